@@ -141,11 +141,16 @@ SNIC_API int snic_error_from_os(int os_error);
 
 /* ---- Options structs: they begin with their size (ABI) ---- */
 
+/** No options struct is larger; a size beyond it is a size never set. */
+#define SNIC_OPTS_BYTES_MAX 4096
+
 /**
  * Copy a caller's options into @p dst (@p dst_size bytes, pre-filled with
  * defaults). The first 4 bytes of @p src are its size. A smaller size is an
- * older caller; a larger one is accepted only if the extra bytes are zero. [any]
- * @return 0; SNIC_EINVAL size < 4 or non-zero bytes of a newer version
+ * older caller; a larger one is accepted only if the extra bytes are zero. On
+ * success @p dst begins with @p dst_size; on failure it is untouched. [any]
+ * @return 0; SNIC_EINVAL size < 4, size > SNIC_OPTS_BYTES_MAX or non-zero bytes
+ *         of a newer version
  */
 SNIC_API SNIC_NODISCARD int snic_opts_copy(void *dst, uint32_t dst_size, const void *src)
     SNIC_NONNULL(1, 3);
@@ -243,6 +248,14 @@ SNIC_API uint64_t snic_rng_below(struct snic_rng *r, uint64_t bound) SNIC_NONNUL
 /** Fill @p size bytes; the bytes do not depend on byte order. [owner] */
 SNIC_API void snic_rng_fill(struct snic_rng *r, void *out, size_t size) SNIC_NONNULL(1, 2);
 
+/* ---- Memory pieces ---- */
+
+/** One piece of a gather or scatter list; the layout of POSIX struct iovec. */
+struct snic_iov {
+    void *base;
+    size_t size;
+};
+
 /* ---- Intrusive lists ---- */
 
 /** A member of a singly linked FIFO. */
@@ -339,6 +352,9 @@ struct snic_wheel {
     uint64_t now_tick;
     uint64_t sequence;
     uint64_t armed;
+    uint64_t next_ns; /**< exact earliest deadline, if next_known */
+    uint64_t next_known;
+    uint64_t sorted;                      /**< level 0: slots in popping order */
     uint64_t occupied[SNIC_WHEEL_LEVELS]; /**< one bit per non-empty slot */
     struct snic_link slots[SNIC_WHEEL_LEVELS][SNIC_WHEEL_SLOTS];
 };
@@ -352,7 +368,10 @@ static inline void snic_timer_init(struct snic_timer *t, snic_timer_fn fn)
     t->slot = 0;
     t->armed = 0;
 }
-/** Empty wheel whose time starts at @p now_ns. [owner] */
+/**
+ * Empty wheel whose time starts at @p now_ns. It is linked to itself: do not move or
+ * copy it. [owner]
+ */
 SNIC_API void snic_wheel_init(struct snic_wheel *w, uint64_t now_ns) SNIC_NONNULL(1);
 /** Arm or re-arm @p t (borrowed until popped or cancelled). A past deadline is due at once. */
 SNIC_API void snic_wheel_arm(struct snic_wheel *w, struct snic_timer *t, uint64_t deadline_ns)

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/dma.h
+ * The door between a host role and a DPU role: one handle is one end of a link.
+ *
+ * Depends on  snicstore/base.h, snicstore/loop.h.
+ * Memory      Regions come from snic_dma_alloc() (so that the peer can reach
+ *             them) and are freed with the handle. Requests are caller-owned.
+ * Threads     The owner thread of the handle's loop; snic_dma_ring() is for any
+ *             thread while the handle is open.
+ * Progress    No call blocks, except connect (it waits for the other end).
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes; keys and offsets name the peer's memory, never pointers.
+ *
+ * Nothing above may assume that the other side's memory is mapped: MAPPED is a
+ * capability, and every user keeps an unmapped path that the sim backend tests.
+ *
+ * A batch is a list of operations. Without flags they take effect in any order.
+ * ORDERED: starts after the effects of the previous operation of the batch are
+ * visible. FENCE: starts after all earlier operations of the batch completed.
+ * Between batches there is no order, except through completion.
+ */
+#ifndef SNIC_DMA_H
+#define SNIC_DMA_H
+
+#include "snicstore/base.h"
+#include "snicstore/loop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SNIC_DMA_CAP_MAPPED (1u << 0)       /**< snic_dma_map() works                       */
+#define SNIC_DMA_CAP_ORDERED_READ (1u << 1) /**< one read fetches in ascending order        */
+#define SNIC_DMA_CAP_ATOMIC (1u << 2)       /**< CAS and ADD on 8-byte words                */
+
+#define SNIC_DMA_RIGHT_READ (1u << 0)   /**< the peer may read                              */
+#define SNIC_DMA_RIGHT_WRITE (1u << 1)  /**< the peer may write                             */
+#define SNIC_DMA_RIGHT_ATOMIC (1u << 2) /**< the peer may use atomics                       */
+
+/** Longest control message. */
+#define SNIC_DMA_MSG_MAX 256
+/** Doorbell ids are 0..63 per direction. */
+#define SNIC_DMA_DOORBELLS 64
+
+enum snic_dma_op_kind {
+    SNIC_DMA_READ = 1,  /**< peer (key, offset) -> local                                     */
+    SNIC_DMA_WRITE = 2, /**< local -> peer (key, offset)                                     */
+    SNIC_DMA_CAS = 3,   /**< 8 bytes, aligned: if == compare then = operand; old to value    */
+    SNIC_DMA_ADD = 4    /**< 8 bytes, aligned: += operand; old to value                      */
+};
+
+#define SNIC_DMA_ORDERED (1u << 0)
+#define SNIC_DMA_FENCE (1u << 1)
+
+struct snic_dma_op {
+    uint8_t kind;     /**< enum snic_dma_op_kind                    */
+    uint8_t flags;    /**< SNIC_DMA_ORDERED, SNIC_DMA_FENCE         */
+    uint16_t unused;  /**< must be 0                                */
+    uint32_t length;  /**< bytes; 8 for atomics                     */
+    uint64_t key;     /**< from the peer's snic_dma_register()      */
+    uint64_t offset;  /**< in the peer's region                     */
+    void *local;      /**< our memory, registered or not            */
+    uint64_t compare; /**< CAS                                      */
+    uint64_t operand; /**< CAS, ADD                                 */
+    uint64_t value;   /**< out, atomics: the word before            */
+};
+
+struct snic_dma_batch;
+typedef void (*snic_dma_done_fn)(struct snic_dma_batch *b);
+
+/** Caller-owned; borrowed, with its ops and their local memory, until done. */
+struct snic_dma_batch {
+    struct snic_node node;
+    snic_dma_done_fn done;
+    struct snic_dma_op *ops;
+    uint32_t count;
+    int32_t result;  /**< out: 0, or the first error; then nothing after it took effect
+                          that was ORDERED or FENCED behind it                        */
+    uint32_t failed; /**< out: index of the failed op when result < 0                 */
+    uint32_t unused;
+    uint64_t backend[4];
+};
+
+enum snic_dma_death {
+    SNIC_DMA_DEATH_EXIT = 1,  /**< the peer process ended                                   */
+    SNIC_DMA_DEATH_CLOSED = 2 /**< the peer closed its end, or the link was fenced          */
+};
+
+struct snic_dma;
+
+/** Called on the loop's thread. Set all; each may be NULL. */
+struct snic_dma_events {
+    /** A control message, in sending order; borrowed for the call. */
+    void (*recv)(void *ctx, struct snic_dma *d, const void *msg, uint32_t size);
+    /** Doorbell @p id rang at least once since the last call for it. */
+    void (*doorbell)(void *ctx, struct snic_dma *d, uint32_t id);
+    /**
+     * The peer is certified dead: no operation of it can touch our memory any
+     * more, so its reservations and locks may be reclaimed. Comes once, last.
+     */
+    void (*death)(void *ctx, struct snic_dma *d, enum snic_dma_death cause);
+    void *ctx;
+};
+
+struct snic_dma_stats {
+    uint64_t submitted;
+    uint64_t completed;
+    uint64_t errors;
+    uint64_t reads; /**< operations, not batches */
+    uint64_t writes;
+    uint64_t atomics;
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+    uint64_t doorbells_sent;
+    uint64_t doorbells_received;
+    uint64_t messages_sent;
+    uint64_t messages_received;
+    uint64_t queue_high;
+};
+
+struct snic_dma_ops {
+    uint32_t ops_size;
+    uint32_t reserved;
+    const char *name;
+    int (*alloc)(struct snic_dma *d, size_t size, void **out);
+    void (*release)(struct snic_dma *d, void *mem);
+    int (*register_)(struct snic_dma *d, void *mem, size_t size, uint32_t rights, uint64_t *key);
+    void (*unregister)(struct snic_dma *d, uint64_t key);
+    int (*map)(struct snic_dma *d, uint64_t key, uint64_t offset, size_t size, void **out);
+    int (*submit)(struct snic_dma *d, struct snic_dma_batch **b, uint32_t n);
+    int (*send)(struct snic_dma *d, const void *msg, uint32_t size);
+    int (*ring)(struct snic_dma *d, uint32_t id);
+    void (*close)(struct snic_dma *d);
+};
+
+/** Every backend's handle begins with this; read-only for users. */
+struct snic_dma {
+    const struct snic_dma_ops *ops;
+    struct snic_loop *loop;
+    struct snic_dma_events events;
+    uint32_t caps;
+    uint32_t max_inline; /**< bytes of a write that cost no separate fetch */
+    int dead;            /**< the peer's death was reported                */
+    struct snic_dma_stats stats;
+};
+
+/**
+ * Page-aligned, zeroed memory that the peer can be given. [owner]
+ * @return 0; SNIC_EINVAL size 0; SNIC_ENOMEM
+ */
+static inline int snic_dma_alloc(struct snic_dma *d, size_t size, void **out)
+{
+    return d->ops->alloc(d, size, out);
+}
+/** Give memory from snic_dma_alloc() back; its keys must be unregistered. [owner] */
+static inline void snic_dma_release(struct snic_dma *d, void *mem)
+{
+    d->ops->release(d, mem);
+}
+/**
+ * Let the peer use [mem, mem + size), which lies in memory from
+ * snic_dma_alloc(). The key is valid on this link only. [owner]
+ * @return 0; SNIC_EINVAL rights or range; SNIC_EFAULT not from alloc; SNIC_ENOMEM
+ */
+static inline int snic_dma_register(struct snic_dma *d, void *mem, size_t size, uint32_t rights,
+                                    uint64_t *key)
+{
+    return d->ops->register_(d, mem, size, rights, key);
+}
+/** The key is refused from now on (mapped pointers stay valid until close). [owner] */
+static inline void snic_dma_unregister(struct snic_dma *d, uint64_t key)
+{
+    d->ops->unregister(d, key);
+}
+/**
+ * A pointer to the peer's memory; valid until this handle closes, also after
+ * the peer's death (the bytes then rest). Its content is hostile. [owner]
+ * @return 0; SNIC_ENOTSUP not MAPPED; SNIC_EFAULT key, range or rights
+ */
+static inline int snic_dma_map(struct snic_dma *d, uint64_t key, uint64_t offset, size_t size,
+                               void **out)
+{
+    return d->ops->map(d, key, offset, size, out);
+}
+/**
+ * Hand over up to @p n batches. A bad key, range or right completes the batch
+ * with SNIC_EFAULT; atomics without the capability with SNIC_ENOTSUP.
+ * @return batches accepted; 0 full; SNIC_EPEERDEAD [owner]
+ */
+static inline int snic_dma_submit(struct snic_dma *d, struct snic_dma_batch **b, uint32_t n)
+{
+    return d->ops->submit(d, b, n);
+}
+/**
+ * Send a control message (copied); never lost while the peer lives.
+ * @return 1; 0 full, come back later; SNIC_EMSGSIZE; SNIC_EPEERDEAD [owner]
+ */
+static inline int snic_dma_send(struct snic_dma *d, const void *msg, uint32_t size)
+{
+    return d->ops->send(d, msg, size);
+}
+/**
+ * Ring the peer's doorbell @p id: coalesced, never lost. What this thread
+ * wrote to shared memory before is visible to the peer's handler. [any]
+ * @return 0; SNIC_EINVAL id; SNIC_EPEERDEAD
+ */
+static inline int snic_dma_ring(struct snic_dma *d, uint32_t id)
+{
+    return d->ops->ring(d, id);
+}
+/** Complete what is in flight, tell the peer (death CLOSED), free. [owner] */
+static inline void snic_dma_close(struct snic_dma *d)
+{
+    if (d != NULL)
+        d->ops->close(d);
+}
+
+/* ---- local: two roles that are threads of one process; MAPPED, ATOMIC, ORDERED_READ ---- */
+
+/**
+ * Both ends at once, each for its own loop; @p host and @p dpu may live on two
+ * threads, and either may close first. Call before the loops run, or with both
+ * stopped. @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner of both]
+ */
+SNIC_API SNIC_NODISCARD int snic_dma_local_open(struct snic_dma **host, struct snic_loop *host_loop,
+                                                const struct snic_dma_events *host_events,
+                                                struct snic_dma **dpu, struct snic_loop *dpu_loop,
+                                                const struct snic_dma_events *dpu_events)
+    SNIC_NONNULL(1, 2, 3, 4, 5, 6);
+
+/* ---- shm: two processes; memfd regions over a UNIX socket; io_uring loops only ---- */
+
+struct snic_dma_listener;
+
+/** A peer connected: set d->events to take the link, or snic_dma_close(d) to refuse it. */
+typedef void (*snic_dma_accept_fn)(void *ctx, struct snic_dma *d, uint32_t peer_pid);
+
+struct snic_dma_shm_opts {
+    uint32_t opts_size;
+    uint32_t timeout_ms; /**< connect: give up after this; default 5000                      */
+    const char *path;    /**< of the UNIX socket                                             */
+    uint64_t size_max;   /**< most region bytes taken from a peer; default 4 GiB             */
+};
+
+/**
+ * Wait for peers on a UNIX socket (a stale socket file is replaced, a live one
+ * is not). In @p accept, which runs on the loop, set d->events. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_ENOTSUP; SNIC_ENOMEM
+ */
+SNIC_API SNIC_NODISCARD int snic_dma_shm_listen(struct snic_dma_listener **out, struct snic_loop *l,
+                                                const struct snic_dma_shm_opts *o,
+                                                snic_dma_accept_fn accept, void *ctx)
+    SNIC_NONNULL(1, 2, 3, 4);
+/** Stop listening and remove the socket file; links live on. [owner] */
+SNIC_API void snic_dma_shm_unlisten(struct snic_dma_listener *s);
+/**
+ * Connect to a listener. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ECONNREFUSED nobody listens (yet); SNIC_ETIMEDOUT;
+ *         SNIC_EVERSION; SNIC_EPROTO; SNIC_EACCES; SNIC_ENOTSUP; SNIC_ENOMEM
+ */
+SNIC_API SNIC_NODISCARD int snic_dma_shm_connect(struct snic_dma **out, struct snic_loop *l,
+                                                 const struct snic_dma_shm_opts *o,
+                                                 const struct snic_dma_events *events)
+    SNIC_NONNULL(1, 2, 3, 4);
+
+/* ---- sim: two nodes of one world; unmapped, counting, reordering ---- */
+
+struct snic_dma_sim_opts {
+    uint32_t opts_size;
+    uint32_t caps;         /**< any of ORDERED_READ, ATOMIC; MAPPED is refused             */
+    uint64_t delay_min_ns; /**< per operation; default 500                                 */
+    uint64_t delay_max_ns; /**< default 2000                                               */
+    uint32_t chunk;        /**< bytes fetched or written at once, so that reads see other
+                                chunks change in between; power of two >= 8; default 64    */
+    uint32_t depth;        /**< batches in flight per end; default 256                     */
+};
+
+/** @return 0; SNIC_EINVAL not two loops of one world, caps; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_dma_sim_open(struct snic_dma **host, struct snic_loop *host_loop,
+                                              const struct snic_dma_events *host_events,
+                                              struct snic_dma **dpu, struct snic_loop *dpu_loop,
+                                              const struct snic_dma_events *dpu_events,
+                                              const struct snic_dma_sim_opts *o)
+    SNIC_NONNULL(1, 2, 3, 4, 5, 6);
+/** Kill the process at this end: its operations in flight stop anywhere, the
+ *  peer gets death EXIT, and @p d only accepts close. [owner] */
+SNIC_API void snic_dma_sim_kill(struct snic_dma *d) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_DMA_H */

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/io.h
+ * The door to storage: one handle is one file or block device.
+ *
+ * Depends on  snicstore/base.h, snicstore/loop.h.
+ * Memory      Backends allocate at open. Requests are the caller's, borrowed
+ *             from accepted submit until `done`; so is the memory they name.
+ * Threads     All calls on the owner thread of the handle's loop.
+ * Progress    No call blocks, except open (it may create and size a file).
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes; geometry says what must be aligned.
+ *
+ * Requests are unordered among each other. A FLUSH makes every WRITE, ZERO and
+ * DISCARD that *completed* before the flush was submitted survive power loss;
+ * FUA does so for one write. Short transfers are reported, not hidden. Every
+ * accepted request completes exactly once, from the loop, never inside submit;
+ * also after cancel and close. Services that wrap a device (qos) implement the
+ * same ops and chain `done`.
+ */
+#ifndef SNIC_IO_H
+#define SNIC_IO_H
+
+#include "snicstore/base.h"
+#include "snicstore/loop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum snic_io_op {
+    SNIC_IO_READ = 1,
+    SNIC_IO_WRITE = 2,
+    SNIC_IO_FLUSH = 3,  /**< whole device (length 0) or at least [offset, offset+length) */
+    SNIC_IO_ZERO = 4,   /**< reads as zeros afterwards; needs capability ZERO            */
+    SNIC_IO_DISCARD = 5 /**< content undefined afterwards; needs capability DISCARD      */
+};
+
+/** Request flag, WRITE only: complete when it survives power loss. */
+#define SNIC_IO_FUA (1u << 0)
+
+/** Capabilities, fixed at open. */
+#define SNIC_IO_CAP_REGISTERED (1u << 0) /**< requests may name a region (fixed buffers)  */
+#define SNIC_IO_CAP_DIRECT (1u << 1)     /**< O_DIRECT: alignment applies, no page cache  */
+#define SNIC_IO_CAP_FUA (1u << 2)
+#define SNIC_IO_CAP_DISCARD (1u << 3)
+#define SNIC_IO_CAP_ZERO (1u << 4)
+#define SNIC_IO_CAP_BLOCKDEV (1u << 5) /**< a block device rather than a file            */
+
+/** Most pieces of a scatter or gather list. */
+#define SNIC_IO_IOV_MAX 64
+
+struct snic_io_req;
+typedef void (*snic_io_done_fn)(struct snic_io_req *req);
+
+/** Zero it, fill the first part, submit; embed it and use SNIC_CONTAINER in done. */
+struct snic_io_req {
+    struct snic_node node; /**< the door's while the request is borrowed                  */
+    snic_io_done_fn done;
+    uint8_t op;           /**< enum snic_io_op                                           */
+    uint8_t priority;     /**< 0 normal; 1..7 more urgent; carried, used by qos          */
+    uint16_t flags;       /**< SNIC_IO_FUA                                               */
+    uint32_t tenant;      /**< carried, used by qos                                      */
+    uint64_t offset;      /**< multiple of geometry.offset_align                         */
+    uint64_t length;      /**< sum of the pieces for READ and WRITE                      */
+    struct snic_iov buf;  /**< the one piece, when iov is NULL                           */
+    struct snic_iov *iov; /**< pieces, borrowed until done, or NULL                      */
+    uint32_t iov_count;   /**< 0 when iov is NULL, else 1..SNIC_IO_IOV_MAX               */
+    int32_t region;       /**< registered region that holds all pieces, or SNIC_NO_REGION */
+    /* -- results -- */
+    int64_t result;      /**< bytes transferred (0 for FLUSH), or SNIC_E*               */
+    int32_t os_error;    /**< raw code of the backend, 0 if none                        */
+    uint32_t credit;     /**< credits granted by qos with this completion, else 0       */
+    uint64_t queued_ns;  /**< accepted                                                  */
+    uint64_t device_ns;  /**< sent to the device                                        */
+    uint64_t done_ns;    /**< completed                                                 */
+    uint64_t backend[6]; /**< the backend's while borrowed                              */
+};
+
+struct snic_io_geometry {
+    uint64_t size;         /**< bytes                                                   */
+    uint32_t block;        /**< logical block, power of two >= 1                        */
+    uint32_t memory_align; /**< of piece addresses                                      */
+    uint32_t offset_align; /**< of offsets                                              */
+    uint32_t length_align; /**< of lengths, also of each piece                          */
+    uint32_t transfer_max; /**< bytes in one READ or WRITE                              */
+    uint32_t atomic_write; /**< aligned writes up to this size are not torn by power loss */
+};
+
+struct snic_io_stats {
+    uint64_t submitted;
+    uint64_t completed;
+    uint64_t errors;
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+    uint64_t flushes;
+    uint64_t queue_high; /**< most requests in flight at once */
+};
+
+struct snic_io;
+
+struct snic_io_ops {
+    uint32_t ops_size;
+    uint32_t reserved;
+    const char *name;
+    /** As snic_io_submit(). */
+    int (*submit)(struct snic_io *io, struct snic_io_req **reqs, uint32_t n);
+    /** Best effort; the request completes all the same. */
+    void (*cancel)(struct snic_io *io, struct snic_io_req *req);
+    /** As snic_io_close(). */
+    void (*close)(struct snic_io *io);
+};
+
+/** Every backend's handle begins with this; read-only for users. */
+struct snic_io {
+    const struct snic_io_ops *ops;
+    struct snic_loop *loop;
+    struct snic_io_geometry geometry;
+    uint32_t caps;
+    uint32_t depth_max; /**< requests it accepts in flight */
+    struct snic_io_stats stats;
+};
+
+/**
+ * Validate a request against geometry and capabilities; backends call it first.
+ * @return 0; SNIC_EINVAL op, flags, alignment, pieces; SNIC_ENOTSUP capability;
+ *         SNIC_ERANGE beyond size; SNIC_EMSGSIZE over transfer_max [any]
+ */
+SNIC_API SNIC_NODISCARD int snic_io_validate(const struct snic_io *io,
+                                             const struct snic_io_req *req) SNIC_NONNULL(1, 2);
+/**
+ * Hand over up to @p n requests, in order. An invalid request is accepted and
+ * completes with snic_io_validate()'s error, so that every error takes one path.
+ * @return requests accepted; 0 full, come back after a completion; SNIC_EIO or
+ *         SNIC_ECANCELED the device is gone [owner]
+ */
+static inline int snic_io_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
+{
+    return io->ops->submit(io, reqs, n);
+}
+/** Ask for @p req to end early; it completes with its result or SNIC_ECANCELED. [owner] */
+static inline void snic_io_cancel(struct snic_io *io, struct snic_io_req *req)
+{
+    io->ops->cancel(io, req);
+}
+/**
+ * Refuse new requests, run the loop until all accepted ones have completed
+ * (their done is called), free the handle. Not from inside a done. [owner]
+ */
+static inline void snic_io_close(struct snic_io *io)
+{
+    if (io != NULL)
+        io->ops->close(io);
+}
+
+/* ---- uring: a file or block device ---- */
+
+#define SNIC_IO_OPEN_CREATE (1u << 0) /**< create when missing; size is then needed     */
+#define SNIC_IO_OPEN_DIRECT (1u << 1) /**< O_DIRECT; refused with SNIC_ENOTSUP if not possible */
+#define SNIC_IO_OPEN_TRY_DIRECT (1u << 2) /**< O_DIRECT where possible                     */
+#define SNIC_IO_OPEN_READONLY (1u << 3)
+#define SNIC_IO_OPEN_LOCK (1u << 4) /**< exclusive lock for as long as it is open     */
+
+struct snic_io_uring_opts {
+    uint32_t opts_size;
+    uint32_t flags;   /**< SNIC_IO_OPEN_*                                               */
+    const char *path; /**< regular file or block device; borrowed for the call           */
+    uint64_t size;    /**< CREATE: size of a new file; an existing one keeps its size, and
+                           is grown if smaller. 0: as it is                              */
+    uint32_t depth;   /**< most requests in flight, 1..32768; default 1024               */
+    uint32_t reserved;
+};
+
+/**
+ * Open on an io_uring loop. @p os_error (may be NULL) gets the raw code. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOENT; SNIC_EACCES; SNIC_EBUSY locked by another
+ *         process; SNIC_ENOSPC; SNIC_ENOTSUP neither file nor block device, no
+ *         O_DIRECT, or not an io_uring loop; SNIC_ENOMEM; SNIC_EIO
+ */
+SNIC_API SNIC_NODISCARD int snic_io_uring_open(struct snic_io **out, struct snic_loop *l,
+                                               const struct snic_io_uring_opts *o, int *os_error)
+    SNIC_NONNULL(1, 2, 3);
+
+/* ---- mem: a deterministic disk with fault plans, on any loop ---- */
+
+/**
+ * The medium. It outlives the handles opened on it: a power cut kills the
+ * handle, and the next open sees what survived. Two images: what reads see, and
+ * what is durable; each write marks its sectors un-synced until a flush.
+ */
+struct snic_disk;
+
+struct snic_disk_opts {
+    uint32_t opts_size;
+    uint32_t sector;       /**< power of two 512..65536; default 4096; the unit of tearing */
+    uint64_t size;         /**< bytes, multiple of sector                                  */
+    uint64_t seed;         /**< delays, completion order, surviving subsets                */
+    uint64_t delay_min_ns; /**< each request takes a time in [min, max]; default 0, 0      */
+    uint64_t delay_max_ns;
+    uint32_t depth;        /**< default 1024                                               */
+    uint32_t caps;         /**< SNIC_IO_CAP_* to offer; default FUA|DISCARD|ZERO           */
+    uint32_t align;        /**< required alignment of memory, offset, length; default 1    */
+    uint32_t transfer_max; /**< default 1 GiB                                              */
+};
+
+enum snic_fault_kind {
+    SNIC_FAULT_ERROR = 1, /**< complete with `error`, nothing transferred                  */
+    SNIC_FAULT_SHORT = 2, /**< transfer `bytes` only                                       */
+    SNIC_FAULT_DELAY = 3, /**< complete `delay_ns` later                                   */
+    SNIC_FAULT_TORN = 4,  /**< power cut during this write: its first `bytes` (rounded down
+                               to sectors) reach the medium, then as POWER                 */
+    SNIC_FAULT_POWER = 5  /**< power cut before this operation: a subset of the un-synced
+                               sectors survives, chosen by `seed`; the handle dies         */
+};
+/** SNIC_FAULT_POWER and _TORN: keep none or all of the un-synced sectors. */
+#define SNIC_FAULT_KEEP_NONE 0
+#define SNIC_FAULT_KEEP_ALL UINT64_MAX
+
+struct snic_fault {
+    uint32_t kind;   /**< enum snic_fault_kind                                           */
+    uint32_t ops;    /**< bit set of 1 << enum snic_io_op it applies to; 0: all          */
+    uint64_t after;  /**< fires at the after-th matching operation from now, 1 = next     */
+    uint64_t repeat; /**< further firings after that; UINT64_MAX: for ever                */
+    uint64_t offset; /**< only operations that touch [offset, offset + length); 0,0: all  */
+    uint64_t length;
+    int32_t error;
+    uint32_t reserved;
+    uint64_t bytes;
+    uint64_t delay_ns;
+    uint64_t seed;
+};
+
+/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_disk_open(struct snic_disk **out, const struct snic_disk_opts *o)
+    SNIC_NONNULL(1, 2);
+/** All handles on it must be closed before. [owner] */
+SNIC_API void snic_disk_close(struct snic_disk *d);
+/** Add a fault (copied). @return 0; SNIC_EINVAL; SNIC_ENOSPC over 64 of them [owner] */
+SNIC_API SNIC_NODISCARD int snic_disk_fault(struct snic_disk *d, const struct snic_fault *f)
+    SNIC_NONNULL(1, 2);
+SNIC_API void snic_disk_faults_clear(struct snic_disk *d) SNIC_NONNULL(1);
+/** Cut the power now: as SNIC_FAULT_POWER. Handles complete everything with SNIC_EIO. [owner] */
+SNIC_API void snic_disk_power_cut(struct snic_disk *d, uint64_t seed) SNIC_NONNULL(1);
+/** Sectors written and not yet durable; their numbers in @p out (up to @p max), ascending. */
+SNIC_API uint64_t snic_disk_unsynced(const struct snic_disk *d, uint64_t *out, uint64_t max)
+    SNIC_NONNULL(1);
+/** Cut the power keeping exactly the un-synced sectors listed in @p keep. [owner] */
+SNIC_API void snic_disk_power_cut_keep(struct snic_disk *d, const uint64_t *keep, uint64_t n)
+    SNIC_NONNULL(1);
+/** The bytes reads see; for tests that look at or damage the medium. */
+SNIC_API unsigned char *snic_disk_bytes(struct snic_disk *d) SNIC_NONNULL(1);
+/** Make everything durable and forget un-synced marks (an orderly shutdown). */
+SNIC_API void snic_disk_sync(struct snic_disk *d) SNIC_NONNULL(1);
+/** A copy of the medium with its durability state, for enumerating power cuts. */
+SNIC_API SNIC_NODISCARD int snic_disk_clone(const struct snic_disk *d, struct snic_disk **out)
+    SNIC_NONNULL(1, 2);
+/** Operations completed on the medium since it was opened. */
+SNIC_API uint64_t snic_disk_op_count(const struct snic_disk *d) SNIC_NONNULL(1);
+
+/** A handle on @p d; several may be open. [owner] @return 0; SNIC_EINVAL; SNIC_ENOMEM */
+SNIC_API SNIC_NODISCARD int snic_io_mem_open(struct snic_io **out, struct snic_loop *l,
+                                             struct snic_disk *d) SNIC_NONNULL(1, 2, 3);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_IO_H */

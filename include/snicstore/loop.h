@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/loop.h
+ * The event loop: one per thread, the only place that waits.
+ *
+ * It owns the io_uring, the clock, the timers and the wake-up. The doors (io,
+ * dma, net, kv) attach to a loop and deliver their completions through it, so a
+ * thread sleeps in one place, whatever it waits for. The same interface exists
+ * inside a simulated world (snic_world), where many loops share one virtual
+ * clock and one seed, and a run replays bit for bit.
+ *
+ * Depends on  snicstore/base.h.
+ * Memory      Backends allocate at open and free at close; nothing in between.
+ *             Timers, messages, tasks and pollers are caller-owned, intrusive.
+ * Threads     One owner thread per loop. snic_loop_post() and snic_loop_wake()
+ *             are the only calls for other threads.
+ * Progress    snic_loop_once() is the only call of the library that blocks.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       ns on a monotonic clock whose zero is arbitrary.
+ *
+ * One iteration: reap all completions and deliver their `done`s; run deferred
+ * and posted messages; then fire due timers (after the reaping, so that a
+ * stalled process sees the answer before the time-out); run ready tasks in
+ * deficit turns; run pollers; submit everything queued in one system call;
+ * sleep until the next deadline or completion if nothing is left to do.
+ */
+#ifndef SNIC_LOOP_H
+#define SNIC_LOOP_H
+
+#include "snicstore/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct snic_loop;
+
+/* ---- Messages ---- */
+
+struct snic_loop_msg;
+typedef void (*snic_loop_msg_fn)(struct snic_loop_msg *msg);
+
+/** Intrusive message: set fn, then post or defer. Borrowed until fn is called. */
+struct snic_loop_msg {
+    struct snic_node node;
+    snic_loop_msg_fn fn;
+};
+
+/**
+ * Run @p msg on the loop's thread and wake it if it sleeps. What the poster
+ * wrote before is visible to fn. Messages of one thread run in posting order.
+ * Safe in a signal handler. Posting a message that is still queued is a
+ * programmer error. [any]
+ */
+SNIC_API void snic_loop_post(struct snic_loop *l, struct snic_loop_msg *msg) SNIC_NONNULL(1, 2);
+/** Run @p msg soon, never from inside this call; doors deliver `done`s this way. [owner] */
+SNIC_API void snic_loop_defer(struct snic_loop *l, struct snic_loop_msg *msg) SNIC_NONNULL(1, 2);
+/** Make a sleeping loop go round once. Safe in a signal handler. [any] */
+SNIC_API void snic_loop_wake(struct snic_loop *l) SNIC_NONNULL(1);
+
+/* ---- Time ---- */
+
+/** The time of this iteration, read once per iteration; it never goes back. [owner] */
+SNIC_API uint64_t snic_loop_now(const struct snic_loop *l) SNIC_NONNULL(1);
+/** The clock itself, for measurements; equals snic_loop_now() in a world. [owner] */
+SNIC_API uint64_t snic_loop_clock(const struct snic_loop *l) SNIC_NONNULL(1);
+/** Call t->fn at or after @p deadline_ns, never early; re-arms an armed timer. [owner] */
+SNIC_API void snic_loop_arm(struct snic_loop *l, struct snic_timer *t, uint64_t deadline_ns)
+    SNIC_NONNULL(1, 2);
+/** Disarm; t->fn is not called any more. Harmless if not armed. [owner] */
+SNIC_API void snic_loop_cancel(struct snic_loop *l, struct snic_timer *t) SNIC_NONNULL(1, 2);
+
+/* ---- Tasks: work in deficit turns ---- */
+
+struct snic_loop_task;
+/**
+ * Do work worth at most about @p budget and return what it cost (units are the
+ * users', the same for all tasks of a loop; bytes or messages). A task that
+ * returns less than @p budget has nothing left and leaves the ready list; one
+ * that overdraws pays in its next turn.
+ */
+typedef uint32_t (*snic_loop_task_fn)(struct snic_loop_task *task, uint32_t budget);
+
+/** Intrusive task: snic_loop_task_init(), then ready whenever there is work. */
+struct snic_loop_task {
+    struct snic_link link;
+    snic_loop_task_fn fn;
+    uint32_t quantum; /**< units added per turn, >= 1: the task's weight */
+    int32_t deficit;
+};
+
+static inline void snic_loop_task_init(struct snic_loop_task *t, snic_loop_task_fn fn,
+                                       uint32_t quantum)
+{
+    snic_link_init(&t->link);
+    t->fn = fn;
+    t->quantum = quantum;
+    t->deficit = 0;
+}
+/** Queue @p task for a turn; harmless when queued already. [owner] */
+SNIC_API void snic_loop_ready(struct snic_loop *l, struct snic_loop_task *task) SNIC_NONNULL(1, 2);
+/** Take @p task off the ready list; harmless when it is not on it. [owner] */
+SNIC_API void snic_loop_unready(struct snic_loop *l, struct snic_loop_task *task)
+    SNIC_NONNULL(1, 2);
+
+/* ---- Pollers: shared memory that must be looked at ---- */
+
+struct snic_loop_poller;
+/**
+ * Look for work and do a bounded amount of it; > 0 if there was some. With
+ * @p sleeping the loop is about to sleep: publish the need-wake flag, look
+ * once more, and return > 0 if there is work after all (the loop then does not
+ * sleep). The next call with sleeping == 0 may clear the flag.
+ */
+typedef int (*snic_loop_poll_fn)(struct snic_loop_poller *p, int sleeping);
+
+struct snic_loop_poller {
+    struct snic_link link;
+    snic_loop_poll_fn fn;
+};
+
+static inline void snic_loop_poller_init(struct snic_loop_poller *p, snic_loop_poll_fn fn)
+{
+    snic_link_init(&p->link);
+    p->fn = fn;
+}
+/** Call @p p in every iteration until removed. [owner] */
+SNIC_API void snic_loop_poller_add(struct snic_loop *l, struct snic_loop_poller *p)
+    SNIC_NONNULL(1, 2);
+/** Stop calling @p p; allowed from inside its fn. Harmless if not added. [owner] */
+SNIC_API void snic_loop_poller_remove(struct snic_loop *l, struct snic_loop_poller *p)
+    SNIC_NONNULL(1, 2);
+
+/* ---- Running ---- */
+
+/**
+ * One iteration. Sleeps at most @p max_wait_ns (0: not at all; SNIC_NEVER: until
+ * something happens) and only if nothing is ready. On a simulated loop: one
+ * event of the whole world. [owner]
+ * @return > 0 something was done; 0 nothing (time-out; in a world: nothing can
+ *         ever happen again); SNIC_EIO the kernel refused (raw code in the stats)
+ */
+SNIC_API int snic_loop_once(struct snic_loop *l, uint64_t max_wait_ns) SNIC_NONNULL(1);
+/** Iterate until snic_loop_stop(). [owner] @return 0; SNIC_EIO as snic_loop_once() */
+SNIC_API int snic_loop_run(struct snic_loop *l) SNIC_NONNULL(1);
+/** Make snic_loop_run() return after this iteration. [owner]; others post a message. */
+SNIC_API void snic_loop_stop(struct snic_loop *l) SNIC_NONNULL(1);
+/**
+ * A file descriptor that polls readable when snic_loop_once(l, 0) has work, for
+ * callers with an event loop of their own; timers are not covered: see
+ * snic_loop_deadline(). [owner] @return the fd; SNIC_ENOTSUP in a world
+ */
+SNIC_API int snic_loop_fd(const struct snic_loop *l) SNIC_NONNULL(1);
+/** When the next timer is due, or SNIC_NEVER; now if work is ready. [owner] */
+SNIC_API uint64_t snic_loop_deadline(struct snic_loop *l) SNIC_NONNULL(1);
+
+struct snic_loop_stats {
+    uint64_t iterations;
+    uint64_t sleeps;
+    uint64_t enters; /**< io_uring_enter calls                                */
+    uint64_t completions;
+    uint64_t messages;
+    uint64_t timers;
+    uint64_t task_turns;
+    uint64_t stalls;       /**< gaps of more than stall_ns between iterations */
+    uint64_t stall_max_ns; /**< the longest of them                           */
+    int32_t os_error;      /**< last raw error of the kernel, 0 if none       */
+    uint32_t features;     /**< SNIC_LOOP_HAVE_* in use                       */
+};
+SNIC_API void snic_loop_get_stats(const struct snic_loop *l, struct snic_loop_stats *out)
+    SNIC_NONNULL(1, 2);
+
+/* ---- Memory registered with the kernel ---- */
+
+/** A request's region field when its memory is not registered. */
+#define SNIC_NO_REGION (-1)
+/**
+ * Register @p mem for fixed-buffer I/O by every door on this loop; stays the
+ * caller's, and mapped, until unregistered. Requests then name the region id
+ * beside their pointers. [owner]
+ * @return region id >= 0; SNIC_ENOMEM memlock limit too small or table full (use the
+ *         memory unregistered); SNIC_ENOTSUP kernel without it; SNIC_EINVAL empty
+ */
+SNIC_API SNIC_NODISCARD int snic_loop_region_add(struct snic_loop *l, void *mem, size_t size)
+    SNIC_NONNULL(1, 2);
+/** Undo; no request may be using the region. SNIC_NO_REGION is ignored. [owner] */
+SNIC_API void snic_loop_region_remove(struct snic_loop *l, int region) SNIC_NONNULL(1);
+
+/* ---- The io_uring loop ---- */
+
+#define SNIC_LOOP_HAVE_SINGLE_ISSUER (1u << 0)
+#define SNIC_LOOP_HAVE_DEFER_TASKRUN (1u << 1)
+#define SNIC_LOOP_HAVE_COOP_TASKRUN (1u << 2)
+#define SNIC_LOOP_HAVE_FIXED_BUFFERS (1u << 3)
+#define SNIC_LOOP_HAVE_FIXED_FILES (1u << 4)
+#define SNIC_LOOP_HAVE_BUF_RING (1u << 5)
+#define SNIC_LOOP_HAVE_MULTISHOT_ACCEPT (1u << 6)
+#define SNIC_LOOP_HAVE_MULTISHOT_RECV (1u << 7)
+#define SNIC_LOOP_HAVE_SEND_ZC (1u << 8)
+#define SNIC_LOOP_HAVE_MSG_RING (1u << 9)
+
+struct snic_loop_uring_opts {
+    uint32_t opts_size;
+    uint32_t entries;  /**< submission queue, power of two, 8..32768; default 1024      */
+    uint32_t spin_us;  /**< busy-poll this long before sleeping; default 0              */
+    uint32_t mask;     /**< SNIC_LOOP_HAVE_* to pretend absent, for tests of fall-backs */
+    uint32_t regions;  /**< size of the registered-buffer table, 0..16384; default 64   */
+    uint32_t quantum;  /**< reserved, must be 0                                         */
+    uint64_t stall_ns; /**< a gap to report; default 1000000                            */
+    void (*on_stall)(void *ctx, uint64_t gap_ns); /**< may be NULL                        */
+    void *ctx;
+};
+
+/**
+ * Open a loop on an io_uring for the calling thread. [owner]
+ * @param o  may be NULL: defaults
+ * @return 0; SNIC_EINVAL options; SNIC_ENOTSUP no io_uring in this kernel;
+ *         SNIC_EACCES io_uring disabled; SNIC_ENOMEM memory or memlock
+ */
+SNIC_API SNIC_NODISCARD int snic_loop_uring_open(struct snic_loop **out,
+                                                 const struct snic_loop_uring_opts *o)
+    SNIC_NONNULL(1);
+/** Close any loop. Every door attached to it must be closed before. [owner] */
+SNIC_API void snic_loop_close(struct snic_loop *l);
+
+/* ---- The simulated world ---- */
+
+struct snic_world;
+
+struct snic_world_opts {
+    uint32_t opts_size;
+    uint32_t nodes_max; /**< most loops, 1..65535; default 64         */
+    uint64_t seed;
+    uint64_t start_ns; /**< default 1000000000                       */
+    /** Called for every event: for golden traces and replay hashes. May be NULL. */
+    void (*trace)(void *ctx, uint64_t now_ns, uint32_t node, uint32_t class_id, uint64_t sequence);
+    void *ctx;
+};
+
+/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_world_open(struct snic_world **out,
+                                            const struct snic_world_opts *o) SNIC_NONNULL(1);
+/** All loops must be closed before. [owner] */
+SNIC_API void snic_world_close(struct snic_world *w);
+/** A loop that is node @p node of the world. @return 0; SNIC_EEXIST; SNIC_ENOSPC; SNIC_ENOMEM */
+SNIC_API SNIC_NODISCARD int snic_world_loop(struct snic_world *w, uint32_t node,
+                                            struct snic_loop **out) SNIC_NONNULL(1, 3);
+/** The world's random numbers; simulated doors draw from here. [owner] */
+SNIC_API struct snic_rng *snic_world_rng(struct snic_world *w) SNIC_NONNULL(1);
+SNIC_API uint64_t snic_world_now(const struct snic_world *w) SNIC_NONNULL(1);
+/** The world of a simulated loop, NULL for others. [owner] */
+SNIC_API struct snic_world *snic_loop_world(const struct snic_loop *l) SNIC_NONNULL(1);
+/**
+ * Run one event: the earliest by (time, class, node, sequence), where a class
+ * is message before timer before task before poller.
+ * @return 1; 0 quiescent (no event can ever happen) [owner]
+ */
+SNIC_API int snic_world_step(struct snic_world *w) SNIC_NONNULL(1);
+/**
+ * Step until quiescence, until the next event lies after @p until_ns (the clock
+ * then stands at until_ns) or @p max_events are done.
+ * @return events done [owner]
+ */
+SNIC_API uint64_t snic_world_run(struct snic_world *w, uint64_t until_ns, uint64_t max_events)
+    SNIC_NONNULL(1);
+/**
+ * Freeze a node (a paused process) or let it go on; frozen nodes have no
+ * events, and their timers fire late when they thaw. [owner]
+ */
+SNIC_API void snic_world_pause(struct snic_world *w, uint32_t node, int paused) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_LOOP_H */

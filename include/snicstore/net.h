@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/net.h
+ * The door to the network: listeners, streams (TCP, UNIX) and datagram sockets.
+ *
+ * Depends on  snicstore/base.h, snicstore/loop.h.
+ * Memory      Backends allocate at open, and connections from a pool whose size
+ *             is an option. Send requests are caller-owned, borrowed until done.
+ *             Received buffers are lent by the pool and returned with put.
+ * Threads     The owner thread of the handle's loop.
+ * Progress    No call blocks.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes, ns.
+ * Input       hostile: what arrives is bytes and nothing else.
+ *
+ * Memory per connection is bounded: at most recv_buffers lent at once, then
+ * receiving pauses by itself until one is put back; at most send_queue requests
+ * in flight, then snic_net_send() returns 0 and `writable` comes later.
+ *
+ * Events of a connection come from the loop, never from inside a call, and
+ * `closed` is the last one: exactly once for each connection that was accepted
+ * or whose connect was accepted; all send requests are done before it.
+ */
+#ifndef SNIC_NET_H
+#define SNIC_NET_H
+
+#include "snicstore/base.h"
+#include "snicstore/loop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SNIC_NET_CAP_STREAM (1u << 0)
+#define SNIC_NET_CAP_DGRAM (1u << 1)
+#define SNIC_NET_CAP_ZC (1u << 2)  /**< zero-copy send; pays above zc_bytes_min          */
+#define SNIC_NET_CAP_GSO (1u << 3) /**< trains leave in one call                         */
+#define SNIC_NET_CAP_GRO (1u << 4)
+#define SNIC_NET_CAP_TIMESTAMP (1u << 5)
+
+enum snic_net_family { SNIC_NET_IPV4 = 4, SNIC_NET_IPV6 = 6, SNIC_NET_UNIX = 1, SNIC_NET_SIM = 99 };
+
+struct snic_net_addr {
+    uint16_t family;      /**< enum snic_net_family                                        */
+    uint16_t port;        /**< host byte order                                             */
+    uint32_t node;        /**< SIM: node of the world                                      */
+    unsigned char ip[16]; /**< IPV4: first 4 bytes                                       */
+    char path[108];       /**< UNIX: NUL-terminated                                        */
+};
+
+/**
+ * Parse "1.2.3.4:80", "[::1]:80", "unix:/path", "sim:NODE:PORT"; also "localhost:80".
+ * @return 0; SNIC_EINVAL with *out untouched [any]
+ */
+SNIC_API SNIC_NODISCARD int snic_net_addr_parse(struct snic_net_addr *out, const char *text)
+    SNIC_NONNULL(1, 2);
+/** The same text back, always NUL-terminated; @return its length. [any] */
+SNIC_API int snic_net_addr_format(const struct snic_net_addr *a, char *out, size_t size)
+    SNIC_NONNULL(1, 2);
+
+struct snic_net;
+struct snic_net_listener;
+struct snic_net_conn;
+
+/** A received piece, lent until snic_net_put(). Users may advance data and shrink size. */
+struct snic_net_buf {
+    struct snic_node node; /**< the holder's to use                                      */
+    unsigned char *data;
+    uint32_t size;
+    uint32_t backend;
+    struct snic_net_conn *conn;
+};
+
+struct snic_net_send_req;
+typedef void (*snic_net_sent_fn)(struct snic_net_send_req *s);
+
+/** Send flag: try zero copy; pieces must then stay untouched until done. */
+#define SNIC_NET_SEND_ZC (1u << 0)
+/** Send flag: more follows at once (MSG_MORE). */
+#define SNIC_NET_SEND_MORE (1u << 1)
+
+/** Caller-owned gather send, all or error; borrowed with its pieces until done. */
+struct snic_net_send_req {
+    struct snic_node node;
+    snic_net_sent_fn done;
+    struct snic_iov *iov;
+    uint32_t iov_count; /**< 1..SNIC_NET_IOV_MAX                                        */
+    uint32_t flags;     /**< SNIC_NET_SEND_*                                            */
+    int32_t region;     /**< registered region of all pieces, or SNIC_NO_REGION         */
+    int32_t result;     /**< out: 0 all sent; SNIC_ECONNRESET, SNIC_EPIPE, SNIC_ECANCELED,
+                             SNIC_ETIMEDOUT                                             */
+    uint64_t backend[6];
+};
+#define SNIC_NET_IOV_MAX 64
+
+/** Called on the loop's thread; each may be NULL except recv and closed. */
+struct snic_net_stream_events {
+    /** connect finished; only for snic_net_connect(). An error is followed by closed. */
+    void (*connected)(void *ctx, struct snic_net_conn *c, int error);
+    /** Bytes; @p buf is lent until snic_net_put(). */
+    void (*recv)(void *ctx, struct snic_net_conn *c, struct snic_net_buf *buf);
+    /** The peer sends no more (orderly half-close); sending is still possible. */
+    void (*eof)(void *ctx, struct snic_net_conn *c);
+    /** There is room again after snic_net_send() returned 0. */
+    void (*writable)(void *ctx, struct snic_net_conn *c);
+    /** Gone: 0 orderly both ways, SNIC_ECONNRESET, SNIC_ETIMEDOUT, SNIC_ECONNABORTED
+     *  (our abort), or a connect error. The handle is invalid after the call. */
+    void (*closed)(void *ctx, struct snic_net_conn *c, int reason);
+};
+
+/**
+ * A client connected: bind it (or abort it) before returning. */
+typedef void (*snic_net_accept_fn)(void *ctx, struct snic_net_conn *c,
+                                   const struct snic_net_addr *peer);
+
+/* ---- Datagrams ---- */
+
+struct snic_net_dgram;
+
+/** One received datagram, or one segment of a coalesced train; borrowed for the call. */
+struct snic_net_msg {
+    struct snic_net_addr peer;
+    const unsigned char *data;
+    uint32_t size;
+    uint32_t ecn;     /**< 0..3                                                       */
+    uint64_t time_ns; /**< received, by the kernel with TIMESTAMP, else by the loop   */
+};
+
+struct snic_net_dgram_events {
+    void (*recv)(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
+                 uint32_t count);
+    void (*writable)(void *ctx, struct snic_net_dgram *d);
+};
+
+struct snic_net_train;
+typedef void (*snic_net_train_fn)(struct snic_net_train *t);
+
+/** Equal-sized datagrams (the last may be shorter) to one destination. */
+struct snic_net_train {
+    struct snic_node node;
+    snic_net_train_fn done;
+    struct snic_net_addr peer;
+    struct snic_iov *iov; /**< the bytes of all segments, in order                     */
+    uint32_t iov_count;
+    uint32_t segment; /**< bytes of each datagram                                  */
+    uint32_t ecn;
+    int32_t result; /**< out: datagrams sent, or SNIC_E*                         */
+    uint64_t backend[6];
+};
+
+/* ---- The vtable ---- */
+
+struct snic_net_stats {
+    uint64_t accepted;
+    uint64_t connected;
+    uint64_t closed;
+    uint64_t recv_bytes;
+    uint64_t sent_bytes;
+    uint64_t recv_events;
+    uint64_t send_requests;
+    uint64_t zc_sends;
+    uint64_t pauses; /**< receiving stopped for want of buffers                    */
+    uint64_t dgrams_in;
+    uint64_t dgrams_out;
+    uint64_t dgrams_lost; /**< dropped here for want of buffers                         */
+    uint64_t conns_high;
+    uint64_t errors;
+};
+
+struct snic_net_ops {
+    uint32_t ops_size;
+    uint32_t reserved;
+    const char *name;
+    int (*listen)(struct snic_net *n, const struct snic_net_addr *a, uint32_t flags,
+                  snic_net_accept_fn accept, void *ctx, struct snic_net_listener **out);
+    void (*unlisten)(struct snic_net_listener *l);
+    int (*listen_addr)(const struct snic_net_listener *l, struct snic_net_addr *out);
+    int (*connect)(struct snic_net *n, const struct snic_net_addr *a,
+                   const struct snic_net_stream_events *ev, void *ctx, struct snic_net_conn **out);
+    void (*bind)(struct snic_net_conn *c, const struct snic_net_stream_events *ev, void *ctx);
+    int (*send)(struct snic_net_conn *c, struct snic_net_send_req *s);
+    void (*put)(struct snic_net_buf *b);
+    void (*pause)(struct snic_net_conn *c, int paused);
+    void (*shutdown)(struct snic_net_conn *c);
+    void (*close)(struct snic_net_conn *c);
+    void (*abort)(struct snic_net_conn *c);
+    int (*dgram_open)(struct snic_net *n, const struct snic_net_addr *local,
+                      const struct snic_net_dgram_events *ev, void *ctx,
+                      struct snic_net_dgram **out);
+    int (*dgram_send)(struct snic_net_dgram *d, struct snic_net_train *t);
+    void (*dgram_close)(struct snic_net_dgram *d);
+    void (*close_all)(struct snic_net *n);
+};
+
+/** Every backend's handle begins with this; read-only for users. */
+struct snic_net {
+    const struct snic_net_ops *ops;
+    struct snic_loop *loop;
+    uint32_t caps;
+    uint32_t zc_bytes_min;
+    struct snic_net_stats stats;
+};
+/** Every backend's listener, connection and datagram socket begin with this. */
+struct snic_net_listener {
+    struct snic_net *net;
+};
+struct snic_net_conn {
+    struct snic_net *net;
+    struct snic_net_addr peer;
+    void *ctx; /**< as bound */
+};
+struct snic_net_dgram {
+    struct snic_net *net;
+};
+
+/** listen flag: share the port with other loops (SO_REUSEPORT). */
+#define SNIC_NET_REUSEPORT (1u << 0)
+
+/**
+ * Accept connections at @p a (port 0: any, see snic_net_listen_addr()). [owner]
+ * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_EINVAL; SNIC_ENOTSUP; SNIC_ENOSPC
+ */
+static inline int snic_net_listen(struct snic_net *n, const struct snic_net_addr *a, uint32_t flags,
+                                  snic_net_accept_fn accept, void *ctx,
+                                  struct snic_net_listener **out)
+{
+    return n->ops->listen(n, a, flags, accept, ctx, out);
+}
+/** Stop accepting; connections live on. [owner] */
+static inline void snic_net_unlisten(struct snic_net_listener *l)
+{
+    l->net->ops->unlisten(l);
+}
+static inline int snic_net_listen_addr(const struct snic_net_listener *l, struct snic_net_addr *out)
+{
+    return l->net->ops->listen_addr(l, out);
+}
+/**
+ * Start to connect; `connected` follows. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC no free connection; SNIC_ENOTSUP
+ */
+static inline int snic_net_connect(struct snic_net *n, const struct snic_net_addr *a,
+                                   const struct snic_net_stream_events *ev, void *ctx,
+                                   struct snic_net_conn **out)
+{
+    return n->ops->connect(n, a, ev, ctx, out);
+}
+/** Give an accepted connection its events (copied) and context. [owner] */
+static inline void snic_net_bind(struct snic_net_conn *c, const struct snic_net_stream_events *ev,
+                                 void *ctx)
+{
+    c->net->ops->bind(c, ev, ctx);
+}
+/**
+ * Queue a gather send; sends of one connection leave in order. [owner]
+ * @return 1 accepted; 0 full (`writable` follows); SNIC_EPIPE after shutdown, close
+ *         or reset; SNIC_EINVAL pieces
+ */
+static inline int snic_net_send(struct snic_net_conn *c, struct snic_net_send_req *s)
+{
+    return c->net->ops->send(c, s);
+}
+/** Give a received buffer back; also after its connection is closed. [owner] */
+static inline void snic_net_put(struct snic_net *n, struct snic_net_buf *b)
+{
+    n->ops->put(b);
+}
+/** Stop or restart receiving; up to recv_buffers may still arrive after a stop. [owner] */
+static inline void snic_net_pause(struct snic_net_conn *c, int paused)
+{
+    c->net->ops->pause(c, paused);
+}
+/** Send no more after what is queued (half-close); receiving goes on. [owner] */
+static inline void snic_net_shutdown(struct snic_net_conn *c)
+{
+    c->net->ops->shutdown(c);
+}
+/** Orderly end: what is queued is sent, nothing more is received, then closed(0). [owner] */
+static inline void snic_net_close(struct snic_net_conn *c)
+{
+    c->net->ops->close(c);
+}
+/** Reset: queued sends complete with SNIC_ECANCELED, then closed(SNIC_ECONNABORTED). [owner] */
+static inline void snic_net_abort(struct snic_net_conn *c)
+{
+    c->net->ops->abort(c);
+}
+/** @return 0; SNIC_EADDRINUSE; SNIC_ENOTSUP; SNIC_EINVAL; SNIC_ENOSPC [owner] */
+static inline int snic_net_dgram_open(struct snic_net *n, const struct snic_net_addr *local,
+                                      const struct snic_net_dgram_events *ev, void *ctx,
+                                      struct snic_net_dgram **out)
+{
+    return n->ops->dgram_open(n, local, ev, ctx, out);
+}
+/** @return 1 accepted; 0 full; SNIC_EMSGSIZE; SNIC_EINVAL [owner] */
+static inline int snic_net_dgram_send(struct snic_net_dgram *d, struct snic_net_train *t)
+{
+    return d->net->ops->dgram_send(d, t);
+}
+static inline void snic_net_dgram_close(struct snic_net_dgram *d)
+{
+    d->net->ops->dgram_close(d);
+}
+/** Abort everything, deliver the `closed`s, wait for the kernel, free. [owner] */
+static inline void snic_net_shut(struct snic_net *n)
+{
+    if (n != NULL)
+        n->ops->close_all(n);
+}
+
+/* ---- uring: TCP, UNIX and UDP sockets ---- */
+
+struct snic_net_uring_opts {
+    uint32_t opts_size;
+    uint32_t conns_max;    /**< most connections, 1..65535; default 1024                 */
+    uint32_t recv_buffers; /**< most buffers lent per connection; default 8              */
+    uint32_t recv_size;    /**< bytes of a pooled buffer, 512..1 MiB; default 16384      */
+    uint32_t pool_buffers; /**< buffers in the pool, power of two <= 32768; default 1024 */
+    uint32_t send_queue;   /**< requests in flight per connection; default 64            */
+    uint32_t zc_bytes_min; /**< zero copy from this size; 0: measured default; UINT32_MAX: never */
+    uint32_t idle_ms;      /**< keep-alive and user time-out of TCP peers; default 60000 */
+};
+
+/** @return 0; SNIC_EINVAL; SNIC_ENOTSUP not an io_uring loop; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_net_uring_open(struct snic_net **out, struct snic_loop *l,
+                                                const struct snic_net_uring_opts *o)
+    SNIC_NONNULL(1, 2);
+
+/* ---- sim: a network in a world ---- */
+
+/** Nodes and links of one world; outlives the handles opened on it. */
+struct snic_net_fabric;
+
+struct snic_net_link {
+    uint64_t delay_min_ns;  /**< default 10000                                             */
+    uint64_t delay_max_ns;  /**< default 50000; > min reorders datagrams                   */
+    uint64_t bytes_per_s;   /**< 0: unlimited                                              */
+    uint32_t queue_bytes;   /**< tail drop above this when bytes_per_s is set; default 1 MiB */
+    uint32_t loss_ppm;      /**< datagrams lost; streams delay by a retransmission instead */
+    uint32_t duplicate_ppm; /**< datagrams only                                           */
+    uint32_t corrupt_ppm;   /**< datagrams only: one bit flips                             */
+};
+
+struct snic_net_fabric_opts {
+    uint32_t opts_size;
+    uint32_t recv_size;        /**< largest piece of a stream receive; default 4096; pieces are
+                                    cut at random, so that framing is tested                  */
+    struct snic_net_link link; /**< all zero: the defaults                                */
+};
+
+/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_open(struct snic_net_fabric **out, struct snic_world *w,
+                                                 const struct snic_net_fabric_opts *o)
+    SNIC_NONNULL(1, 2);
+SNIC_API void snic_net_fabric_close(struct snic_net_fabric *f);
+/** Set the link from node @p a to node @p b (one direction). */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_link(struct snic_net_fabric *f, uint32_t a, uint32_t b,
+                                                 const struct snic_net_link *l) SNIC_NONNULL(1, 4);
+/** Cut or mend a direction: datagrams vanish; streams stall, and time out after 30 s. */
+SNIC_API void snic_net_fabric_partition(struct snic_net_fabric *f, uint32_t a, uint32_t b, int cut)
+    SNIC_NONNULL(1);
+/** Reset every stream of a node, as when its process dies; its listeners vanish. */
+SNIC_API void snic_net_fabric_kill(struct snic_net_fabric *f, uint32_t node) SNIC_NONNULL(1);
+/** A handle for the node that @p l is; options as for uring, zc ignored. @return as uring */
+SNIC_API SNIC_NODISCARD int snic_net_sim_open(struct snic_net **out, struct snic_net_fabric *f,
+                                              struct snic_loop *l,
+                                              const struct snic_net_uring_opts *o)
+    SNIC_NONNULL(1, 2, 3);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_NET_H */
