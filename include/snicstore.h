@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore.h
+ * Every module at once. The generated single header has this name and
+ * replaces it.
+ */
+#ifndef SNICSTORE_H
+#define SNICSTORE_H
+
+#include "snicstore/base.h"
+#include "snicstore/loop.h"
+#include "snicstore/io.h"
+#include "snicstore/dma.h"
+#include "snicstore/net.h"
+#include "snicstore/cuckoo.h"
+
+#endif /* SNICSTORE_H */

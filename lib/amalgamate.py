@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Write single headers: declarations, and the implementation behind SNIC_IMPLEMENTATION.
+
+    amalgamate.py OUT [--root DIR] [--only MODULE] @NAME[:NEED,...] [SOURCE.c ...] [+BACKEND.c ...] ...
+
+The arguments after the options are CMake's module list in floor order: `@ring:base` opens a module
+and says what it needs, a plain path is one of its core sources, `+path` one of its io_uring
+backends. Without --only OUT holds every module named; with it MODULE and what it needs. Quoted
+includes are inlined once each and must resolve to exactly one file; system includes stay. (A
+private header that several modules read is inlined once in each, because SNIC_MODULES may leave
+one of them out; its include guard does the rest.) Same arguments and tree, same bytes: OUT carries
+the version and the commit, and no date.
+"""
+import os
+import re
+import subprocess
+import sys
+
+QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*(?:/[/*].*)?$')
+IFNDEF = re.compile(r"^\s*#\s*ifndef\s+(\w+)")
+OPENS = re.compile(r"^\s*#\s*if")
+CLOSES = re.compile(r"^\s*#\s*endif")
+
+
+class Failure(Exception):
+    """A message for whoever broke the input."""
+
+
+class Module:
+    """What CMake says of one module."""
+
+    def __init__(self, name, needs):
+        self.name, self.needs, self.core, self.backends = name, needs, [], []
+
+
+def parse(args):
+    """The module list, in the order given."""
+    modules = {}
+    current = None
+    for a in args:
+        if a.startswith("@"):
+            name, _, needs = a[1:].partition(":")
+            current = modules[name] = Module(name, [n for n in needs.split(",") if n])
+        elif current is None:
+            raise Failure(f"{a}: a source before any @MODULE")
+        elif a.startswith("+"):
+            current.backends.append(a[1:])
+        else:
+            current.core.append(a)
+    for m in modules.values():
+        for n in m.needs:
+            if n not in modules:
+                raise Failure(f"module {m.name} needs {n}, which is not in the list")
+    return modules
+
+
+def closure(modules, name):
+    """NAME and everything it needs, in floor order."""
+    wanted, todo = set(), [name]
+    while todo:
+        m = todo.pop()
+        if m not in wanted:
+            wanted.add(m)
+            todo += modules[m].needs
+    return [m for m in modules if m in wanted]
+
+
+class Inliner:
+    """Copies files, inlining each quoted include at its first use."""
+
+    def __init__(self, root):
+        self.root = os.path.realpath(root)
+        self.done = set()
+        self.private = set()
+        self.out = []
+
+    def resolve(self, name, origin):
+        places = [os.path.dirname(origin), f"{self.root}/include", f"{self.root}/lib"]
+        found = {os.path.realpath(f"{p}/{name}") for p in places if os.path.isfile(f"{p}/{name}")}
+        if len(found) != 1:
+            raise Failure(f'{self.short(origin)}: include "{name}" resolves to {len(found)} files')
+        return found.pop()
+
+    def short(self, path):
+        return os.path.relpath(path, self.root)
+
+    def enter_module(self):
+        """From here on private headers are inlined anew."""
+        self.done -= self.private
+        self.private = set()
+
+    def add(self, path):
+        """Append PATH between seam comments, unless it is there already."""
+        path = os.path.realpath(path)
+        if path in self.done:
+            return
+        self.done.add(path)
+        is_private = path.endswith(".h") and path.startswith(f"{self.root}/lib/")
+        if is_private:
+            self.private.add(path)
+        try:
+            with open(path, encoding="utf-8") as f:
+                lines = f.read().splitlines()
+        except OSError as e:
+            raise Failure(str(e)) from e
+        guarded = self.is_guarded(lines)
+        if is_private and not guarded:
+            raise Failure(f"{self.short(path)}: a private header needs an include guard")
+        depth = 0
+        self.out.append(f"/* ---- {self.short(path)} ---- */")
+        for number, line in enumerate(lines, 1):
+            include = QUOTED.match(line)
+            if OPENS.match(line):
+                depth += 1
+            elif CLOSES.match(line):
+                depth -= 1
+            if not include:
+                self.out.append(line)
+                continue
+            target = self.resolve(include.group(1), path)
+            if target not in self.done and depth != (1 if guarded else 0):
+                raise Failure(f"{self.short(path)}:{number}: a conditional include of our own file "
+                              "cannot be inlined once")
+            self.add(target)
+        self.out.append(f"/* ---- end of {self.short(path)} ---- */")
+
+    @staticmethod
+    def is_guarded(lines):
+        """Does the first directive open an include guard?"""
+        directives = [l for l in lines if l.lstrip().startswith("#")]
+        guard = IFNDEF.match(directives[0]) if directives else None
+        return bool(guard and len(directives) > 1
+                    and re.match(rf"^\s*#\s*define\s+{guard.group(1)}\b", directives[1]))
+
+
+def public_headers(root, name):
+    """include/snicstore/NAME.h, then NAME_*.h."""
+    folder = f"{root}/include/snicstore"
+    more = sorted(h for h in os.listdir(folder) if re.match(rf"{name}_\w+\.h$", h))
+    return [f"{folder}/{h}" for h in [f"{name}.h"] + more if os.path.isfile(f"{folder}/{h}")]
+
+
+def version(root):
+    with open(f"{root}/include/snicstore/base.h", encoding="utf-8") as f:
+        text = f.read()
+    return ".".join(re.search(rf"#define SNIC_VERSION_{p} (\d+)", text).group(1)
+                    for p in ("MAJOR", "MINOR", "PATCH"))
+
+
+def commit(root):
+    try:
+        run = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty", "--abbrev=40",
+                              "--exclude", "*"], capture_output=True, text=True, check=True)
+        return run.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def preamble(root, title, names, out_name):
+    return f"""/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * {title}, version {version(root)}, commit {commit(root)}.
+ * Generated by lib/amalgamate.py; change the sources, not this file.
+ *
+ * Modules: {" ".join(names)}.
+ *
+ * Include it wherever the declarations are needed (C99 and later, C++11 and
+ * later). In exactly one C11 file of the program write
+ *
+ *     #define SNIC_IMPLEMENTATION
+ *     #include "{out_name}"
+ *
+ * before any other include. Several of these headers may be instantiated in
+ * that one file. Optional, defined before that include:
+ *   SNIC_WITH_IO_URING   also the io_uring backends (link with -luring -pthread)
+ *   SNIC_MODULES         only the modules M with SNIC_MODULE_M defined, and
+ *                        what they need, instead of all
+ */
+#if defined(SNIC_IMPLEMENTATION) && defined(SNIC_WITH_IO_URING) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+""".splitlines()
+
+
+def selection(modules, names):
+    """Preprocessor text that turns the caller's choice into SNIC_MODULE_* of its closure."""
+    lines = ["#if !defined(SNIC_MODULES)"]
+    for n in names:
+        lines += [f"#if !defined(SNIC_MODULE_{n.upper()})", f"#define SNIC_MODULE_{n.upper()}",
+                  "#endif"]
+    lines += ["#else"]
+    for n in names:
+        needs = [x for x in closure(modules, n) if x != n]
+        if not needs:
+            continue
+        lines.append(f"#if defined(SNIC_MODULE_{n.upper()})")
+        for x in needs:
+            lines += [f"#if !defined(SNIC_MODULE_{x.upper()})", f"#define SNIC_MODULE_{x.upper()}",
+                      "#endif"]
+        lines.append("#endif")
+    return lines + ["#endif"]
+
+
+def implementation(inliner, modules, names):
+    """Each source once per program file, however many single headers bring it."""
+    out = inliner.out
+    out += ["#if defined(SNIC_IMPLEMENTATION)", "#if defined(__cplusplus)",
+            '#error "SNIC_IMPLEMENTATION is C11: define it in a .c file"', "#endif"]
+    out += selection(modules, names)
+    for kind in ("core", "backends"):
+        sources = [(n, s) for n in names for s in getattr(modules[n], kind)]
+        if kind == "backends" and sources:
+            out.append("#if defined(SNIC_WITH_IO_URING)")
+        entered = None
+        for n, source in sources:
+            if n != entered:
+                inliner.enter_module()
+                entered = n
+            short = inliner.short(os.path.realpath(source))
+            done = "SNIC_DONE__" + re.sub(r"\W", "_", short).upper()
+            out += [f"#if defined(SNIC_MODULE_{n.upper()}) && !defined({done})", f"#define {done}"]
+            inliner.add(source)
+            out.append(f"#endif /* {done} */")
+        if kind == "backends" and sources:
+            out.append("#endif /* SNIC_WITH_IO_URING */")
+    out.append("#endif /* SNIC_IMPLEMENTATION */")
+
+
+def generate(root, out, modules, only):
+    names = closure(modules, only) if only else list(modules)
+    title = f"libsnicstore: the {only} module in one file" if only else "libsnicstore in one file"
+    inliner = Inliner(root)
+    inliner.out += preamble(root, title, names, os.path.basename(out))
+    umbrella = f"{root}/include/snicstore.h"
+    headers = [h for n in names for h in public_headers(root, n)]
+    everything = {os.path.realpath(f"{root}/include/snicstore/{h}")
+                  for h in os.listdir(f"{root}/include/snicstore")}
+    if everything == {os.path.realpath(h) for h in headers}:
+        inliner.add(umbrella)
+        missing = everything - inliner.done
+        if missing:
+            raise Failure("include/snicstore.h lacks " + " ".join(sorted(missing)))
+    else:
+        for h in headers:
+            inliner.add(h)
+    implementation(inliner, modules, names)
+    text = "\n".join(inliner.out) + "\n"
+    os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+    with open(out, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def main(argv):
+    root = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    only, out, rest = None, None, []
+    args = iter(argv)
+    for a in args:
+        if a == "--root":
+            root = next(args)
+        elif a == "--only":
+            only = next(args)
+        elif out is None:
+            out = a
+        else:
+            rest.append(a)
+    if out is None or not rest:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        modules = parse(rest)
+        if only and only not in modules:
+            raise Failure(f"no module {only} in the list")
+        generate(root, out, modules, only)
+    except Failure as e:
+        print(f"amalgamate: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
