@@ -12,6 +12,7 @@
 #include "snicstore/io.h"
 #include "snicstore/dma.h"
 #include "snicstore/net.h"
+#include "snicstore/ring.h"
 #include "snicstore/cuckoo.h"
 
 #endif /* SNICSTORE_H */

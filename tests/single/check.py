@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Checks of the generated single headers, one per run:
+
+    check.py CHECK --dir build/single --root DIR [--lib libX.a ...] [--uring] -- AMALGAMATION...
+
+AMALGAMATION is the source list that lib/amalgamate.py got. Exit code 77: a compiler is missing.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+WARN = "-Werror -Wall -Wextra -Wpedantic -Wshadow -Wundef".split()
+STRICT = WARN + "-Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-align".split()
+C_MODES = ["c99", "c11"]
+CXX_MODES = ["c++11", "c++17", "c++20"]
+
+
+def run(*command, **kw):
+    """Run it; on failure show it with its output and end red."""
+    r = subprocess.run(command, capture_output=True, text=True, check=False, **kw)
+    if r.returncode != 0:
+        sys.exit(f"$ {' '.join(command)}\n{r.stdout}{r.stderr}")
+    return r.stdout
+
+
+def need(*names):
+    for n in names:
+        if shutil.which(n):
+            return n
+    print("skip: none of", *names)
+    sys.exit(77)
+
+
+class Checks:
+    def __init__(self, args, tmp):
+        self.a, self.tmp = args, tmp
+        self.modules = [x[1:].partition(":")[0] for x in args.list if x.startswith("@")]
+        self.headers = ["snicstore.h"] + [f"snic_{m}.h" for m in self.modules]
+        self.sources = [x.lstrip("+") for x in args.list if not x.startswith("@")]
+        self.uring = args.uring and any(x.startswith("+") for x in args.list)
+
+    def write(self, name, *lines):
+        path = f"{self.tmp}/{name}"
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("\n".join(lines) + "\n")
+        return path
+
+    def compilers(self):
+        return [c for c in ("gcc", "clang") if shutil.which(c)] or [need("cc")]
+
+    def twice(self):
+        """The same tree gives the same bytes."""
+        for m in [None] + self.modules:
+            name = f"snic_{m}.h" if m else "snicstore.h"
+            run(sys.executable, f"{self.a.root}/lib/amalgamate.py", "--root", self.a.root,
+                f"{self.tmp}/{name}", *(["--only", m] if m else []), *self.a.list)
+            with open(f"{self.tmp}/{name}", "rb") as f, open(f"{self.a.dir}/{name}", "rb") as g:
+                if f.read() != g.read():
+                    sys.exit(f"{name}: two generations differ")
+
+    def declarations(self):
+        """Declarations alone, as every C and C++ promised, also included twice."""
+        cxx = need("c++", "g++", "clang++")
+        cc = need("cc", "gcc", "clang")
+        for h in self.headers:
+            c = self.write(f"{h}.c", f'#include "{h}"', f'#include "{h}"', "int main(void);")
+            x = self.write(f"{h}.cc", f'#include "{h}"', f'#include "{h}"', "int main();")
+            for mode in C_MODES:
+                run(cc, f"-std={mode}", *WARN, "-fsyntax-only", "-I", self.a.dir, c)
+            for mode in CXX_MODES:
+                run(cxx, f"-std={mode}", *WARN, "-fsyntax-only", "-I", self.a.dir, x)
+
+    def implementation(self):
+        """Strict C11 with each compiler, included after its declarations, and in two files."""
+        for h in self.headers:
+            one = self.write("one.c", f'#include "{h}"', "#define SNIC_IMPLEMENTATION",
+                             f'#include "{h}"', f'#include "{h}"')
+            two = self.write("two.c", f'#include "{h}"', "int main(void)",
+                             "{ return snic_version() == SNIC_VERSION ? 0 : 1; }")
+            for cc in self.compilers():
+                run(cc, "-std=c11", *STRICT, "-I", self.a.dir, one, two, "-o", f"{self.tmp}/a")
+                run(f"{self.tmp}/a")
+        if self.uring:
+            one = self.write("one.c", "#define SNIC_IMPLEMENTATION",
+                             "#define SNIC_WITH_IO_URING", '#include "snicstore.h"')
+            for cc in self.compilers():
+                run(cc, "-std=gnu11", *STRICT, "-I", self.a.dir, one, two, "-luring", "-pthread",
+                    "-o", f"{self.tmp}/a")
+
+    def several(self):
+        """All module headers instantiated in one file, and the whole by module choice."""
+        cc = need("cc", "gcc", "clang")
+        one = self.write("one.c", "#define SNIC_IMPLEMENTATION",
+                         *[f'#include "{h}"' for h in reversed(self.headers)], "int main(void)",
+                         "{ return snic_version() == SNIC_VERSION ? 0 : 1; }")
+        run(cc, "-std=c11", *STRICT, "-I", self.a.dir, one, "-o", f"{self.tmp}/a")
+        run(f"{self.tmp}/a")
+        for m in self.modules:
+            def symbols(header, *lines):
+                c = self.write("choice.c", "#define SNIC_IMPLEMENTATION", *lines,
+                               f'#include "{header}"')
+                run(cc, "-std=c11", "-c", "-I", self.a.dir, c, "-o", f"{self.tmp}/choice.o")
+                return self.nm(f"{self.tmp}/choice.o")
+            chosen = symbols("snicstore.h", "#define SNIC_MODULES", f"#define SNIC_MODULE_{m.upper()}")
+            alone = symbols(f"snic_{m}.h")
+            if chosen != alone:
+                sys.exit(f"{m}: SNIC_MODULES and snic_{m}.h differ: {sorted(chosen ^ alone)}")
+
+    @staticmethod
+    def nm(*files):
+        return {line.split()[-1] for line in run(need("nm"), "-g", "--defined-only", *files).split("\n")
+                if len(line.split()) == 3}
+
+    def symbols(self):
+        """The object has the symbols of the libraries: no source forgotten, none doubled."""
+        c = self.write("s.c", "#define SNIC_IMPLEMENTATION",
+                       "#define SNIC_WITH_IO_URING" if self.uring else "", '#include "snicstore.h"')
+        run(need("cc", "gcc", "clang"), "-std=gnu11", "-c", "-I", self.a.dir, c, "-o",
+            f"{self.tmp}/s.o")
+        one, lib = self.nm(f"{self.tmp}/s.o"), self.nm(*self.a.lib)
+        if one != lib:
+            sys.exit(f"only in the single header: {sorted(one - lib)}\n"
+                     f"only in the library: {sorted(lib - one)}")
+
+    def macros(self):
+        """What our lines leave defined begins SNIC_ (the system headers' macros are theirs)."""
+        gcc = need("gcc")
+        for h in self.headers:
+            for uring in ([False, True] if self.uring else [False]):
+                c = self.write("m.c", "#define SNIC_IMPLEMENTATION",
+                               "#define SNIC_WITH_IO_URING" if uring else "", f'#include "{h}"')
+                text = run(gcc, "-std=gnu11", "-dD", "-E", "-I", self.a.dir, c)
+                file, left = "", set()
+                for line in text.splitlines():
+                    mark = re.match(r'# \d+ "([^"]*)"', line)
+                    macro = re.match(r"#(define|undef) (\w+)", line)
+                    if mark:
+                        file = mark.group(1)
+                    elif macro and macro.group(1) == "undef":
+                        left.discard(macro.group(2))
+                    elif macro and file in (f"{self.a.dir}/{h}", c):
+                        left.add(macro.group(2))
+                bad = {m for m in left if not re.match(r"SNIC_|SNICSTORE_H$", m)}
+                if uring:
+                    bad.discard("_GNU_SOURCE")
+                if bad:
+                    sys.exit(f"{h} leaves macros behind: {' '.join(sorted(bad))}")
+
+    def seams(self):
+        """Every source is named in a seam comment, in the whole and in its module's header."""
+        with open(f"{self.a.dir}/snicstore.h", encoding="utf-8") as f:
+            text = f.read()
+        module = None
+        for x in self.a.list:
+            if x.startswith("@"):
+                module = x[1:].partition(":")[0]
+                with open(f"{self.a.dir}/snic_{module}.h", encoding="utf-8") as f:
+                    own = f.read()
+                continue
+            seam = f"/* ---- {os.path.relpath(x.lstrip('+'), self.a.root)} ---- */"
+            if seam not in text or seam not in own:
+                sys.exit(f"no seam: {seam}")
+
+    def program(self):
+        """The short ring program: only build/single/snic_ring.h and cc -std=c11."""
+        if "ring" not in self.modules:
+            print("skip: the ring is not built here")
+            sys.exit(77)
+        shutil.copy(f"{self.a.dir}/snic_ring.h", self.tmp)
+        shutil.copy(f"{self.a.root}/tests/single/ring_program.c", self.tmp)
+        run(need("cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "p", "ring_program.c",
+            cwd=self.tmp)
+        if run(f"{self.tmp}/p") != "hello\n":
+            sys.exit("the ring program does not say hello")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("check")
+    p.add_argument("--dir", required=True)
+    p.add_argument("--root", required=True)
+    p.add_argument("--lib", action="append", default=[])
+    p.add_argument("--uring", action="store_true")
+    p.add_argument("list", nargs="+")
+    args = p.parse_args()
+    with tempfile.TemporaryDirectory() as tmp:
+        getattr(Checks(args, tmp), args.check)()
+
+
+if __name__ == "__main__":
+    main()
