@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The cache table: layout, atomics, hashing and the reader's probe.
+ *
+ * Memory, in this order:  struct snic_cuckoo | headers[buckets] | slots[buckets * 4]
+ *
+ * A header is one 64-bit word: four 8-bit tags (0: the slot is empty) and a 32-bit
+ * sequence. Headers lie together, 2 bytes per slot, so that lookups of absent keys and path
+ * searches stay in a small array. A slot is key words, then item words, zero padded.
+ *
+ * A key's bucket 1 and tag come from disjoint bits of its hash. Its other bucket is
+ * sums[tag] - bucket (mod buckets), with a random sum per tag: an involution for every number of
+ * buckets, known from the header alone, so a displacement search never reads a key.
+ *
+ * Invariants
+ *  I1  A key is in at most one slot, except that a displacement publishes the new copy before it
+ *      clears the old one; both hold the same item then, and nothing updates it meanwhile.
+ *  I2  Every header store raises the sequence and is a release; each pairs with the acquire loads
+ *      of that header in cuckoo_read.c. So whoever sees a tag sees the slot filled, and whoever
+ *      sees a slot emptied by a displacement sees the copy.
+ *  I3  A slot's words change only (a) while its tag is 0, or (b) item words only, while the
+ *      sequence is odd and scratch[] holds that key with its new item. A release fence precedes
+ *      the change; it pairs with the acquire fence between a reader's copy and its second look at
+ *      the header: a reader that copied a changed word finds the header changed.
+ *  I4  scratch[] changes only while no sequence is odd; a release fence precedes that too. A
+ *      reader that finds an odd sequence takes the item from scratch[] if the key there is its
+ *      own, and the slots' otherwise: nobody waits for the writer.
+ *  I5  Header, slot and scratch words are written by the writer only, and are atomic words in
+ *      every build.
+ */
+#ifndef SNIC_CUCKOO_PRIV_H
+#define SNIC_CUCKOO_PRIV_H
+
+#include "snicstore/cuckoo.h"
+
+#include <stdatomic.h>
+
+#ifndef XXH_INLINE_ALL
+#define XXH_INLINE_ALL
+#endif
+#include <xxhash.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+#define SNIC_CUCKOO__INLINE static inline __attribute__((always_inline, unused))
+#define SNIC_CUCKOO__KEY_WORDS (SNIC_CUCKOO_KEY_MAX / 8)
+#define SNIC_CUCKOO__ITEM_WORDS (SNIC_CUCKOO_ITEM_MAX / 8)
+#define SNIC_CUCKOO__SEQ_ODD ((uint64_t)1 << 32)
+#define SNIC_CUCKOO__SEQ_STEP ((uint64_t)2 << 32)
+#define SNIC_CUCKOO__NONE UINT64_MAX
+/* Buckets a path search may expand: both roots and four children each, to depth 4. */
+#define SNIC_CUCKOO__NODES (2 * (1 + 4 + 16 + 64 + 256))
+
+SNIC_STATIC_ASSERT(SNIC_CUCKOO_BUCKET_SLOTS == 4, "four 8-bit tags share a word with the sequence");
+SNIC_STATIC_ASSERT(SNIC_CUCKOO_PATH_MAX == 5, "the node count above is for 5 moves");
+
+/* One bucket of a path search: reached by moving slot `slot` of node `parent`. */
+struct cuckoo_node {
+    uint32_t bucket;
+    uint16_t parent; /* index of a node; its own index at a root */
+    uint8_t slot;
+    uint8_t depth;
+};
+
+/* Written by the writer with relaxed stores, read by anybody. */
+struct cuckoo_counters {
+    _Atomic uint64_t count;
+    _Atomic uint64_t inserts;
+    _Atomic uint64_t replaces;
+    _Atomic uint64_t deletes;
+    _Atomic uint64_t refused;
+    _Atomic uint64_t displacements;
+    _Atomic uint64_t searched;
+    _Atomic uint64_t paths[SNIC_CUCKOO_PATH_MAX + 1];
+};
+
+struct snic_cuckoo {
+    /* Constant after init. */
+    uint64_t seed;
+    uint64_t slots_offset; /* from the start of the headers, in words */
+    uint64_t memory_bytes;
+    uint32_t buckets;
+    uint32_t key_size;
+    uint32_t item_size;
+    uint32_t key_words;
+    uint32_t item_words;
+    uint32_t slot_words;
+    uint32_t shape; /* enum cuckoo_shape */
+    uint32_t sums[256];
+    /* Writer to anybody. */
+    _Alignas(SNIC_CACHELINE) struct cuckoo_counters counters;
+    _Alignas(
+        SNIC_CACHELINE) _Atomic uint64_t scratch[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
+    /* Writer only. */
+    _Alignas(SNIC_CACHELINE) uint32_t in_callback;
+    struct cuckoo_node nodes[SNIC_CUCKOO__NODES];
+};
+
+/* Key and item sizes with code of their own. */
+enum cuckoo_shape { CUCKOO_ANY, CUCKOO_8_8, CUCKOO_8_16, CUCKOO_16_8, CUCKOO_16_16 };
+
+/* Word counts, constant where a shape is. */
+struct cuckoo_words {
+    uint32_t key;
+    uint32_t item;
+    uint32_t slot;
+};
+
+/*
+ * Run `call(words)` with constants where the table has a shape of its own. `call` is an expression
+ * in which the struct cuckoo_words W is visible.
+ */
+#define SNIC_CUCKOO__SHAPED(t, call)                                                               \
+    switch ((t)->shape) {                                                                          \
+    case CUCKOO_8_8: {                                                                             \
+        const struct cuckoo_words W = {1, 1, 2};                                                   \
+        call;                                                                                      \
+        break;                                                                                     \
+    }                                                                                              \
+    case CUCKOO_8_16: {                                                                            \
+        const struct cuckoo_words W = {1, 2, 3};                                                   \
+        call;                                                                                      \
+        break;                                                                                     \
+    }                                                                                              \
+    case CUCKOO_16_8: {                                                                            \
+        const struct cuckoo_words W = {2, 1, 3};                                                   \
+        call;                                                                                      \
+        break;                                                                                     \
+    }                                                                                              \
+    case CUCKOO_16_16: {                                                                           \
+        const struct cuckoo_words W = {2, 2, 4};                                                   \
+        call;                                                                                      \
+        break;                                                                                     \
+    }                                                                                              \
+    default: {                                                                                     \
+        const struct cuckoo_words W = {(t)->key_words, (t)->item_words, (t)->slot_words};          \
+        call;                                                                                      \
+        break;                                                                                     \
+    }                                                                                              \
+    }
+
+/* ---- Shared words. The model test supplies its own (SNIC_CUCKOO__HOOKS). ---- */
+
+#ifndef SNIC_CUCKOO__HOOKS
+SNIC_CUCKOO__INLINE uint64_t cuckoo_load(_Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+/* Pairs with cuckoo_store_release(). */
+SNIC_CUCKOO__INLINE uint64_t cuckoo_load_acquire(_Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_acquire);
+}
+SNIC_CUCKOO__INLINE void cuckoo_store(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+/* Pairs with cuckoo_load_acquire(). */
+SNIC_CUCKOO__INLINE void cuckoo_store_release(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+}
+/*
+ * GCC warns that its thread sanitizer does not model fences. It need not: what the fences order is
+ * atomic words only, so there is no report to suppress, and the instruction is emitted.
+ */
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"
+#define SNIC_CUCKOO__POP
+#endif
+/* Pairs with cuckoo_fence_release(). */
+SNIC_CUCKOO__INLINE void cuckoo_fence_acquire(void)
+{
+    atomic_thread_fence(memory_order_acquire);
+}
+/* Pairs with cuckoo_fence_acquire(). */
+SNIC_CUCKOO__INLINE void cuckoo_fence_release(void)
+{
+    atomic_thread_fence(memory_order_release);
+}
+#if defined(SNIC_CUCKOO__POP)
+#pragma GCC diagnostic pop
+#undef SNIC_CUCKOO__POP
+#endif
+#endif /* SNIC_CUCKOO__HOOKS */
+
+/* ---- Places ---- */
+
+SNIC_CUCKOO__INLINE _Atomic uint64_t *cuckoo_header(const struct snic_cuckoo *t, uint32_t bucket)
+{
+    return (_Atomic uint64_t *)(void *)(uintptr_t)(t + 1) + bucket;
+}
+
+/* Word 0 of slot `slot` (0..3) of a bucket. */
+SNIC_CUCKOO__INLINE _Atomic uint64_t *cuckoo_slot(const struct snic_cuckoo *t, uint32_t bucket,
+                                                  uint32_t slot, uint32_t slot_words)
+{
+    return cuckoo_header(t, 0) + t->slots_offset +
+           ((uint64_t)bucket * SNIC_CUCKOO_BUCKET_SLOTS + slot) * slot_words;
+}
+
+/* ---- Hash: bucket 1 from the upper half, the tag from the lowest byte ---- */
+
+struct cuckoo_spot {
+    uint32_t bucket[2];
+    uint32_t tag; /* 1..255 */
+};
+
+SNIC_CUCKOO__INLINE uint32_t cuckoo_other(const struct snic_cuckoo *t, uint32_t bucket,
+                                          uint32_t tag)
+{
+    uint32_t sum = t->sums[tag];
+
+    return sum - bucket + (sum < bucket ? t->buckets : 0);
+}
+
+SNIC_CUCKOO__INLINE struct cuckoo_spot cuckoo_spot_of(const struct snic_cuckoo *t,
+                                                      const uint64_t *key, struct cuckoo_words w)
+{
+    /* The words hold the key's bytes in order; constant sizes make this a few instructions. */
+    size_t size = t->shape == CUCKOO_ANY ? t->key_size : w.key * 8u;
+    uint64_t hash = XXH3_64bits_withSeed(key, size, t->seed);
+    struct cuckoo_spot s;
+
+    s.tag = (uint32_t)((hash & 0xff) * 255 >> 8) + 1;
+    s.bucket[0] = (uint32_t)((hash >> 32) * t->buckets >> 32);
+    s.bucket[1] = cuckoo_other(t, s.bucket[0], s.tag);
+    return s;
+}
+
+/* Copy a key or an item into words, the last one zero padded. */
+SNIC_CUCKOO__INLINE void cuckoo_to_words(uint64_t *words, uint32_t count, const void *bytes,
+                                         uint32_t size, int exact)
+{
+    if (exact) {
+        memcpy(words, bytes, count * sizeof(*words));
+    } else if (count > 0) {
+        words[count - 1] = 0;
+        memcpy(words, bytes, size);
+    }
+}
+
+/* ---- Tags ---- */
+
+/* Bit 7 of byte i is set where byte i of `tags` equals `tag`; exact, in portable C. */
+SNIC_CUCKOO__INLINE uint64_t cuckoo_match_portable(uint64_t tags, uint32_t tag)
+{
+    const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
+    uint64_t x = tags ^ (tag * UINT64_C(0x0101010101010101));
+
+    return ~(((x & low) + low) | x | low);
+}
+
+/* The same with the CPU's byte compare. */
+SNIC_CUCKOO__INLINE uint64_t cuckoo_match_simd(uint64_t tags, uint32_t tag)
+{
+#if defined(__SSE2__)
+    __m128i equal = _mm_cmpeq_epi8(_mm_cvtsi64_si128((long long)tags), _mm_set1_epi8((char)tag));
+
+    return (uint64_t)_mm_cvtsi128_si64(equal) & UINT64_C(0x8080808080808080);
+#elif defined(__ARM_NEON)
+    uint8x8_t equal = vceq_u8(vcreate_u8(tags), vdup_n_u8((uint8_t)tag));
+
+    return vget_lane_u64(vreinterpret_u64_u8(equal), 0) & UINT64_C(0x8080808080808080);
+#else
+    return cuckoo_match_portable(tags, tag);
+#endif
+}
+
+/* Matches in both buckets of a key: slots 0..3 of the first, then 4..7 of the second. */
+SNIC_CUCKOO__INLINE uint64_t cuckoo_match(uint64_t header1, uint64_t header2, uint32_t tag)
+{
+    return cuckoo_match_simd((header1 & 0xffffffff) | (header2 << 32), tag);
+}
+
+/* The slot of the lowest match. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_first(uint64_t matches)
+{
+    return (uint32_t)__builtin_ctzll(matches) >> 3;
+}
+
+/* Empty slots of one bucket, as matches. */
+SNIC_CUCKOO__INLINE uint64_t cuckoo_empty(uint64_t header)
+{
+    return cuckoo_match_simd(header | ~UINT64_C(0xffffffff), 0);
+}
+
+SNIC_CUCKOO__INLINE uint32_t cuckoo_tag(uint64_t header, uint32_t slot)
+{
+    return (uint32_t)(header >> (slot * 8)) & 0xff;
+}
+
+SNIC_CUCKOO__INLINE uint64_t cuckoo_with_tag(uint64_t header, uint32_t slot, uint32_t tag)
+{
+    return (header & ~((uint64_t)0xff << (slot * 8))) | ((uint64_t)tag << (slot * 8));
+}
+
+/* ---- Slot contents ---- */
+
+SNIC_CUCKOO__INLINE int cuckoo_key_equal(_Atomic uint64_t *from, const uint64_t *key,
+                                         uint32_t key_words)
+{
+    for (uint32_t i = 0; i < key_words; i++) {
+        if (cuckoo_load(from + i) != key[i])
+            return 0;
+    }
+    return 1;
+}
+
+SNIC_CUCKOO__INLINE void cuckoo_copy_out(uint64_t *to, _Atomic uint64_t *from, uint32_t words)
+{
+    for (uint32_t i = 0; i < words; i++)
+        to[i] = cuckoo_load(from + i);
+}
+
+SNIC_CUCKOO__INLINE void cuckoo_copy_in(_Atomic uint64_t *to, const uint64_t *from, uint32_t words)
+{
+    for (uint32_t i = 0; i < words; i++)
+        cuckoo_store(to + i, from[i]);
+}
+
+#endif /* SNIC_CUCKOO_PRIV_H */
