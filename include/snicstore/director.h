@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/director.h
+ * The traffic director: a TCP-splitting proxy that answers what the offload
+ * engine can and sends the rest to the host, in the order the protocol needs
+ * (DDS section 5).
+ *
+ * Depends on  snicstore/base.h, loop.h, net.h, channel.h, offload.h.
+ * Memory      The caller supplies it at init; bounded per connection.
+ * Threads     The loop's thread (DPU side); the host end lives on the host's loop.
+ * Progress    No call blocks.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes.
+ * Input       hostile: clients, and the host's ring.
+ *
+ * Rules per connection. Messages are cut by the user's framer and classified by
+ * the predicate. While a BARRIER message (a write) of this connection is with
+ * the host, what could be offloaded goes to the host too: a client sees its own
+ * writes. Replies leave in the order of the requests (SNIC_DIRECTOR_IN_ORDER)
+ * or as they come (protocols with request ids). Reading pauses when the
+ * connection holds more than its bound, on either side.
+ */
+#ifndef SNIC_DIRECTOR_H
+#define SNIC_DIRECTOR_H
+
+#include "snicstore/base.h"
+#include "snicstore/channel.h"
+#include "snicstore/loop.h"
+#include "snicstore/net.h"
+#include "snicstore/offload.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct snic_director;
+struct snic_director_conn;
+
+#define SNIC_DIRECTOR_ALIGN SNIC_CACHELINE
+
+/** The predicate's verdict for one message. */
+enum snic_director_route {
+    SNIC_DIRECTOR_HOST = 0,    /**< to the host                                            */
+    SNIC_DIRECTOR_BARRIER = 1, /**< to the host; until its reply, everything goes there    */
+    SNIC_DIRECTOR_DPU = 2,     /**< to the offload engine                                  */
+    SNIC_DIRECTOR_ANSWER = 3,  /**< answered by the predicate itself (reply text)          */
+    SNIC_DIRECTOR_CLOSE = 4    /**< answered with reply text, then closed (protocol error) */
+};
+
+struct snic_director_verdict {
+    enum snic_director_route route;
+    uint32_t flags;      /**< handed to the offload functions                        */
+    uint32_t reply_size; /**< ANSWER, CLOSE                                          */
+    char reply[512];
+};
+
+struct snic_director_user {
+    /**
+     * Cut the first message off @p data. @p state is the connection's own word
+     * for the framer's progress, 0 at the start of each message.
+     * @return its size; 0: more bytes are needed; SNIC_EPROTO: broken, the connection is
+     *         answered with protocol_error() and closed; SNIC_EMSGSIZE: too large
+     */
+    int64_t (*frame)(void *ctx, const unsigned char *data, size_t size, uint64_t *state);
+    /** Decide on one message; may change *conn_user (say, SELECT). No system calls. */
+    void (*predicate)(void *ctx, struct snic_offload *o, uint64_t *conn_user,
+                      const unsigned char *msg, uint32_t size, struct snic_director_verdict *out);
+    /** Text for a framing error (frame() returned @p error); @return bytes written <= max. */
+    uint32_t (*protocol_error)(void *ctx, int error, const unsigned char *data, size_t size,
+                               char *out, uint32_t max);
+    /** Text for a message whose host is not there; @return bytes written <= max. */
+    uint32_t (*host_gone)(void *ctx, const unsigned char *msg, uint32_t size, char *out,
+                          uint32_t max);
+    void *ctx;
+};
+
+/** Flows of interest: zero fields are wildcards. Others are passed through untouched. */
+struct snic_director_signature {
+    struct snic_net_addr client; /**< family 0: any; port 0: any; IP all zero: any        */
+    uint32_t client_prefix;      /**< bits of client.ip that must match, 0: all or none   */
+};
+
+#define SNIC_DIRECTOR_IN_ORDER (1u << 0)
+
+struct snic_director_opts {
+    uint32_t opts_size;
+    uint32_t flags;       /**< SNIC_DIRECTOR_IN_ORDER                                      */
+    uint32_t conns_max;   /**< default 1024; more are refused                              */
+    uint32_t message_max; /**< largest message; default 9 MiB                              */
+    uint32_t pending_max; /**< messages of one connection under way; default 1024          */
+    uint32_t conn_bytes;  /**< bytes one connection may hold besides one message; default 1 MiB */
+    uint32_t quantum;     /**< bytes of a deficit turn; default 16384                      */
+    uint32_t signatures_count; /**< 0: every flow is of interest                            */
+    const struct snic_director_signature *signatures; /**< copied                           */
+    /** Messages longer than a buffer live here, shared by all connections; default 64 MiB. */
+    uint64_t pool_bytes;
+};
+
+/** Bytes for init, or 0 when @p o is invalid. [any] */
+SNIC_API size_t snic_director_memsize(const struct snic_director_opts *o) SNIC_NONNULL(1);
+/** @p offload may be NULL: everything goes to the host. @return 0; SNIC_EINVAL; SNIC_ENOSPC [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_director_init(struct snic_director **out, void *mem,
+                                               size_t mem_size, struct snic_net *net,
+                                               struct snic_offload *offload,
+                                               const struct snic_director_user *user,
+                                               const struct snic_director_opts *o)
+    SNIC_NONNULL(1, 2, 4, 6, 7);
+/** All connections must be closed: drain first. @return the memory [owner] */
+SNIC_API void *snic_director_fini(struct snic_director *d) SNIC_NONNULL(1);
+/** Accept clients at @p a. @return as snic_net_listen() [owner] */
+SNIC_API SNIC_NODISCARD int snic_director_listen(struct snic_director *d,
+                                                 const struct snic_net_addr *a, uint32_t flags,
+                                                 struct snic_net_addr *bound) SNIC_NONNULL(1, 2);
+/** Stop accepting, finish what is under way, close the connections; then call @p done. [owner] */
+SNIC_API void snic_director_drain(struct snic_director *d, void (*done)(void *ctx), void *ctx)
+    SNIC_NONNULL(1, 2);
+
+/* ---- Upstream: the way to the host ---- */
+
+/** Each client gets its own net connection to @p host (an unmodified server). [owner] */
+SNIC_API void snic_director_upstream_net(struct snic_director *d, const struct snic_net_addr *host)
+    SNIC_NONNULL(1, 2);
+/**
+ * A channel from the host's snic_director_host_open() is the upstream from now
+ * on; the one before must have died. Connections of clients survive. [owner]
+ * @return 0; SNIC_EBUSY there is a live one
+ */
+SNIC_API SNIC_NODISCARD int snic_director_upstream_channel(struct snic_director *d,
+                                                           struct snic_channel *ch)
+    SNIC_NONNULL(1, 2);
+
+struct snic_director_stats {
+    uint64_t accepted;
+    uint64_t refused;
+    uint64_t closed;
+    uint64_t conns; /**< now                                                     */
+    uint64_t messages;
+    uint64_t offloaded; /**< answered by the offload engine                          */
+    uint64_t answered;  /**< answered by the predicate                               */
+    uint64_t to_host;
+    uint64_t barriers;
+    uint64_t barrier_blocked; /**< offloadable, but sent to the host behind a barrier     */
+    uint64_t host_gone;       /**< answered with host_gone()                               */
+    uint64_t protocol_errors;
+    uint64_t pauses;
+    uint64_t passed_through; /**< connections outside the signature                       */
+    uint64_t recv_bytes;
+    uint64_t sent_bytes;
+};
+SNIC_API void snic_director_get_stats(const struct snic_director *d,
+                                      struct snic_director_stats *out) SNIC_NONNULL(1, 2);
+SNIC_API int snic_director_check(const struct snic_director *d) SNIC_NONNULL(1);
+
+/* ---- The host's end of the channel ---- */
+
+struct snic_director_host;
+
+/** Called on the host's loop. */
+struct snic_director_host_events {
+    /**
+     * A message of client connection @p conn (unique for the life of the DPU
+     * process); answer it with exactly one snic_director_host_reply() under
+     * @p seq, now or later, in any order. @p msg is borrowed for the call.
+     */
+    void (*message)(void *ctx, uint64_t conn, uint64_t seq, uint64_t conn_user,
+                    const unsigned char *msg, uint32_t size);
+    /** The client is gone; replies to it are ignored from now on. */
+    void (*closed)(void *ctx, uint64_t conn);
+    /** There is room again after SNIC_EAGAIN. */
+    void (*writable)(void *ctx);
+    /** The DPU is gone; only close is allowed. */
+    void (*death)(void *ctx);
+    void *ctx;
+};
+
+struct snic_director_host_opts {
+    uint32_t opts_size;
+    uint32_t message_max; /**< as the director's                                            */
+    uint64_t ring_bytes;  /**< of each direction, power of two; default 4 MiB               */
+    uint32_t key_size;    /**< cache keys, for invalidate and cache                         */
+    uint32_t item_size;
+    uint64_t version; /**< R7: nothing older may enter the cache but by ..._cache()     */
+};
+
+/** Open on a channel hub of the host (channel.h). @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_director_host_open(struct snic_director_host **out,
+                                                    struct snic_channel_hub *hub,
+                                                    const struct snic_director_host_events *ev,
+                                                    const struct snic_director_host_opts *o)
+    SNIC_NONNULL(1, 2, 3, 4);
+SNIC_API void snic_director_host_close(struct snic_director_host *h);
+/** Answer complete (default), or MORE pieces of it follow. */
+#define SNIC_DIRECTOR_REPLY_MORE (1u << 0)
+#define SNIC_DIRECTOR_REPLY_CLOSE (1u << 1) /**< close the client after this reply (QUIT)   */
+#define SNIC_DIRECTOR_REPLY_USER (1u << 2)  /**< and set its user word to @p user           */
+/**
+ * Answer, copying the pieces. Everything the host sends takes effect on the DPU
+ * in the order of these calls: an invalidate before a reply is carried out
+ * before the client can see the reply. [owner]
+ * @return 0; SNIC_EAGAIN no room, nothing was sent (`writable` follows); SNIC_EPEERDEAD
+ */
+SNIC_API SNIC_NODISCARD int snic_director_host_reply(struct snic_director_host *h, uint64_t conn,
+                                                     uint64_t seq, const struct snic_iov *iov,
+                                                     uint32_t iov_count, uint32_t flags,
+                                                     uint64_t user) SNIC_NONNULL(1);
+/** One key to invalidate or to cache. */
+struct snic_director_entry {
+    const void *key;
+    const void *item; /**< NULL: invalidate                                                 */
+    uint64_t version;
+};
+/** snic_offload_invalidate() or an ordered snic_offload_put() for each, on the DPU, in order.
+ *  @return 0 all sent; SNIC_EAGAIN nothing was sent; SNIC_EPEERDEAD [owner] */
+SNIC_API SNIC_NODISCARD int snic_director_host_entries(struct snic_director_host *h,
+                                                       const struct snic_director_entry *e,
+                                                       uint32_t count) SNIC_NONNULL(1, 2);
+/** snic_offload_invalidate_all() on the DPU, in order. @return as above [owner] */
+SNIC_API SNIC_NODISCARD int snic_director_host_invalidate_all(struct snic_director_host *h,
+                                                              uint64_t version) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_DIRECTOR_H */
