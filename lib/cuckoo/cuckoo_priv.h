@@ -32,6 +32,7 @@
 #define SNIC_CUCKOO_PRIV_H
 
 #include "snicstore/cuckoo.h"
+#include "base/simd.h"
 
 #include <stdatomic.h>
 
@@ -39,12 +40,6 @@
 #define XXH_INLINE_ALL
 #endif
 #include <xxhash.h>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#elif defined(__ARM_NEON)
-#include <arm_neon.h>
-#endif
 
 #define SNIC_CUCKOO__INLINE static inline __attribute__((always_inline, unused))
 #define SNIC_CUCKOO__KEY_WORDS (SNIC_CUCKOO_KEY_MAX / 8)
@@ -245,49 +240,19 @@ SNIC_CUCKOO__INLINE void cuckoo_to_words(uint64_t *words, uint32_t count, const 
     }
 }
 
-/* ---- Tags ---- */
+/* ---- Tags. Sets of slots are bit masks: bits 0..3 the first bucket's, 4..7 the second's. ---- */
 
-/* Bit 7 of byte i is set where byte i of `tags` equals `tag`; exact, in portable C. */
-SNIC_CUCKOO__INLINE uint64_t cuckoo_match_portable(uint64_t tags, uint32_t tag)
+SNIC_CUCKOO__INLINE uint32_t cuckoo_match(uint64_t header1, uint64_t header2, uint32_t tag)
 {
-    const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
-    uint64_t x = tags ^ (tag * UINT64_C(0x0101010101010101));
+    uint64_t tags = (header1 & UINT64_C(0xffffffff)) | (header2 << 32);
 
-    return ~(((x & low) + low) | x | low);
+    return simd_match_u8x16_w(tags, 0, (uint8_t)tag) & 0xff;
 }
 
-/* The same with the CPU's byte compare. */
-SNIC_CUCKOO__INLINE uint64_t cuckoo_match_simd(uint64_t tags, uint32_t tag)
+/* Empty slots of one bucket. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_empty(uint64_t header)
 {
-#if defined(__SSE2__)
-    __m128i equal = _mm_cmpeq_epi8(_mm_cvtsi64_si128((long long)tags), _mm_set1_epi8((char)tag));
-
-    return (uint64_t)_mm_cvtsi128_si64(equal) & UINT64_C(0x8080808080808080);
-#elif defined(__ARM_NEON)
-    uint8x8_t equal = vceq_u8(vcreate_u8(tags), vdup_n_u8((uint8_t)tag));
-
-    return vget_lane_u64(vreinterpret_u64_u8(equal), 0) & UINT64_C(0x8080808080808080);
-#else
-    return cuckoo_match_portable(tags, tag);
-#endif
-}
-
-/* Matches in both buckets of a key: slots 0..3 of the first, then 4..7 of the second. */
-SNIC_CUCKOO__INLINE uint64_t cuckoo_match(uint64_t header1, uint64_t header2, uint32_t tag)
-{
-    return cuckoo_match_simd((header1 & 0xffffffff) | (header2 << 32), tag);
-}
-
-/* The slot of the lowest match. */
-SNIC_CUCKOO__INLINE uint32_t cuckoo_first(uint64_t matches)
-{
-    return (uint32_t)__builtin_ctzll(matches) >> 3;
-}
-
-/* Empty slots of one bucket, as matches. */
-SNIC_CUCKOO__INLINE uint64_t cuckoo_empty(uint64_t header)
-{
-    return cuckoo_match_simd(header | ~UINT64_C(0xffffffff), 0);
+    return simd_match_u8x16_w(header, 0, 0) & 0xf;
 }
 
 SNIC_CUCKOO__INLINE uint32_t cuckoo_tag(uint64_t header, uint32_t slot)

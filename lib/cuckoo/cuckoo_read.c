@@ -16,6 +16,7 @@
  */
 #include "cuckoo/cuckoo_priv.h"
 
+/* What a probe with two loaded headers says. */
 enum cuckoo_probe_result { CUCKOO_ABSENT, CUCKOO_FOUND, CUCKOO_CHANGED };
 
 /* Compare the key and copy the item from slot or scratch; 1 if the key is the one. */
@@ -40,14 +41,14 @@ SNIC_CUCKOO__INLINE int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bu
 /* Steps 2 and 3 with the headers loaded in step 1. */
 SNIC_CUCKOO__INLINE enum cuckoo_probe_result cuckoo_probe(const struct snic_cuckoo *t,
                                                           const struct cuckoo_spot *s,
-                                                          const uint64_t *headers, uint64_t matches,
+                                                          const uint64_t *headers, uint32_t matches,
                                                           const uint64_t *key, uint64_t *item,
                                                           struct cuckoo_words w)
 {
-    uint64_t all = matches;
+    uint32_t all = matches;
 
     while (matches != 0) {
-        uint32_t i = cuckoo_first(matches);
+        uint32_t i = simd_lowest(matches);
         uint32_t side = i >> 2;
 
         if (SNIC_LIKELY(cuckoo_try_slot(t, s->bucket[side], i & 3, headers[side], key, item, w))) {
@@ -61,13 +62,13 @@ SNIC_CUCKOO__INLINE enum cuckoo_probe_result cuckoo_probe(const struct snic_cuck
     cuckoo_fence_acquire(); /* I3 for the keys compared; orders the second look for step 3 */
     if (SNIC_UNLIKELY(cuckoo_load(cuckoo_header(t, s->bucket[0])) != headers[0]))
         return CUCKOO_CHANGED;
-    if (all >> 32 != 0 && cuckoo_load(cuckoo_header(t, s->bucket[1])) != headers[1])
+    if (all >> 4 != 0 && cuckoo_load(cuckoo_header(t, s->bucket[1])) != headers[1])
         return CUCKOO_CHANGED;
     return CUCKOO_ABSENT;
 }
 
 /* Step 1. */
-SNIC_CUCKOO__INLINE uint64_t cuckoo_look(const struct snic_cuckoo *t, const struct cuckoo_spot *s,
+SNIC_CUCKOO__INLINE uint32_t cuckoo_look(const struct snic_cuckoo *t, const struct cuckoo_spot *s,
                                          uint64_t *headers)
 {
     headers[0] = cuckoo_load_acquire(cuckoo_header(t, s->bucket[0])); /* I2 */
@@ -82,7 +83,7 @@ SNIC_CUCKOO__INLINE int cuckoo_lookup(const struct snic_cuckoo *t, const struct 
 
     do {
         uint64_t headers[2];
-        uint64_t matches = cuckoo_look(t, s, headers);
+        uint32_t matches = cuckoo_look(t, s, headers);
 
         r = cuckoo_probe(t, s, headers, matches, key, item, w);
     } while (SNIC_UNLIKELY(r == CUCKOO_CHANGED));
@@ -141,7 +142,7 @@ SNIC_CUCKOO__INLINE uint64_t cuckoo_get_batch(const struct snic_cuckoo *t, const
     int exact = t->shape != CUCKOO_ANY;
     struct cuckoo_spot spots[SNIC_CUCKOO_BATCH_MAX];
     uint64_t headers[SNIC_CUCKOO_BATCH_MAX][2];
-    uint64_t matches[SNIC_CUCKOO_BATCH_MAX];
+    uint32_t matches[SNIC_CUCKOO_BATCH_MAX];
     uint64_t key[SNIC_CUCKOO__KEY_WORDS];
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS];
     uint32_t key_size = exact ? w.key * 8 : t->key_size;
@@ -152,17 +153,17 @@ SNIC_CUCKOO__INLINE uint64_t cuckoo_get_batch(const struct snic_cuckoo *t, const
         cuckoo_to_words(key, w.key, (const unsigned char *)keys + (size_t)i * key_size, key_size,
                         exact);
         spots[i] = cuckoo_spot_of(t, key, w);
-        __builtin_prefetch(cuckoo_header(t, spots[i].bucket[0]));
-        __builtin_prefetch(cuckoo_header(t, spots[i].bucket[1]));
+        simd_prefetch_read(cuckoo_header(t, spots[i].bucket[0]));
+        simd_prefetch_read(cuckoo_header(t, spots[i].bucket[1]));
     }
     for (uint32_t i = 0; i < n; i++) {
         matches[i] = cuckoo_look(t, &spots[i], headers[i]);
         if (matches[i] != 0) {
-            uint32_t m = cuckoo_first(matches[i]);
+            uint32_t m = simd_lowest(matches[i]);
             _Atomic uint64_t *slot = cuckoo_slot(t, spots[i].bucket[m >> 2], m & 3, w.slot);
 
-            __builtin_prefetch(slot);
-            __builtin_prefetch(slot + w.slot - 1);
+            simd_prefetch_read(slot);
+            simd_prefetch_read(slot + w.slot - 1);
         }
     }
     for (uint32_t i = 0; i < n; i++) {

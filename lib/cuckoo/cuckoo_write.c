@@ -33,11 +33,11 @@ SNIC_CUCKOO__INLINE int cuckoo_locate(const struct snic_cuckoo *t, const struct 
                                       const uint64_t *key, struct cuckoo_place *p,
                                       struct cuckoo_words w)
 {
-    uint64_t matches = cuckoo_match(cuckoo_load(cuckoo_header(t, s->bucket[0])),
+    uint32_t matches = cuckoo_match(cuckoo_load(cuckoo_header(t, s->bucket[0])),
                                     cuckoo_load(cuckoo_header(t, s->bucket[1])), s->tag);
 
     while (matches != 0) {
-        uint32_t i = cuckoo_first(matches);
+        uint32_t i = simd_lowest(matches);
 
         p->bucket = s->bucket[i >> 2];
         p->slot = i & 3;
@@ -142,13 +142,13 @@ static int cuckoo_search(struct snic_cuckoo *t, const struct cuckoo_spot *s, uin
 
         for (uint32_t i = 0; i < SNIC_CUCKOO_BUCKET_SLOTS; i++) {
             uint32_t child = cuckoo_other(t, n.bucket, cuckoo_tag(h, i));
-            uint64_t empty = cuckoo_empty(cuckoo_load(cuckoo_header(t, child)));
+            uint32_t empty = cuckoo_empty(cuckoo_load(cuckoo_header(t, child)));
 
             searched++;
             if (empty != 0) {
                 *node = head;
                 *slot = i;
-                *to = (struct cuckoo_place){child, cuckoo_first(empty)};
+                *to = (struct cuckoo_place){child, simd_lowest(empty)};
                 found = 1;
                 break;
             }
@@ -198,15 +198,15 @@ SNIC_CUCKOO__INLINE int cuckoo_insert(struct snic_cuckoo *t, const struct cuckoo
                                       const uint64_t *key, const uint64_t *item,
                                       struct cuckoo_words w)
 {
-    uint64_t empty[2];
+    uint32_t empty[2];
     struct cuckoo_place p;
     int side;
 
     for (int i = 0; i < 2; i++)
         empty[i] = cuckoo_empty(cuckoo_load(cuckoo_header(t, s->bucket[i])));
     if (SNIC_LIKELY((empty[0] | empty[1]) != 0)) {
-        side = __builtin_popcountll(empty[1]) > __builtin_popcountll(empty[0]);
-        p = (struct cuckoo_place){s->bucket[side], cuckoo_first(empty[side])};
+        side = __builtin_popcount(empty[1]) > __builtin_popcount(empty[0]);
+        p = (struct cuckoo_place){s->bucket[side], simd_lowest(empty[side])};
         cuckoo_add(&t->counters.paths[0], 1);
     } else if (!cuckoo_make_room(t, s, &p)) {
         cuckoo_add(&t->counters.refused, 1);
@@ -266,21 +266,21 @@ SNIC_CUCKOO__INLINE uint32_t cuckoo_put_batch(struct snic_cuckoo *t, const void 
         cuckoo_to_words(key, w.key, (const unsigned char *)keys + (size_t)i * key_size, key_size,
                         exact);
         spots[i] = cuckoo_spot_of(t, key, w);
-        __builtin_prefetch(cuckoo_header(t, spots[i].bucket[0]), 1);
-        __builtin_prefetch(cuckoo_header(t, spots[i].bucket[1]), 1);
+        simd_prefetch_write(cuckoo_header(t, spots[i].bucket[0]));
+        simd_prefetch_write(cuckoo_header(t, spots[i].bucket[1]));
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct cuckoo_spot *s = &spots[i];
         uint64_t h1 = cuckoo_load(cuckoo_header(t, s->bucket[0]));
         uint64_t h2 = cuckoo_load(cuckoo_header(t, s->bucket[1]));
-        uint64_t m = cuckoo_match(h1, h2, s->tag);
+        uint32_t m = cuckoo_match(h1, h2, s->tag);
 
         if (m == 0)
             m = cuckoo_match(h1, h2, 0);
         if (m != 0) {
-            uint32_t f = cuckoo_first(m);
+            uint32_t f = simd_lowest(m);
 
-            __builtin_prefetch(cuckoo_slot(t, s->bucket[f >> 2], f & 3, w.slot), 1);
+            simd_prefetch_write(cuckoo_slot(t, s->bucket[f >> 2], f & 3, w.slot));
         }
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -377,7 +377,7 @@ void snic_cuckoo_clear(struct snic_cuckoo *t)
     for (uint32_t b = 0; b < t->buckets; b++) {
         uint64_t h = cuckoo_load(cuckoo_header(t, b));
         uint64_t tags = h & UINT64_C(0xffffffff);
-        uint64_t gone = SNIC_CUCKOO_BUCKET_SLOTS - (uint64_t)__builtin_popcountll(cuckoo_empty(h));
+        uint64_t gone = SNIC_CUCKOO_BUCKET_SLOTS - (uint64_t)__builtin_popcount(cuckoo_empty(h));
 
         if (tags == 0)
             continue;
