@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Write single headers: declarations, and the implementation behind SNIC_IMPLEMENTATION.
 
-    amalgamate.py OUT [--root DIR] [--only MODULE] @NAME[:NEED,...] [SOURCE.c ...] [+BACKEND.c ...] ...
+    amalgamate.py OUT [--root DIR] [--only MODULE] @NAME[:NEED,...] [SOURCE.c ...] [+BACKEND.c ...]
 
 The arguments after the options are CMake's module list in floor order: `@ring:base` opens a module
 and says what it needs, a plain path is one of its core sources, `+path` one of its io_uring

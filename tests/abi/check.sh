@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# check.sh [--update] LIBRARY.so ...: the exported symbols are those of symbols.txt, no more, no less.
+# check.sh [--update] LIBRARY.so ...: the exports are those of symbols.txt, no more, no less.
 set -eu
 list=$(dirname "$0")/symbols.txt
 update=no

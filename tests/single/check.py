@@ -106,15 +106,16 @@ class Checks:
                                f'#include "{header}"')
                 run(cc, "-std=c11", "-c", "-I", self.a.dir, c, "-o", f"{self.tmp}/choice.o")
                 return self.nm(f"{self.tmp}/choice.o")
-            chosen = symbols("snicstore.h", "#define SNIC_MODULES", f"#define SNIC_MODULE_{m.upper()}")
+            chosen = symbols("snicstore.h", "#define SNIC_MODULES",
+                             f"#define SNIC_MODULE_{m.upper()}")
             alone = symbols(f"snic_{m}.h")
             if chosen != alone:
                 sys.exit(f"{m}: SNIC_MODULES and snic_{m}.h differ: {sorted(chosen ^ alone)}")
 
     @staticmethod
     def nm(*files):
-        return {line.split()[-1] for line in run(need("nm"), "-g", "--defined-only", *files).split("\n")
-                if len(line.split()) == 3}
+        lines = run(need("nm"), "-g", "--defined-only", *files).split("\n")
+        return {line.split()[-1] for line in lines if len(line.split()) == 3}
 
     def symbols(self):
         """The object has the symbols of the libraries: no source forgotten, none doubled."""
