@@ -185,6 +185,9 @@ SNIC_API SNIC_NODISCARD int snic_loop_region_add(struct snic_loop *l, void *mem,
     SNIC_NONNULL(1, 2);
 /** Undo; no request may be using the region. SNIC_NO_REGION is ignored. [owner] */
 SNIC_API void snic_loop_region_remove(struct snic_loop *l, int region) SNIC_NONNULL(1);
+/** 1 if @p region is registered and holds all of [mem, mem + size), else 0. [owner] */
+SNIC_API int snic_loop_region_holds(const struct snic_loop *l, int region, const void *mem,
+                                    size_t size) SNIC_NONNULL(1);
 
 /* ---- The io_uring loop ---- */
 
