@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The defects of the published table, one test each (its false misses and torn reads under a
+ * writer are test_cuckoo_threads.c and test_cuckoo_weak.c), and what a full or attacked table does.
+ */
+#include "test_cuckoo_util.h"
+
+#include "cuckoo/cuckoo_priv.h"
+
+#include <stdlib.h>
+
+static const struct cuckoo_words words_8_8 = {1, 1, 2};
+
+/* Insert keys first, first + 1, ... until one is refused; returns that one. */
+static uint64_t fill(struct snic_cuckoo *t, uint64_t first)
+{
+    uint64_t key = first;
+    uint64_t item = ~key;
+
+    while (snic_cuckoo_put(t, &key, &item) == 0) {
+        key++;
+        item = ~key;
+    }
+    return key;
+}
+
+static void expect_range(struct snic_cuckoo *t, uint64_t first, uint64_t end)
+{
+    for (uint64_t key = first; key < end; key++) {
+        uint64_t item = 0;
+
+        assert_int_equal(snic_cuckoo_get(t, &key, &item), 0);
+        assert_true(item == ~key);
+    }
+}
+
+/* Is the key in its second bucket only by necessity of its first being another one? */
+static int is_in_second(struct snic_cuckoo *t, uint64_t key)
+{
+    struct cuckoo_spot s = cuckoo_spot_of(t, &key, words_8_8);
+    uint64_t h = cuckoo_load(cuckoo_header(t, s.bucket[1]));
+
+    if (s.bucket[0] == s.bucket[1])
+        return 0;
+    for (uint32_t i = 0; i < SNIC_CUCKOO_BUCKET_SLOTS; i++) {
+        if (cuckoo_tag(h, i) != 0 && cuckoo_key_equal(cuckoo_slot(t, s.bucket[1], i, 2), &key, 1))
+            return 1;
+    }
+    return 0;
+}
+
+/*
+ * Published: a failed insert undoes its displacements wrongly and 6 % of the lookups miss. Here a
+ * refused insert must not have changed a byte of headers and slots.
+ */
+static void test_cuckoo_full_failed_insert_changes_nothing(void **state)
+{
+    struct util_table u;
+    size_t from = sizeof(struct snic_cuckoo);
+    unsigned char *before;
+    uint64_t end;
+    uint64_t refused = 0;
+
+    (void)state;
+    util_open(&u, 8, 8, 8192, support_seed());
+    end = fill(u.t, 0);
+    assert_true(end >= 8192 * 95 / 100);
+    before = malloc(u.size);
+    memcpy(before, u.mem, u.size);
+    for (uint64_t key = end; key < end + 3000; key++) {
+        uint64_t item = ~key;
+        int r = snic_cuckoo_put(u.t, &key, &item);
+
+        if (r == 0) {
+            assert_int_equal(snic_cuckoo_del(u.t, &key), 0);
+            memcpy(before, u.mem, u.size); /* entries may have moved */
+            continue;
+        }
+        assert_int_equal(r, SNIC_ENOSPC);
+        assert_memory_equal(before + from, (unsigned char *)u.mem + from, u.size - from);
+        refused++;
+    }
+    assert_true(refused > 0);
+    assert_int_equal(snic_cuckoo_count(u.t), end);
+    expect_range(u.t, 0, end);
+    assert_int_equal(snic_cuckoo_check(u.t), 0);
+    free(before);
+    util_close(&u);
+}
+
+/* A full table still replaces: an item of a resident key needs no room. */
+static void test_cuckoo_full_replace_succeeds(void **state)
+{
+    struct util_table u;
+    uint64_t end;
+
+    (void)state;
+    util_open(&u, 8, 8, 4096, support_seed());
+    end = fill(u.t, 0);
+    for (uint64_t key = 0; key < end; key++) {
+        uint64_t item = key ^ 5;
+
+        assert_int_equal(snic_cuckoo_put(u.t, &key, &item), 1);
+        assert_int_equal(snic_cuckoo_get(u.t, &key, &item), 0);
+        assert_true(item == (key ^ 5));
+    }
+    assert_int_equal(snic_cuckoo_check(u.t), 0);
+    util_close(&u);
+}
+
+/*
+ * Published: a delete in the second bucket leaves the slot busy for ever, so the table fills up.
+ * Here whatever is deleted, wherever it was, makes room for as many others.
+ */
+static void test_cuckoo_second_bucket_delete_frees_slot(void **state)
+{
+    struct util_table u;
+    uint64_t base = 0;
+    uint64_t end;
+
+    (void)state;
+    util_open(&u, 8, 8, 4096, support_seed());
+    end = fill(u.t, base);
+    for (uint32_t round = 0; round < 20; round++) {
+        uint64_t second = 0;
+        uint64_t put = 0;
+        uint64_t extra = end;
+
+        for (uint64_t key = base; key < end; key++) {
+            if (is_in_second(u.t, key)) {
+                assert_int_equal(snic_cuckoo_del(u.t, &key), 0);
+                assert_int_equal(snic_cuckoo_get(u.t, &key, NULL), SNIC_ENOENT);
+                second++;
+            }
+        }
+        assert_true(second > (end - base) / 4);
+        for (; put < second; extra++) {
+            uint64_t item = ~extra;
+
+            if (snic_cuckoo_put(u.t, &extra, &item) == 0)
+                put++;
+            assert_true(extra < end + 2 * second); /* leaked slots would refuse here for ever */
+        }
+        assert_int_equal(snic_cuckoo_check(u.t), 0);
+        snic_cuckoo_clear(u.t);
+        base = extra;
+        end = fill(u.t, base);
+        assert_true(end - base >= 4096 * 94 / 100);
+    }
+    util_close(&u);
+}
+
+/*
+ * Published: a key in its second bucket is inserted again into the first when that has a free
+ * slot; a delete then uncovers the old item.
+ */
+static void test_cuckoo_resident_put_again_no_duplicate(void **state)
+{
+    struct util_table u;
+    uint64_t end;
+    uint64_t tried = 0;
+
+    (void)state;
+    util_open(&u, 8, 8, 4096, support_seed());
+    end = fill(u.t, 0);
+    for (uint64_t key = 0; key < end; key += 2) /* free slots everywhere */
+        assert_int_equal(snic_cuckoo_del(u.t, &key), 0);
+    for (uint64_t key = 1; key < end; key += 2) {
+        uint64_t count = snic_cuckoo_count(u.t);
+        uint64_t item = 99;
+
+        tried += (uint64_t)is_in_second(u.t, key);
+        assert_int_equal(snic_cuckoo_put(u.t, &key, &item), 1);
+        assert_int_equal(snic_cuckoo_count(u.t), count);
+        assert_int_equal(snic_cuckoo_del(u.t, &key), 0);
+        assert_int_equal(snic_cuckoo_get(u.t, &key, &item), SNIC_ENOENT);
+        assert_int_equal(snic_cuckoo_del(u.t, &key), SNIC_ENOENT);
+    }
+    assert_true(tried > 100);
+    assert_int_equal(snic_cuckoo_count(u.t), 0);
+    assert_int_equal(snic_cuckoo_check(u.t), 0);
+    util_close(&u);
+}
+
+static uint64_t rotl64(uint64_t x, uint32_t n)
+{
+    return x << n | x >> (64 - n);
+}
+
+static uint64_t inverse_mod_2_64(uint64_t odd)
+{
+    uint64_t x = odd;
+
+    for (int i = 0; i < 6; i++)
+        x *= 2 - odd * x;
+    return x;
+}
+
+/*
+ * The 8-byte key whose XXH3-64 under seed 0 is 0, by running XXH3_rrmxmx() backwards: the last
+ * xor-shift and multiplication keep 0; x ^ (x >> 35) + 8 = 0 has the solution 8; the first step
+ * x ^ rotl(x, 49) ^ rotl(x, 24) has order 64, so 63 applications invert it.
+ */
+static uint64_t key_of_hash_zero(void)
+{
+    uint64_t x = 8 * inverse_mod_2_64(UINT64_C(0x9fb21c651e98df25));
+    uint64_t flip = snic_get_le64(XXH3_kSecret + 8) ^ snic_get_le64(XXH3_kSecret + 16);
+
+    for (int i = 0; i < 63; i++)
+        x ^= rotl64(x, 49) ^ rotl64(x, 24);
+    x ^= flip;
+    return x << 32 | x >> 32; /* the hash reads the key's halves swapped */
+}
+
+/* Published: hash value 0 means an empty slot. Here every part of a hash may be 0. */
+static void test_cuckoo_hash_zero_key_is_kept(void **state)
+{
+    struct util_table u;
+    uint64_t zero = key_of_hash_zero();
+    uint64_t item = 77;
+    uint64_t out = 0;
+    uint32_t found = 0;
+
+    (void)state;
+    util_open(&u, 8, 8, 4096, 0);
+    assert_true(XXH3_64bits_withSeed(&zero, 8, 0) == 0);
+    assert_int_equal(cuckoo_spot_of(u.t, &zero, words_8_8).bucket[0], 0);
+    assert_int_equal(snic_cuckoo_put(u.t, &zero, &item), 0);
+    assert_int_equal(snic_cuckoo_put(u.t, &zero, &item), 1);
+    assert_int_equal(snic_cuckoo_get(u.t, &zero, &out), 0);
+    assert_int_equal(out, 77);
+    for (uint64_t key = 0; found < 300; key++) { /* the tag byte of the hash is 0 */
+        if ((XXH3_64bits_withSeed(&key, 8, 0) & 0xff) != 0)
+            continue;
+        assert_int_equal(snic_cuckoo_put(u.t, &key, &key), 0);
+        assert_int_equal(snic_cuckoo_get(u.t, &key, &out), 0);
+        assert_true(out == key);
+        found++;
+    }
+    assert_int_equal(snic_cuckoo_count(u.t), 301);
+    assert_int_equal(snic_cuckoo_check(u.t), 0);
+    assert_int_equal(snic_cuckoo_del(u.t, &zero), 0);
+    assert_int_equal(snic_cuckoo_get(u.t, &zero, &out), SNIC_ENOENT);
+    util_close(&u);
+}
+
+/* Two key sizes whose words look alike must not be one key: a zero byte is not padding. */
+static void test_cuckoo_zero_bytes_are_part_of_the_key(void **state)
+{
+    struct util_table u;
+    unsigned char a[3] = {1, 0, 0};
+    unsigned char b[3] = {1, 0, 1};
+    uint64_t item = 1;
+
+    (void)state;
+    util_open(&u, 3, 8, 64, 1);
+    assert_int_equal(snic_cuckoo_put(u.t, a, &item), 0);
+    assert_int_equal(snic_cuckoo_get(u.t, b, NULL), SNIC_ENOENT);
+    assert_int_equal(snic_cuckoo_put(u.t, b, &item), 0);
+    assert_int_equal(snic_cuckoo_count(u.t), 2);
+    util_close(&u);
+}
+
+/* The promise of the header: plan with a load of .95, for any seed and for unlucky sizes. */
+static void test_cuckoo_load_reaches_95_percent(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < support_scale(12, 200); i++) {
+        struct util_table u;
+        struct snic_cuckoo_stats s;
+        uint64_t slots = 8192 + i * 1237; /* a power of two is not needed */
+
+        util_open(&u, 8, 8, slots, support_seed() + i);
+        fill(u.t, 0);
+        snic_cuckoo_stats(u.t, &s);
+        assert_true(s.count >= s.capacity_slots * 95 / 100);
+        assert_int_equal(s.refused, 1);
+        assert_true(s.paths[1] > 0 && s.paths[2] > 0);
+        assert_int_equal(snic_cuckoo_check(u.t), 0);
+        util_close(&u);
+    }
+}
+
+enum { FLOOD_SLOTS = 65536, FLOOD_KEYS_MAX = 30000 };
+
+/* Keys that under seed 0 share a 1/64 of the first buckets and 4 tags. */
+static uint64_t choose_keys(uint64_t *keys, uint64_t want)
+{
+    uint64_t found = 0;
+
+    for (uint64_t key = 1; found < want; key++) {
+        uint64_t hash = XXH3_64bits_withSeed(&key, 8, 0);
+
+        if (hash >> 58 == 0 && (hash & 0xff) >= 0x80 && (hash & 0xff) < 0x84)
+            keys[found++] = key;
+    }
+    return found;
+}
+
+/* An attacker who knows seed 0 fills a table of seed 0 early, and one of another seed not at all.
+ */
+static void test_cuckoo_flood_chosen_for_seed_0_harmless_elsewhere(void **state)
+{
+    static uint64_t keys[FLOOD_KEYS_MAX];
+    uint64_t n = choose_keys(keys, support_scale(8000, FLOOD_KEYS_MAX));
+    struct snic_cuckoo_stats s;
+    struct util_table u;
+
+    (void)state;
+    util_open(&u, 8, 8, FLOOD_SLOTS, 0);
+    for (uint64_t i = 0; i < n; i++)
+        (void)!snic_cuckoo_put(u.t, &keys[i], &keys[i]);
+    snic_cuckoo_stats(u.t, &s);
+    assert_true(s.refused > n / 10); /* the attack is one */
+    assert_int_equal(snic_cuckoo_check(u.t), 0);
+    util_close(&u);
+
+    util_open(&u, 8, 8, FLOOD_SLOTS, UINT64_C(0x8badf00d) + support_seed());
+    for (uint64_t i = 0; i < n; i++)
+        assert_int_equal(snic_cuckoo_put(u.t, &keys[i], &keys[i]), 0);
+    snic_cuckoo_stats(u.t, &s);
+    assert_int_equal(s.refused, 0);
+    assert_true(s.displacements < n / 100);
+    util_close(&u);
+}
+
+/* check() must see what it is for: each planted corruption is reported. */
+static void test_cuckoo_damaged_check_reports(void **state)
+{
+    struct util_table u;
+    uint64_t key = 5;
+    uint64_t item = 6;
+    struct cuckoo_spot s;
+    _Atomic uint64_t *h;
+    uint64_t good;
+    uint32_t i = 0;
+
+    (void)state;
+    util_open(&u, 8, 8, 64, 3);
+    assert_int_equal(snic_cuckoo_put(u.t, &key, &item), 0);
+    s = cuckoo_spot_of(u.t, &key, words_8_8);
+    h = cuckoo_header(u.t, s.bucket[0]);
+    good = cuckoo_load(h);
+    assert_int_equal(cuckoo_tag(good, i), s.tag);
+    cuckoo_store(h, good ^ 1); /* another tag */
+    assert_int_equal(snic_cuckoo_check(u.t), SNIC_ECORRUPT);
+    cuckoo_store(h, cuckoo_with_tag(good, i, 0)); /* lost */
+    assert_int_equal(snic_cuckoo_check(u.t), SNIC_ECORRUPT);
+    cuckoo_store(h, good + SNIC_CUCKOO__SEQ_ODD); /* left in the middle of an update */
+    assert_int_equal(snic_cuckoo_check(u.t), SNIC_ECORRUPT);
+    cuckoo_store(h, cuckoo_with_tag(good, 1, s.tag)); /* twice */
+    cuckoo_store(cuckoo_slot(u.t, s.bucket[0], 1, 2), key);
+    atomic_store_explicit(&u.t->counters.count, 2, memory_order_relaxed);
+    atomic_store_explicit(&u.t->counters.inserts, 2, memory_order_relaxed);
+    atomic_store_explicit(&u.t->counters.paths[0], 2, memory_order_relaxed);
+    assert_int_equal(snic_cuckoo_check(u.t), SNIC_ECORRUPT);
+    util_close(&u);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cuckoo_full_failed_insert_changes_nothing),
+        cmocka_unit_test(test_cuckoo_full_replace_succeeds),
+        cmocka_unit_test(test_cuckoo_second_bucket_delete_frees_slot),
+        cmocka_unit_test(test_cuckoo_resident_put_again_no_duplicate),
+        cmocka_unit_test(test_cuckoo_hash_zero_key_is_kept),
+        cmocka_unit_test(test_cuckoo_zero_bytes_are_part_of_the_key),
+        cmocka_unit_test(test_cuckoo_load_reaches_95_percent),
+        cmocka_unit_test(test_cuckoo_flood_chosen_for_seed_0_harmless_elsewhere),
+        cmocka_unit_test(test_cuckoo_damaged_check_reports),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
