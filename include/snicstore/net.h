@@ -132,6 +132,9 @@ struct snic_net_dgram_events {
     void (*writable)(void *ctx, struct snic_net_dgram *d);
 };
 
+/** Most datagrams of one train. */
+#define SNIC_NET_TRAIN_MAX 64
+
 struct snic_net_train;
 typedef void (*snic_net_train_fn)(struct snic_net_train *t);
 
@@ -190,6 +193,7 @@ struct snic_net_ops {
     int (*dgram_send)(struct snic_net_dgram *d, struct snic_net_train *t);
     void (*dgram_close)(struct snic_net_dgram *d);
     void (*close_all)(struct snic_net *n);
+    int (*dgram_addr)(const struct snic_net_dgram *d, struct snic_net_addr *out);
 };
 
 /** Every backend's handle begins with this; read-only for users. */
@@ -297,9 +301,15 @@ static inline int snic_net_dgram_send(struct snic_net_dgram *d, struct snic_net_
 {
     return d->net->ops->dgram_send(d, t);
 }
+/** Trains accepted so far still complete; nothing is received any more. [owner] */
 static inline void snic_net_dgram_close(struct snic_net_dgram *d)
 {
     d->net->ops->dgram_close(d);
+}
+/** The local address, with the port that was chosen. @return 0 [owner] */
+static inline int snic_net_dgram_addr(const struct snic_net_dgram *d, struct snic_net_addr *out)
+{
+    return d->net->ops->dgram_addr(d, out);
 }
 /** Abort everything, deliver the `closed`s, wait for the kernel, free. [owner] */
 static inline void snic_net_shut(struct snic_net *n)

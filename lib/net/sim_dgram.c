@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Datagrams of the simulated network: each may be lost, doubled, overtaken or damaged.
+ *
+ * A datagram is copied into a packet of the fabric when it is sent; the packet is a timer on
+ * the destination's loop. Whether anybody listens is decided when it arrives. Without a free
+ * packet it is lost, and counted.
+ */
+#include "net/sim_priv.h"
+
+static void net_sim_dgram_kick(struct net_sim_dgram *d)
+{
+    struct net_sim *n = (struct net_sim *)d->d.net;
+    if (!d->kick.armed)
+        snic_loop_arm(n->n.loop, &d->kick, snic_world_now(n->fabric->world));
+}
+
+/* Dones, then writable; a closing socket is gone afterwards. */
+static void net_sim_dgram_report(struct net_sim_dgram *d)
+{
+    struct net_sim *n = (struct net_sim *)d->d.net;
+    struct snic_queue dones = d->dones;
+    memset(&d->dones, 0, sizeof(d->dones));
+    for (struct snic_node *i = snic_queue_pop(&dones); i != NULL; i = snic_queue_pop(&dones)) {
+        struct snic_net_train *t = SNIC_CONTAINER(i, struct snic_net_train, node);
+        d->send_count--;
+        t->done(t);
+    }
+    if (d->closing) {
+        if (snic_queue_empty(&d->dones))
+            d->used = 0;
+        return;
+    }
+    if (d->full && d->send_count <= n->opts.send_queue / 2) {
+        d->full = 0;
+        if (d->ev.writable != NULL)
+            d->ev.writable(d->ctx, &d->d);
+    }
+}
+
+static void net_sim_dgram_kick_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    net_sim_dgram_report(SNIC_CONTAINER(t, struct net_sim_dgram, kick));
+}
+
+int net_sim_dgram_open(struct snic_net *base, const struct snic_net_addr *local,
+                       const struct snic_net_dgram_events *ev, void *ctx,
+                       struct snic_net_dgram **out)
+{
+    struct net_sim *n = (struct net_sim *)base;
+    struct net_sim_dgram *d = NULL;
+    if (local->family != SNIC_NET_SIM)
+        return SNIC_ENOTSUP;
+    if (local->node != n->node || ev == NULL || ev->recv == NULL)
+        return SNIC_EINVAL;
+    for (struct snic_link *i = n->fabric->handles.next; i != &n->fabric->handles; i = i->next) {
+        struct net_sim *o = SNIC_CONTAINER(i, struct net_sim, link);
+        for (unsigned k = 0; o->node == n->node && k < SNIC_NET__SIM_DGRAMS; k++) {
+            if (o->dgrams[k].used && !o->dgrams[k].closing && o->dgrams[k].port == local->port)
+                return SNIC_EADDRINUSE;
+        }
+    }
+    for (unsigned i = 0; i < SNIC_NET__SIM_DGRAMS && d == NULL; i++) {
+        if (!n->dgrams[i].used)
+            d = &n->dgrams[i];
+    }
+    if (d == NULL)
+        return SNIC_ENOSPC;
+    memset(d, 0, sizeof(*d));
+    d->d.net = base;
+    d->ev = *ev;
+    d->ctx = ctx;
+    d->port = local->port != 0 ? local->port : net_sim_port(n->fabric, n->node);
+    d->used = 1;
+    snic_timer_init(&d->kick, net_sim_dgram_kick_fire);
+    *out = &d->d;
+    return 0;
+}
+
+int net_sim_dgram_addr(const struct snic_net_dgram *base, struct snic_net_addr *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->family = SNIC_NET_SIM;
+    out->node = ((struct net_sim *)base->net)->node;
+    out->port = ((const struct net_sim_dgram *)base)->port;
+    return 0;
+}
+
+static void net_sim_packet_free(struct net_sim_packet *p)
+{
+    snic_link_remove(&p->link);
+    snic_queue_push(&p->to->fabric->packets, &p->node);
+}
+
+static struct net_sim_dgram *net_sim_dgram_at(struct net_sim *n, uint32_t port)
+{
+    for (unsigned i = 0; i < SNIC_NET__SIM_DGRAMS; i++) {
+        if (n->dgrams[i].used && !n->dgrams[i].closing && n->dgrams[i].port == port)
+            return &n->dgrams[i];
+    }
+    return NULL;
+}
+
+void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    struct net_sim_packet *p = SNIC_CONTAINER(t, struct net_sim_packet, arrive);
+    struct net_sim_dgram *d = net_sim_dgram_at(p->to, p->port);
+    if (d != NULL) {
+        struct snic_net_msg m;
+        memset(&m, 0, sizeof(m));
+        m.peer = p->peer;
+        m.data = p->data;
+        m.size = p->size;
+        m.ecn = p->ecn;
+        m.time_ns = now_ns;
+        d->d.net->stats.dgrams_in++;
+        d->ev.recv(d->ctx, &d->d, &m, 1);
+    }
+    net_sim_packet_free(p);
+}
+
+/* The handle whose loop a datagram for @node and @port arrives at: the socket's, else the first. */
+static struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, uint32_t port)
+{
+    struct net_sim *found = NULL;
+    for (struct snic_link *i = f->handles.next; i != &f->handles; i = i->next) {
+        struct net_sim *n = SNIC_CONTAINER(i, struct net_sim, link);
+        if (n->node != node)
+            continue;
+        if (net_sim_dgram_at(n, port) != NULL)
+            return n;
+        if (found == NULL)
+            found = n;
+    }
+    return found;
+}
+
+/* One copy of a datagram, out of the pieces from (*at, *off) on; the cursor stays for the next. */
+static void net_sim_packet_fill(struct net_sim_packet *p, const struct snic_net_train *t,
+                                uint64_t offset)
+{
+    uint32_t got = 0;
+    for (uint32_t i = 0; i < t->iov_count && got < p->size; i++) {
+        const struct snic_iov *v = &t->iov[i];
+        if (offset >= v->size) {
+            offset -= v->size;
+            continue;
+        }
+        size_t n = snic_min_u64(v->size - offset, p->size - got);
+        memcpy(p->data + got, (const unsigned char *)v->base + offset, n);
+        got += (uint32_t)n;
+        offset = 0;
+    }
+    SNIC_ASSERT(got == p->size);
+}
+
+static void net_sim_packet_send(struct net_sim_dgram *d, const struct snic_net_train *t,
+                                uint64_t offset, uint32_t size)
+{
+    struct net_sim *n = (struct net_sim *)d->d.net;
+    struct snic_net_fabric *f = n->fabric;
+    struct net_sim_path *path = net_sim_path_find(f, n->node, t->peer.node);
+    const struct snic_net_link *l = path != NULL ? &path->link : &f->link;
+    struct net_sim *to = net_sim_dgram_route(f, t->peer.node, t->peer.port);
+    unsigned copies = snic_rng_below(f->rng, 1000000) < l->duplicate_ppm ? 2 : 1;
+    n->n.stats.dgrams_out++;
+    for (; copies > 0; copies--) {
+        uint64_t at = net_sim_path_arrival(f, path, size);
+        int lost = snic_rng_below(f->rng, 1000000) < l->loss_ppm;
+        int damaged = snic_rng_below(f->rng, 1000000) < l->corrupt_ppm;
+        if (lost || at == SNIC_NEVER || to == NULL || (path != NULL && path->cut))
+            continue;
+        struct snic_node *node = snic_queue_pop(&f->packets);
+        if (node == NULL) {
+            n->n.stats.dgrams_lost++;
+            continue;
+        }
+        struct net_sim_packet *p = SNIC_CONTAINER(node, struct net_sim_packet, node);
+        p->to = to;
+        p->port = t->peer.port;
+        p->size = size;
+        p->ecn = t->ecn;
+        (void)net_sim_dgram_addr(&d->d, &p->peer);
+        net_sim_packet_fill(p, t, offset);
+        if (damaged)
+            p->data[snic_rng_below(f->rng, size)] ^=
+                (unsigned char)(1u << snic_rng_below(f->rng, 8));
+        snic_link_append(&to->packets, &p->link);
+        snic_loop_arm(to->n.loop, &p->arrive, at);
+    }
+}
+
+int net_sim_dgram_send(struct snic_net_dgram *base, struct snic_net_train *t)
+{
+    struct net_sim_dgram *d = (struct net_sim_dgram *)base;
+    struct net_sim *n = (struct net_sim *)base->net;
+    uint64_t count = net_train_count(t);
+    uint64_t bytes = net_iov_bytes(t->iov, t->iov_count);
+    if (count == 0 || t->peer.family != SNIC_NET_SIM || t->peer.port == 0)
+        return SNIC_EINVAL;
+    if (t->segment > SNIC_NET__SIM_PACKET_BYTES || count > SNIC_NET_TRAIN_MAX)
+        return SNIC_EMSGSIZE;
+    if (d->send_count >= n->opts.send_queue) {
+        d->full = 1;
+        return 0;
+    }
+    for (uint64_t off = 0; off < bytes; off += t->segment)
+        net_sim_packet_send(d, t, off, (uint32_t)snic_min_u64(t->segment, bytes - off));
+    d->send_count++;
+    t->result = (int32_t)count;
+    snic_queue_push(&d->dones, &t->node);
+    net_sim_dgram_kick(d);
+    return 1;
+}
+
+void net_sim_dgram_close(struct snic_net_dgram *base)
+{
+    struct net_sim_dgram *d = (struct net_sim_dgram *)base;
+    d->closing = 1;
+    net_sim_dgram_kick(d);
+}
+
+/* The handle closes: report what is sent, forget what is on its way here. */
+void net_sim_dgram_shut(struct net_sim *n)
+{
+    for (unsigned i = 0; i < SNIC_NET__SIM_DGRAMS; i++) {
+        struct net_sim_dgram *d = &n->dgrams[i];
+        if (!d->used)
+            continue;
+        d->closing = 1;
+        snic_loop_cancel(n->n.loop, &d->kick);
+        while (d->used)
+            net_sim_dgram_report(d);
+    }
+    while (!snic_link_alone(&n->packets)) {
+        struct net_sim_packet *p = SNIC_CONTAINER(n->packets.next, struct net_sim_packet, link);
+        snic_loop_cancel(n->n.loop, &p->arrive);
+        net_sim_packet_free(p);
+    }
+}
