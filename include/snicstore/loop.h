@@ -253,6 +253,8 @@ SNIC_API struct snic_rng *snic_world_rng(struct snic_world *w) SNIC_NONNULL(1);
 SNIC_API uint64_t snic_world_now(const struct snic_world *w) SNIC_NONNULL(1);
 /** The world of a simulated loop, NULL for others. [owner] */
 SNIC_API struct snic_world *snic_loop_world(const struct snic_loop *l) SNIC_NONNULL(1);
+/** The node that a simulated loop is, UINT32_MAX for others. [owner] */
+SNIC_API uint32_t snic_loop_node(const struct snic_loop *l) SNIC_NONNULL(1);
 /**
  * Run one event: the earliest by (time, class, node, sequence), where a class
  * is message before timer before task before poller.

@@ -296,6 +296,11 @@ struct snic_world *snic_loop_world(const struct snic_loop *l)
     return l->ops == &sim_ops ? sim_self(l)->world : NULL;
 }
 
+uint32_t snic_loop_node(const struct snic_loop *l)
+{
+    return l->ops == &sim_ops ? sim_self(l)->node : UINT32_MAX;
+}
+
 int snic_world_step(struct snic_world *w)
 {
     SNIC_ASSERT(!w->inside);
