@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/files.h
+ * The DPU's file service: files of fixed-length segments in flat directories on
+ * one io handle, with metadata that survives power loss at any write.
+ *
+ * Depends on  snicstore/base.h, loop.h, io.h, channel.h (serving hosts only).
+ * Memory      Caller-owned: probe, memsize, mount. Nothing is allocated after.
+ *             Requests are the caller's, borrowed with the memory they name from
+ *             submit until `done`.
+ * Threads     All calls on the owner thread of the io handle's loop.
+ * Progress    Format, mount and unmount run the loop until they are done; no
+ *             other call blocks.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes. Names are bytes with a length, not C strings.
+ * Input       Images and host messages are hostile: a damaged image is refused,
+ *             never followed; a wrong message is answered with an error.
+ *
+ * What is promised
+ * - Control operations (MKDIR, RMDIR, CREATE, DELETE, RENAME, TRUNCATE,
+ *   PREALLOC) are atomic, and durable when they complete. After power loss the
+ *   image is in the state of the last completed one, or of a later one that was
+ *   still under way; never between.
+ * - WRITE completes when the device has the bytes: they are read back until the
+ *   power fails. With SNIC_FILES_SYNC it completes when the bytes, and the
+ *   metadata needed to find them, survive power loss. FSYNC does so for every
+ *   WRITE of the file that completed before the FSYNC was submitted.
+ * - Bytes never written read as zeros, also after power loss: metadata never
+ *   becomes durable before the data below it, so no file shows another's bytes.
+ * - A WRITE past the end grows the file. It fails with SNIC_ENOSPC before
+ *   anything changes when the segments it needs are not there. READ past the
+ *   end is short.
+ * - File and directory ids are never used twice.
+ * - A segment freed by DELETE, TRUNCATE or a replacing RENAME is used again only
+ *   when the freeing is durable and every READ and WRITE that was submitted
+ *   before it has completed: a reader never sees another file's bytes.
+ * - Requests are unordered among each other, with one exception: TRUNCATE waits
+ *   for the file's WRITEs submitted before it, and later ones wait for it.
+ *
+ * What SYNC costs. Inside space that already is on the device (PREALLOC, or
+ * written and synced before) a SYNC write is the data write and one flush, or
+ * one FUA write where the device can: no metadata. A SYNC write that grows the
+ * file is data, flush, journal write, flush; concurrent ones share them. So a
+ * log preallocates its files, and writes whole blocks (info.block): edges of
+ * partial blocks are read, modified and written through bounce buffers.
+ */
+#ifndef SNIC_FILES_H
+#define SNIC_FILES_H
+
+#include "snicstore/base.h"
+#include "snicstore/loop.h"
+#include "snicstore/io.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Lives in caller memory. Must not be moved or copied once mounted. */
+struct snic_files;
+struct snic_channel;
+struct snic_channel_hub;
+struct snic_channel_offer;
+
+/** Alignment of the memory passed to snic_files_mount(), in bytes. */
+#define SNIC_FILES_ALIGN 4096
+/** Longest name; 1..255 bytes without '/' and NUL, not "." or "..". */
+#define SNIC_FILES_NAME_MAX 255
+/** The directory that is always there. Other directories hang on it, flat. */
+#define SNIC_FILES_ROOT ((uint64_t)0)
+/** Bytes of the opaque tag that a request carries to the hooks. */
+#define SNIC_FILES_TAG_BYTES 16
+
+/* ---- Images ---- */
+
+/** Fixed at format. Zero the struct and set opts_size; zeros take the defaults. */
+struct snic_files_format_opts {
+    uint32_t opts_size;
+    uint32_t segment_bytes; /**< power of two, block..1 GiB; default 1 MiB                   */
+    uint32_t block_bytes;   /**< metadata block, power of two 4096..16384, at least the
+                                 device's alignment; default 4096                            */
+    uint32_t files_max;     /**< 1..2^23; default 4096                                       */
+    uint32_t dirs_max;      /**< without the root, 1..2^20; default 256                      */
+    uint32_t reserved;      /**< must be 0                                                   */
+    uint64_t journal_bytes; /**< both halves; default from the size of the tables            */
+    uint64_t image_id;      /**< any number that tells images apart; for the user            */
+};
+
+/** What probe finds; the numbers are validated. */
+struct snic_files_info {
+    uint64_t image_id;
+    uint64_t size;          /**< bytes of the image                                */
+    uint64_t data_offset;   /**< of segment 0                                      */
+    uint64_t segments;      /**< all of them                                       */
+    uint64_t journal_bytes; /**< both halves                                       */
+    uint32_t segment_bytes;
+    uint32_t block_bytes; /**< metadata block                                    */
+    uint32_t files_max;
+    uint32_t dirs_max;
+    uint32_t version; /**< of the format                                     */
+    uint32_t reserved;
+};
+
+/**
+ * Write an empty image. Power loss during it leaves no image at all. Blocks. [owner]
+ * @return 0; SNIC_EINVAL an option, or the device's alignment is above the block;
+ *         SNIC_ENOSPC device too small; SNIC_EIO
+ */
+SNIC_API SNIC_NODISCARD int snic_files_format(struct snic_io *io,
+                                              const struct snic_files_format_opts *o)
+    SNIC_NONNULL(1, 2);
+/**
+ * Read and validate the superblock. Blocks. [owner]
+ * @return 0; SNIC_ENOENT no image here; SNIC_EVERSION of another version;
+ *         SNIC_ECORRUPT; SNIC_EINVAL the device's alignment is above the block;
+ *         SNIC_ERANGE the device is smaller than the image; SNIC_EIO
+ */
+SNIC_API SNIC_NODISCARD int snic_files_probe(struct snic_io *io, struct snic_files_info *out)
+    SNIC_NONNULL(1, 2);
+
+/* ---- Hooks: how the offload engine learns what hosts do ---- */
+
+/** A host's READ or WRITE as hooks see it; borrowed for the call. */
+struct snic_files_hook_op {
+    uint8_t op; /**< SNIC_FILES_READ or SNIC_FILES_WRITE                                      */
+    uint8_t priority;
+    uint16_t flags; /**< SNIC_FILES_SYNC                                                       */
+    uint32_t tenant;
+    uint64_t file;
+    uint64_t offset;
+    uint64_t length;     /**< of the host's whole request                                     */
+    const void *payload; /**< WRITE: the bytes, hostile and possibly changing; NULL when the
+                              request was longer than a message and came in parts           */
+    struct snic_io *io;  /**< the device under the service                                   */
+    uint8_t tag[SNIC_FILES_TAG_BYTES];
+};
+
+/**
+ * Called on the loop's thread for requests of hosts, not for snic_files_submit().
+ * Each may be NULL. A hook may submit requests.
+ */
+struct snic_files_hooks {
+    /** A WRITE has reached the state it promises (SYNC: durable); its response follows. */
+    void (*written)(void *ctx, const struct snic_files_hook_op *op);
+    /** A READ was taken and is about to be submitted. */
+    void (*read)(void *ctx, const struct snic_files_hook_op *op);
+    /**
+     * A host's `cache` message: @p count keys and items, packed one after another.
+     * @return 0 or SNIC_E* for the host; keys are hostile bytes, sizes are checked
+     *         against nothing but the message.
+     */
+    int (*cache)(void *ctx, const void *keys, uint32_t key_size, const void *items,
+                 uint32_t item_size, uint32_t count, uint64_t version);
+    /** A host's `invalidate` message; its completion follows. @return as cache */
+    int (*invalidate)(void *ctx, const void *keys, uint32_t key_size, uint32_t count,
+                      uint64_t version);
+    /** A host's `invalidate all` message. @return as cache */
+    int (*invalidate_all)(void *ctx, uint64_t version);
+    void *ctx;
+};
+
+/* ---- Mounting ---- */
+
+struct snic_files_mount_opts {
+    uint32_t opts_size;
+    uint32_t depth;         /**< device requests in flight, 4..4096; default 256               */
+    uint32_t bounce_count;  /**< bounce buffers, 2..1024; default 16                           */
+    uint32_t bounce_bytes;  /**< of one, power of two, block..1 MiB; default 64 KiB            */
+    uint32_t flags;         /**< must be 0                                                     */
+    uint32_t sync_delay_us; /**< dirty metadata nobody waits for is committed after this; default
+                                 1000000; UINT32_MAX: only when somebody waits                 */
+    struct snic_files_hooks hooks; /**< copied                                                 */
+};
+
+/** Bytes that mounting needs, or 0 when an option is invalid. @p o may be NULL. [any] */
+SNIC_API size_t snic_files_memsize(const struct snic_files_info *info,
+                                   const struct snic_files_mount_opts *o) SNIC_NONNULL(1);
+/**
+ * Mount: read the newest checkpoint, replay the journal, check everything. Blocks. [owner]
+ * @param mem  at least memsize bytes aligned to SNIC_FILES_ALIGN, owned until unmount
+ * @param o    may be NULL: defaults
+ * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC @p mem_size small;
+ *         SNIC_ECORRUPT an invalid structure (snic_files_examine() says which); the
+ *         errors of snic_files_probe()
+ */
+SNIC_API SNIC_NODISCARD int snic_files_mount(struct snic_files **out, void *mem, size_t mem_size,
+                                             struct snic_io *io,
+                                             const struct snic_files_mount_opts *o)
+    SNIC_NONNULL(1, 2, 4);
+/**
+ * Complete everything submitted, make all of it durable, and give the memory
+ * back. Servers must be closed before. Blocks. [owner]
+ * @return 0; SNIC_EIO the device failed, or had failed: some completed, un-synced
+ *         writes may be lost (the image is intact)
+ */
+SNIC_API int snic_files_unmount(struct snic_files *f) SNIC_NONNULL(1);
+/** Replace the hooks (copied). Not from inside a hook. [owner] */
+SNIC_API void snic_files_set_hooks(struct snic_files *f, const struct snic_files_hooks *hooks)
+    SNIC_NONNULL(1, 2);
+
+/* ---- Requests ---- */
+
+enum snic_files_op_kind {
+    /* data */
+    SNIC_FILES_READ = 1,  /**< file, offset, length, buf or iov -> bytes, short at the end        */
+    SNIC_FILES_WRITE = 2, /**< file, offset, length, buf or iov, flags -> length                  */
+    SNIC_FILES_FSYNC = 3, /**< file -> 0                                                          */
+    /* control */
+    SNIC_FILES_MKDIR = 8,     /**< name -> 0, id                                                  */
+    SNIC_FILES_RMDIR = 9,     /**< name -> 0                                                      */
+    SNIC_FILES_CREATE = 10,   /**< dir, name, flags -> 0, id                                      */
+    SNIC_FILES_DELETE = 11,   /**< dir, name; or file when name_size is 0 -> 0                    */
+    SNIC_FILES_RENAME = 12,   /**< dir, name, dir2, name2, flags -> 0                             */
+    SNIC_FILES_TRUNCATE = 13, /**< file, length -> 0; grows with a hole                           */
+    SNIC_FILES_PREALLOC = 14, /**< file, offset, length -> 0: the range holds space of its own,
+                                   unwritten bytes are zeros, the size is at least its end        */
+    /* looking */
+    SNIC_FILES_OPEN = 20, /**< dir, name -> 0, id, size, kind: of a file or a directory           */
+    SNIC_FILES_STAT = 21, /**< file -> 0, size, kind, allocated                                   */
+    SNIC_FILES_LIST = 22  /**< dir, offset (cursor, 0 to start), buf -> bytes of entries (0: end),
+                               cursor; see snic_files_entry_next()                                */
+};
+
+/** WRITE: complete when it survives power loss. */
+#define SNIC_FILES_SYNC (1u << 0)
+/** CREATE: a file of this name may exist, its id is returned. RENAME: replace the target file. */
+#define SNIC_FILES_REPLACE (1u << 1)
+
+enum snic_files_kind { SNIC_FILES_FILE = 1, SNIC_FILES_DIR = 2 };
+
+struct snic_files_req;
+typedef void (*snic_files_done_fn)(struct snic_files_req *req);
+
+/** Zero it, fill the first part, submit; embed it and use SNIC_CONTAINER in done. */
+struct snic_files_req {
+    struct snic_node node; /**< the service's while the request is borrowed              */
+    snic_files_done_fn done;
+    uint8_t op;       /**< enum snic_files_op_kind                                   */
+    uint8_t priority; /**< passed to io                                              */
+    uint16_t flags;   /**< SNIC_FILES_SYNC, SNIC_FILES_REPLACE                       */
+    uint32_t tenant;  /**< passed to io                                              */
+    uint64_t file;    /**< id                                                        */
+    uint64_t dir;
+    uint64_t dir2;
+    uint64_t offset;
+    uint64_t length; /**< READ, WRITE: the sum of the pieces                        */
+    struct snic_iov buf;
+    struct snic_iov *iov; /**< pieces, borrowed until done, or NULL                      */
+    uint32_t iov_count;   /**< 0 when iov is NULL, else 1..SNIC_IO_IOV_MAX               */
+    int32_t region;       /**< registered region that holds all pieces, or SNIC_NO_REGION */
+    const void *name;
+    const void *name2;
+    uint32_t name_size;
+    uint32_t name2_size;
+    uint8_t tag[SNIC_FILES_TAG_BYTES]; /**< carried                                      */
+    /* -- results -- */
+    int64_t result;     /**< bytes or 0, or SNIC_E*                                   */
+    int32_t os_error;   /**< raw code of the device's backend, 0 if none              */
+    uint32_t kind;      /**< enum snic_files_kind                                     */
+    uint64_t id;        /**< of the file or directory                                 */
+    uint64_t size;      /**< of the file                                              */
+    uint64_t allocated; /**< bytes of segments it holds                               */
+    uint64_t cursor;    /**< LIST: for the next call                                  */
+    uint64_t done_ns;
+    uint64_t backend[16]; /**< the service's while borrowed                             */
+};
+
+/**
+ * Hand over requests; all are accepted. Alignment is free: what the device
+ * cannot take directly goes through bounce buffers. `done` is called from the
+ * loop, never from here; it may submit again. Errors arrive in result: [owner]
+ * SNIC_EINVAL op, flags, pieces, name; SNIC_ENOENT; SNIC_EEXIST; SNIC_EISDIR;
+ * SNIC_ENOTDIR; SNIC_ENOTEMPTY; SNIC_ENAMETOOLONG; SNIC_EFBIG end beyond 2^32 - 2
+ * segments; SNIC_ENOSPC no segment, or files_max or dirs_max reached;
+ * SNIC_EMSGSIZE LIST: buffer too small for one entry; SNIC_EIO: after a failed
+ * metadata write every operation but READ, OPEN, STAT and LIST ends so, until
+ * the image is mounted anew.
+ */
+SNIC_API void snic_files_submit(struct snic_files *f, struct snic_files_req **reqs, uint32_t n)
+    SNIC_NONNULL(1, 2);
+/**
+ * Submit one request and run the loop until it is done; @p req->done is not
+ * called. For tools and start-up; not from inside a callback. [owner]
+ * @return req->result
+ */
+SNIC_API int64_t snic_files_run(struct snic_files *f, struct snic_files_req *req)
+    SNIC_NONNULL(1, 2);
+
+/** One entry of a LIST; name points into the buffer. */
+struct snic_files_entry {
+    uint64_t id;
+    uint64_t size;
+    uint32_t kind; /**< enum snic_files_kind */
+    uint32_t name_size;
+    const char *name;
+};
+/**
+ * Take the next entry out of @p list (the result bytes of a LIST), from *pos on,
+ * which starts at 0. Checks every bound. [any]
+ * @return 1 an entry; 0 the end; SNIC_EPROTO malformed
+ */
+SNIC_API SNIC_NODISCARD int snic_files_entry_next(const void *list, size_t size, size_t *pos,
+                                                  struct snic_files_entry *out) SNIC_NONNULL(3, 4);
+
+/* ---- State ---- */
+
+struct snic_files_stats {
+    uint64_t reads; /**< requests completed */
+    uint64_t writes;
+    uint64_t fsyncs;
+    uint64_t controls;
+    uint64_t errors;
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+    uint64_t direct; /**< device transfers straight from or into the caller's memory */
+    uint64_t bounced;
+    uint64_t bounce_bytes;
+    uint64_t zero_bytes; /**< written to fill gaps and for PREALLOC      */
+    uint64_t flushes;    /**< device flushes                             */
+    uint64_t fua_writes;
+    uint64_t commits; /**< journal writes                             */
+    uint64_t records; /**< in them                                    */
+    uint64_t journal_bytes;
+    uint64_t checkpoints; /**< completed                                  */
+    uint64_t space_waits; /**< writes that waited for freed segments      */
+    uint64_t segments_free;
+    uint64_t segments_limbo; /**< freed, waiting for durability or readers   */
+    uint64_t files;
+    uint64_t dirs;
+    uint64_t in_flight; /**< requests                                   */
+    int32_t broken;     /**< 0, or the error that stopped metadata writes */
+    uint32_t reserved;
+};
+SNIC_API void snic_files_get_stats(const struct snic_files *f, struct snic_files_stats *out)
+    SNIC_NONNULL(1, 2);
+SNIC_API void snic_files_get_info(const struct snic_files *f, struct snic_files_info *out)
+    SNIC_NONNULL(1, 2);
+/** Every table, list, index and count consistent? 0 or SNIC_ECORRUPT. O(image). [owner] */
+SNIC_API int snic_files_check(const struct snic_files *f) SNIC_NONNULL(1);
+
+/** One finding of the checker; @p error is 0 for a remark. */
+typedef void (*snic_files_finding_fn)(void *ctx, int error, const char *what, uint64_t number);
+/**
+ * Walk an image without changing it and report every finding: superblocks,
+ * checkpoint slots, journal, tables. @p mem as for mounting with default options
+ * (snic_files_memsize(info, NULL)). Blocks. [owner]
+ * @return 0 it can be mounted; SNIC_ECORRUPT and the errors of snic_files_probe()
+ */
+SNIC_API SNIC_NODISCARD int snic_files_examine(struct snic_io *io, void *mem, size_t mem_size,
+                                               snic_files_finding_fn finding, void *ctx)
+    SNIC_NONNULL(1, 2, 4);
+
+/* ---- Serving hosts ---- */
+
+/** The kind of channel that filelib opens and this service accepts. */
+#define SNIC_FILES_CHANNEL_KIND 0x46494c45u
+
+/** The DPU end of one notification group. Lives in caller memory. */
+struct snic_files_server;
+
+struct snic_files_server_opts {
+    uint32_t opts_size;
+    uint32_t depth;         /**< requests of this host in progress, 1..65536; default 256     */
+    uint32_t tenant;        /**< all of its requests bear this; a host cannot choose          */
+    uint32_t flags;         /**< must be 0                                                    */
+    uint32_t channel_flags; /**< of snic_channel_accept_opts                                  */
+    uint32_t batch_bytes;   /**< of snic_channel_accept_opts                                  */
+    uint32_t budget;        /**< of snic_channel_accept_opts                                  */
+    uint32_t reserved;      /**< must be 0                                                    */
+    /**
+     * The channel ended, reason as in snic_channel_events.closed. Close the server soon; not
+     * from inside. Requests it took go on until they complete. May be NULL.
+     */
+    void (*gone)(void *ctx, struct snic_files_server *s, int reason);
+    /** The host is attached and may send. May be NULL. */
+    void (*opened)(void *ctx, struct snic_files_server *s);
+    void *ctx;
+};
+
+SNIC_API size_t snic_files_server_memsize(const struct snic_files_server_opts *o) SNIC_NONNULL(1);
+/**
+ * Accept the channel that a host offers and serve the host over it; only inside
+ * the hub's accept event, whose return value is this one's. Several servers
+ * share one service, also over several hubs on the service's loop. [owner]
+ * @param mem  at least memsize bytes aligned to SNIC_CACHELINE, owned until close
+ * @return 0; SNIC_EINVAL options, alignment, another loop; SNIC_ENOSPC @p mem_size
+ *         small; SNIC_ECONNREFUSED not SNIC_FILES_CHANNEL_KIND; the errors of
+ *         snic_channel_accept()
+ */
+SNIC_API SNIC_NODISCARD int snic_files_serve(struct snic_files_server **out, void *mem,
+                                             size_t mem_size, struct snic_files *f,
+                                             struct snic_channel_hub *hub,
+                                             const struct snic_channel_offer *offer,
+                                             const struct snic_files_server_opts *o)
+    SNIC_NONNULL(1, 2, 4, 5, 6, 7);
+/**
+ * Take nothing more, run the loop until what was taken has completed, and close
+ * the channel. Blocks; not from inside a callback. @return the memory [owner]
+ */
+SNIC_API void *snic_files_server_close(struct snic_files_server *s) SNIC_NONNULL(1);
+
+struct snic_files_server_stats {
+    uint64_t requests;
+    uint64_t responses;
+    uint64_t refused; /**< malformed messages answered with an error */
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+    uint64_t in_progress;
+};
+SNIC_API void snic_files_server_get_stats(const struct snic_files_server *s,
+                                          struct snic_files_server_stats *out) SNIC_NONNULL(1, 2);
+SNIC_API struct snic_channel *snic_files_server_channel(const struct snic_files_server *s)
+    SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_FILES_H */
