@@ -354,8 +354,8 @@ struct snic_wheel {
     uint64_t armed;
     uint64_t next_ns; /**< exact earliest deadline, if next_known */
     uint64_t next_known;
-    uint64_t sorted;                      /**< level 0: slots in popping order */
     uint64_t occupied[SNIC_WHEEL_LEVELS]; /**< one bit per non-empty slot */
+    uint64_t sorted[SNIC_WHEEL_LEVELS];   /**< one bit per slot in popping order */
     struct snic_link slots[SNIC_WHEEL_LEVELS][SNIC_WHEEL_SLOTS];
 };
 
@@ -380,7 +380,10 @@ SNIC_API void snic_wheel_arm(struct snic_wheel *w, struct snic_timer *t, uint64_
 SNIC_API void snic_wheel_cancel(struct snic_wheel *w, struct snic_timer *t) SNIC_NONNULL(1, 2);
 /** Take out the earliest timer with deadline <= @p now_ns, ties in arming order, or NULL. */
 SNIC_API struct snic_timer *snic_wheel_pop(struct snic_wheel *w, uint64_t now_ns) SNIC_NONNULL(1);
-/** The exact earliest deadline, or SNIC_NEVER. O(timers in one slot). */
+/**
+ * The exact earliest deadline, or SNIC_NEVER. O(1), unless the earliest timer is
+ * gone and those of its slot were armed out of order: then they are sorted once.
+ */
 SNIC_API uint64_t snic_wheel_deadline_ns(struct snic_wheel *w) SNIC_NONNULL(1);
 /** Every timer in its slot and the bits true? 0 or SNIC_ECORRUPT. For tests. */
 SNIC_API int snic_wheel_check(const struct snic_wheel *w) SNIC_NONNULL(1);

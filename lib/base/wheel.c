@@ -15,15 +15,17 @@
  * I2  A deadline before now_tick is kept as if its tick were now_tick. Hence
  *     now_tick never passes an occupied slot.
  * I3  Bit s of occupied[L] is set exactly if slots[L][s] is not empty.
- * I4  Bit s of sorted: slots[0][s] is in order of (deadline, sequence). An empty
- *     slot may say either.
+ * I4  Bit s of sorted[L]: slots[L][s] is in order of (deadline, sequence). An empty
+ *     slot may say either. Time-outs of one length come in order, so that the loop,
+ *     which asks for the deadline before each sleep, hardly ever waits for a sort.
  * I5  next_known implies that next_ns is the earliest deadline of all, or
- *     SNIC_NEVER without timers. It spares the loop, which asks before each sleep,
- *     from searching a slot of thousands of idle time-outs again and again.
+ *     SNIC_NEVER without timers.
  */
 #include "snicstore/base.h"
 
 #define SNIC_WHEEL__BITS 6
+/* An arm looks at most this far back for its place before it leaves the slot unsorted. */
+#define SNIC_WHEEL__STEPS 8
 SNIC_STATIC_ASSERT(SNIC_WHEEL_SLOTS == 1 << SNIC_WHEEL__BITS, "six bits a level");
 SNIC_STATIC_ASSERT(SNIC_WHEEL__BITS *SNIC_WHEEL_LEVELS + SNIC_WHEEL_TICK_SHIFT == 64,
                    "the levels cover every deadline");
@@ -58,14 +60,22 @@ static void wheel_insert(struct snic_wheel *w, struct snic_timer *t)
     unsigned level = slot / SNIC_WHEEL_SLOTS;
     uint64_t bit = (uint64_t)1 << (slot % SNIC_WHEEL_SLOTS);
     struct snic_link *head = &w->slots[level][slot % SNIC_WHEEL_SLOTS];
+    struct snic_link *after = head->prev;
 
-    if (level == 0) { /* I4 */
-        if (snic_link_alone(head))
-            w->sorted |= bit;
-        else if (wheel_before(t, wheel_timer(head->prev)))
-            w->sorted &= ~bit;
+    if (snic_link_alone(head)) {
+        w->sorted[level] |= bit;
+    } else if ((w->sorted[level] & bit) != 0) { /* I4 */
+        unsigned steps = 0;
+        while (after != head && steps < SNIC_WHEEL__STEPS && wheel_before(t, wheel_timer(after))) {
+            after = after->prev;
+            steps++;
+        }
+        if (after != head && wheel_before(t, wheel_timer(after))) {
+            after = head->prev;
+            w->sorted[level] &= ~bit;
+        }
     }
-    snic_link_append(head, &t->link);
+    snic_link_append(after->next, &t->link);
     w->occupied[level] |= bit; /* I3 */
     t->slot = (uint16_t)slot;
 }
@@ -131,15 +141,15 @@ static void wheel_sort(struct snic_link *head)
     head->prev = last;
 }
 
-/* The first timer of an occupied level-0 slot. */
-static struct snic_timer *wheel_first(struct snic_wheel *w, unsigned index)
+/* The first timer of an occupied slot. */
+static struct snic_timer *wheel_first(struct snic_wheel *w, unsigned level, unsigned index)
 {
     uint64_t bit = (uint64_t)1 << index;
-    if ((w->sorted & bit) == 0) {
-        wheel_sort(&w->slots[0][index]);
-        w->sorted |= bit;
+    if ((w->sorted[level] & bit) == 0) {
+        wheel_sort(&w->slots[level][index]);
+        w->sorted[level] |= bit;
     }
-    return wheel_timer(w->slots[0][index].next);
+    return wheel_timer(w->slots[level][index].next);
 }
 
 /* The lowest occupied level; SNIC_WHEEL_LEVELS without timers. */
@@ -211,7 +221,7 @@ struct snic_timer *snic_wheel_pop(struct snic_wheel *w, uint64_t now_ns)
             break;
         unsigned index = (unsigned)__builtin_ctzll(w->occupied[level]);
         if (level == 0) {
-            struct snic_timer *t = wheel_first(w, index);
+            struct snic_timer *t = wheel_first(w, 0, index);
             if (t->deadline_ns > now_ns)
                 break;
             wheel_remove(w, t);
@@ -232,20 +242,16 @@ struct snic_timer *snic_wheel_pop(struct snic_wheel *w, uint64_t now_ns)
 
 uint64_t snic_wheel_deadline_ns(struct snic_wheel *w)
 {
-    if (w->next_known)
-        return w->next_ns;
-    unsigned level = wheel_level(w);
-    uint64_t earliest = SNIC_NEVER;
-    if (level == 0) {
-        earliest = wheel_first(w, (unsigned)__builtin_ctzll(w->occupied[0]))->deadline_ns;
-    } else if (level < SNIC_WHEEL_LEVELS) {
-        struct snic_link *head = &w->slots[level][__builtin_ctzll(w->occupied[level])];
-        for (struct snic_link *l = head->next; l != head; l = l->next)
-            earliest = snic_min_u64(earliest, wheel_timer(l)->deadline_ns);
+    if (!w->next_known) {
+        unsigned level = wheel_level(w);
+        w->next_ns = SNIC_NEVER;
+        if (level < SNIC_WHEEL_LEVELS) {
+            unsigned index = (unsigned)__builtin_ctzll(w->occupied[level]);
+            w->next_ns = wheel_first(w, level, index)->deadline_ns;
+        }
+        w->next_known = 1;
     }
-    w->next_ns = earliest;
-    w->next_known = 1;
-    return earliest;
+    return w->next_ns;
 }
 
 /* I1 and I2 for one timer; the slot it was found in is its own. */
@@ -265,7 +271,7 @@ int snic_wheel_check(const struct snic_wheel *w)
         unsigned level = slot / SNIC_WHEEL_SLOTS;
         unsigned index = slot % SNIC_WHEEL_SLOTS;
         const struct snic_link *head = &w->slots[level][index];
-        int ordered = level == 0 && (w->sorted >> index & 1) != 0;
+        int ordered = (w->sorted[level] >> index & 1) != 0;
         const struct snic_timer *last = NULL;
         if ((w->occupied[level] >> index & 1) != (uint64_t)!snic_link_alone(head))
             return SNIC_ECORRUPT; /* I3 */
