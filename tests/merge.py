@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""One ctest over several build trees.
+
+    merge.py OUT [--modules a,b] [--resume DIR] NAME=BUILD[:SKIP_LABELS[:ONLY_LABELS]] ...
+
+writes OUT/CTestTestfile.cmake with every test of every build, named NAME/test, plus NAME/build,
+which is red when OUT/NAME.rc is not 0. The labels are regular expressions that match a whole
+label. --modules keeps only tests that carry one of these labels. --resume DIR: a test that
+passed leaves a stamp there and is not run again.
+"""
+import os
+import re
+import sys
+
+NAME = r"(?:\[=*\[)?(.*?)(?:\]=*\])?"
+ADD = re.compile(rf"add_test\({NAME} (.*)\)$", re.S)
+SET = re.compile(rf"set_tests_properties\({NAME} PROPERTIES (.*)\)$", re.S)
+ONCE = 'test -e \\"$0\\" && { echo passed in an earlier run; exit 0; }; \\"$@\\" && : >\\"$0\\"'
+
+
+def statements(text):
+    """add_test and set_tests_properties calls, which may span lines."""
+    held = ""
+    for line in text.splitlines():
+        if not held and not line.startswith(("add_test(", "set_tests_properties(")):
+            continue
+        held += ("\n" if held else "") + line
+        if held.endswith(")") and held.count('"') % 2 == 0:
+            yield held
+            held = ""
+
+
+def label_match(pattern, labels):
+    return pattern and any(re.fullmatch(pattern, l) for l in labels)
+
+
+def main(argv):
+    out, builds, modules, resume = argv[0], [], None, None
+    args = iter(argv[1:])
+    for a in args:
+        if a == "--modules":
+            modules = [m for m in next(args).split(",") if m]
+        elif a == "--resume":
+            resume = next(args)
+        else:
+            builds.append(a)
+    lines = []
+    for b in builds:
+        name, _, rest = b.partition("=")
+        folder, skip, only = (rest.split(":") + ["", ""])[:3]
+        rc = f"{out}/{name}.rc"
+        lines.append(f'add_test([=[{name}/build]=] "sh" "-c" "tail -n 80 {out}/{name}.log; '
+                     f'exit $(cat {rc} || echo 1)")')
+        lines.append(f'set_tests_properties([=[{name}/build]=] PROPERTIES LABELS "{name}")')
+        for where, dirs, names in os.walk(folder):
+            dirs[:] = sorted(d for d in dirs if d != "CMakeFiles")
+            if "CTestTestfile.cmake" not in names:
+                continue
+            with open(f"{where}/CTestTestfile.cmake", encoding="utf-8") as f:
+                calls = list(statements(f.read()))
+            commands = {m.group(1): m.group(2) for m in map(ADD.match, calls) if m}
+            properties = {m.group(1): m.group(2) for m in map(SET.match, calls) if m}
+            for test, command in commands.items():
+                props = properties.get(test, "")
+                found = re.search(r'\bLABELS "([^"]*)"', props)
+                labels = [l for l in (found.group(1) if found else "").split(";") if l]
+                if label_match(skip, labels) or (only and not label_match(only, labels)):
+                    continue
+                if modules and not set(labels) & set(modules + ["single"]):
+                    continue
+                if resume and "FIXTURES_SETUP" not in props and command != "NOT_AVAILABLE":
+                    stamp = f"{resume}/{name}.{re.sub(r'[^0-9A-Za-z_.-]', '_', test)}"
+                    command = f'"sh" "-c" "{ONCE}" "{stamp}" {command}'
+                lines.append(f"add_test([=[{name}/{test}]=] {command})")
+                if "WORKING_DIRECTORY" not in props:
+                    props += f' WORKING_DIRECTORY "{where}"'
+                props = re.sub(r'\b(LABELS|_BACKTRACE_TRIPLES) "([^"]*)"', "", props)
+                props += f' LABELS "{";".join(labels + [name])}"'
+                # Fixtures belong to one build.
+                props = re.sub(r'\b(FIXTURES_\w+) "([^"]*)"', lambda m: '{} "{}"'.format(
+                    m.group(1), ";".join(f"{name}.{x}" for x in m.group(2).split(";"))), props)
+                lines.append(f"set_tests_properties([=[{name}/{test}]=] PROPERTIES {props})")
+    os.makedirs(out, exist_ok=True)
+    with open(f"{out}/CTestTestfile.cmake", "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

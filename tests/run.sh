@@ -1,0 +1,140 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# run.sh [--quick | --nightly] [MODULE...]
+#
+# Installs what the tests need, builds every configuration and runs all of their tests under one
+# ctest, whose summary is the last thing printed. MODULE: only the tests of these modules (dds:
+# those of the storage node), in builds that hold nothing but them and what they need.
+#
+#   --quick     the main configuration only, without what takes long
+#   --nightly   long scopes (SNIC_NIGHTLY=1) and static analysis. A test that passed is not run
+#               again for the same commit, so an interrupted night continues where it stopped.
+#
+# Configurations: main (gcc, everything), asan (clang, ASan+UBSan), tsan (TSan), single (the tests
+# against the generated header), noassert and aarch64 (cross build; pure modules under qemu).
+# SNIC_BUILD names the build folder, by default build/.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+exec </dev/null
+LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+export LC_ALL DEBIAN_FRONTEND
+
+scope=everyday modules=
+for a in "$@"; do
+    case $a in
+    --quick) scope=quick ;;
+    --nightly) scope=nightly ;;
+    dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
+    -*) sed -n '3,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) modules="$modules $a" ;;
+    esac
+done
+for m in $modules; do
+    [ -d "lib/$m" ] || { echo "no module '$m'; there are: $(cd lib && echo */ | tr -d /)"; exit 2; }
+done
+
+. tests/packages.sh
+packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake make:make python3:python3 \
+    pkg-config:pkg-config nm:binutils cmocka.h:libcmocka-dev liburing.h:liburing-dev \
+    xxhash.h:libxxhash-dev clang-format:clang-format redis-cli:redis-tools || exit 1
+[ $scope = quick ] || packages clang:clang /usr/lib/llvm-14/lib/clang:libclang-rt-dev \
+    llvm-symbolizer:llvm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
+    /usr/aarch64-linux-gnu/include/stdio.h:libc6-dev-arm64-cross qemu-aarch64:qemu-user || exit 1
+[ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
+
+out=${SNIC_BUILD:-$root/build}/tests
+mkdir -p "$out" || exit 1
+jobs=$(nproc)
+command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja && export CMAKE_GENERATOR
+command -v ccache >/dev/null && CMAKE_C_COMPILER_LAUNCHER=ccache && export CMAKE_C_COMPILER_LAUNCHER
+common="-DSNIC_WERROR=ON -DSNIC_MODULES=$(echo $modules | tr ' ' ';')"
+commit=$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
+start=$(date +%s)
+builds=
+
+# build NAME FILTER CMAKE_ARGUMENT...: configure and build; the outcome becomes the test NAME/build.
+# FILTER is SKIP_LABELS:ONLY_LABELS as in merge.py.
+build() {
+    name=$1 filter=$2
+    shift 2
+    began=$(date +%s)
+    printf '== %-9s ' "$name"
+    rm -f "$out/$name.rc"
+    {
+        cmake -S "$root" -B "$out/$name" $common "$@" &&
+            cmake --build "$out/$name" -j "$jobs" -- -k $([ "${CMAKE_GENERATOR:-}" = Ninja ] && echo 0)
+    } >"$out/$name.log" 2>&1
+    rc=$?
+    echo $rc >"$out/$name.rc"
+    builds="$builds $name=$out/$name:$filter"
+    echo "built in $(($(date +%s) - began)) s$([ $rc = 0 ] || echo ': FAILED')"
+}
+
+# What the AArch64 build needs beside the cross compiler, unpacked into a folder of its own: the
+# system gets no foreign architecture.
+sysroot() {
+    SNIC_SYSROOT=$out/sysroot
+    export SNIC_SYSROOT
+    [ -e "$SNIC_SYSROOT/done" ] && return 0
+    mkdir -p "$SNIC_SYSROOT/apt/lists/partial" "$SNIC_SYSROOT/apt/archives/partial" &&
+        : >"$SNIC_SYSROOT/apt/status"
+    set -- -q -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Acquire::Languages=none \
+        -o "Dir::State=$SNIC_SYSROOT/apt" -o "Dir::State::status=$SNIC_SYSROOT/apt/status" \
+        -o "Dir::Cache=$SNIC_SYSROOT/apt" -o APT::Sandbox::User=
+    (
+        cd "$SNIC_SYSROOT" && apt-get "$@" update
+        apt-get "$@" download libcmocka0 libcmocka-dev liburing2 liburing-dev libxxhash-dev &&
+            for d in *.deb; do dpkg-deb -x "$d" . || exit 1; done && rm -rf ./*.deb apt && : >done
+    ) >"$out/sysroot.log" 2>&1 || { cat "$out/sysroot.log"; return 1; }
+}
+
+build main "$([ $scope = quick ] && echo 'install|slow'):" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DCMAKE_C_COMPILER=gcc
+if [ $scope != quick ]; then
+    build asan "nosan:" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DSNIC_SANITIZE=address,undefined -DSNIC_BUILD_BENCH=OFF
+    build tsan "nosan|notsan|fuzz:" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DSNIC_SANITIZE=thread -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
+    build single "slow:" -DCMAKE_C_COMPILER=gcc -DSNIC_SINGLE=ON -DCMAKE_BUILD_TYPE=Release \
+        -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
+    build noassert "slow|single|install|tidy:" -DCMAKE_C_COMPILER=clang \
+        -DCMAKE_BUILD_TYPE=Release -DSNIC_NO_ASSERT=ON -DSNIC_BUILD_BENCH=OFF \
+        -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_EXAMPLES=OFF
+    if [ "$(uname -m)" != aarch64 ]; then
+        if sysroot; then
+            build aarch64 "slow|noqemu:base|ring|cuckoo" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+                -DCMAKE_TOOLCHAIN_FILE="$root/tests/aarch64.cmake" -DSNIC_BUILD_BENCH=OFF
+        else
+            echo 1 >"$out/aarch64.rc"
+            cp "$out/sysroot.log" "$out/aarch64.log"
+            builds="$builds aarch64=$out/aarch64:"
+        fi
+    fi
+fi
+
+resume=
+if [ $scope = nightly ]; then
+    SNIC_NIGHTLY=1
+    export SNIC_NIGHTLY
+    resume="$out/passed/$commit"
+    mkdir -p "$resume"
+fi
+# shellcheck disable=SC2086
+python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" \
+    ${resume:+--resume "$resume"} $builds || exit 1
+
+# ThreadSanitizer of older compilers does not survive the address randomisation of newer kernels.
+run=
+if [ -e "$out/tsan.rc" ] && [ $scope != quick ]; then
+    echo 'int main(void) { return 0; }' >"$out/hello.c"
+    gcc -fsanitize=thread -o "$out/hello" "$out/hello.c" &&
+        ! "$out/hello" >/dev/null 2>&1 && setarch -R "$out/hello" >/dev/null 2>&1 &&
+        run="setarch -R"
+fi
+UBSAN_OPTIONS=print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}
+TSAN_OPTIONS=halt_on_error=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
+export UBSAN_OPTIONS TSAN_OPTIONS
+echo "== tests ($scope, commit $commit, builds took $(($(date +%s) - start)) s)"
+cd "$out" || exit 1
+exec $run ctest --output-on-failure --no-tests=error -j "$jobs"
