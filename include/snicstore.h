@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore.h
- * Every module at once. The generated single header has this name and
- * replaces it.
+ * Every module at once, floor by floor. The generated single header has this
+ * name and replaces it.
  */
 #ifndef SNICSTORE_H
 #define SNICSTORE_H
 
 #include "snicstore/base.h"
+
 #include "snicstore/loop.h"
 #include "snicstore/io.h"
 #include "snicstore/dma.h"
 #include "snicstore/net.h"
+
 #include "snicstore/ring.h"
 #include "snicstore/cuckoo.h"
+
+#include "snicstore/channel.h"
+#include "snicstore/files.h"
+#include "snicstore/filelib.h"
+#include "snicstore/offload.h"
+#include "snicstore/director.h"
 
 #endif /* SNICSTORE_H */
