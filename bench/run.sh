@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# run.sh [MODULE...] [--seconds N]
+#
+# Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
+# the named modules' benchmarks, or of all. `dds` stands for ring cuckoo files offload director;
+# `kv` is the storage node beside redis-server and fio. --seconds N is each program's time per
+# case. Save the output: bench/plot.sh makes pictures of it.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+exec </dev/null
+LC_ALL=C.UTF-8
+export LC_ALL
+
+seconds= modules=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --seconds) seconds=${2:?--seconds N}; shift ;;
+    dds) modules="$modules ring cuckoo files offload director" ;;
+    -*) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) modules="$modules $1" ;;
+    esac
+    shift
+done
+case $seconds in *[!0-9]*) echo "--seconds $seconds is not a number" >&2; exit 2 ;; esac
+
+. tests/packages.sh
+{
+    packages gcc:gcc g++:g++ /usr/include/stdio.h:libc6-dev cmake:cmake make:make \
+        pkg-config:pkg-config liburing.h:liburing-dev xxhash.h:libxxhash-dev \
+        ck_ring.h:libck-dev urcu.h:liburcu-dev /usr/include/libcuckoo:libcuckoo-dev \
+        isa-l.h:libisal-dev rte_ring.h:libdpdk-dev redis-cli:redis-tools fio:fio || exit 1
+} >&2
+
+out=${SNIC_BUILD:-$root/build}/bench
+mkdir -p "$out" || exit 1
+[ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja &&
+    export CMAKE_GENERATOR
+# Only what the named modules need; everything when the storage node is among them.
+case " $modules " in
+*" kv "*) only= ;;
+*) only=$(echo $modules | tr ' ' ';') ;;
+esac
+{ cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release -DSNIC_BUILD_TESTS=OFF \
+    -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF && cmake --build "$out" -j "$(nproc)"; } \
+    >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
+
+if [ -z "$modules" ]; then
+    for f in bench/bench_*.c; do
+        m=${f#bench/bench_}
+        modules="$modules ${m%.c}"
+    done
+    [ -e bench/kv.sh ] && modules="$modules kv"
+fi
+
+cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
+memory=$(awk '/^MemTotal/ { printf "%.1f GiB", $2 / 1048576 }' /proc/meminfo)
+echo "machine $(nproc) x ${cpu:-$(uname -m)}, $memory, Linux $(uname -r)"
+echo "compiler $(gcc --version | head -n 1)"
+echo "commit $(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)"
+
+status=0
+for m in $modules; do
+    if [ "$m" = kv ] && [ -e bench/kv.sh ]; then
+        SNIC_BENCH_BUILD=$out sh bench/kv.sh ${seconds:+--seconds "$seconds"} || status=1
+    elif [ -x "$out/bench/bench_$m" ]; then
+        "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} || status=1
+    else
+        echo "no benchmark '$m'" >&2
+        status=1
+    fi
+done
+exit $status
