@@ -17,6 +17,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak));
 
 static unsigned long standalone_runs;
 
+static void standalone_die(const char *what, const char *path) __attribute__((noreturn));
+
 static void standalone_die(const char *what, const char *path)
 {
     fprintf(stderr, "%s: %s\n", what, path);
@@ -27,7 +29,7 @@ static void standalone_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
     uint8_t *data;
-    long size;
+    long size = 0;
 
     if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (size = ftell(f)) < 0)
         standalone_die("cannot read", path);
