@@ -36,7 +36,7 @@
  * The order that decides correctness: P must be read before T. P counts committed bytes, not
  * a prefix. If P was read first, then P == T proves that every byte below T is committed;
  * with T read first P == T can hold while there is a hole below T. That is why P lies below
- * T in memory, and why SNIC_RING_OP_ORDERED stands on the second of two cursor reads where
+ * T in memory, and why SNIC_RING_OP_FENCE stands on the second of two cursor reads where
  * one read does not promise ascending order.
  *
  * Records are contiguous (a pad record fills the end of the data area). A record is `data`
@@ -61,7 +61,7 @@ extern "C" {
 
 #define SNIC_RING_OFF_PROGRESS 128 /**< P: committed bytes (request, QUIESCENT)    */
 #define SNIC_RING_OFF_TAIL 256     /**< T: reserved (request), published (response) */
-#define SNIC_RING_OFF_PRODWAIT 384 /**< producers wait for space: ring their bell   */
+#define SNIC_RING_OFF_PRODWAIT 384 /**< who waits for space                          */
 #define SNIC_RING_OFF_HEAD 512     /**< H: everything below is free                 */
 #define SNIC_RING_OFF_CONSLEEP 640 /**< consumer sleeps: ring its bell              */
 #define SNIC_RING_OFF_OWNERS 768   /**< owner table, one SNIC_CACHELINE each        */
@@ -85,8 +85,8 @@ struct snic_ring_opts {
     uint64_t capacity_bytes; /**< data area: power of two, 1024..2^31                       */
     uint64_t progress_max;   /**< M: most bytes between head and tail, <= capacity;
                                   capacity / 2. Bounds a batch and the wait for P == T      */
-    uint32_t record_max;     /**< most data + body bytes of a record; the largest that
-                                  two of them, padded, fit into progress_max               */
+    uint32_t record_max;     /**< most data + body bytes of a record, <= 2^27; the largest of
+                                  which two, padded, fit into progress_max                  */
     uint32_t flags;          /**< must be 0                                                 */
     uint64_t epoch;          /**< the caller's number for this incarnation; only reported   */
 };
@@ -171,7 +171,8 @@ struct snic_ring__geo {
     uint32_t owners_max;
     uint32_t discipline;
     uint32_t kind;
-    int broken; /**< 0 or SNIC_ECORRUPT                           */
+    uint32_t lap_shift; /**< log2 of the capacity                         */
+    int broken;         /**< 0 or SNIC_ECORRUPT                           */
 };
 
 /* ---- Request ring, producer side (mapped) ---- */
@@ -182,17 +183,17 @@ struct snic_ring_producer {
     uint64_t head;     /**< cached, grows only                               */
     uint64_t position; /**< the open reservation                             */
     uint64_t total;    /**< its bytes, 0: none open                          */
-    uint64_t token;
-    uint32_t owner; /**< slot in the owner table + 1, 0: none             */
-    uint32_t count; /**< records in the open reservation                  */
+    uint32_t owner;    /**< slot in the owner table + 1, 0: none             */
+    uint32_t count;    /**< records in the open reservation                  */
     struct snic_ring_stats stats;
 };
 
 /**
  * Attach a producer. @p token != 0 names this handle in the owner table (a process and thread
- * id, say) and makes its death repairable by snic_ring_abandon(); 0 takes no slot. [any]
- * @return 0; SNIC_EINVAL alignment, or not a request ring; SNIC_ENOSPC @p mem_size small or
- *         owner table full; SNIC_EEXIST token in use; SNIC_EVERSION, SNIC_ECORRUPT header
+ * id, say) and makes its death repairable by snic_ring_abandon(). A ring with owners_max > 0 wants
+ * a token from every handle, one without takes none: repair must know of all. [any]
+ * @return 0; SNIC_EINVAL alignment, token, or not a request ring; SNIC_ENOSPC @p mem_size small
+ *         or owner table full; SNIC_EEXIST token in use; SNIC_EVERSION, SNIC_ECORRUPT header
  */
 SNIC_API SNIC_NODISCARD int snic_ring_producer_attach(struct snic_ring_producer *p, void *mem,
                                                       size_t mem_size, uint64_t token)
@@ -203,9 +204,9 @@ SNIC_API void snic_ring_producer_detach(struct snic_ring_producer *p) SNIC_NONNU
 /**
  * Reserve one record and describe in @p rec where to write it in place. One reservation may
  * be open per handle; finish it with commit or cancel soon, the consumer waits. [producer]
- * @return 0; SNIC_EAGAIN less than the record's room below M; SNIC_EMSGSIZE larger than
- *         record_max; SNIC_EINVAL type > 65535; SNIC_EBUSY a reservation is open;
- *         SNIC_ECORRUPT the other side broke the cursors
+ * @return 0; SNIC_EAGAIN less than the record's room below M (or 65536 races lost); SNIC_EMSGSIZE
+ * larger than record_max; SNIC_EINVAL type > 65535; SNIC_EBUSY a reservation is open; SNIC_ECORRUPT
+ * the other side broke the cursors
  */
 SNIC_API SNIC_NODISCARD int snic_ring_reserve(struct snic_ring_producer *p, uint32_t type,
                                               uint32_t data_bytes, uint32_t body_bytes,
@@ -256,13 +257,13 @@ SNIC_API void snic_ring_wait_arm(struct snic_ring_producer *p) SNIC_NONNULL(1);
 
 #define SNIC_RING_OP_READ 0U
 #define SNIC_RING_OP_WRITE 1U
-/** Start only after the effects of the operation before it in the list are complete. */
-#define SNIC_RING_OP_ORDERED 1U
+/** A fence: start only after *all* operations before it in the list are complete. */
+#define SNIC_RING_OP_FENCE 1U
 
 /** One DMA operation between private memory and the ring's shared memory. */
 struct snic_ring_op {
     uint32_t kind;   /**< SNIC_RING_OP_READ (shared to local) or SNIC_RING_OP_WRITE     */
-    uint32_t flags;  /**< SNIC_RING_OP_ORDERED or 0                                     */
+    uint32_t flags;  /**< SNIC_RING_OP_FENCE or 0                                     */
     uint64_t offset; /**< in the shared memory                                          */
     void *local;     /**< private end: the mirror, or a field of the handle (which must
                           therefore lie in memory that the DMA door can reach)          */
@@ -278,17 +279,19 @@ struct snic_ring_op {
 /** The consumer's handle. All fields private. */
 struct snic_ring_consumer {
     struct snic_ring__geo g;
-    uint64_t limit;     /**< delivered to peek up to here (mapped QUIESCENT, remote)   */
+    uint64_t limit;     /**< records below are known to be committed                   */
     uint64_t taken;     /**< peek continues here                                       */
-    uint64_t chain;     /**< end of the committed reservation being walked, or taken   */
+    uint64_t delivered; /**< end of the last record that peek returned                 */
     uint64_t released;  /**< head as far as this side is concerned                     */
     uint64_t published; /**< head as last written to the shared memory                 */
     uint64_t tail_seen;
-    uint32_t *aux;   /**< per granule: records finished out of order               */
+    uint64_t rung;   /**< PRODWAIT when the producers' doorbell was last due       */
+    uint64_t armed;  /**< CONSLEEP as last written                                 */
+    uint32_t *aux;   /**< per granule: records out and finished out of order       */
     uint64_t *words; /**< remote COMMIT: fetched commit words                      */
     uint32_t flags;
     uint32_t step; /**< of the remote state machine                              */
-    uint32_t fetched;
+    uint32_t open; /**< inside a committed reservation of several records        */
     uint32_t lag;
     struct snic_ring_stats stats;
     /** Landing place of cursor reads and source of cursor writes. */
@@ -366,16 +369,15 @@ SNIC_API SNIC_NODISCARD int snic_ring_finish(struct snic_ring_consumer *c, uint6
     SNIC_NONNULL(1);
 /**
  * Remote only: the head write, if the head moved since the last one. Start it after every read
- * of the released bytes is complete. [consumer]
+ * of the released bytes is complete, and complete it before the next one. [consumer]
  * @return 1 and *op; 0 nothing to write
  */
 SNIC_API SNIC_NODISCARD int snic_ring_head_op(struct snic_ring_consumer *c, struct snic_ring_op *op)
     SNIC_NONNULL(1, 2);
 /**
  * After a release (mapped), or after the first look that follows a head write (remote: the
- * cursor read brings the flag along): must the producers' doorbell be rung? A mapped handle
- * answers 1 at most once per arming; a remote one repeats it until the producers, woken,
- * find space. [consumer]
+ * cursor read brings the word along): must the producers' doorbell be rung? Answers 1 at
+ * most once per arming. [consumer]
  */
 SNIC_API SNIC_NODISCARD int snic_ring_space_notify(struct snic_ring_consumer *c) SNIC_NONNULL(1);
 /**
@@ -403,13 +405,17 @@ struct snic_ring_responder {
     uint64_t tail_a;
     uint64_t tail_b;
     uint64_t tail_c;
-    uint64_t flushing; /**< C after the operations of the running flush                */
-    uint32_t *aux;     /**< per granule: span and state, trusted                       */
-    uint64_t scan;     /**< flush continues here                                       */
-    uint64_t ready;    /**< finished, not yet delivered records                        */
-    uint32_t flags;
-    uint32_t step;
-    uint64_t commit_word;
+    uint64_t flushing; /**< C when the operations handed out last are complete         */
+    uint64_t scan;     /**< remote COMMIT: the running flush continues here            */
+    uint64_t reach;    /**< remote COMMIT: headers below are written over there        */
+    uint64_t ready;    /**< remote COMMIT: finished records not yet delivered          */
+    uint64_t rung;     /**< CONSLEEP when the collectors' doorbell was last due        */
+    uint64_t sleepers; /**< remote: CONSLEEP as last fetched                           */
+    uint64_t armed;    /**< PRODWAIT as last written                                   */
+    uint32_t *aux;     /**< per granule: span and state, body size; trusted            */
+    uint64_t *words;   /**< remote COMMIT: commit words to be written                  */
+    uint32_t remote;
+    uint32_t reserved;
     struct snic_ring_stats stats;
     union {
         unsigned char bytes[384];
@@ -440,17 +446,20 @@ SNIC_API SNIC_NODISCARD int snic_ring_responder_attach_remote(
 SNIC_API SNIC_NODISCARD int snic_ring_resp_reserve(struct snic_ring_responder *r, uint32_t type,
                                                    uint32_t data_bytes, uint32_t body_bytes,
                                                    struct snic_ring_rec *rec) SNIC_NONNULL(1, 5);
+/** snic_ring_resp_finish(): the body as long as reserved. */
+#define SNIC_RING_WHOLE_BODY UINT32_MAX
 /**
  * The response at @p position is complete, in any order; @p body_bytes may be less than
- * reserved (a short read). [responder]
- * @return 0; SNIC_EINVAL no such open record, or more bytes than reserved
+ * reserved (a short read), or SNIC_RING_WHOLE_BODY. [responder]
+ * @return 0; SNIC_EINVAL no such open record, or more bytes than reserved; SNIC_ECORRUPT
  */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_finish(struct snic_ring_responder *r, uint64_t position,
                                                   uint32_t body_bytes) SNIC_NONNULL(1);
 /** As finish, but the record becomes padding that no collector sees. [responder] */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_cancel(struct snic_ring_responder *r, uint64_t position)
     SNIC_NONNULL(1);
-/** Finished bytes (COMMIT: records) that await snic_ring_resp_flush(): TailB - TailC. [responder]
+/** Finished bytes (COMMIT: records; mapped COMMIT: 0) that await snic_ring_resp_flush(): TailB -
+ * TailC. [responder]
  */
 SNIC_API uint64_t snic_ring_resp_ready(const struct snic_ring_responder *r) SNIC_NONNULL(1);
 /** The paper's tails; each may be NULL. [responder] */
@@ -460,8 +469,9 @@ SNIC_API void snic_ring_resp_tails(const struct snic_ring_responder *r, uint64_t
  * Deliver what is finished. Mapped: done at once, returns 0. Remote: up to @p max DMA writes, to
  * be started in this order and *completed* before the next call; call until it returns 0.
  * QUIESCENT: one or two data writes and one tail write. COMMIT: per stretch of finished records
- * one or two data writes, header writes of the unfinished records overtaken, one write per
- * commit word, and one tail write. [responder]
+ * one data write and one write of its commit words, per unfinished record overtaken one
+ * header write, at the end one tail write (a mapped COMMIT ring delivers in finish and has
+ * nothing to flush). [responder]
  * @param max  at least 4
  * @return number of operations, 0: everything finished is delivered; SNIC_EINVAL max too small
  */
@@ -477,8 +487,8 @@ SNIC_API void snic_ring_resp_sync(struct snic_ring_responder *r, struct snic_rin
 /** Remote: use what snic_ring_resp_sync() fetched. @return 0; SNIC_ECORRUPT [responder] */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_synced(struct snic_ring_responder *r) SNIC_NONNULL(1);
 /**
- * After a flush (remote: and a sync): must the collectors' doorbell be rung? Mapped: 1 at most
- * once per arming; remote: repeated until a collector, woken, disarms. [responder]
+ * After a flush (remote: and a sync): must the collectors' doorbell be rung? Answers 1 at most
+ * once per arming. [responder]
  */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_notify(struct snic_ring_responder *r) SNIC_NONNULL(1);
 
@@ -496,9 +506,8 @@ SNIC_API SNIC_NODISCARD int snic_ring_resp_wait_arm(struct snic_ring_responder *
 struct snic_ring_collector {
     struct snic_ring__geo g;
     uint64_t scan; /**< nothing below is left to claim               */
-    uint64_t token;
     uint32_t owner;
-    uint32_t held;
+    uint32_t held; /**< records claimed and not released             */
     struct snic_ring_stats stats;
 };
 
@@ -516,10 +525,7 @@ SNIC_API void snic_ring_collector_detach(struct snic_ring_collector *k) SNIC_NON
  */
 SNIC_API SNIC_NODISCARD int snic_ring_claim(struct snic_ring_collector *k,
                                             struct snic_ring_rec *rec) SNIC_NONNULL(1, 2);
-/**
- * Give a claimed record back. @return 1 the responder waits for space, ring its doorbell; 0;
- * SNIC_ECORRUPT [collector]
- */
+/** Give a claimed record back. @return 0; SNIC_ECORRUPT [collector] */
 SNIC_API SNIC_NODISCARD int snic_ring_claim_release(struct snic_ring_collector *k,
                                                     const struct snic_ring_rec *rec)
     SNIC_NONNULL(1, 2);
@@ -530,12 +536,14 @@ SNIC_API SNIC_NODISCARD int snic_ring_claim_release(struct snic_ring_collector *
  */
 SNIC_API SNIC_NODISCARD int64_t snic_ring_collect(struct snic_ring_collector *k, void *out,
                                                   size_t size, uint32_t *type) SNIC_NONNULL(1, 2);
-/** Before sleeping: ask for the doorbell, then claim once more; sleep if none. [collector] */
+/**
+ * After releases: must the responder's doorbell be rung, because it waits for space? Answers 1
+ * at most once per time the responder armed itself. [collector]
+ */
+SNIC_API SNIC_NODISCARD int snic_ring_collect_notify(struct snic_ring_collector *k) SNIC_NONNULL(1);
+/** Before sleeping: ask for the doorbell, then claim once more; sleep if none. One bell wakes
+ *  all sleeping collectors; each looks and arms again. [collector] */
 SNIC_API void snic_ring_collect_arm(struct snic_ring_collector *k) SNIC_NONNULL(1);
-/** Take it back; called when a doorbell woke a collector. Others that sleep must then be
- *  woken too: one doorbell wakes all. [collector] */
-SNIC_API void snic_ring_collect_disarm(struct snic_ring_collector *k) SNIC_NONNULL(1);
-
 /* ---- Supervision (mapped) ---- */
 
 /**

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The consumer of the request ring, over mapped memory and over DMA.
+ *
+ * Take, step by step (tests/explore_ring.c walks the same steps):
+ *   COMMIT     C1 load the commit word of `taken` (acquire); t | 1 means that the whole
+ *              reservation is written. C2 read its records.
+ *   QUIESCENT  C1 load P (acquire), C2 load T; equal means that all below is written (see
+ *              ring.h). C3 read the records.
+ *   remote     the same loads as DMA reads. COMMIT: T, then the commit words up to T, then
+ *              the data: a word that was fetched committed proves that data fetched *later*
+ *              is whole, whatever the order of bytes within a read.
+ *   release    C4 store H (release); remote: a DMA write started after the data reads.
+ *
+ * Invariants
+ *   I1  released <= delivered <= taken <= limit (COMMIT, mapped: limit == taken).
+ *   I2  taken - released <= capacity: no record that is out is overwritten, in the ring (by
+ *       honest producers) or in the mirror.
+ *   I3  released == taken when nothing is out: pads never hold space for longer.
+ *   I4  What the shared memory says moves nothing before it is checked; a walk advances by at
+ *       least a granule and ends at released + capacity, so no loop outlasts the ring.
+ */
+#include "snicstore/ring.h"
+
+#include "ring/ring_priv.h"
+
+#include <string.h>
+
+/* Places in the cursors scratch. The fetched block begins at P. */
+#define SNIC_RING__AT_TAIL (SNIC_RING_OFF_TAIL - SNIC_RING_OFF_PROGRESS)
+#define SNIC_RING__AT_WAIT (SNIC_RING_OFF_PRODWAIT - SNIC_RING_OFF_PROGRESS)
+#define SNIC_RING__AT_END (SNIC_RING__AT_WAIT + 8)
+#define SNIC_RING__AT_HEAD 264
+#define SNIC_RING__AT_SLEEP 272
+SNIC_STATIC_ASSERT(SNIC_RING__AT_END <= SNIC_RING__AT_HEAD, "sources lie behind what is fetched");
+
+/* aux marks, per granule at the start of a record */
+#define SNIC_RING__AUX_OUT (UINT32_C(1) << 31)
+#define SNIC_RING__AUX_DONE (UINT32_C(1) << 30)
+#define SNIC_RING__AUX_SPAN (SNIC_RING__AUX_DONE - 1)
+
+/* Steps of a remote look. */
+enum { RING_STEP_IDLE, RING_STEP_CURSORS, RING_STEP_WORDS, RING_STEP_DATA };
+
+/* ---- Attach ---- */
+
+static int ring_consumer_set(struct snic_ring_consumer *c, const struct snic_ring__geo *g,
+                             const struct snic_ring_info *info, uint64_t head, void *aux,
+                             size_t aux_bytes)
+{
+    if (aux != NULL && !ring_is_aligned(aux, 8))
+        return SNIC_EINVAL;
+    if (aux != NULL && aux_bytes < info->aux_bytes)
+        return SNIC_ENOSPC;
+    if (!ring_is_start(g, head))
+        return SNIC_ECORRUPT;
+    memset(c, 0, sizeof(*c));
+    c->g = *g;
+    c->limit = c->taken = c->delivered = c->released = c->published = head;
+    c->tail_seen = head;
+    if (aux != NULL) {
+        size_t marks = (size_t)snic_align_up(info->capacity_bytes / info->granule_bytes * 4, 8);
+
+        memset(aux, 0, (size_t)info->aux_bytes);
+        c->aux = aux;
+        c->words = (uint64_t *)(void *)((unsigned char *)aux + marks);
+    }
+    return 0;
+}
+
+int snic_ring_consumer_attach(struct snic_ring_consumer *c, void *mem, size_t mem_size, void *aux,
+                              size_t aux_bytes)
+{
+    struct snic_ring__geo g;
+    struct snic_ring_info info;
+    int r = ring_attach(&g, mem, mem_size, SNIC_RING_REQUEST, &info);
+
+    if (r != 0)
+        return r;
+    return ring_consumer_set(
+        c, &g, &info, atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_HEAD), memory_order_acquire),
+        aux, aux_bytes);
+}
+
+int snic_ring_consumer_attach_remote(struct snic_ring_consumer *c, const void *header,
+                                     uint64_t mem_size, const void *head, void *mirror,
+                                     size_t mirror_bytes, void *aux, size_t aux_bytes,
+                                     uint32_t flags)
+{
+    struct snic_ring__geo g;
+    struct snic_ring_info info;
+    int r = snic_ring_geometry(header, mem_size, &info);
+
+    if (r != 0)
+        return r;
+    if (info.kind != SNIC_RING_REQUEST || (flags & ~SNIC_RING_ORDERED_READ) != 0 ||
+        !ring_is_aligned(mirror, snic_max_u64(info.body_align, SNIC_RING_ALIGN)))
+        return SNIC_EINVAL;
+    if (mirror_bytes < info.mirror_bytes)
+        return SNIC_ENOSPC;
+    ring_geo_from(&g, &info);
+    g.data = mirror;
+    r = ring_consumer_set(c, &g, &info, snic_get_le64(head), aux, aux_bytes);
+    if (r == 0)
+        c->flags = flags;
+    return r;
+}
+
+/* ---- Walking ---- */
+
+/* A record is handed out, or (rec NULL) a pad is passed. */
+static inline void ring_mark(struct snic_ring_consumer *c, uint64_t position, uint64_t next,
+                             uint32_t marks)
+{
+    if (c->aux != NULL)
+        c->aux[(position & c->g.mask) >> c->g.granule_shift] =
+            marks | (uint32_t)((next - position) >> c->g.granule_shift);
+}
+
+static void ring_publish_head(struct snic_ring_consumer *c)
+{
+    if (c->g.base == NULL || c->published == c->released)
+        return;
+    /* release pairs with the acquire of H in ring_room: reads of the records come first */
+    atomic_store_explicit(ring_at(&c->g, SNIC_RING_OFF_HEAD), c->released, memory_order_release);
+    c->published = c->released;
+}
+
+/* One record or pad at taken, known to be committed. 1: *rec; 0: pad; SNIC_ECORRUPT. */
+static inline int ring_take_one(struct snic_ring_consumer *c, uint64_t end,
+                                struct snic_ring_rec *rec)
+{
+    struct ring_parsed found;
+
+    if (SNIC_UNLIKELY(ring_parse(&c->g, c->taken, end, &found) != 0))
+        return ring_break(&c->g);
+    c->open = (uint32_t)found.more;
+    if (SNIC_UNLIKELY(found.pad)) {
+        c->stats.pads++;
+        if (c->released == c->taken) {
+            c->released = c->delivered = found.rec.next; /* I3 */
+        } else {
+            ring_mark(c, c->taken, found.rec.next, SNIC_RING__AUX_OUT | SNIC_RING__AUX_DONE);
+        }
+        c->taken = found.rec.next;
+        return 0;
+    }
+    ring_mark(c, c->taken, found.rec.next, SNIC_RING__AUX_OUT);
+    c->taken = c->delivered = found.rec.next;
+    c->stats.bytes += (uint64_t)found.rec.data_bytes + found.rec.body_bytes;
+    *rec = found.rec;
+    return 1;
+}
+
+/* Mapped, QUIESCENT: C1 and C2. 0 or SNIC_ECORRUPT; moves the limit if P == T. */
+static int ring_look_quiescent(struct snic_ring_consumer *c)
+{
+    /* acquire pairs with the release of every addition to P, and keeps T behind P */
+    uint64_t progress =
+        atomic_load_explicit(ring_at(&c->g, SNIC_RING_OFF_PROGRESS), memory_order_acquire);
+    uint64_t tail;
+
+    if (progress == c->limit)
+        return 0;
+    tail = atomic_load_explicit(ring_at(&c->g, SNIC_RING_OFF_TAIL), memory_order_relaxed);
+    if (!ring_is_start(&c->g, tail) || tail - c->released > c->g.mask + 1 ||
+        ring_distance(tail, c->limit) < 0)
+        return ring_break(&c->g);
+    c->tail_seen = tail;
+    if (progress == tail)
+        c->limit = tail;
+    return 0;
+}
+
+/* Mapped, COMMIT: is the reservation at taken committed? */
+static inline int ring_is_committed(const struct snic_ring_consumer *c)
+{
+    /* acquire pairs with the release of the commit word: everything in it is written */
+    return atomic_load_explicit(ring_commit_word(&c->g, c->taken), memory_order_acquire) ==
+           (c->taken | SNIC_RING__COMMITTED);
+}
+
+static inline int ring_peek_commit(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
+                                   uint32_t max)
+{
+    uint64_t end = c->released + c->g.mask + 1; /* I2 */
+    uint32_t n = 0;
+
+    while (n < max) {
+        int r;
+
+        if (c->taken == end || (!c->open && !ring_is_committed(c)))
+            break;
+        r = ring_take_one(c, end, &recs[n]);
+        if (SNIC_UNLIKELY(r < 0))
+            return r;
+        n += (uint32_t)r;
+    }
+    c->limit = c->taken;
+    return (int)n;
+}
+
+static inline int ring_peek_limit(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
+                                  uint32_t max)
+{
+    uint32_t n = 0;
+
+    while (n < max && c->taken != c->limit) {
+        int r = ring_take_one(c, c->limit, &recs[n]);
+
+        if (SNIC_UNLIKELY(r < 0))
+            return r;
+        n += (uint32_t)r;
+    }
+    return (int)n;
+}
+
+int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uint32_t max)
+{
+    int n;
+
+    if (SNIC_UNLIKELY(c->g.broken != 0))
+        return c->g.broken;
+    max = max < INT32_MAX ? max : INT32_MAX;
+    if (c->g.base == NULL) {
+        n = ring_peek_limit(c, recs, max);
+    } else if (c->g.discipline == SNIC_RING_COMMIT) {
+        n = ring_peek_commit(c, recs, max);
+    } else {
+        n = c->taken == c->limit ? ring_look_quiescent(c) : 0;
+        if (n == 0)
+            n = ring_peek_limit(c, recs, max);
+    }
+    if (SNIC_UNLIKELY(n < 0))
+        return n;
+    ring_publish_head(c); /* pads alone may have moved it */
+    c->stats.records += (uint64_t)n;
+    c->stats.batches += n > 0;
+    c->stats.again += n == 0;
+    return n;
+}
+
+/* ---- Release ---- */
+
+int snic_ring_release(struct snic_ring_consumer *c, uint64_t next)
+{
+    if (!ring_is_start(&c->g, next) || next - c->released > c->delivered - c->released)
+        return SNIC_EINVAL;
+    c->released = next == c->delivered ? c->taken : next; /* I3 */
+    if (next == c->delivered)
+        c->delivered = c->taken;
+    ring_publish_head(c);
+    return 0;
+}
+
+int snic_ring_finish(struct snic_ring_consumer *c, uint64_t position)
+{
+    uint32_t *mark;
+
+    if (c->aux == NULL || !ring_is_start(&c->g, position) ||
+        position - c->released >= c->taken - c->released)
+        return SNIC_EINVAL;
+    mark = &c->aux[(position & c->g.mask) >> c->g.granule_shift];
+    if ((*mark & (SNIC_RING__AUX_OUT | SNIC_RING__AUX_DONE)) != SNIC_RING__AUX_OUT)
+        return SNIC_EINVAL;
+    *mark |= SNIC_RING__AUX_DONE;
+    while (c->released != c->taken) {
+        mark = &c->aux[(c->released & c->g.mask) >> c->g.granule_shift];
+        if ((*mark & SNIC_RING__AUX_DONE) == 0)
+            break;
+        c->released += (uint64_t)(*mark & SNIC_RING__AUX_SPAN) << c->g.granule_shift;
+        *mark = 0;
+    }
+    if (ring_distance(c->delivered, c->released) < 0)
+        c->delivered = c->released;
+    ring_publish_head(c);
+    return 0;
+}
+
+/* ---- Remote steps ---- */
+
+static uint64_t ring_scratch(const struct snic_ring_consumer *c, uint32_t at)
+{
+    return snic_get_le64(c->cursors.bytes + at);
+}
+
+static int ring_op_cursors(struct snic_ring_consumer *c, struct snic_ring_op *ops)
+{
+    int quiescent = c->g.discipline == SNIC_RING_QUIESCENT;
+    int n = 0;
+
+    memset(ops, 0, sizeof(*ops) * SNIC_RING_FETCH_OPS);
+    ops[0].kind = SNIC_RING_OP_READ;
+    if (quiescent) {
+        ops[0].offset = SNIC_RING_OFF_PROGRESS;
+        ops[0].local = c->cursors.bytes;
+        ops[0].bytes = SNIC_RING__AT_END;
+        if (c->flags & SNIC_RING_ORDERED_READ)
+            return 1;
+        ops[0].bytes = 8;
+        n = 1;
+    }
+    ops[n].kind = SNIC_RING_OP_READ;
+    ops[n].flags = n != 0 ? SNIC_RING_OP_FENCE : 0; /* P before T */
+    ops[n].offset = SNIC_RING_OFF_TAIL;
+    ops[n].local = c->cursors.bytes + SNIC_RING__AT_TAIL;
+    ops[n].bytes = SNIC_RING__AT_END - SNIC_RING__AT_TAIL;
+    return n + 1;
+}
+
+/* Reads of [from, to) of an array with @p per bytes for each 1 << @p shift data bytes. */
+static int ring_op_pieces(const struct snic_ring__geo *g, uint64_t from, uint64_t to,
+                          uint64_t offset, unsigned char *local, uint32_t shift, uint32_t per,
+                          struct snic_ring_op *ops)
+{
+    uint64_t first = from & g->mask;
+    uint64_t bytes = to - from;
+    uint64_t room = g->mask + 1 - first;
+    int n = 0;
+
+    memset(ops, 0, sizeof(*ops) * SNIC_RING_FETCH_OPS);
+    while (bytes != 0) {
+        uint64_t piece = snic_min_u64(bytes, room);
+
+        ops[n].kind = SNIC_RING_OP_READ;
+        ops[n].offset = offset + (first >> shift) * per;
+        ops[n].local = local + (first >> shift) * per;
+        ops[n].bytes = (piece >> shift) * per;
+        n++;
+        bytes -= piece;
+        first = 0;
+        room = g->mask + 1;
+    }
+    return n;
+}
+
+static int ring_op_data(struct snic_ring_consumer *c, struct snic_ring_op *ops)
+{
+    c->step = RING_STEP_DATA;
+    return ring_op_pieces(&c->g, c->limit, c->tail_seen, c->g.data_offset, c->g.data, 0, 1, ops);
+}
+
+static int ring_fetched_cursors(struct snic_ring_consumer *c, struct snic_ring_op *ops)
+{
+    uint64_t tail = ring_scratch(c, SNIC_RING__AT_TAIL);
+
+    c->step = RING_STEP_IDLE;
+    /* An honest T is never below the limit nor beyond the capacity. */
+    if (!ring_is_start(&c->g, tail) || tail - c->released > c->g.mask + 1 ||
+        ring_distance(tail, c->limit) < 0)
+        return ring_break(&c->g);
+    c->tail_seen = tail;
+    if (tail == c->limit ||
+        (c->g.discipline == SNIC_RING_QUIESCENT && ring_scratch(c, 0) != tail)) {
+        c->stats.again++;
+        return c->taken == c->limit ? SNIC_EAGAIN : 0;
+    }
+    if (c->g.discipline == SNIC_RING_QUIESCENT)
+        return ring_op_data(c, ops);
+    c->step = RING_STEP_WORDS;
+    return ring_op_pieces(&c->g, c->limit, tail, c->g.commit_offset, (unsigned char *)c->words,
+                          c->g.granule_shift, 8, ops);
+}
+
+static int ring_word_fetched(const struct snic_ring_consumer *c, uint64_t position)
+{
+    return snic_get_le64(&c->words[(position & c->g.mask) >> c->g.granule_shift]) ==
+           (position | SNIC_RING__COMMITTED);
+}
+
+/* COMMIT: move the limit over the reservations whose fetched words were committed. */
+static int ring_fetched_data(struct snic_ring_consumer *c)
+{
+    uint64_t at = c->limit;
+
+    c->step = RING_STEP_IDLE;
+    if (c->g.discipline == SNIC_RING_QUIESCENT) {
+        c->limit = c->tail_seen;
+        return 0;
+    }
+    while (at != c->tail_seen && ring_word_fetched(c, at)) {
+        struct ring_parsed found;
+
+        do {
+            if (at == c->tail_seen || ring_parse(&c->g, at, c->tail_seen, &found) != 0)
+                return ring_break(&c->g);
+            at = found.rec.next;
+        } while (found.more);
+    }
+    c->limit = at;
+    return 0;
+}
+
+int snic_ring_fetch(struct snic_ring_consumer *c, struct snic_ring_op *ops)
+{
+    if (c->g.base != NULL)
+        return SNIC_EINVAL;
+    if (c->g.broken != 0)
+        return c->g.broken;
+    switch (c->step) {
+    case RING_STEP_IDLE:
+        c->step = RING_STEP_CURSORS;
+        return ring_op_cursors(c, ops);
+    case RING_STEP_CURSORS:
+        return ring_fetched_cursors(c, ops);
+    case RING_STEP_WORDS:
+        if (ring_word_fetched(c, c->limit))
+            return ring_op_data(c, ops);
+        c->step = RING_STEP_IDLE;
+        c->stats.again++;
+        return c->taken == c->limit ? SNIC_EAGAIN : 0;
+    default:
+        return ring_fetched_data(c);
+    }
+}
+
+void snic_ring_fetch_reset(struct snic_ring_consumer *c)
+{
+    c->step = RING_STEP_IDLE;
+}
+
+static void ring_op_word(struct snic_ring_consumer *c, uint32_t at, uint64_t offset, uint64_t value,
+                         struct snic_ring_op *op)
+{
+    snic_put_le64(c->cursors.bytes + at, value);
+    memset(op, 0, sizeof(*op));
+    op->kind = SNIC_RING_OP_WRITE;
+    op->offset = offset;
+    op->local = c->cursors.bytes + at;
+    op->bytes = 8;
+}
+
+int snic_ring_head_op(struct snic_ring_consumer *c, struct snic_ring_op *op)
+{
+    if (c->g.base != NULL || c->g.broken != 0 || c->published == c->released)
+        return 0;
+    c->published = c->released;
+    ring_op_word(c, SNIC_RING__AT_HEAD, SNIC_RING_OFF_HEAD, c->released, op);
+    return 1;
+}
+
+/* ---- Wake-ups ---- */
+
+int snic_ring_space_notify(struct snic_ring_consumer *c)
+{
+    uint64_t waiting;
+
+    if (c->g.broken != 0)
+        return 0;
+    waiting = c->g.base != NULL ? ring_load_flag(ring_at(&c->g, SNIC_RING_OFF_PRODWAIT))
+                                : ring_scratch(c, SNIC_RING__AT_WAIT);
+    if (waiting == c->rung)
+        return 0;
+    c->rung = waiting;
+    return 1;
+}
+
+static int ring_sleep_set(struct snic_ring_consumer *c, uint64_t armed, struct snic_ring_op *op)
+{
+    c->armed = armed;
+    if (c->g.base == NULL) {
+        ring_op_word(c, SNIC_RING__AT_SLEEP, SNIC_RING_OFF_CONSLEEP, armed, op);
+        return 1;
+    }
+    atomic_store_explicit(ring_at(&c->g, SNIC_RING_OFF_CONSLEEP), armed, memory_order_seq_cst);
+    /* store, full fence, then the caller's look */
+    (void)ring_load_flag(ring_at(&c->g, SNIC_RING_OFF_CONSLEEP));
+    return 0;
+}
+
+int snic_ring_sleep_arm(struct snic_ring_consumer *c, struct snic_ring_op *op)
+{
+    return c->g.broken != 0 ? 0 : ring_sleep_set(c, (c->armed | 1) + 2, op);
+}
+
+int snic_ring_sleep_disarm(struct snic_ring_consumer *c, struct snic_ring_op *op)
+{
+    return c->g.broken != 0 ? 0 : ring_sleep_set(c, (c->armed | 1) + 1, op);
+}
+
+uint64_t snic_ring_backlog(const struct snic_ring_consumer *c)
+{
+    uint64_t tail = c->tail_seen;
+
+    if (c->g.base != NULL)
+        tail = atomic_load_explicit(ring_at(&c->g, SNIC_RING_OFF_TAIL), memory_order_relaxed);
+    return ring_distance(tail, c->released) < 0 ? 0 : tail - c->released;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Repair after certified death, and the structural check.
+ *
+ * A handle stores its intent (position, length) before the compare-and-swap that may make it
+ * true, and clears the length when the step is over. When a handle is dead, its slot stands
+ * still, and the question is only whether its compare-and-swap succeeded.
+ *
+ * Request ring. Let the dead slot say (t, n).
+ *   T <= t: it did not. H > t: whatever began at t is over. Otherwise some reservation
+ *   begins at t, because t was read from T. Its owner is the dead handle, or another whose slot
+ *   shows t until its commit word is there: if no other slot shows t and the word of t is
+ *   not committed, it is the dead handle's. If two dead slots show t with different
+ *   lengths, the shorter is right exactly if another reservation, or T, stands at its end.
+ *   Repair: the reservation becomes padding and is committed.
+ *   QUIESCENT: P may lack n or not. When no living handle is inside a step and T stands
+ *   still, P must equal T; the difference is added. This comes: P != T stops the consumer,
+ *   so producers run into M and no one is inside a step any more.
+ * Response ring. The dead slot says t. If the word of t is t | 2 and no other slot shows t,
+ *   the claim was the dead handle's: the record is released.
+ *
+ * Owner slots are written by their owners and read here (acquire pairs with the releases of
+ * ring_intend). DEAD: 1 certified, 2 decided; written only by the supervisor.
+ */
+#include "snicstore/ring.h"
+
+#include "ring/ring_priv.h"
+
+#include <string.h>
+
+#define SNIC_RING__DEAD 1U
+#define SNIC_RING__DECIDED 2U
+
+static uint64_t ring_slot(const struct snic_ring__geo *g, uint32_t i, uint32_t field)
+{
+    return atomic_load_explicit(ring_owner(g, i, field), memory_order_acquire);
+}
+
+/* Does any slot but @p but show a step at @p position? 1 a living one, 2 only dead ones, 0. */
+static int ring_shown(const struct snic_ring__geo *g, uint32_t but, uint64_t position)
+{
+    int found = 0;
+    uint32_t i;
+
+    for (i = 0; i < g->owners_max; i++) {
+        if (i == but || ring_slot(g, i, SNIC_RING__OWN_TOKEN) == 0 ||
+            ring_slot(g, i, SNIC_RING__OWN_LENGTH) == 0 ||
+            ring_slot(g, i, SNIC_RING__OWN_POSITION) != position)
+            continue;
+        if (ring_slot(g, i, SNIC_RING__OWN_DEAD) == 0)
+            return 1;
+        found = 2;
+    }
+    return found;
+}
+
+static int ring_word_is_committed(const struct snic_ring__geo *g, uint64_t position)
+{
+    return atomic_load_explicit(ring_commit_word(g, position), memory_order_acquire) ==
+           (position | SNIC_RING__COMMITTED);
+}
+
+/* Does a reservation begin at @p position, or T stand there? */
+static int ring_is_boundary(const struct snic_ring__geo *g, uint64_t position, uint64_t tail)
+{
+    return position == tail || ring_word_is_committed(g, position) ||
+           ring_shown(g, UINT32_MAX, position) != 0;
+}
+
+/* Several dead slots show @p position: the length of the reservation that is really there. */
+static uint64_t ring_true_length(const struct snic_ring__geo *g, uint64_t position, uint64_t tail)
+{
+    uint64_t least = 0;
+
+    for (;;) {
+        uint64_t next = UINT64_MAX;
+        uint32_t i;
+
+        for (i = 0; i < g->owners_max; i++) {
+            uint64_t length = ring_slot(g, i, SNIC_RING__OWN_LENGTH);
+
+            if (ring_slot(g, i, SNIC_RING__OWN_TOKEN) != 0 && length > least && length < next &&
+                ring_slot(g, i, SNIC_RING__OWN_POSITION) == position)
+                next = length;
+        }
+        if (next == UINT64_MAX)
+            return least; /* the longest is left */
+        least = next;
+        if (ring_is_boundary(g, position + least, tail))
+            return least;
+    }
+}
+
+/* QUIESCENT: give P what the dead took along. */
+static int ring_repair_progress(struct snic_ring__geo *g)
+{
+    ring_word *progress = ring_at(g, SNIC_RING_OFF_PROGRESS);
+    uint64_t tail = atomic_load_explicit(ring_at(g, SNIC_RING_OFF_TAIL), memory_order_acquire);
+    uint64_t lacks;
+    uint32_t i;
+
+    for (i = 0; i < g->owners_max; i++)
+        if (ring_slot(g, i, SNIC_RING__OWN_TOKEN) != 0 &&
+            ring_slot(g, i, SNIC_RING__OWN_LENGTH) != 0 &&
+            ring_slot(g, i, SNIC_RING__OWN_DEAD) != SNIC_RING__DECIDED)
+            return SNIC_EAGAIN;
+    /* The scan's acquires see every addition that came before a cleared length. */
+    lacks = tail - atomic_load_explicit(progress, memory_order_acquire);
+    if (atomic_load_explicit(ring_at(g, SNIC_RING_OFF_TAIL), memory_order_acquire) != tail)
+        return SNIC_EAGAIN;
+    if (lacks > g->progress_max)
+        return SNIC_ECORRUPT;
+    /* release: the padding comes before it */
+    if (lacks != 0)
+        (void)atomic_fetch_add_explicit(progress, lacks, memory_order_acq_rel);
+    for (i = 0; i < g->owners_max; i++)
+        if (ring_slot(g, i, SNIC_RING__OWN_DEAD) == SNIC_RING__DECIDED)
+            atomic_store_explicit(ring_owner(g, i, SNIC_RING__OWN_LENGTH), 0, memory_order_release);
+    return 0;
+}
+
+/* The dead slot's reservation, if it has one, becomes committed padding. */
+static int ring_repair_reservation(struct snic_ring__geo *g, uint32_t slot, uint64_t position,
+                                   uint64_t length)
+{
+    uint64_t tail = atomic_load_explicit(ring_at(g, SNIC_RING_OFF_TAIL), memory_order_acquire);
+    int shown;
+
+    if (!ring_is_start(g, position) || !ring_is_start(g, length) || length > g->progress_max)
+        return SNIC_ECORRUPT;
+    if (ring_distance(tail, position) <= 0)
+        return 0;
+    shown = ring_shown(g, slot, position);
+    if (ring_word_is_committed(g, position))
+        return 0;
+    /* H is read behind the word: if it is not beyond, the word is not of a later lap */
+    if (ring_distance(position, atomic_load_explicit(ring_at(g, SNIC_RING_OFF_HEAD),
+                                                     memory_order_acquire)) < 0)
+        return 0;
+    if (shown == 1)
+        return SNIC_EAGAIN;
+    if (shown == 2)
+        length = ring_true_length(g, position, tail);
+    if (ring_distance(tail, position + length) < 0)
+        return SNIC_ECORRUPT;
+    ring_put_pad(g, position, length, 0);
+    /* release pairs with the consumer's acquire, as of a live producer */
+    atomic_store_explicit(ring_commit_word(g, position), position | SNIC_RING__COMMITTED,
+                          memory_order_release);
+    return 0;
+}
+
+static int ring_repair_request(struct snic_ring__geo *g, uint32_t slot)
+{
+    uint64_t length = ring_slot(g, slot, SNIC_RING__OWN_LENGTH);
+    int r;
+
+    if (length == 0)
+        return 0;
+    if (ring_slot(g, slot, SNIC_RING__OWN_DEAD) != SNIC_RING__DECIDED) {
+        r = ring_repair_reservation(g, slot, ring_slot(g, slot, SNIC_RING__OWN_POSITION), length);
+        if (r != 0)
+            return r;
+        atomic_store_explicit(ring_owner(g, slot, SNIC_RING__OWN_DEAD), SNIC_RING__DECIDED,
+                              memory_order_release);
+    }
+    return g->discipline == SNIC_RING_QUIESCENT ? ring_repair_progress(g) : 0;
+}
+
+static int ring_repair_claim(struct snic_ring__geo *g, uint32_t slot)
+{
+    uint64_t position = ring_slot(g, slot, SNIC_RING__OWN_POSITION);
+    uint64_t claimed = position | SNIC_RING__CLAIMED;
+
+    if (ring_slot(g, slot, SNIC_RING__OWN_LENGTH) == 0)
+        return 0;
+    if (!ring_is_start(g, position))
+        return SNIC_ECORRUPT;
+    if (atomic_load_explicit(ring_commit_word(g, position), memory_order_acquire) != claimed)
+        return 0;
+    /* Two dead slots that show one claimed record: either may release it. */
+    if (ring_shown(g, slot, position) == 1)
+        return SNIC_EAGAIN;
+    (void)atomic_compare_exchange_strong_explicit(ring_commit_word(g, position), &claimed,
+                                                  position | SNIC_RING__RELEASED,
+                                                  memory_order_seq_cst, memory_order_relaxed);
+    return ring_advance_head(g);
+}
+
+int snic_ring_abandon(void *mem, size_t mem_size, uint64_t token)
+{
+    struct snic_ring__geo g;
+    struct snic_ring_info info;
+    uint32_t slot;
+    int r = ring_attach(&g, mem, mem_size, 0, &info);
+
+    if (r != 0)
+        return r;
+    for (slot = 0; slot < g.owners_max; slot++)
+        if (token != 0 && ring_slot(&g, slot, SNIC_RING__OWN_TOKEN) == token)
+            break;
+    if (slot == g.owners_max)
+        return SNIC_ENOENT;
+    if (ring_slot(&g, slot, SNIC_RING__OWN_DEAD) == 0)
+        atomic_store_explicit(ring_owner(&g, slot, SNIC_RING__OWN_DEAD), SNIC_RING__DEAD,
+                              memory_order_release);
+    r = g.kind == SNIC_RING_REQUEST ? ring_repair_request(&g, slot) : ring_repair_claim(&g, slot);
+    if (r == 0)
+        ring_owner_give(&g, slot + 1);
+    return r;
+}
+
+/* ---- Check ---- */
+
+/* Every record in [head, tail) well formed, and each reservation committed. */
+static int ring_check_records(const struct snic_ring__geo *g, uint64_t head, uint64_t tail)
+{
+    uint64_t at;
+    int open = 0;
+
+    for (at = head; at != tail;) {
+        struct ring_parsed found;
+
+        if (g->kind == SNIC_RING_REQUEST && g->discipline == SNIC_RING_COMMIT && !open &&
+            !ring_word_is_committed(g, at))
+            return SNIC_ECORRUPT;
+        if (ring_parse(g, at, tail, &found) != 0)
+            return SNIC_ECORRUPT;
+        open = found.more;
+        at = found.rec.next;
+    }
+    return open ? SNIC_ECORRUPT : 0;
+}
+
+int snic_ring_check(const void *mem, size_t mem_size)
+{
+    struct snic_ring__geo g;
+    struct snic_ring_info info;
+    uint64_t head;
+    uint64_t tail;
+    uint32_t i;
+    int r = ring_attach(&g, (void *)(uintptr_t)mem, mem_size, 0, &info);
+
+    if (r != 0)
+        return SNIC_ECORRUPT;
+    head = atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_HEAD), memory_order_acquire);
+    tail = atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_TAIL), memory_order_acquire);
+    if (!ring_is_start(&g, head) || !ring_is_start(&g, tail) || tail - head > g.progress_max)
+        return SNIC_ECORRUPT;
+    if (g.kind == SNIC_RING_REQUEST && g.discipline == SNIC_RING_QUIESCENT &&
+        atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_PROGRESS), memory_order_acquire) != tail)
+        return SNIC_ECORRUPT;
+    for (i = 0; i < g.owners_max; i++)
+        if (ring_slot(&g, i, SNIC_RING__OWN_LENGTH) != 0 &&
+            (g.kind == SNIC_RING_REQUEST || ring_slot(&g, i, SNIC_RING__OWN_TOKEN) == 0))
+            return SNIC_ECORRUPT;
+    return ring_check_records(&g, head, tail);
+}

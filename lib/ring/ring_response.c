@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The response ring: one responder, many collectors.
+ *
+ * Responder: S1 reserve [A, A + n) and write its header; S2 I/O fills it; S3 finish.
+ *   QUIESCENT  S4 when every record below B is finished, store T = B (release).
+ *   COMMIT     S4 T = A at once (release; headers below T are there, so that collectors can
+ *              walk over unfinished records); at finish store the record's word t | 1 (release).
+ *   remote     the same stores as DMA writes, each behind the bytes that it publishes.
+ * Collector: L1 load T (acquire); L2 walk the headers from max(scan, H); L3 load the record's
+ *   word, complete if t | 1 (COMMIT) or simply below T (QUIESCENT); L4 compare-and-swap it to
+ *   t | 2 (acquire); L5 read; L6 store t | 3 (seq_cst); L7 move H over released records.
+ *
+ * Invariants
+ *   I1  H <= C <= B <= A <= H + M (mapped COMMIT: T == A, and C is not used).
+ *   I2  A record is claimed once: its word goes from anything to t | 2 to t | 3, and a word
+ *       never holds an earlier position again, so that no compare-and-swap succeeds late.
+ *   I3  H passes a record only when it is released, or padding.
+ *   I4  A header read by a collector is believed only if H was not beyond it afterwards, or
+ *       if the record is claimed.
+ *   I5  aux belongs to the responder alone: what the shared memory says about the responder's
+ *       own records is never used.
+ */
+#include "snicstore/ring.h"
+
+#include "ring/ring_priv.h"
+
+#include <string.h>
+
+/* aux, two words per granule, at the first granule of a record: span in granules and state;
+ * body bytes reserved. The first is 0 elsewhere. */
+#define SNIC_RING__RSP_OPEN (UINT32_C(1) << 31)
+#define SNIC_RING__RSP_DONE (UINT32_C(1) << 30)
+#define SNIC_RING__RSP_SENT (UINT32_C(1) << 29)
+#define SNIC_RING__RSP_HEADED (UINT32_C(1) << 28)
+#define SNIC_RING__RSP_PAD (UINT32_C(1) << 27)
+#define SNIC_RING__RSP_SPAN ((UINT32_C(1) << 27) - 1)
+SNIC_STATIC_ASSERT((UINT64_C(1) << 31) / 16 / 2 < SNIC_RING__RSP_SPAN, "a span fits: <= M / 2");
+
+/* Places in the cursors scratch: what sync fetches begins at H. */
+#define SNIC_RING__RSP_AT_SLEEP (SNIC_RING_OFF_CONSLEEP - SNIC_RING_OFF_HEAD)
+#define SNIC_RING__RSP_AT_TAIL 136
+#define SNIC_RING__RSP_AT_WAIT 144
+
+/* ---- Attach ---- */
+
+static int ring_responder_set(struct snic_ring_responder *r, const struct snic_ring__geo *g,
+                              const struct snic_ring_info *info, uint64_t head, uint64_t tail,
+                              void *aux, size_t aux_bytes)
+{
+    size_t marks = (size_t)(info->capacity_bytes / info->granule_bytes * 8);
+
+    if (!ring_is_aligned(aux, 8))
+        return SNIC_EINVAL;
+    if (aux_bytes < info->aux_bytes)
+        return SNIC_ENOSPC;
+    if (!ring_is_start(g, head) || !ring_is_start(g, tail) || tail - head > g->mask + 1)
+        return SNIC_ECORRUPT;
+    memset(r, 0, sizeof(*r));
+    memset(aux, 0, (size_t)info->aux_bytes);
+    r->g = *g;
+    r->head = head;
+    r->tail_a = r->tail_b = r->tail_c = tail;
+    r->flushing = r->scan = r->reach = tail;
+    r->aux = aux;
+    r->words = (uint64_t *)(void *)((unsigned char *)aux + marks);
+    return 0;
+}
+
+int snic_ring_responder_attach(struct snic_ring_responder *r, void *mem, size_t mem_size, void *aux,
+                               size_t aux_bytes)
+{
+    struct snic_ring__geo g;
+    struct snic_ring_info info;
+    int e = ring_attach(&g, mem, mem_size, SNIC_RING_RESPONSE, &info);
+
+    if (e != 0)
+        return e;
+    return ring_responder_set(
+        r, &g, &info, atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_HEAD), memory_order_acquire),
+        atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_TAIL), memory_order_relaxed), aux,
+        aux_bytes);
+}
+
+int snic_ring_responder_attach_remote(struct snic_ring_responder *r, const void *header,
+                                      uint64_t mem_size, const void *cursors, void *mirror,
+                                      size_t mirror_bytes, void *aux, size_t aux_bytes)
+{
+    const unsigned char *from_tail = cursors;
+    struct snic_ring__geo g;
+    struct snic_ring_info info;
+    int e = snic_ring_geometry(header, mem_size, &info);
+
+    if (e != 0)
+        return e;
+    if (info.kind != SNIC_RING_RESPONSE ||
+        !ring_is_aligned(mirror, snic_max_u64(info.body_align, SNIC_RING_ALIGN)))
+        return SNIC_EINVAL;
+    if (mirror_bytes < info.mirror_bytes)
+        return SNIC_ENOSPC;
+    ring_geo_from(&g, &info);
+    g.data = mirror;
+    e = ring_responder_set(r, &g, &info,
+                           snic_get_le64(from_tail + (SNIC_RING_OFF_HEAD - SNIC_RING_OFF_TAIL)),
+                           snic_get_le64(from_tail), aux, aux_bytes);
+    if (e != 0)
+        return e;
+    r->remote = 1;
+    memset(mirror, 0, (size_t)info.mirror_bytes);
+    return 0;
+}
+
+/* ---- Responder ---- */
+
+static uint32_t *ring_rsp_aux(const struct snic_ring_responder *r, uint64_t position)
+{
+    return &r->aux[((position & r->g.mask) >> r->g.granule_shift) * 2];
+}
+
+static uint64_t ring_rsp_span(const struct snic_ring_responder *r, uint64_t position)
+{
+    return (uint64_t)(*ring_rsp_aux(r, position) & SNIC_RING__RSP_SPAN) << r->g.granule_shift;
+}
+
+/* Publish a word of a mapped COMMIT ring. Release pairs with the acquire of L3 and L4. */
+static void ring_rsp_word(struct snic_ring_responder *r, uint64_t position, uint32_t state)
+{
+    if (!r->remote && r->g.discipline == SNIC_RING_COMMIT)
+        atomic_store_explicit(ring_commit_word(&r->g, position), position | state,
+                              memory_order_release);
+}
+
+/* Move B over what is finished (COMMIT: and sent) and forget it. */
+static void ring_rsp_advance(struct snic_ring_responder *r)
+{
+    uint32_t want = SNIC_RING__RSP_DONE;
+
+    if (r->g.discipline == SNIC_RING_COMMIT)
+        want |= SNIC_RING__RSP_SENT;
+    while (r->tail_b != r->tail_a) {
+        uint32_t *mark = ring_rsp_aux(r, r->tail_b);
+
+        if ((*mark & want) != want)
+            break;
+        r->tail_b += ring_rsp_span(r, r->tail_b);
+        *mark = 0;
+    }
+}
+
+/* S3 for one record, or a pad. */
+static void ring_rsp_done(struct snic_ring_responder *r, uint64_t position, uint32_t state)
+{
+    uint32_t *mark = ring_rsp_aux(r, position);
+
+    *mark |= SNIC_RING__RSP_DONE;
+    if (r->g.discipline == SNIC_RING_COMMIT) {
+        if (r->remote) {
+            r->ready++;
+        } else {
+            ring_rsp_word(r, position, state);
+            *mark |= SNIC_RING__RSP_SENT;
+        }
+    }
+    ring_rsp_advance(r);
+}
+
+/* Take what a read of H brought. 0 or SNIC_ECORRUPT. */
+static int ring_rsp_head(struct snic_ring_responder *r, uint64_t head)
+{
+    /* H lies between what it was and what was delivered, or is on its way (I1) */
+    uint64_t most = r->g.discipline == SNIC_RING_COMMIT ? r->tail_b : r->flushing;
+
+    if (!ring_is_start(&r->g, head) || ring_distance(head, r->head) < 0 ||
+        ring_distance(most, head) < 0)
+        return ring_break(&r->g);
+    r->head = head;
+    return 0;
+}
+
+static int ring_rsp_room(struct snic_ring_responder *r, uint64_t total)
+{
+    if (r->tail_a + total - r->head <= r->g.progress_max)
+        return 0;
+    /* acquire pairs with the collectors' store of H: their reads are over */
+    if (!r->remote && ring_rsp_head(r, atomic_load_explicit(ring_at(&r->g, SNIC_RING_OFF_HEAD),
+                                                            memory_order_acquire)) != 0)
+        return SNIC_ECORRUPT;
+    return r->tail_a + total - r->head <= r->g.progress_max ? 0 : SNIC_EAGAIN;
+}
+
+int snic_ring_resp_reserve(struct snic_ring_responder *r, uint32_t type, uint32_t data_bytes,
+                           uint32_t body_bytes, struct snic_ring_rec *rec)
+{
+    uint64_t offset = r->tail_a & r->g.mask;
+    uint64_t pad = 0;
+    uint64_t span;
+    int e;
+
+    if (r->g.broken != 0)
+        return r->g.broken;
+    if (type > UINT16_MAX)
+        return SNIC_EINVAL;
+    if ((uint64_t)data_bytes + body_bytes > r->g.record_max)
+        return SNIC_EMSGSIZE;
+    span = body_bytes != 0 ? ring_span_ext(&r->g, offset, data_bytes, body_bytes)
+                           : ring_span(&r->g, data_bytes);
+    if (span > r->g.mask + 1 - offset) {
+        pad = r->g.mask + 1 - offset;
+        span = body_bytes != 0 ? ring_span_ext(&r->g, 0, data_bytes, body_bytes) : span;
+    }
+    e = ring_rsp_room(r, pad + span);
+    if (e != 0) {
+        r->stats.again += e == SNIC_EAGAIN;
+        return e;
+    }
+    if (pad != 0) {
+        uint64_t at = r->tail_a;
+
+        ring_put_pad(&r->g, at, pad, 0);
+        *ring_rsp_aux(r, at) =
+            SNIC_RING__RSP_OPEN | SNIC_RING__RSP_PAD | (uint32_t)(pad >> r->g.granule_shift);
+        r->tail_a += pad;
+        r->stats.pads++;
+        ring_rsp_done(r, at, SNIC_RING__RELEASED);
+    }
+    rec->type = type;
+    rec->data_bytes = data_bytes;
+    rec->body_bytes = body_bytes;
+    ring_put_record(&r->g, r->tail_a, 0, rec);
+    ring_rsp_aux(r, r->tail_a)[0] = SNIC_RING__RSP_OPEN | (uint32_t)(span >> r->g.granule_shift);
+    ring_rsp_aux(r, r->tail_a)[1] = body_bytes;
+    r->tail_a = rec->next;
+    if (!r->remote && r->g.discipline == SNIC_RING_COMMIT)
+        /* release pairs with the acquire of T: headers below T are there */
+        atomic_store_explicit(ring_at(&r->g, SNIC_RING_OFF_TAIL), r->tail_a, memory_order_release);
+    r->stats.bytes += (uint64_t)data_bytes + body_bytes;
+    return 0;
+}
+
+/* The aux mark of an open record, or NULL. */
+static uint32_t *ring_rsp_open(struct snic_ring_responder *r, uint64_t position)
+{
+    uint32_t *mark;
+
+    if (!ring_is_start(&r->g, position) || position - r->tail_b >= r->tail_a - r->tail_b)
+        return NULL;
+    mark = ring_rsp_aux(r, position);
+    return (*mark & (SNIC_RING__RSP_OPEN | SNIC_RING__RSP_DONE)) == SNIC_RING__RSP_OPEN ? mark
+                                                                                        : NULL;
+}
+
+int snic_ring_resp_finish(struct snic_ring_responder *r, uint64_t position, uint32_t body_bytes)
+{
+    uint32_t *mark = ring_rsp_open(r, position);
+
+    if (r->g.broken != 0)
+        return r->g.broken;
+    if (mark == NULL)
+        return SNIC_EINVAL;
+    if (body_bytes != SNIC_RING_WHOLE_BODY && body_bytes != mark[1]) {
+        if (body_bytes > mark[1])
+            return SNIC_EINVAL;
+        atomic_store_explicit(ring_record_word(&r->g, position) + 1,
+                              body_bytes | (uint64_t)(*mark & SNIC_RING__RSP_SPAN) << 32,
+                              memory_order_relaxed);
+    }
+    r->stats.records++;
+    ring_rsp_done(r, position, SNIC_RING__COMMITTED);
+    return 0;
+}
+
+int snic_ring_resp_cancel(struct snic_ring_responder *r, uint64_t position)
+{
+    uint32_t *mark = ring_rsp_open(r, position);
+
+    if (r->g.broken != 0)
+        return r->g.broken;
+    if (mark == NULL)
+        return SNIC_EINVAL;
+    *mark |= SNIC_RING__RSP_PAD;
+    ring_put_pad(&r->g, position, ring_rsp_span(r, position), 0);
+    r->stats.pads++;
+    ring_rsp_done(r, position, SNIC_RING__RELEASED);
+    return 0;
+}
+
+uint64_t snic_ring_resp_ready(const struct snic_ring_responder *r)
+{
+    if (r->g.discipline == SNIC_RING_QUIESCENT)
+        return r->tail_b - r->tail_c;
+    return r->remote ? r->ready : 0;
+}
+
+void snic_ring_resp_tails(const struct snic_ring_responder *r, uint64_t *tail_a, uint64_t *tail_b,
+                          uint64_t *tail_c)
+{
+    if (tail_a != NULL)
+        *tail_a = r->tail_a;
+    if (tail_b != NULL)
+        *tail_b = r->tail_b;
+    if (tail_c != NULL)
+        *tail_c = r->g.discipline == SNIC_RING_COMMIT && !r->remote ? r->tail_b : r->tail_c;
+}
+
+/* ---- Delivery ---- */
+
+static void ring_rsp_op(struct snic_ring_op *op, uint64_t offset, void *local, uint64_t bytes,
+                        uint32_t flags)
+{
+    op->kind = SNIC_RING_OP_WRITE;
+    op->flags = flags;
+    op->offset = offset;
+    op->local = local;
+    op->bytes = bytes;
+}
+
+static void ring_rsp_data_op(struct snic_ring_responder *r, struct snic_ring_op *op, uint64_t from,
+                             uint64_t bytes)
+{
+    uint64_t offset = from & r->g.mask;
+
+    ring_rsp_op(op, r->g.data_offset + offset, r->g.data + offset, bytes, 0);
+}
+
+static void ring_rsp_tail_op(struct snic_ring_responder *r, struct snic_ring_op *op, uint64_t tail,
+                             uint32_t flags)
+{
+    r->flushing = tail;
+    snic_put_le64(r->cursors.bytes + SNIC_RING__RSP_AT_TAIL, tail);
+    ring_rsp_op(op, SNIC_RING_OFF_TAIL, r->cursors.bytes + SNIC_RING__RSP_AT_TAIL, 8, flags);
+}
+
+static int ring_rsp_flush_ordered(struct snic_ring_responder *r, struct snic_ring_op *ops)
+{
+    uint64_t from;
+    int n = 0;
+
+    r->tail_c = r->flushing;
+    if (r->tail_c == r->tail_b)
+        return 0;
+    r->stats.batches++;
+    if (!r->remote) {
+        /* release pairs with the acquire of L1: everything below B is written */
+        atomic_store_explicit(ring_at(&r->g, SNIC_RING_OFF_TAIL), r->tail_b, memory_order_release);
+        r->tail_c = r->flushing = r->tail_b;
+        return 0;
+    }
+    for (from = r->tail_c; from != r->tail_b;) {
+        uint64_t room = r->g.mask + 1 - (from & r->g.mask);
+        uint64_t bytes = snic_min_u64(room, r->tail_b - from);
+
+        ring_rsp_data_op(r, &ops[n++], from, bytes);
+        from += bytes;
+    }
+    ring_rsp_tail_op(r, &ops[n++], r->tail_b, SNIC_RING_OP_FENCE);
+    return n;
+}
+
+/*
+ * A stretch of finished, unsent records from *at, not over the end of the data area: one data
+ * write, and behind it one write of the commit words of its granules. The words of granules
+ * inside a record are written too, as 0; nobody looks at them.
+ */
+static int ring_rsp_stretch(struct snic_ring_responder *r, uint64_t *at, struct snic_ring_op *ops)
+{
+    uint64_t from = *at;
+    uint64_t first = (from & r->g.mask) >> r->g.granule_shift;
+
+    do {
+        uint32_t *mark = ring_rsp_aux(r, *at);
+        uint64_t granules = *mark & SNIC_RING__RSP_SPAN;
+        uint64_t *word = &r->words[(*at & r->g.mask) >> r->g.granule_shift];
+
+        memset(word, 0, granules * 8);
+        snic_put_le64(word, *at | ((*mark & SNIC_RING__RSP_PAD) != 0 ? SNIC_RING__RELEASED
+                                                                     : SNIC_RING__COMMITTED));
+        *mark |= SNIC_RING__RSP_SENT | SNIC_RING__RSP_HEADED;
+        r->ready--;
+        *at += granules << r->g.granule_shift;
+    } while (*at != r->tail_a && (*at & r->g.mask) != 0 &&
+             (*ring_rsp_aux(r, *at) & (SNIC_RING__RSP_DONE | SNIC_RING__RSP_SENT)) ==
+                 SNIC_RING__RSP_DONE);
+    ring_rsp_data_op(r, &ops[0], from, *at - from);
+    ring_rsp_op(&ops[1], r->g.commit_offset + first * 8, &r->words[first],
+                ((*at - from) >> r->g.granule_shift) * 8, SNIC_RING_OP_FENCE);
+    return 2;
+}
+
+/*
+ * Remote COMMIT. Walks from B (nothing below is unsent) to the last finished record; T follows
+ * at the end, when all that lies below it has its header over there.
+ */
+static int ring_rsp_flush_commit(struct snic_ring_responder *r, struct snic_ring_op *ops, int max)
+{
+    int n = 0;
+
+    r->tail_c = r->flushing; /* the tail write handed out last is complete */
+    if (ring_distance(r->scan, r->tail_b) < 0)
+        r->scan = r->tail_b;
+    while (r->ready != 0 && n + 2 <= max) {
+        uint32_t *mark;
+
+        if (r->scan == r->tail_a)
+            r->scan = r->tail_b; /* finished behind the walk since it began */
+        mark = ring_rsp_aux(r, r->scan);
+        if ((*mark & (SNIC_RING__RSP_DONE | SNIC_RING__RSP_SENT)) == SNIC_RING__RSP_DONE) {
+            n += ring_rsp_stretch(r, &r->scan, ops + n);
+            r->stats.batches++;
+        } else {
+            if ((*mark & SNIC_RING__RSP_HEADED) == 0) {
+                *mark |= SNIC_RING__RSP_HEADED;
+                ring_rsp_data_op(r, &ops[n++], r->scan, 16);
+            }
+            r->scan += ring_rsp_span(r, r->scan);
+        }
+        r->reach = snic_max_u64(r->reach, r->scan);
+    }
+    if (r->ready == 0 && n < max && r->reach != r->tail_c)
+        ring_rsp_tail_op(r, &ops[n++], r->reach, SNIC_RING_OP_FENCE);
+    ring_rsp_advance(r);
+    if (n == 0)
+        r->scan = r->tail_b;
+    return n;
+}
+
+int snic_ring_resp_flush(struct snic_ring_responder *r, struct snic_ring_op *ops, uint32_t max)
+{
+    if (max < 4)
+        return SNIC_EINVAL;
+    if (r->g.broken != 0)
+        return r->g.broken;
+    if (r->g.discipline == SNIC_RING_QUIESCENT)
+        return ring_rsp_flush_ordered(r, ops);
+    if (!r->remote)
+        return 0;
+    return ring_rsp_flush_commit(r, ops, (int)snic_min_u64(max, INT32_MAX));
+}
+
+void snic_ring_resp_sync(struct snic_ring_responder *r, struct snic_ring_op *op)
+{
+    memset(op, 0, sizeof(*op));
+    op->kind = SNIC_RING_OP_READ;
+    op->offset = SNIC_RING_OFF_HEAD;
+    op->local = r->cursors.bytes;
+    op->bytes = SNIC_RING__RSP_AT_SLEEP + 8;
+}
+
+int snic_ring_resp_synced(struct snic_ring_responder *r)
+{
+    if (r->g.broken != 0)
+        return r->g.broken;
+    r->sleepers = snic_get_le64(r->cursors.bytes + SNIC_RING__RSP_AT_SLEEP);
+    return ring_rsp_head(r, snic_get_le64(r->cursors.bytes));
+}
+
+int snic_ring_resp_notify(struct snic_ring_responder *r)
+{
+    if (r->g.broken != 0)
+        return 0;
+    if (!r->remote)
+        r->sleepers = ring_load_flag(ring_at(&r->g, SNIC_RING_OFF_CONSLEEP));
+    if (r->sleepers == r->rung)
+        return 0;
+    r->rung = r->sleepers;
+    return 1;
+}
+
+int snic_ring_resp_wait_arm(struct snic_ring_responder *r, struct snic_ring_op *op)
+{
+    if (r->g.broken != 0)
+        return 0;
+    r->armed = (r->armed | 1) + 2;
+    if (r->remote) {
+        snic_put_le64(r->cursors.bytes + SNIC_RING__RSP_AT_WAIT, r->armed);
+        ring_rsp_op(op, SNIC_RING_OFF_PRODWAIT, r->cursors.bytes + SNIC_RING__RSP_AT_WAIT, 8, 0);
+        return 1;
+    }
+    atomic_store_explicit(ring_at(&r->g, SNIC_RING_OFF_PRODWAIT), r->armed, memory_order_seq_cst);
+    (void)ring_load_flag(ring_at(&r->g, SNIC_RING_OFF_PRODWAIT));
+    return 0;
+}
+
+/* ---- Collectors ---- */
+
+int snic_ring_collector_attach(struct snic_ring_collector *k, void *mem, size_t mem_size,
+                               uint64_t token)
+{
+    struct snic_ring__geo g;
+    struct snic_ring_info info;
+    int r = ring_attach(&g, mem, mem_size, SNIC_RING_RESPONSE, &info);
+
+    if (r != 0)
+        return r;
+    r = ring_owner_take(&g, token);
+    if (r < 0)
+        return r;
+    memset(k, 0, sizeof(*k));
+    k->g = g;
+    k->owner = (uint32_t)r;
+    k->scan = atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_HEAD), memory_order_acquire);
+    return 0;
+}
+
+void snic_ring_collector_detach(struct snic_ring_collector *k)
+{
+    SNIC_ASSERT(k->held == 0);
+    ring_owner_give(&k->g, k->owner);
+    k->owner = 0;
+    (void)ring_break(&k->g);
+}
+
+/* L3 and L4 for the record at @p at. 1: it is ours; 0: not complete; 2: someone's, or freed. */
+static int ring_claim_at(struct snic_ring_collector *k, uint64_t at, const struct ring_parsed *seen)
+{
+    ring_word *word = ring_commit_word(&k->g, at);
+    /* acquire pairs with the release of the responder's commit */
+    uint64_t state = atomic_load_explicit(word, memory_order_acquire);
+
+    if (state == (at | SNIC_RING__CLAIMED) || state == (at | SNIC_RING__RELEASED))
+        return 2;
+    if (k->g.discipline == SNIC_RING_COMMIT && state != (at | SNIC_RING__COMMITTED))
+        return 0;
+    if (seen->pad)
+        return 2;
+    ring_intend(&k->g, k->owner, at, seen->rec.next - at);
+    if (atomic_compare_exchange_strong_explicit(word, &state, at | SNIC_RING__CLAIMED,
+                                                memory_order_acq_rel, memory_order_acquire))
+        return 1;
+    return 2; /* I2: it changed, so someone else was first */
+}
+
+/* Where to begin the walk and where it ends. 0; 2: again; SNIC_ECORRUPT. */
+static int ring_claim_range(struct snic_ring_collector *k, uint64_t *head, uint64_t *tail)
+{
+    ring_word *head_word = ring_at(&k->g, SNIC_RING_OFF_HEAD);
+
+    /* H before T: then H <= T holds for what was read */
+    *head = atomic_load_explicit(head_word, memory_order_acquire);
+    *tail = atomic_load_explicit(ring_at(&k->g, SNIC_RING_OFF_TAIL), memory_order_acquire);
+    if (!ring_is_start(&k->g, *head) || !ring_is_start(&k->g, *tail) ||
+        ring_distance(*tail, *head) < 0)
+        return ring_break(&k->g);
+    if (*tail - *head > k->g.mask + 1) /* possible if H moved on between the loads */
+        return atomic_load_explicit(head_word, memory_order_relaxed) != *head ? 2
+                                                                              : ring_break(&k->g);
+    if (ring_distance(*head, k->scan) > 0)
+        k->scan = *head;
+    return ring_distance(*tail, k->scan) < 0 ? ring_break(&k->g) : 0;
+}
+
+/* One walk. 1 and *rec, 0 nothing, 2 H overtook the walk: again, SNIC_ECORRUPT. */
+static int ring_claim_walk(struct snic_ring_collector *k, struct snic_ring_rec *rec)
+{
+    struct ring_parsed found;
+    uint64_t head;
+    uint64_t tail;
+    uint64_t at;
+    int contiguous = 1;
+    int range = ring_claim_range(k, &head, &tail);
+
+    if (range != 0)
+        return range;
+    for (at = k->scan; ring_distance(tail, at) > 0; at = found.rec.next) {
+        int parsed = ring_parse(&k->g, at, tail, &found);
+        int r = parsed == 0 ? ring_claim_at(k, at, &found) : 0;
+
+        if (r == 1) {
+            /* ours now, so the header stands still (I4) */
+            if (ring_parse(&k->g, at, tail, &found) != 0)
+                return ring_break(&k->g);
+            *rec = found.rec;
+            if (contiguous)
+                k->scan = rec->next;
+            return 1;
+        }
+        head = atomic_load_explicit(ring_at(&k->g, SNIC_RING_OFF_HEAD), memory_order_acquire);
+        if (ring_distance(head, at) > 0)
+            return 2;
+        if (parsed != 0)
+            return ring_break(&k->g);
+        contiguous = contiguous && r == 2;
+        if (contiguous)
+            k->scan = found.rec.next;
+    }
+    return 0;
+}
+
+int snic_ring_claim(struct snic_ring_collector *k, struct snic_ring_rec *rec)
+{
+    uint32_t tries;
+    int r = 2;
+
+    if (k->g.broken != 0)
+        return k->g.broken;
+    if (k->owner != 0 && k->held != 0)
+        return SNIC_EBUSY;
+    for (tries = 0; r == 2 && tries < SNIC_RING__RACES; tries++)
+        r = ring_claim_walk(k, rec);
+    k->stats.retries += tries - 1;
+    if (r == 1) {
+        k->held++;
+        k->stats.records++;
+        k->stats.bytes += (uint64_t)rec->data_bytes + rec->body_bytes;
+        return 1;
+    }
+    ring_intend_clear(&k->g, k->owner);
+    k->stats.again++;
+    if (r < 0)
+        return r;
+    return ring_advance_head(&k->g); /* padding alone may stand at H */
+}
+
+int snic_ring_claim_release(struct snic_ring_collector *k, const struct snic_ring_rec *rec)
+{
+    SNIC_ASSERT(k->held != 0);
+    k->held--;
+    if (k->g.broken != 0)
+        return k->g.broken;
+    /* release: our reads of the record come before it is freed; seq_cst: ring_advance_head */
+    atomic_store_explicit(ring_commit_word(&k->g, rec->position),
+                          rec->position | SNIC_RING__RELEASED, memory_order_seq_cst);
+    ring_intend_clear(&k->g, k->owner);
+    return ring_advance_head(&k->g);
+}
+
+int snic_ring_collect_notify(struct snic_ring_collector *k)
+{
+    return k->g.broken == 0 && ring_wake_one(ring_at(&k->g, SNIC_RING_OFF_PRODWAIT));
+}
+
+int64_t snic_ring_collect(struct snic_ring_collector *k, void *out, size_t size, uint32_t *type)
+{
+    struct snic_ring_rec rec;
+    unsigned char *to = out;
+    int64_t bytes;
+    int r = snic_ring_claim(k, &rec);
+
+    if (r <= 0)
+        return r < 0 ? r : SNIC_EAGAIN;
+    bytes = (int64_t)rec.data_bytes + rec.body_bytes;
+    if ((uint64_t)bytes > size) {
+        bytes = SNIC_EMSGSIZE;
+    } else {
+        memcpy(to, rec.data, rec.data_bytes);
+        if (rec.body_bytes != 0)
+            memcpy(to + rec.data_bytes, rec.body, rec.body_bytes);
+        if (type != NULL)
+            *type = rec.type;
+    }
+    r = snic_ring_claim_release(k, &rec);
+    return r < 0 ? r : bytes;
+}
+
+void snic_ring_collect_arm(struct snic_ring_collector *k)
+{
+    if (k->g.broken != 0)
+        return;
+    /* store, full fence, then the caller's look: see ring_load_flag */
+    (void)atomic_fetch_add_explicit(ring_at(&k->g, SNIC_RING_OFF_CONSLEEP), 1,
+                                    memory_order_seq_cst);
+    (void)ring_load_flag(ring_at(&k->g, SNIC_RING_OFF_CONSLEEP));
+}
