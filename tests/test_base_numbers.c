@@ -337,12 +337,29 @@ static void test_base_rate_random_spans_are_exact(void **state)
             expect_ready_exact(&r, any_size(&rng) % (m.burst + 1));
             if (snic_rng_below(&rng, 8) == 0) {
                 uint64_t speed = any_size(&rng) % (MOST + 1);
+                now = snic_max_u64(now, snic_rate_ready_ns(&r, m.burst) / 2);
+                model_to(&m, now);
                 assert_int_equal(snic_rate_set(&r, speed, now), 0);
                 m.per_second = speed;
                 expect_same(&r, &m);
             }
         }
     }
+}
+
+/* The last bits of 64: a product that fits and a sum with the fraction that does not. */
+static void test_base_rate_product_at_64_bits_is_exact(void **state)
+{
+    (void)state;
+    struct snic_rate r;
+    assert_int_equal(snic_rate_init(&r, 3, MOST, 0), 0);
+    assert_int_equal(snic_rate_take(&r, MOST, 0), 0);
+    assert_int_equal(snic_rate_take(&r, 0, 100), 0);
+    assert_int_equal(r.fraction, 300);
+    assert_int_equal(snic_rate_take(&r, 0, 100 + UINT64_MAX / 3), 0);
+    base_u128 units = (base_u128)UINT64_MAX + 300;
+    assert_true(r.tokens == (uint64_t)(units / UNIT));
+    assert_true(r.fraction == (uint64_t)(units % UNIT));
 }
 
 /* Asked every nanosecond or once, a span earns the same: 3 tokens/s for 100 s. */
@@ -376,6 +393,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_base_rate_bad_numbers_refused),
         cmocka_unit_test(test_base_rate_zero_speed_grants_burst_once),
         cmocka_unit_test(test_base_rate_random_spans_are_exact),
+        cmocka_unit_test(test_base_rate_product_at_64_bits_is_exact),
         cmocka_unit_test(test_base_rate_cut_span_earns_the_same),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -19,6 +19,7 @@ static struct {
 } model[TIMERS_MAX];
 static uint64_t model_sequence;
 static size_t model_count;
+static uint64_t model_now; /* the latest time either has seen */
 
 static size_t model_first(void)
 {
@@ -39,6 +40,7 @@ static void both_init(size_t count, uint64_t now)
     snic_wheel_init(&wheel, now);
     model_count = count;
     model_sequence = 0;
+    model_now = now;
     memset(model, 0, count * sizeof(model[0]));
     for (size_t i = 0; i < count; i++)
         snic_timer_init(&timers[i], NULL);
@@ -63,6 +65,9 @@ static int both_pop(uint64_t now)
 {
     struct snic_timer *t = snic_wheel_pop(&wheel, now);
     size_t first = model_first();
+    model_now = snic_max_u64(model_now, now);
+    /* Ahead of time every arm would crowd into one slot. */
+    assert_true(wheel.now_tick <= model_now >> SNIC_WHEEL_TICK_SHIFT);
     if (first == model_count || model[first].deadline > now) {
         assert_null(t);
         return 0;
