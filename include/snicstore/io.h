@@ -46,6 +46,7 @@ enum snic_io_op {
 #define SNIC_IO_CAP_DISCARD (1u << 3)
 #define SNIC_IO_CAP_ZERO (1u << 4)
 #define SNIC_IO_CAP_BLOCKDEV (1u << 5) /**< a block device rather than a file            */
+#define SNIC_IO_CAP_READONLY (1u << 6) /**< everything but READ and FLUSH is refused      */
 
 /** Most pieces of a scatter or gather list. */
 #define SNIC_IO_IOV_MAX 64
@@ -68,7 +69,7 @@ struct snic_io_req {
     uint32_t iov_count;   /**< 0 when iov is NULL, else 1..SNIC_IO_IOV_MAX               */
     int32_t region;       /**< registered region that holds all pieces, or SNIC_NO_REGION */
     /* -- results -- */
-    int64_t result;      /**< bytes transferred (0 for FLUSH), or SNIC_E*               */
+    int64_t result;      /**< bytes done (0 for FLUSH), or SNIC_E*                      */
     int32_t os_error;    /**< raw code of the backend, 0 if none                        */
     uint32_t credit;     /**< credits granted by qos with this completion, else 0       */
     uint64_t queued_ns;  /**< accepted                                                  */
@@ -123,8 +124,12 @@ struct snic_io {
 
 /**
  * Validate a request against geometry and capabilities; backends call it first.
- * @return 0; SNIC_EINVAL op, flags, alignment, pieces; SNIC_ENOTSUP capability;
- *         SNIC_ERANGE beyond size; SNIC_EMSGSIZE over transfer_max [any]
+ * READ, WRITE, ZERO and DISCARD need length > 0; ZERO and DISCARD need offset and
+ * length in multiples of geometry.block; FLUSH ignores alignment and buffers.
+ * @return 0; SNIC_EINVAL op, flags, length, alignment, pieces; SNIC_ENOTSUP
+ *         capability; SNIC_EPERM a change on a READONLY handle; SNIC_EFAULT the
+ *         region is not registered or does not hold all pieces; SNIC_ERANGE
+ *         beyond size; SNIC_EMSGSIZE READ or WRITE over transfer_max [any]
  */
 SNIC_API SNIC_NODISCARD int snic_io_validate(const struct snic_io *io,
                                              const struct snic_io_req *req) SNIC_NONNULL(1, 2);

@@ -333,8 +333,6 @@ static void loop_uring_poll_complete(struct snic_uring_op *op, int32_t res, uint
         p->pending = 0;
         if (p->active && res >= 0 && loop_uring_poll_arm(p) != 0)
             event = SNIC_EAGAIN;
-        if (!p->pending && event >= 0)
-            p->active = p->active && event >= 0;
     }
     if (!p->active)
         return;
