@@ -373,19 +373,25 @@ static inline void snic_timer_init(struct snic_timer *t, snic_timer_fn fn)
  * copy it. [owner]
  */
 SNIC_API void snic_wheel_init(struct snic_wheel *w, uint64_t now_ns) SNIC_NONNULL(1);
-/** Arm or re-arm @p t (borrowed until popped or cancelled). A past deadline is due at once. */
+/**
+ * Arm or re-arm @p t (borrowed until popped or cancelled). A past deadline is due
+ * at once; SNIC_NEVER never is, short of the end of time. [owner]
+ */
 SNIC_API void snic_wheel_arm(struct snic_wheel *w, struct snic_timer *t, uint64_t deadline_ns)
     SNIC_NONNULL(1, 2);
-/** Disarm @p t; harmless when it is not armed. */
+/** Disarm @p t; harmless when it is not armed. [owner] */
 SNIC_API void snic_wheel_cancel(struct snic_wheel *w, struct snic_timer *t) SNIC_NONNULL(1, 2);
-/** Take out the earliest timer with deadline <= @p now_ns, ties in arming order, or NULL. */
+/**
+ * Take out the earliest timer with deadline <= @p now_ns, ties in arming order, or
+ * NULL. The caller runs its fn. A @p now_ns that goes back fires nothing early. [owner]
+ */
 SNIC_API struct snic_timer *snic_wheel_pop(struct snic_wheel *w, uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * The exact earliest deadline, or SNIC_NEVER. O(1), unless the earliest timer is
- * gone and those of its slot were armed out of order: then they are sorted once.
+ * gone and those of its slot were armed out of order: then they are sorted once. [owner]
  */
 SNIC_API uint64_t snic_wheel_deadline_ns(struct snic_wheel *w) SNIC_NONNULL(1);
-/** Every timer in its slot and the bits true? 0 or SNIC_ECORRUPT. For tests. */
+/** Every timer in its slot and the bits true? 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_wheel_check(const struct snic_wheel *w) SNIC_NONNULL(1);
 
 /* ---- Histogram: log-linear, 1/32 relative error, any u64 ---- */
@@ -401,13 +407,17 @@ struct snic_hist {
     uint64_t buckets[SNIC_HIST_BUCKETS];
 };
 
+/** Empty it: all zero, min and max included. [owner] */
 SNIC_API void snic_hist_reset(struct snic_hist *h) SNIC_NONNULL(1);
+/** Count @p value; sum stays at UINT64_MAX instead of wrapping. [owner] */
 SNIC_API void snic_hist_record(struct snic_hist *h, uint64_t value) SNIC_NONNULL(1);
+/** Add what @p from has recorded to @p into. [owner of both] */
 SNIC_API void snic_hist_merge(struct snic_hist *into, const struct snic_hist *from)
     SNIC_NONNULL(1, 2);
 /**
  * An upper bound, at most 1/32 above the truth and never above max, of the
- * value below which a share of @p per_million lies (500000: median). 0 if empty.
+ * value below which a share of @p per_million lies (500000: median; more than
+ * a million counts as one). 0 if empty. [owner]
  */
 SNIC_API uint64_t snic_hist_quantile(const struct snic_hist *h, uint32_t per_million)
     SNIC_NONNULL(1);
@@ -415,26 +425,35 @@ SNIC_API uint64_t snic_hist_quantile(const struct snic_hist *h, uint32_t per_mil
 /* ---- Rates: token bucket in fixed point, exact over any span ---- */
 
 struct snic_rate {
-    uint64_t per_second; /**< tokens per second, 0: nothing is ever granted   */
+    uint64_t per_second; /**< tokens per second, 0: none is ever earned       */
     uint64_t burst;      /**< most tokens that pile up, >= 1                  */
     uint64_t tokens;     /**< whole tokens now                                */
     uint64_t fraction;   /**< part of the next token, in 1e-9 tokens          */
     uint64_t last_ns;
 };
 
-/** Full bucket at @p now_ns. @return 0; SNIC_EINVAL burst 0 or a number > 2^40 */
+/**
+ * Full bucket at @p now_ns: even at speed 0 the burst can be taken once. [owner]
+ * @return 0; SNIC_EINVAL burst 0 or a number > 2^40
+ */
 SNIC_API SNIC_NODISCARD int snic_rate_init(struct snic_rate *r, uint64_t per_second, uint64_t burst,
                                            uint64_t now_ns) SNIC_NONNULL(1);
-/** Change the speed; tokens earned so far stay. @return 0; SNIC_EINVAL per_second > 2^40 */
+/**
+ * Change the speed; tokens earned so far stay. [owner]
+ * @return 0; SNIC_EINVAL per_second > 2^40
+ */
 SNIC_API SNIC_NODISCARD int snic_rate_set(struct snic_rate *r, uint64_t per_second, uint64_t now_ns)
     SNIC_NONNULL(1);
 /**
- * Take @p tokens (<= burst).
+ * Take @p tokens (<= burst). A @p now_ns that goes back earns nothing. [owner]
  * @return 0 when taken; SNIC_EAGAIN too few and nothing taken; SNIC_EINVAL tokens > burst
  */
 SNIC_API SNIC_NODISCARD int snic_rate_take(struct snic_rate *r, uint64_t tokens, uint64_t now_ns)
     SNIC_NONNULL(1);
-/** The earliest time at which take(@p tokens) succeeds; SNIC_NEVER if none. */
+/**
+ * The earliest time, not before that of the last call, at which take(@p tokens)
+ * succeeds; SNIC_NEVER if none. [owner]
+ */
 SNIC_API uint64_t snic_rate_ready_ns(const struct snic_rate *r, uint64_t tokens) SNIC_NONNULL(1);
 
 /* ---- Arena: carve one caller block into aligned pieces ---- */
@@ -449,7 +468,7 @@ struct snic_arena {
 /**
  * Take @p count * @p size bytes aligned to the power of two @p align (offsets
  * are aligned; base must be). NULL while measuring or when it does not fit;
- * then used says which: SIZE_MAX means it does not fit.
+ * then used says which: SIZE_MAX means it does not fit. [owner]
  */
 SNIC_API void *snic_arena_take(struct snic_arena *a, size_t count, size_t size, size_t align)
     SNIC_NONNULL(1);

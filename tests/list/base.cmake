@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The codes of base.h, so that the test walks exactly what the header declares.
-file(STRINGS ${PROJECT_SOURCE_DIR}/include/snicstore/base.h _rows REGEX "^#define SNIC_E[A-Z0-9]+ \\(-[0-9]+\\)")
+file(STRINGS ${PROJECT_SOURCE_DIR}/include/snicstore/base.h _rows
+  REGEX "^#define SNIC_E[A-Z0-9]+ \\(-[0-9]+\\)")
 set(_codes "")
 foreach(_row ${_rows})
   string(REGEX REPLACE "^#define (SNIC_E[A-Z0-9]+) .*" "X(\\1)\n" _row "${_row}")
