@@ -46,7 +46,8 @@ packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake make:make py
 out=${SNIC_BUILD:-$root/build}/tests
 mkdir -p "$out" || exit 1
 jobs=$(nproc)
-command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja && export CMAKE_GENERATOR
+keep_going=-k # what cmake --build hands to make, or to ninja
+command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja && keep_going="-k 0" && export CMAKE_GENERATOR
 command -v ccache >/dev/null && CMAKE_C_COMPILER_LAUNCHER=ccache && export CMAKE_C_COMPILER_LAUNCHER
 common="-DSNIC_WERROR=ON -DSNIC_MODULES=$(echo $modules | tr ' ' ';')"
 commit=$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
@@ -63,7 +64,7 @@ build() {
     rm -f "$out/$name.rc"
     {
         cmake -S "$root" -B "$out/$name" $common "$@" &&
-            cmake --build "$out/$name" -j "$jobs" -- -k $([ "${CMAKE_GENERATOR:-}" = Ninja ] && echo 0)
+            cmake --build "$out/$name" -j "$jobs" -- $keep_going
     } >"$out/$name.log" 2>&1
     rc=$?
     echo $rc >"$out/$name.rc"
@@ -90,13 +91,13 @@ sysroot() {
 }
 
 build main "$([ $scope = quick ] && echo 'install|slow'):" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    -DCMAKE_C_COMPILER=gcc
+    -DCMAKE_C_COMPILER=gcc -DSNIC_STATIC_ANALYSIS=$([ $scope = nightly ] && echo ON || echo OFF)
 if [ $scope != quick ]; then
     build asan "nosan:" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_SANITIZE=address,undefined -DSNIC_BUILD_BENCH=OFF
     build tsan "nosan|notsan|fuzz:" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_SANITIZE=thread -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
-    build single "slow:" -DCMAKE_C_COMPILER=gcc -DSNIC_SINGLE=ON -DCMAKE_BUILD_TYPE=Release \
+    build single "slow:" -DCMAKE_C_COMPILER=gcc -DSNIC_SINGLE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
     build noassert "slow|single|install|tidy:" -DCMAKE_C_COMPILER=clang \
         -DCMAKE_BUILD_TYPE=Release -DSNIC_NO_ASSERT=ON -DSNIC_BUILD_BENCH=OFF \
