@@ -18,7 +18,7 @@
 #define snic_cuckoo_clear second_clear
 #define snic_cuckoo_next second_next
 #define snic_cuckoo_count second_count
-#define snic_cuckoo_stats second_stats
+#define snic_cuckoo_get_stats second_get_stats
 #define snic_cuckoo_check second_check
 
 #endif /* SNIC_TEST_CUCKOO_RENAME_H */

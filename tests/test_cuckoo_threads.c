@@ -189,7 +189,7 @@ static void stress_run(uint32_t key_size, uint32_t item_size, uint32_t load_perc
         stress_put(&x, n, 0);
     assert_int_equal(x.refused, 0);
     support_threads(1 + STRESS_READERS, stress_thread, &x);
-    snic_cuckoo_stats(x.u.t, &s);
+    snic_cuckoo_get_stats(x.u.t, &s);
     printf("  %ux%u load %u%%: %llu lookups, %llu displacements, %llu replaced, %llu refused\n",
            key_size, item_size, load_percent, (unsigned long long)stress_load(&x.lookups),
            (unsigned long long)s.displacements, (unsigned long long)s.replaces,

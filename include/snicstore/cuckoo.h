@@ -189,7 +189,7 @@ struct snic_cuckoo_stats {
 };
 
 /** Copy the counters out. [any] */
-SNIC_API void snic_cuckoo_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats *out)
+SNIC_API void snic_cuckoo_get_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats *out)
     SNIC_NONNULL(1, 2);
 
 /**

@@ -108,7 +108,7 @@ uint64_t snic_cuckoo_count(const struct snic_cuckoo *t)
     return cuckoo_read_counter(&t->counters.count);
 }
 
-void snic_cuckoo_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats *out)
+void snic_cuckoo_get_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats *out)
 {
     out->capacity_slots = (uint64_t)t->buckets * SNIC_CUCKOO_BUCKET_SLOTS;
     out->memory_bytes = t->memory_bytes;
@@ -127,7 +127,7 @@ void snic_cuckoo_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats *ou
 static int cuckoo_check_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot)
 {
     const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words};
-    uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
+    uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS] = {0};
     uint32_t tag = cuckoo_tag(cuckoo_load(cuckoo_header(t, bucket)), slot);
     struct cuckoo_spot s;
     uint32_t same = 0;
@@ -176,7 +176,7 @@ int snic_cuckoo_check(const struct snic_cuckoo *t)
                 return SNIC_ECORRUPT;
         }
     }
-    snic_cuckoo_stats(t, &s);
+    snic_cuckoo_get_stats(t, &s);
     for (uint32_t i = 0; i <= SNIC_CUCKOO_PATH_MAX; i++) {
         paths += s.paths[i];
         moves += s.paths[i] * i;
