@@ -62,7 +62,7 @@ extern "C" {
 #define SNIC_RING_OFF_PROGRESS 128 /**< P: committed bytes (request, QUIESCENT)    */
 #define SNIC_RING_OFF_TAIL 256     /**< T: reserved (request), published (response) */
 #define SNIC_RING_OFF_PRODWAIT 384 /**< who waits for space                          */
-#define SNIC_RING_OFF_HEAD 512     /**< H: everything below is free                 */
+#define SNIC_RING_OFF_HEAD 512     /**< H: everything below is free; bit 0 a flag    */
 #define SNIC_RING_OFF_CONSLEEP 640 /**< consumer sleeps: ring its bell              */
 #define SNIC_RING_OFF_OWNERS 768   /**< owner table, one SNIC_CACHELINE each        */
 

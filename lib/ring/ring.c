@@ -189,7 +189,7 @@ int snic_ring_producer_attach(struct snic_ring_producer *p, void *mem, size_t me
     memset(p, 0, sizeof(*p));
     p->g = g;
     p->owner = (uint32_t)r;
-    p->head = atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_HEAD), memory_order_acquire);
+    p->head = ring_load_head(&g);
     return 0;
 }
 
@@ -243,8 +243,7 @@ static inline uint64_t ring_shape_total(const struct snic_ring__geo *g, const st
 /* R2: is there room for @p total at @p tail? 0, SNIC_EAGAIN, SNIC_ECORRUPT, or 1: T again. */
 static int ring_room(struct snic_ring_producer *p, uint64_t tail, uint64_t total)
 {
-    /* acquire pairs with the release of H by the consumer (I4) */
-    uint64_t head = atomic_load_explicit(ring_at(&p->g, SNIC_RING_OFF_HEAD), memory_order_acquire);
+    uint64_t head = ring_load_head(&p->g); /* I4 */
 
     if (!ring_is_start(&p->g, head) || ring_distance(head, p->head) < 0)
         return ring_break(&p->g);
@@ -318,6 +317,7 @@ static inline int ring_reserve_one(struct snic_ring_producer *p, uint32_t type, 
 {
     struct ring_shape s = {NULL, 1, data_bytes, body_bytes};
     uint64_t position;
+    uint64_t flags = 0;
     int r = ring_reserve_refused(p, type);
 
     if (r != 0)
@@ -337,8 +337,9 @@ static inline int ring_reserve_one(struct snic_ring_producer *p, uint32_t type, 
         ring_put_pad(&p->g, position, room, SNIC_RING__MORE);
         p->stats.pads++;
         position += room;
+        flags = SNIC_RING__CONT;
     }
-    ring_put_record(&p->g, position, 0, rec);
+    ring_put_record(&p->g, position, flags, rec);
     p->stats.bytes += (uint64_t)data_bytes + body_bytes;
     return 0;
 }
@@ -349,18 +350,20 @@ int snic_ring_reserve(struct snic_ring_producer *p, uint32_t type, uint32_t data
     return ring_reserve_one(p, type, data_bytes, body_bytes, rec);
 }
 
-/* Lay record i of n behind @p position, with a pad in front if it must wrap; its end. */
+/* Lay a record behind @p position, with a pad in front if it must wrap; its end. */
 static inline uint64_t ring_lay(struct snic_ring_producer *p, uint64_t position, int last,
                                 struct snic_ring_rec *rec)
 {
+    uint64_t flags = position != p->position ? SNIC_RING__CONT : 0;
     uint64_t room = p->g.mask + 1 - (position & p->g.mask);
 
     if (SNIC_UNLIKELY(ring_span(&p->g, rec->data_bytes) > room)) {
-        ring_put_pad(&p->g, position, room, SNIC_RING__MORE);
+        ring_put_pad(&p->g, position, room, flags | SNIC_RING__MORE);
         p->stats.pads++;
         position += room;
+        flags = SNIC_RING__CONT;
     }
-    ring_put_record(&p->g, position, last ? 0 : SNIC_RING__MORE, rec);
+    ring_put_record(&p->g, position, flags | (last ? 0 : SNIC_RING__MORE), rec);
     p->stats.bytes += rec->data_bytes;
     return rec->next;
 }

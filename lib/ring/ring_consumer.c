@@ -17,7 +17,8 @@
  *   I2  taken - released <= capacity: no record that is out is overwritten, in the ring (by
  *       honest producers) or in the mirror.
  *   I3  released == taken when nothing is out: pads never hold space for longer.
- *   I4  What the shared memory says moves nothing before it is checked; a walk advances by at
+ *   I4  The open flag of H says whether `released` lies inside a committed reservation.
+ *   I5  What the shared memory says moves nothing before it is checked; a walk advances by at
  *       least a granule and ends at released + capacity, so no loop outlasts the ring.
  */
 #include "snicstore/ring.h"
@@ -52,11 +53,14 @@ static int ring_consumer_set(struct snic_ring_consumer *c, const struct snic_rin
         return SNIC_EINVAL;
     if (aux != NULL && aux_bytes < info->aux_bytes)
         return SNIC_ENOSPC;
-    if (!ring_is_start(g, head))
+    if (!ring_is_start(g, head & ~SNIC_RING__HEAD_OPEN))
         return SNIC_ECORRUPT;
     memset(c, 0, sizeof(*c));
     c->g = *g;
-    c->limit = c->taken = c->delivered = c->released = c->published = head;
+    c->published = head;
+    c->open = (uint32_t)(head & SNIC_RING__HEAD_OPEN);
+    head &= ~SNIC_RING__HEAD_OPEN;
+    c->limit = c->taken = c->delivered = c->released = head;
     c->tail_seen = head;
     if (aux != NULL) {
         size_t marks = (size_t)snic_align_up(info->capacity_bytes / info->granule_bytes * 4, 8);
@@ -117,13 +121,27 @@ static inline void ring_mark(struct snic_ring_consumer *c, uint64_t position, ui
             marks | (uint32_t)((next - position) >> c->g.granule_shift);
 }
 
-static void ring_publish_head(struct snic_ring_consumer *c)
+/*
+ * What H should be (I4). Inside what is still out the record's own header tells; it is ours
+ * until released, and a peer that rewrites it deceives only whoever attaches next.
+ */
+static inline uint64_t ring_head_value(const struct snic_ring_consumer *c)
 {
-    if (c->g.base == NULL || c->published == c->released)
+    uint64_t open = c->open;
+
+    if (c->released != c->taken)
+        open = (atomic_load_explicit(ring_record_word(&c->g, c->released), memory_order_relaxed) &
+                SNIC_RING__CONT) != 0;
+    return c->released | open;
+}
+
+static inline void ring_publish_head(struct snic_ring_consumer *c)
+{
+    if (c->g.base == NULL || (c->published & ~SNIC_RING__HEAD_OPEN) == c->released)
         return;
+    c->published = ring_head_value(c);
     /* release pairs with the acquire of H in ring_room: reads of the records come first */
-    atomic_store_explicit(ring_at(&c->g, SNIC_RING_OFF_HEAD), c->released, memory_order_release);
-    c->published = c->released;
+    atomic_store_explicit(ring_at(&c->g, SNIC_RING_OFF_HEAD), c->published, memory_order_release);
 }
 
 /* One record or pad at taken, known to be committed. 1: *rec; 0: pad; SNIC_ECORRUPT. */
@@ -227,9 +245,13 @@ int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uin
     } else if (c->g.discipline == SNIC_RING_COMMIT) {
         n = ring_peek_commit(c, recs, max);
     } else {
-        n = c->taken == c->limit ? ring_look_quiescent(c) : 0;
-        if (n == 0)
-            n = ring_peek_limit(c, recs, max);
+        /* What is left of the last look may be padding: 0 is only said after a new look. */
+        n = ring_peek_limit(c, recs, max);
+        if (n == 0 && max != 0) {
+            n = ring_look_quiescent(c);
+            if (n == 0)
+                n = ring_peek_limit(c, recs, max);
+        }
     }
     if (SNIC_UNLIKELY(n < 0))
         return n;
@@ -368,6 +390,12 @@ static int ring_word_fetched(const struct snic_ring_consumer *c, uint64_t positi
            (position | SNIC_RING__COMMITTED);
 }
 
+/* Committed as fetched, or the rest of a reservation that H stood in at attach. */
+static int ring_fetched_committed(const struct snic_ring_consumer *c, uint64_t position)
+{
+    return ring_word_fetched(c, position) || (c->open && position == c->taken);
+}
+
 /* COMMIT: move the limit over the reservations whose fetched words were committed. */
 static int ring_fetched_data(struct snic_ring_consumer *c)
 {
@@ -378,7 +406,7 @@ static int ring_fetched_data(struct snic_ring_consumer *c)
         c->limit = c->tail_seen;
         return 0;
     }
-    while (at != c->tail_seen && ring_word_fetched(c, at)) {
+    while (at != c->tail_seen && ring_fetched_committed(c, at)) {
         struct ring_parsed found;
 
         do {
@@ -404,7 +432,7 @@ int snic_ring_fetch(struct snic_ring_consumer *c, struct snic_ring_op *ops)
     case RING_STEP_CURSORS:
         return ring_fetched_cursors(c, ops);
     case RING_STEP_WORDS:
-        if (ring_word_fetched(c, c->limit))
+        if (ring_fetched_committed(c, c->limit))
             return ring_op_data(c, ops);
         c->step = RING_STEP_IDLE;
         c->stats.again++;
@@ -432,10 +460,11 @@ static void ring_op_word(struct snic_ring_consumer *c, uint32_t at, uint64_t off
 
 int snic_ring_head_op(struct snic_ring_consumer *c, struct snic_ring_op *op)
 {
-    if (c->g.base != NULL || c->g.broken != 0 || c->published == c->released)
+    if (c->g.base != NULL || c->g.broken != 0 ||
+        (c->published & ~SNIC_RING__HEAD_OPEN) == c->released)
         return 0;
-    c->published = c->released;
-    ring_op_word(c, SNIC_RING__AT_HEAD, SNIC_RING_OFF_HEAD, c->released, op);
+    c->published = ring_head_value(c);
+    ring_op_word(c, SNIC_RING__AT_HEAD, SNIC_RING_OFF_HEAD, c->published, op);
     return 1;
 }
 

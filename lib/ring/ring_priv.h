@@ -10,8 +10,12 @@
  *
  * A record starts with one word:
  *   bits 0..27 length (PAD: span in granules, else data bytes), 28 PAD, 29 MORE (the
- *   reservation goes on behind this record), 30 EXT, 32..47 type, 48..63 low bits of the lap.
- * EXT records have a second word: low half body bytes, high half span in granules.
+ *   reservation goes on behind this record), 30 EXT, 31 CONT (it began before it), 32..47
+ * type, 48..63 low bits of the lap. EXT records have a second word: low half body bytes, high half
+ * span in granules.
+ *
+ * H of a request ring is a position plus 1 if it stands inside a committed reservation: a consumer
+ * that attaches there finds no commit word and needs none.
  *
  * The commit word of the granule where a reservation (request) or a record (response)
  * starts is its position, a multiple of 16, plus a state. Payload never lies among the commit
@@ -37,6 +41,8 @@
 #define SNIC_RING__PAD (UINT64_C(1) << 28)
 #define SNIC_RING__MORE (UINT64_C(1) << 29)
 #define SNIC_RING__EXT (UINT64_C(1) << 30)
+#define SNIC_RING__CONT (UINT64_C(1) << 31)
+#define SNIC_RING__HEAD_OPEN UINT64_C(1)
 #define SNIC_RING__RECORD_LIMIT (UINT32_C(1) << 27)
 /* Lost races after which a call gives up: a hostile peer must not keep it for ever. */
 #define SNIC_RING__RACES 65536U
@@ -85,6 +91,14 @@ static inline ring_word *ring_owner(const struct snic_ring__geo *g, uint32_t own
     return ring_at(g, SNIC_RING_OFF_OWNERS + (uint64_t)owner * SNIC_RING__OWNER_BYTES + field);
 }
 
+/* H of a request ring without its flag. */
+static inline uint64_t ring_load_head(const struct snic_ring__geo *g)
+{
+    /* acquire pairs with the release of H by the consumer */
+    return atomic_load_explicit(ring_at(g, SNIC_RING_OFF_HEAD), memory_order_acquire) &
+           ~SNIC_RING__HEAD_OPEN;
+}
+
 static inline int64_t ring_distance(uint64_t to, uint64_t from)
 {
     return (int64_t)(to - from);
@@ -130,24 +144,26 @@ static inline void ring_put_header(const struct snic_ring__geo *g, uint64_t posi
 
 /* Pad [position, position + bytes), as two records if it runs over the end. */
 static inline void ring_put_pad(const struct snic_ring__geo *g, uint64_t position, uint64_t bytes,
-                                uint64_t more)
+                                uint64_t flags)
 {
     uint64_t room = g->mask + 1 - (position & g->mask);
 
     if (bytes > room) {
-        ring_put_header(g, position, SNIC_RING__PAD | SNIC_RING__MORE | (room >> g->granule_shift));
+        ring_put_header(g, position,
+                        SNIC_RING__PAD | SNIC_RING__MORE | flags | (room >> g->granule_shift));
+        flags |= SNIC_RING__CONT;
         position += room;
         bytes -= room;
     }
-    ring_put_header(g, position, SNIC_RING__PAD | more | (bytes >> g->granule_shift));
+    ring_put_header(g, position, SNIC_RING__PAD | flags | (bytes >> g->granule_shift));
 }
 
 /* Write the header of rec (sizes and type set) at @p position and fill in the rest. */
-static inline void ring_put_record(const struct snic_ring__geo *g, uint64_t position, uint64_t more,
-                                   struct snic_ring_rec *rec)
+static inline void ring_put_record(const struct snic_ring__geo *g, uint64_t position,
+                                   uint64_t flags, struct snic_ring_rec *rec)
 {
     uint64_t offset = position & g->mask;
-    uint64_t word = more | rec->data_bytes | ((uint64_t)rec->type << 32);
+    uint64_t word = flags | rec->data_bytes | ((uint64_t)rec->type << 32);
 
     rec->position = position;
     rec->reserved = 0;

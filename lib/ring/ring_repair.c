@@ -134,8 +134,7 @@ static int ring_repair_reservation(struct snic_ring__geo *g, uint32_t slot, uint
     if (ring_word_is_committed(g, position))
         return 0;
     /* H is read behind the word: if it is not beyond, the word is not of a later lap */
-    if (ring_distance(position, atomic_load_explicit(ring_at(g, SNIC_RING_OFF_HEAD),
-                                                     memory_order_acquire)) < 0)
+    if (ring_distance(position, ring_load_head(g)) < 0)
         return 0;
     if (shown == 1)
         return SNIC_EAGAIN;
@@ -216,8 +215,9 @@ int snic_ring_abandon(void *mem, size_t mem_size, uint64_t token)
 static int ring_check_records(const struct snic_ring__geo *g, uint64_t head, uint64_t tail)
 {
     uint64_t at;
-    int open = 0;
+    int open = (int)(head & SNIC_RING__HEAD_OPEN);
 
+    head -= (uint64_t)open;
     for (at = head; at != tail;) {
         struct ring_parsed found;
 
@@ -245,7 +245,8 @@ int snic_ring_check(const void *mem, size_t mem_size)
         return SNIC_ECORRUPT;
     head = atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_HEAD), memory_order_acquire);
     tail = atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_TAIL), memory_order_acquire);
-    if (!ring_is_start(&g, head) || !ring_is_start(&g, tail) || tail - head > g.progress_max)
+    if (!ring_is_start(&g, head & ~SNIC_RING__HEAD_OPEN) || !ring_is_start(&g, tail) ||
+        tail - (head & ~SNIC_RING__HEAD_OPEN) > g.progress_max)
         return SNIC_ECORRUPT;
     if (g.kind == SNIC_RING_REQUEST && g.discipline == SNIC_RING_QUIESCENT &&
         atomic_load_explicit(ring_at(&g, SNIC_RING_OFF_PROGRESS), memory_order_acquire) != tail)
