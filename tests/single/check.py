@@ -82,9 +82,11 @@ class Checks:
                              f'#include "{h}"', f'#include "{h}"')
             two = self.write("two.c", f'#include "{h}"', "int main(void)",
                              "{ return snic_version() == SNIC_VERSION ? 0 : 1; }")
-            for cc in self.compilers():
-                run(cc, "-std=c11", *STRICT, "-I", self.a.dir, one, two, "-o", f"{self.tmp}/a")
-                run(f"{self.tmp}/a")
+            first, *others = self.compilers()
+            run(first, "-std=c11", *STRICT, "-I", self.a.dir, one, two, "-o", f"{self.tmp}/a")
+            run(f"{self.tmp}/a")
+            for cc in others:
+                run(cc, "-std=c11", *STRICT, "-fsyntax-only", "-I", self.a.dir, one)
         if self.uring:
             one = self.write("one.c", "#define SNIC_IMPLEMENTATION",
                              "#define SNIC_WITH_IO_URING", '#include "snicstore.h"')
@@ -101,15 +103,15 @@ class Checks:
         run(cc, "-std=c11", *STRICT, "-I", self.a.dir, one, "-o", f"{self.tmp}/a")
         run(f"{self.tmp}/a")
         for m in self.modules:
-            def symbols(header, *lines):
+            def sources(header, *lines):
                 c = self.write("choice.c", "#define SNIC_IMPLEMENTATION", *lines,
                                f'#include "{header}"')
-                run(cc, "-std=c11", "-c", "-I", self.a.dir, c, "-o", f"{self.tmp}/choice.o")
-                return self.nm(f"{self.tmp}/choice.o")
-            chosen = symbols("snicstore.h", "#define SNIC_MODULES",
+                out = run(cc, "-std=c11", "-dM", "-E", "-I", self.a.dir, c)
+                return set(re.findall(r"#define (SNIC_DONE__\w+)", out))
+            chosen = sources("snicstore.h", "#define SNIC_MODULES",
                              f"#define SNIC_MODULE_{m.upper()}")
-            alone = symbols(f"snic_{m}.h")
-            if chosen != alone:
+            alone = sources(f"snic_{m}.h")
+            if chosen != alone or not alone:
                 sys.exit(f"{m}: SNIC_MODULES and snic_{m}.h differ: {sorted(chosen ^ alone)}")
 
     @staticmethod
