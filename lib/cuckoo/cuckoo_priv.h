@@ -40,6 +40,7 @@
 #define XXH_INLINE_ALL
 #endif
 #include <xxhash.h>
+#undef XXH_INLINE_ALL
 
 #define SNIC_CUCKOO__INLINE static inline __attribute__((always_inline, unused))
 #define SNIC_CUCKOO__KEY_WORDS (SNIC_CUCKOO_KEY_MAX / 8)
