@@ -329,6 +329,7 @@ struct snic_net_uring_opts {
     uint32_t send_queue;   /**< requests in flight per connection; default 64            */
     uint32_t zc_bytes_min; /**< zero copy from this size; 0: measured default; UINT32_MAX: never */
     uint32_t idle_ms;      /**< keep-alive and user time-out of TCP peers; default 60000 */
+    uint32_t caps_mask;    /**< SNIC_NET_CAP_* to pretend absent, for tests of fall-backs */
 };
 
 /** @return 0; SNIC_EINVAL; SNIC_ENOTSUP not an io_uring loop; SNIC_ENOMEM [owner] */

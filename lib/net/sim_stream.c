@@ -98,9 +98,10 @@ void net_sim_finish(struct net_sim_conn *c, int reason)
         snic_queue_push(&c->dones, node);
     }
     c->peer = NULL;
+    if (p != NULL)
+        p->peer = NULL;
     net_sim_rx_drop(c);
     if (p != NULL) {
-        p->peer = NULL;
         if (reason != 0)
             net_sim_reset(p);
         else
