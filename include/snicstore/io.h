@@ -195,6 +195,7 @@ SNIC_API SNIC_NODISCARD int snic_io_uring_open(struct snic_io **out, struct snic
  */
 struct snic_disk;
 
+/** A field that is 0 takes its default. */
 struct snic_disk_opts {
     uint32_t opts_size;
     uint32_t sector;       /**< power of two 512..65536; default 4096; the unit of tearing */
@@ -221,6 +222,14 @@ enum snic_fault_kind {
 #define SNIC_FAULT_KEEP_NONE 0
 #define SNIC_FAULT_KEEP_ALL UINT64_MAX
 
+/**
+ * Operations count when they are accepted, in submission order; the fault strikes
+ * when the operation would take effect. Of several that fire on one operation
+ * DELAYs add up and of the others the one added first wins. SHORT does not apply
+ * to FLUSH, TORN only to WRITE. In a power cut writes in flight (accepted, not
+ * completed) reach the medium sector by sector as `seed` decides: none with
+ * KEEP_NONE, all with KEEP_ALL; other operations in flight do not take effect.
+ */
 struct snic_fault {
     uint32_t kind;   /**< enum snic_fault_kind                                           */
     uint32_t ops;    /**< bit set of 1 << enum snic_io_op it applies to; 0: all          */
@@ -246,20 +255,31 @@ SNIC_API SNIC_NODISCARD int snic_disk_fault(struct snic_disk *d, const struct sn
 SNIC_API void snic_disk_faults_clear(struct snic_disk *d) SNIC_NONNULL(1);
 /** Cut the power now: as SNIC_FAULT_POWER. Handles complete everything with SNIC_EIO. [owner] */
 SNIC_API void snic_disk_power_cut(struct snic_disk *d, uint64_t seed) SNIC_NONNULL(1);
-/** Sectors written and not yet durable; their numbers in @p out (up to @p max), ascending. */
+/**
+ * Number of sectors written and not yet durable; their numbers in @p out (up to
+ * @p max of them), ascending. [owner]
+ */
 SNIC_API uint64_t snic_disk_unsynced(const struct snic_disk *d, uint64_t *out, uint64_t max)
     SNIC_NONNULL(1);
 /** Cut the power keeping exactly the un-synced sectors listed in @p keep. [owner] */
 SNIC_API void snic_disk_power_cut_keep(struct snic_disk *d, const uint64_t *keep, uint64_t n)
     SNIC_NONNULL(1);
-/** The bytes reads see; for tests that look at or damage the medium. */
+/** The bytes reads see; for tests that look at or damage the medium. [owner] */
 SNIC_API unsigned char *snic_disk_bytes(struct snic_disk *d) SNIC_NONNULL(1);
-/** Make everything durable and forget un-synced marks (an orderly shutdown). */
+/** Make everything durable and forget un-synced marks (an orderly shutdown). [owner] */
 SNIC_API void snic_disk_sync(struct snic_disk *d) SNIC_NONNULL(1);
-/** A copy of the medium with its durability state, for enumerating power cuts. */
+/**
+ * A copy of the medium with its durability state, for enumerating power cuts;
+ * without faults, handles and what is in flight. The cost is that of the sectors
+ * ever written. [owner]
+ * @return 0; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_disk_clone(const struct snic_disk *d, struct snic_disk **out)
     SNIC_NONNULL(1, 2);
-/** Operations completed on the medium since it was opened. */
+/**
+ * Operations completed on the medium since it was opened, the failed ones
+ * included, the refused and the cancelled ones not. [owner]
+ */
 SNIC_API uint64_t snic_disk_op_count(const struct snic_disk *d) SNIC_NONNULL(1);
 
 /** A handle on @p d; several may be open. [owner] @return 0; SNIC_EINVAL; SNIC_ENOMEM */

@@ -167,6 +167,7 @@ struct snic_loop_stats {
     int32_t os_error;      /**< last raw error of the kernel, 0 if none       */
     uint32_t features;     /**< SNIC_LOOP_HAVE_* in use                       */
 };
+/** A copy of the counters. [owner] */
 SNIC_API void snic_loop_get_stats(const struct snic_loop *l, struct snic_loop_stats *out)
     SNIC_NONNULL(1, 2);
 
@@ -202,12 +203,13 @@ SNIC_API int snic_loop_region_holds(const struct snic_loop *l, int region, const
 #define SNIC_LOOP_HAVE_SEND_ZC (1u << 8)
 #define SNIC_LOOP_HAVE_MSG_RING (1u << 9)
 
+/** A field that is 0 takes its default. */
 struct snic_loop_uring_opts {
     uint32_t opts_size;
     uint32_t entries;  /**< submission queue, power of two, 8..32768; default 1024      */
     uint32_t spin_us;  /**< busy-poll this long before sleeping; default 0              */
     uint32_t mask;     /**< SNIC_LOOP_HAVE_* to pretend absent, for tests of fall-backs */
-    uint32_t regions;  /**< size of the registered-buffer table, 0..16384; default 64   */
+    uint32_t regions;  /**< size of the registered-buffer table, 1..16384; default 64   */
     uint32_t quantum;  /**< reserved, must be 0                                         */
     uint64_t stall_ns; /**< a gap to report; default 1000000                            */
     void (*on_stall)(void *ctx, uint64_t gap_ns); /**< may be NULL                        */
@@ -215,7 +217,10 @@ struct snic_loop_uring_opts {
 };
 
 /**
- * Open a loop on an io_uring for the calling thread. [owner]
+ * Open a loop on an io_uring. Doors may be attached here and the loop then be
+ * handed to another thread; the thread of the first snic_loop_once() (or of a
+ * door's call that fills the submission queue) is the owner for good: the doors
+ * are closed there, too. The loop must outlive every snic_loop_post(). [owner]
  * @param o  may be NULL: defaults
  * @return 0; SNIC_EINVAL options; SNIC_ENOTSUP no io_uring in this kernel;
  *         SNIC_EACCES io_uring disabled; SNIC_ENOMEM memory or memlock
@@ -230,6 +235,7 @@ SNIC_API void snic_loop_close(struct snic_loop *l);
 
 struct snic_world;
 
+/** A field that is 0 takes its default. */
 struct snic_world_opts {
     uint32_t opts_size;
     uint32_t nodes_max; /**< most loops, 1..65535; default 64         */
@@ -243,13 +249,18 @@ struct snic_world_opts {
 /** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
 SNIC_API SNIC_NODISCARD int snic_world_open(struct snic_world **out,
                                             const struct snic_world_opts *o) SNIC_NONNULL(1);
-/** All loops must be closed before. [owner] */
+/** All loops must be closed before. NULL is ignored. [owner] */
 SNIC_API void snic_world_close(struct snic_world *w);
-/** A loop that is node @p node of the world. @return 0; SNIC_EEXIST; SNIC_ENOSPC; SNIC_ENOMEM */
+/**
+ * A loop that is node @p node of the world, until snic_loop_close(); after that
+ * the number may be used again. [owner]
+ * @return 0; SNIC_EEXIST; SNIC_ENOSPC nodes_max are open; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_world_loop(struct snic_world *w, uint32_t node,
                                             struct snic_loop **out) SNIC_NONNULL(1, 3);
 /** The world's random numbers; simulated doors draw from here. [owner] */
 SNIC_API struct snic_rng *snic_world_rng(struct snic_world *w) SNIC_NONNULL(1);
+/** The world's clock; snic_loop_now() of each of its loops. [owner] */
 SNIC_API uint64_t snic_world_now(const struct snic_world *w) SNIC_NONNULL(1);
 /** The world of a simulated loop, NULL for others. [owner] */
 SNIC_API struct snic_world *snic_loop_world(const struct snic_loop *l) SNIC_NONNULL(1);
@@ -257,7 +268,18 @@ SNIC_API struct snic_world *snic_loop_world(const struct snic_loop *l) SNIC_NONN
 SNIC_API uint32_t snic_loop_node(const struct snic_loop *l) SNIC_NONNULL(1);
 /**
  * Run one event: the earliest by (time, class, node, sequence), where a class
- * is message before timer before task before poller.
+ * is message (0) before timer (1) before task (2) before poller (3), and the
+ * sequence counts the events of that class at that node. Messages, task turns and
+ * poller rounds happen now; a timer at its deadline, or now if that has passed.
+ *
+ * A poller event calls every poller of a node that is awake: after each other
+ * event of the node, after a poller was added, after a thaw. When none finds work
+ * they are called with sleeping = 1, and if again none does the node sleeps until
+ * its next event: so a peer that writes shared memory must ring, as on a real
+ * machine, and a lost wake-up shows as quiescence.
+ *
+ * A world and all its loops belong to one thread; so does snic_loop_post() to
+ * them, which is an event at the receiving node, now.
  * @return 1; 0 quiescent (no event can ever happen) [owner]
  */
 SNIC_API int snic_world_step(struct snic_world *w) SNIC_NONNULL(1);

@@ -17,7 +17,7 @@
  * need-wake flag, as on a real machine, and a lost wake-up shows as quiescence.
  *
  * Invariants
- *   S1 The clock moves only in world_advance() and never back; every loop of the
+ *   S1 The clock moves only in sim_advance() and never back; every loop of the
  *      world shows the same time.
  *   S2 Nothing depends on addresses, real time or threads: nodes are visited in
  *      the order of their numbers, messages and timers in that of posting and
@@ -125,7 +125,7 @@ static const struct loop_ops sim_ops = {
 
 /* ---- Events ---- */
 
-static void world_advance(struct snic_world *w, uint64_t to_ns)
+static void sim_advance(struct snic_world *w, uint64_t to_ns)
 {
     SNIC_ASSERT(to_ns >= w->now_ns); /* S1 */
     if (to_ns == w->now_ns)
@@ -166,7 +166,7 @@ static int sim_next(struct sim_loop *s, struct sim_event *e)
     return deadline != SNIC_NEVER;
 }
 
-static struct sim_event world_next(struct snic_world *w)
+static struct sim_event sim_world_next(struct snic_world *w)
 {
     struct sim_event best = {.time_ns = SNIC_NEVER, .loop = NULL, .kind = SIM_POLLER};
     for (uint32_t i = 0; i < w->live_count; i++) {
@@ -189,11 +189,11 @@ static void sim_poll(struct sim_loop *s)
         s->awake = 1;
 }
 
-static void world_do(struct snic_world *w, const struct sim_event *e)
+static void sim_world_do(struct snic_world *w, const struct sim_event *e)
 {
     struct sim_loop *s = e->loop;
     struct snic_loop *l = &s->core;
-    world_advance(w, e->time_ns);
+    sim_advance(w, e->time_ns);
     uint64_t sequence = s->sequence[e->kind]++;
     if (w->opts.trace != NULL)
         w->opts.trace(w->opts.ctx, w->now_ns, s->node, (uint32_t)e->kind, sequence);
@@ -304,10 +304,10 @@ uint32_t snic_loop_node(const struct snic_loop *l)
 int snic_world_step(struct snic_world *w)
 {
     SNIC_ASSERT(!w->inside);
-    struct sim_event e = world_next(w);
+    struct sim_event e = sim_world_next(w);
     if (e.loop == NULL)
         return 0;
-    world_do(w, &e);
+    sim_world_do(w, &e);
     return 1;
 }
 
@@ -316,15 +316,15 @@ uint64_t snic_world_run(struct snic_world *w, uint64_t until_ns, uint64_t max_ev
     uint64_t done = 0;
     SNIC_ASSERT(!w->inside);
     while (done < max_events) {
-        struct sim_event e = world_next(w);
+        struct sim_event e = sim_world_next(w);
         if (e.loop == NULL)
             break;
         if (e.time_ns > until_ns) {
             if (until_ns > w->now_ns)
-                world_advance(w, until_ns);
+                sim_advance(w, until_ns);
             break;
         }
-        world_do(w, &e);
+        sim_world_do(w, &e);
         done++;
     }
     return done;

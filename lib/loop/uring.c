@@ -30,13 +30,6 @@
 #define SNIC_URING__FILES 4096
 #define SNIC_URING__GROUPS 1024
 
-#ifndef IORING_SETUP_SINGLE_ISSUER
-#define IORING_SETUP_SINGLE_ISSUER (1U << 12)
-#endif
-#ifndef IORING_SETUP_DEFER_TASKRUN
-#define IORING_SETUP_DEFER_TASKRUN (1U << 13)
-#endif
-
 struct loop_uring {
     struct snic_loop core;
     struct io_uring ring;
