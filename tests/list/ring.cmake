@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(ring ring)
+snic_test(ring_response ring)
+snic_test(ring_remote ring)
