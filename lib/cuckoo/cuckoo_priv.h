@@ -33,14 +33,9 @@
 
 #include "snicstore/cuckoo.h"
 #include "base/simd.h"
+#include "base/xxh.h"
 
 #include <stdatomic.h>
-
-#ifndef XXH_INLINE_ALL
-#define XXH_INLINE_ALL
-#endif
-#include <xxhash.h>
-#undef XXH_INLINE_ALL
 
 #define SNIC_CUCKOO__INLINE static inline __attribute__((always_inline, unused))
 #define SNIC_CUCKOO__KEY_WORDS (SNIC_CUCKOO_KEY_MAX / 8)

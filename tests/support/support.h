@@ -76,10 +76,10 @@ int support_fork(support_body_fn body, void *ctx);
 /** 1 when @p body ends in abort(), in a forked child. */
 int support_aborts(support_body_fn body, void *ctx);
 /**
- * Fail the test unless @p body aborts. Does nothing in a SNIC_NO_ASSERT build,
- * where a broken contract is undefined.
+ * Fail the test unless @p body aborts. Does nothing where the library was built
+ * with SNIC_NO_ASSERT: a broken contract is undefined there.
  */
-#if defined(SNIC_NO_ASSERT)
+#if defined(SUPPORT_NO_ASSERT)
 #define SUPPORT_EXPECT_ABORT(body, ctx) ((void)(body), (void)(ctx))
 #else
 #define SUPPORT_EXPECT_ABORT(body, ctx) assert_true(support_aborts(body, ctx))
