@@ -132,6 +132,7 @@ struct snic_dma_ops {
     int (*send)(struct snic_dma *d, const void *msg, uint32_t size);
     int (*ring)(struct snic_dma *d, uint32_t id);
     void (*close)(struct snic_dma *d);
+    void (*unmap)(struct snic_dma *d, void *mem); /**< may be NULL: nothing to do       */
 };
 
 /** Every backend's handle begins with this; read-only for users. */
@@ -174,14 +175,21 @@ static inline void snic_dma_unregister(struct snic_dma *d, uint64_t key)
     d->ops->unregister(d, key);
 }
 /**
- * A pointer to the peer's memory; valid until this handle closes, also after
- * the peer's death (the bytes then rest). Its content is hostile. [owner]
+ * A pointer to the peer's memory; valid until unmapped or until this handle
+ * closes, also after the peer's death (the bytes then rest). The region must
+ * grant both READ and WRITE. Its content is hostile. [owner]
  * @return 0; SNIC_ENOTSUP not MAPPED; SNIC_EFAULT key, range or rights
  */
 static inline int snic_dma_map(struct snic_dma *d, uint64_t key, uint64_t offset, size_t size,
                                void **out)
 {
     return d->ops->map(d, key, offset, size, out);
+}
+/** Give back a pointer from snic_dma_map(): one call per map. [owner] */
+static inline void snic_dma_unmap(struct snic_dma *d, void *mem)
+{
+    if (d->ops->ops_size >= sizeof(struct snic_dma_ops) && d->ops->unmap != NULL)
+        d->ops->unmap(d, mem);
 }
 /**
  * Hand over up to @p n batches. A bad key, range or right completes the batch

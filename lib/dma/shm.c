@@ -1,0 +1,925 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * dma between two processes: an open link.
+ *
+ * Operations run inside submit, on the peer's memory mapped here; completions are delivered
+ * by the poller. A socket carries messages and memfds, a shared page the doorbell masks, an
+ * eventfd wakes, a pidfd certifies death.
+ *
+ * Invariants
+ *   S1 The peer is hostile. Its memfds are mapped only if they are plain tmpfs files sealed
+ *      against shrinking and as large as it says, so that no access can fault; no more than
+ *      size_max bytes of them. Its packets are checked; nonsense tears the link.
+ *   S2 A torn link (end of stream, nonsense) is not a dead peer: its process may still
+ *      write. Death is reported when the process has ended, or when the stream ended
+ *      after the peer set `closed` in the page, which it does having unmapped our memory.
+ *   S3 Bells: who turns the mask from zero writes the eventfd, the poller takes it whole. The
+ *      owner's thread writes through the ring, which cannot block on a peer that plays with
+ *      the eventfd's flags or counter; one such write is in flight at a time, and a bell that
+ *      finds one asks for another.
+ *   S4 The memory of a closed link is freed when the ring holds none of its operations.
+ *   S5 Packets leave in the order asked for: directly only if none waits. UNREG and DROP are
+ *      marks on their entries; while one waits, nothing else is taken.
+ */
+#include "dma/shm_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define SNIC_DMA_SHM__TMPFS 0x01021994
+#define SNIC_DMA_SHM__PEERPIDFD 77 /* SO_PEERPIDFD, Linux 6.5 */
+#define SNIC_DMA_SHM__TURN 64
+#define SNIC_DMA_SHM__RETRY_NS 1000000
+
+static struct dma_shm *dma_shm_self(struct snic_dma *d)
+{
+    return (struct dma_shm *)(void *)d;
+}
+
+static int dma_shm_gone(const struct dma_shm *s)
+{
+    return s->closed || s->dma.dead || s->torn || s->exited;
+}
+
+/* ---- Packets ---- */
+
+struct dma_shm_wire dma_shm_wire_make(enum dma_shm_type type)
+{
+    return (struct dma_shm_wire){
+        .magic = SNIC_DMA_SHM__MAGIC, .version = SNIC_DMA_SHM__VERSION, .type = (uint16_t)type};
+}
+
+int dma_shm_transmit(int fd, const struct dma_shm_wire *w, const void *bytes, const int *fds,
+                     uint32_t fd_count)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(SNIC_DMA_SHM__FDS * sizeof(int))];
+    } control;
+    struct iovec iov[2] = {{(void *)(uintptr_t)w, sizeof(*w)}, {(void *)(uintptr_t)bytes, w->size}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = w->size > 0 ? 2 : 1};
+    if (fd_count > 0) {
+        SNIC_ASSERT(fd_count <= SNIC_DMA_SHM__FDS);
+        memset(&control, 0, sizeof(control));
+        m.msg_control = control.bytes;
+        m.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, fd_count * sizeof(int));
+    }
+    for (;;) {
+        if (sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+            return 1;
+        if (errno == EINTR || errno == ECONNRESET) /* the peer left packets unread: see recv */
+            continue;
+        return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS
+                   ? 0
+                   : SNIC_EPIPE;
+    }
+}
+
+void dma_shm_close_fds(struct dma_shm_in *in)
+{
+    for (int i = 0; i < in->fd_count; i++)
+        if (in->fds[i] >= 0)
+            (void)close(in->fds[i]);
+    in->fd_count = 0;
+}
+
+/** Keep the descriptors that came along; 0 when there are too many. */
+static int dma_shm_take_fds(struct msghdr *m, struct dma_shm_in *in)
+{
+    int ok = 1;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+            if (in->fd_count < SNIC_DMA_SHM__FDS) {
+                in->fds[in->fd_count++] = fd;
+            } else {
+                (void)close(fd);
+                ok = 0;
+            }
+        }
+    }
+    return ok;
+}
+
+int dma_shm_receive(int fd, struct dma_shm_in *in)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(SNIC_DMA_SHM__FDS * sizeof(int))];
+    } control;
+    struct iovec iov[2] = {{&in->wire, sizeof(in->wire)}, {in->bytes, sizeof(in->bytes)}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+    ssize_t n;
+    in->fd_count = 0;
+    do {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof(control.bytes);
+        n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        /* A peer that closes with packets unread leaves ECONNRESET in front of what it sent. */
+    } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    if (n < 0)
+        return errno == EAGAIN ? 0 : SNIC_EIO;
+    if (n == 0)
+        return SNIC_EPIPE;
+    int ok = dma_shm_take_fds(&m, in) && (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 &&
+             (size_t)n >= sizeof(in->wire) && in->wire.magic == SNIC_DMA_SHM__MAGIC &&
+             in->wire.size == (size_t)n - sizeof(in->wire);
+    if (!ok)
+        dma_shm_close_fds(in);
+    return ok ? 1 : SNIC_EPROTO;
+}
+
+/** Put a packet behind those that wait. 0, or SNIC_EAGAIN: no place. */
+static int dma_shm_enqueue(struct dma_shm *s, const struct dma_shm_wire *w, const void *bytes,
+                           int fd)
+{
+    if (s->out_tail - s->out_head == SNIC_DMA_SHM__QUEUE)
+        return SNIC_EAGAIN;
+    struct dma_shm_out *o = &s->out[s->out_tail % SNIC_DMA_SHM__QUEUE];
+    o->fd = -1;
+    if (fd >= 0) {
+        o->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (o->fd < 0)
+            return SNIC_EAGAIN;
+    }
+    o->wire = *w;
+    if (w->size > 0)
+        memcpy(o->bytes, bytes, w->size);
+    s->out_tail++;
+    return 0;
+}
+
+static void dma_shm_drop_queue(struct dma_shm *s)
+{
+    for (; s->out_head != s->out_tail; s->out_head++) {
+        struct dma_shm_out *o = &s->out[s->out_head % SNIC_DMA_SHM__QUEUE];
+        if (o->fd >= 0)
+            (void)close(o->fd);
+    }
+}
+
+/** Send the marked UNREGs and DROPs. 1 when none is left. */
+static int dma_shm_flush_lazy(struct dma_shm *s)
+{
+    struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_UNREG);
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__REGIONS; i++) {
+        if (!s->exports[i].unreg)
+            continue;
+        w.a = s->exports[i].key;
+        if (dma_shm_transmit(s->fd, &w, NULL, NULL, 0) == 0)
+            return 0;
+        s->exports[i].unreg = 0;
+        s->exports[i].key = 0;
+    }
+    w.type = DMA_SHM_DROP;
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++) {
+        if (!s->blocks[i].drop)
+            continue;
+        w.a = i;
+        if (dma_shm_transmit(s->fd, &w, NULL, NULL, 0) == 0)
+            return 0;
+        s->blocks[i].drop = 0;
+    }
+    s->lazy = 0;
+    return 1;
+}
+
+void dma_shm_flush(struct dma_shm *s)
+{
+    if (s->hold || s->closed)
+        return;
+    while (s->out_head != s->out_tail) {
+        struct dma_shm_out *o = &s->out[s->out_head % SNIC_DMA_SHM__QUEUE];
+        int r = dma_shm_transmit(s->fd, &o->wire, o->bytes, &o->fd, o->fd >= 0 ? 1 : 0);
+        if (r == 0)
+            break;
+        if (o->fd >= 0)
+            (void)close(o->fd);
+        s->out_head++;
+    }
+    if (s->out_head == s->out_tail && (!s->lazy || dma_shm_flush_lazy(s)))
+        return;
+    snic_loop_arm(s->dma.loop, &s->retry, snic_loop_now(s->dma.loop) + SNIC_DMA_SHM__RETRY_NS);
+}
+
+static void dma_shm_retry(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    dma_shm_flush(SNIC_CONTAINER(t, struct dma_shm, retry));
+}
+
+/** Send now or queue. 0; SNIC_EAGAIN no place; SNIC_EPIPE. */
+static int dma_shm_packet(struct dma_shm *s, const struct dma_shm_wire *w, const void *bytes,
+                          int fd)
+{
+    if (s->lazy)
+        dma_shm_flush(s);
+    if (s->lazy)
+        return SNIC_EAGAIN; /* S5 */
+    if (!s->hold && s->out_head == s->out_tail) {
+        int r = dma_shm_transmit(s->fd, w, bytes, &fd, fd >= 0 ? 1 : 0);
+        if (r != 0)
+            return r == 1 ? 0 : r;
+    }
+    int r = dma_shm_enqueue(s, w, bytes, fd);
+    dma_shm_flush(s);
+    return r;
+}
+
+/* ---- Our memory ---- */
+
+int dma_shm_memfd(size_t size, int *fd, void **mem)
+{
+    int f = memfd_create("snic-dma", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (f < 0)
+        return SNIC_ENOMEM;
+    void *m = MAP_FAILED;
+    if (ftruncate(f, (off_t)size) == 0 &&
+        fcntl(f, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0);
+    if (m == MAP_FAILED) {
+        (void)close(f);
+        return SNIC_ENOMEM;
+    }
+    *fd = f;
+    *mem = m;
+    return 0;
+}
+
+static int dma_shm_alloc(struct snic_dma *d, size_t size, void **out)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    if (size == 0)
+        return SNIC_EINVAL;
+    if (size > SIZE_MAX / 2)
+        return SNIC_ENOMEM;
+    size = (size_t)snic_align_up(size, SNIC_DMA_SHM__PAGE);
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++) {
+        struct dma_shm_block *b = &s->blocks[i];
+        if (b->mem != NULL || b->drop)
+            continue;
+        void *mem = NULL;
+        int r = dma_shm_memfd(size, &b->fd, &mem);
+        if (r != 0)
+            return r;
+        b->mem = mem;
+        b->size = size;
+        b->sent = 0;
+        *out = mem;
+        return 0;
+    }
+    return SNIC_ENOMEM;
+}
+
+static struct dma_shm_block *dma_shm_block_of(struct dma_shm *s, const void *mem, size_t size)
+{
+    uintptr_t at = (uintptr_t)mem;
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++) {
+        struct dma_shm_block *b = &s->blocks[i];
+        uintptr_t base = (uintptr_t)b->mem;
+        if (b->mem != NULL && at >= base && at - base <= b->size && size <= b->size - (at - base))
+            return b;
+    }
+    return NULL;
+}
+
+static void dma_shm_block_free(struct dma_shm_block *b)
+{
+    (void)munmap(b->mem, b->size);
+    (void)close(b->fd);
+    b->mem = NULL;
+}
+
+static void dma_shm_release(struct snic_dma *d, void *mem)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    struct dma_shm_block *b = dma_shm_block_of(s, mem, 1);
+    SNIC_ASSERT(b != NULL && b->mem == mem);
+    dma_shm_block_free(b);
+    if (b->sent && !dma_shm_gone(s)) {
+        b->drop = 1;
+        s->lazy = 1;
+        dma_shm_flush(s);
+    }
+}
+
+static int dma_shm_register(struct snic_dma *d, void *mem, size_t size, uint32_t rights,
+                            uint64_t *key)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    if (size == 0 || rights == 0 || (rights & ~SNIC_DMA__RIGHTS) != 0)
+        return SNIC_EINVAL;
+    struct dma_shm_block *b = dma_shm_block_of(s, mem, size);
+    if (b == NULL)
+        return SNIC_EFAULT;
+    uint32_t i = 0;
+    while (i < SNIC_DMA_SHM__REGIONS && s->exports[i].key != 0)
+        i++;
+    if (i == SNIC_DMA_SHM__REGIONS)
+        return SNIC_ENOMEM;
+    uint64_t id = (uint64_t)(b - s->blocks);
+    if (!b->sent && !dma_shm_gone(s)) {
+        struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_BLOCK);
+        w.a = id;
+        w.b = b->size;
+        if (dma_shm_packet(s, &w, NULL, b->fd) == SNIC_EAGAIN)
+            return SNIC_ENOMEM;
+        b->sent = 1;
+    }
+    struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_REGION);
+    w.a = ((uint64_t)(s->exports[i].generation + 1) << 16) | i;
+    w.b = id;
+    w.c = (uint64_t)((uintptr_t)mem - (uintptr_t)b->mem);
+    w.d = size;
+    w.rights = rights;
+    if (!dma_shm_gone(s) && dma_shm_packet(s, &w, NULL, -1) == SNIC_EAGAIN)
+        return SNIC_ENOMEM;
+    s->exports[i].generation++;
+    s->exports[i].key = w.a;
+    *key = w.a;
+    return 0;
+}
+
+static void dma_shm_unregister(struct snic_dma *d, uint64_t key)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    uint32_t i = (uint32_t)(key & 0xffff);
+    SNIC_ASSERT(i < SNIC_DMA_SHM__REGIONS && s->exports[i].key == key && !s->exports[i].unreg);
+    if (dma_shm_gone(s)) {
+        s->exports[i].key = 0;
+        return;
+    }
+    s->exports[i].unreg = 1;
+    s->lazy = 1;
+    dma_shm_flush(s);
+}
+
+/* ---- The peer's memory ---- */
+
+/** Map a memfd of the peer's after all checks (S1). NULL: no. */
+static unsigned char *dma_shm_map_fd(int fd, uint64_t size)
+{
+    struct stat st;
+    struct statfs fs;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 || st.st_size < 0 ||
+        (uint64_t)st.st_size < size || fstatfs(fd, &fs) != 0 || fs.f_type != SNIC_DMA_SHM__TMPFS)
+        return NULL;
+    void *m = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return m == MAP_FAILED ? NULL : m;
+}
+
+static int dma_shm_on_block(struct dma_shm *s, struct dma_shm_in *in)
+{
+    uint64_t id = in->wire.a;
+    uint64_t size = in->wire.b;
+    struct dma_shm_map *m = NULL;
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++) {
+        struct dma_shm_map *k = &s->maps[i];
+        if (k->mem != NULL && k->id == id && !k->dropped)
+            return SNIC_EPROTO;
+        if (k->mem == NULL && m == NULL)
+            m = k;
+    }
+    if (m == NULL || in->fd_count != 1 || size == 0 || size % SNIC_DMA_SHM__PAGE != 0 ||
+        size > s->size_max - s->imported)
+        return SNIC_EPROTO;
+    m->mem = dma_shm_map_fd(in->fds[0], size);
+    if (m->mem == NULL)
+        return SNIC_EPROTO;
+    m->size = (size_t)size;
+    m->id = id;
+    m->users = 0;
+    m->dropped = 0;
+    s->imported += size;
+    return 0;
+}
+
+static void dma_shm_unmap_block(struct dma_shm *s, struct dma_shm_map *m)
+{
+    (void)munmap(m->mem, m->size);
+    m->mem = NULL;
+    s->imported -= m->size;
+}
+
+static struct dma_shm_map *dma_shm_map_by_id(struct dma_shm *s, uint64_t id)
+{
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++)
+        if (s->maps[i].mem != NULL && s->maps[i].id == id && !s->maps[i].dropped)
+            return &s->maps[i];
+    return NULL;
+}
+
+static int dma_shm_on_region(struct dma_shm *s, const struct dma_shm_wire *w)
+{
+    struct dma_shm_map *m = dma_shm_map_by_id(s, w->b);
+    struct dma_shm_import *r = &s->imports[w->a & (SNIC_DMA_SHM__REGIONS - 1)];
+    if (m == NULL || w->a == 0 || (w->a & 0xffff) >= SNIC_DMA_SHM__REGIONS || r->key != 0 ||
+        w->rights == 0 || (w->rights & ~SNIC_DMA__RIGHTS) != 0 || w->c > m->size ||
+        w->d > m->size - w->c)
+        return SNIC_EPROTO;
+    *r = (struct dma_shm_import){.key = w->a,
+                                 .base = m->mem + w->c,
+                                 .size = (size_t)w->d,
+                                 .rights = w->rights,
+                                 .map = (uint32_t)(m - s->maps)};
+    return 0;
+}
+
+static int dma_shm_on_unreg(struct dma_shm *s, uint64_t key)
+{
+    struct dma_shm_import *r = &s->imports[key & (SNIC_DMA_SHM__REGIONS - 1)];
+    if (key == 0 || r->key != key)
+        return SNIC_EPROTO;
+    r->key = 0;
+    return 0;
+}
+
+static int dma_shm_on_drop(struct dma_shm *s, uint64_t id)
+{
+    struct dma_shm_map *m = dma_shm_map_by_id(s, id);
+    if (m == NULL)
+        return SNIC_EPROTO;
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__REGIONS; i++)
+        if (s->imports[i].key != 0 && &s->maps[s->imports[i].map] == m)
+            s->imports[i].key = 0;
+    m->dropped = 1;
+    if (m->users == 0)
+        dma_shm_unmap_block(s, m);
+    return 0;
+}
+
+static struct dma_shm_import *dma_shm_find(struct dma_shm *s, uint64_t key, uint64_t offset,
+                                           uint64_t size, uint32_t rights)
+{
+    struct dma_shm_import *r = &s->imports[key & (SNIC_DMA_SHM__REGIONS - 1)];
+    if (key == 0 || r->key != key || (rights & ~r->rights) != 0 || offset > r->size ||
+        size > r->size - offset)
+        return NULL;
+    return r;
+}
+
+static int dma_shm_resolve(struct snic_dma *d, const struct snic_dma_op *op, unsigned char **at)
+{
+    struct dma_shm_import *r =
+        dma_shm_find(dma_shm_self(d), op->key, op->offset, op->length, dma_op_right(op));
+    if (r == NULL)
+        return SNIC_EFAULT;
+    *at = r->base + op->offset;
+    return dma_op_is_atomic(op) && ((uintptr_t)*at & 7) != 0 ? SNIC_EINVAL : 0;
+}
+
+static int dma_shm_map(struct snic_dma *d, uint64_t key, uint64_t offset, size_t size, void **out)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    struct dma_shm_import *r =
+        dma_shm_find(s, key, offset, size, SNIC_DMA_RIGHT_READ | SNIC_DMA_RIGHT_WRITE);
+    if (r == NULL)
+        return SNIC_EFAULT;
+    s->maps[r->map].users++;
+    *out = r->base + offset;
+    return 0;
+}
+
+static void dma_shm_unmap(struct snic_dma *d, void *mem)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    uintptr_t at = (uintptr_t)mem;
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++) {
+        struct dma_shm_map *m = &s->maps[i];
+        uintptr_t base = (uintptr_t)m->mem;
+        if (m->mem == NULL || at < base || at - base > m->size || m->users == 0)
+            continue;
+        m->users--;
+        if (m->users == 0 && m->dropped)
+            dma_shm_unmap_block(s, m);
+        return;
+    }
+    SNIC_ASSERT(!"a pointer from snic_dma_map()");
+}
+
+/* ---- Operations, messages, doorbells ---- */
+
+static int dma_shm_submit(struct snic_dma *d, struct snic_dma_batch **b, uint32_t n)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    if (dma_shm_gone(s))
+        return SNIC_EPEERDEAD;
+    for (uint32_t i = 0; i < n; i++) {
+        dma_batch_run(d, b[i], dma_shm_resolve);
+        snic_queue_push(&s->done, &b[i]->node);
+    }
+    d->stats.submitted += n;
+    d->stats.queue_high =
+        snic_max_u64(d->stats.queue_high, d->stats.submitted - d->stats.completed);
+    return (int)n;
+}
+
+static int dma_shm_send(struct snic_dma *d, const void *msg, uint32_t size)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    if (size == 0 || size > SNIC_DMA_MSG_MAX)
+        return SNIC_EMSGSIZE;
+    if (dma_shm_gone(s))
+        return SNIC_EPEERDEAD;
+    if (s->out_tail - s->out_head >= SNIC_DMA_SHM__QUEUE_USER)
+        return 0;
+    struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_MSG);
+    w.size = size;
+    int r = dma_shm_packet(s, &w, msg, -1);
+    if (r == 0)
+        d->stats.messages_sent++;
+    return r == 0 ? 1 : r == SNIC_EAGAIN ? 0 : SNIC_EPEERDEAD;
+}
+
+/** Write the peer's eventfd through the ring (S3). 0 when there is no entry to be had. */
+static int dma_shm_bell_write(struct dma_shm *s)
+{
+    struct io_uring_sqe *sqe = loop_uring_sqe(s->dma.loop, &s->write.op);
+    if (sqe == NULL)
+        return 0;
+    s->one = 1;
+    io_uring_prep_write(sqe, s->peer_bell_fd, &s->one, sizeof(s->one), 0);
+    loop_uring_sqe_op(sqe, &s->write.op);
+    s->write.pending = 1;
+    return 1;
+}
+
+static int dma_shm_ring(struct snic_dma *d, uint32_t id)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    if (id >= SNIC_DMA_DOORBELLS)
+        return SNIC_EINVAL;
+    if (atomic_load_explicit(&s->peer_gone, memory_order_relaxed))
+        return SNIC_EPEERDEAD;
+    (void)atomic_fetch_add_explicit(&s->rung, 1, memory_order_relaxed);
+    /* Release pairs with the acquire of the peer's exchange. */
+    if (atomic_fetch_or_explicit(&s->theirs->bells, UINT64_C(1) << id, memory_order_acq_rel) != 0)
+        return 0;
+    if (atomic_load_explicit(&s->owner, memory_order_relaxed) == (uint64_t)pthread_self()) {
+        if (s->write.pending) {
+            s->write_again = 1;
+            return 0;
+        }
+        if (dma_shm_bell_write(s))
+            return 0;
+    }
+    const uint64_t one = 1;
+    ssize_t r;
+    do {
+        r = write(s->peer_bell_fd, &one, sizeof(one));
+    } while (r < 0 && errno == EINTR);
+    return 0;
+}
+
+static void dma_shm_wrote(struct snic_uring_op *op, int32_t res, uint32_t flags)
+{
+    struct dma_shm_watch *w = SNIC_CONTAINER(op, struct dma_shm_watch, op);
+    struct dma_shm *s = w->link;
+    (void)res;
+    (void)flags;
+    w->pending = 0;
+    if (s->closed) {
+        dma_shm_discard(s);
+    } else if (s->write_again) {
+        s->write_again = 0;
+        if (!dma_shm_bell_write(s))
+            s->write_again = 1; /* the poller tries again */
+    }
+}
+
+/* ---- Delivery ---- */
+
+static int dma_shm_deliver_done(struct dma_shm *s)
+{
+    int did = 0;
+    struct snic_queue now = s->done;
+    s->done = (struct snic_queue){NULL, NULL};
+    for (struct snic_node *n = snic_queue_pop(&now); n != NULL; n = snic_queue_pop(&now)) {
+        dma_batch_deliver(&s->dma, dma_batch_of_node(n));
+        did = 1;
+    }
+    return did;
+}
+
+/** Act on one packet. 0 or SNIC_EPROTO. */
+static int dma_shm_packet_in(struct dma_shm *s, struct dma_shm_in *in)
+{
+    const struct dma_shm_wire *w = &in->wire;
+    if (w->version != SNIC_DMA_SHM__VERSION || (w->size != 0 && w->type != DMA_SHM_MSG))
+        return SNIC_EPROTO;
+    switch (w->type) {
+    case DMA_SHM_MSG:
+        if (w->size == 0)
+            return SNIC_EPROTO;
+        s->dma.stats.messages_received++;
+        if (s->dma.events.recv != NULL)
+            s->dma.events.recv(s->dma.events.ctx, &s->dma, in->bytes, w->size);
+        return 0;
+    case DMA_SHM_BLOCK:
+        return dma_shm_on_block(s, in);
+    case DMA_SHM_REGION:
+        return dma_shm_on_region(s, w);
+    case DMA_SHM_UNREG:
+        return dma_shm_on_unreg(s, w->a);
+    case DMA_SHM_DROP:
+        return dma_shm_on_drop(s, w->a);
+    default:
+        return SNIC_EPROTO;
+    }
+}
+
+static void dma_shm_tear(struct dma_shm *s)
+{
+    s->torn = 1;
+    s->readable = 0;
+    atomic_store_explicit(&s->peer_gone, 1, memory_order_relaxed);
+    (void)shutdown(s->fd, SHUT_RDWR);
+    dma_shm_drop_queue(s);
+    s->lazy = 0;
+}
+
+static int dma_shm_drain(struct dma_shm *s)
+{
+    struct dma_shm_in in;
+    int did = 0;
+    for (int i = 0; i < SNIC_DMA_SHM__TURN && s->readable && !s->closed; i++) {
+        int r = dma_shm_receive(s->fd, &in);
+        if (r == 0) {
+            s->readable = 0;
+            break;
+        }
+        did = 1;
+        if (r == SNIC_EPIPE)
+            s->ended = 1;
+        if (r == 1) {
+            r = dma_shm_packet_in(s, &in);
+            dma_shm_close_fds(&in);
+        }
+        if (r < 0 && !s->closed)
+            dma_shm_tear(s);
+    }
+    return did;
+}
+
+static int dma_shm_deliver_bells(struct dma_shm *s)
+{
+    if (atomic_load_explicit(&s->ours->bells, memory_order_relaxed) == 0)
+        return 0;
+    /* Acquire pairs with the release of the peer's ring. */
+    uint64_t bells = atomic_exchange_explicit(&s->ours->bells, 0, memory_order_acquire);
+    for (; bells != 0 && !s->closed; bells &= bells - 1) {
+        s->dma.stats.doorbells_received++;
+        if (s->dma.events.doorbell != NULL)
+            s->dma.events.doorbell(s->dma.events.ctx, &s->dma, (uint32_t)__builtin_ctzll(bells));
+    }
+    return 1;
+}
+
+/** The cause when the peer is certified dead and all it sent was delivered, else 0 (S2). */
+static int dma_shm_certificate(const struct dma_shm *s)
+{
+    if (s->dma.dead || s->closed || s->readable)
+        return 0;
+    if (s->ended && atomic_load_explicit(&s->theirs->closed, memory_order_acquire) != 0)
+        return SNIC_DMA_DEATH_CLOSED;
+    return s->exited ? SNIC_DMA_DEATH_EXIT : 0;
+}
+
+static int dma_shm_work(const struct dma_shm *s)
+{
+    if (!snic_queue_empty(&s->done))
+        return 1;
+    if (s->dma.dead || s->closed)
+        return 0;
+    return s->readable || atomic_load_explicit(&s->ours->bells, memory_order_relaxed) != 0 ||
+           dma_shm_certificate(s) != 0;
+}
+
+static int dma_shm_poll(struct snic_loop_poller *p, int sleeping)
+{
+    struct dma_shm *s = SNIC_CONTAINER(p, struct dma_shm, poller);
+    atomic_store_explicit(&s->owner, (uint64_t)pthread_self(), memory_order_relaxed);
+    if (s->write_again && !s->write.pending && dma_shm_bell_write(s))
+        s->write_again = 0;
+    if (sleeping || !dma_shm_work(s))
+        return dma_shm_work(s);
+    s->inside = 1;
+    int did = dma_shm_deliver_done(s);
+    if (!s->dma.dead && !s->closed)
+        did |= dma_shm_drain(s);
+    if (!s->dma.dead && !s->closed)
+        did |= dma_shm_deliver_bells(s);
+    int cause = dma_shm_certificate(s);
+    if (cause != 0) {
+        while (dma_shm_deliver_done(s)) {
+        }
+        if (!s->torn)
+            dma_shm_tear(s);
+        s->dma.dead = 1;
+        if (s->dma.events.death != NULL && !s->closed)
+            s->dma.events.death(s->dma.events.ctx, &s->dma, (enum snic_dma_death)cause);
+        did = 1;
+    }
+    s->inside = 0;
+    s->dma.stats.doorbells_sent = atomic_load_explicit(&s->rung, memory_order_relaxed);
+    if (s->closed)
+        dma_shm_discard(s);
+    return did;
+}
+
+/* ---- Watches ---- */
+
+static int dma_shm_watch_arm(struct dma_shm *s, struct dma_shm_watch *w)
+{
+    struct io_uring_sqe *sqe = loop_uring_sqe(s->dma.loop, &w->op);
+    if (sqe == NULL)
+        return SNIC_ENOMEM;
+    io_uring_prep_poll_multishot(sqe, w->fd, POLLIN | POLLERR | POLLHUP);
+    loop_uring_sqe_op(sqe, &w->op);
+    w->pending = 1;
+    return 0;
+}
+
+static void dma_shm_fired(struct snic_uring_op *op, int32_t res, uint32_t flags)
+{
+    struct dma_shm_watch *w = SNIC_CONTAINER(op, struct dma_shm_watch, op);
+    struct dma_shm *s = w->link;
+    if ((flags & IORING_CQE_F_MORE) == 0)
+        w->pending = 0;
+    if (s->closed) {
+        dma_shm_discard(s);
+        return;
+    }
+    if (w == &s->pid && res > 0)
+        s->exited = 1;
+    if ((w == &s->sock || w == &s->pid) && !s->torn)
+        s->readable = 1;
+    int over = w == &s->sock ? s->torn : w == &s->pid && s->exited;
+    if (!w->pending && !over)
+        (void)dma_shm_watch_arm(s, w);
+    if (s->listener != NULL)
+        dma_shm_greet(s);
+}
+
+int dma_shm_watch_start(struct dma_shm *s, struct dma_shm_watch *w, int fd)
+{
+    w->op.complete = dma_shm_fired;
+    w->link = s;
+    w->fd = fd;
+    return dma_shm_watch_arm(s, w);
+}
+
+/* ---- Open and close ---- */
+
+int dma_shm_certify(struct dma_shm *s)
+{
+    struct ucred cred;
+    socklen_t size = sizeof(cred);
+    if (getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0 || cred.pid <= 0)
+        return SNIC_ENOTSUP;
+    s->peer_pid = (uint32_t)cred.pid;
+    size = sizeof(s->pid_fd);
+    if (getsockopt(s->fd, SOL_SOCKET, SNIC_DMA_SHM__PEERPIDFD, &s->pid_fd, &size) == 0 &&
+        s->pid_fd >= 0) {
+        (void)fcntl(s->pid_fd, F_SETFD, FD_CLOEXEC);
+        return 0;
+    }
+    s->pid_fd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
+    if (s->pid_fd < 0)
+        return errno == ESRCH ? SNIC_ECONNRESET : SNIC_ENOTSUP;
+    /* Still connected after the pidfd was had: the number was not somebody else's by then. */
+    char byte;
+    ssize_t n = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ? SNIC_ECONNRESET : 0;
+}
+
+int dma_shm_attach(struct dma_shm *s, int page_fd, int bell_fd, int peer_bell_fd, int connector)
+{
+    s->bell_fd = bell_fd;
+    s->peer_bell_fd = peer_bell_fd;
+    void *page = dma_shm_map_fd(page_fd, SNIC_DMA_SHM__PAGE);
+    (void)close(page_fd);
+    if (page == NULL)
+        return SNIC_EPROTO;
+    s->page = page;
+    s->ours = &s->page->lanes[connector ? 0 : 1];
+    s->theirs = &s->page->lanes[connector ? 1 : 0];
+    int r = dma_shm_watch_start(s, &s->bell, bell_fd);
+    if (r == 0)
+        r = dma_shm_watch_start(s, &s->pid, s->pid_fd);
+    s->readable = 1; /* what came with or before this is not announced again */
+    snic_loop_poller_add(s->dma.loop, &s->poller);
+    return r;
+}
+
+static void dma_shm_cancel(struct dma_shm *s, struct dma_shm_watch *w)
+{
+    if (w->pending)
+        (void)loop_uring_cancel(s->dma.loop, &w->op);
+}
+
+void dma_shm_discard(struct dma_shm *s)
+{
+    SNIC_ASSERT(s->closed);
+    if (s->inside || s->sock.pending || s->bell.pending || s->pid.pending || s->write.pending)
+        return; /* S4 */
+    free(s);
+}
+
+static void dma_shm_close_fd(int fd)
+{
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+static void dma_shm_close(struct snic_dma *d)
+{
+    struct dma_shm *s = dma_shm_self(d);
+    SNIC_ASSERT(!s->closed);
+    dma_shm_flush(s);
+    s->closed = 1;
+    while (dma_shm_deliver_done(s)) {
+    }
+    snic_loop_poller_remove(d->loop, &s->poller);
+    snic_loop_cancel(d->loop, &s->retry);
+    for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++) {
+        if (s->maps[i].mem != NULL)
+            dma_shm_unmap_block(s, &s->maps[i]);
+        if (s->blocks[i].mem != NULL)
+            dma_shm_block_free(&s->blocks[i]);
+    }
+    if (s->page != NULL) {
+        /* Release pairs with the acquire of the peer's certificate (S2). */
+        atomic_store_explicit(&s->ours->closed, 1, memory_order_release);
+        (void)munmap(s->page, SNIC_DMA_SHM__PAGE);
+        s->page = NULL;
+    }
+    dma_shm_drop_queue(s);
+    (void)shutdown(s->fd, SHUT_RDWR); /* the watch holds the socket longer than its fd */
+    dma_shm_cancel(s, &s->sock);
+    dma_shm_cancel(s, &s->bell);
+    dma_shm_cancel(s, &s->pid);
+    dma_shm_cancel(s, &s->write);
+    (void)loop_uring_flush(d->loop);
+    dma_shm_close_fd(s->fd);
+    dma_shm_close_fd(s->bell_fd);
+    dma_shm_close_fd(s->peer_bell_fd);
+    dma_shm_close_fd(s->pid_fd);
+    dma_shm_discard(s);
+}
+
+static const struct snic_dma_ops dma_shm_ops = {
+    .ops_size = sizeof(struct snic_dma_ops),
+    .name = "shm",
+    .alloc = dma_shm_alloc,
+    .release = dma_shm_release,
+    .register_ = dma_shm_register,
+    .unregister = dma_shm_unregister,
+    .map = dma_shm_map,
+    .submit = dma_shm_submit,
+    .send = dma_shm_send,
+    .ring = dma_shm_ring,
+    .close = dma_shm_close,
+    .unmap = dma_shm_unmap,
+};
+
+struct dma_shm *dma_shm_new(struct snic_loop *l, int fd, uint64_t size_max)
+{
+    struct dma_shm *s =
+        aligned_alloc(SNIC_CACHELINE, (size_t)snic_align_up(sizeof(*s), SNIC_CACHELINE));
+    if (s == NULL)
+        return NULL;
+    memset(s, 0, sizeof(*s));
+    s->dma.ops = &dma_shm_ops;
+    s->dma.loop = l;
+    s->dma.caps = SNIC_DMA_CAP_MAPPED | SNIC_DMA_CAP_ORDERED_READ | SNIC_DMA_CAP_ATOMIC;
+    s->dma.max_inline = SNIC_DMA_MSG_MAX;
+    s->fd = fd;
+    s->bell_fd = s->peer_bell_fd = s->pid_fd = -1;
+    s->size_max = size_max;
+    s->write.op.complete = dma_shm_wrote;
+    s->write.link = s;
+    snic_loop_poller_init(&s->poller, dma_shm_poll);
+    snic_timer_init(&s->retry, dma_shm_retry);
+    snic_link_init(&s->waiting);
+    return s;
+}
