@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/engine.h
+ * The key-value engine of the host role: Redis commands on an index in memory
+ * and a log of checksummed records, whatever carries its messages (director
+ * channel or sockets) and its files (filelib or io_uring).
+ *
+ * Threads     One: the loop's.
+ * Memory      Allocates (it is a program, not the library); bounded by options.
+ * Input       messages are hostile: RESP from clients.
+ */
+#ifndef KV_ENGINE_H
+#define KV_ENGINE_H
+
+#include "snicstore.h"
+#include "record.h"
+
+struct kv_engine;
+
+enum kv_sync { KV_SYNC_NONE, KV_SYNC_INTERVAL, KV_SYNC_ALWAYS };
+
+/* ---- Below: files ---- */
+
+struct kv_file_req;
+typedef void (*kv_file_done_fn)(struct kv_file_req *r);
+
+enum kv_file_op {
+    KV_FILE_READ = 1,
+    KV_FILE_WRITE,
+    KV_FILE_CREATE,
+    KV_FILE_DELETE,
+    KV_FILE_FSYNC,
+    KV_FILE_LIST
+};
+
+/** One file operation; the engine's, borrowed until done. */
+struct kv_file_req {
+    kv_file_done_fn done;
+    enum kv_file_op op;
+    int sync;      /**< WRITE: durable when done                                      */
+    uint64_t file; /**< id; out for CREATE                                            */
+    uint64_t offset;
+    uint64_t size;         /**< bytes; CREATE: space to reserve, reads as zeros               */
+    void *data;            /**< READ, WRITE                                                   */
+    char name[64];         /**< CREATE                                                        */
+    unsigned char tag[16]; /**< READ for modification: the key's hash, for invalidate-on-read */
+    int64_t result;        /**< out: bytes or 0, or SNIC_E*                                   */
+    union {                /**< the implementation's                                          */
+        struct snic_filelib_req lib;
+        struct snic_io_req io;
+    } u;
+    void *owner;
+    /** LIST: called once per file before done. */
+    void (*entry)(struct kv_file_req *r, const char *name, uint64_t file, uint64_t size);
+};
+
+struct kv_files_ops {
+    void (*submit)(void *ctx, struct kv_file_req *r); /**< always accepted; done comes later */
+};
+
+/* ---- Above: clients ---- */
+
+struct kv_engine_events {
+    /**
+     * The answer to message @p seq of @p client; pieces are borrowed for the call.
+     * @return 0 taken; SNIC_EAGAIN full: the engine keeps it and tries again at
+     *         kv_engine_writable()
+     */
+    int (*reply)(void *ctx, uint64_t client, uint64_t seq, const struct snic_iov *iov,
+                 uint32_t count, int close_after, uint64_t client_user);
+    /**
+     * R1: no item of the key older than @p version may be served any more; called
+     * before the reply that acknowledges the version. NULL: nothing is offloaded.
+     * @return as reply
+     */
+    int (*invalidate)(void *ctx, const unsigned char key_hash[16], uint64_t version);
+    /** The same for all keys (FLUSHALL). */
+    int (*invalidate_all)(void *ctx, uint64_t version);
+    /** The key's newest version is durable at this place (used after a re-attach). */
+    int (*cache)(void *ctx, const unsigned char key_hash[16], const struct kv_item *item,
+                 uint64_t version);
+    void *ctx;
+};
+
+struct kv_engine_opts {
+    struct snic_loop *loop;
+    const struct kv_files_ops *files;
+    void *files_ctx;
+    struct kv_engine_events events;
+    enum kv_sync sync;
+    uint32_t sync_interval_ms;
+    uint64_t memory_bytes;  /**< log tail and cached records kept in memory; >= 16 MiB    */
+    uint64_t segment_bytes; /**< of a log file; default 64 MiB                            */
+    uint64_t device_bytes;  /**< most bytes of log files; 0: until the device is full     */
+    uint32_t databases;     /**< default 16                                               */
+    uint64_t hash_seed[2];  /**< of the 128-bit key hash; the DPU role has the same       */
+    uint32_t value_max;     /**< default 8 MiB                                            */
+    uint32_t key_max;       /**< default 64 KiB                                           */
+    /** INFO: lines of the roles' own section, appended by the program. May be NULL. */
+    size_t (*info)(void *ctx, char *out, size_t max);
+    /** SHUTDOWN was asked for; drain and exit. */
+    void (*shutdown)(void *ctx, int nosave);
+    void *ctx;
+};
+
+/** Open and rebuild from the log (runs the loop). @p error gets one line of text on failure. */
+int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char *error,
+                   size_t error_size);
+/** Flush everything, run the loop until it is durable, free. */
+int kv_engine_close(struct kv_engine *e);
+/** One framed RESP message of a client; @p client_user is the connection's word (database). */
+void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t client_user,
+                       const unsigned char *msg, size_t size);
+void kv_engine_client_closed(struct kv_engine *e, uint64_t client);
+void kv_engine_writable(struct kv_engine *e);
+/** The files below went away (DPU death): keep everything, stop submitting. */
+void kv_engine_detach(struct kv_engine *e);
+/** New files below: submit unfinished writes again, then cache() what the device holds. */
+void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, void *files_ctx);
+/** The newest version given out: the floor at attach (R7). */
+uint64_t kv_engine_version(const struct kv_engine *e);
+
+struct kv_engine_stats {
+    uint64_t keys, memory_keys, device_keys;
+    uint64_t commands, gets, hits, misses, sets, device_reads;
+    uint64_t log_bytes, live_bytes, memory_used, segments, compactions, compacted_bytes;
+    uint64_t flushes, flush_bytes, expired, errors, read_only;
+};
+void kv_engine_get_stats(const struct kv_engine *e, struct kv_engine_stats *out);
+
+#endif

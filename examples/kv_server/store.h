@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/store.h
+ * The storage side of the engine: an index of all keys in memory and a hybrid
+ * log (FASTER's): a ring of memory over segment files. A record is in memory
+ * while its log address is >= head; older ones are only on the device.
+ *
+ * Threads     The engine's one thread.
+ * Memory      Allocates: entries (key + about 80 bytes each), the ring, requests.
+ * Errors      SNIC_E*.
+ *
+ * A log address is segment number * segment bytes + offset in the segment.
+ * Addresses below `durable` survive power loss.
+ */
+#ifndef KV_STORE_H
+#define KV_STORE_H
+
+#include "engine.h"
+
+struct kv_store;
+
+/** A key, owned by the store; pointers are valid until the next call that changes the key. */
+struct kv_entry {
+    struct kv_entry *next;
+    uint64_t hash; /**< first 8 bytes of the 128-bit hash                           */
+    uint64_t hash_high;
+    uint64_t version;
+    uint64_t expire_ms; /**< wall clock, 0: never                                        */
+    uint64_t address;   /**< of the record                                               */
+    uint32_t value_size;
+    uint32_t key_size;
+    uint16_t database;
+    uint16_t flags;
+    unsigned char key[];
+};
+
+struct kv_store_opts {
+    struct snic_loop *loop;
+    const struct kv_files_ops *files;
+    void *files_ctx;
+    enum kv_sync sync;
+    uint32_t sync_interval_ms;
+    uint64_t memory_bytes;  /**< of the ring, rounded up to a power of two, >= 16 MiB      */
+    uint64_t segment_bytes; /**< power of two; default 64 MiB                              */
+    uint64_t device_bytes;
+    uint32_t databases;
+    uint32_t key_max;
+    uint32_t value_max;
+    uint64_t hash_seed[2];
+    uint32_t flush_bytes_max; /**< of one log write; default 1 MiB                          */
+    uint32_t hook_bytes_max;  /**< larger records are not seen by the DPU's hook: cache()
+                                   is called for them; default: never                      */
+    /** As in kv_engine_events; invalidate and cache never fail: the engine queues. May be NULL. */
+    void (*invalidate)(void *ctx, const unsigned char key_hash[16], uint64_t version);
+    void (*invalidate_all)(void *ctx, uint64_t version);
+    /** @return 0; SNIC_EAGAIN: call kv_store_resume_cache() later. */
+    int (*cache)(void *ctx, const unsigned char key_hash[16], const struct kv_item *item,
+                 uint64_t version);
+    /** `durable` moved (sync always): held replies may go. */
+    void (*durable)(void *ctx, uint64_t address);
+    /** There is room again after SNIC_EAGAIN of a write. */
+    void (*room)(void *ctx);
+    /** Log writes have failed for 5 s: what is held is of unknown outcome. */
+    void (*failed)(void *ctx, int error);
+    void (*log)(void *ctx, int level, const char *text); /**< 0 error, 1 warning, 2 info    */
+    void *ctx;
+};
+
+/** Open and rebuild (runs the loop). @return 0 or SNIC_E* with a line in @p error */
+int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *error,
+                  size_t error_size);
+/** Write everything, durably, run the loop until done, free. @return 0; SNIC_EIO */
+int kv_store_close(struct kv_store *s);
+
+/** Wall clock in ms, read once per loop iteration. */
+uint64_t kv_store_wall_ms(struct kv_store *s);
+
+/** The live entry of a key (expired ones are deleted first), or NULL. */
+struct kv_entry *kv_store_find(struct kv_store *s, uint32_t database, const void *key,
+                               uint32_t key_size);
+/** The value, if it is in memory; valid until the loop goes round. NULL: on the device. */
+const unsigned char *kv_store_value(struct kv_store *s, const struct kv_entry *e);
+
+/**
+ * Set a key: appends a record (or overwrites it in place in the never-flushed
+ * tail), calls invalidate() where an older version may be cached (R1).
+ * @return 0, and *end is the log address that must be durable before the write
+ *         is acknowledged under sync always; SNIC_EAGAIN no room in the ring, room()
+ *         follows; SNIC_ENOSPC the device is full; SNIC_EIO log writes fail
+ */
+int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_t key_size,
+                 const void *value, uint32_t value_size, uint64_t expire_ms, uint64_t *end);
+/** Delete a live entry. @return as kv_store_set() */
+int kv_store_delete(struct kv_store *s, struct kv_entry *e, uint64_t *end);
+/** @return as kv_store_set() */
+int kv_store_flush_all(struct kv_store *s, uint64_t *end);
+/** End address of the record of @p e: what a reply that shows it depends on. */
+uint64_t kv_store_end(const struct kv_store *s, const struct kv_entry *e);
+/** Everything below is durable (sync always) or needs not be (others: UINT64_MAX). */
+uint64_t kv_store_durable(const struct kv_store *s);
+
+/** A read of one record from the device; caller-owned, borrowed until done. */
+struct kv_read {
+    void (*done)(struct kv_read *r);
+    uint64_t version; /**< the entry's when the read was started                        */
+    uint32_t database;
+    const unsigned char *key;
+    const unsigned char *value; /**< valid during done                                      */
+    uint32_t key_size;
+    uint32_t value_size;
+    int result; /**< 0; SNIC_EIO, SNIC_ECORRUPT, SNIC_ECANCELED                     */
+    struct kv_file_req req;
+    struct kv_store *store;
+    uint64_t address;
+    uint32_t bytes;
+    unsigned char *buffer;
+};
+/**
+ * Read the value of @p e as it is now; its segment stays until done, which is
+ * called from the loop. @p modify: the key's hash goes along for invalidate-on-read.
+ */
+void kv_store_read(struct kv_store *s, const struct kv_entry *e, struct kv_read *r, int modify,
+                   void (*done)(struct kv_read *r));
+
+/** Keys in a database, expired but not yet deleted ones included (as Redis counts). */
+uint64_t kv_store_count(const struct kv_store *s, uint32_t database);
+uint64_t kv_store_expires(const struct kv_store *s, uint32_t database);
+/**
+ * Visit a few keys of @p database; elements there during the whole scan come at
+ * least once. @return the next cursor; 0: the end
+ */
+uint64_t kv_store_scan(struct kv_store *s, uint32_t database, uint64_t cursor, uint32_t count,
+                       void (*visit)(void *ctx, struct kv_entry *e), void *ctx);
+
+uint64_t kv_store_version(const struct kv_store *s);
+void kv_store_detach(struct kv_store *s);
+void kv_store_attach(struct kv_store *s, const struct kv_files_ops *files, void *files_ctx);
+/** Go on with calling cache() after it said SNIC_EAGAIN. */
+void kv_store_resume_cache(struct kv_store *s);
+/** Every structure consistent? 0 or SNIC_ECORRUPT. For tests. */
+int kv_store_check(struct kv_store *s);
+void kv_store_get_stats(const struct kv_store *s, struct kv_engine_stats *out);
+
+#endif
