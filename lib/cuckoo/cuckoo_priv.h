@@ -42,7 +42,6 @@
 #define SNIC_CUCKOO__ITEM_WORDS (SNIC_CUCKOO_ITEM_MAX / 8)
 #define SNIC_CUCKOO__SEQ_ODD ((uint64_t)1 << 32)
 #define SNIC_CUCKOO__SEQ_STEP ((uint64_t)2 << 32)
-#define SNIC_CUCKOO__NONE UINT64_MAX
 /* Buckets a path search may expand: both roots and four children each, to depth 4. */
 #define SNIC_CUCKOO__NODES (2 * (1 + 4 + 16 + 64 + 256))
 

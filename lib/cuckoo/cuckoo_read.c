@@ -5,14 +5,14 @@
  *  1  load header 1, then header 2 (both acquire)
  *  2  for every slot whose tag matches: compare the key, copy the item, acquire fence, load that
  *     header again; unchanged: found (I3)
- *  3  no match: acquire fence, load header 1 again (and header 2, if a slot of it was compared);
- *     unchanged: absent
+ *  3  no match: acquire fence, load header 1 again; unchanged: absent
  *  4  anything changed: start over
  *
- * Why 3 suffices for a key that stays in the table. It was not in bucket 1 when header 1 was
- * loaded, so it was in bucket 2 then, and by I2 the reader's header 2 is at least that new. If
- * header 2 does not show it, it has been displaced to bucket 1 before header 2 was stored, so by I2
- * the second look at header 1 shows a change.
+ * Why header 1 suffices in 3 for a key that stays in the table. Say header 1 showed it, but its
+ * slot held another key: then it had been displaced and the slot filled again, and by I3 the second
+ * look shows a change. Else it was in bucket 2 when header 1 was loaded, and by I2 the reader's
+ * header 2 is at least that new. If header 2 does not show it, or its slot there held another key,
+ * it has been displaced to bucket 1 before, so by I2 or I3 the second look shows a change.
  */
 #include "cuckoo/cuckoo_priv.h"
 
@@ -45,8 +45,6 @@ SNIC_CUCKOO__INLINE enum cuckoo_probe_result cuckoo_probe(const struct snic_cuck
                                                           const uint64_t *key, uint64_t *item,
                                                           struct cuckoo_words w)
 {
-    uint32_t all = matches;
-
     while (matches != 0) {
         uint32_t i = simd_lowest(matches);
         uint32_t side = i >> 2;
@@ -59,10 +57,8 @@ SNIC_CUCKOO__INLINE enum cuckoo_probe_result cuckoo_probe(const struct snic_cuck
         }
         matches &= matches - 1;
     }
-    cuckoo_fence_acquire(); /* I3 for the keys compared; orders the second look for step 3 */
+    cuckoo_fence_acquire(); /* step 3: after header 2 and the keys compared */
     if (SNIC_UNLIKELY(cuckoo_load(cuckoo_header(t, s->bucket[0])) != headers[0]))
-        return CUCKOO_CHANGED;
-    if (all >> 4 != 0 && cuckoo_load(cuckoo_header(t, s->bucket[1])) != headers[1])
         return CUCKOO_CHANGED;
     return CUCKOO_ABSENT;
 }
