@@ -230,6 +230,24 @@ enum snic_files_kind { SNIC_FILES_FILE = 1, SNIC_FILES_DIR = 2 };
 struct snic_files_req;
 typedef void (*snic_files_done_fn)(struct snic_files_req *req);
 
+/** The service's part of a request. */
+struct snic_files_private {
+    uint64_t pos; /* bytes of the request that were issued */
+    uint64_t end; /* bytes to move                         */
+    uint64_t control_ticket;
+    uint64_t dirty_ticket;
+    uint64_t flush_ticket;
+    uint64_t piece_offset;
+    uint32_t piece;
+    uint32_t inflight;
+    uint32_t node;
+    int32_t error;
+    uint32_t state;
+    uint32_t parity;
+    uint32_t unflushed;
+    uint32_t unused;
+};
+
 /** Zero it, fill the first part, submit; embed it and use SNIC_CONTAINER in done. */
 struct snic_files_req {
     struct snic_node node; /**< the service's while the request is borrowed              */
@@ -261,7 +279,7 @@ struct snic_files_req {
     uint64_t allocated; /**< bytes of segments it holds                               */
     uint64_t cursor;    /**< LIST: for the next call                                  */
     uint64_t done_ns;
-    uint64_t backend[16]; /**< the service's while borrowed                             */
+    struct snic_files_private private_;
 };
 
 /**

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The present state: nodes, the name index, segments, who owns them, the free ones, limbo.
+ *
+ * T1  A segment with an owner is on the owner's list and in the index of (node, logical).
+ * T2  A bit of the bitmap is clear exactly for free segments; limbo segments have it set and
+ *     no owner.
+ * T3  An item (node or segment) is on the dirty queue at most once; its number on the queue
+ *     is at least as old as its last change, so what is taken then is at least as new.
+ */
+#include "files/files_priv.h"
+#include "base/xxh.h"
+
+/* ---- Names ---- */
+
+static uint32_t table_name_slot(const struct snic_files *f, uint64_t dir, const void *name,
+                                uint32_t size)
+{
+    return (uint32_t)XXH3_64bits_withSeed(name, size, dir ^ f->info.image_id) & f->name_mask;
+}
+
+uint32_t files_find_name(const struct snic_files *f, uint64_t dir, const void *name, uint32_t size)
+{
+    uint32_t i = f->name_index[table_name_slot(f, dir, name, size)];
+    for (; i != SNIC_FILES__NONE; i = f->nodes[i].chain) {
+        const struct files_node *n = &f->nodes[i];
+        if (n->parent == dir && n->name_size == size && memcmp(n->name, name, size) == 0)
+            return i;
+    }
+    return SNIC_FILES__NONE;
+}
+
+/* The node with this id, or NONE. The root's is 0. */
+uint32_t files_find_id(const struct snic_files *f, uint64_t id)
+{
+    uint64_t i = id & SNIC_FILES__SLOT_MASK;
+    if (i >= f->nodes_count || f->nodes[i].id != id)
+        return SNIC_FILES__NONE;
+    return (uint32_t)i;
+}
+
+void files_name_insert(struct snic_files *f, uint32_t index)
+{
+    struct files_node *n = &f->nodes[index];
+    uint32_t slot = table_name_slot(f, n->parent, n->name, n->name_size);
+    n->chain = f->name_index[slot];
+    f->name_index[slot] = index;
+}
+
+void files_name_remove(struct snic_files *f, uint32_t index)
+{
+    const struct files_node *n = &f->nodes[index];
+    uint32_t *p = &f->name_index[table_name_slot(f, n->parent, n->name, n->name_size)];
+    while (*p != index) {
+        SNIC_ASSERT(*p != SNIC_FILES__NONE);
+        p = &f->nodes[*p].chain;
+    }
+    *p = n->chain;
+}
+
+/* ---- Segments ---- */
+
+static uint32_t table_seg_slot(const struct snic_files *f, uint32_t node, uint32_t logical)
+{
+    uint64_t h = (((uint64_t)node << 32) | logical) ^ f->info.image_id;
+    h *= 0x9e3779b97f4a7c15u;
+    h ^= h >> 32;
+    return (uint32_t)(h * 0xd6e8feb86659fd93u >> 32) & f->seg_mask;
+}
+
+uint32_t files_seg_find(const struct snic_files *f, uint32_t node, uint32_t logical)
+{
+    uint32_t i = f->seg_index[table_seg_slot(f, node, logical)];
+    while (i != SNIC_FILES__NONE && (f->segs[i].node != node || f->segs[i].logical != logical))
+        i = f->segs[i].chain;
+    return i;
+}
+
+/* Make a segment that has no owner the node's: T1. */
+void files_seg_attach(struct snic_files *f, uint32_t seg, uint32_t node, uint32_t logical)
+{
+    struct files_seg *s = &f->segs[seg];
+    struct files_node *n = &f->nodes[node];
+    uint32_t slot = table_seg_slot(f, node, logical);
+    s->node = node;
+    s->logical = logical;
+    s->chain = f->seg_index[slot];
+    f->seg_index[slot] = seg;
+    s->prev = SNIC_FILES__NONE;
+    s->next = n->first;
+    if (n->first != SNIC_FILES__NONE)
+        f->segs[n->first].prev = seg;
+    n->first = seg;
+    n->segs++;
+}
+
+/* The other way round; the segment is then in nobody's hands. */
+void files_seg_detach(struct snic_files *f, uint32_t seg)
+{
+    struct files_seg *s = &f->segs[seg];
+    struct files_node *n = &f->nodes[s->node];
+    uint32_t *p = &f->seg_index[table_seg_slot(f, s->node, s->logical)];
+    while (*p != seg) {
+        SNIC_ASSERT(*p != SNIC_FILES__NONE);
+        p = &f->segs[*p].chain;
+    }
+    *p = s->chain;
+    if (s->prev != SNIC_FILES__NONE)
+        f->segs[s->prev].next = s->next;
+    else
+        n->first = s->next;
+    if (s->next != SNIC_FILES__NONE)
+        f->segs[s->next].prev = s->prev;
+    n->segs--;
+    s->node = SNIC_FILES__NONE;
+}
+
+/* Take a free segment, from `hint` on. There is one. */
+uint32_t files_seg_take(struct snic_files *f, uint32_t hint)
+{
+    uint32_t words = (f->segs_count + 63) / 64;
+    uint32_t w = hint / 64 % words;
+    uint64_t mask = UINT64_MAX << (hint % 64);
+    uint32_t seg;
+    SNIC_ASSERT(f->free_segs > 0);
+    while ((~f->bitmap[w] & mask) == 0) {
+        w = w + 1 == words ? 0 : w + 1;
+        mask = UINT64_MAX;
+    }
+    seg = w * 64 + (uint32_t)__builtin_ctzll(~f->bitmap[w] & mask);
+    SNIC_ASSERT(seg < f->segs_count);
+    f->bitmap[w] |= (uint64_t)1 << (seg % 64);
+    f->free_segs--;
+    f->hint = seg + 1 == f->segs_count ? 0 : seg + 1;
+    f->segs[seg].init = 0;
+    f->segs[seg].claimed = 0;
+    return seg;
+}
+
+/* ---- Limbo and epochs: I5 ---- */
+
+void files_limbo_push(struct snic_files *f, struct files_limbo *l, uint32_t seg)
+{
+    f->segs[seg].next = SNIC_FILES__NONE;
+    if (l->count == 0)
+        l->first = seg;
+    else
+        f->segs[l->last].next = seg;
+    l->last = seg;
+    l->count++;
+}
+
+void files_limbo_splice(struct snic_files *f, struct files_limbo *into, struct files_limbo *from)
+{
+    if (from->count == 0)
+        return;
+    if (into->count == 0)
+        into->first = from->first;
+    else
+        f->segs[into->last].next = from->first;
+    into->last = from->last;
+    into->count += from->count;
+    memset(from, 0, sizeof(*from));
+}
+
+static void table_release(struct snic_files *f, struct files_limbo *l)
+{
+    uint32_t seg = l->first;
+    uint32_t n;
+    for (n = 0; n < l->count; n++) {
+        uint32_t next = f->segs[seg].next;
+        f->bitmap[seg / 64] &= ~((uint64_t)1 << (seg % 64));
+        f->free_segs++;
+        seg = next;
+    }
+    memset(l, 0, sizeof(*l));
+}
+
+/*
+ * Requests count under the parity at which they began. The list of a turn waits for the old
+ * parity to drain; the other one is empty then, because the turn before has ended.
+ */
+void files_epoch_turn(struct snic_files *f)
+{
+    for (;;) {
+        if (f->draining) {
+            if (f->epoch_active[f->epoch ^ 1] != 0)
+                return;
+            f->draining = 0;
+            table_release(f, &f->limbo_readers);
+        }
+        if (f->limbo_durable.count == 0)
+            return;
+        SNIC_ASSERT(f->epoch_active[f->epoch ^ 1] == 0);
+        files_limbo_splice(f, &f->limbo_readers, &f->limbo_durable);
+        f->epoch ^= 1;
+        f->draining = 1;
+    }
+}
+
+void files_epoch_leave(struct snic_files *f, uint32_t parity)
+{
+    SNIC_ASSERT(f->epoch_active[parity] > 0);
+    f->epoch_active[parity]--;
+}
+
+/* ---- Dirty queue: T3 ---- */
+
+static uint32_t *table_dirty_link(struct snic_files *f, uint32_t item)
+{
+    return item < f->nodes_count ? &f->nodes[item].dirty_next
+                                 : &f->segs[item - f->nodes_count].dirty_next;
+}
+
+static void table_dirty(struct snic_files *f, uint32_t item, struct files_node *owner)
+{
+    uint32_t *link = table_dirty_link(f, item);
+    if (*link != SNIC_FILES__NOT_QUEUED)
+        return;
+    *link = SNIC_FILES__QUEUE_END;
+    if (f->dirty_first == SNIC_FILES__QUEUE_END)
+        f->dirty_first = item;
+    else
+        *table_dirty_link(f, f->dirty_last) = item;
+    f->dirty_last = item;
+    owner->dirty_ticket = ++f->dirty_added;
+}
+
+void files_dirty_node(struct snic_files *f, uint32_t node)
+{
+    table_dirty(f, node, &f->nodes[node]);
+}
+
+void files_dirty_seg(struct snic_files *f, uint32_t seg)
+{
+    table_dirty(f, f->nodes_count + seg, &f->nodes[f->segs[seg].node]);
+}
+
+/* The next item, or NONE; it is off the queue then. */
+uint32_t files_dirty_take(struct snic_files *f)
+{
+    uint32_t item = f->dirty_first;
+    uint32_t *link;
+    if (item == SNIC_FILES__QUEUE_END)
+        return SNIC_FILES__NONE;
+    link = table_dirty_link(f, item);
+    f->dirty_first = *link;
+    *link = SNIC_FILES__NOT_QUEUED;
+    f->dirty_taken++;
+    return item;
+}
+
+/* ---- Building from the durable state ---- */
+
+void files_table_reset(struct snic_files *f)
+{
+    uint32_t i;
+    memset(f->name_index, 0xff, ((size_t)f->name_mask + 1) * sizeof(*f->name_index));
+    memset(f->seg_index, 0xff, ((size_t)f->seg_mask + 1) * sizeof(*f->seg_index));
+    memset(f->bitmap, 0, (size_t)(f->segs_count + 63) / 64 * 8);
+    if (f->segs_count % 64 != 0) /* what lies beyond the last segment is not free */
+        f->bitmap[f->segs_count / 64] = UINT64_MAX << (f->segs_count % 64);
+    memset(f->nodes, 0, f->nodes_count * sizeof(*f->nodes));
+    for (i = 0; i < f->nodes_count; i++) {
+        f->nodes[i].first = SNIC_FILES__NONE;
+        f->nodes[i].dirty_next = SNIC_FILES__NOT_QUEUED;
+    }
+    for (i = 0; i < f->segs_count; i++) {
+        struct files_seg *s = &f->segs[i];
+        memset(s, 0xff, sizeof(*s));
+        s->init = 0;
+        s->claimed = 0;
+    }
+    f->nodes[0].kind = SNIC_FILES_DIR;
+    f->free_segs = f->segs_count;
+    f->dirty_first = SNIC_FILES__QUEUE_END;
+    f->free_node = SNIC_FILES__NONE;
+}
+
+static int table_node_valid(const struct snic_files *f, uint32_t i, const unsigned char *r)
+{
+    uint64_t id = snic_get_le64(r + SNIC_FILES__NR_ID);
+    uint64_t size = snic_get_le64(r + SNIC_FILES__NR_SIZE);
+    uint64_t parent = snic_get_le64(r + SNIC_FILES__NR_PARENT);
+    uint32_t kind = r[SNIC_FILES__NR_KIND];
+    if ((id & SNIC_FILES__SLOT_MASK) != i || id >> SNIC_FILES__SLOT_BITS == 0 ||
+        id >> SNIC_FILES__SLOT_BITS >= f->next_id)
+        return 0;
+    if (kind == SNIC_FILES_DIR ? parent != 0 || size != 0 : kind != SNIC_FILES_FILE)
+        return 0;
+    if (size > (uint64_t)(UINT32_MAX - 1) << f->seg_shift)
+        return 0;
+    return files_name_valid(r + SNIC_FILES__NR_NAME, r[SNIC_FILES__NR_NAME_SIZE]) == 0;
+}
+
+static int table_build_node(struct snic_files *f, uint32_t i, const unsigned char *r)
+{
+    struct files_node *n = &f->nodes[i];
+    uint32_t name = r[SNIC_FILES__NR_NAME_SIZE];
+    uint64_t parent = snic_get_le64(r + SNIC_FILES__NR_PARENT);
+    if (!table_node_valid(f, i, r) ||
+        files_find_name(f, parent, r + SNIC_FILES__NR_NAME, name) != SNIC_FILES__NONE)
+        return SNIC_ECORRUPT;
+    n->id = snic_get_le64(r + SNIC_FILES__NR_ID);
+    n->size = snic_get_le64(r + SNIC_FILES__NR_SIZE);
+    n->parent = parent;
+    n->kind = r[SNIC_FILES__NR_KIND];
+    n->name_size = (uint8_t)name;
+    memcpy(n->name, r + SNIC_FILES__NR_NAME, name);
+    files_name_insert(f, i);
+    if (n->kind == SNIC_FILES_DIR)
+        f->dirs++;
+    else
+        f->files++;
+    return 0;
+}
+
+static int table_build_seg(struct snic_files *f, uint32_t i, const unsigned char *r)
+{
+    struct files_seg *s = &f->segs[i];
+    uint64_t id = snic_get_le64(r + SNIC_FILES__SR_ID);
+    uint32_t logical = snic_get_le32(r + SNIC_FILES__SR_LOGICAL);
+    uint32_t init = snic_get_le32(r + SNIC_FILES__SR_INIT);
+    uint32_t node = files_find_id(f, id);
+    if (id == 0 || node == SNIC_FILES__NONE || f->nodes[node].kind != SNIC_FILES_FILE)
+        return 0; /* free */
+    if (init > f->info.segment_bytes || logical >= UINT32_MAX - 1 ||
+        files_seg_find(f, node, logical) != SNIC_FILES__NONE)
+        return SNIC_ECORRUPT;
+    files_seg_attach(f, i, node, logical);
+    s->init = init;
+    s->claimed = init;
+    f->bitmap[i / 64] |= (uint64_t)1 << (i % 64);
+    f->free_segs--;
+    return 0;
+}
+
+static void table_report(const struct files_loaded *l, const char *what, uint64_t number)
+{
+    if (l->finding != NULL)
+        l->finding(l->ctx, SNIC_ECORRUPT, what, number);
+}
+
+/* Everything from the raw tables; each record is checked on its own and against the others. */
+int files_table_build(struct snic_files *f, const struct files_loaded *l)
+{
+    uint32_t i;
+    int bad = 0;
+    files_table_reset(f);
+    for (i = 1; i < f->nodes_count; i++) {
+        const unsigned char *r = f->raw_nodes + (size_t)i * SNIC_FILES__NODE_BYTES;
+        if (snic_get_le64(r) != 0 && table_build_node(f, i, r) != 0) {
+            table_report(l, "impossible or doubled file or directory, index", i);
+            bad = 1;
+        }
+    }
+    for (i = f->nodes_count - 1; i > 0; i--) {
+        struct files_node *n = &f->nodes[i];
+        uint32_t dir;
+        if (n->id == 0) {
+            n->chain = f->free_node;
+            f->free_node = i;
+            continue;
+        }
+        dir = files_find_id(f, n->parent);
+        if (dir == SNIC_FILES__NONE || f->nodes[dir].kind != SNIC_FILES_DIR) {
+            table_report(l, "file without a directory, index", i);
+            bad = 1;
+        } else {
+            f->nodes[dir].children++;
+        }
+    }
+    for (i = 0; i < f->segs_count; i++)
+        if (table_build_seg(f, i, f->raw_segs + (size_t)i * SNIC_FILES__SEG_BYTES) != 0) {
+            table_report(l, "impossible or doubled segment, index", i);
+            bad = 1;
+        }
+    if (f->files > f->info.files_max || f->dirs > f->info.dirs_max) {
+        table_report(l, "more files or directories than the image takes", f->files + f->dirs);
+        bad = 1;
+    }
+    return bad ? SNIC_ECORRUPT : 0;
+}
