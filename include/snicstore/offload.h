@@ -4,12 +4,13 @@
  * The offload engine: executes client reads on the DPU alone (DDS section 6),
  * and the versioned cache that tells it which reads it may execute.
  *
- * Depends on  snicstore/base.h, loop.h, cuckoo.h, files.h.
+ * Depends on  snicstore/base.h, loop.h, files.h; the implementation on cuckoo.h.
  * Memory      The caller supplies all of it; nothing is allocated afterwards.
  *             Reads land in a pool inside that memory, registered with the loop
  *             where the kernel allows, with room for a reply header in front.
  * Threads     The loop's thread. snic_offload_get() alone is for any thread.
- * Progress    No call blocks or makes a system call of its own.
+ * Progress    No call blocks or makes a system call of its own, but init and
+ *             fini, which register and unregister the pool.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes; versions are the application's, larger is newer.
  *
@@ -25,10 +26,20 @@
  * no newer version of the key is known; invalidate() leaves a tombstone with
  * its version, so that a late put of an older version (a flush that was under
  * way) is refused. Where a tombstone finds no room, the floor rises instead:
- * no item older than the floor is stored. So an application is safe if, before
- * it acknowledges a write that the file does not hold yet, it invalidates the
- * key with the write's version, and if it puts an item only when the file holds
- * that version as durably as the write promises.
+ * no item older than the floor is stored. So an application is safe if it
+ *   R1  before it acknowledges a write that the file does not hold yet,
+ *       invalidates the key with the write's version;
+ *   R2  puts every item with the version that it had (the table then refuses
+ *       what is older than the last invalidation);
+ *   R3  puts an item only when the file holds that version as durably as the
+ *       write promises;
+ *   R4  sends reads behind an unanswered write of the same client to the host
+ *       (the director does);
+ *   R5  lets space be reused only after the reads in flight (files does);
+ *   R6  in reply(), compares the whole key, the version or the expiry, and the
+ *       checksum of what was read, and says HOST when something is odd;
+ *   R7  when a new host takes over, calls invalidate_all() with its version
+ *       (the director does), and fills the table with cache().
  */
 #ifndef SNIC_OFFLOAD_H
 #define SNIC_OFFLOAD_H
@@ -50,6 +61,9 @@ struct snic_offload;
 /** Largest version; the top bit is ours. */
 #define SNIC_OFFLOAD_VERSION_MAX (UINT64_MAX >> 1)
 
+/** Most reads of one message. */
+#define SNIC_OFFLOAD_PARTS_MAX 16
+
 /** Complete in submission order over all streams, as the paper does. */
 #define SNIC_OFFLOAD_STRICT (1u << 0)
 
@@ -65,10 +79,11 @@ struct snic_offload_msg {
 struct snic_offload_read {
     uint64_t file;
     uint64_t offset;
-    uint32_t size;
-    uint32_t tenant;
-    uint8_t priority;
-    unsigned char context[47]; /**< func()'s notes for reply(), e.g. the key's hash and version */
+    uint32_t size;             /**< 1..read_max                                                 */
+    uint32_t tenant;           /**< 0 when func() is called                                     */
+    uint32_t part;             /**< in: which read of the message this is, from 0               */
+    uint8_t priority;          /**< 0 when func() is called                            */
+    unsigned char context[43]; /**< func()'s notes for reply(), e.g. the key's hash and version */
 };
 
 enum snic_offload_verdict {
@@ -86,17 +101,29 @@ struct snic_offload_reply {
     uint32_t take;
 };
 
+/**
+ * The user's functions may read the cache, and nothing else of the engine: no
+ * allocation, no system call, no submit (debug builds assert the latter).
+ */
 struct snic_offload_user {
     /**
-     * Translate a message into a read (OffFunc). No allocation, no system call.
-     * @return 0: @p out is filled; 1: answer at once with @p reply, no read;
-     *         negative: to the host
+     * Translate a message into a read (OffFunc). A message that needs several
+     * reads (say, one for each of its keys) answers 2 for each but the last, and
+     * is called again with the next part.
+     * @param out    zero but for part, and context undefined
+     * @param reply  sizes are zero
+     * @return 0: @p out is filled, the last read; 2: filled, and there are more;
+     *         1: answer at once with @p reply, no read (part 0 only); negative:
+     *         to the host
      */
     int (*func)(void *ctx, const struct snic_offload *o, const struct snic_offload_msg *msg,
                 struct snic_offload_read *out, struct snic_offload_reply *reply);
     /**
-     * Judge what was read; @p result is the bytes read or SNIC_E*, @p now_ns the
-     * loop's time. May not keep @p data.
+     * Judge what was read; @p result is the bytes read (short at the end of the
+     * file) or SNIC_E*, @p now_ns the loop's time. May not keep @p data. Called
+     * for each part in order when all are read; the answers are sent one after
+     * another, and one HOST sends the whole message to the host. Sizes in
+     * @p out are zero before; skip + take <= result.
      */
     enum snic_offload_verdict (*reply)(void *ctx, const struct snic_offload_msg *msg,
                                        const struct snic_offload_read *op,
@@ -123,7 +150,12 @@ struct snic_offload_opts {
     uint32_t read_max;       /**< largest read; larger ones go to the host; default 65536   */
     uint64_t pool_bytes;     /**< read buffers, >= read_max + header; default 16 MiB        */
     uint32_t message_max;    /**< messages are kept (for the host) up to this; default 4096 */
-    uint32_t reserved;
+    /**
+     * Reads are widened to multiples of this, so that a device that wants aligned
+     * transfers runs into the pool without a bounce buffer: its geometry's largest
+     * alignment. Power of two, 1..4096; default 1.
+     */
+    uint32_t read_align;
 };
 
 /** Bytes for init, or 0 when @p o is invalid. [any] */
@@ -140,7 +172,10 @@ SNIC_API SNIC_NODISCARD int snic_offload_init(struct snic_offload **out, void *m
     SNIC_NONNULL(1, 2, 4, 6, 7);
 /** No read may be in flight. @return the memory. [owner] */
 SNIC_API void *snic_offload_fini(struct snic_offload *o) SNIC_NONNULL(1);
-/** The hooks to give to the file service: they call cache() and invalidate(). [owner] */
+/**
+ * The hooks to give to the file service: host writes and reads call cache() and
+ * invalidate(); a host's cache and invalidate messages act on the table. [owner]
+ */
 SNIC_API struct snic_files_hooks snic_offload_hooks(struct snic_offload *o) SNIC_NONNULL(1);
 
 /* ---- The cache ---- */
@@ -153,12 +188,19 @@ SNIC_API struct snic_files_hooks snic_offload_hooks(struct snic_offload *o) SNIC
 SNIC_API int snic_offload_put(struct snic_offload *o, const void *key, const void *item,
                               uint64_t version) SNIC_NONNULL(1, 2);
 /**
+ * As put(), but not bound by the floor: for an authority that knows @p item to be
+ * the newest, and whose calls are ordered with its invalidations of the key. [owner]
+ * @return as snic_offload_put(), where 0 means a newer version of the key
+ */
+SNIC_API int snic_offload_cache(struct snic_offload *o, const void *key, const void *item,
+                                uint64_t version) SNIC_NONNULL(1, 2);
+/**
  * From now on no item of @p key older than @p version is found or stored. It
- * cannot fail. [owner]
+ * cannot fail; a @p version above SNIC_OFFLOAD_VERSION_MAX counts as that. [owner]
  */
 SNIC_API void snic_offload_invalidate(struct snic_offload *o, const void *key, uint64_t version)
     SNIC_NONNULL(1, 2);
-/** The same for every key; drops all entries. [owner] */
+/** The same for every key; drops all entries. The floor never falls. [owner] */
 SNIC_API void snic_offload_invalidate_all(struct snic_offload *o, uint64_t version) SNIC_NONNULL(1);
 /**
  * Drop the entry of @p key if it is not newer than @p version, tombstone or
@@ -172,6 +214,10 @@ SNIC_API void snic_offload_forget(struct snic_offload *o, const void *key, uint6
  */
 SNIC_API SNIC_NODISCARD int snic_offload_get(const struct snic_offload *o, const void *key,
                                              void *item, uint64_t *version) SNIC_NONNULL(1, 2);
+
+/** Bytes of a key, and of an item. [any] */
+SNIC_API uint32_t snic_offload_key_size(const struct snic_offload *o) SNIC_NONNULL(1);
+SNIC_API uint32_t snic_offload_item_size(const struct snic_offload *o) SNIC_NONNULL(1);
 
 /* ---- Execution ---- */
 
@@ -190,8 +236,8 @@ enum snic_offload_status {
 };
 
 /**
- * A job ended. The iov (0..3 pieces, in region @p region) stays valid until
- * snic_offload_release(job), which the receiver must call, in any order.
+ * A job ended. The iov stays valid until snic_offload_release(job), which the
+ * receiver must call, in any order. Allowed inside: submit and release.
  */
 typedef void (*snic_offload_done_fn)(void *ctx, struct snic_offload_job *job);
 
@@ -199,9 +245,10 @@ typedef void (*snic_offload_done_fn)(void *ctx, struct snic_offload_job *job);
 struct snic_offload_job {
     struct snic_node node; /**< the receiver's to use after done                           */
     enum snic_offload_status status;
-    uint32_t iov_count;
-    struct snic_iov iov[3];
-    int32_t region;
+    uint32_t iov_count; /**< DONE: one piece per part, header, bytes and trailer together   */
+    struct snic_iov iov[SNIC_OFFLOAD_PARTS_MAX];
+    int32_t region; /**< of the pieces, or SNIC_NO_REGION                               */
+    uint32_t bytes; /**< sum of the pieces                                              */
     uint32_t message_size;
     const unsigned char *message;
     uint64_t cookie; /**< as submitted                                               */
@@ -209,7 +256,8 @@ struct snic_offload_job {
 
 /**
  * Execute @p msg (copied) on behalf of @p stream. @p done comes later from the
- * loop, never inside this call, in stream order. [owner]
+ * loop, never inside this call, in stream order; with stream NULL as soon as it
+ * can. [owner]
  * @return 0; SNIC_EAGAIN no context or buffer: send the message to the host (the
  *         paper's rule); SNIC_EMSGSIZE message or read too large: to the host;
  *         SNIC_ENOENT func() said: to the host
@@ -218,11 +266,11 @@ SNIC_API SNIC_NODISCARD int snic_offload_submit(struct snic_offload *o,
                                                 struct snic_offload_stream *stream,
                                                 const struct snic_offload_msg *msg, uint64_t cookie,
                                                 snic_offload_done_fn done, void *ctx)
-    SNIC_NONNULL(1, 2, 3, 5);
+    SNIC_NONNULL(1, 3, 5);
 /** Return a job and its buffer. [owner] */
 SNIC_API void snic_offload_release(struct snic_offload *o, struct snic_offload_job *job)
     SNIC_NONNULL(1, 2);
-/** Jobs not yet released. [owner] */
+/** Contexts in use: reads of jobs that are not released. [owner] */
 SNIC_API uint32_t snic_offload_active(const struct snic_offload *o) SNIC_NONNULL(1);
 
 struct snic_offload_stats {
@@ -243,7 +291,9 @@ struct snic_offload_stats {
     uint64_t items;      /**< now                                                  */
     uint64_t floor;      /**< version below which nothing is stored                */
     uint64_t active_high;
+    uint64_t pool_free; /**< bytes of the pool now                                        */
 };
+/** Copy the counters out. [owner] */
 SNIC_API void snic_offload_get_stats(const struct snic_offload *o, struct snic_offload_stats *out)
     SNIC_NONNULL(1, 2);
 /** Structure check for tests: 0 or SNIC_ECORRUPT. [owner] */

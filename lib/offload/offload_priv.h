@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The offload engine's inside: shared by cache.c, pool.c and engine.c.
+ */
+#ifndef SNIC_OFFLOAD_PRIV_H
+#define SNIC_OFFLOAD_PRIV_H
+
+#include "snicstore/offload.h"
+#include "snicstore/cuckoo.h"
+
+/* Room for reply()'s header in front of a read, and for its trailer behind. */
+#define SNIC_OFFLOAD__ROOM SNIC_OFFLOAD_HEADER_MAX
+/* Smallest block of the pool: a small record with both rooms. */
+#define SNIC_OFFLOAD__BLOCK_MIN 1024
+#define SNIC_OFFLOAD__ORDERS 24
+#define SNIC_OFFLOAD__NIL UINT32_MAX
+/* An item in the table: 8 bytes of ours, then the user's. */
+#define SNIC_OFFLOAD__WORD 8
+
+/* Buddy allocator over the pool; bookkeeping lies apart, the pool is I/O memory. */
+struct offload_pool {
+    unsigned char *mem;
+    uint8_t *order; /* per smallest block: its order, with SNIC_OFFLOAD__FREE when free */
+    uint32_t *next; /* free lists by index of the smallest block */
+    uint32_t *prev;
+    uint32_t heads[SNIC_OFFLOAD__ORDERS];
+    uint32_t block; /* bytes of the smallest block */
+    uint32_t blocks;
+    uint32_t orders; /* orders in use: 0..orders - 1 */
+    uint64_t bytes_free;
+};
+
+enum offload_state {
+    OFFLOAD_FREE = 0,
+    OFFLOAD_READING,  /* at least one part is being read */
+    OFFLOAD_FINISHED, /* judged, waits for its turn */
+    OFFLOAD_DELIVERED /* with the receiver, until release */
+};
+
+/* One read. A message with several parts is a chain; its first context is the job. */
+struct offload_context {
+    struct snic_offload_job job; /* first: users see this */
+    struct snic_files_req req;
+    struct snic_offload_read op;
+    struct snic_node wait; /* the stream's, the strict or the ready queue */
+    struct offload_context *head;
+    struct offload_context *part; /* the next part */
+    struct snic_offload *o;
+    struct snic_offload_stream *stream;
+    snic_offload_done_fn done;
+    void *ctx;
+    unsigned char *buf;
+    unsigned char *message;
+    uint64_t user;
+    uint32_t flags;
+    uint32_t lead;    /* bytes read in front of what was asked for */
+    uint32_t reading; /* head: parts still being read */
+    uint8_t parts;    /* head */
+    uint8_t direct;   /* head: answered by func() without a read */
+    uint8_t state;
+};
+
+struct snic_offload {
+    struct snic_offload_opts opts;
+    struct snic_offload_user user;
+    struct snic_loop *loop;
+    struct snic_files *files;
+    struct snic_cuckoo *table;
+    struct offload_pool pool;
+    struct offload_context *contexts;
+    struct snic_queue idle;   /* contexts, LIFO through job.node */
+    struct snic_queue strict; /* SNIC_OFFLOAD_STRICT: in submission order */
+    struct snic_queue ready;  /* finished without a read: delivered from the loop */
+    struct snic_loop_msg later;
+    struct snic_offload_stats stats;
+    int region;
+    uint32_t active;
+    uint8_t later_queued;
+    uint8_t in_user; /* a user's function is running */
+    uint8_t delivering;
+};
+
+/* pool.c */
+uint32_t offload_pool_block(const struct snic_offload_opts *o);
+int offload_pool_layout(struct offload_pool *p, struct snic_arena *a,
+                        const struct snic_offload_opts *o);
+void offload_pool_start(struct offload_pool *p);
+unsigned char *offload_pool_take(struct offload_pool *p, uint64_t bytes);
+void offload_pool_give(struct offload_pool *p, unsigned char *mem);
+int offload_pool_check(const struct offload_pool *p);
+
+/* cache.c */
+int offload_cache_layout(struct snic_offload *o, struct snic_arena *a,
+                         const struct snic_offload_opts *opts, int place);
+int offload_cache_check(const struct snic_offload *o);
+
+#endif /* SNIC_OFFLOAD_PRIV_H */
