@@ -38,7 +38,10 @@ static void listen_addr(struct conf_env *e)
     char text[200];
     char path[160];
     if (e->backend->kind == CONF_UNIX) {
-        support_tmpname(path, sizeof(path), "socket");
+        static unsigned count;
+        char name[32];
+        (void)snprintf(name, sizeof(name), "socket%u", count++);
+        support_tmpname(path, sizeof(path), name);
         (void)snprintf(text, sizeof(text), "unix:%s", path);
     } else {
         (void)snprintf(text, sizeof(text), "%s",

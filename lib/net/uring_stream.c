@@ -332,7 +332,11 @@ static void net_uring_recv_start(struct net_uring_conn *c)
         return;
     }
     c->recv_op.complete = net_uring_recv_done;
-    if ((n->features & SNIC_LOOP_HAVE_MULTISHOT_RECV) != 0 && !c->bulk) {
+    /* Never multishot on a UNIX socket: when the peer closes while bytes are queued, Linux 6.17 and
+     * newer wait after the last of them for a wake-up that was before, and the end is not seen
+     * (liburing issue 1549). */
+    if ((n->features & SNIC_LOOP_HAVE_MULTISHOT_RECV) != 0 && !c->bulk &&
+        c->c.peer.family != SNIC_NET_UNIX) {
         io_uring_prep_recv_multishot(sqe, c->fd, NULL, 0, 0);
         c->recv_multi = 1;
     } else {
