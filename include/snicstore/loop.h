@@ -147,8 +147,10 @@ SNIC_API int snic_loop_run(struct snic_loop *l) SNIC_NONNULL(1);
 SNIC_API void snic_loop_stop(struct snic_loop *l) SNIC_NONNULL(1);
 /**
  * A file descriptor that polls readable when snic_loop_once(l, 0) has work, for
- * callers with an event loop of their own; timers are not covered: see
- * snic_loop_deadline(). [owner] @return the fd; SNIC_ENOTSUP in a world
+ * callers with an event loop of their own: iterate until snic_loop_once(l, 0)
+ * returns 0, then sleep on the descriptor, at most until snic_loop_deadline().
+ * Only poll it; the loop reads it. [owner]
+ * @return the fd, the loop's; SNIC_ENOTSUP in a world; SNIC_ENOMEM; SNIC_EIO
  */
 SNIC_API int snic_loop_fd(const struct snic_loop *l) SNIC_NONNULL(1);
 /** When the next timer is due, or SNIC_NEVER; now if work is ready. [owner] */

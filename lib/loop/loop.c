@@ -356,8 +356,10 @@ int snic_loop_fd(const struct snic_loop *l)
         return SNIC_ENOTSUP;
     /* The object is never const: the signature says that nothing visible changes. */
     struct snic_loop *self = (struct snic_loop *)(uintptr_t)l;
-    self->external = 1;
     int fd = self->ops->fd(self);
+    if (fd < 0)
+        return fd;
+    self->external = 1;
     if (!self->inside && !loop_go_to_sleep(self))
         self->ops->wake(self); /* there is work already: readable at once */
     return fd;

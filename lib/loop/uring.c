@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,12 +35,15 @@ struct loop_uring {
     struct snic_loop core;
     struct io_uring ring;
     struct loop_uring_poll wake;
+    struct snic_link polls;       /* watched descriptors, the wake-up's included */
     struct snic_uring_op ignored; /* U1 */
     uint64_t outstanding;
     uint32_t features;
     uint32_t files_max;
     uint32_t files_hint;
     int event_fd;
+    int epoll_fd;    /* for callers that sleep elsewhere, or -1 */
+    int ready_fd;    /* registered with the ring, in the epoll set, or -1 */
     uint8_t enabled; /* U2 */
     uint8_t regions_ready;
     uint64_t groups[SNIC_URING__GROUPS / 64];
@@ -168,6 +172,69 @@ int loop_uring_cancel(struct snic_loop *l, struct snic_uring_op *victim)
     return 0;
 }
 
+/* ---- Callers that sleep elsewhere ---- */
+
+static int loop_uring_external_add(struct loop_uring *u, int fd)
+{
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET};
+    int r = epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, fd, &e);
+    return r == 0 || errno == EEXIST ? 0 : -errno;
+}
+
+/** Forget what was signalled; before looking, so that nothing new is forgotten. */
+static void loop_uring_external_clear(const struct loop_uring *u)
+{
+    struct epoll_event events[64];
+    while (epoll_wait(u->epoll_fd, events, SNIC_COUNTOF(events), 0) < 0 && errno == EINTR)
+        ;
+}
+
+/**
+ * The ring's own descriptor does not do: with DEFER_TASKRUN it polls readable,
+ * but nobody is told when it becomes so. An eventfd registered with the ring is
+ * signalled for new task work and completions; but not reliably when these stem
+ * from a write to another eventfd (6.18: one deferred signal, ever). So the
+ * descriptor is an epoll set, edge-triggered, of that eventfd and of everything
+ * loop_uring_poll_start() watches.
+ */
+static int loop_uring_external_open(struct loop_uring *u)
+{
+    int r = 0;
+    u->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    u->ready_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* what is there already counts */
+    if (u->epoll_fd < 0 || u->ready_fd < 0)
+        return -ENOMEM;
+    r = loop_uring_external_add(u, u->ready_fd);
+    for (struct snic_link *i = u->polls.next; i != &u->polls && r == 0; i = i->next)
+        r = loop_uring_external_add(u, SNIC_CONTAINER(i, struct loop_uring_poll, link)->fd);
+    return r != 0 ? r : io_uring_register_eventfd(&u->ring, u->ready_fd);
+}
+
+static void loop_uring_external_close(struct loop_uring *u)
+{
+    if (u->epoll_fd >= 0)
+        (void)close(u->epoll_fd);
+    if (u->ready_fd >= 0)
+        (void)close(u->ready_fd);
+    u->epoll_fd = -1;
+    u->ready_fd = -1;
+}
+
+static int loop_uring_fd(struct snic_loop *l)
+{
+    struct loop_uring *u = loop_uring_self(l);
+    if (u->epoll_fd >= 0)
+        return u->epoll_fd;
+    if (loop_uring_submit(l) != 0) /* the wake-up watch must be in place */
+        return SNIC_EIO;
+    int r = loop_uring_external_open(u);
+    if (r == 0)
+        return u->epoll_fd;
+    loop_uring_external_close(u);
+    l->stats.os_error = -r;
+    return r == -ENOMEM ? SNIC_ENOMEM : SNIC_EIO;
+}
+
 /* ---- Completion ---- */
 
 static int loop_uring_pending(const struct snic_loop *l)
@@ -183,7 +250,9 @@ static uint32_t loop_uring_reap(struct snic_loop *l)
 {
     struct loop_uring *u = loop_uring_self(l);
     struct io_uring *ring = &u->ring;
-    unsigned flags = __atomic_load_n(ring->sq.kflags, __ATOMIC_RELAXED);
+    if (u->epoll_fd >= 0)
+        loop_uring_external_clear(u);
+    unsigned flags = __atomic_load_n(ring->sq.kflags, __ATOMIC_ACQUIRE);
     if ((flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0 && u->enabled) {
         l->stats.enters++;
         (void)io_uring_get_events(ring);
@@ -214,12 +283,6 @@ static int loop_uring_wait(struct snic_loop *l, uint64_t wait_ns)
     l->stats.enters++;
     return loop_uring_result(u, io_uring_submit_and_wait_timeout(
                                     &u->ring, &cqe, 1, wait_ns == SNIC_NEVER ? NULL : &ts, NULL));
-}
-
-static int loop_uring_fd(struct snic_loop *l)
-{
-    (void)loop_uring_submit(l); /* the wake-up watch must be in place */
-    return loop_uring_self(l)->ring.ring_fd;
 }
 
 /* ---- Registered memory and files ---- */
@@ -318,6 +381,22 @@ static int loop_uring_poll_arm(struct loop_uring_poll *p)
     return 0;
 }
 
+/** The watch ends; its descriptor leaves the epoll set if nobody else watches it. */
+static void loop_uring_poll_end(struct loop_uring_poll *p)
+{
+    struct loop_uring *u = loop_uring_self(p->loop);
+    if (!p->active)
+        return;
+    p->active = 0;
+    snic_link_remove(&p->link);
+    for (struct snic_link *i = u->polls.next; i != &u->polls; i = i->next) {
+        if (SNIC_CONTAINER(i, struct loop_uring_poll, link)->fd == p->fd)
+            return;
+    }
+    if (u->epoll_fd >= 0)
+        (void)epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, p->fd, NULL);
+}
+
 static void loop_uring_poll_complete(struct snic_uring_op *op, int32_t res, uint32_t flags)
 {
     struct loop_uring_poll *p = SNIC_CONTAINER(op, struct loop_uring_poll, op);
@@ -330,7 +409,7 @@ static void loop_uring_poll_complete(struct snic_uring_op *op, int32_t res, uint
     if (!p->active)
         return;
     if (event < 0)
-        p->active = 0;
+        loop_uring_poll_end(p);
     p->fn(p, event);
 }
 
@@ -343,13 +422,18 @@ int loop_uring_poll_start(struct loop_uring_poll *p, struct snic_loop *l, int fd
     p->fn = fn;
     p->fd = fd;
     int r = loop_uring_poll_arm(p);
-    p->active = r == 0;
-    return r;
+    if (r != 0)
+        return r;
+    p->active = 1;
+    snic_link_append(&loop_uring_self(l)->polls, &p->link);
+    if (loop_uring_self(l)->epoll_fd >= 0)
+        (void)loop_uring_external_add(loop_uring_self(l), fd); /* the ring tells if fd is bad */
+    return 0;
 }
 
 void loop_uring_poll_stop(struct loop_uring_poll *p)
 {
-    p->active = 0;
+    loop_uring_poll_end(p);
     if (p->pending)
         (void)loop_uring_cancel(p->loop, &p->op);
 }
@@ -378,6 +462,7 @@ static void loop_uring_close(struct snic_loop *l)
     struct loop_uring *u = loop_uring_self(l);
     io_uring_queue_exit(&u->ring);
     (void)close(u->event_fd);
+    loop_uring_external_close(u);
     free(l->regions);
     free(u);
 }
@@ -521,6 +606,9 @@ int snic_loop_uring_open(struct snic_loop **out, const struct snic_loop_uring_op
     u->core.on_stall = o.on_stall;
     u->core.ctx = o.ctx;
     u->ignored.complete = loop_uring_ignore;
+    u->epoll_fd = -1;
+    u->ready_fd = -1;
+    snic_link_init(&u->polls);
     u->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     r = u->event_fd < 0 ? SNIC_ENOMEM : loop_uring_setup(u, &o);
     if (r != 0) {

@@ -89,6 +89,7 @@ typedef void (*loop_uring_poll_fn)(struct loop_uring_poll *p, int events);
 struct loop_uring_poll {
     struct snic_uring_op op;
     struct snic_loop *loop;
+    struct snic_link link; /**< the loop's                                               */
     loop_uring_poll_fn fn;
     int fd;
     uint8_t active;  /**< not stopped                                                   */
