@@ -35,7 +35,9 @@ static void test_base_assert_default_handler_prints_and_aborts(void **state)
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGABRT);
     assert_true(n > 0);
-    assert_string_equal(text, "some/file.c:42: assertion failed: left < right\n");
+    /* An emulator may add a line of its own about the signal. */
+    static const char expected[] = "some/file.c:42: assertion failed: left < right\n";
+    assert_memory_equal(text, expected, sizeof(expected) - 1);
 }
 
 /* A true condition costs one evaluation and no call of the handler. */
