@@ -2,3 +2,4 @@
 snic_test(ring ring)
 snic_test(ring_response ring)
 snic_test(ring_remote ring)
+snic_test(ring_threads ring TIMEOUT 300)
