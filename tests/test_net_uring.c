@@ -13,7 +13,8 @@
 static const struct conf_backend backends[] = {
     {"tcp", CONF_TCP4, 0, 0},
     {"tcp_single_recv", CONF_TCP4, SNIC_LOOP_HAVE_MULTISHOT_RECV, 0},
-    {"tcp_no_ring", CONF_TCP4, SNIC_LOOP_HAVE_BUF_RING | SNIC_LOOP_HAVE_MULTISHOT_ACCEPT, 0},
+    {"tcp_no_ring", CONF_TCP4, SNIC_LOOP_HAVE_BUF_RING | SNIC_LOOP_HAVE_MULTISHOT_ACCEPT,
+     SNIC_NET_CAP_GSO | SNIC_NET_CAP_GRO},
     {"tcp_no_zc", CONF_TCP4, SNIC_LOOP_HAVE_SEND_ZC | SNIC_LOOP_HAVE_DEFER_TASKRUN, 0},
     {"tcp6", CONF_TCP6, 0, 0},
     {"unix", CONF_UNIX, 0, 0},

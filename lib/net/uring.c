@@ -205,6 +205,7 @@ static int net_uring_connect(struct snic_net *base, const struct snic_net_addr *
     net_uring_sock_stream(fd, a, n->opts.idle_ms);
     struct net_uring_conn *c = net_uring_conn_take(n, fd);
     c->to = to;
+    c->connect_op.complete = net_uring_connected;
     struct io_uring_sqe *sqe = loop_uring_sqe(n->n.loop, &c->connect_op);
     if (sqe == NULL) {
         c->fd = -1;
@@ -219,7 +220,6 @@ static int net_uring_connect(struct snic_net *base, const struct snic_net_addr *
     c->bound = 1;
     c->c.ctx = ctx;
     c->c.peer = *a;
-    c->connect_op.complete = net_uring_connected;
     snic_timer_init(&c->timer, net_uring_connect_timeout);
     snic_loop_arm(n->n.loop, &c->timer,
                   snic_loop_now(n->n.loop) + (uint64_t)n->opts.idle_ms * 1000000u);
