@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The conformance suite on every backend and loop that needs io_uring. */
+#include "conformance_io.h"
+
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static struct snic_loop *open_loop(uint32_t mask)
+{
+    struct snic_loop *l = NULL;
+    struct snic_loop_uring_opts o = {.opts_size = sizeof(o), .mask = mask, .stall_ns = SNIC_NEVER};
+    int r = snic_loop_uring_open(&l, &o);
+    if (r == SNIC_ENOTSUP || r == SNIC_EACCES)
+        support_skip("no io_uring here");
+    assert_int_equal(r, 0);
+    return l;
+}
+
+static void open_file(struct conformance_io *c, const struct conformance_io_backend *b,
+                      uint32_t depth)
+{
+    static unsigned number;
+    char path[256], name[32];
+    int os = 0;
+    (void)snprintf(name, sizeof(name), "io_%u", number++);
+    support_tmpname(path, sizeof(path), name);
+    struct snic_io_uring_opts o = {.opts_size = sizeof(o),
+                                   .flags = b->flags | SNIC_IO_OPEN_CREATE,
+                                   .path = path,
+                                   .size = CONFORMANCE_IO_BYTES,
+                                   .depth = depth};
+    c->loop = open_loop(b->mask);
+    int r = snic_io_uring_open(&c->io, c->loop, &o, &os);
+    if (r == SNIC_ENOTSUP && (b->flags & SNIC_IO_OPEN_DIRECT) != 0) {
+        snic_loop_close(c->loop);
+        support_skip("no O_DIRECT on this file system");
+    }
+    assert_int_equal(r, 0);
+    (void)unlink(path); /* the handle keeps it */
+    if ((b->flags & SNIC_IO_OPEN_DIRECT) != 0)
+        assert_true((c->io->caps & SNIC_IO_CAP_DIRECT) != 0);
+}
+
+/** A loop device over a file; NULL with the reason when there is none. */
+static const char *loop_device(char *path, size_t size, int *keep)
+{
+    static unsigned number;
+    char file[256], name[32];
+    (void)snprintf(name, sizeof(name), "loop_%u", number++);
+    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    if (control < 0)
+        return "no /dev/loop-control";
+    int backing = support_tmpfile(file, sizeof(file), name, CONFORMANCE_IO_BYTES);
+    for (int attempt = 0; attempt < 20; attempt++) { /* others may take the free one first */
+        int index = ioctl(control, LOOP_CTL_GET_FREE);
+        (void)snprintf(path, size, "/dev/loop%d", index);
+        int fd = index < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+        struct loop_config config = {.fd = (unsigned)backing,
+                                     .info = {.lo_flags = LO_FLAGS_AUTOCLEAR}};
+        if (fd >= 0 && ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
+            close(control);
+            close(backing);
+            *keep = fd;
+            return NULL;
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    close(control);
+    close(backing);
+    return "no loop device to be had";
+}
+
+static void open_blockdev(struct conformance_io *c, const struct conformance_io_backend *b,
+                          uint32_t depth)
+{
+    char path[64];
+    int keep = -1;
+    c->loop = open_loop(b->mask);
+    const char *reason = loop_device(path, sizeof(path), &keep);
+    if (reason != NULL) {
+        snic_loop_close(c->loop);
+        support_skip(reason);
+    }
+    struct snic_io_uring_opts o = {
+        .opts_size = sizeof(o), .flags = b->flags, .path = path, .depth = depth};
+    assert_int_equal(snic_io_uring_open(&c->io, c->loop, &o, NULL), 0);
+    close(keep); /* the device goes away with the handle */
+    assert_true((c->io->caps & SNIC_IO_CAP_BLOCKDEV) != 0);
+    assert_true((c->io->caps & SNIC_IO_CAP_ZERO) != 0);
+}
+
+static void open_mem(struct conformance_io *c, const struct conformance_io_backend *b,
+                     uint32_t depth)
+{
+    struct snic_disk_opts d = {.opts_size = sizeof(d),
+                               .size = CONFORMANCE_IO_BYTES,
+                               .seed = support_seed(),
+                               .delay_max_ns = b->delay_ns,
+                               .depth = depth,
+                               .align = b->align,
+                               .caps = b->caps};
+    c->loop = open_loop(b->mask);
+    assert_int_equal(snic_disk_open(&c->disk, &d), 0);
+    assert_int_equal(snic_io_mem_open(&c->io, c->loop, c->disk), 0);
+}
+
+#define NO_FIXED (SNIC_LOOP_HAVE_FIXED_BUFFERS | SNIC_LOOP_HAVE_FIXED_FILES)
+#define NO_FLAGS                                                                                   \
+    (SNIC_LOOP_HAVE_SINGLE_ISSUER | SNIC_LOOP_HAVE_DEFER_TASKRUN | SNIC_LOOP_HAVE_COOP_TASKRUN)
+
+static const struct conformance_io_backend backends[] = {
+    {.name = "buffered", .open = open_file},
+    {.name = "direct", .open = open_file, .flags = SNIC_IO_OPEN_DIRECT},
+    {.name = "locked_try_direct",
+     .open = open_file,
+     .flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK},
+    {.name = "unfixed", .open = open_file, .mask = NO_FIXED},
+    {.name = "coop", .open = open_file, .mask = SNIC_LOOP_HAVE_DEFER_TASKRUN},
+    {.name = "plain_ring", .open = open_file, .mask = NO_FLAGS},
+    {.name = "direct_bare_ring",
+     .open = open_file,
+     .mask = NO_FLAGS | NO_FIXED,
+     .flags = SNIC_IO_OPEN_DIRECT},
+    {.name = "blockdev", .open = open_blockdev},
+    {.name = "blockdev_direct", .open = open_blockdev, .flags = SNIC_IO_OPEN_DIRECT},
+    {.name = "mem", .open = open_mem},
+    {.name = "mem_slow_aligned",
+     .open = open_mem,
+     .align = 512,
+     .delay_ns = 20000,
+     .caps = SNIC_IO_CAP_REGISTERED | SNIC_IO_CAP_ZERO},
+};
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[128];
+    size_t n = conformance_io_tests(tests, SNIC_COUNTOF(tests), backends, SNIC_COUNTOF(backends));
+    return support_main(argc, argv, tests, n, NULL, NULL);
+}
