@@ -212,6 +212,8 @@ int snic_files_unmount(struct snic_files *f)
         (void)snic_loop_once(f->loop, SNIC_NEVER);
     f->closing = 1;
     files_commit_all(f);
+    while (f->finish_armed) /* the loop still has our message */
+        (void)snic_loop_once(f->loop, SNIC_NEVER);
     rc = f->broken != 0 ? SNIC_EIO : 0;
     snic_loop_cancel(f->loop, &f->io_retry);
     snic_loop_cancel(f->loop, &f->commit_timer);

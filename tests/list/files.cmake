@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set(_fix support/filefix.c)
+snic_test(files files SOURCES ${_fix})
+snic_test(files_model files SOURCES ${_fix} support/filemodel.c)
