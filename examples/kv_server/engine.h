@@ -50,6 +50,8 @@ struct kv_file_req {
         struct snic_io_req io;
     } u;
     void *owner;
+    struct kv_file_req *next; /**< while parked                                            */
+    kv_file_done_fn parked_done;
     /** LIST: called once per file before done. */
     void (*entry)(struct kv_file_req *r, const char *name, uint64_t file, uint64_t size);
 };

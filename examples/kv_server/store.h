@@ -99,28 +99,31 @@ uint64_t kv_store_end(const struct kv_store *s, const struct kv_entry *e);
 /** Everything below is durable (sync always) or needs not be (others: UINT64_MAX). */
 uint64_t kv_store_durable(const struct kv_store *s);
 
-/** A read of one record from the device; caller-owned, borrowed until done. */
+/** A read of one record from the device; lives until done returns. */
 struct kv_read {
     void (*done)(struct kv_read *r);
-    uint64_t version; /**< the entry's when the read was started                        */
-    uint32_t database;
-    const unsigned char *key;
+    void *ctx;                  /**< the caller's                                           */
+    int result;                 /**< 0; SNIC_EIO; SNIC_ECORRUPT; SNIC_EPEERDEAD when closing */
+    uint64_t version;           /**< the entry's when the read was started                  */
+    const unsigned char *key;   /**< valid during done                                      */
     const unsigned char *value; /**< valid during done                                      */
+    uint32_t database;
     uint32_t key_size;
     uint32_t value_size;
-    int result; /**< 0; SNIC_EIO, SNIC_ECORRUPT, SNIC_ECANCELED                     */
-    struct kv_file_req req;
-    struct kv_store *store;
-    uint64_t address;
+    /* -- the store's -- */
     uint32_t bytes;
+    uint64_t address;
     unsigned char *buffer;
+    struct kv_store *store;
+    struct kv_file_req req;
 };
 /**
  * Read the value of @p e as it is now; its segment stays until done, which is
  * called from the loop. @p modify: the key's hash goes along for invalidate-on-read.
+ * @return 0; SNIC_ENOMEM
  */
-void kv_store_read(struct kv_store *s, const struct kv_entry *e, struct kv_read *r, int modify,
-                   void (*done)(struct kv_read *r));
+int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
+                  void (*done)(struct kv_read *r), void *ctx);
 
 /** Keys in a database, expired but not yet deleted ones included (as Redis counts). */
 uint64_t kv_store_count(const struct kv_store *s, uint32_t database);

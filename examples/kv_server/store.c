@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The store: keys and records brought together, requests to the files below,
+ * and the background work (flush, sync, expiry, cache walk, compaction).
+ */
+#include "store_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KV_TICK_NS 100000000u
+#define KV_IDLE_FLUSH_BYTES (256u * 1024)
+#define KV_EXPIRE_LOOK 200u /* keys looked at per tick */
+#define KV_CACHE_STEP 512u  /* keys per step of the cache walk */
+
+void kv_store_say(struct kv_store *s, int level, const char *format, ...)
+{
+    char text[256];
+    va_list ap;
+
+    if (s->opts.log == NULL)
+        return;
+    va_start(ap, format);
+    vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    s->opts.log(s->opts.ctx, level, text);
+}
+
+void kv_store_hash(const struct kv_store *s, uint32_t database, const void *key, uint32_t size,
+                   unsigned char out[16], uint64_t *low, uint64_t *high)
+{
+    kv_key_hash(out, s->opts.hash_seed, database, key, size);
+    *low = snic_get_le64(out);
+    *high = snic_get_le64(out + 8);
+}
+
+static void store_entry_hash(const struct kv_entry *e, unsigned char out[16])
+{
+    snic_put_le64(out, e->hash);
+    snic_put_le64(out + 8, e->hash_high);
+}
+
+/* ---- Requests to the files below ---- */
+
+void kv_store_submit(struct kv_store *s, struct kv_file_req *r, kv_file_done_fn done)
+{
+    r->done = done;
+    s->requests++;
+    if (!s->attached) {
+        s->requests--;
+        r->next = s->parked;
+        s->parked = r;
+        return;
+    }
+    s->opts.files->submit(s->opts.files_ctx, r);
+}
+
+int kv_store_parked(struct kv_store *s, struct kv_file_req *r)
+{
+    s->requests--;
+    if (r->result != SNIC_EPEERDEAD || s->closing)
+        return 0;
+    if (s->attached) { /* the death was noticed and mended before this completion came */
+        kv_store_submit(s, r, r->done);
+        return 1;
+    }
+    r->next = s->parked;
+    s->parked = r;
+    return 1;
+}
+
+void kv_store_detach(struct kv_store *s)
+{
+    s->attached = 0;
+}
+
+void kv_store_attach(struct kv_store *s, const struct kv_files_ops *files, void *files_ctx)
+{
+    struct kv_file_req *list = s->parked;
+
+    s->opts.files = files;
+    s->opts.files_ctx = files_ctx;
+    s->attached = 1;
+    s->attach_version = s->version;
+    s->old_until = s->tail;
+    s->parked = NULL;
+    while (list != NULL) {
+        struct kv_file_req *r = list;
+
+        list = r->next;
+        kv_store_submit(s, r, r->done);
+    }
+    s->caching = s->opts.cache != NULL;
+    s->cache_cursor = 0;
+    s->cache_blocked = 0;
+    kv_store_kick(s);
+}
+
+/* ---- Cache walk ---- */
+
+int kv_store_cache(struct kv_store *s, const struct kv_entry *e)
+{
+    unsigned char hash[16];
+    struct kv_item item;
+    const struct kv_segment *g = kv_log_segment(s, e->address / s->opts.segment_bytes);
+
+    if (s->opts.cache == NULL || g == NULL)
+        return 0;
+    store_entry_hash(e, hash);
+    item.file = g->file;
+    item.offset = (uint32_t)(e->address & (s->opts.segment_bytes - 1));
+    item.bytes = (uint32_t)kv_record_bytes(e->key_size, e->value_size);
+    item.expire_ms = e->expire_ms;
+    return s->opts.cache(s->opts.ctx, hash, &item, e->version);
+}
+
+static void store_cache_visit(void *ctx, struct kv_entry *e)
+{
+    struct kv_store *s = ctx;
+
+    if (s->cache_blocked || kv_store_end(s, e) > s->written)
+        return;
+    if (kv_store_cache(s, e) != 0)
+        s->cache_blocked = 1;
+}
+
+static void store_cache_walk(struct kv_store *s)
+{
+    uint64_t before = s->cache_cursor;
+    uint64_t next;
+
+    if (!s->caching || s->cache_blocked || !s->attached)
+        return;
+    next = kv_index_scan(&s->index, before, KV_CACHE_STEP, store_cache_visit, s);
+    if (s->cache_blocked)
+        return; /* the same step again: caching a key twice is harmless */
+    s->cache_cursor = next;
+    if (next == 0)
+        s->caching = 0;
+    else
+        kv_store_kick(s);
+}
+
+void kv_store_resume_cache(struct kv_store *s)
+{
+    if (s->cache_blocked) {
+        s->cache_blocked = 0;
+        kv_store_kick(s);
+    }
+}
+
+/* ---- Keys ---- */
+
+uint64_t kv_store_wall_ms(struct kv_store *s)
+{
+    return s->wall_offset_ms + snic_loop_now(s->opts.loop) / 1000000u;
+}
+
+static void store_wall_sync(struct kv_store *s)
+{
+    struct timespec t;
+
+    if (snic_loop_world(s->opts.loop) != NULL)
+        return; /* a world's wall clock is its clock */
+    clock_gettime(CLOCK_REALTIME, &t);
+    s->wall_offset_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 -
+                        snic_loop_now(s->opts.loop) / 1000000u;
+}
+
+uint64_t kv_store_end(const struct kv_store *s, const struct kv_entry *e)
+{
+    (void)s;
+    return e->address + kv_record_bytes(e->key_size, e->value_size);
+}
+
+uint64_t kv_store_durable(const struct kv_store *s)
+{
+    return s->opts.sync == KV_SYNC_ALWAYS ? s->written : UINT64_MAX;
+}
+
+const unsigned char *kv_store_value(struct kv_store *s, const struct kv_entry *e)
+{
+    if (e->address < s->head)
+        return NULL;
+    return kv_log_at(s, e->address) + KV_RECORD_HEADER + e->key_size;
+}
+
+struct kv_entry *kv_store_find(struct kv_store *s, uint32_t database, const void *key,
+                               uint32_t key_size)
+{
+    unsigned char hash[16];
+    uint64_t low;
+    uint64_t high;
+    uint64_t end;
+    struct kv_entry *e;
+
+    kv_store_hash(s, database, key, key_size, hash, &low, &high);
+    e = kv_index_find(&s->index, low, database, key, key_size);
+    if (e != NULL && e->expire_ms != 0 && e->expire_ms <= kv_store_wall_ms(s)) {
+        /* Without room it stays in the index, dead to all eyes, until the sweep. */
+        if (kv_store_delete(s, e, &end) == 0)
+            s->stats.expired++;
+        return NULL;
+    }
+    return e;
+}
+
+/*
+ * Same place, same size, never handed to the device: overwrite (L5). Not a moved copy,
+ * whose original the DPU may know: superseding that needs an invalidation (R1).
+ */
+static int store_in_place(struct kv_store *s, struct kv_entry *e, uint32_t value_size)
+{
+    return e->address >= s->flush_to && (e->flags & KV_ENTRY_MOVED) == 0 &&
+           kv_record_bytes(e->key_size, e->value_size) == kv_record_bytes(e->key_size, value_size);
+}
+
+static void store_overwrite(struct kv_store *s, struct kv_entry *e, const struct kv_record *r,
+                            const void *value)
+{
+    unsigned char *out = kv_log_at(s, e->address);
+    unsigned char *at = out + KV_RECORD_HEADER + e->key_size;
+    struct kv_record copy = *r;
+    size_t body = kv_record_bytes(r->key_size, r->value_size) - KV_RECORD_HEADER - r->key_size;
+
+    if (r->value_size > 0)
+        memmove(at, value, r->value_size);
+    memset(at + r->value_size, 0, body - r->value_size);
+    copy.file = kv_log_segment(s, e->address / s->opts.segment_bytes)->file;
+    kv_record_encode(out, &copy, out + KV_RECORD_HEADER, at);
+}
+
+static void store_invalidate(struct kv_store *s, const unsigned char hash[16], uint64_t version)
+{
+    if (s->opts.invalidate != NULL)
+        s->opts.invalidate(s->opts.ctx, hash, version);
+}
+
+int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_t key_size,
+                 const void *value, uint32_t value_size, uint64_t expire_ms, uint64_t *end)
+{
+    struct kv_record r = {.type = KV_RECORD_SET, .database = (uint16_t)database};
+    unsigned char hash[16];
+    uint64_t low;
+    uint64_t high;
+    uint64_t address;
+    struct kv_entry *e;
+    int error;
+
+    kv_store_hash(s, database, key, key_size, hash, &low, &high);
+    e = kv_index_find(&s->index, low, database, key, key_size);
+    r.version = s->version + 1;
+    r.expire_ms = expire_ms;
+    r.key_size = key_size;
+    r.value_size = value_size;
+    if (e != NULL && store_in_place(s, e, value_size)) {
+        store_overwrite(s, e, &r, value);
+    } else {
+        error = kv_log_append(s, &r, key, value, KV_FOR_DATA, &address);
+        if (error != 0)
+            return error;
+        if (e != NULL) {
+            kv_log_dead(s, e->address, kv_record_bytes(e->key_size, e->value_size));
+            store_invalidate(s, hash, r.version); /* R1 */
+        } else {
+            e = kv_index_add(&s->index, low, database, key, key_size);
+            if (e == NULL) /* the record says a value that nobody was promised */
+                return SNIC_ENOMEM;
+            e->hash_high = high;
+        }
+        e->address = address;
+        e->flags = 0;
+        kv_log_live(s, address, kv_record_bytes(key_size, value_size));
+    }
+    s->version = r.version;
+    kv_index_expire(&s->index, e, expire_ms);
+    e->version = r.version;
+    e->value_size = value_size;
+    *end = kv_store_end(s, e);
+    return 0;
+}
+
+int kv_store_delete(struct kv_store *s, struct kv_entry *e, uint64_t *end)
+{
+    struct kv_record r = {.type = KV_RECORD_DEL, .database = e->database};
+    unsigned char hash[16];
+    uint64_t address;
+    int error;
+
+    r.version = s->version + 1;
+    r.key_size = e->key_size;
+    error = kv_log_append(s, &r, e->key, "", KV_FOR_DELETE, &address);
+    if (error != 0)
+        return error;
+    s->version = r.version;
+    *end = address + kv_record_bytes(e->key_size, 0);
+    store_entry_hash(e, hash);
+    store_invalidate(s, hash, r.version); /* R1 */
+    kv_log_dead(s, e->address, kv_record_bytes(e->key_size, e->value_size));
+    kv_index_remove(&s->index, e);
+    return 0;
+}
+
+int kv_store_flush_all(struct kv_store *s, uint64_t *end)
+{
+    struct kv_record r = {.type = KV_RECORD_FLUSHALL};
+    uint64_t address;
+    int error;
+
+    r.version = s->version + 1;
+    error = kv_log_append(s, &r, "", "", KV_FOR_DELETE, &address);
+    if (error != 0)
+        return error;
+    s->version = r.version;
+    *end = address + kv_record_bytes(0, 0);
+    if (s->opts.invalidate_all != NULL)
+        s->opts.invalidate_all(s->opts.ctx, r.version);
+    kv_index_clear(&s->index);
+    for (uint64_t i = 0; i < s->segments_count; i++)
+        if (s->segments[i] != NULL)
+            s->segments[i]->live = 0;
+    s->stats.live_bytes = 0;
+    return 0;
+}
+
+uint64_t kv_store_count(const struct kv_store *s, uint32_t database)
+{
+    return s->index.counts[database];
+}
+
+uint64_t kv_store_expires(const struct kv_store *s, uint32_t database)
+{
+    return s->index.expires[database];
+}
+
+struct store_scan {
+    uint32_t database;
+    void (*visit)(void *ctx, struct kv_entry *e);
+    void *ctx;
+};
+
+static void store_scan_visit(void *ctx, struct kv_entry *e)
+{
+    struct store_scan *scan = ctx;
+
+    if (e->database == scan->database)
+        scan->visit(scan->ctx, e);
+}
+
+uint64_t kv_store_scan(struct kv_store *s, uint32_t database, uint64_t cursor, uint32_t count,
+                       void (*visit)(void *ctx, struct kv_entry *e), void *ctx)
+{
+    struct store_scan scan = {database, visit, ctx};
+
+    return kv_index_scan(&s->index, cursor, count, store_scan_visit, &scan);
+}
+
+uint64_t kv_store_version(const struct kv_store *s)
+{
+    return s->version;
+}
+
+/* ---- Reads from the device ---- */
+
+static void store_read_done(struct kv_file_req *f)
+{
+    struct kv_read *r = SNIC_CONTAINER(f, struct kv_read, req);
+    struct kv_store *s = r->store;
+    struct kv_segment *g;
+    struct kv_record record;
+    const unsigned char *key;
+    int64_t n;
+
+    if (kv_store_parked(s, f))
+        return;
+    g = kv_log_segment(s, r->address / s->opts.segment_bytes);
+    SNIC_ASSERT(g != NULL); /* pinned */
+    g->pins--;
+    kv_store_kick(s);
+    if (f->result < 0) {
+        r->result = (int)f->result;
+    } else if ((uint64_t)f->result != r->bytes) {
+        r->result = SNIC_EIO;
+    } else {
+        n = kv_record_decode(&record, r->buffer, r->bytes, &key, &r->value);
+        r->result = n == (int64_t)r->bytes && record.version == r->version && record.file == g->file
+                        ? 0
+                        : SNIC_ECORRUPT;
+        r->key = key;
+        r->key_size = record.key_size;
+        r->value_size = record.value_size;
+        r->database = record.database;
+    }
+    if (r->result != 0) {
+        s->stats.errors++;
+        kv_store_say(s, 0, "read of %u bytes at log address %llu failed: %s", r->bytes,
+                     (unsigned long long)r->address, snic_strerror(r->result));
+    }
+    r->done(r);
+    free(r->buffer);
+    free(r);
+}
+
+int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
+                  void (*done)(struct kv_read *r), void *ctx)
+{
+    struct kv_segment *g = kv_log_segment(s, e->address / s->opts.segment_bytes);
+    uint32_t bytes = (uint32_t)kv_record_bytes(e->key_size, e->value_size);
+    struct kv_read *r = calloc(1, sizeof(*r));
+
+    SNIC_ASSERT(g != NULL);
+    if (r == NULL || (r->buffer = malloc(bytes)) == NULL) {
+        free(r);
+        return SNIC_ENOMEM;
+    }
+    g->pins++;
+    r->store = s;
+    r->done = done;
+    r->ctx = ctx;
+    r->version = e->version;
+    r->address = e->address;
+    r->bytes = bytes;
+    r->req.op = KV_FILE_READ;
+    r->req.file = g->file;
+    r->req.offset = e->address & (s->opts.segment_bytes - 1);
+    r->req.size = bytes;
+    r->req.data = r->buffer;
+    if (modify)
+        store_entry_hash(e, r->req.tag);
+    s->stats.device_reads++;
+    kv_store_submit(s, &r->req, store_read_done);
+    return 0;
+}
+
+/* ---- Background ---- */
+
+static void store_expire_visit(void *ctx, struct kv_entry *e)
+{
+    struct kv_store *s = ctx;
+    uint64_t end;
+
+    if (e->expire_ms != 0 && e->expire_ms <= kv_store_wall_ms(s) &&
+        kv_store_delete(s, e, &end) == 0)
+        s->stats.expired++;
+}
+
+static int store_has_expires(const struct kv_store *s)
+{
+    for (uint32_t d = 0; d < s->index.databases; d++)
+        if (s->index.expires[d] != 0)
+            return 1;
+    return 0;
+}
+
+static void store_work(struct snic_loop_msg *m)
+{
+    struct kv_store *s = SNIC_CONTAINER(m, struct kv_store, kick);
+
+    s->kicked = 0;
+    if (s->flush_error == 0 &&
+        (s->opts.sync == KV_SYNC_ALWAYS || s->room_wanted || s->closing ||
+         s->compact.phase == KV_COMPACT_SETTLE || s->tail - s->written >= KV_IDLE_FLUSH_BYTES))
+        kv_log_flush(s);
+    if (s->compact.phase == KV_COMPACT_SYNC || s->closing)
+        kv_log_sync(s);
+    kv_log_create_ahead(s);
+    if (!s->closing) {
+        store_cache_walk(s);
+        kv_compact_step(s);
+    }
+    if (s->room_wanted && s->opts.room != NULL) {
+        s->room_wanted = 0;
+        s->opts.room(s->opts.ctx); /* those who still find no room set it again */
+    }
+}
+
+void kv_store_kick(struct kv_store *s)
+{
+    if (!s->kicked) {
+        s->kicked = 1;
+        snic_loop_defer(s->opts.loop, &s->kick);
+    }
+}
+
+static void store_tick(struct snic_timer *t, uint64_t now)
+{
+    struct kv_store *s = SNIC_CONTAINER(t, struct kv_store, timer);
+
+    store_wall_sync(s);
+    if (s->flush_error != 0) {
+        if (now >= s->next_retry_ns) {
+            s->next_retry_ns = now + 1000000000u;
+            kv_log_flush(s);
+        }
+    } else {
+        kv_log_flush(s); /* what lay idle for a tick */
+    }
+    if (s->opts.sync == KV_SYNC_INTERVAL && now >= s->next_sync_ns) {
+        s->next_sync_ns = now + (uint64_t)s->opts.sync_interval_ms * 1000000u;
+        kv_log_sync(s);
+    }
+    if (store_has_expires(s) && !s->closing)
+        s->expire_cursor =
+            kv_index_scan(&s->index, s->expire_cursor, KV_EXPIRE_LOOK, store_expire_visit, s);
+    s->create_full = 0; /* space may have come back by other ways */
+    kv_store_kick(s);
+    if (!s->closing)
+        snic_loop_arm(s->opts.loop, &s->timer, now + s->tick_ns);
+}
+
+/* ---- Open, close ---- */
+
+static int store_options(struct kv_store *s, const struct kv_store_opts *o, char *error,
+                         size_t error_size)
+{
+    s->opts = *o;
+    if (s->opts.segment_bytes == 0)
+        s->opts.segment_bytes = 64u << 20;
+    if (s->opts.flush_bytes_max == 0)
+        s->opts.flush_bytes_max = 1u << 20;
+    if (s->opts.hook_bytes_max == 0)
+        s->opts.hook_bytes_max = UINT32_MAX;
+    s->tick_ns = KV_TICK_NS;
+    if (s->opts.sync == KV_SYNC_INTERVAL)
+        s->tick_ns = snic_min_u64(s->tick_ns, snic_max_u64(s->opts.sync_interval_ms, 1) * 1000000u);
+    if (!snic_is_pow2(s->opts.segment_bytes) || s->opts.segment_bytes > (1u << 31) ||
+        s->opts.segment_bytes < KV_BLOCK || s->opts.memory_bytes < KV_BLOCK) {
+        snprintf(error, error_size, "segment size must be a power of two up to 2 GiB");
+        return SNIC_EINVAL;
+    }
+    if (kv_record_bytes(s->opts.key_max, s->opts.value_max) + KV_RECORD_HEADER >
+        snic_min_u64(snic_pow2_up(s->opts.memory_bytes), s->opts.segment_bytes)) {
+        snprintf(error, error_size, "memory and segments must hold the largest record (%zu bytes)",
+                 kv_record_bytes(s->opts.key_max, s->opts.value_max));
+        return SNIC_EINVAL;
+    }
+    return 0;
+}
+
+static void store_free(struct kv_store *s)
+{
+    kv_compact_fini(s);
+    kv_log_close(s);
+    kv_index_fini(&s->index);
+    free(s);
+}
+
+/* The first segment must exist before the first record. */
+static int store_first_segment(struct kv_store *s, char *error, size_t error_size)
+{
+    s->create_full = 0;
+    kv_log_create_ahead(s);
+    while (s->ahead < KV_AHEAD && !(s->create_full && s->creating == 0)) {
+        kv_log_create_ahead(s);
+        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
+            return SNIC_EIO;
+    }
+    s->written = s->flush_to = s->tail = (s->tail_segment + 1) * s->opts.segment_bytes;
+    s->head = s->zeroed = s->synced = s->tail;
+    if (s->ahead == 0) {
+        /* Full: the log stands before a segment that is made when space comes back. */
+        kv_store_say(s, 1, "no space for a log segment: reads only, until something is deleted");
+        snprintf(error, error_size, "no space for a single log segment of %llu bytes",
+                 (unsigned long long)s->opts.segment_bytes);
+        return s->live_segments == 0 ? SNIC_ENOSPC : 0;
+    }
+    return 0;
+}
+
+int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *error,
+                  size_t error_size)
+{
+    struct kv_store *s = calloc(1, sizeof(*s));
+    int r;
+
+    snprintf(error, error_size, "out of memory");
+    if (s == NULL)
+        return SNIC_ENOMEM;
+    r = store_options(s, o, error, error_size);
+    if (r == 0)
+        r = kv_index_init(&s->index, s->opts.databases);
+    if (r == 0)
+        r = kv_log_open(s);
+    if (r != 0) {
+        store_free(s);
+        return r;
+    }
+    s->attached = 1;
+    s->kick.fn = store_work;
+    snic_timer_init(&s->timer, store_tick);
+    s->kicked = 1; /* no background work during recovery */
+    store_wall_sync(s);
+    r = kv_recover(s, error, error_size);
+    if (r == 0)
+        r = store_first_segment(s, error, error_size);
+    if (r != 0) {
+        store_free(s);
+        return r;
+    }
+    s->kicked = 0;
+    s->attach_version = s->version;
+    s->old_until = s->tail;
+    s->caching = s->opts.cache != NULL;
+    snic_loop_arm(s->opts.loop, &s->timer, snic_loop_now(s->opts.loop) + s->tick_ns);
+    kv_store_kick(s);
+    *out = s;
+    return 0;
+}
+
+int kv_store_close(struct kv_store *s)
+{
+    int r = 0;
+
+    s->closing = 1;
+    while (s->attached && s->requests > 0)
+        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
+            break;
+    while (s->attached && r == 0 && (s->written < s->tail || s->synced < s->written)) {
+        kv_log_flush(s);
+        if (!s->flushing)
+            kv_log_sync(s);
+        if (snic_loop_once(s->opts.loop, 1000000000u) < 0 || s->flush_error != 0)
+            r = SNIC_EIO;
+    }
+    while (s->attached && s->requests > 0)
+        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
+            break;
+    if (s->written < s->tail)
+        r = SNIC_EIO;
+    while (s->kicked) /* the deferred message is the loop's until it has run */
+        if (snic_loop_once(s->opts.loop, 0) < 0)
+            break;
+    snic_loop_cancel(s->opts.loop, &s->timer);
+    store_free(s);
+    return r;
+}
+
+int kv_store_check(struct kv_store *s)
+{
+    uint64_t live = 0;
+
+    if (!(s->head <= s->written && s->written <= s->tail && s->tail <= s->zeroed) ||
+        s->zeroed > s->head + s->ring_bytes) /* L1 */
+        return SNIC_ECORRUPT;
+    for (uint64_t i = 0; i < s->segments_count; i++)
+        if (s->segments[i] != NULL) {
+            if (s->segments[i]->live > s->opts.segment_bytes)
+                return SNIC_ECORRUPT;
+            live += s->segments[i]->live;
+        }
+    if (live != s->stats.live_bytes)
+        return SNIC_ECORRUPT;
+    return kv_index_check(&s->index);
+}
+
+void kv_store_get_stats(const struct kv_store *s, struct kv_engine_stats *out)
+{
+    *out = s->stats;
+    for (uint32_t d = 0; d < s->index.databases; d++)
+        out->keys += s->index.counts[d];
+    out->segments = s->live_segments;
+    out->log_bytes = (uint64_t)s->live_segments * s->opts.segment_bytes;
+    out->memory_used = s->index.bytes + (s->zeroed - s->head);
+}

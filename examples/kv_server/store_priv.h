@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/store_priv.h
+ * What log.c, recover.c, compact.c and store.c share.
+ *
+ * The log (log.c):
+ *   L1 head <= written <= flush_to <= tail. [head, tail) is in the ring; everything
+ *      below `written` is in the segment files; [written, flush_to) is being written.
+ *   L2 no record straddles a multiple of `boundary` (ring or segment, the smaller).
+ *   L3 the ring holds zeros in [tail, zeroed), and zeroed is a block boundary: a block
+ *      that is written carries nothing but records and zeros.
+ *   L4 at most one log write is in flight, so what is durable is a prefix of the log.
+ *   L5 records at or above flush_to have never been handed to the device and may be
+ *      overwritten in place.
+ *   L6 `ahead` empty segments after the tail's exist; ordinary writes leave two of
+ *      them to compaction and deletions, which give space back.
+ */
+#ifndef KV_STORE_PRIV_H
+#define KV_STORE_PRIV_H
+
+#include "index.h"
+
+#define KV_BLOCK 4096u
+#define KV_AHEAD 3u   /* empty segments wanted after the tail's */
+#define KV_RESERVE 2u /* of which ordinary writes leave these   */
+
+/* What an append is for: how many segments of the reserve it may use (L6). */
+#define KV_FOR_DATA 0
+#define KV_FOR_DELETE 1
+#define KV_FOR_SPACE 2 /* compaction: every victim gives a whole segment back */
+
+#define KV_ENTRY_TOMB 1u  /* kv_entry.flags: a deletion, during recovery only        */
+#define KV_ENTRY_MOVED 2u /* compaction has moved the record of the newest version   */
+
+enum kv_segment_state {
+    KV_SEGMENT_NONE,
+    KV_SEGMENT_CREATING,
+    KV_SEGMENT_READY,   /* empty, ahead of the tail      */
+    KV_SEGMENT_TAIL,    /* being appended to             */
+    KV_SEGMENT_SEALED,  /* complete                      */
+    KV_SEGMENT_VICTIM,  /* being compacted               */
+    KV_SEGMENT_DELETING /* file deletion under way       */
+};
+
+struct kv_segment {
+    struct kv_file_req req; /* CREATE or DELETE */
+    struct kv_store *store;
+    uint64_t number;
+    uint64_t file;
+    uint64_t used; /* bytes of records                              */
+    uint64_t live; /* of which belong to live entries               */
+    uint32_t pins; /* host reads in flight                          */
+    enum kv_segment_state state;
+};
+
+enum kv_compact_phase {
+    KV_COMPACT_IDLE,
+    KV_COMPACT_READ,   /* a read of the victim is in flight        */
+    KV_COMPACT_COPY,   /* records of the piece are being appended  */
+    KV_COMPACT_SETTLE, /* waiting until the copies are durable     */
+    KV_COMPACT_SYNC    /* fsync of the segments that got copies    */
+};
+
+struct kv_compact {
+    struct kv_file_req req;
+    enum kv_compact_phase phase;
+    struct kv_segment *victim;
+    unsigned char *buffer;
+    uint64_t offset;       /* in the victim, of buffer[0]             */
+    size_t filled;         /* valid bytes in the buffer               */
+    size_t at;             /* of the next record in the buffer        */
+    uint64_t settle;       /* log address that must be written        */
+    uint64_t sync_segment; /* next segment to fsync                   */
+    int retry;             /* read again from `offset`                */
+};
+
+struct kv_store {
+    struct kv_store_opts opts;
+    struct kv_index index;
+    int attached;
+    struct kv_file_req *parked; /* requests that await files below */
+    uint32_t requests;          /* below, in flight */
+
+    /* the log */
+    unsigned char *ring;
+    uint64_t ring_bytes;
+    uint64_t boundary;
+    uint64_t head;
+    uint64_t written;
+    uint64_t flush_to;
+    uint64_t tail;
+    uint64_t zeroed;
+    uint64_t synced; /* interval and none: fsynced up to here */
+    struct kv_segment **segments;
+    uint64_t segments_first; /* number of segments[0]            */
+    uint64_t segments_count; /* entries in use, NULLs included   */
+    uint64_t segments_room;
+    uint64_t tail_segment;
+    uint32_t ahead;
+    uint32_t creating;
+    uint32_t live_segments;
+    int create_full; /* the last creation found no space */
+
+    struct kv_file_req flush;
+    int flushing;
+    int flush_error;     /* of the last attempt, 0: fine       */
+    uint64_t failing_ns; /* since when writes have failed      */
+    int failed_told;
+    struct kv_file_req sync_req;
+    int syncing;
+    uint64_t sync_target;
+    int room_wanted;
+
+    struct snic_loop_msg kick;
+    int kicked;
+    struct snic_timer timer;
+    uint64_t tick_ns;
+    uint64_t next_retry_ns;
+    uint64_t next_sync_ns;
+    uint64_t expire_cursor;
+    uint64_t wall_offset_ms;
+    int closing;
+
+    uint64_t version;
+    uint64_t attach_version; /* the hook inserts nothing up to here (R7) */
+    uint64_t old_until;      /* log address below which such records lie */
+    int caching;             /* the walk that calls cache() is under way */
+    uint64_t cache_cursor;
+    int cache_blocked;
+
+    struct kv_compact compact;
+    struct kv_engine_stats stats;
+};
+
+/* ---- store.c ---- */
+
+void kv_store_say(struct kv_store *s, int level, const char *format, ...) SNIC_PRINTF(3, 4);
+/* Submit to the files below, or park while there are none; done gets the final result. */
+void kv_store_submit(struct kv_store *s, struct kv_file_req *r, kv_file_done_fn done);
+/* True when the request was parked for the next attach: its done does nothing else. */
+int kv_store_parked(struct kv_store *s, struct kv_file_req *r);
+void kv_store_hash(const struct kv_store *s, uint32_t database, const void *key, uint32_t size,
+                   unsigned char out[16], uint64_t *low, uint64_t *high);
+/* Tell the DPU where the newest version of @p e lies. @return 0; SNIC_EAGAIN */
+int kv_store_cache(struct kv_store *s, const struct kv_entry *e);
+/* Run the background work soon. */
+void kv_store_kick(struct kv_store *s);
+
+/* ---- log.c ---- */
+
+int kv_log_open(struct kv_store *s);
+void kv_log_close(struct kv_store *s);
+struct kv_segment *kv_log_segment(const struct kv_store *s, uint64_t number);
+/* Adopt or make the bookkeeping of a segment. NULL: no memory. */
+struct kv_segment *kv_log_segment_add(struct kv_store *s, uint64_t number);
+void kv_log_segment_drop(struct kv_store *s, struct kv_segment *g);
+/* Keep KV_AHEAD empty segments coming. */
+void kv_log_create_ahead(struct kv_store *s);
+/*
+ * Append a record. r->file is filled in. @p reserve: KV_FOR_*.
+ * 0 and *address; SNIC_EAGAIN; SNIC_ENOSPC; SNIC_EIO.
+ */
+int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, const void *value,
+                  int reserve, uint64_t *address);
+/* The bytes at a log address that is in memory. */
+unsigned char *kv_log_at(const struct kv_store *s, uint64_t address);
+/* Start a log write if there is something to write and none is in flight. */
+void kv_log_flush(struct kv_store *s);
+/* fsync what is written but not yet synced (interval, none, compaction). */
+void kv_log_sync(struct kv_store *s);
+/* The record at @p address belongs to nobody any more. */
+void kv_log_dead(struct kv_store *s, uint64_t address, uint64_t bytes);
+void kv_log_live(struct kv_store *s, uint64_t address, uint64_t bytes);
+
+/* ---- recover.c, compact.c ---- */
+
+int kv_recover(struct kv_store *s, char *error, size_t error_size);
+/* Do one step of compaction if there is cause; called from the background work. */
+void kv_compact_step(struct kv_store *s);
+void kv_compact_fini(struct kv_store *s);
+
+#endif
