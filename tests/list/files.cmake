@@ -2,3 +2,4 @@
 set(_fix support/filefix.c)
 snic_test(files files SOURCES ${_fix})
 snic_test(files_model files SOURCES ${_fix} support/filemodel.c)
+snic_test(files_power files SOURCES ${_fix} support/filemodel.c support/power.c TIMEOUT 300)

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Power loss at every write, flush and zeroing of sequences of operations: afterwards the image
+ * mounts, checks, holds the state after the last completed operation or after the one under
+ * way, and takes new operations.
+ */
+#include "filefix.h"
+#include "filemodel.h"
+#include "power.h"
+#include "support.h"
+
+#include <stdio.h>
+
+#define OPS_MAX 64u
+
+struct sequence {
+    struct filefix fx;
+    struct model before[OPS_MAX + 1]; /* state before operation i */
+    struct model_op op[OPS_MAX];
+    uint32_t ops;
+    uint32_t completed;
+    uint32_t mounts; /* unmount and mount again after so many operations */
+};
+
+static struct sequence seq;
+
+static struct snic_files *mount_on(struct sequence *s, struct snic_io *io)
+{
+    s->fx.io = io;
+    assert_int_equal(filefix_try_mount(&s->fx), 0);
+    return s->fx.files;
+}
+
+/* Carry out the sequence until an operation fails. */
+static void sequence_run(void *ctx, struct snic_io *io)
+{
+    struct sequence *s = ctx;
+    static struct model m;
+    uint32_t i;
+    s->completed = 0;
+    s->fx.io = io;
+    if (filefix_try_mount(&s->fx) != 0)
+        return;
+    model_init(&m, s->before[0].bytes_max);
+    for (i = 0; i < s->ops; i++) {
+        int64_t expected;
+        uint64_t id;
+        int64_t real = model_run(&m, s->fx.files, &s->op[i]);
+        if (real == SNIC_EIO)
+            break;
+        id = m.file[s->op[i].dir][s->op[i].name].id;
+        expected = model_apply(&m, &s->op[i]);
+        if (real != expected)
+            fail_msg("operation %u: %s: %lld, expected %lld", i, model_text(&s->op[i]),
+                     (long long)real, (long long)expected);
+        if (s->op[i].kind == MODEL_CREATE && expected == 0)
+            m.file[s->op[i].dir][s->op[i].name].id = id;
+        s->completed = i + 1;
+        if (s->mounts != 0 && i % s->mounts == s->mounts - 1) {
+            if (filefix_unmount(&s->fx) != 0 || filefix_try_mount(&s->fx) != 0)
+                break;
+        }
+    }
+    if (s->fx.files != NULL)
+        (void)filefix_unmount(&s->fx);
+}
+
+/* It still works: a file is made, written, read and deleted. */
+static void judge_usable(struct snic_files *f)
+{
+    unsigned char byte = 0;
+    uint64_t id;
+    assert_int_equal(filefix_create(f, 0, "probe", &id), 0);
+    assert_int_equal(filefix_write(f, id, 5000, "x", 1, SNIC_FILES_SYNC), 1);
+    assert_int_equal(filefix_read(f, id, 5000, &byte, 1), 1);
+    assert_int_equal(byte, 'x');
+    assert_int_equal(filefix_delete(f, 0, "probe"), 0);
+    assert_int_equal(snic_files_check(f), 0);
+}
+
+static void sequence_judge(void *ctx, struct snic_io *io, uint64_t cut, uint64_t survivors)
+{
+    struct sequence *s = ctx;
+    struct snic_files *f = mount_on(s, io);
+    uint32_t k = s->completed;
+    const char *why;
+    const char *next = NULL;
+    assert_int_equal(snic_files_check(f), 0);
+    why = model_differs(&s->before[k], k < s->ops ? &s->op[k] : NULL, f);
+    if (why != NULL && k < s->ops)
+        next = model_differs(&s->before[k + 1], NULL, f);
+    if (why != NULL && (next != NULL || k == s->ops))
+        fail_msg("cut %llu survivors %llu: %u of %u completed, next %s: %s (after it: %s)",
+                 (unsigned long long)cut, (unsigned long long)survivors, k, s->ops,
+                 k < s->ops ? model_text(&s->op[k]) : "none", why, next != NULL ? next : "-");
+    judge_usable(f);
+    (void)filefix_unmount(&s->fx);
+}
+
+static void sequence_make(struct sequence *s, struct snic_rng *rng, uint32_t ops)
+{
+    uint32_t i;
+    s->ops = ops;
+    model_init(&s->before[0], 40000);
+    for (i = 0; i < ops; i++) {
+        int64_t rc;
+        do { /* keep those that do something, most of the time */
+            model_pick(&s->before[i], rng, &s->op[i], 1);
+            s->before[i + 1] = s->before[i];
+            rc = model_apply(&s->before[i + 1], &s->op[i]);
+        } while (rc < 0 && snic_rng_below(rng, 8) != 0);
+    }
+}
+
+static const struct snic_disk_opts disks[] = {
+    {.sector = 4096, .align = 1, .caps = SNIC_IO_CAP_FUA | SNIC_IO_CAP_ZERO},
+    {.sector = 512, .align = 512, .caps = SNIC_IO_CAP_DISCARD},
+    {.sector = 4096, .align = 4096, .caps = SNIC_IO_CAP_FUA},
+    {.sector = 512, .align = 1, .caps = SNIC_IO_CAP_ZERO},
+};
+
+static void sequence_open(struct sequence *s, const struct snic_disk_opts *d)
+{
+    memset(&s->fx, 0, sizeof(s->fx));
+    s->fx.disk_opts = *d;
+    s->fx.disk_opts.size = 1u << 20;
+    s->fx.format.segment_bytes = 8192;
+    s->fx.format.files_max = 24;
+    s->fx.format.dirs_max = 4;
+    s->fx.mount.depth = 16;
+    s->fx.mount.bounce_count = 2;
+    s->fx.mount.bounce_bytes = 8192;
+    filefix_open(&s->fx);
+    assert_int_equal(snic_files_format(s->fx.io, &s->fx.format), 0);
+    snic_disk_sync(s->fx.disk);
+}
+
+static void sequence_close(struct sequence *s, struct snic_io *io)
+{
+    s->fx.io = io;
+    s->fx.files = NULL;
+    filefix_close(&s->fx);
+}
+
+/* One operation after the other, each durable when it completes. */
+static void test_files_power_lost_anywhere_last_state_there(void **state)
+{
+    struct snic_rng rng;
+    uint64_t tried = 0;
+    uint64_t rounds = support_scale(4, 40);
+    uint64_t i;
+    (void)state;
+    snic_rng_init(&rng, support_seed());
+    for (i = 0; i < rounds; i++) {
+        struct power_case c;
+        struct snic_io *io;
+        sequence_open(&seq, &disks[i % SNIC_COUNTOF(disks)]);
+        io = seq.fx.io;
+        sequence_make(&seq, &rng, 40);
+        seq.mounts = i % 2 == 0 ? 0 : 9;
+        memset(&c, 0, sizeof(c));
+        c.ctx = &seq;
+        c.run = sequence_run;
+        c.judge = sequence_judge;
+        c.base = seq.fx.disk;
+        c.loop = seq.fx.loop;
+        c.seed = support_seed() + i;
+        c.random = 3;
+        c.torn = 1;
+        tried += power_enumerate(&c);
+        sequence_close(&seq, io);
+    }
+    print_message("%llu power cuts\n", (unsigned long long)tried);
+}
+
+/* ---- Many control operations under way: some prefix of them is there ---- */
+
+#define TOGETHER 12u
+
+struct parallel {
+    struct snic_files_req req;
+    char name[8];
+    int done;
+};
+
+static struct parallel together[TOGETHER];
+
+static void parallel_done(struct snic_files_req *r)
+{
+    SNIC_CONTAINER(r, struct parallel, req)->done = 1;
+}
+
+/* Creates a0..a11 at once, then deletes them at once, then creates again; so often that the
+ * journal changes halves under way. */
+static void prefix_run(void *ctx, struct snic_io *io)
+{
+    struct sequence *s = ctx;
+    uint32_t round;
+    s->completed = 0;
+    s->fx.io = io;
+    if (filefix_try_mount(&s->fx) != 0)
+        return;
+    for (round = 0; round < 40; round++) {
+        struct snic_files_req *reqs[TOGETHER];
+        uint32_t i;
+        int failed = 0;
+        for (i = 0; i < TOGETHER; i++) {
+            struct parallel *p = &together[i];
+            memset(p, 0, sizeof(*p));
+            (void)snprintf(p->name, sizeof(p->name), "a%02u", i);
+            p->req.op = round % 2 == 0 ? SNIC_FILES_CREATE : SNIC_FILES_DELETE;
+            p->req.name = p->name;
+            p->req.name_size = 3;
+            p->req.done = parallel_done;
+            reqs[i] = &p->req;
+        }
+        snic_files_submit(s->fx.files, reqs, TOGETHER);
+        for (i = 0; i < TOGETHER; i++) {
+            while (!together[i].done)
+                (void)snic_loop_once(s->fx.loop, SNIC_NEVER);
+            failed |= together[i].req.result != 0;
+            s->completed += together[i].req.result == 0;
+        }
+        if (failed)
+            break;
+    }
+    (void)filefix_unmount(&s->fx);
+}
+
+static void prefix_judge(void *ctx, struct snic_io *io, uint64_t cut, uint64_t survivors)
+{
+    struct sequence *s = ctx;
+    struct snic_files *f = mount_on(s, io);
+    uint32_t round = s->completed / TOGETHER;
+    uint32_t there = 0;
+    uint32_t last = 0;
+    uint32_t i;
+    (void)survivors;
+    assert_int_equal(snic_files_check(f), 0);
+    for (i = 0; i < TOGETHER; i++) {
+        char name[8];
+        uint64_t id;
+        int found;
+        (void)snprintf(name, sizeof(name), "a%02u", i);
+        found = filefix_find(f, 0, name, &id, NULL) == 0;
+        there += (uint32_t)found;
+        if (found)
+            last = i;
+    }
+    /* Creating: the first ones are there. Deleting: the last ones are. */
+    if (round == 40)
+        assert_int_equal(there, 0);
+    else if (round % 2 == 0)
+        assert_true(there >= s->completed % TOGETHER && (there == 0 || last == there - 1));
+    else
+        assert_true(there <= TOGETHER - s->completed % TOGETHER &&
+                    (there == 0 || last == TOGETHER - 1));
+    if (there != 0 && cut == 0)
+        fail_msg("left over");
+    judge_usable(f);
+    (void)filefix_unmount(&s->fx);
+}
+
+/* Operations under way together become durable in the order of submission. */
+static void test_files_power_lost_controls_together_prefix_there(void **state)
+{
+    uint64_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        struct power_case c;
+        struct snic_io *io;
+        sequence_open(&seq, &disks[i]);
+        io = seq.fx.io;
+        memset(&c, 0, sizeof(c));
+        c.ctx = &seq;
+        c.run = prefix_run;
+        c.judge = prefix_judge;
+        c.base = seq.fx.disk;
+        c.loop = seq.fx.loop;
+        c.seed = support_seed() + i;
+        c.random = 2;
+        c.torn = 1;
+        print_message("%llu power cuts\n", (unsigned long long)power_enumerate(&c));
+        sequence_close(&seq, io);
+    }
+}
+
+/* ---- Format ---- */
+
+static struct filefix *formatting;
+
+static void format_run(void *ctx, struct snic_io *io)
+{
+    int rc = snic_files_format(io, &formatting->format);
+    (void)ctx;
+    assert_true(rc == 0 || rc == SNIC_EIO);
+}
+
+static void format_judge(void *ctx, struct snic_io *io, uint64_t cut, uint64_t survivors)
+{
+    int rc;
+    (void)ctx;
+    (void)survivors;
+    formatting->io = io;
+    rc = filefix_try_mount(formatting);
+    if (cut == 0)
+        assert_int_equal(rc, 0);
+    if (rc == 0) {
+        uint64_t id; /* whole: the old image untouched, or the new one */
+        int found = filefix_find(formatting->files, 0, "old", &id, NULL);
+        assert_int_equal(snic_files_check(formatting->files), 0);
+        if (cut == 0)
+            assert_int_equal(found, SNIC_ENOENT);
+        assert_int_equal(filefix_unmount(formatting), 0);
+    }
+}
+
+/* Formatting over an old image with the same id: no image, the old or the new, never a mixture. */
+static void test_files_power_lost_in_format_no_mixture(void **state)
+{
+    struct filefix fx;
+    struct power_case c;
+    struct snic_io *io;
+    uint64_t id;
+    unsigned i;
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    fx.disk_opts.size = 1u << 20;
+    fx.format.segment_bytes = 8192;
+    filefix_fresh(&fx);
+    assert_int_equal(filefix_create(fx.files, 0, "old", &id), 0);
+    for (i = 0; i < 20; i++) /* entries that would be replayed, if they could */
+        assert_int_equal(filefix_write(fx.files, id, i * 100, "x", 1, SNIC_FILES_SYNC), 1);
+    assert_int_equal(filefix_unmount(&fx), 0);
+    snic_disk_sync(fx.disk);
+    formatting = &fx;
+    io = fx.io;
+    memset(&c, 0, sizeof(c));
+    c.run = format_run;
+    c.judge = format_judge;
+    c.base = fx.disk;
+    c.loop = fx.loop;
+    c.seed = support_seed();
+    c.random = 4;
+    c.torn = 1;
+    (void)power_enumerate(&c);
+    fx.io = io;
+    filefix_close(&fx);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_power_lost_anywhere_last_state_there),
+        cmocka_unit_test(test_files_power_lost_controls_together_prefix_there),
+        cmocka_unit_test(test_files_power_lost_in_format_no_mixture),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
