@@ -147,4 +147,78 @@ void conf_settle(struct conf_env *e);
 /** No rule was broken so far. */
 void conf_check(struct conf_env *e);
 
+/* ---- Pairs and crowds ---- */
+
+struct conf_pair {
+    struct conf_env e;
+    struct conf_server s;
+    struct conf_peer server;
+    struct conf_peer client;
+};
+
+struct conf_many {
+    struct conf_env e;
+    struct conf_server s;
+    struct conf_peer *server;
+    struct conf_peer *client;
+    uint32_t count;
+};
+
+struct snic_net_uring_opts conf_small(const struct conf_env *e);
+/** Options NULL: conf_small(). */
+void conf_env_open(struct conf_env *e, void **state, const struct snic_net_uring_opts *so,
+                   const struct snic_net_uring_opts *co);
+void conf_env_close(struct conf_env *e);
+void conf_accept(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *peer);
+void conf_req_fill(struct conf_peer *p, struct conf_req *r, uint32_t size);
+struct conf_pair *conf_pair_make(void **state);
+void conf_pair_start(struct conf_pair *p);
+struct conf_pair *conf_pair_open(void **state);
+void conf_pair_close(struct conf_pair *p);
+int conf_both_closed(void *ctx);
+/** The server's side is closed and the client has heard of it. */
+int conf_client_over(void *ctx);
+struct conf_many *conf_many_open(void **state, uint32_t count,
+                                 const struct snic_net_uring_opts *so);
+void conf_many_close(struct conf_many *m);
+int conf_many_closed(void *ctx);
+
+/* ---- The tests ---- */
+
+void conf_test_n(void **state);
+void conf_test_no_listener_connect_refused(void **state);
+void conf_test_pair_shutdown_both_closed_in_order(void **state);
+void conf_test_client_half_closed_reply_arrives(void **state);
+void conf_test_pair_random_traffic_intact(void **state);
+void conf_test_reader_paused_sender_bounded(void **state);
+void conf_test_buffers_held_receive_pauses_and_resumes(void **state);
+void conf_test_client_aborts_sends_cancelled_peer_reset(void **state);
+void conf_test_server_aborts_in_recv_client_reset(void **state);
+void conf_test_close_with_queue_flushed(void **state);
+void conf_test_close_while_peer_sends_nothing_received(void **state);
+void conf_test_close_peer_idle_closed_anyway(void **state);
+void conf_test_shut_connection_send_refused(void **state);
+void conf_test_bad_send_refused(void **state);
+void conf_test_connecting_ended_aborted(void **state);
+void conf_test_connecting_sends_arrive(void **state);
+void conf_test_buffers_held_put_after_closed_pool_whole(void **state);
+void conf_test_many_connections_all_served(void **state);
+void conf_test_pool_empty_others_resume(void **state);
+void conf_test_table_full_extra_reset_then_served(void **state);
+void conf_test_client_table_full_connect_refused(void **state);
+void conf_test_address_taken_listen_refused(void **state);
+void conf_test_unlisten_connections_live_on(void **state);
+void conf_test_accept_aborts_client_told(void **state);
+void conf_test_bad_arguments_refused(void **state);
+void conf_test_handle_shut_everything_reported(void **state);
+void conf_test_zero_copy_bytes_intact(void **state);
+void conf_test_zero_copy_abort_all_done(void **state);
+void conf_test_more_flag_everything_arrives(void **state);
+void conf_test_dgram_single_sizes_arrive(void **state);
+void conf_test_dgram_train_split_again(void **state);
+void conf_test_dgram_ecn_kept(void **state);
+void conf_test_dgram_bad_arguments_refused(void **state);
+void conf_test_dgram_queue_full_writable_follows(void **state);
+void conf_test_dgram_closed_trains_done_port_free(void **state);
+
 #endif /* SNIC_TESTS_CONFORMANCE_NET_H */

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
+set(SNIC_NET_SUITE conformance_net.c conformance_net_stream.c conformance_net_ends.c
+    conformance_net_many.c conformance_net_dgram.c)
 snic_test(net net)
-snic_test(net_sim net SOURCES conformance_net.c)
-snic_test(net_uring net SOURCES conformance_net.c URING)
+snic_test(net_sim net SOURCES ${SNIC_NET_SUITE})
+snic_test(net_uring net SOURCES ${SNIC_NET_SUITE} conformance_net_uring.c URING)
+snic_test(net_socket net SOURCES ${SNIC_NET_SUITE} conformance_net_uring.c URING)

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What only the socket backend has: socket files, descriptors that run out, shared ports, peers
+ * that are other programs.
+ */
+#include "conformance_net.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct conf_backend tcp = {"tcp", CONF_TCP4, 0, 0};
+static const struct conf_backend tcp_single = {
+    "tcp_single", CONF_TCP4, SNIC_LOOP_HAVE_MULTISHOT_ACCEPT | SNIC_LOOP_HAVE_BUF_RING, 0};
+static const struct conf_backend local = {"unix", CONF_UNIX, 0, 0};
+
+/* A blocking socket of the plain kind, connected to the server. */
+static int plain_connect(const struct conf_env *e)
+{
+    struct sockaddr_in a;
+    memset(&a, 0, sizeof(a));
+    a.sin_family = AF_INET;
+    a.sin_port = htons(e->listen_addr.port);
+    memcpy(&a.sin_addr, e->listen_addr.ip, 4);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    return fd;
+}
+
+static int path_exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+/* A socket file left by a dead server must not keep the next from starting; a live one must. */
+static void test_net_unix_stale_file_replaced_live_kept(void **state)
+{
+    struct conf_env e;
+    struct conf_server s;
+    struct snic_net_listener *l = NULL;
+    struct sockaddr_un a;
+    conf_env_open(&e, state, NULL, NULL);
+    memset(&a, 0, sizeof(a));
+    a.sun_family = AF_UNIX;
+    memcpy(a.sun_path, e.listen_addr.path, sizeof(a.sun_path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    (void)close(fd);
+    assert_true(path_exists(a.sun_path));
+    conf_listen(&s, &e, NULL, 0);
+    assert_int_equal(snic_net_listen(e.client, &e.listen_addr, 0, conf_accept, &s, &l),
+                     SNIC_EADDRINUSE);
+    assert_true(path_exists(a.sun_path));
+    CONF_CALL(&e, snic_net_unlisten(s.listener));
+    assert_false(path_exists(a.sun_path));
+    conf_env_close(&e);
+}
+
+/* An ordinary file in the way must survive. */
+static void test_net_unix_ordinary_file_refused_and_kept(void **state)
+{
+    struct conf_env e;
+    struct snic_net_listener *l = NULL;
+    conf_env_open(&e, state, NULL, NULL);
+    int fd = open(e.listen_addr.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(snic_net_listen(e.server, &e.listen_addr, 0, conf_accept, NULL, &l),
+                     SNIC_EADDRINUSE);
+    assert_true(path_exists(e.listen_addr.path));
+    (void)unlink(e.listen_addr.path);
+    conf_env_close(&e);
+}
+
+/* Another server that has taken over the path must not lose its file to our unlisten. */
+static void test_net_unix_file_of_successor_kept(void **state)
+{
+    struct conf_env e;
+    struct conf_server s;
+    struct conf_server next;
+    conf_env_open(&e, state, NULL, NULL);
+    conf_listen(&s, &e, NULL, 0);
+    assert_int_equal(unlink(e.listen_addr.path), 0);
+    conf_listen(&next, &e, NULL, 0);
+    CONF_CALL(&e, snic_net_unlisten(s.listener));
+    assert_true(path_exists(e.listen_addr.path));
+    CONF_CALL(&e, snic_net_unlisten(next.listener));
+    assert_false(path_exists(e.listen_addr.path));
+    conf_env_close(&e);
+}
+
+/* Addresses that this machine does not have, or a directory that is not there. */
+static void test_net_socket_foreign_address_refused(void **state)
+{
+    struct conf_env e;
+    struct snic_net_listener *l = NULL;
+    struct snic_net_addr a;
+    conf_env_open(&e, state, NULL, NULL);
+    assert_int_equal(snic_net_addr_parse(&a, "192.0.2.1:0"), 0);
+    assert_int_equal(snic_net_listen(e.server, &a, 0, conf_accept, NULL, &l), SNIC_EINVAL);
+    assert_int_equal(snic_net_addr_parse(&a, "unix:/nowhere/at/all"), 0);
+    assert_int_equal(snic_net_listen(e.server, &a, 0, conf_accept, NULL, &l), SNIC_EINVAL);
+    memset(a.path, 'x', sizeof(a.path));
+    assert_int_equal(snic_net_listen(e.server, &a, 0, conf_accept, NULL, &l), SNIC_EINVAL);
+    assert_null(l);
+    conf_env_close(&e);
+}
+
+/* Options out of range, and a loop that is not ours, must be noticed at open. */
+static void test_net_uring_bad_options_refused(void **state)
+{
+    static const struct snic_net_uring_opts bad[] = {
+        {.opts_size = 3},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .conns_max = 65536},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .recv_size = 511},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .recv_size = (1 << 20) + 1},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .pool_buffers = 3},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .pool_buffers = 65536},
+    };
+    struct conf_env e;
+    struct snic_net *n = NULL;
+    struct snic_world *w = NULL;
+    struct snic_loop *l = NULL;
+    conf_env_open(&e, state, NULL, NULL);
+    for (size_t i = 0; i < SNIC_COUNTOF(bad); i++)
+        assert_int_equal(snic_net_uring_open(&n, e.loop, &bad[i]), SNIC_EINVAL);
+    assert_int_equal(snic_world_open(&w, NULL), 0);
+    assert_int_equal(snic_world_loop(w, 0, &l), 0);
+    assert_int_equal(snic_net_uring_open(&n, l, NULL), SNIC_ENOTSUP);
+    assert_null(n);
+    snic_loop_close(l);
+    snic_world_close(w);
+    assert_int_equal(snic_net_uring_open(&n, e.loop, NULL), 0); /* all defaults */
+    snic_net_shut(n);
+    snic_net_shut(NULL);
+    conf_env_close(&e);
+}
+
+struct crowd {
+    struct conf_server s;
+    int want;
+};
+
+static int crowd_accepted(void *ctx)
+{
+    struct crowd *c = ctx;
+    return (int)c->s.accepted >= c->want;
+}
+
+/* Without descriptors the server would spin or stop accepting for good. */
+static void test_net_socket_descriptors_out_accept_waits_and_resumes(void **state)
+{
+    struct conf_env e;
+    struct conf_peer peers[4];
+    struct crowd c;
+    struct rlimit before;
+    struct rlimit none;
+    int fd[4];
+    conf_env_open(&e, state, NULL, NULL);
+    for (int i = 0; i < 4; i++)
+        conf_peer_init(&peers[i], &e, e.server);
+    conf_listen(&c.s, &e, peers, 4);
+    for (int i = 0; i < 4; i++)
+        fd[i] = plain_connect(&e);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = (rlim_t)fd[0]; /* everything below is in use */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (int i = 0; i < 200 && e.server->stats.errors == 0; i++)
+        (void)conf_backend_step(&e);
+    uint64_t errors = e.server->stats.errors;
+    struct snic_loop_stats stats[2];
+    snic_loop_get_stats(e.loop, &stats[0]);
+    for (int i = 0; i < 30; i++)
+        (void)conf_backend_step(&e);
+    snic_loop_get_stats(e.loop, &stats[1]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(errors >= 1);
+    assert_int_equal(c.s.accepted, 0);
+    assert_true(stats[1].completions - stats[0].completions < 20); /* it does not spin */
+    c.want = 4;
+    conf_until(&e, crowd_accepted, &c);
+    for (int i = 0; i < 4; i++)
+        (void)close(fd[i]);
+    conf_env_close(&e);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(peers[i].closes, 1);
+        conf_peer_fini(&peers[i]);
+    }
+}
+
+/* Loops that share a port need the flag on both sides, and both get connections. */
+static void test_net_socket_reuseport_shared_only_with_flag(void **state)
+{
+    struct conf_env e;
+    struct conf_server a = {0};
+    struct conf_server b = {0};
+    struct snic_net_listener *l = NULL;
+    struct snic_net_addr at;
+    int fds[64];
+    conf_env_open(&e, state, NULL, NULL);
+    a.env = b.env = &e;
+    assert_int_equal(
+        snic_net_listen(e.server, &e.listen_addr, SNIC_NET_REUSEPORT, conf_accept, &a, &a.listener),
+        0);
+    assert_int_equal(snic_net_listen_addr(a.listener, &at), 0);
+    assert_int_equal(snic_net_listen(e.client, &at, 0, conf_accept, &b, &l), SNIC_EADDRINUSE);
+    assert_int_equal(snic_net_listen(e.client, &at, SNIC_NET_REUSEPORT, conf_accept, &b, &l), 0);
+    e.listen_addr = at;
+    for (int i = 0; i < 64; i++)
+        fds[i] = plain_connect(&e);
+    while (a.accepted + b.accepted < 64)
+        (void)conf_backend_step(&e);
+    assert_true(a.accepted > 0 && b.accepted > 0);
+    for (int i = 0; i < 64; i++)
+        (void)close(fds[i]);
+    conf_env_close(&e);
+}
+
+static int server_closed(void *ctx)
+{
+    return ((struct conf_peer *)ctx)->closes > 0;
+}
+
+/* A client process that is killed leaves a half-read connection: the server must hear of it. */
+static void test_net_socket_peer_process_killed_connection_closed(void **state)
+{
+    struct conf_env e;
+    struct conf_peer peer;
+    struct conf_server s;
+    char ready = 0;
+    int pipes[2];
+    conf_env_open(&e, state, NULL, NULL);
+    conf_peer_init(&peer, &e, e.server);
+    peer.to_send = 40000000; /* never read, so that the kernel resets */
+    peer.piece_max = 65536;
+    conf_listen(&s, &e, &peer, 1);
+    assert_int_equal(pipe(pipes), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)plain_connect(&e);
+        if (write(pipes[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            (void)pause();
+    }
+    assert_int_equal(read(pipes[0], &ready, 1), 1);
+    while (s.accepted == 0)
+        (void)conf_backend_step(&e);
+    conf_settle(&e);
+    assert_int_equal(peer.closes, 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    conf_until(&e, server_closed, &peer);
+    assert_int_equal(peer.reason, SNIC_ECONNRESET);
+    assert_int_equal(peer.last_result, SNIC_ECONNRESET);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+    conf_env_close(&e);
+    conf_peer_fini(&peer);
+}
+
+struct drip {
+    struct conf_peer peers[2];
+    int fd[2];
+};
+
+static int drip_second_served(void *ctx)
+{
+    return ((struct drip *)ctx)->peers[1].received >= 1000;
+}
+
+/* A client that drips single bytes at a paused server would empty the pool for everybody. */
+static void test_net_socket_small_pieces_to_paused_reader_pool_left(void **state)
+{
+    struct conf_env e;
+    struct conf_server s;
+    struct drip d;
+    char bytes[1000];
+    int one = 1;
+    memset(bytes, 'b', sizeof(bytes));
+    conf_env_open(&e, state, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        conf_peer_init(&d.peers[i], &e, e.server);
+        d.peers[i].unchecked = 1;
+    }
+    d.peers[0].hold = 1;
+    conf_listen(&s, &e, d.peers, 2);
+    d.fd[0] = plain_connect(&e);
+    assert_int_equal(setsockopt(d.fd[0], IPPROTO_TCP, 1, &one, sizeof(one)), 0);
+    while (s.accepted < 1)
+        (void)conf_backend_step(&e);
+    for (int i = 0; i < 3000; i++) {
+        assert_int_equal(send(d.fd[0], "a", 1, MSG_NOSIGNAL), 1);
+        if (i % 16 == 0)
+            (void)snic_loop_once(e.loop, 0);
+    }
+    d.fd[1] = plain_connect(&e);
+    assert_int_equal(send(d.fd[1], bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+    conf_until(&e, drip_second_served, &d);
+    assert_true(d.peers[0].lent <= 4);
+    d.peers[0].hold = 0;
+    conf_peer_put_all(&d.peers[0]);
+    while (d.peers[0].received < 3000)
+        (void)conf_backend_step(&e);
+    (void)close(d.fd[0]);
+    (void)close(d.fd[1]);
+    conf_env_close(&e);
+    for (int i = 0; i < 2; i++)
+        conf_peer_fini(&d.peers[i]);
+}
+
+static int all_received(void *ctx)
+{
+    struct conf_pair *p = ctx;
+    return p->server.received == 300000 && p->client.in_flight == 0;
+}
+
+static void region_done(struct snic_net_send_req *s)
+{
+    struct conf_req *r = SNIC_CONTAINER(s, struct conf_req, s);
+    r->busy = 0;
+    r->peer->in_flight--;
+    r->peer->last_result = s->result;
+}
+
+/* Zero copy out of registered memory is another operation of the kernel. */
+static void test_net_socket_zero_copy_registered_memory_arrives(void **state)
+{
+    struct conf_pair *p = conf_pair_open(state);
+    struct conf_req *r = &p->client.reqs[0];
+    p->client.piece_max = 300000;
+    conf_req_fill(&p->client, r, 300000);
+    int region = snic_loop_region_add(p->e.loop, r->bytes, 300000);
+    if (region < 0 || (p->e.client->caps & SNIC_NET_CAP_ZC) == 0) {
+        conf_pair_close(p);
+        support_skip("no registered memory or no zero copy");
+    }
+    r->s.done = region_done;
+    r->s.flags = SNIC_NET_SEND_ZC;
+    r->s.region = region;
+    r->s.iov_count = 1;
+    r->iov[0].base = r->bytes;
+    r->iov[0].size = 300000;
+    r->busy = 1;
+    p->client.in_flight = 1;
+    assert_int_equal(snic_net_send(p->client.conn, &r->s), 1);
+    conf_until(&p->e, all_received, p);
+    assert_int_equal(p->client.last_result, 0);
+    assert_true(p->e.client->stats.zc_sends >= 1);
+    snic_loop_region_remove(p->e.loop, region);
+    conf_pair_close(p);
+}
+
+/* A client that resets right after connecting must not disturb accept. */
+static void test_net_socket_reset_before_accept_survived(void **state)
+{
+    struct conf_env e;
+    struct conf_peer peers[8];
+    struct conf_server s;
+    struct linger hard = {1, 0};
+    conf_env_open(&e, state, NULL, NULL);
+    for (int i = 0; i < 8; i++)
+        conf_peer_init(&peers[i], &e, e.server);
+    conf_listen(&s, &e, peers, 8);
+    for (int i = 0; i < 7; i++) {
+        int fd = plain_connect(&e);
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+        (void)close(fd);
+    }
+    int fd = plain_connect(&e);
+    uint32_t i = 0;
+    while (s.accepted < 1 || peers[s.accepted - 1].closes > 0 || ++i < 20)
+        (void)conf_backend_step(&e);
+    for (uint32_t k = 0; k + 1 < s.accepted; k++)
+        assert_int_equal(peers[k].reason, SNIC_ECONNRESET);
+    (void)close(fd);
+    conf_env_close(&e);
+    for (int k = 0; k < 8; k++)
+        conf_peer_fini(&peers[k]);
+}
+
+#define SOCKET_TEST(f, b)                                                                          \
+    {                                                                                              \
+#f "_" #b, f, NULL, NULL, (void *)(uintptr_t)&b                                            \
+    }
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SOCKET_TEST(test_net_unix_stale_file_replaced_live_kept, local),
+        SOCKET_TEST(test_net_unix_ordinary_file_refused_and_kept, local),
+        SOCKET_TEST(test_net_unix_file_of_successor_kept, local),
+        SOCKET_TEST(test_net_socket_foreign_address_refused, tcp),
+        SOCKET_TEST(test_net_uring_bad_options_refused, tcp),
+        SOCKET_TEST(test_net_socket_descriptors_out_accept_waits_and_resumes, tcp),
+        SOCKET_TEST(test_net_socket_descriptors_out_accept_waits_and_resumes, tcp_single),
+        SOCKET_TEST(test_net_socket_reuseport_shared_only_with_flag, tcp),
+        SOCKET_TEST(test_net_socket_peer_process_killed_connection_closed, tcp),
+        SOCKET_TEST(test_net_socket_peer_process_killed_connection_closed, tcp_single),
+        SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp),
+        SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp_single),
+        SOCKET_TEST(test_net_socket_zero_copy_registered_memory_arrives, tcp),
+        SOCKET_TEST(test_net_socket_reset_before_accept_survived, tcp),
+        SOCKET_TEST(test_net_socket_reset_before_accept_survived, tcp_single),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
