@@ -42,9 +42,9 @@ case " $modules " in
 *" kv "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
-{ cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release -DSNIC_BUILD_TESTS=OFF \
-    -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF && cmake --build "$out" -j "$(nproc)"; } \
-    >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
+{ cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
+    -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&
+    cmake --build "$out" -j "$(nproc)"; } >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
 
 if [ -z "$modules" ]; then
     for f in bench/bench_*.c; do

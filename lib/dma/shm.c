@@ -513,7 +513,7 @@ static void dma_shm_unmap(struct snic_dma *d, void *mem)
             dma_shm_unmap_block(s, m);
         return;
     }
-    SNIC_ASSERT(!"a pointer from snic_dma_map()");
+    SNIC_ASSERT(0 && "a pointer from snic_dma_map()");
 }
 
 /* ---- Operations, messages, doorbells ---- */
