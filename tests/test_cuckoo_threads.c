@@ -207,17 +207,17 @@ static void stress_run(uint32_t key_size, uint32_t item_size, uint32_t load_perc
 static void test_cuckoo_displacing_writer_no_false_miss(void **state)
 {
     (void)state;
-    stress_run(8, 16, 120, 95, support_scale(300000, 20000000));
-    stress_run(16, 16, 110, 80, support_scale(200000, 10000000));
+    stress_run(8, 16, 120, 95, support_scale(300000, 5000000));
+    stress_run(16, 16, 110, 80, support_scale(200000, 2500000));
 }
 
 /* Published: torn reads under updates. The longer the item, the wider the window. */
 static void test_cuckoo_updating_writer_no_torn_item(void **state)
 {
     (void)state;
-    stress_run(8, 16, 95, 5, support_scale(400000, 20000000));
-    stress_run(8, 8, 95, 40, support_scale(200000, 10000000));
-    stress_run(20, 256, 95, 40, support_scale(100000, 5000000));
+    stress_run(8, 16, 95, 5, support_scale(400000, 5000000));
+    stress_run(8, 8, 95, 40, support_scale(200000, 2500000));
+    stress_run(20, 256, 95, 40, support_scale(100000, 1000000));
 }
 
 struct wipe {

@@ -8,7 +8,8 @@
  *  3  no match: acquire fence, load header 1 again; unchanged: absent
  *  4  anything changed: start over
  *
- * Why header 1 suffices in 3 for a key that stays in the table. Say header 1 showed it, but its
+ * Why header 1 suffices in 3 for a key that stays in the table (a slot's key words never change
+ * while it is there, whatever scratch holds). Say header 1 showed it, but its
  * slot held another key: then it had been displaced and the slot filled again, and by I3 the second
  * look shows a change. Else it was in bucket 2 when header 1 was loaded, and by I2 the reader's
  * header 2 is at least that new. If header 2 does not show it, or its slot there held another key,
@@ -19,7 +20,11 @@
 /* What a probe with two loaded headers says. */
 enum cuckoo_probe_result { CUCKOO_ABSENT, CUCKOO_FOUND, CUCKOO_CHANGED };
 
-/* Compare the key and copy the item from slot or scratch; 1 if the key is the one. */
+/*
+ * Compare the key and copy the item from slot or scratch; 1 if the key is the one. Scratch may be
+ * in use for another key by now, so its key is compared once only and a mismatch says nothing: the
+ * key in the slot decides.
+ */
 SNIC_CUCKOO__INLINE int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot,
                                         uint64_t header, const uint64_t *key, uint64_t *item,
                                         struct cuckoo_words w)
@@ -29,8 +34,10 @@ SNIC_CUCKOO__INLINE int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bu
     if (SNIC_UNLIKELY(header & SNIC_CUCKOO__SEQ_ODD)) { /* I4 */
         _Atomic uint64_t *scratch = (_Atomic uint64_t *)(uintptr_t)t->scratch;
 
-        if (cuckoo_key_equal(scratch, key, w.key))
-            from = scratch;
+        if (cuckoo_key_equal(scratch, key, w.key)) {
+            cuckoo_copy_out(item, scratch + w.key, w.item);
+            return 1;
+        }
     }
     if (!cuckoo_key_equal(from, key, w.key))
         return 0;
