@@ -3,7 +3,7 @@
  * Compaction: one victim segment at a time is read in pieces, its live records
  * are appended again with the versions they have, and when the copies are
  * durable the file is deleted.
- *   C1 a deletion (DEL, FLUSHALL) is dropped only from the oldest segment: every
+ *   C1 a deletion (DEL, FLUSH) is dropped only from the oldest segment: every
  *      older version of its key lies before it in the log, so then none is left.
  *   C2 the file goes only when the copies survive power loss (in every sync mode)
  *      and no host read of it is in flight; offloaded reads are the file service's
@@ -118,7 +118,7 @@ static int compact_record(struct kv_store *s, struct kv_record *r, const unsigne
 
     if (r->type == KV_RECORD_PAD)
         return 0;
-    if (r->type == KV_RECORD_FLUSHALL)
+    if (r->type == KV_RECORD_FLUSH)
         return compact_oldest(s) == s->compact.victim
                    ? 0
                    : kv_log_append(s, r, "", "", KV_FOR_SPACE, &to);

@@ -91,17 +91,21 @@ struct kv_engine_opts {
     struct kv_engine_events events;
     enum kv_sync sync;
     uint32_t sync_interval_ms;
-    uint64_t memory_bytes;  /**< log tail and cached records kept in memory; >= 16 MiB    */
-    uint64_t segment_bytes; /**< of a log file; default 64 MiB                            */
-    uint64_t device_bytes;  /**< most bytes of log files; 0: until the device is full     */
-    uint32_t databases;     /**< default 16                                               */
-    uint64_t hash_seed[2];  /**< of the 128-bit key hash; the DPU role has the same       */
-    uint32_t value_max;     /**< default 8 MiB                                            */
-    uint32_t key_max;       /**< default 64 KiB                                           */
+    uint64_t memory_bytes;    /**< log tail and cached records kept in memory; >= 16 MiB    */
+    uint64_t segment_bytes;   /**< of a log file; default 64 MiB                            */
+    uint64_t device_bytes;    /**< most bytes of log files; 0: until the device is full     */
+    uint32_t databases;       /**< default 16                                               */
+    uint64_t hash_seed[2];    /**< of the 128-bit key hash; the DPU role has the same       */
+    uint32_t value_max;       /**< default 8 MiB                                            */
+    uint32_t key_max;         /**< default 64 KiB                                           */
+    uint32_t flush_bytes_max; /**< of one log write; default 1 MiB                         */
+    uint32_t hook_bytes_max;  /**< larger log writes are not seen by the DPU's hook           */
     /** INFO: lines of the roles' own section, appended by the program. May be NULL. */
     size_t (*info)(void *ctx, char *out, size_t max);
     /** SHUTDOWN was asked for; drain and exit. */
     void (*shutdown)(void *ctx, int nosave);
+    void (*log)(void *ctx, int level,
+                const char *text); /**< 0 error, 1 warning, 2 info; may be NULL */
     void *ctx;
 };
 
@@ -123,7 +127,7 @@ void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, voi
 uint64_t kv_engine_version(const struct kv_engine *e);
 
 struct kv_engine_stats {
-    uint64_t keys, memory_keys, device_keys;
+    uint64_t keys, clients;
     uint64_t commands, gets, hits, misses, sets, device_reads;
     uint64_t log_bytes, live_bytes, memory_used, segments, compactions, compacted_bytes;
     uint64_t flushes, flush_bytes, expired, errors, read_only;

@@ -251,6 +251,30 @@ static int log_pad(struct kv_store *s, int reserve)
     return last ? log_next_segment(s, reserve) : 0;
 }
 
+int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int deletes)
+{
+    /* Each boundary that is crossed wastes less than one record. */
+    uint64_t need = bytes + (bytes / s->boundary + 1) * record;
+    uint64_t left = s->opts.segment_bytes - (s->tail & (s->opts.segment_bytes - 1));
+    uint32_t keep = KV_RESERVE - (deletes ? KV_FOR_DELETE : KV_FOR_DATA);
+
+    if (s->flush_error != 0)
+        return SNIC_EIO;
+    if (need > left && s->ahead <= keep) {
+        s->room_wanted = 1;
+        kv_log_create_ahead(s);
+        kv_store_kick(s);
+        return s->create_full && s->creating == 0 ? SNIC_ENOSPC : SNIC_EAGAIN;
+    }
+    if (snic_align_up(s->tail + need, KV_BLOCK) >
+        snic_align_down(s->written, KV_BLOCK) + s->ring_bytes) {
+        s->room_wanted = 1;
+        kv_store_kick(s);
+        return SNIC_EAGAIN;
+    }
+    return 0;
+}
+
 int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, const void *value,
                   int reserve, uint64_t *address)
 {

@@ -12,9 +12,9 @@
 
 enum kv_record_type {
     KV_RECORD_SET = 1,
-    KV_RECORD_DEL = 2,      /**< no value                                                   */
-    KV_RECORD_FLUSHALL = 3, /**< no key: everything older is gone                           */
-    KV_RECORD_PAD = 4       /**< value_size bytes to skip; only the header is checked       */
+    KV_RECORD_DEL = 2,   /**< no value                                                   */
+    KV_RECORD_FLUSH = 3, /**< no key: all older of the database (0xffff: of all) is gone */
+    KV_RECORD_PAD = 4    /**< value_size bytes to skip; only the header is checked       */
 };
 /** Largest key and value that a record may claim. */
 #define KV_RECORD_PART_MAX (1u << 30)

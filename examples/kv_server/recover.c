@@ -30,9 +30,10 @@ struct recover {
     int no_memory;
     unsigned char *buffer;
     size_t buffer_size;
-    uint64_t flush_version; /* newest FLUSHALL */
-    uint64_t records;       /* of the current segment */
-    uint64_t skipped;       /* bytes that were no records and not zero */
+    uint64_t flush_all;      /* newest FLUSH of all databases */
+    uint64_t *flush_version; /* newest FLUSH of each          */
+    uint64_t records;        /* of the current segment */
+    uint64_t skipped;        /* bytes that were no records and not zero */
 };
 
 static void recover_done(struct kv_file_req *r)
@@ -100,15 +101,19 @@ static int recover_record(struct recover *v, const struct kv_record *r, const un
     struct kv_entry *e;
 
     s->version = snic_max_u64(s->version, r->version);
-    if (r->type == KV_RECORD_FLUSHALL)
-        v->flush_version = snic_max_u64(v->flush_version, r->version);
-    if ((r->type != KV_RECORD_SET && r->type != KV_RECORD_DEL) || r->version < v->flush_version)
+    if (r->type == KV_RECORD_FLUSH && r->database == KV_ALL_DATABASES)
+        v->flush_all = snic_max_u64(v->flush_all, r->version);
+    if (r->type == KV_RECORD_FLUSH && r->database < s->index.databases)
+        v->flush_version[r->database] = snic_max_u64(v->flush_version[r->database], r->version);
+    if (r->type != KV_RECORD_SET && r->type != KV_RECORD_DEL)
         return 0;
     if (r->database >= s->index.databases) {
         kv_store_say(s, 1, "a key of database %u is left alone: only %u databases configured",
                      r->database, s->index.databases);
         return 0;
     }
+    if (r->version < v->flush_all || r->version < v->flush_version[r->database])
+        return 0;
     kv_store_hash(s, r->database, key, r->key_size, hash, &low, &high);
     e = kv_index_find(&s->index, low, r->database, key, r->key_size);
     if (e == NULL) {
@@ -215,7 +220,8 @@ static void recover_sweep_visit(void *ctx, struct kv_entry *e)
     struct recover *v = ctx;
     struct kv_store *s = v->store;
 
-    if ((e->flags & KV_ENTRY_TOMB) != 0 || e->version < v->flush_version)
+    if ((e->flags & KV_ENTRY_TOMB) != 0 || e->version < v->flush_all ||
+        e->version < v->flush_version[e->database])
         kv_index_remove(&s->index, e);
     else
         kv_log_live(s, e->address, kv_record_bytes(e->key_size, e->value_size));
@@ -258,8 +264,12 @@ int kv_recover(struct kv_store *s, char *error, size_t error_size)
     v.store = s;
     v.buffer_size = (size_t)s->boundary + KV_PIECE;
     v.buffer = malloc(v.buffer_size);
-    if (v.buffer == NULL)
+    v.flush_version = calloc(s->index.databases, sizeof(uint64_t));
+    if (v.buffer == NULL || v.flush_version == NULL) {
+        free(v.buffer);
+        free(v.flush_version);
         return SNIC_ENOMEM;
+    }
     v.req.op = KV_FILE_LIST;
     v.req.entry = recover_entry;
     r = (int)recover_run(&v);
@@ -273,6 +283,7 @@ int kv_recover(struct kv_store *s, char *error, size_t error_size)
         r = recover_files(&v, error, error_size);
     }
     free(v.files);
+    free(v.flush_version);
     free(v.buffer);
     return r;
 }

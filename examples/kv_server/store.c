@@ -297,6 +297,7 @@ int kv_store_delete(struct kv_store *s, struct kv_entry *e, uint64_t *end)
         return error;
     s->version = r.version;
     *end = address + kv_record_bytes(e->key_size, 0);
+    s->deletion = *end;
     store_entry_hash(e, hash);
     store_invalidate(s, hash, r.version); /* R1 */
     kv_log_dead(s, e->address, kv_record_bytes(e->key_size, e->value_size));
@@ -304,9 +305,44 @@ int kv_store_delete(struct kv_store *s, struct kv_entry *e, uint64_t *end)
     return 0;
 }
 
-int kv_store_flush_all(struct kv_store *s, uint64_t *end)
+struct store_flush {
+    struct kv_store *store;
+    uint32_t database;
+};
+
+static void store_flush_visit(void *ctx, struct kv_entry *e)
 {
-    struct kv_record r = {.type = KV_RECORD_FLUSHALL};
+    struct store_flush *f = ctx;
+
+    if (e->database != f->database)
+        return;
+    kv_log_dead(f->store, e->address, kv_record_bytes(e->key_size, e->value_size));
+    kv_index_remove(&f->store->index, e);
+}
+
+/* Forget the keys of one database; O(keys). */
+static void store_drop_database(struct kv_store *s, uint32_t database)
+{
+    struct store_flush f = {s, database};
+    uint64_t cursor = 0;
+
+    do
+        cursor = kv_index_scan(&s->index, cursor, 65536, store_flush_visit, &f);
+    while (cursor != 0);
+}
+
+static void store_drop_all(struct kv_store *s)
+{
+    kv_index_clear(&s->index);
+    for (uint64_t i = 0; i < s->segments_count; i++)
+        if (s->segments[i] != NULL)
+            s->segments[i]->live = 0;
+    s->stats.live_bytes = 0;
+}
+
+int kv_store_flush_keys(struct kv_store *s, uint32_t database, uint64_t *end)
+{
+    struct kv_record r = {.type = KV_RECORD_FLUSH, .database = (uint16_t)database};
     uint64_t address;
     int error;
 
@@ -316,13 +352,19 @@ int kv_store_flush_all(struct kv_store *s, uint64_t *end)
         return error;
     s->version = r.version;
     *end = address + kv_record_bytes(0, 0);
+    s->deletion = *end;
     if (s->opts.invalidate_all != NULL)
         s->opts.invalidate_all(s->opts.ctx, r.version);
-    kv_index_clear(&s->index);
-    for (uint64_t i = 0; i < s->segments_count; i++)
-        if (s->segments[i] != NULL)
-            s->segments[i]->live = 0;
-    s->stats.live_bytes = 0;
+    if (database == KV_ALL_DATABASES) {
+        store_drop_all(s);
+        return 0;
+    }
+    store_drop_database(s, database);
+    /* The DPU has forgotten the other databases too, and its floor has risen. */
+    s->attach_version = s->version;
+    s->old_until = s->tail;
+    s->caching = s->opts.cache != NULL;
+    s->cache_cursor = 0;
     return 0;
 }
 
@@ -356,6 +398,16 @@ uint64_t kv_store_scan(struct kv_store *s, uint32_t database, uint64_t cursor, u
     struct store_scan scan = {database, visit, ctx};
 
     return kv_index_scan(&s->index, cursor, count, store_scan_visit, &scan);
+}
+
+uint64_t kv_store_tail(const struct kv_store *s)
+{
+    return s->tail;
+}
+
+uint64_t kv_store_absence(const struct kv_store *s)
+{
+    return s->deletion;
 }
 
 uint64_t kv_store_version(const struct kv_store *s)
@@ -405,7 +457,7 @@ static void store_read_done(struct kv_file_req *f)
 }
 
 int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
-                  void (*done)(struct kv_read *r), void *ctx)
+                  void (*done)(struct kv_read *r), void *ctx, uint64_t user)
 {
     struct kv_segment *g = kv_log_segment(s, e->address / s->opts.segment_bytes);
     uint32_t bytes = (uint32_t)kv_record_bytes(e->key_size, e->value_size);
@@ -420,6 +472,7 @@ int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
     r->store = s;
     r->done = done;
     r->ctx = ctx;
+    r->user = user;
     r->version = e->version;
     r->address = e->address;
     r->bytes = bytes;

@@ -92,10 +92,22 @@ int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_
                  const void *value, uint32_t value_size, uint64_t expire_ms, uint64_t *end);
 /** Delete a live entry. @return as kv_store_set() */
 int kv_store_delete(struct kv_store *s, struct kv_entry *e, uint64_t *end);
-/** @return as kv_store_set() */
-int kv_store_flush_all(struct kv_store *s, uint64_t *end);
+/** Every database. */
+#define KV_ALL_DATABASES 0xffffu
+/** Delete all keys of one database or of all. @return as kv_store_set() */
+int kv_store_flush_keys(struct kv_store *s, uint32_t database, uint64_t *end);
+/**
+ * Would writes of @p bytes of records in all, none larger than @p record, find
+ * room now? So that commands on several keys apply all or nothing. @return as
+ * kv_store_set(); the room is not taken.
+ */
+int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int deletes);
 /** End address of the record of @p e: what a reply that shows it depends on. */
 uint64_t kv_store_end(const struct kv_store *s, const struct kv_entry *e);
+/** End of the log: what a reply about all keys depends on. */
+uint64_t kv_store_tail(const struct kv_store *s);
+/** End of the newest deletion: what a reply that a key is not there depends on. */
+uint64_t kv_store_absence(const struct kv_store *s);
 /** Everything below is durable (sync always) or needs not be (others: UINT64_MAX). */
 uint64_t kv_store_durable(const struct kv_store *s);
 
@@ -103,6 +115,7 @@ uint64_t kv_store_durable(const struct kv_store *s);
 struct kv_read {
     void (*done)(struct kv_read *r);
     void *ctx;                  /**< the caller's                                           */
+    uint64_t user;              /**< the caller's                                           */
     int result;                 /**< 0; SNIC_EIO; SNIC_ECORRUPT; SNIC_EPEERDEAD when closing */
     uint64_t version;           /**< the entry's when the read was started                  */
     const unsigned char *key;   /**< valid during done                                      */
@@ -123,7 +136,7 @@ struct kv_read {
  * @return 0; SNIC_ENOMEM
  */
 int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
-                  void (*done)(struct kv_read *r), void *ctx);
+                  void (*done)(struct kv_read *r), void *ctx, uint64_t user);
 
 /** Keys in a database, expired but not yet deleted ones included (as Redis counts). */
 uint64_t kv_store_count(const struct kv_store *s, uint32_t database);

@@ -122,6 +122,7 @@ struct kv_store {
     int closing;
 
     uint64_t version;
+    uint64_t deletion;       /* end address of the newest deletion */
     uint64_t attach_version; /* the hook inserts nothing up to here (R7) */
     uint64_t old_until;      /* log address below which such records lie */
     int caching;             /* the walk that calls cache() is under way */

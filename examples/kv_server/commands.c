@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The command table, dispatch, and what commands share. Error texts are Redis 7's. */
+#include "engine_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct kv_command_spec kv_commands[] = {
+    {"get", kv_cmd_get, 2, 0, 1, 1, 1, "readonly fast"},
+    {"set", kv_cmd_set, -3, 1, 1, 1, 1, "write denyoom"},
+    {"setnx", kv_cmd_setnx, 3, 1, 1, 1, 1, "write denyoom fast"},
+    {"setex", kv_cmd_setex, 4, 1, 1, 1, 1, "write denyoom"},
+    {"psetex", kv_cmd_setex, 4, 1, 1, 1, 1, "write denyoom"},
+    {"getset", kv_cmd_getset, 3, 1, 1, 1, 1, "write denyoom fast"},
+    {"mget", kv_cmd_mget, -2, 0, 1, -1, 1, "readonly fast"},
+    {"mset", kv_cmd_mset, -3, 1, 1, -1, 2, "write denyoom"},
+    {"incr", kv_cmd_incr, 2, 1, 1, 1, 1, "write denyoom fast"},
+    {"decr", kv_cmd_incr, 2, 1, 1, 1, 1, "write denyoom fast"},
+    {"incrby", kv_cmd_incr, 3, 1, 1, 1, 1, "write denyoom fast"},
+    {"decrby", kv_cmd_incr, 3, 1, 1, 1, 1, "write denyoom fast"},
+    {"strlen", kv_cmd_strlen, 2, 0, 1, 1, 1, "readonly fast"},
+    {"del", kv_cmd_del, -2, 1, 1, -1, 1, "write"},
+    {"unlink", kv_cmd_del, -2, 1, 1, -1, 1, "write fast"},
+    {"exists", kv_cmd_exists, -2, 0, 1, -1, 1, "readonly fast"},
+    {"expire", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
+    {"pexpire", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
+    {"expireat", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
+    {"pexpireat", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
+    {"persist", kv_cmd_persist, 2, 1, 1, 1, 1, "write fast"},
+    {"ttl", kv_cmd_ttl, 2, 0, 1, 1, 1, "readonly fast"},
+    {"pttl", kv_cmd_ttl, 2, 0, 1, 1, 1, "readonly fast"},
+    {"type", kv_cmd_type, 2, 0, 1, 1, 1, "readonly fast"},
+    {"dbsize", kv_cmd_dbsize, 1, 0, 0, 0, 0, "readonly fast"},
+    {"flushall", kv_cmd_flush, -1, 1, 0, 0, 0, "write"},
+    {"flushdb", kv_cmd_flush, -1, 1, 0, 0, 0, "write"},
+    {"scan", kv_cmd_scan, -2, 0, 0, 0, 0, "readonly"},
+    {"ping", kv_cmd_ping, -1, 0, 0, 0, 0, "fast"},
+    {"echo", kv_cmd_echo, 2, 0, 0, 0, 0, "fast"},
+    {"select", kv_cmd_select, 2, 0, 0, 0, 0, "loading stale fast"},
+    {"hello", kv_cmd_hello, -1, 0, 0, 0, 0, "noscript loading stale fast"},
+    {"info", kv_cmd_info, -1, 0, 0, 0, 0, "loading stale"},
+    {"config", kv_cmd_config, -2, 0, 0, 0, 0, "admin noscript loading stale"},
+    {"command", kv_cmd_command, -1, 0, 0, 0, 0, "loading stale"},
+    {"client", kv_cmd_client, -2, 0, 0, 0, 0, "admin noscript loading stale"},
+    {"shutdown", kv_cmd_shutdown, -1, 0, 0, 0, 0, "admin noscript loading stale"},
+    {"quit", kv_cmd_quit, -1, 0, 0, 0, 0, "noscript loading stale fast"},
+};
+
+const struct kv_command_spec *kv_command_at(uint32_t i)
+{
+    return i < SNIC_COUNTOF(kv_commands) ? &kv_commands[i] : NULL;
+}
+
+int kv_arg_is(const struct resp_arg *a, const char *word)
+{
+    size_t n = strlen(word);
+
+    if (a->size != n)
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = a->data[i];
+
+        if (c >= 'A' && c <= 'Z')
+            c = (unsigned char)(c + 32);
+        if (c != (unsigned char)word[i])
+            return 0;
+    }
+    return 1;
+}
+
+const struct kv_command_spec *kv_command_find(const void *name, size_t size)
+{
+    struct resp_arg a = {name, (uint32_t)size};
+
+    for (uint32_t i = 0; i < SNIC_COUNTOF(kv_commands); i++)
+        if (kv_arg_is(&a, kv_commands[i].name))
+            return &kv_commands[i];
+    return NULL;
+}
+
+struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i)
+{
+    struct kv_entry *e = kv_store_find(c->store, c->database, c->argv[i].data, c->argv[i].size);
+
+    if (e == NULL)
+        kv_depends(c, kv_store_absence(c->store));
+    return e;
+}
+
+static void command_unknown(struct kv_command *c)
+{
+    char args[160];
+    size_t n = 0;
+
+    args[0] = 0;
+    for (uint32_t i = 1; i < c->argc && n < 128; i++) {
+        uint32_t size = c->argv[i].size;
+        int r;
+
+        if (size > 128 - n)
+            size = (uint32_t)(128 - n);
+        r = snprintf(args + n, sizeof(args) - n, "'%.*s' ", (int)size,
+                     (const char *)c->argv[i].data);
+        n += r > 0 ? (size_t)r : 0;
+    }
+    kv_put_error(c->engine, "ERR unknown command '%.*s', with args beginning with: %s",
+                 c->argv[0].size < 128 ? (int)c->argv[0].size : 128, (const char *)c->argv[0].data,
+                 args);
+}
+
+enum kv_outcome kv_command_run(struct kv_command *c)
+{
+    const struct kv_command_spec *spec = kv_command_find(c->argv[0].data, c->argv[0].size);
+    enum kv_outcome outcome;
+
+    if (spec == NULL) {
+        command_unknown(c);
+        return KV_DONE;
+    }
+    if ((spec->arity > 0 && c->argc != (uint32_t)spec->arity) ||
+        (spec->arity < 0 && c->argc < (uint32_t)-spec->arity)) {
+        kv_put_error(c->engine, "ERR wrong number of arguments for '%s' command", spec->name);
+        return KV_DONE;
+    }
+    c->spec = spec;
+    if (spec->first_key > 0)
+        for (uint32_t i = spec->first_key; i < c->argc; i += spec->step) {
+            if (spec->last_key > 0 && i > (uint32_t)spec->last_key)
+                break;
+            if (c->argv[i].size > c->engine->opts.key_max) {
+                kv_put_error(c->engine, "ERR key is longer than %u bytes", c->engine->opts.key_max);
+                return KV_DONE;
+            }
+        }
+    outcome = spec->run(c);
+    if (outcome == KV_DONE || outcome == KV_LATER)
+        c->engine->stats.commands++;
+    return outcome;
+}
+
+int kv_expiry(struct kv_command *c, const struct resp_arg *a, uint64_t unit_ms, int absolute,
+              int64_t *out)
+{
+    int64_t now = (int64_t)kv_store_wall_ms(c->store);
+    int64_t n;
+
+    if (resp_number(a->data, a->size, &n) != 0)
+        return -1;
+    if (unit_ms == 1000) {
+        if (n > INT64_MAX / 1000 || n < INT64_MIN / 1000)
+            return -2;
+        n *= 1000;
+    }
+    if (!absolute) {
+        if (n > INT64_MAX - now)
+            return -2;
+        n += now;
+    }
+    *out = n;
+    return 0;
+}
+
+/* [abc], [^a-z]: @return the position behind ']' and whether @p t matches. */
+static size_t glob_class(const unsigned char *p, size_t n, size_t i, unsigned char t, int *matches)
+{
+    int negate = i < n && p[i] == '^';
+    int found = 0;
+
+    i += negate ? 1 : 0;
+    while (i < n && p[i] != ']') {
+        if (p[i] == '\\' && i + 1 < n) {
+            found |= p[i + 1] == t;
+            i += 2;
+        } else if (i + 2 < n && p[i + 1] == '-') {
+            unsigned char low = p[i] < p[i + 2] ? p[i] : p[i + 2];
+            unsigned char high = p[i] < p[i + 2] ? p[i + 2] : p[i];
+
+            found |= t >= low && t <= high;
+            i += 3;
+        } else {
+            found |= p[i] == t;
+            i++;
+        }
+    }
+    *matches = negate ? !found : found;
+    return i < n ? i + 1 : n;
+}
+
+/* One pattern element other than '*' at p[*i] against t; moves *i behind it. */
+static int glob_one(const unsigned char *p, size_t n, size_t *i, unsigned char t)
+{
+    int matches;
+
+    if (p[*i] == '?') {
+        (*i)++;
+        return 1;
+    }
+    if (p[*i] == '[') {
+        *i = glob_class(p, n, *i + 1, t, &matches);
+        return matches;
+    }
+    if (p[*i] == '\\' && *i + 1 < n)
+        (*i)++;
+    return p[(*i)++] == t;
+}
+
+int kv_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,
+            size_t size)
+{
+    size_t i = 0;
+    size_t t = 0;
+    size_t star = SIZE_MAX; /* pattern position behind the last '*' */
+    size_t mark = 0;        /* text position that it was tried from */
+
+    while (t < size) {
+        size_t next = i;
+
+        if (i < pattern_size && pattern[i] == '*') {
+            star = ++i;
+            mark = t;
+        } else if (i < pattern_size && glob_one(pattern, pattern_size, &next, text[t])) {
+            i = next;
+            t++;
+        } else if (star != SIZE_MAX) {
+            i = star;
+            t = ++mark;
+        } else {
+            return 0;
+        }
+    }
+    while (i < pattern_size && pattern[i] == '*')
+        i++;
+    return i >= pattern_size;
+}

@@ -1,0 +1,723 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The engine: clients, the order of their messages, and what goes up.
+ *   E1 messages of one client run in the order in which they came; only replies to
+ *      reads may be late, and the layer above restores their order.
+ *   E2 what goes up (replies, invalidations) keeps its order: once something waits
+ *      in `out`, everything goes through it.
+ *   E3 `held` is ordered by need; a reply with need > durable is not in `out`.
+ */
+#include "engine_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Output of the running command ---- */
+
+static int engine_grow(struct kv_engine *e, size_t more)
+{
+    size_t room = e->room == 0 ? 4096 : e->room;
+    char *p;
+
+    if (e->size + more <= e->room)
+        return 0;
+    while (room < e->size + more)
+        room *= 2;
+    p = realloc(e->buffer, room);
+    if (p == NULL) {
+        e->no_memory = 1;
+        return SNIC_ENOMEM;
+    }
+    e->buffer = p;
+    e->room = room;
+    return 0;
+}
+
+void kv_put(struct kv_engine *e, const void *data, size_t size)
+{
+    if (size == 0 || engine_grow(e, size) != 0)
+        return;
+    memcpy(e->buffer + e->size, data, size);
+    e->size += size;
+}
+
+void kv_put_text(struct kv_engine *e, const char *text)
+{
+    kv_put(e, text, strlen(text));
+}
+
+void kv_put_format(struct kv_engine *e, const char *format, ...)
+{
+    char text[1024];
+    va_list ap;
+    int n;
+
+    va_start(ap, format);
+    n = vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    if (n > 0)
+        kv_put(e, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+void kv_put_count(struct kv_engine *e, char type, int64_t n)
+{
+    char text[24];
+
+    kv_put(e, text, resp_put_number(text, type, n));
+}
+
+void kv_put_integer(struct kv_engine *e, int64_t n)
+{
+    kv_put_count(e, ':', n);
+}
+
+void kv_put_bulk(struct kv_engine *e, const void *data, size_t size)
+{
+    kv_put_count(e, '$', (int64_t)size);
+    kv_put(e, data, size);
+    kv_put(e, "\r\n", 2);
+}
+
+void kv_put_bulk_text(struct kv_engine *e, const char *text)
+{
+    kv_put_bulk(e, text, strlen(text));
+}
+
+void kv_put_null(struct kv_engine *e)
+{
+    kv_put(e, "$-1\r\n", 5);
+}
+
+void kv_put_error(struct kv_engine *e, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    int n;
+
+    va_start(ap, format);
+    n = vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    if (n < 0)
+        n = 0;
+    if ((size_t)n >= sizeof(text))
+        n = (int)sizeof(text) - 1;
+    for (int i = 0; i < n; i++)
+        if (text[i] == '\r' || text[i] == '\n')
+            text[i] = ' ';
+    kv_put(e, "-", 1);
+    kv_put(e, text, (size_t)n);
+    kv_put(e, "\r\n", 2);
+    e->stats.errors++;
+}
+
+void kv_put_store_error(struct kv_engine *e, int error)
+{
+    if (error == SNIC_ENOSPC)
+        kv_put_error(e, "ERR no space left on the device: delete something or wait for compaction");
+    else if (error == SNIC_ENOMEM)
+        kv_put_error(e, "OOM out of memory");
+    else
+        kv_put_error(e, "MISCONF Errors writing to the log: %s", snic_strerror(error));
+}
+
+/* ---- What goes up ---- */
+
+static void out_append(struct kv_out_queue *q, struct kv_out *o)
+{
+    o->next = NULL;
+    if (q->first == NULL)
+        q->first = o;
+    else
+        q->last->next = o;
+    q->last = o;
+    q->bytes += sizeof(*o) + o->size;
+}
+
+static struct kv_out *out_pop(struct kv_out_queue *q)
+{
+    struct kv_out *o = q->first;
+
+    q->first = o->next;
+    q->bytes -= sizeof(*o) + o->size;
+    return o;
+}
+
+static int out_try(struct kv_engine *e, const struct kv_out *o)
+{
+    const struct kv_engine_events *v = &e->opts.events;
+    struct snic_iov iov = {(void *)(uintptr_t)o->data, o->size};
+
+    switch ((enum kv_out_kind)o->kind) {
+    case KV_OUT_INVALIDATE:
+        return v->invalidate(v->ctx, o->hash, o->need);
+    case KV_OUT_INVALIDATE_ALL:
+        return v->invalidate_all(v->ctx, o->need);
+    case KV_OUT_REPLY:
+        break;
+    }
+    return v->reply(v->ctx, o->client, o->seq, &iov, 1, o->close_after, o->user);
+}
+
+static struct kv_out *out_make(size_t size)
+{
+    struct kv_out *o = calloc(1, sizeof(*o) + size);
+
+    if (o == NULL) {
+        /* A reply that cannot be kept would leave its client waiting for ever. */
+        fputs("kv_server: out of memory for a reply\n", stderr);
+        abort();
+    }
+    o->size = size;
+    return o;
+}
+
+static struct kv_out *out_reply(uint64_t client, uint64_t seq, uint64_t user, int close_after,
+                                const struct snic_iov *iov, uint32_t count)
+{
+    size_t size = 0;
+    struct kv_out *o;
+
+    for (uint32_t i = 0; i < count; i++)
+        size += iov[i].size;
+    o = out_make(size);
+    o->kind = KV_OUT_REPLY;
+    o->client = client;
+    o->seq = seq;
+    o->user = user;
+    o->close_after = close_after;
+    size = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(o->data + size, iov[i].base, iov[i].size);
+        size += iov[i].size;
+    }
+    return o;
+}
+
+void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, int close_after,
+               uint64_t need, const struct snic_iov *iov, uint32_t count)
+{
+    const struct kv_engine_events *v = &e->opts.events;
+
+    if (need > kv_store_durable(e->store)) { /* R8 */
+        struct kv_out *o = out_reply(client, seq, user, close_after, iov, count);
+
+        o->need = need;
+        if (e->held.first != NULL && e->held.last->need > need)
+            o->need = e->held.last->need; /* E3 */
+        out_append(&e->held, o);
+        return;
+    }
+    if (e->out.first == NULL && v->reply(v->ctx, client, seq, iov, count, close_after, user) == 0)
+        return;
+    out_append(&e->out, out_reply(client, seq, user, close_after, iov, count)); /* E2 */
+}
+
+static void engine_invalidate(void *ctx, const unsigned char hash[16], uint64_t version)
+{
+    struct kv_engine *e = ctx;
+    const struct kv_engine_events *v = &e->opts.events;
+    struct kv_out *o;
+
+    if (v->invalidate == NULL)
+        return;
+    if (e->out.first == NULL && v->invalidate(v->ctx, hash, version) == 0)
+        return;
+    o = out_make(0);
+    o->kind = KV_OUT_INVALIDATE;
+    o->need = version;
+    memcpy(o->hash, hash, 16);
+    out_append(&e->out, o);
+}
+
+static void engine_invalidate_all(void *ctx, uint64_t version)
+{
+    struct kv_engine *e = ctx;
+    const struct kv_engine_events *v = &e->opts.events;
+    struct kv_out *o;
+
+    if (v->invalidate_all == NULL)
+        return;
+    if (e->out.first == NULL && v->invalidate_all(v->ctx, version) == 0)
+        return;
+    o = out_make(0);
+    o->kind = KV_OUT_INVALIDATE_ALL;
+    o->need = version;
+    out_append(&e->out, o);
+}
+
+static int engine_cache(void *ctx, const unsigned char hash[16], const struct kv_item *item,
+                        uint64_t version)
+{
+    struct kv_engine *e = ctx;
+    const struct kv_engine_events *v = &e->opts.events;
+
+    if (e->out.first != NULL) /* E2: an invalidation of this key may be waiting there */
+        return SNIC_EAGAIN;
+    return v->cache(v->ctx, hash, item, version);
+}
+
+static void engine_durable(void *ctx, uint64_t address)
+{
+    struct kv_engine *e = ctx;
+
+    while (e->held.first != NULL && e->held.first->need <= address) {
+        struct kv_out *o = out_pop(&e->held);
+
+        if (e->out.first == NULL && out_try(e, o) == 0)
+            free(o);
+        else
+            out_append(&e->out, o);
+    }
+}
+
+/* Log writes have failed for long: the held replies' outcome is unknown. */
+static void engine_failed(void *ctx, int error)
+{
+    struct kv_engine *e = ctx;
+    char text[160];
+    struct snic_iov iov = {text, 0};
+
+    iov.size = (size_t)snprintf(text, sizeof(text),
+                                "-MISCONF Errors writing to the log: %s; outcome unknown\r\n",
+                                snic_strerror(error));
+    while (e->held.first != NULL) {
+        struct kv_out *o = out_pop(&e->held);
+
+        kv_answer(e, o->client, o->seq, o->user, o->close_after, 0, &iov, 1);
+        free(o);
+    }
+}
+
+/* ---- Clients ---- */
+
+static struct kv_client **client_slot(struct kv_engine *e, uint64_t id)
+{
+    struct kv_client **at = &e->clients[(id * 0x9e3779b97f4a7c15u >> 32) & e->client_mask];
+
+    while (*at != NULL && (*at)->id != id)
+        at = &(*at)->next;
+    return at;
+}
+
+static struct kv_client *client_get(struct kv_engine *e, uint64_t id)
+{
+    struct kv_client **at = client_slot(e, id);
+
+    if (*at == NULL) {
+        *at = calloc(1, sizeof(**at));
+        if (*at == NULL)
+            return NULL;
+        (*at)->id = id;
+        snic_link_init(&(*at)->link);
+        e->client_count++;
+        e->connections++;
+    }
+    return *at;
+}
+
+static int client_keep(struct kv_client *c, uint64_t seq, uint64_t user, const unsigned char *msg,
+                       size_t size)
+{
+    struct kv_message *m = malloc(sizeof(*m) + size);
+
+    if (m == NULL)
+        return SNIC_ENOMEM;
+    m->next = NULL;
+    m->seq = seq;
+    m->user = user;
+    m->size = size;
+    memcpy(m->data, msg, size);
+    if (c->first == NULL)
+        c->first = m;
+    else
+        c->last->next = m;
+    c->last = m;
+    return 0;
+}
+
+static void client_shift(struct kv_client *c)
+{
+    struct kv_message *m = c->first;
+
+    c->first = m->next;
+    free(m);
+}
+
+void kv_engine_client_closed(struct kv_engine *e, uint64_t id)
+{
+    struct kv_client **at = client_slot(e, id);
+    struct kv_client *c = *at;
+
+    if (c == NULL)
+        return;
+    *at = c->next;
+    snic_link_remove(&c->link);
+    while (c->first != NULL)
+        client_shift(c);
+    free(c);
+    e->client_count--;
+}
+
+/* ---- Running messages ---- */
+
+static void engine_no_memory(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user)
+{
+    static const char text[] = "-OOM out of memory\r\n";
+    struct snic_iov iov = {(void *)(uintptr_t)text, sizeof(text) - 1};
+
+    kv_answer(e, client, seq, user, 0, 0, &iov, 1);
+}
+
+/* Arguments of a message; they point into it or into the scratch buffer. */
+static int64_t engine_args(struct kv_engine *e, const unsigned char *msg, size_t size)
+{
+    int64_t n;
+
+    if (msg[0] != '*' && e->scratch_room < size) {
+        unsigned char *p = realloc(e->scratch, size);
+
+        if (p == NULL)
+            return SNIC_ENOMEM;
+        e->scratch = p;
+        e->scratch_room = size;
+    }
+    n = resp_args(msg, size, e->args, e->args_room, e->scratch);
+    if (n > e->args_room) {
+        struct resp_arg *p = realloc(e->args, (size_t)n * sizeof(*p));
+
+        if (p == NULL)
+            return SNIC_ENOMEM;
+        e->args = p;
+        e->args_room = (uint32_t)n;
+        n = resp_args(msg, size, e->args, e->args_room, e->scratch);
+    }
+    return n;
+}
+
+/* Run one message. KV_DONE or KV_LATER: it is over for the queue. */
+static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client, uint64_t seq,
+                                  uint64_t user, const unsigned char *msg, size_t size)
+{
+    struct kv_command c = {.engine = e, .store = e->store, .client = client, .seq = seq};
+    uint64_t id = client->id;
+    enum kv_outcome outcome;
+    struct snic_iov iov;
+    int64_t n;
+
+    if (e->out.bytes > KV_OUT_LIMIT)
+        return KV_AGAIN;
+    n = engine_args(e, msg, size);
+    c.user = user;
+    c.database = (uint32_t)(user & 0xffff);
+    c.argv = e->args;
+    c.argc = n > 0 ? (uint32_t)n : 0;
+    c.message = msg;
+    c.message_size = size;
+    e->size = 0;
+    e->no_memory = 0;
+    if (n == SNIC_ENOMEM) {
+        engine_no_memory(e, id, seq, user);
+        return KV_DONE;
+    }
+    if (n < 0) {
+        char text[RESP_ERROR_MAX];
+        struct resp_limits limits = {UINT32_MAX, UINT32_MAX};
+
+        kv_put(e, text, resp_error(msg, size, &limits, text));
+        c.close_after = 1;
+        outcome = KV_DONE;
+    } else {
+        outcome = n == 0 ? KV_DONE : kv_command_run(&c); /* an empty message: an empty reply */
+    }
+    if (outcome != KV_DONE || c.silent)
+        return outcome;
+    if (e->no_memory) {
+        engine_no_memory(e, id, seq, user);
+        return KV_DONE;
+    }
+    iov.base = e->buffer;
+    iov.size = e->size;
+    kv_answer(e, id, seq, c.user, c.close_after, c.need, &iov, 1);
+    return KV_DONE;
+}
+
+/* Run what waits of one client. @return 0 when it found no room again. */
+static int client_drain(struct kv_engine *e, struct kv_client *c)
+{
+    while (c->first != NULL && !c->fetching) {
+        struct kv_message *m = c->first;
+        enum kv_outcome o = engine_run(e, c, m->seq, m->user, m->data, m->size);
+
+        if (o == KV_AGAIN)
+            return 0;
+        if (o == KV_FETCH) {
+            c->fetching = 1;
+            return 1;
+        }
+        client_shift(c);
+    }
+    return 1;
+}
+
+static void engine_wait(struct kv_engine *e, struct kv_client *c)
+{
+    if (snic_link_alone(&c->link))
+        snic_link_append(&e->waiting, &c->link);
+}
+
+static void engine_room(void *ctx)
+{
+    struct kv_engine *e = ctx;
+
+    while (!snic_link_alone(&e->waiting)) {
+        struct kv_client *c = SNIC_CONTAINER(e->waiting.next, struct kv_client, link);
+
+        if (!client_drain(e, c))
+            break;
+        snic_link_remove(&c->link);
+    }
+}
+
+void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user,
+                       const unsigned char *msg, size_t size)
+{
+    struct kv_client *c = client_get(e, client);
+
+    if (c == NULL || size == 0) {
+        engine_no_memory(e, client, seq, user);
+        return;
+    }
+    if (c->first == NULL) { /* E1 */
+        enum kv_outcome o = engine_run(e, c, seq, user, msg, size);
+
+        if (o == KV_DONE || o == KV_LATER)
+            return;
+        if (client_keep(c, seq, user, msg, size) != 0) {
+            engine_no_memory(e, client, seq, user);
+            return;
+        }
+        c->fetching = o == KV_FETCH;
+        if (o == KV_AGAIN)
+            engine_wait(e, c);
+        return;
+    }
+    if (client_keep(c, seq, user, msg, size) != 0)
+        engine_no_memory(e, client, seq, user);
+}
+
+/* ---- Values for modifying commands ---- */
+
+static void engine_fetched(struct kv_read *r)
+{
+    struct kv_engine *e = r->ctx;
+    struct kv_client *c = *client_slot(e, r->user);
+
+    if (c == NULL || !c->fetching)
+        return; /* the client went away */
+    c->fetching = 0;
+    e->fetched.valid = 1;
+    e->fetched.client = c->id;
+    e->fetched.version = r->version;
+    e->fetched.value = r->value;
+    e->fetched.size = r->value_size;
+    e->fetched.error = r->result;
+    if (!client_drain(e, c))
+        engine_wait(e, c);
+    e->fetched.valid = 0;
+}
+
+enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
+                                   const unsigned char **value, uint32_t *size)
+{
+    struct kv_engine *e = c->engine;
+    struct kv_fetched *f = &e->fetched;
+
+    *value = kv_store_value(c->store, entry);
+    *size = entry->value_size;
+    if (*value != NULL)
+        return KV_DONE;
+    if (f->valid && f->client == c->client->id && f->version == entry->version) {
+        f->valid = 0;
+        if (f->error != 0) {
+            kv_put_error(e, "ERR reading the value failed: %s", snic_strerror(f->error));
+            return KV_LATER;
+        }
+        *value = f->value;
+        *size = f->size;
+        return KV_DONE;
+    }
+    if (kv_store_read(c->store, entry, 1, engine_fetched, e, c->client->id) != 0) {
+        kv_put_store_error(e, SNIC_ENOMEM);
+        return KV_LATER;
+    }
+    return KV_FETCH;
+}
+
+enum kv_outcome kv_write_failed(struct kv_command *c, int error)
+{
+    if (error == SNIC_EAGAIN)
+        return KV_AGAIN;
+    c->engine->size = 0;
+    kv_put_store_error(c->engine, error);
+    return KV_DONE;
+}
+
+void kv_depends(struct kv_command *c, uint64_t end)
+{
+    if (end > c->need)
+        c->need = end;
+}
+
+/* ---- Open, close ---- */
+
+static void engine_log(void *ctx, int level, const char *text)
+{
+    struct kv_engine *e = ctx;
+
+    if (e->opts.log != NULL)
+        e->opts.log(e->opts.ctx, level, text);
+}
+
+static void engine_store_opts(struct kv_engine *e, struct kv_store_opts *s)
+{
+    const struct kv_engine_opts *o = &e->opts;
+
+    memset(s, 0, sizeof(*s));
+    s->loop = o->loop;
+    s->files = o->files;
+    s->files_ctx = o->files_ctx;
+    s->sync = o->sync;
+    s->sync_interval_ms = o->sync_interval_ms;
+    s->memory_bytes = o->memory_bytes;
+    s->segment_bytes = o->segment_bytes;
+    s->device_bytes = o->device_bytes;
+    s->databases = o->databases;
+    s->key_max = o->key_max;
+    s->value_max = o->value_max;
+    s->hash_seed[0] = o->hash_seed[0];
+    s->hash_seed[1] = o->hash_seed[1];
+    s->hook_bytes_max = o->hook_bytes_max;
+    s->flush_bytes_max = o->flush_bytes_max;
+    s->invalidate = engine_invalidate;
+    s->invalidate_all = engine_invalidate_all;
+    s->cache = o->events.cache != NULL ? engine_cache : NULL;
+    s->durable = engine_durable;
+    s->room = engine_room;
+    s->failed = engine_failed;
+    s->log = engine_log;
+    s->ctx = e;
+}
+
+static void engine_free(struct kv_engine *e)
+{
+    for (uint32_t i = 0; e->clients != NULL && i <= e->client_mask; i++)
+        while (e->clients[i] != NULL)
+            kv_engine_client_closed(e, e->clients[i]->id);
+    while (e->out.first != NULL)
+        free(out_pop(&e->out));
+    while (e->held.first != NULL)
+        free(out_pop(&e->held));
+    free(e->clients);
+    free(e->buffer);
+    free(e->args);
+    free(e->scratch);
+    free(e);
+}
+
+int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char *error,
+                   size_t error_size)
+{
+    struct kv_engine *e = calloc(1, sizeof(*e));
+    struct kv_store_opts s;
+    int r;
+
+    snprintf(error, error_size, "out of memory");
+    if (e == NULL)
+        return SNIC_ENOMEM;
+    e->opts = *o;
+    if (e->opts.databases == 0)
+        e->opts.databases = 16;
+    if (e->opts.value_max == 0)
+        e->opts.value_max = 8u << 20;
+    if (e->opts.key_max == 0)
+        e->opts.key_max = 64u << 10;
+    snic_link_init(&e->waiting);
+    e->client_mask = 4095;
+    e->clients = calloc(e->client_mask + 1, sizeof(*e->clients));
+    e->args_room = KV_ARGS_INLINE;
+    e->args = calloc(e->args_room, sizeof(*e->args));
+    e->started_ns = snic_loop_now(o->loop);
+    if (e->clients == NULL || e->args == NULL) {
+        engine_free(e);
+        return SNIC_ENOMEM;
+    }
+    engine_store_opts(e, &s);
+    r = kv_store_open(&e->store, &s, error, error_size);
+    if (r != 0) {
+        engine_free(e);
+        return r;
+    }
+    *out = e;
+    return 0;
+}
+
+int kv_engine_close(struct kv_engine *e)
+{
+    int r = kv_store_close(e->store);
+
+    engine_free(e);
+    return r;
+}
+
+void kv_engine_writable(struct kv_engine *e)
+{
+    while (e->out.first != NULL) {
+        struct kv_out *o = e->out.first;
+
+        if (out_try(e, o) != 0)
+            return;
+        free(out_pop(&e->out));
+    }
+    kv_store_resume_cache(e->store);
+    engine_room(e);
+}
+
+void kv_engine_detach(struct kv_engine *e)
+{
+    kv_store_detach(e->store);
+    /* The clients of a dead DPU are gone, and so is its cache. */
+    while (e->out.first != NULL)
+        free(out_pop(&e->out));
+    while (e->held.first != NULL)
+        free(out_pop(&e->held));
+    for (uint32_t i = 0; i <= e->client_mask; i++)
+        while (e->clients[i] != NULL)
+            kv_engine_client_closed(e, e->clients[i]->id);
+}
+
+void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, void *files_ctx)
+{
+    kv_store_attach(e->store, files, files_ctx);
+}
+
+uint64_t kv_engine_version(const struct kv_engine *e)
+{
+    return kv_store_version(e->store);
+}
+
+void kv_engine_get_stats(const struct kv_engine *e, struct kv_engine_stats *out)
+{
+    struct kv_engine_stats s;
+
+    kv_store_get_stats(e->store, &s);
+    s.commands = e->stats.commands;
+    s.gets = e->stats.gets;
+    s.hits = e->stats.hits;
+    s.misses = e->stats.misses;
+    s.sets = e->stats.sets;
+    s.errors += e->stats.errors;
+    s.clients = e->client_count;
+    *out = s;
+}

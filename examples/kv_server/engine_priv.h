@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/engine_priv.h
+ * What engine.c and the command files share.
+ *
+ * A command function is run with a whole message and either answers at once
+ * (KV_DONE: the reply is in the engine's output buffer), or starts a read and is
+ * answered later (KV_LATER), or could not run now and is run again from its start
+ * (KV_AGAIN: no room in the log; KV_FETCH: the value it modifies is on its way
+ * from the device, and later messages of this client wait).
+ */
+#ifndef KV_ENGINE_PRIV_H
+#define KV_ENGINE_PRIV_H
+
+#include "resp.h"
+#include "store.h"
+
+/** Replies waiting for room above; beyond this, commands wait too. */
+#define KV_OUT_LIMIT (64u << 20)
+#define KV_CLIENT_NAME_MAX 256
+#define KV_ARGS_INLINE 64
+
+enum kv_outcome { KV_DONE, KV_LATER, KV_AGAIN, KV_FETCH };
+
+/** A message that waits for its turn; its bytes follow. */
+struct kv_message {
+    struct kv_message *next;
+    uint64_t seq;
+    uint64_t user;
+    size_t size;
+    unsigned char data[];
+};
+
+struct kv_client {
+    struct kv_client *next; /* hash chain */
+    uint64_t id;
+    struct snic_link link; /* on engine.waiting while messages wait for room */
+    struct kv_message *first;
+    struct kv_message *last;
+    int fetching; /* a command awaits its value; nothing else may run */
+    char name[KV_CLIENT_NAME_MAX];
+};
+
+/** Something for the layer above, in order: a reply or an invalidation. */
+struct kv_out {
+    struct kv_out *next;
+    int kind; /* enum kv_out_kind */
+    int close_after;
+    uint64_t client;
+    uint64_t seq;
+    uint64_t user;
+    uint64_t need; /* held: log address that must be durable first (R8) */
+    unsigned char hash[16];
+    size_t size;
+    char data[];
+};
+enum kv_out_kind { KV_OUT_REPLY, KV_OUT_INVALIDATE, KV_OUT_INVALIDATE_ALL };
+
+struct kv_out_queue {
+    struct kv_out *first;
+    struct kv_out *last;
+    uint64_t bytes;
+};
+
+/** One command being run. */
+struct kv_command {
+    struct kv_engine *engine;
+    struct kv_store *store;
+    struct kv_client *client;
+    uint64_t seq;
+    uint64_t user; /* the connection's word, may be changed: low 16 bits database */
+    uint32_t database;
+    const struct kv_command_spec *spec;
+    struct resp_arg *argv;
+    uint32_t argc;
+    int close_after;
+    int silent; /* no reply at all (SHUTDOWN) */
+    uint64_t need;
+    const unsigned char *message;
+    size_t message_size;
+};
+
+struct kv_command_spec {
+    const char *name; /* lower case */
+    enum kv_outcome (*run)(struct kv_command *c);
+    int arity; /* exact, or minus the least; the name counts */
+    uint8_t write;
+    uint8_t first_key;
+    int8_t last_key;
+    uint8_t step;
+    const char *flags; /* for COMMAND: blank-separated */
+};
+
+/** A value that a modifying command waited for; served to its next run. */
+struct kv_fetched {
+    int valid;
+    uint64_t client;
+    uint64_t version;
+    const unsigned char *value;
+    uint32_t size;
+    int error;
+};
+
+struct kv_engine {
+    struct kv_engine_opts opts;
+    struct kv_store *store;
+    struct kv_client **clients;
+    uint32_t client_mask;
+    uint32_t client_count;
+    struct snic_link waiting; /* clients whose first message found no room */
+    struct kv_out_queue out;  /* what the layer above had no room for */
+    struct kv_out_queue held; /* replies that wait for durability */
+    struct kv_fetched fetched;
+    char *buffer; /* output of the running command */
+    size_t size;
+    size_t room;
+    int no_memory;
+    struct resp_arg *args;
+    uint32_t args_room;
+    unsigned char *scratch;
+    size_t scratch_room;
+    uint64_t started_ns;
+    uint64_t connections;
+    struct kv_engine_stats stats;
+};
+
+/* ---- engine.c: output ---- */
+
+void kv_put(struct kv_engine *e, const void *data, size_t size);
+void kv_put_text(struct kv_engine *e, const char *text);
+void kv_put_format(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3);
+void kv_put_integer(struct kv_engine *e, int64_t n);
+void kv_put_count(struct kv_engine *e, char type, int64_t n);
+void kv_put_bulk(struct kv_engine *e, const void *data, size_t size);
+void kv_put_bulk_text(struct kv_engine *e, const char *text);
+void kv_put_null(struct kv_engine *e);
+/** "-<text>\r\n"; control characters become blanks, as Redis does. */
+void kv_put_error(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3);
+/** The error of a store call: ENOSPC, EIO, ENOMEM. */
+void kv_put_store_error(struct kv_engine *e, int error);
+/** Answer now or when @p need is durable. Pieces are copied if they must wait. */
+void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, int close_after,
+               uint64_t need, const struct snic_iov *iov, uint32_t count);
+
+/* ---- commands.c ---- */
+
+const struct kv_command_spec *kv_command_find(const void *name, size_t size);
+const struct kv_command_spec *kv_command_at(uint32_t i); /* NULL past the end */
+enum kv_outcome kv_command_run(struct kv_command *c);
+int kv_arg_is(const struct resp_arg *a, const char *word);
+/**
+ * The value of @p entry for a command that modifies it: KV_DONE and *value, or
+ * KV_FETCH (return it), or KV_LATER after an error reply (return KV_DONE).
+ */
+enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
+                                   const unsigned char **value, uint32_t *size);
+/** After a failed store write: KV_AGAIN, or the error reply and KV_DONE. */
+enum kv_outcome kv_write_failed(struct kv_command *c, int error);
+/** The entry of argv[i], or NULL; the reply then depends on what made it so (R8). */
+struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i);
+/** This reply shows what is durable only from @p end on (R8). */
+void kv_depends(struct kv_command *c, uint64_t end);
+
+/* ---- command_strings.c, command_keys.c, command_server.c ---- */
+
+enum kv_outcome kv_cmd_get(struct kv_command *c);
+enum kv_outcome kv_cmd_set(struct kv_command *c);
+enum kv_outcome kv_cmd_setnx(struct kv_command *c);
+enum kv_outcome kv_cmd_setex(struct kv_command *c);
+enum kv_outcome kv_cmd_getset(struct kv_command *c);
+enum kv_outcome kv_cmd_mget(struct kv_command *c);
+enum kv_outcome kv_cmd_mset(struct kv_command *c);
+enum kv_outcome kv_cmd_incr(struct kv_command *c);
+enum kv_outcome kv_cmd_strlen(struct kv_command *c);
+enum kv_outcome kv_cmd_del(struct kv_command *c);
+enum kv_outcome kv_cmd_exists(struct kv_command *c);
+enum kv_outcome kv_cmd_expire(struct kv_command *c);
+enum kv_outcome kv_cmd_persist(struct kv_command *c);
+enum kv_outcome kv_cmd_ttl(struct kv_command *c);
+enum kv_outcome kv_cmd_type(struct kv_command *c);
+enum kv_outcome kv_cmd_dbsize(struct kv_command *c);
+enum kv_outcome kv_cmd_flush(struct kv_command *c);
+enum kv_outcome kv_cmd_scan(struct kv_command *c);
+enum kv_outcome kv_cmd_ping(struct kv_command *c);
+enum kv_outcome kv_cmd_echo(struct kv_command *c);
+enum kv_outcome kv_cmd_select(struct kv_command *c);
+enum kv_outcome kv_cmd_hello(struct kv_command *c);
+enum kv_outcome kv_cmd_info(struct kv_command *c);
+enum kv_outcome kv_cmd_config(struct kv_command *c);
+enum kv_outcome kv_cmd_command(struct kv_command *c);
+enum kv_outcome kv_cmd_client(struct kv_command *c);
+enum kv_outcome kv_cmd_shutdown(struct kv_command *c);
+enum kv_outcome kv_cmd_quit(struct kv_command *c);
+
+/** Redis' glob. Linear in pattern times text, whatever the pattern. */
+int kv_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,
+            size_t size);
+/**
+ * Turn a time argument into an absolute wall clock in ms. @p unit_ms: 1000 or 1;
+ * @p absolute: EXAT and the like.
+ * @return 0; -1 not a number; -2 out of range
+ */
+int kv_expiry(struct kv_command *c, const struct resp_arg *a, uint64_t unit_ms, int absolute,
+              int64_t *out);
+
+#endif
