@@ -141,11 +141,6 @@ static void test_io_mem_bad_options_open_refused(void **state)
     BAD(delay_min_ns, 1);
     BAD(transfer_max, (1u << 30) + 1);
 #undef BAD
-    o = good;
-    o.size = (uint64_t)1 << 47;
-    int r = snic_disk_open(&d, &o); /* more memory than there is, unless overcommitted */
-    assert_true(r == SNIC_ENOMEM || r == 0);
-    snic_disk_close(r == 0 ? d : NULL);
     snic_disk_close(NULL);
     assert_int_equal(snic_disk_open(&d, &good), 0);
     struct snic_fault f = {.kind = SNIC_FAULT_ERROR, .after = 1, .error = SNIC_EIO};
@@ -535,21 +530,28 @@ static void test_io_mem_clone_equal_and_independent(void **state)
     rig_close(&g);
 }
 
+/* A sanitizer writes its shadow of the whole block, however little of it is touched. */
+#if defined(SNIC_DEBUG)
+#define HUGE_BYTES ((uint64_t)1 << 24)
+#else
+#define HUGE_BYTES ((uint64_t)1 << 30)
+#endif
+
 /* Enumerating power cuts on a big disk is only affordable if clones cost what was touched. */
 static void test_io_mem_huge_disk_sparse_clone(void **state)
 {
-    struct snic_disk_opts o = {.opts_size = sizeof(o), .size = (uint64_t)1 << 30};
+    struct snic_disk_opts o = {.opts_size = sizeof(o), .size = HUGE_BYTES};
     struct rig g = rig_open_with(&o);
     unsigned char mem[3] = {7, 8, 9}, seen[3];
     (void)state;
     for (uint64_t i = 0; i < 100; i++)
-        assert_int_equal(call_run(&g, SNIC_IO_WRITE, i * 10000019, mem, 3, 0), 3);
+        assert_int_equal(call_run(&g, SNIC_IO_WRITE, i * (HUGE_BYTES / 101), mem, 3, 0), 3);
     for (int i = 0; i < 20; i++) {
         struct snic_disk *copy = NULL;
         assert_int_equal(snic_disk_clone(g.disk, &copy), 0);
         struct rig h = g;
         assert_int_equal(snic_io_mem_open(&h.io, g.loop, copy), 0);
-        assert_int_equal(call_run(&h, SNIC_IO_READ, 99 * (uint64_t)10000019, seen, 3, 0), 3);
+        assert_int_equal(call_run(&h, SNIC_IO_READ, 99 * (HUGE_BYTES / 101), seen, 3, 0), 3);
         assert_memory_equal(seen, mem, 3);
         snic_io_close(h.io);
         snic_disk_close(copy);
