@@ -4,7 +4,7 @@
  * request ring. The layout is described in ring_priv.h.
  *
  * Insert, step by step (tests/explore_ring.c walks the same steps under a weak memory model):
- *   R1 load T (relaxed); R2 if it does not fit below M by the cached H: load H (acquire);
+ *   R1 load T (acquire); R2 if it does not fit below M by the cached H: load H (acquire);
  *   R3 store the intent (release), R4 compare-and-swap T from t to t + n (release);
  *   R5 write headers and payload (relaxed, plain); R6 COMMIT or owners: store the commit word
  *   (release); R7 QUIESCENT: fetch-add P by n (release); R8 clear the intent (release).
@@ -263,7 +263,9 @@ static int ring_room(struct snic_ring_producer *p, uint64_t tail, uint64_t total
 static inline int ring_reserve_shape(struct snic_ring_producer *p, const struct ring_shape *s)
 {
     ring_word *tail_word = ring_at(&p->g, SNIC_RING_OFF_TAIL);
-    uint64_t tail = atomic_load_explicit(tail_word, memory_order_relaxed);
+    /* acquire pairs with the release of R4: whoever moved T here saw an H that allows it, and so
+     * do we (I1) */
+    uint64_t tail = atomic_load_explicit(tail_word, memory_order_acquire);
     uint32_t races;
     int r = 0;
 
@@ -279,15 +281,15 @@ static inline int ring_reserve_shape(struct snic_ring_producer *p, const struct 
             if (r < 0)
                 break;
             if (r > 0) {
-                tail = atomic_load_explicit(tail_word, memory_order_relaxed);
+                tail = atomic_load_explicit(tail_word, memory_order_acquire);
                 r = SNIC_EAGAIN;
                 continue;
             }
         }
         ring_intend(&p->g, p->owner, tail, total);
-        /* release pairs with the supervisor's acquire of T: intents below T are there */
+        /* release pairs with R1 and with the supervisor's acquire of T: intents are there */
         if (SNIC_LIKELY(atomic_compare_exchange_weak_explicit(
-                tail_word, &tail, tail + total, memory_order_release, memory_order_relaxed))) {
+                tail_word, &tail, tail + total, memory_order_release, memory_order_acquire))) {
             p->position = tail;
             p->total = total;
             p->count = s->n;

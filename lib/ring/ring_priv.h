@@ -11,8 +11,8 @@
  * A record starts with one word:
  *   bits 0..27 length (PAD: span in granules, else data bytes), 28 PAD, 29 MORE (the
  *   reservation goes on behind this record), 30 EXT, 31 CONT (it began before it), 32..47
- * type, 48..63 low bits of the lap. EXT records have a second word: low half body bytes, high half
- * span in granules.
+ * type, 48..63 low bits of the lap + 1. EXT records have a second word: low half body bytes, high
+ * half span in granules.
  *
  * H of a request ring is a position plus 1 if it stands inside a committed reservation: a consumer
  * that attaches there finds no commit word and needs none.
@@ -111,7 +111,7 @@ static inline int ring_is_start(const struct snic_ring__geo *g, uint64_t positio
 
 static inline uint64_t ring_lap_tag(const struct snic_ring__geo *g, uint64_t position)
 {
-    return (position >> g->lap_shift) << 48;
+    return ((position >> g->lap_shift) + 1) << 48; /* zeroed memory is no record */
 }
 
 static inline int ring_break(struct snic_ring__geo *g)
