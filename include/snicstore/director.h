@@ -6,19 +6,37 @@
  * (DDS section 5).
  *
  * Depends on  snicstore/base.h, loop.h, net.h, channel.h, offload.h.
- * Memory      The caller supplies it at init; bounded per connection.
- * Threads     The loop's thread (DPU side); the host end lives on the host's loop.
+ * Memory      The caller supplies it at init; bounded per connection. The host
+ *             end takes its own from snic_dma_alloc() of its hub's link.
+ * Threads     [owner]: the loop's thread (DPU side); the host end lives on the
+ *             host's loop.
  * Progress    No call blocks.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes.
  * Input       hostile: clients, and the host's ring.
  *
- * Rules per connection. Messages are cut by the user's framer and classified by
- * the predicate. While a BARRIER message (a write) of this connection is with
- * the host, what could be offloaded goes to the host too: a client sees its own
- * writes. Replies leave in the order of the requests (SNIC_DIRECTOR_IN_ORDER)
- * or as they come (protocols with request ids). Reading pauses when the
- * connection holds more than its bound, on either side.
+ * Rules per connection
+ * - Messages are cut by the user's framer and classified by the predicate.
+ * - While a BARRIER message (a write) of this connection is with the host, what
+ *   could be offloaded goes to the host too, and a BARRIER message waits for the
+ *   offloaded reads before it: a client sees its own writes, and none too early.
+ *   Reads that are outstanding together are not ordered among each other.
+ * - Replies leave in the order of the requests (SNIC_DIRECTOR_IN_ORDER) or as
+ *   they come, never mixed (protocols with request ids).
+ * - A connection has at most pending_max messages under way and stops reading
+ *   when it holds conn_bytes of replies that its client does not take. Its
+ *   replies that the host has sent by then are kept, in memory shared by all. If
+ *   that runs out, the host is not heard until there is room again; if there is
+ *   none after stall_ms, the connection that holds most and moved less than
+ *   64 KiB meanwhile is reset (hog_resets). The same for a client that stops in
+ *   the middle of a long message while others wait for the memory it holds.
+ *
+ * When the host dies (channel upstream), its unanswered messages are answered
+ * with host_gone(), in order; a client that has already got part of such a reply
+ * is reset. What can be offloaded goes on. A new host continues: replies of the
+ * old one can not reach it. With a net upstream each client has its own host
+ * connection: one that cannot be made answers host_gone(); one that ends ends
+ * its client's, after the replies that came before.
  */
 #ifndef SNIC_DIRECTOR_H
 #define SNIC_DIRECTOR_H
@@ -36,7 +54,19 @@ extern "C" {
 struct snic_director;
 struct snic_director_conn;
 
-#define SNIC_DIRECTOR_ALIGN SNIC_CACHELINE
+#define SNIC_DIRECTOR_ALIGN 4096
+
+/** The kind of channel that snic_director_host_open() opens. */
+#define SNIC_DIRECTOR_CHANNEL_KIND 0x44495245u
+
+/**
+ * Results of frame() for a message that is too large but understood, so that the
+ * connection lives on. DROP: the first @p n bytes (>= 1) are dropped, the message
+ * goes on behind them, *state is kept. REFUSE: the message ends with the first
+ * @p n bytes (>= 0); it is answered with protocol_error(SNIC_EMSGSIZE).
+ */
+#define SNIC_DIRECTOR_DROP(n) (-((int64_t)1 << 40) - (int64_t)(n))
+#define SNIC_DIRECTOR_REFUSE(n) (-((int64_t)1 << 41) - (int64_t)(n))
 
 /** The predicate's verdict for one message. */
 enum snic_director_route {
@@ -58,20 +88,38 @@ struct snic_director_user {
     /**
      * Cut the first message off @p data. @p state is the connection's own word
      * for the framer's progress, 0 at the start of each message.
-     * @return its size; 0: more bytes are needed; SNIC_EPROTO: broken, the connection is
-     *         answered with protocol_error() and closed; SNIC_EMSGSIZE: too large
+     * Called again with the same bytes and more until the message is whole.
+     * @return its size; 0: more bytes are needed; SNIC_EPROTO: broken, SNIC_EMSGSIZE: too
+     *         large: answered with protocol_error() and closed; SNIC_DIRECTOR_DROP(n) or
+     *         SNIC_DIRECTOR_REFUSE(n)
      */
     int64_t (*frame)(void *ctx, const unsigned char *data, size_t size, uint64_t *state);
-    /** Decide on one message; may change *conn_user (say, SELECT). No system calls. */
+    /**
+     * Decide on one message, called once for each; may change *conn_user (say,
+     * SELECT). No system calls. @p out comes with route HOST, flags and reply_size 0;
+     * reply is undefined.
+     */
     void (*predicate)(void *ctx, struct snic_offload *o, uint64_t *conn_user,
                       const unsigned char *msg, uint32_t size, struct snic_director_verdict *out);
     /** Text for a framing error (frame() returned @p error); @return bytes written <= max. */
     uint32_t (*protocol_error)(void *ctx, int error, const unsigned char *data, size_t size,
                                char *out, uint32_t max);
-    /** Text for a message whose host is not there; @return bytes written <= max. */
+    /**
+     * Text for a message whose host is not there; @p msg is NULL when the host had
+     * got it before it died (done or not done). @return bytes written <= max.
+     */
     uint32_t (*host_gone)(void *ctx, const unsigned char *msg, uint32_t size, char *out,
                           uint32_t max);
     void *ctx;
+    /**
+     * Net upstream: scan the host's bytes for the end of one reply. @p state is 0 at
+     * its start. @return bytes of @p data that belong to it, consumed now (they need
+     * not come again); 0: more contiguous bytes are needed (at most 4000); SNIC_EPROTO.
+     * @p done: set to 1 when the reply ends there. NULL: a net upstream's connections
+     * are passed through untouched.
+     */
+    int64_t (*frame_reply)(void *ctx, const unsigned char *data, size_t size, uint64_t *state,
+                           int *done);
 };
 
 /** Flows of interest: zero fields are wildcards. Others are passed through untouched. */
@@ -92,8 +140,14 @@ struct snic_director_opts {
     uint32_t quantum;     /**< bytes of a deficit turn; default 16384                      */
     uint32_t signatures_count; /**< 0: every flow is of interest                            */
     const struct snic_director_signature *signatures; /**< copied                           */
-    /** Messages longer than a buffer live here, shared by all connections; default 64 MiB. */
+    /**
+     * Replies on their way and messages longer than a buffer live here, shared by all
+     * connections: at least 2 * message_max + 12 KiB for each of conns_max; default 64 MiB
+     * or that.
+     */
     uint64_t pool_bytes;
+    uint32_t stall_ms; /**< see above; default 1000                                     */
+    uint32_t drain_ms; /**< what is not finished by then is reset; default 5000         */
 };
 
 /** Bytes for init, or 0 when @p o is invalid. [any] */
@@ -112,23 +166,37 @@ SNIC_API void *snic_director_fini(struct snic_director *d) SNIC_NONNULL(1);
 SNIC_API SNIC_NODISCARD int snic_director_listen(struct snic_director *d,
                                                  const struct snic_net_addr *a, uint32_t flags,
                                                  struct snic_net_addr *bound) SNIC_NONNULL(1, 2);
-/** Stop accepting, finish what is under way, close the connections; then call @p done. [owner] */
+/**
+ * Stop accepting, finish what is under way, close the connections; then call @p done
+ * (once, from the loop). [owner]
+ */
 SNIC_API void snic_director_drain(struct snic_director *d, void (*done)(void *ctx), void *ctx)
     SNIC_NONNULL(1, 2);
 
 /* ---- Upstream: the way to the host ---- */
 
-/** Each client gets its own net connection to @p host (an unmodified server). [owner] */
+/**
+ * Each client gets its own net connection to @p host (an unmodified server); for
+ * messages of clients that come from now on, unless there is a channel. Also where
+ * flows outside the signatures are passed through to. [owner]
+ */
 SNIC_API void snic_director_upstream_net(struct snic_director *d, const struct snic_net_addr *host)
     SNIC_NONNULL(1, 2);
 /**
- * A channel from the host's snic_director_host_open() is the upstream from now
- * on; the one before must have died. Connections of clients survive. [owner]
- * @return 0; SNIC_EBUSY there is a live one
+ * Take the channel that a host's snic_director_host_open() offers as the upstream;
+ * only inside the hub's accept event, whose return value is this one's. The one
+ * before must have ended. Connections of clients survive. [owner]
+ * @return 0; SNIC_EBUSY there is a live one; SNIC_ECONNREFUSED another kind of channel;
+ *         the errors of snic_channel_accept()
  */
 SNIC_API SNIC_NODISCARD int snic_director_upstream_channel(struct snic_director *d,
-                                                           struct snic_channel *ch)
-    SNIC_NONNULL(1, 2);
+                                                           struct snic_channel_hub *hub,
+                                                           const struct snic_channel_offer *offer)
+    SNIC_NONNULL(1, 2, 3);
+/** 1 when a host is attached by a channel and has said its hello. [owner] */
+SNIC_API int snic_director_host_attached(const struct snic_director *d) SNIC_NONNULL(1);
+/** End the channel upstream, as when the host dies; harmless without one. [owner] */
+SNIC_API void snic_director_upstream_close(struct snic_director *d) SNIC_NONNULL(1);
 
 struct snic_director_stats {
     uint64_t accepted;
@@ -147,9 +215,20 @@ struct snic_director_stats {
     uint64_t passed_through; /**< connections outside the signature                       */
     uint64_t recv_bytes;
     uint64_t sent_bytes;
+    uint64_t offload_to_host; /**< the offload engine handed them over after a read         */
+    uint64_t hosts;           /**< hosts that attached by a channel                         */
+    uint64_t stale_replies;   /**< from the host, for messages that are not waiting         */
+    uint64_t stalls;          /**< times that the host was not heard for want of memory     */
+    uint64_t hog_resets;
+    uint64_t records_down; /**< channel messages to and from the host                    */
+    uint64_t records_up;
+    uint64_t invalidations; /**< and cache entries that the host sent                     */
+    uint64_t blocks_free;   /**< of pool_bytes, now                                       */
 };
+/** Copy the counters out. [owner] */
 SNIC_API void snic_director_get_stats(const struct snic_director *d,
                                       struct snic_director_stats *out) SNIC_NONNULL(1, 2);
+/** Structure check for tests: 0 or SNIC_ECORRUPT. [owner] */
 SNIC_API int snic_director_check(const struct snic_director *d) SNIC_NONNULL(1);
 
 /* ---- The host's end of the channel ---- */
@@ -176,46 +255,58 @@ struct snic_director_host_events {
 
 struct snic_director_host_opts {
     uint32_t opts_size;
-    uint32_t message_max; /**< as the director's                                            */
-    uint64_t ring_bytes;  /**< of each direction, power of two; default 4 MiB               */
-    uint32_t key_size;    /**< cache keys, for invalidate and cache                         */
+    uint32_t
+        message_max; /**< as the director's, or more; longest single reply, too; default 9 MiB */
+    uint64_t ring_bytes; /**< of each direction, power of two; default 4 MiB               */
+    uint32_t key_size;   /**< cache keys, for invalidate and cache                         */
     uint32_t item_size;
     uint64_t version; /**< R7: nothing older may enter the cache but by ..._cache()     */
 };
 
-/** Open on a channel hub of the host (channel.h). @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+/**
+ * Open on a channel hub of the host (channel.h). Calls may follow at once. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOMEM; SNIC_EAGAIN, SNIC_EPEERDEAD as snic_channel_open()
+ */
 SNIC_API SNIC_NODISCARD int snic_director_host_open(struct snic_director_host **out,
                                                     struct snic_channel_hub *hub,
                                                     const struct snic_director_host_events *ev,
                                                     const struct snic_director_host_opts *o)
     SNIC_NONNULL(1, 2, 3, 4);
+/** Close; the director then treats this host as dead. Not inside its events. [owner] */
 SNIC_API void snic_director_host_close(struct snic_director_host *h);
-/** Answer complete (default), or MORE pieces of it follow. */
+/** Flag of snic_director_host_reply(): not complete, MORE pieces of it follow. */
 #define SNIC_DIRECTOR_REPLY_MORE (1u << 0)
 #define SNIC_DIRECTOR_REPLY_CLOSE (1u << 1) /**< close the client after this reply (QUIT)   */
 #define SNIC_DIRECTOR_REPLY_USER (1u << 2)  /**< and set its user word to @p user           */
 /**
  * Answer, copying the pieces. Everything the host sends takes effect on the DPU
- * in the order of these calls: an invalidate before a reply is carried out
- * before the client can see the reply. [owner]
- * @return 0; SNIC_EAGAIN no room, nothing was sent (`writable` follows); SNIC_EPEERDEAD
+ * in the order of these calls, or earlier: an invalidate before a reply is carried
+ * out before the client can see the reply (a long reply may be overtaken by later
+ * calls, never overtake). Leaves with the loop's iteration at the latest. [owner]
+ * @return 0; SNIC_EAGAIN no room, nothing was sent (`writable` follows); SNIC_EPEERDEAD;
+ *         SNIC_EMSGSIZE above message_max: use MORE
  */
 SNIC_API SNIC_NODISCARD int snic_director_host_reply(struct snic_director_host *h, uint64_t conn,
                                                      uint64_t seq, const struct snic_iov *iov,
                                                      uint32_t iov_count, uint32_t flags,
                                                      uint64_t user) SNIC_NONNULL(1);
+/** Send what was collected now, not with the loop's iteration. [owner] */
+SNIC_API void snic_director_host_flush(struct snic_director_host *h) SNIC_NONNULL(1);
 /** One key to invalidate or to cache. */
 struct snic_director_entry {
     const void *key;
     const void *item; /**< NULL: invalidate                                                 */
     uint64_t version;
 };
-/** snic_offload_invalidate() or an ordered snic_offload_put() for each, on the DPU, in order.
- *  @return 0 all sent; SNIC_EAGAIN nothing was sent; SNIC_EPEERDEAD [owner] */
+/**
+ * snic_offload_invalidate() or snic_offload_cache() for each, on the DPU, in order. [owner]
+ * @return 0 all sent; SNIC_EAGAIN nothing was sent (`writable` follows); SNIC_EPEERDEAD;
+ *         SNIC_EMSGSIZE more than fit into 16 KiB together
+ */
 SNIC_API SNIC_NODISCARD int snic_director_host_entries(struct snic_director_host *h,
                                                        const struct snic_director_entry *e,
                                                        uint32_t count) SNIC_NONNULL(1, 2);
-/** snic_offload_invalidate_all() on the DPU, in order. @return as above [owner] */
+/** snic_offload_invalidate_all() on the DPU, in order. @return as the one before [owner] */
 SNIC_API SNIC_NODISCARD int snic_director_host_invalidate_all(struct snic_director_host *h,
                                                               uint64_t version) SNIC_NONNULL(1);
 

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The director's inside; the description is in director.c.
+ */
+#ifndef SNIC_DIRECTOR_PRIV_H
+#define SNIC_DIRECTOR_PRIV_H
+
+#include "director/wire.h"
+
+#define SNIC_DIRECTOR__BLOCK 4096
+#define SNIC_DIRECTOR__IOV 32    /* pieces of one send; at least SNIC_OFFLOAD_PARTS_MAX */
+#define SNIC_DIRECTOR__SENDS 2   /* sends in flight of one connection */
+#define SNIC_DIRECTOR__TIERS 3   /* buffers for messages that outgrow a block */
+#define SNIC_DIRECTOR__RESERVE 8 /* blocks that only the host's replies may use */
+#define SNIC_DIRECTOR__TEXT 512
+#define SNIC_DIRECTOR__COPY                                                                        \
+    1024 /* offloaded replies up to this are copied, and their jobs freed                          \
+          */
+#define SNIC_DIRECTOR__OFFLOADS 256 /* most offloaded messages of one connection at once */
+#define SNIC_DIRECTOR__LISTENERS 16
+#define SNIC_DIRECTOR__PROGRESS 65536 /* bytes a connection must move in stall_ms */
+#define SNIC_DIRECTOR__MESSAGE_COST 64
+
+/* ---- Bytes on their way out ---- */
+
+enum director_piece_kind { DIRECTOR_PIECE_BLOCK, DIRECTOR_PIECE_JOB };
+
+/* A member of an out queue: begins a block, or a slot whose job is sent as it is. */
+struct director_piece {
+    struct snic_node node;
+    uint32_t kind;
+    uint32_t begin;  /* first byte that is not sent */
+    uint32_t flight; /* first byte that net has not got */
+    uint32_t end;
+};
+
+struct director_block {
+    struct director_piece piece;
+    unsigned char data[SNIC_DIRECTOR__BLOCK - sizeof(struct director_piece)];
+};
+
+#define SNIC_DIRECTOR__DATA ((uint32_t)sizeof(((struct director_block *)0)->data))
+
+/* ---- Messages under way ---- */
+
+enum director_slot_state {
+    DIRECTOR_SLOT_FREE = 0,
+    DIRECTOR_SLOT_HOST,    /* with the host */
+    DIRECTOR_SLOT_OFFLOAD, /* with the offload engine */
+    DIRECTOR_SLOT_RETRY,   /* the engine says host; waits for room towards it */
+    DIRECTOR_SLOT_DONE,    /* answered; waits for its turn */
+    DIRECTOR_SLOT_GONE,    /* to be answered with host_gone() in its turn */
+    DIRECTOR_SLOT_CUT,     /* the client ends in its turn: the host has ended */
+    DIRECTOR_SLOT_SENDING  /* its job is a piece of the out queue, not on the list any more */
+};
+
+#define SNIC_DIRECTOR__BARRIER 1u /* slot flags */
+#define SNIC_DIRECTOR__CLOSE 2u
+#define SNIC_DIRECTOR__STREAMED 4u /* some of the reply is in the out queue */
+#define SNIC_DIRECTOR__STARTED 8u  /* on the list of started replies */
+#define SNIC_DIRECTOR__NET 16u     /* HOST: on the list of the net host */
+
+struct director_slot {
+    struct director_piece piece; /* first: JOB */
+    struct snic_link link;       /* the connection's, in order of arrival */
+    struct snic_node host;       /* net: waits for its reply; RETRY: the director's */
+    struct snic_node started;    /* not IN_ORDER: has bytes, is not the current one */
+    struct snic_queue pieces;    /* of the reply */
+    struct snic_director_conn *conn;
+    struct snic_offload_job *job;
+    uint32_t gen;
+    uint8_t state;
+    uint8_t flags;
+};
+
+/* ---- Connections ---- */
+
+struct director_end;
+
+struct director_send {
+    struct snic_net_send_req req;
+    struct director_end *end;
+    uint32_t bytes;
+    uint8_t busy;
+    struct snic_iov iov[SNIC_DIRECTOR__IOV];
+};
+
+/* One side of a connection: the client's, or the host's with a net upstream. */
+struct director_end {
+    struct snic_net_conn *net; /* NULL: none, or gone */
+    struct snic_director_conn *conn;
+    struct snic_queue in; /* lent buffers */
+    struct snic_queue out;
+    struct director_piece *cursor; /* first piece with bytes that net has not got */
+    struct director_send sends[SNIC_DIRECTOR__SENDS];
+    uint32_t in_count;
+    uint8_t next; /* send to use */
+    uint8_t busy; /* sends in flight */
+    uint8_t eof;  /* it sends no more */
+    uint8_t shut; /* we send no more */
+    uint8_t closing;
+    uint8_t paused;
+    uint8_t open; /* the host's: connected */
+    uint8_t dead; /* the host's: its closed event is still to come */
+};
+
+/* Why a connection does not go on with its messages. */
+#define SNIC_DIRECTOR__WAIT_BOUND 1u   /* its own: pending_max, conn_bytes */
+#define SNIC_DIRECTOR__WAIT_OFFLOAD 2u /* a barrier, for offloaded messages before it */
+#define SNIC_DIRECTOR__WAIT_SLOT 4u
+#define SNIC_DIRECTOR__WAIT_BLOCK 8u
+#define SNIC_DIRECTOR__WAIT_TIER 16u
+#define SNIC_DIRECTOR__WAIT_CHANNEL 32u
+
+struct snic_director_conn {
+    struct snic_director *d;
+    struct snic_link link; /* all connections, or idle ones */
+    struct snic_link dirty;
+    struct snic_link wait; /* of the one shared thing it waits for */
+    struct snic_loop_task task;
+    struct director_end client;
+    struct director_end host;
+    uint64_t id;
+    uint64_t user;
+    uint64_t frame_state;
+    uint64_t reply_state;
+    uint64_t mem;      /* bytes of blocks and jobs it holds */
+    uint64_t progress; /* bytes received and sent */
+    uint64_t mark;     /* progress when the stall timer was armed */
+    /* the message being assembled, when it spans buffers */
+    unsigned char *part;
+    uint32_t part_size;
+    uint32_t part_cap;
+    uint8_t part_tier;
+    /* the message that was classified and waits */
+    uint8_t decided; /* 1: route, flags, msg below hold */
+    uint8_t route;
+    uint8_t tried; /* offload said no */
+    uint32_t msg_flags;
+    const unsigned char *msg;
+    uint32_t msg_size;
+    uint32_t piece_at;              /* bytes of a long message that the host has got */
+    struct director_slot *piece_of; /* its slot */
+    struct snic_link slots;
+    struct director_slot *current; /* not IN_ORDER: its bytes may go out */
+    struct snic_queue started;
+    struct snic_queue hosted;     /* net: slots that wait for their replies, in order */
+    struct director_block *carry; /* net: the beginning of what frame_reply() could not tell */
+    uint32_t pending;
+    uint32_t offloading;
+    uint32_t barriers;
+    uint32_t wait_for;
+    uint8_t raw;     /* passed through */
+    uint8_t closing; /* nothing more is answered; close when all is sent */
+    uint8_t dead;    /* the client is gone */
+    uint8_t known;   /* to the host */
+    uint8_t notify;  /* the host must hear of the end */
+    uint8_t ended;   /* the net host has closed; some of its bytes are still to be read */
+    uint8_t used;
+};
+
+/* ---- The director ---- */
+
+struct director_tier {
+    struct snic_queue idle;
+    struct snic_link waiters;
+    unsigned char *mem;
+    uint32_t size;
+    uint32_t count;
+    uint32_t idle_count;
+};
+
+struct director_listener {
+    struct snic_net_listener *l;
+};
+
+struct snic_director {
+    struct snic_director_opts opts;
+    struct snic_director_user user;
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_offload *offload;
+    struct snic_director_conn *conns;
+    struct director_slot *slots;
+    struct director_block *blocks;
+    struct snic_queue slots_idle; /* last in, first out */
+    struct snic_queue blocks_idle;
+    uint32_t slots_count;
+    uint32_t slots_free;
+    uint32_t slots_own; /* of each connection before it takes from what all share */
+    uint32_t slots_common;
+    uint32_t blocks_count;
+    uint32_t blocks_free;
+    uint32_t tiers_count;
+    struct director_tier tiers[SNIC_DIRECTOR__TIERS];
+    struct snic_link all;
+    struct snic_link idle;
+    struct snic_link dirty;
+    struct snic_link wait_slot;
+    struct snic_link wait_block;
+    struct snic_link wait_channel;
+    struct snic_loop_poller poller;
+    struct snic_timer stall;
+    struct snic_timer drain;
+    void (*drained)(void *ctx);
+    void *drained_ctx;
+    struct snic_loop_msg drained_msg;
+    struct director_listener listeners[SNIC_DIRECTOR__LISTENERS];
+    struct snic_net_addr host_addr;
+    uint64_t serial; /* of connections */
+    uint8_t host_net;
+    uint8_t draining;
+    /* the channel upstream */
+    struct snic_channel *channel;
+    struct snic_loop_msg channel_close;
+    struct snic_queue retry;            /* slots */
+    struct snic_director_conn *piecing; /* has begun a long message */
+    uint64_t closed_wait;               /* connections whose end the host has not heard of */
+    uint32_t up_at;                     /* progress in the record that was not taken */
+    uint32_t record_max;
+    uint8_t attached;
+    uint8_t broken;  /* the host wrote nonsense */
+    uint8_t stalled; /* up is not heard for want of blocks */
+    uint8_t channel_close_queued;
+    struct snic_director_stats stats;
+    struct director_stage stage;
+};
+
+/* memory.c */
+struct director_block *director_block_take(struct snic_director_conn *c, uint32_t reserve);
+void director_block_give(struct snic_director_conn *c, struct director_block *b);
+struct director_slot *director_slot_take(struct snic_director_conn *c);
+void director_slot_give(struct director_slot *s);
+int director_slot_room(const struct snic_director_conn *c);
+int director_part_grow(struct snic_director_conn *c, uint32_t want);
+void director_part_give(struct snic_director_conn *c);
+void director_wait(struct snic_director_conn *c, struct snic_link *list, uint32_t why);
+void director_wake(struct snic_director *d, struct snic_link *list, uint32_t why);
+void director_stall_check(struct snic_director *d);
+void director_stall_fire(struct snic_timer *t, uint64_t now_ns);
+
+/* out.c */
+uint32_t director_queue_append(struct snic_director_conn *c, struct snic_queue *q, const void *data,
+                               uint32_t size, uint32_t reserve);
+void director_out_more(struct director_end *e);
+uint32_t director_out_append(struct director_end *e, const void *data, uint32_t size,
+                             uint32_t reserve);
+void director_out_splice(struct director_end *e, struct snic_queue *q);
+void director_out_job(struct director_end *e, struct director_slot *s);
+void director_out_drop(struct director_end *e);
+void director_out_init(struct director_end *e, struct snic_director_conn *c);
+int director_out_flush(struct director_end *e);
+int director_out_empty(const struct director_end *e);
+void director_in_push(struct director_end *e, struct snic_net_buf *b);
+struct snic_net_buf *director_in_head(struct director_end *e);
+void director_in_take(struct director_end *e, uint32_t bytes);
+void director_in_drop(struct director_end *e);
+
+/* reply.c */
+int director_reply_text(struct director_slot *s, const void *text, uint32_t size);
+uint32_t director_reply_bytes(struct director_slot *s, const void *data, uint32_t size);
+void director_reply_done(struct director_slot *s);
+void director_reply_gone(struct director_slot *s);
+void director_reply_gone_all(struct snic_director_conn *c, uint32_t net);
+void director_reply_cut(struct snic_director_conn *c);
+void director_reply_offloaded(void *ctx, struct snic_offload_job *job);
+void director_reply_advance(struct snic_director_conn *c);
+void director_reply_drop(struct snic_director_conn *c);
+uint64_t director_reply_token(const struct director_slot *s);
+struct director_slot *director_reply_slot(struct snic_director *d, uint64_t conn, uint64_t seq);
+
+/* conn.c */
+uint32_t director_turn(struct snic_loop_task *t, uint32_t budget);
+void director_ready(struct snic_director_conn *c);
+void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer);
+void director_conn_check(struct snic_director_conn *c);
+void director_conn_abort(struct snic_director_conn *c);
+void director_conn_end(struct snic_director_conn *c);
+void director_conn_consume(struct snic_director_conn *c);
+void director_conn_release(struct snic_director_conn *c);
+
+/* upstream.c and upstream_net.c */
+int director_to_host(struct snic_director_conn *c, struct director_slot **slot,
+                     const unsigned char *msg, uint32_t size, uint32_t flags);
+int director_retry_one(struct director_slot *s);
+int director_net_send(struct snic_director_conn *c, struct director_slot *s,
+                      const unsigned char *msg, uint32_t size);
+void director_net_pump(struct snic_director_conn *c);
+void director_net_over(struct snic_director_conn *c);
+int director_net_connect(struct snic_director_conn *c);
+
+/* upstream_channel.c */
+int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
+                          const unsigned char *msg, uint32_t size);
+int director_channel_flush(struct snic_director *d);
+void director_channel_closed_conn(struct snic_director_conn *c);
+
+#endif /* SNIC_DIRECTOR_PRIV_H */

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Memory that connections share: blocks (replies, short beginnings of messages), slots (messages
+ * under way), tiers (long messages); who waits for which, and what happens when nobody moves.
+ *
+ * I1  A connection with fewer than slots_own slots always gets one; slots_common counts what is
+ *     left of the others.
+ * I2  A connection waits on at most one list, with the bit of that list in wait_for. It is woken
+ *     by looking again: nothing is handed over, so nothing is lost with a connection that ends.
+ * I3  While anybody waits for memory, or the host is not heard for want of it, the stall timer
+ *     is armed.
+ */
+#include "director/director_priv.h"
+
+/* ---- Waiting ---- */
+
+void director_wait(struct snic_director_conn *c, struct snic_link *list, uint32_t why)
+{
+    snic_link_remove(&c->wait);
+    snic_link_append(list, &c->wait);
+    c->wait_for |= why;
+    if (why != SNIC_DIRECTOR__WAIT_CHANNEL)
+        director_stall_check(c->d);
+}
+
+/* Let everybody on @list look again. */
+void director_wake(struct snic_director *d, struct snic_link *list, uint32_t why)
+{
+    (void)d;
+    while (!snic_link_alone(list)) {
+        struct snic_director_conn *c = SNIC_CONTAINER(list->next, struct snic_director_conn, wait);
+        snic_link_remove(&c->wait);
+        c->wait_for &= ~why;
+        director_ready(c);
+    }
+}
+
+/* ---- Blocks ---- */
+
+/* A block for @c, unless no more than @reserve are left. */
+struct director_block *director_block_take(struct snic_director_conn *c, uint32_t reserve)
+{
+    struct snic_director *d = c->d;
+    if (d->blocks_free <= reserve)
+        return NULL;
+    struct snic_node *n = snic_queue_pop(&d->blocks_idle);
+    d->blocks_free--;
+    c->mem += SNIC_DIRECTOR__BLOCK;
+    struct director_piece *p = SNIC_CONTAINER(n, struct director_piece, node);
+    p->kind = DIRECTOR_PIECE_BLOCK;
+    p->begin = p->flight = p->end = 0;
+    return (struct director_block *)p;
+}
+
+void director_block_give(struct snic_director_conn *c, struct director_block *b)
+{
+    struct snic_director *d = c->d;
+    SNIC_DASSERT(c->mem >= SNIC_DIRECTOR__BLOCK);
+    c->mem -= SNIC_DIRECTOR__BLOCK;
+    b->piece.node.next = d->blocks_idle.first;
+    if (d->blocks_idle.first == NULL)
+        d->blocks_idle.last = &b->piece.node;
+    d->blocks_idle.first = &b->piece.node;
+    d->blocks_free++;
+    if (SNIC_UNLIKELY(d->blocks_free > 4 * SNIC_DIRECTOR__RESERVE)) {
+        if (d->stalled && d->channel != NULL) {
+            d->stalled = 0;
+            snic_channel_resume(d->channel);
+        }
+        if (!snic_link_alone(&d->wait_block))
+            director_wake(d, &d->wait_block, SNIC_DIRECTOR__WAIT_BLOCK);
+    }
+}
+
+/* ---- Slots ---- */
+
+int director_slot_room(const struct snic_director_conn *c)
+{
+    return c->pending < c->d->slots_own || c->d->slots_common > 0; /* I1 */
+}
+
+/* The caller asked director_slot_room(). */
+struct director_slot *director_slot_take(struct snic_director_conn *c)
+{
+    struct snic_director *d = c->d;
+    struct snic_node *n = snic_queue_pop(&d->slots_idle);
+    SNIC_ASSERT(n != NULL);
+    struct director_slot *s =
+        (struct director_slot *)SNIC_CONTAINER(n, struct director_piece, node);
+    if (c->pending >= d->slots_own)
+        d->slots_common--;
+    c->pending++;
+    d->slots_free--;
+    s->conn = c;
+    s->flags = 0;
+    s->job = NULL;
+    s->state = DIRECTOR_SLOT_HOST;
+    snic_link_append(&c->slots, &s->link);
+    return s;
+}
+
+void director_slot_give(struct director_slot *s)
+{
+    struct snic_director_conn *c = s->conn;
+    struct snic_director *d = c->d;
+    SNIC_DASSERT(s->state != DIRECTOR_SLOT_FREE && s->job == NULL);
+    SNIC_DASSERT(snic_queue_empty(&s->pieces));
+    snic_link_remove(&s->link);
+    s->state = DIRECTOR_SLOT_FREE;
+    s->gen++;
+    s->conn = NULL;
+    s->piece.node.next = d->slots_idle.first;
+    if (d->slots_idle.first == NULL)
+        d->slots_idle.last = &s->piece.node;
+    d->slots_idle.first = &s->piece.node;
+    d->slots_free++;
+    c->pending--;
+    if (c->pending >= d->slots_own) {
+        d->slots_common++;
+        if (!snic_link_alone(&d->wait_slot))
+            director_wake(d, &d->wait_slot, SNIC_DIRECTOR__WAIT_SLOT);
+    }
+}
+
+/* ---- Tiers ---- */
+
+static struct director_tier *director_tier_for(struct snic_director *d, uint32_t want)
+{
+    uint32_t k = 0;
+    while (k + 1 < d->tiers_count && d->tiers[k].size < want)
+        k++;
+    return &d->tiers[k];
+}
+
+/*
+ * Make room for @want bytes of the message being assembled, keeping what is there.
+ * 1; 0 @c now waits; SNIC_EMSGSIZE no message may be so long.
+ */
+int director_part_grow(struct snic_director_conn *c, uint32_t want)
+{
+    struct snic_director *d = c->d;
+    unsigned char *mem;
+    uint32_t cap;
+    uint8_t tier;
+    if (want > d->opts.message_max)
+        return SNIC_EMSGSIZE;
+    if (want <= SNIC_DIRECTOR__DATA) {
+        struct director_block *b = director_block_take(c, SNIC_DIRECTOR__RESERVE);
+        if (b == NULL) {
+            director_wait(c, &d->wait_block, SNIC_DIRECTOR__WAIT_BLOCK);
+            return 0;
+        }
+        mem = b->data;
+        cap = SNIC_DIRECTOR__DATA;
+        tier = 0;
+    } else {
+        struct director_tier *t = director_tier_for(d, want);
+        struct snic_node *n = snic_queue_pop(&t->idle);
+        if (n == NULL) {
+            director_wait(c, &t->waiters, SNIC_DIRECTOR__WAIT_TIER);
+            return 0;
+        }
+        t->idle_count--;
+        mem = (unsigned char *)n;
+        cap = t->size;
+        tier = (uint8_t)(1 + (t - d->tiers));
+    }
+    if (c->part_size > 0)
+        memcpy(mem, c->part, c->part_size);
+    uint32_t size = c->part_size;
+    director_part_give(c);
+    c->part = mem;
+    c->part_size = size;
+    c->part_cap = cap;
+    c->part_tier = tier;
+    return 1;
+}
+
+void director_part_give(struct snic_director_conn *c)
+{
+    struct snic_director *d = c->d;
+    if (c->part == NULL)
+        return;
+    if (c->part_tier == 0) {
+        director_block_give(c, SNIC_CONTAINER(c->part, struct director_block, data));
+    } else {
+        struct director_tier *t = &d->tiers[c->part_tier - 1];
+        snic_queue_push(&t->idle, (struct snic_node *)(void *)c->part);
+        t->idle_count++;
+        if (!snic_link_alone(&t->waiters))
+            director_wake(d, &t->waiters, SNIC_DIRECTOR__WAIT_TIER);
+    }
+    c->part = NULL;
+    c->part_size = 0;
+    c->part_cap = 0;
+}
+
+/* ---- Stalls ---- */
+
+/* Is there anybody who cannot go on before another gives memory back? */
+static int director_stall_any(const struct snic_director *d)
+{
+    int any = d->stalled || !snic_link_alone(&d->wait_block) || !snic_link_alone(&d->wait_slot);
+    for (uint32_t k = 0; k < d->tiers_count; k++)
+        any |= !snic_link_alone(&d->tiers[k].waiters);
+    return any;
+}
+
+/* I3 */
+void director_stall_check(struct snic_director *d)
+{
+    if (d->stall.armed || !director_stall_any(d))
+        return;
+    for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
+        struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        c->mark = c->progress;
+    }
+    snic_loop_arm(d->loop, &d->stall,
+                  snic_loop_now(d->loop) + (uint64_t)d->opts.stall_ms * 1000000);
+}
+
+/* What @c keeps from others. */
+static uint64_t director_stall_held(const struct snic_director_conn *c)
+{
+    uint64_t part = c->part_tier > 0 ? c->part_cap : 0;
+    return c->mem + part + (uint64_t)c->pending * sizeof(struct director_slot);
+}
+
+/* Memory ran out and did not come back: whoever holds most and does not move has to go. */
+void director_stall_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_director *d = SNIC_CONTAINER(t, struct snic_director, stall);
+    struct snic_director_conn *hog = NULL;
+    (void)now_ns;
+    if (!director_stall_any(d))
+        return;
+    for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
+        struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        if (c->dead || c->progress - c->mark >= SNIC_DIRECTOR__PROGRESS)
+            continue;
+        if (hog == NULL || director_stall_held(c) > director_stall_held(hog))
+            hog = c;
+    }
+    if (hog != NULL && director_stall_held(hog) > 0) {
+        d->stats.hog_resets++;
+        director_conn_abort(hog);
+    }
+    director_stall_check(d);
+}
