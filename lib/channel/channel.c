@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * What both ends of a channel have in common: events, receiving, closing, facts.
+ *
+ * Everything happens in the channel's poller, so that events come from the loop and in one
+ * place: doorbells, control messages and DMA completions only leave marks.
+ *
+ * Invariants
+ *   C1 `ending` is set once, with its reason; from then on nothing is received. The closed event
+ *      follows in the next round and is the last.
+ *   C2 An orderly end of the peer (`peer_closed`) becomes an ending when a look that began
+ *      after it finds nothing and nothing is stashed: all that was sent has been delivered.
+ *   C3 A message that the user did not take stays first in the stash; nothing is taken
+ *      from the ring meanwhile.
+ *   C4 The header is copied once, before it is checked by anyone; payload stays in place.
+ */
+#include "channel/channel_priv.h"
+
+/* ---- Life ---- */
+
+static int channel_poll(struct snic_loop_poller *p, int sleeping)
+{
+    struct snic_channel *c = SNIC_CONTAINER(p, struct snic_channel, poller);
+    if (c->lingering) {
+        if (sleeping || channel_remote_poll(c, 0) > 0)
+            return !sleeping;
+        if (!channel_remote_lingers(c))
+            channel_dpu_drop(c);
+        return 0;
+    }
+    int did = 0;
+    if (c->opened_due && !c->ending) {
+        c->opened_due = 0;
+        did = 1;
+        c->inside = 1;
+        if (c->events.opened != NULL)
+            c->events.opened(c->events.ctx, c);
+        c->inside = 0;
+    }
+    if (!c->ending)
+        did |= c->role == CHANNEL_HOST ? channel_host_poll(c, sleeping)
+                                       : channel_dpu_poll(c, sleeping);
+    if (c->writable_due && !c->ending && !sleeping) {
+        c->writable_due = 0;
+        did = 1;
+        c->inside = 1;
+        if (c->events.writable != NULL)
+            c->events.writable(c->events.ctx, c);
+        c->inside = 0;
+    }
+    if (c->ending) {
+        channel_finish(c); /* c may be gone */
+        return 1;
+    }
+    return did || c->writable_due;
+}
+
+struct snic_channel *channel_new(struct snic_channel_hub *h, enum channel_role role,
+                                 const struct snic_channel_events *e, size_t extra)
+{
+    void *mem = NULL;
+    SNIC_ASSERT(e->message != NULL && e->closed != NULL);
+    if (snic_dma_alloc(h->dma, sizeof(struct snic_channel) + extra, &mem) != 0)
+        return NULL;
+    struct snic_channel *c = mem;
+    c->hub = h;
+    c->loop = h->dma->loop;
+    c->events = *e;
+    c->role = role;
+    snic_loop_poller_init(&c->poller, channel_poll);
+    snic_loop_poller_add(c->loop, &c->poller);
+    return c;
+}
+
+void channel_fail(struct snic_channel *c, int reason)
+{
+    if (c->ending)
+        return;
+    c->ending = 1; /* C1 */
+    c->reason = reason;
+    if (c->role == CHANNEL_HOST)
+        /* Relaxed: senders need no more than to see it some time. */
+        atomic_store_explicit(&c->host.gone, 1, memory_order_relaxed);
+    channel_kick(c);
+}
+
+void channel_finish(struct snic_channel *c)
+{
+    SNIC_ASSERT(c->ending && !c->closed);
+    c->closed = 1;
+    snic_loop_poller_remove(c->loop, &c->poller);
+    c->events.closed(c->events.ctx, c, c->reason);
+}
+
+void snic_channel_close(struct snic_channel *c)
+{
+    if (c == NULL)
+        return;
+    struct snic_channel_hub *h = c->hub;
+    struct channel_slot *s = channel_slot_of(c);
+    SNIC_ASSERT(!c->inside && c->tokens == 0 && c->slots == 0);
+    for (; c->stash_at < c->stash_end; c->stash_at++) { /* what was never delivered */
+        struct snic_channel_token t = {.position = c->stash[c->stash_at].position,
+                                       .next = c->stash[c->stash_at].next};
+        c->tokens++;
+        snic_channel_release(c, &t);
+    }
+    s->close_reason = c->ending && !s->got_close ? c->reason : 0;
+    if (c->role == CHANNEL_HOST) {
+        channel_host_drop(c);
+        return;
+    }
+    if (!c->ending && c->mapped)
+        snic_channel_down_flush(c);
+    if (!c->mapped && !h->dead && channel_remote_lingers(c)) {
+        c->lingering = 1;
+        snic_loop_poller_add(c->loop, &c->poller);
+        channel_kick(c);
+        return;
+    }
+    channel_dpu_drop(c);
+}
+
+void channel_bell(struct snic_channel *c)
+{
+    c->belled = 1;
+    c->armed = 0;
+}
+
+int channel_head_moved(struct snic_channel *c, unsigned char *mem)
+{
+    /* Relaxed: a hint whether to ask the ring, which orders its own loads. */
+    uint64_t head = atomic_load_explicit((_Atomic(uint64_t) *)(void *)(mem + SNIC_RING_OFF_HEAD),
+                                         memory_order_relaxed);
+    if (head == c->head_told)
+        return 0;
+    c->head_told = head;
+    return 1;
+}
+
+/* ---- Receiving ---- */
+
+uint32_t channel_deliver(struct snic_channel *c)
+{
+    uint32_t n = 0;
+    while (c->stash_at < c->stash_end && !c->stalled && !c->ending) {
+        const struct snic_ring_rec *rec = &c->stash[c->stash_at];
+        if (rec->data_bytes > SNIC_CHANNEL_HEADER_MAX) {
+            channel_fail(c, SNIC_EPROTO);
+            break;
+        }
+        memcpy(c->header.bytes, rec->data, rec->data_bytes); /* C4 */
+        struct snic_channel_msg m = {.token = {.position = rec->position, .next = rec->next},
+                                     .header = c->header.bytes,
+                                     .payload = rec->body,
+                                     .header_bytes = rec->data_bytes,
+                                     .payload_bytes = rec->body_bytes,
+                                     .type = rec->type,
+                                     .region = SNIC_NO_REGION};
+        if (c->role == CHANNEL_DPU)
+            m.region = c->dpu.up_region;
+        uint64_t bytes = (uint64_t)m.header_bytes + m.payload_bytes;
+        c->tokens++;
+        c->stash_at++; /* before the call: the user may release inside it */
+        c->inside = 1;
+        int r = c->events.message(c->events.ctx, c, &m);
+        c->inside = 0;
+        if (r == SNIC_EAGAIN) { /* C3 */
+            c->tokens--;
+            c->stash_at--;
+            c->stalled = 1;
+            break;
+        }
+        SNIC_ASSERT(r == 0 || r == 1);
+        n++;
+        c->stats.received++;
+        c->stats.received_bytes += bytes;
+        if (r == 1)
+            snic_channel_release(c, &m.token);
+    }
+    return n;
+}
+
+void snic_channel_release(struct snic_channel *c, const struct snic_channel_token *t)
+{
+    SNIC_ASSERT(c->tokens > 0);
+    c->tokens--;
+    c->stats.released++;
+    if (c->role == CHANNEL_HOST)
+        channel_host_release(c, t);
+    else
+        channel_dpu_release(c, t);
+    if (!c->released) {
+        c->released = 1;
+        channel_kick(c);
+    }
+}
+
+void snic_channel_resume(struct snic_channel *c)
+{
+    if (!c->stalled)
+        return;
+    c->stalled = 0;
+    channel_kick(c);
+}
+
+/* ---- Sending ---- */
+
+void channel_slot_fill(struct snic_channel_slot *slot, const struct snic_ring_rec *rec, int region)
+{
+    *slot = (struct snic_channel_slot){.position = rec->position,
+                                       .header = rec->data_bytes > 0 ? rec->data : NULL,
+                                       .payload = rec->body,
+                                       .header_bytes = rec->data_bytes,
+                                       .payload_bytes = rec->body_bytes,
+                                       .region = region};
+}
+
+uint32_t channel_iov_bytes(const struct snic_iov *payload, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < n && sum < UINT32_MAX; i++)
+        sum += snic_min_u64(payload[i].size, UINT32_MAX);
+    return (uint32_t)snic_min_u64(sum, UINT32_MAX);
+}
+
+void channel_slot_copy(const struct snic_channel_slot *slot, const void *header,
+                       const struct snic_iov *payload, uint32_t n)
+{
+    unsigned char *to = slot->payload;
+    if (slot->header_bytes > 0)
+        memcpy(slot->header, header, slot->header_bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        if (payload[i].size == 0)
+            continue;
+        memcpy(to, payload[i].base, payload[i].size);
+        to += payload[i].size;
+    }
+}
+
+/* ---- Facts ---- */
+
+void snic_channel_get_info(const struct snic_channel *c, struct snic_channel_info *out)
+{
+    uint32_t most = c->up.record_max < c->down.record_max ? c->up.record_max : c->down.record_max;
+    *out = (struct snic_channel_info){.kind = c->kind,
+                                      .flags = c->flags,
+                                      .id = c->id,
+                                      .up_bytes = c->up.capacity_bytes,
+                                      .down_bytes = c->down.capacity_bytes,
+                                      .record_max = most,
+                                      .payload_align = c->up.body_align,
+                                      .mapped = c->mapped,
+                                      .closed = c->closed};
+}
+
+void snic_channel_get_stats(const struct snic_channel *c, struct snic_channel_stats *out)
+{
+    *out = c->stats;
+}
+
+void *snic_channel_ctx(const struct snic_channel *c)
+{
+    return c->events.ctx;
+}
+
+struct snic_channel_hub *snic_channel_get_hub(const struct snic_channel *c)
+{
+    return c->hub;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * The hub: one dma link shared among channels.
+ *
+ * Slot n uses doorbell n both ways; the host chooses slots. A slot goes
+ *
+ *   free ── OPEN sent / received ──▶ used ── both CLOSEs, user closed ──▶ free
+ *
+ * Invariants
+ *   H1 Each end says CLOSE once per generation; a message of another generation is a late
+ *      one and ignored. Ring memory is given back by the host only when the DPU has said
+ *      CLOSE (it has unmapped it then) or is certified dead.
+ *   H2 What waits to be sent is a mark on its slot; OPEN goes before CLOSE, ACCEPT before
+ *      CLOSE. Slots are independent of each other, so their order does not matter.
+ *   H3 A hostile host costs the DPU at most one channel per slot and one refusal per message.
+ */
+#include "channel/channel_priv.h"
+
+#define SNIC_CHANNEL__RETRY_NS 1000000
+
+struct channel_slot *channel_slot_of(const struct snic_channel *c)
+{
+    return &c->hub->slots[c->slot];
+}
+
+void channel_kick(const struct snic_channel *c)
+{
+    if (c->hub->sim)
+        snic_loop_wake(c->loop);
+}
+
+/* ---- Slots ---- */
+
+struct channel_slot *channel_slot_take(struct snic_channel_hub *h)
+{
+    for (uint32_t i = 0; i < h->opts.channels_max; i++) {
+        struct channel_slot *s = &h->slots[i];
+        if (s->used)
+            continue;
+        memset(s, 0, sizeof(*s));
+        s->used = 1;
+        s->generation = ++h->generation;
+        return s;
+    }
+    return NULL;
+}
+
+void channel_slot_settle(struct snic_channel_hub *h, struct channel_slot *s)
+{
+    if (!s->used || s->channel != NULL)
+        return;
+    if (h->dead)
+        s->said_close = s->got_close = 1;
+    if (!s->said_close || !s->got_close)
+        return;
+    if (s->up_mem != NULL && !h->closing) { /* H1 */
+        snic_dma_unregister(h->dma, s->up_key);
+        snic_dma_unregister(h->dma, s->down_key);
+        snic_dma_release(h->dma, s->up_mem);
+        snic_dma_release(h->dma, s->down_mem);
+    }
+    s->up_mem = NULL;
+    s->used = 0;
+}
+
+/** Send one control message. 1 sent or impossible; 0 later. */
+static int channel_ctl_send(struct snic_channel_hub *h, const struct channel_ctl *m)
+{
+    return h->dead || snic_dma_send(h->dma, m, sizeof(*m)) != 0;
+}
+
+static struct channel_ctl channel_ctl_make(const struct snic_channel_hub *h,
+                                           const struct channel_slot *s, enum channel_ctl_type type,
+                                           int reason)
+{
+    return (struct channel_ctl){.magic = SNIC_CHANNEL_MAGIC,
+                                .version = SNIC_CHANNEL__VERSION,
+                                .type = (uint16_t)type,
+                                .slot = (uint32_t)(s - h->slots),
+                                .generation = s->generation,
+                                .reason = reason};
+}
+
+/** Send what waits at @p s; 0 when some of it still waits. */
+static int channel_slot_flush(struct snic_channel_hub *h, struct channel_slot *s)
+{
+    if ((s->send & CHANNEL_SEND_OPEN) != 0) {
+        if (!channel_ctl_send(h, &s->open))
+            return 0;
+        s->send &= (uint8_t)~CHANNEL_SEND_OPEN;
+    }
+    if ((s->send & CHANNEL_SEND_ACCEPT) != 0) {
+        struct channel_ctl m = channel_ctl_make(h, s, CHANNEL_CTL_ACCEPT, 0);
+        if (!channel_ctl_send(h, &m))
+            return 0;
+        s->send &= (uint8_t)~CHANNEL_SEND_ACCEPT;
+    }
+    if ((s->send & CHANNEL_SEND_CLOSE) != 0) {
+        struct channel_ctl m = channel_ctl_make(h, s, CHANNEL_CTL_CLOSE, s->close_reason);
+        if (!channel_ctl_send(h, &m))
+            return 0;
+        s->send &= (uint8_t)~CHANNEL_SEND_CLOSE;
+        s->said_close = 1;
+    }
+    return 1;
+}
+
+static void channel_hub_flush(struct snic_channel_hub *h)
+{
+    for (uint32_t i = 0; i < h->opts.channels_max && h->waiting > 0; i++) {
+        struct channel_slot *s = &h->slots[i];
+        if (s->send == 0)
+            continue;
+        if (!channel_slot_flush(h, s))
+            break;
+        h->waiting--;
+        channel_slot_settle(h, s);
+    }
+    if (h->waiting > 0)
+        snic_loop_arm(h->dma->loop, &h->retry,
+                      snic_loop_now(h->dma->loop) + SNIC_CHANNEL__RETRY_NS);
+}
+
+static void channel_hub_retry(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    channel_hub_flush(SNIC_CONTAINER(t, struct snic_channel_hub, retry));
+}
+
+void channel_slot_send(struct snic_channel_hub *h, struct channel_slot *s, uint8_t what)
+{
+    if (s->send == 0)
+        h->waiting++;
+    s->send |= what;
+    channel_hub_flush(h);
+}
+
+/* ---- Messages from the peer ---- */
+
+/** Answer an OPEN with CLOSE; the slot is not used for it. */
+static void channel_refuse(struct snic_channel_hub *h, const struct channel_ctl *m, int reason)
+{
+    struct channel_ctl no = {.magic = SNIC_CHANNEL_MAGIC,
+                             .version = SNIC_CHANNEL__VERSION,
+                             .type = CHANNEL_CTL_CLOSE,
+                             .slot = m->slot,
+                             .generation = m->generation,
+                             .reason = reason};
+    (void)channel_ctl_send(h, &no); /* H3: one that finds no room is the host's own doing */
+}
+
+static void channel_on_open(struct snic_channel_hub *h, const struct channel_ctl *m)
+{
+    if (h->opts.accept == NULL) {
+        channel_refuse(h, m, SNIC_ECONNREFUSED);
+        return;
+    }
+    if (m->slot >= h->opts.channels_max || h->slots[m->slot].used) {
+        channel_refuse(h, m, m->slot >= h->opts.channels_max ? SNIC_EAGAIN : SNIC_EPROTO);
+        return;
+    }
+    struct channel_slot *s = &h->slots[m->slot];
+    struct snic_channel_offer offer = {.kind = m->kind,
+                                       .flags = m->flags,
+                                       .id = m->id,
+                                       .up_bytes = m->up_bytes,
+                                       .down_bytes = m->down_bytes,
+                                       .record_max = m->record_max,
+                                       .payload_align = m->payload_align};
+    memset(s, 0, sizeof(*s));
+    s->used = 1;
+    s->generation = m->generation;
+    h->offered = m;
+    h->accepted = NULL;
+    int r = h->opts.accept(h->opts.ctx, h, &offer);
+    h->offered = NULL;
+    if (h->accepted != NULL && r == 0)
+        return;
+    SNIC_ASSERT(h->accepted == NULL); /* accepted and refused at once */
+    s->used = 0;
+    channel_refuse(h, m, r < 0 ? r : SNIC_ECONNREFUSED);
+}
+
+static void channel_on_close(struct snic_channel_hub *h, struct channel_slot *s, int reason)
+{
+    s->got_close = 1;
+    struct snic_channel *c = s->channel;
+    if (c == NULL || c->lingering) {
+        channel_slot_settle(h, s);
+        return;
+    }
+    if (reason != 0) {
+        channel_fail(c, reason < 0 ? reason : SNIC_EPROTO);
+    } else {
+        c->peer_closed = 1;
+        if (c->role == CHANNEL_DPU) {
+            c->dpu.drain = 1;
+            c->dpu.asleep = 0;
+        }
+    }
+}
+
+static void channel_hub_recv(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
+{
+    struct snic_channel_hub *h = ctx;
+    struct channel_ctl m;
+    (void)d;
+    if (size < 4 || snic_get_le32(msg) != SNIC_CHANNEL_MAGIC) {
+        if (h->opts.recv != NULL)
+            h->opts.recv(h->opts.ctx, h, msg, size);
+        return;
+    }
+    if (size != sizeof(m))
+        return; /* of no version we know */
+    memcpy(&m, msg, sizeof(m));
+    if (m.type == CHANNEL_CTL_OPEN) {
+        if (m.version != SNIC_CHANNEL__VERSION)
+            channel_refuse(h, &m, SNIC_EVERSION);
+        else
+            channel_on_open(h, &m);
+        return;
+    }
+    if (m.slot >= h->opts.channels_max || !h->slots[m.slot].used ||
+        h->slots[m.slot].generation != m.generation)
+        return; /* H1 */
+    struct channel_slot *s = &h->slots[m.slot];
+    if (m.type == CHANNEL_CTL_CLOSE && !s->got_close)
+        channel_on_close(h, s, m.reason);
+    else if (m.type == CHANNEL_CTL_ACCEPT && s->channel != NULL &&
+             s->channel->role == CHANNEL_HOST && !s->channel->opened)
+        s->channel->opened = s->channel->opened_due = 1;
+}
+
+static void channel_hub_doorbell(void *ctx, struct snic_dma *d, uint32_t id)
+{
+    struct snic_channel_hub *h = ctx;
+    (void)d;
+    if (id >= h->opts.channels_max) {
+        if (h->opts.doorbell != NULL)
+            h->opts.doorbell(h->opts.ctx, h, id);
+        return;
+    }
+    if (h->slots[id].used && h->slots[id].channel != NULL)
+        channel_bell(h->slots[id].channel);
+}
+
+static void channel_hub_death(void *ctx, struct snic_dma *d, enum snic_dma_death cause)
+{
+    struct snic_channel_hub *h = ctx;
+    (void)d;
+    h->dead = 1;
+    snic_loop_cancel(h->dma->loop, &h->retry);
+    for (uint32_t i = 0; i < h->opts.channels_max; i++) {
+        struct channel_slot *s = &h->slots[i];
+        if (s->send != 0) {
+            s->send = 0;
+            h->waiting--;
+        }
+        if (!s->used)
+            continue;
+        struct snic_channel *c = s->channel;
+        if (c != NULL && c->lingering) {
+            channel_dpu_drop(c);
+        } else if (c != NULL && !c->closed) {
+            channel_fail(c, SNIC_EPEERDEAD);
+            channel_finish(c);
+        }
+        channel_slot_settle(h, s);
+    }
+    if (h->opts.death != NULL)
+        h->opts.death(h->opts.ctx, h, cause);
+}
+
+/* ---- Public ---- */
+
+static int channel_hub_opts(struct snic_channel_hub_opts *o, const struct snic_channel_hub_opts *in)
+{
+    *o = (struct snic_channel_hub_opts){.opts_size = sizeof(*o)};
+    int r = snic_opts_copy(o, sizeof(*o), in);
+    if (r != 0)
+        return r;
+    o->channels_max = o->channels_max == 0 ? 8 : o->channels_max;
+    o->ring_bytes_max = o->ring_bytes_max == 0 ? UINT64_C(1) << 30 : o->ring_bytes_max;
+    return o->channels_max > SNIC_CHANNEL_MAX ? SNIC_EINVAL : 0;
+}
+
+size_t snic_channel_hub_memsize(const struct snic_channel_hub_opts *o)
+{
+    struct snic_channel_hub_opts copy;
+    if (channel_hub_opts(&copy, o) != 0)
+        return 0;
+    return sizeof(struct snic_channel_hub) + copy.channels_max * sizeof(struct channel_slot);
+}
+
+int snic_channel_hub_init(struct snic_channel_hub **out, void *mem, size_t mem_size,
+                          struct snic_dma *d, const struct snic_channel_hub_opts *o)
+{
+    struct snic_channel_hub_opts copy;
+    int r = channel_hub_opts(&copy, o);
+    if (r != 0)
+        return r;
+    if ((uintptr_t)mem % 16 != 0)
+        return SNIC_EINVAL;
+    size_t size = sizeof(struct snic_channel_hub) + copy.channels_max * sizeof(struct channel_slot);
+    if (mem_size < size)
+        return SNIC_ENOSPC;
+    struct snic_channel_hub *h = mem;
+    memset(h, 0, size);
+    h->dma = d;
+    h->opts = copy;
+    h->sim = snic_loop_world(d->loop) != NULL;
+    snic_timer_init(&h->retry, channel_hub_retry);
+    d->events = (struct snic_dma_events){.recv = channel_hub_recv,
+                                         .doorbell = channel_hub_doorbell,
+                                         .death = channel_hub_death,
+                                         .ctx = h};
+    *out = h;
+    return 0;
+}
+
+void *snic_channel_hub_fini(struct snic_channel_hub *h)
+{
+    h->closing = 1;
+    snic_loop_cancel(h->dma->loop, &h->retry);
+    for (uint32_t i = 0; i < h->opts.channels_max; i++) {
+        struct snic_channel *c = h->slots[i].used ? h->slots[i].channel : NULL;
+        if (c == NULL)
+            continue;
+        SNIC_ASSERT(c->lingering); /* the user has closed every channel */
+        snic_loop_poller_remove(c->loop, &c->poller);
+    }
+    snic_dma_close(h->dma);
+    h->dma = NULL;
+    return h;
+}
+
+struct snic_dma *snic_channel_hub_dma(const struct snic_channel_hub *h)
+{
+    return h->dma;
+}
+
+void *snic_channel_hub_ctx(const struct snic_channel_hub *h)
+{
+    return h->opts.ctx;
+}
+
+uint32_t snic_channel_hub_count(const struct snic_channel_hub *h)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->opts.channels_max; i++)
+        n += h->slots[i].used;
+    return n;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/** channel in simulated worlds: over mapped and unmapped links, every mode, death at each step. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance_channel.h"
+#include "support.h"
+
+/* ---- A world with both sides ---- */
+
+struct run {
+    struct snic_world *w;
+    struct snic_loop *loop[2];
+    struct chan_host_side h;
+    struct chan_dpu_side u;
+    int sim; /* dma sim; else local */
+};
+
+static void run_open(struct run *r, const struct chan_opts *o, int sim, uint32_t caps)
+{
+    memset(r, 0, sizeof(*r));
+    struct snic_world_opts wo = {.opts_size = sizeof(wo), .seed = o->seed};
+    struct snic_dma_events none = {NULL, NULL, NULL, NULL};
+    assert_int_equal(snic_world_open(&r->w, &wo), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(snic_world_loop(r->w, i, &r->loop[i]), 0);
+    r->sim = sim;
+    if (sim) {
+        struct snic_dma_sim_opts so = {.opts_size = sizeof(so), .caps = caps, .chunk = 32};
+        assert_int_equal(
+            snic_dma_sim_open(&r->h.s.d, r->loop[0], &none, &r->u.s.d, r->loop[1], &none, &so), 0);
+    } else {
+        assert_int_equal(
+            snic_dma_local_open(&r->h.s.d, r->loop[0], &none, &r->u.s.d, r->loop[1], &none), 0);
+    }
+    r->h.s.loop = r->loop[0];
+    r->u.s.loop = r->loop[1];
+    chan_host_begin(&r->h, o);
+    chan_dpu_begin(&r->u, o);
+    chan_host_open(&r->h);
+    assert_int_equal(r->h.s.bad, 0);
+}
+
+static void run_close(struct run *r)
+{
+    if (r->h.s.hub != NULL)
+        chan_end(&r->h.s);
+    if (r->u.s.hub != NULL)
+        chan_end(&r->u.s);
+    chan_host_free(&r->h);
+    for (int i = 0; i < 2; i++)
+        snic_loop_close(r->loop[i]);
+    snic_world_close(r->w);
+}
+
+/** Until every request is answered; the world standing still before that is a lost wake-up. */
+static void run_finish(struct run *r)
+{
+    while (!chan_host_done(&r->h)) {
+        if (snic_world_step(r->w) == 0)
+            fail_msg("stands still: %u sent, %u taken, %u answered", r->h.pushed, r->u.requests,
+                     r->h.replies);
+        if (r->h.s.bad + r->u.s.bad > 0)
+            fail_msg("host: %s; dpu: %s", r->h.s.bad ? r->h.s.why : "-",
+                     r->u.s.bad ? r->u.s.why : "-");
+    }
+}
+
+static struct chan_opts run_opts(uint64_t seed)
+{
+    return (struct chan_opts){.seed = seed,
+                              .requests = 300,
+                              .payload_max = 900,
+                              .payload_align = 8,
+                              .ring_bytes = 8192,
+                              .gap_ns = 50000,
+                              .hold_ns = 20000};
+}
+
+#define ALL_CAPS (SNIC_DMA_CAP_ORDERED_READ | SNIC_DMA_CAP_ATOMIC)
+
+/** One mode of the ring disciplines, deliveries and alignments. */
+static struct chan_opts mode_opts(uint64_t seed, uint32_t mode)
+{
+    struct chan_opts o = run_opts(seed);
+    if (mode & 1)
+        o.flags |= SNIC_CHANNEL_UP_QUIESCENT;
+    if (mode & 2)
+        o.flags |= SNIC_CHANNEL_DOWN_ORDERED;
+    if (mode & 4)
+        o.batch_bytes = 600;
+    if (mode & 8) {
+        o.payload_align = 512;
+        o.ring_bytes = 32768;
+        o.payload_max = 4096;
+    }
+    if (mode & 16)
+        o.hold_ns = 0;
+    if (mode & 32)
+        o.gap_ns = 0;
+    return o;
+}
+
+static void run_mode(uint64_t seed, uint32_t mode, int sim, uint32_t caps, uint32_t accept_flags)
+{
+    static struct run r;
+    struct chan_opts o = mode_opts(seed, mode);
+    o.accept_flags = accept_flags;
+    run_open(&r, &o, sim, caps);
+    run_finish(&r);
+    /* An orderly end: the host closes, the DPU learns of it after the last message. */
+    chan_give_all(&r.h.s);
+    struct snic_channel_info info;
+    snic_channel_get_info(r.u.s.c, &info);
+    assert_int_equal(info.mapped, !sim && (accept_flags & SNIC_CHANNEL_UNMAPPED) == 0);
+    assert_int_equal(info.kind, CHAN_KIND);
+    assert_int_equal(info.id, 42);
+    snic_channel_close(r.h.s.c);
+    r.h.s.c = NULL;
+    while (r.u.s.closed == 0)
+        assert_int_equal(snic_world_step(r.w), 1);
+    assert_int_equal(r.u.s.reason, 0);
+    chan_give_all(&r.u.s);
+    snic_channel_close(r.u.s.c);
+    r.u.s.c = NULL;
+    while (snic_world_step(r.w) > 0) {
+    }
+    assert_int_equal(snic_channel_hub_count(r.h.s.hub), 0);
+    assert_int_equal(snic_channel_hub_count(r.u.s.hub), 0);
+    assert_int_equal(r.h.s.bad + r.u.s.bad, 0);
+    assert_int_equal(r.u.requests, o.requests);
+    run_close(&r);
+}
+
+/** In place on mapped memory: every mode delivers each message once, whole and in order. */
+static void test_channel_mapped_every_mode_delivers(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < support_scale(4, 200); seed++)
+        for (uint32_t mode = 0; mode < 64; mode++)
+            run_mode(support_seed() + seed, mode, 0, 0, 0);
+}
+
+/** The same through mirrors, although the link is mapped: nobody may rely on in-place. */
+static void test_channel_mirrored_every_mode_delivers(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < support_scale(4, 200); seed++)
+        for (uint32_t mode = 0; mode < 64; mode++)
+            run_mode(support_seed() + seed, mode, 0, 0, SNIC_CHANNEL_UNMAPPED);
+}
+
+/** Over a link that reorders and tears, with and without ordered reads. */
+static void test_channel_unmapped_every_mode_delivers(void **state)
+{
+    (void)state;
+    const uint32_t caps[] = {0, ALL_CAPS};
+    for (uint64_t seed = 0; seed < support_scale(2, 100); seed++)
+        for (uint32_t mode = 0; mode < 64; mode++)
+            for (int i = 0; i < 2; i++)
+                run_mode(support_seed() + seed, mode, 1, caps[i], 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_channel_mapped_every_mode_delivers),
+        cmocka_unit_test(test_channel_mirrored_every_mode_delivers),
+        cmocka_unit_test(test_channel_unmapped_every_mode_delivers),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
