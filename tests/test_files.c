@@ -623,6 +623,76 @@ static void test_files_write_fails_claims_fall_back(void **state)
     filefix_close(&fx);
 }
 
+/* A write into a gap that another write is filling with zeros is not zeroed. */
+static void test_files_write_into_gap_under_way_kept(void **state)
+{
+    unsigned align;
+    (void)state;
+    for (align = 1; align <= 4096; align *= 64) {
+        struct filefix fx;
+        struct snic_fault slow;
+        struct flight x[3];
+        static unsigned char buf[SEG];
+        static unsigned char back[SEG];
+        uint64_t id;
+        memset(&fx, 0, sizeof(fx));
+        fx.disk_opts.align = align;
+        fx.disk_opts.caps = align == 64 ? SNIC_IO_CAP_FUA : SNIC_IO_CAP_ZERO;
+        filefix_fresh(&fx);
+        assert_int_equal(filefix_create(fx.files, 0, "a", &id), 0);
+        memset(&slow, 0, sizeof(slow));
+        slow.kind = SNIC_FAULT_DELAY;
+        slow.ops = 1u << SNIC_IO_ZERO | 1u << SNIC_IO_WRITE;
+        slow.after = 1;
+        slow.delay_ns = 1000000;
+        assert_int_equal(snic_disk_fault(fx.disk, &slow), 0);
+        pattern(buf, sizeof(buf), 6, 0);
+        flight_start(fx.files, &x[0], SNIC_FILES_WRITE, id, 12288, buf + 12288, 4096, 0);
+        flight_start(fx.files, &x[1], SNIC_FILES_WRITE, id, 0, buf, 100, 0);
+        flight_start(fx.files, &x[2], SNIC_FILES_WRITE, id, 4096, buf + 4096, 4096, 0);
+        flight_wait(&fx, &x[0]);
+        flight_wait(&fx, &x[1]);
+        flight_wait(&fx, &x[2]);
+        assert_int_equal(filefix_read(fx.files, id, 0, back, sizeof(back)), SEG);
+        assert_true(is_pattern(back, 100, 6, 0));
+        assert_true(is_zero(back + 100, 3996));
+        assert_true(is_pattern(back + 4096, 4096, 6, 4096));
+        assert_true(is_pattern(back + 12288, 4096, 6, 12288));
+        filefix_close(&fx);
+    }
+}
+
+/* What is acknowledged can be read, also when an older write around it is still under way. */
+static void test_files_write_within_one_under_way_readable(void **state)
+{
+    struct filefix fx;
+    struct snic_fault slow;
+    struct flight x[2];
+    static unsigned char buf[8192];
+    unsigned char back[100];
+    unsigned i;
+    uint64_t id;
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    filefix_fresh(&fx);
+    assert_int_equal(filefix_create(fx.files, 0, "a", &id), 0);
+    memset(&slow, 0, sizeof(slow));
+    slow.kind = SNIC_FAULT_DELAY;
+    slow.ops = 1u << SNIC_IO_WRITE;
+    slow.after = 1;
+    slow.delay_ns = 1000000;
+    assert_int_equal(snic_disk_fault(fx.disk, &slow), 0);
+    memset(buf, 0x55, sizeof(buf));
+    flight_start(fx.files, &x[0], SNIC_FILES_WRITE, id, 0, buf, sizeof(buf), 0);
+    flight_start(fx.files, &x[1], SNIC_FILES_WRITE, id, 100, buf, 100, 0);
+    flight_wait(&fx, &x[1]);
+    assert_int_equal(filefix_read(fx.files, id, 100, back, 100), 100);
+    for (i = 0; i < 100; i++)
+        assert_int_equal(back[i], 0x55);
+    flight_wait(&fx, &x[0]);
+    filefix_close(&fx);
+}
+
 /* A failed journal write stops metadata, not reads; the image is intact after a new mount. */
 static void test_files_journal_fails_reads_go_on(void **state)
 {
@@ -734,6 +804,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_files_deleted_under_read_space_waits),
         cmocka_unit_test(test_files_truncate_between_writes_ordered),
         cmocka_unit_test(test_files_write_fails_claims_fall_back),
+        cmocka_unit_test(test_files_write_into_gap_under_way_kept),
+        cmocka_unit_test(test_files_write_within_one_under_way_readable),
         cmocka_unit_test(test_files_journal_fails_reads_go_on),
         cmocka_unit_test(test_files_preallocated_sync_write_no_metadata),
         cmocka_unit_test(test_files_control_together_one_commit),

@@ -109,12 +109,12 @@ static int check_dirty(const struct snic_files *f)
 static int check_writes(const struct snic_files *f)
 {
     const struct snic_link *l;
-    uint32_t partial = 0;
+    uint32_t exclusive = 0;
     uint32_t poisoned = 0;
     uint32_t active = 0;
     for (l = f->writes.next; l != &f->writes; l = l->next) {
         const struct files_piece *p = SNIC_CONTAINER(l, struct files_piece, link);
-        partial += p->partial;
+        exclusive += p->exclusive;
         poisoned += p->error != 0 && p->extender != FILES_EXTEND_NOT;
         if (p->extender == FILES_EXTEND_GROW && p->error == 0 &&
             (p->from < f->segs[p->seg].init || p->to > f->segs[p->seg].claimed))
@@ -122,7 +122,7 @@ static int check_writes(const struct snic_files *f)
         if (++active > f->pieces_count)
             return SNIC_ECORRUPT;
     }
-    return partial == f->writes_partial && poisoned == f->poisoned ? 0 : SNIC_ECORRUPT;
+    return exclusive == f->writes_exclusive && poisoned == f->poisoned ? 0 : SNIC_ECORRUPT;
 }
 
 int snic_files_check(const struct snic_files *f)

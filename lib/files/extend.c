@@ -18,14 +18,14 @@ static struct files_piece *extend_piece(struct snic_link *l)
 }
 
 /* Would a write of these device blocks have to wait? I7 */
-int files_extend_conflict(const struct snic_files *f, uint64_t first, uint64_t end, int partial)
+int files_extend_conflict(const struct snic_files *f, uint64_t first, uint64_t end, int exclusive)
 {
     struct snic_link *l;
-    if (!partial && f->writes_partial == 0)
+    if (!exclusive && f->writes_exclusive == 0)
         return 0;
     for (l = f->writes.next; l != &f->writes; l = l->next) {
         const struct files_piece *p = extend_piece(l);
-        if ((partial || p->partial) && p->block_first < end && first < p->block_end)
+        if ((exclusive || p->exclusive) && p->block_first < end && first < p->block_end)
             return 1;
     }
     return 0;

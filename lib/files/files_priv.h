@@ -16,8 +16,8 @@
  *      data requests begun before it have ended.
  *  I6  One commit at a time: serialise, flush if needed, write the entry, make it durable,
  *      apply it. One checkpoint at a time, independent of commits.
- *  I7  Of two writes that touch a device block, of which one writes only a part of it, the
- *      second is issued after the first is complete.
+ *  I7  Of two writes that touch a device block, of which one writes only a part of it or
+ *      fills a gap with zeros, the second is issued after the first is complete.
  */
 #ifndef SNIC_FILES_PRIV_H
 #define SNIC_FILES_PRIV_H
@@ -126,7 +126,7 @@ struct files_piece {
     uint8_t step;     /* enum files_piece_step                     */
     uint8_t extender; /* enum files_extend                         */
     uint8_t complete;
-    uint8_t partial; /* writes a part of a block                  */
+    uint8_t exclusive; /* writes a part of a block, or a gap       */
     uint8_t fua;
     uint8_t unused[2];
     struct snic_iov iov[SNIC_FILES__PIECE_IOV];
@@ -203,9 +203,9 @@ struct snic_files {
     uint32_t pieces_count;
     uint32_t pieces_free_count;
     struct snic_link pieces_free;
-    struct snic_link writes; /* active write pieces */
-    uint32_t writes_partial; /* of them, those that write parts of blocks */
-    uint32_t poisoned;       /* active extenders that must fail           */
+    struct snic_link writes;   /* active write pieces */
+    uint32_t writes_exclusive; /* of them, those that write parts of blocks */
+    uint32_t poisoned;         /* active extenders that must fail           */
     unsigned char **bounce_free;
     uint32_t bounce_free_count;
     unsigned char *zeros;
@@ -364,7 +364,7 @@ int files_piece_write(struct snic_files *f, struct snic_files_req *r);
 int files_piece_fill(struct snic_files *f, struct snic_files_req *r);
 
 /* extend.c */
-int files_extend_conflict(const struct snic_files *f, uint64_t first, uint64_t end, int partial);
+int files_extend_conflict(const struct snic_files *f, uint64_t first, uint64_t end, int exclusive);
 int files_extend_poisoned(const struct snic_files *f, uint32_t seg);
 void files_extend_settle(struct snic_files *f, struct files_piece *p);
 void files_piece_retire(struct snic_files *f, struct files_piece *p);

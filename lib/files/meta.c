@@ -204,7 +204,6 @@ static int meta_rename_run(struct snic_files *f, struct snic_files_req *r)
     f->nodes[files_find_id(f, n->parent)].children++;
     files_name_insert(f, from);
     meta_record_node(f, from);
-    f->need_flush |= n->dirty_ticket > f->dirty_durable; /* the record tells the size: C1 */
     return 0;
 }
 

@@ -115,7 +115,7 @@ static struct files_piece *piece_new(struct snic_files *f, struct snic_files_req
     p->error = 0;
     p->complete = 0;
     p->extender = FILES_EXTEND_NOT;
-    p->partial = 0;
+    p->exclusive = 0;
     p->step = FILES_STEP_MOVE;
     p->tail_at = SNIC_FILES__NONE;
     p->fua = 0;
@@ -165,7 +165,7 @@ void files_piece_retire(struct snic_files *f, struct files_piece *p)
     if (p->bounce != NULL)
         f->bounce_free[f->bounce_free_count++] = p->bounce;
     if (p->kind >= FILES_PIECE_WRITE) {
-        f->writes_partial -= p->partial;
+        f->writes_exclusive -= p->exclusive;
         f->poisoned -= p->error != 0 && p->extender != FILES_EXTEND_NOT;
     }
     snic_link_remove(&p->link);
@@ -354,7 +354,7 @@ static void piece_enter(struct snic_files *f, struct files_piece *p, uint64_t in
         p->extender = FILES_EXTEND_WAIT;
     }
     p->io.done = piece_write_done;
-    f->writes_partial += p->partial;
+    f->writes_exclusive += p->exclusive;
     snic_link_append(&f->writes, &p->link);
     if (p->extender == FILES_EXTEND_NOT && f->fua && p->req->op == SNIC_FILES_WRITE &&
         (p->req->flags & SNIC_FILES_SYNC) != 0 && p->req->length <= SNIC_FILES__FUA_MAX) {
@@ -382,7 +382,7 @@ static int piece_write_bounce(struct snic_files *f, struct snic_files_req *r, ui
     if (f->bounce_free_count == 0 || files_extend_conflict(f, base + first, base + end, 1))
         return 1;
     p = piece_new(f, r, FILES_PIECE_WRITE_BOUNCE, seg);
-    p->partial = 1;
+    p->exclusive = 1;
     p->bounce = piece_bounce(f);
     p->span = (uint32_t)(end - first);
     p->user_at = (uint32_t)(in - first);
@@ -418,9 +418,10 @@ static int piece_write_zeros(struct snic_files *f, struct snic_files_req *r, uin
     if (!f->zero)
         n = snic_min_u64(n,
                          snic_min_u64(f->transfer, SNIC_FILES__PIECE_IOV * SNIC_FILES__ZERO_BYTES));
-    if (files_extend_conflict(f, base + in, base + in + n, 0))
+    if (files_extend_conflict(f, base + in, base + in + n, 1))
         return 1;
     p = piece_new(f, r, FILES_PIECE_ZERO, seg);
+    p->exclusive = 1;
     piece_enter(f, p, in, n, base + in, base + in + n);
     f->stats.zero_bytes += n;
     if (f->zero) {
