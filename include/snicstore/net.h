@@ -19,7 +19,12 @@
  *
  * Events of a connection come from the loop, never from inside a call, and
  * `closed` is the last one: exactly once for each connection that was accepted
- * or whose connect was accepted; all send requests are done before it.
+ * and bound, or whose connect was accepted; all send requests are done before it.
+ *
+ * Calls that make no sense any more (shutdown, close, abort or pause of a
+ * connection that is about to be closed) are harmless until `closed` was called.
+ * A reset drops what was received and not yet delivered. A UNIX socket cannot
+ * tell a peer that closed from one that was aborted or died: both are `eof`.
  */
 #ifndef SNIC_NET_H
 #define SNIC_NET_H
@@ -79,23 +84,30 @@ typedef void (*snic_net_sent_fn)(struct snic_net_send_req *s);
 /** Send flag: more follows at once (MSG_MORE). */
 #define SNIC_NET_SEND_MORE (1u << 1)
 
-/** Caller-owned gather send, all or error; borrowed with its pieces until done. */
+/**
+ * Caller-owned gather send, all or error; borrowed with its pieces until done.
+ * Pieces may be empty, but not all of them; at most INT32_MAX bytes. Requests of
+ * a connection are done in the order of their sends. Done means that the bytes
+ * were handed to the network (with ZC: and are not needed there any more), not
+ * that the peer has them.
+ */
 struct snic_net_send_req {
     struct snic_node node;
     snic_net_sent_fn done;
     struct snic_iov *iov;
-    uint32_t iov_count; /**< 1..SNIC_NET_IOV_MAX                                        */
-    uint32_t flags;     /**< SNIC_NET_SEND_*                                            */
-    int32_t region;     /**< registered region of all pieces, or SNIC_NO_REGION         */
-    int32_t result;     /**< out: 0 all sent; SNIC_ECONNRESET, SNIC_EPIPE, SNIC_ECANCELED,
-                             SNIC_ETIMEDOUT                                             */
-    uint64_t backend[6];
+    uint32_t iov_count;  /**< 1..SNIC_NET_IOV_MAX                                        */
+    uint32_t flags;      /**< SNIC_NET_SEND_*                                            */
+    int32_t region;      /**< registered region of all pieces, or SNIC_NO_REGION         */
+    int32_t result;      /**< out: 0 all sent; SNIC_ECONNRESET, SNIC_EPIPE, SNIC_ECANCELED,
+                              SNIC_ETIMEDOUT                                             */
+    uint64_t backend[6]; /**< the door's; need not be initialised                  */
 };
 #define SNIC_NET_IOV_MAX 64
 
 /** Called on the loop's thread; each may be NULL except recv and closed. */
 struct snic_net_stream_events {
-    /** connect finished; only for snic_net_connect(). An error is followed by closed. */
+    /** connect finished; only for snic_net_connect(). An error is followed by closed.
+     *  Not called after close or abort. */
     void (*connected)(void *ctx, struct snic_net_conn *c, int error);
     /** Bytes; @p buf is lent until snic_net_put(). */
     void (*recv)(void *ctx, struct snic_net_conn *c, struct snic_net_buf *buf);
@@ -109,7 +121,11 @@ struct snic_net_stream_events {
 };
 
 /**
- * A client connected: bind it (or abort it) before returning. */
+ * A client connected: bind it or abort it before returning; aborted unbound it
+ * has no events. When conns_max connections are there, further clients are
+ * accepted, reset at once and counted as errors; without file descriptors or
+ * memory they stay in the backlog, and accepting is tried again every 50 ms.
+ */
 typedef void (*snic_net_accept_fn)(void *ctx, struct snic_net_conn *c,
                                    const struct snic_net_addr *peer);
 
@@ -147,7 +163,7 @@ struct snic_net_train {
     uint32_t iov_count;
     uint32_t segment; /**< bytes of each datagram                                  */
     uint32_t ecn;
-    int32_t result; /**< out: datagrams sent, or SNIC_E*                         */
+    int32_t result; /**< out: datagrams sent, fewer than all after an error; or SNIC_E* */
     uint64_t backend[6];
 };
 
@@ -221,8 +237,10 @@ struct snic_net_dgram {
 #define SNIC_NET_REUSEPORT (1u << 0)
 
 /**
- * Accept connections at @p a (port 0: any, see snic_net_listen_addr()). [owner]
- * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_EINVAL; SNIC_ENOTSUP; SNIC_ENOSPC
+ * Accept connections at @p a (port 0: any, see snic_net_listen_addr()). A UNIX
+ * socket file at which nobody listens any more is replaced. [owner]
+ * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_EINVAL flags, or not an address of
+ *         this machine; SNIC_ENOTSUP family; SNIC_ENOSPC no listener or descriptor left
  */
 static inline int snic_net_listen(struct snic_net *n, const struct snic_net_addr *a, uint32_t flags,
                                   snic_net_accept_fn accept, void *ctx,
@@ -230,18 +248,21 @@ static inline int snic_net_listen(struct snic_net *n, const struct snic_net_addr
 {
     return n->ops->listen(n, a, flags, accept, ctx, out);
 }
-/** Stop accepting; connections live on. [owner] */
+/** Stop accepting; connections live on. The listener is gone, its UNIX file too. [owner] */
 static inline void snic_net_unlisten(struct snic_net_listener *l)
 {
     l->net->ops->unlisten(l);
 }
+/** The address with the port that was chosen. @return 0 [owner] */
 static inline int snic_net_listen_addr(const struct snic_net_listener *l, struct snic_net_addr *out)
 {
     return l->net->ops->listen_addr(l, out);
 }
 /**
- * Start to connect; `connected` follows. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC no free connection; SNIC_ENOTSUP
+ * Start to connect; `connected` follows, with SNIC_ECONNREFUSED, SNIC_ETIMEDOUT,
+ * SNIC_EHOSTUNREACH, SNIC_ECONNRESET, SNIC_EACCES or SNIC_EIO when it fails. @p ev is
+ * copied. Sends are accepted at once and leave when it stands. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC no free connection or descriptor; SNIC_ENOTSUP
  */
 static inline int snic_net_connect(struct snic_net *n, const struct snic_net_addr *a,
                                    const struct snic_net_stream_events *ev, void *ctx,
@@ -269,7 +290,8 @@ static inline void snic_net_put(struct snic_net *n, struct snic_net_buf *b)
 {
     n->ops->put(b);
 }
-/** Stop or restart receiving; up to recv_buffers may still arrive after a stop. [owner] */
+/** Stop or restart receiving; up to recv_buffers may still arrive after a stop. A reset is
+ *  reported all the same. [owner] */
 static inline void snic_net_pause(struct snic_net_conn *c, int paused)
 {
     c->net->ops->pause(c, paused);
@@ -279,7 +301,11 @@ static inline void snic_net_shutdown(struct snic_net_conn *c)
 {
     c->net->ops->shutdown(c);
 }
-/** Orderly end: what is queued is sent, nothing more is received, then closed(0). [owner] */
+/**
+ * Orderly end: what is queued is sent, nothing more is received, then closed(0),
+ * when the peer has closed too or its kernel has everything; closed(an error) if
+ * that fails. Before `connected` it is an abort. [owner]
+ */
 static inline void snic_net_close(struct snic_net_conn *c)
 {
     c->net->ops->close(c);
@@ -289,14 +315,21 @@ static inline void snic_net_abort(struct snic_net_conn *c)
 {
     c->net->ops->abort(c);
 }
-/** @return 0; SNIC_EADDRINUSE; SNIC_ENOTSUP; SNIC_EINVAL; SNIC_ENOSPC [owner] */
+/**
+ * A datagram socket at @p local (port 0: any, see snic_net_dgram_addr()). [owner]
+ * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_ENOTSUP family; SNIC_EINVAL; SNIC_ENOSPC
+ */
 static inline int snic_net_dgram_open(struct snic_net *n, const struct snic_net_addr *local,
                                       const struct snic_net_dgram_events *ev, void *ctx,
                                       struct snic_net_dgram **out)
 {
     return n->ops->dgram_open(n, local, ev, ctx, out);
 }
-/** @return 1 accepted; 0 full; SNIC_EMSGSIZE; SNIC_EINVAL [owner] */
+/**
+ * Queue a train; send_queue trains may be under way. [owner]
+ * @return 1 accepted; 0 full (`writable` follows); SNIC_EMSGSIZE segment too large for a
+ *         datagram or more than SNIC_NET_TRAIN_MAX of them; SNIC_EINVAL
+ */
 static inline int snic_net_dgram_send(struct snic_net_dgram *d, struct snic_net_train *t)
 {
     return d->net->ops->dgram_send(d, t);
@@ -311,7 +344,11 @@ static inline int snic_net_dgram_addr(const struct snic_net_dgram *d, struct sni
 {
     return d->net->ops->dgram_addr(d, out);
 }
-/** Abort everything, deliver the `closed`s, wait for the kernel, free. [owner] */
+/**
+ * Abort everything, deliver the `closed`s, wait for the kernel, free. Not from
+ * inside an event. Lent buffers are gone with the handle: put them before. It may
+ * turn the loop, so others' events may come, too. [owner]
+ */
 static inline void snic_net_shut(struct snic_net *n)
 {
     if (n != NULL)
@@ -332,7 +369,10 @@ struct snic_net_uring_opts {
     uint32_t caps_mask;    /**< SNIC_NET_CAP_* to pretend absent, for tests of fall-backs */
 };
 
-/** @return 0; SNIC_EINVAL; SNIC_ENOTSUP not an io_uring loop; SNIC_ENOMEM [owner] */
+/**
+ * Fields that are 0 and @p o == NULL mean the defaults. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOTSUP not an io_uring loop; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_net_uring_open(struct snic_net **out, struct snic_loop *l,
                                                 const struct snic_net_uring_opts *o)
     SNIC_NONNULL(1, 2);
@@ -359,20 +399,31 @@ struct snic_net_fabric_opts {
     struct snic_net_link link; /**< all zero: the defaults                                */
 };
 
-/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+/** Fields that are 0 and @p o == NULL mean the defaults. @return 0; SNIC_EINVAL; SNIC_ENOMEM
+ * [owner] */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_open(struct snic_net_fabric **out, struct snic_world *w,
                                                  const struct snic_net_fabric_opts *o)
     SNIC_NONNULL(1, 2);
+/** All handles on it must be shut before. [owner] */
 SNIC_API void snic_net_fabric_close(struct snic_net_fabric *f);
-/** Set the link from node @p a to node @p b (one direction). */
+/**
+ * Set the link from node @p a to node @p b (one direction) for what is sent from
+ * now on. All zero: the defaults. [owner]
+ * @return 0; SNIC_EINVAL max below min, a number out of range; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_link(struct snic_net_fabric *f, uint32_t a, uint32_t b,
                                                  const struct snic_net_link *l) SNIC_NONNULL(1, 4);
-/** Cut or mend a direction: datagrams vanish; streams stall, and time out after 30 s. */
+/** Cut or mend a direction: datagrams vanish; streams stall, and time out after 30 s. [owner] */
 SNIC_API void snic_net_fabric_partition(struct snic_net_fabric *f, uint32_t a, uint32_t b, int cut)
     SNIC_NONNULL(1);
-/** Reset every stream of a node, as when its process dies; its listeners vanish. */
+/** Reset every stream of a node, as when its process dies; its listeners vanish. [owner] */
 SNIC_API void snic_net_fabric_kill(struct snic_net_fabric *f, uint32_t node) SNIC_NONNULL(1);
-/** A handle for the node that @p l is; options as for uring, zc ignored. @return as uring */
+/**
+ * A handle for the node that @p l is. Options as for uring, but recv_size is at
+ * most the fabric's, datagrams have at most 16384 bytes, and zero copy is not
+ * there. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOTSUP a loop of another world; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_net_sim_open(struct snic_net **out, struct snic_net_fabric *f,
                                               struct snic_loop *l,
                                               const struct snic_net_uring_opts *o)
