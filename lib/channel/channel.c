@@ -18,6 +18,18 @@
 
 /* ---- Life ---- */
 
+static int channel_tell_opened(struct snic_channel *c)
+{
+    if (!c->opened_due || c->ending)
+        return 0;
+    c->opened_due = 0;
+    c->inside = 1;
+    if (c->events.opened != NULL)
+        c->events.opened(c->events.ctx, c);
+    c->inside = 0;
+    return 1;
+}
+
 static int channel_poll(struct snic_loop_poller *p, int sleeping)
 {
     struct snic_channel *c = SNIC_CONTAINER(p, struct snic_channel, poller);
@@ -28,15 +40,7 @@ static int channel_poll(struct snic_loop_poller *p, int sleeping)
             channel_dpu_drop(c);
         return 0;
     }
-    int did = 0;
-    if (c->opened_due && !c->ending) {
-        c->opened_due = 0;
-        did = 1;
-        c->inside = 1;
-        if (c->events.opened != NULL)
-            c->events.opened(c->events.ctx, c);
-        c->inside = 0;
-    }
+    int did = channel_tell_opened(c);
     if (!c->ending)
         did |= c->role == CHANNEL_HOST ? channel_host_poll(c, sleeping)
                                        : channel_dpu_poll(c, sleeping);
@@ -82,6 +86,18 @@ void channel_fail(struct snic_channel *c, int reason)
         /* Relaxed: senders need no more than to see it some time. */
         atomic_store_explicit(&c->host.gone, 1, memory_order_relaxed);
     channel_kick(c);
+}
+
+void channel_drain(struct snic_channel *c)
+{
+    const struct snic_ring_info *info = c->role == CHANNEL_HOST ? &c->down : &c->up;
+    uint64_t most = info->capacity_bytes / info->granule_bytes;
+    if (!c->peer_closed || !c->mapped || !c->opened)
+        return;
+    (void)channel_tell_opened(c);
+    /* A ring holds no more than so many records, whatever a lying peer goes on to write. */
+    for (uint64_t n = 0; n <= most && !c->ending && !c->stalled; n++)
+        (void)(c->role == CHANNEL_HOST ? channel_host_poll(c, 0) : channel_dpu_poll(c, 0));
 }
 
 void channel_finish(struct snic_channel *c)

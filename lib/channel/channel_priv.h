@@ -220,6 +220,8 @@ struct snic_channel *channel_new(struct snic_channel_hub *h, enum channel_role r
                                  const struct snic_channel_events *e, size_t extra);
 /** It is over: @p reason will be reported by the next round. Only the first counts. */
 void channel_fail(struct snic_channel *c, int reason);
+/** The link is gone: deliver what an orderly peer left behind, where it is mapped. */
+void channel_drain(struct snic_channel *c);
 /** Deliver the closed event now. */
 void channel_finish(struct snic_channel *c);
 /** Deliver what is stashed. Messages delivered; stops when the user stalls or it fails. */

@@ -262,8 +262,11 @@ static void channel_hub_death(void *ctx, struct snic_dma *d, enum snic_dma_death
         if (c != NULL && c->lingering) {
             channel_dpu_drop(c);
         } else if (c != NULL && !c->closed) {
-            channel_fail(c, SNIC_EPEERDEAD);
-            channel_finish(c);
+            channel_drain(c); /* ends it with 0 if nothing was lost */
+            if (s->channel == c && !c->closed) {
+                channel_fail(c, SNIC_EPEERDEAD);
+                channel_finish(c);
+            }
         }
         channel_slot_settle(h, s);
     }

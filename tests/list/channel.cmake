@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(channel channel SOURCES conformance_channel.c)
+snic_test(channel_uring channel URING SOURCES conformance_channel.c)
