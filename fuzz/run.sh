@@ -22,7 +22,8 @@ done
 case $seconds in '' | *[!0-9]*) echo "--seconds $seconds is not a number" >&2; exit 2 ;; esac
 
 . tests/packages.sh
-packages clang:clang /usr/lib/llvm-14/lib/clang:libclang-rt-dev llvm-symbolizer:llvm \
+runtime="/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a"
+packages clang:clang "$runtime:libclang-rt-dev" llvm-symbolizer:llvm \
     /usr/include/stdio.h:libc6-dev cmake:cmake make:make liburing.h:liburing-dev \
     xxhash.h:libxxhash-dev || exit 1
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # To be sourced: packages PROBE:PACKAGE ... installs the packages whose probe fails. A probe is a
-# command's name, an absolute path, or <header.h>. Without root or sudo it prints the line to run.
+# command's name, a header's name, or an absolute path, which may be a pattern. Without root or sudo
+# it prints the line to run.
 
 packages_probe() {
     case $1 in
-    /*) [ -e "$1" ] ;;
+    # shellcheck disable=SC2086
+    /*) ls -d $1 >/dev/null 2>&1 ;;
     *.h) [ -e "/usr/include/$1" ] || [ -n "$(ls /usr/include/*/"$1" 2>/dev/null)" ] ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
     esac

@@ -35,10 +35,11 @@ for m in $modules; do
 done
 
 . tests/packages.sh
+runtime="/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a"
 packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake make:make python3:python3 \
     pkg-config:pkg-config nm:binutils cmocka.h:libcmocka-dev liburing.h:liburing-dev \
     xxhash.h:libxxhash-dev clang-format:clang-format redis-cli:redis-tools || exit 1
-[ $scope = quick ] || packages clang:clang /usr/lib/llvm-14/lib/clang:libclang-rt-dev \
+[ $scope = quick ] || packages clang:clang "$runtime:libclang-rt-dev" \
     llvm-symbolizer:llvm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
     /usr/aarch64-linux-gnu/include/stdio.h:libc6-dev-arm64-cross qemu-aarch64:qemu-user || exit 1
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
@@ -119,6 +120,8 @@ if [ $scope = nightly ]; then
     SNIC_NIGHTLY=1
     export SNIC_NIGHTLY
     resume="$out/passed/$commit"
+    # Uncommitted work has no name that would say whether it was tested before.
+    case $commit in *-dirty | unknown) rm -rf "$resume" ;; esac
     mkdir -p "$resume"
 fi
 # shellcheck disable=SC2086
