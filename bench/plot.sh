@@ -44,7 +44,7 @@ set terminal svg size $((300 + 90 * cases)),480 font "sans,11" background "white
 set output "$folder/$name.svg"
 set datafile separator "\t"
 set datafile missing "nan"
-set title "$module, $unit\n{/*0.8 $machine}" noenhanced
+set title "$module, $unit\n$machine" noenhanced
 set style data histograms
 set style histogram clustered gap 1
 set style fill solid 0.85 border -1
