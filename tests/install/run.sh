@@ -28,8 +28,8 @@ users() { # PREFIX
         [ $p = snicstore ] || use=-DUSE_URING
         for static in "" -static; do
             # shellcheck disable=SC2046,SC2086
-            $cc -std=c11 -Werror -Wall $use $static -o "$tmp/user" "$source/tests/install/consumer.c" \
-                $(pkg-config ${static:+--static} --cflags --libs $p)
+            $cc -std=c11 -Werror -Wall $use $static -o "$tmp/user" \
+                "$source/tests/install/consumer.c" $(pkg-config ${static:+--static} --cflags --libs $p)
             "$tmp/user"
             # shellcheck disable=SC2046,SC2086
             $cxx -std=c++17 -Werror -Wall $static -x c++ -o "$tmp/user" \
