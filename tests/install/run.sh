@@ -27,14 +27,14 @@ users() { # PREFIX
         use=
         [ $p = snicstore ] || use=-DUSE_URING
         for static in "" -static; do
-            # shellcheck disable=SC2046,SC2086
+            flags=$(pkg-config ${static:+--static} --cflags --libs $p)
+            # shellcheck disable=SC2086
             $cc -std=c11 -Werror -Wall $use $static -o "$tmp/user" \
-                "$source/tests/install/consumer.c" $(pkg-config ${static:+--static} --cflags --libs $p)
+                "$source/tests/install/consumer.c" $flags
             "$tmp/user"
-            # shellcheck disable=SC2046,SC2086
-            $cxx -std=c++17 -Werror -Wall $static -x c++ -o "$tmp/user" \
-                "$source/tests/install/consumer.c" -x none \
-                $(pkg-config ${static:+--static} --cflags --libs $p)
+            # shellcheck disable=SC2086
+            $cxx -std=c++17 -Werror -Wall $use $static -x c++ -o "$tmp/user" \
+                "$source/tests/install/consumer.c" -x none $flags
             "$tmp/user"
             echo "pkg-config $p ${static:-shared}: ok"
         done
