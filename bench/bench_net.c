@@ -4,7 +4,7 @@
  * where zero-copy sending begins to pay. Prints the rows of the benchmark contract: medians of
  * interleaved repeats, and the server's CPU time per operation beside each rate.
  *
- *   bench_net [--seconds N]
+ *   bench_net [--seconds N] [CASE]
  */
 #include "snicstore/net.h"
 
@@ -469,10 +469,13 @@ int main(int argc, char **argv)
         {"push_zc_64KiB", 0, 1, 65536, 1, 16},   {"push_zc_256KiB", 0, 1, 262144, 1, 8},
         {"push_zc_1MiB", 0, 1, 1048576, 1, 4},
     };
+    const char *only = "";
     double seconds = 0.4;
-    for (int i = 1; i + 1 < argc; i++) {
-        if (strcmp(argv[i], "--seconds") == 0)
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
             seconds = strtod(argv[++i], NULL) / REPEATS / 2;
+        else
+            only = argv[i];
     }
     if (seconds <= 0)
         die("--seconds N");
@@ -481,7 +484,9 @@ int main(int argc, char **argv)
     if (shared == MAP_FAILED)
         die("mmap");
     noise();
-    for (size_t i = 0; i < SNIC_COUNTOF(tests); i++)
-        compare(tests[i], tests[i].push ? "copying" : "epoll", "op/s", seconds);
+    for (size_t i = 0; i < SNIC_COUNTOF(tests); i++) {
+        if (strstr(tests[i].name, only) != NULL)
+            compare(tests[i], tests[i].push ? "copying" : "epoll", "op/s", seconds);
+    }
     return 0;
 }

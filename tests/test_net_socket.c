@@ -370,6 +370,30 @@ static void test_net_socket_zero_copy_registered_memory_arrives(void **state)
     conf_pair_close(p);
 }
 
+static int sender_over(void *ctx)
+{
+    struct conf_many *m = ctx;
+    return m->client[0].closes > 0 && m->server[0].closes > 0;
+}
+
+/* On loopback zero copy only costs: the default must notice, and still deliver. */
+static void test_net_socket_zero_copy_default_stops_where_copied(void **state)
+{
+    struct conf_many *m = conf_many_open(state, 1, NULL);
+    m->server[0].flags = SNIC_NET_SEND_ZC;
+    m->server[0].to_send = 8000000;
+    m->server[0].piece_max = 400000;
+    m->server[0].shutdown_when_sent = 1;
+    m->client[0].shutdown_on_eof = 1;
+    conf_connect(&m->client[0], &m->e.listen_addr);
+    conf_until(&m->e, sender_over, m);
+    assert_int_equal(m->client[0].received, 8000000);
+    if ((m->e.server->caps & SNIC_NET_CAP_ZC) != 0)
+        assert_true(m->e.server->stats.zc_sends >= 1);
+    assert_true(m->e.server->stats.zc_sends < m->e.server->stats.send_requests);
+    conf_many_close(m);
+}
+
 /* A client that resets right after connecting must not disturb accept. */
 static void test_net_socket_reset_before_accept_survived(void **state)
 {
@@ -419,6 +443,7 @@ int main(int argc, char **argv)
         SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp),
         SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp_single),
         SOCKET_TEST(test_net_socket_zero_copy_registered_memory_arrives, tcp),
+        SOCKET_TEST(test_net_socket_zero_copy_default_stops_where_copied, tcp),
         SOCKET_TEST(test_net_socket_reset_before_accept_survived, tcp),
         SOCKET_TEST(test_net_socket_reset_before_accept_survived, tcp_single),
     };

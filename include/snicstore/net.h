@@ -364,7 +364,8 @@ struct snic_net_uring_opts {
     uint32_t recv_size;    /**< bytes of a pooled buffer, 512..1 MiB; default 16384      */
     uint32_t pool_buffers; /**< buffers in the pool, power of two <= 32768; default 1024 */
     uint32_t send_queue;   /**< requests in flight per connection; default 64            */
-    uint32_t zc_bytes_min; /**< zero copy from this size; 0: measured default; UINT32_MAX: never */
+    uint32_t zc_bytes_min; /**< zero copy from this size; 0: from 64 KiB, and only while the kernel
+                                really avoids the copy; UINT32_MAX: never                    */
     uint32_t idle_ms;      /**< keep-alive and user time-out of TCP peers; default 60000 */
     uint32_t caps_mask;    /**< SNIC_NET_CAP_* to pretend absent, for tests of fall-backs */
 };

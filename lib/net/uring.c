@@ -14,7 +14,7 @@
  *     operation of it is in the kernel: busy flags and zc_notifs count them.
  * I3  At most recv_buffers buffers of a connection are lent. Held ones contain as many bytes
  *     as fit, but for the last.
- * I4  A buffer is in the kernel's ring (or free list), held, or lent; pool_out counts the
+ * I4  A buffer is free, in the kernel's ring (ring_count), held, or lent; pool_out counts the
  *     last two.
  * I5  Nothing is retried without a reason to succeed: an empty pool waits for a buffer, a
  *     full descriptor table for a timer.
@@ -33,11 +33,35 @@ SNIC_STATIC_ASSERT(sizeof(struct net_uring_zc) <=
 
 /* ---- Buffers ---- */
 
-static void net_uring_buf_offer(struct net_uring *n, uint32_t i)
+/*
+ * The kernel's ring hands out buffers in turn, so all that are in it are touched: it holds only
+ * as many as were ever needed at once, and what comes back last is used first, while it is in
+ * the cache.
+ */
+static void net_uring_buf_refill(struct net_uring *n)
 {
-    io_uring_buf_ring_add(n->ring, n->data + (size_t)i * n->opts.recv_size, n->opts.recv_size,
-                          (unsigned short)i, io_uring_buf_ring_mask(n->opts.pool_buffers), 0);
-    io_uring_buf_ring_advance(n->ring, 1);
+    uint32_t added = 0;
+    while (n->ring_count < n->ring_target && n->free_bufs.next != NULL) {
+        struct snic_net_buf *b = SNIC_CONTAINER(n->free_bufs.next, struct snic_net_buf, node);
+        n->free_bufs.next = b->node.next;
+        io_uring_buf_ring_add(n->ring, n->data + (size_t)b->backend * n->opts.recv_size,
+                              n->opts.recv_size, (unsigned short)b->backend,
+                              io_uring_buf_ring_mask(n->opts.pool_buffers), (int)added++);
+        n->ring_count++;
+    }
+    if (added > 0)
+        io_uring_buf_ring_advance(n->ring, (int)added);
+}
+
+/* The ring was empty: it holds more from now on. Whoever else saw that in this turn changes
+ * nothing. */
+void net_uring_buf_more(struct net_uring *n)
+{
+    uint64_t now = snic_loop_now(n->n.loop);
+    if (n->ring_grown_ns != now)
+        n->ring_target = (uint32_t)snic_min_u64(2 * (uint64_t)n->ring_target, n->opts.pool_buffers);
+    n->ring_grown_ns = now;
+    net_uring_buf_refill(n);
 }
 
 /* The buffer that the kernel picked, or without buffer ring any; NULL when there is none. */
@@ -48,10 +72,13 @@ struct net_uring_buf *net_uring_buf_take(struct net_uring *n, uint32_t flags)
         uint32_t i = flags >> IORING_CQE_BUFFER_SHIFT;
         SNIC_ASSERT((flags & IORING_CQE_F_BUFFER) != 0 && i < n->opts.pool_buffers);
         b = &n->bufs[i];
+        n->ring_count--;
+        net_uring_buf_refill(n);
     } else {
-        struct snic_node *node = snic_queue_pop(&n->free_bufs);
+        struct snic_node *node = n->free_bufs.next;
         if (node == NULL)
             return NULL;
+        n->free_bufs.next = node->next;
         b = (struct net_uring_buf *)SNIC_CONTAINER(node, struct snic_net_buf, node);
     }
     SNIC_ASSERT(b->owner == NULL); /* I4 */
@@ -60,15 +87,20 @@ struct net_uring_buf *net_uring_buf_take(struct net_uring *n, uint32_t flags)
     return b;
 }
 
+static void net_uring_buf_free(struct net_uring *n, struct net_uring_buf *b)
+{
+    b->owner = NULL;
+    b->b.node.next = n->free_bufs.next;
+    n->free_bufs.next = &b->b.node;
+}
+
 void net_uring_buf_back(struct net_uring_buf *b)
 {
     struct net_uring *n = b->net;
-    b->owner = NULL;
     n->pool_out--;
+    net_uring_buf_free(n, b);
     if (n->ring != NULL)
-        net_uring_buf_offer(n, b->b.backend);
-    else
-        snic_queue_push(&n->free_bufs, &b->b.node);
+        net_uring_buf_refill(n);
     if (!snic_link_alone(&n->waiters))
         net_uring_buf_waiters(n);
 }
@@ -479,14 +511,14 @@ static int net_uring_pool(struct net_uring *n)
             n->ring = NULL;
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        n->bufs[i].net = n;
-        n->bufs[i].b.backend = i;
-        if (n->ring != NULL)
-            net_uring_buf_offer(n, i);
-        else
-            snic_queue_push(&n->free_bufs, &n->bufs[i].b.node);
+    for (uint32_t i = count; i > 0; i--) {
+        n->bufs[i - 1].net = n;
+        n->bufs[i - 1].b.backend = i - 1;
+        net_uring_buf_free(n, &n->bufs[i - 1]);
     }
+    n->ring_target = (uint32_t)snic_min_u64(SNIC_NET__URING_RING_START, count);
+    if (n->ring != NULL)
+        net_uring_buf_refill(n);
     return 0;
 }
 
@@ -510,6 +542,7 @@ int snic_net_uring_open(struct snic_net **out, struct snic_loop *l,
                  ((n->features & SNIC_LOOP_HAVE_SEND_ZC) != 0 ? SNIC_NET_CAP_ZC : 0)) &
                 ~opts.caps_mask;
     n->n.zc_bytes_min = opts.zc_bytes_min != 0 ? opts.zc_bytes_min : SNIC_NET__URING_ZC_MIN;
+    n->zc_report = opts.zc_bytes_min == 0;
     n->work_msg.fn = net_uring_work_run;
     snic_link_init(&n->conns);
     snic_link_init(&n->work);

@@ -16,6 +16,7 @@
 #define SNIC_NET__URING_LISTENERS 64
 #define SNIC_NET__URING_DGRAMS 64
 #define SNIC_NET__URING_BACKLOG 1024
+#define SNIC_NET__URING_RING_START 16 /* buffers in the kernel's ring, until it runs dry */
 /* Accepting waits this long when the process has no descriptors or the kernel no memory left. */
 #define SNIC_NET__URING_ACCEPT_RETRY_NS 50000000u
 #define SNIC_NET__URING_SEND_RETRY_NS 1000000u
@@ -133,8 +134,11 @@ struct net_uring {
     unsigned char *data;
     size_t data_bytes;
     struct net_uring_buf *bufs;
-    struct snic_queue free_bufs; /* without buffer ring */
-    uint32_t pool_out;           /* buffers that are held or lent */
+    struct snic_node free_bufs; /* a stack */
+    uint32_t ring_count;        /* buffers in the kernel's ring */
+    uint64_t ring_grown_ns;
+    uint32_t ring_target; /* as many should be there */
+    uint32_t pool_out;    /* buffers that are held or lent */
     uint32_t live;
     uint32_t free_count;
     struct net_uring_conn *conn_mem;
@@ -145,6 +149,7 @@ struct net_uring {
     struct snic_loop_msg work_msg;
     uint8_t work_queued;
     uint8_t shutting;
+    uint8_t zc_report; /* stop zero copy where the kernel copies all the same */
     struct net_uring_listener listeners[SNIC_NET__URING_LISTENERS];
     struct net_uring_dgram *dgrams[SNIC_NET__URING_DGRAMS];
 };
@@ -168,6 +173,7 @@ void net_uring_conn_give(struct net_uring_conn *c);
 void net_uring_work(struct net_uring_conn *c);
 void net_uring_work_start(struct net_uring *n);
 struct net_uring_buf *net_uring_buf_take(struct net_uring *n, uint32_t flags);
+void net_uring_buf_more(struct net_uring *n);
 void net_uring_buf_back(struct net_uring_buf *b);
 void net_uring_buf_waiters(struct net_uring *n);
 

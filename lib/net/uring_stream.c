@@ -13,6 +13,12 @@
 #ifndef IORING_CQE_F_NOTIF
 #define IORING_CQE_F_NOTIF (1U << 3)
 #endif
+#ifndef IORING_SEND_ZC_REPORT_USAGE
+#define IORING_SEND_ZC_REPORT_USAGE (1U << 3)
+#endif
+#ifndef IORING_NOTIF_USAGE_ZC_COPIED
+#define IORING_NOTIF_USAGE_ZC_COPIED (1U << 31)
+#endif
 
 static struct net_uring *net_uring_of(const struct net_uring_conn *c)
 {
@@ -220,7 +226,9 @@ static void net_uring_recv_ended(struct net_uring_conn *c, int32_t res)
         c->drained = 1;
         break;
     case ENOBUFS:
-        if (n->pool_out == n->opts.pool_buffers) { /* I5; else they are back already */
+        if (n->pool_out < n->opts.pool_buffers) {
+            net_uring_buf_more(n);
+        } else { /* I5 */
             n->n.stats.pauses++;
             if (snic_link_alone(&c->wait))
                 snic_link_append(&n->waiters, &c->wait);
@@ -445,8 +453,10 @@ static void net_uring_send_result_in(struct net_uring_conn *c, int32_t res)
         return;
     case EINVAL:
     case EOPNOTSUPP:
-        if (c->send_now != &c->send_op) { /* no zero copy on this socket */
-            c->no_zc = 1;
+        if (c->send_now != &c->send_op) { /* no reports before Linux 6.2; or no zero copy here */
+            struct net_uring *n = net_uring_of(c);
+            c->no_zc = !n->zc_report;
+            n->zc_report = 0;
             return;
         }
         break;
@@ -480,6 +490,8 @@ static void net_uring_zc_done(struct snic_uring_op *op, int32_t res, uint32_t fl
     if ((flags & IORING_CQE_F_NOTIF) != 0) {
         z->notifs--;
         c->zc_notifs--;
+        if (((uint32_t)res & IORING_NOTIF_USAGE_ZC_COPIED) != 0 && net_uring_of(c)->zc_report)
+            c->no_zc = 1; /* the kernel had to copy, as on loopback: that is the dearest way */
     } else {
         if ((flags & IORING_CQE_F_MORE) != 0) {
             z->notifs++;
@@ -546,6 +558,8 @@ static void net_uring_send_start(struct net_uring_conn *c)
                                         (unsigned)s->region);
         else
             io_uring_prep_send_zc(sqe, c->fd, c->iov[0].iov_base, bytes, (int)flags, 0);
+        if (n->zc_report)
+            sqe->ioprio |= (uint16_t)IORING_SEND_ZC_REPORT_USAGE;
     } else if (count > 1) {
         io_uring_prep_sendmsg(sqe, c->fd, &c->msg, flags);
     } else {
