@@ -37,7 +37,8 @@ enum kv_outcome kv_cmd_select(struct kv_command *c)
     } else if (n < 0 || n >= (int64_t)c->engine->opts.databases) {
         kv_put_error(c->engine, "ERR DB index is out of range");
     } else {
-        c->user = (c->user & ~(uint64_t)0xffff) | (uint64_t)n;
+        c->client->user = (c->client->user & ~(uint64_t)0xffff) | (uint64_t)n;
+        c->flags |= KV_REPLY_USER;
         kv_put_text(c->engine, "+OK\r\n");
     }
     return KV_DONE;
@@ -398,7 +399,7 @@ enum kv_outcome kv_cmd_shutdown(struct kv_command *c)
 
 enum kv_outcome kv_cmd_quit(struct kv_command *c)
 {
-    c->close_after = 1;
+    c->flags |= KV_REPLY_CLOSE;
     kv_put_text(c->engine, "+OK\r\n");
     return KV_DONE;
 }

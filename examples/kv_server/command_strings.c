@@ -100,7 +100,7 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
     g->engine = c->engine;
     g->client = c->client->id;
     g->seq = c->seq;
-    g->user = c->user;
+    g->user = c->client->user;
     g->count = count;
     g->array = array;
     g->pending = guard;
@@ -153,7 +153,8 @@ enum kv_outcome kv_cmd_get(struct kv_command *c)
     iov[1].size = entry->value_size;
     iov[2].base = (void *)(uintptr_t) "\r\n";
     iov[2].size = 2;
-    kv_answer(c->engine, c->client->id, c->seq, c->user, 0, kv_store_end(c->store, entry), iov, 3);
+    kv_answer(c->engine, c->client->id, c->seq, c->client->user, 0, kv_store_end(c->store, entry),
+              iov, 3);
     return KV_LATER;
 }
 

@@ -157,7 +157,7 @@ static int out_try(struct kv_engine *e, const struct kv_out *o)
     case KV_OUT_REPLY:
         break;
     }
-    return v->reply(v->ctx, o->client, o->seq, &iov, 1, o->close_after, o->user);
+    return v->reply(v->ctx, o->client, o->seq, &iov, 1, o->flags, o->user);
 }
 
 static struct kv_out *out_make(size_t size)
@@ -173,7 +173,7 @@ static struct kv_out *out_make(size_t size)
     return o;
 }
 
-static struct kv_out *out_reply(uint64_t client, uint64_t seq, uint64_t user, int close_after,
+static struct kv_out *out_reply(uint64_t client, uint64_t seq, uint64_t user, uint32_t flags,
                                 const struct snic_iov *iov, uint32_t count)
 {
     size_t size = 0;
@@ -186,7 +186,7 @@ static struct kv_out *out_reply(uint64_t client, uint64_t seq, uint64_t user, in
     o->client = client;
     o->seq = seq;
     o->user = user;
-    o->close_after = close_after;
+    o->flags = flags;
     size = 0;
     for (uint32_t i = 0; i < count; i++) {
         memcpy(o->data + size, iov[i].base, iov[i].size);
@@ -195,13 +195,13 @@ static struct kv_out *out_reply(uint64_t client, uint64_t seq, uint64_t user, in
     return o;
 }
 
-void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, int close_after,
+void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, uint32_t flags,
                uint64_t need, const struct snic_iov *iov, uint32_t count)
 {
     const struct kv_engine_events *v = &e->opts.events;
 
     if (need > kv_store_durable(e->store)) { /* R8 */
-        struct kv_out *o = out_reply(client, seq, user, close_after, iov, count);
+        struct kv_out *o = out_reply(client, seq, user, flags, iov, count);
 
         o->need = need;
         if (e->held.first != NULL && e->held.last->need > need)
@@ -209,9 +209,9 @@ void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user
         out_append(&e->held, o);
         return;
     }
-    if (e->out.first == NULL && v->reply(v->ctx, client, seq, iov, count, close_after, user) == 0)
+    if (e->out.first == NULL && v->reply(v->ctx, client, seq, iov, count, flags, user) == 0)
         return;
-    out_append(&e->out, out_reply(client, seq, user, close_after, iov, count)); /* E2 */
+    out_append(&e->out, out_reply(client, seq, user, flags, iov, count)); /* E2 */
 }
 
 static void engine_invalidate(void *ctx, const unsigned char hash[16], uint64_t version)
@@ -285,7 +285,7 @@ static void engine_failed(void *ctx, int error)
     while (e->held.first != NULL) {
         struct kv_out *o = out_pop(&e->held);
 
-        kv_answer(e, o->client, o->seq, o->user, o->close_after, 0, &iov, 1);
+        kv_answer(e, o->client, o->seq, o->user, o->flags, 0, &iov, 1);
         free(o);
     }
 }
@@ -301,7 +301,7 @@ static struct kv_client **client_slot(struct kv_engine *e, uint64_t id)
     return at;
 }
 
-static struct kv_client *client_get(struct kv_engine *e, uint64_t id)
+static struct kv_client *client_get(struct kv_engine *e, uint64_t id, uint64_t user)
 {
     struct kv_client **at = client_slot(e, id);
 
@@ -310,6 +310,7 @@ static struct kv_client *client_get(struct kv_engine *e, uint64_t id)
         if (*at == NULL)
             return NULL;
         (*at)->id = id;
+        (*at)->user = user;
         snic_link_init(&(*at)->link);
         e->client_count++;
         e->connections++;
@@ -317,8 +318,7 @@ static struct kv_client *client_get(struct kv_engine *e, uint64_t id)
     return *at;
 }
 
-static int client_keep(struct kv_client *c, uint64_t seq, uint64_t user, const unsigned char *msg,
-                       size_t size)
+static int client_keep(struct kv_client *c, uint64_t seq, const unsigned char *msg, size_t size)
 {
     struct kv_message *m = malloc(sizeof(*m) + size);
 
@@ -326,7 +326,6 @@ static int client_keep(struct kv_client *c, uint64_t seq, uint64_t user, const u
         return SNIC_ENOMEM;
     m->next = NULL;
     m->seq = seq;
-    m->user = user;
     m->size = size;
     memcpy(m->data, msg, size);
     if (c->first == NULL)
@@ -398,7 +397,7 @@ static int64_t engine_args(struct kv_engine *e, const unsigned char *msg, size_t
 
 /* Run one message. KV_DONE or KV_LATER: it is over for the queue. */
 static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client, uint64_t seq,
-                                  uint64_t user, const unsigned char *msg, size_t size)
+                                  const unsigned char *msg, size_t size)
 {
     struct kv_command c = {.engine = e, .store = e->store, .client = client, .seq = seq};
     uint64_t id = client->id;
@@ -409,8 +408,7 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
     if (e->out.bytes > KV_OUT_LIMIT)
         return KV_AGAIN;
     n = engine_args(e, msg, size);
-    c.user = user;
-    c.database = (uint32_t)(user & 0xffff);
+    c.database = (uint32_t)(client->user & 0xffff);
     c.argv = e->args;
     c.argc = n > 0 ? (uint32_t)n : 0;
     c.message = msg;
@@ -418,7 +416,7 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
     e->size = 0;
     e->no_memory = 0;
     if (n == SNIC_ENOMEM) {
-        engine_no_memory(e, id, seq, user);
+        engine_no_memory(e, id, seq, client->user);
         return KV_DONE;
     }
     if (n < 0) {
@@ -426,7 +424,7 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
         struct resp_limits limits = {UINT32_MAX, UINT32_MAX};
 
         kv_put(e, text, resp_error(msg, size, &limits, text));
-        c.close_after = 1;
+        c.flags = KV_REPLY_CLOSE;
         outcome = KV_DONE;
     } else {
         outcome = n == 0 ? KV_DONE : kv_command_run(&c); /* an empty message: an empty reply */
@@ -434,12 +432,12 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
     if (outcome != KV_DONE || c.silent)
         return outcome;
     if (e->no_memory) {
-        engine_no_memory(e, id, seq, user);
+        engine_no_memory(e, id, seq, client->user);
         return KV_DONE;
     }
     iov.base = e->buffer;
     iov.size = e->size;
-    kv_answer(e, id, seq, c.user, c.close_after, c.need, &iov, 1);
+    kv_answer(e, id, seq, client->user, c.flags, c.need, &iov, 1);
     return KV_DONE;
 }
 
@@ -448,7 +446,7 @@ static int client_drain(struct kv_engine *e, struct kv_client *c)
 {
     while (c->first != NULL && !c->fetching) {
         struct kv_message *m = c->first;
-        enum kv_outcome o = engine_run(e, c, m->seq, m->user, m->data, m->size);
+        enum kv_outcome o = engine_run(e, c, m->seq, m->data, m->size);
 
         if (o == KV_AGAIN)
             return 0;
@@ -483,18 +481,18 @@ static void engine_room(void *ctx)
 void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user,
                        const unsigned char *msg, size_t size)
 {
-    struct kv_client *c = client_get(e, client);
+    struct kv_client *c = client_get(e, client, user);
 
     if (c == NULL || size == 0) {
         engine_no_memory(e, client, seq, user);
         return;
     }
     if (c->first == NULL) { /* E1 */
-        enum kv_outcome o = engine_run(e, c, seq, user, msg, size);
+        enum kv_outcome o = engine_run(e, c, seq, msg, size);
 
         if (o == KV_DONE || o == KV_LATER)
             return;
-        if (client_keep(c, seq, user, msg, size) != 0) {
+        if (client_keep(c, seq, msg, size) != 0) {
             engine_no_memory(e, client, seq, user);
             return;
         }
@@ -503,7 +501,7 @@ void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint6
             engine_wait(e, c);
         return;
     }
-    if (client_keep(c, seq, user, msg, size) != 0)
+    if (client_keep(c, seq, msg, size) != 0)
         engine_no_memory(e, client, seq, user);
 }
 

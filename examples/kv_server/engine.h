@@ -48,6 +48,7 @@ struct kv_file_req {
     union {                /**< the implementation's                                          */
         struct snic_filelib_req lib;
         struct snic_io_req io;
+        struct snic_loop_msg msg;
     } u;
     void *owner;
     struct kv_file_req *next; /**< while parked                                            */
@@ -62,6 +63,9 @@ struct kv_files_ops {
 
 /* ---- Above: clients ---- */
 
+#define KV_REPLY_CLOSE 1u /**< close the client after this reply                          */
+#define KV_REPLY_USER 2u  /**< the connection's word changes to client_user               */
+
 struct kv_engine_events {
     /**
      * The answer to message @p seq of @p client; pieces are borrowed for the call.
@@ -69,7 +73,7 @@ struct kv_engine_events {
      *         kv_engine_writable()
      */
     int (*reply)(void *ctx, uint64_t client, uint64_t seq, const struct snic_iov *iov,
-                 uint32_t count, int close_after, uint64_t client_user);
+                 uint32_t count, uint32_t flags, uint64_t client_user);
     /**
      * R1: no item of the key older than @p version may be served any more; called
      * before the reply that acknowledges the version. NULL: nothing is offloaded.
@@ -114,7 +118,11 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
                    size_t error_size);
 /** Flush everything, run the loop until it is durable, free. */
 int kv_engine_close(struct kv_engine *e);
-/** One framed RESP message of a client; @p client_user is the connection's word (database). */
+/**
+ * One framed RESP message of a client. @p client_user is the connection's word (low
+ * 16 bits: its database); it counts for the client's first message, afterwards the
+ * engine itself knows.
+ */
 void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t client_user,
                        const unsigned char *msg, size_t size);
 void kv_engine_client_closed(struct kv_engine *e, uint64_t client);

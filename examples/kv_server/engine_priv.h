@@ -26,7 +26,6 @@ enum kv_outcome { KV_DONE, KV_LATER, KV_AGAIN, KV_FETCH };
 struct kv_message {
     struct kv_message *next;
     uint64_t seq;
-    uint64_t user;
     size_t size;
     unsigned char data[];
 };
@@ -34,6 +33,7 @@ struct kv_message {
 struct kv_client {
     struct kv_client *next; /* hash chain */
     uint64_t id;
+    uint64_t user;         /* the connection's word: low 16 bits database */
     struct snic_link link; /* on engine.waiting while messages wait for room */
     struct kv_message *first;
     struct kv_message *last;
@@ -44,8 +44,8 @@ struct kv_client {
 /** Something for the layer above, in order: a reply or an invalidation. */
 struct kv_out {
     struct kv_out *next;
-    int kind; /* enum kv_out_kind */
-    int close_after;
+    int kind;       /* enum kv_out_kind */
+    uint32_t flags; /* KV_REPLY_* */
     uint64_t client;
     uint64_t seq;
     uint64_t user;
@@ -68,13 +68,12 @@ struct kv_command {
     struct kv_store *store;
     struct kv_client *client;
     uint64_t seq;
-    uint64_t user; /* the connection's word, may be changed: low 16 bits database */
     uint32_t database;
     const struct kv_command_spec *spec;
     struct resp_arg *argv;
     uint32_t argc;
-    int close_after;
-    int silent; /* no reply at all (SHUTDOWN) */
+    uint32_t flags; /* KV_REPLY_* of the reply */
+    int silent;     /* no reply at all (SHUTDOWN) */
     uint64_t need;
     const unsigned char *message;
     size_t message_size;
@@ -139,7 +138,7 @@ void kv_put_error(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3
 /** The error of a store call: ENOSPC, EIO, ENOMEM. */
 void kv_put_store_error(struct kv_engine *e, int error);
 /** Answer now or when @p need is durable. Pieces are copied if they must wait. */
-void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, int close_after,
+void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, uint32_t flags,
                uint64_t need, const struct snic_iov *iov, uint32_t count);
 
 /* ---- commands.c ---- */

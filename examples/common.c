@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Options, logs, statistics, shutdown and CPU accounting of the example programs. */
+#include "common.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Options ---- */
+
+static void ex_help(const char *program, const struct ex_option *o, size_t count,
+                    const char *summary)
+{
+    printf("%s\n\nUsage: %s [OPTION]...\n\n", summary, program);
+    for (size_t i = 0; i < count; i++) {
+        char left[64];
+
+        snprintf(left, sizeof(left), "--%s%s%s", o[i].name, o[i].value != NULL ? " " : "",
+                 o[i].value != NULL ? o[i].value : "");
+        printf("  %-28s %s\n", left, o[i].help);
+    }
+    printf("  %-28s %s\n", "--help", "print this and exit");
+}
+
+static int ex_number(const char *text, int size, uint64_t *out)
+{
+    char *end = NULL;
+    uint64_t v;
+    unsigned shift = 0;
+
+    if (text[0] < '0' || text[0] > '9')
+        return -1;
+    errno = 0;
+    v = strtoull(text, &end, 10);
+    if (errno != 0)
+        return -1;
+    if (size && *end != 0) {
+        static const char units[] = "KMGT";
+        const char *u = strchr(units, *end & ~32);
+
+        if (u == NULL || *u == 0)
+            return -1;
+        shift = 10 * (unsigned)(u - units + 1);
+        end++;
+        if (*end == 'i')
+            end++;
+        if (*end == 'B' || *end == 'b')
+            end++;
+    }
+    if (*end != 0 || (shift > 0 && v > UINT64_MAX >> shift))
+        return -1;
+    *out = v << shift;
+    return 0;
+}
+
+static void ex_mistake(const char *program, const char *format, ...) SNIC_PRINTF(2, 3);
+static void ex_mistake(const char *program, const char *format, ...)
+{
+    va_list ap;
+
+    fprintf(stderr, "%s: ", program);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
+    fprintf(stderr, " (--help lists the options)\n");
+    exit(2);
+}
+
+static void ex_set(const char *program, const struct ex_option *o, const char *value)
+{
+    uint64_t n;
+
+    switch (o->kind) {
+    case EX_FLAG:
+        *(int *)o->target = 1;
+        break;
+    case EX_TEXT:
+        *(const char **)o->target = value;
+        break;
+    case EX_NUMBER:
+    case EX_SIZE:
+        if (ex_number(value, o->kind == EX_SIZE, &n) != 0)
+            ex_mistake(program, "--%s: '%s' is not a %s", o->name, value,
+                       o->kind == EX_SIZE ? "size" : "number");
+        if (n < o->min || n > o->max)
+            ex_mistake(program, "--%s: %s is not between %" PRIu64 " and %" PRIu64, o->name, value,
+                       o->min, o->max);
+        *(uint64_t *)o->target = n;
+        break;
+    case EX_PARSE:
+        if (o->parse(o->target, value) != 0)
+            ex_mistake(program, "--%s: '%s' is not one of %s", o->name, value, o->value);
+        break;
+    }
+}
+
+void ex_options(int argc, char **argv, const struct ex_option *o, size_t count, const char *summary)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        const char *equals = strchr(name, '=');
+        size_t size = equals != NULL ? (size_t)(equals - name) : strlen(name);
+        const char *value = equals != NULL ? equals + 1 : NULL;
+        size_t k = 0;
+
+        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+            ex_help(argv[0], o, count, summary);
+            exit(0);
+        }
+        if (size < 3 || strncmp(name, "--", 2) != 0)
+            ex_mistake(argv[0], "'%s' is not an option", name);
+        while (k < count &&
+               (strlen(o[k].name) != size - 2 || memcmp(o[k].name, name + 2, size - 2) != 0))
+            k++;
+        if (k == count)
+            ex_mistake(argv[0], "unknown option '%.*s'", (int)size, name);
+        if (o[k].kind == EX_FLAG && value != NULL)
+            ex_mistake(argv[0], "--%s takes no value", o[k].name);
+        if (o[k].kind != EX_FLAG && value == NULL) {
+            if (++i == argc)
+                ex_mistake(argv[0], "--%s needs a value", o[k].name);
+            value = argv[i];
+        }
+        ex_set(argv[0], &o[k], value);
+    }
+}
+
+/* ---- Logs ---- */
+
+static const char *const ex_levels[] = {"error", "warning", "info", "debug"};
+static enum ex_level ex_log_level = EX_INFO;
+static char ex_log_role[32] = "";
+
+int ex_log_parse(void *level, const char *text)
+{
+    for (int i = 0; i < (int)SNIC_COUNTOF(ex_levels); i++)
+        if (strcmp(ex_levels[i], text) == 0) {
+            *(enum ex_level *)level = (enum ex_level)i;
+            return 0;
+        }
+    return -1;
+}
+
+void ex_log_set(enum ex_level level, const char *role)
+{
+    ex_log_level = level;
+    snprintf(ex_log_role, sizeof(ex_log_role), "%s", role);
+}
+
+static void ex_log_list(enum ex_level level, const char *format, va_list ap)
+{
+    char line[1024];
+    struct timespec t;
+    struct tm tm;
+    size_t n;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    localtime_r(&t.tv_sec, &tm);
+    n = strftime(line, sizeof(line), "%Y-%m-%d %H:%M:%S", &tm);
+    n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ld %d %s %s: ", t.tv_nsec / 1000000,
+                          (int)getpid(), ex_log_role, ex_levels[level]);
+    n += (size_t)snprintf(line + n, sizeof(line) - n - 1, "%s", "");
+    if (vsnprintf(line + n, sizeof(line) - n - 1, format, ap) < 0)
+        return;
+    n = strlen(line);
+    line[n++] = '\n';
+    /* One write, so that lines of several processes do not mix. */
+    if (write(STDERR_FILENO, line, n) < 0)
+        return;
+}
+
+void ex_log(enum ex_level level, const char *format, ...)
+{
+    va_list ap;
+
+    if (level > ex_log_level)
+        return;
+    va_start(ap, format);
+    ex_log_list(level, format, ap);
+    va_end(ap);
+}
+
+void ex_die(const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    ex_log_list(EX_ERROR, format, ap);
+    va_end(ap);
+    exit(1);
+}
+
+/* ---- Statistics ---- */
+
+#define EX_PAGE_MAX 16384
+#define EX_SCRAPERS 8
+
+struct ex_scrape {
+    struct ex_stats *stats;
+    struct snic_net_conn *conn;
+    char request[1024];
+    size_t size;
+    int answered;
+    char page[EX_PAGE_MAX];
+    struct snic_iov iov;
+    struct snic_net_send_req send;
+};
+
+struct ex_stats {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    const char *prefix;
+    uint64_t seconds;
+    ex_stats_fn fill;
+    void *ctx;
+    struct snic_timer timer;
+    struct snic_net_listener *listener;
+    struct ex_scrape scrapes[EX_SCRAPERS];
+};
+
+static void ex_stats_line(struct snic_timer *t, uint64_t now)
+{
+    struct ex_stats *s = SNIC_CONTAINER(t, struct ex_stats, timer);
+    struct ex_metric m[EX_METRICS_MAX];
+    size_t n = s->fill(s->ctx, m);
+
+    for (size_t i = 0; i < n; i++)
+        printf("%s%s=%" PRIu64, i > 0 ? " " : "", m[i].name, m[i].value);
+    printf("\n");
+    fflush(stdout);
+    snic_loop_arm(s->loop, t, now + s->seconds * 1000000000u);
+}
+
+static void ex_scrape_sent(struct snic_net_send_req *q)
+{
+    struct ex_scrape *x = SNIC_CONTAINER(q, struct ex_scrape, send);
+
+    if (q->result == 0 && x->conn != NULL)
+        snic_net_close(x->conn);
+}
+
+static void ex_scrape_answer(struct ex_scrape *x)
+{
+    struct ex_stats *s = x->stats;
+    struct ex_metric m[EX_METRICS_MAX];
+    char body[EX_PAGE_MAX - 256];
+    size_t size = 0;
+    size_t n = s->fill(s->ctx, m);
+
+    for (size_t i = 0; i < n && size < sizeof(body) - 256; i++)
+        size += (size_t)snprintf(
+            body + size, sizeof(body) - size, "# TYPE %s_%s %s\n%s_%s %" PRIu64 "\n", s->prefix,
+            m[i].name, m[i].counter ? "counter" : "gauge", s->prefix, m[i].name, m[i].value);
+    x->answered = 1;
+    x->iov.base = x->page;
+    x->iov.size = (size_t)snprintf(x->page, sizeof(x->page),
+                                   "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
+                                   "Content-Length: %zu\r\nConnection: close\r\n\r\n%.*s",
+                                   size, (int)size, body);
+    x->send.iov = &x->iov;
+    x->send.iov_count = 1;
+    x->send.region = SNIC_NO_REGION;
+    x->send.done = ex_scrape_sent;
+    if (snic_net_send(x->conn, &x->send) != 1)
+        snic_net_abort(x->conn);
+}
+
+static void ex_scrape_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    struct ex_scrape *x = ctx;
+    size_t room = sizeof(x->request) - 1 - x->size;
+    size_t n = b->size < room ? b->size : room;
+
+    (void)c;
+    memcpy(x->request + x->size, b->data, n);
+    x->size += n;
+    x->request[x->size] = 0;
+    snic_net_put(x->stats->net, b);
+    /* A request that does not end within the buffer is answered all the same. */
+    if (!x->answered &&
+        (strstr(x->request, "\r\n\r\n") != NULL || x->size + 1 == sizeof(x->request)))
+        ex_scrape_answer(x);
+}
+
+static void ex_scrape_eof(void *ctx, struct snic_net_conn *c)
+{
+    struct ex_scrape *x = ctx;
+
+    if (!x->answered)
+        snic_net_close(c);
+}
+
+static void ex_scrape_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    struct ex_scrape *x = ctx;
+
+    (void)c;
+    (void)reason;
+    x->conn = NULL;
+}
+
+static void ex_scrape_accept(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *peer)
+{
+    static const struct snic_net_stream_events events = {
+        .recv = ex_scrape_recv, .eof = ex_scrape_eof, .closed = ex_scrape_closed};
+    struct ex_stats *s = ctx;
+    size_t i = 0;
+
+    (void)peer;
+    while (i < EX_SCRAPERS && s->scrapes[i].conn != NULL)
+        i++;
+    if (i == EX_SCRAPERS) {
+        snic_net_abort(c);
+        return;
+    }
+    s->scrapes[i].stats = s;
+    s->scrapes[i].conn = c;
+    s->scrapes[i].size = 0;
+    s->scrapes[i].answered = 0;
+    snic_net_bind(c, &events, &s->scrapes[i]);
+}
+
+int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_net *net,
+                   const char *prefix, uint64_t seconds, const char *address, ex_stats_fn fill,
+                   void *ctx)
+{
+    struct ex_stats *s = calloc(1, sizeof(*s));
+    struct snic_net_addr a;
+    int r = 0;
+
+    if (s == NULL)
+        return SNIC_ENOMEM;
+    s->loop = loop;
+    s->net = net;
+    s->prefix = prefix;
+    s->seconds = seconds;
+    s->fill = fill;
+    s->ctx = ctx;
+    snic_timer_init(&s->timer, ex_stats_line);
+    if (address != NULL) {
+        r = snic_net_addr_parse(&a, address);
+        if (r != 0)
+            ex_log(EX_ERROR, "--metrics: '%s' is not ADDRESS:PORT", address);
+        else if ((r = snic_net_listen(net, &a, 0, ex_scrape_accept, s, &s->listener)) != 0)
+            ex_log(EX_ERROR, "cannot serve metrics at %s: %s", address, snic_strerror(r));
+    }
+    if (r != 0) {
+        free(s);
+        return r;
+    }
+    if (seconds > 0)
+        snic_loop_arm(loop, &s->timer, snic_loop_now(loop) + seconds * 1000000000u);
+    *out = s;
+    return 0;
+}
+
+void ex_stats_stop(struct ex_stats *s)
+{
+    int open = 1;
+
+    if (s == NULL)
+        return;
+    snic_loop_cancel(s->loop, &s->timer);
+    if (s->listener != NULL)
+        snic_net_unlisten(s->listener);
+    for (size_t i = 0; i < EX_SCRAPERS; i++)
+        if (s->scrapes[i].conn != NULL)
+            snic_net_abort(s->scrapes[i].conn);
+    while (open) {
+        open = 0;
+        for (size_t i = 0; i < EX_SCRAPERS; i++)
+            open |= s->scrapes[i].conn != NULL;
+        if (open && snic_loop_once(s->loop, 100000000u) < 0)
+            break;
+    }
+    free(s);
+}
+
+/* ---- Shutdown ---- */
+
+static struct {
+    struct snic_loop *loop;
+    void (*fn)(void *ctx);
+    void *ctx;
+    struct snic_loop_msg msg;
+    volatile sig_atomic_t queued;
+} ex_signal;
+
+static void ex_signal_run(struct snic_loop_msg *m)
+{
+    (void)m;
+    ex_signal.queued = 0;
+    ex_signal.fn(ex_signal.ctx);
+}
+
+static void ex_signal_caught(int number)
+{
+    int saved = errno;
+
+    (void)number;
+    if (!ex_signal.queued) {
+        ex_signal.queued = 1;
+        snic_loop_post(ex_signal.loop, &ex_signal.msg);
+    }
+    errno = saved;
+}
+
+static void ex_signal_set(void (*handler)(int))
+{
+    struct sigaction sa;
+
+    memset(&sa, 0, sizeof(sa));
+    sa.sa_handler = handler;
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+}
+
+void ex_signals(struct snic_loop *loop, void (*fn)(void *ctx), void *ctx)
+{
+    ex_signal.loop = loop;
+    ex_signal.fn = fn;
+    ex_signal.ctx = ctx;
+    ex_signal.msg.fn = ex_signal_run;
+    signal(SIGPIPE, SIG_IGN);
+    ex_signal_set(ex_signal_caught);
+}
+
+void ex_signals_off(void)
+{
+    ex_signal_set(SIG_IGN);
+}
+
+/* ---- CPU time ---- */
+
+static uint64_t ex_clock(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t ex_cpu_thread_ns(void)
+{
+    return ex_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t ex_cpu_process_ns(void)
+{
+    return ex_clock(CLOCK_PROCESS_CPUTIME_ID);
+}

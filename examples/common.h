@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file examples/common.h
+ * What every program here shares: options, leveled logs, statistics (lines and a
+ * Prometheus page), orderly shutdown, CPU accounting.
+ */
+#ifndef EX_COMMON_H
+#define EX_COMMON_H
+
+#include "snicstore.h"
+
+/* ---- Options ---- */
+
+enum ex_kind {
+    EX_FLAG,   /**< --name, target int = 1                                               */
+    EX_TEXT,   /**< --name TEXT, target const char *                                     */
+    EX_NUMBER, /**< --name N, target uint64_t, within [min, max]                         */
+    EX_SIZE,   /**< --name N[K|M|G|T], target uint64_t bytes, within [min, max]          */
+    EX_PARSE   /**< --name TEXT, parse(target, text) != 0 refuses it                     */
+};
+
+struct ex_option {
+    const char *name;
+    enum ex_kind kind;
+    void *target;
+    const char *value; /**< how the help names the value, NULL for flags               */
+    const char *help;
+    uint64_t min;
+    uint64_t max;
+    int (*parse)(void *target, const char *text);
+};
+
+/**
+ * Parse the command line; "--name=value" works too. --help prints everything
+ * and exits 0; a mistake prints one line that names it and exits 2.
+ */
+void ex_options(int argc, char **argv, const struct ex_option *o, size_t count,
+                const char *summary);
+
+/* ---- Logs: one line on stderr ---- */
+
+enum ex_level { EX_ERROR, EX_WARNING, EX_INFO, EX_DEBUG };
+
+/** error, warning, info or debug; for EX_PARSE. */
+int ex_log_parse(void *level, const char *text);
+void ex_log_set(enum ex_level level, const char *role);
+void ex_log(enum ex_level level, const char *format, ...) SNIC_PRINTF(2, 3);
+/** Log an error and exit 1. */
+void ex_die(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));
+
+/* ---- Statistics ---- */
+
+struct ex_metric {
+    const char *name; /**< letters, digits, '_'                       */
+    uint64_t value;
+    int counter; /**< grows only; otherwise a gauge              */
+};
+
+#define EX_METRICS_MAX 128
+
+struct ex_stats;
+
+/** Fill in what there is to say, at most EX_METRICS_MAX. @return how many */
+typedef size_t (*ex_stats_fn)(void *ctx, struct ex_metric *out);
+
+/**
+ * Print a line of name=value pairs on stdout every @p seconds (0: never), and
+ * serve a Prometheus page at @p address (NULL: not). @p net may be NULL without one.
+ * @return 0 or SNIC_E*, with the error logged
+ */
+int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_net *net,
+                   const char *prefix, uint64_t seconds, const char *address, ex_stats_fn fill,
+                   void *ctx);
+/** Before the net handle and the loop are closed. */
+void ex_stats_stop(struct ex_stats *s);
+
+/* ---- Shutdown ---- */
+
+/** Call fn(ctx) on the loop's thread at SIGTERM or SIGINT, each time; one loop per process. */
+void ex_signals(struct snic_loop *loop, void (*fn)(void *ctx), void *ctx);
+/** After this signals are ignored; before the loop closes. */
+void ex_signals_off(void);
+
+/* ---- CPU time ---- */
+
+/** Of the calling thread and of the process, user and system, in ns. */
+uint64_t ex_cpu_thread_ns(void);
+uint64_t ex_cpu_process_ns(void);
+
+#endif

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Connections of the monolith.
+ *   F1 messages are numbered per connection; slot seq & (pending_max - 1) holds an
+ *      answer that came before its turn.
+ *   F2 at most one send is in flight per connection; what is answered meanwhile
+ *      gathers in `out` and leaves with the next one, once per loop iteration.
+ *   F3 input is `in` (the bytes of an unfinished message) followed by the lent buffers.
+ */
+#include "front.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct front_buffer {
+    char *data;
+    size_t size;
+    size_t room;
+};
+
+struct front_slot {
+    char *data; /* NULL: not answered yet */
+    size_t size;
+    int close_after;
+};
+
+struct front_conn {
+    struct kv_front *front;
+    struct snic_net_conn *net; /* NULL: gone, slot free */
+    uint64_t id;
+    struct front_buffer in;
+    struct snic_queue lent;
+    uint64_t frame_state;
+    int skipping;
+    int error; /* resp_discard() found broken input */
+    uint64_t next_seq;
+    uint64_t next_out;
+    struct front_slot *slots;
+    struct front_buffer out;
+    struct front_buffer sending;
+    struct snic_net_send_req send;
+    struct snic_iov iov;
+    int in_flight;
+    int paused;
+    int eof;         /* input is over: broken, or worked off after a half-close */
+    int half_closed; /* the peer sends no more */
+    int closing;
+    struct snic_link dirty; /* has output to send at the end of the iteration */
+    uint32_t next_free;
+};
+
+struct kv_front {
+    struct kv_front_opts opts;
+    struct kv_engine *engine;
+    struct snic_net_listener *listener;
+    struct front_conn *conns;
+    uint32_t free_first; /* index + 1 */
+    uint64_t generation;
+    struct snic_link dirty;
+    struct snic_loop_msg flush;
+    int flush_queued;
+    int draining;
+    void (*done)(void *ctx);
+    void *done_ctx;
+    struct kv_front_stats stats;
+};
+
+static int front_append(struct front_buffer *b, const void *data, size_t size)
+{
+    if (b->size + size > b->room) {
+        size_t room = b->room < 64 ? 64 : b->room;
+        char *p;
+
+        while (room < b->size + size)
+            room *= 2;
+        p = realloc(b->data, room);
+        if (p == NULL)
+            return SNIC_ENOMEM;
+        b->data = p;
+        b->room = room;
+    }
+    if (size > 0)
+        memcpy(b->data + b->size, data, size);
+    b->size += size;
+    return 0;
+}
+
+/* A buffer that once held a big message does not keep its memory. */
+static void front_trim(struct front_buffer *b)
+{
+    if (b->size == 0 && b->room > (256u << 10)) {
+        free(b->data);
+        memset(b, 0, sizeof(*b));
+    }
+}
+
+static struct front_conn *front_find(struct kv_front *f, uint64_t id)
+{
+    struct front_conn *c = &f->conns[id & 0xffff];
+
+    return (id & 0xffff) < f->opts.conns_max && c->net != NULL && c->id == id ? c : NULL;
+}
+
+static void front_mark(struct front_conn *c)
+{
+    struct kv_front *f = c->front;
+
+    if (snic_link_alone(&c->dirty))
+        snic_link_append(&f->dirty, &c->dirty);
+    if (!f->flush_queued) {
+        f->flush_queued = 1;
+        snic_loop_defer(f->opts.net->loop, &f->flush);
+    }
+}
+
+static size_t front_unsent(const struct front_conn *c)
+{
+    return c->out.size + (c->in_flight ? c->sending.size : 0);
+}
+
+static int front_full(const struct front_conn *c)
+{
+    return front_unsent(c) > c->front->opts.conn_bytes ||
+           c->next_seq - c->next_out >= c->front->opts.pending_max;
+}
+
+static void front_parse(struct front_conn *c);
+
+static void front_sent(struct snic_net_send_req *s)
+{
+    struct front_conn *c = SNIC_CONTAINER(s, struct front_conn, send);
+
+    c->in_flight = 0;
+    c->sending.size = 0;
+    front_trim(&c->sending);
+    if (s->result == 0)
+        front_mark(c); /* the rest, or the end */
+}
+
+/* Nothing more will come of this connection, and all is sent: close it. */
+static int front_finished(const struct front_conn *c)
+{
+    int answered = c->next_seq == c->next_out;
+
+    if (c->in_flight || c->out.size > 0)
+        return 0;
+    return c->closing || ((c->eof || c->front->draining) && answered);
+}
+
+static void front_flush_conn(struct front_conn *c)
+{
+    struct front_buffer swap = c->sending;
+
+    if (c->in_flight)
+        return;
+    if (c->out.size == 0) {
+        front_parse(c);
+        if (front_finished(c))
+            snic_net_close(c->net);
+        return;
+    }
+    c->sending = c->out;
+    c->out = swap;
+    c->out.size = 0;
+    c->iov.base = c->sending.data;
+    c->iov.size = c->sending.size;
+    c->send.iov = &c->iov;
+    c->send.iov_count = 1;
+    c->send.region = SNIC_NO_REGION;
+    c->send.done = front_sent;
+    c->in_flight = 1;
+    if (snic_net_send(c->net, &c->send) != 1) {
+        c->in_flight = 0; /* the connection is going: closed follows */
+        c->sending.size = 0;
+    }
+}
+
+static void front_flush(struct snic_loop_msg *m)
+{
+    struct kv_front *f = SNIC_CONTAINER(m, struct kv_front, flush);
+
+    f->flush_queued = 0;
+    while (!snic_link_alone(&f->dirty)) {
+        struct front_conn *c = SNIC_CONTAINER(f->dirty.next, struct front_conn, dirty);
+
+        snic_link_remove(&c->dirty);
+        front_flush_conn(c);
+    }
+}
+
+/* Put the answer of the next message into the output, and those waiting behind it. */
+static void front_in_order(struct front_conn *c, int close_after)
+{
+    uint32_t mask = c->front->opts.pending_max - 1;
+
+    c->next_out++;
+    c->closing |= close_after;
+    while (!c->closing && c->slots[c->next_out & mask].data != NULL) { /* F1 */
+        struct front_slot *s = &c->slots[c->next_out & mask];
+
+        if (front_append(&c->out, s->data, s->size) != 0)
+            c->closing = 1;
+        free(s->data);
+        s->data = NULL;
+        c->closing |= s->close_after;
+        c->next_out++;
+    }
+    front_mark(c);
+}
+
+int kv_front_reply(void *ctx, uint64_t client, uint64_t seq, const struct snic_iov *iov,
+                   uint32_t count, uint32_t flags, uint64_t user)
+{
+    struct kv_front *f = ctx;
+    struct front_conn *c = front_find(f, client);
+    struct front_buffer b = {NULL, 0, 0};
+    struct front_slot *s;
+    int close_after = (flags & KV_REPLY_CLOSE) != 0;
+    int r = 0;
+
+    (void)user; /* the engine knows it */
+    if (c == NULL || c->closing)
+        return 0;
+    if (seq == c->next_out) {
+        for (uint32_t i = 0; i < count && r == 0; i++)
+            r = front_append(&c->out, iov[i].base, iov[i].size);
+        front_in_order(c, close_after || r != 0);
+        return 0;
+    }
+    b.data = malloc(1); /* an empty answer is an answer */
+    b.room = b.data != NULL;
+    for (uint32_t i = 0; i < count && r == 0; i++)
+        r = front_append(&b, iov[i].base, iov[i].size);
+    if (r != 0 || b.data == NULL) {
+        c->closing = 1;
+        front_mark(c);
+        free(b.data);
+        return 0;
+    }
+    s = &c->slots[seq & (f->opts.pending_max - 1)];
+    s->data = b.data;
+    s->size = b.size;
+    s->close_after = close_after;
+    return 0;
+}
+
+/* An answer of the front itself, in its turn. */
+static void front_own_reply(struct front_conn *c, const char *text, size_t size, int close_after)
+{
+    struct snic_iov iov = {(void *)(uintptr_t)text, size};
+    uint64_t seq = c->next_seq++;
+
+    kv_front_reply(c->front, c->id, seq, &iov, 1, close_after ? KV_REPLY_CLOSE : 0, 0);
+}
+
+/* One step over @p data: bytes consumed, or 0 when more are needed. */
+static size_t front_step(struct front_conn *c, const unsigned char *data, size_t size)
+{
+    static const char too_long[] = "-ERR key or value is too long\r\n";
+    struct kv_front *f = c->front;
+    char text[RESP_ERROR_MAX];
+    int64_t n;
+
+    if (!c->skipping) {
+        n = resp_frame(data, size, &f->opts.limits, &c->frame_state);
+        if (n > 0) {
+            uint64_t seq = c->next_seq++;
+
+            f->stats.messages++;
+            kv_engine_message(f->engine, c->id, seq, 0, data, (size_t)n);
+            return (size_t)n;
+        }
+        if (n == 0)
+            return 0;
+        c->skipping = n == SNIC_EMSGSIZE;
+    }
+    if (c->skipping) {
+        n = resp_discard(data, size, &c->frame_state);
+        if (n >= 0) {
+            if (c->frame_state == 0) {
+                c->skipping = 0;
+                f->stats.oversized++;
+                front_own_reply(c, too_long, sizeof(too_long) - 1, 0);
+            }
+            return (size_t)n;
+        }
+    }
+    f->stats.protocol_errors++;
+    front_own_reply(c, text, resp_error(data, size, &f->opts.limits, text), 1);
+    c->eof = 1; /* nothing more is read */
+    return size;
+}
+
+/* Consume from @p data as much as there are whole messages in it. */
+static size_t front_consume(struct front_conn *c, const unsigned char *data, size_t size)
+{
+    size_t at = 0;
+
+    while (at < size && !front_full(c) && !c->closing && !c->eof) {
+        size_t n = front_step(c, data + at, size - at);
+
+        if (n == 0)
+            break;
+        at += n;
+    }
+    return c->eof ? size : at;
+}
+
+static void front_pause(struct front_conn *c, int paused)
+{
+    if (c->paused != paused) {
+        c->paused = paused;
+        c->front->stats.pauses += (uint64_t)paused;
+        snic_net_pause(c->net, paused);
+    }
+}
+
+static void front_drop_input(struct front_conn *c)
+{
+    while (!snic_queue_empty(&c->lent))
+        snic_net_put(c->front->opts.net,
+                     SNIC_CONTAINER(snic_queue_pop(&c->lent), struct snic_net_buf, node));
+    c->in.size = 0;
+}
+
+/* Work off the input (F3) as far as the bounds allow. */
+static void front_parse(struct front_conn *c)
+{
+    struct kv_front *f = c->front;
+
+    if (c->eof || c->closing || f->draining) {
+        front_drop_input(c);
+        return;
+    }
+    if (c->in.size > 0 && !front_full(c)) {
+        size_t n = front_consume(c, (unsigned char *)c->in.data, c->in.size);
+
+        memmove(c->in.data, c->in.data + n, c->in.size - n);
+        c->in.size -= n;
+        front_trim(&c->in);
+    }
+    while (!snic_queue_empty(&c->lent) && !front_full(c)) {
+        struct snic_net_buf *b = SNIC_CONTAINER(c->lent.first, struct snic_net_buf, node);
+
+        if (c->in.size == 0) {
+            size_t n = front_consume(c, b->data, b->size);
+
+            b->data += n;
+            b->size -= (uint32_t)n;
+            if (b->size > 0 && front_full(c))
+                break;
+        }
+        if (front_append(&c->in, b->data, b->size) != 0) {
+            snic_net_abort(c->net);
+            return;
+        }
+        (void)snic_queue_pop(&c->lent);
+        snic_net_put(f->opts.net, b);
+        if (c->in.size > 0) {
+            size_t n = front_consume(c, (unsigned char *)c->in.data, c->in.size);
+
+            memmove(c->in.data, c->in.data + n, c->in.size - n);
+            c->in.size -= n;
+        }
+    }
+    if (c->half_closed && snic_queue_empty(&c->lent) && !front_full(c))
+        c->eof = 1; /* what is left of a message will never be whole */
+    front_pause(c, front_full(c));
+}
+
+/* ---- Events ---- */
+
+static void front_recv(void *ctx, struct snic_net_conn *net, struct snic_net_buf *buf)
+{
+    struct front_conn *c = ctx;
+
+    (void)net;
+    snic_queue_push(&c->lent, &buf->node);
+    front_parse(c);
+}
+
+static void front_eof(void *ctx, struct snic_net_conn *net)
+{
+    struct front_conn *c = ctx;
+
+    (void)net;
+    c->half_closed = 1;
+    front_parse(c);
+    front_mark(c);
+}
+
+static void front_closed(void *ctx, struct snic_net_conn *net, int reason)
+{
+    struct front_conn *c = ctx;
+    struct kv_front *f = c->front;
+
+    (void)net;
+    (void)reason;
+    front_drop_input(c);
+    for (uint32_t i = 0; i < f->opts.pending_max; i++)
+        free(c->slots[i].data);
+    free(c->slots);
+    free(c->in.data);
+    free(c->out.data);
+    free(c->sending.data);
+    snic_link_remove(&c->dirty);
+    kv_engine_client_closed(f->engine, c->id);
+    c->net = NULL;
+    c->next_free = f->free_first;
+    f->free_first = (uint32_t)(c - f->conns) + 1;
+    f->stats.closed++;
+    f->stats.conns--;
+    if (f->draining && f->stats.conns == 0 && f->done != NULL)
+        f->done(f->done_ctx);
+}
+
+static const struct snic_net_stream_events front_events = {
+    .recv = front_recv, .eof = front_eof, .closed = front_closed};
+
+static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic_net_addr *peer)
+{
+    struct kv_front *f = ctx;
+    struct front_conn *c;
+    uint32_t next;
+
+    (void)peer;
+    if (f->free_first == 0 || f->draining) {
+        f->stats.refused++;
+        snic_net_abort(net);
+        return;
+    }
+    c = &f->conns[f->free_first - 1];
+    next = c->next_free;
+    memset(c, 0, sizeof(*c));
+    c->slots = calloc(f->opts.pending_max, sizeof(*c->slots));
+    if (c->slots == NULL) {
+        c->next_free = next;
+        f->stats.refused++;
+        snic_net_abort(net);
+        return;
+    }
+    f->free_first = next;
+    c->front = f;
+    c->net = net;
+    c->id = (++f->generation << 16) | (uint64_t)(c - f->conns);
+    snic_link_init(&c->dirty);
+    f->stats.accepted++;
+    f->stats.conns++;
+    snic_net_bind(net, &front_events, c);
+}
+
+/* ---- Open, close ---- */
+
+int kv_front_open(struct kv_front **out, const struct kv_front_opts *o, struct snic_net_addr *bound)
+{
+    struct kv_front *f = calloc(1, sizeof(*f));
+    int r;
+
+    if (f == NULL)
+        return SNIC_ENOMEM;
+    f->opts = *o;
+    f->conns = calloc(o->conns_max, sizeof(*f->conns));
+    if (f->conns == NULL || o->conns_max > 65536 || !snic_is_pow2(o->pending_max)) {
+        r = f->conns == NULL ? SNIC_ENOMEM : SNIC_EINVAL;
+        free(f->conns);
+        free(f);
+        return r;
+    }
+    for (uint32_t i = o->conns_max; i > 0; i--) {
+        f->conns[i - 1].next_free = f->free_first;
+        f->free_first = i;
+    }
+    snic_link_init(&f->dirty);
+    f->flush.fn = front_flush;
+    r = snic_net_listen(o->net, &o->address, 0, front_accept, f, &f->listener);
+    if (r == 0 && bound != NULL)
+        r = snic_net_listen_addr(f->listener, bound);
+    if (r != 0) {
+        free(f->conns);
+        free(f);
+        return r;
+    }
+    *out = f;
+    return 0;
+}
+
+void kv_front_engine(struct kv_front *f, struct kv_engine *e)
+{
+    f->engine = e;
+}
+
+void kv_front_drain(struct kv_front *f, void (*done)(void *ctx), void *ctx)
+{
+    f->draining = 1;
+    f->done = done;
+    f->done_ctx = ctx;
+    if (f->listener != NULL)
+        snic_net_unlisten(f->listener);
+    f->listener = NULL;
+    if (f->stats.conns == 0) {
+        done(ctx);
+        return;
+    }
+    for (uint32_t i = 0; i < f->opts.conns_max; i++)
+        if (f->conns[i].net != NULL)
+            front_mark(&f->conns[i]);
+}
+
+void kv_front_close(struct kv_front *f)
+{
+    if (f->listener != NULL)
+        snic_net_unlisten(f->listener);
+    free(f->conns);
+    free(f);
+}
+
+void kv_front_get_stats(const struct kv_front *f, struct kv_front_stats *out)
+{
+    *out = f->stats;
+}

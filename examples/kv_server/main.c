@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* kv_server: the command line, and what the roles share. */
+#include "roles.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const char summary[] =
+    "kv_server: a key-value store that speaks the Redis protocol and answers reads of\n"
+    "records on the device by the DPU role alone (DDS).\n\n"
+    "Without a role option a supervisor starts the DPU role and the host role as two\n"
+    "processes on shared memory and restarts one that dies.";
+
+static int kv_sync_parse(void *target, const char *text)
+{
+    struct kv_config *c = target;
+    char *end;
+
+    if (strcmp(text, "always") == 0) {
+        c->sync = KV_SYNC_ALWAYS;
+    } else if (strcmp(text, "none") == 0) {
+        c->sync = KV_SYNC_NONE;
+    } else if (strncmp(text, "interval=", 9) == 0) {
+        c->sync = KV_SYNC_INTERVAL;
+        c->sync_ms = strtoull(text + 9, &end, 10);
+        return text[9] < '0' || text[9] > '9' || *end != 0 || c->sync_ms == 0 ||
+               c->sync_ms > 3600000;
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
+static int kv_role_parse(void *target, const char *text)
+{
+    enum kv_role *role = target;
+
+    if (strcmp(text, "dpu") == 0)
+        *role = KV_ROLE_DPU;
+    else if (strcmp(text, "host") == 0)
+        *role = KV_ROLE_HOST;
+    else
+        return -1;
+    return 0;
+}
+
+static int kv_offload_parse(void *target, const char *text)
+{
+    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+        return -1;
+    *(int *)target = strcmp(text, "off") == 0;
+    return 0;
+}
+
+static void kv_options(struct kv_config *c, int argc, char **argv)
+{
+    const struct ex_option options[] = {
+        {"listen", EX_TEXT, &c->listen, "ADDRESS:PORT", "clients; default 127.0.0.1:6379", 0, 0,
+         NULL},
+        {"file", EX_TEXT, &c->file, "PATH", "image file or block device; default kv.img", 0, 0,
+         NULL},
+        {"size", EX_SIZE, &c->size, "BYTES", "of a new image; default 4G", 64u << 20,
+         UINT64_MAX / 2, NULL},
+        {"sync", EX_PARSE, c, "always|interval=MS|none", "when a write is durable; default always",
+         0, 0, kv_sync_parse},
+        {"memory", EX_SIZE, &c->memory, "BYTES", "newest records kept in memory; default 256M",
+         32u << 20, (uint64_t)1 << 40, NULL},
+        {"segment", EX_SIZE, &c->segment, "BYTES", "of a log file, power of two; default 64M",
+         16u << 20, 1u << 30, NULL},
+        {"cache-entries", EX_NUMBER, &c->cache_entries, "N",
+         "keys the DPU can answer for; default 4194304", 1024, (uint64_t)1 << 33, NULL},
+        {"offload", EX_PARSE, &c->no_offload, "on|off", "off: the library path only; default on", 0,
+         0, kv_offload_parse},
+        {"single-process", EX_FLAG, &c->single_process, NULL, "both roles as threads", 0, 0, NULL},
+        {"monolith", EX_FLAG, &c->monolith, NULL, "one role, plain files, no offload", 0, 0, NULL},
+        {"dir", EX_TEXT, &c->directory, "PATH", "of the monolith's files; default kv.dir", 0, 0,
+         NULL},
+        {"role", EX_PARSE, &c->role, "dpu|host", "play one role only", 0, 0, kv_role_parse},
+        {"socket", EX_TEXT, &c->socket, "PATH", "between the roles; default FILE.sock", 0, 0, NULL},
+        {"seed", EX_TEXT, &c->seed, "HEX", "of key hashes, 32 digits, the same for both roles", 0,
+         0, NULL},
+        {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
+        {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000, NULL},
+        {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
+        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
+         1000000, NULL},
+        {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
+         NULL},
+        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT", "serve the figures to Prometheus", 0, 0,
+         NULL},
+        {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
+         ex_log_parse},
+    };
+
+    ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+    if (!snic_is_pow2(c->segment))
+        ex_die("--segment: must be a power of two");
+    if (c->single_process + c->monolith + (c->role != KV_ROLE_SUPERVISOR) > 1)
+        ex_die("--single-process, --monolith and --role exclude each other");
+    if (c->single_process)
+        c->role = KV_ROLE_SINGLE;
+    if (c->monolith)
+        c->role = KV_ROLE_MONOLITH;
+}
+
+/* The seed of key hashes: random, unless the supervisor or the user gave one. */
+static void kv_seed(struct kv_config *c)
+{
+    unsigned long long low;
+    unsigned long long high;
+    static char text[33];
+
+    if (c->seed == NULL) {
+        if (getrandom(c->hash_seed, sizeof(c->hash_seed), 0) != (ssize_t)sizeof(c->hash_seed))
+            ex_die("no random numbers: %s", strerror(errno));
+        snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)c->hash_seed[0],
+                 (unsigned long long)c->hash_seed[1]);
+        c->seed = text;
+        return;
+    }
+    if (strlen(c->seed) != 32 || sscanf(c->seed, "%16llx%16llx", &low, &high) != 2)
+        ex_die("--seed: '%s' is not 32 hexadecimal digits", c->seed);
+    c->hash_seed[0] = low;
+    c->hash_seed[1] = high;
+}
+
+void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
+{
+    memset(o, 0, sizeof(*o));
+    o->sync = c->sync;
+    o->sync_interval_ms = (uint32_t)c->sync_ms;
+    o->memory_bytes = c->memory;
+    o->segment_bytes = c->segment;
+    o->databases = (uint32_t)c->databases;
+    o->hash_seed[0] = c->hash_seed[0];
+    o->hash_seed[1] = c->hash_seed[1];
+    o->value_max = KV_VALUE_MAX;
+    o->key_max = KV_KEY_MAX;
+    o->log = kv_engine_log;
+}
+
+void kv_engine_log(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    ex_log((enum ex_level)level, "%s", text);
+}
+
+size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)
+{
+    const struct ex_metric all[] = {
+        {"keys", s->keys, 0},
+        {"commands", s->commands, 1},
+        {"gets", s->gets, 1},
+        {"hits", s->hits, 1},
+        {"misses", s->misses, 1},
+        {"sets", s->sets, 1},
+        {"device_reads", s->device_reads, 1},
+        {"log_bytes", s->log_bytes, 0},
+        {"log_live_bytes", s->live_bytes, 0},
+        {"log_segments", s->segments, 0},
+        {"log_writes", s->flushes, 1},
+        {"log_write_bytes", s->flush_bytes, 1},
+        {"compactions", s->compactions, 1},
+        {"memory_bytes", s->memory_used, 0},
+        {"expired", s->expired, 1},
+        {"errors", s->errors, 1},
+        {"read_only", s->read_only, 0},
+    };
+
+    memcpy(out, all, sizeof(all));
+    return SNIC_COUNTOF(all);
+}
+
+struct snic_loop *kv_loop_open(const struct kv_config *c)
+{
+    struct snic_loop_uring_opts o = {.opts_size = sizeof(o)};
+    struct snic_loop *loop;
+    int r;
+
+    o.spin_us = (uint32_t)c->spin_us;
+    r = snic_loop_uring_open(&loop, &o);
+    if (r == SNIC_ENOTSUP)
+        ex_die("this kernel has no io_uring");
+    if (r == SNIC_EACCES || r == SNIC_EPERM)
+        ex_die("io_uring is disabled here (see /proc/sys/kernel/io_uring_disabled)");
+    if (r == SNIC_ENOMEM)
+        ex_die("no memory for an io_uring (is 'ulimit -l' too small?)");
+    if (r != 0)
+        ex_die("cannot open an io_uring: %s", snic_strerror(r));
+    return loop;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = {"super", "dpu", "host", "kv", "kv"};
+    static char socket_path[4096];
+    struct kv_config c = {
+        .listen = "127.0.0.1:6379",
+        .file = "kv.img",
+        .directory = "kv.dir",
+        .size = (uint64_t)4 << 30,
+        .sync = KV_SYNC_ALWAYS,
+        .sync_ms = 1000,
+        .memory = 256u << 20,
+        .segment = 64u << 20,
+        .cache_entries = 4u << 20,
+        .conns_max = 1024,
+        .databases = 16,
+        .log_level = EX_INFO,
+    };
+
+    kv_options(&c, argc, argv);
+    ex_log_set(c.log_level, names[c.role]);
+    kv_seed(&c);
+    if (c.socket == NULL) {
+        snprintf(socket_path, sizeof(socket_path), "%s.sock", c.file);
+        c.socket = socket_path;
+    }
+    switch (c.role) {
+    case KV_ROLE_MONOLITH:
+        return kv_run_monolith(&c);
+    case KV_ROLE_SINGLE:
+        return kv_run_single(&c);
+    case KV_ROLE_DPU:
+        return kv_run_dpu(&c);
+    case KV_ROLE_HOST:
+        return kv_run_host(&c);
+    case KV_ROLE_SUPERVISOR:
+        break;
+    }
+    return kv_run_supervisor(&c, argc, argv);
+}

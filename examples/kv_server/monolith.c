@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The baseline: one role with its own sockets and plain files on io_uring. */
+#include "files_plain.h"
+#include "front.h"
+#include "roles.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct kv_monolith {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct kv_front *front;
+    struct kv_engine *engine;
+    int draining;
+};
+
+static void monolith_drained(void *ctx)
+{
+    struct kv_monolith *m = ctx;
+
+    snic_loop_stop(m->loop);
+}
+
+static void monolith_drain(void *ctx)
+{
+    struct kv_monolith *m = ctx;
+
+    if (m->draining)
+        return;
+    m->draining = 1;
+    ex_log(EX_INFO, "draining");
+    kv_front_drain(m->front, monolith_drained, m);
+}
+
+static void monolith_shutdown(void *ctx, int nosave)
+{
+    (void)nosave; /* what is in memory is always written: the log is the store */
+    monolith_drain(ctx);
+}
+
+static size_t monolith_info(void *ctx, char *out, size_t max)
+{
+    int n = snprintf(out, max,
+                     "role:monolith\r\noffloaded_share:0\r\nhost_cpu_us:%" PRIu64
+                     "\r\ntotal_cpu_us:%" PRIu64 "\r\n",
+                     ex_cpu_process_ns() / 1000, ex_cpu_process_ns() / 1000);
+
+    (void)ctx;
+    return n < 0 ? 0 : (size_t)n < max ? (size_t)n : max - 1;
+}
+
+static size_t monolith_metrics(void *ctx, struct ex_metric *out)
+{
+    struct kv_monolith *m = ctx;
+    struct kv_engine_stats s;
+    struct kv_front_stats f;
+    size_t n;
+
+    kv_engine_get_stats(m->engine, &s);
+    kv_front_get_stats(m->front, &f);
+    n = kv_engine_metrics(&s, out);
+    out[n++] = (struct ex_metric){"connections", f.conns, 0};
+    out[n++] = (struct ex_metric){"messages", f.messages, 1};
+    out[n++] = (struct ex_metric){"protocol_errors", f.protocol_errors, 1};
+    out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
+    return n;
+}
+
+static void monolith_open(struct kv_monolith *m, const struct kv_config *c, struct kv_plain *files)
+{
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net)};
+    struct kv_front_opts front;
+    struct kv_engine_opts o;
+    char error[256];
+    int r;
+
+    net.conns_max = (uint32_t)c->conns_max + 16;
+    r = snic_net_uring_open(&m->net, m->loop, &net);
+    if (r != 0)
+        ex_die("cannot open the network: %s", snic_strerror(r));
+    kv_engine_options(&o, c);
+    o.loop = m->loop;
+    o.files = &kv_plain_ops;
+    o.files_ctx = files;
+    o.events.reply = kv_front_reply;
+    o.info = monolith_info;
+    o.shutdown = monolith_shutdown;
+    o.ctx = m;
+    memset(&front, 0, sizeof(front));
+    front.net = m->net;
+    front.conns_max = (uint32_t)c->conns_max;
+    front.conn_bytes = KV_CONN_BYTES;
+    front.pending_max = KV_PENDING_MAX;
+    front.limits.bulk_max = KV_VALUE_MAX;
+    front.limits.message_max = KV_MESSAGE_MAX;
+    if (snic_net_addr_parse(&front.address, c->listen) != 0)
+        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    /* Clients are accepted when the loop runs, that is after the recovery. */
+    r = kv_front_open(&m->front, &front, &front.address);
+    if (r != 0)
+        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
+    o.events.ctx = m->front;
+    r = kv_engine_open(&m->engine, &o, error, sizeof(error));
+    if (r != 0)
+        ex_die("cannot open the store in '%s': %s", c->directory, error);
+    kv_front_engine(m->front, m->engine);
+    snic_net_addr_format(&front.address, error, sizeof(error));
+    ex_log(EX_INFO, "monolith serves %s from '%s'", error, c->directory);
+}
+
+int kv_run_monolith(const struct kv_config *c)
+{
+    struct kv_monolith m;
+    struct kv_plain *files;
+    struct ex_stats *stats = NULL;
+    char error[256];
+    int r;
+
+    memset(&m, 0, sizeof(m));
+    m.loop = kv_loop_open(c);
+    if (kv_plain_open(&files, m.loop, c->directory, !c->buffered, error, sizeof(error)) != 0)
+        ex_die("%s", error);
+    monolith_open(&m, c, files);
+    ex_signals(m.loop, monolith_drain, &m);
+    if (ex_stats_start(&stats, m.loop, m.net, "kv", c->stats, c->metrics, monolith_metrics, &m) !=
+        0)
+        return 1;
+    r = snic_loop_run(m.loop);
+    if (r != 0)
+        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+    ex_signals_off();
+    ex_stats_stop(stats);
+    r = kv_engine_close(m.engine);
+    if (r != 0)
+        ex_log(EX_ERROR, "the last writes failed: %s", snic_strerror(r));
+    kv_front_close(m.front);
+    snic_net_shut(m.net);
+    kv_plain_close(files);
+    snic_loop_close(m.loop);
+    return r != 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/roles.h
+ * The configuration and the roles that a kv_server process can play.
+ */
+#ifndef KV_ROLES_H
+#define KV_ROLES_H
+
+#include "../common.h"
+#include "engine.h"
+
+enum kv_role { KV_ROLE_SUPERVISOR, KV_ROLE_DPU, KV_ROLE_HOST, KV_ROLE_SINGLE, KV_ROLE_MONOLITH };
+
+struct kv_config {
+    enum kv_role role;
+    int single_process;
+    int monolith;
+    const char *listen;    /**< ADDRESS:PORT of clients                                   */
+    const char *file;      /**< image file or block device (DPU role)                    */
+    const char *directory; /**< of the monolith's files                                   */
+    const char *socket;    /**< UNIX socket between the roles                             */
+    uint64_t size;         /**< of a new image                                            */
+    enum kv_sync sync;
+    uint64_t sync_ms;
+    uint64_t memory;
+    uint64_t segment;
+    uint64_t cache_entries;
+    int no_offload;
+    int buffered; /**< no O_DIRECT                                               */
+    uint64_t conns_max;
+    uint64_t databases;
+    uint64_t spin_us;
+    uint64_t stats;
+    const char *metrics;
+    const char *seed; /**< 32 hex digits, set by the supervisor for its roles        */
+    uint64_t hash_seed[2];
+    enum ex_level log_level;
+};
+
+#define KV_CONN_BYTES (1u << 20)
+#define KV_PENDING_MAX 1024u
+#define KV_KEY_MAX (64u << 10)
+#define KV_VALUE_MAX (8u << 20)
+/** A message with one largest value and a handful of arguments fits. */
+#define KV_MESSAGE_MAX (9u << 20)
+
+/** Each returns the exit status. */
+int kv_run_monolith(const struct kv_config *c);
+int kv_run_dpu(const struct kv_config *c);
+int kv_run_host(const struct kv_config *c);
+int kv_run_single(const struct kv_config *c);
+int kv_run_supervisor(const struct kv_config *c, int argc, char **argv);
+
+/** The engine's options that all roles share. */
+void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c);
+/** The engine's log lines, as kv_engine_opts.log. */
+void kv_engine_log(void *ctx, int level, const char *text);
+/** The engine's figures as metrics. @return how many */
+size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out);
+/** Open the loop, or say clearly why not and exit. */
+struct snic_loop *kv_loop_open(const struct kv_config *c);
+
+#endif
