@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set(_link support/filefix.c support/filelink.c)
+snic_test(filelib filelib SOURCES ${_link})
