@@ -161,7 +161,39 @@ struct dma_shm {
     struct dma_shm_import imports[SNIC_DMA_SHM__REGIONS];
 };
 
+static inline struct dma_shm *dma_shm_self(struct snic_dma *d)
+{
+    return (struct dma_shm *)(void *)d;
+}
+
+static inline int dma_shm_gone(const struct dma_shm *s)
+{
+    return s->closed || s->dma.dead || s->torn || s->exited;
+}
+
+/* ---- shm_memory.c: the door's operations on memory, and the packets that are about it ---- */
+
+int dma_shm_alloc(struct snic_dma *d, size_t size, void **out);
+void dma_shm_block_free(struct dma_shm_block *b);
+void dma_shm_release(struct snic_dma *d, void *mem);
+int dma_shm_register(struct snic_dma *d, void *mem, size_t size, uint32_t rights, uint64_t *key);
+void dma_shm_unregister(struct snic_dma *d, uint64_t key);
+unsigned char *dma_shm_map_fd(int fd, uint64_t size);
+int dma_shm_on_block(struct dma_shm *s, struct dma_shm_in *in);
+void dma_shm_unmap_block(struct dma_shm *s, struct dma_shm_map *m);
+int dma_shm_on_region(struct dma_shm *s, const struct dma_shm_wire *w);
+int dma_shm_on_unreg(struct dma_shm *s, uint64_t key);
+int dma_shm_on_drop(struct dma_shm *s, uint64_t id);
+int dma_shm_resolve(struct snic_dma *d, const struct snic_dma_op *op, unsigned char **at);
+int dma_shm_map(struct snic_dma *d, uint64_t key, uint64_t offset, size_t size, void **out);
+void dma_shm_unmap(struct snic_dma *d, void *mem);
+/** A sealed memfd of @p size bytes, mapped. 0 or SNIC_ENOMEM. */
+int dma_shm_memfd(size_t size, int *fd, void **mem);
+
 /* ---- shm.c ---- */
+
+/** Send now or queue. 0; SNIC_EAGAIN no place; SNIC_EPIPE. */
+int dma_shm_packet(struct dma_shm *s, const struct dma_shm_wire *w, const void *bytes, int fd);
 
 /** A link without a peer yet; fd is owned. NULL: no memory. */
 struct dma_shm *dma_shm_new(struct snic_loop *l, int fd, uint64_t size_max);
@@ -173,8 +205,6 @@ int dma_shm_attach(struct dma_shm *s, int page_fd, int bell_fd, int peer_bell_fd
 int dma_shm_watch_start(struct dma_shm *s, struct dma_shm_watch *w, int fd);
 /** Everything gone once the ring holds none of our operations. */
 void dma_shm_discard(struct dma_shm *s);
-/** A sealed memfd of @p size bytes, mapped. 0 or SNIC_ENOMEM. */
-int dma_shm_memfd(size_t size, int *fd, void **mem);
 /** 1: packet; 0: none now; negative: SNIC_EPIPE end of stream, SNIC_EPROTO, SNIC_EIO. */
 int dma_shm_receive(int fd, struct dma_shm_in *in);
 void dma_shm_close_fds(struct dma_shm_in *in);
