@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set(_fix support/dirfix.c support/dirstore.c)
+snic_test(director director SOURCES ${_fix})
