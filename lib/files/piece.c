@@ -149,7 +149,9 @@ static void piece_send(struct snic_files *f, struct files_piece *p, uint8_t op, 
 static void piece_send_direct(struct snic_files *f, struct files_piece *p, uint8_t op,
                               uint64_t offset, uint64_t size, uint32_t count)
 {
-    p->io.region = p->req->region;
+    /* A registered region is an offer; devices without fixed buffers use the memory as it is. */
+    p->io.region =
+        (f->io->caps & SNIC_IO_CAP_REGISTERED) != 0 ? p->req->region : SNIC_NO_REGION;
     if (count == 1) {
         piece_send(f, p, op, offset, p->iov[0].base, size);
         return;
