@@ -245,6 +245,10 @@ def generate(root, out, modules, only):
         for h in headers:
             inliner.add(h)
     implementation(inliner, modules, names)
+    strangers = (everything & inliner.done) - {os.path.realpath(h) for h in headers}
+    if strangers:
+        raise Failure(f"{only or 'a module'} includes what its NEEDS do not name: "
+                      + " ".join(sorted(inliner.short(h) for h in strangers)))
     text = "\n".join(inliner.out) + "\n"
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     with open(out, "w", encoding="utf-8") as f:
