@@ -77,6 +77,9 @@ static struct {
     uint64_t swapped; /* the mutation "T before P" remembers what it read early */
 } x;
 
+/* Kept over runs: the trace of a failure is printed after its run. */
+static struct frame *trace;
+
 /* ---- Inside a body ---- */
 
 static int word_of(const volatile void *at)
@@ -651,7 +654,9 @@ struct explore_result explore_run(const struct explore_scenario *s,
     memset(&x, 0, sizeof(x));
     x.s = s;
     x.m = m;
-    x.stack = allocate(DEPTH, sizeof(struct frame));
+    if (trace == NULL)
+        trace = allocate(DEPTH, sizeof(struct frame));
+    x.stack = trace;
     x.memory_start = allocate(1, s->memory_bytes);
     memcpy(x.memory_start, s->memory, s->memory_bytes);
     for (i = 0; i < s->threads; i++)
@@ -671,10 +676,6 @@ struct explore_result explore_run(const struct explore_scenario *s,
     free(x.memory_start);
     for (i = 0; i < s->threads; i++)
         free(x.private_copy[i]);
-    if (r.failure == NULL) {
-        free(x.stack);
-        x.stack = NULL;
-    }
     return r;
 }
 
@@ -684,6 +685,4 @@ void explore_print_trace(void)
 
     for (i = 0; x.stack != NULL && i <= x.depth + 1; i++)
         fprintf(stderr, "  %s\n", x.stack[i].step);
-    free(x.stack);
-    x.stack = NULL;
 }

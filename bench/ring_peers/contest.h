@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* What the ring benchmark's files share: a contestant is a ring with its two loops. */
+#ifndef SNIC_BENCH_RING_H
+#define SNIC_BENCH_RING_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BENCH_RING_BYTES (UINT64_C(1) << 20) /* data area of each ring, or its equal in slots */
+
+/* One measured run. */
+struct bench_run {
+    uint32_t bytes; /* payload of a message: 8 or 64 */
+    uint32_t batch; /* messages per reservation */
+    uint64_t lag;   /* ticks that the consumer waits between looks, 0: eager */
+    int stamps;     /* latency: one message at a time, holding its time */
+    _Atomic int stop __attribute__((aligned(128)));
+    _Atomic uint64_t echoed __attribute__((aligned(128))); /* latency: messages received */
+    uint64_t *latency;                                     /* ticks of each message */
+    uint64_t latency_max;
+};
+
+struct bench_ring {
+    const char *name;
+    int has_batch;
+    void *(*open)(const struct bench_run *r);
+    void (*close)(void *ring);
+    void (*produce)(struct bench_run *r, void *ring);
+    /* Until stop; messages received. */
+    uint64_t (*consume)(struct bench_run *r, void *ring);
+};
+
+extern const struct bench_ring bench_ring_commit, bench_ring_quiescent, bench_ring_faithful,
+    bench_ring_mutex, bench_ring_farm;
+#if defined(SNIC_PEER_LIBDPDK)
+extern const struct bench_ring bench_ring_rte_hts;
+#endif
+#if defined(SNIC_PEER_CK)
+extern const struct bench_ring bench_ring_ck;
+#endif
+
+static inline uint64_t bench_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t v;
+
+    __asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(v));
+    return v;
+#else
+    return (uint64_t)__builtin_readcyclecounter();
+#endif
+}
+
+static inline void bench_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    __asm__ volatile("yield");
+#endif
+}
+
+/* What every contestant does when it cannot go on: pause, and now and then yield. */
+static inline void bench_wait(uint32_t *spins)
+{
+    if ((++*spins & 255) == 0)
+        sched_yield();
+    else
+        bench_pause();
+}
+
+/* The consumer's pause between looks, if the case has one. */
+static inline void bench_lag(const struct bench_run *r)
+{
+    uint64_t end;
+
+    if (r->lag == 0)
+        return;
+    end = bench_ticks() + r->lag;
+    while ((int64_t)(end - bench_ticks()) > 0)
+        bench_pause();
+}
+
+/* Latency runs: note the age of a message; the producer waits for this. */
+static inline void bench_received(struct bench_run *r, const void *payload)
+{
+    uint64_t sent, n;
+
+    if (!r->stamps)
+        return;
+    memcpy(&sent, payload, 8);
+    n = atomic_load_explicit(&r->echoed, memory_order_relaxed);
+    if (n < r->latency_max)
+        r->latency[n] = bench_ticks() - sent;
+    atomic_store_explicit(&r->echoed, n + 1, memory_order_release);
+}
+
+static inline int bench_stopped(struct bench_run *r)
+{
+    return atomic_load_explicit(&r->stop, memory_order_relaxed);
+}
+
+/*
+ * The producer's loop, the same for all: PUSH is an expression that pushes r->batch messages from
+ * `message` and is non-zero when they were taken.
+ */
+#define BENCH_PRODUCE(r, PUSH)                                                                     \
+    do {                                                                                           \
+        unsigned char message[64 * 16] = {0};                                                      \
+        uint64_t sequence = 0;                                                                     \
+        uint32_t spins = 0;                                                                        \
+        while (!bench_stopped(r)) {                                                                \
+            if ((r)->stamps) {                                                                     \
+                uint64_t until = bench_ticks() + 2000 + (sequence * 7919 & 4095);                  \
+                while ((int64_t)(until - bench_ticks()) > 0)                                       \
+                    bench_pause();                                                                 \
+                until = bench_ticks();                                                             \
+                memcpy(message, &until, 8);                                                        \
+            } else {                                                                               \
+                memcpy(message, &sequence, 8);                                                     \
+            }                                                                                      \
+            if (!(PUSH)) {                                                                         \
+                bench_wait(&spins);                                                                \
+                continue;                                                                          \
+            }                                                                                      \
+            sequence++;                                                                            \
+            while ((r)->stamps && !bench_stopped(r) &&                                             \
+                   atomic_load_explicit(&(r)->echoed, memory_order_acquire) < sequence)            \
+                bench_wait(&spins);                                                                \
+        }                                                                                          \
+    } while (0)
+
+#endif /* SNIC_BENCH_RING_H */
