@@ -219,8 +219,10 @@ static int dpu_message(void *ctx, struct snic_channel *c, const struct snic_chan
         u->refusals++;
         return SNIC_EAGAIN; /* resumed by writable */
     }
-    if (r != 0) {
-        chan_wrong(s, "down_reserve");
+    if (r != 0) { /* the host has closed: there is nobody to answer */
+        if (r != SNIC_EPIPE)
+            chan_wrong(s, "down_reserve");
+        u->next[h.sender]++;
         return 1;
     }
     if ((uintptr_t)answer.slot.payload % s->o.payload_align != 0)
@@ -347,6 +349,8 @@ static void host_push(struct snic_timer *timer, uint64_t now_ns)
         int r = host_request(s, &t->sender, &s->rng, 0, t->pushed);
         if (r == SNIC_EAGAIN)
             t->blocked = 1; /* until writable */
+        else if (r == SNIC_EPIPE)
+            return; /* closed comes */
         else if (r < 0)
             chan_wrong(s, "up_reserve");
         else if (r == 0)

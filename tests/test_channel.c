@@ -102,6 +102,23 @@ static struct chan_opts mode_opts(uint64_t seed, uint32_t mode)
     return o;
 }
 
+/** Operations per look, by the paper: one cursor read, one or two data reads, one head write. */
+static void run_counts(const struct run *r, uint32_t mode, uint32_t caps)
+{
+    struct snic_channel_stats s;
+    snic_channel_get_stats(r->u.s.c, &s);
+    uint64_t news = s.looks - s.looks_empty;
+    if ((mode & 1) == 0) /* the tail, then one or two reads of commit words */
+        assert_in_range(s.dma_cursor_reads, s.looks, 3 * s.looks);
+    else /* P and T at once, or one after the other */
+        assert_int_equal(s.dma_cursor_reads,
+                         s.looks * ((caps & SNIC_DMA_CAP_ORDERED_READ) != 0 ? 1 : 2));
+    assert_in_range(s.dma_data_reads, 1, 2 * (news + 1));
+    assert_in_range(s.dma_head_writes, 1, s.looks);
+    assert_in_range(s.dma_flag_writes, 0, s.sleeps + s.full);
+    assert_int_equal(s.received, r->u.requests);
+}
+
 static void run_mode(uint64_t seed, uint32_t mode, int sim, uint32_t caps, uint32_t accept_flags)
 {
     static struct run r;
@@ -109,6 +126,8 @@ static void run_mode(uint64_t seed, uint32_t mode, int sim, uint32_t caps, uint3
     o.accept_flags = accept_flags;
     run_open(&r, &o, sim, caps);
     run_finish(&r);
+    if (sim || accept_flags != 0)
+        run_counts(&r, mode, sim ? caps : ALL_CAPS);
     /* An orderly end: the host closes, the DPU learns of it after the last message. */
     chan_give_all(&r.h.s);
     struct snic_channel_info info;
@@ -137,7 +156,7 @@ static void run_mode(uint64_t seed, uint32_t mode, int sim, uint32_t caps, uint3
 static void test_channel_mapped_every_mode_delivers(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < support_scale(4, 200); seed++)
+    for (uint64_t seed = 0; seed < support_scale(1, 100); seed++)
         for (uint32_t mode = 0; mode < 64; mode++)
             run_mode(support_seed() + seed, mode, 0, 0, 0);
 }
@@ -146,7 +165,7 @@ static void test_channel_mapped_every_mode_delivers(void **state)
 static void test_channel_mirrored_every_mode_delivers(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < support_scale(4, 200); seed++)
+    for (uint64_t seed = 0; seed < support_scale(1, 100); seed++)
         for (uint32_t mode = 0; mode < 64; mode++)
             run_mode(support_seed() + seed, mode, 0, 0, SNIC_CHANNEL_UNMAPPED);
 }
@@ -156,10 +175,107 @@ static void test_channel_unmapped_every_mode_delivers(void **state)
 {
     (void)state;
     const uint32_t caps[] = {0, ALL_CAPS};
-    for (uint64_t seed = 0; seed < support_scale(2, 100); seed++)
+    for (uint64_t seed = 0; seed < support_scale(1, 50); seed++)
         for (uint32_t mode = 0; mode < 64; mode++)
             for (int i = 0; i < 2; i++)
                 run_mode(support_seed() + seed, mode, 1, caps[i], 0);
+}
+
+/* ---- Death at each step ---- */
+
+/** Kill one end after @p steps events; the other learns of it once and lets go. 1 while busy. */
+static int run_death(uint64_t seed, uint32_t mode, int victim, uint32_t steps)
+{
+    static struct run r;
+    struct chan_opts o = mode_opts(seed, mode);
+    o.requests = 40;
+    run_open(&r, &o, 1, ALL_CAPS);
+    for (uint32_t i = 0; i < steps && !chan_host_done(&r.h); i++)
+        if (snic_world_step(r.w) == 0)
+            break;
+    int busy = !chan_host_done(&r.h);
+    struct chan_side *dead = victim == 0 ? &r.h.s : &r.u.s;
+    struct chan_side *left = victim == 0 ? &r.u.s : &r.h.s;
+    snic_dma_sim_kill(dead->d);
+    snic_world_pause(r.w, victim == 0 ? 0 : 1, 1); /* its code does not run any more */
+    while (left->deaths == 0)
+        assert_int_equal(snic_world_step(r.w), 1);
+    assert_int_equal(left->closed, left->c != NULL);
+    if (left->c != NULL)
+        assert_int_equal(left->reason, SNIC_EPEERDEAD);
+    if (left == &r.h.s) {
+        struct snic_channel_slot slot;
+        assert_int_equal(snic_channel_up_reserve(&r.h.sender, 1, 8, 8, &slot), SNIC_EPIPE);
+    }
+    for (int i = 0; i < 200; i++) /* what is held is given back as if nothing had happened */
+        (void)snic_world_step(r.w);
+    snic_world_pause(r.w, victim == 0 ? 0 : 1, 0);
+    assert_int_equal(left->closed, left->c != NULL);
+    assert_int_equal(left->bad, 0);
+    run_close(&r);
+    return busy;
+}
+
+/** Wherever either end dies, the other gets one closed event and nothing after it. */
+static void test_channel_killed_at_each_step_ends_once(void **state)
+{
+    (void)state;
+    uint32_t stride = support_nightly() ? 1 : 13;
+    for (uint32_t mode = 0; mode < 8; mode++)
+        for (int victim = 0; victim < 2; victim++)
+            for (uint32_t steps = mode % stride;
+                 run_death(support_seed() + mode, mode, victim, steps); steps += stride) {
+            }
+}
+
+/** Close one end after @p steps events, in the middle of everything. 1 while busy. */
+static int run_leave(uint64_t seed, uint32_t mode, int leaver, int sim, uint32_t steps)
+{
+    static struct run r;
+    struct chan_opts o = mode_opts(seed, mode);
+    o.requests = 40;
+    o.accept_flags = mode & 4 ? SNIC_CHANNEL_UNMAPPED : 0;
+    run_open(&r, &o, sim, 0);
+    for (uint32_t i = 0; i < steps && !chan_host_done(&r.h); i++)
+        if (snic_world_step(r.w) == 0)
+            break;
+    int busy = !chan_host_done(&r.h);
+    struct chan_side *leave = leaver == 0 ? &r.h.s : &r.u.s;
+    struct chan_side *stay = leaver == 0 ? &r.u.s : &r.h.s;
+    snic_loop_cancel(leave->loop, &r.h.push);
+    if (steps % 2 == 0 && leave->c != NULL) { /* the channel only, the link stays */
+        chan_give_all(leave);
+        snic_channel_close(leave->c);
+        leave->c = NULL;
+        while (stay->closed == 0 && stay->c != NULL)
+            assert_int_equal(snic_world_step(r.w), 1);
+        while (snic_world_step(r.w) > 0) {
+        }
+        if (stay->closed)
+            assert_int_equal(stay->reason, 0);
+        assert_int_equal(stay->deaths, 0);
+    } else { /* everything at once */
+        chan_end(leave);
+        while (stay->deaths == 0)
+            assert_int_equal(snic_world_step(r.w), 1);
+        assert_int_equal(stay->closed, stay->c != NULL);
+    }
+    assert_int_equal(stay->bad + leave->bad, 0);
+    run_close(&r);
+    return busy;
+}
+
+/** Either end may close at any moment; the other is told why and keeps what it holds. */
+static void test_channel_closed_at_each_step_ends_once(void **state)
+{
+    (void)state;
+    uint32_t stride = support_nightly() ? 1 : 17;
+    for (uint32_t mode = 0; mode < 8; mode++)
+        for (int leaver = 0; leaver < 2; leaver++)
+            for (int sim = 0; sim < 2; sim++)
+                for (uint32_t steps = mode % stride;
+                     run_leave(support_seed() + mode, mode, leaver, sim, steps); steps += stride) {
+                }
 }
 
 int main(int argc, char **argv)
@@ -168,6 +284,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_channel_mapped_every_mode_delivers),
         cmocka_unit_test(test_channel_mirrored_every_mode_delivers),
         cmocka_unit_test(test_channel_unmapped_every_mode_delivers),
+        cmocka_unit_test(test_channel_killed_at_each_step_ends_once),
+        cmocka_unit_test(test_channel_closed_at_each_step_ends_once),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -37,7 +37,9 @@
  * each ring, of equal size, over batches of DMA operations. Users see no difference: pointers
  * they get are valid until release or commit either way.
  *
- * Ends. After `closed` nothing more arrives; tokens and slots still out may be given back as
+ * Ends. When the peer closes, what it sent before is still delivered, then `closed` comes;
+ * meanwhile sending answers SNIC_EPIPE, and a message that was refused is offered once more.
+ * After `closed` nothing more arrives; tokens and slots still out may be given back as
  * usual, then snic_channel_close(). Mapped memory stays readable until snic_channel_hub_fini().
  */
 #ifndef SNIC_CHANNEL_H
@@ -357,7 +359,8 @@ struct snic_channel_stats {
     uint64_t dma_data_writes;
     uint64_t dma_tail_writes;
     uint64_t dma_flag_writes;
-    uint64_t copied_bytes; /**< payload bytes copied by push or into and out of mirrors  */
+    uint64_t copied_bytes;   /**< payload bytes copied by push or into and out of mirrors  */
+    uint64_t dma_sync_reads; /**< of head and sleep flag of down                         */
 };
 SNIC_API void snic_channel_get_stats(const struct snic_channel *c, struct snic_channel_stats *out)
     SNIC_NONNULL(1, 2);

@@ -91,9 +91,9 @@ void channel_fail(struct snic_channel *c, int reason)
 void channel_drain(struct snic_channel *c)
 {
     const struct snic_ring_info *info = c->role == CHANNEL_HOST ? &c->down : &c->up;
-    uint64_t most = info->capacity_bytes / info->granule_bytes;
     if (!c->peer_closed || !c->mapped || !c->opened)
         return;
+    uint64_t most = info->capacity_bytes / info->granule_bytes;
     (void)channel_tell_opened(c);
     /* A ring holds no more than so many records, whatever a lying peer goes on to write. */
     for (uint64_t n = 0; n <= most && !c->ending && !c->stalled; n++)

@@ -280,7 +280,7 @@ int snic_channel_down_reserve(struct snic_channel *c, uint32_t type, uint32_t he
     struct snic_ring_rec rec;
     struct snic_ring_op op;
     SNIC_ASSERT(c->role == CHANNEL_DPU);
-    if (c->ending)
+    if (c->ending || c->peer_closed)
         return SNIC_EPIPE;
     if (!c->opened)
         return SNIC_EAGAIN;

@@ -193,6 +193,9 @@ static void channel_on_close(struct snic_channel_hub *h, struct channel_slot *s,
         channel_fail(c, reason < 0 ? reason : SNIC_EPROTO);
     } else {
         c->peer_closed = 1;
+        c->stalled = 0; /* whoever waits for room to answer need not answer any more */
+        if (c->role == CHANNEL_HOST)
+            atomic_store_explicit(&c->host.gone, 1, memory_order_relaxed);
         if (c->role == CHANNEL_DPU) {
             c->dpu.drain = 1;
             c->dpu.asleep = 0;

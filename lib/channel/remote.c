@@ -61,6 +61,8 @@ static void channel_engine_add(struct snic_channel *c, struct channel_engine *e,
     if (read && op->offset >= info->data_offset) {
         c->stats.dma_data_reads++;
         c->stats.copied_bytes += op->bytes;
+    } else if (read && e == &u->down) {
+        c->stats.dma_sync_reads++;
     } else if (read) {
         c->stats.dma_cursor_reads++;
     } else if (op->offset >= info->data_offset) {
