@@ -242,7 +242,8 @@ static int run_leave(uint64_t seed, uint32_t mode, int leaver, int sim, uint32_t
     int busy = !chan_host_done(&r.h);
     struct chan_side *leave = leaver == 0 ? &r.h.s : &r.u.s;
     struct chan_side *stay = leaver == 0 ? &r.u.s : &r.h.s;
-    snic_loop_cancel(leave->loop, &r.h.push);
+    if (leaver == 0)
+        snic_loop_cancel(leave->loop, &r.h.push);
     if (steps % 2 == 0 && leave->c != NULL) { /* the channel only, the link stays */
         chan_give_all(leave);
         snic_channel_close(leave->c);

@@ -327,8 +327,7 @@ void snic_channel_down_commit(struct snic_channel *c, const struct snic_channel_
     SNIC_ASSERT(r == 0); /* a slot of this channel, committed once */
     c->stats.sent++;
     c->stats.sent_bytes += (uint64_t)slot->header_bytes + payload_bytes;
-    if (u->unflushed == 0)
-        channel_kick(c);
+    channel_kick(c);
     u->unflushed += (uint64_t)slot->header_bytes + payload_bytes + 16;
     u->quiet = 0;
 }
