@@ -302,7 +302,7 @@ static void test_ring_explore_commit_two_producers(void **state)
     stage_two_producers(SNIC_RING_COMMIT, push_body);
     must_pass("commit");
     must_fail("commit", weak("ring_publish", EXPLORE_STORE, -1));
-    must_fail("commit", weak("ring_is_committed", EXPLORE_LOAD, -1));
+    must_fail("commit", weak("ring_take_plain", EXPLORE_LOAD, -1));
     stage_two_producers(SNIC_RING_COMMIT, push_two_body);
     must_pass("commit batch");
     must_fail("commit batch", weak("ring_publish", EXPLORE_STORE, -1));

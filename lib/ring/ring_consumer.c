@@ -170,8 +170,8 @@ static inline int ring_take_one(struct snic_ring_consumer *c, uint64_t end,
     return 1;
 }
 
-/* Mapped, QUIESCENT: C1 and C2. 0 or SNIC_ECORRUPT; moves the limit if P == T. */
-static int ring_look_quiescent(struct snic_ring_consumer *c)
+/* Mapped, QUIESCENT: C1 and C2. 0 or SNIC_ECORRUPT; moves the limit if P == T, else *busy. */
+static int ring_look_quiescent(struct snic_ring_consumer *c, int *busy)
 {
     /* acquire pairs with the release of every addition to P, and keeps T behind P */
     uint64_t progress =
@@ -187,71 +187,151 @@ static int ring_look_quiescent(struct snic_ring_consumer *c)
     c->tail_seen = tail;
     if (progress == tail)
         c->limit = tail;
+    else
+        *busy = 1;
     return 0;
 }
 
-/* Mapped, COMMIT: is the reservation at taken committed? */
-static inline int ring_is_committed(const struct snic_ring_consumer *c)
+/*
+ * Plain records (no pad, no body) from taken on, with the handle's fields in
+ * registers. Stops at whatever needs more care; *n counts. Checks what ring_parse() checks. 1 when
+ * it stopped because nothing more is committed.
+ */
+static inline int ring_take_plain(struct snic_ring_consumer *c, uint64_t end, int commit,
+                                  struct snic_ring_rec *recs, uint32_t *n, uint32_t max)
 {
-    /* acquire pairs with the release of the commit word: everything in it is written */
-    return atomic_load_explicit(ring_commit_word(&c->g, c->taken), memory_order_acquire) ==
-           (c->taken | SNIC_RING__COMMITTED);
+    const struct snic_ring__geo *g = &c->g;
+    unsigned char *data = g->data;
+    uint64_t mask = g->mask, round = g->granule - 1, record_max = g->record_max;
+    uint64_t taken = c->taken, bytes = 0;
+    uint32_t *aux = c->aux;
+    uint32_t open = c->open, k = *n;
+    int dry = 0;
+
+    while (k < max && taken != end) {
+        uint64_t offset = taken & mask;
+        uint64_t word, length, span;
+
+        /* acquire pairs with the release of the commit word: all it stands for is written */
+        if (commit && !open &&
+            atomic_load_explicit(ring_commit_word(g, taken), memory_order_acquire) !=
+                (taken | SNIC_RING__COMMITTED)) {
+            dry = 1;
+            break;
+        }
+        word = atomic_load_explicit((ring_word *)(void *)(data + offset), memory_order_relaxed);
+        length = word & SNIC_RING__LENGTH_MASK;
+        span = (8 + length + round) & ~round;
+        if (((word ^ ring_lap_tag(g, taken)) >> 48) != 0 ||
+            (word & (SNIC_RING__PAD | SNIC_RING__EXT)) != 0 || length > record_max ||
+            offset + span > mask + 1 || span > end - taken)
+            break;
+        if (aux != NULL)
+            aux[offset >> g->granule_shift] =
+                SNIC_RING__AUX_OUT | (uint32_t)(span >> g->granule_shift);
+        recs[k].position = taken;
+        recs[k].next = taken + span;
+        recs[k].data = data + offset + 8;
+        recs[k].body = NULL;
+        recs[k].data_bytes = (uint32_t)length;
+        recs[k].body_bytes = 0;
+        recs[k].type = (uint32_t)(word >> 32) & UINT16_MAX;
+        recs[k].reserved = 0;
+        open = (word & SNIC_RING__MORE) != 0;
+        bytes += length;
+        taken += span;
+        k++;
+    }
+    if (k != *n)
+        c->delivered = taken;
+    c->taken = taken;
+    c->open = open;
+    c->stats.bytes += bytes;
+    *n = k;
+    return dry;
 }
 
-static inline int ring_peek_commit(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
-                                   uint32_t max)
+/* Records up to @p end, in COMMIT while they are committed. Their number, or SNIC_ECORRUPT. */
+static inline int ring_take(struct snic_ring_consumer *c, uint64_t end, int commit,
+                            struct snic_ring_rec *recs, uint32_t max)
 {
-    uint64_t end = c->released + c->g.mask + 1; /* I2 */
     uint32_t n = 0;
 
-    while (n < max) {
+    for (;;) {
         int r;
 
-        if (c->taken == end || (!c->open && !ring_is_committed(c)))
-            break;
+        if (ring_take_plain(c, end, commit, recs, &n, max) || n == max || c->taken == end)
+            return (int)n;
         r = ring_take_one(c, end, &recs[n]);
         if (SNIC_UNLIKELY(r < 0))
             return r;
         n += (uint32_t)r;
     }
-    c->limit = c->taken;
-    return (int)n;
 }
 
-static inline int ring_peek_limit(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
-                                  uint32_t max)
+static inline void ring_pause(uint32_t times)
 {
-    uint32_t n = 0;
-
-    while (n < max && c->taken != c->limit) {
-        int r = ring_take_one(c, c->limit, &recs[n]);
-
-        if (SNIC_UNLIKELY(r < 0))
-            return r;
-        n += (uint32_t)r;
+    while (times-- > 0) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#else
+        __asm__ volatile("");
+#endif
     }
-    return (int)n;
+}
+
+/*
+ * Adaptive lag. Each look at words that producers are writing takes their cache lines away, once
+ * per record if the consumer is eager. When looks keep finding a few records, the next look waits
+ * a little longer, at most SNIC_RING__LAG_MAX pauses (a microsecond or two), so that lines change
+ * hands once per batch. An empty look ends it: at low load nothing waits.
+ */
+#define SNIC_RING__LAG_MAX 24U
+#define SNIC_RING__LAG_FEW 24
+static inline void ring_lag_adapt(struct snic_ring_consumer *c, int n, uint32_t max, int busy)
+{
+    if (n == 0 && !busy)
+        c->lag = 0;
+    else if (n < SNIC_RING__LAG_FEW && (uint32_t)n < max)
+        c->lag = c->lag * 2 + 1 < SNIC_RING__LAG_MAX ? c->lag * 2 + 1 : SNIC_RING__LAG_MAX;
+    else
+        c->lag -= c->lag / 4;
+}
+
+/* Mapped, QUIESCENT. What is left of the last look may be padding: 0 is only said after a new
+ * look. */
+static int ring_peek_quiescent(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
+                               uint32_t max, int *busy)
+{
+    int n = ring_take(c, c->limit, 0, recs, max);
+
+    if (n != 0 || max == 0)
+        return n;
+    ring_pause(c->lag);
+    n = ring_look_quiescent(c, busy);
+    return n != 0 ? n : ring_take(c, c->limit, 0, recs, max);
 }
 
 int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uint32_t max)
 {
+    int busy = 0;
     int n;
 
     if (SNIC_UNLIKELY(c->g.broken != 0))
         return c->g.broken;
     max = max < INT32_MAX ? max : INT32_MAX;
     if (c->g.base == NULL) {
-        n = ring_peek_limit(c, recs, max);
+        n = ring_take(c, c->limit, 0, recs, max);
     } else if (c->g.discipline == SNIC_RING_COMMIT) {
-        n = ring_peek_commit(c, recs, max);
+        ring_pause(c->lag);
+        n = ring_take(c, c->released + c->g.mask + 1, 1, recs, max); /* I2 */
+        c->limit = c->taken;
+        ring_lag_adapt(c, n, max, 0);
     } else {
-        /* What is left of the last look may be padding: 0 is only said after a new look. */
-        n = ring_peek_limit(c, recs, max);
-        if (n == 0 && max != 0) {
-            n = ring_look_quiescent(c);
-            if (n == 0)
-                n = ring_peek_limit(c, recs, max);
-        }
+        n = ring_peek_quiescent(c, recs, max, &busy);
+        ring_lag_adapt(c, n, max, busy);
     }
     if (SNIC_UNLIKELY(n < 0))
         return n;
