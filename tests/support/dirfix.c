@@ -276,6 +276,7 @@ void dirfix_open(struct dirfix *f, const struct dirfix_opts *o)
                                       .recv_size = o->net_recv_size == 0 ? 1000 : o->net_recv_size};
     struct snic_net_uring_opts nu = {
         .opts_size = sizeof(nu), .conns_max = 256, .recv_buffers = 4, .pool_buffers = 1024};
+    nu.send_queue = 4096; /* the toy server keeps nothing back */
     nu.recv_size = no.recv_size < 512 ? 512 : no.recv_size;
     assert_int_equal(snic_world_open(&f->w, &wo), 0);
     assert_int_equal(snic_net_fabric_open(&f->fabric, f->w, &no), 0);

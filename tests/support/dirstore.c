@@ -540,7 +540,9 @@ static void server_one(struct served *s, const struct dirfix_msg *m)
     x->closes = m->op == DIRFIX_QUIT;
     x->req = (struct snic_net_send_req){
         .done = server_sent, .iov = &x->iov, .iov_count = 1, .region = SNIC_NO_REGION};
-    if (snic_net_send(s->c, &x->req) != 1) {
+    int sent = snic_net_send(s->c, &x->req);
+    assert_true(sent == 1 || sent == SNIC_EPIPE);
+    if (sent != 1) {
         free(x->iov.base);
         free(x);
     }
