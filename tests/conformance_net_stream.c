@@ -18,13 +18,14 @@ void conf_test_no_listener_connect_refused(void **state)
     conf_connect(&p->client, &to);
     p->client.to_send = 100;
     conf_peer_send(&p->client); /* accepted, and never sent */
-    assert_int_equal(p->client.in_flight, 1);
+    uint32_t queued = p->client.in_flight;
+    assert_true(queued >= 1);
     p->server.closes = 1;
     conf_until(&p->e, conf_both_closed, p);
     assert_int_equal(p->client.connected, 1);
     assert_int_equal(p->client.connect_error, SNIC_ECONNREFUSED);
     assert_int_equal(p->client.reason, SNIC_ECONNREFUSED);
-    assert_int_equal(p->client.done_errors, 1);
+    assert_int_equal(p->client.done_errors, queued);
     assert_int_equal(p->client.last_result, SNIC_ECANCELED);
     conf_pair_close(p);
 }

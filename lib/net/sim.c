@@ -19,6 +19,8 @@
 
 #include <stdlib.h>
 
+#include "base/simd.h"
+
 /* ---- Paths ---- */
 
 static uint32_t net_sim_bucket(uint32_t from, uint32_t to)
@@ -67,8 +69,8 @@ uint64_t net_sim_path_arrival(struct snic_net_fabric *f, struct net_sim_path *p,
         return now + delay;
     uint64_t rate = p->link.bytes_per_s;
     uint64_t backlog_ns = p->busy_ns > now ? p->busy_ns - now : 0;
-    double queued = (double)backlog_ns * (double)rate / 1e9;
-    if (queued + (double)bytes > (double)p->link.queue_bytes && backlog_ns > 0)
+    base_u128 queued = (base_u128)backlog_ns * rate / 1000000000u;
+    if (queued + bytes > p->link.queue_bytes && backlog_ns > 0)
         return SNIC_NEVER;
     p->busy_ns = now + backlog_ns + (bytes * 1000000000u + rate - 1) / rate;
     return p->busy_ns + delay;

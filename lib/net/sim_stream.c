@@ -161,10 +161,12 @@ void net_sim_mended(struct net_sim_conn *c)
 static uint32_t net_sim_take(struct net_sim_conn *c, unsigned char *to, uint32_t max)
 {
     uint32_t got = 0;
-    while (got < max && !snic_queue_empty(&c->sends)) {
+    while (!snic_queue_empty(&c->sends)) {
         struct snic_net_send_req *s =
             SNIC_CONTAINER(c->sends.first, struct snic_net_send_req, node);
         const struct snic_iov *v = &s->iov[c->iov_at];
+        if (got == max && c->iov_off < v->size)
+            break; /* empty pieces at the end go with what is before them */
         size_t n = snic_min_u64(max - got, v->size - c->iov_off);
         if (to != NULL && n > 0)
             memcpy(to + got, (unsigned char *)v->base + c->iov_off, n);
