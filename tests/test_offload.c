@@ -1,0 +1,777 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/** offload: the versioned cache against a model, and the engine on a simulated disk. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "filefix.h"
+#include "snicstore/offload.h"
+#include "support.h"
+
+/* ---- A node: files on a disk that takes its time, and an engine ---- */
+
+struct node {
+    struct filefix fx;
+    struct snic_offload *o;
+    void *mem;
+    uint64_t file;
+    uint32_t delivered;
+    uint32_t to_host;
+    uint64_t order[4096]; /* cookies, as delivered */
+    int64_t result;       /* of the last read */
+    int verdict;
+    int answer;    /* func() answers without a read */
+    int no;        /* func() says host */
+    uint32_t more; /* parts that func() asks for */
+    uint32_t checked;
+    int hold; /* do not release */
+    struct snic_offload_job *held[4096];
+    uint32_t held_count;
+};
+
+static struct node node;
+
+/* A message says what to read: offset and size; the file's byte at i is (i * 7) & 255. */
+struct ask {
+    uint64_t file;
+    uint64_t offset;
+    uint32_t size;
+    uint32_t gap; /* between parts */
+};
+
+static unsigned char byte_at(uint64_t i)
+{
+    return (unsigned char)(i * 7 + i / 251);
+}
+
+static int node_func(void *ctx, const struct snic_offload *o, const struct snic_offload_msg *msg,
+                     struct snic_offload_read *out, struct snic_offload_reply *reply)
+{
+    const struct node *n = ctx;
+    struct ask a;
+    (void)o;
+    memcpy(&a, msg->data, sizeof(a));
+    assert_int_equal(out->tenant, 0);
+    if (n->no)
+        return SNIC_ENOENT;
+    if (n->answer) {
+        memcpy(reply->header, "now", 3);
+        reply->header_size = 3;
+        memcpy(reply->trailer, "!", 1);
+        reply->trailer_size = 1;
+        return 1;
+    }
+    out->file = a.file;
+    out->offset = a.offset + (uint64_t)out->part * a.gap;
+    out->size = a.size;
+    out->context[0] = 77;
+    return out->part < n->more ? 2 : 0;
+}
+
+static enum snic_offload_verdict node_reply(void *ctx, const struct snic_offload_msg *msg,
+                                            const struct snic_offload_read *op,
+                                            const unsigned char *data, int64_t result,
+                                            uint64_t now_ns, struct snic_offload_reply *out)
+{
+    struct node *n = ctx;
+    (void)msg;
+    (void)now_ns;
+    n->result = result;
+    assert_int_equal(op->context[0], 77);
+    for (int64_t i = 0; i < result; i++)
+        assert_int_equal(data[i], byte_at(op->offset + (uint64_t)i));
+    if (result < 0 || n->verdict)
+        return SNIC_OFFLOAD_HOST;
+    memcpy(out->header, "<<", 2);
+    memcpy(out->trailer, ">>", 2);
+    out->header_size = out->trailer_size = 2;
+    out->skip = result > 1 ? 1 : 0;
+    out->take = (uint32_t)result - out->skip;
+    return SNIC_OFFLOAD_SEND;
+}
+
+static void node_done(void *ctx, struct snic_offload_job *job)
+{
+    struct node *n = ctx;
+    n->order[n->delivered++ % 4096] = job->cookie;
+    if (job->status == SNIC_OFFLOAD_TO_HOST) {
+        n->to_host++;
+        assert_int_equal(job->iov_count, 0);
+        assert_int_equal(job->message_size, sizeof(struct ask));
+    } else {
+        uint32_t bytes = 0;
+        for (uint32_t i = 0; i < job->iov_count; i++) {
+            const unsigned char *p = job->iov[i].base;
+            bytes += (uint32_t)job->iov[i].size;
+            if (p[0] == '<') {
+                assert_memory_equal(p, "<<", 2);
+                assert_memory_equal(p + job->iov[i].size - 2, ">>", 2);
+            } else {
+                assert_memory_equal(p, "now!", 4);
+            }
+        }
+        assert_int_equal(bytes, job->bytes);
+    }
+    if (n->hold)
+        n->held[n->held_count++] = job;
+    else
+        snic_offload_release(n->o, job);
+    assert_int_equal(snic_offload_check(n->o), 0);
+}
+
+static struct snic_offload_opts node_opts(void)
+{
+    struct snic_offload_opts o = {.opts_size = sizeof(o),
+                                  .key_size = 8,
+                                  .item_size = 8,
+                                  .cache_capacity = 64,
+                                  .contexts = 8,
+                                  .read_max = 4096,
+                                  .pool_bytes = 64 << 10};
+    return o;
+}
+
+static void node_open(struct node *n, const struct snic_offload_opts *o, uint32_t align)
+{
+    struct snic_offload_user u = {.func = node_func, .reply = node_reply, .ctx = n};
+    static unsigned char bytes[100000];
+    memset(n, 0, sizeof(*n));
+    n->fx.disk_opts.delay_min_ns = 1000;
+    n->fx.disk_opts.delay_max_ns = 900000;
+    n->fx.disk_opts.align = align;
+    filefix_open(&n->fx);
+    filefix_fresh(&n->fx);
+    assert_int_equal(filefix_create(n->fx.files, 0, "f", &n->file), 0);
+    for (uint32_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = byte_at(i);
+    assert_int_equal(filefix_write(n->fx.files, n->file, 0, bytes, sizeof(bytes), 0),
+                     sizeof(bytes));
+    size_t size = snic_offload_memsize(o);
+    n->mem = support_guard_alloc(size, SNIC_OFFLOAD_ALIGN);
+    assert_int_equal(snic_offload_init(&n->o, n->mem, size, n->fx.loop, n->fx.files, &u, o), 0);
+}
+
+static void node_close(struct node *n)
+{
+    for (uint32_t i = 0; i < n->held_count; i++)
+        snic_offload_release(n->o, n->held[i]);
+    assert_int_equal(snic_offload_active(n->o), 0);
+    assert_int_equal(snic_offload_check(n->o), 0);
+    assert_ptr_equal(snic_offload_fini(n->o), n->mem);
+    support_guard_free(n->mem);
+    assert_int_equal(filefix_unmount(&n->fx), 0);
+    filefix_close(&n->fx);
+}
+
+static int node_ask(struct node *n, struct snic_offload_stream *s, uint64_t offset, uint32_t size,
+                    uint64_t cookie)
+{
+    struct ask a = {n->file, offset, size, 5000};
+    struct snic_offload_msg m = {(const unsigned char *)&a, sizeof(a), 3, 4};
+    uint32_t before = n->delivered;
+    int r = snic_offload_submit(n->o, s, &m, cookie, node_done, n);
+    assert_int_equal(n->delivered, before); /* never from inside */
+    assert_int_equal(snic_offload_check(n->o), 0);
+    return r;
+}
+
+static void node_run(struct node *n)
+{
+    while (snic_world_step(n->fx.world) > 0) {
+    }
+}
+
+/* ---- Contract ---- */
+
+/** Options outside their ranges, memory too small: refused with nothing done. */
+static void test_offload_bad_options_are_refused(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    (void)state;
+    size_t size = snic_offload_memsize(&o);
+    assert_true(size > 0);
+    o.key_size = 0;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.key_size = 65;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.item_size = SNIC_OFFLOAD_ITEM_MAX + 1;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.cache_capacity = 0;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.contexts = 7;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.flags = 2;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.read_align = 3;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.read_max = 1 << 20; /* one read does not fit the pool */
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.opts_size = 3;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    struct filefix fx;
+    memset(&fx, 0, sizeof(fx));
+    filefix_open(&fx);
+    struct snic_offload *out = NULL;
+    struct snic_offload_user u = {0};
+    void *mem = support_guard_alloc(size - 1, SNIC_OFFLOAD_ALIGN);
+    assert_int_equal(snic_offload_init(&out, mem, size - 1, fx.loop, NULL, &u, &o), SNIC_ENOSPC);
+    assert_int_equal(snic_offload_init(&out, (char *)mem + 8, size, fx.loop, NULL, &u, &o),
+                     SNIC_EINVAL);
+    assert_null(out);
+    support_guard_free(mem);
+    filefix_close(&fx);
+}
+
+/** Each way in which a message is sent to the host instead, and what is counted. */
+static void test_offload_refusals_say_host(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    struct snic_offload_stats st;
+    (void)state;
+    o.contexts = 2;
+    o.message_max = sizeof(struct ask);
+    node_open(&node, &o, 1);
+    node.no = 1;
+    assert_int_equal(node_ask(&node, NULL, 0, 100, 1), SNIC_ENOENT);
+    node.no = 0;
+    assert_int_equal(node_ask(&node, NULL, 0, 4097, 1), SNIC_EMSGSIZE);
+    assert_int_equal(node_ask(&node, NULL, 0, 0, 1), SNIC_EMSGSIZE);
+    assert_int_equal(node_ask(&node, NULL, UINT64_MAX - 50, 100, 1), SNIC_EMSGSIZE);
+    unsigned char big[sizeof(struct ask) + 1] = {0};
+    struct snic_offload_msg m = {big, sizeof(big), 0, 0};
+    assert_int_equal(snic_offload_submit(node.o, NULL, &m, 0, node_done, &node), SNIC_EMSGSIZE);
+    assert_int_equal(node_ask(&node, NULL, 0, 100, 1), 0);
+    assert_int_equal(node_ask(&node, NULL, 0, 100, 2), 0);
+    assert_int_equal(node_ask(&node, NULL, 0, 100, 3), SNIC_EAGAIN);
+    node_run(&node);
+    node.verdict = 1;
+    assert_int_equal(node_ask(&node, NULL, 0, 100, 4), 0);
+    node_run(&node);
+    snic_offload_get_stats(node.o, &st);
+    assert_int_equal(st.refused_func, 1);
+    assert_int_equal(st.refused_size, 4);
+    assert_int_equal(st.refused_busy, 1);
+    assert_int_equal(st.submitted, 3);
+    assert_int_equal(st.completed, 3);
+    assert_int_equal(st.sent, 2);
+    assert_int_equal(st.to_host, 1);
+    assert_int_equal(st.active_high, 2);
+    assert_int_equal(node.to_host, 1);
+    node_close(&node);
+}
+
+/** Reads past the end are short, of files that are gone fail: reply() decides, as told. */
+static void test_offload_short_and_failed_reads_are_judged(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    (void)state;
+    for (uint32_t align = 1; align <= 512; align *= 512) {
+        o.read_align = align;
+        node_open(&node, &o, align);
+        assert_int_equal(node_ask(&node, NULL, 99950, 100, 1), 0);
+        node_run(&node);
+        assert_int_equal(node.result, 50);
+        assert_int_equal(node_ask(&node, NULL, 100000, 100, 1), 0);
+        node_run(&node);
+        assert_int_equal(node.result, 0);
+        assert_int_equal(node_ask(&node, NULL, 300001, 100, 1), 0);
+        node_run(&node);
+        assert_int_equal(node.result, 0);
+        node.file += 1000;
+        assert_int_equal(node_ask(&node, NULL, 0, 100, 1), 0);
+        node_run(&node);
+        assert_int_equal(node.result, SNIC_ENOENT);
+        assert_int_equal(node.to_host, 1);
+        node_close(&node);
+    }
+}
+
+/** func()'s own answer comes from the loop like any other, and in its stream's order. */
+static void test_offload_answer_without_read_comes_later(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    struct snic_offload_stream s = {0};
+    (void)state;
+    node_open(&node, &o, 1);
+    node.answer = 1;
+    assert_int_equal(node_ask(&node, &s, 0, 100, 1), 0);
+    assert_int_equal(node_ask(&node, NULL, 0, 100, 2), 0);
+    node_run(&node);
+    assert_int_equal(node.delivered, 2);
+    node_close(&node);
+}
+
+/** Completions of one stream come in submission order, those of another do not wait. */
+static void test_offload_streams_deliver_in_order(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    (void)state;
+    o.contexts = 64;
+    node_open(&node, &o, 1);
+    uint32_t overtook = 0;
+    for (int round = 0; round < 50; round++) {
+        struct snic_offload_stream s[3];
+        uint64_t last[3] = {0, 0, 0};
+        memset(s, 0, sizeof(s));
+        node.delivered = 0;
+        for (uint64_t i = 1; i <= 15; i++)
+            assert_int_equal(node_ask(&node, &s[i % 3], i * 300, 200, i), 0);
+        node_run(&node);
+        assert_int_equal(node.delivered, 15);
+        for (uint32_t i = 0; i < 15; i++) {
+            uint64_t c = node.order[i];
+            assert_true(c > last[c % 3]);
+            last[c % 3] = c;
+            overtook += i > 0 && node.order[i - 1] > c;
+        }
+        for (int i = 0; i < 3; i++)
+            assert_true(s[i].next == 5 && s[i].delivered == 5);
+    }
+    assert_true(overtook > 0);
+    node_close(&node);
+}
+
+/** The paper's mode: over all streams in submission order. */
+static void test_offload_strict_delivers_all_in_order(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    (void)state;
+    o.contexts = 64;
+    o.flags = SNIC_OFFLOAD_STRICT;
+    node_open(&node, &o, 1);
+    struct snic_offload_stream s = {0};
+    for (uint64_t i = 0; i < 30; i++) {
+        node.answer = i % 7 == 3;
+        assert_int_equal(node_ask(&node, i % 2 ? &s : NULL, i * 300, 200, i), 0);
+    }
+    node_run(&node);
+    for (uint64_t i = 0; i < 30; i++)
+        assert_int_equal(node.order[i], i);
+    node_close(&node);
+}
+
+/** A message of several reads: every part or none, one piece each, one verdict. */
+static void test_offload_parts_all_or_nothing(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    struct snic_offload_stats st;
+    (void)state;
+    o.contexts = 16;
+    node_open(&node, &o, 1);
+    node.more = 4;
+    assert_int_equal(node_ask(&node, NULL, 10, 1000, 1), 0);
+    assert_int_equal(snic_offload_active(node.o), 5);
+    node.hold = 1;
+    node_run(&node);
+    assert_int_equal(node.delivered, 1);
+    assert_int_equal(node.held[0]->iov_count, 5);
+    assert_int_equal(node.held[0]->bytes, 5 * (1000 - 1 + 4));
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(((unsigned char *)node.held[0]->iov[i].base)[2],
+                         byte_at(11 + (uint64_t)i * 5000));
+    node.more = 14; /* 15 contexts, and 11 are left */
+    assert_int_equal(node_ask(&node, NULL, 10, 10, 2), SNIC_EAGAIN);
+    assert_int_equal(snic_offload_active(node.o), 5);
+    node.more = 100;
+    o.contexts = 32;
+    node_close(&node);
+    node_open(&node, &o, 1);
+    node.more = 100;
+    assert_int_equal(node_ask(&node, NULL, 10, 10, 3), SNIC_EMSGSIZE);
+    assert_int_equal(snic_offload_active(node.o), 0);
+    node.more = 3;
+    node.verdict = 1;
+    assert_int_equal(node_ask(&node, NULL, 10, 10, 4), 0);
+    node_run(&node);
+    assert_int_equal(node.to_host, 1);
+    snic_offload_get_stats(node.o, &st);
+    assert_int_equal(st.to_host, 1);
+    node_close(&node);
+}
+
+/** Buffers of any size come and go; the pool is whole again, and EAGAIN is its only failure. */
+static void test_offload_pool_runs_out_and_recovers(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    struct snic_rng rng;
+    (void)state;
+    snic_rng_init(&rng, support_seed());
+    o.contexts = 512;
+    o.read_align = 512;
+    node_open(&node, &o, 512);
+    node.hold = 1;
+    uint32_t refused = 0;
+    struct snic_offload_stats st;
+    snic_offload_get_stats(node.o, &st);
+    uint64_t all = st.pool_free;
+    for (int i = 0; i < 2000; i++) {
+        if (snic_rng_below(&rng, 3) > 0) {
+            int r = node_ask(&node, NULL, snic_rng_below(&rng, 90000),
+                             1 + (uint32_t)snic_rng_below(&rng, 4096), 1);
+            assert_true(r == 0 || r == SNIC_EAGAIN);
+            refused += r != 0;
+        }
+        node_run(&node);
+        while (node.held_count > 0 && snic_rng_below(&rng, 3) == 0) {
+            uint32_t k = (uint32_t)snic_rng_below(&rng, node.held_count);
+            snic_offload_release(node.o, node.held[k]);
+            node.held[k] = node.held[--node.held_count];
+            assert_int_equal(snic_offload_check(node.o), 0);
+        }
+    }
+    assert_true(refused > 10);
+    while (node.held_count > 0)
+        snic_offload_release(node.o, node.held[--node.held_count]);
+    snic_offload_get_stats(node.o, &st);
+    assert_int_equal(st.pool_free, all);
+    node_close(&node);
+}
+
+/** Aligned widening keeps a device that wants alignment free of bounce buffers. */
+static void test_offload_widened_reads_need_no_bounce(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    struct snic_files_stats before, after;
+    (void)state;
+    for (uint32_t align = 512; align <= 4096; align *= 8) {
+        o.read_align = align;
+        o.pool_bytes = 256 << 10;
+        node_open(&node, &o, align);
+        snic_files_get_stats(node.fx.files, &before);
+        for (uint64_t i = 0; i < 200; i++) {
+            assert_int_equal(node_ask(&node, NULL, i * 397 + 1, (uint32_t)(1 + i * 7), i), 0);
+            node_run(&node);
+            assert_int_equal(node.result, 1 + i * 7);
+        }
+        snic_files_get_stats(node.fx.files, &after);
+        assert_int_equal(after.bounced, before.bounced);
+        node_close(&node);
+    }
+}
+
+/** R5: a record that is being read is not overwritten by another file that gets its space. */
+static void test_offload_reads_in_flight_keep_their_space(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    unsigned char other[16384];
+    (void)state;
+    memset(other, 0xee, sizeof(other));
+    o.contexts = 64;
+    o.pool_bytes = 1 << 20;
+    for (int round = 0; round < 20; round++) {
+        node_open(&node, &o, 1);
+        for (uint64_t i = 0; i < 20; i++)
+            assert_int_equal(node_ask(&node, NULL, i * 4000, 3000, i), 0);
+        assert_int_equal(filefix_delete(node.fx.files, 0, "f"), 0);
+        uint64_t id = 0;
+        assert_int_equal(filefix_create(node.fx.files, 0, "g", &id), 0);
+        for (uint64_t at = 0; at < 1600000; at += sizeof(other)) /* all the space there is */
+            if (filefix_write(node.fx.files, id, at, other, sizeof(other), 0) < 0)
+                break;
+        node_run(&node); /* reply() has compared every byte */
+        assert_int_equal(node.delivered, 20);
+        node_close(&node);
+    }
+}
+
+/* ---- The cache ---- */
+
+enum { KEYS = 40 };
+
+/* Ten lines: per key the newest version known and its item; a floor for what is not known. */
+struct model {
+    uint64_t version[KEYS];
+    uint64_t item[KEYS]; /* 0: a tombstone */
+    int known[KEYS];
+    uint64_t floor;
+};
+
+static int model_put(struct model *m, uint64_t k, uint64_t item, uint64_t v, int bound)
+{
+    if ((bound && v < m->floor) || (m->known[k] && m->version[k] > v))
+        return 0;
+    m->known[k] = 1;
+    m->version[k] = v;
+    m->item[k] = item;
+    return 1;
+}
+
+static void cache_open(struct node *n, uint64_t capacity)
+{
+    struct snic_offload_opts o = node_opts();
+    o.cache_capacity = capacity;
+    o.cache_seed = support_seed();
+    node_open(n, &o, 1);
+}
+
+static void cache_agrees(struct node *n, const struct model *m)
+{
+    for (uint64_t k = 0; k < KEYS; k++) {
+        uint64_t item = 0, v = 0;
+        int r = snic_offload_get(n->o, &k, &item, &v);
+        if (m->known[k] && m->item[k] != 0) {
+            assert_int_equal(r, 0);
+            assert_true(item == m->item[k] && v == m->version[k]);
+        } else {
+            assert_int_equal(r, SNIC_ENOENT);
+        }
+    }
+}
+
+/** Every operation in every order agrees with the model while there is room. */
+static void test_offload_cache_agrees_with_model(void **state)
+{
+    struct snic_rng rng;
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(20, 500); s++) {
+        struct model m;
+        memset(&m, 0, sizeof(m));
+        snic_rng_init(&rng, support_seed() * 1000 + s);
+        cache_open(&node, 200);
+        for (int i = 0; i < 400; i++) {
+            uint64_t k = snic_rng_below(&rng, KEYS);
+            uint64_t v = 1 + snic_rng_below(&rng, 30) + (uint64_t)i / 20;
+            uint64_t item = 1 + snic_rng_next(&rng) % 1000000;
+            switch (snic_rng_below(&rng, 10)) {
+            case 0:
+            case 1:
+            case 2:
+                snic_offload_invalidate(node.o, &k, v);
+                if (!m.known[k] || m.version[k] < v) {
+                    m.known[k] = 1;
+                    m.version[k] = v;
+                    m.item[k] = 0;
+                }
+                break;
+            case 3:
+                snic_offload_forget(node.o, &k, v);
+                if (m.known[k] && m.version[k] <= v)
+                    m.known[k] = 0;
+                break;
+            case 4:
+                if (snic_rng_below(&rng, 20) == 0) {
+                    snic_offload_invalidate_all(node.o, v);
+                    m.floor = m.floor > v ? m.floor : v;
+                    memset(m.known, 0, sizeof(m.known));
+                }
+                break;
+            case 5:
+                assert_int_equal(snic_offload_cache(node.o, &k, &item, v),
+                                 model_put(&m, k, item, v, 0));
+                break;
+            default:
+                assert_int_equal(snic_offload_put(node.o, &k, &item, v),
+                                 model_put(&m, k, item, v, 1));
+                break;
+            }
+            struct snic_offload_stats st;
+            snic_offload_get_stats(node.o, &st);
+            assert_true(st.floor == m.floor);
+            cache_agrees(&node, &m);
+            assert_int_equal(snic_offload_check(node.o), 0);
+        }
+        node_close(&node);
+    }
+}
+
+/**
+ * The staleness race: flushes of old versions come late, in any order, into a table that is too
+ * small for its tombstones. What the table serves is never older than the last invalidation.
+ */
+static void test_offload_full_table_never_serves_stale(void **state)
+{
+    struct snic_rng rng;
+    (void)state;
+    uint64_t raised = 0;
+    for (uint64_t s = 0; s < support_scale(30, 1000); s++) {
+        uint64_t newest[KEYS] = {0}; /* last invalidated */
+        snic_rng_init(&rng, support_seed() * 991 + s);
+        cache_open(&node, 12);
+        for (uint64_t v = 1; v < 500; v++) {
+            uint64_t k = snic_rng_below(&rng, KEYS);
+            uint64_t got = 0, item;
+            snic_offload_invalidate(node.o, &k, v);
+            newest[k] = v;
+            for (int late = 0; late < 3; late++) {
+                uint64_t j = snic_rng_below(&rng, KEYS);
+                uint64_t old = newest[j] == 0 ? 0 : newest[j] - snic_rng_below(&rng, newest[j]);
+                item = old;
+                if (old > 0)
+                    (void)snic_offload_put(node.o, &j, &item, old);
+            }
+            for (k = 0; k < KEYS; k++) {
+                if (snic_offload_get(node.o, &k, &item, &got) != 0)
+                    continue;
+                assert_true(got >= newest[k]);
+                assert_true(item == got);
+            }
+        }
+        struct snic_offload_stats st;
+        snic_offload_get_stats(node.o, &st);
+        raised += st.floor > 0;
+        assert_int_equal(snic_offload_check(node.o), 0);
+        node_close(&node);
+    }
+    assert_true(raised > 0);
+}
+
+/** Versions at the ends of their range. */
+static void test_offload_cache_version_limits(void **state)
+{
+    uint64_t k = 1, item = 5, v = 0;
+    (void)state;
+    cache_open(&node, 16);
+    assert_int_equal(snic_offload_put(node.o, &k, &item, SNIC_OFFLOAD_VERSION_MAX + 1),
+                     SNIC_ERANGE);
+    assert_int_equal(snic_offload_cache(node.o, &k, &item, UINT64_MAX), SNIC_ERANGE);
+    assert_int_equal(snic_offload_put(node.o, &k, &item, 0), 1);
+    assert_int_equal(snic_offload_put(node.o, &k, &item, SNIC_OFFLOAD_VERSION_MAX), 1);
+    assert_int_equal(snic_offload_get(node.o, &k, NULL, &v), 0);
+    assert_true(v == SNIC_OFFLOAD_VERSION_MAX);
+    snic_offload_invalidate(node.o, &k, UINT64_MAX); /* counts as the largest: not older */
+    assert_int_equal(snic_offload_get(node.o, &k, NULL, NULL), 0);
+    snic_offload_forget(node.o, &k, SNIC_OFFLOAD_VERSION_MAX);
+    assert_int_equal(snic_offload_get(node.o, &k, NULL, NULL), SNIC_ENOENT);
+    snic_offload_invalidate_all(node.o, UINT64_MAX);
+    assert_int_equal(snic_offload_put(node.o, &k, &item, SNIC_OFFLOAD_VERSION_MAX - 1), 0);
+    assert_int_equal(snic_offload_put(node.o, &k, &item, SNIC_OFFLOAD_VERSION_MAX), 1);
+    node_close(&node);
+}
+
+/* ---- Hooks ---- */
+
+static void hook_cache(void *ctx, struct snic_offload *o, const struct snic_files_hook_op *op)
+{
+    uint64_t k, item = op->offset;
+    (void)ctx;
+    memcpy(&k, op->tag, 8);
+    (void)snic_offload_put(o, &k, &item, 10);
+}
+
+static void hook_invalidate(void *ctx, struct snic_offload *o, const struct snic_files_hook_op *op)
+{
+    uint64_t k;
+    (void)ctx;
+    memcpy(&k, op->tag, 8);
+    snic_offload_invalidate(o, &k, 11);
+}
+
+/** What hosts write, read, cache and invalidate reaches the table; wrong sizes do not. */
+static void test_offload_hooks_act_on_the_table(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    struct snic_offload_user u = {
+        .func = node_func, .reply = node_reply, .cache = hook_cache, .invalidate = hook_invalidate};
+    struct snic_offload *e = NULL;
+    struct snic_files_hook_op op = {.op = SNIC_FILES_WRITE, .offset = 77};
+    uint64_t k[2] = {5, 6}, items[2] = {50, 60}, item = 0;
+    (void)state;
+    node_open(&node, &o, 1);
+    size_t size = snic_offload_memsize(&o);
+    void *mem = support_guard_alloc(size, SNIC_OFFLOAD_ALIGN);
+    assert_int_equal(snic_offload_init(&e, mem, size, node.fx.loop, node.fx.files, &u, &o), 0);
+    struct snic_files_hooks h = snic_offload_hooks(e);
+    memcpy(op.tag, &k[0], 8);
+    h.written(h.ctx, &op);
+    assert_int_equal(snic_offload_get(e, &k[0], &item, NULL), 0);
+    assert_int_equal(item, 77);
+    h.read(h.ctx, &op);
+    assert_int_equal(snic_offload_get(e, &k[0], &item, NULL), SNIC_ENOENT);
+    assert_int_equal(h.cache(h.ctx, k, 8, items, 8, 2, 12), 0);
+    assert_int_equal(snic_offload_get(e, &k[1], &item, NULL), 0);
+    assert_int_equal(item, 60);
+    assert_int_equal(h.invalidate(h.ctx, k, 8, 2, 13), 0);
+    assert_int_equal(snic_offload_get(e, &k[1], &item, NULL), SNIC_ENOENT);
+    assert_int_equal(h.cache(h.ctx, k, 7, items, 8, 2, 20), SNIC_EINVAL);
+    assert_int_equal(h.cache(h.ctx, k, 8, items, 9, 2, 20), SNIC_EINVAL);
+    assert_int_equal(h.cache(h.ctx, k, 8, items, 8, 2, UINT64_MAX), SNIC_ERANGE);
+    assert_int_equal(h.invalidate(h.ctx, k, 9, 2, 20), SNIC_EINVAL);
+    assert_int_equal(h.invalidate_all(h.ctx, 30), 0);
+    assert_int_equal(h.cache(h.ctx, k, 8, items, 8, 2, 29), 0);
+    assert_int_equal(snic_offload_get(e, &k[1], &item, NULL), SNIC_ENOENT); /* the floor */
+    assert_int_equal(snic_offload_key_size(e), 8);
+    assert_int_equal(snic_offload_item_size(e), 8);
+    snic_offload_fini(e);
+    support_guard_free(mem);
+    node_close(&node);
+}
+
+/* ---- Programmer errors ---- */
+
+static void release_twice(void *ctx)
+{
+    (void)ctx;
+    struct snic_offload_opts o = node_opts();
+    node_open(&node, &o, 1);
+    node.hold = 1;
+    if (node_ask(&node, NULL, 0, 100, 1) == 0)
+        node_run(&node);
+    snic_offload_release(node.o, node.held[0]);
+    snic_offload_release(node.o, node.held[0]);
+}
+
+static int func_submits(void *ctx, const struct snic_offload *o, const struct snic_offload_msg *msg,
+                        struct snic_offload_read *out, struct snic_offload_reply *reply)
+{
+    struct node *n = ctx;
+    (void)o;
+    (void)out;
+    (void)reply;
+    return snic_offload_submit(n->o, NULL, msg, 0, node_done, n);
+}
+
+static void submit_inside(void *ctx)
+{
+    (void)ctx;
+    struct snic_offload_opts o = node_opts();
+    struct snic_offload_user u = {.func = func_submits, .reply = node_reply, .ctx = &node};
+    node_open(&node, &o, 1);
+    struct snic_offload *e = NULL;
+    size_t size = snic_offload_memsize(&o);
+    void *mem = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    if (snic_offload_init(&e, mem, size, node.fx.loop, node.fx.files, &u, &o) != 0)
+        return;
+    node.o = e;
+    struct ask a = {0, 0, 1, 0};
+    struct snic_offload_msg m = {(const unsigned char *)&a, sizeof(a), 0, 0};
+    if (snic_offload_submit(e, NULL, &m, 0, node_done, &node) == 0)
+        node_run(&node);
+}
+
+/** A job is released once; user functions do not submit. */
+static void test_offload_misuse_asserts(void **state)
+{
+    (void)state;
+    SUPPORT_EXPECT_ABORT(release_twice, NULL);
+    SUPPORT_EXPECT_DEBUG_ABORT(submit_inside, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offload_bad_options_are_refused),
+        cmocka_unit_test(test_offload_refusals_say_host),
+        cmocka_unit_test(test_offload_short_and_failed_reads_are_judged),
+        cmocka_unit_test(test_offload_answer_without_read_comes_later),
+        cmocka_unit_test(test_offload_streams_deliver_in_order),
+        cmocka_unit_test(test_offload_strict_delivers_all_in_order),
+        cmocka_unit_test(test_offload_parts_all_or_nothing),
+        cmocka_unit_test(test_offload_pool_runs_out_and_recovers),
+        cmocka_unit_test(test_offload_widened_reads_need_no_bounce),
+        cmocka_unit_test(test_offload_reads_in_flight_keep_their_space),
+        cmocka_unit_test(test_offload_cache_agrees_with_model),
+        cmocka_unit_test(test_offload_full_table_never_serves_stale),
+        cmocka_unit_test(test_offload_cache_version_limits),
+        cmocka_unit_test(test_offload_hooks_act_on_the_table),
+        cmocka_unit_test(test_offload_misuse_asserts),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
