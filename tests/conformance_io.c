@@ -238,13 +238,16 @@ static void check_registered_memory_moves_same_bytes(void **state)
         free(a);
         return;
     }
+    unsigned char *other = buffer(16 * u); /* so that ours is not the first */
+    int first = snic_loop_region_add(c.loop, other, 16 * u);
     int region = snic_loop_region_add(c.loop, a, 16 * u);
     if (region == SNIC_ENOMEM) {
         conformance_io_close(&c);
         free(a);
+        free(other);
         support_skip("memlock limit too small");
     }
-    assert_true(region >= 0);
+    assert_true(region >= 0 && first >= 0 && first != region);
     pattern(a, 8 * u, support_seed());
     request_init(&r, c.io, SNIC_IO_WRITE, 0, a, 8 * u);
     r.req.region = region;
@@ -268,6 +271,9 @@ static void check_registered_memory_moves_same_bytes(void **state)
     assert_int_equal(request_run(&r), u);
     assert_memory_equal(a + 8 * u, a + 4 * u, u);
     request_init(&r, c.io, SNIC_IO_READ, 0, a, u);
+    r.req.region = first; /* not this one */
+    assert_int_equal(request_run(&r), SNIC_EFAULT);
+    request_init(&r, c.io, SNIC_IO_READ, 0, a, u);
     r.req.region = region + 1; /* no such region */
     assert_int_equal(request_run(&r), SNIC_EFAULT);
     request_init(&r, c.io, SNIC_IO_READ, 0, a + 15 * u, 2 * u); /* sticks out */
@@ -277,8 +283,10 @@ static void check_registered_memory_moves_same_bytes(void **state)
     request_init(&r, c.io, SNIC_IO_READ, 0, a, u); /* gone */
     r.req.region = region;
     assert_int_equal(request_run(&r), SNIC_EFAULT);
+    snic_loop_region_remove(c.loop, first);
     conformance_io_close(&c);
     free(a);
+    free(other);
 }
 
 /* ---- Refusals ---- */
@@ -331,6 +339,10 @@ static void refuse_ranges(struct refusals *x)
         x->r.req.length = x->r.req.buf.size = snic_align_down(UINT64_MAX, x->unit);
         refused(x, SNIC_EMSGSIZE);
     }
+    refused_fresh(x, SNIC_IO_FLUSH);
+    x->r.req.offset = x->unit;
+    x->r.req.length = snic_align_down(UINT64_MAX, x->unit); /* the sum wraps around */
+    refused(x, SNIC_ERANGE);
     refused_fresh(x, SNIC_IO_FLUSH);
     x->r.req.offset = BYTES + 1;
     x->r.req.length = 0;
@@ -605,6 +617,13 @@ static void check_cancelled_each_completes_once(void **state)
                 assert_memory_equal(seen, mem + i * u, u);
         }
     }
+    request_init(&r[0], c.io, SNIC_IO_WRITE, 0, mem, u);
+    assert_int_equal(request_run(&r[0]), u);
+    request_init(&r[1], c.io, SNIC_IO_READ, 0, seen, u); /* takes the place of the first */
+    assert_int_equal(request_submit(&r[1]), 1);
+    snic_io_cancel(c.io, &r[0].req);
+    request_wait(&r[1]);
+    assert_int_equal(r[1].req.result, u);
     conformance_io_close(&c);
     free(mem);
     free(seen);

@@ -46,15 +46,15 @@ static void open_file(struct conformance_io *c, const struct conformance_io_back
 }
 
 /** A loop device over a file; NULL with the reason when there is none. */
-static const char *loop_device(char *path, size_t size, int *keep)
+static const char *loop_device(char *path, size_t size, char *file, size_t file_size, int *keep)
 {
     static unsigned number;
-    char file[256], name[32];
+    char name[32];
     (void)snprintf(name, sizeof(name), "loop_%u", number++);
     int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     if (control < 0)
         return "no /dev/loop-control";
-    int backing = support_tmpfile(file, sizeof(file), name, CONFORMANCE_IO_BYTES);
+    int backing = support_tmpfile(file, file_size, name, CONFORMANCE_IO_BYTES);
     for (int attempt = 0; attempt < 20; attempt++) { /* others may take the free one first */
         int index = ioctl(control, LOOP_CTL_GET_FREE);
         (void)snprintf(path, size, "/dev/loop%d", index);
@@ -78,10 +78,10 @@ static const char *loop_device(char *path, size_t size, int *keep)
 static void open_blockdev(struct conformance_io *c, const struct conformance_io_backend *b,
                           uint32_t depth)
 {
-    char path[64];
+    char path[64], file[256];
     int keep = -1;
     c->loop = open_loop(b->mask);
-    const char *reason = loop_device(path, sizeof(path), &keep);
+    const char *reason = loop_device(path, sizeof(path), file, sizeof(file), &keep);
     if (reason != NULL) {
         snic_loop_close(c->loop);
         support_skip(reason);
@@ -107,6 +107,61 @@ static void open_mem(struct conformance_io *c, const struct conformance_io_backe
     c->loop = open_loop(b->mask);
     assert_int_equal(snic_disk_open(&c->disk, &d), 0);
     assert_int_equal(snic_io_mem_open(&c->io, c->loop, c->disk), 0);
+}
+
+static void done_once(struct snic_io_req *req)
+{
+    SNIC_ASSERT(req->result >= 0);
+    req->tenant++;
+}
+
+static void run(struct snic_io *io, struct snic_io_req *req)
+{
+    req->done = done_once;
+    req->region = SNIC_NO_REGION;
+    req->tenant = 0;
+    assert_int_equal(snic_io_submit(io, &req, 1), 1);
+    while (req->tenant == 0)
+        assert_true(snic_loop_once(io->loop, SNIC_NEVER) >= 0);
+}
+
+/*
+ * FLUSH and FUA must push the bytes down: what a buffered loop device has not flushed is not yet in
+ * the file behind it.
+ */
+static void test_io_blockdev_flush_and_fua_reach_what_is_behind(void **state)
+{
+    char path[64], file[256];
+    unsigned char mem[4096], seen[4096];
+    struct conformance_io c = {0};
+    int keep = -1;
+    (void)state;
+    c.loop = open_loop(0);
+    const char *reason = loop_device(path, sizeof(path), file, sizeof(file), &keep);
+    if (reason != NULL) {
+        snic_loop_close(c.loop);
+        support_skip(reason);
+    }
+    struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = path, .depth = 4};
+    assert_int_equal(snic_io_uring_open(&c.io, c.loop, &o, NULL), 0);
+    close(keep);
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    for (int fua = 0; fua < 2; fua++) {
+        struct snic_io_req w = {.op = SNIC_IO_WRITE,
+                                .flags = fua ? SNIC_IO_FUA : 0,
+                                .offset = 8192,
+                                .length = sizeof(mem),
+                                .buf = {mem, sizeof(mem)}};
+        struct snic_io_req f = {.op = SNIC_IO_FLUSH};
+        memset(mem, 'f' + fua, sizeof(mem));
+        run(c.io, &w);
+        if (!fua)
+            run(c.io, &f);
+        assert_int_equal(pread(fd, seen, sizeof(seen), 8192), sizeof(seen));
+        assert_memory_equal(seen, mem, sizeof(seen));
+    }
+    close(fd);
+    conformance_io_close(&c);
 }
 
 #define NO_FIXED (SNIC_LOOP_HAVE_FIXED_BUFFERS | SNIC_LOOP_HAVE_FIXED_FILES)
@@ -138,7 +193,10 @@ static const struct conformance_io_backend backends[] = {
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[128];
-    size_t n = conformance_io_tests(tests, SNIC_COUNTOF(tests), backends, SNIC_COUNTOF(backends));
+    struct CMUnitTest tests[130];
+    size_t n =
+        conformance_io_tests(tests, SNIC_COUNTOF(tests) - 1, backends, SNIC_COUNTOF(backends));
+    tests[n++] =
+        (struct CMUnitTest)cmocka_unit_test(test_io_blockdev_flush_and_fua_reach_what_is_behind);
     return support_main(argc, argv, tests, n, NULL, NULL);
 }

@@ -378,10 +378,13 @@ static void test_io_mem_power_cut_in_flight_writes_land_by_sector(void **state)
         snic_disk_power_cut(g.disk, seed);
         for (int i = 0; i < 3; i++)
             assert_int_equal(c[i].done, 0); /* never from inside a call */
+        assert_int_equal(snic_disk_unsynced(g.disk, NULL, 0), 0);
+        uint64_t at = snic_world_now(g.world);
         while (snic_world_step(g.world) != 0)
             ;
         for (int i = 0; i < 3; i++)
             assert_int_equal(c[i].done, 1);
+        assert_int_equal(snic_world_now(g.world), at); /* at once: there is nothing to wait for */
         assert_int_equal(c[0].req.result, SNIC_EIO);
         assert_int_equal(c[1].req.result, SNIC_EIO);
         assert_int_equal(c[2].req.result, SNIC_EINVAL);
@@ -396,6 +399,35 @@ static void test_io_mem_power_cut_in_flight_writes_land_by_sector(void **state)
         rig_close(&g);
     }
     assert_true(landed > 20 && partly > 20);
+}
+
+/* A cancelled request ends early, without effect, whether a timer or a message was to end it. */
+static void test_io_mem_cancelled_write_has_no_effect(void **state)
+{
+    (void)state;
+    for (uint64_t delay = 0; delay <= 1000; delay += 1000) {
+        struct snic_disk_opts o = {.opts_size = sizeof(o),
+                                   .sector = SECTOR,
+                                   .size = SECTORS * SECTOR,
+                                   .delay_min_ns = delay,
+                                   .delay_max_ns = delay};
+        struct rig g = rig_open_with(&o);
+        unsigned char mem[SECTOR] = {1};
+        struct call c;
+        uint64_t t0 = snic_world_now(g.world);
+        assert_int_equal(call_start(&g, &c, SNIC_IO_WRITE, 0, mem, SECTOR, 0), 1);
+        snic_io_cancel(g.io, &c.req);
+        snic_io_cancel(g.io, &c.req); /* twice is once */
+        assert_int_equal(c.done, 0);
+        while (snic_world_step(g.world) != 0)
+            ;
+        assert_int_equal(c.done, 1);
+        assert_int_equal(c.req.result, SNIC_ECANCELED);
+        assert_int_equal(snic_world_now(g.world), t0);
+        assert_int_equal(snic_disk_bytes(g.disk)[0], 0);
+        assert_int_equal(snic_disk_op_count(g.disk), 0);
+        rig_close(&g);
+    }
 }
 
 /* ---- Fault plans ---- */
@@ -697,6 +729,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_io_mem_zero_and_discard_lost_until_flushed),
         cmocka_unit_test(test_io_mem_torn_write_leaves_prefix_of_sectors),
         cmocka_unit_test(test_io_mem_power_cut_in_flight_writes_land_by_sector),
+        cmocka_unit_test(test_io_mem_cancelled_write_has_no_effect),
         cmocka_unit_test(test_io_mem_fault_fires_when_planned),
         cmocka_unit_test(test_io_mem_power_fault_strikes_before_the_operation),
         cmocka_unit_test(test_io_mem_two_handles_one_medium),

@@ -322,6 +322,62 @@ static void on_alarm(int sig)
     }
 }
 
+/* After all is done the descriptor must be quiet, or the caller's loop spins. */
+static void test_loop_external_sleeper_idle_fd_quiet(void **state)
+{
+    struct snic_loop *l;
+    (void)state;
+    FOR_EACH_MASK(l)
+    {
+        struct letter a = letter(l, 'a', 2);
+        struct pollfd fd = {.fd = snic_loop_fd(l), .events = POLLIN};
+        int quiet = 0;
+        assert_int_equal(snic_loop_fd(l), fd.fd);
+        trace_reset();
+        snic_loop_post(l, &a.msg);
+        assert_int_equal(poll(&fd, 1, -1), 1);
+        for (int i = 0; i < 1000 && !quiet; i++) { /* a late signal or two may trickle in */
+            while (snic_loop_once(l, 0) > 0)
+                ;
+            quiet = poll(&fd, 1, 1) == 0;
+        }
+        assert_int_equal(quiet, 1);
+        assert_string_equal(trace, "aaa");
+        snic_loop_wake(l);
+        assert_int_equal(poll(&fd, 1, -1), 1);
+    }
+}
+
+static volatile sig_atomic_t signal_count;
+
+static void on_bare_alarm(int sig)
+{
+    (void)sig;
+    signal_count = signal_count + 1;
+}
+
+/* A signal that means nothing to the loop must not look like a broken kernel. */
+static void test_loop_sleeping_interrupted_goes_on(void **state)
+{
+    struct snic_loop *l;
+    struct sigaction sa = {.sa_handler = on_bare_alarm}, old;
+    (void)state;
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGALRM, &sa, &old);
+    FOR_EACH_MASK(l)
+    {
+        struct itimerval it = {.it_interval = {.tv_usec = 1000}, .it_value = {.tv_usec = 1000}};
+        struct itimerval off = {.it_value = {.tv_usec = 0}};
+        signal_count = 0;
+        setitimer(ITIMER_REAL, &it, NULL);
+        while (signal_count < 5)
+            assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+        setitimer(ITIMER_REAL, &off, NULL);
+        assert_int_equal(stats_of(l).os_error, 0);
+    }
+    sigaction(SIGALRM, &old, NULL);
+}
+
 /* Posting from a signal handler is how a server learns of SIGTERM. */
 static void test_loop_sleeping_signal_handler_posts_wakes(void **state)
 {
@@ -563,15 +619,15 @@ struct looker {
     struct snic_loop_poller poller;
     struct snic_loop *loop;
     int say_awake, say_sleeping; /* so many times "there was work" */
-    int remove;
+    struct looker *remove;       /* when called */
 };
 
 static int looker_look(struct snic_loop_poller *p, int sleeping)
 {
     struct looker *k = SNIC_CONTAINER(p, struct looker, poller);
     trace_add(sleeping ? 'S' : 'a');
-    if (k->remove)
-        snic_loop_poller_remove(k->loop, p);
+    if (k->remove != NULL)
+        snic_loop_poller_remove(k->loop, &k->remove->poller);
     return sleeping ? k->say_sleeping-- > 0 : k->say_awake-- > 0;
 }
 
@@ -629,15 +685,24 @@ static void test_loop_pollers_removed_while_walking(void **state)
     while (snic_loop_once(l, 0) > 0)
         ;
     trace_reset();
-    k[1].remove = 1;
+    k[1].remove = &k[1];
     (void)snic_loop_once(l, 0);
     assert_string_equal(trace, "aaa");
     (void)snic_loop_once(l, 0);
     assert_string_equal(trace, "aaaaa");
-    snic_loop_poller_remove(l, &k[0].poller);
-    snic_loop_poller_remove(l, &k[2].poller);
+    snic_loop_poller_add(l, &k[1].poller); /* now 0, 2, 1 */
+    while (snic_loop_once(l, 0) > 0)
+        ;
+    snic_loop_poller_add(l, &k[1].poller);
+    k[1].remove = NULL;
+    k[0].remove = &k[2]; /* the one that would be next */
+    trace_reset();
     (void)snic_loop_once(l, 0);
-    assert_string_equal(trace, "aaaaa");
+    assert_string_equal(trace, "aa");
+    for (int i = 0; i < 3; i++)
+        snic_loop_poller_remove(l, &k[i].poller);
+    (void)snic_loop_once(l, 0);
+    assert_string_equal(trace, "aa");
     snic_loop_close(l);
 }
 
@@ -836,6 +901,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_loop_falling_asleep_post_wakes),
         cmocka_unit_test(test_loop_falling_asleep_wake_goes_round),
         cmocka_unit_test(test_loop_external_sleeper_post_makes_fd_readable),
+        cmocka_unit_test(test_loop_external_sleeper_idle_fd_quiet),
+        cmocka_unit_test(test_loop_sleeping_interrupted_goes_on),
         cmocka_unit_test(test_loop_sleeping_signal_handler_posts_wakes),
         cmocka_unit_test(test_loop_timers_fire_in_order_never_early),
         cmocka_unit_test(test_loop_timer_rearmed_in_the_past_fires_once_per_iteration),

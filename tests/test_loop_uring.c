@@ -221,6 +221,7 @@ static void test_loop_uring_queue_full_flushed_each_completes_once(void **state)
             nops[sent].op.complete = nop_done;
             struct io_uring_sqe *sqe = loop_uring_sqe(l, &nops[sent].op);
             if (sqe == NULL) { /* the kernel asks us to reap first */
+                assert_true(sent > 100);
                 assert_true(snic_loop_once(l, 0) >= 0);
                 continue;
             }
@@ -257,6 +258,36 @@ static void test_loop_uring_steady_load_one_enter_per_iteration(void **state)
     snic_loop_close(l);
 }
 
+struct hog {
+    struct snic_loop_task task;
+    struct snic_loop *loop;
+    struct nop *nop;
+};
+
+static uint32_t hog_run(struct snic_loop_task *t, uint32_t budget)
+{
+    struct hog *h = SNIC_CONTAINER(t, struct hog, task);
+    if (h->nop->done == 0)
+        return budget; /* always something left to do */
+    snic_loop_stop(h->loop);
+    return 0;
+}
+
+/* Tasks that never rest must not keep I/O from being submitted and reaped. */
+static void test_loop_uring_busy_tasks_io_goes_on(void **state)
+{
+    struct snic_loop *l = open_loop(NULL);
+    struct nop n = {.op = {.complete = nop_done}};
+    struct hog h = {.loop = l, .nop = &n};
+    (void)state;
+    snic_loop_task_init(&h.task, hog_run, 1);
+    snic_loop_ready(l, &h.task);
+    io_uring_prep_nop(loop_uring_sqe(l, &n.op));
+    assert_int_equal(snic_loop_run(l), 0);
+    assert_int_equal(n.done, 1);
+    snic_loop_close(l);
+}
+
 /* Cancel reaches an operation that would never end by itself. */
 static void test_loop_uring_pending_op_cancel_completes(void **state)
 {
@@ -288,7 +319,7 @@ static void test_loop_uring_file_slots_and_groups_recycle(void **state)
     int fd = eventfd(0, 0);
     assert_true(fd >= 0);
     if ((loop_uring_features(l) & SNIC_LOOP_HAVE_FIXED_FILES) != 0) {
-        for (int round = 0; round < 3; round++) {
+        for (int round = 0; round < 20; round++) { /* more than there are slots */
             int slots[300];
             for (int i = 0; i < 300; i++) {
                 slots[i] = loop_uring_file_add(l, fd);
@@ -396,6 +427,32 @@ static void test_loop_uring_poll_bad_descriptor_ends_with_error(void **state)
     snic_loop_close(l);
 }
 
+/* The kernel may end a multishot poll after any event; the watch must go on. */
+static void test_loop_uring_poll_ended_by_kernel_rearmed(void **state)
+{
+    struct snic_loop *l = open_loop(NULL);
+    struct watch w = {.calls = 0};
+    (void)state;
+    int fd = eventfd(0, EFD_NONBLOCK);
+    assert_int_equal(loop_uring_poll_start(&w.poll, l, fd, watch_seen), 0);
+    loop_uring_poll_stop(&w.poll);
+    while (w.poll.pending)
+        assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    w.poll.active = 1; /* as if it had run on, and this were its last completion */
+    w.poll.pending = 1;
+    w.poll.op.complete(&w.poll.op, POLLIN, 0);
+    assert_int_equal(w.calls, 1);
+    assert_int_equal(w.poll.pending, 1);
+    assert_int_equal(eventfd_write(fd, 1), 0);
+    while (w.calls < 2)
+        assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    loop_uring_poll_stop(&w.poll);
+    while (w.poll.pending)
+        assert_true(snic_loop_once(l, SNIC_NEVER) >= 0);
+    close(fd);
+    snic_loop_close(l);
+}
+
 /* After a stall the answer that is there must be seen before the time-out that is due. */
 static void test_loop_uring_stalled_process_sees_completion_before_timer(void **state)
 {
@@ -457,10 +514,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_loop_uring_memlock_too_small_region_refused),
         cmocka_unit_test(test_loop_uring_queue_full_flushed_each_completes_once),
         cmocka_unit_test(test_loop_uring_steady_load_one_enter_per_iteration),
+        cmocka_unit_test(test_loop_uring_busy_tasks_io_goes_on),
         cmocka_unit_test(test_loop_uring_pending_op_cancel_completes),
         cmocka_unit_test(test_loop_uring_file_slots_and_groups_recycle),
         cmocka_unit_test(test_loop_uring_poll_eventfd_each_write_seen),
         cmocka_unit_test(test_loop_uring_poll_bad_descriptor_ends_with_error),
+        cmocka_unit_test(test_loop_uring_poll_ended_by_kernel_rearmed),
         cmocka_unit_test(test_loop_uring_stalled_process_sees_completion_before_timer),
         cmocka_unit_test(test_loop_uring_unknown_region_remove_aborts),
     };

@@ -299,6 +299,11 @@ static int loop_sleep(struct snic_loop *l, uint64_t max_wait_ns)
     return r;
 }
 
+/**
+ * @p flush: submit what the last phase queued before returning. Without it that
+ * waits for the next iteration, whose sleep submits in the same system call; but
+ * an iteration that does not sleep always submits, or busy tasks would starve I/O.
+ */
 static int loop_iterate(struct snic_loop *l, uint64_t max_wait_ns, int flush)
 {
     SNIC_ASSERT(!l->inside);
@@ -311,6 +316,8 @@ static int loop_iterate(struct snic_loop *l, uint64_t max_wait_ns, int flush)
     if (done == 0 && max_wait_ns != 0 && !loop_has_work(l)) {
         r = loop_sleep(l, max_wait_ns);
         done = loop_dispatch(l);
+    } else {
+        flush = 1;
     }
     if (r == 0 && flush)
         r = l->ops->submit(l);

@@ -111,7 +111,7 @@ static int loop_uring_result(struct loop_uring *u, int r)
     }
 }
 
-static int loop_uring_submit(struct snic_loop *l)
+int loop_uring_flush(struct snic_loop *l)
 {
     struct loop_uring *u = loop_uring_self(l);
     if (io_uring_sq_ready(&u->ring) == 0)
@@ -122,16 +122,23 @@ static int loop_uring_submit(struct snic_loop *l)
     return loop_uring_result(u, io_uring_submit(&u->ring));
 }
 
-int loop_uring_flush(struct snic_loop *l)
+/** Between two iterations: have the kernel post what is complete in the same call. */
+static int loop_uring_submit(struct snic_loop *l)
 {
-    return loop_uring_submit(l);
+    struct loop_uring *u = loop_uring_self(l);
+    if (io_uring_sq_ready(&u->ring) == 0)
+        return 0;
+    if (!u->enabled && loop_uring_enable(u) != 0)
+        return SNIC_EIO;
+    l->stats.enters++;
+    return loop_uring_result(u, io_uring_submit_and_get_events(&u->ring));
 }
 
 static struct io_uring_sqe *loop_uring_entry(struct loop_uring *u, struct snic_uring_op *op)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
     if (SNIC_UNLIKELY(sqe == NULL)) {
-        (void)loop_uring_submit(&u->core);
+        (void)loop_uring_flush(&u->core);
         sqe = io_uring_get_sqe(&u->ring);
         if (sqe == NULL)
             return NULL;
@@ -225,7 +232,7 @@ static int loop_uring_fd(struct snic_loop *l)
     struct loop_uring *u = loop_uring_self(l);
     if (u->epoll_fd >= 0)
         return u->epoll_fd;
-    if (loop_uring_submit(l) != 0) /* the wake-up watch must be in place */
+    if (loop_uring_flush(l) != 0) /* the wake-up watch must be in place */
         return SNIC_EIO;
     int r = loop_uring_external_open(u);
     if (r == 0)
