@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "channel/channel_priv.h"
 #include "conformance_channel.h"
 #include "support.h"
 
@@ -244,12 +245,247 @@ static void test_channel_host_killed_tokens_still_good(void **state)
     }
 }
 
+/* ---- A process that lies ---- */
+
+struct liar {
+    struct snic_loop *loop;
+    struct snic_dma *d;
+    unsigned char *ring[2];
+    size_t size[2];
+    uint64_t key[2];
+    uint32_t refused; /* CLOSEs that came */
+    uint32_t slot;
+};
+
+static void liar_recv(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
+{
+    struct liar *x = ctx;
+    struct channel_ctl m;
+    (void)d;
+    if (size != sizeof(m))
+        return;
+    memcpy(&m, msg, sizeof(m));
+    if (m.type != CHANNEL_CTL_CLOSE)
+        return;
+    x->refused++;
+    (void)snic_dma_send(d, &m, sizeof(m)); /* the place is free again */
+}
+
+/** Format both rings and offer them once more. */
+static void liar_offer(struct liar *x, uint32_t generation, uint32_t flags)
+{
+    struct channel_ctl m = {.magic = SNIC_CHANNEL_MAGIC,
+                            .version = SNIC_CHANNEL__VERSION,
+                            .type = CHANNEL_CTL_OPEN,
+                            .slot = generation % 8,
+                            .generation = generation,
+                            .kind = CHAN_KIND,
+                            .flags = flags};
+    for (int i = 0; i < 2; i++) {
+        uint32_t flag = i == 0 ? SNIC_CHANNEL_UP_QUIESCENT : SNIC_CHANNEL_DOWN_ORDERED;
+        struct snic_ring_opts o = {.opts_size = sizeof(o),
+                                   .kind = i == 0 ? SNIC_RING_REQUEST : SNIC_RING_RESPONSE,
+                                   .discipline =
+                                       (flags & flag) != 0 ? SNIC_RING_QUIESCENT : SNIC_RING_COMMIT,
+                                   .capacity_bytes = 8192};
+        struct snic_ring_info info;
+        if (x->ring[i] == NULL) {
+            void *mem = NULL;
+            x->size[i] = snic_ring_memsize(&o);
+            if (snic_dma_alloc(x->d, x->size[i], &mem) != 0 ||
+                snic_dma_register(x->d, mem, x->size[i], 3, &x->key[i]) != 0)
+                _exit(110);
+            x->ring[i] = mem;
+        }
+        if (snic_ring_init(x->ring[i], x->size[i], &o) != 0 ||
+            snic_ring_geometry(x->ring[i], x->size[i], &info) != 0)
+            _exit(111);
+        m.record_max = info.record_max;
+        m.payload_align = info.body_align;
+    }
+    m.up_key = x->key[0];
+    m.up_size = x->size[0];
+    m.up_bytes = m.down_bytes = 8192;
+    m.down_key = x->key[1];
+    m.down_size = x->size[1];
+    (void)snic_dma_send(x->d, &m, sizeof(m));
+    x->slot = m.slot;
+}
+
+/** One stroke over shared memory: a byte, a cursor, a commit word, or an honest message. */
+static void liar_stroke(struct liar *x, struct snic_rng *rng, struct snic_ring_producer *p)
+{
+    int i = (int)snic_rng_below(rng, 2);
+    unsigned char *mem = x->ring[i];
+    uint64_t at = snic_rng_below(rng, x->size[i] / 8) * 8;
+    switch (snic_rng_below(rng, 6)) {
+    case 0:
+        mem[snic_rng_below(rng, x->size[i])] = (unsigned char)snic_rng_next(rng);
+        break;
+    case 1:
+        at = 128 + 128 * snic_rng_below(rng, 5);
+        snic_put_le64(mem + at, snic_get_le64(mem + at) + 16 * snic_rng_below(rng, 64) - 256);
+        break;
+    case 2:
+        snic_put_le64(mem + at, (at - 768) * 2 | 1);
+        break;
+    default:
+        (void)!snic_ring_push(p, 1, "an honest message of some length", 32);
+        if (snic_ring_notify(p))
+            (void)snic_dma_ring(x->d, x->slot);
+        break;
+    }
+}
+
+static void liar_main(const struct snic_dma_shm_opts *so)
+{
+    static struct liar x;
+    struct snic_rng rng;
+    struct snic_dma_events e = {.recv = liar_recv, .ctx = &x};
+    int r;
+    snic_rng_init(&rng, support_seed());
+    if (snic_loop_uring_open(&x.loop, NULL) != 0)
+        _exit(100);
+    do {
+        r = snic_dma_shm_connect(&x.d, x.loop, so, &e);
+        if (r == SNIC_ECONNREFUSED)
+            (void)usleep(1000);
+    } while (r == SNIC_ECONNREFUSED);
+    if (r != 0)
+        _exit(101);
+    for (uint32_t round = 1; round <= support_scale(60, 3000); round++) {
+        struct snic_ring_producer p;
+        uint32_t had = x.refused;
+        liar_offer(&x, round, round & 3);
+        if (snic_ring_producer_attach(&p, x.ring[0], x.size[0], 0) != 0)
+            _exit(112);
+        for (int i = 0; x.refused == had && i < 200000; i++) {
+            liar_stroke(&x, &rng, &p);
+            if (i % 1000 == 0)
+                (void)snic_dma_ring(x.d, x.slot);
+            if (i % 64 == 0)
+                (void)snic_loop_once(x.loop, 0);
+        }
+    }
+    _exit(0);
+}
+
+struct victim {
+    struct snic_loop *loop;
+    struct snic_channel_hub *hub;
+    void *mem;
+    struct snic_dma_listener *listener;
+    uint32_t accept_flags;
+    uint32_t accepted;
+    uint32_t ended;
+    uint32_t lies; /* ended by SNIC_EPROTO */
+    uint32_t deaths;
+    uint64_t taken;
+    volatile unsigned char sink;
+};
+
+static int victim_message(void *ctx, struct snic_channel *c, const struct snic_channel_msg *m)
+{
+    struct victim *v = ctx;
+    struct snic_channel_slot slot;
+    v->taken++;
+    for (uint32_t i = 0; i < m->header_bytes; i++)
+        v->sink = ((const unsigned char *)m->header)[i];
+    for (uint32_t i = 0; i < m->payload_bytes; i += 64)
+        v->sink = ((volatile unsigned char *)m->payload)[i];
+    if (snic_channel_down_reserve(c, 1, m->header_bytes, m->payload_bytes, &slot) == 0) {
+        if (slot.header_bytes > 0)
+            memset(slot.header, 1, slot.header_bytes);
+        if (slot.payload_bytes > 0)
+            memset(slot.payload, 1, slot.payload_bytes);
+        snic_channel_down_commit(c, &slot, slot.payload_bytes);
+    }
+    return 1;
+}
+
+static void victim_closed(void *ctx, struct snic_channel *c, int reason)
+{
+    struct victim *v = ctx;
+    v->ended++;
+    v->lies += reason == SNIC_EPROTO;
+    snic_channel_close(c);
+}
+
+static int victim_accept(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *o)
+{
+    struct victim *v = ctx;
+    struct snic_channel *c = NULL;
+    struct snic_channel_events e = {.message = victim_message, .closed = victim_closed, .ctx = v};
+    struct snic_channel_accept_opts a = {.opts_size = sizeof(a), .flags = v->accept_flags};
+    int r = snic_channel_accept(&c, h, o, &a, &e);
+    v->accepted += r == 0;
+    return r;
+}
+
+static void victim_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
+{
+    struct victim *v = ctx;
+    (void)h;
+    (void)cause;
+    v->deaths++;
+}
+
+static void victim_link(void *ctx, struct snic_dma *d, uint32_t pid)
+{
+    struct victim *v = ctx;
+    struct snic_channel_hub_opts o = {
+        .opts_size = sizeof(o), .accept = victim_accept, .death = victim_death, .ctx = v};
+    size_t size = snic_channel_hub_memsize(&o);
+    (void)pid;
+    v->mem = malloc(size);
+    assert_int_equal(snic_channel_hub_init(&v->hub, v->mem, size, d, &o), 0);
+}
+
+/**
+ * A process that scribbles over the rings while we use them: channel after channel ends with
+ * SNIC_EPROTO or lives on, and this process stays whole.
+ */
+static void test_channel_scribbling_host_survived(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < 2; n++) {
+        struct victim v = {.accept_flags = n == 1 ? SNIC_CHANNEL_UNMAPPED : 0};
+        char path[256];
+        char name[16];
+        int status = 0;
+        (void)snprintf(name, sizeof(name), "liar%u", n);
+        support_tmpname(path, sizeof(path), name);
+        struct snic_dma_shm_opts so = {.opts_size = sizeof(so), .path = path, .timeout_ms = 60000};
+        (void)fflush(NULL);
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            liar_main(&so);
+        v.loop = loop_open();
+        assert_int_equal(snic_dma_shm_listen(&v.listener, v.loop, &so, victim_link, &v), 0);
+        while (v.deaths == 0)
+            (void)snic_loop_once(v.loop, SNIC_NEVER);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        assert_int_equal(v.accepted, v.ended);
+        assert_true(v.lies > 0);
+        assert_true(v.taken > 0);
+        assert_ptr_equal(snic_channel_hub_fini(v.hub), v.mem);
+        free(v.mem);
+        snic_dma_shm_unlisten(v.listener);
+        for (int i = 0; i < 20; i++)
+            (void)snic_loop_once(v.loop, 0);
+        snic_loop_close(v.loop);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_channel_two_threads_every_mode_delivers),
         cmocka_unit_test(test_channel_two_processes_every_mode_delivers),
         cmocka_unit_test(test_channel_host_killed_tokens_still_good),
+        cmocka_unit_test(test_channel_scribbling_host_survived),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
