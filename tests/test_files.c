@@ -394,6 +394,155 @@ static void test_files_request_invalid_refused(void **state)
     filefix_close(&fx);
 }
 
+/* A truncation of more segments than it has single records for is one all the same. */
+static void test_files_truncated_many_segments_all_free(void **state)
+{
+    struct filefix fx;
+    struct snic_files_req st;
+    struct snic_files_stats before;
+    struct snic_files_stats after;
+    static unsigned char buf[SEG];
+    uint64_t id;
+    unsigned n;
+    (void)state;
+    for (n = 60; n <= 100; n += 40) {
+        memset(&fx, 0, sizeof(fx));
+        filefix_fresh(&fx);
+        snic_files_get_stats(fx.files, &before);
+        assert_int_equal(filefix_create(fx.files, 0, "a", &id), 0);
+        assert_int_equal(filefix_prealloc(fx.files, id, 0, n * SEG), 0);
+        pattern(buf, sizeof(buf), 8, 0);
+        assert_int_equal(filefix_write(fx.files, id, 0, buf, sizeof(buf), SNIC_FILES_SYNC), SEG);
+        assert_int_equal(filefix_truncate(fx.files, id, SEG), 0);
+        assert_int_equal(filefix_truncate(fx.files, id, n * SEG), 0);
+        snic_disk_power_cut(fx.disk, SNIC_FAULT_KEEP_NONE);
+        (void)filefix_unmount(&fx);
+        filefix_reopen(&fx);
+        filefix_mount(&fx);
+        assert_int_equal(filefix_stat(fx.files, id, &st), 0);
+        assert_int_equal(st.size, n * SEG);
+        assert_int_equal(st.allocated, SEG);
+        snic_files_get_stats(fx.files, &after);
+        assert_int_equal(after.segments_free, before.segments_free - 1);
+        assert_int_equal(filefix_read(fx.files, id, 0, buf, SEG), SEG);
+        assert_true(is_pattern(buf, SEG, 8, 0));
+        filefix_close(&fx);
+    }
+}
+
+/* ---- Damage ---- */
+
+static unsigned findings;
+
+static void count_finding(void *ctx, int error, const char *what, uint64_t number)
+{
+    (void)ctx;
+    (void)number;
+    assert_non_null(what);
+    findings += error != 0;
+}
+
+/* 0 when the image mounts and holds `a` as written, else what mount says; the checker agrees. */
+static int damage_judge(struct filefix *fx, uint64_t id)
+{
+    static unsigned char buf[SEG];
+    struct snic_files_info info;
+    int rc = snic_files_probe(fx->io, &info);
+    if (rc == 0) {
+        size_t size = snic_files_memsize(&info, NULL);
+        void *mem = support_guard_alloc(size, SNIC_FILES_ALIGN);
+        findings = 0;
+        rc = snic_files_examine(fx->io, mem, size, count_finding, NULL);
+        assert_int_equal(rc != 0, findings != 0);
+        support_guard_free(mem);
+        assert_int_equal(filefix_try_mount(fx), rc);
+    }
+    if (rc != 0)
+        return rc;
+    assert_int_equal(snic_files_check(fx->files), 0);
+    assert_int_equal(filefix_read(fx->files, id, 0, buf, sizeof(buf)), 1000);
+    assert_true(is_pattern(buf, 1000, 1, 0));
+    return filefix_unmount(fx);
+}
+
+static struct snic_disk *damage_make(struct filefix *fx, uint64_t *id)
+{
+    struct snic_disk *base;
+    static unsigned char buf[1000];
+    uint64_t other;
+    unsigned i;
+    memset(fx, 0, sizeof(*fx));
+    filefix_fresh(fx);
+    assert_int_equal(filefix_create(fx->files, 0, "a", id), 0);
+    pattern(buf, sizeof(buf), 1, 0);
+    assert_int_equal(filefix_write(fx->files, *id, 0, buf, 1000, SNIC_FILES_SYNC), 1000);
+    for (i = 0; i < 25; i++) { /* into the second half of the journal */
+        assert_int_equal(filefix_create(fx->files, 0, "b", &other), 0);
+        assert_int_equal(filefix_delete(fx->files, 0, "b"), 0);
+    }
+    assert_int_equal(filefix_unmount(fx), 0);
+    snic_disk_sync(fx->disk);
+    assert_int_equal(snic_disk_clone(fx->disk, &base), 0);
+    return base;
+}
+
+/* One wrong byte anywhere in the metadata: refused, or harmless; never believed. */
+static void test_files_metadata_damaged_refused_or_harmless(void **state)
+{
+    struct filefix fx;
+    struct snic_files_info info;
+    struct snic_rng rng;
+    struct snic_disk *base;
+    uint64_t rounds = support_scale(1500, 50000);
+    uint64_t refused = 0;
+    uint64_t id;
+    uint64_t i;
+    (void)state;
+    snic_rng_init(&rng, support_seed());
+    base = damage_make(&fx, &id);
+    assert_int_equal(snic_files_probe(fx.io, &info), 0);
+    for (i = 0; i < rounds; i++) {
+        uint64_t at = snic_rng_below(&rng, info.data_offset);
+        unsigned char *p = snic_disk_bytes(fx.disk);
+        unsigned char was = p[at];
+        if (i % 2 == 0) /* where the interesting bytes are: the beginning of units */
+            at = at / 4096 * 4096 + snic_rng_below(&rng, 512);
+        was = p[at];
+        p[at] ^= (unsigned char)(1 + snic_rng_below(&rng, 255));
+        refused += damage_judge(&fx, id) != 0;
+        memcpy(p, snic_disk_bytes(base), (size_t)info.data_offset);
+        assert_int_equal(p[at], was);
+    }
+    assert_true(refused > rounds / 100);
+    snic_disk_close(base);
+    filefix_close(&fx);
+}
+
+/* A unit that is right, at the wrong place, is not taken; the copy of the superblock serves. */
+static void test_files_superblock_misplaced_refused(void **state)
+{
+    struct filefix fx;
+    struct snic_disk *base;
+    unsigned char *p;
+    uint64_t id;
+    (void)state;
+    base = damage_make(&fx, &id);
+    p = snic_disk_bytes(fx.disk);
+    memset(p, 0x11, 4096);
+    assert_int_equal(damage_judge(&fx, id), 0);
+    memcpy(p, p + 16384, 4096);
+    assert_int_equal(damage_judge(&fx, id), 0);
+    memset(p + 16384, 0x11, 4096);
+    assert_int_equal(damage_judge(&fx, id), SNIC_ECORRUPT);
+    memset(p, 0x11, 4096);
+    assert_int_equal(damage_judge(&fx, id), SNIC_ENOENT);
+    memcpy(p, snic_disk_bytes(base), 4096);
+    p[4] = 2;
+    assert_int_equal(damage_judge(&fx, id), SNIC_EVERSION);
+    snic_disk_close(base);
+    filefix_close(&fx);
+}
+
 /* A full device refuses growth whole, keeps all it has, and works on after a deletion. */
 static void test_files_device_full_growth_refused_intact(void **state)
 {
@@ -799,6 +948,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_files_listed_in_pieces_each_once),
         cmocka_unit_test(test_files_sparse_read_zeros_and_short),
         cmocka_unit_test(test_files_request_invalid_refused),
+        cmocka_unit_test(test_files_truncated_many_segments_all_free),
+        cmocka_unit_test(test_files_metadata_damaged_refused_or_harmless),
+        cmocka_unit_test(test_files_superblock_misplaced_refused),
         cmocka_unit_test(test_files_device_full_growth_refused_intact),
         cmocka_unit_test(test_files_mounted_again_everything_there),
         cmocka_unit_test(test_files_deleted_under_read_space_waits),

@@ -261,26 +261,89 @@ static void prefix_judge(void *ctx, struct snic_io *io, uint64_t cut, uint64_t s
     (void)filefix_unmount(&s->fx);
 }
 
+static uint64_t prefix_try(struct sequence *s, const struct snic_disk *base, uint64_t step)
+{
+    struct power_case c;
+    memset(&c, 0, sizeof(c));
+    c.ctx = s;
+    c.run = prefix_run;
+    c.judge = prefix_judge;
+    c.base = base;
+    c.loop = s->fx.loop;
+    c.seed = support_seed() + step;
+    c.step = step;
+    c.random = 2;
+    c.torn = 1;
+    return power_enumerate(&c);
+}
+
 /* Operations under way together become durable in the order of submission. */
 static void test_files_power_lost_controls_together_prefix_there(void **state)
 {
+    uint64_t tried = 0;
     uint64_t i;
     (void)state;
     for (i = 0; i < 2; i++) {
-        struct power_case c;
         struct snic_io *io;
         sequence_open(&seq, &disks[i]);
         io = seq.fx.io;
-        memset(&c, 0, sizeof(c));
-        c.ctx = &seq;
-        c.run = prefix_run;
-        c.judge = prefix_judge;
-        c.base = seq.fx.disk;
-        c.loop = seq.fx.loop;
-        c.seed = support_seed() + i;
-        c.random = 2;
-        c.torn = 1;
-        print_message("%llu power cuts\n", (unsigned long long)power_enumerate(&c));
+        tried += prefix_try(&seq, seq.fx.disk, 1);
+        sequence_close(&seq, io);
+    }
+    print_message("%llu power cuts\n", (unsigned long long)tried);
+}
+
+/* A disk whose power went while a checkpoint of many chunks was being written. */
+static void big_open(struct sequence *s, const struct snic_disk_opts *d, uint64_t chunk)
+{
+    struct snic_files_info info;
+    struct snic_fault f;
+    memset(&s->fx, 0, sizeof(s->fx));
+    s->fx.disk_opts = *d;
+    s->fx.disk_opts.size = 2u << 20;
+    s->fx.format.files_max = 1200;
+    filefix_open(&s->fx);
+    assert_int_equal(snic_files_format(s->fx.io, &s->fx.format), 0);
+    snic_disk_sync(s->fx.disk);
+    if (chunk == 0)
+        return;
+    assert_int_equal(snic_files_probe(s->fx.io, &info), 0);
+    memset(&f, 0, sizeof(f));
+    f.kind = SNIC_FAULT_POWER;
+    f.ops = 1u << SNIC_IO_WRITE;
+    f.after = chunk;
+    f.offset = 32768; /* the checkpoint slots */
+    f.length = info.data_offset - info.journal_bytes - 65536;
+    f.seed = support_seed() + 2;
+    assert_int_equal(snic_disk_fault(s->fx.disk, &f), 0);
+    prefix_run(s, s->fx.io);
+    assert_true(s->completed < 40 * TOGETHER);
+    snic_disk_faults_clear(s->fx.disk);
+    filefix_reopen(&s->fx);
+    /* Nothing is left in the way of the next run. */
+    filefix_mount(&s->fx);
+    while (s->completed > 0) {
+        char name[8];
+        s->completed--;
+        (void)snprintf(name, sizeof(name), "a%02u", s->completed % TOGETHER);
+        (void)filefix_delete(s->fx.files, 0, name);
+    }
+    snic_disk_power_cut(s->fx.disk, SNIC_FAULT_KEEP_ALL);
+    (void)filefix_unmount(&s->fx);
+    filefix_reopen(&s->fx);
+}
+
+/* A checkpoint that takes longer than a half of the journal lasts, and one cut off before. */
+static void test_files_power_lost_long_checkpoint_prefix_there(void **state)
+{
+    uint64_t step = support_scale(5, 1);
+    uint64_t i;
+    (void)state;
+    for (i = 0; i < 6; i++) {
+        struct snic_io *io;
+        big_open(&seq, &disks[i % 2], i / 2 * 9);
+        io = seq.fx.io;
+        (void)prefix_try(&seq, seq.fx.disk, step);
         sequence_close(&seq, io);
     }
 }
@@ -606,6 +669,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_power_lost_anywhere_last_state_there),
         cmocka_unit_test(test_files_power_lost_controls_together_prefix_there),
+        cmocka_unit_test(test_files_power_lost_long_checkpoint_prefix_there),
         cmocka_unit_test(test_files_power_lost_unsynced_no_foreign_bytes),
         cmocka_unit_test(test_files_power_lost_overwritten_synced_there),
         cmocka_unit_test(test_files_power_lost_deleted_space_not_reused_early),

@@ -88,7 +88,8 @@ SNIC_API SNIC_NODISCARD int snic_filelib_open(struct snic_filelib **out, void *m
     SNIC_NONNULL(1, 2, 4, 5);
 /**
  * Close the group: no thread may be submitting. What is outstanding completes
- * with SNIC_ECANCELED (outcome unknown) before this returns. Not from inside a
+ * with SNIC_ECANCELED (outcome unknown) before this returns; `done` must not submit
+ * these again for ever. Not from inside a
  * completion. @return the memory [owner]
  */
 SNIC_API void *snic_filelib_close(struct snic_filelib *g) SNIC_NONNULL(1);
@@ -260,6 +261,7 @@ struct snic_filelib_stats {
     uint64_t waits;        /**< requests that found the ring or depth full */
     uint64_t outstanding;
 };
+/** Copy the counters. [owner] */
 SNIC_API void snic_filelib_get_stats(const struct snic_filelib *g, struct snic_filelib_stats *out)
     SNIC_NONNULL(1, 2);
 /** The channel under the group, for its facts and statistics. [owner] */

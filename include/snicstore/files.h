@@ -348,8 +348,10 @@ struct snic_files_stats {
     int32_t broken;     /**< 0, or the error that stopped metadata writes */
     uint32_t reserved;
 };
+/** Copy the counters and the present numbers. [owner] */
 SNIC_API void snic_files_get_stats(const struct snic_files *f, struct snic_files_stats *out)
     SNIC_NONNULL(1, 2);
+/** What probe said of the mounted image. [owner] */
 SNIC_API void snic_files_get_info(const struct snic_files *f, struct snic_files_info *out)
     SNIC_NONNULL(1, 2);
 /** Every table, list, index and count consistent? 0 or SNIC_ECORRUPT. O(image). [owner] */
@@ -394,6 +396,7 @@ struct snic_files_server_opts {
     void *ctx;
 };
 
+/** Bytes snic_files_serve() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_files_server_memsize(const struct snic_files_server_opts *o) SNIC_NONNULL(1);
 /**
  * Accept the channel that a host offers and serve the host over it; only inside
@@ -424,8 +427,10 @@ struct snic_files_server_stats {
     uint64_t write_bytes;
     uint64_t in_progress;
 };
+/** Copy the counters. [owner] */
 SNIC_API void snic_files_server_get_stats(const struct snic_files_server *s,
                                           struct snic_files_server_stats *out) SNIC_NONNULL(1, 2);
+/** The channel under the server, for its facts and statistics. [owner] */
 SNIC_API struct snic_channel *snic_files_server_channel(const struct snic_files_server *s)
     SNIC_NONNULL(1);
 

@@ -7,7 +7,8 @@
  *
  * C1  The flush is submitted after serialising, so it covers every write that the serialised
  *     sizes and init marks speak of: no metadata without its data (I4). Without dirty items
- *     there is nothing to cover and no flush.
+ *     there is nothing to cover and no flush: control records tell init marks only downwards,
+ *     and a segment whose mark is not durable yet is dirty.
  * C2  A waiter is satisfied when the control records and dirty items up to its tickets are
  *     durable and, if it asked, a flush that started after it came has ended.
  * C3  When the entry does not fit into its half, the next generation begins in the other one
@@ -206,12 +207,11 @@ static int commit_serialise(struct snic_files *f)
     struct files_entry e = f->writing;
     uint64_t room = f->info.journal_bytes / 2 - f->position;
     uint32_t limit = (uint32_t)snic_min_u64(room, SNIC_FILES__ENTRY_MAX);
-    int data = f->need_flush != 0;
+    int data = 0;
     SNIC_ASSERT(e.records == 0);
     f->writing = f->pending;
     f->pending = e;
     f->control_taken = f->control_appended;
-    f->need_flush = 0;
     files_limbo_splice(f, &f->limbo_writing, &f->limbo_pending);
     /* A record is at most 32 bytes, and padding less than that. */
     while (f->dirty_first != SNIC_FILES__QUEUE_END && f->writing.used + 64 <= limit) {

@@ -238,7 +238,6 @@ struct snic_files {
     uint64_t dirty_durable;
     uint32_t dirty_first;
     uint32_t dirty_last;
-    uint32_t need_flush; /* the control buffer promises sizes   */
     uint32_t commit_wanted;
     uint32_t commit_state;
     uint64_t flush_started;

@@ -238,7 +238,6 @@ static void meta_truncate_cut(struct snic_files *f, uint32_t node, uint64_t size
     f->segs[seg].init = edge;
     f->segs[seg].claimed = edge;
     files_record_seg(&f->pending, block, seg, n->id, keep - 1, edge);
-    f->need_flush = 1; /* the record tells an init mark: C1 */
 }
 
 static int meta_truncate_run(struct snic_files *f, struct snic_files_req *r)
