@@ -514,7 +514,7 @@ static void test_cuckoo_random_operations_match_model(void **state)
         util_open(&m.u, sizes[i][0], sizes[i][1], 4096, snic_rng_next(&m.rng));
         m.next = 1;
         for (uint32_t round = 0; round < support_scale(6, 100) / UTIL_SHARE + 1; round++)
-            model_run(&m, 20000, round % 2 == 0 ? 5 : 60);
+            model_run(&m, 20000 / UTIL_SHARE, round % 2 == 0 ? 5 : 60);
         util_close(&m.u);
     }
 }

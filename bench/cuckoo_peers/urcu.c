@@ -29,9 +29,14 @@ struct peer {
     uint32_t free_count;
 };
 
+static inline struct urcu_entry *urcu_entry_of(struct cds_lfht_node *node)
+{
+    return (struct urcu_entry *)(void *)((unsigned char *)node - offsetof(struct urcu_entry, node));
+}
+
 static int urcu_match(struct cds_lfht_node *node, const void *key)
 {
-    return caa_container_of(node, struct urcu_entry, node)->key == *(const uint64_t *)key;
+    return urcu_entry_of(node)->key == *(const uint64_t *)key;
 }
 
 static inline struct urcu_entry *urcu_find(struct peer *p, uint64_t key)
@@ -41,7 +46,7 @@ static inline struct urcu_entry *urcu_find(struct peer *p, uint64_t key)
 
     cds_lfht_lookup(p->ht, bench_hash(key), urcu_match, &key, &iter);
     node = cds_lfht_iter_get_node(&iter);
-    return node == NULL ? NULL : caa_container_of(node, struct urcu_entry, node);
+    return node == NULL ? NULL : urcu_entry_of(node);
 }
 
 static inline int peer_get(struct peer *p, uint64_t key, struct bench_value *v)
@@ -69,7 +74,7 @@ static inline int peer_put(struct peer *p, uint64_t key, struct bench_value v)
     bench_value_store(&e->value, v);
     was = cds_lfht_add_unique(p->ht, bench_hash(key), urcu_match, &key, &e->node);
     if (was != &e->node) {
-        bench_value_store(&caa_container_of(was, struct urcu_entry, node)->value, v);
+        bench_value_store(&urcu_entry_of(was)->value, v);
         p->free[p->free_count++] = e;
     }
     return 1;
