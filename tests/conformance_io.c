@@ -546,6 +546,40 @@ static void check_submit_inside_done_accepted(void **state)
     free(mem);
 }
 
+static int late_result;
+
+static void late_done(struct snic_io_req *req)
+{
+    struct request *r = SNIC_CONTAINER(req, struct request, req);
+    struct snic_io_req *next = &r->chain->req;
+    late_result = snic_io_submit(r->io, &next, 1);
+    r->done++;
+}
+
+/* A closing handle that took new requests would never be done closing. */
+static void check_submit_while_closing_refused(void **state)
+{
+    struct conformance_io c;
+    struct request r, late;
+    (void)open_backend(&c, state, 8);
+    uint64_t u = unit_of(c.io);
+    unsigned char *mem = buffer(u);
+    request_init(&r, c.io, SNIC_IO_WRITE, 0, mem, u);
+    request_init(&late, c.io, SNIC_IO_WRITE, 0, mem, u);
+    r.req.done = late_done;
+    r.chain = &late;
+    late_result = 1;
+    assert_int_equal(request_submit(&r), 1);
+    snic_io_close(c.io);
+    c.io = NULL;
+    assert_int_equal(r.done, 1);
+    assert_int_equal(r.req.result, u);
+    assert_int_equal(late_result, SNIC_ECANCELED);
+    assert_int_equal(late.done, 0);
+    conformance_io_close(&c);
+    free(mem);
+}
+
 /* A request lost or completed twice at close is a use after free in some service. */
 static void check_closed_in_flight_each_completes_once(void **state)
 {
@@ -789,6 +823,7 @@ static const struct {
     {"invalid_requests_complete_refused", check_invalid_requests_complete_refused},
     {"depth_full_takes_none_until_one_completes", check_depth_full_takes_none_until_one_completes},
     {"submit_inside_done_accepted", check_submit_inside_done_accepted},
+    {"submit_while_closing_refused", check_submit_while_closing_refused},
     {"closed_in_flight_each_completes_once", check_closed_in_flight_each_completes_once},
     {"cancelled_each_completes_once", check_cancelled_each_completes_once},
     {"counters_add_up", check_counters_add_up},

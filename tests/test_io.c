@@ -193,7 +193,7 @@ static const struct conformance_io_backend backends[] = {
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[130];
+    struct CMUnitTest tests[160];
     size_t n =
         conformance_io_tests(tests, SNIC_COUNTOF(tests) - 1, backends, SNIC_COUNTOF(backends));
     tests[n++] =

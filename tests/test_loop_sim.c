@@ -229,6 +229,11 @@ static void test_loop_sim_poller_sleeps_until_next_event(void **state)
     snic_loop_wake(l);
     (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
     assert_string_equal(log_text, "pASA");
+    log_reset();
+    snic_world_pause(w, 0, 1);
+    snic_world_pause(w, 0, 0); /* a thawed process looks around */
+    (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
+    assert_string_equal(log_text, "pASA");
     snic_loop_poller_remove(l, &a.poller);
     snic_loop_wake(l);
     (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
