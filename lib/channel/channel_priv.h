@@ -58,9 +58,9 @@ SNIC_STATIC_ASSERT(sizeof(struct channel_ctl) <= SNIC_DMA_MSG_MAX, "one message"
 
 /* ---- Hub ---- */
 
-#define CHANNEL_SEND_OPEN 1u
-#define CHANNEL_SEND_ACCEPT 2u
-#define CHANNEL_SEND_CLOSE 4u
+#define SNIC_CHANNEL__SEND_OPEN 1u
+#define SNIC_CHANNEL__SEND_ACCEPT 2u
+#define SNIC_CHANNEL__SEND_CLOSE 4u
 
 /**
  * A place for a channel. It is free again when both ends have said CLOSE (or the peer is
@@ -70,7 +70,7 @@ struct channel_slot {
     struct snic_channel *channel; /* until its memory is given back                */
     uint32_t generation;
     uint8_t used;
-    uint8_t send;       /* CHANNEL_SEND_*: control messages that wait              */
+    uint8_t send;       /* SNIC_CHANNEL__SEND_*: control messages that wait              */
     uint8_t said_close; /* our CLOSE was sent or can not be                        */
     uint8_t got_close;  /* the peer's came                                         */
     int32_t close_reason;

@@ -93,7 +93,7 @@ void channel_dpu_opened(struct snic_channel *c)
         u->down_region = u->down_region < 0 ? SNIC_NO_REGION : u->down_region;
     }
     c->opened = c->opened_due = 1;
-    channel_slot_send(c->hub, channel_slot_of(c), CHANNEL_SEND_ACCEPT);
+    channel_slot_send(c->hub, channel_slot_of(c), SNIC_CHANNEL__SEND_ACCEPT);
     channel_kick(c);
 }
 
@@ -190,7 +190,7 @@ void channel_dpu_drop(struct snic_channel *c)
     if (h->dead)
         channel_slot_settle(h, s);
     else
-        channel_slot_send(h, s, CHANNEL_SEND_CLOSE);
+        channel_slot_send(h, s, SNIC_CHANNEL__SEND_CLOSE);
 }
 
 /* ---- Receiving ---- */

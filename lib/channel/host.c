@@ -149,7 +149,7 @@ int snic_channel_open(struct snic_channel **out, struct snic_channel_hub *h,
                                    .down_key = s->down_key,
                                    .down_size = c->down.memory_bytes,
                                    .down_bytes = c->down.capacity_bytes};
-    channel_slot_send(h, s, CHANNEL_SEND_OPEN);
+    channel_slot_send(h, s, SNIC_CHANNEL__SEND_OPEN);
     *out = c;
     return 0;
 }
@@ -167,7 +167,7 @@ void channel_host_drop(struct snic_channel *c)
     if (h->dead)
         channel_slot_settle(h, s);
     else
-        channel_slot_send(h, s, CHANNEL_SEND_CLOSE);
+        channel_slot_send(h, s, SNIC_CHANNEL__SEND_CLOSE);
 }
 
 /* ---- Receiving ---- */

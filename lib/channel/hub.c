@@ -84,22 +84,22 @@ static struct channel_ctl channel_ctl_make(const struct snic_channel_hub *h,
 /** Send what waits at @p s; 0 when some of it still waits. */
 static int channel_slot_flush(struct snic_channel_hub *h, struct channel_slot *s)
 {
-    if ((s->send & CHANNEL_SEND_OPEN) != 0) {
+    if ((s->send & SNIC_CHANNEL__SEND_OPEN) != 0) {
         if (!channel_ctl_send(h, &s->open))
             return 0;
-        s->send &= (uint8_t)~CHANNEL_SEND_OPEN;
+        s->send &= (uint8_t)~SNIC_CHANNEL__SEND_OPEN;
     }
-    if ((s->send & CHANNEL_SEND_ACCEPT) != 0) {
+    if ((s->send & SNIC_CHANNEL__SEND_ACCEPT) != 0) {
         struct channel_ctl m = channel_ctl_make(h, s, CHANNEL_CTL_ACCEPT, 0);
         if (!channel_ctl_send(h, &m))
             return 0;
-        s->send &= (uint8_t)~CHANNEL_SEND_ACCEPT;
+        s->send &= (uint8_t)~SNIC_CHANNEL__SEND_ACCEPT;
     }
-    if ((s->send & CHANNEL_SEND_CLOSE) != 0) {
+    if ((s->send & SNIC_CHANNEL__SEND_CLOSE) != 0) {
         struct channel_ctl m = channel_ctl_make(h, s, CHANNEL_CTL_CLOSE, s->close_reason);
         if (!channel_ctl_send(h, &m))
             return 0;
-        s->send &= (uint8_t)~CHANNEL_SEND_CLOSE;
+        s->send &= (uint8_t)~SNIC_CHANNEL__SEND_CLOSE;
         s->said_close = 1;
     }
     return 1;
