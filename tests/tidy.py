@@ -282,8 +282,6 @@ def check_names(path, code, owners):
             if name in owners and owners[name] != path:
                 offend(path, line, f"{name}: also in {os.path.relpath(owners[name], ROOT)}")
             owners[name] = path
-    if path.endswith(".h"):
-        return
     left, before = {}, ""  # a fall-back for what an older system header lacks is not ours
     for i, text in enumerate(code.split("\n"), 1):
         macro = re.match(r"\s*#\s*(define|undef)\s+(\w+)", text)
