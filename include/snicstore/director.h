@@ -56,6 +56,9 @@ struct snic_director_conn;
 
 #define SNIC_DIRECTOR_ALIGN 4096
 
+/** Bytes of a message that are kept for host_gone(). */
+#define SNIC_DIRECTOR_KEPT 32
+
 /** The kind of channel that snic_director_host_open() opens. */
 #define SNIC_DIRECTOR_CHANNEL_KIND 0x44495245u
 
@@ -105,8 +108,10 @@ struct snic_director_user {
     uint32_t (*protocol_error)(void *ctx, int error, const unsigned char *data, size_t size,
                                char *out, uint32_t max);
     /**
-     * Text for a message whose host is not there; @p msg is NULL when the host had
-     * got it before it died (done or not done). @return bytes written <= max.
+     * Text for a message whose host is not there. @p msg is NULL when the host had
+     * got it before it died (done or not done); without SNIC_DIRECTOR_IN_ORDER it is
+     * then the message's first SNIC_DIRECTOR_KEPT bytes, where its id should be.
+     * @return bytes written <= max
      */
     uint32_t (*host_gone)(void *ctx, const unsigned char *msg, uint32_t size, char *out,
                           uint32_t max);

@@ -71,6 +71,8 @@ struct director_slot {
     uint32_t gen;
     uint8_t state;
     uint8_t flags;
+    uint8_t kept_size;
+    unsigned char kept[SNIC_DIRECTOR_KEPT]; /* not IN_ORDER: the message begins so */
 };
 
 /* ---- Connections ---- */

@@ -90,7 +90,8 @@ static int director_reply_gone_text(struct director_slot *s)
             director_wait(c, &c->d->wait_block, SNIC_DIRECTOR__WAIT_BLOCK);
         return 0;
     }
-    uint32_t n = c->d->user.host_gone(c->d->user.ctx, NULL, 0, text, sizeof(text));
+    uint32_t n = c->d->user.host_gone(c->d->user.ctx, director_in_order(c) ? NULL : s->kept,
+                                      director_in_order(c) ? 0 : s->kept_size, text, sizeof(text));
     SNIC_ASSERT(n <= sizeof(text));
     c->d->stats.host_gone++;
     (void)director_out_append(&c->client, text, n, 0);

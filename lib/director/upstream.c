@@ -18,6 +18,15 @@ static void director_no_host(struct director_slot *s, const unsigned char *msg, 
         director_reply_gone(s); /* no block: later, and without the message */
 }
 
+/* What host_gone() will be told if the host dies, where that is needed. */
+static void director_keep(struct director_slot *s, const unsigned char *msg, uint32_t size)
+{
+    if (s->conn->d->opts.flags & SNIC_DIRECTOR_IN_ORDER)
+        return;
+    s->kept_size = (uint8_t)snic_min_u64(size, SNIC_DIRECTOR_KEPT);
+    memcpy(s->kept, msg, s->kept_size);
+}
+
 /*
  * Send a message to the host there is, under *@slot or a new one. 1: it went, or was answered
  * with host_gone(); else @c waits, and if *@slot is set the host has got a part of it.
@@ -28,6 +37,7 @@ int director_to_host(struct snic_director_conn *c, struct director_slot **slot,
     struct snic_director *d = c->d;
     struct director_slot *s = *slot != NULL ? *slot : director_slot_take(c);
     int r = 0;
+    director_keep(s, msg, size);
     if (d->channel != NULL)
         r = director_channel_send(c, s, msg, size);
     else if (d->host_net && !c->raw)
@@ -73,6 +83,7 @@ int director_retry_one(struct director_slot *s)
         director_conn_check(c);
         return 1;
     }
+    director_keep(s, job->message, job->message_size);
     if (d->channel != NULL)
         r = director_channel_send(c, s, job->message, job->message_size);
     else if (d->host_net)

@@ -238,6 +238,8 @@ void dirfix_host_attach(struct dirfix *f)
 {
     struct snic_dma_events none = {NULL, NULL, NULL, NULL};
     struct snic_channel_hub_opts ho = {.opts_size = sizeof(ho)};
+    if (f->hub[1] != NULL)
+        dirfix_run(f, 1000000);   /* the DPU learns that it is gone */
     for (int i = 0; i < 2; i++) { /* what is left of the one before */
         if (f->hub[i] != NULL) {
             snic_channel_hub_fini(f->hub[i]);

@@ -261,6 +261,11 @@ static int host_send(struct host_op *op)
         if (r != SNIC_EPEERDEAD)
             assert_int_equal(r, 0);
         op->at += n;
+        if (flags == SNIC_DIRECTOR_REPLY_MORE && f->o.host_delay_ns > 0) { /* the rest later */
+            snic_loop_arm(f->host, &op->timer,
+                          snic_loop_now(f->host) + snic_rng_below(&f->rng, f->o.host_delay_ns));
+            return 1;
+        }
     }
     host_free(op);
     return 1;
@@ -355,6 +360,7 @@ static int host_do(struct host_op *op)
         return 0;
     op->reply = host_apply(f, &op->m, &op->size);
     op->closes = op->m.op == DIRFIX_QUIT;
+    snic_timer_init(&op->timer, host_fire);
     uint64_t delay = f->o.host_delay_ns > 0 ? snic_rng_below(&f->rng, f->o.host_delay_ns) : 0;
     if (op->m.op == DIRFIX_HOLD)
         delay = (uint64_t)op->m.value * 1000;
@@ -362,7 +368,6 @@ static int host_do(struct host_op *op)
     if (f->o.sync && (op->m.op == DIRFIX_GET || op->m.op == DIRFIX_SET) &&
         k->version != k->device_version && k->there)
         delay = UINT64_MAX;
-    snic_timer_init(&op->timer, host_fire);
     if (delay == 0 && snic_queue_empty(&f->host_queue)) {
         if (!host_send(op))
             snic_queue_push(&f->host_queue, &op->node);
@@ -380,9 +385,12 @@ static void host_writable(void *ctx)
         struct host_op *op = SNIC_CONTAINER(f->host_queue.first, struct host_op, node);
         struct snic_node *next = op->node.next;
         if (op->reply == NULL) {
-            if (!host_invalidate(f, op->m.key % DIRFIX_KEYS))
+            if ((op->m.op == DIRFIX_SET || op->m.op == DIRFIX_DEL) &&
+                !host_invalidate(f, op->m.key % DIRFIX_KEYS))
                 return;
             op->reply = host_apply(f, &op->m, &op->size);
+            op->closes = op->m.op == DIRFIX_QUIT;
+            snic_timer_init(&op->timer, host_fire);
         }
         if (!host_send(op))
             return;

@@ -1,0 +1,721 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/** director: how connections, hosts and the director itself end; errors; bounds. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dirfix.h"
+
+static struct dirfix fix;
+
+/* What a client got. */
+struct seen {
+    uint32_t ok, none, error, paths[256];
+    uint32_t last_value;
+    uint64_t bytes;
+};
+
+static struct seen seen[DIRFIX_CLIENTS];
+
+static void on_reply(struct dirfix_client *c, const struct dirfix_msg *m, const unsigned char *body)
+{
+    struct seen *s = c->user;
+    (void)body;
+    s->ok += m->op == DIRFIX_OK;
+    s->none += m->op == DIRFIX_NONE;
+    s->error += m->op == DIRFIX_ERROR;
+    s->paths[m->arg]++;
+    s->last_value = m->value;
+    s->bytes += m->size;
+}
+
+static struct dirfix_client *join(struct dirfix *f, uint32_t i)
+{
+    struct dirfix_client *c = dirfix_connect(f, i, on_reply);
+    memset(&seen[i], 0, sizeof(seen[i]));
+    c->user = &seen[i];
+    return c;
+}
+
+static struct dirfix_opts options(uint64_t seed, uint32_t clients)
+{
+    struct dirfix_opts o = {.seed = seed, .clients = clients};
+    o.director.flags = SNIC_DIRECTOR_IN_ORDER;
+    return o;
+}
+
+static void until_closed(struct dirfix *f, struct dirfix_client *c)
+{
+    while (!c->closed)
+        if (dirfix_step(f) == 0)
+            fail_msg("the client is not closed");
+}
+
+static void put_keys(struct dirfix *f, struct dirfix_client *c, uint16_t keys)
+{
+    for (uint16_t k = 0; k < keys; k++)
+        dirfix_send(c, DIRFIX_SET, 0, k, 1000u + k, 0);
+    dirfix_pump(c);
+    dirfix_finish(f);
+    dirfix_flush_all(f);
+}
+
+/* ---- Contract ---- */
+
+/** Options outside their ranges, memory too small, functions missing: refused. */
+static void test_director_bad_options_are_refused(void **state)
+{
+    struct snic_director_opts o = {.opts_size = sizeof(o)};
+    struct dirfix_opts fo = options(support_seed(), 0);
+    struct snic_director *d = NULL;
+    (void)state;
+    assert_true(snic_director_memsize(&o) > (64u << 20));
+    o.flags = 2;
+    assert_int_equal(snic_director_memsize(&o), 0);
+    o.flags = 0;
+    o.conns_max = 70000;
+    assert_int_equal(snic_director_memsize(&o), 0);
+    o.conns_max = 1000;
+    o.pool_bytes = 1 << 20;
+    assert_int_equal(snic_director_memsize(&o), 0);
+    o.pool_bytes = 0;
+    o.conn_bytes = 100;
+    assert_int_equal(snic_director_memsize(&o), 0);
+    o.conn_bytes = 0;
+    o.signatures_count = 1;
+    assert_int_equal(snic_director_memsize(&o), 0);
+    dirfix_open(&fix, &fo);
+    size_t n = snic_director_memsize(&fix.o.director);
+    void *mem = support_guard_alloc(n - 1, SNIC_DIRECTOR_ALIGN);
+    assert_int_equal(snic_director_init(&d, mem, n - 1, fix.net, NULL, &fix.user, &fix.o.director),
+                     SNIC_ENOSPC);
+    assert_int_equal(
+        snic_director_init(&d, (char *)mem + 64, n, fix.net, NULL, &fix.user, &fix.o.director),
+        SNIC_EINVAL);
+    struct snic_director_user u = fix.user;
+    u.frame = NULL;
+    assert_int_equal(snic_director_init(&d, mem, n, fix.net, NULL, &u, &fix.o.director),
+                     SNIC_EINVAL);
+    assert_null(d);
+    support_guard_free(mem);
+    assert_int_equal(snic_director_listen(fix.d, &fix.addr, 0, NULL), SNIC_EADDRINUSE);
+    dirfix_close(&fix);
+}
+
+/** More connections than conns_max are refused; a place that is free again is used again. */
+static void test_director_full_connection_is_refused(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 4);
+    (void)state;
+    o.director.conns_max = 3;
+    dirfix_open(&fix, &o);
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < 3; i++)
+            join(&fix, i);
+        dirfix_run(&fix, 1000000);
+        struct dirfix_client *c = join(&fix, 3);
+        until_closed(&fix, c);
+        assert_int_equal(c->reason, SNIC_ECONNRESET);
+        assert_int_equal(dirfix_stats(&fix).refused, (uint64_t)round + 1);
+        for (uint32_t i = 0; i < 3; i++)
+            dirfix_disconnect(&fix.clients[i], i == 1);
+        dirfix_run(&fix, 10000000);
+        assert_int_equal(dirfix_stats(&fix).conns, 0);
+    }
+    dirfix_close(&fix);
+}
+
+/** Flows outside the signatures go to the net host untouched, or are refused without one. */
+static void test_director_signature_decides(void **state)
+{
+    struct snic_director_signature sig = {
+        .client = {.family = SNIC_NET_SIM, .node = DIRFIX_CLIENT}};
+    struct dirfix_opts o = options(support_seed(), 2);
+    (void)state;
+    o.director.signatures = &sig;
+    o.director.signatures_count = 1;
+    dirfix_open(&fix, &o);
+    struct dirfix_client *c = join(&fix, 1);
+    until_closed(&fix, c);
+    assert_int_equal(dirfix_stats(&fix).refused, 1);
+    join(&fix, 0);
+    dirfix_send(&fix.clients[0], DIRFIX_PING, 0, 0, 0, 0);
+    dirfix_pump(&fix.clients[0]);
+    dirfix_finish(&fix);
+    assert_int_equal(seen[0].paths[DIRFIX_BY_RULE], 1);
+    dirfix_close(&fix);
+    o.net = 1;
+    dirfix_open(&fix, &o);
+    for (uint32_t i = 0; i < 2; i++) {
+        c = join(&fix, i);
+        dirfix_send(c, DIRFIX_PING, 0, 0, 0, 0);
+        dirfix_pump(c);
+    }
+    dirfix_finish(&fix);
+    assert_int_equal(seen[0].paths[DIRFIX_BY_RULE], 1);
+    assert_int_equal(seen[1].paths[DIRFIX_BY_HOST], 1); /* PING went through */
+    assert_int_equal(dirfix_stats(&fix).passed_through, 1);
+    dirfix_close(&fix);
+}
+
+/** The user word is the connection's, goes with each message, and messages keep their order. */
+static void test_director_user_word_travels(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 2);
+    (void)state;
+    dirfix_open(&fix, &o);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct dirfix_client *c = join(&fix, i);
+        for (uint32_t k = 0; k < 30; k++) {
+            dirfix_send(c, DIRFIX_WORD, 0, 0, k + i * 100, 0);
+            dirfix_send(c, DIRFIX_ECHO, 'w', (uint16_t)(k + i * 100), 3, 0); /* host compares */
+        }
+        dirfix_pump(c);
+    }
+    dirfix_finish(&fix);
+    assert_int_equal(seen[0].ok, 60);
+    assert_int_equal(seen[1].ok, 60);
+    dirfix_close(&fix);
+}
+
+/* ---- Errors in what clients send ---- */
+
+/** A broken message is answered, in its turn, and the connection closed; what follows is dropped.
+ */
+static void test_director_protocol_error_answers_and_closes(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < 10; s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 1);
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = join(&fix, 0);
+        dirfix_send(c, DIRFIX_HOLD, 0, 0, 300, 0);
+        dirfix_send(c, DIRFIX_PING, 0, 0, 0, 0);
+        dirfix_send(c, s % 2 ? DIRFIX_BAD : DIRFIX_BYE, 0, 0, 0, 40);
+        for (int i = 0; i < 50; i++)
+            dirfix_send(c, DIRFIX_SET, 0, 1, 5, 100);
+        dirfix_pump(c);
+        until_closed(&fix, c);
+        assert_int_equal(seen[0].ok, s % 2 ? 2 : 3);
+        assert_int_equal(seen[0].error, s % 2);
+        assert_int_equal(fix.keys[1].version, 0); /* nothing behind it was done */
+        assert_int_equal(dirfix_stats(&fix).protocol_errors, s % 2);
+        dirfix_close(&fix);
+    }
+}
+
+/** A message above message_max ends the connection; one that the framer drops does not. */
+static void test_director_too_large_is_refused(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < 10; s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 1);
+        o.director.message_max = 5000;
+        o.net_recv_size = s % 2 ? 700 : 16000;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = join(&fix, 0);
+        for (uint32_t i = 0; i < 20; i++) {
+            dirfix_send(c, DIRFIX_BIG, 0, 0, 0, 1000 * i);
+            dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 4000);
+        }
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[0].ok, 20);
+        assert_int_equal(seen[0].error, 20);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 5001 - DIRFIX_HEAD);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 0);
+        dirfix_pump(c);
+        until_closed(&fix, c);
+        assert_int_equal(seen[0].ok, 20);
+        assert_int_equal(seen[0].error, 21);
+        dirfix_close(&fix);
+    }
+}
+
+/** Long messages cross the channel in pieces, several clients at once, between short ones. */
+static void test_director_long_messages_go_in_pieces(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(6, 60); s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 4);
+        o.local = s % 2 == 0;
+        o.net = s % 3 == 2;
+        o.director.message_max = 700000;
+        o.director.pool_bytes = 16u << 20;
+        o.net_recv_size = 16000;
+        dirfix_open(&fix, &o);
+        for (uint32_t i = 0; i < 4; i++) {
+            struct dirfix_client *c = join(&fix, i);
+            c->max_piece = 20000;
+            for (uint32_t k = 0; k < 6; k++) {
+                dirfix_send(c, DIRFIX_ECHO, 0, 0, k * 70000, k * 100000 + 20000);
+                dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 10);
+                dirfix_send(c, DIRFIX_PING, 0, 0, 10, 10);
+            }
+            dirfix_pump(c);
+        }
+        dirfix_finish(&fix);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_int_equal(seen[i].ok, 18);
+        dirfix_close(&fix);
+    }
+}
+
+/* ---- Clients end ---- */
+
+/** QUIT's reply is the last; half-close still gets every answer; reset at any step leaks nothing.
+ */
+static void test_director_client_ends_in_every_way(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(120, 2000); s++) {
+        struct dirfix_opts o = options(support_seed() * 10000 + s, 3);
+        o.host_delay_ns = 50000;
+        o.net = s % 4 == 3;
+        o.no_offload = o.net;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = join(&fix, 0);
+        struct dirfix_client *other = join(&fix, 1);
+        put_keys(&fix, other, 8);
+        uint32_t ok = seen[1].ok;
+        for (uint32_t i = 0; i < 12; i++) {
+            dirfix_send(c, DIRFIX_GET, 0, (uint16_t)(i % 8), 0, 10);
+            dirfix_send(c, i % 3 ? DIRFIX_ECHO : DIRFIX_SET, 0, 60, 5000, 10);
+            dirfix_send(other, DIRFIX_GET, 0, (uint16_t)(i % 8), 0, 0);
+        }
+        dirfix_pump(c);
+        dirfix_pump(other);
+        for (uint64_t i = snic_rng_below(&fix.rng, 400); i > 0; i--)
+            dirfix_step(&fix);
+        if (s % 3 == 0 && c->out_size == 0 && c->conn != NULL) { /* all is sent: half-close */
+            c->shut = 1;
+            snic_net_shutdown(c->conn);
+            dirfix_finish(&fix);
+            assert_int_equal(seen[0].ok, 24);
+            until_closed(&fix, c);
+        } else {
+            dirfix_disconnect(c, s % 2 == 0);
+        }
+        dirfix_finish(&fix);
+        assert_int_equal(seen[1].ok, ok + 12);
+        dirfix_run(&fix, 50000000);
+        assert_int_equal(dirfix_stats(&fix).conns, 1);
+        if (!o.net)
+            assert_true(fix.host_closed <= 1);
+        dirfix_close(&fix);
+    }
+}
+
+/** The host ends a connection with its reply; what was asked behind it is not answered. */
+static void test_director_quit_closes_after_reply(void **state)
+{
+    (void)state;
+    for (int net = 0; net < 2; net++) {
+        struct dirfix_opts o = options(support_seed(), 1);
+        o.net = net;
+        o.no_offload = net;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = join(&fix, 0);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 3000, 0);
+        dirfix_send(c, DIRFIX_QUIT, 0, 0, 0, 0);
+        dirfix_send(c, DIRFIX_PING, 0, 0, 0, 0);
+        dirfix_pump(c);
+        until_closed(&fix, c);
+        assert_true(seen[0].ok >= 2);
+        dirfix_close(&fix);
+    }
+}
+
+/* ---- Hosts end ---- */
+
+/** The host dies at any step: every message is answered once, in order, reads on the device go
+ *  on, and the next host serves the same clients. */
+static void test_director_host_dies_and_returns(void **state)
+{
+    (void)state;
+    uint32_t gone = 0, dpu = 0, cut = 0;
+    for (uint64_t s = 0; s < support_scale(80, 2000); s++) {
+        struct dirfix_opts o = options(support_seed() * 10000 + s, 3);
+        o.local = s % 2;
+        o.host_delay_ns = 100000;
+        if (s % 5 == 4)
+            o.director.flags = 0;
+        dirfix_open(&fix, &o);
+        for (uint32_t i = 0; i < 3; i++)
+            join(&fix, i);
+        put_keys(&fix, &fix.clients[0], 8);
+        for (uint32_t i = 0; i < 3; i++) {
+            for (uint32_t k = 0; k < 10; k++) {
+                dirfix_send(&fix.clients[i], DIRFIX_ECHO, 0, 0, k == 3 ? 60000 : 100, 10);
+                dirfix_send(&fix.clients[i], DIRFIX_GET, 0, (uint16_t)(k % 8), 0, 0);
+                dirfix_send(&fix.clients[i], DIRFIX_ECHO, 0, 0, 10, k == 5 ? 50000 : 10);
+            }
+            dirfix_pump(&fix.clients[i]);
+        }
+        for (uint64_t i = snic_rng_below(&fix.rng, 1500); i > 0; i--)
+            dirfix_step(&fix);
+        dirfix_host_kill(&fix);
+        dirfix_finish(&fix);
+        dirfix_run(&fix, 10000000);
+        for (uint32_t i = 0; i < 3; i++)
+            if (fix.clients[i].closed) { /* it had half of a reply */
+                cut++;
+                join(&fix, i);
+            }
+        uint32_t before = seen[1].paths[DIRFIX_BY_DPU];
+        for (uint16_t k = 0; k < 8; k++)
+            dirfix_send(&fix.clients[1], DIRFIX_GET, 0, k, 0, 0);
+        dirfix_send(&fix.clients[1], DIRFIX_ECHO, 0, 0, 10, 0);
+        dirfix_pump(&fix.clients[1]);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[1].paths[DIRFIX_BY_DPU], before + 8); /* without any host */
+        for (uint32_t i = 0; i < 3; i++) {
+            gone += seen[i].paths[DIRFIX_GONE];
+            dpu += seen[i].paths[DIRFIX_BY_DPU];
+        }
+        assert_false(snic_director_host_attached(fix.d));
+        dirfix_host_attach(&fix);
+        dirfix_run(&fix, 1000000);
+        assert_true(snic_director_host_attached(fix.d));
+        uint32_t ok = seen[2].ok;
+        for (uint32_t k = 0; k < 10; k++)
+            dirfix_send(&fix.clients[2], k % 2 ? DIRFIX_SET : DIRFIX_GET, 0, 3, 5, 0);
+        dirfix_pump(&fix.clients[2]);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[2].ok, ok + 10);
+        assert_int_equal(dirfix_stats(&fix).hosts, 2);
+        dirfix_close(&fix);
+    }
+    assert_true(gone > 0 && dpu > 0 && cut > 0);
+}
+
+/** R7: what an older host had cached is forgotten when another attaches. */
+static void test_director_new_host_empties_the_table(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 1);
+    struct snic_offload_stats st;
+    (void)state;
+    dirfix_open(&fix, &o);
+    join(&fix, 0);
+    put_keys(&fix, &fix.clients[0], 8);
+    dirfix_host_kill(&fix);
+    dirfix_run(&fix, 1000000);
+    memset(fix.keys, 0, sizeof(fix.keys)); /* another store altogether */
+    dirfix_host_attach(&fix);
+    dirfix_run(&fix, 1000000);
+    snic_offload_get_stats(fix.offload, &st);
+    assert_int_equal(st.items, 0);
+    assert_int_equal(st.floor, 8);
+    uint32_t none = seen[0].none;
+    for (uint16_t k = 0; k < 8; k++)
+        dirfix_send(&fix.clients[0], DIRFIX_GET, 0, k, 0, 0);
+    dirfix_pump(&fix.clients[0]);
+    dirfix_finish(&fix);
+    assert_int_equal(seen[0].none, none + 8);
+    dirfix_close(&fix);
+}
+
+/** A second host is refused while the first lives; other kinds of channel always. */
+static void test_director_second_host_is_refused(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 1);
+    struct snic_director_host *second = NULL;
+    struct snic_director_host_events ev = {0};
+    struct snic_director_host_opts ho = {.opts_size = sizeof(ho), .key_size = 8, .item_size = 24};
+    (void)state;
+    dirfix_open(&fix, &o);
+    assert_int_equal(snic_director_host_open(&second, fix.hub[0], &ev, &ho), SNIC_EINVAL);
+    ho.ring_bytes = 1000;
+    ev.message = (void (*)(void *, uint64_t, uint64_t, uint64_t, const unsigned char *, uint32_t))(
+        void (*)(void))abort;
+    assert_int_equal(snic_director_host_open(&second, fix.hub[0], &ev, &ho), SNIC_EINVAL);
+    ho.ring_bytes = 0;
+    assert_int_equal(snic_director_host_open(&second, fix.hub[0], &ev, &ho), 0);
+    dirfix_run(&fix, 10000000);
+    struct snic_iov v = {&ho, 4};
+    assert_int_equal(snic_director_host_reply(second, 1, 1, &v, 1, 0, 0), SNIC_EPEERDEAD);
+    struct snic_director_entry e = {&ho, NULL, 1};
+    assert_int_equal(snic_director_host_entries(second, &e, 1), SNIC_EPEERDEAD);
+    assert_int_equal(snic_director_host_invalidate_all(second, 1), SNIC_EPEERDEAD);
+    snic_director_host_close(second);
+    join(&fix, 0);
+    dirfix_send(&fix.clients[0], DIRFIX_ECHO, 0, 0, 10, 0);
+    dirfix_pump(&fix.clients[0]);
+    dirfix_finish(&fix);
+    assert_int_equal(seen[0].ok, 1);
+    dirfix_close(&fix);
+}
+
+/** A host whose keys have another size than the table's is turned away. */
+static void test_director_host_of_other_sizes_is_turned_away(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 1);
+    struct snic_director_host_events ev = {0};
+    struct snic_director_host_opts ho = {.opts_size = sizeof(ho), .key_size = 16, .item_size = 24};
+    struct snic_director_host *bad = NULL;
+    (void)state;
+    dirfix_open(&fix, &o);
+    dirfix_host_kill(&fix);
+    dirfix_host_attach(&fix);
+    dirfix_run(&fix, 1000000);
+    snic_director_upstream_close(fix.d);
+    dirfix_run(&fix, 1000000);
+    assert_int_equal(fix.host_deaths, 1);
+    ev.message = (void (*)(void *, uint64_t, uint64_t, uint64_t, const unsigned char *, uint32_t))(
+        void (*)(void))abort;
+    assert_int_equal(snic_director_host_open(&bad, fix.hub[0], &ev, &ho), 0);
+    dirfix_run(&fix, 10000000);
+    assert_false(snic_director_host_attached(fix.d));
+    struct snic_iov v = {&ho, 4};
+    assert_int_equal(snic_director_host_reply(bad, 1, 1, &v, 1, 0, 0), SNIC_EPEERDEAD);
+    snic_director_host_close(bad);
+    dirfix_close(&fix);
+}
+
+/** A net host that closes or resets ends its client after what came before; one that is not
+ *  there is answered for, and is there again when it is. */
+static void test_director_net_host_ends(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(40, 500); s++) {
+        struct dirfix_opts o = options(support_seed() * 1000 + s, 2);
+        o.net = 1;
+        o.no_offload = 1;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = join(&fix, 0);
+        for (uint32_t i = 0; i < 10; i++)
+            dirfix_send(c, i % 3 == 2 ? DIRFIX_PING : DIRFIX_ECHO, 0, 0, 2000, 10);
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[0].ok, 10);
+        fix.server_mode = s % 2 ? 1 : 2;
+        for (uint32_t i = 0; i < 5; i++)
+            dirfix_send(c, i == 0 ? DIRFIX_PING : DIRFIX_ECHO, 0, 0, 10, 10);
+        dirfix_pump(c);
+        until_closed(&fix, c);
+        assert_int_equal(seen[0].ok, 11);
+        assert_int_equal(seen[0].error, 0);
+        /* nobody listens */
+        fix.server_mode = 0;
+        snic_net_unlisten(fix.server_listener);
+        c = join(&fix, 1);
+        for (uint32_t i = 0; i < 6; i++)
+            dirfix_send(c, i % 3 == 0 ? DIRFIX_PING : DIRFIX_ECHO, 0, 0, 10, 40000);
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[1].ok, 2);
+        assert_int_equal(seen[1].paths[DIRFIX_GONE], 4);
+        assert_false(c->closed);
+        dirfix_close(&fix);
+    }
+}
+
+/* ---- Bounds ---- */
+
+/** A client that reads nothing is stopped at its bound and harms nobody; then it gets it all. */
+static void test_director_slow_reader_is_bounded(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(6, 60); s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 3);
+        o.director.conn_bytes = 64 << 10;
+        o.director.pending_max = s % 2 ? 8 : 64;
+        o.net = s % 3 == 2;
+        o.no_offload = o.net;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *slow = join(&fix, 0);
+        struct dirfix_client *quick = join(&fix, 1);
+        put_keys(&fix, quick, 8);
+        uint64_t full = dirfix_stats(&fix).blocks_free;
+        uint32_t ok = seen[1].ok;
+        dirfix_run(&fix, 1000000);
+        snic_net_pause(slow->conn, 1);
+        slow->paused = 1;
+        for (uint32_t i = 0; i < 400; i++)
+            dirfix_send(slow, i % 4 ? DIRFIX_ECHO : DIRFIX_GET, 0, 3, 2000, 0);
+        dirfix_pump(slow);
+        for (uint32_t round = 0; round < 20; round++) {
+            for (uint32_t i = 0; i < 20; i++)
+                dirfix_send(quick, i % 2 ? DIRFIX_ECHO : DIRFIX_GET, 0, 2, 100, 0);
+            dirfix_pump(quick);
+            dirfix_finish(&fix);
+        }
+        assert_int_equal(seen[1].ok, ok + 400);
+        struct snic_director_stats st = dirfix_stats(&fix);
+        assert_true((full - st.blocks_free) * 4096 <=
+                    (64u << 10) * 2 + o.director.pending_max * 8192ull);
+        assert_int_equal(st.hog_resets, 0);
+        assert_true(slow->order_count > 300);
+        slow->paused = 0;
+        snic_net_pause(slow->conn, 0);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[0].ok, 400);
+        dirfix_close(&fix);
+    }
+}
+
+/** Replies that fill all memory for a client that does not read: it is reset, the others live. */
+static void test_director_hog_is_reset(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(4, 40); s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 3);
+        o.director.pool_bytes = 4u << 20;
+        o.director.stall_ms = 50;
+        o.local = s % 2;
+        o.host_delay_ns = 3000000; /* all is asked for before the first answer */
+        dirfix_open(&fix, &o);
+        struct dirfix_client *hog = join(&fix, 0);
+        struct dirfix_client *quick = join(&fix, 1);
+        dirfix_run(&fix, 1000000);
+        snic_net_pause(hog->conn, 1);
+        hog->paused = 1;
+        for (uint32_t i = 0; i < 60; i++)
+            dirfix_send(hog, DIRFIX_ECHO, 0, 0, 150000, 0); /* 9 MB of replies */
+        dirfix_pump(hog);
+        dirfix_run(&fix, 5000000);
+        for (uint32_t i = 0; i < 40; i++)
+            dirfix_send(quick, DIRFIX_ECHO, 0, 0, 1000, 0);
+        dirfix_pump(quick);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[1].ok, 40);
+        dirfix_run(&fix, 500000000);
+        struct snic_director_stats st = dirfix_stats(&fix);
+        assert_int_equal(st.hog_resets, 1);
+        assert_true(st.stalls > 0);
+        assert_int_equal(st.conns, 1);
+        hog->paused = 0;
+        until_closed(&fix, hog);
+        dirfix_close(&fix);
+    }
+}
+
+/** Clients that read, each of more than fits together, get it all: memory is only waited for. */
+static void test_director_large_replies_to_many_all_arrive(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(3, 30); s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 8);
+        o.director.pool_bytes = 4u << 20;
+        o.local = s % 2;
+        o.net_recv_size = 16000;
+        dirfix_open(&fix, &o);
+        for (uint32_t i = 0; i < 8; i++) {
+            struct dirfix_client *c = join(&fix, i);
+            for (uint32_t k = 0; k < 20; k++)
+                dirfix_send(c, DIRFIX_ECHO, 0, 0, 150000, 0);
+            dirfix_pump(c);
+        }
+        dirfix_finish(&fix);
+        for (uint32_t i = 0; i < 8; i++)
+            assert_int_equal(seen[i].ok, 20);
+        assert_int_equal(dirfix_stats(&fix).hog_resets, 0);
+        dirfix_close(&fix);
+    }
+}
+
+/** Clients that stop in the middle of a long message hold memory others wait for: they go. */
+static void test_director_stalled_message_gives_way(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 8);
+    (void)state;
+    o.director.message_max = 300000;
+    o.director.pool_bytes = 4u << 20;
+    o.director.stall_ms = 50;
+    o.net_recv_size = 16000;
+    dirfix_open(&fix, &o);
+    unsigned char half[100000] = {0};
+    struct dirfix_msg m = {.size = 300000, .op = DIRFIX_ECHO};
+    dirfix_encode(half, &m);
+    for (uint32_t i = 0; i < 7; i++) {
+        join(&fix, i);
+        dirfix_send_raw(&fix.clients[i], half, sizeof(half));
+        dirfix_pump(&fix.clients[i]);
+    }
+    dirfix_run(&fix, 200000000);
+    struct dirfix_client *c = join(&fix, 7);
+    for (uint32_t i = 0; i < 3; i++)
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 290000);
+    dirfix_pump(c);
+    dirfix_finish(&fix);
+    assert_int_equal(seen[7].ok, 3);
+    assert_true(dirfix_stats(&fix).hog_resets > 0);
+    dirfix_close(&fix);
+}
+
+/** A flood of one client leaves the answers of another where they were. */
+static void test_director_flood_leaves_others_alone(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 2);
+    (void)state;
+    o.director.quantum = 1024;
+    dirfix_open(&fix, &o);
+    struct dirfix_client *flood = join(&fix, 0);
+    struct dirfix_client *quiet = join(&fix, 1);
+    flood->max_piece = 100000;
+    for (uint32_t i = 0; i < 4000; i++)
+        dirfix_send(flood, DIRFIX_PING, 0, 0, 0, 50);
+    dirfix_pump(flood);
+    dirfix_run(&fix, 100000);
+    dirfix_send(quiet, DIRFIX_PING, 0, 0, 0, 0);
+    dirfix_pump(quiet);
+    while (seen[1].ok == 0)
+        assert_int_equal(dirfix_step(&fix), 1);
+    assert_true(seen[0].ok < 3900);
+    dirfix_finish(&fix);
+    assert_int_equal(seen[0].ok, 4000);
+    dirfix_close(&fix);
+}
+
+/* ---- Draining ---- */
+
+/** What is under way is answered, then everybody is closed; who does not read is reset. */
+static void test_director_drain_finishes_and_closes(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < 10; s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 3);
+        o.host_delay_ns = 200000;
+        o.director.drain_ms = 20;
+        dirfix_open(&fix, &o);
+        for (uint32_t i = 0; i < 3; i++) {
+            struct dirfix_client *c = join(&fix, i);
+            for (uint32_t k = 0; k < 10; k++)
+                dirfix_send(c, DIRFIX_ECHO, 0, 0, i == 2 ? 50000 : 10, 0);
+            dirfix_pump(c);
+        }
+        dirfix_run(&fix, 500000);
+        snic_net_pause(fix.clients[2].conn, 1);
+        fix.clients[2].paused = 1;
+        if (s % 2)
+            dirfix_finish(&fix);
+        dirfix_close(&fix); /* asserts that the drain ends */
+        assert_true(s % 2 == 0 || (seen[0].ok == 10 && seen[1].ok == 10));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_director_bad_options_are_refused),
+        cmocka_unit_test(test_director_full_connection_is_refused),
+        cmocka_unit_test(test_director_signature_decides),
+        cmocka_unit_test(test_director_user_word_travels),
+        cmocka_unit_test(test_director_protocol_error_answers_and_closes),
+        cmocka_unit_test(test_director_too_large_is_refused),
+        cmocka_unit_test(test_director_long_messages_go_in_pieces),
+        cmocka_unit_test(test_director_client_ends_in_every_way),
+        cmocka_unit_test(test_director_quit_closes_after_reply),
+        cmocka_unit_test(test_director_host_dies_and_returns),
+        cmocka_unit_test(test_director_new_host_empties_the_table),
+        cmocka_unit_test(test_director_second_host_is_refused),
+        cmocka_unit_test(test_director_host_of_other_sizes_is_turned_away),
+        cmocka_unit_test(test_director_net_host_ends),
+        cmocka_unit_test(test_director_slow_reader_is_bounded),
+        cmocka_unit_test(test_director_hog_is_reset),
+        cmocka_unit_test(test_director_large_replies_to_many_all_arrive),
+        cmocka_unit_test(test_director_stalled_message_gives_way),
+        cmocka_unit_test(test_director_flood_leaves_others_alone),
+        cmocka_unit_test(test_director_drain_finishes_and_closes),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
