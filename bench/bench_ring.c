@@ -6,7 +6,9 @@
  * hand-over of a cache line between the cores and their streaming limit are measured in the same
  * run, before and after.
  *
- *     bench_ring [--seconds N]      N: time per case, over all contestants and repeats
+ *     bench_ring [--seconds N] [--case TEXT] [--producers N]
+ *
+ * N seconds per case, over all contestants and repeats; only cases whose name has TEXT in it.
  */
 #include "ring_peers/contest.h"
 
@@ -36,6 +38,8 @@ static struct {
     int cpu_count;
     double ns_per_tick;
     double seconds;
+    const char *only;
+    uint32_t producers;
 } bench;
 
 /* ---- Time, processors, medians ---- */
@@ -427,8 +431,12 @@ int main(int argc, char **argv)
     for (a = 1; a < argc; a++) {
         if (strcmp(argv[a], "--seconds") == 0 && a + 1 < argc)
             bench.seconds = strtod(argv[++a], NULL);
+        else if (strcmp(argv[a], "--case") == 0 && a + 1 < argc)
+            bench.only = argv[++a];
+        else if (strcmp(argv[a], "--producers") == 0 && a + 1 < argc)
+            bench.producers = (uint32_t)strtoul(argv[++a], NULL, 10);
         else {
-            fprintf(stderr, "usage: bench_ring [--seconds N]\n");
+            fprintf(stderr, "usage: bench_ring [--seconds N] [--case TEXT] [--producers N]\n");
             return 2;
         }
     }
@@ -438,8 +446,11 @@ int main(int argc, char **argv)
         noise[i] = noise_loop();
     calibrate("before");
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        throughput(&cases[i]);
-    latency();
+        if ((bench.only == NULL || strstr(cases[i].name, bench.only) != NULL) &&
+            (bench.producers == 0 || cases[i].producers == bench.producers))
+            throughput(&cases[i]);
+    if (bench.only == NULL || strstr("latency_low_load", bench.only) != NULL)
+        latency();
     calibrate("after");
     for (i = REPEATS; i < REPEATS * 2; i++)
         noise[i] = noise_loop();

@@ -28,11 +28,11 @@ static void *base_open(const struct bench_run *r)
         abort();
     memset(b, 0, sizeof(*b));
     b->slot = r->bytes + HEADER;
-    b->slots = BENCH_RING_BYTES / b->slot;
-    b->data = aligned_alloc(4096, BENCH_RING_BYTES);
+    b->slots = bench_messages(r->bytes);
+    b->data = aligned_alloc(4096, b->slot * b->slots);
     if (b->data == NULL || pthread_mutex_init(&b->lock, NULL) != 0)
         abort();
-    memset(b->data, 0, BENCH_RING_BYTES);
+    memset(b->data, 0, b->slot * b->slots);
     return b;
 }
 
@@ -79,7 +79,7 @@ static uint64_t base_get(struct bench_run *r, const struct base *b, uint64_t fro
     return sum;
 }
 
-/* ---- The progress ring of the paper (Figure 8): M is half the ring ---- */
+/* ---- The progress ring of the paper (Figure 8) ---- */
 
 static int faithful_push(struct base *b, const unsigned char *message, uint32_t bytes, uint32_t n)
 {
@@ -87,7 +87,7 @@ static int faithful_push(struct base *b, const unsigned char *message, uint32_t 
     uint64_t progress;
 
     do {
-        if (tail + n - atomic_load_explicit(&b->head, memory_order_acquire) > b->slots / 2)
+        if (tail + n - atomic_load_explicit(&b->head, memory_order_acquire) > b->slots)
             return 0;
     } while (!atomic_compare_exchange_weak_explicit(&b->tail, &tail, tail + n, memory_order_acq_rel,
                                                     memory_order_relaxed));

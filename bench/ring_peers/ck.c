@@ -26,11 +26,11 @@ static void *ck_open(const struct bench_run *r)
 
     if (k == NULL)
         abort();
-    ck_ring_init(&k->ring, (unsigned)(BENCH_RING_BYTES / r->bytes));
-    k->slots = aligned_alloc(4096, BENCH_RING_BYTES);
+    ck_ring_init(&k->ring, bench_messages(r->bytes));
+    k->slots = aligned_alloc(4096, (size_t)bench_messages(r->bytes) * r->bytes);
     if (k->slots == NULL)
         abort();
-    memset(k->slots, 0, BENCH_RING_BYTES);
+    memset(k->slots, 0, (size_t)bench_messages(r->bytes) * r->bytes);
     return k;
 }
 

@@ -20,8 +20,9 @@ static void *ours_open(const struct bench_run *r, uint32_t discipline)
     opts.opts_size = sizeof(opts);
     opts.kind = SNIC_RING_REQUEST;
     opts.discipline = discipline;
-    opts.capacity_bytes = BENCH_RING_BYTES;
-    (void)r;
+    /* 8 bytes of header each; the rest of the power of two stays unused */
+    opts.capacity_bytes = snic_pow2_up(snic_align_up(r->bytes + 8, 16) * bench_messages(r->bytes));
+    opts.progress_max = snic_align_up(r->bytes + 8, 16) * bench_messages(r->bytes);
     if (o == NULL)
         abort();
     o->size = snic_ring_memsize(&opts);

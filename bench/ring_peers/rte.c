@@ -9,7 +9,7 @@
 
 static void *rte_open(const struct bench_run *r)
 {
-    unsigned count = (unsigned)(BENCH_RING_BYTES / r->bytes);
+    unsigned count = bench_messages(r->bytes);
     ssize_t size = rte_ring_get_memsize_elem(r->bytes, count);
     struct rte_ring *ring =
         size > 0 ? aligned_alloc(4096, ((size_t)size + 4095) / 4096 * 4096) : NULL;
