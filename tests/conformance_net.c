@@ -19,6 +19,12 @@ static unsigned char conf_byte(uint64_t seed, uint64_t offset)
     return (unsigned char)((z ^ (z >> 31)) >> (8 * (offset & 7)));
 }
 
+void conf_req_fill_bytes(uint64_t seed, uint64_t offset, unsigned char *out, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        out[i] = conf_byte(seed, offset + i);
+}
+
 static void conf_event(struct conf_peer *p, struct snic_net_conn *c)
 {
     if (p->env->inside != 0)
@@ -183,8 +189,7 @@ void conf_req_fill(struct conf_peer *p, struct conf_req *r, uint32_t size)
     uint32_t count = 0;
     if (r->bytes == NULL)
         r->bytes = malloc(p->piece_max);
-    for (uint32_t i = 0; i < size; i++)
-        r->bytes[i] = conf_byte(p->tx_seed, p->queued + i);
+    conf_req_fill_bytes(p->tx_seed, p->queued, r->bytes, size);
     while (at < size) {
         uint32_t n = (uint32_t)snic_rng_below(rng, size - at + 1);
         if (count == SNIC_NET_IOV_MAX - 1 || snic_rng_below(rng, 2) == 0)
@@ -497,6 +502,7 @@ static const struct conf_case conf_cases[] = {
     CONF_CASE(connecting_ended_aborted),
     CONF_CASE(connecting_sends_arrive),
     CONF_CASE(buffers_held_put_after_closed_pool_whole),
+    CONF_CASE(buffers_of_predecessor_put_bound_kept),
     CONF_CASE(many_connections_all_served),
     CONF_CASE(pool_empty_others_resume),
     CONF_CASE(table_full_extra_reset_then_served),

@@ -170,6 +170,8 @@ void conf_env_open(struct conf_env *e, void **state, const struct snic_net_uring
                    const struct snic_net_uring_opts *co);
 void conf_env_close(struct conf_env *e);
 void conf_accept(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *peer);
+/** Bytes of the stream @p seed from @p offset on. */
+void conf_req_fill_bytes(uint64_t seed, uint64_t offset, unsigned char *out, size_t size);
 void conf_req_fill(struct conf_peer *p, struct conf_req *r, uint32_t size);
 struct conf_pair *conf_pair_make(void **state);
 void conf_pair_start(struct conf_pair *p);
@@ -202,6 +204,7 @@ void conf_test_bad_send_refused(void **state);
 void conf_test_connecting_ended_aborted(void **state);
 void conf_test_connecting_sends_arrive(void **state);
 void conf_test_buffers_held_put_after_closed_pool_whole(void **state);
+void conf_test_buffers_of_predecessor_put_bound_kept(void **state);
 void conf_test_many_connections_all_served(void **state);
 void conf_test_pool_empty_others_resume(void **state);
 void conf_test_table_full_extra_reset_then_served(void **state);

@@ -6,6 +6,47 @@
 
 #include <stdlib.h>
 
+static int conf_both_stuffed(void *ctx)
+{
+    struct conf_many *m = ctx;
+    return m->server[1].held_count >= 4;
+}
+
+/* Buffers of a dead connection would count as those of the next one in its place. */
+void conf_test_buffers_of_predecessor_put_bound_kept(void **state)
+{
+    struct conf_many *m = conf_many_open(state, 2, NULL);
+    for (int i = 0; i < 2; i++) {
+        m->server[i].hold = 1;
+        m->client[i].to_send = 100000;
+        m->client[i].ended = 0;
+    }
+    conf_connect(&m->client[0], &m->e.listen_addr);
+    conf_peer_send(&m->client[0]);
+    while (m->server[0].held_count < 2)
+        (void)conf_backend_step(&m->e);
+    m->client[0].ended = 1;
+    CONF_CALL(&m->e, snic_net_abort(m->server[0].conn));
+    while (m->server[0].closes == 0)
+        (void)conf_backend_step(&m->e);
+    conf_connect(&m->client[1], &m->e.listen_addr); /* in the same place */
+    conf_peer_send(&m->client[1]);
+    conf_until(&m->e, conf_both_stuffed, m);
+    conf_peer_put_all(&m->server[0]);
+    for (int i = 0; i < 50; i++)
+        (void)conf_backend_step(&m->e);
+    assert_int_equal(m->server[1].lent_high, 4);
+    conf_peer_put_all(&m->server[1]);
+    m->server[1].hold = 0;
+    m->client[1].shutdown_when_sent = 1;
+    m->server[1].shutdown_on_eof = 1;
+    conf_peer_send(&m->client[1]);
+    while (m->server[1].closes == 0)
+        (void)conf_backend_step(&m->e);
+    assert_int_equal(m->server[1].received, 100000);
+    conf_many_close(m);
+}
+
 /* Connections would disturb each other, or starve. */
 void conf_test_many_connections_all_served(void **state)
 {

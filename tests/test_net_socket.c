@@ -328,6 +328,63 @@ static void test_net_socket_small_pieces_to_paused_reader_pool_left(void **state
         conf_peer_fini(&d.peers[i]);
 }
 
+static void put_other(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    struct conf_peer *p = ctx;
+    p->received += b->size;
+    snic_net_put(c->net, b);
+    conf_peer_put_all(&p[-1]);
+}
+
+/* Bytes beyond the bound would be overtaken by later ones when buffers come back in mid-burst. */
+static void test_net_socket_burst_beyond_bound_order_kept(void **state)
+{
+    static struct snic_net_stream_events other;
+    struct conf_env e;
+    struct conf_server s;
+    struct conf_peer peers[2];
+    unsigned char *bytes = malloc(400000);
+    int fd[2];
+    memset(&e, 0, sizeof(e));
+    e.backend = *state;
+    struct snic_net_uring_opts o = conf_small(&e);
+    o.pool_buffers = 512;
+    conf_env_open(&e, state, &o, NULL);
+    for (int i = 0; i < 2; i++)
+        conf_peer_init(&peers[i], &e, e.server);
+    conf_listen(&s, &e, peers, 2);
+    for (int i = 0; i < 2; i++) {
+        fd[i] = plain_connect(&e);
+        while ((int)s.accepted <= i)
+            (void)conf_backend_step(&e);
+    }
+    other = conf_events;
+    other.recv = put_other;
+    snic_net_bind(peers[1].conn, &other, &peers[1]);
+    conf_req_fill_bytes(1, 0, bytes, 400000);
+    peers[0].hold = 1;
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(send(fd[0], bytes + round * 40000 + i * 10000, 10000, MSG_NOSIGNAL),
+                             10000);
+            assert_int_equal(send(fd[1], "x", 1, MSG_NOSIGNAL), 1);
+        }
+        while (peers[0].received < (uint64_t)(round + 1) * 40000) {
+            (void)conf_backend_step(&e);
+            conf_check(&e);
+            if (peers[0].held_count == 4 && peers[1].received >= (uint64_t)(round + 1) * 4)
+                conf_peer_put_all(&peers[0]);
+        }
+    }
+    (void)close(fd[0]);
+    (void)close(fd[1]);
+    conf_peer_put_all(&peers[0]);
+    conf_env_close(&e);
+    for (int i = 0; i < 2; i++)
+        conf_peer_fini(&peers[i]);
+    free(bytes);
+}
+
 static int all_received(void *ctx)
 {
     struct conf_pair *p = ctx;
@@ -442,6 +499,8 @@ int main(int argc, char **argv)
         SOCKET_TEST(test_net_socket_peer_process_killed_connection_closed, tcp_single),
         SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp),
         SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp_single),
+        SOCKET_TEST(test_net_socket_burst_beyond_bound_order_kept, tcp),
+        SOCKET_TEST(test_net_socket_burst_beyond_bound_order_kept, tcp_single),
         SOCKET_TEST(test_net_socket_zero_copy_registered_memory_arrives, tcp),
         SOCKET_TEST(test_net_socket_zero_copy_default_stops_where_copied, tcp),
         SOCKET_TEST(test_net_socket_reset_before_accept_survived, tcp),

@@ -4,16 +4,17 @@
  *
  * Receiving: each connection has one receive under way, multishot where the kernel can, into
  * buffers that the kernel picks from the handle's pool. What a burst delivers beyond a
- * connection's bound is held back, small pieces merged; the multishot receive is then
- * cancelled, and one-shot receives are used until the peer is slower than its reader again.
+ * connection's bound is held back, at most what the kernel's ring of buffers has; the multishot
+ * receive is then cancelled, and one-shot receives are used until the peer is slower than its
+ * reader again.
  * Sending: one sendmsg per connection under way, made of as many queued requests as fit.
  *
  * I1  User functions are called from completions, timers and the work message: from the loop,
  *     never inside a call of the user. Calls leave what they cause on the work list.
  * I2  A connection's memory is reused only after `closed`, and closed only comes when no
  *     operation of it is in the kernel: busy flags and zc_notifs count them.
- * I3  At most recv_buffers buffers of a connection are lent. Held ones contain as many bytes
- *     as fit, but for the last.
+ * I3  At most recv_buffers buffers of a connection are lent. What is held came before what is
+ *     delivered next.
  * I4  A buffer is free, in the kernel's ring (ring_count), held, or lent; pool_out counts the
  *     last two.
  * I5  Nothing is retried without a reason to succeed: an empty pool waits for a buffer, a
@@ -53,13 +54,16 @@ static void net_uring_buf_refill(struct net_uring *n)
         io_uring_buf_ring_advance(n->ring, (int)added);
 }
 
-/* The ring was empty: it holds more from now on. Whoever else saw that in this turn changes
- * nothing. */
+/*
+ * The ring was empty. With many connections it holds more from now on, once per turn; a single
+ * one that is that fast does not need more, and starts its receive anew.
+ */
 void net_uring_buf_more(struct net_uring *n)
 {
     uint64_t now = snic_loop_now(n->n.loop);
-    if (n->ring_grown_ns != now)
-        n->ring_target = (uint32_t)snic_min_u64(2 * (uint64_t)n->ring_target, n->opts.pool_buffers);
+    uint64_t most = snic_min_u64(n->opts.pool_buffers, 2 * (uint64_t)n->live);
+    if (n->ring_grown_ns != now && n->ring_target < most)
+        n->ring_target = (uint32_t)snic_min_u64(2 * (uint64_t)n->ring_target, most);
     n->ring_grown_ns = now;
     net_uring_buf_refill(n);
 }

@@ -177,19 +177,9 @@ static void net_uring_deliver(struct net_uring_conn *c, struct net_uring_buf *b)
     c->ev.recv(c->c.ctx, &c->c, &b->b);
 }
 
-/* Keep @b back; a small piece joins the one before it. */
+/* Keep @b back. The kernel outran us: one receive at a time from now on. */
 static void net_uring_hold(struct net_uring_conn *c, struct net_uring_buf *b)
 {
-    struct net_uring *n = net_uring_of(c);
-    if (c->held_count > 0) {
-        struct snic_net_buf *last = SNIC_CONTAINER(c->held.last, struct snic_net_buf, node);
-        if (last->size + b->b.size <= n->opts.recv_size) {
-            memcpy(last->data + last->size, b->b.data, b->b.size);
-            last->size += b->b.size;
-            net_uring_buf_back(b);
-            return;
-        }
-    }
     snic_queue_push(&c->held, &b->b.node);
     c->held_count++;
     if (!c->paused && c->recv_multi)
