@@ -391,7 +391,7 @@ enum kv_outcome kv_cmd_shutdown(struct kv_command *c)
             return KV_DONE;
         }
     }
-    c->silent = 1; /* the end of the connection is the answer */
+    c->flags |= KV_REPLY_CLOSE; /* the end of the connection is the answer */
     if (c->engine->opts.shutdown != NULL)
         c->engine->opts.shutdown(c->engine->opts.ctx, nosave);
     return KV_DONE;

@@ -429,7 +429,7 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
     } else {
         outcome = n == 0 ? KV_DONE : kv_command_run(&c); /* an empty message: an empty reply */
     }
-    if (outcome != KV_DONE || c.silent)
+    if (outcome != KV_DONE)
         return outcome;
     if (e->no_memory) {
         engine_no_memory(e, id, seq, client->user);

@@ -73,7 +73,6 @@ struct kv_command {
     struct resp_arg *argv;
     uint32_t argc;
     uint32_t flags; /* KV_REPLY_* of the reply */
-    int silent;     /* no reply at all (SHUTDOWN) */
     uint64_t need;
     const unsigned char *message;
     size_t message_size;

@@ -254,6 +254,11 @@ int64_t resp_discard(const unsigned char *data, size_t size, uint64_t *state)
     }
 }
 
+int resp_skipping(uint64_t state)
+{
+    return (state & RESP_SKIPPING) != 0;
+}
+
 size_t resp_error(const unsigned char *data, size_t size, const struct resp_limits *limits,
                   char out[RESP_ERROR_MAX])
 {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/control.h
+ * Control messages between the roles, over the dma link beside the channels.
+ */
+#ifndef KV_CONTROL_H
+#define KV_CONTROL_H
+
+#include <stdint.h>
+
+#define KV_CONTROL_MAGIC 0x4356564bu
+
+enum kv_control_kind {
+    KV_CONTROL_STATS = 1,   /**< DPU -> host: its figures, for INFO                       */
+    KV_CONTROL_DRAINED = 2, /**< DPU -> host: no client is left, write out and go          */
+    KV_CONTROL_SHUTDOWN = 3 /**< host -> DPU: a client asked for SHUTDOWN                  */
+};
+
+/** Both ends run the same binary: host byte order. */
+struct kv_control {
+    uint32_t magic;
+    uint32_t kind;
+    uint64_t pid;
+    uint64_t cpu_ns;
+    uint64_t messages;
+    uint64_t offloaded;
+    uint64_t to_host;
+    uint64_t connections;
+    uint64_t cache_items;
+    uint64_t cache_tombstones;
+    uint64_t cache_floor;
+    uint64_t records_up;
+    uint64_t records_down;
+    uint64_t invalidations;
+    uint64_t read_errors;
+    uint64_t offload_to_host;
+    uint64_t segments_free;
+    uint64_t file_reads;
+    uint64_t file_writes;
+    uint64_t accepted;
+};
+
+#endif

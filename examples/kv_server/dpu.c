@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The DPU role. It lives as long as clients or hosts do: after the drain it goes
+ * on serving files until the host has written out what it holds.
+ */
+#include "dpu.h"
+
+#include "control.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KV_LINKS 4
+#define KV_TICK_NS 500000000u
+#define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
+
+/* One host. */
+struct kv_link {
+    struct kv_dpu *dpu;
+    struct snic_dma *dma;
+    struct snic_channel_hub *hub;
+    struct snic_files_server *server;
+    void *hub_memory;
+    void *server_memory;
+    int dead;
+};
+
+struct kv_dpu {
+    const struct kv_config *config;
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_io *io;
+    struct snic_files *files;
+    void *files_memory;
+    struct snic_offload *offload;
+    struct snic_director *director;
+    struct kv_offload user;
+    struct snic_dma_listener *listener;
+    struct kv_link links[KV_LINKS];
+    struct snic_timer timer;
+    struct ex_stats *stats;
+    uint64_t messages_told;
+    uint64_t drained_ns;
+    int draining;
+    int drained;
+};
+
+/* ---- Figures ---- */
+
+static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
+{
+    struct snic_director_stats ds;
+    struct snic_offload_stats os;
+    struct snic_files_stats fs;
+    struct kv_control m;
+
+    memset(&os, 0, sizeof(os));
+    snic_director_get_stats(d->director, &ds);
+    if (d->offload != NULL)
+        snic_offload_get_stats(d->offload, &os);
+    snic_files_get_stats(d->files, &fs);
+    m = (struct kv_control){
+        .magic = KV_CONTROL_MAGIC,
+        .kind = kind,
+        .pid = (uint64_t)getpid(),
+        .cpu_ns = d->config->role == KV_ROLE_SINGLE ? ex_cpu_thread_ns() : ex_cpu_process_ns(),
+        .messages = ds.messages,
+        .offloaded = ds.offloaded,
+        .to_host = ds.to_host,
+        .connections = ds.conns,
+        .cache_items = os.items,
+        .cache_tombstones = os.tombstones,
+        .cache_floor = os.floor,
+        .records_up = ds.records_up,
+        .records_down = ds.records_down,
+        .invalidations = ds.invalidations,
+        .read_errors = os.read_errors,
+        .offload_to_host = ds.offload_to_host,
+        .segments_free = fs.segments_free,
+        .file_reads = fs.reads,
+        .file_writes = fs.writes,
+        .accepted = ds.accepted,
+    };
+    d->messages_told = ds.messages;
+    for (int i = 0; i < KV_LINKS; i++)
+        if (d->links[i].dma != NULL && !d->links[i].dead)
+            (void)snic_dma_send(d->links[i].dma, &m, sizeof(m)); /* full: the next one says it */
+}
+
+static size_t dpu_metrics(void *ctx, struct ex_metric *out)
+{
+    struct kv_dpu *d = ctx;
+    struct snic_director_stats ds;
+    struct snic_offload_stats os;
+    struct snic_files_stats fs;
+
+    memset(&os, 0, sizeof(os));
+    snic_director_get_stats(d->director, &ds);
+    if (d->offload != NULL)
+        snic_offload_get_stats(d->offload, &os);
+    snic_files_get_stats(d->files, &fs);
+    const struct ex_metric all[] = {
+        {"messages", ds.messages, 1},
+        {"offloaded", ds.offloaded, 1},
+        {"to_host", ds.to_host, 1},
+        {"offload_to_host", ds.offload_to_host, 1},
+        {"barriers", ds.barriers, 1},
+        {"barrier_blocked", ds.barrier_blocked, 1},
+        {"host_gone", ds.host_gone, 1},
+        {"connections", ds.conns, 0},
+        {"protocol_errors", ds.protocol_errors, 1},
+        {"pauses", ds.pauses, 1},
+        {"received_bytes", ds.recv_bytes, 1},
+        {"sent_bytes", ds.sent_bytes, 1},
+        {"ring_records_up", ds.records_up, 1},
+        {"ring_records_down", ds.records_down, 1},
+        {"invalidations", ds.invalidations, 1},
+        {"cache_items", os.items, 0},
+        {"cache_tombstones", os.tombstones, 0},
+        {"cache_floor", os.floor, 0},
+        {"cache_puts", os.puts, 1},
+        {"cache_puts_refused", os.puts_refused, 1},
+        {"cache_puts_full", os.puts_full, 1},
+        {"offload_read_errors", os.read_errors, 1},
+        {"offload_busy", os.refused_busy, 1},
+        {"file_reads", fs.reads, 1},
+        {"file_writes", fs.writes, 1},
+        {"file_flushes", fs.flushes, 1},
+        {"file_bounced", fs.bounced, 1},
+        {"file_segments_free", fs.segments_free, 0},
+        {"cpu_ns", ex_cpu_thread_ns(), 1},
+    };
+
+    memcpy(out, all, sizeof(all));
+    return SNIC_COUNTOF(all);
+}
+
+static void dpu_wall(struct kv_dpu *d)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    d->user.wall_offset_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 -
+                             snic_loop_now(d->loop) / 1000000u;
+}
+
+static void dpu_tick(struct snic_timer *t, uint64_t now)
+{
+    struct kv_dpu *d = SNIC_CONTAINER(t, struct kv_dpu, timer);
+    struct snic_director_stats ds;
+
+    dpu_wall(d);
+    snic_director_get_stats(d->director, &ds);
+    if (ds.messages != d->messages_told) /* an idle host is not woken */
+        dpu_control(d, KV_CONTROL_STATS);
+    if (d->drained)
+        dpu_control(d, KV_CONTROL_DRAINED);
+    snic_loop_arm(d->loop, t, now + KV_TICK_NS);
+}
+
+/* ---- Hosts ---- */
+
+static void dpu_server_gone(void *ctx, struct snic_files_server *s, int reason)
+{
+    struct kv_link *l = ctx;
+
+    (void)s;
+    if (reason != 0 && reason != SNIC_EPEERDEAD)
+        ex_log(EX_WARNING, "the host's file channel ended: %s", snic_strerror(reason));
+    l->dead = 1;
+}
+
+static void dpu_hub_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
+{
+    struct kv_link *l = ctx;
+
+    (void)h;
+    ex_log(l->dpu->draining ? EX_INFO : EX_WARNING, "the host is gone (%s)",
+           cause == SNIC_DMA_DEATH_EXIT ? "its process ended" : "it closed the link");
+    l->dead = 1;
+}
+
+static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *offer)
+{
+    struct kv_link *l = ctx;
+    struct snic_files_server_opts o = {.opts_size = sizeof(o)};
+    size_t size;
+
+    if (offer->kind == SNIC_DIRECTOR_CHANNEL_KIND)
+        return snic_director_upstream_channel(l->dpu->director, h, offer);
+    if (offer->kind != SNIC_FILES_CHANNEL_KIND || l->server != NULL)
+        return SNIC_ECONNREFUSED;
+    o.depth = 1024;
+    o.channel_flags = SNIC_CHANNEL_REGIONS;
+    o.gone = dpu_server_gone;
+    o.ctx = l;
+    size = snic_files_server_memsize(&o);
+    if (size == 0 || posix_memalign(&l->server_memory, SNIC_CACHELINE, size) != 0)
+        return SNIC_ENOMEM;
+    return snic_files_serve(&l->server, l->server_memory, size, l->dpu->files, h, offer, &o);
+}
+
+static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uint32_t size)
+{
+    struct kv_link *l = ctx;
+    struct kv_control m;
+
+    (void)h;
+    if (size != sizeof(m))
+        return;
+    memcpy(&m, msg, sizeof(m));
+    if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_SHUTDOWN)
+        kv_dpu_drain(l->dpu);
+}
+
+int kv_dpu_link(struct kv_dpu *d, struct snic_dma *dma)
+{
+    struct snic_channel_hub_opts o = {.opts_size = sizeof(o)};
+    struct kv_link *l = NULL;
+    size_t size;
+    int r;
+
+    for (int i = 0; i < KV_LINKS && l == NULL; i++)
+        if (d->links[i].dma == NULL)
+            l = &d->links[i];
+    if (l == NULL)
+        return SNIC_EBUSY;
+    o.channels_max = 4;
+    o.accept = dpu_offer;
+    o.recv = dpu_recv;
+    o.death = dpu_hub_death;
+    o.ctx = l;
+    size = snic_channel_hub_memsize(&o);
+    memset(l, 0, sizeof(*l));
+    l->dpu = d;
+    if (posix_memalign(&l->hub_memory, SNIC_CACHELINE, size) != 0)
+        return SNIC_ENOMEM;
+    r = snic_channel_hub_init(&l->hub, l->hub_memory, size, dma, &o);
+    if (r != 0) {
+        free(l->hub_memory);
+        return r;
+    }
+    l->dma = dma;
+    return 0;
+}
+
+static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
+{
+    struct kv_dpu *d = ctx;
+    int r = kv_dpu_link(d, dma);
+
+    if (r != 0) {
+        ex_log(EX_WARNING, "host %u is refused: %s", pid, snic_strerror(r));
+        snic_dma_close(dma);
+        return;
+    }
+    ex_log(EX_INFO, "host %u attached", pid);
+}
+
+/* Give back what a dead host used. At the top level only: closing runs the loop. */
+static void dpu_reap(struct kv_dpu *d)
+{
+    for (int i = 0; i < KV_LINKS; i++) {
+        struct kv_link *l = &d->links[i];
+
+        if (l->dma == NULL || !l->dead)
+            continue;
+        if (l->server != NULL)
+            snic_files_server_close(l->server);
+        if (snic_channel_hub_count(l->hub) > 0)
+            snic_director_upstream_close(d->director);
+        snic_channel_hub_fini(l->hub);
+        free(l->server_memory);
+        free(l->hub_memory);
+        memset(l, 0, sizeof(*l));
+    }
+}
+
+static int dpu_hosts(const struct kv_dpu *d)
+{
+    int n = 0;
+
+    for (int i = 0; i < KV_LINKS; i++)
+        n += d->links[i].dma != NULL;
+    return n;
+}
+
+/* ---- Open ---- */
+
+static void *dpu_memory(size_t size, const char *what)
+{
+    void *p = NULL;
+
+    if (size == 0 || posix_memalign(&p, 4096, size) != 0)
+        ex_die("no memory for the %s (%zu bytes)", what, size);
+    return p;
+}
+
+static void dpu_open_image(struct kv_dpu *d)
+{
+    const struct kv_config *c = d->config;
+    struct snic_io_uring_opts io = {.opts_size = sizeof(io)};
+    struct snic_files_mount_opts m = {.opts_size = sizeof(m)};
+    struct snic_files_info info;
+    int os_error = 0;
+    size_t size;
+    int r;
+
+    io.path = c->file;
+    io.size = c->size;
+    io.flags =
+        SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_LOCK | (c->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
+    r = snic_io_uring_open(&d->io, d->loop, &io, &os_error);
+    if (r == SNIC_EBUSY)
+        ex_die("image '%s' is in use by another process", c->file);
+    if (r != 0)
+        ex_die("cannot open image '%s': %s%s%s", c->file, snic_strerror(r),
+               os_error != 0 ? ": " : "", os_error != 0 ? strerror(abs(os_error)) : "");
+    r = snic_files_probe(d->io, &info);
+    if (r == SNIC_ENOENT) {
+        struct snic_files_format_opts f = {.opts_size = sizeof(f)};
+
+        r = snic_files_format(d->io, &f);
+        if (r != 0)
+            ex_die("cannot format image '%s': %s", c->file, snic_strerror(r));
+        ex_log(EX_INFO, "formatted new image '%s'", c->file);
+        r = snic_files_probe(d->io, &info);
+    }
+    if (r == SNIC_EVERSION)
+        ex_die("image '%s' has a format of another version than this program", c->file);
+    if (r != 0)
+        ex_die("'%s' is not a usable image: %s", c->file, snic_strerror(r));
+    m.depth = 1024;
+    size = snic_files_memsize(&info, &m);
+    d->files_memory = dpu_memory(size, "file service");
+    r = snic_files_mount(&d->files, d->files_memory, size, d->io, &m);
+    if (r != 0)
+        ex_die("cannot mount image '%s': %s", c->file, snic_strerror(r));
+}
+
+static void dpu_open_offload(struct kv_dpu *d)
+{
+    struct snic_offload_opts o = {.opts_size = sizeof(o)};
+    struct snic_offload_user user = kv_offload_user(&d->user);
+    struct snic_files_hooks hooks;
+    size_t size;
+    int r;
+
+    if (d->config->no_offload)
+        return;
+    o.key_size = 16;
+    o.item_size = sizeof(struct kv_item);
+    o.cache_capacity = d->config->cache_entries;
+    o.cache_seed = d->config->hash_seed[0] ^ d->config->hash_seed[1];
+    o.read_max = 128u << 10;
+    o.pool_bytes = 32u << 20;
+    o.read_align = d->io->geometry.offset_align;
+    size = snic_offload_memsize(&o);
+    r = snic_offload_init(&d->offload, dpu_memory(size, "cache table"), size, d->loop, d->files,
+                          &user, &o);
+    if (r != 0)
+        ex_die("cannot set up the offload engine: %s", snic_strerror(r));
+    hooks = snic_offload_hooks(d->offload);
+    snic_files_set_hooks(d->files, &hooks);
+}
+
+static void dpu_open_director(struct kv_dpu *d)
+{
+    const struct kv_config *c = d->config;
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net)};
+    struct snic_director_opts o = {.opts_size = sizeof(o)};
+    struct snic_director_user user = kv_director_user(&d->user);
+    struct snic_net_addr a;
+    char text[128];
+    size_t size;
+    int r;
+
+    net.conns_max = (uint32_t)c->conns_max + 16;
+    r = snic_net_uring_open(&d->net, d->loop, &net);
+    if (r != 0)
+        ex_die("cannot open the network: %s", snic_strerror(r));
+    o.flags = SNIC_DIRECTOR_IN_ORDER;
+    o.conns_max = (uint32_t)c->conns_max;
+    o.message_max = KV_MESSAGE_MAX;
+    o.pending_max = KV_PENDING_MAX;
+    o.conn_bytes = KV_CONN_BYTES;
+    size = snic_director_memsize(&o);
+    r = snic_director_init(&d->director, dpu_memory(size, "director"), size, d->net, d->offload,
+                           &user, &o);
+    if (r != 0)
+        ex_die("cannot set up the director: %s", snic_strerror(r));
+    if (snic_net_addr_parse(&a, c->listen) != 0)
+        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    r = snic_director_listen(d->director, &a, 0, &a);
+    if (r != 0)
+        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
+    snic_net_addr_format(&a, text, sizeof(text));
+    ex_log(EX_INFO, "serving %s from image '%s', offload %s", text, c->file,
+           d->offload != NULL ? "on" : "off");
+}
+
+struct kv_dpu *kv_dpu_open(const struct kv_config *c)
+{
+    struct kv_dpu *d = calloc(1, sizeof(*d));
+
+    if (d == NULL)
+        ex_die("out of memory");
+    d->config = c;
+    d->loop = kv_loop_open(c);
+    d->user.loop = d->loop;
+    memcpy(d->user.hash_seed, c->hash_seed, sizeof(d->user.hash_seed));
+    d->user.limits.bulk_max = KV_VALUE_MAX;
+    d->user.limits.message_max = KV_MESSAGE_MAX;
+    dpu_wall(d);
+    dpu_open_image(d);
+    dpu_open_offload(d);
+    dpu_open_director(d);
+    if (ex_stats_start(&d->stats, d->loop, d->net, "kv_dpu", c->stats, c->metrics, dpu_metrics,
+                       d) != 0)
+        exit(1);
+    snic_timer_init(&d->timer, dpu_tick);
+    snic_loop_arm(d->loop, &d->timer, snic_loop_now(d->loop) + KV_TICK_NS);
+    return d;
+}
+
+struct snic_loop *kv_dpu_loop(struct kv_dpu *d)
+{
+    return d->loop;
+}
+
+void kv_dpu_listen(struct kv_dpu *d)
+{
+    struct snic_dma_shm_opts o = {.opts_size = sizeof(o)};
+    int r;
+
+    o.path = d->config->socket;
+    r = snic_dma_shm_listen(&d->listener, d->loop, &o, dpu_accept, d);
+    if (r != 0)
+        ex_die("cannot listen for the host on '%s': %s", o.path, snic_strerror(r));
+}
+
+/* ---- Run ---- */
+
+static void dpu_drained(void *ctx)
+{
+    struct kv_dpu *d = ctx;
+
+    d->drained = 1;
+    d->drained_ns = snic_loop_now(d->loop);
+    dpu_control(d, KV_CONTROL_DRAINED);
+}
+
+void kv_dpu_drain(void *dpu)
+{
+    struct kv_dpu *d = dpu;
+
+    if (d->draining)
+        return;
+    d->draining = 1;
+    ex_log(EX_INFO, "draining");
+    snic_director_drain(d->director, dpu_drained, d);
+}
+
+static int dpu_over(const struct kv_dpu *d)
+{
+    if (!d->drained)
+        return 0;
+    return dpu_hosts(d) == 0 || snic_loop_now(d->loop) - d->drained_ns > KV_LINGER_NS;
+}
+
+int kv_dpu_run(struct kv_dpu *d)
+{
+    void *director;
+    void *offload;
+    int r = 0;
+
+    while (r >= 0 && !dpu_over(d)) {
+        r = snic_loop_once(d->loop, SNIC_NEVER);
+        dpu_reap(d);
+    }
+    if (r < 0)
+        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+    ex_stats_stop(d->stats);
+    if (d->listener != NULL)
+        snic_dma_shm_unlisten(d->listener);
+    for (int i = 0; i < KV_LINKS; i++)
+        d->links[i].dead = d->links[i].dma != NULL;
+    dpu_reap(d);
+    snic_loop_cancel(d->loop, &d->timer);
+    director = snic_director_fini(d->director);
+    snic_net_shut(d->net);
+    offload = d->offload != NULL ? snic_offload_fini(d->offload) : NULL;
+    r = snic_files_unmount(d->files);
+    if (r != 0)
+        ex_log(EX_ERROR, "unmounting the image failed: %s", snic_strerror(r));
+    snic_io_close(d->io);
+    snic_loop_close(d->loop);
+    free(director);
+    free(offload);
+    free(d->files_memory);
+    free(d);
+    return r != 0;
+}
+
+int kv_run_dpu(const struct kv_config *c)
+{
+    struct kv_dpu *d = kv_dpu_open(c);
+
+    kv_dpu_listen(d);
+    ex_signals(d->loop, kv_dpu_drain, d);
+    return kv_dpu_run(d);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/offload_user.h
+ * What an application gives to DDS: framer, predicate, offload function, reply
+ * function, cache-on-write, invalidate-on-read.
+ */
+#ifndef KV_OFFLOAD_USER_H
+#define KV_OFFLOAD_USER_H
+
+#include "record.h"
+#include "resp.h"
+#include "snicstore.h"
+
+struct kv_offload {
+    struct snic_loop *loop;
+    uint64_t hash_seed[2];
+    struct resp_limits limits;
+    uint64_t wall_offset_ms; /**< wall clock minus the loop's, kept fresh by the role */
+};
+
+struct snic_offload_user kv_offload_user(struct kv_offload *k);
+struct snic_director_user kv_director_user(struct kv_offload *k);
+
+#endif
