@@ -15,6 +15,13 @@
 
 #include "snicstore/channel.h"
 
+/** Of the modes of a test: all, or under ThreadSanitizer every so manieth. */
+#if defined(__SANITIZE_THREAD__)
+#define CHAN_STRIDE 7
+#else
+#define CHAN_STRIDE 1
+#endif
+
 #define CHAN_KIND 7
 #define CHAN_HELD 64
 #define CHAN_SENDERS 16

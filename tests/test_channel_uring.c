@@ -25,7 +25,7 @@ static struct snic_loop *loop_open(void)
 static struct chan_opts mode_opts(uint32_t mode)
 {
     struct chan_opts o = {.seed = support_seed() + mode,
-                          .requests = (uint32_t)support_scale(400, 20000),
+                          .requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 150 : 400, 20000),
                           .threads = 4,
                           .payload_max = 900,
                           .payload_align = 8,
