@@ -138,7 +138,6 @@ static void node_open(struct node *n, const struct snic_offload_opts *o, uint32_
     n->fx.disk_opts.delay_min_ns = 1000;
     n->fx.disk_opts.delay_max_ns = 900000;
     n->fx.disk_opts.align = align;
-    filefix_open(&n->fx);
     filefix_fresh(&n->fx);
     assert_int_equal(filefix_create(n->fx.files, 0, "f", &n->file), 0);
     for (uint32_t i = 0; i < sizeof(bytes); i++)
