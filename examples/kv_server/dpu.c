@@ -483,6 +483,7 @@ int kv_dpu_run(struct kv_dpu *d)
     }
     if (r < 0)
         ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+    ex_signals_off();
     ex_stats_stop(d->stats);
     if (d->listener != NULL)
         snic_dma_shm_unlisten(d->listener);

@@ -476,6 +476,8 @@ int kv_host_run(struct kv_host *h)
     }
     if (r < 0)
         ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+    if (h->config->role == KV_ROLE_HOST)
+        ex_signals_off(); /* in a single process they are the DPU thread's */
     r = h->engine != NULL ? kv_engine_close(h->engine) : 0;
     h->engine = NULL;
     if (r != 0)
