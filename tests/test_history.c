@@ -106,6 +106,8 @@ static int brute(const struct history_op *ops, size_t n, uint32_t done, uint64_t
             may &= (int)(done >> ops[i].after & 1);
         if (may && brute(ops, n, done | 1u << i, ops[i].write ? ops[i].value : value))
             return 1;
+        if (may && ops[i].end == HISTORY_OPEN && brute(ops, n, done | 1u << i, value))
+            return 1; /* it never happened; what is behind it goes on */
     }
     return 0;
 }
@@ -135,7 +137,6 @@ static void test_history_agrees_with_brute_force(void **state)
         }
         int good = brute(h.ops, n, 0, 0);
         bad += !good;
-        /* An operation behind a write that never happened cannot have happened: both say so. */
         assert_int_equal(history_check_slow(&h, NULL), good ? HISTORY_GOOD : HISTORY_BAD);
         assert_int_equal(history_check(&h, NULL), good ? HISTORY_GOOD : HISTORY_BAD);
         history_free(&h);

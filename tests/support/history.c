@@ -163,8 +163,8 @@ static enum history_verdict search_key(const struct one *o)
             if (state_done(&s, i) || (!op->write && op->value != s.value) ||
                 (op->after != HISTORY_NONE && !state_done(&s, op->after)))
                 continue;
-            /* The oldest write of unknown outcome may also never happen. */
-            for (int aside = op->end == HISTORY_OPEN && i == s.first - 1; aside >= 0; aside--) {
+            /* A write of unknown outcome may also never happen. */
+            for (int aside = op->end == HISTORY_OPEN; aside >= 0; aside--) {
                 int r = state_step(o, &s, i, aside, &next) ? seen_add(&x, &next) : -1;
                 if (r < 0)
                     v = HISTORY_GAVE_UP;
