@@ -243,6 +243,79 @@ static void count_done(struct snic_filelib_req *r)
     responses++;
 }
 
+/* WRITE: the promise, the hook, the response. */
+static void hooks_written(struct filelink *l, struct seen *s, uint64_t a)
+{
+    static unsigned char buf[200000];
+    struct snic_filelib_req r;
+    struct snic_filelib_req *p = &r;
+    struct snic_files_stats st;
+    responses = 0;
+    memset(&r, 0, sizeof(r));
+    r.op = SNIC_FILES_WRITE;
+    r.flags = SNIC_FILES_SYNC;
+    r.file = a;
+    r.length = 100;
+    r.buf.base = buf;
+    r.buf.size = 100;
+    r.tag[0] = 42;
+    r.done = count_done;
+    snic_files_get_stats(l->fx.files, &st);
+    snic_filelib_submit(l->group, &p, 1);
+    while (responses == 0)
+        (void)snic_loop_once(l->host_loop, SNIC_NEVER);
+    assert_string_equal(s->log, "W");
+    assert_true(s->flushes > st.flushes + st.fua_writes);
+    assert_int_equal(s->responses_before, 0);
+    assert_non_null(s->payload);
+    assert_int_equal(s->tag0, 42);
+    /* Long ones: once, without payload. */
+    assert_int_equal(filelink_write(l->group, a, 0, buf, sizeof(buf), SNIC_FILES_SYNC),
+                     sizeof(buf));
+    assert_string_equal(s->log, "WW");
+    assert_null(s->payload);
+    assert_int_equal(s->length, sizeof(buf));
+    assert_int_equal(filelink_write(l->group, a, 0, buf, sizeof(buf), 0), sizeof(buf));
+    assert_string_equal(s->log, "WWw");
+    assert_int_equal(filelink_read(l->group, a, 0, buf, sizeof(buf)), sizeof(buf));
+    assert_string_equal(s->log, "WWwr");
+    assert_int_equal(s->length, sizeof(buf));
+    /* A failed write has not been written. */
+    assert_int_equal(filelink_write(l->group, 5, 0, buf, 10, 0), SNIC_ENOENT);
+    assert_string_equal(s->log, "WWwr");
+}
+
+/* CACHE and INVALIDATE, many at once. */
+static void hooks_ordered(struct filelink *l, struct seen *s)
+{
+    struct snic_filelib_req r[6];
+    struct snic_filelib_req *p[6];
+    unsigned i;
+    s->used = 0;
+    s->log[0] = 0;
+    responses = 0;
+    memset(r, 0, sizeof(r));
+    for (i = 0; i < 6; i++) {
+        p[i] = &r[i];
+        r[i].op = i % 2 ? SNIC_FILELIB_INVALIDATE : SNIC_FILELIB_CACHE;
+        if (i == 3)
+            r[i].op = SNIC_FILELIB_INVALIDATE_ALL;
+        r[i].keys = "k1k2";
+        r[i].key_size = 2;
+        r[i].items = "v1v2";
+        r[i].item_size = 2;
+        r[i].count = i == 2 ? 2 : 1;
+        r[i].version = i == 4 ? 99 : i;
+        r[i].done = count_done;
+    }
+    snic_filelib_submit(l->group, p, 6);
+    while (responses < 6)
+        (void)snic_loop_once(l->host_loop, SNIC_NEVER);
+    assert_string_equal(s->log, "c1k1v10i1k11c2k1v12Ac1k1v199i1k15");
+    for (i = 0; i < 6; i++)
+        assert_int_equal(r[i].result, i == 4 ? SNIC_ENOSPC : 0);
+}
+
 /* `written` comes after the promise and before the response, `read` before the read; CACHE and
  * INVALIDATE take effect in the order of submission; without a hook the host is told. */
 static void test_filelib_hooks_called_in_order(void **state)
@@ -253,18 +326,14 @@ static void test_filelib_hooks_called_in_order(void **state)
         struct filelink l;
         struct seen s;
         struct snic_files_hooks h;
-        struct snic_filelib_req r[6];
-        struct snic_filelib_req *p[6];
-        struct snic_files_stats st;
-        static unsigned char buf[200000];
+        struct snic_filelib_req r;
         uint64_t a;
-        unsigned i;
         link_setup(&l, kind);
         filelink_open(&l);
         assert_int_equal(filelink_named(l.group, SNIC_FILES_CREATE, 0, "a", &a), 0);
-        memset(r, 0, sizeof(r));
-        r[0].op = SNIC_FILELIB_INVALIDATE_ALL;
-        assert_int_equal(snic_filelib_run(l.group, &r[0]), SNIC_ENOTSUP);
+        memset(&r, 0, sizeof(r));
+        r.op = SNIC_FILELIB_INVALIDATE_ALL;
+        assert_int_equal(snic_filelib_run(l.group, &r), SNIC_ENOTSUP);
         memset(&s, 0, sizeof(s));
         s.l = &l;
         s.responses = &responses;
@@ -276,65 +345,8 @@ static void test_filelib_hooks_called_in_order(void **state)
         h.invalidate_all = seen_all;
         h.ctx = &s;
         snic_files_set_hooks(l.fx.files, &h);
-        /* WRITE: the promise, the hook, the response. */
-        responses = 0;
-        memset(r, 0, sizeof(r));
-        r[0].op = SNIC_FILES_WRITE;
-        r[0].flags = SNIC_FILES_SYNC;
-        r[0].file = a;
-        r[0].length = 100;
-        r[0].buf.base = buf;
-        r[0].buf.size = 100;
-        r[0].tag[0] = 42;
-        r[0].done = count_done;
-        p[0] = &r[0];
-        snic_files_get_stats(l.fx.files, &st);
-        snic_filelib_submit(l.group, p, 1);
-        while (responses == 0)
-            (void)snic_loop_once(l.host_loop, SNIC_NEVER);
-        assert_string_equal(s.log, "W");
-        assert_true(s.flushes > st.flushes + st.fua_writes);
-        assert_int_equal(s.responses_before, 0);
-        assert_non_null(s.payload);
-        assert_int_equal(s.tag0, 42);
-        /* Long ones: once, without payload. */
-        assert_int_equal(filelink_write(l.group, a, 0, buf, sizeof(buf), SNIC_FILES_SYNC),
-                         sizeof(buf));
-        assert_string_equal(s.log, "WW");
-        assert_null(s.payload);
-        assert_int_equal(s.length, sizeof(buf));
-        assert_int_equal(filelink_write(l.group, a, 0, buf, sizeof(buf), 0), sizeof(buf));
-        assert_string_equal(s.log, "WWw");
-        assert_int_equal(filelink_read(l.group, a, 0, buf, sizeof(buf)), sizeof(buf));
-        assert_string_equal(s.log, "WWwr");
-        assert_int_equal(s.length, sizeof(buf));
-        /* A failed write has not been written. */
-        assert_int_equal(filelink_write(l.group, 5, 0, buf, 10, 0), SNIC_ENOENT);
-        assert_string_equal(s.log, "WWwr");
-        /* Ordered messages. */
-        s.used = 0;
-        s.log[0] = 0;
-        responses = 0;
-        memset(r, 0, sizeof(r));
-        for (i = 0; i < 6; i++) {
-            p[i] = &r[i];
-            r[i].op = i == 3  ? SNIC_FILELIB_INVALIDATE_ALL
-                      : i % 2 ? SNIC_FILELIB_INVALIDATE
-                              : SNIC_FILELIB_CACHE;
-            r[i].keys = "k1k2";
-            r[i].key_size = 2;
-            r[i].items = "v1v2";
-            r[i].item_size = 2;
-            r[i].count = i == 2 ? 2 : 1;
-            r[i].version = i == 4 ? 99 : i;
-            r[i].done = count_done;
-        }
-        snic_filelib_submit(l.group, p, 6);
-        while (responses < 6)
-            (void)snic_loop_once(l.host_loop, SNIC_NEVER);
-        assert_string_equal(s.log, "c1k1v10i1k11c2k1v12Ac1k1v199i1k15");
-        for (i = 0; i < 6; i++)
-            assert_int_equal(r[i].result, i == 4 ? SNIC_ENOSPC : 0);
+        hooks_written(&l, &s, a);
+        hooks_ordered(&l, &s);
         filelink_close(&l);
     }
 }

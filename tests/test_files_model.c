@@ -110,79 +110,92 @@ static void item_pieces(struct item *x, unsigned char *p, uint32_t n, struct sni
     x->req.iov_count = 3;
 }
 
+struct crowd {
+    struct filefix fx;
+    struct snic_rng rng;
+    uint64_t id;
+    uint64_t size;
+    struct item x[BATCH];
+    struct snic_files_req *reqs[BATCH];
+    uint32_t n;
+    unsigned char in[MODEL_BYTES + 4096];
+    unsigned char shadow[MODEL_BYTES];
+    unsigned char back[MODEL_BYTES];
+};
+
+static void crowd_fresh(struct crowd *c)
+{
+    (void)filefix_delete(c->fx.files, 0, "a");
+    assert_int_equal(filefix_create(c->fx.files, 0, "a", &c->id), 0);
+    memset(c->shadow, 0, sizeof(c->shadow));
+    c->size = 0;
+}
+
+/* Neighbouring writes with a gap here and there, from a random place on, in random order. */
+static void crowd_make(struct crowd *c)
+{
+    uint32_t at = (uint32_t)snic_rng_below(&c->rng, MODEL_BYTES / 2);
+    uint32_t k;
+    for (c->n = 0; c->n < BATCH; c->n++) {
+        uint32_t len = 1 + (uint32_t)snic_rng_below(&c->rng, c->n % 5 == 0 ? 9000 : 1500);
+        struct item *x = &c->x[c->n];
+        if (at + len > MODEL_BYTES)
+            break;
+        memset(x, 0, sizeof(*x));
+        x->req.op = SNIC_FILES_WRITE;
+        x->req.flags = snic_rng_below(&c->rng, 8) == 0 ? SNIC_FILES_SYNC : 0;
+        x->req.file = c->id;
+        x->req.offset = at;
+        x->req.length = len;
+        x->req.region = SNIC_NO_REGION;
+        x->req.done = item_done;
+        x->req.buf.base = c->in + at;
+        x->req.buf.size = len;
+        snic_rng_fill(&c->rng, c->in + at, len);
+        memcpy(c->shadow + at, c->in + at, len);
+        if (snic_rng_below(&c->rng, 2) == 0)
+            item_pieces(x, c->in + at, len, &c->rng);
+        c->size = snic_max_u64(c->size, at + len);
+        c->reqs[c->n] = &x->req;
+        at += len + (uint32_t)snic_rng_below(&c->rng, 4) / 3 * 700;
+    }
+    for (k = c->n; k > 1; k--) {
+        uint32_t o = (uint32_t)snic_rng_below(&c->rng, k);
+        struct snic_files_req *t = c->reqs[k - 1];
+        c->reqs[k - 1] = c->reqs[o];
+        c->reqs[o] = t;
+    }
+}
+
 /* Neighbouring writes in flight together, some past the end, none lost, none torn: every byte
  * is what its own write put there, although blocks and init marks are shared. */
 static void test_files_writes_together_all_bytes_there(void **state)
 {
-    static unsigned char in[MODEL_BYTES + 4096];
-    static unsigned char shadow[MODEL_BYTES];
-    static unsigned char back[MODEL_BYTES];
-    static struct item x[BATCH];
+    static struct crowd c;
     uint64_t rounds = support_scale(150, 4000);
     uint32_t d;
     (void)state;
     for (d = 0; d < SNIC_COUNTOF(devices); d++) {
-        struct filefix fx;
-        struct snic_rng rng;
-        uint64_t id = 0;
-        uint64_t size = 0;
         uint64_t i;
-        snic_rng_init(&rng, support_seed() + 100 + d);
-        device_open(&fx, &devices[d]);
+        uint32_t k;
+        snic_rng_init(&c.rng, support_seed() + 100 + d);
+        device_open(&c.fx, &devices[d]);
         for (i = 0; i < rounds; i++) {
-            struct snic_files_req *reqs[BATCH];
-            uint32_t at = (uint32_t)snic_rng_below(&rng, MODEL_BYTES / 2);
-            uint32_t n;
-            uint32_t k;
-            if (i % 10 == 0) {
-                (void)filefix_delete(fx.files, 0, "a");
-                assert_int_equal(filefix_create(fx.files, 0, "a", &id), 0);
-                memset(shadow, 0, sizeof(shadow));
-                size = 0;
-            }
-            for (k = 0; k < BATCH; k++) {
-                uint32_t len = 1 + (uint32_t)snic_rng_below(&rng, k % 5 == 0 ? 9000 : 1500);
-                if (at + len > MODEL_BYTES)
-                    break;
-                memset(&x[k], 0, sizeof(x[k]));
-                x[k].req.op = SNIC_FILES_WRITE;
-                x[k].req.flags = snic_rng_below(&rng, 8) == 0 ? SNIC_FILES_SYNC : 0;
-                x[k].req.file = id;
-                x[k].req.offset = at;
-                x[k].req.length = len;
-                x[k].req.region = SNIC_NO_REGION;
-                x[k].req.done = item_done;
-                snic_rng_fill(&rng, in + at, len);
-                memcpy(shadow + at, in + at, len);
-                if (snic_rng_below(&rng, 2) == 0) {
-                    item_pieces(&x[k], in + at, len, &rng);
-                } else {
-                    x[k].req.buf.base = in + at;
-                    x[k].req.buf.size = len;
+            if (i % 3 == 0)
+                crowd_fresh(&c);
+            crowd_make(&c);
+            snic_files_submit(c.fx.files, c.reqs, c.n);
+            for (k = 0; k < c.n; k++)
+                while (!c.x[k].done) {
+                    (void)snic_loop_once(c.fx.loop, SNIC_NEVER);
+                    assert_int_equal(snic_files_check(c.fx.files), 0);
                 }
-                at += len + (uint32_t)snic_rng_below(&rng, 4) / 3 * 700;
-                size = snic_max_u64(size, x[k].req.offset + len);
-                reqs[k] = &x[k].req;
-            }
-            n = k;
-            for (k = n; k > 1; k--) { /* in any order */
-                uint32_t o = (uint32_t)snic_rng_below(&rng, k);
-                struct snic_files_req *t = reqs[k - 1];
-                reqs[k - 1] = reqs[o];
-                reqs[o] = t;
-            }
-            snic_files_submit(fx.files, reqs, n);
-            for (k = 0; k < n; k++)
-                while (!x[k].done) {
-                    (void)snic_loop_once(fx.loop, SNIC_NEVER);
-                    assert_int_equal(snic_files_check(fx.files), 0);
-                }
-            for (k = 0; k < n; k++)
-                assert_int_equal(x[k].req.result, x[k].req.length);
-            assert_int_equal(filefix_read(fx.files, id, 0, back, sizeof(back)), size);
-            assert_memory_equal(back, shadow, size);
+            for (k = 0; k < c.n; k++)
+                assert_int_equal(c.x[k].req.result, c.x[k].req.length);
+            assert_int_equal(filefix_read(c.fx.files, c.id, 0, c.back, sizeof(c.back)), c.size);
+            assert_memory_equal(c.back, c.shadow, c.size);
         }
-        filefix_close(&fx);
+        filefix_close(&c.fx);
     }
 }
 

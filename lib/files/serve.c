@@ -139,7 +139,7 @@ static int serve_keys(struct snic_files_server *s, const struct files_wire_reque
 {
     const struct snic_files_hooks *h = &s->files->hooks;
     uint32_t each = w->key_size + w->item_size;
-    const unsigned char *items = payload + (size_t)w->count * w->key_size;
+    const unsigned char *items;
     uint32_t done;
     uint32_t n;
     if (w->key_size == 0 || w->key_size > SNIC_FILES__KEY_MAX ||
@@ -147,6 +147,9 @@ static int serve_keys(struct snic_files_server *s, const struct files_wire_reque
         return SNIC_EINVAL;
     if (w->op == SNIC_FILES__INVALIDATE && w->item_size != 0)
         return SNIC_EINVAL;
+    if (w->count == 0)
+        return 0;
+    items = payload + (size_t)w->count * w->key_size;
     for (done = 0; done < w->count; done += n) {
         unsigned char *k = s->scratch;
         unsigned char *i;
