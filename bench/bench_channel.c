@@ -467,7 +467,7 @@ int main(int argc, char **argv)
 {
     double seconds = 2;
     if (argc == 3 && strcmp(argv[1], "--seconds") == 0)
-        seconds = atof(argv[2]);
+        seconds = strtod(argv[2], NULL);
     if ((argc != 1 && argc != 3) || !(seconds > 0)) {
         fprintf(stderr, "usage: bench_channel [--seconds N]\n");
         return 2;

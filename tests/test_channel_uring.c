@@ -359,6 +359,11 @@ static void liar_main(const struct snic_dma_shm_opts *so)
         liar_offer(&x, round, round & 3);
         if (snic_ring_producer_attach(&p, x.ring[0], x.size[0], 0) != 0)
             _exit(112);
+        (void)!snic_ring_push(&p, 1, "an honest beginning", 20);
+        while (x.refused == had && snic_get_le64(x.ring[0] + SNIC_RING_OFF_HEAD) == 0) {
+            (void)snic_dma_ring(x.d, x.slot);
+            (void)snic_loop_once(x.loop, 1000000);
+        }
         for (int i = 0; x.refused == had && i < 200000; i++) {
             liar_stroke(&x, &rng, &p);
             if (i % 1000 == 0)

@@ -740,28 +740,16 @@ static int liar_lie(struct liar *x, int n)
     case 9: /* huge pages that may not be there */
         fd = memfd_of(2 << 20, MFD_HUGETLB, sealed);
         break;
-    case 10:
-        w.type = DMA_SHM_REGION; /* of no block */
-        w.a = (1 << 16) | 3;
-        break;
-    case 11:
-        w.type = DMA_SHM_UNREG;
-        break;
-    case 12:
-        w.type = DMA_SHM_DROP;
-        break;
-    case 13:
-        w.type = 999;
-        break;
-    case 14: /* an empty message */
-        w.type = DMA_SHM_MSG;
-        break;
-    case 15:
-        w.type = DMA_SHM_HELLO;
-        break;
-    default:
+    case 16:
         w.version++;
         break;
+    default: { /* a region of no block, ...; an empty message; a second HELLO */
+        static const uint16_t types[] = {DMA_SHM_REGION, DMA_SHM_UNREG, DMA_SHM_DROP, 999,
+                                         DMA_SHM_MSG,    DMA_SHM_HELLO};
+        w.type = types[n - 10];
+        w.a = (1 << 16) | 3;
+        break;
+    }
     }
     if (n == 9 && fd < 0)
         w.type = 999; /* no huge pages in this kernel: lie otherwise */

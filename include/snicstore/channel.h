@@ -170,7 +170,9 @@ SNIC_API SNIC_NODISCARD int snic_channel_hub_init(struct snic_channel_hub **out,
  * unmapped peer may lose the last messages. Returns the caller's memory. [owner]
  */
 SNIC_API void *snic_channel_hub_fini(struct snic_channel_hub *h) SNIC_NONNULL(1);
+/** The dma handle, for the user's own messages and doorbells. [owner] */
 SNIC_API struct snic_dma *snic_channel_hub_dma(const struct snic_channel_hub *h) SNIC_NONNULL(1);
+/** opts.ctx. [any] */
 SNIC_API void *snic_channel_hub_ctx(const struct snic_channel_hub *h) SNIC_NONNULL(1);
 /** Channels that exist, those that await the peer's goodbye included. [owner] */
 SNIC_API uint32_t snic_channel_hub_count(const struct snic_channel_hub *h) SNIC_NONNULL(1);
@@ -268,6 +270,7 @@ SNIC_API SNIC_NODISCARD int snic_channel_sender_init(struct snic_channel_sender 
  * @return the sender; NULL all senders_max are lent
  */
 SNIC_API struct snic_channel_sender *snic_channel_borrow(struct snic_channel *c) SNIC_NONNULL(1);
+/** Return a borrowed sender; its reservation is committed or cancelled. [any] */
 SNIC_API void snic_channel_give_back(struct snic_channel_sender *s) SNIC_NONNULL(1);
 
 /**
@@ -338,6 +341,7 @@ struct snic_channel_info {
     int32_t mapped; /**< 1: this end works on the ring memory itself                */
     int32_t closed; /**< 1 after the closed event                                   */
 };
+/** What was agreed; sizes are 0 before the opened event of an unmapped DPU. [owner] */
 SNIC_API void snic_channel_get_info(const struct snic_channel *c, struct snic_channel_info *out)
     SNIC_NONNULL(1, 2);
 
@@ -362,9 +366,12 @@ struct snic_channel_stats {
     uint64_t copied_bytes;   /**< payload bytes copied by push or into and out of mirrors  */
     uint64_t dma_sync_reads; /**< of head and sleep flag of down                         */
 };
+/** Counters since open or accept. [owner] */
 SNIC_API void snic_channel_get_stats(const struct snic_channel *c, struct snic_channel_stats *out)
     SNIC_NONNULL(1, 2);
+/** events.ctx. [any] */
 SNIC_API void *snic_channel_ctx(const struct snic_channel *c) SNIC_NONNULL(1);
+/** The hub it was opened on. [any] */
 SNIC_API struct snic_channel_hub *snic_channel_get_hub(const struct snic_channel *c)
     SNIC_NONNULL(1);
 
