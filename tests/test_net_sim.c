@@ -27,8 +27,10 @@ void conf_backend_close(struct conf_env *e)
     snic_net_shut(e->client);
     snic_net_shut(e->server);
     snic_net_fabric_close(e->fabric);
-    snic_loop_close(e->loops[0]);
-    snic_loop_close(e->loops[1]);
+    for (int i = 0; i < 2; i++) {
+        if (e->loops[i] != NULL)
+            snic_loop_close(e->loops[i]);
+    }
     snic_world_close(e->world);
     memset(&e->server, 0, 2 * sizeof(e->server));
 }
@@ -150,6 +152,19 @@ static void test_net_sim_cut_mended_stream_goes_on(void **state)
     }
 }
 
+/* A partition that is over would still end idle streams half a minute after it began. */
+static void test_net_sim_cut_mended_idle_stream_stays(void **state)
+{
+    struct conf_pair *p = pair_open();
+    (void)state;
+    snic_net_fabric_partition(p->e.fabric, 1, 2, 1);
+    run_for(&p->e, 20 * SECOND);
+    snic_net_fabric_partition(p->e.fabric, 1, 2, 0);
+    run_for(&p->e, 60 * SECOND);
+    assert_int_equal(p->client.closes + p->server.closes, 0);
+    conf_pair_close(p);
+}
+
 /* Both ends of a long partition must give up, with their requests. */
 static void test_net_sim_cut_for_long_both_time_out(void **state)
 {
@@ -268,7 +283,10 @@ static void test_net_sim_server_shut_connect_under_way_refused(void **state)
     (void)state;
     conf_pair_start(p);
     snic_net_shut(p->e.server);
+    snic_loop_close(p->e.loops[0]);
+    p->e.loops[0] = NULL;
     run_for(&p->e, SECOND);
+    assert_int_equal(p->client.connected, 1);
     assert_int_equal(p->client.connect_error, SNIC_ECONNREFUSED);
     conf_connect(&p->client, &p->e.listen_addr); /* no handle at all any more */
     p->client.closes = 0;
@@ -310,8 +328,8 @@ static void train_done(struct snic_net_train *t)
     assert_true(t->result == 1);
 }
 
-/* Send @count datagrams of 100 bytes over @link, 8 at a time; what arrives. */
-static struct counter over_link(const struct snic_net_link *link, uint32_t count)
+/* Send @count datagrams of 100 bytes over @link, perhaps cut, 8 at a time; what arrives. */
+static struct counter over_link(const struct snic_net_link *link, uint32_t count, int cut)
 {
     static const struct snic_net_dgram_events events = {count_recv, NULL};
     struct conf_env e;
@@ -324,6 +342,7 @@ static struct counter over_link(const struct snic_net_link *link, uint32_t count
     conf_env_open(&e, &sim, NULL, NULL);
     uint64_t start = snic_world_now(e.world);
     assert_int_equal(snic_net_fabric_link(e.fabric, 2, 1, link), 0);
+    snic_net_fabric_partition(e.fabric, 2, 1, cut);
     assert_int_equal(snic_net_addr_parse(&a, "sim:1:7"), 0);
     assert_int_equal(snic_net_dgram_open(e.server, &a, &events, &c, &d[0]), 0);
     a.node = 2;
@@ -353,27 +372,28 @@ static struct counter over_link(const struct snic_net_link *link, uint32_t count
 static void test_net_sim_link_faults_as_asked(void **state)
 {
     struct snic_net_link l = {.delay_min_ns = 1000, .delay_max_ns = 1000};
-    struct counter c = over_link(&l, 1000);
+    struct counter c = over_link(&l, 1000, 0);
     (void)state;
     assert_int_equal(c.messages, 1000);
     assert_int_equal(c.overtakes, 0);
     assert_int_equal(c.changed_bits, 0);
+    assert_int_equal(over_link(&l, 1000, 1).messages, 0);
     l.loss_ppm = 1000000;
-    assert_int_equal(over_link(&l, 1000).messages, 0);
+    assert_int_equal(over_link(&l, 1000, 0).messages, 0);
     l.loss_ppm = 300000;
-    c = over_link(&l, 1000);
+    c = over_link(&l, 1000, 0);
     assert_true(c.messages > 500 && c.messages < 900);
     l.loss_ppm = 0;
     l.duplicate_ppm = 1000000;
-    assert_int_equal(over_link(&l, 1000).messages, 2000);
+    assert_int_equal(over_link(&l, 1000, 0).messages, 2000);
     l.duplicate_ppm = 0;
     l.delay_max_ns = 1000000;
-    c = over_link(&l, 1000);
+    c = over_link(&l, 1000, 0);
     assert_int_equal(c.messages, 1000);
     assert_true(c.overtakes > 100);
     l.delay_max_ns = 1000;
     l.corrupt_ppm = 1000000;
-    c = over_link(&l, 1000);
+    c = over_link(&l, 1000, 0);
     assert_int_equal(c.messages, 1000);
     assert_true(c.changed_bits > 900 && c.changed_bits <= 1000); /* some hit the number */
 }
@@ -383,12 +403,12 @@ static void test_net_sim_link_rate_and_queue_kept(void **state)
 {
     struct snic_net_link l = {
         .delay_min_ns = 1, .delay_max_ns = 1, .bytes_per_s = 1000000, .queue_bytes = 1u << 20};
-    struct counter c = over_link(&l, 1000);
+    struct counter c = over_link(&l, 1000, 0);
     (void)state;
     assert_int_equal(c.messages, 1000);
     assert_true(c.last_ns >= 100000000 && c.last_ns < 101000000); /* 100 kB at 1 MB/s */
     l.queue_bytes = 1000;
-    c = over_link(&l, 1000);
+    c = over_link(&l, 1000, 0);
     assert_true(c.messages >= 9 && c.messages < 30);
 }
 
@@ -437,6 +457,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest own[] = {
         cmocka_unit_test(test_net_sim_same_seed_same_run),
         cmocka_unit_test(test_net_sim_cut_mended_stream_goes_on),
+        cmocka_unit_test(test_net_sim_cut_mended_idle_stream_stays),
         cmocka_unit_test(test_net_sim_cut_for_long_both_time_out),
         cmocka_unit_test(test_net_sim_cut_connect_times_out_or_succeeds),
         cmocka_unit_test(test_net_sim_peer_gone_behind_cut_reset_when_mended),
