@@ -532,7 +532,7 @@ SNIC_API SNIC_NODISCARD int snic_ring_claim_release(struct snic_ring_collector *
 /**
  * Claim, copy out, release. Copy. @p out gets data and then body, without the gap.
  * @return bytes copied, at most @p size; SNIC_EAGAIN none complete; SNIC_EMSGSIZE the record is
- *         larger than @p size (and lost); SNIC_EBUSY; SNIC_ECORRUPT
+ *         larger than @p size (and lost); SNIC_EBUSY; SNIC_ECORRUPT [collector]
  */
 SNIC_API SNIC_NODISCARD int64_t snic_ring_collect(struct snic_ring_collector *k, void *out,
                                                   size_t size, uint32_t *type) SNIC_NONNULL(1, 2);
