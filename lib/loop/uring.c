@@ -30,6 +30,8 @@
 
 #define SNIC_URING__FILES 4096
 #define SNIC_URING__GROUPS 1024
+#define SNIC_URING__CLOSE_TRIES 100
+#define SNIC_URING__CLOSE_NS UINT64_C(10000000)
 
 struct loop_uring {
     struct snic_loop core;
@@ -467,6 +469,15 @@ uint32_t loop_uring_features(const struct snic_loop *l)
 static void loop_uring_close(struct snic_loop *l)
 {
     struct loop_uring *u = loop_uring_self(l);
+    /*
+     * Doors that closed have cancelled what they had in the kernel, and free what it
+     * held when it lets go: wait for that, but not for ever.
+     */
+    for (int i = 0; u->outstanding > 0 && i < SNIC_URING__CLOSE_TRIES; i++) {
+        if (loop_uring_wait(l, SNIC_URING__CLOSE_NS) < 0)
+            break;
+        (void)loop_uring_reap(l);
+    }
     io_uring_queue_exit(&u->ring);
     (void)close(u->event_fd);
     loop_uring_external_close(u);
