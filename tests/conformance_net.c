@@ -328,7 +328,7 @@ void conf_until(struct conf_env *e, conf_cond_fn cond, void *ctx)
 
 void conf_settle(struct conf_env *e)
 {
-    for (int quiet = 0; quiet < 25; quiet++) {
+    for (int quiet = 0; quiet < 10; quiet++) {
         if (conf_backend_step(e) > 0)
             quiet = -1;
         else if (e->world != NULL)
