@@ -165,7 +165,7 @@ static void test_files_power_lost_anywhere_last_state_there(void **state)
         c.base = seq.fx.disk;
         c.loop = seq.fx.loop;
         c.seed = support_seed() + i;
-        c.random = 3;
+        c.random = 2;
         c.torn = 1;
         tried += power_enumerate(&c);
         sequence_close(&seq, io);
@@ -336,7 +336,7 @@ static void big_open(struct sequence *s, const struct snic_disk_opts *d, uint64_
 /* A checkpoint that takes longer than a half of the journal lasts, and one cut off before. */
 static void test_files_power_lost_long_checkpoint_prefix_there(void **state)
 {
-    uint64_t step = support_scale(5, 1);
+    uint64_t step = support_scale(13, 1);
     uint64_t i;
     (void)state;
     for (i = 0; i < 6; i++) {
@@ -450,7 +450,7 @@ static void test_files_power_lost_unsynced_no_foreign_bytes(void **state)
         c.base = seq.fx.disk;
         c.loop = seq.fx.loop;
         c.seed = support_seed() + i;
-        c.random = 3;
+        c.random = 2;
         (void)power_enumerate(&c);
         sequence_close(&seq, io);
     }

@@ -92,7 +92,6 @@ static void checkpoint_done(struct snic_io_req *io)
         f->ckpt_state = FILES_CKPT_IDLE;
         f->ckpt_generation = f->generation;
         f->stats.checkpoints++;
-        f->stalled = 0;
         break;
     }
     files_settle(f);

@@ -175,10 +175,8 @@ static int commit_place(struct snic_files *f)
     uint64_t half = f->info.journal_bytes / 2;
     if (half - f->position >= snic_align_up(f->pending.used, f->info.block_bytes))
         return 1;
-    if (f->ckpt_state != FILES_CKPT_IDLE) {
-        f->stalled = 1;
+    if (f->ckpt_state != FILES_CKPT_IDLE)
         return 0;
-    }
     f->generation++;
     f->position = 0;
     f->ckpt_seq = f->seq;

@@ -117,6 +117,7 @@ void files_settle(struct snic_files *f)
 {
     files_pump(f);
     files_commit_kick(f);
+    files_pump(f); /* a commit that found nothing to write may have let writes go */
     files_io_submit(f);
     files_deliver(f);
 }
@@ -218,6 +219,7 @@ void snic_files_submit(struct snic_files *f, struct snic_files_req **reqs, uint3
         files_start(f, reqs[i]);
     files_pump(f);
     files_commit_kick(f);
+    files_pump(f); /* a commit that found nothing to write may have let writes go */
     files_io_submit(f);
 }
 

@@ -150,8 +150,7 @@ static void piece_send_direct(struct snic_files *f, struct files_piece *p, uint8
                               uint64_t offset, uint64_t size, uint32_t count)
 {
     /* A registered region is an offer; devices without fixed buffers use the memory as it is. */
-    p->io.region =
-        (f->io->caps & SNIC_IO_CAP_REGISTERED) != 0 ? p->req->region : SNIC_NO_REGION;
+    p->io.region = (f->io->caps & SNIC_IO_CAP_REGISTERED) != 0 ? p->req->region : SNIC_NO_REGION;
     if (count == 1) {
         piece_send(f, p, op, offset, p->iov[0].base, size);
         return;
