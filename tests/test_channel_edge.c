@@ -37,7 +37,7 @@ struct duo {
     void *mem[2];
     struct snic_channel_accept_opts accept;
     int refuse; /* what accept answers instead */
-    int fini_in_flight;
+    int fini_in_death;
     uint32_t offers;
     struct snic_channel_offer offer;
     struct seen dpu[64]; /* by offer id */
@@ -129,9 +129,10 @@ static void duo_bell(void *ctx, struct snic_channel_hub *h, uint32_t id)
 static void duo_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
 {
     struct duo *x = ctx;
-    (void)h;
     (void)cause;
     x->deaths++;
+    if (x->fini_in_death)
+        assert_non_null(snic_channel_hub_fini(h));
 }
 
 static void duo_open(struct duo *x, int sim, uint32_t caps, uint32_t channels_max)
@@ -790,6 +791,36 @@ static void test_channel_dpu_closes_after_commit_delivered(void **state)
     }
 }
 
+/** A service that lets go of everything when its host dies need not wait for a better time. */
+static void test_channel_everything_closed_in_death_event(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 3; n++) {
+        struct duo x;
+        struct seen h[3];
+        duo_open(&x, n == 2, 0, 0);
+        x.accept.flags = n == 1 ? SNIC_CHANNEL_UNMAPPED : 0;
+        for (uint32_t i = 0; i < 3; i++) {
+            struct snic_channel_opts o = duo_opts(i);
+            duo_channel(&x, &h[i], &o);
+            x.dpu[i].close_in_closed = 1;
+        }
+        x.fini_in_death = 1;
+        for (int i = 0; i < 3; i++)
+            snic_channel_close(h[i].c);
+        assert_ptr_equal(snic_channel_hub_fini(x.hub[0]), x.mem[0]);
+        duo_run(&x);
+        assert_int_equal(x.deaths, 1);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(x.dpu[i].closed, 1);
+        for (int i = 0; i < 2; i++) {
+            support_guard_free(x.mem[i]);
+            snic_loop_close(x.loop[i]);
+        }
+        snic_world_close(x.w);
+    }
+}
+
 struct abort_case {
     struct duo x;
     struct seen h;
@@ -901,6 +932,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_channel_many_on_one_link_apart),
         cmocka_unit_test(test_channel_reopened_many_times_fresh),
         cmocka_unit_test(test_channel_dpu_closes_after_commit_delivered),
+        cmocka_unit_test(test_channel_everything_closed_in_death_event),
         cmocka_unit_test(test_channel_close_with_token_asserts),
         cmocka_unit_test(test_channel_random_control_messages_survived),
     };

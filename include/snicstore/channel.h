@@ -165,9 +165,9 @@ SNIC_API SNIC_NODISCARD int snic_channel_hub_init(struct snic_channel_hub **out,
     SNIC_NONNULL(1, 2, 4, 5);
 /**
  * Close the dma handle and forget all channels, without further events. Every channel must be
- * closed before; not from inside an event of this hub. An orderly end iterates the loop until
- * snic_channel_hub_count() is 0 first: then the peer has taken all that was sent, otherwise an
- * unmapped peer may lose the last messages. Returns the caller's memory. [owner]
+ * closed before; not from inside an event, but the hub's death. An orderly end iterates the loop
+ * until snic_channel_hub_count() is 0 first: then the peer has taken all that was sent, otherwise
+ * an unmapped peer may lose the last messages. Returns the caller's memory. [owner]
  */
 SNIC_API void *snic_channel_hub_fini(struct snic_channel_hub *h) SNIC_NONNULL(1);
 /** The dma handle, for the user's own messages and doorbells. [owner] */

@@ -237,7 +237,16 @@ SNIC_API SNIC_NODISCARD int snic_dma_local_open(struct snic_dma **host, struct s
                                                 const struct snic_dma_events *dpu_events)
     SNIC_NONNULL(1, 2, 3, 4, 5, 6);
 
-/* ---- shm: two processes; memfd regions over a UNIX socket; io_uring loops only ---- */
+/* ---- shm: two processes; memfd regions over a UNIX socket; io_uring loops only ----
+ *
+ * MAPPED, ATOMIC, ORDERED_READ. The peer is hostile: its memory is mapped only if it is
+ * sealed against shrinking, so that no access can fault; a peer that talks nonsense loses the
+ * link at once (operations answer SNIC_EPEERDEAD), but its death is reported only when its
+ * process has ended (EXIT, by pidfd) or when it closed in order (CLOSED): until then it
+ * could still write. Rights are kept by the peer's library, not by the kernel. What was queued
+ * for a peer that does not read is lost at close; the memory of a closed handle is freed in a
+ * later iteration, or when the loop closes.
+ */
 
 struct snic_dma_listener;
 
