@@ -415,7 +415,7 @@ static int run_op(struct run *r, int op)
 static void test_ring_small_every_sequence_follows_model(void **state)
 {
     static const uint64_t starts[] = {0, 496, 832, 1008};
-    uint32_t length = RING_TEST_TSAN ? 4 : (uint32_t)support_scale(6, 8);
+    uint32_t length = RING_TEST_SMALL ? 4 : (uint32_t)support_scale(6, 8);
     struct run *r = malloc(sizeof(*r));
     uint64_t total = 1, checked = 0;
     uint32_t variant, i;
@@ -453,7 +453,7 @@ static void test_ring_small_every_sequence_follows_model(void **state)
 /* Long random runs, many laps: payload, order and space as the model says. */
 static void test_ring_long_random_run_follows_model(void **state)
 {
-    uint64_t steps = support_scale(200000, 20000000) / (RING_TEST_TSAN ? 10 : 1);
+    uint64_t steps = support_scale(200000, 20000000) / (RING_TEST_SMALL ? 10 : 1);
     struct run *r = malloc(sizeof(*r));
     struct snic_rng rng;
     uint32_t variant;
@@ -584,6 +584,72 @@ static void test_ring_sleeper_armed_is_woken_once(void **state)
 
 /* ---- Hostile memory ---- */
 
+/* A record that claims more than there is below the limit, in each of its forms, is found out
+ * before a byte of it is delivered. */
+static void test_ring_record_longer_than_its_place_refused(void **state)
+{
+    uint32_t form, d;
+
+    (void)state;
+    for (form = 0; form < 6; form++)
+        for (d = 0; d < 2; d++) {
+            struct fixture f;
+            struct snic_ring_producer p;
+            struct snic_ring_consumer c;
+            struct snic_ring_rec rec[2];
+            unsigned char *m;
+            uint64_t word;
+
+            fixture_open(&f, request_opts(d, 1024));
+            m = (unsigned char *)f.mem + f.info.data_offset;
+            assert_int_equal(snic_ring_producer_attach(&p, f.mem, f.size, 0), 0);
+            assert_int_equal(snic_ring_consumer_attach(&c, f.mem, f.size, NULL, 0), 0);
+            assert_int_equal(snic_ring_reserve(&p, 1, 8, form < 3 ? 0 : 8, rec), 0);
+            snic_ring_commit(&p);
+            word = snic_get_le64(m);
+            if (form == 0)
+                snic_put_le64(m, word + 200); /* data beyond record_max or T */
+            else if (form == 1)
+                snic_put_le64(m, (word & ~UINT64_C(0xfffffff)) | UINT64_C(0xfffffff));
+            else if (form == 2) /* a pad over the end of the data area */
+                snic_put_le64(m, (word & ~UINT64_C(0xfffffff)) | UINT64_C(1) << 28 | 65);
+            else if (form == 3) /* a body longer than its span */
+                snic_put_le64(m + 8, snic_get_le64(m + 8) + 64);
+            else if (form == 4) /* a span over the end of the data area */
+                snic_put_le64(m + 8, snic_get_le64(m + 8) + (UINT64_C(65) << 32));
+            else /* no span */
+                snic_put_le64(m + 8, snic_get_le64(m + 8) & UINT32_MAX);
+            if (form == 0 && d == SNIC_RING_COMMIT)
+                snic_put_le64(m, word + 1000);
+            assert_int_equal(snic_ring_peek(&c, rec, 1), SNIC_ECORRUPT);
+            assert_int_equal(snic_ring_peek(&c, rec, 1), SNIC_ECORRUPT);
+            fixture_close(&f);
+        }
+    /* QUIESCENT: within the data area and beyond T */
+    for (form = 0; form < 3; form++) {
+        struct fixture f;
+        struct snic_ring_producer p;
+        struct snic_ring_consumer c;
+        struct snic_ring_rec rec[2];
+        unsigned char *m;
+
+        fixture_open(&f, request_opts(SNIC_RING_QUIESCENT, 1024));
+        m = (unsigned char *)f.mem + f.info.data_offset;
+        assert_int_equal(snic_ring_producer_attach(&p, f.mem, f.size, 0), 0);
+        assert_int_equal(snic_ring_consumer_attach(&c, f.mem, f.size, NULL, 0), 0);
+        assert_int_equal(snic_ring_reserve(&p, 1, 8, form == 1 ? 8 : 0, rec), 0);
+        snic_ring_commit(&p);
+        if (form == 0)
+            snic_put_le64(m, snic_get_le64(m) + 16);
+        else if (form == 1)
+            snic_put_le64(m + 8, snic_get_le64(m + 8) + (UINT64_C(2) << 32));
+        else
+            snic_put_le64(m, (snic_get_le64(m) & ~UINT64_C(0xfffffff)) | UINT64_C(1) << 28 | 3);
+        assert_int_equal(snic_ring_peek(&c, rec, 1), SNIC_ECORRUPT);
+        fixture_close(&f);
+    }
+}
+
 /* Whatever stands in the shared part, no call leaves its memory, hangs or crashes, and a handle
  * that found nonsense stays broken. */
 static void test_ring_hostile_memory_is_survived(void **state)
@@ -670,6 +736,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_long_random_run_follows_model),
         cmocka_unit_test(test_ring_ragged_batches_arrive_whole),
         cmocka_unit_test(test_ring_sleeper_armed_is_woken_once),
+        cmocka_unit_test(test_ring_record_longer_than_its_place_refused),
         cmocka_unit_test(test_ring_hostile_memory_is_survived),
     };
 

@@ -167,7 +167,7 @@ static void must_fail(const char *name, struct explore_mutation m)
     struct explore_result r = explore_run(&stage.s, &m);
 
     if (r.failure == NULL)
-        fail_msg("%s without the order in %s: nobody notices", name, m.func);
+        fail_msg("%s without the order in %s: nobody notices", name, m.func != NULL ? m.func : "?");
     print_message("%s without %s/%d: %s after %llu states\n", name, m.func, m.kind, r.failure,
                   (unsigned long long)r.states);
 }

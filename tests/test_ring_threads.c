@@ -16,7 +16,7 @@
 #define PRODUCERS 4U
 #define COLLECTORS 3U
 
-#define THREAD_RECORDS (RING_TEST_TSAN ? 20000U : 60000U)
+#define THREAD_RECORDS (RING_TEST_SMALL ? 20000U : 60000U)
 
 struct shared {
     struct fixture f;
