@@ -3,8 +3,8 @@
 # run.sh [MODULE...] [--seconds N]
 #
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
-# the named modules' benchmarks, or of all. `dds` stands for ring cuckoo files offload director;
-# `kv` is the storage node beside redis-server and fio. --seconds N is each program's time per
+# the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules;
+# `kv` is the storage node itself beside redis-server and fio. --seconds N is each program's time per
 # case. Save the output: bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -17,7 +17,11 @@ seconds= modules=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
-    dds) modules="$modules ring cuckoo files offload director" ;;
+    dds)
+        for m in ring cuckoo channel files offload director; do
+            [ ! -e "bench/bench_$m.c" ] || modules="$modules $m"
+        done
+        ;;
     -*) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $1" ;;
     esac
