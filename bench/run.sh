@@ -4,7 +4,7 @@
 #
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
 # the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules;
-# `kv` is the storage node itself beside redis-server and fio. --seconds N is each program's time per
+# `kv` is the storage node itself beside redis-server and fio. --seconds N: time of each program per
 # case. Save the output: bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
