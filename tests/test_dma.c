@@ -215,6 +215,23 @@ static void test_dma_sim_killed_anywhere_stops(void **state)
         struct snic_dma_batch *list = &b.b;
         assert_int_equal(snic_dma_submit(f.d[1], &list, 1), 1);
         assert_int_equal(snic_dma_send(f.d[1], "last words", 10), 1);
+        /* The survivor is busy in the victim's memory, with more than it can finish in time. */
+        void *theirs = NULL;
+        uint64_t their_key = 0;
+        assert_int_equal(snic_dma_alloc(f.d[1], 4096, &theirs), 0);
+        assert_int_equal(snic_dma_register(f.d[1], theirs, 4096, 7, &their_key), 0);
+        struct conf_dma_batch long_one = {.completed = 0};
+        for (uint32_t i = 0; i < 16; i++)
+            long_one.ops[i] = (struct snic_dma_op){.kind = SNIC_DMA_WRITE,
+                                                   .flags = SNIC_DMA_FENCE,
+                                                   .key = their_key,
+                                                   .local = ones,
+                                                   .length = 256};
+        long_one.b.count = 16;
+        long_one.b.ops = long_one.ops;
+        long_one.b.done = conf_dma_done;
+        struct snic_dma_batch *long_list = &long_one.b;
+        assert_int_equal(snic_dma_submit(f.d[0], &long_list, 1), 1);
         for (int i = 0; i < steps; i++)
             (void)snic_world_step(f.world);
         snic_dma_sim_kill(f.d[1]);
@@ -227,6 +244,9 @@ static void test_dma_sim_killed_anywhere_stops(void **state)
         conf_dma_until(&f, &f.end[0].deaths, 1);
         assert_int_equal(f.end[0].cause, SNIC_DMA_DEATH_EXIT);
         assert_int_equal(f.end[0].messages, 1);
+        assert_int_equal(long_one.completed, 1); /* before the death event */
+        if (steps < 10)
+            assert_int_equal(long_one.b.result, SNIC_EPEERDEAD);
         while (snic_world_step(f.world) > 0) {
         }
         assert_memory_equal(copy, mem, sizeof(copy));
