@@ -33,34 +33,72 @@ static struct kv_segment *compact_oldest(const struct kv_store *s)
     return NULL;
 }
 
-/* The sealed, written segment with the most dead bytes, if that is worth the copying. */
+/* The bytes of records that need not be copied; @p oldest: deletions neither (C1). */
+static uint64_t compact_gain(const struct kv_segment *g, int oldest)
+{
+    uint64_t keep = g->live + (oldest ? 0 : g->kept);
+
+    return g->used > keep ? g->used - keep : 0;
+}
+
+/*
+ * The sealed, written segment with the most dead bytes, if that is worth the copying.
+ * When space is short an eighth of a segment is; and if so much lies in deletions, the
+ * oldest segment is moved on to come at them. Each turn takes that much out of the log, so
+ * that without new writes there is an end.
+ */
 static struct kv_segment *compact_victim(const struct kv_store *s)
 {
+    const struct kv_segment *oldest = compact_oldest(s);
+    uint64_t worth = s->opts.segment_bytes / 8;
     uint64_t total = 0;
     uint64_t sealed = 0;
+    uint64_t most = 0;
+    uint64_t kept = 0;
     struct kv_segment *best = NULL;
+    struct kv_segment *first = NULL;
     uint64_t limit = s->opts.device_bytes / s->opts.segment_bytes;
     int tight = s->create_full || s->ahead <= KV_RESERVE ||
                 (limit != 0 && (uint64_t)s->live_segments * 4 >= limit * 3);
 
     for (uint64_t i = 0; i < s->segments_count; i++) {
         struct kv_segment *g = s->segments[i];
+        uint64_t gain;
 
         if (g == NULL || g->state != KV_SEGMENT_SEALED ||
             (g->number + 1) * s->opts.segment_bytes > s->written)
             continue;
+        gain = compact_gain(g, g == oldest);
+        first = g == oldest ? g : first;
         sealed++;
         total += s->opts.segment_bytes;
-        if (best == NULL || g->live < best->live)
+        kept += g->kept;
+        if (best == NULL || gain > most) {
             best = g;
+            most = gain;
+        }
     }
     if (best == NULL)
         return NULL;
-    if (tight) /* an eighth of a segment is worth it */
-        return best->live <= s->opts.segment_bytes - s->opts.segment_bytes / 8 ? best : NULL;
+    if (tight && most >= worth)
+        return best;
+    if (tight)
+        return first != NULL && kept >= 2 * worth ? first : NULL;
     if (sealed < KV_COMPACT_MIN || s->stats.live_bytes * 2 > total)
         return NULL;
-    return best->live * 2 <= s->opts.segment_bytes ? best : NULL;
+    return most * 2 >= s->opts.segment_bytes ? best : NULL;
+}
+
+int kv_compact_promises(const struct kv_store *s)
+{
+    const struct kv_compact *c = &s->compact;
+
+    if (c->phase != KV_COMPACT_IDLE)
+        return !c->stuck;
+    for (uint64_t i = 0; i < s->segments_count; i++)
+        if (s->segments[i] != NULL && s->segments[i]->state == KV_SEGMENT_DELETING)
+            return 1;
+    return s->attached && compact_victim(s) != NULL;
 }
 
 static void compact_read_done(struct kv_file_req *r)
@@ -75,7 +113,7 @@ static void compact_read_done(struct kv_file_req *r)
                      snic_strerror(r->result < 0 ? (int)r->result : SNIC_EIO));
         s->stats.errors++;
         c->victim->state = KV_SEGMENT_SEALED;
-        c->victim->live = s->opts.segment_bytes; /* not chosen again until restart */
+        c->victim->used = 0; /* not chosen again until restart */
         c->phase = KV_COMPACT_IDLE;
         return;
     }
@@ -155,6 +193,7 @@ static void compact_copy(struct kv_store *s)
         const unsigned char *key;
         const unsigned char *value;
         struct kv_record r;
+        int error;
         int64_t n;
 
         if (c->filled - c->at < KV_RECORD_HEADER) {
@@ -173,7 +212,9 @@ static void compact_copy(struct kv_store *s)
             turn -= (turn > 0); /* zeros and torn ends are cheap */
             continue;
         }
-        if (compact_record(s, &r, key, value, base + c->offset + c->at) != 0)
+        error = compact_record(s, &r, key, value, base + c->offset + c->at);
+        c->stuck = error == SNIC_ENOSPC;
+        if (error != 0)
             return; /* no room now; the background work comes again */
         c->at += (uint64_t)n < c->filled - c->at ? (size_t)n : c->filled - c->at;
     }
@@ -233,6 +274,7 @@ static void compact_start(struct kv_store *s)
     c->offset = 0;
     c->filled = 0;
     c->at = 0;
+    c->stuck = 0;
     if (g->live == 0 && compact_oldest(s) == g) { /* nothing in it matters (C1) */
         c->settle = s->written;
         c->phase = KV_COMPACT_SETTLE;

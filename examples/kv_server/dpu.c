@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define KV_LINKS 4
+#define KV_LOCK_TRIES 60 /* of 50 ms */
 #define KV_TICK_NS 500000000u
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
 
@@ -299,6 +300,22 @@ static void *dpu_memory(size_t size, const char *what)
     return p;
 }
 
+/*
+ * The kernel closes the files of a killed process some time after the process is
+ * gone: a lock is believed only when it lasts.
+ */
+static int dpu_open_locked(struct kv_dpu *d, const struct snic_io_uring_opts *o, int *os_error)
+{
+    const struct timespec pause = {0, 50000000};
+    int r = snic_io_uring_open(&d->io, d->loop, o, os_error);
+
+    for (int i = 0; r == SNIC_EBUSY && i < KV_LOCK_TRIES; i++) {
+        nanosleep(&pause, NULL);
+        r = snic_io_uring_open(&d->io, d->loop, o, os_error);
+    }
+    return r;
+}
+
 static void dpu_open_image(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
@@ -313,7 +330,7 @@ static void dpu_open_image(struct kv_dpu *d)
     io.size = c->size;
     io.flags =
         SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_LOCK | (c->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
-    r = snic_io_uring_open(&d->io, d->loop, &io, &os_error);
+    r = dpu_open_locked(d, &io, &os_error);
     if (r == SNIC_EBUSY)
         ex_die("image '%s' is in use by another process", c->file);
     if (r != 0)

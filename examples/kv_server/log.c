@@ -204,17 +204,23 @@ static int log_room(struct kv_store *s, uint64_t end)
     return 1;
 }
 
+/* Why there is no next segment: it is being made or made room for, or the device is full. */
+static int log_no_segment(struct kv_store *s)
+{
+    kv_log_create_ahead(s);
+    kv_store_kick(s);
+    return s->create_full && s->creating == 0 && !kv_compact_promises(s) ? SNIC_ENOSPC
+                                                                         : SNIC_EAGAIN;
+}
+
 /* Go on to the next segment. 0; SNIC_EAGAIN it is being made; SNIC_ENOSPC */
 static int log_next_segment(struct kv_store *s, int reserve)
 {
     struct kv_segment *old = kv_log_segment(s, s->tail_segment);
     struct kv_segment *next = kv_log_segment(s, s->tail_segment + 1);
 
-    if (s->ahead <= KV_RESERVE - (uint32_t)reserve) {
-        kv_log_create_ahead(s);
-        kv_store_kick(s);
-        return s->create_full && s->creating == 0 ? SNIC_ENOSPC : SNIC_EAGAIN;
-    }
+    if (s->ahead <= KV_RESERVE - (uint32_t)reserve)
+        return log_no_segment(s);
     SNIC_ASSERT(next != NULL);
     SNIC_ASSERT(next->state == KV_SEGMENT_READY);
     if (old != NULL)
@@ -262,9 +268,7 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
         return SNIC_EIO;
     if (need > left && s->ahead <= keep) {
         s->room_wanted = 1;
-        kv_log_create_ahead(s);
-        kv_store_kick(s);
-        return s->create_full && s->creating == 0 ? SNIC_ENOSPC : SNIC_EAGAIN;
+        return log_no_segment(s);
     }
     if (snic_align_up(s->tail + need, KV_BLOCK) >
         snic_align_down(s->written, KV_BLOCK) + s->ring_bytes) {
@@ -318,6 +322,8 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     if (r->version <= s->attach_version)
         s->old_until = s->tail;
     kv_log_segment(s, s->tail_segment)->used += bytes;
+    if (r->type == KV_RECORD_DEL || r->type == KV_RECORD_FLUSH)
+        kv_log_segment(s, s->tail_segment)->kept += bytes;
     kv_store_kick(s);
     return 0;
 }

@@ -68,6 +68,14 @@ static size_t monolith_metrics(void *ctx, struct ex_metric *out)
     return n;
 }
 
+static int monolith_reply(void *ctx, uint64_t client, uint64_t seq, const struct snic_iov *iov,
+                          uint32_t count, uint32_t flags, uint64_t user)
+{
+    const struct kv_monolith *m = ctx;
+
+    return kv_front_reply(m->front, client, seq, iov, count, flags, user);
+}
+
 static void monolith_open(struct kv_monolith *m, const struct kv_config *c, struct kv_plain *files)
 {
     struct snic_net_uring_opts net = {.opts_size = sizeof(net)};
@@ -84,7 +92,7 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     o.loop = m->loop;
     o.files = &kv_plain_ops;
     o.files_ctx = files;
-    o.events.reply = kv_front_reply;
+    o.events.reply = monolith_reply;
     o.info = monolith_info;
     o.shutdown = monolith_shutdown;
     o.ctx = m;
@@ -97,14 +105,14 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     front.limits.message_max = KV_MESSAGE_MAX;
     if (snic_net_addr_parse(&front.address, c->listen) != 0)
         ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
-    /* Clients are accepted when the loop runs, that is after the recovery. */
-    r = kv_front_open(&m->front, &front, &front.address);
-    if (r != 0)
-        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
-    o.events.ctx = m->front;
+    /* The recovery runs the loop, so the engine comes before the first client. */
+    o.events.ctx = m;
     r = kv_engine_open(&m->engine, &o, error, sizeof(error));
     if (r != 0)
         ex_die("cannot open the store in '%s': %s", c->directory, error);
+    r = kv_front_open(&m->front, &front, &front.address);
+    if (r != 0)
+        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
     kv_front_engine(m->front, m->engine);
     snic_net_addr_format(&front.address, error, sizeof(error));
     ex_log(EX_INFO, "monolith serves %s from '%s'", error, c->directory);

@@ -160,6 +160,8 @@ static int64_t recover_buffer(struct recover *v, struct kv_segment *g, uint64_t 
         v->records++;
         if (r.type != KV_RECORD_PAD)
             g->used += (uint64_t)n;
+        if (r.type == KV_RECORD_DEL || r.type == KV_RECORD_FLUSH)
+            g->kept += (uint64_t)n;
         at += (uint64_t)n < size - at ? (size_t)n : size - at;
         if (r.type == KV_RECORD_PAD && (uint64_t)n > size)
             break;

@@ -49,6 +49,7 @@ struct kv_segment {
     uint64_t file;
     uint64_t used; /* bytes of records                              */
     uint64_t live; /* of which belong to live entries               */
+    uint64_t kept; /* of which are deletions (C1)                   */
     uint32_t pins; /* host reads in flight                          */
     enum kv_segment_state state;
 };
@@ -72,6 +73,7 @@ struct kv_compact {
     uint64_t settle;       /* log address that must be written        */
     uint64_t sync_segment; /* next segment to fsync                   */
     int retry;             /* read again from `offset`                */
+    int stuck;             /* no room for a copy: only deletions help */
 };
 
 struct kv_store {
@@ -178,6 +180,8 @@ void kv_log_live(struct kv_store *s, uint64_t address, uint64_t bytes);
 int kv_recover(struct kv_store *s, char *error, size_t error_size);
 /* Do one step of compaction if there is cause; called from the background work. */
 void kv_compact_step(struct kv_store *s);
+/* Is compaction about to give space back? Then writers wait instead of failing. */
+int kv_compact_promises(const struct kv_store *s);
 void kv_compact_fini(struct kv_store *s);
 
 #endif

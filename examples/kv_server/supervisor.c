@@ -15,16 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#define KV_START_MS 10000u /* an error exit before this is a start that failed */
+
 enum { CHILD_DPU, CHILD_HOST, CHILDREN };
 
 static const char *const child_names[CHILDREN] = {"dpu", "host"};
-static volatile sig_atomic_t super_stop;
-
-static void super_signal(int number)
-{
-    (void)number;
-    super_stop = 1;
-}
+static int super_stop;
+static sigset_t super_set;   /* the signals that the supervisor waits for */
+static sigset_t super_saved; /* the mask that its roles get               */
 
 /* This program again, with the role and the common seed. */
 static pid_t super_start(const struct kv_config *c, int argc, char **argv, int child)
@@ -46,6 +44,7 @@ static pid_t super_start(const struct kv_config *c, int argc, char **argv, int c
     if (pid == 0) {
         /* A role does not outlive its supervisor. */
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        sigprocmask(SIG_SETMASK, &super_saved, NULL);
         if (getppid() != parent)
             _exit(1);
         execv("/proc/self/exe", args);
@@ -71,9 +70,11 @@ static int super_ended(int child, int status, uint64_t lived_ms, int stopping)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
+    if (stopping && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+        return 0; /* it came before there was anything to drain */
     if (stopping)
         return -1;
-    if (WIFEXITED(status) && lived_ms < 2000) {
+    if (WIFEXITED(status) && lived_ms < KV_START_MS) {
         ex_log(EX_ERROR, "the %s role cannot run (exit status %d)", child_names[child],
                WEXITSTATUS(status));
         return -1;
@@ -84,62 +85,83 @@ static int super_ended(int child, int status, uint64_t lived_ms, int stopping)
     return 1;
 }
 
-static void super_handlers(void)
+/* Blocked and waited for: none is lost between a look and a sleep, nor in a fork. */
+static void super_signals(void)
 {
-    struct sigaction sa;
+    sigemptyset(&super_set);
+    sigaddset(&super_set, SIGTERM);
+    sigaddset(&super_set, SIGINT);
+    sigaddset(&super_set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &super_set, &super_saved);
+}
 
-    memset(&sa, 0, sizeof(sa));
-    sa.sa_handler = super_signal; /* no SA_RESTART: waitpid must return */
-    sigaction(SIGTERM, &sa, NULL);
-    sigaction(SIGINT, &sa, NULL);
+struct super {
+    const struct kv_config *config;
+    int argc;
+    char **argv;
+    pid_t pids[CHILDREN];
+    uint64_t since[CHILDREN];
+    int failed;
+    int stopping;
+};
+
+static void super_begin(struct super *s, int child)
+{
+    s->since[child] = super_now_ms();
+    s->pids[child] = super_start(s->config, s->argc, s->argv, child);
+}
+
+/* Take note of all children that have ended. */
+static void super_reap(struct super *s)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        int child = pid == s->pids[CHILD_HOST] ? CHILD_HOST : CHILD_DPU;
+
+        if (pid != s->pids[child])
+            continue;
+        s->pids[child] = 0;
+        switch (super_ended(child, status, super_now_ms() - s->since[child],
+                            s->stopping || super_stop)) {
+        case 1:
+            super_begin(s, child);
+            break;
+        case 0:
+            super_stop = 1; /* a SHUTDOWN: the other one ends too */
+            break;
+        default:
+            s->failed = 1;
+            break;
+        }
+    }
 }
 
 int kv_run_supervisor(const struct kv_config *c, int argc, char **argv)
 {
-    pid_t pids[CHILDREN] = {0};
-    uint64_t since[CHILDREN];
-    int failed = 0;
-    int stopping = 0;
+    struct super s = {.config = c, .argc = argc, .argv = argv};
 
-    super_handlers();
-    for (int i = 0; i < CHILDREN; i++) {
-        since[i] = super_now_ms();
-        pids[i] = super_start(c, argc, argv, i);
-    }
-    while (pids[CHILD_DPU] != 0 || pids[CHILD_HOST] != 0) {
-        int status;
-        pid_t pid;
-        int child;
-
-        if ((super_stop || failed) && !stopping) {
-            stopping = 1;
+    super_signals();
+    for (int i = 0; i < CHILDREN; i++)
+        super_begin(&s, i);
+    while (s.pids[CHILD_DPU] != 0 || s.pids[CHILD_HOST] != 0) {
+        if ((super_stop || s.failed) && !s.stopping) {
+            s.stopping = 1;
             for (int i = 0; i < CHILDREN; i++)
-                if (pids[i] != 0)
-                    kill(pids[i], SIGTERM);
+                if (s.pids[i] != 0)
+                    kill(s.pids[i], SIGTERM);
         }
-        pid = waitpid(-1, &status, 0);
-        if (pid < 0 && errno == EINTR)
-            continue;
-        if (pid < 0)
-            break;
-        child = pid == pids[CHILD_HOST] ? CHILD_HOST : CHILD_DPU;
-        if (pid != pids[child])
-            continue;
-        switch (super_ended(child, status, super_now_ms() - since[child], stopping || super_stop)) {
-        case 1:
-            since[child] = super_now_ms();
-            pids[child] = super_start(c, argc, argv, child);
-            break;
-        case 0:
-            pids[child] = 0;
-            super_stop = 1; /* a SHUTDOWN: the other one ends too */
+        switch (sigwaitinfo(&super_set, NULL)) {
+        case SIGTERM:
+        case SIGINT:
+            super_stop = 1;
             break;
         default:
-            pids[child] = 0;
-            failed = 1;
             break;
         }
+        super_reap(&s);
     }
     ex_log(EX_INFO, "ended");
-    return failed;
+    return s.failed;
 }
