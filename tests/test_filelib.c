@@ -770,6 +770,8 @@ struct fake {
     struct snic_rng rng;
     unsigned closed;
     unsigned kind;
+    unsigned answered;
+    unsigned char first[8]; /* the first request's id */
 };
 
 /* A DPU that answers with nonsense of one kind. */
@@ -785,9 +787,11 @@ static int fake_message(void *ctx, struct snic_channel *c, const struct snic_cha
     h[0] = 1;
     h[1] = q[1];
     memcpy(h + 8, q + 8, 8);
+    if (f->answered++ == 0)
+        memcpy(f->first, h + 8, 8);
     v.base = payload;
     v.size = q[1] == SNIC_FILES_READ ? 100 : 0;
-    snic_put_le64(h + 16, v.size);
+    snic_put_le64(h + 16, q[1] == SNIC_FILES_FSYNC ? 0 : 100);
     switch (f->kind) {
     case 0: /* right, so far */
         break;
@@ -798,7 +802,7 @@ static int fake_message(void *ctx, struct snic_channel *c, const struct snic_cha
         h[1] ^= 1;
         break;
     case 3:
-        v.size = 20000; /* more than asked */
+        v.size = 5000; /* more than asked */
         snic_put_le64(h + 16, v.size);
         break;
     case 4:
@@ -812,6 +816,13 @@ static int fake_message(void *ctx, struct snic_channel *c, const struct snic_cha
         break;
     case 7:
         h[0] = 9;
+        break;
+    case 8:
+        if (q[1] == SNIC_FILES_WRITE)
+            snic_put_le64(h + 16, 99);
+        break;
+    case 9:
+        memcpy(h + 8, f->first, 8);
         break;
     default:
         snic_rng_fill(&f->rng, h + snic_rng_below(&f->rng, 56), 8);
@@ -843,54 +854,67 @@ static int fake_accept(void *ctx, struct snic_channel_hub *h,
     return snic_channel_accept(&fake.channel, h, offer, NULL, &e);
 }
 
-/* Whatever the DPU answers, each request completes once and nothing is written beyond buffers. */
+/* A link whose DPU end is a fake. */
+static void fake_open(struct filelink *l)
+{
+    struct snic_channel_hub_opts ho;
+    struct snic_dma_events none;
+    size_t size;
+    filefix_open(&l->fx);
+    assert_int_equal(snic_world_loop(l->fx.world, 1, &l->host_loop), 0);
+    memset(&none, 0, sizeof(none));
+    assert_int_equal(
+        snic_dma_local_open(&l->host_dma, l->host_loop, &none, &l->dpu_dma, l->fx.loop, &none), 0);
+    memset(&ho, 0, sizeof(ho));
+    ho.opts_size = sizeof(ho);
+    ho.accept = fake_accept;
+    size = snic_channel_hub_memsize(&ho);
+    l->dpu_hub_mem = support_guard_alloc(size, SNIC_CACHELINE);
+    assert_int_equal(snic_channel_hub_init(&l->dpu_hub, l->dpu_hub_mem, size, l->dpu_dma, &ho), 0);
+    ho.accept = NULL;
+    l->host_hub_mem = support_guard_alloc(size, SNIC_CACHELINE);
+    assert_int_equal(snic_channel_hub_init(&l->host_hub, l->host_hub_mem, size, l->host_dma, &ho),
+                     0);
+    filelink_group_open(l);
+}
+
+static void fake_judge(unsigned kind, const struct snic_filelib_req *r)
+{
+    unsigned i;
+    for (i = 0; kind == 0 && i < 8; i++)
+        assert_int_equal(r[i].result, i % 4 == 3 ? 0 : 100);
+    if ((kind >= 1 && kind <= 5) || kind == 7)
+        assert_int_equal(r[0].result, SNIC_EPROTO);
+    if (kind == 8)
+        assert_int_equal(r[2].result, SNIC_EPROTO);
+    for (i = 0; kind == 9 && i < 8; i++)
+        assert_int_equal(r[i].result, i == 0 ? 100 : SNIC_EPROTO);
+}
+
+/* Whatever the DPU answers, each request completes once and nothing is written beyond buffers;
+ * an answer that is not the request's is never taken for one. */
 static void test_filelib_hostile_dpu_requests_end(void **state)
 {
+    static const uint8_t ops[] = {SNIC_FILES_READ, SNIC_FILES_READ, SNIC_FILES_WRITE,
+                                  SNIC_FILES_FSYNC};
     unsigned kind;
     (void)state;
     for (kind = 0; kind < 60; kind++) {
         struct filelink l;
-        struct snic_channel_hub_opts ho;
         struct snic_filelib_req r[8];
         struct snic_filelib_req *p[8];
         unsigned char *buf = support_guard_alloc(800, 1);
         unsigned i;
-        link_setup(&l, 0);
-        filefix_open(&l.fx);
-        assert_int_equal(snic_world_loop(l.fx.world, 1, &l.host_loop), 0);
-        filelink_connect(&l);
-        /* The DPU's hub is replaced by one with a service of its own. */
-        assert_ptr_equal(snic_channel_hub_fini(l.dpu_hub), l.dpu_hub_mem);
-        support_guard_free(l.dpu_hub_mem);
-        assert_ptr_equal(snic_channel_hub_fini(l.host_hub), l.host_hub_mem);
-        support_guard_free(l.host_hub_mem);
-        {
-            struct snic_dma_events none;
-            size_t size;
-            memset(&none, 0, sizeof(none));
-            assert_int_equal(
-                snic_dma_local_open(&l.host_dma, l.host_loop, &none, &l.dpu_dma, l.fx.loop, &none),
-                0);
-            memset(&ho, 0, sizeof(ho));
-            ho.opts_size = sizeof(ho);
-            ho.accept = fake_accept;
-            size = snic_channel_hub_memsize(&ho);
-            l.dpu_hub_mem = support_guard_alloc(size, SNIC_CACHELINE);
-            assert_int_equal(snic_channel_hub_init(&l.dpu_hub, l.dpu_hub_mem, size, l.dpu_dma, &ho),
-                             0);
-            ho.accept = NULL;
-            l.host_hub_mem = support_guard_alloc(size, SNIC_CACHELINE);
-            assert_int_equal(
-                snic_channel_hub_init(&l.host_hub, l.host_hub_mem, size, l.host_dma, &ho), 0);
-        }
         memset(&fake, 0, sizeof(fake));
         snic_rng_init(&fake.rng, support_seed() + kind);
         fake.kind = kind;
-        filelink_group_open(&l);
+        link_setup(&l, 0);
+        l.open.depth = kind == 9 ? 1 : 0; /* the entry is used again */
+        fake_open(&l);
         memset(r, 0, sizeof(r));
         responses = 0;
         for (i = 0; i < 8; i++) {
-            r[i].op = i % 4 == 3 ? SNIC_FILES_FSYNC : SNIC_FILES_READ;
+            r[i].op = ops[i % 4];
             r[i].length = i % 4 == 3 ? 0 : 100;
             r[i].buf.base = buf + i * 100;
             r[i].buf.size = 100;
@@ -901,6 +925,7 @@ static void test_filelib_hostile_dpu_requests_end(void **state)
         (void)snic_world_run(l.fx.world, snic_world_now(l.fx.world) + 1000000000, UINT64_MAX);
         filelink_group_close(&l);
         assert_int_equal(responses, 8);
+        fake_judge(kind, r);
         (void)snic_world_run(l.fx.world, snic_world_now(l.fx.world) + 1000000000, UINT64_MAX);
         snic_channel_close(fake.channel);
         filelink_disconnect(&l);
@@ -908,6 +933,64 @@ static void test_filelib_hostile_dpu_requests_end(void **state)
         filefix_close(&l.fx);
         support_guard_free(buf);
     }
+}
+
+/* ---- Order ---- */
+
+static uint64_t last_version;
+static unsigned disorder;
+
+static int order_invalidate(void *ctx, const void *keys, uint32_t key_size, uint32_t count,
+                            uint64_t version)
+{
+    (void)ctx;
+    (void)keys;
+    (void)key_size;
+    (void)count;
+    disorder += version < last_version;
+    last_version = version;
+    return 0;
+}
+
+/* A small message does not overtake a large one for which the ring had no room. */
+static void test_filelib_ring_full_small_does_not_overtake(void **state)
+{
+    static unsigned char keys[3 * 4096];
+    struct filelink l;
+    struct snic_files_hooks h;
+    struct snic_filelib_req r[20];
+    struct snic_filelib_req *p[20];
+    struct snic_filelib_stats st;
+    unsigned i;
+    (void)state;
+    link_setup(&l, 0);
+    filelink_open(&l);
+    memset(&h, 0, sizeof(h));
+    h.invalidate = order_invalidate;
+    snic_files_set_hooks(l.fx.files, &h);
+    memset(r, 0, sizeof(r));
+    responses = 0;
+    last_version = 0;
+    disorder = 0;
+    for (i = 0; i < 20; i++) {
+        p[i] = &r[i];
+        r[i].op = SNIC_FILELIB_INVALIDATE;
+        r[i].keys = keys;
+        r[i].key_size = i % 2 == 0 ? 4096 : 8;
+        r[i].count = i % 2 == 0 ? 3 : 1;
+        r[i].version = i;
+        r[i].done = count_done;
+    }
+    snic_filelib_submit(l.group, p, 20);
+    while (responses < 20)
+        assert_int_equal(snic_world_step(l.fx.world), 1);
+    for (i = 0; i < 20; i++)
+        assert_int_equal(r[i].result, 0);
+    snic_filelib_get_stats(l.group, &st);
+    assert_true(st.waits > 0);
+    assert_int_equal(last_version, 19);
+    assert_int_equal(disorder, 0);
+    filelink_close(&l);
 }
 
 int main(int argc, char **argv)
@@ -924,6 +1007,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_filelib_host_dies_service_goes_on),
         cmocka_unit_test(test_filelib_hostile_host_service_lives),
         cmocka_unit_test(test_filelib_hostile_dpu_requests_end),
+        cmocka_unit_test(test_filelib_ring_full_small_does_not_overtake),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -194,7 +194,7 @@ static void host_group(struct host *h, uint32_t flags)
     assert_int_equal(snic_channel_hub_init(&h->hub, h->hub_mem, size, h->dma, &o), 0);
     memset(&g, 0, sizeof(g));
     g.opts_size = sizeof(g);
-    g.depth = 32;
+    g.depth = 12; /* fewer than the threads keep open */
     g.up_bytes = 131072;
     g.down_bytes = 131072;
     g.payload_align = 512;
@@ -296,8 +296,9 @@ static void *worker_thread(void *arg)
             jobs[k].req.count = 1;
             jobs[k].req.version = ++version;
             jobs[k].req.done = job_done;
-            snic_filelib_submit(w->h->group, &p[k], 1);
         }
+        snic_filelib_submit(w->h->group, p, 5);
+        snic_filelib_submit(w->h->group, p + 5, 3);
         for (k = 0; k < 8; k++) {
             job_wait(&jobs[k]);
             w->bad += jobs[k].req.result != 0;

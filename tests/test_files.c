@@ -518,6 +518,72 @@ static void test_files_metadata_damaged_refused_or_harmless(void **state)
     filefix_close(&fx);
 }
 
+/* Where the small image of these tests has its parts: two chunks to a slot. */
+#define SLOT(p) (32768u + (p)*3u * 16384u)
+#define HALF(g) (SLOT(2u) + ((g)&1u) * 65536u)
+
+static uint64_t slot_generation(struct filefix *fx, uint64_t parity)
+{
+    return snic_get_le64(snic_disk_bytes(fx->disk) + SLOT(parity) + 16);
+}
+
+static uint64_t newest_generation(struct filefix *fx)
+{
+    return snic_max_u64(slot_generation(fx, 0), slot_generation(fx, 1));
+}
+
+/* Two commits; then the checkpoint, if one is running, is finished. */
+static void commit_some(struct filefix *fx)
+{
+    uint64_t id;
+    assert_int_equal(filefix_create(fx->files, 0, "b", &id), 0);
+    assert_int_equal(filefix_delete(fx->files, 0, "b"), 0);
+    assert_int_equal(filefix_unmount(fx), 0);
+    filefix_mount(fx);
+}
+
+/* A chunk of an older checkpoint in the place of a newer one is not taken: a lost write. */
+static void test_files_chunk_of_older_checkpoint_refused(void **state)
+{
+    static unsigned char old[16384];
+    struct filefix fx;
+    uint64_t id;
+    uint64_t g;
+    (void)state;
+    snic_disk_close(damage_make(&fx, &id));
+    filefix_mount(&fx);
+    g = newest_generation(&fx);
+    memcpy(old, snic_disk_bytes(fx.disk) + SLOT(g & 1) + 16384, sizeof(old));
+    while (newest_generation(&fx) != g + 2)
+        commit_some(&fx);
+    assert_int_equal(filefix_unmount(&fx), 0);
+    assert_int_equal(damage_judge(&fx, id), 0);
+    memcpy(snic_disk_bytes(fx.disk) + SLOT(g & 1) + 16384, old, sizeof(old));
+    assert_int_equal(damage_judge(&fx, id), SNIC_ECORRUPT);
+    filefix_close(&fx);
+}
+
+/* An entry lost from the middle of the journal is noticed by those behind it. */
+static void test_files_journal_entry_lost_refused(void **state)
+{
+    struct filefix fx;
+    unsigned char *half;
+    uint64_t id;
+    (void)state;
+    snic_disk_close(damage_make(&fx, &id));
+    filefix_mount(&fx);
+    do { /* until the half in use holds two entries at least */
+        commit_some(&fx);
+        half = snic_disk_bytes(fx.disk) + HALF(newest_generation(&fx));
+    } while (snic_get_le64(half + 16) != newest_generation(&fx) ||
+             snic_get_le64(half + 4096 + 16) != newest_generation(&fx));
+    assert_int_equal(filefix_unmount(&fx), 0);
+    assert_int_equal(damage_judge(&fx, id), 0);
+    memset(half, 0, 4096);
+    assert_int_equal(damage_judge(&fx, id), SNIC_ECORRUPT);
+    filefix_close(&fx);
+}
+
 /* A unit that is right, at the wrong place, is not taken; the copy of the superblock serves. */
 static void test_files_superblock_misplaced_refused(void **state)
 {
@@ -950,6 +1016,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_files_request_invalid_refused),
         cmocka_unit_test(test_files_truncated_many_segments_all_free),
         cmocka_unit_test(test_files_metadata_damaged_refused_or_harmless),
+        cmocka_unit_test(test_files_chunk_of_older_checkpoint_refused),
+        cmocka_unit_test(test_files_journal_entry_lost_refused),
         cmocka_unit_test(test_files_superblock_misplaced_refused),
         cmocka_unit_test(test_files_device_full_growth_refused_intact),
         cmocka_unit_test(test_files_mounted_again_everything_there),

@@ -244,7 +244,6 @@ struct snic_files {
     uint64_t flush_done;
     uint64_t want_dirty; /* largest tickets of waiters          */
     uint64_t want_flush;
-    uint32_t stalled;    /* an entry waits for the checkpoint   */
     uint64_t seq;        /* of the next entry                   */
     uint64_t generation; /* of entries                          */
     uint64_t position;   /* in the half                         */
