@@ -7,13 +7,15 @@
 
 #include "control.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define KV_LINKS 4
+#define KV_LINKS 1
+#define KV_BLANK_BYTES (1 << 20)
 #define KV_LOCK_TRIES 60 /* of 50 ms */
 #define KV_TICK_NS 500000000u
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
@@ -217,6 +219,15 @@ static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uin
         kv_dpu_drain(l->dpu);
 }
 
+static int dpu_hosts(const struct kv_dpu *d)
+{
+    int n = 0;
+
+    for (int i = 0; i < KV_LINKS; i++)
+        n += d->links[i].dma != NULL;
+    return n;
+}
+
 int kv_dpu_link(struct kv_dpu *d, struct snic_dma *dma)
 {
     struct snic_channel_hub_opts o = {.opts_size = sizeof(o)};
@@ -224,11 +235,14 @@ int kv_dpu_link(struct kv_dpu *d, struct snic_dma *dma)
     size_t size;
     int r;
 
-    for (int i = 0; i < KV_LINKS && l == NULL; i++)
-        if (d->links[i].dma == NULL)
-            l = &d->links[i];
-    if (l == NULL)
+    /*
+     * One host at a time: a new one reads the log only when everything that the one
+     * before had under way has ended. Otherwise a write of the dead could reach the
+     * log, and the cache, after the new host has looked.
+     */
+    if (dpu_hosts(d) > 0)
         return SNIC_EBUSY;
+    l = &d->links[0];
     o.channels_max = 4;
     o.accept = dpu_offer;
     o.recv = dpu_recv;
@@ -280,15 +294,6 @@ static void dpu_reap(struct kv_dpu *d)
     }
 }
 
-static int dpu_hosts(const struct kv_dpu *d)
-{
-    int n = 0;
-
-    for (int i = 0; i < KV_LINKS; i++)
-        n += d->links[i].dma != NULL;
-    return n;
-}
-
 /* ---- Open ---- */
 
 static void *dpu_memory(size_t size, const char *what)
@@ -316,6 +321,25 @@ static int dpu_open_locked(struct kv_dpu *d, const struct snic_io_uring_opts *o,
     return r;
 }
 
+/* What begins with something else than zeros is somebody's data, not a place for an image. */
+static int dpu_blank(const char *path)
+{
+    static unsigned char buffer[65536];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int blank = fd >= 0;
+    off_t at = 0;
+    ssize_t n;
+
+    while (blank && at < KV_BLANK_BYTES && (n = pread(fd, buffer, sizeof(buffer), at)) > 0) {
+        for (ssize_t i = 0; i < n; i++)
+            blank &= buffer[i] == 0;
+        at += n;
+    }
+    if (fd >= 0)
+        close(fd);
+    return blank;
+}
+
 static void dpu_open_image(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
@@ -340,6 +364,8 @@ static void dpu_open_image(struct kv_dpu *d)
     if (r == SNIC_ENOENT) {
         struct snic_files_format_opts f = {.opts_size = sizeof(f)};
 
+        if (!dpu_blank(c->file))
+            ex_die("'%s' holds other data than an image: not formatted, not touched", c->file);
         r = snic_files_format(d->io, &f);
         if (r != 0)
             ex_die("cannot format image '%s': %s", c->file, snic_strerror(r));
@@ -351,6 +377,8 @@ static void dpu_open_image(struct kv_dpu *d)
     if (r != 0)
         ex_die("'%s' is not a usable image: %s", c->file, snic_strerror(r));
     m.depth = 1024;
+    m.bounce_count = 512; /* records lie anywhere: the host's reads of them are all unaligned */
+    m.bounce_bytes = 32u << 10;
     size = snic_files_memsize(&info, &m);
     d->files_memory = dpu_memory(size, "file service");
     r = snic_files_mount(&d->files, d->files_memory, size, d->io, &m);

@@ -34,7 +34,7 @@ void director_conn_consume(struct snic_director_conn *c)
 static int director_conn_room(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
-    if (c->pending >= d->opts.pending_max || c->mem >= d->opts.conn_bytes) {
+    if (c->pending >= c->window || c->mem >= d->opts.conn_bytes) {
         c->wait_for |= SNIC_DIRECTOR__WAIT_BOUND;
         return 0;
     }
@@ -429,12 +429,10 @@ void director_conn_check(struct snic_director_conn *c)
         if (c->client.cursor == NULL)
             director_end_close(&c->client);
     }
-    if (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) {
-        if (c->pending < c->d->opts.pending_max && c->mem <= c->d->opts.conn_bytes / 2)
-            director_ready(c);
-    } else if (c->host.in_count > 0 && c->mem <= c->d->opts.conn_bytes / 2) {
+    if (c->mem <= c->d->opts.conn_bytes / 2 &&
+        (((c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) && c->pending < c->window) ||
+         c->host.in_count > 0)) /* what the host has sent may be what all wait for */
         director_ready(c);
-    }
 }
 
 /* Reset the client; closed follows. */
@@ -583,6 +581,7 @@ static void director_conn_init(struct snic_director_conn *c)
     memset(&c->hosted, 0, sizeof(c->hosted));
     c->carry = NULL;
     c->pending = c->offloading = c->barriers = c->wait_for = 0;
+    c->window = (uint32_t)snic_min_u64(d->opts.pending_max, SNIC_DIRECTOR__WINDOW);
     c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
     c->used = 1;
     c->task.deficit = 0;

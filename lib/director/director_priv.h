@@ -107,7 +107,8 @@ struct director_end {
 };
 
 /* Why a connection does not go on with its messages. */
-#define SNIC_DIRECTOR__WAIT_BOUND 1u   /* its own: pending_max, conn_bytes */
+#define SNIC_DIRECTOR__WINDOW 16u      /* messages under way of a new connection */
+#define SNIC_DIRECTOR__WAIT_BOUND 1u   /* its own: window, conn_bytes */
 #define SNIC_DIRECTOR__WAIT_OFFLOAD 2u /* a barrier, for offloaded messages before it */
 #define SNIC_DIRECTOR__WAIT_SLOT 4u
 #define SNIC_DIRECTOR__WAIT_BLOCK 8u
@@ -149,6 +150,7 @@ struct snic_director_conn {
     struct snic_queue hosted;     /* net: slots that wait for their replies, in order */
     struct director_block *carry; /* net: the beginning of what frame_reply() could not tell */
     uint32_t pending;
+    uint32_t window; /* pending may be so many: learnt from how replies are taken */
     uint32_t offloading;
     uint32_t barriers;
     uint32_t wait_for;

@@ -238,6 +238,8 @@ void director_stall_fire(struct snic_timer *t, uint64_t now_ns)
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
         if (c->dead || c->progress - c->mark >= SNIC_DIRECTOR__PROGRESS)
             continue;
+        if (c->mem == 0 && c->part_tier == 0 && snic_link_alone(&d->wait_slot))
+            continue; /* it only waits, as the others do */
         if (hog == NULL || director_stall_held(c) > director_stall_held(hog))
             hog = c;
     }

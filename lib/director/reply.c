@@ -177,6 +177,18 @@ void director_reply_advance(struct snic_director_conn *c)
     }
 }
 
+/*
+ * How many messages may be under way without their replies drowning the others: doubled while
+ * the client takes what comes, halved when it does not. Requests are small, replies may be large.
+ */
+static void director_reply_window(struct snic_director_conn *c)
+{
+    if (c->mem > c->d->opts.conn_bytes / 2)
+        c->window = c->window > 1 ? c->window / 2 : 1;
+    else if (c->window < c->d->opts.pending_max)
+        c->window = (uint32_t)snic_min_u64(c->d->opts.pending_max, 2 * (uint64_t)c->window);
+}
+
 /* @s has got its whole answer (state DONE, GONE or CUT). */
 static void director_reply_finish(struct director_slot *s)
 {
@@ -193,6 +205,7 @@ static void director_reply_finish(struct director_slot *s)
         if (director_reply_ready(s) && s->conn == c)
             director_reply_start(s);
     }
+    director_reply_window(c);
     director_reply_advance(c);
     director_conn_check(c);
     if (c->wait_for & (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD))
