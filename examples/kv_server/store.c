@@ -63,10 +63,7 @@ int kv_store_parked(struct kv_store *s, struct kv_file_req *r)
     s->requests--;
     if (r->result != SNIC_EPEERDEAD || s->closing)
         return 0;
-    if (s->attached) { /* the death was noticed and mended before this completion came */
-        kv_store_submit(s, r, r->done);
-        return 1;
-    }
+    s->attached = 0; /* whoever owns the files says so, too, but may be later */
     r->next = s->parked;
     s->parked = r;
     return 1;
@@ -610,6 +607,8 @@ static int store_first_segment(struct kv_store *s, char *error, size_t error_siz
         kv_log_create_ahead(s);
         if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
             return SNIC_EIO;
+        if (!s->attached)
+            return SNIC_EPEERDEAD;
     }
     s->written = s->flush_to = s->tail = (s->tail_segment + 1) * s->opts.segment_bytes;
     s->head = s->zeroed = s->synced = s->tail;
