@@ -650,6 +650,41 @@ static void test_ring_record_longer_than_its_place_refused(void **state)
     }
 }
 
+/* The same at the end of the data area, where one byte more is not the ring's. */
+static void test_ring_record_over_the_end_refused(void **state)
+{
+    uint32_t form, i;
+
+    (void)state;
+    for (form = 0; form < 3; form++) {
+        struct fixture f;
+        struct snic_ring_producer p;
+        struct snic_ring_consumer c;
+        struct snic_ring_rec rec[2];
+        unsigned char *m;
+
+        fixture_open(&f, request_opts(SNIC_RING_COMMIT, 1024));
+        m = (unsigned char *)f.mem + f.info.data_offset + 960;
+        assert_int_equal(snic_ring_producer_attach(&p, f.mem, f.size, 0), 0);
+        assert_int_equal(snic_ring_consumer_attach(&c, f.mem, f.size, NULL, 0), 0);
+        for (i = 0; i < 60; i++) {
+            assert_int_equal(snic_ring_push(&p, 1, "", 0), 0);
+            assert_int_equal(snic_ring_peek(&c, rec, 1), 1);
+            assert_int_equal(snic_ring_release(&c, rec[0].next), 0);
+        }
+        assert_int_equal(snic_ring_reserve(&p, 1, 8, form == 1 ? 8 : 0, rec), 0);
+        snic_ring_commit(&p);
+        if (form == 0)
+            snic_put_le64(m, snic_get_le64(m) + 100);
+        else if (form == 1)
+            snic_put_le64(m + 8, snic_get_le64(m + 8) + 100 + (UINT64_C(6) << 32));
+        else
+            snic_put_le64(m, (snic_get_le64(m) & ~UINT64_C(0xfffffff)) | UINT64_C(1) << 28 | 8);
+        assert_int_equal(snic_ring_peek(&c, rec, 1), SNIC_ECORRUPT);
+        fixture_close(&f);
+    }
+}
+
 /* Whatever stands in the shared part, no call leaves its memory, hangs or crashes, and a handle
  * that found nonsense stays broken. */
 static void test_ring_hostile_memory_is_survived(void **state)
@@ -737,6 +772,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_ragged_batches_arrive_whole),
         cmocka_unit_test(test_ring_sleeper_armed_is_woken_once),
         cmocka_unit_test(test_ring_record_longer_than_its_place_refused),
+        cmocka_unit_test(test_ring_record_over_the_end_refused),
         cmocka_unit_test(test_ring_hostile_memory_is_survived),
     };
 

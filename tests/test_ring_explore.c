@@ -89,7 +89,8 @@ static struct {
     uint64_t memory[1024]; /* first: aligned as the whole */
     struct snic_ring_info info;
     uint64_t aux[512];
-    uint64_t mirror_unused;
+    uint64_t aux_start[512];
+    uint32_t reuse_data, reuse_body;
     size_t size;
     struct snic_ring_producer producer[3];
     struct snic_ring_consumer consumer;
@@ -680,6 +681,29 @@ static void test_ring_explore_responses(void **state)
     must_fail("responses out of order", weak("second_ring_resp_reserve", EXPLORE_STORE, -1));
 }
 
+/* Reserves once more, where the released record was. */
+static uint64_t respond_again_body(void *copy)
+{
+    struct snic_ring_responder *r = copy;
+    struct snic_ring_rec rec;
+    int e;
+
+    memcpy(stage.aux, stage.aux_start, sizeof(stage.aux));
+    e = snic_ring_resp_reserve(r, 1, stage.reuse_data, stage.reuse_body, &rec);
+    if (e != 0 && e != SNIC_EAGAIN)
+        explore_fail("the responder calls an honest ring corrupt");
+    return 0;
+}
+
+static uint64_t claim_once_body(void *copy)
+{
+    struct snic_ring_rec rec;
+
+    if (snic_ring_claim(copy, &rec) < 0)
+        explore_fail("the collector calls an honest ring corrupt");
+    return 0;
+}
+
 /* The holder of a record gives it back. */
 static uint64_t give_back_body(void *copy)
 {
@@ -730,6 +754,47 @@ static void test_ring_explore_neighbours_released_head_moves(void **state)
         must_fail("neighbours", weak("second_ring_claim_release", EXPLORE_STORE, -1));
         must_fail("neighbours", weak("ring_advance_head", EXPLORE_LOAD, -1));
     }
+}
+
+/* A collector on its walk is overtaken by H, and the responder writes where it reads: that is no
+ * corruption. */
+static void test_ring_explore_walk_overtaken_is_no_corruption(void **state)
+{
+    uint32_t d, i, body;
+
+    (void)state;
+    for (d = 0; d < 2; d++)
+        for (body = 0; body < 2; body++) {
+            struct snic_ring_rec rec;
+            struct snic_ring_op ops[4];
+
+            stage_ring(SNIC_RING_RESPONSE, d, 0, 1024);
+            stage.reuse_data = body ? 8 : 248;
+            stage.reuse_body = body ? 232 : 0;
+            assert_int_equal(snic_ring_responder_attach(&stage.responder, stage.memory, stage.size,
+                                                        stage.aux, sizeof(stage.aux)),
+                             0);
+            for (i = 0; i < 4; i++) {
+                assert_int_equal(snic_ring_resp_reserve(&stage.responder, 1, stage.reuse_data,
+                                                        stage.reuse_body, &rec),
+                                 0);
+                assert_int_equal(
+                    snic_ring_resp_finish(&stage.responder, rec.position, SNIC_RING_WHOLE_BODY), 0);
+            }
+            assert_int_equal(snic_ring_resp_flush(&stage.responder, ops, 4), 0);
+            memcpy(stage.aux_start, stage.aux, sizeof(stage.aux));
+            for (i = 0; i < 2; i++)
+                assert_int_equal(
+                    snic_ring_collector_attach(&stage.collector[i], stage.memory, stage.size, 0),
+                    0);
+            assert_int_equal(snic_ring_claim(&stage.collector[0], &rec), 1);
+            stage.collector[0].scan = 16; /* give_back_body: the record at 0 */
+            stage_thread(give_back_body, &stage.collector[0], sizeof(stage.collector[0]));
+            stage_thread(respond_again_body, &stage.responder, sizeof(stage.responder));
+            stage_thread(claim_once_body, &stage.collector[1], sizeof(stage.collector[1]));
+            must_pass("overtaken");
+            must_fail("overtaken", weak("ring_put_word", EXPLORE_STORE, -1));
+        }
 }
 
 /* ---- Repair ---- */
@@ -806,6 +871,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_explore_remote_unordered_dma),
         cmocka_unit_test(test_ring_explore_responses),
         cmocka_unit_test(test_ring_explore_neighbours_released_head_moves),
+        cmocka_unit_test(test_ring_explore_walk_overtaken_is_no_corruption),
         cmocka_unit_test(test_ring_explore_dead_producer_is_repaired),
     };
 

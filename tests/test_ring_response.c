@@ -324,6 +324,30 @@ static void test_ring_response_random_each_record_once(void **state)
     }
 }
 
+/* An H beyond what was delivered would give away the space of open records. */
+static void test_ring_response_head_beyond_delivered_refused(void **state)
+{
+    uint32_t d;
+
+    (void)state;
+    for (d = 0; d < 2; d++) {
+        struct fixture f;
+        struct snic_ring_responder r;
+        struct snic_ring_collector k;
+        struct snic_ring_rec rec;
+        int e, i;
+
+        open_both(&f, response_opts(d, 1024), &r, &k);
+        assert_true(reserve(&r, 1, 100, 0) == 0);
+        snic_put_le64((char *)f.mem + SNIC_RING_OFF_HEAD, 112);
+        for (e = 0, i = 0; e == 0 && i < 100; i++)
+            e = snic_ring_resp_reserve(&r, 1, 100, 0, &rec);
+        assert_int_equal(e, SNIC_ECORRUPT);
+        assert_int_equal(snic_ring_resp_finish(&r, 0, 0), SNIC_ECORRUPT);
+        fixture_close(&f);
+    }
+}
+
 /* Whatever stands in the shared part, neither side leaves its memory, hangs or crashes. */
 static void test_ring_response_hostile_memory_is_survived(void **state)
 {
@@ -407,6 +431,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_collect_copies_or_refuses),
         cmocka_unit_test(test_ring_response_cancelled_only_frees_itself),
         cmocka_unit_test(test_ring_response_random_each_record_once),
+        cmocka_unit_test(test_ring_response_head_beyond_delivered_refused),
         cmocka_unit_test(test_ring_response_hostile_memory_is_survived),
     };
 

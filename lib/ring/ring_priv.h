@@ -135,11 +135,22 @@ static inline uint64_t ring_span_ext(const struct snic_ring__geo *g, uint64_t of
     return snic_align_up(body + body_bytes - offset, g->granule);
 }
 
-/* Relaxed: published by a commit word, P or T, and read by others only afterwards. */
+/*
+ * A word of a record's header. Request ring: relaxed; a commit word or P publishes it, and nobody
+ * reads it before. Response ring: release; a collector whose walk H overtook may read it, and
+ * must then find that H (acquire in ring_parse).
+ */
+static inline void ring_put_word(const struct snic_ring__geo *g, ring_word *at, uint64_t word)
+{
+    if (g->kind == SNIC_RING_REQUEST)
+        atomic_store_explicit(at, word, memory_order_relaxed);
+    else
+        atomic_store_explicit(at, word, memory_order_release);
+}
+
 static inline void ring_put_header(const struct snic_ring__geo *g, uint64_t position, uint64_t word)
 {
-    atomic_store_explicit(ring_record_word(g, position), word | ring_lap_tag(g, position),
-                          memory_order_relaxed);
+    ring_put_word(g, ring_record_word(g, position), word | ring_lap_tag(g, position));
 }
 
 /* Pad [position, position + bytes), as two records if it runs over the end. */
@@ -178,9 +189,8 @@ static inline void ring_put_record(const struct snic_ring__geo *g, uint64_t posi
         rec->data = g->data + offset + 16;
         rec->body = g->data + snic_align_up(offset + 16 + rec->data_bytes, g->body_align);
         word |= SNIC_RING__EXT;
-        atomic_store_explicit(ring_record_word(g, position) + 1,
-                              rec->body_bytes | (span >> g->granule_shift) << 32,
-                              memory_order_relaxed);
+        ring_put_word(g, ring_record_word(g, position) + 1,
+                      rec->body_bytes | (span >> g->granule_shift) << 32);
     }
     ring_put_header(g, position, word);
 }
@@ -215,7 +225,7 @@ static inline int ring_parse(const struct snic_ring__geo *g, uint64_t position, 
         length = 0;
     } else if (word & SNIC_RING__EXT) {
         uint64_t second =
-            atomic_load_explicit(ring_record_word(g, position) + 1, memory_order_relaxed);
+            atomic_load_explicit(ring_record_word(g, position) + 1, memory_order_acquire);
 
         body = second & UINT32_MAX;
         span = (second >> 32) << g->granule_shift;
