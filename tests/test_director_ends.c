@@ -397,6 +397,12 @@ static void test_director_new_host_empties_the_table(void **state)
     dirfix_open(&fix, &o);
     join(&fix, 0);
     put_keys(&fix, &fix.clients[0], 8);
+    unsigned char items[8][24];
+    uint64_t versions[8];
+    for (uint16_t k = 0; k < 8; k++) {
+        uint64_t hash = dirfix_hash(&fix, k);
+        assert_int_equal(snic_offload_get(fix.offload, &hash, items[k], &versions[k]), 0);
+    }
     dirfix_host_kill(&fix);
     dirfix_run(&fix, 1000000);
     memset(fix.keys, 0, sizeof(fix.keys)); /* another store altogether */
@@ -408,6 +414,15 @@ static void test_director_new_host_empties_the_table(void **state)
     uint32_t none = seen[0].none;
     for (uint16_t k = 0; k < 8; k++)
         dirfix_send(&fix.clients[0], DIRFIX_GET, 0, k, 0, 0);
+    dirfix_pump(&fix.clients[0]);
+    dirfix_finish(&fix);
+    assert_int_equal(seen[0].none, none + 8);
+    /* Had the table kept its items, clients would see another store's values. */
+    for (uint16_t k = 0; k < 8; k++) {
+        uint64_t hash = dirfix_hash(&fix, k);
+        assert_int_equal(snic_offload_cache(fix.offload, &hash, items[k], versions[k]), 1);
+        dirfix_send(&fix.clients[0], DIRFIX_GET, 0, k, 0, 0);
+    }
     dirfix_pump(&fix.clients[0]);
     dirfix_finish(&fix);
     assert_int_equal(seen[0].none, none + 8);

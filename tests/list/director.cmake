@@ -2,3 +2,4 @@
 set(_fix support/dirfix.c support/dirstore.c)
 snic_test(director director SOURCES ${_fix})
 snic_test(director_ends director SOURCES ${_fix})
+snic_test(director_history director SOURCES ${_fix} support/history.c)

@@ -67,13 +67,13 @@ void dirfix_decode(struct dirfix_msg *m, const void *from);
 struct dirfix_opts {
     uint64_t seed;
     uint32_t clients;
-    uint32_t broken;         /* DIRFIX_NO_* */
-    int local;               /* dma local, mapped; else sim */
-    int net;                 /* the host is a net server (node 3), not a channel */
-    int no_offload;          /* no offload engine */
-    int no_frame_reply;      /* net: pass everything through */
-    int sync;                /* writes are acknowledged when durable */
-    int collide;             /* keys share hashes */
+    uint32_t broken;    /* DIRFIX_NO_* */
+    int local;          /* dma local, mapped; else sim */
+    int net;            /* the host is a net server (node 3), not a channel */
+    int no_offload;     /* no offload engine */
+    int no_frame_reply; /* net: pass everything through */
+    int sync;           /* writes are acknowledged when durable; some fail, and have not happened */
+    int collide;        /* keys share hashes */
     uint64_t host_delay_ns;  /* most time that the host takes for an answer */
     uint64_t disk_delay_ns;  /* most time that the disk takes; default 200000 */
     uint32_t cache_capacity; /* default 256 */
@@ -92,10 +92,12 @@ struct dirfix_key {
     uint8_t flushing;
     uint64_t offset; /* in the file, of the newest version on the device; 0 none */
     uint64_t device_version;
-    /* sync: what is visible to reads until the newest is durable */
-    uint64_t seen_version;
-    uint32_t seen_value;
-    uint8_t seen_there;
+    /* sync: a write is on its way to the device; what was before it, and what waits for it */
+    struct dirfix_host_op *writer;
+    struct snic_queue waiting;
+    uint64_t old_version;
+    uint32_t old_value;
+    uint8_t old_there;
 };
 
 typedef void (*dirfix_reply_fn)(struct dirfix_client *c, const struct dirfix_msg *m,
@@ -182,10 +184,10 @@ void dirfix_finish(struct dirfix *f);
 /* Steps, with a structure check every now and then. */
 void dirfix_run(struct dirfix *f, uint64_t ns);
 int dirfix_step(struct dirfix *f);
-/* Host side: write key to the device and, later, keep it only there. */
+uint64_t dirfix_hash(const struct dirfix *f, uint16_t key);
+/* Host side: write a key to the device. */
 void dirfix_flush(struct dirfix *f, uint16_t key);
 void dirfix_flush_all(struct dirfix *f);
-void dirfix_evict(struct dirfix *f, uint16_t key);
 struct snic_director_stats dirfix_stats(const struct dirfix *f);
 uint32_t dirfix_value_size(uint32_t value);
 void dirfix_value(unsigned char *to, uint32_t value);

@@ -5,7 +5,6 @@
 #include "dirfix.h"
 
 /* dirstore.c */
-uint64_t dirfix_hash(const struct dirfix *f, uint16_t key);
 int dirfix_func(void *ctx, const struct snic_offload *o, const struct snic_offload_msg *msg,
                 struct snic_offload_read *out, struct snic_offload_reply *reply);
 enum snic_offload_verdict dirfix_judge(void *ctx, const struct snic_offload_msg *msg,

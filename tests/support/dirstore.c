@@ -138,9 +138,14 @@ static void flush_put(struct flush *fl)
 {
     struct dirfix *f = fl->f;
     uint64_t hash = dirfix_hash(f, fl->key);
-    uint64_t version = (f->o.broken & DIRFIX_NO_R2) ? f->version : fl->version;
-    if (f->offload != NULL)
-        (void)snic_offload_put(f->offload, &hash, &fl->item, version);
+    if (f->offload == NULL)
+        return;
+    if (f->o.broken & DIRFIX_NO_R2) { /* whatever was there is replaced */
+        snic_offload_forget(f->offload, &hash, UINT64_MAX);
+        (void)snic_offload_cache(f->offload, &hash, &fl->item, fl->version);
+    } else {
+        (void)snic_offload_put(f->offload, &hash, &fl->item, fl->version);
+    }
 }
 
 static void host_written(struct dirfix *f, uint16_t key, uint64_t version, uint64_t offset,
@@ -197,7 +202,7 @@ void dirfix_flush(struct dirfix *f, uint16_t key)
     fl->item.key = key;
     fl->item.size = record_make(f, fl->bytes, key, k->version, k->value);
     fl->fails = f->o.sync && snic_rng_below(&f->rng, 5) == 0;
-    if ((f->o.broken & DIRFIX_NO_R5) && f->file_end > 12288)
+    if ((f->o.broken & DIRFIX_NO_R5) && f->file_end > 4200)
         f->file_end = 4096; /* space is used again at once */
     fl->item.offset = f->file_end;
     f->file_end += fl->item.size;
@@ -221,7 +226,7 @@ void dirfix_flush_all(struct dirfix *f)
 
 /* ---- The host ---- */
 
-struct host_op {
+struct dirfix_host_op {
     struct snic_node node;
     struct snic_timer timer;
     struct dirfix *f;
@@ -235,7 +240,7 @@ struct host_op {
     unsigned char *reply;
 };
 
-static void host_free(struct host_op *op)
+static void host_free(struct dirfix_host_op *op)
 {
     op->f->host_outstanding--;
     free(op->reply);
@@ -243,7 +248,7 @@ static void host_free(struct host_op *op)
 }
 
 /* The reply goes in one call, or in several with MORE. 0 when it has to wait. */
-static int host_send(struct host_op *op)
+static int host_send(struct dirfix_host_op *op)
 {
     struct dirfix *f = op->f;
     while (op->at < op->size) {
@@ -273,7 +278,7 @@ static int host_send(struct host_op *op)
 
 static void host_fire(struct snic_timer *t, uint64_t now_ns)
 {
-    struct host_op *op = SNIC_CONTAINER(t, struct host_op, timer);
+    struct dirfix_host_op *op = SNIC_CONTAINER(t, struct dirfix_host_op, timer);
     (void)now_ns;
     if (op->gen != op->f->host_gen)
         host_free(op);
@@ -351,28 +356,42 @@ static int host_invalidate(struct dirfix *f, uint16_t key)
     return r != SNIC_EAGAIN;
 }
 
-/* Carry out a message; 0: it has to wait for room, and everything behind it. */
-static int host_do(struct host_op *op)
+/* Send the reply of @op when its time has come. */
+static void host_answer(struct dirfix_host_op *op)
 {
     struct dirfix *f = op->f;
-    if ((op->m.op == DIRFIX_SET || op->m.op == DIRFIX_DEL) &&
-        !host_invalidate(f, op->m.key % DIRFIX_KEYS))
-        return 0;
-    op->reply = host_apply(f, &op->m, &op->size);
-    op->closes = op->m.op == DIRFIX_QUIT;
-    snic_timer_init(&op->timer, host_fire);
     uint64_t delay = f->o.host_delay_ns > 0 ? snic_rng_below(&f->rng, f->o.host_delay_ns) : 0;
     if (op->m.op == DIRFIX_HOLD)
         delay = (uint64_t)op->m.value * 1000;
-    struct dirfix_key *k = &f->keys[op->m.key % DIRFIX_KEYS];
-    if (f->o.sync && (op->m.op == DIRFIX_GET || op->m.op == DIRFIX_SET) &&
-        k->version != k->device_version && k->there)
-        delay = UINT64_MAX;
-    if (delay == 0 && snic_queue_empty(&f->host_queue)) {
-        if (!host_send(op))
-            snic_queue_push(&f->host_queue, &op->node);
-    } else {
+    if (delay > 0)
         snic_loop_arm(f->host, &op->timer, snic_loop_now(f->host) + delay);
+    else if (!snic_queue_empty(&f->host_queue) || !host_send(op))
+        snic_queue_push(&f->host_queue, &op->node);
+}
+
+/* Carry out a message; 0: it has to wait for room, and everything behind it. */
+static int host_do(struct dirfix_host_op *op)
+{
+    struct dirfix *f = op->f;
+    struct dirfix_key *k = &f->keys[op->m.key % DIRFIX_KEYS];
+    int writes = op->m.op == DIRFIX_SET || op->m.op == DIRFIX_DEL;
+    if (f->o.sync && (writes || op->m.op == DIRFIX_GET) && k->writer != NULL) {
+        snic_queue_push(&k->waiting, &op->node); /* what depends on it waits until it is durable */
+        return 1;
+    }
+    if (writes && !host_invalidate(f, op->m.key % DIRFIX_KEYS))
+        return 0;
+    k->old_version = k->version;
+    k->old_value = k->value;
+    k->old_there = k->there;
+    op->reply = host_apply(f, &op->m, &op->size);
+    op->closes = op->m.op == DIRFIX_QUIT;
+    snic_timer_init(&op->timer, host_fire);
+    if (f->o.sync && op->m.op == DIRFIX_SET) {
+        k->writer = op;
+        dirfix_flush(f, op->m.key % DIRFIX_KEYS);
+    } else {
+        host_answer(op);
     }
     return 1;
 }
@@ -382,21 +401,27 @@ static void host_writable(void *ctx)
 {
     struct dirfix *f = ctx;
     while (!snic_queue_empty(&f->host_queue)) {
-        struct host_op *op = SNIC_CONTAINER(f->host_queue.first, struct host_op, node);
+        struct dirfix_host_op *op =
+            SNIC_CONTAINER(f->host_queue.first, struct dirfix_host_op, node);
         struct snic_node *next = op->node.next;
-        if (op->reply == NULL) {
-            if ((op->m.op == DIRFIX_SET || op->m.op == DIRFIX_DEL) &&
-                !host_invalidate(f, op->m.key % DIRFIX_KEYS))
+        if (op->reply != NULL) {
+            if (!host_send(op))
                 return;
-            op->reply = host_apply(f, &op->m, &op->size);
-            op->closes = op->m.op == DIRFIX_QUIT;
-            snic_timer_init(&op->timer, host_fire);
+            f->host_queue.first = next;
+            if (next == NULL)
+                f->host_queue.last = NULL;
+            continue;
         }
-        if (!host_send(op))
+        (void)snic_queue_pop(&f->host_queue);
+        struct snic_queue rest = f->host_queue; /* it is the first: nothing is before it */
+        memset(&f->host_queue, 0, sizeof(f->host_queue));
+        int done = host_do(op);
+        if (!done)
+            snic_queue_push(&f->host_queue, &op->node);
+        for (struct snic_node *n = snic_queue_pop(&rest); n != NULL; n = snic_queue_pop(&rest))
+            snic_queue_push(&f->host_queue, n);
+        if (!done)
             return;
-        f->host_queue.first = next;
-        if (next == NULL)
-            f->host_queue.last = NULL;
     }
 }
 
@@ -404,7 +429,7 @@ static void host_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t conn_u
                          const unsigned char *msg, uint32_t size)
 {
     struct dirfix *f = ctx;
-    struct host_op *op = calloc(1, sizeof(*op));
+    struct dirfix_host_op *op = calloc(1, sizeof(*op));
     assert_non_null(op);
     assert_true(size >= DIRFIX_HEAD);
     dirfix_decode(&op->m, msg);
@@ -428,10 +453,29 @@ static void host_written(struct dirfix *f, uint16_t key, uint64_t version, uint6
                          int failed)
 {
     struct dirfix_key *k = &f->keys[key];
-    (void)failed;
+    struct dirfix_host_op *op = k->writer;
+    struct snic_queue waiting = k->waiting;
     k->flushing = 0;
-    k->device_version = version;
-    k->offset = offset;
+    if (!failed) {
+        k->device_version = version;
+        k->offset = offset;
+    }
+    if (op == NULL)
+        return;
+    k->writer = NULL;
+    memset(&k->waiting, 0, sizeof(k->waiting));
+    if (failed) { /* it has not happened */
+        k->version = k->old_version;
+        k->value = k->old_value;
+        k->there = k->old_there;
+        op->size = reply_head(op->reply, &op->m, DIRFIX_ERROR, 0, 0);
+    }
+    host_answer(op);
+    for (struct snic_node *n = snic_queue_pop(&waiting); n != NULL; n = snic_queue_pop(&waiting)) {
+        op = SNIC_CONTAINER(n, struct dirfix_host_op, node);
+        if (!snic_queue_empty(&f->host_queue) || !host_do(op))
+            snic_queue_push(&f->host_queue, &op->node);
+    }
 }
 
 static void host_closed(void *ctx, uint64_t conn)
@@ -479,7 +523,14 @@ static void host_queue_free(struct dirfix *f)
 {
     struct snic_node *n;
     while ((n = snic_queue_pop(&f->host_queue)) != NULL)
-        host_free(SNIC_CONTAINER(n, struct host_op, node));
+        host_free(SNIC_CONTAINER(n, struct dirfix_host_op, node));
+    for (uint32_t k = 0; k < DIRFIX_KEYS; k++) {
+        while ((n = snic_queue_pop(&f->keys[k].waiting)) != NULL)
+            host_free(SNIC_CONTAINER(n, struct dirfix_host_op, node));
+        if (f->keys[k].writer != NULL)
+            host_free(f->keys[k].writer);
+        f->keys[k].writer = NULL;
+    }
 }
 
 void dirfix_host_kill(struct dirfix *f)

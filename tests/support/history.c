@@ -153,6 +153,25 @@ static enum history_verdict search_key(const struct one *o)
             if (o->ops[i].end < horizon)
                 horizon = o->ops[i].end;
         }
+        /* A read that can be next may be: it changes nothing, and later is no better. */
+        for (size_t i = s.first - 1; i < o->count && o->ops[i].call <= horizon; i++) {
+            const struct history_op *op = &o->ops[i];
+            if (op->write || op->value != s.value || state_done(&s, i) ||
+                (op->after != HISTORY_NONE && !state_done(&s, op->after)))
+                continue;
+            struct state next;
+            if (!state_step(o, &s, i, 0, &next)) {
+                v = HISTORY_GAVE_UP;
+                break;
+            }
+            stack[depth++] = next;
+            open = -1;
+            break;
+        }
+        if (open < 0)
+            continue;
+        if (v == HISTORY_GAVE_UP)
+            break;
         if (!open) { /* only writes of unknown outcome are left (horizon is open: all were seen) */
             v = HISTORY_GOOD;
             break;
@@ -179,6 +198,8 @@ static enum history_verdict search_key(const struct one *o)
             }
         }
         if (x.seen_count >= STATES_MAX)
+            v = HISTORY_GAVE_UP;
+        if (v == HISTORY_GAVE_UP)
             break;
     }
     free(stack);
