@@ -305,6 +305,9 @@ static int host_message(void *ctx, struct snic_channel *c, const struct snic_cha
         chan_wrong(s, "replies out of order");
     t->last_order = h.order;
     t->replies++;
+    if (s->o.window != 0)
+        snic_loop_arm(s->loop, &t->push,
+                      snic_loop_now(s->loop) + snic_rng_below(&s->rng, s->o.gap_ns + 1));
     if (snic_rng_below(&s->rng, 2) == 0)
         return 1;
     chan_hold(s, (struct chan_held){.kind = 1, .token = m->token});
@@ -340,12 +343,19 @@ static int host_request(struct chan_side *s, struct snic_channel_sender *sender,
     return 0;
 }
 
+static int host_may_push(const struct chan_host_side *t)
+{
+    const struct chan_opts *o = &t->s.o;
+    return t->pushed < o->requests && !t->blocked && t->s.closed == 0 &&
+           (o->window == 0 || t->pushed - t->replies < o->window);
+}
+
 static void host_push(struct snic_timer *timer, uint64_t now_ns)
 {
     struct chan_host_side *t = SNIC_CONTAINER(timer, struct chan_host_side, push);
     struct chan_side *s = &t->s;
     uint32_t burst = 1 + (uint32_t)snic_rng_below(&s->rng, 12);
-    while (burst > 0 && t->pushed < s->o.requests && !t->blocked && s->closed == 0) {
+    while (burst > 0 && host_may_push(t)) {
         int r = host_request(s, &t->sender, &s->rng, 0, t->pushed);
         if (r == SNIC_EAGAIN)
             t->blocked = 1; /* until writable */
@@ -357,7 +367,7 @@ static void host_push(struct snic_timer *timer, uint64_t now_ns)
             t->pushed++;
         burst--;
     }
-    if (t->pushed < s->o.requests && !t->blocked && s->closed == 0)
+    if (host_may_push(t))
         snic_loop_arm(s->loop, &t->push,
                       now_ns + (snic_rng_below(&s->rng, 4) != 0
                                     ? 0

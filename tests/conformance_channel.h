@@ -39,6 +39,7 @@ struct chan_opts {
     uint64_t gap_ns;  /* longest pause between bursts                              */
     uint64_t hold_ns; /* longest time a token or slot is held                      */
     uint32_t quiet;   /* the DPU refuses nothing of its own                        */
+    uint32_t window;  /* the host's loop has at most so many open; 0: no bound     */
 };
 
 /** Something to be given back at a time. */

@@ -51,6 +51,7 @@ static int seen_message(void *ctx, struct snic_channel *c, const struct snic_cha
     struct seen *s = ctx;
     assert_ptr_equal(c, s->c);
     assert_int_equal(s->closed, 0);
+    assert_ptr_equal(m->header, c->header.bytes); /* private: the peer cannot change it any more */
     uint32_t i = s->messages % DUO_LOG;
     if (s->verdict == SNIC_EAGAIN)
         return SNIC_EAGAIN;
@@ -647,6 +648,190 @@ static void test_channel_sleeping_dpu_rung_once(void **state)
     duo_close(&x);
 }
 
+/** Stands in for another thread that acts between the last look and the arming. */
+struct between {
+    struct snic_loop_poller poller;
+    struct seen *host;
+    struct seen *dpu;
+    struct snic_channel_sender *sender;
+    uint32_t left;
+    uint32_t down;
+};
+
+static int between_poll(struct snic_loop_poller *p, int sleeping)
+{
+    struct between *b = SNIC_CONTAINER(p, struct between, poller);
+    if (!sleeping || b->left == 0 || b->host == NULL)
+        return 0;
+    b->left--;
+    if (b->down) {
+        assert_int_equal(snic_channel_down_push(b->dpu->c, 1, "head", 4, NULL, 0), 0);
+        snic_channel_down_flush(b->dpu->c);
+    } else {
+        assert_int_equal(duo_send(b->host, b->sender, 1, 10), 0);
+    }
+    return 0;
+}
+
+/**
+ * A message that comes after the last look and before the doorbell was asked for rings nobody: only
+ * the look after the asking finds it.
+ */
+static void test_channel_message_before_arming_found(void **state)
+{
+    (void)state;
+    for (uint32_t down = 0; down < 2; down++) {
+        struct duo x;
+        struct seen h;
+        struct between b = {.left = 0};
+        struct snic_channel_opts o = duo_opts(1);
+        struct snic_channel_sender s;
+        duo_open(&x, 0, 0, 0);
+        /* In front of the channel's poller, on the loop that goes to sleep. */
+        snic_loop_poller_init(&b.poller, between_poll);
+        snic_loop_poller_add(x.loop[down ? 0 : 1], &b.poller);
+        duo_channel(&x, &h, &o);
+        assert_int_equal(snic_channel_sender_init(&s, h.c), 0);
+        struct seen *u = &x.dpu[1];
+        b.host = &h;
+        b.dpu = u;
+        b.sender = &s;
+        b.down = down;
+        for (uint32_t n = 1; n <= 10; n++) {
+            /* Ring by hand: the loop wakes, finds nothing, and goes to sleep again. */
+            b.left = 1;
+            assert_int_equal(snic_dma_ring(x.d[down ? 1 : 0], 0), 0);
+            duo_run(&x);
+            assert_int_equal(b.left, 0);
+            assert_int_equal(down ? h.messages : u->messages, n);
+        }
+        snic_loop_poller_remove(x.loop[down ? 0 : 1], &b.poller);
+        duo_part(&x, &h, u);
+        duo_close(&x);
+    }
+}
+
+/** A header longer than any may be comes from a liar: the channel ends, nothing is delivered. */
+static void test_channel_header_too_long_ends_channel(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        struct duo x;
+        struct seen h;
+        struct snic_channel_opts o = duo_opts(1);
+        struct snic_channel_sender s;
+        static const char longer[300];
+        duo_open(&x, n, 0, 0);
+        duo_channel(&x, &h, &o);
+        struct seen *u = &x.dpu[1];
+        assert_int_equal(snic_channel_sender_init(&s, h.c), 0);
+        assert_int_equal(snic_ring_push(&s.ring, 1, longer, 256), 0);
+        assert_int_equal(snic_ring_push(&s.ring, 2, longer, 257), 0);
+        assert_int_equal(snic_ring_push(&s.ring, 3, longer, 8), 0);
+        snic_channel_up_flush(&s);
+        duo_run(&x);
+        assert_int_equal(u->messages, 1);
+        assert_int_equal(u->closed, 1);
+        assert_int_equal(u->reason, SNIC_EPROTO);
+        snic_channel_close(u->c);
+        u->c = NULL;
+        duo_run(&x);
+        assert_int_equal(h.closed, 1);
+        assert_int_equal(h.reason, SNIC_EPROTO);
+        snic_channel_close(h.c);
+        duo_run(&x);
+        duo_close(&x);
+    }
+}
+
+/** Rings that are not what the offer says: refused, or ended before anything is delivered. */
+static void test_channel_offer_unlike_rings_refused(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 30; n++) {
+        struct duo x;
+        struct seen h;
+        struct snic_channel_opts o = duo_opts(1);
+        duo_open(&x, 0, 0, 0);
+        duo_channel(&x, &h, &o);
+        x.accept.flags = n >= 15 ? SNIC_CHANNEL_UNMAPPED : 0;
+        struct channel_ctl m = x.hub[0]->slots[0].open;
+        uint64_t key = m.up_key;
+        m.slot = 3;
+        m.generation = 77;
+        m.id = 2;
+        switch (n % 15) {
+        case 0:
+            m.flags ^= SNIC_CHANNEL_UP_QUIESCENT;
+            break;
+        case 1:
+            m.flags ^= SNIC_CHANNEL_DOWN_ORDERED;
+            break;
+        case 2:
+            m.flags ^= 0x100;
+            break;
+        case 3:
+            m.record_max++;
+            break;
+        case 4:
+            m.payload_align = 16;
+            break;
+        case 5:
+            m.up_bytes *= 2;
+            break;
+        case 6:
+            m.down_bytes /= 2;
+            break;
+        case 7:
+            m.up_size -= 64;
+            break;
+        case 8:
+            m.down_size -= 8192;
+            break;
+        case 9:
+            m.down_size = 0;
+            break;
+        case 10:
+            m.up_size = UINT64_MAX;
+            break;
+        case 11:
+            m.up_key = m.down_key;
+            m.down_key = key;
+            break;
+        case 12:
+            m.up_key += 1U << 16;
+            break;
+        case 13:
+            m.up_bytes = UINT64_MAX;
+            break;
+        default:
+            m.version++;
+            break;
+        }
+        assert_int_equal(snic_dma_send(x.d[0], &m, sizeof(m)), 1);
+        duo_run(&x);
+        struct seen *u = &x.dpu[2];
+        if (u->closed != 0) { /* an unmapped DPU learns it later */
+            assert_true(n >= 15);
+            assert_true(u->reason < 0);
+            assert_int_equal(u->opened, 0);
+            snic_channel_close(u->c);
+            u->c = NULL;
+        } else {
+            assert_int_equal(snic_channel_hub_count(x.hub[1]), 1);
+        }
+        duo_part(&x, &h, &x.dpu[1]);
+        if (x.hub[1]->slots[3].used) { /* its goodbye is still owed */
+            m.type = CHANNEL_CTL_CLOSE;
+            m.version = SNIC_CHANNEL__VERSION;
+            assert_int_equal(snic_dma_send(x.d[0], &m, sizeof(m)), 1);
+            duo_run(&x);
+        }
+        assert_int_equal(snic_channel_hub_count(x.hub[1]), 0);
+        duo_close(&x);
+    }
+}
+
 /** Borrowed senders: as many as there are, and each exclusive. */
 static void test_channel_senders_lent_and_returned(void **state)
 {
@@ -762,6 +947,33 @@ static void test_channel_reopened_many_times_fresh(void **state)
         }
         duo_close(&x);
     }
+}
+
+/** A goodbye of an earlier channel in the same place is not for the one that lives there now. */
+static void test_channel_late_close_ignored(void **state)
+{
+    (void)state;
+    struct duo x;
+    struct seen h;
+    struct snic_channel_opts o = duo_opts(1);
+    struct snic_channel_sender s;
+    duo_open(&x, 0, 0, 1);
+    duo_channel(&x, &h, &o);
+    struct channel_ctl late = x.hub[0]->slots[0].open;
+    late.type = CHANNEL_CTL_CLOSE;
+    duo_part(&x, &h, &x.dpu[1]);
+    duo_channel(&x, &h, &o);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(snic_dma_send(x.d[i], &late, sizeof(late)), 1);
+        duo_run(&x);
+    }
+    assert_int_equal(h.closed + x.dpu[1].closed, 0);
+    assert_int_equal(snic_channel_sender_init(&s, h.c), 0);
+    assert_int_equal(duo_send(&h, &s, 1, 10), 0);
+    duo_run(&x);
+    assert_int_equal(x.dpu[1].messages, 1);
+    duo_part(&x, &h, &x.dpu[1]);
+    duo_close(&x);
 }
 
 /** Closed by the DPU right after the last commit: the host gets all of it first. */
@@ -928,9 +1140,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_channel_batch_not_full_delivered_when_idle),
         cmocka_unit_test(test_channel_unmapped_batch_costs_one_read_one_head),
         cmocka_unit_test(test_channel_sleeping_dpu_rung_once),
+        cmocka_unit_test(test_channel_message_before_arming_found),
+        cmocka_unit_test(test_channel_header_too_long_ends_channel),
+        cmocka_unit_test(test_channel_offer_unlike_rings_refused),
         cmocka_unit_test(test_channel_senders_lent_and_returned),
         cmocka_unit_test(test_channel_many_on_one_link_apart),
         cmocka_unit_test(test_channel_reopened_many_times_fresh),
+        cmocka_unit_test(test_channel_late_close_ignored),
         cmocka_unit_test(test_channel_dpu_closes_after_commit_delivered),
         cmocka_unit_test(test_channel_everything_closed_in_death_event),
         cmocka_unit_test(test_channel_close_with_token_asserts),

@@ -69,6 +69,36 @@ static void host_serve(struct chan_host_side *h)
         (void)snic_loop_once(h->s.loop, SNIC_NEVER); /* or here */
 }
 
+/** Run both sides on two threads until every request is answered. */
+static void threads_run(const struct chan_opts *o)
+{
+    static struct chan_host_side h;
+    static struct chan_dpu_side u;
+    struct snic_dma_events none = {NULL, NULL, NULL, NULL};
+    memset(&h, 0, sizeof(h));
+    memset(&u, 0, sizeof(u));
+    h.s.loop = loop_open();
+    u.s.loop = loop_open();
+    assert_int_equal(snic_dma_local_open(&h.s.d, h.s.loop, &none, &u.s.d, u.s.loop, &none), 0);
+    chan_host_begin(&h, o);
+    chan_dpu_begin(&u, o);
+    pthread_t dpu;
+    assert_int_equal(pthread_create(&dpu, NULL, dpu_thread, &u), 0);
+    chan_host_open(&h);
+    chan_threads_start(&h);
+    host_serve(&h);
+    chan_threads_join(&h);
+    chan_end(&h.s); /* the DPU learns of it and ends */
+    assert_int_equal(pthread_join(dpu, NULL), 0);
+    assert_int_equal(h.s.bad + u.s.bad, 0);
+    assert_int_equal(h.replies, chan_total(o));
+    assert_int_equal(u.requests, chan_total(o));
+    assert_int_equal(h.senders_done, o->threads);
+    chan_host_free(&h);
+    snic_loop_close(h.s.loop);
+    snic_loop_close(u.s.loop);
+}
+
 /**
  * Four senders against one loop on each side, everything asleep whenever it can be: nothing
  * is lost, doubled or torn, and each sender's order is kept.
@@ -76,33 +106,48 @@ static void host_serve(struct chan_host_side *h)
 static void test_channel_two_threads_every_mode_delivers(void **state)
 {
     (void)state;
-    static struct chan_host_side h;
-    static struct chan_dpu_side u;
     for (uint32_t mode = 0; mode < 64; mode += support_nightly() ? 1 : 3) {
         struct chan_opts o = mode_opts(mode);
-        struct snic_dma_events none = {NULL, NULL, NULL, NULL};
-        memset(&h, 0, sizeof(h));
-        memset(&u, 0, sizeof(u));
-        h.s.loop = loop_open();
-        u.s.loop = loop_open();
-        assert_int_equal(snic_dma_local_open(&h.s.d, h.s.loop, &none, &u.s.d, u.s.loop, &none), 0);
-        chan_host_begin(&h, &o);
-        chan_dpu_begin(&u, &o);
-        pthread_t dpu;
-        assert_int_equal(pthread_create(&dpu, NULL, dpu_thread, &u), 0);
-        chan_host_open(&h);
-        chan_threads_start(&h);
-        host_serve(&h);
-        chan_threads_join(&h);
-        chan_end(&h.s); /* the DPU learns of it and ends */
-        assert_int_equal(pthread_join(dpu, NULL), 0);
-        assert_int_equal(h.s.bad + u.s.bad, 0);
-        assert_int_equal(h.replies, chan_total(&o));
-        assert_int_equal(u.requests, chan_total(&o));
-        assert_int_equal(h.senders_done, o.threads);
-        chan_host_free(&h);
-        snic_loop_close(h.s.loop);
-        snic_loop_close(u.s.loop);
+        threads_run(&o);
+    }
+}
+
+/**
+ * One request at a time between two threads, as fast as it goes: each side goes to sleep just
+ * when the other sends, so that the last look before the sleep is what matters.
+ */
+static void test_channel_two_threads_ping_pong_never_sleeps_on(void **state)
+{
+    (void)state;
+    for (uint32_t mode = 0; mode < 16; mode += 3) {
+        struct chan_opts o = mode_opts(mode);
+        o.requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 300 : 3000, 200000);
+        o.threads = 0;
+        o.window = 1;
+        o.gap_ns = 0;
+        o.hold_ns = 0;
+        o.payload_max = 64;
+        o.quiet = 1;
+        threads_run(&o);
+    }
+}
+
+/**
+ * Rings with room for two messages or three: whoever sends finds them full and sleeps just when
+ * space is freed, so that the try after the arming is what matters.
+ */
+static void test_channel_two_threads_full_rings_never_sleep_on(void **state)
+{
+    (void)state;
+    for (uint32_t mode = 0; mode < 16; mode += 3) {
+        struct chan_opts o = mode_opts(mode);
+        o.requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 300 : 3000, 200000);
+        o.threads = 1;
+        o.hold_ns = 0;
+        o.ring_bytes = 4096;
+        o.payload_max = 800;
+        o.quiet = 1;
+        threads_run(&o);
     }
 }
 
@@ -488,6 +533,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_channel_two_threads_every_mode_delivers),
+        cmocka_unit_test(test_channel_two_threads_ping_pong_never_sleeps_on),
+        cmocka_unit_test(test_channel_two_threads_full_rings_never_sleep_on),
         cmocka_unit_test(test_channel_two_processes_every_mode_delivers),
         cmocka_unit_test(test_channel_host_killed_tokens_still_good),
         cmocka_unit_test(test_channel_scribbling_host_survived),
