@@ -133,12 +133,12 @@ enum kv_outcome kv_cmd_expire(struct kv_command *c)
     uint64_t end;
     int r = kv_expiry(c, &c->argv[2], name[0] == 'p' ? 1 : 1000, strstr(name, "at") != NULL, &when);
 
+    if (keys_expire_flags(c, &flags) != 0)
+        return KV_DONE;
     if (r == -1) {
         kv_put_error(c->engine, "ERR value is not an integer or out of range");
         return KV_DONE;
     }
-    if (keys_expire_flags(c, &flags) != 0)
-        return KV_DONE;
     if (r != 0) {
         kv_put_error(c->engine, "ERR invalid expire time in '%s' command", name);
         return KV_DONE;

@@ -195,8 +195,9 @@ static int string_set_options(struct kv_command *c, struct string_set *o)
         } else {
             while (t < SNIC_COUNTOF(times) && !kv_arg_is(a, times[t].word))
                 t++;
-            if (t == SNIC_COUNTOF(times) || timed || (o->flags & KV_SET_KEEPTTL) != 0 ||
-                i + 1 >= c->argc) {
+            /* The same word again is fine: the last one counts. */
+            if (t == SNIC_COUNTOF(times) || (timed && o->expire_ms != t) ||
+                (o->flags & KV_SET_KEEPTTL) != 0 || i + 1 >= c->argc) {
                 kv_put_error(c->engine, "ERR syntax error");
                 return -1;
             }

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Random commands on kv_server and on a real redis-server: the replies are the same bytes.
+
+    test_kv_diff.py BINARY MODE [--seed N] [--count N]
+
+Times that are answered (TTL) may differ by the time between the two; SCAN's cursors and order
+are each server's own, so whole scans are compared as sets. '' and '-1', which Redis
+takes for cursors, are errors here, and so are more than 1048576 arguments. Exit code 77 without redis-server.
+"""
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
+from kvnode import WAIT, Closed, Conn, Server, encode, free_port  # noqa: E402
+
+NIGHTLY = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
+NUMBERS = ["0", "1", "-1", "10", "007", "+5", "", " 1", "1.5", "abc", "9223372036854775807",
+           "-9223372036854775808", "9223372036854775808", "99999999999999999999", "1e3"]
+FAR = ["1000", "100000", "5000000"]
+
+
+class Raw(Conn):
+    """Replies as the bytes they are."""
+
+    def raw_reply(self):
+        line = self.line()
+        out = line + b"\r\n"
+        if line[:1] == b"$" and line != b"$-1":
+            out += self.bulk(int(line[1:])) + b"\r\n"
+        elif line[:1] == b"*" and line != b"*-1":
+            for _ in range(int(line[1:])):
+                out += self.raw_reply()
+        return out
+
+
+class Redis:
+    def __init__(self):
+        binary = shutil.which("redis-server")
+        if binary is None:
+            print("skipped: redis-server is not installed")
+            sys.exit(77)
+        self.directory = tempfile.mkdtemp(prefix="kvdiff.")
+        self.port = free_port()
+        self.process = subprocess.Popen([binary, "--port", str(self.port), "--save", "", "--dir",
+                                         self.directory], stdout=subprocess.DEVNULL)
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                Raw(self.port).close()
+                return
+            except OSError:
+                assert time.monotonic() < end and self.process.poll() is None, "no redis-server"
+                time.sleep(0.02)
+
+    def destroy(self):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Maker:
+    """Random commands, most of them meaningful."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def key(self):
+        return self.rng.choice(["k%d" % self.rng.randrange(30), "", "k:%d" % self.rng.randrange(5),
+                                b"\x00\xff\r\n", "a b"][:1 if self.rng.random() < 0.9 else 5])
+
+    def value(self):
+        r = self.rng.random()
+        if r < 0.4:
+            return str(self.rng.randrange(-50, 50))
+        if r < 0.6:
+            return self.rng.choice(NUMBERS)
+        if r < 0.62:
+            return b"x" * self.rng.randrange(200000)
+        return bytes(self.rng.randrange(256) for _ in range(self.rng.randrange(20)))
+
+    def case(self, word):
+        return "".join(c.upper() if self.rng.random() < 0.5 else c for c in word)
+
+    def set_options(self):
+        out = []
+        for _ in range(self.rng.choice([0, 0, 0, 1, 1, 2, 3])):
+            o = self.rng.choice(["nx", "xx", "get", "keepttl", "ex", "px", "exat", "pxat", "bogus"])
+            out.append(self.case(o))
+            if o in ("ex", "px"):
+                out.append(self.rng.choice(FAR * 4 + NUMBERS[:1] + NUMBERS[2:]
+                                           if o == "px" else FAR * 4 + NUMBERS))
+                if o == "px" and out[-1] in ("1", "10"):
+                    out[-1] = "100000"
+            elif o in ("exat", "pxat"):
+                now = int(time.time()) + self.rng.choice([-100, 5000])
+                out.append(self.rng.choice([str(now * (1000 if o == "pxat" else 1)), "abc", "0"]))
+        return out
+
+    def expire(self):
+        name = self.rng.choice(["expire", "pexpire", "expireat", "pexpireat"])
+        if name.endswith("at"):
+            now = int(time.time()) + self.rng.choice([-100, 5000, 9000])
+            when = str(now * (1000 if name[0] == "p" else 1))
+        else:
+            when = self.rng.choice(["5000000", "100000000", "-5", "0"])
+        if self.rng.random() < 0.2:
+            when = self.rng.choice([n for n in NUMBERS if n not in ("1", "10")])
+        flags = [self.case(self.rng.choice(["nx", "xx", "gt", "lt", "zz"]))
+                 for _ in range(self.rng.choice([0, 0, 0, 1, 2]))]
+        return [self.case(name), self.key(), when] + flags
+
+    def command(self):
+        r = self.rng
+        k, v = self.key, self.value
+        many = range(r.randrange(1, 5))
+        make = r.choice([
+            lambda: ["get", k()], lambda: ["get", k()], lambda: ["set", k(), v()],
+            lambda: ["set", k(), v()] + self.set_options(),
+            lambda: ["set", k(), v()] + self.set_options(),
+            lambda: ["mget"] + [k() for _ in many],
+            lambda: ["mset"] + [f() for _ in many for f in (k, v)] + ([k()] * (r.random() < 0.1)),
+            lambda: [r.choice(["del", "unlink"])] + [k() for _ in many],
+            lambda: ["exists"] + [k() for _ in many],
+            lambda: [r.choice(["incr", "decr"]), k()],
+            lambda: [r.choice(["incrby", "decrby"]), k(), r.choice(NUMBERS)],
+            lambda: ["setnx", k(), v()], lambda: ["getset", k(), v()],
+            lambda: [r.choice(["setex", "psetex"]), k(), r.choice(["100000", "-1", "0", "a"]), v()],
+            lambda: ["strlen", k()], lambda: ["type", k()], lambda: ["persist", k()],
+            self.expire, self.expire,
+            lambda: [r.choice(["ttl", "pttl"]), k()],
+            lambda: ["dbsize"], lambda: ["ping"] + [v()] * r.randrange(3),
+            lambda: ["echo"] + [v()] * r.choice([1, 1, 1, 0, 2]),
+            lambda: ["select", r.choice(["0", "0", "1", "2", "16", "-1", "x"])],
+            lambda: ["scan", r.choice(["x", "0 ", "99999999999999999999999"])],
+            lambda: ["scan", "0"] + r.choice([["count"], ["count", "0"], ["count", "x"],
+                                              ["match"], ["nope", "1"]]),
+            lambda: ["config"], lambda: ["config", "nope"], lambda: ["config", "get"],
+            lambda: ["config", "get", "databases"], lambda: ["command", "count", "x"],
+            lambda: ["client", "setname", r.choice(["ab", "a b", ""])], lambda: ["client", "getname"],
+            lambda: ["client"], lambda: ["client", "nope"], lambda: ["client", "id", "x"],
+            lambda: ["client", "setname"], lambda: ["hello", "4"], lambda: ["hello", "x"],
+            lambda: ["hello", "2", "bogus"],
+            lambda: ["nosuch"] + [v() for _ in range(r.randrange(4))], lambda: ["no such", "x"],
+            lambda: [r.choice(["get", "set", "mget", "mset", "del", "exists", "incr", "expire",
+                               "ttl", "dbsize", "scan", "select", "type", "strlen", "setex",
+                               "getset", "persist", "incrby"])] + [k()] * r.randrange(3),
+            lambda: [r.choice(["flushall", "flushdb"])] + r.choice(
+                [[], ["async"], ["sync"], ["nope"], ["sync", "async"]]) if r.random() < 0.1
+            else ["get", k()],
+        ])
+        c = make()
+        if isinstance(c[0], str) and r.random() < 0.3:
+            c[0] = self.case(c[0])
+        return c
+
+
+def same(command, a, b):
+    """Are the replies the same, but for what time has done?"""
+    if a == b:
+        return True
+    name = command[0].lower() if isinstance(command[0], str) else ""
+    if name in ("ttl", "pttl") and a[:1] == b[:1] == b":":
+        x, y = int(a[1:]), int(b[1:])
+        return x > 0 and y > 0 and abs(x - y) <= (60 if name == "ttl" else 60000)
+    if name == "hello" and a[:1] == b[:1] == b"*":
+        return True
+    return False
+
+
+def scan(c, *options):
+    cursor, found = b"0", []
+    while True:
+        cursor, part = c.cmd("SCAN", cursor, *options)
+        found += part
+        if cursor == b"0":
+            return sorted(set(found))
+
+
+def compare_scans(ours, theirs, rng):
+    for d in range(3):
+        for c in (ours, theirs):
+            assert c.cmd("SELECT", str(d)) == "OK"
+        for options in ((), ("COUNT", "1000"), ("MATCH", rng.choice(
+                ["k*", "k?", "k[1-3]*", "*[^2]", "k\\:*", "nothing", "*", "[a"])),
+                ("MATCH", "k1*", "COUNT", "3"), ("TYPE", "string"), ("TYPE", "list")):
+            a, b = scan(ours, *options), scan(theirs, *options)
+            assert a == b, "scan of %d %r: %r, redis has %r" % (d, options, a, b)
+        for k in scan(theirs):
+            a, b = ours.cmd("GET", k), theirs.cmd("GET", k)
+            assert a == b, "%r is %r, in redis %r" % (k, a, b)
+    for c in (ours, theirs):
+        c.cmd("SELECT", "0")
+
+
+def protocol(ours, theirs, rng):
+    """Broken input: the same last words."""
+    cases = [b"*-x\r\n", b"*3000000000\r\n", b"*1\r\nx\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n",
+             b"*2\r\n$3\r\nGET\r\n:1\r\n", b'SET "a\r\n', b"GET 'a'b\r\n", b"GET k\r\n",
+             b"*0\r\n", b"*-1\r\nGET k\r\n", b"\r\n\r\nGET k\r\n", b"  GET   k  \r\n",
+             b'ECHO "\\x41\\n\\"b"\r\n', b"ECHO 'a\\'b'\r\n", b"*1\r\n$4\r\nping\r\n",
+             b"*2\r\n$4\r\nECHO\r\n$600000000\r\n", b"* 1\r\n", b"*01\r\n",
+             b"*1\r\n$04\r\nping\r\n", b"get\tk\r\n", b"y" * 66000, b"*1\r\n$" + b"2" * 66000]
+    for _ in range(20):
+        cases.append(bytes(rng.choice(b"*$:\r\n19-GETx \"'") for _ in range(12)) + b"\r\n\r\n")
+    for data in cases:
+        answers = []
+        for port in (ours, theirs):
+            with Raw(port) as c:
+                got = b""
+                try:
+                    c.raw(data)
+                    c.sock.shutdown(1)
+                    got = c.eof()
+                except (Closed, OSError):
+                    pass
+                answers.append(got)
+        assert answers[0] == answers[1], "input %r: %r, redis says %r" % (
+            data[:60], answers[0][:200], answers[1][:200])
+
+
+def run(node, redis, seed, count):
+    rng = random.Random(seed)
+    maker = Maker(rng)
+    ours, theirs = Raw(node.port), Raw(redis.port)
+    differences = 0
+    for at in range(0, count, 50):
+        batch = [maker.command() for _ in range(50)]
+        depth = rng.choice([1, 50])
+        for i in range(0, 50, depth):
+            data = b"".join(encode(*c) for c in batch[i:i + depth])
+            ours.raw(data)
+            theirs.raw(data)
+            for c in batch[i:i + depth]:
+                a, b = ours.raw_reply(), theirs.raw_reply()
+                if not same(c, a, b):
+                    differences += 1
+                    print("%r\n    ours  %r\n    redis %r" % (c, a[:200], b[:200]))
+                    if differences >= 12:
+                        return differences
+        if at % 1000 == 0:
+            compare_scans(ours, theirs, rng)
+            if rng.random() < 0.3:
+                for c in (ours, theirs):
+                    assert c.cmd("FLUSHALL") == "OK"
+    compare_scans(ours, theirs, rng)
+    protocol(node.port, redis.port, rng)
+    return differences
+
+
+def main():
+    args = sys.argv[1:]
+    seed, count = int.from_bytes(os.urandom(4), "little"), 200000 if NIGHTLY else 10000
+    for name in ("--seed", "--count"):
+        if name in args:
+            at = args.index(name)
+            if name == "--seed":
+                seed = int(args[at + 1])
+            else:
+                count = int(args[at + 1])
+            del args[at:at + 2]
+    print("mode %s, seed %d, %d commands" % (args[1], seed, count), flush=True)
+    redis = Redis()
+    node = Server(args[0], args[1])
+    try:
+        node.start()
+        differences = run(node, redis, seed, count)
+        if node.stop() != 0:
+            differences += 1
+            print(node.log())
+    finally:
+        redis.destroy()
+        node.destroy()
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
