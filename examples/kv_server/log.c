@@ -204,6 +204,12 @@ static int log_room(struct kv_store *s, uint64_t end)
     return 1;
 }
 
+/* Bytes behind the tail in its segment: none before the first append, and none at its very end. */
+static uint64_t log_left(const struct kv_store *s)
+{
+    return (s->tail_segment + 1) * s->opts.segment_bytes - s->tail;
+}
+
 /* Why there is no next segment: it is being made or made room for, or the device is full. */
 static int log_no_segment(struct kv_store *s)
 {
@@ -223,7 +229,7 @@ static int log_next_segment(struct kv_store *s, int reserve)
         return log_no_segment(s);
     SNIC_ASSERT(next != NULL);
     SNIC_ASSERT(next->state == KV_SEGMENT_READY);
-    if (old != NULL)
+    if (old != NULL && old->state == KV_SEGMENT_TAIL) /* else compaction may be at it */
         old->state = KV_SEGMENT_SEALED;
     next->state = KV_SEGMENT_TAIL;
     s->tail_segment++;
@@ -261,7 +267,7 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
 {
     /* Each boundary that is crossed wastes less than one record. */
     uint64_t need = bytes + (bytes / s->boundary + 1) * record;
-    uint64_t left = s->opts.segment_bytes - (s->tail & (s->opts.segment_bytes - 1));
+    uint64_t left = log_left(s);
     uint32_t keep = KV_RESERVE - (deletes ? KV_FOR_DELETE : KV_FOR_DATA);
 
     if (s->flush_error != 0)
@@ -288,8 +294,7 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     if (s->flush_error != 0 && s->failing_ns != 0)
         return SNIC_EIO;
     SNIC_ASSERT(bytes <= s->boundary);
-    if (kv_log_segment(s, s->tail_segment) == NULL ||
-        kv_log_segment(s, s->tail_segment)->state != KV_SEGMENT_TAIL) {
+    if (log_left(s) == 0) { /* or the last record ended where its segment does */
         int e = log_next_segment(s, reserve); /* the first append since the start */
 
         if (e != 0) {
