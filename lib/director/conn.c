@@ -429,7 +429,7 @@ void director_conn_check(struct snic_director_conn *c)
         if (c->client.cursor == NULL)
             director_end_close(&c->client);
     }
-    if (c->mem <= c->d->opts.conn_bytes / 2 &&
+    if (c->mem <= c->d->opts.conn_bytes / 2 && snic_link_alone(&c->wait) &&
         (((c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) && c->pending < c->window) ||
          c->host.in_count > 0)) /* what the host has sent may be what all wait for */
         director_ready(c);
