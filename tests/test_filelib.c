@@ -674,15 +674,19 @@ static void test_filelib_host_dies_service_goes_on(void **state)
 
 struct raw {
     struct snic_channel *channel;
+    struct snic_channel_sender sender;
     unsigned replies;
     unsigned closed;
+    int64_t result; /* of the last reply */
 };
 
 static int raw_message(void *ctx, struct snic_channel *c, const struct snic_channel_msg *m)
 {
+    struct raw *raw = ctx;
     (void)c;
-    (void)m;
-    ((struct raw *)ctx)->replies++;
+    raw->replies++;
+    if (m->header_bytes == 64)
+        raw->result = (int64_t)snic_get_le64((const unsigned char *)m->header + 16);
     return 1;
 }
 
@@ -693,14 +697,111 @@ static void raw_closed(void *ctx, struct snic_channel *c, int reason)
     ((struct raw *)ctx)->closed++;
 }
 
+/* Replace the library's group by a channel that takes any bytes. */
+static void raw_open(struct filelink *l, struct raw *raw)
+{
+    struct snic_channel_opts co;
+    struct snic_channel_events e;
+    filelink_group_close(l);
+    while (l->gone == 1)
+        assert_int_equal(snic_world_step(l->fx.world), 1);
+    filelink_server_close(l);
+    memset(&co, 0, sizeof(co));
+    co.opts_size = sizeof(co);
+    co.kind = SNIC_FILES_CHANNEL_KIND;
+    co.up_bytes = 65536;
+    co.down_bytes = 65536;
+    memset(&e, 0, sizeof(e));
+    memset(raw, 0, sizeof(*raw));
+    e.message = raw_message;
+    e.closed = raw_closed;
+    e.ctx = raw;
+    assert_int_equal(snic_channel_open(&raw->channel, l->host_hub, &co, &e), 0);
+    assert_int_equal(snic_channel_sender_init(&raw->sender, raw->channel), 0);
+}
+
+static void raw_close(struct filelink *l, struct raw *raw)
+{
+    snic_channel_close(raw->channel);
+    (void)snic_world_run(l->fx.world, snic_world_now(l->fx.world) + 1000000000, UINT64_MAX);
+    filelink_server_close(l);
+}
+
+/* One message of `op` with these fields; the answer. */
+static int64_t raw_ask(struct filelink *l, struct raw *raw, uint8_t op, uint64_t file,
+                       uint64_t length, uint32_t name_size, uint32_t key_size, uint32_t count,
+                       uint32_t payload)
+{
+    static unsigned char bytes[16384];
+    unsigned char h[128];
+    struct snic_iov v = {bytes, payload};
+    unsigned before = raw->replies;
+    memset(h, 0, sizeof(h));
+    h[0] = 1;
+    h[1] = op;
+    snic_put_le64(h + 16, file);
+    snic_put_le64(h + 48, length);
+    snic_put_le32(h + 64, name_size);
+    snic_put_le32(h + 72, key_size);
+    snic_put_le32(h + 80, count);
+    assert_int_equal(snic_channel_up_push(&raw->sender, 1, h, sizeof(h), &v, 1), 0);
+    while (raw->replies == before)
+        assert_int_equal(snic_world_step(l->fx.world), 1);
+    return raw->result;
+}
+
+static unsigned raw_hooks;
+
+static int raw_invalidate(void *ctx, const void *keys, uint32_t key_size, uint32_t count,
+                          uint64_t version)
+{
+    (void)ctx;
+    (void)keys;
+    (void)key_size;
+    (void)version;
+    raw_hooks += count;
+    return 0;
+}
+
+/* Sizes that do not fit the message are refused before anything is read by them. */
+static void test_filelib_host_sizes_wrong_refused(void **state)
+{
+    struct filelink l;
+    struct snic_files_hooks h;
+    struct raw raw;
+    uint64_t a;
+    (void)state;
+    link_setup(&l, 0);
+    filelink_open(&l);
+    assert_int_equal(filelink_named(l.group, SNIC_FILES_CREATE, 0, "a", &a), 0);
+    memset(&h, 0, sizeof(h));
+    h.invalidate = raw_invalidate;
+    snic_files_set_hooks(l.fx.files, &h);
+    raw_hooks = 0;
+    raw_open(&l, &raw);
+    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1000, 8), SNIC_EINVAL);
+    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 0x20000001, 8), SNIC_EINVAL);
+    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 5000, 1, 5000), SNIC_EINVAL);
+    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 0, 5, 0), SNIC_EINVAL);
+    assert_int_equal(raw_hooks, 0);
+    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1500, 12000), 0);
+    assert_int_equal(raw_hooks, 1500);
+    assert_int_equal(raw_ask(&l, &raw, 2, a, 100, 0, 0, 0, 50), SNIC_EPROTO);
+    assert_int_equal(raw_ask(&l, &raw, 2, a, 50, 0, 0, 0, 100), SNIC_EPROTO);
+    assert_int_equal(raw_ask(&l, &raw, 2, a, 50, 0, 0, 0, 50), 50);
+    assert_int_equal(raw_ask(&l, &raw, 1, a, 50, 0, 0, 0, 50), SNIC_EPROTO);
+    assert_int_equal(raw_ask(&l, &raw, 1, a, UINT64_MAX, 0, 0, 0, 0), SNIC_EMSGSIZE);
+    assert_int_equal(raw_ask(&l, &raw, 10, 0, 0, 9, 0, 0, 5), SNIC_EPROTO);
+    assert_int_equal(raw_ask(&l, &raw, 10, 0, 0, 256, 0, 0, 256), SNIC_ENAMETOOLONG);
+    raw_close(&l, &raw);
+    filelink_close(&l);
+}
+
 /* A host that sends anything at all is answered or ignored; the service and its files live. */
 static void test_filelib_hostile_host_service_lives(void **state)
 {
     uint64_t rounds = support_scale(20000, 1000000);
     struct filelink l;
-    struct snic_channel_opts co;
-    struct snic_channel_events e;
-    struct snic_channel_sender s;
     struct snic_rng rng;
     struct raw raw;
     static unsigned char payload[9000];
@@ -710,22 +811,7 @@ static void test_filelib_hostile_host_service_lives(void **state)
     link_setup(&l, 0);
     filelink_open(&l);
     assert_int_equal(filelink_named(l.group, SNIC_FILES_CREATE, 0, "a", &a), 0);
-    filelink_group_close(&l);
-    while (l.gone == 1)
-        assert_int_equal(snic_world_step(l.fx.world), 1);
-    filelink_server_close(&l);
-    memset(&co, 0, sizeof(co));
-    co.opts_size = sizeof(co);
-    co.kind = SNIC_FILES_CHANNEL_KIND;
-    co.up_bytes = 65536;
-    co.down_bytes = 65536;
-    memset(&e, 0, sizeof(e));
-    memset(&raw, 0, sizeof(raw));
-    e.message = raw_message;
-    e.closed = raw_closed;
-    e.ctx = &raw;
-    assert_int_equal(snic_channel_open(&raw.channel, l.host_hub, &co, &e), 0);
-    assert_int_equal(snic_channel_sender_init(&s, raw.channel), 0);
+    raw_open(&l, &raw);
     snic_rng_init(&rng, support_seed());
     for (i = 0; i < rounds; i++) {
         unsigned char h[256];
@@ -751,7 +837,7 @@ static void test_filelib_hostile_host_service_lives(void **state)
         for (k = (uint32_t)snic_rng_below(&rng, 4); k > 0; k--)
             snic_put_le64(h + snic_rng_below(&rng, 15) * 8,
                           snic_rng_next(&rng) >> snic_rng_below(&rng, 64));
-        while (snic_channel_up_push(&s, 1, h, size, &v, 1) == SNIC_EAGAIN)
+        while (snic_channel_up_push(&raw.sender, 1, h, size, &v, 1) == SNIC_EAGAIN)
             assert_int_equal(snic_world_step(l.fx.world), 1);
         if (i % 64 == 0)
             assert_int_equal(snic_files_check(l.fx.files), 0);
@@ -759,9 +845,7 @@ static void test_filelib_hostile_host_service_lives(void **state)
     (void)snic_world_run(l.fx.world, snic_world_now(l.fx.world) + 3000000000u, UINT64_MAX);
     assert_int_equal(snic_files_check(l.fx.files), 0);
     assert_true(raw.replies > rounds / 2);
-    snic_channel_close(raw.channel);
-    (void)snic_world_run(l.fx.world, snic_world_now(l.fx.world) + 1000000000, UINT64_MAX);
-    filelink_server_close(&l);
+    raw_close(&l, &raw);
     filelink_close(&l);
 }
 
@@ -1005,6 +1089,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_filelib_rings_full_all_completed),
         cmocka_unit_test(test_filelib_dpu_dies_requests_end_and_reissued),
         cmocka_unit_test(test_filelib_host_dies_service_goes_on),
+        cmocka_unit_test(test_filelib_host_sizes_wrong_refused),
         cmocka_unit_test(test_filelib_hostile_host_service_lives),
         cmocka_unit_test(test_filelib_hostile_dpu_requests_end),
         cmocka_unit_test(test_filelib_ring_full_small_does_not_overtake),
