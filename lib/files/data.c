@@ -31,6 +31,7 @@ static void data_ready(struct snic_files *f, struct snic_files_req *r)
     r->private_.parity = f->epoch;
     f->epoch_active[f->epoch]++;
     r->private_.state = FILES_RQ_ISSUING;
+    f->ready_writes += (uint32_t)data_is_write(r);
     snic_queue_push(&f->ready, &r->node);
 }
 
@@ -64,29 +65,45 @@ static int data_issue(struct snic_files *f, struct snic_files_req *r)
 
 /*
  * Give each ready request a turn, oldest first. A WRITE does not overtake a stalled one of
- * the same file, so that a conflict cannot starve it.
+ * the same file, so that a conflict cannot starve it. What cannot go on for want of pieces or
+ * bounce buffers is not looked at: a turn of the pump costs what it issues.
  */
 void files_pump(struct snic_files *f)
 {
     struct snic_queue kept;
     struct snic_node *node;
-    int empty = 0;
+    uint32_t writes = 0; /* kept */
+    int empty = 0;       /* no piece is left             */
+    int dry = 0;         /* no bounce buffer is left: READs wait, WRITEs may do without */
     if (f->pumping || snic_queue_empty(&f->ready))
         return;
     f->pumping = 1;
     f->pump_round++;
     memset(&kept, 0, sizeof(kept));
-    while ((node = snic_queue_pop(&f->ready)) != NULL) {
+    while (!empty && !(dry && f->ready_writes == writes) &&
+           (node = snic_queue_pop(&f->ready)) != NULL) {
         struct snic_files_req *r = SNIC_CONTAINER(node, struct snic_files_req, node);
         struct files_node *n = &f->nodes[r->private_.node];
         int write = data_is_write(r);
-        int rc = empty || (write && n->stalled == f->pump_round) ? 1 : data_issue(f, r);
-        if (rc == 0)
+        int rc = (write ? n->stalled == f->pump_round : dry) ? 1 : data_issue(f, r);
+        if (rc == 0) {
+            f->ready_writes -= (uint32_t)write;
             continue;
-        if (write)
+        }
+        if (write) {
             n->stalled = f->pump_round;
-        empty |= rc == 2;
+            writes++;
+        }
+        empty = rc == 2;
+        dry |= !write && f->bounce_free_count == 0;
         snic_queue_push(&kept, node);
+    }
+    if (!snic_queue_empty(&f->ready)) { /* these wait for what there is none of */
+        if (snic_queue_empty(&kept))
+            kept = f->ready;
+        else
+            kept.last->next = f->ready.first;
+        kept.last = f->ready.last;
     }
     f->ready = kept;
     f->pumping = 0;

@@ -211,6 +211,7 @@ struct snic_files {
     unsigned char *zeros;
     struct snic_queue ready; /* requests with pieces still to issue  */
     struct snic_queue space; /* WRITEs that wait for limbo           */
+    uint32_t ready_writes;   /* WRITEs and PREALLOCs among them       */
     uint32_t pump_round;
     uint32_t pumping;
 
