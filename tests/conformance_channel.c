@@ -205,6 +205,11 @@ static int dpu_message(void *ctx, struct snic_channel *c, const struct snic_chan
         chan_wrong(s, "request is not what was sent");
         return 1;
     }
+    if (s->o.mute) {
+        u->next[h.sender]++;
+        u->requests++;
+        return 1;
+    }
     if (s->holding + 3 > CHAN_HELD ||
         (!s->o.quiet && s->holding > 0 && snic_rng_below(&s->rng, 8) == 0)) {
         s->stalled = 1; /* resumed when something is given back */
@@ -435,6 +440,8 @@ void chan_host_open(struct chan_host_side *t)
 
 int chan_host_done(const struct chan_host_side *t)
 {
+    if (t->s.o.mute)
+        return atomic_load_explicit(&t->finished, memory_order_acquire) == t->s.o.threads;
     return t->replies == chan_total(&t->s.o);
 }
 
@@ -471,6 +478,8 @@ static void *host_thread(void *arg)
             n++;
         }
     }
+    (void)atomic_fetch_add_explicit(&t->finished, 1, memory_order_release);
+    snic_loop_wake(t->s.loop);
     return NULL;
 }
 

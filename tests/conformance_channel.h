@@ -39,6 +39,7 @@ struct chan_opts {
     uint64_t gap_ns;  /* longest pause between bursts                              */
     uint64_t hold_ns; /* longest time a token or slot is held                      */
     uint32_t quiet;   /* the DPU refuses nothing of its own                        */
+    uint32_t mute;    /* the DPU answers nothing: no bell but the one for space        */
     uint32_t window;  /* the host's loop has at most so many open; 0: no bound     */
 };
 
@@ -101,6 +102,7 @@ struct chan_host_side {
     pthread_cond_t space;
     uint64_t space_count;
     uint32_t senders_done;
+    _Atomic(uint32_t) finished; /* threads that have sent all                      */
 };
 
 /** Attach a hub to s->d (already opened, on s->loop). */
