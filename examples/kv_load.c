@@ -68,6 +68,7 @@ struct load {
     uint64_t seed;
     enum load_kind kind;
     int report;
+    int info;
 
     struct snic_loop *loop;
     struct snic_net *net;
@@ -322,6 +323,38 @@ static void load_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_buf
 
 /* ---- Connections ---- */
 
+/* The answer to INFO goes to the standard output as it is. */
+static void load_info_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_buf *buf)
+{
+    struct load_conn *c = ctx;
+    struct load *l = c->load;
+    size_t at = 0;
+
+    (void)conn;
+    while (c->state == REPLY_LINE && at < buf->size) {
+        char ch = (char)buf->data[at++];
+
+        if (c->line_size < sizeof(c->line) - 1)
+            c->line[c->line_size++] = ch;
+        if (ch != '\n')
+            continue;
+        c->line[c->line_size] = 0;
+        if (c->line[0] != '$')
+            ex_die("INFO was refused: %.*s", (int)strcspn(c->line, "\r"), c->line);
+        c->value_size = strtoull(c->line + 1, NULL, 10);
+        c->state = REPLY_VALUE;
+    }
+    if (c->state == REPLY_VALUE) {
+        size_t n = (size_t)snic_min_u64(buf->size - at, c->value_size - c->value_seen);
+
+        fwrite(buf->data + at, 1, n, stdout);
+        c->value_seen += n;
+        if (c->value_seen == c->value_size)
+            snic_loop_stop(l->loop);
+    }
+    snic_net_put(l->net, buf);
+}
+
 static void load_connected(void *ctx, struct snic_net_conn *conn, int error)
 {
     struct load_conn *c = ctx;
@@ -332,6 +365,13 @@ static void load_connected(void *ctx, struct snic_net_conn *conn, int error)
         ex_die("cannot connect to %s: %s", l->address, snic_strerror(error));
     if (++l->connected < l->clients)
         return;
+    if (l->info) {
+        memcpy(c->halves[0], "*1\r\n$4\r\nINFO\r\n", 14);
+        c->filled = 14;
+        l->until_ns = 0;
+        load_issue(c, 0);
+        return;
+    }
     /* All begin together. */
     l->start_ns = snic_loop_clock(l->loop);
     l->end_ns = l->start_ns;
@@ -359,8 +399,10 @@ static void load_closed(void *ctx, struct snic_net_conn *conn, int reason)
 
 static void load_open(struct load *l)
 {
-    static const struct snic_net_stream_events events = {
-        .connected = load_connected, .recv = load_recv, .eof = load_eof, .closed = load_closed};
+    const struct snic_net_stream_events events = {.connected = load_connected,
+                                                  .recv = l->info ? load_info_recv : load_recv,
+                                                  .eof = load_eof,
+                                                  .closed = load_closed};
     struct snic_net_uring_opts o = {.opts_size = sizeof(o)};
     struct snic_net_addr a;
     size_t half = (size_t)l->pipeline * (COMMAND_BYTES + (size_t)l->value_bytes);
@@ -468,12 +510,15 @@ int main(int argc, char **argv)
         {"requests", EX_NUMBER, &l.requests, "N", "stop after so many operations", 1, UINT64_MAX,
          NULL},
         {"seed", EX_NUMBER, &l.seed, "N", "of the drawn keys; default 1", 0, UINT64_MAX, NULL},
+        {"info", EX_FLAG, &l.info, NULL, "only print the server's answer to INFO", 0, 0, NULL},
         {"report", EX_FLAG, &l.report, NULL, "print name=value lines, for programs", 0, 0, NULL},
     };
     int r;
 
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
     ex_log_set(EX_INFO, "load");
+    if (l.info)
+        l.clients = 1;
     if (l.kind == KIND_FILL)
         l.requests = l.keys;
     else if (l.requests == 0 && l.seconds == 0)
@@ -484,7 +529,8 @@ int main(int argc, char **argv)
     r = snic_loop_run(l.loop);
     if (r != 0)
         ex_die("the loop failed: %s", snic_strerror(r));
-    load_print(&l);
+    if (!l.info)
+        load_print(&l);
     load_close(&l);
     return l.mismatches > 0 || l.errors > 0;
 }
