@@ -214,8 +214,10 @@ static void compact_copy(struct kv_store *s)
         }
         error = compact_record(s, &r, key, value, base + c->offset + c->at);
         c->stuck = error == SNIC_ENOSPC;
-        if (error != 0)
+        if (error != 0) {
+            c->waits = s->progress + 1;
             return; /* no room now; the background work comes again */
+        }
         c->at += (uint64_t)n < c->filled - c->at ? (size_t)n : c->filled - c->at;
     }
     if (at_end && c->filled - c->at < KV_RECORD_HEADER) {
@@ -237,6 +239,7 @@ static void compact_deleted(struct kv_file_req *r)
                      snic_strerror((int)r->result));
     kv_log_segment_drop(s, g);
     s->create_full = 0;
+    s->progress++;
     s->stats.compactions++;
     kv_store_kick(s);
 }
@@ -296,7 +299,8 @@ void kv_compact_step(struct kv_store *s)
     case KV_COMPACT_READ:
         break;
     case KV_COMPACT_COPY:
-        compact_copy(s);
+        if (c->waits != s->progress + 1)
+            compact_copy(s);
         break;
     case KV_COMPACT_SETTLE:
         if (s->written >= c->settle)

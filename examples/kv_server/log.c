@@ -96,6 +96,7 @@ static void log_created(struct kv_file_req *r)
     if (kv_store_parked(s, r))
         return;
     s->creating--;
+    s->progress++;
     if (r->result < 0) {
         if (r->result != SNIC_ENOSPC)
             kv_store_say(s, 0, "cannot create log segment %s: %s", r->name,
@@ -294,7 +295,7 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     if (s->flush_error != 0 && s->failing_ns != 0)
         return SNIC_EIO;
     SNIC_ASSERT(bytes <= s->boundary);
-    if (log_left(s) == 0) { /* or the last record ended where its segment does */
+    if (log_left(s) == 0) {                   /* or the last record ended where its segment does */
         int e = log_next_segment(s, reserve); /* the first append since the start */
 
         if (e != 0) {
@@ -365,7 +366,7 @@ static void log_cache_written(struct kv_store *s, uint64_t from, uint64_t to)
         const unsigned char *key;
         const unsigned char *value;
         struct kv_record r;
-        int64_t n = kv_record_decode(&r, kv_log_at(s, from), s->boundary, &key, &value);
+        int64_t n = kv_record_decode(&r, kv_log_at(s, from), (size_t)(to - from), &key, &value);
         struct kv_entry *e;
         unsigned char hash[16];
         uint64_t low;
@@ -414,6 +415,7 @@ static void log_flushed(struct kv_file_req *r)
     if (kv_store_parked(s, r))
         return;
     s->flushing = 0;
+    s->progress++;
     if (r->result < 0 || (uint64_t)r->result != size) {
         log_flush_failed(s, r->result < 0 ? (int)r->result : SNIC_EIO);
         return; /* the timer tries again */

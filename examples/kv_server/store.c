@@ -521,7 +521,8 @@ static void store_work(struct snic_loop_msg *m)
         store_cache_walk(s);
         kv_compact_step(s);
     }
-    if (s->room_wanted && s->opts.room != NULL) {
+    if (s->room_wanted && s->room_told != s->progress && s->opts.room != NULL) {
+        s->room_told = s->progress;
         s->room_wanted = 0;
         s->opts.room(s->opts.ctx); /* those who still find no room set it again */
     }
@@ -556,6 +557,7 @@ static void store_tick(struct snic_timer *t, uint64_t now)
         s->expire_cursor =
             kv_index_scan(&s->index, s->expire_cursor, KV_EXPIRE_LOOK, store_expire_visit, s);
     s->create_full = 0; /* space may have come back by other ways */
+    s->progress++;
     kv_store_kick(s);
     if (!s->closing)
         snic_loop_arm(s->opts.loop, &s->timer, now + s->tick_ns);

@@ -74,6 +74,7 @@ struct kv_compact {
     uint64_t sync_segment; /* next segment to fsync                   */
     int retry;             /* read again from `offset`                */
     int stuck;             /* no room for a copy: only deletions help */
+    uint64_t waits;        /* store's progress + 1 when a copy failed */
 };
 
 struct kv_store {
@@ -112,6 +113,8 @@ struct kv_store {
     int syncing;
     uint64_t sync_target;
     int room_wanted;
+    uint64_t progress;  /* grows when those who wait for room may try again */
+    uint64_t room_told; /* `progress` when they tried last                */
 
     struct snic_loop_msg kick;
     int kicked;

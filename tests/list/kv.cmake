@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The kv_server: its parts, and the whole from outside. Needs the program.
+set(_kv ${PROJECT_SOURCE_DIR}/examples/kv_server)
+set(_kv_store ${_kv}/store.c ${_kv}/log.c ${_kv}/recover.c ${_kv}/compact.c ${_kv}/index.c
+  ${_kv}/record.c)
+snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
+snic_test(kv_store loop SOURCES ${_kv_store} LABELS kv)
+foreach(t kv_resp kv_store)
+  if(TARGET test_${t})
+    target_include_directories(test_${t} PRIVATE ${_kv})
+  endif()
+endforeach()
+if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
+  foreach(mode monolith single two)
+    add_test(NAME kv_server_${mode} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_server.py $<TARGET_FILE:kv_server> ${mode})
+    add_test(NAME kv_diff_${mode} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_diff.py $<TARGET_FILE:kv_server> ${mode})
+    set_tests_properties(kv_server_${mode} kv_diff_${mode} PROPERTIES LABELS kv
+      SKIP_RETURN_CODE 77 TIMEOUT 1800)
+  endforeach()
+  add_test(NAME kv_kill COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/kv_kill.py
+    $<TARGET_FILE:kv_server>)
+  set_tests_properties(kv_kill PROPERTIES LABELS kv TIMEOUT 1800)
+endif()
