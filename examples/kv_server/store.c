@@ -664,29 +664,35 @@ int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *er
     return 0;
 }
 
+/* Run the loop until no request is below; one that ends may let a command begin another. */
+static void store_settle(struct kv_store *s)
+{
+    while (s->attached && s->requests > 0)
+        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
+            break;
+}
+
 int kv_store_close(struct kv_store *s)
 {
     int r = 0;
 
     s->closing = 1;
-    while (s->attached && s->requests > 0)
-        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
-            break;
-    while (s->attached && r == 0 && (s->written < s->tail || s->synced < s->written)) {
-        kv_log_flush(s);
-        if (!s->flushing)
-            kv_log_sync(s);
-        if (snic_loop_once(s->opts.loop, 1000000000u) < 0 || s->flush_error != 0)
-            r = SNIC_EIO;
-    }
-    while (s->attached && s->requests > 0)
-        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
-            break;
+    do {
+        store_settle(s);
+        while (s->attached && r == 0 && (s->written < s->tail || s->synced < s->written)) {
+            kv_log_flush(s);
+            if (!s->flushing)
+                kv_log_sync(s);
+            if (snic_loop_once(s->opts.loop, 1000000000u) < 0 || s->flush_error != 0)
+                r = SNIC_EIO;
+        }
+        store_settle(s);
+        while (s->kicked) /* the deferred message is the loop's until it has run */
+            if (snic_loop_once(s->opts.loop, 0) < 0)
+                break;
+    } while (s->attached && (s->requests > 0 || (r == 0 && s->written < s->tail)));
     if (s->written < s->tail)
         r = SNIC_EIO;
-    while (s->kicked) /* the deferred message is the loop's until it has run */
-        if (snic_loop_once(s->opts.loop, 0) < 0)
-            break;
     snic_loop_cancel(s->opts.loop, &s->timer);
     store_free(s);
     return r;
