@@ -76,7 +76,6 @@ static void proxy_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
     struct resp_arg args[2];
     (void)ctx;
     (void)o;
-    (void)user;
     if (msg[0] != '*' && size > sizeof(scratch))
         return; /* a long inline command: the server's business */
     int64_t n = resp_args(msg, size, args, 2, scratch);
@@ -84,7 +83,11 @@ static void proxy_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
         proxy_answer(out, ""); /* an empty line gets no reply */
     if (n <= 0)
         return;
-    if (n == 1 && proxy_is(&args[0], "ping"))
+    if (proxy_is(&args[0], "multi"))
+        *user = 1; /* in a transaction the server queues everything */
+    else if (proxy_is(&args[0], "exec") || proxy_is(&args[0], "discard"))
+        *user = 0;
+    if (n == 1 && *user == 0 && proxy_is(&args[0], "ping"))
         proxy_answer(out, "+PONG\r\n");
     for (size_t i = 0; i < SNIC_COUNTOF(endless); i++)
         if (proxy_is(&args[0], endless[i]))

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""director_proxy in front of a stock redis-server: same answers, same order, same ends.
+
+    test_director_proxy.py PROXY
+
+Exit code: 0, 1, or 77 when there is no redis-server.
+"""
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def encode(*args):
+    parts = [a if isinstance(a, bytes) else str(a).encode() for a in args]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+
+
+class Conn:
+    def __init__(self, port):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.file = self.sock.makefile("rb")
+
+    def reply(self):
+        line = self.file.readline()
+        if not line:
+            raise EOFError
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"$":
+            n = int(rest)
+            return None if n < 0 else self.file.read(n + 2)[:-2]
+        if kind == b"*":
+            return None if int(rest) < 0 else [self.reply() for _ in range(int(rest))]
+        return kind + rest
+
+    def cmd(self, *args):
+        self.sock.sendall(encode(*args))
+        return self.reply()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_port(port):
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("nobody listens at %d" % port)
+
+
+def start_redis(port, folder):
+    p = subprocess.Popen(["redis-server", "--port", str(port), "--save", "", "--dir", folder],
+                         stdout=subprocess.DEVNULL)
+    wait_port(port)
+    return p
+
+
+def commands(rng):
+    """A batch of commands whose replies do not depend on the connection."""
+    out = []
+    for _ in range(rng.randrange(1, 60)):
+        k = "k%d" % rng.randrange(8)
+        out.append(rng.choice([
+            ("SET", k, os.urandom(rng.choice([0, 3, 50, 5000, 70000]))), ("GET", k), ("GET", k),
+            ("DEL", k), ("PING",), ("PING", "x" * rng.randrange(50)), ("MGET", "k1", "k2", "k3"),
+            ("RPUSH", "l", "a", "b"), ("LRANGE", "l", "0", "-1"), ("INCR", "n"), ("INCR", "k1"),
+            ("NOSUCH",), ("ECHO", "\r\n"), ("MULTI",), ("EXEC",), ("TYPE", k)]))
+    return out
+
+
+def main():
+    if shutil.which("redis-server") is None:
+        print("skip: no redis-server")
+        return 77
+    seed = int(os.environ.get("SNIC_SEED", "1"))
+    print("seed", seed)
+    rng = random.Random(seed)
+    folder = tempfile.mkdtemp()
+    servers = [free_port(), free_port()]
+    redis = [start_redis(p, folder) for p in servers]
+    port = free_port()
+    proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--server",
+                              "127.0.0.1:%d" % servers[0]], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(port)
+        # The same batches to a server behind the proxy and to one without.
+        ours, theirs = Conn(port), Conn(servers[1])
+        for _ in range(60):
+            batch = commands(rng)
+            data = b"".join(encode(*c) for c in batch)
+            theirs.sock.sendall(data)
+            while data:
+                n = rng.choice([1, 7, 1000, 100000])
+                ours.sock.sendall(data[:n])
+                data = data[n:]
+            for c in batch:
+                a, b = ours.reply(), theirs.reply()
+                if c[0] == "NOSUCH":
+                    a, b = (re.sub(rb"'.*", b"", x) for x in (a, b))
+                assert a == b, "%s: %r, not %r" % (c[0], a, b)
+        # Protocol errors, refusals, ends.
+        ours.cmd("DISCARD")
+        assert ours.cmd("SUBSCRIBE", "x").startswith(b"-ERR")
+        assert ours.cmd("PING") == b"+PONG"
+        bad = Conn(port)
+        bad.sock.sendall(encode("PING") + encode("GET", "k1") + b"*1\r\n$x\r\n" + encode("PING"))
+        assert bad.reply() == b"+PONG"
+        bad.reply()
+        assert bad.reply().startswith(b"-ERR Protocol error")
+        assert bad.file.read() == b""
+        quits = Conn(port)
+        quits.sock.sendall(encode("SET", "q", "1") + encode("QUIT"))
+        assert quits.reply() == b"+OK" and quits.reply() == b"+OK" and quits.file.read() == b""
+        half = Conn(port)
+        half.sock.sendall(encode("GET", "q") * 100)
+        half.sock.shutdown(socket.SHUT_WR)
+        assert [half.reply() for _ in range(100)] == [b"1"] * 100 and half.file.read() == b""
+        killed = Conn(port)
+        killed.cmd("PING")
+        killed.cmd("GET", "q")
+        killed.sock.sendall(encode("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"))
+        killed.file.read()  # whatever comes, the connection ends
+        # The server goes, and comes back.
+        redis[0].kill()
+        redis[0].wait()
+        alone = Conn(port)
+        assert alone.cmd("GET", "q").startswith(b"-ERR the server")
+        assert alone.cmd("PING") == b"+PONG"
+        redis[0] = start_redis(servers[0], folder)
+        assert alone.cmd("SET", "q", "2") == b"+OK"
+        assert alone.cmd("GET", "q") == b"2"
+        proxy.send_signal(signal.SIGTERM)
+        assert proxy.wait(60) == 0
+        proxy.stderr.close()
+    finally:
+        for p in redis + [proxy]:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+    print("ok")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
