@@ -685,6 +685,39 @@ static void test_ring_record_over_the_end_refused(void **state)
     }
 }
 
+/* An H that goes back, or beyond T, would let producers write over what is out. */
+static void test_ring_head_moved_by_peer_refused(void **state)
+{
+    static const uint64_t bad[] = {0, 8, 496, 2048, UINT64_MAX - 15};
+    uint32_t form, i;
+
+    (void)state;
+    for (form = 0; form < SNIC_COUNTOF(bad); form++) {
+        struct fixture f;
+        struct snic_ring_producer p;
+        struct snic_ring_consumer c;
+        struct snic_ring_rec rec;
+        int r = 0;
+
+        fixture_open(&f, request_opts(SNIC_RING_COMMIT, 1024));
+        assert_int_equal(snic_ring_consumer_attach(&c, f.mem, f.size, NULL, 0), 0);
+        assert_int_equal(snic_ring_producer_attach(&p, f.mem, f.size, 0), 0);
+        for (i = 0; i < 64; i++) { /* the producer has seen an H of 512 at least */
+            assert_int_equal(snic_ring_push(&p, 1, "", 0), 0);
+            assert_int_equal(snic_ring_peek(&c, &rec, 1), 1);
+            assert_int_equal(snic_ring_release(&c, rec.next), 0);
+        }
+        assert_true(p.head >= 496);
+        snic_put_le64((char *)f.mem + SNIC_RING_OFF_HEAD,
+                      bad[form] == 496 ? p.head - 16 : bad[form]);
+        for (i = 0; i < 64 && r == 0; i++)
+            r = snic_ring_push(&p, 1, "", 0);
+        assert_int_equal(r, SNIC_ECORRUPT);
+        assert_int_equal(snic_ring_push(&p, 1, "", 0), SNIC_ECORRUPT);
+        fixture_close(&f);
+    }
+}
+
 /* Whatever stands in the shared part, no call leaves its memory, hangs or crashes, and a handle
  * that found nonsense stays broken. */
 static void test_ring_hostile_memory_is_survived(void **state)
@@ -773,6 +806,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_sleeper_armed_is_woken_once),
         cmocka_unit_test(test_ring_record_longer_than_its_place_refused),
         cmocka_unit_test(test_ring_record_over_the_end_refused),
+        cmocka_unit_test(test_ring_head_moved_by_peer_refused),
         cmocka_unit_test(test_ring_hostile_memory_is_survived),
     };
 

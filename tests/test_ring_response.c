@@ -65,6 +65,8 @@ static void test_ring_responder_refusals(void **state)
     assert_int_equal(snic_ring_resp_finish(&r, 0, 101), SNIC_EINVAL);
     assert_int_equal(snic_ring_resp_finish(&r, 8, 0), SNIC_EINVAL);
     assert_int_equal(snic_ring_resp_finish(&r, 16, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ring_resp_finish(&r, 1024, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ring_resp_cancel(&r, 1024), SNIC_EINVAL);
     assert_int_equal(snic_ring_resp_finish(&r, 0, 99), 0);
     assert_int_equal(snic_ring_resp_finish(&r, 0, 99), SNIC_EINVAL);
     assert_int_equal(snic_ring_resp_cancel(&r, 0), SNIC_EINVAL);
