@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define KV_EXPIRE_NX 1u
@@ -108,6 +109,7 @@ static int keys_expire_allowed(const struct kv_entry *e, uint32_t flags, int64_t
 static enum kv_outcome keys_rewrite(struct kv_command *c, struct kv_entry *e, uint64_t expire_ms)
 {
     const unsigned char *value;
+    unsigned char *copy;
     uint32_t size;
     uint64_t end;
     enum kv_outcome o = kv_value_to_modify(c, e, &value, &size);
@@ -115,8 +117,14 @@ static enum kv_outcome keys_rewrite(struct kv_command *c, struct kv_entry *e, ui
 
     if (o != KV_DONE)
         return o == KV_LATER ? KV_DONE : o;
-    r = kv_store_set(c->store, c->database, c->argv[1].data, c->argv[1].size, value, size,
-                     expire_ms, &end);
+    /* Making room for the new record may take the old one's place in memory. */
+    copy = malloc(size > 0 ? size : 1);
+    if (copy == NULL)
+        return kv_write_failed(c, SNIC_ENOMEM);
+    memcpy(copy, value, size);
+    r = kv_store_set(c->store, c->database, c->argv[1].data, c->argv[1].size, copy, size, expire_ms,
+                     &end);
+    free(copy);
     if (r != 0)
         return kv_write_failed(c, r);
     kv_depends(c, end);
