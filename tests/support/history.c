@@ -129,6 +129,20 @@ static int state_step(const struct one *o, const struct state *from, size_t i, i
     return 1;
 }
 
+/* A read that can be next may be: it changes nothing, and later is no better. 1, 0 none, -1. */
+static int search_read(const struct one *o, const struct state *s, uint64_t horizon,
+                       struct state *next)
+{
+    for (size_t i = s->first - 1; i < o->count && o->ops[i].call <= horizon; i++) {
+        const struct history_op *op = &o->ops[i];
+        if (op->write || op->value != s->value || state_done(s, i) ||
+            (op->after != HISTORY_NONE && !state_done(s, op->after)))
+            continue;
+        return state_step(o, s, i, 0, next) ? 1 : -1;
+    }
+    return 0;
+}
+
 /*
  * Depth first. An op may be next if no other op that is not done has ended before its call. A
  * write of unknown outcome may stay undone for ever.
@@ -153,25 +167,14 @@ static enum history_verdict search_key(const struct one *o)
             if (o->ops[i].end < horizon)
                 horizon = o->ops[i].end;
         }
-        /* A read that can be next may be: it changes nothing, and later is no better. */
-        for (size_t i = s.first - 1; i < o->count && o->ops[i].call <= horizon; i++) {
-            const struct history_op *op = &o->ops[i];
-            if (op->write || op->value != s.value || state_done(&s, i) ||
-                (op->after != HISTORY_NONE && !state_done(&s, op->after)))
-                continue;
-            struct state next;
-            if (!state_step(o, &s, i, 0, &next)) {
-                v = HISTORY_GAVE_UP;
-                break;
-            }
-            stack[depth++] = next;
-            open = -1;
+        int step = search_read(o, &s, horizon, &stack[depth]);
+        if (step < 0) {
+            v = HISTORY_GAVE_UP;
             break;
         }
-        if (open < 0)
+        depth += (size_t)step;
+        if (step > 0)
             continue;
-        if (v == HISTORY_GAVE_UP)
-            break;
         if (!open) { /* only writes of unknown outcome are left (horizon is open: all were seen) */
             v = HISTORY_GOOD;
             break;
