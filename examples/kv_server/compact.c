@@ -279,7 +279,7 @@ static void compact_start(struct kv_store *s)
     c->at = 0;
     c->stuck = 0;
     if (g->live == 0 && compact_oldest(s) == g) { /* nothing in it matters (C1) */
-        c->settle = s->written;
+        c->settle = s->tail;                      /* what made its records dead must survive it */
         c->phase = KV_COMPACT_SETTLE;
         kv_store_kick(s);
     } else {

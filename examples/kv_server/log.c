@@ -212,12 +212,13 @@ static uint64_t log_left(const struct kv_store *s)
 }
 
 /* Why there is no next segment: it is being made or made room for, or the device is full. */
-static int log_no_segment(struct kv_store *s)
+static int log_no_segment(struct kv_store *s, int reserve)
 {
+    int waits = reserve != KV_FOR_SPACE && kv_compact_promises(s); /* not on itself */
+
     kv_log_create_ahead(s);
     kv_store_kick(s);
-    return s->create_full && s->creating == 0 && !kv_compact_promises(s) ? SNIC_ENOSPC
-                                                                         : SNIC_EAGAIN;
+    return s->create_full && s->creating == 0 && !waits ? SNIC_ENOSPC : SNIC_EAGAIN;
 }
 
 /* Go on to the next segment. 0; SNIC_EAGAIN it is being made; SNIC_ENOSPC */
@@ -227,7 +228,7 @@ static int log_next_segment(struct kv_store *s, int reserve)
     struct kv_segment *next = kv_log_segment(s, s->tail_segment + 1);
 
     if (s->ahead <= KV_RESERVE - (uint32_t)reserve)
-        return log_no_segment(s);
+        return log_no_segment(s, reserve);
     SNIC_ASSERT(next != NULL);
     SNIC_ASSERT(next->state == KV_SEGMENT_READY);
     if (old != NULL && old->state == KV_SEGMENT_TAIL) /* else compaction may be at it */
@@ -275,7 +276,7 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
         return SNIC_EIO;
     if (need > left && s->ahead <= keep) {
         s->room_wanted = 1;
-        return log_no_segment(s);
+        return log_no_segment(s, deletes ? KV_FOR_DELETE : KV_FOR_DATA);
     }
     if (snic_align_up(s->tail + need, KV_BLOCK) >
         snic_align_down(s->written, KV_BLOCK) + s->ring_bytes) {
@@ -406,6 +407,16 @@ static void log_flush_failed(struct kv_store *s, int error)
     }
 }
 
+static void log_recovered(struct kv_store *s)
+{
+    if (s->flush_error != 0)
+        kv_store_say(s, 2, "log writes succeed again");
+    s->flush_error = 0;
+    s->failing_ns = 0;
+    s->failed_told = 0;
+    s->stats.read_only = 0;
+}
+
 static void log_flushed(struct kv_file_req *r)
 {
     struct kv_store *s = r->owner;
@@ -420,12 +431,7 @@ static void log_flushed(struct kv_file_req *r)
         log_flush_failed(s, r->result < 0 ? (int)r->result : SNIC_EIO);
         return; /* the timer tries again */
     }
-    if (s->flush_error != 0)
-        kv_store_say(s, 2, "log writes succeed again");
-    s->flush_error = 0;
-    s->failing_ns = 0;
-    s->failed_told = 0;
-    s->stats.read_only = 0;
+    log_recovered(s);
     s->stats.flushes++;
     s->stats.flush_bytes += size;
     s->written = s->flush_to;
@@ -472,6 +478,8 @@ static void log_synced(struct kv_file_req *r)
         return;
     }
     s->synced = s->sync_target;
+    if (s->written == s->tail) /* else the next write has to tell */
+        log_recovered(s);
     kv_store_kick(s);
 }
 
