@@ -6,7 +6,9 @@
 # case runs in each of five rounds, one after the other, and the rows are medians. --seconds N is the
 # time of a case in a round, by default 3. CPU rows are the server's, all processes, per operation.
 #
-#   memory_get   GETs of 64-byte values out of memory, redis-benchmark -P 16 -c 50, both servers
+#   memory_get   GETs of 64-byte values out of memory, redis-benchmark -P 16 -c 50, both servers.
+#                Ours has --offload off: a record that is in memory and on the device would
+#                otherwise be read from the device, to spare the host.
 #   device_get   GETs of records that only the device has, 16 connections of 16 commands, beside
 #                fio's io_uring engine reading as many bytes at the same depth from the same file
 set -u
@@ -132,9 +134,9 @@ disk() {
 
 begin redis redis-server --port $port --save '' --appendonly no --dir "$work"
 begin single "$bin/kv_server" --listen 127.0.0.1:$port --single-process --file "$work/memory" \
-    --size 1G --memory 256M --log-level warning
+    --size 1G --memory 256M --offload off --log-level warning
 begin pair "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/pair" --size 1G --memory 256M \
-    --log-level warning
+    --offload off --log-level warning
 awk "BEGIN { for (i = 0; i < $memory_keys; i++)
     printf \"*3\\r\\n\$3\\r\\nSET\\r\\n\$16\\r\\nkey:%012d\\r\\n\$64\\r\\n%064d\\r\\n\", i, i }" >"$work/sets"
 for p in "$port_redis" "$port_single" "$port_pair"; do
