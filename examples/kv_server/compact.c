@@ -17,7 +17,8 @@
 #include <string.h>
 
 #define KV_COMPACT_PIECE (1u << 20)
-#define KV_COMPACT_MIN 4u   /* segments, below which nothing is compacted for tidiness */
+#define KV_COMPACT_MIN 4u /* segments, below which nothing is compacted for tidiness */
+#define KV_FREED_NS 5000000000u
 #define KV_COMPACT_TURN 256 /* records copied per step */
 
 void kv_compact_fini(struct kv_store *s)
@@ -98,7 +99,10 @@ int kv_compact_promises(const struct kv_store *s)
     for (uint64_t i = 0; i < s->segments_count; i++)
         if (s->segments[i] != NULL && s->segments[i]->state == KV_SEGMENT_DELETING)
             return 1;
-    return s->attached && compact_victim(s) != NULL;
+    /* What a deletion gave back comes a little later: the file service waits for its readers. */
+    if (c->freed_ns != 0 && snic_loop_now(s->opts.loop) - c->freed_ns < KV_FREED_NS)
+        return 1;
+    return s->attached && s->ahead > 0 && compact_victim(s) != NULL;
 }
 
 static void compact_read_done(struct kv_file_req *r)
@@ -240,6 +244,7 @@ static void compact_deleted(struct kv_file_req *r)
     kv_log_segment_drop(s, g);
     s->create_full = 0;
     s->progress++;
+    s->compact.freed_ns = snic_loop_now(s->opts.loop);
     s->stats.compactions++;
     kv_store_kick(s);
 }
@@ -293,7 +298,7 @@ void kv_compact_step(struct kv_store *s)
 
     switch (c->phase) {
     case KV_COMPACT_IDLE:
-        if (s->attached)
+        if (s->attached && s->ahead > 0) /* so that the copies find room */
             compact_start(s);
         break;
     case KV_COMPACT_READ:

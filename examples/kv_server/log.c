@@ -274,7 +274,7 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
 
     if (s->flush_error != 0)
         return SNIC_EIO;
-    if (need > left && s->ahead <= keep) {
+    if (s->ahead < keep || (need > left && s->ahead <= keep)) {
         s->room_wanted = 1;
         return log_no_segment(s, deletes ? KV_FOR_DELETE : KV_FOR_DATA);
     }
@@ -296,6 +296,12 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     if (s->flush_error != 0 && s->failing_ns != 0)
         return SNIC_EIO;
     SNIC_ASSERT(bytes <= s->boundary);
+    if (s->ahead < KV_RESERVE - (uint32_t)reserve) { /* the tail's own segment is of the reserve */
+        int e = log_no_segment(s, reserve);
+
+        s->room_wanted |= e == SNIC_EAGAIN;
+        return e;
+    }
     if (log_left(s) == 0) {                   /* or the last record ended where its segment does */
         int e = log_next_segment(s, reserve); /* the first append since the start */
 

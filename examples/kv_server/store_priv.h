@@ -75,6 +75,7 @@ struct kv_compact {
     int retry;             /* read again from `offset`                */
     int stuck;             /* no room for a copy: only deletions help */
     uint64_t waits;        /* store's progress + 1 when a copy failed */
+    uint64_t freed_ns;     /* when a segment was deleted last         */
 };
 
 struct kv_store {
@@ -112,6 +113,7 @@ struct kv_store {
     struct kv_file_req sync_req;
     int syncing;
     uint64_t sync_target;
+    uint64_t sync_until; /* interval: the round under way is for what lies below */
     int room_wanted;
     uint64_t progress;  /* grows when those who wait for room may try again */
     uint64_t room_told; /* `progress` when they tried last                */
