@@ -177,6 +177,44 @@ static void test_director_user_word_travels(void **state)
     dirfix_close(&fix);
 }
 
+static void first_value(struct dirfix_client *c, const struct dirfix_msg *m,
+                        const unsigned char *body)
+{
+    struct seen *s = c->user;
+    (void)body;
+    if (m->id == 0)
+        s->last_value = m->value;
+}
+
+/** A write waits for the offloaded reads before it: one that ends at the host sees the old value.
+ */
+static void test_director_write_waits_for_reads_before_it(void **state)
+{
+    (void)state;
+    for (int net = 0; net < 2; net++) {
+        struct dirfix_opts o = options(support_seed(), 2);
+        uint64_t nonsense[3] = {0, 0, 100};
+        uint64_t hash = 0;
+        o.net = net;
+        dirfix_open(&fix, &o);
+        put_keys(&fix, join(&fix, 1), 1);
+        nonsense[0] = fix.file;
+        hash = dirfix_hash(&fix, 0);
+        assert_int_equal(snic_offload_cache(fix.offload, &hash, nonsense, fix.version), 1);
+        struct dirfix_client *c = join(&fix, 0);
+        c->reply = first_value;
+        dirfix_send(c, DIRFIX_GET, 0, 0, 0, 0);
+        dirfix_send(c, DIRFIX_SET, 0, 0, 5, 0);
+        dirfix_send(c, DIRFIX_GET, 0, 0, 0, 0);
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(fix.mismatches, 1);
+        assert_int_equal(seen[0].last_value, 1000);
+        assert_int_equal(dirfix_stats(&fix).offload_to_host, 1);
+        dirfix_close(&fix);
+    }
+}
+
 /* ---- Errors in what clients send ---- */
 
 /** A broken message is answered, in its turn, and the connection closed; what follows is dropped.
@@ -460,6 +498,42 @@ static void test_director_second_host_is_refused(void **state)
     dirfix_close(&fix);
 }
 
+/** A host that answers twice, or for others, is not heard: places of old messages are used again.
+ */
+static void test_director_stale_replies_are_ignored(void **state)
+{
+    (void)state;
+    for (int net = 0; net < 2; net++) {
+        struct dirfix_opts o = options(support_seed(), 2);
+        unsigned char evil[DIRFIX_HEAD] = {0};
+        struct snic_iov v = {evil, sizeof(evil)};
+        o.local = net;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = join(&fix, 0);
+        uint64_t old = 0;
+        for (uint32_t i = 0; i < 20; i++) {
+            dirfix_send(c, i % 2 ? DIRFIX_HOLD : DIRFIX_ECHO, 0, 0, 100, 0);
+            dirfix_pump(c);
+            uint32_t had = fix.host_messages;
+            while (fix.host_messages == had)
+                assert_int_equal(dirfix_step(&fix), 1);
+            if (i % 2) { /* it is held: answer the one before again, and one of nobody */
+                uint64_t conn = fix.host_last_conn;
+                uint64_t seq = fix.host_last_seq;
+                assert_int_equal((uint32_t)old, (uint32_t)seq); /* the same place */
+                assert_int_equal(snic_director_host_reply(fix.h, conn, old, &v, 1, 0, 0), 0);
+                assert_int_equal(snic_director_host_reply(fix.h, conn + 1, seq, &v, 1, 0, 0), 0);
+                assert_int_equal(snic_director_host_reply(fix.h, conn, ~seq, &v, 1, 0, 0), 0);
+            }
+            old = fix.host_last_seq;
+            dirfix_finish(&fix);
+        }
+        assert_int_equal(seen[0].ok, 20);
+        assert_int_equal(dirfix_stats(&fix).stale_replies, 30);
+        dirfix_close(&fix);
+    }
+}
+
 /** A host whose keys have another size than the table's is turned away. */
 static void test_director_host_of_other_sizes_is_turned_away(void **state)
 {
@@ -715,6 +789,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_full_connection_is_refused),
         cmocka_unit_test(test_director_signature_decides),
         cmocka_unit_test(test_director_user_word_travels),
+        cmocka_unit_test(test_director_write_waits_for_reads_before_it),
         cmocka_unit_test(test_director_protocol_error_answers_and_closes),
         cmocka_unit_test(test_director_too_large_is_refused),
         cmocka_unit_test(test_director_long_messages_go_in_pieces),
@@ -723,6 +798,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_host_dies_and_returns),
         cmocka_unit_test(test_director_new_host_empties_the_table),
         cmocka_unit_test(test_director_second_host_is_refused),
+        cmocka_unit_test(test_director_stale_replies_are_ignored),
         cmocka_unit_test(test_director_host_of_other_sizes_is_turned_away),
         cmocka_unit_test(test_director_net_host_ends),
         cmocka_unit_test(test_director_slow_reader_is_bounded),

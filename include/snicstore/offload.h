@@ -27,8 +27,8 @@
  * its version, so that a late put of an older version (a flush that was under
  * way) is refused. Where a tombstone finds no room, the floor rises instead:
  * no item older than the floor is stored. So an application is safe if it
- *   R1  before it acknowledges a write that the file does not hold yet,
- *       invalidates the key with the write's version;
+ *   R1  before it acknowledges a write that the file does not hold yet, or lets
+ *       anybody read it, invalidates the key with the write's version;
  *   R2  puts every item with the version that it had (the table then refuses
  *       what is older than the last invalidation);
  *   R3  puts an item only when the file holds that version as durably as the
@@ -39,7 +39,8 @@
  *   R6  in reply(), compares the whole key, the version or the expiry, and the
  *       checksum of what was read, and says HOST when something is odd;
  *   R7  when a new host takes over, calls invalidate_all() with its version
- *       (the director does), and fills the table with cache().
+ *       (the director does), and fills the table with cache(). No write of the
+ *       host before it may still be under way then: close its file server first.
  */
 #ifndef SNIC_OFFLOAD_H
 #define SNIC_OFFLOAD_H

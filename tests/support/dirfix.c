@@ -45,6 +45,11 @@ static int64_t user_frame(void *ctx, const unsigned char *data, size_t size, uin
 {
     const struct dirfix *f = ctx;
     struct dirfix_msg m;
+    if (*state >> 63) { /* began with the same message: its own state, and no other's */
+        dirfix_decode(&m, data);
+        assert_true((*state << 1 >> 1) == ((uint64_t)m.size << 32 | m.id));
+        *state = 0;
+    }
     if (*state > 0) { /* dropping the rest of a BIG one */
         if (size >= *state)
             return SNIC_DIRECTOR_REFUSE(*state);
@@ -64,6 +69,10 @@ static int64_t user_frame(void *ctx, const unsigned char *data, size_t size, uin
     }
     if (m.size > f->o.director.message_max)
         return SNIC_EMSGSIZE;
+    if (size < m.size)
+        *state = UINT64_C(1) << 63 | (uint64_t)m.size << 32 | m.id;
+    else if (m.id % 2 == 0)
+        *state = 77; /* what is left in it at the end is the director's to clear */
     return size >= m.size ? (int64_t)m.size : 0;
 }
 

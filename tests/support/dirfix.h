@@ -153,7 +153,7 @@ struct dirfix {
     struct dirfix_key keys[DIRFIX_KEYS];
     uint64_t version;
     uint32_t host_messages, host_closed, host_deaths, host_outstanding;
-    uint64_t host_last_conn;
+    uint64_t host_last_conn, host_last_seq;
     struct snic_queue host_queue; /* replies that found no room */
     uint32_t host_gen;
     int host_alive;

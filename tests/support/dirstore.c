@@ -443,6 +443,7 @@ static void host_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t conn_u
     op->seq = seq;
     op->gen = f->host_gen;
     f->host_last_conn = conn;
+    f->host_last_seq = seq;
     f->host_messages++;
     f->host_outstanding++;
     if (!snic_queue_empty(&f->host_queue) || !host_do(op))
