@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define KV_LINKS 1
 #define KV_BLANK_BYTES (1 << 20)
 #define KV_LOCK_TRIES 60 /* of 50 ms */
 #define KV_TICK_NS 500000000u
+#define KV_HUGE ((size_t)2 << 20)
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
 
 /* One host. */
@@ -299,9 +301,12 @@ static void dpu_reap(struct kv_dpu *d)
 static void *dpu_memory(size_t size, const char *what)
 {
     void *p = NULL;
+    size_t align = size < KV_HUGE ? 4096 : KV_HUGE;
 
-    if (size == 0 || posix_memalign(&p, 4096, size) != 0)
+    if (size == 0 || posix_memalign(&p, align, size) != 0)
         ex_die("no memory for the %s (%zu bytes)", what, size);
+    if (size >= KV_HUGE) /* lookups in a large table are misses of the TLB, too */
+        (void)madvise(p, size - size % KV_HUGE, MADV_HUGEPAGE);
     return p;
 }
 
