@@ -3,8 +3,8 @@
 # kv.sh [--seconds N]
 #
 # Called by bench/run.sh: the storage node of examples/kv_server beside redis-server and fio. Every
-# case runs in each of five rounds, one after the other, and the rows are medians. --seconds N is the
-# time of a case in a round, by default 3. CPU rows are the server's, all processes, per operation.
+# case runs in each of five rounds, one after the other, and the rows are medians. --seconds N is
+# the time of a case in a round, by default 3. CPU rows: all of a server's processes, per operation.
 #
 #   memory_get   GETs of 64-byte values out of memory, redis-benchmark -P 16 -c 50, both servers.
 #                Ours has --offload off: a record that is in memory and on the device would
@@ -65,7 +65,8 @@ end() {
     running=$(for p in $running; do [ "$p" = "$1" ] || echo "$p"; done | tr '\n' ' ')
 }
 ticks() {
-    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done | awk '{ s += $12 + $13 } END { print s }'
+    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done |
+        awk '{ s += $12 + $13 } END { print s }'
 }
 info() { redis-cli -p "$1" info snicstore | tr -d '\r' | sed -n "s/^$2://p"; }
 # servers PORT PID: the processes of the two roles
@@ -96,7 +97,7 @@ memory() {
     shift 2
     n=$per_round
     t0=$(ticks "$@")
-    rate=$(redis-benchmark -p "$at" -t get -P 16 -c 50 -n $n -r $memory_keys -d 64 --csv 2>/dev/null |
+    rate=$(redis-benchmark -p "$at" -t get -P 16 -c 50 -n $n -r $memory_keys --csv 2>/dev/null |
         tr -d '"' | awk -F, '$1 == "GET" { print $2 }')
     [ -n "$rate" ] || die "redis-benchmark failed at $who"
     keep memory_get "$who" "$rate"
@@ -121,7 +122,8 @@ device() {
 # What a GET of such a record reads, in blocks, from places in use, as deep.
 disk() {
     fio --name=f --filename="$1" --readonly --rw=randread --bs=1536 --blockalign=512 --direct=1 \
-        --ioengine=io_uring --fixedbufs=1 --registerfiles=1 --iodepth=$depth --size="$2" --runtime="$seconds" --time_based \
+        --ioengine=io_uring --fixedbufs=1 --registerfiles=1 --iodepth=$depth \
+        --size="$2" --runtime="$seconds" --time_based \
         --norandommap --randrepeat=0 --minimal >"$work/fio" 2>"$work/fio.err" ||
         die "fio: $(cat "$work/fio.err")"
     keep device_get fio "$(awk -F';' '{ print $8 }' "$work/fio")"
@@ -137,10 +139,11 @@ begin single "$bin/kv_server" --listen 127.0.0.1:$port --single-process --file "
     --size 1G --memory 256M --offload off --log-level warning
 begin pair "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/pair" --size 1G --memory 256M \
     --offload off --log-level warning
-awk "BEGIN { for (i = 0; i < $memory_keys; i++)
-    printf \"*3\\r\\n\$3\\r\\nSET\\r\\n\$16\\r\\nkey:%012d\\r\\n\$64\\r\\n%064d\\r\\n\", i, i }" >"$work/sets"
+awk -v n=$memory_keys -v set='*3\r\n$3\r\nSET\r\n$16\r\n' 'BEGIN { for (i = 0; i < n; i++)
+    printf "%skey:%012d\r\n$64\r\n%064d\r\n", set, i, i }' >"$work/sets"
 for p in "$port_redis" "$port_single" "$port_pair"; do
-    redis-cli -p "$p" --pipe <"$work/sets" >"$work/pipe" 2>&1 || die "cannot fill: $(cat "$work/pipe")"
+    redis-cli -p "$p" --pipe <"$work/sets" >"$work/pipe" 2>&1 ||
+        die "cannot fill: $(cat "$work/pipe")"
 done
 sleep 1 # until the DPU role has told its process id
 all_pair=$(servers "$port_pair" "$pid_pair")
@@ -193,7 +196,7 @@ done
 # ---- Rows ----
 
 threads() {
-    case $1 in ours | two-process | library) echo 2 ;; *) echo 1 ;; esac
+    case $1 in ours | single-process | two-process | library) echo 2 ;; *) echo 1 ;; esac
 }
 unit() {
     case $1 in *_cpu) echo us/op ;; *_p50 | *_p99) echo us ;; *) echo op/s ;; esac
@@ -202,7 +205,8 @@ unit() {
 ratio() {
     ours=$(middle "$work/values.$1.${3:-ours}") peer=$(middle "$work/values.$1.$2")
     [ "$(unit "$1")" = op/s ] || { t=$ours; ours=$peer; peer=$t; }
-    awk "BEGIN { if ($peer > 0) printf \"ratio kv $1 ${3:-ours}/$2 $(threads "${3:-ours}") %.3f\n\", $ours / $peer }"
+    awk -v o="$ours" -v p="$peer" -v t="ratio kv $1 ${3:-ours}/$2 $(threads "${3:-ours}")" \
+        'BEGIN { if (p > 0) printf "%s %.3f\n", t, o / p }'
 }
 for c in memory_get memory_get_cpu device_get device_get_cpu device_get_host_cpu device_get_p50 \
     device_get_p99; do

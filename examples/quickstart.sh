@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # quickstart.sh [--seconds N] [--keep]
 #
-# On a fresh Debian machine: installs what is missing (as root; else prints the line to run), builds,
-# and runs the storage node three ways on the same data under the same uniformly drawn GETs:
+# On a fresh Debian machine: installs what is missing (as root; else prints the line to run),
+# builds, and runs the storage node three ways on the same data under the same uniformly drawn GETs:
 #
 #   monolith   one role on plain files
 #   library    two roles, the host reads its files through the DPU (--offload off)
 #   offload    two roles, the DPU answers GETs of records on the device itself
 #
-# Each time kv_load fills the store until nearly all records are on the device only, then reads for N
-# seconds (default 10) and checks every value. The last lines are `result NAME VALUE UNIT`. Nothing
-# is left running. --keep leaves the data and the logs; SNIC_BUILD names the build folder.
+# Each time kv_load fills the store until nearly all records are on the device only, then reads
+# for N seconds (default 10) and checks every value. The last lines are `result NAME VALUE UNIT`.
+# Nothing is left running. --keep leaves the data and the logs; SNIC_BUILD names the build folder.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 root=$(dirname "$here")
