@@ -5,8 +5,9 @@
     test_kv_diff.py BINARY MODE [--seed N] [--count N]
 
 Times that are answered (TTL) may differ by the time between the two; SCAN's cursors and order
-are each server's own, so whole scans are compared as sets. '' and '-1', which Redis
-takes for cursors, are errors here, and so are more than 1048576 arguments. Exit code 77 without redis-server.
+are each server's own, so whole scans are compared as sets. '' and '-1', which Redis takes for
+cursors, are errors here, and so are more than 1048576 arguments. Exit code 77 without
+redis-server.
 """
 import os
 import random
@@ -22,7 +23,7 @@ from kvnode import WAIT, Closed, Conn, Server, encode, free_port  # noqa: E402
 NIGHTLY = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
 NUMBERS = ["0", "1", "-1", "10", "007", "+5", "", " 1", "1.5", "abc", "9223372036854775807",
            "-9223372036854775808", "9223372036854775808", "99999999999999999999", "1e3"]
-FAR = ["1000", "100000", "5000000"]
+FAR = ["10000000", "100000000", "5000000"]  # nothing shall expire during the run
 
 
 class Raw(Conn):
@@ -95,7 +96,7 @@ class Maker:
             if o in ("ex", "px"):
                 out.append(self.rng.choice(FAR * 4 + NUMBERS))
                 if out[-1] in ("1", "10"):  # would expire meanwhile, here or there first
-                    out[-1] = "100000"
+                    out[-1] = "7000000"
             elif o in ("exat", "pxat"):
                 now = int(time.time()) + self.rng.choice([-100, 5000])
                 out.append(self.rng.choice([str(now * (1000 if o == "pxat" else 1)), "abc", "0"]))
@@ -129,7 +130,7 @@ class Maker:
             lambda: [r.choice(["incr", "decr"]), k()],
             lambda: [r.choice(["incrby", "decrby"]), k(), r.choice(NUMBERS)],
             lambda: ["setnx", k(), v()], lambda: ["getset", k(), v()],
-            lambda: [r.choice(["setex", "psetex"]), k(), r.choice(["100000", "-1", "0", "a"]), v()],
+            lambda: [r.choice(["setex", "psetex"]), k(), r.choice(["9000000", "-1", "0", "a"]), v()],
             lambda: ["strlen", k()], lambda: ["type", k()], lambda: ["persist", k()],
             self.expire, self.expire,
             lambda: [r.choice(["ttl", "pttl"]), k()],
@@ -141,7 +142,8 @@ class Maker:
                                               ["match"], ["nope", "1"]]),
             lambda: ["config"], lambda: ["config", "nope"], lambda: ["config", "get"],
             lambda: ["config", "get", "databases"], lambda: ["command", "count", "x"],
-            lambda: ["client", "setname", r.choice(["ab", "a b", ""])], lambda: ["client", "getname"],
+            lambda: ["client", "setname", r.choice(["ab", "a b", ""])],
+            lambda: ["client", "getname"],
             lambda: ["client"], lambda: ["client", "nope"], lambda: ["client", "id", "x"],
             lambda: ["client", "setname"], lambda: ["hello", "4"], lambda: ["hello", "x"],
             lambda: ["hello", "2", "bogus"],
