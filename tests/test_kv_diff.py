@@ -130,7 +130,7 @@ class Maker:
             lambda: [r.choice(["incr", "decr"]), k()],
             lambda: [r.choice(["incrby", "decrby"]), k(), r.choice(NUMBERS)],
             lambda: ["setnx", k(), v()], lambda: ["getset", k(), v()],
-            lambda: [r.choice(["setex", "psetex"]), k(), r.choice(["9000000", "-1", "0", "a"]), v()],
+            lambda: [r.choice(["setex", "psetex"]), k(), r.choice(["900000", "-1", "0", "a"]), v()],
             lambda: ["strlen", k()], lambda: ["type", k()], lambda: ["persist", k()],
             self.expire, self.expire,
             lambda: [r.choice(["ttl", "pttl"]), k()],
