@@ -15,6 +15,7 @@ struct run {
     struct chan_host_side h;
     struct chan_dpu_side u;
     int sim; /* dma sim; else local */
+    uint32_t mode;
 };
 
 static void run_open(struct run *r, const struct chan_opts *o, int sim, uint32_t caps)
@@ -59,7 +60,8 @@ static void run_finish(struct run *r)
 {
     while (!chan_host_done(&r->h)) {
         if (snic_world_step(r->w) == 0)
-            fail_msg("stands still: %u sent, %u taken, %u answered", r->h.pushed, r->u.requests,
+            fail_msg("seed %llu mode %u: stands still: %u sent, %u taken, %u answered",
+                     (unsigned long long)r->h.s.o.seed, r->mode, r->h.pushed, r->u.requests,
                      r->h.replies);
         if (r->h.s.bad + r->u.s.bad > 0)
             fail_msg("host: %s; dpu: %s", r->h.s.bad ? r->h.s.why : "-",
@@ -129,6 +131,7 @@ static void run_mode(uint64_t seed, uint32_t mode, int sim, uint32_t caps, uint3
     struct chan_opts o = mode_opts(seed, mode);
     o.accept_flags = accept_flags;
     run_open(&r, &o, sim, caps);
+    r.mode = mode;
     run_finish(&r);
     if (sim || accept_flags != 0)
         run_counts(&r, mode, sim ? caps : ALL_CAPS);

@@ -716,6 +716,43 @@ static void test_channel_message_before_arming_found(void **state)
     }
 }
 
+/**
+ * A sender that dawdles holds back the younger messages of others; the DPU goes to sleep over
+ * them, and a commit as well as a cancel must wake it.
+ */
+static void test_channel_cancel_wakes_for_younger_messages(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 12; n++) {
+        struct duo x;
+        struct seen h;
+        struct snic_channel_opts o = duo_opts(1);
+        struct snic_channel_sender s[2];
+        struct snic_channel_slot slot;
+        int cancel = n & 1;
+        o.flags = n & 2 ? SNIC_CHANNEL_UP_QUIESCENT : 0;
+        duo_open(&x, n / 4 == 2, 0, 0);
+        x.accept.flags = n / 4 == 1 ? SNIC_CHANNEL_UNMAPPED : 0;
+        duo_channel(&x, &h, &o);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(snic_channel_sender_init(&s[i], h.c), 0);
+        assert_int_equal(snic_channel_up_reserve(&s[0], 7, 8, 8, &slot), 0);
+        assert_int_equal(duo_send(&h, &s[1], 1, 10), 0);
+        duo_run(&x);
+        assert_int_equal(x.dpu[1].messages, 0);
+        if (cancel) {
+            snic_channel_up_cancel(&s[0]);
+        } else {
+            memset(slot.header, 1, 8);
+            snic_channel_up_commit(&s[0], 0);
+        }
+        duo_run(&x);
+        assert_int_equal(x.dpu[1].messages, cancel ? 1 : 2);
+        duo_part(&x, &h, &x.dpu[1]);
+        duo_close(&x);
+    }
+}
+
 /** A header longer than any may be comes from a liar: the channel ends, nothing is delivered. */
 static void test_channel_header_too_long_ends_channel(void **state)
 {
@@ -1146,6 +1183,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_channel_unmapped_batch_costs_one_read_one_head),
         cmocka_unit_test(test_channel_sleeping_dpu_rung_once),
         cmocka_unit_test(test_channel_message_before_arming_found),
+        cmocka_unit_test(test_channel_cancel_wakes_for_younger_messages),
         cmocka_unit_test(test_channel_header_too_long_ends_channel),
         cmocka_unit_test(test_channel_offer_unlike_rings_refused),
         cmocka_unit_test(test_channel_senders_lent_and_returned),

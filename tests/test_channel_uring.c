@@ -25,7 +25,7 @@ static struct snic_loop *loop_open(void)
 static struct chan_opts mode_opts(uint32_t mode)
 {
     struct chan_opts o = {.seed = support_seed() + mode,
-                          .requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 150 : 400, 20000),
+                          .requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 150 : 400, 3000),
                           .threads = 4,
                           .payload_max = 900,
                           .payload_align = 8,
@@ -121,7 +121,7 @@ static void test_channel_two_threads_ping_pong_never_sleeps_on(void **state)
     (void)state;
     for (uint32_t mode = 0; mode < 16; mode += 3) {
         struct chan_opts o = mode_opts(mode);
-        o.requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 300 : 3000, 200000);
+        o.requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 300 : 3000, 30000);
         o.threads = 0;
         o.window = 1;
         o.gap_ns = 0;
@@ -141,7 +141,7 @@ static void test_channel_two_threads_full_rings_never_sleep_on(void **state)
     (void)state;
     for (uint32_t mode = 0; mode < 16; mode += 3) {
         struct chan_opts o = mode_opts(mode);
-        o.requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 300 : 3000, 200000);
+        o.requests = (uint32_t)support_scale(CHAN_STRIDE > 1 ? 300 : 3000, 30000);
         o.threads = 1;
         o.hold_ns = 0;
         o.ring_bytes = 4096;

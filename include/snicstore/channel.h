@@ -289,7 +289,7 @@ SNIC_API SNIC_NODISCARD int snic_channel_up_reserve(struct snic_channel_sender *
  * left to a later call of this sender (commit or snic_channel_up_flush()). [producer]
  */
 SNIC_API void snic_channel_up_commit(struct snic_channel_sender *s, int more) SNIC_NONNULL(1);
-/** Drop the reservation: the DPU skips it. [producer] */
+/** Drop the reservation: the DPU skips it. Rings the doorbell if the DPU sleeps. [producer] */
 SNIC_API void snic_channel_up_cancel(struct snic_channel_sender *s) SNIC_NONNULL(1);
 /** Ring the doorbell if the DPU sleeps. [producer] */
 SNIC_API void snic_channel_up_flush(struct snic_channel_sender *s) SNIC_NONNULL(1);

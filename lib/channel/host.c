@@ -319,6 +319,7 @@ void snic_channel_up_commit(struct snic_channel_sender *s, int more)
 void snic_channel_up_cancel(struct snic_channel_sender *s)
 {
     snic_ring_cancel(&s->ring);
+    snic_channel_up_flush(s); /* the DPU may have gone to sleep over younger messages behind it */
 }
 
 int snic_channel_up_push(struct snic_channel_sender *s, uint32_t type, const void *header,
