@@ -5,7 +5,11 @@ set(_kv_store ${_kv}/store.c ${_kv}/log.c ${_kv}/recover.c ${_kv}/compact.c ${_k
   ${_kv}/record.c)
 snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES ${_kv_store} LABELS kv)
-foreach(t kv_resp kv_store)
+set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/commands.c ${_kv}/command_keys.c
+  ${_kv}/command_server.c ${_kv}/command_strings.c ${_kv}/resp.c)
+snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
+  LABELS kv TIMEOUT 1800)
+foreach(t kv_resp kv_store kv_power)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${_kv})
   endif()
