@@ -2,6 +2,7 @@
 set(_fix support/dirfix.c support/dirstore.c)
 snic_test(director director SOURCES ${_fix})
 snic_test(director_ends director SOURCES ${_fix})
+snic_test(director_host director SOURCES ${_fix})
 snic_test(director_history director SOURCES ${_fix} support/history.c)
 if(Python3_FOUND AND TARGET director_proxy AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME director_proxy COMMAND ${Python3_EXECUTABLE}
