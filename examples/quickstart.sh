@@ -148,9 +148,10 @@ us_per_op() { awk "BEGIN { printf \"%.3f\", $1 * 1e6 / $hz / $2 }"; }
 
 measure() {
     load get.warm --op get --seconds 1 --seed 7
+    sleep 1 # the DPU tells its figures twice a second: those of the warm-up must not count
     h0=$(ticks "$host") t0=$(ticks "$host" $dpu) o0=$(info offloaded)
     load "get.$mode" --op get --seconds "$seconds" --seed 42
-    sleep 1 # the DPU tells its figures twice a second
+    sleep 1
     h1=$(ticks "$host") t1=$(ticks "$host" $dpu) o1=$(info offloaded)
     n=$(field "get.$mode" operations)
     {
