@@ -355,6 +355,45 @@ static void raw_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
     }
 }
 
+/* Records of any content, among them pieces of two long messages, mixed up. */
+static void raw_nonsense(struct raw *raw, struct snic_world *w, struct snic_rng *rng)
+{
+    static unsigned char body[40000];
+    for (uint64_t at[2] = {0, 0}, i = 0; i < support_scale(4000, 100000); i++) {
+        unsigned char head[48];
+        uint32_t type = 1 + (uint32_t)snic_rng_below(rng, 2);
+        uint32_t k = (uint32_t)snic_rng_below(rng, 2);
+        uint32_t n = 1 + (uint32_t)snic_rng_below(rng, type == 1 ? 500 : sizeof(body));
+        snic_rng_fill(rng, head, sizeof(head));
+        snic_rng_fill(rng, body, 64);
+        if (type == 2 && snic_rng_below(rng, 8) > 0) { /* two long messages, mixed up */
+            uint64_t total = 50000 + k * 30000u;
+            if (at[k] >= total)
+                at[k] = 0;
+            n = (uint32_t)(n > total - at[k] ? total - at[k] : n);
+            memset(body, (int)(k + 5), n);
+            snic_put_le64(head, k);
+            snic_put_le64(head + 8, k + 5);
+            snic_put_le32(head + 24, n);
+            snic_put_le16(head + 28, 1);
+            snic_put_le64(head + 32, at[k]);
+            snic_put_le64(head + 40, total);
+            at[k] += n;
+            if (snic_rng_below(rng, 10) == 0)
+                at[k] += 7;
+        } else if (type == 1 && snic_rng_below(rng, 2) == 0) {
+            memset(body, 0, 32);
+            snic_put_le32(body + 24, n > 32 ? n - 32 : 0);
+            snic_put_le16(body + 28, (uint16_t)snic_rng_below(rng, 4));
+        }
+        struct snic_iov v = {body, n};
+        while (raw->c != NULL &&
+               snic_channel_down_push(raw->c, type, head, type == 2 ? 48 : 0, &v, 1) == SNIC_EAGAIN)
+            (void)snic_world_step(w);
+        (void)snic_world_run(w, snic_world_now(w), 50);
+    }
+}
+
 /** The host's end takes any bytes: long messages arrive whole or not at all. */
 static void test_director_host_end_survives_nonsense(void **state)
 {
@@ -387,40 +426,7 @@ static void test_director_host_end_survives_nonsense(void **state)
     while (raw.c == NULL)
         assert_int_equal(snic_world_step(w), 1);
     (void)snic_world_run(w, snic_world_now(w) + 1000000, 100000);
-    static unsigned char body[40000];
-    for (uint64_t at[2] = {0, 0}, i = 0; i < support_scale(4000, 100000); i++) {
-        unsigned char head[48];
-        uint32_t type = 1 + (uint32_t)snic_rng_below(&rng, 2);
-        uint32_t k = (uint32_t)snic_rng_below(&rng, 2);
-        uint32_t n = 1 + (uint32_t)snic_rng_below(&rng, type == 1 ? 500 : sizeof(body));
-        snic_rng_fill(&rng, head, sizeof(head));
-        snic_rng_fill(&rng, body, 64);
-        if (type == 2 && snic_rng_below(&rng, 8) > 0) { /* two long messages, mixed up */
-            uint64_t total = 50000 + k * 30000u;
-            if (at[k] >= total)
-                at[k] = 0;
-            n = (uint32_t)(n > total - at[k] ? total - at[k] : n);
-            memset(body, (int)(k + 5), n);
-            snic_put_le64(head, k);
-            snic_put_le64(head + 8, k + 5);
-            snic_put_le32(head + 24, n);
-            snic_put_le16(head + 28, 1);
-            snic_put_le64(head + 32, at[k]);
-            snic_put_le64(head + 40, total);
-            at[k] += n;
-            if (snic_rng_below(&rng, 10) == 0)
-                at[k] += 7;
-        } else if (type == 1 && snic_rng_below(&rng, 2) == 0) {
-            memset(body, 0, 32);
-            snic_put_le32(body + 24, n > 32 ? n - 32 : 0);
-            snic_put_le16(body + 28, (uint16_t)snic_rng_below(&rng, 4));
-        }
-        struct snic_iov v = {body, n};
-        while (raw.c != NULL &&
-               snic_channel_down_push(raw.c, type, head, type == 2 ? 48 : 0, &v, 1) == SNIC_EAGAIN)
-            (void)snic_world_step(w);
-        (void)snic_world_run(w, snic_world_now(w), 50);
-    }
+    raw_nonsense(&raw, w, &rng);
     (void)snic_world_run(w, snic_world_now(w) + 1000000, 100000);
     assert_true(raw.messages > 100 && raw.longs > 5);
     snic_director_host_close(h);
