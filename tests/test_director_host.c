@@ -262,19 +262,20 @@ static void test_director_ends_reach_a_busy_host_later(void **state)
             dirfix_pump(&fix.clients[i]);
         }
         dirfix_run(&fix, 50000000);
-        for (uint32_t i = 0; i < 12; i++)
+        for (uint32_t i = 0; i < 10; i++)
             dirfix_disconnect(&fix.clients[i], 1);
         dirfix_run(&fix, 50000000);
-        assert_true(dirfix_stats(&fix).conns > 0); /* the host must hear of them */
+        assert_true(dirfix_stats(&fix).conns > 2); /* the host must hear of them */
         snic_world_pause(fix.w, DIRFIX_HOST, 0);
         if (s % 4 < 2) {
             dirfix_run(&fix, 50000000);
-            assert_int_equal(fix.host_closed, 12);
+            assert_int_equal(fix.host_closed, 10);
         } else {
             dirfix_host_kill(&fix);
             dirfix_run(&fix, 50000000);
         }
-        assert_int_equal(dirfix_stats(&fix).conns, 0);
+        dirfix_finish(&fix); /* the others are answered, by whom ever */
+        assert_int_equal(dirfix_stats(&fix).conns, 2);
         dirfix_close(&fix);
     }
 }

@@ -147,8 +147,8 @@ struct snic_director_opts {
     const struct snic_director_signature *signatures; /**< copied                           */
     /**
      * Replies on their way and messages longer than a buffer live here, shared by all
-     * connections: at least 2 * message_max + 12 KiB for each of conns_max; default 64 MiB
-     * or that.
+     * connections. 2 * message_max + 3 MiB + 12 KiB for each of conns_max is enough to
+     * begin with; default 64 MiB, or twice that where it is more.
      */
     uint64_t pool_bytes;
     uint32_t stall_ms; /**< see above; default 1000                                     */

@@ -48,25 +48,27 @@ struct director_layout {
 /* Divide the pool; 0 when it is too small. */
 static int director_divide(struct director_layout *l, const struct snic_director_opts *o)
 {
-    uint64_t pool = o->pool_bytes;
+    uint64_t least = (2 * (uint64_t)o->conns_max + 64) * SNIC_DIRECTOR__BLOCK;
+    uint64_t rest = o->pool_bytes > least ? o->pool_bytes - least : 0;
+    uint64_t pool = rest;
     uint32_t big = (uint32_t)snic_align_up(o->message_max, 4096);
     l->tiers = 0;
     for (uint32_t size = SNIC_DIRECTOR__TIER_0; size < big && size <= SNIC_DIRECTOR__TIER_1;
          size *= SNIC_DIRECTOR__TIER_1 / SNIC_DIRECTOR__TIER_0) {
         l->tier_size[l->tiers] = size;
-        l->tier_count[l->tiers++] = (uint32_t)snic_max_u64(1, o->pool_bytes / 8 / size);
+        l->tier_count[l->tiers++] = (uint32_t)snic_max_u64(1, rest / 8 / size);
     }
     l->tier_size[l->tiers] = big;
     l->tier_count[l->tiers++] =
-        (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, o->pool_bytes * 3 / 8 / big));
+        (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, rest * 3 / 8 / big));
     for (uint32_t i = 0; i < l->tiers; i++) {
         uint64_t bytes = (uint64_t)l->tier_size[i] * l->tier_count[i];
         if (bytes > pool)
             return 0;
         pool -= bytes;
     }
-    pool /= SNIC_DIRECTOR__BLOCK;
-    if (pool > UINT32_MAX / 2 || pool < 2 * (uint64_t)o->conns_max + 64)
+    pool = (pool + least) / SNIC_DIRECTOR__BLOCK;
+    if (pool > UINT32_MAX / 2)
         return 0;
     l->blocks_count = (uint32_t)pool;
     l->slots_own = (uint32_t)snic_min_u64(SNIC_DIRECTOR__OWN_MAX, o->pending_max);
