@@ -507,6 +507,18 @@ static int model_question(struct kvm *m, const char *command, const struct kvm_k
     return m->answer[0] == '-' && m->dead(m->ctx) ? -1 : 0;
 }
 
+/* Nothing is seen: a state that has expired and is perhaps not yet deleted, or NULL. */
+static const struct kvm_state *model_lingers(const struct kvm_key *k, uint64_t now)
+{
+    for (uint32_t j = k->floor; j < k->count; j++) {
+        const struct kvm_state *s = &k->write[j].after;
+
+        if (s->present && s->expire != 0 && s->expire <= now)
+            return s;
+    }
+    return NULL;
+}
+
 static int model_judge_key(struct kvm *m, struct kvm_key *k)
 {
     uint64_t asked = model_now_ms(m);
@@ -536,7 +548,11 @@ static int model_judge_key(struct kvm *m, struct kvm_key *k)
         if (!model_matches(s, &seen, asked, model_now_ms(m)) ||
             (seen.present && s->expire != seen.expire))
             continue;
-        m->lingering += !seen.present && s->present; /* expired, perhaps not yet deleted */
+        m->present += (uint64_t)seen.present;
+        if (!seen.present && model_lingers(k, model_now_ms(m)) != NULL) {
+            s = model_lingers(k, model_now_ms(m)); /* in the next life, too */
+            m->lingering++;
+        }
         seen = *s;
         memset(&k->write[0], 0, sizeof(k->write[0]));
         k->write[0].after = seen;
@@ -556,26 +572,25 @@ static int model_judge_key(struct kvm *m, struct kvm_key *k)
 
 void kvm_judge(struct kvm *m)
 {
-    uint64_t present = 0;
+    uint64_t began = model_now_ms(m);
     uint64_t told;
 
+    m->present = 0;
     m->lingering = 0;
     for (uint32_t i = 0; i < KVM_KEYS; i++) {
         if (model_judge_key(m, &m->key[i]) != 0 || m->why[0] != 0)
             return;
-        present += (uint64_t)m->key[i].write[0].after.present;
     }
     m->living = 1;
-    present -= m->lingering;
     if (model_question(m, "DBSIZE", NULL) != 0)
         return;
     told = strtoull(m->answer + 1, NULL, 10);
     for (uint32_t i = 0; i < KVM_KEYS; i++) /* one may have expired meanwhile */
-        if (m->key[i].write[0].after.expire != 0 &&
+        if (m->key[i].write[0].after.expire > began &&
             m->key[i].write[0].after.expire <= model_now_ms(m))
             return;
-    if (told < present || told > present + m->lingering)
-        model_wrong(m, "%" PRIu64 " keys, of which %" PRIu64 " were written", told, present);
+    if (told < m->present || told > m->present + m->lingering)
+        model_wrong(m, "%" PRIu64 " keys, of which %" PRIu64 " were written", told, m->present);
     if (kv_store_check(m->engine->store) != 0)
         model_wrong(m, "the store is not consistent");
 }

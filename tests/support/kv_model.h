@@ -78,6 +78,7 @@ struct kvm {
     uint64_t read;
     /* the judge's one question */
     int judged;
+    uint64_t present;   /**< keys that it was shown                 */
     uint64_t lingering; /**< expired keys that may still be counted */
     char answer[32768];
     size_t answer_size;
