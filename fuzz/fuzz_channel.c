@@ -249,7 +249,7 @@ static void fuzz_behave(struct fuzz_channel *f, struct fuzz_input *in)
             abort();
         return;
     }
-    if (f->can_produce && snic_ring_reserve(&f->producer, 5, bytes / 4, bytes, &rec) == 0) {
+    if (f->can_produce && snic_ring_reserve(&f->producer, 5, bytes, bytes, &rec) == 0) {
         memset(rec.data, 3, rec.data_bytes);
         snic_ring_commit(&f->producer);
         if (snic_ring_notify(&f->producer))
