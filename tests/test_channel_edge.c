@@ -786,6 +786,61 @@ static void test_channel_header_too_long_ends_channel(void **state)
     }
 }
 
+/* One of the fifteen ways in which an offer and its rings can be unlike. */
+static void spoil_offer(struct channel_ctl *m, int way)
+{
+    uint64_t key = m->up_key;
+
+    switch (way) {
+    case 0:
+        m->flags ^= SNIC_CHANNEL_UP_QUIESCENT;
+        break;
+    case 1:
+        m->flags ^= SNIC_CHANNEL_DOWN_ORDERED;
+        break;
+    case 2:
+        m->flags ^= 0x100;
+        break;
+    case 3:
+        m->record_max++;
+        break;
+    case 4:
+        m->payload_align = 16;
+        break;
+    case 5:
+        m->up_bytes *= 2;
+        break;
+    case 6:
+        m->down_bytes /= 2;
+        break;
+    case 7:
+        m->up_size -= 64;
+        break;
+    case 8:
+        m->down_size -= 8192;
+        break;
+    case 9:
+        m->down_size = 0;
+        break;
+    case 10:
+        m->up_size = UINT64_MAX;
+        break;
+    case 11:
+        m->up_key = m->down_key;
+        m->down_key = key;
+        break;
+    case 12:
+        m->up_key += 1U << 16;
+        break;
+    case 13:
+        m->up_bytes = UINT64_MAX;
+        break;
+    default:
+        m->version++;
+        break;
+    }
+}
+
 /** Rings that are not what the offer says: refused, or ended before anything is delivered. */
 static void test_channel_offer_unlike_rings_refused(void **state)
 {
@@ -798,58 +853,10 @@ static void test_channel_offer_unlike_rings_refused(void **state)
         duo_channel(&x, &h, &o);
         x.accept.flags = n >= 15 ? SNIC_CHANNEL_UNMAPPED : 0;
         struct channel_ctl m = x.hub[0]->slots[0].open;
-        uint64_t key = m.up_key;
         m.slot = 3;
         m.generation = 77;
         m.id = 2;
-        switch (n % 15) {
-        case 0:
-            m.flags ^= SNIC_CHANNEL_UP_QUIESCENT;
-            break;
-        case 1:
-            m.flags ^= SNIC_CHANNEL_DOWN_ORDERED;
-            break;
-        case 2:
-            m.flags ^= 0x100;
-            break;
-        case 3:
-            m.record_max++;
-            break;
-        case 4:
-            m.payload_align = 16;
-            break;
-        case 5:
-            m.up_bytes *= 2;
-            break;
-        case 6:
-            m.down_bytes /= 2;
-            break;
-        case 7:
-            m.up_size -= 64;
-            break;
-        case 8:
-            m.down_size -= 8192;
-            break;
-        case 9:
-            m.down_size = 0;
-            break;
-        case 10:
-            m.up_size = UINT64_MAX;
-            break;
-        case 11:
-            m.up_key = m.down_key;
-            m.down_key = key;
-            break;
-        case 12:
-            m.up_key += 1U << 16;
-            break;
-        case 13:
-            m.up_bytes = UINT64_MAX;
-            break;
-        default:
-            m.version++;
-            break;
-        }
+        spoil_offer(&m, n % 15);
         assert_int_equal(snic_dma_send(x.d[0], &m, sizeof(m)), 1);
         duo_run(&x);
         struct seen *u = &x.dpu[2];
