@@ -197,9 +197,14 @@ struct kv_entry *kv_store_find(struct kv_store *s, uint32_t database, const void
     kv_store_hash(s, database, key, key_size, hash, &low, &high);
     e = kv_index_find(&s->index, low, database, key, key_size);
     if (e != NULL && e->expire_ms != 0 && e->expire_ms <= kv_store_wall_ms(s)) {
-        /* Without room it stays in the index, dead to all eyes, until the sweep. */
+        /*
+         * Without room it stays in the index, dead to all eyes, until the sweep; that it is
+         * not there is then known from its own record.
+         */
         if (kv_store_delete(s, e, &end) == 0)
             s->stats.expired++;
+        else
+            s->deletion = snic_max_u64(s->deletion, kv_store_end(s, e));
         return NULL;
     }
     return e;
@@ -512,9 +517,11 @@ static void store_work(struct snic_loop_msg *m)
     s->kicked = 0;
     if (s->flush_error == 0 &&
         (s->opts.sync == KV_SYNC_ALWAYS || s->room_wanted || s->closing ||
-         s->compact.phase == KV_COMPACT_SETTLE || s->tail - s->written >= KV_IDLE_FLUSH_BYTES))
+         s->written < s->sync_until || s->compact.phase == KV_COMPACT_SETTLE ||
+         s->tail - s->written >= KV_IDLE_FLUSH_BYTES))
         kv_log_flush(s);
-    if (s->compact.phase == KV_COMPACT_SYNC || s->closing)
+    if (s->compact.phase == KV_COMPACT_SYNC || s->closing ||
+        (s->synced < s->sync_until && s->written >= s->sync_until && s->flush_error == 0))
         kv_log_sync(s);
     kv_log_create_ahead(s);
     if (!s->closing) {
@@ -551,7 +558,10 @@ static void store_tick(struct snic_timer *t, uint64_t now)
     }
     if (s->opts.sync == KV_SYNC_INTERVAL && now >= s->next_sync_ns) {
         s->next_sync_ns = now + (uint64_t)s->opts.sync_interval_ms * 1000000u;
-        kv_log_sync(s);
+        if (s->flush_error != 0)
+            kv_log_sync(s); /* the other way to try again */
+        else if (s->synced >= s->sync_until)
+            s->sync_until = s->tail; /* all of it, however many segments that is */
     }
     if (store_has_expires(s) && !s->closing)
         s->expire_cursor =
