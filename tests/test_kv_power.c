@@ -335,6 +335,13 @@ static void test_kv_power_lost_sync_always_acknowledged_there(void **state)
     power_holds(KV_SYNC_ALWAYS, support_scale(1000, 20000));
 }
 
+/* More than the interval's writes are lost. */
+static void test_kv_power_lost_sync_interval_older_there(void **state)
+{
+    (void)state;
+    power_holds(KV_SYNC_INTERVAL, support_scale(200, 5000));
+}
+
 /* What was on the device is lost by moving it; a value is torn or mixed up. */
 static void test_kv_power_lost_sync_none_nothing_mixed_up(void **state)
 {
@@ -373,10 +380,11 @@ static void test_kv_power_lost_log_write_without_sync_noticed(void **state)
     assert_true(power_noticed(KV_SYNC_ALWAYS, KV_FORGET_SYNC, 1, 3) > 0);
 }
 
-/* The checker is blind to a missing FSYNC of compaction. */
+/* The checker is blind to a missing FSYNC: of the interval, and of compaction. */
 static void test_kv_power_lost_fsync_forgotten_noticed(void **state)
 {
     (void)state;
+    assert_true(power_noticed(KV_SYNC_INTERVAL, KV_FORGET_FSYNC, 1, 3) > 0);
     assert_true(power_noticed(KV_SYNC_NONE, KV_FORGET_FSYNC, 1, 1) > 0);
 }
 
@@ -399,6 +407,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv_power_lost_sync_always_acknowledged_there),
+        cmocka_unit_test(test_kv_power_lost_sync_interval_older_there),
         cmocka_unit_test(test_kv_power_lost_sync_none_nothing_mixed_up),
         cmocka_unit_test(test_kv_power_lost_log_write_without_sync_noticed),
         cmocka_unit_test(test_kv_power_lost_fsync_forgotten_noticed),
