@@ -16,6 +16,7 @@ import sys
 NAME = r"(?:\[=*\[)?(.*?)(?:\]=*\])?"
 ADD = re.compile(rf"add_test\({NAME} (.*)\)$", re.S)
 SET = re.compile(rf"set_tests_properties\({NAME} PROPERTIES (.*)\)$", re.S)
+COST = {"kv": 100, "rooms": 50, "director": 20}  # rough seconds by label
 ONCE = 'test -e \\"$0\\" && { echo passed in an earlier run; exit 0; }; \\"$@\\" && : >\\"$0\\"'
 
 
@@ -77,6 +78,10 @@ def main(argv):
                     props += f' WORKING_DIRECTORY "{where}"'
                 props = re.sub(r'\b(LABELS|_BACKTRACE_TRIPLES) "([^"]*)"', "", props)
                 props += f' LABELS "{";".join(labels + [name])}"'
+                # What takes long starts early, so that the end is not one test on one core.
+                cost = max([COST.get(l, 0) for l in labels], default=0)
+                if cost and " COST " not in props:
+                    props += f' COST "{cost}"'
                 # Fixtures belong to one build.
                 props = re.sub(r'\b(FIXTURES_\w+) "([^"]*)"', lambda m: '{} "{}"'.format(
                     m.group(1), ";".join(f"{name}.{x}" for x in m.group(2).split(";"))), props)
