@@ -797,6 +797,95 @@ static void test_ring_explore_walk_overtaken_is_no_corruption(void **state)
         }
 }
 
+/* Reserves, fills and delivers one response where a released one was. */
+static uint64_t respond_next_lap_body(void *copy)
+{
+    struct snic_ring_responder *r = copy;
+    struct snic_ring_op ops[4];
+    struct snic_ring_rec rec;
+    int e;
+
+    memcpy(stage.aux, stage.aux_start, sizeof(stage.aux));
+    e = snic_ring_resp_reserve(r, 1, stage.reuse_data, 0, &rec);
+    if (e == 0)
+        e = snic_ring_resp_finish(r, rec.position, 0);
+    if (e == 0)
+        e = snic_ring_resp_flush(r, ops, 4);
+    if (e != 0 && e != SNIC_EAGAIN)
+        explore_fail("the responder calls an honest ring corrupt");
+    return 0;
+}
+
+/* Gives the record at 0 back and claims what comes; its position + 1. */
+static uint64_t give_back_and_claim_body(void *copy)
+{
+    struct snic_ring_collector *k = copy;
+    struct snic_ring_rec rec;
+    int n;
+
+    give_back_body(copy);
+    k->scan = 1024; /* the others are this collector's own */
+    n = snic_ring_claim(k, &rec);
+    if (n < 0)
+        explore_fail("the collector calls an honest ring corrupt");
+    return n == 1 ? rec.position + 1 : 0;
+}
+
+static uint64_t claim_position_body(void *copy)
+{
+    struct snic_ring_rec rec;
+    int n = snic_ring_claim(copy, &rec);
+
+    if (n < 0)
+        explore_fail("the collector calls an honest ring corrupt");
+    return n == 1 ? rec.position + 1 : 0;
+}
+
+static void claimed_by_one(const uint64_t *outcome)
+{
+    if (outcome[0] != 0 && outcome[0] == outcome[2])
+        explore_fail("a response was claimed twice");
+    if ((outcome[0] != 0 && outcome[0] != 1025) || (outcome[2] != 0 && outcome[2] != 1025))
+        explore_fail("a released response was claimed");
+}
+
+/* A collector reads a header and is overtaken by a whole lap before it reads the record's word:
+ * another's claim in the next lap is not its own to take. */
+static void test_ring_explore_claim_overtaken_by_a_lap(void **state)
+{
+    uint32_t d, i;
+
+    (void)state;
+    for (d = 0; d < 2; d++) {
+        struct snic_ring_rec rec;
+        struct snic_ring_op ops[4];
+
+        stage_ring(SNIC_RING_RESPONSE, d, 0, 1024);
+        stage.reuse_data = 248;
+        assert_int_equal(snic_ring_responder_attach(&stage.responder, stage.memory, stage.size,
+                                                    stage.aux, sizeof(stage.aux)),
+                         0);
+        for (i = 0; i < 4; i++) {
+            assert_int_equal(
+                snic_ring_resp_reserve(&stage.responder, 1, stage.reuse_data, 0, &rec), 0);
+            assert_int_equal(snic_ring_resp_finish(&stage.responder, rec.position, 0), 0);
+        }
+        assert_int_equal(snic_ring_resp_flush(&stage.responder, ops, 4), 0);
+        memcpy(stage.aux_start, stage.aux, sizeof(stage.aux));
+        for (i = 0; i < 2; i++)
+            assert_int_equal(
+                snic_ring_collector_attach(&stage.collector[i], stage.memory, stage.size, 0), 0);
+        for (i = 0; i < 4; i++)
+            assert_int_equal(snic_ring_claim(&stage.collector[0], &rec), 1);
+        stage.collector[0].scan = 16; /* give_back_body: the record at 0 */
+        stage_thread(give_back_and_claim_body, &stage.collector[0], sizeof(stage.collector[0]));
+        stage_thread(respond_next_lap_body, &stage.responder, sizeof(stage.responder));
+        stage_thread(claim_position_body, &stage.collector[1], sizeof(stage.collector[1]));
+        stage.s.final = claimed_by_one;
+        must_pass("overtaken by a lap");
+    }
+}
+
 /* ---- Repair ---- */
 
 static uint64_t supervise_body(void *copy)
@@ -872,6 +961,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_explore_responses),
         cmocka_unit_test(test_ring_explore_neighbours_released_head_moves),
         cmocka_unit_test(test_ring_explore_walk_overtaken_is_no_corruption),
+        cmocka_unit_test(test_ring_explore_claim_overtaken_by_a_lap),
         cmocka_unit_test(test_ring_explore_dead_producer_is_repaired),
     };
 

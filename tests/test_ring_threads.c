@@ -122,7 +122,7 @@ static void produce(struct shared *s, uint32_t from)
         s->bad++;
         return;
     }
-    while (s->records != 0 ? sequence < s->records : !s->stop) {
+    while (s->bad == 0 && (s->records != 0 ? sequence < s->records : !s->stop)) {
         uint32_t n;
         int r = push_once(&p, from, sequence, &n);
 
@@ -325,7 +325,7 @@ static void respond(struct shared *s)
                 : snic_ring_responder_attach(&r, s->f.mem, s->f.size, s->f.aux,
                                              (size_t)s->f.info.aux_bytes);
 
-    while (e == 0 && (number < s->records || n > 0)) {
+    while (e == 0 && s->bad == 0 && (number < s->records || n > 0)) {
         struct snic_ring_rec *rec = &open[n];
         int full = n == 8 || number == s->records;
         int k;

@@ -13,8 +13,8 @@
  *
  * Invariants
  *   I1  H <= C <= B <= A <= H + M (mapped COMMIT: T == A, and C is not used).
- *   I2  A record is claimed once: its word goes from anything to t | 2 to t | 3, and a word
- *       never holds an earlier position again, so that no compare-and-swap succeeds late.
+ *   I2  A record is claimed once: its word goes from an earlier position's to t | 2 to t | 3, and
+ *       a word never holds an earlier position again, so that no compare-and-swap succeeds late.
  *   I3  H passes a record only when it is released, or padding.
  *   I4  A header read by a collector is believed only if H was not beyond it afterwards, or
  *       if the record is claimed.
@@ -518,6 +518,8 @@ static int ring_claim_at(struct snic_ring_collector *k, uint64_t at, const struc
 
     if (state == (at | SNIC_RING__CLAIMED) || state == (at | SNIC_RING__RELEASED))
         return 2;
+    if (ring_distance(state & ~((uint64_t)k->g.granule - 1), at) > 0)
+        return 2; /* H and a lap overtook the walk (I2) */
     if (k->g.discipline == SNIC_RING_COMMIT && state != (at | SNIC_RING__COMMITTED))
         return 0;
     if (seen->pad)
