@@ -582,6 +582,7 @@ static void director_conn_init(struct snic_director_conn *c)
     c->carry = NULL;
     c->pending = c->offloading = c->barriers = c->wait_for = 0;
     c->window = (uint32_t)snic_min_u64(d->opts.pending_max, SNIC_DIRECTOR__WINDOW);
+    c->reply = 0;
     c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
     c->used = 1;
     c->task.deficit = 0;

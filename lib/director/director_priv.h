@@ -69,6 +69,7 @@ struct director_slot {
     struct snic_director_conn *conn;
     struct snic_offload_job *job;
     uint32_t gen;
+    uint32_t bytes; /* of the reply so far, at most UINT32_MAX */
     uint8_t state;
     uint8_t flags;
     uint8_t kept_size;
@@ -151,6 +152,7 @@ struct snic_director_conn {
     struct director_block *carry; /* net: the beginning of what frame_reply() could not tell */
     uint32_t pending;
     uint32_t window; /* pending may be so many: learnt from how replies are taken */
+    uint32_t reply;  /* bytes of one, the larger the longer remembered: bounds the window */
     uint32_t offloading;
     uint32_t barriers;
     uint32_t wait_for;

@@ -93,6 +93,7 @@ struct director_slot *director_slot_take(struct snic_director_conn *c)
     d->slots_free--;
     s->conn = c;
     s->flags = 0;
+    s->bytes = 0;
     s->job = NULL;
     s->state = DIRECTOR_SLOT_HOST;
     snic_link_append(&c->slots, &s->link);

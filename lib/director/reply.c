@@ -63,15 +63,19 @@ static void director_reply_start(struct director_slot *s)
 uint32_t director_reply_bytes(struct director_slot *s, const void *data, uint32_t size)
 {
     struct snic_director_conn *c = s->conn;
+    uint32_t taken;
     if (size == 0)
         return 0;
     if (director_reply_current(s)) {
         s->flags |= SNIC_DIRECTOR__STREAMED;
-        return director_out_append(&c->client, data, size, 0);
+        taken = director_out_append(&c->client, data, size, 0);
+    } else {
+        if (!director_in_order(c))
+            director_reply_start(s);
+        taken = director_queue_append(c, &s->pieces, data, size, 0);
     }
-    if (!director_in_order(c))
-        director_reply_start(s);
-    return director_queue_append(c, &s->pieces, data, size, 0);
+    s->bytes += (uint32_t)snic_min_u64(taken, UINT32_MAX - s->bytes);
+    return taken;
 }
 
 /* The client ends after what is in the out queue. */
@@ -179,20 +183,26 @@ void director_reply_advance(struct snic_director_conn *c)
 
 /*
  * How many messages may be under way without their replies drowning the others: doubled while
- * the client takes what comes, halved when it does not. Requests are small, replies may be large.
+ * the client takes what comes, halved when it does not, and never so many that replies like the
+ * recent large ones exceed what the connection may hold. Requests are small, replies may be large.
  */
-static void director_reply_window(struct snic_director_conn *c)
+static void director_reply_window(struct snic_director_conn *c, uint32_t bytes)
 {
-    if (c->mem > c->d->opts.conn_bytes / 2)
-        c->window = c->window > 1 ? c->window / 2 : 1;
-    else if (c->window < c->d->opts.pending_max)
-        c->window = (uint32_t)snic_min_u64(c->d->opts.pending_max, 2 * (uint64_t)c->window);
+    uint64_t bytes_max = c->d->opts.conn_bytes;
+    uint64_t most;
+    c->reply = (uint32_t)snic_max_u64(bytes, c->reply - c->reply / 4);
+    most = snic_min_u64(c->d->opts.pending_max, bytes_max / snic_max_u64(c->reply, 1));
+    most = snic_min_u64(most, 2 * (uint64_t)c->window);
+    if (c->mem > bytes_max / 2)
+        most = snic_min_u64(most, c->window / 2);
+    c->window = (uint32_t)snic_max_u64(most, 1);
 }
 
 /* @s has got its whole answer (state DONE, GONE or CUT). */
 static void director_reply_finish(struct director_slot *s)
 {
     struct snic_director_conn *c = s->conn;
+    director_reply_window(c, s->bytes);
     if (s->flags & SNIC_DIRECTOR__BARRIER) {
         s->flags &= (uint8_t)~SNIC_DIRECTOR__BARRIER;
         c->barriers--;
@@ -205,7 +215,6 @@ static void director_reply_finish(struct director_slot *s)
         if (director_reply_ready(s) && s->conn == c)
             director_reply_start(s);
     }
-    director_reply_window(c);
     director_reply_advance(c);
     director_conn_check(c);
     if (c->wait_for & (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD))
@@ -335,6 +344,7 @@ static void director_reply_sent(struct director_slot *s, struct snic_offload_job
         snic_offload_release(d->offload, job);
     } else {
         s->job = job;
+        s->bytes = (uint32_t)snic_min_u64(job->bytes, UINT32_MAX);
         c->mem += job->bytes;
         (void)director_reply_current(s);
     }
