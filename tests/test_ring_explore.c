@@ -866,8 +866,8 @@ static void test_ring_explore_claim_overtaken_by_a_lap(void **state)
                                                     stage.aux, sizeof(stage.aux)),
                          0);
         for (i = 0; i < 4; i++) {
-            assert_int_equal(
-                snic_ring_resp_reserve(&stage.responder, 1, stage.reuse_data, 0, &rec), 0);
+            assert_int_equal(snic_ring_resp_reserve(&stage.responder, 1, stage.reuse_data, 0, &rec),
+                             0);
             assert_int_equal(snic_ring_resp_finish(&stage.responder, rec.position, 0), 0);
         }
         assert_int_equal(snic_ring_resp_flush(&stage.responder, ops, 4), 0);
