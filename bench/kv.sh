@@ -7,8 +7,6 @@
 # the time of a case in a round, by default 3. CPU rows: all of a server's processes, per operation.
 #
 #   memory_get   GETs of 64-byte values out of memory, redis-benchmark -P 16 -c 50, both servers.
-#                Ours has --offload off: a record that is in memory and on the device would
-#                otherwise be read from the device, to spare the host.
 #   device_get   GETs of records that only the device has, 16 connections of 16 commands, beside
 #                fio's io_uring engine reading as many bytes at the same depth from the same file
 set -u
@@ -22,7 +20,7 @@ bin=${SNIC_BENCH_BUILD:-build/bench}/bin
 mkdir -p "$bin/../kv" && work=$(mktemp -d "$(cd "$bin/../kv" && pwd)/XXXXXX") || exit 1
 bin=$(cd "$bin" && pwd)
 
-keys=600000 value=1000 depth=256 memory_keys=100000
+keys=1000000 value=1000 depth=256 memory_keys=100000
 hz=$(getconf CLK_TCK)
 running=
 
@@ -136,9 +134,9 @@ disk() {
 
 begin redis redis-server --port $port --save '' --appendonly no --dir "$work"
 begin single "$bin/kv_server" --listen 127.0.0.1:$port --single-process --file "$work/memory" \
-    --size 1G --memory 256M --offload off --log-level warning
+    --size 1G --memory 256M --log-level warning
 begin pair "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/pair" --size 1G --memory 256M \
-    --offload off --log-level warning
+    --log-level warning
 awk -v n=$memory_keys -v set='*3\r\n$3\r\nSET\r\n$16\r\n' 'BEGIN { for (i = 0; i < n; i++)
     printf "%skey:%012d\r\n$64\r\n%064d\r\n", set, i, i }' >"$work/sets"
 for p in "$port_redis" "$port_single" "$port_pair"; do
@@ -184,7 +182,7 @@ host_library=$(info "$port_library" host_pid)
 round=0
 while [ $((round += 1)) -le "$rounds" ]; do
     calibrate
-    disk "$work/two" 700M
+    disk "$work/two" 1100M
     # shellcheck disable=SC2086
     device device_get ours "$port_two" "$host_two" $all_two
     # shellcheck disable=SC2086

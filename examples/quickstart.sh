@@ -33,7 +33,7 @@ case $seconds in
 '' | *[!0-9]* | 0) echo "quickstart: --seconds takes a number above 0" >&2; exit 2 ;;
 esac
 
-keys=600000 value=1000 memory=32M size=2G
+keys=1000000 value=1000 memory=32M size=2G
 clients=16 pipeline=16
 
 . "$root/tests/packages.sh"

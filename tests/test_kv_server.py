@@ -339,6 +339,29 @@ def test_offloaded_expiry(ctx):
         equal(c.cmd("MGET", "e5", "e6"), [None, None], "flushed")
 
 
+def test_offload_of_memory(ctx):
+    """What the host has in memory it answers itself, unless all is to be offloaded."""
+    if ctx.mode == "monolith":
+        raise Skip("nothing is offloaded")
+    for offload in ("on", "all"):
+        node = ctx.server(offload=offload)
+        with node, node.conn() as c:
+            keys = ["m%d" % i for i in range(20)]
+            for k in keys:
+                equal(c.cmd("SET", k, "v"), "OK")
+            if offload == "all":
+                on_device(node, c, keys)
+            else:
+                for _ in range(5):
+                    for k in keys:
+                        equal(c.cmd("GET", k), b"v")
+                time.sleep(1.1)  # the figures come twice a second
+                equal(int(node.info("offloaded")), 0, "offloaded what is in memory")
+                fill(c, 640, 64 * 1024)
+                on_device(node, c, keys)
+            equal(node.stop(), 0)
+
+
 def test_compaction(ctx):
     """Overwriting several times the device's size goes on working, and nothing is lost."""
     rng = ctx.rng()

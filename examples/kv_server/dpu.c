@@ -290,6 +290,7 @@ static void dpu_reap(struct kv_dpu *d)
         if (snic_channel_hub_count(l->hub) > 0)
             snic_director_upstream_close(d->director);
         snic_channel_hub_fini(l->hub);
+        kv_offload_forget_memory(&d->user); /* its memory is gone, its log is there */
         free(l->server_memory);
         free(l->hub_memory);
         memset(l, 0, sizeof(*l));
@@ -399,6 +400,7 @@ static void dpu_open_offload(struct kv_dpu *d)
     size_t size;
     int r;
 
+    kv_offload_forget_memory(&d->user);
     if (d->config->no_offload)
         return;
     o.key_size = 16;

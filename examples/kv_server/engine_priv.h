@@ -122,7 +122,7 @@ struct kv_engine {
     struct kv_engine_stats stats;
 };
 
-/* ---- engine.c: output ---- */
+/* ---- engine_out.c ---- */
 
 void kv_put(struct kv_engine *e, const void *data, size_t size);
 void kv_put_text(struct kv_engine *e, const char *text);
@@ -139,6 +139,12 @@ void kv_put_store_error(struct kv_engine *e, int error);
 /** Answer now or when @p need is durable. Pieces are copied if they must wait. */
 void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, uint32_t flags,
                uint64_t need, const struct snic_iov *iov, uint32_t count);
+/** What the store tells, of its options: it goes up behind what waits. */
+void kv_out_events(struct kv_engine *e, struct kv_store_opts *s);
+/** Send up what waits. @return 0 all; SNIC_EAGAIN the layer above has no room again */
+int kv_out_send(struct kv_engine *e);
+/** Forget what waits: nobody will take it. */
+void kv_out_drop(struct kv_engine *e);
 
 /* ---- commands.c ---- */
 

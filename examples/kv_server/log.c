@@ -448,6 +448,26 @@ static void log_flushed(struct kv_file_req *r)
     kv_store_kick(s);
 }
 
+/* What the DPU should know of the write of [written, flush_to), which begins at @p start. */
+static void log_write_tag(const struct kv_store *s, const struct kv_segment *g, uint64_t start,
+                          unsigned char out[16])
+{
+    uint64_t number = log_segment_of(s, s->head);
+    const struct kv_segment *head = kv_log_segment(s, number);
+    struct kv_write_tag t = {.begin = (uint32_t)(s->written - start),
+                             .end = (uint32_t)(s->flush_to - start),
+                             .head_back = KV_HEAD_NONE};
+
+    while (head == NULL) /* compacted: the next that is there, the write's own at last */
+        head = kv_log_segment(s, ++number);
+    if (!s->opts.offload_memory && g->file - head->file < KV_HEAD_NONE) { /* ids grow */
+        t.head_back = (uint32_t)(g->file - head->file);
+        if (number == log_segment_of(s, s->head))
+            t.head_offset = (uint32_t)(s->head & (s->opts.segment_bytes - 1));
+    }
+    kv_write_tag_put(out, &t);
+}
+
 void kv_log_flush(struct kv_store *s)
 {
     uint64_t start = snic_align_down(s->written, KV_BLOCK);
@@ -466,8 +486,7 @@ void kv_log_flush(struct kv_store *s)
     s->flush.offset = start & (s->opts.segment_bytes - 1);
     s->flush.size = snic_align_up(s->flush_to, KV_BLOCK) - start;
     s->flush.data = kv_log_at(s, start);
-    snic_put_le64(s->flush.tag, s->written - start);
-    snic_put_le64(s->flush.tag + 8, s->flush_to - start);
+    log_write_tag(s, g, start, s->flush.tag);
     s->flush.owner = s;
     kv_store_submit(s, &s->flush, log_flushed);
 }

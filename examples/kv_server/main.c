@@ -50,9 +50,12 @@ static int kv_role_parse(void *target, const char *text)
 
 static int kv_offload_parse(void *target, const char *text)
 {
-    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+    struct kv_config *c = target;
+
+    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0 && strcmp(text, "all") != 0)
         return -1;
-    *(int *)target = strcmp(text, "off") == 0;
+    c->no_offload = strcmp(text, "off") == 0;
+    c->offload_memory = strcmp(text, "all") == 0;
     return 0;
 }
 
@@ -73,8 +76,10 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          16u << 20, 1u << 30, NULL},
         {"cache-entries", EX_NUMBER, &c->cache_entries, "N",
          "keys the DPU can answer for; default 4194304", 1024, (uint64_t)1 << 33, NULL},
-        {"offload", EX_PARSE, &c->no_offload, "on|off", "off: the library path only; default on", 0,
-         0, kv_offload_parse},
+        {"offload", EX_PARSE, c, "on|all|off",
+         "the DPU answers GETs of what only the device has (default), of all the device has, or "
+         "none",
+         0, 0, kv_offload_parse},
         {"single-process", EX_FLAG, &c->single_process, NULL, "both roles as threads", 0, 0, NULL},
         {"monolith", EX_FLAG, &c->monolith, NULL, "one role, plain files, no offload", 0, 0, NULL},
         {"dir", EX_TEXT, &c->directory, "PATH", "of the monolith's files; default kv.dir", 0, 0,

@@ -104,6 +104,8 @@ static int kv_cached(const struct kv_offload *k, const struct snic_offload *o, u
 
     kv_key_hash(hash, k->hash_seed, (uint32_t)(user & 0xffff), key->data, key->size);
     return snic_offload_get(o, hash, item, NULL) == 0 &&
+           (item->file < k->memory_file ||
+            (item->file == k->memory_file && item->offset < k->memory_offset)) &&
            (item->expire_ms == 0 || item->expire_ms > kv_wall_ms(k, snic_loop_now(k->loop)));
 }
 
@@ -188,17 +190,27 @@ static enum snic_offload_verdict kv_reply(void *ctx, const struct snic_offload_m
 static void kv_cache(void *ctx, struct snic_offload *o, const struct snic_files_hook_op *op)
 {
     struct kv_offload *k = ctx;
-    uint64_t at = snic_get_le64(op->tag);
-    uint64_t end = snic_get_le64(op->tag + 8);
     const unsigned char *data = op->payload;
+    struct kv_write_tag tag;
+    uint64_t at;
 
-    if (data == NULL || end > op->length)
+    kv_write_tag_get(&tag, op->tag);
+    if (tag.end == 0)
+        return;
+    if (tag.head_back == KV_HEAD_NONE) {
+        kv_offload_forget_memory(k);
+    } else {
+        k->memory_file = op->file - tag.head_back;
+        k->memory_offset = tag.head_offset;
+    }
+    at = tag.begin;
+    if (data == NULL || tag.end > op->length)
         return; /* came in parts: the host tells explicitly */
-    while (at < end) {
+    while (at < tag.end) {
         struct kv_record r;
         const unsigned char *key;
         const unsigned char *value;
-        int64_t n = kv_record_decode(&r, data + at, end - at, &key, &value);
+        int64_t n = kv_record_decode(&r, data + at, tag.end - at, &key, &value);
         struct kv_item item = {op->file, (uint32_t)(op->offset + at), (uint32_t)n, r.expire_ms};
         unsigned char hash[16];
 
@@ -224,6 +236,12 @@ static void kv_invalidate(void *ctx, struct snic_offload *o, const struct snic_f
     if (memcmp(op->tag, none, sizeof(none)) != 0 &&
         snic_offload_get(o, op->tag, NULL, &version) == 0)
         snic_offload_invalidate(o, op->tag, version + 1);
+}
+
+void kv_offload_forget_memory(struct kv_offload *k)
+{
+    k->memory_file = UINT64_MAX;
+    k->memory_offset = 0;
 }
 
 struct snic_offload_user kv_offload_user(struct kv_offload *k)

@@ -16,8 +16,14 @@ struct kv_offload {
     uint64_t hash_seed[2];
     struct resp_limits limits;
     uint64_t wall_offset_ms; /**< wall clock minus the loop's, kept fresh by the role */
+    /** Records from here on (file, offset: the order of the log) are in the host's memory, too:
+        the host answers for them, faster than the device could. */
+    uint64_t memory_file;
+    uint32_t memory_offset;
 };
 
+/** No host, or one that has not told yet: everything is answered from the device. */
+void kv_offload_forget_memory(struct kv_offload *k);
 struct snic_offload_user kv_offload_user(struct kv_offload *k);
 struct snic_director_user kv_director_user(struct kv_offload *k);
 

@@ -101,3 +101,19 @@ void kv_key_hash(unsigned char out[16], const uint64_t seed[2], uint32_t databas
     snic_put_le64(out, h.low64 ^ seed[1]);
     snic_put_le64(out + 8, h.high64);
 }
+
+void kv_write_tag_put(unsigned char out[16], const struct kv_write_tag *t)
+{
+    snic_put_le32(out, t->begin);
+    snic_put_le32(out + 4, t->end);
+    snic_put_le32(out + 8, t->head_back);
+    snic_put_le32(out + 12, t->head_offset);
+}
+
+void kv_write_tag_get(struct kv_write_tag *out, const unsigned char tag[16])
+{
+    out->begin = snic_get_le32(tag);
+    out->end = snic_get_le32(tag + 4);
+    out->head_back = snic_get_le32(tag + 8);
+    out->head_offset = snic_get_le32(tag + 12);
+}

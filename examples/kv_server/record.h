@@ -58,6 +58,21 @@ struct kv_item {
     uint64_t expire_ms;
 };
 
+/** What a log write tells the DPU beside its bytes: SNIC_FILES_TAG_BYTES, little-endian. */
+struct kv_write_tag {
+    uint32_t begin; /**< of the first new record, from the start of the write              */
+    uint32_t end;   /**< of the last; 0: not a write of records                            */
+    /** The oldest record that the host has in memory lies in file (id of the write's file -
+        head_back) at head_offset; none there: KV_HEAD_NONE. What is older only the device has. */
+    uint32_t head_back;
+    uint32_t head_offset;
+};
+
+#define KV_HEAD_NONE UINT32_MAX /**< head_back */
+
+void kv_write_tag_put(unsigned char out[16], const struct kv_write_tag *t);
+void kv_write_tag_get(struct kv_write_tag *out, const unsigned char tag[16]);
+
 /** The seeded 128-bit hash (XXH3) of database and key. */
 void kv_key_hash(unsigned char out[16], const uint64_t seed[2], uint32_t database, const void *key,
                  size_t size);

@@ -26,7 +26,8 @@ struct kv_config {
     uint64_t segment;
     uint64_t cache_entries;
     int no_offload;
-    int buffered; /**< no O_DIRECT                                               */
+    int offload_memory; /* also of what the host has in memory */
+    int buffered;       /**< no O_DIRECT                                               */
     uint64_t conns_max;
     uint64_t databases;
     uint64_t spin_us;

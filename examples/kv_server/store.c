@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The store: keys and records brought together, requests to the files below,
- * and the background work (flush, sync, expiry, cache walk, compaction).
+ * and the walk that tells the DPU where the records are.
  */
 #include "store_priv.h"
 
@@ -11,10 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define KV_TICK_NS 100000000u
-#define KV_IDLE_FLUSH_BYTES (256u * 1024)
-#define KV_EXPIRE_LOOK 200u /* keys looked at per tick */
-#define KV_CACHE_STEP 512u  /* keys per step of the cache walk */
+#define KV_CACHE_STEP 512u /* keys per step of the cache walk */
 
 void kv_store_say(struct kv_store *s, int level, const char *format, ...)
 {
@@ -124,7 +121,7 @@ static void store_cache_visit(void *ctx, struct kv_entry *e)
         s->cache_blocked = 1;
 }
 
-static void store_cache_walk(struct kv_store *s)
+void kv_store_cache_walk(struct kv_store *s)
 {
     uint64_t before = s->cache_cursor;
     uint64_t next;
@@ -156,7 +153,7 @@ uint64_t kv_store_wall_ms(struct kv_store *s)
     return s->wall_offset_ms + snic_loop_now(s->opts.loop) / 1000000u;
 }
 
-static void store_wall_sync(struct kv_store *s)
+void kv_store_wall_sync(struct kv_store *s)
 {
     struct timespec t;
 
@@ -488,250 +485,4 @@ int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
     s->stats.device_reads++;
     kv_store_submit(s, &r->req, store_read_done);
     return 0;
-}
-
-/* ---- Background ---- */
-
-static void store_expire_visit(void *ctx, struct kv_entry *e)
-{
-    struct kv_store *s = ctx;
-    uint64_t end;
-
-    if (e->expire_ms != 0 && e->expire_ms <= kv_store_wall_ms(s) &&
-        kv_store_delete(s, e, &end) == 0)
-        s->stats.expired++;
-}
-
-static int store_has_expires(const struct kv_store *s)
-{
-    for (uint32_t d = 0; d < s->index.databases; d++)
-        if (s->index.expires[d] != 0)
-            return 1;
-    return 0;
-}
-
-static void store_work(struct snic_loop_msg *m)
-{
-    struct kv_store *s = SNIC_CONTAINER(m, struct kv_store, kick);
-
-    s->kicked = 0;
-    if (s->flush_error == 0 &&
-        (s->opts.sync == KV_SYNC_ALWAYS || s->room_wanted || s->closing ||
-         s->written < s->sync_until || s->compact.phase == KV_COMPACT_SETTLE ||
-         s->tail - s->written >= KV_IDLE_FLUSH_BYTES))
-        kv_log_flush(s);
-    if (s->compact.phase == KV_COMPACT_SYNC || s->closing ||
-        (s->synced < s->sync_until && s->written >= s->sync_until && s->flush_error == 0))
-        kv_log_sync(s);
-    kv_log_create_ahead(s);
-    if (!s->closing) {
-        store_cache_walk(s);
-        kv_compact_step(s);
-    }
-    if (s->room_wanted && s->room_told != s->progress && s->opts.room != NULL) {
-        s->room_told = s->progress;
-        s->room_wanted = 0;
-        s->opts.room(s->opts.ctx); /* those who still find no room set it again */
-    }
-}
-
-void kv_store_kick(struct kv_store *s)
-{
-    if (!s->kicked) {
-        s->kicked = 1;
-        snic_loop_defer(s->opts.loop, &s->kick);
-    }
-}
-
-static void store_tick(struct snic_timer *t, uint64_t now)
-{
-    struct kv_store *s = SNIC_CONTAINER(t, struct kv_store, timer);
-
-    store_wall_sync(s);
-    if (s->flush_error != 0) {
-        if (now >= s->next_retry_ns) {
-            s->next_retry_ns = now + 1000000000u;
-            kv_log_flush(s);
-        }
-    } else {
-        kv_log_flush(s); /* what lay idle for a tick */
-    }
-    if (s->opts.sync == KV_SYNC_INTERVAL && now >= s->next_sync_ns) {
-        s->next_sync_ns = now + (uint64_t)s->opts.sync_interval_ms * 1000000u;
-        if (s->flush_error != 0)
-            kv_log_sync(s); /* the other way to try again */
-        else if (s->synced >= s->sync_until)
-            s->sync_until = s->tail; /* all of it, however many segments that is */
-    }
-    if (store_has_expires(s) && !s->closing)
-        s->expire_cursor =
-            kv_index_scan(&s->index, s->expire_cursor, KV_EXPIRE_LOOK, store_expire_visit, s);
-    s->create_full = 0; /* space may have come back by other ways */
-    s->progress++;
-    kv_store_kick(s);
-    if (!s->closing)
-        snic_loop_arm(s->opts.loop, &s->timer, now + s->tick_ns);
-}
-
-/* ---- Open, close ---- */
-
-static int store_options(struct kv_store *s, const struct kv_store_opts *o, char *error,
-                         size_t error_size)
-{
-    s->opts = *o;
-    if (s->opts.segment_bytes == 0)
-        s->opts.segment_bytes = 64u << 20;
-    if (s->opts.flush_bytes_max == 0)
-        s->opts.flush_bytes_max = 1u << 20;
-    if (s->opts.hook_bytes_max == 0)
-        s->opts.hook_bytes_max = UINT32_MAX;
-    s->tick_ns = KV_TICK_NS;
-    if (s->opts.sync == KV_SYNC_INTERVAL)
-        s->tick_ns = snic_min_u64(s->tick_ns, snic_max_u64(s->opts.sync_interval_ms, 1) * 1000000u);
-    if (!snic_is_pow2(s->opts.segment_bytes) || s->opts.segment_bytes > (1u << 31) ||
-        s->opts.segment_bytes < KV_BLOCK || s->opts.memory_bytes < KV_BLOCK) {
-        snprintf(error, error_size, "segment size must be a power of two up to 2 GiB");
-        return SNIC_EINVAL;
-    }
-    if (kv_record_bytes(s->opts.key_max, s->opts.value_max) + KV_RECORD_HEADER >
-        snic_min_u64(snic_pow2_up(s->opts.memory_bytes), s->opts.segment_bytes)) {
-        snprintf(error, error_size, "memory and segments must hold the largest record (%zu bytes)",
-                 kv_record_bytes(s->opts.key_max, s->opts.value_max));
-        return SNIC_EINVAL;
-    }
-    return 0;
-}
-
-static void store_free(struct kv_store *s)
-{
-    kv_compact_fini(s);
-    kv_log_close(s);
-    kv_index_fini(&s->index);
-    free(s);
-}
-
-/* The first segment must exist before the first record. */
-static int store_first_segment(struct kv_store *s, char *error, size_t error_size)
-{
-    s->create_full = 0;
-    kv_log_create_ahead(s);
-    while (s->ahead < KV_AHEAD && !(s->create_full && s->creating == 0)) {
-        kv_log_create_ahead(s);
-        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
-            return SNIC_EIO;
-        if (!s->attached)
-            return SNIC_EPEERDEAD;
-    }
-    s->written = s->flush_to = s->tail = (s->tail_segment + 1) * s->opts.segment_bytes;
-    s->head = s->zeroed = s->synced = s->tail;
-    if (s->ahead == 0) {
-        /* Full: the log stands before a segment that is made when space comes back. */
-        kv_store_say(s, 1, "no space for a log segment: reads only, until something is deleted");
-        snprintf(error, error_size, "no space for a single log segment of %llu bytes",
-                 (unsigned long long)s->opts.segment_bytes);
-        return s->live_segments == 0 ? SNIC_ENOSPC : 0;
-    }
-    return 0;
-}
-
-int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *error,
-                  size_t error_size)
-{
-    struct kv_store *s = calloc(1, sizeof(*s));
-    int r;
-
-    snprintf(error, error_size, "out of memory");
-    if (s == NULL)
-        return SNIC_ENOMEM;
-    r = store_options(s, o, error, error_size);
-    if (r == 0)
-        r = kv_index_init(&s->index, s->opts.databases);
-    if (r == 0)
-        r = kv_log_open(s);
-    if (r != 0) {
-        store_free(s);
-        return r;
-    }
-    s->attached = 1;
-    s->kick.fn = store_work;
-    snic_timer_init(&s->timer, store_tick);
-    s->kicked = 1; /* no background work during recovery */
-    store_wall_sync(s);
-    r = kv_recover(s, error, error_size);
-    if (r == 0)
-        r = store_first_segment(s, error, error_size);
-    if (r != 0) {
-        store_free(s);
-        return r;
-    }
-    s->kicked = 0;
-    s->attach_version = s->version;
-    s->old_until = s->tail;
-    s->caching = s->opts.cache != NULL;
-    snic_loop_arm(s->opts.loop, &s->timer, snic_loop_now(s->opts.loop) + s->tick_ns);
-    kv_store_kick(s);
-    *out = s;
-    return 0;
-}
-
-/* Run the loop until no request is below; one that ends may let a command begin another. */
-static void store_settle(struct kv_store *s)
-{
-    while (s->attached && s->requests > 0)
-        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
-            break;
-}
-
-int kv_store_close(struct kv_store *s)
-{
-    int r = 0;
-
-    s->closing = 1;
-    do {
-        store_settle(s);
-        while (s->attached && r == 0 && (s->written < s->tail || s->synced < s->written)) {
-            kv_log_flush(s);
-            if (!s->flushing)
-                kv_log_sync(s);
-            if (snic_loop_once(s->opts.loop, 1000000000u) < 0 || s->flush_error != 0)
-                r = SNIC_EIO;
-        }
-        store_settle(s);
-        while (s->kicked) /* the deferred message is the loop's until it has run */
-            if (snic_loop_once(s->opts.loop, 0) < 0)
-                break;
-    } while (s->attached && (s->requests > 0 || (r == 0 && s->written < s->tail)));
-    if (s->written < s->tail)
-        r = SNIC_EIO;
-    snic_loop_cancel(s->opts.loop, &s->timer);
-    store_free(s);
-    return r;
-}
-
-int kv_store_check(struct kv_store *s)
-{
-    uint64_t live = 0;
-
-    if (!(s->head <= s->written && s->written <= s->tail && s->tail <= s->zeroed) ||
-        s->zeroed > s->head + s->ring_bytes) /* L1 */
-        return SNIC_ECORRUPT;
-    for (uint64_t i = 0; i < s->segments_count; i++)
-        if (s->segments[i] != NULL) {
-            if (s->segments[i]->live > s->opts.segment_bytes)
-                return SNIC_ECORRUPT;
-            live += s->segments[i]->live;
-        }
-    if (live != s->stats.live_bytes)
-        return SNIC_ECORRUPT;
-    return kv_index_check(&s->index);
-}
-
-void kv_store_get_stats(const struct kv_store *s, struct kv_engine_stats *out)
-{
-    *out = s->stats;
-    for (uint32_t d = 0; d < s->index.databases; d++)
-        out->keys += s->index.counts[d];
-    out->segments = s->live_segments;
-    out->log_bytes = (uint64_t)s->live_segments * s->opts.segment_bytes;
-    out->memory_used = s->index.bytes + (s->zeroed - s->head);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/store_priv.h
- * What log.c, recover.c, compact.c and store.c share.
+ * What log.c, recover.c, compact.c, store.c and store_open.c share.
  *
  * The log (log.c):
  *   L1 head <= written <= flush_to <= tail. [head, tail) is in the ring; everything
@@ -151,6 +151,13 @@ void kv_store_hash(const struct kv_store *s, uint32_t database, const void *key,
                    unsigned char out[16], uint64_t *low, uint64_t *high);
 /* Tell the DPU where the newest version of @p e lies. @return 0; SNIC_EAGAIN */
 int kv_store_cache(struct kv_store *s, const struct kv_entry *e);
+/* A step of the walk over all keys that fills the cache of a DPU that has just attached. */
+void kv_store_cache_walk(struct kv_store *s);
+/* Learn the wall clock anew. */
+void kv_store_wall_sync(struct kv_store *s);
+
+/* ---- store_open.c ---- */
+
 /* Run the background work soon. */
 void kv_store_kick(struct kv_store *s);
 
