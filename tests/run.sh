@@ -96,7 +96,7 @@ build main "$([ $scope = quick ] && echo 'install|slow'):" -DCMAKE_BUILD_TYPE=Re
 if [ $scope != quick ]; then
     build asan "nosan:" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_SANITIZE=address,undefined -DSNIC_BUILD_BENCH=OFF
-    build tsan "nosan|notsan|fuzz|base:" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    build tsan "nosan|fuzz:threads" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_SANITIZE=thread -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
     build single "slow:" -DCMAKE_C_COMPILER=gcc -DSNIC_SINGLE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(channel channel SOURCES conformance_channel.c TIMEOUT 1800)
-snic_test(channel_uring channel URING SOURCES conformance_channel.c TIMEOUT 1800)
+snic_test(channel_uring channel URING SOURCES conformance_channel.c TIMEOUT 1800
+  LABELS threads)
 snic_test(channel_edge channel)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_fix support/dirfix.c support/dirstore.c)
-# One thread over the simulation: a thread sanitizer would only be slow.
-snic_test(director director SOURCES ${_fix} LABELS notsan)
-snic_test(director_ends director SOURCES ${_fix} LABELS notsan)
-snic_test(director_host director SOURCES ${_fix} LABELS notsan)
-snic_test(director_history director SOURCES ${_fix} support/history.c LABELS notsan)
+snic_test(director director SOURCES ${_fix})
+snic_test(director_ends director SOURCES ${_fix})
+snic_test(director_host director SOURCES ${_fix})
+snic_test(director_history director SOURCES ${_fix} support/history.c)
 if(Python3_FOUND AND TARGET director_proxy AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME director_proxy COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/test_director_proxy.py $<TARGET_FILE:director_proxy>)

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_link support/filefix.c support/filelink.c)
 snic_test(filelib filelib SOURCES ${_link} TIMEOUT 1200)
-snic_test(filelib_uring filelib URING TIMEOUT 1200)
+snic_test(filelib_uring filelib URING TIMEOUT 1200 LABELS threads)

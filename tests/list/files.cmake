@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_fix support/filefix.c)
 snic_test(files files SOURCES ${_fix} TIMEOUT 600)
-# One thread over the simulation: a thread sanitizer would only be slow.
-snic_test(files_model files SOURCES ${_fix} support/filemodel.c TIMEOUT 1200 LABELS notsan)
-snic_test(files_power files SOURCES ${_fix} support/filemodel.c support/power.c TIMEOUT 3600
-  LABELS notsan)
+snic_test(files_model files SOURCES ${_fix} support/filemodel.c TIMEOUT 1200)
+snic_test(files_power files SOURCES ${_fix} support/filemodel.c support/power.c TIMEOUT 3600)

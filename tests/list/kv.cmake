@@ -20,15 +20,14 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
       ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_server.py $<TARGET_FILE:kv_server> ${mode})
     add_test(NAME kv_diff_${mode} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_diff.py $<TARGET_FILE:kv_server> ${mode})
-    # Only the single process has threads that could race.
     set(labels kv)
-    if(NOT mode STREQUAL single)
-      list(APPEND labels notsan)
+    if(mode STREQUAL single)
+      list(APPEND labels threads)
     endif()
     set_tests_properties(kv_server_${mode} kv_diff_${mode} PROPERTIES LABELS "${labels}"
       SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endforeach()
   add_test(NAME kv_kill COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/kv_kill.py
     $<TARGET_FILE:kv_server>)
-  set_tests_properties(kv_kill PROPERTIES LABELS "kv;notsan" TIMEOUT 1800)
+  set_tests_properties(kv_kill PROPERTIES LABELS kv TIMEOUT 1800)
 endif()
