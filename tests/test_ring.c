@@ -243,6 +243,7 @@ static void test_ring_body_any_alignment_is_aligned_and_whole(void **state)
             assert_true(pattern_ok(rec.data, n, 0, data));
             assert_true(body == 0 ? rec.body == NULL : pattern_ok(rec.body, n, data, body));
             assert_int_equal(snic_ring_release(&c, rec.next), 0);
+            assert_int_equal(snic_ring_peek(&c, &rec, 1), 0);
         }
         assert_int_equal(snic_ring_check(f.mem, f.size), 0);
         fixture_close(&f);
@@ -280,6 +281,8 @@ static void run_open(struct run *r, struct fixture *f, uint64_t start, int finis
         if (snic_ring_push(&r->p, 0, "", 0) != 0 || snic_ring_peek(&r->c, &rec, 1) != 1 ||
             snic_ring_release(&r->c, rec.next) != 0)
             abort();
+    if (snic_ring_peek(&r->c, &rec, 1) != 0)
+        abort();
     model_open(&r->m, &f->info, at);
     r->number = 1;
     r->taken = r->looked = 0;
@@ -359,6 +362,8 @@ static int run_peek(struct run *r, uint32_t max)
             return 0;
     }
     run_head(r);
+    if (n == 0)
+        r->m.shown = r->m.head;
     return 1;
 }
 
@@ -385,6 +390,8 @@ static int run_free(struct run *r, uint32_t nth)
         }
     }
     run_head(r);
+    if (r->m.head - r->m.shown >= r->m.m / 8)
+        r->m.shown = r->m.head;
     return 1;
 }
 

@@ -238,6 +238,8 @@ static uint64_t take_body(void *copy)
                 explore_fail("payload read is not what the producer wrote");
         taken += (uint64_t)n;
     }
+    if (snic_ring_space_notify(c) != 0) /* publishes what was released */
+        explore_fail("nobody waits for space");
     return taken;
 }
 

@@ -106,6 +106,7 @@ static inline int pattern_ok(const void *at, uint64_t n, size_t from, size_t byt
 #define MODEL_MAX 4096
 struct model {
     uint64_t cap, m, granule, head, tail;
+    uint64_t shown;       /* the head as producers know it, up to an eighth of m behind */
     uint32_t first, last; /* queue of records in flight, taken or not */
     struct {
         uint64_t position, next, number;
@@ -119,7 +120,7 @@ static inline void model_open(struct model *m, const struct snic_ring_info *info
     m->cap = info->capacity_bytes;
     m->m = info->progress_max;
     m->granule = info->granule_bytes;
-    m->head = m->tail = at;
+    m->head = m->shown = m->tail = at;
 }
 
 /* Space for n records of the same size: the position of the first, or -1. */
@@ -137,7 +138,7 @@ static inline int64_t model_push(struct model *m, uint32_t bytes, uint32_t n, ui
         m->q[last % MODEL_MAX].number = number + i;
         m->q[last++ % MODEL_MAX].bytes = bytes;
     }
-    if (at - m->head > m->m)
+    if (at - m->shown > m->m)
         return -1;
     m->tail = at;
     m->last = last;

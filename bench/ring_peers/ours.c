@@ -68,14 +68,14 @@ static uint64_t ours_consume(struct bench_run *r, void *ring)
 {
     struct ours *o = ring;
     struct snic_ring_consumer c;
-    struct snic_ring_rec recs[64];
+    struct snic_ring_rec recs[256];
     uint64_t got = 0, sum = 0;
     uint32_t spins = 0;
 
     if (snic_ring_consumer_attach(&c, o->mem, o->size, NULL, 0) != 0)
         abort();
     while (!bench_stopped(r)) {
-        int n = snic_ring_peek(&c, recs, 64), i;
+        int n = snic_ring_peek(&c, recs, 256), i;
 
         if (n < 0)
             abort();
@@ -88,7 +88,7 @@ static uint64_t ours_consume(struct bench_run *r, void *ring)
         got += (uint64_t)n;
         if (n == 0)
             bench_wait(&spins);
-        if (n < 64)
+        if (n < 256)
             bench_lag(r);
     }
     return sum == UINT64_MAX ? 0 : got;

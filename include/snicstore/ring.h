@@ -355,7 +355,10 @@ SNIC_API SNIC_NODISCARD int snic_ring_peek(struct snic_ring_consumer *c, struct 
                                            uint32_t max) SNIC_NONNULL(1, 2);
 /**
  * Free every record below @p next (the `next` of a record that peek returned). A mapped
- * handle publishes the head, with release order behind all reads of the records. [consumer]
+ * handle publishes the head, with release order behind all reads of the records, when an
+ * eighth of progress_max has been freed since, when a peek finds nothing, and in
+ * snic_ring_space_notify(): each time that producers read it, it changes hands. If this
+ * consumer dies, the next one sees again what was freed and not published. [consumer]
  * @return 0; SNIC_EINVAL @p next is not between what is free and what was taken
  */
 SNIC_API SNIC_NODISCARD int snic_ring_release(struct snic_ring_consumer *c, uint64_t next)
@@ -375,9 +378,9 @@ SNIC_API SNIC_NODISCARD int snic_ring_finish(struct snic_ring_consumer *c, uint6
 SNIC_API SNIC_NODISCARD int snic_ring_head_op(struct snic_ring_consumer *c, struct snic_ring_op *op)
     SNIC_NONNULL(1, 2);
 /**
- * After a release (mapped), or after the first look that follows a head write (remote: the
- * cursor read brings the word along): must the producers' doorbell be rung? Answers 1 at
- * most once per arming. [consumer]
+ * After a release (mapped: publishes the head), or after the first look that follows a head
+ * write (remote: the cursor read brings the word along): must the producers' doorbell be
+ * rung? Answers 1 at most once per arming. [consumer]
  */
 SNIC_API SNIC_NODISCARD int snic_ring_space_notify(struct snic_ring_consumer *c) SNIC_NONNULL(1);
 /**

@@ -144,6 +144,14 @@ static inline void ring_publish_head(struct snic_ring_consumer *c)
     atomic_store_explicit(ring_at(&c->g, SNIC_RING_OFF_HEAD), c->published, memory_order_release);
 }
 
+/* A producer that waits for space reads H: were it stored with each release, its line would go to
+ * and fro with each. What an eighth of M holds back stops nobody whose consumer still looks. */
+static inline void ring_publish_head_lazily(struct snic_ring_consumer *c)
+{
+    if (c->released - (c->published & ~SNIC_RING__HEAD_OPEN) >= c->g.progress_max / 8)
+        ring_publish_head(c);
+}
+
 /* One record or pad at taken, known to be committed. 1: *rec; 0: pad; SNIC_ECORRUPT. */
 static inline int ring_take_one(struct snic_ring_consumer *c, uint64_t end,
                                 struct snic_ring_rec *rec)
@@ -193,54 +201,65 @@ static int ring_look_quiescent(struct snic_ring_consumer *c, int *busy)
 }
 
 /*
- * Plain records (no pad, no body) from taken on, with the handle's fields in
- * registers. Stops at whatever needs more care; *n counts. Checks what ring_parse() checks. 1 when
- * it stopped because nothing more is committed.
+ * Plain records (no pad, no body) from taken on to @p end or the lap's, with the handle's fields in
+ * registers. Stops at whatever needs more care; *n counts. Checks what ring_parse() checks: a
+ * header that differs from the one before in type and flags only was checked with that. 1 when it
+ * stopped because nothing more is committed.
  */
 static inline int ring_take_plain(struct snic_ring_consumer *c, uint64_t end, int commit,
                                   struct snic_ring_rec *recs, uint32_t *n, uint32_t max)
 {
+    const uint64_t alike =
+        UINT64_MAX << 48 | SNIC_RING__PAD | SNIC_RING__EXT | SNIC_RING__LENGTH_MASK;
     const struct snic_ring__geo *g = &c->g;
+    const ring_word *words = ring_commit_word(g, 0);
     unsigned char *data = g->data;
-    uint64_t mask = g->mask, round = g->granule - 1, record_max = g->record_max;
-    uint64_t taken = c->taken, bytes = 0;
+    uint64_t mask = g->mask, taken = c->taken, bytes = 0;
+    uint64_t lap = ring_lap_tag(g, taken), before = lap, span = ring_span(g, 0);
+    uint32_t shift = g->granule_shift, open = c->open, k = *n;
     uint32_t *aux = c->aux;
-    uint32_t open = c->open, k = *n;
     int dry = 0;
 
-    while (k < max && taken != end) {
+    end = snic_min_u64(end, (taken | mask) + 1);
+    for (; k < max && taken != end; k++) {
         uint64_t offset = taken & mask;
-        uint64_t word, length, span;
+        struct snic_ring_rec *rec = &recs[k];
+        uint64_t word;
 
         /* acquire pairs with the release of the commit word: all it stands for is written */
         if (commit && !open &&
-            atomic_load_explicit(ring_commit_word(g, taken), memory_order_acquire) !=
+            atomic_load_explicit(&words[offset >> shift], memory_order_acquire) !=
                 (taken | SNIC_RING__COMMITTED)) {
             dry = 1;
             break;
         }
         word = atomic_load_explicit((ring_word *)(void *)(data + offset), memory_order_relaxed);
-        length = word & SNIC_RING__LENGTH_MASK;
-        span = (8 + length + round) & ~round;
-        if (((word ^ ring_lap_tag(g, taken)) >> 48) != 0 ||
-            (word & (SNIC_RING__PAD | SNIC_RING__EXT)) != 0 || length > record_max ||
-            offset + span > mask + 1 || span > end - taken)
+        /* A branch, not arithmetic: predicted, the next record's place need not wait for this
+         * one's length. */
+        if (SNIC_UNLIKELY(((word ^ before) & alike) != 0)) {
+            uint64_t length = word & SNIC_RING__LENGTH_MASK;
+
+            if (((word ^ lap) >> 48) != 0 || (word & (SNIC_RING__PAD | SNIC_RING__EXT)) != 0 ||
+                length > g->record_max)
+                break;
+            before = word;
+            span = ring_span(g, length);
+        }
+        if (SNIC_UNLIKELY(span > end - taken))
             break;
         if (aux != NULL)
-            aux[offset >> g->granule_shift] =
-                SNIC_RING__AUX_OUT | (uint32_t)(span >> g->granule_shift);
-        recs[k].position = taken;
-        recs[k].next = taken + span;
-        recs[k].data = data + offset + 8;
-        recs[k].body = NULL;
-        recs[k].data_bytes = (uint32_t)length;
-        recs[k].body_bytes = 0;
-        recs[k].type = (uint32_t)(word >> 32) & UINT16_MAX;
-        recs[k].reserved = 0;
-        open = (word & SNIC_RING__MORE) != 0;
-        bytes += length;
+            aux[offset >> shift] = SNIC_RING__AUX_OUT | (uint32_t)(span >> shift);
+        rec->position = taken;
         taken += span;
-        k++;
+        rec->next = taken;
+        rec->data = data + offset + 8;
+        rec->body = NULL;
+        rec->data_bytes = (uint32_t)(word & SNIC_RING__LENGTH_MASK);
+        rec->body_bytes = 0;
+        rec->type = (uint32_t)(word >> 32) & UINT16_MAX;
+        rec->reserved = 0;
+        open = (word & SNIC_RING__MORE) != 0;
+        bytes += word & SNIC_RING__LENGTH_MASK;
     }
     if (k != *n)
         c->delivered = taken;
@@ -258,10 +277,13 @@ static inline int ring_take(struct snic_ring_consumer *c, uint64_t end, int comm
     uint32_t n = 0;
 
     for (;;) {
+        uint64_t from = c->taken;
         int r;
 
         if (ring_take_plain(c, end, commit, recs, &n, max) || n == max || c->taken == end)
             return (int)n;
+        if (c->taken != from && (c->taken & c->g.mask) == 0)
+            continue; /* the next lap */
         r = ring_take_one(c, end, &recs[n]);
         if (SNIC_UNLIKELY(r < 0))
             return r;
@@ -285,10 +307,11 @@ static inline void ring_pause(uint32_t times)
 /*
  * Adaptive lag. Each look at words that producers are writing takes their cache lines away, once
  * per record if the consumer is eager. When looks keep finding a few records, the next look waits
- * a little longer, at most SNIC_RING__LAG_MAX pauses (a microsecond or two), so that lines change
- * hands once per batch. An empty look ends it: at low load nothing waits.
+ * a little longer, at most SNIC_RING__LAG_MAX pauses (two microseconds, where a pause is long
+ * six), so that lines change hands once per batch. An empty look ends it: at low load nothing
+ * waits.
  */
-#define SNIC_RING__LAG_MAX 24U
+#define SNIC_RING__LAG_MAX 128U
 #define SNIC_RING__LAG_FEW 24
 static inline void ring_lag_adapt(struct snic_ring_consumer *c, int n, uint32_t max, int busy)
 {
@@ -335,7 +358,8 @@ int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uin
     }
     if (SNIC_UNLIKELY(n < 0))
         return n;
-    ring_publish_head(c); /* pads alone may have moved it */
+    if (n == 0)
+        ring_publish_head(c);
     c->stats.records += (uint64_t)n;
     c->stats.batches += n > 0;
     c->stats.again += n == 0;
@@ -351,7 +375,7 @@ int snic_ring_release(struct snic_ring_consumer *c, uint64_t next)
     c->released = next == c->delivered ? c->taken : next; /* I3 */
     if (next == c->delivered)
         c->delivered = c->taken;
-    ring_publish_head(c);
+    ring_publish_head_lazily(c);
     return 0;
 }
 
@@ -375,7 +399,7 @@ int snic_ring_finish(struct snic_ring_consumer *c, uint64_t position)
     }
     if (ring_distance(c->delivered, c->released) < 0)
         c->delivered = c->released;
-    ring_publish_head(c);
+    ring_publish_head_lazily(c);
     return 0;
 }
 
@@ -556,6 +580,7 @@ int snic_ring_space_notify(struct snic_ring_consumer *c)
 
     if (c->g.broken != 0)
         return 0;
+    ring_publish_head(c);
     waiting = c->g.base != NULL ? ring_load_flag(ring_at(&c->g, SNIC_RING_OFF_PRODWAIT))
                                 : ring_scratch(c, SNIC_RING__AT_WAIT);
     if (waiting == c->rung)
