@@ -8,7 +8,8 @@
 #
 #   memory_get   GETs of 64-byte values out of memory, redis-benchmark -P 16 -c 50, both servers.
 #   device_get   GETs of records that only the device has, 16 connections of 16 commands, beside
-#                fio's io_uring engine reading as many bytes at the same depth from the same file
+#                fio's io_uring engine reading as many bytes at the same depth from the same file;
+#                three in a hundred are in the host's memory, too: offload-all has --offload all
 set -u
 cd "$(dirname "$0")/.." || exit 1
 exec </dev/null
@@ -167,16 +168,19 @@ begin monolith "$bin/kv_server" --listen 127.0.0.1:$port --monolith --dir "$work
     --memory 32M --log-level warning
 begin two "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/two" --size 2G --memory 32M \
     --log-level warning
+begin all "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/all" --size 2G --memory 32M \
+    --offload all --log-level warning
 begin library "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/library" --size 2G \
     --memory 32M --offload off --log-level warning
 begin threads "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/threads" --size 2G \
     --memory 32M --single-process --log-level warning
-for p in "$port_monolith" "$port_two" "$port_library" "$port_threads"; do
+for p in "$port_monolith" "$port_two" "$port_all" "$port_library" "$port_threads"; do
     "$bin/kv_load" --address 127.0.0.1:"$p" --op fill --keys $keys --value-bytes $value \
         --clients 16 --pipeline 16 --report >"$work/load" || die "cannot fill: $(cat "$work/load")"
 done
 sleep 1 # until the DPU role has told its process id
 all_two=$(servers "$port_two" "$pid_two") host_two=$(info "$port_two" host_pid)
+all_all=$(servers "$port_all" "$pid_all") host_all=$(info "$port_all" host_pid)
 all_library=$(servers "$port_library" "$pid_library")
 host_library=$(info "$port_library" host_pid)
 round=0
@@ -186,6 +190,8 @@ while [ $((round += 1)) -le "$rounds" ]; do
     # shellcheck disable=SC2086
     device device_get ours "$port_two" "$host_two" $all_two
     # shellcheck disable=SC2086
+    device device_get offload-all "$port_all" "$host_all" $all_all
+    # shellcheck disable=SC2086
     device device_get library "$port_library" "$host_library" $all_library
     device device_get monolith "$port_monolith" "$pid_monolith" "$pid_monolith"
     device device_get single-process "$port_threads" "$pid_threads" "$pid_threads"
@@ -194,7 +200,7 @@ done
 # ---- Rows ----
 
 threads() {
-    case $1 in ours | single-process | two-process | library) echo 2 ;; *) echo 1 ;; esac
+    case $1 in ours | offload-all | single-process | two-process | library) echo 2 ;; *) echo 1 ;; esac
 }
 unit() {
     case $1 in *_cpu) echo us/op ;; *_p50 | *_p99) echo us ;; *) echo op/s ;; esac
@@ -208,7 +214,7 @@ ratio() {
 }
 for c in memory_get memory_get_cpu device_get device_get_cpu device_get_host_cpu device_get_p50 \
     device_get_p99; do
-    for w in ours single-process two-process library monolith redis fio; do
+    for w in ours offload-all single-process two-process library monolith redis fio; do
         [ ! -e "$work/values.$c.$w" ] ||
             echo "row kv $c $w $(threads $w) $(middle "$work/values.$c.$w") $(unit $c)"
     done

@@ -178,7 +178,7 @@ stop
 rm -f "$work/image"
 
 echo "== offload: the same records on an image"
-start offload --file "$work/image" --size $size
+start offload --file "$work/image" --size $size --offload all
 load fill.offload --op fill
 measure
 share=$(awk "BEGIN { printf \"%.2f\", 100 * ($o1 - $o0) / $n }")
