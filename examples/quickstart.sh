@@ -7,7 +7,7 @@
 #
 #   monolith   one role on plain files
 #   library    two roles, the host reads its files through the DPU (--offload off)
-#   offload    two roles, the DPU answers GETs of records on the device itself
+#   offload    two roles, the DPU answers GETs of records on the device itself (--offload all)
 #
 # Each time kv_load fills the store until nearly all records are on the device only, then reads
 # for N seconds (default 10) and checks every value. The last lines are `result NAME VALUE UNIT`.
