@@ -547,6 +547,7 @@ SNIC_API SNIC_NODISCARD int snic_ring_collect_notify(struct snic_ring_collector 
 /** Before sleeping: ask for the doorbell, then claim once more; sleep if none. One bell wakes
  *  all sleeping collectors; each looks and arms again. [collector] */
 SNIC_API void snic_ring_collect_arm(struct snic_ring_collector *k) SNIC_NONNULL(1);
+
 /* ---- Supervision (mapped) ---- */
 
 /**

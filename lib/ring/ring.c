@@ -43,8 +43,7 @@ struct ring_header {
     uint64_t data_offset;
     uint64_t memory_bytes;
     uint64_t epoch;
-    uint32_t zeros[8];
-    uint32_t tail_zero;
+    uint32_t zeros[9];
     uint32_t crc; /* CRC32C of all bytes before it */
 };
 SNIC_STATIC_ASSERT(sizeof(struct ring_header) == SNIC_RING_HEADER_BYTES, "header is 128 bytes");
@@ -455,6 +454,15 @@ void snic_ring_cancel(struct snic_ring_producer *p)
     ring_publish(p);
 }
 
+/* A size that the compiler knows is copied without a call. */
+static inline void ring_copy(void *to, const void *from, uint32_t bytes)
+{
+    if (bytes == 8)
+        memcpy(to, from, 8);
+    else if (bytes != 0)
+        memcpy(to, from, bytes);
+}
+
 int snic_ring_push(struct snic_ring_producer *p, uint32_t type, const void *data, uint32_t bytes)
 {
     struct snic_ring_rec rec;
@@ -462,10 +470,7 @@ int snic_ring_push(struct snic_ring_producer *p, uint32_t type, const void *data
 
     if (SNIC_UNLIKELY(r != 0))
         return r;
-    if (bytes == 8)
-        memcpy(rec.data, data, 8);
-    else if (bytes != 0)
-        memcpy(rec.data, data, bytes);
+    ring_copy(rec.data, data, bytes);
     p->stats.records++;
     ring_publish(p);
     return 0;
@@ -513,10 +518,7 @@ static inline void ring_lay_alike(struct snic_ring_producer *p, uint32_t type,
             flags &= ~SNIC_RING__MORE;
         ring_put_word(&p->g, (ring_word *)(void *)at, word | flags);
         flags |= SNIC_RING__CONT;
-        if (bytes == 8)
-            memcpy(at + 8, from, 8);
-        else if (bytes != 0)
-            memcpy(at + 8, from, bytes);
+        ring_copy(at + 8, from, bytes);
     }
     p->stats.bytes += (uint64_t)bytes * n;
 }
@@ -546,8 +548,7 @@ int snic_ring_push_n(struct snic_ring_producer *p, uint32_t type, const void *da
             struct snic_ring_rec rec = {.type = type, .data_bytes = bytes};
 
             position = ring_lay(p, position, i + 1 == n, &rec);
-            if (bytes != 0)
-                memcpy(rec.data, from, bytes);
+            ring_copy(rec.data, from, bytes);
         }
     }
     snic_ring_commit(p);

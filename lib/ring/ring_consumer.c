@@ -23,6 +23,7 @@
  */
 #include "snicstore/ring.h"
 
+#include "base/simd.h"
 #include "ring/ring_priv.h"
 
 #include <string.h>
@@ -93,18 +94,13 @@ int snic_ring_consumer_attach_remote(struct snic_ring_consumer *c, const void *h
 {
     struct snic_ring__geo g;
     struct snic_ring_info info;
-    int r = snic_ring_geometry(header, mem_size, &info);
+    int r;
 
-    if (r != 0)
-        return r;
-    if (info.kind != SNIC_RING_REQUEST || (flags & ~SNIC_RING_ORDERED_READ) != 0 ||
-        !ring_is_aligned(mirror, snic_max_u64(info.body_align, SNIC_RING_ALIGN)))
+    if ((flags & ~SNIC_RING_ORDERED_READ) != 0)
         return SNIC_EINVAL;
-    if (mirror_bytes < info.mirror_bytes)
-        return SNIC_ENOSPC;
-    ring_geo_from(&g, &info);
-    g.data = mirror;
-    r = ring_consumer_set(c, &g, &info, snic_get_le64(head), aux, aux_bytes);
+    r = ring_attach_remote(&g, header, mem_size, SNIC_RING_REQUEST, mirror, mirror_bytes, &info);
+    if (r == 0)
+        r = ring_consumer_set(c, &g, &info, snic_get_le64(head), aux, aux_bytes);
     if (r == 0)
         c->flags = flags;
     return r;
@@ -212,7 +208,7 @@ static inline int ring_take_plain(struct snic_ring_consumer *c, uint64_t end, in
     const uint64_t alike =
         UINT64_MAX << 48 | SNIC_RING__PAD | SNIC_RING__EXT | SNIC_RING__LENGTH_MASK;
     const struct snic_ring__geo *g = &c->g;
-    const ring_word *words = ring_commit_word(g, 0);
+    const ring_word *words = commit ? ring_commit_word(g, 0) : NULL;
     unsigned char *data = g->data;
     uint64_t mask = g->mask, taken = c->taken, bytes = 0;
     uint64_t lap = ring_lap_tag(g, taken), before = lap, span = ring_span(g, 0);
@@ -293,22 +289,15 @@ static inline int ring_take(struct snic_ring_consumer *c, uint64_t end, int comm
 
 static inline void ring_pause(uint32_t times)
 {
-    while (times-- > 0) {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#else
-        __asm__ volatile("");
-#endif
-    }
+    while (times-- > 0)
+        simd_cpu_relax();
 }
 
 /*
  * Adaptive lag. Each look at words that producers are writing takes their cache lines away, once
  * per record if the consumer is eager. When looks keep finding a few records, the next look waits
- * a little longer, at most SNIC_RING__LAG_MAX pauses (two microseconds, where a pause is long
- * six), so that lines change hands once per batch. An empty look ends it: at low load nothing
+ * a little longer, at most SNIC_RING__LAG_MAX pauses (two microseconds; six where a pause is
+ * long), so that lines change hands once per batch. An empty look ends it: at low load nothing
  * waits.
  */
 #define SNIC_RING__LAG_MAX 128U

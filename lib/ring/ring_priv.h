@@ -10,9 +10,9 @@
  *
  * A record starts with one word:
  *   bits 0..27 length (PAD: span in granules, else data bytes), 28 PAD, 29 MORE (the
- *   reservation goes on behind this record), 30 EXT, 31 CONT (it began before it), 32..47
- * type, 48..63 low bits of the lap + 1. EXT records have a second word: low half body bytes, high
- * half span in granules.
+ *   reservation goes on behind this record), 30 EXT, 31 CONT (it began before it),
+ *   32..47 type, 48..63 low bits of the lap + 1. EXT records have a second word: low half
+ *   body bytes, high half span in granules.
  *
  * H of a request ring is a position plus 1 if it stands inside a committed reservation: a consumer
  * that attaches there finds no commit word and needs none.
@@ -299,6 +299,25 @@ static inline int ring_attach(struct snic_ring__geo *g, void *mem, size_t mem_si
     ring_geo_from(g, info);
     g->base = mem;
     g->data = g->base + info->data_offset;
+    return 0;
+}
+
+/* The same over DMA: @p header was fetched, records go through @p mirror. */
+static inline int ring_attach_remote(struct snic_ring__geo *g, const void *header,
+                                     uint64_t mem_size, uint32_t kind, void *mirror,
+                                     size_t mirror_bytes, struct snic_ring_info *info)
+{
+    int r = snic_ring_geometry(header, mem_size, info);
+
+    if (r != 0)
+        return r;
+    if (info->kind != kind ||
+        !ring_is_aligned(mirror, snic_max_u64(info->body_align, SNIC_RING_ALIGN)))
+        return SNIC_EINVAL;
+    if (mirror_bytes < info->mirror_bytes)
+        return SNIC_ENOSPC;
+    ring_geo_from(g, info);
+    g->data = mirror;
     return 0;
 }
 

@@ -89,17 +89,11 @@ int snic_ring_responder_attach_remote(struct snic_ring_responder *r, const void 
     const unsigned char *from_tail = cursors;
     struct snic_ring__geo g;
     struct snic_ring_info info;
-    int e = snic_ring_geometry(header, mem_size, &info);
+    int e =
+        ring_attach_remote(&g, header, mem_size, SNIC_RING_RESPONSE, mirror, mirror_bytes, &info);
 
     if (e != 0)
         return e;
-    if (info.kind != SNIC_RING_RESPONSE ||
-        !ring_is_aligned(mirror, snic_max_u64(info.body_align, SNIC_RING_ALIGN)))
-        return SNIC_EINVAL;
-    if (mirror_bytes < info.mirror_bytes)
-        return SNIC_ENOSPC;
-    ring_geo_from(&g, &info);
-    g.data = mirror;
     e = ring_responder_set(r, &g, &info,
                            snic_get_le64(from_tail + (SNIC_RING_OFF_HEAD - SNIC_RING_OFF_TAIL)),
                            snic_get_le64(from_tail), aux, aux_bytes);
