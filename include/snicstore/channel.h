@@ -127,7 +127,6 @@ struct snic_channel_offer {
     uint64_t down_bytes;
     uint32_t record_max;    /**< claimed by the host; checked against the rings            */
     uint32_t payload_align; /**< claimed by the host; checked against the rings            */
-    uint64_t private_[2];
 };
 
 struct snic_channel_hub_opts {

@@ -129,6 +129,7 @@ struct channel_dpu {
     struct channel_engine up;
     struct channel_engine down;
     struct snic_channel_offer offer;
+    uint64_t offered[2]; /* bytes of the whole memory of up and of down, as claimed */
     uint64_t up_key;
     uint64_t down_key;
     void *up_aux; /* aux and mirrors: unmapped, allocated when the geometry is known */
@@ -146,7 +147,6 @@ struct channel_dpu {
     uint8_t want_sync;  /* unmapped: refresh head and sleepers                    */
     uint8_t arming;     /* unmapped: the batch in flight arms for space           */
     uint8_t belled;     /* a bell came while it was in flight                     */
-    uint8_t looking;    /* unmapped: a look is under way                          */
     uint8_t look_arms;  /* unmapped: and arms the doorbell first                  */
     uint8_t look_heads; /* unmapped: and writes the head first */
     uint8_t asleep;     /* unmapped: no look before a bell                        */

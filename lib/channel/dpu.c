@@ -26,14 +26,14 @@ int channel_dpu_geometry(struct snic_channel *c, const void *header, int down,
     const struct snic_channel_offer *o = &c->dpu.offer;
     uint32_t flag = down ? SNIC_CHANNEL_DOWN_ORDERED : SNIC_CHANNEL_UP_QUIESCENT;
     uint32_t discipline = (o->flags & flag) != 0 ? SNIC_RING_QUIESCENT : SNIC_RING_COMMIT;
-    int r = snic_ring_geometry(header, o->private_[down], out);
+    int r = snic_ring_geometry(header, c->dpu.offered[down], out);
     if (r != 0)
         return r == SNIC_EVERSION ? r : SNIC_EPROTO;
     if (out->kind != (down ? SNIC_RING_RESPONSE : SNIC_RING_REQUEST) ||
         out->discipline != discipline || out->record_max != o->record_max ||
         out->body_align != o->payload_align ||
         out->capacity_bytes != (down ? o->down_bytes : o->up_bytes) ||
-        out->memory_bytes > o->private_[down])
+        out->memory_bytes > c->dpu.offered[down])
         return SNIC_EPROTO;
     return 0;
 }
@@ -59,11 +59,11 @@ static int channel_dpu_map(struct snic_channel *c)
     struct channel_dpu *u = &c->dpu;
     void *up = NULL;
     void *down = NULL;
-    int r = snic_dma_map(d, u->up_key, 0, (size_t)u->offer.private_[0], &up);
+    int r = snic_dma_map(d, u->up_key, 0, (size_t)u->offered[0], &up);
     if (r != 0)
         return r;
     c->up_mem = up;
-    r = snic_dma_map(d, u->down_key, 0, (size_t)u->offer.private_[1], &down);
+    r = snic_dma_map(d, u->down_key, 0, (size_t)u->offered[1], &down);
     if (r != 0)
         return r;
     c->down_mem = down;
@@ -139,8 +139,8 @@ int snic_channel_accept(struct snic_channel **out, struct snic_channel_hub *h,
         return SNIC_ENOMEM;
     struct channel_dpu *u = &c->dpu;
     u->offer = *offer;
-    u->offer.private_[0] = m->up_size;
-    u->offer.private_[1] = m->down_size;
+    u->offered[0] = m->up_size;
+    u->offered[1] = m->down_size;
     u->up_key = m->up_key;
     u->down_key = m->down_key;
     u->up_region = u->down_region = SNIC_NO_REGION;

@@ -19,7 +19,7 @@
 
 static int channel_host_opts(struct snic_channel_opts *o, const struct snic_channel_opts *in)
 {
-    *o = (struct snic_channel_opts){.opts_size = sizeof(*o), .senders_max = 16};
+    *o = (struct snic_channel_opts){.opts_size = sizeof(*o)};
     int r = snic_opts_copy(o, sizeof(*o), in);
     if (r != 0)
         return r;

@@ -188,7 +188,6 @@ static int channel_remote_look(struct snic_channel *c)
     }
     if (u->drain == 1 && !c->stalled)
         u->drain = 2;
-    u->looking = 1;
     c->stats.looks++;
     int n = snic_ring_fetch(&u->consumer, ops);
     SNIC_ASSERT(n > 0); /* a fresh look begins with reading cursors, unless broken */
@@ -200,7 +199,6 @@ static int channel_remote_look(struct snic_channel *c)
 static void channel_remote_looked(struct snic_channel *c, int r)
 {
     struct channel_dpu *u = &c->dpu;
-    u->looking = 0;
     if (u->look_arms) {
         c->armed = !c->belled; /* R2, R3 */
         u->look_arms = 0;
