@@ -260,12 +260,11 @@ struct snic_director_host_events {
 
 struct snic_director_host_opts {
     uint32_t opts_size;
-    uint32_t
-        message_max; /**< as the director's, or more; longest single reply, too; default 9 MiB */
-    uint64_t ring_bytes; /**< of each direction, power of two >= 256 KiB; default 4 MiB */
-    uint32_t key_size;   /**< cache keys, for invalidate and cache                         */
+    uint32_t message_max; /**< as the director's, or more; longest reply, too; default 9 MiB */
+    uint64_t ring_bytes;  /**< of each direction, power of two >= 256 KiB; default 4 MiB */
+    uint32_t key_size;    /**< cache keys, for invalidate and cache                         */
     uint32_t item_size;
-    uint64_t version; /**< R7: nothing older may enter the cache but by ..._cache()     */
+    uint64_t version; /**< R7: nothing older may enter the cache but by ..._entries()   */
 };
 
 /**

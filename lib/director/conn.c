@@ -446,7 +446,7 @@ void director_conn_abort(struct snic_director_conn *c)
 }
 
 /* The client's end is closed: let go of everything. */
-void director_conn_end(struct snic_director_conn *c)
+static void director_conn_end(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
     c->dead = 1;

@@ -169,7 +169,7 @@ static void director_start(struct snic_director *d, const struct director_layout
         struct director_tier *t = &d->tiers[i];
         t->mem = l->tier_mem[i];
         t->size = i + 1 < l->tiers ? l->tier_size[i] : d->opts.message_max;
-        t->count = t->idle_count = l->tier_count[i];
+        t->count = l->tier_count[i];
         snic_link_init(&t->waiters);
         for (uint32_t k = 0; k < t->count; k++)
             snic_queue_push(&t->idle,
@@ -227,8 +227,8 @@ void *snic_director_fini(struct snic_director *d)
     SNIC_ASSERT(snic_link_alone(&d->all));
     snic_director_upstream_close(d);
     for (uint32_t i = 0; i < SNIC_DIRECTOR__LISTENERS; i++) {
-        if (d->listeners[i].l != NULL)
-            snic_net_unlisten(d->listeners[i].l);
+        if (d->listeners[i] != NULL)
+            snic_net_unlisten(d->listeners[i]);
     }
     SNIC_ASSERT(!d->channel_close_queued);
     snic_loop_cancel(d->loop, &d->stall);
@@ -262,7 +262,7 @@ int snic_director_listen(struct snic_director *d, const struct snic_net_addr *a,
                          struct snic_net_addr *bound)
 {
     for (uint32_t i = 0; i < SNIC_DIRECTOR__LISTENERS; i++) {
-        struct snic_net_listener **l = &d->listeners[i].l;
+        struct snic_net_listener **l = &d->listeners[i];
         if (*l != NULL)
             continue;
         int r = snic_net_listen(d->net, a, flags, director_accept, d, l);
@@ -307,9 +307,9 @@ void snic_director_drain(struct snic_director *d, void (*done)(void *ctx), void 
     d->drained = done;
     d->drained_ctx = ctx;
     for (uint32_t i = 0; i < SNIC_DIRECTOR__LISTENERS; i++) {
-        if (d->listeners[i].l != NULL)
-            snic_net_unlisten(d->listeners[i].l);
-        d->listeners[i].l = NULL;
+        if (d->listeners[i] != NULL)
+            snic_net_unlisten(d->listeners[i]);
+        d->listeners[i] = NULL;
     }
     for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);

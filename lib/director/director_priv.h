@@ -13,9 +13,8 @@
 #define SNIC_DIRECTOR__TIERS 3   /* buffers for messages that outgrow a block */
 #define SNIC_DIRECTOR__RESERVE 8 /* blocks that only the host's replies may use */
 #define SNIC_DIRECTOR__TEXT 512
-#define SNIC_DIRECTOR__COPY                                                                        \
-    1024 /* offloaded replies up to this are copied, and their jobs freed                          \
-          */
+/* Offloaded replies up to this are copied, and their jobs freed. */
+#define SNIC_DIRECTOR__COPY 1024
 #define SNIC_DIRECTOR__OFFLOADS 256 /* most offloaded messages of one connection at once */
 #define SNIC_DIRECTOR__LISTENERS 16
 #define SNIC_DIRECTOR__PROGRESS 65536 /* bytes a connection must move in stall_ms */
@@ -173,11 +172,6 @@ struct director_tier {
     unsigned char *mem;
     uint32_t size;
     uint32_t count;
-    uint32_t idle_count;
-};
-
-struct director_listener {
-    struct snic_net_listener *l;
 };
 
 struct snic_director {
@@ -211,7 +205,7 @@ struct snic_director {
     void (*drained)(void *ctx);
     void *drained_ctx;
     struct snic_loop_msg drained_msg;
-    struct director_listener listeners[SNIC_DIRECTOR__LISTENERS];
+    struct snic_net_listener *listeners[SNIC_DIRECTOR__LISTENERS];
     struct snic_net_addr host_addr;
     uint64_t serial; /* of connections */
     uint8_t host_net;
@@ -281,7 +275,6 @@ void director_ready(struct snic_director_conn *c);
 void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer);
 void director_conn_check(struct snic_director_conn *c);
 void director_conn_abort(struct snic_director_conn *c);
-void director_conn_end(struct snic_director_conn *c);
 void director_conn_consume(struct snic_director_conn *c);
 void director_conn_release(struct snic_director_conn *c);
 

@@ -161,7 +161,6 @@ int director_part_grow(struct snic_director_conn *c, uint32_t want)
             director_wait(c, &t->waiters, SNIC_DIRECTOR__WAIT_TIER);
             return 0;
         }
-        t->idle_count--;
         mem = (unsigned char *)n;
         cap = t->size;
         tier = (uint8_t)(1 + (t - d->tiers));
@@ -187,7 +186,6 @@ void director_part_give(struct snic_director_conn *c)
     } else {
         struct director_tier *t = &d->tiers[c->part_tier - 1];
         snic_queue_push(&t->idle, (struct snic_node *)(void *)c->part);
-        t->idle_count++;
         if (!snic_link_alone(&t->waiters))
             director_wake(d, &t->waiters, SNIC_DIRECTOR__WAIT_TIER);
     }
