@@ -89,8 +89,7 @@ SNIC_API SNIC_NODISCARD int snic_filelib_open(struct snic_filelib **out, void *m
 /**
  * Close the group: no thread may be submitting. What is outstanding completes
  * with SNIC_ECANCELED (outcome unknown) before this returns; `done` must not submit
- * these again for ever. Not from inside a
- * completion. @return the memory [owner]
+ * these again for ever. Not from inside a completion. @return the memory [owner]
  */
 SNIC_API void *snic_filelib_close(struct snic_filelib *g) SNIC_NONNULL(1);
 

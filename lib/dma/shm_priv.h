@@ -110,7 +110,6 @@ struct dma_shm_watch {
     struct dma_shm *link;
     int fd; /* polled, -1: this watch is not used                                   */
     uint8_t pending;
-    uint8_t fired;
 };
 
 struct snic_dma_listener;

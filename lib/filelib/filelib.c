@@ -17,7 +17,8 @@ static uint32_t filelib_entry_take(struct snic_filelib *g)
         if (i == SNIC_FILELIB__NO_ENTRY)
             return i;
         /* The tag makes a head that was taken and put back meanwhile differ. */
-        next = ((head >> 32) + 1) << 32 | g->entries[i].next;
+        next = ((head >> 32) + 1) << 32 |
+               atomic_load_explicit(&g->entries[i].next, memory_order_relaxed);
         if (atomic_compare_exchange_weak_explicit(&g->free, &head, next, memory_order_acquire,
                                                   memory_order_acquire))
             return i;
@@ -29,7 +30,7 @@ static void filelib_entry_put(struct snic_filelib *g, uint32_t i)
     uint64_t head = atomic_load_explicit(&g->free, memory_order_relaxed);
     uint64_t next;
     do {
-        g->entries[i].next = (uint32_t)head;
+        atomic_store_explicit(&g->entries[i].next, (uint32_t)head, memory_order_relaxed);
         next = ((head >> 32) + 1) << 32 | i;
         /* Release pairs with the acquire of filelib_entry_take. */
     } while (!atomic_compare_exchange_weak_explicit(&g->free, &head, next, memory_order_release,
@@ -52,7 +53,6 @@ static void filelib_complete(struct snic_filelib *g, struct snic_filelib_req *r)
         return;
     }
     snic_queue_push(&g->completed, &r->msg.node);
-    g->completed_count++;
 }
 
 static void filelib_fail(struct snic_filelib *g, struct snic_filelib_req *r, int error)
@@ -326,7 +326,7 @@ static struct snic_filelib *filelib_place(struct snic_arena *a, uint32_t depth)
     for (i = 0; i < depth; i++) {
         atomic_init(&e[i].req, NULL);
         atomic_init(&e[i].generation, 0);
-        e[i].next = i + 1 < depth ? i + 1 : SNIC_FILELIB__NO_ENTRY;
+        atomic_init(&e[i].next, i + 1 < depth ? i + 1 : SNIC_FILELIB__NO_ENTRY);
     }
     atomic_init(&g->free, 0);
     atomic_init(&g->queued, 0);
@@ -424,7 +424,6 @@ uint32_t snic_filelib_poll(struct snic_filelib *g, struct snic_filelib_req **out
     uint32_t n = 0;
     while (n < max && !snic_queue_empty(&g->completed)) {
         out[n++] = SNIC_CONTAINER(snic_queue_pop(&g->completed), struct snic_filelib_req, msg.node);
-        g->completed_count--;
     }
     return n;
 }

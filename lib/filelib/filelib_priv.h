@@ -44,7 +44,9 @@ enum filelib_phase {
 struct filelib_entry {
     _Atomic(struct snic_filelib_req *) req;
     atomic_uint generation;
-    uint32_t next; /* free list; written by its owner before the push */
+    /* Free list. Its owner writes it before the push; a pop that is going to fail may read it
+     * then, too. */
+    atomic_uint next;
 };
 
 struct snic_filelib {
@@ -58,7 +60,6 @@ struct snic_filelib {
     struct snic_channel_sender sender; /* the loop thread's */
     struct snic_queue waiting;         /* loop thread       */
     struct snic_queue completed;       /* loop thread; for poll */
-    uint32_t completed_count;
     uint32_t sending;
     struct snic_filelib_stats stats;                 /* loop thread */
     _Alignas(SNIC_CACHELINE) _Atomic(uint64_t) free; /* tag << 32 | entry, or NO_ENTRY */

@@ -90,7 +90,6 @@ static void checkpoint_done(struct snic_io_req *io)
     case FILES_CKPT_IDLE:
     default:
         f->ckpt_state = FILES_CKPT_IDLE;
-        f->ckpt_generation = f->generation;
         f->stats.checkpoints++;
         break;
     }

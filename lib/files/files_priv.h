@@ -255,18 +255,15 @@ struct snic_files {
     uint32_t ckpt_state;
     uint64_t ckpt_index;
     uint64_t ckpt_chunks;
-    uint64_t ckpt_generation; /* the newest that is durable          */
-    uint64_t ckpt_seq;        /* first entry of the one being written */
+    uint64_t ckpt_seq; /* first entry of the one being written */
     unsigned char *ckpt_buf;
     struct snic_io_req ckpt_io;
 };
 
 /* layout.c */
-uint64_t files_checksum(const void *unit, size_t size, uint64_t image_id, uint64_t place);
 void files_seal(void *unit, size_t size, uint32_t magic, uint64_t image_id, uint64_t place);
 int files_sealed(const void *unit, size_t size, uint32_t magic, uint64_t image_id, uint64_t place);
 int files_geometry(struct snic_files_info *info);
-uint64_t files_slot_bytes(const struct snic_files_info *info);
 uint64_t files_slot_offset(const struct snic_files_info *info, uint64_t generation);
 uint64_t files_half_offset(const struct snic_files_info *info, uint64_t generation);
 uint64_t files_chunk_count(const struct snic_files_info *info);
@@ -277,9 +274,6 @@ int files_super_decode(const unsigned char *b, uint64_t place, struct snic_files
 int files_name_valid(const void *name, uint32_t size);
 
 /* record.c */
-int files_record_room(const struct files_entry *e, uint32_t block, uint32_t bytes);
-unsigned char *files_record_add(struct files_entry *e, uint32_t block, uint32_t kind,
-                                uint32_t index, uint32_t body);
 void files_record_node(struct files_entry *e, uint32_t block, uint32_t index,
                        const struct files_node *n);
 void files_record_seg(struct files_entry *e, uint32_t block, uint32_t index, uint64_t id,
@@ -321,7 +315,6 @@ int files_load(struct snic_io *io, const struct snic_files_info *info, struct fi
                unsigned char *buf, struct files_loaded *out);
 
 /* table.c */
-void files_table_reset(struct snic_files *f);
 int files_table_build(struct snic_files *f, const struct files_loaded *l);
 uint32_t files_find_name(const struct snic_files *f, uint64_t dir, const void *name, uint32_t size);
 uint32_t files_find_id(const struct snic_files *f, uint64_t id);

@@ -11,7 +11,7 @@
 #define SNIC_FILES__JOURNAL_MIN (2u * 4u * SNIC_FILES__CHUNK)
 #define SNIC_FILES__JOURNAL_MAX ((uint64_t)1 << 32)
 
-uint64_t files_checksum(const void *unit, size_t size, uint64_t image_id, uint64_t place)
+static uint64_t files_checksum(const void *unit, size_t size, uint64_t image_id, uint64_t place)
 {
     const unsigned char *p = unit;
     return XXH3_64bits_withSeed(p + SNIC_FILES__SEAL_AT, size - SNIC_FILES__SEAL_AT,
@@ -49,7 +49,7 @@ uint64_t files_chunk_count(const struct snic_files_info *info)
            (info->segments + SNIC_FILES__SEGS_PER_CHUNK - 1) / SNIC_FILES__SEGS_PER_CHUNK;
 }
 
-uint64_t files_slot_bytes(const struct snic_files_info *info)
+static uint64_t files_slot_bytes(const struct snic_files_info *info)
 {
     return (files_chunk_count(info) + 1) * SNIC_FILES__CHUNK;
 }

@@ -101,7 +101,6 @@
  * A record does not cross a block, and no block of an entry but the first starts with
  * anything but a record: names cannot counterfeit an entry. */
 #define SNIC_FILES__RECORD_HEAD 8u
-#define SNIC_FILES__RECORD_MAX (SNIC_FILES__RECORD_HEAD + SNIC_FILES__NODE_BYTES)
 enum files_record_kind {
     FILES_RECORD_PAD = 1,  /* to the end of the block                      */
     FILES_RECORD_NODE = 2, /* a node record, the name cut to its length    */

@@ -120,7 +120,6 @@ static void mount_continue(struct snic_files *f, const struct files_loaded *l)
     f->seq = l->seq;
     f->generation = l->last;
     f->position = l->position;
-    f->ckpt_generation = l->generation;
     f->ckpt_chunks = files_chunk_count(&f->info);
     f->ckpt_seq = l->base_seq;
     if (l->last != l->generation)

@@ -18,11 +18,6 @@ static uint32_t record_place(const struct files_entry *e, uint32_t block, uint32
     return left < bytes ? e->used + left : e->used;
 }
 
-int files_record_room(const struct files_entry *e, uint32_t block, uint32_t bytes)
-{
-    return record_place(e, block, bytes) + bytes <= SNIC_FILES__ENTRY_MAX;
-}
-
 static void record_head(unsigned char *p, uint32_t kind, uint32_t bytes, uint32_t index)
 {
     p[0] = (unsigned char)kind;
@@ -32,8 +27,8 @@ static void record_head(unsigned char *p, uint32_t kind, uint32_t bytes, uint32_
 }
 
 /* Room for a record with a body of `body` bytes; returns the zeroed body. */
-unsigned char *files_record_add(struct files_entry *e, uint32_t block, uint32_t kind,
-                                uint32_t index, uint32_t body)
+static unsigned char *files_record_add(struct files_entry *e, uint32_t block, uint32_t kind,
+                                       uint32_t index, uint32_t body)
 {
     uint32_t bytes = SNIC_FILES__RECORD_HEAD + (uint32_t)snic_align_up(body, 8);
     uint32_t at = record_place(e, block, bytes);

@@ -34,7 +34,6 @@ struct snic_files_server {
     struct snic_channel *channel;
     struct snic_files_server_opts opts;
     struct snic_files_server_stats stats;
-    struct files_call *calls;
     struct files_call *free;
     void *mem;
     uint32_t record_max;
@@ -355,7 +354,6 @@ static struct snic_files_server *serve_place(struct snic_arena *a, uint32_t dept
         return NULL;
     memset(s, 0, sizeof(*s));
     memset(calls, 0, depth * sizeof(*calls));
-    s->calls = calls;
     for (i = depth; i > 0; i--) {
         calls[i - 1].server = s;
         calls[i - 1].next_free = s->free;

@@ -252,7 +252,7 @@ uint32_t files_dirty_take(struct snic_files *f)
 
 /* ---- Building from the durable state ---- */
 
-void files_table_reset(struct snic_files *f)
+static void files_table_reset(struct snic_files *f)
 {
     uint32_t i;
     memset(f->name_index, 0xff, ((size_t)f->name_mask + 1) * sizeof(*f->name_index));

@@ -178,7 +178,8 @@ static int disk_toss(struct snic_rng *rng, uint64_t seed)
     return snic_rng_below(rng, 8) < odds[seed % 3];
 }
 
-void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed)
+/** The un-synced sectors survive or not; none is un-synced afterwards. */
+static void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed)
 {
     for (uint64_t s = disk_dirty_next(d, 0); s < d->dirty_end; s = disk_dirty_next(d, s + 1))
         disk_resolve(d, s, disk_toss(rng, seed));

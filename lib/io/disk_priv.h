@@ -72,8 +72,6 @@ void disk_settle(struct snic_disk *d, uint64_t offset, uint64_t size);
 /** A write in flight at the power cut: each sector reaches the medium by the toss of a coin. */
 void disk_cut_write(struct snic_disk *d, const struct snic_io_req *req, struct snic_rng *rng,
                     uint64_t seed);
-/** The un-synced sectors survive or not; none is un-synced afterwards. */
-void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed);
 
 /** The handles die: all their requests complete with SNIC_EIO. Defined in mem.c. */
 void io_mem_power_lost(struct snic_disk *d, uint64_t seed, struct snic_rng *rng);

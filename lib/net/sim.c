@@ -101,7 +101,7 @@ int net_sim_cut(const struct net_sim_conn *c)
     return (c->out != NULL && c->out->cut) || (c->in != NULL && c->in->cut);
 }
 
-struct net_sim_conn *net_sim_conn_take(struct net_sim *n)
+static struct net_sim_conn *net_sim_conn_take(struct net_sim *n)
 {
     if (n->free_count == 0)
         return NULL;

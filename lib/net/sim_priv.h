@@ -158,7 +158,6 @@ uint64_t net_sim_path_delay(struct snic_net_fabric *f, const struct net_sim_path
 uint64_t net_sim_path_arrival(struct snic_net_fabric *f, struct net_sim_path *p, uint64_t bytes);
 int net_sim_cut(const struct net_sim_conn *c);
 uint16_t net_sim_port(struct snic_net_fabric *f, uint32_t node);
-struct net_sim_conn *net_sim_conn_take(struct net_sim *n);
 void net_sim_conn_give(struct net_sim_conn *c);
 
 /* sim_stream.c */
@@ -166,7 +165,6 @@ void net_sim_arm_rx(struct net_sim_conn *c);
 void net_sim_pump(struct net_sim_conn *c);
 void net_sim_finish(struct net_sim_conn *c, int reason);
 void net_sim_mended(struct net_sim_conn *c);
-void net_sim_kick(struct net_sim_conn *c);
 void net_sim_drain(struct net_sim_conn *c);
 void net_sim_rx_fire(struct snic_timer *t, uint64_t now_ns);
 void net_sim_kick_fire(struct snic_timer *t, uint64_t now_ns);

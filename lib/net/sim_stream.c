@@ -19,7 +19,7 @@ static int32_t net_sim_send_result(int reason)
     return reason == SNIC_ECONNRESET || reason == SNIC_ETIMEDOUT ? reason : SNIC_ECANCELED;
 }
 
-void net_sim_kick(struct net_sim_conn *c)
+static void net_sim_kick(struct net_sim_conn *c)
 {
     if (!c->kick.armed)
         snic_loop_arm(c->c.net->loop, &c->kick, snic_world_now(net_sim_fabric(c)->world));

@@ -121,7 +121,7 @@ void net_uring_buf_waiters(struct net_uring *n)
 
 /* ---- The work list ---- */
 
-void net_uring_work_start(struct net_uring *n)
+static void net_uring_work_start(struct net_uring *n)
 {
     if (!n->work_queued) {
         n->work_queued = 1;
@@ -161,7 +161,7 @@ static void net_uring_work_run(struct snic_loop_msg *msg)
 
 /* ---- Connections ---- */
 
-struct net_uring_conn *net_uring_conn_take(struct net_uring *n, int fd)
+static struct net_uring_conn *net_uring_conn_take(struct net_uring *n, int fd)
 {
     if (n->free_count == 0)
         return NULL;

@@ -168,10 +168,8 @@ int net_uring_sock_error(int fd);
 int net_uring_path_id(const char *path, uint64_t *dev, uint64_t *ino);
 
 /* uring.c */
-struct net_uring_conn *net_uring_conn_take(struct net_uring *n, int fd);
 void net_uring_conn_give(struct net_uring_conn *c);
 void net_uring_work(struct net_uring_conn *c);
-void net_uring_work_start(struct net_uring *n);
 struct net_uring_buf *net_uring_buf_take(struct net_uring *n, uint32_t flags);
 void net_uring_buf_more(struct net_uring *n);
 void net_uring_buf_back(struct net_uring_buf *b);

@@ -77,11 +77,9 @@ struct snic_offload {
     uint32_t active;
     uint8_t later_queued;
     uint8_t in_user; /* a user's function is running */
-    uint8_t delivering;
 };
 
 /* pool.c */
-uint32_t offload_pool_block(const struct snic_offload_opts *o);
 int offload_pool_layout(struct offload_pool *p, struct snic_arena *a,
                         const struct snic_offload_opts *o);
 void offload_pool_start(struct offload_pool *p);

@@ -13,7 +13,7 @@
 #define SNIC_OFFLOAD__FREE 0x80u
 #define SNIC_OFFLOAD__INNER 0x7fu /* not the beginning of a block */
 
-uint32_t offload_pool_block(const struct snic_offload_opts *o)
+static uint32_t offload_pool_block(const struct snic_offload_opts *o)
 {
     return (uint32_t)snic_max_u64(SNIC_OFFLOAD__BLOCK_MIN, o->read_align);
 }
