@@ -51,7 +51,7 @@ static void test_loop_uring_bad_options_open_refused(void **state)
     BAD(entries, 100);
     BAD(entries, 65536);
     BAD(regions, 16385);
-    BAD(quantum, 1);
+    BAD(reserved, 1);
     BAD(mask, 1u << 20);
 #undef BAD
     l = open_loop(&good);

@@ -212,7 +212,7 @@ struct snic_loop_uring_opts {
     uint32_t spin_us;  /**< busy-poll this long before sleeping; default 0              */
     uint32_t mask;     /**< SNIC_LOOP_HAVE_* to pretend absent, for tests of fall-backs */
     uint32_t regions;  /**< size of the registered-buffer table, 1..16384; default 64   */
-    uint32_t quantum;  /**< reserved, must be 0                                         */
+    uint32_t reserved; /**< must be 0                                                   */
     uint64_t stall_ns; /**< a gap to report; default 1000000                            */
     void (*on_stall)(void *ctx, uint64_t gap_ns); /**< may be NULL                        */
     void *ctx;

@@ -592,7 +592,7 @@ static int loop_uring_opts_check(const struct snic_loop_uring_opts *o)
 {
     const uint32_t known = (SNIC_LOOP_HAVE_MSG_RING << 1) - 1;
     if (!snic_is_pow2(o->entries) || o->entries < 8 || o->entries > 32768 || o->regions > 16384 ||
-        o->quantum != 0 || (o->mask & ~known) != 0)
+        o->reserved != 0 || (o->mask & ~known) != 0)
         return SNIC_EINVAL;
     return 0;
 }
