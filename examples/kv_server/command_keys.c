@@ -53,7 +53,7 @@ enum kv_outcome kv_cmd_exists(struct kv_command *c)
 
         if (e != NULL) {
             count++;
-            kv_depends(c, kv_store_end(c->store, e));
+            kv_depends(c, kv_store_end(e));
         }
     }
     kv_put_integer(c->engine, count);
@@ -154,7 +154,7 @@ enum kv_outcome kv_cmd_expire(struct kv_command *c)
     e = kv_command_entry(c, 1);
     if (e == NULL || !keys_expire_allowed(e, flags, when)) {
         if (e != NULL)
-            kv_depends(c, kv_store_end(c->store, e));
+            kv_depends(c, kv_store_end(e));
         kv_put_integer(c->engine, 0);
         return KV_DONE;
     }
@@ -186,7 +186,7 @@ enum kv_outcome kv_cmd_ttl(struct kv_command *c)
     int64_t left = -2;
 
     if (e != NULL) {
-        kv_depends(c, kv_store_end(c->store, e));
+        kv_depends(c, kv_store_end(e));
         left = -1;
         if (e->expire_ms != 0) {
             left = (int64_t)(e->expire_ms - kv_store_wall_ms(c->store));
@@ -203,7 +203,7 @@ enum kv_outcome kv_cmd_type(struct kv_command *c)
     struct kv_entry *e = kv_command_entry(c, 1);
 
     if (e != NULL)
-        kv_depends(c, kv_store_end(c->store, e));
+        kv_depends(c, kv_store_end(e));
     kv_put_text(c->engine, e != NULL ? "+string\r\n" : "+none\r\n");
     return KV_DONE;
 }

@@ -113,8 +113,8 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
             continue;
         }
         c->engine->stats.hits++;
-        if (kv_store_end(c->store, entry) > g->need)
-            g->need = kv_store_end(c->store, entry);
+        if (kv_store_end(entry) > g->need)
+            g->need = kv_store_end(entry);
         value = kv_store_value(c->store, entry);
         if (value != NULL) {
             g->error = string_keep(g, i, value, entry->value_size);
@@ -153,8 +153,7 @@ enum kv_outcome kv_cmd_get(struct kv_command *c)
     iov[1].size = entry->value_size;
     iov[2].base = (void *)(uintptr_t) "\r\n";
     iov[2].size = 2;
-    kv_answer(c->engine, c->client->id, c->seq, c->client->user, 0, kv_store_end(c->store, entry),
-              iov, 3);
+    kv_answer(c->engine, c->client->id, c->seq, c->client->user, 0, kv_store_end(entry), iov, 3);
     return KV_LATER;
 }
 
@@ -269,7 +268,7 @@ static enum kv_outcome string_old_value(struct kv_command *c, const struct kv_en
     *failed = o == KV_LATER;
     if (!*failed)
         kv_put_bulk(c->engine, value, size);
-    kv_depends(c, kv_store_end(c->store, entry));
+    kv_depends(c, kv_store_end(entry));
     return KV_DONE;
 }
 
@@ -290,7 +289,7 @@ static enum kv_outcome string_set(struct kv_command *c, const struct string_set 
         if ((o->flags & KV_SET_GET) == 0)
             kv_put_null(c->engine);
         if (entry != NULL)
-            kv_depends(c, kv_store_end(c->store, entry));
+            kv_depends(c, kv_store_end(entry));
         return KV_DONE;
     }
     if ((o->flags & KV_SET_KEEPTTL) != 0 && entry != NULL)
@@ -317,7 +316,7 @@ enum kv_outcome kv_cmd_setnx(struct kv_command *c)
     int stored;
 
     if (entry != NULL) {
-        kv_depends(c, kv_store_end(c->store, entry));
+        kv_depends(c, kv_store_end(entry));
         kv_put_integer(c->engine, 0);
         return KV_DONE;
     }
@@ -430,7 +429,7 @@ enum kv_outcome kv_cmd_incr(struct kv_command *c)
         if (o != KV_DONE)
             return o == KV_LATER ? KV_DONE : o;
         if (resp_number(value, value_size, &old) != 0) {
-            kv_depends(c, kv_store_end(c->store, entry));
+            kv_depends(c, kv_store_end(entry));
             kv_put_error(c->engine, "ERR value is not an integer or out of range");
             return KV_DONE;
         }
@@ -454,7 +453,7 @@ enum kv_outcome kv_cmd_strlen(struct kv_command *c)
     struct kv_entry *entry = kv_command_entry(c, 1);
 
     if (entry != NULL)
-        kv_depends(c, kv_store_end(c->store, entry));
+        kv_depends(c, kv_store_end(entry));
     kv_put_integer(c->engine, entry != NULL ? entry->value_size : 0);
     return KV_DONE;
 }

@@ -25,7 +25,6 @@ struct kv_control {
     uint64_t messages;
     uint64_t offloaded;
     uint64_t to_host;
-    uint64_t connections;
     uint64_t cache_items;
     uint64_t cache_tombstones;
     uint64_t cache_floor;
@@ -37,7 +36,6 @@ struct kv_control {
     uint64_t segments_free;
     uint64_t file_reads;
     uint64_t file_writes;
-    uint64_t accepted;
 };
 
 #endif

@@ -55,6 +55,11 @@ struct kv_dpu {
 
 /* ---- Figures ---- */
 
+static uint64_t dpu_cpu_ns(const struct kv_dpu *d)
+{
+    return d->config->role == KV_ROLE_SINGLE ? ex_cpu_thread_ns() : ex_cpu_process_ns();
+}
+
 static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
 {
     struct snic_director_stats ds;
@@ -71,11 +76,10 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
         .magic = KV_CONTROL_MAGIC,
         .kind = kind,
         .pid = (uint64_t)getpid(),
-        .cpu_ns = d->config->role == KV_ROLE_SINGLE ? ex_cpu_thread_ns() : ex_cpu_process_ns(),
+        .cpu_ns = dpu_cpu_ns(d),
         .messages = ds.messages,
         .offloaded = ds.offloaded,
         .to_host = ds.to_host,
-        .connections = ds.conns,
         .cache_items = os.items,
         .cache_tombstones = os.tombstones,
         .cache_floor = os.floor,
@@ -87,7 +91,6 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
         .segments_free = fs.segments_free,
         .file_reads = fs.reads,
         .file_writes = fs.writes,
-        .accepted = ds.accepted,
     };
     d->messages_told = ds.messages;
     for (int i = 0; i < KV_LINKS; i++)
@@ -136,7 +139,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"file_flushes", fs.flushes, 1},
         {"file_bounced", fs.bounced, 1},
         {"file_segments_free", fs.segments_free, 0},
-        {"cpu_ns", ex_cpu_thread_ns(), 1},
+        {"cpu_ns", dpu_cpu_ns(d), 1},
     };
 
     memcpy(out, all, sizeof(all));
@@ -483,7 +486,8 @@ struct snic_loop *kv_dpu_loop(struct kv_dpu *d)
     return d->loop;
 }
 
-void kv_dpu_listen(struct kv_dpu *d)
+/* Listen for hosts on config->socket. */
+static void dpu_listen(struct kv_dpu *d)
 {
     struct snic_dma_shm_opts o = {.opts_size = sizeof(o)};
     int r;
@@ -562,7 +566,7 @@ int kv_run_dpu(const struct kv_config *c)
 {
     struct kv_dpu *d = kv_dpu_open(c);
 
-    kv_dpu_listen(d);
+    dpu_listen(d);
     ex_signals(d->loop, kv_dpu_drain, d);
     return kv_dpu_run(d);
 }

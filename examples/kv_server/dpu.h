@@ -16,8 +16,6 @@ struct kv_dpu *kv_dpu_open(const struct kv_config *c);
 struct snic_loop *kv_dpu_loop(struct kv_dpu *d);
 /** Take a link to a host (local links; shm ones come by the listener). */
 int kv_dpu_link(struct kv_dpu *d, struct snic_dma *dma);
-/** Listen for hosts on c->socket. */
-void kv_dpu_listen(struct kv_dpu *d);
 /** Start to drain; thread-safe only through the loop. */
 void kv_dpu_drain(void *dpu);
 /** Run until drained and the hosts are gone. @return exit status */

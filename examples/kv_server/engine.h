@@ -5,6 +5,10 @@
  * and a log of checksummed records, whatever carries its messages (director
  * channel or sockets) and its files (filelib or io_uring).
  *
+ * Rules R1 to R7, of who caches, are in snicstore/offload.h. One more:
+ *   R8  under sync always a reply leaves when all that it shows is durable, what
+ *       others wrote and what is not there any more included.
+ *
  * Threads     One: the loop's.
  * Memory      Allocates (it is a program, not the library); bounded by options.
  * Input       messages are hostile: RESP from clients.
@@ -52,7 +56,6 @@ struct kv_file_req {
     } u;
     void *owner;
     struct kv_file_req *next; /**< while parked                                            */
-    kv_file_done_fn parked_done;
     /** LIST: called once per file before done. */
     void (*entry)(struct kv_file_req *r, const char *name, uint64_t file, uint64_t size);
 };
@@ -95,7 +98,7 @@ struct kv_engine_opts {
     struct kv_engine_events events;
     enum kv_sync sync;
     uint32_t sync_interval_ms;
-    uint64_t memory_bytes;    /**< log tail and cached records kept in memory; >= 16 MiB    */
+    uint64_t memory_bytes;    /**< the newest records, kept in memory, too                  */
     uint64_t segment_bytes;   /**< of a log file; default 64 MiB                            */
     uint64_t device_bytes;    /**< most bytes of log files; 0: until the device is full     */
     uint32_t databases;       /**< default 16                                               */

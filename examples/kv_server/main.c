@@ -133,6 +133,13 @@ static void kv_seed(struct kv_config *c)
     c->hash_seed[1] = high;
 }
 
+/* The engine's log lines. */
+static void kv_log_line(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    ex_log((enum ex_level)level, "%s", text);
+}
+
 void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
 {
     memset(o, 0, sizeof(*o));
@@ -145,13 +152,7 @@ void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
     o->hash_seed[1] = c->hash_seed[1];
     o->value_max = KV_VALUE_MAX;
     o->key_max = KV_KEY_MAX;
-    o->log = kv_engine_log;
-}
-
-void kv_engine_log(void *ctx, int level, const char *text)
-{
-    (void)ctx;
-    ex_log((enum ex_level)level, "%s", text);
+    o->log = kv_log_line;
 }
 
 size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)

@@ -97,8 +97,9 @@ static uint64_t kv_wall_ms(const struct kv_offload *k, uint64_t now_ns)
     return k->wall_offset_ms + now_ns / 1000000u;
 }
 
-static int kv_cached(const struct kv_offload *k, const struct snic_offload *o, uint64_t user,
-                     const struct resp_arg *key, struct kv_item *item)
+/* 1 and *item when the DPU may answer for this key: see kv_offload.memory_file. */
+static int kv_offloadable(const struct kv_offload *k, const struct snic_offload *o, uint64_t user,
+                          const struct resp_arg *key, struct kv_item *item)
 {
     unsigned char hash[16];
 
@@ -129,7 +130,7 @@ static void kv_predicate(void *ctx, struct snic_offload *o, uint64_t *conn_user,
     }
     out->route = o != NULL ? SNIC_DIRECTOR_DPU : SNIC_DIRECTOR_HOST;
     for (uint32_t i = 1; i <= keys && out->route == SNIC_DIRECTOR_DPU; i++)
-        if (!kv_cached(k, o, *conn_user, &argv[i], &item))
+        if (!kv_offloadable(k, o, *conn_user, &argv[i], &item))
             out->route = SNIC_DIRECTOR_HOST;
 }
 
@@ -145,7 +146,7 @@ static int kv_func(void *ctx, const struct snic_offload *o, const struct snic_of
     uint32_t keys = kv_get_keys(msg->data, msg->size, argv, &argc);
 
     (void)reply;
-    if (out->part >= keys || !kv_cached(k, o, msg->user, &argv[out->part + 1], &item))
+    if (out->part >= keys || !kv_offloadable(k, o, msg->user, &argv[out->part + 1], &item))
         return SNIC_ENOENT;
     out->file = item.file;
     out->offset = item.offset;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/record.h
- * What the host and the DPU role agree on: records in the log, the hash of a
- * key, the cache item that locates a record, and RESP framing.
+ * What the host and the DPU role agree on: records in the log, what a log write
+ * tells beside them, the hash of a key, and the cache item that locates a record.
  */
 #ifndef KV_RECORD_H
 #define KV_RECORD_H

@@ -54,8 +54,6 @@ int kv_run_supervisor(const struct kv_config *c, int argc, char **argv);
 
 /** The engine's options that all roles share. */
 void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c);
-/** The engine's log lines, as kv_engine_opts.log. */
-void kv_engine_log(void *ctx, int level, const char *text);
 /** The engine's figures as metrics. @return how many */
 size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out);
 /** Open the loop, or say clearly why not and exit. */

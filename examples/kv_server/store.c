@@ -115,7 +115,7 @@ static void store_cache_visit(void *ctx, struct kv_entry *e)
 {
     struct kv_store *s = ctx;
 
-    if (s->cache_blocked || kv_store_end(s, e) > s->written)
+    if (s->cache_blocked || kv_store_end(e) > s->written)
         return;
     if (kv_store_cache(s, e) != 0)
         s->cache_blocked = 1;
@@ -164,9 +164,8 @@ void kv_store_wall_sync(struct kv_store *s)
                         snic_loop_now(s->opts.loop) / 1000000u;
 }
 
-uint64_t kv_store_end(const struct kv_store *s, const struct kv_entry *e)
+uint64_t kv_store_end(const struct kv_entry *e)
 {
-    (void)s;
     return e->address + kv_record_bytes(e->key_size, e->value_size);
 }
 
@@ -201,7 +200,7 @@ struct kv_entry *kv_store_find(struct kv_store *s, uint32_t database, const void
         if (kv_store_delete(s, e, &end) == 0)
             s->stats.expired++;
         else
-            s->deletion = snic_max_u64(s->deletion, kv_store_end(s, e));
+            s->deletion = snic_max_u64(s->deletion, kv_store_end(e));
         return NULL;
     }
     return e;
@@ -278,7 +277,7 @@ int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_
     kv_index_expire(&s->index, e, expire_ms);
     e->version = r.version;
     e->value_size = value_size;
-    *end = kv_store_end(s, e);
+    *end = kv_store_end(e);
     return 0;
 }
 

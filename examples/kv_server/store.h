@@ -40,7 +40,7 @@ struct kv_store_opts {
     void *files_ctx;
     enum kv_sync sync;
     uint32_t sync_interval_ms;
-    uint64_t memory_bytes;  /**< of the ring, rounded up to a power of two, >= 16 MiB      */
+    uint64_t memory_bytes;  /**< of the ring, rounded up to a power of two; holds a record */
     uint64_t segment_bytes; /**< power of two; default 64 MiB                              */
     uint64_t device_bytes;
     uint32_t databases;
@@ -51,7 +51,8 @@ struct kv_store_opts {
     uint32_t hook_bytes_max;  /**< larger records are not seen by the DPU's hook: cache()
                                    is called for them; default: never                      */
     int offload_memory;       /**< the DPU may answer from the device what is in memory, too */
-    /** As in kv_engine_events; invalidate and cache never fail: the engine queues. May be NULL. */
+    /** As in kv_engine_events, but the two that invalidate never fail: the engine queues. May
+        be NULL. */
     void (*invalidate)(void *ctx, const unsigned char key_hash[16], uint64_t version);
     void (*invalidate_all)(void *ctx, uint64_t version);
     /** @return 0; SNIC_EAGAIN: call kv_store_resume_cache() later. */
@@ -104,7 +105,7 @@ int kv_store_flush_keys(struct kv_store *s, uint32_t database, uint64_t *end);
  */
 int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int deletes);
 /** End address of the record of @p e: what a reply that shows it depends on. */
-uint64_t kv_store_end(const struct kv_store *s, const struct kv_entry *e);
+uint64_t kv_store_end(const struct kv_entry *e);
 /** End of the log: what a reply about all keys depends on. */
 uint64_t kv_store_tail(const struct kv_store *s);
 /** End of the newest deletion: what a reply that a key is not there depends on. */

@@ -67,15 +67,14 @@ struct kv_compact {
     enum kv_compact_phase phase;
     struct kv_segment *victim;
     unsigned char *buffer;
-    uint64_t offset;       /* in the victim, of buffer[0]             */
-    size_t filled;         /* valid bytes in the buffer               */
-    size_t at;             /* of the next record in the buffer        */
-    uint64_t settle;       /* log address that must be written        */
-    uint64_t sync_segment; /* next segment to fsync                   */
-    int retry;             /* read again from `offset`                */
-    int stuck;             /* no room for a copy: only deletions help */
-    uint64_t waits;        /* store's progress + 1 when a copy failed */
-    uint64_t freed_ns;     /* when a segment was deleted last         */
+    uint64_t offset;   /* in the victim, of buffer[0]             */
+    size_t filled;     /* valid bytes in the buffer               */
+    size_t at;         /* of the next record in the buffer        */
+    uint64_t settle;   /* log address that must be written        */
+    int retry;         /* read again from `offset`                */
+    int stuck;         /* no room for a copy: only deletions help */
+    uint64_t waits;    /* store's progress + 1 when a copy failed */
+    uint64_t freed_ns; /* when a segment was deleted last         */
 };
 
 struct kv_store {
