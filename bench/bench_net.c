@@ -62,7 +62,6 @@ struct shared {
     volatile int stop;
     volatile uint64_t cpu_ns; /* the server's, since `mark` */
     volatile int mark;        /* the client is connected: CPU counts from here */
-    volatile int unsupported; /* no zero copy here */
 };
 
 static struct shared *shared;
@@ -186,7 +185,6 @@ static void ours_serve(const struct test *t)
         snic_net_listen(ours.net, &a, 0, ours_accept, NULL, &li) != 0)
         die("cannot listen");
     (void)snic_net_listen_addr(li, &a);
-    shared->unsupported = (ours.net->caps & SNIC_NET_CAP_ZC) == 0;
     shared->port = a.port;
     while (!shared->stop) {
         (void)snic_loop_once(l, 10000000);

@@ -29,7 +29,6 @@ struct fuzz_channel {
     struct snic_channel_hub *hub; /* of the honest end */
     void *hub_mem;
     struct snic_channel *c[SNIC_CHANNEL_MAX];
-    uint32_t channels;
     struct snic_channel_sender sender;
     int hostile_dpu;
     uint32_t accept_flags;

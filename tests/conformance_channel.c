@@ -213,18 +213,15 @@ static int dpu_message(void *ctx, struct snic_channel *c, const struct snic_chan
     if (s->holding + 3 > CHAN_HELD ||
         (!s->o.quiet && s->holding > 0 && snic_rng_below(&s->rng, 8) == 0)) {
         s->stalled = 1; /* resumed when something is given back */
-        u->refusals++;
         return SNIC_EAGAIN;
     }
     uint32_t more = (uint32_t)snic_rng_below(&s->rng, 64);
     if (h.want + more > s->o.payload_max)
         more = 0;
     int r = snic_channel_down_reserve(c, m->type, sizeof(h), h.want + more, &answer.slot);
-    if (r == SNIC_EAGAIN) {
-        u->refusals++;
+    if (r == SNIC_EAGAIN)
         return SNIC_EAGAIN; /* resumed by writable */
-    }
-    if (r != 0) { /* the host has closed: there is nobody to answer */
+    if (r != 0) {           /* the host has closed: there is nobody to answer */
         if (r != SNIC_EPIPE)
             chan_wrong(s, "down_reserve");
         u->next[h.sender]++;
@@ -234,7 +231,6 @@ static int dpu_message(void *ctx, struct snic_channel *c, const struct snic_chan
         chan_wrong(s, "slot is not aligned");
     u->next[h.sender]++;
     u->requests++;
-    u->copied += m->payload_bytes;
     answer.bytes = h.want;
     h.bytes = h.want;
     h.order = u->order++;

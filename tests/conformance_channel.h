@@ -77,8 +77,6 @@ struct chan_dpu_side {
     uint32_t next[CHAN_SENDERS]; /* expected sequence number per sender            */
     uint32_t order;
     uint32_t requests;
-    uint32_t refusals;
-    uint64_t copied; /* payload bytes seen in place                                */
 };
 
 struct chan_thread {

@@ -119,7 +119,8 @@ static int conf_submit(struct conf_dma *f, int i, struct conf_dma_batch *b)
     return r;
 }
 
-int conf_dma_do(struct conf_dma *f, int i, struct conf_dma_batch *b)
+/** Submit from end @p i and wait; returns the result. */
+static int conf_dma_do(struct conf_dma *f, int i, struct conf_dma_batch *b)
 {
     assert_int_equal(conf_submit(f, i, b), 1);
     conf_dma_until(f, &b->completed, 1);

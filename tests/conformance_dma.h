@@ -44,7 +44,6 @@ struct conf_dma {
     struct snic_dma *d[2];
     struct snic_dma_events events[2];
     struct conf_dma_end end[2];
-    void *extra;
     uint32_t sim_caps;
     uint32_t sim_chunk;
 };
@@ -63,8 +62,6 @@ struct conf_dma_batch {
 };
 /** The done function of such a batch: counts. */
 void conf_dma_done(struct snic_dma_batch *b);
-/** Submit from end @p i and wait; returns the result. */
-int conf_dma_do(struct conf_dma *f, int i, struct conf_dma_batch *b);
 
 /** Every case of the suite, on @p b; fails the running cmocka test. */
 void conformance_dma_run(const struct conf_dma_backend *b, uint32_t sim_caps, uint32_t sim_chunk);

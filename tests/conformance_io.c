@@ -16,7 +16,6 @@ struct request {
     int in_submit; /* done was called from inside submit */
     struct request *chain;
     struct snic_io *io;
-    uint64_t area; /* random test: which part of the device */
     void *owner;
 };
 
@@ -585,8 +584,8 @@ static void check_closed_in_flight_each_completes_once(void **state)
 {
     enum { COUNT = 64 };
     struct conformance_io c;
-    struct request *r = calloc(COUNT, sizeof(*r));
     (void)open_backend(&c, state, COUNT);
+    struct request *r = calloc(COUNT, sizeof(*r));
     uint64_t u = unit_of(c.io);
     unsigned char *mem = buffer(COUNT * u);
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -747,7 +746,6 @@ static void model_choose(struct request *r, struct snic_io *io, struct snic_rng 
     else if (draw == 2 && (io->caps & SNIC_IO_CAP_DISCARD) != 0)
         op = SNIC_IO_DISCARD;
     request_init(r, io, op, at * u, mem, n * u);
-    r->area = area;
     if (op == SNIC_IO_WRITE) {
         pattern(mem, n * u, snic_rng_next(rng));
         if ((io->caps & SNIC_IO_CAP_FUA) != 0 && snic_rng_below(rng, 4) == 0)

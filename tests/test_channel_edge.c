@@ -9,11 +9,8 @@
 
 #define DUO_LOG 512
 
-struct duo;
-
 /** What one channel's end saw. */
 struct seen {
-    struct duo *duo;
     struct snic_channel *c;
     uint32_t opened;
     uint32_t writable;
@@ -105,7 +102,6 @@ static int duo_accept(void *ctx, struct snic_channel_hub *h, const struct snic_c
     for (int i = 63; s->c != NULL && i > 1; i--) /* a liar uses an id twice */
         s = &x->dpu[i];
     memset(s, 0, sizeof(*s));
-    s->duo = x;
     s->verdict = 1;
     struct snic_channel_events e = seen_events(s);
     return snic_channel_accept(&s->c, h, o, &x->accept, &e);
@@ -198,7 +194,6 @@ static struct snic_channel_opts duo_opts(uint64_t id)
 static void duo_channel(struct duo *x, struct seen *h, const struct snic_channel_opts *o)
 {
     memset(h, 0, sizeof(*h));
-    h->duo = x;
     h->verdict = 1;
     struct snic_channel_events e = seen_events(h);
     assert_int_equal(snic_channel_open(&h->c, x->hub[0], o, &e), 0);

@@ -198,5 +198,5 @@ int main(int argc, char **argv)
         conformance_io_tests(tests, SNIC_COUNTOF(tests) - 1, backends, SNIC_COUNTOF(backends));
     tests[n++] =
         (struct CMUnitTest)cmocka_unit_test(test_io_blockdev_flush_and_fua_reach_what_is_behind);
-    return support_main(argc, argv, tests, n, NULL, NULL);
+    return support_main(argc, argv, tests, n);
 }

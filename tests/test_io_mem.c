@@ -743,5 +743,5 @@ int main(int argc, char **argv)
     size_t n = SNIC_COUNTOF(own);
     memcpy(tests, own, sizeof(own));
     n += conformance_io_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, SNIC_COUNTOF(backends));
-    return support_main(argc, argv, tests, n, NULL, NULL);
+    return support_main(argc, argv, tests, n);
 }

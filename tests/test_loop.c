@@ -219,7 +219,6 @@ struct pingpong {
     sem_t back;
     uint64_t rounds;
     uint64_t done;
-    uint64_t spin;
     int by_wake;
     int external;
     atomic_int flag;

@@ -472,5 +472,5 @@ int main(int argc, char **argv)
     size_t n = conformance_net(tests, SNIC_COUNTOF(tests) - SNIC_COUNTOF(own), backends,
                                SNIC_COUNTOF(backends));
     memcpy(&tests[n], own, sizeof(own));
-    return support_main(argc, argv, tests, n + SNIC_COUNTOF(own), NULL, NULL);
+    return support_main(argc, argv, tests, n + SNIC_COUNTOF(own));
 }

@@ -22,5 +22,5 @@ int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
     size_t n = conformance_net(tests, SNIC_COUNTOF(tests), backends, SNIC_COUNTOF(backends));
-    return support_main(argc, argv, tests, n, NULL, NULL);
+    return support_main(argc, argv, tests, n);
 }

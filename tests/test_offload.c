@@ -22,8 +22,7 @@ struct node {
     int answer;    /* func() answers without a read */
     int no;        /* func() says host */
     uint32_t more; /* parts that func() asks for */
-    uint32_t checked;
-    int hold; /* do not release */
+    int hold;      /* do not release */
     struct snic_offload_job *held[4096];
     uint32_t held_count;
 };

@@ -137,7 +137,7 @@ static int support_child_main(const char *arg1, const char *arg2, const struct C
 
         if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL)
             _exit(99);
-        _exit(support_main(3, argv, tests, count, NULL, NULL));
+        _exit(support_main(3, argv, tests, count));
     }
     assert_true(pid > 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -45,8 +45,7 @@ enum {
     DIRFIX_NO_R3 = 4,
     DIRFIX_NO_R4 = 8,
     DIRFIX_NO_R5 = 16,
-    DIRFIX_NO_R6 = 32,
-    DIRFIX_NO_R7 = 64
+    DIRFIX_NO_R6 = 32
 };
 
 struct dirfix;

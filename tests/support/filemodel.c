@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-unsigned char model_byte(uint32_t tag, uint32_t at)
+static unsigned char model_byte(uint32_t tag, uint32_t at)
 {
     return (unsigned char)((tag * 2654435761u >> 24) + at * 3 + (at >> 8) * 5) | 1;
 }

@@ -64,7 +64,6 @@ int64_t model_run(struct model *m, struct snic_files *f, const struct model_op *
  * of @p m, its bytes may be there in part, but never others': a size that is new shows new bytes.
  */
 const char *model_differs(const struct model *m, const struct model_op *op, struct snic_files *f);
-unsigned char model_byte(uint32_t tag, uint32_t at);
 const char *model_text(const struct model_op *op);
 
 #endif /* SNIC_TESTS_FILEMODEL_H */

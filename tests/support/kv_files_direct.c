@@ -227,7 +227,6 @@ static int shim_look(struct kv_shim *s, struct snic_io_req *r)
     if (s->data_offset == 0)
         return 0;
     forget = shim_forgets(s, r);
-    s->forgotten += (uint64_t)forget;
     if (forget && r->op == SNIC_IO_WRITE)
         r->flags = 0;
     if (r->op == SNIC_IO_FLUSH) {

@@ -39,7 +39,6 @@ struct kv_shim {
     uint64_t nth;          /**< counts down to the flush that is forgotten  */
     uint64_t data_offset;  /**< of the image: metadata lies before it        */
     uint64_t journal_from; /**< checkpoint slots lie before it               */
-    uint64_t forgotten;    /**< how often                                    */
     uint64_t flushes;
     int journal_written; /**< since the last flush */
     int ckpt_written;

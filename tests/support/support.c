@@ -91,15 +91,6 @@ static const char *support_parse(int argc, char **argv, int *list)
     return filter;
 }
 
-void support_args(int argc, char **argv)
-{
-    int list;
-
-    (void)support_parse(argc, argv, &list);
-    printf("seed %llu\n", (unsigned long long)support_seed());
-    fflush(stdout);
-}
-
 uint64_t support_seed(void)
 {
     if (!support_seed_known) {
@@ -137,8 +128,7 @@ void support_skip_program(const char *reason)
     exit(77);
 }
 
-int support_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count,
-                 CMFixtureFunction setup, CMFixtureFunction teardown)
+int support_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
 {
     static char pattern[256];
     int list;
@@ -159,8 +149,7 @@ int support_main(int argc, char **argv, const struct CMUnitTest *tests, size_t c
     }
     printf("seed %llu\n", (unsigned long long)support_seed());
     fflush(stdout);
-    failed =
-        _cmocka_run_group_tests(group != NULL ? group + 1 : argv[0], tests, count, setup, teardown);
+    failed = _cmocka_run_group_tests(group != NULL ? group + 1 : argv[0], tests, count, NULL, NULL);
     if (support_guard_live() != 0) {
         fprintf(stderr, "guarded blocks never freed: %zu\n", support_guard_live());
         failed++;

@@ -28,16 +28,10 @@
 /* ---- Main, seed, scope, skip ---- */
 
 #define SUPPORT_MAIN(argc, argv, tests)                                                            \
-    support_main(argc, argv, tests, sizeof(tests) / sizeof((tests)[0]), NULL, NULL)
-/** With a group's set-up and tear-down around the whole program. */
-#define SUPPORT_MAIN_GROUP(argc, argv, tests, setup, teardown)                                     \
-    support_main(argc, argv, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
+    support_main(argc, argv, tests, sizeof(tests) / sizeof((tests)[0]))
 
-int support_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count,
-                 CMFixtureFunction setup, CMFixtureFunction teardown);
+int support_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
 
-/** Parse and print the seed, for a program that is not a cmocka one. */
-void support_args(int argc, char **argv);
 /** The seed of this run: --seed N, else SNIC_SEED, else 1 (fresh under SNIC_NIGHTLY). */
 uint64_t support_seed(void);
 /** 1 when the environment has SNIC_NIGHTLY set to something but "" and "0". */
