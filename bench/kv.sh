@@ -200,7 +200,10 @@ done
 # ---- Rows ----
 
 threads() {
-    case $1 in ours | offload-all | single-process | two-process | library) echo 2 ;; *) echo 1 ;; esac
+    case $1 in
+    ours | offload-all | single-process | two-process | library) echo 2 ;;
+    *) echo 1 ;;
+    esac
 }
 unit() {
     case $1 in *_cpu) echo us/op ;; *_p50 | *_p99) echo us ;; *) echo op/s ;; esac

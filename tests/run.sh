@@ -94,9 +94,9 @@ sysroot() {
 build main "$([ $scope = quick ] && echo 'install|slow'):" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
     -DCMAKE_C_COMPILER=gcc -DSNIC_STATIC_ANALYSIS=$([ $scope = nightly ] && echo ON || echo OFF)
 if [ $scope != quick ]; then
-    build asan "nosan:" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    build asan ":" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_SANITIZE=address,undefined -DSNIC_BUILD_BENCH=OFF
-    build tsan "nosan|fuzz:threads" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    build tsan "fuzz:threads" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_SANITIZE=thread -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
     build single "slow:" -DCMAKE_C_COMPILER=gcc -DSNIC_SINGLE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
@@ -105,7 +105,7 @@ if [ $scope != quick ]; then
         -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_EXAMPLES=OFF
     if [ "$(uname -m)" != aarch64 ]; then
         if sysroot; then
-            build aarch64 "slow|noqemu:base|ring|cuckoo" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+            build aarch64 "slow:base|ring|cuckoo" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
                 -DCMAKE_TOOLCHAIN_FILE="$root/tests/aarch64.cmake" -DSNIC_BUILD_BENCH=OFF
         else
             echo 1 >"$out/aarch64.rc"

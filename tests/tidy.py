@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
-# The floor plan: what each module may include. A module is added here when it moves in.
+# The floor plan: what each module may include, those included that have not moved in yet.
 BASE = ["base"]
 STRUCTURES = BASE + ["ring", "cuckoo", "hcache"]
 DOOR = BASE + ["loop"]
