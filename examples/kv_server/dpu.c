@@ -403,6 +403,7 @@ static void dpu_open_offload(struct kv_dpu *d)
     size_t size;
     int r;
 
+    d->user.all = d->config->offload_memory;
     kv_offload_forget_memory(&d->user);
     if (d->config->no_offload)
         return;

@@ -318,7 +318,6 @@ static void engine_store_opts(struct kv_engine *e, struct kv_store_opts *s)
     s->hash_seed[1] = o->hash_seed[1];
     s->hook_bytes_max = o->hook_bytes_max;
     s->flush_bytes_max = o->flush_bytes_max;
-    s->offload_memory = o->offload_memory;
     s->room = engine_room;
     s->log = engine_log;
     s->ctx = e;

@@ -107,7 +107,6 @@ struct kv_engine_opts {
     uint32_t key_max;         /**< default 64 KiB                                           */
     uint32_t flush_bytes_max; /**< of one log write; default 1 MiB                         */
     uint32_t hook_bytes_max;  /**< larger log writes are not seen by the DPU's hook           */
-    int offload_memory;       /**< the DPU may answer from the device what is in memory, too  */
     /** INFO: lines of the roles' own section, appended by the program. May be NULL. */
     size_t (*info)(void *ctx, char *out, size_t max);
     /** SHUTDOWN was asked for; drain and exit. */

@@ -319,7 +319,6 @@ static int host_open_engine(struct kv_host *h)
     o.events.ctx = h;
     o.hook_bytes_max = snic_filelib_max(h->files);
     o.flush_bytes_max = (uint32_t)snic_min_u64(1u << 20, o.hook_bytes_max / 2);
-    o.offload_memory = h->config->offload_memory;
     o.info = host_info;
     o.shutdown = host_shutdown;
     o.ctx = h;

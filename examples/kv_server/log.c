@@ -460,7 +460,7 @@ static void log_write_tag(const struct kv_store *s, const struct kv_segment *g, 
 
     while (head == NULL) /* compacted: the next that is there, the write's own at last */
         head = kv_log_segment(s, ++number);
-    if (!s->opts.offload_memory && g->file - head->file < KV_HEAD_NONE) { /* ids grow */
+    if (g->file - head->file < KV_HEAD_NONE) { /* ids grow */
         t.head_back = (uint32_t)(g->file - head->file);
         if (number == log_segment_of(s, s->head))
             t.head_offset = (uint32_t)(s->head & (s->opts.segment_bytes - 1));

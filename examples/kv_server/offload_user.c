@@ -97,7 +97,7 @@ static uint64_t kv_wall_ms(const struct kv_offload *k, uint64_t now_ns)
     return k->wall_offset_ms + now_ns / 1000000u;
 }
 
-/* 1 and *item when the DPU may answer for this key: see kv_offload.memory_file. */
+/* 1 and *item when the DPU may answer for this key: see struct kv_offload. */
 static int kv_offloadable(const struct kv_offload *k, const struct snic_offload *o, uint64_t user,
                           const struct resp_arg *key, struct kv_item *item)
 {
@@ -105,7 +105,7 @@ static int kv_offloadable(const struct kv_offload *k, const struct snic_offload 
 
     kv_key_hash(hash, k->hash_seed, (uint32_t)(user & 0xffff), key->data, key->size);
     return snic_offload_get(o, hash, item, NULL) == 0 &&
-           (item->file < k->memory_file ||
+           (k->all || item->file < k->memory_file ||
             (item->file == k->memory_file && item->offset < k->memory_offset)) &&
            (item->expire_ms == 0 || item->expire_ms > kv_wall_ms(k, snic_loop_now(k->loop)));
 }

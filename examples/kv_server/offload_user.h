@@ -17,9 +17,10 @@ struct kv_offload {
     struct resp_limits limits;
     uint64_t wall_offset_ms; /**< wall clock minus the loop's, kept fresh by the role */
     /** Records from here on (file, offset: the order of the log) are in the host's memory, too:
-        the host answers for them, faster than the device could. */
+        the host answers for them, faster than the device could, unless `all`. */
     uint64_t memory_file;
     uint32_t memory_offset;
+    int all;
 };
 
 /** No host, or one that has not told yet: everything is answered from the device. */

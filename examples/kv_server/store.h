@@ -50,7 +50,6 @@ struct kv_store_opts {
     uint32_t flush_bytes_max; /**< of one log write; default 1 MiB                          */
     uint32_t hook_bytes_max;  /**< larger records are not seen by the DPU's hook: cache()
                                    is called for them; default: never                      */
-    int offload_memory;       /**< the DPU may answer from the device what is in memory, too */
     /** As in kv_engine_events, but the two that invalidate never fail: the engine queues. May
         be NULL. */
     void (*invalidate)(void *ctx, const unsigned char key_hash[16], uint64_t version);
