@@ -855,6 +855,57 @@ static void test_dma_shm_lying_regions_torn(void **state)
     liar_close(&x);
 }
 
+/** One block of @p size bytes and a region over all of it, both under the number @p n. */
+static void liar_block(struct liar *x, uint64_t n, size_t size)
+{
+    struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_BLOCK);
+    int fd = memfd_of(size, 0, F_SEAL_SHRINK);
+    w.a = n;
+    w.b = size;
+    assert_int_equal(dma_shm_transmit(x->fd, &w, NULL, &fd, 1), 1);
+    (void)close(fd);
+    w = dma_shm_wire_make(DMA_SHM_REGION);
+    w.a = (1 << 16) | n;
+    w.b = n;
+    w.d = size;
+    w.rights = 7;
+    assert_int_equal(dma_shm_transmit(x->fd, &w, NULL, NULL, 0), 1);
+    liar_spin(x);
+}
+
+/**
+ * Blocks that the system maps side by side, in an order of the peer's making: a pointer to the
+ * start of one is not taken for the end of another, whose memory would go instead.
+ */
+static void test_dma_shm_adjacent_blocks_told_apart(void **state)
+{
+    (void)state;
+    struct liar x;
+    struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_DROP);
+    void *low = NULL;
+    void *high = NULL;
+    liar_open(&x);
+    liar_welcome(&x);
+    liar_block(&x, 1, 8192);
+    liar_block(&x, 2, 4096);
+    w.a = 1; /* leaves a hole above the second, where the next two go */
+    assert_int_equal(dma_shm_transmit(x.fd, &w, NULL, NULL, 0), 1);
+    liar_spin(&x);
+    liar_block(&x, 3, 4096);
+    liar_block(&x, 4, 4096);
+    assert_int_equal(snic_dma_map(x.d, (1 << 16) | 2, 0, 4096, &low), 0);
+    assert_int_equal(snic_dma_map(x.d, (1 << 16) | 4, 0, 4096, &high), 0);
+    w.a = 2; /* its memory stays until unmapped */
+    assert_int_equal(dma_shm_transmit(x.fd, &w, NULL, NULL, 0), 1);
+    liar_spin(&x);
+    snic_dma_unmap(x.d, high);
+    ((volatile char *)low)[4095] = 1;
+    snic_dma_unmap(x.d, low);
+    assert_int_equal(snic_dma_map(x.d, (1 << 16) | 4, 4096, 0, &high), SNIC_EFAULT);
+    liar_hang_up(&x);
+    liar_close(&x);
+}
+
 /** A peer that makes the eventfd block must not block us: the owner rings through the ring. */
 static void test_dma_shm_saturated_bell_does_not_block(void **state)
 {
@@ -923,6 +974,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dma_shm_bad_hello_dropped),
         cmocka_unit_test(test_dma_shm_lying_peer_torn),
         cmocka_unit_test(test_dma_shm_lying_regions_torn),
+        cmocka_unit_test(test_dma_shm_adjacent_blocks_told_apart),
         cmocka_unit_test(test_dma_shm_saturated_bell_does_not_block),
         cmocka_unit_test(test_dma_shm_many_peers_served),
     };

@@ -260,7 +260,7 @@ int dma_shm_map(struct snic_dma *d, uint64_t key, uint64_t offset, size_t size, 
     struct dma_shm *s = dma_shm_self(d);
     struct dma_shm_import *r =
         dma_shm_find(s, key, offset, size, SNIC_DMA_RIGHT_READ | SNIC_DMA_RIGHT_WRITE);
-    if (r == NULL)
+    if (r == NULL || size == 0) /* a pointer behind the block would be another one's */
         return SNIC_EFAULT;
     s->maps[r->map].users++;
     *out = r->base + offset;
@@ -274,7 +274,7 @@ void dma_shm_unmap(struct snic_dma *d, void *mem)
     for (uint32_t i = 0; i < SNIC_DMA_SHM__BLOCKS; i++) {
         struct dma_shm_map *m = &s->maps[i];
         uintptr_t base = (uintptr_t)m->mem;
-        if (m->mem == NULL || at < base || at - base > m->size || m->users == 0)
+        if (m->mem == NULL || at < base || at - base >= m->size || m->users == 0)
             continue;
         m->users--;
         if (m->users == 0 && m->dropped)
