@@ -671,6 +671,49 @@ def test_dpu_killed(ctx):
             equal(node.stop(), 0)
 
 
+def stranger(path):
+    """A process that is no host takes the place of one: the socket of its link."""
+    hello = struct.pack("<IHHIIQQQQ", 0x616d4453, 1, 1, 0, 0, 0, 0, 0, 0)
+    end = time.monotonic() + WAIT
+    while time.monotonic() < end:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.settimeout(WAIT)
+        s.connect(path)
+        s.send(hello)
+        answer = s.recv(512)  # the descriptors that come along are not taken
+        if len(answer) == len(hello):
+            return s
+        s.close()  # the one before is not gone yet
+        time.sleep(0.01)
+    raise AssertionError("never taken for a host")
+
+
+def test_strange_hosts(ctx):
+    """Whoever takes the host's place and is cut off, or says nothing, loses it to a real one."""
+    if ctx.mode != "two":
+        raise Skip("one process")
+    node = ctx.server(sync="always")
+    with node:
+        with node.conn() as c:
+            equal(c.cmd("SET", "k", "v"), "OK")
+        for behave in ("close", "nonsense", "silence"):
+            host = node.role_pid("host")
+            os.kill(node.process.pid, 19)  # no new host yet
+            os.kill(host, 9)
+            s = stranger(os.path.join(node.directory, "img.sock"))
+            if behave == "close":
+                s.close()
+            elif behave == "nonsense":
+                s.send(b"nonsense")
+            os.kill(node.process.pid, 18)
+            wait_role(node, "host", host)
+            node.wait_ready()  # this process, the stranger's, lives on
+            with node.conn() as c:
+                equal(c.cmd("GET", "k"), b"v", behave)
+            s.close()
+        equal(node.stop(), 0)
+
+
 TESTS = [v for k, v in list(globals().items()) if k.startswith("test_")]
 
 

@@ -21,6 +21,8 @@
 #define KV_TICK_NS 500000000u
 #define KV_HUGE ((size_t)2 << 20)
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
+#define KV_SILENT_NS 5000000000u  /* a host that opens nothing for so long is none */
+#define KV_REFUSED_NS 1000000000u /* between lines about refused hosts */
 
 /* One host. */
 struct kv_link {
@@ -30,6 +32,8 @@ struct kv_link {
     struct snic_files_server *server;
     void *hub_memory;
     void *server_memory;
+    uint64_t since_ns;
+    int cut; /* seen without a peer, while none is certified dead */
     int dead;
 };
 
@@ -49,6 +53,7 @@ struct kv_dpu {
     struct ex_stats *stats;
     uint64_t messages_told;
     uint64_t drained_ns;
+    uint64_t refused_ns;
     int draining;
     int drained;
 };
@@ -155,12 +160,39 @@ static void dpu_wall(struct kv_dpu *d)
                              snic_loop_now(d->loop) / 1000000u;
 }
 
+/*
+ * A link that is cut, or that nobody has used since it was made, is given up although its
+ * process lives: that has no memory of ours, and another host may be waiting. Only what two
+ * looks find cut is, since a death that is being certified looks the same.
+ */
+static void dpu_look(struct kv_dpu *d)
+{
+    for (int i = 0; i < KV_LINKS; i++) {
+        struct kv_link *l = &d->links[i];
+        struct snic_dma_batch *none[1] = {NULL};
+
+        if (l->dma == NULL || l->dead)
+            continue;
+        if (snic_dma_submit(l->dma, none, 0) == SNIC_EPEERDEAD) {
+            l->dead = l->cut;
+            l->cut = 1;
+        } else if (l->server == NULL && d->config->role != KV_ROLE_SINGLE &&
+                   snic_loop_now(d->loop) - l->since_ns >= KV_SILENT_NS) {
+            l->dead = 1;
+        }
+        if (l->dead)
+            ex_log(EX_WARNING, "the host is given up: %s",
+                   l->cut ? "its link was cut" : "it opened nothing");
+    }
+}
+
 static void dpu_tick(struct snic_timer *t, uint64_t now)
 {
     struct kv_dpu *d = SNIC_CONTAINER(t, struct kv_dpu, timer);
     struct snic_director_stats ds;
 
     dpu_wall(d);
+    dpu_look(d);
     snic_director_get_stats(d->director, &ds);
     if (ds.messages != d->messages_told) /* an idle host is not woken */
         dpu_control(d, KV_CONTROL_STATS);
@@ -196,6 +228,7 @@ static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_ch
     struct kv_link *l = ctx;
     struct snic_files_server_opts o = {.opts_size = sizeof(o)};
     size_t size;
+    int r;
 
     if (offer->kind == SNIC_DIRECTOR_CHANNEL_KIND)
         return snic_director_upstream_channel(l->dpu->director, h, offer);
@@ -208,7 +241,12 @@ static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_ch
     size = snic_files_server_memsize(&o);
     if (size == 0 || posix_memalign(&l->server_memory, SNIC_CACHELINE, size) != 0)
         return SNIC_ENOMEM;
-    return snic_files_serve(&l->server, l->server_memory, size, l->dpu->files, h, offer, &o);
+    r = snic_files_serve(&l->server, l->server_memory, size, l->dpu->files, h, offer, &o);
+    if (r != 0) { /* it may offer again, any number of times */
+        free(l->server_memory);
+        l->server_memory = NULL;
+    }
+    return r;
 }
 
 static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uint32_t size)
@@ -264,17 +302,23 @@ int kv_dpu_link(struct kv_dpu *d, struct snic_dma *dma)
         return r;
     }
     l->dma = dma;
+    l->since_ns = snic_loop_now(d->loop);
     return 0;
 }
 
 static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
 {
     struct kv_dpu *d = ctx;
+    uint64_t now = snic_loop_now(d->loop);
     int r = kv_dpu_link(d, dma);
 
     if (r != 0) {
-        ex_log(EX_WARNING, "host %u is refused: %s", pid, snic_strerror(r));
+        if (d->refused_ns == 0 || now - d->refused_ns >= KV_REFUSED_NS) {
+            ex_log(EX_WARNING, "host %u is refused: %s", pid, snic_strerror(r));
+            d->refused_ns = now;
+        }
         snic_dma_close(dma);
+        dpu_look(d); /* it will try again */
         return;
     }
     ex_log(EX_INFO, "host %u attached", pid);

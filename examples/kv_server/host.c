@@ -38,6 +38,7 @@ struct kv_host {
     uint64_t drain_ns;
     int dpu_drained;
     struct snic_timer timer;
+    uint64_t connect_ns; /* not before */
     struct ex_stats *stats;
     struct snic_net *net;
     struct kv_control dpu;  /* its newest figures */
@@ -445,6 +446,21 @@ void kv_host_drain(void *host)
     }
 }
 
+/* One attempt per KV_RETRY_NS, also when links are made and lost at once. */
+static int host_may_connect(struct kv_host *h)
+{
+    uint64_t now = snic_loop_clock(h->loop);
+
+    if (h->dma != NULL || h->draining || (h->given == NULL && h->config->role == KV_ROLE_SINGLE))
+        return 0;
+    if (now < h->connect_ns) {
+        snic_loop_arm(h->loop, &h->timer, h->connect_ns);
+        return 0;
+    }
+    h->connect_ns = now + KV_RETRY_NS;
+    return 1;
+}
+
 static int host_over(const struct kv_host *h)
 {
     if (!h->draining)
@@ -463,13 +479,12 @@ int kv_host_run(struct kv_host *h)
             host_detach(h);
             h->dead = 0;
         }
-        if (h->dma == NULL && !h->draining &&
-            (h->given != NULL || h->config->role != KV_ROLE_SINGLE)) {
+        if (host_may_connect(h)) {
             host_connect(h);
             if (h->dma == NULL && h->config->role == KV_ROLE_SINGLE)
                 ex_die("the roles cannot be joined");
             if (h->dma == NULL)
-                snic_loop_arm(h->loop, &h->timer, snic_loop_clock(h->loop) + KV_RETRY_NS);
+                snic_loop_arm(h->loop, &h->timer, h->connect_ns);
         }
         if (!h->dead)
             r = snic_loop_once(h->loop, SNIC_NEVER);
