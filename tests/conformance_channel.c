@@ -391,6 +391,13 @@ static void host_writable(void *ctx, struct snic_channel *c)
     }
 }
 
+/* A pass of the loop polls the channel: it meets what the DPU has written only in part. */
+static void host_look(struct snic_timer *timer, uint64_t now_ns)
+{
+    struct chan_host_side *t = SNIC_CONTAINER(timer, struct chan_host_side, look);
+    snic_loop_arm(t->s.loop, &t->look, now_ns + t->s.o.look_ns);
+}
+
 void chan_host_begin(struct chan_host_side *t, const struct chan_opts *o)
 {
     const struct snic_channel_hub_opts hub = {
@@ -399,6 +406,7 @@ void chan_host_begin(struct chan_host_side *t, const struct chan_opts *o)
     (void)pthread_mutex_init(&t->lock, NULL);
     (void)pthread_cond_init(&t->space, NULL);
     snic_timer_init(&t->push, host_push);
+    snic_timer_init(&t->look, host_look);
     chan_begin(&t->s, o, 0, &hub);
 }
 
@@ -407,6 +415,7 @@ static void host_closed(void *ctx, struct snic_channel *c, int reason)
     struct chan_host_side *t = ctx;
     chan_closed(ctx, c, reason);
     snic_loop_cancel(t->s.loop, &t->push);
+    snic_loop_cancel(t->s.loop, &t->look);
     (void)pthread_mutex_lock(&t->lock);
     t->space_count++;
     (void)pthread_cond_broadcast(&t->space);
@@ -432,6 +441,8 @@ void chan_host_open(struct chan_host_side *t)
     }
     if (s->o.threads == 0)
         snic_loop_arm(s->loop, &t->push, 0);
+    if (s->o.look_ns != 0)
+        snic_loop_arm(s->loop, &t->look, 0);
 }
 
 int chan_host_done(const struct chan_host_side *t)

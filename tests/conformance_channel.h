@@ -41,6 +41,7 @@ struct chan_opts {
     uint32_t quiet;   /* the DPU refuses nothing of its own                        */
     uint32_t mute;    /* the DPU answers nothing: no bell but the one for space        */
     uint32_t window;  /* the host's loop has at most so many open; 0: no bound     */
+    uint64_t look_ns; /* the host looks so often by itself; 0: only when it is rung */
 };
 
 /** Something to be given back at a time. */
@@ -89,6 +90,7 @@ struct chan_host_side {
     struct chan_side s;
     struct snic_channel_sender sender;
     struct snic_timer push;
+    struct snic_timer look;
     uint32_t pushed;
     uint32_t blocked;
     uint32_t writable;

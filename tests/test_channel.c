@@ -29,6 +29,10 @@ static void run_open(struct run *r, const struct chan_opts *o, int sim, uint32_t
     r->sim = sim;
     if (sim) {
         struct snic_dma_sim_opts so = {.opts_size = sizeof(so), .caps = caps, .chunk = 32};
+        if (o->look_ns != 0) { /* a piece moves in about the time between two looks */
+            so.delay_min_ns = 500;
+            so.delay_max_ns = 4000;
+        }
         assert_int_equal(
             snic_dma_sim_open(&r->h.s.d, r->loop[0], &none, &r->u.s.d, r->loop[1], &none, &so), 0);
     } else {
@@ -82,6 +86,8 @@ static struct chan_opts run_opts(uint64_t seed)
 
 #define ALL_CAPS (SNIC_DMA_CAP_ORDERED_READ | SNIC_DMA_CAP_ATOMIC)
 
+#define MODE_LOOKING 128U
+
 /** One mode of the ring disciplines, deliveries and alignments. */
 static struct chan_opts mode_opts(uint64_t seed, uint32_t mode)
 {
@@ -101,6 +107,12 @@ static struct chan_opts mode_opts(uint64_t seed, uint32_t mode)
         o.hold_ns = 0;
     if (mode & 32)
         o.gap_ns = 0;
+    if (mode & MODE_LOOKING) {
+        o.look_ns = 150;
+        o.gap_ns = o.gap_ns > 0 ? 3000 : 0;
+        o.hold_ns = o.hold_ns > 0 ? 2000 : 0;
+        o.requests = 60;
+    }
     if (mode & 64) { /* one at a time: nothing that comes later repairs a lost wake-up */
         o.window = 1;
         o.gap_ns = mode & 32 ? 2000 : 5000;
@@ -142,6 +154,7 @@ static void run_mode(uint64_t seed, uint32_t mode, int sim, uint32_t caps, uint3
     assert_int_equal(info.mapped, !sim && (accept_flags & SNIC_CHANNEL_UNMAPPED) == 0);
     assert_int_equal(info.kind, CHAN_KIND);
     assert_int_equal(info.id, 42);
+    snic_loop_cancel(r.loop[0], &r.h.look);
     snic_channel_close(r.h.s.c);
     r.h.s.c = NULL;
     while (r.u.s.closed == 0)
@@ -186,6 +199,15 @@ static void test_channel_unmapped_every_mode_delivers(void **state)
         for (uint32_t mode = 0; mode < 128; mode += CHAN_STRIDE)
             for (int i = 0; i < 2; i++)
                 run_mode(support_seed() + seed, mode, 1, caps[i], 0);
+}
+
+/** The same while the host looks all the time: it finds no word before what the word stands for. */
+static void test_channel_unmapped_host_looking_sees_nothing_half_written(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < support_scale(2, 100); seed++)
+        for (uint32_t mode = 0; mode < 64; mode += CHAN_STRIDE)
+            run_mode(support_seed() + seed, mode | MODE_LOOKING, 1, 0, 0);
 }
 
 /* ---- Death at each step ---- */
@@ -292,6 +314,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_channel_mapped_every_mode_delivers),
         cmocka_unit_test(test_channel_mirrored_every_mode_delivers),
         cmocka_unit_test(test_channel_unmapped_every_mode_delivers),
+        cmocka_unit_test(test_channel_unmapped_host_looking_sees_nothing_half_written),
         cmocka_unit_test(test_channel_killed_at_each_step_ends_once),
         cmocka_unit_test(test_channel_closed_at_each_step_ends_once),
     };
