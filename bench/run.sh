@@ -34,7 +34,8 @@ case $seconds in *[!0-9]*) echo "--seconds $seconds is not a number" >&2; exit 2
     packages gcc:gcc g++:g++ /usr/include/stdio.h:libc6-dev cmake:cmake make:make \
         pkg-config:pkg-config liburing.h:liburing-dev xxhash.h:libxxhash-dev \
         ck_ring.h:libck-dev urcu.h:liburcu-dev /usr/include/libcuckoo:libcuckoo-dev \
-        isa-l.h:libisal-dev rte_ring.h:libdpdk-dev redis-cli:redis-tools fio:fio || exit 1
+        isa-l.h:libisal-dev rte_ring.h:libdpdk-dev redis-cli:redis-tools \
+        redis-server:redis-server fio:fio || exit 1
 } >&2
 
 out=${SNIC_BUILD:-$root/build}/bench

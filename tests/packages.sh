@@ -35,9 +35,10 @@ packages() {
     echo "== installing$missing"
     # shellcheck disable=SC2086
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null 2>&1 || true
+    # The run level keeps packages from starting their services.
     # shellcheck disable=SC2086
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
-        -o Dpkg::Use-Pty=0 $missing >/tmp/snic_apt.$$ 2>&1 || {
+    $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q \
+        --no-install-recommends -o Dpkg::Use-Pty=0 $missing >/tmp/snic_apt.$$ 2>&1 || {
         tail -n 20 /tmp/snic_apt.$$ >&2
         rm -f /tmp/snic_apt.$$
         return 1

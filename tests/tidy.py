@@ -134,12 +134,12 @@ def module_of(path):
 
 
 def check_top():
-    git = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True,
-                         check=False)
-    if git.returncode == 0 and git.stdout:
-        names = {p.split("/")[0] for p in git.stdout.splitlines()}
-    else:
-        names = {n for n in os.listdir(ROOT) if not n.startswith("build")}
+    names = {n for n in os.listdir(ROOT) if not n.startswith("build")}
+    if shutil.which("git"):
+        git = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True,
+                             check=False)
+        if git.returncode == 0 and git.stdout:
+            names = {p.split("/")[0] for p in git.stdout.splitlines()}
     for n in sorted(names - TOP):
         if not n.startswith("."):
             offend(n, 0, "not in the fixed top level")
