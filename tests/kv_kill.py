@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Mixed load on kv_server while a random role is killed every few seconds.
 
-    kv_kill.py BINARY [--seconds N] [--every S] [--seed N] [--roles dpu,host] [--offload on|off]
+    kv_kill.py BINARY [--seconds N] [--every S] [--seed N] [--roles dpu,host] [--offload on|all|off]
 
 Every key has one writer, which writes growing numbers under --sync always, and any number of
 readers: a register. A read must give at least the newest number acknowledged before it was
@@ -199,7 +199,7 @@ def main():
     seconds = option("--seconds", 20.0)
     every = option("--every", 2.0)
     roles = option("--roles", "dpu,host").split(",")
-    offload = option("--offload", "on")
+    offload = option("--offload", "all")
     rng = random.Random(seed)
     print("seed %d, %g s, a kill every %g s of %s" % (seed, seconds, every, roles), flush=True)
     node = Server(sys.argv[1], "two", sync="always", size="512M", offload=offload)

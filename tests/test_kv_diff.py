@@ -279,7 +279,7 @@ def main():
             del args[at:at + 2]
     print("mode %s, seed %d, %d commands" % (args[1], seed, count), flush=True)
     redis = Redis()
-    node = Server(args[0], args[1])
+    node = Server(args[0], args[1], offload="all")  # both paths, on so little data
     try:
         node.start()
         differences = run(node, redis, seed, count)
