@@ -8,6 +8,7 @@ Exit code: 0, 1, or 77 when everything was skipped. No check depends on timing.
 """
 import os
 import random
+import resource
 import shutil
 import socket
 import struct
@@ -537,6 +538,11 @@ def test_start_errors(ctx):
     busy.close()
     fails("no/such", *(["--dir", "/no/such/directory/d"] if ctx.mode == "monolith" else
                        ["--file", "/no/such/directory/img"]))
+    few = subprocess.run(node.args(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.PIPE, timeout=WAIT, env=node.environment(),
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+    assert few.returncode != 0, "served with 40 descriptors"
+    is_in(b"ulimit -n", few.stderr)
     with node:
         second = free_port()
         # two processes: its own socket, so that it comes as far as the file

@@ -4,10 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+
+#define KV_FILES_OWN 64 /* descriptors beside those of clients */
 
 static const char summary[] =
     "kv_server: a key-value store that speaks the Redis protocol and answers reads of\n"
@@ -110,6 +114,34 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         c->role = KV_ROLE_SINGLE;
     if (c->monolith)
         c->role = KV_ROLE_MONOLITH;
+}
+
+/*
+ * Each client is a descriptor. Those that the roles need among themselves, also when one
+ * is started again, must not go to clients.
+ */
+static void kv_descriptors(struct kv_config *c)
+{
+    struct rlimit r;
+    rlim_t want = c->conns_max + KV_FILES_OWN;
+
+    if (c->role == KV_ROLE_SUPERVISOR || getrlimit(RLIMIT_NOFILE, &r) != 0)
+        return;
+    if (c->role == KV_ROLE_MONOLITH)
+        want = r.rlim_max; /* a segment is a descriptor, too */
+    if (r.rlim_cur < want) {
+        r.rlim_cur = want < r.rlim_max ? want : r.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &r) != 0 && getrlimit(RLIMIT_NOFILE, &r) != 0)
+            return;
+    }
+    if (r.rlim_cur <= KV_FILES_OWN)
+        ex_die("only %llu open files are allowed: 'ulimit -n' must be above %d",
+               (unsigned long long)r.rlim_cur, KV_FILES_OWN);
+    if (r.rlim_cur < c->conns_max + KV_FILES_OWN && c->role != KV_ROLE_HOST) {
+        c->conns_max = r.rlim_cur - KV_FILES_OWN;
+        ex_log(EX_WARNING, "'ulimit -n' leaves room for %llu clients",
+               (unsigned long long)c->conns_max);
+    }
 }
 
 /* The seed of key hashes: random, unless the supervisor or the user gave one. */
@@ -221,6 +253,8 @@ int main(int argc, char **argv)
 
     kv_options(&c, argc, argv);
     ex_log_set(c.log_level, names[c.role]);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full device */
+    kv_descriptors(&c);
     kv_seed(&c);
     if (c.socket == NULL) {
         snprintf(socket_path, sizeof(socket_path), "%s.sock", c.file);

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #define KV_START_MS 10000u /* an error exit before this is a start that failed */
+#define KV_QUICK_MS 1000u  /* who dies sooner, again and again, is started after pauses */
+#define KV_PAUSE_MS 50u    /* the first pause; doubled each time */
+#define KV_PAUSE_MAX_MS 5000u
 
 enum { CHILD_DPU, CHILD_HOST, CHILDREN };
 
@@ -101,6 +104,8 @@ struct super {
     char **argv;
     pid_t pids[CHILDREN];
     uint64_t since[CHILDREN];
+    uint64_t due[CHILDREN];   /* of the next start, 0: none */
+    unsigned quick[CHILDREN]; /* deaths in a row soon after the start */
     int failed;
     int stopping;
 };
@@ -108,7 +113,39 @@ struct super {
 static void super_begin(struct super *s, int child)
 {
     s->since[child] = super_now_ms();
+    s->due[child] = 0;
     s->pids[child] = super_start(s->config, s->argc, s->argv, child);
+}
+
+/* It died: the first time it is started at once. */
+static void super_again(struct super *s, int child)
+{
+    uint64_t now = super_now_ms();
+    uint64_t pause = KV_PAUSE_MS;
+
+    s->quick[child] = now - s->since[child] < KV_QUICK_MS ? s->quick[child] + 1 : 0;
+    for (unsigned i = 2; i < s->quick[child] && pause < KV_PAUSE_MAX_MS; i++)
+        pause *= 2;
+    s->due[child] = now + (s->quick[child] < 2 ? 0 : snic_min_u64(pause, KV_PAUSE_MAX_MS));
+}
+
+/* Start what is due. @return ms until the next start, 0 if none is to come */
+static uint64_t super_starts(struct super *s)
+{
+    uint64_t now = super_now_ms();
+    uint64_t next = 0;
+
+    for (int i = 0; i < CHILDREN; i++) {
+        if (s->due[i] == 0)
+            continue;
+        if (s->stopping)
+            s->due[i] = 0;
+        else if (s->due[i] <= now)
+            super_begin(s, i);
+        else
+            next = snic_min_u64(next - 1, s->due[i] - now - 1) + 1;
+    }
+    return next;
 }
 
 /* Take note of all children that have ended. */
@@ -126,7 +163,7 @@ static void super_reap(struct super *s)
         switch (super_ended(child, status, super_now_ms() - s->since[child],
                             s->stopping || super_stop)) {
         case 1:
-            super_begin(s, child);
+            super_again(s, child);
             break;
         case 0:
             super_stop = 1; /* a SHUTDOWN: the other one ends too */
@@ -145,14 +182,22 @@ int kv_run_supervisor(const struct kv_config *c, int argc, char **argv)
     super_signals();
     for (int i = 0; i < CHILDREN; i++)
         super_begin(&s, i);
-    while (s.pids[CHILD_DPU] != 0 || s.pids[CHILD_HOST] != 0) {
+    for (;;) {
+        struct timespec wait;
+        uint64_t next;
+
         if ((super_stop || s.failed) && !s.stopping) {
             s.stopping = 1;
             for (int i = 0; i < CHILDREN; i++)
                 if (s.pids[i] != 0)
                     kill(s.pids[i], SIGTERM);
         }
-        switch (sigwaitinfo(&super_set, NULL)) {
+        next = super_starts(&s);
+        if (next == 0 && s.pids[CHILD_DPU] == 0 && s.pids[CHILD_HOST] == 0)
+            break;
+        wait.tv_sec = (time_t)(next / 1000);
+        wait.tv_nsec = (long)(next % 1000) * 1000000;
+        switch (next != 0 ? sigtimedwait(&super_set, NULL, &wait) : sigwaitinfo(&super_set, NULL)) {
         case SIGTERM:
         case SIGINT:
             super_stop = 1;
