@@ -75,7 +75,9 @@
 #define SNIC_RING__FENCES
 #include "ring/ring.c"
 #include "ring/ring_consumer.c"
+#include "ring/ring_remote.c"
 #include "ring/ring_response.c"
+#include "ring/ring_collector.c"
 #include "ring/ring_repair.c"
 
 #include "support.h"

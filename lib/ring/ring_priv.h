@@ -452,4 +452,45 @@ static inline int ring_wake_one(ring_word *flag)
                                                    memory_order_relaxed);
 }
 
+/* ---- The consumer, mapped or over DMA ---- */
+
+/* Places in the cursors scratch. The fetched block begins at P. */
+#define SNIC_RING__AT_TAIL (SNIC_RING_OFF_TAIL - SNIC_RING_OFF_PROGRESS)
+#define SNIC_RING__AT_WAIT (SNIC_RING_OFF_PRODWAIT - SNIC_RING_OFF_PROGRESS)
+#define SNIC_RING__AT_END (SNIC_RING__AT_WAIT + 8)
+#define SNIC_RING__AT_HEAD 264
+#define SNIC_RING__AT_SLEEP 272
+SNIC_STATIC_ASSERT(SNIC_RING__AT_END <= SNIC_RING__AT_HEAD, "sources lie behind what is fetched");
+
+/*
+ * What H should be: its open flag says whether `released` lies inside a committed
+ * reservation. Inside what is still out the record's own header tells; it is ours
+ * until released, and a peer that rewrites it deceives only whoever attaches next.
+ */
+static inline uint64_t ring_head_value(const struct snic_ring_consumer *c)
+{
+    uint64_t open = c->open;
+
+    if (c->released != c->taken)
+        open = (atomic_load_explicit(ring_record_word(&c->g, c->released), memory_order_relaxed) &
+                SNIC_RING__CONT) != 0;
+    return c->released | open;
+}
+
+static inline uint64_t ring_scratch(const struct snic_ring_consumer *c, uint32_t at)
+{
+    return snic_get_le64(c->cursors.bytes + at);
+}
+
+static inline void ring_op_word(struct snic_ring_consumer *c, uint32_t at, uint64_t offset,
+                                uint64_t value, struct snic_ring_op *op)
+{
+    snic_put_le64(c->cursors.bytes + at, value);
+    memset(op, 0, sizeof(*op));
+    op->kind = SNIC_RING_OP_WRITE;
+    op->offset = offset;
+    op->local = c->cursors.bytes + at;
+    op->bytes = 8;
+}
+
 #endif /* SNIC_RING_PRIV_H */
