@@ -23,6 +23,7 @@
  */
 #include "snicstore/ring.h"
 
+#include "base/simd.h"
 #include "ring/ring_priv.h"
 
 #include <string.h>
@@ -270,9 +271,9 @@ static inline void ring_ahead(const struct snic_ring_producer *p, uint64_t from,
 
     to += SNIC_RING__AHEAD;
     for (; ring_distance(to, at) >= 0 && at - p->head <= p->g.mask - 63; at += 64) {
-        ring_prefetch_write(p->g.data + (at & p->g.mask));
+        simd_prefetch_write(p->g.data + (at & p->g.mask));
         if (p->g.discipline == SNIC_RING_COMMIT && to - from < 256 + SNIC_RING__AHEAD)
-            ring_prefetch_write(ring_commit_word(&p->g, at));
+            simd_prefetch_write(ring_commit_word(&p->g, at));
     }
 }
 

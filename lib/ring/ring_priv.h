@@ -99,16 +99,6 @@ static inline uint64_t ring_load_head(const struct snic_ring__geo *g)
            ~SNIC_RING__HEAD_OPEN;
 }
 
-static inline void ring_prefetch_write(const void *at)
-{
-#if defined(__x86_64__)
-    /* by hand: without -mprfchw the builtin asks for reading, and the line comes shared */
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
-#else
-    __builtin_prefetch(at, 1, 3);
-#endif
-}
-
 static inline int64_t ring_distance(uint64_t to, uint64_t from)
 {
     return (int64_t)(to - from);
