@@ -160,6 +160,62 @@ static void test_filelib_long_request_in_parts_whole(void **state)
     }
 }
 
+/* One buffer through a file's handle: the completion comes to the handle's group, what the request
+ * held before does not matter, and both sides count alike. */
+static void test_filelib_file_read_and_written_by_handle(void **state)
+{
+    static unsigned char buf[3000];
+    static unsigned char back[4000];
+    unsigned kind;
+    (void)state;
+    for (kind = 0; kind < SNIC_COUNTOF(links); kind++) {
+        struct filelink l;
+        struct snic_filelib_file file;
+        struct snic_filelib_req r;
+        struct snic_filelib_req *got;
+        struct snic_files_server_stats before;
+        struct snic_files_server_stats st;
+        struct snic_iov stale = {back, 7};
+        uint64_t a;
+        link_setup(&l, kind);
+        filelink_open(&l);
+        assert_int_equal(filelink_named(l.group, SNIC_FILES_CREATE, 0, "a", &a), 0);
+        snic_filelib_add(l.group, &file, a);
+        snic_files_server_get_stats(l.server, &before);
+        assert_int_equal(before.requests, 1);
+        fill(buf, sizeof(buf), kind);
+        memset(&r, 0, sizeof(r));
+        r.flags = SNIC_FILES_SYNC;
+        snic_filelib_write(&file, &r, 500, buf, sizeof(buf));
+        assert_int_equal(snic_filelib_wait(l.group, &got, 1, SNIC_NEVER), 1);
+        assert_ptr_equal(got, &r);
+        assert_int_equal(r.result, sizeof(buf));
+        memset(&r, 0, sizeof(r));
+        r.iov = &stale;
+        r.iov_count = 1;
+        snic_filelib_read(&file, &r, 1000, back, sizeof(back));
+        assert_int_equal(snic_filelib_wait(l.group, &got, 1, SNIC_NEVER), 1);
+        assert_ptr_equal(got, &r);
+        assert_int_equal(r.result, 2500); /* short: the end of the file */
+        assert_memory_equal(back, buf + 500, 2500);
+        snic_filelib_read(&file, &r, 3500, back, sizeof(back));
+        assert_int_equal(snic_filelib_wait(l.group, &got, 1, SNIC_NEVER), 1);
+        assert_int_equal(r.result, 0);
+        file.id = a + 1;
+        snic_filelib_write(&file, &r, 0, buf, 1);
+        assert_int_equal(snic_filelib_wait(l.group, &got, 1, SNIC_NEVER), 1);
+        assert_int_equal(r.result, SNIC_ENOENT);
+        snic_files_server_get_stats(l.server, &st);
+        assert_int_equal(st.requests - before.requests, 4);
+        assert_int_equal(st.responses, st.requests);
+        assert_int_equal(st.in_progress, 0);
+        assert_int_equal(st.refused, 0);
+        assert_int_equal(st.write_bytes, 3000);
+        assert_int_equal(st.read_bytes, 2500);
+        filelink_close(&l);
+    }
+}
+
 /* ---- Hooks ---- */
 
 struct seen {
@@ -768,6 +824,8 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
 {
     struct filelink l;
     struct snic_files_hooks h;
+    struct snic_files_server_stats before;
+    struct snic_files_server_stats st;
     struct raw raw;
     uint64_t a;
     (void)state;
@@ -786,6 +844,7 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
     assert_int_equal(raw_hooks, 0);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1500, 12000), 0);
     assert_int_equal(raw_hooks, 1500);
+    snic_files_server_get_stats(l.server, &before);
     assert_int_equal(raw_ask(&l, &raw, 2, a, 100, 0, 0, 0, 50), SNIC_EPROTO);
     assert_int_equal(raw_ask(&l, &raw, 2, a, 50, 0, 0, 0, 100), SNIC_EPROTO);
     assert_int_equal(raw_ask(&l, &raw, 2, a, 50, 0, 0, 0, 50), 50);
@@ -793,6 +852,12 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
     assert_int_equal(raw_ask(&l, &raw, 1, a, UINT64_MAX, 0, 0, 0, 0), SNIC_EMSGSIZE);
     assert_int_equal(raw_ask(&l, &raw, 10, 0, 0, 9, 0, 0, 5), SNIC_EPROTO);
     assert_int_equal(raw_ask(&l, &raw, 10, 0, 0, 256, 0, 0, 256), SNIC_ENAMETOOLONG);
+    snic_files_server_get_stats(l.server, &st);
+    assert_int_equal(st.requests - before.requests, 7);
+    assert_int_equal(st.responses - before.responses, 7);
+    assert_int_equal(st.refused - before.refused, 6);
+    assert_int_equal(st.write_bytes - before.write_bytes, 50);
+    assert_int_equal(st.read_bytes - before.read_bytes, 0);
     raw_close(&l, &raw);
     filelink_close(&l);
 }
@@ -1082,6 +1147,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filelib_every_operation_carried_out),
         cmocka_unit_test(test_filelib_long_request_in_parts_whole),
+        cmocka_unit_test(test_filelib_file_read_and_written_by_handle),
         cmocka_unit_test(test_filelib_hooks_called_in_order),
         cmocka_unit_test(test_filelib_request_invalid_refused),
         cmocka_unit_test(test_filelib_memory_exact),

@@ -82,6 +82,30 @@ static void test_files_format_options_refused(void **state)
     filefix_close(&fx);
 }
 
+/* A mounted image says what probe said of it, whatever has been written since. */
+static void test_files_mounted_info_as_probed(void **state)
+{
+    struct filefix fx;
+    struct snic_files_info probed;
+    struct snic_files_info info;
+    uint64_t a;
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    filefix_open(&fx);
+    assert_int_equal(snic_files_format(fx.io, &fx.format), 0);
+    assert_int_equal(snic_files_probe(fx.io, &probed), 0);
+    filefix_mount(&fx);
+    assert_int_equal(filefix_create(fx.files, 0, "a", &a), 0);
+    assert_int_equal(filefix_write(fx.files, a, 3 * SEG, "x", 1, SNIC_FILES_SYNC), 1);
+    memset(&info, 0x55, sizeof(info));
+    snic_files_get_info(fx.files, &info);
+    assert_memory_equal(&info, &probed, sizeof(info));
+    assert_int_equal(filefix_unmount(&fx), 0);
+    assert_int_equal(snic_files_probe(fx.io, &probed), 0);
+    assert_memory_equal(&info, &probed, sizeof(info));
+    filefix_close(&fx);
+}
+
 /* Mount takes exactly memsize bytes; one less, or a crooked pointer, is refused. */
 static void test_files_mount_memory_exact(void **state)
 {
@@ -1006,6 +1030,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_format_options_refused),
+        cmocka_unit_test(test_files_mounted_info_as_probed),
         cmocka_unit_test(test_files_mount_memory_exact),
         cmocka_unit_test(test_files_names_errors_told_apart),
         cmocka_unit_test(test_files_created_again_same_or_new_id),

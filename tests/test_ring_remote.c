@@ -383,6 +383,66 @@ static void test_ring_remote_bells_arrive(void **state)
     fixture_close(&f);
 }
 
+/* A look that failed anywhere and is given up leaves what is out as it is, and the next one begins
+ * from the start: each record once. */
+static void test_ring_remote_look_given_up_next_one_whole(void **state)
+{
+    uint32_t variant;
+
+    (void)state;
+    for (variant = 0; variant < 16; variant++) {
+        struct fixture f;
+        struct snic_ring_producer p;
+        struct snic_ring_consumer c;
+        struct snic_ring_op ops[2];
+        struct snic_ring_rec rec[8];
+        struct copier d;
+        uint32_t steps = variant / 4, step;
+        uint64_t i;
+        int n;
+
+        fixture_open(&f, request_opts(variant & 1, 1024));
+        memset(&d, 0, sizeof(d));
+        snic_rng_init(&d.rng, variant);
+        d.shared = f.mem;
+        d.size = f.size;
+        d.between = nothing;
+        d.ascending = variant >> 1 & 1;
+        assert_int_equal(snic_ring_producer_attach(&p, f.mem, f.size, 0), 0);
+        assert_int_equal(snic_ring_consumer_attach_remote(
+                             &c, f.mem, f.size, (char *)f.mem + SNIC_RING_OFF_HEAD, f.mirror,
+                             (size_t)f.info.mirror_bytes, f.aux, (size_t)f.info.aux_bytes,
+                             d.ascending ? SNIC_RING_ORDERED_READ : 0),
+                         0);
+        for (i = 1; i <= 3; i++)
+            assert_int_equal(snic_ring_push(&p, 1, &i, 8), 0);
+        while ((n = snic_ring_fetch(&c, ops)) > 0)
+            copy_run(&d, ops, n);
+        assert_int_equal(n, 0);
+        assert_int_equal(snic_ring_peek(&c, rec, 8), 3);
+        for (; i <= 5; i++)
+            assert_int_equal(snic_ring_push(&p, 1, &i, 8), 0);
+        for (step = 0; step < steps && (n = snic_ring_fetch(&c, ops)) > 0; step++)
+            copy_run(&d, ops, n);
+        if (step == steps && snic_ring_fetch(&c, ops) > 0) /* this one fails half way */
+            memset(ops[0].local, 0xa5, (size_t)ops[0].bytes / 2);
+        else
+            assert_true(steps >= 2); /* the look was complete before */
+        snic_ring_fetch_reset(&c);
+        if (steps < 2)
+            assert_int_equal(snic_ring_peek(&c, &rec[3], 5), 0);
+        while ((n = snic_ring_fetch(&c, ops)) > 0)
+            copy_run(&d, ops, n);
+        assert_true(n == 0 || n == SNIC_EAGAIN);
+        assert_int_equal(snic_ring_peek(&c, &rec[3], 5), 2);
+        for (i = 0; i < 5; i++)
+            assert_int_equal(snic_get_le64(rec[i].data), i + 1);
+        assert_int_equal(snic_ring_peek(&c, rec, 8), 0);
+        assert_int_equal(snic_ring_release(&c, rec[4].next), 0);
+        fixture_close(&f);
+    }
+}
+
 /* Hostile bytes behind DMA: whatever is fetched, no call leaves the mirror, hangs or crashes. */
 static void test_ring_remote_hostile_bytes_are_survived(void **state)
 {
@@ -583,6 +643,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_remote_batch_costs_three_operations),
         cmocka_unit_test(test_ring_consumer_reattached_inside_reservation_goes_on),
         cmocka_unit_test(test_ring_remote_bells_arrive),
+        cmocka_unit_test(test_ring_remote_look_given_up_next_one_whole),
         cmocka_unit_test(test_ring_remote_hostile_bytes_are_survived),
         cmocka_unit_test(test_ring_remote_responses_in_order_each_once),
         cmocka_unit_test(test_ring_remote_responses_out_of_order_each_once),

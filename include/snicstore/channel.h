@@ -368,11 +368,6 @@ struct snic_channel_stats {
 /** Counters since open or accept. [owner] */
 SNIC_API void snic_channel_get_stats(const struct snic_channel *c, struct snic_channel_stats *out)
     SNIC_NONNULL(1, 2);
-/** events.ctx. [any] */
-SNIC_API void *snic_channel_ctx(const struct snic_channel *c) SNIC_NONNULL(1);
-/** The hub it was opened on. [any] */
-SNIC_API struct snic_channel_hub *snic_channel_get_hub(const struct snic_channel *c)
-    SNIC_NONNULL(1);
 
 #ifdef __cplusplus
 }

@@ -294,8 +294,6 @@ SNIC_API SNIC_NODISCARD int snic_director_host_reply(struct snic_director_host *
                                                      uint64_t seq, const struct snic_iov *iov,
                                                      uint32_t iov_count, uint32_t flags,
                                                      uint64_t user) SNIC_NONNULL(1);
-/** Send what was collected now, not with the loop's iteration. [owner] */
-SNIC_API void snic_director_host_flush(struct snic_director_host *h) SNIC_NONNULL(1);
 /** One key to invalidate or to cache. */
 struct snic_director_entry {
     const void *key;

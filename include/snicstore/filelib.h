@@ -263,8 +263,6 @@ struct snic_filelib_stats {
 /** Copy the counters. [owner] */
 SNIC_API void snic_filelib_get_stats(const struct snic_filelib *g, struct snic_filelib_stats *out)
     SNIC_NONNULL(1, 2);
-/** The channel under the group, for its facts and statistics. [owner] */
-SNIC_API struct snic_channel *snic_filelib_channel(const struct snic_filelib *g) SNIC_NONNULL(1);
 /** 0 while the group lives, else the reason why it ended. [owner] */
 SNIC_API int snic_filelib_state(const struct snic_filelib *g) SNIC_NONNULL(1);
 

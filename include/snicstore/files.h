@@ -422,7 +422,7 @@ SNIC_API void *snic_files_server_close(struct snic_files_server *s) SNIC_NONNULL
 struct snic_files_server_stats {
     uint64_t requests;
     uint64_t responses;
-    uint64_t refused; /**< malformed messages answered with an error */
+    uint64_t refused; /**< malformed; answered with an error if it says who asks */
     uint64_t read_bytes;
     uint64_t write_bytes;
     uint64_t in_progress;

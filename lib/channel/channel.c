@@ -274,13 +274,3 @@ void snic_channel_get_stats(const struct snic_channel *c, struct snic_channel_st
 {
     *out = c->stats;
 }
-
-void *snic_channel_ctx(const struct snic_channel *c)
-{
-    return c->events.ctx;
-}
-
-struct snic_channel_hub *snic_channel_get_hub(const struct snic_channel *c)
-{
-    return c->hub;
-}

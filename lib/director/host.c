@@ -199,12 +199,6 @@ int snic_director_host_invalidate_all(struct snic_director_host *h, uint64_t ver
     return 0;
 }
 
-void snic_director_host_flush(struct snic_director_host *h)
-{
-    if (h->channel != NULL)
-        (void)director_host_push(h);
-}
-
 /* ---- Down ---- */
 
 static void director_host_one(struct snic_director_host *h, const struct director_wire *w,

@@ -509,11 +509,6 @@ void snic_filelib_get_stats(const struct snic_filelib *g, struct snic_filelib_st
     out->outstanding = out->submitted - out->completed;
 }
 
-struct snic_channel *snic_filelib_channel(const struct snic_filelib *g)
-{
-    return g->channel;
-}
-
 int snic_filelib_state(const struct snic_filelib *g)
 {
     return atomic_load_explicit(&g->ended, memory_order_relaxed);
