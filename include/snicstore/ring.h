@@ -433,7 +433,8 @@ SNIC_API SNIC_NODISCARD int snic_ring_responder_attach(struct snic_ring_responde
     SNIC_NONNULL(1, 2, 4);
 /**
  * Attach the responder to memory that it reaches by DMA only; records are built in @p mirror.
- * @p cursors: the 392 bytes from SNIC_RING_OFF_TAIL on, fetched while the ring is idle.
+ * @p cursors: what lies from SNIC_RING_OFF_TAIL on, fetched while the ring is idle. Two words of
+ * it are read: T, at 0, and H, at SNIC_RING_OFF_HEAD - SNIC_RING_OFF_TAIL.
  * As snic_ring_consumer_attach_remote(). [any]
  */
 SNIC_API SNIC_NODISCARD int snic_ring_responder_attach_remote(

@@ -18,9 +18,11 @@
 #define SNIC_CHANNEL__VERSION 1
 #define SNIC_CHANNEL__STASH 32
 #define SNIC_CHANNEL__OPS 24
-/** Of each ring, fetched by an unmapped DPU when it accepts: header and cursors. */
-#define SNIC_CHANNEL__FETCH 776
-SNIC_STATIC_ASSERT(SNIC_CHANNEL__FETCH >= SNIC_RING_OFF_TAIL + 392, "the responder's cursors");
+/** Of each ring, fetched by an unmapped DPU when it accepts: header and cursors, to H. */
+#define SNIC_CHANNEL__FETCH (SNIC_RING_OFF_HEAD + 8)
+SNIC_STATIC_ASSERT(SNIC_RING_HEADER_BYTES <= SNIC_RING_OFF_TAIL &&
+                       SNIC_RING_OFF_TAIL < SNIC_RING_OFF_HEAD,
+                   "what ends with H holds the header and T");
 
 enum channel_role { CHANNEL_HOST = 1, CHANNEL_DPU = 2 };
 
