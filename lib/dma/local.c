@@ -23,11 +23,11 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "dma/blocks.h"
 #include "dma/dma_priv.h"
 
 #define SNIC_DMA_LOCAL__SLOTS 64
 #define SNIC_DMA_LOCAL__REGIONS 1024
-#define SNIC_DMA_LOCAL__PAGE 4096
 
 struct dma_local_msg {
     uint32_t size;
@@ -42,13 +42,6 @@ struct dma_local_region {
     uint32_t generation;
 };
 
-struct dma_local_block {
-    struct dma_local_block *next;
-    unsigned char *mem;
-    size_t size;
-    int used;
-};
-
 struct dma_local_link;
 
 /** The owner's thread uses everything; the peer's threads only the last two groups. */
@@ -58,7 +51,7 @@ struct dma_local_end {
     struct dma_local_end *peer;
     struct snic_loop_poller poller;
     struct snic_queue done;
-    struct dma_local_block *blocks;
+    struct dma_block *blocks;
     int inside; /* the poller is delivering: close must not free under it */
     int closed;
     /* Written by the owner, read by the peer. */
@@ -117,50 +110,12 @@ static int dma_local_is_shut(struct dma_local_end *e)
 
 static int dma_local_alloc(struct snic_dma *d, size_t size, void **out)
 {
-    struct dma_local_end *e = dma_local_self(d);
-    if (size == 0)
-        return SNIC_EINVAL;
-    if (size > SIZE_MAX / 2)
-        return SNIC_ENOMEM;
-    size = (size_t)snic_align_up(size, SNIC_DMA_LOCAL__PAGE);
-    struct dma_local_block *b = e->blocks;
-    while (b != NULL && (b->used || b->size < size || b->size / 2 > size))
-        b = b->next;
-    if (b == NULL) {
-        b = malloc(sizeof(*b));
-        unsigned char *mem = aligned_alloc(SNIC_DMA_LOCAL__PAGE, size);
-        if (b == NULL || mem == NULL) {
-            free(b);
-            free(mem);
-            return SNIC_ENOMEM;
-        }
-        *b = (struct dma_local_block){.next = e->blocks, .mem = mem, .size = size};
-        e->blocks = b;
-    }
-    b->used = 1;
-    memset(b->mem, 0, b->size);
-    *out = b->mem;
-    return 0;
-}
-
-/** The block in use that holds [mem, mem + size), or NULL. */
-static struct dma_local_block *dma_local_block_of(const struct dma_local_end *e, const void *mem,
-                                                  size_t size)
-{
-    uintptr_t at = (uintptr_t)mem;
-    for (struct dma_local_block *b = e->blocks; b != NULL; b = b->next) {
-        uintptr_t base = (uintptr_t)b->mem;
-        if (b->used && at >= base && at - base <= b->size && size <= b->size - (at - base))
-            return b;
-    }
-    return NULL;
+    return dma_block_alloc(&dma_local_self(d)->blocks, size, out);
 }
 
 static void dma_local_release(struct snic_dma *d, void *mem)
 {
-    struct dma_local_block *b = dma_local_block_of(dma_local_self(d), mem, 1);
-    SNIC_ASSERT(b != NULL && b->mem == mem);
-    b->used = 0; /* L5 */
+    dma_block_release(dma_local_self(d)->blocks, mem); /* L5 */
 }
 
 static int dma_local_register(struct snic_dma *d, void *mem, size_t size, uint32_t rights,
@@ -169,7 +124,7 @@ static int dma_local_register(struct snic_dma *d, void *mem, size_t size, uint32
     struct dma_local_end *e = dma_local_self(d);
     if (size == 0 || rights == 0 || (rights & ~SNIC_DMA__RIGHTS) != 0)
         return SNIC_EINVAL;
-    if (dma_local_block_of(e, mem, size) == NULL)
+    if (!dma_block_holds(e->blocks, mem, size))
         return SNIC_EFAULT;
     for (uint32_t i = 0; i < SNIC_DMA_LOCAL__REGIONS; i++) {
         struct dma_local_region *r = &e->regions[i];
@@ -381,14 +336,8 @@ static int dma_local_poll(struct snic_loop_poller *p, int sleeping)
 
 static void dma_local_free(struct dma_local_link *link)
 {
-    for (int i = 0; i < 2; i++) {
-        struct dma_local_block *next;
-        for (struct dma_local_block *b = link->ends[i].blocks; b != NULL; b = next) {
-            next = b->next;
-            free(b->mem);
-            free(b);
-        }
-    }
+    for (int i = 0; i < 2; i++)
+        dma_block_free(link->ends[i].blocks);
     free(link);
 }
 

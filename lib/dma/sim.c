@@ -18,13 +18,13 @@
  */
 #include <stdlib.h>
 
+#include "dma/blocks.h"
 #include "dma/dma_priv.h"
 
 #define SNIC_DMA_SIM__SLOTS 64
 #define SNIC_DMA_SIM__REGIONS 1024
 #define SNIC_DMA_SIM__WINDOW 32
 #define SNIC_DMA_SIM__PIECES 8
-#define SNIC_DMA_SIM__PAGE 4096
 
 struct dma_sim_end;
 
@@ -61,20 +61,13 @@ struct dma_sim_region {
     uint32_t generation;
 };
 
-struct dma_sim_block {
-    struct dma_sim_block *next;
-    unsigned char *mem;
-    size_t size;
-    int used;
-};
-
 struct dma_sim_end {
     struct snic_dma dma;
     struct dma_sim_link *link;
     struct dma_sim_end *peer;
     struct dma_sim_state *states; /* depth of them */
     struct snic_queue unused;
-    struct dma_sim_block *blocks;
+    struct dma_block *blocks;
     struct snic_timer arrival;
     uint64_t bells;
     uint64_t bells_due_ns;
@@ -111,49 +104,12 @@ static uint64_t dma_sim_delay(struct dma_sim_end *e)
 
 static int dma_sim_alloc(struct snic_dma *d, size_t size, void **out)
 {
-    struct dma_sim_end *e = dma_sim_self(d);
-    if (size == 0)
-        return SNIC_EINVAL;
-    if (size > SIZE_MAX / 2)
-        return SNIC_ENOMEM;
-    size = (size_t)snic_align_up(size, SNIC_DMA_SIM__PAGE);
-    struct dma_sim_block *b = e->blocks;
-    while (b != NULL && (b->used || b->size != size))
-        b = b->next;
-    if (b == NULL) {
-        b = malloc(sizeof(*b));
-        unsigned char *mem = aligned_alloc(SNIC_DMA_SIM__PAGE, size);
-        if (b == NULL || mem == NULL) {
-            free(b);
-            free(mem);
-            return SNIC_ENOMEM;
-        }
-        *b = (struct dma_sim_block){.next = e->blocks, .mem = mem, .size = size};
-        e->blocks = b;
-    }
-    b->used = 1;
-    memset(b->mem, 0, b->size);
-    *out = b->mem;
-    return 0;
-}
-
-static struct dma_sim_block *dma_sim_block_of(const struct dma_sim_end *e, const void *mem,
-                                              size_t size)
-{
-    uintptr_t at = (uintptr_t)mem;
-    for (struct dma_sim_block *b = e->blocks; b != NULL; b = b->next) {
-        uintptr_t base = (uintptr_t)b->mem;
-        if (b->used && at >= base && at - base <= b->size && size <= b->size - (at - base))
-            return b;
-    }
-    return NULL;
+    return dma_block_alloc(&dma_sim_self(d)->blocks, size, out);
 }
 
 static void dma_sim_release(struct snic_dma *d, void *mem)
 {
-    struct dma_sim_block *b = dma_sim_block_of(dma_sim_self(d), mem, 1);
-    SNIC_ASSERT(b != NULL && b->mem == mem);
-    b->used = 0; /* kept: pieces in flight may still touch it (X3) */
+    dma_block_release(dma_sim_self(d)->blocks, mem); /* X3 */
 }
 
 static int dma_sim_register(struct snic_dma *d, void *mem, size_t size, uint32_t rights,
@@ -162,7 +118,7 @@ static int dma_sim_register(struct snic_dma *d, void *mem, size_t size, uint32_t
     struct dma_sim_end *e = dma_sim_self(d);
     if (size == 0 || rights == 0 || (rights & ~SNIC_DMA__RIGHTS) != 0)
         return SNIC_EINVAL;
-    if (dma_sim_block_of(e, mem, size) == NULL)
+    if (!dma_block_holds(e->blocks, mem, size))
         return SNIC_EFAULT;
     for (uint32_t i = 0; i < SNIC_DMA_SIM__REGIONS; i++) {
         struct dma_sim_region *r = &e->regions[i];
@@ -528,12 +484,7 @@ void snic_dma_sim_kill(struct snic_dma *d)
 static void dma_sim_free(struct dma_sim_link *link)
 {
     for (int i = 0; i < 2; i++) {
-        struct dma_sim_block *next;
-        for (struct dma_sim_block *b = link->ends[i].blocks; b != NULL; b = next) {
-            next = b->next;
-            free(b->mem);
-            free(b);
-        }
+        dma_block_free(link->ends[i].blocks);
         free(link->ends[i].states);
     }
     free(link);
