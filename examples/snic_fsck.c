@@ -83,7 +83,10 @@ static int check(struct snic_io *io, int list)
     void *mem;
     int rc = snic_files_probe(io, &info);
     if (rc != 0) {
-        (void)fprintf(stderr, "snic_fsck: %s\n", snic_strerror(rc));
+        (void)fprintf(stderr, "snic_fsck: %s\n",
+                      rc == SNIC_ENOENT   ? "not an image"
+                      : rc == SNIC_ERANGE ? "cut off: the file is shorter than the image in it"
+                                          : snic_strerror(rc));
         return rc == SNIC_EIO ? 2 : 1;
     }
     (void)printf("image %llx, %llu segments of %u bytes, journal %llu bytes\n",

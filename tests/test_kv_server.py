@@ -558,6 +558,16 @@ def test_start_errors(ctx):
             spoilt.start()
             equal(spoilt.stop(), 0)
             path = os.path.join(spoilt.directory, "img")
+            size = os.path.getsize(path)
+            spoilt.options["size"] = "512M"  # of new images only
+            spoilt.start()
+            equal(spoilt.stop(), 0)
+            equal(os.path.getsize(path), size, "an image has grown")
+            os.truncate(path, size // 2)
+            code, _, err = run_once(ctx, spoilt)
+            assert code != 0, "half an image was served"
+            is_in("cut off", err)
+            equal(os.path.getsize(path), size // 2, "half an image has grown")
             with open(path, "r+b") as f:
                 f.seek(0)
                 f.write(b"\xff" * 65536)

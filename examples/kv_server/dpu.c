@@ -378,7 +378,7 @@ static int dpu_open_locked(struct kv_dpu *d, const struct snic_io_uring_opts *o,
 static int dpu_blank(const char *path)
 {
     static unsigned char buffer[65536];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     int blank = fd >= 0;
     off_t at = 0;
     ssize_t n;
@@ -393,6 +393,15 @@ static int dpu_blank(const char *path)
     return blank;
 }
 
+/*
+ * Only a file without content gets its size from us: a longer file would hide that an image
+ * was cut off, and no image grows with its file.
+ */
+static int dpu_fresh(const char *path)
+{
+    return access(path, F_OK) != 0 || dpu_blank(path);
+}
+
 static void dpu_open_image(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
@@ -404,9 +413,11 @@ static void dpu_open_image(struct kv_dpu *d)
     int r;
 
     io.path = c->file;
-    io.size = c->size;
-    io.flags =
-        SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_LOCK | (c->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
+    io.flags = SNIC_IO_OPEN_LOCK | (c->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
+    if (dpu_fresh(c->file)) {
+        io.size = c->size;
+        io.flags |= SNIC_IO_OPEN_CREATE;
+    }
     r = dpu_open_locked(d, &io, &os_error);
     if (r == SNIC_EBUSY)
         ex_die("image '%s' is in use by another process", c->file);
@@ -427,6 +438,8 @@ static void dpu_open_image(struct kv_dpu *d)
     }
     if (r == SNIC_EVERSION)
         ex_die("image '%s' has a format of another version than this program", c->file);
+    if (r == SNIC_ERANGE)
+        ex_die("image '%s' is cut off: the file is shorter than the image in it", c->file);
     if (r != 0)
         ex_die("'%s' is not a usable image: %s", c->file, snic_strerror(r));
     m.depth = 1024;
