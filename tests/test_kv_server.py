@@ -531,6 +531,10 @@ def test_start_errors(ctx):
     fails("--sync", "--sync", "sometimes")
     fails("power of two", "--segment", "17000000")
     fails("--listen", "--listen", "nowhere")
+    fails("--metrics", "--metrics", "nowhere")
+    fails("--seed", "--seed", "0" * 31 + "g")
+    if ctx.mode == "two":
+        fails("--socket", "--socket", "s" * 108)
     busy = socket.socket()
     busy.bind(("127.0.0.1", 0))
     busy.listen(1)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/un.h>
 
 #define KV_FILES_OWN 64 /* descriptors beside those of clients */
 
@@ -116,6 +117,23 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         c->role = KV_ROLE_MONOLITH;
 }
 
+/* What can be said before anything is opened or written. */
+static void kv_check(const struct kv_config *c)
+{
+    struct sockaddr_un u;
+    struct snic_net_addr a;
+    size_t size = strlen(c->socket);
+
+    if (snic_net_addr_parse(&a, c->listen) != 0)
+        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    if (c->metrics != NULL && snic_net_addr_parse(&a, c->metrics) != 0)
+        ex_die("--metrics: '%s' is not ADDRESS:PORT", c->metrics);
+    if (c->role != KV_ROLE_SINGLE && c->role != KV_ROLE_MONOLITH &&
+        (size == 0 || size >= sizeof(u.sun_path)))
+        ex_die("--socket: '%s' has %zu bytes, a socket's path 1 to %zu", c->socket, size,
+               sizeof(u.sun_path) - 1);
+}
+
 /*
  * Each client is a descriptor. Those that the roles need among themselves, also when one
  * is started again, must not go to clients.
@@ -159,7 +177,8 @@ static void kv_seed(struct kv_config *c)
         c->seed = text;
         return;
     }
-    if (strlen(c->seed) != 32 || sscanf(c->seed, "%16llx%16llx", &low, &high) != 2)
+    if (strlen(c->seed) != 32 || strspn(c->seed, "0123456789abcdefABCDEF") != 32 ||
+        sscanf(c->seed, "%16llx%16llx", &low, &high) != 2)
         ex_die("--seed: '%s' is not 32 hexadecimal digits", c->seed);
     c->hash_seed[0] = low;
     c->hash_seed[1] = high;
@@ -260,6 +279,7 @@ int main(int argc, char **argv)
         snprintf(socket_path, sizeof(socket_path), "%s.sock", c.file);
         c.socket = socket_path;
     }
+    kv_check(&c);
     switch (c.role) {
     case KV_ROLE_MONOLITH:
         return kv_run_monolith(&c);
