@@ -460,9 +460,9 @@ static void dpu_open_offload(struct kv_dpu *d)
     size_t size;
     int r;
 
-    d->user.all = d->config->offload_memory;
+    d->user.all = d->config->offload == KV_OFFLOAD_ALL;
     kv_offload_forget_memory(&d->user);
-    if (d->config->no_offload)
+    if (d->config->offload == KV_OFFLOAD_OFF)
         return;
     o.key_size = 16;
     o.item_size = sizeof(struct kv_item);

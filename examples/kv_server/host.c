@@ -312,7 +312,7 @@ static int host_open_engine(struct kv_host *h)
     o.files = &kv_lib_ops;
     o.files_ctx = h->files;
     o.events.reply = host_reply;
-    if (!h->config->no_offload) {
+    if (h->config->offload != KV_OFFLOAD_OFF) {
         o.events.invalidate = host_invalidate;
         o.events.invalidate_all = host_invalidate_all;
         o.events.cache = host_cache;

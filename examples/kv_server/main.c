@@ -57,10 +57,14 @@ static int kv_offload_parse(void *target, const char *text)
 {
     struct kv_config *c = target;
 
-    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0 && strcmp(text, "all") != 0)
+    if (strcmp(text, "on") == 0)
+        c->offload = KV_OFFLOAD_DEVICE;
+    else if (strcmp(text, "all") == 0)
+        c->offload = KV_OFFLOAD_ALL;
+    else if (strcmp(text, "off") == 0)
+        c->offload = KV_OFFLOAD_OFF;
+    else
         return -1;
-    c->no_offload = strcmp(text, "off") == 0;
-    c->offload_memory = strcmp(text, "all") == 0;
     return 0;
 }
 

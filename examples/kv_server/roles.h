@@ -11,6 +11,13 @@
 
 enum kv_role { KV_ROLE_SUPERVISOR, KV_ROLE_DPU, KV_ROLE_HOST, KV_ROLE_SINGLE, KV_ROLE_MONOLITH };
 
+/** What the DPU role answers GETs of. */
+enum kv_offload_mode {
+    KV_OFFLOAD_DEVICE, /**< what only the device has                  */
+    KV_OFFLOAD_ALL,    /**< also what the host has in memory          */
+    KV_OFFLOAD_OFF
+};
+
 struct kv_config {
     enum kv_role role;
     int single_process;
@@ -25,9 +32,8 @@ struct kv_config {
     uint64_t memory;
     uint64_t segment;
     uint64_t cache_entries;
-    int no_offload;
-    int offload_memory; /* also of what the host has in memory */
-    int buffered;       /**< no O_DIRECT                                               */
+    enum kv_offload_mode offload;
+    int buffered; /**< no O_DIRECT                                               */
     uint64_t conns_max;
     uint64_t databases;
     uint64_t spin_us;
