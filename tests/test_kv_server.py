@@ -691,6 +691,36 @@ def test_dpu_killed(ctx):
             equal(node.stop(), 0)
 
 
+def test_less_than_before(ctx):
+    """Smaller segments or fewer databases than the log has would lose keys: refused."""
+    node = ctx.server(segment="32M", size="512M")
+    try:
+        node.start()
+        with node.conn() as c:
+            fill(c, 400, 64 * 1024)  # beyond the first 16 MiB
+            equal(c.cmd("SELECT", 5), "OK")
+            equal(c.cmd("SET", "five", "5"), "OK")
+        equal(node.stop(), 0)
+        for name, value in (("segment", "16M"), ("databases", "5")):
+            code, _, err = run_once(ctx, node, "--" + name, value)
+            assert code != 0, "served with --%s %s" % (name, value)
+            is_in("--" + name, err)
+        node.options.update(segment="64M", databases=6)
+        node.start()
+        with node.conn() as c:
+            for i in range(400):
+                equal(c.cmd("GET", "f%d" % i), value_of(i, 64 * 1024))
+            equal(c.cmd("SELECT", 5), "OK")
+            equal(c.cmd("GET", "five"), b"5")
+            equal(c.cmd("FLUSHALL"), "OK")
+        equal(node.stop(), 0)
+        node.options["databases"] = 2  # nothing of the others is left
+        node.start()
+        equal(node.stop(), 0)
+    finally:
+        node.destroy()
+
+
 def stranger(path):
     """A process that is no host takes the place of one: the socket of its link."""
     hello = struct.pack("<IHHIIQQQQ", 0x616d4453, 1, 1, 0, 0, 0, 0, 0, 0)

@@ -32,6 +32,8 @@ struct recover {
     size_t buffer_size;
     uint64_t flush_all;      /* newest FLUSH of all databases */
     uint64_t *flush_version; /* newest FLUSH of each          */
+    uint64_t beyond_version; /* newest key of a database that there is not */
+    uint32_t beyond;         /* the highest of these                       */
     uint64_t records;        /* of the current segment */
     uint64_t skipped;        /* bytes that were no records and not zero */
 };
@@ -108,8 +110,10 @@ static int recover_record(struct recover *v, const struct kv_record *r, const un
     if (r->type != KV_RECORD_SET && r->type != KV_RECORD_DEL)
         return 0;
     if (r->database >= s->index.databases) {
-        kv_store_say(s, 1, "a key of database %u is left alone: only %u databases configured",
-                     r->database, s->index.databases);
+        if (r->type == KV_RECORD_SET) {
+            v->beyond_version = snic_max_u64(v->beyond_version, r->version);
+            v->beyond = r->database > v->beyond ? r->database : v->beyond;
+        }
         return 0;
     }
     if (r->version < v->flush_all || r->version < v->flush_version[r->database])
@@ -229,13 +233,26 @@ static void recover_sweep_visit(void *ctx, struct kv_entry *e)
         kv_log_live(s, e->address, kv_record_bytes(e->key_size, e->value_size));
 }
 
+/* What is not looked at would be lost to the next compaction: no segment beyond our size. */
+static int recover_sizes(const struct recover *v, char *error, size_t error_size)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (v->files[i].size > v->store->opts.segment_bytes) {
+            snprintf(error, error_size,
+                     "log segment %" PRIu64 " has %" PRIu64 " bytes: --segment must not be less",
+                     v->files[i].number, v->files[i].size);
+            return SNIC_EINVAL;
+        }
+    return 0;
+}
+
 static int recover_files(struct recover *v, char *error, size_t error_size)
 {
     struct kv_store *s = v->store;
     uint64_t cursor = 0;
-    int r;
+    int r = recover_sizes(v, error, error_size);
 
-    for (size_t i = 0; i < v->count; i++) {
+    for (size_t i = 0; r == 0 && i < v->count; i++) {
         struct kv_segment *g = kv_log_segment_add(s, v->files[i].number);
 
         if (g == NULL)
@@ -248,9 +265,14 @@ static int recover_files(struct recover *v, char *error, size_t error_size)
             r = recover_delete(v, g); /* made ahead, never used */
             kv_log_segment_drop(s, g);
         }
-        if (r != 0)
-            return r;
     }
+    if (r == 0 && v->beyond_version > v->flush_all) {
+        snprintf(error, error_size, "there are keys of database %u: --databases must be above that",
+                 v->beyond);
+        r = SNIC_EINVAL;
+    }
+    if (r != 0)
+        return r;
     do
         cursor = kv_index_scan(&s->index, cursor, 4096, recover_sweep_visit, v);
     while (cursor != 0);
