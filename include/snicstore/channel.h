@@ -205,7 +205,7 @@ struct snic_channel_opts {
  * the opened or the closed event tells what the peer said. [owner]
  * @param e  copied
  * @return 0; SNIC_EINVAL options; SNIC_EAGAIN channels_max are in use; SNIC_ENOMEM;
- *         SNIC_EPEERDEAD
+ *         SNIC_EPEERDEAD; SNIC_EPROTO the peer wrote into the rings before they were offered
  */
 SNIC_API SNIC_NODISCARD int snic_channel_open(struct snic_channel **out, struct snic_channel_hub *h,
                                               const struct snic_channel_opts *o,

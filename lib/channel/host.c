@@ -72,6 +72,26 @@ static int channel_host_make_ring(struct snic_dma *d, const struct snic_ring_opt
     return r;
 }
 
+/** Our ends of both rings. The peer may have the memory already: it is checked like any other. */
+static int channel_host_attach(struct snic_channel *c, const struct channel_slot *s, uint32_t lent)
+{
+    int r = snic_ring_collector_attach(&c->host.collector, s->down_mem,
+                                       (size_t)c->down.memory_bytes, 0);
+    if (r != 0)
+        return SNIC_EPROTO;
+    c->mapped = 1;
+    c->up_mem = s->up_mem;
+    c->down_mem = s->down_mem;
+    c->host.lent = (struct channel_lent *)(void *)(c + 1);
+    c->host.lent_max = lent;
+    for (uint32_t i = 0; r == 0 && i < lent; i++)
+        r = snic_channel_sender_init(&c->host.lent[i].sender, c);
+    if (r == 0)
+        return 0;
+    snic_ring_collector_detach(&c->host.collector);
+    return SNIC_EPROTO;
+}
+
 static int channel_host_make_rings(struct snic_channel *c, struct channel_slot *s,
                                    const struct snic_channel_opts *o)
 {
@@ -83,8 +103,7 @@ static int channel_host_make_rings(struct snic_channel *c, struct channel_slot *
         return r;
     r = channel_host_make_ring(d, &down, &s->down_mem, &c->down, &s->down_key);
     if (r == 0) {
-        r = snic_ring_collector_attach(&c->host.collector, s->down_mem,
-                                       (size_t)c->down.memory_bytes, 0);
+        r = channel_host_attach(c, s, o->senders_max);
         if (r == 0)
             return 0;
         snic_dma_unregister(d, s->down_key);
@@ -123,15 +142,6 @@ int snic_channel_open(struct snic_channel **out, struct snic_channel_hub *h,
     c->kind = o.kind;
     c->id = o.id;
     c->flags = o.flags;
-    c->mapped = 1;
-    c->up_mem = s->up_mem;
-    c->down_mem = s->down_mem;
-    c->host.lent = (struct channel_lent *)(void *)(c + 1);
-    c->host.lent_max = o.senders_max;
-    for (uint32_t i = 0; i < o.senders_max; i++) {
-        r = snic_channel_sender_init(&c->host.lent[i].sender, c);
-        SNIC_ASSERT(r == 0); /* the ring was formatted a moment ago */
-    }
     s->channel = c;
     s->open = (struct channel_ctl){.magic = SNIC_CHANNEL_MAGIC,
                                    .version = SNIC_CHANNEL__VERSION,
