@@ -559,6 +559,13 @@ def test_start_errors(ctx):
     if ctx.mode != "monolith":
         spoilt = ctx.server()
         try:
+            path = os.path.join(spoilt.directory, "notes.tar")
+            for data in (os.urandom(MIB), os.urandom(100)):
+                with open(path, "wb") as f:
+                    f.write(data)
+                fails("not touched", "--file", path, at=spoilt)
+                with open(path, "rb") as f:
+                    assert f.read() == data, "somebody's file was changed"
             spoilt.start()
             equal(spoilt.stop(), 0)
             path = os.path.join(spoilt.directory, "img")
@@ -567,6 +574,8 @@ def test_start_errors(ctx):
             spoilt.start()
             equal(spoilt.stop(), 0)
             equal(os.path.getsize(path), size, "an image has grown")
+            is_in("img' exists with 256 MiB; --size is for new images", spoilt.log())
+            equal(spoilt.log().count("exists with"), 1, "lines about the size")
             os.truncate(path, size // 2)
             code, _, err = run_once(ctx, spoilt)
             assert code != 0, "half an image was served"

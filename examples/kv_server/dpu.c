@@ -435,6 +435,9 @@ static void dpu_open_image(struct kv_dpu *d)
             ex_die("cannot format image '%s': %s", c->file, snic_strerror(r));
         ex_log(EX_INFO, "formatted new image '%s'", c->file);
         r = snic_files_probe(d->io, &info);
+    } else if (r == 0 && c->size_given && c->size >> 20 != info.size >> 20) {
+        ex_log(EX_INFO, "'%s' exists with %" PRIu64 " MiB; --size is for new images", c->file,
+               info.size >> 20);
     }
     if (r == SNIC_EVERSION)
         ex_die("image '%s' has a format of another version than this program", c->file);

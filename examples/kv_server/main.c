@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #define KV_FILES_OWN 64 /* descriptors beside those of clients */
+#define KV_SIZE_DEFAULT ((uint64_t)4 << 30)
 
 static const char summary[] =
     "kv_server: a key-value store that speaks the Redis protocol and answers reads of\n"
@@ -111,6 +112,9 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
     };
 
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+    c->size_given = c->size != 0;
+    if (!c->size_given)
+        c->size = KV_SIZE_DEFAULT;
     if (!snic_is_pow2(c->segment))
         ex_die("--segment: must be a power of two");
     if (c->single_process + c->monolith + (c->role != KV_ROLE_SUPERVISOR) > 1)
@@ -263,7 +267,6 @@ int main(int argc, char **argv)
         .listen = "127.0.0.1:6379",
         .file = "kv.img",
         .directory = "kv.dir",
-        .size = (uint64_t)4 << 30,
         .sync = KV_SYNC_ALWAYS,
         .sync_ms = 1000,
         .memory = 256u << 20,

@@ -27,6 +27,7 @@ struct kv_config {
     const char *directory; /**< of the monolith's files                                   */
     const char *socket;    /**< UNIX socket between the roles                             */
     uint64_t size;         /**< of a new image                                            */
+    int size_given;        /**< and not the default                                       */
     enum kv_sync sync;
     uint64_t sync_ms;
     uint64_t memory;
