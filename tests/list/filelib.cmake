@@ -2,3 +2,9 @@
 set(_link support/filefix.c support/filelink.c)
 snic_test(filelib filelib SOURCES ${_link} TIMEOUT 1200)
 snic_test(filelib_uring filelib URING TIMEOUT 1200 LABELS threads)
+if(TARGET files_local AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
+  add_test(NAME files_local COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/files_local.sh
+    $<TARGET_FILE:files_local>)
+  set_tests_properties(files_local PROPERTIES LABELS "filelib;threads" SKIP_RETURN_CODE 77
+    TIMEOUT 300)
+endif()

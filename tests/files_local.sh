@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# files_local.sh PROGRAM: the example on a new image, then on the same again.
+set -u
+image=$(mktemp) || exit 1
+trap 'rm -f "$image" "$image.out"' EXIT
+for run in first second; do
+    timeout 120 "$1" "$image" >"$image.out" 2>&1
+    code=$?
+    cat "$image.out"
+    ! grep -q ' loop: ' "$image.out" || exit 77 # no io_uring here
+    for line in 'host: read 1000000 bytes, the same' 'host: data/hello has 1000000 bytes' \
+        'dpu: the host has gone: '; do
+        grep -q "^$line" "$image.out" || { echo "$run run: no line '$line'"; exit 1; }
+    done
+    [ $code = 0 ] || { echo "$run run: exit code $code"; exit 1; }
+done
