@@ -41,6 +41,7 @@ static void request_init(struct request *r, struct snic_io *io, enum snic_io_op 
                          void *mem, uint64_t length)
 {
     memset(r, 0, sizeof(*r));
+    snic_io_req_init(&r->req);
     r->io = io;
     r->req.done = request_done;
     r->req.op = (uint8_t)op;
@@ -48,7 +49,6 @@ static void request_init(struct request *r, struct snic_io *io, enum snic_io_op 
     r->req.length = length;
     r->req.buf.base = mem;
     r->req.buf.size = mem == NULL ? 0 : length;
-    r->req.region = SNIC_NO_REGION;
 }
 
 static int request_submit(struct request *r)

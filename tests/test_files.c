@@ -723,6 +723,7 @@ static void flight_start(struct snic_files *f, struct flight *x, int op, uint64_
 {
     struct snic_files_req *r = &x->req;
     memset(x, 0, sizeof(*x));
+    snic_files_req_init(&x->req);
     x->req.op = (uint8_t)op;
     x->req.file = file;
     x->req.offset = at;
@@ -730,7 +731,6 @@ static void flight_start(struct snic_files *f, struct flight *x, int op, uint64_
     x->req.buf.base = p;
     x->req.buf.size = n;
     x->req.flags = (uint16_t)flags;
-    x->req.region = SNIC_NO_REGION;
     x->req.done = flight_done;
     snic_files_submit(f, &r, 1);
     assert_int_equal(x->done, 0);

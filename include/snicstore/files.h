@@ -9,8 +9,9 @@
  *             Requests are the caller's, borrowed with the memory they name from
  *             submit until `done`.
  * Threads     All calls on the owner thread of the io handle's loop.
- * Progress    Format, mount and unmount run the loop until they are done; no
- *             other call blocks.
+ * Progress    Format, probe, examine, mount and unmount, snic_files_run() and
+ *             snic_files_server_close() iterate the loop until they are done; no
+ *             other call blocks. See "The order of a DPU thread" below.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes. Names are bytes with a length, not C strings.
  * Input       Images and host messages are hostile: a damaged image is refused,
@@ -43,6 +44,24 @@
  * file is data, flush, journal write, flush; concurrent ones share them. So a
  * log preallocates its files, and writes whole blocks (info.block): edges of
  * partial blocks are read, modified and written through bounce buffers.
+ *
+ * The order of a DPU thread. Calls that iterate the loop make their thread its
+ * owner for good (io_uring), and let events of other doors come meanwhile. So all
+ * of this is one thread's, and hosts are let in when the files are there:
+ *
+ *   1 snic_io_uring_open()
+ *   2 snic_files_probe(); at SNIC_ENOENT snic_files_format(), and probe again
+ *   3 snic_files_memsize(), snic_files_mount()
+ *   4 the dma link: snic_dma_local_open(), or snic_dma_shm_listen(), whose accept
+ *     does step 5 for each link
+ *   5 snic_channel_hub_init() before the loop goes on; the hub's accept calls
+ *     snic_files_serve()
+ *   6 snic_loop_run()
+ *   7 snic_files_server_close() for each; iterate until snic_channel_hub_count()
+ *     is 0: what was answered has arrived; snic_channel_hub_fini()
+ *   8 snic_files_unmount(), snic_io_close(), snic_loop_close()
+ *
+ * examples/files_local.c is this in full, with the host's side.
  */
 #ifndef SNIC_FILES_H
 #define SNIC_FILES_H
@@ -248,7 +267,11 @@ struct snic_files_private {
     uint32_t unused;
 };
 
-/** Zero it, fill the first part, submit; embed it and use SNIC_CONTAINER in done. */
+/**
+ * snic_files_req_init(), fill the first part, submit; embed it and use SNIC_CONTAINER in done.
+ * Zeros alone will not do for READ and WRITE: 0 names the first registered region, and on
+ * io_uring they end with SNIC_EFAULT when their memory is not there. None is SNIC_NO_REGION.
+ */
 struct snic_files_req {
     struct snic_node node; /**< the service's while the request is borrowed              */
     snic_files_done_fn done;
@@ -281,6 +304,13 @@ struct snic_files_req {
     uint64_t done_ns;
     struct snic_files_private private_;
 };
+
+/** Zeros, and no region. Not while the request is borrowed. [any] */
+static inline void snic_files_req_init(struct snic_files_req *req)
+{
+    memset(req, 0, sizeof(*req));
+    req->region = SNIC_NO_REGION;
+}
 
 /**
  * Hand over requests; all are accepted. Alignment is free: what the device

@@ -15,8 +15,19 @@
  * DISCARD that *completed* before the flush was submitted survive power loss;
  * FUA does so for one write. Short transfers are reported, not hidden. Every
  * accepted request completes exactly once, from the loop, never inside submit;
- * also after cancel and close. Services that wrap a device (qos) implement the
- * same ops and chain `done`.
+ * also after cancel and close. Services that wrap a device (qos, planned)
+ * implement the same ops and chain `done`.
+ *
+ * A read; its `done` comes from the loop:
+ *
+ *     struct snic_io_req r, *p = &r;
+ *     snic_io_req_init(&r);
+ *     r.done = done;
+ *     r.op = SNIC_IO_READ;
+ *     r.length = 4096;
+ *     r.buf.base = block;
+ *     r.buf.size = 4096;
+ *     int n = snic_io_submit(io, &p, 1);
  */
 #ifndef SNIC_IO_H
 #define SNIC_IO_H
@@ -54,14 +65,19 @@ enum snic_io_op {
 struct snic_io_req;
 typedef void (*snic_io_done_fn)(struct snic_io_req *req);
 
-/** Zero it, fill the first part, submit; embed it and use SNIC_CONTAINER in done. */
+/**
+ * snic_io_req_init(), fill the first part, submit; embed it and use SNIC_CONTAINER in done.
+ * Zeros alone will not do: 0 names the first registered region, none is SNIC_NO_REGION. A READ
+ * or WRITE whose memory is not there ends with SNIC_EFAULT (io_uring), or with SNIC_ENOTSUP
+ * where SNIC_IO_CAP_REGISTERED is missing.
+ */
 struct snic_io_req {
     struct snic_node node; /**< the door's while the request is borrowed                  */
     snic_io_done_fn done;
     uint8_t op;           /**< enum snic_io_op                                           */
-    uint8_t priority;     /**< 0 normal; 1..7 more urgent; carried, used by qos          */
+    uint8_t priority;     /**< 0 normal; 1..7 more urgent; carried, for qos (planned)    */
     uint16_t flags;       /**< SNIC_IO_FUA                                               */
-    uint32_t tenant;      /**< carried, used by qos                                      */
+    uint32_t tenant;      /**< carried, for qos (planned)                                */
     uint64_t offset;      /**< multiple of geometry.offset_align                         */
     uint64_t length;      /**< sum of the pieces for READ and WRITE                      */
     struct snic_iov buf;  /**< the one piece, when iov is NULL                           */
@@ -71,12 +87,19 @@ struct snic_io_req {
     /* -- results -- */
     int64_t result;      /**< bytes done (0 for FLUSH), or SNIC_E*                      */
     int32_t os_error;    /**< raw code of the backend, 0 if none                        */
-    uint32_t credit;     /**< credits granted by qos with this completion, else 0       */
+    uint32_t credit;     /**< 0; for qos (planned): credits granted with this completion */
     uint64_t queued_ns;  /**< accepted                                                  */
     uint64_t device_ns;  /**< sent to the device                                        */
     uint64_t done_ns;    /**< completed                                                 */
     uint64_t backend[6]; /**< the backend's while borrowed                              */
 };
+
+/** Zeros, and no region. Not while the request is borrowed. [any] */
+static inline void snic_io_req_init(struct snic_io_req *req)
+{
+    memset(req, 0, sizeof(*req));
+    req->region = SNIC_NO_REGION;
+}
 
 struct snic_io_geometry {
     uint64_t size;         /**< bytes                                                   */
@@ -164,7 +187,12 @@ static inline void snic_io_close(struct snic_io *io)
 #define SNIC_IO_OPEN_DIRECT (1u << 1) /**< O_DIRECT; refused with SNIC_ENOTSUP if not possible */
 #define SNIC_IO_OPEN_TRY_DIRECT (1u << 2) /**< O_DIRECT where possible                     */
 #define SNIC_IO_OPEN_READONLY (1u << 3)
-#define SNIC_IO_OPEN_LOCK (1u << 4) /**< exclusive lock for as long as it is open     */
+/**
+ * An exclusive lock for as long as it is open; SNIC_EBUSY if another has it. When its holder
+ * crashed, the kernel may keep the lock a moment longer, until the requests in flight are
+ * over: a program that starts again tries for some seconds.
+ */
+#define SNIC_IO_OPEN_LOCK (1u << 4)
 
 struct snic_io_uring_opts {
     uint32_t opts_size;

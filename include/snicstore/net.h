@@ -86,6 +86,7 @@ typedef void (*snic_net_sent_fn)(struct snic_net_send_req *s);
 
 /**
  * Caller-owned gather send, all or error; borrowed with its pieces until done.
+ * Zero it and set region to SNIC_NO_REGION (0 is a region), then fill it in.
  * Pieces may be empty, but not all of them; at most INT32_MAX bytes. Requests of
  * a connection are done in the order of their sends. Done means that the bytes
  * were handed to the network (with ZC: and are not needed there any more), not
