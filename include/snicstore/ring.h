@@ -385,8 +385,21 @@ SNIC_API SNIC_NODISCARD int snic_ring_head_op(struct snic_ring_consumer *c, stru
 SNIC_API SNIC_NODISCARD int snic_ring_space_notify(struct snic_ring_consumer *c) SNIC_NONNULL(1);
 /**
  * Before sleeping: ask for the doorbell. Then look once more (fetch, peek) and sleep only if
- * that finds nothing. Mapped: done at once, returns 0. Remote: returns 1 and the write to be
- * completed before that look. [consumer]
+ * that finds nothing. Mapped: done at once, returns 0 and does not write @p op, which must be
+ * there all the same. Remote: returns 1 and the write to be completed before that look.
+ *
+ * A consumer that sleeps (remote: fetch goes before each peek):
+ *
+ *     n = snic_ring_peek(c, recs, 64);
+ *     if (n == 0) {
+ *         if (snic_ring_sleep_arm(c, &op) == 1) carry_out(&op, 1);
+ *         n = snic_ring_peek(c, recs, 64);
+ *         if (snic_ring_space_notify(c) == 1) ring_the_producers();
+ *         if (n == 0) wait_for_the_doorbell();
+ *     }
+ *
+ * Without space_notify both sides may sleep: a producer that waits for space that was released
+ * would not learn of it. [consumer]
  */
 SNIC_API SNIC_NODISCARD int snic_ring_sleep_arm(struct snic_ring_consumer *c,
                                                 struct snic_ring_op *op) SNIC_NONNULL(1, 2);
