@@ -559,6 +559,9 @@ def test_start_errors(ctx):
     if ctx.mode != "monolith":
         spoilt = ctx.server()
         try:
+            fails("must have 80 MiB at least", "--size", "79M", at=spoilt)
+            fails("must have 4112 MiB at least", "--segment", "1G", "--size", "4G", at=spoilt)
+            assert not os.path.exists(os.path.join(spoilt.directory, "img")), "an image too small"
             path = os.path.join(spoilt.directory, "notes.tar")
             for data in (os.urandom(MIB), os.urandom(100)):
                 with open(path, "wb") as f:

@@ -13,11 +13,15 @@
 #include <string.h>
 #include <time.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define KV_LINKS 1
 #define KV_BLANK_BYTES (1 << 20)
-#define KV_LOCK_TRIES 60 /* of 50 ms */
+#define KV_SEGMENTS_MIN 4u        /* one written, one sealed, two of compaction's reserve */
+#define KV_META_BYTES (16u << 20) /* of the image's tables and journal; the least has 4 to 6 MiB   \
+                                   */
+#define KV_LOCK_TRIES 60          /* of 50 ms */
 #define KV_TICK_NS 500000000u
 #define KV_HUGE ((size_t)2 << 20)
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
@@ -402,6 +406,25 @@ static int dpu_fresh(const char *path)
     return access(path, F_OK) != 0 || dpu_blank(path);
 }
 
+/* A device has the size it has. */
+static int dpu_device(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+/* Less would take some writes, or none, and then refuse them for ever. */
+static void dpu_enough(const struct kv_config *c, uint64_t size)
+{
+    uint64_t least = KV_SEGMENTS_MIN * c->segment + KV_META_BYTES;
+
+    if (size < least)
+        ex_die("--size: '%s' must have %" PRIu64 " MiB at least, for %u segments of %" PRIu64
+               " MiB (--segment) and tables",
+               c->file, least >> 20, KV_SEGMENTS_MIN, c->segment >> 20);
+}
+
 static void dpu_open_image(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
@@ -415,6 +438,8 @@ static void dpu_open_image(struct kv_dpu *d)
     io.path = c->file;
     io.flags = SNIC_IO_OPEN_LOCK | (c->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
     if (dpu_fresh(c->file)) {
+        if (!dpu_device(c->file))
+            dpu_enough(c, c->size);
         io.size = c->size;
         io.flags |= SNIC_IO_OPEN_CREATE;
     }
@@ -430,6 +455,7 @@ static void dpu_open_image(struct kv_dpu *d)
 
         if (!dpu_blank(c->file))
             ex_die("'%s' holds other data than an image: not formatted, not touched", c->file);
+        dpu_enough(c, d->io->geometry.size);
         r = snic_files_format(d->io, &f);
         if (r != 0)
             ex_die("cannot format image '%s': %s", c->file, snic_strerror(r));
