@@ -411,6 +411,14 @@ static void ex_signal_caught(int number)
     errno = saved;
 }
 
+int ex_signal_ignored(int number)
+{
+    struct sigaction sa;
+
+    return sigaction(number, NULL, &sa) == 0 && (sa.sa_flags & SA_SIGINFO) == 0 &&
+           sa.sa_handler == SIG_IGN;
+}
+
 static void ex_signal_set(void (*handler)(int))
 {
     struct sigaction sa;
@@ -419,6 +427,8 @@ static void ex_signal_set(void (*handler)(int))
     sa.sa_handler = handler;
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
+    if (!ex_signal_ignored(SIGHUP))
+        sigaction(SIGHUP, &sa, NULL);
 }
 
 void ex_signals(struct snic_loop *loop, void (*fn)(void *ctx), void *ctx)

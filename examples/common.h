@@ -76,8 +76,11 @@ void ex_stats_stop(struct ex_stats *s);
 
 /* ---- Shutdown ---- */
 
-/** Call fn(ctx) on the loop's thread at SIGTERM or SIGINT, each time; one loop per process. */
+/** Call fn(ctx) on the loop's thread at SIGTERM, SIGINT or, where it is not ignored, SIGHUP,
+    each time; one loop per process. */
 void ex_signals(struct snic_loop *loop, void (*fn)(void *ctx), void *ctx);
+/** Was the program started with the signal ignored, as nohup does? */
+int ex_signal_ignored(int number);
 /** After this signals are ignored; before the loop closes. */
 void ex_signals_off(void);
 

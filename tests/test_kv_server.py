@@ -10,6 +10,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -505,6 +506,22 @@ def test_drain(ctx):
         with node.conn() as c:
             for n, acked in done:
                 assert int(c.cmd("GET", "d%d" % n)) in (acked, acked + 1), "client %d" % n
+
+
+def test_hangup(ctx):
+    """The terminal closes: as SIGTERM, also when only the first process hears of it."""
+    node = ctx.server(sync="none")
+    with node:
+        with node.conn() as c:
+            equal(c.cmd("SET", "k", "v"), "OK")
+        node.process.send_signal(signal.SIGHUP)
+        equal(node.wait(), 0, "exit status")
+        node.start()
+        with node.conn() as c:
+            equal(c.cmd("GET", "k"), b"v")
+            for pid in node.pids():
+                os.kill(pid, signal.SIGHUP)
+        equal(node.wait(), 0, "exit status, all of them told")
 
 
 def run_once(ctx, node, *extra):

@@ -19,8 +19,7 @@
 #define KV_LINKS 1
 #define KV_BLANK_BYTES (1 << 20)
 #define KV_SEGMENTS_MIN 4u        /* one written, one sealed, two of compaction's reserve */
-#define KV_META_BYTES (16u << 20) /* of the image's tables and journal; the least has 4 to 6 MiB   \
-                                   */
+#define KV_META_BYTES (16u << 20) /* for the tables and the journal, which have 4 at this size */
 #define KV_LOCK_TRIES 60          /* of 50 ms */
 #define KV_TICK_NS 500000000u
 #define KV_HUGE ((size_t)2 << 20)

@@ -279,6 +279,7 @@ int main(int argc, char **argv)
 
     kv_options(&c, argc, argv);
     ex_log_set(c.log_level, names[c.role]);
+    signal(SIGPIPE, SIG_IGN); /* whoever reads the log may end first */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full device */
     kv_descriptors(&c);
     kv_seed(&c);

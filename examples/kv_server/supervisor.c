@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Starts the two roles as processes, restarts one that dies, passes SIGTERM on,
- * and ends when they have ended orderly.
+ * Starts the two roles as processes, restarts one that dies, passes SIGTERM, SIGINT and SIGHUP
+ * on as SIGTERM, and ends when they have ended orderly.
  */
 #include "roles.h"
 
@@ -73,7 +73,8 @@ static int super_ended(int child, int status, uint64_t lived_ms, int stopping)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
-    if (stopping && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+    if (stopping && WIFSIGNALED(status) &&
+        (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGHUP))
         return 0; /* it came before there was anything to drain */
     if (stopping)
         return -1;
@@ -94,6 +95,8 @@ static void super_signals(void)
     sigemptyset(&super_set);
     sigaddset(&super_set, SIGTERM);
     sigaddset(&super_set, SIGINT);
+    if (!ex_signal_ignored(SIGHUP)) /* nohup */
+        sigaddset(&super_set, SIGHUP);
     sigaddset(&super_set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &super_set, &super_saved);
 }
@@ -200,6 +203,7 @@ int kv_run_supervisor(const struct kv_config *c, int argc, char **argv)
         switch (next != 0 ? sigtimedwait(&super_set, NULL, &wait) : sigwaitinfo(&super_set, NULL)) {
         case SIGTERM:
         case SIGINT:
+        case SIGHUP:
             super_stop = 1;
             break;
         default:
