@@ -11,7 +11,7 @@ backends. Without --only OUT holds every module named; with it MODULE and what i
 includes are inlined once each and must resolve to exactly one file; system includes stay. (A
 private header that several modules read is inlined once in each, because SNIC_MODULES may leave
 one of them out; its include guard does the rest.) Same arguments and tree, same bytes: OUT carries
-the version and the commit, and no date.
+the version and the commit, and no date, and ends with the licences.
 """
 import os
 import re
@@ -174,12 +174,18 @@ def preamble(title, names, out_name):
  *
  * before any other include. Several of these headers may be instantiated in
  * that one file. Optional, defined before that include:
- *   SNIC_WITH_IO_URING   also the io_uring backends (link with -luring -pthread)
+ *   SNIC_WITH_IO_URING   also the io_uring backends (link with -luring -pthread):
+ *                        without it the linker finds no snic_*_uring_open()
+ *                        and no snic_dma_shm_*()
  *   SNIC_MODULES         only the modules M with SNIC_MODULE_M defined, and
  *                        what they need, instead of all
  */
 #if defined(SNIC_IMPLEMENTATION) && defined(SNIC_WITH_IO_URING) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
+#endif
+#if defined(SNIC_IMPLEMENTATION) && defined(SNIC_WITH_IO_URING) && defined(__GLIBC__) && \\
+    !defined(__USE_GNU)
+#error "SNIC_WITH_IO_URING: include this before any other header, or compile with -D_GNU_SOURCE"
 #endif
 """.splitlines()
 
@@ -228,6 +234,15 @@ def implementation(inliner, modules, names):
     out.append("#endif /* SNIC_IMPLEMENTATION */")
 
 
+def licences(root):
+    """LICENSE as a comment: the file may travel alone."""
+    with open(f"{root}/LICENSE", encoding="utf-8") as f:
+        text = f.read()
+    if "/*" in text or "*/" in text:
+        raise Failure("LICENSE cannot stand in a comment")
+    return ["", "/*"] + [f" * {line}".rstrip() for line in text.splitlines()] + [" */"]
+
+
 def generate(root, out, modules, only, revision):
     names = closure(modules, only) if only else list(modules)
     title = f"libsnicstore: the {only} module in one file" if only else "libsnicstore in one file"
@@ -251,7 +266,7 @@ def generate(root, out, modules, only, revision):
     if strangers:
         raise Failure(f"{only or 'a module'} includes what its NEEDS do not name: "
                       + " ".join(sorted(inliner.short(h) for h in strangers)))
-    text = "\n".join(inliner.out) + "\n"
+    text = "\n".join(inliner.out + licences(root)) + "\n"
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     with open(out, "w", encoding="utf-8") as f:
         f.write(text)

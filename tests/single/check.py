@@ -96,6 +96,17 @@ class Checks:
             for cc in self.compilers():
                 run(cc, "-std=gnu11", *STRICT, "-I", self.a.dir, one, two, "-luring", "-pthread",
                     "-o", f"{self.tmp}/a")
+            self.late_include()
+
+    def late_include(self):
+        """With io_uring, and glibc's headers before it: a message of ours, or none at all."""
+        late = self.write("late.c", "#include <stdio.h>", "#define SNIC_IMPLEMENTATION",
+                          "#define SNIC_WITH_IO_URING", '#include "snicstore.h"')
+        command = [self.compilers()[0], "-std=gnu11", "-fsyntax-only", "-I", self.a.dir, late]
+        r = subprocess.run(command, capture_output=True, text=True, check=False)
+        if r.returncode != 0 and "before any other header" not in r.stderr:
+            sys.exit(f"late include: {r.stderr}")
+        run(*command, "-D_GNU_SOURCE")
 
     def several(self):
         """All module headers instantiated in one file, and the whole by module choice."""
