@@ -414,11 +414,17 @@ def test_full_device(ctx):
         for i, k in enumerate(stored):
             assert c.cmd("GET", k) == value_of(i, MIB), "%r while full" % k
         is_in("no space", c.cmd("SET", "more", value_of(0, MIB)))
+        equal(node.log().count("img': writes are refused"), 1, "lines about it")
+        equal(node.info("log_write_status"), "full")
         equal(c.cmd("DEL", *stored[:len(stored) // 2]), len(stored) // 2, "DEL while full")
         end = time.monotonic() + WAIT
         while isinstance(c.cmd("SET", "more", value_of(0, MIB)), Error):
             assert time.monotonic() < end, "deleting made no room"
             time.sleep(0.05)
+        while node.info("log_write_status") != "ok":
+            assert time.monotonic() < end, "still full"
+            time.sleep(0.05)
+        equal(node.log().count("writes are accepted again"), 1, "lines about the end of it")
         equal(node.stop(), 0, "exit status")
         node.start()
         with node.conn() as again:

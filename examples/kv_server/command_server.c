@@ -172,7 +172,9 @@ static void server_info_state(const struct kv_command *c, const struct kv_engine
                     "\r\nlog_compacted_bytes:%" PRIu64 "\r\nlog_write_status:%s\r\n\r\n",
                     sync[c->engine->opts.sync], s->segments, s->log_bytes, s->live_bytes,
                     s->flushes, s->flush_bytes, s->compactions, s->compacted_bytes,
-                    s->read_only ? "err" : "ok");
+                    s->read_only  ? "err"
+                    : s->no_space ? "full"
+                                  : "ok");
     if (server_wants(c, "stats"))
         server_line(t,
                     "# Stats\r\ntotal_connections_received:%" PRIu64

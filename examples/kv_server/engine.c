@@ -311,6 +311,7 @@ static void engine_store_opts(struct kv_engine *e, struct kv_store_opts *s)
     s->memory_bytes = o->memory_bytes;
     s->segment_bytes = o->segment_bytes;
     s->device_bytes = o->device_bytes;
+    s->name = o->name;
     s->databases = o->databases;
     s->key_max = o->key_max;
     s->value_max = o->value_max;

@@ -101,6 +101,7 @@ struct kv_engine_opts {
     uint64_t memory_bytes;    /**< the newest records, kept in memory, too                  */
     uint64_t segment_bytes;   /**< of a log file; default 64 MiB                            */
     uint64_t device_bytes;    /**< most bytes of log files; 0: until the device is full     */
+    const char *name;         /**< of the store in log lines; may be NULL                   */
     uint32_t databases;       /**< default 16                                               */
     uint64_t hash_seed[2];    /**< of the 128-bit key hash; the DPU role has the same       */
     uint32_t value_max;       /**< default 8 MiB                                            */
@@ -142,6 +143,7 @@ struct kv_engine_stats {
     uint64_t commands, gets, hits, misses, sets, device_reads;
     uint64_t log_bytes, live_bytes, memory_used, segments, compactions, compacted_bytes;
     uint64_t flushes, flush_bytes, expired, errors, read_only;
+    uint64_t no_space; /**< writes are refused until there is room                       */
 };
 void kv_engine_get_stats(const struct kv_engine *e, struct kv_engine_stats *out);
 

@@ -111,6 +111,10 @@ static void log_created(struct kv_file_req *r)
     g->file = r->file;
     g->state = KV_SEGMENT_READY;
     s->ahead++;
+    if (s->stats.no_space && s->ahead > KV_RESERVE) {
+        s->stats.no_space = 0;
+        kv_store_say(s, 2, "writes are accepted again");
+    }
     kv_store_kick(s);
 }
 
@@ -218,7 +222,14 @@ static int log_no_segment(struct kv_store *s, int reserve)
 
     kv_log_create_ahead(s);
     kv_store_kick(s);
-    return s->create_full && s->creating == 0 && !waits ? SNIC_ENOSPC : SNIC_EAGAIN;
+    if (!s->create_full || s->creating > 0 || waits)
+        return SNIC_EAGAIN;
+    if (reserve == KV_FOR_DATA && !s->stats.no_space) { /* until a whole segment is free again */
+        s->stats.no_space = 1;
+        kv_store_say(s, 1, "no space in '%s': writes are refused",
+                     s->opts.name != NULL ? s->opts.name : "the store");
+    }
+    return SNIC_ENOSPC;
 }
 
 /* Go on to the next segment. 0; SNIC_EAGAIN it is being made; SNIC_ENOSPC */

@@ -206,6 +206,7 @@ void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
     o->sync_interval_ms = (uint32_t)c->sync_ms;
     o->memory_bytes = c->memory;
     o->segment_bytes = c->segment;
+    o->name = c->role == KV_ROLE_MONOLITH ? c->directory : c->file;
     o->databases = (uint32_t)c->databases;
     o->hash_seed[0] = c->hash_seed[0];
     o->hash_seed[1] = c->hash_seed[1];
@@ -234,6 +235,7 @@ size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)
         {"expired", s->expired, 1},
         {"errors", s->errors, 1},
         {"read_only", s->read_only, 0},
+        {"no_space", s->no_space, 0},
     };
 
     memcpy(out, all, sizeof(all));

@@ -43,6 +43,7 @@ struct kv_store_opts {
     uint64_t memory_bytes;  /**< of the ring, rounded up to a power of two; holds a record */
     uint64_t segment_bytes; /**< power of two; default 64 MiB                              */
     uint64_t device_bytes;
+    const char *name; /**< in log lines; may be NULL                              */
     uint32_t databases;
     uint32_t key_max;
     uint32_t value_max;

@@ -149,6 +149,7 @@ static int store_first_segment(struct kv_store *s, char *error, size_t error_siz
     if (s->ahead == 0) {
         /* Full: the log stands before a segment that is made when space comes back. */
         kv_store_say(s, 1, "no space for a log segment: reads only, until something is deleted");
+        s->stats.no_space = 1;
         snprintf(error, error_size, "no space for a single log segment of %llu bytes",
                  (unsigned long long)s->opts.segment_bytes);
         return s->live_segments == 0 ? SNIC_ENOSPC : 0;
