@@ -5,8 +5,16 @@
 # Turns saved rows (the output of bench/run.sh; - is standard input) into one SVG picture per
 # module and unit in FOLDER (default: here): a group of bars per case, a bar per who and threads.
 set -eu
-[ $# -ge 1 ] && [ $# -le 2 ] || { sed -n '3,6s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '3,6s/^# \{0,1\}//p' "$0"; exit "$1"; }
+for a; do
+    case $a in
+    --help | -h) usage 0 ;;
+    -?*) usage 2 ;;
+    esac
+done
+[ $# -ge 1 ] && [ $# -le 2 ] || usage 2
 rows=$1 folder=${2:-.}
+[ "$rows" = - ] || [ -r "$rows" ] || { echo "plot: cannot read $rows" >&2; exit 1; }
 . "$(dirname "$0")/../tests/packages.sh"
 packages gnuplot:gnuplot-nox || exit 1
 tmp=$(mktemp -d)
