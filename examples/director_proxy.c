@@ -21,11 +21,17 @@ static const char summary[] =
     "Ends clients' connections, keeps the order of pipelined replies, answers PING\n"
     "itself. Refuses commands whose replies never end (SUBSCRIBE, MONITOR, ...).";
 
+#define PROXY_PROBE_NS 1000000000u
+
 struct proxy {
     struct snic_loop *loop;
     struct snic_net *net;
     struct snic_director *director;
     struct ex_stats *stats;
+    struct snic_net_conn *probe; /* one of our own, which learns why the server is away */
+    struct snic_timer probe_timer;
+    struct snic_net_addr server_addr;
+    int away; /* said so, and not yet that it is there again */
     struct resp_limits limits;
     uint64_t conns;
     uint64_t message_max;
@@ -37,6 +43,66 @@ struct proxy {
     int draining;
     int done;
 };
+
+/* ---- The server: there or away ---- */
+
+static void proxy_probe_connected(void *ctx, struct snic_net_conn *c, int error)
+{
+    struct proxy *p = ctx;
+    if (error == 0) {
+        if (p->away)
+            ex_log(EX_INFO, "server %s: there again", p->server);
+        p->away = 0;
+        snic_net_close(c);
+        return;
+    }
+    if (!p->away)
+        ex_log(EX_WARNING, "server %s: %s", p->server, snic_strerror(error));
+    p->away = 1;
+}
+
+static void proxy_probe_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    struct proxy *p = ctx;
+    (void)c;
+    snic_net_put(p->net, b);
+}
+
+static void proxy_probe_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    struct proxy *p = ctx;
+    (void)c;
+    (void)reason;
+    p->probe = NULL;
+    if (p->away && !p->done)
+        snic_loop_arm(p->loop, &p->probe_timer, snic_loop_now(p->loop) + PROXY_PROBE_NS);
+}
+
+static void proxy_probe(struct snic_timer *t, uint64_t now)
+{
+    static const struct snic_net_stream_events events = {
+        .connected = proxy_probe_connected, .recv = proxy_probe_recv, .closed = proxy_probe_closed};
+    struct proxy *p = SNIC_CONTAINER(t, struct proxy, probe_timer);
+    if (p->probe == NULL && snic_net_connect(p->net, &p->server_addr, &events, p, &p->probe) != 0)
+        snic_loop_arm(p->loop, t, now + PROXY_PROBE_NS);
+}
+
+/* Is it away? Until the answer is there, and while it is yes, nothing new is asked. */
+static void proxy_look(struct proxy *p)
+{
+    if (!p->away && p->probe == NULL)
+        snic_loop_arm(p->loop, &p->probe_timer, snic_loop_now(p->loop));
+}
+
+static void proxy_probe_stop(struct proxy *p)
+{
+    snic_loop_cancel(p->loop, &p->probe_timer);
+    if (p->probe != NULL)
+        snic_net_abort(p->probe);
+    while (p->probe != NULL)
+        if (snic_loop_once(p->loop, SNIC_NEVER) < 0)
+            return;
+}
 
 /* ---- Requests ---- */
 
@@ -116,7 +182,7 @@ static uint32_t proxy_host_gone(void *ctx, const unsigned char *msg, uint32_t si
                                 uint32_t max)
 {
     static const char text[] = "-ERR the server is not there\r\n";
-    (void)ctx;
+    proxy_look(ctx);
     (void)msg;
     (void)size;
     return proxy_put(out, max, text, sizeof(text) - 1);
@@ -256,18 +322,17 @@ static void proxy_open(struct proxy *p)
                                    .frame_reply = p->pass ? NULL : proxy_frame_reply,
                                    .ctx = p};
     struct snic_net_addr at;
-    struct snic_net_addr server;
     char text[160];
     void *mem = NULL;
     if (snic_net_addr_parse(&at, p->listen) != 0)
         ex_die("--listen %s: not an address", p->listen);
-    if (snic_net_addr_parse(&server, p->server) != 0)
+    if (snic_net_addr_parse(&p->server_addr, p->server) != 0)
         ex_die("--server %s: not an address", p->server);
     p->limits.message_max = (uint32_t)p->message_max;
     p->limits.bulk_max = (uint32_t)p->message_max;
     o.conns_max = (uint32_t)p->conns;
     o.message_max = (uint32_t)p->message_max;
-    no.conns_max = (uint32_t)p->conns * 2; /* each client has one to the server */
+    no.conns_max = (uint32_t)p->conns * 2 + 1; /* each client has one to the server, and we */
     no.pool_buffers = 4096;
     int r = snic_loop_uring_open(&p->loop, NULL);
     if (r == 0)
@@ -280,7 +345,7 @@ static void proxy_open(struct proxy *p)
     r = snic_director_init(&p->director, mem, size, p->net, NULL, &u, &o);
     if (r != 0)
         ex_die("cannot start: %s", snic_strerror(r));
-    snic_director_upstream_net(p->director, &server);
+    snic_director_upstream_net(p->director, &p->server_addr);
     r = snic_director_listen(p->director, &at, 0, &at);
     if (r != 0)
         ex_die("cannot listen at %s: %s", p->listen, snic_strerror(r));
@@ -290,6 +355,23 @@ static void proxy_open(struct proxy *p)
     ex_signals(p->loop, proxy_stop, p);
     (void)snic_net_addr_format(&at, text, sizeof(text));
     ex_log(EX_INFO, "listening at %s, server at %s", text, p->server);
+    snic_timer_init(&p->probe_timer, proxy_probe);
+    proxy_look(p);
+}
+
+static void proxy_run(struct proxy *p)
+{
+    proxy_open(p);
+    while (!p->done)
+        if (snic_loop_once(p->loop, SNIC_NEVER) < 0)
+            ex_die("the loop failed");
+    proxy_probe_stop(p);
+    ex_stats_stop(p->stats);
+    ex_signals_off();
+    free(snic_director_fini(p->director));
+    snic_net_shut(p->net);
+    snic_loop_close(p->loop);
+    ex_log(EX_INFO, "done");
 }
 
 int main(int argc, char **argv)
@@ -340,24 +422,21 @@ int main(int argc, char **argv)
          .target = &p.metrics,
          .value = "ADDR:PORT",
          .help = "serve them as a Prometheus page"},
-        {.name = "log",
+        {.name = "log-level",
          .kind = EX_PARSE,
          .target = &level,
          .value = "LEVEL",
          .help = "error, warning, info (default) or debug",
          .parse = ex_log_parse},
+        {.name = "log",
+         .kind = EX_PARSE,
+         .target = &level,
+         .value = "LEVEL",
+         .help = "the same",
+         .parse = ex_log_parse},
     };
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
     ex_log_set(level, "proxy");
-    proxy_open(&p);
-    while (!p.done)
-        if (snic_loop_once(p.loop, SNIC_NEVER) < 0)
-            ex_die("the loop failed");
-    ex_stats_stop(p.stats);
-    ex_signals_off();
-    free(snic_director_fini(p.director));
-    snic_net_shut(p.net);
-    snic_loop_close(p.loop);
-    ex_log(EX_INFO, "done");
+    proxy_run(&p);
     return 0;
 }

@@ -81,7 +81,40 @@ def commands(rng):
     return out
 
 
+def unreachable():
+    """Why the server is away is said once, and that it is there again."""
+    port, away = free_port(), free_port()
+    proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--server",
+                              "127.0.0.1:%d" % away, "--log-level", "info"],
+                             stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(port)
+        client = Conn(port)
+        for _ in range(20):
+            assert client.cmd("GET", "k").startswith(b"-ERR the server")
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(("127.0.0.1", away))
+            server.listen(8)
+            server.settimeout(60)
+            server.accept()[0].close()
+            log = ""
+            while "there again" not in log:
+                line = proxy.stderr.readline()
+                assert line, log
+                log += line
+        assert log.count("warning: server 127.0.0.1:%d: connection refused" % away) == 1, log
+        proxy.send_signal(signal.SIGTERM)
+        assert proxy.wait(60) == 0
+        proxy.stderr.close()
+    finally:
+        if proxy.poll() is None:
+            proxy.kill()
+        proxy.wait()
+
+
 def main():
+    unreachable()
     if shutil.which("redis-server") is None:
         print("skip: no redis-server")
         return 77
