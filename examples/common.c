@@ -245,24 +245,57 @@ static void ex_scrape_sent(struct snic_net_send_req *q)
         snic_net_close(x->conn);
 }
 
-static void ex_scrape_answer(struct ex_scrape *x)
+/* "# HELP name words", the words being the name's. @return bytes */
+static size_t ex_scrape_help(char *out, size_t max, const char *prefix, const char *name)
 {
-    struct ex_stats *s = x->stats;
+    int n = snprintf(out, max, "# HELP %s_%s %s\n", prefix, name, name);
+
+    if (n < 0 || (size_t)n >= max)
+        return 0;
+    for (char *c = out + n - 1 - strlen(name); *c != '\n'; c++)
+        if (*c == '_')
+            *c = ' ';
+    return (size_t)n;
+}
+
+/* @return bytes of the page of figures */
+static size_t ex_scrape_figures(const struct ex_stats *s, char *body, size_t max)
+{
     struct ex_metric m[EX_METRICS_MAX];
-    char body[EX_PAGE_MAX - 256];
     size_t size = 0;
     size_t n = s->fill(s->ctx, m);
 
-    for (size_t i = 0; i < n && size < sizeof(body) - 256; i++)
-        size += (size_t)snprintf(
-            body + size, sizeof(body) - size, "# TYPE %s_%s %s\n%s_%s %" PRIu64 "\n", s->prefix,
-            m[i].name, m[i].counter ? "counter" : "gauge", s->prefix, m[i].name, m[i].value);
+    for (size_t i = 0; i < n && size < max - 512; i++) {
+        size += ex_scrape_help(body + size, max - size, s->prefix, m[i].name);
+        size += (size_t)snprintf(body + size, max - size, "# TYPE %s_%s %s\n%s_%s %" PRIu64 "\n",
+                                 s->prefix, m[i].name, m[i].counter ? "counter" : "gauge",
+                                 s->prefix, m[i].name, m[i].value);
+    }
+    return size;
+}
+
+/* Is it a request for "/" or "/metrics"? */
+static int ex_scrape_path(const char *request)
+{
+    const char *path = strchr(request, ' ');
+    size_t n = path != NULL ? strcspn(path + 1, " ?\r\n") : 0;
+
+    return (n == 1 && path[1] == '/') || (n == 8 && memcmp(path + 1, "/metrics", 8) == 0);
+}
+
+static void ex_scrape_answer(struct ex_scrape *x)
+{
+    int found = ex_scrape_path(x->request);
+    char body[EX_PAGE_MAX - 256] = "only / and /metrics are here\n";
+    size_t size = found ? ex_scrape_figures(x->stats, body, sizeof(body)) : strlen(body);
+
     x->answered = 1;
     x->iov.base = x->page;
-    x->iov.size = (size_t)snprintf(x->page, sizeof(x->page),
-                                   "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
-                                   "Content-Length: %zu\r\nConnection: close\r\n\r\n%.*s",
-                                   size, (int)size, body);
+    x->iov.size = (size_t)snprintf(
+        x->page, sizeof(x->page),
+        "HTTP/1.0 %s\r\nContent-Type: text/plain%s\r\nContent-Length: %zu\r\n"
+        "Connection: close\r\n\r\n%.*s",
+        found ? "200 OK" : "404 Not Found", found ? "; version=0.0.4" : "", size, (int)size, body);
     x->send.iov = &x->iov;
     x->send.iov_count = 1;
     x->send.region = SNIC_NO_REGION;

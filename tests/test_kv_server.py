@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import traceback
+import urllib.error
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
@@ -645,7 +646,15 @@ def test_figures(ctx):
             float(value)
             values += 1
             is_in("# TYPE %s " % name.split("{")[0], page)
+            is_in("# HELP %s " % name.split("{")[0], page)
         assert values > 10, page
+        for path, status in (("/", 200), ("/metrics?x=1", 200), ("/metric", 404), ("/x/", 404)):
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:%d%s" % (port, path),
+                                            timeout=WAIT) as r:
+                    equal(r.status, status, path)
+            except urllib.error.HTTPError as e:
+                equal(e.code, status, path)
         equal(node.stop(), 0)
 
 

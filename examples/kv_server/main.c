@@ -105,8 +105,11 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          1000000, NULL},
         {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
          NULL},
-        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT", "serve the figures to Prometheus", 0, 0,
-         NULL},
+        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
+         "figures of the DPU role, or of the monolith, for Prometheus, at /metrics; the host's are "
+         "in "
+         "INFO and in the lines of --stats",
+         0, 0, NULL},
         {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
          ex_log_parse},
     };
