@@ -2,20 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # run.sh [--seconds N] [TARGET...]
 #
-# libFuzzer with ASan and UBSan over the named targets, or all, N seconds each (default 60),
-# starting from the corpora. New inputs stay in the build folder; crashes are copied there too.
-# First the canary must be found crashing. Exit code 1 when a target crashed.
+# libFuzzer with ASan and UBSan over the named targets (ring or fuzz_ring), or all, N seconds each
+# (default 60), starting from the corpora. New inputs stay in the build folder; crashes are copied
+# there too. First the canary must be found crashing. Exit code 1 when a target crashed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 exec </dev/null
 
+all=
+for f in fuzz/fuzz_*.c; do
+    t=${f#fuzz/fuzz_}
+    [ "$t" = canary.c ] || all="$all ${t%.c}"
+done
+usage() {
+    sed -n '3,7s/^# \{0,1\}//p' fuzz/run.sh
+    echo "Targets:$all"
+    exit "$1"
+}
+
 seconds=60 targets=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
-    -*) sed -n '3,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
-    *) targets="$targets $1" ;;
+    --help | -h) usage 0 ;;
+    -*) usage 2 ;;
+    *)
+        t=${1#fuzz_}
+        case " $all " in
+        *" $t "*) targets="$targets $t" ;;
+        *) echo "no fuzz target '$1'; there are:$all" >&2; exit 2 ;;
+        esac
+        ;;
     esac
     shift
 done
@@ -36,12 +54,7 @@ mkdir -p "$out" || exit 1
     -DSNIC_BUILD_EXAMPLES=OFF -DSNIC_BUILD_BENCH=OFF && cmake --build "$out" -j "$(nproc)"; } \
     >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
 
-if [ -z "$targets" ]; then
-    for f in fuzz/fuzz_*.c; do
-        t=${f#fuzz/fuzz_}
-        [ "$t" = canary.c ] || targets="$targets ${t%.c}"
-    done
-fi
+[ -n "$targets" ] || targets=$all
 
 # fuzz TARGET SECONDS: libFuzzer's exit code.
 fuzz() {
