@@ -14,6 +14,32 @@
 
 /* ---- Options ---- */
 
+#define EX_HELP_LEFT 30u /* columns before the text */
+#define EX_HELP_MAX 100u
+
+/* An option and its text, in lines of EX_HELP_MAX columns at most. */
+static void ex_help_option(const char *left, const char *text)
+{
+    size_t at = (size_t)printf("  %-27s", left);
+
+    if (at >= EX_HELP_LEFT) { /* it has a line of its own */
+        printf("\n");
+        at = 0;
+    }
+    while (*text != 0) {
+        size_t n = strcspn(text, " ");
+
+        if (at > EX_HELP_LEFT && at + 1 + n > EX_HELP_MAX) {
+            printf("\n");
+            at = 0;
+        }
+        at += (size_t)(at < EX_HELP_LEFT ? printf("%*s", (int)(EX_HELP_LEFT - at), "") : 0);
+        at += (size_t)printf("%s%.*s", at > EX_HELP_LEFT ? " " : "", (int)n, text);
+        text += n + strspn(text + n, " ");
+    }
+    printf("\n");
+}
+
 static void ex_help(const char *program, const struct ex_option *o, size_t count,
                     const char *summary)
 {
@@ -23,9 +49,9 @@ static void ex_help(const char *program, const struct ex_option *o, size_t count
 
         snprintf(left, sizeof(left), "--%s%s%s", o[i].name, o[i].value != NULL ? " " : "",
                  o[i].value != NULL ? o[i].value : "");
-        printf("  %-28s %s\n", left, o[i].help);
+        ex_help_option(left, o[i].help);
     }
-    printf("  %-28s %s\n", "--help", "print this and exit");
+    ex_help_option("--help", "print this and exit");
 }
 
 static int ex_number(const char *text, int size, uint64_t *out)
@@ -163,8 +189,9 @@ static void ex_log_list(enum ex_level level, const char *format, va_list ap)
     clock_gettime(CLOCK_REALTIME, &t);
     localtime_r(&t.tv_sec, &tm);
     n = strftime(line, sizeof(line), "%Y-%m-%d %H:%M:%S", &tm);
-    n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ld %d %s %s: ", t.tv_nsec / 1000000,
-                          (int)getpid(), ex_log_role, ex_levels[level]);
+    n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ld %d %s%s%s: ", t.tv_nsec / 1000000,
+                          (int)getpid(), ex_log_role, ex_log_role[0] != 0 ? " " : "",
+                          ex_levels[level]);
     n += (size_t)snprintf(line + n, sizeof(line) - n - 1, "%s", "");
     if (vsnprintf(line + n, sizeof(line) - n - 1, format, ap) < 0)
         return;

@@ -544,11 +544,14 @@ def test_start_errors(ctx):
     equal(code, 0, "--help")
     for name in ("--listen", "--file", "--sync", "--monolith", "--stats", "--metrics"):
         is_in(name, out)
+    for line in out.splitlines():
+        assert len(line) <= 100 or line.startswith("Usage:"), line
 
     def fails(says, *extra, at=node):
         code, _, err = run_once(ctx, at, *extra)
         assert code != 0, "%r exited with 0" % (extra,)
         is_in(says, err)
+        assert "  error:" not in err and "no such file, directory" not in err, err
         assert len(err.splitlines()) <= 8, err
     fails("--nonsense", "--nonsense")
     fails("--size", "--size", "12")

@@ -446,8 +446,8 @@ static void dpu_open_image(struct kv_dpu *d)
     if (r == SNIC_EBUSY)
         ex_die("image '%s' is in use by another process", c->file);
     if (r != 0)
-        ex_die("cannot open image '%s': %s%s%s", c->file, snic_strerror(r),
-               os_error != 0 ? ": " : "", os_error != 0 ? strerror(abs(os_error)) : "");
+        ex_die("cannot open image '%s': %s", c->file,
+               os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));
     r = snic_files_probe(d->io, &info);
     if (r == SNIC_ENOENT) {
         struct snic_files_format_opts f = {.opts_size = sizeof(f)};
