@@ -622,6 +622,44 @@ def test_start_errors(ctx):
     node.destroy()
 
 
+def test_fsck(ctx):
+    """snic_fsck tells an image from other data, says which file, and changes neither."""
+    if ctx.mode == "monolith":
+        raise Skip("it has no image")
+    program = os.path.join(os.path.dirname(ctx.binary), "snic_fsck")
+    if not os.path.exists(program):
+        raise Skip("snic_fsck is not built")
+
+    def run(*args):
+        r = subprocess.run([program, *args], capture_output=True, text=True, timeout=WAIT,
+                           check=False)
+        return r.returncode, r.stdout, r.stderr
+    code, out, err = run("--help")
+    equal((code, err), (0, ""), "--help")
+    is_in("Exit code", out)
+    node = ctx.server()
+    try:
+        image = os.path.join(node.directory, "img")
+        node.start()
+        with node.conn() as c:
+            equal(c.cmd("SET", "k", "v"), "OK")
+        equal(run(image), (2, "", "snic_fsck: %s: in use by another process\n" % image))
+        equal(node.stop(), 0)
+        code, out, err = run("--list", image)
+        equal((code, err), (0, ""), "a whole image")
+        is_in("clean", out)
+        is_in("file log-", out)
+        assert "no valid" not in out, out
+        other = os.path.join(node.directory, "other")
+        with open(other, "wb") as f:
+            f.write(os.urandom(MIB))
+        equal(run(other), (1, "", "snic_fsck: %s: holds no image\n" % other))
+        none = os.path.join(node.directory, "none")
+        equal(run(none), (2, "", "snic_fsck: %s: No such file or directory\n" % none))
+    finally:
+        node.destroy()
+
+
 def test_figures(ctx):
     """--stats lines are name=value pairs; --metrics is a page Prometheus reads."""
     port = free_port()

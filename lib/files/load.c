@@ -19,6 +19,14 @@ static void load_report(const struct files_loaded *l, int error, const char *wha
         l->finding(l->ctx, error, what, number);
 }
 
+static int load_blank(const unsigned char *buf, uint32_t size)
+{
+    uint32_t i = 0;
+    while (i < size && buf[i] == 0)
+        i++;
+    return i == size;
+}
+
 /* The generation of the header in a slot, or 0 when there is none. */
 static int load_header(struct snic_io *io, const struct snic_files_info *info, unsigned char *buf,
                        uint64_t parity, struct files_loaded *l, uint64_t *generation)
@@ -32,7 +40,10 @@ static int load_header(struct snic_io *io, const struct snic_files_info *info, u
         return rc;
     }
     if (!files_sealed(buf, info->block_bytes, SNIC_FILES__SLOT_MAGIC, info->image_id, place)) {
-        load_report(l, 0, "no valid checkpoint header in slot", parity);
+        load_report(l, 0,
+                    load_blank(buf, info->block_bytes) ? "unused checkpoint slot"
+                                                       : "no valid checkpoint header in slot",
+                    parity);
         return 0;
     }
     g = snic_get_le64(buf + SNIC_FILES__SH_GENERATION);
