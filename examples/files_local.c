@@ -7,13 +7,15 @@
  *
  *     files_local IMAGE
  *
- * IMAGE is created (64 MiB) when it is missing, formatted when it is empty, and kept.
+ * IMAGE is made and formatted (64 MiB) when it is missing or empty, and kept. What is in a file
+ * that is something else stays as it is.
  * Exit code: 0 all went well, 1 it did not, 2 wrong usage.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common.h"
 #include "snicstore/filelib.h"
@@ -76,13 +78,17 @@ static void *mount_image(struct node *n, struct snic_io **io)
 {
     struct snic_files_format_opts format = {.opts_size = sizeof(format)};
     struct snic_files_info info;
-    struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = n->path, .size = 64u << 20};
+    struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = n->path};
+    struct stat st;
     size_t size;
     void *mem;
-    int rc;
-    o.flags = SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK;
+    int rc, empty = stat(n->path, &st) != 0 || (S_ISREG(st.st_mode) && st.st_size == 0);
+    o.flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK | (empty ? SNIC_IO_OPEN_CREATE : 0);
+    o.size = empty ? 64u << 20 : 0;
     must(n->path, snic_io_uring_open(io, n->dpu_loop, &o, NULL));
     rc = snic_files_probe(*io, &info);
+    if (rc == SNIC_ENOENT && !empty)
+        ex_die("%s: not an image, and not empty", n->path);
     if (rc == SNIC_ENOENT) {
         must("format", snic_files_format(*io, &format));
         rc = snic_files_probe(*io, &info);

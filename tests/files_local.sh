@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# files_local.sh PROGRAM: the example on a new image, then on the same again.
+# files_local.sh PROGRAM: the example on a new image, on the same again, and on a file that is none.
 set -u
 image=$(mktemp) || exit 1
 trap 'rm -f "$image" "$image.out"' EXIT
@@ -15,3 +15,8 @@ for run in first second; do
     done
     [ $code = 0 ] || { echo "$run run: exit code $code"; exit 1; }
 done
+
+cp "$0" "$image" || exit 1
+! timeout 120 "$1" "$image" >"$image.out" 2>&1 || { echo "ran on a file that is no image"; exit 1; }
+grep -q ': not an image' "$image.out" || { cat "$image.out"; exit 1; }
+cmp "$0" "$image"

@@ -50,7 +50,8 @@
  * of this is one thread's, and hosts are let in when the files are there:
  *
  *   1 snic_io_uring_open()
- *   2 snic_files_probe(); at SNIC_ENOENT snic_files_format(), and probe again
+ *   2 snic_files_probe(); at SNIC_ENOENT (no image, but maybe something else that
+ *     a format would overwrite) snic_files_format(), and probe again
  *   3 snic_files_memsize(), snic_files_mount()
  *   4 the dma link: snic_dma_local_open(), or snic_dma_shm_listen(), whose accept
  *     does step 5 for each link
