@@ -268,11 +268,16 @@ static int ring_room(struct snic_ring_producer *p, uint64_t tail, uint64_t total
 static inline void ring_ahead(const struct snic_ring_producer *p, uint64_t from, uint64_t to)
 {
     uint64_t at = snic_align_down(from + SNIC_RING__AHEAD, 64) + 64;
+    int commit = p->g.discipline == SNIC_RING_COMMIT;
 
+    if (commit && to - from >= SNIC_RING__AHEAD && at - p->head <= p->g.mask - 63) {
+        simd_prefetch_write(ring_commit_word(&p->g, to)); /* the next one's only word */
+        commit = 0;
+    }
     to += SNIC_RING__AHEAD;
     for (; ring_distance(to, at) >= 0 && at - p->head <= p->g.mask - 63; at += 64) {
         simd_prefetch_write(p->g.data + (at & p->g.mask));
-        if (p->g.discipline == SNIC_RING_COMMIT && to - from < 256 + SNIC_RING__AHEAD)
+        if (commit)
             simd_prefetch_write(ring_commit_word(&p->g, at));
     }
 }
