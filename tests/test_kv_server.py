@@ -347,7 +347,7 @@ def test_offload_of_memory(ctx):
     if ctx.mode == "monolith":
         raise Skip("nothing is offloaded")
     for offload in ("on", "all"):
-        node = ctx.server(offload=offload)
+        node = ctx.server(offload=offload, sync="always")  # on the device when acknowledged
         with node, node.conn() as c:
             keys = ["m%d" % i for i in range(20)]
             for k in keys:
