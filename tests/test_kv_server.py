@@ -617,6 +617,9 @@ def test_start_errors(ctx):
             code, _, err = run_once(ctx, spoilt)
             assert code != 0, "a spoilt image was served"
             is_in("img", err)
+            with open(path, "r+b") as f:  # its end, too, is gone: tables and data are left
+                f.write(bytes(MIB))
+            fails("not touched", at=spoilt)
         finally:
             spoilt.destroy()
     node.destroy()

@@ -5,24 +5,21 @@
  */
 #include "dpu.h"
 
+#include "../image.h"
 #include "control.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define KV_LINKS 1
-#define KV_BLANK_BYTES (1 << 20)
+/* Less would take some writes, or none, and then refuse them for ever. */
 #define KV_SEGMENTS_MIN 4u        /* one written, one sealed, two of compaction's reserve */
 #define KV_META_BYTES (16u << 20) /* for the tables and the journal, which have 4 at this size */
-#define KV_LOCK_TRIES 60          /* of 50 ms */
 #define KV_TICK_NS 500000000u
-#define KV_HUGE ((size_t)2 << 20)
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
 #define KV_SILENT_NS 5000000000u  /* a host that opens nothing for so long is none */
 #define KV_REFUSED_NS 1000000000u /* between lines about refused hosts */
@@ -44,9 +41,7 @@ struct kv_dpu {
     const struct kv_config *config;
     struct snic_loop *loop;
     struct snic_net *net;
-    struct snic_io *io;
-    struct snic_files *files;
-    void *files_memory;
+    struct ex_image image;
     struct snic_offload *offload;
     struct snic_director *director;
     struct kv_offload user;
@@ -79,7 +74,7 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
     snic_director_get_stats(d->director, &ds);
     if (d->offload != NULL)
         snic_offload_get_stats(d->offload, &os);
-    snic_files_get_stats(d->files, &fs);
+    snic_files_get_stats(d->image.files, &fs);
     m = (struct kv_control){
         .magic = KV_CONTROL_MAGIC,
         .kind = kind,
@@ -117,7 +112,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
     snic_director_get_stats(d->director, &ds);
     if (d->offload != NULL)
         snic_offload_get_stats(d->offload, &os);
-    snic_files_get_stats(d->files, &fs);
+    snic_files_get_stats(d->image.files, &fs);
     const struct ex_metric all[] = {
         {"messages", ds.messages, 1},
         {"offloaded", ds.offloaded, 1},
@@ -244,7 +239,7 @@ static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_ch
     size = snic_files_server_memsize(&o);
     if (size == 0 || posix_memalign(&l->server_memory, SNIC_CACHELINE, size) != 0)
         return SNIC_ENOMEM;
-    r = snic_files_serve(&l->server, l->server_memory, size, l->dpu->files, h, offer, &o);
+    r = snic_files_serve(&l->server, l->server_memory, size, l->dpu->image.files, h, offer, &o);
     if (r != 0) { /* it may offer again, any number of times */
         free(l->server_memory);
         l->server_memory = NULL;
@@ -349,135 +344,22 @@ static void dpu_reap(struct kv_dpu *d)
 
 /* ---- Open ---- */
 
-static void *dpu_memory(size_t size, const char *what)
-{
-    void *p = NULL;
-    size_t align = size < KV_HUGE ? 4096 : KV_HUGE;
-
-    if (size == 0 || posix_memalign(&p, align, size) != 0)
-        ex_die("no memory for the %s (%zu bytes)", what, size);
-    if (size >= KV_HUGE) /* lookups in a large table are misses of the TLB, too */
-        (void)madvise(p, size - size % KV_HUGE, MADV_HUGEPAGE);
-    return p;
-}
-
-/*
- * The kernel closes the files of a killed process some time after the process is
- * gone: a lock is believed only when it lasts.
- */
-static int dpu_open_locked(struct kv_dpu *d, const struct snic_io_uring_opts *o, int *os_error)
-{
-    const struct timespec pause = {0, 50000000};
-    int r = snic_io_uring_open(&d->io, d->loop, o, os_error);
-
-    for (int i = 0; r == SNIC_EBUSY && i < KV_LOCK_TRIES; i++) {
-        nanosleep(&pause, NULL);
-        r = snic_io_uring_open(&d->io, d->loop, o, os_error);
-    }
-    return r;
-}
-
-/* What begins with something else than zeros is somebody's data, not a place for an image. */
-static int dpu_blank(const char *path)
-{
-    static unsigned char buffer[65536];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int blank = fd >= 0;
-    off_t at = 0;
-    ssize_t n;
-
-    while (blank && at < KV_BLANK_BYTES && (n = pread(fd, buffer, sizeof(buffer), at)) > 0) {
-        for (ssize_t i = 0; i < n; i++)
-            blank &= buffer[i] == 0;
-        at += n;
-    }
-    if (fd >= 0)
-        close(fd);
-    return blank;
-}
-
-/*
- * Only a file without content gets its size from us: a longer file would hide that an image
- * was cut off, and no image grows with its file.
- */
-static int dpu_fresh(const char *path)
-{
-    return access(path, F_OK) != 0 || dpu_blank(path);
-}
-
-/* A device has the size it has. */
-static int dpu_device(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
-}
-
-/* Less would take some writes, or none, and then refuse them for ever. */
-static void dpu_enough(const struct kv_config *c, uint64_t size)
-{
-    uint64_t least = KV_SEGMENTS_MIN * c->segment + KV_META_BYTES;
-
-    if (size < least)
-        ex_die("--size: '%s' must have %" PRIu64 " MiB at least, for %u segments of %" PRIu64
-               " MiB (--segment) and tables",
-               c->file, least >> 20, KV_SEGMENTS_MIN, c->segment >> 20);
-}
-
 static void dpu_open_image(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
-    struct snic_io_uring_opts io = {.opts_size = sizeof(io)};
-    struct snic_files_mount_opts m = {.opts_size = sizeof(m)};
-    struct snic_files_info info;
-    int os_error = 0;
-    size_t size;
-    int r;
+    struct ex_image_opts o = {.path = c->file, .size = c->size, .buffered = c->buffered};
+    char why[96];
 
-    io.path = c->file;
-    io.flags = SNIC_IO_OPEN_LOCK | (c->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
-    if (dpu_fresh(c->file)) {
-        if (!dpu_device(c->file))
-            dpu_enough(c, c->size);
-        io.size = c->size;
-        io.flags |= SNIC_IO_OPEN_CREATE;
-    }
-    r = dpu_open_locked(d, &io, &os_error);
-    if (r == SNIC_EBUSY)
-        ex_die("image '%s' is in use by another process", c->file);
-    if (r != 0)
-        ex_die("cannot open image '%s': %s", c->file,
-               os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));
-    r = snic_files_probe(d->io, &info);
-    if (r == SNIC_ENOENT) {
-        struct snic_files_format_opts f = {.opts_size = sizeof(f)};
-
-        if (!dpu_blank(c->file))
-            ex_die("'%s' holds other data than an image: not formatted, not touched", c->file);
-        dpu_enough(c, d->io->geometry.size);
-        r = snic_files_format(d->io, &f);
-        if (r != 0)
-            ex_die("cannot format image '%s': %s", c->file, snic_strerror(r));
-        ex_log(EX_INFO, "formatted new image '%s'", c->file);
-        r = snic_files_probe(d->io, &info);
-    } else if (r == 0 && c->size_given && c->size >> 20 != info.size >> 20) {
-        ex_log(EX_INFO, "'%s' exists with %" PRIu64 " MiB; --size is for new images", c->file,
-               info.size >> 20);
-    }
-    if (r == SNIC_EVERSION)
-        ex_die("image '%s' has a format of another version than this program", c->file);
-    if (r == SNIC_ERANGE)
-        ex_die("image '%s' is cut off: the file is shorter than the image in it", c->file);
-    if (r != 0)
-        ex_die("'%s' is not a usable image: %s", c->file, snic_strerror(r));
-    m.depth = 1024;
-    m.bounce_count = 512; /* records lie anywhere: the host's reads of them are all unaligned */
-    m.bounce_bytes = 32u << 10;
-    size = snic_files_memsize(&info, &m);
-    d->files_memory = dpu_memory(size, "file service");
-    r = snic_files_mount(&d->files, d->files_memory, size, d->io, &m);
-    if (r != 0)
-        ex_die("cannot mount image '%s': %s", c->file, snic_strerror(r));
+    (void)snprintf(why, sizeof(why), "%u segments of %" PRIu64 " MiB (--segment) and tables",
+                   KV_SEGMENTS_MIN, c->segment >> 20);
+    o.size_given = c->size_given;
+    o.least = KV_SEGMENTS_MIN * c->segment + KV_META_BYTES;
+    o.why = why;
+    o.mount.opts_size = sizeof(o.mount);
+    o.mount.depth = 1024;
+    o.mount.bounce_count = 512; /* records lie anywhere: the host's reads of them are unaligned */
+    o.mount.bounce_bytes = 32u << 10;
+    ex_image_open(&d->image, d->loop, &o);
 }
 
 static void dpu_open_offload(struct kv_dpu *d)
@@ -498,14 +380,14 @@ static void dpu_open_offload(struct kv_dpu *d)
     o.cache_seed = d->config->hash_seed[0] ^ d->config->hash_seed[1];
     o.read_max = 128u << 10;
     o.pool_bytes = 32u << 20;
-    o.read_align = d->io->geometry.offset_align;
+    o.read_align = d->image.io->geometry.offset_align;
     size = snic_offload_memsize(&o);
-    r = snic_offload_init(&d->offload, dpu_memory(size, "cache table"), size, d->loop, d->files,
-                          &user, &o);
+    r = snic_offload_init(&d->offload, ex_memory(size, "cache table"), size, d->loop,
+                          d->image.files, &user, &o);
     if (r != 0)
         ex_die("cannot set up the offload engine: %s", snic_strerror(r));
     hooks = snic_offload_hooks(d->offload);
-    snic_files_set_hooks(d->files, &hooks);
+    snic_files_set_hooks(d->image.files, &hooks);
 }
 
 static void dpu_open_director(struct kv_dpu *d)
@@ -529,7 +411,7 @@ static void dpu_open_director(struct kv_dpu *d)
     o.pending_max = KV_PENDING_MAX;
     o.conn_bytes = KV_CONN_BYTES;
     size = snic_director_memsize(&o);
-    r = snic_director_init(&d->director, dpu_memory(size, "director"), size, d->net, d->offload,
+    r = snic_director_init(&d->director, ex_memory(size, "director"), size, d->net, d->offload,
                            &user, &o);
     if (r != 0)
         ex_die("cannot set up the director: %s", snic_strerror(r));
@@ -636,14 +518,12 @@ int kv_dpu_run(struct kv_dpu *d)
     director = snic_director_fini(d->director);
     snic_net_shut(d->net);
     offload = d->offload != NULL ? snic_offload_fini(d->offload) : NULL;
-    r = snic_files_unmount(d->files);
+    r = ex_image_close(&d->image);
     if (r != 0)
         ex_log(EX_ERROR, "unmounting the image failed: %s", snic_strerror(r));
-    snic_io_close(d->io);
     snic_loop_close(d->loop);
     free(director);
     free(offload);
-    free(d->files_memory);
     free(d);
     return r != 0;
 }

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "image.h"
+
+#include "common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EX_LOCK_TRIES 60 /* of 50 ms */
+#define EX_HUGE ((size_t)2 << 20)
+/* How much of what is there must be zeros before it passes for blank: all of an image's tables
+ * lie in it, and a megabyte at the end. */
+#define EX_BLANK_BYTES ((off_t)64 << 20)
+#define EX_BLANK_END ((off_t)1 << 20)
+
+void *ex_memory(size_t size, const char *what)
+{
+    void *p = NULL;
+    size_t align = size < EX_HUGE ? 4096 : EX_HUGE;
+
+    if (size == 0 || posix_memalign(&p, align, size) != 0)
+        ex_die("no memory for the %s (%zu bytes)", what, size);
+    if (size >= EX_HUGE) /* lookups in a large table are misses of the TLB, too */
+        (void)madvise(p, size - size % EX_HUGE, MADV_HUGEPAGE);
+    return p;
+}
+
+/* Is everything in [at, end) zero? Holes are not read. What cannot be read is not blank. */
+static int image_zeros(int fd, off_t at, off_t end)
+{
+    static unsigned char buffer[65536];
+
+    while (at < end) {
+        off_t data = lseek(fd, at, SEEK_DATA); /* devices have none of it */
+        ssize_t n;
+
+        if (data < 0 && errno == ENXIO)
+            return 1; /* a hole up to the end */
+        at = data > at ? data : at;
+        n = pread(fd, buffer, sizeof(buffer), at);
+        if (n <= 0)
+            return n == 0;
+        for (ssize_t i = 0; i < n && at + i < end; i++)
+            if (buffer[i] != 0)
+                return 0;
+        at += n;
+    }
+    return 1;
+}
+
+/* What holds something else than zeros is somebody's data, not a place for an image. */
+static int image_blank(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+    int blank = end >= 0 && image_zeros(fd, 0, end < EX_BLANK_BYTES ? end : EX_BLANK_BYTES) &&
+                image_zeros(fd, end < EX_BLANK_END ? 0 : end - EX_BLANK_END, end);
+
+    if (fd >= 0)
+        close(fd);
+    return blank;
+}
+
+/*
+ * Only a file without content gets its size from us: a longer file would hide that an image
+ * was cut off, and no image grows with its file.
+ */
+static int image_fresh(const char *path)
+{
+    return access(path, F_OK) != 0 || image_blank(path);
+}
+
+static int image_device(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISBLK(st.st_mode);
+}
+
+static void image_enough(const struct ex_image_opts *o, uint64_t size)
+{
+    if (size < o->least)
+        ex_die("--size: '%s' must have %" PRIu64 " MiB at least, for %s", o->path, o->least >> 20,
+               o->why);
+}
+
+/*
+ * The kernel closes the files of a killed process some time after the process is
+ * gone: a lock is believed only when it lasts.
+ */
+static void image_open_locked(struct ex_image *i, struct snic_loop *loop,
+                              const struct ex_image_opts *o)
+{
+    const struct timespec pause = {0, 50000000};
+    struct snic_io_uring_opts io = {.opts_size = sizeof(io)};
+    int os_error = 0;
+    int r;
+
+    io.path = o->path;
+    io.flags = SNIC_IO_OPEN_LOCK | (o->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
+    if (image_fresh(o->path)) {
+        if (!image_device(o->path))
+            image_enough(o, o->size);
+        io.size = o->size;
+        io.flags |= SNIC_IO_OPEN_CREATE;
+    }
+    r = snic_io_uring_open(&i->io, loop, &io, &os_error);
+    for (int n = 0; r == SNIC_EBUSY && n < EX_LOCK_TRIES; n++) {
+        nanosleep(&pause, NULL);
+        r = snic_io_uring_open(&i->io, loop, &io, &os_error);
+    }
+    if (r == SNIC_EBUSY)
+        ex_die("image '%s' is in use by another process", o->path);
+    if (r != 0)
+        ex_die("cannot open image '%s': %s", o->path,
+               os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));
+}
+
+/* Format what is blank. @return as snic_files_probe() */
+static int image_format(struct ex_image *i, const struct ex_image_opts *o,
+                        struct snic_files_info *info)
+{
+    struct snic_files_format_opts f = {.opts_size = sizeof(f)};
+    int r;
+
+    if (!image_blank(o->path))
+        ex_die("'%s' holds other data than an image: not formatted, not touched", o->path);
+    image_enough(o, i->io->geometry.size);
+    r = snic_files_format(i->io, &f);
+    if (r != 0)
+        ex_die("cannot format image '%s': %s", o->path, snic_strerror(r));
+    ex_log(EX_INFO, "formatted new image '%s'", o->path);
+    return snic_files_probe(i->io, info);
+}
+
+void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_image_opts *o)
+{
+    struct snic_files_info info;
+    size_t size;
+    int r;
+
+    image_open_locked(i, loop, o);
+    r = snic_files_probe(i->io, &info);
+    if (r == SNIC_ENOENT)
+        r = image_format(i, o, &info);
+    else if (r == 0 && o->size_given && o->size >> 20 != info.size >> 20)
+        ex_log(EX_INFO, "'%s' exists with %" PRIu64 " MiB; --size is for new images", o->path,
+               info.size >> 20);
+    if (r == SNIC_EVERSION)
+        ex_die("image '%s' has a format of another version than this program", o->path);
+    if (r == SNIC_ERANGE)
+        ex_die("image '%s' is cut off: the file is shorter than the image in it", o->path);
+    if (r != 0)
+        ex_die("'%s' is not a usable image: %s", o->path, snic_strerror(r));
+    size = snic_files_memsize(&info, &o->mount);
+    i->memory = ex_memory(size, "file service");
+    r = snic_files_mount(&i->files, i->memory, size, i->io, &o->mount);
+    if (r != 0)
+        ex_die("cannot mount image '%s': %s", o->path, snic_strerror(r));
+}
+
+int ex_image_close(struct ex_image *i)
+{
+    int r = snic_files_unmount(i->files);
+
+    snic_io_close(i->io);
+    free(i->memory);
+    return r;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file examples/image.h
+ * An image of the file service for a program: opened, formatted when the file is new or blank,
+ * mounted. What holds anything else is never touched.
+ */
+#ifndef EX_IMAGE_H
+#define EX_IMAGE_H
+
+#include "snicstore.h"
+
+struct ex_image_opts {
+    const char *path;
+    uint64_t size;   /**< of a new image; a block device has its own                       */
+    uint64_t least;  /**< below it no image is made                                        */
+    const char *why; /**< what the least is for, for the error                             */
+    int size_given;  /**< say so when an image of another size is there already            */
+    int buffered;    /**< through the page cache                                           */
+    struct snic_files_mount_opts mount;
+};
+
+struct ex_image {
+    struct snic_io *io;
+    struct snic_files *files;
+    void *memory; /**< the file service's                                                   */
+};
+
+/** Open, format if blank, mount; exits with a clear line on failure. */
+void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_image_opts *o);
+/** Unmount and close. @return 0 or SNIC_E* of the unmount */
+int ex_image_close(struct ex_image *i);
+
+/** Memory for a large table, on huge pages where it pays; exits when there is none. */
+void *ex_memory(size_t size, const char *what);
+
+#endif
