@@ -2,3 +2,4 @@
 snic_test(dma dma SOURCES conformance_dma.c)
 snic_test(dma_local dma URING SOURCES conformance_dma.c LABELS threads)
 snic_test(dma_shm dma URING SOURCES conformance_dma.c LABELS threads)
+snic_test(dma_shm_liar dma URING SOURCES conformance_dma.c)
