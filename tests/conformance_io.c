@@ -1,79 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The io door's conformance suite; see conformance_io.h. */
-#include "conformance_io.h"
+#include "conformance_io_util.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define BYTES CONFORMANCE_IO_BYTES
-
-/* ---- Requests that know what became of them ---- */
-
-struct request {
-    struct snic_io_req req;
-    int done;
-    int in_submit; /* done was called from inside submit */
-    struct request *chain;
-    struct snic_io *io;
-    void *owner;
-};
-
-static int submitting;
-
-static void request_done(struct snic_io_req *req)
-{
-    struct request *r = SNIC_CONTAINER(req, struct request, req);
-    r->done++;
-    r->in_submit |= submitting;
-    if (r->chain != NULL) { /* submitting from inside done is allowed */
-        struct snic_io_req *next = &r->chain->req;
-        r->chain = NULL;
-        submitting = 1;
-        int taken = snic_io_submit(r->io, &next, 1);
-        submitting = 0;
-        if (taken != 1)
-            r->in_submit = 2;
-    }
-}
-
-static void request_init(struct request *r, struct snic_io *io, enum snic_io_op op, uint64_t offset,
-                         void *mem, uint64_t length)
-{
-    memset(r, 0, sizeof(*r));
-    snic_io_req_init(&r->req);
-    r->io = io;
-    r->req.done = request_done;
-    r->req.op = (uint8_t)op;
-    r->req.offset = offset;
-    r->req.length = length;
-    r->req.buf.base = mem;
-    r->req.buf.size = mem == NULL ? 0 : length;
-}
-
-static int request_submit(struct request *r)
-{
-    struct snic_io_req *one = &r->req;
-    submitting = 1;
-    int taken = snic_io_submit(r->io, &one, 1);
-    submitting = 0;
-    return taken;
-}
-
-static void request_wait(struct request *r)
-{
-    while (r->done == 0)
-        assert_true(snic_loop_once(r->io->loop, SNIC_NEVER) >= 0);
-    assert_int_equal(r->done, 1);
-    assert_int_equal(r->in_submit, 0);
-}
-
-static int64_t request_run(struct request *r)
-{
-    assert_int_equal(request_submit(r), 1);
-    request_wait(r);
-    return r->req.result;
-}
 
 /* ---- Set-up ---- */
 
@@ -90,7 +19,7 @@ void conformance_io_open_mem_sim(struct conformance_io *c, const struct conforma
 {
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed()};
     struct snic_disk_opts d = {.opts_size = sizeof(d),
-                               .size = BYTES,
+                               .size = CONFORMANCE_IO_BYTES,
                                .seed = support_seed(),
                                .delay_min_ns = b->delay_ns / 2,
                                .delay_max_ns = b->delay_ns,
@@ -101,47 +30,6 @@ void conformance_io_open_mem_sim(struct conformance_io *c, const struct conforma
     assert_int_equal(snic_world_loop(c->world, 1, &c->loop), 0);
     assert_int_equal(snic_disk_open(&c->disk, &d), 0);
     assert_int_equal(snic_io_mem_open(&c->io, c->loop, c->disk), 0);
-}
-
-static const struct conformance_io_backend *open_backend(struct conformance_io *c, void **state,
-                                                         uint32_t depth)
-{
-    const struct conformance_io_backend *b = *state;
-    memset(c, 0, sizeof(*c));
-    b->open(c, b, depth);
-    assert_non_null(c->io);
-    assert_ptr_equal(c->io->loop, c->loop);
-    assert_int_equal(c->io->depth_max, depth);
-    assert_int_equal(c->io->geometry.size, BYTES);
-    return b;
-}
-
-/** Bytes that suit every geometry. */
-static unsigned char *buffer(size_t size)
-{
-    unsigned char *p = aligned_alloc(4096, snic_align_up(size, 4096));
-    assert_non_null(p);
-    memset(p, 0xee, size);
-    return p;
-}
-
-static void pattern(unsigned char *p, size_t size, uint64_t seed)
-{
-    struct snic_rng rng;
-    snic_rng_init(&rng, seed);
-    snic_rng_fill(&rng, p, size);
-}
-
-/* The unit every transfer here is a multiple of. */
-static uint64_t unit_of(const struct snic_io *io)
-{
-    const struct snic_io_geometry *g = &io->geometry;
-    uint64_t u = snic_max_u64(g->offset_align, g->length_align);
-    u = snic_max_u64(u, g->block);
-    assert_true(snic_is_pow2(g->block) && snic_is_pow2(g->memory_align));
-    assert_true(snic_is_pow2(g->offset_align) && snic_is_pow2(g->length_align));
-    assert_true(u <= 4096 && g->transfer_max >= 4096 && g->atomic_write >= 1);
-    return snic_max_u64(u, 512);
 }
 
 /* ---- Reading what was written ---- */
@@ -174,9 +62,9 @@ static void check_written_read_returns_it(void **state)
     request_init(&r, c.io, SNIC_IO_READ, 2 * u, b, 8 * u);
     assert_int_equal(request_run(&r), 8 * u);
     assert_memory_equal(a, b, 8 * u);
-    request_init(&r, c.io, SNIC_IO_WRITE, BYTES - u, a, u); /* up to the last byte */
+    request_init(&r, c.io, SNIC_IO_WRITE, CONFORMANCE_IO_BYTES - u, a, u); /* up to the last byte */
     assert_int_equal(request_run(&r), u);
-    request_init(&r, c.io, SNIC_IO_READ, BYTES - 2 * u, b, 2 * u);
+    request_init(&r, c.io, SNIC_IO_READ, CONFORMANCE_IO_BYTES - 2 * u, b, 2 * u);
     assert_int_equal(request_run(&r), 2 * u);
     assert_memory_equal(a, b + u, u);
     conformance_io_close(&c);
@@ -286,202 +174,6 @@ static void check_registered_memory_moves_same_bytes(void **state)
     conformance_io_close(&c);
     free(a);
     free(other);
-}
-
-/* ---- Refusals ---- */
-
-struct refusals {
-    struct conformance_io *c;
-    struct request r;
-    unsigned char *mem;
-    uint64_t unit;
-};
-
-static void refused(struct refusals *x, int expect)
-{
-    struct snic_io_stats before = x->c->io->stats;
-    assert_int_equal(snic_io_validate(x->c->io, &x->r.req), expect);
-    assert_int_equal(request_run(&x->r), expect); /* through the loop, like every result */
-    assert_int_equal(x->c->io->stats.submitted, before.submitted + 1);
-    assert_int_equal(x->c->io->stats.completed, before.completed + 1);
-    assert_int_equal(x->c->io->stats.errors, before.errors + 1);
-    assert_int_equal(x->c->io->stats.write_bytes, before.write_bytes);
-}
-
-static void refused_fresh(struct refusals *x, enum snic_io_op op)
-{
-    request_init(&x->r, x->c->io, op, 0, x->mem, x->unit);
-}
-
-static void refuse_ranges(struct refusals *x)
-{
-    static const enum snic_io_op ops[] = {SNIC_IO_READ, SNIC_IO_WRITE};
-    for (size_t i = 0; i < 2; i++) {
-        refused_fresh(x, ops[i]);
-        x->r.req.offset = BYTES;
-        refused(x, SNIC_ERANGE);
-        refused_fresh(x, ops[i]);
-        x->r.req.offset = BYTES - x->unit;
-        x->r.req.length = x->r.req.buf.size = 2 * x->unit;
-        refused(x, SNIC_ERANGE);
-        refused_fresh(x, ops[i]);
-        x->r.req.offset = snic_align_down(UINT64_MAX, x->unit);
-        refused(x, SNIC_ERANGE);
-        refused_fresh(x, ops[i]);
-        x->r.req.length = 0;
-        refused(x, SNIC_EINVAL);
-        refused_fresh(x, ops[i]);
-        x->r.req.length = x->r.req.buf.size =
-            snic_align_up((uint64_t)x->c->io->geometry.transfer_max + 1, x->unit);
-        refused(x, SNIC_EMSGSIZE);
-        refused_fresh(x, ops[i]);
-        x->r.req.length = x->r.req.buf.size = snic_align_down(UINT64_MAX, x->unit);
-        refused(x, SNIC_EMSGSIZE);
-    }
-    refused_fresh(x, SNIC_IO_FLUSH);
-    x->r.req.offset = x->unit;
-    x->r.req.length = snic_align_down(UINT64_MAX, x->unit); /* the sum wraps around */
-    refused(x, SNIC_ERANGE);
-    refused_fresh(x, SNIC_IO_FLUSH);
-    x->r.req.offset = BYTES + 1;
-    x->r.req.length = 0;
-    refused(x, SNIC_ERANGE);
-}
-
-static void refuse_pieces(struct refusals *x)
-{
-    struct snic_iov iov[SNIC_IO_IOV_MAX + 1];
-    for (size_t i = 0; i < SNIC_COUNTOF(iov); i++)
-        iov[i] = (struct snic_iov){.base = x->mem, .size = x->unit};
-#define PIECES(n, len)                                                                             \
-    refused_fresh(x, SNIC_IO_WRITE);                                                               \
-    x->r.req.iov = iov;                                                                            \
-    x->r.req.iov_count = (n);                                                                      \
-    x->r.req.length = (len)
-    refused_fresh(x, SNIC_IO_WRITE);
-    x->r.req.buf.base = NULL;
-    refused(x, SNIC_EINVAL);
-    refused_fresh(x, SNIC_IO_WRITE);
-    x->r.req.buf.size = 2 * x->unit; /* not length */
-    refused(x, SNIC_EINVAL);
-    refused_fresh(x, SNIC_IO_WRITE);
-    x->r.req.iov_count = 1; /* without a list */
-    refused(x, SNIC_EINVAL);
-    PIECES(0, x->unit);
-    refused(x, SNIC_EINVAL);
-    PIECES(SNIC_IO_IOV_MAX + 1, (SNIC_IO_IOV_MAX + 1) * x->unit);
-    refused(x, SNIC_EINVAL);
-    PIECES(2, x->unit);
-    refused(x, SNIC_EINVAL);
-    PIECES(2, 3 * x->unit);
-    refused(x, SNIC_EINVAL);
-    iov[1].size = 0;
-    PIECES(2, x->unit);
-    refused(x, SNIC_EINVAL);
-    iov[1] = (struct snic_iov){.base = NULL, .size = x->unit};
-    PIECES(2, 2 * x->unit);
-    refused(x, SNIC_EINVAL);
-    iov[1] = (struct snic_iov){.base = x->mem, /* the sum wraps around to length */
-                               .size = (size_t)(0 - x->unit)};
-    iov[2].size = x->unit;
-    PIECES(3, x->unit);
-    refused(x, SNIC_EINVAL);
-#undef PIECES
-}
-
-static void refuse_flags(struct refusals *x)
-{
-    refused_fresh(x, SNIC_IO_READ);
-    x->r.req.op = 0;
-    refused(x, SNIC_EINVAL);
-    refused_fresh(x, SNIC_IO_READ);
-    x->r.req.op = SNIC_IO_DISCARD + 1;
-    refused(x, SNIC_EINVAL);
-    refused_fresh(x, SNIC_IO_READ);
-    x->r.req.op = 255;
-    refused(x, SNIC_EINVAL);
-    refused_fresh(x, SNIC_IO_WRITE);
-    x->r.req.flags = 0x8000;
-    refused(x, SNIC_EINVAL);
-    refused_fresh(x, SNIC_IO_READ);
-    x->r.req.flags = SNIC_IO_FUA;
-    refused(x, SNIC_EINVAL);
-    refused_fresh(x, SNIC_IO_READ);
-    x->r.req.region = -2;
-    refused(x, SNIC_EINVAL);
-    if ((x->c->io->caps & SNIC_IO_CAP_FUA) == 0) {
-        refused_fresh(x, SNIC_IO_WRITE);
-        x->r.req.flags = SNIC_IO_FUA;
-        refused(x, SNIC_ENOTSUP);
-    }
-    if ((x->c->io->caps & SNIC_IO_CAP_ZERO) == 0) {
-        refused_fresh(x, SNIC_IO_ZERO);
-        refused(x, SNIC_ENOTSUP);
-    } else {
-        refused_fresh(x, SNIC_IO_ZERO);
-        x->r.req.length = 0;
-        refused(x, SNIC_EINVAL);
-    }
-    if ((x->c->io->caps & SNIC_IO_CAP_DISCARD) == 0) {
-        refused_fresh(x, SNIC_IO_DISCARD);
-        refused(x, SNIC_ENOTSUP);
-    } else {
-        refused_fresh(x, SNIC_IO_DISCARD);
-        x->r.req.offset = BYTES;
-        refused(x, SNIC_ERANGE);
-    }
-}
-
-static void refuse_alignments(struct refusals *x)
-{
-    const struct snic_io_geometry *g = &x->c->io->geometry;
-    if (g->offset_align > 1) {
-        refused_fresh(x, SNIC_IO_READ);
-        x->r.req.offset = g->offset_align / 2;
-        refused(x, SNIC_EINVAL);
-        refused_fresh(x, SNIC_IO_WRITE);
-        x->r.req.offset = 1;
-        refused(x, SNIC_EINVAL);
-    }
-    if (g->length_align > 1) {
-        refused_fresh(x, SNIC_IO_READ);
-        x->r.req.length = x->r.req.buf.size = g->length_align / 2;
-        refused(x, SNIC_EINVAL);
-    }
-    if (g->memory_align > 1) {
-        refused_fresh(x, SNIC_IO_READ);
-        x->r.req.buf.base = x->mem + g->memory_align / 2;
-        refused(x, SNIC_EINVAL);
-    }
-    if (g->block > 1 && (x->c->io->caps & SNIC_IO_CAP_ZERO) != 0) {
-        refused_fresh(x, SNIC_IO_ZERO);
-        x->r.req.offset = 1;
-        refused(x, SNIC_EINVAL);
-        refused_fresh(x, SNIC_IO_ZERO);
-        x->r.req.length = 1;
-        refused(x, SNIC_EINVAL);
-    }
-}
-
-/* A request that got through unchecked would damage data or memory. */
-static void check_invalid_requests_complete_refused(void **state)
-{
-    struct conformance_io c;
-    (void)open_backend(&c, state, 4);
-    struct refusals x = {.c = &c, .unit = unit_of(c.io)};
-    unsigned char *seen = buffer(4 * x.unit);
-    x.mem = buffer(4 * x.unit);
-    refuse_ranges(&x);
-    refuse_pieces(&x);
-    refuse_flags(&x);
-    refuse_alignments(&x);
-    request_init(&x.r, c.io, SNIC_IO_READ, 0, seen, 4 * x.unit);
-    assert_int_equal(request_run(&x.r), 4 * x.unit);
-    for (uint64_t i = 0; i < 4 * x.unit; i++)
-        assert_int_equal(seen[i], 0); /* and nothing happened */
-    conformance_io_close(&c);
-    free(x.mem);
-    free(seen);
 }
 
 /* ---- Flow ---- */
@@ -680,7 +372,7 @@ static void check_counters_add_up(void **state)
     assert_int_equal(request_run(&r), 0);
     request_init(&r, c.io, SNIC_IO_FLUSH, u, NULL, u); /* a range */
     assert_int_equal(request_run(&r), 0);
-    request_init(&r, c.io, SNIC_IO_READ, BYTES, mem, u);
+    request_init(&r, c.io, SNIC_IO_READ, CONFORMANCE_IO_BYTES, mem, u);
     assert_int_equal(request_run(&r), SNIC_ERANGE);
     const struct snic_io_stats *s = &c.io->stats;
     assert_int_equal(s->submitted, 5);
@@ -774,9 +466,9 @@ static void check_random_work_matches_model(void **state)
     struct snic_rng rng;
     (void)open_backend(&c, state, AREAS);
     uint64_t u = unit_of(c.io), stride = 8 * u;
-    assert_true(AREAS * AREA_UNITS * u <= BYTES);
+    assert_true(AREAS * AREA_UNITS * u <= CONFORMANCE_IO_BYTES);
     unsigned char *mem = buffer(AREAS * stride);
-    struct model m = {calloc(1, BYTES), calloc(1, BYTES)};
+    struct model m = {calloc(1, CONFORMANCE_IO_BYTES), calloc(1, CONFORMANCE_IO_BYTES)};
     int region = (c.io->caps & SNIC_IO_CAP_REGISTERED) != 0
                      ? snic_loop_region_add(c.loop, mem, AREAS * stride)
                      : -1;
@@ -818,7 +510,7 @@ static const struct {
     {"written_read_returns_it", check_written_read_returns_it},
     {"iov_lists_all_pieces_in_order", check_iov_lists_all_pieces_in_order},
     {"registered_memory_moves_same_bytes", check_registered_memory_moves_same_bytes},
-    {"invalid_requests_complete_refused", check_invalid_requests_complete_refused},
+    {"invalid_requests_complete_refused", conformance_io_refusals},
     {"depth_full_takes_none_until_one_completes", check_depth_full_takes_none_until_one_completes},
     {"submit_inside_done_accepted", check_submit_inside_done_accepted},
     {"submit_while_closing_refused", check_submit_while_closing_refused},
