@@ -452,6 +452,76 @@ static void test_net_sim_bad_arguments_refused(void **state)
     conf_env_close(&e);
 }
 
+struct shared {
+    uint32_t accepted[2];
+};
+
+static void shared_first(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *peer)
+{
+    (void)peer;
+    ((struct shared *)ctx)->accepted[0]++;
+    snic_net_abort(c);
+}
+
+static void shared_second(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *peer)
+{
+    (void)peer;
+    ((struct shared *)ctx)->accepted[1]++;
+    snic_net_abort(c);
+}
+
+static void shared_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    (void)ctx;
+    snic_net_put(c->net, b);
+}
+
+static void shared_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)ctx;
+    (void)c;
+    (void)reason;
+}
+
+/* A group that steers must send a node's connections to one listener, and always the same; one
+ * that does not must not. */
+static void test_net_sim_steered_connections_go_by_node(void **state)
+{
+    static const struct snic_net_stream_events ev = {.recv = shared_recv, .closed = shared_closed};
+    (void)state;
+    for (uint32_t steer = 0; steer < 2; steer++) {
+        struct conf_env e;
+        void *sim = sim_state;
+        struct shared s = {{0, 0}};
+        struct snic_net *other = NULL;
+        struct snic_net_listener *l = NULL;
+        uint32_t flags = SNIC_NET_REUSEPORT | (steer ? SNIC_NET_STEER_CPU(2) : 0);
+        conf_env_open(&e, &sim, NULL, NULL);
+        assert_int_equal(snic_net_sim_open(&other, e.fabric, e.loops[0], NULL), 0);
+        e.listen_addr.port = 7;
+        assert_int_equal(
+            snic_net_listen(other, &e.listen_addr, SNIC_NET_STEER_CPU(2), shared_first, &s, &l),
+            SNIC_EINVAL);
+        assert_int_equal(snic_net_listen(other, &e.listen_addr, flags, shared_first, &s, &l), 0);
+        assert_int_equal(snic_net_listen(e.server, &e.listen_addr, flags, shared_second, &s, &l),
+                         0);
+        assert_int_equal(other->stats.steered, steer);
+        for (uint32_t i = 0; i < 60; i++) {
+            struct snic_net_conn *c = NULL; /* of node 2, number 0 of two, or of node 1 */
+            assert_int_equal(
+                snic_net_connect(i % 3 ? e.client : e.server, &e.listen_addr, &ev, NULL, &c), 0);
+            run_for(&e, SECOND);
+        }
+        assert_int_equal(s.accepted[0] + s.accepted[1], 60);
+        if (steer)
+            assert_int_equal(s.accepted[0], 40);
+        else
+            assert_in_range(s.accepted[0], 10, 50);
+        snic_net_shut(other);
+        conf_env_close(&e);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest own[] = {
@@ -466,6 +536,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_net_sim_server_shut_connect_under_way_refused),
         cmocka_unit_test(test_net_sim_link_faults_as_asked),
         cmocka_unit_test(test_net_sim_link_rate_and_queue_kept),
+        cmocka_unit_test(test_net_sim_steered_connections_go_by_node),
         cmocka_unit_test(test_net_sim_bad_arguments_refused),
     };
     static struct CMUnitTest tests[128];

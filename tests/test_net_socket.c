@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,6 +241,55 @@ static void test_net_socket_reuseport_shared_only_with_flag(void **state)
 static int server_closed(void *ctx)
 {
     return ((struct conf_peer *)ctx)->closes > 0;
+}
+
+/* Were the flow's hash asked, or the CPU counted from elsewhere, some would come to the other. */
+static void test_net_socket_steered_connection_goes_to_its_cpu(void **state)
+{
+    struct conf_env e;
+    struct conf_server s[2] = {{0}, {0}};
+    struct snic_net_listener *l = NULL;
+    uint32_t flags = SNIC_NET_REUSEPORT | SNIC_NET_STEER_CPU(2);
+    uint32_t want[2] = {0, 0};
+    cpu_set_t all;
+    int fds[64];
+    memset(&e, 0, sizeof(e));
+    e.backend = *state;
+    struct snic_net_uring_opts o = conf_small(&e);
+    o.conns_max = 100;
+    conf_env_open(&e, state, &o, &o);
+    s[0].env = s[1].env = &e;
+    assert_int_equal(
+        snic_net_listen(e.server, &e.listen_addr, SNIC_NET_STEER_CPU(2), conf_accept, &s[0], &l),
+        SNIC_EINVAL);
+    assert_int_equal(
+        snic_net_listen(e.server, &e.listen_addr, flags, conf_accept, &s[0], &s[0].listener), 0);
+    assert_int_equal(snic_net_listen_addr(s[0].listener, &e.listen_addr), 0);
+    assert_int_equal(snic_net_listen(e.client, &e.listen_addr, flags, conf_accept, &s[1], &l), 0);
+    if (e.server->stats.steered + e.client->stats.steered < 2) {
+        conf_env_close(&e);
+        support_skip("programs that steer connections are not permitted");
+    }
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    size_t cpu = 0;
+    for (int i = 0; i < 64; i++, cpu++) {
+        cpu_set_t one;
+        while (!CPU_ISSET(cpu % CPU_SETSIZE, &all))
+            cpu++;
+        CPU_ZERO(&one);
+        CPU_SET(cpu % CPU_SETSIZE, &one);
+        assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+        want[cpu % CPU_SETSIZE % 2]++;
+        fds[i] = plain_connect(&e);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    while (s[0].accepted + s[1].accepted < 64)
+        (void)conf_backend_step(&e);
+    assert_int_equal(s[0].accepted, want[0]);
+    assert_int_equal(s[1].accepted, want[1]);
+    for (int i = 0; i < 64; i++)
+        (void)close(fds[i]);
+    conf_env_close(&e);
 }
 
 /* A client process that is killed leaves a half-read connection: the server must hear of it. */
@@ -500,6 +550,7 @@ int main(int argc, char **argv)
         SOCKET_TEST(test_net_socket_descriptors_out_accept_waits_and_resumes, tcp),
         SOCKET_TEST(test_net_socket_descriptors_out_accept_waits_and_resumes, tcp_single),
         SOCKET_TEST(test_net_socket_reuseport_shared_only_with_flag, tcp),
+        SOCKET_TEST(test_net_socket_steered_connection_goes_to_its_cpu, tcp),
         SOCKET_TEST(test_net_socket_peer_process_killed_connection_closed, tcp),
         SOCKET_TEST(test_net_socket_peer_process_killed_connection_closed, tcp_single),
         SOCKET_TEST(test_net_socket_small_pieces_to_paused_reader_pool_left, tcp),

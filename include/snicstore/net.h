@@ -185,6 +185,7 @@ struct snic_net_stats {
     uint64_t dgrams_lost; /**< dropped here for want of buffers                         */
     uint64_t conns_high;
     uint64_t errors;
+    uint64_t steered; /**< listeners whose SNIC_NET_STEER_CPU() the kernel carries out     */
 };
 
 struct snic_net_ops {
@@ -234,8 +235,20 @@ struct snic_net_dgram {
     struct snic_net *net;
 };
 
-/** listen flag: share the port with other loops (SO_REUSEPORT). */
+/**
+ * listen flag: share the port with other loops (SO_REUSEPORT). Each connection goes to
+ * one of the listeners, chosen by a hash of its flow, and stays there.
+ */
 #define SNIC_NET_REUSEPORT (1u << 0)
+/**
+ * listen flag, beside REUSEPORT: one of a group of @p n listeners, 1..255, all of which
+ * say so. A connection that comes in on CPU c goes to the one that listened as number
+ * c % n, from 0: with a network card that spreads flows over CPUs by their hash, a flow
+ * then stays on one core in both directions. Needs SO_ATTACH_REUSEPORT_CBPF; where that
+ * is not permitted, and while the group is not complete, the flow's hash decides (see
+ * `steered` of the statistics). In a world the client's node stands for the CPU.
+ */
+#define SNIC_NET_STEER_CPU(n) ((uint32_t)(n) << 16)
 
 /**
  * Accept connections at @p a (port 0: any, see snic_net_listen_addr()). A UNIX

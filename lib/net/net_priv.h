@@ -33,6 +33,18 @@ static inline int net_opts_read(struct snic_net_uring_opts *out,
     return 0;
 }
 
+/* The group's size of SNIC_NET_STEER_CPU(), 0 without. */
+static inline uint32_t net_steer_of(uint32_t flags)
+{
+    return flags >> 16;
+}
+
+static inline int net_listen_flags_valid(uint32_t flags)
+{
+    return (flags & ~(SNIC_NET_REUSEPORT | SNIC_NET_STEER_CPU(255))) == 0 &&
+           (net_steer_of(flags) == 0 || (flags & SNIC_NET_REUSEPORT) != 0);
+}
+
 /* Bytes of a gather list, or 0 when it is not one: too many pieces, no bytes, too many bytes. */
 static inline uint64_t net_iov_bytes(const struct snic_iov *iov, uint32_t count)
 {

@@ -153,22 +153,39 @@ static struct net_sim_listener *net_sim_listener_of(struct net_sim *n, uint32_t 
     return NULL;
 }
 
-/* One of the listeners of @node at @port, evenly drawn when several share it; or NULL. */
-static struct net_sim_listener *net_sim_listener_find(struct snic_net_fabric *f, uint32_t node,
-                                                      uint32_t port)
+/* How many listeners of @node at @port there are that listened before @before. */
+static uint64_t net_sim_listeners(struct snic_net_fabric *f, uint32_t node, uint32_t port,
+                                  uint64_t before)
 {
-    struct net_sim_listener *found = NULL;
     uint64_t count = 0;
+    for (struct snic_link *i = f->handles.next; i != &f->handles; i = i->next) {
+        struct net_sim *n = SNIC_CONTAINER(i, struct net_sim, link);
+        struct net_sim_listener *l = n->node == node ? net_sim_listener_of(n, port) : NULL;
+        count += l != NULL && l->serial < before;
+    }
+    return count;
+}
+
+/*
+ * The listener of @node at @port for a client at node @from, or NULL. Several that share the port
+ * are numbered in order of listening: the client's node decides where they steer, else a draw.
+ */
+static struct net_sim_listener *net_sim_listener_pick(struct snic_net_fabric *f, uint32_t node,
+                                                      uint32_t port, uint32_t from)
+{
+    uint64_t count = net_sim_listeners(f, node, port, UINT64_MAX);
+    uint64_t draw = count > 1 ? snic_rng_below(f->rng, count) : 0;
     for (struct snic_link *i = f->handles.next; i != &f->handles; i = i->next) {
         struct net_sim *n = SNIC_CONTAINER(i, struct net_sim, link);
         struct net_sim_listener *l = n->node == node ? net_sim_listener_of(n, port) : NULL;
         if (l == NULL)
             continue;
-        count++;
-        if (count == 1 || snic_rng_below(f->rng, count) == 0)
-            found = l;
+        uint32_t group = net_steer_of(l->flags);
+        uint64_t want = group > 0 && from % group < count ? from % group : draw;
+        if (net_sim_listeners(f, node, port, l->serial) == want)
+            return l;
     }
-    return found;
+    return NULL;
 }
 
 /* A port above 49152 that no listener and no datagram socket of @node has. */
@@ -176,7 +193,7 @@ uint16_t net_sim_port(struct snic_net_fabric *f, uint32_t node)
 {
     for (;;) {
         uint16_t port = (uint16_t)(49152 + f->next_port++ % 16384);
-        int taken = net_sim_listener_find(f, node, port) != NULL;
+        int taken = net_sim_listeners(f, node, port, UINT64_MAX) > 0;
         for (struct snic_link *i = f->handles.next; i != &f->handles; i = i->next) {
             struct net_sim *n = SNIC_CONTAINER(i, struct net_sim, link);
             for (unsigned k = 0; n->node == node && k < SNIC_NET__SIM_DGRAMS; k++)
@@ -194,7 +211,7 @@ static int net_sim_listen(struct snic_net *base, const struct snic_net_addr *a, 
     struct net_sim_listener *l = NULL;
     if (a->family != SNIC_NET_SIM)
         return SNIC_ENOTSUP;
-    if (a->node != n->node || accept == NULL || (flags & ~SNIC_NET_REUSEPORT) != 0)
+    if (a->node != n->node || accept == NULL || !net_listen_flags_valid(flags))
         return SNIC_EINVAL;
     for (struct snic_link *i = n->fabric->handles.next; a->port != 0 && i != &n->fabric->handles;
          i = i->next) {
@@ -216,7 +233,9 @@ static int net_sim_listen(struct snic_net *base, const struct snic_net_addr *a, 
     l->ctx = ctx;
     l->port = a->port != 0 ? a->port : net_sim_port(n->fabric, n->node);
     l->flags = flags;
+    l->serial = n->fabric->next_serial++;
     l->used = 1;
+    base->stats.steered += net_steer_of(flags) > 0;
     *out = &l->l;
     return 0;
 }
@@ -264,7 +283,8 @@ static void net_sim_syn_fire(struct snic_timer *t, uint64_t now_ns)
         snic_loop_arm(c->aux_loop, t, now_ns + 1000000000u); /* tries again until the time-out */
         return;
     }
-    struct net_sim_listener *l = net_sim_listener_find(f, c->c.peer.node, c->c.peer.port);
+    struct net_sim_listener *l =
+        net_sim_listener_pick(f, c->c.peer.node, c->c.peer.port, client->node);
     struct net_sim *server = l != NULL ? (struct net_sim *)l->l.net : NULL;
     struct net_sim_conn *s = server != NULL ? net_sim_conn_take(server) : NULL;
     if (s == NULL) {

@@ -45,6 +45,7 @@ struct snic_net_fabric {
     struct snic_rng *rng;
     uint32_t recv_size;
     uint32_t next_port;
+    uint64_t next_serial;
     struct snic_net_link link;
     struct snic_link handles;
     struct net_sim_path *paths[SNIC_NET__SIM_BUCKETS];
@@ -114,6 +115,7 @@ struct net_sim_listener {
     void *ctx;
     uint16_t port;
     uint32_t flags;
+    uint64_t serial; /* the fabric's, in order of listening */
     int used;
     int dead; /* its node was killed */
 };

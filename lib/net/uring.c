@@ -358,7 +358,7 @@ static int net_uring_listen(struct snic_net *base, const struct snic_net_addr *a
 {
     struct net_uring *n = (struct net_uring *)base;
     struct net_uring_listener *l = NULL;
-    if (accept == NULL || (flags & ~SNIC_NET_REUSEPORT) != 0)
+    if (accept == NULL || !net_listen_flags_valid(flags))
         return SNIC_EINVAL;
     for (unsigned i = 0; i < SNIC_NET__URING_LISTENERS && l == NULL; i++) {
         if (n->listeners[i].fd < 0)
@@ -384,6 +384,8 @@ static int net_uring_listen(struct snic_net *base, const struct snic_net_addr *a
         (void)net_uring_path_id(a->path, &l->path_dev, &l->path_ino);
     else if (getsockname(fd, &s.any, &size) == 0)
         net_uring_addr_from(&l->addr, &s, size);
+    if (net_steer_of(flags) > 0 && a->family != SNIC_NET_UNIX)
+        base->stats.steered += (uint64_t)net_uring_sock_steer(fd, net_steer_of(flags));
     net_uring_accept_arm(l);
     *out = &l->l;
     return 0;

@@ -162,6 +162,7 @@ int net_uring_error(int os_error);
 int net_uring_socket(const struct snic_net_addr *a, int type);
 void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_ms);
 int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags, uint32_t idle_ms);
+int net_uring_sock_steer(int fd, uint32_t group);
 void net_uring_sock_reset(int fd);
 uint64_t net_uring_sock_unsent(int fd);
 int net_uring_sock_error(int fd);

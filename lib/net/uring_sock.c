@@ -8,6 +8,7 @@
 #include "net/uring_priv.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -189,6 +190,22 @@ int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags, uint32_
         return e;
     }
     return fd;
+}
+
+/*
+ * Have the kernel choose socket number (CPU % group) of those that share @fd's port, numbered in
+ * the order in which they were bound; 1 if it will. The program is the whole group's, so that each
+ * replaces its like; where it names a socket that is not there (yet), the flow's hash decides.
+ */
+int net_uring_sock_steer(int fd, uint32_t group)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_CPU)),
+        BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, group),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    struct sock_fprog program = {.len = SNIC_COUNTOF(code), .filter = code};
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0;
 }
 
 /* Close without good-bye: what is queued is dropped and the peer sees a reset. */
