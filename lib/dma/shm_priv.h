@@ -189,10 +189,25 @@ void dma_shm_unmap(struct snic_dma *d, void *mem);
 /** A sealed memfd of @p size bytes, mapped. 0 or SNIC_ENOMEM. */
 int dma_shm_memfd(size_t size, int *fd, void **mem);
 
-/* ---- shm.c ---- */
+/* ---- shm_packet.c ---- */
 
+/** 1: packet; 0: none now; negative: SNIC_EPIPE end of stream, SNIC_EPROTO, SNIC_EIO. */
+int dma_shm_receive(int fd, struct dma_shm_in *in);
+void dma_shm_close_fds(struct dma_shm_in *in);
+/** 1 sent; 0 no room now; SNIC_EPIPE. */
+int dma_shm_transmit(int fd, const struct dma_shm_wire *w, const void *bytes, const int *fds,
+                     uint32_t fd_count);
+struct dma_shm_wire dma_shm_wire_make(enum dma_shm_type type);
+/** Send what waits. */
+void dma_shm_flush(struct dma_shm *s);
 /** Send now or queue. 0; SNIC_EAGAIN no place; SNIC_EPIPE. */
 int dma_shm_packet(struct dma_shm *s, const struct dma_shm_wire *w, const void *bytes, int fd);
+/** The retry timer: send what waits. */
+void dma_shm_retry(struct snic_timer *t, uint64_t now_ns);
+/** Forget what waits. */
+void dma_shm_drop_queue(struct dma_shm *s);
+
+/* ---- shm.c ---- */
 
 /** A link without a peer yet; fd is owned. NULL: no memory. */
 struct dma_shm *dma_shm_new(struct snic_loop *l, int fd, uint64_t size_max);
@@ -204,15 +219,6 @@ int dma_shm_attach(struct dma_shm *s, int page_fd, int bell_fd, int peer_bell_fd
 int dma_shm_watch_start(struct dma_shm *s, struct dma_shm_watch *w, int fd);
 /** Everything gone once the ring holds none of our operations. */
 void dma_shm_discard(struct dma_shm *s);
-/** 1: packet; 0: none now; negative: SNIC_EPIPE end of stream, SNIC_EPROTO, SNIC_EIO. */
-int dma_shm_receive(int fd, struct dma_shm_in *in);
-void dma_shm_close_fds(struct dma_shm_in *in);
-/** 1 sent; 0 no room now; SNIC_EPIPE. */
-int dma_shm_transmit(int fd, const struct dma_shm_wire *w, const void *bytes, const int *fds,
-                     uint32_t fd_count);
-struct dma_shm_wire dma_shm_wire_make(enum dma_shm_type type);
-/** Send what waits. */
-void dma_shm_flush(struct dma_shm *s);
 
 /* ---- shm_open.c ---- */
 
