@@ -113,6 +113,100 @@ def unreachable():
         proxy.wait()
 
 
+def log_until(proxy, text, log=""):
+    """Its log up to the line with this text."""
+    while text not in log:
+        line = proxy.stderr.readline()
+        assert line, log
+        log += line
+    return log
+
+
+def stop(proxy):
+    proxy.send_signal(signal.SIGTERM)
+    assert proxy.wait(60) == 0
+    proxy.stderr.close()
+
+
+def passing(folder):
+    """--pass: what the server says unasked gets through, and its death is reported at once,
+    although no client asks for anything."""
+    port, behind = free_port(), free_port()
+    redis = start_redis(behind, folder)
+    proxy = subprocess.Popen([sys.argv[1], "--pass", "--listen", "127.0.0.1:%d" % port, "--server",
+                              "127.0.0.1:%d" % behind], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(port)
+        listener, speaker = Conn(port), Conn(port)
+        assert listener.cmd("SUBSCRIBE", "x") == [b"subscribe", b"x", b":1"]
+        assert speaker.cmd("PUBLISH", "x", "hello") == b":1"
+        assert listener.reply() == [b"message", b"x", b"hello"]
+        speaker.sock.sendall(b"*1\r\n$x\r\n")
+        assert speaker.reply().startswith(b"-ERR Protocol error") and speaker.file.read() == b""
+        redis.kill()
+        redis.wait()
+        assert listener.file.read() == b""
+        log = log_until(proxy, "server 127.0.0.1:%d: connection refused" % behind)
+        redis = start_redis(behind, folder)
+        log = log_until(proxy, "there again", log)
+        assert Conn(port).cmd("PING") == b"+PONG"
+        assert log.count("connection refused") == 1, log
+        stop(proxy)
+    finally:
+        for p in redis, proxy:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+
+
+def metrics(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        page = s.makefile("rb").read().decode()
+    return {m[0]: int(m[1]) for m in re.findall(r"^(\w+) (\d+)$", page, re.M)}
+
+
+def several(folder):
+    """Directors that share the port: each gets clients, whose state is theirs alone; one of them
+    alone would not notice the server's death for the others."""
+    port, behind, page = free_port(), free_port(), free_port()
+    redis = start_redis(behind, folder)
+    proxy = subprocess.Popen([sys.argv[1], "--directors", "3", "--listen", "127.0.0.1:%d" % port,
+                              "--server", "127.0.0.1:%d" % behind, "--metrics",
+                              "127.0.0.1:%d" % page], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(port)
+        clients = [Conn(port) for _ in range(64)]
+        for i, c in enumerate(clients):
+            assert c.cmd("SELECT", i % 16) == b"+OK"
+            assert c.cmd("SET", "own%d" % i, i) == b"+OK"
+            if i % 2:
+                assert c.cmd("MULTI") == b"+OK"
+        for i, c in enumerate(clients):
+            assert c.cmd("PING") == (b"+QUEUED" if i % 2 else b"+PONG")
+            assert c.cmd("GET", "own%d" % i) == (b"+QUEUED" if i % 2 else b"%d" % i)
+        for i, c in enumerate(clients[1::2]):
+            assert c.cmd("EXEC") == [b"+PONG", b"%d" % (2 * i + 1)]
+        m = metrics(page)
+        each = [m["director_proxy_director%d_accepted" % i] for i in range(3)]
+        assert min(each) > 0 and sum(each) == 65 == m["director_proxy_accepted"], m
+        assert m["director_proxy_connections"] == 64, m
+        redis.kill()
+        redis.wait()
+        for c in clients:
+            assert c.file.read() == b""
+        log = log_until(proxy, "server 127.0.0.1:%d: connection refused" % behind)
+        assert Conn(port).cmd("GET", "k").startswith(b"-ERR the server")
+        redis = start_redis(behind, folder)
+        log_until(proxy, "there again", log)
+        stop(proxy)
+    finally:
+        for p in redis, proxy:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+
+
 def main():
     unreachable()
     if shutil.which("redis-server") is None:
@@ -122,6 +216,8 @@ def main():
     print("seed", seed)
     rng = random.Random(seed)
     folder = tempfile.mkdtemp()
+    passing(folder)
+    several(folder)
     servers = [free_port(), free_port()]
     redis = [start_redis(p, folder) for p in servers]
     port = free_port()

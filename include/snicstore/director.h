@@ -229,6 +229,8 @@ struct snic_director_stats {
     uint64_t records_up;
     uint64_t invalidations; /**< and cache entries that the host sent                     */
     uint64_t blocks_free;   /**< of pool_bytes, now                                       */
+    uint64_t host_refused;  /**< net upstream: connections that could not be made         */
+    uint64_t host_ended;    /**< and that the host ended first                            */
 };
 /** Copy the counters out. [owner] */
 SNIC_API void snic_director_get_stats(const struct snic_director *d,

@@ -188,6 +188,7 @@ static void director_net_connected(void *ctx, struct snic_net_conn *n, int error
     c->host.dead = 1;
     if (c->dead)
         return;
+    c->d->stats.host_refused++;
     if (c->raw)
         director_conn_abort(c);
 }
@@ -217,6 +218,8 @@ void director_net_over(struct snic_director_conn *c)
 static void director_net_eof(void *ctx, struct snic_net_conn *n)
 {
     struct snic_director_conn *c = ctx;
+    if (!c->dead && !c->closing && !c->host.closing && !c->host.shut && !c->host.eof)
+        c->d->stats.host_ended++;
     c->host.eof = 1;
     director_net_pump(c);
     if (!c->raw && !c->host.closing) {
@@ -231,6 +234,8 @@ static void director_net_closed(void *ctx, struct snic_net_conn *n, int reason)
     struct snic_director_conn *c = ctx;
     int was_open = c->host.open;
     (void)n;
+    if (reason != 0 && was_open && !c->dead && !c->host.eof && !c->host.closing)
+        c->d->stats.host_ended++;
     c->host.net = NULL;
     c->host.dead = 0;
     if (c->dead) {
@@ -269,5 +274,7 @@ int director_net_connect(struct snic_director_conn *c)
         .closed = director_net_closed,
     };
     struct snic_director *d = c->d;
-    return snic_net_connect(d->net, &d->host_addr, &events, c, &c->host.net) == 0;
+    int ok = snic_net_connect(d->net, &d->host_addr, &events, c, &c->host.net) == 0;
+    d->stats.host_refused += !ok;
+    return ok;
 }
