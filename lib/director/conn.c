@@ -386,7 +386,7 @@ void director_conn_release(struct snic_director_conn *c)
     c->used = 0;
     snic_loop_unready(d->loop, &c->task);
     snic_link_remove(&c->link);
-    snic_link_append(&d->idle, &c->link);
+    snic_link_append(d->idle.next, &c->link); /* first: it is in the caches */
     d->stats.conns--;
     d->stats.closed++;
     if (d->draining && snic_link_alone(&d->all) && d->drained != NULL) {
@@ -520,76 +520,8 @@ static void director_client_closed(void *ctx, struct snic_net_conn *n, int reaso
     director_conn_end(c);
 }
 
-/* ---- Accept ---- */
-
-static int director_prefix_match(const unsigned char *a, const unsigned char *b, uint32_t bits)
-{
-    if (memcmp(a, b, bits / 8) != 0)
-        return 0;
-    if (bits % 8 == 0)
-        return 1;
-    return ((a[bits / 8] ^ b[bits / 8]) & (0xff00u >> (bits % 8)) & 0xff) == 0;
-}
-
-static int director_signature_match(const struct snic_director_signature *s,
-                                    const struct snic_net_addr *peer)
-{
-    static const unsigned char zero[16];
-    const struct snic_net_addr *a = &s->client;
-    uint32_t bits = peer->family == SNIC_NET_IPV4 ? 32 : 128;
-    if (a->family != 0 && a->family != peer->family)
-        return 0;
-    if (a->port != 0 && a->port != peer->port)
-        return 0;
-    if (peer->family == SNIC_NET_SIM)
-        return a->node == 0 || a->node == peer->node;
-    if (peer->family == SNIC_NET_UNIX)
-        return a->path[0] == 0 || strncmp(a->path, peer->path, sizeof(a->path)) == 0;
-    if (memcmp(a->ip, zero, sizeof(zero)) == 0)
-        return 1;
-    if (s->client_prefix != 0 && s->client_prefix < bits)
-        bits = s->client_prefix;
-    return director_prefix_match(a->ip, peer->ip, bits);
-}
-
-static int director_of_interest(const struct snic_director *d, const struct snic_net_addr *peer)
-{
-    if (d->opts.signatures_count == 0)
-        return 1;
-    for (uint32_t i = 0; i < d->opts.signatures_count; i++) {
-        if (director_signature_match(&d->opts.signatures[i], peer))
-            return 1;
-    }
-    return 0;
-}
-
-static void director_conn_init(struct snic_director_conn *c)
-{
-    struct snic_director *d = c->d;
-    director_out_init(&c->client, c);
-    director_out_init(&c->host, c);
-    c->id = ++d->serial;
-    c->user = c->frame_state = c->reply_state = 0;
-    c->mem = c->progress = c->mark = 0;
-    c->part = NULL;
-    c->part_size = c->part_cap = 0;
-    c->decided = c->tried = 0;
-    c->piece_at = 0;
-    c->piece_of = NULL;
-    c->current = NULL;
-    memset(&c->started, 0, sizeof(c->started));
-    memset(&c->hosted, 0, sizeof(c->hosted));
-    c->carry = NULL;
-    c->pending = c->offloading = c->barriers = c->wait_for = 0;
-    c->window = (uint32_t)snic_min_u64(d->opts.pending_max, SNIC_DIRECTOR__WINDOW);
-    c->reply = 0;
-    c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
-    c->used = 1;
-    c->task.deficit = 0;
-    snic_link_append(&d->all, &c->link);
-}
-
-void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
+/* Hear of what happens at the client's end @n. */
+void director_conn_bind(struct snic_director_conn *c, struct snic_net_conn *n)
 {
     static const struct snic_net_stream_events events = {
         .recv = director_client_recv,
@@ -597,25 +529,6 @@ void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_a
         .writable = director_client_writable,
         .closed = director_client_closed,
     };
-    struct snic_director *d = ctx;
-    int wanted = director_of_interest(d, peer);
-    int raw = d->host_net && (!wanted || (d->channel == NULL && d->user.frame_reply == NULL));
-    if (d->draining || snic_link_alone(&d->idle) || (!wanted && !raw)) {
-        d->stats.refused++;
-        snic_net_abort(n);
-        return;
-    }
-    struct snic_director_conn *c = SNIC_CONTAINER(d->idle.next, struct snic_director_conn, link);
-    snic_link_remove(&c->link);
-    director_conn_init(c);
     c->client.net = n;
-    c->raw = (uint8_t)raw;
-    d->stats.accepted++;
-    d->stats.conns++;
     snic_net_bind(n, &events, c);
-    if (raw) {
-        d->stats.passed_through++;
-        if (!director_net_connect(c))
-            director_conn_abort(c);
-    }
 }

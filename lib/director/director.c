@@ -11,7 +11,8 @@
  * in the out queue and sent once per loop iteration by the poller.
  *
  * All fields are written by the loop's thread only. Invariants are in the files:
- *   memory.c  blocks, slots, tiers, stalls       conn.c              messages in, ends
+ *   accept.c  clients, signatures                conn.c              messages in, ends
+ *   memory.c  blocks, slots, tiers, stalls
  *   out.c     queues and sends of one end        reply.c             replies and their order
  *   upstream.c, upstream_net.c, upstream_channel.c  the host         host.c  its end of a channel
  */
@@ -146,25 +147,6 @@ static void director_start(struct snic_director *d, const struct director_layout
     snic_link_init(&d->wait_slot);
     snic_link_init(&d->wait_block);
     snic_link_init(&d->wait_channel);
-    for (uint32_t i = 0; i < d->opts.conns_max; i++) {
-        struct snic_director_conn *c = &l->conns[i];
-        memset(c, 0, sizeof(*c));
-        c->d = d;
-        snic_link_append(&d->idle, &c->link);
-        snic_link_init(&c->dirty);
-        snic_link_init(&c->wait);
-        snic_link_init(&c->slots);
-        snic_loop_task_init(&c->task, director_turn, d->opts.quantum);
-    }
-    for (uint32_t i = 0; i < d->slots_count; i++) {
-        memset(&l->slots[i], 0, sizeof(l->slots[i]));
-        snic_link_init(&l->slots[i].link);
-        snic_queue_push(&d->slots_idle, &l->slots[i].piece.node);
-    }
-    for (uint32_t i = 0; i < d->blocks_count; i++) {
-        memset(&l->blocks[i], 0, sizeof(l->blocks[i]));
-        snic_queue_push(&d->blocks_idle, &l->blocks[i].piece.node);
-    }
     for (uint32_t i = 0; i < l->tiers; i++) {
         struct director_tier *t = &d->tiers[i];
         t->mem = l->tier_mem[i];
@@ -394,12 +376,14 @@ int snic_director_check(const struct snic_director *d)
     for (const struct snic_node *n = d->blocks_idle.first; n != NULL && idle <= d->blocks_count;
          n = n->next)
         idle++;
+    idle += d->blocks_count - d->blocks_made;
     if (idle != d->blocks_free || blocks + idle != d->blocks_count)
         return SNIC_ECORRUPT;
     idle = 0;
     for (const struct snic_node *n = d->slots_idle.first; n != NULL && idle <= d->slots_count;
          n = n->next)
         idle++;
+    idle += d->slots_count - d->slots_made;
     if (idle != d->slots_free || slots + idle != d->slots_count ||
         common + d->slots_common != d->slots_count - (uint64_t)d->opts.conns_max * d->slots_own ||
         conns != d->stats.conns)

@@ -185,6 +185,9 @@ struct snic_director {
     struct director_block *blocks;
     struct snic_queue slots_idle; /* last in, first out */
     struct snic_queue blocks_idle;
+    uint32_t conns_made; /* so many have been used; behind them memory is as it was found */
+    uint32_t slots_made;
+    uint32_t blocks_made;
     uint32_t slots_count;
     uint32_t slots_free;
     uint32_t slots_own; /* of each connection before it takes from what all share */
@@ -269,10 +272,13 @@ void director_reply_drop(struct snic_director_conn *c);
 uint64_t director_reply_token(const struct director_slot *s);
 struct director_slot *director_reply_slot(struct snic_director *d, uint64_t conn, uint64_t seq);
 
+/* accept.c */
+void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer);
+
 /* conn.c */
+void director_conn_bind(struct snic_director_conn *c, struct snic_net_conn *n);
 uint32_t director_turn(struct snic_loop_task *t, uint32_t budget);
 void director_ready(struct snic_director_conn *c);
-void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer);
 void director_conn_check(struct snic_director_conn *c);
 void director_conn_abort(struct snic_director_conn *c);
 void director_conn_consume(struct snic_director_conn *c);

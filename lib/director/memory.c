@@ -9,6 +9,8 @@
  *     by looking again: nothing is handed over, so nothing is lost with a connection that ends.
  * I3  While anybody waits for memory, or the host is not heard for want of it, the stall timer
  *     is armed.
+ * I4  What was given back last is taken first, and only when there is none the next that was never
+ *     used: the pool costs as much memory as was ever needed at once, whatever its size.
  */
 #include "director/director_priv.h"
 
@@ -44,9 +46,12 @@ struct director_block *director_block_take(struct snic_director_conn *c, uint32_
     if (d->blocks_free <= reserve)
         return NULL;
     struct snic_node *n = snic_queue_pop(&d->blocks_idle);
+    if (n == NULL) /* I4 */
+        n = &d->blocks[d->blocks_made++].piece.node;
     d->blocks_free--;
     c->mem += SNIC_DIRECTOR__BLOCK;
     struct director_piece *p = SNIC_CONTAINER(n, struct director_piece, node);
+    n->next = NULL;
     p->kind = DIRECTOR_PIECE_BLOCK;
     p->begin = p->flight = p->end = 0;
     return (struct director_block *)p;
@@ -84,9 +89,15 @@ struct director_slot *director_slot_take(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
     struct snic_node *n = snic_queue_pop(&d->slots_idle);
-    SNIC_ASSERT(n != NULL);
-    struct director_slot *s =
-        (struct director_slot *)SNIC_CONTAINER(n, struct director_piece, node);
+    struct director_slot *s;
+    if (n != NULL) {
+        s = (struct director_slot *)SNIC_CONTAINER(n, struct director_piece, node);
+    } else { /* I4 */
+        SNIC_ASSERT(d->slots_made < d->slots_count);
+        s = &d->slots[d->slots_made++];
+        memset(s, 0, sizeof(*s));
+        snic_link_init(&s->link);
+    }
     if (c->pending >= d->slots_own)
         d->slots_common--;
     c->pending++;

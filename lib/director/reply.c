@@ -24,7 +24,7 @@ uint64_t director_reply_token(const struct director_slot *s)
 struct director_slot *director_reply_slot(struct snic_director *d, uint64_t conn, uint64_t seq)
 {
     uint32_t index = (uint32_t)seq;
-    if (index >= d->slots_count)
+    if (index >= d->slots_made)
         return NULL;
     struct director_slot *s = &d->slots[index];
     if (s->state != DIRECTOR_SLOT_HOST || s->gen != (uint32_t)(seq >> 32) || s->conn->id != conn)
