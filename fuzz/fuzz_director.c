@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CLIENTS = 3, SEEN = 64 };
+enum { CLIENTS = 3, SEEN = 64, HOSTS = 5 };
 
 struct fuzz_client {
     struct snic_net_conn *conn;
@@ -39,6 +39,7 @@ struct fuzz {
     struct fuzz_client clients[CLIENTS];
     unsigned char heads[SEEN][16]; /* conn and seq of messages that the host got */
     uint32_t seen;
+    uint32_t hosts; /* opened; each costs half a megabyte of rings */
     int drained;
 };
 
@@ -175,9 +176,10 @@ static void host_open(struct fuzz *f)
                                   .up_bytes = 256 << 10,
                                   .down_bytes = 256 << 10};
     struct snic_channel_events ev = {.message = host_message, .closed = host_closed, .ctx = f};
-    if (f->host != NULL || snic_channel_hub_count(f->hub[0]) >= 4 ||
+    if (f->host != NULL || f->hosts == HOSTS || snic_channel_hub_count(f->hub[0]) >= 4 ||
         snic_channel_open(&f->host, f->hub[0], &o, &ev) != 0)
         return;
+    f->hosts++;
     if (snic_channel_sender_init(&f->sender, f->host) != 0)
         abort();
 }

@@ -13,7 +13,8 @@
  * I3  User functions are called only from timers of the user's own node.
  * I4  A connection is on its handle's live list from take to give, and give comes right
  *     after `closed`.
- * I5  Memory is taken when the fabric or a handle opens, and when a path is configured.
+ * I5  Memory is taken when the fabric, a handle or the first datagram socket opens, and when a path
+ *     is configured.
  */
 #include "net/sim_priv.h"
 
@@ -494,26 +495,11 @@ int snic_net_fabric_open(struct snic_net_fabric **out, struct snic_world *w,
     struct snic_net_fabric *f = calloc(1, sizeof(*f));
     if (f == NULL)
         return SNIC_ENOMEM;
-    f->packet_mem = calloc(SNIC_NET__SIM_PACKETS, sizeof(*f->packet_mem));
-    f->packet_data = calloc(SNIC_NET__SIM_PACKETS, SNIC_NET__SIM_PACKET_BYTES);
-    if (f->packet_mem == NULL || f->packet_data == NULL) {
-        free(f->packet_mem);
-        free(f->packet_data);
-        free(f);
-        return SNIC_ENOMEM;
-    }
     f->world = w;
     f->rng = snic_world_rng(w);
     f->recv_size = opts.recv_size;
     f->link = opts.link;
     snic_link_init(&f->handles);
-    for (uint32_t i = 0; i < SNIC_NET__SIM_PACKETS; i++) {
-        struct net_sim_packet *p = &f->packet_mem[i];
-        p->data = f->packet_data + (size_t)i * SNIC_NET__SIM_PACKET_BYTES;
-        snic_link_init(&p->link);
-        snic_timer_init(&p->arrive, net_sim_packet_fire);
-        snic_queue_push(&f->packets, &p->node);
-    }
     *out = f;
     return 0;
 }

@@ -8,6 +8,10 @@
  */
 #include "net/sim_priv.h"
 
+#include <stdlib.h>
+
+static void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns);
+
 static void net_sim_dgram_kick(struct net_sim_dgram *d)
 {
     struct net_sim *n = (struct net_sim *)d->d.net;
@@ -44,6 +48,29 @@ static void net_sim_dgram_kick_fire(struct snic_timer *t, uint64_t now_ns)
     net_sim_dgram_report(SNIC_CONTAINER(t, struct net_sim_dgram, kick));
 }
 
+/* The packets of all datagram sockets, when the first is opened. */
+static int net_sim_packets_take(struct snic_net_fabric *f)
+{
+    if (f->packet_mem != NULL)
+        return 0;
+    f->packet_data = calloc(SNIC_NET__SIM_PACKETS, SNIC_NET__SIM_PACKET_BYTES);
+    f->packet_mem = calloc(SNIC_NET__SIM_PACKETS, sizeof(*f->packet_mem));
+    if (f->packet_data == NULL || f->packet_mem == NULL) {
+        free(f->packet_data);
+        free(f->packet_mem);
+        f->packet_mem = NULL;
+        return SNIC_ENOSPC;
+    }
+    for (uint32_t i = 0; i < SNIC_NET__SIM_PACKETS; i++) {
+        struct net_sim_packet *p = &f->packet_mem[i];
+        p->data = f->packet_data + (size_t)i * SNIC_NET__SIM_PACKET_BYTES;
+        snic_link_init(&p->link);
+        snic_timer_init(&p->arrive, net_sim_packet_fire);
+        snic_queue_push(&f->packets, &p->node);
+    }
+    return 0;
+}
+
 int net_sim_dgram_open(struct snic_net *base, const struct snic_net_addr *local,
                        const struct snic_net_dgram_events *ev, void *ctx,
                        struct snic_net_dgram **out)
@@ -65,7 +92,7 @@ int net_sim_dgram_open(struct snic_net *base, const struct snic_net_addr *local,
         if (!n->dgrams[i].used)
             d = &n->dgrams[i];
     }
-    if (d == NULL)
+    if (d == NULL || net_sim_packets_take(n->fabric) < 0)
         return SNIC_ENOSPC;
     memset(d, 0, sizeof(*d));
     d->d.net = base;
@@ -102,7 +129,7 @@ static struct net_sim_dgram *net_sim_dgram_at(struct net_sim *n, uint32_t port)
     return NULL;
 }
 
-void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
+static void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct net_sim_packet *p = SNIC_CONTAINER(t, struct net_sim_packet, arrive);
     struct net_sim_dgram *d = net_sim_dgram_at(p->to, p->port);

@@ -187,6 +187,5 @@ int net_sim_dgram_send(struct snic_net_dgram *d, struct snic_net_train *t);
 void net_sim_dgram_close(struct snic_net_dgram *d);
 int net_sim_dgram_addr(const struct snic_net_dgram *d, struct snic_net_addr *out);
 void net_sim_dgram_shut(struct net_sim *n);
-void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns);
 
 #endif /* SNIC_NET_SIM_PRIV_H */
