@@ -181,6 +181,16 @@ static void finding(void *ctx, int error, const char *what, uint64_t number)
     *(int *)ctx |= error;
 }
 
+/* Everything shown can be looked at. */
+static void item(void *ctx, const struct snic_files_item *it)
+{
+    uint32_t i;
+    need(it->part >= SNIC_FILES_PART_SUPER && it->part <= SNIC_FILES_PART_FREE);
+    need(it->what != NULL && it->name_size <= SNIC_FILES_NAME_MAX);
+    for (i = 0; i < it->name_size; i++)
+        *(int *)ctx ^= it->name[i];
+}
+
 static void use(struct rig *r)
 {
     static unsigned char bytes[20000];
@@ -204,6 +214,7 @@ static void fuzz_image(const uint8_t *data, size_t size)
     struct rig r;
     unsigned char *disk;
     int wrong = 0;
+    int seen = 0;
     rig_open(&r, template_disk);
     disk = snic_disk_bytes(r.disk);
     while (size >= 4) {
@@ -230,6 +241,7 @@ static void fuzz_image(const uint8_t *data, size_t size)
         need(wrong != 0 || snic_files_probe(r.io, &info) != 0 ||
              snic_files_memsize(&info, NULL) > MEM_BYTES);
     }
+    (void)!snic_files_walk(r.io, memory, MEM_BYTES, item, &seen);
     rig_close(&r);
 }
 

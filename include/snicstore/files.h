@@ -388,16 +388,66 @@ SNIC_API void snic_files_get_info(const struct snic_files *f, struct snic_files_
 /** Every table, list, index and count consistent? 0 or SNIC_ECORRUPT. O(image). [owner] */
 SNIC_API int snic_files_check(const struct snic_files *f) SNIC_NONNULL(1);
 
-/** One finding of the checker; @p error is 0 for a remark. */
+/* ---- Looking into images: for tools ---- */
+
+/**
+ * One finding of the checker: what is wrong, and the number of the thing that is; @p error is 0
+ * for a remark. A remark that begins with two blanks says where the finding before it lies.
+ */
 typedef void (*snic_files_finding_fn)(void *ctx, int error, const char *what, uint64_t number);
 /**
- * Walk an image without changing it and report every finding: superblocks,
+ * Check an image without changing it and report every finding: superblocks,
  * checkpoint slots, journal, tables. @p mem as for mounting with default options
  * (snic_files_memsize(info, NULL)). Blocks. [owner]
- * @return 0 it can be mounted; SNIC_ECORRUPT and the errors of snic_files_probe()
+ * @return 0 it can be mounted, errors found (a bad copy of the superblock) or not;
+ *         SNIC_ECORRUPT and the errors of snic_files_probe()
  */
 SNIC_API SNIC_NODISCARD int snic_files_examine(struct snic_io *io, void *mem, size_t mem_size,
                                                snic_files_finding_fn finding, void *ctx)
+    SNIC_NONNULL(1, 2, 4);
+
+enum snic_files_part {
+    SNIC_FILES_PART_SUPER = 1, /**< index 0, 1: copy; id, size of the image; count: segments      */
+    SNIC_FILES_PART_SLOT = 2,  /**< index: slot; generation; sequence: of the first entry behind
+                                    it; id: next; count: chunks                                 */
+    SNIC_FILES_PART_CHUNK = 3, /**< index; generation; of the slot before                         */
+    SNIC_FILES_PART_ENTRY = 4, /**< index: half of the journal; generation; sequence; id: next;
+                                    count: records                                              */
+    SNIC_FILES_PART_RECORD = 5,  /**< of the entry before: what it changes, index of node or segment
+                                      and its new fields                                          */
+    SNIC_FILES_PART_NODE = 6,    /**< a file or directory: index, id, parent, kind, name, size;
+                                      count: segments                                             */
+    SNIC_FILES_PART_SEGMENT = 7, /**< of the file before, in order: index, logical, size: written */
+    SNIC_FILES_PART_FREE = 8 /**< count free segments from index on                             */
+};
+
+/** A part of an image; fields that its part does not name are 0. Borrowed for the call. */
+struct snic_files_item {
+    uint32_t part;    /**< enum snic_files_part                                             */
+    int32_t error;    /**< what is wrong with it, or 0                                      */
+    const char *what; /**< its state in words                                               */
+    uint64_t place;   /**< byte on the device; 0 for nodes                                  */
+    uint64_t bytes;
+    uint64_t index;
+    uint64_t generation;
+    uint64_t sequence;
+    uint64_t id;
+    uint64_t parent;
+    uint64_t size;
+    uint64_t logical; /**< number of a segment in its file                                  */
+    uint64_t count;
+    const char *name; /**< hostile bytes when the part is wrong                             */
+    uint32_t name_size;
+    uint32_t kind; /**< enum snic_files_kind                                             */
+};
+typedef void (*snic_files_item_fn)(void *ctx, const struct snic_files_item *item);
+/**
+ * Show everything that lies in an image, whole or damaged, in the order of enum
+ * snic_files_part; changes nothing. @p mem as for snic_files_examine(). Blocks. [owner]
+ * @return 0, whatever the parts are; the errors of snic_files_probe(), after the superblocks
+ */
+SNIC_API SNIC_NODISCARD int snic_files_walk(struct snic_io *io, void *mem, size_t mem_size,
+                                            snic_files_item_fn item, void *ctx)
     SNIC_NONNULL(1, 2, 4);
 
 /* ---- Serving hosts ---- */

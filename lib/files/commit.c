@@ -126,7 +126,8 @@ static void commit_apply(struct snic_files *f)
     struct files_raw raw = files_raw_of(f);
     struct files_entry *e = &f->writing;
     uint32_t padded = (uint32_t)snic_align_up(e->used, f->info.block_bytes);
-    int rc = files_entry_apply(&raw, e->bytes, e->used, e->records);
+    uint32_t at;
+    int rc = files_entry_apply(&raw, e->bytes, e->used, e->records, &at);
     SNIC_ASSERT(rc == 0);
     f->stats.commits++;
     f->stats.records += e->records;

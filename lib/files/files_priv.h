@@ -290,14 +290,17 @@ struct files_raw {
     uint32_t segs_count;
     uint32_t block;
 };
+uint32_t files_record_bytes(const unsigned char *entry, uint32_t bytes, uint32_t at,
+                            uint32_t block);
 int files_entry_apply(const struct files_raw *raw, const unsigned char *entry, uint32_t bytes,
-                      uint32_t records);
+                      uint32_t records, uint32_t *at);
 void files_chunk_pack(const struct snic_files_info *info, const struct files_raw *raw,
                       uint64_t index, uint64_t generation, unsigned char *chunk);
 int files_chunk_unpack(const struct snic_files_info *info, struct files_raw *raw, uint64_t index,
                        uint64_t generation, const unsigned char *chunk);
 
-/* wait.c: blocking steps for format, probe, mount */
+/* format.c: blocking steps for format, probe, mount; copy 0 or 1 of the superblock */
+int files_super_read(struct snic_io *io, uint32_t copy, struct snic_files_info *out);
 int files_io_wait(struct snic_io *io, uint8_t op, uint64_t offset, void *mem, size_t size);
 
 /* load.c */
@@ -311,11 +314,25 @@ struct files_loaded {
     snic_files_finding_fn finding;
     void *ctx;
 };
+int files_blank(const unsigned char *buf, uint32_t size);
+const char *files_header_wrong(const struct snic_files_info *info, const unsigned char *buf,
+                               uint64_t parity);
+uint32_t files_entry_head(const struct snic_files_info *info, const unsigned char *p, uint64_t room,
+                          uint64_t generation);
+int files_entry_read(struct snic_io *io, const struct snic_files_info *info, unsigned char *buf,
+                     uint64_t generation, uint64_t at, uint32_t *bytes);
 int files_load(struct snic_io *io, const struct snic_files_info *info, struct files_raw *raw,
                unsigned char *buf, struct files_loaded *out);
 
-/* table.c */
+/* build.c */
 int files_table_build(struct snic_files *f, const struct files_loaded *l);
+
+/* mount.c */
+int files_prepare(struct snic_files **out, void *mem, size_t mem_size, struct snic_io *io,
+                  const struct snic_files_mount_opts *in);
+int files_read_image(struct snic_files *f, struct files_loaded *l);
+
+/* table.c */
 uint32_t files_find_name(const struct snic_files *f, uint64_t dir, const void *name, uint32_t size);
 uint32_t files_find_id(const struct snic_files *f, uint64_t id);
 void files_name_insert(struct snic_files *f, uint32_t index);

@@ -151,32 +151,36 @@ int snic_files_format(struct snic_io *io, const struct snic_files_format_opts *o
     return format_write(io, &info, buf);
 }
 
-int snic_files_probe(struct snic_io *io, struct snic_files_info *out)
+int files_super_read(struct snic_io *io, uint32_t copy, struct snic_files_info *out)
 {
     _Alignas(SNIC_FILES_ALIGN) unsigned char buf[SNIC_FILES__CHUNK];
-    struct snic_files_info info;
-    int rc;
+    uint64_t place = copy == 0 ? 0 : SNIC_FILES__COPY_OFFSET;
+    int rc = files_io_wait(io, SNIC_IO_READ, place, buf, SNIC_FILES__CHUNK);
+    return rc != 0 ? rc : files_super_decode(buf, place, out);
+}
+
+int snic_files_probe(struct snic_io *io, struct snic_files_info *out)
+{
+    struct snic_files_info info[2];
+    int rc[2];
+    uint32_t i;
+    uint32_t good;
     if (io->geometry.size < SNIC_FILES__SLOTS_OFFSET)
         return SNIC_ENOENT;
     if (!format_device_fits(io, SNIC_FILES__CHUNK))
         return SNIC_EINVAL;
-    rc = files_io_wait(io, SNIC_IO_READ, 0, buf, SNIC_FILES__CHUNK);
-    if (rc == 0)
-        rc = files_super_decode(buf, 0, &info);
-    if (rc != 0) {
-        int first = rc;
-        rc = files_io_wait(io, SNIC_IO_READ, SNIC_FILES__COPY_OFFSET, buf, SNIC_FILES__CHUNK);
-        if (rc == 0)
-            rc = files_super_decode(buf, SNIC_FILES__COPY_OFFSET, &info);
-        if (rc == SNIC_ENOENT && first != SNIC_ENOENT)
-            rc = first;
-    }
-    if (rc != 0)
-        return rc;
-    if (!format_device_fits(io, info.block_bytes))
+    for (i = 0; i < 2; i++)
+        rc[i] = files_super_read(io, i, &info[i]);
+    if (rc[0] != 0 && rc[1] != 0)
+        return rc[1] == SNIC_ENOENT ? rc[0] : rc[1];
+    /* They are written once, the same: two that differ are two images' (F1). */
+    if (rc[0] == 0 && rc[1] == 0 && memcmp(&info[0], &info[1], sizeof(info[0])) != 0)
+        return SNIC_ECORRUPT;
+    good = rc[0] == 0 ? 0 : 1;
+    if (!format_device_fits(io, info[good].block_bytes))
         return SNIC_EINVAL;
-    if (info.size > io->geometry.size)
+    if (info[good].size > io->geometry.size)
         return SNIC_ERANGE;
-    *out = info;
+    *out = info[good];
     return 0;
 }

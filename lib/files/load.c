@@ -6,8 +6,8 @@
  * D1  The newest slot header whose seal holds decides. Its chunks were durable before it, so
  *     a chunk whose seal does not hold is damage, not a crash.
  * D2  The first place of a half that holds no entry with the expected generation and number
- *     ends the journal. A commit was written only after the one before was durable; so an
- *     entry with a later number behind that place is damage as well.
+ *     ends the journal. A commit was written only after the one before was durable; so any
+ *     whole entry of the generation at or behind that place is damage as well.
  * D3  When entries of the next generation exist, the half before was closed: they continue
  *     with the next number from the start of the other half.
  */
@@ -19,7 +19,16 @@ static void load_report(const struct files_loaded *l, int error, const char *wha
         l->finding(l->ctx, error, what, number);
 }
 
-static int load_blank(const unsigned char *buf, uint32_t size)
+/* The same, and where on the device it is. */
+static int load_report_at(const struct files_loaded *l, int error, const char *what,
+                          uint64_t number, uint64_t place)
+{
+    load_report(l, error, what, number);
+    load_report(l, 0, "  that is at byte", place);
+    return error;
+}
+
+int files_blank(const unsigned char *buf, uint32_t size)
 {
     uint32_t i = 0;
     while (i < size && buf[i] == 0)
@@ -27,50 +36,75 @@ static int load_blank(const unsigned char *buf, uint32_t size)
     return i == size;
 }
 
-/* The generation of the header in a slot, or 0 when there is none. */
+/* ---- Checkpoints ---- */
+
+/* What is wrong with a header whose seal holds, or NULL. */
+const char *files_header_wrong(const struct snic_files_info *info, const unsigned char *buf,
+                               uint64_t parity)
+{
+    uint64_t g = snic_get_le64(buf + SNIC_FILES__SH_GENERATION);
+    if (g == 0 || g > UINT64_MAX - 2)
+        return "checkpoint header with an impossible generation, slot";
+    if ((g & 1) != parity)
+        return "checkpoint header with the other slot's generation, slot";
+    if (snic_get_le64(buf + SNIC_FILES__SH_CHUNKS) != files_chunk_count(info))
+        return "checkpoint header with a wrong number of chunks, slot";
+    if (snic_get_le64(buf + SNIC_FILES__SH_SEQ) == 0)
+        return "checkpoint header with no entry number, slot";
+    return NULL;
+}
+
+/* Take the header in a slot if it is the newest so far; a slot without one is no error. */
 static int load_header(struct snic_io *io, const struct snic_files_info *info, unsigned char *buf,
-                       uint64_t parity, struct files_loaded *l, uint64_t *generation)
+                       uint64_t parity, struct files_loaded *l)
 {
     uint64_t place = files_slot_offset(info, parity);
+    const char *wrong;
     uint64_t g;
     int rc = files_io_wait(io, SNIC_IO_READ, place, buf, info->block_bytes);
-    *generation = 0;
-    if (rc != 0) {
-        load_report(l, rc, "checkpoint header cannot be read, slot", parity);
-        return rc;
-    }
+    if (rc != 0)
+        return load_report_at(l, rc, "checkpoint header cannot be read, slot", parity, place);
     if (!files_sealed(buf, info->block_bytes, SNIC_FILES__SLOT_MAGIC, info->image_id, place)) {
-        load_report(l, 0,
-                    load_blank(buf, info->block_bytes) ? "unused checkpoint slot"
-                                                       : "no valid checkpoint header in slot",
-                    parity);
+        if (files_blank(buf, info->block_bytes))
+            load_report(l, 0, "unused checkpoint slot", parity);
+        else
+            (void)load_report_at(l, 0, "checkpoint header damaged or cut off, slot", parity, place);
         return 0;
     }
+    wrong = files_header_wrong(info, buf, parity);
+    if (wrong != NULL)
+        return load_report_at(l, SNIC_ECORRUPT, wrong, parity, place);
     g = snic_get_le64(buf + SNIC_FILES__SH_GENERATION);
-    if (g == 0 || g > UINT64_MAX - 2 || (g & 1) != parity ||
-        snic_get_le64(buf + SNIC_FILES__SH_CHUNKS) != files_chunk_count(info) ||
-        snic_get_le64(buf + SNIC_FILES__SH_SEQ) == 0) {
-        load_report(l, SNIC_ECORRUPT, "impossible checkpoint header in slot", parity);
-        return SNIC_ECORRUPT;
-    }
     if (g > l->generation) {
         l->generation = g;
         l->next_id = snic_get_le64(buf + SNIC_FILES__SH_NEXT_ID);
         l->seq = snic_get_le64(buf + SNIC_FILES__SH_SEQ);
     }
-    *generation = g;
     return 0;
+}
+
+/* Why a chunk is not the one that must be there. */
+static const char *load_chunk_wrong(const struct snic_files_info *info, uint64_t index,
+                                    uint64_t generation, const unsigned char *buf)
+{
+    uint64_t place = files_slot_offset(info, generation) + (index + 1) * SNIC_FILES__CHUNK;
+    if (snic_get_le32(buf) != SNIC_FILES__CHUNK_MAGIC)
+        return "no chunk where the checkpoint has one, chunk";
+    if (!files_sealed(buf, SNIC_FILES__CHUNK, SNIC_FILES__CHUNK_MAGIC, info->image_id, place))
+        return "checkpoint chunk with a wrong checksum, chunk";
+    if (snic_get_le64(buf + SNIC_FILES__CH_GENERATION) != generation)
+        return "checkpoint chunk of another generation, chunk";
+    return "checkpoint chunk of another place, chunk";
 }
 
 static int load_checkpoint(struct snic_io *io, const struct snic_files_info *info,
                            struct files_raw *raw, unsigned char *buf, struct files_loaded *l)
 {
     uint64_t chunks = files_chunk_count(info);
-    uint64_t g[2];
     uint64_t i;
-    int rc = load_header(io, info, buf, 0, l, &g[0]);
+    int rc = load_header(io, info, buf, 0, l);
     if (rc == 0)
-        rc = load_header(io, info, buf, 1, l, &g[1]);
+        rc = load_header(io, info, buf, 1, l);
     if (rc != 0)
         return rc;
     if (l->generation == 0) {
@@ -81,18 +115,19 @@ static int load_checkpoint(struct snic_io *io, const struct snic_files_info *inf
     for (i = 0; i < chunks; i++) {
         uint64_t place = files_slot_offset(info, l->generation) + (i + 1) * SNIC_FILES__CHUNK;
         rc = files_io_wait(io, SNIC_IO_READ, place, buf, SNIC_FILES__CHUNK);
-        if (rc == 0)
-            rc = files_chunk_unpack(info, raw, i, l->generation, buf); /* D1 */
-        if (rc != 0) {
-            load_report(l, rc, "checkpoint chunk", i);
-            return rc;
-        }
+        if (rc != 0)
+            return load_report_at(l, rc, "checkpoint chunk cannot be read, chunk", i, place);
+        rc = files_chunk_unpack(info, raw, i, l->generation, buf); /* D1 */
+        if (rc != 0)
+            return load_report_at(l, rc, load_chunk_wrong(info, i, l->generation, buf), i, place);
     }
     return 0;
 }
 
+/* ---- The journal ---- */
+
 /* A plausible entry head at p: its length, or 0. `room` is what is left of the half. */
-static uint32_t load_head(const struct snic_files_info *info, const unsigned char *p, uint64_t room,
+uint32_t files_entry_head(const struct snic_files_info *info, const unsigned char *p, uint64_t room,
                           uint64_t generation)
 {
     uint32_t bytes = snic_get_le32(p + SNIC_FILES__JE_BYTES);
@@ -106,8 +141,8 @@ static uint32_t load_head(const struct snic_files_info *info, const unsigned cha
 }
 
 /* Read the entry at `at` of the half; its length in *bytes, 0 when there is none. */
-static int load_entry(struct snic_io *io, const struct snic_files_info *info, unsigned char *buf,
-                      uint64_t generation, uint64_t at, uint32_t *bytes)
+int files_entry_read(struct snic_io *io, const struct snic_files_info *info, unsigned char *buf,
+                     uint64_t generation, uint64_t at, uint32_t *bytes)
 {
     uint64_t half = files_half_offset(info, generation);
     uint32_t n;
@@ -116,7 +151,7 @@ static int load_entry(struct snic_io *io, const struct snic_files_info *info, un
     rc = files_io_wait(io, SNIC_IO_READ, half + at, buf, info->block_bytes);
     if (rc != 0)
         return rc;
-    n = load_head(info, buf, info->journal_bytes / 2 - at, generation);
+    n = files_entry_head(info, buf, info->journal_bytes / 2 - at, generation);
     if (n == 0)
         return 0;
     if (n > info->block_bytes) {
@@ -144,7 +179,7 @@ static int load_scan(struct snic_io *io, const struct snic_files_info *info, uns
         if (rc != 0)
             return rc;
         for (i = 0; i < window; i += info->block_bytes)
-            if (load_head(info, buf + i, end - *at - i, generation) != 0) {
+            if (files_entry_head(info, buf + i, end - *at - i, generation) != 0) {
                 *at += i;
                 return 0;
             }
@@ -153,21 +188,24 @@ static int load_scan(struct snic_io *io, const struct snic_files_info *info, uns
     return 0;
 }
 
-/* D2: no valid entry with a number above `seq` may follow. */
+/* D2: no whole entry may be at or behind the place where the replay ended. */
 static int load_tail(struct snic_io *io, const struct snic_files_info *info, unsigned char *buf,
                      uint64_t generation, uint64_t at, const struct files_loaded *l)
 {
+    uint64_t half = files_half_offset(info, generation);
+    uint64_t ended = at;
     uint32_t bytes;
     int rc;
     while ((rc = load_scan(io, info, buf, generation, &at)) == 0 && at < info->journal_bytes / 2) {
-        rc = load_entry(io, info, buf, generation, at, &bytes);
+        rc = files_entry_read(io, info, buf, generation, at, &bytes);
         if (rc != 0)
             return rc;
-        if (bytes != 0 && snic_get_le64(buf + SNIC_FILES__JE_SEQ) > l->seq) {
-            load_report(l, SNIC_ECORRUPT, "journal entry lost before number",
-                        snic_get_le64(buf + SNIC_FILES__JE_SEQ));
-            return SNIC_ECORRUPT;
-        }
+        if (bytes != 0)
+            return load_report_at(l, SNIC_ECORRUPT, "journal entry lost before number",
+                                  snic_get_le64(buf + SNIC_FILES__JE_SEQ), half + at);
+        if (at == ended)
+            (void)load_report_at(l, 0, "journal entry damaged or cut off, number", l->seq,
+                                 half + at);
         at += info->block_bytes;
     }
     return rc;
@@ -183,16 +221,16 @@ static int load_half(struct snic_io *io, const struct snic_files_info *info, str
     *found = 0;
     while (at < info->journal_bytes / 2) {
         uint32_t bytes;
-        rc = load_entry(io, info, buf, generation, at, &bytes);
+        uint32_t bad;
+        rc = files_entry_read(io, info, buf, generation, at, &bytes);
         if (rc != 0)
             return rc;
         if (bytes == 0 || snic_get_le64(buf + SNIC_FILES__JE_SEQ) != l->seq)
             break;
-        rc = files_entry_apply(raw, buf, bytes, snic_get_le32(buf + SNIC_FILES__JE_RECORDS));
-        if (rc != 0) {
-            load_report(l, rc, "impossible record in journal entry", l->seq);
-            return rc;
-        }
+        rc = files_entry_apply(raw, buf, bytes, snic_get_le32(buf + SNIC_FILES__JE_RECORDS), &bad);
+        if (rc != 0)
+            return load_report_at(l, rc, "impossible record in journal entry", l->seq,
+                                  files_half_offset(info, generation) + at + bad);
         l->next_id = snic_max_u64(l->next_id, snic_get_le64(buf + SNIC_FILES__JE_NEXT_ID));
         l->seq++;
         at += snic_align_up(bytes, info->block_bytes);

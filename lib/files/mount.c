@@ -126,20 +126,9 @@ static void mount_continue(struct snic_files *f, const struct files_loaded *l)
         files_checkpoint_start(f);
 }
 
-static int mount_load(struct snic_files *f, struct files_loaded *l)
-{
-    struct files_raw raw = files_raw_of(f);
-    int rc = files_load(f->io, &f->info, &raw, f->writing.bytes, l);
-    if (rc != 0)
-        return rc;
-    f->next_id = l->next_id;
-    if (f->next_id == 0 || f->next_id > SNIC_FILES__GENERATION_MAX)
-        return SNIC_ECORRUPT;
-    return files_table_build(f, l);
-}
-
-static int mount_begin(struct snic_files **out, void *mem, size_t mem_size, struct snic_io *io,
-                       const struct snic_files_mount_opts *in, struct files_loaded *l)
+/* Everything before the image is read: options, memory, lists. Also the checker's and walk's. */
+int files_prepare(struct snic_files **out, void *mem, size_t mem_size, struct snic_io *io,
+                  const struct snic_files_mount_opts *in)
 {
     struct snic_files_mount_opts o;
     struct snic_files_info info;
@@ -163,7 +152,23 @@ static int mount_begin(struct snic_files **out, void *mem, size_t mem_size, stru
         return SNIC_ENOSPC;
     mount_init(f, io, &o);
     *out = f;
-    return mount_load(f, l);
+    return 0;
+}
+
+/* Read the durable state and build the present one. */
+int files_read_image(struct snic_files *f, struct files_loaded *l)
+{
+    struct files_raw raw = files_raw_of(f);
+    int rc = files_load(f->io, &f->info, &raw, f->writing.bytes, l);
+    if (rc != 0)
+        return rc;
+    f->next_id = l->next_id;
+    if (f->next_id == 0 || f->next_id > SNIC_FILES__GENERATION_MAX) {
+        if (l->finding != NULL)
+            l->finding(l->ctx, SNIC_ECORRUPT, "impossible number for the next id", f->next_id);
+        return SNIC_ECORRUPT;
+    }
+    return files_table_build(f, l);
 }
 
 int snic_files_mount(struct snic_files **out, void *mem, size_t mem_size, struct snic_io *io,
@@ -173,34 +178,14 @@ int snic_files_mount(struct snic_files **out, void *mem, size_t mem_size, struct
     struct snic_files *f = NULL;
     int rc;
     memset(&l, 0, sizeof(l));
-    rc = mount_begin(&f, mem, mem_size, io, o, &l);
+    rc = files_prepare(&f, mem, mem_size, io, o);
+    if (rc == 0)
+        rc = files_read_image(f, &l);
     if (rc != 0)
         return rc;
     mount_continue(f, &l);
     files_io_submit(f);
     *out = f;
-    return 0;
-}
-
-int snic_files_examine(struct snic_io *io, void *mem, size_t mem_size,
-                       snic_files_finding_fn finding, void *ctx)
-{
-    struct files_loaded l;
-    struct snic_files *f = NULL;
-    int rc;
-    memset(&l, 0, sizeof(l));
-    l.finding = finding;
-    l.ctx = ctx;
-    rc = mount_begin(&f, mem, mem_size, io, NULL, &l);
-    if (rc == 0)
-        rc = snic_files_check(f);
-    if (rc != 0) {
-        finding(ctx, rc, "cannot be mounted", 0);
-        return rc;
-    }
-    finding(ctx, 0, "files", f->files);
-    finding(ctx, 0, "directories", f->dirs);
-    finding(ctx, 0, "free segments", f->free_segs);
     return 0;
 }
 

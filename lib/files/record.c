@@ -148,27 +148,32 @@ static int record_apply(const struct files_raw *raw, const unsigned char *p, uin
     }
 }
 
-/* R2. `bytes` is the entry's length, head included. */
-int files_entry_apply(const struct files_raw *raw, const unsigned char *entry, uint32_t bytes,
-                      uint32_t records)
+/* The length of the record at `at` of an entry of `bytes` bytes, 0 when there can be none: R1. */
+uint32_t files_record_bytes(const unsigned char *entry, uint32_t bytes, uint32_t at, uint32_t block)
 {
-    uint32_t at = SNIC_FILES__JE_HEAD;
+    uint32_t size;
+    if (bytes - at < SNIC_FILES__RECORD_HEAD)
+        return 0;
+    size = snic_get_le16(entry + at + 2);
+    if (size < SNIC_FILES__RECORD_HEAD || size % 8 != 0 || size > bytes - at ||
+        at % block + size > block)
+        return 0;
+    return size;
+}
+
+/* R2. `bytes` is the entry's length, head included. *at: the record that was refused. */
+int files_entry_apply(const struct files_raw *raw, const unsigned char *entry, uint32_t bytes,
+                      uint32_t records, uint32_t *at)
+{
     uint32_t n;
+    *at = SNIC_FILES__JE_HEAD;
     for (n = 0; n < records; n++) {
-        uint32_t size;
-        int rc;
-        if (bytes - at < SNIC_FILES__RECORD_HEAD)
+        uint32_t size = files_record_bytes(entry, bytes, *at, raw->block);
+        if (size == 0 || record_apply(raw, entry + *at, size) != 0)
             return SNIC_ECORRUPT;
-        size = snic_get_le16(entry + at + 2);
-        if (size < SNIC_FILES__RECORD_HEAD || size % 8 != 0 || size > bytes - at ||
-            at % raw->block + size > raw->block)
-            return SNIC_ECORRUPT;
-        rc = record_apply(raw, entry + at, size);
-        if (rc != 0)
-            return rc;
-        at += size;
+        *at += size;
     }
-    return at == bytes ? 0 : SNIC_ECORRUPT;
+    return *at == bytes ? 0 : SNIC_ECORRUPT;
 }
 
 /* Which records chunk `index` holds: returns their bytes, in *at the place, in *n the number. */
