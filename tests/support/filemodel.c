@@ -137,6 +137,36 @@ int64_t model_apply(struct model *m, const struct model_op *op)
     return op->n;
 }
 
+/* The bytes in up to six pieces of memory, of any size and alignment: a gathered write. */
+static int64_t model_write_gathered(struct snic_files *f, uint64_t id, const struct model_op *op,
+                                    unsigned char *p, unsigned flags)
+{
+    static unsigned char part[6][MODEL_BYTES + 64];
+    struct snic_iov v[6];
+    struct snic_files_req r;
+    struct snic_rng rng;
+    uint32_t at = 0;
+    uint32_t n = 0;
+    snic_rng_init(&rng, op->tag);
+    while (at < op->n) {
+        uint32_t k = n == 5 ? op->n - at : 1 + model_edge(&rng, op->n - at - 1);
+        v[n].base = part[n] + model_rnd(&rng, 2) * model_rnd(&rng, 64);
+        v[n].size = k;
+        memcpy(v[n].base, p + at, k);
+        at += k;
+        n++;
+    }
+    memset(&r, 0, sizeof(r));
+    r.op = SNIC_FILES_WRITE;
+    r.flags = (uint16_t)flags;
+    r.file = id;
+    r.offset = op->at;
+    r.length = op->n;
+    r.iov = v;
+    r.iov_count = n;
+    return filefix_op(f, &r);
+}
+
 static int64_t model_run_write(const struct model *m, struct snic_files *f,
                                const struct model_op *op)
 {
@@ -144,11 +174,15 @@ static int64_t model_run_write(const struct model *m, struct snic_files *f,
     uint64_t id = m->file[op->dir][op->name].id;
     /* Sometimes aligned memory, sometimes not. */
     unsigned char *p = buf + (4096 - (uintptr_t)buf % 4096) + (op->tag % 3 == 0 ? op->tag % 64 : 0);
+    unsigned flags = op->kind == MODEL_WRITE_SYNC ? SNIC_FILES_SYNC : 0;
     int64_t n;
     uint32_t i;
     for (i = 0; i < op->n; i++)
         p[i] = model_byte(op->tag, op->at + i);
-    n = filefix_write(f, id, op->at, p, op->n, op->kind == MODEL_WRITE_SYNC ? SNIC_FILES_SYNC : 0);
+    if (op->tag % 4 == 1 && op->n != 0)
+        n = model_write_gathered(f, id, op, p, flags);
+    else
+        n = filefix_write(f, id, op->at, p, op->n, flags);
     if (n >= 0 && op->kind == MODEL_WRITE_FSYNC) {
         int rc = filefix_fsync(f, id);
         if (rc != 0)

@@ -56,6 +56,11 @@ static int power_once(const struct power_case *c, uint64_t cut, uint32_t kind, u
     snic_io_close(io);
     snic_disk_faults_clear(d);
     assert_int_equal(snic_io_mem_open(&io, c->loop, d), 0);
+    if (dead && c->again != NULL && cut % 2 == 0) {
+        c->again(c->ctx, io, d, cut + survivors);
+        snic_io_close(io);
+        assert_int_equal(snic_io_mem_open(&io, c->loop, d), 0);
+    }
     c->judge(c->ctx, io, dead ? cut : 0, survivors);
     snic_io_close(io);
     snic_disk_close(d);

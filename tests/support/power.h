@@ -16,6 +16,11 @@ struct power_case {
     void (*run)(void *ctx, struct snic_io *io);
     /** The power is back: judge what the disk holds. @p cut counts from 1, 0: the uncut run. */
     void (*judge)(void *ctx, struct snic_io *io, uint64_t cut, uint64_t survivors);
+    /**
+     * NULL, or: begin to recover what @p disk holds, cut its power under way, and let go of it; the
+     * judge comes afterwards. Called for every second cut.
+     */
+    void (*again)(void *ctx, struct snic_io *io, struct snic_disk *disk, uint64_t seed);
     const struct snic_disk *base; /**< where every run starts               */
     uint64_t seed;
     uint64_t step;   /**< try every step-th cut only, from 1 + seed % step; 0 and 1: all */
