@@ -2,6 +2,8 @@
 /* kv_server: the command line, and what the roles share. */
 #include "roles.h"
 
+#include "../supervisor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -305,5 +307,5 @@ int main(int argc, char **argv)
     case KV_ROLE_SUPERVISOR:
         break;
     }
-    return kv_run_supervisor(&c, argc, argv);
+    return ex_supervise(c.seed, argc, argv);
 }

@@ -57,7 +57,6 @@ int kv_run_monolith(const struct kv_config *c);
 int kv_run_dpu(const struct kv_config *c);
 int kv_run_host(const struct kv_config *c);
 int kv_run_single(const struct kv_config *c);
-int kv_run_supervisor(const struct kv_config *c, int argc, char **argv);
 
 /** The engine's options that all roles share. */
 void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c);

@@ -3,7 +3,9 @@
  * Starts the two roles as processes, restarts one that dies, passes SIGTERM, SIGINT and SIGHUP
  * on as SIGTERM, and ends when they have ended orderly.
  */
-#include "roles.h"
+#include "supervisor.h"
+
+#include "common.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -15,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KV_START_MS 10000u /* an error exit before this is a start that failed */
-#define KV_QUICK_MS 1000u  /* who dies sooner, again and again, is started after pauses */
-#define KV_PAUSE_MS 50u    /* the first pause; doubled each time */
-#define KV_PAUSE_MAX_MS 5000u
+#define SUPER_START_MS 10000u /* an error exit before this is a start that failed */
+#define SUPER_QUICK_MS 1000u  /* who dies sooner, again and again, is started after pauses */
+#define SUPER_PAUSE_MS 50u    /* the first pause; doubled each time */
+#define SUPER_PAUSE_MAX_MS 5000u
 
 enum { CHILD_DPU, CHILD_HOST, CHILDREN };
 
@@ -28,7 +30,7 @@ static sigset_t super_set;   /* the signals that the supervisor waits for */
 static sigset_t super_saved; /* the mask that its roles get               */
 
 /* This program again, with the role and the common seed. */
-static pid_t super_start(const struct kv_config *c, int argc, char **argv, int child)
+static pid_t super_start(const char *seed, int argc, char **argv, int child)
 {
     char **args = calloc((size_t)argc + 8, sizeof(*args));
     pid_t parent = getpid();
@@ -41,8 +43,10 @@ static pid_t super_start(const struct kv_config *c, int argc, char **argv, int c
         args[n++] = argv[i];
     args[n++] = (char *)(uintptr_t) "--role";
     args[n++] = (char *)(uintptr_t)child_names[child];
-    args[n++] = (char *)(uintptr_t) "--seed";
-    args[n++] = (char *)(uintptr_t)c->seed;
+    if (seed != NULL) {
+        args[n++] = (char *)(uintptr_t) "--seed";
+        args[n++] = (char *)(uintptr_t)seed;
+    }
     pid = fork();
     if (pid == 0) {
         /* A role does not outlive its supervisor. */
@@ -78,7 +82,7 @@ static int super_ended(int child, int status, uint64_t lived_ms, int stopping)
         return 0; /* it came before there was anything to drain */
     if (stopping)
         return -1;
-    if (WIFEXITED(status) && lived_ms < KV_START_MS) {
+    if (WIFEXITED(status) && lived_ms < SUPER_START_MS) {
         ex_log(EX_ERROR, "the %s role cannot run (exit status %d)", child_names[child],
                WEXITSTATUS(status));
         return -1;
@@ -102,7 +106,7 @@ static void super_signals(void)
 }
 
 struct super {
-    const struct kv_config *config;
+    const char *seed;
     int argc;
     char **argv;
     pid_t pids[CHILDREN];
@@ -117,19 +121,19 @@ static void super_begin(struct super *s, int child)
 {
     s->since[child] = super_now_ms();
     s->due[child] = 0;
-    s->pids[child] = super_start(s->config, s->argc, s->argv, child);
+    s->pids[child] = super_start(s->seed, s->argc, s->argv, child);
 }
 
 /* It died: the first time it is started at once. */
 static void super_again(struct super *s, int child)
 {
     uint64_t now = super_now_ms();
-    uint64_t pause = KV_PAUSE_MS;
+    uint64_t pause = SUPER_PAUSE_MS;
 
-    s->quick[child] = now - s->since[child] < KV_QUICK_MS ? s->quick[child] + 1 : 0;
-    for (unsigned i = 2; i < s->quick[child] && pause < KV_PAUSE_MAX_MS; i++)
+    s->quick[child] = now - s->since[child] < SUPER_QUICK_MS ? s->quick[child] + 1 : 0;
+    for (unsigned i = 2; i < s->quick[child] && pause < SUPER_PAUSE_MAX_MS; i++)
         pause *= 2;
-    s->due[child] = now + (s->quick[child] < 2 ? 0 : snic_min_u64(pause, KV_PAUSE_MAX_MS));
+    s->due[child] = now + (s->quick[child] < 2 ? 0 : snic_min_u64(pause, SUPER_PAUSE_MAX_MS));
 }
 
 /* Start what is due. @return ms until the next start, 0 if none is to come */
@@ -178,9 +182,9 @@ static void super_reap(struct super *s)
     }
 }
 
-int kv_run_supervisor(const struct kv_config *c, int argc, char **argv)
+int ex_supervise(const char *seed, int argc, char **argv)
 {
-    struct super s = {.config = c, .argc = argc, .argv = argv};
+    struct super s = {.seed = seed, .argc = argc, .argv = argv};
 
     super_signals();
     for (int i = 0; i < CHILDREN; i++)

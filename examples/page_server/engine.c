@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Requests in, replies out; reads. What happens to updates is in replay.c. */
+#include "engine_priv.h"
+
+#include "../common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FILL_BATCH 128 /* cache entries told at once */
+
+/* ---- Requests ---- */
+
+static struct engine_request *engine_request_new(struct engine *e)
+{
+    struct snic_node *n = snic_queue_pop(&e->spare);
+    struct engine_request *r;
+
+    r = n != NULL ? SNIC_CONTAINER(n, struct engine_request, node) : malloc(sizeof(*r));
+    if (r == NULL)
+        ex_die("out of memory");
+    memset(r, 0, sizeof(*r));
+    r->engine = e;
+    e->active++;
+    return r;
+}
+
+/* @return 0 the client has it, or SNIC_EAGAIN */
+static int engine_send(struct engine_request *r)
+{
+    struct engine *e = r->engine;
+    unsigned char header[WIRE_REPLY];
+    struct snic_iov iov[2] = {{header, sizeof(header)},
+                              {(void *)(uintptr_t)r->data, r->reply.length}};
+
+    if (r->stage == STAGE_INVALIDATE) { /* P2 */
+        if (e->o.events.invalidate != NULL &&
+            e->o.events.invalidate(e->o.events.ctx, r->q.page, r->q.lsn) == SNIC_EAGAIN)
+            return SNIC_EAGAIN;
+        r->stage = STAGE_REPLY;
+    }
+    wire_reply_put(header, &r->reply);
+    return e->o.events.reply(e->o.events.ctx, r->conn, r->seq, iov, r->reply.length > 0 ? 2 : 1) ==
+                   SNIC_EAGAIN
+               ? SNIC_EAGAIN
+               : 0;
+}
+
+static void engine_request_end(struct engine_request *r)
+{
+    struct engine *e = r->engine;
+
+    if (r->buffer != NULL)
+        engine_buffer_put(r->buffer);
+    e->active--;
+    snic_queue_push(&e->spare, &r->node);
+}
+
+void engine_answer(struct engine_request *r, enum wire_status status)
+{
+    struct engine *e = r->engine;
+
+    r->reply.id = r->q.id;
+    r->reply.page = r->q.page;
+    r->reply.status = (uint16_t)status;
+    if (status != WIRE_OK)
+        r->reply.length = 0;
+    e->stats.errors += (uint64_t)(status != WIRE_OK && status != WIRE_BUSY);
+    e->stats.busy += (uint64_t)(status == WIRE_BUSY);
+    if (!e->stopped && (!snic_queue_empty(&e->answered) || engine_send(r) != 0))
+        snic_queue_push(&e->answered, &r->node);
+    else
+        engine_request_end(r);
+}
+
+static void engine_fill_step(struct engine *e);
+
+void engine_writable(struct engine *e)
+{
+    while (!snic_queue_empty(&e->answered)) {
+        struct engine_request *r = SNIC_CONTAINER(e->answered.first, struct engine_request, node);
+
+        if (engine_send(r) != 0)
+            return;
+        (void)snic_queue_pop(&e->answered);
+        engine_request_end(r);
+    }
+    engine_serve(e);
+    engine_fill_step(e);
+}
+
+/* ---- Buffers ---- */
+
+struct engine_buffer *engine_buffer_get(struct engine *e)
+{
+    struct snic_node *n = snic_queue_pop(&e->free_buffers);
+
+    return n != NULL ? SNIC_CONTAINER(n, struct engine_buffer, node) : NULL;
+}
+
+void engine_buffer_put(struct engine_buffer *b)
+{
+    b->request = NULL;
+    snic_queue_push(&b->engine->free_buffers, &b->node);
+}
+
+void engine_submit(struct engine_buffer *b, int write, uint64_t offset, uint32_t size,
+                   store_done_fn done)
+{
+    struct store_req *q = &b->io;
+
+    memset(q, 0, sizeof(*q));
+    q->write = (uint8_t)write;
+    q->file = STORE_PAGES;
+    q->offset = offset;
+    q->size = size;
+    q->data = b->data;
+    q->done = done;
+    b->engine->o.store->submit(b->engine->o.store, q);
+}
+
+/* ---- GET ---- */
+
+static void engine_get_read(struct engine_request *r);
+
+static void engine_get_done(struct store_req *q)
+{
+    struct engine_buffer *b = SNIC_CONTAINER(q, struct engine_buffer, io);
+    struct engine_request *r = b->request;
+    struct engine *e = b->engine;
+    struct engine_page *p = &e->pages[r->q.page];
+    uint64_t lsn = 0;
+
+    if (q->result == (int64_t)e->page_bytes &&
+        page_check(b->data, e->page_bytes, r->q.page, &lsn) == 0 && lsn >= r->target) {
+        r->data = b->data;
+        r->reply.length = e->page_bytes;
+        r->reply.lsn = lsn;
+        engine_answer(r, WIRE_OK);
+    } else if (q->result >= 0 && p->applied != b->applied && !e->stopped) {
+        e->stats.retries++; /* two replays later this place is being written again */
+        engine_get_read(r);
+        return;
+    } else {
+        ex_log(EX_ERROR, "page %llu cannot be read: %s", (unsigned long long)r->q.page,
+               q->result < 0 ? snic_strerror((int)q->result) : "its checksum is wrong");
+        engine_answer(r, q->result < 0 ? WIRE_FAILED : WIRE_DAMAGED);
+    }
+    engine_serve(e);
+}
+
+/* The page file holds what this GET wants. It has a buffer. */
+static void engine_get_read(struct engine_request *r)
+{
+    struct engine *e = r->engine;
+    struct engine_page *p = &e->pages[r->q.page];
+    struct engine_buffer *b = r->buffer;
+
+    b->request = r;
+    b->applied = p->applied;
+    if (p->applied == 0) { /* never written: zeros */
+        memset(b->data, 0, e->page_bytes);
+        page_seal(b->data, e->page_bytes, r->q.page, 0);
+        b->io.result = e->page_bytes;
+        engine_get_done(&b->io);
+        return;
+    }
+    engine_submit(b, 0, page_place(r->q.page, e->page_bytes, p->place), e->page_bytes,
+                  engine_get_done);
+}
+
+static void engine_get(struct engine_request *r)
+{
+    struct engine *e = r->engine;
+    struct engine_page *p = &e->pages[r->q.page];
+
+    e->stats.gets++;
+    r->target = r->q.lsn > p->durable ? r->q.lsn : p->durable; /* P3 */
+    if (r->q.lsn > p->logged) {
+        engine_answer(r, WIRE_AHEAD);
+    } else if (p->damaged) {
+        engine_answer(r, WIRE_DAMAGED);
+    } else if (p->applied < r->target) {
+        e->stats.get_waits++;
+        snic_queue_push(&p->waiters, &r->node);
+    } else {
+        snic_queue_push(&e->starved, &r->node);
+        engine_serve(e);
+    }
+}
+
+/* ---- LOG ---- */
+
+static void engine_log(struct engine_request *r)
+{
+    struct engine *e = r->engine;
+    struct engine_page *p = &e->pages[r->q.page];
+    int again = r->q.lsn == p->logged; /* asked once more: it is there, but durable? */
+    struct log_record *n;
+
+    if (p->damaged || (!again && r->q.previous != p->logged)) {
+        engine_answer(r, p->damaged ? WIRE_DAMAGED : WIRE_GAP);
+        return;
+    }
+    n = log_record_new(again ? 0 : r->q.length);
+    n->page = r->q.page;
+    n->lsn = r->q.lsn;
+    n->previous = r->q.previous;
+    n->offset = r->q.offset;
+    n->user = r;
+    memcpy(n->data, r->q.data, n->length);
+    if (log_append(&e->log, n) != 0) {
+        free(n);
+        engine_answer(r, WIRE_BUSY);
+        return;
+    }
+    e->stats.logs++;
+    p->logged = r->q.lsn;
+    r->q.data = NULL;
+}
+
+/* ---- Remote files: READ and WRITE ---- */
+
+static void engine_remote_done(struct store_req *q)
+{
+    struct engine_buffer *b = SNIC_CONTAINER(q, struct engine_buffer, io);
+    struct engine_request *r = b->request;
+    struct engine *e = b->engine;
+
+    if (r->q.op == WIRE_READ) {
+        r->data = b->data;
+        r->reply.length = r->q.length;
+    }
+    engine_answer(r, q->result == (int64_t)r->q.length ? WIRE_OK : WIRE_FAILED);
+    engine_serve(e);
+}
+
+/* A WRITE's bytes are copied at once, so it does not wait for a buffer. */
+static void engine_remote(struct engine_request *r)
+{
+    struct engine *e = r->engine;
+
+    if (r->q.op == WIRE_WRITE) {
+        struct engine_buffer *b = engine_buffer_get(e);
+
+        if (b == NULL) {
+            engine_answer(r, WIRE_BUSY);
+            return;
+        }
+        r->buffer = b;
+        b->request = r;
+        memcpy(b->data, r->q.data, r->q.length);
+        r->q.data = NULL;
+        engine_submit(b, 1, r->q.page, r->q.length, engine_remote_done);
+    } else {
+        snic_queue_push(&e->starved, &r->node);
+        engine_serve(e);
+    }
+}
+
+/* ---- What waits for a buffer ---- */
+
+void engine_serve(struct engine *e)
+{
+    while (!e->stopped && !snic_queue_empty(&e->free_buffers)) {
+        struct snic_node *n;
+
+        /* Replays first: the log, and GETs that wait for them, depend on it. */
+        if ((n = snic_queue_pop(&e->ready)) != NULL) {
+            struct engine_page *p = SNIC_CONTAINER(n, struct engine_page, node);
+
+            replay_start(e, p, engine_buffer_get(e));
+        } else if ((n = snic_queue_pop(&e->starved)) != NULL) {
+            struct engine_request *r = SNIC_CONTAINER(n, struct engine_request, node);
+
+            r->buffer = engine_buffer_get(e);
+            r->buffer->request = r;
+            if (r->q.op == WIRE_READ)
+                engine_submit(r->buffer, 0, r->q.page, r->q.length, engine_remote_done);
+            else
+                engine_get_read(r);
+        } else {
+            return;
+        }
+    }
+}
+
+/* ---- Messages ---- */
+
+static void engine_stat(struct engine_request *r)
+{
+    struct engine *e = r->engine;
+    int of_dpu = (r->q.flags & WIRE_OF_DPU) != 0;
+
+    r->reply.length = (uint32_t)e->o.events.stat(e->o.events.ctx, of_dpu, e->stat, sizeof(e->stat));
+    r->reply.lsn = e->version;
+    r->data = e->stat;
+    engine_answer(r, WIRE_OK);
+}
+
+void engine_message(struct engine *e, uint64_t conn, uint64_t seq, const unsigned char *msg,
+                    size_t size)
+{
+    struct engine_request *r = engine_request_new(e);
+    enum wire_status status = wire_request_get(&r->q, msg, size, &e->o.limits);
+
+    r->conn = conn;
+    r->seq = seq;
+    r->stage = STAGE_REPLY;
+    if (status != WIRE_OK) {
+        engine_answer(r, status);
+        return;
+    }
+    switch (r->q.op) {
+    case WIRE_GET:
+        engine_get(r);
+        break;
+    case WIRE_LOG:
+        engine_log(r);
+        break;
+    case WIRE_READ:
+    case WIRE_WRITE:
+        engine_remote(r);
+        break;
+    default:
+        engine_stat(r);
+        break;
+    }
+}
+
+/* ---- The DPU's cache after a start ---- */
+
+/* What the cache may be told of page @p i, if anything. In remote-file mode: which file it is. */
+static int engine_fill_entry(struct engine *e, uint64_t i)
+{
+    struct page_item item = {e->o.store->ids[STORE_PAGES], 0};
+
+    if (e->o.limits.remote)
+        return e->o.events.cache(e->o.events.ctx, i, &item, 1);
+    if (e->pages[i].applied == 0 || e->pages[i].damaged)
+        return 0;
+    item.offset = page_place(i, e->page_bytes, e->pages[i].place);
+    return e->o.events.cache(e->o.events.ctx, i, &item, e->pages[i].applied);
+}
+
+static void engine_fill_step(struct engine *e)
+{
+    uint64_t end = e->o.limits.remote ? 1 : e->o.limits.pages;
+
+    while (e->filling) {
+        if (e->fill_page == end)
+            e->filling = 0;
+        else if (engine_fill_entry(e, e->fill_page) == SNIC_EAGAIN)
+            return; /* engine_writable() comes */
+        else
+            e->fill_page++;
+    }
+}
+
+void engine_fill_cache(struct engine *e)
+{
+    if (e->o.events.cache == NULL)
+        return;
+    e->floor = e->version;
+    e->filling = 1;
+    engine_fill_step(e);
+}
+
+/* ---- Open, close ---- */
+
+void engine_sizes(const struct wire_limits *limits, uint64_t log_bytes, uint64_t sizes[STORE_FILES])
+{
+    sizes[STORE_PAGES] = limits->pages * limits->page_bytes * (limits->remote ? 1 : 2);
+    sizes[STORE_LOG] = log_bytes;
+}
+
+uint64_t engine_version(const struct engine *e)
+{
+    return e->version;
+}
+
+static void engine_allocate(struct engine *e)
+{
+    size_t each = snic_align_up(e->page_bytes, STORE_ALIGN);
+
+    e->pages = calloc(e->o.limits.remote ? 1 : (size_t)e->o.limits.pages, sizeof(*e->pages));
+    e->buffers = calloc(e->o.buffers, sizeof(*e->buffers));
+    if (e->pages == NULL || e->buffers == NULL ||
+        posix_memalign((void **)&e->memory, STORE_ALIGN, each * e->o.buffers) != 0)
+        ex_die("out of memory");
+    for (uint32_t i = 0; i < e->o.buffers; i++) {
+        e->buffers[i].engine = e;
+        e->buffers[i].data = e->memory + i * each;
+        engine_buffer_put(&e->buffers[i]);
+    }
+}
+
+int engine_open(struct engine **out, const struct engine_opts *o)
+{
+    struct engine *e = calloc(1, sizeof(*e));
+    int r = 0;
+
+    if (e == NULL)
+        ex_die("out of memory");
+    e->o = *o;
+    e->loop = o->store->loop;
+    e->page_bytes = o->limits.page_bytes;
+    engine_allocate(e);
+    if (!o->limits.remote)
+        r = replay_scan(e);
+    if (r == 0)
+        r = log_open(&e->log, o->store, o->log_bytes, replay_found, replay_durable, e);
+    if (r != 0) {
+        ex_log(EX_ERROR, "cannot recover: %s", snic_strerror(r));
+        engine_stop(e);
+        engine_close(e);
+        return r;
+    }
+    engine_serve(e);
+    *out = e;
+    return 0;
+}
+
+void engine_drain(struct engine *e)
+{
+    while (e->active > 0 || e->log.kicked)
+        if (snic_loop_once(e->loop, SNIC_NEVER) < 0)
+            return;
+}
+
+void engine_stop(struct engine *e)
+{
+    e->stopped = 1;
+    e->log.broken = SNIC_ECANCELED;
+    while (e->log.kicked)
+        if (snic_loop_once(e->loop, 0) < 0)
+            return;
+}
+
+/* Requests that still wait somewhere. */
+static void engine_forget(struct snic_queue *q)
+{
+    struct snic_node *n;
+
+    while ((n = snic_queue_pop(q)) != NULL)
+        free(SNIC_CONTAINER(n, struct engine_request, node));
+}
+
+void engine_close(struct engine *e)
+{
+    uint64_t pages = e->o.limits.remote ? 1 : e->o.limits.pages;
+
+    for (uint64_t i = 0; i < pages; i++) {
+        struct snic_node *n;
+
+        engine_forget(&e->pages[i].waiters);
+        while ((n = snic_queue_pop(&e->pages[i].pending)) != NULL)
+            free(SNIC_CONTAINER(n, struct log_record, node));
+    }
+    engine_forget(&e->starved);
+    engine_forget(&e->answered);
+    engine_forget(&e->spare);
+    log_close(&e->log);
+    free(e->pages);
+    free(e->buffers);
+    free(e->memory);
+    free(e);
+}
+
+void engine_get_stats(const struct engine *e, struct engine_stats *out)
+{
+    *out = e->stats;
+    out->log_writes = e->log.writes;
+    out->log_bytes = e->log.bytes;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Inside of the page server. One thread, that of the loop.
+ *   P1 logged >= durable >= applied of each page; `place` holds `applied`, undamaged. A page is
+ *      written to the other place, so what can be read stays what it is until a later replay.
+ *   P2 An update becomes durable, then its page is invalidated in the DPU's cache, then it is
+ *      acknowledged. Replies and invalidations leave in one order, so behind a reply that tells of
+ *      an update, nobody gets an older page.
+ *   P3 A GET is answered with applied >= what was durable when it came.
+ *   P4 A page is in `ready`, or has a buffer and is being replayed, or has nothing pending.
+ */
+#ifndef PS_ENGINE_PRIV_H
+#define PS_ENGINE_PRIV_H
+
+#include "engine.h"
+#include "log.h"
+
+struct engine_request;
+struct engine_buffer;
+
+struct engine_page {
+    uint64_t logged;           /* newest in the log, perhaps not yet durable */
+    uint64_t durable;          /* newest that was acknowledged, or may have been */
+    uint64_t applied;          /* what the page file holds */
+    struct snic_queue pending; /* records to replay */
+    struct snic_queue waiters; /* GETs that want more than `applied` */
+    struct snic_node node;     /* in engine.ready */
+    uint8_t place;             /* of the newest version, P1 */
+    uint8_t replaying;
+    uint8_t damaged;
+};
+
+enum engine_stage { STAGE_INVALIDATE, STAGE_REPLY };
+
+/* A request of a client from its message to its reply. */
+struct engine_request {
+    struct snic_node node;
+    struct engine *engine;
+    uint64_t conn;
+    uint64_t seq;
+    struct wire_request q;
+    uint64_t target; /* GET: the least LSN that will do, P3 */
+    enum engine_stage stage;
+    struct wire_reply reply;
+    const void *data; /* of the reply */
+    struct engine_buffer *buffer;
+};
+
+/* Room for a page. */
+struct engine_buffer {
+    struct snic_node node;
+    struct engine *engine;
+    unsigned char *data;
+    struct store_req io;
+    struct engine_request *request; /* whose read or write it is, or NULL: of a replay */
+    uint64_t page;
+    uint64_t applied;           /* of the page when its read began */
+    struct snic_queue replayed; /* records that are in the buffer */
+    uint64_t lsn;               /* and the newest of them */
+};
+
+struct engine {
+    struct engine_opts o;
+    struct snic_loop *loop;
+    struct log log;
+    struct engine_page *pages;
+    unsigned char *memory; /* of the buffers */
+    struct engine_buffer *buffers;
+    struct snic_queue free_buffers;
+    struct snic_queue starved;  /* requests that wait for a buffer */
+    struct snic_queue ready;    /* pages to replay */
+    struct snic_queue answered; /* requests that wait for room in the way out */
+    struct snic_queue spare;    /* requests to use again */
+    uint64_t version;
+    uint64_t floor;     /* the cache takes older versions only by events.cache */
+    uint64_t fill_page; /* next page that the cache is told of */
+    int filling;
+    uint64_t active; /* requests and replays */
+    int stopped;
+    uint32_t page_bytes;
+    char stat[1024];
+    struct engine_stats stats;
+};
+
+/* Start what buffers are there for. */
+void engine_serve(struct engine *e);
+/* Answer with what r->reply and r->data say, now or when there is room; r is gone then. */
+void engine_answer(struct engine_request *r, enum wire_status status);
+struct engine_buffer *engine_buffer_get(struct engine *e);
+void engine_buffer_put(struct engine_buffer *b);
+/* Read or write buffer @p b. */
+void engine_submit(struct engine_buffer *b, int write, uint64_t offset, uint32_t size,
+                   store_done_fn done);
+
+/* replay.c */
+void replay_durable(void *ctx, struct log_record *r, int64_t result);
+void replay_found(void *ctx, struct log_record *r);
+void replay_start(struct engine *e, struct engine_page *p, struct engine_buffer *b);
+/* Look at both places of every page. Runs the loop. @return 0 or SNIC_E* */
+int replay_scan(struct engine *e);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* page_server: the command line, and what the roles share. */
+#include "roles.h"
+
+#include "../supervisor.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+
+#define PS_FILES_OWN 64 /* descriptors beside those of clients */
+
+static const char summary[] =
+    "page_server: the storage of a database's pages (DDS section 9.1). Updates arrive as log\n"
+    "records, are acknowledged when durable and replayed into pages; GetPage@LSN is answered by\n"
+    "the DPU role alone when its cache says that the page on the device is new enough.\n\n"
+    "Without a role option a supervisor starts the DPU role and the host role as two\n"
+    "processes on shared memory and restarts one that dies.";
+
+static int ps_role_parse(void *target, const char *text)
+{
+    enum ps_role *role = target;
+
+    if (strcmp(text, "dpu") == 0)
+        *role = PS_DPU;
+    else if (strcmp(text, "host") == 0)
+        *role = PS_HOST;
+    else
+        return -1;
+    return 0;
+}
+
+static int ps_offload_parse(void *target, const char *text)
+{
+    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+        return -1;
+    *(int *)target = text[1] == 'n';
+    return 0;
+}
+
+static void ps_options(struct ps_config *c, int argc, char **argv)
+{
+    int remote = 0;
+    const struct ex_option options[] = {
+        {"listen", EX_TEXT, &c->listen, "ADDRESS:PORT", "clients; default 127.0.0.1:7400", 0, 0,
+         NULL},
+        {"file", EX_TEXT, &c->file, "PATH", "image file or block device; default pages.img", 0, 0,
+         NULL},
+        {"size", EX_SIZE, &c->size, "BYTES", "of a new image; default what the pages need",
+         64u << 20, UINT64_MAX / 2, NULL},
+        {"pages", EX_NUMBER, &c->limits.pages, "N", "default 16384", 1, UINT64_C(1) << 32, NULL},
+        {"page-bytes", EX_SIZE, &c->page_bytes, "BYTES", "of a page, power of two; default 8K", 512,
+         WIRE_DATA_MAX, NULL},
+        {"log", EX_SIZE, &c->log_bytes, "BYTES", "of the log file; default 64M", 1u << 20,
+         (uint64_t)1 << 40, NULL},
+        {"buffers", EX_NUMBER, &c->buffers, "N",
+         "pages that the host reads or replays at once; default 512", 4, 65536, NULL},
+        {"offload", EX_PARSE, &c->offload, "on|off", "answer reads on the DPU; default on", 0, 0,
+         ps_offload_parse},
+        {"remote-file", EX_FLAG, &remote, NULL,
+         "serve reads and writes of a plain file instead of pages (DDS section 8.1)", 0, 0, NULL},
+        {"monolith", EX_FLAG, &c->plain, NULL, "one role, plain files, no offload", 0, 0, NULL},
+        {"dir", EX_TEXT, &c->directory, "PATH", "of the monolith's files; default pages.dir", 0, 0,
+         NULL},
+        {"role", EX_PARSE, &c->role, "dpu|host", "play one role only", 0, 0, ps_role_parse},
+        {"socket", EX_TEXT, &c->socket, "PATH", "between the roles; default FILE.sock", 0, 0, NULL},
+        {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
+        {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 256", 1, 60000, NULL},
+        {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
+         NULL},
+        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
+         "figures of the DPU role, or of the monolith, for Prometheus, at /metrics", 0, 0, NULL},
+        {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
+         ex_log_parse},
+    };
+
+    ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+    c->limits.page_bytes = (uint32_t)c->page_bytes;
+    c->limits.remote = remote;
+    if (!snic_is_pow2(c->page_bytes))
+        ex_die("--page-bytes: must be a power of two");
+    if (c->plain && c->role != PS_SUPERVISOR)
+        ex_die("--monolith and --role exclude each other");
+    if (c->plain)
+        c->role = PS_PLAIN;
+}
+
+/* What can be said before anything is opened or written. */
+static void ps_check(const struct ps_config *c)
+{
+    struct sockaddr_un u;
+    struct snic_net_addr a;
+    size_t size = strlen(c->socket);
+
+    if (snic_net_addr_parse(&a, c->listen) != 0)
+        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    if (c->metrics != NULL && snic_net_addr_parse(&a, c->metrics) != 0)
+        ex_die("--metrics: '%s' is not ADDRESS:PORT", c->metrics);
+    if (c->role != PS_PLAIN && (size == 0 || size >= sizeof(u.sun_path)))
+        ex_die("--socket: '%s' has %zu bytes, a socket's path 1 to %zu", c->socket, size,
+               sizeof(u.sun_path) - 1);
+}
+
+/* Each client is a descriptor. */
+static void ps_descriptors(const struct ps_config *c)
+{
+    struct rlimit r;
+    rlim_t want = c->conns_max + PS_FILES_OWN;
+
+    if (c->role == PS_SUPERVISOR || getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
+        return;
+    r.rlim_cur = want < r.rlim_max ? want : r.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < want)
+        ex_log(EX_WARNING, "'ulimit -n' leaves no room for %llu clients",
+               (unsigned long long)c->conns_max);
+}
+
+struct snic_loop *ps_loop_open(void)
+{
+    struct snic_loop *loop;
+    int r = snic_loop_uring_open(&loop, NULL);
+
+    if (r == SNIC_ENOTSUP)
+        ex_die("this kernel has no io_uring");
+    if (r == SNIC_EACCES || r == SNIC_EPERM)
+        ex_die("io_uring is disabled here (see /proc/sys/kernel/io_uring_disabled)");
+    if (r != 0)
+        ex_die("cannot open an io_uring: %s", snic_strerror(r));
+    return loop;
+}
+
+size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out)
+{
+    struct engine_stats s;
+
+    engine_get_stats(e, &s);
+    const struct ex_metric all[] = {
+        {"gets", s.gets, 1},           {"get_waits", s.get_waits, 1},
+        {"logs", s.logs, 1},           {"log_writes", s.log_writes, 1},
+        {"log_bytes", s.log_bytes, 1}, {"replays", s.replays, 1},
+        {"replayed", s.replayed, 1},   {"read_retries", s.retries, 1},
+        {"busy", s.busy, 1},           {"errors", s.errors, 1},
+    };
+
+    memcpy(out, all, sizeof(all));
+    return SNIC_COUNTOF(all);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = {"super", "dpu", "host", "page"};
+    static char socket_path[4096];
+    struct ps_config c = {
+        .listen = "127.0.0.1:7400",
+        .file = "pages.img",
+        .directory = "pages.dir",
+        .limits.pages = 16384,
+        .page_bytes = 8192,
+        .log_bytes = 64u << 20,
+        .buffers = 512,
+        .offload = 1,
+        .conns_max = 256,
+        .log_level = EX_INFO,
+    };
+
+    ps_options(&c, argc, argv);
+    ex_log_set(c.log_level, names[c.role]);
+    signal(SIGPIPE, SIG_IGN); /* whoever reads the log may end first */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full device */
+    ps_descriptors(&c);
+    if (c.socket == NULL) {
+        (void)snprintf(socket_path, sizeof(socket_path), "%s.sock", c.file);
+        c.socket = socket_path;
+    }
+    ps_check(&c);
+    switch (c.role) {
+    case PS_DPU:
+        return ps_run_dpu(&c);
+    case PS_HOST:
+        return ps_run_host(&c);
+    case PS_PLAIN:
+        return ps_run_plain(&c);
+    case PS_SUPERVISOR:
+        break;
+    }
+    return ex_supervise(NULL, argc, argv);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The baseline: one process with its own sockets and plain files on io_uring, as without a DPU. */
+#include "roles.h"
+
+#include "front.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ps_plain {
+    const struct ps_config *config;
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct front *front;
+    struct store store;
+    struct engine *engine;
+    int draining;
+};
+
+static size_t plain_stat(void *ctx, int of_dpu, char *out, size_t max)
+{
+    struct ps_plain *p = ctx;
+    const struct wire_limits *l = &p->config->limits;
+    int n;
+
+    if (of_dpu)
+        n = snprintf(out, max, "role=none\ncpu_us=0\nmessages=0\noffloaded=0\n");
+    else
+        n = snprintf(out, max,
+                     "role=plain\npid=%d\ncpu_us=%" PRIu64 "\npages=%" PRIu64
+                     "\npage_bytes=%u\nremote=%d\n",
+                     (int)getpid(), ex_cpu_process_ns() / 1000, l->pages, l->page_bytes, l->remote);
+    return n < 0 ? 0 : snic_min_u64((uint64_t)n, max - 1);
+}
+
+static size_t plain_metrics(void *ctx, struct ex_metric *out)
+{
+    struct ps_plain *p = ctx;
+    size_t n = ps_engine_metrics(p->engine, out);
+
+    out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
+    return n;
+}
+
+static void plain_drained(void *ctx)
+{
+    struct ps_plain *p = ctx;
+
+    snic_loop_stop(p->loop);
+}
+
+static void plain_drain(void *ctx)
+{
+    struct ps_plain *p = ctx;
+
+    if (p->draining)
+        return;
+    p->draining = 1;
+    ex_log(EX_INFO, "draining");
+    front_drain(p->front, plain_drained, p);
+}
+
+static void plain_open_front(struct ps_plain *p)
+{
+    const struct ps_config *c = p->config;
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net)};
+    struct front_opts o;
+    char text[128];
+    int r;
+
+    memset(&o, 0, sizeof(o));
+    net.conns_max = (uint32_t)c->conns_max + 16;
+    r = snic_net_uring_open(&p->net, p->loop, &net);
+    if (r != 0)
+        ex_die("cannot open the network: %s", snic_strerror(r));
+    if (snic_net_addr_parse(&o.address, c->listen) != 0)
+        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    o.net = p->net;
+    o.conns_max = (uint32_t)c->conns_max;
+    o.conn_bytes = PS_CONN_BYTES;
+    o.pending_max = PS_PENDING_MAX;
+    r = front_open(&p->front, &o, &o.address);
+    if (r != 0)
+        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
+    front_engine(p->front, p->engine);
+    snic_net_addr_format(&o.address, text, sizeof(text));
+    ex_log(EX_INFO, "serving %s from directory '%s'", text, c->directory);
+}
+
+/* Recovery runs the loop, so the engine comes before the first client. */
+static void plain_open(struct ps_plain *p)
+{
+    const struct ps_config *c = p->config;
+    struct store_opts s = {.directory = c->directory, .buffered = c->buffered};
+    struct engine_opts o;
+
+    memset(&o, 0, sizeof(o));
+    p->loop = ps_loop_open();
+    engine_sizes(&c->limits, c->log_bytes, s.sizes);
+    store_open_plain(&p->store, p->loop, &s);
+    o.store = &p->store;
+    o.limits = c->limits;
+    o.log_bytes = c->log_bytes;
+    o.buffers = (uint32_t)c->buffers;
+    o.events.reply = front_reply;
+    o.events.stat = plain_stat;
+    o.events.ctx = p;
+    if (engine_open(&p->engine, &o) != 0)
+        ex_die("cannot open the pages in '%s'", c->directory);
+    plain_open_front(p);
+}
+
+int ps_run_plain(const struct ps_config *c)
+{
+    static struct ps_plain plain;
+    struct ps_plain *p = &plain;
+    struct ex_stats *stats = NULL;
+    int r;
+
+    p->config = c;
+    plain_open(p);
+    ex_signals(p->loop, plain_drain, p);
+    if (ex_stats_start(&stats, p->loop, p->net, "page", c->stats, c->metrics, plain_metrics, p) !=
+        0)
+        return 1;
+    r = snic_loop_run(p->loop);
+    if (r != 0)
+        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+    ex_signals_off();
+    ex_stats_stop(stats);
+    engine_drain(p->engine);
+    engine_stop(p->engine);
+    store_close_plain(&p->store);
+    engine_close(p->engine);
+    front_close(p->front);
+    snic_net_shut(p->net);
+    snic_loop_close(p->loop);
+    return r != 0;
+}

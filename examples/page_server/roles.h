@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file page_server/roles.h
+ * The configuration and the roles that a page_server process can play.
+ */
+#ifndef PS_ROLES_H
+#define PS_ROLES_H
+
+#include "../common.h"
+#include "engine.h"
+
+enum ps_role { PS_SUPERVISOR, PS_DPU, PS_HOST, PS_PLAIN };
+
+struct ps_config {
+    enum ps_role role;
+    int plain;
+    const char *listen;    /**< ADDRESS:PORT of clients                                       */
+    const char *file;      /**< image file or block device (DPU role)                        */
+    const char *directory; /**< of the plain files                                           */
+    const char *socket;    /**< UNIX socket between the roles                                */
+    uint64_t size;         /**< of a new image, 0: as much as is needed                      */
+    struct wire_limits limits;
+    uint64_t page_bytes;
+    uint64_t remote;
+    uint64_t log_bytes;
+    uint64_t buffers;
+    int offload;
+    int buffered;
+    uint64_t conns_max;
+    uint64_t stats;
+    const char *metrics;
+    enum ex_level log_level;
+};
+
+#define PS_PENDING_MAX 1024u
+#define PS_CONN_BYTES (4u << 20)
+#define PS_MESSAGE_MAX (WIRE_REQUEST + WIRE_DATA_MAX)
+
+/** Each returns the exit status. */
+int ps_run_dpu(const struct ps_config *c);
+int ps_run_host(const struct ps_config *c);
+int ps_run_plain(const struct ps_config *c);
+
+struct snic_loop *ps_loop_open(void);
+/** The engine's figures as metrics. @return how many */
+size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file examples/supervisor.h
+ * Runs the DPU role and the host role of a program as two processes.
+ */
+#ifndef EX_SUPERVISOR_H
+#define EX_SUPERVISOR_H
+
+/**
+ * Start this program again, once with "--role dpu" and once with "--role host" behind its own
+ * arguments, and "--seed SEED" where @p seed is not NULL; restart a role that dies; pass SIGTERM,
+ * SIGINT and SIGHUP on as SIGTERM. @return the exit status, when both have ended
+ */
+int ex_supervise(const char *seed, int argc, char **argv);
+
+#endif
