@@ -293,7 +293,9 @@ void dirfix_open(struct dirfix *f, const struct dirfix_opts *o)
     assert_int_equal(snic_net_fabric_open(&f->fabric, f->w, &no), 0);
     assert_int_equal(snic_world_loop(f->w, DIRFIX_DPU, &f->dpu), 0);
     assert_int_equal(snic_world_loop(f->w, DIRFIX_HOST, &f->host), 0);
-    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->dpu, &nu), 0);
+    struct snic_net_uring_opts du = nu;
+    du.conns_max = o->net_conns == 0 ? nu.conns_max : o->net_conns;
+    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->dpu, &du), 0);
     dirfix_open_files(f);
     if (!o->no_offload)
         dirfix_open_offload(f);

@@ -52,7 +52,8 @@ static void until_closed(struct dirfix *f, struct dirfix_client *c)
             fail_msg("the client is not closed");
 }
 
-static void put_keys(struct dirfix *f, struct dirfix_client *c, uint16_t keys)
+__attribute__((unused)) static void put_keys(struct dirfix *f, struct dirfix_client *c,
+                                             uint16_t keys)
 {
     for (uint16_t k = 0; k < keys; k++)
         dirfix_send(c, DIRFIX_SET, 0, k, 1000u + k, 0);
