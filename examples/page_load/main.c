@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* page_load: the phases of a run, what to ask, and what must come back. */
+#include "load.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STAT_AGE_NS 250000000u /* the DPU's figures are at most so old */
+#define UPDATE_TRIES 64
+
+static const char summary[] =
+    "page_load: the compute node in front of a page_server; checks every page that it gets.\n\n"
+    "get, log and mixed draw pages uniformly; fill updates each page once, or writes the whole\n"
+    "remote file; read and write are for a remote file; check only reads every page. A page must\n"
+    "be as its LSN and all its updates make it, at least as new as asked, and never older than\n"
+    "what was acknowledged, or read, before the request was sent. Exits 1 if one is not.";
+
+/* ---- What to ask ---- */
+
+static int load_next_get(struct load *l, struct load_op *op, uint64_t page)
+{
+    const struct model_page *p = &l->model.page[page];
+
+    op->op = WIRE_GET;
+    op->page = page;
+    op->floor = p->acked > p->seen ? p->acked : p->seen;
+    op->lsn = (snic_rng_next(&l->rng) & 1) != 0 ? op->floor : 0;
+    return 1;
+}
+
+static int load_next_log(struct load *l, struct load_op *op, uint64_t page)
+{
+    struct model_page *p = &l->model.page[page];
+
+    for (int i = 0; p->busy && i < UPDATE_TRIES; i++) {
+        page = snic_rng_below(&l->rng, l->pages);
+        p = &l->model.page[page];
+    }
+    if (p->busy) /* L2 */
+        return load_next_get(l, op, page);
+    p->busy = 1;
+    op->op = WIRE_LOG;
+    op->page = page;
+    op->lsn = model_update(&l->model, page, &op->previous, &op->offset);
+    return 1;
+}
+
+/* The next of a phase that takes all pages in order. */
+static int load_next_page(struct load *l, uint64_t *page)
+{
+    if (l->next == l->pages) {
+        l->over = 1;
+        return 0;
+    }
+    *page = l->next++;
+    return 1;
+}
+
+static int load_next_run(struct load *l, struct load_op *op)
+{
+    uint64_t page;
+
+    if (l->kind == KIND_CHECK || (l->requests != 0 && l->issued == l->requests) ||
+        snic_loop_clock(l->loop) >= l->until_ns) {
+        l->over = 1;
+        return 0;
+    }
+    if (l->kind != KIND_FILL)
+        page = snic_rng_below(&l->rng, l->pages);
+    else if (!load_next_page(l, &page))
+        return 0;
+    l->issued++;
+    if (l->remote) {
+        op->op = l->kind == KIND_READ ? WIRE_READ : WIRE_WRITE;
+        op->page = page * l->page_bytes;
+        return 1;
+    }
+    if (l->kind == KIND_FILL || l->kind == KIND_LOG ||
+        (l->kind == KIND_MIXED && snic_rng_below(&l->rng, 100) < l->update_percent))
+        return load_next_log(l, op, page);
+    return load_next_get(l, op, page);
+}
+
+static int load_next_stat(struct load *l, struct load_op *op, uint64_t count)
+{
+    if (l->next == count) {
+        l->over = 1;
+        return 0;
+    }
+    op->op = WIRE_STAT;
+    op->flags = (uint8_t)(l->next++ == 0 ? 0 : WIRE_OF_DPU);
+    return 1;
+}
+
+int load_next(struct load *l, struct load_op *op)
+{
+    uint64_t page;
+
+    switch (l->phase) {
+    case PHASE_HELLO:
+        return load_next_stat(l, op, 1);
+    case PHASE_BEFORE:
+    case PHASE_AFTER:
+        return load_next_stat(l, op, 2);
+    case PHASE_ADOPT:
+    case PHASE_CHECK:
+        return load_next_page(l, &page) ? load_next_get(l, op, page) : 0;
+    case PHASE_RUN:
+        return load_next_run(l, op);
+    }
+    return 0;
+}
+
+/* ---- What comes back ---- */
+
+static uint64_t load_value(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+
+    return at != NULL ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static void load_take_stat(struct load *l, const struct load_op *op, const struct wire_reply *r,
+                           const unsigned char *data)
+{
+    struct load_stat *s = &(op->flags != 0 ? l->dpu : l->host)[l->phase == PHASE_AFTER];
+    char text[1024];
+    size_t n = snic_min_u64(r->length, sizeof(text) - 1);
+
+    memcpy(text, data, n);
+    text[n] = 0;
+    s->pid = load_value(text, "pid=");
+    s->cpu_us = load_value(text, "cpu_us=");
+    s->messages = load_value(text, "messages=");
+    s->offloaded = load_value(text, "offloaded=");
+    if (l->phase == PHASE_HELLO) {
+        l->pages = load_value(text, "pages=");
+        l->page_bytes = (uint32_t)load_value(text, "page_bytes=");
+        l->remote = load_value(text, "remote=") != 0;
+    }
+}
+
+static void load_is_wrong(struct load *l, const struct load_op *op, const struct wire_reply *r,
+                          const char *what)
+{
+    if (l->wrong++ < 5)
+        ex_log(EX_ERROR,
+               "page %" PRIu64 ": %s (got LSN %" PRIu64 "%s, asked %" PRIu64 ", known %" PRIu64 ")",
+               op->page, what, r->lsn, (r->flags & WIRE_BY_DPU) != 0 ? " from the DPU" : "",
+               op->lsn, op->floor);
+}
+
+static void load_take_page(struct load *l, const struct load_op *op, const struct wire_reply *r,
+                           const unsigned char *data)
+{
+    struct model_page *p = &l->model.page[op->page];
+    const char *what;
+
+    if (r->length != l->page_bytes)
+        what = "not a page";
+    else if (r->lsn < op->lsn)
+        what = "older than asked";
+    else if (r->lsn < op->floor)
+        what = "older than what was known when it was asked";
+    else if (l->phase == PHASE_ADOPT)
+        what = model_adopt(&l->model, op->page, r->lsn, data);
+    else
+        what = model_check(&l->model, op->page, r->lsn, data);
+    if (what != NULL)
+        load_is_wrong(l, op, r, what);
+    else if (r->lsn > p->seen)
+        p->seen = r->lsn;
+}
+
+static void load_take(struct load *l, struct load_op *op, const struct wire_reply *r,
+                      const unsigned char *data)
+{
+    struct model_page *p;
+
+    switch (op->op) {
+    case WIRE_GET:
+        load_take_page(l, op, r, data);
+        l->gets += l->phase == PHASE_RUN;
+        break;
+    case WIRE_LOG:
+        p = &l->model.page[op->page];
+        p->busy = 0;
+        p->acked = op->lsn;
+        l->logs++;
+        break;
+    case WIRE_READ:
+        if (r->length != l->page_bytes ||
+            memcmp(data, model_file(&l->model, op->page), l->page_bytes) != 0)
+            load_is_wrong(l, op, r, "the bytes are not those of this position");
+        l->gets++;
+        break;
+    case WIRE_WRITE:
+        l->logs++;
+        break;
+    default:
+        load_take_stat(l, op, r, data);
+        break;
+    }
+}
+
+int load_reply(struct load *l, struct load_op *op, const struct wire_reply *r,
+               const unsigned char *data)
+{
+    uint64_t now = snic_loop_clock(l->loop);
+
+    if (r->status == WIRE_BUSY || r->status == WIRE_GONE || r->status == WIRE_LOST)
+        return 0;
+    if (r->status != WIRE_OK) {
+        if (l->errors++ < 5)
+            ex_log(EX_ERROR, "page %" PRIu64 " was refused: %s", op->page,
+                   wire_status_text(r->status));
+    } else {
+        load_take(l, op, r, data);
+    }
+    if (l->phase == PHASE_RUN) {
+        snic_hist_record(&l->latency, now - op->sent_ns);
+        l->done++;
+        l->by_dpu += (r->flags & WIRE_BY_DPU) != 0;
+        l->end_ns = now;
+    }
+    return 1;
+}
+
+/* ---- Phases ---- */
+
+static void load_begin(struct load *l, enum load_phase phase)
+{
+    l->phase = phase;
+    l->next = 0;
+    l->over = 0;
+    load_issue(l);
+}
+
+static void load_begin_run(struct load *l)
+{
+    l->start_ns = l->end_ns = snic_loop_clock(l->loop);
+    l->until_ns = l->seconds == 0 ? SNIC_NEVER : l->start_ns + l->seconds * 1000000000u;
+    l->cpu_us[0] = ex_cpu_process_ns() / 1000;
+    load_begin(l, PHASE_RUN);
+}
+
+static void load_timed(struct snic_timer *t, uint64_t now)
+{
+    struct load *l = SNIC_CONTAINER(t, struct load, timer);
+
+    (void)now;
+    load_begin(l, PHASE_AFTER);
+}
+
+static void load_hello(struct load *l)
+{
+    if (l->pages == 0 || l->page_bytes == 0)
+        ex_die("the server does not say how many pages it has");
+    if (l->remote != (l->kind == KIND_READ || l->kind == KIND_WRITE) && l->kind != KIND_FILL)
+        ex_die("--op: %s", l->remote ? "a remote file has read, write and fill"
+                                     : "pages have get, log, mixed, fill and check");
+    model_open(&l->model, l->pages, l->page_bytes, (uint32_t)l->update_bytes);
+    load_begin(l, l->remote ? PHASE_BEFORE : PHASE_ADOPT);
+}
+
+void load_phase_over(struct load *l)
+{
+    switch (l->phase) {
+    case PHASE_HELLO:
+        load_hello(l);
+        break;
+    case PHASE_ADOPT:
+        load_begin(l, PHASE_BEFORE);
+        break;
+    case PHASE_BEFORE:
+        load_begin_run(l);
+        break;
+    case PHASE_RUN:
+        l->cpu_us[1] = ex_cpu_process_ns() / 1000;
+        snic_loop_arm(l->loop, &l->timer, snic_loop_now(l->loop) + STAT_AGE_NS);
+        break;
+    case PHASE_AFTER:
+        if (l->check && !l->remote) {
+            load_begin(l, PHASE_CHECK);
+            break;
+        }
+        /* fall through */
+    case PHASE_CHECK:
+        l->phase = PHASE_CHECK + 1;
+        snic_loop_stop(l->loop);
+        break;
+    }
+}
+
+/* ---- Report ---- */
+
+/* CPU of a role during the run, 0 when it was started anew meanwhile. */
+static double load_cpu(const struct load_stat s[2])
+{
+    return s[0].pid == s[1].pid ? (double)(s[1].cpu_us - s[0].cpu_us) : 0;
+}
+
+static void load_print(const struct load *l)
+{
+    double seconds = (double)(l->end_ns - l->start_ns) / 1e9;
+    double per = l->done > 0 ? (double)l->done : 1;
+    const char *format =
+        "%" PRIu64 " operations in %.2f s: %.0f op/s; latency p50 %.1f us, p99 %.1f us, p99.9 %.1f "
+        "us, max %.1f us\n%" PRIu64 " gets, %" PRIu64 " updates, %" PRIu64 " by the DPU, %" PRIu64
+        " asked again, %" PRIu64 " connections lost, %" PRIu64 " wrong, %" PRIu64
+        " errors\nCPU per operation: host %.3f us, DPU %.3f us, client %.3f us\n";
+
+    if (l->report)
+        format = "operations=%" PRIu64 "\nseconds=%.6f\nrate=%.1f\np50_us=%.1f\np99_us=%.1f\n"
+                 "p999_us=%.1f\nmax_us=%.1f\ngets=%" PRIu64 "\nupdates=%" PRIu64 "\nby_dpu=%" PRIu64
+                 "\nagain=%" PRIu64 "\nlost=%" PRIu64 "\nwrong=%" PRIu64 "\nerrors=%" PRIu64
+                 "\nhost_cpu_us=%.3f\ndpu_cpu_us=%.3f\nclient_cpu_us=%.3f\n";
+    printf(format, l->done, seconds, seconds > 0 ? (double)l->done / seconds : 0,
+           (double)snic_hist_quantile(&l->latency, 500000) / 1e3,
+           (double)snic_hist_quantile(&l->latency, 990000) / 1e3,
+           (double)snic_hist_quantile(&l->latency, 999000) / 1e3, (double)l->latency.max / 1e3,
+           l->gets, l->logs, l->by_dpu, l->again, l->lost, l->wrong, l->errors,
+           load_cpu(l->host) / per, load_cpu(l->dpu) / per,
+           (double)(l->cpu_us[1] - l->cpu_us[0]) / per);
+}
+
+static int load_kind_parse(void *target, const char *text)
+{
+    static const char *const names[] = {"get", "log", "mixed", "fill", "read", "write", "check"};
+
+    for (size_t i = 0; i < SNIC_COUNTOF(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            *(enum load_kind *)target = (enum load_kind)i;
+            return 0;
+        }
+    return -1;
+}
+
+static void load_options(struct load *l, int argc, char **argv)
+{
+    const struct ex_option options[] = {
+        {"address", EX_TEXT, &l->address, "ADDRESS:PORT", "of the server; default 127.0.0.1:7400",
+         0, 0, NULL},
+        {"op", EX_PARSE, &l->kind, "get|log|mixed|fill|read|write|check", "what to do; default get",
+         0, 0, load_kind_parse},
+        {"clients", EX_NUMBER, &l->clients, "N", "connections; default 4", 1, 4096, NULL},
+        {"pipeline", EX_NUMBER, &l->pipeline, "N",
+         "operations on their way per connection; default 1", 1, 1024, NULL},
+        {"update-bytes", EX_NUMBER, &l->update_bytes, "N",
+         "of an update, the same as in earlier runs; default 128", 8, WIRE_DATA_MAX, NULL},
+        {"update-percent", EX_NUMBER, &l->update_percent, "N", "of mixed; default 10", 0, 100,
+         NULL},
+        {"seconds", EX_NUMBER, &l->seconds, "N", "stop after so long; default 5 without --requests",
+         1, 1000000, NULL},
+        {"requests", EX_NUMBER, &l->requests, "N", "stop after so many operations", 1, UINT64_MAX,
+         NULL},
+        {"seed", EX_NUMBER, &l->seed, "N", "of the drawn pages; default 1", 0, UINT64_MAX, NULL},
+        {"reconnect", EX_FLAG, &l->reconnect, NULL, "go on when a connection is lost", 0, 0, NULL},
+        {"check", EX_FLAG, &l->check, NULL, "read every page at the end", 0, 0, NULL},
+        {"report", EX_FLAG, &l->report, NULL, "print name=value lines, for programs", 0, 0, NULL},
+    };
+
+    ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+    if (l->requests == 0 && l->seconds == 0 && l->kind != KIND_FILL)
+        l->seconds = 5;
+}
+
+int main(int argc, char **argv)
+{
+    static struct load l = {.address = "127.0.0.1:7400",
+                            .clients = 4,
+                            .pipeline = 1,
+                            .update_bytes = 128,
+                            .update_percent = 10,
+                            .seed = 1};
+    int r;
+
+    load_options(&l, argc, argv);
+    ex_log_set(EX_INFO, "load");
+    snic_rng_init(&l.rng, l.seed);
+    snic_timer_init(&l.timer, load_timed);
+    load_open(&l);
+    r = snic_loop_run(l.loop);
+    if (r != 0)
+        ex_die("the loop failed: %s", snic_strerror(r));
+    load_print(&l);
+    load_close(&l);
+    model_close(&l.model);
+    return l.wrong > 0 || l.errors > 0;
+}
