@@ -243,6 +243,20 @@ static void test_director_history_without_invalidation_is_red(void **state)
     red_without(DIRFIX_NO_R1, 0, 0);
 }
 
+/** R1 almost: a single invalidation that is lost, of many, is seen. */
+static void test_director_history_with_lost_invalidation_is_red(void **state)
+{
+    (void)state;
+    red_without(DIRFIX_DROP_SOME, 0, 0);
+}
+
+/** Two completions that change places: a read behind a write gets what was before it. */
+static void test_director_history_with_swapped_completions_is_red(void **state)
+{
+    (void)state;
+    red_without(DIRFIX_SWAP_GETS, 0, 0);
+}
+
 /** R2: a late flush of an old version passes for the newest. */
 static void test_director_history_without_versions_is_red(void **state)
 {
@@ -295,6 +309,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_history_sync_is_linearizable),
         cmocka_unit_test(test_director_history_colliding_keys_are_told_apart),
         cmocka_unit_test(test_director_history_without_invalidation_is_red),
+        cmocka_unit_test(test_director_history_with_lost_invalidation_is_red),
+        cmocka_unit_test(test_director_history_with_swapped_completions_is_red),
         cmocka_unit_test(test_director_history_without_versions_is_red),
         cmocka_unit_test(test_director_history_without_durability_is_red),
         cmocka_unit_test(test_director_history_without_barrier_is_red),

@@ -45,7 +45,10 @@ enum {
     DIRFIX_NO_R3 = 4,
     DIRFIX_NO_R4 = 8,
     DIRFIX_NO_R5 = 16,
-    DIRFIX_NO_R6 = 32
+    DIRFIX_NO_R6 = 32,
+    DIRFIX_DROP_SOME = 64, /* R1, but one invalidation in eight is lost */
+    DIRFIX_SWAP_GETS = 128 /* two reads of a client and a key that are under way get each other's
+                              answers: no harm, unless a write of its own was between them */
 };
 
 struct dirfix;
@@ -98,6 +101,7 @@ struct dirfix_key {
     uint64_t old_version;
     uint32_t old_value;
     uint8_t old_there;
+    struct dirfix_host_op *last_get; /* not answered yet */
 };
 
 typedef void (*dirfix_reply_fn)(struct dirfix_client *c, const struct dirfix_msg *m,

@@ -242,6 +242,9 @@ struct dirfix_host_op {
 
 static void host_free(struct dirfix_host_op *op)
 {
+    struct dirfix_key *k = &op->f->keys[op->m.key % DIRFIX_KEYS];
+    if (k->last_get == op)
+        k->last_get = NULL;
     op->f->host_outstanding--;
     free(op->reply);
     free(op);
@@ -349,7 +352,8 @@ static int host_invalidate(struct dirfix *f, uint16_t key)
 {
     uint64_t hash = dirfix_hash(f, key);
     struct snic_director_entry e = {&hash, NULL, f->version + 1};
-    if (f->o.broken & DIRFIX_NO_R1)
+    if ((f->o.broken & DIRFIX_NO_R1) ||
+        ((f->o.broken & DIRFIX_DROP_SOME) && snic_rng_below(&f->rng, 8) == 0))
         return 1;
     int r = snic_director_host_entries(f->h, &e, 1);
     assert_true(r == 0 || r == SNIC_EAGAIN || r == SNIC_EPEERDEAD);
@@ -369,6 +373,26 @@ static void host_answer(struct dirfix_host_op *op)
         snic_queue_push(&f->host_queue, &op->node);
 }
 
+/* The seeded bug: what was found for @op is told to the one before, and the other way round. */
+static void host_swap(struct dirfix_host_op *op)
+{
+    struct dirfix_key *k = &op->f->keys[op->m.key % DIRFIX_KEYS];
+    struct dirfix_host_op *other = k->last_get;
+    if (op->m.op != DIRFIX_GET || op->reply == NULL)
+        return;
+    k->last_get = op;
+    if (other == NULL || other->conn != op->conn || other->at > 0 || other->size == 0)
+        return;
+    unsigned char *reply = op->reply;
+    uint32_t size = op->size;
+    op->reply = other->reply;
+    op->size = other->size;
+    other->reply = reply;
+    other->size = size;
+    snic_put_le32(op->reply + 8, op->m.id);
+    snic_put_le32(other->reply + 8, other->m.id);
+}
+
 /* Carry out a message; 0: it has to wait for room, and everything behind it. */
 static int host_do(struct dirfix_host_op *op)
 {
@@ -385,6 +409,8 @@ static int host_do(struct dirfix_host_op *op)
     k->old_value = k->value;
     k->old_there = k->there;
     op->reply = host_apply(f, &op->m, &op->size);
+    if (f->o.broken & DIRFIX_SWAP_GETS)
+        host_swap(op);
     op->closes = op->m.op == DIRFIX_QUIT;
     snic_timer_init(&op->timer, host_fire);
     if (f->o.sync && op->m.op == DIRFIX_SET) {
