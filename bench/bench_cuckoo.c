@@ -167,17 +167,17 @@ struct worker {
     uint32_t cpu;
 };
 
+/* The CPUs this program was given; what a thread inherits is its parent's one. */
+static cpu_set_t all_cpus;
+
 static void pin(uint32_t index)
 {
-    cpu_set_t all;
     cpu_set_t one;
     uint32_t seen = 0;
 
-    if (sched_getaffinity(0, sizeof(all), &all) != 0)
-        return;
-    index %= (uint32_t)CPU_COUNT(&all);
+    index %= (uint32_t)CPU_COUNT(&all_cpus);
     for (uint32_t i = 0; i < CPU_SETSIZE; i++) {
-        if (CPU_ISSET(i, &all) && seen++ == index) {
+        if (CPU_ISSET(i, &all_cpus) && seen++ == index) {
             CPU_ZERO(&one);
             CPU_SET(i, &one);
             (void)pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
@@ -461,6 +461,10 @@ int main(int argc, char **argv)
 #ifdef SNIC_PEER_LIBCUCKOO
     add_peer(&bench_libcuckoo);
 #endif
+    if (sched_getaffinity(0, sizeof(all_cpus), &all_cpus) != 0) {
+        perror("sched_getaffinity");
+        return 1;
+    }
     pin(0);
     for (uint32_t repeat = 0; repeat < bench.repeats; repeat++) {
         calibrate(repeat);

@@ -226,7 +226,7 @@ static void scene_del(struct scene *s, uint64_t key)
 
 static struct cuckoo_place scene_find(struct scene *s, uint64_t key)
 {
-    const struct cuckoo_words w = {1, 2, 3};
+    const struct cuckoo_words w = {1, 2, 3, 1};
     struct cuckoo_spot spot = cuckoo_spot_of(s->t, &key, w);
     struct cuckoo_place p = {0, 0};
 
@@ -375,7 +375,7 @@ static const struct scenario scenarios[] = {
 /* Find three keys that share a first bucket, the third with the tag of the first. */
 static void scene_keys(struct scene *s)
 {
-    const struct cuckoo_words w = {1, 2, 3};
+    const struct cuckoo_words w = {1, 2, 3, 1};
     struct cuckoo_spot a;
     struct cuckoo_spot b;
 
@@ -535,7 +535,8 @@ static void test_cuckoo_weak_memory_no_false_miss_no_torn_item(void **state)
 
 /*
  * The same for every sequence of writer operations up to a length, from each start: what the list
- * above may have forgotten. Every fifth (by night, each) is looked at by all three readers.
+ * above may have forgotten. By day it is the third of them that the seed picks, and all three
+ * readers look at every fifth of those only.
  */
 static void test_cuckoo_weak_memory_all_short_sequences_safe(void **state)
 {
@@ -553,6 +554,8 @@ static void test_cuckoo_weak_memory_all_short_sequences_safe(void **state)
         uint32_t rest = n / (uint32_t)SNIC_COUNTOF(starts);
         struct scenario c = {ops, starts[n % SNIC_COUNTOF(starts)], write_sequence, 0, ops};
 
+        if (!support_nightly() && (n / SNIC_COUNTOF(starts)) % 3 != support_seed() % 3)
+            continue;
         for (uint32_t i = 0; i < length; i++, rest /= (uint32_t)strlen(letters))
             ops[i] = letters[rest % strlen(letters)];
         c.resident = c.prepare != prepare_absent && strchr(ops, 'x') == NULL;

@@ -105,28 +105,35 @@ static uint64_t cuckoo_read_counter(const _Atomic uint64_t *counter)
 
 uint64_t snic_cuckoo_count(const struct snic_cuckoo *t)
 {
-    return cuckoo_read_counter(&t->counters.count);
+    /* Elsewhere than on the writer's thread the two may be of different moments. */
+    uint64_t deletes = cuckoo_read_counter(&t->counters.deletes);
+    uint64_t inserts = cuckoo_read_counter(&t->counters.inserts);
+
+    return inserts > deletes ? inserts - deletes : 0;
 }
 
 void snic_cuckoo_get_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats *out)
 {
     out->capacity_slots = (uint64_t)t->buckets * SNIC_CUCKOO_BUCKET_SLOTS;
     out->memory_bytes = t->memory_bytes;
-    out->count = cuckoo_read_counter(&t->counters.count);
+    out->count = snic_cuckoo_count(t);
     out->inserts = cuckoo_read_counter(&t->counters.inserts);
     out->replaces = cuckoo_read_counter(&t->counters.replaces);
     out->deletes = cuckoo_read_counter(&t->counters.deletes);
     out->refused = cuckoo_read_counter(&t->counters.refused);
     out->displacements = cuckoo_read_counter(&t->counters.displacements);
     out->searched = cuckoo_read_counter(&t->counters.searched);
-    for (uint32_t i = 0; i <= SNIC_CUCKOO_PATH_MAX; i++)
+    out->paths[0] = out->inserts;
+    for (uint32_t i = 1; i <= SNIC_CUCKOO_PATH_MAX; i++) {
         out->paths[i] = cuckoo_read_counter(&t->counters.paths[i]);
+        out->paths[0] -= snic_min_u64(out->paths[i], out->paths[0]);
+    }
 }
 
 /* Is the entry at home, under its tag, and alone? Its key and item padding are zero? */
 static int cuckoo_check_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot)
 {
-    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words};
+    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words, 0};
     uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS] = {0};
     uint32_t tag = cuckoo_tag(cuckoo_load(cuckoo_header(t, bucket)), slot);
     struct cuckoo_spot s;

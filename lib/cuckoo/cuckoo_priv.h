@@ -56,16 +56,18 @@ struct cuckoo_node {
     uint8_t depth;
 };
 
-/* Written by the writer with relaxed stores, read by anybody. */
+/*
+ * Written by the writer with relaxed stores, read by anybody. The number of entries and of inserts
+ * without a displacement follow from these, so that an insert changes one counter only.
+ */
 struct cuckoo_counters {
-    _Atomic uint64_t count;
     _Atomic uint64_t inserts;
     _Atomic uint64_t replaces;
     _Atomic uint64_t deletes;
     _Atomic uint64_t refused;
     _Atomic uint64_t displacements;
     _Atomic uint64_t searched;
-    _Atomic uint64_t paths[SNIC_CUCKOO_PATH_MAX + 1];
+    _Atomic uint64_t paths[SNIC_CUCKOO_PATH_MAX + 1]; /* [0] is not used */
 };
 
 struct snic_cuckoo {
@@ -98,6 +100,7 @@ struct cuckoo_words {
     uint32_t key;
     uint32_t item;
     uint32_t slot;
+    int exact; /* key and item fill their words */
 };
 
 /*
@@ -107,27 +110,27 @@ struct cuckoo_words {
 #define SNIC_CUCKOO__SHAPED(t, call)                                                               \
     switch ((t)->shape) {                                                                          \
     case CUCKOO_8_8: {                                                                             \
-        const struct cuckoo_words W = {1, 1, 2};                                                   \
+        const struct cuckoo_words W = {1, 1, 2, 1};                                                \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_8_16: {                                                                            \
-        const struct cuckoo_words W = {1, 2, 3};                                                   \
+        const struct cuckoo_words W = {1, 2, 3, 1};                                                \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_16_8: {                                                                            \
-        const struct cuckoo_words W = {2, 1, 3};                                                   \
+        const struct cuckoo_words W = {2, 1, 3, 1};                                                \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_16_16: {                                                                           \
-        const struct cuckoo_words W = {2, 2, 4};                                                   \
+        const struct cuckoo_words W = {2, 2, 4, 1};                                                \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     default: {                                                                                     \
-        const struct cuckoo_words W = {(t)->key_words, (t)->item_words, (t)->slot_words};          \
+        const struct cuckoo_words W = {(t)->key_words, (t)->item_words, (t)->slot_words, 0};       \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
@@ -213,14 +216,21 @@ SNIC_CUCKOO__INLINE struct cuckoo_spot cuckoo_spot_of(const struct snic_cuckoo *
                                                       const uint64_t *key, struct cuckoo_words w)
 {
     /* The words hold the key's bytes in order; constant sizes make this a few instructions. */
-    size_t size = t->shape == CUCKOO_ANY ? t->key_size : w.key * 8u;
+    size_t size = w.exact ? w.key * 8u : t->key_size;
     uint64_t hash = XXH3_64bits_withSeed(key, size, t->seed);
     struct cuckoo_spot s;
 
-    s.tag = (uint32_t)((hash & 0xff) * 255 >> 8) + 1;
+    s.tag = (uint32_t)hash & 0xff;
+    s.tag += s.tag == 0;
     s.bucket[0] = (uint32_t)((hash >> 32) * t->buckets >> 32);
     s.bucket[1] = cuckoo_other(t, s.bucket[0], s.tag);
     return s;
+}
+
+/* The bucket of side 0 or 1, without a branch or memory: which one is a coin toss. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_bucket_of(const struct cuckoo_spot *s, uint32_t side)
+{
+    return s->bucket[0] ^ ((s->bucket[0] ^ s->bucket[1]) & (0 - side));
 }
 
 /* Copy a key or an item into words, the last one zero padded. */
@@ -237,17 +247,38 @@ SNIC_CUCKOO__INLINE void cuckoo_to_words(uint64_t *words, uint32_t count, const 
 
 /* ---- Tags. Sets of slots are bit masks: bits 0..3 the first bucket's, 4..7 the second's. ---- */
 
+/* The tag is not 0, so the lanes above the two headers' cannot match. */
 SNIC_CUCKOO__INLINE uint32_t cuckoo_match(uint64_t header1, uint64_t header2, uint32_t tag)
 {
-    uint64_t tags = (header1 & UINT64_C(0xffffffff)) | (header2 << 32);
+    uint64_t tags = (uint32_t)header1 | (header2 << 32);
 
-    return simd_match_u8x16_w(tags, 0, (uint8_t)tag) & 0xff;
+    return simd_match_u8x16_w(tags, 0, (uint8_t)tag);
 }
 
 /* Empty slots of one bucket. */
 SNIC_CUCKOO__INLINE uint32_t cuckoo_empty(uint64_t header)
 {
     return simd_match_u8x16_w(header, 0, 0) & 0xf;
+}
+
+/* Empty slots of both. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_empty_of(uint64_t header1, uint64_t header2)
+{
+    uint64_t tags = (uint32_t)header1 | (header2 << 32);
+
+    return simd_match_u8x16_w(tags, 0, 0) & 0xff;
+}
+
+/* Slots in a set of one bucket: baseline x86-64 has no instruction for it. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_count4(uint32_t set)
+{
+    return (uint32_t)(UINT64_C(0x4332322132212110) >> set * 4) & 7;
+}
+
+/* Which side has more empty slots; the first of equals. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_emptier(uint32_t empty)
+{
+    return cuckoo_count4(empty >> 4) > cuckoo_count4(empty & 0xf);
 }
 
 SNIC_CUCKOO__INLINE uint32_t cuckoo_tag(uint64_t header, uint32_t slot)

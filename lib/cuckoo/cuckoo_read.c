@@ -25,9 +25,9 @@ enum cuckoo_probe_result { CUCKOO_ABSENT, CUCKOO_FOUND, CUCKOO_CHANGED };
  * in use for another key by now, so its key is compared once only and a mismatch says nothing: the
  * key in the slot decides.
  */
-SNIC_CUCKOO__INLINE int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot,
-                                        uint64_t header, const uint64_t *key, uint64_t *item,
-                                        struct cuckoo_words w)
+static int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot,
+                           uint64_t header, const uint64_t *key, uint64_t *item,
+                           struct cuckoo_words w)
 {
     _Atomic uint64_t *from = cuckoo_slot(t, bucket, slot, w.slot);
 
@@ -45,142 +45,267 @@ SNIC_CUCKOO__INLINE int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bu
     return 1;
 }
 
-/* Steps 2 and 3 with the headers loaded in step 1. */
-SNIC_CUCKOO__INLINE enum cuckoo_probe_result cuckoo_probe(const struct snic_cuckoo *t,
-                                                          const struct cuckoo_spot *s,
-                                                          const uint64_t *headers, uint32_t matches,
-                                                          const uint64_t *key, uint64_t *item,
-                                                          struct cuckoo_words w)
+/* Steps 1 to 3 in full. */
+static enum cuckoo_probe_result cuckoo_probe(const struct snic_cuckoo *t,
+                                             const struct cuckoo_spot *s, const uint64_t *key,
+                                             uint64_t *item, struct cuckoo_words w)
 {
-    while (matches != 0) {
+    uint64_t headers[2];
+    uint32_t matches;
+
+    headers[0] = cuckoo_load_acquire(cuckoo_header(t, s->bucket[0])); /* I2 */
+    headers[1] = cuckoo_load_acquire(cuckoo_header(t, s->bucket[1])); /* I2 */
+    matches = cuckoo_match(headers[0], headers[1], s->tag);
+    for (; matches != 0; matches &= matches - 1) {
         uint32_t i = simd_lowest(matches);
         uint32_t side = i >> 2;
 
-        if (SNIC_LIKELY(cuckoo_try_slot(t, s->bucket[side], i & 3, headers[side], key, item, w))) {
+        if (cuckoo_try_slot(t, s->bucket[side], i & 3, headers[side], key, item, w)) {
             cuckoo_fence_acquire(); /* I3: pairs with the writer's release fences */
-            if (SNIC_LIKELY(cuckoo_load(cuckoo_header(t, s->bucket[side])) == headers[side]))
+            if (cuckoo_load(cuckoo_header(t, s->bucket[side])) == headers[side])
                 return CUCKOO_FOUND;
             return CUCKOO_CHANGED;
         }
-        matches &= matches - 1;
     }
     cuckoo_fence_acquire(); /* step 3: after header 2 and the keys compared */
-    if (SNIC_UNLIKELY(cuckoo_load(cuckoo_header(t, s->bucket[0])) != headers[0]))
+    if (cuckoo_load(cuckoo_header(t, s->bucket[0])) != headers[0])
         return CUCKOO_CHANGED;
     return CUCKOO_ABSENT;
 }
 
-/* Step 1. */
-SNIC_CUCKOO__INLINE uint32_t cuckoo_look(const struct snic_cuckoo *t, const struct cuckoo_spot *s,
-                                         uint64_t *headers)
-{
-    headers[0] = cuckoo_load_acquire(cuckoo_header(t, s->bucket[0])); /* I2 */
-    headers[1] = cuckoo_load_acquire(cuckoo_header(t, s->bucket[1])); /* I2 */
-    return cuckoo_match(headers[0], headers[1], s->tag);
-}
-
-SNIC_CUCKOO__INLINE int cuckoo_lookup(const struct snic_cuckoo *t, const struct cuckoo_spot *s,
-                                      const uint64_t *key, uint64_t *item, struct cuckoo_words w)
+/* Step 4 around the others. */
+static int cuckoo_lookup(const struct snic_cuckoo *t, const struct cuckoo_spot *s,
+                         const uint64_t *key, uint64_t *item, struct cuckoo_words w)
 {
     enum cuckoo_probe_result r;
 
     do {
-        uint64_t headers[2];
-        uint32_t matches = cuckoo_look(t, s, headers);
-
-        r = cuckoo_probe(t, s, headers, matches, key, item, w);
-    } while (SNIC_UNLIKELY(r == CUCKOO_CHANGED));
+        r = cuckoo_probe(t, s, key, item, w);
+    } while (r == CUCKOO_CHANGED);
     return r == CUCKOO_FOUND;
+}
+
+/* Hand an item out, word by word where its size allows: the words are in registers then. */
+SNIC_CUCKOO__INLINE void cuckoo_give(const struct snic_cuckoo *t, unsigned char *out,
+                                     const uint64_t *item, struct cuckoo_words w)
+{
+    if (!w.exact) {
+        if (w.item > 0)
+            memcpy(out, item, t->item_size);
+        return;
+    }
+    for (uint32_t i = 0; i < w.item; i++)
+        memcpy(out + (size_t)i * 8, &item[i], 8);
+}
+
+/* A look-up from the start, for whatever the short way leaves: out of line, any sizes. */
+static __attribute__((noinline)) int cuckoo_get_slow(const struct snic_cuckoo *t, const void *key,
+                                                     void *out)
+{
+    const struct cuckoo_words w = {t->key_words, out == NULL ? 0 : t->item_words, t->slot_words, 0};
+    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
+    uint64_t item[SNIC_CUCKOO__ITEM_WORDS];
+    struct cuckoo_spot s;
+
+    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
+    s = cuckoo_spot_of(t, key_words, w);
+    if (!cuckoo_lookup(t, &s, key_words, item, w))
+        return SNIC_ENOENT;
+    if (w.item > 0)
+        memcpy(out, item, t->item_size);
+    return 0;
+}
+
+/* Where a look-up reads, worked out before anything has been read. */
+struct cuckoo_aim {
+    _Atomic uint64_t *header[2];
+    _Atomic uint64_t *slots[2];
+    int64_t apart; /* words from the end of the first bucket's slots to the second's */
+};
+
+SNIC_CUCKOO__INLINE struct cuckoo_aim cuckoo_aim_at(const struct snic_cuckoo *t,
+                                                    const struct cuckoo_spot *s,
+                                                    struct cuckoo_words w)
+{
+    struct cuckoo_aim a;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        a.header[i] = cuckoo_header(t, s->bucket[i]);
+        a.slots[i] = cuckoo_slot(t, s->bucket[i], 0, w.slot);
+    }
+    a.apart = a.slots[1] - a.slots[0] - (int64_t)SNIC_CUCKOO_BUCKET_SLOTS * w.slot;
+    return a;
+}
+
+/*
+ * Steps 2 and 3 the short way, in a straight line: the first slot that matches and no other, no
+ * update under way. CUCKOO_CHANGED stands for all else. An odd header fails the second look, as the
+ * expected one is made even. Little may depend on what is read: instructions that wait for memory
+ * fill the processor's scheduler, and with it goes the overlap of one look-up with the next.
+ */
+SNIC_CUCKOO__INLINE enum cuckoo_probe_result cuckoo_probe_short(const struct cuckoo_aim *a,
+                                                                uint64_t header1, uint64_t header2,
+                                                                uint32_t matches,
+                                                                const uint64_t *key, uint64_t *item,
+                                                                struct cuckoo_words w)
+{
+    if (matches != 0) {
+        uint32_t i = simd_lowest(matches);
+        _Atomic uint64_t *from = a->slots[0] + ((int64_t)i * w.slot + (int64_t)(i >> 2) * a->apart);
+
+        if (SNIC_UNLIKELY(!cuckoo_key_equal(from, key, w.key)))
+            return CUCKOO_CHANGED;
+        cuckoo_copy_out(item, from + w.key, w.item);
+        cuckoo_fence_acquire(); /* I3: pairs with the writer's release fences */
+        if (SNIC_UNLIKELY(cuckoo_load(a->header[0]) != (header1 & ~SNIC_CUCKOO__SEQ_ODD)) ||
+            SNIC_UNLIKELY(cuckoo_load(a->header[1]) != (header2 & ~SNIC_CUCKOO__SEQ_ODD)))
+            return CUCKOO_CHANGED;
+        return CUCKOO_FOUND;
+    }
+    cuckoo_fence_acquire(); /* step 3: after header 2 */
+    if (SNIC_LIKELY(cuckoo_load(a->header[0]) == header1))
+        return CUCKOO_ABSENT;
+    return CUCKOO_CHANGED;
+}
+
+/*
+ * A hit needs a header, then a slot. The small slots of both buckets are two lines each, and asking
+ * for all of them at once costs less than waiting for one after the header has come.
+ */
+SNIC_CUCKOO__INLINE void cuckoo_fetch_slots(const struct cuckoo_aim *a, struct cuckoo_words w)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        simd_prefetch_read(a->slots[i]);
+        simd_prefetch_read(a->slots[i] + SNIC_CUCKOO_BUCKET_SLOTS * w.slot - 1);
+    }
 }
 
 SNIC_CUCKOO__INLINE int cuckoo_get(const struct snic_cuckoo *t, const void *key, void *out,
                                    struct cuckoo_words w)
 {
-    int exact = t->shape != CUCKOO_ANY;
     uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS];
+    enum cuckoo_probe_result r;
     struct cuckoo_spot s;
+    struct cuckoo_aim a;
+    uint64_t header1;
+    uint64_t header2;
 
-    cuckoo_to_words(key_words, w.key, key, t->key_size, exact);
+    cuckoo_to_words(key_words, w.key, key, t->key_size, w.exact);
     s = cuckoo_spot_of(t, key_words, w);
-    if (!cuckoo_lookup(t, &s, key_words, item, w))
-        return SNIC_ENOENT;
-    if (exact)
-        memcpy(out, item, w.item * sizeof(*item));
-    else if (w.item > 0)
-        memcpy(out, item, t->item_size);
-    return 0;
+    a = cuckoo_aim_at(t, &s, w);
+    header1 = cuckoo_load_acquire(a.header[0]); /* I2 */
+    header2 = cuckoo_load_acquire(a.header[1]); /* I2 */
+    if (w.exact)
+        cuckoo_fetch_slots(&a, w);
+    r = cuckoo_probe_short(&a, header1, header2, cuckoo_match(header1, header2, s.tag), key_words,
+                           item, w);
+    if (SNIC_LIKELY(r == CUCKOO_FOUND)) {
+        cuckoo_give(t, out, item, w);
+        return 0;
+    }
+    return r == CUCKOO_ABSENT ? SNIC_ENOENT : cuckoo_get_slow(t, key, out);
 }
 
-static int cuckoo_has(const struct snic_cuckoo *t, const void *key)
-{
-    const struct cuckoo_words w = {t->key_words, 0, t->slot_words};
-    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
-    uint64_t item[1];
-    struct cuckoo_spot s;
-
-    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
-    s = cuckoo_spot_of(t, key_words, w);
-    return cuckoo_lookup(t, &s, key_words, item, w) ? 0 : SNIC_ENOENT;
-}
+/* A function per shape, so that each has the small frame it needs. */
+#define SNIC_CUCKOO__GET(name, ...)                                                                \
+    static __attribute__((noinline)) int name(const struct snic_cuckoo *t, const void *key,        \
+                                              void *out)                                           \
+    {                                                                                              \
+        const struct cuckoo_words w = {__VA_ARGS__};                                               \
+                                                                                                   \
+        return cuckoo_get(t, key, out, w);                                                         \
+    }
+SNIC_CUCKOO__GET(cuckoo_get_8_8, 1, 1, 2, 1)
+SNIC_CUCKOO__GET(cuckoo_get_8_16, 1, 2, 3, 1)
+SNIC_CUCKOO__GET(cuckoo_get_16_8, 2, 1, 3, 1)
+SNIC_CUCKOO__GET(cuckoo_get_16_16, 2, 2, 4, 1)
+SNIC_CUCKOO__GET(cuckoo_get_any, t->key_words, t->item_words, t->slot_words, 0)
+#undef SNIC_CUCKOO__GET
 
 int snic_cuckoo_get(const struct snic_cuckoo *t, const void *key, void *item)
 {
-    int r;
-
     if (SNIC_UNLIKELY(item == NULL))
-        return cuckoo_has(t, key);
-    SNIC_CUCKOO__SHAPED(t, r = cuckoo_get(t, key, item, W))
-    return r;
+        return cuckoo_get_slow(t, key, NULL);
+    switch (t->shape) {
+    case CUCKOO_8_8:
+        return cuckoo_get_8_8(t, key, item);
+    case CUCKOO_8_16:
+        return cuckoo_get_8_16(t, key, item);
+    case CUCKOO_16_8:
+        return cuckoo_get_16_8(t, key, item);
+    case CUCKOO_16_16:
+        return cuckoo_get_16_16(t, key, item);
+    default:
+        return cuckoo_get_any(t, key, item);
+    }
 }
+
+/* One key of a batch between its stages. */
+struct cuckoo_batch_entry {
+    struct cuckoo_aim a;
+    uint64_t header[2];
+    uint32_t tag;
+    uint32_t matches;
+};
 
 /*
  * Three stages, so that the memory accesses of all keys overlap: hash and fetch the headers; match
- * tags and fetch the first candidate slot; copy and check. A key whose buckets changed between the
- * stages takes the scalar way.
+ * tags and fetch the first candidate slot; copy and check. A key that needs more than the short
+ * probe takes the scalar way.
  */
 SNIC_CUCKOO__INLINE uint64_t cuckoo_get_batch(const struct snic_cuckoo *t, const void *keys,
                                               uint32_t n, void *items, struct cuckoo_words w)
 {
-    int exact = t->shape != CUCKOO_ANY;
-    struct cuckoo_spot spots[SNIC_CUCKOO_BATCH_MAX];
-    uint64_t headers[SNIC_CUCKOO_BATCH_MAX][2];
-    uint32_t matches[SNIC_CUCKOO_BATCH_MAX];
+    struct cuckoo_batch_entry entries[SNIC_CUCKOO_BATCH_MAX];
     uint64_t key[SNIC_CUCKOO__KEY_WORDS];
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS];
-    uint32_t key_size = exact ? w.key * 8 : t->key_size;
-    uint32_t item_size = exact ? w.item * 8 : t->item_size;
+    uint32_t key_size = w.exact ? w.key * 8 : t->key_size;
+    uint32_t item_size = w.exact ? w.item * 8 : t->item_size;
     uint64_t found = 0;
 
     for (uint32_t i = 0; i < n; i++) {
+        struct cuckoo_batch_entry *e = &entries[i];
+        struct cuckoo_spot s;
+
         cuckoo_to_words(key, w.key, (const unsigned char *)keys + (size_t)i * key_size, key_size,
-                        exact);
-        spots[i] = cuckoo_spot_of(t, key, w);
-        simd_prefetch_read(cuckoo_header(t, spots[i].bucket[0]));
-        simd_prefetch_read(cuckoo_header(t, spots[i].bucket[1]));
+                        w.exact);
+        s = cuckoo_spot_of(t, key, w);
+        e->a = cuckoo_aim_at(t, &s, w);
+        e->tag = s.tag;
+        simd_prefetch_read(e->a.header[0]);
+        simd_prefetch_read(e->a.header[1]);
     }
     for (uint32_t i = 0; i < n; i++) {
-        matches[i] = cuckoo_look(t, &spots[i], headers[i]);
-        if (matches[i] != 0) {
-            uint32_t m = simd_lowest(matches[i]);
-            _Atomic uint64_t *slot = cuckoo_slot(t, spots[i].bucket[m >> 2], m & 3, w.slot);
+        struct cuckoo_batch_entry *e = &entries[i];
+        uint32_t m;
 
+        e->header[0] = cuckoo_load_acquire(e->a.header[0]); /* I2 */
+        e->header[1] = cuckoo_load_acquire(e->a.header[1]); /* I2 */
+        e->matches = m = cuckoo_match(e->header[0], e->header[1], e->tag);
+        if (m != 0) {
+            _Atomic uint64_t *slot;
+
+            m = simd_lowest(m);
+            slot = e->a.slots[m >> 2] + (m & 3) * w.slot;
             simd_prefetch_read(slot);
             simd_prefetch_read(slot + w.slot - 1);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
+        const struct cuckoo_batch_entry *e = &entries[i];
+        const unsigned char *k = (const unsigned char *)keys + (size_t)i * key_size;
+        unsigned char *out = items == NULL ? NULL : (unsigned char *)items + (size_t)i * item_size;
         enum cuckoo_probe_result r;
 
-        cuckoo_to_words(key, w.key, (const unsigned char *)keys + (size_t)i * key_size, key_size,
-                        exact);
-        r = cuckoo_probe(t, &spots[i], headers[i], matches[i], key, item, w);
+        cuckoo_to_words(key, w.key, k, key_size, w.exact);
+        r = cuckoo_probe_short(&e->a, e->header[0], e->header[1], e->matches, key, item, w);
         if (SNIC_UNLIKELY(r == CUCKOO_CHANGED))
-            r = cuckoo_lookup(t, &spots[i], key, item, w) ? CUCKOO_FOUND : CUCKOO_ABSENT;
+            found |= (uint64_t)(cuckoo_get_slow(t, k, out) == 0) << i;
         if (r == CUCKOO_FOUND) {
             found |= (uint64_t)1 << i;
-            if (items != NULL)
-                memcpy((unsigned char *)items + (size_t)i * item_size, item, item_size);
+            if (out != NULL)
+                cuckoo_give(t, out, item, w);
         }
     }
     return found;

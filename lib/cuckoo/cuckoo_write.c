@@ -16,12 +16,6 @@ static void cuckoo_add(_Atomic uint64_t *counter, uint64_t n)
                           memory_order_relaxed);
 }
 
-static void cuckoo_sub(_Atomic uint64_t *counter, uint64_t n)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) - n,
-                          memory_order_relaxed);
-}
-
 /* Where the writer finds a key. */
 struct cuckoo_place {
     uint32_t bucket;
@@ -96,7 +90,7 @@ SNIC_CUCKOO__INLINE void cuckoo_replace(struct snic_cuckoo *t, struct cuckoo_pla
 /* Displace an entry into an empty slot of its other bucket: copy, then clear (I1). */
 static void cuckoo_move(struct snic_cuckoo *t, struct cuckoo_place from, struct cuckoo_place to)
 {
-    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words};
+    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words, 0};
     uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
     uint32_t tag = cuckoo_tag(cuckoo_load(cuckoo_header(t, from.bucket)), from.slot);
 
@@ -198,23 +192,21 @@ SNIC_CUCKOO__INLINE int cuckoo_insert(struct snic_cuckoo *t, const struct cuckoo
                                       const uint64_t *key, const uint64_t *item,
                                       struct cuckoo_words w)
 {
-    uint32_t empty[2];
+    uint32_t empty = cuckoo_empty_of(cuckoo_load(cuckoo_header(t, s->bucket[0])),
+                                     cuckoo_load(cuckoo_header(t, s->bucket[1])));
     struct cuckoo_place p;
-    int side;
 
-    for (int i = 0; i < 2; i++)
-        empty[i] = cuckoo_empty(cuckoo_load(cuckoo_header(t, s->bucket[i])));
-    if (SNIC_LIKELY((empty[0] | empty[1]) != 0)) {
-        side = __builtin_popcount(empty[1]) > __builtin_popcount(empty[0]);
-        p = (struct cuckoo_place){s->bucket[side], simd_lowest(empty[side])};
-        cuckoo_add(&t->counters.paths[0], 1);
+    if (SNIC_LIKELY(empty != 0)) {
+        uint32_t side = cuckoo_emptier(empty);
+
+        p.bucket = cuckoo_bucket_of(s, side);
+        p.slot = simd_lowest(empty >> side * 4);
     } else if (!cuckoo_make_room(t, s, &p)) {
         cuckoo_add(&t->counters.refused, 1);
         return SNIC_ENOSPC;
     }
     cuckoo_fill(t, p, s->tag, key, item, w);
     cuckoo_add(&t->counters.inserts, 1);
-    cuckoo_add(&t->counters.count, 1);
     return 0;
 }
 
@@ -224,7 +216,7 @@ SNIC_CUCKOO__INLINE int cuckoo_put_at(struct snic_cuckoo *t, const struct cuckoo
     uint64_t item_words[SNIC_CUCKOO__ITEM_WORDS];
     struct cuckoo_place p;
 
-    cuckoo_to_words(item_words, w.item, item, t->item_size, t->shape != CUCKOO_ANY);
+    cuckoo_to_words(item_words, w.item, item, t->item_size, w.exact);
     if (!cuckoo_locate(t, s, key, &p, w))
         return cuckoo_insert(t, s, key, item_words, w);
     cuckoo_replace(t, p, key, item_words, w);
@@ -237,7 +229,7 @@ SNIC_CUCKOO__INLINE int cuckoo_put(struct snic_cuckoo *t, const void *key, const
     uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
     struct cuckoo_spot s;
 
-    cuckoo_to_words(key_words, w.key, key, t->key_size, t->shape != CUCKOO_ANY);
+    cuckoo_to_words(key_words, w.key, key, t->key_size, w.exact);
     s = cuckoo_spot_of(t, key_words, w);
     return cuckoo_put_at(t, &s, key_words, item, w);
 }
@@ -256,15 +248,14 @@ int snic_cuckoo_put(struct snic_cuckoo *t, const void *key, const void *item)
 SNIC_CUCKOO__INLINE uint32_t cuckoo_put_batch(struct snic_cuckoo *t, const void *keys,
                                               const void *items, uint32_t n, struct cuckoo_words w)
 {
-    int exact = t->shape != CUCKOO_ANY;
     struct cuckoo_spot spots[SNIC_CUCKOO_BATCH_MAX];
     uint64_t key[SNIC_CUCKOO__KEY_WORDS];
-    uint32_t key_size = exact ? w.key * 8 : t->key_size;
-    uint32_t item_size = exact ? w.item * 8 : t->item_size;
+    uint32_t key_size = w.exact ? w.key * 8 : t->key_size;
+    uint32_t item_size = w.exact ? w.item * 8 : t->item_size;
 
     for (uint32_t i = 0; i < n; i++) {
         cuckoo_to_words(key, w.key, (const unsigned char *)keys + (size_t)i * key_size, key_size,
-                        exact);
+                        w.exact);
         spots[i] = cuckoo_spot_of(t, key, w);
         simd_prefetch_write(cuckoo_header(t, spots[i].bucket[0]));
         simd_prefetch_write(cuckoo_header(t, spots[i].bucket[1]));
@@ -275,17 +266,21 @@ SNIC_CUCKOO__INLINE uint32_t cuckoo_put_batch(struct snic_cuckoo *t, const void 
         uint64_t h2 = cuckoo_load(cuckoo_header(t, s->bucket[1]));
         uint32_t m = cuckoo_match(h1, h2, s->tag);
 
-        if (m == 0)
-            m = cuckoo_match(h1, h2, 0);
+        if (m == 0) {
+            m = cuckoo_empty_of(h1, h2);
+            m &= (uint32_t)0xf << cuckoo_emptier(m) * 4;
+        }
         if (m != 0) {
             uint32_t f = simd_lowest(m);
+            _Atomic uint64_t *slot = cuckoo_slot(t, cuckoo_bucket_of(s, f >> 2), f & 3, w.slot);
 
-            simd_prefetch_write(cuckoo_slot(t, s->bucket[f >> 2], f & 3, w.slot));
+            simd_prefetch_write(slot);
+            simd_prefetch_write(slot + w.slot - 1);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
         cuckoo_to_words(key, w.key, (const unsigned char *)keys + (size_t)i * key_size, key_size,
-                        exact);
+                        w.exact);
         if (cuckoo_put_at(t, &spots[i], key,
                           item_size == 0 ? NULL
                                          : (const unsigned char *)items + (size_t)i * item_size,
@@ -310,7 +305,6 @@ static void cuckoo_remove(struct snic_cuckoo *t, struct cuckoo_place p)
 {
     cuckoo_clear_slot(t, p);
     cuckoo_add(&t->counters.deletes, 1);
-    cuckoo_sub(&t->counters.count, 1);
 }
 
 SNIC_CUCKOO__INLINE int cuckoo_del(struct snic_cuckoo *t, const void *key, struct cuckoo_words w)
@@ -319,7 +313,7 @@ SNIC_CUCKOO__INLINE int cuckoo_del(struct snic_cuckoo *t, const void *key, struc
     struct cuckoo_place p;
     struct cuckoo_spot s;
 
-    cuckoo_to_words(key_words, w.key, key, t->key_size, t->shape != CUCKOO_ANY);
+    cuckoo_to_words(key_words, w.key, key, t->key_size, w.exact);
     s = cuckoo_spot_of(t, key_words, w);
     if (!cuckoo_locate(t, &s, key_words, &p, w))
         return SNIC_ENOENT;
@@ -338,7 +332,7 @@ int snic_cuckoo_del(struct snic_cuckoo *t, const void *key)
 
 int snic_cuckoo_update(struct snic_cuckoo *t, const void *key, void *ctx, snic_cuckoo_update_fn fn)
 {
-    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words};
+    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words, 0};
     uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS + 1];
     enum snic_cuckoo_verdict verdict;
@@ -377,12 +371,11 @@ void snic_cuckoo_clear(struct snic_cuckoo *t)
     for (uint32_t b = 0; b < t->buckets; b++) {
         uint64_t h = cuckoo_load(cuckoo_header(t, b));
         uint64_t tags = h & UINT64_C(0xffffffff);
-        uint64_t gone = SNIC_CUCKOO_BUCKET_SLOTS - (uint64_t)__builtin_popcount(cuckoo_empty(h));
+        uint64_t gone = SNIC_CUCKOO_BUCKET_SLOTS - cuckoo_count4(cuckoo_empty(h));
 
         if (tags == 0)
             continue;
         cuckoo_store_release(cuckoo_header(t, b), h - tags + SNIC_CUCKOO__SEQ_STEP); /* I2 */
         cuckoo_add(&t->counters.deletes, gone);
-        cuckoo_sub(&t->counters.count, gone);
     }
 }
