@@ -363,7 +363,9 @@ static void load_options(struct load *l, int argc, char **argv)
     };
 
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
-    if (l->requests == 0 && l->seconds == 0 && l->kind != KIND_FILL)
+    if (l->kind == KIND_FILL)
+        l->seconds = l->requests = 0; /* all of it */
+    else if (l->requests == 0 && l->seconds == 0)
         l->seconds = 5;
 }
 

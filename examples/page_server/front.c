@@ -204,10 +204,9 @@ static void front_flush(struct snic_loop_msg *m)
     }
 }
 
-int front_reply(void *front, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
+int front_reply(struct front *f, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
                 uint32_t count)
 {
-    struct front *f = front;
     struct front_conn *c = &f->conns[conn & 0xffff];
 
     (void)seq;

@@ -23,8 +23,8 @@ struct front_opts {
 int front_open(struct front **out, const struct front_opts *o, struct snic_net_addr *bound);
 /** The engine that gets the messages; before the loop runs. */
 void front_engine(struct front *f, struct engine *e);
-/** As engine_events.reply; ctx is the front. Never SNIC_EAGAIN. */
-int front_reply(void *front, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
+/** As engine_events.reply. @return 0 */
+int front_reply(struct front *f, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
                 uint32_t count);
 /** Stop accepting and reading, answer what was taken, close; then done(ctx). */
 void front_drain(struct front *f, void (*done)(void *ctx), void *ctx);

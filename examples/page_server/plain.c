@@ -44,6 +44,14 @@ static size_t plain_metrics(void *ctx, struct ex_metric *out)
     return n;
 }
 
+static int plain_reply(void *ctx, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
+                       uint32_t count)
+{
+    struct ps_plain *p = ctx;
+
+    return front_reply(p->front, conn, seq, iov, count);
+}
+
 static void plain_drained(void *ctx)
 {
     struct ps_plain *p = ctx;
@@ -104,7 +112,7 @@ static void plain_open(struct ps_plain *p)
     o.limits = c->limits;
     o.log_bytes = c->log_bytes;
     o.buffers = (uint32_t)c->buffers;
-    o.events.reply = front_reply;
+    o.events.reply = plain_reply;
     o.events.stat = plain_stat;
     o.events.ctx = p;
     if (engine_open(&p->engine, &o) != 0)

@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""page_server under page_load, which checks every page: modes, kills, restarts, hostile bytes.
+
+    test_page_server.py SERVER LOAD MODE [--only NAME] [--seed N]    MODE: monolith, two, library
+
+Exit code: 0, 1, or 77 when everything was skipped. No check depends on timing.
+"""
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
+from kvnode import WAIT, Closed, free_port  # noqa: E402
+
+NIGHTLY = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
+PAGES = 300
+REQUEST, REPLY = 56, 48
+STAT, GET, LOG, READ = 1, 2, 3, 4
+OK, BAD, RANGE, AHEAD, GAP = 0, 1, 2, 3, 4
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for b in data:
+        crc ^= b
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def request(op, page=0, lsn=0, previous=0, offset=0, data=b"", number=1, length=None):
+    n = len(data) if length is None else length
+    head = struct.pack("<4sIQ", b"SPGQ", REQUEST + len(data), number)
+    rest = struct.pack("<BBHQQQII", op, 0, 0, page, lsn, previous, offset, n) + data
+    return head + struct.pack("<I", crc32c(head + rest)) + rest
+
+
+class Client:
+    def __init__(self, port):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=WAIT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+    def take(self, n):
+        out = b""
+        while len(out) < n:
+            try:
+                got = self.sock.recv(n - len(out))
+            except ConnectionError as e:
+                raise Closed(str(e)) from e
+            if not got:
+                raise Closed("end of stream")
+            out += got
+        return out
+
+    def reply(self):
+        """(id, status, lsn, data)"""
+        h = self.take(REPLY)
+        magic, size, number, crc, status, _, _, lsn, length = struct.unpack("<4sIQIHHQQI4x", h)
+        assert magic == b"SPGR" and size == REPLY + length, "not a reply: %r" % h
+        assert crc == crc32c(h[:16] + h[20:]), "a reply's checksum"
+        return number, status, lsn, self.take(length)
+
+    def ask(self, *args, **more):
+        self.sock.sendall(request(*args, **more))
+        return self.reply()
+
+
+class Node:
+    """One page_server on files of its own in a directory that goes with it."""
+
+    def __init__(self, server, load, mode, *options):
+        self.server, self.load_binary, self.mode = server, load, mode
+        self.directory = tempfile.mkdtemp(prefix="pagetest.")
+        self.port = free_port()
+        self.options = ["--pages", str(PAGES), "--log", "1M", "--buffers", "16", *options]
+        self.process = None
+
+    def environment(self):
+        e = dict(os.environ)
+        e.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:malloc_context_size=8")
+        return e
+
+    def start(self):
+        args = [self.server, "--listen", "127.0.0.1:%d" % self.port]
+        if self.mode == "monolith":
+            args += ["--monolith", "--dir", os.path.join(self.directory, "d")]
+        else:
+            args += ["--file", os.path.join(self.directory, "img"),
+                     "--offload", "on" if self.mode == "two" else "off"]
+        with open(os.path.join(self.directory, "log"), "ab") as log:
+            self.process = subprocess.Popen(args + self.options, stdout=log, stderr=log,
+                                            env=self.environment())
+        end = time.monotonic() + WAIT
+        while time.monotonic() < end:
+            assert self.process.poll() is None, "the server ended:\n" + self.log()
+            try:
+                with Client(self.port) as c:
+                    if c.ask(STAT)[1] == OK:
+                        return self
+            except (OSError, Closed):
+                pass
+            time.sleep(0.02)
+        raise AssertionError("the server does not get ready:\n" + self.log())
+
+    def log(self):
+        with open(os.path.join(self.directory, "log"), errors="replace") as f:
+            return f.read()
+
+    def load_args(self, op, *more):
+        return [self.load_binary, "--address", "127.0.0.1:%d" % self.port, "--op", op,
+                "--clients", "3", "--pipeline", "8", "--report", *more]
+
+    def load(self, op, *more):
+        """Figures of a run; it must have found nothing wrong."""
+        r = subprocess.run(self.load_args(op, *more), stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, timeout=WAIT, env=self.environment())
+        return self.figures(r.returncode, r.stdout, r.stderr)
+
+    def figures(self, code, out, err):
+        assert code == 0, "page_load: %d\n%s%s\n%s" % (code, out.decode(), err.decode(), self.log())
+        return dict((k, float(v)) for k, v in re.findall(r"(\w+)=([0-9.]+)", out.decode()))
+
+    def pid(self, role):
+        """Of the newest process that plays the role."""
+        if self.mode == "monolith":
+            return self.process.pid
+        found = re.findall(r"started the %s role, process (\d+)" % role, self.log())
+        return int(found[-1])
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.terminate()
+        code = self.process.wait(timeout=WAIT)
+        self.process = None
+        assert code == 0, "the server ended with %d:\n%s" % (code, self.log())
+        assert "Sanitizer" not in self.log() and "runtime error" not in self.log(), self.log()
+
+    def kill(self):
+        """Everything at once, as when the machine stops; what the kernel has is kept."""
+        roles = [] if self.mode == "monolith" else [self.pid("dpu"), self.pid("host")]
+        for p in [self.process.pid, *roles]:
+            try:
+                os.kill(p, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        self.process = None
+
+    def close(self):
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=WAIT)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+# What is read is not what was logged: a lost, doubled or misplaced update, an old page.
+def test_page_server_filled_mixed_load_every_page_right(make):
+    n = make().start()
+    n.load("fill", "--check")
+    got = n.load("mixed", "--update-percent", "30", "--requests", "6000", "--check")
+    assert got["updates"] > 1000, got
+    gets = n.load("get", "--requests", "2000")
+    if n.mode == "two":
+        assert gets["by_dpu"] == gets["operations"], "reads went to the host: %r" % gets
+    else:
+        assert gets["by_dpu"] == 0, gets
+    n.stop()
+
+
+# The log file is written over while its updates are not in their pages yet, or never again.
+def test_page_server_small_log_many_updates_halves_turn(make):
+    n = make().start()
+    n.load("fill", "--update-bytes", "2000")
+    n.load("log", "--update-bytes", "2000", "--requests", "3000", "--check")
+    n.stop()
+    n.start()
+    n.load("check", "--update-bytes", "2000")
+    n.stop()
+
+
+# An update that was acknowledged is gone after an orderly end, or after the end of everything.
+def test_page_server_updated_restarted_all_there(make):
+    n = make().start()
+    n.load("fill")
+    n.stop()
+    n.start()
+    n.load("log", "--requests", "1500")
+    with Client(n.port) as c:
+        newest = c.ask(STAT)[2]
+    assert newest >= PAGES + 1500, newest
+    n.kill()
+    n.start()
+    with Client(n.port) as c:
+        assert c.ask(STAT)[2] == newest, "LSN %d was acknowledged" % newest
+    n.load("check")
+    n.load("mixed", "--requests", "1500", "--check")
+    n.stop()
+
+
+# A role dies under load: an acknowledged update is lost, an old page served, or all stands still.
+def test_page_server_mixed_load_roles_killed_nothing_lost(make, rng):
+    n = make().start()
+    if n.mode == "monolith":
+        return
+    n.load("fill")
+    p = subprocess.Popen(n.load_args("mixed", "--update-percent", "30", "--reconnect", "--check",
+                                     "--seconds", "30" if NIGHTLY else "4"),
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=n.environment())
+    kills = 0
+    while p.poll() is None:
+        time.sleep(rng.uniform(0.2, 0.8))
+        if p.poll() is None:
+            try:
+                os.kill(n.pid(rng.choice(["dpu", "host"])), signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass
+    got = n.figures(p.returncode, *p.communicate())
+    assert kills > 0 and got["updates"] > 0 and got["gets"] > 0, (kills, got)
+    n.load("check")
+    n.stop()
+
+
+# What is asked wrongly is done, answered with something else than an error, or not at all.
+def test_page_server_wrong_requests_answered_with_errors(make):
+    n = make().start()
+    with Client(n.port) as c:
+        for want, args in [
+                (RANGE, dict(op=GET, page=PAGES)),
+                (RANGE, dict(op=GET, page=2 ** 64 - 1)),
+                (AHEAD, dict(op=GET, page=1, lsn=1)),
+                (BAD, dict(op=0)), (BAD, dict(op=255)), (BAD, dict(op=READ, length=512)),
+                (BAD, dict(op=LOG, page=1, lsn=0, data=b"x")),
+                (BAD, dict(op=LOG, page=1, lsn=2 ** 63, data=b"x")),
+                (BAD, dict(op=LOG, page=1, lsn=5, previous=5, data=b"x")),
+                (GAP, dict(op=LOG, page=1, lsn=5, previous=4, data=b"x")),
+                (RANGE, dict(op=LOG, page=PAGES, lsn=5, data=b"x")),
+                (RANGE, dict(op=LOG, page=1, lsn=5, data=b"")),
+                (RANGE, dict(op=LOG, page=1, lsn=5, offset=8192 - 32, data=b"x")),
+                (RANGE, dict(op=LOG, page=1, lsn=5, offset=2 ** 32 - 1, data=b"xyz")),
+                (BAD, dict(op=LOG, page=1, lsn=5, data=b"x", length=2)),
+                (BAD, dict(op=GET, page=1, data=b"more"))]:
+            number, status, _, data = c.ask(number=77, **args)
+            assert (number, status, data) == (77, want, b""), (args, status)
+        q = bytearray(request(LOG, page=1, lsn=5, data=b"hello"))
+        q[-1] ^= 1
+        c.sock.sendall(q)
+        assert c.reply()[1] == BAD, "a wrong checksum"
+        assert c.ask(LOG, page=1, lsn=5, data=b"hello")[1] == OK
+        assert c.ask(LOG, page=1, lsn=5, data=b"hello")[1] == OK, "the same update once more"
+        _, status, lsn, data = c.ask(GET, page=1, lsn=5)
+        assert (status, lsn, data[32:38]) == (OK, 5, b"hello\0")
+    n.stop()
+
+
+# Bytes that are no protocol crash the server, hang it, or take others with them.
+def test_page_server_garbage_sent_others_go_on(make, rng):
+    n = make().start()
+    n.load("fill")
+    for i in range(40):
+        with Client(n.port) as c:
+            q = bytearray(request(rng.choice([GET, LOG]), page=rng.randrange(PAGES), lsn=1,
+                                  data=b"" if i % 2 else b"z" * 100))
+            for _ in range(rng.randrange(1, 4)):
+                q[rng.randrange(len(q))] = rng.randrange(256)
+            cut = rng.randrange(1, len(q) + 1)
+            c.sock.sendall(bytes(q[:cut]) if i % 3 else rng.randbytes(200))
+            c.sock.shutdown(socket.SHUT_WR)
+            try:
+                while c.sock.recv(65536):
+                    pass
+            except ConnectionError:
+                pass
+    n.load("mixed", "--requests", "1000", "--check")
+    n.stop()
+
+
+# The remote file gives other bytes than were written.
+def test_page_server_remote_file_written_read_back(make):
+    n = make("--remote-file", "--page-bytes", "1K").start()
+    n.load("fill")
+    got = n.load("read", "--requests", "2000")
+    assert got["gets"] == 2000 and (got["by_dpu"] == 2000) == (n.mode == "two"), got
+    n.load("write", "--requests", "1000")
+    n.load("read", "--requests", "1000")
+    with Client(n.port) as c:
+        for page, length in [(PAGES * 1024, 512), (2 ** 64 - 512, 512), (0, 2048), (1, 512),
+                             (0, 0)]:
+            assert c.ask(READ, page=page, length=length)[1] == RANGE, (page, length)
+        assert c.ask(GET, page=0)[1] == BAD
+    n.stop()
+
+
+def main():
+    args = [a for a in sys.argv[1:]]
+    seed, only = random.randrange(1 << 32), None
+    for name in ("--seed", "--only"):
+        if name in args:
+            i = args.index(name)
+            value = args[i + 1]
+            del args[i:i + 2]
+            if name == "--seed":
+                seed = int(value)
+            else:
+                only = value
+    server, load, mode = args
+    print("seed %d" % seed)
+    failed = 0
+    for name, fn in list(globals().items()):
+        if not name.startswith("test_") or only not in (None, name):
+            continue
+        nodes = []
+
+        def make(*options):
+            nodes.append(Node(server, load, mode, *options))
+            return nodes[-1]
+
+        try:
+            wants = fn.__code__.co_varnames[:fn.__code__.co_argcount]
+            fn(*[make if w == "make" else random.Random(seed) for w in wants])
+            print("ok   %s %s" % (mode, name), flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print("FAIL %s %s (seed %d)\n%s" % (mode, name, seed, traceback.format_exc()))
+        for n in nodes:
+            n.close()
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
