@@ -113,9 +113,28 @@ static int cuckoo_on_path(const struct snic_cuckoo *t, uint32_t node, uint32_t b
     return 1;
 }
 
+/* Ask for the headers that a node's entries lead to. */
+static void cuckoo_fetch_children(const struct snic_cuckoo *t, const struct cuckoo_node *n)
+{
+    uint64_t h = cuckoo_load(cuckoo_header(t, n->bucket));
+
+    for (uint32_t i = 0; i < SNIC_CUCKOO_BUCKET_SLOTS; i++)
+        simd_prefetch_read(cuckoo_header(t, cuckoo_other(t, n->bucket, cuckoo_tag(h, i))));
+}
+
+/* Most entries that move are those of the roots: ask for them while the headers come. */
+static void cuckoo_fetch_slots_to_move(const struct snic_cuckoo *t, uint32_t bucket)
+{
+    _Atomic uint64_t *slots = cuckoo_slot(t, bucket, 0, t->slot_words);
+
+    for (uint32_t i = 0; i < SNIC_CUCKOO_BUCKET_SLOTS * t->slot_words; i += 8)
+        simd_prefetch_write(slots + i);
+    simd_prefetch_write(slots + SNIC_CUCKOO_BUCKET_SLOTS * t->slot_words - 1);
+}
+
 /*
  * Breadth-first search from two full buckets. On success *to is an empty slot, and slot *slot of
- * node *node can move there.
+ * node *node can move there. Headers are asked for two nodes ahead of their use.
  */
 static int cuckoo_search(struct snic_cuckoo *t, const struct cuckoo_spot *s, uint32_t *node,
                          uint32_t *slot, struct cuckoo_place *to)
@@ -124,16 +143,17 @@ static int cuckoo_search(struct snic_cuckoo *t, const struct cuckoo_spot *s, uin
     uint32_t searched = 0;
     int found = 0;
 
-    t->nodes[tail] = (struct cuckoo_node){s->bucket[0], (uint16_t)tail, 0, 0};
-    tail++;
-    if (s->bucket[1] != s->bucket[0]) {
-        t->nodes[tail] = (struct cuckoo_node){s->bucket[1], (uint16_t)tail, 0, 0};
-        tail++;
+    for (uint32_t i = 0; i < (s->bucket[1] != s->bucket[0] ? 2u : 1u); i++, tail++) {
+        t->nodes[tail] = (struct cuckoo_node){s->bucket[i], (uint16_t)tail, 0, 0};
+        cuckoo_fetch_children(t, &t->nodes[tail]);
+        cuckoo_fetch_slots_to_move(t, s->bucket[i]);
     }
     for (uint32_t head = 0; head < tail && !found; head++) {
         const struct cuckoo_node n = t->nodes[head];
         uint64_t h = cuckoo_load(cuckoo_header(t, n.bucket));
 
+        if (head + 2 < tail)
+            cuckoo_fetch_children(t, &t->nodes[head + 2]);
         for (uint32_t i = 0; i < SNIC_CUCKOO_BUCKET_SLOTS; i++) {
             uint32_t child = cuckoo_other(t, n.bucket, cuckoo_tag(h, i));
             uint32_t empty = cuckoo_empty(cuckoo_load(cuckoo_header(t, child)));
