@@ -6,11 +6,14 @@
  * hand-over of a cache line between the cores and their streaming limit are measured in the same
  * run, before and after.
  *
- *     bench_ring [--seconds N] [--case TEXT] [--producers N]
+ *     bench_ring [--seconds N] [--case TEXT] [--producers N] [--who TEXT]
  *
- * N seconds per case, over all contestants and repeats; only cases whose name has TEXT in it.
+ * N seconds per case, over all contestants and repeats; only cases, and only contestants, whose
+ * name has TEXT in it.
  */
 #include "ring_peers/contest.h"
+
+#include "snicstore/base.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -19,13 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REPEATS = 5, WHO_MAX = 8, PRODUCERS_MAX = 64, LATENCIES = 4000 };
+enum { REPEATS = 5, PRODUCERS_MAX = 64, LATENCIES = 4000 };
 
 static const struct bench_ring *const contestants[] = {
-    &bench_ring_commit,  &bench_ring_quiescent, &bench_ring_faithful,
-    &bench_ring_mutex,   &bench_ring_farm,
+    &bench_ring_commit,   &bench_ring_quiescent, &bench_ring_one,  &bench_ring_one_quiescent,
+    &bench_ring_faithful, &bench_ring_mutex,     &bench_ring_farm,
 #if defined(SNIC_PEER_LIBDPDK)
-    &bench_ring_rte_hts,
+    &bench_ring_rte_hts,  &bench_ring_rte_sp,
 #endif
 #if defined(SNIC_PEER_CK)
     &bench_ring_ck,
@@ -33,13 +36,34 @@ static const struct bench_ring *const contestants[] = {
 };
 #define CONTESTANTS (sizeof(contestants) / sizeof(contestants[0]))
 
+struct bench_case {
+    const char *name;
+    uint32_t producers, bytes, batch;
+    uint32_t lag_ns;
+};
+
+static const struct bench_case cases[] = {
+    {"eager_8B", 1, 8, 1, 0},
+    {"eager_8B", 64, 8, 1, 0},
+    {"poll2us_8B", 1, 8, 1, 2000},
+    {"poll2us_8B", 64, 8, 1, 2000},
+    {"eager_8B_batch16", 1, 8, 16, 0},
+    {"eager_8B_batch16", 64, 8, 16, 0},
+    {"poll2us_8B_batch16", 1, 8, 16, 2000},
+    {"eager_64B", 1, 64, 1, 0},
+    {"eager_64B_batch16", 1, 64, 16, 0},
+};
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
 static struct {
     int cpus[1024];
     int cpu_count;
     double ns_per_tick;
     double seconds;
-    const char *only;
+    const char *only, *who;
     uint32_t producers;
+    double streaming[2];   /* GB/s before and after */
+    double ours[2][CASES]; /* Mop/s, by default and with one producer */
 } bench;
 
 /* ---- Time, processors, medians ---- */
@@ -235,7 +259,7 @@ static double noise_loop(void)
     return bench_now() - start;
 }
 
-static void calibrate(const char *when)
+static void calibrate(const char *when, double *streaming)
 {
     double v[REPEATS];
     uint32_t i;
@@ -245,7 +269,8 @@ static void calibrate(const char *when)
     printf("row ring handover_%s - 2 %.1f ns\n", when, median(v, REPEATS));
     for (i = 0; i < REPEATS; i++)
         v[i] = streaming_gbs();
-    printf("row ring streaming_%s - 2 %.2f GB/s\n", when, median(v, REPEATS));
+    *streaming = median(v, REPEATS);
+    printf("row ring streaming_%s - 2 %.2f GB/s\n", when, *streaming);
     fflush(stdout);
 }
 
@@ -325,16 +350,38 @@ static struct outcome one_run(const struct bench_ring *who, struct bench_run *r,
 
 /* ---- Cases ---- */
 
-struct bench_case {
-    const char *name;
-    uint32_t producers, bytes, batch;
-    uint32_t lag_ns;
-};
+/* Does this contestant run this case? */
+static int takes_part(const struct bench_ring *who, uint32_t producers, uint32_t batch)
+{
+    return (batch == 1 || who->has_batch) &&
+           (who->producers_max == 0 || producers <= who->producers_max) &&
+           (bench.who == NULL || strstr(who->name, bench.who) != NULL);
+}
+
+/* @p value of each contestant that takes part, larger is better if @p larger: the ratios of the
+ * ring as it is by default, and of the one that has its flag for a single producer. */
+static void print_ratios(const char *name, uint32_t producers, uint32_t batch, const double *value,
+                         int larger)
+{
+    static const struct bench_ring *const mine[] = {&bench_ring_commit, &bench_ring_one};
+    uint32_t m, o, i;
+
+    for (m = 0; m < 2; m++) {
+        for (o = 0; contestants[o] != mine[m]; o++)
+            ;
+        for (i = 0; i < CONTESTANTS && takes_part(mine[m], producers, batch); i++)
+            if (i != o && value[i] > 0 && value[o] > 0 &&
+                takes_part(contestants[i], producers, batch))
+                printf("ratio ring %s%s ours/%s %u %.2f\n", name, m != 0 ? ":one_producer" : "",
+                       contestants[i]->name, producers,
+                       larger ? value[o] / value[i] : value[i] / value[o]);
+    }
+}
 
 static void throughput(const struct bench_case *c)
 {
-    static double mops[CONTESTANTS][REPEATS], cpu[CONTESTANTS][REPEATS];
-    double slice = bench.seconds / (double)(CONTESTANTS * REPEATS), ours = 0;
+    static double mops[CONTESTANTS][REPEATS], cpu[CONTESTANTS][REPEATS], value[CONTESTANTS];
+    double slice = bench.seconds / (double)(CONTESTANTS * REPEATS);
     uint32_t i, k;
 
     slice = slice < 0.01 ? 0.01 : slice;
@@ -343,7 +390,7 @@ static void throughput(const struct bench_case *c)
             struct bench_run r;
             struct outcome o;
 
-            if (c->batch > 1 && !contestants[i]->has_batch)
+            if (!takes_part(contestants[i], c->producers, c->batch))
                 continue;
             memset(&r, 0, sizeof(r));
             r.bytes = c->bytes;
@@ -354,28 +401,41 @@ static void throughput(const struct bench_case *c)
             cpu[i][k] = o.cpu_ns;
         }
     for (i = 0; i < CONTESTANTS; i++) {
-        double m;
-
-        if (c->batch > 1 && !contestants[i]->has_batch)
+        if (!takes_part(contestants[i], c->producers, c->batch))
             continue;
-        m = median(mops[i], REPEATS);
-        printf("row ring %s %s %u %.3f Mop/s\n", c->name, contestants[i]->name, c->producers, m);
+        value[i] = median(mops[i], REPEATS);
+        printf("row ring %s %s %u %.3f Mop/s\n", c->name, contestants[i]->name, c->producers,
+               value[i]);
         printf("row ring %s_cpu %s %u %.1f ns/op\n", c->name, contestants[i]->name, c->producers,
                median(cpu[i], REPEATS));
-        if (i == 0)
-            ours = m;
-        else
-            printf("ratio ring %s ours/%s %u %.2f\n", c->name, contestants[i]->name, c->producers,
-                   m > 0 ? ours / m : 0);
+        if (contestants[i] == &bench_ring_commit || contestants[i] == &bench_ring_one)
+            bench.ours[contestants[i] == &bench_ring_one][c - cases] = value[i];
     }
+    print_ratios(c->name, c->producers, c->batch, value, 1);
     fflush(stdout);
+}
+
+/* Records of this many bytes with their headers against what two cores can hand over at all, as
+ * measured in this run. */
+static void streaming_ratios(void)
+{
+    double limit = (bench.streaming[0] + bench.streaming[1]) / 2;
+    uint32_t i, m;
+
+    for (i = 0; i < CASES; i++)
+        for (m = 0; m < 2; m++)
+            if (cases[i].batch > 1 && cases[i].producers == 1 && bench.ours[m][i] > 0)
+                printf("ratio ring %s%s ours/streaming 1 %.2f\n", cases[i].name,
+                       m != 0 ? ":one_producer" : "",
+                       bench.ours[m][i] * (double)snic_align_up(cases[i].bytes + 8, 16) / 1e3 /
+                           limit);
 }
 
 static void latency(void)
 {
     static uint64_t ticks[LATENCIES];
-    static double ns[LATENCIES], medians[CONTESTANTS][REPEATS];
-    double slice = bench.seconds / (double)(CONTESTANTS * REPEATS), ours = 0;
+    static double ns[LATENCIES], medians[CONTESTANTS][REPEATS], value[CONTESTANTS];
+    double slice = bench.seconds / (double)(CONTESTANTS * REPEATS);
     uint32_t i, k;
 
     slice = slice < 0.02 ? 0.02 : slice;
@@ -384,6 +444,8 @@ static void latency(void)
             struct bench_run r;
             uint64_t n, j;
 
+            if (!takes_part(contestants[i], 1, 1))
+                continue;
             memset(&r, 0, sizeof(r));
             r.bytes = 8;
             r.batch = 1;
@@ -398,31 +460,17 @@ static void latency(void)
             medians[i][k] = n > 0 ? median(ns, (uint32_t)n) : 0;
         }
     for (i = 0; i < CONTESTANTS; i++) {
-        double m = median(medians[i], REPEATS);
-
-        printf("row ring latency_low_load %s 1 %.0f ns\n", contestants[i]->name, m);
-        if (i == 0)
-            ours = m;
-        else
-            printf("ratio ring latency_low_load ours/%s 1 %.2f\n", contestants[i]->name,
-                   ours > 0 ? m / ours : 0);
+        if (!takes_part(contestants[i], 1, 1))
+            continue;
+        value[i] = median(medians[i], REPEATS);
+        printf("row ring latency_low_load %s 1 %.0f ns\n", contestants[i]->name, value[i]);
     }
+    print_ratios("latency_low_load", 1, 1, value, 0);
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct bench_case cases[] = {
-        {"eager_8B", 1, 8, 1, 0},
-        {"eager_8B", 64, 8, 1, 0},
-        {"poll2us_8B", 1, 8, 1, 2000},
-        {"poll2us_8B", 64, 8, 1, 2000},
-        {"eager_8B_batch16", 1, 8, 16, 0},
-        {"eager_8B_batch16", 64, 8, 16, 0},
-        {"poll2us_8B_batch16", 1, 8, 16, 2000},
-        {"eager_64B", 1, 64, 1, 0},
-        {"eager_64B_batch16", 1, 64, 16, 0},
-    };
     double noise[REPEATS * 2];
     uint32_t i;
     int a;
@@ -435,8 +483,11 @@ int main(int argc, char **argv)
             bench.only = argv[++a];
         else if (strcmp(argv[a], "--producers") == 0 && a + 1 < argc)
             bench.producers = (uint32_t)strtoul(argv[++a], NULL, 10);
+        else if (strcmp(argv[a], "--who") == 0 && a + 1 < argc)
+            bench.who = argv[++a];
         else {
-            fprintf(stderr, "usage: bench_ring [--seconds N] [--case TEXT] [--producers N]\n");
+            fprintf(stderr, "usage: bench_ring [--seconds N] [--case TEXT] [--producers N] "
+                            "[--who TEXT]\n");
             return 2;
         }
     }
@@ -444,14 +495,15 @@ int main(int argc, char **argv)
     printf("row ring cores - - %d cpus\n", bench.cpu_count);
     for (i = 0; i < REPEATS; i++)
         noise[i] = noise_loop();
-    calibrate("before");
-    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    calibrate("before", &bench.streaming[0]);
+    for (i = 0; i < CASES; i++)
         if ((bench.only == NULL || strstr(cases[i].name, bench.only) != NULL) &&
             (bench.producers == 0 || cases[i].producers == bench.producers))
             throughput(&cases[i]);
     if (bench.only == NULL || strstr("latency_low_load", bench.only) != NULL)
         latency();
-    calibrate("after");
+    calibrate("after", &bench.streaming[1]);
+    streaming_ratios();
     for (i = REPEATS; i < REPEATS * 2; i++)
         noise[i] = noise_loop();
     (void)median(noise, REPEATS * 2);

@@ -116,10 +116,23 @@ static void honest(const struct world *w, int64_t r)
     must(w->hostile || r != SNIC_ECORRUPT);
 }
 
+static int peek_run(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uint32_t max)
+{
+    struct snic_ring_run run;
+    int n = snic_ring_peek_run(c, &run, max), i;
+
+    for (i = 0; i < n; i++) {
+        recs[i] = run.first;
+        recs[i].position += (uint32_t)i * run.stride_bytes;
+        recs[i].data = (char *)recs[i].data + (uint32_t)i * run.stride_bytes;
+    }
+    return n;
+}
+
 static void request_step(struct world *w, struct input *in, uint32_t op)
 {
     static const unsigned char zeros[512];
-    struct snic_ring_producer *p = &w->p[op >> 4 & 1];
+    struct snic_ring_producer *p = &w->p[w->info.flags != 0 ? 0 : op >> 4 & 1];
     struct snic_ring_rec recs[8];
     struct snic_ring_op ops[SNIC_RING_FETCH_OPS];
     uint32_t sizes[4];
@@ -162,7 +175,7 @@ static void request_step(struct world *w, struct input *in, uint32_t op)
                 carry_out(w, ops, n);
             honest(w, n);
         }
-        n = snic_ring_peek(&w->c, recs, 1 + op / 32);
+        n = op & 8 ? peek_run(&w->c, recs, 1 + op / 32) : snic_ring_peek(&w->c, recs, 1 + op / 32);
         honest(w, n);
         for (i = 0; i < n; i++)
             touch(&recs[i]);
@@ -256,6 +269,7 @@ static int world_open(struct world *w, struct input *in)
     o.granule_bytes = 16U << (a >> 3 & 3);
     o.body_align = 8U << (b & 7);
     o.owners_max = b & 8 ? 2 : 0;
+    o.flags = (a & 65) == 65 && o.owners_max == 0 ? SNIC_RING_ONE_PRODUCER : 0;
     o.capacity_bytes = UINT64_C(1024) << (b >> 4 & 3);
     o.progress_max = b & 64 ? o.capacity_bytes : 0;
     w->size = snic_ring_memsize(&o);
@@ -266,10 +280,12 @@ static int world_open(struct world *w, struct input *in)
     must(snic_ring_geometry(w->mem, w->size, &w->info) == 0);
     w->aux = block((size_t)w->info.aux_bytes);
     w->mirror = block((size_t)w->info.mirror_bytes);
-    for (i = 0; i < 2; i++)
-        must((a & 1
-                  ? snic_ring_producer_attach(&w->p[i], w->mem, w->size, b & 8 ? i + 1 : 0)
-                  : snic_ring_collector_attach(&w->k[i], w->mem, w->size, b & 8 ? i + 1 : 0)) == 0);
+    for (i = 0; i < (o.flags != 0 ? 1U : 2U); i++) {
+        uint64_t token = w->info.owners_max != 0 ? i + 1 : 0;
+
+        must((a & 1 ? snic_ring_producer_attach(&w->p[i], w->mem, w->size, token)
+                    : snic_ring_collector_attach(&w->k[i], w->mem, w->size, token)) == 0);
+    }
     if (a & 1)
         must((remote ? snic_ring_consumer_attach_remote(&w->c, w->mem, w->size,
                                                         w->mem + SNIC_RING_OFF_HEAD, w->mirror,

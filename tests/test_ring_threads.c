@@ -20,6 +20,7 @@
 
 struct shared {
     struct fixture f;
+    uint32_t producers;
     uint64_t records; /* per producer */
     int sleeping;     /* sides sleep instead of spinning */
     int remote;
@@ -85,14 +86,20 @@ static int words_ok(const void *at, uint64_t from, uint64_t sequence, uint32_t w
 
 /* ---- Producers ---- */
 
-static int push_once(struct snic_ring_producer *p, uint32_t from, uint64_t sequence, uint32_t *n)
+static int push_once(struct snic_ring_producer *p, uint32_t from, uint64_t sequence, int remote,
+                     uint32_t *n)
 {
+    uint64_t words[3];
     struct snic_ring_rec recs[4];
     uint32_t sizes[4] = {8, 24, 8, 16};
     uint32_t i;
     int r;
 
     *n = 1;
+    if (sequence % 7 < 2 && !remote) { /* a plain copy: DMA reads along */
+        words_put(words, from, sequence, 3);
+        return snic_ring_push(p, from, words, 8 + (uint32_t)(sequence % 3) * 8);
+    }
     if (sequence % 7 == 3) {
         *n = 4;
         r = snic_ring_reserve_n(p, from, sizes, 4, recs);
@@ -115,6 +122,7 @@ static int push_once(struct snic_ring_producer *p, uint32_t from, uint64_t seque
 
 static void produce(struct shared *s, uint32_t from)
 {
+    struct snic_ring_backoff wait = {0, 2, 2};
     struct snic_ring_producer p;
     uint64_t sequence = 0;
 
@@ -124,16 +132,17 @@ static void produce(struct shared *s, uint32_t from)
     }
     while (s->bad == 0 && (s->records != 0 ? sequence < s->records : !s->stop)) {
         uint32_t n;
-        int r = push_once(&p, from, sequence, &n);
+        int r = push_once(&p, from, sequence, s->remote, &n);
 
-        if (r == SNIC_EAGAIN && s->sleeping) {
+        if (r == SNIC_EAGAIN && s->sleeping && snic_ring_backoff_next(&wait) == SNIC_RING_SLEEP) {
             snic_ring_wait_arm(&p);
-            r = push_once(&p, from, sequence, &n);
+            r = push_once(&p, from, sequence, s->remote, &n);
             if (r == SNIC_EAGAIN)
                 while (sem_wait(&s->producer_bell[from]) != 0)
                     ;
         }
         if (r == 0) {
+            wait.misses = 0;
             sequence += n;
             s->pushed += n;
             if (s->sleeping && snic_ring_notify(&p))
@@ -141,7 +150,7 @@ static void produce(struct shared *s, uint32_t from)
         } else if (r != SNIC_EAGAIN) {
             s->bad++;
             break;
-        } else if (!s->sleeping) {
+        } else {
             sched_yield();
         }
     }
@@ -181,11 +190,12 @@ static int look(struct shared *s, struct snic_ring_consumer *c, struct snic_ring
         if (n != 0)
             return n == SNIC_EAGAIN ? 0 : n;
     }
-    return snic_ring_peek(c, recs, max);
+    return c->stats.batches % 2 ? peek_by_run(c, recs, max) : snic_ring_peek(c, recs, max);
 }
 
 static void consume(struct shared *s, uint64_t want)
 {
+    struct snic_ring_backoff wait = {0, 2, 2};
     struct snic_ring_consumer c;
     uint64_t next[PRODUCERS] = {0};
     struct snic_ring_rec recs[32];
@@ -199,7 +209,7 @@ static void consume(struct shared *s, uint64_t want)
     while (r == 0 && s->taken < want && s->bad == 0) {
         int n = look(s, &c, recs, 32);
 
-        if (n == 0 && s->sleeping) {
+        if (n == 0 && s->sleeping && snic_ring_backoff_next(&wait) == SNIC_RING_SLEEP) {
             if (snic_ring_sleep_arm(&c, &op))
                 carry_out(s, &op, 1);
             n = look(s, &c, recs, 32);
@@ -225,6 +235,7 @@ static void consume(struct shared *s, uint64_t want)
             s->taken++;
         }
         if (n > 0) {
+            wait.misses = 0;
             if (snic_ring_release(&c, recs[n - 1].next) != 0)
                 r = -2;
             if (snic_ring_head_op(&c, &op))
@@ -242,13 +253,14 @@ static void request_thread(void *ctx, unsigned index)
 {
     struct shared *s = ctx;
 
-    if (index < PRODUCERS)
+    if (index < s->producers)
         produce(s, index);
     else
-        consume(s, s->records != 0 ? s->records * PRODUCERS : THREAD_RECORDS);
+        consume(s, s->records != 0 ? s->records * s->producers : THREAD_RECORDS);
 }
 
-static void requests(uint32_t discipline, int remote, int sleeping, int endless, uint32_t owners)
+static void requests_of(uint32_t discipline, int remote, int sleeping, int endless, uint32_t owners,
+                        uint32_t flags)
 {
     struct snic_ring_opts o = request_opts(discipline, 4096);
     struct shared *s = malloc(sizeof(*s));
@@ -257,18 +269,25 @@ static void requests(uint32_t discipline, int remote, int sleeping, int endless,
     assert_non_null(s);
     o.body_align = 64;
     o.owners_max = owners;
+    o.flags = flags;
     /* a multiple of 7 with 4 records from each seventh: ends on a whole batch */
     shared_open(s, o, endless ? 0 : records / 7 * 7);
     s->remote = remote;
     s->sleeping = sleeping;
-    support_threads(PRODUCERS + 1, request_thread, s);
+    s->producers = flags != 0 ? 1 : PRODUCERS;
+    support_threads(s->producers + 1, request_thread, s);
     assert_int_equal(s->bad, 0);
     if (!endless) {
-        assert_int_equal(s->taken, s->records * PRODUCERS);
+        assert_int_equal(s->taken, s->records * s->producers);
         assert_int_equal(snic_ring_check(s->f.mem, s->f.size), 0);
     }
     shared_close(s);
     free(s);
+}
+
+static void requests(uint32_t discipline, int remote, int sleeping, int endless, uint32_t owners)
+{
+    requests_of(discipline, remote, sleeping, endless, owners, 0);
 }
 
 /* The orderings of each discipline under real threads: any record lost, doubled, torn or out of
@@ -290,6 +309,20 @@ static void test_ring_threads_remote_each_record_once_in_order(void **state)
     (void)state;
     requests(SNIC_RING_COMMIT, 1, 0, 0, 0);
     requests(SNIC_RING_QUIESCENT, 1, 0, 0, 0);
+}
+
+/* One producer, no locked operation: mapped and remote, spinning, sleeping and endless. */
+static void test_ring_threads_one_producer_each_record_once_in_order(void **state)
+{
+    uint32_t d;
+
+    (void)state;
+    for (d = 0; d < 2; d++) {
+        requests_of(d, 0, 0, 0, 1, SNIC_RING_ONE_PRODUCER);
+        requests_of(d, 1, 0, 0, 1, SNIC_RING_ONE_PRODUCER);
+        requests_of(d, 0, 1, 0, 1, SNIC_RING_ONE_PRODUCER);
+        requests_of(d, 0, 0, 1, 1, SNIC_RING_ONE_PRODUCER);
+    }
 }
 
 /* Both sides sleep whenever they can: a lost wake-up hangs here. */
@@ -459,6 +492,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_threads_commit_each_record_once_in_order),
         cmocka_unit_test(test_ring_threads_quiescent_each_record_once_in_order),
         cmocka_unit_test(test_ring_threads_remote_each_record_once_in_order),
+        cmocka_unit_test(test_ring_threads_one_producer_each_record_once_in_order),
         cmocka_unit_test(test_ring_threads_sleepers_no_lost_wake_up),
         cmocka_unit_test(test_ring_threads_endless_producers_consumer_progresses),
         cmocka_unit_test(test_ring_threads_responses_each_once),

@@ -75,6 +75,22 @@ static inline void ignore(int64_t result)
     (void)result;
 }
 
+/* As snic_ring_peek(), by one snic_ring_peek_run(): each of its records described. */
+static inline int peek_by_run(struct snic_ring_consumer *c, struct snic_ring_rec *rec, uint32_t max)
+{
+    struct snic_ring_run run;
+    int n = snic_ring_peek_run(c, &run, max);
+    uint32_t i;
+
+    for (i = 0; n > 0 && i < (uint32_t)n; i++) {
+        rec[i] = run.first;
+        rec[i].position += i * run.stride_bytes;
+        rec[i].next += i * run.stride_bytes;
+        rec[i].data = (char *)run.first.data + (size_t)i * run.stride_bytes;
+    }
+    return n > 0 && (run.count != (uint32_t)n || rec[n - 1].next != run.next) ? SNIC_EIO : n;
+}
+
 /* Byte i of record number n. */
 static inline unsigned char pattern_byte(uint64_t n, size_t i)
 {

@@ -219,8 +219,8 @@ static uint64_t farm_consume(struct bench_run *r, void *ring)
 }
 
 const struct bench_ring bench_ring_faithful = {
-    "faithful", 1, base_open, base_close, faithful_produce, faithful_consume};
-const struct bench_ring bench_ring_mutex = {"mutex",      1, base_open, base_close, mutex_produce,
-                                            mutex_consume};
-const struct bench_ring bench_ring_farm = {"farm",       0,           base_open, base_close,
+    "faithful", 1, 0, base_open, base_close, faithful_produce, faithful_consume};
+const struct bench_ring bench_ring_mutex = {
+    "mutex", 1, 0, base_open, base_close, mutex_produce, mutex_consume};
+const struct bench_ring bench_ring_farm = {"farm",       0,           0, base_open, base_close,
                                            farm_produce, farm_consume};

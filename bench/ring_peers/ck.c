@@ -85,4 +85,5 @@ static uint64_t ck_consume(struct bench_run *r, void *ring)
     return sum == UINT64_MAX ? 0 : got;
 }
 
-const struct bench_ring bench_ring_ck = {"ck_mpsc", 0, ck_open, ck_close, ck_produce, ck_consume};
+const struct bench_ring bench_ring_ck = {"ck_mpsc", 0,          0,         ck_open,
+                                         ck_close,  ck_produce, ck_consume};

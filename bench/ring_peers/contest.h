@@ -29,6 +29,7 @@ struct bench_run {
 struct bench_ring {
     const char *name;
     int has_batch;
+    uint32_t producers_max; /* 0: any number */
     void *(*open)(const struct bench_run *r);
     void (*close)(void *ring);
     void (*produce)(struct bench_run *r, void *ring);
@@ -36,10 +37,10 @@ struct bench_ring {
     uint64_t (*consume)(struct bench_run *r, void *ring);
 };
 
-extern const struct bench_ring bench_ring_commit, bench_ring_quiescent, bench_ring_faithful,
-    bench_ring_mutex, bench_ring_farm;
+extern const struct bench_ring bench_ring_commit, bench_ring_quiescent, bench_ring_one,
+    bench_ring_one_quiescent, bench_ring_faithful, bench_ring_mutex, bench_ring_farm;
 #if defined(SNIC_PEER_LIBDPDK)
-extern const struct bench_ring bench_ring_rte_hts;
+extern const struct bench_ring bench_ring_rte_hts, bench_ring_rte_sp;
 #endif
 #if defined(SNIC_PEER_CK)
 extern const struct bench_ring bench_ring_ck;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* DPDK rte_ring with head/tail synchronisation; no EAL is needed for a ring in own memory. */
+/* DPDK rte_ring, for many producers with head/tail synchronisation and for a single one; no EAL is
+ * needed for a ring in own memory. */
 #include "contest.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 
-static void *rte_open(const struct bench_run *r)
+static void *rte_open(const struct bench_run *r, unsigned flags)
 {
     unsigned count = bench_messages(r->bytes);
     ssize_t size = rte_ring_get_memsize_elem(r->bytes, count);
@@ -17,12 +18,27 @@ static void *rte_open(const struct bench_run *r)
     if (ring == NULL)
         abort();
     memset(ring, 0, (size_t)size);
-    if (rte_ring_init(ring, "bench", count, RING_F_MP_HTS_ENQ | RING_F_SC_DEQ) != 0)
+    if (rte_ring_init(ring, "bench", count, flags | RING_F_SC_DEQ) != 0)
         abort();
     return ring;
 }
 
-static void rte_produce(struct bench_run *r, void *ring)
+static void *rte_open_hts(const struct bench_run *r)
+{
+    return rte_open(r, RING_F_MP_HTS_ENQ);
+}
+
+static void *rte_open_sp(const struct bench_run *r)
+{
+    return rte_open(r, RING_F_SP_ENQ);
+}
+
+static void rte_produce_sp(struct bench_run *r, void *ring)
+{
+    BENCH_PRODUCE(r, rte_ring_sp_enqueue_bulk_elem(ring, message, r->bytes, r->batch, NULL) != 0);
+}
+
+static void rte_produce_hts(struct bench_run *r, void *ring)
 {
     BENCH_PRODUCE(r,
                   rte_ring_mp_hts_enqueue_bulk_elem(ring, message, r->bytes, r->batch, NULL) != 0);
@@ -51,5 +67,7 @@ static uint64_t rte_consume(struct bench_run *r, void *ring)
     return sum == UINT64_MAX ? 0 : got;
 }
 
-const struct bench_ring bench_ring_rte_hts = {"rte_hts", 1,           rte_open,
-                                              free,      rte_produce, rte_consume};
+const struct bench_ring bench_ring_rte_hts = {"rte_hts",       1,          0, rte_open_hts, free,
+                                              rte_produce_hts, rte_consume};
+const struct bench_ring bench_ring_rte_sp = {"rte_sp",       1,          1, rte_open_sp, free,
+                                             rte_produce_sp, rte_consume};

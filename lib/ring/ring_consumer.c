@@ -239,6 +239,107 @@ static inline int ring_take_plain(struct snic_ring_consumer *c, uint64_t end, in
     return dry;
 }
 
+/* May the record at @p at, with header @p word, be the first of a run? */
+static inline int ring_run_begins(const struct snic_ring__geo *g, uint64_t at, uint64_t word)
+{
+    return ((word ^ ring_lap_tag(g, at)) >> 48) == 0 &&
+           (word & (SNIC_RING__PAD | SNIC_RING__EXT)) == 0 &&
+           (word & SNIC_RING__LENGTH_MASK) <= g->record_max;
+}
+
+static inline void ring_run_mark(struct snic_ring_consumer *c, const struct snic_ring_run *run)
+{
+    uint64_t at;
+
+    if (c->aux != NULL)
+        for (at = run->first.position; at != run->next; at += run->stride_bytes)
+            ring_mark(c, at, at + run->stride_bytes, SNIC_RING__AUX_OUT);
+}
+
+static inline uint64_t ring_run_header(const struct snic_ring__geo *g, uint64_t at)
+{
+    return atomic_load_explicit(ring_record_word(g, at), memory_order_relaxed);
+}
+
+static inline int ring_run_committed(const struct snic_ring__geo *g, const ring_word *words,
+                                     uint64_t at)
+{
+    /* acquire: as in ring_take_plain */
+    return atomic_load_explicit(&words[(at & g->mask) >> g->granule_shift], memory_order_acquire) ==
+           (at | SNIC_RING__COMMITTED);
+}
+
+/*
+ * The same for records whose headers differ in nothing but MORE and CONT; the first one's is
+ * checked. Inside a reservation, and from one reservation of a single record to the next, they do
+ * not differ at all, which makes those loops short. *n counts.
+ */
+static inline int ring_take_alike(struct snic_ring_consumer *c, uint64_t end, int commit,
+                                  struct snic_ring_run *run, uint32_t *n, uint32_t max)
+{
+    const uint64_t flags = SNIC_RING__MORE | SNIC_RING__CONT;
+    const struct snic_ring__geo g = {.data = c->g.data,
+                                     .mask = c->g.mask,
+                                     .granule = c->g.granule,
+                                     .granule_shift = c->g.granule_shift,
+                                     .lap_shift = c->g.lap_shift,
+                                     .record_max = c->g.record_max};
+    const ring_word *words = commit ? ring_commit_word(&c->g, 0) : NULL;
+    uint64_t from = c->taken, taken = from, first = 0, span = 0, last = from;
+    uint32_t open = c->open, k = 0;
+    int dry = 0;
+
+    end = snic_min_u64(end, (from | g.mask) + 1);
+    while (taken <= last) {
+        uint64_t word;
+
+        dry = commit && !open && !ring_run_committed(&g, words, taken);
+        if (dry)
+            break;
+        word = ring_run_header(&g, taken);
+        if (k == 0) {
+            if (!ring_run_begins(&g, from, word))
+                break;
+            first = word;
+            span = ring_span(&g, word & SNIC_RING__LENGTH_MASK);
+            if (span > end - from)
+                break;
+            last = snic_min_u64(end - span, from + span * (max - 1));
+        }
+        if (SNIC_UNLIKELY(((word ^ first) & ~flags) != 0))
+            break;
+        open = (word & SNIC_RING__MORE) != 0;
+        word = open ? word | flags : word & ~flags;
+        k++;
+        taken += span;
+        if (open || !commit)
+            for (; taken <= last && ring_run_header(&g, taken) == word; k++)
+                taken += span;
+        else
+            for (; taken <= last && ring_run_committed(&g, words, taken) &&
+                   ring_run_header(&g, taken) == word;
+                 k++)
+                taken += span;
+    }
+    *n = k;
+    if (k == 0)
+        return dry;
+    c->taken = c->delivered = taken;
+    c->open = open;
+    c->stats.bytes += (first & SNIC_RING__LENGTH_MASK) * k;
+    memset(run, 0, sizeof(*run));
+    run->first.position = from;
+    run->first.next = from + span;
+    run->first.data = g.data + (from & g.mask) + 8;
+    run->first.data_bytes = (uint32_t)(first & SNIC_RING__LENGTH_MASK);
+    run->first.type = (uint32_t)(first >> 32) & UINT16_MAX;
+    run->next = taken;
+    run->count = k;
+    run->stride_bytes = (uint32_t)span;
+    ring_run_mark(c, run);
+    return dry;
+}
+
 /* Records up to @p end, in COMMIT while they are committed. Their number, or SNIC_ECORRUPT. */
 static inline int ring_take(struct snic_ring_consumer *c, uint64_t end, int commit,
                             struct snic_ring_rec *recs, uint32_t max)
@@ -249,8 +350,10 @@ static inline int ring_take(struct snic_ring_consumer *c, uint64_t end, int comm
         uint64_t from = c->taken;
         int r;
 
-        if (ring_take_plain(c, end, commit, recs, &n, max) || n == max || c->taken == end)
+        if (ring_take_plain(c, end, commit, recs, &n, max) || n == max || c->taken == end) {
+            c->left = n == max;
             return (int)n;
+        }
         if (c->taken != from && (c->taken & c->g.mask) == 0)
             continue; /* the next lap */
         r = ring_take_one(c, end, &recs[n]);
@@ -275,31 +378,53 @@ static inline void ring_pause(uint32_t times)
  */
 #define SNIC_RING__LAG_MAX 128U
 #define SNIC_RING__LAG_FEW 24
-static inline void ring_lag_adapt(struct snic_ring_consumer *c, int n, uint32_t max, int busy)
+static inline void ring_lag_adapt(struct snic_ring_consumer *c, int n, int busy)
 {
     if (n == 0 && !busy)
         c->lag = 0;
-    else if (n < SNIC_RING__LAG_FEW && (uint32_t)n < max)
+    else if (n < SNIC_RING__LAG_FEW && !c->left)
         c->lag = c->lag * 2 + 1 < SNIC_RING__LAG_MAX ? c->lag * 2 + 1 : SNIC_RING__LAG_MAX;
     else
         c->lag -= c->lag / 4;
 }
 
-/* Mapped, QUIESCENT. What is left of the last look may be padding: 0 is only said after a new
- * look. */
-static int ring_peek_quiescent(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
-                               uint32_t max, int *busy)
+/* The records that come next and are alike. Their number, or SNIC_ECORRUPT. */
+static inline int ring_take_run(struct snic_ring_consumer *c, uint64_t end, int commit,
+                                struct snic_ring_run *run, uint32_t max)
 {
-    int n = ring_take(c, c->limit, 0, recs, max);
+    uint32_t n = 0;
+    int r = 0;
 
-    if (n != 0 || max == 0)
-        return n;
-    ring_pause(c->lag);
-    n = ring_look_quiescent(c, busy);
-    return n != 0 ? n : ring_take(c, c->limit, 0, recs, max);
+    while (max != 0) {
+        c->left = 1;
+        if (ring_take_alike(c, end, commit, run, &n, max) || c->taken == end)
+            c->left = 0;
+        if (n != 0 || !c->left)
+            return (int)n;
+        r = ring_take_one(c, end, &run->first);
+        if (r != 0)
+            break;
+    }
+    if (r > 0) {
+        run->next = run->first.next;
+        run->count = 1;
+        run->stride_bytes = (uint32_t)(run->next - run->first.position);
+    }
+    return r;
 }
 
-int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uint32_t max)
+/* One of @p recs and @p run is NULL, known where this is inlined. */
+static inline int ring_take_any(struct snic_ring_consumer *c, uint64_t end, int commit,
+                                struct snic_ring_rec *recs, struct snic_ring_run *run, uint32_t max)
+{
+    return run != NULL ? ring_take_run(c, end, commit, run, max)
+                       : ring_take(c, end, commit, recs, max);
+}
+
+/* Mapped QUIESCENT: what is left of the last look may be padding; 0 is only said after a new one.
+ */
+static inline int ring_peek_any(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
+                                struct snic_ring_run *run, uint32_t max)
 {
     int busy = 0;
     int n;
@@ -307,25 +432,39 @@ int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uin
     if (SNIC_UNLIKELY(c->g.broken != 0))
         return c->g.broken;
     max = max < INT32_MAX ? max : INT32_MAX;
-    if (c->g.base == NULL) {
-        n = ring_take(c, c->limit, 0, recs, max);
-    } else if (c->g.discipline == SNIC_RING_COMMIT) {
-        ring_pause(c->lag);
-        n = ring_take(c, c->released + c->g.mask + 1, 1, recs, max); /* I2 */
+    if (c->g.base != NULL && c->g.discipline == SNIC_RING_COMMIT) {
+        if (!c->left)
+            ring_pause(c->lag);
+        n = ring_take_any(c, c->released + c->g.mask + 1, 1, recs, run, max); /* I2 */
         c->limit = c->taken;
-        ring_lag_adapt(c, n, max, 0);
     } else {
-        n = ring_peek_quiescent(c, recs, max, &busy);
-        ring_lag_adapt(c, n, max, busy);
+        n = ring_take_any(c, c->limit, 0, recs, run, max);
+        if (n == 0 && max != 0 && c->g.base != NULL) {
+            ring_pause(c->lag);
+            n = ring_look_quiescent(c, &busy);
+            n = n != 0 ? n : ring_take_any(c, c->limit, 0, recs, run, max);
+        }
     }
     if (SNIC_UNLIKELY(n < 0))
         return n;
+    if (c->g.base != NULL)
+        ring_lag_adapt(c, n, busy);
     if (n == 0)
         ring_publish_head(c);
     c->stats.records += (uint64_t)n;
     c->stats.batches += n > 0;
     c->stats.again += n == 0;
     return n;
+}
+
+int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs, uint32_t max)
+{
+    return ring_peek_any(c, recs, NULL, max);
+}
+
+int snic_ring_peek_run(struct snic_ring_consumer *c, struct snic_ring_run *run, uint32_t max)
+{
+    return ring_peek_any(c, NULL, run, max);
 }
 
 /* ---- Release ---- */

@@ -29,7 +29,7 @@
 #include <stdatomic.h>
 
 #define SNIC_RING__MAGIC UINT64_C(0x474e495243494e53) /* "SNICRING" */
-#define SNIC_RING__VERSION 1U
+#define SNIC_RING__VERSION 2U
 #define SNIC_RING__OWNER_BYTES SNIC_CACHELINE
 
 /* Commit word states. */
@@ -264,6 +264,7 @@ static inline void ring_geo_from(struct snic_ring__geo *g, const struct snic_rin
     g->owners_max = info->owners_max;
     g->discipline = info->discipline;
     g->kind = info->kind;
+    g->flags = info->flags;
 }
 
 static inline int ring_is_aligned(const void *p, uint64_t align)
@@ -311,7 +312,8 @@ static inline int ring_attach_remote(struct snic_ring__geo *g, const void *heade
     return 0;
 }
 
-/* Take an owner slot: index + 1; 0 for a ring without owners; or an SNIC_E* of attach. */
+/* Take an owner slot: index + 1; 0 for a ring without owners; or an SNIC_E* of attach. The one slot
+ * of a one-producer ring is what keeps a second one out. */
 static inline int ring_owner_take(const struct snic_ring__geo *g, uint64_t token)
 {
     uint32_t i;
@@ -331,7 +333,9 @@ static inline int ring_owner_take(const struct snic_ring__geo *g, uint64_t token
                                                     memory_order_relaxed))
             return (int)i + 1;
     }
-    return g->owners_max == 0 ? 0 : SNIC_ENOSPC;
+    if (g->owners_max == 0)
+        return 0;
+    return (g->flags & SNIC_RING_ONE_PRODUCER) != 0 ? SNIC_EBUSY : SNIC_ENOSPC;
 }
 
 static inline void ring_owner_give(const struct snic_ring__geo *g, uint32_t owner)

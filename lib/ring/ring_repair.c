@@ -16,6 +16,10 @@
  *   QUIESCENT: P may lack n or not. When no living handle is inside a step and T stands
  *   still, P must equal T; the difference is added. This comes: P != T stops the consumer,
  *   so producers run into M and no one is inside a step any more.
+ * Request ring for one producer. There is no intent and nothing to guess: what its commit had
+ * begun to publish was written before, and is published to the end (S3 of ring_producer.c).
+ *   COMMIT: if the word of T is committed, T moves behind that reservation. QUIESCENT: P must
+ *   equal T.
  * Response ring. The dead slot says t. If the word of t is t | 2 and no other slot shows t,
  *   the claim was the dead handle's: the record is released.
  *
@@ -149,11 +153,43 @@ static int ring_repair_reservation(struct snic_ring__geo *g, uint32_t slot, uint
     return 0;
 }
 
+/* One producer: finish its commit. */
+static int ring_repair_alone(struct snic_ring__geo *g)
+{
+    ring_word *tail_word = ring_at(g, SNIC_RING_OFF_TAIL);
+    uint64_t tail = atomic_load_explicit(tail_word, memory_order_acquire);
+    uint64_t at = tail;
+    struct ring_parsed found;
+
+    if (!ring_is_start(g, tail))
+        return SNIC_ECORRUPT;
+    if (g->discipline == SNIC_RING_QUIESCENT) {
+        ring_word *progress = ring_at(g, SNIC_RING_OFF_PROGRESS);
+
+        if (tail - atomic_load_explicit(progress, memory_order_acquire) > g->progress_max)
+            return SNIC_ECORRUPT;
+        /* release pairs with the acquire of P by the consumer, as of a live producer */
+        atomic_store_explicit(progress, tail, memory_order_release);
+        return 0;
+    }
+    if (!ring_word_is_committed(g, tail))
+        return 0;
+    do {
+        if (ring_parse(g, at, tail + g->progress_max, &found) != 0)
+            return SNIC_ECORRUPT;
+        at = found.rec.next;
+    } while (found.more);
+    atomic_store_explicit(tail_word, at, memory_order_release);
+    return 0;
+}
+
 static int ring_repair_request(struct snic_ring__geo *g, uint32_t slot)
 {
     uint64_t length = ring_slot(g, slot, SNIC_RING__OWN_LENGTH);
     int r;
 
+    if ((g->flags & SNIC_RING_ONE_PRODUCER) != 0)
+        return ring_repair_alone(g);
     if (length == 0)
         return 0;
     if (ring_slot(g, slot, SNIC_RING__OWN_DEAD) != SNIC_RING__DECIDED) {

@@ -2,8 +2,13 @@
 # The explorer compiles the module's sources a second time; it shows nothing new in the single
 # header or under qemu.
 snic_test(ring ring TIMEOUT 300)
+snic_test(ring_model ring TIMEOUT 300)
+snic_test(ring_hostile ring TIMEOUT 300)
 snic_test(ring_response ring)
 snic_test(ring_remote ring)
 snic_test(ring_threads ring TIMEOUT 300 LABELS threads)
 snic_test(ring_repair ring TIMEOUT 300)
 snic_test(ring_explore ring SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
+snic_test(ring_explore_one ring SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
+snic_test(ring_explore_response ring SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
+snic_test(ring_explore_repair ring SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
