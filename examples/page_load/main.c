@@ -26,7 +26,16 @@ static int load_next_get(struct load *l, struct load_op *op, uint64_t page)
     op->op = WIRE_GET;
     op->page = page;
     op->floor = p->acked > p->seen ? p->acked : p->seen;
-    op->lsn = (snic_rng_next(&l->rng) & 1) != 0 ? op->floor : 0;
+    switch (snic_rng_below(&l->rng, 3)) {
+    case 0: /* perhaps an update that is still on its way */
+        op->lsn = p->count > 0 ? p->lsns[p->count - 1] : 0;
+        break;
+    case 1:
+        op->lsn = op->floor;
+        break;
+    default:
+        break;
+    }
     return 1;
 }
 
@@ -210,7 +219,8 @@ int load_reply(struct load *l, struct load_op *op, const struct wire_reply *r,
 {
     uint64_t now = snic_loop_clock(l->loop);
 
-    if (r->status == WIRE_BUSY || r->status == WIRE_GONE || r->status == WIRE_LOST)
+    if (r->status == WIRE_BUSY || r->status == WIRE_GONE || r->status == WIRE_LOST ||
+        (r->status == WIRE_AHEAD && op->lsn > op->floor))
         return 0;
     if (r->status != WIRE_OK) {
         if (l->errors++ < 5)

@@ -52,6 +52,8 @@ struct front {
 
 static void front_append(struct front_bytes *b, const void *data, size_t size)
 {
+    if (size == 0)
+        return;
     if (b->size + size > b->room) {
         size_t room = snic_pow2_up(b->size + size + 4096);
 
@@ -116,9 +118,10 @@ static size_t front_messages(struct front_conn *c, const unsigned char *data, si
 
 static void front_parse(struct front_conn *c)
 {
-    size_t used = front_messages(c, c->in.data, c->in.size);
+    size_t used = c->in.size > 0 ? front_messages(c, c->in.data, c->in.size) : 0;
 
-    memmove(c->in.data, c->in.data + used, c->in.size - used);
+    if (used > 0)
+        memmove(c->in.data, c->in.data + used, c->in.size - used);
     c->in.size -= used;
     if (c->paused != front_full(c)) {
         c->paused = !c->paused;

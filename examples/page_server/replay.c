@@ -166,11 +166,30 @@ static void replay_pend(struct engine *e, struct log_record *r)
     }
 }
 
+/* An update did not become durable: who waits for it waits in vain. */
+static void replay_refuse(struct engine_page *p)
+{
+    struct snic_queue q = p->waiters;
+    struct snic_node *n;
+
+    memset(&p->waiters, 0, sizeof(p->waiters));
+    while ((n = snic_queue_pop(&q)) != NULL) {
+        struct engine_request *r = SNIC_CONTAINER(n, struct engine_request, node);
+
+        if (r->target > p->durable)
+            engine_answer(r, WIRE_FAILED);
+        else
+            snic_queue_push(&p->waiters, n);
+    }
+}
+
 void replay_durable(void *ctx, struct log_record *r, int64_t result)
 {
     struct engine *e = ctx;
     struct engine_request *request = r->user;
 
+    if (result != 0)
+        replay_refuse(&e->pages[r->page]);
     if (result != 0 || r->length == 0) {
         free(r);
         engine_answer(request, result != 0 ? WIRE_FAILED : WIRE_OK);
