@@ -5,9 +5,12 @@
  * upstream, and, as the baseline, by that server directly. Prints requests per second and the CPU
  * time of all threads per request.
  *
- *   bench_director [--seconds N]
+ * Then what it directs per core (director_flow.c), 10,000 connections (director_crowd.c), and what
+ * a flood does to others (director_turns.c).
+ *
+ *   bench_director [--seconds N] [--only small|flow|crowd|turns]
  */
-#include "snicstore.h"
+#include "director_bench.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,28 +23,13 @@
 #define PIPELINE 16
 #define REQUEST 40
 #define REPLY 80
-#define REPEATS 5
+#define REPEATS BENCH_REPEATS
 
 enum mode { MODE_SERVER, MODE_ANSWER, MODE_CHANNEL, MODE_NET, MODES };
 static const char *const mode_case[MODES] = {"direct", "answer", "channel", "net"};
 static const char *const mode_who[MODES] = {"server", "ours", "ours", "ours"};
 
 static unsigned char reply_bytes[REPLY];
-
-static void check(int ok, const char *what)
-{
-    if (!ok) {
-        fprintf(stderr, "bench_director: %s\n", what);
-        exit(1);
-    }
-}
-
-static uint64_t now_ns(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- A role: a loop on a thread ---- */
 
@@ -155,7 +143,7 @@ static void server_accept(void *ctx, struct snic_net_conn *c, const struct snic_
         .recv = served_recv, .eof = served_eof, .closed = served_closed};
     struct served *s = calloc(1, sizeof(*s));
     (void)peer;
-    check(s != NULL, "memory");
+    bench_check(s != NULL, "memory");
     s->net = ctx;
     s->c = c;
     snic_net_bind(c, &ev, s);
@@ -166,10 +154,11 @@ static void server_begin(struct role *r)
     struct bench *b = r->b;
     struct snic_net_addr at;
     struct snic_net_listener *l = NULL;
-    check(snic_net_uring_open(&b->server_net, r->loop, NULL) == 0, "net");
-    check(snic_net_addr_parse(&at, "127.0.0.1:0") == 0, "address");
-    check(snic_net_listen(b->server_net, &at, 0, server_accept, b->server_net, &l) == 0, "listen");
-    check(snic_net_listen_addr(l, &b->server_addr) == 0, "address");
+    bench_check(snic_net_uring_open(&b->server_net, r->loop, NULL) == 0, "net");
+    bench_check(snic_net_addr_parse(&at, "127.0.0.1:0") == 0, "address");
+    bench_check(snic_net_listen(b->server_net, &at, 0, server_accept, b->server_net, &l) == 0,
+                "listen");
+    bench_check(snic_net_listen_addr(l, &b->server_addr) == 0, "address");
 }
 
 static void server_end(struct role *r)
@@ -238,20 +227,13 @@ static int dpu_accept(void *ctx, struct snic_channel_hub *h, const struct snic_c
     return snic_director_upstream_channel(b->d, h, o);
 }
 
-static void *aligned(size_t size)
-{
-    void *p = NULL;
-    check(posix_memalign(&p, 4096, size) == 0, "memory");
-    return p;
-}
-
 static struct snic_channel_hub *hub_open(struct bench *b, int i)
 {
     struct snic_channel_hub_opts o = {
         .opts_size = sizeof(o), .accept = i == 1 ? dpu_accept : NULL, .ctx = b};
     size_t n = snic_channel_hub_memsize(&o);
-    b->hub_mem[i] = aligned(n);
-    check(snic_channel_hub_init(&b->hub[i], b->hub_mem[i], n, b->dma[i], &o) == 0, "hub");
+    b->hub_mem[i] = bench_memory(n);
+    bench_check(snic_channel_hub_init(&b->hub[i], b->hub_mem[i], n, b->dma[i], &o) == 0, "hub");
     return b->hub[i];
 }
 
@@ -267,11 +249,12 @@ static void dpu_begin(struct role *r)
     struct snic_director_opts o = {.opts_size = sizeof(o), .flags = SNIC_DIRECTOR_IN_ORDER};
     struct snic_net_addr at;
     size_t n = snic_director_memsize(&o);
-    b->director_mem = aligned(n);
-    check(snic_net_uring_open(&b->dpu_net, r->loop, NULL) == 0, "net");
-    check(snic_director_init(&b->d, b->director_mem, n, b->dpu_net, NULL, &u, &o) == 0, "director");
-    check(snic_net_addr_parse(&at, "127.0.0.1:0") == 0, "address");
-    check(snic_director_listen(b->d, &at, 0, &b->addr) == 0, "listen");
+    b->director_mem = bench_memory(n);
+    bench_check(snic_net_uring_open(&b->dpu_net, r->loop, NULL) == 0, "net");
+    bench_check(snic_director_init(&b->d, b->director_mem, n, b->dpu_net, NULL, &u, &o) == 0,
+                "director");
+    bench_check(snic_net_addr_parse(&at, "127.0.0.1:0") == 0, "address");
+    bench_check(snic_director_listen(b->d, &at, 0, &b->addr) == 0, "listen");
     if (b->mode == MODE_NET)
         snic_director_upstream_net(b->d, &b->server_addr);
     if (b->mode == MODE_CHANNEL)
@@ -306,7 +289,7 @@ static void host_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
     (void)user;
     (void)msg;
     (void)size;
-    check(snic_director_host_reply(b->h, conn, seq, &v, 1, 0, 0) == 0, "reply");
+    bench_check(snic_director_host_reply(b->h, conn, seq, &v, 1, 0, 0) == 0, "reply");
 }
 
 static void host_begin(struct role *r)
@@ -314,7 +297,7 @@ static void host_begin(struct role *r)
     struct bench *b = r->b;
     struct snic_director_host_events ev = {.message = host_message, .ctx = b};
     struct snic_director_host_opts o = {.opts_size = sizeof(o)};
-    check(snic_director_host_open(&b->h, hub_open(b, 0), &ev, &o) == 0, "host");
+    bench_check(snic_director_host_open(&b->h, hub_open(b, 0), &ev, &o) == 0, "host");
 }
 
 static void host_end(struct role *r)
@@ -357,7 +340,7 @@ static void client_go(struct client *c)
 static void client_connected(void *ctx, struct snic_net_conn *n, int error)
 {
     (void)n;
-    check(error == 0, "connect");
+    bench_check(error == 0, "connect");
     client_go(ctx);
 }
 
@@ -392,29 +375,29 @@ static double clients_run(struct bench *b, double seconds, double *cpu_us)
     uint64_t count = 0;
     int live = CONNS;
     const struct snic_net_addr *to = b->mode == MODE_SERVER ? &b->server_addr : &b->addr;
-    check(snic_loop_uring_open(&l, NULL) == 0, "loop");
-    check(snic_net_uring_open(&net, l, NULL) == 0, "net");
+    bench_check(snic_loop_uring_open(&l, NULL) == 0, "loop");
+    bench_check(snic_net_uring_open(&net, l, NULL) == 0, "net");
     for (int i = 0; i < CONNS; i++) {
         struct client *c = &clients[i];
         memset(c, 0, sizeof(*c));
         c->net = net;
         c->count = &count;
         c->live = &live;
-        check(snic_net_connect(net, to, &ev, c, &c->c) == 0, "connect");
+        bench_check(snic_net_connect(net, to, &ev, c, &c->c) == 0, "connect");
     }
-    uint64_t warm = now_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 2e8);
-    while (now_ns(CLOCK_MONOTONIC) < warm)
+    uint64_t warm = bench_now(CLOCK_MONOTONIC) + (uint64_t)(seconds * 2e8);
+    while (bench_now(CLOCK_MONOTONIC) < warm)
         (void)snic_loop_once(l, 1000000);
-    uint64_t c0 = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    uint64_t m0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t t0 = now_ns(CLOCK_MONOTONIC);
+    uint64_t c0 = bench_now(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t m0 = bench_now(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t t0 = bench_now(CLOCK_MONOTONIC);
     uint64_t n0 = count;
-    while (now_ns(CLOCK_MONOTONIC) - t0 < (uint64_t)(seconds * 1e9))
+    while (bench_now(CLOCK_MONOTONIC) - t0 < (uint64_t)(seconds * 1e9))
         (void)snic_loop_once(l, 1000000);
     double n = (double)(count - n0);
-    double took = (double)(now_ns(CLOCK_MONOTONIC) - t0);
-    uint64_t client_cpu = now_ns(CLOCK_THREAD_CPUTIME_ID) - m0;
-    *cpu_us = (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - c0 - client_cpu) / 1e3 / n;
+    double took = (double)(bench_now(CLOCK_MONOTONIC) - t0);
+    uint64_t client_cpu = bench_now(CLOCK_THREAD_CPUTIME_ID) - m0;
+    *cpu_us = (double)(bench_now(CLOCK_PROCESS_CPUTIME_ID) - c0 - client_cpu) / 1e3 / n;
     for (int i = 0; i < CONNS; i++)
         snic_net_abort(clients[i].c);
     while (live > 0)
@@ -433,12 +416,12 @@ static void role_open(struct role *r, struct bench *b, void (*begin)(struct role
     r->begin = begin;
     r->end = end;
     r->stop.fn = role_stop;
-    check(snic_loop_uring_open(&r->loop, NULL) == 0, "loop");
+    bench_check(snic_loop_uring_open(&r->loop, NULL) == 0, "loop");
 }
 
 static void role_start(struct role *r)
 {
-    check(pthread_create(&r->thread, NULL, role_main, r) == 0, "thread");
+    bench_check(pthread_create(&r->thread, NULL, role_main, r) == 0, "thread");
     while (!atomic_load(&r->ready))
         (void)sched_yield();
 }
@@ -464,8 +447,9 @@ static double run(enum mode mode, double seconds, double *cpu_us)
         role_open(&b.dpu, &b, dpu_begin, dpu_end);
     if (mode == MODE_CHANNEL) {
         role_open(&b.host, &b, host_begin, host_end);
-        check(snic_dma_local_open(&b.dma[0], b.host.loop, &none, &b.dma[1], b.dpu.loop, &none) == 0,
-              "dma");
+        bench_check(
+            snic_dma_local_open(&b.dma[0], b.host.loop, &none, &b.dma[1], b.dpu.loop, &none) == 0,
+            "dma");
     }
     if (mode != MODE_SERVER)
         role_start(&b.dpu);
@@ -485,36 +469,43 @@ static double run(enum mode mode, double seconds, double *cpu_us)
     return rate;
 }
 
-static int by_size(const void *a, const void *b)
+static void bench_small(double seconds)
 {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-int main(int argc, char **argv)
-{
-    double seconds = 10;
     double rate[MODES][REPEATS];
     double cpu[MODES][REPEATS];
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], "--seconds") == 0)
-            seconds = strtod(argv[i + 1], NULL);
     double each = seconds / (MODES * REPEATS) / 1.2;
     memset(reply_bytes, 'r', sizeof(reply_bytes));
     for (int k = 0; k < REPEATS; k++)
         for (int m = 0; m < MODES; m++)
             rate[m][k] = run((enum mode)m, each, &cpu[m][k]);
     for (int m = 0; m < MODES; m++) {
-        qsort(rate[m], REPEATS, sizeof(double), by_size);
-        qsort(cpu[m], REPEATS, sizeof(double), by_size);
         printf("row director %s_c50_p16 %s 1 %.0f op/s\n", mode_case[m], mode_who[m],
-               rate[m][REPEATS / 2]);
+               bench_median(rate[m], REPEATS));
         printf("row director %s_c50_p16_cpu %s 1 %.3f us/op\n", mode_case[m], mode_who[m],
-               cpu[m][REPEATS / 2]);
+               bench_median(cpu[m], REPEATS));
     }
     for (int m = 1; m < MODES; m++)
         printf("ratio director %s_c50_p16 ours/server 1 %.3f\n", mode_case[m],
                rate[m][REPEATS / 2] / rate[0][REPEATS / 2]);
+}
+
+int main(int argc, char **argv)
+{
+    double seconds = 10;
+    const char *only = NULL;
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--seconds") == 0)
+            seconds = strtod(argv[i + 1], NULL);
+        if (strcmp(argv[i], "--only") == 0)
+            only = argv[i + 1];
+    }
+    if (only == NULL || strcmp(only, "small") == 0)
+        bench_small(seconds);
+    if (only == NULL || strcmp(only, "flow") == 0)
+        bench_flow(seconds);
+    if (only == NULL || strcmp(only, "crowd") == 0)
+        bench_crowd();
+    if (only == NULL || strcmp(only, "turns") == 0)
+        bench_turns(seconds);
     return 0;
 }

@@ -39,7 +39,7 @@ static int director_channel_stage(struct snic_director *d, const struct director
         !director_channel_push(d))
         return 0;
     unsigned char *p = director_stage_put(&d->stage, w);
-    if (w->size > 0)
+    if (bytes != NULL)
         memcpy(p, bytes, w->size);
     return 1;
 }

@@ -15,7 +15,7 @@
 
 #define SNIC_NET__URING_LISTENERS 64
 #define SNIC_NET__URING_DGRAMS 64
-#define SNIC_NET__URING_BACKLOG 1024
+#define SNIC_NET__URING_BACKLOG 4096  /* the kernel lowers it to net.core.somaxconn */
 #define SNIC_NET__URING_RING_START 16 /* buffers in the kernel's ring, until it runs dry */
 /* Accepting waits this long when the process has no descriptors or the kernel no memory left. */
 #define SNIC_NET__URING_ACCEPT_RETRY_NS 50000000u
