@@ -1,0 +1,137 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# proxy.sh [--seconds N]
+#
+# The bump in the wire: redis-benchmark against an unmodified redis-server, directly and through
+# examples/director_proxy: `split` cuts messages and replies, `pass` lets bytes through, `split2`
+# has two directors. Every case runs against each in each of five rounds, one after the other; rows
+# are medians. --seconds N: time of a case in a round, about (default 2). CPU: of redis-server and
+# the proxy together, and of the proxy alone.
+#
+#   c1      one client that waits for each answer: what the proxy adds to the latency
+#   c50     50 such clients
+#   c50_p16 50 clients with 16 commands under way
+set -u
+cd "$(dirname "$0")/.." || exit 1
+exec </dev/null
+LC_ALL=C
+export LC_ALL
+seconds=2 rounds=${SNIC_BENCH_ROUNDS:-5}
+[ "${1:-}" = --seconds ] && seconds=${2:?--seconds N}
+bin=${SNIC_BENCH_BUILD:-build/bench}/bin
+command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null || {
+    echo "skip: no redis-server or redis-benchmark" >&2
+    exit 0
+}
+[ -x "$bin/director_proxy" ] || { echo "bench/proxy.sh: no $bin/director_proxy" >&2; exit 1; }
+work=$(mktemp -d) || exit 1
+hz=$(getconf CLK_TCK)
+running=
+
+finish() {
+    for p in $running; do kill "$p" 2>/dev/null; done
+    for p in $running; do wait "$p" 2>/dev/null; done
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+die() {
+    echo "bench/proxy.sh: $*" >&2
+    exit 1
+}
+
+port=$((20000 + $$ % 20000))
+# begin NAME COMMAND...: starts a server at $port; sets pid_NAME and port_NAME
+begin() {
+    name=$1
+    shift
+    "$@" >"$work/log.$name" 2>&1 &
+    running="$running $!"
+    eval "pid_$name=$! port_$name=$port"
+    i=0
+    until [ "$(redis-cli -p $port ping 2>/dev/null)" = PONG ]; do
+        kill -0 $! 2>/dev/null && [ $((i += 1)) -le 300 ] ||
+            { cat "$work/log.$name" >&2; die "$name did not start"; }
+        sleep 0.1
+    done
+    port=$((port + 1))
+}
+ticks() {
+    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done |
+        awk '{ s += $12 + $13 } END { print s }'
+}
+keep() { echo "$3" >>"$work/values.$1.$2"; }
+per_op() { awk "BEGIN { printf \"%.3f\", $1 * 1e6 / $hz / $2 }"; }
+middle() { sort -n "$work/values.$1.$2" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+
+# measure CASE WHO PORT N PIDS PROXY_PID OPTIONS...: N GETs of 64 bytes
+measure() {
+    case=$1 who=$2 at=$3 n=$4 pids=$5 proxy=$6
+    shift 6
+    t0=$(ticks $pids) p0=$(ticks ${proxy:-$$})
+    line=$(redis-benchmark -p "$at" -t get -d 64 -r 10000 -n "$n" --csv "$@" 2>/dev/null |
+        tr -d '"' | awk -F, '$1 == "GET" { print $2, $5, $7 }')
+    t1=$(ticks $pids) p1=$(ticks ${proxy:-$$})
+    [ -n "$line" ] || die "redis-benchmark failed at $who"
+    set -- $line
+    keep "$case" "$who" "$1"
+    keep "${case}_p50" "$who" "$(awk "BEGIN { print $2 * 1000 }")"
+    keep "${case}_p99" "$who" "$(awk "BEGIN { print $3 * 1000 }")"
+    keep "${case}_cpu" "$who" "$(per_op $((t1 - t0)) "$n")"
+    [ -z "$proxy" ] || keep "${case}_proxy_cpu" "$who" "$(per_op $((p1 - p0)) "$n")"
+}
+# sized CASE OPTIONS...: how many operations take about $seconds with redis alone
+sized() {
+    redis-benchmark -p "$port_redis" -t get -d 64 -r 10000 -n 20000 --csv "$@" 2>/dev/null |
+        tr -d '"' | awk -F, -v s="$seconds" '$1 == "GET" { n = int($2 * s); print n < 2000 ? 2000 : n }'
+}
+
+begin redis redis-server --port $port --save '' --dir "$work"
+begin split "$bin/director_proxy" --listen 127.0.0.1:$port --server 127.0.0.1:"$port_redis"
+begin split2 "$bin/director_proxy" --directors 2 --listen 127.0.0.1:$port \
+    --server 127.0.0.1:"$port_redis"
+begin pass "$bin/director_proxy" --pass --listen 127.0.0.1:$port --server 127.0.0.1:"$port_redis"
+redis-benchmark -p "$port_redis" -t set -d 64 -r 10000 -n 100000 -P 16 -q >/dev/null 2>&1
+
+n_c1=$(sized -c 1) n_c50=$(sized -c 50) n_c50_p16=$(sized -c 50 -P 16)
+round=0
+while [ $((round += 1)) -le "$rounds" ]; do
+    for case in c1 c50 c50_p16; do
+        case $case in
+        c1) set -- -c 1 ;;
+        c50) set -- -c 50 ;;
+        c50_p16) set -- -c 50 -P 16 ;;
+        esac
+        eval "n=\$n_$case"
+        measure "$case" redis "$port_redis" "$n" "$pid_redis" "" "$@"
+        measure "$case" split "$port_split" "$n" "$pid_redis $pid_split" "$pid_split" "$@"
+        measure "$case" split2 "$port_split2" "$n" "$pid_redis $pid_split2" "$pid_split2" "$@"
+        measure "$case" pass "$port_pass" "$n" "$pid_redis $pid_pass" "$pid_pass" "$@"
+    done
+done
+
+# name WHO: as rows name it
+name() { [ "$1" = redis ] && echo redis || echo ours; }
+for case in c1 c50 c50_p16; do
+    for who in redis split split2 pass; do
+        tag=proxy_$case
+        [ $who = redis ] || tag=proxy_${who}_$case
+        threads=1
+        [ $who = split2 ] && threads=2
+        echo "row director $tag $(name $who) $threads $(middle $case $who) op/s"
+        echo "row director ${tag}_p50 $(name $who) $threads $(middle ${case}_p50 $who) us"
+        echo "row director ${tag}_p99 $(name $who) $threads $(middle ${case}_p99 $who) us"
+        echo "row director ${tag}_cpu $(name $who) $threads $(middle ${case}_cpu $who) us/op"
+        [ $who = redis ] || echo "row director ${tag}_proxy_cpu ours $threads" \
+            "$(middle ${case}_proxy_cpu $who) us/op"
+    done
+done
+for who in split split2 pass; do
+    for p in p50 p99; do
+        awk "BEGIN { printf \"row director proxy_${who}_added_$p ours 1 %.1f us\\n\", \
+            $(middle c1_$p $who) - $(middle c1_$p redis) }"
+    done
+    awk "BEGIN { printf \"ratio director proxy_${who}_c50_p16 ours/redis 1 %.3f\\n\", \
+        $(middle c50_p16 $who) / $(middle c50_p16 redis) }"
+done
