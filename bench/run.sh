@@ -3,9 +3,10 @@
 # run.sh [MODULE...] [--seconds N]
 #
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
-# the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules;
-# `kv` is the storage node itself beside redis-server and fio. --seconds N: time of each program per
-# case. Save the output: bench/plot.sh makes pictures of it.
+# the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules
+# and `figures`: the paper's, by bench/dds.sh. `kv` is the storage node itself beside redis-server
+# and fio. --seconds N: time of each program per case. Save the output: bench/plot.sh makes pictures
+# of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -21,8 +22,9 @@ while [ $# -gt 0 ]; do
         for m in ring cuckoo channel files offload director; do
             [ ! -e "bench/bench_$m.c" ] || modules="$modules $m"
         done
+        modules="$modules figures"
         ;;
-    -*) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $1" ;;
     esac
     shift
@@ -44,7 +46,7 @@ mkdir -p "$out" || exit 1
     export CMAKE_GENERATOR
 # Only what the named modules need; everything when the storage node is among them.
 case " $modules " in
-*" kv "*) only= ;;
+*" kv "* | *" figures "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
@@ -69,6 +71,8 @@ status=0
 for m in $modules; do
     if [ "$m" = kv ] && [ -e bench/kv.sh ]; then
         SNIC_BENCH_BUILD=$out sh bench/kv.sh ${seconds:+--seconds "$seconds"} || status=1
+    elif [ "$m" = figures ]; then
+        SNIC_BENCH_BUILD=$out sh bench/dds.sh || status=1
     elif [ -x "$out/bench/bench_$m" ]; then
         "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} || status=1
     else

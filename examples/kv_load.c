@@ -21,10 +21,12 @@
 #define PATTERN_BYTES (1u << 20)
 #define PREFIX_BYTES 8u
 #define COMMAND_BYTES 96u /* a SET without its value */
+#define KEY_BYTES 16u
+#define KEY_PREFIX "key:"
 
 static const char summary[] =
     "kv_load: drives a server that speaks the Redis protocol and checks every value.\n\n"
-    "fill sets each key once, in order; set, get and mixed (half and half) draw keys\n"
+    "fill sets each key once, in order; set, get and mixed draw keys\n"
     "uniformly. Exits 1 if a reply was wrong or a connection was lost.";
 
 enum load_op { OP_GET, OP_SET };
@@ -62,7 +64,9 @@ struct load {
     uint64_t clients;
     uint64_t pipeline;
     uint64_t keys;
+    uint64_t key_bytes;
     uint64_t value_bytes;
+    uint64_t get_percent;
     uint64_t seconds;
     uint64_t requests;
     uint64_t seed;
@@ -75,6 +79,9 @@ struct load {
     struct snic_rng rng;
     struct load_conn *conns;
     unsigned char *pattern;
+    char heads[2][COMMAND_BYTES]; /* by enum load_op */
+    size_t head_size[2];
+    size_t digits; /* of a key */
     uint64_t connected;
     uint64_t gone;
     uint64_t issued;
@@ -146,27 +153,38 @@ static void load_make_pattern(struct load *l)
 
 /* ---- Commands ---- */
 
-/* Its text, and a key's twelve digits before the end of line. */
-static size_t load_head(unsigned char *out, const char *text, size_t size, uint64_t key)
+/* Both commands up to their keys' digits, made once. */
+static void load_make_heads(struct load *l)
 {
-    memcpy(out, text, size);
-    for (size_t i = 1; i <= 12; i++, key /= 10)
-        out[size - 2 - i] = (unsigned char)('0' + key % 10);
-    return size;
+    static const char *const verbs[] = {"*2\r\n$3\r\nGET\r\n", "*3\r\n$3\r\nSET\r\n"};
+    const char *prefix = l->key_bytes == KEY_BYTES ? KEY_PREFIX : "";
+
+    l->digits = (size_t)l->key_bytes - strlen(prefix);
+    for (int i = 0; i < 2; i++)
+        l->head_size[i] = (size_t)snprintf(l->heads[i], sizeof(l->heads[i]), "%s$%" PRIu64 "\r\n%s",
+                                           verbs[i], l->key_bytes, prefix);
+}
+
+static size_t load_head(const struct load *l, unsigned char *out, enum load_op op, uint64_t key)
+{
+    size_t n = l->head_size[op];
+
+    memcpy(out, l->heads[op], n);
+    for (size_t i = l->digits; i > 0; i--, key /= 10)
+        out[n + i - 1] = (unsigned char)('0' + key % 10);
+    memcpy(out + n + l->digits, "\r\n", 2);
+    return n + l->digits + 2;
 }
 
 static size_t load_command(const struct load *l, const struct load_slot *s, unsigned char *out)
 {
-    static const char get[] = "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000000\r\n";
-    static const char set[] = "*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000000\r\n";
     unsigned char prefix[PREFIX_BYTES];
     const unsigned char *rest;
     size_t head;
-    size_t n;
+    size_t n = load_head(l, out, s->op, s->key);
 
     if (s->op == OP_GET)
-        return load_head(out, get, sizeof(get) - 1, s->key);
-    n = load_head(out, set, sizeof(set) - 1, s->key);
+        return n;
     n += (size_t)snprintf((char *)out + n, COMMAND_BYTES - n, "$%" PRIu64 "\r\n", l->value_bytes);
     load_value(l, s->key, prefix, &rest);
     head = (size_t)snic_min_u64(PREFIX_BYTES, l->value_bytes);
@@ -194,7 +212,7 @@ static void load_issue(struct load_conn *c, uint64_t now)
 
         s->op = l->kind == KIND_GET ? OP_GET : OP_SET;
         if (l->kind == KIND_MIXED)
-            s->op = (snic_rng_next(&l->rng) & 1) != 0 ? OP_SET : OP_GET;
+            s->op = snic_rng_below(&l->rng, 100) < l->get_percent ? OP_GET : OP_SET;
         s->key = l->kind == KIND_FILL ? l->issued : snic_rng_below(&l->rng, l->keys);
         s->sent_ns = now;
         c->filled += load_command(l, s, c->halves[c->filling] + c->filled);
@@ -491,7 +509,9 @@ int main(int argc, char **argv)
                             .clients = 16,
                             .pipeline = 1,
                             .keys = 100000,
+                            .key_bytes = KEY_BYTES,
                             .value_bytes = 1024,
+                            .get_percent = 50,
                             .seed = 1};
     const struct ex_option options[] = {
         {"address", EX_TEXT, &l.address, "ADDRESS:PORT", "of the server; default 127.0.0.1:6379", 0,
@@ -503,8 +523,12 @@ int main(int argc, char **argv)
          1, 1024, NULL},
         {"keys", EX_NUMBER, &l.keys, "N", "different keys; default 100000", 1,
          UINT64_C(999999999999), NULL},
+        {"key-bytes", EX_NUMBER, &l.key_bytes, "N", "of each key; default 16; 8 as in YCSB's rows",
+         8, KEY_BYTES, NULL},
         {"value-bytes", EX_SIZE, &l.value_bytes, "BYTES", "of each value; default 1024", 0,
          8u << 20, NULL},
+        {"get-percent", EX_NUMBER, &l.get_percent, "N",
+         "of mixed; default 50 (YCSB A), 95 is YCSB B; C is get", 0, 100, NULL},
         {"seconds", EX_NUMBER, &l.seconds, "N", "stop after so long; default 5 without --requests",
          1, 1000000, NULL},
         {"requests", EX_NUMBER, &l.requests, "N", "stop after so many operations", 1, UINT64_MAX,
@@ -525,6 +549,7 @@ int main(int argc, char **argv)
         l.seconds = 5;
     snic_rng_init(&l.rng, l.seed);
     load_make_pattern(&l);
+    load_make_heads(&l);
     load_open(&l);
     r = snic_loop_run(l.loop);
     if (r != 0)

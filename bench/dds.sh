@@ -1,0 +1,418 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# dds.sh [--seconds N] [FIGURE...]
+#
+# The figures of the DDS paper on this machine, as rows (bench/run.sh calls it); bench/plot.sh makes
+# pictures of saved rows. FIGURE: fig14 (with fig15), fig16, fig17, fig18, fig21, fig22, fig23,
+# fig24 (with fig2), fig25 (with fig26); all by default. --seconds N: of one run (default 1), of
+# which there are SNIC_BENCH_ROUNDS (5) per point, interleaved; rows are medians. Client, DPU role
+# and host role share this machine's processors. SNIC_BENCH_DIR: where the files go.
+#
+#   baseline  the server alone, its own sockets, files of the operating system on io_uring
+#   library   its files on the DPU role through the file library; every request goes to the host
+#   offload   reads are answered by the DPU role
+#
+# A row `paper` says what the paper's text states, on other hardware. A figure that cannot be
+# measured says "missing" and why.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+exec </dev/null
+LC_ALL=C.UTF-8
+export LC_ALL
+seconds=1 rounds=${SNIC_BENCH_ROUNDS:-5} figures=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --seconds) seconds=${2:?--seconds N}; shift ;;
+    fig15) figures="$figures fig14" ;;
+    fig2) figures="$figures fig24" ;;
+    fig26) figures="$figures fig25" ;;
+    fig14 | fig16 | fig17 | fig18 | fig21 | fig22 | fig23 | fig24 | fig25) figures="$figures $1" ;;
+    *) sed -n '3,18s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    esac
+    shift
+done
+figures=${figures:-fig14 fig16 fig17 fig18 fig21 fig22 fig23 fig24 fig25}
+build=$(cd "${SNIC_BENCH_BUILD:-build/bench}" && pwd) || exit 1
+bin=$build/bin
+mkdir -p "$build/dds"
+work=$(mktemp -d "${SNIC_BENCH_DIR:-$build/dds}/XXXXXX") || exit 1
+hz=$(getconf CLK_TCK)
+depths="1 4 16 64 256"
+running=
+
+finish() {
+    for p in $running; do kill "$p" 2>/dev/null; done
+    for p in $running; do
+        i=0
+        while kill -0 "$p" 2>/dev/null && [ $((i += 1)) -le 200 ]; do sleep 0.1; done
+        kill -9 "$p" 2>/dev/null
+    done
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+die() {
+    echo "bench/dds.sh: $*" >&2
+    exit 1
+}
+missing() { echo "missing dds $1: $2"; }
+
+# ---- Values of rounds, and rows ----
+
+# keep CELL WHO VALUE: one value of one round
+keep() { echo "$3" >>"$work/v.$1.$2"; }
+middle() { sort -g "$work/v.$1.$2" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+threads() { [ "$1" = baseline ] || [ "$1" = tcp_os_files ] && echo 1 || echo 2; }
+# rows UNIT CELL WHO...: the medians of what was kept
+rows() {
+    unit=$1 cell=$2
+    shift 2
+    for w in "$@"; do
+        [ ! -e "$work/v.$cell.$w" ] ||
+            echo "row dds $cell $w $(threads "$w") $(middle "$cell" "$w") $unit"
+    done
+}
+paper() { echo "row dds $1 paper - $2 $3"; }
+# peak CELL FROM WHO...: the largest rate that any depth of FROM reached
+peak() {
+    cell=$1 from=$2
+    shift 2
+    for w in "$@"; do
+        best=$(for d in $depths; do [ ! -e "$work/v.${from}_d$d.$w" ] || middle "${from}_d$d" "$w"
+        done | sort -g | tail -n 1)
+        [ -z "$best" ] || echo "row dds ${cell}_$w ours $(threads "$w") $best op/s"
+    done
+}
+# A fixed loop: how much the machine itself varies.
+calibrate() {
+    start=$(date +%s%N)
+    awk 'BEGIN { for (i = 0; i < 2000000; i++) x += i }'
+    echo $((($(date +%s%N) - start) / 1000)) >>"$work/noise"
+}
+
+# ---- Servers and their loads ----
+
+port=$((20000 + $$ % 20000))
+# begin NAME COMMAND...: a server at $port; sets pid_NAME and port_NAME
+begin() {
+    name=$1
+    shift
+    "$@" --listen 127.0.0.1:$port --log-level warning >"$work/log.$name" 2>&1 &
+    running="$running $!"
+    eval "pid_$name=$! port_$name=$port"
+    port=$((port + 1))
+}
+end_all() {
+    for p in $running; do kill "$p" 2>/dev/null; done
+    for p in $running; do wait "$p"; done
+    running=
+}
+port_of() { eval "echo \$port_$1"; }
+pid_of() { eval "echo \$pid_$1"; }
+# spread DEPTH: so many operations on their way, over connections
+spread() {
+    c=1
+    while [ $((c * c)) -lt "$1" ]; do c=$((c * 2)); done
+    echo "--clients $c --pipeline $(($1 / c))"
+}
+value() { sed -n "s/^$1=//p" "$work/load"; }
+# cores RATE CPU_US: processors' worth
+cores() { awk "BEGIN { printf \"%.4f\", $1 * $2 / 1e6 }"; }
+sum() { awk "BEGIN { printf \"%.3f\", $* }"; }
+
+# What one run said: rate, CPU and latency. took FIG_RATE FIG_LATENCY CASE WHO
+took() {
+    rate=$(value rate)
+    keep "$1:$3" "$4" "$rate"
+    keep "$1:$3_cpu" "$4" "$(sum "$(value host_cpu_us)" + "$(value dpu_cpu_us)" + \
+        "$(value client_cpu_us)")"
+    keep "$1:$3_host" "$4" "$(cores "$rate" "$(value host_cpu_us)")"
+    keep "$1:$3_dpu" "$4" "$(cores "$rate" "$(value dpu_cpu_us)")"
+    keep "$1:$3_client" "$4" "$(cores "$rate" "$(value client_cpu_us)")"
+    keep "$2:$3_p50" "$4" "$(value p50_us)"
+    keep "$2:$3_p99" "$4" "$(value p99_us)"
+}
+# told FIG_RATE FIG_LATENCY CASE WHO...: the rows of what was taken
+told() {
+    a=$1 b=$2 case=$3
+    shift 3
+    rows op/s "$a:$case" "$@"
+    rows us/op "$a:${case}_cpu" "$@"
+    for r in host dpu client; do rows cores "$a:${case}_$r" "$@"; done
+    for q in p50 p99; do rows us "$b:${case}_$q" "$@"; done
+}
+# pages FIG_RATE FIG_LATENCY CASE SERVER OP DEPTH [WHO]
+pages() {
+    # shellcheck disable=SC2046
+    "$bin/page_load" --address 127.0.0.1:"$(port_of "$4")" --op "$5" $(spread "$6") --report \
+        --seconds "$seconds" --seed "$round" >"$work/load" 2>"$work/load.err" ||
+        die "the load failed at $4: $(cat "$work/load" "$work/load.err" "$work/log.$4")"
+    took "$1" "$2" "$3" "${7:-$4}"
+}
+fill_pages() {
+    for s in baseline library offload; do
+        "$bin/page_load" --address 127.0.0.1:"$(port_of $s)" --op fill --clients 8 --pipeline 32 \
+            --reconnect >"$work/load" 2>&1 || die "cannot fill $s: $(cat "$work/load" "$work/log.$s")"
+    done
+}
+
+# ---- Figures 14, 15, 16: a remote file ----
+
+remote_begin() {
+    [ -x "$bin/page_server" ] || { missing fig14 "no page_server"; return 1; }
+    set -- "$bin/page_server" --remote-file --page-bytes 1K --pages 131072 --buffers 1024
+    begin baseline "$@" --monolith --dir "$work/remote"
+    begin library "$@" --file "$work/remote.library" --offload off
+    begin offload "$@" --file "$work/remote.offload"
+    fill_pages
+}
+fig14() {
+    remote_begin || return
+    round=0
+    while [ $((round += 1)) -le "$rounds" ]; do
+        calibrate
+        for d in $depths; do
+            for s in baseline library offload; do pages fig14 fig15 "read_d$d" $s read "$d"; done
+            for s in baseline library; do pages fig14 fig15 "write_d$d" $s write "$d"; done
+        done
+    done
+    end_all
+    for c in read write; do
+        for d in $depths; do told fig14 fig15 "${c}_d$d" baseline library offload; done
+    done
+    peak fig14:read_peak fig14:read baseline library offload
+    paper fig14:read_peak_baseline 390000 op/s
+    paper fig14:read_peak_library 580000 op/s
+    paper fig14:read_peak_offload 730000 op/s
+    paper fig14:read_peak_baseline_host 10.7 cores
+    paper fig14:read_peak_library_host 6.5 cores
+    peak fig14:write_peak fig14:write baseline library
+    paper fig14:write_peak_baseline 210000 op/s
+    paper fig14:write_peak_library 290000 op/s
+    paper fig15:read_peak_baseline_latency 11000 us
+    paper fig15:read_peak_offload_latency 780 us
+    paper fig15:write_peak_baseline_p99 48000 us
+    paper fig15:write_peak_library_p99 3000 us
+    rm -rf "$work"/remote*
+}
+# The way without a network: fio on the baseline's own file.
+local_os() {
+    fio --name=f --filename="$work/remote/pages" --readonly --rw=randread --bs=1024 --direct=1 \
+        --ioengine=io_uring --fixedbufs=1 --registerfiles=1 --iodepth=256 --runtime="$seconds" \
+        --time_based --norandommap --randrepeat=0 --output-format=terse --terse-version=3 \
+        >"$work/fio" 2>/dev/null || return
+    # 8: rate, 88 and 89: per cent of user and system time; percentiles are NAME=VALUE
+    awk -F';' '/^3;/ { split("50.000000% 99.000000%", want, " ")
+        for (i = 1; i <= NF; i++) { n = split($i, p, "="); for (k in want)
+            if (n == 2 && p[1] == want[k] && !(k in got)) got[k] = p[2] }
+        print $8, ($88 + $89) / 100, got[1], got[2] }' "$work/fio" >"$work/fio.values"
+    read -r rate used p50 p99 <"$work/fio.values" || return
+    keep fig16:peak_rate local_os_files "$rate"
+    keep fig16:peak_total local_os_files "$used"
+    keep fig16:peak_p50 local_os_files "$p50"
+    keep fig16:peak_p99 local_os_files "$p99"
+}
+fig16() {
+    remote_begin || return
+    round=0
+    while [ $((round += 1)) -le "$rounds" ]; do
+        calibrate
+        local_os
+        for s in baseline library offload; do
+            case $s in baseline) w=tcp_os_files ;; library) w=tcp_our_files ;; *) w=offload_tcp ;; esac
+            pages x x peak $s read 256
+            keep fig16:peak_rate $w "$(value rate)"
+            keep fig16:peak_total $w "$(cores "$(value rate)" "$(sum "$(value host_cpu_us)" + \
+                "$(value dpu_cpu_us)" + "$(value client_cpu_us)")")"
+            keep fig16:peak_p50 $w "$(value p50_us)"
+            keep fig16:peak_p99 $w "$(value p99_us)"
+        done
+    done
+    end_all
+    rm -rf "$work"/remote*
+    module filelib 6 >"$work/out"
+    awk '$1 == "row" && $3 ~ /^read_1K/ && $4 == "mapped" {
+        if ($3 ~ /_cpu$/) cpu = $6; else { rate = $6 } }
+        END { if (rate > 0) { print "row dds fig16:peak_rate local_our_files 2", rate, "op/s"
+            print "row dds fig16:peak_total local_our_files 2", rate * cpu / 1e6, "cores" } }' \
+        "$work/out" >"$work/ours"
+    [ -s "$work/ours" ] || missing fig16:local_our_files "no row of bench_filelib"
+    set -- local_os_files tcp_os_files tcp_our_files offload_tcp
+    rows op/s fig16:peak_rate "$@"
+    grep peak_rate "$work/ours"
+    rows cores fig16:peak_total "$@"
+    grep peak_total "$work/ours"
+    rows us fig16:peak_p50 "$@"
+    rows us fig16:peak_p99 "$@"
+}
+
+# ---- Figures 17, 18, 21, 22, 23: from the modules' own benchmarks ----
+
+# module NAME SECONDS [OPTION...]: its rows, or nothing
+module() {
+    m=$1 s=$2
+    shift 2
+    [ -x "$build/bench/bench_$m" ] &&
+        (cd "$work" && timeout 120 "$build/bench/bench_$m" --seconds "$s" "$@" 2>/dev/null)
+}
+# renamed FIGURE PATTERN [FROM TO]: rows of the file on whose case is like PATTERN, as ours
+renamed() {
+    awk -v f="$1" -v p="$2" '$1 == "row" && $3 ~ p {
+        print "row dds", f ":" $3, $4, $5, $6, $7; n++ } END { exit n == 0 }' "$work/out" ||
+        missing "$1" "no row like $2"
+}
+# The paper's three designs: FaRM's flags (farm), a lock (mutex), the progress counter (quiescent;
+# faithful is the published code's shape), and ours by default (commit).
+fig17() {
+    : >"$work/out"
+    for p in 1 4 16 64; do
+        for w in quiescent commit mutex farm faithful; do
+            module ring 1 --case poll2us_8B --producers $p --who $w | grep '^row ring poll2us_8B ' \
+                >>"$work/out"
+        done
+    done
+    module ring 1 --case latency >"$work/latency"
+    grep '^row ring latency' "$work/latency" >>"$work/out"
+    awk '!seen[$3, $4, $5]++' "$work/out" >"$work/once" && mv "$work/once" "$work/out"
+    renamed fig17 '^poll2us_8B$'
+    renamed fig17 '^latency'
+    grep -q '^row ring latency_p' "$work/out" ||
+        missing fig17b "bench_ring has the latency of one producer only"
+    paper fig17:farm_peak 0.064 Mop/s
+    paper fig17:mutex_p1 22 Mop/s
+    paper fig17:mutex_p64 1.4 Mop/s
+    paper fig17:quiescent_p64 6.5 Mop/s
+}
+fig18() {
+    module filelib 20 >"$work/out"
+    renamed fig18 '^(read|write)_[0-9]+K'
+    echo "row dds fig18:zero_copy_gain_max paper - 93 %"
+}
+fig21() {
+    module director 6 --only flow >"$work/out"
+    renamed fig21 '^(flow|pass)_[0-9]+K?(_per_core|_cpu)?$'
+    paper fig21:flow_per_core 6.4 Gb/s
+}
+fig22() {
+    module cuckoo 0.1 --peer ours >"$work/out"
+    renamed fig22 '^(insert_0_50|insert_bulk_0_50|hit_85|hit_bulk32_85|item_.*)$'
+    paper fig22:insert_1_writer 1.2 Mop/s
+    paper fig22:hit_8_readers 15.7 Mop/s
+}
+fig23() {
+    module offload 5 >"$work/out"
+    renamed fig23 '^read_1k.*'
+    grep -q 'cop' "$work/out" || missing fig23 "bench_offload does not force copies"
+    paper fig23:read_1k_copying 520000 op/s
+    paper fig23:read_1k_zero_copy 730000 op/s
+    paper fig23:read_1k_copying_latency 250 us
+    paper fig23:read_1k_zero_copy_latency 170 us
+}
+
+# ---- Figures 2 and 24: pages ----
+
+fig24() {
+    [ -x "$bin/page_server" ] || { missing fig24 "no page_server"; return; }
+    set -- "$bin/page_server" --pages 16384
+    begin baseline "$@" --monolith --dir "$work/pages"
+    begin library "$@" --file "$work/pages.library" --offload off
+    begin offload "$@" --file "$work/pages.offload"
+    fill_pages
+    round=0
+    while [ $((round += 1)) -le "$rounds" ]; do
+        calibrate
+        for d in $depths; do
+            for s in baseline library offload; do pages fig24 fig24 "get_d$d" $s get "$d"; done
+        done
+        for s in baseline library offload; do pages fig24 fig24 mixed_d64 $s mixed 64; done
+    done
+    end_all
+    for d in $depths; do
+        told fig24 fig24 "get_d$d" baseline library offload
+        echo "row dds fig2:get_d$d baseline 1 $(middle "fig24:get_d${d}_host" baseline) cores"
+    done
+    told fig24 fig24 mixed_d64 baseline library offload
+    peak fig24:get_peak fig24:get baseline library offload
+    paper fig24:get_peak_baseline 90000 op/s
+    paper fig24:get_peak_baseline_p99 4400 us
+    paper fig24:get_peak_offload 160000 op/s
+    paper fig24:get_peak_offload_p99 1300 us
+    paper fig2:get_156k 17 cores
+    rm -rf "$work"/pages*
+}
+
+# ---- Figures 25 and 26: key-value, YCSB's uniform reads ----
+
+ticks() {
+    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done |
+        awk '{ s += $12 + $13 } END { print s + 0 }'
+}
+info() { redis-cli -p "$1" info snicstore | tr -d '\r' | sed -n "s/^$2://p"; }
+# keys CASE SERVER DEPTH: kv_load says what page_load says, but for CPU
+keys() {
+    at=$(port_of "$2")
+    host=$(info "$at" host_pid) dpu=$(info "$at" dpu_pid)
+    [ "${dpu:-0}" != 0 ] || dpu=
+    host=${host:-$(pid_of "$2")}
+    h=$(ticks "$host") d=$(ticks ${dpu:+"$dpu"})
+    # shellcheck disable=SC2046
+    (
+        times >/dev/null
+        "$bin/kv_load" --address 127.0.0.1:"$at" --op get --keys $records --key-bytes 8 \
+            --value-bytes 8 $(spread "$3") --report --seconds "$seconds" --seed "$round" \
+            >"$work/load" 2>"$work/load.err"
+        code=$?
+        times | tail -n 1 >"$work/times"
+        exit $code
+    ) || die "the load failed at $2: $(cat "$work/load" "$work/load.err" "$work/log.$2")"
+    h=$(($(ticks "$host") - h)) d=$(($(ticks ${dpu:+"$dpu"}) - d))
+    awk -v hz="$hz" -v n="$(value operations)" -v h="$h" -v d="$d" '{
+        for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); c += t[1] * 60 + t[2] }
+        printf "host_cpu_us=%.3f\ndpu_cpu_us=%.3f\nclient_cpu_us=%.3f\n", h * 1e6 / hz / n,
+            d * 1e6 / hz / n, c * 1e6 / n }' "$work/times" >>"$work/load"
+    took fig25 fig26 "$1" "$2"
+}
+fig25() {
+    command -v redis-cli >/dev/null || { missing fig25 "no redis-cli"; return; }
+    records=2000000
+    set -- "$bin/kv_server" --memory 32M --sync none
+    begin baseline "$@" --monolith --dir "$work/kv"
+    begin library "$@" --file "$work/kv.library" --size 1G --offload off
+    begin offload "$@" --file "$work/kv.offload" --size 1G --offload all
+    for s in baseline library offload; do
+        i=0
+        until [ "$(redis-cli -p "$(port_of $s)" ping 2>/dev/null)" = PONG ]; do
+            [ $((i += 1)) -le 300 ] || die "$s did not start: $(cat "$work/log.$s")"
+            sleep 0.1
+        done
+        "$bin/kv_load" --address 127.0.0.1:"$(port_of $s)" --op fill --keys $records --key-bytes 8 \
+            --value-bytes 8 --clients 8 --pipeline 64 >"$work/load" 2>&1 ||
+            die "cannot fill $s: $(cat "$work/load")"
+    done
+    sleep 1 # until the DPU role has told its process id
+    round=0
+    while [ $((round += 1)) -le "$rounds" ]; do
+        calibrate
+        for d in $depths; do
+            for s in baseline library offload; do keys "get_d$d" $s "$d"; done
+        done
+    done
+    end_all
+    for d in $depths; do told fig25 fig26 "get_d$d" baseline library offload; done
+    peak fig25:get_peak fig25:get baseline library offload
+    paper fig25:get_peak_baseline 340000 op/s
+    paper fig25:get_peak_baseline_host 20 cores
+    paper fig26:get_peak_baseline_p50 13000 us
+    paper fig26:get_peak_baseline_p99 18000 us
+    paper fig25:get_peak_offload 970000 op/s
+    paper fig26:get_peak_offload_latency 300 us
+    rm -rf "$work"/kv*
+}
+
+for f in $figures; do
+    rm -f "$work"/v.*
+    $f
+done
+[ ! -e "$work/noise" ] || sort -n "$work/noise" | awk '{ v[NR] = $1 } END {
+    printf "row dds noise - - %.1f %%\n", 100 * (v[NR] - v[1]) / v[int((NR + 1) / 2)] }'
