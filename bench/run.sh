@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     dds)
-        for m in ring cuckoo channel files offload director; do
+        for m in ring cuckoo channel files filelib offload director; do
             [ ! -e "bench/bench_$m.c" ] || modules="$modules $m"
         done
         modules="$modules figures"
@@ -75,6 +75,8 @@ for m in $modules; do
         SNIC_BENCH_BUILD=$out sh bench/dds.sh || status=1
     elif [ -x "$out/bench/bench_$m" ]; then
         "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} || status=1
+        [ "$m" != files ] ||
+            SNIC_BENCH_BUILD=$out sh bench/files.sh ${seconds:+--seconds "$seconds"} || status=1
     else
         echo "no benchmark '$m'" >&2
         status=1

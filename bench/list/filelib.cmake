@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-snic_bench(files filelib URING)
+snic_bench(filelib filelib URING SOURCES files_image.c)

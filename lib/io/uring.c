@@ -41,6 +41,12 @@
 #include "loop/uring.h"
 
 #define SNIC_IO_FILE__TRANSFER_MAX (1u << 30)
+/*
+ * So many direct requests are handed to the kernel at once, before the loop's turn ends. Answering
+ * a turn's completions with one large batch makes all requests travel in one clump, for which the
+ * device waits while the CPU works and the other way round: a tenth of the rate at depth 32.
+ */
+#define SNIC_IO_FILE__CLUMP 4u
 
 enum io_file_state { IO_FILE_FREE, IO_FILE_QUEUED, IO_FILE_WAITING, IO_FILE_REFUSED };
 
@@ -165,6 +171,9 @@ static void io_file_send(struct io_file_slot *slot)
     }
     loop_uring_sqe_op(sqe, &slot->op);
     slot->state = IO_FILE_QUEUED;
+    if ((f->io.caps & SNIC_IO_CAP_DIRECT) != 0 &&
+        io_uring_sq_ready(loop_uring_ring(f->io.loop)) >= SNIC_IO_FILE__CLUMP)
+        (void)loop_uring_flush(f->io.loop); /* what it refuses stays queued */
 }
 
 /** The message of a waiting or refused slot. */
