@@ -5,10 +5,10 @@
  * upstream, and, as the baseline, by that server directly. Prints requests per second and the CPU
  * time of all threads per request.
  *
- * Then what it directs per core (director_flow.c), 10,000 connections (director_crowd.c), and what
- * a flood does to others (director_turns.c).
+ * Then what it directs per core (director_flow.c), 10,000 connections (director_crowd.c), what a
+ * flood does to others (director_turns.c), and what zero copy is worth (director_zero.c).
  *
- *   bench_director [--seconds N] [--only small|flow|crowd|turns]
+ *   bench_director [--seconds N] [--only small|flow|crowd|turns|zero]
  */
 #include "director_bench.h"
 
@@ -507,5 +507,7 @@ int main(int argc, char **argv)
         bench_crowd();
     if (only == NULL || strcmp(only, "turns") == 0)
         bench_turns(seconds);
+    if (only == NULL || strcmp(only, "zero") == 0)
+        bench_zero(seconds);
     return 0;
 }

@@ -51,5 +51,6 @@ void bench_part_close(struct bench_part *p);
 void bench_flow(double seconds);
 void bench_crowd(void);
 void bench_turns(double seconds);
+void bench_zero(double seconds);
 
 #endif
