@@ -198,6 +198,134 @@ static void test_director_channel_unordered_answers_whole(void **state)
     }
 }
 
+/* ---- Cuts ---- */
+
+static uint32_t cut_ok, cut_paths[256];
+
+static void cut_reply(struct dirfix_client *c, const struct dirfix_msg *m,
+                      const unsigned char *body)
+{
+    (void)c;
+    (void)body;
+    cut_ok += m->op == DIRFIX_OK || m->op == DIRFIX_NONE;
+    cut_paths[m->arg]++;
+}
+
+/* Messages for every destination: the predicate, the device, the host, a barrier, and one that
+ * does not fit a received piece. */
+static void cut_batch(struct dirfix_client *c)
+{
+    dirfix_send(c, DIRFIX_PING, 0, 0, 0, 0);
+    dirfix_send(c, DIRFIX_GET, 0, 1, 0, 0);
+    dirfix_send(c, DIRFIX_ECHO, 0, 0, 20, 3);
+    dirfix_send(c, DIRFIX_MGET, 2, 1, 0, 0);
+    dirfix_send(c, DIRFIX_SET, 0, 40, 9, 1);
+    dirfix_send(c, DIRFIX_GET, 0, 2, 0, 0);
+    dirfix_send(c, DIRFIX_ECHO, 0, 0, 700, 0);
+    dirfix_send(c, DIRFIX_PING, 0, 0, 0, 13);
+}
+
+/** A batch for all destinations, cut in two at each byte with a pause between, so that every head
+ *  and body is once cut everywhere: the same answers, in order or by id, over channel and net. */
+static void test_director_batch_cut_at_every_byte_is_answered(void **state)
+{
+    (void)state;
+    enum { BATCH = 8 };
+    for (uint32_t mode = 0; mode < 4; mode++) {
+        struct dirfix_opts o = {.seed = support_seed() * 10 + mode, .clients = 2};
+        o.net = mode / 2 != 0;
+        o.director.flags = mode % 2 ? 0 : SNIC_DIRECTOR_IN_ORDER;
+        o.no_offload = o.net;
+        o.net_recv_size = 4000;
+        if (o.net && o.director.flags == 0)
+            continue; /* a stock server answers in order */
+        dirfix_open(&fix, &o);
+        struct dirfix_client *first = dirfix_connect(&fix, 1, cut_reply);
+        for (uint16_t k = 1; k < 4; k++)
+            dirfix_send(first, DIRFIX_SET, 0, k, k, 0);
+        dirfix_pump(first);
+        dirfix_finish(&fix);
+        dirfix_flush_all(&fix);
+        struct dirfix_client *c = dirfix_connect(&fix, 0, cut_reply);
+        dirfix_run(&fix, 1000000);
+        cut_batch(c);
+        size_t whole = c->out_size;
+        c->max_piece = (uint32_t)whole;
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        for (uint32_t at = 1; at < whole; at++) {
+            memset(cut_paths, 0, sizeof(cut_paths));
+            cut_ok = 0;
+            cut_batch(c);
+            c->max_piece = at;
+            dirfix_pump(c); /* sends at bytes, and the rest when they have left */
+            c->max_piece = (uint32_t)whole;
+            size_t left = c->out_size;
+            c->out_size = c->out_at + c->sending; /* hold the rest back */
+            dirfix_run(&fix, 500000);
+            assert_int_equal(c->sending, 0);
+            c->out_at = at;
+            c->out_size = left;
+            dirfix_pump(c);
+            dirfix_finish(&fix);
+            assert_int_equal(cut_ok, BATCH);
+            assert_int_equal(cut_paths[DIRFIX_BY_RULE], 2);
+            if (!o.no_offload && at % 8 != 0) /* not all: a flush may be due */
+                assert_true(cut_paths[DIRFIX_BY_DPU] > 0);
+        }
+        dirfix_close(&fix);
+    }
+}
+
+/** Bytes of another protocol on a connection outside the signatures pass both ways as they are,
+ *  with its half-close; one that is reset leaves nothing behind. */
+static void test_director_outside_the_signature_is_untouched(void **state)
+{
+    struct snic_director_signature sig = {
+        .client = {.family = SNIC_NET_SIM, .node = DIRFIX_CLIENT + 1}};
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(6, 60); s++) {
+        struct dirfix_opts o = {.seed = support_seed() * 100 + s, .clients = 2, .net = 1};
+        o.director.flags = SNIC_DIRECTOR_IN_ORDER;
+        o.director.signatures = &sig;
+        o.director.signatures_count = 1;
+        o.director.message_max = 4096;
+        o.no_offload = 1;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = dirfix_connect(&fix, 0, cut_reply);
+        cut_ok = 0;
+        memset(cut_paths, 0, sizeof(cut_paths));
+        /* Longer than any message may be, and of kinds that the director would answer or refuse. */
+        for (uint32_t i = 0; i < 20; i++) {
+            dirfix_send(c, DIRFIX_ECHO, 0, 0, 30000, 20000);
+            dirfix_send(c, DIRFIX_PING, 0, 0, 0, 0);
+        }
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(cut_ok, 40);
+        assert_int_equal(cut_paths[DIRFIX_BY_HOST], 40);
+        struct snic_director_stats st = dirfix_stats(&fix);
+        assert_int_equal(st.passed_through, 1);
+        assert_int_equal(st.messages, 0);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 50000, 0);
+        dirfix_pump(c);
+        if (s % 2) { /* the last answer follows a half-close */
+            while (c->out_size > 0)
+                assert_int_equal(dirfix_step(&fix), 1);
+            c->shut = 1;
+            snic_net_shutdown(c->conn);
+            dirfix_finish(&fix);
+            assert_int_equal(cut_ok, 41);
+        } else {
+            dirfix_disconnect(c, 1);
+        }
+        dirfix_run(&fix, 50000000);
+        assert_true(c->closed);
+        assert_int_equal(dirfix_stats(&fix).conns, 0);
+        dirfix_close(&fix);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +333,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_net_pipelines_program_order),
         cmocka_unit_test(test_director_net_without_framer_passes_through),
         cmocka_unit_test(test_director_channel_unordered_answers_whole),
+        cmocka_unit_test(test_director_batch_cut_at_every_byte_is_answered),
+        cmocka_unit_test(test_director_outside_the_signature_is_untouched),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
