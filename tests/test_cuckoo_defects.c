@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static const struct cuckoo_words words_8_8 = {1, 1, 2, 1};
+static const struct cuckoo_words words_8_8 = {1, 1, 1, 2, 1, 0};
 
 /* Insert keys first, first + 1, ... until one is refused; returns that one. */
 static uint64_t fill(struct snic_cuckoo *t, uint64_t first)

@@ -53,7 +53,7 @@ static inline void util_close(struct util_table *u)
 static inline void util_key(unsigned char *key, uint32_t size, uint64_t n)
 {
     for (uint32_t i = 0; i < size; i++)
-        key[i] = i < 8 ? (unsigned char)(n >> (8 * i)) : (unsigned char)(n * 31 + i);
+        key[i] = (unsigned char)(i < 8 ? n >> (8 * i) : n * 31 + i);
 }
 
 /* The item of key n at a version: every byte depends on both, the first 8 are the version. */

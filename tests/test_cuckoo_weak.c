@@ -32,6 +32,7 @@ static void cuckoo_fence_release(void);
 #define SNIC_CUCKOO__HOOKS
 #include "cuckoo/cuckoo.c"
 #include "cuckoo/cuckoo_read.c"
+#include "cuckoo/cuckoo_variable.c"
 #include "cuckoo/cuckoo_write.c"
 
 /* ---- The memory ---- */
@@ -202,6 +203,7 @@ struct scene {
     uint64_t third; /* absent at first; can live there too */
     struct cuckoo_spot spot;
     const char *ops; /* write_sequence(): see there */
+    int variable;    /* a table of variable sizes; the versions' lengths differ then */
 };
 
 struct scenario {
@@ -212,25 +214,62 @@ struct scenario {
     const char *ops;
 };
 
+/* Variable sizes: a key is one word with its length, an item one or two. */
+enum { SCENE_KEY = 7, SCENE_ITEM = 14 };
+
+static uint32_t scene_item(unsigned char *item, uint64_t key, uint64_t version)
+{
+    uint32_t length = version % 2 == 0 ? SCENE_ITEM : 6;
+
+    item[0] = (unsigned char)version;
+    for (uint32_t i = 1; i < length; i++)
+        item[i] = (unsigned char)(version * 29 + key + i);
+    return length;
+}
+
 static void scene_put(struct scene *s, uint64_t key, uint64_t version)
 {
     uint64_t item[2] = {version, ~(version * 8 + key)};
+    unsigned char bytes[SCENE_ITEM];
 
-    SNIC_ASSERT(snic_cuckoo_put(s->t, &key, item) >= 0);
+    if (s->variable)
+        SNIC_ASSERT(snic_cuckoo_put_var(s->t, &key, SCENE_KEY, bytes,
+                                        scene_item(bytes, key, version)) >= 0);
+    else
+        SNIC_ASSERT(snic_cuckoo_put(s->t, &key, item) >= 0);
 }
 
 static void scene_del(struct scene *s, uint64_t key)
 {
-    SNIC_ASSERT(snic_cuckoo_del(s->t, &key) == 0);
+    SNIC_ASSERT((s->variable ? snic_cuckoo_del_var(s->t, &key, SCENE_KEY)
+                             : snic_cuckoo_del(s->t, &key)) == 0);
+}
+
+/* 1 with the key's place. */
+static int scene_locate(struct scene *s, uint64_t key, struct cuckoo_place *p)
+{
+    struct cuckoo_words w = cuckoo_words_of(s->t);
+    uint64_t words[SNIC_CUCKOO__KEY_WORDS] = {key};
+    struct cuckoo_spot spot;
+
+    if (s->variable)
+        w.key = cuckoo_key_in(words, &key, SCENE_KEY);
+    spot = cuckoo_spot_of(s->t, words, w);
+    return cuckoo_locate(s->t, &spot, words, p, w);
+}
+
+static int scene_has(struct scene *s, uint64_t key)
+{
+    struct cuckoo_place p;
+
+    return scene_locate(s, key, &p);
 }
 
 static struct cuckoo_place scene_find(struct scene *s, uint64_t key)
 {
-    const struct cuckoo_words w = {1, 2, 3, 1};
-    struct cuckoo_spot spot = cuckoo_spot_of(s->t, &key, w);
     struct cuckoo_place p = {0, 0};
 
-    SNIC_ASSERT(cuckoo_locate(s->t, &spot, &key, &p, w));
+    SNIC_ASSERT(scene_locate(s, key, &p));
     return p;
 }
 
@@ -330,11 +369,12 @@ static void write_sequence(struct scene *s)
             scene_put(s, s->key, version);
             break;
         case 'm': /* displace it */
-            if (snic_cuckoo_get(s->t, &s->key, NULL) == 0)
+            if (scene_has(s, s->key))
                 scene_move(s);
             break;
         case 'x': /* delete it */
-            (void)snic_cuckoo_del(s->t, &s->key);
+            if (scene_has(s, s->key))
+                scene_del(s, s->key);
             break;
         case 'o': /* replace the neighbour */
             scene_put(s, s->other, version);
@@ -343,7 +383,8 @@ static void write_sequence(struct scene *s)
             scene_put(s, s->third, version);
             break;
         default: /* 'y': delete that one */
-            (void)snic_cuckoo_del(s->t, &s->third);
+            if (scene_has(s, s->third))
+                scene_del(s, s->third);
             break;
         }
     }
@@ -372,26 +413,32 @@ static const struct scenario scenarios[] = {
     {"deleted and inserted again, in the second", prepare_second, write_delete_insert, 0, NULL},
 };
 
+static struct cuckoo_spot scene_spot(struct scene *s, uint64_t key)
+{
+    struct cuckoo_words w = cuckoo_words_of(s->t);
+    uint64_t words[SNIC_CUCKOO__KEY_WORDS] = {key};
+
+    if (s->variable)
+        w.key = cuckoo_key_in(words, &key, SCENE_KEY);
+    return cuckoo_spot_of(s->t, words, w);
+}
+
 /* Find three keys that share a first bucket, the third with the tag of the first. */
 static void scene_keys(struct scene *s)
 {
-    const struct cuckoo_words w = {1, 2, 3, 1};
     struct cuckoo_spot a;
     struct cuckoo_spot b;
 
     do {
-        s->key++;
-        s->spot = cuckoo_spot_of(s->t, &s->key, w);
+        s->spot = scene_spot(s, ++s->key);
     } while (s->spot.bucket[0] == s->spot.bucket[1]);
     s->other = s->key;
     do {
-        s->other++;
-        a = cuckoo_spot_of(s->t, &s->other, w);
+        a = scene_spot(s, ++s->other);
     } while (a.bucket[0] != s->spot.bucket[0] || a.tag == s->spot.tag);
     s->third = s->other;
     do {
-        s->third++;
-        b = cuckoo_spot_of(s->t, &s->third, w);
+        b = scene_spot(s, ++s->third);
     } while (b.bucket[0] != s->spot.bucket[0] || b.tag != s->spot.tag);
 }
 
@@ -400,12 +447,13 @@ static void scene_keys(struct scene *s)
 enum reader { READER_GET, READER_BATCH, READER_NEXT, READERS };
 
 /* Look for the key with the iterator, from its first bucket on. */
-static uint64_t reader_iterate(struct scene *s, uint64_t *item)
+static uint64_t reader_iterate(struct scene *s, uint64_t *item, uint32_t *length)
 {
     uint64_t cursor = (uint64_t)s->spot.bucket[0] * SNIC_CUCKOO_BUCKET_SLOTS;
-    uint64_t key;
+    uint64_t key = 0;
 
-    while (snic_cuckoo_next(s->t, &cursor, &key, item) == 0) {
+    while ((s->variable ? snic_cuckoo_next_var(s->t, &cursor, &key, NULL, item, length)
+                        : snic_cuckoo_next(s->t, &cursor, &key, item)) == 0) {
         if (key == s->key)
             return 1;
         if (key != s->other && key != s->third)
@@ -414,23 +462,41 @@ static uint64_t reader_iterate(struct scene *s, uint64_t *item)
     return 0;
 }
 
+/* The version of a whole item, or UINT64_MAX. */
+static uint64_t reader_judge(const struct scene *s, const uint64_t *item, uint32_t length)
+{
+    unsigned char want[SCENE_ITEM];
+    uint64_t version = item[0];
+
+    if (s->variable)
+        version &= 0xff;
+    if (version < 1 || version > 7)
+        return UINT64_MAX;
+    if (!s->variable)
+        return item[1] == ~(version * 8 + s->key) ? version : UINT64_MAX;
+    if (length != scene_item(want, s->key, version) || memcmp(item, want, length) != 0)
+        return UINT64_MAX;
+    return version;
+}
+
 /* One look-up by the reader; 0 or the version found, UINT64_MAX for an item that was never put. */
 static uint64_t reader_look(struct scene *s, enum reader reader)
 {
+    const void *pointer = &s->key;
+    const uint32_t key_length = SCENE_KEY;
     uint64_t item[2] = {0, 0};
+    uint32_t length = 0;
     uint64_t found;
 
     if (reader == READER_NEXT)
-        found = reader_iterate(s, item);
+        found = reader_iterate(s, item, &length);
     else if (reader == READER_GET)
-        found = snic_cuckoo_get(s->t, &s->key, item) == 0;
+        found = (s->variable ? snic_cuckoo_get_var(s->t, &s->key, SCENE_KEY, item, &length)
+                             : snic_cuckoo_get(s->t, &s->key, item)) == 0;
     else
-        found = snic_cuckoo_get_n(s->t, &s->key, 1, item);
-    if (!found)
-        return 0;
-    if (item[0] < 1 || item[0] > 7 || item[1] != ~(item[0] * 8 + s->key))
-        return UINT64_MAX;
-    return item[0];
+        found = s->variable ? snic_cuckoo_get_n_var(s->t, &pointer, &key_length, 1, item, &length)
+                            : snic_cuckoo_get_n(s->t, &s->key, 1, item);
+    return found ? reader_judge(s, item, length) : 0;
 }
 
 /* Two looks after each other: NULL, or what is wrong. */
@@ -482,18 +548,23 @@ static const char *model_explore(struct scene *s, enum reader reader, int reside
 }
 
 /* Set up a scenario, record the writer, explore. */
-static const char *scenario_run(const struct scenario *c, enum reader reader, enum drop drop,
-                                uint32_t drop_at)
+static const char *scenario_run(const struct scenario *c, int variable, enum reader reader,
+                                enum drop drop, uint32_t drop_at)
 {
     /* The orderings are numbered for seed 1. */
-    struct snic_cuckoo_opts o = {sizeof(o), 8,  16,
-                                 0,         16, drop == DROP_NOTHING ? support_seed() : 1};
+    struct snic_cuckoo_opts o = {sizeof(o),
+                                 variable ? SCENE_KEY : 8,
+                                 variable ? SCENE_ITEM : 16,
+                                 variable ? SNIC_CUCKOO_VARIABLE : 0,
+                                 16,
+                                 drop == DROP_NOTHING ? support_seed() : 1};
     size_t size = snic_cuckoo_memsize(&o);
     void *mem = support_guard_alloc(size, SNIC_CUCKOO_ALIGN);
     const char *wrong;
     struct scene s;
 
     memset(&s, 0, sizeof(s));
+    s.variable = variable;
     model.mode = MODE_PLAIN;
     SNIC_ASSERT(snic_cuckoo_init(&s.t, mem, size, &o) == 0);
     scene_keys(&s);
@@ -519,13 +590,14 @@ static void test_cuckoo_weak_memory_no_false_miss_no_torn_item(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(scenarios); i++) {
-        for (int reader = 0; reader < READERS; reader++) {
+        for (int n = 0; n < 2 * READERS; n++) {
+            int reader = n % READERS;
             const char *wrong;
 
             model.executions = 0;
-            wrong = scenario_run(&scenarios[i], (enum reader)reader, DROP_NOTHING, 0);
-            printf("  %s, reader %d: %llu executions\n", scenarios[i].name, reader,
-                   (unsigned long long)model.executions);
+            wrong = scenario_run(&scenarios[i], n >= READERS, (enum reader)reader, DROP_NOTHING, 0);
+            printf("  %s, reader %d%s: %llu executions\n", scenarios[i].name, reader,
+                   n >= READERS ? " (variable)" : "", (unsigned long long)model.executions);
             if (wrong != NULL)
                 fail_msg("%s: %s", scenarios[i].name, wrong);
             assert_true(model.executions > 1 || reader == READER_NEXT);
@@ -560,7 +632,8 @@ static void test_cuckoo_weak_memory_all_short_sequences_safe(void **state)
             ops[i] = letters[rest % strlen(letters)];
         c.resident = c.prepare != prepare_absent && strchr(ops, 'x') == NULL;
         for (int reader = 0; reader < (n % 5 == 0 || support_nightly() ? READERS : 1); reader++) {
-            const char *wrong = scenario_run(&c, (enum reader)reader, DROP_NOTHING, 0);
+            const char *wrong =
+                scenario_run(&c, (int)(n / 7 % 2), (enum reader)reader, DROP_NOTHING, 0);
 
             if (wrong != NULL)
                 fail_msg("start %u, writer %s, reader %d: %s", (unsigned)(n % SNIC_COUNTOF(starts)),
@@ -573,7 +646,7 @@ static void test_cuckoo_weak_memory_all_short_sequences_safe(void **state)
 /* 1 if the scenario turns red without that ordering. */
 static int drop_hurts(const struct scenario *c, enum drop drop, uint32_t at)
 {
-    const char *wrong = scenario_run(c, READER_GET, drop, at);
+    const char *wrong = scenario_run(c, 0, READER_GET, drop, at);
 
     if (wrong != NULL)
         printf("  %s, without %s %u: %s\n", c->name,

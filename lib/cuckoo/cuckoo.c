@@ -18,20 +18,25 @@ static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
                             const struct snic_cuckoo_opts *from)
 {
     uint64_t slot_bytes;
+    int variable;
 
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
         return SNIC_EINVAL;
     if (o->key_size < 1 || o->key_size > SNIC_CUCKOO_KEY_MAX || o->item_size > SNIC_CUCKOO_ITEM_MAX)
         return SNIC_EINVAL;
-    if (o->flags != 0 || o->capacity_slots < 1 || o->capacity_slots > SNIC_CUCKOO_CAPACITY_MAX)
+    if ((o->flags & ~SNIC_CUCKOO_VARIABLE) != 0)
+        return SNIC_EINVAL;
+    if (o->capacity_slots < 1 || o->capacity_slots > SNIC_CUCKOO_CAPACITY_MAX)
         return SNIC_EINVAL;
     l->buckets = (o->capacity_slots + SNIC_CUCKOO_BUCKET_SLOTS - 1) / SNIC_CUCKOO_BUCKET_SLOTS;
     l->buckets = snic_max_u64(l->buckets, 2);
-    l->key_words = ((uint64_t)o->key_size + 7) / 8;
-    l->item_words = ((uint64_t)o->item_size + 7) / 8;
+    /* In a variable table a length goes in front: a byte, two bytes. */
+    variable = (o->flags & SNIC_CUCKOO_VARIABLE) != 0;
+    l->key_words = ((uint64_t)o->key_size + (variable ? 1 : 0) + 7) / 8;
+    l->item_words = ((uint64_t)o->item_size + (variable && o->item_size > 0 ? 2 : 0) + 7) / 8;
     l->header_words = snic_align_up(l->buckets, SNIC_CACHELINE / sizeof(uint64_t));
-    /* At most 2^33 slots of 320 bytes: no overflow in 64 bits, but perhaps in size_t. */
+    /* At most 2^33 slots of 336 bytes: no overflow in 64 bits, but perhaps in size_t. */
     slot_bytes = (l->key_words + l->item_words) * 8 * SNIC_CUCKOO_BUCKET_SLOTS * l->buckets;
     l->memory_bytes = sizeof(struct snic_cuckoo) + l->header_words * 8 + slot_bytes;
     if (l->memory_bytes > SIZE_MAX)
@@ -49,6 +54,8 @@ size_t snic_cuckoo_memsize(const struct snic_cuckoo_opts *o)
 
 static enum cuckoo_shape cuckoo_shape_of(const struct snic_cuckoo_opts *o)
 {
+    if (o->flags & SNIC_CUCKOO_VARIABLE)
+        return CUCKOO_VARIABLE;
     if (o->key_size == 8 && o->item_size == 8)
         return CUCKOO_8_8;
     if (o->key_size == 8 && o->item_size == 16)
@@ -130,16 +137,50 @@ void snic_cuckoo_get_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats
     }
 }
 
+/* Are the bytes from `used` to the end of their last word zero? */
+static int cuckoo_check_padding(const uint64_t *words, uint32_t used)
+{
+    const unsigned char *bytes = (const unsigned char *)words;
+
+    for (uint32_t i = used; i % 8 != 0; i++) {
+        if (bytes[i] != 0)
+            return SNIC_ECORRUPT;
+    }
+    return 0;
+}
+
+/* Lengths within bounds, padding zero; *w gets the words that the key uses. */
+static int cuckoo_check_sizes(const struct snic_cuckoo *t, const uint64_t *words,
+                              struct cuckoo_words *w)
+{
+    uint32_t key_used = (uint32_t)cuckoo_key_bytes(t, words);
+    uint32_t item_used = t->item_size;
+    uint16_t length;
+
+    if (w->sized) {
+        memcpy(&length, words + w->at, sizeof(length));
+        if (key_used < 2 || key_used > 1 + t->key_size || (w->item > 0 && length > t->item_size))
+            return SNIC_ECORRUPT;
+        item_used = w->item > 0 ? 2u + length : 0;
+        w->key = (key_used + 7) / 8;
+    }
+    if (cuckoo_check_padding(words, key_used) != 0)
+        return SNIC_ECORRUPT;
+    return cuckoo_check_padding(words + w->at, item_used);
+}
+
 /* Is the entry at home, under its tag, and alone? Its key and item padding are zero? */
 static int cuckoo_check_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot)
 {
-    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words, 0};
+    struct cuckoo_words w = cuckoo_words_of(t);
     uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS] = {0};
     uint32_t tag = cuckoo_tag(cuckoo_load(cuckoo_header(t, bucket)), slot);
     struct cuckoo_spot s;
     uint32_t same = 0;
 
     cuckoo_copy_out(words, cuckoo_slot(t, bucket, slot, w.slot), w.slot);
+    if (cuckoo_check_sizes(t, words, &w) != 0)
+        return SNIC_ECORRUPT;
     s = cuckoo_spot_of(t, words, w);
     if (s.tag != tag || (s.bucket[0] != bucket && s.bucket[1] != bucket))
         return SNIC_ECORRUPT;
@@ -151,14 +192,6 @@ static int cuckoo_check_slot(const struct snic_cuckoo *t, uint32_t bucket, uint3
                 cuckoo_key_equal(cuckoo_slot(t, s.bucket[side], i, w.slot), words, w.key))
                 same++;
         }
-    }
-    for (uint32_t i = t->key_size; i < t->key_words * 8; i++) {
-        if (((const unsigned char *)words)[i] != 0)
-            return SNIC_ECORRUPT;
-    }
-    for (uint32_t i = t->item_size; i < t->item_words * 8; i++) {
-        if (((const unsigned char *)(words + t->key_words))[i] != 0)
-            return SNIC_ECORRUPT;
     }
     return same == 1 ? 0 : SNIC_ECORRUPT; /* I1 */
 }

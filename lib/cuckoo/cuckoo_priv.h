@@ -6,7 +6,10 @@
  *
  * A header is one 64-bit word: four 8-bit tags (0: the slot is empty) and a 32-bit
  * sequence. Headers lie together, 2 bytes per slot, so that lookups of absent keys and path
- * searches stay in a small array. A slot is key words, then item words, zero padded.
+ * searches stay in a small array. A slot is key words, then item words, zero padded. In a table of
+ * variable sizes a key is preceded by its length in one byte and an item by its length in two, and
+ * a slot's words behind the last used one of key and item are left as they were: keys of different
+ * lengths differ in their first word, so that comparing as many words as one of them has is enough.
  *
  * A key's bucket 1 and tag come from disjoint bits of its hash. Its other bucket is
  * sums[tag] - bucket (mod buckets), with a random sum per tag: an involution for every number of
@@ -38,8 +41,9 @@
 #include <stdatomic.h>
 
 #define SNIC_CUCKOO__INLINE static inline __attribute__((always_inline, unused))
-#define SNIC_CUCKOO__KEY_WORDS (SNIC_CUCKOO_KEY_MAX / 8)
-#define SNIC_CUCKOO__ITEM_WORDS (SNIC_CUCKOO_ITEM_MAX / 8)
+/* Room for the largest key and item of a variable table, with their lengths in front. */
+#define SNIC_CUCKOO__KEY_WORDS ((SNIC_CUCKOO_KEY_MAX + 1 + 7) / 8)
+#define SNIC_CUCKOO__ITEM_WORDS ((SNIC_CUCKOO_ITEM_MAX + 2 + 7) / 8)
 #define SNIC_CUCKOO__SEQ_ODD ((uint64_t)1 << 32)
 #define SNIC_CUCKOO__SEQ_STEP ((uint64_t)2 << 32)
 /* Buckets a path search may expand: both roots and four children each, to depth 4. */
@@ -93,15 +97,33 @@ struct snic_cuckoo {
 };
 
 /* Key and item sizes with code of their own. */
-enum cuckoo_shape { CUCKOO_ANY, CUCKOO_8_8, CUCKOO_8_16, CUCKOO_16_8, CUCKOO_16_16 };
+enum cuckoo_shape {
+    CUCKOO_ANY,
+    CUCKOO_8_8,
+    CUCKOO_8_16,
+    CUCKOO_16_8,
+    CUCKOO_16_16,
+    CUCKOO_VARIABLE /* SNIC_CUCKOO_VARIABLE */
+};
 
 /* Word counts, constant where a shape is. */
 struct cuckoo_words {
-    uint32_t key;
-    uint32_t item;
+    uint32_t key;  /* compared and copied; in a variable table those that the key uses */
+    uint32_t item; /* copied; likewise */
+    uint32_t at;   /* from a slot's start to its item */
     uint32_t slot;
     int exact; /* key and item fill their words */
+    int sized; /* a reader finds the item's length in its first word */
 };
+
+/* Those of the table's largest key and item. */
+SNIC_CUCKOO__INLINE struct cuckoo_words cuckoo_words_of(const struct snic_cuckoo *t)
+{
+    struct cuckoo_words w = {
+        t->key_words, t->item_words, t->key_words, t->slot_words, 0, t->shape == CUCKOO_VARIABLE};
+
+    return w;
+}
 
 /*
  * Run `call(words)` with constants where the table has a shape of its own. `call` is an expression
@@ -110,27 +132,28 @@ struct cuckoo_words {
 #define SNIC_CUCKOO__SHAPED(t, call)                                                               \
     switch ((t)->shape) {                                                                          \
     case CUCKOO_8_8: {                                                                             \
-        const struct cuckoo_words W = {1, 1, 2, 1};                                                \
+        const struct cuckoo_words W = {1, 1, 1, 2, 1, 0};                                          \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_8_16: {                                                                            \
-        const struct cuckoo_words W = {1, 2, 3, 1};                                                \
+        const struct cuckoo_words W = {1, 2, 1, 3, 1, 0};                                          \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_16_8: {                                                                            \
-        const struct cuckoo_words W = {2, 1, 3, 1};                                                \
+        const struct cuckoo_words W = {2, 1, 2, 3, 1, 0};                                          \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_16_16: {                                                                           \
-        const struct cuckoo_words W = {2, 2, 4, 1};                                                \
+        const struct cuckoo_words W = {2, 2, 2, 4, 1, 0};                                          \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     default: {                                                                                     \
-        const struct cuckoo_words W = {(t)->key_words, (t)->item_words, (t)->slot_words, 0};       \
+        const struct cuckoo_words W = cuckoo_words_of(t);                                          \
+        SNIC_ASSERT((t)->shape == CUCKOO_ANY); /* a variable table has calls of its own */         \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
@@ -212,11 +235,19 @@ SNIC_CUCKOO__INLINE uint32_t cuckoo_other(const struct snic_cuckoo *t, uint32_t 
     return sum - bucket + (sum < bucket ? t->buckets : 0);
 }
 
+/* Bytes of a key in words, with its length in a variable table. */
+SNIC_CUCKOO__INLINE size_t cuckoo_key_bytes(const struct snic_cuckoo *t, const uint64_t *key)
+{
+    if (t->shape == CUCKOO_VARIABLE)
+        return 1 + (size_t) * (const unsigned char *)key;
+    return t->key_size;
+}
+
 SNIC_CUCKOO__INLINE struct cuckoo_spot cuckoo_spot_of(const struct snic_cuckoo *t,
                                                       const uint64_t *key, struct cuckoo_words w)
 {
     /* The words hold the key's bytes in order; constant sizes make this a few instructions. */
-    size_t size = w.exact ? w.key * 8u : t->key_size;
+    size_t size = w.exact ? w.key * 8u : cuckoo_key_bytes(t, key);
     uint64_t hash = XXH3_64bits_withSeed(key, size, t->seed);
     struct cuckoo_spot s;
 
@@ -314,5 +345,41 @@ SNIC_CUCKOO__INLINE void cuckoo_copy_in(_Atomic uint64_t *to, const uint64_t *fr
     for (uint32_t i = 0; i < words; i++)
         cuckoo_store(to + i, from[i]);
 }
+
+/* The length in front of a variable item, no more than the table's whatever a torn copy says. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_item_length(const struct snic_cuckoo *t, const uint64_t *item)
+{
+    uint16_t length;
+
+    memcpy(&length, item, sizeof(length));
+    return length < t->item_size ? length : t->item_size;
+}
+
+SNIC_CUCKOO__INLINE void cuckoo_copy_item_out(const struct snic_cuckoo *t, uint64_t *to,
+                                              _Atomic uint64_t *from, struct cuckoo_words w)
+{
+    if (w.sized && w.item > 0) {
+        to[0] = cuckoo_load(from);
+        cuckoo_copy_out(to + 1, from + 1, (2 + cuckoo_item_length(t, to) + 7) / 8 - 1);
+    } else {
+        cuckoo_copy_out(to, from, w.item);
+    }
+}
+
+/* ---- What the calls on variable tables build on: keys and items as words ---- */
+
+/* 1 with a copy of the item if w.item > 0, or 0. */
+int cuckoo_get_stored(const struct snic_cuckoo *t, const struct cuckoo_spot *s, const uint64_t *key,
+                      uint64_t *item, struct cuckoo_words w);
+/* As snic_cuckoo_put(), _del(), _next(); words holds key, then item, of w. */
+int cuckoo_put_stored(struct snic_cuckoo *t, const uint64_t *key, const uint64_t *item,
+                      struct cuckoo_words w);
+int cuckoo_del_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w);
+int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *words);
+
+/* As snic_cuckoo_update(); `item` has w.item zeroed words. */
+typedef enum snic_cuckoo_verdict (*cuckoo_decide_fn)(void *ctx, uint64_t *item, int resident);
+int cuckoo_update_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w,
+                         void *ctx, cuckoo_decide_fn fn);
 
 #endif /* SNIC_CUCKOO_PRIV_H */

@@ -35,13 +35,13 @@ static int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_
         _Atomic uint64_t *scratch = (_Atomic uint64_t *)(uintptr_t)t->scratch;
 
         if (cuckoo_key_equal(scratch, key, w.key)) {
-            cuckoo_copy_out(item, scratch + w.key, w.item);
+            cuckoo_copy_item_out(t, item, scratch + w.at, w);
             return 1;
         }
     }
     if (!cuckoo_key_equal(from, key, w.key))
         return 0;
-    cuckoo_copy_out(item, from + w.key, w.item);
+    cuckoo_copy_item_out(t, item, from + w.at, w);
     return 1;
 }
 
@@ -74,8 +74,8 @@ static enum cuckoo_probe_result cuckoo_probe(const struct snic_cuckoo *t,
 }
 
 /* Step 4 around the others. */
-static int cuckoo_lookup(const struct snic_cuckoo *t, const struct cuckoo_spot *s,
-                         const uint64_t *key, uint64_t *item, struct cuckoo_words w)
+int cuckoo_get_stored(const struct snic_cuckoo *t, const struct cuckoo_spot *s, const uint64_t *key,
+                      uint64_t *item, struct cuckoo_words w)
 {
     enum cuckoo_probe_result r;
 
@@ -102,14 +102,17 @@ SNIC_CUCKOO__INLINE void cuckoo_give(const struct snic_cuckoo *t, unsigned char 
 static __attribute__((noinline)) int cuckoo_get_slow(const struct snic_cuckoo *t, const void *key,
                                                      void *out)
 {
-    const struct cuckoo_words w = {t->key_words, out == NULL ? 0 : t->item_words, t->slot_words, 0};
+    struct cuckoo_words w = cuckoo_words_of(t);
     uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS];
     struct cuckoo_spot s;
 
+    SNIC_ASSERT(t->shape != CUCKOO_VARIABLE); /* it has calls of its own */
+    if (out == NULL)
+        w.item = 0;
     cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
     s = cuckoo_spot_of(t, key_words, w);
-    if (!cuckoo_lookup(t, &s, key_words, item, w))
+    if (!cuckoo_get_stored(t, &s, key_words, item, w))
         return SNIC_ENOENT;
     if (w.item > 0)
         memcpy(out, item, t->item_size);
@@ -155,7 +158,7 @@ SNIC_CUCKOO__INLINE enum cuckoo_probe_result cuckoo_probe_short(const struct cuc
 
         if (SNIC_UNLIKELY(!cuckoo_key_equal(from, key, w.key)))
             return CUCKOO_CHANGED;
-        cuckoo_copy_out(item, from + w.key, w.item);
+        cuckoo_copy_out(item, from + w.at, w.item);
         cuckoo_fence_acquire(); /* I3: pairs with the writer's release fences */
         if (SNIC_UNLIKELY(cuckoo_load(a->header[0]) != (header1 & ~SNIC_CUCKOO__SEQ_ODD)) ||
             SNIC_UNLIKELY(cuckoo_load(a->header[1]) != (header2 & ~SNIC_CUCKOO__SEQ_ODD)))
@@ -216,11 +219,10 @@ SNIC_CUCKOO__INLINE int cuckoo_get(const struct snic_cuckoo *t, const void *key,
                                                                                                    \
         return cuckoo_get(t, key, out, w);                                                         \
     }
-SNIC_CUCKOO__GET(cuckoo_get_8_8, 1, 1, 2, 1)
-SNIC_CUCKOO__GET(cuckoo_get_8_16, 1, 2, 3, 1)
-SNIC_CUCKOO__GET(cuckoo_get_16_8, 2, 1, 3, 1)
-SNIC_CUCKOO__GET(cuckoo_get_16_16, 2, 2, 4, 1)
-SNIC_CUCKOO__GET(cuckoo_get_any, t->key_words, t->item_words, t->slot_words, 0)
+SNIC_CUCKOO__GET(cuckoo_get_8_8, 1, 1, 1, 2, 1, 0)
+SNIC_CUCKOO__GET(cuckoo_get_8_16, 1, 2, 1, 3, 1, 0)
+SNIC_CUCKOO__GET(cuckoo_get_16_8, 2, 1, 2, 3, 1, 0)
+SNIC_CUCKOO__GET(cuckoo_get_16_16, 2, 2, 2, 4, 1, 0)
 #undef SNIC_CUCKOO__GET
 
 int snic_cuckoo_get(const struct snic_cuckoo *t, const void *key, void *item)
@@ -237,7 +239,7 @@ int snic_cuckoo_get(const struct snic_cuckoo *t, const void *key, void *item)
     case CUCKOO_16_16:
         return cuckoo_get_16_16(t, key, item);
     default:
-        return cuckoo_get_any(t, key, item);
+        return cuckoo_get_slow(t, key, item);
     }
 }
 
@@ -320,40 +322,51 @@ uint64_t snic_cuckoo_get_n(const struct snic_cuckoo *t, const void *keys, uint32
     return found;
 }
 
-int snic_cuckoo_next(const struct snic_cuckoo *t, uint64_t *cursor, void *key, void *item)
+int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *words)
 {
+    const struct cuckoo_words w = cuckoo_words_of(t);
     uint64_t end = (uint64_t)t->buckets * SNIC_CUCKOO_BUCKET_SLOTS;
-    uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
     uint64_t at = *cursor;
 
     while (at < end) {
         uint32_t bucket = (uint32_t)(at / SNIC_CUCKOO_BUCKET_SLOTS);
         uint32_t slot = (uint32_t)(at % SNIC_CUCKOO_BUCKET_SLOTS);
         uint64_t header = cuckoo_load_acquire(cuckoo_header(t, bucket)); /* I2 */
-        _Atomic uint64_t *from = cuckoo_slot(t, bucket, slot, t->slot_words);
+        _Atomic uint64_t *from = cuckoo_slot(t, bucket, slot, w.slot);
 
         if (cuckoo_tag(header, slot) == 0) {
             at++;
             continue;
         }
-        cuckoo_copy_out(words, from, t->key_words);
+        cuckoo_copy_out(words, from, w.key);
         if (header & SNIC_CUCKOO__SEQ_ODD) { /* I4 */
             _Atomic uint64_t *scratch = (_Atomic uint64_t *)(uintptr_t)t->scratch;
+            uint32_t used = w.sized ? (*(unsigned char *)words + 1u + 7) / 8 : w.key;
 
-            if (cuckoo_key_equal(scratch, words, t->key_words))
+            if (used <= w.key && cuckoo_key_equal(scratch, words, used))
                 from = scratch;
         }
-        cuckoo_copy_out(words + t->key_words, from + t->key_words, t->item_words);
+        cuckoo_copy_item_out(t, words + w.at, from + w.at, w);
         cuckoo_fence_acquire(); /* I3 */
         if (cuckoo_load(cuckoo_header(t, bucket)) != header)
             continue;
-        if (key != NULL)
-            memcpy(key, words, t->key_size);
-        if (item != NULL)
-            memcpy(item, words + t->key_words, t->item_size);
         *cursor = at + 1;
         return 0;
     }
     *cursor = end;
     return SNIC_ENOENT;
+}
+
+int snic_cuckoo_next(const struct snic_cuckoo *t, uint64_t *cursor, void *key, void *item)
+{
+    uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
+
+    SNIC_ASSERT(t->shape != CUCKOO_VARIABLE);
+    if (cuckoo_next_stored(t, cursor, words) != 0)
+        return SNIC_ENOENT;
+    if (key != NULL)
+        memcpy(key, words, t->key_size);
+    if (item != NULL)
+        memcpy(item, words + t->key_words, t->item_size);
+    return 0;
 }

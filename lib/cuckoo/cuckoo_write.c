@@ -54,7 +54,7 @@ SNIC_CUCKOO__INLINE void cuckoo_fill(struct snic_cuckoo *t, struct cuckoo_place 
     SNIC_DASSERT(cuckoo_tag(h, p.slot) == 0);
     cuckoo_fence_release(); /* I3 (a) */
     cuckoo_copy_in(slot, key, w.key);
-    cuckoo_copy_in(slot + w.key, item, w.item);
+    cuckoo_copy_in(slot + w.at, item, w.item);
     cuckoo_store_release(header, cuckoo_with_tag(h, p.slot, tag) + SNIC_CUCKOO__SEQ_STEP); /* I2 */
 }
 
@@ -78,10 +78,10 @@ SNIC_CUCKOO__INLINE void cuckoo_replace(struct snic_cuckoo *t, struct cuckoo_pla
     if (w.item > 0) {
         cuckoo_fence_release(); /* I4 */
         cuckoo_copy_in(t->scratch, key, w.key);
-        cuckoo_copy_in(t->scratch + w.key, item, w.item);
+        cuckoo_copy_in(t->scratch + w.at, item, w.item);
         cuckoo_store_release(header, h + SNIC_CUCKOO__SEQ_ODD); /* I2 */
         cuckoo_fence_release();                                 /* I3 (b) */
-        cuckoo_copy_in(cuckoo_slot(t, p.bucket, p.slot, w.slot) + w.key, item, w.item);
+        cuckoo_copy_in(cuckoo_slot(t, p.bucket, p.slot, w.slot) + w.at, item, w.item);
         cuckoo_store_release(header, h + SNIC_CUCKOO__SEQ_STEP); /* I2 */
     }
     cuckoo_add(&t->counters.replaces, 1);
@@ -90,13 +90,13 @@ SNIC_CUCKOO__INLINE void cuckoo_replace(struct snic_cuckoo *t, struct cuckoo_pla
 /* Displace an entry into an empty slot of its other bucket: copy, then clear (I1). */
 static void cuckoo_move(struct snic_cuckoo *t, struct cuckoo_place from, struct cuckoo_place to)
 {
-    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words, 0};
+    const struct cuckoo_words w = cuckoo_words_of(t);
     uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
     uint32_t tag = cuckoo_tag(cuckoo_load(cuckoo_header(t, from.bucket)), from.slot);
 
     SNIC_DASSERT(tag != 0 && cuckoo_other(t, from.bucket, tag) == to.bucket);
     cuckoo_copy_out(words, cuckoo_slot(t, from.bucket, from.slot, w.slot), w.slot);
-    cuckoo_fill(t, to, tag, words, words + w.key, w);
+    cuckoo_fill(t, to, tag, words, words + w.at, w);
     cuckoo_clear_slot(t, from);
 }
 
@@ -230,17 +230,33 @@ SNIC_CUCKOO__INLINE int cuckoo_insert(struct snic_cuckoo *t, const struct cuckoo
     return 0;
 }
 
+SNIC_CUCKOO__INLINE int cuckoo_put_words(struct snic_cuckoo *t, const struct cuckoo_spot *s,
+                                         const uint64_t *key, const uint64_t *item,
+                                         struct cuckoo_words w)
+{
+    struct cuckoo_place p;
+
+    if (!cuckoo_locate(t, s, key, &p, w))
+        return cuckoo_insert(t, s, key, item, w);
+    cuckoo_replace(t, p, key, item, w);
+    return 1;
+}
+
+int cuckoo_put_stored(struct snic_cuckoo *t, const uint64_t *key, const uint64_t *item,
+                      struct cuckoo_words w)
+{
+    struct cuckoo_spot s = cuckoo_spot_of(t, key, w);
+
+    return cuckoo_put_words(t, &s, key, item, w);
+}
+
 SNIC_CUCKOO__INLINE int cuckoo_put_at(struct snic_cuckoo *t, const struct cuckoo_spot *s,
                                       const uint64_t *key, const void *item, struct cuckoo_words w)
 {
     uint64_t item_words[SNIC_CUCKOO__ITEM_WORDS];
-    struct cuckoo_place p;
 
     cuckoo_to_words(item_words, w.item, item, t->item_size, w.exact);
-    if (!cuckoo_locate(t, s, key, &p, w))
-        return cuckoo_insert(t, s, key, item_words, w);
-    cuckoo_replace(t, p, key, item_words, w);
-    return 1;
+    return cuckoo_put_words(t, s, key, item_words, w);
 }
 
 SNIC_CUCKOO__INLINE int cuckoo_put(struct snic_cuckoo *t, const void *key, const void *item,
@@ -327,18 +343,29 @@ static void cuckoo_remove(struct snic_cuckoo *t, struct cuckoo_place p)
     cuckoo_add(&t->counters.deletes, 1);
 }
 
-SNIC_CUCKOO__INLINE int cuckoo_del(struct snic_cuckoo *t, const void *key, struct cuckoo_words w)
+SNIC_CUCKOO__INLINE int cuckoo_del_words(struct snic_cuckoo *t, const uint64_t *key,
+                                         struct cuckoo_words w)
 {
-    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
+    struct cuckoo_spot s = cuckoo_spot_of(t, key, w);
     struct cuckoo_place p;
-    struct cuckoo_spot s;
 
-    cuckoo_to_words(key_words, w.key, key, t->key_size, w.exact);
-    s = cuckoo_spot_of(t, key_words, w);
-    if (!cuckoo_locate(t, &s, key_words, &p, w))
+    if (!cuckoo_locate(t, &s, key, &p, w))
         return SNIC_ENOENT;
     cuckoo_remove(t, p);
     return 0;
+}
+
+int cuckoo_del_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w)
+{
+    return cuckoo_del_words(t, key, w);
+}
+
+SNIC_CUCKOO__INLINE int cuckoo_del(struct snic_cuckoo *t, const void *key, struct cuckoo_words w)
+{
+    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
+
+    cuckoo_to_words(key_words, w.key, key, t->key_size, w.exact);
+    return cuckoo_del_words(t, key_words, w);
 }
 
 int snic_cuckoo_del(struct snic_cuckoo *t, const void *key)
@@ -350,39 +377,62 @@ int snic_cuckoo_del(struct snic_cuckoo *t, const void *key)
     return r;
 }
 
-int snic_cuckoo_update(struct snic_cuckoo *t, const void *key, void *ctx, snic_cuckoo_update_fn fn)
+int cuckoo_update_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w,
+                         void *ctx, cuckoo_decide_fn fn)
 {
-    const struct cuckoo_words w = {t->key_words, t->item_words, t->slot_words, 0};
-    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS + 1];
+    struct cuckoo_spot s = cuckoo_spot_of(t, key, w);
     enum snic_cuckoo_verdict verdict;
     struct cuckoo_place p = {0, 0};
-    struct cuckoo_spot s;
     int resident;
 
     SNIC_DASSERT(t->in_callback == 0);
     memset(item, 0, sizeof(item));
-    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
-    s = cuckoo_spot_of(t, key_words, w);
-    resident = cuckoo_locate(t, &s, key_words, &p, w);
+    resident = cuckoo_locate(t, &s, key, &p, w);
     if (resident)
-        cuckoo_copy_out(item, cuckoo_slot(t, p.bucket, p.slot, w.slot) + w.key, w.item);
+        cuckoo_copy_item_out(t, item, cuckoo_slot(t, p.bucket, p.slot, w.slot) + w.at, w);
     t->in_callback = 1;
     verdict = fn(ctx, item, resident);
     t->in_callback = 0;
     SNIC_ASSERT(verdict == SNIC_CUCKOO_KEEP || verdict == SNIC_CUCKOO_STORE ||
                 verdict == SNIC_CUCKOO_REMOVE);
     if (verdict == SNIC_CUCKOO_STORE) {
-        /* Padding after the item stays zero whatever the callback wrote there. */
-        if (t->item_size % 8 != 0)
-            memset((unsigned char *)item + t->item_size, 0, 8 - t->item_size % 8);
         if (!resident)
-            return cuckoo_insert(t, &s, key_words, item, w);
-        cuckoo_replace(t, p, key_words, item, w);
+            return cuckoo_insert(t, &s, key, item, w);
+        cuckoo_replace(t, p, key, item, w);
     } else if (verdict == SNIC_CUCKOO_REMOVE && resident) {
         cuckoo_remove(t, p);
     }
     return 0;
+}
+
+struct cuckoo_user {
+    const struct snic_cuckoo *t;
+    snic_cuckoo_update_fn fn;
+    void *ctx;
+};
+
+static enum snic_cuckoo_verdict cuckoo_ask_user(void *ctx, uint64_t *item, int resident)
+{
+    const struct cuckoo_user *u = ctx;
+    uint32_t size = u->t->item_size;
+    enum snic_cuckoo_verdict verdict = u->fn(u->ctx, item, resident);
+
+    /* Padding after the item stays zero whatever the callback wrote there. */
+    if (size % 8 != 0)
+        memset((unsigned char *)item + size, 0, 8 - size % 8);
+    return verdict;
+}
+
+int snic_cuckoo_update(struct snic_cuckoo *t, const void *key, void *ctx, snic_cuckoo_update_fn fn)
+{
+    const struct cuckoo_words w = cuckoo_words_of(t);
+    struct cuckoo_user user = {t, fn, ctx};
+    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
+
+    SNIC_ASSERT(t->shape != CUCKOO_VARIABLE); /* it has calls of its own */
+    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
+    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_user);
 }
 
 void snic_cuckoo_clear(struct snic_cuckoo *t)
