@@ -128,7 +128,10 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 0x20000001, 8), SNIC_EINVAL);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 5000, 1, 5000), SNIC_EINVAL);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 0, 5, 0), SNIC_EINVAL);
+    assert_int_equal(raw_ask(&l, &raw, 40, 0, 0, 0, 8, 3, 8), SNIC_EINVAL);
     assert_int_equal(raw_hooks, 0);
+    snic_files_server_get_stats(l.server, &st);
+    assert_int_equal(st.refused, 5);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1500, 12000), 0);
     assert_int_equal(raw_hooks, 1500);
     snic_files_server_get_stats(l.server, &before);

@@ -34,6 +34,7 @@ struct dpu {
     uint32_t channel_flags;
     int gone;
     int bad;
+    uint64_t turns;
     uint64_t version[THREADS]; /* the last one of each key */
     atomic_int ready;          /* 1 loop open, 2 link open, 3 serving */
 };
@@ -155,6 +156,7 @@ static void dpu_end(struct dpu *d)
 static void *dpu_thread(void *arg)
 {
     struct dpu *d = arg;
+    struct snic_loop_stats st;
     if (snic_loop_uring_open(&d->loop, NULL) != 0) {
         atomic_store(&d->ready, -1);
         return NULL;
@@ -167,6 +169,8 @@ static void *dpu_thread(void *arg)
     atomic_store(&d->ready, 3);
     while (!d->gone)
         (void)snic_loop_once(d->loop, SNIC_NEVER);
+    snic_loop_get_stats(d->loop, &st);
+    d->turns = st.iterations;
     dpu_end(d);
     return NULL;
 }
@@ -341,6 +345,33 @@ static void workers_run(struct host *h, uint32_t rounds)
     }
 }
 
+static void pair_open(struct dpu *d, struct host *h, pthread_t *t, uint32_t channel_flags)
+{
+    struct snic_dma_events none;
+    memset(d, 0, sizeof(*d));
+    memset(h, 0, sizeof(*h));
+    memset(&none, 0, sizeof(none));
+    support_tmpname(d->path, sizeof(d->path), "threads");
+    d->channel_flags = channel_flags;
+    h->loop = loop_open();
+    assert_int_equal(pthread_create(t, NULL, dpu_thread, d), 0);
+    while (atomic_load(&d->ready) == 0)
+        (void)sched_yield();
+    assert_int_equal(atomic_load(&d->ready), 1);
+    assert_int_equal(snic_dma_local_open(&h->dma, h->loop, &none, &d->dma, d->loop, &none), 0);
+    atomic_store(&d->ready, 2);
+    while (atomic_load(&d->ready) != 3)
+        (void)sched_yield();
+}
+
+static void pair_close(struct dpu *d, struct host *h, pthread_t t)
+{
+    host_end(h);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    assert_int_equal(d->bad, 0);
+    (void)unlink(d->path);
+}
+
 /* Four threads submit, two loops work: nothing lost, each thread's order kept, bytes right; who
  * has nothing to do sleeps. */
 static void test_filelib_threads_submit_all_completed(void **state)
@@ -350,36 +381,50 @@ static void test_filelib_threads_submit_all_completed(void **state)
     for (mode = 0; mode < 3; mode++) {
         static struct dpu d;
         struct host h;
-        struct snic_dma_events none;
         struct snic_loop_stats st;
         struct snic_filelib_req *none_done;
         pthread_t t;
-        memset(&d, 0, sizeof(d));
-        memset(&h, 0, sizeof(h));
-        memset(&none, 0, sizeof(none));
-        support_tmpname(d.path, sizeof(d.path), "threads");
-        d.channel_flags = mode == 1 ? SNIC_CHANNEL_UNMAPPED : mode == 2 ? SNIC_CHANNEL_REGIONS : 0;
-        h.loop = loop_open();
-        assert_int_equal(pthread_create(&t, NULL, dpu_thread, &d), 0);
-        while (atomic_load(&d.ready) == 0)
-            (void)sched_yield();
-        assert_int_equal(atomic_load(&d.ready), 1);
-        assert_int_equal(snic_dma_local_open(&h.dma, h.loop, &none, &d.dma, d.loop, &none), 0);
-        atomic_store(&d.ready, 2);
-        while (atomic_load(&d.ready) != 3)
-            (void)sched_yield();
+        pair_open(&d, &h, &t,
+                  mode == 1   ? SNIC_CHANNEL_UNMAPPED
+                  : mode == 2 ? SNIC_CHANNEL_REGIONS
+                              : 0);
         host_group(&h, mode == 2 ? SNIC_CHANNEL_DOWN_ORDERED : 0);
         workers_run(&h, (uint32_t)support_scale(30, 1000));
         /* Nothing outstanding: waiting is sleeping. */
         assert_int_equal(snic_filelib_wait(h.group, &none_done, 1, 2000000), 0);
         snic_loop_get_stats(h.loop, &st);
         assert_true(st.sleeps > 0);
-        host_end(&h);
-        assert_int_equal(pthread_join(t, NULL), 0);
-        assert_int_equal(d.bad, 0);
+        pair_close(&d, &h, t);
         assert_int_equal(d.version[0], 8 * support_scale(30, 1000));
-        (void)unlink(d.path);
     }
+}
+
+/* An open group that nobody uses for a while: the turns of both loops are those of opening, one
+ * request and closing. Who looked every millisecond would make hundreds more. */
+static void test_filelib_threads_idle_no_turns(void **state)
+{
+    static struct dpu d;
+    struct host h;
+    struct snic_loop_stats st;
+    struct snic_filelib_req *none_done;
+    struct snic_filelib_req r;
+    pthread_t t;
+    (void)state;
+    pair_open(&d, &h, &t, SNIC_CHANNEL_REGIONS);
+    host_group(&h, 0);
+    memset(&r, 0, sizeof(r));
+    r.op = SNIC_FILES_CREATE;
+    r.name = "a";
+    r.name_size = 1;
+    assert_int_equal(snic_filelib_run(h.group, &r), 0);
+    assert_int_equal(snic_filelib_wait(h.group, &none_done, 1, 500000000), 0);
+    snic_loop_get_stats(h.loop, &st);
+    assert_true(st.iterations < 150);
+    pair_close(&d, &h, t);
+    /* Format and mount are some hundred device requests, one by one. */
+    print_message("turns: host %llu, DPU %llu\n", (unsigned long long)st.iterations,
+                  (unsigned long long)d.turns);
+    assert_true(d.turns < 300);
 }
 
 /* ---- Two processes ---- */
@@ -521,6 +566,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filelib_threads_submit_all_completed),
+        cmocka_unit_test(test_filelib_threads_idle_no_turns),
         cmocka_unit_test(test_filelib_dpu_killed_acknowledged_there),
     };
     return SUPPORT_MAIN(argc, argv, tests);

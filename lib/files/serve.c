@@ -132,20 +132,26 @@ static void serve_done(struct snic_files_req *r)
 
 /* ---- Requests ---- */
 
+/* Do the sizes that the host names fit the message? */
+static int serve_keys_valid(const struct files_wire_request *w, uint32_t size)
+{
+    uint32_t each = w->key_size + w->item_size;
+    if (w->key_size == 0 || w->key_size > SNIC_FILES__KEY_MAX ||
+        w->item_size > SNIC_FILES__ITEM_MAX)
+        return 0;
+    return (uint64_t)each * w->count == size &&
+           (w->op != SNIC_FILES__INVALIDATE || w->item_size == 0);
+}
+
 /* Keys and items in copies of our own, as many at a time as fit: S2. */
 static int serve_keys(struct snic_files_server *s, const struct files_wire_request *w,
-                      const unsigned char *payload, uint32_t size)
+                      const unsigned char *payload)
 {
     const struct snic_files_hooks *h = &s->files->hooks;
     uint32_t each = w->key_size + w->item_size;
     const unsigned char *items;
     uint32_t done;
     uint32_t n;
-    if (w->key_size == 0 || w->key_size > SNIC_FILES__KEY_MAX ||
-        w->item_size > SNIC_FILES__ITEM_MAX || (uint64_t)each * w->count != size)
-        return SNIC_EINVAL;
-    if (w->op == SNIC_FILES__INVALIDATE && w->item_size != 0)
-        return SNIC_EINVAL;
     if (w->count == 0)
         return 0;
     items = payload + (size_t)w->count * w->key_size;
@@ -172,9 +178,13 @@ static int serve_cache_op(struct snic_files_server *s, const struct files_wire_r
     const struct snic_files_hooks *h = &s->files->hooks;
     if (w->op == SNIC_FILES__INVALIDATE_ALL)
         return h->invalidate_all != NULL ? h->invalidate_all(h->ctx, w->version) : SNIC_ENOTSUP;
+    if (!serve_keys_valid(w, m->payload_bytes)) {
+        s->stats.refused++;
+        return SNIC_EINVAL;
+    }
     if (w->op == SNIC_FILES__CACHE ? h->cache == NULL : h->invalidate == NULL)
         return SNIC_ENOTSUP;
-    return serve_keys(s, w, m->payload, m->payload_bytes);
+    return serve_keys(s, w, m->payload);
 }
 
 static int serve_names(struct files_call *c, const struct snic_channel_msg *m)

@@ -3,6 +3,8 @@ set(_link support/filefix.c support/filelink.c)
 snic_test(filelib filelib SOURCES ${_link} TIMEOUT 1200)
 snic_test(filelib_hooks filelib SOURCES ${_link} TIMEOUT 600)
 snic_test(filelib_hostile filelib SOURCES ${_link} TIMEOUT 1200)
+snic_test(filelib_vector filelib SOURCES ${_link} TIMEOUT 600)
+snic_test(filelib_wait filelib SOURCES ${_link} TIMEOUT 600)
 snic_test(filelib_uring filelib URING TIMEOUT 1200 LABELS threads)
 if(TARGET files_local AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME files_local COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/files_local.sh
