@@ -7,6 +7,7 @@
 
 #include "cuckoo/cuckoo_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct cuckoo_words words_8_8 = {1, 1, 1, 2, 1, 0};
@@ -295,47 +296,125 @@ static void test_cuckoo_load_reaches_95_percent(void **state)
     }
 }
 
-enum { FLOOD_SLOTS = 65536, FLOOD_KEYS_MAX = 30000 };
+/*
+ * 10^6 keys fill FLOOD_SLOTS to .93, where inserts displace a lot. Instrumented and emulated builds
+ * take a tenth of both.
+ */
+enum { FLOOD_KEYS = 1000000, FLOOD_SLOTS = 1075268, FLOOD_TRIED = 20000 };
 
-/* Keys that under seed 0 share a 1/64 of the first buckets and 4 tags. */
-static uint64_t choose_keys(uint64_t *keys, uint64_t want)
+static uint64_t flood_rotate(uint64_t x, uint32_t by)
 {
-    uint64_t found = 0;
-
-    for (uint64_t key = 1; found < want; key++) {
-        uint64_t hash = XXH3_64bits_withSeed(&key, 8, 0);
-
-        if (hash >> 58 == 0 && (hash & 0xff) >= 0x80 && (hash & 0xff) < 0x84)
-            keys[found++] = key;
-    }
-    return found;
+    by %= 64;
+    return by == 0 ? x : x << by | x >> (64 - by);
 }
 
-/* An attacker who knows seed 0 fills a table of seed 0 early, and one of another seed not at all.
+/*
+ * The key of 8 bytes that XXH3 under seed 0 gives this hash: each of its steps is undone. The
+ * first, x ^ rotl(x, 49) ^ rotl(x, 24), is its own 63rd power's inverse, as its 64th is the
+ * identity (squaring doubles the distances).
+ */
+static uint64_t flood_key(uint64_t hash)
+{
+    uint64_t multiplier = UINT64_C(0x9fb21c651e98df25);
+    uint64_t inverse = multiplier; /* right to 3 bits, then to twice as many per round */
+    uint64_t x = hash ^ hash >> 28 ^ hash >> 56;
+
+    for (uint32_t i = 0; i < 5; i++)
+        inverse *= 2 - multiplier * inverse;
+    x *= inverse;
+    x ^= (x >> 35) + 8;
+    x *= inverse;
+    for (uint32_t power = 1; power < 64; power *= 2)
+        x = x ^ flood_rotate(x, 49 * power) ^ flood_rotate(x, 24 * power);
+    x = flood_rotate(x ^ UINT64_C(0xc73ab174c5ecd5a2), 32);
+    return x;
+}
+
+/* Keys that under seed 0 all have one tag and share a 1/1024 of the first buckets. */
+static void flood_choose(uint64_t *keys, uint64_t n)
+{
+    struct snic_rng rng;
+
+    snic_rng_init(&rng, support_seed());
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t hash = (snic_rng_next(&rng) >> 42) << 32 | (i << 8 | 0x5a);
+
+        keys[i] = flood_key(hash);
+        assert_true(XXH3_64bits_withSeed(&keys[i], 8, 0) == hash);
+    }
+}
+
+static struct snic_cuckoo_stats flood_fill(const uint64_t *keys, uint64_t n, uint64_t slots,
+                                           uint64_t seed)
+{
+    struct snic_cuckoo_stats s;
+    struct util_table u;
+    uint64_t found = 0;
+    uint64_t item;
+
+    util_open(&u, 8, 8, slots, seed);
+    for (uint64_t i = 0; i < n; i++)
+        (void)!snic_cuckoo_put(u.t, &keys[i], &keys[i]);
+    for (uint64_t i = 0; i < n; i++)
+        found += (uint64_t)(snic_cuckoo_get(u.t, &keys[i], &item) == 0 && item == keys[i]);
+    snic_cuckoo_get_stats(u.t, &s);
+    assert_true(found == s.count && s.count + s.refused == n);
+    util_close(&u);
+    return s;
+}
+
+/* Equal but for chance: the counts are in the thousands, so 5% and 200 are many deviations. */
+static void flood_expect_alike(uint64_t a, uint64_t b)
+{
+    uint64_t most = snic_max_u64(a, b);
+
+    assert_true(most - snic_min_u64(a, b) <= most / 20 + 200);
+}
+
+/*
+ * Hash flooding: an attacker who knows the seed can compute keys for any bucket and tag. A table of
+ * that seed is full at once, and spends its time in path searches. In one with a seed that he does
+ * not know they are keys like any: no more refused, displaced or searched for than with random
+ * ones.
  */
 static void test_cuckoo_flood_chosen_for_seed_0_harmless_elsewhere(void **state)
 {
-    static uint64_t keys[FLOOD_KEYS_MAX];
-    uint64_t n = choose_keys(keys, support_scale(8000, FLOOD_KEYS_MAX));
-    struct snic_cuckoo_stats s;
-    struct util_table u;
+    uint64_t share = support_scale(UTIL_SLOW ? 10 : 1, 1);
+    uint64_t n = FLOOD_KEYS / share;
+    uint64_t slots = FLOOD_SLOTS / share;
+    uint64_t *keys = calloc(2 * n, sizeof(*keys));
+    struct snic_cuckoo_stats chosen;
+    struct snic_cuckoo_stats random;
+    struct snic_rng rng;
+    uint64_t seed;
 
     (void)state;
-    util_open(&u, 8, 8, FLOOD_SLOTS, 0);
-    for (uint64_t i = 0; i < n; i++)
-        (void)!snic_cuckoo_put(u.t, &keys[i], &keys[i]);
-    snic_cuckoo_get_stats(u.t, &s);
-    assert_true(s.refused > n / 10); /* the attack is one */
-    assert_int_equal(snic_cuckoo_check(u.t), 0);
-    util_close(&u);
+    assert_non_null(keys);
+    flood_choose(keys, n);
+    snic_rng_init(&rng, support_seed() + 1);
+    seed = snic_rng_next(&rng);
+    for (uint64_t i = n; i < 2 * n; i++)
+        keys[i] = snic_rng_next(&rng);
 
-    util_open(&u, 8, 8, FLOOD_SLOTS, UINT64_C(0x8badf00d) + support_seed());
-    for (uint64_t i = 0; i < n; i++)
-        assert_int_equal(snic_cuckoo_put(u.t, &keys[i], &keys[i]), 0);
-    snic_cuckoo_get_stats(u.t, &s);
-    assert_int_equal(s.refused, 0);
-    assert_true(s.displacements < n / 100);
-    util_close(&u);
+    chosen = flood_fill(keys, FLOOD_TRIED / share, slots, 0);
+    random = flood_fill(keys + n, FLOOD_TRIED / share, slots, 0);
+    assert_int_equal(random.refused, 0);
+    assert_true(chosen.refused > FLOOD_TRIED / share / 2); /* the attack is one */
+    assert_true(chosen.searched > 1000 * (random.searched + 1));
+
+    chosen = flood_fill(keys, n, slots, seed);
+    random = flood_fill(keys + n, n, slots, seed);
+    printf("  %llu keys, chosen against random: %llu and %llu displaced, %llu and %llu searched\n",
+           (unsigned long long)n, (unsigned long long)chosen.displacements,
+           (unsigned long long)random.displacements, (unsigned long long)chosen.searched,
+           (unsigned long long)random.searched);
+    assert_int_equal(chosen.refused, 0);
+    assert_int_equal(random.refused, 0);
+    flood_expect_alike(chosen.displacements, random.displacements);
+    flood_expect_alike(chosen.searched, random.searched);
+    for (uint32_t i = 0; i <= SNIC_CUCKOO_PATH_MAX; i++)
+        flood_expect_alike(chosen.paths[i], random.paths[i]);
+    free(keys);
 }
 
 /* check() must see what it is for: each planted corruption is reported. */

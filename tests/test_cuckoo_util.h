@@ -21,6 +21,18 @@
 #define UTIL_SHARE 1
 #endif
 
+/* Instrumented for addresses, or emulated. */
+#if defined(__SANITIZE_ADDRESS__) || !defined(__x86_64__) || UTIL_SHARE > 1
+#define UTIL_SLOW 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UTIL_SLOW 1
+#endif
+#endif
+#ifndef UTIL_SLOW
+#define UTIL_SLOW 0
+#endif
+
 struct util_table {
     struct snic_cuckoo *t;
     struct snic_cuckoo_opts o;
