@@ -63,7 +63,9 @@ missing() { echo "missing dds $1: $2"; }
 # keep CELL WHO VALUE: one value of one round
 keep() { echo "$3" >>"$work/v.$1.$2"; }
 middle() { sort -g "$work/v.$1.$2" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-threads() { [ "$1" = baseline ] || [ "$1" = tcp_os_files ] && echo 1 || echo 2; }
+threads() {
+    case $1 in baseline | *_os_files) echo 1 ;; *) echo 2 ;; esac
+}
 # rows UNIT CELL WHO...: the medians of what was kept
 rows() {
     unit=$1 cell=$2
@@ -112,9 +114,9 @@ port_of() { eval "echo \$port_$1"; }
 pid_of() { eval "echo \$pid_$1"; }
 # spread DEPTH: so many operations on their way, over connections
 spread() {
-    c=1
-    while [ $((c * c)) -lt "$1" ]; do c=$((c * 2)); done
-    echo "--clients $c --pipeline $(($1 / c))"
+    conns=1
+    while [ $((conns * conns)) -lt "$1" ]; do conns=$((conns * 2)); done
+    echo "--clients $conns --pipeline $(($1 / conns))"
 }
 value() { sed -n "s/^$1=//p" "$work/load"; }
 # cores RATE CPU_US: processors' worth
@@ -256,18 +258,19 @@ module() {
     [ -x "$build/bench/bench_$m" ] &&
         (cd "$work" && timeout 120 "$build/bench/bench_$m" --seconds "$s" "$@" 2>/dev/null)
 }
-# renamed FIGURE PATTERN [FROM TO]: rows of the file on whose case is like PATTERN, as ours
+# renamed FIGURE PATTERN [AWK]: rows in the file `out` whose case is like PATTERN, as this figure's;
+# AWK may change the case ($3) and who ($4) first
 renamed() {
-    awk -v f="$1" -v p="$2" '$1 == "row" && $3 ~ p {
+    awk -v f="$1" -v p="$2" '$1 == "row" && $3 ~ p {'"${3:-}"'
         print "row dds", f ":" $3, $4, $5, $6, $7; n++ } END { exit n == 0 }' "$work/out" ||
         missing "$1" "no row like $2"
 }
-# The paper's three designs: FaRM's flags (farm), a lock (mutex), the progress counter (quiescent;
-# faithful is the published code's shape), and ours by default (commit).
+# The paper's three designs: FaRM's flags (farm), a lock (mutex), the progress counter (faithful, and
+# ours_quiescent), and ours, with a commit word per record.
 fig17() {
     : >"$work/out"
     for p in 1 4 16 64; do
-        for w in quiescent commit mutex farm faithful; do
+        for w in ours mutex farm faithful; do
             module ring 1 --case poll2us_8B --producers $p --who $w | grep '^row ring poll2us_8B ' \
                 >>"$work/out"
         done
@@ -282,12 +285,13 @@ fig17() {
     paper fig17:farm_peak 0.064 Mop/s
     paper fig17:mutex_p1 22 Mop/s
     paper fig17:mutex_p64 1.4 Mop/s
-    paper fig17:quiescent_p64 6.5 Mop/s
+    paper fig17:progress_p64 6.5 Mop/s
 }
 fig18() {
     module filelib 20 >"$work/out"
-    renamed fig18 '^(read|write)_[0-9]+K'
-    echo "row dds fig18:zero_copy_gain_max paper - 93 %"
+    renamed fig18 '^(read|write)_[0-9]+K_d[0-9]+(_cpu)?$' 'sub("_d[0-9]+", "", $3);'
+    renamed fig18 '^memcpy_'
+    paper fig18:zero_copy_gain_max 93 %
 }
 fig21() {
     module director 6 --only flow >"$work/out"
@@ -300,14 +304,17 @@ fig22() {
     paper fig22:insert_1_writer 1.2 Mop/s
     paper fig22:hit_8_readers 15.7 Mop/s
 }
+# The same application's reads, through director and engine: as they are, with copies forced, and
+# with the kernel's zero-copy send.
 fig23() {
-    module offload 5 >"$work/out"
-    renamed fig23 '^read_1k.*'
-    grep -q 'cop' "$work/out" || missing fig23 "bench_offload does not force copies"
-    paper fig23:read_1k_copying 520000 op/s
-    paper fig23:read_1k_zero_copy 730000 op/s
-    paper fig23:read_1k_copying_latency 250 us
-    paper fig23:read_1k_zero_copy_latency 170 us
+    module director 6 --only zero >"$work/out"
+    renamed fig23 '^read_[0-9]+k_(as_is|copies|zc)_' \
+        'match($3, "_(as_is|copies|zc)_"); $4 = substr($3, RSTART + 1, RLENGTH - 2);
+        $3 = substr($3, 1, RSTART) substr($3, RSTART + RLENGTH);'
+    paper fig23:read_1k_copies_peak 520000 op/s
+    paper fig23:read_1k_as_is_peak 730000 op/s
+    paper fig23:read_1k_copies_p50 250 us
+    paper fig23:read_1k_as_is_p50 170 us
 }
 
 # ---- Figures 2 and 24: pages ----
@@ -345,7 +352,7 @@ fig24() {
 # ---- Figures 25 and 26: key-value, YCSB's uniform reads ----
 
 ticks() {
-    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done |
+    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done 2>/dev/null |
         awk '{ s += $12 + $13 } END { print s + 0 }'
 }
 info() { redis-cli -p "$1" info snicstore | tr -d '\r' | sed -n "s/^$2://p"; }
@@ -355,19 +362,18 @@ keys() {
     host=$(info "$at" host_pid) dpu=$(info "$at" dpu_pid)
     [ "${dpu:-0}" != 0 ] || dpu=
     host=${host:-$(pid_of "$2")}
-    h=$(ticks "$host") d=$(ticks ${dpu:+"$dpu"})
+    host_ticks=$(ticks "$host") dpu_ticks=$(ticks ${dpu:+"$dpu"})
     # shellcheck disable=SC2046
     (
-        times >/dev/null
         "$bin/kv_load" --address 127.0.0.1:"$at" --op get --keys $records --key-bytes 8 \
             --value-bytes 8 $(spread "$3") --report --seconds "$seconds" --seed "$round" \
             >"$work/load" 2>"$work/load.err"
         code=$?
-        times | tail -n 1 >"$work/times"
+        times >"$work/times" # of this shell, then of its children: kv_load
         exit $code
     ) || die "the load failed at $2: $(cat "$work/load" "$work/load.err" "$work/log.$2")"
-    h=$(($(ticks "$host") - h)) d=$(($(ticks ${dpu:+"$dpu"}) - d))
-    awk -v hz="$hz" -v n="$(value operations)" -v h="$h" -v d="$d" '{
+    host_ticks=$(($(ticks "$host") - host_ticks)) dpu_ticks=$(($(ticks ${dpu:+"$dpu"}) - dpu_ticks))
+    awk -v hz="$hz" -v n="$(value operations)" -v h=$host_ticks -v d=$dpu_ticks 'NR == 2 {
         for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); c += t[1] * 60 + t[2] }
         printf "host_cpu_us=%.3f\ndpu_cpu_us=%.3f\nclient_cpu_us=%.3f\n", h * 1e6 / hz / n,
             d * 1e6 / hz / n, c * 1e6 / n }' "$work/times" >>"$work/load"
