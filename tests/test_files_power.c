@@ -182,7 +182,7 @@ static void test_files_power_lost_anywhere_last_state_there(void **state)
     struct snic_rng rng;
     uint64_t tried = 0;
     uint64_t rounds = support_scale(4, 24);
-    uint64_t stretches = support_scale(3, 12);
+    uint64_t stretches = support_scale(2, 12);
     uint64_t i;
     uint64_t k;
     (void)state;

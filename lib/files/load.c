@@ -97,11 +97,32 @@ static const char *load_chunk_wrong(const struct snic_files_info *info, uint64_t
     return "checkpoint chunk of another place, chunk";
 }
 
+/* The `n` chunks from `first` on, in one read: D1. */
+static int load_chunks(struct snic_io *io, const struct snic_files_info *info,
+                       struct files_raw *raw, unsigned char *buf, uint64_t first, uint64_t n,
+                       const struct files_loaded *l)
+{
+    uint64_t place = files_slot_offset(info, l->generation) + (first + 1) * SNIC_FILES__CHUNK;
+    uint64_t i;
+    int rc = files_io_wait(io, SNIC_IO_READ, place, buf, (size_t)n * SNIC_FILES__CHUNK);
+    if (rc != 0)
+        return load_report_at(l, rc, "checkpoint chunk cannot be read, chunk", first, place);
+    for (i = 0; i < n && rc == 0; i++) {
+        const unsigned char *p = buf + (size_t)i * SNIC_FILES__CHUNK;
+        rc = files_chunk_unpack(info, raw, first + i, l->generation, p);
+        if (rc != 0)
+            (void)load_report_at(l, rc, load_chunk_wrong(info, first + i, l->generation, p),
+                                 first + i, place + i * SNIC_FILES__CHUNK);
+    }
+    return rc;
+}
+
 static int load_checkpoint(struct snic_io *io, const struct snic_files_info *info,
                            struct files_raw *raw, unsigned char *buf, struct files_loaded *l)
 {
     uint64_t chunks = files_chunk_count(info);
     uint64_t i;
+    uint64_t n;
     int rc = load_header(io, info, buf, 0, l);
     if (rc == 0)
         rc = load_header(io, info, buf, 1, l);
@@ -112,16 +133,13 @@ static int load_checkpoint(struct snic_io *io, const struct snic_files_info *inf
         return SNIC_ECORRUPT;
     }
     load_report(l, 0, "checkpoint generation", l->generation);
-    for (i = 0; i < chunks; i++) {
-        uint64_t place = files_slot_offset(info, l->generation) + (i + 1) * SNIC_FILES__CHUNK;
-        rc = files_io_wait(io, SNIC_IO_READ, place, buf, SNIC_FILES__CHUNK);
-        if (rc != 0)
-            return load_report_at(l, rc, "checkpoint chunk cannot be read, chunk", i, place);
-        rc = files_chunk_unpack(info, raw, i, l->generation, buf); /* D1 */
-        if (rc != 0)
-            return load_report_at(l, rc, load_chunk_wrong(info, i, l->generation, buf), i, place);
+    for (i = 0; i < chunks && rc == 0; i += n) {
+        n = snic_min_u64(snic_min_u64(io->geometry.transfer_max, SNIC_FILES__ENTRY_MAX) /
+                             SNIC_FILES__CHUNK,
+                         chunks - i);
+        rc = load_chunks(io, info, raw, buf, i, n, l);
     }
-    return 0;
+    return rc;
 }
 
 /* ---- The journal ---- */
