@@ -42,7 +42,7 @@ struct bench_case {
     uint32_t lag_ns;
 };
 
-static struct bench_case cases[] = {
+static const struct bench_case cases[] = {
     {"eager_8B", 1, 8, 1, 0},
     {"eager_8B", 64, 8, 1, 0},
     {"poll2us_8B", 1, 8, 1, 2000},
@@ -141,6 +141,7 @@ static double median(double *v, uint32_t n)
 
 struct pair {
     _Atomic uint64_t ball __attribute__((aligned(128)));
+    _Atomic int ready; /* the other thread is where it should be */
     uint64_t rounds;
     unsigned char *block;
     uint64_t bytes;
@@ -152,6 +153,7 @@ static void *pong(void *ctx)
     uint64_t i;
 
     bench_pin(1);
+    p->ready = 1;
     for (i = 1; i < p->rounds * 2; i += 2) {
         while (atomic_load_explicit(&p->ball, memory_order_acquire) != i)
             bench_pause();
@@ -175,6 +177,8 @@ static double handover_ns(void)
     if (pthread_create(&t, NULL, pong, p) != 0)
         abort();
     bench_pin(0);
+    while (!p->ready)
+        sched_yield();
     start = bench_now();
     for (i = 0; i < p->rounds * 2; i += 2) {
         atomic_store_explicit(&p->ball, i + 1, memory_order_release);
@@ -197,6 +201,7 @@ static void *stream_read(void *ctx)
     uint64_t i, k, sum = 0, v;
 
     bench_pin(1);
+    p->ready = 1;
     for (i = 1; i <= p->rounds; i++) {
         const unsigned char *chunk = p->block + i % STREAM_CHUNKS * STREAM_CHUNK;
 
@@ -229,6 +234,8 @@ static double streaming_gbs(void)
     if (p->block == NULL || pthread_create(&t, NULL, stream_read, p) != 0)
         abort();
     bench_pin(0);
+    while (!p->ready)
+        sched_yield();
     start = bench_now();
     for (i = 1; i <= p->rounds; i++) {
         unsigned char *chunk = p->block + i % STREAM_CHUNKS * STREAM_CHUNK;
@@ -469,20 +476,6 @@ static void latency(void)
     fflush(stdout);
 }
 
-/* --producers N that no case has: the cases of one producer get so many. */
-static void other_producers(void)
-{
-    uint32_t i;
-
-    for (i = 0; i < CASES && cases[i].producers != bench.producers; i++)
-        continue;
-    if (i < CASES || bench.producers == 0 || bench.producers > PRODUCERS_MAX)
-        return;
-    for (i = 0; i < CASES; i++)
-        if (cases[i].producers == 1)
-            cases[i].producers = bench.producers;
-}
-
 int main(int argc, char **argv)
 {
     double noise[REPEATS * 2];
@@ -505,7 +498,6 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    other_producers();
     bench_machine();
     printf("row ring cores - - %d cpus\n", bench.cpu_count);
     for (i = 0; i < REPEATS; i++)

@@ -384,85 +384,136 @@ void snic_ring_cancel(struct snic_ring_producer *p)
     ring_publish(p);
 }
 
+/* The short way is compiled once for one record and once for several. */
+#define SNIC_RING__INLINE __attribute__((always_inline)) static inline
+
 /* A size that the compiler knows is copied without a call. */
 static inline void ring_copy(void *to, const void *from, uint32_t bytes)
 {
     if (bytes == 8)
         memcpy(to, from, 8);
+    else if (bytes == 64)
+        memcpy(to, from, 64);
     else if (bytes != 0)
         memcpy(to, from, bytes);
 }
 
+/* @p n records with the same header. Relaxed: a commit word or P publishes them, nobody reads them
+ * before. */
+SNIC_RING__INLINE void ring_lay_same(unsigned char *at, uint64_t span, uint64_t header,
+                                     const unsigned char *from, uint32_t bytes, uint32_t n)
+{
+    for (; n > 0; n--, at += span, from += bytes) {
+        atomic_store_explicit((ring_word *)(void *)at, header, memory_order_relaxed);
+        ring_copy(at + 8, from, bytes);
+    }
+}
+
+/* A reservation of @p n records of @p bytes each that does not wrap: between the first and the last
+ * the headers are the same. */
+SNIC_RING__INLINE void ring_lay_alike(unsigned char *at, uint64_t span, uint64_t word,
+                                      const unsigned char *from, uint32_t bytes, uint32_t n)
+{
+    if (n > 1) {
+        uint64_t header = word | SNIC_RING__MORE | SNIC_RING__CONT;
+
+        ring_lay_same(at, span, word | SNIC_RING__MORE, from, bytes, 1);
+        at += span;
+        from += bytes;
+        n -= 2;
+        if (bytes == 8)
+            ring_lay_same(at, span, header, from, 8, n);
+        else
+            ring_lay_same(at, span, header, from, bytes, n);
+        at += span * n;
+        from += (uint64_t)bytes * n;
+        word |= SNIC_RING__CONT;
+    }
+    ring_lay_same(at, span, word, from, bytes, 1);
+}
+
 /*
- * The short way of a push: one record without body in the window, [from, from + width): free as far
- * as the cached H tells, and within one lap, so that nothing wraps and the tag is known. 0: not
- * that simple, nothing has happened, go the long way.
+ * The short way of a push: records of one size, without body, in the window [from, from + width):
+ * free as far as the cached H tells, and within one lap, so that nothing wraps and the tag is
+ * known. 0: not that simple, nothing has happened, go the long way.
  */
-static inline int ring_push_fits(const struct snic_ring_producer *p, uint64_t tail, uint64_t span)
+static inline int ring_push_fits(const struct snic_ring_producer *p, uint64_t tail, uint64_t total)
 {
     uint64_t into = tail - p->window.from;
 
-    return into <= p->window.width && p->window.width - into >= span;
+    return into <= p->window.width && p->window.width - into >= total;
 }
 
-static inline void ring_push_write(struct snic_ring_producer *p, uint64_t tail, uint32_t type,
-                                   const void *data, uint32_t bytes)
-{
-    unsigned char *at = p->g.data + (tail & p->g.mask);
+/* What to push. */
+struct ring_load {
+    const void *data;
+    uint32_t type;
+    uint32_t bytes;
+    uint32_t n;
+};
 
-    atomic_store_explicit((ring_word *)(void *)at, p->window.tag | ((uint64_t)type << 32) | bytes,
-                          memory_order_relaxed);
-    ring_copy(at + 8, data, bytes);
+SNIC_RING__INLINE void ring_push_lay(struct snic_ring_producer *p, uint64_t tail, uint64_t span,
+                                     const struct ring_load *l)
+{
+    ring_lay_alike(p->g.data + (tail & p->g.mask), span,
+                   p->window.tag | ((uint64_t)l->type << 32) | l->bytes, l->data, l->bytes, l->n);
 }
 
-static inline void ring_push_end(struct snic_ring_producer *p, uint64_t tail, uint64_t next,
-                                 uint32_t bytes)
+SNIC_RING__INLINE int ring_push_alone(struct snic_ring_producer *p, uint64_t span,
+                                      const struct ring_load *l)
 {
+    uint64_t tail = p->tail;
+    uint64_t next = tail + span * l->n;
+
+    if (SNIC_UNLIKELY(!ring_push_fits(p, tail, next - tail)))
+        return 0;
+    ring_push_lay(p, tail, span, l);
+    ring_publish_alone(p, tail, next);
     if (((tail ^ next) & ~UINT64_C(63)) != 0)
         ring_ahead(p, tail, next);
-    p->stats.batches++;
-    p->stats.records++;
-    p->stats.bytes += bytes;
-}
-
-static inline int ring_push_alone(struct snic_ring_producer *p, uint32_t type, const void *data,
-                                  uint32_t bytes)
-{
-    uint64_t span = ring_span(&p->g, bytes);
-    uint64_t tail = p->tail;
-
-    if (SNIC_UNLIKELY(!ring_push_fits(p, tail, span)))
-        return 0;
-    ring_push_write(p, tail, type, data, bytes);
-    ring_publish_alone(p, tail, tail + span);
-    ring_push_end(p, tail, tail + span, bytes);
     return 1;
 }
 
-static inline int ring_push_shared(struct snic_ring_producer *p, uint32_t type, const void *data,
-                                   uint32_t bytes)
+SNIC_RING__INLINE int ring_push_shared(struct snic_ring_producer *p, uint64_t span,
+                                       const struct ring_load *l)
 {
     ring_word *tail_word = ring_at(&p->g, SNIC_RING_OFF_TAIL);
     /* R1; relaxed: that there is room is known from H itself */
     uint64_t tail = atomic_load_explicit(tail_word, memory_order_relaxed);
-    uint64_t span = ring_span(&p->g, bytes);
+    uint64_t next = tail + span * l->n;
 
-    if (SNIC_UNLIKELY(!ring_push_fits(p, tail, span) || !ring_is_start(&p->g, tail) ||
+    if (SNIC_UNLIKELY(!ring_push_fits(p, tail, next - tail) || !ring_is_start(&p->g, tail) ||
                       p->intent != 0))
         return 0;
     /* R4: release, as in ring_reserve_shared */
     if (SNIC_UNLIKELY(!atomic_compare_exchange_strong_explicit(
-            tail_word, &tail, tail + span, memory_order_release, memory_order_relaxed)))
+            tail_word, &tail, next, memory_order_release, memory_order_relaxed)))
         return 0;
-    ring_push_write(p, tail, type, data, bytes);
+    ring_push_lay(p, tail, span, l);
     /* R6, R7: release, as in ring_publish */
     if (p->g.discipline == SNIC_RING_COMMIT)
         atomic_store_explicit(ring_commit_word(&p->g, tail), tail | SNIC_RING__COMMITTED,
                               memory_order_release);
     else
-        (void)atomic_fetch_add_explicit(ring_at(&p->g, SNIC_RING_OFF_PROGRESS), span,
+        (void)atomic_fetch_add_explicit(ring_at(&p->g, SNIC_RING_OFF_PROGRESS), next - tail,
                                         memory_order_release);
-    ring_push_end(p, tail, tail + span, bytes);
+    if (((tail ^ next) & ~UINT64_C(63)) != 0)
+        ring_ahead(p, tail, next);
+    return 1;
+}
+
+SNIC_RING__INLINE int ring_push_short(struct snic_ring_producer *p, const struct ring_load *l)
+{
+    uint64_t span = ring_span(&p->g, l->bytes);
+
+    if (SNIC_UNLIKELY((p->total | (uint32_t)p->g.broken) != 0 || l->type > UINT16_MAX ||
+                      l->bytes > p->g.record_max))
+        return 0;
+    if (SNIC_UNLIKELY(p->alone ? !ring_push_alone(p, span, l) : !ring_push_shared(p, span, l)))
+        return 0;
+    p->stats.batches++;
+    p->stats.records += l->n;
+    p->stats.bytes += (uint64_t)l->bytes * l->n;
     return 1;
 }
 
@@ -484,10 +535,9 @@ __attribute__((noinline)) static int ring_push_long(struct snic_ring_producer *p
 
 int snic_ring_push(struct snic_ring_producer *p, uint32_t type, const void *data, uint32_t bytes)
 {
-    if (SNIC_LIKELY((p->total | (uint32_t)p->g.broken) == 0 && type <= UINT16_MAX &&
-                    bytes <= p->g.record_max) &&
-        SNIC_LIKELY(p->alone ? ring_push_alone(p, type, data, bytes)
-                             : ring_push_shared(p, type, data, bytes)))
+    struct ring_load l = {data, type, bytes, 1};
+
+    if (SNIC_LIKELY(ring_push_short(p, &l)))
         return 0;
     return ring_push_long(p, type, data, bytes);
 }
@@ -518,29 +568,9 @@ int snic_ring_push_iov(struct snic_ring_producer *p, uint32_t type, const struct
     return 0;
 }
 
-/* All records of a push_n() that does not reach the end of the data area: headers differ in nothing
- * but the first's and the last's flag. */
-static inline void ring_lay_alike(struct snic_ring_producer *p, uint32_t type,
-                                  const unsigned char *from, uint32_t bytes, uint32_t n)
-{
-    uint64_t span = ring_span(&p->g, bytes);
-    uint64_t word = bytes | ((uint64_t)type << 32) | ring_lap_tag(&p->g, p->position);
-    uint64_t flags = SNIC_RING__MORE;
-    unsigned char *at = p->g.data + (p->position & p->g.mask);
-    uint32_t i;
-
-    for (i = 0; i < n; i++, at += span, from += bytes) {
-        if (i + 1 == n)
-            flags &= ~SNIC_RING__MORE;
-        ring_put_word(&p->g, (ring_word *)(void *)at, word | flags);
-        flags |= SNIC_RING__CONT;
-        ring_copy(at + 8, from, bytes);
-    }
-    p->stats.bytes += (uint64_t)bytes * n;
-}
-
-int snic_ring_push_n(struct snic_ring_producer *p, uint32_t type, const void *data, uint32_t bytes,
-                     uint32_t n)
+/* Any push of several, as ring_push_long(). */
+__attribute__((noinline)) static int ring_push_n_long(struct snic_ring_producer *p, uint32_t type,
+                                                      const void *data, uint32_t bytes, uint32_t n)
 {
     struct ring_shape s = {NULL, n, bytes, 0};
     const unsigned char *from = data;
@@ -557,18 +587,26 @@ int snic_ring_push_n(struct snic_ring_producer *p, uint32_t type, const void *da
     r = ring_reserve_shape(p, &s);
     if (r != 0)
         return r;
-    if (SNIC_LIKELY((p->position & p->g.mask) + p->total <= p->g.mask + 1)) {
-        ring_lay_alike(p, type, from, bytes, n);
-    } else {
-        for (i = 0, position = p->position; i < n; i++, from += bytes) {
-            struct snic_ring_rec rec = {.type = type, .data_bytes = bytes};
+    for (i = 0, position = p->position; i < n; i++, from += bytes) {
+        struct snic_ring_rec rec = {.type = type, .data_bytes = bytes};
 
-            position = ring_lay(p, position, i + 1 == n, &rec);
-            ring_copy(rec.data, from, bytes);
-        }
+        position = ring_lay(p, position, i + 1 == n, &rec);
+        ring_copy(rec.data, from, bytes);
     }
+    ring_window(p, p->position + p->total);
     snic_ring_commit(p);
     return 0;
+}
+
+int snic_ring_push_n(struct snic_ring_producer *p, uint32_t type, const void *data, uint32_t bytes,
+                     uint32_t n)
+{
+    struct ring_load l = {data, type, bytes, n};
+
+    if (SNIC_LIKELY(n != 0 && ring_span(&p->g, bytes) * ((uint64_t)n + 1) <= p->g.progress_max) &&
+        SNIC_LIKELY(ring_push_short(p, &l)))
+        return 0;
+    return ring_push_n_long(p, type, data, bytes, n);
 }
 
 int snic_ring_notify(struct snic_ring_producer *p)
@@ -585,3 +623,5 @@ void snic_ring_wait_arm(struct snic_ring_producer *p)
                                     memory_order_seq_cst);
     (void)ring_load_flag(ring_at(&p->g, SNIC_RING_OFF_PRODWAIT));
 }
+
+#undef SNIC_RING__INLINE
