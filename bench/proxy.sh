@@ -84,7 +84,8 @@ measure() {
 # sized CASE OPTIONS...: how many operations take about $seconds with redis alone
 sized() {
     redis-benchmark -p "$port_redis" -t get -d 64 -r 10000 -n 20000 --csv "$@" 2>/dev/null |
-        tr -d '"' | awk -F, -v s="$seconds" '$1 == "GET" { n = int($2 * s); print n < 2000 ? 2000 : n }'
+        tr -d '"' | awk -F, -v s="$seconds" '
+            $1 == "GET" { n = int($2 * s); print n < 2000 ? 2000 : n }'
 }
 
 begin redis redis-server --port $port --save '' --dir "$work"

@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -107,7 +108,7 @@ static void node_open_files(struct node *n)
     struct snic_files_info info;
     unsigned char *bytes = malloc(FILE_BYTES);
     int os = 0;
-    strcpy(n->path, "/tmp/snic_large.XXXXXX");
+    (void)snprintf(n->path, sizeof(n->path), "/tmp/snic_large.XXXXXX");
     int fd = mkstemp(n->path);
     assert_true(fd >= 0 && bytes != NULL);
     (void)close(fd);

@@ -154,15 +154,9 @@ static void proxy_run(struct program *g)
     ex_log(EX_INFO, "done");
 }
 
-int main(int argc, char **argv)
+static void proxy_options(struct program *g, enum ex_level *level, int argc, char **argv)
 {
-    static struct program g = {.proxy = {.listen = "127.0.0.1:6380",
-                                         .server = "127.0.0.1:6379",
-                                         .conns = 1024,
-                                         .parts_count = 1,
-                                         .message_max = 16u << 20}};
-    struct proxy *p = &g.proxy;
-    enum ex_level level = EX_INFO;
+    struct proxy *p = &g->proxy;
     const struct ex_option options[] = {
         {.name = "listen",
          .kind = EX_TEXT,
@@ -205,30 +199,41 @@ int main(int argc, char **argv)
          .max = 512u << 20},
         {.name = "stats",
          .kind = EX_NUMBER,
-         .target = &g.stats_seconds,
+         .target = &g->stats_seconds,
          .value = "SECONDS",
          .help = "print statistics (never)",
          .min = 0,
          .max = 86400},
         {.name = "metrics",
          .kind = EX_TEXT,
-         .target = &g.metrics,
+         .target = &g->metrics,
          .value = "ADDR:PORT",
          .help = "serve them as a Prometheus page"},
         {.name = "log-level",
          .kind = EX_PARSE,
-         .target = &level,
+         .target = level,
          .value = "LEVEL",
          .help = "error, warning, info (default) or debug",
          .parse = ex_log_parse},
         {.name = "log",
          .kind = EX_PARSE,
-         .target = &level,
+         .target = level,
          .value = "LEVEL",
          .help = "the same",
          .parse = ex_log_parse},
     };
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+}
+
+int main(int argc, char **argv)
+{
+    static struct program g = {.proxy = {.listen = "127.0.0.1:6380",
+                                         .server = "127.0.0.1:6379",
+                                         .conns = 1024,
+                                         .parts_count = 1,
+                                         .message_max = 16u << 20}};
+    enum ex_level level = EX_INFO;
+    proxy_options(&g, &level, argc, argv);
     ex_log_set(level, "proxy");
     proxy_run(&g);
     return 0;
