@@ -9,7 +9,8 @@
  *                  copies reads into its memory
  *
  * and what a memcpy of that size costs by itself. Then small reads one by one, and what both ends
- * burn when nothing is asked.
+ * burn when nothing is asked. All of it twice: on the device, and, as rows *_ram, on a file in
+ * memory, where no device's limit hides what the path costs.
  *
  *     bench_filelib [--seconds N] [--path FILE]      N: time for everything
  */
@@ -28,6 +29,8 @@
 #define WAYS 2
 
 static const uint32_t sizes[] = {1024, 4096, 16384, 65536, 131072, 524288};
+#define RAM_PATH "/dev/shm/snic_bench_filelib.img"
+
 static const char *const way_names[WAYS] = {"mapped", "copying_dma"};
 
 struct way {
@@ -45,6 +48,7 @@ struct bench_host {
     struct way ways[WAYS];
     atomic_int state; /* 1 host loop open, 2 links open, 3 host done */
     unsigned char *buf;
+    const char *suffix; /* of the rows */
 };
 
 /* ---- The DPU's end ---- */
@@ -215,8 +219,8 @@ static void bench_sizes(struct bench_host *t, uint8_t op, uint32_t bytes)
     int i;
     int w;
     size_text(size, sizeof(size), bytes);
-    (void)snprintf(name, sizeof(name), "%s_%s_d%u", op == SNIC_FILES_READ ? "read" : "write", size,
-                   depth);
+    (void)snprintf(name, sizeof(name), "%s_%s_d%u%s", op == SNIC_FILES_READ ? "read" : "write",
+                   size, depth, t->suffix);
     for (i = 0; i < BENCH_REPEATS; i++)
         for (w = 0; w < WAYS; w++)
             rate[w][i] = load_run(&t->ways[w], op, bytes, depth, t->b->seconds, &cpu[w][i]);
@@ -250,10 +254,12 @@ static void bench_single(struct bench_host *t)
 {
     double rate[BENCH_REPEATS];
     double cpu[BENCH_REPEATS];
+    char name[32];
     int i;
+    (void)snprintf(name, sizeof(name), "read_4K_d1%s", t->suffix);
     for (i = 0; i < BENCH_REPEATS; i++)
         rate[i] = load_run(&t->ways[0], SNIC_FILES_READ, BENCH_BLOCK, 1, t->b->seconds, &cpu[i]);
-    bench_row("filelib", "read_4K_d1", "mapped", 2, rate, cpu);
+    bench_row("filelib", name, "mapped", 2, rate, cpu);
 }
 
 /* Both threads sleep in their loops, two groups open: what that burns per second. */
@@ -268,11 +274,22 @@ static void bench_idle(struct bench_host *t)
     (void)printf("row filelib idle_cpu mapped 2 %.1f us/s\n", (bench_cpu() - used) * 1e6 / seconds);
 }
 
+/* The calling thread to cores [first, end); what is not there is ignored. */
+static void pin(size_t first, size_t end)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (; first < end; first++)
+        CPU_SET(first, &set);
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
 static void *host_thread(void *arg)
 {
     struct bench_host *t = arg;
     size_t k;
     int i;
+    pin(1, 2); /* many in flight: a core for each thread */
     (void)bench_must("loop", snic_loop_uring_open(&t->loop, NULL));
     atomic_store(&t->state, 1);
     while (atomic_load(&t->state) != 2)
@@ -280,12 +297,15 @@ static void *host_thread(void *arg)
     for (i = 0; i < WAYS; i++)
         way_open_host(&t->ways[i]);
     for (k = 0; k < SNIC_COUNTOF(sizes); k++) {
-        bench_memcpy(t, sizes[k]);
+        if (t->suffix[0] == 0)
+            bench_memcpy(t, sizes[k]);
         bench_sizes(t, SNIC_FILES_READ, sizes[k]);
         bench_sizes(t, SNIC_FILES_WRITE, sizes[k]);
     }
+    pin(0, 1); /* one in flight: they take turns, and waking another core costs most */
     bench_single(t);
-    bench_idle(t);
+    if (t->suffix[0] == 0)
+        bench_idle(t);
     for (i = 0; i < WAYS; i++)
         way_close_host(&t->ways[i], t->loop);
     atomic_store(&t->state, 3);
@@ -294,25 +314,20 @@ static void *host_thread(void *arg)
     return NULL;
 }
 
-int main(int argc, char **argv)
+static void bench_place(const char *path, const char *suffix, double seconds)
 {
     static struct bench_host t;
     struct bench b;
     pthread_t thread;
     int i;
+    memset(&t, 0, sizeof(t));
     memset(&b, 0, sizeof(b));
-    b.path = "bench_filelib.img";
-    b.seconds = 20;
-    for (i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seconds") == 0)
-            b.seconds = strtod(argv[i + 1], NULL);
-        else if (strcmp(argv[i], "--path") == 0)
-            b.path = argv[i + 1];
-    }
-    b.seconds /= BENCH_REPEATS * (SNIC_COUNTOF(sizes) * 2 * WAYS + 3);
+    b.path = path;
+    b.seconds = seconds / (BENCH_REPEATS * (SNIC_COUNTOF(sizes) * 2 * WAYS + 3));
     snic_rng_init(&b.rng, 1);
     bench_open(&b);
     t.b = &b;
+    t.suffix = suffix;
     t.buf = bench_memory((size_t)BENCH_DEPTH_MAX * BENCH_IO_MAX, 4096);
     memset(t.buf, 0x5a, (size_t)BENCH_DEPTH_MAX * BENCH_IO_MAX);
     if (pthread_create(&thread, NULL, host_thread, &t) != 0)
@@ -335,6 +350,23 @@ int main(int argc, char **argv)
     }
     bench_close(&b);
     free(t.buf);
-    (void)unlink(b.path);
+    (void)unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = "bench_filelib.img";
+    double seconds = 20;
+    int i;
+    pin(0, 1);
+    for (i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--seconds") == 0)
+            seconds = strtod(argv[i + 1], NULL);
+        else if (strcmp(argv[i], "--path") == 0)
+            path = argv[i + 1];
+    }
+    bench_place(path, "", seconds / 2);
+    if (access("/dev/shm", W_OK) == 0)
+        bench_place(RAM_PATH, "_ram", seconds / 2);
     return 0;
 }

@@ -342,8 +342,8 @@ static const struct damage super_damages[] = {
     {SUPERS, 0, SNIC_FILES__SB_DATA, 8, ADD, 512, 1, BAD, REFUSED, super_wrong, 0},
     {SUPERS, 0, SNIC_FILES__SB_SIZE, 8, ADD, 1u << 30, 1, SNIC_ERANGE, REFUSED,
      "image longer than the device", 0},
-    {SUPER, 0, SNIC_FILES__SB_IMAGE_ID, 8, ADD, 1, 1, BAD, REFUSED, "two superblocks that differ",
-     0},
+    {SUPER, 0, SNIC_FILES__SB_SEGMENTS, 8, ADD, LESS(1), 1, BAD, REFUSED,
+     "two superblocks that differ", 0},
     {SUPERS, 0, SNIC_FILES__SB_IMAGE_ID, 8, ADD, 1, 1, BAD, REFUSED, "no checkpoint", 0},
 };
 
