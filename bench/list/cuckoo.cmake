@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The peers are C files of their own, each built when its package is there; libcuckoo is a C++
 # header, so its file needs a C++ compiler, and nothing else here does.
-snic_bench(cuckoo cuckoo SOURCES cuckoo_peers/ours.c PEERS libdpdk ck liburcu-cds liburcu-qsbr)
+snic_bench(cuckoo cuckoo SOURCES cuckoo_peers/ours.c cuckoo_peers/items.c
+  PEERS libdpdk ck liburcu-cds liburcu-qsbr)
 if(TARGET bench_cuckoo)
   target_include_directories(bench_cuckoo PRIVATE ${SNIC_XXHASH_INCLUDE})
   if(TARGET PkgConfig::SNIC_PEER_LIBDPDK)
