@@ -289,7 +289,7 @@ fig17() {
 }
 fig18() {
     module filelib 20 >"$work/out"
-    renamed fig18 '^(read|write)_[0-9]+K_d[0-9]+(_cpu)?$' 'sub("_d[0-9]+", "", $3);'
+    renamed fig18 '^(read|write)_[0-9]+K_d[0-9][0-9]+(_cpu)?$' 'sub("_d[0-9]+", "", $3);'
     renamed fig18 '^memcpy_'
     paper fig18:zero_copy_gain_max 93 %
 }

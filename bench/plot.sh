@@ -1,19 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# plot.sh ROWS [FOLDER]
+# plot.sh ROWS [FOLDER [MODULE...]]
 #
 # Turns saved rows (the output of bench/run.sh; - is standard input) into one SVG picture per
 # module and unit in FOLDER (default: here): a group of bars per case, a bar per who and threads.
+# The figures of bench/dds.sh, module `dds`, get a picture each (bench/plot_dds.sh). MODULE: only
+# these. The README's pictures: sh bench/plot.sh bench/pictures/dds.rows bench/pictures dds
 set -eu
-usage() { sed -n '3,6s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit "$1"; }
 for a; do
     case $a in
     --help | -h) usage 0 ;;
     -?*) usage 2 ;;
     esac
 done
-[ $# -ge 1 ] && [ $# -le 2 ] || usage 2
+[ $# -ge 1 ] || usage 2
 rows=$1 folder=${2:-.}
+shift
+[ $# -eq 0 ] || shift
+only=" $* "
 [ "$rows" = - ] || [ -r "$rows" ] || { echo "plot: cannot read $rows" >&2; exit 1; }
 . "$(dirname "$0")/../tests/packages.sh"
 packages gnuplot:gnuplot-nox || exit 1
@@ -24,8 +29,12 @@ mkdir -p "$folder"
 grep '^row ' "$rows" >"$tmp/all" || { echo "no rows in $1" >&2; exit 1; }
 machine=$(sed -n 's/^machine //p' "$rows" | head -n 1 | tr -d "'\"\\\\")
 
+case "$only" in "  " | *" dds "*) sh "$(dirname "$0")/plot_dds.sh" "$rows" "$folder" ;; esac
+
 # row MODULE CASE WHO THREADS VALUE UNIT
-awk '$3 != "noise" { print $2, $7 }' "$tmp/all" | sort -u | while read -r module unit; do
+awk '$2 != "dds" && $3 != "noise" { print $2, $7 }' "$tmp/all" | sort -u |
+    while read -r module unit; do
+    case "$only" in "  " | *" $module "*) ;; *) continue ;; esac
     awk -v m="$module" -v u="$unit" '
         $2 == m && $7 == u && $3 != "noise" {
             s = $4 ($5 == "-" || $5 == 1 ? "" : " x" $5)
