@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { KEYS = 24, JOBS = 64, STREAMS = 3, FILE_BYTES = 65536, READ_MAX = 4096, MESSAGE_MAX = 32 };
+enum { KEYS = 48, JOBS = 64, STREAMS = 3, FILE_BYTES = 65536, READ_MAX = 4096, MESSAGE_MAX = 32 };
 
 /* The file service is opened once: what it holds does not change. */
 struct fuzz_files {
@@ -214,8 +214,9 @@ static void fuzz_release(struct fuzz *f, uint32_t which)
 /* An item names its version, so that what is found can be judged. */
 static void fuzz_cache(struct fuzz *f, uint8_t op)
 {
-    uint64_t key = take(f) % KEYS;
-    uint64_t v = 1 + take(f);
+    uint8_t pick = take(f);
+    uint64_t key = pick & 128 ? pick % KEYS : pick % 4; /* a few are often meant */
+    uint64_t v = 1 + take(f) % 40;
     uint64_t item = v;
     int r;
     switch (op % 5) {
@@ -231,9 +232,10 @@ static void fuzz_cache(struct fuzz *f, uint8_t op)
         snic_offload_invalidate(f->o, &key, v);
         f->newest[key] = snic_max_u64(f->newest[key], v);
         break;
-    case 3: /* its tombstone may go only with the puts that it guards against */
-        if (v < f->newest[key])
-            snic_offload_forget(f->o, &key, v);
+    case 3: /* says that no older put can come any more */
+        snic_offload_forget(f->o, &key, v);
+        if (v >= f->newest[key])
+            f->newest[key] = 0;
         break;
     default:
         if (take(f) % 8 == 0) {
@@ -329,22 +331,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_open(f);
     while (f->left > 0) {
         uint8_t op = take(f);
-        switch (op % 6) {
+        switch (op % 8) {
         case 0:
+            fuzz_submit(f, op / 8);
+            break;
         case 1:
-            fuzz_submit(f, op / 6);
+            fuzz_release(f, op / 8);
             break;
         case 2:
-            fuzz_release(f, op / 6);
-            break;
-        case 3:
             (void)snic_world_run(files.w, snic_world_now(files.w) + 200u * op, 1000);
             break;
-        case 4:
-            fuzz_hooks(f, op / 6);
+        case 3:
+            fuzz_hooks(f, op / 8);
             break;
         default:
-            fuzz_cache(f, op / 6);
+            fuzz_cache(f, op / 8);
             break;
         }
         fuzz_check(f);
