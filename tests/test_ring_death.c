@@ -402,7 +402,7 @@ static void die_of(struct death *d, int op, struct snic_ring_opts opts, int live
         print_message("no single steps here\n");
         skip();
     }
-    for (i = support_scale(6, 200); i > 0; i--)
+    for (i = support_scale(3, 200); i > 0; i--)
         die_indeed(d, snic_rng_below(rng, steps));
     print_message("operation %d, discipline %u, flags %u, open %d: %llu steps, %llu states\n", op,
                   opts.discipline, opts.flags, live_open, (unsigned long long)steps,

@@ -390,7 +390,7 @@ static inline void ring_pause(uint32_t times)
  * waits.
  */
 #define SNIC_RING__LAG_MAX 128U
-#define SNIC_RING__LAG_FEW 24
+#define SNIC_RING__LAG_FEW 64
 static inline void ring_lag_adapt(struct snic_ring_consumer *c, int n, int busy)
 {
     if (n == 0 && !busy)
