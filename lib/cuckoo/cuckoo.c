@@ -140,28 +140,24 @@ void snic_cuckoo_get_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats
 /* Are the bytes from `used` to the end of their last word zero? */
 static int cuckoo_check_padding(const uint64_t *words, uint32_t used)
 {
-    const unsigned char *bytes = (const unsigned char *)words;
-
-    for (uint32_t i = used; i % 8 != 0; i++) {
-        if (bytes[i] != 0)
-            return SNIC_ECORRUPT;
-    }
-    return 0;
+    if (used % 8 == 0 || words[used / 8] >> used % 8 * 8 == 0)
+        return 0;
+    return SNIC_ECORRUPT;
 }
 
 /* Lengths within bounds, padding zero; *w gets the words that the key uses. */
 static int cuckoo_check_sizes(const struct snic_cuckoo *t, const uint64_t *words,
                               struct cuckoo_words *w)
 {
-    uint32_t key_used = (uint32_t)cuckoo_key_bytes(t, words);
+    uint32_t key_used = w->sized ? ((uint32_t)words[0] & 0xff) + 1 : t->key_size;
     uint32_t item_used = t->item_size;
-    uint16_t length;
 
     if (w->sized) {
-        memcpy(&length, words + w->at, sizeof(length));
-        if (key_used < 2 || key_used > 1 + t->key_size || (w->item > 0 && length > t->item_size))
+        uint32_t length = w->item > 0 ? (uint32_t)words[w->at] & 0xffff : 0;
+
+        if (key_used < 2 || key_used > 1 + t->key_size || length > t->item_size)
             return SNIC_ECORRUPT;
-        item_used = w->item > 0 ? 2u + length : 0;
+        item_used = w->item > 0 ? 2 + length : 0;
         w->key = (key_used + 7) / 8;
     }
     if (cuckoo_check_padding(words, key_used) != 0)

@@ -235,20 +235,11 @@ SNIC_CUCKOO__INLINE uint32_t cuckoo_other(const struct snic_cuckoo *t, uint32_t 
     return sum - bucket + (sum < bucket ? t->buckets : 0);
 }
 
-/* Bytes of a key in words, with its length in a variable table. */
-SNIC_CUCKOO__INLINE size_t cuckoo_key_bytes(const struct snic_cuckoo *t, const uint64_t *key)
-{
-    if (t->shape == CUCKOO_VARIABLE)
-        return 1 + (size_t) * (const unsigned char *)key;
-    return t->key_size;
-}
-
 SNIC_CUCKOO__INLINE struct cuckoo_spot cuckoo_spot_of(const struct snic_cuckoo *t,
                                                       const uint64_t *key, struct cuckoo_words w)
 {
-    /* The words hold the key's bytes in order; constant sizes make this a few instructions. */
-    size_t size = w.exact ? w.key * 8u : cuckoo_key_bytes(t, key);
-    uint64_t hash = XXH3_64bits_withSeed(key, size, t->seed);
+    /* Whole words, zero padded: the length is the table's, or part of the key. */
+    uint64_t hash = XXH3_64bits_withSeed(key, w.key * sizeof(*key), t->seed);
     struct cuckoo_spot s;
 
     s.tag = (uint32_t)hash & 0xff;
@@ -264,16 +255,57 @@ SNIC_CUCKOO__INLINE uint32_t cuckoo_bucket_of(const struct cuckoo_spot *s, uint3
     return s->bucket[0] ^ ((s->bucket[0] ^ s->bucket[1]) & (0 - side));
 }
 
+/* ---- Bytes and words. Byte j of a key or an item is bits 8 * (j % 8) of word j / 8. ----
+ *
+ * All of it through registers: a word read back from two smaller or a larger store has to wait
+ * until those are in the cache, behind every store before them.
+ */
+
+SNIC_CUCKOO__INLINE uint64_t cuckoo_load_bytes(const unsigned char *from, uint32_t count)
+{
+    if (count == 8)
+        return snic_get_le64(from);
+    if (count >= 4)
+        return snic_get_le32(from) | (uint64_t)snic_get_le32(from + count - 4) << (count - 4) * 8;
+    if (count >= 2)
+        return snic_get_le16(from) | (uint64_t)from[count - 1] << (count - 1) * 8;
+    return count == 1 ? *from : 0;
+}
+
+SNIC_CUCKOO__INLINE void cuckoo_store_bytes(unsigned char *to, uint64_t word, uint32_t count)
+{
+    if (count == 8) {
+        snic_put_le64(to, word);
+    } else if (count >= 4) {
+        snic_put_le32(to, (uint32_t)word);
+        snic_put_le32(to + count - 4, (uint32_t)(word >> (count - 4) * 8));
+    } else if (count >= 2) {
+        snic_put_le16(to, (uint16_t)word);
+        to[count - 1] = (unsigned char)(word >> (count - 1) * 8);
+    } else if (count == 1) {
+        *to = (unsigned char)word;
+    }
+}
+
 /* Copy a key or an item into words, the last one zero padded. */
 SNIC_CUCKOO__INLINE void cuckoo_to_words(uint64_t *words, uint32_t count, const void *bytes,
                                          uint32_t size, int exact)
 {
-    if (exact) {
-        memcpy(words, bytes, count * sizeof(*words));
-    } else if (count > 0) {
-        words[count - 1] = 0;
-        memcpy(words, bytes, size);
-    }
+    const unsigned char *from = bytes;
+
+    for (uint32_t i = 0; i < count; i++)
+        words[i] =
+            cuckoo_load_bytes(from + (size_t)i * 8, exact || size - i * 8 >= 8 ? 8 : size - i * 8);
+}
+
+SNIC_CUCKOO__INLINE void cuckoo_from_words(void *bytes, const uint64_t *words, uint32_t count,
+                                           uint32_t size, int exact)
+{
+    unsigned char *to = bytes;
+
+    for (uint32_t i = 0; i < count; i++)
+        cuckoo_store_bytes(to + (size_t)i * 8, words[i],
+                           exact || size - i * 8 >= 8 ? 8 : size - i * 8);
 }
 
 /* ---- Tags. Sets of slots are bit masks: bits 0..3 the first bucket's, 4..7 the second's. ---- */
@@ -349,9 +381,8 @@ SNIC_CUCKOO__INLINE void cuckoo_copy_in(_Atomic uint64_t *to, const uint64_t *fr
 /* The length in front of a variable item, no more than the table's whatever a torn copy says. */
 SNIC_CUCKOO__INLINE uint32_t cuckoo_item_length(const struct snic_cuckoo *t, const uint64_t *item)
 {
-    uint16_t length;
+    uint32_t length = (uint32_t)item[0] & 0xffff;
 
-    memcpy(&length, item, sizeof(length));
     return length < t->item_size ? length : t->item_size;
 }
 

@@ -85,19 +85,6 @@ int cuckoo_get_stored(const struct snic_cuckoo *t, const struct cuckoo_spot *s, 
     return r == CUCKOO_FOUND;
 }
 
-/* Hand an item out, word by word where its size allows: the words are in registers then. */
-SNIC_CUCKOO__INLINE void cuckoo_give(const struct snic_cuckoo *t, unsigned char *out,
-                                     const uint64_t *item, struct cuckoo_words w)
-{
-    if (!w.exact) {
-        if (w.item > 0)
-            memcpy(out, item, t->item_size);
-        return;
-    }
-    for (uint32_t i = 0; i < w.item; i++)
-        memcpy(out + (size_t)i * 8, &item[i], 8);
-}
-
 /* A look-up from the start, for whatever the short way leaves: out of line, any sizes. */
 static __attribute__((noinline)) int cuckoo_get_slow(const struct snic_cuckoo *t, const void *key,
                                                      void *out)
@@ -115,7 +102,7 @@ static __attribute__((noinline)) int cuckoo_get_slow(const struct snic_cuckoo *t
     if (!cuckoo_get_stored(t, &s, key_words, item, w))
         return SNIC_ENOENT;
     if (w.item > 0)
-        memcpy(out, item, t->item_size);
+        cuckoo_from_words(out, item, w.item, t->item_size, 0);
     return 0;
 }
 
@@ -204,7 +191,7 @@ SNIC_CUCKOO__INLINE int cuckoo_get(const struct snic_cuckoo *t, const void *key,
     r = cuckoo_probe_short(&a, header1, header2, cuckoo_match(header1, header2, s.tag), key_words,
                            item, w);
     if (SNIC_LIKELY(r == CUCKOO_FOUND)) {
-        cuckoo_give(t, out, item, w);
+        cuckoo_from_words(out, item, w.item, t->item_size, w.exact);
         return 0;
     }
     return r == CUCKOO_ABSENT ? SNIC_ENOENT : cuckoo_get_slow(t, key, out);
@@ -307,7 +294,7 @@ SNIC_CUCKOO__INLINE uint64_t cuckoo_get_batch(const struct snic_cuckoo *t, const
         if (r == CUCKOO_FOUND) {
             found |= (uint64_t)1 << i;
             if (out != NULL)
-                cuckoo_give(t, out, item, w);
+                cuckoo_from_words(out, item, w.item, t->item_size, w.exact);
         }
     }
     return found;
@@ -341,7 +328,7 @@ int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *
         cuckoo_copy_out(words, from, w.key);
         if (header & SNIC_CUCKOO__SEQ_ODD) { /* I4 */
             _Atomic uint64_t *scratch = (_Atomic uint64_t *)(uintptr_t)t->scratch;
-            uint32_t used = w.sized ? (*(unsigned char *)words + 1u + 7) / 8 : w.key;
+            uint32_t used = w.sized ? ((uint32_t)words[0] % 256 + 1 + 7) / 8 : w.key;
 
             if (used <= w.key && cuckoo_key_equal(scratch, words, used))
                 from = scratch;
@@ -365,8 +352,8 @@ int snic_cuckoo_next(const struct snic_cuckoo *t, uint64_t *cursor, void *key, v
     if (cuckoo_next_stored(t, cursor, words) != 0)
         return SNIC_ENOENT;
     if (key != NULL)
-        memcpy(key, words, t->key_size);
+        cuckoo_from_words(key, words, t->key_words, t->key_size, 0);
     if (item != NULL)
-        memcpy(item, words + t->key_words, t->item_size);
+        cuckoo_from_words(item, words + t->key_words, t->item_words, t->item_size, 0);
     return 0;
 }

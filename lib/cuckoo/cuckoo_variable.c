@@ -6,27 +6,55 @@
  */
 #include "cuckoo/cuckoo_priv.h"
 
-/* Put length and bytes into words, zero padded; how many words. */
+/* Put a length of 1 or 2 bytes and the bytes into words, zero padded; how many words. */
+SNIC_CUCKOO__INLINE uint32_t cuckoo_pack(uint64_t *words, uint32_t length_bytes, const void *bytes,
+                                         uint32_t length)
+{
+    const unsigned char *from = bytes;
+    uint32_t shift = length_bytes * 8;
+    uint64_t carry = length;
+    uint32_t count = 0;
+
+    for (uint32_t left = length;; left -= 8, from += 8) {
+        uint64_t word = cuckoo_load_bytes(from, left < 8 ? left : 8);
+
+        words[count++] = carry | word << shift;
+        carry = word >> (64 - shift);
+        if (left < 8) {
+            if (left + length_bytes > 8)
+                words[count++] = carry;
+            return count;
+        }
+    }
+}
+
+/* The other way round, to where there is room for them. */
+SNIC_CUCKOO__INLINE void cuckoo_unpack(void *bytes, const uint64_t *words, uint32_t length_bytes,
+                                       uint32_t length)
+{
+    unsigned char *to = bytes;
+    uint32_t shift = length_bytes * 8;
+
+    for (uint32_t left = length; left > 0; words++) {
+        uint32_t n = left < 8 ? left : 8;
+        uint64_t word = words[0] >> shift;
+
+        if (n + length_bytes > 8)
+            word |= words[1] << (64 - shift);
+        cuckoo_store_bytes(to, word, n);
+        to += n;
+        left -= n;
+    }
+}
+
 static uint32_t cuckoo_key_in(uint64_t *words, const void *key, uint32_t length)
 {
-    uint32_t count = (1 + length + 7) / 8;
-
-    words[count - 1] = 0;
-    *(unsigned char *)words = (unsigned char)length;
-    memcpy((unsigned char *)words + 1, key, length);
-    return count;
+    return cuckoo_pack(words, 1, key, length);
 }
 
 static uint32_t cuckoo_item_in(uint64_t *words, const void *item, uint32_t length)
 {
-    uint32_t count = (2 + length + 7) / 8;
-    uint16_t stored = (uint16_t)length;
-
-    words[count - 1] = 0;
-    memcpy(words, &stored, sizeof(stored));
-    if (length > 0)
-        memcpy((unsigned char *)words + 2, item, length);
-    return count;
+    return cuckoo_pack(words, 2, item, length);
 }
 
 static void cuckoo_item_out(const struct snic_cuckoo *t, const uint64_t *words, void *item,
@@ -36,8 +64,8 @@ static void cuckoo_item_out(const struct snic_cuckoo *t, const uint64_t *words, 
 
     if (length != NULL)
         *length = n;
-    if (item != NULL && n > 0)
-        memcpy(item, (const unsigned char *)words + 2, n);
+    if (item != NULL)
+        cuckoo_unpack(item, words, 2, n);
 }
 
 /* Can there be a key of that length? */
@@ -202,11 +230,11 @@ int snic_cuckoo_next_var(const struct snic_cuckoo *t, uint64_t *cursor, void *ke
     SNIC_ASSERT(t->shape == CUCKOO_VARIABLE);
     if (cuckoo_next_stored(t, cursor, words) != 0)
         return SNIC_ENOENT;
-    length = *(const unsigned char *)words;
+    length = (uint32_t)words[0] & 0xff;
     if (key_len != NULL)
         *key_len = length;
     if (key != NULL)
-        memcpy(key, (const unsigned char *)words + 1, length);
+        cuckoo_unpack(key, words, 1, length);
     cuckoo_item_out(t, words + t->key_words, item, item_len);
     return 0;
 }

@@ -420,7 +420,7 @@ static enum snic_cuckoo_verdict cuckoo_ask_user(void *ctx, uint64_t *item, int r
 
     /* Padding after the item stays zero whatever the callback wrote there. */
     if (size % 8 != 0)
-        memset((unsigned char *)item + size, 0, 8 - size % 8);
+        item[size / 8] &= ((uint64_t)1 << size % 8 * 8) - 1;
     return verdict;
 }
 
