@@ -264,14 +264,6 @@ static inline uint64_t ring_run_header(const unsigned char *at)
 /* So far ahead of the walk lines are asked for: they come from another processor's cache. */
 #define SNIC_RING__READ_AHEAD 1024U
 
-/* Four headers and one branch. Each that is inside the reservation says that the next one is, too.
- */
-static inline int ring_run_four(const unsigned char *at, uint64_t span, uint64_t word)
-{
-    return ((ring_run_header(at) ^ word) | (ring_run_header(at + span) ^ word) |
-            (ring_run_header(at + 2 * span) ^ word) | (ring_run_header(at + 3 * span) ^ word)) == 0;
-}
-
 static inline int ring_run_committed(const ring_word *words, uint64_t offset, uint32_t shift,
                                      uint64_t at)
 {
@@ -294,7 +286,7 @@ static inline int ring_take_alike(struct snic_ring_consumer *c, uint64_t end, in
     const ring_word *words = commit ? ring_commit_word(g, 0) : NULL;
     const unsigned char *data = g->data;
     uint64_t from = c->taken, lap = from & ~g->mask, begin = from & g->mask, at = begin;
-    uint64_t last = begin, first = 0, span = 0;
+    uint64_t last = begin, first = 0, span = 0, asked = begin + SNIC_RING__READ_AHEAD / 2;
     uint32_t shift = g->granule_shift, open = c->open, k = 0;
     int dry = 0;
 
@@ -305,6 +297,8 @@ static inline int ring_take_alike(struct snic_ring_consumer *c, uint64_t end, in
         if (dry)
             break;
         word = ring_run_header(data + at);
+        for (; open && asked < at + SNIC_RING__READ_AHEAD; asked += 64)
+            simd_prefetch_read(data + (asked & g->mask));
         if (k == 0) {
             uint64_t room = snic_min_u64(end - from, g->mask + 1 - begin);
 
@@ -323,8 +317,6 @@ static inline int ring_take_alike(struct snic_ring_consumer *c, uint64_t end, in
         k++;
         at += span;
         if (open || !commit) {
-            for (; at + 3 * span <= last && ring_run_four(data + at, span, word); at += 4 * span)
-                k += 4, simd_prefetch_read(data + ((at + SNIC_RING__READ_AHEAD) & g->mask));
             for (; at <= last && ring_run_header(data + at) == word; at += span)
                 k++;
         } else {
