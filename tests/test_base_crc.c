@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+uint32_t streams_crc32c(uint32_t crc, const void *data, size_t size);
+
 typedef uint32_t (*crc_fn)(uint32_t crc, const void *data, size_t size);
 static const crc_fn both[] = {snic_crc32c, snic_crc32c_portable};
 
@@ -64,6 +66,7 @@ static void test_base_crc_every_length_equals_definition(void **state)
             uint32_t start = (uint32_t)snic_rng_next(&r);
             uint32_t want = snic_crc32c_portable(start, p, size);
             assert_int_equal(snic_crc32c(start, p, size), want);
+            assert_int_equal(streams_crc32c(start, p, size), want);
             if (size % 64 == shift)
                 assert_int_equal(crc_by_bits(start, p, size), want);
         }
@@ -94,6 +97,7 @@ static void test_base_crc_random_cuts_give_same_sum(void **state)
         uint32_t want = snic_crc32c_portable(0, block + from, size);
         uint32_t sum = 0;
         assert_int_equal(snic_crc32c(0, block + from, size), want);
+        assert_int_equal(streams_crc32c(0, block + from, size), want);
         for (size_t done = 0; done < size;) {
             size_t piece = (size_t)snic_rng_below(&r, (size - done) / 2 + 2);
             if (piece > size - done)
