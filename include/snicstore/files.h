@@ -130,6 +130,7 @@ SNIC_API SNIC_NODISCARD int snic_files_format(struct snic_io *io,
     SNIC_NONNULL(1, 2);
 /**
  * Read and validate the superblock. Blocks. [owner]
+ * One good copy of it is enough; two that differ are not believed.
  * @return 0; SNIC_ENOENT no image here; SNIC_EVERSION of another version;
  *         SNIC_ECORRUPT; SNIC_EINVAL the device's alignment is above the block;
  *         SNIC_ERANGE the device is smaller than the image; SNIC_EIO
@@ -398,7 +399,8 @@ typedef void (*snic_files_finding_fn)(void *ctx, int error, const char *what, ui
 /**
  * Check an image without changing it and report every finding: superblocks,
  * checkpoint slots, journal, tables. @p mem as for mounting with default options
- * (snic_files_memsize(info, NULL)). Blocks. [owner]
+ * (snic_files_memsize(info, NULL)); any will do when snic_files_probe() refuses the
+ * image. Blocks. [owner]
  * @return 0 it can be mounted, errors found (a bad copy of the superblock) or not;
  *         SNIC_ECORRUPT and the errors of snic_files_probe()
  */
