@@ -3,8 +3,9 @@
 # dds.sh [--seconds N] [FIGURE...]
 #
 # The figures of the DDS paper on this machine, as rows (bench/run.sh calls it); bench/plot.sh makes
-# pictures of saved rows. FIGURE: fig14 (with fig15), fig16, fig17, fig18, fig21, fig22, fig23,
-# fig24 (with fig2), fig25 (with fig26); all by default. --seconds N: of one run (default 1), of
+# pictures of saved rows. FIGURE: fig14 (with fig15), fig14c (the reads of those out of the page
+# cache: without the device's limit), fig16, fig17, fig18, fig21, fig22, fig23, fig24 (with fig2),
+# fig25 (with fig26); all by default. --seconds N: of one run (default 1), of
 # which there are SNIC_BENCH_ROUNDS (5) per point, interleaved; rows are medians. Client, DPU role
 # and host role share this machine's processors. SNIC_BENCH_DIR: where the files go.
 #
@@ -26,18 +27,18 @@ while [ $# -gt 0 ]; do
     fig15) figures="$figures fig14" ;;
     fig2) figures="$figures fig24" ;;
     fig26) figures="$figures fig25" ;;
-    fig14 | fig16 | fig17 | fig18 | fig21 | fig22 | fig23 | fig24 | fig25) figures="$figures $1" ;;
-    *) sed -n '3,18s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    fig14 | fig14c | fig16 | fig17 | fig18 | fig21 | fig22 | fig23 | fig24 | fig25) figures="$figures $1" ;;
+    *) sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
     esac
     shift
 done
-figures=${figures:-fig14 fig16 fig17 fig18 fig21 fig22 fig23 fig24 fig25}
+figures=${figures:-fig14 fig14c fig16 fig17 fig18 fig21 fig22 fig23 fig24 fig25}
 build=$(cd "${SNIC_BENCH_BUILD:-build/bench}" && pwd) || exit 1
 bin=$build/bin
 mkdir -p "$build/dds"
 work=$(mktemp -d "${SNIC_BENCH_DIR:-$build/dds}/XXXXXX") || exit 1
 hz=$(getconf CLK_TCK)
-depths="1 4 16 64 256"
+depths="1 8 64 256"
 running=
 
 finish() {
@@ -161,9 +162,10 @@ fill_pages() {
 
 # ---- Figures 14, 15, 16: a remote file ----
 
+# remote_begin [OPTION...]: the three servers, their files written
 remote_begin() {
     [ -x "$bin/page_server" ] || { missing fig14 "no page_server"; return 1; }
-    set -- "$bin/page_server" --remote-file --page-bytes 1K --pages 131072 --buffers 1024
+    set -- "$bin/page_server" --remote-file --page-bytes 1K --pages 131072 --buffers 1024 "$@"
     begin baseline "$@" --monolith --dir "$work/remote"
     begin library "$@" --file "$work/remote.library" --offload off
     begin offload "$@" --file "$work/remote.offload"
@@ -196,6 +198,20 @@ fig14() {
     paper fig15:read_peak_offload_latency 780 us
     paper fig15:write_peak_baseline_p99 48000 us
     paper fig15:write_peak_library_p99 3000 us
+    rm -rf "$work"/remote*
+}
+fig14c() {
+    remote_begin --buffered || return
+    round=0
+    while [ $((round += 1)) -le "$rounds" ]; do
+        calibrate
+        for d in $depths; do
+            for s in baseline library offload; do pages fig14c fig15c "read_d$d" $s read "$d"; done
+        done
+    done
+    end_all
+    for d in $depths; do told fig14c fig15c "read_d$d" baseline library offload; done
+    peak fig14c:read_peak fig14c:read baseline library offload
     rm -rf "$work"/remote*
 }
 # The way without a network: fio on the baseline's own file.
@@ -321,7 +337,7 @@ fig23() {
 
 fig24() {
     [ -x "$bin/page_server" ] || { missing fig24 "no page_server"; return; }
-    set -- "$bin/page_server" --pages 16384
+    set -- "$bin/page_server" --pages 8192
     begin baseline "$@" --monolith --dir "$work/pages"
     begin library "$@" --file "$work/pages.library" --offload off
     begin offload "$@" --file "$work/pages.offload"

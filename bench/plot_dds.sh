@@ -77,7 +77,7 @@ cpu_panel() { # FIG CASE COLUMN TITLE
     lines "$1" "$2" "$3"
 }
 latency_panel() { # FIG CASE TITLE
-    printf 'set title "%s: median, dashed 99 %%%%"\nset xlabel "K op/s"\nset ylabel "us"\n' "$3"
+    printf 'set title "%s: median, dashed 99 %%"\nset xlabel "K op/s"\nset ylabel "us"\n' "$3"
     printf 'set logscale y\nset yrange [*:*]\nset xrange [0:*]\nplot '
     n=0
     for w in baseline library offload; do
@@ -104,6 +104,14 @@ if has fig14:read_d; then
         latency_panel fig14 read "reads"
         latency_panel fig14 write "writes"
     } | picture dds_fig15 2 1 "Remote 1 KB requests: rate against latency (Fig. 15)"
+fi
+if has fig14c:read_d; then
+    curves fig14c fig15c read
+    {
+        cpu_panel fig14c read 2 "the host"
+        cpu_panel fig14c read 3 "host, DPU role and client"
+        latency_panel fig14c read "latency"
+    } | picture dds_fig14c 3 1 "Remote 1 KB reads out of the page cache (Figs. 14, 15 without a device)"
 fi
 if has fig24:get_d; then
     curves fig24 fig24 get

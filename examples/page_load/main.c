@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STAT_AGE_NS 250000000u /* the DPU's figures are at most so old */
+#define STAT_AGE_NS 150000000u /* the DPU's figures are at most so old */
 #define UPDATE_TRIES 64
 
 static const char summary[] =
