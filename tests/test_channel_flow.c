@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "channelduo.h"
+#include "channel/channel_priv.h"
+#include "test_channel_util.h"
 
 /* ---- Backpressure ---- */
 

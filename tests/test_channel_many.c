@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "channelduo.h"
+#include "test_channel_util.h"
 
 /* ---- Several channels ---- */
 

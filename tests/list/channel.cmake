@@ -2,6 +2,6 @@
 snic_test(channel channel SOURCES conformance_channel.c TIMEOUT 1800)
 snic_test(channel_uring channel URING SOURCES conformance_channel.c TIMEOUT 1800
   LABELS threads)
-foreach(_t edge flow many)
-  snic_test(channel_${_t} channel SOURCES support/channelduo.c)
-endforeach()
+snic_test(channel_edge channel)
+snic_test(channel_flow channel)
+snic_test(channel_many channel)

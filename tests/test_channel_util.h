@@ -1,9 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "channelduo.h"
+/**
+ * A host and a DPU in one world, and what each end of a channel saw.
+ */
+#ifndef SNIC_TEST_CHANNEL_UTIL_H
+#define SNIC_TEST_CHANNEL_UTIL_H
 
 #include <string.h>
 
-static int seen_message(void *ctx, struct snic_channel *c, const struct snic_channel_msg *m)
+#include "channel/channel_priv.h"
+#include "support.h"
+
+#define DUO_LOG 512
+
+/** What one channel's end saw. */
+struct seen {
+    struct snic_channel *c;
+    uint32_t opened;
+    uint32_t writable;
+    uint32_t closed;
+    int reason;
+    uint32_t messages;
+    uint32_t types[DUO_LOG];
+    struct snic_channel_token tokens[DUO_LOG];
+    uint32_t payload[DUO_LOG];
+    void *payloads[DUO_LOG];
+    int verdict; /* what message answers */
+    int close_in_closed;
+};
+
+/** A host and a DPU in one world. */
+struct duo {
+    struct snic_world *w;
+    struct snic_loop *loop[2];
+    struct snic_dma *d[2];
+    struct snic_channel_hub *hub[2];
+    void *mem[2];
+    struct snic_channel_accept_opts accept;
+    int refuse; /* what accept answers instead */
+    int fini_in_death;
+    uint32_t offers;
+    struct snic_channel_offer offer;
+    struct seen dpu[64]; /* by offer id */
+    uint32_t user_messages;
+    uint32_t user_bells[SNIC_DMA_DOORBELLS];
+    uint32_t deaths;
+};
+
+static inline int seen_message(void *ctx, struct snic_channel *c, const struct snic_channel_msg *m)
 {
     struct seen *s = ctx;
     assert_ptr_equal(c, s->c);
@@ -20,21 +63,21 @@ static int seen_message(void *ctx, struct snic_channel *c, const struct snic_cha
     return s->verdict;
 }
 
-static void seen_opened(void *ctx, struct snic_channel *c)
+static inline void seen_opened(void *ctx, struct snic_channel *c)
 {
     struct seen *s = ctx;
     assert_ptr_equal(c, s->c);
     s->opened++;
 }
 
-static void seen_writable(void *ctx, struct snic_channel *c)
+static inline void seen_writable(void *ctx, struct snic_channel *c)
 {
     struct seen *s = ctx;
     assert_ptr_equal(c, s->c);
     s->writable++;
 }
 
-static void seen_closed(void *ctx, struct snic_channel *c, int reason)
+static inline void seen_closed(void *ctx, struct snic_channel *c, int reason)
 {
     struct seen *s = ctx;
     assert_ptr_equal(c, s->c);
@@ -46,12 +89,13 @@ static void seen_closed(void *ctx, struct snic_channel *c, int reason)
     }
 }
 
-struct snic_channel_events seen_events(struct seen *s)
+static inline struct snic_channel_events seen_events(struct seen *s)
 {
     return (struct snic_channel_events){seen_message, seen_opened, seen_writable, seen_closed, s};
 }
 
-static int duo_accept(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *o)
+static inline int duo_accept(void *ctx, struct snic_channel_hub *h,
+                             const struct snic_channel_offer *o)
 {
     struct duo *x = ctx;
     struct seen *s = &x->dpu[o->id % 64];
@@ -67,7 +111,7 @@ static int duo_accept(void *ctx, struct snic_channel_hub *h, const struct snic_c
     return snic_channel_accept(&s->c, h, o, &x->accept, &e);
 }
 
-static void duo_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uint32_t size)
+static inline void duo_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uint32_t size)
 {
     struct duo *x = ctx;
     (void)h;
@@ -76,14 +120,14 @@ static void duo_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uin
     x->user_messages++;
 }
 
-static void duo_bell(void *ctx, struct snic_channel_hub *h, uint32_t id)
+static inline void duo_bell(void *ctx, struct snic_channel_hub *h, uint32_t id)
 {
     struct duo *x = ctx;
     (void)h;
     x->user_bells[id]++;
 }
 
-static void duo_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
+static inline void duo_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
 {
     struct duo *x = ctx;
     (void)cause;
@@ -92,7 +136,7 @@ static void duo_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death
         assert_non_null(snic_channel_hub_fini(h));
 }
 
-void duo_open(struct duo *x, int sim, uint32_t caps, uint32_t channels_max)
+static inline void duo_open(struct duo *x, int sim, uint32_t caps, uint32_t channels_max)
 {
     struct snic_dma_events none = {NULL, NULL, NULL, NULL};
     struct snic_world_opts wo = {.opts_size = sizeof(wo), .seed = support_seed()};
@@ -123,14 +167,14 @@ void duo_open(struct duo *x, int sim, uint32_t caps, uint32_t channels_max)
     }
 }
 
-void duo_run(struct duo *x)
+static inline void duo_run(struct duo *x)
 {
     for (uint64_t n = 0; snic_world_step(x->w) > 0; n++)
         if (n > 1000000)
             fail_msg("the world does not come to rest");
 }
 
-void duo_close(struct duo *x)
+static inline void duo_close(struct duo *x)
 {
     for (int i = 0; i < 2; i++) {
         assert_ptr_equal(snic_channel_hub_fini(x->hub[i]), x->mem[i]);
@@ -141,7 +185,7 @@ void duo_close(struct duo *x)
     snic_world_close(x->w);
 }
 
-struct snic_channel_opts duo_opts(uint64_t id)
+static inline struct snic_channel_opts duo_opts(uint64_t id)
 {
     return (struct snic_channel_opts){.opts_size = sizeof(struct snic_channel_opts),
                                       .kind = 3,
@@ -150,7 +194,8 @@ struct snic_channel_opts duo_opts(uint64_t id)
                                       .down_bytes = 8192};
 }
 
-void duo_channel(struct duo *x, struct seen *h, const struct snic_channel_opts *o)
+/** Open channel @p id from the host and let it be accepted. */
+static inline void duo_channel(struct duo *x, struct seen *h, const struct snic_channel_opts *o)
 {
     memset(h, 0, sizeof(*h));
     h->verdict = 1;
@@ -159,7 +204,8 @@ void duo_channel(struct duo *x, struct seen *h, const struct snic_channel_opts *
     duo_run(x);
 }
 
-void duo_part(struct duo *x, struct seen *h, struct seen *u)
+/** Close both ends and see the places free again. */
+static inline void duo_part(struct duo *x, struct seen *h, struct seen *u)
 {
     snic_channel_close(h->c);
     duo_run(x);
@@ -170,10 +216,13 @@ void duo_part(struct duo *x, struct seen *h, struct seen *u)
     duo_run(x);
 }
 
-int duo_send(struct seen *h, struct snic_channel_sender *s, uint32_t type, uint32_t bytes)
+static inline int duo_send(struct seen *h, struct snic_channel_sender *s, uint32_t type,
+                           uint32_t bytes)
 {
     static char payload[65536];
     struct snic_iov iov[2] = {{payload, bytes / 2}, {payload, bytes - bytes / 2}};
     (void)h;
     return snic_channel_up_push(s, type, "headhead", 8, iov, 2);
 }
+
+#endif
