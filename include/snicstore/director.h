@@ -142,7 +142,12 @@ struct snic_director_opts {
     uint32_t message_max; /**< largest message; default 9 MiB                              */
     uint32_t pending_max; /**< messages of one connection under way; default 1024          */
     uint32_t conn_bytes;  /**< bytes one connection may hold besides one message; default 1 MiB */
-    uint32_t quantum;     /**< bytes of a deficit turn; default 16384                      */
+    /**
+     * Bytes of a deficit turn, each message counted with 64 more; default 16384. A client
+     * waits for at most a turn of each other. Smaller turns make smaller batches: 4096 costs
+     * 40 % of the rate of messages up to 1 KiB.
+     */
+    uint32_t quantum;
     uint32_t signatures_count; /**< 0: every flow is of interest                            */
     const struct snic_director_signature *signatures; /**< copied                           */
     /**
