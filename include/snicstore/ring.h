@@ -50,7 +50,7 @@
  *   The rates are of 8-byte messages pushed singly, with consumer and producer on two cores
  *   between which a cache line takes some 60 ns: orders of magnitude, mapped, taken with
  *   snic_ring_peek_run(); "2 us" is a consumer that looks every 2 us, as a DMA poller does.
- *   Sixteen to a reservation (push_n, reserve_n) the first three rows give 400 to 600. An empty
+ *   Sixteen to a reservation (push_n, reserve_n) the first three rows give 500 to 650. An empty
  *   ring delivers a message in 200 ns with COMMIT or ONE_PRODUCER, in 350 with QUIESCENT.
  *   Batches, a larger M and a slower consumer raise the rate; M bounds how long P == T can stay
  *   away from a QUIESCENT consumer whose producers never pause.
