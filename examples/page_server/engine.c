@@ -337,7 +337,8 @@ static int engine_fill_entry(struct engine *e, uint64_t i)
 
     if (e->o.limits.remote)
         return e->o.events.cache(e->o.events.ctx, i, &item, 1);
-    if (e->pages[i].applied == 0 || e->pages[i].damaged)
+    /* A newer version than the file's may have been promised before the start: its replay tells. */
+    if (e->pages[i].applied == 0 || e->pages[i].applied != e->pages[i].durable)
         return 0;
     item.offset = page_place(i, e->page_bytes, e->pages[i].place);
     return e->o.events.cache(e->o.events.ctx, i, &item, e->pages[i].applied);

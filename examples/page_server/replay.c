@@ -71,7 +71,7 @@ static void replay_written(struct store_req *q)
     p->place ^= 1;
     p->applied = b->lsn;
     e->stats.replays++;
-    if (e->o.events.cache != NULL && p->applied <= e->floor) {
+    if (e->o.events.cache != NULL && p->applied <= e->floor && p->applied == p->durable) {
         /* Of before this start: the DPU's hook was not allowed to take it. A refusal for want
            of room costs the page's offloading until its next update, nothing else. */
         struct page_item item = {e->o.store->ids[STORE_PAGES],
