@@ -42,7 +42,7 @@ struct bench_case {
     uint32_t lag_ns;
 };
 
-static const struct bench_case cases[] = {
+static struct bench_case cases[] = {
     {"eager_8B", 1, 8, 1, 0},
     {"eager_8B", 64, 8, 1, 0},
     {"poll2us_8B", 1, 8, 1, 2000},
@@ -476,6 +476,20 @@ static void latency(void)
     fflush(stdout);
 }
 
+/* --producers N that no case has: the cases of one producer get so many. */
+static void other_producers(void)
+{
+    uint32_t i;
+
+    for (i = 0; i < CASES && cases[i].producers != bench.producers; i++)
+        continue;
+    if (i < CASES || bench.producers == 0 || bench.producers > PRODUCERS_MAX)
+        return;
+    for (i = 0; i < CASES; i++)
+        if (cases[i].producers == 1)
+            cases[i].producers = bench.producers;
+}
+
 int main(int argc, char **argv)
 {
     double noise[REPEATS * 2];
@@ -498,6 +512,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    other_producers();
     bench_machine();
     printf("row ring cores - - %d cpus\n", bench.cpu_count);
     for (i = 0; i < REPEATS; i++)

@@ -241,8 +241,8 @@ if has fig21:flow; then
 fi
 
 if has fig22:; then
-    table "$tmp/22" "fig22:insert_0_50=insert fig22:insert_bulk_0_50=insert~batch fig22:hit_85=look-up \
-fig22:hit_bulk32_85=look-up~batch" "ours/1=one~thread ours/2=two~threads"
+    table "$tmp/22" "fig22:insert_0_50=insert fig22:insert_bulk_0_50=batched fig22:hit_85=look-up \
+fig22:hit_bulk32_85=batched" "ours/1=one~thread ours/2=two~threads"
     bars "$tmp/22" 2 "8-byte keys, 16-byte items, load .85 for look-ups" "M op/s" |
         picture dds_fig22 1 1 "Cache table (Fig. 22)"
 fi
