@@ -397,8 +397,8 @@ keys() {
 }
 fig25() {
     command -v redis-cli >/dev/null || { missing fig25 "no redis-cli"; return; }
-    records=2000000
-    set -- "$bin/kv_server" --memory 32M --sync none
+    records=4000000 # six times the memory below, so that all ways read the device
+    set -- "$bin/kv_server" --memory 32M --sync none --cache-entries 8000000
     begin baseline "$@" --monolith --dir "$work/kv"
     begin library "$@" --file "$work/kv.library" --size 1G --offload off
     begin offload "$@" --file "$work/kv.offload" --size 1G --offload all
