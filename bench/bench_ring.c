@@ -328,7 +328,6 @@ static struct outcome one_run(const struct bench_ring *who, struct bench_run *r,
 
     memset(t, 0, sizeof(t));
     atomic_store(&r->stop, 0);
-    atomic_store(&r->echoed, 0);
     t[0].ring = who->open(r);
     for (i = 0; i <= producers; i++) {
         t[i].run = r;
@@ -438,41 +437,47 @@ static void streaming_ratios(void)
                            limit);
 }
 
-static void latency(void)
+/* Median of one run, or 0 without messages. */
+static double latency_run(const struct bench_ring *who, uint32_t producers, double seconds)
 {
     static uint64_t ticks[LATENCIES];
-    static double ns[LATENCIES], medians[CONTESTANTS][REPEATS], value[CONTESTANTS];
+    static double ns[LATENCIES];
+    static struct bench_run r;
+    uint64_t n, i;
+
+    memset(&r, 0, sizeof(r));
+    r.bytes = 8;
+    r.batch = 1;
+    r.stamps = 1;
+    r.latency = ticks;
+    r.latency_max = LATENCIES;
+    (void)one_run(who, &r, producers, seconds);
+    n = r.received < LATENCIES ? r.received : LATENCIES;
+    for (i = 0; i < n; i++)
+        ns[i] = (double)ticks[i] * bench.ns_per_tick;
+    return n > 0 ? median(ns, (uint32_t)n) : 0;
+}
+
+/* One message at a time of each producer, with pauses: with one producer the low-load latency. */
+static void latency(uint32_t producers)
+{
+    static double medians[CONTESTANTS][REPEATS], value[CONTESTANTS];
+    const char *name = producers == 1 ? "latency_low_load" : "latency";
     double slice = bench.seconds / (double)(CONTESTANTS * REPEATS);
     uint32_t i, k;
 
-    slice = slice < 0.02 ? 0.02 : slice;
+    slice = slice < 0.02 * producers ? 0.02 * producers : slice;
     for (k = 0; k < REPEATS; k++)
-        for (i = 0; i < CONTESTANTS; i++) {
-            struct bench_run r;
-            uint64_t n, j;
-
-            if (!takes_part(contestants[i], 1, 1))
-                continue;
-            memset(&r, 0, sizeof(r));
-            r.bytes = 8;
-            r.batch = 1;
-            r.stamps = 1;
-            r.latency = ticks;
-            r.latency_max = LATENCIES;
-            (void)one_run(contestants[i], &r, 1, slice);
-            n = atomic_load(&r.echoed);
-            n = n < LATENCIES ? n : LATENCIES;
-            for (j = 0; j < n; j++)
-                ns[j] = (double)ticks[j] * bench.ns_per_tick;
-            medians[i][k] = n > 0 ? median(ns, (uint32_t)n) : 0;
-        }
+        for (i = 0; i < CONTESTANTS; i++)
+            if (takes_part(contestants[i], producers, 1))
+                medians[i][k] = latency_run(contestants[i], producers, slice);
     for (i = 0; i < CONTESTANTS; i++) {
-        if (!takes_part(contestants[i], 1, 1))
+        if (!takes_part(contestants[i], producers, 1))
             continue;
         value[i] = median(medians[i], REPEATS);
-        printf("row ring latency_low_load %s 1 %.0f ns\n", contestants[i]->name, value[i]);
+        printf("row ring %s %s %u %.0f ns\n", name, contestants[i]->name, producers, value[i]);
     }
-    print_ratios("latency_low_load", 1, 1, value, 0);
+    print_ratios(name, producers, 1, value, 0);
     fflush(stdout);
 }
 
@@ -523,7 +528,7 @@ int main(int argc, char **argv)
             (bench.producers == 0 || cases[i].producers == bench.producers))
             throughput(&cases[i]);
     if (bench.only == NULL || strstr("latency_low_load", bench.only) != NULL)
-        latency();
+        latency(bench.producers != 0 && bench.producers <= BENCH_SEATS ? bench.producers : 1);
     calibrate("after", &bench.streaming[1]);
     streaming_ratios();
     for (i = REPEATS; i < REPEATS * 2; i++)

@@ -8,6 +8,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#define BENCH_SEATS 64
+/* A stamp is ticks, below the seat of who sent it. */
+#define BENCH_SEAT_SHIFT 56
+#define BENCH_STAMP_MASK ((UINT64_C(1) << BENCH_SEAT_SHIFT) - 1)
+
 /* Every ring holds as many messages, and they fit the second-level cache. */
 static inline uint32_t bench_messages(uint32_t bytes)
 {
@@ -19,11 +24,15 @@ struct bench_run {
     uint32_t bytes; /* payload of a message: 8 or 64 */
     uint32_t batch; /* messages per reservation */
     uint64_t lag;   /* ticks that the consumer waits between looks, 0: eager */
-    int stamps;     /* latency: one message at a time, holding its time */
+    int stamps;     /* latency: one message at a time per producer, holding its time */
     _Atomic int stop __attribute__((aligned(128)));
-    _Atomic uint64_t echoed __attribute__((aligned(128))); /* latency: messages received */
-    uint64_t *latency;                                     /* ticks of each message */
+    _Atomic uint64_t seats; /* latency: producers that have a seat */
+    uint64_t *latency;      /* ticks of each message */
     uint64_t latency_max;
+    uint64_t received;
+    struct {
+        _Atomic uint64_t count __attribute__((aligned(128))); /* messages received of a seat */
+    } echoed[BENCH_SEATS];
 };
 
 struct bench_ring {
@@ -90,18 +99,21 @@ static inline void bench_lag(const struct bench_run *r)
         bench_pause();
 }
 
-/* Latency runs: note the age of a message; the producer waits for this. */
+/* Latency runs: note the age of a message; its producer waits for this. */
 static inline void bench_received(struct bench_run *r, const void *payload)
 {
-    uint64_t sent, n;
+    uint64_t stamp, seat;
 
     if (!r->stamps)
         return;
-    memcpy(&sent, payload, 8);
-    n = atomic_load_explicit(&r->echoed, memory_order_relaxed);
-    if (n < r->latency_max)
-        r->latency[n] = bench_ticks() - sent;
-    atomic_store_explicit(&r->echoed, n + 1, memory_order_release);
+    memcpy(&stamp, payload, 8);
+    seat = stamp >> BENCH_SEAT_SHIFT;
+    if (r->received < r->latency_max)
+        r->latency[r->received] = (bench_ticks() - stamp) & BENCH_STAMP_MASK;
+    r->received++;
+    atomic_store_explicit(&r->echoed[seat].count, /* this thread alone writes it */
+                          atomic_load_explicit(&r->echoed[seat].count, memory_order_relaxed) + 1,
+                          memory_order_release);
 }
 
 static inline int bench_stopped(struct bench_run *r)
@@ -117,13 +129,14 @@ static inline int bench_stopped(struct bench_run *r)
     do {                                                                                           \
         unsigned char message[64 * 16] = {0};                                                      \
         uint64_t sequence = 0;                                                                     \
+        uint64_t seat = (r)->stamps ? atomic_fetch_add(&(r)->seats, 1) : 0;                        \
         uint32_t spins = 0;                                                                        \
         while (!bench_stopped(r)) {                                                                \
             if ((r)->stamps) {                                                                     \
                 uint64_t until = bench_ticks() + 2000 + (sequence * 7919 & 4095);                  \
                 while ((int64_t)(until - bench_ticks()) > 0)                                       \
                     bench_pause();                                                                 \
-                until = bench_ticks();                                                             \
+                until = (bench_ticks() & BENCH_STAMP_MASK) | seat << BENCH_SEAT_SHIFT;             \
                 memcpy(message, &until, 8);                                                        \
             } else {                                                                               \
                 memcpy(message, &sequence, 8);                                                     \
@@ -134,7 +147,8 @@ static inline int bench_stopped(struct bench_run *r)
             }                                                                                      \
             sequence++;                                                                            \
             while ((r)->stamps && !bench_stopped(r) &&                                             \
-                   atomic_load_explicit(&(r)->echoed, memory_order_acquire) < sequence)            \
+                   atomic_load_explicit(&(r)->echoed[seat].count, memory_order_acquire) <          \
+                       sequence)                                                                   \
                 bench_wait(&spins);                                                                \
         }                                                                                          \
     } while (0)
