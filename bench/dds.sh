@@ -17,53 +17,32 @@
 # measured says "missing" and why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-exec </dev/null
-LC_ALL=C.UTF-8
-export LC_ALL
-seconds=1 rounds=${SNIC_BENCH_ROUNDS:-5} figures=
+usage() { sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 2; }
+all="fig14 fig14c fig16 fig17 fig18 fig21 fig22 fig23 fig24 fig25"
+seconds=1 figures=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     fig15) figures="$figures fig14" ;;
     fig2) figures="$figures fig24" ;;
     fig26) figures="$figures fig25" ;;
-    fig14 | fig14c | fig16 | fig17 | fig18 | fig21 | fig22 | fig23 | fig24 | fig25) figures="$figures $1" ;;
-    *) sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *)
+        case " $all " in *" $1 "*) figures="$figures $1" ;; *) usage ;; esac
+        ;;
     esac
     shift
 done
-figures=${figures:-fig14 fig14c fig16 fig17 fig18 fig21 fig22 fig23 fig24 fig25}
+figures=${figures:-$all}
 build=$(cd "${SNIC_BENCH_BUILD:-build/bench}" && pwd) || exit 1
 bin=$build/bin
 mkdir -p "$build/dds"
 work=$(mktemp -d "${SNIC_BENCH_DIR:-$build/dds}/XXXXXX") || exit 1
-hz=$(getconf CLK_TCK)
 depths="1 8 64 256"
-running=
-
-finish() {
-    for p in $running; do kill "$p" 2>/dev/null; done
-    for p in $running; do
-        i=0
-        while kill -0 "$p" 2>/dev/null && [ $((i += 1)) -le 200 ]; do sleep 0.1; done
-        kill -9 "$p" 2>/dev/null
-    done
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-die() {
-    echo "bench/dds.sh: $*" >&2
-    exit 1
-}
+. bench/common.sh
 missing() { echo "missing dds $1: $2"; }
 
-# ---- Values of rounds, and rows ----
+# ---- Rows ----
 
-# keep CELL WHO VALUE: one value of one round
-keep() { echo "$3" >>"$work/v.$1.$2"; }
-middle() { sort -g "$work/v.$1.$2" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 threads() {
     case $1 in baseline | *_os_files) echo 1 ;; *) echo 2 ;; esac
 }
@@ -72,7 +51,7 @@ rows() {
     unit=$1 cell=$2
     shift 2
     for w in "$@"; do
-        [ ! -e "$work/v.$cell.$w" ] ||
+        ! kept "$cell" "$w" ||
             echo "row dds $cell $w $(threads "$w") $(middle "$cell" "$w") $unit"
     done
 }
@@ -82,37 +61,20 @@ peak() {
     cell=$1 from=$2
     shift 2
     for w in "$@"; do
-        best=$(for d in $depths; do [ ! -e "$work/v.${from}_d$d.$w" ] || middle "${from}_d$d" "$w"
+        best=$(for d in $depths; do ! kept "${from}_d$d" "$w" || middle "${from}_d$d" "$w"
         done | sort -g | tail -n 1)
         [ -z "$best" ] || echo "row dds ${cell}_$w ours $(threads "$w") $best op/s"
     done
 }
-# A fixed loop: how much the machine itself varies.
-calibrate() {
-    start=$(date +%s%N)
-    awk 'BEGIN { for (i = 0; i < 2000000; i++) x += i }'
-    echo $((($(date +%s%N) - start) / 1000)) >>"$work/noise"
-}
 
 # ---- Servers and their loads ----
 
-port=$((20000 + $$ % 20000))
-# begin NAME COMMAND...: a server at $port; sets pid_NAME and port_NAME
-begin() {
+# node NAME COMMAND...: one of the servers
+node() {
     name=$1
     shift
-    "$@" --listen 127.0.0.1:$port --log-level warning >"$work/log.$name" 2>&1 &
-    running="$running $!"
-    eval "pid_$name=$! port_$name=$port"
-    port=$((port + 1))
+    begin "$name" "$@" --listen 127.0.0.1:$port --log-level warning
 }
-end_all() {
-    for p in $running; do kill "$p" 2>/dev/null; done
-    for p in $running; do wait "$p"; done
-    running=
-}
-port_of() { eval "echo \$port_$1"; }
-pid_of() { eval "echo \$pid_$1"; }
 # spread DEPTH: so many operations on their way, over connections
 spread() {
     conns=1
@@ -156,7 +118,8 @@ pages() {
 fill_pages() {
     for s in baseline library offload; do
         "$bin/page_load" --address 127.0.0.1:"$(port_of $s)" --op fill --clients 8 --pipeline 32 \
-            --reconnect >"$work/load" 2>&1 || die "cannot fill $s: $(cat "$work/load" "$work/log.$s")"
+            --reconnect >"$work/load" 2>&1 ||
+            die "cannot fill $s: $(cat "$work/load" "$work/log.$s")"
     done
 }
 
@@ -166,9 +129,9 @@ fill_pages() {
 remote_begin() {
     [ -x "$bin/page_server" ] || { missing fig14 "no page_server"; return 1; }
     set -- "$bin/page_server" --remote-file --page-bytes 1K --pages 131072 --buffers 1024 "$@"
-    begin baseline "$@" --monolith --dir "$work/remote"
-    begin library "$@" --file "$work/remote.library" --offload off
-    begin offload "$@" --file "$work/remote.offload"
+    node baseline "$@" --monolith --dir "$work/remote"
+    node library "$@" --file "$work/remote.library" --offload off
+    node offload "$@" --file "$work/remote.offload"
     fill_pages
 }
 fig14() {
@@ -238,7 +201,11 @@ fig16() {
         calibrate
         local_os
         for s in baseline library offload; do
-            case $s in baseline) w=tcp_os_files ;; library) w=tcp_our_files ;; *) w=offload_tcp ;; esac
+            case $s in
+            baseline) w=tcp_os_files ;;
+            library) w=tcp_our_files ;;
+            offload) w=offload_tcp ;;
+            esac
             pages x x peak $s read 256
             keep fig16:peak_rate $w "$(value rate)"
             keep fig16:peak_total $w "$(cores "$(value rate)" "$(sum "$(value host_cpu_us)" + \
@@ -281,8 +248,8 @@ renamed() {
         print "row dds", f ":" $3, $4, $5, $6, $7; n++ } END { exit n == 0 }' "$work/out" ||
         missing "$1" "no row like $2"
 }
-# The paper's three designs: FaRM's flags (farm), a lock (mutex), the progress counter (faithful, and
-# ours_quiescent), and ours, with a commit word per record.
+# The paper's three designs: FaRM's flags (farm), a lock (mutex), the progress counter (faithful
+# and ours_quiescent); and ours, with a commit word per record.
 fig17() {
     : >"$work/out"
     for p in 1 4 16 64; do
@@ -338,9 +305,9 @@ fig23() {
 fig24() {
     [ -x "$bin/page_server" ] || { missing fig24 "no page_server"; return; }
     set -- "$bin/page_server" --pages 8192
-    begin baseline "$@" --monolith --dir "$work/pages"
-    begin library "$@" --file "$work/pages.library" --offload off
-    begin offload "$@" --file "$work/pages.offload"
+    node baseline "$@" --monolith --dir "$work/pages"
+    node library "$@" --file "$work/pages.library" --offload off
+    node offload "$@" --file "$work/pages.offload"
     fill_pages
     round=0
     while [ $((round += 1)) -le "$rounds" ]; do
@@ -367,11 +334,6 @@ fig24() {
 
 # ---- Figures 25 and 26: key-value, YCSB's uniform reads ----
 
-ticks() {
-    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done 2>/dev/null |
-        awk '{ s += $12 + $13 } END { print s + 0 }'
-}
-info() { redis-cli -p "$1" info snicstore | tr -d '\r' | sed -n "s/^$2://p"; }
 # keys CASE SERVER DEPTH: kv_load says what page_load says, but for CPU
 keys() {
     at=$(port_of "$2")
@@ -399,15 +361,11 @@ fig25() {
     command -v redis-cli >/dev/null || { missing fig25 "no redis-cli"; return; }
     records=4000000 # six times the memory below, so that all ways read the device
     set -- "$bin/kv_server" --memory 32M --sync none --cache-entries 8000000
-    begin baseline "$@" --monolith --dir "$work/kv"
-    begin library "$@" --file "$work/kv.library" --size 1G --offload off
-    begin offload "$@" --file "$work/kv.offload" --size 1G --offload all
+    node baseline "$@" --monolith --dir "$work/kv"
+    node library "$@" --file "$work/kv.library" --size 1G --offload off
+    node offload "$@" --file "$work/kv.offload" --size 1G --offload all
     for s in baseline library offload; do
-        i=0
-        until [ "$(redis-cli -p "$(port_of $s)" ping 2>/dev/null)" = PONG ]; do
-            [ $((i += 1)) -le 300 ] || die "$s did not start: $(cat "$work/log.$s")"
-            sleep 0.1
-        done
+        answers $s
         "$bin/kv_load" --address 127.0.0.1:"$(port_of $s)" --op fill --keys $records --key-bytes 8 \
             --value-bytes 8 --clients 8 --pipeline 64 >"$work/load" 2>&1 ||
             die "cannot fill $s: $(cat "$work/load")"
@@ -436,5 +394,4 @@ for f in $figures; do
     rm -f "$work"/v.*
     $f
 done
-[ ! -e "$work/noise" ] || sort -n "$work/noise" | awk '{ v[NR] = $1 } END {
-    printf "row dds noise - - %.1f %%\n", 100 * (v[NR] - v[1]) / v[int((NR + 1) / 2)] }'
+noise dds

@@ -12,62 +12,15 @@
 #                three in a hundred are in the host's memory, too: offload-all has --offload all
 set -u
 cd "$(dirname "$0")/.." || exit 1
-exec </dev/null
-LC_ALL=C
-export LC_ALL
-seconds=3 rounds=${SNIC_BENCH_ROUNDS:-5}
+seconds=3
 [ "${1:-}" = --seconds ] && seconds=${2:?--seconds N}
 bin=${SNIC_BENCH_BUILD:-build/bench}/bin
 mkdir -p "$bin/../kv" && work=$(mktemp -d "$(cd "$bin/../kv" && pwd)/XXXXXX") || exit 1
 bin=$(cd "$bin" && pwd)
 
 keys=1000000 value=1000 depth=256 memory_keys=100000
-hz=$(getconf CLK_TCK)
-running=
+. bench/common.sh
 
-finish() {
-    for p in $running; do kill "$p" 2>/dev/null; done
-    for p in $running; do
-        i=0
-        while kill -0 "$p" 2>/dev/null && [ $((i += 1)) -le 200 ]; do sleep 0.1; done
-        kill -9 "$p" 2>/dev/null
-    done
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-die() {
-    echo "bench/kv.sh: $*" >&2
-    exit 1
-}
-
-port=$((20000 + $$ % 20000))
-# begin NAME COMMAND...: starts a server, which COMMAND puts at $port; sets pid_NAME and port_NAME
-begin() {
-    name=$1
-    shift
-    "$@" >"$work/log.$name" 2>&1 &
-    running="$running $!"
-    eval "pid_$name=$! port_$name=$port"
-    i=0
-    until [ "$(redis-cli -p $port ping 2>/dev/null)" = PONG ]; do
-        kill -0 $! 2>/dev/null && [ $((i += 1)) -le 300 ] ||
-            { cat "$work/log.$name" >&2; die "$name did not start"; }
-        sleep 0.1
-    done
-    port=$((port + 1))
-}
-end() {
-    kill "$1"
-    wait "$1"
-    running=$(for p in $running; do [ "$p" = "$1" ] || echo "$p"; done | tr '\n' ' ')
-}
-ticks() {
-    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done |
-        awk '{ s += $12 + $13 } END { print s }'
-}
-info() { redis-cli -p "$1" info snicstore | tr -d '\r' | sed -n "s/^$2://p"; }
 # servers PORT PID: the processes of the two roles
 servers() {
     dpu=$(info "$1" dpu_pid)
@@ -76,18 +29,6 @@ servers() {
     else
         echo "$2"
     fi
-}
-# keep CASE WHO VALUE: one value of one round
-keep() { echo "$3" >>"$work/values.$1.$2"; }
-per_op() { awk "BEGIN { printf \"%.3f\", $1 * 1e6 / $hz / $2 }"; }
-# The middle of what the rounds gave.
-middle() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-
-# A fixed loop: how much the machine itself varies.
-calibrate() {
-    start=$(date +%s%N)
-    awk 'BEGIN { for (i = 0; i < 4000000; i++) x += i }'
-    echo $((($(date +%s%N) - start) / 1000)) >>"$work/noise"
 }
 
 # memory WHO PORT PID...
@@ -138,6 +79,7 @@ begin single "$bin/kv_server" --listen 127.0.0.1:$port --single-process --file "
     --size 1G --memory 256M --log-level warning
 begin pair "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/pair" --size 1G --memory 256M \
     --log-level warning
+for s in redis single pair; do answers $s; done
 awk -v n=$memory_keys -v set='*3\r\n$3\r\nSET\r\n$16\r\n' 'BEGIN { for (i = 0; i < n; i++)
     printf "%skey:%012d\r\n$64\r\n%064d\r\n", set, i, i }' >"$work/sets"
 for p in "$port_redis" "$port_single" "$port_pair"; do
@@ -158,7 +100,7 @@ while [ $((round += 1)) -le "$rounds" ]; do
     # shellcheck disable=SC2086
     memory two-process "$port_pair" $all_pair
 done
-for p in "$pid_redis" "$pid_single" "$pid_pair"; do end "$p"; done
+end_all
 rm -f "$work/memory" "$work/pair" "$work/sets"
 
 # ---- Servers whose records are on the device ----
@@ -174,8 +116,9 @@ begin library "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/library" -
     --memory 32M --offload off --log-level warning
 begin threads "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/threads" --size 2G \
     --memory 32M --single-process --log-level warning
-for p in "$port_monolith" "$port_two" "$port_all" "$port_library" "$port_threads"; do
-    "$bin/kv_load" --address 127.0.0.1:"$p" --op fill --keys $keys --value-bytes $value \
+for s in monolith two all library threads; do
+    answers $s
+    "$bin/kv_load" --address 127.0.0.1:"$(port_of $s)" --op fill --keys $keys --value-bytes $value \
         --clients 16 --pipeline 16 --report >"$work/load" || die "cannot fill: $(cat "$work/load")"
 done
 sleep 1 # until the DPU role has told its process id
@@ -210,7 +153,7 @@ unit() {
 }
 # ratio CASE PEER [OURS]: more of a rate is better, less of anything else
 ratio() {
-    ours=$(middle "$work/values.$1.${3:-ours}") peer=$(middle "$work/values.$1.$2")
+    ours=$(middle "$1" "${3:-ours}") peer=$(middle "$1" "$2")
     [ "$(unit "$1")" = op/s ] || { t=$ours; ours=$peer; peer=$t; }
     awk -v o="$ours" -v p="$peer" -v t="ratio kv $1 ${3:-ours}/$2 $(threads "${3:-ours}")" \
         'BEGIN { if (p > 0) printf "%s %.3f\n", t, o / p }'
@@ -218,8 +161,7 @@ ratio() {
 for c in memory_get memory_get_cpu device_get device_get_cpu device_get_host_cpu device_get_p50 \
     device_get_p99; do
     for w in ours offload-all single-process two-process library monolith redis fio; do
-        [ ! -e "$work/values.$c.$w" ] ||
-            echo "row kv $c $w $(threads $w) $(middle "$work/values.$c.$w") $(unit $c)"
+        ! kept "$c" "$w" || echo "row kv $c $w $(threads $w) $(middle $c $w) $(unit $c)"
     done
 done
 ratio memory_get redis
@@ -231,5 +173,4 @@ ratio device_get monolith
 ratio device_get_cpu library
 ratio device_get_cpu monolith
 ratio device_get_cpu monolith library
-sort -n "$work/noise" | awk '{ v[NR] = $1 }
-    END { printf "row kv noise - - %.1f %%\n", 100 * (v[NR] - v[1]) / v[int((NR + 1) / 2)] }'
+noise kv

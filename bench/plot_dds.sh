@@ -37,7 +37,8 @@ STYLE
 # picture NAME COLUMNS ROWS TITLE: gnuplot's commands for the panels come on standard input
 picture() {
     {
-        echo "set terminal svg size $(($2 * 400)),$(($3 * 340 + 50)) font 'sans,12' background 'white'"
+        echo "set terminal svg size $(($2 * 400)),$(($3 * 340 + 50)) font 'sans,12' \\"
+        echo "background 'white'"
         echo "set output '$folder/$1.svg'"
         cat "$tmp/style"
         printf '%s\n' "set multiplot layout $3,$2 title \"$4\\n{/*0.75 $machine}\" font ',14'"
@@ -111,7 +112,8 @@ if has fig14c:read_d; then
         cpu_panel fig14c read 2 "the host"
         cpu_panel fig14c read 3 "host, DPU role and client"
         latency_panel fig14c read "latency"
-    } | picture dds_fig14c 3 1 "Remote 1 KB reads out of the page cache (Figs. 14, 15 without a device)"
+    } | picture dds_fig14c 3 1 \
+        "Remote 1 KB reads out of the page cache (Figs. 14, 15 without a device)"
 fi
 if has fig24:get_d; then
     curves fig24 fig24 get
@@ -132,23 +134,27 @@ fi
 
 # ---- Bars: a table of cases over series ----
 
-# table FILE NAMES SERIES [SCALE]: case -> row through NAMES "case=label ...", series "who=label ..."
-# (who may be who/threads)
+# table FILE NAMES SERIES [SCALE]: a line per case of NAMES "case=label ...", a column per who of
+# SERIES "who=label ..." (who may be who/threads)
 table() {
     awk -v names="$2" -v series="$3" -v scale="${4:-1}" '
         { v[$3, $4] = v[$3, $4 "/" $5] = $6 }
         END { n = split(names, a, " "); m = split(series, b, " "); printf "case"
-            for (j = 1; j <= m; j++) { split(b[j], q, "="); gsub("~", " ", q[2]); printf "\t%s", q[2] }
+            for (j = 1; j <= m; j++) { split(b[j], q, "="); gsub("~", " ", q[2])
+                printf "\t%s", q[2] }
             print ""
-            for (i = 1; i <= n; i++) { split(a[i], p, "="); gsub("~", " ", p[2]); printf "%s", p[2]
+            for (i = 1; i <= n; i++) { split(a[i], p, "="); gsub("~", " ", p[2])
+                printf "%s", p[2]
                 for (j = 1; j <= m; j++) { split(b[j], q, "=")
-                    k = (p[1] SUBSEP q[1]) in v ? v[p[1], q[1]] * scale : "nan"; printf "\t%s", k }
+                    printf "\t%s", (p[1], q[1]) in v ? v[p[1], q[1]] * scale : "nan" }
                 print "" } }' "$tmp/all" >"$1"
 }
 bars() { # FILE SERIES_COUNT TITLE YLABEL
-    printf 'set title "%s"\nset ylabel "%s"\nunset xlabel\nset yrange [0:*]\nset xrange [*:*]\n' "$3" "$4"
+    printf 'set title "%s"\nset ylabel "%s"\nunset xlabel\n' "$3" "$4"
+    printf 'set yrange [0:*]\nset xrange [*:*]\n'
     printf 'set style data histograms\nset style histogram clustered gap 1\n'
-    printf 'plot for [i=2:%d] "%s" using i:xtic(1) ls (i-1) title columnheader(i)\n' $(($2 + 1)) "$1"
+    printf 'plot for [i=2:%d] "%s" using i:xtic(1) ls (i-1) title columnheader(i)\n' \
+        $(($2 + 1)) "$1"
 }
 
 if has fig16:; then
@@ -197,7 +203,8 @@ if has fig17:; then
         echo 'set title "median latency, one at a time"; set style data histograms'
         echo 'set xtics rotate by -25 noenhanced'
         echo "plot '$tmp/17.latency' using 2:xtic(1) ls 2 notitle"
-    } | picture dds_fig17 2 1 "Request rings, 8-byte messages, consumer polling every 2 us (Fig. 17)"
+    } | picture dds_fig17 2 1 \
+        "Request rings, 8-byte messages, consumer polling every 2 us (Fig. 17)"
 fi
 
 if has fig18:; then

@@ -2,21 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # proxy.sh [--seconds N]
 #
-# The bump in the wire: redis-benchmark against an unmodified redis-server, directly and through
-# examples/director_proxy: `split` cuts messages and replies, `pass` lets bytes through, `split2`
-# has two directors. Every case runs against each in each of five rounds, one after the other; rows
-# are medians. --seconds N: time of a case in a round, about (default 2). CPU: of redis-server and
-# the proxy together, and of the proxy alone.
+# Called by bench/run.sh: the bump in the wire. redis-benchmark against an unmodified redis-server,
+# directly and through examples/director_proxy: `split` cuts messages and replies, `pass` lets bytes
+# through, `split2` has two directors. Every case runs against each in each of five rounds, one
+# after the other; rows are medians. --seconds N: time of a case in a round, about (default 2). CPU:
+# of redis-server and the proxy together, and of the proxy alone.
 #
 #   c1      one client that waits for each answer: what the proxy adds to the latency
 #   c50     50 such clients
 #   c50_p16 50 clients with 16 commands under way
 set -u
 cd "$(dirname "$0")/.." || exit 1
-exec </dev/null
-LC_ALL=C
-export LC_ALL
-seconds=2 rounds=${SNIC_BENCH_ROUNDS:-5}
+seconds=2
 [ "${1:-}" = --seconds ] && seconds=${2:?--seconds N}
 bin=${SNIC_BENCH_BUILD:-build/bench}/bin
 command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null || {
@@ -25,45 +22,7 @@ command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null || {
 }
 [ -x "$bin/director_proxy" ] || { echo "bench/proxy.sh: no $bin/director_proxy" >&2; exit 1; }
 work=$(mktemp -d) || exit 1
-hz=$(getconf CLK_TCK)
-running=
-
-finish() {
-    for p in $running; do kill "$p" 2>/dev/null; done
-    for p in $running; do wait "$p" 2>/dev/null; done
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-die() {
-    echo "bench/proxy.sh: $*" >&2
-    exit 1
-}
-
-port=$((20000 + $$ % 20000))
-# begin NAME COMMAND...: starts a server at $port; sets pid_NAME and port_NAME
-begin() {
-    name=$1
-    shift
-    "$@" >"$work/log.$name" 2>&1 &
-    running="$running $!"
-    eval "pid_$name=$! port_$name=$port"
-    i=0
-    until [ "$(redis-cli -p $port ping 2>/dev/null)" = PONG ]; do
-        kill -0 $! 2>/dev/null && [ $((i += 1)) -le 300 ] ||
-            { cat "$work/log.$name" >&2; die "$name did not start"; }
-        sleep 0.1
-    done
-    port=$((port + 1))
-}
-ticks() {
-    for p in "$@"; do sed 's/.*) //' "/proc/$p/stat"; done |
-        awk '{ s += $12 + $13 } END { print s }'
-}
-keep() { echo "$3" >>"$work/values.$1.$2"; }
-per_op() { awk "BEGIN { printf \"%.3f\", $1 * 1e6 / $hz / $2 }"; }
-middle() { sort -n "$work/values.$1.$2" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+. bench/common.sh
 
 # measure CASE WHO PORT N PIDS PROXY_PID OPTIONS...: N GETs of 64 bytes
 measure() {
@@ -89,10 +48,12 @@ sized() {
 }
 
 begin redis redis-server --port $port --save '' --dir "$work"
+answers redis
 begin split "$bin/director_proxy" --listen 127.0.0.1:$port --server 127.0.0.1:"$port_redis"
 begin split2 "$bin/director_proxy" --directors 2 --listen 127.0.0.1:$port \
     --server 127.0.0.1:"$port_redis"
 begin pass "$bin/director_proxy" --pass --listen 127.0.0.1:$port --server 127.0.0.1:"$port_redis"
+for s in split split2 pass; do answers $s; done
 redis-benchmark -p "$port_redis" -t set -d 64 -r 10000 -n 100000 -P 16 -q >/dev/null 2>&1
 
 n_c1=$(sized -c 1) n_c50=$(sized -c 50) n_c50_p16=$(sized -c 50 -P 16)

@@ -3,10 +3,10 @@
 # run.sh [MODULE...] [--seconds N]
 #
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
-# the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules
-# and `figures`: the paper's, by bench/dds.sh. `kv` is the storage node itself beside redis-server
-# and fio. --seconds N: time of each program per case. Save the output: bench/plot.sh makes pictures
-# of it.
+# the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules,
+# `proxy` and `figures`: the paper's, by bench/dds.sh. `kv` is the storage node itself beside
+# redis-server and fio, `proxy` the director in front of an unmodified redis-server. --seconds N:
+# time of each program per case. Save the output: bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
         for m in ring cuckoo channel files filelib offload director; do
             [ ! -e "bench/bench_$m.c" ] || modules="$modules $m"
         done
-        modules="$modules figures"
+        modules="$modules proxy figures"
         ;;
     -*) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $1" ;;
@@ -46,7 +46,7 @@ mkdir -p "$out" || exit 1
     export CMAKE_GENERATOR
 # Only what the named modules need; everything when the storage node is among them.
 case " $modules " in
-*" kv "* | *" figures "*) only= ;;
+*" kv "* | *" proxy "* | *" figures "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
@@ -58,7 +58,7 @@ if [ -z "$modules" ]; then
         m=${f#bench/bench_}
         modules="$modules ${m%.c}"
     done
-    [ -e bench/kv.sh ] && modules="$modules kv"
+    modules="$modules kv proxy"
 fi
 
 cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
@@ -69,11 +69,17 @@ echo "commit $(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/nu
 
 status=0
 for m in $modules; do
-    if [ "$m" = kv ] && [ -e bench/kv.sh ]; then
-        SNIC_BENCH_BUILD=$out sh bench/kv.sh ${seconds:+--seconds "$seconds"} || status=1
-    elif [ "$m" = figures ]; then
-        SNIC_BENCH_BUILD=$out sh bench/dds.sh || status=1
-    elif [ -x "$out/bench/bench_$m" ]; then
+    case $m in
+    kv | proxy)
+        SNIC_BENCH_BUILD=$out sh "bench/$m.sh" ${seconds:+--seconds "$seconds"} || status=1
+        continue
+        ;;
+    figures)
+        SNIC_BENCH_BUILD=$out sh bench/dds.sh ${seconds:+--seconds "$seconds"} || status=1
+        continue
+        ;;
+    esac
+    if [ -x "$out/bench/bench_$m" ]; then
         "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} || status=1
         [ "$m" != files ] ||
             SNIC_BENCH_BUILD=$out sh bench/files.sh ${seconds:+--seconds "$seconds"} || status=1
