@@ -53,6 +53,25 @@ void bench_pin(int cpu)
 
 /* ---- Directors ---- */
 
+uint32_t bench_refused(void *ctx, int error, const unsigned char *data, size_t size, char *out,
+                       uint32_t max)
+{
+    (void)ctx;
+    (void)error;
+    (void)data;
+    (void)size;
+    (void)out;
+    (void)max;
+    bench_check(0, "a message was refused");
+    return 0;
+}
+
+uint32_t bench_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
+                         uint32_t max)
+{
+    return bench_refused(ctx, 0, msg, size, out, max);
+}
+
 static void bench_part_drained(void *ctx)
 {
     ((struct bench_part *)ctx)->done = 1;
@@ -80,14 +99,17 @@ void bench_part_open(struct bench_part *p, const struct bench_part_opts *o,
 {
     struct snic_net_uring_opts no = o->net;
     struct snic_director_opts d = o->director;
+    struct snic_director_user user = o->user;
     memset(p, 0, sizeof(*p));
     no.opts_size = sizeof(no);
     d.opts_size = sizeof(d);
+    user.protocol_error = bench_refused;
+    user.host_gone = bench_host_gone;
     bench_check(snic_loop_uring_open(&p->loop, NULL) == 0, "loop");
     bench_check(snic_net_uring_open(&p->net, p->loop, &no) == 0, "net");
     size_t n = snic_director_memsize(&d);
     p->mem = bench_memory(n);
-    bench_check(snic_director_init(&p->d, p->mem, n, p->net, NULL, &o->user, &d) == 0, "director");
+    bench_check(snic_director_init(&p->d, p->mem, n, p->net, NULL, &user, &d) == 0, "director");
     if (o->host != NULL)
         snic_director_upstream_net(p->d, o->host);
     bench_check(snic_director_listen(p->d, at, o->listen_flags, at) == 0, "listen");

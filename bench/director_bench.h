@@ -20,6 +20,12 @@ double bench_median(double *values, int count); /* sorts them */
 void *bench_memory(size_t size);                /* aligned to a page */
 void bench_pin(int cpu);                        /* the calling thread; where there are so many */
 
+/* A user's protocol_error() and host_gone(): there is no reason for either, so they end it all. */
+uint32_t bench_refused(void *ctx, int error, const unsigned char *data, size_t size, char *out,
+                       uint32_t max);
+uint32_t bench_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
+                         uint32_t max);
+
 /* A director with loop and sockets on a thread. Several may share a port. */
 struct bench_part {
     struct snic_loop *loop;
@@ -33,7 +39,7 @@ struct bench_part {
 };
 
 struct bench_part_opts {
-    struct snic_director_user user;
+    struct snic_director_user user; /* without those two */
     struct snic_director_opts director;
     struct snic_net_uring_opts net;
     const struct snic_net_addr *host; /* net upstream, or NULL */

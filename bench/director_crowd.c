@@ -37,24 +37,6 @@ static void crowd_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
     memset(out->reply, msg[0], CROWD_REPLY);
 }
 
-static uint32_t crowd_error(void *ctx, int error, const unsigned char *data, size_t size, char *out,
-                            uint32_t max)
-{
-    (void)ctx;
-    (void)error;
-    (void)data;
-    (void)size;
-    (void)out;
-    (void)max;
-    return 0;
-}
-
-static uint32_t crowd_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
-                           uint32_t max)
-{
-    return crowd_error(ctx, 0, msg, size, out, max);
-}
-
 /* ---- The clients' process ---- */
 
 static void crowd_round(const int *fds)
@@ -117,22 +99,18 @@ static int crowd_may(void)
     return setrlimit(RLIMIT_NOFILE, &r) == 0;
 }
 
-static double crowd_step(struct bench_part *p, int to, int from)
+static double crowd_step(int to, int from)
 {
     char c = 'x';
     bench_check(read(from, &c, 1) == 1, "the clients failed");
     double rss = crowd_rss();
-    (void)p;
     bench_check(write(to, &c, 1) == 1, "pipe");
     return rss;
 }
 
 void bench_crowd(void)
 {
-    struct bench_part_opts o = {.user = {.frame = crowd_frame,
-                                         .predicate = crowd_predicate,
-                                         .protocol_error = crowd_error,
-                                         .host_gone = crowd_gone},
+    struct bench_part_opts o = {.user = {.frame = crowd_frame, .predicate = crowd_predicate},
                                 .director = {.flags = SNIC_DIRECTOR_IN_ORDER, .conns_max = CROWD},
                                 .net = {.conns_max = CROWD},
                                 .cpu = -1};
@@ -155,10 +133,10 @@ void bench_crowd(void)
     bench_check(pid >= 0, "fork");
     if (pid == 0)
         crowd_child(&at, up[1], down[0]);
-    double connected = crowd_step(&p, down[1], up[0]);
+    double connected = crowd_step(down[1], up[0]);
     double took = (double)(bench_now(CLOCK_MONOTONIC) - t0) / 1e9;
-    double served = crowd_step(&p, down[1], up[0]);
-    double again = crowd_step(&p, down[1], up[0]);
+    double served = crowd_step(down[1], up[0]);
+    double again = crowd_step(down[1], up[0]);
     bench_check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
                 "the clients failed");
     bench_part_close(&p);

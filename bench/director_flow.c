@@ -162,24 +162,6 @@ static void flow_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
     (void)out; /* to the host */
 }
 
-static uint32_t flow_error(void *ctx, int error, const unsigned char *data, size_t size, char *out,
-                           uint32_t max)
-{
-    (void)ctx;
-    (void)data;
-    (void)size;
-    (void)out;
-    (void)max;
-    bench_check(error == 0, "a message was refused");
-    return 0;
-}
-
-static uint32_t flow_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
-                          uint32_t max)
-{
-    return flow_error(ctx, -1, msg, size, out, max);
-}
-
 static int64_t flow_frame_reply(void *ctx, const unsigned char *data, size_t size, uint64_t *state,
                                 int *done)
 {
@@ -321,8 +303,6 @@ static struct flow_result flow_run(enum flow_mode mode, uint32_t size, double se
     flow_server_open(&server, size);
     struct bench_part_opts o = {.user = {.frame = flow_frame,
                                          .predicate = flow_predicate,
-                                         .protocol_error = flow_error,
-                                         .host_gone = flow_gone,
                                          .frame_reply = mode == FLOW_PASS ? NULL : flow_frame_reply,
                                          .ctx = &size},
                                 .director = {.flags = SNIC_DIRECTOR_IN_ORDER, .conns_max = 64},

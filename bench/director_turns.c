@@ -58,24 +58,6 @@ static void turns_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
     memcpy(out->reply, msg, TURNS_REPLY);
 }
 
-static uint32_t turns_error(void *ctx, int error, const unsigned char *data, size_t size, char *out,
-                            uint32_t max)
-{
-    (void)ctx;
-    (void)error;
-    (void)data;
-    (void)size;
-    (void)out;
-    (void)max;
-    return 0;
-}
-
-static uint32_t turns_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
-                           uint32_t max)
-{
-    return turns_error(ctx, 0, msg, size, out, max);
-}
-
 static int turns_connect(const struct snic_net_addr *at)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(at->port)};
@@ -148,10 +130,7 @@ static void turns_run(enum turns_mode mode, double seconds, double *p50, double 
     static uint32_t ns[TURNS_SAMPLES];
     static struct bench_part p;
     static struct turns_flood f;
-    struct bench_part_opts o = {.user = {.frame = turns_frame,
-                                         .predicate = turns_predicate,
-                                         .protocol_error = turns_error,
-                                         .host_gone = turns_gone},
+    struct bench_part_opts o = {.user = {.frame = turns_frame, .predicate = turns_predicate},
                                 .director = {.flags = SNIC_DIRECTOR_IN_ORDER, .conns_max = 64},
                                 .cpu = 0};
     o.director.quantum = mode == TURNS_ENDLESS ? 1u << 24 : 0;

@@ -67,25 +67,6 @@ static void zero_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
     out->route = SNIC_DIRECTOR_DPU;
 }
 
-static uint32_t zero_error(void *ctx, int error, const unsigned char *data, size_t size, char *out,
-                           uint32_t max)
-{
-    (void)ctx;
-    (void)error;
-    (void)data;
-    (void)size;
-    (void)out;
-    (void)max;
-    bench_check(0, "a read was refused");
-    return 0;
-}
-
-static uint32_t zero_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
-                          uint32_t max)
-{
-    return zero_error(ctx, 0, msg, size, out, max);
-}
-
 static int zero_func(void *ctx, const struct snic_offload *o, const struct snic_offload_msg *msg,
                      struct snic_offload_read *out, struct snic_offload_reply *reply)
 {
@@ -171,8 +152,8 @@ static void zero_begin(struct zero_node *n)
                                    .read_max = 128 << 10};
     struct snic_director_user u = {.frame = zero_frame,
                                    .predicate = zero_predicate,
-                                   .protocol_error = zero_error,
-                                   .host_gone = zero_gone,
+                                   .protocol_error = bench_refused,
+                                   .host_gone = bench_host_gone,
                                    .ctx = n};
     struct snic_director_opts o = {.opts_size = sizeof(o),
                                    .flags = SNIC_DIRECTOR_IN_ORDER,
