@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILL_BATCH 128 /* cache entries told at once */
-
 /* ---- Requests ---- */
 
 static struct engine_request *engine_request_new(struct engine *e)

@@ -21,7 +21,6 @@ struct ps_config {
     uint64_t size;         /**< of a new image, 0: as much as is needed                      */
     struct wire_limits limits;
     uint64_t page_bytes;
-    uint64_t remote;
     uint64_t log_bytes;
     uint64_t buffers;
     int offload;

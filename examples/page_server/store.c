@@ -57,7 +57,6 @@ int store_open_lib(struct store *s, struct snic_filelib *lib, struct snic_loop *
         if (r < 0)
             return (int)r;
         s->ids[i] = q.id;
-        s->sizes[i] = o->sizes[i];
         memset(&q, 0, sizeof(q));
         q.op = SNIC_FILES_PREALLOC; /* what is there already is kept */
         q.file = s->ids[i];
@@ -115,7 +114,6 @@ void store_open_plain(struct store *s, struct snic_loop *loop, const struct stor
         r = snic_io_uring_open(&s->ios[i], loop, &io, NULL);
         if (r != 0)
             ex_die("cannot open '%s': %s", path, snic_strerror(r));
-        s->sizes[i] = o->sizes[i];
     }
 }
 

@@ -39,7 +39,6 @@ struct store {
     uint64_t ids[STORE_FILES]; /**< of the files, in the file library                          */
     struct snic_filelib *lib;
     struct snic_io *ios[STORE_FILES];
-    uint64_t sizes[STORE_FILES];
 };
 
 /** Sizes of the files to open or to make. */
