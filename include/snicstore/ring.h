@@ -652,9 +652,11 @@ struct snic_ring_backoff {
  * and sleeps, on what it likes. A consumer on a loop (snicstore/loop.h), whose producers call
  * snic_loop_wake() or ring a doorbell when snic_ring_notify() tells them to:
  *
- *     for (;;) {
- *         n = snic_ring_peek(c, recs, 64);
- *         if (n == 0 && snic_ring_backoff_next(&b) == SNIC_RING_SLEEP) {
+ *     while ((n = snic_ring_peek(c, recs, 64)) >= 0) {
+ *         int how = n == 0 ? snic_ring_backoff_next(&b) : SNIC_RING_LOOK;
+ *
+ *         if (how == SNIC_RING_YIELD) sched_yield();
+ *         if (how == SNIC_RING_SLEEP) {
  *             (void)snic_ring_sleep_arm(c, &op);        remote: carry_out(&op, 1)
  *             n = snic_ring_peek(c, recs, 64);
  *             if (snic_ring_space_notify(c) == 1) ring_the_producers();

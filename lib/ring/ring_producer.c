@@ -2,7 +2,7 @@
 /*
  * The producers of the request ring.
  *
- * Many producers, step by step (tests/explore_ring.c walks the same steps under a weak memory
+ * Many producers, step by step (tests/test_ring_explore*.c run these very lines under a weak memory
  * model):
  *   R1 load T (acquire); R2 if it does not fit below M by the cached H: load H (acquire);
  *   R3 store the intent (release), R4 compare-and-swap T from t to t + n (release);
