@@ -184,27 +184,23 @@ fi
 
 if has fig17:; then
     n=0
-    : >"$tmp/17.plot"
-    for w in mutex=lock farm=FaRM faithful=as~published \
-        ours_quiescent=ours,~P==T ours=ours; do
+    for w in mutex=lock farm=FaRM faithful=as~published ours_quiescent=ours,~P==T ours=ours; do
         n=$((n + 1)) label=$(echo "${w#*=}" | tr '~' ' ')
-        awk -v w="${w%%=*}" '$3 == "fig17:poll2us_8B" && $4 == w { print $5 "\t" $6 }' "$tmp/all" |
-            sort -n >"$tmp/17.$n"
-        awk -v w="${w%%=*}" -v l="$label" '$3 == "fig17:latency_low_load" && $4 == w {
-            print l "\t" $6 }' "$tmp/all" >>"$tmp/17.latency"
-        [ ! -s "$tmp/17.$n" ] || printf '"%s" using 1:2 with linespoints ls %d title "%s", ' \
-            "$tmp/17.$n" $n "$label" >>"$tmp/17.plot"
+        for c in poll2us_8B latency; do
+            awk -v w="${w%%=*}" -v c="fig17:$c" '$3 == c && $4 == w { print $5 "\t" $6 }' \
+                "$tmp/all" | sort -n >"$tmp/17.$c.$n"
+            [ ! -s "$tmp/17.$c.$n" ] || printf '"%s" using 1:2 with linespoints ls %d title "%s", ' \
+                "$tmp/17.$c.$n" $n "$label" >>"$tmp/17.$c"
+        done
     done
     {
         echo 'set logscale x 2; set xlabel "producers"; set ylabel "M messages/s"; set yrange [0:*]'
-        echo 'set title "rate"'
-        echo "plot $(cat "$tmp/17.plot")"
-        echo 'unset logscale; unset xlabel; set ylabel "ns"; unset key'
-        echo 'set title "median latency, one at a time"; set style data histograms'
-        echo 'set xtics rotate by -25 noenhanced'
-        echo "plot '$tmp/17.latency' using 2:xtic(1) ls 2 notitle"
-    } | picture dds_fig17 2 1 \
-        "Request rings, 8-byte messages, consumer polling every 2 us (Fig. 17)"
+        echo 'set title "rate, the consumer polls every 2 us"'
+        echo "plot $(cat "$tmp/17.poll2us_8B")"
+        echo 'set logscale y 10; set yrange [100:*]; set ylabel "ns"'
+        echo 'set title "median latency, one message at a time of each"'
+        echo "plot $(cat "$tmp/17.latency")"
+    } | picture dds_fig17 2 1 "Request rings, 8-byte messages (Fig. 17)"
 fi
 
 if has fig18:; then
