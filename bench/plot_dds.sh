@@ -189,8 +189,9 @@ if has fig17:; then
         for c in poll2us_8B latency; do
             awk -v w="${w%%=*}" -v c="fig17:$c" '$3 == c && $4 == w { print $5 "\t" $6 }' \
                 "$tmp/all" | sort -n >"$tmp/17.$c.$n"
-            [ ! -s "$tmp/17.$c.$n" ] || printf '"%s" using 1:2 with linespoints ls %d title "%s", ' \
-                "$tmp/17.$c.$n" $n "$label" >>"$tmp/17.$c"
+            [ ! -s "$tmp/17.$c.$n" ] ||
+                printf '"%s" using 1:2 with linespoints ls %d title "%s", ' \
+                    "$tmp/17.$c.$n" $n "$label" >>"$tmp/17.$c"
         done
     done
     {
