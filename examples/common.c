@@ -223,6 +223,50 @@ void ex_die(const char *format, ...)
     exit(1);
 }
 
+/* ---- What is needed first ---- */
+
+#define EX_LOCK_TRIES 60 /* of 50 ms */
+
+void ex_address(const char *name, const char *text, struct snic_net_addr *out)
+{
+    if (snic_net_addr_parse(out, text) != 0)
+        ex_die("--%s: '%s' is not ADDRESS:PORT", name, text);
+}
+
+struct snic_loop *ex_loop_open(uint32_t spin_us)
+{
+    struct snic_loop_uring_opts o = {.opts_size = sizeof(o), .spin_us = spin_us};
+    struct snic_loop *loop;
+    int r = snic_loop_uring_open(&loop, &o);
+
+    if (r == SNIC_ENOTSUP)
+        ex_die("this kernel has no io_uring");
+    if (r == SNIC_EACCES || r == SNIC_EPERM)
+        ex_die("io_uring is disabled here (see /proc/sys/kernel/io_uring_disabled)");
+    if (r == SNIC_ENOMEM)
+        ex_die("no memory for an io_uring (is 'ulimit -l' too small?)");
+    if (r != 0)
+        ex_die("cannot open an io_uring: %s", snic_strerror(r));
+    return loop;
+}
+
+/*
+ * The kernel closes the files of a killed process some time after the process is
+ * gone: a lock is believed only when it lasts.
+ */
+int ex_io_open(struct snic_io **io, struct snic_loop *loop, const struct snic_io_uring_opts *o,
+               int *os_error)
+{
+    const struct timespec pause = {0, 50000000};
+    int r = snic_io_uring_open(io, loop, o, os_error);
+
+    for (int n = 0; r == SNIC_EBUSY && n < EX_LOCK_TRIES; n++) {
+        nanosleep(&pause, NULL);
+        r = snic_io_uring_open(io, loop, o, os_error);
+    }
+    return r;
+}
+
 /* ---- Statistics ---- */
 
 #define EX_PAGE_MAX 16384

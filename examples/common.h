@@ -37,6 +37,9 @@ struct ex_option {
 void ex_options(int argc, char **argv, const struct ex_option *o, size_t count,
                 const char *summary);
 
+/** The value @p text of option --@p name as an address; exits with a clear line if it is none. */
+void ex_address(const char *name, const char *text, struct snic_net_addr *out);
+
 /* ---- Logs: one line on stderr ---- */
 
 enum ex_level { EX_ERROR, EX_WARNING, EX_INFO, EX_DEBUG };
@@ -47,6 +50,13 @@ void ex_log_set(enum ex_level level, const char *role);
 void ex_log(enum ex_level level, const char *format, ...) SNIC_PRINTF(2, 3);
 /** Log an error and exit 1. */
 void ex_die(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));
+
+/** A loop on io_uring, busy-polling so long before it sleeps; exits with a clear line when the
+    system has none. */
+struct snic_loop *ex_loop_open(uint32_t spin_us);
+/** snic_io_uring_open(), which waits 3 s at most for one who has the file locked. */
+int ex_io_open(struct snic_io **io, struct snic_loop *loop, const struct snic_io_uring_opts *o,
+               int *os_error);
 
 /* ---- Statistics ---- */
 

@@ -8,12 +8,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EX_LOCK_TRIES 60 /* of 50 ms */
 #define EX_HUGE ((size_t)2 << 20)
 /* How much of what is there must be zeros before it passes for blank: all of an image's tables
  * lie in it, and a megabyte at the end. */
@@ -91,14 +89,8 @@ static void image_enough(const struct ex_image_opts *o, uint64_t size)
                o->why);
 }
 
-/*
- * The kernel closes the files of a killed process some time after the process is
- * gone: a lock is believed only when it lasts.
- */
-static void image_open_locked(struct ex_image *i, struct snic_loop *loop,
-                              const struct ex_image_opts *o)
+static void image_open_io(struct ex_image *i, struct snic_loop *loop, const struct ex_image_opts *o)
 {
-    const struct timespec pause = {0, 50000000};
     struct snic_io_uring_opts io = {.opts_size = sizeof(io)};
     int os_error = 0;
     int r;
@@ -111,11 +103,7 @@ static void image_open_locked(struct ex_image *i, struct snic_loop *loop,
         io.size = o->size;
         io.flags |= SNIC_IO_OPEN_CREATE;
     }
-    r = snic_io_uring_open(&i->io, loop, &io, &os_error);
-    for (int n = 0; r == SNIC_EBUSY && n < EX_LOCK_TRIES; n++) {
-        nanosleep(&pause, NULL);
-        r = snic_io_uring_open(&i->io, loop, &io, &os_error);
-    }
+    r = ex_io_open(&i->io, loop, &io, &os_error);
     if (r == SNIC_EBUSY)
         ex_die("image '%s' is in use by another process", o->path);
     if (r != 0)
@@ -146,7 +134,7 @@ void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_i
     size_t size;
     int r;
 
-    image_open_locked(i, loop, o);
+    image_open_io(i, loop, o);
     r = snic_files_probe(i->io, &info);
     if (r == SNIC_ENOENT)
         r = image_format(i, o, &info);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "snic_image.h"
+#include "tool_image.h"
 
 static const char usage[] =
     "usage: snic_dump [--all] IMAGE\n"
@@ -144,7 +144,7 @@ static void finding(void *ctx, int error, const char *what, uint64_t n)
 
 int main(int argc, char **argv)
 {
-    struct ex_image m;
+    struct tool_image m;
     struct dump d = {argc == 3 && strcmp(argv[1], "--all") == 0, 0};
     int status;
     int rc;
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
         (void)fputs(usage, stderr);
         return 2;
     }
-    status = ex_image_open(&m, "snic_dump", argv[argc - 1], SNIC_IO_OPEN_READONLY);
+    status = tool_image_open(&m, "snic_dump", argv[argc - 1], SNIC_IO_OPEN_READONLY);
     if (status != 0)
         return status;
     rc = snic_files_walk(m.io, m.mem, m.size, item, &d);
@@ -164,9 +164,9 @@ int main(int argc, char **argv)
         snic_files_examine(m.io, m.mem, m.size, finding, NULL) == SNIC_EIO)
         rc = SNIC_EIO;
     if (m.probed != 0)
-        status = ex_image_refused(&m);
+        status = tool_image_refused(&m);
     else if (rc != 0)
         status = 2;
-    ex_image_close(&m);
+    tool_image_close(&m);
     return status;
 }

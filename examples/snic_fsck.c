@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "snic_image.h"
+#include "tool_image.h"
 
 static const char usage[] =
     "usage: snic_fsck [--list] IMAGE\n"
@@ -79,13 +79,13 @@ static void list_all(struct snic_files *f)
     }
 }
 
-static int check(struct ex_image *m, int list)
+static int check(struct tool_image *m, int list)
 {
     struct snic_files *f = NULL;
     int errors = 0;
     int rc;
     if (m->probed == SNIC_ENOENT)
-        return ex_image_refused(m);
+        return tool_image_refused(m);
     if (m->probed == 0)
         (void)printf("image %llx, %llu segments of %u bytes, journal %llu bytes\n",
                      (unsigned long long)m->info.image_id, (unsigned long long)m->info.segments,
@@ -95,7 +95,7 @@ static int check(struct ex_image *m, int list)
                          : errors != 0 ? "damaged, and can be mounted all the same"
                                        : "clean");
     if (m->probed != 0)
-        return ex_image_refused(m);
+        return tool_image_refused(m);
     if (rc == 0 && list && snic_files_mount(&f, m->mem, m->size, m->io, NULL) == 0) {
         list_all(f);
         (void)snic_files_unmount(f);
@@ -105,7 +105,7 @@ static int check(struct ex_image *m, int list)
 
 int main(int argc, char **argv)
 {
-    struct ex_image m;
+    struct tool_image m;
     int list = argc == 3 && strcmp(argv[1], "--list") == 0;
     int status;
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
@@ -117,11 +117,11 @@ int main(int argc, char **argv)
         return 2;
     }
     /* Listing mounts, which may finish a checkpoint that was cut off. */
-    status =
-        ex_image_open(&m, "snic_fsck", argv[argc - 1], list ? 0 : (uint32_t)SNIC_IO_OPEN_READONLY);
+    status = tool_image_open(&m, "snic_fsck", argv[argc - 1],
+                             list ? 0 : (uint32_t)SNIC_IO_OPEN_READONLY);
     if (status != 0)
         return status;
     status = check(&m, list);
-    ex_image_close(&m);
+    tool_image_close(&m);
     return status;
 }

@@ -415,8 +415,7 @@ static void dpu_open_director(struct kv_dpu *d)
                            &user, &o);
     if (r != 0)
         ex_die("cannot set up the director: %s", snic_strerror(r));
-    if (snic_net_addr_parse(&a, c->listen) != 0)
-        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    ex_address("listen", c->listen, &a);
     r = snic_director_listen(d->director, &a, 0, &a);
     if (r != 0)
         ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
@@ -432,7 +431,7 @@ struct kv_dpu *kv_dpu_open(const struct kv_config *c)
     if (d == NULL)
         ex_die("out of memory");
     d->config = c;
-    d->loop = kv_loop_open(c);
+    d->loop = ex_loop_open((uint32_t)c->spin_us);
     d->user.loop = d->loop;
     memcpy(d->user.hash_seed, c->hash_seed, sizeof(d->user.hash_seed));
     d->user.limits.bulk_max = KV_VALUE_MAX;

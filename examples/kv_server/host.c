@@ -420,7 +420,7 @@ struct kv_host *kv_host_open(const struct kv_config *c)
     if (h == NULL)
         ex_die("out of memory");
     h->config = c;
-    h->loop = kv_loop_open(c);
+    h->loop = ex_loop_open((uint32_t)c->spin_us);
     snic_timer_init(&h->timer, host_tick);
     return h;
 }

@@ -137,10 +137,9 @@ static void kv_check(const struct kv_config *c)
     struct snic_net_addr a;
     size_t size = strlen(c->socket);
 
-    if (snic_net_addr_parse(&a, c->listen) != 0)
-        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
-    if (c->metrics != NULL && snic_net_addr_parse(&a, c->metrics) != 0)
-        ex_die("--metrics: '%s' is not ADDRESS:PORT", c->metrics);
+    ex_address("listen", c->listen, &a);
+    if (c->metrics != NULL)
+        ex_address("metrics", c->metrics, &a);
     if (c->role != KV_ROLE_SINGLE && c->role != KV_ROLE_MONOLITH &&
         (size == 0 || size >= sizeof(u.sun_path)))
         ex_die("--socket: '%s' has %zu bytes, a socket's path 1 to %zu", c->socket, size,
@@ -245,25 +244,6 @@ size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)
 
     memcpy(out, all, sizeof(all));
     return SNIC_COUNTOF(all);
-}
-
-struct snic_loop *kv_loop_open(const struct kv_config *c)
-{
-    struct snic_loop_uring_opts o = {.opts_size = sizeof(o)};
-    struct snic_loop *loop;
-    int r;
-
-    o.spin_us = (uint32_t)c->spin_us;
-    r = snic_loop_uring_open(&loop, &o);
-    if (r == SNIC_ENOTSUP)
-        ex_die("this kernel has no io_uring");
-    if (r == SNIC_EACCES || r == SNIC_EPERM)
-        ex_die("io_uring is disabled here (see /proc/sys/kernel/io_uring_disabled)");
-    if (r == SNIC_ENOMEM)
-        ex_die("no memory for an io_uring (is 'ulimit -l' too small?)");
-    if (r != 0)
-        ex_die("cannot open an io_uring: %s", snic_strerror(r));
-    return loop;
 }
 
 int main(int argc, char **argv)

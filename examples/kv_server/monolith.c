@@ -103,8 +103,7 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     front.pending_max = KV_PENDING_MAX;
     front.limits.bulk_max = KV_VALUE_MAX;
     front.limits.message_max = KV_MESSAGE_MAX;
-    if (snic_net_addr_parse(&front.address, c->listen) != 0)
-        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    ex_address("listen", c->listen, &front.address);
     /* The recovery runs the loop, so the engine comes before the first client. */
     o.events.ctx = m;
     r = kv_engine_open(&m->engine, &o, error, sizeof(error));
@@ -127,7 +126,7 @@ int kv_run_monolith(const struct kv_config *c)
     int r;
 
     memset(&m, 0, sizeof(m));
-    m.loop = kv_loop_open(c);
+    m.loop = ex_loop_open((uint32_t)c->spin_us);
     if (kv_plain_open(&files, m.loop, c->directory, !c->buffered, error, sizeof(error)) != 0)
         ex_die("%s", error);
     monolith_open(&m, c, files);

@@ -62,7 +62,5 @@ int kv_run_single(const struct kv_config *c);
 void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c);
 /** The engine's figures as metrics. @return how many */
 size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out);
-/** Open the loop, or say clearly why not and exit. */
-struct snic_loop *kv_loop_open(const struct kv_config *c);
 
 #endif

@@ -265,11 +265,8 @@ void load_open(struct load *l)
     size_t half = (size_t)l->pipeline * (WIRE_REQUEST + WIRE_DATA_MAX);
     int r;
 
-    if (snic_net_addr_parse(&l->addr, l->address) != 0)
-        ex_die("--address: '%s' is not ADDRESS:PORT", l->address);
-    r = snic_loop_uring_open(&l->loop, NULL);
-    if (r != 0)
-        ex_die("cannot open an io_uring: %s", snic_strerror(r));
+    ex_address("address", l->address, &l->addr);
+    l->loop = ex_loop_open(0);
     o.conns_max = (uint32_t)l->clients * 2; /* the old ones go while new ones come */
     r = snic_net_uring_open(&l->net, l->loop, &o);
     if (r != 0)

@@ -279,8 +279,7 @@ static void dpu_open_director(struct ps_dpu *d)
                            &user, &o);
     if (r != 0)
         ex_die("cannot set up the director: %s", snic_strerror(r));
-    if (snic_net_addr_parse(&a, c->listen) != 0)
-        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    ex_address("listen", c->listen, &a);
     r = snic_director_listen(d->director, &a, 0, &a);
     if (r != 0)
         ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
@@ -352,7 +351,7 @@ int ps_run_dpu(const struct ps_config *c)
 
     d->config = c;
     d->user.limits = c->limits;
-    d->loop = ps_loop_open();
+    d->loop = ex_loop_open(0);
     dpu_open_image(d);
     if (c->offload)
         dpu_open_offload(d);

@@ -316,7 +316,7 @@ int ps_run_host(const struct ps_config *c)
     int r = 0;
 
     h->config = c;
-    h->loop = ps_loop_open();
+    h->loop = ex_loop_open(0);
     snic_timer_init(&h->timer, host_tick);
     if (c->stats > 0 &&
         ex_stats_start(&h->stats, h->loop, NULL, "page_host", c->stats, NULL, host_metrics, h) != 0)

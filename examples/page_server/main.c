@@ -94,10 +94,9 @@ static void ps_check(const struct ps_config *c)
     struct snic_net_addr a;
     size_t size = strlen(c->socket);
 
-    if (snic_net_addr_parse(&a, c->listen) != 0)
-        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
-    if (c->metrics != NULL && snic_net_addr_parse(&a, c->metrics) != 0)
-        ex_die("--metrics: '%s' is not ADDRESS:PORT", c->metrics);
+    ex_address("listen", c->listen, &a);
+    if (c->metrics != NULL)
+        ex_address("metrics", c->metrics, &a);
     if (c->role != PS_PLAIN && (size == 0 || size >= sizeof(u.sun_path)))
         ex_die("--socket: '%s' has %zu bytes, a socket's path 1 to %zu", c->socket, size,
                sizeof(u.sun_path) - 1);
@@ -115,20 +114,6 @@ static void ps_descriptors(const struct ps_config *c)
     if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < want)
         ex_log(EX_WARNING, "'ulimit -n' leaves no room for %llu clients",
                (unsigned long long)c->conns_max);
-}
-
-struct snic_loop *ps_loop_open(void)
-{
-    struct snic_loop *loop;
-    int r = snic_loop_uring_open(&loop, NULL);
-
-    if (r == SNIC_ENOTSUP)
-        ex_die("this kernel has no io_uring");
-    if (r == SNIC_EACCES || r == SNIC_EPERM)
-        ex_die("io_uring is disabled here (see /proc/sys/kernel/io_uring_disabled)");
-    if (r != 0)
-        ex_die("cannot open an io_uring: %s", snic_strerror(r));
-    return loop;
 }
 
 size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out)

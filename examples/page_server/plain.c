@@ -83,8 +83,7 @@ static void plain_open_front(struct ps_plain *p)
     r = snic_net_uring_open(&p->net, p->loop, &net);
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
-    if (snic_net_addr_parse(&o.address, c->listen) != 0)
-        ex_die("--listen: '%s' is not ADDRESS:PORT", c->listen);
+    ex_address("listen", c->listen, &o.address);
     o.net = p->net;
     o.conns_max = (uint32_t)c->conns_max;
     o.conn_bytes = PS_CONN_BYTES;
@@ -105,7 +104,7 @@ static void plain_open(struct ps_plain *p)
     struct engine_opts o;
 
     memset(&o, 0, sizeof(o));
-    p->loop = ps_loop_open();
+    p->loop = ex_loop_open(0);
     engine_sizes(&c->limits, c->log_bytes, s.sizes);
     store_open_plain(&p->store, p->loop, &s);
     o.store = &p->store;

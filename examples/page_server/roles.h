@@ -40,7 +40,6 @@ int ps_run_dpu(const struct ps_config *c);
 int ps_run_host(const struct ps_config *c);
 int ps_run_plain(const struct ps_config *c);
 
-struct snic_loop *ps_loop_open(void);
 /** The engine's figures as metrics. @return how many */
 size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out);
 

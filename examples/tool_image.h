@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * @file examples/snic_image.h
- * What the programs that look into an image share: opening it alone, and its memory.
+ * @file examples/tool_image.h
+ * What the tools that look into an image share (snic_fsck, snic_dump): opening it as it is, damaged
+ * or not, and memory for the checker. Servers open theirs by image.h.
  */
-#ifndef EX_SNIC_IMAGE_H
-#define EX_SNIC_IMAGE_H
+#ifndef TOOL_IMAGE_H
+#define TOOL_IMAGE_H
 
 #include "snicstore/files.h"
 
-struct ex_image {
+struct tool_image {
     const char *program;
     const char *path;
     struct snic_loop *loop;
@@ -20,9 +21,9 @@ struct ex_image {
 };
 
 /** Open, lock and probe; what fails is said on stderr. 0, or the program's exit code 2. */
-int ex_image_open(struct ex_image *m, const char *program, const char *path, uint32_t flags);
+int tool_image_open(struct tool_image *m, const char *program, const char *path, uint32_t flags);
 /** Say on stderr why probe refused it: 1 not an image or damaged, 2 it could not be read. */
-int ex_image_refused(const struct ex_image *m);
-void ex_image_close(struct ex_image *m);
+int tool_image_refused(const struct tool_image *m);
+void tool_image_close(struct tool_image *m);
 
-#endif /* EX_SNIC_IMAGE_H */
+#endif /* TOOL_IMAGE_H */

@@ -1,26 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "snic_image.h"
+#include "tool_image.h"
+
+#include "common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define LOCK_TRIES 60 /* of 50 ms */
-
-/* The kernel lets go of a killed process's lock some time after it: only one that lasts counts. */
-static int image_open_locked(struct ex_image *m, const struct snic_io_uring_opts *o, int *os_error)
-{
-    const struct timespec pause = {0, 50000000};
-    int rc = snic_io_uring_open(&m->io, m->loop, o, os_error);
-    for (int i = 0; rc == SNIC_EBUSY && i < LOCK_TRIES; i++) {
-        (void)nanosleep(&pause, NULL);
-        rc = snic_io_uring_open(&m->io, m->loop, o, os_error);
-    }
-    return rc;
-}
-
-int ex_image_open(struct ex_image *m, const char *program, const char *path, uint32_t flags)
+int tool_image_open(struct tool_image *m, const char *program, const char *path, uint32_t flags)
 {
     struct snic_io_uring_opts o;
     int os_error = 0;
@@ -37,7 +24,7 @@ int ex_image_open(struct ex_image *m, const char *program, const char *path, uin
     o.opts_size = sizeof(o);
     o.flags = SNIC_IO_OPEN_LOCK | flags;
     o.path = path;
-    rc = image_open_locked(m, &o, &os_error);
+    rc = ex_io_open(&m->io, m->loop, &o, &os_error);
     if (rc != 0) {
         (void)fprintf(stderr, "%s: %s: %s\n", program, path,
                       rc == SNIC_EBUSY ? "in use by another process"
@@ -51,13 +38,13 @@ int ex_image_open(struct ex_image *m, const char *program, const char *path, uin
     m->mem = aligned_alloc(SNIC_FILES_ALIGN, (size_t)snic_align_up(m->size, SNIC_FILES_ALIGN));
     if (m->mem == NULL) {
         (void)fprintf(stderr, "%s: %s\n", program, snic_strerror(SNIC_ENOMEM));
-        ex_image_close(m);
+        tool_image_close(m);
         return 2;
     }
     return 0;
 }
 
-int ex_image_refused(const struct ex_image *m)
+int tool_image_refused(const struct tool_image *m)
 {
     (void)fprintf(stderr, "%s: %s: %s\n", m->program, m->path,
                   m->probed == SNIC_ENOENT   ? "holds no image"
@@ -66,7 +53,7 @@ int ex_image_refused(const struct ex_image *m)
     return m->probed == SNIC_EIO ? 2 : 1;
 }
 
-void ex_image_close(struct ex_image *m)
+void tool_image_close(struct tool_image *m)
 {
     free(m->mem);
     snic_io_close(m->io);
