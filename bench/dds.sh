@@ -17,17 +17,18 @@
 # measured says "missing" and why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-usage() { sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '3,17s/^# \{0,1\}//p' "$0"; exit "$1"; }
 all="fig14 fig14c fig16 fig17 fig18 fig21 fig22 fig23 fig24 fig25"
 seconds=1 figures=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
+    --help | -h) usage 0 ;;
     fig15) figures="$figures fig14" ;;
     fig2) figures="$figures fig24" ;;
     fig26) figures="$figures fig25" ;;
     *)
-        case " $all " in *" $1 "*) figures="$figures $1" ;; *) usage ;; esac
+        case " $all " in *" $1 "*) figures="$figures $1" ;; *) usage 2 >&2 ;; esac
         ;;
     esac
     shift

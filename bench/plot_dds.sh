@@ -5,6 +5,9 @@
 # The figures of the DDS paper out of saved rows (bench/dds.sh), one SVG picture each: called by
 # bench/plot.sh. A figure without rows has no picture.
 set -eu
+case ${1:---help} in
+-?*) sed -n '3,6s/^# \{0,1\}//p' "$0"; [ "${1:-}" = --help ] && exit 0; exit 2 ;;
+esac
 rows=$1 folder=${2:-.}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -14,7 +14,11 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 seconds=2
-[ "${1:-}" = --seconds ] && seconds=${2:?--seconds N}
+case ${1:-} in
+'') ;;
+--seconds) seconds=${2:?--seconds N} ;;
+*) sed -n '3,13s/^# \{0,1\}//p' "$0"; [ "$1" = --help ] && exit 0; exit 2 ;;
+esac
 bin=${SNIC_BENCH_BUILD:-build/bench}/bin
 command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null || {
     echo "skip: no redis-server or redis-benchmark" >&2

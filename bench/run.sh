@@ -14,6 +14,7 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
+usage() { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds= modules=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -24,7 +25,8 @@ while [ $# -gt 0 ]; do
         done
         modules="$modules proxy figures"
         ;;
-    -*) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    --help | -h) usage 0 ;;
+    -*) usage 2 >&2 ;;
     *) modules="$modules $1" ;;
     esac
     shift
