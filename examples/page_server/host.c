@@ -9,10 +9,8 @@
 #include "../image.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define HOST_RETRY_NS 50000000u
 #define HOST_DRAIN_NS 10000000000u /* a DPU that does not drain is not waited for longer */
@@ -70,14 +68,9 @@ static int host_cache(void *ctx, uint64_t page, const struct page_item *item, ui
 static size_t host_stat(void *ctx, int of_dpu, char *out, size_t max)
 {
     struct ps_host *h = ctx;
-    const struct wire_limits *l = &h->config->limits;
-    int n = snprintf(out, max,
-                     "role=host\npid=%d\ncpu_us=%" PRIu64 "\npages=%" PRIu64
-                     "\npage_bytes=%u\nremote=%d\n",
-                     (int)getpid(), ex_cpu_process_ns() / 1000, l->pages, l->page_bytes, l->remote);
 
-    (void)of_dpu;
-    return n < 0 ? 0 : snic_min_u64((uint64_t)n, max - 1);
+    (void)of_dpu; /* the DPU role answers those itself */
+    return ps_engine_stat(h->config, "host", out, max);
 }
 
 static size_t host_metrics(void *ctx, struct ex_metric *out)

@@ -4,11 +4,13 @@
 
 #include "../supervisor.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #define PS_FILES_OWN 64 /* descriptors beside those of clients */
 
@@ -114,6 +116,17 @@ static void ps_descriptors(const struct ps_config *c)
     if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < want)
         ex_log(EX_WARNING, "'ulimit -n' leaves no room for %llu clients",
                (unsigned long long)c->conns_max);
+}
+
+size_t ps_engine_stat(const struct ps_config *c, const char *role, char *out, size_t max)
+{
+    int n = snprintf(out, max,
+                     "role=%s\npid=%d\ncpu_us=%" PRIu64 "\npages=%" PRIu64
+                     "\npage_bytes=%u\nremote=%d\n",
+                     role, (int)getpid(), ex_cpu_process_ns() / 1000, c->limits.pages,
+                     c->limits.page_bytes, c->limits.remote);
+
+    return n < 0 ? 0 : snic_min_u64((uint64_t)n, max - 1);
 }
 
 size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out)

@@ -4,10 +4,7 @@
 
 #include "front.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct ps_plain {
     const struct ps_config *config;
@@ -21,18 +18,14 @@ struct ps_plain {
 
 static size_t plain_stat(void *ctx, int of_dpu, char *out, size_t max)
 {
+    static const char none[] = "role=none\ncpu_us=0\nmessages=0\noffloaded=0\n";
     struct ps_plain *p = ctx;
-    const struct wire_limits *l = &p->config->limits;
-    int n;
 
-    if (of_dpu)
-        n = snprintf(out, max, "role=none\ncpu_us=0\nmessages=0\noffloaded=0\n");
-    else
-        n = snprintf(out, max,
-                     "role=plain\npid=%d\ncpu_us=%" PRIu64 "\npages=%" PRIu64
-                     "\npage_bytes=%u\nremote=%d\n",
-                     (int)getpid(), ex_cpu_process_ns() / 1000, l->pages, l->page_bytes, l->remote);
-    return n < 0 ? 0 : snic_min_u64((uint64_t)n, max - 1);
+    if (!of_dpu)
+        return ps_engine_stat(p->config, "plain", out, max);
+    SNIC_ASSERT(sizeof(none) <= max);
+    memcpy(out, none, sizeof(none) - 1);
+    return sizeof(none) - 1;
 }
 
 static size_t plain_metrics(void *ctx, struct ex_metric *out)
