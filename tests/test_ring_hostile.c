@@ -139,6 +139,44 @@ static void test_ring_head_moved_by_peer_refused(void **state)
     }
 }
 
+/* A T and an H that no ring ever had, found at attaching: the window of short pushes that follows
+ * from them ends with the data area all the same, and what is out is never in it. */
+static void test_ring_positions_nonsense_at_attach_push_stays_inside(void **state)
+{
+    static const struct {
+        uint64_t head, tail;
+    } cases[] = {{0, UINT64_MAX - 1024 - 15},
+                 {0, UINT64_MAX - 1024 - 31},
+                 {0, UINT64_MAX - 15},
+                 {16, UINT64_MAX - 2048 - 15},
+                 {UINT64_MAX - 1023, UINT64_MAX - 15},
+                 {2048, 1008},
+                 {0, 4096 - 16}};
+    uint32_t d, i, k;
+
+    (void)state;
+    for (d = 0; d < 2; d++)
+        for (i = 0; i < SNIC_COUNTOF(cases); i++) {
+            static const unsigned char data[256] = {1};
+            struct fixture f;
+            struct snic_ring_producer p;
+
+            fixture_open(&f, request_opts(d, 1024));
+            snic_put_le64((char *)f.mem + SNIC_RING_OFF_HEAD, cases[i].head);
+            snic_put_le64((char *)f.mem + SNIC_RING_OFF_TAIL, cases[i].tail);
+            assert_int_equal(snic_ring_producer_attach(&p, f.mem, f.size, 0), 0);
+            assert_true(p.window.width <= 1024 - (p.window.from & 1023));
+            if (p.window.width != 0)
+                assert_true(p.window.from + p.window.width - p.head <= f.info.progress_max);
+            for (k = 0; k < 8; k++) {
+                ignore(
+                    snic_ring_push(&p, 1, data, f.info.record_max < 256 ? f.info.record_max : 256));
+                ignore(snic_ring_push_n(&p, 1, data, 24, 3));
+            }
+            fixture_close(&f);
+        }
+}
+
 /* Whatever stands in the shared part, no call leaves its memory, hangs or crashes, and a handle
  * that found nonsense stays broken. */
 static void test_ring_hostile_memory_is_survived(void **state)
@@ -219,6 +257,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_record_longer_than_its_place_refused),
         cmocka_unit_test(test_ring_record_over_the_end_refused),
         cmocka_unit_test(test_ring_head_moved_by_peer_refused),
+        cmocka_unit_test(test_ring_positions_nonsense_at_attach_push_stays_inside),
         cmocka_unit_test(test_ring_hostile_memory_is_survived),
     };
 

@@ -26,10 +26,11 @@
 /* Where short pushes are possible behind @p tail: what H leaves free, up to the end of the lap. */
 static void ring_window(struct snic_ring_producer *p, uint64_t tail)
 {
-    uint64_t end = snic_min_u64(p->head + p->g.progress_max, (tail | p->g.mask) + 1);
+    /* Lengths, not ends: a hostile T may be so large that an end wraps below it. */
+    uint64_t used = snic_min_u64(tail - p->head, p->g.progress_max);
 
     p->window.from = tail;
-    p->window.width = ring_distance(end, tail) > 0 ? end - tail : 0;
+    p->window.width = snic_min_u64(p->g.progress_max - used, p->g.mask + 1 - (tail & p->g.mask));
     p->window.tag = ring_lap_tag(&p->g, tail);
 }
 
