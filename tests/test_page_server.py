@@ -238,6 +238,29 @@ def test_page_server_mixed_load_roles_killed_nothing_lost(make, rng):
     n.stop()
 
 
+# A start with other sizes takes pages for garbage and writes old updates over them.
+def test_page_server_started_with_other_sizes_refused_nothing_lost(make):
+    n = make().start()
+    n.load("fill")
+    n.load("log", "--requests", "8000")  # both halves of the log are written over
+    n.stop()
+    for option, value in [("--page-bytes", "16K"), ("--pages", str(PAGES // 2)), ("--log", "512K"),
+                          ("--pages", str(PAGES * 2)), ("--remote-file", None)]:
+        args = [a for a in [n.server, "--listen", "127.0.0.1:%d" % n.port, *n.options, option,
+                            value] if a is not None]
+        args += ["--monolith", "--dir", os.path.join(n.directory, "d")] \
+            if n.mode == "monolith" else ["--file", os.path.join(n.directory, "img")]
+        r = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
+                           env=n.environment())
+        out = r.stdout.decode(errors="replace")
+        assert r.returncode != 0 and "Sanitizer" not in out, (option, r.returncode, out)
+        assert option in out, (option, out)
+    n.start()
+    n.load("check")
+    n.load("mixed", "--requests", "500", "--check")
+    n.stop()
+
+
 # What is asked wrongly is done, answered with something else than an error, or not at all.
 def test_page_server_wrong_requests_answered_with_errors(make):
     n = make().start()
@@ -312,6 +335,7 @@ def test_page_server_remote_file_written_read_back(make):
 ONLY_TWO = [test_page_server_mixed_load_roles_killed_nothing_lost,
             test_page_server_garbage_sent_others_go_on]
 NOT_LIBRARY = [test_page_server_small_log_many_updates_halves_turn,
+               test_page_server_started_with_other_sizes_refused_nothing_lost,
                test_page_server_wrong_requests_answered_with_errors]
 
 

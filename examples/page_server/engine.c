@@ -371,6 +371,7 @@ void engine_sizes(const struct wire_limits *limits, uint64_t log_bytes, uint64_t
 {
     sizes[STORE_PAGES] = limits->pages * limits->page_bytes * (limits->remote ? 1 : 2);
     sizes[STORE_LOG] = log_bytes;
+    sizes[STORE_SHAPE] = STORE_ALIGN;
 }
 
 uint64_t engine_version(const struct engine *e)
@@ -397,7 +398,8 @@ static void engine_allocate(struct engine *e)
 int engine_open(struct engine **out, const struct engine_opts *o)
 {
     struct engine *e = calloc(1, sizeof(*e));
-    int r = 0;
+    int fresh = 0;
+    int r;
 
     if (e == NULL)
         ex_die("out of memory");
@@ -405,10 +407,13 @@ int engine_open(struct engine **out, const struct engine_opts *o)
     e->loop = o->store->loop;
     e->page_bytes = o->limits.page_bytes;
     engine_allocate(e);
-    if (!o->limits.remote)
+    r = shape_check(e, &fresh);
+    if (r == 0 && !o->limits.remote)
         r = replay_scan(e);
     if (r == 0)
         r = log_open(&e->log, o->store, o->log_bytes, replay_found, replay_durable, e);
+    if (r == 0 && fresh)
+        r = shape_note(e);
     if (r != 0) {
         ex_log(EX_ERROR, "cannot recover: %s", snic_strerror(r));
         engine_stop(e);

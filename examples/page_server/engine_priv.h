@@ -92,6 +92,11 @@ void engine_buffer_put(struct engine_buffer *b);
 void engine_submit(struct engine_buffer *b, int write, uint64_t offset, uint32_t size,
                    store_done_fn done);
 
+/* shape.c: refuse files that were made with other options; note these ones in new files. Both run
+ * the loop. @return 0 or SNIC_E* */
+int shape_check(struct engine *e, int *fresh);
+int shape_note(struct engine *e);
+
 /* replay.c */
 void replay_durable(void *ctx, struct log_record *r, int64_t result);
 void replay_found(void *ctx, struct log_record *r);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const store_names[STORE_FILES] = {"pages", "log"};
+static const char *const store_names[STORE_FILES] = {"pages", "log", "shape"};
 
 /* ---- On the file library ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file page_server/store.h
- * The two files of the server, on whatever holds them: the file library (roles apart), or plain
+ * The files of the server, on whatever holds them: the file library (roles apart), or plain
  * files of the operating system (the baseline).
  */
 #ifndef PS_STORE_H
@@ -9,7 +9,7 @@
 
 #include "snicstore.h"
 
-enum store_file { STORE_PAGES, STORE_LOG, STORE_FILES };
+enum store_file { STORE_PAGES, STORE_LOG, STORE_SHAPE, STORE_FILES };
 
 struct store_req;
 typedef void (*store_done_fn)(struct store_req *r);

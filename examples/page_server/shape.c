@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the files were made with. Where pages and the halves of the log lie follows from it, so a
+ * start with other options would read, and write, the wrong places.
+ */
+#include "engine_priv.h"
+
+#include "../common.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* magic 4, crc 4 (of all behind it), version 4, remote 4, pages 8, page bytes 8, log bytes 8: in
+ * the first sector, which no power cut tears. Zeros: no start came so far. */
+#define SHAPE_MAGIC 0x50485350u /* "PSHP" */
+#define SHAPE_VERSION 1u
+#define SHAPE_BYTES 40u
+
+static int64_t shape_run(struct engine *e, int write, unsigned char *block)
+{
+    struct store_req q;
+
+    memset(&q, 0, sizeof(q));
+    q.write = (uint8_t)write;
+    q.sync = 1;
+    q.file = STORE_SHAPE;
+    q.size = STORE_ALIGN;
+    q.data = block;
+    return store_run(e->o.store, &q);
+}
+
+static void shape_encode(const struct engine *e, unsigned char *block)
+{
+    memset(block, 0, STORE_ALIGN);
+    snic_put_le32(block, SHAPE_MAGIC);
+    snic_put_le32(block + 8, SHAPE_VERSION);
+    snic_put_le32(block + 12, (uint32_t)e->o.limits.remote);
+    snic_put_le64(block + 16, e->o.limits.pages);
+    snic_put_le64(block + 24, e->page_bytes);
+    snic_put_le64(block + 32, e->o.log_bytes);
+    snic_put_le32(block + 4, snic_crc32c(0, block + 8, SHAPE_BYTES - 8));
+}
+
+/* Refuse what differs, by the name of its option. */
+static void shape_compare(const struct engine *e, const unsigned char *block)
+{
+    const struct {
+        const char *option;
+        uint64_t made, asked;
+    } all[] = {
+        {"--page-bytes", snic_get_le64(block + 24), e->page_bytes},
+        {"--pages", snic_get_le64(block + 16), e->o.limits.pages},
+        {"--log", snic_get_le64(block + 32), e->o.log_bytes},
+    };
+
+    if (snic_get_le32(block + 4) != snic_crc32c(0, block + 8, SHAPE_BYTES - 8) ||
+        snic_get_le32(block) != SHAPE_MAGIC)
+        ex_die("what the pages were made with is damaged: not served");
+    if (snic_get_le32(block + 8) != SHAPE_VERSION)
+        ex_die("the pages have a format of another version than this program");
+    if (snic_get_le32(block + 12) != (uint32_t)e->o.limits.remote)
+        ex_die("this was made %s --remote-file", e->o.limits.remote ? "without" : "with");
+    for (size_t i = 0; i < SNIC_COUNTOF(all); i++)
+        if (all[i].made != all[i].asked)
+            ex_die("%s: this was made with %" PRIu64 ", not %" PRIu64, all[i].option, all[i].made,
+                   all[i].asked);
+}
+
+int shape_check(struct engine *e, int *fresh)
+{
+    unsigned char *block;
+    int64_t r;
+
+    if (posix_memalign((void **)&block, STORE_ALIGN, STORE_ALIGN) != 0)
+        ex_die("out of memory");
+    r = shape_run(e, 0, block);
+    *fresh = 1;
+    for (uint32_t i = 0; r == STORE_ALIGN && i < SHAPE_BYTES; i++)
+        *fresh &= block[i] == 0;
+    if (r == STORE_ALIGN && !*fresh)
+        shape_compare(e, block);
+    free(block);
+    return r == STORE_ALIGN ? 0 : r < 0 ? (int)r : SNIC_EIO;
+}
+
+int shape_note(struct engine *e)
+{
+    unsigned char *block;
+    int64_t r;
+
+    if (e->version != 0)
+        ex_die("what the pages were made with is lost: not served");
+    if (posix_memalign((void **)&block, STORE_ALIGN, STORE_ALIGN) != 0)
+        ex_die("out of memory");
+    shape_encode(e, block);
+    r = shape_run(e, 1, block);
+    free(block);
+    return r == STORE_ALIGN ? 0 : r < 0 ? (int)r : SNIC_EIO;
+}
