@@ -52,9 +52,11 @@ struct world {
     uint64_t records; /* per producer */
     uint32_t producers;
     struct bell consumer, producer[PRODUCERS];
-    uint64_t slept; /* by the consumer */
+    _Atomic uint32_t *asleep; /* shared: the consumer slept, or is about to */
     _Atomic uint32_t bad;
 };
+
+#define WORLD_BYTES 65536U
 
 static void world_open(struct world *w, void *mem, uint32_t discipline, uint32_t flags)
 {
@@ -67,6 +69,9 @@ static void world_open(struct world *w, void *mem, uint32_t discipline, uint32_t
     w->producers = flags != 0 ? 1 : PRODUCERS;
     w->records = (RING_TEST_SMALL ? 2000 : 20000) * support_scale(1, 100);
     assert_int_equal(snic_ring_init(mem, w->size, &o), 0);
+    assert_true(w->size <= WORLD_BYTES - sizeof(*w->asleep));
+    w->asleep = (void *)((unsigned char *)mem + WORLD_BYTES - sizeof(*w->asleep));
+    atomic_store(w->asleep, 0);
 }
 
 static void produce(struct world *w, uint32_t index)
@@ -81,6 +86,8 @@ static void produce(struct world *w, uint32_t index)
     if (snic_ring_geometry(w->mem, w->size, &info) != 0 ||
         snic_ring_producer_attach(&p, w->mem, w->size, info.owners_max) != 0)
         abort();
+    while (atomic_load(w->asleep) == 0) /* so one sleep at least is sure */
+        sched_yield();
     while (value < w->records) {
         int r = snic_ring_push(&p, index, &value, 8);
 
@@ -140,8 +147,8 @@ static void consume(struct world *w)
             if (snic_ring_space_notify(&c) == 1)
                 ring_the_producers(w);
             if (n == 0) {
+                atomic_store(w->asleep, 1);
                 bell_wait(&w->consumer);
-                w->slept++;
             }
         }
         if (n < 0)
@@ -171,7 +178,7 @@ static void loop_thread(void *ctx, unsigned index)
 
 static void test_ring_loops_both_sides_sleep_no_lost_wake_up(void **state)
 {
-    void *mem = support_guard_alloc(65536, 4096);
+    void *mem = support_guard_alloc(WORLD_BYTES, 4096);
     struct world w;
     uint32_t variant, i;
 
@@ -189,7 +196,7 @@ static void test_ring_loops_both_sides_sleep_no_lost_wake_up(void **state)
         support_threads(w.producers + 1, loop_thread, &w);
         assert_int_equal(w.bad, 0);
         assert_int_equal(snic_ring_check(mem, w.size), 0);
-        assert_true(w.slept > 0);
+        assert_int_equal(atomic_load(w.asleep), 1);
         for (i = 0; i <= w.producers; i++)
             snic_loop_close(i < w.producers ? w.producer[i].loop : w.consumer.loop);
     }
@@ -200,7 +207,7 @@ static void test_ring_loops_both_sides_sleep_no_lost_wake_up(void **state)
 
 static void test_ring_processes_both_sides_sleep_no_lost_wake_up(void **state)
 {
-    void *mem = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *mem = mmap(NULL, WORLD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct world w;
     uint32_t variant, i;
 
@@ -230,9 +237,9 @@ static void test_ring_processes_both_sides_sleep_no_lost_wake_up(void **state)
         close(w.consumer.fd);
         assert_int_equal(w.bad, 0);
         assert_int_equal(snic_ring_check(mem, w.size), 0);
-        assert_true(w.slept > 0);
+        assert_int_equal(atomic_load(w.asleep), 1);
     }
-    munmap(mem, 65536);
+    munmap(mem, WORLD_BYTES);
 }
 
 int main(int argc, char **argv)
