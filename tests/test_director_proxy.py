@@ -176,6 +176,11 @@ def several(folder):
                               "127.0.0.1:%d" % page], stderr=subprocess.PIPE, text=True)
     try:
         wait_port(port)
+        for n in "1", "2":  # it would share the clients with the one that is there
+            r = subprocess.run([sys.argv[1], "--directors", n, "--listen", "127.0.0.1:%d" % port,
+                                "--server", "127.0.0.1:%d" % behind], stderr=subprocess.PIPE,
+                               text=True, timeout=60, check=False)
+            assert r.returncode != 0 and "cannot listen" in r.stderr, r
         clients = [Conn(port) for _ in range(64)]
         for i, c in enumerate(clients):
             assert c.cmd("SELECT", i % 16) == b"+OK"

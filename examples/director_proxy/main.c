@@ -10,9 +10,14 @@
  */
 #include "proxy.h"
 
+#include <errno.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static const char summary[] =
     "director_proxy: a proxy in front of a server that speaks the Redis protocol.\n\n"
@@ -102,6 +107,31 @@ static void proxy_stop(void *ctx)
         proxy_part_stop(&p->parts[i]);
 }
 
+/*
+ * Directors share a port with whoever else shares it: a proxy that was forgotten would go on
+ * taking its part of the clients. A socket that does not share finds out.
+ */
+static void proxy_port_is_free(const struct proxy *p)
+{
+    const struct snic_net_addr *a = &p->listen_addr;
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(a->port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(a->port)};
+    int is_four = a->family == SNIC_NET_IPV4;
+    int one = 1;
+    int fd = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int r;
+    memcpy(&four.sin_addr, a->ip, sizeof(four.sin_addr));
+    memcpy(&six.sin6_addr, a->ip, sizeof(six.sin6_addr));
+    if (fd < 0)
+        return;                                                        /* listening will tell */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)); /* not REUSEPORT */
+    r = is_four ? bind(fd, (struct sockaddr *)&four, sizeof(four))
+                : bind(fd, (struct sockaddr *)&six, sizeof(six));
+    if (r != 0)
+        ex_die("cannot listen at %s: %s", p->listen, strerror(errno));
+    (void)close(fd);
+}
+
 static void proxy_open(struct proxy *p)
 {
     char text[160];
@@ -111,6 +141,8 @@ static void proxy_open(struct proxy *p)
         ex_die("--server %s: not an address", p->server);
     if (p->parts_count > 1 && p->listen_addr.family == SNIC_NET_UNIX)
         ex_die("--directors: a UNIX socket cannot be shared");
+    if (p->parts_count > 1)
+        proxy_port_is_free(p);
     p->limits.message_max = (uint32_t)p->message_max;
     p->limits.bulk_max = (uint32_t)p->message_max;
     p->parts = aligned_alloc(SNIC_CACHELINE, p->parts_count * sizeof(*p->parts));
