@@ -256,7 +256,7 @@ def test_page_server_started_with_other_sizes_refused_nothing_lost(make):
         assert r.returncode != 0 and "Sanitizer" not in out, (option, r.returncode, out)
         assert option in out, (option, out)
     n.start()
-    n.load("check")
+    assert n.load("check")["checked"] == PAGES
     n.load("mixed", "--requests", "500", "--check")
     n.stop()
 

@@ -99,6 +99,7 @@ struct load {
     uint64_t by_dpu;
     uint64_t again;
     uint64_t lost;
+    uint64_t checked; /* pages read only to be checked */
     uint64_t wrong;
     uint64_t errors;
     struct snic_hist latency;
