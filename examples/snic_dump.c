@@ -15,7 +15,8 @@
 
 static const char usage[] =
     "usage: snic_dump [--all] IMAGE\n"
-    "Show what lies in an image of the file service, which nobody uses: superblocks, checkpoints,\n"
+    "Show what lies in an image of the file service, that no process has open: superblocks, "
+    "checkpoints,\n"
     "journal, files with their segments, free segments, and what is wrong.\n"
     "  --all  also whole checkpoint chunks, and journal entries that mount does not replay\n"
     "Exit code: 0 it was shown, 1 it is not an image, 2 it could not be read.\n";

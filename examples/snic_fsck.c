@@ -14,7 +14,7 @@
 
 static const char usage[] =
     "usage: snic_fsck [--list] IMAGE\n"
-    "Check an image of the file service, which nobody uses; with --list name its files.\n"
+    "Check an image of the file service, that no process has open; with --list name its files.\n"
     "Exit code: 0 the image is whole, 1 it is damaged or not an image, 2 it could not be read.\n";
 
 static void finding(void *ctx, int error, const char *what, uint64_t number)

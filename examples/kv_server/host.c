@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define KV_RETRY_NS 50000000u
+#define HOST_PATIENCE 40u        /* attempts before it is said that nobody is there */
 #define KV_DRAIN_NS 15000000000u /* a DPU that does not drain is not waited for longer */
 #define KV_EPOCH_SHIFT 48
 #define KV_REPLY_PIECE (4u << 20)
@@ -39,6 +40,7 @@ struct kv_host {
     int dpu_drained;
     struct snic_timer timer;
     uint64_t connect_ns; /* not before */
+    unsigned missed;     /* attempts since the last connection */
     struct ex_stats *stats;
     struct snic_net *net;
     struct kv_control dpu;  /* its newest figures */
@@ -395,6 +397,7 @@ static void host_connect(struct kv_host *h)
     if (dma == NULL)
         r = snic_dma_shm_connect(&dma, h->loop, &o, &none);
     if (r == 0) {
+        h->missed = 0;
         r = host_attach(h, dma);
         if (r != 0) {
             ex_log(EX_WARNING, "cannot attach to the DPU: %s", snic_strerror(r));
@@ -402,6 +405,8 @@ static void host_connect(struct kv_host *h)
         }
     } else if (r != SNIC_ECONNREFUSED && r != SNIC_ENOENT) {
         ex_log(EX_WARNING, "cannot connect to the DPU at '%s': %s", o.path, snic_strerror(r));
+    } else if (++h->missed == HOST_PATIENCE) {
+        ex_log(EX_INFO, "waiting for the DPU at '%s'", o.path);
     }
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define HOST_RETRY_NS 50000000u
+#define HOST_PATIENCE 40u          /* attempts before it is said that nobody is there */
 #define HOST_DRAIN_NS 10000000000u /* a DPU that does not drain is not waited for longer */
 
 struct ps_host {
@@ -28,6 +29,7 @@ struct ps_host {
     void *lib_memory;
     struct snic_timer timer;
     uint64_t connect_ns; /* not before */
+    unsigned missed;     /* attempts since the last connection */
     struct ex_stats *stats;
     int dead;
     int draining;
@@ -249,8 +251,11 @@ static void host_connect(struct ps_host *h)
         h->dma = NULL;
         if (r != SNIC_ECONNREFUSED && r != SNIC_ENOENT)
             ex_log(EX_WARNING, "cannot connect to the DPU at '%s': %s", o.path, snic_strerror(r));
+        else if (++h->missed == HOST_PATIENCE)
+            ex_log(EX_INFO, "waiting for the DPU at '%s'", o.path);
         return;
     }
+    h->missed = 0;
     r = host_attach(h);
     if (r != 0) {
         ex_log(EX_WARNING, "cannot attach to the DPU: %s", snic_strerror(r));

@@ -263,7 +263,8 @@ SNIC_API void snic_ring_producer_detach(struct snic_ring_producer *p) SNIC_NONNU
 
 /**
  * Reserve one record and describe in @p rec where to write it in place. One reservation may
- * be open per handle; finish it with commit or cancel soon, the consumer waits. [producer]
+ * be open per handle; finish it with commit or cancel soon, the consumer waits
+ * (unless ONE_PRODUCER). [producer]
  * @return 0; SNIC_EAGAIN less than the record's room below M (or 65536 races lost); SNIC_EMSGSIZE
  * larger than record_max; SNIC_EINVAL type > 65535; SNIC_EBUSY a reservation is open; SNIC_ECORRUPT
  * the other side broke the cursors
