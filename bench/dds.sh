@@ -218,8 +218,8 @@ fig16() {
     end_all
     rm -rf "$work"/remote*
     module filelib 6 >"$work/out"
-    awk '$1 == "row" && $3 ~ /^read_1K/ && $4 == "mapped" {
-        if ($3 ~ /_cpu$/) cpu = $6; else { rate = $6 } }
+    awk '$1 == "row" && $4 == "mapped" && $3 ~ /^read_1K_d[0-9]+$/ { rate = $6 }
+        $1 == "row" && $4 == "mapped" && $3 ~ /^read_1K_d[0-9]+_cpu$/ { cpu = $6 }
         END { if (rate > 0) { print "row dds fig16:peak_rate local_our_files 2", rate, "op/s"
             print "row dds fig16:peak_total local_our_files 2", rate * cpu / 1e6, "cores" } }' \
         "$work/out" >"$work/ours"
