@@ -8,6 +8,7 @@
 #define SNICSTORE_H
 
 #include "snicstore/base.h"
+#include "snicstore/ssd.h"
 
 #include "snicstore/loop.h"
 #include "snicstore/io.h"
@@ -16,6 +17,8 @@
 
 #include "snicstore/ring.h"
 #include "snicstore/cuckoo.h"
+
+#include "snicstore/gimbal.h"
 
 #include "snicstore/channel.h"
 #include "snicstore/files.h"

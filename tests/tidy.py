@@ -24,15 +24,17 @@ STRUCTURES = BASE + ["ring", "cuckoo", "hcache"]
 DOOR = BASE + ["loop"]
 FLOOR = {
     "base": [],
+    "ssd": BASE,
     "loop": BASE,
-    "io": DOOR, "dma": DOOR, "net": DOOR, "kv": DOOR,
+    "io": DOOR + ["ssd"], "dma": DOOR, "net": DOOR, "kv": DOOR,
     "ring": BASE, "cuckoo": BASE, "hcache": BASE,
-    "gimbal": STRUCTURES, "ddp": STRUCTURES, "member": STRUCTURES, "solar": STRUCTURES,
+    "gimbal": STRUCTURES, "credit": BASE, "ddp": STRUCTURES, "member": STRUCTURES, "solar": STRUCTURES,
     "luna": STRUCTURES, "kvfs": STRUCTURES, "nvmefs": STRUCTURES, "nvmetcp": STRUCTURES,
     "blob": STRUCTURES, "ec": STRUCTURES,
+    "qos": DOOR + ["io", "gimbal"],
     "channel": DOOR + ["dma", "ring"],
     "files": DOOR + ["io", "dma", "ring", "cuckoo", "channel"],
-    "filelib": DOOR + ["dma", "ring", "channel", "files"],
+    "filelib": DOOR + ["dma", "ring", "credit", "channel", "files"],
     "offload": DOOR + ["io", "cuckoo", "files"],
     "director": DOOR + ["net", "dma", "ring", "cuckoo", "channel", "files", "offload"],
 }
