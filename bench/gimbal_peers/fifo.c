@@ -45,5 +45,6 @@ static void fifo_complete(struct sched *s, struct sched_io *io, uint64_t now)
     (void)now;
 }
 
-const struct sched_ops sched_fifo = {"fifo",        fifo_open,     fifo_close, fifo_submit, fifo_poll,
-                                     fifo_deadline, fifo_complete, NULL,       NULL};
+const struct sched_ops sched_fifo = {"fifo",        fifo_open, fifo_close,
+                                     fifo_submit,   fifo_poll, fifo_deadline,
+                                     fifo_complete, NULL,      NULL};

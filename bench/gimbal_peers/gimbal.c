@@ -13,7 +13,7 @@ struct sched {
 
 static int gimbal_setup(struct sched *s, const struct sched_opts *o, uint64_t now)
 {
-    struct snic_gimbal_opts g = {sizeof(g)};
+    struct snic_gimbal_opts g = {.opts_size = sizeof(g)};
     if (o->gimbal != NULL)
         g = *o->gimbal;
     g.tenants_max = o->tenants;
@@ -23,11 +23,10 @@ static int gimbal_setup(struct sched *s, const struct sched_opts *o, uint64_t no
     if (snic_gimbal_init(&s->g, s->mem, size, &g, now) != 0)
         return -1;
     for (uint32_t t = 0; t < o->tenants; t++) {
-        struct snic_gimbal_tenant_opts to = {sizeof(to)};
+        struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to)};
         struct snic_gimbal_tenant_view v;
         to.weight = o->weight != NULL ? o->weight[t] : 1;
-        if (snic_gimbal_tenant_add(s->g, t, &to) != 0 ||
-            snic_gimbal_tenant_view(s->g, t, &v) != 0)
+        if (snic_gimbal_tenant_add(s->g, t, &to) != 0 || snic_gimbal_tenant_view(s->g, t, &v) != 0)
             return -1;
         s->credit[t] = v.credit;
     }
@@ -95,6 +94,6 @@ struct snic_gimbal *sched_gimbal_switch(struct sched *s)
     return s->g;
 }
 
-const struct sched_ops sched_gimbal = {
-    "gimbal",        gimbal_open,     gimbal_close,       gimbal_submit,         gimbal_poll,
-    gimbal_deadline, gimbal_complete, gimbal_client_done, gimbal_client_may_send};
+const struct sched_ops sched_gimbal = {"gimbal",        gimbal_open,        gimbal_close,
+                                       gimbal_submit,   gimbal_poll,        gimbal_deadline,
+                                       gimbal_complete, gimbal_client_done, gimbal_client_may_send};
