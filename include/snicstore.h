@@ -19,6 +19,7 @@
 #include "snicstore/cuckoo.h"
 
 #include "snicstore/gimbal.h"
+#include "snicstore/credit.h"
 
 #include "snicstore/channel.h"
 #include "snicstore/files.h"
