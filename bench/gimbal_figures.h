@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the figures of bench_gimbal share: scenarios are asked for twice. In the first pass they
+ * are only noted (the results are zero and nothing is printed), then all are simulated, each seed
+ * of each on its own, on as many processes as there are processors; in the second pass the same
+ * calls find their results and the rows come out in the order of the calls.
+ */
+#ifndef SNIC_BENCH_GIMBAL_FIGURES_H
+#define SNIC_BENCH_GIMBAL_FIGURES_H
+
+#include "gimbal_sim.h"
+
+#define FIG_SEEDS_MAX 64
+#define KIB 1024u
+
+/* Who is compared; the first is ours. */
+struct fig_who {
+    const char *name;
+    const struct sched_ops *ops;
+    uint32_t sized;
+};
+#define FIG_WHO 6
+extern const struct fig_who fig_who[FIG_WHO];
+enum { FIG_OURS, FIG_FIFO, FIG_REFLEX, FIG_PARDA, FIG_PARDA_N, FIG_FLASHFQ };
+
+uint32_t fig_seeds(void);
+/* Multiplies the default times of warm-up, measurement and phases: --seconds. */
+double fig_time_scale(void);
+/* One result per seed. */
+const struct sim_result *fig_results(const struct sim_spec *s);
+/* The samples of the first seed, results[0].samples of them. */
+const struct sim_sample *fig_samples(const struct sim_spec *s);
+
+/* A scenario of @p who on the first device with the usual times and no groups yet. */
+void fig_spec(struct sim_spec *s, const struct fig_who *who, uint32_t condition);
+void fig_group(struct sim_spec *s, uint32_t group, uint32_t workers, uint32_t op, uint32_t size);
+
+/* Rows: of a value per seed, with the row of its spread; of one value; of the paper's; goals. */
+double fig_mean(const double *v);
+void fig_row(const char *what, const char *who, const double *v, const char *unit);
+void fig_value(const char *what, const char *who, double v, const char *unit);
+void fig_ratio(const char *what, const char *peer, double v);
+void fig_goal(const char *what, double got, double want, int at_least, const char *unit);
+/* A row of a time series; only with --series. */
+void fig_point(const char *what, const char *who, double at, double v, const char *unit);
+void fig_name(char *out, size_t size, const char *format, ...) SNIC_PRINTF(3, 4);
+
+/* What several figures run. */
+#define FIG_CELLS 4
+struct fig_cell {
+    const char *name;
+    uint32_t condition;
+    uint32_t op;
+    uint32_t size;
+};
+extern const struct fig_cell fig_cells[FIG_CELLS]; /* C-R, C-W, F-R, F-W */
+/* MB/s of 16 workers of @p op and @p size without a scheduler, the mean over the seeds. */
+double fig_standalone(uint32_t second, uint32_t condition, uint32_t op, uint32_t size);
+/* Scenario of figure 7b and 7c, and the two f-Utils of a seed's result. */
+void fig_mixed(struct sim_spec *s, const struct fig_who *who, uint32_t condition);
+void fig_mixed_futil(const struct sim_spec *s, const struct sim_result *r, double futil[2]);
+double fig_difference(const double futil[2]);
+/* Scenario of figure 7a, and the deviations of a seed's result: 4 KiB, 128 KiB. */
+void fig_sizes(struct sim_spec *s, const struct fig_who *who);
+void fig_sizes_deviation(const struct sim_result *r, double futil[2], double deviation[2]);
+
+/* The figures; each prints its rows. */
+void fig_6(void);
+void fig_7(void);
+void fig_8(void);
+void fig_goals(void);
+void fig_9(void);
+void fig_18(void);
+void fig_device2(void);
+void fig_departures(void);
+void fig_tenants(void);
+void fig_convergence(void);
+void fig_weights(void);
+void fig_fits(void);
+
+/* Other files'. */
+void gimbal_calibration_rows(void);
+void gimbal_lsm_rows(uint32_t seeds);
+void gimbal_overhead_rows(void);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * One SSD behind one target in simulated time: clients on a network of 6 us one way, a scheduler,
+ * and the SSD model. Deterministic: the same scenario and seed give the same result, bit for bit.
+ */
+#ifndef SNIC_BENCH_GIMBAL_SIM_H
+#define SNIC_BENCH_GIMBAL_SIM_H
+
+#include "gimbal_peers/sched.h"
+#include "snicstore/ssd.h"
+
+#define SIM_GROUPS 3
+#define SIM_NETWORK_NS 6000u
+#define SIM_SAMPLES 1600
+
+/* Workers alike: each is a tenant with so many I/Os outstanding at most. */
+struct sim_group {
+    uint32_t workers; /* 0: no such group */
+    uint32_t op;      /* enum snic_gimbal_op */
+    uint32_t size;
+    uint32_t depth;
+    uint64_t rate;   /* bytes/s a worker issues at most, 0: no limit */
+    uint32_t weight; /* 0: 1 */
+    uint32_t sequential;
+    /* Worker i runs from start + i * start_step until stop + i * stop_step; stop 0: the end. */
+    uint64_t start_ns;
+    uint64_t start_step_ns;
+    uint64_t stop_ns;
+    uint64_t stop_step_ns;
+};
+
+/* What to simulate; plain data without pointers, compared bytewise. */
+struct sim_spec {
+    const struct sched_ops *ops;
+    struct snic_gimbal_opts gimbal;
+    uint32_t second_device; /* 0: DCT983, 1: P3600 */
+    uint32_t condition;     /* enum snic_ssd_condition */
+    uint32_t parda_sized;
+    uint32_t flashfq_depth;
+    double parda_latency_ns;
+    double device_scale;
+    struct sim_group group[SIM_GROUPS];
+    uint64_t warm_ns;   /* not measured */
+    uint64_t time_ns;   /* measured */
+    uint64_t sample_ns; /* 0: no samples */
+    uint64_t stall_ns;  /* when the device gives nothing back for stall_for_ns; 0: never */
+    uint64_t stall_for_ns;
+    uint64_t seed;
+};
+
+struct sim_group_result {
+    double mbps;     /* all its workers, 10^6 bytes/s */
+    double mbps_min; /* of one worker */
+    double mbps_max;
+    double jain;    /* of the workers' bandwidths over weight */
+    double mean_us; /* end to end, from the client's sending */
+    double p95_us;
+    double p99_us;
+    double p999_us;
+    double device_us; /* mean, at the device */
+    double iops;
+};
+
+struct sim_sample {
+    float mbps[SIM_GROUPS]; /* of the group */
+    float device_us[2];     /* by op, mean; 0: none completed */
+    float worker_mbps[2];   /* the first worker of groups 0 and 1 */
+    float ewma_us[2];       /* gimbal's view, 0 without */
+    float thresh_us[2];
+    float target_mbps;
+    float write_cost;
+};
+
+struct sim_result {
+    struct sim_group_result group[SIM_GROUPS];
+    double mbps;
+    double write_cost; /* gimbal's at the end */
+    double overloaded; /* times a second */
+    double events;
+    uint32_t samples;
+};
+
+/* Run it; @p samples has SIM_SAMPLES entries, or is NULL without sample_ns. */
+void sim_run(const struct sim_spec *spec, struct sim_result *out, struct sim_sample *samples);
+
+#endif
