@@ -7,12 +7,58 @@
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. Commands are the
  *             caller's, borrowed from submit until poll hands them back.
  * Threads     One thread owns a model.
- * Progress    No call blocks. Work per 4 KiB part of a command is O(log events).
- * Errors      0 on success, a negative SNIC_E* otherwise.
- * Units       bytes, nanoseconds, bytes per second.
+ * Progress    No call blocks. submit and poll do the work of the time that has passed: O(log
+ *             dies) per inner event, of which a read has about one per piece, a write two and
+ *             one per program unit.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       bytes, nanoseconds; rates are bytes per microsecond, which are MB/s.
  *
- * The model knows no scheduler: it is fitted to facts of devices alone. `io.h`'s
- * snic_io_ssd_open() puts it in front of a snic_disk, which holds the bytes.
+ * What a command passes:
+ *
+ *     read   queue > fetch > splitter > dies > link to the host > completion
+ *     write  queue > fetch > link from the host > write buffer > completion
+ *                                                  buffer > dies, garbage collection
+ *
+ * - Fetch: one command at a time, round robin over the queues that have some, and not while
+ *   `window` pieces of reads are inside. So many small reads hold up large ones, and a queue's
+ *   share is that of its commands, whatever their size.
+ * - Splitter: a read is cut at multiples of the device's unit (CLEAN: read_unit, one multi-plane
+ *   read of contiguous addresses; FRAGMENTED: one part of 4 KiB). The pieces of one command
+ *   follow each other split_ns per part apart; those of several commands go on side by side.
+ * - Dies: a piece's die is its unit's number modulo dies; on a fragmented device only
+ *   read_striped of 1024 parts still lie so and the rest anywhere. A die serves reads in order.
+ *   When writing waits, too, the two share its time by virtual time, write_share for writing; an
+ *   operation is never broken off; turning from reading to writing costs switch_ns.
+ * - Buffer: a write completes post_write_ns after it has a place, places are given in order of
+ *   arrival. What fills a program unit goes to a die with the fewest of them. The last bytes
+ *   that fill none stay (they are complete, and nothing reads them back).
+ * - Garbage collection (FRAGMENTED): each unit programmed leaves its die a debt of
+ *   (write_amplification - 1) * (program + reads of as many parts); at gc_debt_ns the die pays
+ *   all of it in pieces of gc_chunk_ns, before further programs.
+ * - Foreground collection (FRAGMENTED): programs drain a pool that fills at stall_pool_rate;
+ *   while it is empty a program may be followed by a stall of the die.
+ *
+ * The parameters of both presets were fitted to facts of the devices that the paper states
+ * (Min et al., "Gimbal", SIGCOMM 2021, sections 2.3, 3.3, 4.2, 5.3, 5.8, appendices A and D)
+ * before any scheduler ran on the model, and have not been changed since. bench_gimbal prints
+ * those facts, model against paper, with what it misses: the latencies of appendix A on an aged
+ * and on a busy device, some of Figure 4's neighbours and appendix D's reads beside writes are
+ * at odds with the rest, for one structure. Two choices no fact of the paper decides: the queue
+ * depth of its "5 % writes" (the model has 38 to 45 % at 32 to 512) and the stalls.
+ *
+ * Not modelled: reads that the buffer could serve, wear, trim, the device's own cache of its map.
+ * io.h's snic_io_ssd_open() puts a model in front of a snic_disk, which holds the bytes.
+ *
+ *     struct snic_ssd_opts o;
+ *     snic_ssd_opts_dct983(&o);
+ *     o.condition = SNIC_SSD_FRAGMENTED;
+ *     o.seed = 1;
+ *     struct snic_ssd *d;
+ *     int r = snic_ssd_init(&d, memory, size, &o);   // size >= snic_ssd_memsize(&o)
+ *     struct snic_ssd_cmd cmd = {.op = SNIC_SSD_READ, .length = 4096};
+ *     r = snic_ssd_submit(d, &cmd, 0);
+ *     while (snic_ssd_poll(d, now) == NULL)
+ *         now = snic_ssd_deadline_ns(d);
  */
 #ifndef SNIC_SSD_H
 #define SNIC_SSD_H
@@ -23,8 +69,10 @@
 extern "C" {
 #endif
 
+/** Lives in the caller's memory. */
 struct snic_ssd;
 
+/** Of the memory given to init. */
 #define SNIC_SSD_ALIGN 64
 
 enum snic_ssd_op { SNIC_SSD_READ = 1, SNIC_SSD_WRITE = 2 };
@@ -80,6 +128,7 @@ struct snic_ssd_opts {
     uint32_t stall_pool_rate;     /**< it fills, bytes per microsecond (MB/s)            */
 };
 
+/** Fill op to offset, with zeros in reserved; submit sets the rest. */
 struct snic_ssd_cmd {
     struct snic_node node; /**< the model's while borrowed                               */
     uint8_t op;            /**< enum snic_ssd_op                                         */
@@ -87,7 +136,7 @@ struct snic_ssd_cmd {
     uint32_t queue;   /**< 0..queues-1                                                   */
     uint32_t length;  /**< 1..length_max                                                 */
     uint32_t state;   /**< the model's                                                   */
-    uint64_t offset;  /**< any                                                           */
+    uint64_t offset;  /**< in bytes; any, the model has no size                          */
     uint64_t done_ns; /**< out: when it completed                                        */
     uint64_t priv[4]; /**< the model's                                                   */
 };
@@ -110,27 +159,39 @@ SNIC_API void snic_ssd_opts_dct983(struct snic_ssd_opts *o) SNIC_NONNULL(1);
 /** Fill @p o with the paper's Intel DC P3600 (1.2 TB, MLC; section 5.8). [any] */
 SNIC_API void snic_ssd_opts_p3600(struct snic_ssd_opts *o) SNIC_NONNULL(1);
 
-/** @return bytes, or 0 on bad options [any] */
+/** The memory a model takes, by its options. @return bytes, or 0 on bad options [any] */
 SNIC_API size_t snic_ssd_memsize(const struct snic_ssd_opts *o) SNIC_NONNULL(1);
+/**
+ * Build an idle device at time 0 in @p mem, aligned to SNIC_SSD_ALIGN and the caller's again
+ * after fini. The options are copied.
+ * @param[out] out  the model on success, untouched on failure
+ * @return 0; SNIC_EINVAL bad options or alignment; SNIC_ENOSPC @p size too small [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_ssd_init(struct snic_ssd **out, void *mem, size_t size,
                                           const struct snic_ssd_opts *o) SNIC_NONNULL(1, 2, 4);
-/** @return the memory given to init [owner] */
+/** Asserts that no command is inside. @return the memory given to init [owner] */
 SNIC_API void *snic_ssd_fini(struct snic_ssd *d) SNIC_NONNULL(1);
 
 /**
- * Hand a command to the device at @p now_ns, which never goes back.
- * @return 0; SNIC_EINVAL op, queue, length; SNIC_EAGAIN depth commands are inside [owner]
+ * Hand a command to the device at @p now_ns, which never goes back (asserted), neither here nor
+ * in poll. It stays inside, also when its time has come, until poll returns it.
+ * @return 0; SNIC_EINVAL op, queue, length, or the range passes 2^64; SNIC_EAGAIN depth commands
+ *         are inside: poll first [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_ssd_submit(struct snic_ssd *d, struct snic_ssd_cmd *cmd,
                                             uint64_t now_ns) SNIC_NONNULL(1, 2);
-/** The next command that completed at or before @p now_ns, in order of time; NULL if none. [owner]
+/**
+ * The next command that completed at or before @p now_ns, in order of done_ns (a read before a
+ * write of the same time); NULL: no more. The command is the caller's again. [owner]
  */
 SNIC_API struct snic_ssd_cmd *snic_ssd_poll(struct snic_ssd *d, uint64_t now_ns) SNIC_NONNULL(1);
 /** When poll has work next, or SNIC_NEVER. May be early (an inner event), never late. [owner] */
 SNIC_API uint64_t snic_ssd_deadline_ns(const struct snic_ssd *d) SNIC_NONNULL(1);
+/** A copy of the counters, as of the last submit or poll. [owner] */
 SNIC_API void snic_ssd_get_stats(const struct snic_ssd *d, struct snic_ssd_stats *out)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ECORRUPT [owner] */
+/** Check every structural invariant; for tests. O(everything inside).
+ *  @return 0; SNIC_ECORRUPT [owner] */
 SNIC_API int snic_ssd_check(const struct snic_ssd *d) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

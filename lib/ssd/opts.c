@@ -29,15 +29,15 @@ void snic_ssd_opts_dct983(struct snic_ssd_opts *o)
         .program_ns = 397000,
         .program_unit = 16384,
         .program_queue = 2,
-        .write_share = 461,
+        .write_share = 500,
         .switch_ns = 150000,
         .jitter = 82,
-        .write_amplification = 435,
+        .write_amplification = 440,
         .gc_read_ns = 78000,
         .gc_debt_ns = 8000000,
         .gc_chunk_ns = 350000,
         .stall_ns = 15000000,
-        .stall_odds = 10136, /* write amplification / 450 */
+        .stall_odds = 10253, /* write amplification / 450 */
         .stall_pool_bytes = 8000000,
         .stall_pool_rate = 140,
     };
@@ -46,9 +46,13 @@ void snic_ssd_opts_dct983(struct snic_ssd_opts *o)
 void snic_ssd_opts_p3600(struct snic_ssd_opts *o)
 {
     snic_ssd_opts_dct983(o);
-    o->link_read = 2600;
-    o->link_write = 2600;
-    o->write_amplification = 335;
+    o->read_unit = 8192;
+    o->read_ns = 64000;
+    o->read_part_ns = 29000;
+    o->gc_read_ns = 93000;
+    o->write_amplification = 325;
+    o->stall_odds = 7573; /* write amplification / 450 */
+    o->stall_pool_rate = 189;
 }
 
 /* ---- Validation and memory ---- */
