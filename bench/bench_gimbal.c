@@ -92,10 +92,11 @@ const struct sim_result *fig_results(const struct sim_spec *s)
     return bench.printing ? c->results : no_results;
 }
 
-const struct sim_sample *fig_samples(const struct sim_spec *s)
+const struct sim_sample *fig_samples(const struct sim_spec *s, uint32_t seed)
 {
     const struct cell *c = cell_of(s);
-    return bench.printing && c->samples != NULL ? c->samples : no_samples;
+    return bench.printing && c->samples != NULL ? c->samples + (size_t)seed * SIM_SAMPLES
+                                                : no_samples;
 }
 
 static void simulate(uint32_t job)
@@ -104,7 +105,8 @@ static void simulate(uint32_t job)
     uint32_t seed = job % bench.seeds;
     struct sim_spec spec = c->spec;
     spec.seed = seed + 1;
-    sim_run(&spec, &c->results[seed], seed == 0 ? c->samples : NULL);
+    sim_run(&spec, &c->results[seed],
+            c->samples != NULL ? c->samples + (size_t)seed * SIM_SAMPLES : NULL);
 }
 
 /* Each process takes the next job until none is left; what it finds lies in shared memory. */
@@ -116,7 +118,7 @@ static void simulate_all(void)
         struct cell *c = &bench.cells[i];
         c->results = shared(bench.seeds * sizeof(*c->results));
         if (c->spec.sample_ns > 0)
-            c->samples = shared(SIM_SAMPLES * sizeof(*c->samples));
+            c->samples = shared((size_t)bench.seeds * SIM_SAMPLES * sizeof(*c->samples));
     }
     fflush(NULL);
     for (long p = 0; p < processors; p++) {

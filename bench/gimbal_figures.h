@@ -28,8 +28,8 @@ uint32_t fig_seeds(void);
 double fig_time_scale(void);
 /* One result per seed. */
 const struct sim_result *fig_results(const struct sim_spec *s);
-/* The samples of the first seed, results[0].samples of them. */
-const struct sim_sample *fig_samples(const struct sim_spec *s);
+/* The samples of a seed, results[seed].samples of them. */
+const struct sim_sample *fig_samples(const struct sim_spec *s, uint32_t seed);
 
 /* A scenario of @p who on the first device with the usual times and no groups yet. */
 void fig_spec(struct sim_spec *s, const struct fig_who *who, uint32_t condition);

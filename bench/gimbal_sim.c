@@ -7,6 +7,7 @@
  */
 #include "gimbal_sim.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -74,6 +75,7 @@ struct sim {
     uint64_t sample_device_ios[2];
     struct sim_sample *samples;
     uint32_t samples_count;
+    int sampling;
     uint64_t turns;
 };
 
@@ -148,6 +150,15 @@ static void sim_send(struct sim *m, struct sim_worker *w)
     sim_net_push(&m->arrivals, io, m->now + SIM_NETWORK_NS);
 }
 
+static uint64_t sim_gap(struct sim *m, const struct sim_group *g)
+{
+    uint64_t mean = (uint64_t)g->size * 1000000000u / g->rate;
+    if (!g->random_gaps)
+        return mean;
+    double u = ((double)(snic_rng_next(&m->rng) >> 11) + 0.5) / 9007199254740992.0;
+    return (uint64_t)(-log(u) * (double)mean);
+}
+
 static void sim_worker_pump(struct sim *m, struct sim_worker *w)
 {
     const struct sim_group *g = &m->spec->group[w->group];
@@ -163,8 +174,7 @@ static void sim_worker_pump(struct sim *m, struct sim_worker *w)
             return;
         if (g->rate > 0) {
             uint64_t floor = m->now > SIM_RATE_BURST_NS ? m->now - SIM_RATE_BURST_NS : 0;
-            w->rate_next_ns =
-                snic_max_u64(w->rate_next_ns, floor) + (uint64_t)g->size * 1000000000u / g->rate;
+            w->rate_next_ns = snic_max_u64(w->rate_next_ns, floor) + sim_gap(m, g);
         }
         sim_send(m, w);
     }
@@ -298,7 +308,9 @@ static void sim_sample(struct sim *m)
         s->target_mbps = (float)v.target_rate / 1e6f;
         s->write_cost = (float)v.write_cost / SNIC_GIMBAL_COST_ONE;
     }
-    m->samples_count++;
+    if (m->sampling) /* the first time only clears the counters */
+        m->samples_count++;
+    m->sampling = 1;
     m->sample_next =
         m->samples_count < SIM_SAMPLES ? m->sample_next + m->spec->sample_ns : SNIC_NEVER;
 }
@@ -362,7 +374,9 @@ static void sim_results(const struct sim *m, struct sim_result *out)
         struct snic_gimbal_view v;
         snic_gimbal_view(sched_gimbal_switch(m->sched), &v);
         out->write_cost = (double)v.write_cost / SNIC_GIMBAL_COST_ONE;
-        out->overloaded = (double)v.entered[SNIC_GIMBAL_OVERLOADED] / ((double)m->end / 1e9);
+        double seconds = (double)m->end / 1e9;
+        out->overloaded = (double)v.entered[SNIC_GIMBAL_OVERLOADED] / seconds;
+        out->congested = (double)v.entered[SNIC_GIMBAL_CONGESTED] / seconds;
     }
 }
 
@@ -441,7 +455,7 @@ void sim_run(const struct sim_spec *spec, struct sim_result *out, struct sim_sam
     m->ops = spec->ops;
     m->end = spec->warm_ns + spec->time_ns;
     m->samples = samples;
-    m->sample_next = samples != NULL && spec->sample_ns > 0 ? spec->sample_ns : SNIC_NEVER;
+    m->sample_next = samples != NULL && spec->sample_ns > 0 ? spec->sample_from_ns : SNIC_NEVER;
     snic_wheel_init(&m->wheel, 0);
     snic_rng_init(&m->rng, spec->seed * 0x9e3779b97f4a7c15u + 1);
     sim_open_workers(m);

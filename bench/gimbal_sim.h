@@ -22,6 +22,8 @@ struct sim_group {
     uint64_t rate;   /* bytes/s a worker issues at most, 0: no limit */
     uint32_t weight; /* 0: 1 */
     uint32_t sequential;
+    uint32_t random_gaps; /* with rate: arrivals at random (Poisson), not evenly spaced */
+    uint32_t reserved;
     /* Worker i runs from start + i * start_step until stop + i * stop_step; stop 0: the end. */
     uint64_t start_ns;
     uint64_t start_step_ns;
@@ -43,7 +45,8 @@ struct sim_spec {
     uint64_t warm_ns;   /* not measured */
     uint64_t time_ns;   /* measured */
     uint64_t sample_ns; /* 0: no samples */
-    uint64_t stall_ns;  /* when the device gives nothing back for stall_for_ns; 0: never */
+    uint64_t sample_from_ns;
+    uint64_t stall_ns; /* when the device gives nothing back for stall_for_ns; 0: never */
     uint64_t stall_for_ns;
     uint64_t seed;
 };
@@ -75,7 +78,8 @@ struct sim_result {
     struct sim_group_result group[SIM_GROUPS];
     double mbps;
     double write_cost; /* gimbal's at the end */
-    double overloaded; /* times a second */
+    double overloaded; /* times a second that gimbal entered the state */
+    double congested;
     double events;
     uint32_t samples;
 };

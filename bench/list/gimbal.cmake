@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The peers are files of their own, which examples/tenants compiles, too.
 if(EXISTS ${PROJECT_SOURCE_DIR}/lib/gimbal/gimbal.c)
-  snic_bench(gimbal gimbal SOURCES gimbal_figures.c gimbal_more.c gimbal_sim.c
+  snic_bench(gimbal gimbal SOURCES gimbal_figures.c gimbal_figures_rules.c
+    gimbal_figures_time.c gimbal_sim.c
     gimbal_peers/fifo.c gimbal_peers/reflex.c gimbal_peers/parda.c gimbal_peers/flashfq.c
     gimbal_peers/gimbal.c gimbal_peers/find.c LIBS m)
   foreach(part calibration lsm overhead)
