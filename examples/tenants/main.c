@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Tenants, as a job file describes them, share a device through a scheduler: Gimbal's switch, one
+ * of those it is compared with, or none.
+ *
+ *     tenants --job FILE --device PATH | --ssd MODEL [OPTION]...
+ *
+ * Exit code: 0 all went well (also when interrupted), 1 it did not, 2 wrong usage or job file.
+ */
+#include "tenants.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAIN_JOB_BYTES_MAX (1u << 20)
+#define MAIN_POOL_MAX ((size_t)256 << 20)
+#define MAIN_POOL_MIN ((size_t)8 << 20)
+#define MAIN_DEPTH_MAX 32768u
+#define MAIN_SIZE_MAX (UINT64_C(1) << 50)
+#define MAIN_DCT983_READS 407000.0 /* 4 KiB reads per second: device scale 1 */
+#define MAIN_DCT983_RATIO 6        /* thresh_max over thresh_min, the paper's */
+
+struct options {
+    const char *job;
+    const char *scheduler;
+    const char *svg;
+    const char *json;
+    uint64_t seconds;
+    uint64_t warmup;
+    uint64_t stats;
+    uint64_t solo;
+    uint64_t seed;
+    uint64_t thresh_min_us;
+    uint64_t thresh_max_us;
+    int calibrate;
+    double scale; /* 0: measured */
+};
+
+/* ---- The job file ---- */
+
+static void main_mistake(void *ctx, unsigned line, const char *text)
+{
+    fprintf(stderr, "%s:%u: %s\n", (const char *)ctx, line, text);
+}
+
+static void main_read_jobs(struct job_list *jobs, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = malloc(MAIN_JOB_BYTES_MAX + 1);
+    size_t n;
+
+    if (f == NULL)
+        ex_die("%s: %s", path, strerror(errno));
+    if (text == NULL)
+        ex_die("no memory");
+    n = fread(text, 1, MAIN_JOB_BYTES_MAX + 1, f);
+    if (ferror(f))
+        ex_die("%s: %s", path, strerror(errno));
+    if (n > MAIN_JOB_BYTES_MAX)
+        ex_die("%s: more than %u bytes", path, MAIN_JOB_BYTES_MAX);
+    fclose(f);
+    if (job_parse(jobs, text, n, main_mistake, (void *)(uintptr_t)path) != 0)
+        exit(2);
+    free(text);
+}
+
+/* Do the jobs fit the device? All that does not is told. */
+static void main_check_jobs(const struct job_list *jobs, const char *path, const struct device *d,
+                            uint64_t seconds)
+{
+    int bad = 0;
+
+    for (unsigned i = 0; i < jobs->count; i++) {
+        const struct job *j = &jobs->jobs[i];
+        uint64_t end = j->offset + (j->range != 0 ? j->range : job_block_max(j));
+        const char *what = NULL;
+
+        if (end > d->size)
+            what = "ends behind the device";
+        else if (j->offset % d->align != 0)
+            what = "offset is no multiple of the device's block";
+        else if (job_block_max(j) > d->transfer_max)
+            what = "bs is more than the device takes at once";
+        else if (job_start_ns(j, j->count - 1) >= seconds * 1000000000)
+            what = "starts after --seconds";
+        for (uint32_t k = 0; k < j->sizes; k++)
+            if (j->size[k].bytes % d->align != 0)
+                what = "bs is no multiple of the device's block";
+        if (what != NULL) {
+            fprintf(stderr, "%s:%u: [%s]: %s\n", path, j->line, j->name, what);
+            bad = 1;
+        }
+    }
+    if (bad)
+        exit(2);
+}
+
+/* @return most I/Os at once; *pool: what memory they want */
+static uint32_t main_depth(const struct job_list *jobs, size_t *pool)
+{
+    uint64_t depth = 0;
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < jobs->count; i++) {
+        const struct job *j = &jobs->jobs[i];
+
+        depth += (uint64_t)j->depth * j->count;
+        bytes += (uint64_t)j->depth * j->count * snic_align_up(job_block_max(j), 4096);
+    }
+    if (depth > MAIN_DEPTH_MAX) {
+        fprintf(stderr, "the tenants' iodepths make %" PRIu64 ", at most %u are possible\n", depth,
+                MAIN_DEPTH_MAX);
+        exit(2);
+    }
+    *pool = (size_t)snic_max_u64(MAIN_POOL_MIN, snic_min_u64(bytes, MAIN_POOL_MAX));
+    return (uint32_t)snic_max_u64(depth, 64);
+}
+
+static int main_writes(const struct job_list *jobs)
+{
+    int writes = 0;
+
+    for (unsigned i = 0; i < jobs->count; i++)
+        writes |= jobs->jobs[i].kind != JOB_READ;
+    return writes;
+}
+
+/* ---- Options ---- */
+
+static int main_scheduler_parse(void *target, const char *text)
+{
+    if (sched_find(text) == NULL)
+        return -1;
+    *(const char **)target = text;
+    return 0;
+}
+
+static int main_scale_parse(void *target, const char *text)
+{
+    char *end = NULL;
+    double v = strtod(text, &end);
+
+    if (end == text || *end != 0 || !(v >= 0.0001) || !(v <= 10000))
+        return -1;
+    *(double *)target = v;
+    return 0;
+}
+
+static void main_options(struct options *o, struct device *d, int argc, char **argv)
+{
+    const struct ex_option options[] = {
+        {"job", EX_TEXT, &o->job, "FILE", "who the tenants are; examples/tenants/*.ini are some", 0,
+         0, NULL},
+        {"device", EX_TEXT, &d->path, "PATH",
+         "a file or block device; a file that is not there is made, with --size", 0, 0, NULL},
+        {"direct", EX_FLAG, &d->direct, NULL, "past the page cache (O_DIRECT)", 0, 0, NULL},
+        {"overwrite", EX_FLAG, &d->overwrite, NULL,
+         "tenants that write may do so to a block device or a file that is not empty", 0, 0, NULL},
+        {"ssd", EX_TEXT, &d->model, "MODEL",
+         "instead of a device: dct983 or p3600, then ,clean or ,fragmented; in simulated time", 0,
+         0, NULL},
+        {"size", EX_SIZE, &d->size, "N",
+         "use so much of the device; default all, or 256M of a model", 4096, MAIN_SIZE_MAX, NULL},
+        {"scheduler", EX_PARSE, &o->scheduler, "gimbal|fifo|reflex|parda|flashfq",
+         "who decides whose turn it is; default gimbal", 0, 0, main_scheduler_parse},
+        {"thresh-min", EX_NUMBER, &o->thresh_min_us, "US",
+         "gimbal: the latency that means no congestion, a little above the highest with one I/O "
+         "at a time; default 250",
+         1, 10000000, NULL},
+        {"thresh-max", EX_NUMBER, &o->thresh_max_us, "US",
+         "gimbal: the latency that means overload, above the lowest at full load; default 1500", 1,
+         10000000, NULL},
+        {"auto", EX_FLAG, &o->calibrate, NULL, "gimbal: measure the device and choose both", 0, 0,
+         NULL},
+        {"device-scale", EX_PARSE, &o->scale, "X",
+         "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 2 s", 0, 0,
+         main_scale_parse},
+        {"seconds", EX_NUMBER, &o->seconds, "N", "of the run; default 10", 1, 86400, NULL},
+        {"warmup", EX_NUMBER, &o->warmup, "N", "first seconds that the table leaves out; default 0",
+         0, 86400, NULL},
+        {"solo", EX_NUMBER, &o->solo, "N",
+         "first run each section alone for N seconds, so that the table has fair shares", 1, 86400,
+         NULL},
+        {"stats", EX_NUMBER, &o->stats, "N", "a line of name=value pairs every N seconds", 1, 86400,
+         NULL},
+        {"svg", EX_TEXT, &o->svg, "FILE", "draw bandwidth and latency over time", 0, 0, NULL},
+        {"json", EX_TEXT, &o->json, "FILE", "write the table as JSON, too", 0, 0, NULL},
+        {"seed", EX_NUMBER, &o->seed, "N", "of places, mixes and the model; default 1", 0,
+         UINT64_MAX, NULL},
+    };
+
+    ex_options(argc, argv, options, SNIC_COUNTOF(options),
+               "Tenants share a device, as a job file says: [name] sections of\n"
+               "  rw=read|write|rw|randread|randwrite|randrw  rwmixread=%  bs=N  bssplit=N/%:N/%\n"
+               "  iodepth=N  numjobs=N  rate=BYTES/S  rate_iops=N  weight=N  priority=0..7\n"
+               "  cap_bytes=N  cap_iops=N (the switch's)  offset=N  size=N  start=T  stop=T\n"
+               "  runtime=T  start_step=T  stop_step=T (of each further of numjobs)\n"
+               "and what [global], in front of them, says for all.");
+}
+
+static void main_usage(const char *program, const char *text)
+{
+    fprintf(stderr, "%s: %s (--help lists the options)\n", program, text);
+    exit(2);
+}
+
+static void main_check_options(const struct options *o, const struct device *d, const char *program)
+{
+    if (o->job == NULL)
+        main_usage(program, "--job FILE is missing");
+    if ((d->path == NULL) == (d->model == NULL))
+        main_usage(program, "give --device PATH or --ssd MODEL");
+    if (d->path == NULL && (d->direct || d->overwrite))
+        main_usage(program, "--direct and --overwrite are for --device");
+    if (o->warmup >= o->seconds)
+        main_usage(program, "--warmup is not less than --seconds");
+    if (o->calibrate && (o->thresh_min_us != 0 || o->thresh_max_us != 0))
+        main_usage(program, "--auto chooses both thresholds");
+    if (strcmp(o->scheduler, "gimbal") != 0 &&
+        (o->calibrate || o->thresh_min_us != 0 || o->thresh_max_us != 0))
+        main_usage(program, "thresholds are for --scheduler gimbal");
+    if ((o->thresh_min_us != 0 ? o->thresh_min_us : 250) >=
+        (o->thresh_max_us != 0 ? o->thresh_max_us : 1500))
+        main_usage(program, "--thresh-min is not less than --thresh-max");
+}
+
+/* ---- Calibration ---- */
+
+/* The paper's advice (section 4.2): the lower threshold above the highest latency of one I/O at
+   a time, the upper one well above what the device has when it is just full. */
+static void main_thresholds(struct snic_gimbal_opts *g, const struct calibration *c)
+{
+    double low = c->alone_128k_ns * 1.1;
+    double high = low * MAIN_DCT983_RATIO;
+
+    if (high < c->full_128k_ns * 2)
+        high = c->full_128k_ns * 2;
+    g->thresh_min_ns = (uint64_t)low + 1000;
+    g->thresh_max_ns = (uint64_t)high + 2000;
+    printf("thresholds %" PRIu64 " us and %" PRIu64
+           " us: 128 KiB reads take %.0f us alone, %.0f us "
+           "eight at a time\n",
+           g->thresh_min_ns / 1000, g->thresh_max_ns / 1000, c->alone_128k_ns / 1000,
+           c->full_128k_ns / 1000);
+}
+
+/* @return 0; 1 interrupted */
+static int main_calibrate(const struct options *o, struct device *d, struct run_opts *run,
+                          struct snic_gimbal_opts *g)
+{
+    int model_known = d->model != NULL && strncmp(d->model, "dct983", 6) == 0;
+    int scaled = strcmp(o->scheduler, "reflex") == 0 || strcmp(o->scheduler, "parda") == 0;
+    struct calibration c;
+
+    run->device_scale = o->scale != 0 ? o->scale : 1;
+    scaled = scaled && o->scale == 0 && !model_known;
+    if (!o->calibrate && !scaled)
+        return 0;
+    if (calibrate_device(&c, d, o->seed) != 0)
+        return 1;
+    if (c.reads_per_s <= 0 || c.alone_128k_ns <= 0)
+        ex_die("the device answered no read for half a second");
+    if (o->calibrate)
+        main_thresholds(g, &c);
+    if (scaled) {
+        run->device_scale = c.reads_per_s / MAIN_DCT983_READS;
+        run->parda_latency_ns = c.alone_4k_ns;
+        printf("device scale %.3f: %.0f reads of 4 KiB per second; one takes %.0f us\n",
+               run->device_scale, c.reads_per_s, c.alone_4k_ns / 1000);
+    }
+    return 0;
+}
+
+/* ---- Main ---- */
+
+/* Each section alone, without a scheduler. @return 0; 1 interrupted */
+static int main_solo(const struct options *o, struct device *d, const struct job_list *jobs,
+                     double *solo)
+{
+    struct run_opts run = {.scheduler = &sched_fifo,
+                           .seconds_ns = o->solo * 1000000000,
+                           .seed = o->seed,
+                           .at_once = 1,
+                           .no_limits = 1};
+
+    for (unsigned i = 0; i < jobs->count; i++) {
+        struct run r;
+        int interrupted;
+
+        run.only = (int)i;
+        interrupted = run_tenants(&r, d, jobs, &run);
+        solo[i] = run_section_rate(&r, i);
+        run_free(&r);
+        if (interrupted)
+            return 1;
+    }
+    return 0;
+}
+
+/* Opened before the run, so that a name that cannot be written to is told at once. */
+static FILE *main_create(const char *path)
+{
+    FILE *f = path != NULL ? fopen(path, "w") : NULL;
+
+    if (path != NULL && f == NULL)
+        ex_die("%s: %s", path, strerror(errno));
+    return f;
+}
+
+static void main_write(FILE *f, const char *path, const struct report *p,
+                       void (*fn)(const struct report *p, FILE *f))
+{
+    if (f == NULL)
+        return;
+    fn(p, f);
+    if (ferror(f) != 0 || fclose(f) != 0)
+        ex_die("cannot write %s: %s", path, strerror(errno));
+}
+
+static void main_note_caps(const struct job_list *jobs, const char *scheduler)
+{
+    for (unsigned i = 0; i < jobs->count; i++)
+        if ((jobs->jobs[i].cap_bytes != 0 || jobs->jobs[i].cap_ios != 0) &&
+            strcmp(scheduler, "gimbal") != 0)
+            ex_log(EX_WARNING, "[%s]: caps are gimbal's, %s has none", jobs->jobs[i].name,
+                   scheduler);
+}
+
+int main(int argc, char **argv)
+{
+    static struct options o = {.scheduler = "gimbal", .seconds = 10, .seed = 1};
+    static struct device d;
+    static struct job_list jobs;
+    static double solo[JOB_SECTIONS_MAX];
+    struct snic_gimbal_opts gimbal = {.opts_size = sizeof(gimbal)};
+    struct run_opts run = {.only = -1, .gimbal = &gimbal};
+    struct run r;
+    struct report p = {.run = &r};
+    FILE *svg;
+    FILE *json;
+    uint32_t depth;
+    size_t pool;
+    int status;
+
+    main_options(&o, &d, argc, argv);
+    main_check_options(&o, &d, argv[0]);
+    ex_log_set(EX_INFO, "tenants");
+    main_read_jobs(&jobs, o.job);
+    main_note_caps(&jobs, o.scheduler);
+    depth = main_depth(&jobs, &pool);
+    d.writes = main_writes(&jobs);
+    d.seed = o.seed;
+    device_open(&d, depth, pool);
+    main_check_jobs(&jobs, o.job, &d, o.seconds);
+    svg = main_create(o.svg);
+    json = main_create(o.json);
+    gimbal.thresh_min_ns = o.thresh_min_us * 1000;
+    gimbal.thresh_max_ns = o.thresh_max_us * 1000;
+    run.scheduler = sched_find(o.scheduler);
+    run.seconds_ns = o.seconds * 1000000000;
+    run.warmup_ns = o.warmup * 1000000000;
+    run.stats_ns = o.stats * 1000000000;
+    run.seed = o.seed;
+    if (main_calibrate(&o, &d, &run, &gimbal) != 0 ||
+        (o.solo > 0 && main_solo(&o, &d, &jobs, solo) != 0))
+        ex_die("interrupted before the run");
+    run_tenants(&r, &d, &jobs, &run);
+    p.solo = o.solo > 0 ? solo : NULL;
+    p.device = d.path != NULL ? d.path : d.model;
+    report_table(&p, stdout);
+    main_write(svg, o.svg, &p, report_svg);
+    main_write(json, o.json, &p, report_json);
+    status = r.errors > 0;
+    run_free(&r);
+    device_close(&d);
+    return status;
+}
