@@ -11,7 +11,7 @@
  * beyond, so that it does not lose the share it was about to use.
  *
  * Calibration. The cost line goes through the latencies of a lone 4 KiB and 128 KiB read: their
- * ratio on the SSD model is 2.5, and 2.58 by Gimbal's figure 7; it is the same for writes, whose
+ * ratio on the SSD model is 2.46 (2.58 by Gimbal's figure 7); it is the same for writes, whose
  * buffered latency says nothing about them. D = 64: with more, the 16 and 16 workers of figure 7
  * with 4 large I/Os each are never throttled and the equal bandwidths that the paper reports do
  * not come about; fewer lose read bandwidth.
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #define FLASHFQ_DEPTH 64u
-#define FLASHFQ_BASE 74.5 /* cost = base + KiB: (74.5 + 128) / (74.5 + 4) = 2.58 */
+#define FLASHFQ_BASE 81.0 /* cost = base + KiB: (81 + 128) / (81 + 4) = 2.46 */
 #define FLASHFQ_ANTICIPATE_NS 100000u
 
 struct flashfq_tenant {
