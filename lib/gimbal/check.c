@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The whole switch, piece by piece; each file knows its own invariants.
+ */
+#include "gimbal/gimbal_priv.h"
+
+static int gimbal_check_deferred(const struct snic_gimbal *g)
+{
+    uint32_t listed = 0;
+    uint32_t before = SNIC_GIMBAL__NIL;
+    for (uint32_t i = g->deferred.first; i != SNIC_GIMBAL__NIL; i = g->tenants[i].next) {
+        const struct gimbal_tenant *t = &g->tenants[i];
+        if (i >= g->o.tenants_max || ++listed > g->count || t->where != GIMBAL_DEFERRED ||
+            t->prev != before || t->deficit != 0 || t->open != SNIC_GIMBAL__NO_SLOT)
+            return SNIC_ECORRUPT;
+        /* Whoever could have a slot is not left waiting for one. */
+        if (t->used < g->slots && t->free_slots != 0)
+            return SNIC_ECORRUPT;
+        before = i;
+    }
+    for (uint32_t i = 0; i < g->o.tenants_max; i++)
+        listed -= g->tenants[i].where == GIMBAL_DEFERRED;
+    return listed == 0 && g->deferred.last == before ? 0 : SNIC_ECORRUPT;
+}
+
+static int gimbal_check_held(const struct snic_gimbal *g)
+{
+    const struct snic_gimbal_io *io = g->held;
+    if (io == NULL)
+        return 0;
+    const struct gimbal_tenant *t = g->current;
+    if (t == NULL || io->tenant != gimbal_index(g, t) || io->state != GIMBAL_IO_QUEUED ||
+        io->weighted > t->deficit || t->open == SNIC_GIMBAL__NO_SLOT)
+        return SNIC_ECORRUPT;
+    return 0;
+}
+
+static int gimbal_check_timers(const struct snic_gimbal *g)
+{
+    uint32_t parked = 0;
+    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
+        const struct gimbal_tenant *t = &g->tenants[i];
+        if (t->where != GIMBAL_PARKED)
+            continue;
+        parked++;
+        if (t->timer.deadline_ns < g->timer_ns)
+            return SNIC_ECORRUPT;
+    }
+    if (g->watch.first != SNIC_GIMBAL__NIL &&
+        g->all_slots[g->watch.first].since_ns + g->o.lost_ns < g->timer_ns &&
+        g->probe_ns + g->o.lost_ns < g->timer_ns)
+        return SNIC_ECORRUPT;
+    if (parked != g->wheel.armed)
+        return SNIC_ECORRUPT;
+    return snic_wheel_check(&g->wheel);
+}
+
+int snic_gimbal_check(const struct snic_gimbal *g)
+{
+    if (gimbal_tenant_check(g) != 0 || gimbal_round_check(g) != 0 || gimbal_slot_check(g) != 0)
+        return SNIC_ECORRUPT;
+    if (gimbal_bucket_check(g) != 0 || gimbal_congestion_check(g) != 0 ||
+        gimbal_check_deferred(g) != 0)
+        return SNIC_ECORRUPT;
+    if (g->write_cost < SNIC_GIMBAL_COST_ONE || g->write_cost > g->o.write_cost_worst)
+        return SNIC_ECORRUPT;
+    if (gimbal_check_held(g) != 0 || gimbal_check_timers(g) != 0)
+        return SNIC_ECORRUPT;
+    return 0;
+}

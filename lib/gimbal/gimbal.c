@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The switch: what happens at submit, poll, complete and cancel, in terms of the other files.
+ *
+ *   submit    tenant.c queues it; a tenant that had nothing joins the active list (round.c).
+ *   poll      the current tenant's next I/O leaves when it has a slot (slot.c), its tenant's caps
+ *             allow it (cap.c), the deficit covers it (round.c) and its bucket has the tokens
+ *             (bucket.c), asked in this order. A tenant that fails one of the first three makes
+ *             room for the next; an I/O that lacks only tokens is held, and everybody waits:
+ *             what the round robin has chosen is not reordered.
+ *   complete  feeds the controller (congestion.c, cost.c), then its slot.
+ *
+ * I1  held is the current tenant's next I/O, still in its queue, with its weighted size fixed and
+ *     an open slot.
+ * I2  deadline_ns is the time of the last call, unless that was a poll that gave nothing.
+ * I3  timer_ns is not after the first time at which a parked tenant, a slot that takes too long,
+ *     or, while someone is deferred, a lingering tenant is due.
+ * I4  now_ns never goes back; an earlier time counts as the latest seen.
+ */
+#include "gimbal/gimbal_priv.h"
+
+/* ---- Options ---- */
+
+static void gimbal_default32(uint32_t *field, uint32_t value)
+{
+    if (*field == 0)
+        *field = value;
+}
+
+static void gimbal_default64(uint64_t *field, uint64_t value)
+{
+    if (*field == 0)
+        *field = value;
+}
+
+static int gimbal_within(uint64_t value, uint64_t min, uint64_t max)
+{
+    return value >= min && value <= max;
+}
+
+static int gimbal_opts_valid(const struct snic_gimbal_opts *o)
+{
+    uint32_t flags = SNIC_GIMBAL_DISCARD | SNIC_GIMBAL_SLOT_ABOVE | SNIC_GIMBAL_SLOT_BARRIER |
+                     SNIC_GIMBAL_ONE_BUCKET;
+    uint64_t ns_max = SNIC_GIMBAL_NS_MAX;
+    return (o->flags & ~flags) == 0 && o->reserved == 0 &&
+           gimbal_within(o->tenants_max, 1, SNIC_GIMBAL_TENANTS_MAX) &&
+           gimbal_within(o->queue_max, 1, SNIC_GIMBAL_QUEUE_MAX) &&
+           gimbal_within(o->size_max, 1, SNIC_GIMBAL_SIZE_MAX) &&
+           gimbal_within(o->slot_bytes, 512, SNIC_GIMBAL_SLOT_MAX) &&
+           gimbal_within(o->slot_threshold, 1, SNIC_GIMBAL__SLOTS) &&
+           gimbal_within(o->quantum_bytes, 512, SNIC_GIMBAL_SLOT_MAX) &&
+           gimbal_within(o->thresh_min_ns, 1, o->thresh_max_ns - 1) &&
+           gimbal_within(o->thresh_max_ns, 2, ns_max) && gimbal_within(o->alpha_d_shift, 1, 8) &&
+           gimbal_within(o->alpha_t_shift, 1, 8) && gimbal_within(o->beta, 1, 1024) &&
+           gimbal_within(o->write_cost_worst, SNIC_GIMBAL_COST_ONE, SNIC_GIMBAL_COST_MAX) &&
+           gimbal_within(o->write_cost_delta, 1, SNIC_GIMBAL_COST_MAX) &&
+           gimbal_within(o->bucket_bytes, 512, SNIC_GIMBAL_SIZE_MAX) &&
+           gimbal_within(o->rate_min, 1, o->rate_start) &&
+           gimbal_within(o->rate_start, o->rate_min, o->rate_max) &&
+           gimbal_within(o->rate_max, o->rate_start, SNIC_GIMBAL_RATE_MAX) &&
+           gimbal_within(o->cost_period_ns, 1, ns_max) &&
+           gimbal_within(o->rate_window_ns, 1, ns_max) && gimbal_within(o->lost_ns, 1, ns_max) &&
+           gimbal_within(o->idle_ns, 1, ns_max) && gimbal_within(o->slot_overlap, 1, 255);
+}
+
+/* 0 with all defaults filled in; SNIC_EINVAL. */
+static int gimbal_opts(struct snic_gimbal_opts *full, const struct snic_gimbal_opts *o)
+{
+    memset(full, 0, sizeof(*full));
+    if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
+        return SNIC_EINVAL;
+    gimbal_default32(&full->tenants_max, 64);
+    gimbal_default32(&full->queue_max, 4096);
+    gimbal_default32(&full->size_max, 8u << 20);
+    gimbal_default32(&full->slot_bytes, 128u << 10);
+    gimbal_default32(&full->slot_threshold, 8);
+    gimbal_default32(&full->quantum_bytes, 128u << 10);
+    gimbal_default64(&full->thresh_min_ns, 250000);
+    gimbal_default64(&full->thresh_max_ns, 1500000);
+    gimbal_default32(&full->alpha_d_shift, 1);
+    gimbal_default32(&full->alpha_t_shift, 1);
+    gimbal_default32(&full->beta, 8);
+    gimbal_default32(&full->write_cost_worst, 9 * SNIC_GIMBAL_COST_ONE);
+    gimbal_default32(&full->write_cost_delta, SNIC_GIMBAL_COST_ONE / 2);
+    gimbal_default32(&full->bucket_bytes, 256u << 10);
+    gimbal_default64(&full->rate_start, 50000000);
+    gimbal_default64(&full->rate_min, 4000000);
+    gimbal_default64(&full->rate_max, UINT64_C(8000000000));
+    gimbal_default64(&full->cost_period_ns, 20000000);
+    gimbal_default64(&full->rate_window_ns, 10000000);
+    gimbal_default64(&full->lost_ns, UINT64_C(2000000000));
+    gimbal_default64(&full->idle_ns, 1000000);
+    gimbal_default32(&full->slot_overlap, SNIC_GIMBAL_OVERLAP);
+    return gimbal_opts_valid(full) ? 0 : SNIC_EINVAL;
+}
+
+/* ---- Memory ---- */
+
+static uint32_t gimbal_slot_objects(const struct snic_gimbal_opts *o)
+{
+    /* Slots that drain beside those that are open or full. */
+    return (uint32_t)snic_min_u64(2 * o->slot_threshold, SNIC_GIMBAL__SLOTS);
+}
+
+static struct snic_gimbal *gimbal_layout(struct snic_arena *a, const struct snic_gimbal_opts *o,
+                                         struct gimbal_tenant **tenants, struct gimbal_slot **slots)
+{
+    struct snic_gimbal *g = snic_arena_take(a, 1, sizeof(*g), SNIC_GIMBAL_ALIGN);
+    *tenants = snic_arena_take(a, o->tenants_max, sizeof(**tenants), 64);
+    *slots =
+        snic_arena_take(a, (size_t)o->tenants_max * gimbal_slot_objects(o), sizeof(**slots), 64);
+    return g;
+}
+
+size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o)
+{
+    struct snic_gimbal_opts full;
+    struct snic_arena a = {NULL, SIZE_MAX, 0};
+    struct gimbal_tenant *tenants;
+    struct gimbal_slot *slots;
+    if (gimbal_opts(&full, o) != 0)
+        return 0;
+    (void)gimbal_layout(&a, &full, &tenants, &slots);
+    return a.used == SIZE_MAX ? 0 : a.used;
+}
+
+int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
+                     const struct snic_gimbal_opts *o, uint64_t now_ns)
+{
+    struct snic_gimbal_opts full;
+    struct snic_arena a = {mem, size, 0};
+    struct gimbal_tenant *tenants;
+    struct gimbal_slot *slots;
+    size_t need = snic_gimbal_memsize(o);
+    if (need == 0 || gimbal_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_GIMBAL_ALIGN != 0)
+        return SNIC_EINVAL;
+    if (size < need)
+        return SNIC_ENOSPC;
+    memset(mem, 0, need);
+    struct snic_gimbal *g = gimbal_layout(&a, &full, &tenants, &slots);
+    g->o = full;
+    g->tenants = tenants;
+    g->all_slots = slots;
+    g->slot_objects = gimbal_slot_objects(&full);
+    for (uint32_t i = 0; i < full.tenants_max; i++)
+        tenants[i].slots = slots + (size_t)i * g->slot_objects;
+    g->now_ns = now_ns;
+    g->deadline_ns = SNIC_NEVER;
+    g->timer_ns = SNIC_NEVER;
+    g->filled_ns = now_ns;
+    g->done_ns = now_ns;
+    g->probe_ns = now_ns;
+    g->slots = full.slot_threshold;
+    g->watch.first = g->watch.last = SNIC_GIMBAL__NIL;
+    g->linger.first = g->linger.last = SNIC_GIMBAL__NIL;
+    g->deferred.first = g->deferred.last = SNIC_GIMBAL__NIL;
+    snic_wheel_init(&g->wheel, now_ns);
+    gimbal_round_init(g);
+    gimbal_congestion_init(g);
+    gimbal_cost_init(g);
+    gimbal_bucket_init(g);
+    *out = g;
+    return 0;
+}
+
+void *snic_gimbal_fini(struct snic_gimbal *g)
+{
+    SNIC_ASSERT(g->queued == 0);
+    SNIC_ASSERT(g->inflight == 0);
+    return g;
+}
+
+/* ---- The data path ---- */
+
+static void gimbal_now(struct snic_gimbal *g, uint64_t now_ns)
+{
+    if (now_ns > g->now_ns)
+        g->now_ns = now_ns; /* I4 */
+}
+
+int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_t now_ns)
+{
+    if (io->size == 0 || io->size > g->o.size_max || io->op > SNIC_GIMBAL_WRITE ||
+        io->priority >= SNIC_GIMBAL_PRIORITIES)
+        return SNIC_EINVAL;
+    if (io->tenant >= g->o.tenants_max)
+        return SNIC_ENOENT;
+    struct gimbal_tenant *t = &g->tenants[io->tenant];
+    if ((t->flags & (GIMBAL_ADDED | GIMBAL_REMOVED)) != GIMBAL_ADDED)
+        return SNIC_ENOENT;
+    if (t->queued + t->inflight >= g->o.queue_max)
+        return SNIC_EBUSY;
+    gimbal_now(g, now_ns);
+    io->state = GIMBAL_IO_QUEUED;
+    io->queued_ns = g->now_ns;
+    gimbal_tenant_push(t, io);
+    g->queued++;
+    g->deadline_ns = g->now_ns;
+    if ((t->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
+        gimbal_tenant_active(g, t);
+    if (t->where == GIMBAL_IDLE)
+        gimbal_round_join(g, t);
+    return 0;
+}
+
+/* What is due by time alone; then the next such time. */
+static void gimbal_timers(struct snic_gimbal *g)
+{
+    uint64_t next = gimbal_slot_watch(g, g->now_ns);
+    uint64_t linger = gimbal_tenant_linger(g, g->now_ns);
+    next = snic_min_u64(next, gimbal_cap_expire(g, g->now_ns));
+    if (g->deferred.first != SNIC_GIMBAL__NIL)
+        next = snic_min_u64(next, linger);
+    g->timer_ns = next; /* I3 */
+}
+
+/* Has a slot after all? Who was idle for long hands his over now. */
+static int gimbal_defer(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    uint64_t linger = gimbal_tenant_linger(g, g->now_ns);
+    if (gimbal_slot_open(g, t))
+        return 0;
+    g->timer_ns = snic_min_u64(g->timer_ns, linger);
+    t->deficit = 0;
+    t->where = GIMBAL_DEFERRED;
+    gimbal_list_append(g, &g->deferred, t);
+    return 1;
+}
+
+/* The next I/O but for its tokens, with its tenant current and its slot open; or NULL. */
+static struct snic_gimbal_io *gimbal_choose(struct snic_gimbal *g)
+{
+    for (;;) {
+        struct gimbal_tenant *t = g->current;
+        if (t == NULL) {
+            t = gimbal_round_next(g);
+            g->current = t;
+            if (t == NULL)
+                return NULL;
+        }
+        if (t->ready == 0) {
+            t->deficit = 0;
+            t->where = GIMBAL_IDLE;
+        } else if (t->open != SNIC_GIMBAL__NO_SLOT || gimbal_slot_open(g, t) ||
+                   !gimbal_defer(g, t)) {
+            uint64_t ready_ns = (t->flags & GIMBAL_CAPPED) != 0 ? gimbal_cap_ready_ns(t) : 0;
+            if (ready_ns <= g->now_ns) {
+                struct snic_gimbal_io *io = gimbal_tenant_head(t);
+                uint32_t weighted = gimbal_weighted(g, io);
+                if (weighted <= t->deficit) {
+                    io->weighted = weighted;
+                    return io;
+                }
+                gimbal_round_wait(g, t, weighted);
+            } else {
+                t->deficit = 0;
+                gimbal_cap_park(g, t, ready_ns);
+            }
+        }
+        g->current = NULL;
+    }
+}
+
+static void gimbal_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io)
+{
+    uint64_t now = g->now_ns;
+    gimbal_tenant_take(t, io);
+    t->left--;
+    t->deficit -= io->weighted;
+    t->inflight++;
+    t->wait_ns += now - io->queued_ns;
+    io->sent_ns = now;
+    if (g->inflight == 0) {
+        g->done_ns = now; /* the device was idle: that is no part of a window */
+        g->alive_ns = now;
+    }
+    g->queued--;
+    g->inflight++;
+    if ((t->flags & GIMBAL_CAPPED) != 0)
+        gimbal_cap_pay(t, io, now);
+    gimbal_slot_send(g, t, io);
+}
+
+struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
+{
+    gimbal_now(g, now_ns);
+    if (g->queued == 0) {
+        g->deadline_ns = SNIC_NEVER;
+        return NULL;
+    }
+    if (SNIC_UNLIKELY(g->now_ns >= g->timer_ns))
+        gimbal_timers(g);
+    gimbal_bucket_fill(g, g->now_ns);
+    struct snic_gimbal_io *io = g->held != NULL ? g->held : gimbal_choose(g);
+    if (io == NULL) {
+        g->held = NULL;
+        g->deadline_ns = g->timer_ns;
+        return NULL;
+    }
+    if (!gimbal_bucket_take(g, io)) {
+        g->held = io;
+        g->deadline_ns = snic_min_u64(g->timer_ns, gimbal_bucket_ready_ns(g, io));
+        return NULL;
+    }
+    g->held = NULL;
+    g->deadline_ns = g->now_ns;
+    gimbal_send(g, g->current, io);
+    return io;
+}
+
+uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g)
+{
+    return g->deadline_ns;
+}
+
+void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int ok, uint64_t now_ns)
+{
+    SNIC_ASSERT(io->tenant < g->o.tenants_max);
+    SNIC_ASSERT((io->state & 0xff) == GIMBAL_IO_OUT);
+    struct gimbal_tenant *t = &g->tenants[io->tenant];
+    gimbal_now(g, now_ns);
+    g->inflight--;
+    t->inflight--;
+    t->device_ns += g->now_ns - io->sent_ns;
+    g->alive_ns = g->now_ns;
+    if (ok) {
+        t->bytes[io->op] += io->size;
+        t->ios[io->op]++;
+        gimbal_bucket_fill(g, g->now_ns); /* at the rate and the shares until now */
+        gimbal_congestion_done(g, io, g->now_ns);
+        gimbal_cost_done(g, io, g->now_ns);
+    } else {
+        t->errors++;
+    }
+    gimbal_slot_done(g, t, io);
+    io->credit = gimbal_slot_credit(g, t);
+    io->state = GIMBAL_IO_FREE;
+    g->deadline_ns = g->now_ns;
+    if (t->queued + t->inflight == 0)
+        gimbal_tenant_empty(g, t);
+}
+
+int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_t now_ns)
+{
+    if ((io->state & 0xff) == GIMBAL_IO_OUT)
+        return SNIC_EBUSY;
+    SNIC_ASSERT(io->state == GIMBAL_IO_QUEUED);
+    SNIC_ASSERT(io->tenant < g->o.tenants_max);
+    struct gimbal_tenant *t = &g->tenants[io->tenant];
+    gimbal_now(g, now_ns);
+    gimbal_tenant_take(t, io);
+    g->queued--;
+    if (g->held == io) {
+        g->held = NULL;
+        gimbal_bucket_release(g, io);
+    }
+    io->state = GIMBAL_IO_FREE;
+    g->deadline_ns = g->now_ns;
+    if (t->queued + t->inflight == 0)
+        gimbal_tenant_empty(g, t);
+    return 0;
+}
+
+/* ---- The virtual view ---- */
+
+void snic_gimbal_get_view(const struct snic_gimbal *g, struct snic_gimbal_view *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->target_rate = g->target_rate;
+    out->completion_rate = g->completion_rate;
+    out->read_headroom = gimbal_bucket_reads(g);
+    out->write_headroom = g->target_rate - out->read_headroom;
+    for (unsigned op = 0; op < 2; op++) {
+        out->ewma_ns[op] = g->monitor[op].ewma_ns;
+        out->thresh_ns[op] = g->monitor[op].thresh_ns;
+        out->state[op] = g->monitor[op].state;
+    }
+    out->write_cost = g->write_cost;
+    out->tenants = g->count;
+    out->active = g->active;
+    out->slots = g->slots;
+    out->queued = g->queued;
+    out->inflight = g->inflight;
+    out->lost = g->lost;
+    memcpy(out->entered, g->entered, sizeof(out->entered));
+}

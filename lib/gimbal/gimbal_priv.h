@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Gimbal's inside: shared by the files of this module and its test.
+ */
+#ifndef SNIC_GIMBAL_PRIV_H
+#define SNIC_GIMBAL_PRIV_H
+
+#include "snicstore/gimbal.h"
+
+#define SNIC_GIMBAL__NIL UINT32_MAX
+#define SNIC_GIMBAL__NO_SLOT 255
+/* One byte in the buckets' unit: a rate in bytes/s times a time in ns. */
+#define SNIC_GIMBAL__BYTE UINT64_C(1000000000)
+/* Rounds that the calendar holds, and its words of 64 bits. */
+#define SNIC_GIMBAL__ROUNDS 1024
+#define SNIC_GIMBAL__WORDS (SNIC_GIMBAL__ROUNDS / 64)
+/* Slots of a tenant, the draining ones included, have a bit each in a word. */
+#define SNIC_GIMBAL__SLOTS 64
+
+/* Where a tenant is. */
+enum gimbal_where {
+    GIMBAL_IDLE = 0, /* nothing queued, or known to be so at the next visit */
+    GIMBAL_LISTED,   /* on the calendar */
+    GIMBAL_CURRENT,  /* its turn now */
+    GIMBAL_DEFERRED, /* without a slot */
+    GIMBAL_PARKED    /* its caps' timer is armed */
+};
+
+enum gimbal_flag {
+    GIMBAL_ADDED = 1,
+    GIMBAL_REMOVED = 2, /* accepts no more; freed with its last I/O */
+    GIMBAL_COUNTED = 4, /* among the active */
+    GIMBAL_LINGERS = 8, /* counted, but without I/O */
+    GIMBAL_CAPPED = 16
+};
+
+enum gimbal_io_state { GIMBAL_IO_FREE = 0, GIMBAL_IO_QUEUED = 0x51, GIMBAL_IO_OUT = 0x52 };
+
+/* A virtual slot. Free, open (collecting), full, or draining (replaced, I/Os still out). */
+struct gimbal_slot {
+    uint64_t sent_ns;  /* its last I/O */
+    uint64_t since_ns; /* on the watch list */
+    uint32_t next;     /* the watch list, by slot number */
+    uint32_t prev;
+    uint32_t use; /* counts its uses; an I/O of an earlier use is a lost one */
+    uint32_t out; /* I/Os on the device */
+    uint32_t ios; /* I/Os sent */
+    uint32_t weighted;
+    uint32_t allow; /* full: replaced when at most so many are out */
+    uint8_t used;
+    uint8_t full;
+    uint8_t draining;
+    uint8_t watched;
+};
+
+/* A speed limit as the time that a unit costs: (units * mantissa) >> shift is ns. */
+struct gimbal_pace {
+    uint32_t mantissa;
+    uint32_t shift;
+    uint64_t free_ns; /* when what was sent is paid for */
+    uint64_t part;    /* below 1 ns, in 2^-64 ns */
+};
+
+struct gimbal_tenant {
+    /* What a turn reads. */
+    uint32_t next; /* the list it is on, by tenant */
+    uint32_t prev;
+    uint64_t deficit;
+    uint64_t free_slots; /* one bit each */
+    uint32_t quantum;
+    uint32_t slot_bytes;
+    uint32_t round; /* up to which its deficit is credited */
+    uint32_t due;   /* listed: in which round */
+    uint32_t queued;
+    uint32_t inflight;
+    uint32_t last_ios; /* of the slot that completed last */
+    uint8_t where;
+    uint8_t flags;
+    uint8_t ready; /* priorities with I/Os, one bit each */
+    uint8_t turn;  /* the priority whose turn it is */
+    uint8_t left;  /* I/Os left in that turn */
+    uint8_t open;  /* slot, or SNIC_GIMBAL__NO_SLOT */
+    uint8_t used;  /* slots open or full */
+    uint8_t draining;
+    struct gimbal_slot *slots;
+    /* The last I/O of each priority's circular list; its next is the first. */
+    struct snic_gimbal_io *last[SNIC_GIMBAL_PRIORITIES];
+    /* What a completion writes. */
+    uint64_t bytes[2];
+    uint64_t ios[2];
+    uint64_t wait_ns;
+    uint64_t device_ns;
+    uint64_t errors;
+    uint32_t lost;
+    uint32_t weight;
+    /* The rest is rarely used. */
+    uint8_t priority_weight[SNIC_GIMBAL_PRIORITIES];
+    struct gimbal_pace pace[2]; /* bytes, I/Os */
+    struct snic_timer timer;
+    uint64_t idle_ns;     /* since when it lingers */
+    uint32_t linger_next; /* the linger list, by tenant */
+    uint32_t linger_prev;
+};
+
+/* Latency monitor of an I/O type. */
+struct gimbal_monitor {
+    uint64_t ewma_ns;
+    uint64_t thresh_ns;
+    uint32_t state;
+};
+
+struct gimbal_list {
+    uint32_t first;
+    uint32_t last;
+};
+
+struct snic_gimbal {
+    uint64_t now_ns;
+    uint64_t deadline_ns;
+    uint64_t timer_ns;           /* nothing below is due before */
+    struct snic_gimbal_io *held; /* the current tenant's, lacks tokens only */
+    struct gimbal_tenant *current;
+    struct gimbal_tenant *tenants;
+    uint32_t round;
+    uint32_t slots; /* each tenant's share */
+    uint32_t active;
+    uint32_t queued;
+    uint32_t inflight;
+    uint32_t write_cost;
+    /* The buckets. */
+    uint64_t tokens[2];
+    uint64_t cap[2];
+    uint64_t filled_ns;
+    uint32_t share;      /* of reads, in 2^-32 */
+    uint32_t stretch[2]; /* total earned per token of a type, in 2^-24, rounded up */
+    /* The controller. */
+    uint64_t target_rate;
+    uint64_t completion_rate; /* of the last window, 0: none yet */
+    uint64_t usual_rate;      /* of the windows of the last tenth of a second or so */
+    uint64_t window_bytes;
+    uint64_t window_ns;
+    uint64_t done_ns; /* the last completion, or the first start on an empty device */
+    uint64_t cost_ns; /* when the write cost is looked at again */
+    uint32_t cost_writes;
+    struct gimbal_monitor monitor[2];
+    uint64_t entered[4];
+    /* Slots with I/Os out, longest first; what lingers, what is deferred. */
+    uint64_t alive_ns; /* the device completed something, or began to work */
+    uint64_t probe_ns; /* a dead device's last slot given up */
+    struct gimbal_list watch;
+    struct gimbal_list linger;
+    struct gimbal_list deferred;
+    uint32_t lost;
+    uint32_t count; /* tenants added */
+    uint32_t slot_objects;
+    struct snic_gimbal_opts o;
+    struct snic_wheel wheel;
+    /* The calendar. */
+    uint64_t words; /* bit w: occupied[w] is not 0 */
+    uint64_t occupied[SNIC_GIMBAL__WORDS];
+    struct gimbal_list rounds[SNIC_GIMBAL__ROUNDS];
+    struct gimbal_slot *all_slots;
+};
+
+static inline uint32_t gimbal_index(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    return (uint32_t)(t - g->tenants);
+}
+
+/* What an I/O weighs now: its size, for writes times the write cost. */
+static inline uint32_t gimbal_weighted(const struct snic_gimbal *g, const struct snic_gimbal_io *io)
+{
+    if (io->op == SNIC_GIMBAL_READ)
+        return io->size;
+    return (uint32_t)((uint64_t)io->size * g->write_cost / SNIC_GIMBAL_COST_ONE);
+}
+
+/* bucket.c */
+void gimbal_bucket_init(struct snic_gimbal *g);
+void gimbal_bucket_share(struct snic_gimbal *g);
+void gimbal_bucket_fill(struct snic_gimbal *g, uint64_t now);
+int gimbal_bucket_take(struct snic_gimbal *g, const struct snic_gimbal_io *io);
+uint64_t gimbal_bucket_ready_ns(const struct snic_gimbal *g, const struct snic_gimbal_io *io);
+void gimbal_bucket_discard(struct snic_gimbal *g);
+void gimbal_bucket_release(struct snic_gimbal *g, const struct snic_gimbal_io *io);
+uint64_t gimbal_bucket_reads(const struct snic_gimbal *g);
+int gimbal_bucket_check(const struct snic_gimbal *g);
+
+/* congestion.c */
+void gimbal_congestion_init(struct snic_gimbal *g);
+void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, uint64_t now);
+int gimbal_congestion_check(const struct snic_gimbal *g);
+
+/* cost.c */
+void gimbal_cost_init(struct snic_gimbal *g);
+void gimbal_cost_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, uint64_t now);
+
+/* slot.c */
+void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t);
+int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_slot_share(struct snic_gimbal *g);
+void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io);
+void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
+                      const struct snic_gimbal_io *io);
+uint64_t gimbal_slot_watch(struct snic_gimbal *g, uint64_t now);
+void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_tenant *t);
+uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t);
+int gimbal_slot_check(const struct snic_gimbal *g);
+
+/* round.c */
+void gimbal_list_append(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_tenant *t);
+void gimbal_list_remove(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_tenant *t);
+void gimbal_round_init(struct snic_gimbal *g);
+void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t cost);
+void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_tenant *t);
+struct gimbal_tenant *gimbal_round_next(struct snic_gimbal *g);
+int gimbal_round_check(const struct snic_gimbal *g);
+
+/* tenant.c */
+struct snic_gimbal_io *gimbal_tenant_head(struct gimbal_tenant *t);
+void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io);
+void gimbal_tenant_take(struct gimbal_tenant *t, struct snic_gimbal_io *io);
+void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_tenant_empty(struct snic_gimbal *g, struct gimbal_tenant *t);
+uint64_t gimbal_tenant_linger(struct snic_gimbal *g, uint64_t now);
+int gimbal_tenant_check(const struct snic_gimbal *g);
+
+/* cap.c */
+int gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o);
+uint64_t gimbal_cap_ready_ns(const struct gimbal_tenant *t);
+void gimbal_cap_pay(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now);
+void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t ready_ns);
+uint64_t gimbal_cap_expire(struct snic_gimbal *g, uint64_t now);
+
+#endif /* SNIC_GIMBAL_PRIV_H */

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Tenants: their priority queues, who of them is active, adding and removing.
+ *
+ * I1  last[p] is the last I/O of a circular list in order of submission, or NULL; bit p of ready
+ *     says that it is not NULL; queued counts them all.
+ * I2  The queues take turns, the most urgent first, each for priority_weight[p] I/Os: turn's
+ *     first I/O is the tenant's next as long as left > 0 and there is one. It stays the next
+ *     whatever arrives meanwhile, so that an I/O that waits for its deficit is not overtaken.
+ * I3  A tenant is counted in active from its first I/O until idle_ns after its last: a client
+ *     that sends one I/O after the other does not hand its slots to the others between two.
+ * I4  The linger list holds the counted tenants without I/O, longest first.
+ */
+#include "gimbal/gimbal_priv.h"
+
+/* The tenant's next I/O; it has one. */
+struct snic_gimbal_io *gimbal_tenant_head(struct gimbal_tenant *t)
+{
+    if (t->left == 0 || (t->ready >> t->turn & 1) == 0) {
+        unsigned below = t->ready & ((1u << t->turn) - 1);
+        unsigned from = below != 0 ? below : t->ready;
+        t->turn = (uint8_t)(31 - __builtin_clz(from));
+        t->left = t->priority_weight[t->turn];
+    }
+    struct snic_gimbal_io *last = t->last[t->turn];
+    return SNIC_CONTAINER(last->link.next, struct snic_gimbal_io, link);
+}
+
+void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io)
+{
+    struct snic_gimbal_io *last = t->last[io->priority];
+    if (t->ready == 0) {
+        t->turn = 0; /* a new cycle, from the most urgent on */
+        t->left = 0;
+    }
+    if (last == NULL) {
+        snic_link_init(&io->link);
+        t->ready |= (uint8_t)(1u << io->priority);
+    } else {
+        io->link.next = last->link.next;
+        io->link.prev = &last->link;
+        last->link.next->prev = &io->link;
+        last->link.next = &io->link;
+    }
+    t->last[io->priority] = io;
+    t->queued++;
+}
+
+/* Any I/O of the tenant's queues out of them. */
+void gimbal_tenant_take(struct gimbal_tenant *t, struct snic_gimbal_io *io)
+{
+    t->queued--;
+    if (snic_link_alone(&io->link)) {
+        t->last[io->priority] = NULL;
+        t->ready &= (uint8_t) ~(1u << io->priority);
+        return;
+    }
+    if (t->last[io->priority] == io)
+        t->last[io->priority] = SNIC_CONTAINER(io->link.prev, struct snic_gimbal_io, link);
+    io->link.prev->next = io->link.next;
+    io->link.next->prev = io->link.prev;
+}
+
+/* ---- Active tenants ---- */
+
+static void gimbal_tenant_unlinger(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if ((t->flags & GIMBAL_LINGERS) == 0)
+        return;
+    t->flags &= (uint8_t)~GIMBAL_LINGERS;
+    if (t->linger_prev == SNIC_GIMBAL__NIL)
+        g->linger.first = t->linger_next;
+    else
+        g->tenants[t->linger_prev].linger_next = t->linger_next;
+    if (t->linger_next == SNIC_GIMBAL__NIL)
+        g->linger.last = t->linger_prev;
+    else
+        g->tenants[t->linger_next].linger_prev = t->linger_prev;
+}
+
+static void gimbal_tenant_uncount(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    gimbal_tenant_unlinger(g, t);
+    if ((t->flags & GIMBAL_COUNTED) == 0)
+        return;
+    t->flags &= (uint8_t)~GIMBAL_COUNTED;
+    g->active--;
+    gimbal_slot_share(g);
+}
+
+/* The tenant has an I/O. */
+void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    gimbal_tenant_unlinger(g, t);
+    if ((t->flags & GIMBAL_COUNTED) != 0)
+        return;
+    t->flags |= GIMBAL_COUNTED;
+    g->active++;
+    gimbal_slot_share(g);
+}
+
+static void gimbal_tenant_free(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if (t->where == GIMBAL_LISTED)
+        gimbal_round_leave(g, t);
+    else if (t->where == GIMBAL_DEFERRED)
+        gimbal_list_remove(g, &g->deferred, t);
+    else if (t->where == GIMBAL_PARKED)
+        snic_wheel_cancel(&g->wheel, &t->timer);
+    if (g->current == t)
+        g->current = NULL;
+    t->where = GIMBAL_IDLE;
+    gimbal_slot_drop(g, t);
+    gimbal_tenant_uncount(g, t);
+    t->flags = 0;
+    g->count--;
+}
+
+/* The tenant has no I/O any more. */
+void gimbal_tenant_empty(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    if ((t->flags & GIMBAL_REMOVED) != 0) {
+        gimbal_tenant_free(g, t);
+        return;
+    }
+    SNIC_DASSERT((t->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) == GIMBAL_COUNTED);
+    uint32_t i = gimbal_index(g, t);
+    t->flags |= GIMBAL_LINGERS;
+    t->idle_ns = g->now_ns;
+    t->linger_next = SNIC_GIMBAL__NIL;
+    t->linger_prev = g->linger.last;
+    if (t->linger_prev == SNIC_GIMBAL__NIL)
+        g->linger.first = i;
+    else
+        g->tenants[t->linger_prev].linger_next = i;
+    g->linger.last = i;
+    if (g->deferred.first != SNIC_GIMBAL__NIL)
+        g->timer_ns = snic_min_u64(g->timer_ns, g->now_ns + g->o.idle_ns);
+}
+
+/* Those idle for long enough are not active; when is the next one not? */
+uint64_t gimbal_tenant_linger(struct snic_gimbal *g, uint64_t now)
+{
+    while (g->linger.first != SNIC_GIMBAL__NIL) {
+        struct gimbal_tenant *t = &g->tenants[g->linger.first];
+        if (now - t->idle_ns < g->o.idle_ns)
+            return t->idle_ns + g->o.idle_ns;
+        gimbal_tenant_uncount(g, t);
+    }
+    return SNIC_NEVER;
+}
+
+/* ---- Adding and removing ---- */
+
+static struct gimbal_tenant *gimbal_tenant_find(const struct snic_gimbal *g, uint32_t tenant)
+{
+    if (tenant >= g->o.tenants_max || (g->tenants[tenant].flags & GIMBAL_ADDED) == 0)
+        return NULL;
+    return &g->tenants[tenant];
+}
+
+/* 0 with all defaults filled in; SNIC_EINVAL. */
+static int gimbal_tenant_opts(struct snic_gimbal_tenant_opts *full,
+                              const struct snic_gimbal_tenant_opts *o)
+{
+    memset(full, 0, sizeof(*full));
+    if (o != NULL && snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
+        return SNIC_EINVAL;
+    if (full->weight == 0)
+        full->weight = 1;
+    for (unsigned p = 0; p < SNIC_GIMBAL_PRIORITIES; p++) {
+        if (full->priority_weight[p] == 0)
+            full->priority_weight[p] = (uint8_t)(1u << p);
+    }
+    return full->weight <= SNIC_GIMBAL_WEIGHT_MAX ? 0 : SNIC_EINVAL;
+}
+
+static int gimbal_tenant_apply(struct snic_gimbal *g, struct gimbal_tenant *t,
+                               const struct snic_gimbal_tenant_opts *o)
+{
+    struct snic_gimbal_tenant_opts full;
+    if (gimbal_tenant_opts(&full, o) != 0 || gimbal_cap_set(t, &full) != 0)
+        return SNIC_EINVAL;
+    t->weight = full.weight;
+    t->quantum = g->o.quantum_bytes * full.weight;
+    t->slot_bytes = g->o.slot_bytes * full.weight;
+    memcpy(t->priority_weight, full.priority_weight, sizeof(t->priority_weight));
+    return 0;
+}
+
+int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32_t tenant,
+                           const struct snic_gimbal_tenant_opts *o)
+{
+    struct gimbal_tenant fresh;
+    if (tenant >= g->o.tenants_max)
+        return SNIC_EINVAL;
+    struct gimbal_tenant *t = &g->tenants[tenant];
+    if ((t->flags & GIMBAL_REMOVED) != 0)
+        return SNIC_EBUSY;
+    if ((t->flags & GIMBAL_ADDED) != 0)
+        return SNIC_EEXIST;
+    memset(&fresh, 0, sizeof(fresh));
+    if (gimbal_tenant_apply(g, &fresh, o) != 0)
+        return SNIC_EINVAL;
+    fresh.slots = t->slots;
+    fresh.flags |= GIMBAL_ADDED;
+    *t = fresh;
+    gimbal_slot_init(g, t);
+    /* No slot has completed yet: as if one of 4 KiB I/Os had. */
+    t->last_ios = (uint32_t)snic_max_u64(t->slot_bytes / 4096, 1);
+    g->count++;
+    return 0;
+}
+
+int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
+                           const struct snic_gimbal_tenant_opts *o)
+{
+    struct gimbal_tenant *t = gimbal_tenant_find(g, tenant);
+    if (t == NULL || (t->flags & GIMBAL_REMOVED) != 0)
+        return SNIC_ENOENT;
+    if (gimbal_tenant_apply(g, t, o) != 0)
+        return SNIC_EINVAL;
+    if (t->where == GIMBAL_PARKED) { /* its new caps may let it go now */
+        snic_wheel_cancel(&g->wheel, &t->timer);
+        gimbal_round_join(g, t);
+    }
+    g->deadline_ns = g->now_ns;
+    return 0;
+}
+
+int snic_gimbal_tenant_remove(struct snic_gimbal *g, uint32_t tenant)
+{
+    struct gimbal_tenant *t = gimbal_tenant_find(g, tenant);
+    if (t == NULL || (t->flags & GIMBAL_REMOVED) != 0)
+        return SNIC_ENOENT;
+    t->flags |= GIMBAL_REMOVED;
+    if (t->queued + t->inflight == 0)
+        gimbal_tenant_free(g, t);
+    g->deadline_ns = g->now_ns;
+    return 0;
+}
+
+int snic_gimbal_get_tenant_view(const struct snic_gimbal *g, uint32_t tenant,
+                                struct snic_gimbal_tenant_view *out)
+{
+    const struct gimbal_tenant *t = gimbal_tenant_find(g, tenant);
+    if (t == NULL)
+        return SNIC_ENOENT;
+    memset(out, 0, sizeof(*out));
+    out->credit = gimbal_slot_credit(g, t);
+    out->queued = t->queued;
+    out->inflight = t->inflight;
+    out->weight = t->weight;
+    for (unsigned op = 0; op < 2; op++) {
+        out->bytes[op] = t->bytes[op];
+        out->ios[op] = t->ios[op];
+    }
+    out->wait_ns = t->wait_ns;
+    out->device_ns = t->device_ns;
+    out->deferred = t->where == GIMBAL_DEFERRED;
+    out->draining = (t->flags & GIMBAL_REMOVED) != 0;
+    out->errors = t->errors;
+    out->lost = t->lost;
+    out->parked = t->where == GIMBAL_PARKED;
+    return 0;
+}
+
+/* I1 for one tenant. */
+static int gimbal_tenant_queues_true(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    uint32_t queued = 0;
+    for (unsigned p = 0; p < SNIC_GIMBAL_PRIORITIES; p++) {
+        const struct snic_gimbal_io *last = t->last[p];
+        if ((last != NULL) != (t->ready >> p & 1))
+            return 0;
+        if (last == NULL)
+            continue;
+        const struct snic_link *l = last->link.next;
+        for (;; l = l->next) {
+            const struct snic_gimbal_io *io = SNIC_CONTAINER(l, struct snic_gimbal_io, link);
+            if (l->next->prev != l || io->tenant != gimbal_index(g, t) || io->priority != p ||
+                io->state != GIMBAL_IO_QUEUED || ++queued > t->queued)
+                return 0;
+            if (io == last)
+                break;
+        }
+    }
+    return queued == t->queued;
+}
+
+static int gimbal_tenant_lingers_true(const struct snic_gimbal *g)
+{
+    uint32_t lingers = 0;
+    uint32_t before = SNIC_GIMBAL__NIL;
+    for (uint32_t i = g->linger.first; i != SNIC_GIMBAL__NIL; i = g->tenants[i].linger_next) {
+        const struct gimbal_tenant *t = &g->tenants[i];
+        if (++lingers > g->active || (t->flags & GIMBAL_LINGERS) == 0 || t->linger_prev != before ||
+            t->queued + t->inflight != 0 || t->idle_ns > g->now_ns)
+            return 0; /* I4 */
+        before = i;
+    }
+    for (uint32_t i = 0; i < g->o.tenants_max; i++)
+        lingers -= (g->tenants[i].flags & GIMBAL_LINGERS) != 0;
+    return lingers == 0 && g->linger.last == before;
+}
+
+int gimbal_tenant_check(const struct snic_gimbal *g)
+{
+    uint32_t count = 0;
+    uint32_t active = 0;
+    uint32_t queued = 0;
+    uint32_t inflight = 0;
+    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
+        const struct gimbal_tenant *t = &g->tenants[i];
+        unsigned busy = t->queued + t->inflight != 0;
+        if ((t->flags & GIMBAL_ADDED) == 0) {
+            if (t->flags != 0 || busy || t->where != GIMBAL_IDLE)
+                return SNIC_ECORRUPT;
+            continue;
+        }
+        count++;
+        active += (t->flags & GIMBAL_COUNTED) != 0;
+        queued += t->queued;
+        inflight += t->inflight;
+        if (!gimbal_tenant_queues_true(g, t) || t->queued + t->inflight > g->o.queue_max)
+            return SNIC_ECORRUPT;
+        if (busy && (t->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
+            return SNIC_ECORRUPT; /* I3 */
+        if (!busy && (t->flags & GIMBAL_REMOVED) != 0)
+            return SNIC_ECORRUPT;
+        if (t->where == GIMBAL_IDLE && t->queued != 0)
+            return SNIC_ECORRUPT;
+        if ((t->where == GIMBAL_PARKED) != (t->timer.fn != NULL && t->timer.armed))
+            return SNIC_ECORRUPT;
+        if ((t->where == GIMBAL_CURRENT) != (g->current == t))
+            return SNIC_ECORRUPT;
+    }
+    if (count != g->count || active != g->active || queued != g->queued ||
+        inflight != g->inflight || !gimbal_tenant_lingers_true(g))
+        return SNIC_ECORRUPT;
+    return 0;
+}
