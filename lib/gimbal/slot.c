@@ -261,8 +261,7 @@ uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_ten
 }
 
 /* One slot of tenant @t; adds up what it holds. */
-static int slot_true(const struct snic_gimbal *g, const struct gimbal_tenant *t, uint32_t i,
-                     uint32_t *out)
+static int slot_true(const struct gimbal_tenant *t, uint32_t i, uint32_t *out)
 {
     const struct gimbal_slot *s = &t->slots[i];
     int open = t->open == i;
@@ -284,7 +283,7 @@ static int slot_tenant_true(const struct snic_gimbal *g, const struct gimbal_ten
     uint32_t used = 0;
     uint32_t draining = 0;
     for (uint32_t i = 0; i < g->slot_objects; i++) {
-        if (!slot_true(g, t, i, &out))
+        if (!slot_true(t, i, &out))
             return 0;
         used += t->slots[i].used && !t->slots[i].draining;
         draining += t->slots[i].draining;
