@@ -137,7 +137,7 @@ static uint32_t ssd_place(const struct snic_ssd *d, uint64_t offset)
 static uint64_t ssd_cut(struct snic_ssd *d, struct ssd_split *s)
 {
     uint64_t at = s->at;
-    s->at = snic_min_u64(at - at % d->unit + d->unit, s->end);
+    s->at += snic_min_u64(d->unit - at % d->unit, s->end - at);
     uint64_t parts = (s->at - 1) / SNIC_SSD_PART - at / SNIC_SSD_PART + 1;
     ssd_die_read(d, ssd_place(d, at), s->cmd, (uint32_t)(s->at - at));
     return parts * d->o.split_ns;
@@ -321,7 +321,7 @@ uint64_t snic_ssd_deadline_ns(const struct snic_ssd *d)
         if (!snic_queue_empty(&d->done[i]))
             at = snic_min_u64(at, ssd_cmd(d->done[i].first)->done_ns);
     }
-    return at;
+    return snic_max_u64(at, d->now); /* a time that poll accepts */
 }
 
 void snic_ssd_get_stats(const struct snic_ssd *d, struct snic_ssd_stats *out)
@@ -341,7 +341,6 @@ void *snic_ssd_fini(struct snic_ssd *d)
 
 static int ssd_check_dies(const struct snic_ssd *d, uint64_t *programs, uint64_t *pieces)
 {
-    uint32_t pending = 0;
     for (uint32_t i = 0; i < d->o.dies; i++) {
         const struct ssd_die *die = &d->dies[i];
         int busy = die->first != SNIC_SSD__NONE || die->programs > 0 || die->collects;
@@ -351,7 +350,6 @@ static int ssd_check_dies(const struct snic_ssd *d, uint64_t *programs, uint64_t
             return 0; /* D4 */
         if (die->programs > d->o.program_queue || (d->levels >> die->programs & 1) == 0)
             return 0;
-        pending += die->work != SSD_IDLE;
         *programs += die->programs;
         uint64_t limit = d->pieces_max;
         for (uint32_t p = die->first; p != SNIC_SSD__NONE; p = d->pieces[p].next) {
@@ -361,20 +359,26 @@ static int ssd_check_dies(const struct snic_ssd *d, uint64_t *programs, uint64_t
                 return 0;
         }
     }
-    uint32_t listed = 0, events = 0;
+    uint32_t listed = 0;
     for (uint32_t n = 0; n <= d->o.program_queue; n++) {
         for (uint32_t i = d->level[n].first; i != SNIC_SSD__NONE; i = d->dies[i].next) {
             if (d->dies[i].programs != n || ++listed > d->o.dies)
                 return 0; /* D2 */
         }
     }
-    for (uint32_t i = 0; i < d->events; i++)
-        events += d->heap[i].what < d->o.dies;
-    return listed == d->o.dies && events == pending;
+    return listed == d->o.dies;
 }
 
-static int ssd_check_heap(const struct snic_ssd *d)
+static int ssd_check_events(const struct snic_ssd *d)
 {
+    uint32_t expected = d->fetching != NULL;
+    expected += !snic_queue_empty(&d->arriving);
+    for (uint32_t i = 0; i < d->o.dies; i++)
+        expected += d->dies[i].work != SSD_IDLE; /* D1 */
+    for (uint32_t i = 0; i < d->o.window; i++)
+        expected += d->splits[i].cmd != NULL;
+    if (d->events != expected)
+        return 0;
     for (uint32_t i = 0; i < d->events; i++) {
         if (d->heap[i].at < d->now) /* S5 */
             return 0;
@@ -415,7 +419,7 @@ static int ssd_check_pieces(const struct snic_ssd *d, uint64_t at_dies)
 int snic_ssd_check(const struct snic_ssd *d)
 {
     uint64_t programs = 0, pieces = 0, found = d->fetching != NULL;
-    if (!ssd_check_heap(d) || !ssd_check_dies(d, &programs, &pieces) ||
+    if (!ssd_check_events(d) || !ssd_check_dies(d, &programs, &pieces) ||
         !ssd_check_pieces(d, pieces))
         return SNIC_ECORRUPT;
     if (d->buffered > d->o.buffer_bytes ||
