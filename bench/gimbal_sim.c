@@ -300,7 +300,7 @@ static void sim_sample(struct sim *m)
     }
     if (m->ops == &sched_gimbal) {
         struct snic_gimbal_view v;
-        snic_gimbal_view(sched_gimbal_switch(m->sched), &v);
+        snic_gimbal_get_view(sched_gimbal_switch(m->sched), &v);
         for (int op = 0; op < 2; op++) {
             s->ewma_us[op] = (float)v.ewma_ns[op] / 1e3f;
             s->thresh_us[op] = (float)v.thresh_ns[op] / 1e3f;
@@ -372,7 +372,7 @@ static void sim_results(const struct sim *m, struct sim_result *out)
     out->events = (double)m->turns;
     if (m->ops == &sched_gimbal) {
         struct snic_gimbal_view v;
-        snic_gimbal_view(sched_gimbal_switch(m->sched), &v);
+        snic_gimbal_get_view(sched_gimbal_switch(m->sched), &v);
         out->write_cost = (double)v.write_cost / SNIC_GIMBAL_COST_ONE;
         double seconds = (double)m->end / 1e9;
         out->overloaded = (double)v.entered[SNIC_GIMBAL_OVERLOADED] / seconds;

@@ -26,7 +26,8 @@ static int gimbal_setup(struct sched *s, const struct sched_opts *o, uint64_t no
         struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to)};
         struct snic_gimbal_tenant_view v;
         to.weight = o->weight != NULL ? o->weight[t] : 1;
-        if (snic_gimbal_tenant_add(s->g, t, &to) != 0 || snic_gimbal_tenant_view(s->g, t, &v) != 0)
+        if (snic_gimbal_tenant_add(s->g, t, &to) != 0 ||
+            snic_gimbal_get_tenant_view(s->g, t, &v) != 0)
             return -1;
         s->credit[t] = v.credit;
     }
