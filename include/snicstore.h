@@ -21,6 +21,8 @@
 #include "snicstore/gimbal.h"
 #include "snicstore/credit.h"
 
+#include "snicstore/qos.h"
+
 #include "snicstore/channel.h"
 #include "snicstore/files.h"
 #include "snicstore/filelib.h"

@@ -15,7 +15,7 @@
  * DISCARD that *completed* before the flush was submitted survive power loss;
  * FUA does so for one write. Short transfers are reported, not hidden. Every
  * accepted request completes exactly once, from the loop, never inside submit;
- * also after cancel and close. Services that wrap a device (qos, planned)
+ * also after cancel and close. Services that wrap a device (qos.h)
  * implement the same ops and chain `done`.
  *
  * A read; its `done` comes from the loop:
@@ -75,9 +75,9 @@ struct snic_io_req {
     struct snic_node node; /**< the door's while the request is borrowed                  */
     snic_io_done_fn done;
     uint8_t op;           /**< enum snic_io_op                                           */
-    uint8_t priority;     /**< 0 normal; 1..7 more urgent; carried, for qos (planned)    */
+    uint8_t priority;     /**< 0 normal; 1..7 more urgent; carried; counts behind qos.h  */
     uint16_t flags;       /**< SNIC_IO_FUA                                               */
-    uint32_t tenant;      /**< carried, for qos (planned)                                */
+    uint32_t tenant;      /**< carried; counts behind qos.h                              */
     uint64_t offset;      /**< multiple of geometry.offset_align                         */
     uint64_t length;      /**< sum of the pieces for READ and WRITE                      */
     struct snic_iov buf;  /**< the one piece, when iov is NULL                           */
@@ -87,7 +87,7 @@ struct snic_io_req {
     /* -- results -- */
     int64_t result;      /**< bytes done (0 for FLUSH), or SNIC_E*                      */
     int32_t os_error;    /**< raw code of the backend, 0 if none                        */
-    uint32_t credit;     /**< 0; for qos (planned): credits granted with this completion */
+    uint32_t credit;     /**< behind qos.h: credits granted with this completion; else 0 */
     uint64_t queued_ns;  /**< accepted                                                  */
     uint64_t device_ns;  /**< sent to the device                                        */
     uint64_t done_ns;    /**< completed                                                 */
