@@ -80,7 +80,7 @@ static int64_t raw_ask(struct filelink *l, struct raw *raw, uint8_t op, uint64_t
     struct snic_iov v = {bytes, payload};
     unsigned before = raw->replies;
     memset(h, 0, sizeof(h));
-    h[0] = 1;
+    h[0] = 2;
     h[1] = op;
     snic_put_le64(h + 16, file);
     snic_put_le64(h + 48, length);
@@ -176,7 +176,7 @@ static void test_filelib_hostile_host_service_lives(void **state)
                                             13, 14, 20, 21, 22, 40, 41, 42};
         uint32_t k;
         memset(h, 0, sizeof(h));
-        h[0] = 1;
+        h[0] = 2;
         h[1] = ops[snic_rng_below(&rng, sizeof(ops))];
         snic_put_le64(h + 8, i);
         snic_put_le64(h + 16, snic_rng_below(&rng, 3) ? a : snic_rng_next(&rng));
@@ -223,7 +223,7 @@ static int fake_message(void *ctx, struct snic_channel *c, const struct snic_cha
     struct snic_iov v;
     uint32_t size = sizeof(h);
     memset(h, 0, sizeof(h));
-    h[0] = 1;
+    h[0] = 2;
     h[1] = q[1];
     memcpy(h + 8, q + 8, 8);
     if (f->answered++ == 0)

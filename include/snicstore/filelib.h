@@ -20,10 +20,16 @@
  * A completion comes by the request's `done`, or, where that is NULL, through
  * snic_filelib_poll() and snic_filelib_wait(), as in the paper.
  *
- * Requests of one thread reach the service in the order of submission, and the
- * service takes them in that order; but as on the service itself, requests in
+ * Requests of one thread and one tenant reach the service in the order of submission, and
+ * the service takes them in that order; but as on the service itself, requests in
  * progress together are not ordered by their effects, except CACHE, INVALIDATE
- * and INVALIDATE_ALL, which take effect in the order of submission.
+ * and INVALIDATE_ALL, which take effect in the order of submission (of one tenant).
+ *
+ * Tenants and credit. A request bears one of the tenants that the service lets this host
+ * choose from. A service in front of a storage switch (qos.h) grants credit with its responses:
+ * how many READs and WRITEs of this tenant may be under way (credit.h). What is beyond waits
+ * here, in order, and holds back neither other tenants nor the memory of the library: the
+ * requests are the caller's. A service that grants nothing holds back nothing.
  *
  * Large requests. A READ or WRITE longer than a message (snic_filelib_max()) is
  * carried out in parts, one after the other; a SYNC write is then one promise at
@@ -63,7 +69,7 @@ struct snic_filelib_opts {
     uint32_t record_max; /**< largest message; default: the most that the rings take    */
     uint32_t payload_align; /**< match the device's alignment for direct I/O; default 8    */
     uint32_t channel_flags; /**< SNIC_CHANNEL_UP_QUIESCENT, SNIC_CHANNEL_DOWN_ORDERED      */
-    uint32_t reserved;      /**< must be 0                                                 */
+    uint32_t tenants;       /**< requests may name 0..tenants-1; 1..4096; default 1        */
     /**
      * The group ended; the outstanding requests complete after this call. Reason as in
      * snic_channel_events.closed (0 becomes SNIC_ECONNRESET). May be NULL.
@@ -72,6 +78,8 @@ struct snic_filelib_opts {
     /** The service accepted the group. Requests may be submitted before. May be NULL. */
     void (*opened)(void *ctx, struct snic_filelib *g);
     void *ctx;
+    uint32_t credit;   /**< of each tenant until the service grants; default: no limit        */
+    uint32_t reserved; /**< must be 0                                                       */
 };
 
 /** Bytes snic_filelib_open() needs, or 0 when @p o is invalid. [any] */
@@ -137,7 +145,9 @@ struct snic_filelib_req {
     uint32_t count;     /**< of keys; all must fit into one message                          */
     uint64_t version;
     uint8_t tag[SNIC_FILES_TAG_BYTES]; /**< opaque, for the hooks                            */
+    uint32_t tenant;                   /**< 0..tenants-1 of the group's options              */
     /* -- results -- */
+    uint32_t credit;     /**< granted with the last response; 0: nothing was said            */
     uint64_t request_id; /**< set by submit: names the request within the group              */
     int64_t result;      /**< bytes or 0, or SNIC_E*                                         */
     const void *data;    /**< READ with LEND: the bytes, during done                         */
@@ -257,7 +267,8 @@ struct snic_filelib_stats {
     uint64_t write_bytes;
     uint64_t copied_bytes; /**< payload moved by the CPU on this side     */
     uint64_t parts;        /**< messages beyond the first of long requests */
-    uint64_t waits;        /**< requests that found the ring or depth full */
+    uint64_t waits;        /**< requests that found the ring or depth full, or no credit */
+    uint64_t held;         /**< times that a tenant's requests were held for want of credit */
     uint64_t outstanding;
 };
 /** Copy the counters. [owner] */

@@ -266,7 +266,7 @@ struct snic_files_private {
     uint32_t state;
     uint32_t parity;
     uint32_t unflushed;
-    uint32_t unused;
+    uint32_t pieces; /* made so far                    */
 };
 
 /**
@@ -304,6 +304,8 @@ struct snic_files_req {
     uint64_t allocated; /**< bytes of segments it holds                               */
     uint64_t cursor;    /**< LIST: for the next call                                  */
     uint64_t done_ns;
+    uint32_t credit; /**< READ, WRITE: how many like this one the device grants; 0: says nothing */
+    uint32_t reserved;
     struct snic_files_private private_;
 };
 
@@ -463,12 +465,16 @@ struct snic_files_server;
 struct snic_files_server_opts {
     uint32_t opts_size;
     uint32_t depth;         /**< requests of this host in progress, 1..65536; default 256     */
-    uint32_t tenant;        /**< all of its requests bear this; a host cannot choose          */
+    uint32_t tenant;        /**< the first of those that its requests may bear                */
     uint32_t flags;         /**< must be 0                                                    */
     uint32_t channel_flags; /**< of snic_channel_accept_opts                                  */
     uint32_t batch_bytes;   /**< of snic_channel_accept_opts                                  */
     uint32_t budget;        /**< of snic_channel_accept_opts                                  */
-    uint32_t reserved;      /**< must be 0                                                    */
+    /**
+     * How many tenants from there on the host may choose from, by a request's tenant 0 to
+     * tenants - 1; others end with SNIC_EPERM. Default 1: it cannot choose.
+     */
+    uint32_t tenants;
     /**
      * The channel ended, reason as in snic_channel_events.closed. Close the server soon; not
      * from inside. Requests it took go on until they complete. May be NULL.

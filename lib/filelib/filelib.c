@@ -68,24 +68,57 @@ static int filelib_ended(struct snic_filelib *g)
 
 /* ---- Sending: any thread, with a sender of its own ---- */
 
+/* A READ or WRITE, not the FSYNC behind a long one, goes on credit. */
+static int filelib_credit_take(struct snic_filelib *g, struct snic_filelib_req *r)
+{
+    r->private_[FILELIB_CREDIT] = 0;
+    if ((r->op != SNIC_FILES_READ && r->op != SNIC_FILES_WRITE) ||
+        r->private_[FILELIB_PHASE] != FILELIB_PHASE_DATA)
+        return 1;
+    if (!snic_credit_take(&g->lanes[r->tenant].credit))
+        return 0;
+    r->private_[FILELIB_CREDIT] = 1;
+    return 1;
+}
+
+static void filelib_credit_return(struct snic_filelib *g, struct snic_filelib_req *r,
+                                  uint32_t granted)
+{
+    if (r->private_[FILELIB_CREDIT] == 0)
+        return;
+    r->private_[FILELIB_CREDIT] = 0;
+    if (granted != 0)
+        snic_credit_return(&g->lanes[r->tenant].credit, granted);
+    else
+        snic_credit_cancel(&g->lanes[r->tenant].credit);
+}
+
 /*
- * One message for the request. 0: sent, the request is not ours any more; SNIC_EAGAIN: no
- * entry or no room, nothing happened; else what the channel says.
+ * One message for the request. 0: sent, the request is not ours any more; SNIC_EBUSY: its
+ * tenant has no credit; SNIC_EAGAIN: no entry or no room; then nothing happened; else what the
+ * channel says.
  */
 static int filelib_send(struct snic_filelib *g, struct snic_channel_sender *s,
                         struct snic_filelib_req *r, int more)
 {
-    uint32_t i = filelib_entry_take(g);
-    struct filelib_entry *e = &g->entries[i];
+    struct filelib_entry *e;
     uint32_t generation;
+    uint32_t i;
     int rc;
-    if (i == SNIC_FILELIB__NO_ENTRY)
+    if (!filelib_credit_take(g, r))
+        return SNIC_EBUSY;
+    i = filelib_entry_take(g);
+    if (i == SNIC_FILELIB__NO_ENTRY) {
+        filelib_credit_return(g, r, 0);
         return SNIC_EAGAIN;
+    }
+    e = &g->entries[i];
     generation = atomic_load_explicit(&e->generation, memory_order_relaxed) + 1;
     r->request_id = (uint64_t)generation << 32 | i;
     rc = filelib_request_write(g, s, r, r->request_id);
     if (rc != 0) {
         filelib_entry_put(g, i);
+        filelib_credit_return(g, r, 0);
         return rc;
     }
     /* Relaxed: the exchange below publishes it. */
@@ -153,6 +186,7 @@ void snic_filelib_submit(struct snic_filelib *g, struct snic_filelib_req **reqs,
         r->group = g;
         r->result = 0;
         r->data = NULL;
+        r->credit = 0;
         memset(r->private_, 0, sizeof(r->private_));
         rc = filelib_request_check(g, r);
         if (rc == 0)
@@ -177,20 +211,41 @@ void snic_filelib_submit(struct snic_filelib *g, struct snic_filelib_req **reqs,
 
 /* ---- The loop's side ---- */
 
-/* Send what waits, oldest first. */
+/* G5 */
+static void filelib_lane_ready(struct snic_filelib *g, struct filelib_lane *lane)
+{
+    if (!snic_queue_empty(&lane->waiting) && snic_link_alone(&lane->ready))
+        snic_link_append(&g->ready, &lane->ready);
+}
+
+static void filelib_wait_in_lane(struct snic_filelib *g, struct snic_filelib_req *r)
+{
+    struct filelib_lane *lane = &g->lanes[r->tenant];
+    snic_queue_push(&lane->waiting, &r->msg.node);
+    filelib_lane_ready(g, lane);
+}
+
+/* Send what waits: a request of each tenant in turn, of each the oldest first. */
 static void filelib_drain(struct snic_filelib *g)
 {
     if (g->sending)
         return;
     g->sending = 1;
-    while (!snic_queue_empty(&g->waiting)) {
+    while (!snic_link_alone(&g->ready)) {
+        struct filelib_lane *lane = SNIC_CONTAINER(g->ready.next, struct filelib_lane, ready);
         struct snic_filelib_req *r =
-            SNIC_CONTAINER(g->waiting.first, struct snic_filelib_req, msg.node);
+            SNIC_CONTAINER(lane->waiting.first, struct snic_filelib_req, msg.node);
         int reason = filelib_ended(g);
         int rc = reason != 0 ? reason : filelib_send(g, &g->sender, r, 1);
         if (rc == SNIC_EAGAIN || (rc == SNIC_EPIPE && reason == 0))
             break; /* the closed event brings the reason */
-        (void)snic_queue_pop(&g->waiting);
+        snic_link_remove(&lane->ready);
+        if (rc == SNIC_EBUSY) {
+            g->stats.held++;
+            continue;
+        }
+        (void)snic_queue_pop(&lane->waiting);
+        filelib_lane_ready(g, lane);
         (void)atomic_fetch_sub_explicit(&g->queued, 1, memory_order_relaxed);
         if (rc != 0)
             filelib_fail(g, r, rc);
@@ -204,7 +259,7 @@ static void filelib_posted(struct snic_loop_msg *msg)
     struct snic_filelib_req *r = SNIC_CONTAINER(msg, struct snic_filelib_req, msg);
     struct snic_filelib *g = r->group;
     g->stats.waits++;
-    snic_queue_push(&g->waiting, &r->msg.node);
+    filelib_wait_in_lane(g, r);
     filelib_drain(g);
 }
 
@@ -224,6 +279,8 @@ static void filelib_end(struct snic_filelib *g, int reason)
         if (r != NULL)
             filelib_fail(g, r, reason);
     }
+    for (i = 0; i < g->opts.tenants; i++)
+        filelib_lane_ready(g, &g->lanes[i]);
     filelib_drain(g);
 }
 
@@ -261,6 +318,9 @@ static int filelib_message(void *ctx, struct snic_channel *c, const struct snic_
         filelib_end(g, SNIC_EPROTO);
         return 1;
     }
+    r->credit = w.credit;
+    filelib_credit_return(g, r, w.credit);
+    filelib_lane_ready(g, &g->lanes[r->tenant]);
     rc = filelib_response_take(g, r, &w, m);
     if (rc < 0) {
         filelib_fail(g, r, SNIC_EPROTO);
@@ -270,7 +330,7 @@ static int filelib_message(void *ctx, struct snic_channel *c, const struct snic_
     if (rc == 0) {
         g->stats.parts++;
         (void)atomic_fetch_add_explicit(&g->queued, 1, memory_order_relaxed);
-        snic_queue_push(&g->waiting, &r->msg.node);
+        filelib_wait_in_lane(g, r);
     } else {
         filelib_complete(g, r);
     }
@@ -311,18 +371,33 @@ static int filelib_options(struct snic_filelib_opts *o, const struct snic_fileli
         o->up_bytes = 4u << 20;
     if (o->down_bytes == 0)
         o->down_bytes = 4u << 20;
-    return o->depth > 65536 || o->reserved != 0 ? SNIC_EINVAL : 0;
+    if (o->tenants == 0)
+        o->tenants = 1;
+    if (o->credit == 0)
+        o->credit = SNIC_CREDIT_UNLIMITED;
+    return o->depth > 65536 || o->tenants > SNIC_FILELIB__TENANTS_MAX || o->reserved != 0
+               ? SNIC_EINVAL
+               : 0;
 }
 
-static struct snic_filelib *filelib_place(struct snic_arena *a, uint32_t depth)
+static struct snic_filelib *filelib_place(struct snic_arena *a, const struct snic_filelib_opts *o)
 {
+    uint32_t depth = o->depth;
     struct snic_filelib *g = snic_arena_take(a, 1, sizeof(*g), SNIC_FILELIB_ALIGN);
     struct filelib_entry *e = snic_arena_take(a, depth, sizeof(*e), SNIC_CACHELINE);
+    struct filelib_lane *lanes = snic_arena_take(a, o->tenants, sizeof(*lanes), SNIC_CACHELINE);
     uint32_t i;
-    if (g == NULL || e == NULL)
+    if (g == NULL || e == NULL || lanes == NULL)
         return NULL;
     memset(g, 0, sizeof(*g));
     g->entries = e;
+    g->lanes = lanes;
+    snic_link_init(&g->ready);
+    memset(lanes, 0, o->tenants * sizeof(*lanes));
+    for (i = 0; i < o->tenants; i++) {
+        snic_credit_init(&lanes[i].credit, o->credit);
+        snic_link_init(&lanes[i].ready);
+    }
     for (i = 0; i < depth; i++) {
         atomic_init(&e[i].req, NULL);
         atomic_init(&e[i].generation, 0);
@@ -342,7 +417,7 @@ size_t snic_filelib_memsize(const struct snic_filelib_opts *in)
     if (filelib_options(&o, in) != 0)
         return 0;
     memset(&a, 0, sizeof(a));
-    (void)filelib_place(&a, o.depth);
+    (void)filelib_place(&a, &o);
     return a.used == SIZE_MAX ? 0 : a.used;
 }
 
@@ -395,7 +470,7 @@ int snic_filelib_open(struct snic_filelib **out, void *mem, size_t mem_size,
     memset(&a, 0, sizeof(a));
     a.base = mem;
     a.size = mem_size;
-    g = filelib_place(&a, o.depth);
+    g = filelib_place(&a, &o);
     if (g == NULL)
         return SNIC_ENOSPC;
     g->opts = o;

@@ -14,27 +14,32 @@
  *  G2  An entry gets its request after the message was written and before it is committed; the
  *      submitter does not touch the request after that: a hostile DPU may answer at once.
  *  G3  `queued` counts requests posted or waiting. While a thread's own one is among them,
- *      its later ones are posted too: a thread's requests keep their order.
+ *      its later ones are posted too: a thread's requests of one tenant keep their order.
  *  G4  `ended` is set before the table is swept; a submitter looks at `ended` after it has put
  *      its request into the table. Both are sequentially consistent, so one of them sees the
  *      other and the request is completed.
+ *  G5  A lane (a tenant) with requests waiting is on `ready`, or has no credit: then one of its
+ *      requests is in flight, whose response puts it back. A request in flight holds a credit
+ *      of its lane if it moves data.
  */
 #ifndef SNIC_FILELIB_PRIV_H
 #define SNIC_FILELIB_PRIV_H
 
 #include <stdatomic.h>
 
+#include "snicstore/credit.h"
 #include "snicstore/filelib.h"
 #include "files/wire.h"
 
 #define SNIC_FILELIB__NO_ENTRY UINT32_MAX
+#define SNIC_FILELIB__TENANTS_MAX 4096u
 
 /* Words of snic_filelib_req.private_. */
 enum filelib_private {
     FILELIB_POS = 0,   /* bytes done by earlier parts                */
     FILELIB_PART = 1,  /* bytes of the part under way                */
     FILELIB_PHASE = 2, /* enum filelib_phase                         */
-    FILELIB_SUBMITTED = 3
+    FILELIB_CREDIT = 3 /* 1: holds a credit of its lane            */
 };
 enum filelib_phase {
     FILELIB_PHASE_DATA = 0,
@@ -49,6 +54,13 @@ struct filelib_entry {
     atomic_uint next;
 };
 
+/* The requests of one tenant. */
+struct filelib_lane {
+    struct snic_credit credit; /* any thread            */
+    struct snic_queue waiting; /* loop thread from here */
+    struct snic_link ready;
+};
+
 struct snic_filelib {
     struct snic_channel *channel;
     struct snic_loop *loop;
@@ -58,8 +70,9 @@ struct snic_filelib {
     uint32_t part_max; /* bytes of data in one message */
     uint32_t names_max;
     struct snic_channel_sender sender; /* the loop thread's */
-    struct snic_queue waiting;         /* loop thread       */
-    struct snic_queue completed;       /* loop thread; for poll */
+    struct filelib_lane *lanes;
+    struct snic_link ready;      /* loop thread; G5   */
+    struct snic_queue completed; /* loop thread; for poll */
     uint32_t sending;
     struct snic_filelib_stats stats;                 /* loop thread */
     _Alignas(SNIC_CACHELINE) _Atomic(uint64_t) free; /* tag << 32 | entry, or NO_ENTRY */

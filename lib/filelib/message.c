@@ -81,6 +81,8 @@ static int message_names_check(const struct snic_filelib *g, const struct snic_f
 int filelib_request_check(const struct snic_filelib *g, const struct snic_filelib_req *r)
 {
     int rc;
+    if (r->tenant >= g->opts.tenants)
+        return SNIC_EINVAL;
     if ((r->flags & ~(unsigned)(SNIC_FILES_SYNC | SNIC_FILES_REPLACE | SNIC_FILELIB_LEND)) != 0)
         return SNIC_EINVAL;
     if ((r->flags & SNIC_FILELIB_LEND) != 0) {
@@ -118,6 +120,7 @@ static void message_request(const struct snic_filelib *g, struct snic_filelib_re
     w->offset = r->offset;
     w->length = r->length;
     w->version = r->version;
+    w->tenant = r->tenant;
     memcpy(w->tag, r->tag, sizeof(w->tag));
     if (r->op == SNIC_FILES_LIST)
         w->length = snic_min_u64(r->length, g->part_max);

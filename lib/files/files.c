@@ -181,6 +181,7 @@ static void files_start(struct snic_files *f, struct snic_files_req *r)
     memset(&r->private_, 0, sizeof(r->private_));
     r->result = 0;
     r->os_error = 0;
+    r->credit = 0;
     f->active++;
     if (!files_flags_valid(r)) {
         files_finish(f, r, SNIC_EINVAL);

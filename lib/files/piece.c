@@ -121,10 +121,12 @@ static struct files_piece *piece_new(struct snic_files *f, struct snic_files_req
     p->fua = 0;
     p->io.priority = r->priority;
     p->io.tenant = r->tenant;
+    p->io.credit = 0;
     p->io.region = SNIC_NO_REGION;
     p->io.iov = NULL;
     p->io.iov_count = 0;
     r->private_.inflight++;
+    r->private_.pieces++;
     return p;
 }
 
@@ -160,6 +162,14 @@ static void piece_send_direct(struct snic_files *f, struct files_piece *p, uint8
     piece_send(f, p, op, offset, NULL, size);
 }
 
+/* The device counts its own requests; ours may be several of them. */
+static void piece_credit(const struct files_piece *p)
+{
+    struct snic_files_req *r = p->req;
+    if (p->io.credit != 0)
+        r->credit = (uint32_t)snic_max_u64(1, p->io.credit / r->private_.pieces);
+}
+
 void files_piece_retire(struct snic_files *f, struct files_piece *p)
 {
     struct snic_files_req *r = p->req;
@@ -176,6 +186,7 @@ void files_piece_retire(struct snic_files *f, struct files_piece *p)
         r->private_.error = p->error;
         r->os_error = p->io.os_error;
     }
+    piece_credit(p);
     r->private_.inflight--;
     if (r->private_.inflight == 0 && r->private_.state == FILES_RQ_ISSUED)
         files_data_moved(f, r);

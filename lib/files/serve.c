@@ -121,6 +121,7 @@ static void serve_done(struct snic_files_req *r)
     w.allocated = r->allocated;
     w.cursor = r->cursor;
     w.kind = r->kind;
+    w.credit = r->credit;
     if (r->result > 0 && (w.op == SNIC_FILES_READ || w.op == SNIC_FILES_LIST))
         payload = (uint32_t)r->result;
     if (r->result > 0 && w.op == SNIC_FILES_READ)
@@ -213,7 +214,7 @@ static int serve_fill(struct files_call *c, const struct snic_channel_msg *m)
     r->op = w->op;
     r->priority = w->priority & 7;
     r->flags = w->flags & (uint16_t)(SNIC_FILES_SYNC | SNIC_FILES_REPLACE);
-    r->tenant = c->server->opts.tenant;
+    r->tenant = c->server->opts.tenant + w->tenant;
     r->file = w->file;
     r->dir = w->dir;
     r->dir2 = w->dir2;
@@ -221,6 +222,8 @@ static int serve_fill(struct files_call *c, const struct snic_channel_msg *m)
     r->length = w->length;
     r->region = SNIC_NO_REGION;
     memcpy(r->tag, w->tag, sizeof(r->tag));
+    if (w->tenant >= c->server->opts.tenants)
+        return SNIC_EPERM;
     if (w->op == SNIC_FILES_WRITE) {
         if (w->length != m->payload_bytes || w->name_size != 0 || w->name2_size != 0)
             return SNIC_EPROTO;
@@ -352,7 +355,11 @@ static int serve_options(struct snic_files_server_opts *o, const struct snic_fil
         return SNIC_EINVAL;
     if (o->depth == 0)
         o->depth = 256;
-    return o->depth > 65536 || o->flags != 0 || o->reserved != 0 ? SNIC_EINVAL : 0;
+    if (o->tenants == 0)
+        o->tenants = 1;
+    return o->depth > 65536 || o->flags != 0 || o->tenants - 1 > UINT32_MAX - o->tenant
+               ? SNIC_EINVAL
+               : 0;
 }
 
 static struct snic_files_server *serve_place(struct snic_arena *a, uint32_t depth)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * What host and DPU say to each other over a channel, version 1, little-endian. A request and
+ * What host and DPU say to each other over a channel, version 2, little-endian. A request and
  * a response are a header of fixed size and a payload:
  *
  *     WRITE                 the bytes
@@ -15,7 +15,7 @@
 
 #include "snicstore/files.h"
 
-#define SNIC_FILES__WIRE_VERSION 1
+#define SNIC_FILES__WIRE_VERSION 2 /* 2: tenants, credit */
 #define SNIC_FILES__REQUEST_BYTES 128u
 #define SNIC_FILES__RESPONSE_BYTES 64u
 #define SNIC_FILES__TYPE_REQUEST 1u
@@ -50,6 +50,7 @@ struct files_wire_request {
     uint32_t key_size;
     uint32_t item_size;
     uint32_t count;
+    uint32_t tenant;       /* of those that the host may name */
     uint64_t whole_offset; /* of the request that this is a part of */
     uint64_t whole_length;
     uint8_t tag[SNIC_FILES_TAG_BYTES];
@@ -58,6 +59,7 @@ struct files_wire_request {
 struct files_wire_response {
     uint8_t op;
     uint32_t kind;
+    uint32_t credit; /* granted with this response; 0: says nothing */
     uint64_t id;
     int64_t result;
     uint64_t file;
@@ -85,6 +87,7 @@ static inline void files_wire_put_request(unsigned char *p, const struct files_w
     snic_put_le32(p + 72, w->key_size);
     snic_put_le32(p + 76, w->item_size);
     snic_put_le32(p + 80, w->count);
+    snic_put_le32(p + 84, w->tenant);
     snic_put_le64(p + 88, w->whole_offset);
     snic_put_le64(p + 96, w->whole_length);
     memcpy(p + 104, w->tag, SNIC_FILES_TAG_BYTES);
@@ -111,6 +114,7 @@ static inline int files_wire_get_request(struct files_wire_request *w, const uns
     w->key_size = snic_get_le32(p + 72);
     w->item_size = snic_get_le32(p + 76);
     w->count = snic_get_le32(p + 80);
+    w->tenant = snic_get_le32(p + 84);
     w->whole_offset = snic_get_le64(p + 88);
     w->whole_length = snic_get_le64(p + 96);
     memcpy(w->tag, p + 104, SNIC_FILES_TAG_BYTES);
@@ -129,6 +133,7 @@ static inline void files_wire_put_response(unsigned char *p, const struct files_
     snic_put_le64(p + 32, w->size);
     snic_put_le64(p + 40, w->allocated);
     snic_put_le64(p + 48, w->cursor);
+    snic_put_le32(p + 56, w->credit);
 }
 
 /* @return 0; SNIC_EPROTO another size or version */
@@ -145,6 +150,7 @@ static inline int files_wire_get_response(struct files_wire_response *w, const u
     w->size = snic_get_le64(p + 32);
     w->allocated = snic_get_le64(p + 40);
     w->cursor = snic_get_le64(p + 48);
+    w->credit = snic_get_le32(p + 56);
     return 0;
 }
 
