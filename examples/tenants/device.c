@@ -16,6 +16,7 @@
 
 #define DEVICE_MODEL_BYTES (UINT64_C(256) << 20)
 #define DEVICE_FILL_BYTES ((size_t)1 << 20)
+#define DEVICE_DEPTH 32768u /* the model's */
 
 volatile sig_atomic_t device_interrupted;
 static struct snic_loop *device_wake;
@@ -82,10 +83,10 @@ void device_begin(struct device *d, uint32_t tenants)
 
     if (d->path != NULL)
         return;
-    o.depth = SNIC_SSD_DEPTH_MAX;
+    o.depth = DEVICE_DEPTH;
     o.transfer_max = d->transfer_max;
     d->ssd.queues = tenants;
-    d->ssd.depth = SNIC_SSD_DEPTH_MAX;
+    d->ssd.depth = DEVICE_DEPTH;
     if ((r = snic_world_open(&d->world, &w)) != 0 ||
         (r = snic_world_loop(d->world, 0, &d->loop)) != 0 ||
         (r = snic_disk_open(&d->disk, &o)) != 0 ||

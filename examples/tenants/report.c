@@ -298,7 +298,7 @@ void report_line(struct run *r, uint64_t now)
     if (r->opts.scheduler == &sched_gimbal) {
         struct snic_gimbal_view v;
 
-        snic_gimbal_view(sched_gimbal_switch(r->sched), &v);
+        snic_gimbal_get_view(sched_gimbal_switch(r->sched), &v);
         printf(" target_bytes_per_second=%" PRIu64 " write_cost_percent=%" PRIu32
                " read_threshold_us=%" PRIu64 " write_threshold_us=%" PRIu64,
                v.target_rate, v.write_cost * 100 / SNIC_GIMBAL_COST_ONE, v.thresh_ns[0] / 1000,

@@ -442,7 +442,7 @@ static void run_drain(struct run *r)
     snic_loop_cancel(loop, &r->stats_timer);
     snic_loop_cancel(loop, &r->bin_timer);
     if (r->opts.scheduler == &sched_gimbal) {
-        snic_gimbal_view(sched_gimbal_switch(r->sched), &r->view);
+        snic_gimbal_get_view(sched_gimbal_switch(r->sched), &r->view);
         r->has_view = 1;
     }
     while (r->inside > 0)
