@@ -503,6 +503,55 @@ static void test_ssd_idle_class_returns_without_credit(void **state)
     ssd_close(d);
 }
 
+/* The same the other way: after reads alone, programs are owed nothing for that time. */
+static void test_ssd_long_reads_leave_no_debt_to_writes(void **state)
+{
+    (void)state;
+    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    o.dies = 1;
+    struct snic_ssd *d = ssd_open(&o);
+    struct snic_ssd_cmd w, r[2];
+    uint64_t now = 0;
+    for (uint32_t i = 0; i < 20; i++) {
+        ssd_send(d, &r[0], SNIC_SSD_READ, 0, 0, 4096, now);
+        assert_ptr_equal(ssd_wait(d), &r[0]);
+        now = r[0].done_ns;
+    }
+    ssd_send(d, &r[0], SNIC_SSD_READ, 0, 0, 4096, 2000000);
+    ssd_send(d, &r[1], SNIC_SSD_READ, 0, 0, 4096, 2000000);
+    ssd_send(d, &w, SNIC_SSD_WRITE, 1, 0, 16384, 2000000);
+    assert_ptr_equal(ssd_wait(d), &w); /* its program waits since 2007000 */
+    SSD_EXPECT(d, &r[0], 2001000 + 51000 + 1010);
+    SSD_EXPECT(d, &r[1], 2001000 + 2 * 51000 + 1010);
+    while (ssd_wait(d) != NULL)
+        ;
+    ssd_close(d);
+}
+
+/* Only turning round costs: a die that goes on writing pays once. */
+static void test_ssd_programs_in_a_row_turn_once(void **state)
+{
+    (void)state;
+    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    o.dies = 1;
+    o.length_max = 16384;
+    o.buffer_bytes = 32768;
+    o.switch_ns = 30000;
+    struct snic_ssd *d = ssd_open(&o);
+    struct snic_ssd_cmd c[5];
+    ssd_send(d, &c[0], SNIC_SSD_READ, 0, 0, 4096, 0);
+    SSD_EXPECT(d, &c[0], 1000 + 51000 + 1010);
+    for (uint32_t i = 0; i < 5; i++)
+        ssd_send(d, &c[i], SNIC_SSD_WRITE, 0, 0, 16384, 1000000);
+    SSD_EXPECT(d, &c[0], 1006020);
+    SSD_EXPECT(d, &c[1], 1010020);
+    for (uint32_t i = 2; i < 5; i++)
+        SSD_EXPECT(d, &c[i], 1006000 + 30000 + (i - 1) * 100000 + 20);
+    while (ssd_wait(d) != NULL)
+        ;
+    ssd_close(d);
+}
+
 /* Garbage collection: debt per unit, collected at the threshold, in chunks, before programs. */
 static void test_ssd_debt_is_collected_before_programs(void **state)
 {
@@ -692,6 +741,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ssd_units_go_to_the_emptiest_die),
         cmocka_unit_test(test_ssd_die_time_is_shared_by_weight),
         cmocka_unit_test(test_ssd_idle_class_returns_without_credit),
+        cmocka_unit_test(test_ssd_long_reads_leave_no_debt_to_writes),
+        cmocka_unit_test(test_ssd_programs_in_a_row_turn_once),
         cmocka_unit_test(test_ssd_debt_is_collected_before_programs),
         cmocka_unit_test(test_ssd_clean_device_never_collects),
         cmocka_unit_test(test_ssd_empty_pool_stalls_the_die),

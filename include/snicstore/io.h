@@ -3,7 +3,7 @@
  * @file snicstore/io.h
  * The door to storage: one handle is one file or block device.
  *
- * Depends on  snicstore/base.h, snicstore/loop.h.
+ * Depends on  snicstore/base.h, snicstore/loop.h, snicstore/ssd.h.
  * Memory      Backends allocate at open. Requests are the caller's, borrowed
  *             from accepted submit until `done`; so is the memory they name.
  * Threads     All calls on the owner thread of the handle's loop.
@@ -34,6 +34,7 @@
 
 #include "snicstore/base.h"
 #include "snicstore/loop.h"
+#include "snicstore/ssd.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -313,6 +314,24 @@ SNIC_API uint64_t snic_disk_op_count(const struct snic_disk *d) SNIC_NONNULL(1);
 /** A handle on @p d; several may be open. [owner] @return 0; SNIC_EINVAL; SNIC_ENOMEM */
 SNIC_API SNIC_NODISCARD int snic_io_mem_open(struct snic_io **out, struct snic_loop *l,
                                              struct snic_disk *d) SNIC_NONNULL(1, 2, 3);
+
+/* ---- ssd: the same disk, with the times of an SSD model ---- */
+
+/**
+ * A handle on @p d whose READs and WRITEs take the time that a model of its own (ssd.h, options
+ * copied) says. A request goes to the submission queue `tenant % queues`; offset and length are
+ * the model's. FLUSH, ZERO and DISCARD take fetch_write_ns + post_write_ns: the device's buffer
+ * is safe from power loss and its map is not modelled. FUA costs nothing beyond the write. The
+ * disk's rules stay: it alone decides what survives a power cut, its fault plans apply (a DELAY is
+ * added to the model's time), its delays do not. transfer_max is at most the model's length_max;
+ * the model's depth is the disk's. A request that is cancelled, or in flight when the power is
+ * cut, completes when the model lets go of it. [owner]
+ * @return 0; SNIC_EINVAL options of the model, or its length_max is below the disk's align;
+ *         SNIC_ENOMEM
+ */
+SNIC_API SNIC_NODISCARD int snic_io_ssd_open(struct snic_io **out, struct snic_loop *l,
+                                             struct snic_disk *d, const struct snic_ssd_opts *ssd)
+    SNIC_NONNULL(1, 2, 3, 4);
 
 #ifdef __cplusplus
 }

@@ -8,47 +8,20 @@
  *
  * Invariants
  *   M1 A slot is FREE; or its request is in flight and it is on `active`, in the
- *      order of acceptance, with its message deferred (QUEUED) or its timer armed
- *      (TIMED), or refused (REFUSED, message deferred) and not on `active`.
+ *      order of acceptance, with its message deferred (QUEUED), its timer armed
+ *      (TIMED) or in the hands of `timing` (AWAITED), or refused (REFUSED, message
+ *      deferred) and not on `active`.
  *   M2 done is called from io_mem_finish() alone, once per request, from the loop.
  *   M3 Once `dead` is set no request of the handle touches the disk.
  *   M4 A flush in flight is counted in disk->flushes; io_mem_leave() ends it.
  */
 #include <stdlib.h>
 
-#include "io/disk_priv.h"
 #include "io/io_priv.h"
+#include "io/mem_priv.h"
 
 /** What a discarded range reads as; users may rely on nothing. */
 #define SNIC_IO_MEM__DISCARDED 0xd5
-
-enum io_mem_state { IO_MEM_FREE, IO_MEM_QUEUED, IO_MEM_TIMED, IO_MEM_REFUSED };
-
-struct io_mem_slot {
-    struct snic_link link; /* active */
-    struct snic_loop_msg msg;
-    struct snic_timer timer;
-    struct io_mem *mem;
-    struct snic_io_req *req;
-    struct io_mem_slot *next_free;
-    struct disk_verdict verdict;
-    uint64_t covers; /* FLUSH */
-    int32_t refusal;
-    enum io_mem_state state;
-    uint8_t cancelled;
-};
-
-struct io_mem {
-    struct snic_io io;
-    struct snic_disk *disk;
-    struct snic_link link; /* disk->handles */
-    struct snic_link active;
-    struct io_mem_slot *free;
-    uint32_t in_flight;
-    uint8_t closing;
-    uint8_t dead;
-    struct io_mem_slot slots[];
-};
 
 /* ---- Completion ---- */
 
@@ -156,6 +129,21 @@ static void io_mem_message(struct snic_loop_msg *msg)
     io_mem_execute(SNIC_CONTAINER(msg, struct io_mem_slot, msg));
 }
 
+static void io_mem_arm(struct io_mem_slot *slot, uint64_t at_ns)
+{
+    slot->state = IO_MEM_TIMED;
+    snic_loop_arm(slot->mem->io.loop, &slot->timer, at_ns);
+}
+
+void io_mem_arrived(struct io_mem_slot *slot, uint64_t now_ns)
+{
+    SNIC_ASSERT(slot->state == IO_MEM_AWAITED);
+    if (slot->verdict.delay_ns > 0 && !slot->cancelled && !slot->mem->dead)
+        io_mem_arm(slot, now_ns + slot->verdict.delay_ns);
+    else
+        io_mem_execute(slot);
+}
+
 static void io_mem_timer(struct snic_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
@@ -191,6 +179,17 @@ void io_mem_power_lost(struct snic_disk *d, uint64_t seed, struct snic_rng *rng)
 
 /* ---- Ops ---- */
 
+static uint64_t io_mem_delay(struct io_mem_slot *slot, uint64_t now_ns)
+{
+    struct io_mem *m = slot->mem;
+    const struct snic_disk_opts *o = &m->disk->opts;
+    if (m->timing != NULL)
+        return m->timing->start(m->timing, slot, now_ns);
+    if (o->delay_max_ns == o->delay_min_ns)
+        return o->delay_min_ns;
+    return o->delay_min_ns + snic_rng_below(&m->disk->rng, o->delay_max_ns - o->delay_min_ns + 1);
+}
+
 static void io_mem_start(struct io_mem_slot *slot, uint64_t now_ns)
 {
     struct io_mem *m = slot->mem;
@@ -206,16 +205,17 @@ static void io_mem_start(struct io_mem_slot *slot, uint64_t now_ns)
     slot->verdict = disk_judge(d, slot->req);
     if (slot->req->op == SNIC_IO_FLUSH)
         slot->covers = disk_flush_begin(d);
-    uint64_t delay = d->opts.delay_min_ns;
-    if (d->opts.delay_max_ns > delay)
-        delay += snic_rng_below(&d->rng, d->opts.delay_max_ns - delay + 1);
+    uint64_t delay = io_mem_delay(slot, now_ns);
+    if (delay == SNIC_NEVER) {
+        slot->state = IO_MEM_AWAITED;
+        return;
+    }
     delay += slot->verdict.delay_ns;
     if (delay == 0) {
         slot->state = IO_MEM_QUEUED;
         snic_loop_defer(m->io.loop, &slot->msg);
     } else {
-        slot->state = IO_MEM_TIMED;
-        snic_loop_arm(m->io.loop, &slot->timer, now_ns + delay);
+        io_mem_arm(slot, now_ns + delay);
     }
 }
 
@@ -261,6 +261,8 @@ static void io_mem_close(struct snic_io *io)
         SNIC_ASSERT(r >= 0);
     }
     snic_link_remove(&m->link);
+    if (m->timing != NULL)
+        m->timing->close(m->timing);
     free(m);
 }
 
@@ -272,7 +274,7 @@ static const struct snic_io_ops io_mem_ops = {
     .close = io_mem_close,
 };
 
-int snic_io_mem_open(struct snic_io **out, struct snic_loop *l, struct snic_disk *d)
+int io_mem_create(struct io_mem **out, struct snic_loop *l, struct snic_disk *d)
 {
     uint32_t depth = d->opts.depth;
     struct io_mem *m = calloc(1, sizeof(*m) + depth * sizeof(m->slots[0]));
@@ -301,6 +303,15 @@ int snic_io_mem_open(struct snic_io **out, struct snic_loop *l, struct snic_disk
         slot->next_free = m->free;
         m->free = slot;
     }
-    *out = &m->io;
+    *out = m;
     return 0;
+}
+
+int snic_io_mem_open(struct snic_io **out, struct snic_loop *l, struct snic_disk *d)
+{
+    struct io_mem *m = NULL;
+    int r = io_mem_create(&m, l, d);
+    if (r == 0)
+        *out = &m->io;
+    return r;
 }
