@@ -147,6 +147,8 @@ void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_i
         ex_die("image '%s' is cut off: the file is shorter than the image in it", o->path);
     if (r != 0)
         ex_die("'%s' is not a usable image: %s", o->path, snic_strerror(r));
+    if (o->wrap != NULL)
+        i->io = o->wrap(o->ctx, i->io);
     size = snic_files_memsize(&info, &o->mount);
     i->memory = ex_memory(size, "file service");
     r = snic_files_mount(&i->files, i->memory, size, i->io, &o->mount);

@@ -17,6 +17,9 @@ struct ex_image_opts {
     int size_given;  /**< say so when an image of another size is there already            */
     int buffered;    /**< through the page cache                                           */
     struct snic_files_mount_opts mount;
+    /** Put something in front of the device before it is mounted; NULL: nothing. */
+    struct snic_io *(*wrap)(void *ctx, struct snic_io *io);
+    void *ctx;
 };
 
 struct ex_image {

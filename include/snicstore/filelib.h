@@ -20,16 +20,18 @@
  * A completion comes by the request's `done`, or, where that is NULL, through
  * snic_filelib_poll() and snic_filelib_wait(), as in the paper.
  *
- * Requests of one thread and one tenant reach the service in the order of submission, and
- * the service takes them in that order; but as on the service itself, requests in
- * progress together are not ordered by their effects, except CACHE, INVALIDATE
- * and INVALIDATE_ALL, which take effect in the order of submission (of one tenant).
+ * Requests of one thread and one tenant reach the service in the order of submission (those of
+ * priority 0, and those above it, where they must wait), and the service takes them in that order;
+ * but as on the service itself, requests in progress together are not ordered by their effects,
+ * except CACHE, INVALIDATE and INVALIDATE_ALL, which take effect in the order of submission (of one
+ * tenant).
  *
  * Tenants and credit. A request bears one of the tenants that the service lets this host
  * choose from. A service in front of a storage switch (qos.h) grants credit with its responses:
  * how many READs and WRITEs of this tenant may be under way (credit.h). What is beyond waits
- * here, in order, and holds back neither other tenants nor the memory of the library: the
- * requests are the caller's. A service that grants nothing holds back nothing.
+ * here, in order (those with a priority above 0 in front), and holds back neither other tenants nor
+ * the memory of the library: the requests are the caller's. A service that grants nothing holds
+ * back nothing.
  *
  * Large requests. A READ or WRITE longer than a message (snic_filelib_max()) is
  * carried out in parts, one after the other; a SYNC write is then one promise at
@@ -122,7 +124,7 @@ struct snic_filelib_req {
     snic_filelib_done_fn done;  /**< NULL: wait for it with poll or wait                      */
     struct snic_filelib *group; /**< set by submit                                           */
     uint8_t op;       /**< enum snic_files_op_kind, enum snic_filelib_op                     */
-    uint8_t priority; /**< for the service                                                   */
+    uint8_t priority; /**< for the service and its device, 0..7; above 0 also waits in front    */
     uint16_t flags;   /**< SNIC_FILES_SYNC, SNIC_FILES_REPLACE, SNIC_FILELIB_LEND            */
     uint32_t user32;  /**< the caller's                                                      */
     uint64_t user;    /**< the caller's                                                      */

@@ -157,6 +157,13 @@ struct snic_offload_opts {
      * alignment. Power of two, 1..4096; default 1.
      */
     uint32_t read_align;
+    /**
+     * Tenants that share contexts and pool: func() then says 0..tenants-1 (larger ones count as
+     * the last), and a tenant may take as much as is left for the others, no more: beyond that its
+     * messages go to the host (SNIC_EAGAIN). 0, the default: no such limit; at most 65536.
+     */
+    uint32_t tenants;
+    uint32_t reserved; /**< must be 0 */
 };
 
 /** Bytes for init, or 0 when @p o is invalid. [any] */

@@ -214,14 +214,15 @@ void snic_filelib_submit(struct snic_filelib *g, struct snic_filelib_req **reqs,
 /* G5 */
 static void filelib_lane_ready(struct snic_filelib *g, struct filelib_lane *lane)
 {
-    if (!snic_queue_empty(&lane->waiting) && snic_link_alone(&lane->ready))
+    if ((!snic_queue_empty(&lane->urgent) || !snic_queue_empty(&lane->waiting)) &&
+        snic_link_alone(&lane->ready))
         snic_link_append(&g->ready, &lane->ready);
 }
 
 static void filelib_wait_in_lane(struct snic_filelib *g, struct snic_filelib_req *r)
 {
     struct filelib_lane *lane = &g->lanes[r->tenant];
-    snic_queue_push(&lane->waiting, &r->msg.node);
+    snic_queue_push(r->priority > 0 ? &lane->urgent : &lane->waiting, &r->msg.node);
     filelib_lane_ready(g, lane);
 }
 
@@ -233,8 +234,8 @@ static void filelib_drain(struct snic_filelib *g)
     g->sending = 1;
     while (!snic_link_alone(&g->ready)) {
         struct filelib_lane *lane = SNIC_CONTAINER(g->ready.next, struct filelib_lane, ready);
-        struct snic_filelib_req *r =
-            SNIC_CONTAINER(lane->waiting.first, struct snic_filelib_req, msg.node);
+        struct snic_queue *q = snic_queue_empty(&lane->urgent) ? &lane->waiting : &lane->urgent;
+        struct snic_filelib_req *r = SNIC_CONTAINER(q->first, struct snic_filelib_req, msg.node);
         int reason = filelib_ended(g);
         int rc = reason != 0 ? reason : filelib_send(g, &g->sender, r, 1);
         if (rc == SNIC_EAGAIN || (rc == SNIC_EPIPE && reason == 0))
@@ -244,7 +245,7 @@ static void filelib_drain(struct snic_filelib *g)
             g->stats.held++;
             continue;
         }
-        (void)snic_queue_pop(&lane->waiting);
+        (void)snic_queue_pop(q);
         filelib_lane_ready(g, lane);
         (void)atomic_fetch_sub_explicit(&g->queued, 1, memory_order_relaxed);
         if (rc != 0)

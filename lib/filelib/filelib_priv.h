@@ -57,7 +57,8 @@ struct filelib_entry {
 /* The requests of one tenant. */
 struct filelib_lane {
     struct snic_credit credit; /* any thread            */
-    struct snic_queue waiting; /* loop thread from here */
+    struct snic_queue urgent;  /* loop thread from here; priority above 0: first */
+    struct snic_queue waiting;
     struct snic_link ready;
 };
 

@@ -13,6 +13,7 @@
  * I2  A job is delivered once, from the loop: at once, behind older jobs of its stream, or (STRICT)
  *     behind all older jobs.
  * I3  A buffer belongs to its context from submit to release.
+ * I4  With tenants, a tenant's counts are those of its contexts with a buffer of a read.
  *
  * All fields are written by the loop's thread only.
  */
@@ -35,7 +36,8 @@ static int offload_opts(struct snic_offload_opts *out, const struct snic_offload
     if ((d.flags & ~SNIC_OFFLOAD_STRICT) != 0 || d.key_size < 1 || d.key_size > 64 ||
         d.item_size > SNIC_OFFLOAD_ITEM_MAX || d.cache_capacity == 0 || !snic_is_pow2(d.contexts) ||
         d.contexts > 65536 || d.read_max > (256u << 20) || d.pool_bytes > (uint64_t)1 << 40 ||
-        d.message_max > (16u << 20) || !snic_is_pow2(d.read_align) || d.read_align > 4096)
+        d.message_max > (16u << 20) || !snic_is_pow2(d.read_align) || d.read_align > 4096 ||
+        d.tenants > 65536 || d.reserved != 0)
         return 0;
     *out = d;
     return 1;
@@ -46,6 +48,7 @@ struct offload_layout {
     struct offload_pool pool;
     struct offload_context *contexts;
     unsigned char *messages;
+    struct offload_tenant *tenants;
 };
 
 static int offload_layout(struct offload_layout *l, struct snic_arena *a,
@@ -54,6 +57,7 @@ static int offload_layout(struct offload_layout *l, struct snic_arena *a,
     l->o = snic_arena_take(a, 1, sizeof(*l->o), SNIC_OFFLOAD_ALIGN);
     l->contexts = snic_arena_take(a, o->contexts, sizeof(*l->contexts), SNIC_CACHELINE);
     l->messages = snic_arena_take(a, o->contexts, o->message_max, 64);
+    l->tenants = o->tenants != 0 ? snic_arena_take(a, o->tenants, sizeof(*l->tenants), 64) : NULL;
     return offload_pool_layout(&l->pool, a, o);
 }
 
@@ -94,6 +98,9 @@ int snic_offload_init(struct snic_offload **out, void *mem, size_t mem_size, str
     self->pool = l.pool;
     self->contexts = l.contexts;
     self->later.fn = offload_later;
+    self->tenants = l.tenants;
+    if (self->tenants != NULL)
+        memset(self->tenants, 0, o.tenants * sizeof(*self->tenants));
     memset(self->contexts, 0, (size_t)o.contexts * sizeof(*self->contexts));
     memset(self->pool.mem, 0, (size_t)self->pool.blocks * self->pool.block);
     offload_pool_start(&self->pool);
@@ -204,6 +211,38 @@ static struct offload_context *offload_take(struct snic_offload *o)
     return c;
 }
 
+static struct offload_tenant *offload_tenant_of(struct snic_offload *o, uint32_t tenant)
+{
+    return &o->tenants[snic_min_u64(tenant, o->opts.tenants - 1)];
+}
+
+/* May the tenant of @c have so much of the pool, and a context? It leaves as much as it has. */
+static int offload_tenant_take(struct snic_offload *o, struct offload_context *c, uint64_t bytes)
+{
+    struct offload_tenant *t;
+    c->held = 0;
+    if (o->tenants == NULL)
+        return 1;
+    t = offload_tenant_of(o, c->op.tenant);
+    if (t->contexts > o->opts.contexts - o->active || t->bytes + bytes > o->pool.bytes_free)
+        return 0;
+    t->contexts++;
+    t->bytes += bytes;
+    c->held = bytes;
+    return 1;
+}
+
+static void offload_tenant_give(struct snic_offload *o, struct offload_context *c)
+{
+    struct offload_tenant *t;
+    if (c->held == 0)
+        return;
+    t = offload_tenant_of(o, c->op.tenant);
+    t->contexts--;
+    t->bytes -= c->held;
+    c->held = 0;
+}
+
 /* Give the chain and its buffers back. */
 static void offload_drop(struct snic_offload *o, struct offload_context *c)
 {
@@ -212,6 +251,7 @@ static void offload_drop(struct snic_offload *o, struct offload_context *c)
         if (c->buf != NULL)
             offload_pool_give(&o->pool, c->buf);
         c->buf = NULL;
+        offload_tenant_give(o, c);
         c->part = NULL;
         c->state = OFFLOAD_FREE;
         /* Last in, first out: the context is warm. */
@@ -231,9 +271,14 @@ static int offload_buffer(struct snic_offload *o, struct offload_context *c)
     uint64_t from = snic_align_down(c->op.offset, align);
     uint64_t to = snic_align_up(c->op.offset + c->op.size, align);
     uint64_t room = snic_max_u64(SNIC_OFFLOAD__ROOM, align);
-    c->buf = offload_pool_take(&o->pool, room + (to - from) + SNIC_OFFLOAD__ROOM);
-    if (c->buf == NULL)
+    uint64_t bytes = room + (to - from) + SNIC_OFFLOAD__ROOM;
+    if (!offload_tenant_take(o, c, bytes))
         return 0;
+    c->buf = offload_pool_take(&o->pool, bytes);
+    if (c->buf == NULL) {
+        offload_tenant_give(o, c);
+        return 0;
+    }
     c->lead = (uint32_t)(c->op.offset - from);
     c->req.op = SNIC_FILES_READ;
     c->req.priority = c->op.priority;
@@ -522,13 +567,18 @@ int snic_offload_check(const struct snic_offload *o)
 {
     uint32_t idle = 0;
     uint32_t used = 0;
+    uint64_t held = 0;
     for (const struct snic_node *n = o->idle.first; n != NULL && idle <= o->opts.contexts;
          n = n->next)
         idle++;
     for (uint32_t i = 0; i < o->opts.contexts; i++)
         used += o->contexts[i].buf != NULL;
-    if (idle + o->active != o->opts.contexts || used != o->active)
-        return SNIC_ECORRUPT; /* I1, I3 */
+    for (uint32_t i = 0; i < o->opts.contexts; i++)
+        held += o->contexts[i].held;
+    for (uint32_t i = 0; i < o->opts.tenants; i++)
+        held -= o->tenants[i].bytes;
+    if (idle + o->active != o->opts.contexts || used != o->active || held != 0)
+        return SNIC_ECORRUPT; /* I1, I3, I4 */
     if (offload_pool_check(&o->pool) != 0)
         return SNIC_ECORRUPT;
     return offload_cache_check(o);

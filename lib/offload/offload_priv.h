@@ -50,6 +50,7 @@ struct offload_context {
     snic_offload_done_fn done;
     void *ctx;
     unsigned char *buf;
+    uint64_t held; /* bytes of the pool that are counted for its tenant */
     unsigned char *message;
     uint64_t user;
     uint32_t flags;
@@ -60,6 +61,13 @@ struct offload_context {
     uint8_t state;
 };
 
+/* What one tenant holds: I4. */
+struct offload_tenant {
+    uint32_t contexts;
+    uint32_t reserved;
+    uint64_t bytes;
+};
+
 struct snic_offload {
     struct snic_offload_opts opts;
     struct snic_offload_user user;
@@ -68,9 +76,10 @@ struct snic_offload {
     struct snic_cuckoo *table;
     struct offload_pool pool;
     struct offload_context *contexts;
-    struct snic_queue idle;   /* contexts, LIFO through job.node */
-    struct snic_queue strict; /* SNIC_OFFLOAD_STRICT: in submission order */
-    struct snic_queue ready;  /* finished without a read: delivered from the loop */
+    struct offload_tenant *tenants; /* NULL: no limit */
+    struct snic_queue idle;         /* contexts, LIFO through job.node */
+    struct snic_queue strict;       /* SNIC_OFFLOAD_STRICT: in submission order */
+    struct snic_queue ready;        /* finished without a read: delivered from the loop */
     struct snic_loop_msg later;
     struct snic_offload_stats stats;
     int region;
