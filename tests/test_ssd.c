@@ -692,7 +692,7 @@ static void test_ssd_damage_is_seen_by_check(void **state)
     assert_true(d->reading > 0 && d->fetching != NULL && d->events > 3);
 #define DAMAGE(field, change)                                                                      \
     do {                                                                                           \
-        typeof(d->field) kept = d->field;                                                          \
+        __typeof__(d->field) kept = d->field;                                                      \
         d->field change;                                                                           \
         assert_int_equal(snic_ssd_check(d), SNIC_ECORRUPT);                                        \
         d->field = kept;                                                                           \
