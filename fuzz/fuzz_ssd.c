@@ -46,7 +46,7 @@ static void fuzz_opts(struct snic_ssd_opts *o, const uint8_t *p)
     o->write_share = 1 + p[11] * 4u;
     o->jitter = p[12] * 2u;
     o->gc_debt_ns = p[13] * 10000u;
-    o->gc_chunk_ns = 1 + p[13] * 1000u;
+    o->gc_chunk_ns = 20000 + p[13] * 1000u; /* events, not only time */
     o->stall_ns = p[14] * 1000u;
     o->stall_odds = 1u << p[14] % 21;
     o->stall_pool_bytes = p[15] * 1000u;
