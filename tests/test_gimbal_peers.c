@@ -401,6 +401,8 @@ static void crowd(const char *name, struct snic_rng *rng, uint64_t ios)
             assert_true(taken[t] < given[t]);
             assert_ptr_equal(next, &io[t][taken[t]++ % CROWD_DEPTH]);
         }
+        if (ops == &sched_gimbal)
+            assert_int_equal(snic_gimbal_check(sched_gimbal_switch(s)), 0);
     }
     assert_true(in == out);
     ops->close(s);
@@ -408,7 +410,7 @@ static void crowd(const char *name, struct snic_rng *rng, uint64_t ios)
 
 static void test_gimbal_peers_all_random_load_nothing_lost_or_reordered(void **state)
 {
-    static const char *const names[] = {"fifo", "reflex", "parda", "flashfq"};
+    static const char *const names[] = {"fifo", "reflex", "parda", "flashfq", "gimbal"};
     struct snic_rng rng;
     (void)state;
     snic_rng_init(&rng, support_seed());

@@ -87,7 +87,7 @@ static int gimbal_opts(struct snic_gimbal_opts *full, const struct snic_gimbal_o
     gimbal_default64(&full->rate_start, 50000000);
     gimbal_default64(&full->rate_min, 4000000);
     gimbal_default64(&full->rate_max, UINT64_C(8000000000));
-    gimbal_default64(&full->cost_period_ns, 20000000);
+    gimbal_default64(&full->cost_period_ns, 50000000);
     gimbal_default64(&full->rate_window_ns, 10000000);
     gimbal_default64(&full->lost_ns, UINT64_C(2000000000));
     gimbal_default64(&full->idle_ns, 1000000);
@@ -99,8 +99,10 @@ static int gimbal_opts(struct snic_gimbal_opts *full, const struct snic_gimbal_o
 
 static uint32_t gimbal_slot_objects(const struct snic_gimbal_opts *o)
 {
-    /* Slots that drain beside those that are open or full. */
-    return (uint32_t)snic_min_u64(2 * o->slot_threshold, SNIC_GIMBAL__SLOTS);
+    /* Those that drain, each for its slowest I/O, are many times those that are open or full. */
+    if ((o->flags & SNIC_GIMBAL_SLOT_BARRIER) != 0)
+        return o->slot_threshold;
+    return (uint32_t)snic_min_u64(8 * (uint64_t)o->slot_threshold, SNIC_GIMBAL__SLOTS);
 }
 
 static struct snic_gimbal *gimbal_layout(struct snic_arena *a, const struct snic_gimbal_opts *o,

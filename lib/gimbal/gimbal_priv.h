@@ -16,6 +16,8 @@
 #define SNIC_GIMBAL__WORDS (SNIC_GIMBAL__ROUNDS / 64)
 /* Slots of a tenant, the draining ones included, have a bit each in a word. */
 #define SNIC_GIMBAL__SLOTS 64
+/* Slots of at least so many I/Os (of 16 KiB and less) may overlap. */
+#define SNIC_GIMBAL__FINE 8
 
 /* Where a tenant is. */
 enum gimbal_where {
@@ -31,7 +33,8 @@ enum gimbal_flag {
     GIMBAL_REMOVED = 2, /* accepts no more; freed with its last I/O */
     GIMBAL_COUNTED = 4, /* among the active */
     GIMBAL_LINGERS = 8, /* counted, but without I/O */
-    GIMBAL_CAPPED = 16
+    GIMBAL_CAPPED = 16,
+    GIMBAL_COARSE = 32 /* counted in coarse: its slots hold few I/Os */
 };
 
 enum gimbal_io_state { GIMBAL_IO_FREE = 0, GIMBAL_IO_QUEUED = 0x51, GIMBAL_IO_OUT = 0x52 };
@@ -73,7 +76,8 @@ struct gimbal_tenant {
     uint32_t due;   /* listed: in which round */
     uint32_t queued;
     uint32_t inflight;
-    uint32_t last_ios; /* of the slot that completed last */
+    uint32_t last_ios;  /* of the slot that completed last */
+    uint32_t drain_out; /* I/Os out of draining slots */
     uint8_t where;
     uint8_t flags;
     uint8_t ready; /* priorities with I/Os, one bit each */
@@ -151,7 +155,8 @@ struct snic_gimbal {
     struct gimbal_list linger;
     struct gimbal_list deferred;
     uint32_t lost;
-    uint32_t count; /* tenants added */
+    uint32_t coarse; /* tenants in whose favour nobody's slots overlap */
+    uint32_t count;  /* tenants added */
     uint32_t slot_objects;
     struct snic_gimbal_opts o;
     struct snic_wheel wheel;
@@ -199,6 +204,7 @@ void gimbal_cost_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, ui
 void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t);
 int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_slot_share(struct snic_gimbal *g);
+void gimbal_slot_grain(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io);
 void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_io *io);

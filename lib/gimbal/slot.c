@@ -2,19 +2,25 @@
 /*
  * Virtual slots (section 3.5, Algorithm 2). A tenant's slot collects I/Os until their weighted
  * size reaches the slot's bytes, then it is full; a full slot is the tenant's until its I/Os have
- * completed. The paper waits for the last of them (SNIC_GIMBAL_SLOT_BARRIER); ours is replaced
- * when slot_overlap of its I/Os are still out, and drains beside its successor. A slot of one I/O
- * has nobody to wait for, so the rule does nothing for large I/Os.
+ * completed. The paper waits for the last of them (SNIC_GIMBAL_SLOT_BARRIER), and the slowest of
+ * 32 small I/Os takes several times the mean: the device is left with little to do. Ours replaces
+ * a full slot when no more than slot_overlap of its I/Os are out; it drains beside its successors,
+ * as long as all that drains of the tenant is no more than slot_overlap of its share of slots.
+ *
+ * All or none: a slot of few, large I/Os cannot be replaced piece by piece, so that small I/Os
+ * would gain at the expense of large ones, or of writes, whose cost makes them few per slot. While
+ * an active tenant's latest slot had fewer than SNIC_GIMBAL__FINE I/Os per weight, everybody waits
+ * for the last I/O.
  *
  * I1  A slot is free, open (used), full (used, full), or draining (used, full, draining). A tenant
  *     has at most one open slot; t->used counts open and full ones, t->draining the draining ones.
- * I2  A full slot has I/Os out. Draining slots of a tenant are no more than its share of slots
- *     when they begin to drain.
+ * I2  A full slot has I/Os out. t->drain_out counts those of draining slots.
  * I3  out counts the I/Os on the device whose number of use is the slot's. An I/O of an earlier
  *     use belongs to a slot that was given up: it is counted in lost, its tenant's and the
  *     switch's, until it completes.
  * I4  The watch list holds every full or draining slot and every open one with I/Os out (others
  *     stay on it until their time), in order of since_ns.
+ * I5  coarse counts the tenants flagged so: the active ones with few I/Os in their latest slot.
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -66,6 +72,7 @@ void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t)
     t->open = SNIC_GIMBAL__NO_SLOT;
     t->used = 0;
     t->draining = 0;
+    t->drain_out = 0;
     t->free_slots = g->slot_objects == 64 ? UINT64_MAX : ((uint64_t)1 << g->slot_objects) - 1;
 }
 
@@ -91,10 +98,12 @@ int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t)
 /* The slot is nobody's again; I/Os still out of it are lost (I3). */
 static void slot_free(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
 {
-    if (s->draining)
+    if (s->draining) {
         t->draining--;
-    else
+        t->drain_out -= s->out;
+    } else {
         t->used--;
+    }
     slot_unwatch(g, s);
     s->use++;
     s->used = 0;
@@ -103,16 +112,39 @@ static void slot_free(struct snic_gimbal *g, struct gimbal_tenant *t, struct gim
     t->free_slots |= (uint64_t)1 << (s - t->slots);
 }
 
+/* The tenant is active or not any more, has another weight or another latest slot: I5. */
+void gimbal_slot_grain(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    int was = (t->flags & GIMBAL_COARSE) != 0;
+    int is = (t->flags & GIMBAL_COUNTED) != 0 && t->last_ios < SNIC_GIMBAL__FINE * t->weight;
+    if (was == is)
+        return;
+    t->flags ^= GIMBAL_COARSE;
+    g->coarse += is ? 1u : UINT32_MAX;
+}
+
+/* A slot has done its time: what the next ones will hold is known by it. */
+static void slot_latest(struct snic_gimbal *g, struct gimbal_tenant *t, const struct gimbal_slot *s)
+{
+    if (t->last_ios == s->ios)
+        return;
+    t->last_ios = s->ios;
+    gimbal_slot_grain(g, t);
+}
+
 /* After a full slot came to have fewer I/Os out: is it done, or may it be replaced? */
 static void slot_settle(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
 {
     if (s->out == 0) {
-        t->last_ios = s->ios;
+        if (!s->draining)
+            slot_latest(g, t, s);
         slot_free(g, t, s);
-    } else if (!s->draining && s->out <= s->allow && t->draining < g->slots) {
-        t->last_ios = s->ios;
+    } else if (!s->draining && s->out <= s->allow && g->coarse == 0 && t->free_slots != 0 &&
+               t->drain_out + s->out <= (uint64_t)s->allow * g->slots) {
+        slot_latest(g, t, s);
         t->used--;
         t->draining++;
+        t->drain_out += s->out;
         s->draining = 1;
     }
 }
@@ -170,6 +202,8 @@ void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
     s->out--;
     if (!s->full)
         return;
+    if (s->draining)
+        t->drain_out--;
     slot_settle(g, t, s);
     slot_wake(g, t);
 }
@@ -211,8 +245,8 @@ static void slot_give_up(struct snic_gimbal *g, struct gimbal_slot *s)
         s->out = 0;
         return;
     }
-    s->out = 0;
     slot_free(g, t, s);
+    s->out = 0;
     slot_wake(g, t);
 }
 
@@ -254,10 +288,16 @@ void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_tenant *t)
     t->open = SNIC_GIMBAL__NO_SLOT;
 }
 
-/* What a client may have out: the allotted slots times the I/Os of the latest completed one. */
+/*
+ * What a client may have out: the allotted slots times the I/Os of the latest completed one, and
+ * what may drain beside them.
+ */
 uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
-    return (uint32_t)snic_min_u64((uint64_t)g->slots * t->last_ios, g->o.queue_max);
+    uint64_t ios = t->last_ios;
+    if (g->coarse == 0 && (g->o.flags & SNIC_GIMBAL_SLOT_BARRIER) == 0)
+        ios += ios * g->o.slot_overlap >> 8;
+    return (uint32_t)snic_min_u64(g->slots * ios, g->o.queue_max);
 }
 
 /* One slot of tenant @t; adds up what it holds. */
@@ -282,22 +322,33 @@ static int slot_tenant_true(const struct snic_gimbal *g, const struct gimbal_ten
     uint32_t out = 0;
     uint32_t used = 0;
     uint32_t draining = 0;
+    uint32_t drain_out = 0;
     for (uint32_t i = 0; i < g->slot_objects; i++) {
         if (!slot_true(t, i, &out))
             return 0;
+        if (t->slots[i].draining)
+            drain_out += t->slots[i].out;
         used += t->slots[i].used && !t->slots[i].draining;
         draining += t->slots[i].draining;
     }
+    if (drain_out != t->drain_out)
+        return 0;                                                                      /* I2 */
     return used == t->used && draining == t->draining && out + t->lost == t->inflight; /* I3 */
 }
 
 int gimbal_slot_check(const struct snic_gimbal *g)
 {
     uint32_t lost = 0;
+    uint32_t coarse = 0;
     uint32_t watched = 0;
     uint32_t before = SNIC_GIMBAL__NIL;
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         const struct gimbal_tenant *t = &g->tenants[i];
+        int is = (t->flags & GIMBAL_COUNTED) != 0 && t->last_ios < SNIC_GIMBAL__FINE * t->weight;
+        if ((t->flags & GIMBAL_COARSE) != 0)
+            coarse++;
+        if (is != ((t->flags & GIMBAL_COARSE) != 0))
+            return SNIC_ECORRUPT; /* I5 */
         if ((t->flags & GIMBAL_ADDED) == 0)
             continue;
         lost += t->lost;
@@ -313,5 +364,7 @@ int gimbal_slot_check(const struct snic_gimbal *g)
             return SNIC_ECORRUPT; /* I4 */
         before = n;
     }
+    if (coarse != g->coarse)
+        return SNIC_ECORRUPT; /* I5 */
     return watched == 0 && g->watch.last == before && lost == g->lost ? 0 : SNIC_ECORRUPT;
 }

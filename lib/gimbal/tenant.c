@@ -85,6 +85,7 @@ static void gimbal_tenant_uncount(struct snic_gimbal *g, struct gimbal_tenant *t
         return;
     t->flags &= (uint8_t)~GIMBAL_COUNTED;
     g->active--;
+    gimbal_slot_grain(g, t);
     gimbal_slot_share(g);
 }
 
@@ -96,6 +97,7 @@ void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t)
         return;
     t->flags |= GIMBAL_COUNTED;
     g->active++;
+    gimbal_slot_grain(g, t);
     gimbal_slot_share(g);
 }
 
@@ -220,6 +222,7 @@ int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
         return SNIC_ENOENT;
     if (gimbal_tenant_apply(g, t, o) != 0)
         return SNIC_EINVAL;
+    gimbal_slot_grain(g, t);
     if (t->where == GIMBAL_PARKED) { /* its new caps may let it go now */
         snic_wheel_cancel(&g->wheel, &t->timer);
         gimbal_round_join(g, t);
