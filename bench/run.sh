@@ -5,8 +5,9 @@
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
 # the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules,
 # `proxy` and `figures`: the paper's, by bench/dds.sh. `kv` is the storage node itself beside
-# redis-server and fio, `proxy` the director in front of an unmodified redis-server. --seconds N:
-# time of each program per case. Save the output: bench/plot.sh makes pictures of it.
+# redis-server and fio, `proxy` the director in front of an unmodified redis-server, `tenants` the
+# switch beside the kernel's schedulers on a loop device (as root). --seconds N: time of each
+# program per case. Save the output: bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -14,7 +15,7 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,10s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds= modules=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -48,7 +49,7 @@ mkdir -p "$out" || exit 1
     export CMAKE_GENERATOR
 # Only what the named modules need; everything when the storage node is among them.
 case " $modules " in
-*" kv "* | *" proxy "* | *" figures "*) only= ;;
+*" kv "* | *" proxy "* | *" figures "* | *" tenants "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
@@ -60,7 +61,7 @@ if [ -z "$modules" ]; then
         m=${f#bench/bench_}
         modules="$modules ${m%.c}"
     done
-    modules="$modules kv proxy"
+    modules="$modules kv proxy tenants"
 fi
 
 cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
@@ -72,7 +73,7 @@ echo "commit $(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/nu
 status=0
 for m in $modules; do
     case $m in
-    kv | proxy)
+    kv | proxy | tenants)
         SNIC_BENCH_BUILD=$out sh "bench/$m.sh" ${seconds:+--seconds "$seconds"} || status=1
         continue
         ;;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What a device can do, for those who need to know beforehand: the static models of ReFlex and
- * PARDA, and whoever lets --auto choose Gimbal's thresholds. Half a second of reads each.
+ * PARDA, and whoever lets --auto choose Gimbal's thresholds. A second of reads each.
  */
 #include "tenants.h"
 
 #include <string.h>
 
-#define CALIBRATE_NS UINT64_C(500000000)
+#define CALIBRATE_NS UINT64_C(1000000000)
 
 static void calibrate_job(struct job_list *l, uint32_t bytes, uint32_t depth)
 {
@@ -52,10 +52,10 @@ int calibrate_device(struct calibration *c, struct device *d, uint64_t seed)
 
             if (i == 0)
                 c->alone_4k_ns = mean;
-            else if (i == 1) /* the highest but for what happens once in a hundred times */
+            else if (i == 1) /* the highest, but for one in a hundred */
                 c->alone_128k_ns = (double)snic_hist_quantile(h, 990000);
             else if (i == 2)
-                c->full_128k_ns = mean;
+                c->full_128k_ns = (double)snic_hist_quantile(h, 990000);
             else
                 c->reads_per_s = run_rate(&r.tenants[0]) / 4096;
         }

@@ -172,10 +172,10 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         {"thresh-max", EX_NUMBER, &o->thresh_max_us, "US",
          "gimbal: the latency that means overload, above the lowest at full load; default 1500", 1,
          10000000, NULL},
-        {"auto", EX_FLAG, &o->calibrate, NULL, "gimbal: measure the device and choose both", 0, 0,
-         NULL},
+        {"auto", EX_FLAG, &o->calibrate, NULL, "gimbal: measure the device for 4 s and choose both",
+         0, 0, NULL},
         {"device-scale", EX_PARSE, &o->scale, "X",
-         "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 2 s", 0, 0,
+         "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 4 s", 0, 0,
          main_scale_parse},
         {"seconds", EX_NUMBER, &o->seconds, "N", "of the run; default 10", 1, 86400, NULL},
         {"warmup", EX_NUMBER, &o->warmup, "N", "first seconds that the table leaves out; default 0",
@@ -228,20 +228,23 @@ static void main_check_options(const struct options *o, const struct device *d, 
 
 /* ---- Calibration ---- */
 
-/* The paper's advice (section 4.2): the lower threshold above the highest latency of one I/O at
-   a time, the upper one well above what the device has when it is just full. */
+/*
+ * The paper's advice (section 4.2): the lower threshold above the highest latency of one I/O at a
+ * time, the upper one above what a device has that is just full. A virtual disk also pauses: its
+ * tail, taken for overload, would cost half of its speed, so the upper one is above that, too.
+ */
 static void main_thresholds(struct snic_gimbal_opts *g, const struct calibration *c)
 {
     double low = c->alone_128k_ns * 1.1;
     double high = low * MAIN_DCT983_RATIO;
 
-    if (high < c->full_128k_ns * 2)
-        high = c->full_128k_ns * 2;
-    g->thresh_min_ns = (uint64_t)low + 1000;
-    g->thresh_max_ns = (uint64_t)high + 2000;
+    if (high < c->full_128k_ns * 1.5)
+        high = c->full_128k_ns * 1.5;
+    g->thresh_min_ns = ((uint64_t)low / 1000 + 1) * 1000;
+    g->thresh_max_ns = ((uint64_t)high / 1000 + 2) * 1000;
     printf("thresholds %" PRIu64 " us and %" PRIu64
-           " us: 128 KiB reads take %.0f us alone, %.0f us "
-           "eight at a time\n",
+           " us: of 128 KiB reads 99 %% take up to %.0f us "
+           "alone, %.0f us eight at a time\n",
            g->thresh_min_ns / 1000, g->thresh_max_ns / 1000, c->alone_128k_ns / 1000,
            c->full_128k_ns / 1000);
 }
@@ -261,7 +264,7 @@ static int main_calibrate(const struct options *o, struct device *d, struct run_
     if (calibrate_device(&c, d, o->seed) != 0)
         return 1;
     if (c.reads_per_s <= 0 || c.alone_128k_ns <= 0)
-        ex_die("the device answered no read for half a second");
+        ex_die("the device answered no read for a second");
     if (o->calibrate)
         main_thresholds(g, &c);
     if (scaled) {

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "common.h"
+#include "../common.h"
 #include "job.h"
 #include "sched.h"
 
@@ -150,13 +150,13 @@ double run_section_rate(const struct run *r, uint32_t section);
 /* ---- Calibration ---- */
 
 struct calibration {
-    double alone_4k_ns;   /* mean latency of 4 KiB reads, one at a time             */
-    double alone_128k_ns; /* the highest latency of 128 KiB reads, one at a time    */
-    double full_128k_ns;  /* mean latency of 128 KiB reads, eight at a time         */
-    double reads_per_s;   /* 4 KiB reads, 64 at a time                              */
+    double alone_4k_ns;   /* 4 KiB reads one at a time: mean latency                       */
+    double alone_128k_ns; /* 128 KiB reads one at a time: what 99 of 100 stay below        */
+    double full_128k_ns;  /* eight at a time: likewise                                     */
+    double reads_per_s;   /* 4 KiB reads, 64 at a time                                     */
 };
 
-/** Measure the device, half a second each. @return 0; 1 interrupted */
+/** Measure the device, a second each. @return 0; 1 interrupted */
 int calibrate_device(struct calibration *c, struct device *d, uint64_t seed);
 
 /* ---- Reports ---- */

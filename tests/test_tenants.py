@@ -1,0 +1,435 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""examples/tenants from outside: mistakes, what it refuses to overwrite, both kinds of device.
+
+    test_tenants.py PROGRAM FOLDER_OF_JOBS [--only NAME]
+
+Exit code: 0, or 1. Figures are asserted in simulated time only.
+"""
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import xml.etree.ElementTree as xml
+
+WAIT = 300
+PROGRAM = JOBS = WORK = None
+SCHEDULERS = ["gimbal", "fifo", "reflex", "parda", "flashfq"]
+
+
+def run(*args, code=0):
+    """What it printed: (stdout, stderr)"""
+    r = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, timeout=WAIT,
+                       check=False, cwd=WORK)
+    assert r.returncode == code, "%s: exit code %d, not %d\n%s%s" % (
+        " ".join(map(str, args)), r.returncode, code, r.stdout, r.stderr)
+    return r.stdout, r.stderr
+
+
+def job(text, name="job.ini"):
+    path = os.path.join(WORK, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def fresh(name, size=None):
+    path = os.path.join(WORK, name)
+    if os.path.exists(path):
+        os.remove(path)
+    if size is not None:
+        with open(path, "wb") as f:
+            f.write(b"keep" * (size // 4))
+    return path
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def measured(*args):
+    """The JSON of a run, checked for itself, and what was printed."""
+    path = fresh("out.json")
+    out, _ = run(*args, "--json", path)
+    with open(path, encoding="utf-8") as f:
+        j = json.load(f)
+    check_json(j)
+    rows = {line.split()[0] for line in out.splitlines() if line}
+    for t in j["tenants"]:
+        assert t["name"] in rows, "no row for %s:\n%s" % (t["name"], out)
+    return j, out
+
+
+def check_json(j):
+    tenants = j["tenants"]
+    total = sum(t["read_bytes"] + t["write_bytes"] for t in tenants)
+    for t in tenants:
+        n = t["reads"] + t["writes"]
+        b = t["read_bytes"] + t["write_bytes"]
+        if t["seconds"] > 0:
+            assert abs(t["ios_per_second"] - n / t["seconds"]) <= 1e-3 * n / t["seconds"] + 1
+            assert abs(t["bytes_per_second"] - b / t["seconds"]) <= 1e-3 * b / t["seconds"] + 1
+        if total:
+            assert abs(t["share_percent"] - 100 * b / total) < 0.01, t
+        assert t["p50_us"] <= t["p99_us"] <= t["p999_us"], t
+        if n:
+            assert t["average_us"] > 0, t
+    if total:
+        assert abs(sum(t["share_percent"] for t in tenants) - 100) < 0.1
+
+
+def by_name(j):
+    return {t["name"]: t for t in j["tenants"]}
+
+
+# ---- Mistakes ----
+
+def test_help():
+    out, err = run("--help")
+    assert err == "" and "--scheduler" in out and "iodepth=N" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_options():
+    j = job("[a]\n")
+    device = fresh("d", 1 << 20)
+    for args, text in [
+            ((), "--job FILE is missing"),
+            (("--job", j), "--device PATH or --ssd MODEL"),
+            (("--job", j, "--device", device, "--ssd", "dct983"), "--device PATH or --ssd MODEL"),
+            (("--job", j, "--ssd", "dct983", "--direct"), "are for --device"),
+            (("--job", j, "--ssd", "dct983", "--overwrite"), "are for --device"),
+            (("--job", j, "--ssd", "dct983", "--scheduler", "cfq"), "--scheduler"),
+            (("--job", j, "--ssd", "dct983", "--seconds", "2", "--warmup", "2"), "--warmup"),
+            (("--job", j, "--ssd", "dct983", "--auto", "--thresh-min", "9"), "--auto"),
+            (("--job", j, "--ssd", "dct983", "--scheduler", "fifo", "--auto"), "thresholds are"),
+            (("--job", j, "--ssd", "dct983", "--thresh-min", "1500"), "--thresh-min"),
+            (("--job", j, "--ssd", "dct983", "--thresh-max", "250"), "--thresh-min"),
+            (("--job", j, "--ssd", "dct983", "--device-scale", "0"), "--device-scale"),
+            (("--job", j, "--ssd", "dct983", "--device-scale", "1x"), "--device-scale"),
+            (("--job", j, "--ssd", "dct983", "--device-scale", "nan"), "--device-scale"),
+            (("--job", j, "--ssd", "dct983", "--seconds", "0"), "--seconds"),
+            (("--job", j, "--ssd", "dct983", "--nothing"), "--nothing")]:
+        out, err = run(*args, code=2)
+        assert out == "" and text in err, (args, err)
+    for args, text in [
+            (("--job", "missing.ini", "--ssd", "dct983"), "missing.ini: No such file"),
+            (("--job", WORK, "--ssd", "dct983"), "Is a directory"),
+            (("--job", j, "--ssd", "dct984"), "is not dct983 or p3600"),
+            (("--job", j, "--ssd", "dct98"), "is not dct983 or p3600"),
+            (("--job", j, "--ssd", "p3600,new"), "'new' is not clean or fragmented"),
+            (("--job", j, "--ssd", "dct983", "--size", "5000"), "multiple of 4096"),
+            (("--job", j, "--ssd", "dct983", "--svg", "no/such/folder"), "no/such/folder"),
+            (("--job", j, "--ssd", "dct983", "--seconds", "1", "--json", "/dev/full"),
+             "cannot write /dev/full"),
+            (("--job", j, "--device", fresh("missing")), "--size N makes it"),
+            (("--job", j, "--device", WORK), "neither a file nor a block device"),
+            (("--job", j, "--device", "/dev/null"), "neither a file nor a block device"),
+            (("--job", j, "--device", device, "--size", "2M"), "has 1048576 bytes only")]:
+        _, err = run(*args, code=1)
+        assert text in err, (args, err)
+
+
+def test_job_mistakes():
+    j = job("[global]\nbs=5k\nbs=\n[a]\niodept=3\nrw=red\n[a]\n\nweight=300\n")
+    out, err = run("--job", j, "--ssd", "dct983", code=2)
+    assert out == ""
+    lines = err.splitlines()
+    for n, text in [(3, "bs: given already"), (5, "unknown key 'iodept'"), (6, "rw: 'red'"),
+                    (7, "[a] is there already, in line 4"), (9, "weight: '300'")]:
+        assert any(s.startswith("%s:%d: " % (j, n)) and text in s for s in lines), (n, err)
+    assert len(lines) == 5, err
+
+
+def test_jobs_that_do_not_fit():
+    device = fresh("d", 1 << 20)
+    for text, line, part in [
+            ("[x]\n[a]\noffset=1M\n", 2, "ends behind the device"),
+            ("[a]\nsize=2M\n", 1, "ends behind the device"),
+            ("[a]\n\n[b]\nbs=2M\n", 3, "ends behind the device"),
+            ("[a]\nstart=5\n", 1, "starts after --seconds"),
+            ("[a]\nnumjobs=6\nstart_step=1\n", 1, "starts after --seconds")]:
+        j = job(text)
+        _, err = run("--job", j, "--device", device, "--seconds", 5, code=2)
+        assert err.startswith("%s:%d: [" % (j, line)) and part in err, (text, err)
+    _, err = run("--job", job("[a]\nbs=2M\n"), "--ssd", "dct983", code=2)
+    assert "more than the device takes at once" in err
+    _, err = run("--job", job("[a]\niodepth=1024\nnumjobs=33\n"), "--ssd", "dct983", code=2)
+    assert "32768" in err
+
+
+# ---- A file ----
+
+def test_nothing_is_overwritten_unasked():
+    device = fresh("d", 1 << 20)
+    before = digest(device)
+    for rw in ("write", "randwrite", "rw", "randrw"):
+        _, err = run("--job", job("[r]\n[w]\nrw=%s\n" % rw), "--device", device, code=1)
+        assert "--overwrite allows it" in err and digest(device) == before
+    j, _ = measured("--job", job("[r]\nrw=randread\niodepth=4\n"), "--device", device, "--seconds",
+                    1, "--scheduler", "fifo")
+    assert by_name(j)["r"]["reads"] > 0 and digest(device) == before
+    j, _ = measured("--job", job("[w]\nrw=write\n"), "--device", device, "--seconds", 1,
+                    "--overwrite", "--scheduler", "fifo")
+    assert by_name(j)["w"]["writes"] > 0 and digest(device) != before
+    assert os.path.getsize(device) == 1 << 20
+
+
+def test_a_missing_file_is_made():
+    for size, before in ((1 << 20, None), (2 << 20, 0)):
+        device = fresh("new", before)
+        j, _ = measured("--job", job("[w]\nrw=randwrite\niodepth=4\n"), "--device", device,
+                        "--size", size, "--seconds", 1)
+        assert os.path.getsize(device) == size and by_name(j)["w"]["writes"] > 0
+        with open(device, "rb") as f:
+            assert f.read(4096).count(0) < 100, "it is not filled"
+
+
+def test_schedulers_on_a_file():
+    device = fresh("d", 4 << 20)
+    text = ("[a]\nrw=randread\niodepth=8\n[b]\nrw=randrw\nbssplit=4k/50:64k/50\niodepth=8\n"
+            "[c]\nrw=write\nbs=128k\nnumjobs=2\niodepth=2\nrate_iops=100\npriority=3\n")
+    for s in SCHEDULERS:
+        j, out = measured("--job", job(text), "--device", device, "--seconds", 1, "--overwrite",
+                          "--scheduler", s, "--device-scale", "0.5")
+        t = by_name(j)
+        assert j["scheduler"] == s and j["errors"] == 0 and set(t) == {"a", "b", "c.0", "c.1"}
+        assert t["a"]["reads"] > 0 and t["a"]["writes"] == 0
+        assert t["a"]["read_bytes"] == 4096 * t["a"]["reads"]
+        assert t["b"]["reads"] > 0 and t["b"]["writes"] > 0
+        for c in ("c.0", "c.1"):
+            assert t[c]["reads"] == 0 and t[c]["write_bytes"] == 131072 * t[c]["writes"] > 0
+            assert t[c]["writes"] <= 102, t[c]
+        assert ("switch" in j) == (s == "gimbal") and j["cpu_us_per_io"] > 0
+        assert "c.all" in out
+
+
+def test_calibration_and_fair_shares_on_a_file():
+    device = fresh("d", 4 << 20)
+    text = "[a]\nrw=randread\niodepth=8\n[b]\nrw=randread\nbs=64k\niodepth=8\nweight=3\n"
+    j, out = measured("--job", job(text), "--device", device, "--seconds", 1, "--solo", 1, "--auto")
+    m = re.search(r"^thresholds (\d+) us and (\d+) us", out, flags=re.M)
+    assert m and int(m.group(1)) < int(m.group(2)), out
+    for t in j["tenants"]:
+        part = {"a": 1, "b": 3}[t["name"]] / 4
+        assert t["section_alone"] > 0
+        assert abs(t["fair"] - t["section_alone"] * part) < 1
+        assert abs(t["f_util"] - t["bytes_per_second"] / t["fair"]) < 0.001
+    assert re.search(r"^f-Util: [\d.]+ to [\d.]+, largest deviation [\d.]+ %", out, flags=re.M)
+    _, out = measured("--job", job(text), "--device", device, "--seconds", 1, "--scheduler",
+                      "reflex")
+    assert re.search(r"^device scale [\d.]+: \d+ reads", out, flags=re.M), out
+
+
+def test_a_device_that_fails():
+    """The file loses its end while it is read: every I/O after that comes back short."""
+    device = fresh("d", 4 << 20)
+    j = job("[a]\nrw=randread\niodepth=4\noffset=1M\n[b]\nrw=randread\niodepth=4\nsize=4k\n")
+    for s in ("gimbal", "fifo"):
+        os.truncate(device, 4 << 20)
+        with start("--job", j, "--device", device, "--seconds", 3600, "--stats", 1, "--scheduler",
+                   s) as p:
+            p.stdout.readline()
+            os.truncate(device, 4096)
+            out, err = p.communicate(timeout=WAIT)
+            assert p.returncode == 1, (p.returncode, out, err)
+        assert "errors: 1" in out and "a: read of 4096 bytes" in err and "b: read" not in err, err
+        assert "1000 I/Os have failed" in err
+
+
+# ---- The model ----
+
+def test_the_model_is_deterministic():
+    text = ("[r]\nrw=randread\niodepth=16\nnumjobs=3\n[w]\nrw=randwrite\niodepth=8\n[m]\nrw=rw\n"
+            "bssplit=4k/30:16k/70\niodepth=4\nstart=0.5\n")
+    for s in SCHEDULERS:
+        args = ("--job", job(text), "--ssd", "dct983,fragmented", "--seconds", 1, "--scheduler", s,
+                "--solo", 1)
+        first, again, other = (measured(*args, "--seed", seed) for seed in (7, 7, 8))
+        assert first == again, "%s: the same seed, another run" % s
+        assert first != other, "%s: the seed does not matter" % s
+        assert first[0]["tenants"] != other[0]["tenants"]
+
+
+def test_rates_are_kept_in_the_model():
+    text = ("[bytes]\nrw=randread\nbs=16k\niodepth=16\nrate=40000000\n"
+            "[ios]\nrw=randread\niodepth=16\nrate_iops=5000\n"
+            "[both]\nrw=randread\niodepth=16\nrate_iops=4000\nrate=8M\n"
+            "[free]\nrw=randread\niodepth=16\n")
+    for s in SCHEDULERS:
+        t = by_name(measured("--job", job(text), "--ssd", "dct983", "--seconds", 3, "--warmup", 1,
+                             "--scheduler", s)[0])
+        assert t["bytes"]["bytes_per_second"] <= 40e6 * 1.011 + 16384, (s, t["bytes"])
+        assert t["ios"]["ios_per_second"] <= 5000 * 1.011 + 1, (s, t["ios"])
+        assert t["both"]["bytes_per_second"] <= (8 << 20) * 1.011 + 4096, (s, t["both"])
+        if s in ("gimbal", "fifo"):  # an idle enough device gives what is asked for
+            assert t["bytes"]["bytes_per_second"] >= 40e6 * 0.97, (s, t["bytes"])
+            assert t["ios"]["ios_per_second"] >= 5000 * 0.97, (s, t["ios"])
+            assert t["both"]["bytes_per_second"] >= (8 << 20) * 0.97, (s, t["both"])
+        assert t["free"]["ios_per_second"] > 8000, (s, t["free"])
+
+
+def test_caps_are_the_switch_s():
+    text = ("[bytes]\nrw=randread\nbs=16k\niodepth=16\ncap_bytes=40000000\n"
+            "[ios]\nrw=randread\niodepth=16\ncap_iops=5000\n"
+            "[free]\nrw=randread\niodepth=16\n")
+    args = ("--job", job(text), "--ssd", "dct983", "--seconds", 3, "--warmup", 1)
+    t = by_name(measured(*args)[0])
+    assert abs(t["bytes"]["bytes_per_second"] / 40e6 - 1) <= 0.02, t["bytes"]
+    assert abs(t["ios"]["ios_per_second"] / 5000 - 1) <= 0.02, t["ios"]
+    t = by_name(measured(*args, "--scheduler", "fifo")[0])
+    assert t["bytes"]["bytes_per_second"] > 80e6
+    _, err = run(*args, "--scheduler", "fifo")
+    assert "caps are gimbal's, fifo has none" in err
+
+
+def test_weights_and_fair_shares_in_the_model():
+    text = "[global]\nrw=randread\nbs=128k\niodepth=32\n[a]\nweight=4\n[b]\n[c]\nnumjobs=2\n"
+    j, _ = measured("--job", job(text), "--ssd", "dct983", "--seconds", 3, "--warmup", 1, "--solo",
+                    1)
+    t = by_name(j)
+    for name in ("b", "c.0", "c.1"):
+        ratio = t["a"]["bytes_per_second"] / t[name]["bytes_per_second"]
+        assert abs(ratio - 4) < 0.4, (name, ratio)
+    for x in j["tenants"]:
+        assert abs(x["fair"] - x["section_alone"] * x["weight"] / 7) < 1
+
+
+def test_starts_and_stops():
+    text = ("[a]\nrw=randread\niodepth=4\n[b]\nrw=randread\niodepth=4\nstart=1\nstop=2.5\n"
+            "[c]\nrw=randread\niodepth=4\nnumjobs=3\nstart=0.5\nstart_step=1\nruntime=1\n"
+            "[d]\nrw=randread\nnumjobs=2\nstop=1\nstop_step=1.5\n")
+    j, _ = measured("--job", job(text), "--ssd", "p3600", "--seconds", 3, "--warmup", 1)
+    seconds = {t["name"]: t["seconds"] for t in j["tenants"]}
+    assert seconds == {"a": 2, "b": 1.5, "c.0": 0.5, "c.1": 1, "c.2": 0.5, "d.0": 0, "d.1": 1.5}
+    for t in j["tenants"]:
+        assert (t["reads"] > 0) == (t["seconds"] > 0), t
+    a = by_name(j)["a"]
+    assert a["reads"] > by_name(j)["b"]["reads"]
+
+
+def test_statistics():
+    out, _ = run("--job", job("[a-b]\nrw=randread\niodepth=4\n[c]\nnumjobs=2\nrw=write\n"), "--ssd",
+                 "dct983", "--seconds", 4, "--stats", 1)
+    lines = [s for s in out.splitlines() if s.startswith("time_ms=")]
+    assert [s.split()[0] for s in lines] == ["time_ms=%d000" % i for i in (1, 2, 3)], out
+    for s in lines:
+        pairs = s.split(" ")
+        assert all(re.fullmatch(r"[A-Za-z0-9_]+=\d+", p) for p in pairs), s
+        names = [p.split("=")[0] for p in pairs]
+        assert len(set(names)) == len(names)
+        d = dict(p.split("=") for p in pairs)
+        for t in ("a_b", "c_0", "c_1"):
+            assert int(d[t + "_ios_per_second"]) > 0 and int(d[t + "_average_us"]) > 0
+            ios = int(d[t + "_ios_per_second"])
+            assert abs(int(d[t + "_bytes_per_second"]) - 4096 * ios) <= 4096
+        assert int(d["write_cost_percent"]) >= 100
+
+
+def test_the_picture():
+    """Well-formed, nothing outside its frame, no number that is none."""
+    for name, seconds in (("dynamic.ini", 34), ("read_write.ini", 1)):
+        path = fresh("out.svg")
+        run("--job", os.path.join(JOBS, name), "--ssd", "dct983,fragmented", "--seconds", seconds,
+            "--svg", path, "--scheduler", "gimbal" if seconds == 1 else "fifo")
+        check_picture(path, ["readers", "writers"])
+    path = fresh("out.svg")
+    run("--job", job("[idle]\nstart=1\n"), "--ssd", "p3600", "--seconds", 2, "--svg", path)
+    check_picture(path, ["idle"])
+
+
+def check_picture(path, sections):
+    root = xml.parse(path).getroot()
+    ns = "{http://www.w3.org/2000/svg}"
+    with open(path, encoding="ascii") as f:
+        text = f.read()
+    assert not re.search(r"nan|inf", text), path
+    words = " ".join(t.text or "" for t in root.iter(ns + "text"))
+    for w in sections + ["bandwidth, MB/s", "latency, us", "time, s", "99th percentile", "average"]:
+        assert w in words, (w, words)
+    frames = [[float(r.get(k)) for k in ("x", "y", "width", "height")]
+              for r in root.iter(ns + "rect") if r.get("class") == "frame"]
+    assert len(frames) == 2
+    lines = 0
+    for p in root.iter(ns + "path"):
+        points = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", p.get("d"))
+        if not p.get("class").startswith("line") or len(points) < 2:
+            continue
+        lines += 1
+        for x, y in points:
+            assert any(fx - 1 <= float(x) <= fx + w + 1 and fy - 1 <= float(y) <= fy + h + 1
+                       for fx, fy, w, h in frames), (x, y)
+    assert lines >= 3 * len(sections), lines
+
+
+def test_the_examples():
+    for name in sorted(os.listdir(JOBS)):
+        if name.endswith(".ini"):
+            j, _ = measured("--job", os.path.join(JOBS, name), "--ssd", "dct983", "--seconds", 18,
+                            "--scheduler", "fifo")
+            assert any(t["reads"] > 0 for t in j["tenants"]), name
+
+
+# ---- Ctrl-C ----
+
+def start(*args):
+    return subprocess.Popen([PROGRAM, *map(str, args)], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, cwd=WORK)
+
+
+def test_interrupted():
+    device = fresh("d", 4 << 20)
+    j = job("[a]\nrw=randread\niodepth=4\n[b]\nrw=randread\nbs=64k\niodepth=4\n")
+    for where in (("--device", device), ("--ssd", "dct983")):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            svg = fresh("out.svg")
+            with start("--job", j, *where, "--seconds", 86000, "--stats", 1, "--svg", svg) as p:
+                line = p.stdout.readline()
+                assert line.startswith("time_ms="), line + p.stderr.read()
+                p.send_signal(number)
+                out, err = p.communicate(timeout=WAIT)
+                assert p.returncode == 0, (p.returncode, out, err)
+            rows = [s.split()[0] for s in out.splitlines()]
+            assert "a" in rows and "b" in rows and "all" in rows, out
+            xml.parse(svg)
+    with start("--job", j, "--ssd", "dct983", "--solo", 80000, "--seconds", 1) as p:
+        try:  # the solo run says nothing; it has begun when it does not end
+            p.wait(1)
+            raise AssertionError("it ended by itself")
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=WAIT)
+        assert p.returncode == 1 and "interrupted before the run" in err, (out, err)
+
+
+def main():
+    global PROGRAM, JOBS, WORK
+    PROGRAM, JOBS = (os.path.realpath(p) for p in sys.argv[1:3])
+    only = sys.argv[4] if sys.argv[3:4] == ["--only"] else ""
+    failed = 0
+    WORK = tempfile.mkdtemp(prefix="tenants.")
+    try:
+        for name, test in list(globals().items()):
+            if not name.startswith("test_") or only not in name:
+                continue
+            print("---", name, flush=True)
+            try:
+                test()
+            except Exception:  # pylint: disable=broad-except
+                traceback.print_exc()
+                failed = 1
+    finally:
+        shutil.rmtree(WORK)
+    print("failed" if failed else "passed")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
