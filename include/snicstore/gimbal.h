@@ -39,8 +39,9 @@ struct snic_gimbal;
 #define SNIC_GIMBAL_NS_MAX ((uint64_t)1 << 40)
 /** Write costs are fixed point: this is 1.0. */
 #define SNIC_GIMBAL_COST_ONE 16
-/** Default of slot_overlap: 15/16. */
-#define SNIC_GIMBAL_OVERLAP 240
+/** slot_overlap is fixed point: this is 1.0; its default is 1.25. */
+#define SNIC_GIMBAL_OVERLAP_ONE 256
+#define SNIC_GIMBAL_OVERLAP 320
 
 enum snic_gimbal_op { SNIC_GIMBAL_READ = 0, SNIC_GIMBAL_WRITE = 1 };
 
@@ -73,7 +74,7 @@ struct snic_gimbal_opts {
     uint64_t rate_start;       /**< bytes/s; default 50 MB/s                            */
     uint64_t rate_min;         /**< floor; default 4 MB/s                               */
     uint64_t rate_max;         /**< ceiling; default 8 GB/s                             */
-    uint64_t cost_period_ns;   /**< default 50 ms                                       */
+    uint64_t cost_period_ns;   /**< default 20 ms                                       */
     uint64_t rate_window_ns;   /**< of the completion rate; default 10 ms               */
     uint64_t lost_ns; /**< an I/O this long on the device holds no slot any more; default 2 s */
     uint64_t idle_ns; /**< a tenant without I/O counts as active for so long; default 1 ms */

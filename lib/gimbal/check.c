@@ -14,7 +14,7 @@ static int gimbal_check_deferred(const struct snic_gimbal *g)
             t->prev != before || t->deficit != 0 || t->open != SNIC_GIMBAL__NO_SLOT)
             return SNIC_ECORRUPT;
         /* Whoever could have a slot is not left waiting for one. */
-        if (t->used < g->slots && t->free_slots != 0)
+        if (t->used < g->slots * t->lanes && t->free_slots != 0)
             return SNIC_ECORRUPT;
         before = i;
     }

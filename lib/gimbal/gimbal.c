@@ -61,7 +61,8 @@ static int gimbal_opts_valid(const struct snic_gimbal_opts *o)
            gimbal_within(o->rate_max, o->rate_start, SNIC_GIMBAL_RATE_MAX) &&
            gimbal_within(o->cost_period_ns, 1, ns_max) &&
            gimbal_within(o->rate_window_ns, 1, ns_max) && gimbal_within(o->lost_ns, 1, ns_max) &&
-           gimbal_within(o->idle_ns, 1, ns_max) && gimbal_within(o->slot_overlap, 1, 255);
+           gimbal_within(o->idle_ns, 1, ns_max) &&
+           gimbal_within(o->slot_overlap, 1, 16 * SNIC_GIMBAL_OVERLAP_ONE);
 }
 
 /* 0 with all defaults filled in; SNIC_EINVAL. */
@@ -87,7 +88,7 @@ static int gimbal_opts(struct snic_gimbal_opts *full, const struct snic_gimbal_o
     gimbal_default64(&full->rate_start, 50000000);
     gimbal_default64(&full->rate_min, 4000000);
     gimbal_default64(&full->rate_max, UINT64_C(8000000000));
-    gimbal_default64(&full->cost_period_ns, 50000000);
+    gimbal_default64(&full->cost_period_ns, 20000000);
     gimbal_default64(&full->rate_window_ns, 10000000);
     gimbal_default64(&full->lost_ns, UINT64_C(2000000000));
     gimbal_default64(&full->idle_ns, 1000000);
@@ -99,10 +100,10 @@ static int gimbal_opts(struct snic_gimbal_opts *full, const struct snic_gimbal_o
 
 static uint32_t gimbal_slot_objects(const struct snic_gimbal_opts *o)
 {
-    /* Those that drain, each for its slowest I/O, are many times those that are open or full. */
-    if ((o->flags & SNIC_GIMBAL_SLOT_BARRIER) != 0)
-        return o->slot_threshold;
-    return (uint32_t)snic_min_u64(8 * (uint64_t)o->slot_threshold, SNIC_GIMBAL__SLOTS);
+    /* Many may be full at a time, each for its slowest I/O, when they are not waited for. */
+    uint32_t objects = (o->flags & SNIC_GIMBAL_SLOT_BARRIER) != 0 ? 1 : 8;
+    objects *= (uint32_t)snic_max_u64(o->slot_threshold, SNIC_GIMBAL__LANES);
+    return (uint32_t)snic_min_u64(objects, SNIC_GIMBAL__SLOTS);
 }
 
 static struct snic_gimbal *gimbal_layout(struct snic_arena *a, const struct snic_gimbal_opts *o,

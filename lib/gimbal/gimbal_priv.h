@@ -14,10 +14,12 @@
 /* Rounds that the calendar holds, and its words of 64 bits. */
 #define SNIC_GIMBAL__ROUNDS 1024
 #define SNIC_GIMBAL__WORDS (SNIC_GIMBAL__ROUNDS / 64)
-/* Slots of a tenant, the draining ones included, have a bit each in a word. */
+/* Slots of a tenant have a bit each in a word. */
 #define SNIC_GIMBAL__SLOTS 64
-/* Slots of at least so many I/Os (of 16 KiB and less) may overlap. */
-#define SNIC_GIMBAL__FINE 8
+/* Slots that a weight is turned into, beyond it slots get larger. */
+#define SNIC_GIMBAL__LANES 16
+/* Classes of slots by the logarithm of their I/Os. */
+#define SNIC_GIMBAL__GRAINS 32
 
 /* Where a tenant is. */
 enum gimbal_where {
@@ -33,26 +35,25 @@ enum gimbal_flag {
     GIMBAL_REMOVED = 2, /* accepts no more; freed with its last I/O */
     GIMBAL_COUNTED = 4, /* among the active */
     GIMBAL_LINGERS = 8, /* counted, but without I/O */
-    GIMBAL_CAPPED = 16,
-    GIMBAL_COARSE = 32 /* counted in coarse: its slots hold few I/Os */
+    GIMBAL_CAPPED = 16
 };
 
 enum gimbal_io_state { GIMBAL_IO_FREE = 0, GIMBAL_IO_QUEUED = 0x51, GIMBAL_IO_OUT = 0x52 };
 
-/* A virtual slot. Free, open (collecting), full, or draining (replaced, I/Os still out). */
+/* A virtual slot: free, open (collecting) or full. */
 struct gimbal_slot {
     uint64_t sent_ns;  /* its last I/O */
     uint64_t since_ns; /* on the watch list */
     uint32_t next;     /* the watch list, by slot number */
     uint32_t prev;
-    uint32_t use; /* counts its uses; an I/O of an earlier use is a lost one */
-    uint32_t out; /* I/Os on the device */
-    uint32_t ios; /* I/Os sent */
-    uint32_t weighted;
-    uint32_t allow; /* full: replaced when at most so many are out */
+    uint32_t use;      /* counts its uses; an I/O of an earlier use is a lost one */
+    uint32_t out;      /* I/Os on the device */
+    uint32_t ios;      /* I/Os sent */
+    uint32_t weighted; /* of its present part */
+    uint16_t parts;    /* left to fill */
     uint8_t used;
     uint8_t full;
-    uint8_t draining;
+    uint8_t writes; /* 1: holds a write */
     uint8_t watched;
 };
 
@@ -71,13 +72,11 @@ struct gimbal_tenant {
     uint64_t deficit;
     uint64_t free_slots; /* one bit each */
     uint32_t quantum;
-    uint32_t slot_bytes;
     uint32_t round; /* up to which its deficit is credited */
     uint32_t due;   /* listed: in which round */
     uint32_t queued;
     uint32_t inflight;
-    uint32_t last_ios;  /* of the slot that completed last */
-    uint32_t drain_out; /* I/Os out of draining slots */
+    uint32_t last_ios; /* of the slot that completed last */
     uint8_t where;
     uint8_t flags;
     uint8_t ready; /* priorities with I/Os, one bit each */
@@ -85,7 +84,8 @@ struct gimbal_tenant {
     uint8_t left;  /* I/Os left in that turn */
     uint8_t open;  /* slot, or SNIC_GIMBAL__NO_SLOT */
     uint8_t used;  /* slots open or full */
-    uint8_t draining;
+    uint8_t lanes; /* slots of one share */
+    uint8_t grain; /* logarithm of the I/Os of a slot's part; 0 with writes */
     struct gimbal_slot *slots;
     /* The last I/O of each priority's circular list; its next is the first. */
     struct snic_gimbal_io *last[SNIC_GIMBAL_PRIORITIES];
@@ -97,6 +97,7 @@ struct gimbal_tenant {
     uint64_t errors;
     uint32_t lost;
     uint32_t weight;
+    uint32_t opened; /* slots so far */
     /* The rest is rarely used. */
     uint8_t priority_weight[SNIC_GIMBAL_PRIORITIES];
     struct gimbal_pace pace[2]; /* bytes, I/Os */
@@ -126,8 +127,10 @@ struct snic_gimbal {
     struct gimbal_tenant *current;
     struct gimbal_tenant *tenants;
     uint32_t round;
-    uint32_t slots; /* each tenant's share */
+    uint32_t slots; /* a weight's share */
     uint32_t active;
+    uint32_t active_weight;
+    uint32_t grain_bits; /* bit k: grains[k] is not 0 */
     uint32_t queued;
     uint32_t inflight;
     uint32_t write_cost;
@@ -155,9 +158,9 @@ struct snic_gimbal {
     struct gimbal_list linger;
     struct gimbal_list deferred;
     uint32_t lost;
-    uint32_t coarse; /* tenants in whose favour nobody's slots overlap */
-    uint32_t count;  /* tenants added */
+    uint32_t count; /* tenants added */
     uint32_t slot_objects;
+    uint32_t grains[SNIC_GIMBAL__GRAINS]; /* active tenants of each grain */
     struct snic_gimbal_opts o;
     struct snic_wheel wheel;
     /* The calendar. */
@@ -203,8 +206,9 @@ void gimbal_cost_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, ui
 /* slot.c */
 void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t);
 int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t);
-void gimbal_slot_share(struct snic_gimbal *g);
-void gimbal_slot_grain(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_slot_active(struct snic_gimbal *g, const struct gimbal_tenant *t, int active);
+void gimbal_slot_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t weight);
+void gimbal_slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io);
 void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_io *io);

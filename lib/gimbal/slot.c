@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Virtual slots (section 3.5, Algorithm 2). A tenant's slot collects I/Os until their weighted
- * size reaches the slot's bytes, then it is full; a full slot is the tenant's until its I/Os have
- * completed. The paper waits for the last of them (SNIC_GIMBAL_SLOT_BARRIER), and the slowest of
- * 32 small I/Os takes several times the mean: the device is left with little to do. Ours replaces
- * a full slot when no more than slot_overlap of its I/Os are out; it drains beside its successors,
- * as long as all that drains of the tenant is no more than slot_overlap of its share of slots.
+ * size reaches the slot's bytes, then it is full; it is free again when all of them have
+ * completed. A tenant of weight w has w times the slots of a tenant of weight 1; beyond
+ * SNIC_GIMBAL__LANES times, slots of several parts, each filled as a slot would be.
  *
- * All or none: a slot of few, large I/Os cannot be replaced piece by piece, so that small I/Os
- * would gain at the expense of large ones, or of writes, whose cost makes them few per slot. While
- * an active tenant's latest slot had fewer than SNIC_GIMBAL__FINE I/Os per weight, everybody waits
- * for the last I/O.
+ * A tenant with all slots in use waits (SNIC_GIMBAL_SLOT_BARRIER: always). So a slot of many I/Os
+ * waits for its slowest, which takes several times the mean, and a slot of one I/O for nobody:
+ * that is what evens out small and large I/Os, and with small ones alone it leaves the device with
+ * too little to do. All or none: ours waits only while some active tenant would gain nothing from
+ * less waiting, having slots of single I/Os, or would be let in too fast, having slots with writes.
+ * Otherwise a slot more may open while few I/Os are out, of whichever slots: see slot_window().
  *
- * I1  A slot is free, open (used), full (used, full), or draining (used, full, draining). A tenant
- *     has at most one open slot; t->used counts open and full ones, t->draining the draining ones.
- * I2  A full slot has I/Os out. t->drain_out counts those of draining slots.
+ * I1  A slot is free, open (used) or full (used, full). A tenant has at most one open slot; t->used
+ *     counts the open and full ones.
+ * I2  A full slot has I/Os out.
  * I3  out counts the I/Os on the device whose number of use is the slot's. An I/O of an earlier
  *     use belongs to a slot that was given up: it is counted in lost, its tenant's and the
  *     switch's, until it completes.
- * I4  The watch list holds every full or draining slot and every open one with I/Os out (others
- *     stay on it until their time), in order of since_ns.
- * I5  coarse counts the tenants flagged so: the active ones with few I/Os in their latest slot.
+ * I4  The watch list holds every full slot and every open one with I/Os out (others stay on it
+ *     until their time), in order of since_ns.
+ * I5  grains[k] counts the active tenants of grain k, active_weight adds up their weights.
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -71,9 +71,44 @@ void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     t->open = SNIC_GIMBAL__NO_SLOT;
     t->used = 0;
-    t->draining = 0;
-    t->drain_out = 0;
-    t->free_slots = g->slot_objects == 64 ? UINT64_MAX : ((uint64_t)1 << g->slot_objects) - 1;
+    t->free_slots = UINT64_MAX >> (64 - g->slot_objects);
+    /* No slot has completed yet: as if one of 4 KiB reads had. */
+    t->last_ios = (uint32_t)snic_max_u64(g->o.slot_bytes / 4096, 1);
+    t->grain = (uint8_t)(31 - __builtin_clz(t->last_ios));
+}
+
+/* Parts of the tenant's next slot: over a cycle of its lanes they add up to its weight. */
+static uint16_t slot_parts(struct gimbal_tenant *t)
+{
+    if (SNIC_LIKELY(t->weight <= SNIC_GIMBAL__LANES))
+        return 1;
+    uint32_t more = t->weight % SNIC_GIMBAL__LANES;
+    return (uint16_t)(t->weight / SNIC_GIMBAL__LANES + (t->opened++ % SNIC_GIMBAL__LANES < more));
+}
+
+/* The tenant's slots, if it is waited for them. */
+static uint32_t slot_allotted(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    return g->slots * t->lanes;
+}
+
+/*
+ * So many of the @ios that a tenant's slots hold may be out, and a slot more may open: a
+ * slot_overlap of them, less the largest part that an active tenant's slot loses by waiting for
+ * its last I/O (one of the smallest number that a slot holds). 0: slots are waited for.
+ */
+static uint64_t slot_window(const struct snic_gimbal *g, uint64_t ios)
+{
+    if ((g->grain_bits & 1) != 0 || (g->o.flags & SNIC_GIMBAL_SLOT_BARRIER) != 0)
+        return 0;
+    unsigned grain = g->grain_bits != 0 ? (unsigned)__builtin_ctz(g->grain_bits) : 31;
+    return (ios - (ios >> grain)) * g->o.slot_overlap / SNIC_GIMBAL_OVERLAP_ONE;
+}
+
+static int slot_early(const struct snic_gimbal *g, const struct gimbal_tenant *t)
+{
+    uint64_t window = slot_window(g, (uint64_t)slot_allotted(g, t) * t->last_ios);
+    return t->inflight - t->lost < window;
 }
 
 /* 1 when the tenant has an open slot now. */
@@ -81,7 +116,7 @@ int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     if (t->open != SNIC_GIMBAL__NO_SLOT)
         return 1;
-    if (t->used >= g->slots || t->free_slots == 0)
+    if (t->free_slots == 0 || (t->used >= slot_allotted(g, t) && !slot_early(g, t)))
         return 0;
     unsigned i = (unsigned)__builtin_ctzll(t->free_slots);
     struct gimbal_slot *s = &t->slots[i];
@@ -92,68 +127,60 @@ int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t)
     s->out = 0;
     s->ios = 0;
     s->weighted = 0;
+    s->writes = 0;
+    s->parts = slot_parts(t);
     return 1;
 }
 
 /* The slot is nobody's again; I/Os still out of it are lost (I3). */
 static void slot_free(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
 {
-    if (s->draining) {
-        t->draining--;
-        t->drain_out -= s->out;
-    } else {
-        t->used--;
-    }
+    t->used--;
     slot_unwatch(g, s);
     s->use++;
     s->used = 0;
     s->full = 0;
-    s->draining = 0;
     t->free_slots |= (uint64_t)1 << (s - t->slots);
 }
 
-/* The tenant is active or not any more, has another weight or another latest slot: I5. */
-void gimbal_slot_grain(struct snic_gimbal *g, struct gimbal_tenant *t)
+static void slot_count_grain(struct snic_gimbal *g, unsigned grain, int more)
 {
-    int was = (t->flags & GIMBAL_COARSE) != 0;
-    int is = (t->flags & GIMBAL_COUNTED) != 0 && t->last_ios < SNIC_GIMBAL__FINE * t->weight;
-    if (was == is)
-        return;
-    t->flags ^= GIMBAL_COARSE;
-    g->coarse += is ? 1u : UINT32_MAX;
+    g->grains[grain] += more ? 1u : UINT32_MAX;
+    if (g->grains[grain] != 0)
+        g->grain_bits |= 1u << grain;
+    else
+        g->grain_bits &= ~(1u << grain); /* I5 */
 }
 
-/* A slot has done its time: what the next ones will hold is known by it. */
-static void slot_latest(struct snic_gimbal *g, struct gimbal_tenant *t, const struct gimbal_slot *s)
+/* All I/Os of a full slot have completed: that is what the tenant's slots hold. */
+static void slot_completed(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
 {
-    if (t->last_ios == s->ios)
-        return;
+    unsigned grain = 0;
+    uint32_t ios = s->ios;
+    if (t->weight > SNIC_GIMBAL__LANES)
+        ios = (uint32_t)snic_max_u64((uint64_t)ios * SNIC_GIMBAL__LANES / t->weight, 1);
+    if (!s->writes)
+        grain = 31 - (unsigned)__builtin_clz(ios);
     t->last_ios = s->ios;
-    gimbal_slot_grain(g, t);
-}
-
-/* After a full slot came to have fewer I/Os out: is it done, or may it be replaced? */
-static void slot_settle(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
-{
-    if (s->out == 0) {
-        if (!s->draining)
-            slot_latest(g, t, s);
-        slot_free(g, t, s);
-    } else if (!s->draining && s->out <= s->allow && g->coarse == 0 && t->free_slots != 0 &&
-               t->drain_out + s->out <= (uint64_t)s->allow * g->slots) {
-        slot_latest(g, t, s);
-        t->used--;
-        t->draining++;
-        t->drain_out += s->out;
-        s->draining = 1;
+    slot_free(g, t, s);
+    if (grain == t->grain)
+        return;
+    if ((t->flags & GIMBAL_COUNTED) != 0) {
+        slot_count_grain(g, t->grain, 0);
+        slot_count_grain(g, grain, 1);
     }
+    t->grain = (uint8_t)grain;
 }
 
-static int slot_reached(const struct snic_gimbal *g, const struct gimbal_tenant *t, uint32_t size)
+/* Has the slot all it takes? */
+static int slot_reached(const struct snic_gimbal *g, struct gimbal_slot *s)
 {
-    if ((g->o.flags & SNIC_GIMBAL_SLOT_ABOVE) != 0)
-        return size > t->slot_bytes;
-    return size >= t->slot_bytes;
+    unsigned above = (g->o.flags & SNIC_GIMBAL_SLOT_ABOVE) != 0;
+    if (s->weighted < g->o.slot_bytes + above)
+        return 0;
+    s->weighted = 0;
+    s->parts--;
+    return s->parts == 0;
 }
 
 /* Algorithm 2, sched_submit, into the open slot. */
@@ -168,20 +195,18 @@ void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct sni
     s->out++;
     s->ios++;
     s->weighted += io->weighted;
+    s->writes |= io->op;
     if (!s->watched)
         slot_watch(g, s);
-    if (!slot_reached(g, t, s->weighted))
+    if (!slot_reached(g, s))
         return;
     s->full = 1;
-    s->allow = 0;
-    if ((g->o.flags & SNIC_GIMBAL_SLOT_BARRIER) == 0)
-        s->allow = (uint32_t)((uint64_t)s->ios * g->o.slot_overlap >> 8);
     t->open = SNIC_GIMBAL__NO_SLOT;
     slot_watch(g, s);
-    slot_settle(g, t, s);
 }
 
-static void slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t)
+/* A deferred tenant goes on if it may have a slot now. */
+void gimbal_slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     if (t->where != GIMBAL_DEFERRED || !gimbal_slot_open(g, t))
         return;
@@ -200,12 +225,9 @@ void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
         return;
     }
     s->out--;
-    if (!s->full)
-        return;
-    if (s->draining)
-        t->drain_out--;
-    slot_settle(g, t, s);
-    slot_wake(g, t);
+    if (s->full && s->out == 0)
+        slot_completed(g, t, s);
+    gimbal_slot_wake(g, t);
 }
 
 /* More slots for each: the deferred may have one. Only few tenants are active then. */
@@ -215,22 +237,40 @@ static void slot_wake_all(struct snic_gimbal *g)
     while (i != SNIC_GIMBAL__NIL) {
         struct gimbal_tenant *t = &g->tenants[i];
         i = t->next;
-        slot_wake(g, t);
+        gimbal_slot_wake(g, t);
     }
 }
 
-/* The number of active tenants has changed. */
-void gimbal_slot_share(struct snic_gimbal *g)
+static void slot_share(struct snic_gimbal *g)
 {
     uint32_t share = g->o.slot_threshold; /* of nobody */
-    if (g->active > 1)
-        share = g->active >= share ? 1 : share / g->active;
+    if (g->active_weight > 1)
+        share = g->active_weight >= share ? 1 : share / g->active_weight;
     if (share == g->slots)
         return;
     int more = share > g->slots;
     g->slots = share;
     if (more)
         slot_wake_all(g);
+}
+
+/* The tenant is active now, or not any more. */
+void gimbal_slot_active(struct snic_gimbal *g, const struct gimbal_tenant *t, int active)
+{
+    slot_count_grain(g, t->grain, active);
+    g->active_weight = active ? g->active_weight + t->weight : g->active_weight - t->weight;
+    slot_share(g);
+}
+
+/* The tenant's weight. */
+void gimbal_slot_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t weight)
+{
+    if ((t->flags & GIMBAL_COUNTED) != 0)
+        g->active_weight += weight - t->weight;
+    t->weight = weight;
+    t->lanes = (uint8_t)snic_min_u64(weight, SNIC_GIMBAL__LANES);
+    slot_share(g);
+    gimbal_slot_wake(g, t);
 }
 
 /* A full slot of the tenant is given up, or an open one forgets what it sent. */
@@ -247,7 +287,7 @@ static void slot_give_up(struct snic_gimbal *g, struct gimbal_slot *s)
     }
     slot_free(g, t, s);
     s->out = 0;
-    slot_wake(g, t);
+    gimbal_slot_wake(g, t);
 }
 
 /*
@@ -289,15 +329,15 @@ void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_tenant *t)
 }
 
 /*
- * What a client may have out: the allotted slots times the I/Os of the latest completed one, and
- * what may drain beside them.
+ * What a client may have out: the allotted slots times the I/Os of the latest completed one; while
+ * slots are not waited for, slot_overlap of it if that is more.
  */
 uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
-    uint64_t ios = t->last_ios;
-    if (g->coarse == 0 && (g->o.flags & SNIC_GIMBAL_SLOT_BARRIER) == 0)
-        ios += ios * g->o.slot_overlap >> 8;
-    return (uint32_t)snic_min_u64(g->slots * ios, g->o.queue_max);
+    uint64_t ios = (uint64_t)slot_allotted(g, t) * t->last_ios;
+    if (slot_window(g, ios) != 0)
+        ios = snic_max_u64(ios, ios * g->o.slot_overlap / SNIC_GIMBAL_OVERLAP_ONE);
+    return (uint32_t)snic_min_u64(ios, g->o.queue_max);
 }
 
 /* One slot of tenant @t; adds up what it holds. */
@@ -308,9 +348,9 @@ static int slot_true(const struct gimbal_tenant *t, uint32_t i, uint32_t *out)
     if ((t->free_slots >> i & 1) == s->used)
         return 0;
     if (!s->used)
-        return !open && !s->full && !s->draining && !s->watched;
+        return !open && !s->full && !s->watched;
     *out += s->out;
-    if (open == s->full || (s->draining && !s->full) || s->out > s->ios)
+    if (open == s->full || s->out > s->ios || (s->parts == 0) != s->full)
         return 0; /* I1 */
     if (s->full && (s->out == 0 || !s->watched))
         return 0; /* I2, I4 */
@@ -321,34 +361,39 @@ static int slot_tenant_true(const struct snic_gimbal *g, const struct gimbal_ten
 {
     uint32_t out = 0;
     uint32_t used = 0;
-    uint32_t draining = 0;
-    uint32_t drain_out = 0;
     for (uint32_t i = 0; i < g->slot_objects; i++) {
         if (!slot_true(t, i, &out))
             return 0;
-        if (t->slots[i].draining)
-            drain_out += t->slots[i].out;
-        used += t->slots[i].used && !t->slots[i].draining;
-        draining += t->slots[i].draining;
+        used += t->slots[i].used;
     }
-    if (drain_out != t->drain_out)
-        return 0;                                                                      /* I2 */
-    return used == t->used && draining == t->draining && out + t->lost == t->inflight; /* I3 */
+    return used == t->used && out + t->lost == t->inflight; /* I1, I3 */
+}
+
+static int slot_sums_true(const struct snic_gimbal *g)
+{
+    uint32_t weight = 0;
+    uint32_t grains[SNIC_GIMBAL__GRAINS] = {0};
+    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
+        const struct gimbal_tenant *t = &g->tenants[i];
+        if ((t->flags & GIMBAL_COUNTED) == 0)
+            continue;
+        weight += t->weight;
+        grains[t->grain]++;
+    }
+    for (uint32_t k = 0; k < SNIC_GIMBAL__GRAINS; k++) {
+        if (grains[k] != g->grains[k] || (g->grain_bits >> k & 1) != (grains[k] != 0))
+            return 0;
+    }
+    return weight == g->active_weight; /* I5 */
 }
 
 int gimbal_slot_check(const struct snic_gimbal *g)
 {
     uint32_t lost = 0;
-    uint32_t coarse = 0;
     uint32_t watched = 0;
     uint32_t before = SNIC_GIMBAL__NIL;
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         const struct gimbal_tenant *t = &g->tenants[i];
-        int is = (t->flags & GIMBAL_COUNTED) != 0 && t->last_ios < SNIC_GIMBAL__FINE * t->weight;
-        if ((t->flags & GIMBAL_COARSE) != 0)
-            coarse++;
-        if (is != ((t->flags & GIMBAL_COARSE) != 0))
-            return SNIC_ECORRUPT; /* I5 */
         if ((t->flags & GIMBAL_ADDED) == 0)
             continue;
         lost += t->lost;
@@ -364,7 +409,7 @@ int gimbal_slot_check(const struct snic_gimbal *g)
             return SNIC_ECORRUPT; /* I4 */
         before = n;
     }
-    if (coarse != g->coarse)
-        return SNIC_ECORRUPT; /* I5 */
-    return watched == 0 && g->watch.last == before && lost == g->lost ? 0 : SNIC_ECORRUPT;
+    if (watched != 0 || g->watch.last != before || lost != g->lost)
+        return SNIC_ECORRUPT;
+    return slot_sums_true(g) ? 0 : SNIC_ECORRUPT;
 }

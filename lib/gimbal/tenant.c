@@ -85,8 +85,7 @@ static void gimbal_tenant_uncount(struct snic_gimbal *g, struct gimbal_tenant *t
         return;
     t->flags &= (uint8_t)~GIMBAL_COUNTED;
     g->active--;
-    gimbal_slot_grain(g, t);
-    gimbal_slot_share(g);
+    gimbal_slot_active(g, t, 0);
 }
 
 /* The tenant has an I/O. */
@@ -97,8 +96,7 @@ void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t)
         return;
     t->flags |= GIMBAL_COUNTED;
     g->active++;
-    gimbal_slot_grain(g, t);
-    gimbal_slot_share(g);
+    gimbal_slot_active(g, t, 1);
 }
 
 static void gimbal_tenant_free(struct snic_gimbal *g, struct gimbal_tenant *t)
@@ -183,9 +181,8 @@ static int gimbal_tenant_apply(struct snic_gimbal *g, struct gimbal_tenant *t,
     struct snic_gimbal_tenant_opts full;
     if (gimbal_tenant_opts(&full, o) != 0 || gimbal_cap_set(t, &full) != 0)
         return SNIC_EINVAL;
-    t->weight = full.weight;
     t->quantum = g->o.quantum_bytes * full.weight;
-    t->slot_bytes = g->o.slot_bytes * full.weight;
+    gimbal_slot_weight(g, t, full.weight);
     memcpy(t->priority_weight, full.priority_weight, sizeof(t->priority_weight));
     return 0;
 }
@@ -208,8 +205,6 @@ int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32_t tenant,
     fresh.flags |= GIMBAL_ADDED;
     *t = fresh;
     gimbal_slot_init(g, t);
-    /* No slot has completed yet: as if one of 4 KiB I/Os had. */
-    t->last_ios = (uint32_t)snic_max_u64(t->slot_bytes / 4096, 1);
     g->count++;
     return 0;
 }
@@ -222,7 +217,6 @@ int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
         return SNIC_ENOENT;
     if (gimbal_tenant_apply(g, t, o) != 0)
         return SNIC_EINVAL;
-    gimbal_slot_grain(g, t);
     if (t->where == GIMBAL_PARKED) { /* its new caps may let it go now */
         snic_wheel_cancel(&g->wheel, &t->timer);
         gimbal_round_join(g, t);
