@@ -111,11 +111,11 @@ kernel() {
 ours() {
     kernel none
     load auto "$loop" "$work/$1.both" --auto --seconds 2
-    limits=$(sed -n 's/^thresholds \([0-9]*\) us and \([0-9]*\) us.*/\1 --thresh-max \2/p' \
-        "$work/auto")
+    found=$(awk '$1 == "thresholds" { print "--thresh-min", $2, "--thresh-max", $5 }
+        /^worst write cost/ { print "--write-cost", $4 + 0 }' "$work/auto")
     w=$(busy)
     # shellcheck disable=SC2086
-    load ours "$loop" "$work/$1.both" --thresh-min $limits
+    load ours "$loop" "$work/$1.both" $found
     count "$1" ours $(($(busy) - w)) ours
 }
 # peer CASE NAME: a process for each tenant

@@ -112,6 +112,9 @@ def test_options():
             (("--job", j, "--ssd", "dct983", "--scheduler", "fifo", "--auto"), "thresholds are"),
             (("--job", j, "--ssd", "dct983", "--thresh-min", "1500"), "--thresh-min"),
             (("--job", j, "--ssd", "dct983", "--thresh-max", "250"), "--thresh-min"),
+            (("--job", j, "--ssd", "dct983", "--write-cost", "0.9"), "--write-cost"),
+            (("--job", j, "--ssd", "dct983", "--write-cost", "32.1"), "--write-cost"),
+            (("--job", j, "--ssd", "dct983", "--write-cost", "2", "--auto"), "--auto"),
             (("--job", j, "--ssd", "dct983", "--device-scale", "0"), "--device-scale"),
             (("--job", j, "--ssd", "dct983", "--device-scale", "1x"), "--device-scale"),
             (("--job", j, "--ssd", "dct983", "--device-scale", "nan"), "--device-scale"),
@@ -223,6 +226,11 @@ def test_calibration_and_fair_shares_on_a_file():
         assert abs(t["fair"] - t["section_alone"] * part) < 1
         assert abs(t["f_util"] - t["bytes_per_second"] / t["fair"]) < 0.001
     assert re.search(r"^f-Util: [\d.]+ to [\d.]+, largest deviation [\d.]+ %", out, flags=re.M)
+    assert "write cost" not in out.split("under gimbal")[0]
+    _, out = measured("--job", job(text + "[w]\nrw=write\nbs=8k\n"), "--device", device,
+                      "--seconds", 1, "--overwrite", "--auto")
+    m = re.search(r"^worst write cost ([\d.]+): reads have [\d.]+ times", out, flags=re.M)
+    assert m and 1 <= float(m.group(1)) <= 32, out
     _, out = measured("--job", job(text), "--device", device, "--seconds", 1, "--scheduler",
                       "reflex")
     assert re.search(r"^device scale [\d.]+: \d+ reads", out, flags=re.M), out

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What a device can do, for those who need to know beforehand: the static models of ReFlex and
- * PARDA, and whoever lets --auto choose Gimbal's thresholds. A second of reads each.
+ * PARDA, and whoever lets --auto choose Gimbal's parameters. Each step takes a second; writes are
+ * measured only where tenants write, too.
  */
 #include "tenants.h"
 
@@ -9,59 +10,86 @@
 
 #define CALIBRATE_NS UINT64_C(1000000000)
 
-static void calibrate_job(struct job_list *l, uint32_t bytes, uint32_t depth)
-{
-    memset(l, 0, sizeof(*l));
-    l->count = 1;
-    l->tenants = 1;
-    memcpy(l->jobs[0].name, "calibrate", sizeof("calibrate"));
-    l->jobs[0].random = 1;
-    l->jobs[0].sizes = 1;
-    l->jobs[0].size[0].bytes = bytes;
-    l->jobs[0].size[0].percent = 100;
-    l->jobs[0].depth = depth;
-    l->jobs[0].count = 1;
-    l->jobs[0].weight = 1;
-    l->jobs[0].stop_ns = UINT64_MAX;
-}
+/* What one step measured. */
+struct calibrate_step {
+    double mean_ns;
+    double p99_ns;
+    double bytes_per_s;
+};
 
-int calibrate_device(struct calibration *c, struct device *d, uint64_t seed)
+/* A second of random I/Os of one kind and size. @return 0; 1 interrupted */
+static int calibrate_run(struct calibrate_step *out, struct device *d, uint64_t seed, uint32_t kind,
+                         uint32_t bytes, uint32_t depth)
 {
-    static const struct {
-        uint32_t bytes;
-        uint32_t depth;
-    } steps[] = {{4096, 1}, {131072, 1}, {131072, 8}, {4096, 64}};
+    static struct job_list jobs;
+    struct job *j = &jobs.jobs[0];
     struct run_opts o = {.scheduler = &sched_fifo,
                          .seconds_ns = CALIBRATE_NS,
                          .seed = seed,
                          .only = -1,
                          .at_once = 1};
-    struct job_list jobs;
+    struct run r;
+    int interrupted;
 
-    memset(c, 0, sizeof(*c));
-    for (size_t i = 0; i < SNIC_COUNTOF(steps); i++) {
-        struct run r;
-        const struct snic_hist *h;
-        int interrupted;
+    memset(&jobs, 0, sizeof(jobs));
+    jobs.count = 1;
+    jobs.tenants = 1;
+    memcpy(j->name, "calibrate", sizeof("calibrate"));
+    j->kind = kind;
+    j->random = 1;
+    j->sizes = 1;
+    j->size[0].bytes = (uint32_t)snic_min_u64(snic_min_u64(bytes, d->transfer_max), d->size);
+    j->size[0].percent = 100;
+    j->depth = depth;
+    j->count = 1;
+    j->weight = 1;
+    j->stop_ns = UINT64_MAX;
+    interrupted = run_tenants(&r, d, &jobs, &o);
+    if (!interrupted) {
+        const struct snic_hist *h = &r.tenants[0].latency;
 
-        calibrate_job(&jobs, (uint32_t)snic_min_u64(steps[i].bytes, d->size), steps[i].depth);
-        interrupted = run_tenants(&r, d, &jobs, &o);
-        h = &r.tenants[0].latency;
-        if (!interrupted && h->count > 0) {
-            double mean = (double)h->sum / (double)h->count;
-
-            if (i == 0)
-                c->alone_4k_ns = mean;
-            else if (i == 1) /* the highest, but for one in a hundred */
-                c->alone_128k_ns = (double)snic_hist_quantile(h, 990000);
-            else if (i == 2)
-                c->full_128k_ns = (double)snic_hist_quantile(h, 990000);
-            else
-                c->reads_per_s = run_rate(&r.tenants[0]) / 4096;
-        }
-        run_free(&r);
-        if (interrupted)
-            return 1;
+        if (h->count == 0)
+            ex_die("the device answered nothing for a second");
+        out->mean_ns = (double)h->sum / (double)h->count;
+        out->p99_ns = (double)snic_hist_quantile(h, 990000);
+        out->bytes_per_s = run_rate(&r.tenants[0]);
     }
+    run_free(&r);
+    return interrupted;
+}
+
+int calibrate_speed(struct calibration *c, struct device *d, uint64_t seed)
+{
+    struct calibrate_step alone;
+    struct calibrate_step full;
+
+    if (calibrate_run(&alone, d, seed, JOB_READ, 4096, 1) != 0 ||
+        calibrate_run(&full, d, seed, JOB_READ, 4096, 64) != 0)
+        return 1;
+    c->read_ns = alone.mean_ns;
+    c->reads_per_s = full.bytes_per_s / 4096;
+    return 0;
+}
+
+int calibrate_latency(struct calibration *c, struct device *d, uint64_t seed, uint32_t write_bytes)
+{
+    struct calibrate_step alone;
+    struct calibrate_step full;
+    struct calibrate_step other;
+
+    if (calibrate_run(&alone, d, seed, JOB_READ, 131072, 1) != 0 ||
+        calibrate_run(&full, d, seed, JOB_READ, 131072, 8) != 0)
+        return 1;
+    c->alone_ns = alone.p99_ns;
+    c->full_ns = full.p99_ns;
+    c->write_cost = 0;
+    if (write_bytes == 0)
+        return 0;
+    if (calibrate_run(&alone, d, seed, JOB_WRITE, 131072, 1) != 0 ||
+        calibrate_run(&full, d, seed, JOB_READ, write_bytes, 32) != 0 ||
+        calibrate_run(&other, d, seed, JOB_WRITE, write_bytes, 32) != 0)
+        return 1;
+    c->alone_ns = c->alone_ns > alone.p99_ns ? c->alone_ns : alone.p99_ns;
+    c->write_cost = full.bytes_per_s / other.bytes_per_s;
     return 0;
 }

@@ -20,7 +20,8 @@
 #define MAIN_DEPTH_MAX 32768u
 #define MAIN_SIZE_MAX (UINT64_C(1) << 50)
 #define MAIN_DCT983_READS 407000.0 /* 4 KiB reads per second: device scale 1 */
-#define MAIN_DCT983_RATIO 6        /* thresh_max over thresh_min, the paper's */
+#define MAIN_COST_MAX 32.0
+#define MAIN_DCT983_RATIO 6 /* thresh_max over thresh_min, the paper's */
 
 struct options {
     const char *job;
@@ -35,7 +36,8 @@ struct options {
     uint64_t thresh_min_us;
     uint64_t thresh_max_us;
     int calibrate;
-    double scale; /* 0: measured */
+    double scale;      /* 0: measured */
+    double write_cost; /* 0: default */
 };
 
 /* ---- The job file ---- */
@@ -137,15 +139,25 @@ static int main_scheduler_parse(void *target, const char *text)
     return 0;
 }
 
-static int main_scale_parse(void *target, const char *text)
+static int main_real_parse(void *target, const char *text, double least, double most)
 {
     char *end = NULL;
     double v = strtod(text, &end);
 
-    if (end == text || *end != 0 || !(v >= 0.0001) || !(v <= 10000))
+    if (end == text || *end != 0 || !(v >= least) || !(v <= most))
         return -1;
     *(double *)target = v;
     return 0;
+}
+
+static int main_scale_parse(void *target, const char *text)
+{
+    return main_real_parse(target, text, 0.0001, 10000);
+}
+
+static int main_cost_parse(void *target, const char *text)
+{
+    return main_real_parse(target, text, 1, MAIN_COST_MAX);
 }
 
 static void main_options(struct options *o, struct device *d, int argc, char **argv)
@@ -172,10 +184,15 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         {"thresh-max", EX_NUMBER, &o->thresh_max_us, "US",
          "gimbal: the latency that means overload, above the lowest at full load; default 1500", 1,
          10000000, NULL},
-        {"auto", EX_FLAG, &o->calibrate, NULL, "gimbal: measure the device for 4 s and choose both",
+        {"write-cost", EX_PARSE, &o->write_cost, "X",
+         "gimbal: what a write costs at worst, in reads of its size, 1 to 32; default 9", 0, 0,
+         main_cost_parse},
+        {"auto", EX_FLAG, &o->calibrate, NULL,
+         "gimbal: measure the device for 2 s (5 s when tenants write) and choose both, and the "
+         "worst write cost",
          0, 0, NULL},
         {"device-scale", EX_PARSE, &o->scale, "X",
-         "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 4 s", 0, 0,
+         "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 2 s", 0, 0,
          main_scale_parse},
         {"seconds", EX_NUMBER, &o->seconds, "N", "of the run; default 10", 1, 86400, NULL},
         {"warmup", EX_NUMBER, &o->warmup, "N", "first seconds that the table leaves out; default 0",
@@ -208,6 +225,8 @@ static void main_usage(const char *program, const char *text)
 
 static void main_check_options(const struct options *o, const struct device *d, const char *program)
 {
+    int given = o->thresh_min_us != 0 || o->thresh_max_us != 0 || o->write_cost != 0;
+
     if (o->job == NULL)
         main_usage(program, "--job FILE is missing");
     if ((d->path == NULL) == (d->model == NULL))
@@ -216,11 +235,10 @@ static void main_check_options(const struct options *o, const struct device *d, 
         main_usage(program, "--direct and --overwrite are for --device");
     if (o->warmup >= o->seconds)
         main_usage(program, "--warmup is not less than --seconds");
-    if (o->calibrate && (o->thresh_min_us != 0 || o->thresh_max_us != 0))
-        main_usage(program, "--auto chooses both thresholds");
-    if (strcmp(o->scheduler, "gimbal") != 0 &&
-        (o->calibrate || o->thresh_min_us != 0 || o->thresh_max_us != 0))
-        main_usage(program, "thresholds are for --scheduler gimbal");
+    if (o->calibrate && given)
+        main_usage(program, "--auto chooses the thresholds and the write cost");
+    if (strcmp(o->scheduler, "gimbal") != 0 && (o->calibrate || given))
+        main_usage(program, "thresholds and write cost are for --scheduler gimbal");
     if ((o->thresh_min_us != 0 ? o->thresh_min_us : 250) >=
         (o->thresh_max_us != 0 ? o->thresh_max_us : 1500))
         main_usage(program, "--thresh-min is not less than --thresh-max");
@@ -230,48 +248,62 @@ static void main_check_options(const struct options *o, const struct device *d, 
 
 /*
  * The paper's advice (section 4.2): the lower threshold above the highest latency of one I/O at a
- * time, the upper one above what a device has that is just full. A virtual disk also pauses: its
- * tail, taken for overload, would cost half of its speed, so the upper one is above that, too.
+ * time, the upper one above what a device has that is just full; the worst write cost is how much
+ * faster reads are. A virtual disk also pauses: its tail, taken for overload, would cost half of
+ * its speed, so the upper threshold is above that, too.
  */
-static void main_thresholds(struct snic_gimbal_opts *g, const struct calibration *c)
+static void main_parameters(struct snic_gimbal_opts *g, const struct calibration *c)
 {
-    double low = c->alone_128k_ns * 1.1;
+    double low = c->alone_ns * 1.1;
     double high = low * MAIN_DCT983_RATIO;
 
-    if (high < c->full_128k_ns * 1.5)
-        high = c->full_128k_ns * 1.5;
+    if (high < c->full_ns * 1.5)
+        high = c->full_ns * 1.5;
     g->thresh_min_ns = ((uint64_t)low / 1000 + 1) * 1000;
     g->thresh_max_ns = ((uint64_t)high / 1000 + 2) * 1000;
-    printf("thresholds %" PRIu64 " us and %" PRIu64
-           " us: of 128 KiB reads 99 %% take up to %.0f us "
+    printf("thresholds %" PRIu64 " us and %" PRIu64 " us: of 128 KiB I/Os 99 %% take up to %.0f us "
            "alone, %.0f us eight at a time\n",
-           g->thresh_min_ns / 1000, g->thresh_max_ns / 1000, c->alone_128k_ns / 1000,
-           c->full_128k_ns / 1000);
+           g->thresh_min_ns / 1000, g->thresh_max_ns / 1000, c->alone_ns / 1000, c->full_ns / 1000);
+    if (c->write_cost == 0)
+        return;
+    low = c->write_cost < 1 ? 1 : c->write_cost > MAIN_COST_MAX ? MAIN_COST_MAX : c->write_cost;
+    g->write_cost_worst = (uint32_t)(low * SNIC_GIMBAL_COST_ONE + 0.5);
+    printf("worst write cost %.2f: reads have %.2f times the bandwidth of writes\n",
+           (double)g->write_cost_worst / SNIC_GIMBAL_COST_ONE, c->write_cost);
+}
+
+/* The largest I/O of those who write, 0: nobody does. */
+static uint32_t main_write_bytes(const struct job_list *jobs)
+{
+    uint32_t most = 0;
+
+    for (unsigned i = 0; i < jobs->count; i++)
+        if (jobs->jobs[i].kind != JOB_READ && job_block_max(&jobs->jobs[i]) > most)
+            most = job_block_max(&jobs->jobs[i]);
+    return most;
 }
 
 /* @return 0; 1 interrupted */
-static int main_calibrate(const struct options *o, struct device *d, struct run_opts *run,
-                          struct snic_gimbal_opts *g)
+static int main_calibrate(const struct options *o, struct device *d, const struct job_list *jobs,
+                          struct run_opts *run, struct snic_gimbal_opts *g)
 {
-    int model_known = d->model != NULL && strncmp(d->model, "dct983", 6) == 0;
+    int known = d->model != NULL && strncmp(d->model, "dct983", 6) == 0;
     int scaled = strcmp(o->scheduler, "reflex") == 0 || strcmp(o->scheduler, "parda") == 0;
     struct calibration c;
 
     run->device_scale = o->scale != 0 ? o->scale : 1;
-    scaled = scaled && o->scale == 0 && !model_known;
-    if (!o->calibrate && !scaled)
-        return 0;
-    if (calibrate_device(&c, d, o->seed) != 0)
-        return 1;
-    if (c.reads_per_s <= 0 || c.alone_128k_ns <= 0)
-        ex_die("the device answered no read for a second");
-    if (o->calibrate)
-        main_thresholds(g, &c);
-    if (scaled) {
+    if (o->calibrate) {
+        if (calibrate_latency(&c, d, o->seed, main_write_bytes(jobs)) != 0)
+            return 1;
+        main_parameters(g, &c);
+    }
+    if (scaled && o->scale == 0 && !known) {
+        if (calibrate_speed(&c, d, o->seed) != 0)
+            return 1;
         run->device_scale = c.reads_per_s / MAIN_DCT983_READS;
-        run->parda_latency_ns = c.alone_4k_ns;
+        run->parda_latency_ns = c.read_ns;
         printf("device scale %.3f: %.0f reads of 4 KiB per second; one takes %.0f us\n",
-               run->device_scale, c.reads_per_s, c.alone_4k_ns / 1000);
+               run->device_scale, c.reads_per_s, c.read_ns / 1000);
     }
     return 0;
 }
@@ -361,12 +393,13 @@ int main(int argc, char **argv)
     json = main_create(o.json);
     gimbal.thresh_min_ns = o.thresh_min_us * 1000;
     gimbal.thresh_max_ns = o.thresh_max_us * 1000;
+    gimbal.write_cost_worst = (uint32_t)(o.write_cost * SNIC_GIMBAL_COST_ONE + 0.5);
     run.scheduler = sched_find(o.scheduler);
     run.seconds_ns = o.seconds * 1000000000;
     run.warmup_ns = o.warmup * 1000000000;
     run.stats_ns = o.stats * 1000000000;
     run.seed = o.seed;
-    if (main_calibrate(&o, &d, &run, &gimbal) != 0 ||
+    if (main_calibrate(&o, &d, &jobs, &run, &gimbal) != 0 ||
         (o.solo > 0 && main_solo(&o, &d, &jobs, solo) != 0))
         ex_die("interrupted before the run");
     run_tenants(&r, &d, &jobs, &run);

@@ -150,14 +150,17 @@ double run_section_rate(const struct run *r, uint32_t section);
 /* ---- Calibration ---- */
 
 struct calibration {
-    double alone_4k_ns;   /* 4 KiB reads one at a time: mean latency                       */
-    double alone_128k_ns; /* 128 KiB reads one at a time: what 99 of 100 stay below        */
-    double full_128k_ns;  /* eight at a time: likewise                                     */
-    double reads_per_s;   /* 4 KiB reads, 64 at a time                                     */
+    double read_ns;     /* 4 KiB reads one at a time: mean latency                        */
+    double reads_per_s; /* 64 at a time                                                   */
+    double alone_ns;    /* 128 KiB I/Os one at a time: what 99 of 100 stay below          */
+    double full_ns;     /* 128 KiB reads eight at a time: likewise                        */
+    double write_cost;  /* bandwidth of reads over that of writes; 0: not measured        */
 };
 
-/** Measure the device, a second each. @return 0; 1 interrupted */
-int calibrate_device(struct calibration *c, struct device *d, uint64_t seed);
+/** Measure read_ns and reads_per_s. @return 0; 1 interrupted */
+int calibrate_speed(struct calibration *c, struct device *d, uint64_t seed);
+/** Measure the rest; @p write_bytes: the writes' size, 0: none. @return 0; 1 interrupted */
+int calibrate_latency(struct calibration *c, struct device *d, uint64_t seed, uint32_t write_bytes);
 
 /* ---- Reports ---- */
 
