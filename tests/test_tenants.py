@@ -109,7 +109,7 @@ def test_options():
             (("--job", j, "--ssd", "dct983", "--scheduler", "cfq"), "--scheduler"),
             (("--job", j, "--ssd", "dct983", "--seconds", "2", "--warmup", "2"), "--warmup"),
             (("--job", j, "--ssd", "dct983", "--auto", "--thresh-min", "9"), "--auto"),
-            (("--job", j, "--ssd", "dct983", "--scheduler", "fifo", "--auto"), "thresholds are"),
+            (("--job", j, "--ssd", "dct983", "--scheduler", "fifo", "--auto"), "are for --scheduler"),
             (("--job", j, "--ssd", "dct983", "--thresh-min", "1500"), "--thresh-min"),
             (("--job", j, "--ssd", "dct983", "--thresh-max", "250"), "--thresh-min"),
             (("--job", j, "--ssd", "dct983", "--write-cost", "0.9"), "--write-cost"),
