@@ -96,6 +96,7 @@ static void image_open_io(struct ex_image *i, struct snic_loop *loop, const stru
     int r;
 
     io.path = o->path;
+    io.depth = o->depth;
     io.flags = SNIC_IO_OPEN_LOCK | (o->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
     if (image_fresh(o->path)) {
         if (!image_device(o->path))

@@ -16,6 +16,7 @@ struct ex_image_opts {
     const char *why; /**< what the least is for, for the error                             */
     int size_given;  /**< say so when an image of another size is there already            */
     int buffered;    /**< through the page cache                                           */
+    uint32_t depth;  /**< requests on the device at once; 0: the default                   */
     struct snic_files_mount_opts mount;
     /** Put something in front of the device before it is mounted; NULL: nothing. */
     struct snic_io *(*wrap)(void *ctx, struct snic_io *io);

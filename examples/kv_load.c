@@ -22,6 +22,8 @@
 #define PREFIX_BYTES 8u
 #define COMMAND_BYTES 96u /* a SET without its value */
 #define KEY_BYTES 16u
+#define NAME_BYTES 64u
+#define SETUP_BYTES 256u /* both commands before the load */
 #define KEY_PREFIX "key:"
 
 static const char summary[] =
@@ -31,7 +33,7 @@ static const char summary[] =
 
 enum load_op { OP_GET, OP_SET };
 enum load_kind { KIND_GET, KIND_SET, KIND_MIXED, KIND_FILL };
-enum reply_state { REPLY_LINE, REPLY_VALUE, REPLY_END };
+enum reply_state { REPLY_SETUP, REPLY_LINE, REPLY_VALUE, REPLY_END };
 
 struct load_slot {
     uint64_t key;
@@ -54,6 +56,7 @@ struct load_conn {
     enum reply_state state; /* I3 */
     char line[64];
     uint32_t line_size;
+    uint32_t setup; /* replies that are missing before the load begins */
     uint64_t value_size;
     uint64_t value_seen;
     int value_wrong;
@@ -70,6 +73,8 @@ struct load {
     uint64_t seconds;
     uint64_t requests;
     uint64_t seed;
+    uint64_t database;
+    const char *name; /* of the connections, NULL: none */
     enum load_kind kind;
     int report;
     int info;
@@ -207,7 +212,8 @@ static void load_issue(struct load_conn *c, uint64_t now)
 {
     struct load *l = c->load;
 
-    while (c->issued - c->answered < l->pipeline && !load_is_over(l, now)) {
+    while (c->state != REPLY_SETUP && c->issued - c->answered < l->pipeline &&
+           !load_is_over(l, now)) {
         struct load_slot *s = &c->slots[c->issued % l->pipeline];
 
         s->op = l->kind == KIND_GET ? OP_GET : OP_SET;
@@ -319,6 +325,77 @@ static size_t load_piece(struct load_conn *c, const unsigned char *data, size_t 
     return n;
 }
 
+/* All begin together. */
+static void load_begin(struct load *l)
+{
+    l->start_ns = snic_loop_clock(l->loop);
+    l->end_ns = l->start_ns;
+    l->until_ns = l->seconds == 0 ? SNIC_NEVER : l->start_ns + l->seconds * 1000000000u;
+    for (uint64_t i = 0; i < l->clients; i++)
+        load_issue(&l->conns[i], l->start_ns);
+}
+
+static void load_ready(struct load_conn *c)
+{
+    c->state = REPLY_LINE;
+    c->line_size = 0;
+    if (++c->load->connected == c->load->clients)
+        load_begin(c->load);
+}
+
+/* Which database, and what name: before the load begins. */
+static void load_setup(struct load_conn *c)
+{
+    const struct load *l = c->load;
+    char *out = (char *)c->halves[c->filling];
+
+    c->state = REPLY_SETUP;
+    c->filled = 0;
+    c->setup = 0;
+    if (l->database != 0) {
+        char digits[24];
+        int n = snprintf(digits, sizeof(digits), "%" PRIu64, l->database);
+
+        c->filled +=
+            (size_t)snprintf(out, SETUP_BYTES, "*2\r\n$6\r\nSELECT\r\n$%d\r\n%s\r\n", n, digits);
+        c->setup++;
+    }
+    if (l->name != NULL) {
+        c->filled += (size_t)snprintf(out + c->filled, SETUP_BYTES - c->filled,
+                                      "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$%d\r\n%s\r\n",
+                                      (int)strlen(l->name), l->name);
+        c->setup++;
+    }
+    if (c->setup == 0)
+        load_ready(c);
+    else
+        load_issue(c, 0);
+}
+
+/* The answers to that. @return the bytes of them */
+static size_t load_setup_piece(struct load_conn *c, const unsigned char *data, size_t size)
+{
+    size_t i = 0;
+
+    while (i < size && c->setup > 0) {
+        char ch = (char)data[i++];
+
+        if (ch != '\n') {
+            if (ch != '\r' && c->line_size < sizeof(c->line) - 1)
+                c->line[c->line_size++] = ch;
+            continue;
+        }
+        c->line[c->line_size] = 0;
+        if (strcmp(c->line, "+OK") != 0)
+            ex_die("--database or --name was refused: %s", c->line);
+        c->line_size = 0;
+        c->setup--;
+    }
+    if (c->setup == 0)
+        load_ready(c);
+    return i;
+}
+
 static void load_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_buf *buf)
 {
     struct load_conn *c = ctx;
@@ -327,12 +404,16 @@ static void load_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_buf
     size_t at = 0;
 
     (void)conn;
+    if (c->state == REPLY_SETUP)
+        at = load_setup_piece(c, buf->data, buf->size);
     while (at < buf->size) {
         if (c->answered == c->issued)
             ex_die("the server sent more than was asked");
         at += load_piece(c, buf->data + at, buf->size - at, now);
     }
     snic_net_put(l->net, buf);
+    if (l->start_ns == 0)
+        return; /* others are not ready yet */
     load_issue(c, now);
     l->end_ns = now;
     if (load_is_over(l, now) && l->answered == l->issued)
@@ -381,21 +462,15 @@ static void load_connected(void *ctx, struct snic_net_conn *conn, int error)
     (void)conn;
     if (error != 0)
         ex_die("cannot connect to %s: %s", l->address, snic_strerror(error));
-    if (++l->connected < l->clients)
-        return;
     if (l->info) {
+        c->state = REPLY_LINE;
         memcpy(c->halves[0], "*1\r\n$4\r\nINFO\r\n", 14);
         c->filled = 14;
         l->until_ns = 0;
         load_issue(c, 0);
         return;
     }
-    /* All begin together. */
-    l->start_ns = snic_loop_clock(l->loop);
-    l->end_ns = l->start_ns;
-    l->until_ns = l->seconds == 0 ? SNIC_NEVER : l->start_ns + l->seconds * 1000000000u;
-    for (uint64_t i = 0; i < l->clients; i++)
-        load_issue(&l->conns[i], l->start_ns);
+    load_setup(c);
 }
 
 static void load_eof(void *ctx, struct snic_net_conn *conn)
@@ -423,7 +498,7 @@ static void load_open(struct load *l)
                                                   .closed = load_closed};
     struct snic_net_uring_opts o = {.opts_size = sizeof(o)};
     struct snic_net_addr a;
-    size_t half = (size_t)l->pipeline * (COMMAND_BYTES + (size_t)l->value_bytes);
+    size_t half = SETUP_BYTES + (size_t)l->pipeline * (COMMAND_BYTES + (size_t)l->value_bytes);
     int r;
 
     ex_address("address", l->address, &a);
@@ -531,6 +606,8 @@ int main(int argc, char **argv)
         {"requests", EX_NUMBER, &l.requests, "N", "stop after so many operations", 1, UINT64_MAX,
          NULL},
         {"seed", EX_NUMBER, &l.seed, "N", "of the drawn keys; default 1", 0, UINT64_MAX, NULL},
+        {"database", EX_NUMBER, &l.database, "N", "SELECT it first; default 0", 0, 4095, NULL},
+        {"name", EX_TEXT, &l.name, "TEXT", "CLIENT SETNAME it first", 0, 0, NULL},
         {"info", EX_FLAG, &l.info, NULL, "only print the server's answer to INFO", 0, 0, NULL},
         {"report", EX_FLAG, &l.report, NULL, "print name=value lines, for programs", 0, 0, NULL},
     };
@@ -538,6 +615,8 @@ int main(int argc, char **argv)
 
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
     ex_log_set(EX_INFO, "load");
+    if (l.name != NULL && (l.name[0] == 0 || strlen(l.name) > NAME_BYTES))
+        ex_die("--name: 1 to %u bytes", NAME_BYTES);
     if (l.info)
         l.clients = 1;
     if (l.kind == KIND_FILL)

@@ -44,6 +44,16 @@ enum kv_outcome kv_cmd_select(struct kv_command *c)
     return KV_DONE;
 }
 
+/* The DPU role learns of the connection's word with the reply. */
+static void server_set_tenant(struct kv_command *c)
+{
+    uint64_t user = kv_tenant_named(c->engine->opts.tenants, c->client->user, c->client->name);
+
+    if (user != c->client->user)
+        c->flags |= KV_REPLY_USER;
+    c->client->user = user;
+}
+
 /* A name may hold printable characters without blanks. 0, or the error is written. */
 static int server_set_name(struct kv_command *c, const struct resp_arg *a)
 {
@@ -60,6 +70,7 @@ static int server_set_name(struct kv_command *c, const struct resp_arg *a)
     }
     memcpy(c->client->name, a->data, a->size);
     c->client->name[a->size] = 0;
+    server_set_tenant(c);
     return 0;
 }
 
@@ -118,7 +129,7 @@ enum kv_outcome kv_cmd_hello(struct kv_command *c)
 /* ---- INFO ---- */
 
 struct server_text {
-    char data[8192];
+    char data[65536];
     size_t size;
 };
 
@@ -185,6 +196,19 @@ static void server_info_state(const struct kv_command *c, const struct kv_engine
                     s->device_reads, s->errors);
 }
 
+/* A section that is there only with a storage switch. */
+static void server_info_section(const struct kv_command *c, const char *section, const char *title,
+                                struct server_text *t)
+{
+    const struct kv_engine_opts *o = &c->engine->opts;
+
+    if (!server_wants(c, section) || o->section == NULL || o->tenants == NULL || !o->tenants->on)
+        return;
+    server_line(t, "%s", title);
+    t->size += o->section(o->ctx, section, t->data + t->size, sizeof(t->data) - t->size - 1);
+    server_line(t, "\r\n");
+}
+
 enum kv_outcome kv_cmd_info(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
@@ -199,6 +223,8 @@ enum kv_outcome kv_cmd_info(struct kv_command *c)
         t.size += e->opts.info(e->opts.ctx, t.data + t.size, sizeof(t.data) - t.size - 1);
         server_line(&t, "\r\n");
     }
+    server_info_section(c, "tenants", "# Tenants\r\n", &t);
+    server_info_section(c, "device", "# Device\r\n", &t);
     if (server_wants(c, "keyspace")) {
         server_line(&t, "# Keyspace\r\n");
         for (uint32_t d = 0; d < e->opts.databases; d++)

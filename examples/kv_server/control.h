@@ -38,4 +38,41 @@ struct kv_control {
     uint64_t file_writes;
 };
 
+/** The storage switch, DPU -> host, with each KV_CONTROL_STATS (--qos). */
+#define KV_CONTROL_DEVICE 0x4456564bu
+struct kv_control_device {
+    uint32_t magic;
+    uint32_t write_cost; /**< in 1/16 */
+    uint32_t state[2];   /**< read, write */
+    uint64_t rate;
+    uint64_t completed_rate;
+    uint64_t latency_ns[2];
+    uint64_t thresh_ns[2];
+    uint32_t active;
+    uint32_t slots;
+    uint32_t queued;
+    uint32_t inflight;
+    uint64_t lost;
+    uint64_t parts;
+};
+
+/** One tenant, likewise; those without any work yet are not sent. */
+#define KV_CONTROL_TENANT 0x5456564bu
+struct kv_control_tenant {
+    uint32_t magic;
+    uint32_t number;
+    uint32_t weight;
+    uint32_t credit;
+    uint32_t queued;
+    uint32_t inflight;
+    uint64_t ops[2]; /**< read, write */
+    uint64_t bytes[2];
+    uint64_t wait_ns; /**< sums */
+    uint64_t device_ns;
+    uint64_t wait_p50_ns;
+    uint64_t wait_p99_ns;
+    uint64_t errors;
+    uint64_t busy;
+};
+
 #endif

@@ -6,7 +6,7 @@
 #include "dpu.h"
 
 #include "../image.h"
-#include "control.h"
+#include "qos.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@
 #define KV_SEGMENTS_MIN 4u        /* one written, one sealed, two of compaction's reserve */
 #define KV_META_BYTES (16u << 20) /* for the tables and the journal, which have 4 at this size */
 #define KV_TICK_NS 500000000u
+#define KV_TENANTS_TOLD 64        /* per tick */
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
 #define KV_SILENT_NS 5000000000u  /* a host that opens nothing for so long is none */
 #define KV_REFUSED_NS 1000000000u /* between lines about refused hosts */
@@ -42,6 +43,8 @@ struct kv_dpu {
     struct snic_loop *loop;
     struct snic_net *net;
     struct ex_image image;
+    struct snic_io *qos; /* the image's io handle, if a switch stands in front of it */
+    void *qos_memory;
     struct snic_offload *offload;
     struct snic_director *director;
     struct kv_offload user;
@@ -50,6 +53,7 @@ struct kv_dpu {
     struct snic_timer timer;
     struct ex_stats *stats;
     uint64_t messages_told;
+    uint32_t tenant_told; /* where the next dpu_control_tenants() goes on */
     uint64_t drained_ns;
     uint64_t refused_ns;
     int draining;
@@ -61,6 +65,31 @@ struct kv_dpu {
 static uint64_t dpu_cpu_ns(const struct kv_dpu *d)
 {
     return d->config->role == KV_ROLE_SINGLE ? ex_cpu_thread_ns() : ex_cpu_process_ns();
+}
+
+/* To the host; where there is no room the next one says it. */
+static void dpu_tell(struct kv_dpu *d, const void *msg, uint32_t size)
+{
+    for (int i = 0; i < KV_LINKS; i++)
+        if (d->links[i].dma != NULL && !d->links[i].dead)
+            (void)snic_dma_send(d->links[i].dma, msg, size);
+}
+
+/* The switch, and some of the tenants in turn: a message each. */
+static void dpu_control_tenants(struct kv_dpu *d)
+{
+    struct kv_control_device device;
+    struct kv_control_tenant t;
+
+    kv_qos_device(d->qos, &device);
+    dpu_tell(d, &device, sizeof(device));
+    for (int n = 0; n < KV_TENANTS_TOLD; n++) {
+        if (kv_qos_tenant(d->qos, &d->tenant_told, &t) != 0) {
+            d->tenant_told = 0;
+            return;
+        }
+        dpu_tell(d, &t, sizeof(t));
+    }
 }
 
 static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
@@ -96,9 +125,9 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
         .file_writes = fs.writes,
     };
     d->messages_told = ds.messages;
-    for (int i = 0; i < KV_LINKS; i++)
-        if (d->links[i].dma != NULL && !d->links[i].dead)
-            (void)snic_dma_send(d->links[i].dma, &m, sizeof(m)); /* full: the next one says it */
+    dpu_tell(d, &m, sizeof(m));
+    if (d->qos != NULL && kind == KV_CONTROL_STATS)
+        dpu_control_tenants(d);
 }
 
 static size_t dpu_metrics(void *ctx, struct ex_metric *out)
@@ -146,7 +175,10 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
     };
 
     memcpy(out, all, sizeof(all));
-    return SNIC_COUNTOF(all);
+    if (d->qos == NULL)
+        return SNIC_COUNTOF(all);
+    return SNIC_COUNTOF(all) + kv_qos_metrics(d->config, d->qos, out + SNIC_COUNTOF(all),
+                                              EX_METRICS_MAX - SNIC_COUNTOF(all));
 }
 
 static void dpu_wall(struct kv_dpu *d)
@@ -234,6 +266,8 @@ static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_ch
         return SNIC_ECONNREFUSED;
     o.depth = 1024;
     o.channel_flags = SNIC_CHANNEL_REGIONS;
+    if (l->dpu->qos != NULL)
+        o.tenants = kv_tenants_count(&l->dpu->config->tenants);
     o.gone = dpu_server_gone;
     o.ctx = l;
     size = snic_files_server_memsize(&o);
@@ -344,6 +378,14 @@ static void dpu_reap(struct kv_dpu *d)
 
 /* ---- Open ---- */
 
+static struct snic_io *dpu_wrap(void *ctx, struct snic_io *io)
+{
+    struct kv_dpu *d = ctx;
+
+    d->qos = kv_qos_open(d->config, io, &d->qos_memory);
+    return d->qos;
+}
+
 static void dpu_open_image(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
@@ -353,12 +395,19 @@ static void dpu_open_image(struct kv_dpu *d)
     (void)snprintf(why, sizeof(why), "%u segments of %" PRIu64 " MiB (--segment) and tables",
                    KV_SEGMENTS_MIN, c->segment >> 20);
     o.size_given = c->size_given;
+    o.depth = (uint32_t)c->device_depth;
     o.least = KV_SEGMENTS_MIN * c->segment + KV_META_BYTES;
     o.why = why;
     o.mount.opts_size = sizeof(o.mount);
     o.mount.depth = 1024;
     o.mount.bounce_count = 512; /* records lie anywhere: the host's reads of them are unaligned */
     o.mount.bounce_bytes = 32u << 10;
+    if (c->tenants.on) { /* what waits in the switch holds a request of the file service */
+        o.mount.depth = 4096;
+        o.mount.bounce_count = 1024;
+        o.wrap = dpu_wrap;
+        o.ctx = d;
+    }
     ex_image_open(&d->image, d->loop, &o);
 }
 
@@ -381,6 +430,10 @@ static void dpu_open_offload(struct kv_dpu *d)
     o.read_max = 128u << 10;
     o.pool_bytes = 32u << 20;
     o.read_align = d->image.io->geometry.offset_align;
+    if (d->qos != NULL) {
+        o.tenants = kv_tenants_count(&d->config->tenants);
+        o.contexts = 2048;
+    }
     size = snic_offload_memsize(&o);
     r = snic_offload_init(&d->offload, ex_memory(size, "cache table"), size, d->loop,
                           d->image.files, &user, &o);
@@ -433,6 +486,7 @@ struct kv_dpu *kv_dpu_open(const struct kv_config *c)
     d->config = c;
     d->loop = ex_loop_open((uint32_t)c->spin_us);
     d->user.loop = d->loop;
+    d->user.tenants = &c->tenants;
     memcpy(d->user.hash_seed, c->hash_seed, sizeof(d->user.hash_seed));
     d->user.limits.bulk_max = KV_VALUE_MAX;
     d->user.limits.message_max = KV_MESSAGE_MAX;
@@ -523,6 +577,7 @@ int kv_dpu_run(struct kv_dpu *d)
     snic_loop_close(d->loop);
     free(director);
     free(offload);
+    free(d->qos_memory);
     free(d);
     return r != 0;
 }

@@ -147,7 +147,9 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
         c.flags = KV_REPLY_CLOSE;
         outcome = KV_DONE;
     } else {
+        kv_store_act_for(e->store, kv_tenant_of(e->opts.tenants, client->user));
         outcome = n == 0 ? KV_DONE : kv_command_run(&c); /* an empty message: an empty reply */
+        kv_store_act_for(e->store, KV_TENANT_SERVER);
     }
     if (outcome != KV_DONE)
         return outcome;

@@ -18,6 +18,7 @@
 
 #include "snicstore.h"
 #include "record.h"
+#include "tenant.h"
 
 struct kv_engine;
 
@@ -47,6 +48,8 @@ struct kv_file_req {
     uint64_t size;         /**< bytes; CREATE: space to reserve, reads as zeros               */
     void *data;            /**< READ, WRITE                                                   */
     char name[64];         /**< CREATE                                                        */
+    uint32_t tenant;       /**< of the device                                                 */
+    uint8_t priority;      /**< likewise                                                      */
     unsigned char tag[16]; /**< READ for modification: the key's hash, for invalidate-on-read */
     int64_t result;        /**< out: bytes or 0, or SNIC_E*                                   */
     union {                /**< the implementation's                                          */
@@ -110,6 +113,9 @@ struct kv_engine_opts {
     uint32_t hook_bytes_max;  /**< larger log writes are not seen by the DPU's hook           */
     /** INFO: lines of the roles' own section, appended by the program. May be NULL. */
     size_t (*info)(void *ctx, char *out, size_t max);
+    /** INFO: the lines of section "tenants" or "device"; 0: there is none. May be NULL. */
+    size_t (*section)(void *ctx, const char *section, char *out, size_t max);
+    const struct kv_tenants *tenants; /**< who shares the device; NULL: nobody            */
     /** SHUTDOWN was asked for; drain and exit. */
     void (*shutdown)(void *ctx, int nosave);
     void (*log)(void *ctx, int level,
@@ -124,8 +130,8 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
 int kv_engine_close(struct kv_engine *e);
 /**
  * One framed RESP message of a client. @p client_user is the connection's word (low
- * 16 bits: its database); it counts for the client's first message, afterwards the
- * engine itself knows.
+ * 16 bits: its database; the next 16: tenant.h); it counts for the client's first message,
+ * afterwards the engine itself knows.
  */
 void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t client_user,
                        const unsigned char *msg, size_t size);

@@ -99,6 +99,8 @@ static void lib_submit(void *ctx, struct kv_file_req *r)
     q->done = lib_done;
     q->file = r->file;
     q->dir = SNIC_FILES_ROOT;
+    q->tenant = r->tenant;
+    q->priority = r->priority;
     switch (r->op) {
     case KV_FILE_READ:
     case KV_FILE_WRITE:

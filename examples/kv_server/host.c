@@ -7,8 +7,8 @@
  */
 #include "host.h"
 
-#include "control.h"
 #include "files_lib.h"
+#include "qos.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define KV_RETRY_NS 50000000u
+#define HOST_CREDIT 32           /* requests per tenant until the device grants some */
 #define HOST_PATIENCE 40u        /* attempts before it is said that nobody is there */
 #define KV_DRAIN_NS 15000000000u /* a DPU that does not drain is not waited for longer */
 #define KV_EPOCH_SHIFT 48
@@ -43,7 +44,8 @@ struct kv_host {
     unsigned missed;     /* attempts since the last connection */
     struct ex_stats *stats;
     struct snic_net *net;
-    struct kv_control dpu;  /* its newest figures */
+    struct kv_control dpu; /* its newest figures */
+    struct kv_qos_heard heard;
     struct snic_dma *given; /* a link that was made for us */
 };
 
@@ -189,7 +191,7 @@ static void host_recv(void *ctx, struct snic_channel_hub *hub, const void *msg, 
     struct kv_control m;
 
     (void)hub;
-    if (size != sizeof(m))
+    if (kv_qos_hear(&h->heard, msg, size) || size != sizeof(m))
         return;
     memcpy(&m, msg, sizeof(m));
     if (m.magic != KV_CONTROL_MAGIC)
@@ -231,6 +233,13 @@ static size_t host_info(void *ctx, char *out, size_t max)
         d->segments_free);
 
     return n < 0 ? 0 : (size_t)n < max ? (size_t)n : max - 1;
+}
+
+static size_t host_section(void *ctx, const char *section, char *out, size_t max)
+{
+    struct kv_host *h = ctx;
+
+    return kv_qos_info(&h->heard, h->config, section, out, max);
 }
 
 static size_t host_metrics(void *ctx, struct ex_metric *out)
@@ -292,6 +301,10 @@ static int host_attach_files(struct kv_host *h, struct snic_dma *dma)
     f.up_bytes = 8u << 20;
     f.down_bytes = 8u << 20;
     f.payload_align = 4096;
+    if (h->config->tenants.on) {
+        f.tenants = kv_tenants_count(&h->config->tenants);
+        f.credit = HOST_CREDIT;
+    }
     f.closed = host_files_closed;
     f.ctx = h;
     size = snic_filelib_memsize(&f);
@@ -323,6 +336,7 @@ static int host_open_engine(struct kv_host *h)
     o.hook_bytes_max = snic_filelib_max(h->files);
     o.flush_bytes_max = (uint32_t)snic_min_u64(1u << 20, o.hook_bytes_max / 2);
     o.info = host_info;
+    o.section = host_section;
     o.shutdown = host_shutdown;
     o.ctx = h;
     r = kv_engine_open(&h->engine, &o, error, sizeof(error));
@@ -427,6 +441,7 @@ struct kv_host *kv_host_open(const struct kv_config *c)
     h->config = c;
     h->loop = ex_loop_open((uint32_t)c->spin_us);
     snic_timer_init(&h->timer, host_tick);
+    kv_qos_hear_init(&h->heard, c);
     return h;
 }
 
@@ -507,6 +522,7 @@ int kv_host_run(struct kv_host *h)
     snic_net_shut(h->net);
     snic_loop_cancel(h->loop, &h->timer);
     snic_loop_close(h->loop);
+    kv_qos_hear_fini(&h->heard);
     free(h);
     return r != 0;
 }

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Writers of all tenants wait for the log write: it goes in front of its tenant's reads. */
+#define KV_LOG_PRIORITY 7
 #define KV_RETRY_NS 1000000000u /* between attempts of a failed log write */
 
 static uint64_t log_segment_of(const struct kv_store *s, uint64_t address)
@@ -298,6 +300,19 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
     return 0;
 }
 
+/* Who pays for the next log write: whoever has most of it, in one pass and two words. */
+static void log_vote(struct kv_store *s, uint64_t bytes)
+{
+    if (s->tenant == s->vote_tenant) {
+        s->vote_bytes += bytes;
+    } else if (s->vote_bytes >= bytes) {
+        s->vote_bytes -= bytes;
+    } else {
+        s->vote_bytes = bytes - s->vote_bytes;
+        s->vote_tenant = s->tenant;
+    }
+}
+
 int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, const void *value,
                   int reserve, uint64_t *address)
 {
@@ -343,6 +358,7 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     kv_record_encode(out, r, out + KV_RECORD_HEADER, out + KV_RECORD_HEADER + r->key_size);
     *address = s->tail;
     s->tail += bytes;
+    log_vote(s, bytes);
     if (r->version <= s->attach_version)
         s->old_until = s->tail;
     kv_log_segment(s, s->tail_segment)->used += bytes;
@@ -492,6 +508,9 @@ void kv_log_flush(struct kv_store *s)
     g = kv_log_segment(s, log_segment_of(s, s->written));
     SNIC_ASSERT(g != NULL);
     s->flush.op = KV_FILE_WRITE;
+    s->flush.tenant = s->vote_tenant;
+    s->flush.priority = KV_LOG_PRIORITY;
+    s->vote_bytes = 0;
     s->flush.sync = s->opts.sync == KV_SYNC_ALWAYS;
     s->flush.file = g->file;
     s->flush.offset = start & (s->opts.segment_bytes - 1);

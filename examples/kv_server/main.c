@@ -71,6 +71,52 @@ static int kv_offload_parse(void *target, const char *text)
     return 0;
 }
 
+static int kv_qos_parse(void *target, const char *text)
+{
+    struct kv_config *c = target;
+
+    if (strcmp(text, "gimbal") != 0 && strcmp(text, "off") != 0)
+        return -1;
+    c->tenants.on = text[0] == 'g';
+    return 0;
+}
+
+static int kv_by_parse(void *target, const char *text)
+{
+    struct kv_config *c = target;
+
+    if (strcmp(text, "database") != 0 && strcmp(text, "client") != 0)
+        return -1;
+    c->tenants.by = text[0] == 'd' ? KV_TENANT_DATABASE : KV_TENANT_CLIENT;
+    c->tenants_given = 1;
+    return 0;
+}
+
+static int kv_tenant_option(void *target, const char *text)
+{
+    struct kv_config *c = target;
+
+    c->tenants_given = 1;
+    if (kv_tenant_parse(&c->tenants, text) != 0)
+        ex_die("--tenant: %s", c->tenants.error);
+    return 0;
+}
+
+static void kv_tenants_options(struct kv_config *c)
+{
+    struct kv_tenants *t = &c->tenants;
+
+    t->databases = (uint32_t)c->databases;
+    if (!t->on && c->tenants_given)
+        ex_die("--tenant and --tenant-by need --qos gimbal");
+    if (t->on && c->monolith)
+        ex_die("--qos: a switch stands in front of an image; --monolith has none");
+    if (kv_tenants_check(t) != 0)
+        ex_die("--tenant: %s", t->error);
+    if (t->on && kv_tenants_count(t) >= SNIC_GIMBAL_TENANTS_MAX)
+        ex_die("--databases: with --qos at most %d", SNIC_GIMBAL_TENANTS_MAX - 2);
+}
+
 static void kv_options(struct kv_config *c, int argc, char **argv)
 {
     const struct ex_option options[] = {
@@ -92,6 +138,19 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          "the DPU answers GETs of what only the device has (default), of all the device has, or "
          "none",
          0, 0, kv_offload_parse},
+        {"qos", EX_PARSE, c, "off|gimbal",
+         "share the device among tenants by a storage switch; default off: first come, first "
+         "served",
+         0, 0, kv_qos_parse},
+        {"tenant-by", EX_PARSE, c, "database|client",
+         "a tenant is a database (SELECT; default) or a client's name (CLIENT SETNAME)", 0, 0,
+         kv_by_parse},
+        {"tenant", EX_PARSE, c, "NAME[:weight=N][:bytes=N][:ios=N]",
+         "weight (1 to 256) and caps per second of a database or of a client's name ('default': of "
+         "all others); may be repeated",
+         0, 0, kv_tenant_option},
+        {"device-depth", EX_NUMBER, &c->device_depth, "N", "most requests on it; default 1024", 1,
+         32768, NULL},
         {"single-process", EX_FLAG, &c->single_process, NULL, "both roles as threads", 0, 0, NULL},
         {"monolith", EX_FLAG, &c->monolith, NULL, "one role, plain files, no offload", 0, 0, NULL},
         {"dir", EX_TEXT, &c->directory, "PATH", "of the monolith's files; default kv.dir", 0, 0,
@@ -109,8 +168,7 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          NULL},
         {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
          "figures of the DPU role, or of the monolith, for Prometheus, at /metrics; the host's are "
-         "in "
-         "INFO and in the lines of --stats",
+         "in INFO and in the lines of --stats",
          0, 0, NULL},
         {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
          ex_log_parse},
@@ -124,6 +182,7 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         ex_die("--segment: must be a power of two");
     if (c->single_process + c->monolith + (c->role != KV_ROLE_SUPERVISOR) > 1)
         ex_die("--single-process, --monolith and --role exclude each other");
+    kv_tenants_options(c);
     if (c->single_process)
         c->role = KV_ROLE_SINGLE;
     if (c->monolith)
@@ -217,6 +276,7 @@ void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
     o->value_max = KV_VALUE_MAX;
     o->key_max = KV_KEY_MAX;
     o->log = kv_log_line;
+    o->tenants = &c->tenants;
 }
 
 size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)

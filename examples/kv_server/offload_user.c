@@ -151,6 +151,7 @@ static int kv_func(void *ctx, const struct snic_offload *o, const struct snic_of
     out->file = item.file;
     out->offset = item.offset;
     out->size = item.bytes;
+    out->tenant = kv_tenant_of(k->tenants, msg->user);
     return out->part + 1 < keys ? 2 : 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "record.h"
 #include "resp.h"
+#include "tenant.h"
 #include "snicstore.h"
 
 struct kv_offload {
@@ -21,6 +22,7 @@ struct kv_offload {
     uint64_t memory_file;
     uint32_t memory_offset;
     int all;
+    const struct kv_tenants *tenants; /**< NULL: nobody shares the device                  */
 };
 
 /** No host, or one that has not told yet: everything is answered from the device. */

@@ -8,6 +8,7 @@
 
 #include "../common.h"
 #include "engine.h"
+#include "tenant.h"
 
 enum kv_role { KV_ROLE_SUPERVISOR, KV_ROLE_DPU, KV_ROLE_HOST, KV_ROLE_SINGLE, KV_ROLE_MONOLITH };
 
@@ -34,7 +35,8 @@ struct kv_config {
     uint64_t segment;
     uint64_t cache_entries;
     enum kv_offload_mode offload;
-    int buffered; /**< no O_DIRECT                                               */
+    int buffered;          /**< no O_DIRECT                                               */
+    uint64_t device_depth; /**< requests on the device at once                             */
     uint64_t conns_max;
     uint64_t databases;
     uint64_t spin_us;
@@ -42,6 +44,8 @@ struct kv_config {
     const char *metrics;
     const char *seed; /**< 32 hex digits, set by the supervisor for its roles        */
     uint64_t hash_seed[2];
+    struct kv_tenants tenants; /**< on: --qos gimbal                                      */
+    int tenants_given;         /**< --tenant or --tenant-by                                */
     enum ex_level log_level;
 };
 

@@ -398,6 +398,11 @@ uint64_t kv_store_scan(struct kv_store *s, uint32_t database, uint64_t cursor, u
     return kv_index_scan(&s->index, cursor, count, store_scan_visit, &scan);
 }
 
+void kv_store_act_for(struct kv_store *s, uint32_t tenant)
+{
+    s->tenant = tenant;
+}
+
 uint64_t kv_store_tail(const struct kv_store *s)
 {
     return s->tail;
@@ -479,6 +484,7 @@ int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
     r->req.offset = e->address & (s->opts.segment_bytes - 1);
     r->req.size = bytes;
     r->req.data = r->buffer;
+    r->req.tenant = s->tenant;
     if (modify)
         store_entry_hash(e, r->req.tag);
     s->stats.device_reads++;

@@ -74,6 +74,10 @@ int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *er
 /** Write everything, durably, run the loop until done, free. @return 0; SNIC_EIO */
 int kv_store_close(struct kv_store *s);
 
+/** Reads and records from now on are on behalf of this tenant of the device; at first the server.
+ */
+void kv_store_act_for(struct kv_store *s, uint32_t tenant);
+
 /** Wall clock in ms, read once per loop iteration. */
 uint64_t kv_store_wall_ms(struct kv_store *s);
 

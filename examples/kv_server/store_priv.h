@@ -104,6 +104,9 @@ struct kv_store {
     uint32_t live_segments;
     int create_full; /* the last creation found no space */
 
+    uint32_t tenant;      /* on whose behalf: kv_store_act_for() */
+    uint32_t vote_tenant; /* who has most of what the next log write holds, if anybody has */
+    uint64_t vote_bytes;  /* more than half: a running majority vote                      */
     struct kv_file_req flush;
     int flushing;
     int flush_error;     /* of the last attempt, 0: fine       */

@@ -29,6 +29,7 @@
  *     too. A cancelled request whose first parts were done reports these as a short transfer.
  *   FLUSH passes the queues: it reaches the device when it is submitted, or as soon as that has
  *     room, and so covers what completed before. It has no cost and carries no credit.
+ *   Cost. A READ or WRITE counts by its bytes, but at least as 4 KiB.
  *   ZERO, DISCARD are not split and cost a write of their length, at most part_bytes: a
  *     device does not move their bytes. Their time on the device is not measured as a write's.
  *   Priority 0..7; larger ones count as 7.

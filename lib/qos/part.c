@@ -112,6 +112,7 @@ static void part_submit(struct qos *q, struct qos_slot *slot, struct qos_part *p
     memset(g, 0, sizeof(*g));
     g->tenant = slot->tenant;
     g->size = (uint32_t)snic_min_u64(part->req.length, q->opts.part_bytes);
+    g->size = g->size > SNIC_QOS__PAGE ? g->size : SNIC_QOS__PAGE;
     g->op = slot->req->op == SNIC_IO_READ ? SNIC_GIMBAL_READ : SNIC_GIMBAL_WRITE;
     g->priority = (uint8_t)snic_min_u64(slot->req->priority, SNIC_GIMBAL_PRIORITIES - 1);
     r = snic_gimbal_submit(q->gimbal, g, q->now_ns);

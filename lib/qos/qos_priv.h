@@ -29,6 +29,8 @@
 /** Parts of one request that are out at once: twice what a lone tenant's slots hold. */
 #define SNIC_QOS__WINDOW 16u
 #define SNIC_QOS__NONE UINT32_MAX
+/** A device reads and writes whole pages of flash: less does not cost less. */
+#define SNIC_QOS__PAGE 4096u
 /** To the inner handle in one call. */
 #define SNIC_QOS__BATCH 32u
 /** Ask an inner handle again that was full with nothing of ours inside. */

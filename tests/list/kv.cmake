@@ -6,7 +6,8 @@ set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/log.c ${_kv}/recover.c
 snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES ${_kv_store} LABELS kv)
 set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
-  ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c ${_kv}/resp.c)
+  ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c ${_kv}/resp.c
+  ${_kv}/tenant.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
 foreach(t kv_resp kv_store kv_power)
