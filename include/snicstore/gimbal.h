@@ -1,17 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/gimbal.h
- * The storage switch of Gimbal: one per device, shared by tenants. Per-tenant priority queues,
- * deficit round robin over virtual slots, dual token bucket, delay-based congestion control,
- * write-cost estimation, credits.
+ * The storage switch of Gimbal (Min et al., SIGCOMM 2021, section 3 and appendix C): one per
+ * device, shared by tenants, each with priority queues. It decides which I/O starts next and when,
+ * so that the device stays busy, its latency low, and every tenant has its fair share of what
+ * I/Os cost rather than of their number or bytes.
  *
  * Depends on  snicstore/base.h.
- * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. I/Os are the
- *             caller's, borrowed from submit until complete (or cancel).
- * Threads     One thread owns a switch.
- * Progress    No call blocks; O(1) work per I/O whatever the number of tenants.
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. I/Os are the caller's,
+ *             borrowed from submit until complete or cancel. About 3.5 KiB per tenant of
+ *             tenants_max and 20 KiB.
+ * Threads     [owner] one thread owns a switch; memsize is [any].
+ * Progress    No call blocks. Amortised O(1) work per I/O, whatever the number of tenants, the
+ *             sizes and the rounds skipped; no floating point, and no division of 64 bits but once
+ *             per window, period or option.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
- * Units       bytes, nanoseconds, bytes per second.
+ * Units       bytes, nanoseconds, bytes per second; weights and write costs as said there.
+ *
+ * How it is driven. Time comes in with each call. What arrives is given to submit; after each
+ * submit and each complete, poll is called until it gives NULL, and every I/O it gives is started
+ * on the device at once; deadline says when to poll again if nothing else happens before.
+ *
+ *     snic_gimbal_submit(g, &io, now);
+ *     while ((next = snic_gimbal_poll(g, now)) != NULL)
+ *         start(next);
+ *     sleep_until(snic_gimbal_deadline_ns(g));
+ *
+ * The way of an I/O. It waits in its tenant's queue of its priority. The tenants take turns by
+ * deficit round robin: a turn comes with quantum_bytes per weight, an I/O costs its size, a write
+ * its size times the write cost. Then it needs room in one of its tenant's virtual slots and, if
+ * the tenant has caps, their permission; a tenant without is passed over until it has. What is
+ * chosen then waits for the tokens of its type, and everybody behind it waits with it: the round
+ * robin's choice is never reordered.
+ *
+ * Virtual slots (section 3.5). A slot takes I/Os until their costs reach slot_bytes, and is free
+ * when they have completed. A tenant of weight w has w times the share of a tenant of weight 1,
+ * which is max(1, slot_threshold / the sum of the weights of all active tenants). A tenant is
+ * active from its first I/O until idle_ns after its last: a client that sends one I/O after the
+ * other does not lose its slots to the others between two.
+ *   A slot of many I/Os waits for its slowest, a slot of a single large one for nobody. That evens
+ * out small and large I/Os (the paper's figure 7), and it leaves the device with too little to do
+ * when all are small. So a tenant may open a slot more while its I/Os out are fewer than
+ * slot_overlap of what its slots hold: all active tenants, or none; none as soon as one has slots
+ * of single I/Os or with writes. In between (a slot of one holds m I/Os, rounded down to a power of
+ * two) everybody's limit is the part 1 - 1/m of it. SNIC_GIMBAL_SLOT_BARRIER: always none.
+ *
+ * Congestion control (Algorithm 1) sets the target rate on each completion by its type's latency,
+ * averaged (EWMA) and compared with a floating threshold; Algorithm 4's two buckets turn it into
+ * tokens. The write cost rises while writes are slow and falls while they are fast (section 3.4).
+ *
+ * Credits (section 3.6). complete leaves in the I/O how many I/Os the tenant's client may have
+ * out: the slots it has times the I/Os of the slot completed last, and slot_overlap of it while
+ * slots overlap. A client that sends more waits in the queue; beyond queue_max it is refused.
+ *
+ * Starvation. As long as the device completes what it was given within device_ns and the owner
+ * polls at deadlines, the n-th I/O to leave of a tenant (by its priorities' turns) leaves within n
+ * times snic_gimbal_wait_max_ns(): with C = size_max times the worst write cost, A tenants, W the
+ * sum of their weights, w the tenant's weight and k = C / (quantum_bytes w) rounds, rounded up,
+ * plus one, that is
+ *
+ *     device_ns + 2 (k quantum_bytes W + A C) / rate_min, and what its own caps cost for size_max.
+ *
+ * A device that loses I/Os. The slot of I/Os that are out for lost_ns (at the latest after twice
+ * that, if it is not full) is given up: its tenant gets another. The I/Os stay in flight, keep
+ * their part of queue_max and are completed as usual, once, whenever they come. When the device
+ * has completed nothing at all for lost_ns, one slot is given up per lost_ns, of all tenants: so a
+ * dead device is given no more than all slots, and then one slot of I/Os per lost_ns.
+ *
+ * Departures from the paper, with the reasons; the printed form is a flag or an option.
+ *  1. Tokens are kept on overload; Algorithm 1 line 14 discards them, which punishes reads for the
+ *     latency of writes on a fragmented device (SNIC_GIMBAL_DISCARD).
+ *  2. A slot closes at slot_bytes; Algorithm 2 line 7 above it, and two I/Os of 128 KiB go into one
+ *     (SNIC_GIMBAL_SLOT_ABOVE).
+ *  3. Slots overlap when all I/Os are small reads, see above (SNIC_GIMBAL_SLOT_BARRIER).
+ *  4. An overload sets the target to the completion rate of the last window or, if that is more, to
+ *     the usual one (the windows' EWMA of weight 1/8): one stall does not reset it to a low moment.
+ *     A window holds rate_window_ns in which the device had I/Os; a gap between completions counts
+ *     for no more than one. A window without completions says nothing.
+ *  5. Algorithm 4 line 11 as printed lets one bucket overwrite the other; here each overflow goes
+ *     to the other bucket and each is limited. A request larger than a bucket waits for a bucket
+ *     of its size. (SNIC_GIMBAL_ONE_BUCKET is appendix C.1's single one.)
+ *  6. The states compare as section 3.3's text (a threshold belongs to the state above it), not
+ *     with Algorithm 1's ">". Thresholds stay within their limits, midpoints are rounded up, the
+ *     target rate has a floor and a ceiling.
+ *  7. Rounds in which a tenant could only collect deficit are skipped by arithmetic, so that an
+ *     8 MiB write at cost 9 costs no more work than a 4 KiB read.
+ *  8. Beyond the paper: weights, caps, priorities' weights, I/Os given up, tenants that come and
+ * go.
  */
 #ifndef SNIC_GIMBAL_H
 #define SNIC_GIMBAL_H
@@ -22,6 +97,7 @@
 extern "C" {
 #endif
 
+/** Lives in caller memory. Must not be moved or copied once initialised. */
 struct snic_gimbal;
 
 #define SNIC_GIMBAL_ALIGN SNIC_CACHELINE
@@ -33,7 +109,7 @@ struct snic_gimbal;
 #define SNIC_GIMBAL_QUEUE_MAX (1u << 20)
 #define SNIC_GIMBAL_SIZE_MAX (64u << 20)
 #define SNIC_GIMBAL_SLOT_MAX (4u << 20)
-/** Of the write cost (32), of rates (1 TB/s), of times (18 minutes). */
+/** Of the write cost (32), of rates and bytes_per_second (1 TB/s), of times (18 minutes). */
 #define SNIC_GIMBAL_COST_MAX 512
 #define SNIC_GIMBAL_RATE_MAX ((uint64_t)1 << 40)
 #define SNIC_GIMBAL_NS_MAX ((uint64_t)1 << 40)
@@ -45,94 +121,98 @@ struct snic_gimbal;
 
 enum snic_gimbal_op { SNIC_GIMBAL_READ = 0, SNIC_GIMBAL_WRITE = 1 };
 
-/** The printed algorithms where ours depart from them; see the deviations. */
-#define SNIC_GIMBAL_DISCARD (1u << 0) /**< Alg. 1 line 14: drop tokens when overloaded    */
-#define SNIC_GIMBAL_SLOT_ABOVE                                                                     \
-    (1u << 1) /**< Alg. 2 line 7: a slot closes above, not at, its size */
-#define SNIC_GIMBAL_SLOT_BARRIER                                                                   \
-    (1u << 2) /**< section 3.5: a slot frees only when all its I/Os are done */
-#define SNIC_GIMBAL_ONE_BUCKET (1u << 3) /**< App. C.1's single bucket                       */
+/** The printed algorithms where ours depart from them; see the departures above. */
+#define SNIC_GIMBAL_DISCARD (1u << 0)      /**< Alg. 1 line 14: drop tokens when overloaded      */
+#define SNIC_GIMBAL_SLOT_ABOVE (1u << 1)   /**< Alg. 2 line 7: a slot closes above its size      */
+#define SNIC_GIMBAL_SLOT_BARRIER (1u << 2) /**< section 3.5: always wait for a slot's last I/O */
+#define SNIC_GIMBAL_ONE_BUCKET (1u << 3)   /**< appendix C.1's single bucket                     */
 
-/** A field that is 0 takes its default. */
+/** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_gimbal_opts {
     uint32_t opts_size;
-    uint32_t flags;            /**< SNIC_GIMBAL_*                                       */
-    uint32_t tenants_max;      /**< 1..SNIC_GIMBAL_TENANTS_MAX; default 64              */
-    uint32_t queue_max;        /**< I/Os queued or in flight per tenant; default 4096   */
-    uint32_t size_max;         /**< largest I/O; default 8 MiB                          */
-    uint32_t slot_bytes;       /**< virtual slot of weight 1; default 128 KiB           */
-    uint32_t slot_threshold;   /**< slots one lone tenant gets; default 8               */
-    uint32_t quantum_bytes;    /**< per round and weight; default 128 KiB               */
-    uint64_t thresh_min_ns;    /**< default 250 us                                      */
-    uint64_t thresh_max_ns;    /**< default 1500 us                                     */
-    uint32_t alpha_d_shift;    /**< EWMA weight 2^-n, 1..8; default 1                   */
-    uint32_t alpha_t_shift;    /**< threshold decay 2^-n, 1..8; default 1               */
-    uint32_t beta;             /**< probing factor; default 8                           */
-    uint32_t write_cost_worst; /**< in 1/SNIC_GIMBAL_COST_ONE; default 9 x              */
-    uint32_t write_cost_delta; /**< likewise; default 0.5 x                             */
-    uint32_t bucket_bytes;     /**< each bucket; default 256 KiB                        */
-    uint64_t rate_start;       /**< bytes/s; default 50 MB/s                            */
-    uint64_t rate_min;         /**< floor; default 4 MB/s                               */
-    uint64_t rate_max;         /**< ceiling; default 8 GB/s                             */
-    uint64_t cost_period_ns;   /**< default 20 ms                                       */
-    uint64_t rate_window_ns;   /**< of the completion rate; default 10 ms               */
-    uint64_t lost_ns; /**< an I/O this long on the device holds no slot any more; default 2 s */
-    uint64_t idle_ns; /**< a tenant without I/O counts as active for so long; default 1 ms */
-    uint32_t slot_overlap; /**< 1/256 of a full slot's I/Os that may still be out when the next
-                                opens, and of a tenant's slots that may drain, while no active
-                                tenant's slots hold fewer than 8 I/Os (larger than 16 KiB, or
-                                costly writes); 1..255; default SNIC_GIMBAL_OVERLAP          */
-    uint32_t reserved;     /**< 0                                                    */
+    uint32_t flags;            /**< SNIC_GIMBAL_*; unknown bits give SNIC_EINVAL           */
+    uint32_t tenants_max;      /**< 1..SNIC_GIMBAL_TENANTS_MAX; default 64                 */
+    uint32_t queue_max;        /**< I/Os queued or in flight per tenant; default 4096      */
+    uint32_t size_max;         /**< largest I/O; default 8 MiB                             */
+    uint32_t slot_bytes;       /**< a virtual slot, 512..; default 128 KiB                 */
+    uint32_t slot_threshold;   /**< slots one lone tenant gets, 1..64; default 8           */
+    uint32_t quantum_bytes;    /**< per round and weight, 512..; default 128 KiB           */
+    uint64_t thresh_min_ns;    /**< below thresh_max_ns; default 250 us                    */
+    uint64_t thresh_max_ns;    /**< default 1500 us                                        */
+    uint32_t alpha_d_shift;    /**< EWMA weight 2^-n, 1..8; default 1                      */
+    uint32_t alpha_t_shift;    /**< threshold decay 2^-n, 1..8; default 1                  */
+    uint32_t beta;             /**< probing factor, 1..1024; default 8                     */
+    uint32_t write_cost_worst; /**< in 1/SNIC_GIMBAL_COST_ONE, also at start; default 9 x  */
+    uint32_t write_cost_delta; /**< likewise; default 0.5 x                                */
+    uint32_t bucket_bytes;     /**< each bucket, 512..; default 256 KiB                    */
+    uint64_t rate_start;       /**< bytes/s, rate_min..rate_max; default 50 MB/s           */
+    uint64_t rate_min;         /**< floor; default 4 MB/s                                  */
+    uint64_t rate_max;         /**< ceiling; default 8 GB/s                                */
+    uint64_t cost_period_ns;   /**< of the write cost's updates; default 20 ms             */
+    uint64_t rate_window_ns;   /**< of the completion rate; default 10 ms                  */
+    uint64_t lost_ns;          /**< I/Os out for longer hold no slot; default 2 s          */
+    uint64_t idle_ns;          /**< without I/O, still active for so long; default 1 ms    */
+    uint32_t slot_overlap;     /**< 1..16 x SNIC_GIMBAL_OVERLAP_ONE; see virtual slots     */
+    uint32_t reserved;         /**< 0                                                      */
 };
 
-/** A field that is 0 takes its default. */
+/** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_gimbal_tenant_opts {
     uint32_t opts_size;
-    uint32_t weight;           /**< 1..SNIC_GIMBAL_WEIGHT_MAX; default 1                  */
-    uint64_t bytes_per_second; /**< cap, 0: none                                         */
-    uint64_t ios_per_second;   /**< cap, 0: none                                          */
-    uint8_t priority_weight[SNIC_GIMBAL_PRIORITIES]; /**< I/Os per cycle of each priority; default 1
-                                                        << priority */
+    uint32_t weight; /**< 1..SNIC_GIMBAL_WEIGHT_MAX; default 1 */
+    /**
+     * Caps, 0: none. In any second a tenant is given no more than its cap plus one percent of it,
+     * or plus one I/O if that is more; a tenant with enough I/Os is given that much less at most,
+     * if the others leave it the time.
+     */
+    uint64_t bytes_per_second;
+    uint64_t ios_per_second;
+    /** I/Os per cycle of each priority, the most urgent first; default 1 << priority. */
+    uint8_t priority_weight[SNIC_GIMBAL_PRIORITIES];
 };
 
-/** Embed it; fill the first part; SNIC_CONTAINER finds the owner. */
+/**
+ * Embed it and fill tenant, size, op, priority before submit; SNIC_CONTAINER finds the owner. The
+ * rest may hold anything before.
+ */
 struct snic_gimbal_io {
-    struct snic_link link; /**< the switch's while borrowed                              */
-    uint32_t tenant;       /**< index 0..tenants_max-1                                   */
-    uint32_t size;         /**< 1..size_max                                              */
-    uint8_t op;            /**< enum snic_gimbal_op                                      */
-    uint8_t priority;      /**< 0..7, 7 the most urgent                                  */
-    uint16_t state;        /**< the switch's                                             */
-    uint32_t weighted;     /**< the switch's                                             */
-    uint32_t slot;         /**< the switch's                                             */
-    uint32_t credit;       /**< out, with complete: the tenant's credit                  */
-    uint64_t queued_ns;    /**< out: submit                                              */
-    uint64_t sent_ns;      /**< out: poll                                                */
+    struct snic_link link; /**< the switch's while borrowed                                */
+    uint32_t tenant;       /**< index 0..tenants_max-1                                     */
+    uint32_t size;         /**< 1..size_max                                                */
+    uint8_t op;            /**< enum snic_gimbal_op                                        */
+    uint8_t priority;      /**< 0..7, 7 the most urgent                                    */
+    uint16_t state;        /**< the switch's; 0 after complete and cancel                  */
+    uint32_t weighted;     /**< out, with poll: what it costs                              */
+    uint32_t slot;         /**< the switch's                                               */
+    uint32_t credit;       /**< out, with complete: the tenant's credit                    */
+    uint64_t queued_ns;    /**< out: submit                                                */
+    uint64_t sent_ns;      /**< out: poll                                                  */
 };
 
+/** Of an I/O type, by its latency's EWMA: section 3.3. */
 enum snic_gimbal_state {
-    SNIC_GIMBAL_UNDERUTILISED = 0,
-    SNIC_GIMBAL_AVOIDANCE = 1,
-    SNIC_GIMBAL_CONGESTED = 2,
-    SNIC_GIMBAL_OVERLOADED = 3
+    SNIC_GIMBAL_UNDERUTILISED = 0, /**< below thresh_min: rate += beta size                */
+    SNIC_GIMBAL_AVOIDANCE = 1,     /**< below the threshold: rate += size                  */
+    SNIC_GIMBAL_CONGESTED = 2,     /**< below thresh_max: rate -= size                     */
+    SNIC_GIMBAL_OVERLOADED = 3     /**< rate = completion rate - size                      */
 };
 
 /** The virtual view of the device (section 3.7): a snapshot, cheap to read. */
 struct snic_gimbal_view {
     uint64_t target_rate;
-    uint64_t completion_rate;
-    uint64_t read_headroom; /**< bytes/s of the target rate that reads may have          */
-    uint64_t write_headroom;
-    uint64_t ewma_ns[2]; /**< by enum snic_gimbal_op                                  */
+    uint64_t completion_rate; /**< of the last window; 0: none yet                         */
+    uint64_t read_headroom;   /**< bytes/s of the target rate that reads get               */
+    uint64_t write_headroom;  /**< the rest                                                */
+    uint64_t ewma_ns[2];      /**< by enum snic_gimbal_op                                  */
     uint64_t thresh_ns[2];
     uint32_t state[2];   /**< enum snic_gimbal_state                                  */
     uint32_t write_cost; /**< in 1/SNIC_GIMBAL_COST_ONE                               */
     uint32_t tenants;    /**< added                                                   */
-    uint32_t active;     /**< with I/Os queued or in flight                           */
-    uint32_t slots;      /**< per tenant now                                          */
+    uint32_t active;     /**< of them                                                 */
+    uint32_t slots;      /**< per weight now                                          */
     uint32_t queued;
     uint32_t inflight;
-    uint64_t lost;       /**< I/Os on the device for longer than lost_ns, now         */
+    uint64_t lost;       /**< in flight, of slots that were given up                  */
     uint64_t entered[4]; /**< times each state was entered, both types                */
 };
 
@@ -141,69 +221,100 @@ struct snic_gimbal_tenant_view {
     uint32_t queued;
     uint32_t inflight;
     uint32_t weight;
-    uint64_t bytes[2]; /**< completed, by op                                         */
+    uint64_t bytes[2]; /**< completed with ok, by op                                      */
     uint64_t ios[2];
-    uint64_t wait_ns;   /**< sum of poll - submit                                     */
-    uint64_t device_ns; /**< sum of complete - poll                                   */
-    uint32_t deferred;  /**< 1: without a free slot                                   */
-    uint32_t draining;  /**< 1: removed, I/Os still inside                            */
-    uint64_t errors;    /**< completed with ok 0                                      */
-    uint32_t lost;      /**< in flight, of slots that were given up                   */
-    uint32_t parked;    /**< 1: waits for its own caps                                */
+    uint64_t wait_ns;   /**< sum of poll - submit                                          */
+    uint64_t device_ns; /**< sum of complete - poll                                        */
+    uint32_t deferred;  /**< 1: without a free slot                                        */
+    uint32_t draining;  /**< 1: removed, I/Os still inside                                 */
+    uint64_t errors;    /**< completed without ok                                          */
+    uint32_t lost;      /**< in flight, of slots that were given up                        */
+    uint32_t parked;    /**< 1: waits for its own caps                                     */
 };
 
-/** @return bytes, or 0 on bad options [any] */
+/** Bytes snic_gimbal_init() needs for @p o, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL; SNIC_ENOSPC memory too small [owner] */
+/**
+ * Build a switch without tenants in @p mem, which stays the caller's, aligned to
+ * SNIC_GIMBAL_ALIGN. @p out is untouched on failure. [owner]
+ * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size small
+ */
 SNIC_API SNIC_NODISCARD int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
                                              const struct snic_gimbal_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 2, 4);
-/** @return the memory given to init; asserts that no I/O is inside [owner] */
+/** The memory given to init; asserts that no I/O is inside. [owner] */
 SNIC_API void *snic_gimbal_fini(struct snic_gimbal *g) SNIC_NONNULL(1);
 
-/** @p o may be NULL: defaults. @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EBUSY still draining
- * [owner] */
+/**
+ * Add a tenant under a free index. @p o may be NULL: defaults. [owner]
+ * @return 0; SNIC_EINVAL index or option out of range; SNIC_EEXIST it is there already;
+ *         SNIC_EBUSY one removed still has I/Os inside
+ */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32_t tenant,
                                                    const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1);
-/** Change weight, caps, priorities; I/Os inside stay. @return 0; SNIC_EINVAL; SNIC_ENOENT [owner]
+/**
+ * Change weight, caps and priorities' weights; I/Os inside stay, and what was sent stays paid or
+ * owed under caps that remain. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOENT
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
                                                    const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1, 3);
-/** Accept no more; what is inside still goes its way, then the index is free. @return 0;
- * SNIC_ENOENT [owner] */
+/**
+ * Accept no more of a tenant; what is inside goes its way, then the index is free. An I/O that the
+ * device never completes keeps the index busy. [owner]
+ * @return 0; SNIC_ENOENT
+ */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_remove(struct snic_gimbal *g, uint32_t tenant)
     SNIC_NONNULL(1);
 
 /**
- * Queue an I/O. @p now_ns never goes back.
- * @return 0; SNIC_EINVAL size, op, priority; SNIC_ENOENT no such tenant; SNIC_EBUSY queue_max
- * [owner]
+ * Queue an I/O: borrowed until complete or cancel. In this and all calls a @p now_ns that goes
+ * back counts as the latest seen. [owner]
+ * @return 0; SNIC_EINVAL size, op or priority; SNIC_ENOENT no such tenant, or removed; SNIC_EBUSY
+ *         the tenant has queue_max I/Os inside
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io,
                                                uint64_t now_ns) SNIC_NONNULL(1, 2);
-/** The next I/O to start on the device now, or NULL; call until NULL after each submit and
- * complete. [owner] */
+/** The next I/O to start on the device now, or NULL. [owner] */
 SNIC_API struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
     SNIC_NONNULL(1);
-/** When poll may have an I/O without a further call, or SNIC_NEVER. [owner] */
+/**
+ * When poll may give an I/O, if nothing else is called before. After a poll that gave none it lies
+ * in the future; SNIC_NEVER: not before a submit or a complete. An I/O that waits only for tokens
+ * is given at that time; other deadlines may turn out to give nothing. [owner]
+ */
 SNIC_API uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g) SNIC_NONNULL(1);
-/** The device finished an I/O that poll gave; @p ok 0: it failed and measures nothing. [owner] */
+/**
+ * The device finished an I/O that poll gave: it is the caller's again. @p ok 0: it failed, and
+ * says nothing about the device's speed. [owner]
+ */
 SNIC_API void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int ok,
                                    uint64_t now_ns) SNIC_NONNULL(1, 2);
-/** Take back a queued I/O. @return 0; SNIC_EBUSY poll has given it out already [owner] */
+/**
+ * Take back an I/O that waits. [owner]
+ * @return 0; SNIC_EBUSY poll has given it out already
+ */
 SNIC_API SNIC_NODISCARD int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io,
                                                uint64_t now_ns) SNIC_NONNULL(1, 2);
 
+/** The whole device as of the last call. [owner] */
 SNIC_API void snic_gimbal_get_view(const struct snic_gimbal *g, struct snic_gimbal_view *out)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ENOENT [owner] */
+/** One tenant, also one that is draining. [owner] @return 0; SNIC_ENOENT */
 SNIC_API SNIC_NODISCARD int snic_gimbal_get_tenant_view(const struct snic_gimbal *g,
                                                         uint32_t tenant,
                                                         struct snic_gimbal_tenant_view *out)
     SNIC_NONNULL(1, 3);
-/** @return 0; SNIC_ECORRUPT. O(tenants + I/Os) [owner] */
+/**
+ * The bound of "Starvation" above for one I/O of @p tenant beside the tenants there are now, not
+ * with SNIC_GIMBAL_DISCARD; @p device_ns: the longest that the device takes, with lost I/Os
+ * 2 lost_ns. 0: no such tenant; UINT64_MAX: more than a number can say. [owner]
+ */
+SNIC_API uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant,
+                                          uint64_t device_ns) SNIC_NONNULL(1);
+/** Every structural invariant; 0 or SNIC_ECORRUPT. O(tenants_max + I/Os queued). [owner] */
 SNIC_API int snic_gimbal_check(const struct snic_gimbal *g) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -81,6 +81,17 @@ void gimbal_cap_pay(struct gimbal_tenant *t, const struct snic_gimbal_io *io, ui
         cap_pay(&t->pace[1], 1, now);
 }
 
+/* What an I/O costs under both caps, rounded up. */
+uint64_t gimbal_cap_cost_ns(const struct gimbal_tenant *t, uint32_t size)
+{
+    uint64_t cost = 0;
+    if (t->pace[0].mantissa != 0)
+        cost = ((uint64_t)size * t->pace[0].mantissa >> t->pace[0].shift) + 1;
+    if (t->pace[1].mantissa != 0)
+        cost = snic_max_u64(cost, ((uint64_t)t->pace[1].mantissa >> t->pace[1].shift) + 1);
+    return cost;
+}
+
 void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t ready_ns)
 {
     if (t->timer.fn == NULL)

@@ -262,6 +262,42 @@ int snic_gimbal_get_tenant_view(const struct snic_gimbal *g, uint32_t tenant,
     return 0;
 }
 
+/* a * b / c, rounded up, or UINT64_MAX; c > 0. */
+static uint64_t gimbal_tenant_mul_div(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        return a / c >= UINT64_MAX / b - 1 ? UINT64_MAX : (a / c + 1) * b;
+    return product / c + (product % c != 0);
+}
+
+uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant, uint64_t device_ns)
+{
+    const struct gimbal_tenant *t = gimbal_tenant_find(g, tenant);
+    if (t == NULL)
+        return 0;
+    uint64_t cost = (uint64_t)g->o.size_max * g->o.write_cost_worst / SNIC_GIMBAL_COST_ONE;
+    uint64_t rounds = (cost + t->quantum - 1) / t->quantum + 1;
+    uint64_t weights = 0;
+    for (uint32_t i = 0; i < g->o.tenants_max; i++) {
+        if ((g->tenants[i].flags & GIMBAL_ADDED) != 0)
+            weights += g->tenants[i].weight;
+    }
+    /* Below 2^23 rounds of 2^22 bytes for 2^20 weights, 2^31 for each of 2^12 tenants. */
+    uint64_t bytes = 2 * g->count * cost;
+    uint64_t turns = 2 * rounds * g->o.quantum_bytes;
+    if (__builtin_mul_overflow(turns, weights, &turns) ||
+        __builtin_add_overflow(bytes, turns, &bytes))
+        return UINT64_MAX;
+    uint64_t wait = gimbal_tenant_mul_div(bytes, SNIC_GIMBAL__BYTE, g->o.rate_min);
+    /* The deadline of tokens may be late by 2^-13 (bucket.c). */
+    if (__builtin_add_overflow(wait, wait >> 12, &wait) ||
+        __builtin_add_overflow(wait, device_ns, &wait) ||
+        __builtin_add_overflow(wait, gimbal_cap_cost_ns(t, g->o.size_max), &wait))
+        return UINT64_MAX;
+    return wait;
+}
+
 /* I1 for one tenant. */
 static int gimbal_tenant_queues_true(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
