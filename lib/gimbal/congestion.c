@@ -9,8 +9,10 @@
  *     device had nothing to do is in no window, and no gap between completions counts for more
  *     than one window. So neither an idle second nor a stall of ten makes it nothing.
  * I4  usual_rate follows completion_rate by an eighth a window: a tenth of a second, or so. An
- *     overload sets the target to no less, so that one stall costs an eighth, and a lasting change
- *     is followed within a tenth of a second per factor of three.
+ *     overload sets the target to no less than half of it: one stall costs a factor of two, and a
+ *     lasting change is followed within a tenth of a second per factor of three. Not to all of it:
+ *     where reads and writes mix, the dips are what lets the device drain, and without them its
+ *     writes stay slow, their cost at the worst, and their share a tenth below that of reads.
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -83,7 +85,7 @@ void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *
     congestion_window(g, io->size, now);
     if (state == SNIC_GIMBAL_OVERLOADED) {
         if (g->completion_rate > 0)
-            rate = snic_max_u64(g->completion_rate, g->usual_rate); /* I4 */
+            rate = snic_max_u64(g->completion_rate, g->usual_rate / 2); /* I4 */
         if ((g->o.flags & SNIC_GIMBAL_DISCARD) != 0)
             gimbal_bucket_discard(g);
     }
