@@ -24,6 +24,7 @@ static const char *const condition_name[2] = {"clean", "frag"};
 static void figures_alone(struct sim_spec *s, const struct fig_who *who, const struct fig_cell *c)
 {
     fig_spec(s, who, c->condition);
+    fig_short(s);
     fig_group(s, 0, 16, c->op, c->size);
 }
 
@@ -32,6 +33,7 @@ double fig_standalone(uint32_t second, uint32_t condition, uint32_t op, uint32_t
     struct sim_spec s;
     double v[FIG_SEEDS_MAX];
     fig_spec(&s, &fig_who[FIG_FIFO], condition);
+    fig_short(&s);
     s.second_device = second;
     fig_group(&s, 0, 16, op, size);
     const struct sim_result *r = fig_results(&s);
@@ -46,6 +48,10 @@ void fig_mixed(struct sim_spec *s, const struct fig_who *who, uint32_t condition
     fig_spec(s, who, condition);
     fig_group(s, 0, 16, SNIC_GIMBAL_READ, size);
     fig_group(s, 1, 16, SNIC_GIMBAL_WRITE, size);
+    if (condition == SNIC_SSD_FRAGMENTED) { /* what a write costs wanders for seconds */
+        s->warm_ns = 1000000000u;
+        s->time_ns *= 3;
+    }
 }
 
 void fig_mixed_futil(const struct sim_spec *s, const struct sim_result *r, double futil[2])

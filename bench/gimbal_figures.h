@@ -33,6 +33,8 @@ const struct sim_sample *fig_samples(const struct sim_spec *s, uint32_t seed);
 
 /* A scenario of @p who on the first device with the usual times and no groups yet. */
 void fig_spec(struct sim_spec *s, const struct fig_who *who, uint32_t condition);
+/* Half of the time: one kind of load alone is steady. */
+void fig_short(struct sim_spec *s);
 void fig_group(struct sim_spec *s, uint32_t group, uint32_t workers, uint32_t op, uint32_t size);
 
 /* Rows: of a value per seed, with the row of its spread; of one value; of the paper's; goals. */

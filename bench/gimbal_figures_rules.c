@@ -18,8 +18,8 @@ static void fits_reflex(const char *name, uint32_t op, const uint32_t *kiops, ui
         s.group[0].rate = (uint64_t)kiops[k] * 1000 * 4096 / 16;
         s.group[0].random_gaps = 1;
         s.group[0].depth = 256;
+        fig_short(&s);
         s.warm_ns /= 2;
-        s.time_ns /= 2;
         const struct sim_result *r = fig_results(&s);
         for (uint32_t i = 0; i < fig_seeds(); i++)
             if (r[i].group[0].p95_us - 2 * SIM_NETWORK_NS / 1e3 <= 500 &&
@@ -34,6 +34,7 @@ static double fits_alone(uint32_t condition, uint32_t size)
     struct sim_spec s;
     double v[FIG_SEEDS_MAX];
     fig_spec(&s, &fig_who[FIG_FIFO], condition);
+    fig_short(&s);
     fig_group(&s, 0, 1, SNIC_GIMBAL_READ, size);
     s.group[0].depth = 1;
     const struct sim_result *r = fig_results(&s);
@@ -50,6 +51,7 @@ static void fits_sweep(const char *label, const char *who, const struct sim_spec
     double v[FIG_SEEDS_MAX];
     char name[64];
     fig_spec(&s, &fig_who[FIG_FIFO], SNIC_SSD_FRAGMENTED);
+    fig_short(&s);
     fig_group(&s, 0, 16, SNIC_GIMBAL_READ, 4 * KIB);
     s.ops = with->ops;
     s.parda_latency_ns = with->parda_latency_ns;
@@ -60,6 +62,7 @@ static void fits_sweep(const char *label, const char *who, const struct sim_spec
     fig_name(name, sizeof(name), "fits:%s_F-R_bandwidth", label);
     fig_row(name, who, v, "MB/s");
     for (uint32_t condition = 0; condition < 2; condition++) {
+        double p99[2][FIG_SEEDS_MAX];
         fig_mixed(&s, &fig_who[FIG_FIFO], condition);
         s.ops = with->ops;
         s.parda_latency_ns = with->parda_latency_ns;
@@ -69,18 +72,24 @@ static void fits_sweep(const char *label, const char *who, const struct sim_spec
             double futil[2];
             fig_mixed_futil(&s, &r[i], futil);
             v[i] = fig_difference(futil);
+            p99[0][i] = r[i].group[0].p99_us;
+            p99[1][i] = r[i].group[1].p99_us;
         }
         fig_name(name, sizeof(name), "fits:%s_%s_difference", label, condition_name[condition]);
         fig_row(name, who, v, "%");
+        fig_name(name, sizeof(name), "fits:%s_%s_read_p99", label, condition_name[condition]);
+        fig_row(name, who, p99[0], "us");
+        fig_name(name, sizeof(name), "fits:%s_%s_write_p99", label, condition_name[condition]);
+        fig_row(name, who, p99[1], "us");
     }
 }
 
 void fig_fits(void)
 {
-    static const uint32_t reads[] = {280, 290, 300, 310, 320, 330, 340};
-    static const uint32_t writes[] = {34, 36, 38, 40, 42, 44, 46, 48};
+    static const uint32_t reads[] = {290, 300, 305, 310, 320};
+    static const uint32_t writes[] = {40, 42, 44, 45, 46};
     static const uint32_t parda_us[] = {200, 500, 1000};
-    static const uint32_t depth[] = {32, 96, 128, 256};
+    static const uint32_t depth[] = {32, 128};
     fits_reflex("fits:reflex_reads_p95_below_500us", SNIC_GIMBAL_READ, reads, SNIC_COUNTOF(reads));
     fits_reflex("fits:reflex_writes_p95_below_500us", SNIC_GIMBAL_WRITE, writes,
                 SNIC_COUNTOF(writes));
@@ -177,6 +186,7 @@ static void departure_alone(const struct departure *d, uint32_t cell)
     double v[FIG_SEEDS_MAX];
     char name[64];
     fig_spec(&s, &fig_who[FIG_OURS], fig_cells[cell].condition);
+    fig_short(&s);
     fig_group(&s, 0, 16, fig_cells[cell].op, fig_cells[cell].size);
     departure_apply(&s, d);
     const struct sim_result *r = fig_results(&s);
@@ -193,7 +203,6 @@ void fig_departures(void)
         departure_mixed(&departures[k], SNIC_SSD_FRAGMENTED);
         departure_sizes(&departures[k]);
         departure_alone(&departures[k], 2);
-        departure_alone(&departures[k], 3);
     }
 }
 
@@ -204,6 +213,7 @@ static double tenants_bandwidth(uint32_t who, uint32_t flags, uint32_t tenants, 
 {
     struct sim_spec s;
     fig_spec(&s, &fig_who[who], SNIC_SSD_CLEAN);
+    fig_short(&s);
     fig_group(&s, 0, tenants, SNIC_GIMBAL_READ, 4 * KIB);
     s.group[0].depth = 512 / tenants;
     s.gimbal.flags = flags;

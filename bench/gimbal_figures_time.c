@@ -94,7 +94,7 @@ static void figure_9_series(const struct sim_spec *s, const char *who)
 
 void fig_9(void)
 {
-    static const uint32_t who[3] = {FIG_OURS, FIG_REFLEX, FIG_FIFO};
+    static const uint32_t who[2] = {FIG_OURS, FIG_REFLEX};
     for (uint32_t w = 0; w < SNIC_COUNTOF(who); w++) {
         struct sim_spec s;
         const char *name = fig_who[who[w]].name;
