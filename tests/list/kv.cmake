@@ -28,6 +28,18 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     set_tests_properties(kv_server_${mode} kv_diff_${mode} PROPERTIES LABELS "${labels}"
       SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endforeach()
+  foreach(mode single two)
+    add_test(NAME kv_tenants_${mode} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_tenants.py $<TARGET_FILE:kv_server> ${mode})
+  endforeach()
+  # What holds without a switch holds with one.
+  add_test(NAME kv_server_qos COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_server.py $<TARGET_FILE:kv_server> two)
+  add_test(NAME kv_diff_qos COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_diff.py $<TARGET_FILE:kv_server> two)
+  set_tests_properties(kv_tenants_single kv_tenants_two kv_server_qos kv_diff_qos PROPERTIES
+    LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 1800)
+  set_tests_properties(kv_server_qos kv_diff_qos PROPERTIES ENVIRONMENT SNIC_KV_QOS=1)
   add_test(NAME kv_kill COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/kv_kill.py
     $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_kill PROPERTIES LABELS kv TIMEOUT 1800)

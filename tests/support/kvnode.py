@@ -153,6 +153,8 @@ class Server:
         self.port = free_port()
         self.options = {"size": "256M", "memory": "32M", "segment": "16M", "cache-entries": "65536",
                         "sync": "none"}
+        if os.environ.get("SNIC_KV_QOS") and mode != "monolith":
+            self.options["qos"] = "gimbal"
         self.options.update(options)
         self.process = None
         self.log_path = os.path.join(self.directory, "log")
