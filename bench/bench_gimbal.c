@@ -233,10 +233,8 @@ void fig_name(char *out, size_t size, const char *format, ...)
 
 static void rows_calibration(void)
 {
-#if defined(BENCH_GIMBAL_CALIBRATION)
     if (bench.printing)
         gimbal_calibration_rows();
-#endif
 }
 
 static void rows_lsm(void)
@@ -249,10 +247,8 @@ static void rows_lsm(void)
 
 static void rows_overhead(void)
 {
-#if defined(BENCH_GIMBAL_OVERHEAD)
     if (bench.printing)
         gimbal_overhead_rows();
-#endif
 }
 
 static const struct figure {
