@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The application of Gimbal's section 4.3 in simulated time: log-structured stores, each a tenant
+ * of every backend, a backend being a switch (or one of its peers) in front of an aged SSD model.
+ */
+#ifndef SNIC_BENCH_GIMBAL_LSM_H
+#define SNIC_BENCH_GIMBAL_LSM_H
+
+#include "gimbal_peers/sched.h"
+
+#define LSM_BACKENDS 12 /* three boxes with four SSDs each */
+#define LSM_INSTANCES_MAX 24
+
+/* How clients use what the target tells them. */
+#define LSM_CREDITS (1u << 0) /* they hold back what exceeds their credit, or PARDA's window */
+#define LSM_TAGS (1u << 1)    /* point reads before the log before flushes before compaction */
+#define LSM_BALANCE (1u << 2) /* reads and new blobs go where there is most credit left */
+
+struct lsm_spec {
+    const struct sched_ops *ops;
+    uint32_t flags;     /* LSM_* */
+    uint32_t instances; /* 1..LSM_INSTANCES_MAX */
+    char workload;      /* YCSB's A to F */
+    uint64_t warm_ns;   /* not measured */
+    uint64_t time_ns;   /* measured */
+    uint64_t seed;
+};
+
+struct lsm_result {
+    double kops;    /* 10^3 operations/s of all instances */
+    double mean_us; /* of reads, as the store's user sees them */
+    double p99_us;
+    double p999_us;
+    double read_mbps; /* at the devices, all of them */
+    double write_mbps;
+    double fairness; /* Jain's index of the instances' operations */
+};
+
+void lsm_run(const struct lsm_spec *spec, struct lsm_result *out);
+/* Figures 10 to 13 as rows. */
+void gimbal_lsm_rows(uint32_t seeds);
+
+#endif
