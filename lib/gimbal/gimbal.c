@@ -204,6 +204,8 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
         gimbal_tenant_active(g, t);
     if (t->where == GIMBAL_IDLE)
         gimbal_round_join(g, t);
+    else if (t->where == GIMBAL_LISTED && t->due - g->round > 1 && gimbal_tenant_head(t) == io)
+        gimbal_round_hurry(g, t);
     return 0;
 }
 
@@ -268,8 +270,7 @@ static struct snic_gimbal_io *gimbal_choose(struct snic_gimbal *g)
 static void gimbal_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct snic_gimbal_io *io)
 {
     uint64_t now = g->now_ns;
-    gimbal_tenant_take(t, io);
-    t->left--;
+    gimbal_tenant_send(t, io);
     t->deficit -= io->weighted;
     t->inflight++;
     t->wait_ns += now - io->queued_ns;

@@ -80,8 +80,8 @@ struct gimbal_tenant {
     uint8_t where;
     uint8_t flags;
     uint8_t ready; /* priorities with I/Os, one bit each */
-    uint8_t turn;  /* the priority whose turn it is */
-    uint8_t left;  /* I/Os left in that turn */
+    uint8_t turn;  /* the priority that sent last */
+    uint8_t left;  /* I/Os left in its turn */
     uint8_t open;  /* slot, or SNIC_GIMBAL__NO_SLOT */
     uint8_t used;  /* slots open or full */
     uint8_t lanes; /* slots of one share */
@@ -222,13 +222,15 @@ void gimbal_list_append(struct snic_gimbal *g, struct gimbal_list *l, struct gim
 void gimbal_list_remove(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_tenant *t);
 void gimbal_round_init(struct snic_gimbal *g);
 void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_round_hurry(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t cost);
 void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_tenant *t);
 struct gimbal_tenant *gimbal_round_next(struct snic_gimbal *g);
 int gimbal_round_check(const struct snic_gimbal *g);
 
 /* tenant.c */
-struct snic_gimbal_io *gimbal_tenant_head(struct gimbal_tenant *t);
+struct snic_gimbal_io *gimbal_tenant_head(const struct gimbal_tenant *t);
+void gimbal_tenant_send(struct gimbal_tenant *t, struct snic_gimbal_io *io);
 void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io);
 void gimbal_tenant_take(struct gimbal_tenant *t, struct snic_gimbal_io *io);
 void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t);

@@ -93,6 +93,25 @@ void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t)
         gimbal_round_wait(g, t, gimbal_weighted(g, gimbal_tenant_head(t)));
 }
 
+/* All that the rounds until now brought. */
+static void round_credit(const struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    t->deficit += (uint64_t)(g->round - t->round) * t->quantum; /* I2 */
+    t->round = g->round;
+}
+
+/* A listed tenant's next I/O is another one, that may cost less: it may be due earlier. */
+void gimbal_round_hurry(struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    uint32_t cost = gimbal_weighted(g, gimbal_tenant_head(t));
+    round_take(g, t);
+    round_credit(g, t);
+    if (cost <= t->deficit)
+        round_place(g, t, 1);
+    else
+        gimbal_round_wait(g, t, cost);
+}
+
 /* Off the calendar: the tenant is gone. */
 void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
@@ -124,8 +143,7 @@ struct gimbal_tenant *gimbal_round_next(struct snic_gimbal *g)
     }
     struct gimbal_tenant *t = &g->tenants[g->rounds[r].first];
     round_take(g, t);
-    t->deficit += (uint64_t)(g->round - t->round) * t->quantum; /* I2 */
-    t->round = g->round;
+    round_credit(g, t);
     t->where = GIMBAL_CURRENT;
     return t;
 }

@@ -4,9 +4,9 @@
  *
  * I1  last[p] is the last I/O of a circular list in order of submission, or NULL; bit p of ready
  *     says that it is not NULL; queued counts them all.
- * I2  The queues take turns, the most urgent first, each for priority_weight[p] I/Os: turn's
- *     first I/O is the tenant's next as long as left > 0 and there is one. It stays the next
- *     whatever arrives meanwhile, so that an I/O that waits for its deficit is not overtaken.
+ * I2  The queues take turns, the most urgent first, each for priority_weight[p] I/Os: turn is the
+ *     queue that sent last and may send left more. Which I/O is next follows from that and from
+ *     the queues as they are: an urgent arrival is next at once if its queue's turn is.
  * I3  A tenant is counted in active from its first I/O until idle_ns after its last: a client
  *     that sends one I/O after the other does not hand its slots to the others between two.
  * I4  The linger list holds the counted tenants without I/O, longest first.
@@ -14,16 +14,25 @@
 #include "gimbal/gimbal_priv.h"
 
 /* The tenant's next I/O; it has one. */
-struct snic_gimbal_io *gimbal_tenant_head(struct gimbal_tenant *t)
+struct snic_gimbal_io *gimbal_tenant_head(const struct gimbal_tenant *t)
 {
-    if (t->left == 0 || (t->ready >> t->turn & 1) == 0) {
-        unsigned below = t->ready & ((1u << t->turn) - 1);
-        unsigned from = below != 0 ? below : t->ready;
-        t->turn = (uint8_t)(31 - __builtin_clz(from));
-        t->left = t->priority_weight[t->turn];
+    unsigned p = t->turn;
+    if (t->left == 0 || (t->ready >> p & 1) == 0) {
+        unsigned below = t->ready & ((1u << p) - 1);
+        p = 31 - (unsigned)__builtin_clz(below != 0 ? below : t->ready);
     }
-    struct snic_gimbal_io *last = t->last[t->turn];
-    return SNIC_CONTAINER(last->link.next, struct snic_gimbal_io, link);
+    return SNIC_CONTAINER(t->last[p]->link.next, struct snic_gimbal_io, link);
+}
+
+/* The I/O, which was next, leaves: I2. */
+void gimbal_tenant_send(struct gimbal_tenant *t, struct snic_gimbal_io *io)
+{
+    if (t->left == 0 || t->turn != io->priority) {
+        t->turn = io->priority;
+        t->left = t->priority_weight[io->priority];
+    }
+    t->left--;
+    gimbal_tenant_take(t, io);
 }
 
 void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io)
