@@ -14,10 +14,10 @@
 /* Where probing begins: the recovery at the start shall not wait for it. */
 #define KV_QOS_RATE_START ((uint64_t)400 << 20)
 /*
- * A turn of a tenant. Records are small: at the default of 128 KiB a flood would have 32 reads in a
+ * A turn of a tenant: one small read. At the default of 128 KiB a flood would have 32 of them in a
  * row, and a single read of somebody else waits for all of them.
  */
-#define KV_QOS_QUANTUM (16u << 10)
+#define KV_QOS_QUANTUM (4u << 10)
 
 SNIC_STATIC_ASSERT(sizeof(struct kv_control_device) <= SNIC_DMA_MSG_MAX, "one control message");
 SNIC_STATIC_ASSERT(sizeof(struct kv_control_tenant) <= SNIC_DMA_MSG_MAX, "one control message");
