@@ -3,7 +3,8 @@
  * The stores and their backends. What is assumed of a store (RocksDB of the paper's setting, its
  * sizes scaled down so that every phase recurs many times in a second):
  *
- *   threads    each in a closed loop: LSM_CPU_NS of computing, then the operation's I/O
+ *   threads    each in a closed loop: LSM_CPU_NS of computing, then the operation's I/O; as many as
+ *              bring the stores nearest to figure 11 (A, B, D full near 20 of them, F near 16)
  *   point read nothing if the key is cached (the LSM_CACHED hottest; with YCSB D the LSM_RECENT
  *              newest, which are in the memtables), else one block of 4 KiB: bloom filters spare
  *              the other levels, but for LSM_BLOOM_FALSE of 1000 reads that read one more block
@@ -27,7 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LSM_THREADS 8
+#define LSM_THREADS 16
 #define LSM_CPU_NS 60000u
 #define LSM_NETWORK_NS 6000u
 #define LSM_KEYS 10000000u

@@ -6,3 +6,13 @@ snic_test(ssd_facts ssd SOURCES ${PROJECT_SOURCE_DIR}/bench/gimbal_calibration.c
 if(TARGET test_ssd_facts)
   target_include_directories(test_ssd_facts PRIVATE ${PROJECT_SOURCE_DIR}/bench)
 endif()
+# The bench's stores stand on the model and on the switch with its peers.
+if("gimbal" IN_LIST SNIC_WANTED_MODULES)
+  set(bench ${PROJECT_SOURCE_DIR}/bench)
+  snic_test(gimbal_lsm ssd SOURCES ${bench}/gimbal_lsm_sim.c ${bench}/gimbal_peers/fifo.c
+    ${bench}/gimbal_peers/reflex.c ${bench}/gimbal_peers/parda.c ${bench}/gimbal_peers/flashfq.c
+    ${bench}/gimbal_peers/gimbal.c ${bench}/gimbal_peers/find.c LIBS m)
+  if(TARGET test_gimbal_lsm)
+    target_include_directories(test_gimbal_lsm PRIVATE ${bench})
+  endif()
+endif()
