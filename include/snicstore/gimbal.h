@@ -74,9 +74,10 @@
  *     (SNIC_GIMBAL_SLOT_ABOVE).
  *  3. Slots overlap when all I/Os are small reads, see above (SNIC_GIMBAL_SLOT_BARRIER).
  *  4. An overload sets the target to the completion rate of the last window or, if that is more, to
- *     half of the usual one (the windows' EWMA of weight 1/8): one stall does not reset it to a
- *     low moment. A window holds rate_window_ns in which the device had I/Os; a gap between
- *     completions counts for no more than one. A window without completions says nothing.
+ *     half of the usual one (the windows' EWMA of weight 1/8; all of it while all I/Os are small
+ *     reads): one stall does not reset it to a low moment. A window holds rate_window_ns in which
+ *     the device had I/Os; a gap between completions counts for no more than one. A window without
+ *     completions says nothing.
  *  5. Algorithm 4 line 11 as printed lets one bucket overwrite the other; here each overflow goes
  *     to the other bucket and each is limited. A request larger than a bucket waits for a bucket
  *     of its size. (SNIC_GIMBAL_ONE_BUCKET is appendix C.1's single one.)
