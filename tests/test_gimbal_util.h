@@ -61,7 +61,10 @@ static inline void gx_submit(struct gx *x, struct snic_gimbal_io *io, uint32_t t
     assert_int_equal(snic_gimbal_submit(x->g, io, x->now), 0);
 }
 
-/* The next I/O; time passes as far as deadlines say. NULL: none without a completion. */
+/*
+ * The next I/O; time passes as deadlines say, but not until an I/O that is out counts as lost.
+ * NULL: none without a completion.
+ */
 static inline struct snic_gimbal_io *gx_next(struct gx *x)
 {
     for (;;) {
@@ -69,9 +72,13 @@ static inline struct snic_gimbal_io *gx_next(struct gx *x)
         if (io != NULL)
             return io;
         uint64_t deadline = snic_gimbal_deadline_ns(x->g);
+        assert_true(deadline > x->now);
         if (deadline == SNIC_NEVER)
             return NULL;
-        assert_true(deadline > x->now);
+        struct snic_gimbal_view v;
+        snic_gimbal_get_view(x->g, &v);
+        if (v.inflight > 0 && deadline - x->now > SEC)
+            return NULL;
         x->now = deadline;
     }
 }

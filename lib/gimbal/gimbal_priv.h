@@ -77,6 +77,7 @@ struct gimbal_tenant {
     uint32_t queued;
     uint32_t inflight;
     uint32_t last_ios; /* of the slot that completed last */
+    uint32_t fill_ios; /* of the slot that was filled last */
     uint8_t where;
     uint8_t flags;
     uint8_t ready; /* priorities with I/Os, one bit each */

@@ -72,8 +72,9 @@ void gimbal_slot_init(struct snic_gimbal *g, struct gimbal_tenant *t)
     t->open = SNIC_GIMBAL__NO_SLOT;
     t->used = 0;
     t->free_slots = UINT64_MAX >> (64 - g->slot_objects);
-    /* No slot has completed yet: as if one of 4 KiB reads had. */
+    /* No slot was ever filled: as if one of 4 KiB reads had been, and completed. */
     t->last_ios = (uint32_t)snic_max_u64(g->o.slot_bytes / 4096, 1);
+    t->fill_ios = t->last_ios;
     t->grain = (uint8_t)(31 - __builtin_clz(t->last_ios));
 }
 
@@ -107,7 +108,7 @@ static uint64_t slot_window(const struct snic_gimbal *g, uint64_t ios)
 
 static int slot_early(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
-    uint64_t window = slot_window(g, (uint64_t)slot_allotted(g, t) * t->last_ios);
+    uint64_t window = slot_window(g, (uint64_t)slot_allotted(g, t) * t->fill_ios);
     return t->inflight - t->lost < window;
 }
 
@@ -152,17 +153,16 @@ static void slot_count_grain(struct snic_gimbal *g, unsigned grain, int more)
         g->grain_bits &= ~(1u << grain); /* I5 */
 }
 
-/* All I/Os of a full slot have completed: that is what the tenant's slots hold. */
-static void slot_completed(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
+/* The slot is full: what the tenant's slots hold, and whether it is waited for them. */
+static void slot_filled(struct snic_gimbal *g, struct gimbal_tenant *t, const struct gimbal_slot *s)
 {
     unsigned grain = 0;
     uint32_t ios = s->ios;
+    t->fill_ios = ios;
     if (t->weight > SNIC_GIMBAL__LANES)
         ios = (uint32_t)snic_max_u64((uint64_t)ios * SNIC_GIMBAL__LANES / t->weight, 1);
     if (!s->writes)
         grain = 31 - (unsigned)__builtin_clz(ios);
-    t->last_ios = s->ios;
-    slot_free(g, t, s);
     if (grain == t->grain)
         return;
     if ((t->flags & GIMBAL_COUNTED) != 0) {
@@ -203,6 +203,7 @@ void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct sni
     s->full = 1;
     t->open = SNIC_GIMBAL__NO_SLOT;
     slot_watch(g, s);
+    slot_filled(g, t, s);
 }
 
 /* A deferred tenant goes on if it may have a slot now. */
@@ -225,8 +226,10 @@ void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
         return;
     }
     s->out--;
-    if (s->full && s->out == 0)
-        slot_completed(g, t, s);
+    if (s->full && s->out == 0) {
+        t->last_ios = s->ios;
+        slot_free(g, t, s);
+    }
     gimbal_slot_wake(g, t);
 }
 

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(gimbal gimbal)
+snic_test(gimbal_paper gimbal)
