@@ -25,10 +25,13 @@ seconds=2
 bin=${SNIC_BENCH_BUILD:-build/bench}/bin
 mkdir -p "$bin/../tenants" && work=$(mktemp -d "$(cd "$bin/../tenants" && pwd)/XXXXXX") || exit 1
 bin=$(cd "$bin" && pwd)
-bytes=1G loop=
+bytes=1G loop= before=
 . bench/common.sh
 tenants_finish() {
-    [ -z "$loop" ] || losetup -d "$loop" # gone when nobody has it open any more
+    if [ -n "$loop" ]; then # the scheduler stays with the device's name
+        [ -z "$before" ] || echo "$before" >"/sys/block/${loop#/dev/}/queue/scheduler"
+        losetup -d "$loop" # gone when nobody has it open any more
+    fi
     finish
 }
 trap tenants_finish EXIT
@@ -138,6 +141,8 @@ if [ "$(id -u)" != 0 ] || ! command -v losetup >/dev/null ||
     loop= schedulers=
     echo "skip tenants: a loop device needs root and losetup; only the cases on a file are here"
 fi
+[ -z "$loop" ] ||
+    before=$(sed 's/.*\[\(.*\)\].*/\1/' "/sys/block/${loop#/dev/}/queue/scheduler")
 there=
 for s in $schedulers; do
     [ $s != bfq ] || kernel bfq || modprobe bfq 2>/dev/null

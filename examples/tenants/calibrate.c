@@ -13,7 +13,9 @@
 /* What one step measured. */
 struct calibrate_step {
     double mean_ns;
+    double p90_ns;
     double p99_ns;
+    double p999_ns;
     double bytes_per_s;
 };
 
@@ -51,7 +53,9 @@ static int calibrate_run(struct calibrate_step *out, struct device *d, uint64_t 
         if (h->count == 0)
             ex_die("the device answered nothing for a second");
         out->mean_ns = (double)h->sum / (double)h->count;
+        out->p90_ns = (double)snic_hist_quantile(h, 900000);
         out->p99_ns = (double)snic_hist_quantile(h, 990000);
+        out->p999_ns = (double)snic_hist_quantile(h, 999000);
         out->bytes_per_s = run_rate(&r.tenants[0]);
     }
     run_free(&r);
@@ -80,7 +84,8 @@ int calibrate_latency(struct calibration *c, struct device *d, uint64_t seed, ui
     if (calibrate_run(&alone, d, seed, JOB_READ, 131072, 1) != 0 ||
         calibrate_run(&full, d, seed, JOB_READ, 131072, 8) != 0)
         return 1;
-    c->alone_ns = alone.p99_ns;
+    c->alone_ns = alone.p90_ns;
+    c->pause_ns = alone.p999_ns;
     c->full_ns = full.p99_ns;
     c->write_cost = 0;
     if (write_bytes == 0)
@@ -89,7 +94,8 @@ int calibrate_latency(struct calibration *c, struct device *d, uint64_t seed, ui
         calibrate_run(&full, d, seed, JOB_READ, write_bytes, 32) != 0 ||
         calibrate_run(&other, d, seed, JOB_WRITE, write_bytes, 32) != 0)
         return 1;
-    c->alone_ns = c->alone_ns > alone.p99_ns ? c->alone_ns : alone.p99_ns;
+    c->alone_ns = c->alone_ns > alone.p90_ns ? c->alone_ns : alone.p90_ns;
+    c->pause_ns = c->pause_ns > alone.p999_ns ? c->pause_ns : alone.p999_ns;
     c->write_cost = full.bytes_per_s / other.bytes_per_s;
     return 0;
 }

@@ -249,21 +249,24 @@ static void main_check_options(const struct options *o, const struct device *d, 
 /*
  * The paper's advice (section 4.2): the lower threshold above the highest latency of one I/O at a
  * time, the upper one above what a device has that is just full; the worst write cost is how much
- * faster reads are. A virtual disk also pauses: its tail, taken for overload, would cost half of
- * its speed, so the upper threshold is above that, too.
+ * faster reads are. A virtual disk also pauses, and what a single I/O waits for is no congestion:
+ * the lower threshold leaves out the worst tenth, the upper one is above all but one in a thousand.
  */
 static void main_parameters(struct snic_gimbal_opts *g, const struct calibration *c)
 {
-    double low = c->alone_ns * 1.1;
+    double low = c->alone_ns * 1.25;
     double high = low * MAIN_DCT983_RATIO;
 
     if (high < c->full_ns * 1.5)
         high = c->full_ns * 1.5;
+    if (high < c->pause_ns * 2)
+        high = c->pause_ns * 2;
     g->thresh_min_ns = ((uint64_t)low / 1000 + 1) * 1000;
     g->thresh_max_ns = ((uint64_t)high / 1000 + 2) * 1000;
-    printf("thresholds %" PRIu64 " us and %" PRIu64 " us: of 128 KiB I/Os 99 %% take up to %.0f us "
-           "alone, %.0f us eight at a time\n",
-           g->thresh_min_ns / 1000, g->thresh_max_ns / 1000, c->alone_ns / 1000, c->full_ns / 1000);
+    printf("thresholds %" PRIu64 " us and %" PRIu64 " us: 128 KiB I/Os take up to %.0f us alone "
+           "(90 %%; 99.9 %%: %.0f us), %.0f us eight at a time (99 %%)\n",
+           g->thresh_min_ns / 1000, g->thresh_max_ns / 1000, c->alone_ns / 1000, c->pause_ns / 1000,
+           c->full_ns / 1000);
     if (c->write_cost == 0)
         return;
     low = c->write_cost < 1 ? 1 : c->write_cost > MAIN_COST_MAX ? MAIN_COST_MAX : c->write_cost;

@@ -25,6 +25,7 @@ struct axis {
     double top;   /* of the panel, in pixels */
     double least; /* at its bottom */
     double most;  /* at its top */
+    double step;  /* between two ticks, when not logarithmic */
     int logarithmic;
 };
 
@@ -76,9 +77,7 @@ static void svg_axis_y(FILE *f, const struct axis *a, const char *title)
         for (double v = a->least; v <= a->most * 1.001; v *= 10)
             svg_tick_y(f, a, v);
     } else {
-        double step = svg_round(a->most / 6);
-
-        for (double v = 0; v <= a->most * 1.001; v += step)
+        for (double v = 0; v <= a->most * 1.001; v += a->step)
             svg_tick_y(f, a, v);
     }
     fprintf(f,
@@ -167,8 +166,8 @@ static void svg_text(FILE *f, const char *s)
 void report_svg(const struct report *p, FILE *f)
 {
     const struct run *r = p->run;
-    struct axis rate = {SVG_TOP, 0, 0, 0};
-    struct axis latency = {SVG_TOP + SVG_PANEL + SVG_GAP, HUGE_VAL, 0, 1};
+    struct axis rate = {SVG_TOP, 0, 0, 0, 0};
+    struct axis latency = {SVG_TOP + SVG_PANEL + SVG_GAP, HUGE_VAL, 0, 0, 1};
 
     for (uint32_t s = 0; s < r->jobs->count; s++)
         for (uint32_t b = 0; b < r->bins; b++) {
@@ -178,7 +177,8 @@ void report_svg(const struct report *p, FILE *f)
             latency.least = fmin(latency.least, svg_us(r, s, b, 0));
             latency.most = fmax(latency.most, svg_us(r, s, b, 1));
         }
-    rate.most = svg_round(fmax(rate.most, 0.001) / 6) * 6;
+    rate.step = svg_round(fmax(rate.most, 0.001) / 6);
+    rate.most = ceil(fmax(rate.most, 0.001) / rate.step) * rate.step;
     latency.least = latency.most > 0 ? pow(10, floor(log10(fmax(latency.least, 0.001)))) : 1;
     latency.most = pow(10, ceil(log10(fmax(latency.most, latency.least * 1.01))));
     fprintf(f,

@@ -152,8 +152,9 @@ double run_section_rate(const struct run *r, uint32_t section);
 struct calibration {
     double read_ns;     /* 4 KiB reads one at a time: mean latency                        */
     double reads_per_s; /* 64 at a time                                                   */
-    double alone_ns;    /* 128 KiB I/Os one at a time: what 99 of 100 stay below          */
-    double full_ns;     /* 128 KiB reads eight at a time: likewise                        */
+    double alone_ns;    /* 128 KiB I/Os one at a time: what 90 of 100 stay below          */
+    double pause_ns;    /* likewise, 999 of 1000                                          */
+    double full_ns;     /* 128 KiB reads eight at a time: what 99 of 100 stay below       */
     double write_cost;  /* bandwidth of reads over that of writes; 0: not measured        */
 };
 
