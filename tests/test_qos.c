@@ -445,6 +445,17 @@ static void test_qos_capped_tenant_stays_below_cap(void **state)
     load_run(&g, 1000000000);
     assert_in_range(a.bytes, (8u << 20) * 97 / 100, (8u << 20) * 103 / 100);
     a.stopped = 1;
+    /* Without the cap it goes on at once, not at the time that the cap had named. */
+    t.bytes_per_second = 0;
+    t.ios_per_second = 1;
+    assert_int_equal(snic_qos_tenant_set(g.io, 0, &t), 0);
+    let_pass(&g, 3000000);
+    t.ios_per_second = 0;
+    assert_int_equal(snic_qos_tenant_set(g.io, 0, &t), 0);
+    let_pass(&g, 100000000);
+    struct snic_qos_view v;
+    snic_qos_get_view(g.io, &v);
+    assert_int_equal(v.requests, 0);
     rig_close(&g);
     free(a.mem);
 }

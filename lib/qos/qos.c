@@ -142,10 +142,12 @@ static int qos_send(struct qos *q)
 static void qos_arm(struct qos *q)
 {
     uint64_t at = SNIC_NEVER;
-    if (q->sent + q->ready_count < q->opts.device_depth)
+    if (q->ready_count == 0 && q->sent < q->opts.device_depth) /* a poll gave nothing */
         at = snic_gimbal_deadline_ns(q->gimbal);
     if (q->ready_count > 0 && q->sent == 0)
         at = snic_min_u64(at, q->now_ns + SNIC_QOS__RETRY_NS);
+    if (q->gone != 0)
+        at = SNIC_NEVER;
     if (at != SNIC_NEVER)
         at = snic_max_u64(at, q->now_ns + 1);
     if (at == q->armed_ns)
@@ -158,7 +160,7 @@ static void qos_arm(struct qos *q)
 }
 
 /** What the engine lets go now goes. Nothing in here calls a done. */
-static void qos_pump(struct qos *q)
+void qos_pump(struct qos *q)
 {
     int more = q->gone == 0;
     while (more) {

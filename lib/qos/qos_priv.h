@@ -155,7 +155,11 @@ static inline uint64_t qos_time(struct qos *q, uint64_t now_ns)
     return q->now_ns;
 }
 
-/* qos.c, called by part.c: the inner handle's done. */
+/* ---- qos.c ---- */
+
+/** The inner handle's done. */
 void qos_part_done(struct snic_io_req *req);
+/** Move what may go to the device; after everything that changes the engine. */
+void qos_pump(struct qos *q);
 
 #endif /* SNIC_QOS_PRIV_H */

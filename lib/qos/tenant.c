@@ -186,6 +186,7 @@ int snic_qos_tenant_add(struct snic_io *io, uint32_t id, const struct snic_gimba
     t->automatic = 0;
     q->automatic--;
     snic_link_remove(&t->idle);
+    qos_pump(q);
     return 0;
 }
 
@@ -193,9 +194,13 @@ int snic_qos_tenant_set(struct snic_io *io, uint32_t id, const struct snic_gimba
 {
     struct qos *q = qos_of(io);
     uint32_t index = qos_tenant_find_any(q, id);
+    int r;
     if (index == SNIC_QOS__NONE)
         return SNIC_ENOENT;
-    return snic_gimbal_tenant_set(q->gimbal, index, o);
+    (void)qos_time(q, snic_loop_clock(io->loop));
+    r = snic_gimbal_tenant_set(q->gimbal, index, o);
+    qos_pump(q); /* a cap may be gone */
+    return r;
 }
 
 int snic_qos_tenant_remove(struct snic_io *io, uint32_t id)
@@ -206,7 +211,9 @@ int snic_qos_tenant_remove(struct snic_io *io, uint32_t id)
         return SNIC_EINVAL;
     if (index == SNIC_QOS__NONE)
         return SNIC_ENOENT;
+    (void)qos_time(q, snic_loop_clock(io->loop));
     qos_tenant_drop(q, index);
+    qos_pump(q);
     return 0;
 }
 
