@@ -6,8 +6,9 @@
 # the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules,
 # `proxy` and `figures`: the paper's, by bench/dds.sh. `kv` is the storage node itself beside
 # redis-server and fio, `proxy` the director in front of an unmodified redis-server, `tenants` the
-# switch beside the kernel's schedulers on a loop device (as root). --seconds N: time of each
-# program per case. Save the output: bench/plot.sh makes pictures of it.
+# switch beside the kernel's schedulers on a loop device (as root), `qos` the storage node with a
+# tenant that floods it. --seconds N: time of each program per case. Save the output:
+# bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -15,7 +16,7 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,10s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,11s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds= modules=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -49,7 +50,7 @@ mkdir -p "$out" || exit 1
     export CMAKE_GENERATOR
 # Only what the named modules need; everything when the storage node is among them.
 case " $modules " in
-*" kv "* | *" proxy "* | *" figures "* | *" tenants "*) only= ;;
+*" kv "* | *" proxy "* | *" figures "* | *" tenants "* | *" qos "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
@@ -61,7 +62,7 @@ if [ -z "$modules" ]; then
         m=${f#bench/bench_}
         modules="$modules ${m%.c}"
     done
-    modules="$modules kv proxy tenants"
+    modules="$modules kv proxy tenants qos"
 fi
 
 cpu=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
@@ -73,7 +74,7 @@ echo "commit $(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/nu
 status=0
 for m in $modules; do
     case $m in
-    kv | proxy | tenants)
+    kv | proxy | tenants | qos)
         SNIC_BENCH_BUILD=$out sh "bench/$m.sh" ${seconds:+--seconds "$seconds"} || status=1
         continue
         ;;
