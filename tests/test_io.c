@@ -109,6 +109,20 @@ static void open_mem(struct conformance_io *c, const struct conformance_io_backe
     assert_int_equal(snic_io_mem_open(&c->io, c->loop, c->disk), 0);
 }
 
+static void open_ssd(struct conformance_io *c, const struct conformance_io_backend *b,
+                     uint32_t depth)
+{
+    struct snic_disk_opts d = {
+        .opts_size = sizeof(d), .size = CONFORMANCE_IO_BYTES, .depth = depth, .align = b->align};
+    struct snic_ssd_opts o;
+    snic_ssd_opts_dct983(&o);
+    o.seed = support_seed();
+    o.condition = SNIC_SSD_FRAGMENTED;
+    c->loop = open_loop(b->mask);
+    assert_int_equal(snic_disk_open(&c->disk, &d), 0);
+    assert_int_equal(snic_io_ssd_open(&c->io, c->loop, c->disk, &o), 0);
+}
+
 static void done_once(struct snic_io_req *req)
 {
     SNIC_ASSERT(req->result >= 0);
@@ -183,6 +197,7 @@ static const struct conformance_io_backend backends[] = {
      .flags = SNIC_IO_OPEN_DIRECT},
     {.name = "blockdev", .open = open_blockdev},
     {.name = "blockdev_direct", .open = open_blockdev, .flags = SNIC_IO_OPEN_DIRECT},
+    {.name = "ssd", .open = open_ssd},
     {.name = "mem", .open = open_mem},
     {.name = "mem_slow_aligned",
      .open = open_mem,
