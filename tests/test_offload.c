@@ -22,7 +22,8 @@ struct node {
     int answer;    /* func() answers without a read */
     int no;        /* func() says host */
     uint32_t more; /* parts that func() asks for */
-    int hold;      /* do not release */
+    uint32_t tenant;
+    int hold; /* do not release */
     struct snic_offload_job *held[4096];
     uint32_t held_count;
 };
@@ -63,6 +64,7 @@ static int node_func(void *ctx, const struct snic_offload *o, const struct snic_
     out->offset = a.offset + (uint64_t)out->part * a.gap;
     out->size = a.size;
     out->context[0] = 77;
+    out->tenant = n->tenant;
     return out->part < n->more ? 2 : 0;
 }
 
@@ -178,6 +180,51 @@ static void node_run(struct node *n)
     }
 }
 
+/** Reads of @p tenant that are taken now. */
+static uint32_t node_flood(struct node *n, uint32_t tenant, uint32_t size)
+{
+    uint32_t taken = 0;
+    n->tenant = tenant;
+    while (node_ask(n, NULL, 0, size, taken) == 0)
+        taken++;
+    return taken;
+}
+
+/** A tenant that asks for all there is leaves as much as it has; the next one half of that. */
+static void test_offload_tenant_leaves_room_for_others(void **state)
+{
+    struct snic_offload_opts o = node_opts();
+    (void)state;
+    o.contexts = 16;
+    o.pool_bytes = 1 << 20;
+    node_open(&node, &o, 1);
+    assert_int_equal(node_flood(&node, 1, 100), 16); /* without tenants: everything */
+    node_run(&node);
+    node_close(&node);
+    o.tenants = 3;
+    node_open(&node, &o, 1);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(node_flood(&node, 1, 100), 8);
+        assert_int_equal(node_flood(&node, 2, 100), 4);
+        assert_int_equal(node_flood(&node, 77, 100), 0); /* counts as the last one */
+        assert_int_equal(node_flood(&node, 0, 100), 2);
+        node_run(&node); /* and all of it comes back */
+    }
+    node.more = 2; /* parts count one by one, and a refused message gives all of them back */
+    assert_int_equal(node_flood(&node, 1, 100), 2); /* of three parts each */
+    node.more = 0;
+    node_run(&node);
+    assert_int_equal(snic_offload_active(node.o), 0);
+    node_close(&node);
+    o.pool_bytes = 32 << 10; /* the same for bytes: blocks of 8 KiB for reads of 4 KiB */
+    node_open(&node, &o, 1);
+    uint32_t most = node_flood(&node, 1, 4096);
+    assert_in_range(most, 1, 3);
+    assert_true(node_flood(&node, 0, 4096) >= 1);
+    node_run(&node);
+    node_close(&node);
+}
+
 /* ---- Contract ---- */
 
 /** Options outside their ranges, memory too small: refused with nothing done. */
@@ -212,6 +259,12 @@ static void test_offload_bad_options_are_refused(void **state)
     assert_int_equal(snic_offload_memsize(&o), 0);
     o = node_opts();
     o.opts_size = 3;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.tenants = 65537;
+    assert_int_equal(snic_offload_memsize(&o), 0);
+    o = node_opts();
+    o.reserved = 1;
     assert_int_equal(snic_offload_memsize(&o), 0);
     o = node_opts();
     struct filefix fx;
@@ -757,6 +810,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offload_bad_options_are_refused),
         cmocka_unit_test(test_offload_refusals_say_host),
+        cmocka_unit_test(test_offload_tenant_leaves_room_for_others),
         cmocka_unit_test(test_offload_short_and_failed_reads_are_judged),
         cmocka_unit_test(test_offload_answer_without_read_comes_later),
         cmocka_unit_test(test_offload_streams_deliver_in_order),
