@@ -133,6 +133,21 @@ static void test_io_ssd_bad_options_open_refused(void **state)
     rig_close(&g);
 }
 
+/* As many requests as the disk allows, whatever the model's options say. */
+static void test_io_ssd_small_model_depth_does_not_count(void **state)
+{
+    (void)state;
+    struct snic_ssd_opts o = device(1);
+    o.depth = 1;
+    struct rig g = rig_open(&o);
+    static struct call c[MANY];
+    for (uint32_t i = 0; i < MANY; i++)
+        start(&g, &c[i], SNIC_IO_READ, 0, i);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_int_equal(finish(&g, &c[i]), BLOCK);
+    rig_close(&g);
+}
+
 /* ---- Times ---- */
 
 /* The model's own times, hand-computed in test_ssd: 84.28 us for a read, 70.08 us for a write. */
@@ -342,6 +357,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest own[] = {
         cmocka_unit_test(test_io_ssd_bad_options_open_refused),
+        cmocka_unit_test(test_io_ssd_small_model_depth_does_not_count),
         cmocka_unit_test(test_io_ssd_request_takes_the_models_time),
         cmocka_unit_test(test_io_ssd_many_requests_equal_the_bare_model),
         cmocka_unit_test(test_io_ssd_tenant_picks_the_queue),
