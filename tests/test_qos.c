@@ -311,6 +311,14 @@ static void test_qos_credit_is_in_requests(void **state)
         assert_int_equal(request_run(&r), 2u << 20);
     }
     assert_true(r.req.credit >= 1 && r.req.credit < small / 8);
+    for (int i = 0; i < 4; i++) { /* two parts each */
+        request_init(&r, g.io, SNIC_IO_READ, 0, mem, 256u << 10);
+        assert_int_equal(request_run(&r), 256u << 10);
+    }
+    struct snic_qos_tenant_view v;
+    assert_int_equal(snic_qos_get_tenant_view(g.io, SNIC_QOS_DEFAULT, &v), 0);
+    assert_true(v.engine.credit >= 4);
+    assert_int_equal(r.req.credit, v.engine.credit / 2);
     request_init(&r, g.io, SNIC_IO_FLUSH, 0, NULL, 0);
     assert_int_equal(request_run(&r), 0);
     assert_int_equal(r.req.credit, 0);

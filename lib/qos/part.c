@@ -245,6 +245,7 @@ int qos_parts_check(const struct qos *q)
     uint32_t sent = 0;
     uint32_t pool = 0;
     uint32_t ready = 0;
+    uint32_t had = 0;
     for (uint32_t i = 0; i < q->opts.depth; i++) {
         const struct qos_slot *slot = &q->slots[i];
         if (slot->state == QOS_SLOT_FREE)
@@ -255,6 +256,10 @@ int qos_parts_check(const struct qos *q)
     }
     for (const struct snic_node *n = q->ready.first; n != NULL; n = n->next)
         ready += SNIC_CONTAINER(n, const struct qos_part, node)->state == QOS_PART_READY;
+    for (uint32_t i = 0; i <= q->opts.tenants_max; i++)
+        had += q->tenants[i].pool;
+    if (had != pool || had + q->pool_free != q->opts.parts)
+        return SNIC_ECORRUPT;
     for (const struct snic_node *n = q->pool.first; n != NULL; n = n->next)
         pool += SNIC_CONTAINER(n, const struct qos_part, node)->state == QOS_PART_FREE;
     return requests == q->requests && sent == q->sent && ready == q->ready_count &&
