@@ -8,7 +8,7 @@
 
 #include "gimbal_peers/sched.h"
 
-#define LSM_BACKENDS 12 /* three boxes with four SSDs each */
+#define LSM_BACKENDS_MAX 12 /* three boxes with four SSDs each */
 #define LSM_INSTANCES_MAX 24
 
 /* How clients use what the target tells them. */
@@ -20,6 +20,7 @@ struct lsm_spec {
     const struct sched_ops *ops;
     uint32_t flags;     /* LSM_* */
     uint32_t instances; /* 1..LSM_INSTANCES_MAX */
+    uint32_t backends;  /* 2..LSM_BACKENDS_MAX */
     char workload;      /* YCSB's A to F */
     uint64_t warm_ns;   /* not measured */
     uint64_t time_ns;   /* measured */

@@ -111,10 +111,10 @@ struct lsm_instance {
     uint32_t log_at;   /* bytes of the log's blob used */
     uint32_t log_on[2];
     uint64_t ops;
-    struct lsm_fifo held[LSM_BACKENDS][LSM_CLASSES];
-    uint32_t inflight[LSM_BACKENDS];
-    uint32_t waiting[LSM_BACKENDS]; /* in held */
-    uint32_t credit[LSM_BACKENDS];
+    struct lsm_fifo held[LSM_BACKENDS_MAX][LSM_CLASSES];
+    uint32_t inflight[LSM_BACKENDS_MAX];
+    uint32_t waiting[LSM_BACKENDS_MAX]; /* in held */
+    uint32_t credit[LSM_BACKENDS_MAX];
 };
 
 struct lsm_backend {
@@ -127,7 +127,7 @@ struct lsm_backend {
 struct lsm {
     const struct lsm_spec *spec;
     const struct sched_ops *ops;
-    struct lsm_backend backends[LSM_BACKENDS];
+    struct lsm_backend backends[LSM_BACKENDS_MAX];
     struct lsm_instance instances[LSM_INSTANCES_MAX];
     struct lsm_fifo arrivals;
     struct lsm_fifo answers;
@@ -263,14 +263,14 @@ static int64_t lsm_room(const struct lsm_instance *in, uint32_t b)
 /* Primary and shadow of something new. */
 static void lsm_allocate(struct lsm *m, struct lsm_instance *in, uint32_t on[2])
 {
-    uint32_t first = (uint32_t)snic_rng_below(&m->rng, LSM_BACKENDS);
-    uint32_t second = (uint32_t)snic_rng_below(&m->rng, LSM_BACKENDS - 1);
+    uint32_t first = (uint32_t)snic_rng_below(&m->rng, m->spec->backends);
+    uint32_t second = (uint32_t)snic_rng_below(&m->rng, m->spec->backends - 1);
     second += second >= first;
     on[0] = first;
     on[1] = second;
     if ((m->spec->flags & LSM_BALANCE) == 0)
         return;
-    for (uint32_t b = 0; b < LSM_BACKENDS; b++) { /* ties stay with chance */
+    for (uint32_t b = 0; b < m->spec->backends; b++) { /* ties stay with chance */
         if (b == on[0] || b == on[1])
             continue;
         uint32_t worse = lsm_room(in, on[0]) < lsm_room(in, on[1]) ? 0 : 1;
@@ -280,14 +280,16 @@ static void lsm_allocate(struct lsm *m, struct lsm_instance *in, uint32_t on[2])
 }
 
 /* Primary and shadow of old data, by its blob. */
-static void lsm_placed(const struct lsm_instance *in, uint64_t blob, uint32_t on[2])
+static void lsm_placed(const struct lsm *m, const struct lsm_instance *in, uint64_t blob,
+                       uint32_t on[2])
 {
+    uint32_t n = m->spec->backends;
     uint64_t z = (blob * LSM_INSTANCES_MAX + in->number + 1) * UINT64_C(0x9e3779b97f4a7c15);
     z ^= z >> 29;
     z *= UINT64_C(0xbf58476d1ce4e5b9);
     z ^= z >> 32;
-    on[0] = (uint32_t)(z % LSM_BACKENDS);
-    on[1] = (on[0] + 1 + (uint32_t)(z >> 32) % (LSM_BACKENDS - 1)) % LSM_BACKENDS;
+    on[0] = (uint32_t)(z % n);
+    on[1] = (on[0] + 1 + (uint32_t)(z >> 32) % (n - 1)) % n;
 }
 
 static uint32_t lsm_copy(const struct lsm *m, const struct lsm_instance *in, const uint32_t on[2])
@@ -328,7 +330,7 @@ static void lsm_merge(struct lsm *m, struct lsm_instance *in)
         in->due -= LSM_BLOB;
         task->busy = 1;
         task->kind = LSM_MERGE_READ;
-        lsm_placed(in, blob, on);
+        lsm_placed(m, in, blob, on);
         uint32_t from = lsm_copy(m, in, on);
         for (uint32_t done = 0; done < LSM_BLOB; done += LSM_IO)
             lsm_issue(m, task, from, SNIC_GIMBAL_READ, blob * LSM_BLOB + done, LSM_IO);
@@ -430,7 +432,7 @@ static void lsm_block_read(struct lsm *m, struct lsm_instance *in, struct lsm_th
     if (t->reads == 0) /* the last one is where the key is, the others were in vain */
         key ^= key >> 31;
     uint64_t block = key % (LSM_KEYS / (LSM_BLOCK / LSM_RECORD));
-    lsm_placed(in, block * LSM_BLOCK / LSM_BLOB, on);
+    lsm_placed(m, in, block * LSM_BLOCK / LSM_BLOB, on);
     uint64_t at = block * LSM_BLOCK;
     if (at % LSM_BLOB + t->length > LSM_BLOB)
         at -= t->length;
@@ -570,7 +572,7 @@ static uint64_t lsm_next(struct lsm *m)
         next = snic_min_u64(next, m->answers.first->at_ns);
     if (m->computing.first != NULL)
         next = snic_min_u64(next, m->computing.first->at_ns);
-    for (uint32_t i = 0; i < LSM_BACKENDS; i++)
+    for (uint32_t i = 0; i < m->spec->backends; i++)
         next = snic_min_u64(next, m->backends[i].next_ns);
     return next;
 }
@@ -582,7 +584,7 @@ static void lsm_turn(struct lsm *m)
         m->ops->submit(m->backends[io->backend].sched, &io->s, m->now);
         m->backends[io->backend].next_ns = m->now;
     }
-    for (uint32_t i = 0; i < LSM_BACKENDS; i++) {
+    for (uint32_t i = 0; i < m->spec->backends; i++) {
         if (m->backends[i].next_ns <= m->now)
             lsm_backend_turn(m, &m->backends[i]);
     }
@@ -604,7 +606,7 @@ static void lsm_open_backend(struct lsm *m, uint32_t i)
     struct snic_ssd_opts o;
     snic_ssd_opts_dct983(&o);
     o.condition = SNIC_SSD_FRAGMENTED;
-    o.seed = m->spec->seed * LSM_BACKENDS + i;
+    o.seed = m->spec->seed * LSM_BACKENDS_MAX + i;
     o.queues = m->spec->instances;
     o.depth = SNIC_SSD_DEPTH_MAX;
     size_t size = snic_ssd_memsize(&o);
@@ -667,7 +669,7 @@ static void lsm_close(struct lsm *m)
         m->now = next;
         lsm_turn(m);
     }
-    for (uint32_t i = 0; i < LSM_BACKENDS; i++) {
+    for (uint32_t i = 0; i < m->spec->backends; i++) {
         m->ops->close(m->backends[i].sched);
         free(snic_ssd_fini(m->backends[i].ssd));
     }
@@ -679,14 +681,16 @@ static void lsm_close(struct lsm *m)
 void lsm_run(const struct lsm_spec *spec, struct lsm_result *out)
 {
     struct lsm *m = calloc(1, sizeof(*m));
-    lsm_must(m != NULL && spec->instances <= LSM_INSTANCES_MAX, "memory");
+    lsm_must(m != NULL && spec->instances <= LSM_INSTANCES_MAX && spec->backends >= 2 &&
+                 spec->backends <= LSM_BACKENDS_MAX,
+             "memory");
     m->spec = spec;
     m->ops = spec->ops;
     m->end = spec->warm_ns + spec->time_ns;
     m->zeta = lsm_zeta(LSM_KEYS);
     m->cached = lsm_zeta(spec->workload == 'D' ? LSM_RECENT : LSM_CACHED) / m->zeta;
     snic_rng_init(&m->rng, spec->seed);
-    for (uint32_t i = 0; i < LSM_BACKENDS; i++)
+    for (uint32_t i = 0; i < m->spec->backends; i++)
         lsm_open_backend(m, i);
     for (uint32_t i = 0; i < spec->instances; i++)
         lsm_open_instance(m, i);

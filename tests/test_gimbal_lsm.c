@@ -16,6 +16,7 @@ static struct lsm_result run(const char *name, uint32_t flags, uint32_t instance
     struct lsm_spec s = {.ops = sched_find(name),
                          .flags = flags,
                          .instances = instances,
+                         .backends = 3,
                          .workload = workload,
                          .warm_ns = 50000000,
                          .time_ns = 50000000,
@@ -65,6 +66,7 @@ static void test_gimbal_lsm_updates_cost_their_copies(void **state)
     struct lsm_result r;
     struct lsm_spec s = {.ops = &sched_fifo,
                          .instances = 12,
+                         .backends = 12,
                          .workload = 'A',
                          .warm_ns = 500000000,
                          .time_ns = 500000000,
