@@ -137,9 +137,8 @@ static inline void sim_open(struct sim *s, const struct snic_gimbal_opts *o)
 }
 
 static inline void sim_client(struct sim *s, uint32_t tenant, uint8_t op, uint32_t size,
-                              uint32_t depth, uint64_t from_ns, uint64_t to_ns)
+                              uint32_t depth, uint64_t to_ns)
 {
-    (void)from_ns;
     for (uint32_t i = 0; i < depth; i++) {
         assert_true(s->count < SIM_IOS);
         struct sim_io *item = &s->ios[s->count++];

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(gimbal gimbal)
 snic_test(gimbal_paper gimbal)
+snic_test(gimbal_share gimbal)
