@@ -162,7 +162,7 @@ void fig_18(void)
 /* ---- Convergence ---- */
 
 #define CONVERGE_SAMPLE_MS 10u
-#define CONVERGE_WINDOW 5u
+#define CONVERGE_WINDOW 10u
 
 /* A change at `from` and the time until it must have settled, both in samples. */
 struct converge_change {
@@ -181,7 +181,7 @@ static double converge_mean(const struct sim_sample *s, uint32_t from, uint32_t 
     return until > from ? sum / (until - from) : 0;
 }
 
-/* From the change to the end of the last window of 50 ms that lies off the final mean. */
+/* From the change to the end of the last window of 100 ms that lies off the final mean. */
 static double converge_time(const struct sim_sample *s, const struct converge_change *c)
 {
     uint32_t last = c->from;

@@ -53,6 +53,7 @@ case " $modules " in
 *" kv "* | *" proxy "* | *" figures "* | *" tenants "* | *" qos "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
+case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
     -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&
     cmake --build "$out" -j "$(nproc)"; } >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
@@ -84,7 +85,10 @@ for m in $modules; do
         ;;
     esac
     if [ -x "$out/bench/bench_$m" ]; then
-        "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} || status=1
+        series=
+        [ "$m" != gimbal ] || series=$out/gimbal_series.rows
+        "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} ${series:+--series "$series"} ||
+            status=1
         [ "$m" != files ] ||
             SNIC_BENCH_BUILD=$out sh bench/files.sh ${seconds:+--seconds "$seconds"} || status=1
     else
