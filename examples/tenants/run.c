@@ -243,8 +243,11 @@ static void run_sched_timer(struct snic_timer *timer, uint64_t now)
 
 static void run_end_timer(struct snic_timer *timer, uint64_t now)
 {
-    (void)now;
-    SNIC_CONTAINER(timer, struct run, end_timer)->over = 1;
+    struct run *r = SNIC_CONTAINER(timer, struct run, end_timer);
+
+    if (r->stats_timer.armed && r->stats_timer.deadline_ns <= r->end_ns)
+        report_line(r, now); /* the last line and the end are due together */
+    r->over = 1;
 }
 
 static void run_warm_timer(struct snic_timer *timer, uint64_t now)
