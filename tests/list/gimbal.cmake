@@ -2,3 +2,4 @@
 snic_test(gimbal gimbal)
 snic_test(gimbal_paper gimbal)
 snic_test(gimbal_share gimbal)
+snic_test(gimbal_random gimbal TIMEOUT 300)
