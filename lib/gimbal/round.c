@@ -52,7 +52,7 @@ void gimbal_round_init(struct snic_gimbal *g)
     }
 }
 
-/* At the end of the round that is so many ahead. */
+/* At the end of the round that is so many ahead, 1 or more. */
 static void round_place(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t ahead)
 {
     if (ahead > SNIC_GIMBAL__MASK)
@@ -76,35 +76,21 @@ static void round_take(struct snic_gimbal *g, struct gimbal_tenant *t)
         g->words &= ~((uint64_t)1 << (r / 64));
 }
 
-/* Rounds until the tenant's deficit covers @cost, which it does not yet. */
-static uint32_t round_lacks(const struct gimbal_tenant *t, uint32_t cost)
-{
-    uint32_t lacks = cost - (uint32_t)t->deficit;
-    return lacks <= t->quantum ? 1 : (lacks - 1) / t->quantum + 1;
-}
-
 /* The tenant's next I/O costs more than its deficit: come back when it does not. */
 void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t cost)
 {
-    round_place(g, t, round_lacks(t, cost));
+    uint32_t lacks = cost - (uint32_t)t->deficit;
+    round_place(g, t, lacks <= t->quantum ? 1 : (lacks - 1) / t->quantum + 1);
 }
 
-/*
- * To the end of the active list with no deficit, if it has I/Os: new, or with a slot again. Who was
- * not visited in this round joins this round: a tenant of few slots is back each round, instead of
- * missing every other because its slot was out at the wrong moment (the paper's list has no
- * rounds; nobody is visited twice in one).
- */
+/* To the end of the active list with no deficit, if it has I/Os: new, or with a slot again. */
 void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
-    uint32_t fresh = t->round != g->round;
     t->deficit = 0;
-    t->round = g->round - fresh;
+    t->round = g->round;
     t->where = GIMBAL_IDLE;
-    if (t->ready != 0) {
-        uint32_t cost = gimbal_weighted(g, gimbal_tenant_head(t));
-        round_place(g, t, round_lacks(t, cost) - fresh);
-    }
+    if (t->ready != 0)
+        gimbal_round_wait(g, t, gimbal_weighted(g, gimbal_tenant_head(t)));
 }
 
 /* All that the rounds until now brought. */
