@@ -141,7 +141,7 @@ static void fuzz_step(struct fuzz *f)
         break;
     case 1:
     case 2:
-        fuzz_submit(f, op / 8 + 32 * (take(f) % 8));
+        fuzz_submit(f, (uint8_t)(op / 8 + 32 * (take(f) % 8)));
         break;
     case 3:
         for (int n = op / 8; n >= 0 && fuzz_poll(f); n--)
