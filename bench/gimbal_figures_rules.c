@@ -88,8 +88,8 @@ void fig_fits(void)
 {
     static const uint32_t reads[] = {290, 300, 305, 310, 320};
     static const uint32_t writes[] = {40, 42, 44, 45, 46};
-    static const uint32_t parda_us[] = {200, 500, 1000};
-    static const uint32_t depth[] = {32, 128};
+    static const uint32_t parda_us[] = {300, 1000};
+    static const uint32_t depth[] = {128};
     fits_reflex("fits:reflex_reads_p95_below_500us", SNIC_GIMBAL_READ, reads, SNIC_COUNTOF(reads));
     fits_reflex("fits:reflex_writes_p95_below_500us", SNIC_GIMBAL_WRITE, writes,
                 SNIC_COUNTOF(writes));
@@ -255,6 +255,7 @@ static void tenants_jain(void)
         double least = 1;
         char name[64];
         fig_spec(&s, &fig_who[FIG_OURS], SNIC_SSD_CLEAN);
+        fig_short(&s);
         fig_group(&s, 0, tenants[k], SNIC_GIMBAL_READ, 4 * KIB);
         const struct sim_result *r = fig_results(&s);
         for (uint32_t i = 0; i < fig_seeds(); i++) {
