@@ -223,7 +223,7 @@ static void test_gimbal_wait_within_bound(void **state)
 static void test_gimbal_wait_bound_formula(void **state)
 {
     (void)state;
-    /* C = 144 KiB x 16, k = 19, 2 (19 x 128 KiB x 3 + 2 x 2304 KiB) at 1 MB/s, and 1 s. */
+    /* C = 144 KiB x 16, k = 20, 2 (20 x 128 KiB x 3 + 2 x 2304 KiB) at 1 MB/s, and 1 s. */
     struct snic_gimbal_opts o = {
         .size_max = 144 * KIB, .write_cost_worst = 256, .rate_start = 1000000, .rate_min = 1000000};
     struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to), .weight = 2};
@@ -231,7 +231,7 @@ static void test_gimbal_wait_bound_formula(void **state)
     gx_open(&x, &o);
     gx_tenants(&x, 1);
     assert_int_equal(snic_gimbal_tenant_add(x.g, 1, &to), 0);
-    uint64_t want = UINT64_C(2) * (19 * 131072 * 3 + 2 * 2359296) * 1000;
+    uint64_t want = UINT64_C(2) * (20 * 131072 * 3 + 2 * 2359296) * 1000;
     uint64_t bound = snic_gimbal_wait_max_ns(x.g, 0, SEC);
     assert_true(bound >= want + SEC && bound <= want + SEC + want / 1000);
     assert_int_equal(snic_gimbal_wait_max_ns(x.g, 2, SEC), 0);

@@ -57,7 +57,7 @@
  * polls at deadlines, the n-th I/O to leave of a tenant (by its priorities' turns) leaves within n
  * times snic_gimbal_wait_max_ns(): with C = size_max times the worst write cost, A tenants, W the
  * sum of their weights, w the tenant's weight and k = C / (quantum_bytes w) rounds, rounded up,
- * plus one, that is
+ * plus two, that is
  *
  *     device_ns + 2 (k quantum_bytes W + A C) / rate_min, and what its own caps cost for size_max.
  *
@@ -74,9 +74,9 @@
  *     (SNIC_GIMBAL_SLOT_ABOVE).
  *  3. Slots overlap when all I/Os are small reads, see above (SNIC_GIMBAL_SLOT_BARRIER).
  *  4. An overload sets the target to the completion rate of the last window or, if that is more, to
- *     half of the usual one (the windows' EWMA of weight 1/8; all of it while all I/Os are small
- *     reads): one stall does not reset it to a low moment. A window holds rate_window_ns in which
- *     the device had I/Os; a gap between completions counts for no more than one. A window without
+ *     the usual one (the windows' EWMA of weight 1/8), half of it while slots do not overlap: one
+ *     stall does not reset it to a low moment. A window holds rate_window_ns in which the device
+ *     had I/Os; a gap between completions counts for no more than one. A window without
  *     completions says nothing.
  *  5. Algorithm 4 line 11 as printed lets one bucket overwrite the other; here each overflow goes
  *     to the other bucket and each is limited. A request larger than a bucket waits for a bucket
@@ -86,7 +86,9 @@
  *     target rate has a floor and a ceiling.
  *  7. Rounds in which a tenant could only collect deficit are skipped by arithmetic, so that an
  *     8 MiB write at cost 9 costs no more work than a 4 KiB read.
- *  8. Beyond the paper: weights, caps, priorities' weights, I/Os given up, tenants that come and
+ *  8. A tenant that runs out of slots keeps what is left of its turn, one quantum at most, frozen;
+ *     the paper takes it, which costs light tenants more than heavy ones.
+ *  9. Beyond the paper: weights, caps, priorities' weights, I/Os given up, tenants that come and
  * go.
  */
 #ifndef SNIC_GIMBAL_H

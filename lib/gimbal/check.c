@@ -11,7 +11,7 @@ static int gimbal_check_deferred(const struct snic_gimbal *g)
     for (uint32_t i = g->deferred.first; i != SNIC_GIMBAL__NIL; i = g->tenants[i].next) {
         const struct gimbal_tenant *t = &g->tenants[i];
         if (i >= g->o.tenants_max || ++listed > g->count || t->where != GIMBAL_DEFERRED ||
-            t->prev != before || t->deficit != 0 || t->open != SNIC_GIMBAL__NO_SLOT)
+            t->prev != before || t->deficit > t->quantum || t->open != SNIC_GIMBAL__NO_SLOT)
             return SNIC_ECORRUPT;
         /* Whoever could have a slot is not left waiting for one. */
         if (t->used < g->slots * t->lanes && t->free_slots != 0)

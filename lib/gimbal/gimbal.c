@@ -227,7 +227,7 @@ static int gimbal_defer(struct snic_gimbal *g, struct gimbal_tenant *t)
     if (gimbal_slot_open(g, t))
         return 0;
     g->timer_ns = snic_min_u64(g->timer_ns, linger);
-    t->deficit = 0;
+    t->deficit = snic_min_u64(t->deficit, t->quantum);
     t->where = GIMBAL_DEFERRED;
     gimbal_list_append(g, &g->deferred, t);
     return 1;

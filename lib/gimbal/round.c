@@ -83,14 +83,25 @@ void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t 
     round_place(g, t, lacks <= t->quantum ? 1 : (lacks - 1) / t->quantum + 1);
 }
 
-/* To the end of the active list with no deficit, if it has I/Os: new, or with a slot again. */
+/*
+ * To the end of the active list, if it has I/Os: new, or with a slot again. The paper sets the
+ * deficit of who was deferred to zero; here what was left of its turn, a quantum at most, was
+ * frozen. A slot that is full in the middle of a turn would cost the rest of it, and that is more
+ * for a tenant of few slots than for one of many.
+ */
 void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
-    t->deficit = 0;
     t->round = g->round;
     t->where = GIMBAL_IDLE;
-    if (t->ready != 0)
-        gimbal_round_wait(g, t, gimbal_weighted(g, gimbal_tenant_head(t)));
+    if (t->ready == 0) {
+        t->deficit = 0;
+        return;
+    }
+    uint32_t cost = gimbal_weighted(g, gimbal_tenant_head(t));
+    if (cost <= t->deficit)
+        round_place(g, t, 1);
+    else
+        gimbal_round_wait(g, t, cost);
 }
 
 /* All that the rounds until now brought. */

@@ -191,6 +191,8 @@ static int gimbal_tenant_apply(struct snic_gimbal *g, struct gimbal_tenant *t,
     if (gimbal_tenant_opts(&full, o) != 0 || gimbal_cap_set(t, &full) != 0)
         return SNIC_EINVAL;
     t->quantum = g->o.quantum_bytes * full.weight;
+    if (t->where == GIMBAL_DEFERRED)
+        t->deficit = snic_min_u64(t->deficit, t->quantum);
     gimbal_slot_weight(g, t, full.weight);
     memcpy(t->priority_weight, full.priority_weight, sizeof(t->priority_weight));
     return 0;
@@ -286,7 +288,7 @@ uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant, u
     if (t == NULL)
         return 0;
     uint64_t cost = (uint64_t)g->o.size_max * g->o.write_cost_worst / SNIC_GIMBAL_COST_ONE;
-    uint64_t rounds = (cost + t->quantum - 1) / t->quantum + 1;
+    uint64_t rounds = (cost + t->quantum - 1) / t->quantum + 2;
     uint64_t weights = 0;
     for (uint32_t i = 0; i < g->o.tenants_max; i++) {
         if ((g->tenants[i].flags & GIMBAL_ADDED) != 0)
