@@ -158,6 +158,22 @@ static void test_gimbal_peers_reflex_write_needs_several_visits(void **state)
     f.ops->close(f.s);
 }
 
+/* What an emptied queue did not use of its turn is not there for its next one. */
+static void test_gimbal_peers_reflex_emptied_queue_forgets_deficit(void **state)
+{
+    struct fix f;
+    (void)state;
+    fix_open(&f, "reflex", &reflex_opts);
+    fix_submit(&f, 0, SNIC_GIMBAL_READ, 4 * KIB, 1, 0);
+    assert_string_equal(fix_take(&f, 1000000), "0");
+    fix_submit(&f, 0, SNIC_GIMBAL_READ, 4 * KIB, 10, 1000000);
+    fix_submit(&f, 1, SNIC_GIMBAL_READ, 4 * KIB, 1, 1000000);
+    assert_string_equal(fix_take(&f, 2000000), "00000000"
+                                               "1"
+                                               "00");
+    f.ops->close(f.s);
+}
+
 /* A weight multiplies the quantum. */
 static void test_gimbal_peers_reflex_weight_longer_turns(void **state)
 {
@@ -426,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_peers_reflex_empty_bucket_paces),
         cmocka_unit_test(test_gimbal_peers_reflex_sizes_take_turns_by_tokens),
         cmocka_unit_test(test_gimbal_peers_reflex_write_needs_several_visits),
+        cmocka_unit_test(test_gimbal_peers_reflex_emptied_queue_forgets_deficit),
         cmocka_unit_test(test_gimbal_peers_reflex_weight_longer_turns),
         cmocka_unit_test(test_gimbal_peers_reflex_idle_then_burst_is_bounded),
         cmocka_unit_test(test_gimbal_peers_parda_low_latency_window_grows),
