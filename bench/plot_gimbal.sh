@@ -138,7 +138,7 @@ if has fig9:read_worker@; then
     done
     {
         echo 'set xlabel "phase: a writer joins at 1 to 8, a reader leaves at 10 to 17"'
-        echo 'set xrange [0:17]; set xtics 1; set grid xtics'
+        echo 'set xrange [0:17]; set xtics 2; set grid xtics'
         for w in ours reflex; do
             echo 'unset logscale; set yrange [0:220]; set ylabel "MB/s"'
             echo "set title 'bandwidth of a worker, $([ $w = ours ] && echo Gimbal || echo ReFlex)'"
@@ -177,9 +177,9 @@ fi
 
 if has tenants:; then
     awk '$3 ~ /^tenants:[0-9]+_bandwidth$/ { n = substr($3, 9) + 0; v[n, $4] = $6; seen[n] = 1 }
-        END { printf "case\tslots of the paper (barrier)\tours\n"
+        END { printf "case\tours\tslots of the paper (barrier)\n"
             for (n = 1; n <= 1024; n *= 2) if (n in seen) printf "%d\t%g\t%g\n", n,
-                100 * v[n, "slot_barrier"] / v[n, "fifo"], 100 * v[n, "ours"] / v[n, "fifo"] }' \
+                100 * v[n, "ours"] / v[n, "fifo"], 100 * v[n, "slot_barrier"] / v[n, "fifo"] }' \
         "$tmp/all" >"$tmp/tenants"
     {
         echo 'set yrange [70:102]; set xlabel "tenants"'
