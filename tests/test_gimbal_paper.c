@@ -247,6 +247,24 @@ static void test_gimbal_target_rate_floor_and_ceiling(void **state)
     gx_close(&x);
 }
 
+/* A step larger than the rate itself stops at the floor. */
+static void test_gimbal_target_rate_does_not_wrap(void **state)
+{
+    (void)state;
+    struct gx x;
+    struct snic_gimbal_io io;
+    alg1_open(&x);
+    alg1_enter(&x, 0, U);
+    gx_submit(&x, &io, 0, SNIC_GIMBAL_READ, 8u << 20);
+    assert_ptr_equal(gx_next(&x), &io);
+    x.g->target_rate = 4000001;
+    x.now += 420 * US; /* an EWMA of 260 us */
+    snic_gimbal_complete(x.g, &io, 1, x.now);
+    assert_int_equal(gx_view(&x).state[0], C);
+    assert_int_equal(gx_view(&x).target_rate, 4000000);
+    gx_close(&x);
+}
+
 /* ---- The completion rate ---- */
 
 static struct snic_gimbal_io pair[2];
@@ -734,6 +752,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_overloaded_to_overloaded),
         cmocka_unit_test(test_gimbal_threshold_reaches_maximum),
         cmocka_unit_test(test_gimbal_target_rate_floor_and_ceiling),
+        cmocka_unit_test(test_gimbal_target_rate_does_not_wrap),
         cmocka_unit_test(test_gimbal_completion_rate_idle_time_not_counted),
         cmocka_unit_test(test_gimbal_completion_rate_after_stall),
         cmocka_unit_test(test_gimbal_write_cost_falls_and_rises),

@@ -155,6 +155,52 @@ static void test_gimbal_caps_held_in_every_second(void **state)
     }
 }
 
+/* What a cap charges adds up exactly, down to 512 bytes at 10 GB/s: 51.2 ns. */
+static void test_gimbal_cap_charges_exactly(void **state)
+{
+    (void)state;
+    static const uint64_t caps[] = {
+        1, 3, 1000, 999999937, UINT64_C(10000000000), SNIC_GIMBAL_RATE_MAX};
+    for (size_t i = 0; i < SNIC_COUNTOF(caps); i++) {
+        struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o), .bytes_per_second = caps[i]};
+        struct gimbal_tenant t = {.weight = 1};
+        struct snic_gimbal_io io = {.size = 512};
+        uint64_t n = caps[i] < 1000 ? 100 : 100000;
+        assert_int_equal(gimbal_cap_set(&t, &o), 0);
+        for (uint64_t k = 0; k < n; k++)
+            gimbal_cap_pay(&t, &io, 0);
+        double want = 512.0 * 1e9 * (double)n / (double)caps[i];
+        double off = (double)gimbal_cap_ready_ns(&t) / want - 1;
+        assert_true(off < 1e-6 && off > -1e-6 - 1 / want);
+    }
+}
+
+/* After a long silence a tenant catches up on a hundredth of a second, no more. */
+static void test_gimbal_cap_burst_after_silence(void **state)
+{
+    (void)state;
+    struct snic_gimbal_opts o = {.rate_start = 8 * SEC};
+    struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to), .bytes_per_second = 10000000};
+    static struct snic_gimbal_io io[100];
+    struct gx x;
+    gx_open(&x, &o);
+    assert_int_equal(snic_gimbal_tenant_add(x.g, 0, &to), 0);
+    x.now += 5 * SEC;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(io); i++)
+        gx_submit(&x, &io[i], 0, 0, 4096);
+    uint32_t out = 0;
+    while (snic_gimbal_poll(x.g, x.now) != NULL)
+        out++;
+    assert_true(out >= 24 && out <= 25); /* 100 000 bytes */
+    for (uint32_t i = 0; i < SNIC_COUNTOF(io); i++) {
+        if (i < out)
+            snic_gimbal_complete(x.g, &io[i], 1, x.now);
+        else
+            assert_int_equal(snic_gimbal_cancel(x.g, &io[i], x.now), 0);
+    }
+    gx_close(&x);
+}
+
 /* Caps removed let a parked tenant go at once. */
 static void test_gimbal_cap_lifted_unparks(void **state)
 {
@@ -459,6 +505,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_equal_tenants_equal_shares),
         cmocka_unit_test(test_gimbal_weights_honoured),
         cmocka_unit_test(test_gimbal_caps_held_in_every_second),
+        cmocka_unit_test(test_gimbal_cap_charges_exactly),
+        cmocka_unit_test(test_gimbal_cap_burst_after_silence),
         cmocka_unit_test(test_gimbal_cap_lifted_unparks),
         cmocka_unit_test(test_gimbal_wait_within_bound),
         cmocka_unit_test(test_gimbal_wait_bound_formula),

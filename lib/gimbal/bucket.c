@@ -114,8 +114,8 @@ static uint64_t bucket_time(uint64_t earned, uint64_t rate)
     unsigned rate_shift = rate_bits > 16 ? rate_bits - 16 : 0;
     unsigned bits = 64 - (unsigned)__builtin_clzll(earned);
     unsigned shift = bits > 31 ? bits - 31 : 0;
-    uint32_t dividend = (uint32_t)(earned >> shift) + 1;
-    uint64_t q = dividend / (uint32_t)(rate >> rate_shift) + 1;
+    /* One more than the quotient is enough for all that the two shifts dropped. */
+    uint64_t q = (uint32_t)(earned >> shift) / (uint32_t)(rate >> rate_shift) + 1;
     if (shift >= rate_shift)
         return q << (shift - rate_shift);
     return (q >> (rate_shift - shift)) + 1;
