@@ -432,7 +432,8 @@ static void dpu_open_offload(struct kv_dpu *d)
     o.read_align = d->image.io->geometry.offset_align;
     if (d->qos != NULL) {
         o.tenants = kv_tenants_count(&d->config->tenants);
-        o.contexts = 2048;
+        o.contexts = 4096; /* half of them for one tenant: fewer than the file service's requests */
+        o.pool_bytes = 64u << 20;
     }
     size = snic_offload_memsize(&o);
     r = snic_offload_init(&d->offload, ex_memory(size, "cache table"), size, d->loop,
