@@ -9,8 +9,8 @@
  * Every value is a mean over N seeds (default 5); `_spread` is (largest - smallest) / mean.
  * --seconds: simulated time measured per run, default 1; half of it where a kind of load is alone,
  * three times it where reads and writes mix on a fragmented device. --only: calibration fits fig6
- * fig7 fig8 goals device2 departures tenants weights convergence fig9 fig18 lsm overhead; may be
- * repeated.
+ * fig7 fig8 goals device2 other_fits departures tenants weights convergence fig9 fig18 lsm
+ * overhead; may be repeated.
  * --series: where the time series of figures 9 and 18 go, as rows.
  */
 #include "gimbal_figures.h"
@@ -262,6 +262,7 @@ static const struct figure {
     {"fig8", fig_8},
     {"goals", fig_goals},
     {"device2", fig_device2},
+    {"other_fits", fig_other_fits},
     {"departures", fig_departures},
     {"tenants", fig_tenants},
     {"weights", fig_weights},

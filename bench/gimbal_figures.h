@@ -57,7 +57,7 @@ struct fig_cell {
 };
 extern const struct fig_cell fig_cells[FIG_CELLS]; /* C-R, C-W, F-R, F-W */
 /* MB/s of 16 workers of @p op and @p size without a scheduler, the mean over the seeds. */
-double fig_standalone(uint32_t second, uint32_t condition, uint32_t op, uint32_t size);
+double fig_standalone(uint32_t device, uint32_t condition, uint32_t op, uint32_t size);
 /* Scenario of figure 7b and 7c, and the two f-Utils of a seed's result. */
 void fig_mixed(struct sim_spec *s, const struct fig_who *who, uint32_t condition);
 void fig_mixed_futil(const struct sim_spec *s, const struct sim_result *r, double futil[2]);
@@ -74,6 +74,7 @@ void fig_goals(void);
 void fig_9(void);
 void fig_18(void);
 void fig_device2(void);
+void fig_other_fits(void);
 void fig_departures(void);
 void fig_tenants(void);
 void fig_convergence(void);

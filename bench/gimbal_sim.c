@@ -385,10 +385,17 @@ static void sim_results(const struct sim *m, struct sim_result *out)
 static void sim_open_device(struct sim *m)
 {
     struct snic_ssd_opts o;
-    if (m->spec->second_device)
+    if (m->spec->device == SIM_P3600)
         snic_ssd_opts_p3600(&o);
     else
         snic_ssd_opts_dct983(&o);
+    if (m->spec->device >= SIM_FIT_A) {
+        /* Share of writing in 1/1024, nanoseconds. */
+        static const uint32_t fits[][2] = {{410, 400000}, {512, 300000}, {461, 350000}};
+        o.write_share = fits[m->spec->device - SIM_FIT_A][0];
+        o.gc_chunk_ns = fits[m->spec->device - SIM_FIT_A][1];
+        o.write_amplification = 435;
+    }
     o.condition = m->spec->condition;
     o.seed = m->spec->seed;
     o.queues = m->workers_count;

@@ -31,11 +31,18 @@ struct sim_group {
     uint64_t stop_step_ns;
 };
 
+/*
+ * The model's two presets; then the first with other parameters of the dies, which meet the facts
+ * nearly as well (a prototype's fits): a scheduler whose rows hold on one of them only owes them
+ * to it.
+ */
+enum sim_device { SIM_DCT983, SIM_P3600, SIM_FIT_A, SIM_FIT_B, SIM_FIT_C, SIM_DEVICES };
+
 /* What to simulate; plain data without pointers, compared bytewise. */
 struct sim_spec {
     const struct sched_ops *ops;
     struct snic_gimbal_opts gimbal;
-    uint32_t second_device; /* 0: DCT983, 1: P3600 */
+    uint32_t device;    /* enum sim_device */
     uint32_t condition;     /* enum snic_ssd_condition */
     uint32_t parda_sized;
     uint32_t flashfq_depth;
