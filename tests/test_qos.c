@@ -252,7 +252,11 @@ static void test_qos_unknown_ids_default_or_automatic(void **state)
     assert_int_equal(snic_qos_get_tenant_view(g.io, 79, &t), 0);
     assert_int_equal(snic_qos_check(g.io), 0);
     assert_int_equal(snic_qos_tenant_add(g.io, 79, NULL), 0); /* stays from now on */
-    assert_int_equal(snic_qos_tenant_add(g.io, 80, NULL), 0); /* 78 makes room at once */
+    struct snic_gimbal_tenant_opts bad = {.opts_size = sizeof(bad),
+                                          .weight = SNIC_GIMBAL_WEIGHT_MAX + 1};
+    assert_int_equal(snic_qos_tenant_add(g.io, 80, &bad), SNIC_EINVAL);
+    assert_int_equal(snic_qos_get_tenant_view(g.io, 78, &t), 0); /* nothing changed */
+    assert_int_equal(snic_qos_tenant_add(g.io, 80, NULL), 0);    /* 78 makes room at once */
     assert_int_equal(snic_qos_get_tenant_view(g.io, 78, &t), SNIC_ENOENT);
     assert_int_equal(snic_qos_tenant_add(g.io, 81, NULL), SNIC_ENOSPC);
     rig_close(&g);

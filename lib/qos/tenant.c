@@ -64,17 +64,27 @@ static void qos_tenant_drop(struct qos *q, uint32_t index)
         t->state = QOS_TENANT_LEAVING; /* Q6 */
 }
 
-/** The automatic tenant that has been idle longest leaves, if for @p idle_ns at least. */
-static void qos_tenant_evict(struct qos *q, uint64_t idle_ns)
+/**
+ * The automatic tenant that has been idle longest leaves, if for @p idle_ns at least: for one with
+ * the options @p o, which are tried first, so that nobody leaves for what is refused.
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC
+ */
+static int qos_tenant_evict(struct qos *q, const struct snic_gimbal_tenant_opts *o,
+                            uint64_t idle_ns)
 {
     struct qos_tenant *t;
+    uint32_t index;
     if (snic_link_alone(&q->idle))
-        return;
+        return SNIC_ENOSPC;
     t = SNIC_CONTAINER(q->idle.next, struct qos_tenant, idle);
     if (q->now_ns - t->idle_ns < idle_ns)
-        return;
-    qos_tenant_drop(q, (uint32_t)(t - q->tenants));
+        return SNIC_ENOSPC;
+    index = (uint32_t)(t - q->tenants);
+    if (o != NULL && snic_gimbal_tenant_set(q->gimbal, index, o) != 0)
+        return SNIC_EINVAL;
+    qos_tenant_drop(q, index);
     q->evicted++;
+    return 0;
 }
 
 /** @return 0; SNIC_EINVAL; SNIC_ENOSPC */
@@ -84,16 +94,14 @@ static int qos_tenant_add(struct qos *q, uint32_t id, const struct snic_gimbal_t
     uint32_t *bucket = qos_tenant_bucket(q, id);
     uint32_t index;
     struct qos_tenant *t;
-    int r;
-    if (q->tenant_free == SNIC_QOS__NONE)
-        qos_tenant_evict(q, idle_ns);
+    int r = q->tenant_free == SNIC_QOS__NONE ? qos_tenant_evict(q, o, idle_ns) : 0;
+    if (r != 0)
+        return r;
     index = q->tenant_free;
-    if (index == SNIC_QOS__NONE)
-        return SNIC_ENOSPC;
     t = &q->tenants[index];
     r = snic_gimbal_tenant_add(q->gimbal, index, o);
     if (r != 0)
-        return r == SNIC_EINVAL ? r : SNIC_ENOSPC;
+        return r; /* SNIC_EINVAL: the engine's index is as free as ours (Q6) */
     q->tenant_free = t->next;
     memset(t, 0, sizeof(*t));
     snic_link_init(&t->idle);
@@ -173,7 +181,7 @@ int snic_qos_tenant_add(struct snic_io *io, uint32_t id, const struct snic_gimba
     int r;
     if (id == SNIC_QOS_DEFAULT)
         return SNIC_EINVAL;
-    (void)qos_time(q, snic_loop_now(io->loop));
+    (void)qos_time(q, snic_loop_clock(io->loop));
     index = qos_tenant_find(q, id);
     if (index == SNIC_QOS__NONE)
         return qos_tenant_add(q, id, o, 0, &index);
