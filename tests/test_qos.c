@@ -2,7 +2,7 @@
 /* The switch in front of a simulated disk: the door's conformance, tenants, shares, credit. */
 #include "conformance_io_util.h"
 
-#include "snicstore/qos.h"
+#include "test_qos_util.h"
 
 /* ---- Set-up ---- */
 
@@ -12,25 +12,6 @@ struct rig {
     struct snic_disk *disk;
     struct snic_io *io;
 };
-
-/* Handles of conformance_io_close() have no owner of their memory: freed at the end. */
-static void *memory[256];
-static size_t memory_count;
-
-static void memory_free(void)
-{
-    while (memory_count > 0)
-        free(memory[--memory_count]);
-}
-
-static int open_switch(struct snic_io **out, struct snic_io *inner, const struct snic_qos_opts *o)
-{
-    size_t size = snic_qos_memsize(inner, o);
-    void *mem = aligned_alloc(SNIC_QOS_ALIGN, size != 0 ? size : SNIC_QOS_ALIGN);
-    assert_true(memory_count < SNIC_COUNTOF(memory));
-    memory[memory_count++] = mem;
-    return snic_qos_open(out, mem, size, inner, o);
-}
 
 /** A disk of 16 MiB whose requests take 50 to 100 us, and a switch with @p o. */
 static void rig_open(struct rig *g, const struct snic_qos_opts *o)
@@ -46,7 +27,7 @@ static void rig_open(struct rig *g, const struct snic_qos_opts *o)
     assert_int_equal(snic_world_loop(g->world, 1, &g->loop), 0);
     assert_int_equal(snic_disk_open(&g->disk, &d), 0);
     assert_int_equal(snic_io_mem_open(&inner, g->loop, g->disk), 0);
-    assert_int_equal(open_switch(&g->io, inner, o), 0);
+    assert_int_equal(qx_open(&g->io, inner, o), 0);
 }
 
 static void rig_close(struct rig *g)
@@ -97,7 +78,7 @@ static void open_mem(struct conformance_io *c, const struct conformance_io_backe
         o.flags = SNIC_QOS_AUTO | SNIC_QOS_WAITS;
     }
     inner = c->io;
-    assert_int_equal(open_switch(&c->io, inner, &o), 0);
+    assert_int_equal(qx_open(&c->io, inner, &o), 0);
 }
 
 static const struct conformance_io_backend backends[] = {
@@ -137,14 +118,14 @@ static void test_qos_bad_options_refused_inner_stays(void **state)
     rig_open(&g, NULL);
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++) {
         struct snic_io *out = NULL;
-        assert_int_equal(open_switch(&out, g.io, &bad[i]), SNIC_EINVAL);
+        assert_int_equal(qx_open(&out, g.io, &bad[i]), SNIC_EINVAL);
         assert_null(out);
     }
     unsigned char *mem = buffer(4096);
     assert_int_equal(run(&g, SNIC_IO_READ, 0, 0, mem, 4096), 4096); /* the inner one still works */
     good.gimbal = &gimbal;
     struct snic_io *outer;
-    assert_int_equal(open_switch(&outer, g.io, &good), 0); /* a switch before a switch */
+    assert_int_equal(qx_open(&outer, g.io, &good), 0); /* a switch before a switch */
     g.io = outer;
     assert_int_equal(run(&g, SNIC_IO_READ, 0, 0, mem, 4096), 4096);
     rig_close(&g);
@@ -490,6 +471,6 @@ int main(int argc, char **argv)
     memcpy(tests, own, sizeof(own));
     n += conformance_io_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, SNIC_COUNTOF(backends));
     int r = support_main(argc, argv, tests, n);
-    memory_free();
+    qx_free();
     return r;
 }

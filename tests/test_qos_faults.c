@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "snicstore/qos.h"
+#include "test_qos_util.h"
 
 #define PART 4096u
 #define DISK_BYTES (4u << 20)
@@ -32,25 +32,6 @@ static void call_done(struct snic_io_req *req)
     c->done++;
 }
 
-/* Handles of conformance_io_close() have no owner of their memory: freed at the end. */
-static void *memory[256];
-static size_t memory_count;
-
-static void memory_free(void)
-{
-    while (memory_count > 0)
-        free(memory[--memory_count]);
-}
-
-static int open_switch(struct snic_io **out, struct snic_io *inner, const struct snic_qos_opts *o)
-{
-    size_t size = snic_qos_memsize(inner, o);
-    void *mem = aligned_alloc(SNIC_QOS_ALIGN, size != 0 ? size : SNIC_QOS_ALIGN);
-    assert_true(memory_count < SNIC_COUNTOF(memory));
-    memory[memory_count++] = mem;
-    return snic_qos_open(out, mem, size, inner, o);
-}
-
 static void rig_open(struct rig *g, uint32_t depth, uint64_t delay_ns,
                      const struct snic_qos_opts *in)
 {
@@ -69,7 +50,7 @@ static void rig_open(struct rig *g, uint32_t depth, uint64_t delay_ns,
     assert_int_equal(snic_world_loop(g->world, 1, &g->loop), 0);
     assert_int_equal(snic_disk_open(&g->disk, &d), 0);
     assert_int_equal(snic_io_mem_open(&inner, g->loop, g->disk), 0);
-    assert_int_equal(open_switch(&g->io, inner, in != NULL ? in : &o), 0);
+    assert_int_equal(qx_open(&g->io, inner, in != NULL ? in : &o), 0);
 }
 
 static void rig_close(struct rig *g)
@@ -627,6 +608,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_qos_random_work_matches_bytes),
     };
     int r = SUPPORT_MAIN(argc, argv, tests);
-    memory_free();
+    qx_free();
     return r;
 }

@@ -5,21 +5,7 @@
  */
 #include "conformance_io_util.h"
 
-#include "snicstore/qos.h"
-
-/* Handles of conformance_io_close() have no owner of their memory: freed at the end. */
-static void *memory[64];
-static size_t memory_count;
-
-static struct snic_io *open_switch(struct snic_io *inner, const struct snic_qos_opts *o)
-{
-    size_t size = snic_qos_memsize(inner, o);
-    struct snic_io *out = NULL;
-    assert_true(size != 0 && memory_count < SNIC_COUNTOF(memory));
-    memory[memory_count] = aligned_alloc(SNIC_QOS_ALIGN, size);
-    assert_int_equal(snic_qos_open(&out, memory[memory_count++], size, inner, o), 0);
-    return out;
-}
+#include "test_qos_util.h"
 
 static void open_device(struct conformance_io *c, uint64_t size, uint32_t depth, uint32_t condition)
 {
@@ -44,7 +30,7 @@ static void open_ssd(struct conformance_io *c, const struct conformance_io_backe
 {
     struct snic_qos_opts o = {.opts_size = sizeof(o), .depth = depth};
     open_device(c, CONFORMANCE_IO_BYTES, depth, b->flags);
-    c->io = open_switch(c->io, &o);
+    assert_int_equal(qx_open(&c->io, c->io, &o), 0);
 }
 
 static const struct conformance_io_backend backends[] = {
@@ -119,7 +105,7 @@ static uint64_t quiet_p99(int with_switch, enum snic_io_op op, uint32_t size, ui
     open_device(&c, DISK_BYTES, 1024, SNIC_SSD_FRAGMENTED);
     if (with_switch) {
         struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_AUTO};
-        c.io = open_switch(c.io, &o);
+        assert_int_equal(qx_open(&c.io, c.io, &o), 0);
     }
     load_begin(&flood, &c, 1, op, size, FLOOD);
     run_for(&c, 500000000); /* the rate finds its place */
@@ -173,7 +159,6 @@ int main(int argc, char **argv)
     memcpy(tests, own, sizeof(own));
     n += conformance_io_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, SNIC_COUNTOF(backends));
     int r = support_main(argc, argv, tests, n);
-    while (memory_count > 0)
-        free(memory[--memory_count]);
+    qx_free();
     return r;
 }

@@ -6,26 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "snicstore/qos.h"
-
-/* Handles of conformance_io_close() have no owner of their memory: freed at the end. */
-static void *memory[256];
-static size_t memory_count;
-
-static void memory_free(void)
-{
-    while (memory_count > 0)
-        free(memory[--memory_count]);
-}
-
-static int open_switch(struct snic_io **out, struct snic_io *inner, const struct snic_qos_opts *o)
-{
-    size_t size = snic_qos_memsize(inner, o);
-    void *mem = aligned_alloc(SNIC_QOS_ALIGN, size != 0 ? size : SNIC_QOS_ALIGN);
-    assert_true(memory_count < SNIC_COUNTOF(memory));
-    memory[memory_count++] = mem;
-    return snic_qos_open(out, mem, size, inner, o);
-}
+#include "test_qos_util.h"
 
 static void open_file(struct conformance_io *c, const struct conformance_io_backend *b,
                       uint32_t depth)
@@ -54,7 +35,7 @@ static void open_file(struct conformance_io *c, const struct conformance_io_back
     (void)unlink(path); /* the handle keeps it */
     struct snic_qos_opts q = {
         .opts_size = sizeof(q), .flags = SNIC_QOS_AUTO, .depth = depth, .part_bytes = b->align};
-    assert_int_equal(open_switch(&c->io, file, &q), 0);
+    assert_int_equal(qx_open(&c->io, file, &q), 0);
 }
 
 static const struct conformance_io_backend backends[] = {
@@ -68,6 +49,6 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[64];
     size_t n = conformance_io_tests(tests, SNIC_COUNTOF(tests), backends, SNIC_COUNTOF(backends));
     int r = support_main(argc, argv, tests, n);
-    memory_free();
+    qx_free();
     return r;
 }
