@@ -24,7 +24,7 @@ static const uint64_t times_ns[WORKLOADS] = {700 * MS, 200 * MS, 100 * MS,
                                              200 * MS, 700 * MS, 300 * MS};
 static const uint32_t sizes[SIZES] = {4, 8, 12, 16, 20}; /* and 24, which figure 10 has */
 
-enum { VANILLA, CREDITS, TAGS, OURS, FIFO, REFLEX, PARDA, FLASHFQ, WHO };
+enum { VANILLA, CREDITS, LATEST, TAGS, OURS, FIFO, REFLEX, PARDA, FLASHFQ, WHO };
 
 static const struct who {
     const char *name;
@@ -33,6 +33,7 @@ static const struct who {
 } who[WHO] = {
     {"vanilla", &sched_gimbal, 0},
     {"credits", &sched_gimbal, LSM_CREDITS},
+    {"credits_latest_tags", &sched_gimbal, LSM_CREDITS | LSM_TAGS | LSM_LATEST},
     {"credits_tags", &sched_gimbal, LSM_CREDITS | LSM_TAGS},
     {"ours", &sched_gimbal, LSM_CREDITS | LSM_TAGS | LSM_BALANCE},
     {"fifo", &sched_fifo, 0},
@@ -265,6 +266,8 @@ static void rows_fig13(struct table *t, uint32_t seeds)
                 mean(t->fig13[i][k], seeds, offsetof(struct lsm_result, p999_us)), "us");
     }
     row("fig13_p99.9_against_vanilla", "credits", fig13(t, seeds, CREDITS, VANILLA), "%");
+    row("fig13_p99.9_against_vanilla", "credits_latest_tags", fig13(t, seeds, LATEST, VANILLA),
+        "%");
     row("fig13_p99.9_against_vanilla", "credits_tags", fig13(t, seeds, TAGS, VANILLA), "%");
     row("fig13_p99.9_against_vanilla", "paper", -28.2, "%");
     row("fig13_p99.9_balance_besides", "ours", fig13(t, seeds, OURS, TAGS), "%");

@@ -15,6 +15,7 @@
 #define LSM_CREDITS (1u << 0) /* they hold back what exceeds their credit, or PARDA's window */
 #define LSM_TAGS (1u << 1)    /* point reads before the log before flushes before compaction */
 #define LSM_BALANCE (1u << 2) /* reads and new blobs go where there is most credit left */
+#define LSM_LATEST (1u << 3)  /* the switch counts credit as printed: SNIC_GIMBAL_CREDIT_LATEST */
 
 struct lsm_spec {
     const struct sched_ops *ops;

@@ -604,6 +604,8 @@ static void lsm_open_backend(struct lsm *m, uint32_t i)
     struct snic_gimbal_opts g = {.opts_size = sizeof(g), .rate_start = LSM_RATE_START};
     struct sched_opts s = {.tenants = m->spec->instances, .gimbal = &g};
     struct snic_ssd_opts o;
+    if ((m->spec->flags & LSM_LATEST) != 0)
+        g.flags = SNIC_GIMBAL_CREDIT_LATEST;
     snic_ssd_opts_dct983(&o);
     o.condition = SNIC_SSD_FRAGMENTED;
     o.seed = m->spec->seed * LSM_BACKENDS_MAX + i;

@@ -9,7 +9,7 @@ static void test_gimbal_opts_out_of_range_refused(void **state)
 {
     (void)state;
     static const struct snic_gimbal_opts bad[] = {
-        {.flags = 1u << 4},
+        {.flags = 1u << 5},
         {.tenants_max = SNIC_GIMBAL_TENANTS_MAX + 1},
         {.queue_max = SNIC_GIMBAL_QUEUE_MAX + 1},
         {.size_max = SNIC_GIMBAL_SIZE_MAX + 1},

@@ -523,7 +523,8 @@ static void test_gimbal_slots_by_hand(void **state)
 static void test_gimbal_slot_waits_for_its_last(void **state)
 {
     (void)state;
-    struct snic_gimbal_opts o = {.flags = SNIC_GIMBAL_SLOT_BARRIER, .rate_start = SEC};
+    struct snic_gimbal_opts o = {.flags = SNIC_GIMBAL_SLOT_BARRIER | SNIC_GIMBAL_CREDIT_LATEST,
+                                 .rate_start = SEC};
     struct gx x;
     gx_open(&x, &o);
     gx_tenants(&x, 9);
@@ -540,6 +541,36 @@ static void test_gimbal_slot_waits_for_its_last(void **state)
         assert_ptr_equal(gx_next(&x), &many[9 * i]);
     assert_null(gx_next(&x));
     finish(&x, 9 * 40);
+}
+
+/* Credit rises with a slot of more I/Os at once, and falls by an eighth a slot, rounded up. */
+static void test_gimbal_credit_falls_slowly(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t size;
+        uint32_t ios;
+        uint32_t credit;
+    } slot[] = {{128 * KIB, 1, 28}, {128 * KIB, 1, 24}, {128 * KIB, 1, 21}, {8 * KIB, 16, 18},
+                {8 * KIB, 16, 16},  {8 * KIB, 16, 16},  {2 * KIB, 64, 64},  {4 * KIB, 32, 56}};
+    struct snic_gimbal_opts o = {
+        .flags = SNIC_GIMBAL_SLOT_BARRIER, .slot_threshold = 1, .rate_start = SEC};
+    struct snic_gimbal_io io[64];
+    struct gx x;
+    gx_open(&x, &o);
+    gx_tenants(&x, 1); /* as if slots of 32 had completed */
+    for (size_t k = 0; k < SNIC_COUNTOF(slot); k++) {
+        x.now += SEC;
+        for (uint32_t i = 0; i < slot[k].ios; i++) {
+            gx_submit(&x, &io[i], 0, 0, slot[k].size);
+            assert_ptr_equal(gx_next(&x), &io[i]);
+        }
+        for (uint32_t i = 0; i < slot[k].ios; i++)
+            snic_gimbal_complete(x.g, &io[i], 1, x.now);
+        assert_int_equal(io[slot[k].ios - 1].credit, slot[k].credit);
+        assert_int_equal(snic_gimbal_check(x.g), 0);
+    }
+    gx_close(&x);
 }
 
 /* Small reads alone: a slot more opens when fewer than 31/32 of 1.25 slots are out. */
@@ -761,6 +792,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_overload_discards_if_asked),
         cmocka_unit_test(test_gimbal_slots_by_hand),
         cmocka_unit_test(test_gimbal_slot_waits_for_its_last),
+        cmocka_unit_test(test_gimbal_credit_falls_slowly),
         cmocka_unit_test(test_gimbal_slots_overlap_among_small_reads),
         cmocka_unit_test(test_gimbal_slots_overlap_for_all_or_none),
         cmocka_unit_test(test_gimbal_idle_neighbour_keeps_slots_for_a_while),

@@ -50,8 +50,9 @@
  * tokens. The write cost rises while writes are slow and falls while they are fast (section 3.4).
  *
  * Credits (section 3.6). complete leaves in the I/O how many I/Os the tenant's client may have
- * out: the slots it has times the I/Os of the slot completed last, and slot_overlap of it while
- * slots overlap. A client that sends more waits in the queue; beyond queue_max it is refused.
+ * out: the slots it has times the I/Os of the slot completed last, or of slots before it if they
+ * held more, an eighth less with each slot since; and slot_overlap of it while slots overlap. A
+ * client that sends more waits in the queue; beyond queue_max it is refused.
  *
  * Starvation. As long as the device completes what it was given within device_ns and the owner
  * polls at deadlines, the n-th I/O to leave of a tenant (by its priorities' turns) leaves within n
@@ -88,8 +89,11 @@
  *     8 MiB write at cost 9 costs no more work than a 4 KiB read.
  *  8. A tenant that runs out of slots keeps what is left of its turn, one quantum at most, frozen;
  *     the paper takes it, which costs light tenants more than heavy ones.
- *  9. Beyond the paper: weights, caps, priorities' weights, I/Os given up, tenants that come and
- * go.
+ *  9. The I/Os of a slot, for credit, fall by an eighth a slot at most: by the latest slot alone,
+ *     one large write lets its tenant's client send one small read at a time until these have
+ *     filled a slot (SNIC_GIMBAL_CREDIT_LATEST).
+ * 10. Beyond the paper: weights, caps, priorities' weights, I/Os given up, tenants that come and
+ *     go.
  */
 #ifndef SNIC_GIMBAL_H
 #define SNIC_GIMBAL_H
@@ -125,10 +129,11 @@ struct snic_gimbal;
 enum snic_gimbal_op { SNIC_GIMBAL_READ = 0, SNIC_GIMBAL_WRITE = 1 };
 
 /** The printed algorithms where ours depart from them; see the departures above. */
-#define SNIC_GIMBAL_DISCARD (1u << 0)      /**< Alg. 1 line 14: drop tokens when overloaded      */
-#define SNIC_GIMBAL_SLOT_ABOVE (1u << 1)   /**< Alg. 2 line 7: a slot closes above its size      */
-#define SNIC_GIMBAL_SLOT_BARRIER (1u << 2) /**< section 3.5: always wait for a slot's last I/O */
-#define SNIC_GIMBAL_ONE_BUCKET (1u << 3)   /**< appendix C.1's single bucket                     */
+#define SNIC_GIMBAL_DISCARD (1u << 0)       /**< Alg. 1 line 14: drop tokens when overloaded      */
+#define SNIC_GIMBAL_SLOT_ABOVE (1u << 1)    /**< Alg. 2 line 7: a slot closes above its size      */
+#define SNIC_GIMBAL_SLOT_BARRIER (1u << 2)  /**< section 3.5: always wait for a slot's last I/O */
+#define SNIC_GIMBAL_ONE_BUCKET (1u << 3)    /**< appendix C.1's single bucket                     */
+#define SNIC_GIMBAL_CREDIT_LATEST (1u << 4) /**< section 3.6: credit by the latest slot alone   */
 
 /** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_gimbal_opts {

@@ -41,7 +41,7 @@ static int gimbal_within(uint64_t value, uint64_t min, uint64_t max)
 static int gimbal_opts_valid(const struct snic_gimbal_opts *o)
 {
     uint32_t flags = SNIC_GIMBAL_DISCARD | SNIC_GIMBAL_SLOT_ABOVE | SNIC_GIMBAL_SLOT_BARRIER |
-                     SNIC_GIMBAL_ONE_BUCKET;
+                     SNIC_GIMBAL_ONE_BUCKET | SNIC_GIMBAL_CREDIT_LATEST;
     uint64_t ns_max = SNIC_GIMBAL_NS_MAX;
     return (o->flags & ~flags) == 0 && o->reserved == 0 &&
            gimbal_within(o->tenants_max, 1, SNIC_GIMBAL_TENANTS_MAX) &&

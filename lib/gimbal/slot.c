@@ -215,6 +215,14 @@ void gimbal_slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t)
     gimbal_round_join(g, t);
 }
 
+/* The I/Os that a slot held, for credit: what is less than before counts slowly. */
+static void slot_credit(const struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t ios)
+{
+    if ((g->o.flags & SNIC_GIMBAL_CREDIT_LATEST) == 0)
+        ios = (uint32_t)snic_max_u64(ios, t->last_ios - (t->last_ios + 7) / 8);
+    t->last_ios = ios;
+}
+
 /* Algorithm 2, sched_complete. */
 void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
                       const struct snic_gimbal_io *io)
@@ -227,7 +235,7 @@ void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
     }
     s->out--;
     if (s->full && s->out == 0) {
-        t->last_ios = s->ios;
+        slot_credit(g, t, s->ios);
         slot_free(g, t, s);
     }
     gimbal_slot_wake(g, t);
@@ -332,8 +340,8 @@ void gimbal_slot_drop(struct snic_gimbal *g, struct gimbal_tenant *t)
 }
 
 /*
- * What a client may have out: the allotted slots times the I/Os of the latest completed one; while
- * slots are not waited for, slot_overlap of it if that is more.
+ * What a client may have out: the allotted slots times the I/Os that one holds; while slots are not
+ * waited for, slot_overlap of it if that is more.
  */
 uint32_t gimbal_slot_credit(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
