@@ -57,8 +57,7 @@ void fig_mixed(struct sim_spec *s, const struct fig_who *who, uint32_t condition
 void fig_mixed_futil(const struct sim_spec *s, const struct sim_result *r, double futil[2])
 {
     for (uint32_t g = 0; g < 2; g++) {
-        double alone =
-            fig_standalone(s->device, s->condition, s->group[g].op, s->group[g].size);
+        double alone = fig_standalone(s->device, s->condition, s->group[g].op, s->group[g].size);
         futil[g] = alone > 0 ? r->group[g].mbps * 2 / alone : 0;
     }
 }
@@ -271,8 +270,8 @@ void fig_device2(void)
             char name[64];
             fig_name(name, sizeof(name), "device2:%s_%s_standalone", condition_name[condition],
                      op_name[g]);
-            fig_value(name, "fifo", fig_standalone(SIM_P3600, condition, s.group[g].op, s.group[g].size),
-                      "MB/s");
+            fig_value(name, "fifo",
+                      fig_standalone(SIM_P3600, condition, s.group[g].op, s.group[g].size), "MB/s");
             fig_name(name, sizeof(name), "device2:%s_%s_futil", condition_name[condition],
                      op_name[g]);
             fig_row(name, "ours", v[g], "1");

@@ -39,16 +39,14 @@ struct sim_worker {
     uint64_t stop_ns;
     uint64_t rate_next_ns;
     uint64_t offset;
-    uint64_t bytes;   /* while measuring */
-    uint64_t sampled; /* since the last sample */
+    uint64_t bytes; /* while measuring */
 };
 
 struct sim_count {
     uint32_t *hist; /* end to end, by microseconds */
     uint64_t ios;
     uint64_t sum_ns;
-    uint64_t device_ns;
-    uint64_t sampled;
+    uint64_t sampled; /* bytes since the last sample */
 };
 
 struct sim {
@@ -76,7 +74,6 @@ struct sim {
     struct sim_sample *samples;
     uint32_t samples_count;
     int sampling;
-    uint64_t turns;
 };
 
 static void sim_must(int ok, const char *what)
@@ -192,7 +189,6 @@ static void sim_answered(struct sim *m, struct sim_io *io)
         w->bytes += io->s.g.size;
     }
     c->sampled += io->s.g.size;
-    w->sampled += io->s.g.size;
     w->inflight--;
     m->outside--;
     io->next = w->free;
@@ -221,8 +217,6 @@ static void sim_completed(struct sim *m, struct snic_ssd_cmd *cmd)
     struct sim_io *io = SNIC_CONTAINER(cmd, struct sim_io, cmd);
     uint64_t device = m->now - io->at_ns; /* at_ns: when it was started, by now */
     m->ops->complete(m->sched, &io->s, m->now);
-    if (sim_measuring(m))
-        m->count[m->workers[io->s.g.tenant].group].device_ns += device;
     m->sample_device_ns[io->s.g.op] += device;
     m->sample_device_ios[io->s.g.op]++;
     sim_net_push(&m->answers, io, m->now + SIM_NETWORK_NS);
@@ -269,7 +263,6 @@ static void sim_turn(struct sim *m)
         sim_answered(m, io);
     while ((t = snic_wheel_pop(&m->wheel, m->now)) != NULL)
         sim_worker_pump(m, SNIC_CONTAINER(t, struct sim_worker, timer));
-    m->turns++;
 }
 
 /* ---- Samples and results ---- */
@@ -282,14 +275,6 @@ static void sim_sample(struct sim *m)
     for (uint32_t g = 0; g < SIM_GROUPS; g++) {
         s->mbps[g] = (float)((double)m->count[g].sampled * per_us);
         m->count[g].sampled = 0;
-    }
-    for (uint32_t i = 0, seen = 0; i < m->workers_count; i++) {
-        struct sim_worker *w = &m->workers[i];
-        if (w->group < 2 && (seen >> w->group & 1) == 0) {
-            s->worker_mbps[w->group] = (float)((double)w->sampled * per_us);
-            seen |= 1u << w->group;
-        }
-        w->sampled = 0;
     }
     for (int op = 0; op < 2; op++) {
         if (m->sample_device_ios[op] > 0)
@@ -305,7 +290,6 @@ static void sim_sample(struct sim *m)
             s->ewma_us[op] = (float)v.ewma_ns[op] / 1e3f;
             s->thresh_us[op] = (float)v.thresh_ns[op] / 1e3f;
         }
-        s->target_mbps = (float)v.target_rate / 1e6f;
         s->write_cost = (float)v.write_cost / SNIC_GIMBAL_COST_ONE;
     }
     if (m->sampling) /* the first time only clears the counters */
@@ -341,8 +325,6 @@ static void sim_group_result(const struct sim *m, uint32_t g, struct sim_group_r
             continue;
         double mbps = (double)w->bytes / seconds / 1e6;
         double share = mbps / w->weight;
-        out->mbps_min = n == 0 || mbps < out->mbps_min ? mbps : out->mbps_min;
-        out->mbps_max = mbps > out->mbps_max ? mbps : out->mbps_max;
         sum += mbps;
         share_sum += share;
         share_squares += share * share;
@@ -354,7 +336,6 @@ static void sim_group_result(const struct sim *m, uint32_t g, struct sim_group_r
         return;
     out->iops = (double)c->ios / seconds;
     out->mean_us = (double)c->sum_ns / (double)c->ios / 1e3;
-    out->device_us = (double)c->device_ns / (double)c->ios / 1e3;
     out->p95_us = sim_quantile(c, 0.95);
     out->p99_us = sim_quantile(c, 0.99);
     out->p999_us = sim_quantile(c, 0.999);
@@ -369,11 +350,9 @@ static void sim_results(const struct sim *m, struct sim_result *out)
             out->mbps += out->group[g].mbps;
         }
     out->samples = m->samples_count;
-    out->events = (double)m->turns;
     if (m->ops == &sched_gimbal) {
         struct snic_gimbal_view v;
         snic_gimbal_get_view(sched_gimbal_switch(m->sched), &v);
-        out->write_cost = (double)v.write_cost / SNIC_GIMBAL_COST_ONE;
         double seconds = (double)m->end / 1e9;
         out->overloaded = (double)v.entered[SNIC_GIMBAL_OVERLOADED] / seconds;
         out->congested = (double)v.entered[SNIC_GIMBAL_CONGESTED] / seconds;
@@ -413,7 +392,6 @@ static void sim_open_sched(struct sim *m)
     struct snic_gimbal_opts g = s->gimbal;
     g.opts_size = sizeof(g);
     o.gimbal = &g;
-    o.device_scale = s->device_scale;
     o.parda_latency_ns = s->parda_latency_ns;
     o.parda_sized = (int)s->parda_sized;
     o.flashfq_depth = s->flashfq_depth;

@@ -23,7 +23,7 @@ struct sim_group {
     uint32_t weight; /* 0: 1 */
     uint32_t sequential;
     uint32_t random_gaps; /* with rate: arrivals at random (Poisson), not evenly spaced */
-    uint32_t reserved;
+    uint32_t padding;     /* 0 */
     /* Worker i runs from start + i * start_step until stop + i * stop_step; stop 0: the end. */
     uint64_t start_ns;
     uint64_t start_step_ns;
@@ -36,18 +36,17 @@ struct sim_group {
  * nearly as well (a prototype's fits): a scheduler whose rows hold on one of them only owes them
  * to it.
  */
-enum sim_device { SIM_DCT983, SIM_P3600, SIM_FIT_A, SIM_FIT_B, SIM_FIT_C, SIM_DEVICES };
+enum sim_device { SIM_DCT983, SIM_P3600, SIM_FIT_A, SIM_FIT_B, SIM_FIT_C };
 
-/* What to simulate; plain data without pointers, compared bytewise. */
+/* What to simulate; without holes, as it is compared bytewise. */
 struct sim_spec {
     const struct sched_ops *ops;
     struct snic_gimbal_opts gimbal;
     uint32_t device;    /* enum sim_device */
-    uint32_t condition;     /* enum snic_ssd_condition */
+    uint32_t condition; /* enum snic_ssd_condition */
     uint32_t parda_sized;
     uint32_t flashfq_depth;
     double parda_latency_ns;
-    double device_scale;
     struct sim_group group[SIM_GROUPS];
     uint64_t warm_ns;   /* not measured */
     uint64_t time_ns;   /* measured */
@@ -59,35 +58,28 @@ struct sim_spec {
 };
 
 struct sim_group_result {
-    double mbps;     /* all its workers, 10^6 bytes/s */
-    double mbps_min; /* of one worker */
-    double mbps_max;
+    double mbps;    /* all its workers, 10^6 bytes/s */
     double jain;    /* of the workers' bandwidths over weight */
     double mean_us; /* end to end, from the client's sending */
     double p95_us;
     double p99_us;
     double p999_us;
-    double device_us; /* mean, at the device */
     double iops;
 };
 
 struct sim_sample {
     float mbps[SIM_GROUPS]; /* of the group */
     float device_us[2];     /* by op, mean; 0: none completed */
-    float worker_mbps[2];   /* the first worker of groups 0 and 1 */
     float ewma_us[2];       /* gimbal's view, 0 without */
     float thresh_us[2];
-    float target_mbps;
     float write_cost;
 };
 
 struct sim_result {
     struct sim_group_result group[SIM_GROUPS];
     double mbps;
-    double write_cost; /* gimbal's at the end */
     double overloaded; /* times a second that gimbal entered the state */
     double congested;
-    double events;
     uint32_t samples;
 };
 

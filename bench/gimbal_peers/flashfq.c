@@ -37,7 +37,6 @@ struct sched {
     double v;
     uint32_t depth;
     uint32_t dispatched;
-    uint32_t tenants_count;
     uint32_t heap_count;
     uint32_t *heap; /* tenants with something queued, by the start tag of their first */
     struct flashfq_tenant tenants[];
@@ -55,7 +54,6 @@ static struct sched *flashfq_open(const struct sched_opts *o, uint64_t now)
         return NULL;
     }
     s->depth = o->flashfq_depth > 0 ? o->flashfq_depth : FLASHFQ_DEPTH;
-    s->tenants_count = o->tenants;
     for (uint32_t t = 0; t < o->tenants; t++)
         s->tenants[t].weight = o->weight != NULL ? o->weight[t] : 1;
     return s;

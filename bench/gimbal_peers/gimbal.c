@@ -7,7 +7,6 @@
 struct sched {
     struct snic_gimbal *g;
     void *mem;
-    uint32_t tenants;
     uint32_t credit[]; /* per tenant, as its client knows it */
 };
 
@@ -49,8 +48,6 @@ static struct sched *gimbal_open(const struct sched_opts *o, uint64_t now)
         gimbal_close(s);
         return NULL;
     }
-    if (s != NULL)
-        s->tenants = o->tenants;
     return s;
 }
 
