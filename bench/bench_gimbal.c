@@ -13,7 +13,10 @@
  * overhead; may be repeated.
  * --series: where the time series of figures 9 and 18 go, as rows.
  */
+#include "gimbal_calibration.h"
 #include "gimbal_figures.h"
+#include "gimbal_lsm.h"
+#include "gimbal_overhead.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -82,7 +85,8 @@ static struct cell *cell_of(const struct sim_spec *s)
     for (uint32_t i = 0; i < bench.cells_count; i++)
         if (memcmp(&bench.cells[i].spec, s, sizeof(*s)) == 0)
             return &bench.cells[i];
-    must(!bench.printing && bench.cells_count < CELLS_MAX, "a scenario that was not asked for");
+    must(!bench.printing, "a scenario that was not asked for");
+    must(bench.cells_count < CELLS_MAX, "too many scenarios");
     struct cell *c = &bench.cells[bench.cells_count++];
     c->spec = *s;
     return c;
@@ -239,10 +243,8 @@ static void rows_calibration(void)
 
 static void rows_lsm(void)
 {
-#if defined(BENCH_GIMBAL_LSM)
     if (bench.printing)
         gimbal_lsm_rows(bench.seeds);
-#endif
 }
 
 static void rows_overhead(void)

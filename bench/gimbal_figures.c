@@ -17,11 +17,13 @@ const struct fig_cell fig_cells[FIG_CELLS] = {
     {"F-R", SNIC_SSD_FRAGMENTED, SNIC_GIMBAL_READ, 4 * KIB},
     {"F-W", SNIC_SSD_FRAGMENTED, SNIC_GIMBAL_WRITE, 4 * KIB},
 };
-static const char *const condition_name[2] = {"clean", "frag"};
+const char *const fig_condition[2] = {"clean", "frag"};
+const char *const fig_op[2] = {"read", "write"};
+const char *const fig_size[2] = {"4K", "128K"};
 
 /* ---- Scenarios ---- */
 
-static void figures_alone(struct sim_spec *s, const struct fig_who *who, const struct fig_cell *c)
+void fig_alone(struct sim_spec *s, const struct fig_who *who, const struct fig_cell *c)
 {
     fig_spec(s, who, c->condition);
     fig_short(s);
@@ -32,10 +34,9 @@ double fig_standalone(uint32_t device, uint32_t condition, uint32_t op, uint32_t
 {
     struct sim_spec s;
     double v[FIG_SEEDS_MAX];
-    fig_spec(&s, &fig_who[FIG_FIFO], condition);
-    fig_short(&s);
+    const struct fig_cell c = {.condition = condition, .op = op, .size = size};
+    fig_alone(&s, &fig_who[FIG_FIFO], &c);
     s.device = device;
-    fig_group(&s, 0, 16, op, size);
     const struct sim_result *r = fig_results(&s);
     for (uint32_t i = 0; i < fig_seeds(); i++)
         v[i] = r[i].mbps;
@@ -99,7 +100,7 @@ void fig_6(void)
             double mbps[FIG_SEEDS_MAX];
             double us[FIG_SEEDS_MAX];
             char name[64];
-            figures_alone(&s, &fig_who[w], &fig_cells[c]);
+            fig_alone(&s, &fig_who[w], &fig_cells[c]);
             const struct sim_result *r = fig_results(&s);
             for (uint32_t i = 0; i < fig_seeds(); i++) {
                 mbps[i] = r[i].mbps;
@@ -126,7 +127,6 @@ void fig_6(void)
 
 static void figure_7_sizes(void)
 {
-    static const char *const size_name[2] = {"4K", "128K"};
     double ours[2] = {0, 0};
     for (uint32_t w = 0; w < FIG_WHO; w++) {
         struct sim_spec s;
@@ -145,11 +145,11 @@ static void figure_7_sizes(void)
         }
         for (uint32_t g = 0; g < 2; g++) {
             char name[64];
-            fig_name(name, sizeof(name), "fig7a:%s_worker_bandwidth", size_name[g]);
+            fig_name(name, sizeof(name), "fig7a:%s_worker_bandwidth", fig_size[g]);
             fig_row(name, fig_who[w].name, v[0][g], "MB/s");
-            fig_name(name, sizeof(name), "fig7d:%s_futil", size_name[g]);
+            fig_name(name, sizeof(name), "fig7d:%s_futil", fig_size[g]);
             fig_row(name, fig_who[w].name, v[1][g], "1");
-            fig_name(name, sizeof(name), "fig7d:%s_deviation", size_name[g]);
+            fig_name(name, sizeof(name), "fig7d:%s_deviation", fig_size[g]);
             fig_row(name, fig_who[w].name, v[2][g], "1");
             double deviation = fig_mean(v[2][g]);
             if (w == FIG_OURS)
@@ -163,7 +163,6 @@ static void figure_7_sizes(void)
 
 static void figure_7_types(uint32_t condition)
 {
-    static const char *const op_name[2] = {"read", "write"};
     double ours = 0;
     for (uint32_t w = 0; w < FIG_WHO; w++) {
         struct sim_spec s;
@@ -183,16 +182,14 @@ static void figure_7_types(uint32_t condition)
         }
         for (uint32_t g = 0; g < 2; g++) {
             fig_name(name, sizeof(name), "fig7%c:%s_%s_bandwidth",
-                     condition == SNIC_SSD_CLEAN ? 'b' : 'c', condition_name[condition],
-                     op_name[g]);
+                     condition == SNIC_SSD_CLEAN ? 'b' : 'c', fig_condition[condition], fig_op[g]);
             fig_row(name, fig_who[w].name, v[0][g], "MB/s");
             fig_name(name, sizeof(name), "fig7%c:%s_%s_futil",
-                     condition == SNIC_SSD_CLEAN ? 'e' : 'f', condition_name[condition],
-                     op_name[g]);
+                     condition == SNIC_SSD_CLEAN ? 'e' : 'f', fig_condition[condition], fig_op[g]);
             fig_row(name, fig_who[w].name, v[1][g], "1");
         }
         fig_name(name, sizeof(name), "fig7%c:%s_difference",
-                 condition == SNIC_SSD_CLEAN ? 'e' : 'f', condition_name[condition]);
+                 condition == SNIC_SSD_CLEAN ? 'e' : 'f', fig_condition[condition]);
         fig_row(name, fig_who[w].name, difference, "%");
         if (w == FIG_OURS)
             ours = fig_mean(difference);
@@ -220,7 +217,6 @@ void fig_7(void)
 
 void fig_8(void)
 {
-    static const char *const op_name[2] = {"read", "write"};
     static const char *const what[3] = {"average", "p99", "p99.9"};
     for (uint32_t condition = 0; condition < 2; condition++)
         for (uint32_t g = 0; g < 2; g++)
@@ -236,8 +232,8 @@ void fig_8(void)
                 }
                 for (uint32_t k = 0; k < 3; k++) {
                     char name[64];
-                    fig_name(name, sizeof(name), "fig8:%s_%s_%s", condition_name[condition],
-                             op_name[g], what[k]);
+                    fig_name(name, sizeof(name), "fig8:%s_%s_%s", fig_condition[condition],
+                             fig_op[g], what[k]);
                     fig_row(name, fig_who[w].name, v[k], "us");
                 }
             }
@@ -252,7 +248,6 @@ void fig_8(void)
 void fig_device2(void)
 {
     static const double paper[2][2] = {{0.63, 0.72}, {0.58, 0.90}};
-    static const char *const op_name[2] = {"read", "write"};
     for (uint32_t condition = 0; condition < 2; condition++) {
         struct sim_spec s;
         double v[2][FIG_SEEDS_MAX];
@@ -268,12 +263,12 @@ void fig_device2(void)
         }
         for (uint32_t g = 0; g < 2; g++) {
             char name[64];
-            fig_name(name, sizeof(name), "device2:%s_%s_standalone", condition_name[condition],
-                     op_name[g]);
+            fig_name(name, sizeof(name), "device2:%s_%s_standalone", fig_condition[condition],
+                     fig_op[g]);
             fig_value(name, "fifo",
                       fig_standalone(SIM_P3600, condition, s.group[g].op, s.group[g].size), "MB/s");
-            fig_name(name, sizeof(name), "device2:%s_%s_futil", condition_name[condition],
-                     op_name[g]);
+            fig_name(name, sizeof(name), "device2:%s_%s_futil", fig_condition[condition],
+                     fig_op[g]);
             fig_row(name, "ours", v[g], "1");
             fig_value(name, "paper", paper[condition][g], "1");
         }
@@ -316,7 +311,7 @@ static double goals_alone(uint32_t who, uint32_t cell)
 {
     struct sim_spec s;
     double v[FIG_SEEDS_MAX];
-    figures_alone(&s, &fig_who[who], &fig_cells[cell]);
+    fig_alone(&s, &fig_who[who], &fig_cells[cell]);
     const struct sim_result *r = fig_results(&s);
     for (uint32_t i = 0; i < fig_seeds(); i++)
         v[i] = r[i].mbps;
@@ -379,7 +374,6 @@ void fig_goals(void)
 {
     static const double deviation[2][3] = {{1.9, 4.1, 7.1}, {2.1, 8.7, 6.4}};
     static const uint32_t peer[3] = {FIG_REFLEX, FIG_FLASHFQ, FIG_PARDA};
-    static const char *const size_name[2] = {"4K", "128K"};
     fig_goal("utilisation_C-R_over_reflex",
              goals_over(goals_alone(FIG_OURS, 0), goals_alone(FIG_REFLEX, 0)), 2.4, 1, "x");
     fig_goal("utilisation_C-W_over_reflex",
@@ -389,7 +383,7 @@ void fig_goals(void)
     for (uint32_t g = 2; g-- > 0;)
         for (uint32_t p = 0; p < 3; p++) {
             char name[64];
-            fig_name(name, sizeof(name), "deviation_%s_below_%s", size_name[g],
+            fig_name(name, sizeof(name), "deviation_%s_below_%s", fig_size[g],
                      fig_who[peer[p]].name);
             fig_goal(name, goals_over(goals_deviation(peer[p], g), goals_deviation(FIG_OURS, g)),
                      deviation[g][p], 1, "x");

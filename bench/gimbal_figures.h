@@ -47,6 +47,11 @@ void fig_goal(const char *what, double got, double want, int at_least, const cha
 void fig_point(const char *what, const char *who, double at, double v, const char *unit);
 void fig_name(char *out, size_t size, const char *format, ...) SNIC_PRINTF(3, 4);
 
+/* In the names of rows: by enum snic_ssd_condition, by enum snic_gimbal_op, of fig_sizes(). */
+extern const char *const fig_condition[2];
+extern const char *const fig_op[2];
+extern const char *const fig_size[2];
+
 /* What several figures run. */
 #define FIG_CELLS 4
 struct fig_cell {
@@ -56,6 +61,8 @@ struct fig_cell {
     uint32_t size;
 };
 extern const struct fig_cell fig_cells[FIG_CELLS]; /* C-R, C-W, F-R, F-W */
+/* 16 workers of a cell alone. */
+void fig_alone(struct sim_spec *s, const struct fig_who *who, const struct fig_cell *c);
 /* MB/s of 16 workers of @p op and @p size without a scheduler, the mean over the seeds. */
 double fig_standalone(uint32_t device, uint32_t condition, uint32_t op, uint32_t size);
 /* Scenario of figure 7b and 7c, and the two f-Utils of a seed's result. */
@@ -80,10 +87,5 @@ void fig_tenants(void);
 void fig_convergence(void);
 void fig_weights(void);
 void fig_fits(void);
-
-/* Other files'. */
-void gimbal_calibration_rows(void);
-void gimbal_lsm_rows(uint32_t seeds);
-void gimbal_overhead_rows(void);
 
 #endif

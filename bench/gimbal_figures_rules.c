@@ -43,16 +43,13 @@ static double fits_alone(uint32_t condition, uint32_t size)
     return fig_mean(v);
 }
 
-/* Utilisation and differences of a comparator under another of its parameters. */
+/* Utilisation and differences of the comparator that @p with names, with its parameters. */
 static void fits_sweep(const char *label, const char *who, const struct sim_spec *with)
 {
-    static const char *const condition_name[2] = {"clean", "frag"};
     struct sim_spec s;
     double v[FIG_SEEDS_MAX];
     char name[64];
-    fig_spec(&s, &fig_who[FIG_FIFO], SNIC_SSD_FRAGMENTED);
-    fig_short(&s);
-    fig_group(&s, 0, 16, SNIC_GIMBAL_READ, 4 * KIB);
+    fig_alone(&s, &fig_who[FIG_FIFO], &fig_cells[2]);
     s.ops = with->ops;
     s.parda_latency_ns = with->parda_latency_ns;
     s.flashfq_depth = with->flashfq_depth;
@@ -75,11 +72,11 @@ static void fits_sweep(const char *label, const char *who, const struct sim_spec
             p99[0][i] = r[i].group[0].p99_us;
             p99[1][i] = r[i].group[1].p99_us;
         }
-        fig_name(name, sizeof(name), "fits:%s_%s_difference", label, condition_name[condition]);
+        fig_name(name, sizeof(name), "fits:%s_%s_difference", label, fig_condition[condition]);
         fig_row(name, who, v, "%");
-        fig_name(name, sizeof(name), "fits:%s_%s_read_p99", label, condition_name[condition]);
+        fig_name(name, sizeof(name), "fits:%s_%s_read_p99", label, fig_condition[condition]);
         fig_row(name, who, p99[0], "us");
-        fig_name(name, sizeof(name), "fits:%s_%s_write_p99", label, condition_name[condition]);
+        fig_name(name, sizeof(name), "fits:%s_%s_write_p99", label, fig_condition[condition]);
         fig_row(name, who, p99[1], "us");
     }
 }
@@ -89,7 +86,6 @@ void fig_fits(void)
     static const uint32_t reads[] = {290, 300, 305, 310, 320};
     static const uint32_t writes[] = {40, 42, 44, 45, 46};
     static const uint32_t parda_us[] = {300, 1000};
-    static const uint32_t depth[] = {128};
     fits_reflex("fits:reflex_reads_p95_below_500us", SNIC_GIMBAL_READ, reads, SNIC_COUNTOF(reads));
     fits_reflex("fits:reflex_writes_p95_below_500us", SNIC_GIMBAL_WRITE, writes,
                 SNIC_COUNTOF(writes));
@@ -104,12 +100,8 @@ void fig_fits(void)
         fig_name(label, sizeof(label), "parda_L%uus", parda_us[i]);
         fits_sweep(label, "parda", &with);
     }
-    for (uint32_t i = 0; i < SNIC_COUNTOF(depth); i++) {
-        struct sim_spec with = {.ops = &sched_flashfq, .flashfq_depth = depth[i]};
-        char label[32];
-        fig_name(label, sizeof(label), "flashfq_D%u", depth[i]);
-        fits_sweep(label, "flashfq", &with);
-    }
+    struct sim_spec deeper = {.ops = &sched_flashfq, .flashfq_depth = 128};
+    fits_sweep("flashfq_D128", "flashfq", &deeper);
 }
 
 /* ---- Departures from the printed algorithms ---- */
@@ -139,7 +131,6 @@ static void departure_apply(struct sim_spec *s, const struct departure *d)
 
 static void departure_mixed(const struct departure *d, uint32_t condition)
 {
-    static const char *const condition_name[2] = {"clean", "frag"};
     struct sim_spec s;
     double v[3][FIG_SEEDS_MAX];
     char name[64];
@@ -153,17 +144,16 @@ static void departure_mixed(const struct departure *d, uint32_t condition)
         v[1][i] = r[i].group[0].p99_us;
         v[2][i] = r[i].group[1].p99_us;
     }
-    fig_name(name, sizeof(name), "departures:%s_difference", condition_name[condition]);
+    fig_name(name, sizeof(name), "departures:%s_difference", fig_condition[condition]);
     fig_row(name, d->name, v[0], "%");
-    fig_name(name, sizeof(name), "departures:%s_read_p99", condition_name[condition]);
+    fig_name(name, sizeof(name), "departures:%s_read_p99", fig_condition[condition]);
     fig_row(name, d->name, v[1], "us");
-    fig_name(name, sizeof(name), "departures:%s_write_p99", condition_name[condition]);
+    fig_name(name, sizeof(name), "departures:%s_write_p99", fig_condition[condition]);
     fig_row(name, d->name, v[2], "us");
 }
 
 static void departure_sizes(const struct departure *d)
 {
-    static const char *const size_name[2] = {"4K", "128K"};
     struct sim_spec s;
     double v[2][FIG_SEEDS_MAX];
     fig_sizes(&s, &fig_who[FIG_OURS]);
@@ -178,7 +168,7 @@ static void departure_sizes(const struct departure *d)
     }
     for (uint32_t g = 0; g < 2; g++) {
         char name[64];
-        fig_name(name, sizeof(name), "departures:%s_deviation", size_name[g]);
+        fig_name(name, sizeof(name), "departures:%s_deviation", fig_size[g]);
         fig_row(name, d->name, v[g], "1");
     }
 }
@@ -188,9 +178,7 @@ static void departure_alone(const struct departure *d, uint32_t cell)
     struct sim_spec s;
     double v[FIG_SEEDS_MAX];
     char name[64];
-    fig_spec(&s, &fig_who[FIG_OURS], fig_cells[cell].condition);
-    fig_short(&s);
-    fig_group(&s, 0, 16, fig_cells[cell].op, fig_cells[cell].size);
+    fig_alone(&s, &fig_who[FIG_OURS], &fig_cells[cell]);
     departure_apply(&s, d);
     const struct sim_result *r = fig_results(&s);
     for (uint32_t i = 0; i < fig_seeds(); i++)

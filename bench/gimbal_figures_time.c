@@ -226,10 +226,10 @@ void fig_convergence(void)
         {"16_writers_join", 200, 500, 3, 0.75},
         {"16_writers_leave", 500, 700, 1, 0.9},
     };
-    static const struct converge_change stalled[2] = {
-        {"after_stall_of_100ms", 210, 400, 1, 0.9},
-        {"after_stall_of_2s", 210, 400, 1, 0.9},
-    };
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } stalls[2] = {{"after_stall_of_100ms", 100u * MS}, {"after_stall_of_2s", 2000ull * MS}};
     struct sim_spec s;
     fig_spec(&s, &fig_who[FIG_OURS], SNIC_SSD_FRAGMENTED);
     fig_group(&s, 0, 16, SNIC_GIMBAL_READ, 4 * KIB);
@@ -241,13 +241,13 @@ void fig_convergence(void)
     s.group[1].stop_ns = 5000ull * MS;
     converge_rows(&s, mixed, 3);
     for (uint32_t k = 0; k < 2; k++) {
-        struct converge_change c = stalled[k];
+        struct converge_change c = {.name = stalls[k].name, .groups = 1, .share = 0.9};
         fig_spec(&s, &fig_who[FIG_OURS], SNIC_SSD_FRAGMENTED);
         fig_group(&s, 0, 16, SNIC_GIMBAL_READ, 4 * KIB);
         s.warm_ns = 0;
         s.sample_ns = CONVERGE_SAMPLE_MS * MS;
         s.stall_ns = 2000ull * MS;
-        s.stall_for_ns = k == 0 ? 100u * MS : 2000ull * MS;
+        s.stall_for_ns = stalls[k].ns;
         c.from = (uint32_t)((s.stall_ns + s.stall_for_ns) / s.sample_ns);
         c.until = c.from + 200;
         s.time_ns = c.until * s.sample_ns + MS;

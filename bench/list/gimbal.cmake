@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The peers are files of their own, which examples/tenants and their test compile, too. The SSD
 # model's module and the credit's are needed beside the switch's.
-set(bench ${CMAKE_CURRENT_LIST_DIR}/..)
 if("ssd" IN_LIST SNIC_WANTED_MODULES AND "credit" IN_LIST SNIC_WANTED_MODULES)
   snic_bench(gimbal gimbal SOURCES gimbal_figures.c gimbal_figures_rules.c gimbal_figures_time.c
-    gimbal_sim.c gimbal_calibration.c gimbal_overhead.c gimbal_peers/fifo.c
-    gimbal_peers/reflex.c gimbal_peers/parda.c gimbal_peers/flashfq.c gimbal_peers/gimbal.c
-    gimbal_peers/find.c LIBS m)
-  if(TARGET bench_gimbal AND EXISTS ${bench}/gimbal_lsm.c AND EXISTS ${bench}/gimbal_lsm_sim.c)
-    target_sources(bench_gimbal PRIVATE gimbal_lsm.c gimbal_lsm_sim.c)
-    target_compile_definitions(bench_gimbal PRIVATE BENCH_GIMBAL_LSM)
-  endif()
+    gimbal_sim.c gimbal_calibration.c gimbal_overhead.c gimbal_lsm.c gimbal_lsm_sim.c
+    gimbal_peers/fifo.c gimbal_peers/reflex.c gimbal_peers/parda.c gimbal_peers/flashfq.c
+    gimbal_peers/gimbal.c gimbal_peers/find.c LIBS m)
 endif()
