@@ -337,12 +337,12 @@ static void lsm_merge(struct lsm *m, struct lsm_instance *in)
     }
 }
 
-static void lsm_begin(struct lsm *m, struct lsm_instance *in, struct lsm_thread *t);
+static void lsm_begin(struct lsm *m, struct lsm_thread *t);
 
 static void lsm_finish(struct lsm *m, struct lsm_instance *in, struct lsm_thread *t)
 {
     in->ops += (uint64_t)lsm_measuring(m);
-    lsm_begin(m, in, t);
+    lsm_begin(m, t);
 }
 
 static void lsm_read_done(struct lsm *m, struct lsm_thread *t)
@@ -447,12 +447,11 @@ static uint32_t lsm_blocks(struct lsm *m)
     return 1 + (snic_rng_below(&m->rng, 1000) < LSM_BLOOM_FALSE);
 }
 
-static void lsm_begin(struct lsm *m, struct lsm_instance *in, struct lsm_thread *t)
+static void lsm_begin(struct lsm *m, struct lsm_thread *t)
 {
     static const uint8_t writes[] = {
         ['A'] = 50, ['B'] = 5, ['C'] = 0, ['D'] = 5, ['E'] = 5, ['F'] = 50};
     char w = m->spec->workload;
-    (void)in;
     if (m->now >= m->end)
         return;
     t->begun_ns = m->now;
@@ -630,7 +629,7 @@ static void lsm_open_instance(struct lsm *m, uint32_t number)
     for (uint32_t t = 0; t < LSM_THREADS; t++) {
         in->threads[t].task =
             (struct lsm_task){.of = in, .thread = &in->threads[t], .kind = LSM_POINT};
-        lsm_begin(m, in, &in->threads[t]);
+        lsm_begin(m, &in->threads[t]);
     }
 }
 
@@ -683,9 +682,10 @@ static void lsm_close(struct lsm *m)
 void lsm_run(const struct lsm_spec *spec, struct lsm_result *out)
 {
     struct lsm *m = calloc(1, sizeof(*m));
-    lsm_must(m != NULL && spec->instances <= LSM_INSTANCES_MAX && spec->backends >= 2 &&
+    lsm_must(m != NULL, "memory");
+    lsm_must(spec->instances <= LSM_INSTANCES_MAX && spec->backends >= 2 &&
                  spec->backends <= LSM_BACKENDS_MAX,
-             "memory");
+             "too many instances, or not 2 to 12 backends");
     m->spec = spec;
     m->ops = spec->ops;
     m->end = spec->warm_ns + spec->time_ns;

@@ -72,7 +72,6 @@ struct kv_control_tenant {
     uint64_t wait_p50_ns;
     uint64_t wait_p99_ns;
     uint64_t errors;
-    uint64_t busy;
 };
 
 #endif

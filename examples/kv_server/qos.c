@@ -111,7 +111,6 @@ int kv_qos_tenant(const struct snic_io *io, uint32_t *cursor, struct kv_control_
     out->wait_p50_ns = v.wait_p50_ns;
     out->wait_p99_ns = v.wait_p99_ns;
     out->errors = v.errors;
-    out->busy = v.busy;
     return 0;
 }
 

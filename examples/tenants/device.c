@@ -230,9 +230,9 @@ void device_open(struct device *d, uint32_t depth, size_t pool_bytes)
     d->pool = mmap(NULL, pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (d->pool == MAP_FAILED)
         ex_die("no memory for %zu bytes of I/Os", pool_bytes);
-    /* What is written is random, as a device may make zeros disappear. */
-    snic_rng_init(&rng, d->seed + 1);
     if (d->path != NULL) {
+        /* What is written is random, as a device may make zeros disappear. */
+        snic_rng_init(&rng, d->seed + 1);
         snic_rng_fill(&rng, d->pool, pool_bytes);
         d->region = snic_loop_region_add(d->loop, d->pool, pool_bytes);
         if (d->region < 0)

@@ -391,7 +391,7 @@ static void run_setup_sched(struct run *r)
 
 static void run_setup(struct run *r)
 {
-    struct snic_loop *loop = r->device->loop;
+    struct snic_loop *loop; /* the model has one only from device_begin() on */
     uint32_t n = 0;
 
     for (uint32_t s = 0; s < r->jobs->count; s++)
@@ -427,6 +427,19 @@ static void run_setup(struct run *r)
 
 /* ---- Running ---- */
 
+/* Who has a cap of a few bytes a second would keep us waiting for what it has queued. */
+static void run_uncap(struct run *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct job *j = r->tenants[i].job;
+        struct snic_gimbal_tenant_opts t = {.opts_size = sizeof(t), .weight = j->weight};
+
+        if ((j->cap_bytes != 0 || j->cap_ios != 0) &&
+            snic_gimbal_tenant_set(sched_gimbal_switch(r->sched), i, &t) != 0)
+            ex_die("[%s]: the switch keeps its caps", j->name);
+    }
+}
+
 /* No more I/Os; those on their way come home, uncounted. */
 static void run_drain(struct run *r)
 {
@@ -447,6 +460,8 @@ static void run_drain(struct run *r)
     if (r->opts.scheduler == &sched_gimbal) {
         snic_gimbal_get_view(sched_gimbal_switch(r->sched), &r->view);
         r->has_view = 1;
+        run_uncap(r);
+        run_pump(r, now);
     }
     while (r->inside > 0)
         if (snic_loop_once(loop, 100000000) < 0)
