@@ -227,6 +227,31 @@ static void test_gimbal_cap_lifted_unparks(void **state)
     gx_close(&x);
 }
 
+/* A cap of a byte a second is raised: what was owed under it held for a day and a half. */
+static void test_gimbal_cap_raised_owes_little(void **state)
+{
+    (void)state;
+    struct snic_gimbal_opts o = {.rate_start = SEC};
+    struct snic_gimbal_tenant_opts to = {.opts_size = sizeof(to), .bytes_per_second = 1};
+    struct snic_gimbal_io io[2];
+    struct gx x;
+    gx_open(&x, &o);
+    assert_int_equal(snic_gimbal_tenant_add(x.g, 0, &to), 0);
+    gx_submit(&x, &io[0], 0, 0, 128 << 10);
+    gx_submit(&x, &io[1], 0, 0, 128 << 10);
+    assert_ptr_equal(gx_next(&x), &io[0]);
+    assert_null(snic_gimbal_poll(x.g, x.now));
+    assert_int_equal(gx_tenant(&x, 0).parked, 1);
+    snic_gimbal_complete(x.g, &io[0], 1, x.now);
+    to.bytes_per_second = 1u << 30;
+    assert_int_equal(snic_gimbal_tenant_set(x.g, 0, &to), 0);
+    uint64_t before = x.now;
+    assert_ptr_equal(gx_next(&x), &io[1]);
+    assert_true(x.now - before <= snic_gimbal_wait_max_ns(x.g, 0, 0));
+    snic_gimbal_complete(x.g, &io[1], 1, x.now);
+    gx_close(&x);
+}
+
 /* ---- The bound of every wait ---- */
 
 /* One I/O at a time of the smallest tenant, beside the worst that others may send. */
@@ -508,6 +533,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_cap_charges_exactly),
         cmocka_unit_test(test_gimbal_cap_burst_after_silence),
         cmocka_unit_test(test_gimbal_cap_lifted_unparks),
+        cmocka_unit_test(test_gimbal_cap_raised_owes_little),
         cmocka_unit_test(test_gimbal_wait_within_bound),
         cmocka_unit_test(test_gimbal_wait_bound_formula),
         cmocka_unit_test(test_gimbal_stall_of_ten_seconds_survived),

@@ -263,7 +263,7 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32
     SNIC_NONNULL(1);
 /**
  * Change weight, caps and priorities' weights; I/Os inside stay, and what was sent stays paid or
- * owed under caps that remain. [owner]
+ * owed under caps that remain, for no longer than an I/O of size_max costs now. [owner]
  * @return 0; SNIC_EINVAL; SNIC_ENOENT
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,

@@ -92,6 +92,17 @@ uint64_t gimbal_cap_cost_ns(const struct gimbal_tenant *t, uint32_t size)
     return cost;
 }
 
+/*
+ * After a change: what was sent under a cap far lower is not owed for longer than the largest I/O
+ * costs now. Under the caps that it was sent under, nothing is.
+ */
+void gimbal_cap_forgive(const struct snic_gimbal *g, struct gimbal_tenant *t)
+{
+    uint64_t most = g->now_ns + gimbal_cap_cost_ns(t, g->o.size_max);
+    for (unsigned i = 0; i < 2; i++)
+        t->pace[i].free_ns = snic_min_u64(t->pace[i].free_ns, most);
+}
+
 void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t ready_ns)
 {
     if (t->timer.fn == NULL)

@@ -244,6 +244,7 @@ int gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts
 uint64_t gimbal_cap_ready_ns(const struct gimbal_tenant *t);
 void gimbal_cap_pay(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now);
 uint64_t gimbal_cap_cost_ns(const struct gimbal_tenant *t, uint32_t size);
+void gimbal_cap_forgive(const struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t ready_ns);
 uint64_t gimbal_cap_expire(struct snic_gimbal *g, uint64_t now);
 

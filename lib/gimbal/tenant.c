@@ -228,6 +228,7 @@ int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
         return SNIC_ENOENT;
     if (gimbal_tenant_apply(g, t, o) != 0)
         return SNIC_EINVAL;
+    gimbal_cap_forgive(g, t);
     if (t->where == GIMBAL_PARKED) { /* its new caps may let it go now */
         snic_wheel_cancel(&g->wheel, &t->timer);
         gimbal_round_join(g, t);
