@@ -197,6 +197,21 @@ void qos_withdraw(struct qos *q, struct qos_slot *slot, int error)
     }
 }
 
+void qos_leaving_queued(struct qos *q, struct qos_slot *slot)
+{
+    if (slot->tenant == SNIC_QOS__NONE || q->tenants[slot->tenant].state != QOS_TENANT_LEAVING)
+        return;
+    for (struct snic_link *l = slot->parts.next; l != &slot->parts; l = l->next) {
+        struct qos_part *part = SNIC_CONTAINER(l, struct qos_part, link);
+        if (part->state != QOS_PART_QUEUED)
+            continue;
+        int r = snic_gimbal_cancel(q->gimbal, &part->gio, q->now_ns);
+        SNIC_ASSERT(r == 0); /* Q2 */
+        (void)r;
+        part_submit(q, slot, part);
+    }
+}
+
 int qos_over(const struct qos_slot *slot)
 {
     return slot->count == 0 &&

@@ -288,6 +288,11 @@ static void qos_close(struct snic_io *io)
 {
     struct qos *q = SNIC_CONTAINER(io, struct qos, io);
     q->closing = 1;
+    (void)qos_time(q, snic_loop_clock(io->loop));
+    qos_tenants_uncap(q);
+    for (struct snic_link *l = q->active.next; l != &q->active; l = l->next)
+        qos_leaving_queued(q, SNIC_CONTAINER(l, struct qos_slot, link));
+    qos_pump(q);
     while (q->requests > 0) {
         int r = snic_loop_once(io->loop, SNIC_NEVER);
         SNIC_ASSERT(r > 0 || snic_loop_world(io->loop) == NULL); /* else the node is paused */

@@ -131,6 +131,8 @@ void qos_tenants_init(struct qos *q);
 uint32_t qos_tenant_of(struct qos *q, uint32_t id);
 void qos_tenant_enter(struct qos *q, uint32_t index);
 void qos_tenant_leave(struct qos *q, uint32_t index);
+/** Closing: what is inside goes its way, but does not wait for caps. */
+void qos_tenants_uncap(struct qos *q);
 int qos_tenants_check(const struct qos *q);
 
 /* ---- part.c ---- */
@@ -143,6 +145,8 @@ void qos_feed_flush(struct qos *q, struct qos_slot *slot);
 void qos_part_end(struct qos *q, struct qos_part *part, int64_t result, int32_t os_error);
 /** Take back what has not been sent; the parts end with @p error. */
 void qos_withdraw(struct qos *q, struct qos_slot *slot, int error);
+/** Closing: what a removed tenant has queued becomes the default tenant's. */
+void qos_leaving_queued(struct qos *q, struct qos_slot *slot);
 /** 1: nothing of the request is left to do. */
 int qos_over(const struct qos_slot *slot);
 int64_t qos_result(const struct qos_slot *slot);

@@ -171,6 +171,21 @@ void qos_tenant_leave(struct qos *q, uint32_t index)
     }
 }
 
+void qos_tenants_uncap(struct qos *q)
+{
+    for (uint32_t i = 0; i <= q->opts.tenants_max; i++) {
+        struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o)};
+        struct snic_gimbal_tenant_view v;
+        if (q->tenants[i].state != QOS_TENANT_ADDED ||
+            snic_gimbal_get_tenant_view(q->gimbal, i, &v) != 0)
+            continue;
+        o.weight = v.weight;
+        int r = snic_gimbal_tenant_set(q->gimbal, i, &o);
+        SNIC_ASSERT(r == 0);
+        (void)r;
+    }
+}
+
 /* ---- The public part ---- */
 
 int snic_qos_tenant_add(struct snic_io *io, uint32_t id, const struct snic_gimbal_tenant_opts *o)
