@@ -312,6 +312,13 @@ def test_caps_are_the_switch_s():
     assert "caps are gimbal's, fifo has none" in err
 
 
+def test_the_end_does_not_wait_for_caps():
+    """What a capped tenant had queued took 9 hours at a byte a second."""
+    text = "[a]\nrw=randread\niodepth=8\ncap_bytes=1\n[b]\nrw=randread\ncap_iops=1\niodepth=999\n"
+    fresh("capped.bin")
+    run("--job", job(text), "--device", "capped.bin", "--size", "1M", "--seconds", 1)
+
+
 def test_weights_and_fair_shares_in_the_model():
     text = "[global]\nrw=randread\nbs=128k\niodepth=32\n[a]\nweight=4\n[b]\n[c]\nnumjobs=2\n"
     j, _ = measured("--job", job(text), "--ssd", "dct983", "--seconds", 3, "--warmup", 1, "--solo",
