@@ -121,7 +121,8 @@ static void ex_set(const char *program, const struct ex_option *o, const char *v
         break;
     case EX_PARSE:
         if (o->parse(o->target, value) != 0)
-            ex_mistake(program, "--%s: '%s' is not one of %s", o->name, value, o->value);
+            ex_mistake(program, "--%s: '%s' is not %s%s", o->name, value,
+                       strchr(o->value, '|') != NULL ? "one of " : "", o->value);
         break;
     }
 }

@@ -103,7 +103,7 @@ def test_options():
     for args, text in [
             ((), "--job FILE is missing"),
             (("--job", j), "--device PATH or --ssd MODEL"),
-            (("--job", j, "--device", device, "--ssd", "dct983"), "--device PATH or --ssd MODEL"),
+            (("--job", j, "--device", device, "--ssd", "dct983"), "either --device PATH or --ssd"),
             (("--job", j, "--ssd", "dct983", "--direct"), "are for --device"),
             (("--job", j, "--ssd", "dct983", "--overwrite"), "are for --device"),
             (("--job", j, "--ssd", "dct983", "--scheduler", "cfq"), "--scheduler"),
@@ -114,7 +114,7 @@ def test_options():
             (("--job", j, "--ssd", "dct983", "--thresh-min", "1500"), "--thresh-min"),
             (("--job", j, "--ssd", "dct983", "--thresh-max", "250"), "--thresh-min"),
             (("--job", j, "--ssd", "dct983", "--write-cost", "0.9"), "--write-cost"),
-            (("--job", j, "--ssd", "dct983", "--write-cost", "32.1"), "--write-cost"),
+            (("--job", j, "--ssd", "dct983", "--write-cost", "32.1"), "'32.1' is not 1..32"),
             (("--job", j, "--ssd", "dct983", "--write-cost", "2", "--auto"), "--auto"),
             (("--job", j, "--ssd", "dct983", "--device-scale", "0"), "--device-scale"),
             (("--job", j, "--ssd", "dct983", "--device-scale", "1x"), "--device-scale"),
@@ -267,6 +267,21 @@ def test_the_model_is_deterministic():
         if s in ("gimbal", "fifo"):
             other = measured(*args, "--seed", 8)
             assert first[0]["tenants"] != other[0]["tenants"], "%s: the seed does not matter" % s
+
+
+def test_fairness_leaves_out_who_is_limited():
+    """A tenant that asks for little, or is capped, made the others look unfairly treated."""
+    text = "[global]\nrw=randread\nbs=16k\niodepth=32\n[a]\n[b]\n"
+    some = "f-Util of those without a limit: "
+    for limit, summary in (("", "f-Util: "), ("[c]\nrate=1M\n", some),
+                           ("[c]\ncap_iops=100\n", some), ("[global]\nrate=1M\n", "f-Util: ")):
+        jobs = limit + "[a]\n" if limit.startswith("[global]") else text + limit
+        j, out = measured("--job", job(jobs), "--ssd", "dct983", "--seconds", 1, "--solo", 1)
+        m = re.search("^%s([\\d.]+) to ([\\d.]+), " % summary, out, flags=re.M)
+        assert m, out
+        seen = [t["f_util"] for t in j["tenants"] if t["name"] != "c"]
+        assert abs(float(m.group(1)) - min(seen)) < 0.001, out
+        assert abs(float(m.group(2)) - max(seen)) < 0.001, out
 
 
 def test_little_s_law_in_the_model():

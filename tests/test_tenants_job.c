@@ -252,6 +252,11 @@ static void test_tenants_job_value_mistakes(void **state)
         snprintf(text, sizeof(text), "[a]\nrw=rw\n%s=\n", keys[i].key);
         refuses(text, 3, "no value");
     }
+    refuses("[a]\nweight=257\n", 2, "weight: '257' is not between 1 and 256");
+    refuses("[a]\niodepth=0\n", 2, "is not between 1 and 1024");
+    refuses("[a]\nstart=2 h\n", 2, "is not a time");
+    refuses("[a]\nstart=25h\n", 2, "is not at most 24 hours");
+    refuses("[a]\nruntime=0\n", 2, "is not more than 0, at most 24 hours");
     refuses("[a]\nrw=\n", 2, "no value");
     refuses("[a]\nrw=randomread\n", 2, "is not one of");
     refuses("[a]\nrw=rand\n", 2, "is not one of");

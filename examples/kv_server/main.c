@@ -146,8 +146,8 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          "a tenant is a database (SELECT; default) or a client's name (CLIENT SETNAME)", 0, 0,
          kv_by_parse},
         {"tenant", EX_PARSE, c, "NAME[:weight=N][:bytes=N][:ios=N]",
-         "weight (1 to 256) and caps per second of a database or of a client's name ('default': of "
-         "all others); may be repeated",
+         "weight (1 to 256), caps per second of a database (its number) or client ('default': all "
+         "others); may be repeated",
          0, 0, kv_tenant_option},
         {"device-depth", EX_NUMBER, &c->device_depth, "N", "most requests on it; default 1024", 1,
          32768, NULL},

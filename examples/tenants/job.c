@@ -287,7 +287,11 @@ static int parse_value(struct parse *p, const struct parse_key *k, const char *t
         p->job->sizes = 1;
         p->job->size[0].percent = 100;
     } else if (v < k->min || v > k->max) {
-        return parse_fail(p, "%s: '%s' is out of range", k->name, text);
+        return k->kind == PARSE_TIME
+                   ? parse_fail(p, "%s: '%s' is not %s24 hours", k->name, text,
+                                k->min == 0 ? "at most " : "more than 0, at most ")
+                   : parse_fail(p, "%s: '%s' is not between %llu and %llu", k->name, text,
+                                (unsigned long long)k->min, (unsigned long long)k->max);
     }
     parse_put(p->job, k, v);
     return 0;

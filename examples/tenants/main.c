@@ -184,14 +184,14 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         {"thresh-max", EX_NUMBER, &o->thresh_max_us, "US",
          "gimbal: the latency that means overload, above the lowest at full load; default 1500", 1,
          10000000, NULL},
-        {"write-cost", EX_PARSE, &o->write_cost, "X",
-         "gimbal: what a write costs at worst, in reads of its size, 1 to 32; default 9", 0, 0,
+        {"write-cost", EX_PARSE, &o->write_cost, "1..32",
+         "gimbal: what a write costs at worst, in reads of its size; default 9", 0, 0,
          main_cost_parse},
         {"auto", EX_FLAG, &o->calibrate, NULL,
          "gimbal: measure the device for 2 s (5 s when tenants write) and choose both, and the "
          "worst write cost",
          0, 0, NULL},
-        {"device-scale", EX_PARSE, &o->scale, "X",
+        {"device-scale", EX_PARSE, &o->scale, "0.0001..10000",
          "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 2 s", 0, 0,
          main_scale_parse},
         {"seconds", EX_NUMBER, &o->seconds, "N", "of the run; default 10", 1, 86400, NULL},
@@ -208,13 +208,18 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
          UINT64_MAX, NULL},
     };
 
-    ex_options(argc, argv, options, SNIC_COUNTOF(options),
-               "Tenants share a device, as a job file says: [name] sections of\n"
-               "  rw=read|write|rw|randread|randwrite|randrw  rwmixread=%  bs=N  bssplit=N/%:N/%\n"
-               "  iodepth=N  numjobs=N  rate=BYTES/S  rate_iops=N  weight=N  priority=0..7\n"
-               "  cap_bytes=N  cap_iops=N (the switch's)  offset=N  size=N  start=T  stop=T\n"
-               "  runtime=T  start_step=T  stop_step=T (of each further of numjobs)\n"
-               "and what [global], in front of them, says for all.");
+    ex_options(
+        argc, argv, options, SNIC_COUNTOF(options),
+        "Tenants share a device, as a job file says: [name] sections of\n"
+        "  rw=read|write|rw|randread|randwrite|randrw (default read)   rwmixread=% (50)\n"
+        "  bs=N (4K) or bssplit=N/%:N/%   iodepth=N (1)   numjobs=N (1): so many alike\n"
+        "  weight=N (1)   priority=0..7 (0; 7 the most urgent)\n"
+        "  offset=N (0)   size=N (all)\n"
+        "  rate=N, rate_iops=N: what a tenant asks for at most, per second\n"
+        "  cap_bytes=N, cap_iops=N: what gimbal gives it at most, per second\n"
+        "  start=T   stop=T or runtime=T   start_step=T, stop_step=T: of each further one\n"
+        "and what [global], in front of them, says for all. Bytes may have K, M, G or T behind\n"
+        "them (powers of 1024), times us, ms, s (the default), m or h.");
 }
 
 static void main_usage(const char *program, const char *text)
@@ -230,7 +235,7 @@ static void main_check_options(const struct options *o, const struct device *d, 
     if (o->job == NULL)
         main_usage(program, "--job FILE is missing");
     if ((d->path == NULL) == (d->model == NULL))
-        main_usage(program, "give --device PATH or --ssd MODEL");
+        main_usage(program, "give either --device PATH or --ssd MODEL");
     if (d->path == NULL && (d->direct || d->overwrite))
         main_usage(program, "--direct and --overwrite are for --device");
     if (o->warmup >= o->seconds)

@@ -130,28 +130,42 @@ static void report_sums(const struct report *p, FILE *f)
 }
 
 struct fairness {
+    uint32_t count; /* tenants looked at */
     double least;
     double most;
     double deviation; /* the largest |f-Util - 1| */
     double jain;
 };
 
+/* A tenant that asks for less than it could get, or may not have it, says nothing of fairness. */
+static int report_limited(const struct job *j)
+{
+    return j->rate_bytes != 0 || j->rate_ios != 0 || j->cap_bytes != 0 || j->cap_ios != 0;
+}
+
+/* Of those without limits, or of all if there are none. */
 static struct fairness report_fairness(const struct report *p)
 {
-    struct fairness x = {HUGE_VAL, 0, 0, 0};
+    struct fairness x = {0, HUGE_VAL, 0, 0, 0};
     double sum = 0;
     double squares = 0;
+    int all = 1;
 
+    for (uint32_t i = 0; i < p->run->count; i++)
+        all &= report_limited(p->run->tenants[i].job);
     for (uint32_t i = 0; i < p->run->count; i++) {
         double u = report_util(p, &p->run->tenants[i]);
 
+        if (!all && report_limited(p->run->tenants[i].job))
+            continue;
+        x.count++;
         x.least = fmin(x.least, u);
         x.most = fmax(x.most, u);
         x.deviation = fmax(x.deviation, fabs(u - 1));
         sum += u;
         squares += u * u;
     }
-    x.jain = squares > 0 ? sum * sum / (squares * p->run->count) : 0;
+    x.jain = squares > 0 ? sum * sum / (squares * x.count) : 0;
     return x;
 }
 
@@ -187,7 +201,8 @@ void report_table(const struct report *p, FILE *f)
     if (p->solo != NULL) {
         struct fairness x = report_fairness(p);
 
-        fprintf(f, "f-Util: %.3f to %.3f, largest deviation %.1f %%", x.least, x.most,
+        fprintf(f, "f-Util%s: %.3f to %.3f, largest deviation %.1f %%",
+                x.count < r->count ? " of those without a limit" : "", x.least, x.most,
                 100 * x.deviation);
         if (x.least > 0)
             fprintf(f, ", max/min - 1 = %.1f %%", 100 * (x.most / x.least - 1));
