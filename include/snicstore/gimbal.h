@@ -21,10 +21,17 @@
  * submit and each complete, poll is called until it gives NULL, and every I/O it gives is started
  * on the device at once; deadline says when to poll again if nothing else happens before.
  *
- *     snic_gimbal_submit(g, &io, now);
+ *     struct snic_gimbal_opts o = {.opts_size = sizeof(o)};
+ *     size = snic_gimbal_memsize(&o);
+ *     r = snic_gimbal_init(&g, aligned_alloc(SNIC_GIMBAL_ALIGN, size), size, &o, now);
+ *     r = snic_gimbal_tenant_add(g, 0, NULL);
+ *
+ *     struct snic_gimbal_io io = {.tenant = 0, .size = 4096, .op = SNIC_GIMBAL_READ};
+ *     r = snic_gimbal_submit(g, &io, now);
  *     while ((next = snic_gimbal_poll(g, now)) != NULL)
- *         start(next);
- *     sleep_until(snic_gimbal_deadline_ns(g));
+ *         start(next);                           // on the device, by the caller
+ *     sleep_until(snic_gimbal_deadline_ns(g));   // or until the device has completed something:
+ *     snic_gimbal_complete(g, next, 1, now);     // then poll again
  *
  * The way of an I/O. It waits in its tenant's queue of its priority. The tenants take turns by
  * deficit round robin: a turn comes with quantum_bytes per weight, an I/O costs its size, a write
@@ -135,24 +142,33 @@ enum snic_gimbal_op { SNIC_GIMBAL_READ = 0, SNIC_GIMBAL_WRITE = 1 };
 #define SNIC_GIMBAL_ONE_BUCKET (1u << 3)    /**< appendix C.1's single bucket                     */
 #define SNIC_GIMBAL_CREDIT_LATEST (1u << 4) /**< section 3.6: credit by the latest slot alone   */
 
-/** Zero it, set opts_size; a field that is 0 takes its default. */
+/**
+ * Zero it, set opts_size; a field that is 0 takes its default. Ranges hold for what is then there:
+ * who sets thresh_max_ns below the default of thresh_min_ns, or rate_min above that of rate_start,
+ * sets both. Times are 1..SNIC_GIMBAL_NS_MAX, rates 1..SNIC_GIMBAL_RATE_MAX.
+ */
 struct snic_gimbal_opts {
     uint32_t opts_size;
     uint32_t flags;            /**< SNIC_GIMBAL_*; unknown bits give SNIC_EINVAL           */
     uint32_t tenants_max;      /**< 1..SNIC_GIMBAL_TENANTS_MAX; default 64                 */
-    uint32_t queue_max;        /**< I/Os queued or in flight per tenant; default 4096      */
-    uint32_t size_max;         /**< largest I/O; default 8 MiB                             */
-    uint32_t slot_bytes;       /**< a virtual slot, 512..; default 128 KiB                 */
+    uint32_t queue_max;        /**< I/Os queued or in flight per tenant,
+                                    1..SNIC_GIMBAL_QUEUE_MAX; default 4096                 */
+    uint32_t size_max;         /**< largest I/O, 1..SNIC_GIMBAL_SIZE_MAX; default 8 MiB    */
+    uint32_t slot_bytes;       /**< a virtual slot, 512..SNIC_GIMBAL_SLOT_MAX; default
+                                    128 KiB                                                */
     uint32_t slot_threshold;   /**< slots one lone tenant gets, 1..64; default 8           */
-    uint32_t quantum_bytes;    /**< per round and weight, 512..; default 128 KiB           */
+    uint32_t quantum_bytes;    /**< per round and weight, 512..SNIC_GIMBAL_SLOT_MAX;
+                                    default 128 KiB                                        */
     uint64_t thresh_min_ns;    /**< below thresh_max_ns; default 250 us                    */
     uint64_t thresh_max_ns;    /**< default 1500 us                                        */
     uint32_t alpha_d_shift;    /**< EWMA weight 2^-n, 1..8; default 1                      */
     uint32_t alpha_t_shift;    /**< threshold decay 2^-n, 1..8; default 1                  */
     uint32_t beta;             /**< probing factor, 1..1024; default 8                     */
-    uint32_t write_cost_worst; /**< in 1/SNIC_GIMBAL_COST_ONE, also at start; default 9 x  */
-    uint32_t write_cost_delta; /**< likewise; default 0.5 x                                */
-    uint32_t bucket_bytes;     /**< each bucket, 512..; default 256 KiB                    */
+    uint32_t write_cost_worst; /**< in 1/SNIC_GIMBAL_COST_ONE, also at start;
+                                    SNIC_GIMBAL_COST_ONE..SNIC_GIMBAL_COST_MAX (1 to 32);
+                                    default 9 x                                            */
+    uint32_t write_cost_delta; /**< likewise, 1..SNIC_GIMBAL_COST_MAX; default 0.5 x       */
+    uint32_t bucket_bytes;     /**< each bucket, 512..SNIC_GIMBAL_SIZE_MAX; default 256 KiB */
     uint64_t rate_start;       /**< bytes/s, rate_min..rate_max; default 50 MB/s           */
     uint64_t rate_min;         /**< floor; default 4 MB/s                                  */
     uint64_t rate_max;         /**< ceiling; default 8 GB/s                                */
@@ -160,7 +176,8 @@ struct snic_gimbal_opts {
     uint64_t rate_window_ns;   /**< of the completion rate; default 10 ms                  */
     uint64_t lost_ns;          /**< I/Os out for longer hold no slot; default 2 s          */
     uint64_t idle_ns;          /**< without I/O, still active for so long; default 1 ms    */
-    uint32_t slot_overlap;     /**< 1..16 x SNIC_GIMBAL_OVERLAP_ONE; see virtual slots     */
+    uint32_t slot_overlap;     /**< see virtual slots; 1..16 * SNIC_GIMBAL_OVERLAP_ONE;
+                                    default SNIC_GIMBAL_OVERLAP                            */
     uint32_t reserved;         /**< 0                                                      */
 };
 
@@ -169,13 +186,13 @@ struct snic_gimbal_tenant_opts {
     uint32_t opts_size;
     uint32_t weight; /**< 1..SNIC_GIMBAL_WEIGHT_MAX; default 1 */
     /**
-     * Caps, 0: none. In any second a tenant is given no more than its cap plus one percent of it,
-     * or plus one I/O if that is more; a tenant with enough I/Os is given that much less at most,
-     * if the others leave it the time.
+     * Caps, 0: none, at most 2^40. In any second a tenant is given no more than its cap plus one
+     * percent of it, or plus one I/O if that is more; a tenant with enough I/Os is given that much
+     * less at most, if the others leave it the time.
      */
     uint64_t bytes_per_second;
     uint64_t ios_per_second;
-    /** I/Os per cycle of each priority, the most urgent first; default 1 << priority. */
+    /** By priority: I/Os per cycle, in which the most urgent go first; default 1 << priority. */
     uint8_t priority_weight[SNIC_GIMBAL_PRIORITIES];
 };
 
@@ -262,9 +279,10 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32
                                                    const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1);
 /**
- * Change weight, caps and priorities' weights; I/Os inside stay, and what was sent stays paid or
- * owed under caps that remain, for no longer than an I/O of size_max costs now. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOENT
+ * Change weight, caps and priorities' weights, all of them to what @p o says; I/Os inside stay, and
+ * what was sent stays paid or owed under caps that remain, for no longer than an I/O of size_max
+ * costs now. [owner]
+ * @return 0; SNIC_EINVAL option out of range; SNIC_ENOENT no such tenant, or removed
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32_t tenant,
                                                    const struct snic_gimbal_tenant_opts *o)
@@ -272,7 +290,7 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_set(struct snic_gimbal *g, uint32
 /**
  * Accept no more of a tenant; what is inside goes its way, then the index is free. An I/O that the
  * device never completes keeps the index busy. [owner]
- * @return 0; SNIC_ENOENT
+ * @return 0; SNIC_ENOENT no such tenant, or removed before
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_remove(struct snic_gimbal *g, uint32_t tenant)
     SNIC_NONNULL(1);
@@ -295,13 +313,13 @@ SNIC_API struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t
  */
 SNIC_API uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g) SNIC_NONNULL(1);
 /**
- * The device finished an I/O that poll gave: it is the caller's again. @p ok 0: it failed, and
- * says nothing about the device's speed. [owner]
+ * The device finished an I/O that poll gave (asserted): it is the caller's again. @p ok 0: it
+ * failed, and says nothing about the device's speed. [owner]
  */
 SNIC_API void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int ok,
                                    uint64_t now_ns) SNIC_NONNULL(1, 2);
 /**
- * Take back an I/O that waits. [owner]
+ * Take back an I/O that waits. It must be inside (asserted). [owner]
  * @return 0; SNIC_EBUSY poll has given it out already
  */
 SNIC_API SNIC_NODISCARD int snic_gimbal_cancel(struct snic_gimbal *g, struct snic_gimbal_io *io,

@@ -41,15 +41,22 @@
  *   Device gone. When the inner handle refuses for good, everything queued ends with that
  *     error from the loop, and submit returns it.
  *
- * Example:
+ * Example, with the handle `file` of snic_io_uring_open() or any other, and a request as in io.h:
  *
  *     struct snic_qos_opts o = {.opts_size = sizeof(o)};
  *     struct snic_gimbal_tenant_opts gold = {.opts_size = sizeof(gold), .weight = 4};
+ *     struct snic_io *io;
  *     size = snic_qos_memsize(file, &o);
  *     r = snic_qos_open(&io, aligned_alloc(SNIC_QOS_ALIGN, size), size, file, &o);
  *     r = snic_qos_tenant_add(io, 7, &gold);
  *     req.tenant = 7;
- *     n = snic_io_submit(io, &p, 1);
+ *     n = snic_io_submit(io, &p, 1);   // and so on; at the end
+ *     snic_io_close(io);               // closes file, too; then the memory is free
+ *
+ * The switch knows a device by its latencies: gimbal.h's defaults are those of a data centre's NVMe
+ * SSD. For another set thresh_min_ns a little above the latency of one I/O of part_bytes at a time,
+ * thresh_max_ns above that of a device at its full rate, write_cost_worst to how many reads of its
+ * size a write costs at worst (examples/tenants --auto measures them).
  */
 #ifndef SNIC_QOS_H
 #define SNIC_QOS_H
@@ -74,7 +81,7 @@ extern "C" {
 /** The id of the default tenant, for set, view and next; requests with it belong there, too. */
 #define SNIC_QOS_DEFAULT UINT32_MAX
 
-/** A field that is 0 takes its default. */
+/** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_qos_opts {
     uint32_t opts_size;
     uint32_t flags;       /**< SNIC_QOS_*                                                */
@@ -83,13 +90,13 @@ struct snic_qos_opts {
     uint32_t tenant_depth; /**< of one tenant, 1..depth; default depth                    */
     uint32_t
         device_depth;    /**< parts on the device at once; default and at most the inner handle's */
-    uint32_t parts;      /**< beyond one per request, 0..65536; default 512              */
+    uint32_t parts;      /**< beyond one per request, 1..65536; default 512              */
     uint32_t part_bytes; /**< power of two 4096..8 MiB; default 128 KiB                 */
     uint64_t idle_ns;    /**< see SNIC_QOS_AUTO; default 1 s                            */
-    /** The switch, or NULL; borrowed for the call. tenants_max, queue_max, size_max are set here.
-     */
+    /** The switch, or NULL: defaults; borrowed for the call. What is in its tenants_max, queue_max
+     * and size_max does not count: they follow from the fields above. */
     const struct snic_gimbal_opts *gimbal;
-    /** The default tenant, or NULL; borrowed for the call. */
+    /** The default tenant, or NULL: defaults; borrowed for the call. */
     const struct snic_gimbal_tenant_opts *tenant;
 };
 
@@ -123,7 +130,10 @@ SNIC_API SNIC_NODISCARD int snic_qos_open(struct snic_io **out, void *mem, size_
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_add(struct snic_io *io, uint32_t id,
                                                 const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1);
-/** Change weight, caps, priorities at any time. [owner] @return 0; SNIC_EINVAL; SNIC_ENOENT */
+/**
+ * Change weight, caps, priorities at any time, all of them to what @p o says. [owner]
+ * @return 0; SNIC_EINVAL option out of range; SNIC_ENOENT no such tenant
+ */
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_set(struct snic_io *io, uint32_t id,
                                                 const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1, 3);
@@ -146,7 +156,7 @@ struct snic_qos_view {
     uint64_t parts;                 /**< sent to the device                               */
     uint64_t inner_full;            /**< times that the inner handle took less than offered */
 };
-/** [owner] */
+/** The switch and all tenants together. [owner] */
 SNIC_API void snic_qos_get_view(const struct snic_io *io, struct snic_qos_view *out)
     SNIC_NONNULL(1, 2);
 
@@ -160,7 +170,7 @@ struct snic_qos_tenant_view {
     uint64_t wait_p99_ns;                  /**< likewise                                   */
     struct snic_gimbal_tenant_view engine; /**< in parts                                   */
 };
-/** @return 0; SNIC_ENOENT [owner] */
+/** One tenant. @return 0; SNIC_ENOENT no such tenant [owner] */
 SNIC_API SNIC_NODISCARD int snic_qos_get_tenant_view(const struct snic_io *io, uint32_t id,
                                                      struct snic_qos_tenant_view *out)
     SNIC_NONNULL(1, 3);

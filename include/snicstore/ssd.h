@@ -86,11 +86,14 @@ enum snic_ssd_condition { SNIC_SSD_CLEAN = 0, SNIC_SSD_FRAGMENTED = 1 };
 #define SNIC_SSD_DEPTH_MAX 65536
 #define SNIC_SSD_DIES_MAX 1024
 
-/** Every parameter of the device; a preset fills it. */
+/**
+ * Every parameter of the device: a preset fills it, then change what you like. 0 is a value here,
+ * no default. Times are 0..10^9 ns where nothing else is said.
+ */
 struct snic_ssd_opts {
     uint32_t opts_size;
-    uint32_t condition;  /**< enum snic_ssd_condition                                    */
-    uint64_t seed;       /**< jitter, placement, stalls                                  */
+    uint32_t condition;  /**< enum snic_ssd_condition; presets: CLEAN                    */
+    uint64_t seed;       /**< jitter, placement, stalls; presets: 0                      */
     uint32_t queues;     /**< submission queues, 1..SNIC_SSD_QUEUES_MAX; presets: 1      */
     uint32_t depth;      /**< most commands inside, 1..SNIC_SSD_DEPTH_MAX; presets: 4096 */
     uint32_t length_max; /**< largest command, 1..buffer_bytes / 2; presets: 1 MiB       */
@@ -98,34 +101,36 @@ struct snic_ssd_opts {
     /* -- the controller -- */
     uint32_t fetch_read_ns;  /**< to fetch a read; one command at a time                 */
     uint32_t fetch_write_ns; /**< to fetch a write                                       */
-    uint32_t split_ns;       /**< per part between two pieces of one read                */
-    uint32_t window;         /**< pieces of reads inside from which on nothing is fetched */
-    uint32_t link_read;      /**< to the host, bytes per microsecond                     */
-    uint32_t link_write;     /**< from the host, bytes per microsecond                   */
+    uint32_t split_ns;       /**< per part between two pieces of one read, 0..10^6       */
+    uint32_t window;         /**< pieces of reads inside from which on nothing is fetched,
+                                  1..2^20                                                */
+    uint32_t link_read;      /**< to the host, bytes per microsecond, at least 1         */
+    uint32_t link_write;     /**< from the host, likewise                                */
     uint32_t post_read_ns;   /**< from the last byte on the link to the completion       */
     uint32_t post_write_ns;  /**< from a place in the buffer to the completion           */
-    uint32_t buffer_bytes;   /**< write buffer, at least two program units and 2 * length_max */
+    uint32_t buffer_bytes;   /**< write buffer, at least two program units and 2 * length_max,
+                                  at most 1 GiB                                          */
     /* -- the dies -- */
     uint32_t dies;          /**< 1..SNIC_SSD_DIES_MAX                                    */
-    uint32_t read_ns;       /**< sense                                                   */
-    uint32_t read_part_ns;  /**< per part, from the die to the controller                */
-    uint32_t read_unit;     /**< CLEAN: bytes of one piece, multiple of SNIC_SSD_PART    */
+    uint32_t read_ns;       /**< sense, at least 1                                       */
+    uint32_t read_part_ns;  /**< per part, from the die to the controller, 0..10^6       */
+    uint32_t read_unit;     /**< CLEAN: bytes of one piece, multiple of SNIC_SSD_PART to 1 MiB */
     uint32_t read_striped;  /**< FRAGMENTED: parts, of 1024, that still lie striped      */
-    uint32_t program_ns;    /**< one program unit                                        */
-    uint32_t program_unit;  /**< bytes, multiple of SNIC_SSD_PART                        */
+    uint32_t program_ns;    /**< one program unit, at least 1                            */
+    uint32_t program_unit;  /**< bytes, multiple of SNIC_SSD_PART to 1 MiB               */
     uint32_t program_queue; /**< most program units at a die, 1..8                       */
-    uint32_t write_share;   /**< of 1024, of a die's time, when reads wait, too          */
+    uint32_t write_share;   /**< of 1024, of a die's time, when reads wait, too; 1..1023 */
     uint32_t switch_ns;     /**< when a die turns from reading to writing                */
     uint32_t jitter;        /**< die operations vary by +- this of 1024, 0..512          */
-    /* -- garbage collection, FRAGMENTED only -- */
+    /* -- garbage collection, used when FRAGMENTED -- */
     uint32_t write_amplification; /**< in 1/100, 100..10000                              */
     uint32_t gc_read_ns;          /**< per part that moves                               */
     uint32_t gc_debt_ns;          /**< work that collects before a die starts on it      */
-    uint32_t gc_chunk_ns;         /**< and does it in pieces of this                     */
+    uint32_t gc_chunk_ns;         /**< and does it in pieces of this, at least 1         */
     uint32_t stall_ns;            /**< foreground collection; 0: none                    */
     uint32_t stall_odds;          /**< of 2^20 program units, while the pool is empty    */
-    uint32_t stall_pool_bytes;    /**< programs drain the pool                           */
-    uint32_t stall_pool_rate;     /**< it fills, bytes per microsecond (MB/s)            */
+    uint32_t stall_pool_bytes;    /**< programs drain the pool, 0..1 GiB                 */
+    uint32_t stall_pool_rate;     /**< it fills, bytes per microsecond (MB/s), 0..10^6   */
 };
 
 /** Fill op to offset, with zeros in reserved; submit sets the rest. */
