@@ -186,6 +186,31 @@ def test_nothing_is_overwritten_unasked():
     assert os.path.getsize(device) == 1 << 20
 
 
+def test_results_do_not_overwrite_what_is_read():
+    device = fresh("d", 1 << 20)
+    before = digest(device)
+    jobs = job("[r]\nrw=randread\n")
+    os.symlink(device, fresh("link"))
+    for option in ("--json", "--svg"):
+        for path in (device, "link", jobs):
+            _, err = run("--job", jobs, "--device", device, "--seconds", 1, option, path, code=1)
+            assert "is another option's file" in err and digest(device) == before
+    _, err = run("--job", jobs, "--ssd", "p3600", "--seconds", 1, "--svg", fresh("x"), "--json",
+                 "x", code=1)
+    assert "is another option's file" in err
+
+
+def test_a_file_that_cannot_be_filled_is_left_empty():
+    """Disk full: half a file was left, which then counted as not empty."""
+    limit = "ulimit -f 2048; trap '' XFSZ; exec \"$@\""
+    args = [PROGRAM, "--job", job("[w]\nrw=write\n"), "--device", fresh("half"), "--size", "8M",
+            "--seconds", "1"]
+    r = subprocess.run(["bash", "-c", limit, "sh", *args], capture_output=True, text=True,
+                       timeout=WAIT, check=False, cwd=WORK)
+    assert r.returncode == 1 and "cannot fill" in r.stderr, r.stderr
+    assert os.path.getsize(os.path.join(WORK, "half")) == 0
+
+
 def test_a_missing_file_is_made():
     for size, before in ((1 << 20, None), (2 << 20, 0)):
         device = fresh("new", before)

@@ -127,8 +127,15 @@ static void device_fill(const struct device *d, int fd)
 
         snic_rng_fill(&rng, block, n);
         done = pwrite(fd, block, n, (off_t)at);
-        if (done <= 0)
-            ex_die("cannot fill %s: %s", d->path, done < 0 ? strerror(errno) : "no space");
+        if (done <= 0) {
+            int error = done < 0 ? errno : ENOSPC;
+
+            free(block);
+            /* Half a file would count as one that is in use. */
+            if (ftruncate(fd, 0) != 0)
+                ex_log(EX_WARNING, "%s stays as it is: %s", d->path, strerror(errno));
+            ex_die("cannot fill %s: %s", d->path, strerror(error));
+        }
         at += (uint64_t)done;
     }
     free(block);

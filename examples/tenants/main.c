@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MAIN_JOB_BYTES_MAX (1u << 20)
 #define MAIN_POOL_MAX ((size_t)256 << 20)
@@ -342,6 +343,22 @@ static int main_solo(const struct options *o, struct device *d, const struct job
     return 0;
 }
 
+/* May it be written to? Not what the run reads, nor a device: that needs --overwrite. */
+static void main_check_output(const char *path, const char *const *taken, size_t count)
+{
+    struct stat own;
+    struct stat other;
+
+    if (stat(path, &own) != 0)
+        return;
+    if (S_ISBLK(own.st_mode))
+        ex_die("%s is a block device, no results are written to it", path);
+    for (size_t i = 0; i < count; i++)
+        if (taken[i] != NULL && stat(taken[i], &other) == 0 && own.st_dev == other.st_dev &&
+            own.st_ino == other.st_ino)
+            ex_die("%s is another option's file, too", path);
+}
+
 /* Opened before the run, so that a name that cannot be written to is told at once. */
 static FILE *main_create(const char *path)
 {
@@ -397,7 +414,12 @@ int main(int argc, char **argv)
     d.seed = o.seed;
     device_open(&d, depth, pool);
     main_check_jobs(&jobs, o.job, &d, o.seconds);
+    const char *const taken[] = {o.job, d.path, o.svg};
+    if (o.svg != NULL)
+        main_check_output(o.svg, taken, 2);
     svg = main_create(o.svg);
+    if (o.json != NULL)
+        main_check_output(o.json, taken, 3);
     json = main_create(o.json);
     gimbal.thresh_min_ns = o.thresh_min_us * 1000;
     gimbal.thresh_max_ns = o.thresh_max_us * 1000;
