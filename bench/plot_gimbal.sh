@@ -137,7 +137,7 @@ if has fig9:read_worker@; then
         done
     done
     {
-        echo 'set xlabel "phase: a writer joins at 1 to 8, a reader leaves at 10 to 17"'
+        echo 'set xlabel "phase: a writer joins at 1 to 8, a reader leaves at 10 to 17" font ",10"'
         echo 'set xrange [0:17]; set xtics 2; set grid xtics'
         for w in ours reflex; do
             echo 'unset logscale; set yrange [0:220]; set ylabel "MB/s"'
