@@ -257,7 +257,7 @@ struct snic_gimbal_tenant_view {
     uint32_t parked;    /**< 1: waits for its own caps                                     */
 };
 
-/** Bytes snic_gimbal_init() needs for @p o, or 0 when @p o is invalid. [any] */
+/** Bytes snic_gimbal_init() needs for @p o, a multiple of SNIC_GIMBAL_ALIGN; 0: invalid. [any] */
 SNIC_API size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
 /**
  * Build a switch without tenants in @p mem, which stays the caller's, aligned to

@@ -125,7 +125,7 @@ size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o)
     if (gimbal_opts(&full, o) != 0)
         return 0;
     (void)gimbal_layout(&a, &full, &tenants, &slots);
-    return a.used == SIZE_MAX ? 0 : a.used;
+    return a.used == SIZE_MAX ? 0 : (size_t)snic_align_up(a.used, SNIC_GIMBAL_ALIGN);
 }
 
 int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
