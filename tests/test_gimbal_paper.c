@@ -333,6 +333,27 @@ static void test_gimbal_completion_rate_after_stall(void **state)
     gx_close(&x);
 }
 
+/* An overload keeps the usual rate among small reads, half of it where a slot holds one I/O. */
+static void test_gimbal_overload_keeps_part_of_usual_rate(void **state)
+{
+    (void)state;
+    for (int single = 0; single < 2; single++) {
+        struct snic_gimbal_io io;
+        struct gx x;
+        alg1_open(&x);
+        if (single) {
+            gx_submit(&x, &io, 0, SNIC_GIMBAL_READ, 128 * KIB);
+            assert_ptr_equal(gx_next(&x), &io);
+            snic_gimbal_complete(x.g, &io, 1, x.now);
+        }
+        x.g->completion_rate = 100000000;
+        x.g->usual_rate = 400000000;
+        assert_int_equal(drive(&x, SNIC_GIMBAL_READ, 2000 * US), O);
+        assert_int_equal(gx_view(&x).target_rate, (single ? 200000000 : 400000000) - 4096);
+        gx_close(&x);
+    }
+}
+
 /* ---- Write cost ---- */
 
 static void test_gimbal_write_cost_falls_and_rises(void **state)
@@ -412,9 +433,7 @@ static void test_gimbal_bucket_ready_time(void **state)
     struct snic_rng r;
     snic_rng_init(&r, support_seed());
     for (int i = 0; i < 20000; i++) {
-        struct gimbal_tenant *none = NULL;
-        struct snic_gimbal g = {.write_cost = 16 + (uint32_t)snic_rng_below(&r, 497),
-                                .current = none};
+        struct snic_gimbal g = {.write_cost = 16 + (uint32_t)snic_rng_below(&r, 497)};
         struct snic_gimbal_io io = {.op = (uint8_t)snic_rng_below(&r, 2),
                                     .size = 1 + (uint32_t)snic_rng_below(&r, 64u << 20)};
         g.o.bucket_bytes = 512 + (uint32_t)(snic_rng_next(&r) >> (39 + snic_rng_below(&r, 24)));
@@ -786,6 +805,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_target_rate_does_not_wrap),
         cmocka_unit_test(test_gimbal_completion_rate_idle_time_not_counted),
         cmocka_unit_test(test_gimbal_completion_rate_after_stall),
+        cmocka_unit_test(test_gimbal_overload_keeps_part_of_usual_rate),
         cmocka_unit_test(test_gimbal_write_cost_falls_and_rises),
         cmocka_unit_test(test_gimbal_buckets_by_hand),
         cmocka_unit_test(test_gimbal_bucket_ready_time),
