@@ -253,7 +253,34 @@ def test_metrics(binary, mode):
             time.sleep(0.1)
 
 
-TESTS = [test_options, test_off, test_databases, test_clients, test_flood, test_metrics]
+def test_end(binary, mode):
+    """The drain does not wait for caps: what was inside took hours at a byte a second."""
+    node = Server(binary, mode, qos="gimbal", tenant="1:bytes=1:ios=1")
+
+    def reads():
+        try:
+            with node.conn() as c:
+                equal(c.cmd("SELECT", "1"), "OK")
+                for i in range(200):
+                    c.cmd("GET", "k%d" % i)
+        except Exception:  # the server ends meanwhile
+            pass
+
+    with node:
+        with node.conn() as c:
+            equal(c.cmd("SELECT", "1"), "OK")
+            for i in range(200):
+                equal(c.cmd("SET", "k%d" % i, value_of(1, i)), "OK")
+        readers = [threading.Thread(target=reads, daemon=True) for _ in range(8)]
+        for t in readers:
+            t.start()
+        time.sleep(1)
+        equal(node.stop(), 0, "exit status")
+        for t in readers:
+            t.join()
+
+
+TESTS = [test_options, test_off, test_databases, test_clients, test_flood, test_metrics, test_end]
 
 
 def main():

@@ -539,6 +539,8 @@ void kv_dpu_drain(void *dpu)
         return;
     d->draining = 1;
     ex_log(EX_INFO, "draining");
+    if (d->qos != NULL)
+        kv_qos_uncap(d->qos);
     snic_director_drain(d->director, dpu_drained, d);
 }
 

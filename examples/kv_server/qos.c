@@ -64,6 +64,19 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
     return out;
 }
 
+void kv_qos_uncap(struct snic_io *io)
+{
+    struct snic_qos_tenant_view v;
+    uint32_t cursor = 0;
+
+    while (snic_qos_tenant_next(io, &cursor, &v) == 0) {
+        struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o), .weight = v.engine.weight};
+
+        if (snic_qos_tenant_set(io, v.id, &o) != 0)
+            ex_log(EX_WARNING, "a tenant keeps its caps");
+    }
+}
+
 void kv_qos_device(const struct snic_io *io, struct kv_control_device *out)
 {
     struct snic_qos_view v;

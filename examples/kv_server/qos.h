@@ -12,6 +12,8 @@
 
 /** The switch in front of @p io, with the tenants of @p c; exits on failure. For ex_image_opts. */
 struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void **memory);
+/** What is inside need not wait for caps any more: the end waits for it. */
+void kv_qos_uncap(struct snic_io *io);
 /** The device's figures. */
 void kv_qos_device(const struct snic_io *io, struct kv_control_device *out);
 /** The next tenant that has had work. @return 0; -1 that was all */
