@@ -38,6 +38,7 @@
  *     FLUSH and for what was refused or cancelled before the device saw it.
  *   Limits. `depth` requests in all: beyond that submit takes none (io.h). A tenant may have
  *     tenant_depth of them; what it submits beyond ends with SNIC_EBUSY.
+ *   Closing waits for what is inside, but for no cap: the tenants' end with it.
  *   Device gone. When the inner handle refuses for good, everything queued ends with that
  *     error from the loop, and submit returns it.
  *
