@@ -9,7 +9,7 @@
  * Every value is a mean over N seeds (default 5); `_spread` is (largest - smallest) / mean.
  * --seconds: simulated time measured per run, default 1; half of it where a kind of load is alone,
  * three times it where reads and writes mix on a fragmented device. --only: calibration fits fig6
- * fig7 fig8 goals device2 other_fits departures tenants weights convergence fig9 fig18 lsm
+ * fig7 fig8 goals device2 other_fits departures between tenants weights convergence fig9 fig18 lsm
  * overhead; may be repeated.
  * --series: where the time series of figures 9 and 18 go, as rows.
  */
@@ -266,6 +266,7 @@ static const struct figure {
     {"device2", fig_device2},
     {"other_fits", fig_other_fits},
     {"departures", fig_departures},
+    {"between", fig_between},
     {"tenants", fig_tenants},
     {"weights", fig_weights},
     {"convergence", fig_convergence},

@@ -83,6 +83,7 @@ void fig_18(void);
 void fig_device2(void);
 void fig_other_fits(void);
 void fig_departures(void);
+void fig_between(void);
 void fig_tenants(void);
 void fig_convergence(void);
 void fig_weights(void);

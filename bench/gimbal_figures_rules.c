@@ -122,6 +122,40 @@ static const struct departure {
     {"as_printed", SNIC_GIMBAL_DISCARD | SNIC_GIMBAL_SLOT_ABOVE | SNIC_GIMBAL_SLOT_BARRIER, 0, 0},
 };
 
+/* Readers of 4 KiB beside as many of other sizes, all 32 deep: what slots are for. */
+void fig_between(void)
+{
+    static const struct {
+        const char *name;
+        const struct sched_ops *ops;
+        uint32_t flags;
+    } who[] = {{"ours", &sched_gimbal, 0},
+               {"slot_barrier", &sched_gimbal, SNIC_GIMBAL_SLOT_BARRIER},
+               {"fifo", &sched_fifo, 0}};
+    for (uint32_t kib = 16; kib <= 64; kib *= 2) {
+        for (size_t w = 0; w < SNIC_COUNTOF(who); w++) {
+            struct sim_spec s;
+            double difference[FIG_SEEDS_MAX];
+            char name[64];
+            fig_spec(&s, &fig_who[FIG_OURS], SNIC_SSD_FRAGMENTED);
+            fig_short(&s);
+            s.ops = who[w].ops;
+            s.gimbal.flags = who[w].flags;
+            fig_group(&s, 0, 12, SNIC_GIMBAL_READ, 4 * KIB);
+            fig_group(&s, 1, 12, SNIC_GIMBAL_READ, kib * KIB);
+            s.group[1].depth = 32;
+            const struct sim_result *r = fig_results(&s);
+            for (uint32_t i = 0; i < fig_seeds(); i++) {
+                double futil[2];
+                fig_mixed_futil(&s, &r[i], futil);
+                difference[i] = fig_difference(futil);
+            }
+            fig_name(name, sizeof(name), "between:4K_and_%uK_difference", kib);
+            fig_row(name, who[w].name, difference, "%");
+        }
+    }
+}
+
 static void departure_apply(struct sim_spec *s, const struct departure *d)
 {
     s->gimbal.flags = d->flags;

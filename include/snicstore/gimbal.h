@@ -48,9 +48,9 @@
  *   A slot of many I/Os waits for its slowest, a slot of a single large one for nobody. That evens
  * out small and large I/Os (the paper's figure 7), and it leaves the device with too little to do
  * when all are small. So a tenant may open a slot more while its I/Os out are fewer than
- * slot_overlap of what its slots hold: all active tenants, or none; none as soon as one has slots
- * of single I/Os or with writes. In between (a slot of one holds m I/Os, rounded down to a power of
- * two) everybody's limit is the part 1 - 1/m of it. SNIC_GIMBAL_SLOT_BARRIER: always none.
+ * slot_overlap of what its slots hold: all active tenants, or none. All, if every one's slots hold
+ * equally many reads (up to a factor of two), and more than one; none as soon as one writes, or
+ * reads larger than another. SNIC_GIMBAL_SLOT_BARRIER: always none.
  *
  * Congestion control (Algorithm 1) sets the target rate on each completion by its type's latency,
  * averaged (EWMA) and compared with a floating threshold; Algorithm 4's two buckets turn it into
@@ -75,14 +75,14 @@
  * has completed nothing at all for lost_ns, one slot is given up per lost_ns, of all tenants: so a
  * dead device is given no more than all slots, and then one slot of I/Os per lost_ns.
  *
- * Departures from the paper, with the reasons; the printed form is a flag or an option.
+ * Departures from the paper, with the reasons; where a flag is named, it is the printed form.
  *  1. Tokens are kept on overload; Algorithm 1 line 14 discards them, which punishes reads for the
  *     latency of writes on a fragmented device (SNIC_GIMBAL_DISCARD).
  *  2. A slot closes at slot_bytes; Algorithm 2 line 7 above it, and two I/Os of 128 KiB go into one
  *     (SNIC_GIMBAL_SLOT_ABOVE).
- *  3. Slots overlap when all I/Os are small reads, see above (SNIC_GIMBAL_SLOT_BARRIER).
+ *  3. Slots overlap when all I/Os are small reads alike, see above (SNIC_GIMBAL_SLOT_BARRIER).
  *  4. An overload sets the target to the completion rate of the last window or, if that is more, to
- *     the usual one (the windows' EWMA of weight 1/8), half of it while slots do not overlap: one
+ *     the usual one (the windows' EWMA of weight 1/8), half of it while not all read alike: one
  *     stall does not reset it to a low moment. A window holds rate_window_ns in which the device
  *     had I/Os; a gap between completions counts for no more than one. A window without
  *     completions says nothing.
@@ -129,7 +129,8 @@ struct snic_gimbal;
 #define SNIC_GIMBAL_NS_MAX ((uint64_t)1 << 40)
 /** Write costs are fixed point: this is 1.0. */
 #define SNIC_GIMBAL_COST_ONE 16
-/** slot_overlap is fixed point: this is 1.0; its default is 1.25. */
+/** slot_overlap is fixed point: this is 1.0. Its default is 1.25: a little more than one slot keeps
+ * the SSD model busy; 1.5 and 2 do not keep it busier, only let more wait in it. */
 #define SNIC_GIMBAL_OVERLAP_ONE 256
 #define SNIC_GIMBAL_OVERLAP 320
 

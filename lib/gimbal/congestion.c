@@ -10,11 +10,12 @@
  *     than one window. So neither an idle second nor a stall of ten makes it nothing.
  * I4  usual_rate follows completion_rate by an eighth a window: a tenth of a second, or so. An
  *     overload sets the target to no less than half of it: one stall costs a factor of two, and a
- *     lasting change is followed within a tenth of a second per factor of three. While all I/Os
- *     are small reads (slots are not waited for) it is all of it, and a stall costs an eighth: the
+ *     lasting change is followed within a tenth of a second per factor of three. While all
+ *     active tenants read alike (gimbal_alike()) it is all of it, and a stall costs an eighth: the
  *     dips of a window would only leave the device idle. Where reads and writes mix, they are what
  *     lets it drain: without them its writes stay slow, their cost at the worst, and their share a
- *     tenth below that of reads.
+ *     tenth below that of reads. Any part up to three quarters does; a half is a guard against
+ *     stalls.
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -86,7 +87,7 @@ void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *
 
     congestion_window(g, io->size, now);
     if (state == SNIC_GIMBAL_OVERLOADED) {
-        uint64_t least = (g->grain_bits & 1) != 0 ? g->usual_rate / 2 : g->usual_rate; /* I4 */
+        uint64_t least = gimbal_alike(g) ? g->usual_rate : g->usual_rate / 2; /* I4 */
         if (g->completion_rate > 0)
             rate = snic_max_u64(g->completion_rate, least);
         if ((g->o.flags & SNIC_GIMBAL_DISCARD) != 0)

@@ -76,7 +76,7 @@ struct gimbal_tenant {
     uint32_t due;   /* listed: in which round */
     uint32_t queued;
     uint32_t inflight;
-    uint32_t last_ios; /* of the slot that completed last */
+    uint32_t last_ios; /* of a completed slot, for credit */
     uint32_t fill_ios; /* of the slot that was filled last */
     uint8_t where;
     uint8_t flags;
@@ -174,6 +174,15 @@ struct snic_gimbal {
 static inline uint32_t gimbal_index(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
     return (uint32_t)(t - g->tenants);
+}
+
+/*
+ * 1 while nobody gains at another's expense when slots are not waited for: no active tenant's slots
+ * are of single I/Os or have writes, and all hold equally many, up to a factor of two.
+ */
+static inline int gimbal_alike(const struct snic_gimbal *g)
+{
+    return (g->grain_bits & 1) == 0 && (g->grain_bits & (g->grain_bits - 1)) == 0;
 }
 
 /* What an I/O weighs now: its size, for writes times the write cost. */

@@ -8,9 +8,10 @@
  * A tenant with all slots in use waits (SNIC_GIMBAL_SLOT_BARRIER: always). So a slot of many I/Os
  * waits for its slowest, which takes several times the mean, and a slot of one I/O for nobody:
  * that is what evens out small and large I/Os, and with small ones alone it leaves the device with
- * too little to do. All or none: ours waits only while some active tenant would gain nothing from
- * less waiting, having slots of single I/Os, or would be let in too fast, having slots with writes.
- * Otherwise a slot more may open while few I/Os are out, of whichever slots: see slot_window().
+ * too little to do. All or none: without the waiting those with many I/Os in a slot gain, at the
+ * expense of those with few, and writes are let in too fast. So ours waits unless all active
+ * tenants read and their slots hold equally many I/Os; then a slot more may open while few I/Os are
+ * out, of whichever slots: slot_window().
  *
  * I1  A slot is free, open (used) or full (used, full). A tenant has at most one open slot; t->used
  *     counts the open and full ones.
@@ -93,17 +94,13 @@ static uint32_t slot_allotted(const struct snic_gimbal *g, const struct gimbal_t
     return g->slots * t->lanes;
 }
 
-/*
- * So many of the @ios that a tenant's slots hold may be out, and a slot more may open: a
- * slot_overlap of them, less the largest part that an active tenant's slot loses by waiting for
- * its last I/O (one of the smallest number that a slot holds). 0: slots are waited for.
- */
+/* So many of the @ios that a tenant's slots hold may be out, and a slot more may open; 0: slots are
+ * waited for. */
 static uint64_t slot_window(const struct snic_gimbal *g, uint64_t ios)
 {
-    if ((g->grain_bits & 1) != 0 || (g->o.flags & SNIC_GIMBAL_SLOT_BARRIER) != 0)
+    if (!gimbal_alike(g) || (g->o.flags & SNIC_GIMBAL_SLOT_BARRIER) != 0)
         return 0;
-    unsigned grain = g->grain_bits != 0 ? (unsigned)__builtin_ctz(g->grain_bits) : 31;
-    return (ios - (ios >> grain)) * g->o.slot_overlap / SNIC_GIMBAL_OVERLAP_ONE;
+    return ios * g->o.slot_overlap / SNIC_GIMBAL_OVERLAP_ONE;
 }
 
 static int slot_early(const struct snic_gimbal *g, const struct gimbal_tenant *t)
@@ -215,8 +212,9 @@ void gimbal_slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t)
     gimbal_round_join(g, t);
 }
 
-/* The I/Os that a slot held, for credit: what is less than before counts slowly. */
-static void slot_credit(const struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t ios)
+/* A slot held so many I/Os, for credit: fewer than before count slowly, so that what a client reads
+ * between two large writes is not sent one by one. */
+static void slot_held(const struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t ios)
 {
     if ((g->o.flags & SNIC_GIMBAL_CREDIT_LATEST) == 0)
         ios = (uint32_t)snic_max_u64(ios, t->last_ios - (t->last_ios + 7) / 8);
@@ -235,7 +233,7 @@ void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
     }
     s->out--;
     if (s->full && s->out == 0) {
-        slot_credit(g, t, s->ios);
+        slot_held(g, t, s->ios);
         slot_free(g, t, s);
     }
     gimbal_slot_wake(g, t);
