@@ -11,7 +11,7 @@
 
 #include "../common.h"
 #include "job.h"
-#include "sched.h"
+#include "../../bench/gimbal_peers/sched.h"
 
 /* ---- Device: a file, a block device, or the model of an SSD ---- */
 
