@@ -279,7 +279,7 @@ void fig_device2(void)
 
 void fig_other_fits(void)
 {
-    static const uint32_t who[] = {FIG_OURS, FIG_FIFO, FIG_REFLEX, FIG_PARDA, FIG_FLASHFQ};
+    static const uint32_t who[] = {FIG_OURS, FIG_FIFO, FIG_PARDA};
     for (uint32_t device = SIM_FIT_A; device <= SIM_FIT_C; device++) {
         for (uint32_t w = 0; w < SNIC_COUNTOF(who); w++) {
             struct sim_spec s;

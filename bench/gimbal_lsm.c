@@ -79,7 +79,7 @@ static void run_part(struct table *t, uint32_t seeds, uint32_t part, uint32_t pa
     for (uint32_t seed = 0; seed < seeds; seed++) {
         for (uint32_t k = 0; k < WORKLOADS; k++) {
             for (uint32_t i = 0; i < WHO; i++, n++) {
-                if (n % parts == part)
+                if (n % parts == part && i != LATEST) /* figure 13 has it */
                     one(&who[i], LSM_INSTANCES_MAX, LSM_BACKENDS_MAX, k, seed,
                         &t->fig10[i][k][seed]);
             }
@@ -165,9 +165,11 @@ static void rows_runs(struct table *t, uint32_t seeds)
         for (size_t f = 0; f < SNIC_COUNTOF(fields); f++) {
             char name[64];
             (void)snprintf(name, sizeof(name), "fig10_%c_%s", workloads[k], fields[f].name);
-            for (uint32_t i = 0; i < WHO; i++)
-                row(name, who[i].name, mean(t->fig10[i][k], seeds, fields[f].offset),
-                    fields[f].unit);
+            for (uint32_t i = 0; i < WHO; i++) {
+                if (i != LATEST)
+                    row(name, who[i].name, mean(t->fig10[i][k], seeds, fields[f].offset),
+                        fields[f].unit);
+            }
         }
     }
 }

@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum { REPEATS = 7, DEVICE = 128, STEP_NS = 50 };
-#define BATCH_S 0.15
+#define BATCH_S 0.03
 
 static const struct {
     uint32_t tenants;
