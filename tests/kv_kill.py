@@ -3,6 +3,7 @@
 """Mixed load on kv_server while a random role is killed every few seconds.
 
     kv_kill.py BINARY [--seconds N] [--every S] [--seed N] [--roles dpu,host] [--offload on|all|off]
+               [--qos off|gimbal]
 
 Every key has one writer, which writes growing numbers under --sync always, and any number of
 readers: a register. A read must give at least the newest number acknowledged before it was
@@ -200,9 +201,10 @@ def main():
     every = option("--every", 2.0)
     roles = option("--roles", "dpu,host").split(",")
     offload = option("--offload", "all")
+    qos = option("--qos", "off")
     rng = random.Random(seed)
     print("seed %d, %g s, a kill every %g s of %s" % (seed, seconds, every, roles), flush=True)
-    node = Server(sys.argv[1], "two", sync="always", size="512M", offload=offload)
+    node = Server(sys.argv[1], "two", sync="always", size="512M", offload=offload, qos=qos)
     status = 1
     try:
         node.start()

@@ -102,6 +102,9 @@ def test_options(binary, mode):
     fails("'ios=99999999999999999999999': not", *on, "--tenant",
           "1:ios=99999999999999999999999")
     fails("'speed=3' is neither", *on, "--tenant", "1:speed=3")
+    fails("'a.b' and 'a_b' would be one in the metrics", *by_client, "--tenant", "a.b",
+          "--tenant", "a_b")
+    fails("'server' is what the server itself", *by_client, "--tenant", "server:weight=2")
     fails("a tenant's name has 1 to 63 bytes", *by_client, "--tenant", ":weight=1")
     fails("a tenant's name has 1 to 63 bytes", *by_client, "--tenant", "n" * 64)
     fails("more than 64 tenants", *by_client,

@@ -137,7 +137,7 @@ static const char *qos_metric_name(const struct kv_config *c, uint32_t number, c
 
     kv_tenant_name(&c->tenants, number, tenant);
     for (char *p = tenant; *p != 0; p++)
-        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z')))
+        if (!kv_tenant_alnum(*p))
             *p = '_';
     snprintf(out, sizeof(names[0]), "tenant_%s_%s", tenant, what);
     return out;

@@ -70,6 +70,14 @@ static int tenant_setting(struct kv_tenants *t, struct kv_tenant *k, const char 
     return -1;
 }
 
+/* Metrics have '_' for whatever is neither a letter nor a digit: names that are one there. */
+static int tenant_alike(const char *a, const char *b)
+{
+    while (*a != 0 && (*a == *b || (!kv_tenant_alnum(*a) && !kv_tenant_alnum(*b) && *b != 0)))
+        a++, b++;
+    return *a == *b;
+}
+
 int kv_tenant_parse(struct kv_tenants *t, const char *text)
 {
     struct kv_tenant k;
@@ -88,11 +96,23 @@ int kv_tenant_parse(struct kv_tenants *t, const char *text)
         if (tenant_setting(t, &k, text, size) != 0)
             return -1;
     }
-    for (uint32_t i = 0; i < t->count; i++)
-        if (strcmp(t->list[i].name, k.name) == 0) {
+    if (strcmp(k.name, KV_TENANT_OWN) == 0) {
+        snprintf(t->error, sizeof(t->error), "'%s' is what the server itself reads and writes",
+                 k.name);
+        return -1;
+    }
+    for (uint32_t i = 0; i < t->count; i++) {
+        const char *name = t->list[i].name;
+        if (strcmp(name, k.name) == 0) {
             snprintf(t->error, sizeof(t->error), "'%s' is there twice", k.name);
             return -1;
         }
+        if (tenant_alike(name, k.name)) {
+            snprintf(t->error, sizeof(t->error), "'%s' and '%s' would be one in the metrics", name,
+                     k.name);
+            return -1;
+        }
+    }
     if (t->count == KV_TENANT_LIST_MAX) {
         snprintf(t->error, sizeof(t->error), "more than %d tenants", KV_TENANT_LIST_MAX);
         return -1;
@@ -161,7 +181,7 @@ uint64_t kv_tenant_named(const struct kv_tenants *t, uint64_t user, const char *
 void kv_tenant_name(const struct kv_tenants *t, uint32_t number, char *out)
 {
     if (number == KV_TENANT_SERVER) {
-        snprintf(out, KV_TENANT_NAME_MAX, "server");
+        snprintf(out, KV_TENANT_NAME_MAX, KV_TENANT_OWN);
         return;
     }
     if (t->by == KV_TENANT_DATABASE) {

@@ -18,8 +18,15 @@
 #define KV_TENANT_NAME_MAX 64
 /** Of the server itself, before all others. */
 #define KV_TENANT_SERVER 0u
+#define KV_TENANT_OWN "server"
 /** What clients without a name, or with one that nobody listed, are called. */
 #define KV_TENANT_DEFAULT "default"
+
+/** What a metric's name may have of a tenant's; '_' stands for the rest. */
+static inline int kv_tenant_alnum(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 enum kv_tenant_by { KV_TENANT_DATABASE, KV_TENANT_CLIENT };
 
