@@ -144,7 +144,7 @@ def test_databases(binary, mode):
             equal(one.cmd("GET", "k%d" % i), value_of(1, i), "db1")
         lines = tenants(one, "db1", int(before["db1"]["ops"]) + 300)
         for name in ("server", "db0", "db1"):
-            for field in ("ops", "bytes", "wait_p50_us", "wait_p99_us", "wait_mean_us",
+            for field in ("ops", "bytes", "wait_p50_us", "wait_p99_us", "part_wait_mean_us",
                           "device_mean_us", "queued", "inflight", "credit", "weight", "errors"):
                 assert lines[name][field].isdigit(), lines[name]
             equal(lines[name]["errors"], "0", name)

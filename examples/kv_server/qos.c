@@ -269,7 +269,7 @@ size_t kv_qos_info(const struct kv_qos_heard *h, const struct kv_config *c, cons
         at = qos_end(at, max,
                      snprintf(out + at, max - at,
                               "%s:ops=%" PRIu64 ",bytes=%" PRIu64 ",wait_p50_us=%" PRIu64
-                              ",wait_p99_us=%" PRIu64 ",wait_mean_us=%" PRIu64
+                              ",wait_p99_us=%" PRIu64 ",part_wait_mean_us=%" PRIu64
                               ",device_mean_us=%" PRIu64
                               ",queued=%u,inflight=%u,credit=%u,weight=%u,errors=%" PRIu64 "\r\n",
                               name, ops, t->bytes[0] + t->bytes[1], t->wait_p50_ns / 1000,
