@@ -91,6 +91,9 @@ def test_options(binary, mode):
     fails("--tenant-by: 'address'", *on, "--tenant-by", "address")
     fails("need --qos gimbal", "--tenant", "0")
     fails("need --qos gimbal", "--tenant-by", "client")
+    fails("--write-cost need --qos gimbal", "--thresh-min", "100")
+    fails("--thresh-min is not less than --thresh-max", *on, "--thresh-max", "250")
+    fails("--write-cost", *on, "--write-cost", "33")
     fails("--tenant: '16' is not a database from 0 to 15", *on, "--tenant", "16")
     fails("'x' is not a database", *on, "--tenant", "x:weight=2")
     fails("'01' is not a database", *on, "--tenant", "01")
@@ -126,7 +129,8 @@ def test_off(binary, mode):
 
 def test_databases(binary, mode):
     """Reads and log writes are those of the database that asked."""
-    node = Server(binary, mode, qos="gimbal", tenant="1:weight=3:bytes=900M")
+    node = Server(binary, mode, qos="gimbal", tenant="1:weight=3:bytes=900M",
+                  **{"thresh-min": "100000", "thresh-max": "200000", "write-cost": "3"})
     with node, node.conn() as zero, node.conn() as one:
         equal(one.cmd("SELECT", "1"), "OK")
         fill(zero, 0)
@@ -152,7 +156,9 @@ def test_databases(binary, mode):
         assert "db2" not in lines
         device = section(one, "device")
         assert device["read_state"] in ("underutilised", "avoidance", "congested", "overloaded")
-        assert int(device["rate"]) > 0 and float(device["write_cost"]) >= 1.0, device
+        assert int(device["rate"]) > 0 and 1.0 <= float(device["write_cost"]) <= 3.0, device
+        for field in ("read_threshold_us", "write_threshold_us"):
+            assert 100000 <= int(device[field]) <= 200000, device
         text = one.cmd("INFO").decode()
         assert "# Tenants\r\n" in text and "# Device\r\n" in text
         equal(node.stop(), 0, "exit status")

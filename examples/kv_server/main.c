@@ -109,6 +109,11 @@ static void kv_tenants_options(struct kv_config *c)
     t->databases = (uint32_t)c->databases;
     if (!t->on && c->tenants_given)
         ex_die("--tenant and --tenant-by need --qos gimbal");
+    if (!t->on && (c->thresh_min_us != 0 || c->thresh_max_us != 0 || c->write_cost != 0))
+        ex_die("--thresh-min, --thresh-max and --write-cost need --qos gimbal");
+    if ((c->thresh_min_us != 0 ? c->thresh_min_us : 250) >=
+        (c->thresh_max_us != 0 ? c->thresh_max_us : 1500))
+        ex_die("--thresh-min is not less than --thresh-max");
     if (t->on && c->monolith)
         ex_die("--qos: a switch stands in front of an image; --monolith has none");
     if (kv_tenants_check(t) != 0)
@@ -149,6 +154,15 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          "weight (1 to 256), caps per second of a database (its number) or client ('default': all "
          "others); may be repeated",
          0, 0, kv_tenant_option},
+        {"thresh-min", EX_NUMBER, &c->thresh_min_us, "US",
+         "with --qos: the device's latency that means no congestion, a little above the highest of "
+         "one request at a time; default 250",
+         1, 10000000, NULL},
+        {"thresh-max", EX_NUMBER, &c->thresh_max_us, "US",
+         "with --qos: the latency that means overload, above the lowest at full load; default 1500",
+         2, 10000000, NULL},
+        {"write-cost", EX_NUMBER, &c->write_cost, "1..32",
+         "with --qos: what a write costs at worst, in reads of its size; default 9", 1, 32, NULL},
         {"device-depth", EX_NUMBER, &c->device_depth, "N", "most requests on it; default 1024", 1,
          32768, NULL},
         {"single-process", EX_FLAG, &c->single_process, NULL, "both roles as threads", 0, 0, NULL},

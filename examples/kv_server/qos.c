@@ -36,8 +36,13 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
 {
     const struct kv_tenants *t = &c->tenants;
     struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_WAITS};
-    struct snic_gimbal_opts g = {
-        .opts_size = sizeof(g), .rate_start = KV_QOS_RATE_START, .quantum_bytes = KV_QOS_QUANTUM};
+    struct snic_gimbal_opts g = {.opts_size = sizeof(g),
+                                 .rate_start = KV_QOS_RATE_START,
+                                 .quantum_bytes = KV_QOS_QUANTUM,
+                                 .thresh_min_ns = c->thresh_min_us * 1000,
+                                 .thresh_max_ns = c->thresh_max_us * 1000,
+                                 .write_cost_worst =
+                                     (uint32_t)c->write_cost * SNIC_GIMBAL_COST_ONE};
     struct snic_io *out;
     size_t size;
     int r;

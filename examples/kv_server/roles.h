@@ -35,8 +35,11 @@ struct kv_config {
     uint64_t segment;
     uint64_t cache_entries;
     enum kv_offload_mode offload;
-    int buffered;          /**< no O_DIRECT                                               */
-    uint64_t device_depth; /**< requests on the device at once                             */
+    int buffered;           /**< no O_DIRECT                                               */
+    uint64_t device_depth;  /**< requests on the device at once                             */
+    uint64_t thresh_min_us; /**< the switch's (gimbal.h); 0: its default                   */
+    uint64_t thresh_max_us; /**< likewise                                                  */
+    uint64_t write_cost;    /**< likewise: the worst                                       */
     uint64_t conns_max;
     uint64_t databases;
     uint64_t spin_us;
