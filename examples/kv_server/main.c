@@ -122,6 +122,23 @@ static void kv_tenants_options(struct kv_config *c)
         ex_die("--databases: with --qos at most %d", SNIC_GIMBAL_TENANTS_MAX - 2);
 }
 
+/* What options say together. */
+static void kv_options_together(struct kv_config *c)
+{
+    c->size_given = c->size != 0;
+    if (!c->size_given)
+        c->size = KV_SIZE_DEFAULT;
+    if (!snic_is_pow2(c->segment))
+        ex_die("--segment: must be a power of two");
+    if (c->single_process + c->monolith + (c->role != KV_ROLE_SUPERVISOR) > 1)
+        ex_die("--single-process, --monolith and --role exclude each other");
+    kv_tenants_options(c);
+    if (c->single_process)
+        c->role = KV_ROLE_SINGLE;
+    if (c->monolith)
+        c->role = KV_ROLE_MONOLITH;
+}
+
 static void kv_options(struct kv_config *c, int argc, char **argv)
 {
     const struct ex_option options[] = {
@@ -189,18 +206,7 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
     };
 
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
-    c->size_given = c->size != 0;
-    if (!c->size_given)
-        c->size = KV_SIZE_DEFAULT;
-    if (!snic_is_pow2(c->segment))
-        ex_die("--segment: must be a power of two");
-    if (c->single_process + c->monolith + (c->role != KV_ROLE_SUPERVISOR) > 1)
-        ex_die("--single-process, --monolith and --role exclude each other");
-    kv_tenants_options(c);
-    if (c->single_process)
-        c->role = KV_ROLE_SINGLE;
-    if (c->monolith)
-        c->role = KV_ROLE_MONOLITH;
+    kv_options_together(c);
 }
 
 /* What can be said before anything is opened or written. */
