@@ -8,5 +8,5 @@ endif()
 if(Python3_FOUND AND TARGET tenants AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   add_test(NAME tenants COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_tenants.py
     $<TARGET_FILE:tenants> ${_tenants})
-  set_tests_properties(tenants PROPERTIES LABELS tenants SKIP_RETURN_CODE 77 TIMEOUT 900)
+  set_tests_properties(tenants PROPERTIES LABELS "tenants;slow" SKIP_RETURN_CODE 77 TIMEOUT 900)
 endif()
