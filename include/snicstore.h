@@ -9,19 +9,23 @@
 
 #include "snicstore/base.h"
 #include "snicstore/ssd.h"
+#include "snicstore/kvop.h"
 
 #include "snicstore/loop.h"
 #include "snicstore/io.h"
 #include "snicstore/dma.h"
 #include "snicstore/net.h"
+#include "snicstore/kv.h"
 
 #include "snicstore/ring.h"
 #include "snicstore/cuckoo.h"
 
 #include "snicstore/gimbal.h"
 #include "snicstore/credit.h"
+#include "snicstore/kvfs.h"
 
 #include "snicstore/qos.h"
+#include "snicstore/fs.h"
 
 #include "snicstore/channel.h"
 #include "snicstore/files.h"

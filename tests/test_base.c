@@ -89,7 +89,7 @@ static void test_base_error_numbers_are_those_of_linux(void **state)
         {SNIC_EAGAIN, EWOULDBLOCK},
         {SNIC_EAGAIN, ENOBUFS},
         {SNIC_EAGAIN, EINPROGRESS},
-        {SNIC_EINVAL, EBADF},
+        {SNIC_EBADF, EBADF},
         {SNIC_ENOMEM, EMFILE},
         {SNIC_ENOMEM, ENFILE},
         {SNIC_EBUSY, ETXTBSY},

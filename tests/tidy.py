@@ -24,15 +24,16 @@ STRUCTURES = BASE + ["ring", "cuckoo", "hcache"]
 DOOR = BASE + ["loop"]
 FLOOR = {
     "base": [],
-    "ssd": BASE,
+    "ssd": BASE, "kvop": BASE,
     "loop": BASE,
-    "io": DOOR + ["ssd"], "dma": DOOR, "net": DOOR, "kv": DOOR,
+    "io": DOOR + ["ssd"], "dma": DOOR, "net": DOOR, "kv": DOOR + ["io", "kvop"],
     "ring": BASE, "cuckoo": BASE, "hcache": BASE,
     "gimbal": STRUCTURES, "credit": BASE,
     "ddp": STRUCTURES, "member": STRUCTURES, "solar": STRUCTURES,
-    "luna": STRUCTURES, "kvfs": STRUCTURES, "nvmefs": STRUCTURES, "nvmetcp": STRUCTURES,
+    "luna": STRUCTURES, "kvfs": STRUCTURES + ["kvop"], "nvmefs": STRUCTURES, "nvmetcp": STRUCTURES,
     "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],
+    "fs": DOOR + ["io", "kv", "kvop", "kvfs"],
     "channel": DOOR + ["dma", "ring"],
     "files": DOOR + ["io", "dma", "ring", "cuckoo", "channel"],
     "filelib": DOOR + ["dma", "ring", "credit", "channel", "files"],
@@ -40,7 +41,7 @@ FLOOR = {
     "director": DOOR + ["net", "dma", "ring", "cuckoo", "channel", "files", "offload"],
 }
 # Names a header has beside its module's: what its simulated backend is made of.
-CONCEPTS = {"loop": ["world"], "io": ["disk"]}
+CONCEPTS = {"loop": ["world"], "io": ["disk"], "kv": ["kvmem"]}
 DOORS = ["loop", "io", "dma", "net", "kv"]
 # Headers under lib/ made for another module: the loop's io_uring, which all backends share, and
 # the encoding that both sides of the file service speak.

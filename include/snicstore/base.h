@@ -93,22 +93,34 @@ SNIC_API void snic_assert_fail(const char *file, int line, const char *text)
 #define SNIC_OK 0
 #define SNIC_EPERM (-1)          /**< not allowed                                     */
 #define SNIC_ENOENT (-2)         /**< no such file, directory, key or id              */
+#define SNIC_EINTR (-4)          /**< interrupted                                     */
 #define SNIC_EIO (-5)            /**< device failed                                   */
+#define SNIC_ENXIO (-6)          /**< nothing there: no data behind this offset       */
+#define SNIC_E2BIG (-7)          /**< a list is too long                              */
+#define SNIC_EBADF (-9)          /**< no such handle, or not open for this            */
 #define SNIC_EAGAIN (-11)        /**< nothing changed, try again later                */
 #define SNIC_ENOMEM (-12)        /**< a backend's allocation at open failed           */
 #define SNIC_EACCES (-13)        /**< the operating system refused access             */
 #define SNIC_EFAULT (-14)        /**< a region, key or range that is not registered   */
 #define SNIC_EBUSY (-16)         /**< in use                                          */
 #define SNIC_EEXIST (-17)        /**< exists already                                  */
+#define SNIC_EXDEV (-18)         /**< across stores                                   */
 #define SNIC_ENOTDIR (-20)       /**< not a directory                                 */
 #define SNIC_EISDIR (-21)        /**< is a directory                                  */
 #define SNIC_EINVAL (-22)        /**< bad argument, option or alignment               */
+#define SNIC_ENFILE (-23)        /**< too many files are open                         */
 #define SNIC_EFBIG (-27)         /**< beyond the largest file                         */
 #define SNIC_ENOSPC (-28)        /**< no space: device, table or memory too small     */
+#define SNIC_EROFS (-30)         /**< read-only                                       */
+#define SNIC_EMLINK (-31)        /**< too many links                                  */
 #define SNIC_EPIPE (-32)         /**< the other end stopped receiving                 */
 #define SNIC_ERANGE (-34)        /**< a number outside its range                      */
+#define SNIC_EDEADLK (-35)       /**< would wait for itself                           */
 #define SNIC_ENAMETOOLONG (-36)  /**< name too long                                   */
+#define SNIC_ENOLCK (-37)        /**< no room for a lock                              */
 #define SNIC_ENOTEMPTY (-39)     /**< directory not empty                             */
+#define SNIC_ELOOP (-40)         /**< too many symbolic links                         */
+#define SNIC_ENODATA (-61)       /**< no such attribute                               */
 #define SNIC_EPROTO (-71)        /**< the peer broke the protocol                     */
 #define SNIC_EOVERFLOW (-75)     /**< does not fit                                    */
 #define SNIC_EMSGSIZE (-90)      /**< record or message larger than the limit         */

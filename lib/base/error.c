@@ -8,7 +8,8 @@
  *
  * I1  Every SNIC_E* of base.h is a row of error_rows (a test walks the header).
  * I2  A code between -1 and -1000 has the number of Linux asm-generic errno, so
- *     an errno value e with a row for -e needs no translation.
+ *     an errno value e with a row for -e needs no translation, but for those of error_os_rows:
+ *     a kernel's EINTR says "again", its ENXIO and ENODATA that a device failed.
  */
 #include "snicstore/base.h"
 
@@ -29,22 +30,34 @@ static const struct error_row error_rows[] = {
     SNIC_ERROR__ROW(SNIC_OK, "success"),
     SNIC_ERROR__ROW(SNIC_EPERM, "operation not allowed"),
     SNIC_ERROR__ROW(SNIC_ENOENT, "no such file, directory, key or id"),
+    SNIC_ERROR__ROW(SNIC_EINTR, "interrupted"),
     SNIC_ERROR__ROW(SNIC_EIO, "device failed"),
+    SNIC_ERROR__ROW(SNIC_ENXIO, "nothing there"),
+    SNIC_ERROR__ROW(SNIC_E2BIG, "list too long"),
+    SNIC_ERROR__ROW(SNIC_EBADF, "no such handle, or not open for this"),
     SNIC_ERROR__ROW(SNIC_EAGAIN, "try again later"),
     SNIC_ERROR__ROW(SNIC_ENOMEM, "out of memory"),
     SNIC_ERROR__ROW(SNIC_EACCES, "access refused by the operating system"),
     SNIC_ERROR__ROW(SNIC_EFAULT, "region, key or range is not registered"),
     SNIC_ERROR__ROW(SNIC_EBUSY, "in use"),
     SNIC_ERROR__ROW(SNIC_EEXIST, "exists already"),
+    SNIC_ERROR__ROW(SNIC_EXDEV, "across stores"),
     SNIC_ERROR__ROW(SNIC_ENOTDIR, "not a directory"),
     SNIC_ERROR__ROW(SNIC_EISDIR, "is a directory"),
     SNIC_ERROR__ROW(SNIC_EINVAL, "invalid argument, option or alignment"),
+    SNIC_ERROR__ROW(SNIC_ENFILE, "too many files are open"),
     SNIC_ERROR__ROW(SNIC_EFBIG, "beyond the largest file"),
     SNIC_ERROR__ROW(SNIC_ENOSPC, "no space left"),
+    SNIC_ERROR__ROW(SNIC_EROFS, "read-only"),
+    SNIC_ERROR__ROW(SNIC_EMLINK, "too many links"),
     SNIC_ERROR__ROW(SNIC_EPIPE, "the other end stopped receiving"),
     SNIC_ERROR__ROW(SNIC_ERANGE, "number out of range"),
+    SNIC_ERROR__ROW(SNIC_EDEADLK, "would wait for itself"),
     SNIC_ERROR__ROW(SNIC_ENAMETOOLONG, "name too long"),
+    SNIC_ERROR__ROW(SNIC_ENOLCK, "no room for a lock"),
     SNIC_ERROR__ROW(SNIC_ENOTEMPTY, "directory not empty"),
+    SNIC_ERROR__ROW(SNIC_ELOOP, "too many symbolic links"),
+    SNIC_ERROR__ROW(SNIC_ENODATA, "no such attribute"),
     SNIC_ERROR__ROW(SNIC_EPROTO, "the peer broke the protocol"),
     SNIC_ERROR__ROW(SNIC_EOVERFLOW, "value does not fit"),
     SNIC_ERROR__ROW(SNIC_EMSGSIZE, "record or message larger than the limit"),
@@ -65,28 +78,23 @@ static const struct error_row error_rows[] = {
 };
 #undef SNIC_ERROR__ROW
 
-/* Linux asm-generic errno values whose meaning another constant carries. */
+/* Linux asm-generic errno values whose meaning, from a kernel, another constant carries. */
 static const struct {
     int os;
     int code;
 } error_os_rows[] = {
     {3, SNIC_ENOENT},         /* ESRCH           */
     {4, SNIC_EAGAIN},         /* EINTR           */
-    {7, SNIC_EINVAL},         /* E2BIG           */
-    {9, SNIC_EINVAL},         /* EBADF           */
-    {18, SNIC_EINVAL},        /* EXDEV           */
+    {6, SNIC_EIO},            /* ENXIO           */
     {23, SNIC_ENOMEM},        /* ENFILE          */
     {24, SNIC_ENOMEM},        /* EMFILE          */
     {25, SNIC_ENOTSUP},       /* ENOTTY          */
     {26, SNIC_EBUSY},         /* ETXTBSY         */
     {29, SNIC_ENOTSUP},       /* ESPIPE          */
     {30, SNIC_EPERM},         /* EROFS           */
-    {31, SNIC_ENOSPC},        /* EMLINK          */
     {33, SNIC_ERANGE},        /* EDOM            */
-    {35, SNIC_EBUSY},         /* EDEADLK         */
-    {37, SNIC_ENOMEM},        /* ENOLCK          */
     {38, SNIC_ENOTSUP},       /* ENOSYS          */
-    {40, SNIC_EINVAL},        /* ELOOP           */
+    {61, SNIC_EIO},           /* ENODATA         */
     {62, SNIC_ETIMEDOUT},     /* ETIME           */
     {74, SNIC_ECORRUPT},      /* EBADMSG         */
     {84, SNIC_ECORRUPT},      /* EILSEQ          */
@@ -148,11 +156,9 @@ int snic_error_from_os(int os_error)
 {
     /* Negating a negative value could overflow, negating a positive one cannot. */
     int code = os_error > 0 ? -os_error : os_error;
-    if (code > -1001 && error_find(code) != NULL)
-        return code; /* I2 */
     for (size_t i = 0; i < SNIC_COUNTOF(error_os_rows); i++) {
         if (-error_os_rows[i].os == code)
             return error_os_rows[i].code;
     }
-    return SNIC_EIO;
+    return code > -1001 && error_find(code) != NULL ? code : SNIC_EIO; /* I2 */
 }

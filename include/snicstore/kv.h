@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/kv.h
+ * The door to key-value stores: one handle is one store.
+ *
+ * Depends on  snicstore/base.h, snicstore/kvop.h, snicstore/loop.h, snicstore/io.h.
+ * Memory      Backends allocate at open, and wrapped libraries as they do. Requests are the
+ *             caller's, borrowed from accepted submit until `done`; so is all they name.
+ * Threads     All calls on the owner thread of the handle's loop.
+ * Progress    No call blocks, except open and close.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes, ns.
+ *
+ * What the operations mean is kvop.h's. Every accepted request completes exactly once, from the
+ * loop, never inside submit; also after cancel and close. An operation of malformed contents is
+ * accepted and completes with snic_kvop_validate()'s error, so that every error takes one path.
+ */
+#ifndef SNIC_KV_H
+#define SNIC_KV_H
+
+#include "snicstore/base.h"
+#include "snicstore/io.h"
+#include "snicstore/kvop.h"
+#include "snicstore/loop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct snic_kv_req;
+typedef void (*snic_kv_done_fn)(struct snic_kv_req *req);
+
+/** Zero it, set done and op, submit; embed it and use SNIC_CONTAINER in done. */
+struct snic_kv_req {
+    struct snic_node node; /**< the door's while the request is borrowed                    */
+    snic_kv_done_fn done;
+    struct snic_kvop *op; /**< borrowed; its results are set when done is called              */
+    uint64_t timeout_ns;  /**< 0: the handle's. A request not done by then completes with
+                               SNIC_ETIMEDOUT, or SNIC_EUNKNOWN where it may have happened    */
+    uint64_t queued_ns;   /**< out: accepted                                              */
+    uint64_t done_ns;     /**< out: completed                                             */
+    uint64_t backend[12]; /**< the backend's while borrowed                               */
+};
+
+struct snic_kv_stats {
+    uint64_t submitted;
+    uint64_t completed;
+    uint64_t errors; /**< failed guards and missing records are none                      */
+    uint64_t gets;   /**< keys asked for                                                  */
+    uint64_t scans;
+    uint64_t commits;
+    uint64_t guards_failed;
+    uint64_t object_reads;
+    uint64_t object_writes;
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+    uint64_t syncs;
+    uint64_t store_ops;  /**< operations sent to the store proper: RADOS operations, transactions */
+    uint64_t queue_high; /**< most requests in flight at once                               */
+};
+
+struct snic_kv;
+
+struct snic_kv_ops {
+    uint32_t ops_size;
+    uint32_t reserved;
+    const char *name;
+    int (*submit)(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n);
+    void (*cancel)(struct snic_kv *kv, struct snic_kv_req *req);
+    int (*sole)(struct snic_kv *kv);
+    void (*close)(struct snic_kv *kv);
+};
+
+/** Every backend's handle begins with this; read-only for users. */
+struct snic_kv {
+    const struct snic_kv_ops *ops;
+    struct snic_loop *loop;
+    uint32_t caps;
+    uint32_t depth_max;    /**< requests it accepts in flight                           */
+    uint32_t stripe_bytes; /**< object bytes [0, stripe_bytes) live beside the group's records */
+    uint32_t transfer_optimal; /**< object transfers of this size are served best              */
+    uint64_t timeout_ns;       /**< of requests that name none                              */
+    struct snic_kv_stats stats;
+};
+
+/**
+ * Hand over up to @p n requests, in order.
+ * @return requests accepted; 0 full, come back after a completion; SNIC_EIO or SNIC_ECANCELED the
+ *         handle is dead or closing [owner]
+ */
+static inline int snic_kv_submit(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n)
+{
+    return kv->ops->submit(kv, reqs, n);
+}
+/** Ask for @p req to end early; it completes with its result or SNIC_ECANCELED. [owner] */
+static inline void snic_kv_cancel(struct snic_kv *kv, struct snic_kv_req *req)
+{
+    kv->ops->cancel(kv, req);
+}
+/**
+ * 1: certainly no other handle, in this process or another, has the store open, nor will one be
+ * served before this handle's next call. 0: another has, or nobody can know (RADOS). What a
+ * user that was sole keeps in memory is valid until this says 0. [owner]
+ */
+static inline int snic_kv_sole(struct snic_kv *kv)
+{
+    return kv->ops->sole(kv);
+}
+/**
+ * Refuse new requests, run the loop until all accepted ones have completed (their done is called),
+ * make everything durable, free the handle. Not from inside a done. [owner]
+ */
+static inline void snic_kv_close(struct snic_kv *kv)
+{
+    if (kv != NULL)
+        kv->ops->close(kv);
+}
+
+/* ---- mem: a deterministic store with fault plans ---- */
+
+/**
+ * The medium. It outlives the handles opened on it. Two states: what reads see and what is
+ * durable; a crash goes back to the durable one plus a prefix of the changes after it (commits and
+ * object operations survive in the order they were made, each whole or not at all; object writes
+ * of several blocks by block).
+ */
+struct snic_kvmem;
+
+/** Zero the struct, then set opts_size. */
+struct snic_kvmem_opts {
+    uint32_t opts_size;
+    uint32_t caps;  /**< offered; default ATOMIC_MULTI|ATOMIC_BLOCK|CHECKSUM|ALLOC|DURABLE|SHARED */
+    uint64_t space; /**< bytes; then SNIC_ENOSPC; default 64 GiB                      */
+    uint64_t seed;  /**< delays                                                       */
+    uint64_t delay_min_ns; /**< each request of a handle takes a time in [min, max]; default 0, 0 */
+    uint64_t delay_max_ns;
+    uint32_t stripe_bytes; /**< default SNIC_KVOP_OBJECT_MAX does not fit: 4 MiB             */
+    uint32_t track;        /**< 1: keep what crashes need (the durable state); 0: faster     */
+};
+
+enum snic_kv_fault_kind {
+    SNIC_KV_FAULT_ERROR = 1,   /**< complete with `error`, nothing done                     */
+    SNIC_KV_FAULT_DELAY = 2,   /**< complete `delay_ns` later                               */
+    SNIC_KV_FAULT_UNKNOWN = 3, /**< done, but completes with SNIC_EUNKNOWN                   */
+    SNIC_KV_FAULT_CRASH = 4    /**< crash before this one takes effect: everything completes with
+                                    SNIC_EPEERDEAD until snic_kvmem_restart()               */
+};
+
+/** Operations count when they take effect. Changes are COMMIT and OBJECT_* that change. */
+struct snic_kv_fault {
+    uint32_t kind;
+    uint32_t kinds;  /**< bit set of 1 << enum snic_kvop_kind it applies to; 0: all          */
+    uint64_t after;  /**< fires at the after-th matching one from now, 1 = next               */
+    uint64_t repeat; /**< further firings; UINT64_MAX: for ever                              */
+    int32_t error;
+    uint32_t reserved;
+    uint64_t delay_ns;
+    uint64_t keep; /**< CRASH: changes since the last sync that survive; UINT64_MAX: all      */
+};
+
+/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_kvmem_open(struct snic_kvmem **out,
+                                            const struct snic_kvmem_opts *o) SNIC_NONNULL(1, 2);
+/** All handles on it must be closed before. [owner] */
+SNIC_API void snic_kvmem_close(struct snic_kvmem *m);
+/** Carry out @p op now, without handle or loop: for tests of engines, and for tools. [owner] */
+SNIC_API void snic_kvmem_apply(struct snic_kvmem *m, struct snic_kvop *op) SNIC_NONNULL(1, 2);
+/** Add a fault (copied). @return 0; SNIC_EINVAL; SNIC_ENOSPC over 64 of them [owner] */
+SNIC_API SNIC_NODISCARD int snic_kvmem_fault(struct snic_kvmem *m, const struct snic_kv_fault *f)
+    SNIC_NONNULL(1, 2);
+SNIC_API void snic_kvmem_faults_clear(struct snic_kvmem *m) SNIC_NONNULL(1);
+/** Crash now; the first @p keep changes since the last sync survive. Needs track. [owner] */
+SNIC_API void snic_kvmem_crash(struct snic_kvmem *m, uint64_t keep) SNIC_NONNULL(1);
+/** Answer again after a crash; handles opened before stay dead. [owner] */
+SNIC_API void snic_kvmem_restart(struct snic_kvmem *m) SNIC_NONNULL(1);
+/** Changes made since open, and of those the ones since the last sync. [owner] */
+SNIC_API uint64_t snic_kvmem_changes(const struct snic_kvmem *m) SNIC_NONNULL(1);
+SNIC_API uint64_t snic_kvmem_unsynced(const struct snic_kvmem *m) SNIC_NONNULL(1);
+/** A copy of what reads see, without faults and handles. @return 0; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_kvmem_clone(const struct snic_kvmem *m, struct snic_kvmem **out)
+    SNIC_NONNULL(1, 2);
+/** A number that is equal for equal contents (records and objects). [owner] */
+SNIC_API uint64_t snic_kvmem_digest(const struct snic_kvmem *m) SNIC_NONNULL(1);
+/** Damage an object's byte behind the checksum's back, for tests. @return 0; SNIC_ENOENT [owner] */
+SNIC_API int snic_kvmem_damage(struct snic_kvmem *m, uint64_t object, uint64_t offset)
+    SNIC_NONNULL(1);
+/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+SNIC_API int snic_kvmem_check(const struct snic_kvmem *m) SNIC_NONNULL(1);
+
+/** A handle on a medium. @return 0; SNIC_EBUSY crashed; SNIC_ENOMEM [owner] */
+SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_loop *l,
+                                             struct snic_kvmem *m) SNIC_NONNULL(1, 2, 3);
+
+/* ---- lmdb: one machine, durable ---- */
+
+#define SNIC_KV_OPEN_CREATE (1u << 0)
+#define SNIC_KV_OPEN_READONLY (1u << 1)
+/** Refuse to share: SNIC_EBUSY when another handle has it, and others get SNIC_EBUSY. */
+#define SNIC_KV_OPEN_SOLE (1u << 2)
+
+/**
+ * A folder with LMDB's data.mdb and lock.mdb, the object file `objects`, and `session.lock`.
+ * LMDB is used without NOSYNC and WRITEMAP. While this handle is sole, commits are gathered in
+ * memory, seen by its own reads, and written in one LMDB transaction on SYNC, DURABLE, or after
+ * batch_ns; object bytes are on the medium before the records that name them. While others have
+ * the store open, too, a commit completes after its LMDB transaction. Only on local file
+ * systems, by processes of one host and PID namespace.
+ * Zero the struct, then set opts_size and path.
+ */
+struct snic_kv_lmdb_opts {
+    uint32_t opts_size;
+    uint32_t flags;        /**< SNIC_KV_OPEN_*                                            */
+    const char *path;      /**< folder; borrowed for the call                              */
+    uint64_t map_bytes;    /**< most bytes of records; address space only; default 64 GiB   */
+    uint64_t object_bytes; /**< most bytes of objects; default: what the disk has           */
+    uint64_t batch_ns;     /**< default 5 ms                                              */
+    uint64_t batch_bytes;  /**< commits in memory before writers wait; default 32 MiB      */
+    uint64_t timeout_ns;   /**< default 30 s                                              */
+    uint32_t depth;        /**< default 4096                                              */
+    uint32_t reserved;
+    /** Wraps the object file's handle, for tests that record or hurt it; NULL: none. */
+    struct snic_io *(*wrap)(void *ctx, struct snic_io *objects);
+    void *wrap_ctx;
+};
+
+/**
+ * @p error (may be NULL) gets the raw code; @p text (may be NULL, else 256 bytes) what was wrong,
+ * in words. Needs an io_uring loop. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOENT; SNIC_EACCES; SNIC_EBUSY; SNIC_EVERSION another version;
+ *         SNIC_ECORRUPT not such a store, or damaged; SNIC_ENOSPC; SNIC_ENOTSUP built without LMDB,
+ *         or a network file system; SNIC_ENOMEM; SNIC_EIO
+ */
+SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l,
+                                              const struct snic_kv_lmdb_opts *o, int *error,
+                                              char *text) SNIC_NONNULL(1, 2, 3);
+
+/* ---- rados: Ceph ---- */
+
+/**
+ * A group is the object "g.<16 hex digits>" with its records as omap and the bytes [0, 4 MiB) of
+ * the snicstore object of that number as its data; the stripes beyond are "o.<16 hex>.<8 hex>".
+ * Zero the struct, then set opts_size and pool.
+ */
+struct snic_kv_rados_opts {
+    uint32_t opts_size;
+    uint32_t flags;   /**< SNIC_KV_OPEN_READONLY                                          */
+    const char *conf; /**< ceph.conf; NULL: CEPH_CONF or the default places                */
+    const char *pool;
+    const char *user;    /**< NULL: "admin"                                                  */
+    const char *space;   /**< RADOS namespace, so that several stores share a pool; NULL: ""  */
+    uint64_t timeout_ns; /**< default 30 s                                                  */
+    uint32_t depth;      /**< default 1024                                                   */
+    uint32_t reserved;
+};
+
+/**
+ * As snic_kv_lmdb_open(); without a cluster it gives up after timeout_ns. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOENT no such pool, or no conf; SNIC_EACCES; SNIC_ETIMEDOUT;
+ *         SNIC_ENOTSUP built without librados; SNIC_ENOMEM; SNIC_EIO
+ */
+SNIC_API SNIC_NODISCARD int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
+                                               const struct snic_kv_rados_opts *o, int *error,
+                                               char *text) SNIC_NONNULL(1, 2, 3);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_KV_H */

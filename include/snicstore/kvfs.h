@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/kvfs.h
+ * KVFS: a POSIX file system on a key-value store, as a pure state machine (DPC, section 3.4).
+ *
+ * Depends on  snicstore/base.h, snicstore/kvop.h, snicstore/kvfs_format.h.
+ * Memory      snic_kvfs_memsize() bytes of the caller's, then nothing is allocated. Requests are
+ *             the caller's, borrowed from submit until poll returns them; so is all they name.
+ * Threads     One owner; no call blocks.
+ * Progress    A request waits for its records, for other requests on the same inodes, or (locks)
+ *             for its turn; thousands are in flight without a thread for any of them.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise, Linux numbers.
+ * Units       bytes, ns.
+ * Input       Requests are trusted to be what the caller means (the mount's kernel or an embedder);
+ *             records are not: each is verified, and a wrong one is SNIC_ECORRUPT and an event that
+ *             names its key.
+ *
+ * The engine takes requests (snic_kvfs_submit), asks for operations of kvop.h (snic_kvfs_poll gives
+ * them), is told their outcome (snic_kvfs_complete) and gives back finished requests
+ * (snic_kvfs_poll). It has no clock: every call brings the time. fs.h joins it to a store and a
+ * loop; that is what most users want.
+ *
+ * Deviations from section 3.4, and what the paper leaves out: see kvfs_format.h for the records.
+ * Names are found by a 128-bit hash. Attributes, entries and small files carry checksums. Growing
+ * past 8 KiB and all operations that touch several groups are atomic under crashes. Changes of
+ * times alone (reads, writes within the size, renames) are kept back for up to times_ns, a second
+ * by default, and reach the store with the next change of the inode, FLUSH, RELEASE or FSYNC.
+ *
+ * Permissions are checked by POSIX's rules unless the request says SNIC_KVFS_CHECKED (a FUSE mount
+ * with default_permissions has checked). Inode numbers: the root is 1 here (0 in the store);
+ * others are 2 or more and never used twice, so there are no generations.
+ */
+#ifndef SNIC_KVFS_H
+#define SNIC_KVFS_H
+
+#include "snicstore/base.h"
+#include "snicstore/kvfs_format.h"
+#include "snicstore/kvop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SNIC_KVFS_ROOT 1U
+#define SNIC_KVFS_NAME_MAX 1024U
+#define SNIC_KVFS_SYMLINK_MAX 4095U
+#define SNIC_KVFS_LINK_MAX 1000000U
+#define SNIC_KVFS_SIZE_MAX (1ULL << 62)
+#define SNIC_KVFS_XATTR_NAME_MAX 255U
+#define SNIC_KVFS_XATTR_VALUE_MAX 65536U
+#define SNIC_KVFS_XATTR_LIST_MAX 65536U
+#define SNIC_KVFS_GROUPS_MAX 65536U /**< supplementary groups of a caller                    */
+#define SNIC_KVFS_IO_MAX (1U << 20) /**< bytes of one READ or WRITE                          */
+
+/** Time as every call brings it. */
+struct snic_kvfs_now {
+    uint64_t mono_ns; /**< never goes back                                                */
+    int64_t wall_ns;  /**< since 1970, for timestamps                                     */
+};
+
+enum snic_kvfs_kind {
+    SNIC_KVFS_LOOKUP = 1,  /**< ino, name -> attr                                        */
+    SNIC_KVFS_GETATTR,     /**< ino -> attr                                              */
+    SNIC_KVFS_SETATTR,     /**< ino, set_mask, set -> attr                               */
+    SNIC_KVFS_READLINK,    /**< ino, iov -> bytes                                        */
+    SNIC_KVFS_MKNOD,       /**< ino, name, mode (type and permissions), rdev -> attr; any type but
+                                directory and symlink                                    */
+    SNIC_KVFS_CREATE,      /**< ino, name, mode, flags -> attr, handle; O_EXCL or not      */
+    SNIC_KVFS_MKDIR,       /**< ino, name, mode -> attr                                  */
+    SNIC_KVFS_SYMLINK,     /**< ino, name, target (name2) -> attr                         */
+    SNIC_KVFS_UNLINK,      /**< ino, name                                                */
+    SNIC_KVFS_RMDIR,       /**< ino, name                                                */
+    SNIC_KVFS_RENAME,      /**< ino, name, ino2, name2, flags SNIC_KVFS_RENAME_*           */
+    SNIC_KVFS_LINK,        /**< ino (the file), ino2 (the directory), name2 -> attr        */
+    SNIC_KVFS_OPEN,        /**< ino, flags -> handle, attr                               */
+    SNIC_KVFS_RELEASE,     /**< handle; drops its flock and, by owner, its POSIX locks      */
+    SNIC_KVFS_FLUSH,       /**< handle, owner: a descriptor is closed                     */
+    SNIC_KVFS_FSYNC,       /**< ino: durable, with the directory entries made before       */
+    SNIC_KVFS_READ,        /**< ino, offset, iov -> bytes                                */
+    SNIC_KVFS_WRITE,       /**< ino, offset (or APPEND), iov -> bytes                     */
+    SNIC_KVFS_FALLOCATE,   /**< ino, offset, length, flags SNIC_KVFS_FALLOC_*              */
+    SNIC_KVFS_SEEK,        /**< ino, offset, flags SNIC_KVFS_SEEK_* -> offset in result      */
+    SNIC_KVFS_COPY,        /**< ino, offset, ino2, offset2, length -> bytes (may be fewer)   */
+    SNIC_KVFS_OPENDIR,     /**< ino -> handle                                            */
+    SNIC_KVFS_READDIR,     /**< ino, offset (cookie), iov[0] -> packed snic_kvfs_dirent; flag
+                                READDIR_PLUS: with attributes                            */
+    SNIC_KVFS_RELEASEDIR,  /**< handle                                                   */
+    SNIC_KVFS_STATFS,      /**< -> statfs                                                */
+    SNIC_KVFS_SETXATTR,    /**< ino, name, iov, flags SNIC_KVFS_XATTR_*                    */
+    SNIC_KVFS_GETXATTR,    /**< ino, name, iov -> bytes; no iov: its size                 */
+    SNIC_KVFS_LISTXATTR,   /**< ino, iov -> bytes of names, each with its 0; no iov: the size */
+    SNIC_KVFS_REMOVEXATTR, /**< ino, name                                               */
+    SNIC_KVFS_ACCESS,      /**< ino, flags: bits R 4, W 2, X 1                             */
+    SNIC_KVFS_GETLK,       /**< ino, lock -> lock (UNLCK: none in the way)                 */
+    SNIC_KVFS_SETLK,       /**< ino, lock; flag LOCK_WAIT: waits, cancellable               */
+    SNIC_KVFS_FLOCK,       /**< ino, lock.type, lock.owner; flag LOCK_WAIT                  */
+    SNIC_KVFS_SYNCFS,      /**< everything durable                                       */
+    SNIC_KVFS_RESOLVE,     /**< ino, name = a path of several names -> attr; follows no symlinks;
+                                absolute or relative to ino                             */
+    SNIC_KVFS_MKFS,        /**< name = options of the format (struct snic_kvfs_mkfs)        */
+    SNIC_KVFS_MOUNT,       /**< before all others                                        */
+    SNIC_KVFS_UNMOUNT,     /**< after all others: flushes, ends the session                */
+    SNIC_KVFS_KINDS
+};
+
+/* Request flags. */
+#define SNIC_KVFS_CHECKED (1u << 0)   /**< permissions have been checked                     */
+#define SNIC_KVFS_DIRECT (1u << 1)    /**< READ, WRITE: O_DIRECT, as SNIC_KVOP_DIRECT          */
+#define SNIC_KVFS_APPEND (1u << 2)    /**< WRITE: at the end, atomically                      */
+#define SNIC_KVFS_SYNC (1u << 3)      /**< WRITE: O_SYNC, O_DSYNC                             */
+#define SNIC_KVFS_KILL_PRIV (1u << 4) /**< WRITE, SETATTR size: clear setuid and setgid     */
+#define SNIC_KVFS_READDIR_PLUS (1u << 5)
+#define SNIC_KVFS_LOCK_WAIT (1u << 6)
+#define SNIC_KVFS_EXCL (1u << 8)  /**< CREATE: SNIC_EEXIST when there                       */
+#define SNIC_KVFS_TRUNC (1u << 9) /**< CREATE, OPEN: size becomes 0                         */
+#define SNIC_KVFS_OPEN_READ (1u << 10)
+#define SNIC_KVFS_OPEN_WRITE (1u << 11)
+#define SNIC_KVFS_NOATIME (1u << 12) /**< READ, READDIR: atime stays                        */
+#define SNIC_KVFS_RENAME_NOREPLACE (1u << 16)
+#define SNIC_KVFS_RENAME_EXCHANGE (1u << 17)
+#define SNIC_KVFS_FALLOC_KEEP_SIZE (1u << 16)
+#define SNIC_KVFS_FALLOC_PUNCH (1u << 17) /**< with KEEP_SIZE, as Linux wants it             */
+#define SNIC_KVFS_FALLOC_ZERO (1u << 18)
+#define SNIC_KVFS_SEEK_DATA (1u << 16)
+#define SNIC_KVFS_SEEK_HOLE (1u << 17)
+#define SNIC_KVFS_XATTR_CREATE (1u << 16)
+#define SNIC_KVFS_XATTR_REPLACE (1u << 17)
+
+/* set_mask of SETATTR. */
+#define SNIC_KVFS_SET_MODE (1u << 0)
+#define SNIC_KVFS_SET_UID (1u << 1)
+#define SNIC_KVFS_SET_GID (1u << 2)
+#define SNIC_KVFS_SET_SIZE (1u << 3)
+#define SNIC_KVFS_SET_ATIME (1u << 4)
+#define SNIC_KVFS_SET_MTIME (1u << 5)
+#define SNIC_KVFS_SET_ATIME_NOW (1u << 6)
+#define SNIC_KVFS_SET_MTIME_NOW (1u << 7)
+#define SNIC_KVFS_SET_CTIME (1u << 8) /**< the kernel's writeback cache says which            */
+
+/** Who asks. */
+struct snic_kvfs_cred {
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t pid;
+    uint32_t umask; /**< taken off new files' modes, unless the directory has a default ACL   */
+    const uint32_t *groups; /**< supplementary; borrowed; may be NULL                         */
+    uint32_t group_count;
+    uint32_t reserved;
+};
+
+#define SNIC_KVFS_UNLCK 0U
+#define SNIC_KVFS_RDLCK 1U
+#define SNIC_KVFS_WRLCK 2U
+
+/** A byte-range lock; FLOCK uses type and owner. OFD locks are POSIX locks of another owner. */
+struct snic_kvfs_lock {
+    uint64_t owner; /**< the lock owner: a process's file table, or an open file           */
+    uint64_t start;
+    uint64_t end;  /**< inclusive; UINT64_MAX: to the end                                  */
+    uint32_t type; /**< SNIC_KVFS_UNLCK, RDLCK, WRLCK                                       */
+    uint32_t pid;
+};
+
+struct snic_kvfs_statfs {
+    uint64_t bytes;
+    uint64_t bytes_free;
+    uint64_t files; /**< inodes there can be                                          */
+    uint64_t files_free;
+};
+
+/** A READDIR entry, packed at multiples of 8; the name (name_size bytes and a 0) follows. */
+struct snic_kvfs_dirent {
+    uint32_t bytes; /**< to the next                                                        */
+    uint32_t name_size;
+    uint64_t ino;
+    uint64_t cookie; /**< continue behind this entry; greater than 2. "." has 1, ".." has 2     */
+    uint32_t type;   /**< S_IFMT bits of the mode                                            */
+    uint32_t has_attr;
+    struct snic_kvfs_attr attr; /**< READDIR_PLUS and has_attr                                */
+};
+
+/** MKFS's options. Zero it for defaults. */
+struct snic_kvfs_mkfs {
+    uint32_t mode; /**< of the root; 0: 0755                                                */
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t force; /**< 0: SNIC_EEXIST when the store holds a file system                    */
+    uint64_t seed;  /**< of the name hash; draw it at random; 0: derived from uuid             */
+    uint8_t uuid[16];
+};
+
+/** Zero it, set what the kind needs, submit. */
+struct snic_kvfs_req {
+    struct snic_node node; /**< the engine's while borrowed                                 */
+    uint32_t kind;         /**< enum snic_kvfs_kind                                         */
+    uint32_t flags;        /**< SNIC_KVFS_*                                                 */
+    struct snic_kvfs_cred cred;
+    uint64_t ino;
+    uint64_t ino2;
+    const char *name; /**< not terminated; borrowed                                         */
+    const char *name2;
+    uint32_t name_size;
+    uint32_t name2_size;
+    uint64_t handle; /**< in: RELEASE, FLUSH, READ, WRITE, ... (0: none); out: OPEN, CREATE     */
+    uint64_t offset;
+    uint64_t offset2;
+    uint64_t length;
+    uint32_t mode;
+    uint32_t set_mask;
+    uint64_t rdev;
+    struct snic_iov
+        *iov;           /**< READ: out; WRITE, SETXATTR: in; READLINK, GETXATTR, READDIR: iov[0] */
+    uint32_t iov_count; /**< up to SNIC_KVOP_IOV_MAX                                       */
+    uint32_t tenant;    /**< carried                                                       */
+    struct snic_kvfs_lock lock;
+    struct snic_kvfs_attr attr; /**< in: SETATTR's values; out                                 */
+    struct snic_kvfs_statfs statfs;
+    int64_t result; /**< 0, a count, an offset, or SNIC_E*                                     */
+    uint64_t engine[4]; /**< the engine's while borrowed                                       */
+    void *ctx;          /**< the caller's                                                     */
+};
+
+/** A store operation that the engine asks for. Start it; then snic_kvfs_complete(). */
+struct snic_kvfs_io {
+    struct snic_kvop op;
+    uint64_t carrier[20]; /**< the carrier's: room for the snic_kv_req whose op is this one       */
+};
+
+/** Damage found, for logs; the request that met it ends with SNIC_ECORRUPT. */
+struct snic_kvfs_damage {
+    struct snic_kvop_key key; /**< of a record; size 0: object bytes                          */
+    uint64_t object;
+    uint64_t offset;
+    const char *what; /**< constant text                                                       */
+};
+
+/** Zero the struct, then set opts_size. */
+struct snic_kvfs_opts {
+    uint32_t opts_size;
+    uint32_t requests_max; /**< in flight; 1..65536; default 1024                             */
+    uint32_t inodes_max;   /**< open, locked or changed at once; then SNIC_ENFILE; default 65536 */
+    uint32_t locks_max;    /**< byte-range and flock locks held and waited for; default 16384   */
+    uint64_t cache_bytes;  /**< records kept while the session is alone; default 16 MiB         */
+    uint64_t times_ns;     /**< times are kept back so long; default 1 s; 0: never kept back     */
+    uint64_t lease_ns;     /**< a session that is silent so long is dead; default 10 s          */
+    uint64_t heartbeat_ns; /**< default 1 s                                                    */
+    uint32_t stripe_bytes; /**< of the store (struct snic_kv); 0: no object bytes beside records */
+    uint32_t caps;         /**< of the store, SNIC_KV_CAP_*                                      */
+    uint32_t flags;        /**< SNIC_KVFS_READ_ONLY, SNIC_KVFS_NO_ATIME                           */
+    uint32_t reserved;
+    uint64_t session_id; /**< a random number that no other session has; not 0                 */
+    void (*damage)(void *ctx, const struct snic_kvfs_damage *d); /**< may be NULL              */
+    void *ctx;
+};
+#define SNIC_KVFS_READ_ONLY (1u << 0) /**< changes end with SNIC_EROFS                          */
+#define SNIC_KVFS_NO_ATIME (1u << 1)  /**< never change atime by reading                        */
+
+struct snic_kvfs;
+
+/** Bytes snic_kvfs_init() needs, or 0 when @p o is invalid. [any] */
+SNIC_API size_t snic_kvfs_memsize(const struct snic_kvfs_opts *o) SNIC_NONNULL(1);
+/** @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small [owner] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
+                                           const struct snic_kvfs_opts *o) SNIC_NONNULL(1, 2, 4);
+/** Returns the caller's memory; no request may be in flight. [owner] */
+SNIC_API void *snic_kvfs_fini(struct snic_kvfs *k) SNIC_NONNULL(1);
+/** @return 0; SNIC_EAGAIN requests_max are in flight; SNIC_EINVAL kind [owner] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_submit(struct snic_kvfs *k, struct snic_kvfs_req *req,
+                                             struct snic_kvfs_now now) SNIC_NONNULL(1, 2);
+/** End a waiting lock request with SNIC_EINTR; others finish as they would. [owner] */
+SNIC_API void snic_kvfs_cancel(struct snic_kvfs *k, struct snic_kvfs_req *req,
+                               struct snic_kvfs_now now) SNIC_NONNULL(1, 2);
+/** The next operation to start, or NULL. In the order returned; completions in any order. [owner]
+ */
+SNIC_API struct snic_kvfs_io *snic_kvfs_poll_io(struct snic_kvfs *k) SNIC_NONNULL(1);
+/** The next finished request, or NULL. [owner] */
+SNIC_API struct snic_kvfs_req *snic_kvfs_poll_done(struct snic_kvfs *k) SNIC_NONNULL(1);
+/** An operation has ended; its results are in io->op. [owner] */
+SNIC_API void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io,
+                                 struct snic_kvfs_now now) SNIC_NONNULL(1, 2);
+/** Time has passed. [owner] */
+SNIC_API void snic_kvfs_advance(struct snic_kvfs *k, struct snic_kvfs_now now) SNIC_NONNULL(1);
+/** When advance is wanted; UINT64_MAX: no need. [owner] */
+SNIC_API uint64_t snic_kvfs_deadline_ns(const struct snic_kvfs *k) SNIC_NONNULL(1);
+/**
+ * What the store says of other handles (snic_kv_sole()): bring it before each submit and complete
+ * when it may have changed. While 1, dead sessions need not wait for their lease. [owner]
+ */
+SNIC_API void snic_kvfs_set_sole(struct snic_kvfs *k, int sole) SNIC_NONNULL(1);
+
+struct snic_kvfs_stats {
+    uint64_t requests;
+    uint64_t errors;
+    uint64_t cache_hits;
+    uint64_t cache_misses;
+    uint64_t store_gets;
+    uint64_t store_commits;
+    uint64_t store_objects;
+    uint64_t retries;  /**< commits whose guards failed                                   */
+    uint64_t intents;  /**< commits over several groups in steps                           */
+    uint64_t resolved; /**< reservations of others resolved                                */
+    uint64_t orphans;  /**< inodes removed after their last close, or after a crash         */
+    uint64_t sessions; /**< sessions on the store that are alive, this one included         */
+    uint64_t alone;    /**< 1: this session caches records                                  */
+    uint64_t in_flight;
+    uint64_t inodes; /**< in memory: open, locked or changed                              */
+};
+/** Counters since init, and states. [owner] */
+SNIC_API void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)
+    SNIC_NONNULL(1, 2);
+/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
+SNIC_API int snic_kvfs_check(const struct snic_kvfs *k) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_KVFS_H */

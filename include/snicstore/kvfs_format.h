@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/kvfs_format.h
+ * The records KVFS keeps in its store: keys, layouts, checksums. For the engine, and for tools that
+ * look at a store or mend it.
+ *
+ * Depends on  snicstore/base.h, snicstore/kvop.h.
+ * Memory      Plain data.
+ * Threads     None of its own.
+ * Progress    No call blocks.
+ * Errors      0 on success, a negative SNIC_E* otherwise.
+ * Units       bytes. All integers in records are little-endian; in keys big-endian.
+ * Input       Records are hostile: each is verified before it is used.
+ *
+ * The paper's four kinds (section 3.4), and what a POSIX file system needs beside them. The group
+ * is the inode number in the store (the root is 0), so that a directory's entries and attributes,
+ * and a file's attributes, data and extended attributes, each share one group. First byte of the
+ * key, then what follows it:
+ *
+ *   'A'                          attributes, 256 bytes with the head (the paper's attribute KV)
+ *   'E' hash                     entry: list of (ino, type, name) with that hash (inode KV). hash:
+ *                                XXH3-128 of the name with the store's seed, high half first
+ *   'D'                          data of a file of up to 8 KiB (small file KV); missing: zeros
+ *   'T'                          symlink target
+ *   'X' hash                     extended attribute: name size (u16), name, value
+ *   'P' parent(8) hash           a further name of an inode; the first is in its attributes
+ *   'K'                          locks
+ * A file of more than 8 KiB has its bytes in the object of its number (big file KV).
+ * Group SNIC_KVFS_GROUP_SUPER:
+ *   'S'                          superblock
+ *   'I'                          next free inode number
+ *   's' session(8)               a session
+ * Group SNIC_KVFS_GROUP_ORPHANS:
+ *   'O' ino(8)                   nlink is 0 and the inode is still open somewhere, or not yet
+ * removed Group SNIC_KVFS_GROUP_INTENTS: 'N' session(8) number(8)     a commit over several groups,
+ * where the store has none
+ *
+ * Each value begins with a head of 8 bytes: kind (1), version (1), flags (2), CRC32C (4) of group,
+ * key bytes, the head with the CRC as zeros, and the rest. Flag SNIC_KVFS_RESERVED: the record is
+ * part of an unfinished commit; its body is struct snic_kvfs_reservation, then the old value
+ * (a whole record, or nothing) and the new one.
+ */
+#ifndef SNIC_KVFS_FORMAT_H
+#define SNIC_KVFS_FORMAT_H
+
+#include "snicstore/base.h"
+#include "snicstore/kvop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SNIC_KVFS_VERSION 1U
+#define SNIC_KVFS_GROUP_SUPER 0xffffffffffffffffULL
+#define SNIC_KVFS_GROUP_ORPHANS 0xfffffffffffffffeULL
+#define SNIC_KVFS_GROUP_INTENTS 0xfffffffffffffffdULL
+#define SNIC_KVFS_INO_MAX (1ULL << 61)
+#define SNIC_KVFS_HEAD 8U
+#define SNIC_KVFS_RESERVED (1u << 0)
+#define SNIC_KVFS_ATTR_BYTES 256U /**< with the head */
+#define SNIC_KVFS_SMALL_MAX 8192U /**< bytes of a file kept in its 'D' record */
+
+/** A record's kind is the first byte of its key. */
+enum snic_kvfs_record {
+    SNIC_KVFS_REC_ATTR = 'A',
+    SNIC_KVFS_REC_ENTRY = 'E',
+    SNIC_KVFS_REC_DATA = 'D',
+    SNIC_KVFS_REC_TARGET = 'T',
+    SNIC_KVFS_REC_XATTR = 'X',
+    SNIC_KVFS_REC_PARENT = 'P',
+    SNIC_KVFS_REC_LOCKS = 'K',
+    SNIC_KVFS_REC_SUPER = 'S',
+    SNIC_KVFS_REC_NEXT_INO = 'I',
+    SNIC_KVFS_REC_SESSION = 's',
+    SNIC_KVFS_REC_ORPHAN = 'O',
+    SNIC_KVFS_REC_INTENT = 'N'
+};
+
+struct snic_kvfs_hash {
+    uint64_t high; /**< its top 63 bits, at least 3, are the READDIR cookie                   */
+    uint64_t low;
+};
+
+struct snic_kvfs_time {
+    int64_t sec;
+    uint32_t nsec;
+    uint32_t reserved;
+};
+
+/** Attributes as everybody above the store sees them. */
+struct snic_kvfs_attr {
+    uint64_t ino; /**< in requests the root is SNIC_KVFS_ROOT, in records 0                   */
+    uint64_t size;
+    uint64_t space; /**< bytes taken: st_blocks * 512                                        */
+    uint64_t rdev;
+    uint32_t mode;
+    uint32_t nlink;
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t flags; /**< SNIC_KVFS_ATTR_*                                                  */
+    uint32_t reserved;
+    struct snic_kvfs_time atime;
+    struct snic_kvfs_time mtime;
+    struct snic_kvfs_time ctime;
+    struct snic_kvfs_time btime;
+    uint64_t parent; /**< directory: the one above it; else the first name's, if it has one    */
+    struct snic_kvfs_hash name;
+    uint64_t version; /**< raised with every change of the record                             */
+    uint64_t entries; /**< directory: names in it                                             */
+};
+#define SNIC_KVFS_ATTR_BIG (1u << 0)   /**< bytes are in the object, not in 'D'                 */
+#define SNIC_KVFS_ATTR_XATTR (1u << 1) /**< has extended attributes                             */
+#define SNIC_KVFS_ATTR_ACL (1u << 2)   /**< has system.posix_acl_access                          */
+#define SNIC_KVFS_ATTR_DEFAULT_ACL                                                                 \
+    (1u << 3)                            /**< directory: has system.posix_acl_default          */
+#define SNIC_KVFS_ATTR_PARENTS (1u << 4) /**< has 'P' records                                  */
+#define SNIC_KVFS_ATTR_PARENT (1u << 5)  /**< parent and name are valid                         */
+
+struct snic_kvfs_super {
+    uint32_t version;
+    uint32_t flags;
+    uint64_t seed; /**< of the name hash                                                    */
+    uint8_t uuid[16];
+    struct snic_kvfs_time created;
+};
+
+/** One of the names with a hash. */
+struct snic_kvfs_entry {
+    uint64_t ino;
+    uint32_t type; /**< S_IFMT bits                                                          */
+    uint32_t name_size;
+    const char *name; /**< into the record                                                    */
+};
+
+/** Begins a reserved record's body. */
+struct snic_kvfs_reservation {
+    uint64_t session;
+    uint64_t number;
+    uint32_t old_size; /**< 0: there was no record                                            */
+    uint32_t new_size; /**< 0: it goes away                                                   */
+};
+
+/** Hash of a name. [any] */
+SNIC_API struct snic_kvfs_hash snic_kvfs_hash_name(uint64_t seed, const char *name, uint32_t size)
+    SNIC_NONNULL(2);
+/** The cookie of a hash: its top 63 bits, at least 3. [any] */
+static inline uint64_t snic_kvfs_cookie(struct snic_kvfs_hash h)
+{
+    return (h.high >> 1) < 3 ? 3 : h.high >> 1;
+}
+/** A key that is its kind alone: 'A', 'D', 'T', 'K', 'S', 'I'. [any] */
+SNIC_API void snic_kvfs_key(struct snic_kvop_key *k, uint64_t group, enum snic_kvfs_record kind)
+    SNIC_NONNULL(1);
+/** Kind and hash: 'E', 'X'. [any] */
+SNIC_API void snic_kvfs_key_hash(struct snic_kvop_key *k, uint64_t group,
+                                 enum snic_kvfs_record kind, struct snic_kvfs_hash h)
+    SNIC_NONNULL(1);
+/** 'P', parent, hash. [any] */
+SNIC_API void snic_kvfs_key_parent(struct snic_kvop_key *k, uint64_t group, uint64_t parent,
+                                   struct snic_kvfs_hash h) SNIC_NONNULL(1);
+/** Kind and number: 's', 'O'. [any] */
+SNIC_API void snic_kvfs_key_number(struct snic_kvop_key *k, uint64_t group,
+                                   enum snic_kvfs_record kind, uint64_t number) SNIC_NONNULL(1);
+/** 'N', session, number, in SNIC_KVFS_GROUP_INTENTS. [any] */
+SNIC_API void snic_kvfs_key_intent(struct snic_kvop_key *k, uint64_t session, uint64_t number)
+    SNIC_NONNULL(1);
+/** A key as text, for messages: "group 12 'E' 0123..."; at most 256 bytes with the 0. [any] */
+SNIC_API void snic_kvfs_key_text(const struct snic_kvop_key *k, char *out, size_t room)
+    SNIC_NONNULL(1, 2);
+
+/** Fill the head of @p record (its body is at record + SNIC_KVFS_HEAD). [any] */
+SNIC_API void snic_kvfs_seal(const struct snic_kvop_key *k, void *record, uint32_t size,
+                             uint16_t flags) SNIC_NONNULL(1, 2);
+/**
+ * Verify a record.
+ * @return its flags; SNIC_ECORRUPT kind or checksum; SNIC_EVERSION [any]
+ */
+SNIC_API SNIC_NODISCARD int snic_kvfs_verify(const struct snic_kvop_key *k, const void *record,
+                                             uint32_t size) SNIC_NONNULL(1, 2);
+
+/** To and from the SNIC_KVFS_ATTR_BYTES of an attribute record (unsealed). [any] */
+SNIC_API void snic_kvfs_attr_encode(void *record, const struct snic_kvfs_attr *a)
+    SNIC_NONNULL(1, 2);
+/** @return 0; SNIC_ECORRUPT size or contents that cannot be [any] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_attr_decode(struct snic_kvfs_attr *a, const void *record,
+                                                  uint32_t size) SNIC_NONNULL(1, 2);
+/**
+ * The entry at *@p at in an entry record's body (start with 0), moving *at behind it.
+ * @return 1; 0 no more; SNIC_ECORRUPT [any]
+ */
+SNIC_API SNIC_NODISCARD int snic_kvfs_entry_next(const void *record, uint32_t size, uint32_t *at,
+                                                 struct snic_kvfs_entry *out) SNIC_NONNULL(1, 3, 4);
+/** Append an entry to a record of *@p size bytes (0: begins it). @return 0; SNIC_ENOSPC [any] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_entry_append(void *record, uint32_t *size, uint32_t room,
+                                                   const struct snic_kvfs_entry *e)
+    SNIC_NONNULL(1, 2, 4);
+#define SNIC_KVFS_SUPER_BYTES 64U /**< with the head */
+/** To the SNIC_KVFS_SUPER_BYTES of the superblock's record (unsealed). [any] */
+SNIC_API void snic_kvfs_super_encode(void *record, const struct snic_kvfs_super *s)
+    SNIC_NONNULL(1, 2);
+/** @return 0; SNIC_ECORRUPT; SNIC_EVERSION [any] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_super_decode(struct snic_kvfs_super *s, const void *record,
+                                                   uint32_t size) SNIC_NONNULL(1, 2);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_KVFS_FORMAT_H */
