@@ -120,14 +120,14 @@ def modules():
     for name in order.group(1).split():
         text = read(f"{ROOT}/lib/{name}/CMakeLists.txt")
         call = re.search(rf"snic_module\(\s*{name}\b([^)]*)\)", text)
-        kinds = {"SOURCES": [], "URING": [], "NEEDS": []}
+        kinds = {"SOURCES": [], "URING": [], "VENDOR": [], "NEEDS": []}
         kind = None
         for word in (call.group(1).split() if call else []):
             if word in kinds:
                 kind = word
             elif kind:
                 kinds[kind].append(word)
-        found[name] = (kinds["SOURCES"], kinds["URING"], kinds["NEEDS"])
+        found[name] = (kinds["SOURCES"], kinds["URING"] + kinds["VENDOR"], kinds["NEEDS"])
     return found
 
 
