@@ -30,15 +30,257 @@
 #ifndef SNIC_KVFS_PRIV_H
 #define SNIC_KVFS_PRIV_H
 
+#include "kvfs/session.h"
 #include "snicstore/kvfs.h"
 
 enum { KVFS_PENDING = 1 };
 
 enum kvfs_mode { KVFS_SHARED = 1, KVFS_EXCLUSIVE = 2 };
 
+enum {
+    KVFS_IOS_MAX = 4,     /* places of kvfs_io()                                              */
+    KVFS_LOCKS_MAX = 16,  /* inodes that one operation locks                                  */
+    KVFS_WORDS = 8,       /* op->s                                                            */
+    KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation takes                           */
+    KVFS_OWN_MAX = 16,    /* the engine's own operations at once                              */
+    KVFS_BLOCK = 77824,   /* an operation's further memory comes in such blocks               */
+    KVFS_BLOCKS_OP = 16,  /* of one operation                                                 */
+    KVFS_INLINE = 5120    /* an operation's first memory                                      */
+};
+
 struct kvfs_op;
 struct kvfs_inode; /* in memory: open, locked, or with times kept back */
 typedef int (*kvfs_run_fn)(struct kvfs_op *op);
+
+/* ---- In memory ---- */
+
+/* A record that an operation asked for. */
+enum kvfs_read_state {
+    KVFS_READ_WANTED = 1, /* goes with the next GET                                          */
+    KVFS_READ_ASKED,      /* in the GET under way                                            */
+    KVFS_READ_PRESENT,
+    KVFS_READ_ABSENT,
+    KVFS_READ_FAILED /* error                                                              */
+};
+struct kvfs_read {
+    struct kvfs_read *next;
+    struct snic_kvop_key key;
+    unsigned char *record; /* whole, as the store has it                                      */
+    uint32_t size;
+    uint32_t room;
+    int32_t error;
+    uint16_t flags; /* of the record's head                                                   */
+    uint8_t state;  /* enum kvfs_read_state                                                   */
+    uint8_t guard;  /* the commit depends on it                                               */
+};
+
+/* A change noted. Those of an earlier run of the function stay in the list, but do not count. */
+struct kvfs_change {
+    struct kvfs_change *next;
+    struct snic_kvop_key key; /* PUT, DELETE; size 0 otherwise                                */
+    unsigned char *record;    /* PUT: head (unsealed until commit) and body                   */
+    const void *bytes;        /* CHANGE_WRITE: the caller's                                   */
+    uint32_t size;            /* of the record or the bytes                                   */
+    uint32_t room;
+    uint32_t kind; /* enum snic_kvop_change_kind                                              */
+    uint32_t run;  /* op->run_count when it was noted                                         */
+    uint64_t object;
+    uint64_t offset;
+};
+
+/* An operation of the store under way, or its result. */
+struct kvfs_place {
+    struct snic_kvfs_io io; /* first: what poll_io hands out                                  */
+    struct snic_node node;  /* in k->io_queue                                                 */
+    struct kvfs_op *owner;
+    uint64_t stamp;  /* cache clock when it was started                                       */
+    uint8_t state;   /* 0 free, 1 under way, 2 done                                           */
+    uint8_t purpose; /* txn.c                                                                 */
+};
+
+struct kvfs_held {
+    struct kvfs_inode *inode; /* NULL: wanted, not held                                       */
+    uint64_t ino;
+    uint8_t mode;
+    uint8_t asked; /* in this run                                                             */
+};
+
+enum kvfs_commit_state {
+    KVFS_COMMIT_NONE = 0,
+    KVFS_COMMIT_ASKED,
+    KVFS_COMMIT_DONE,
+    KVFS_COMMIT_FAILED /* commit_error                                                        */
+};
+
+struct kvfs_op {
+    struct snic_node node; /* free, ready                                                     */
+    struct snic_kvfs *k;
+    struct snic_kvfs_req *req; /* NULL: the engine's own                                      */
+    kvfs_run_fn run;
+    struct snic_kvfs_now now; /* when this round began: the same in each run of it            */
+    uint64_t ino;             /* of the request, the root being 0                             */
+    uint64_t ino2;
+    /* The function's own. Zero at first; what they are at kvfs_next() is restored when the
+     * round starts over. */
+    uint64_t s[KVFS_WORDS];
+    uint32_t phase;
+    uint8_t reserve; /* commits may use the space kept back for removals (SNIC_KVOP_RESERVE)   */
+
+    /* txn.c */
+    uint8_t state;        /* kvfs.c                                                           */
+    uint8_t again;        /* start over before the next run                                   */
+    uint8_t ended;        /* result is set; finishes when nothing is under way                */
+    uint8_t commit_state; /* enum kvfs_commit_state                                           */
+    uint8_t waiting;      /* in a list by wait_link, or armed                                 */
+    uint8_t locking;      /* held[] is being completed in order                               */
+    uint8_t held_count;
+    uint8_t number_count;
+    uint8_t number_at;
+    uint8_t block_count;
+    uint8_t block_need;
+    uint32_t in_flight;
+    uint32_t run_count;
+    uint32_t retries;
+    uint32_t phase0;
+    int32_t commit_error;
+    int64_t result;
+    uint64_t s0[KVFS_WORDS];
+    uint64_t numbers[KVFS_NUMBERS_MAX];
+    struct kvfs_held held[KVFS_LOCKS_MAX]; /* ascending                                       */
+    struct kvfs_read *reads;
+    struct kvfs_read **reads_end;
+    struct kvfs_change *changes;
+    struct kvfs_change **changes_end;
+    struct kvfs_take *takes;
+    struct kvfs_take **take_at; /* the next kvfs_take() gives this one again                  */
+    struct snic_link wait_link;
+    struct snic_timer timer;
+    unsigned char *block_at; /* free bytes of the newest block                                */
+    uint32_t block_left;
+    uint32_t inline_used;
+    void *blocks[KVFS_BLOCKS_OP];
+    struct kvfs_place place[KVFS_IOS_MAX + 1]; /* the last: GET and COMMIT                    */
+    _Alignas(64) unsigned char memory[KVFS_INLINE];
+};
+
+/* What is kept back of an inode's attributes (times.c). */
+struct kvfs_kept {
+    struct snic_link link; /* in k->kept, oldest first                                        */
+    uint64_t since_ns;
+    uint32_t set; /* which fields; 0: none                                                    */
+    struct snic_kvfs_time atime;
+    struct snic_kvfs_time mtime;
+    struct snic_kvfs_time ctime;
+    uint64_t parent;
+    struct snic_kvfs_hash name;
+};
+
+/* An inode in memory: kept while locked, waited for, open, with times kept back, or to be
+ * collected. */
+struct kvfs_inode {
+    struct kvfs_inode *next; /* in its bucket, or free                                        */
+    uint64_t ino;
+    struct kvfs_op *writer;   /* holds it exclusively                                           */
+    struct snic_link waiters; /* operations, first come first                                 */
+    uint32_t readers;         /* hold it shared                                                 */
+    uint32_t opens;
+    uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
+    uint8_t collect; /* in k->collects: to be removed                                         */
+    uint8_t orphan;  /* the last name is gone, known here                                     */
+    struct snic_link collect_link;
+    struct kvfs_kept kept;
+};
+
+struct kvfs_inodes {
+    struct kvfs_inode **buckets;
+    struct kvfs_inode *pool;
+    struct kvfs_inode *free;
+    uint64_t mask;
+    uint32_t count;
+    uint32_t max;
+};
+
+struct kvfs_blocks {
+    void **free;
+    uint32_t free_count;
+    uint32_t count;
+    struct snic_link waiters;
+    unsigned char *memory;
+};
+
+/* session.c's. */
+struct kvfs_session {
+    uint8_t mounted;
+    uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount           */
+    uint8_t alone; /* no other session is alive: records may be cached                         */
+    uint8_t busy;  /* a heartbeat is under way                                                 */
+    struct snic_kvfs_super super;
+    uint64_t next_ns; /* next heartbeat; SNIC_NEVER: none                                      */
+    uint64_t words[16];
+};
+
+struct kvfs_cache;
+struct kvfs_locks; /* locks.c */
+
+struct snic_kvfs {
+    struct snic_kvfs_opts o;
+    struct snic_kvfs_now now;
+    struct snic_queue free_ops; /* for requests                                               */
+    struct snic_queue free_own; /* for the engine's own                                       */
+    struct snic_queue ready;
+    struct snic_queue io_queue;
+    struct snic_queue done;
+    struct kvfs_op *ops;
+    uint32_t op_count;
+    uint32_t in_flight;
+    uint32_t own_in_flight;
+    uint8_t sole;
+    uint8_t pumping;
+    struct kvfs_inodes inodes;
+    struct kvfs_blocks blocks;
+    struct kvfs_cache *cache;
+    struct kvfs_locks *locks;
+    struct kvfs_session session;
+    uint64_t ino_next; /* numbers of this session: [ino_next, ino_end)                        */
+    uint64_t ino_end;
+    uint8_t ino_asked; /* a range is being fetched                                            */
+    int32_t ino_error; /* of the last fetch                                                   */
+    struct snic_link ino_waiters;
+    struct snic_link kept;     /* inodes with times kept back                                 */
+    struct snic_link collects; /* inodes to be removed                                        */
+    struct snic_rng rng;
+    struct snic_kvfs_stats stats;
+    struct snic_wheel wheel;
+};
+
+/* ---- kvfs.c ---- */
+
+/* The answer's attributes, with the root as SNIC_KVFS_ROOT. */
+void kvfs_answer_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+static inline uint64_t kvfs_ino_out(uint64_t ino)
+{
+    return ino == 0 ? SNIC_KVFS_ROOT : ino;
+}
+static inline int kvfs_alone(const struct snic_kvfs *k)
+{
+    return k->session.alone;
+}
+/* Start one of the engine's own operations; NULL: KVFS_OWN_MAX are under way. */
+struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
+/* The operation will run again, once. */
+void kvfs_ready(struct kvfs_op *op);
+/* The session is dead: all that waits wakes and ends with SNIC_EIO. */
+void kvfs_session_died(struct snic_kvfs *k);
+void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
+
+/*
+ * Sleep until kvfs_wake() of the list, or until the time `until_ns` (SNIC_NEVER: none). The
+ * function runs again after it. With `drop`, all locks, reads and changes are dropped first and
+ * the round starts over. `list` may be NULL. Answers KVFS_PENDING.
+ */
+int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop);
+void kvfs_wake(struct snic_kvfs *k, struct snic_link *list); /* all of the list */
+void kvfs_wake_op(struct kvfs_op *op);
 
 /* ---- txn.c: locks, reads, changes, commit ---- */
 
@@ -62,7 +304,12 @@ void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key);
 int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
 int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
 
-/* Memory until the operation ends or starts over; NULL when it has no more (SNIC_ENOMEM). */
+/*
+ * Memory until the operation ends or starts over, up to KVFS_BLOCK bytes, 16-aligned, zero at
+ * first. The n-th call of a run gives the same memory, with its contents, as the n-th call of the
+ * runs before it in this round. NULL: return SNIC_ENOMEM (where others have taken too much, the
+ * operation waits and starts over by itself).
+ */
 void *kvfs_take(struct kvfs_op *op, size_t size);
 
 /* Changes. A body is copied. 0; SNIC_ENOMEM; SNIC_EMSGSIZE. */
@@ -106,10 +353,39 @@ int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
  * in it), or its SNIC_E*. Several may be started before the first is waited for. kvfs_io_forget(n)
  * makes place n free for another (loops).
  */
-enum { KVFS_IOS_MAX = 4 };
 int kvfs_io(struct kvfs_op *op, uint32_t n, const struct snic_kvop *want,
             const struct snic_kvop **got);
 void kvfs_io_forget(struct kvfs_op *op, uint32_t n);
+
+/*
+ * Places KVFS_IOS_MAX .. KVFS_IOS_MAX + KVFS_IOS_SYSTEM - 1 are intent.c's: used inside of
+ * kvfs_get() and kvfs_commit() of any operation; they are forgotten with the reads.
+ */
+enum { KVFS_IOS_SYSTEM = 10 };
+
+/* ---- kvfs.c, txn.c: what session.c, orphan.c, intent.c and times.c need of the core ---- */
+
+/* Not before `ns` from now; answers KVFS_PENDING the first time, 0 when called again after it. */
+int kvfs_sleep(struct kvfs_op *op, uint64_t ns);
+/* Forget reads, changes and places, and begin the round (since the last kvfs_next) anew. Answers
+ * KVFS_PENDING. */
+int kvfs_restart(struct kvfs_op *op);
+/*
+ * An operation of the engine's own, with op->s[0] = s0. 0; SNIC_EAGAIN none free: a few are kept
+ * back for these, so that they get on when requests have taken the others.
+ */
+int kvfs_start(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
+/* Operations under way that read something before era `era` (struct kvfs_session) began and have
+ * neither ended nor begun anew since. */
+int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era);
+/* Records kept while alone. */
+void kvfs_cache_drop(struct snic_kvfs *k);
+/* Inodes in memory, one after the other: the next that is open, or has times kept back, behind
+ * *cursor (0 to begin). 1; 0 no more. */
+int kvfs_inode_next(const struct snic_kvfs *k, uint64_t *cursor, uint64_t *ino);
+/* Locks kept in memory while alone go to 'K' records, as part of the heartbeat that ends it
+ * (locks.c). 0; KVFS_PENDING; SNIC_E*. */
+int kvfs_locks_publish(struct kvfs_op *op);
 
 /* ---- entry.c: names in directories ---- */
 
