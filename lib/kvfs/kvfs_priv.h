@@ -330,6 +330,8 @@ void kvfs_private(struct kvfs_op *op, uint64_t ino);
  * Failed guards start the operation over by themselves.
  */
 int kvfs_commit(struct kvfs_op *op, int durable);
+/* After kvfs_commit() has answered 0: the change in space by its CHANGE_WRITE or TRUNCATE. */
+int64_t kvfs_commit_allocated(const struct kvfs_op *op);
 /*
  * Forget reads and changes and begin another round after a commit: op->phase must have been moved
  * on first, so that the function goes on from there. Locks stay. Answers KVFS_PENDING.
@@ -342,8 +344,25 @@ int kvfs_next(struct kvfs_op *op, uint32_t phase);
  * parent and name of *a are taken (name: after a rename within a directory).
  */
 int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+/*
+ * The same for the space of a big file, which is known only after a write: the change is
+ * added to what all reads here see, and reaches the store as times do. A crash may lose it.
+ */
+int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change);
 /* Put what is kept back for the inode into this operation's changes. */
 int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
+
+/* ---- Waiting for something that is not the store's (locks.c) ---- */
+
+/*
+ * Drops the operation's locks and forgets its reads; KVFS_PENDING until mono_ns is reached or
+ * kvfs_wake() was called, then the function runs from its beginning with op->phase and op->s as
+ * they were, and the caller looks again. UINT64_MAX: until woken.
+ */
+int kvfs_sleep_until(struct kvfs_op *op, uint64_t mono_ns);
+void kvfs_wake(struct kvfs_op *op);
+/* snic_kvfs_cancel() was called for its request; it has been woken. */
+int kvfs_cancelled(const struct kvfs_op *op);
 
 /* ---- Object and other operations of the store ---- */
 
@@ -411,6 +430,28 @@ int kvfs_inode_open(struct kvfs_op *op, uint64_t ino); /* 0; SNIC_ENFILE */
 void kvfs_inode_close(struct snic_kvfs *k, uint64_t ino);
 uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino);
 /*
+ * Handles need no memory: inode, and what it is open for (SNIC_KVFS_OPEN_READ and _WRITE). Never 0.
+ */
+static inline uint64_t kvfs_handle(uint64_t ino, uint32_t flags)
+{
+    return (1ULL << 63) | (ino << 2) | ((flags >> 10) & 3u);
+}
+static inline uint64_t kvfs_handle_ino(uint64_t handle)
+{
+    return (handle & ~(1ULL << 63)) >> 2;
+}
+static inline uint32_t kvfs_handle_flags(uint64_t handle)
+{
+    return (uint32_t)(handle & 3u) << 10;
+}
+/*
+ * Is it known that the object holds nothing behind the size (a small file: nothing at all)? Bytes
+ * may be there after a crash or a failed write. Kept with what is in memory of the inode; 0 when
+ * nothing is, and while the session is not alone. name.c sets it for a new file.
+ */
+int kvfs_tail_clean(const struct kvfs_op *op, uint64_t ino);
+void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean);
+/*
  * The last name is gone (a->nlink is 0 already): notes what removes the inode at once, or
  * puts it on the orphans' list, in this operation's changes.
  */
@@ -474,13 +515,25 @@ int kvfs_run_statfs(struct kvfs_op *op);
  * phases from `phase` to phase + 7 and io places 0 and 1, and commits.
  */
 int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase);
-/* locks.c */
+/* locks.c: its memory is one piece of the engine's, found by kvfs_locks_memory(). */
+size_t kvfs_locks_memsize(const struct snic_kvfs_opts *o); /* a multiple of 64 */
+void kvfs_locks_init(struct snic_kvfs *k, void *mem, const struct snic_kvfs_opts *o);
+void *kvfs_locks_memory(const struct snic_kvfs *k);
 int kvfs_run_getlk(struct kvfs_op *op);
 int kvfs_run_setlk(struct kvfs_op *op);
 int kvfs_run_flock(struct kvfs_op *op);
 /* Locks of an owner (or, flock: 1, of an open file) end with it. */
 int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, int flock);
+/*
+ * The session stops being alone: put all its locks into this operation's changes and commits. Uses
+ * op->s[6] and op->s[7] and phases 100 to 101. 0; KVFS_PENDING; SNIC_E*.
+ */
+int kvfs_locks_publish(struct kvfs_op *op);
 /* session.c: mkfs, mount, unmount, heartbeat. orphan.c. intent.c. */
+/* 1: no other session uses the store: records are cached, locks need not be in the store. */
+int kvfs_alone(const struct snic_kvfs *k);
+/* Is it in the session table, as far as the last heartbeat saw it. */
+int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session);
 int kvfs_run_mkfs(struct kvfs_op *op);
 int kvfs_run_mount(struct kvfs_op *op);
 int kvfs_run_unmount(struct kvfs_op *op);
