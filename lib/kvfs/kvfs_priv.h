@@ -208,17 +208,6 @@ struct kvfs_blocks {
     unsigned char *memory;
 };
 
-/* session.c's. */
-struct kvfs_session {
-    uint8_t mounted;
-    uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount           */
-    uint8_t alone; /* no other session is alive: records may be cached                         */
-    uint8_t busy;  /* a heartbeat is under way                                                 */
-    struct snic_kvfs_super super;
-    uint64_t next_ns; /* next heartbeat; SNIC_NEVER: none                                      */
-    uint64_t words[16];
-};
-
 struct kvfs_cache;
 struct kvfs_locks; /* locks.c */
 
@@ -384,16 +373,9 @@ enum { KVFS_IOS_SYSTEM = 10 };
 
 /* ---- kvfs.c, txn.c: what session.c, orphan.c, intent.c and times.c need of the core ---- */
 
-/* Not before `ns` from now; answers KVFS_PENDING the first time, 0 when called again after it. */
-int kvfs_sleep(struct kvfs_op *op, uint64_t ns);
 /* Forget reads, changes and places, and begin the round (since the last kvfs_next) anew. Answers
  * KVFS_PENDING. */
 int kvfs_restart(struct kvfs_op *op);
-/*
- * An operation of the engine's own, with op->s[0] = s0. 0; SNIC_EAGAIN none free: a few are kept
- * back for these, so that they get on when requests have taken the others.
- */
-int kvfs_start(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
 /* Operations under way that read something before era `era` (struct kvfs_session) began and have
  * neither ended nor begun anew since. */
 int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era);
@@ -402,9 +384,6 @@ void kvfs_cache_drop(struct snic_kvfs *k);
 /* Inodes in memory, one after the other: the next that is open, or has times kept back, behind
  * *cursor (0 to begin). 1; 0 no more. */
 int kvfs_inode_next(const struct snic_kvfs *k, uint64_t *cursor, uint64_t *ino);
-/* Locks kept in memory while alone go to 'K' records, as part of the heartbeat that ends it
- * (locks.c). 0; KVFS_PENDING; SNIC_E*. */
-int kvfs_locks_publish(struct kvfs_op *op);
 
 /* ---- entry.c: names in directories ---- */
 

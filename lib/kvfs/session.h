@@ -22,31 +22,31 @@ struct kvfs_other {
 };
 
 struct kvfs_session {
+    uint8_t mounted;
+    uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount */
+    uint8_t alone; /* our record says that we cache: no other session uses the store */
+    uint8_t busy;  /* a heartbeat is under way */
+    uint32_t other_count;
+    struct snic_kvfs_super super;
+    uint64_t next_ns;   /* next heartbeat; SNIC_NEVER: none */
     uint64_t id;        /* of this mount; 0: none */
     uint64_t mounts;    /* sessions begun by this engine: each has an id of its own */
     uint64_t counter;   /* of the last heartbeat written */
     uint64_t proven_ns; /* our record was certainly there at this time */
-    uint64_t beat_ns;   /* next heartbeat; UINT64_MAX: not mounted */
     uint64_t intents;   /* numbers of intents given out, never reused */
-    uint64_t era;       /* raised when caching ends: operations of an older era must end first */
-    uint64_t arrivals;  /* version of the table as last read */
-    uint8_t mounted;
-    uint8_t alone;        /* our record says that we cache */
-    uint8_t dead;         /* declared so by another: every request ends with SNIC_EIO until MOUNT */
-    uint8_t beating;      /* a heartbeat is under way */
-    uint32_t other_count; /* alive ones, without us */
-    struct kvfs_other others[KVFS_SESSIONS_MAX];
+    uint64_t era;       /* raised when `alone` ends: operations of an older era must end first */
+    struct kvfs_other others[KVFS_SESSIONS_MAX]; /* alive ones, without us */
 };
 
-/* For kvfs.c. Before a request starts (all kinds but MKFS and MOUNT): 0; SNIC_EIO the session is
- * dead; KVFS_PENDING the lease may be over: wait until a heartbeat has proven it (woken like
- * sleepers). */
-int kvfs_session_gate(struct snic_kvfs *k);
-/* From advance and set_sole: starts the heartbeat when it is due. */
+/*
+ * For kvfs.c. Before each run of an operation of a request (all kinds but MKFS, MOUNT): 0;
+ * SNIC_EIO the session is dead; KVFS_PENDING the lease may be over: a heartbeat that proves it
+ * has been started, and the operation is run again after it.
+ */
+int kvfs_session_gate(struct kvfs_op *op);
+/* From advance and set_sole: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);
-/* This session caches: no other reads or changes the store. */
-int kvfs_alone(const struct snic_kvfs *k);
 /* kvfs_new_ino(): note in this operation's changes that [first, first + count) are ours. */
 int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 
