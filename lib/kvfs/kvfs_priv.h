@@ -39,6 +39,8 @@ enum kvfs_mode { KVFS_SHARED = 1, KVFS_EXCLUSIVE = 2 };
 
 enum {
     KVFS_IOS_MAX = 4,     /* places of kvfs_io()                                              */
+    KVFS_IOS_SYSTEM = 10, /* and of intent.c                                                  */
+    KVFS_PLACES = KVFS_IOS_MAX + KVFS_IOS_SYSTEM + 1,
     KVFS_LOCKS_MAX = 16,  /* inodes that one operation locks                                  */
     KVFS_WORDS = 8,       /* op->s                                                            */
     KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation takes                           */
@@ -131,7 +133,10 @@ struct kvfs_op {
     uint8_t again;        /* start over before the next run                                   */
     uint8_t ended;        /* result is set; finishes when nothing is under way                */
     uint8_t commit_state; /* enum kvfs_commit_state                                           */
-    uint8_t waiting;      /* in a list by wait_link, or armed                                 */
+    uint8_t parked;       /* in a list by wait_link                                           */
+    uint8_t slept;        /* kvfs_sleep: 1 asleep, 2 it is over                               */
+    uint8_t cancelled;    /* snic_kvfs_cancel()                                               */
+    uint8_t own;          /* of free_own                                                      */
     uint8_t locking;      /* held[] is being completed in order                               */
     uint8_t held_count;
     uint8_t number_count;
@@ -144,6 +149,8 @@ struct kvfs_op {
     uint32_t phase0;
     int32_t commit_error;
     int64_t result;
+    int64_t allocated; /* kvfs_commit_allocated()                                             */
+    uint64_t era;      /* session.era when the round began                                    */
     uint64_t s0[KVFS_WORDS];
     uint64_t numbers[KVFS_NUMBERS_MAX];
     struct kvfs_held held[KVFS_LOCKS_MAX]; /* ascending                                       */
@@ -159,8 +166,8 @@ struct kvfs_op {
     uint32_t block_left;
     uint32_t inline_used;
     void *blocks[KVFS_BLOCKS_OP];
-    struct kvfs_place place[KVFS_IOS_MAX + 1]; /* the last: GET and COMMIT                    */
     _Alignas(64) unsigned char memory[KVFS_INLINE];
+    struct kvfs_place place[KVFS_PLACES]; /* the last: GET and COMMIT                         */
 };
 
 /* What is kept back of an inode's attributes (times.c). */
@@ -171,6 +178,7 @@ struct kvfs_kept {
     struct snic_kvfs_time atime;
     struct snic_kvfs_time mtime;
     struct snic_kvfs_time ctime;
+    int64_t space; /* to be added                                                             */
     uint64_t parent;
     struct snic_kvfs_hash name;
 };
@@ -250,26 +258,16 @@ static inline uint64_t kvfs_ino_out(uint64_t ino)
 {
     return ino == 0 ? SNIC_KVFS_ROOT : ino;
 }
-static inline int kvfs_alone(const struct snic_kvfs *k)
-{
-    return k->session.alone;
-}
-/* Start one of the engine's own operations; NULL: KVFS_OWN_MAX are under way. */
-struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
-/* The operation will run again, once. */
-void kvfs_ready(struct kvfs_op *op);
 /* The session is dead: all that waits wakes and ends with SNIC_EIO. */
 void kvfs_session_died(struct snic_kvfs *k);
 void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
-
 /*
- * Sleep until kvfs_wake() of the list, or until the time `until_ns` (SNIC_NEVER: none). The
- * function runs again after it. With `drop`, all locks, reads and changes are dropped first and
- * the round starts over. `list` may be NULL. Answers KVFS_PENDING.
+ * Inside the core: the operation waits in a list until kvfs_unpark_all() of it, keeping what it
+ * holds; it runs again then. Answers KVFS_PENDING.
  */
-int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop);
-void kvfs_wake(struct snic_kvfs *k, struct snic_link *list); /* all of the list */
-void kvfs_wake_op(struct kvfs_op *op);
+int kvfs_park(struct kvfs_op *op, struct snic_link *list);
+void kvfs_unpark(struct kvfs_op *op);
+void kvfs_unpark_all(struct snic_link *list);
 
 /* ---- txn.c: locks, reads, changes, commit ---- */
 
@@ -291,6 +289,7 @@ int kvfs_peek(struct kvfs_op *op, const struct snic_kvop_key *key, const void **
 void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key);
 /* Attributes, with times kept back merged in. A copy of the caller's: change it, then put it. */
 int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
+/* What is kept back is merged in at each call anew, also when the record was read before. */
 int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
 
 /*
@@ -341,18 +340,6 @@ int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change);
 /* Put what is kept back for the inode into this operation's changes. */
 int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
 
-/* ---- Waiting for something that is not the store's (locks.c) ---- */
-
-/*
- * Drops the operation's locks and forgets its reads; KVFS_PENDING until mono_ns is reached or
- * kvfs_wake() was called, then the function runs from its beginning with op->phase and op->s as
- * they were, and the caller looks again. UINT64_MAX: until woken.
- */
-int kvfs_sleep_until(struct kvfs_op *op, uint64_t mono_ns);
-void kvfs_wake(struct kvfs_op *op);
-/* snic_kvfs_cancel() was called for its request; it has been woken. */
-int kvfs_cancelled(const struct kvfs_op *op);
-
 /* ---- Object and other operations of the store ---- */
 
 /*
@@ -369,7 +356,6 @@ void kvfs_io_forget(struct kvfs_op *op, uint32_t n);
  * Places KVFS_IOS_MAX .. KVFS_IOS_MAX + KVFS_IOS_SYSTEM - 1 are intent.c's: used inside of
  * kvfs_get() and kvfs_commit() of any operation; they are forgotten with the reads.
  */
-enum { KVFS_IOS_SYSTEM = 10 };
 
 /* ---- kvfs.c, txn.c: what session.c, orphan.c, intent.c and times.c need of the core ---- */
 
@@ -490,14 +476,14 @@ int kvfs_run_seek(struct kvfs_op *op);
 int kvfs_run_copy(struct kvfs_op *op);
 int kvfs_run_statfs(struct kvfs_op *op);
 /*
- * Change the size as part of another operation, which has the exclusive lock and *a; puts *a. Uses
- * phases from `phase` to phase + 7 and io places 0 and 1, and commits.
+ * Change the size as part of another operation, which has the exclusive lock and *a from
+ * kvfs_get_attr(), with its times as they are to be; puts *a and commits. Uses phases from `phase`
+ * to phase + 7 and io places 0 and 1. Once 0, it stays 0, with *a as it has become.
  */
 int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase);
-/* locks.c: its memory is one piece of the engine's, found by kvfs_locks_memory(). */
+/* locks.c: its memory is one piece of the engine's, at k->locks. */
 size_t kvfs_locks_memsize(const struct snic_kvfs_opts *o); /* a multiple of 64 */
-void kvfs_locks_init(struct snic_kvfs *k, void *mem, const struct snic_kvfs_opts *o);
-void *kvfs_locks_memory(const struct snic_kvfs *k);
+void kvfs_locks_init(struct kvfs_locks *locks, const struct snic_kvfs_opts *o);
 int kvfs_run_getlk(struct kvfs_op *op);
 int kvfs_run_setlk(struct kvfs_op *op);
 int kvfs_run_flock(struct kvfs_op *op);
@@ -509,8 +495,6 @@ int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, int flock)
  */
 int kvfs_locks_publish(struct kvfs_op *op);
 /* session.c: mkfs, mount, unmount, heartbeat. orphan.c. intent.c. */
-/* 1: no other session uses the store: records are cached, locks need not be in the store. */
-int kvfs_alone(const struct snic_kvfs *k);
 /* Is it in the session table, as far as the last heartbeat saw it. */
 int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session);
 int kvfs_run_mkfs(struct kvfs_op *op);
