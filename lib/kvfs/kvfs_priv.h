@@ -147,6 +147,8 @@ struct kvfs_op {
     uint32_t run_count;
     uint32_t retries;
     uint32_t phase0;
+    uint64_t era; /* k->session.era when this round began                                      */
+    void *intent; /* intent.c: its state in this round, NULL at its beginning                   */
     int32_t commit_error;
     int64_t result;
     int64_t allocated; /* kvfs_commit_allocated()                                             */
@@ -352,10 +354,10 @@ int kvfs_io(struct kvfs_op *op, uint32_t n, const struct snic_kvop *want,
             const struct snic_kvop **got);
 void kvfs_io_forget(struct kvfs_op *op, uint32_t n);
 
-/*
- * Places KVFS_IOS_MAX .. KVFS_IOS_MAX + KVFS_IOS_SYSTEM - 1 are intent.c's: used inside of
- * kvfs_get() and kvfs_commit() of any operation; they are forgotten with the reads.
- */
+/* The same with a place in memory of kvfs_take() (intent.c: several commits at once, from inside
+ * of kvfs_get() and kvfs_commit()). The operation does not start over while one is under way. */
+int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_kvop *want,
+               const struct snic_kvop **got);
 
 /* ---- kvfs.c, txn.c: what session.c, orphan.c, intent.c and times.c need of the core ---- */
 
