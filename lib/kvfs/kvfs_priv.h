@@ -342,6 +342,18 @@ int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change);
 /* Put what is kept back for the inode into this operation's changes. */
 int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
 
+/* ---- Waiting for something that is not the store's (locks.c) ---- */
+
+/*
+ * Drops the operation's locks and forgets its reads; KVFS_PENDING until mono_ns is reached or
+ * kvfs_wake() was called, then the function runs from its beginning with op->phase and op->s as
+ * they were, and the caller looks again. UINT64_MAX: until woken.
+ */
+int kvfs_sleep_until(struct kvfs_op *op, uint64_t mono_ns);
+void kvfs_wake(struct kvfs_op *op);
+/* snic_kvfs_cancel() was called for its request; it has been woken. */
+int kvfs_cancelled(const struct kvfs_op *op);
+
 /* ---- Object and other operations of the store ---- */
 
 /*
