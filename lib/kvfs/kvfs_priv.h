@@ -152,7 +152,6 @@ struct kvfs_op {
     int32_t commit_error;
     int64_t result;
     int64_t allocated; /* kvfs_commit_allocated()                                             */
-    uint64_t era;      /* session.era when the round began                                    */
     uint64_t s0[KVFS_WORDS];
     uint64_t numbers[KVFS_NUMBERS_MAX];
     struct kvfs_held held[KVFS_LOCKS_MAX]; /* ascending                                       */
@@ -259,6 +258,11 @@ void kvfs_answer_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a);
 static inline uint64_t kvfs_ino_out(uint64_t ino)
 {
     return ino == 0 ? SNIC_KVFS_ROOT : ino;
+}
+/* The session caches: no other one uses the store. */
+static inline int kvfs_alone(const struct snic_kvfs *k)
+{
+    return k->session.alone;
 }
 /* The session is dead: all that waits wakes and ends with SNIC_EIO. */
 void kvfs_session_died(struct snic_kvfs *k);
