@@ -23,17 +23,23 @@
  *   'D'                          data of a file of up to 8 KiB (small file KV); missing: zeros
  *   'T'                          symlink target
  *   'X' hash                     extended attribute: name size (u16), name, value
- *   'P' parent(8) hash           a further name of an inode; the first is in its attributes
+ *   'P' parent(8) hash           further names of an inode: how many (u32; more than 1 only where
+ *                                names' hashes are equal); the first is in its attributes
  *   'K'                          locks
  * A file of more than 8 KiB has its bytes in the object of its number (big file KV).
  * Group SNIC_KVFS_GROUP_SUPER:
  *   'S'                          superblock
  *   'I'                          next free inode number
- *   's' session(8)               a session
+ *   'M'                          how often a directory went to another parent (u64): guarded and
+ *                                raised by each, so that no two such moves make a cycle
+ *   's' session(8)               a session; number 0: the table of sessions itself, rewritten by
+ *                                every arrival, so that nobody arrives unseen
+ *   's' session(8) 'b'           its heartbeat
  * Group SNIC_KVFS_GROUP_ORPHANS:
- *   'O' ino(8)                   nlink is 0 and the inode is still open somewhere, or not yet
- * removed Group SNIC_KVFS_GROUP_INTENTS: 'N' session(8) number(8)     a commit over several groups,
- * where the store has none
+ *   'O' ino(8)                   nlink is 0, and the inode is still open somewhere, or not yet
+ *                                removed
+ * Group SNIC_KVFS_GROUP_INTENTS:
+ *   'N' session(8) number(8)     a commit over several groups, where the store has none
  *
  * Each value begins with a head of 8 bytes: kind (1), version (1), flags (2), CRC32C (4) of group,
  * key bytes, the head with the CRC as zeros, and the rest. Flag SNIC_KVFS_RESERVED: the record is
@@ -71,6 +77,7 @@ enum snic_kvfs_record {
     SNIC_KVFS_REC_LOCKS = 'K',
     SNIC_KVFS_REC_SUPER = 'S',
     SNIC_KVFS_REC_NEXT_INO = 'I',
+    SNIC_KVFS_REC_MOVES = 'M',
     SNIC_KVFS_REC_SESSION = 's',
     SNIC_KVFS_REC_ORPHAN = 'O',
     SNIC_KVFS_REC_INTENT = 'N'
@@ -148,7 +155,7 @@ static inline uint64_t snic_kvfs_cookie(struct snic_kvfs_hash h)
 {
     return (h.high >> 1) < 3 ? 3 : h.high >> 1;
 }
-/** A key that is its kind alone: 'A', 'D', 'T', 'K', 'S', 'I'. [any] */
+/** A key that is its kind alone: 'A', 'D', 'T', 'K', 'S', 'I', 'M'. [any] */
 SNIC_API void snic_kvfs_key(struct snic_kvop_key *k, uint64_t group, enum snic_kvfs_record kind)
     SNIC_NONNULL(1);
 /** Kind and hash: 'E', 'X'. [any] */
@@ -201,6 +208,92 @@ SNIC_API void snic_kvfs_super_encode(void *record, const struct snic_kvfs_super 
 /** @return 0; SNIC_ECORRUPT; SNIC_EVERSION [any] */
 SNIC_API SNIC_NODISCARD int snic_kvfs_super_decode(struct snic_kvfs_super *s, const void *record,
                                                    uint32_t size) SNIC_NONNULL(1, 2);
+
+/* ---- Sessions, orphans, intents ---- */
+
+#define SNIC_KVFS_SESSION_CACHES (1u << 0) /**< it is alone, and keeps records in memory       */
+#define SNIC_KVFS_SESSION_DEAD (1u << 1)   /**< declared so by another; being cleared away      */
+#define SNIC_KVFS_SESSION_RANGES_MAX 16U
+#define SNIC_KVFS_SESSION_BYTES (SNIC_KVFS_HEAD + 8U + SNIC_KVFS_SESSION_RANGES_MAX * 16U)
+#define SNIC_KVFS_ORPHAN_SESSIONS_MAX 128U
+#define SNIC_KVFS_ORPHAN_BYTES (SNIC_KVFS_HEAD + 8U + SNIC_KVFS_ORPHAN_SESSIONS_MAX * 16U)
+#define SNIC_KVFS_INTENT_KEYS_MAX 128U
+#define SNIC_KVFS_INTENT_OBJECTS_MAX 8U
+#define SNIC_KVFS_INTENT_BYTES                                                                     \
+    (SNIC_KVFS_HEAD + 8U + SNIC_KVFS_INTENT_OBJECTS_MAX * 8U + SNIC_KVFS_INTENT_KEYS_MAX * 64U)
+
+/** Inode numbers a session may have given to files: [first, first + count). */
+struct snic_kvfs_range {
+    uint64_t first;
+    uint64_t count;
+};
+/** A session. It changes seldom; its heartbeat is a record of its own. */
+struct snic_kvfs_session {
+    uint32_t flags; /**< SNIC_KVFS_SESSION_*                                                 */
+    uint32_t range_count;
+    struct snic_kvfs_range ranges[SNIC_KVFS_SESSION_RANGES_MAX];
+};
+/** What a session has said of an inode without a name. */
+struct snic_kvfs_claim {
+    uint64_t session;
+    uint64_t open; /**< 1: it has it open; 0: it has not, and will not                        */
+};
+struct snic_kvfs_orphan {
+    uint32_t count;
+    uint32_t reserved;
+    struct snic_kvfs_claim claims[SNIC_KVFS_ORPHAN_SESSIONS_MAX];
+};
+enum snic_kvfs_intent_state {
+    SNIC_KVFS_INTENT_PENDING = 1,
+    SNIC_KVFS_INTENT_COMMITTED = 2,
+    SNIC_KVFS_INTENT_ABORTED = 3
+};
+/** A commit over several groups: its reserved records, and the objects that end with it. */
+struct snic_kvfs_intent {
+    uint32_t state; /**< enum snic_kvfs_intent_state                                         */
+    uint16_t key_count;
+    uint16_t object_count;
+    uint64_t objects[SNIC_KVFS_INTENT_OBJECTS_MAX];
+    struct snic_kvop_key keys[SNIC_KVFS_INTENT_KEYS_MAX];
+};
+
+/** 's' session 'b'. [any] */
+SNIC_API void snic_kvfs_key_beat(struct snic_kvop_key *k, uint64_t session) SNIC_NONNULL(1);
+/** Record of a session (unsealed) in at least SNIC_KVFS_SESSION_BYTES. @return its size [any] */
+SNIC_API uint32_t snic_kvfs_session_encode(void *record, const struct snic_kvfs_session *s)
+    SNIC_NONNULL(1, 2);
+/** @return 0; SNIC_ECORRUPT [any] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_session_decode(struct snic_kvfs_session *s,
+                                                     const void *record, uint32_t size)
+    SNIC_NONNULL(1, 2);
+/** Record of an orphan (unsealed) in at least SNIC_KVFS_ORPHAN_BYTES. @return its size [any] */
+SNIC_API uint32_t snic_kvfs_orphan_encode(void *record, const struct snic_kvfs_orphan *o)
+    SNIC_NONNULL(1, 2);
+/** @return 0; SNIC_ECORRUPT [any] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_orphan_decode(struct snic_kvfs_orphan *o, const void *record,
+                                                    uint32_t size) SNIC_NONNULL(1, 2);
+/** Record of an intent (unsealed) in at least SNIC_KVFS_INTENT_BYTES. @return its size [any] */
+SNIC_API uint32_t snic_kvfs_intent_encode(void *record, const struct snic_kvfs_intent *n)
+    SNIC_NONNULL(1, 2);
+/** @return 0; SNIC_ECORRUPT [any] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_intent_decode(struct snic_kvfs_intent *n, const void *record,
+                                                    uint32_t size) SNIC_NONNULL(1, 2);
+/** Record of a number (unsealed): next inode, heartbeat, table; SNIC_KVFS_NUMBER_BYTES. [any] */
+#define SNIC_KVFS_NUMBER_BYTES (SNIC_KVFS_HEAD + 8U)
+SNIC_API void snic_kvfs_number_encode(void *record, uint64_t number) SNIC_NONNULL(1);
+/** @return 0; SNIC_ECORRUPT [any] */
+SNIC_API SNIC_NODISCARD int snic_kvfs_number_decode(uint64_t *number, const void *record,
+                                                    uint32_t size) SNIC_NONNULL(1, 2);
+/**
+ * Take a reserved record apart: what it was and what it becomes, whole records within @p record,
+ * NULL for none. It has been verified; those have not.
+ * @return 0; SNIC_ECORRUPT [any]
+ */
+SNIC_API SNIC_NODISCARD int snic_kvfs_reservation_decode(struct snic_kvfs_reservation *r,
+                                                         const void **old_record,
+                                                         const void **new_record,
+                                                         const void *record, uint32_t size)
+    SNIC_NONNULL(1, 2, 3, 4);
 
 #ifdef __cplusplus
 }
