@@ -90,7 +90,7 @@ enum snic_kvfs_kind {
     SNIC_KVFS_GETXATTR,    /**< ino, name, iov -> bytes; no iov: its size                 */
     SNIC_KVFS_LISTXATTR,   /**< ino, iov -> bytes of names, each with its 0; no iov: the size */
     SNIC_KVFS_REMOVEXATTR, /**< ino, name                                               */
-    SNIC_KVFS_ACCESS,      /**< ino, flags: bits R 4, W 2, X 1                             */
+    SNIC_KVFS_ACCESS,      /**< ino, mode: bits R 4, W 2, X 1                              */
     SNIC_KVFS_GETLK,       /**< ino, lock -> lock (UNLCK: none in the way)                 */
     SNIC_KVFS_SETLK,       /**< ino, lock; flag LOCK_WAIT: waits, cancellable               */
     SNIC_KVFS_FLOCK,       /**< ino, lock.type, lock.owner; flag LOCK_WAIT                  */

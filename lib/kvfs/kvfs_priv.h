@@ -444,6 +444,29 @@ void kvfs_collect(struct snic_kvfs *k, uint64_t ino);
 
 /* ---- perm.c: who may do what ---- */
 
+/* Mode bits, as in every POSIX. */
+enum {
+    KVFS_IFMT = 0170000,
+    KVFS_IFIFO = 0010000,
+    KVFS_IFCHR = 0020000,
+    KVFS_IFDIR = 0040000,
+    KVFS_IFBLK = 0060000,
+    KVFS_IFREG = 0100000,
+    KVFS_IFLNK = 0120000,
+    KVFS_IFSOCK = 0140000,
+    KVFS_ISUID = 04000,
+    KVFS_ISGID = 02000,
+    KVFS_ISVTX = 01000
+};
+static inline int kvfs_is_dir(const struct snic_kvfs_attr *a)
+{
+    return (a->mode & KVFS_IFMT) == KVFS_IFDIR;
+}
+static inline int kvfs_is_reg(const struct snic_kvfs_attr *a)
+{
+    return (a->mode & KVFS_IFMT) == KVFS_IFREG;
+}
+
 enum { KVFS_MAY_EXEC = 1, KVFS_MAY_WRITE = 2, KVFS_MAY_READ = 4 };
 /* Mode bits and ACL; 0 at once for requests that were CHECKED. 0; KVFS_PENDING; SNIC_EACCES. */
 int kvfs_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
@@ -477,6 +500,19 @@ int kvfs_run_opendir(struct kvfs_op *op);
 int kvfs_run_getattr(struct kvfs_op *op);
 int kvfs_run_setattr(struct kvfs_op *op); /* size: kvfs_truncate() of data.c */
 int kvfs_run_access(struct kvfs_op *op);
+/* This operation's wall time. */
+struct snic_kvfs_time kvfs_time(const struct kvfs_op *op);
+/*
+ * After a read: 1 and *a with a new atime when it is to change (relatime: it is not later
+ * than mtime or ctime, or a day old), for kvfs_keep_times(); 0: leave it.
+ */
+int kvfs_relatime(const struct kvfs_op *op, struct snic_kvfs_attr *a);
+/*
+ * A write, truncation or chown takes setuid and setgid off (setgid stays, as a mark of mandatory
+ * locking, where the group may not execute and the caller is in it): the mode as it is to be.
+ * Directories keep theirs.
+ */
+uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a);
 /* xattr.c, acl.c */
 int kvfs_run_setxattr(struct kvfs_op *op);
 int kvfs_run_getxattr(struct kvfs_op *op);
