@@ -39,8 +39,6 @@ enum kvfs_mode { KVFS_SHARED = 1, KVFS_EXCLUSIVE = 2 };
 
 enum {
     KVFS_IOS_MAX = 4,     /* places of kvfs_io()                                              */
-    KVFS_IOS_SYSTEM = 10, /* and of intent.c                                                  */
-    KVFS_PLACES = KVFS_IOS_MAX + KVFS_IOS_SYSTEM + 1,
     KVFS_LOCKS_MAX = 16,  /* inodes that one operation locks                                  */
     KVFS_WORDS = 8,       /* op->s                                                            */
     KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation takes                           */
@@ -168,7 +166,7 @@ struct kvfs_op {
     uint32_t inline_used;
     void *blocks[KVFS_BLOCKS_OP];
     _Alignas(64) unsigned char memory[KVFS_INLINE];
-    struct kvfs_place place[KVFS_PLACES]; /* the last: GET and COMMIT                         */
+    struct kvfs_place place[KVFS_IOS_MAX + 1]; /* the last: GET and COMMIT */
 };
 
 /* What is kept back of an inode's attributes (times.c). */
@@ -267,13 +265,16 @@ static inline int kvfs_alone(const struct snic_kvfs *k)
 /* The session is dead: all that waits wakes and ends with SNIC_EIO. */
 void kvfs_session_died(struct snic_kvfs *k);
 void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
+/* Start one of the engine's own operations; NULL: KVFS_OWN_MAX are under way. */
+struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
 /*
- * Inside the core: the operation waits in a list until kvfs_unpark_all() of it, keeping what it
- * holds; it runs again then. Answers KVFS_PENDING.
+ * Sleep in a list (may be NULL) until kvfs_wake_all() of it, kvfs_wake() of the operation, or the
+ * time `until_ns` (SNIC_NEVER: none). The function runs again after it, and looks again whether it
+ * can get on. With `drop`, all locks, reads and changes are dropped first; op->s and
+ * op->phase stay in any case. Answers KVFS_PENDING.
  */
-int kvfs_park(struct kvfs_op *op, struct snic_link *list);
-void kvfs_unpark(struct kvfs_op *op);
-void kvfs_unpark_all(struct snic_link *list);
+int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop);
+void kvfs_wake_all(struct snic_link *list);
 
 /* ---- txn.c: locks, reads, changes, commit ---- */
 
