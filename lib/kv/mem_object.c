@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Objects in memory: chunks of 64 blocks in order. A block is taken or not, and has data or reads
+ * as zeros. While changes can be taken back (track), data is never written in place: the old
+ * block goes to the undo log.
+ */
+#include <stdlib.h>
+
+#include "kv/mem_priv.h"
+
+static const uint64_t kvmem_chunk_bytes = (uint64_t)KVMEM_CHUNK * SNIC_KVOP_BLOCK;
+
+/* ---- Finding ---- */
+
+struct kvmem_object *kvmem_object_find(const struct snic_kvmem *m, uint64_t name)
+{
+    struct snic_kvop_key key = {.group = name};
+    struct kvmem_record *r = kvmem_find(m, &key);
+    return r == NULL ? NULL : kvmem_object_of(r);
+}
+
+/** The index of the first chunk with this number or above. */
+static uint32_t kvmem_chunk_lower(const struct kvmem_object *o, uint64_t number)
+{
+    uint32_t low = 0;
+    uint32_t high = o->count;
+    if (high != 0 && o->chunks[high - 1]->number < number)
+        return high; /* appending */
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (o->chunks[mid]->number < number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static struct kvmem_chunk *kvmem_chunk_find(const struct kvmem_object *o, uint64_t number)
+{
+    uint32_t at = o == NULL ? 0 : kvmem_chunk_lower(o, number);
+    return o != NULL && at < o->count && o->chunks[at]->number == number ? o->chunks[at] : NULL;
+}
+
+/** One after the other the chunks of a range, and which of their blocks are in it. */
+struct kvmem_walk {
+    uint64_t next;   /* chunk number */
+    uint64_t offset; /* the range */
+    uint64_t end;
+    uint64_t number;
+    uint64_t blocks; /* bit: at least a part of the block is in the range */
+};
+
+static struct kvmem_walk kvmem_walk_begin(uint64_t offset, uint64_t length)
+{
+    return (struct kvmem_walk){offset / kvmem_chunk_bytes, offset, offset + length, 0, 0};
+}
+
+static int kvmem_walk_next(struct kvmem_walk *w)
+{
+    uint64_t base = w->next * kvmem_chunk_bytes;
+    if (base >= w->end)
+        return 0;
+    uint64_t from = w->offset > base ? (w->offset - base) / SNIC_KVOP_BLOCK : 0;
+    uint64_t to =
+        snic_min_u64((w->end - base + SNIC_KVOP_BLOCK - 1) / SNIC_KVOP_BLOCK, KVMEM_CHUNK);
+    w->number = w->next++;
+    w->blocks = UINT64_MAX << from;
+    if (to < KVMEM_CHUNK)
+        w->blocks &= (1ULL << to) - 1;
+    return 1;
+}
+
+uint64_t kvmem_missing(const struct snic_kvmem *m, uint64_t object, uint64_t offset,
+                       uint64_t length)
+{
+    uint64_t first = offset / SNIC_KVOP_BLOCK;
+    uint64_t count = (offset + length + SNIC_KVOP_BLOCK - 1) / SNIC_KVOP_BLOCK - first;
+    const struct kvmem_object *o = kvmem_object_find(m, object);
+    if (o == NULL)
+        return count;
+    struct kvmem_walk w = kvmem_walk_begin(offset, length);
+    uint32_t at = kvmem_chunk_lower(o, w.next);
+    for (; at < o->count && o->chunks[at]->number * kvmem_chunk_bytes < w.end; at++) {
+        w.next = o->chunks[at]->number;
+        if (kvmem_walk_next(&w))
+            count -= (uint64_t)__builtin_popcountll(o->chunks[at]->taken & w.blocks);
+    }
+    return count;
+}
+
+/* ---- Blocks ---- */
+
+void kvmem_block_put(struct snic_kvmem *m, unsigned char *data)
+{
+    if (data == NULL)
+        return;
+    memcpy(data, &m->blocks, sizeof(m->blocks));
+    m->blocks = data;
+    m->blocks_count++;
+}
+
+static unsigned char *kvmem_block_get(struct snic_kvmem *m)
+{
+    unsigned char *data = m->blocks;
+    SNIC_ASSERT(data != NULL); /* kvmem_prepare() */
+    memcpy(&m->blocks, data, sizeof(m->blocks));
+    m->blocks_count--;
+    return data;
+}
+
+static int kvmem_blocks_reserve(struct snic_kvmem *m, uint64_t n)
+{
+    while (m->blocks_count < n) {
+        unsigned char *data = malloc(SNIC_KVOP_BLOCK);
+        if (data == NULL)
+            return SNIC_ENOMEM;
+        kvmem_block_put(m, data);
+    }
+    return 0;
+}
+
+static uint32_t kvmem_block_crc(const struct snic_kvmem *m, const unsigned char *data)
+{
+    if (data == NULL || (m->opts.caps & SNIC_KV_CAP_CHECKSUM) == 0)
+        return 0;
+    return snic_crc32c(0, data, SNIC_KVOP_BLOCK);
+}
+
+static int kvmem_block_whole(const struct snic_kvmem *m, const struct kvmem_chunk *c, uint32_t i)
+{
+    return kvmem_block_crc(m, c->data[i]) == c->crc[i];
+}
+
+static void kvmem_block_take(struct snic_kvmem *m, struct kvmem_object *o, struct kvmem_chunk *c,
+                             uint32_t i, int taken)
+{
+    uint64_t bit = 1ULL << i;
+    if (taken && (c->taken & bit) == 0) {
+        o->blocks++;
+        m->used += SNIC_KVOP_BLOCK;
+    } else if (!taken && (c->taken & bit) != 0) {
+        o->blocks--;
+        m->used -= SNIC_KVOP_BLOCK;
+    }
+    c->taken = taken ? c->taken | bit : c->taken & ~bit;
+}
+
+/** A block becomes (taken, data); what it was goes to the undo log or back to the heap. */
+static void kvmem_block_change(struct snic_kvmem *m, struct kvmem_object *o, struct kvmem_chunk *c,
+                               uint32_t i, int taken, unsigned char *data)
+{
+    unsigned char *old = c->data[i];
+    if (m->opts.track) {
+        SNIC_DASSERT(data == NULL || data != old);
+        kvmem_undo_block(m, o->record.key.group, c->number * KVMEM_CHUNK + i,
+                         (c->taken >> i & 1) != 0, old, c->crc[i]);
+    } else if (data != old) {
+        kvmem_block_put(m, old);
+    }
+    c->data[i] = data;
+    c->crc[i] = kvmem_block_crc(m, data);
+    kvmem_block_take(m, o, c, i, taken);
+}
+
+/** A copy to write into, or the block itself where nothing can be taken back. */
+static unsigned char *kvmem_block_open(struct snic_kvmem *m, const struct kvmem_chunk *c,
+                                       uint32_t i, int whole)
+{
+    const unsigned char *old = c->data[i];
+    if (old != NULL && !m->opts.track)
+        return c->data[i];
+    unsigned char *data = kvmem_block_get(m);
+    if (!whole && old != NULL)
+        memcpy(data, old, SNIC_KVOP_BLOCK);
+    else if (!whole)
+        memset(data, 0, SNIC_KVOP_BLOCK);
+    return data;
+}
+
+int kvmem_edges(const struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
+                uint64_t *bad)
+{
+    const struct kvmem_object *o = kvmem_object_find(m, object);
+    uint64_t ends[2] = {offset, offset + length};
+    for (int e = 0; e < 2 && o != NULL; e++) {
+        uint64_t block = ends[e] / SNIC_KVOP_BLOCK;
+        const struct kvmem_chunk *c = kvmem_chunk_find(o, block / KVMEM_CHUNK);
+        if (ends[e] % SNIC_KVOP_BLOCK == 0 || c == NULL ||
+            kvmem_block_whole(m, c, block % KVMEM_CHUNK))
+            continue;
+        *bad = block * SNIC_KVOP_BLOCK;
+        return SNIC_ECORRUPT;
+    }
+    return 0;
+}
+
+/* ---- Making and freeing ---- */
+
+static struct kvmem_object *kvmem_object_make(struct snic_kvmem *m, uint64_t name)
+{
+    if (kvmem_reserve(m, 1) != 0)
+        return NULL;
+    struct kvmem_object *o = calloc(1, sizeof(*o));
+    if (o == NULL)
+        return NULL;
+    o->record.key.group = name;
+    kvmem_insert(m, &o->record);
+    return o;
+}
+
+static struct kvmem_chunk *kvmem_chunk_make(struct kvmem_object *o, uint64_t number)
+{
+    uint32_t at = kvmem_chunk_lower(o, number);
+    if (at < o->count && o->chunks[at]->number == number)
+        return o->chunks[at];
+    if (o->count == o->room) {
+        uint32_t room = o->room == 0 ? 1 : o->room * 2;
+        struct kvmem_chunk **chunks = realloc(o->chunks, room * sizeof(chunks[0]));
+        if (chunks == NULL)
+            return NULL;
+        o->chunks = chunks;
+        o->room = room;
+    }
+    struct kvmem_chunk *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return NULL;
+    c->number = number;
+    memmove(&o->chunks[at + 1], &o->chunks[at], (o->count - at) * sizeof(o->chunks[0]));
+    o->chunks[at] = c;
+    o->count++;
+    return c;
+}
+
+/** Chunks [from, to) without a taken block go, and the object when it was the last one. */
+static void kvmem_object_trim(struct snic_kvmem *m, struct kvmem_object *o, uint32_t from,
+                              uint32_t to)
+{
+    uint32_t left = from;
+    for (uint32_t i = from; i < o->count; i++) {
+        if (i < to && o->chunks[i]->taken == 0)
+            free(o->chunks[i]);
+        else
+            o->chunks[left++] = o->chunks[i];
+    }
+    o->count = left;
+    if (left == 0) {
+        kvmem_remove(m, &o->record);
+        kvmem_object_free(m, o);
+    }
+}
+
+void kvmem_object_free(struct snic_kvmem *m, struct kvmem_object *o)
+{
+    for (uint32_t i = 0; i < o->count; i++) {
+        for (uint32_t b = 0; b < KVMEM_CHUNK; b++)
+            kvmem_block_put(m, o->chunks[i]->data[b]);
+        free(o->chunks[i]);
+    }
+    free(o->chunks);
+    free(o);
+}
+
+int kvmem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int data)
+{
+    uint64_t blocks = offset % SNIC_KVOP_BLOCK + length;
+    blocks = (blocks + SNIC_KVOP_BLOCK - 1) / SNIC_KVOP_BLOCK;
+    if (kvmem_blocks_reserve(m, data ? blocks : 2) != 0 || kvmem_undo_reserve(m, blocks) != 0)
+        return SNIC_ENOMEM;
+    struct kvmem_object *o = kvmem_object_find(m, object);
+    if (o == NULL)
+        o = kvmem_object_make(m, object);
+    if (o == NULL)
+        return SNIC_ENOMEM;
+    struct kvmem_walk w = kvmem_walk_begin(offset, length);
+    while (kvmem_walk_next(&w)) {
+        if (kvmem_chunk_make(o, w.number) == NULL) {
+            kvmem_object_trim(m, o, 0, o->count);
+            return SNIC_ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* ---- Changes ---- */
+
+/** Where the bytes come from or go to. */
+struct kvmem_cursor {
+    const struct snic_iov *iov;
+    size_t at;
+};
+
+/** The next @p size bytes out of the pieces, or into them. */
+static void kvmem_cursor_copy(struct kvmem_cursor *c, unsigned char *to, const unsigned char *from,
+                              uint64_t size)
+{
+    while (size > 0) {
+        size_t n = (size_t)snic_min_u64(size, c->iov->size - c->at);
+        unsigned char *piece = (unsigned char *)c->iov->base + c->at;
+        if (to != NULL) {
+            memcpy(to, piece, n);
+            to += n;
+        } else if (from != NULL) {
+            memcpy(piece, from, n);
+            from += n;
+        } else {
+            memset(piece, 0, n);
+        }
+        size -= n;
+        c->at += n;
+        if (c->at == c->iov->size) {
+            c->iov++;
+            c->at = 0;
+        }
+    }
+}
+
+void kvmem_write(struct snic_kvmem *m, uint64_t object, uint64_t offset, const struct snic_iov *iov,
+                 uint64_t length, int inside)
+{
+    struct kvmem_object *o = kvmem_object_find(m, object);
+    struct kvmem_chunk *c = NULL;
+    struct kvmem_cursor cursor = {iov, 0};
+    for (uint64_t at = offset, end = offset + length; at < end;) {
+        uint64_t block = at / SNIC_KVOP_BLOCK;
+        uint32_t i = (uint32_t)(block % KVMEM_CHUNK);
+        uint64_t from = at % SNIC_KVOP_BLOCK;
+        uint64_t size = snic_min_u64(SNIC_KVOP_BLOCK - from, end - at);
+        if (c == NULL || c->number != block / KVMEM_CHUNK)
+            c = kvmem_chunk_find(o, block / KVMEM_CHUNK);
+        SNIC_ASSERT(c != NULL); /* kvmem_prepare() */
+        if (!inside)
+            kvmem_change(m);
+        unsigned char *data = kvmem_block_open(m, c, i, size == SNIC_KVOP_BLOCK);
+        kvmem_cursor_copy(&cursor, data + from, NULL, size);
+        kvmem_block_change(m, o, c, i, 1, data);
+        at += size;
+    }
+}
+
+/** Zeros into the part of a block that the range covers. */
+static void kvmem_block_zero(struct snic_kvmem *m, struct kvmem_object *o, struct kvmem_chunk *c,
+                             uint32_t i, uint64_t from, uint64_t to, int taken)
+{
+    int whole = to - from == SNIC_KVOP_BLOCK;
+    if (whole || c->data[i] == NULL) {
+        kvmem_block_change(m, o, c, i, taken, NULL);
+        return;
+    }
+    unsigned char *data = kvmem_block_open(m, c, i, 0);
+    memset(data + from, 0, to - from);
+    kvmem_block_change(m, o, c, i, 1, data);
+}
+
+/** Which bytes of a block are in the range. */
+static void kvmem_block_part(const struct kvmem_walk *w, uint32_t i, uint64_t *from, uint64_t *to)
+{
+    uint64_t base = w->number * kvmem_chunk_bytes + (uint64_t)i * SNIC_KVOP_BLOCK;
+    *from = w->offset > base ? w->offset - base : 0;
+    *to = snic_min_u64(w->end - base, SNIC_KVOP_BLOCK);
+}
+
+void kvmem_take(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int zero)
+{
+    struct kvmem_object *o = kvmem_object_find(m, object);
+    struct kvmem_walk w = kvmem_walk_begin(offset, length);
+    while (kvmem_walk_next(&w)) {
+        struct kvmem_chunk *c = kvmem_chunk_find(o, w.number);
+        SNIC_ASSERT(c != NULL); /* kvmem_prepare() */
+        for (uint64_t bits = w.blocks; bits != 0; bits &= bits - 1) {
+            uint32_t i = (uint32_t)__builtin_ctzll(bits);
+            uint64_t from, to;
+            kvmem_block_part(&w, i, &from, &to);
+            if (zero)
+                kvmem_block_zero(m, o, c, i, from, to, 1);
+            else if ((c->taken >> i & 1) == 0)
+                kvmem_block_change(m, o, c, i, 1, NULL);
+        }
+    }
+}
+
+int kvmem_punch(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length)
+{
+    struct kvmem_object *o = kvmem_object_find(m, object);
+    if (o == NULL)
+        return 0;
+    struct kvmem_walk w = kvmem_walk_begin(offset, length);
+    uint32_t first = kvmem_chunk_lower(o, w.next);
+    if (kvmem_blocks_reserve(m, 2) != 0 || kvmem_undo_reserve(m, o->blocks) != 0)
+        return SNIC_ENOMEM;
+    uint32_t at = first;
+    for (; at < o->count && o->chunks[at]->number * kvmem_chunk_bytes < w.end; at++) {
+        struct kvmem_chunk *c = o->chunks[at];
+        w.next = c->number;
+        (void)kvmem_walk_next(&w);
+        for (uint64_t bits = w.blocks & c->taken; bits != 0; bits &= bits - 1) {
+            uint32_t i = (uint32_t)__builtin_ctzll(bits);
+            uint64_t from, to;
+            kvmem_block_part(&w, i, &from, &to);
+            int whole = to - from == SNIC_KVOP_BLOCK;
+            if (whole || c->data[i] != NULL)
+                kvmem_block_zero(m, o, c, i, from, to, !whole);
+        }
+    }
+    kvmem_object_trim(m, o, first, at);
+    return 0;
+}
+
+int kvmem_block_set(struct snic_kvmem *m, const struct kvmem_undo *u)
+{
+    struct kvmem_object *o = kvmem_object_find(m, u->key.group);
+    if (o == NULL)
+        o = kvmem_object_make(m, u->key.group);
+    struct kvmem_chunk *c = o == NULL ? NULL : kvmem_chunk_make(o, u->block / KVMEM_CHUNK);
+    if (c == NULL)
+        return SNIC_ENOMEM;
+    uint32_t i = (uint32_t)(u->block % KVMEM_CHUNK);
+    kvmem_block_put(m, c->data[i]);
+    c->data[i] = u->data;
+    c->crc[i] = u->crc;
+    kvmem_block_take(m, o, c, i, (int)u->taken);
+    uint32_t at = kvmem_chunk_lower(o, c->number);
+    kvmem_object_trim(m, o, at, at + 1);
+    return 0;
+}
+
+/* ---- Reading ---- */
+
+int kvmem_read(const struct snic_kvmem *m, struct snic_kvop *op)
+{
+    const struct kvmem_object *o = kvmem_object_find(m, op->object);
+    const struct kvmem_chunk *c = NULL;
+    uint64_t number = UINT64_MAX;
+    struct kvmem_cursor cursor = {op->iov, 0};
+    for (uint64_t at = op->offset, end = op->offset + op->length; at < end;) {
+        uint64_t block = at / SNIC_KVOP_BLOCK;
+        uint32_t i = (uint32_t)(block % KVMEM_CHUNK);
+        uint64_t from = at % SNIC_KVOP_BLOCK;
+        uint64_t size = snic_min_u64(SNIC_KVOP_BLOCK - from, end - at);
+        if (number != block / KVMEM_CHUNK) {
+            number = block / KVMEM_CHUNK;
+            c = kvmem_chunk_find(o, number);
+        }
+        const unsigned char *data = c == NULL ? NULL : c->data[i];
+        if (data != NULL && !kvmem_block_whole(m, c, i)) {
+            op->bad_offset = block * SNIC_KVOP_BLOCK;
+            return SNIC_ECORRUPT;
+        }
+        kvmem_cursor_copy(&cursor, NULL, data == NULL ? NULL : data + from, size);
+        at += size;
+    }
+    return 0;
+}
+
+/** The first block at or behind @p block whose bit is set (taken) in its chunk; UINT64_MAX none. */
+static uint64_t kvmem_seek_data(const struct kvmem_object *o, uint64_t block)
+{
+    uint32_t at = kvmem_chunk_lower(o, block / KVMEM_CHUNK);
+    for (; at < o->count; at++) {
+        uint64_t bits = o->chunks[at]->taken;
+        if (o->chunks[at]->number == block / KVMEM_CHUNK)
+            bits &= UINT64_MAX << block % KVMEM_CHUNK;
+        if (bits != 0)
+            return o->chunks[at]->number * KVMEM_CHUNK + (uint64_t)__builtin_ctzll(bits);
+    }
+    return UINT64_MAX;
+}
+
+static uint64_t kvmem_seek_hole(const struct kvmem_object *o, uint64_t block)
+{
+    for (uint32_t at = kvmem_chunk_lower(o, block / KVMEM_CHUNK);; at++) {
+        const struct kvmem_chunk *c = at < o->count ? o->chunks[at] : NULL;
+        if (c == NULL || c->number != block / KVMEM_CHUNK)
+            return block;
+        uint64_t bits = ~c->taken & UINT64_MAX << block % KVMEM_CHUNK;
+        if (bits != 0)
+            return c->number * KVMEM_CHUNK + (uint64_t)__builtin_ctzll(bits);
+        block = (c->number + 1) * KVMEM_CHUNK;
+    }
+}
+
+int64_t kvmem_seek(const struct snic_kvmem *m, uint64_t object, uint64_t offset, int hole)
+{
+    const struct kvmem_object *o = kvmem_object_find(m, object);
+    uint64_t block = offset / SNIC_KVOP_BLOCK;
+    uint64_t found = hole ? block : UINT64_MAX;
+    if (o != NULL)
+        found = hole ? kvmem_seek_hole(o, block) : kvmem_seek_data(o, block);
+    if (found >= SNIC_KVOP_OBJECT_MAX / SNIC_KVOP_BLOCK)
+        return SNIC_ENOENT;
+    return (int64_t)snic_max_u64(offset, found * SNIC_KVOP_BLOCK);
+}
+
+int kvmem_object_check(const struct snic_kvmem *m, const struct kvmem_object *o)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        const struct kvmem_chunk *c = o->chunks[i];
+        if (c->taken == 0 || (i != 0 && o->chunks[i - 1]->number >= c->number))
+            return SNIC_ECORRUPT;
+        for (uint32_t b = 0; b < KVMEM_CHUNK; b++) {
+            if (c->data[b] != NULL && (c->taken >> b & 1) == 0)
+                return SNIC_ECORRUPT;
+            if (!m->damaged && c->data[b] != NULL && !kvmem_block_whole(m, c, b))
+                return SNIC_ECORRUPT;
+        }
+        blocks += (uint64_t)__builtin_popcountll(c->taken);
+    }
+    return blocks == 0 || blocks != o->blocks ? SNIC_ECORRUPT : 0;
+}
