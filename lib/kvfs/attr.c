@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Attributes: getattr, setattr, access. What may be set by whom, and what goes with it, is Linux's
+ * setattr_prepare(), chown_common() and do_truncate().
+ */
+#include "kvfs/kvfs_priv.h"
+
+enum {
+    ATTR_TRUNCATE = 1, /* op->phase from which kvfs_truncate() counts                        */
+    ATTR_DAY = 86400
+};
+
+struct snic_kvfs_time kvfs_time(const struct kvfs_op *op)
+{
+    int64_t ns = op->now.wall_ns % 1000000000;
+    struct snic_kvfs_time t = {op->now.wall_ns / 1000000000, 0, 0};
+    if (ns < 0) {
+        ns += 1000000000;
+        t.sec--;
+    }
+    t.nsec = (uint32_t)ns;
+    return t;
+}
+
+/* a <= b */
+static int attr_not_after(const struct snic_kvfs_time *a, const struct snic_kvfs_time *b)
+{
+    return a->sec < b->sec || (a->sec == b->sec && a->nsec <= b->nsec);
+}
+
+int kvfs_relatime(const struct kvfs_op *op, struct snic_kvfs_attr *a)
+{
+    struct snic_kvfs_time now = kvfs_time(op);
+    if ((op->k->o.flags & (SNIC_KVFS_NO_ATIME | SNIC_KVFS_READ_ONLY)) != 0 ||
+        (op->req != NULL && (op->req->flags & SNIC_KVFS_NOATIME) != 0))
+        return 0;
+    if (!attr_not_after(&a->atime, &a->mtime) && !attr_not_after(&a->atime, &a->ctime) &&
+        now.sec - a->atime.sec < ATTR_DAY)
+        return 0;
+    if (a->atime.sec == now.sec && a->atime.nsec == now.nsec)
+        return 0;
+    a->atime = now;
+    return 1;
+}
+
+int kvfs_run_getattr(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    int rc = kvfs_peek_attr(op, op->ino, &a);
+    if (rc == 0)
+        kvfs_answer_attr(op, &a);
+    return rc;
+}
+
+int kvfs_run_access(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    uint32_t type;
+    int rc = (op->req->mode & ~7u) != 0 ? SNIC_EINVAL : kvfs_peek_attr(op, op->ino, &a);
+    if (rc != 0)
+        return rc;
+    type = a.mode & KVFS_IFMT;
+    if ((op->req->mode & KVFS_MAY_WRITE) != 0 && (op->k->o.flags & SNIC_KVFS_READ_ONLY) != 0 &&
+        (type == KVFS_IFREG || type == KVFS_IFDIR || type == KVFS_IFLNK))
+        return SNIC_EROFS;
+    return kvfs_may(op, &a, op->req->mode);
+}
+
+/* ---- setattr ---- */
+
+/* Values that nobody may set. */
+static int attr_check_values(const struct snic_kvfs_req *req, const struct snic_kvfs_attr *a)
+{
+    uint32_t m = req->set_mask;
+    const struct snic_kvfs_attr *set = &req->attr;
+    if ((m & ~((SNIC_KVFS_SET_CTIME << 1) - 1)) != 0)
+        return SNIC_EINVAL;
+    if (((m & SNIC_KVFS_SET_UID) != 0 && set->uid == UINT32_MAX) ||
+        ((m & SNIC_KVFS_SET_GID) != 0 && set->gid == UINT32_MAX))
+        return SNIC_EINVAL;
+    if (((m & SNIC_KVFS_SET_ATIME) != 0 && set->atime.nsec >= 1000000000) ||
+        ((m & SNIC_KVFS_SET_MTIME) != 0 && set->mtime.nsec >= 1000000000) ||
+        ((m & SNIC_KVFS_SET_CTIME) != 0 && set->ctime.nsec >= 1000000000))
+        return SNIC_EINVAL;
+    if ((m & SNIC_KVFS_SET_SIZE) == 0 || kvfs_is_reg(a))
+        return (m & SNIC_KVFS_SET_SIZE) != 0 && set->size > SNIC_KVFS_SIZE_MAX ? SNIC_EFBIG : 0;
+    return kvfs_is_dir(a) ? SNIC_EISDIR : SNIC_EINVAL;
+}
+
+/* May this caller? For requests that were not CHECKED. */
+static int attr_check_caller(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    const struct snic_kvfs_req *req = op->req;
+    uint32_t m = req->set_mask;
+    uint32_t times = m & (SNIC_KVFS_SET_ATIME | SNIC_KVFS_SET_ATIME_NOW | SNIC_KVFS_SET_MTIME |
+                          SNIC_KVFS_SET_MTIME_NOW | SNIC_KVFS_SET_CTIME);
+    int root = req->cred.uid == 0, owner = kvfs_is_owner(op, a);
+    if ((m & SNIC_KVFS_SET_SIZE) != 0) {
+        if (req->handle != 0 && (kvfs_handle_flags(req->handle) & SNIC_KVFS_OPEN_WRITE) == 0)
+            return SNIC_EINVAL;
+        if (req->handle == 0) {
+            int rc = kvfs_may(op, a, KVFS_MAY_WRITE);
+            if (rc != 0)
+                return rc;
+        }
+    }
+    if ((m & SNIC_KVFS_SET_UID) != 0 && !root && (!owner || req->attr.uid != a->uid))
+        return SNIC_EPERM;
+    if ((m & SNIC_KVFS_SET_GID) != 0 && !root &&
+        (!owner || (req->attr.gid != a->gid && !kvfs_in_group(op, req->attr.gid))))
+        return SNIC_EPERM;
+    if ((m & SNIC_KVFS_SET_MODE) != 0 && !owner)
+        return SNIC_EPERM;
+    if (times == 0 || owner || (m & SNIC_KVFS_SET_SIZE) != 0)
+        return 0;
+    return times == (SNIC_KVFS_SET_ATIME_NOW | SNIC_KVFS_SET_MTIME_NOW)
+               ? kvfs_may(op, a, KVFS_MAY_WRITE)
+               : SNIC_EPERM;
+}
+
+/* The mode as it is to be: what is set, and bits that go with other changes. */
+static uint32_t attr_new_mode(const struct kvfs_op *op, const struct snic_kvfs_attr *old,
+                              uint32_t gid)
+{
+    const struct snic_kvfs_req *req = op->req;
+    uint32_t m = req->set_mask, mode = old->mode;
+    int checked = (req->flags & SNIC_KVFS_CHECKED) != 0;
+    if ((m & (SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID)) != 0 ||
+        ((m & SNIC_KVFS_SET_SIZE) != 0 &&
+         ((req->flags & SNIC_KVFS_KILL_PRIV) != 0 || (!checked && req->cred.uid != 0))))
+        mode = kvfs_mode_killed(op, old);
+    if ((m & SNIC_KVFS_SET_MODE) == 0)
+        return mode;
+    mode = (mode & KVFS_IFMT) | (req->attr.mode & 07777u);
+    if (!checked && req->cred.uid != 0 && !kvfs_in_group(op, gid))
+        mode &= ~(uint32_t)KVFS_ISGID;
+    return mode;
+}
+
+static void attr_apply(const struct kvfs_op *op, struct snic_kvfs_attr *a)
+{
+    const struct snic_kvfs_attr *set = &op->req->attr;
+    struct snic_kvfs_time now = kvfs_time(op);
+    uint32_t m = op->req->set_mask;
+    uint32_t gid = (m & SNIC_KVFS_SET_GID) != 0 ? set->gid : a->gid;
+    a->mode = attr_new_mode(op, a, gid);
+    a->gid = gid;
+    if ((m & SNIC_KVFS_SET_UID) != 0)
+        a->uid = set->uid;
+    a->ctime = now;
+    if ((m & (SNIC_KVFS_SET_MTIME_NOW | SNIC_KVFS_SET_SIZE)) != 0)
+        a->mtime = now;
+    if ((m & SNIC_KVFS_SET_ATIME_NOW) != 0)
+        a->atime = now;
+    if ((m & SNIC_KVFS_SET_ATIME) != 0 && (m & SNIC_KVFS_SET_ATIME_NOW) == 0)
+        a->atime = set->atime;
+    if ((m & SNIC_KVFS_SET_MTIME) != 0 && (m & SNIC_KVFS_SET_MTIME_NOW) == 0)
+        a->mtime = set->mtime;
+    if ((m & SNIC_KVFS_SET_CTIME) != 0)
+        a->ctime = set->ctime;
+}
+
+int kvfs_run_setattr(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_get_attr(op, op->ino, &a);
+    if (rc == 0 && op->phase == 0) { /* later it is not the old owner's any more */
+        rc = attr_check_values(op->req, &a);
+        if (rc == 0 && (op->req->flags & SNIC_KVFS_CHECKED) == 0)
+            rc = attr_check_caller(op, &a);
+    }
+    if (rc != 0)
+        return rc;
+    if (op->req->set_mask == 0) {
+        kvfs_answer_attr(op, &a);
+        return 0;
+    }
+    attr_apply(op, &a);
+    if ((op->req->set_mask & SNIC_KVFS_SET_SIZE) == 0) {
+        rc = kvfs_put_attr(op, &a);
+        return rc != 0 ? rc : kvfs_commit_answer(op, &a);
+    }
+    rc = kvfs_truncate(op, &a, op->req->attr.size, ATTR_TRUNCATE);
+    if (rc == 0)
+        kvfs_answer_attr(op, &a);
+    return rc;
+}

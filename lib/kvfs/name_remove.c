@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Names that go, and further names: unlink, rmdir, link.
+ *
+ * I1. An inode's nlink counts its names (a directory's: 2 and its subdirectories; 0 when removed).
+ *     A directory's `entries` counts the names in it.
+ * I2. Each name of a file is known to its inode: the first in the attributes
+ *     (SNIC_KVFS_ATTR_PARENT), the others as 'P' records. There are nlink - (1 if the first
+ *     is known) others, and SNIC_KVFS_ATTR_PARENTS is set iff there are any.
+ * I3. The first may be out of date after a crash, in its hash, since a rename within a directory
+ *     keeps the new one back. So a name that has no 'P' record is the first.
+ * I4. A directory whose nlink is 0 takes no names.
+ */
+#include "kvfs/kvfs_priv.h"
+
+enum { NAME_REMOVE_TORN = 16 /* rounds before records that do not fit are called damage */ };
+
+int kvfs_name_check(const char *name, uint32_t size)
+{
+    if (size == 0)
+        return SNIC_ENOENT;
+    if (size > SNIC_KVFS_NAME_MAX)
+        return SNIC_ENAMETOOLONG;
+    return memchr(name, '/', size) != NULL || memchr(name, 0, size) != NULL ? SNIC_EINVAL : 0;
+}
+
+void kvfs_attr_prefetch(struct kvfs_op *op, uint64_t ino)
+{
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
+    kvfs_prefetch(op, &key);
+}
+
+struct snic_kvfs_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size)
+{
+    return snic_kvfs_hash_name(op->k->session.super.seed, name, size);
+}
+
+int kvfs_commit_answer(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    struct snic_kvfs_attr *sent = kvfs_take(op, sizeof(*sent));
+    int rc;
+    if (sent == NULL)
+        return SNIC_ENOMEM;
+    if (op->commit_state == KVFS_COMMIT_NONE)
+        *sent = *a;
+    rc = kvfs_commit(op, 0);
+    if (rc == 0)
+        kvfs_answer_attr(op, sent);
+    return rc;
+}
+
+int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what)
+{
+    struct snic_kvop_key key;
+    if (op->torn < NAME_REMOVE_TORN) {
+        op->torn++;
+        return kvfs_restart(op);
+    }
+    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
+    kvfs_damage(op->k, &key, what);
+    return SNIC_ECORRUPT;
+}
+
+int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
+{
+    int rc = kvfs_get_attr(op, ino, out);
+    return rc == SNIC_ENOENT ? kvfs_torn(op, ino, "named, but missing") : rc;
+}
+
+/* ---- The names an inode knows (I2) ---- */
+
+static uint64_t name_remove_others(const struct snic_kvfs_attr *a)
+{
+    return a->nlink - ((a->flags & SNIC_KVFS_ATTR_PARENT) != 0 ? 1u : 0u);
+}
+
+/* How many names a 'P' record stands for; 0: there is none. */
+static int name_remove_count(struct kvfs_op *op, const struct snic_kvop_key *key, uint32_t *count)
+{
+    const void *body;
+    uint32_t size;
+    int rc = kvfs_get(op, key, &body, &size);
+    *count = 0;
+    if (rc != 0)
+        return rc == SNIC_ENOENT ? 0 : rc;
+    *count = size == 4 ? snic_get_le32(body) : 0;
+    if (*count != 0)
+        return 0;
+    kvfs_damage(op->k, key, "name of an inode");
+    return SNIC_ECORRUPT;
+}
+
+static int name_remove_record(struct kvfs_op *op, const struct snic_kvop_key *key, uint32_t count)
+{
+    unsigned char body[4];
+    if (count == 0)
+        return kvfs_delete(op, key);
+    snic_put_le32(body, count);
+    return kvfs_put(op, key, body, sizeof(body));
+}
+
+int kvfs_name_add(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
+                  struct snic_kvfs_hash h)
+{
+    struct snic_kvop_key key;
+    uint32_t count = 0;
+    int rc;
+    if ((a->flags & SNIC_KVFS_ATTR_PARENT) == 0) {
+        a->flags |= SNIC_KVFS_ATTR_PARENT;
+        a->parent = dir;
+        a->name = h;
+        a->nlink++;
+        return 0;
+    }
+    snic_kvfs_key_parent(&key, a->ino, dir, h);
+    if ((a->flags & SNIC_KVFS_ATTR_PARENTS) != 0) {
+        rc = name_remove_count(op, &key, &count);
+        if (rc != 0)
+            return rc;
+    }
+    a->flags |= SNIC_KVFS_ATTR_PARENTS;
+    a->nlink++;
+    return name_remove_record(op, &key, count + 1);
+}
+
+int kvfs_name_drop(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
+                   struct snic_kvfs_hash h)
+{
+    struct snic_kvop_key key;
+    uint32_t count = 0;
+    int rc = 0;
+    if (a->nlink == 0)
+        return kvfs_torn(op, a->ino, "named, but nlink is 0");
+    if ((a->flags & SNIC_KVFS_ATTR_PARENTS) != 0) {
+        snic_kvfs_key_parent(&key, a->ino, dir, h);
+        rc = name_remove_count(op, &key, &count);
+        if (rc == 0 && count != 0)
+            rc = name_remove_record(op, &key, count - 1);
+        if (rc != 0)
+            return rc;
+    }
+    a->nlink--;
+    if (count == 0) { /* I3 */
+        a->flags &= ~SNIC_KVFS_ATTR_PARENT;
+        a->parent = 0;
+        memset(&a->name, 0, sizeof(a->name));
+    }
+    if (name_remove_others(a) == 0)
+        a->flags &= ~SNIC_KVFS_ATTR_PARENTS;
+    return 0;
+}
+
+/* ---- unlink, rmdir ---- */
+
+/* The directory and the name's inode, locked, read and allowed. 0; KVFS_PENDING; SNIC_E*. */
+static int name_remove_find(struct kvfs_op *op, struct snic_kvfs_attr *dir,
+                            struct snic_kvfs_attr *victim, struct kvfs_found *found)
+{
+    const struct snic_kvfs_req *req = op->req;
+    int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    kvfs_entry_prefetch(op, op->ino, req->name, req->name_size);
+    rc = kvfs_get_attr(op, op->ino, dir);
+    if (rc != 0)
+        return rc;
+    if (!kvfs_is_dir(dir))
+        return SNIC_ENOTDIR;
+    rc = kvfs_may(op, dir, KVFS_MAY_EXEC);
+    if (rc == 0)
+        rc = kvfs_entry_get(op, op->ino, req->name, req->name_size, found);
+    if (rc == 0)
+        rc = kvfs_lock(op, found->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_get_named(op, found->ino, victim);
+    if (rc == 0)
+        rc = kvfs_may_delete(op, dir, victim);
+    return rc;
+}
+
+/* The name leaves the directory; the inode, which has *a now, may end with it. */
+static int name_remove_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
+                              const struct snic_kvfs_attr *victim)
+{
+    const struct snic_kvfs_req *req = op->req;
+    int rc = kvfs_entry_delete(op, op->ino, req->name, req->name_size);
+    if (rc != 0)
+        return rc;
+    if (dir->entries == 0)
+        return kvfs_torn(op, dir->ino, "more names than it counts");
+    dir->entries--;
+    dir->mtime = dir->ctime = kvfs_time(op);
+    rc = kvfs_put_attr(op, dir);
+    if (rc == 0)
+        rc = victim->nlink == 0 ? kvfs_orphan(op, victim) : kvfs_put_attr(op, victim);
+    op->reserve = 1;
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    if (rc == 0 && victim->nlink == 0)
+        kvfs_collect(op->k, victim->ino);
+    return rc;
+}
+
+int kvfs_run_unlink(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr dir, victim;
+    struct kvfs_found found;
+    int rc;
+    if (op->req->name_size == 0)
+        return SNIC_ENOENT;
+    if (kvfs_name_dots(op->req->name, op->req->name_size) != 0)
+        return SNIC_EISDIR;
+    rc = name_remove_find(op, &dir, &victim, &found);
+    if (rc != 0)
+        return rc;
+    if (kvfs_is_dir(&victim))
+        return SNIC_EISDIR;
+    rc = kvfs_name_drop(op, &victim, dir.ino, found.hash);
+    if (rc != 0)
+        return rc;
+    victim.ctime = kvfs_time(op);
+    return name_remove_commit(op, &dir, &victim);
+}
+
+int kvfs_run_rmdir(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr dir, victim;
+    struct kvfs_found found;
+    int dots = kvfs_name_dots(op->req->name, op->req->name_size);
+    int rc;
+    if (op->req->name_size == 0)
+        return SNIC_ENOENT;
+    if (dots != 0)
+        return dots == 1 ? SNIC_EINVAL : SNIC_ENOTEMPTY;
+    rc = name_remove_find(op, &dir, &victim, &found);
+    if (rc != 0)
+        return rc;
+    if (!kvfs_is_dir(&victim))
+        return SNIC_ENOTDIR;
+    if (victim.entries != 0)
+        return SNIC_ENOTEMPTY;
+    if (dir.nlink < 3)
+        return kvfs_torn(op, dir.ino, "fewer links than subdirectories");
+    dir.nlink--;
+    victim.nlink = 0;
+    victim.ctime = kvfs_time(op);
+    return name_remove_commit(op, &dir, &victim);
+}
+
+/* ---- link ---- */
+
+static int name_remove_may_link(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
+                                const struct snic_kvfs_attr *file)
+{
+    int rc;
+    if (dir->nlink == 0) /* I4 */
+        return SNIC_ENOENT;
+    rc = kvfs_may(op, dir, KVFS_MAY_WRITE | KVFS_MAY_EXEC);
+    if (rc != 0)
+        return rc;
+    if (kvfs_is_dir(file))
+        return SNIC_EPERM;
+    if (file->nlink == 0)
+        return SNIC_ENOENT;
+    return file->nlink >= SNIC_KVFS_LINK_MAX ? SNIC_EMLINK : 0;
+}
+
+int kvfs_run_link(struct kvfs_op *op)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr dir, file;
+    struct kvfs_found found;
+    int rc = kvfs_name_dots(req->name2, req->name2_size) != 0
+                 ? SNIC_EEXIST
+                 : kvfs_name_check(req->name2, req->name2_size);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino2, KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    kvfs_attr_prefetch(op, op->ino);
+    kvfs_entry_prefetch(op, op->ino2, req->name2, req->name2_size);
+    rc = kvfs_get_attr(op, op->ino2, &dir);
+    if (rc == 0)
+        rc = kvfs_get_attr(op, op->ino, &file);
+    if (rc == 0)
+        rc = kvfs_is_dir(&dir) ? kvfs_may(op, &dir, KVFS_MAY_EXEC) : SNIC_ENOTDIR;
+    if (rc != 0)
+        return rc;
+    rc = kvfs_entry_get(op, op->ino2, req->name2, req->name2_size, &found);
+    if (rc != SNIC_ENOENT)
+        return rc == 0 ? SNIC_EEXIST : rc;
+    rc = name_remove_may_link(op, &dir, &file);
+    if (rc == 0)
+        rc = kvfs_name_add(op, &file, dir.ino, kvfs_name_hash(op, req->name2, req->name2_size));
+    if (rc == 0)
+        rc = kvfs_entry_put(op, dir.ino, req->name2, req->name2_size, file.ino,
+                            file.mode & KVFS_IFMT);
+    if (rc != 0)
+        return rc;
+    dir.entries++;
+    dir.mtime = dir.ctime = file.ctime = kvfs_time(op);
+    rc = kvfs_put_attr(op, &dir);
+    if (rc == 0)
+        rc = kvfs_put_attr(op, &file);
+    return rc != 0 ? rc : kvfs_commit_answer(op, &file);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Rename: within a directory and across, over existing names, without replacing, exchanging.
+ *
+ * I1. Within a directory, without a name that is replaced, only the directory's group changes: the
+ *     inode's new ctime and name hash are kept back (kvfs_keep_times). Inodes with several known
+ *     names are the exception.
+ * I2. A directory that goes to another parent raises the record 'M', guarded. So such moves come
+ * one after the other, in all sessions, and a path that was walked after 'M' was read is still that
+ * path when the commit happens. No directory comes below itself. I3. Phases: 0 finds out what is
+ * asked; when a walk is needed, 1 walks in pieces of RENAME_WALK directories; 2 is 0 again, but
+ * with the walk done, if nothing has changed.
+ */
+#include "kvfs/kvfs_priv.h"
+
+enum {
+    RENAME_LOOK = 0,
+    RENAME_WALK = 1,
+    RENAME_WALKED = 2,
+    RENAME_VERDICT = 3,
+    RENAME_PIECE = 48,         /* directories in one round of the walk                          */
+    RENAME_DEPTH_MAX = 1 << 20 /* more are a circle                                             */
+};
+/* op->s */
+enum {
+    RENAME_S_MOVES = 0,  /* the record 'M'                                                     */
+    RENAME_S_AT = 1,     /* the walk has come to this directory                                */
+    RENAME_S_SECOND = 2, /* 1: the walk from `from` for the target                             */
+    RENAME_S_SOURCE = 3, /* who was looked for                                                 */
+    RENAME_S_TARGET = 4,
+    RENAME_S_STEPS = 5,
+    RENAME_S_ERROR = 6 /* what the walk found                                                  */
+};
+
+/* One side: a directory, a name in it, the inode it has. */
+struct name_rename_side {
+    struct snic_kvfs_attr *dir;
+    const char *name;
+    uint32_t size;
+    int found;
+    struct kvfs_found entry;
+    struct snic_kvfs_hash hash;
+    struct snic_kvfs_attr attr;
+    int is_dir;
+    int keep; /* I1: its attributes do not change in the commit                                */
+};
+
+struct name_rename {
+    struct snic_kvfs_attr from_dir;
+    struct snic_kvfs_attr to_dir;
+    struct name_rename_side from;
+    struct name_rename_side to;
+    int same; /* one directory                                                             */
+    int exchange;
+    int moving; /* a directory goes to another parent (I2)                                   */
+    struct snic_kvfs_time now;
+};
+
+/* ---- What is asked ---- */
+
+static int name_rename_check(const struct snic_kvfs_req *req)
+{
+    const uint32_t both = SNIC_KVFS_RENAME_NOREPLACE | SNIC_KVFS_RENAME_EXCHANGE;
+    if ((req->flags & both) == both)
+        return SNIC_EINVAL;
+    if (req->name_size == 0)
+        return SNIC_ENOENT;
+    if (kvfs_name_dots(req->name, req->name_size) != 0)
+        return SNIC_EBUSY;
+    if (kvfs_name_dots(req->name2, req->name2_size) != 0)
+        return (req->flags & SNIC_KVFS_RENAME_NOREPLACE) != 0 ? SNIC_EEXIST : SNIC_EBUSY;
+    return req->name_size > SNIC_KVFS_NAME_MAX ? SNIC_ENAMETOOLONG
+                                               : kvfs_name_check(req->name2, req->name2_size);
+}
+
+static int name_rename_lookup(struct kvfs_op *op, struct name_rename_side *s)
+{
+    int rc = kvfs_entry_get(op, s->dir->ino, s->name, s->size, &s->entry);
+    s->hash = kvfs_name_hash(op, s->name, s->size);
+    s->found = rc == 0;
+    s->is_dir = rc == 0 && s->entry.type == KVFS_IFDIR;
+    return rc == SNIC_ENOENT ? 0 : rc;
+}
+
+/* Both directories and both names. */
+static int name_rename_read(struct kvfs_op *op, struct name_rename *r)
+{
+    const struct snic_kvfs_req *req = op->req;
+    int rc;
+    memset(r, 0, sizeof(*r));
+    r->same = op->ino == op->ino2;
+    r->exchange = (req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0;
+    r->now = kvfs_time(op);
+    r->from.dir = &r->from_dir;
+    r->to.dir = r->same ? &r->from_dir : &r->to_dir;
+    r->from.name = req->name;
+    r->from.size = req->name_size;
+    r->to.name = req->name2;
+    r->to.size = req->name2_size;
+    rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino2, KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    kvfs_attr_prefetch(op, op->ino);
+    kvfs_attr_prefetch(op, op->ino2);
+    kvfs_entry_prefetch(op, op->ino, r->from.name, r->from.size);
+    kvfs_entry_prefetch(op, op->ino2, r->to.name, r->to.size);
+    rc = kvfs_get_attr(op, op->ino, r->from.dir);
+    if (rc == 0 && !r->same)
+        rc = kvfs_get_attr(op, op->ino2, r->to.dir);
+    if (rc != 0)
+        return rc;
+    if (!kvfs_is_dir(r->from.dir) || !kvfs_is_dir(r->to.dir))
+        return SNIC_ENOTDIR;
+    rc = kvfs_may(op, r->from.dir, KVFS_MAY_EXEC);
+    if (rc == 0 && !r->same)
+        rc = kvfs_may(op, r->to.dir, KVFS_MAY_EXEC);
+    if (rc == 0)
+        rc = name_rename_lookup(op, &r->from);
+    if (rc == 0)
+        rc = name_rename_lookup(op, &r->to);
+    return rc;
+}
+
+/* ---- No circles (I2) ---- */
+
+/* The record of moves; guarded: raised, too. 0; KVFS_PENDING; SNIC_ECORRUPT. */
+static int name_rename_moves(struct kvfs_op *op, int guard, uint64_t *moves)
+{
+    struct snic_kvop_key key;
+    const void *body;
+    uint32_t size;
+    int rc;
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_MOVES);
+    rc = guard ? kvfs_get(op, &key, &body, &size) : kvfs_peek(op, &key, &body, &size);
+    *moves = 0;
+    if (rc != 0)
+        return rc == SNIC_ENOENT ? 0 : rc;
+    if (size != 8) {
+        kvfs_damage(op->k, &key, "record of moves");
+        return SNIC_ECORRUPT;
+    }
+    *moves = snic_get_le64(body);
+    return 0;
+}
+
+static int name_rename_raise(struct kvfs_op *op, uint64_t moves)
+{
+    struct snic_kvop_key key;
+    unsigned char body[8];
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_MOVES);
+    snic_put_le64(body, moves + 1);
+    return kvfs_put(op, &key, body, sizeof(body));
+}
+
+/* Begin the walk: from `to` upwards for the source, from `from` upwards for the target. */
+static int name_rename_walk_begin(struct kvfs_op *op, const struct name_rename *r)
+{
+    uint64_t moves;
+    int rc = name_rename_moves(op, 0, &moves);
+    if (rc != 0)
+        return rc;
+    op->s[RENAME_S_MOVES] = moves;
+    op->s[RENAME_S_SECOND] = !r->from.is_dir;
+    op->s[RENAME_S_AT] = r->from.is_dir ? op->ino2 : op->ino;
+    op->s[RENAME_S_SOURCE] = r->from.entry.ino;
+    op->s[RENAME_S_TARGET] = r->to.is_dir ? r->to.entry.ino : 0;
+    op->s[RENAME_S_STEPS] = 0;
+    return kvfs_next(op, RENAME_WALK);
+}
+
+/* The walk has come to the root, or to what it looked for (found). 0: go on with the second. */
+static int name_rename_walk_turn(struct kvfs_op *op, int found)
+{
+    int second = op->s[RENAME_S_SECOND] != 0;
+    if (found) {
+        int exchange = (op->req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0;
+        op->s[RENAME_S_ERROR] = second && !exchange; /* ENOTEMPTY, else EINVAL */
+        return kvfs_next(op, RENAME_VERDICT);
+    }
+    if (second || op->s[RENAME_S_TARGET] == 0)
+        return kvfs_next(op, RENAME_WALKED);
+    op->s[RENAME_S_SECOND] = 1;
+    op->s[RENAME_S_AT] = op->ino;
+    return kvfs_next(op, RENAME_WALK);
+}
+
+/* A piece of the walk, if nothing was moved since it began. */
+static int name_rename_walk(struct kvfs_op *op)
+{
+    uint64_t moves, at = op->s[RENAME_S_AT];
+    uint64_t look = op->s[RENAME_S_SECOND] != 0 ? op->s[RENAME_S_TARGET] : op->s[RENAME_S_SOURCE];
+    struct snic_kvfs_attr a;
+    int rc = name_rename_moves(op, 0, &moves);
+    if (rc != 0)
+        return rc;
+    if (moves != op->s[RENAME_S_MOVES])
+        return kvfs_next(op, RENAME_LOOK);
+    for (uint32_t i = 0; i < RENAME_PIECE; i++) {
+        if (at == 0 || at == look)
+            return name_rename_walk_turn(op, at == look);
+        rc = kvfs_peek_attr(op, at, &a);
+        if (rc == SNIC_ENOENT) {
+            op->phase0 = RENAME_LOOK; /* gone: what was asked looks different now */
+            return kvfs_torn(op, at, "a directory's parent, but missing");
+        }
+        if (rc != 0)
+            return rc;
+        at = a.parent;
+    }
+    op->s[RENAME_S_AT] = at;
+    op->s[RENAME_S_STEPS] += RENAME_PIECE;
+    return op->s[RENAME_S_STEPS] > RENAME_DEPTH_MAX ? SNIC_ECORRUPT : kvfs_next(op, RENAME_WALK);
+}
+
+/* What the walk found holds if nothing was moved meanwhile. */
+static int name_rename_verdict(struct kvfs_op *op)
+{
+    uint64_t moves;
+    int rc = name_rename_moves(op, 0, &moves);
+    if (rc != 0)
+        return rc;
+    if (moves != op->s[RENAME_S_MOVES])
+        return kvfs_next(op, RENAME_LOOK);
+    return op->s[RENAME_S_ERROR] != 0 ? SNIC_ENOTEMPTY : SNIC_EINVAL;
+}
+
+/* ---- Who may ---- */
+
+/* The inodes, and what forbids it. */
+static int name_rename_may(struct kvfs_op *op, struct name_rename *r)
+{
+    int rc = kvfs_may_delete(op, r->from.dir, &r->from.attr);
+    if (rc != 0)
+        return rc;
+    if (r->to.found) {
+        rc = kvfs_may_delete(op, r->to.dir, &r->to.attr);
+        if (rc == 0 && !r->exchange && r->from.is_dir != r->to.is_dir)
+            rc = r->from.is_dir ? SNIC_ENOTDIR : SNIC_EISDIR;
+    } else {
+        rc = r->to.dir->nlink == 0 ? SNIC_ENOENT
+                                   : kvfs_may(op, r->to.dir, KVFS_MAY_WRITE | KVFS_MAY_EXEC);
+    }
+    if (rc == 0 && r->from.is_dir && !r->same) /* its ".." changes */
+        rc = kvfs_may(op, &r->from.attr, KVFS_MAY_WRITE);
+    if (rc == 0 && r->exchange && r->to.is_dir && !r->same)
+        rc = kvfs_may(op, &r->to.attr, KVFS_MAY_WRITE);
+    if (rc != 0)
+        return rc;
+    if (!r->same && r->from.is_dir && !r->to.is_dir && r->to.dir->nlink >= SNIC_KVFS_LINK_MAX)
+        return SNIC_EMLINK;
+    if (!r->same && r->exchange && r->to.is_dir && !r->from.is_dir &&
+        r->from.dir->nlink >= SNIC_KVFS_LINK_MAX)
+        return SNIC_EMLINK;
+    return !r->exchange && r->to.is_dir && r->to.attr.entries != 0 ? SNIC_ENOTEMPTY : 0;
+}
+
+/* Attributes of one side's inode. It is kept out of the commit where it can be (I1). */
+static int name_rename_attr(struct kvfs_op *op, const struct name_rename *r,
+                            struct name_rename_side *s, int replaced)
+{
+    const uint32_t names = SNIC_KVFS_ATTR_PARENT | SNIC_KVFS_ATTR_PARENTS;
+    int rc = kvfs_lock(op, s->entry.ino, KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    if (r->same && !replaced) {
+        rc = kvfs_peek_attr(op, s->entry.ino, &s->attr);
+        if (rc == 0)
+            s->keep = s->is_dir || (s->attr.flags & names) == SNIC_KVFS_ATTR_PARENT;
+        else if (rc == SNIC_ENOENT)
+            return kvfs_torn(op, s->entry.ino, "named, but missing");
+    }
+    if (rc == 0 && !s->keep)
+        rc = kvfs_get_named(op, s->entry.ino, &s->attr);
+    if (rc == 0 && s->is_dir != kvfs_is_dir(&s->attr))
+        return kvfs_torn(op, s->entry.ino, "of another type than its name");
+    return rc;
+}
+
+/* ---- Changes ---- */
+
+/* The inode of `s` gets the name of `to`. */
+static int name_rename_inode(struct kvfs_op *op, struct name_rename *r, struct name_rename_side *s,
+                             const struct name_rename_side *to)
+{
+    uint32_t nlink = s->attr.nlink;
+    int rc;
+    s->attr.ctime = r->now;
+    if (s->is_dir || s->keep) {
+        s->attr.parent = to->dir->ino;
+        s->attr.name = to->hash;
+        return s->keep ? 0 : kvfs_put_attr(op, &s->attr);
+    }
+    rc = kvfs_name_drop(op, &s->attr, s->dir->ino, s->hash);
+    if (rc == 0)
+        rc = kvfs_name_add(op, &s->attr, to->dir->ino, to->hash);
+    if (rc != 0)
+        return rc;
+    SNIC_ASSERT(s->attr.nlink == nlink);
+    return kvfs_put_attr(op, &s->attr);
+}
+
+/* The inode whose name is taken. */
+static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
+{
+    struct snic_kvfs_attr *a = &r->to.attr;
+    int rc = 0;
+    if (r->to.is_dir) {
+        a->nlink = 0;
+        r->to.dir->nlink--;
+    } else {
+        rc = kvfs_name_drop(op, a, r->to.dir->ino, r->to.hash);
+    }
+    a->ctime = r->now;
+    if (rc != 0)
+        return rc;
+    return a->nlink == 0 ? kvfs_orphan(op, a) : kvfs_put_attr(op, a);
+}
+
+static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
+{
+    struct snic_kvfs_attr *from = r->from.dir, *to = r->to.dir;
+    int rc;
+    if (!r->exchange) {
+        if (from->entries == 0)
+            return kvfs_torn(op, from->ino, "more names than it counts");
+        from->entries--;
+        to->entries += !r->to.found;
+    }
+    if (!r->same && r->from.is_dir) {
+        from->nlink--;
+        to->nlink++;
+    }
+    if (!r->same && r->exchange && r->to.is_dir) {
+        to->nlink--;
+        from->nlink++;
+    }
+    from->mtime = from->ctime = to->mtime = to->ctime = r->now;
+    rc = kvfs_put_attr(op, from);
+    return rc != 0 || r->same ? rc : kvfs_put_attr(op, to);
+}
+
+static int name_rename_changes(struct kvfs_op *op, struct name_rename *r)
+{
+    int rc = kvfs_entry_put(op, r->to.dir->ino, r->to.name, r->to.size, r->from.entry.ino,
+                            r->from.entry.type);
+    if (rc == 0)
+        rc = r->exchange ? kvfs_entry_put(op, r->from.dir->ino, r->from.name, r->from.size,
+                                          r->to.entry.ino, r->to.entry.type)
+                         : kvfs_entry_delete(op, r->from.dir->ino, r->from.name, r->from.size);
+    if (rc == 0)
+        rc = name_rename_inode(op, r, &r->from, &r->to);
+    if (rc == 0 && r->to.found)
+        rc = r->exchange ? name_rename_inode(op, r, &r->to, &r->from) : name_rename_victim(op, r);
+    return rc != 0 ? rc : name_rename_dirs(op, r);
+}
+
+static int name_rename_commit(struct kvfs_op *op, struct name_rename *r)
+{
+    int rc = name_rename_changes(op, r);
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    if (rc != 0)
+        return rc;
+    if (r->from.keep)
+        rc = kvfs_keep_times(op, &r->from.attr);
+    if (rc == 0 && r->to.keep)
+        rc = kvfs_keep_times(op, &r->to.attr);
+    if (rc == KVFS_PENDING)
+        return rc;
+    if (r->to.found && !r->exchange && r->to.attr.nlink == 0)
+        kvfs_collect(op->k, r->to.attr.ino);
+    return 0;
+}
+
+/* The walk, and its place among all moves. 0: done, or not needed; KVFS_PENDING; SNIC_E*. */
+static int name_rename_order(struct kvfs_op *op, struct name_rename *r)
+{
+    uint64_t moves, target = r->to.is_dir ? r->to.entry.ino : 0;
+    int rc;
+    r->moving = !r->same && (r->from.is_dir || (r->exchange && r->to.is_dir));
+    if (r->same || (!r->from.is_dir && !r->to.is_dir))
+        return 0;
+    if (r->moving) { /* here, they wait for each other instead of failing */
+        rc = kvfs_lock(op, SNIC_KVFS_GROUP_SUPER, KVFS_EXCLUSIVE);
+        if (rc != 0)
+            return rc;
+    }
+    if (op->phase != RENAME_WALKED)
+        return name_rename_walk_begin(op, r);
+    rc = name_rename_moves(op, r->moving, &moves);
+    if (rc != 0)
+        return rc;
+    if (moves != op->s[RENAME_S_MOVES] || r->from.entry.ino != op->s[RENAME_S_SOURCE] ||
+        target != op->s[RENAME_S_TARGET])
+        return kvfs_next(op, RENAME_LOOK);
+    return r->moving ? name_rename_raise(op, moves) : 0;
+}
+
+int kvfs_run_rename(struct kvfs_op *op)
+{
+    struct name_rename r;
+    int rc = name_rename_check(op->req);
+    if (rc != 0)
+        return rc;
+    if (op->phase == RENAME_WALK)
+        return name_rename_walk(op);
+    if (op->phase == RENAME_VERDICT)
+        return name_rename_verdict(op);
+    rc = name_rename_read(op, &r);
+    if (rc != 0)
+        return rc;
+    if (!r.from.found)
+        return SNIC_ENOENT;
+    if (r.to.found && (op->req->flags & SNIC_KVFS_RENAME_NOREPLACE) != 0)
+        return SNIC_EEXIST;
+    if (!r.to.found && r.exchange)
+        return SNIC_ENOENT;
+    if (r.to.found && r.from.entry.ino == r.to.entry.ino)
+        return 0; /* two names of one inode: POSIX wants nothing to happen */
+    rc = name_rename_order(op, &r);
+    if (rc == 0)
+        rc = name_rename_attr(op, &r, &r.from, 0);
+    if (rc == 0 && r.to.found)
+        rc = name_rename_attr(op, &r, &r.to, !r.exchange);
+    if (rc == 0)
+        rc = name_rename_may(op, &r);
+    return rc != 0 ? rc : name_rename_commit(op, &r);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Directories are listed in the order of their names' hashes, so that a cookie is a place that
+ * stays, whatever is made and removed around it.
+ *
+ * I1. The cookie of an entry is its hash's first 63 bits; 1 is "." and 2 is "..". Whoever comes
+ *     back with a cookie gets the entries of greater cookies.
+ * I2. Entries of one cookie (a group) are in one answer, or in none.
+ * I3. Each round works on one page of the store; what is between rounds is in op->s.
+ * I4. An entry that is there from the first call to the last is delivered once: its place does not
+ *     change. One that comes or goes meanwhile is delivered at most once.
+ */
+#include "kvfs/kvfs_priv.h"
+
+enum {
+    READDIR_FIRST = 0, /* op->phase: the dots, and the first page                            */
+    READDIR_MORE = 1,  /* further pages                                                      */
+    READDIR_ATIME = 2, /* the answer is complete                                             */
+    READDIR_KEY = 17,  /* bytes of an entry's key                                            */
+    READDIR_BATCH = 64 /* records of a page whose attributes are wanted: one GET             */
+};
+
+/* The state of an answer: op->s[0..5]. */
+struct readdir_fill {
+    uint64_t used;   /* bytes                                                                */
+    uint64_t whole;  /* bytes before the group under way                                     */
+    uint64_t cookie; /* of the group under way                                               */
+    struct snic_kvfs_hash last;
+    int full;
+};
+
+int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
+              uint32_t max, const struct snic_kvop **page)
+{
+    struct snic_kvop want;
+    memset(&want, 0, sizeof(want));
+    want.kind = SNIC_KVOP_SCAN;
+    want.scan_max = max;
+    snic_kvop_key_set(&want.key, ino, &kind, 1);
+    if (after->size != 0)
+        want.after = *after;
+    want.out_room = KVFS_BLOCK;
+    want.out = kvfs_take(op, KVFS_BLOCK);
+    if (want.out == NULL)
+        return SNIC_ENOMEM;
+    return kvfs_io(op, 0, &want, page);
+}
+
+int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
+                     const struct snic_kvop_record *r, struct snic_kvop_key *key, const void **body,
+                     uint32_t *size)
+{
+    const void *record = snic_kvop_record_value(r);
+    uint32_t record_size = r->value_size;
+    int rc;
+    if (r->key_size > SNIC_KVOP_KEY_MAX)
+        return SNIC_ECORRUPT;
+    snic_kvop_key_set(key, page->key.group, snic_kvop_record_key(r), r->key_size);
+    rc = r->key_size == READDIR_KEY ? snic_kvfs_verify(key, record, record_size) : SNIC_ECORRUPT;
+    if (rc > 0 && (rc & (int)SNIC_KVFS_RESERVED) != 0) {
+        rc = kvfs_intent_resolve(op, key, record, record_size, &record, &record_size);
+        if (rc != 0)
+            return rc;
+        if (record_size == 0)
+            return SNIC_ENOENT;
+        rc = snic_kvfs_verify(key, record, record_size);
+    }
+    if (rc < 0) {
+        kvfs_damage(op->k, key, "record of a list");
+        return rc;
+    }
+    *body = (const unsigned char *)record + SNIC_KVFS_HEAD;
+    *size = record_size - SNIC_KVFS_HEAD;
+    return 0;
+}
+
+static struct snic_kvfs_hash readdir_hash(const unsigned char *key)
+{
+    struct snic_kvfs_hash h = {snic_get_be64(key + 1), snic_get_be64(key + 9)};
+    return h;
+}
+
+void kvfs_scan_last(const struct snic_kvop *page, struct snic_kvfs_hash *h)
+{
+    for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
+         r = snic_kvop_next(page, r)) {
+        if (r->key_size == READDIR_KEY)
+            *h = readdir_hash(snic_kvop_record_key(r));
+    }
+}
+
+/* Where a listing from this cookie goes on: behind the last hash it can stand for (I1). */
+static void readdir_after(struct snic_kvop_key *after, uint64_t dir, uint64_t cookie)
+{
+    struct snic_kvfs_hash h = {(cookie << 1) | 1, UINT64_MAX};
+    memset(after, 0, sizeof(*after));
+    if (cookie > 2)
+        snic_kvfs_key_hash(after, dir, SNIC_KVFS_REC_ENTRY, h);
+}
+
+static void readdir_load(const struct kvfs_op *op, struct readdir_fill *f)
+{
+    f->used = op->s[0];
+    f->whole = op->s[1];
+    f->cookie = op->s[2];
+    f->last.high = op->s[3];
+    f->last.low = op->s[4];
+    f->full = 0;
+}
+
+static int readdir_next(struct kvfs_op *op, const struct readdir_fill *f, uint32_t phase)
+{
+    op->s[0] = f->used;
+    op->s[1] = f->whole;
+    op->s[2] = f->cookie;
+    op->s[3] = f->last.high;
+    op->s[4] = f->last.low;
+    kvfs_io_forget(op, 0);
+    return kvfs_next(op, phase);
+}
+
+/* Append an entry; without room, the answer is full and ends before its group (I2). */
+static void readdir_add(struct kvfs_op *op, struct readdir_fill *f, uint64_t cookie,
+                        const struct snic_kvfs_entry *e, const struct snic_kvfs_attr *attr)
+{
+    size_t room = op->req->iov_count == 0 ? 0 : op->req->iov[0].size;
+    uint64_t bytes = snic_align_up(sizeof(struct snic_kvfs_dirent) + e->name_size + 1, 8);
+    struct snic_kvfs_dirent d;
+    unsigned char *to;
+    if (f->cookie != cookie) {
+        f->cookie = cookie;
+        f->whole = f->used;
+    }
+    if (f->full || bytes > room - f->used) {
+        f->full = 1;
+        f->used = f->whole;
+        return;
+    }
+    memset(&d, 0, sizeof(d));
+    d.bytes = (uint32_t)bytes;
+    d.name_size = e->name_size;
+    d.ino = kvfs_ino_out(e->ino);
+    d.cookie = cookie;
+    d.type = e->type;
+    if (attr != NULL) {
+        d.has_attr = 1;
+        d.attr = *attr;
+        d.attr.ino = kvfs_ino_out(attr->ino);
+        d.attr.parent = kvfs_ino_out(attr->parent);
+    }
+    to = (unsigned char *)op->req->iov[0].base + f->used;
+    memcpy(to, &d, sizeof(d));
+    memcpy(to + sizeof(d), e->name, e->name_size);
+    memset(to + sizeof(d) + e->name_size, 0, (size_t)bytes - sizeof(d) - e->name_size);
+    f->used += bytes;
+}
+
+static void readdir_dots(struct kvfs_op *op, struct readdir_fill *f,
+                         const struct snic_kvfs_attr *dir)
+{
+    struct snic_kvfs_entry e = {dir->ino, KVFS_IFDIR, 1, "."};
+    if (op->req->offset < 1)
+        readdir_add(op, f, 1, &e, NULL);
+    e.ino = dir->ino == 0 ? 0 : dir->parent;
+    e.name_size = 2;
+    e.name = "..";
+    if (op->req->offset < 2)
+        readdir_add(op, f, 2, &e, NULL);
+}
+
+/* The next entry of a record with this body. 1; 0; SNIC_ECORRUPT. */
+static int readdir_entry(const void *body, uint32_t size, uint32_t *at, struct snic_kvfs_entry *e)
+{
+    return snic_kvfs_entry_next((const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD,
+                                at, e);
+}
+
+/* Ask for the attributes of all entries of a page at once. */
+static int readdir_prefetch(struct kvfs_op *op, const struct snic_kvop *page)
+{
+    for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
+         r = snic_kvop_next(page, r)) {
+        struct snic_kvfs_entry e;
+        struct snic_kvop_key key;
+        const void *body;
+        uint32_t size, at = 0;
+        int rc = kvfs_scan_record(op, page, r, &key, &body, &size);
+        if (rc == SNIC_ENOENT)
+            continue;
+        if (rc != 0)
+            return rc;
+        while (readdir_entry(body, size, &at, &e) == 1)
+            kvfs_attr_prefetch(op, e.ino);
+    }
+    return 0;
+}
+
+/* The entries of one record: names of one hash. */
+static int readdir_record(struct kvfs_op *op, struct readdir_fill *f,
+                          const struct snic_kvop_key *key, const void *body, uint32_t size)
+{
+    uint64_t cookie = snic_kvfs_cookie(readdir_hash(key->bytes));
+    int plus = (op->req->flags & SNIC_KVFS_READDIR_PLUS) != 0;
+    struct snic_kvfs_entry e;
+    struct snic_kvfs_attr attr;
+    uint32_t at = 0;
+    int rc = 0;
+    while (!f->full && (rc = readdir_entry(body, size, &at, &e)) == 1) {
+        int known = 0;
+        if (plus) {
+            rc = kvfs_peek_attr(op, e.ino, &attr);
+            if (rc == KVFS_PENDING || rc == SNIC_ENOMEM)
+                return rc;
+            known = rc == 0; /* else it has just been removed, or is damaged and reported */
+        }
+        readdir_add(op, f, cookie, &e, known ? &attr : NULL);
+    }
+    if (!f->full && rc < 0)
+        kvfs_damage(op->k, key, "entries of a directory");
+    return f->full || rc >= 0 ? 0 : rc;
+}
+
+/* The page at op->s into the answer: 0 the answer is complete. */
+static int readdir_page(struct kvfs_op *op, struct readdir_fill *f)
+{
+    int plus = (op->req->flags & SNIC_KVFS_READDIR_PLUS) != 0;
+    size_t room = op->req->iov_count == 0 ? 0 : op->req->iov[0].size;
+    uint64_t max = (room - f->used) / (sizeof(struct snic_kvfs_dirent) + 8) + 1;
+    const struct snic_kvop *page;
+    struct snic_kvop_key after, key;
+    int rc;
+    if (op->phase == READDIR_FIRST)
+        readdir_after(&after, op->ino, op->req->offset);
+    else
+        snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_ENTRY, f->last);
+    rc = kvfs_scan(op, op->ino, SNIC_KVFS_REC_ENTRY, &after,
+                   (uint32_t)snic_min_u64(max, plus ? READDIR_BATCH : 4096), &page);
+    if (rc == 0 && plus)
+        rc = readdir_prefetch(op, page);
+    for (const struct snic_kvop_record *r = rc == 0 ? snic_kvop_first(page) : NULL;
+         r != NULL && !f->full; r = snic_kvop_next(page, r)) {
+        const void *body;
+        uint32_t size;
+        rc = kvfs_scan_record(op, page, r, &key, &body, &size);
+        if (rc == 0)
+            rc = readdir_record(op, f, &key, body, size);
+        if (rc != 0 && rc != SNIC_ENOENT)
+            return rc;
+        rc = 0;
+    }
+    if (rc != 0 || f->full || page->end)
+        return rc;
+    kvfs_scan_last(page, &f->last);
+    return readdir_next(op, f, READDIR_MORE);
+}
+
+/* The answer is in the caller's memory; now the directory's atime. */
+static int readdir_atime(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr dir;
+    int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_peek_attr(op, op->ino, &dir);
+    if (rc == KVFS_PENDING)
+        return rc;
+    if (rc == 0 && kvfs_relatime(op, &dir))
+        rc = kvfs_keep_times(op, &dir);
+    op->req->result = (int64_t)op->s[0];
+    return rc == KVFS_PENDING ? rc : 0; /* the entries count more than the time */
+}
+
+int kvfs_run_readdir(struct kvfs_op *op)
+{
+    struct readdir_fill f;
+    struct snic_kvfs_attr dir;
+    int rc;
+    if (op->phase == READDIR_ATIME)
+        return readdir_atime(op);
+    readdir_load(op, &f);
+    rc = kvfs_peek_attr(op, op->ino, &dir);
+    if (rc != 0)
+        return rc;
+    if (op->phase == READDIR_FIRST) {
+        if (!kvfs_is_dir(&dir))
+            return SNIC_ENOTDIR;
+        if (dir.nlink == 0)
+            return SNIC_ENOENT;
+        if (op->req->handle == 0 && (rc = kvfs_may(op, &dir, KVFS_MAY_READ)) != 0)
+            return rc;
+        readdir_dots(op, &f, &dir);
+    }
+    rc = f.full ? 0 : readdir_page(op, &f);
+    if (rc != 0)
+        return rc;
+    if (f.full && f.used == 0)
+        return SNIC_EINVAL;
+    if (kvfs_relatime(op, &dir))
+        return readdir_next(op, &f, READDIR_ATIME);
+    op->req->result = (int64_t)f.used;
+    return 0;
+}
+
+int kvfs_run_opendir(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr dir;
+    int rc = kvfs_lock(op, op->ino, KVFS_SHARED);
+    if (rc == 0)
+        rc = kvfs_peek_attr(op, op->ino, &dir);
+    if (rc != 0)
+        return rc;
+    if (!kvfs_is_dir(&dir))
+        return SNIC_ENOTDIR;
+    rc = kvfs_may(op, &dir, KVFS_MAY_READ);
+    if (rc == 0)
+        rc = kvfs_inode_open(op, op->ino);
+    if (rc != 0)
+        return rc;
+    op->req->handle = kvfs_handle(op->ino, SNIC_KVFS_OPEN_READ);
+    kvfs_answer_attr(op, &dir);
+    return 0;
+}

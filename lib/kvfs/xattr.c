@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Extended attributes: a record each, in the inode's group, found by the name's hash. The body
+ * is u16 name size, name, value; the name is verified, since hashes may be equal.
+ *
+ * I1. While an inode has such a record, SNIC_KVFS_ATTR_XATTR is set in its attributes; the flag may
+ *     stay when the last one goes.
+ * I2. Each change raises the attributes' version, so that whoever is guarded by the attributes
+ *     has read the right extended attributes, too.
+ */
+#include "kvfs/kvfs_priv.h"
+
+enum xattr_space {
+    XATTR_NONE = 0,
+    XATTR_USER,
+    XATTR_TRUSTED,
+    XATTR_SECURITY,
+    XATTR_ACL_ACCESS,
+    XATTR_ACL_DEFAULT
+};
+
+static enum xattr_space xattr_space_of(const char *name, uint32_t size)
+{
+    static const struct {
+        const char *prefix;
+        uint32_t size;
+        enum xattr_space space;
+    } spaces[] = {
+        {"user.", 5, XATTR_USER}, {"trusted.", 8, XATTR_TRUSTED}, {"security.", 9, XATTR_SECURITY}};
+    int acl = kvfs_acl_name(name, size);
+    if (acl != 0)
+        return acl == KVFS_ACL_ACCESS ? XATTR_ACL_ACCESS : XATTR_ACL_DEFAULT;
+    for (uint32_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
+        if (size >= spaces[i].size && memcmp(name, spaces[i].prefix, spaces[i].size) == 0)
+            return spaces[i].space;
+    }
+    return XATTR_NONE;
+}
+
+/* The request's name. 0; SNIC_ERANGE; SNIC_EINVAL; SNIC_ENOTSUP. */
+static int xattr_name_check(const struct snic_kvfs_req *req, enum xattr_space *space)
+{
+    if (req->name_size == 0 || req->name_size > SNIC_KVFS_XATTR_NAME_MAX)
+        return SNIC_ERANGE;
+    if (memchr(req->name, 0, req->name_size) != NULL)
+        return SNIC_EINVAL;
+    *space = xattr_space_of(req->name, req->name_size);
+    if (*space == XATTR_NONE)
+        return SNIC_ENOTSUP;
+    return req->name[req->name_size - 1] == '.' &&
+                   memchr(req->name, '.', req->name_size) == req->name + req->name_size - 1
+               ? SNIC_EINVAL /* a prefix alone */
+               : 0;
+}
+
+/* Who may; not for ACLs. 0; KVFS_PENDING; SNIC_EPERM, SNIC_ENODATA, SNIC_EACCES. */
+static int xattr_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, enum xattr_space space,
+                     int write)
+{
+    int root = op->req->cred.uid == 0 || (op->req->flags & SNIC_KVFS_CHECKED) != 0;
+    if (space == XATTR_SECURITY)
+        return write && !root ? SNIC_EPERM : 0;
+    if (space == XATTR_TRUSTED) {
+        if (op->req->cred.uid == 0)
+            return 0;
+        return write ? SNIC_EPERM : SNIC_ENODATA;
+    }
+    if (!kvfs_is_reg(a) && !kvfs_is_dir(a))
+        return write ? SNIC_EPERM : SNIC_ENODATA;
+    if (write && kvfs_is_dir(a) && (a->mode & KVFS_ISVTX) != 0 && !kvfs_is_owner(op, a))
+        return SNIC_EPERM;
+    return kvfs_may(op, a, write ? KVFS_MAY_WRITE : KVFS_MAY_READ);
+}
+
+void kvfs_xattr_key(const struct kvfs_op *op, struct snic_kvop_key *key, uint64_t ino,
+                    const char *name, uint32_t name_size)
+{
+    snic_kvfs_key_hash(key, ino, SNIC_KVFS_REC_XATTR, kvfs_name_hash(op, name, name_size));
+}
+
+/* Name and value of a body. 0; SNIC_ECORRUPT. */
+static int xattr_decode(const void *body, uint32_t body_size, const char **name,
+                        uint32_t *name_size, const void **value, uint32_t *size)
+{
+    const unsigned char *p = body;
+    uint32_t n = body_size < 2 ? 0 : snic_get_le16(p);
+    if (n == 0 || n > SNIC_KVFS_XATTR_NAME_MAX || n + 2 > body_size ||
+        body_size - n - 2 > SNIC_KVFS_XATTR_VALUE_MAX || memchr(p + 2, 0, n) != NULL)
+        return SNIC_ECORRUPT;
+    *name = (const char *)p + 2;
+    *name_size = n;
+    *value = p + 2 + n;
+    *size = body_size - n - 2;
+    return 0;
+}
+
+/* 0; SNIC_ENODATA no record; SNIC_EEXIST another name has this hash; KVFS_PENDING; SNIC_E*. */
+static int xattr_lookup(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
+                        int guard, const void **value, uint32_t *size)
+{
+    struct snic_kvop_key key;
+    const void *body;
+    const char *found;
+    uint32_t body_size, found_size;
+    int rc;
+    kvfs_xattr_key(op, &key, ino, name, name_size);
+    rc = guard ? kvfs_get(op, &key, &body, &body_size) : kvfs_peek(op, &key, &body, &body_size);
+    if (rc != 0)
+        return rc == SNIC_ENOENT ? SNIC_ENODATA : rc;
+    if (xattr_decode(body, body_size, &found, &found_size, value, size) != 0) {
+        kvfs_damage(op->k, &key, "extended attribute");
+        return SNIC_ECORRUPT;
+    }
+    return found_size == name_size && memcmp(found, name, name_size) == 0 ? 0 : SNIC_EEXIST;
+}
+
+int kvfs_xattr_find(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
+                    int guard, const void **value, uint32_t *size)
+{
+    int rc = xattr_lookup(op, ino, name, name_size, guard, value, size);
+    return rc == SNIC_EEXIST ? SNIC_ENODATA : rc;
+}
+
+int kvfs_xattr_put(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
+                   const void *value, uint32_t size)
+{
+    struct snic_kvop_key key;
+    unsigned char *body = kvfs_take(op, 2u + name_size + size);
+    if (body == NULL)
+        return SNIC_ENOMEM;
+    snic_put_le16(body, (uint16_t)name_size);
+    memcpy(body + 2, name, name_size);
+    if (size != 0)
+        memcpy(body + 2 + name_size, value, size);
+    kvfs_xattr_key(op, &key, ino, name, name_size);
+    return kvfs_put(op, &key, body, 2 + name_size + size);
+}
+
+/* The request's value in one piece. 0; SNIC_E2BIG; SNIC_ENOMEM. */
+static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
+{
+    const struct snic_kvfs_req *req = op->req;
+    unsigned char *to;
+    size_t all = 0;
+    for (uint32_t i = 0; i < req->iov_count; i++) {
+        if (req->iov[i].size > SNIC_KVFS_XATTR_VALUE_MAX - all)
+            return SNIC_E2BIG;
+        all += req->iov[i].size;
+    }
+    *size = (uint32_t)all;
+    *value = req->iov_count == 0 ? NULL : req->iov[0].base;
+    if (req->iov_count <= 1 || all == 0)
+        return 0;
+    to = kvfs_take(op, all);
+    if (to == NULL)
+        return SNIC_ENOMEM;
+    *value = to;
+    for (uint32_t i = 0; i < req->iov_count; i++) {
+        if (req->iov[i].size != 0)
+            memcpy(to, req->iov[i].base, req->iov[i].size);
+        to += req->iov[i].size;
+    }
+    return 0;
+}
+
+/* Bytes to the caller: their number; SNIC_ERANGE. Without room to put them: the number alone. */
+static int xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
+{
+    const struct snic_kvfs_req *req = op->req;
+    if (req->iov_count != 0 && req->iov[0].size != 0) {
+        if (req->iov[0].size < size)
+            return SNIC_ERANGE;
+        if (size != 0)
+            memcpy(req->iov[0].base, bytes, size);
+    }
+    op->req->result = size;
+    return 0;
+}
+
+/* A user, trusted or security attribute, noted as a change. */
+static int xattr_set_plain(struct kvfs_op *op, struct snic_kvfs_attr *a, enum xattr_space space,
+                           const void *value, uint32_t size)
+{
+    const struct snic_kvfs_req *req = op->req;
+    const void *old;
+    uint32_t old_size;
+    int rc = xattr_may(op, a, space, 1);
+    if (rc != 0)
+        return rc;
+    rc = xattr_lookup(op, a->ino, req->name, req->name_size, 1, &old, &old_size);
+    if (rc == 0 && (req->flags & SNIC_KVFS_XATTR_CREATE) != 0)
+        return SNIC_EEXIST;
+    if (rc == SNIC_ENODATA && (req->flags & SNIC_KVFS_XATTR_REPLACE) != 0)
+        return SNIC_ENODATA;
+    if (rc == SNIC_EEXIST) /* another name of this hash has the place */
+        return SNIC_ENOSPC;
+    if (rc != 0 && rc != SNIC_ENODATA)
+        return rc;
+    a->flags |= SNIC_KVFS_ATTR_XATTR;
+    return kvfs_xattr_put(op, a->ino, req->name, req->name_size, value, size);
+}
+
+int kvfs_run_setxattr(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    enum xattr_space space;
+    const void *value;
+    uint32_t size;
+    int rc = xattr_name_check(op->req, &space);
+    if (rc == 0)
+        rc = xattr_gather(op, &value, &size);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_get_attr(op, op->ino, &a);
+    if (rc != 0)
+        return rc;
+    if (space == XATTR_ACL_ACCESS)
+        rc = kvfs_acl_set(op, &a, KVFS_ACL_ACCESS, value, size);
+    else if (space == XATTR_ACL_DEFAULT)
+        rc = kvfs_acl_set(op, &a, KVFS_ACL_DEFAULT, value, size);
+    else
+        rc = xattr_set_plain(op, &a, space, value, size);
+    if (rc != 0)
+        return rc;
+    a.ctime = kvfs_time(op);
+    rc = kvfs_put_attr(op, &a);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
+
+int kvfs_run_getxattr(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    enum xattr_space space;
+    const void *value;
+    uint32_t size;
+    int rc = xattr_name_check(op->req, &space);
+    if (rc == 0)
+        rc = kvfs_peek_attr(op, op->ino, &a);
+    if (rc != 0)
+        return rc;
+    if (space == XATTR_ACL_ACCESS || space == XATTR_ACL_DEFAULT) {
+        rc = kvfs_acl_get(op, &a, space == XATTR_ACL_ACCESS ? KVFS_ACL_ACCESS : KVFS_ACL_DEFAULT,
+                          &value, &size);
+    } else {
+        rc = xattr_may(op, &a, space, 0);
+        if (rc == 0 && (a.flags & SNIC_KVFS_ATTR_XATTR) == 0)
+            rc = SNIC_ENODATA;
+        if (rc == 0)
+            rc = kvfs_xattr_find(op, op->ino, op->req->name, op->req->name_size, 0, &value, &size);
+    }
+    return rc != 0 ? rc : xattr_answer(op, value, size);
+}
+
+/* Is it in the list that this caller sees? */
+static int xattr_seen(const struct kvfs_op *op, const struct snic_kvfs_attr *a, const char *name,
+                      uint32_t size)
+{
+    switch (xattr_space_of(name, size)) {
+    case XATTR_TRUSTED:
+        return op->req->cred.uid == 0;
+    case XATTR_ACL_ACCESS:
+        return (a->flags & SNIC_KVFS_ATTR_ACL) != 0;
+    case XATTR_ACL_DEFAULT:
+        return (a->flags & SNIC_KVFS_ATTR_DEFAULT_ACL) != 0;
+    case XATTR_USER:
+        return kvfs_is_reg(a) || kvfs_is_dir(a);
+    case XATTR_SECURITY:
+        return 1;
+    case XATTR_NONE:
+    default:
+        return 0;
+    }
+}
+
+/* Names of a page, behind the *used bytes there are; beyond the caller's room they are counted. */
+static int xattr_list_page(struct kvfs_op *op, const struct snic_kvfs_attr *a,
+                           const struct snic_kvop *page, uint64_t *used)
+{
+    const struct snic_kvfs_req *req = op->req;
+    size_t room = req->iov_count == 0 ? 0 : req->iov[0].size;
+    struct snic_kvop_key key;
+    for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
+         r = snic_kvop_next(page, r)) {
+        const void *body, *value;
+        const char *name;
+        uint32_t size, name_size, value_size;
+        int rc = kvfs_scan_record(op, page, r, &key, &body, &size);
+        if (rc == SNIC_ENOENT)
+            continue;
+        if (rc == 0 && xattr_decode(body, size, &name, &name_size, &value, &value_size) != 0) {
+            kvfs_damage(op->k, &key, "extended attribute");
+            rc = SNIC_ECORRUPT;
+        }
+        if (rc != 0)
+            return rc;
+        if (!xattr_seen(op, a, name, name_size))
+            continue;
+        if (*used + name_size + 1 <= room) {
+            memcpy((char *)req->iov[0].base + *used, name, name_size);
+            ((char *)req->iov[0].base)[*used + name_size] = 0;
+        }
+        *used += name_size + 1;
+    }
+    return 0;
+}
+
+/*
+ * One page of records in each round. s[0]: bytes of names so far; s[1], s[2]: the hash of the last
+ * record seen.
+ */
+int kvfs_run_listxattr(struct kvfs_op *op)
+{
+    const struct snic_kvfs_req *req = op->req;
+    size_t room = req->iov_count == 0 ? 0 : req->iov[0].size;
+    struct snic_kvfs_hash last = {op->s[1], op->s[2]};
+    const struct snic_kvop *page;
+    struct snic_kvop_key after;
+    struct snic_kvfs_attr a;
+    uint64_t used = op->s[0];
+    int rc = kvfs_peek_attr(op, op->ino, &a);
+    if (rc != 0)
+        return rc;
+    memset(&after, 0, sizeof(after));
+    if (op->phase != 0)
+        snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_XATTR, last);
+    if ((a.flags & SNIC_KVFS_ATTR_XATTR) != 0) {
+        rc = kvfs_scan(op, op->ino, SNIC_KVFS_REC_XATTR, &after, UINT32_MAX, &page);
+        if (rc == 0)
+            rc = xattr_list_page(op, &a, page, &used);
+        if (rc != 0)
+            return rc;
+        if (!page->end) {
+            kvfs_scan_last(page, &last);
+            op->s[0] = used;
+            op->s[1] = last.high;
+            op->s[2] = last.low;
+            kvfs_io_forget(op, 0);
+            return kvfs_next(op, 1);
+        }
+    }
+    if (room != 0 && used > room)
+        return room >= SNIC_KVFS_XATTR_LIST_MAX ? SNIC_E2BIG : SNIC_ERANGE;
+    op->req->result = (int64_t)used;
+    return 0;
+}
+
+int kvfs_run_removexattr(struct kvfs_op *op)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr a;
+    struct snic_kvop_key key;
+    enum xattr_space space;
+    const void *value;
+    uint32_t size, flags;
+    int rc = xattr_name_check(req, &space);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_get_attr(op, op->ino, &a);
+    if (rc != 0)
+        return rc;
+    op->reserve = 1;
+    flags = a.flags;
+    if (space == XATTR_ACL_ACCESS || space == XATTR_ACL_DEFAULT) {
+        rc = kvfs_acl_set(op, &a, space == XATTR_ACL_ACCESS ? KVFS_ACL_ACCESS : KVFS_ACL_DEFAULT,
+                          NULL, 0);
+        if (rc != 0 || flags == a.flags) /* there was none: nothing changes */
+            return rc;
+    } else {
+        rc = xattr_may(op, &a, space, 1);
+        if (rc == 0)
+            rc = kvfs_xattr_find(op, op->ino, req->name, req->name_size, 1, &value, &size);
+        if (rc == 0) {
+            kvfs_xattr_key(op, &key, op->ino, req->name, req->name_size);
+            rc = kvfs_delete(op, &key);
+        }
+        if (rc != 0)
+            return rc;
+    }
+    a.ctime = kvfs_time(op);
+    rc = kvfs_put_attr(op, &a);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
