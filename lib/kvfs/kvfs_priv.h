@@ -20,6 +20,7 @@
  *         return kvfs_commit(op);
  *     }
  *
+ * A function answers 0, KVFS_PENDING or SNIC_E*; a count or an offset goes to op->req->result.
  * Inode numbers inside the engine are the store's: the root is 0; kvfs.c translates requests.
  *
  * Locks are per inode, in this engine only; they keep local requests from failing each other's
@@ -42,10 +43,11 @@ enum {
     KVFS_LOCKS_MAX = 16,  /* inodes that one operation locks                                  */
     KVFS_WORDS = 8,       /* op->s                                                            */
     KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation takes                           */
-    KVFS_OWN_MAX = 16,    /* the engine's own operations at once                              */
-    KVFS_BLOCK = 77824,   /* an operation's further memory comes in such blocks               */
-    KVFS_BLOCKS_OP = 16,  /* of one operation                                                 */
-    KVFS_INLINE = 5120    /* an operation's first memory                                      */
+    KVFS_READ_BUCKETS = 8,
+    KVFS_OWN_MAX = 16,   /* the engine's own operations at once                              */
+    KVFS_BLOCK = 77824,  /* an operation's further memory comes in such blocks               */
+    KVFS_BLOCKS_OP = 16, /* of one operation                                                 */
+    KVFS_INLINE = 5120   /* an operation's first memory                                      */
 };
 
 struct kvfs_op;
@@ -63,7 +65,9 @@ enum kvfs_read_state {
     KVFS_READ_FAILED /* error                                                              */
 };
 struct kvfs_read {
-    struct kvfs_read *next;
+    struct kvfs_read *next;  /* all, as first asked for                                     */
+    struct kvfs_read *chain; /* in its bucket                                               */
+    uint64_t hash;
     struct snic_kvop_key key;
     unsigned char *record; /* whole, as the store has it                                      */
     uint32_t size;
@@ -102,7 +106,8 @@ struct kvfs_held {
     struct kvfs_inode *inode; /* NULL: wanted, not held                                       */
     uint64_t ino;
     uint8_t mode;
-    uint8_t asked; /* in this run                                                             */
+    uint8_t asked; /* since the locks were last dropped                                       */
+    uint8_t raise; /* was asked for as KVFS_EXCLUSIVE, but is held shared                       */
 };
 
 enum kvfs_commit_state {
@@ -131,28 +136,33 @@ struct kvfs_op {
     uint8_t again;        /* start over before the next run                                   */
     uint8_t ended;        /* result is set; finishes when nothing is under way                */
     uint8_t commit_state; /* enum kvfs_commit_state                                           */
-    uint8_t parked;       /* in a list by wait_link                                           */
-    uint8_t slept;        /* kvfs_sleep: 1 asleep, 2 it is over                               */
     uint8_t cancelled;    /* snic_kvfs_cancel()                                               */
     uint8_t own;          /* of free_own                                                      */
-    uint8_t locking;      /* held[] is being completed in order                               */
+    uint8_t locking;      /* held[locking - 1] is waited for                                  */
+    uint8_t drop;         /* with again: locks, too                                           */
+    uint8_t asleep;       /* kvfs_wait()                                                      */
     uint8_t held_count;
     uint8_t number_count;
     uint8_t number_at;
     uint8_t block_count;
+    uint8_t block_used;
     uint8_t block_need;
+    uint8_t number_wait; /* kvfs_new_ino() waits                                              */
+    uint8_t torn;        /* kvfs_torn(): how often                                            */
     uint32_t in_flight;
     uint32_t run_count;
     uint32_t retries;
     uint32_t phase0;
-    uint64_t era; /* k->session.era when this round began                                      */
-    void *intent; /* intent.c: its state in this round, NULL at its beginning                   */
+    uint64_t made; /* kvfs_private(); 0: none                                               */
+    uint64_t era;  /* k->session.era when this round began                                      */
+    void *intent;  /* intent.c: its state in this round, NULL at its beginning                   */
     int32_t commit_error;
     int64_t result;
     int64_t allocated; /* kvfs_commit_allocated()                                             */
     uint64_t s0[KVFS_WORDS];
     uint64_t numbers[KVFS_NUMBERS_MAX];
     struct kvfs_held held[KVFS_LOCKS_MAX]; /* ascending                                       */
+    struct kvfs_read *buckets[KVFS_READ_BUCKETS];
     struct kvfs_read *reads;
     struct kvfs_read **reads_end;
     struct kvfs_change *changes;
@@ -193,7 +203,8 @@ struct kvfs_inode {
     uint32_t opens;
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
-    uint8_t orphan;  /* the last name is gone, known here                                     */
+    uint8_t orphan;  /* the last name is gone, known here                                      */
+    uint8_t clean;   /* kvfs_tail_clean()                                                      */
     struct snic_link collect_link;
     struct kvfs_kept kept;
 };
@@ -202,6 +213,7 @@ struct kvfs_inodes {
     struct kvfs_inode **buckets;
     struct kvfs_inode *pool;
     struct kvfs_inode *free;
+    uint32_t used; /* of the pool, ever                                                       */
     uint64_t mask;
     uint32_t count;
     uint32_t max;
@@ -265,6 +277,7 @@ static inline int kvfs_alone(const struct snic_kvfs *k)
 /* The session is dead: all that waits wakes and ends with SNIC_EIO. */
 void kvfs_session_died(struct snic_kvfs *k);
 void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
+void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, const char *what);
 /* Start one of the engine's own operations; NULL: KVFS_OWN_MAX are under way. */
 struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
 /*
@@ -400,6 +413,12 @@ struct kvfs_found {
 /* SNIC_ENOENT; SNIC_ENAMETOOLONG; SNIC_ENOTDIR is the caller's to know. */
 int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
                    struct kvfs_found *out);
+/* The same without the guard. */
+int kvfs_entry_peek(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
+                    struct kvfs_found *out);
+void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size);
+void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
+                    struct snic_kvop_key *key, struct snic_kvfs_hash *hash);
 /* Adds, or replaces (ino, type) of a name that is there. */
 int kvfs_entry_put(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size, uint64_t ino,
                    uint32_t type);
@@ -482,6 +501,72 @@ int kvfs_in_group(const struct kvfs_op *op, uint32_t gid);
  */
 int kvfs_make_attr(struct kvfs_op *op, const struct snic_kvfs_attr *dir, uint64_t ino,
                    uint32_t mode, struct snic_kvfs_attr *out);
+
+/* ---- name_remove.c: the names an inode knows of itself ---- */
+
+/* 1: ".", 2: "..", else 0. */
+static inline int kvfs_name_dots(const char *name, uint32_t size)
+{
+    if (size == 0 || size > 2 || name[0] != '.' || name[size - 1] != '.')
+        return 0;
+    return (int)size;
+}
+void kvfs_attr_prefetch(struct kvfs_op *op, uint64_t ino);
+/* The hash of a name in this file system. */
+struct snic_kvfs_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size);
+/* Commit, and then answer with *a as it was when the commit was sent (times kept back are merged
+ * into reads only until they are in the store). As kvfs_commit(). */
+int kvfs_commit_answer(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+/* A name to be made: 0; SNIC_ENOENT empty; SNIC_ENAMETOOLONG; SNIC_EINVAL '/' or 0 in it. */
+int kvfs_name_check(const char *name, uint32_t size);
+/*
+ * Records that were read one after the other do not fit each other: somebody changed them in
+ * between, or the store is damaged. Starts the round over, a few times; then SNIC_ECORRUPT,
+ * reported for the inode's attributes.
+ */
+int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what);
+/* The attributes of an inode that an entry names: SNIC_ENOENT is kvfs_torn(). */
+int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
+/* Changes of *a (nlink, first name) and of 'P' records; the caller puts *a. 0; KVFS_PENDING... */
+int kvfs_name_add(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
+                  struct snic_kvfs_hash h);
+int kvfs_name_drop(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
+                   struct snic_kvfs_hash h);
+
+/* ---- xattr.c, acl.c, readdir.c ---- */
+
+void kvfs_xattr_key(const struct kvfs_op *op, struct snic_kvop_key *key, uint64_t ino,
+                    const char *name, uint32_t name_size);
+/* Its value, in the operation's memory. 0; SNIC_ENODATA; KVFS_PENDING; SNIC_E*. */
+int kvfs_xattr_find(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
+                    int guard, const void **value, uint32_t *size);
+int kvfs_xattr_put(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
+                   const void *value, uint32_t size);
+enum { KVFS_ACL_ACCESS = 1, KVFS_ACL_DEFAULT = 2 };
+int kvfs_acl_name(const char *name, uint32_t size); /* which; 0: another attribute */
+int kvfs_acl_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
+int kvfs_acl_inherit(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
+                     struct snic_kvfs_attr *out);
+/* Changes *a and the record; the caller puts *a. Size 0, or no entries: takes it off. */
+int kvfs_acl_set(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const void *value,
+                 uint32_t size);
+int kvfs_acl_get(struct kvfs_op *op, const struct snic_kvfs_attr *a, int which, const void **value,
+                 uint32_t *size);
+/*
+ * One page of a group's records of a kind, in io place 0 and in KVFS_BLOCK bytes of kvfs_take():
+ * behind `after` (size 0: from the first), at most `max`.
+ */
+int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
+              uint32_t max, const struct snic_kvop **page);
+/*
+ * A record of the page: its key, and its body, verified and decided. 0; SNIC_ENOENT it is none;
+ * KVFS_PENDING; SNIC_ECORRUPT (reported).
+ */
+int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
+                     const struct snic_kvop_record *r, struct snic_kvop_key *key, const void **body,
+                     uint32_t *size);
+/* The hash in the last record's key, where the next page goes on; of kinds with a hash. */
+void kvfs_scan_last(const struct snic_kvop *page, struct snic_kvfs_hash *h);
 
 /* ---- The operations, by file; each is a kvfs_run_fn ---- */
 

@@ -10,7 +10,7 @@
 struct snic_kvfs;
 struct kvfs_op;
 
-enum { KVFS_SESSIONS_MAX = 64 };
+enum { KVFS_SESSIONS_MAX = 64, KVFS_SESSION_ASKED = 8 };
 
 /* Another session of the table, as last seen. */
 struct kvfs_other {
@@ -18,7 +18,13 @@ struct kvfs_other {
     uint64_t counter;
     uint64_t moved_ns; /* when its counter was first seen to be this, on our clock */
     uint32_t flags;    /* SNIC_KVFS_SESSION_* */
-    uint32_t seen;     /* in the scan under way */
+    uint32_t round;    /* of the scan that saw it last */
+};
+
+/* A session that somebody asked for and no scan had shown by then. */
+struct kvfs_asked {
+    uint64_t id;
+    uint64_t scans; /* begun by then: a later one decides */
 };
 
 struct kvfs_session {
@@ -26,28 +32,54 @@ struct kvfs_session {
     uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount */
     uint8_t alone; /* our record says that we cache: no other session uses the store */
     uint8_t busy;  /* a heartbeat is under way */
+    uint8_t yielding;
+    uint8_t recovering;
+    uint8_t sweeping; /* the orphans are being looked at */
+    uint8_t swept;    /* they have been, since the mount */
+    uint8_t sweep;    /* they should be */
+    uint8_t was_sole;
+    uint8_t timing; /* times kept back are being written */
+    uint16_t collecting; /* operations of kvfs_collect() */
     uint32_t other_count;
+    uint32_t round;       /* scans done */
+    uint64_t scans_begun;
+    uint64_t beats; /* heartbeats that proved the session */
+    uint64_t round_begun; /* the number of the latest one that has ended */
+    int32_t error;        /* of a recovery: a mount ends with it */
     struct snic_kvfs_super super;
-    uint64_t next_ns;   /* next heartbeat; SNIC_NEVER: none */
-    uint64_t id;        /* of this mount; 0: none */
-    uint64_t mounts;    /* sessions begun by this engine: each has an id of its own */
-    uint64_t counter;   /* of the last heartbeat written */
-    uint64_t proven_ns; /* our record was certainly there at this time */
-    uint64_t intents;   /* numbers of intents given out, never reused */
-    uint64_t era;       /* raised when `alone` ends: operations of an older era must end first */
+    uint64_t next_ns;         /* next heartbeat; SNIC_NEVER: none */
+    uint64_t id;              /* of this mount; 0: none */
+    uint64_t mounts;          /* sessions begun by this engine: each has an id of its own */
+    uint64_t times_retry_ns;
+    uint64_t proven_ns;       /* our record was certainly there at this time */
+    uint64_t intents;         /* numbers of intents given out, never reused */
+    uint64_t era;             /* raised when `alone` ends: operations begun before must end first */
+    struct snic_link waiters; /* until the next heartbeat has ended, or something else here */
+    struct kvfs_asked asked[KVFS_SESSION_ASKED];
+    uint32_t asked_next;
     struct kvfs_other others[KVFS_SESSIONS_MAX]; /* alive ones, without us */
 };
 
+void kvfs_session_init(struct snic_kvfs *k);
 /*
- * For kvfs.c. Before each run of an operation of a request (all kinds but MKFS, MOUNT): 0;
- * SNIC_EIO the session is dead; KVFS_PENDING the lease may be over: a heartbeat that proves it
- * has been started, and the operation is run again after it.
+ * For kvfs.c. Before each run of an operation of a request (all kinds but MKFS, MOUNT,
+ * UNMOUNT): 0;
+ * SNIC_EIO the session is dead, or there is none; KVFS_PENDING the lease may be over: a heartbeat
+ * that proves it has been started, and the operation is run again after it.
  */
 int kvfs_session_gate(struct kvfs_op *op);
-/* From advance and set_sole: starts the heartbeat, and removals that are due. */
+/* From each call of the engine: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);
 /* kvfs_new_ino(): note in this operation's changes that [first, first + count) are ours. */
 int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
+
+/*
+ * For orphan.c: the table of sessions as of now, read after all that the operation has read so
+ * far; place `n` of kvfs_io(). 0 (others[] is up to date); KVFS_PENDING; SNIC_E*.
+ */
+int kvfs_session_look(struct kvfs_op *op, uint32_t n);
+/* Something that session.c's waiters wait for has ended. */
+void kvfs_session_ended(struct snic_kvfs *k);
 
 #endif /* SNIC_KVFS_SESSION_H */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Between the files of the engine's core: kvfs.c runs operations, txn.c has their reads, changes
+ * and commits, txn_lock.c their locks, txn_memory.c their memory, inode.c the table of inodes in
+ * memory, cache.c the records kept while alone.
+ */
+#ifndef SNIC_KVFS_CORE_H
+#define SNIC_KVFS_CORE_H
+
+#include "kvfs/kvfs_priv.h"
+
+/* op->state */
+enum { KVFS_OP_FREE = 0, KVFS_OP_READY, KVFS_OP_RUNNING, KVFS_OP_WAITING };
+/* place->state */
+enum { KVFS_PLACE_FREE = 0, KVFS_PLACE_ASKED, KVFS_PLACE_DONE };
+/* The place of GET and COMMIT. */
+enum { KVFS_MAIN = KVFS_IOS_MAX };
+
+/* ---- kvfs.c ---- */
+
+/* Something that a waiting operation may be waiting for has happened. */
+void kvfs_ready(struct kvfs_op *op);
+/* Hand an operation of the store, in place->io.op, to the caller. */
+void kvfs_send(struct kvfs_op *op, struct kvfs_place *place);
+
+/* ---- txn.c ---- */
+
+/* A round begins: nothing is read, changed or asked. */
+void kvfs_txn_begin(struct kvfs_op *op);
+/* After a run: send the wanted reads, if no others are under way. */
+void kvfs_txn_ask(struct kvfs_op *op);
+/* The main place has its result. */
+void kvfs_txn_done(struct kvfs_op *op);
+
+/* ---- txn_memory.c ---- */
+
+/* Bytes of the operation's memory, 16-aligned, not cleared; NULL: it starts over, or SNIC_ENOMEM.
+ */
+void *kvfs_memory(struct kvfs_op *op, size_t size);
+/* Give back all blocks. */
+void kvfs_memory_drop(struct kvfs_op *op);
+/* 1: the blocks it is known to need are there; 0: it waits for them. */
+int kvfs_memory_admit(struct kvfs_op *op);
+
+/* ---- txn_lock.c ---- */
+
+/* Release all locks; those asked for since the last time are remembered as wanted. */
+void kvfs_hold_drop(struct kvfs_op *op);
+/* 1: all wanted locks are held; 0: it waits for one. SNIC_ENFILE. */
+int kvfs_hold_admit(struct kvfs_op *op);
+/* Release all and want none. */
+void kvfs_hold_end(struct kvfs_op *op);
+/* Stop waiting for a lock. */
+void kvfs_hold_leave(struct kvfs_op *op);
+
+/* ---- inode.c ---- */
+
+struct kvfs_inode *kvfs_inode_find(const struct snic_kvfs *k, uint64_t ino);
+/* Finds or makes; NULL: the table is full. */
+struct kvfs_inode *kvfs_inode_get(struct snic_kvfs *k, uint64_t ino);
+/* Forget it if nothing holds it any more. */
+void kvfs_inode_put(struct snic_kvfs *k, struct kvfs_inode *inode);
+size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t max);
+/* Own operations that wait for a free place of their kind. */
+void kvfs_inode_pump(struct snic_kvfs *k);
+
+/* ---- times.c ---- */
+
+/* Merge what is kept back into attributes just read. */
+void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
+/* These attributes are in the store now: what they have need not be kept back any more. */
+void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
+
+/* ---- cache.c ---- */
+
+/* A hash of keys for tables in memory. */
+static inline uint64_t kvfs_key_hash(const struct snic_kvop_key *key)
+{
+    uint64_t h = key->group * 0x9e3779b97f4a7c15ULL;
+    h ^= snic_get_le64(key->bytes) * 0xc2b2ae3d27d4eb4fULL;
+    h ^= snic_get_le64(key->bytes + 8) * 0x165667b19e3779f9ULL;
+    h ^= snic_get_le64(key->bytes + 16) * 0x27d4eb2f165667c5ULL;
+    h = (h ^ (h >> 32)) * 0x9fb21c651e98df25ULL;
+    return h ^ (h >> 29);
+}
+static inline int kvfs_key_equal(const struct snic_kvop_key *a, const struct snic_kvop_key *b)
+{
+    return a->group == b->group && a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
+
+#endif /* SNIC_KVFS_CORE_H */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Names in directories. A record holds all names of the directory that have one hash: one, but
+ * for crafted collisions, which are slow, never wrong.
+ */
+#include "kvfs/core.h"
+
+enum { ENTRY_TYPE_MASK = 0170000 };
+
+void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
+                    struct snic_kvop_key *key, struct snic_kvfs_hash *hash)
+{
+    *hash = snic_kvfs_hash_name(k->session.super.seed, name, size);
+    snic_kvfs_key_hash(key, dir, SNIC_KVFS_REC_ENTRY, *hash);
+}
+
+void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size)
+{
+    struct snic_kvop_key key;
+    struct snic_kvfs_hash hash;
+    if (size > SNIC_KVFS_NAME_MAX)
+        return;
+    kvfs_entry_key(op->k, dir, name, size, &key, &hash);
+    kvfs_prefetch(op, &key);
+}
+
+static int entry_is(const struct snic_kvfs_entry *e, const char *name, uint32_t size)
+{
+    return e->name_size == size && memcmp(e->name, name, size) == 0;
+}
+
+/* The entry of a name in a record's body. 0; SNIC_ENOENT; SNIC_ECORRUPT (reported). */
+static int entry_in(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
+                    uint32_t body_size, const char *name, uint32_t size,
+                    struct snic_kvfs_entry *out)
+{
+    const unsigned char *record = (const unsigned char *)body - SNIC_KVFS_HEAD;
+    struct snic_kvfs_entry e;
+    uint32_t at = 0;
+    int rc;
+    while ((rc = snic_kvfs_entry_next(record, body_size + SNIC_KVFS_HEAD, &at, &e)) == 1) {
+        if (entry_is(&e, name, size)) {
+            *out = e;
+            return 0;
+        }
+    }
+    if (rc == 0)
+        return SNIC_ENOENT;
+    kvfs_damage(op->k, key, "directory entries that cannot be");
+    return rc;
+}
+
+typedef int (*entry_read_fn)(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
+                             uint32_t *size);
+
+static int entry_find(struct kvfs_op *op, entry_read_fn read, uint64_t dir, const char *name,
+                      uint32_t size, struct kvfs_found *out)
+{
+    struct snic_kvop_key key;
+    struct snic_kvfs_entry e;
+    struct snic_kvfs_hash hash;
+    const void *body;
+    uint32_t body_size;
+    int rc;
+    if (size > SNIC_KVFS_NAME_MAX)
+        return SNIC_ENAMETOOLONG;
+    kvfs_entry_key(op->k, dir, name, size, &key, &hash);
+    out->hash = hash;
+    rc = read(op, &key, &body, &body_size);
+    if (rc != 0)
+        return rc;
+    rc = entry_in(op, &key, body, body_size, name, size, &e);
+    if (rc != 0)
+        return rc;
+    out->ino = e.ino;
+    out->type = e.type;
+    return 0;
+}
+
+int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
+                   struct kvfs_found *out)
+{
+    return entry_find(op, kvfs_get, dir, name, size, out);
+}
+
+int kvfs_entry_peek(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
+                    struct kvfs_found *out)
+{
+    return entry_find(op, kvfs_peek, dir, name, size, out);
+}
+
+/* Copy the entries of a record except one name's, and append `put`, if any. */
+static int entry_rewrite(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
+                         uint32_t body_size, const struct snic_kvfs_entry *drop,
+                         const struct snic_kvfs_entry *put)
+{
+    const unsigned char *record = (const unsigned char *)body - SNIC_KVFS_HEAD;
+    uint32_t room = SNIC_KVFS_HEAD + body_size + (put != NULL ? 32 + put->name_size : 0);
+    uint32_t size = 0, at = 0;
+    struct snic_kvfs_entry e;
+    unsigned char *out = kvfs_take(op, room);
+    int rc = 0;
+    if (out == NULL)
+        return SNIC_ENOMEM;
+    while (body_size != 0 &&
+           (rc = snic_kvfs_entry_next(record, body_size + SNIC_KVFS_HEAD, &at, &e)) == 1) {
+        if (!entry_is(&e, drop->name, drop->name_size) &&
+            snic_kvfs_entry_append(out, &size, room, &e) != 0)
+            return SNIC_EMSGSIZE;
+    }
+    if (rc < 0) {
+        kvfs_damage(op->k, key, "directory entries that cannot be");
+        return rc;
+    }
+    if (put != NULL && snic_kvfs_entry_append(out, &size, room, put) != 0)
+        return SNIC_EMSGSIZE;
+    if (size == 0)
+        return kvfs_delete(op, key);
+    return kvfs_put(op, key, out + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
+}
+
+int kvfs_entry_put(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size, uint64_t ino,
+                   uint32_t type)
+{
+    struct snic_kvfs_entry e = {
+        .ino = ino, .type = type & ENTRY_TYPE_MASK, .name_size = size, .name = name};
+    struct snic_kvop_key key;
+    struct snic_kvfs_hash hash;
+    const void *body = NULL;
+    uint32_t body_size = 0;
+    int rc;
+    if (size > SNIC_KVFS_NAME_MAX)
+        return SNIC_ENAMETOOLONG;
+    kvfs_entry_key(op->k, dir, name, size, &key, &hash);
+    rc = kvfs_get(op, &key, &body, &body_size);
+    if (rc != 0 && rc != SNIC_ENOENT)
+        return rc;
+    return entry_rewrite(op, &key, body, rc == 0 ? body_size : 0, &e, &e);
+}
+
+int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size)
+{
+    struct snic_kvfs_entry e = {.name_size = size, .name = name};
+    struct snic_kvop_key key;
+    struct snic_kvfs_hash hash;
+    const void *body = NULL;
+    uint32_t body_size = 0;
+    int rc;
+    kvfs_entry_key(op->k, dir, name, size, &key, &hash);
+    rc = kvfs_get(op, &key, &body, &body_size);
+    if (rc != 0)
+        return rc;
+    return entry_rewrite(op, &key, body, body_size, &e, NULL);
+}

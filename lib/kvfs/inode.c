@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Inodes in memory, and their numbers.
+ *
+ * N1  An inode is in the table while something holds it: a lock, somebody waiting for one, an open,
+ *     a pin, times kept back, or that it is to be collected.
+ * N2  Numbers come from ranges that the session has taken from the store by a commit of its own;
+ *     what is left of a range when a session ends is never used.
+ */
+#include "kvfs/core.h"
+
+enum { INODE_RANGE = 16384 };
+
+size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t max)
+{
+    uint64_t buckets = snic_pow2_up(max);
+    t->max = max;
+    t->mask = buckets - 1;
+    t->buckets = snic_arena_take(a, buckets, sizeof(*t->buckets), 64);
+    t->pool = snic_arena_take(a, max, sizeof(*t->pool), 64);
+    return a->used;
+}
+
+static struct kvfs_inode **inode_bucket(const struct snic_kvfs *k, uint64_t ino)
+{
+    uint64_t h = ino * 0x9e3779b97f4a7c15ULL;
+    return &k->inodes.buckets[(h >> 32) & k->inodes.mask];
+}
+
+struct kvfs_inode *kvfs_inode_find(const struct snic_kvfs *k, uint64_t ino)
+{
+    struct kvfs_inode *i = *inode_bucket(k, ino);
+    while (i != NULL && i->ino != ino)
+        i = i->next;
+    return i;
+}
+
+struct kvfs_inode *kvfs_inode_get(struct snic_kvfs *k, uint64_t ino)
+{
+    struct kvfs_inodes *t = &k->inodes;
+    struct kvfs_inode **bucket = inode_bucket(k, ino);
+    struct kvfs_inode *i = kvfs_inode_find(k, ino);
+    if (i != NULL)
+        return i;
+    if (t->free != NULL) {
+        i = t->free;
+        t->free = i->next;
+    } else if (t->used < t->max) {
+        i = &t->pool[t->used++];
+    } else {
+        return NULL;
+    }
+    memset(i, 0, sizeof(*i));
+    i->ino = ino;
+    snic_link_init(&i->waiters);
+    snic_link_init(&i->collect_link);
+    snic_link_init(&i->kept.link);
+    i->next = *bucket;
+    *bucket = i;
+    t->count++;
+    return i;
+}
+
+void kvfs_inode_put(struct snic_kvfs *k, struct kvfs_inode *inode)
+{
+    struct kvfs_inode **at = inode_bucket(k, inode->ino);
+    if (inode->writer != NULL || inode->readers != 0 || !snic_link_alone(&inode->waiters) ||
+        inode->opens != 0 || inode->pins != 0 || inode->collect || inode->kept.set != 0)
+        return; /* N1 */
+    while (*at != inode)
+        at = &(*at)->next;
+    *at = inode->next;
+    inode->next = k->inodes.free;
+    k->inodes.free = inode;
+    k->inodes.count--;
+}
+
+int kvfs_inode_next(const struct snic_kvfs *k, uint64_t *cursor, uint64_t *ino)
+{
+    for (; *cursor < k->inodes.used; (*cursor)++) {
+        const struct kvfs_inode *i = &k->inodes.pool[*cursor];
+        if (kvfs_inode_find(k, i->ino) == i && (i->opens != 0 || i->kept.set != 0)) {
+            *ino = i->ino;
+            (*cursor)++;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int kvfs_inode_open(struct kvfs_op *op, uint64_t ino)
+{
+    struct kvfs_inode *i = kvfs_inode_get(op->k, ino);
+    if (i == NULL)
+        return SNIC_ENFILE;
+    i->opens++;
+    return 0;
+}
+
+void kvfs_inode_close(struct snic_kvfs *k, uint64_t ino)
+{
+    struct kvfs_inode *i = kvfs_inode_find(k, ino);
+    if (i == NULL || i->opens == 0)
+        return;
+    i->opens--;
+    kvfs_inode_put(k, i);
+}
+
+uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino)
+{
+    const struct kvfs_inode *i = kvfs_inode_find(k, ino);
+    return i == NULL ? 0 : i->opens;
+}
+
+int kvfs_tail_clean(const struct kvfs_op *op, uint64_t ino)
+{
+    const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
+    return i != NULL && i->clean && kvfs_alone(op->k);
+}
+
+void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean)
+{
+    struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
+    if (i != NULL)
+        i->clean = clean != 0;
+}
+
+/* ---- The end of an inode ---- */
+
+void kvfs_collect(struct snic_kvfs *k, uint64_t ino)
+{
+    struct kvfs_inode *i = kvfs_inode_get(k, ino);
+    if (i == NULL || i->collect)
+        return; /* no room: the sweep of the orphans' list finds it */
+    i->collect = 1;
+    snic_link_append(&k->collects, &i->collect_link);
+    kvfs_inode_pump(k);
+}
+
+/* ---- Numbers ---- */
+
+/* The engine's own: takes a range (N2). */
+static int inode_run_range(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct snic_kvop_key key;
+    unsigned char next[8];
+    const void *body = NULL;
+    uint32_t size = 0;
+    uint64_t first;
+    int rc;
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
+    rc = kvfs_get(op, &key, &body, &size);
+    if (rc == KVFS_PENDING)
+        return rc;
+    if (rc == SNIC_ENOENT || (rc == 0 && size != sizeof(next))) {
+        kvfs_damage(k, &key, "no next inode number");
+        rc = SNIC_ECORRUPT;
+    }
+    first = rc == 0 ? snic_get_le64(body) : 0;
+    if (rc == 0 && (first < 2 || first > SNIC_KVFS_INO_MAX - INODE_RANGE))
+        rc = SNIC_ENOSPC;
+    if (rc == 0) {
+        snic_put_le64(next, first + INODE_RANGE);
+        rc = kvfs_put(op, &key, next, sizeof(next));
+    }
+    if (rc == 0)
+        rc = kvfs_session_range(op, first, INODE_RANGE);
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    if (rc == KVFS_PENDING || op->again)
+        return KVFS_PENDING;
+    k->ino_asked = 0;
+    k->ino_error = rc;
+    if (rc == 0) {
+        k->ino_next = first;
+        k->ino_end = first + INODE_RANGE;
+    }
+    kvfs_wake_all(&k->ino_waiters);
+    return rc;
+}
+
+int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino)
+{
+    struct snic_kvfs *k = op->k;
+    if (op->number_at < op->number_count) { /* the same as in earlier runs */
+        *ino = op->numbers[op->number_at++];
+        return 0;
+    }
+    SNIC_ASSERT(op->number_count < KVFS_NUMBERS_MAX);
+    if (k->ino_next < k->ino_end) {
+        op->numbers[op->number_count++] = k->ino_next++;
+        op->number_wait = 0;
+        *ino = op->numbers[op->number_at++];
+        return 0;
+    }
+    if (op->number_wait && !k->ino_asked && k->ino_error != 0)
+        return k->ino_error;
+    if (!k->ino_asked && kvfs_spawn(k, inode_run_range, 0) != NULL)
+        k->ino_asked = 1;
+    op->number_wait = k->ino_asked;
+    return kvfs_wait(op, &k->ino_waiters, SNIC_NEVER, 0);
+}
+
+void kvfs_inode_pump(struct snic_kvfs *k)
+{
+    while (!snic_link_alone(&k->collects) && !snic_queue_empty(&k->free_own)) {
+        struct kvfs_inode *i = SNIC_CONTAINER(k->collects.next, struct kvfs_inode, collect_link);
+        uint64_t ino = i->ino;
+        snic_link_remove(&i->collect_link);
+        i->collect = 0;
+        kvfs_inode_put(k, i);
+        (void)kvfs_spawn(k, kvfs_run_collect, ino);
+    }
+    if (!snic_link_alone(&k->ino_waiters) && !k->ino_asked && !snic_queue_empty(&k->free_own))
+        kvfs_wake_all(&k->ino_waiters);
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The engine: operations come, run, wait, and end.
+ *
+ * K1  An operation is free, ready (in k->ready), running, or waiting. It waits for the store
+ *     (in_flight), or in one list (wait_link: locks, memory, numbers, sleepers), or for a time.
+ * K2  While anything of it is under way at the store, an operation neither ends nor starts over:
+ *     the store has borrowed its memory and the request's.
+ * K3  Functions run from kvfs_pump() only, never inside each other.
+ */
+#include "kvfs/core.h"
+
+enum { KVFS_REQUESTS_MAX = 65536, KVFS_ALIGN = 64, KVFS_BLOCKS_MAX = 1024, KVFS_BLOCKS_MIN = 32 };
+
+/* ---- Options and memory ---- */
+
+static int kvfs_opts(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from)
+{
+    *o = (struct snic_kvfs_opts){.opts_size = sizeof(*o), .times_ns = 1000000000U};
+    if (snic_opts_copy(o, sizeof(*o), from) != 0 || o->session_id == 0 || o->reserved != 0 ||
+        (o->flags & ~(SNIC_KVFS_READ_ONLY | SNIC_KVFS_NO_ATIME)) != 0)
+        return SNIC_EINVAL;
+    o->requests_max = o->requests_max == 0 ? 1024 : o->requests_max;
+    o->inodes_max = o->inodes_max == 0 ? 65536 : o->inodes_max;
+    o->locks_max = o->locks_max == 0 ? 16384 : o->locks_max;
+    o->cache_bytes = o->cache_bytes == 0 ? 16U << 20 : o->cache_bytes;
+    o->lease_ns = o->lease_ns == 0 ? 10000000000U : o->lease_ns;
+    o->heartbeat_ns = o->heartbeat_ns == 0 ? 1000000000U : o->heartbeat_ns;
+    if (o->requests_max > KVFS_REQUESTS_MAX || o->inodes_max > 1U << 30 ||
+        o->locks_max > 1U << 30 || o->cache_bytes > 1ULL << 40 || o->heartbeat_ns >= o->lease_ns)
+        return SNIC_EINVAL;
+    return 0;
+}
+
+/* Measures (base NULL) or places. */
+static void kvfs_place(struct snic_arena *a, const struct snic_kvfs_opts *o, struct snic_kvfs **out)
+{
+    struct snic_kvfs measured = {0};
+    struct snic_kvfs *k = snic_arena_take(a, 1, sizeof(*k), KVFS_ALIGN);
+    if (k == NULL)
+        k = &measured;
+    else
+        memset(k, 0, sizeof(*k));
+    k->op_count = o->requests_max + KVFS_OWN_MAX;
+    k->ops = snic_arena_take(a, k->op_count, sizeof(*k->ops), KVFS_ALIGN);
+    k->blocks.count = (uint32_t)snic_min_u64(snic_max_u64(o->requests_max / 8U, KVFS_BLOCKS_MIN),
+                                             KVFS_BLOCKS_MAX);
+    k->blocks.memory = snic_arena_take(a, k->blocks.count, KVFS_BLOCK, KVFS_ALIGN);
+    k->blocks.free = snic_arena_take(a, k->blocks.count, sizeof(*k->blocks.free), KVFS_ALIGN);
+    kvfs_inodes_place(&k->inodes, a, o->inodes_max + o->requests_max);
+    k->locks = snic_arena_take(a, 1, kvfs_locks_memsize(o), KVFS_ALIGN);
+    *out = k == &measured ? NULL : k;
+}
+
+size_t snic_kvfs_memsize(const struct snic_kvfs_opts *opts)
+{
+    struct snic_arena a = {0};
+    struct snic_kvfs_opts o;
+    struct snic_kvfs *k;
+    if (kvfs_opts(&o, opts) != 0)
+        return 0;
+    kvfs_place(&a, &o, &k);
+    return a.used == SIZE_MAX ? 0 : a.used;
+}
+
+static void kvfs_timer(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    kvfs_wake(SNIC_CONTAINER(t, struct kvfs_op, timer));
+}
+
+static void kvfs_init_ops(struct snic_kvfs *k)
+{
+    for (uint32_t i = 0; i < k->op_count; i++) {
+        struct kvfs_op *op = &k->ops[i];
+        memset(op, 0, offsetof(struct kvfs_op, memory));
+        op->k = k;
+        op->own = i >= k->o.requests_max;
+        snic_link_init(&op->wait_link);
+        snic_timer_init(&op->timer, kvfs_timer);
+        for (int p = 0; p <= KVFS_MAIN; p++)
+            op->place[p].state = KVFS_PLACE_FREE;
+        snic_queue_push(op->own ? &k->free_own : &k->free_ops, &op->node);
+    }
+}
+
+int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
+                   const struct snic_kvfs_opts *opts)
+{
+    struct snic_arena a = {.base = mem, .size = size};
+    struct snic_kvfs_opts o;
+    struct snic_kvfs *k;
+    int rc = kvfs_opts(&o, opts);
+    if (rc != 0 || (uintptr_t)mem % KVFS_ALIGN != 0)
+        return SNIC_EINVAL;
+    if (size < snic_kvfs_memsize(opts))
+        return SNIC_ENOSPC;
+    kvfs_place(&a, &o, &k);
+    SNIC_ASSERT(k != NULL && a.used != SIZE_MAX);
+    k->o = o;
+    k->o.opts_size = sizeof(o);
+    snic_wheel_init(&k->wheel, 0);
+    snic_rng_init(&k->rng, o.session_id);
+    snic_link_init(&k->ino_waiters);
+    snic_link_init(&k->kept);
+    snic_link_init(&k->collects);
+    snic_link_init(&k->blocks.waiters);
+    memset(k->inodes.buckets, 0, (k->inodes.mask + 1) * sizeof(*k->inodes.buckets));
+    for (uint32_t i = 0; i < k->blocks.count; i++)
+        k->blocks.free[k->blocks.free_count++] = k->blocks.memory + (size_t)i * KVFS_BLOCK;
+    kvfs_locks_init(k->locks, &k->o);
+    kvfs_session_init(k);
+    kvfs_init_ops(k);
+    *out = k;
+    return 0;
+}
+
+void *snic_kvfs_fini(struct snic_kvfs *k)
+{
+    SNIC_ASSERT(k->in_flight == 0 && k->own_in_flight == 0);
+    SNIC_ASSERT(snic_queue_empty(&k->done) && snic_queue_empty(&k->io_queue));
+    return k;
+}
+
+/* ---- What each kind does ---- */
+
+static const kvfs_run_fn kvfs_runs[SNIC_KVFS_KINDS] = {
+    [SNIC_KVFS_LOOKUP] = kvfs_run_lookup,
+    [SNIC_KVFS_GETATTR] = kvfs_run_getattr,
+    [SNIC_KVFS_SETATTR] = kvfs_run_setattr,
+    [SNIC_KVFS_READLINK] = kvfs_run_readlink,
+    [SNIC_KVFS_MKNOD] = kvfs_run_make,
+    [SNIC_KVFS_CREATE] = kvfs_run_make,
+    [SNIC_KVFS_MKDIR] = kvfs_run_make,
+    [SNIC_KVFS_SYMLINK] = kvfs_run_make,
+    [SNIC_KVFS_UNLINK] = kvfs_run_unlink,
+    [SNIC_KVFS_RMDIR] = kvfs_run_rmdir,
+    [SNIC_KVFS_RENAME] = kvfs_run_rename,
+    [SNIC_KVFS_LINK] = kvfs_run_link,
+    [SNIC_KVFS_OPEN] = kvfs_run_open,
+    [SNIC_KVFS_RELEASE] = kvfs_run_release,
+    [SNIC_KVFS_FLUSH] = kvfs_run_flush,
+    [SNIC_KVFS_FSYNC] = kvfs_run_fsync,
+    [SNIC_KVFS_READ] = kvfs_run_read,
+    [SNIC_KVFS_WRITE] = kvfs_run_write,
+    [SNIC_KVFS_FALLOCATE] = kvfs_run_fallocate,
+    [SNIC_KVFS_SEEK] = kvfs_run_seek,
+    [SNIC_KVFS_COPY] = kvfs_run_copy,
+    [SNIC_KVFS_OPENDIR] = kvfs_run_opendir,
+    [SNIC_KVFS_READDIR] = kvfs_run_readdir,
+    [SNIC_KVFS_RELEASEDIR] = kvfs_run_release,
+    [SNIC_KVFS_STATFS] = kvfs_run_statfs,
+    [SNIC_KVFS_SETXATTR] = kvfs_run_setxattr,
+    [SNIC_KVFS_GETXATTR] = kvfs_run_getxattr,
+    [SNIC_KVFS_LISTXATTR] = kvfs_run_listxattr,
+    [SNIC_KVFS_REMOVEXATTR] = kvfs_run_removexattr,
+    [SNIC_KVFS_ACCESS] = kvfs_run_access,
+    [SNIC_KVFS_GETLK] = kvfs_run_getlk,
+    [SNIC_KVFS_SETLK] = kvfs_run_setlk,
+    [SNIC_KVFS_FLOCK] = kvfs_run_flock,
+    [SNIC_KVFS_SYNCFS] = kvfs_run_fsync,
+    [SNIC_KVFS_RESOLVE] = kvfs_run_resolve,
+    [SNIC_KVFS_MKFS] = kvfs_run_mkfs,
+    [SNIC_KVFS_MOUNT] = kvfs_run_mount,
+    [SNIC_KVFS_UNMOUNT] = kvfs_run_unmount,
+};
+
+/* ---- Operations run ---- */
+
+void kvfs_ready(struct kvfs_op *op)
+{
+    if (op->state != KVFS_OP_WAITING)
+        return;
+    op->state = KVFS_OP_READY;
+    snic_queue_push(&op->k->ready, &op->node);
+}
+
+void kvfs_send(struct kvfs_op *op, struct kvfs_place *place)
+{
+    place->owner = op;
+    place->state = KVFS_PLACE_ASKED;
+    op->in_flight++;
+    snic_queue_push(&op->k->io_queue, &place->node);
+}
+
+void kvfs_wake(struct kvfs_op *op)
+{
+    if (!op->asleep)
+        return;
+    op->asleep = 0;
+    snic_link_remove(&op->wait_link);
+    snic_wheel_cancel(&op->k->wheel, &op->timer);
+    kvfs_ready(op);
+}
+
+void kvfs_wake_all(struct snic_link *list)
+{
+    while (!snic_link_alone(list))
+        kvfs_wake(SNIC_CONTAINER(list->next, struct kvfs_op, wait_link));
+}
+
+int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop)
+{
+    SNIC_ASSERT(!op->asleep && snic_link_alone(&op->wait_link));
+    op->asleep = 1;
+    if (list != NULL)
+        snic_link_append(list, &op->wait_link);
+    if (until_ns != SNIC_NEVER)
+        snic_wheel_arm(&op->k->wheel, &op->timer, until_ns);
+    if (drop) {
+        op->again = 1;
+        op->drop = 1;
+        op->phase0 = op->phase;
+        memcpy(op->s0, op->s, sizeof(op->s0));
+    }
+    return KVFS_PENDING;
+}
+
+int kvfs_sleep_until(struct kvfs_op *op, uint64_t mono_ns)
+{
+    return kvfs_wait(op, NULL, mono_ns, 1);
+}
+
+int kvfs_cancelled(const struct kvfs_op *op)
+{
+    return op->cancelled;
+}
+
+static void kvfs_begin_op(struct kvfs_op *op, kvfs_run_fn run)
+{
+    op->run = run;
+    op->phase = 0;
+    op->phase0 = 0;
+    op->reserve = 0;
+    op->again = 0;
+    op->drop = 0;
+    op->ended = 0;
+    op->asleep = 0;
+    op->cancelled = 0;
+    op->locking = 0;
+    op->number_count = 0;
+    op->number_wait = 0;
+    op->block_need = 0;
+    op->retries = 0;
+    op->torn = 0;
+    op->run_count = 0;
+    op->result = 0;
+    op->allocated = 0;
+    memset(op->s, 0, sizeof(op->s));
+    memset(op->s0, 0, sizeof(op->s0));
+    kvfs_txn_begin(op);
+    op->state = KVFS_OP_READY;
+    snic_queue_push(&op->k->ready, &op->node);
+}
+
+struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0)
+{
+    struct snic_node *n = snic_queue_pop(&k->free_own);
+    struct kvfs_op *op;
+    if (n == NULL)
+        return NULL;
+    op = SNIC_CONTAINER(n, struct kvfs_op, node);
+    op->req = NULL;
+    op->ino = 0;
+    op->ino2 = 0;
+    k->own_in_flight++;
+    kvfs_begin_op(op, run);
+    op->s[0] = s0;
+    op->s0[0] = s0;
+    return op;
+}
+
+/* Give back what it has. Nothing of it is under way (K2). */
+static void kvfs_finish(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct snic_kvfs_req *req = op->req;
+    SNIC_ASSERT(op->in_flight == 0 && !op->asleep && snic_link_alone(&op->wait_link));
+    kvfs_hold_end(op);
+    kvfs_memory_drop(op);
+    op->state = KVFS_OP_FREE;
+    op->run = NULL;
+    op->req = NULL;
+    if (req == NULL) {
+        k->own_in_flight--;
+        snic_queue_push(&k->free_own, &op->node);
+        kvfs_inode_pump(k);
+        return;
+    }
+    k->in_flight--;
+    snic_queue_push(&k->free_ops, &op->node);
+    if (op->result < 0)
+        req->result = op->result;
+    k->stats.errors += req->result < 0;
+    snic_queue_push(&k->done, &req->node);
+}
+
+static void kvfs_start_over(struct kvfs_op *op)
+{
+    op->again = 0;
+    if (op->drop)
+        kvfs_hold_drop(op);
+    op->drop = 0;
+    kvfs_memory_drop(op);
+    op->phase = op->phase0;
+    memcpy(op->s, op->s0, sizeof(op->s));
+    kvfs_txn_begin(op);
+}
+
+/* May it run: locks, memory, a session that lives. 1; 0 it waits; SNIC_E*. */
+static int kvfs_admit(struct kvfs_op *op)
+{
+    int rc = 0;
+    if (!kvfs_memory_admit(op))
+        return 0;
+    rc = kvfs_hold_admit(op);
+    if (rc != 1)
+        return rc;
+    if (op->req == NULL || op->req->kind >= SNIC_KVFS_MKFS || op->commit_state == KVFS_COMMIT_DONE)
+        return 1;
+    rc = kvfs_session_gate(op);
+    return rc == 0 ? 1 : rc == KVFS_PENDING ? 0 : rc;
+}
+
+/* One run, and what comes of it. */
+static void kvfs_step(struct kvfs_op *op)
+{
+    int rc;
+    op->state = KVFS_OP_RUNNING;
+    if (op->in_flight == 0 && op->again)
+        kvfs_start_over(op);
+    rc = op->ended || op->again || op->asleep ? 0 : kvfs_admit(op);
+    if (rc == 1) {
+        op->run_count++;
+        op->number_at = 0;
+        op->take_at = &op->takes;
+        rc = op->run(op);
+        if (op->again)
+            rc = KVFS_PENDING;
+        if (rc == KVFS_PENDING && !op->again)
+            kvfs_txn_ask(op);
+        op->ended = rc != KVFS_PENDING;
+        op->result = rc;
+    } else if (rc < 0) {
+        op->ended = 1;
+        op->result = rc;
+    }
+    if (op->in_flight == 0 && op->ended) {
+        kvfs_finish(op);
+        return;
+    }
+    op->state = KVFS_OP_WAITING;
+    if (op->in_flight == 0 && op->again)
+        kvfs_ready(op);
+}
+
+static void kvfs_pump(struct snic_kvfs *k)
+{
+    struct snic_node *n;
+    SNIC_ASSERT(!k->pumping); /* K3 */
+    k->pumping = 1;
+    while ((n = snic_queue_pop(&k->ready)) != NULL)
+        kvfs_step(SNIC_CONTAINER(n, struct kvfs_op, node));
+    k->pumping = 0;
+}
+
+static void kvfs_tick(struct snic_kvfs *k, struct snic_kvfs_now now)
+{
+    SNIC_DASSERT(now.mono_ns >= k->now.mono_ns);
+    k->now = now;
+}
+
+/* ---- Requests ---- */
+
+int snic_kvfs_submit(struct snic_kvfs *k, struct snic_kvfs_req *req, struct snic_kvfs_now now)
+{
+    struct snic_node *n;
+    struct kvfs_op *op;
+    if (req->kind == 0 || req->kind >= SNIC_KVFS_KINDS || kvfs_runs[req->kind] == NULL)
+        return SNIC_EINVAL;
+    n = snic_queue_pop(&k->free_ops);
+    if (n == NULL)
+        return SNIC_EAGAIN;
+    kvfs_tick(k, now);
+    op = SNIC_CONTAINER(n, struct kvfs_op, node);
+    op->req = req;
+    op->ino = req->ino == SNIC_KVFS_ROOT ? 0 : req->ino;
+    op->ino2 = req->ino2 == SNIC_KVFS_ROOT ? 0 : req->ino2;
+    req->engine[0] = (uint64_t)(op - k->ops);
+    req->result = 0;
+    k->stats.requests++;
+    k->in_flight++;
+    kvfs_begin_op(op, kvfs_runs[req->kind]);
+    kvfs_pump(k);
+    return 0;
+}
+
+void snic_kvfs_cancel(struct snic_kvfs *k, struct snic_kvfs_req *req, struct snic_kvfs_now now)
+{
+    struct kvfs_op *op;
+    kvfs_tick(k, now);
+    if (req->engine[0] >= k->op_count)
+        return;
+    op = &k->ops[req->engine[0]];
+    if (op->state == KVFS_OP_FREE || op->req != req)
+        return;
+    op->cancelled = 1;
+    kvfs_wake(op);
+    kvfs_pump(k);
+}
+
+struct snic_kvfs_io *snic_kvfs_poll_io(struct snic_kvfs *k)
+{
+    struct snic_node *n = snic_queue_pop(&k->io_queue);
+    return n == NULL ? NULL : &SNIC_CONTAINER(n, struct kvfs_place, node)->io;
+}
+
+struct snic_kvfs_req *snic_kvfs_poll_done(struct snic_kvfs *k)
+{
+    struct snic_node *n = snic_queue_pop(&k->done);
+    return n == NULL ? NULL : SNIC_CONTAINER(n, struct snic_kvfs_req, node);
+}
+
+void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io, struct snic_kvfs_now now)
+{
+    struct kvfs_place *place = SNIC_CONTAINER(io, struct kvfs_place, io);
+    struct kvfs_op *op = place->owner;
+    SNIC_ASSERT(place->state == KVFS_PLACE_ASKED && op->in_flight > 0);
+    kvfs_tick(k, now);
+    place->state = KVFS_PLACE_DONE;
+    op->in_flight--;
+    if (place == &op->place[KVFS_MAIN])
+        kvfs_txn_done(op);
+    kvfs_ready(op);
+    kvfs_pump(k);
+}
+
+void snic_kvfs_advance(struct snic_kvfs *k, struct snic_kvfs_now now)
+{
+    struct snic_timer *t;
+    kvfs_tick(k, now);
+    while ((t = snic_wheel_pop(&k->wheel, now.mono_ns)) != NULL)
+        t->fn(t, now.mono_ns);
+    kvfs_session_advance(k);
+    kvfs_pump(k);
+}
+
+uint64_t snic_kvfs_deadline_ns(const struct snic_kvfs *k)
+{
+    /* The wheel sorts a slot when it is asked: the same wheel to whoever looks. */
+    struct snic_wheel *w = (struct snic_wheel *)(uintptr_t)&k->wheel;
+    return snic_min_u64(snic_wheel_deadline_ns(w), kvfs_session_deadline(k));
+}
+
+void snic_kvfs_set_sole(struct snic_kvfs *k, int sole)
+{
+    if (k->sole == (sole != 0))
+        return;
+    k->sole = sole != 0;
+    kvfs_session_advance(k);
+    kvfs_pump(k);
+}
+
+/* ---- For the other files ---- */
+
+void kvfs_answer_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    op->req->attr = *a;
+    op->req->attr.ino = kvfs_ino_out(a->ino);
+    op->req->attr.parent = kvfs_ino_out(a->parent);
+}
+
+void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what)
+{
+    struct snic_kvfs_damage d = {.key = *key, .what = what};
+    if (k->o.damage != NULL)
+        k->o.damage(k->o.ctx, &d);
+}
+
+void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, const char *what)
+{
+    struct snic_kvfs_damage d = {.object = object, .offset = offset, .what = what};
+    if (k->o.damage != NULL)
+        k->o.damage(k->o.ctx, &d);
+}
+
+void kvfs_session_died(struct snic_kvfs *k)
+{
+    for (uint32_t i = 0; i < k->op_count; i++) {
+        struct kvfs_op *op = &k->ops[i];
+        if (op->state != KVFS_OP_WAITING || op->req == NULL || op->in_flight != 0)
+            continue;
+        if (op->asleep) {
+            kvfs_wake(op);
+            continue;
+        }
+        kvfs_hold_leave(op);
+        snic_link_remove(&op->wait_link);
+        op->ended = 1;
+        op->result = SNIC_EIO;
+        kvfs_ready(op);
+    }
+}
+
+int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < k->op_count; i++)
+        n += k->ops[i].state != KVFS_OP_FREE && k->ops[i].req != NULL && k->ops[i].era < era;
+    return n;
+}
+
+void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)
+{
+    *out = k->stats;
+    out->in_flight = k->in_flight;
+    out->inodes = k->inodes.count;
+    out->alone = (uint64_t)kvfs_alone(k);
+    out->sessions = k->session.mounted ? k->session.other_count + 1U : 0;
+}
+
+int snic_kvfs_check(const struct snic_kvfs *k)
+{
+    return snic_wheel_check(&k->wheel);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Names: looking them up, and making what they name.
+ *
+ * Looking up takes no lock: it reads an entry, then the attributes of what it names. Between the
+ * two the name may go; then the attributes are missing, and it looks again.
+ */
+#include "kvfs/core.h"
+
+enum {
+    NAME_AGAIN_MAX = 8,       /* lookups that meet a name without an inode                     */
+    NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is given back                    */
+    NAME_RESOLVE_MAX = 65536, /* bytes of a path                                               */
+    NAME_AT = 0,              /* op->s: where RESOLVE is: inode, offset in the path            */
+    NAME_OFFSET = 1,
+    NAME_MISSES = 7 /* op->s: lookups that met a name without an inode                         */
+};
+
+/* A name that may be made or found. */
+static int name_check(const char *name, uint32_t size)
+{
+    if (size == 0)
+        return SNIC_ENOENT;
+    if (size > SNIC_KVFS_NAME_MAX)
+        return SNIC_ENAMETOOLONG;
+    if (memchr(name, '/', size) != NULL || memchr(name, 0, size) != NULL)
+        return SNIC_EINVAL;
+    return 0;
+}
+
+/* ---- Lookup ---- */
+
+/* The entry was there, the inode is not: somebody removed it, or the store is damaged. */
+static int name_missing(struct kvfs_op *op, uint64_t ino)
+{
+    struct snic_kvop_key key;
+    if (++op->s[NAME_MISSES] < NAME_AGAIN_MAX) {
+        op->s0[NAME_MISSES] = op->s[NAME_MISSES];
+        return kvfs_restart(op);
+    }
+    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
+    kvfs_damage(op->k, &key, "a name's inode is missing");
+    return SNIC_ECORRUPT;
+}
+
+/* What `name` is in `dir`, "." and ".." included. */
+static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
+                     struct snic_kvfs_attr *out)
+{
+    struct snic_kvfs_attr parent;
+    struct kvfs_found found;
+    int dots = kvfs_name_dots(name, size), rc;
+    if (!dots)
+        kvfs_entry_prefetch(op, dir, name, size);
+    rc = kvfs_peek_attr(op, dir, &parent);
+    if (rc != 0)
+        return rc;
+    if (!kvfs_is_dir(&parent))
+        return SNIC_ENOTDIR;
+    rc = kvfs_may(op, &parent, KVFS_MAY_EXEC);
+    if (rc != 0)
+        return rc;
+    if (dots == 1)
+        found.ino = dir;
+    else if (dots == 2)
+        found.ino = dir == 0 ? 0 : parent.parent;
+    else
+        rc = kvfs_entry_peek(op, dir, name, size, &found);
+    if (rc != 0)
+        return rc;
+    rc = kvfs_peek_attr(op, found.ino, out);
+    return rc == SNIC_ENOENT ? name_missing(op, found.ino) : rc;
+}
+
+int kvfs_run_lookup(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr attr;
+    int rc = name_check(op->req->name, op->req->name_size);
+    if (rc != 0)
+        return rc;
+    rc = name_step(op, op->ino, op->req->name, op->req->name_size, &attr);
+    if (rc == 0)
+        kvfs_answer_attr(op, &attr);
+    return rc;
+}
+
+/* ---- Resolve ---- */
+
+/* The next name of the path at *at, "" at its end. */
+static uint32_t name_next(const struct snic_kvfs_req *req, uint64_t *at)
+{
+    uint64_t from = *at, to;
+    while (from < req->name_size && req->name[from] == '/')
+        from++;
+    for (to = from; to < req->name_size && req->name[to] != '/';)
+        to++;
+    *at = from;
+    return (uint32_t)(to - from);
+}
+
+int kvfs_run_resolve(struct kvfs_op *op)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr attr;
+    uint64_t ino, at;
+    uint32_t size;
+    int rc;
+    if (req->name_size == 0)
+        return SNIC_ENOENT;
+    if (req->name_size > NAME_RESOLVE_MAX)
+        return SNIC_ENAMETOOLONG;
+    if (op->phase == 0 && req->name[0] != '/')
+        op->s[NAME_AT] = op->ino;
+    ino = op->s[NAME_AT];
+    at = op->s[NAME_OFFSET];
+    for (uint32_t steps = 0;; steps++) {
+        size = name_next(req, &at);
+        if (size == 0)
+            break;
+        if (size > SNIC_KVFS_NAME_MAX)
+            return SNIC_ENAMETOOLONG;
+        if (steps == NAME_RESOLVE_STEPS) {
+            op->s[NAME_AT] = ino;
+            op->s[NAME_OFFSET] = at;
+            return kvfs_next(op, 1);
+        }
+        rc = name_step(op, ino, req->name + at, size, &attr);
+        if (rc != 0)
+            return rc;
+        ino = attr.ino;
+        at += size;
+    }
+    rc = kvfs_peek_attr(op, ino, &attr);
+    if (rc != 0)
+        return rc;
+    if (req->name[req->name_size - 1] == '/' && !kvfs_is_dir(&attr))
+        return SNIC_ENOTDIR;
+    kvfs_answer_attr(op, &attr);
+    return 0;
+}
+
+/* ---- Making ---- */
+
+/* The type and permissions that a request makes, 0: it may not. */
+static uint32_t name_mode(const struct snic_kvfs_req *req)
+{
+    uint32_t type = req->mode & KVFS_IFMT;
+    uint32_t bits = req->mode & 07777U;
+    switch (req->kind) {
+    case SNIC_KVFS_MKDIR:
+        return KVFS_IFDIR | bits;
+    case SNIC_KVFS_SYMLINK:
+        return KVFS_IFLNK | 0777U;
+    case SNIC_KVFS_CREATE:
+        return KVFS_IFREG | bits;
+    default:
+        if (type == 0)
+            type = KVFS_IFREG;
+        return type == KVFS_IFDIR || type == KVFS_IFLNK ? 0 : type | bits;
+    }
+}
+
+static int name_make_check(const struct snic_kvfs_req *req)
+{
+    int rc = name_check(req->name, req->name_size);
+    if (rc != 0)
+        return rc;
+    if (kvfs_name_dots(req->name, req->name_size))
+        return SNIC_EEXIST;
+    if (name_mode(req) == 0)
+        return SNIC_EINVAL;
+    if (req->kind != SNIC_KVFS_SYMLINK)
+        return 0;
+    if (req->name2_size == 0)
+        return SNIC_ENOENT;
+    return req->name2_size > SNIC_KVFS_SYMLINK_MAX ? SNIC_ENAMETOOLONG : 0;
+}
+
+/* The directory, and what has the name already. Their records come in one round trip. */
+static int name_make_read(struct kvfs_op *op, struct snic_kvfs_attr *dir, struct kvfs_found *found)
+{
+    const struct snic_kvfs_req *req = op->req;
+    int rc;
+    kvfs_entry_prefetch(op, op->ino, req->name, req->name_size);
+    rc = kvfs_get_attr(op, op->ino, dir);
+    if (rc != 0)
+        return rc;
+    if (!kvfs_is_dir(dir))
+        return SNIC_ENOTDIR;
+    if (dir->nlink == 0)
+        return SNIC_ENOENT;
+    found->ino = 0;
+    rc = kvfs_entry_get(op, op->ino, req->name, req->name_size, found);
+    if (rc == SNIC_ENOENT)
+        return 0;
+    if (rc == 0 && found->ino == 0)
+        rc = SNIC_ECORRUPT;
+    return rc;
+}
+
+/* The directory with one more name. */
+static int name_make_dir(struct kvfs_op *op, struct snic_kvfs_attr *dir, uint32_t mode)
+{
+    if ((mode & KVFS_IFMT) == KVFS_IFDIR) {
+        if (dir->nlink >= SNIC_KVFS_LINK_MAX)
+            return SNIC_EMLINK;
+        dir->nlink++;
+    }
+    dir->entries++;
+    dir->mtime = kvfs_time(op);
+    dir->ctime = dir->mtime;
+    return kvfs_put_attr(op, dir);
+}
+
+static int name_make_inode(struct kvfs_op *op, const struct snic_kvfs_attr *dir, uint64_t ino,
+                           struct snic_kvfs_hash hash, struct snic_kvfs_attr *out)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvop_key key;
+    int rc = kvfs_make_attr(op, dir, ino, name_mode(req), out);
+    if (rc != 0)
+        return rc;
+    out->parent = op->ino;
+    out->name = hash;
+    out->flags |= SNIC_KVFS_ATTR_PARENT;
+    out->rdev = req->kind == SNIC_KVFS_MKNOD ? req->rdev : 0;
+    if (req->kind == SNIC_KVFS_SYMLINK) {
+        out->size = req->name2_size;
+        snic_kvfs_key(&key, ino, SNIC_KVFS_REC_TARGET);
+        rc = kvfs_put(op, &key, req->name2, req->name2_size);
+        if (rc != 0)
+            return rc;
+    }
+    kvfs_private(op, ino);
+    rc = kvfs_put_attr(op, out);
+    out->version++;
+    return rc;
+}
+
+/* All that a new name changes, committed. */
+static int name_make_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
+                            struct snic_kvfs_hash hash, struct snic_kvfs_attr *attr)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr before = *dir;
+    uint64_t ino;
+    int rc = kvfs_new_ino(op, &ino);
+    if (rc == 0)
+        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* nobody knows it yet: it is had at once */
+    if (rc == 0)
+        rc = name_make_dir(op, dir, name_mode(req));
+    if (rc == 0)
+        rc = name_make_inode(op, &before, ino, hash, attr);
+    if (rc == 0)
+        rc = kvfs_entry_put(op, op->ino, req->name, req->name_size, ino, attr->mode);
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    return rc;
+}
+
+/* CREATE of a name that is there: it is opened. */
+static int name_create_open(struct kvfs_op *op, uint64_t ino)
+{
+    op->ino = ino;
+    op->run = kvfs_run_open;
+    return kvfs_restart(op);
+}
+
+int kvfs_run_make(struct kvfs_op *op)
+{
+    struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr dir, attr;
+    struct kvfs_found found;
+    int rc = name_make_check(req);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = name_make_read(op, &dir, &found);
+    if (rc == 0)
+        rc = kvfs_may(op, &dir, KVFS_MAY_EXEC);
+    if (rc != 0)
+        return rc;
+    if (found.ino != 0) {
+        if (req->kind != SNIC_KVFS_CREATE || (req->flags & SNIC_KVFS_EXCL) != 0)
+            return SNIC_EEXIST;
+        return name_create_open(op, found.ino);
+    }
+    rc = kvfs_may(op, &dir, KVFS_MAY_WRITE);
+    if (rc == 0)
+        rc = name_make_commit(op, &dir, found.hash, &attr);
+    if (rc == 0 && req->kind == SNIC_KVFS_CREATE) {
+        rc = kvfs_inode_open(op, attr.ino);
+        req->handle = kvfs_handle(attr.ino, req->flags);
+        kvfs_tail_set(op, attr.ino, 1);
+    }
+    if (rc == 0)
+        kvfs_answer_attr(op, &attr);
+    return rc;
+}
+
+/* ---- Readlink ---- */
+
+int kvfs_run_readlink(struct kvfs_op *op)
+{
+    struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr attr;
+    struct snic_kvop_key key;
+    const void *body;
+    uint32_t size;
+    int rc;
+    if (req->iov_count == 0)
+        return SNIC_EINVAL;
+    snic_kvfs_key(&key, op->ino, SNIC_KVFS_REC_TARGET);
+    kvfs_prefetch(op, &key);
+    rc = kvfs_peek_attr(op, op->ino, &attr);
+    if (rc != 0)
+        return rc;
+    if ((attr.mode & KVFS_IFMT) != KVFS_IFLNK)
+        return SNIC_EINVAL;
+    rc = kvfs_peek(op, &key, &body, &size);
+    if (rc == SNIC_ENOENT) {
+        kvfs_damage(op->k, &key, "a symlink's target is missing");
+        return SNIC_ECORRUPT;
+    }
+    if (rc != 0)
+        return rc;
+    if (size > req->iov[0].size)
+        size = (uint32_t)req->iov[0].size;
+    memcpy(req->iov[0].base, body, size);
+    req->result = size;
+    return 0;
+}

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The engine is driven against the store in memory, so most of it needs the door kv.
+if("kv" IN_LIST SNIC_WANTED_MODULES)
+  snic_test(kvfs kvfs SOURCES test_kvfs_util.c)
+endif()
