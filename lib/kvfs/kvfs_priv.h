@@ -203,7 +203,7 @@ struct kvfs_inode {
     uint32_t opens;
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
-    uint8_t orphan;  /* the last name is gone, known here                                      */
+    uint8_t orphan;  /* the last name is gone, and it is still to be removed                                      */
     uint8_t clean;   /* kvfs_tail_clean()                                                      */
     struct snic_link collect_link;
     struct kvfs_kept kept;
@@ -517,6 +517,9 @@ struct snic_kvfs_hash kvfs_name_hash(const struct kvfs_op *op, const char *name,
 /* Commit, and then answer with *a as it was when the commit was sent (times kept back are merged
  * into reads only until they are in the store). As kvfs_commit(). */
 int kvfs_commit_answer(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+/* After the commit that took the last name, under the inode's lock: kvfs_collect(), unless
+ * kvfs_orphan() has removed it at once. */
+void kvfs_collect_orphan(struct kvfs_op *op, uint64_t ino);
 /* A name to be made: 0; SNIC_ENOENT empty; SNIC_ENAMETOOLONG; SNIC_EINVAL '/' or 0 in it. */
 int kvfs_name_check(const char *name, uint32_t size);
 /*
@@ -627,11 +630,15 @@ void kvfs_locks_init(struct kvfs_locks *locks, const struct snic_kvfs_opts *o);
 int kvfs_run_getlk(struct kvfs_op *op);
 int kvfs_run_setlk(struct kvfs_op *op);
 int kvfs_run_flock(struct kvfs_op *op);
-/* Locks of an owner (or, flock: 1, of an open file) end with it. */
-int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, int flock);
 /*
- * The session stops being alone: put all its locks into this operation's changes and commits. Uses
- * op->s[6] and op->s[7] and phases 100 to 101. 0; KVFS_PENDING; SNIC_E*.
+ * Locks of these kinds of an owner end. Commits, with all that the operation has noted. 0; PENDING;
+ * SNIC_E*.
+ */
+enum { KVFS_LOCKS_POSIX = 1, KVFS_LOCKS_FLOCK = 2 };
+int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t kinds);
+/*
+ * The session stops being alone: locks kept in memory go to the store, by operations of their own;
+ * from the first call on, new ones do, too. 0: all are there; KVFS_PENDING; SNIC_E*.
  */
 int kvfs_locks_publish(struct kvfs_op *op);
 /* session.c: mkfs, mount, unmount, heartbeat. orphan.c. intent.c. */

@@ -11,7 +11,7 @@
  *     keeps the new one back. So a name that has no 'P' record is the first.
  * I4. A directory whose nlink is 0 takes no names.
  */
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/core.h"
 
 enum { NAME_REMOVE_TORN = 16 /* rounds before records that do not fit are called damage */ };
 
@@ -48,6 +48,13 @@ int kvfs_commit_answer(struct kvfs_op *op, const struct snic_kvfs_attr *a)
     if (rc == 0)
         kvfs_answer_attr(op, sent);
     return rc;
+}
+
+void kvfs_collect_orphan(struct kvfs_op *op, uint64_t ino)
+{
+    const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
+    if (i == NULL || i->orphan)
+        kvfs_collect(op->k, ino);
 }
 
 int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what)
@@ -198,7 +205,7 @@ static int name_remove_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     if (rc == 0 && victim->nlink == 0)
-        kvfs_collect(op->k, victim->ino);
+        kvfs_collect_orphan(op, victim->ino);
     return rc;
 }
 

@@ -370,7 +370,7 @@ static int name_rename_commit(struct kvfs_op *op, struct name_rename *r)
     if (rc == KVFS_PENDING)
         return rc;
     if (r->to.found && !r->exchange && r->to.attr.nlink == 0)
-        kvfs_collect(op->k, r->to.attr.ino);
+        kvfs_collect_orphan(op, r->to.attr.ino);
     return 0;
 }
 

@@ -158,3 +158,67 @@ __attribute__((weak)) int kvfs_make_attr(struct kvfs_op *op, const struct snic_k
     out->atime = out->mtime = out->ctime = out->btime = kvfs_time(op);
     return 0;
 }
+
+__attribute__((weak)) int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+                                        uint32_t phase)
+{
+    int rc;
+    (void)phase;
+    a->size = size;
+    rc = kvfs_put_attr(op, a);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
+__attribute__((weak)) int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, a->ino, SNIC_KVFS_REC_ATTR);
+    return kvfs_delete(op, &key);
+}
+__attribute__((weak)) int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    (void)op, (void)a;
+    return 0;
+}
+__attribute__((weak)) void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino)
+{
+    (void)k, (void)ino;
+}
+
+__attribute__((weak)) int kvfs_locks_publish(struct kvfs_op *op)
+{
+    (void)op;
+    return 0;
+}
+int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session);
+__attribute__((weak)) int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
+{
+    (void)op, (void)session;
+    return 0;
+}
+
+SNIC_KVFS__PENDING(kvfs_locks_publish)
+#undef SNIC_KVFS__PENDING
+__attribute__((weak)) int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner,
+                                          uint32_t kinds)
+{
+    (void)op, (void)ino, (void)owner, (void)kinds;
+    return 0;
+}
+__attribute__((weak)) void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino)
+{
+    (void)k, (void)ino;
+}
+__attribute__((weak)) int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    return kvfs_put_attr(op, a);
+}
+__attribute__((weak)) int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    return kvfs_put_attr(op, a);
+}
+__attribute__((weak)) int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+                                        uint32_t phase)
+{
+    (void)op, (void)a, (void)size, (void)phase;
+    return SNIC_ENOTSUP;
+}
