@@ -70,6 +70,8 @@ void kvfs_inode_pump(struct snic_kvfs *k);
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
 /* These attributes are in the store now: what they have need not be kept back any more. */
 void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
+/* The inode is gone. */
+void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
 
 /* ---- cache.c ---- */
 

@@ -9,7 +9,7 @@
  */
 #include "kvfs/core.h"
 
-enum { INODE_RANGE = 16384 };
+enum { INODE_RANGE = 16384, INODE_COLLECTS = 6 /* at once: others of the engine's need room */ };
 
 size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t max)
 {
@@ -103,6 +103,8 @@ void kvfs_inode_close(struct snic_kvfs *k, uint64_t ino)
     if (i == NULL || i->opens == 0)
         return;
     i->opens--;
+    if (i->opens == 0 && i->orphan)
+        kvfs_collect(k, ino);
     kvfs_inode_put(k, i);
 }
 
@@ -129,9 +131,9 @@ void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean)
 
 void kvfs_collect(struct snic_kvfs *k, uint64_t ino)
 {
-    struct kvfs_inode *i = kvfs_inode_get(k, ino);
-    if (i == NULL || i->collect)
-        return; /* no room: the sweep of the orphans' list finds it */
+    struct kvfs_inode *i = kvfs_inode_find(k, ino);
+    if (i == NULL || i->collect || !i->orphan)
+        return; /* removed with the commit; or the sweep of the orphans' list finds it */
     i->collect = 1;
     snic_link_append(&k->collects, &i->collect_link);
     kvfs_inode_pump(k);
@@ -204,12 +206,14 @@ int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino)
 
 void kvfs_inode_pump(struct snic_kvfs *k)
 {
-    while (!snic_link_alone(&k->collects) && !snic_queue_empty(&k->free_own)) {
+    while (!snic_link_alone(&k->collects) && !snic_queue_empty(&k->free_own) &&
+           k->session.collecting < INODE_COLLECTS) {
         struct kvfs_inode *i = SNIC_CONTAINER(k->collects.next, struct kvfs_inode, collect_link);
         uint64_t ino = i->ino;
         snic_link_remove(&i->collect_link);
         i->collect = 0;
         kvfs_inode_put(k, i);
+        k->session.collecting++;
         (void)kvfs_spawn(k, kvfs_run_collect, ino);
     }
     if (!snic_link_alone(&k->ino_waiters) && !k->ino_asked && !snic_queue_empty(&k->free_own))

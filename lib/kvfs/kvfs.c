@@ -101,6 +101,7 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
     k->o.opts_size = sizeof(o);
     snic_wheel_init(&k->wheel, 0);
     snic_rng_init(&k->rng, o.session_id);
+    kvfs_session_init(k);
     snic_link_init(&k->ino_waiters);
     snic_link_init(&k->kept);
     snic_link_init(&k->collects);
@@ -109,7 +110,6 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
     for (uint32_t i = 0; i < k->blocks.count; i++)
         k->blocks.free[k->blocks.free_count++] = k->blocks.memory + (size_t)i * KVFS_BLOCK;
     kvfs_locks_init(k->locks, &k->o);
-    kvfs_session_init(k);
     kvfs_init_ops(k);
     *out = k;
     return 0;

@@ -38,18 +38,18 @@ struct kvfs_session {
     uint8_t swept;    /* they have been, since the mount */
     uint8_t sweep;    /* they should be */
     uint8_t was_sole;
-    uint8_t timing; /* times kept back are being written */
+    uint8_t timing;      /* times kept back are being written */
     uint16_t collecting; /* operations of kvfs_collect() */
     uint32_t other_count;
-    uint32_t round;       /* scans done */
+    uint32_t round; /* scans done */
     uint64_t scans_begun;
-    uint64_t beats; /* heartbeats that proved the session */
+    uint64_t beats;       /* heartbeats that proved the session */
     uint64_t round_begun; /* the number of the latest one that has ended */
     int32_t error;        /* of a recovery: a mount ends with it */
     struct snic_kvfs_super super;
-    uint64_t next_ns;         /* next heartbeat; SNIC_NEVER: none */
-    uint64_t id;              /* of this mount; 0: none */
-    uint64_t mounts;          /* sessions begun by this engine: each has an id of its own */
+    uint64_t next_ns; /* next heartbeat; SNIC_NEVER: none */
+    uint64_t id;      /* of this mount; 0: none */
+    uint64_t mounts;  /* sessions begun by this engine: each has an id of its own */
     uint64_t times_retry_ns;
     uint64_t proven_ns;       /* our record was certainly there at this time */
     uint64_t intents;         /* numbers of intents given out, never reused */

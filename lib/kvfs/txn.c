@@ -529,6 +529,9 @@ static void txn_committed(struct kvfs_op *op)
             c->key.bytes[0] == SNIC_KVFS_REC_ATTR &&
             snic_kvfs_attr_decode(&a, c->record, c->size) == 0)
             kvfs_times_written(op->k, &a);
+        else if (c->run == op->run_count && c->kind == SNIC_KVOP_DELETE &&
+                 c->key.bytes[0] == SNIC_KVFS_REC_ATTR)
+            kvfs_times_forget(op->k, c->key.group);
     }
 }
 

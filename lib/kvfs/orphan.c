@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The end of inodes.
+ *
+ * O1 An inode without a name has nlink 0 and is either gone with the commit that took its last
+ *    name, or on the orphans' list ('O') by that very commit, until nothing is left of it: the
+ *    record in the list goes last.
+ * O2 Nobody opens an inode with nlink 0 that is not open in its session. So a session that has
+ *    said, under the inode's lock, that it has it not open, has said so for ever.
+ * O3 While a session is alone it decides by itself. Else it says what it knows in the list's
+ *    record, guarded, and whoever finds that all sessions of the table, read after that record,
+ *    have passed, removes the inode: a session not in that table arrived when nlink was 0 (O2).
+ * O4 Removal can be repeated: an inode number is never used again.
+ */
+#include "kvfs/session_priv.h"
+
+enum { ORPHAN_PAGE = 48, ORPHAN_ROOM = KVFS_BLOCK - 64 };
+
+static void orphan_key(struct snic_kvop_key *key, uint64_t ino)
+{
+    snic_kvfs_key_number(key, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, ino);
+}
+
+static int orphan_put(struct kvfs_op *op, uint64_t ino, const struct snic_kvfs_orphan *o)
+{
+    struct snic_kvop_key key;
+    unsigned char *record = kvfs_take(op, SNIC_KVFS_ORPHAN_BYTES);
+    if (record == NULL)
+        return SNIC_ENOMEM;
+    uint32_t size = snic_kvfs_orphan_encode(record, o);
+    orphan_key(&key, ino);
+    return kvfs_put(op, &key, record + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
+}
+
+/* 0; SNIC_ENOENT; KVFS_PENDING; SNIC_E*. */
+static int orphan_get(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_orphan *o)
+{
+    struct snic_kvop_key key;
+    const void *body;
+    uint32_t size;
+    orphan_key(&key, ino);
+    int rc = kvfs_get(op, &key, &body, &size);
+    if (rc != 0)
+        return rc;
+    rc = snic_kvfs_orphan_decode(o, (const unsigned char *)body - SNIC_KVFS_HEAD,
+                                 size + SNIC_KVFS_HEAD);
+    if (rc != 0)
+        kvfs_damage(op->k, &key, "orphan");
+    return rc;
+}
+
+static int orphan_delete_kind(struct kvfs_op *op, uint64_t ino, enum snic_kvfs_record kind)
+{
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, ino, kind);
+    return kvfs_delete(op, &key);
+}
+
+/* What an inode without further names and extended attributes consists of. */
+static int orphan_delete_all(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    uint32_t type = a->mode & KVFS_IFMT;
+    int rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_ATTR);
+    if (rc == 0 && type != KVFS_IFDIR)
+        rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_LOCKS);
+    if (rc == 0 && type == KVFS_IFLNK)
+        rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_TARGET);
+    if (rc != 0 || type != KVFS_IFREG)
+        return rc;
+    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0)
+        rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_DATA);
+    if (rc == 0 && ((a->flags & SNIC_KVFS_ATTR_BIG) != 0 || !kvfs_tail_clean(op, a->ino)))
+        rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_TRUNCATE, a->ino, 0, NULL, 0);
+    return rc;
+}
+
+int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    const uint32_t more = SNIC_KVFS_ATTR_XATTR | SNIC_KVFS_ATTR_ACL | SNIC_KVFS_ATTR_DEFAULT_ACL |
+                          SNIC_KVFS_ATTR_PARENTS;
+    struct snic_kvfs_orphan o = {.count = 0};
+    struct snic_kvfs_attr gone = *a;
+    struct kvfs_inode *i;
+    int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
+    int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    i = kvfs_inode_find(op->k, a->ino);
+    SNIC_ASSERT(i != NULL);
+    if (kvfs_alone(op->k) && i->opens == 0 && i->pins == 0 && (a->flags & more) == 0 &&
+        (multi || (a->flags & SNIC_KVFS_ATTR_BIG) == 0)) {
+        i->orphan = 0;
+        return orphan_delete_all(op, a);
+    }
+    i->orphan = 1;
+    gone.nlink = 0;
+    rc = kvfs_put_attr(op, &gone);
+    return rc != 0 ? rc : orphan_put(op, a->ino, &o);
+}
+
+/* ---- Collecting: one inode ---- */
+
+static struct snic_kvfs_claim *orphan_claim(struct snic_kvfs_orphan *o, uint64_t session)
+{
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->claims[i].session == session)
+            return &o->claims[i];
+    return NULL;
+}
+
+/* Claims of sessions that are not in the table any more make room. */
+static void orphan_prune(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
+{
+    for (uint32_t i = 0; i < o->count;) {
+        int there = o->claims[i].session == k->session.id;
+        for (uint32_t j = 0; j < k->session.other_count; j++)
+            there |= k->session.others[j].id == o->claims[i].session;
+        if (there)
+            i++;
+        else
+            o->claims[i] = o->claims[--o->count];
+    }
+}
+
+/* Our own word in the record. 1: it has changed. */
+static int orphan_say(const struct snic_kvfs *k, struct snic_kvfs_orphan *o, uint64_t open)
+{
+    struct snic_kvfs_claim *own = orphan_claim(o, k->session.id);
+    if (own == NULL) {
+        if (o->count == SNIC_KVFS_ORPHAN_SESSIONS_MAX)
+            return 0;
+        own = &o->claims[o->count++];
+        own->session = k->session.id;
+        own->open = !open;
+    }
+    if (own->open == open)
+        return 0;
+    own->open = open;
+    return 1;
+}
+
+static int orphan_all_passed(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
+{
+    for (uint32_t j = 0; j < k->session.other_count; j++) {
+        const struct snic_kvfs_claim *c = orphan_claim(o, k->session.others[j].id);
+        if (c == NULL || c->open)
+            return 0;
+    }
+    return 1;
+}
+
+/* What to do: *out is 1 when nobody has it open. */
+static int orphan_decide(struct kvfs_op *op, int *out)
+{
+    struct snic_kvfs *k = op->k;
+    struct snic_kvfs_orphan o = {.count = 0};
+    struct snic_kvfs_attr a;
+    struct snic_kvop_key key;
+    uint64_t open;
+    int missing, rc;
+    *out = 0;
+    rc = kvfs_lock(op, op->s[0], KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    orphan_key(&key, op->s[0]);
+    kvfs_prefetch(op, &key);
+    missing = kvfs_get_attr(op, op->s[0], &a);
+    if (missing != 0 && missing != SNIC_ENOENT)
+        return missing;
+    rc = orphan_get(op, op->s[0], &o);
+    if (rc != 0 && rc != SNIC_ENOENT)
+        return rc;
+    if (missing != 0 || a.nlink != 0) {
+        if (rc == SNIC_ENOENT)
+            return 0;
+        rc = kvfs_delete(op, &key);
+        return rc != 0 ? rc : kvfs_commit(op, 0);
+    }
+    struct kvfs_inode *i = kvfs_inode_find(k, op->s[0]);
+    open = i != NULL && (i->opens != 0 || i->pins != 0);
+    if (open)
+        i->orphan = 1;
+    if (kvfs_alone(k)) { /* O3 */
+        *out = !open;
+        return 0;
+    }
+    rc = kvfs_session_look(op, 0);
+    if (rc != 0)
+        return rc;
+    orphan_prune(k, &o);
+    if (!open && orphan_all_passed(k, &o)) {
+        *out = 1;
+        return 0;
+    }
+    if (!orphan_say(k, &o, open))
+        return 0;
+    rc = orphan_put(op, op->s[0], &o);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
+
+/* The object, then all records but the attributes, page by page. 0: done. */
+static int orphan_empty(struct kvfs_op *op)
+{
+    unsigned char *room = kvfs_take(op, ORPHAN_ROOM);
+    const struct snic_kvop *got;
+    struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
+    struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN,
+                             .scan_max = ORPHAN_PAGE,
+                             .key = {.group = op->s[0]},
+                             .out = room,
+                             .out_room = ORPHAN_ROOM};
+    uint32_t count = 0;
+    int rc = room == NULL ? SNIC_ENOMEM : 0;
+    if (rc == 0 && op->s[1] == 0)
+        rc = kvfs_io(op, 0, &truncate, &got);
+    if (rc != 0)
+        return rc;
+    rc = kvfs_io(op, 1, &scan, &got);
+    for (const struct snic_kvop_record *r = rc == 0 ? snic_kvop_first(got) : NULL;
+         r != NULL && rc == 0; r = snic_kvop_next(got, r)) {
+        struct snic_kvop_key key;
+        const unsigned char *bytes = snic_kvop_record_key(r);
+        if (r->key_size == 1 && bytes[0] == SNIC_KVFS_REC_ATTR)
+            continue;
+        snic_kvop_key_set(&key, op->s[0], bytes, r->key_size);
+        rc = kvfs_delete(op, &key);
+        count++;
+    }
+    if (rc == 0 && count > 0)
+        rc = kvfs_commit(op, 0);
+    if (rc != 0 || count == 0)
+        return rc;
+    op->s[1] = 1;
+    return kvfs_next(op, op->phase);
+}
+
+/* The attributes, and then the reminder. */
+static int orphan_end(struct kvfs_op *op)
+{
+    struct snic_kvop_key key;
+    int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
+    int rc = 0;
+    orphan_key(&key, op->s[0]);
+    if (op->phase == 2) {
+        rc = orphan_delete_kind(op, op->s[0], SNIC_KVFS_REC_ATTR);
+        if (rc == 0 && multi)
+            rc = kvfs_delete(op, &key);
+        if (rc == 0)
+            rc = kvfs_commit(op, 0);
+        if (rc != 0 || multi)
+            return rc;
+        return kvfs_next(op, 3);
+    }
+    rc = kvfs_delete(op, &key);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
+
+static int orphan_collect(struct kvfs_op *op)
+{
+    int remove, rc;
+    if (op->phase == 0) {
+        rc = orphan_decide(op, &remove);
+        return rc != 0 || !remove ? rc : kvfs_next(op, 1);
+    }
+    rc = kvfs_lock(op, op->s[0], KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    if (op->phase == 1) {
+        rc = orphan_empty(op);
+        return rc != 0 ? rc : kvfs_next(op, 2);
+    }
+    rc = orphan_end(op);
+    if (rc != 0)
+        return rc;
+    struct kvfs_inode *i = kvfs_inode_find(op->k, op->s[0]);
+    if (i != NULL)
+        i->orphan = 0;
+    kvfs_times_forget(op->k, op->s[0]);
+    op->k->stats.orphans++;
+    return 0;
+}
+
+int kvfs_run_collect(struct kvfs_op *op)
+{
+    int rc;
+    op->reserve = 1;
+    rc = orphan_collect(op);
+    if (rc == KVFS_PENDING)
+        return rc;
+    op->k->session.collecting--;
+    kvfs_session_ended(op->k);
+    return rc;
+}
+
+/* ---- The whole list ---- */
+
+static int orphan_sweep(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN, .scan_max = ORPHAN_PAGE};
+    const unsigned char prefix = SNIC_KVFS_REC_ORPHAN;
+    const struct snic_kvop *got;
+    uint64_t last = 0;
+    if (op->phase == 1) { /* those of the page before */
+        if (k->session.collecting > 0 || !snic_link_alone(&k->collects))
+            return kvfs_wait(op, &k->session.waiters, SNIC_NEVER, 1);
+        return kvfs_next(op, 0);
+    }
+    scan.out = kvfs_take(op, ORPHAN_ROOM);
+    scan.out_room = ORPHAN_ROOM;
+    if (scan.out == NULL)
+        return SNIC_ENOMEM;
+    snic_kvop_key_set(&scan.key, SNIC_KVFS_GROUP_ORPHANS, &prefix, 1);
+    if (op->s[1] != 0)
+        orphan_key(&scan.after, op->s[0]);
+    int rc = kvfs_io(op, 0, &scan, &got);
+    if (rc != 0 || got->out_count == 0)
+        return rc;
+    for (const struct snic_kvop_record *r = snic_kvop_first(got); r != NULL;
+         r = snic_kvop_next(got, r)) {
+        struct kvfs_inode *i;
+        if (r->key_size != 9)
+            continue;
+        last = snic_get_be64(snic_kvop_record_key(r) + 1);
+        i = kvfs_inode_get(k, last);
+        if (i == NULL)
+            break; /* the table is full: the next sweep */
+        i->orphan = 1;
+        kvfs_collect(k, last);
+    }
+    op->s[0] = last;
+    op->s[1] = 1;
+    return kvfs_next(op, 1);
+}
+
+int kvfs_run_sweep(struct kvfs_op *op)
+{
+    struct kvfs_session *s = &op->k->session;
+    int rc = orphan_sweep(op);
+    if (rc == KVFS_PENDING)
+        return rc;
+    s->sweeping = 0;
+    s->swept = 1;
+    if (rc != 0 && !s->mounted)
+        s->error = rc;
+    kvfs_session_ended(op->k);
+    return rc;
+}

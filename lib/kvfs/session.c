@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Sessions: one per mount of a store, a record each in the group of the superblock.
+ *
+ * S1 A session exists while its record 's' is there without SNIC_KVFS_SESSION_DEAD. Whoever
+ *    changes a session's record does so guarded by the record as read; so of several that declare
+ *    it dead one wins, and a heartbeat of the declared one fails.
+ * S2 Every arrival rewrites the table record ('s' 0), guarded by it. It is the first record of a
+ *    scan of the table, so all other records of the scan were read later than it.
+ * S3 A session caches records only while its own record says SNIC_KVFS_SESSION_CACHES. It is
+ *    written by an arrival that found the table empty, or later, guarded by the table record of a
+ *    scan that showed nobody else: with S2, whoever has arrived unseen makes that commit fail,
+ *    and whoever arrives later sees the flag.
+ * S4 A newcomer serves nothing until no other session alive has the flag. To take it off, a
+ *    session first stops to cache, waits for the operations that began before (they decided
+ *    things as if alone), writes out times kept back and locks, and then its record.
+ * S5 A session whose heartbeat did not move for lease_ns of the observer's clock is dead, guarded
+ *    by that very heartbeat; while the store says that there is no other handle, all are. The
+ *    session itself stops serving when half of that has passed since it last proved that its
+ *    record is there (kvfs_session_gate), counted from before the proof was asked for.
+ * S6 A dead session is cleared away in this order: flag DEAD (it can commit nothing more that is
+ *    guarded by what recovery changes), its intents, its inodes without a name, its record.
+ *    Everything may be repeated, and is, by whoever finds the flag.
+ */
+#include "kvfs/session_priv.h"
+
+enum { SESSION_RETRY_NS = 200000 }; /* no operation was free for a heartbeat */
+
+/* ---- The table ---- */
+
+const struct kvfs_session_row *kvfs_session_row(const struct kvfs_session_table *t, uint64_t id)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        if (t->rows[i].id == id)
+            return &t->rows[i];
+    }
+    return NULL;
+}
+
+/* One record of the scan. */
+static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
+                         const struct snic_kvop_record *r)
+{
+    const unsigned char *value = snic_kvop_record_value(r);
+    const unsigned char *bytes = snic_kvop_record_key(r);
+    struct snic_kvop_key key;
+    uint64_t number;
+    snic_kvop_key_set(&key, SNIC_KVFS_GROUP_SUPER, bytes, r->key_size);
+    int rc = snic_kvfs_verify(&key, value, r->value_size);
+    if (rc == 0 && (r->key_size == 9 || (r->key_size == 10 && bytes[9] == 'b'))) {
+        uint64_t id = snic_get_be64(bytes + 1);
+        struct kvfs_session_row *row = t->count > 0 ? &t->rows[t->count - 1] : NULL;
+        if (r->key_size == 10) {
+            rc = snic_kvfs_number_decode(&number, value, r->value_size);
+            if (rc == 0 && row != NULL && row->id == id) {
+                row->counter = number;
+                row->beat = value;
+                row->beat_size = r->value_size;
+            }
+        } else if (id == 0) {
+            rc = snic_kvfs_number_decode(&t->version, value, r->value_size);
+            t->table = value;
+            t->table_size = r->value_size;
+        } else if (t->count == KVFS_SESSIONS_MAX) {
+            return SNIC_ENOSPC;
+        } else {
+            row = &t->rows[t->count++];
+            row->id = id;
+            row->record = value;
+            row->size = r->value_size;
+            rc = snic_kvfs_session_decode(&row->s, value, r->value_size);
+        }
+    } else if (rc >= 0) {
+        rc = SNIC_ECORRUPT;
+    }
+    if (rc < 0)
+        kvfs_damage(k, &key, "session");
+    return rc;
+}
+
+/* What the scan says of the others goes to memory. */
+static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t)
+{
+    struct kvfs_session *s = &k->session;
+    s->round++;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct kvfs_session_row *row = &t->rows[i];
+        struct kvfs_other *o = NULL;
+        if (row->id == s->id || (row->s.flags & SNIC_KVFS_SESSION_DEAD) != 0)
+            continue;
+        for (uint32_t j = 0; j < s->other_count && o == NULL; j++) {
+            if (s->others[j].id == row->id)
+                o = &s->others[j];
+        }
+        if (o == NULL && s->other_count < KVFS_SESSIONS_MAX) {
+            o = &s->others[s->other_count++];
+            o->id = row->id;
+            o->counter = row->counter;
+            o->moved_ns = k->now.mono_ns;
+        }
+        if (o == NULL)
+            continue;
+        if (o->counter != row->counter) {
+            o->counter = row->counter;
+            o->moved_ns = k->now.mono_ns;
+        }
+        o->flags = row->s.flags;
+        o->round = s->round;
+    }
+    for (uint32_t j = 0; j < s->other_count;) {
+        if (s->others[j].round != s->round)
+            s->others[j] = s->others[--s->other_count];
+        else
+            j++;
+    }
+}
+
+int kvfs_session_scan(struct kvfs_op *op, uint32_t n, struct kvfs_session_table **out)
+{
+    struct kvfs_session_table *t = kvfs_take(op, sizeof(*t));
+    unsigned char *room = kvfs_take(op, KVFS_SESSION_SCAN);
+    const struct snic_kvop *got;
+    if (t == NULL || room == NULL)
+        return SNIC_ENOMEM;
+    if (t->begun == 0)
+        t->begun = ++op->k->session.scans_begun;
+    struct snic_kvop want = {.kind = SNIC_KVOP_SCAN,
+                             .scan_max = 2 * KVFS_SESSIONS_MAX + 2,
+                             .out = room,
+                             .out_room = KVFS_SESSION_SCAN};
+    unsigned char prefix = SNIC_KVFS_REC_SESSION;
+    snic_kvop_key_set(&want.key, SNIC_KVFS_GROUP_SUPER, &prefix, 1);
+    int rc = kvfs_io(op, n, &want, &got);
+    if (rc != 0)
+        return rc;
+    *out = t;
+    if (t->parsed)
+        return 0;
+    t->parsed = 1;
+    op->k->session.round_begun = snic_max_u64(op->k->session.round_begun, t->begun);
+    for (const struct snic_kvop_record *r = snic_kvop_first(got); r != NULL && rc == 0;
+         r = snic_kvop_next(got, r))
+        rc = session_parse(op->k, t, r);
+    if (rc == 0 && !got->end)
+        rc = SNIC_ENOSPC;
+    if (rc != 0)
+        return rc;
+    session_note(op->k, t);
+    return 0;
+}
+
+int kvfs_session_look(struct kvfs_op *op, uint32_t n)
+{
+    struct kvfs_session_table *t;
+    return kvfs_session_scan(op, n, &t);
+}
+
+/* ---- Commits in the superblock's group ---- */
+
+void kvfs_session_guard(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                        const void *value, uint32_t size)
+{
+    struct snic_kvop_guard *g = &x->guards[x->guard_count++];
+    SNIC_ASSERT(x->guard_count <= SNIC_COUNTOF(x->guards));
+    g->key = *key;
+    g->value = value;
+    g->size = size;
+}
+
+static struct snic_kvop_change *session_change(struct kvfs_session_tx *x,
+                                               const struct snic_kvop_key *key, uint32_t kind)
+{
+    struct snic_kvop_change *c = &x->changes[x->change_count++];
+    SNIC_ASSERT(x->change_count <= SNIC_COUNTOF(x->changes));
+    c->key = *key;
+    c->kind = kind;
+    return c;
+}
+
+void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                             uint64_t number)
+{
+    unsigned char *bytes = x->bytes[x->change_count];
+    struct snic_kvop_change *c = session_change(x, key, SNIC_KVOP_PUT);
+    snic_kvfs_number_encode(bytes, number);
+    c->value = bytes;
+    c->size = SNIC_KVFS_NUMBER_BYTES;
+    snic_kvfs_seal(key, bytes, c->size, 0);
+}
+
+void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                      const struct snic_kvfs_session *s)
+{
+    unsigned char *bytes = x->bytes[x->change_count];
+    struct snic_kvop_change *c = session_change(x, key, SNIC_KVOP_PUT);
+    c->size = snic_kvfs_session_encode(bytes, s);
+    c->value = bytes;
+    snic_kvfs_seal(key, bytes, c->size, 0);
+}
+
+void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key)
+{
+    session_change(x, key, SNIC_KVOP_DELETE);
+}
+
+/* The commit; a failed guard starts the round over. */
+int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable)
+{
+    const struct snic_kvop *got;
+    struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT,
+                             .flags = SNIC_KVOP_RESERVE | (durable ? SNIC_KVOP_DURABLE : 0u),
+                             .guards = x->guards,
+                             .guard_count = x->guard_count,
+                             .changes = x->changes,
+                             .change_count = x->change_count};
+    x->built = 1;
+    int rc = kvfs_io(op, n, &want, &got);
+    return rc < 0 && got->result == SNIC_ECANCELED ? kvfs_restart(op) : rc;
+}
+
+void kvfs_session_key(struct snic_kvop_key *key, uint64_t id)
+{
+    snic_kvfs_key_number(key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, id);
+}
+
+/* ---- Time ---- */
+
+void kvfs_session_init(struct snic_kvfs *k)
+{
+    memset(&k->session, 0, sizeof(k->session));
+    k->session.next_ns = SNIC_NEVER;
+    snic_link_init(&k->session.waiters);
+}
+
+void kvfs_session_ended(struct snic_kvfs *k)
+{
+    kvfs_wake_all(&k->session.waiters);
+}
+
+uint64_t kvfs_session_deadline(const struct snic_kvfs *k)
+{
+    return snic_min_u64(k->session.busy ? SNIC_NEVER : k->session.next_ns, kvfs_times_deadline(k));
+}
+
+void kvfs_session_advance(struct snic_kvfs *k)
+{
+    struct kvfs_session *s = &k->session;
+    if (kvfs_times_deadline(k) <= k->now.mono_ns) {
+        if (kvfs_spawn(k, kvfs_run_times, 0) != NULL)
+            s->timing = 1;
+        else
+            s->times_retry_ns = k->now.mono_ns + SESSION_RETRY_NS;
+    }
+    if (s->was_sole != k->sole) {
+        s->was_sole = k->sole;
+        if (s->next_ns != SNIC_NEVER)
+            s->next_ns = k->now.mono_ns;
+    }
+    if (s->busy || k->now.mono_ns < s->next_ns)
+        return;
+    if (kvfs_spawn(k, kvfs_run_heartbeat, 0) != NULL)
+        s->busy = 1;
+    else
+        s->next_ns = k->now.mono_ns + SESSION_RETRY_NS;
+}
+
+void kvfs_session_beat_now(struct snic_kvfs *k)
+{
+    if (k->session.next_ns != SNIC_NEVER)
+        k->session.next_ns = k->now.mono_ns;
+}
+
+int kvfs_session_gate(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_session *s = &k->session;
+    if (op->req->kind == SNIC_KVFS_UNMOUNT)
+        return 0;
+    if (s->dead || !s->mounted)
+        return SNIC_EIO;
+    if (s->next_ns == SNIC_NEVER || k->now.mono_ns - s->proven_ns < k->o.lease_ns / 2) /* S5 */
+        return 0;
+    kvfs_session_beat_now(k);
+    kvfs_session_advance(k);
+    return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
+}
+
+int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session)
+{
+    /* Asking is noted: the answer "dead" needs a scan that began after the question. */
+    struct kvfs_session *s = &((struct snic_kvfs *)(uintptr_t)k)->session;
+    if (session == s->id)
+        return 1;
+    for (uint32_t i = 0; i < s->other_count; i++) {
+        if (s->others[i].id == session)
+            return 1;
+    }
+    for (uint32_t i = 0; i < KVFS_SESSION_ASKED; i++) {
+        if (s->asked[i].id == session)
+            return s->round_begun <= s->asked[i].scans;
+    }
+    struct kvfs_asked *a = &s->asked[s->asked_next++ % KVFS_SESSION_ASKED];
+    a->id = session;
+    a->scans = s->scans_begun;
+    if (s->next_ns != SNIC_NEVER)
+        s->next_ns = k->now.mono_ns;
+    return 1;
+}
+
+int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count)
+{
+    struct snic_kvop_key key;
+    struct snic_kvfs_session own;
+    unsigned char record[SNIC_KVFS_SESSION_BYTES];
+    const void *body;
+    uint32_t size;
+    kvfs_session_key(&key, op->k->session.id);
+    int rc = kvfs_get(op, &key, &body, &size);
+    if (rc != 0)
+        return rc == SNIC_ENOENT ? SNIC_EIO : rc; /* S1 */
+    rc = snic_kvfs_session_decode(&own, (const unsigned char *)body - SNIC_KVFS_HEAD,
+                                  size + SNIC_KVFS_HEAD);
+    if (rc != 0)
+        return rc;
+    if ((own.flags & SNIC_KVFS_SESSION_DEAD) != 0)
+        return SNIC_EIO;
+    if (own.range_count == SNIC_KVFS_SESSION_RANGES_MAX) {
+        /* What was made so long ago has its name, or has been taken back. */
+        own.range_count--;
+        memmove(own.ranges, own.ranges + 1, own.range_count * sizeof(own.ranges[0]));
+    }
+    own.ranges[own.range_count].first = first;
+    own.ranges[own.range_count++].count = count;
+    size = snic_kvfs_session_encode(record, &own);
+    return kvfs_put(op, &key, record + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * MKFS, MOUNT, UNMOUNT. The invariants S1 to S6 are in session.c.
+ */
+#include "kvfs/session_priv.h"
+
+enum {
+    MOUNT_LEASES = 3, /* so long a mount waits for others to let go */
+    MOUNT_WIPE = 64,  /* records of one commit */
+    MOUNT_ROOM = KVFS_BLOCK - 64,
+    MOUNT_FIRST_INO = 2,
+    MOUNT_ROOT_MODE = 0755
+};
+
+/* ---- MKFS ---- */
+
+/* Everything of one group, or nothing is left: the next group. Phases 1 and 2, s[0] the group. */
+static int mount_wipe_group(struct kvfs_op *op)
+{
+    unsigned char *room = kvfs_take(op, MOUNT_ROOM);
+    const struct snic_kvop *got;
+    struct snic_kvop want = {.kind = SNIC_KVOP_SCAN,
+                             .scan_max = MOUNT_WIPE,
+                             .key = {.group = op->s[0]},
+                             .out = room,
+                             .out_room = MOUNT_ROOM};
+    struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
+    if (room == NULL)
+        return SNIC_ENOMEM;
+    int rc = kvfs_io(op, 0, &want, &got);
+    if (rc != 0)
+        return rc;
+    for (const struct snic_kvop_record *r = snic_kvop_first(got); r != NULL && rc == 0;
+         r = snic_kvop_next(got, r)) {
+        struct snic_kvop_key key;
+        snic_kvop_key_set(&key, op->s[0], snic_kvop_record_key(r), r->key_size);
+        rc = kvfs_delete(op, &key);
+    }
+    if (rc == 0 && got->out_count > 0)
+        rc = kvfs_commit(op, 0);
+    if (rc != 0 || got->out_count > 0)
+        return rc != 0 ? rc : kvfs_next(op, 2);
+    rc = kvfs_io(op, 1, &truncate, &got);
+    return rc != 0 ? rc : kvfs_next(op, 1);
+}
+
+/* The next group that holds anything; none: phase 3. */
+static int mount_wipe(struct kvfs_op *op)
+{
+    uint64_t *name = kvfs_take(op, sizeof(*name));
+    const struct snic_kvop *got;
+    struct snic_kvop want = {.kind = SNIC_KVOP_GROUPS, .out = name, .out_room = sizeof(*name)};
+    if (name == NULL)
+        return SNIC_ENOMEM;
+    want.scan_max = 1;
+    int rc = kvfs_io(op, 0, &want, &got);
+    if (rc != 0)
+        return rc;
+    if (got->out_count == 0)
+        return kvfs_next(op, 3);
+    op->s[0] = *name;
+    return kvfs_next(op, 2);
+}
+
+static void mount_options(const struct snic_kvfs_req *req, struct snic_kvfs_mkfs *o)
+{
+    memset(o, 0, sizeof(*o));
+    if (req->name_size == sizeof(*o))
+        memcpy(o, req->name, sizeof(*o));
+    if (o->mode == 0)
+        o->mode = MOUNT_ROOT_MODE;
+    o->mode &= 07777;
+    if (o->seed == 0)
+        o->seed = snic_get_le64(o->uuid) ^ snic_get_le64(o->uuid + 8);
+}
+
+static int mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
+{
+    struct snic_kvfs_attr a = {.mode = KVFS_IFDIR | o->mode,
+                               .nlink = 2,
+                               .uid = o->uid,
+                               .gid = o->gid,
+                               .flags = SNIC_KVFS_ATTR_PARENT};
+    int64_t wall = op->now.wall_ns;
+    a.atime.sec = wall / 1000000000;
+    a.atime.nsec = (uint32_t)(wall % 1000000000);
+    a.mtime = a.ctime = a.btime = a.atime;
+    int rc = kvfs_put_attr(op, &a);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
+
+static int mount_make_super(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
+{
+    struct snic_kvfs_super s = {.version = SNIC_KVFS_VERSION, .seed = o->seed};
+    unsigned char record[SNIC_KVFS_SUPER_BYTES];
+    unsigned char number[SNIC_KVFS_NUMBER_BYTES];
+    struct snic_kvop_key key;
+    memcpy(s.uuid, o->uuid, sizeof(s.uuid));
+    s.created.sec = op->now.wall_ns / 1000000000;
+    s.created.nsec = (uint32_t)(op->now.wall_ns % 1000000000);
+    memset(record, 0, sizeof(record));
+    snic_kvfs_super_encode(record, &s);
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
+    int rc = kvfs_put(op, &key, record + SNIC_KVFS_HEAD, sizeof(record) - SNIC_KVFS_HEAD);
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
+    snic_kvfs_number_encode(number, MOUNT_FIRST_INO);
+    if (rc == 0)
+        rc = kvfs_put(op, &key, number + SNIC_KVFS_HEAD, sizeof(number) - SNIC_KVFS_HEAD);
+    kvfs_session_key(&key, 0);
+    snic_kvfs_number_encode(number, 1);
+    if (rc == 0)
+        rc = kvfs_put(op, &key, number + SNIC_KVFS_HEAD, sizeof(number) - SNIC_KVFS_HEAD);
+    return rc != 0 ? rc : kvfs_commit(op, 1);
+}
+
+/*
+ * The superblock goes first and comes last: a store whose MKFS was cut short holds no file
+ * system, and the next MKFS clears it.
+ */
+int kvfs_run_mkfs(struct kvfs_op *op)
+{
+    struct snic_kvfs_mkfs o;
+    struct snic_kvop_key key;
+    const void *body;
+    uint32_t size;
+    int rc;
+    mount_options(op->req, &o);
+    if (op->k->session.id != 0)
+        return SNIC_EBUSY;
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
+    switch (op->phase) {
+    case 0:
+        rc = kvfs_peek(op, &key, &body, &size);
+        if (rc == KVFS_PENDING)
+            return rc;
+        if (rc == SNIC_ENOENT)
+            return kvfs_next(op, 1);
+        if (o.force == 0)
+            return rc == 0 || rc == SNIC_EVERSION || rc == SNIC_ECORRUPT ? SNIC_EEXIST : rc;
+        rc = kvfs_delete(op, &key);
+        if (rc == 0)
+            rc = kvfs_commit(op, 1);
+        return rc != 0 ? rc : kvfs_next(op, 1);
+    case 1:
+        return mount_wipe(op);
+    case 2:
+        return mount_wipe_group(op);
+    case 3:
+        rc = mount_make_root(op, &o);
+        return rc != 0 ? rc : kvfs_next(op, 4);
+    default:
+        return mount_make_super(op, &o);
+    }
+}
+
+/* ---- MOUNT ---- */
+
+static int mount_super(struct kvfs_op *op)
+{
+    struct snic_kvop_key key;
+    const void *body;
+    uint32_t size;
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
+    int rc = kvfs_peek(op, &key, &body, &size);
+    if (rc != 0)
+        return rc;
+    return snic_kvfs_super_decode(
+        &op->k->session.super, (const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD);
+}
+
+/* No session: what outlives one stays. */
+static void mount_clear(struct snic_kvfs *k)
+{
+    struct kvfs_session *s = &k->session;
+    kvfs_wake_all(&s->waiters);
+    struct kvfs_session kept = *s;
+    kvfs_session_init(k);
+    s->super = kept.super;
+    s->mounts = kept.mounts;
+    s->intents = kept.intents;
+    s->era = kept.era;
+    s->collecting = kept.collecting;
+    s->scans_begun = kept.scans_begun;
+    s->round_begun = kept.round_begun;
+    s->was_sole = k->sole;
+}
+
+/* Each session has an identity of its own. */
+static void mount_begin(struct snic_kvfs *k)
+{
+    struct kvfs_session *s = &k->session;
+    mount_clear(k);
+    s->id = k->o.session_id + s->mounts++ * 0x9e3779b97f4a7c15ULL;
+    s->id += s->id == 0;
+}
+
+/* Our record joins the table. */
+static int mount_arrive(struct kvfs_op *op)
+{
+    struct kvfs_session *s = &op->k->session;
+    struct kvfs_session_table *t;
+    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct snic_kvop_key key;
+    if (x == NULL)
+        return SNIC_ENOMEM;
+    int rc = kvfs_session_scan(op, 0, &t);
+    if (rc != 0)
+        return rc;
+    if (t->table == NULL)
+        return SNIC_ECORRUPT;
+    if (t->count == KVFS_SESSIONS_MAX)
+        return SNIC_EBUSY;
+    if (!x->built) {
+        struct snic_kvfs_session mine = {.flags = t->count == 0 ? SNIC_KVFS_SESSION_CACHES : 0};
+        kvfs_session_key(&key, 0);
+        kvfs_session_guard(x, &key, t->table, t->table_size); /* S2 */
+        kvfs_session_put_number(x, &key, t->version + 1);
+        kvfs_session_key(&key, s->id);
+        kvfs_session_guard(x, &key, NULL, 0);
+        kvfs_session_put(x, &key, &mine);
+        snic_kvfs_key_beat(&key, s->id);
+        kvfs_session_put_number(x, &key, 1);
+    }
+    rc = kvfs_session_commit(op, 1, x, 0);
+    if (rc != 0)
+        return rc;
+    s->alone = t->count == 0;
+    s->proven_ns = op->now.mono_ns;
+    s->next_ns = op->k->now.mono_ns;
+    op->s[2] = op->k->now.mono_ns;
+    return kvfs_next(op, 2);
+}
+
+/* Nobody caches beside us, the dead are cleared away, the orphans were looked at. */
+static int mount_is_settled(const struct snic_kvfs *k)
+{
+    const struct kvfs_session *s = &k->session;
+    if (s->beats == 0 || s->recovering || s->sweeping || !s->swept || s->sweep || s->busy)
+        return 0;
+    for (uint32_t i = 0; i < s->other_count; i++)
+        if (k->sole || (s->others[i].flags & SNIC_KVFS_SESSION_CACHES) != 0) /* S4 */
+            return 0;
+    return s->other_count > 0 || s->alone;
+}
+
+static int mount_withdraw(struct kvfs_op *op)
+{
+    struct kvfs_session *s = &op->k->session;
+    struct kvfs_session_table *t;
+    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct snic_kvop_key key;
+    if (x == NULL)
+        return SNIC_ENOMEM;
+    s->next_ns = SNIC_NEVER;
+    if (s->busy || s->recovering || s->sweeping || s->yielding || s->collecting > 0)
+        return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
+    int rc = kvfs_session_scan(op, 0, &t);
+    if (rc != 0)
+        return rc;
+    const struct kvfs_session_row *own = kvfs_session_row(t, s->id);
+    if (own == NULL || (own->s.flags & SNIC_KVFS_SESSION_DEAD) != 0)
+        return SNIC_EIO;
+    if (!x->built) {
+        kvfs_session_key(&key, s->id);
+        kvfs_session_guard(x, &key, own->record, own->size);
+        kvfs_session_delete(x, &key);
+        snic_kvfs_key_beat(&key, s->id);
+        kvfs_session_delete(x, &key);
+    }
+    return kvfs_session_commit(op, 1, x, 1);
+}
+
+static int mount_settle(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_session *s = &k->session;
+    int rc = s->error;
+    if (rc == 0 && s->dead)
+        rc = SNIC_EIO;
+    if (rc == 0 && mount_is_settled(k)) {
+        s->mounted = 1;
+        return 0;
+    }
+    if (rc == 0 && k->now.mono_ns - op->s[2] > MOUNT_LEASES * k->o.lease_ns)
+        rc = SNIC_EBUSY;
+    if (rc == 0)
+        return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
+    op->s[3] = (uint64_t)(int64_t)rc;
+    return kvfs_next(op, 3);
+}
+
+int kvfs_run_mount(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_session *s = &k->session;
+    int rc;
+    if (op->phase == 0) {
+        if (s->id != 0 && !s->dead)
+            return SNIC_EBUSY;
+        rc = mount_super(op);
+        if (rc != 0)
+            return rc;
+        if (s->busy || s->recovering || s->sweeping || s->yielding)
+            return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
+        mount_begin(k);
+        if ((k->o.caps & SNIC_KV_CAP_READONLY) != 0) {
+            s->id = 0;
+            s->mounted = 1;
+            return 0;
+        }
+        return kvfs_next(op, 1);
+    }
+    if (op->phase == 1) {
+        rc = mount_arrive(op);
+        if (rc < 0)
+            mount_clear(k);
+        return rc;
+    }
+    if (op->phase == 2)
+        return mount_settle(op);
+    rc = mount_withdraw(op);
+    if (rc == KVFS_PENDING)
+        return rc;
+    mount_clear(k);
+    return (int)(int64_t)op->s[3];
+}
+
+/* ---- UNMOUNT ---- */
+
+int kvfs_run_unmount(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_session *s = &k->session;
+    const struct snic_kvop *got;
+    struct snic_kvop sync = {.kind = SNIC_KVOP_SYNC};
+    int rc;
+    if (s->id == 0 || s->dead) {
+        rc = s->dead ? SNIC_EIO : 0;
+        mount_clear(k);
+        return rc;
+    }
+    if (op->phase == 0) {
+        rc = kvfs_times_flush_all(op);
+        return rc != 0 ? rc : kvfs_next(op, 1);
+    }
+    if (op->phase == 1) {
+        rc = mount_withdraw(op);
+        if (rc != 0 && rc != SNIC_EIO)
+            return rc;
+        op->s[3] = (uint64_t)(int64_t)rc;
+        return kvfs_next(op, 2);
+    }
+    rc = kvfs_io(op, 0, &sync, &got);
+    if (rc == KVFS_PENDING)
+        return rc;
+    kvfs_cache_drop(k);
+    mount_clear(k);
+    return op->s[3] != 0 ? (int)(int64_t)op->s[3] : rc;
+}

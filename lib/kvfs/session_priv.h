@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Between session.c (the table, time) and session_run.c (the operations).
+ */
+#ifndef SNIC_KVFS_SESSION_PRIV_H
+#define SNIC_KVFS_SESSION_PRIV_H
+
+#include "kvfs/core.h"
+
+enum { KVFS_SESSION_SCAN = 49152 }; /* all of a full table */
+
+struct kvfs_session_row {
+    uint64_t id;
+    uint64_t counter;
+    const unsigned char *record; /* as the store has it */
+    const unsigned char *beat;
+    uint32_t size;
+    uint32_t beat_size;
+    struct snic_kvfs_session s;
+};
+
+/* A scan's result, in the operation's memory. */
+struct kvfs_session_table {
+    uint64_t begun; /* its number */
+    uint64_t version;
+    const unsigned char *table;
+    uint32_t table_size;
+    uint32_t parsed;
+    uint32_t count;
+    struct kvfs_session_row rows[KVFS_SESSIONS_MAX];
+};
+
+/* A commit in the superblock's group, in the operation's memory; filled once, when !built. */
+struct kvfs_session_tx {
+    uint32_t built;
+    uint32_t guard_count;
+    uint32_t change_count;
+    struct snic_kvop_guard guards[3];
+    struct snic_kvop_change changes[4];
+    unsigned char bytes[4][SNIC_KVFS_SESSION_BYTES];
+};
+
+/* ---- session.c ---- */
+
+int kvfs_session_scan(struct kvfs_op *op, uint32_t n, struct kvfs_session_table **out);
+const struct kvfs_session_row *kvfs_session_row(const struct kvfs_session_table *t, uint64_t id);
+void kvfs_session_key(struct snic_kvop_key *key, uint64_t id);
+void kvfs_session_guard(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                        const void *value, uint32_t size);
+void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                      const struct snic_kvfs_session *s);
+void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
+                             uint64_t number);
+void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key);
+/* A failed guard starts the round over. */
+int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable);
+void kvfs_session_beat_now(struct snic_kvfs *k);
+
+/* ---- session_run.c ---- */
+
+int kvfs_run_yield(struct kvfs_op *op);
+int kvfs_run_recover(struct kvfs_op *op);
+
+/* ---- times.c ---- */
+
+/* Write out all that is kept back, in rounds of the phase that the operation is in; uses s[7]. */
+int kvfs_times_flush_all(struct kvfs_op *op);
+uint64_t kvfs_times_deadline(const struct snic_kvfs *k);
+
+/* ---- orphan.c ---- */
+
+int kvfs_run_sweep(struct kvfs_op *op);
+/*
+ * Inodes of [first, first + count) that a dead session made and never named become orphans; rounds
+ * in the phase the operation is in, op->s[4] and up. 0 when all have been looked at; SNIC_E*.
+ */
+int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);
+
+/* ---- intent.c ---- */
+
+/* Finish the intents of a dead session, in rounds of the phase that the operation is in. */
+int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session);
+
+#endif /* SNIC_KVFS_SESSION_PRIV_H */

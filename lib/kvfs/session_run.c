@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Sessions: the engine's own operations. The invariants S1 to S6 are in session.c.
+ *
+ * The heartbeat is one scan and at most one commit, so that it never comes late because of what it
+ * finds: what takes longer is an operation of its own (yield, recover, sweep), one of each at a
+ * time, and is started again by a later heartbeat when it failed.
+ */
+#include "kvfs/session_priv.h"
+
+enum { RUN_WAIT_NS = 100000 }; /* between looks at operations that must end */
+
+static int run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
+{
+    return k->sole || k->now.mono_ns - o->moved_ns >= k->o.lease_ns; /* S5 */
+}
+
+/* Start what the table shows to be needed. */
+static void run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
+{
+    struct kvfs_session *s = &k->session;
+    const struct kvfs_session_row *own = kvfs_session_row(t, s->id);
+    uint64_t victim = 0;
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->rows[i].id != s->id && (t->rows[i].s.flags & SNIC_KVFS_SESSION_DEAD) != 0)
+            victim = t->rows[i].id;
+    for (uint32_t i = 0; i < s->other_count; i++) {
+        if (run_is_dead(k, &s->others[i]))
+            victim = s->others[i].id;
+        else
+            alive++;
+    }
+    if (victim != 0 && !s->recovering && kvfs_spawn(k, kvfs_run_recover, victim) != NULL)
+        s->recovering = 1;
+    if (alive != 0 && !s->yielding && (own->s.flags & SNIC_KVFS_SESSION_CACHES) != 0) {
+        s->era += s->alone; /* S4 */
+        s->alone = 0;
+        kvfs_cache_drop(k);
+        if (kvfs_spawn(k, kvfs_run_yield, 0) != NULL)
+            s->yielding = 1;
+    }
+    if (t->count > 1 || !s->swept)
+        s->sweep = 1;
+    if (s->sweep && !s->sweeping && kvfs_spawn(k, kvfs_run_sweep, 0) != NULL) {
+        s->sweeping = 1;
+        s->sweep = 0;
+    }
+}
+
+/* The heartbeat's commit; nothing to write when nobody can look. */
+static void run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
+                     const struct kvfs_session_table *t, const struct kvfs_session_row *own)
+{
+    struct snic_kvop_key key;
+    struct snic_kvfs_session mine = own->s;
+    int caches =
+        t->count == 1 && !k->session.yielding && (own->s.flags & SNIC_KVFS_SESSION_CACHES) == 0;
+    if (k->sole && !caches)
+        return;
+    kvfs_session_key(&key, own->id);
+    kvfs_session_guard(x, &key, own->record, own->size); /* S1 */
+    if (caches) {
+        mine.flags |= SNIC_KVFS_SESSION_CACHES;
+        kvfs_session_put(x, &key, &mine);
+        kvfs_session_key(&key, 0);
+        kvfs_session_guard(x, &key, t->table, t->table_size); /* S3 */
+    }
+    snic_kvfs_key_beat(&key, own->id);
+    kvfs_session_put_number(x, &key, own->counter + 1);
+}
+
+static int run_beat(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_session_table *t;
+    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    if (x == NULL)
+        return SNIC_ENOMEM;
+    int rc = kvfs_session_scan(op, 0, &t);
+    if (rc != 0)
+        return rc;
+    const struct kvfs_session_row *own = kvfs_session_row(t, k->session.id);
+    if (own == NULL || (own->s.flags & SNIC_KVFS_SESSION_DEAD) != 0) {
+        kvfs_session_died(k);
+        return 0;
+    }
+    if (!x->built) {
+        run_react(k, t);
+        run_fill(k, x, t, own);
+        x->built = 1;
+    }
+    if (x->change_count > 0)
+        rc = kvfs_session_commit(op, 1, x, 0);
+    if (rc != 0)
+        return rc;
+    if (x->change_count > 1 ||
+        (t->count == 1 && !k->session.yielding && (own->s.flags & SNIC_KVFS_SESSION_CACHES) != 0))
+        k->session.alone = 1;
+    k->session.proven_ns = op->now.mono_ns; /* S5: before the scan was asked for */
+    k->session.beats++;
+    return 0;
+}
+
+int kvfs_run_heartbeat(struct kvfs_op *op)
+{
+    struct kvfs_session *s = &op->k->session;
+    int rc = s->id == 0 ? 0 : run_beat(op);
+    if (rc == KVFS_PENDING)
+        return rc;
+    s->busy = 0;
+    if (s->next_ns != SNIC_NEVER)
+        s->next_ns = op->k->now.mono_ns + op->k->o.heartbeat_ns;
+    kvfs_session_ended(op->k);
+    return rc;
+}
+
+/* ---- The end of caching (S4) ---- */
+
+static int run_yield_flag(struct kvfs_op *op)
+{
+    struct kvfs_session_table *t;
+    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct snic_kvop_key key;
+    if (x == NULL)
+        return SNIC_ENOMEM;
+    int rc = kvfs_session_scan(op, 0, &t);
+    if (rc != 0)
+        return rc;
+    const struct kvfs_session_row *own = kvfs_session_row(t, op->k->session.id);
+    if (own == NULL)
+        return 0; /* the next heartbeat sees it */
+    if (!x->built) {
+        struct snic_kvfs_session mine = own->s;
+        mine.flags &= ~SNIC_KVFS_SESSION_CACHES;
+        kvfs_session_key(&key, own->id);
+        kvfs_session_guard(x, &key, own->record, own->size);
+        kvfs_session_put(x, &key, &mine);
+    }
+    return kvfs_session_commit(op, 1, x, 0);
+}
+
+static int run_yield(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    int rc;
+    if (op->phase == 0) {
+        if (kvfs_ops_before(k, k->session.era) > 0)
+            return kvfs_sleep_until(op, k->now.mono_ns + RUN_WAIT_NS);
+        return kvfs_next(op, 1);
+    }
+    if (op->phase == 1) {
+        rc = kvfs_times_flush_all(op);
+        return rc != 0 ? rc : kvfs_next(op, 100);
+    }
+    if (op->phase >= 100) {
+        rc = kvfs_locks_publish(op);
+        return rc != 0 ? rc : kvfs_next(op, 2);
+    }
+    return run_yield_flag(op);
+}
+
+int kvfs_run_yield(struct kvfs_op *op)
+{
+    int rc = run_yield(op);
+    if (rc == KVFS_PENDING)
+        return rc;
+    op->k->session.yielding = 0;
+    kvfs_session_beat_now(op->k);
+    kvfs_session_ended(op->k);
+    return rc;
+}
+
+/* ---- A dead session is cleared away (S6) ---- */
+
+static int run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *row)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct snic_kvop_key key;
+    const struct kvfs_other *o = NULL;
+    if (x == NULL)
+        return SNIC_ENOMEM;
+    if (!x->built) {
+        struct snic_kvfs_session mark = row->s;
+        for (uint32_t i = 0; i < k->session.other_count; i++)
+            if (k->session.others[i].id == row->id)
+                o = &k->session.others[i];
+        if (o == NULL || !run_is_dead(k, o) || row->beat == NULL)
+            return row->beat == NULL ? SNIC_ECORRUPT : SNIC_EAGAIN;
+        mark.flags = (mark.flags & ~SNIC_KVFS_SESSION_CACHES) | SNIC_KVFS_SESSION_DEAD;
+        kvfs_session_key(&key, row->id);
+        kvfs_session_guard(x, &key, row->record, row->size);
+        kvfs_session_put(x, &key, &mark);
+        snic_kvfs_key_beat(&key, row->id);
+        kvfs_session_guard(x, &key, row->beat, row->beat_size);
+    }
+    return kvfs_session_commit(op, 1, x, 0);
+}
+
+static int run_recover_delete(struct kvfs_op *op, const struct kvfs_session_row *row)
+{
+    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct snic_kvop_key key;
+    if (x == NULL)
+        return SNIC_ENOMEM;
+    if (!x->built) {
+        kvfs_session_key(&key, row->id);
+        kvfs_session_guard(x, &key, row->record, row->size);
+        kvfs_session_delete(x, &key);
+        snic_kvfs_key_beat(&key, row->id);
+        kvfs_session_delete(x, &key);
+    }
+    return kvfs_session_commit(op, 1, x, 0);
+}
+
+/* s[0] the session, s[1] the range, s[2] and s[3] its numbers; orphan.c has s[4] and up. */
+static int run_recover(struct kvfs_op *op)
+{
+    struct kvfs_session_table *t;
+    const struct kvfs_session_row *row;
+    int rc;
+    if (op->phase == 1) {
+        rc = kvfs_intent_finish_next(op, op->s[0]);
+        return rc != 0 ? rc : kvfs_next(op, 2);
+    }
+    if (op->phase == 3) {
+        rc = kvfs_orphan_range(op, op->s[2], op->s[3]);
+        if (rc != 0)
+            return rc;
+        op->s[1]++;
+        op->s[4] = 0;
+        return kvfs_next(op, 2);
+    }
+    rc = kvfs_session_scan(op, 0, &t);
+    if (rc != 0)
+        return rc;
+    row = kvfs_session_row(t, op->s[0]);
+    if (row == NULL)
+        return 0; /* somebody else has */
+    if (op->phase == 0) {
+        if ((row->s.flags & SNIC_KVFS_SESSION_DEAD) == 0) {
+            rc = run_recover_mark(op, row);
+            if (rc != 0)
+                return rc == SNIC_EAGAIN ? 0 : rc;
+        }
+        return kvfs_next(op, 1);
+    }
+    if (op->s[1] < row->s.range_count && (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0) {
+        op->s[2] = row->s.ranges[op->s[1]].first;
+        op->s[3] = row->s.ranges[op->s[1]].count;
+        return kvfs_next(op, 3);
+    }
+    return run_recover_delete(op, row);
+}
+
+int kvfs_run_recover(struct kvfs_op *op)
+{
+    struct kvfs_session *s = &op->k->session;
+    int rc = run_recover(op);
+    if (rc == KVFS_PENDING)
+        return rc;
+    s->recovering = 0;
+    s->sweep = 1; /* its claims are void */
+    s->error = rc;
+    if (rc == 0)
+        kvfs_session_beat_now(op->k);
+    kvfs_session_ended(op->k);
+    return rc;
+}
