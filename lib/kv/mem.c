@@ -15,7 +15,7 @@
 
 #include "kv/mem_priv.h"
 
-enum { KV_MEM_DEPTH = 4096, KV_MEM_TRANSFER = 1 << 20 };
+enum { KV_MEM_DEPTH = 4096, KV_MEM_TRANSFER = 1 << 20, KV_MEM_BATCH = 8 };
 enum kv_mem_state { KV_MEM_IDLE = 0, KV_MEM_QUEUED = 1, KV_MEM_TIMED = 2, KV_MEM_LATE = 3 };
 
 struct kv_mem {
@@ -133,14 +133,47 @@ static void kv_mem_timer(struct snic_timer *t, uint64_t now_ns)
         kv_mem_step(f->handle, req);
 }
 
+/** The keys of an operation, added to @p keys; their number then. Contents are not checked yet. */
+static uint32_t kv_mem_keys(const struct snic_kvop *op, const struct snic_kvop_key **keys,
+                            uint32_t n)
+{
+    if (op->kind == SNIC_KVOP_GET && op->gets != NULL) {
+        for (uint32_t i = 0; i < op->get_count && n < KVMEM_EXPECT; i++)
+            keys[n++] = &op->gets[i].key;
+    } else if (op->kind == SNIC_KVOP_COMMIT) {
+        for (uint32_t i = 0; op->guards != NULL && i < op->guard_count && n < KVMEM_EXPECT; i++)
+            keys[n++] = &op->guards[i].key;
+        for (uint32_t i = 0; op->changes != NULL && i < op->change_count && n < KVMEM_EXPECT; i++)
+            keys[n++] = &op->changes[i].key;
+    }
+    return n;
+}
+
+/**
+ * Requests that wait together have their records fetched together: most of the time of a look-up
+ * in a large store is waiting for memory.
+ */
+static void kv_mem_expect(const struct kv_mem *k, struct snic_node *from)
+{
+    const struct snic_kvop_key *keys[KVMEM_EXPECT];
+    uint32_t n = 0;
+    for (uint32_t i = 0; from != NULL && i < KV_MEM_BATCH; i++, from = from->next)
+        n = kv_mem_keys(SNIC_CONTAINER(from, struct snic_kv_req, node)->op, keys, n);
+    kvmem_expect(k->medium, keys, n);
+}
+
 static void kv_mem_message(struct snic_loop_msg *msg)
 {
     struct kv_mem *k = SNIC_CONTAINER(msg, struct kv_mem, msg);
     struct snic_queue q = k->queue;
     k->queue = (struct snic_queue){NULL, NULL};
     k->posted = 0;
-    for (struct snic_node *n = snic_queue_pop(&q); n != NULL; n = snic_queue_pop(&q))
+    for (uint32_t i = 0; q.first != NULL; i++) {
+        if (i % KV_MEM_BATCH == 0)
+            kv_mem_expect(k, q.first);
+        struct snic_node *n = snic_queue_pop(&q);
         kv_mem_step(k, SNIC_CONTAINER(n, struct snic_kv_req, node));
+    }
 }
 
 static void kv_mem_enqueue(struct kv_mem *k, struct snic_kv_req *req)

@@ -13,6 +13,7 @@ enum {
     KVMEM_FAN = 31,
     KVMEM_DEPTH = 20,
     KVMEM_CHUNK = 64, /* blocks, one bit each in a word */
+    KVMEM_EXPECT = 32,
     KVMEM_FAULTS = 64
 };
 
@@ -146,6 +147,8 @@ uint32_t kvmem_hash(const struct snic_kvop_key *key);
 /** Nodes and room in the table for @p inserts. 0 or SNIC_ENOMEM. */
 int kvmem_reserve(struct snic_kvmem *m, uint32_t inserts);
 struct kvmem_record *kvmem_find(const struct snic_kvmem *m, const struct snic_kvop_key *key);
+/** Have the caches fetch what will be looked for: up to KVMEM_EXPECT keys, all at the same time. */
+void kvmem_expect(const struct snic_kvmem *m, const struct snic_kvop_key **keys, uint32_t n);
 /** Add a record that is not there; its key and size are set. The caller has reserved. */
 void kvmem_insert(struct snic_kvmem *m, struct kvmem_record *r);
 /** Put @p r in the place of @p old, whose key it has. */

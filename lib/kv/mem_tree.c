@@ -101,6 +101,23 @@ struct kvmem_record *kvmem_find(const struct snic_kvmem *m, const struct snic_kv
     return r;
 }
 
+void kvmem_expect(const struct snic_kvmem *m, const struct snic_kvop_key **keys, uint32_t n)
+{
+    uint32_t hash[KVMEM_EXPECT];
+    SNIC_DASSERT(n <= KVMEM_EXPECT);
+    for (uint32_t i = 0; i < n; i++) {
+        hash[i] = kvmem_hash(keys[i]);
+        __builtin_prefetch(kvmem_bucket(m, hash[i]));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct kvmem_record *r = *kvmem_bucket(m, hash[i]);
+        if (r != NULL) {
+            __builtin_prefetch(r);
+            __builtin_prefetch(&r->key.bytes[SNIC_KVOP_KEY_MAX - 1]);
+        }
+    }
+}
+
 /** The link that leads to @p r. */
 static struct kvmem_record **kvmem_chain_to(const struct snic_kvmem *m,
                                             const struct kvmem_record *r)
@@ -136,7 +153,7 @@ static int kvmem_table_grow(struct snic_kvmem *m)
 
 int kvmem_reserve(struct snic_kvmem *m, uint32_t inserts)
 {
-    if (m->root == NULL || m->entries + inserts > m->table_mask + 1) {
+    if (m->root == NULL || 2 * (m->entries + inserts) > m->table_mask + 1) {
         if (kvmem_table_grow(m) != 0)
             return SNIC_ENOMEM;
     }
