@@ -196,29 +196,10 @@ __attribute__((weak)) int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t s
     return 0;
 }
 
-SNIC_KVFS__PENDING(kvfs_locks_publish)
 #undef SNIC_KVFS__PENDING
 __attribute__((weak)) int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner,
                                           uint32_t kinds)
 {
     (void)op, (void)ino, (void)owner, (void)kinds;
     return 0;
-}
-__attribute__((weak)) void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino)
-{
-    (void)k, (void)ino;
-}
-__attribute__((weak)) int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a)
-{
-    return kvfs_put_attr(op, a);
-}
-__attribute__((weak)) int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
-{
-    return kvfs_put_attr(op, a);
-}
-__attribute__((weak)) int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
-                                        uint32_t phase)
-{
-    (void)op, (void)a, (void)size, (void)phase;
-    return SNIC_ENOTSUP;
 }
