@@ -88,7 +88,7 @@ static void kv_mem_step(struct kv_mem *k, struct snic_kv_req *req)
     struct kv_mem_flight *f = kv_mem_flight_of(req);
     struct snic_kvmem *m = k->medium;
     struct snic_kvop *op = req->op;
-    struct kvmem_verdict v = {.kind = 0};
+    struct kv_mem_verdict v = {.kind = 0};
     if (m->crashed || k->epoch != m->epoch) { /* M3 */
         kv_mem_end(k, req, SNIC_EPEERDEAD);
         return;
@@ -105,9 +105,9 @@ static void kv_mem_step(struct kv_mem *k, struct snic_kv_req *req)
         }
     }
     if (f->judged) {
-        v = (struct kvmem_verdict){f->kind, f->error, 0, f->keep};
+        v = (struct kv_mem_verdict){f->kind, f->error, 0, f->keep};
     } else if (m->faults_count != 0) {
-        v = kvmem_judge(m, op);
+        v = kv_mem_judge(m, op);
         if (v.delay_ns != 0) {
             f->judged = 1;
             f->kind = v.kind;
@@ -117,7 +117,7 @@ static void kv_mem_step(struct kv_mem *k, struct snic_kv_req *req)
             return;
         }
     }
-    kvmem_execute(m, op, &v);
+    kv_mem_execute(m, op, &v);
     k->kv.stats.store_ops++;
     kv_mem_finish(k, req);
 }
@@ -159,7 +159,7 @@ static void kv_mem_expect(const struct kv_mem *k, struct snic_node *from)
     uint32_t n = 0;
     for (uint32_t i = 0; from != NULL && i < KV_MEM_BATCH; i++, from = from->next)
         n = kv_mem_keys(SNIC_CONTAINER(from, struct snic_kv_req, node)->op, keys, n);
-    kvmem_expect(k->medium, keys, n);
+    kv_mem_fetch(k->medium, keys, n);
 }
 
 static void kv_mem_message(struct snic_loop_msg *msg)
@@ -250,7 +250,7 @@ static void kv_mem_close(struct snic_kv *kv)
         SNIC_ASSERT(r >= 0);
     }
     if (!k->medium->crashed && k->epoch == k->medium->epoch)
-        kvmem_sync(k->medium);
+        kv_mem_sync(k->medium);
     snic_link_remove(&k->link);
     k->medium->handles_count--;
     free(k);

@@ -8,19 +8,19 @@
 
 #include "kv/mem_priv.h"
 
-static const uint64_t kvmem_chunk_bytes = (uint64_t)KVMEM_CHUNK * SNIC_KVOP_BLOCK;
+static const uint64_t kv_mem_chunk_bytes = (uint64_t)KVMEM_CHUNK * SNIC_KVOP_BLOCK;
 
 /* ---- Finding ---- */
 
-struct kvmem_object *kvmem_object_find(const struct snic_kvmem *m, uint64_t name)
+struct kv_mem_object *kv_mem_object_find(const struct snic_kvmem *m, uint64_t name)
 {
     struct snic_kvop_key key = {.group = name};
-    struct kvmem_record *r = kvmem_find(m, &key);
-    return r == NULL ? NULL : kvmem_object_of(r);
+    struct kv_mem_record *r = kv_mem_find(m, &key);
+    return r == NULL ? NULL : kv_mem_object_of(r);
 }
 
 /** The index of the first chunk with this number or above. */
-static uint32_t kvmem_chunk_lower(const struct kvmem_object *o, uint64_t number)
+static uint32_t kv_mem_chunk_lower(const struct kv_mem_object *o, uint64_t number)
 {
     uint32_t low = 0;
     uint32_t high = o->count;
@@ -36,14 +36,14 @@ static uint32_t kvmem_chunk_lower(const struct kvmem_object *o, uint64_t number)
     return low;
 }
 
-static struct kvmem_chunk *kvmem_chunk_find(const struct kvmem_object *o, uint64_t number)
+static struct kv_mem_chunk *kv_mem_chunk_find(const struct kv_mem_object *o, uint64_t number)
 {
-    uint32_t at = o == NULL ? 0 : kvmem_chunk_lower(o, number);
+    uint32_t at = o == NULL ? 0 : kv_mem_chunk_lower(o, number);
     return o != NULL && at < o->count && o->chunks[at]->number == number ? o->chunks[at] : NULL;
 }
 
 /** One after the other the chunks of a range, and which of their blocks are in it. */
-struct kvmem_walk {
+struct kv_mem_walk {
     uint64_t next;   /* chunk number */
     uint64_t offset; /* the range */
     uint64_t end;
@@ -51,14 +51,14 @@ struct kvmem_walk {
     uint64_t blocks; /* bit: at least a part of the block is in the range */
 };
 
-static struct kvmem_walk kvmem_walk_begin(uint64_t offset, uint64_t length)
+static struct kv_mem_walk kv_mem_walk_begin(uint64_t offset, uint64_t length)
 {
-    return (struct kvmem_walk){offset / kvmem_chunk_bytes, offset, offset + length, 0, 0};
+    return (struct kv_mem_walk){offset / kv_mem_chunk_bytes, offset, offset + length, 0, 0};
 }
 
-static int kvmem_walk_next(struct kvmem_walk *w)
+static int kv_mem_walk_next(struct kv_mem_walk *w)
 {
-    uint64_t base = w->next * kvmem_chunk_bytes;
+    uint64_t base = w->next * kv_mem_chunk_bytes;
     if (base >= w->end)
         return 0;
     uint64_t from = w->offset > base ? (w->offset - base) / SNIC_KVOP_BLOCK : 0;
@@ -71,19 +71,19 @@ static int kvmem_walk_next(struct kvmem_walk *w)
     return 1;
 }
 
-uint64_t kvmem_missing(const struct snic_kvmem *m, uint64_t object, uint64_t offset,
-                       uint64_t length)
+uint64_t kv_mem_missing(const struct snic_kvmem *m, uint64_t object, uint64_t offset,
+                        uint64_t length)
 {
     uint64_t first = offset / SNIC_KVOP_BLOCK;
     uint64_t count = (offset + length + SNIC_KVOP_BLOCK - 1) / SNIC_KVOP_BLOCK - first;
-    const struct kvmem_object *o = kvmem_object_find(m, object);
+    const struct kv_mem_object *o = kv_mem_object_find(m, object);
     if (o == NULL)
         return count;
-    struct kvmem_walk w = kvmem_walk_begin(offset, length);
-    uint32_t at = kvmem_chunk_lower(o, w.next);
-    for (; at < o->count && o->chunks[at]->number * kvmem_chunk_bytes < w.end; at++) {
+    struct kv_mem_walk w = kv_mem_walk_begin(offset, length);
+    uint32_t at = kv_mem_chunk_lower(o, w.next);
+    for (; at < o->count && o->chunks[at]->number * kv_mem_chunk_bytes < w.end; at++) {
         w.next = o->chunks[at]->number;
-        if (kvmem_walk_next(&w))
+        if (kv_mem_walk_next(&w))
             count -= (uint64_t)__builtin_popcountll(o->chunks[at]->taken & w.blocks);
     }
     return count;
@@ -91,7 +91,7 @@ uint64_t kvmem_missing(const struct snic_kvmem *m, uint64_t object, uint64_t off
 
 /* ---- Blocks ---- */
 
-void kvmem_block_put(struct snic_kvmem *m, unsigned char *data)
+void kv_mem_block_put(struct snic_kvmem *m, unsigned char *data)
 {
     if (data == NULL)
         return;
@@ -100,40 +100,40 @@ void kvmem_block_put(struct snic_kvmem *m, unsigned char *data)
     m->blocks_count++;
 }
 
-static unsigned char *kvmem_block_get(struct snic_kvmem *m)
+static unsigned char *kv_mem_block_get(struct snic_kvmem *m)
 {
     unsigned char *data = m->blocks;
-    SNIC_ASSERT(data != NULL); /* kvmem_prepare() */
+    SNIC_ASSERT(data != NULL); /* kv_mem_prepare() */
     memcpy(&m->blocks, data, sizeof(m->blocks));
     m->blocks_count--;
     return data;
 }
 
-static int kvmem_blocks_reserve(struct snic_kvmem *m, uint64_t n)
+static int kv_mem_blocks_reserve(struct snic_kvmem *m, uint64_t n)
 {
     while (m->blocks_count < n) {
         unsigned char *data = malloc(SNIC_KVOP_BLOCK);
         if (data == NULL)
             return SNIC_ENOMEM;
-        kvmem_block_put(m, data);
+        kv_mem_block_put(m, data);
     }
     return 0;
 }
 
-static uint32_t kvmem_block_crc(const struct snic_kvmem *m, const unsigned char *data)
+static uint32_t kv_mem_block_crc(const struct snic_kvmem *m, const unsigned char *data)
 {
     if (data == NULL || (m->opts.caps & SNIC_KV_CAP_CHECKSUM) == 0)
         return 0;
     return snic_crc32c(0, data, SNIC_KVOP_BLOCK);
 }
 
-static int kvmem_block_whole(const struct snic_kvmem *m, const struct kvmem_chunk *c, uint32_t i)
+static int kv_mem_block_whole(const struct snic_kvmem *m, const struct kv_mem_chunk *c, uint32_t i)
 {
-    return kvmem_block_crc(m, c->data[i]) == c->crc[i];
+    return kv_mem_block_crc(m, c->data[i]) == c->crc[i];
 }
 
-static void kvmem_block_take(struct snic_kvmem *m, struct kvmem_object *o, struct kvmem_chunk *c,
-                             uint32_t i, int taken)
+static void kv_mem_block_take(struct snic_kvmem *m, struct kv_mem_object *o, struct kv_mem_chunk *c,
+                              uint32_t i, int taken)
 {
     uint64_t bit = 1ULL << i;
     if (taken && (c->taken & bit) == 0) {
@@ -147,30 +147,30 @@ static void kvmem_block_take(struct snic_kvmem *m, struct kvmem_object *o, struc
 }
 
 /** A block becomes (taken, data); what it was goes to the undo log or back to the heap. */
-static void kvmem_block_change(struct snic_kvmem *m, struct kvmem_object *o, struct kvmem_chunk *c,
-                               uint32_t i, int taken, unsigned char *data)
+static void kv_mem_block_change(struct snic_kvmem *m, struct kv_mem_object *o,
+                                struct kv_mem_chunk *c, uint32_t i, int taken, unsigned char *data)
 {
     unsigned char *old = c->data[i];
     if (m->opts.track) {
         SNIC_DASSERT(data == NULL || data != old);
-        kvmem_undo_block(m, o->record.key.group, c->number * KVMEM_CHUNK + i,
-                         (c->taken >> i & 1) != 0, old, c->crc[i]);
+        kv_mem_undo_block(m, o->record.key.group, c->number * KVMEM_CHUNK + i,
+                          (c->taken >> i & 1) != 0, old, c->crc[i]);
     } else if (data != old) {
-        kvmem_block_put(m, old);
+        kv_mem_block_put(m, old);
     }
     c->data[i] = data;
-    c->crc[i] = kvmem_block_crc(m, data);
-    kvmem_block_take(m, o, c, i, taken);
+    c->crc[i] = kv_mem_block_crc(m, data);
+    kv_mem_block_take(m, o, c, i, taken);
 }
 
 /** A copy to write into, or the block itself where nothing can be taken back. */
-static unsigned char *kvmem_block_open(struct snic_kvmem *m, const struct kvmem_chunk *c,
-                                       uint32_t i, int whole)
+static unsigned char *kv_mem_block_open(struct snic_kvmem *m, const struct kv_mem_chunk *c,
+                                        uint32_t i, int whole)
 {
     const unsigned char *old = c->data[i];
     if (old != NULL && !m->opts.track)
         return c->data[i];
-    unsigned char *data = kvmem_block_get(m);
+    unsigned char *data = kv_mem_block_get(m);
     if (!whole && old != NULL)
         memcpy(data, old, SNIC_KVOP_BLOCK);
     else if (!whole)
@@ -178,16 +178,16 @@ static unsigned char *kvmem_block_open(struct snic_kvmem *m, const struct kvmem_
     return data;
 }
 
-int kvmem_edges(const struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
-                uint64_t *bad)
+int kv_mem_edges(const struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
+                 uint64_t *bad)
 {
-    const struct kvmem_object *o = kvmem_object_find(m, object);
+    const struct kv_mem_object *o = kv_mem_object_find(m, object);
     uint64_t ends[2] = {offset, offset + length};
     for (int e = 0; e < 2 && o != NULL; e++) {
         uint64_t block = ends[e] / SNIC_KVOP_BLOCK;
-        const struct kvmem_chunk *c = kvmem_chunk_find(o, block / KVMEM_CHUNK);
+        const struct kv_mem_chunk *c = kv_mem_chunk_find(o, block / KVMEM_CHUNK);
         if (ends[e] % SNIC_KVOP_BLOCK == 0 || c == NULL ||
-            kvmem_block_whole(m, c, block % KVMEM_CHUNK))
+            kv_mem_block_whole(m, c, block % KVMEM_CHUNK))
             continue;
         *bad = block * SNIC_KVOP_BLOCK;
         return SNIC_ECORRUPT;
@@ -197,32 +197,32 @@ int kvmem_edges(const struct snic_kvmem *m, uint64_t object, uint64_t offset, ui
 
 /* ---- Making and freeing ---- */
 
-static struct kvmem_object *kvmem_object_make(struct snic_kvmem *m, uint64_t name)
+static struct kv_mem_object *kv_mem_object_make(struct snic_kvmem *m, uint64_t name)
 {
-    if (kvmem_reserve(m, 1) != 0)
+    if (kv_mem_reserve(m, 1) != 0)
         return NULL;
-    struct kvmem_object *o = calloc(1, sizeof(*o));
+    struct kv_mem_object *o = calloc(1, sizeof(*o));
     if (o == NULL)
         return NULL;
     o->record.key.group = name;
-    kvmem_insert(m, &o->record);
+    kv_mem_insert(m, &o->record);
     return o;
 }
 
-static struct kvmem_chunk *kvmem_chunk_make(struct kvmem_object *o, uint64_t number)
+static struct kv_mem_chunk *kv_mem_chunk_make(struct kv_mem_object *o, uint64_t number)
 {
-    uint32_t at = kvmem_chunk_lower(o, number);
+    uint32_t at = kv_mem_chunk_lower(o, number);
     if (at < o->count && o->chunks[at]->number == number)
         return o->chunks[at];
     if (o->count == o->room) {
         uint32_t room = o->room == 0 ? 1 : o->room * 2;
-        struct kvmem_chunk **chunks = realloc(o->chunks, room * sizeof(chunks[0]));
+        struct kv_mem_chunk **chunks = realloc(o->chunks, room * sizeof(chunks[0]));
         if (chunks == NULL)
             return NULL;
         o->chunks = chunks;
         o->room = room;
     }
-    struct kvmem_chunk *c = calloc(1, sizeof(*c));
+    struct kv_mem_chunk *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return NULL;
     c->number = number;
@@ -233,8 +233,8 @@ static struct kvmem_chunk *kvmem_chunk_make(struct kvmem_object *o, uint64_t num
 }
 
 /** Chunks [from, to) without a taken block go, and the object when it was the last one. */
-static void kvmem_object_trim(struct snic_kvmem *m, struct kvmem_object *o, uint32_t from,
-                              uint32_t to)
+static void kv_mem_object_trim(struct snic_kvmem *m, struct kv_mem_object *o, uint32_t from,
+                               uint32_t to)
 {
     uint32_t left = from;
     for (uint32_t i = from; i < o->count; i++) {
@@ -245,37 +245,38 @@ static void kvmem_object_trim(struct snic_kvmem *m, struct kvmem_object *o, uint
     }
     o->count = left;
     if (left == 0) {
-        kvmem_remove(m, &o->record);
-        kvmem_object_free(m, o);
+        kv_mem_remove(m, &o->record);
+        kv_mem_object_free(m, o);
     }
 }
 
-void kvmem_object_free(struct snic_kvmem *m, struct kvmem_object *o)
+void kv_mem_object_free(struct snic_kvmem *m, struct kv_mem_object *o)
 {
     for (uint32_t i = 0; i < o->count; i++) {
         for (uint32_t b = 0; b < KVMEM_CHUNK; b++)
-            kvmem_block_put(m, o->chunks[i]->data[b]);
+            kv_mem_block_put(m, o->chunks[i]->data[b]);
         free(o->chunks[i]);
     }
     free(o->chunks);
     free(o);
 }
 
-int kvmem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int data)
+int kv_mem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
+                   int data)
 {
     uint64_t blocks = offset % SNIC_KVOP_BLOCK + length;
     blocks = (blocks + SNIC_KVOP_BLOCK - 1) / SNIC_KVOP_BLOCK;
-    if (kvmem_blocks_reserve(m, data ? blocks : 2) != 0 || kvmem_undo_reserve(m, blocks) != 0)
+    if (kv_mem_blocks_reserve(m, data ? blocks : 2) != 0 || kv_mem_undo_reserve(m, blocks) != 0)
         return SNIC_ENOMEM;
-    struct kvmem_object *o = kvmem_object_find(m, object);
+    struct kv_mem_object *o = kv_mem_object_find(m, object);
     if (o == NULL)
-        o = kvmem_object_make(m, object);
+        o = kv_mem_object_make(m, object);
     if (o == NULL)
         return SNIC_ENOMEM;
-    struct kvmem_walk w = kvmem_walk_begin(offset, length);
-    while (kvmem_walk_next(&w)) {
-        if (kvmem_chunk_make(o, w.number) == NULL) {
-            kvmem_object_trim(m, o, 0, o->count);
+    struct kv_mem_walk w = kv_mem_walk_begin(offset, length);
+    while (kv_mem_walk_next(&w)) {
+        if (kv_mem_chunk_make(o, w.number) == NULL) {
+            kv_mem_object_trim(m, o, 0, o->count);
             return SNIC_ENOMEM;
         }
     }
@@ -285,14 +286,14 @@ int kvmem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64
 /* ---- Changes ---- */
 
 /** Where the bytes come from or go to. */
-struct kvmem_cursor {
+struct kv_mem_cursor {
     const struct snic_iov *iov;
     size_t at;
 };
 
 /** The next @p size bytes out of the pieces, or into them. */
-static void kvmem_cursor_copy(struct kvmem_cursor *c, unsigned char *to, const unsigned char *from,
-                              uint64_t size)
+static void kv_mem_cursor_copy(struct kv_mem_cursor *c, unsigned char *to,
+                               const unsigned char *from, uint64_t size)
 {
     while (size > 0) {
         size_t n = (size_t)snic_min_u64(size, c->iov->size - c->at);
@@ -315,123 +316,123 @@ static void kvmem_cursor_copy(struct kvmem_cursor *c, unsigned char *to, const u
     }
 }
 
-void kvmem_write(struct snic_kvmem *m, uint64_t object, uint64_t offset, const struct snic_iov *iov,
-                 uint64_t length, int inside)
+void kv_mem_write(struct snic_kvmem *m, uint64_t object, uint64_t offset,
+                  const struct snic_iov *iov, uint64_t length, int inside)
 {
-    struct kvmem_object *o = kvmem_object_find(m, object);
-    struct kvmem_chunk *c = NULL;
-    struct kvmem_cursor cursor = {iov, 0};
+    struct kv_mem_object *o = kv_mem_object_find(m, object);
+    struct kv_mem_chunk *c = NULL;
+    struct kv_mem_cursor cursor = {iov, 0};
     for (uint64_t at = offset, end = offset + length; at < end;) {
         uint64_t block = at / SNIC_KVOP_BLOCK;
         uint32_t i = (uint32_t)(block % KVMEM_CHUNK);
         uint64_t from = at % SNIC_KVOP_BLOCK;
         uint64_t size = snic_min_u64(SNIC_KVOP_BLOCK - from, end - at);
         if (c == NULL || c->number != block / KVMEM_CHUNK)
-            c = kvmem_chunk_find(o, block / KVMEM_CHUNK);
-        SNIC_ASSERT(c != NULL); /* kvmem_prepare() */
+            c = kv_mem_chunk_find(o, block / KVMEM_CHUNK);
+        SNIC_ASSERT(c != NULL); /* kv_mem_prepare() */
         if (!inside)
-            kvmem_change(m);
-        unsigned char *data = kvmem_block_open(m, c, i, size == SNIC_KVOP_BLOCK);
-        kvmem_cursor_copy(&cursor, data + from, NULL, size);
-        kvmem_block_change(m, o, c, i, 1, data);
+            kv_mem_change(m);
+        unsigned char *data = kv_mem_block_open(m, c, i, size == SNIC_KVOP_BLOCK);
+        kv_mem_cursor_copy(&cursor, data + from, NULL, size);
+        kv_mem_block_change(m, o, c, i, 1, data);
         at += size;
     }
 }
 
 /** Zeros into the part of a block that the range covers. */
-static void kvmem_block_zero(struct snic_kvmem *m, struct kvmem_object *o, struct kvmem_chunk *c,
-                             uint32_t i, uint64_t from, uint64_t to, int taken)
+static void kv_mem_block_zero(struct snic_kvmem *m, struct kv_mem_object *o, struct kv_mem_chunk *c,
+                              uint32_t i, uint64_t from, uint64_t to, int taken)
 {
     int whole = to - from == SNIC_KVOP_BLOCK;
     if (whole || c->data[i] == NULL) {
-        kvmem_block_change(m, o, c, i, taken, NULL);
+        kv_mem_block_change(m, o, c, i, taken, NULL);
         return;
     }
-    unsigned char *data = kvmem_block_open(m, c, i, 0);
+    unsigned char *data = kv_mem_block_open(m, c, i, 0);
     memset(data + from, 0, to - from);
-    kvmem_block_change(m, o, c, i, 1, data);
+    kv_mem_block_change(m, o, c, i, 1, data);
 }
 
 /** Which bytes of a block are in the range. */
-static void kvmem_block_part(const struct kvmem_walk *w, uint32_t i, uint64_t *from, uint64_t *to)
+static void kv_mem_block_part(const struct kv_mem_walk *w, uint32_t i, uint64_t *from, uint64_t *to)
 {
-    uint64_t base = w->number * kvmem_chunk_bytes + (uint64_t)i * SNIC_KVOP_BLOCK;
+    uint64_t base = w->number * kv_mem_chunk_bytes + (uint64_t)i * SNIC_KVOP_BLOCK;
     *from = w->offset > base ? w->offset - base : 0;
     *to = snic_min_u64(w->end - base, SNIC_KVOP_BLOCK);
 }
 
-void kvmem_take(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int zero)
+void kv_mem_take(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int zero)
 {
-    struct kvmem_object *o = kvmem_object_find(m, object);
-    struct kvmem_walk w = kvmem_walk_begin(offset, length);
-    while (kvmem_walk_next(&w)) {
-        struct kvmem_chunk *c = kvmem_chunk_find(o, w.number);
-        SNIC_ASSERT(c != NULL); /* kvmem_prepare() */
+    struct kv_mem_object *o = kv_mem_object_find(m, object);
+    struct kv_mem_walk w = kv_mem_walk_begin(offset, length);
+    while (kv_mem_walk_next(&w)) {
+        struct kv_mem_chunk *c = kv_mem_chunk_find(o, w.number);
+        SNIC_ASSERT(c != NULL); /* kv_mem_prepare() */
         for (uint64_t bits = w.blocks; bits != 0; bits &= bits - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(bits);
             uint64_t from, to;
-            kvmem_block_part(&w, i, &from, &to);
+            kv_mem_block_part(&w, i, &from, &to);
             if (zero)
-                kvmem_block_zero(m, o, c, i, from, to, 1);
+                kv_mem_block_zero(m, o, c, i, from, to, 1);
             else if ((c->taken >> i & 1) == 0)
-                kvmem_block_change(m, o, c, i, 1, NULL);
+                kv_mem_block_change(m, o, c, i, 1, NULL);
         }
     }
 }
 
-int kvmem_punch(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length)
+int kv_mem_punch(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length)
 {
-    struct kvmem_object *o = kvmem_object_find(m, object);
+    struct kv_mem_object *o = kv_mem_object_find(m, object);
     if (o == NULL)
         return 0;
-    struct kvmem_walk w = kvmem_walk_begin(offset, length);
-    uint32_t first = kvmem_chunk_lower(o, w.next);
-    if (kvmem_blocks_reserve(m, 2) != 0 || kvmem_undo_reserve(m, o->blocks) != 0)
+    struct kv_mem_walk w = kv_mem_walk_begin(offset, length);
+    uint32_t first = kv_mem_chunk_lower(o, w.next);
+    if (kv_mem_blocks_reserve(m, 2) != 0 || kv_mem_undo_reserve(m, o->blocks) != 0)
         return SNIC_ENOMEM;
     uint32_t at = first;
-    for (; at < o->count && o->chunks[at]->number * kvmem_chunk_bytes < w.end; at++) {
-        struct kvmem_chunk *c = o->chunks[at];
+    for (; at < o->count && o->chunks[at]->number * kv_mem_chunk_bytes < w.end; at++) {
+        struct kv_mem_chunk *c = o->chunks[at];
         w.next = c->number;
-        (void)kvmem_walk_next(&w);
+        (void)kv_mem_walk_next(&w);
         for (uint64_t bits = w.blocks & c->taken; bits != 0; bits &= bits - 1) {
             uint32_t i = (uint32_t)__builtin_ctzll(bits);
             uint64_t from, to;
-            kvmem_block_part(&w, i, &from, &to);
+            kv_mem_block_part(&w, i, &from, &to);
             int whole = to - from == SNIC_KVOP_BLOCK;
             if (whole || c->data[i] != NULL)
-                kvmem_block_zero(m, o, c, i, from, to, !whole);
+                kv_mem_block_zero(m, o, c, i, from, to, !whole);
         }
     }
-    kvmem_object_trim(m, o, first, at);
+    kv_mem_object_trim(m, o, first, at);
     return 0;
 }
 
-int kvmem_block_set(struct snic_kvmem *m, const struct kvmem_undo *u)
+int kv_mem_block_set(struct snic_kvmem *m, const struct kv_mem_undo *u)
 {
-    struct kvmem_object *o = kvmem_object_find(m, u->key.group);
+    struct kv_mem_object *o = kv_mem_object_find(m, u->key.group);
     if (o == NULL)
-        o = kvmem_object_make(m, u->key.group);
-    struct kvmem_chunk *c = o == NULL ? NULL : kvmem_chunk_make(o, u->block / KVMEM_CHUNK);
+        o = kv_mem_object_make(m, u->key.group);
+    struct kv_mem_chunk *c = o == NULL ? NULL : kv_mem_chunk_make(o, u->block / KVMEM_CHUNK);
     if (c == NULL)
         return SNIC_ENOMEM;
     uint32_t i = (uint32_t)(u->block % KVMEM_CHUNK);
-    kvmem_block_put(m, c->data[i]);
+    kv_mem_block_put(m, c->data[i]);
     c->data[i] = u->data;
     c->crc[i] = u->crc;
-    kvmem_block_take(m, o, c, i, (int)u->taken);
-    uint32_t at = kvmem_chunk_lower(o, c->number);
-    kvmem_object_trim(m, o, at, at + 1);
+    kv_mem_block_take(m, o, c, i, (int)u->taken);
+    uint32_t at = kv_mem_chunk_lower(o, c->number);
+    kv_mem_object_trim(m, o, at, at + 1);
     return 0;
 }
 
 /* ---- Reading ---- */
 
-int kvmem_read(const struct snic_kvmem *m, struct snic_kvop *op)
+int kv_mem_read(const struct snic_kvmem *m, struct snic_kvop *op)
 {
-    const struct kvmem_object *o = kvmem_object_find(m, op->object);
-    const struct kvmem_chunk *c = NULL;
+    const struct kv_mem_object *o = kv_mem_object_find(m, op->object);
+    const struct kv_mem_chunk *c = NULL;
     uint64_t number = UINT64_MAX;
-    struct kvmem_cursor cursor = {op->iov, 0};
+    struct kv_mem_cursor cursor = {op->iov, 0};
     for (uint64_t at = op->offset, end = op->offset + op->length; at < end;) {
         uint64_t block = at / SNIC_KVOP_BLOCK;
         uint32_t i = (uint32_t)(block % KVMEM_CHUNK);
@@ -439,23 +440,23 @@ int kvmem_read(const struct snic_kvmem *m, struct snic_kvop *op)
         uint64_t size = snic_min_u64(SNIC_KVOP_BLOCK - from, end - at);
         if (number != block / KVMEM_CHUNK) {
             number = block / KVMEM_CHUNK;
-            c = kvmem_chunk_find(o, number);
+            c = kv_mem_chunk_find(o, number);
         }
         const unsigned char *data = c == NULL ? NULL : c->data[i];
-        if (data != NULL && !kvmem_block_whole(m, c, i)) {
+        if (data != NULL && !kv_mem_block_whole(m, c, i)) {
             op->bad_offset = block * SNIC_KVOP_BLOCK;
             return SNIC_ECORRUPT;
         }
-        kvmem_cursor_copy(&cursor, NULL, data == NULL ? NULL : data + from, size);
+        kv_mem_cursor_copy(&cursor, NULL, data == NULL ? NULL : data + from, size);
         at += size;
     }
     return 0;
 }
 
 /** The first block at or behind @p block whose bit is set (taken) in its chunk; UINT64_MAX none. */
-static uint64_t kvmem_seek_data(const struct kvmem_object *o, uint64_t block)
+static uint64_t kv_mem_seek_data(const struct kv_mem_object *o, uint64_t block)
 {
-    uint32_t at = kvmem_chunk_lower(o, block / KVMEM_CHUNK);
+    uint32_t at = kv_mem_chunk_lower(o, block / KVMEM_CHUNK);
     for (; at < o->count; at++) {
         uint64_t bits = o->chunks[at]->taken;
         if (o->chunks[at]->number == block / KVMEM_CHUNK)
@@ -466,10 +467,10 @@ static uint64_t kvmem_seek_data(const struct kvmem_object *o, uint64_t block)
     return UINT64_MAX;
 }
 
-static uint64_t kvmem_seek_hole(const struct kvmem_object *o, uint64_t block)
+static uint64_t kv_mem_seek_hole(const struct kv_mem_object *o, uint64_t block)
 {
-    for (uint32_t at = kvmem_chunk_lower(o, block / KVMEM_CHUNK);; at++) {
-        const struct kvmem_chunk *c = at < o->count ? o->chunks[at] : NULL;
+    for (uint32_t at = kv_mem_chunk_lower(o, block / KVMEM_CHUNK);; at++) {
+        const struct kv_mem_chunk *c = at < o->count ? o->chunks[at] : NULL;
         if (c == NULL || c->number != block / KVMEM_CHUNK)
             return block;
         uint64_t bits = ~c->taken & UINT64_MAX << block % KVMEM_CHUNK;
@@ -479,29 +480,29 @@ static uint64_t kvmem_seek_hole(const struct kvmem_object *o, uint64_t block)
     }
 }
 
-int64_t kvmem_seek(const struct snic_kvmem *m, uint64_t object, uint64_t offset, int hole)
+int64_t kv_mem_seek(const struct snic_kvmem *m, uint64_t object, uint64_t offset, int hole)
 {
-    const struct kvmem_object *o = kvmem_object_find(m, object);
+    const struct kv_mem_object *o = kv_mem_object_find(m, object);
     uint64_t block = offset / SNIC_KVOP_BLOCK;
     uint64_t found = hole ? block : UINT64_MAX;
     if (o != NULL)
-        found = hole ? kvmem_seek_hole(o, block) : kvmem_seek_data(o, block);
+        found = hole ? kv_mem_seek_hole(o, block) : kv_mem_seek_data(o, block);
     if (found >= SNIC_KVOP_OBJECT_MAX / SNIC_KVOP_BLOCK)
         return SNIC_ENOENT;
     return (int64_t)snic_max_u64(offset, found * SNIC_KVOP_BLOCK);
 }
 
-int kvmem_object_check(const struct snic_kvmem *m, const struct kvmem_object *o)
+int kv_mem_object_check(const struct snic_kvmem *m, const struct kv_mem_object *o)
 {
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < o->count; i++) {
-        const struct kvmem_chunk *c = o->chunks[i];
+        const struct kv_mem_chunk *c = o->chunks[i];
         if (c->taken == 0 || (i != 0 && o->chunks[i - 1]->number >= c->number))
             return SNIC_ECORRUPT;
         for (uint32_t b = 0; b < KVMEM_CHUNK; b++) {
             if (c->data[b] != NULL && (c->taken >> b & 1) == 0)
                 return SNIC_ECORRUPT;
-            if (!m->damaged && c->data[b] != NULL && !kvmem_block_whole(m, c, b))
+            if (!m->damaged && c->data[b] != NULL && !kv_mem_block_whole(m, c, b))
                 return SNIC_ECORRUPT;
         }
         blocks += (uint64_t)__builtin_popcountll(c->taken);

@@ -20,54 +20,54 @@ enum {
 /* ---- Records ---- */
 
 /** A record; its value follows. An object is one, too: key.size is 0. */
-struct kvmem_record {
-    struct kvmem_record *chain;
+struct kv_mem_record {
+    struct kv_mem_record *chain;
     uint32_t hash;
     uint32_t size; /* of the value */
     struct snic_kvop_key key;
 };
 
-struct kvmem_slot {
+struct kv_mem_slot {
     uint64_t group;
     uint64_t prefix; /* the key's first bytes, big-endian */
-    struct kvmem_record *record;
+    struct kv_mem_record *record;
 };
 
-struct kvmem_node {
+struct kv_mem_node {
     union {
         struct {
-            struct kvmem_node *next;
-            struct kvmem_node *prev;
-            struct kvmem_slot slots[KVMEM_LEAF];
+            struct kv_mem_node *next;
+            struct kv_mem_node *prev;
+            struct kv_mem_slot slots[KVMEM_LEAF];
         } leaf;
         struct { /* keys[i] <= all below child[i] < keys[i + 1]; keys[0] says nothing */
             struct snic_kvop_key keys[KVMEM_FAN];
-            struct kvmem_node *child[KVMEM_FAN];
+            struct kv_mem_node *child[KVMEM_FAN];
         } inner;
     } u;
-    struct kvmem_node *all; /* every node there is */
+    struct kv_mem_node *all; /* every node there is */
     uint32_t count;
 };
 
 /** A place between records: the slot is the next one, if at < leaf->count. */
-struct kvmem_pos {
-    struct kvmem_node *leaf;
+struct kv_mem_pos {
+    struct kv_mem_node *leaf;
     uint32_t at;
 };
 
 /* ---- Objects ---- */
 
 /** 64 blocks that follow each other. */
-struct kvmem_chunk {
+struct kv_mem_chunk {
     uint64_t number;
     uint64_t taken;                   /* bit: the block has space */
     unsigned char *data[KVMEM_CHUNK]; /* NULL: zeros */
     uint32_t crc[KVMEM_CHUNK];        /* of data */
 };
 
-struct kvmem_object {
-    struct kvmem_record record;
-    struct kvmem_chunk **chunks; /* in order of number */
+struct kv_mem_object {
+    struct kv_mem_record record;
+    struct kv_mem_chunk **chunks; /* in order of number */
     uint32_t count;
     uint32_t room;
     uint64_t blocks; /* taken */
@@ -76,10 +76,10 @@ struct kvmem_object {
 /* ---- What a crash takes back ---- */
 
 /** How something was before change number `change`. */
-struct kvmem_undo {
+struct kv_mem_undo {
     uint64_t change;
-    struct kvmem_record *record; /* that was there; NULL: none, or this is about a block */
-    struct snic_kvop_key key;    /* size 0: about a block of object key.group */
+    struct kv_mem_record *record; /* that was there; NULL: none, or this is about a block */
+    struct snic_kvop_key key;     /* size 0: about a block of object key.group */
     uint64_t block;
     unsigned char *data;
     uint32_t crc;
@@ -91,7 +91,7 @@ struct kvmem_undo {
  *   N1 Every record is in the tree once and in the hash table once; an object is there iff a block
  *      of it is taken.
  *   N2 A leaf is never empty, unless it is the root; leaves are linked in order.
- *   N3 used is the sum of kvmem_record_bytes() of the records and SNIC_KVOP_BLOCK for each
+ *   N3 used is the sum of kv_mem_record_bytes() of the records and SNIC_KVOP_BLOCK for each
  *      taken block.
  *   N4 With track the undo log, run backwards, leads from what reads see to what is durable.
  */
@@ -99,21 +99,21 @@ struct snic_kvmem {
     struct snic_kvmem_opts opts;
     struct snic_rng rng;
     /* records and objects */
-    struct kvmem_record **table;
+    struct kv_mem_record **table;
     uint64_t table_mask;
     uint64_t entries; /* in the table */
-    struct kvmem_node *root;
+    struct kv_mem_node *root;
     uint32_t height; /* 0: the root is a leaf */
     uint32_t spare_count;
-    struct kvmem_node *spare;
-    struct kvmem_node *nodes;
+    struct kv_mem_node *spare;
+    struct kv_mem_node *nodes;
     /* blocks without a use */
     unsigned char *blocks;
     uint64_t blocks_count;
     uint64_t used;
     uint64_t reserve; /* of opts.space, kept back for RESERVE */
     /* changes */
-    struct kvmem_undo *undo;
+    struct kv_mem_undo *undo;
     uint64_t undo_count;
     uint64_t undo_room;
     uint64_t changes;
@@ -128,109 +128,109 @@ struct snic_kvmem {
     uint32_t handles_count;
 };
 
-static inline unsigned char *kvmem_value(struct kvmem_record *r)
+static inline unsigned char *kv_mem_value(struct kv_mem_record *r)
 {
     return (unsigned char *)(r + 1);
 }
-static inline struct kvmem_object *kvmem_object_of(struct kvmem_record *r)
+static inline struct kv_mem_object *kv_mem_object_of(struct kv_mem_record *r)
 {
-    return SNIC_CONTAINER(r, struct kvmem_object, record);
+    return SNIC_CONTAINER(r, struct kv_mem_object, record);
 }
-static inline uint64_t kvmem_record_bytes(uint32_t key_size, uint32_t value_size)
+static inline uint64_t kv_mem_record_bytes(uint32_t key_size, uint32_t value_size)
 {
-    return sizeof(struct kvmem_record) + key_size + value_size;
+    return sizeof(struct kv_mem_record) + key_size + value_size;
 }
 
 /* ---- mem_tree.c ---- */
 
-uint32_t kvmem_hash(const struct snic_kvop_key *key);
+uint32_t kv_mem_hash(const struct snic_kvop_key *key);
 /** Nodes and room in the table for @p inserts. 0 or SNIC_ENOMEM. */
-int kvmem_reserve(struct snic_kvmem *m, uint32_t inserts);
-struct kvmem_record *kvmem_find(const struct snic_kvmem *m, const struct snic_kvop_key *key);
+int kv_mem_reserve(struct snic_kvmem *m, uint32_t inserts);
+struct kv_mem_record *kv_mem_find(const struct snic_kvmem *m, const struct snic_kvop_key *key);
 /** Have the caches fetch what will be looked for: up to KVMEM_EXPECT keys, all at the same time. */
-void kvmem_expect(const struct snic_kvmem *m, const struct snic_kvop_key **keys, uint32_t n);
+void kv_mem_fetch(const struct snic_kvmem *m, const struct snic_kvop_key **keys, uint32_t n);
 /** Add a record that is not there; its key and size are set. The caller has reserved. */
-void kvmem_insert(struct snic_kvmem *m, struct kvmem_record *r);
+void kv_mem_insert(struct snic_kvmem *m, struct kv_mem_record *r);
 /** Put @p r in the place of @p old, whose key it has. */
-void kvmem_replace(struct snic_kvmem *m, struct kvmem_record *old, struct kvmem_record *r);
-void kvmem_remove(struct snic_kvmem *m, struct kvmem_record *r);
+void kv_mem_replace(struct snic_kvmem *m, struct kv_mem_record *old, struct kv_mem_record *r);
+void kv_mem_remove(struct snic_kvmem *m, struct kv_mem_record *r);
 /** The first record with a key of @p key or above. */
-struct kvmem_pos kvmem_lower(const struct snic_kvmem *m, const struct snic_kvop_key *key);
+struct kv_mem_pos kv_mem_lower(const struct snic_kvmem *m, const struct snic_kvop_key *key);
 /** The record there, or NULL at the end; moves to the next leaf when it must. */
-struct kvmem_record *kvmem_at(struct kvmem_pos *p);
+struct kv_mem_record *kv_mem_at(struct kv_mem_pos *p);
 /** 0 or SNIC_ECORRUPT. */
-int kvmem_tree_check(const struct snic_kvmem *m);
+int kv_mem_tree_check(const struct snic_kvmem *m);
 /** Free nodes and table; the records are gone. */
-void kvmem_tree_close(struct snic_kvmem *m);
+void kv_mem_tree_close(struct snic_kvmem *m);
 
 /* ---- mem_object.c ---- */
 
-struct kvmem_object *kvmem_object_find(const struct snic_kvmem *m, uint64_t name);
+struct kv_mem_object *kv_mem_object_find(const struct snic_kvmem *m, uint64_t name);
 /** Blocks of [offset, offset + length) that are not taken. */
-uint64_t kvmem_missing(const struct snic_kvmem *m, uint64_t object, uint64_t offset,
-                       uint64_t length);
+uint64_t kv_mem_missing(const struct snic_kvmem *m, uint64_t object, uint64_t offset,
+                        uint64_t length);
 /** Are the blocks that the range covers in part whole? 0; SNIC_ECORRUPT and where. */
-int kvmem_edges(const struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
-                uint64_t *bad);
+int kv_mem_edges(const struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
+                 uint64_t *bad);
 /** Memory for a change of the range, with blocks for all of it if @p data. 0 or SNIC_ENOMEM. */
-int kvmem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
-                  int data);
+int kv_mem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
+                   int data);
 /** Bytes into a prepared range; each block is a change of its own, unless @p inside one. */
-void kvmem_write(struct snic_kvmem *m, uint64_t object, uint64_t offset, const struct snic_iov *iov,
-                 uint64_t length, int inside);
+void kv_mem_write(struct snic_kvmem *m, uint64_t object, uint64_t offset,
+                  const struct snic_iov *iov, uint64_t length, int inside);
 /** A prepared range takes space; with @p zero it reads as zeros, too. */
-void kvmem_take(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int zero);
+void kv_mem_take(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int zero);
 /** Whole blocks are given back, what is left of others reads as zeros. 0 or SNIC_ENOMEM. */
-int kvmem_punch(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length);
+int kv_mem_punch(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length);
 /** 0; SNIC_ECORRUPT and where. */
-int kvmem_read(const struct snic_kvmem *m, struct snic_kvop *op);
-int64_t kvmem_seek(const struct snic_kvmem *m, uint64_t object, uint64_t offset, int hole);
+int kv_mem_read(const struct snic_kvmem *m, struct snic_kvop *op);
+int64_t kv_mem_seek(const struct snic_kvmem *m, uint64_t object, uint64_t offset, int hole);
 /** A block becomes what the undo record says; its data is taken over. 0 or SNIC_ENOMEM. */
-int kvmem_block_set(struct snic_kvmem *m, const struct kvmem_undo *u);
+int kv_mem_block_set(struct snic_kvmem *m, const struct kv_mem_undo *u);
 /** Free what is the object's; it is in no table any more. */
-void kvmem_object_free(struct snic_kvmem *m, struct kvmem_object *o);
-void kvmem_block_put(struct snic_kvmem *m, unsigned char *data);
+void kv_mem_object_free(struct snic_kvmem *m, struct kv_mem_object *o);
+void kv_mem_block_put(struct snic_kvmem *m, unsigned char *data);
 /** Counts and checksums of an object. 0 or SNIC_ECORRUPT. */
-int kvmem_object_check(const struct snic_kvmem *m, const struct kvmem_object *o);
+int kv_mem_object_check(const struct snic_kvmem *m, const struct kv_mem_object *o);
 
 /* ---- mem_crash.c ---- */
 
 /** Begin a change: what follows is one step for crashes. */
-static inline void kvmem_change(struct snic_kvmem *m)
+static inline void kv_mem_change(struct snic_kvmem *m)
 {
     m->changes++;
     m->unsynced++;
 }
 /** Room for @p n more undo records. 0 or SNIC_ENOMEM. */
-int kvmem_undo_reserve(struct snic_kvmem *m, uint64_t n);
+int kv_mem_undo_reserve(struct snic_kvmem *m, uint64_t n);
 /** Note how a record (NULL: none) or a block was; takes over the memory. Needs track. */
-void kvmem_undo_record(struct snic_kvmem *m, const struct snic_kvop_key *key,
-                       struct kvmem_record *old);
-void kvmem_undo_block(struct snic_kvmem *m, uint64_t object, uint64_t block, int taken,
-                      unsigned char *data, uint32_t crc);
+void kv_mem_undo_record(struct snic_kvmem *m, const struct snic_kvop_key *key,
+                        struct kv_mem_record *old);
+void kv_mem_undo_block(struct snic_kvmem *m, uint64_t object, uint64_t block, int taken,
+                       unsigned char *data, uint32_t crc);
 /** All changes are durable. */
-void kvmem_sync(struct snic_kvmem *m);
-/** The first record of all, for walks with kvmem_at(). */
-static inline struct kvmem_pos kvmem_begin(const struct snic_kvmem *m)
+void kv_mem_sync(struct snic_kvmem *m);
+/** The first record of all, for walks with kv_mem_at(). */
+static inline struct kv_mem_pos kv_mem_begin(const struct snic_kvmem *m)
 {
     struct snic_kvop_key key = {.group = 0};
-    return kvmem_lower(m, &key);
+    return kv_mem_lower(m, &key);
 }
 
 /* ---- mem_run.c ---- */
 
 /** What the fault plan has for an operation. kind 0: nothing. */
-struct kvmem_verdict {
+struct kv_mem_verdict {
     uint32_t kind;
     int32_t error;
     uint64_t delay_ns;
     uint64_t keep;
 };
-struct kvmem_verdict kvmem_judge(struct snic_kvmem *m, const struct snic_kvop *op);
+struct kv_mem_verdict kv_mem_judge(struct snic_kvmem *m, const struct snic_kvop *op);
 /** Carry out a valid operation whose results were cleared. */
-void kvmem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kvmem_verdict *v);
+void kv_mem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kv_mem_verdict *v);
 /** A record with a copy of the value, in no table; NULL without memory. */
-struct kvmem_record *kvmem_record_make(const struct snic_kvop_key *key, const void *value,
-                                       uint32_t size);
+struct kv_mem_record *kv_mem_record_make(const struct snic_kvop_key *key, const void *value,
+                                         uint32_t size);
 
 #endif /* SNIC_KV_MEM_PRIV_H */

@@ -11,73 +11,73 @@
 
 #include "kv/mem_priv.h"
 
-static const uint64_t kvmem_reserve_max = (uint64_t)64 << 20;
+static const uint64_t kv_mem_reserve_max = (uint64_t)64 << 20;
 
 /* ---- Space ---- */
 
-static uint64_t kvmem_free(const struct snic_kvmem *m, int reserve)
+static uint64_t kv_mem_free(const struct snic_kvmem *m, int reserve)
 {
     uint64_t all = m->opts.space - (reserve ? 0 : m->reserve);
     return all > m->used ? all - m->used : 0;
 }
 
-static int kvmem_fits(const struct snic_kvmem *m, const struct snic_kvop *op, int64_t more)
+static int kv_mem_fits(const struct snic_kvmem *m, const struct snic_kvop *op, int64_t more)
 {
     if (more <= 0)
         return 1;
-    return (uint64_t)more <= kvmem_free(m, (op->flags & SNIC_KVOP_RESERVE) != 0);
+    return (uint64_t)more <= kv_mem_free(m, (op->flags & SNIC_KVOP_RESERVE) != 0);
 }
 
 /* ---- Reading records ---- */
 
-static void kvmem_get(struct snic_kvmem *m, struct snic_kvop *op)
+static void kv_mem_get(struct snic_kvmem *m, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < op->get_count; i++) {
         struct snic_kvop_get *g = &op->gets[i];
-        struct kvmem_record *r = kvmem_find(m, &g->key);
-        kv_get_answer(g, r == NULL ? NULL : kvmem_value(r), r == NULL ? 0 : r->size);
+        struct kv_mem_record *r = kv_mem_find(m, &g->key);
+        kv_get_answer(g, r == NULL ? NULL : kv_mem_value(r), r == NULL ? 0 : r->size);
     }
     op->result = kv_get_result(op);
 }
 
-static int kvmem_in_scan(const struct snic_kvop *op, const struct kvmem_record *r)
+static int kv_mem_in_scan(const struct snic_kvop *op, const struct kv_mem_record *r)
 {
     return r != NULL && r->key.group == op->key.group && r->key.size >= op->key.size &&
            memcmp(r->key.bytes, op->key.bytes, op->key.size) == 0;
 }
 
-static void kvmem_scan(struct snic_kvmem *m, struct snic_kvop *op)
+static void kv_mem_scan(struct snic_kvmem *m, struct snic_kvop *op)
 {
     const struct snic_kvop_key *from = &op->key;
     if (op->after.size != 0 && snic_kvop_key_compare(&op->after, from) >= 0)
         from = &op->after;
-    struct kvmem_pos p = kvmem_lower(m, from);
-    struct kvmem_record *r = kvmem_at(&p);
+    struct kv_mem_pos p = kv_mem_lower(m, from);
+    struct kv_mem_record *r = kv_mem_at(&p);
     if (r != NULL && (r->key.size == 0 || (op->after.size != 0 && from == &op->after &&
                                            snic_kvop_key_compare(&r->key, from) == 0))) {
         p.at++;
-        r = kvmem_at(&p);
+        r = kv_mem_at(&p);
     }
-    while (kvmem_in_scan(op, r) && op->out_count < op->scan_max) {
-        if (snic_kvop_append(op, r->key.bytes, r->key.size, kvmem_value(r), r->size) != 0) {
+    while (kv_mem_in_scan(op, r) && op->out_count < op->scan_max) {
+        if (snic_kvop_append(op, r->key.bytes, r->key.size, kv_mem_value(r), r->size) != 0) {
             op->result = op->out_count == 0 ? SNIC_EMSGSIZE : 0;
             return;
         }
         p.at++;
-        r = kvmem_at(&p);
+        r = kv_mem_at(&p);
     }
-    op->end = !kvmem_in_scan(op, r);
+    op->end = !kv_mem_in_scan(op, r);
 }
 
 /** The cursor is the number after the last one delivered. */
-static void kvmem_groups(struct snic_kvmem *m, struct snic_kvop *op)
+static void kv_mem_groups(struct snic_kvmem *m, struct snic_kvop *op)
 {
     uint64_t *out = op->out;
     uint64_t number = op->cursor;
     for (;;) {
         struct snic_kvop_key key = {.group = number};
-        struct kvmem_pos p = kvmem_lower(m, &key);
-        const struct kvmem_record *r = kvmem_at(&p);
+        struct kv_mem_pos p = kv_mem_lower(m, &key);
+        const struct kv_mem_record *r = kv_mem_at(&p);
         op->end = r == NULL;
         if (r == NULL || op->out_room - op->out_size < sizeof(uint64_t))
             return;
@@ -94,32 +94,32 @@ static void kvmem_groups(struct snic_kvmem *m, struct snic_kvop *op)
 
 /* ---- Commit ---- */
 
-struct kvmem_record *kvmem_record_make(const struct snic_kvop_key *key, const void *value,
-                                       uint32_t size)
+struct kv_mem_record *kv_mem_record_make(const struct snic_kvop_key *key, const void *value,
+                                         uint32_t size)
 {
-    struct kvmem_record *r = malloc(sizeof(*r) + size);
+    struct kv_mem_record *r = malloc(sizeof(*r) + size);
     if (r == NULL)
         return NULL;
     r->chain = NULL;
     r->size = size;
     r->key = *key;
-    memcpy(kvmem_value(r), value, size);
+    memcpy(kv_mem_value(r), value, size);
     return r;
 }
 
 /** What a commit is made of, found before anything is changed. */
-struct kvmem_commit {
+struct kv_mem_commit {
     const struct snic_kvop_change *write;
     const struct snic_kvop_change *truncates[SNIC_KVOP_CHANGES_MAX];
     uint32_t truncate_count;
     uint32_t record_count;
     int one_step; /* the bytes belong to the records' change */
-    struct kvmem_record *old[SNIC_KVOP_CHANGES_MAX];
-    struct kvmem_record *made[SNIC_KVOP_CHANGES_MAX];
+    struct kv_mem_record *old[SNIC_KVOP_CHANGES_MAX];
+    struct kv_mem_record *made[SNIC_KVOP_CHANGES_MAX];
 };
 
-static void kvmem_commit_sort(const struct snic_kvmem *m, const struct snic_kvop *op,
-                              struct kvmem_commit *c)
+static void kv_mem_commit_sort(const struct snic_kvmem *m, const struct snic_kvop *op,
+                               struct kv_mem_commit *c)
 {
     c->write = NULL;
     c->truncate_count = 0;
@@ -144,50 +144,51 @@ static void kvmem_commit_sort(const struct snic_kvmem *m, const struct snic_kvop
 }
 
 /** The index of the first guard that fails, or UINT32_MAX. */
-static uint32_t kvmem_commit_guards(const struct snic_kvmem *m, const struct snic_kvop *op)
+static uint32_t kv_mem_commit_guards(const struct snic_kvmem *m, const struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < op->guard_count; i++) {
         const struct snic_kvop_guard *g = &op->guards[i];
-        struct kvmem_record *r = kvmem_find(m, &g->key);
+        struct kv_mem_record *r = kv_mem_find(m, &g->key);
         if ((r == NULL) != (g->value == NULL))
             return i;
-        if (r != NULL && (r->size != g->size || memcmp(kvmem_value(r), g->value, g->size) != 0))
+        if (r != NULL && (r->size != g->size || memcmp(kv_mem_value(r), g->value, g->size) != 0))
             return i;
     }
     return UINT32_MAX;
 }
 
 /** The bytes of a commit: space, memory and whole edges, then written. */
-static int kvmem_commit_bytes(struct snic_kvmem *m, struct snic_kvop *op,
-                              const struct snic_kvop_change *w, int inside)
+static int kv_mem_commit_bytes(struct snic_kvmem *m, struct snic_kvop *op,
+                               const struct snic_kvop_change *w, int inside)
 {
     struct snic_iov piece = {(void *)(uintptr_t)w->value, w->size};
-    uint64_t more = kvmem_missing(m, w->object, w->offset, w->size) * SNIC_KVOP_BLOCK;
+    uint64_t more = kv_mem_missing(m, w->object, w->offset, w->size) * SNIC_KVOP_BLOCK;
     if (!inside) {
-        int r = kvmem_edges(m, w->object, w->offset, w->size, &op->bad_offset);
+        int r = kv_mem_edges(m, w->object, w->offset, w->size, &op->bad_offset);
         if (r != 0)
             return r;
-        if (!kvmem_fits(m, op, (int64_t)more) ||
-            kvmem_prepare(m, w->object, w->offset, w->size, 1) != 0)
+        if (!kv_mem_fits(m, op, (int64_t)more) ||
+            kv_mem_prepare(m, w->object, w->offset, w->size, 1) != 0)
             return SNIC_ENOSPC;
     }
-    kvmem_write(m, w->object, w->offset, &piece, w->size, inside);
+    kv_mem_write(m, w->object, w->offset, &piece, w->size, inside);
     op->allocated += (int64_t)more;
     return 0;
 }
 
-static void kvmem_commit_drop(const struct snic_kvop *op, struct kvmem_commit *c)
+static void kv_mem_commit_drop(const struct snic_kvop *op, struct kv_mem_commit *c)
 {
     for (uint32_t i = 0; i < op->change_count; i++)
         free(c->made[i]);
 }
 
 /** New records, memory for all that follows, and whether it fits. Nothing is visible yet. */
-static int kvmem_commit_prepare(struct snic_kvmem *m, struct snic_kvop *op, struct kvmem_commit *c)
+static int kv_mem_commit_prepare(struct snic_kvmem *m, struct snic_kvop *op,
+                                 struct kv_mem_commit *c)
 {
     const struct snic_kvop_change *w = c->one_step ? c->write : NULL;
     int64_t more = 0;
-    int r = kvmem_reserve(m, c->record_count + 1);
+    int r = kv_mem_reserve(m, c->record_count + 1);
     for (uint32_t i = 0; i < op->change_count; i++) {
         const struct snic_kvop_change *change = &op->changes[i];
         int put = change->kind == SNIC_KVOP_PUT;
@@ -195,214 +196,214 @@ static int kvmem_commit_prepare(struct snic_kvmem *m, struct snic_kvop *op, stru
         c->made[i] = NULL;
         if (!put && change->kind != SNIC_KVOP_DELETE)
             continue;
-        c->old[i] = kvmem_find(m, &change->key);
+        c->old[i] = kv_mem_find(m, &change->key);
         if (c->old[i] != NULL)
-            more -= (int64_t)kvmem_record_bytes(change->key.size, c->old[i]->size);
+            more -= (int64_t)kv_mem_record_bytes(change->key.size, c->old[i]->size);
         if (!put)
             continue;
-        more += (int64_t)kvmem_record_bytes(change->key.size, change->size);
+        more += (int64_t)kv_mem_record_bytes(change->key.size, change->size);
         if (!m->opts.track && c->old[i] != NULL && c->old[i]->size == change->size)
             continue; /* in place */
-        c->made[i] = kvmem_record_make(&change->key, change->value, change->size);
+        c->made[i] = kv_mem_record_make(&change->key, change->value, change->size);
         r = c->made[i] == NULL ? SNIC_ENOMEM : r;
     }
     if (r == 0 && w != NULL) {
-        more += (int64_t)(kvmem_missing(m, w->object, w->offset, w->size) * SNIC_KVOP_BLOCK);
-        r = kvmem_edges(m, w->object, w->offset, w->size, &op->bad_offset);
+        more += (int64_t)(kv_mem_missing(m, w->object, w->offset, w->size) * SNIC_KVOP_BLOCK);
+        r = kv_mem_edges(m, w->object, w->offset, w->size, &op->bad_offset);
     }
-    if (r == 0 && !kvmem_fits(m, op, more))
+    if (r == 0 && !kv_mem_fits(m, op, more))
         r = SNIC_ENOSPC;
     if (r == 0 && w != NULL)
-        r = kvmem_prepare(m, w->object, w->offset, w->size, 1);
+        r = kv_mem_prepare(m, w->object, w->offset, w->size, 1);
     uint64_t undos = c->record_count;
     if (c->write != NULL)
         undos += c->write->size / SNIC_KVOP_BLOCK + 2;
     if (r == 0)
-        r = kvmem_undo_reserve(m, undos);
+        r = kv_mem_undo_reserve(m, undos);
     if (r != 0)
-        kvmem_commit_drop(op, c);
+        kv_mem_commit_drop(op, c);
     return r == SNIC_ENOMEM ? SNIC_ENOSPC : r;
 }
 
 /** One record's change; c->old[i] and c->made[i] say what becomes of it. */
-static void kvmem_commit_record(struct snic_kvmem *m, const struct snic_kvop_change *change,
-                                struct kvmem_record *old, struct kvmem_record *made)
+static void kv_mem_commit_record(struct snic_kvmem *m, const struct snic_kvop_change *change,
+                                 struct kv_mem_record *old, struct kv_mem_record *made)
 {
     if (change->kind == SNIC_KVOP_PUT && made == NULL) {
-        memcpy(kvmem_value(old), change->value, change->size);
+        memcpy(kv_mem_value(old), change->value, change->size);
         return;
     }
     if (old == NULL && made == NULL)
         return;
     if (old != NULL)
-        m->used -= kvmem_record_bytes(change->key.size, old->size);
+        m->used -= kv_mem_record_bytes(change->key.size, old->size);
     if (made != NULL)
-        m->used += kvmem_record_bytes(change->key.size, made->size);
+        m->used += kv_mem_record_bytes(change->key.size, made->size);
     if (old == NULL)
-        kvmem_insert(m, made);
+        kv_mem_insert(m, made);
     else if (made == NULL)
-        kvmem_remove(m, old);
+        kv_mem_remove(m, old);
     else
-        kvmem_replace(m, old, made);
+        kv_mem_replace(m, old, made);
     if (m->opts.track)
-        kvmem_undo_record(m, &change->key, old);
+        kv_mem_undo_record(m, &change->key, old);
     else
         free(old);
 }
 
-static int kvmem_commit_truncates(struct snic_kvmem *m, struct snic_kvop *op,
-                                  const struct kvmem_commit *c)
+static int kv_mem_commit_truncates(struct snic_kvmem *m, struct snic_kvop *op,
+                                   const struct kv_mem_commit *c)
 {
     int r = 0;
     for (uint32_t i = 0; i < c->truncate_count && r == 0; i++) {
         const struct snic_kvop_change *t = c->truncates[i];
         uint64_t before = m->used;
-        kvmem_change(m);
-        r = kvmem_punch(m, t->object, t->offset, SNIC_KVOP_OBJECT_MAX - t->offset);
+        kv_mem_change(m);
+        r = kv_mem_punch(m, t->object, t->offset, SNIC_KVOP_OBJECT_MAX - t->offset);
         op->allocated -= (int64_t)(before - m->used);
     }
     return r == SNIC_ENOMEM ? SNIC_EUNKNOWN : r; /* the records are changed already */
 }
 
-static int kvmem_commit(struct snic_kvmem *m, struct snic_kvop *op)
+static int kv_mem_commit(struct snic_kvmem *m, struct snic_kvop *op)
 {
-    struct kvmem_commit c;
+    struct kv_mem_commit c;
     int multi = (m->opts.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
-    kvmem_commit_sort(m, op, &c);
+    kv_mem_commit_sort(m, op, &c);
     for (uint32_t i = 0; i < c.truncate_count; i++) {
         const struct snic_kvop_change *t = c.truncates[i];
-        int r = kvmem_edges(m, t->object, t->offset, 0, &op->bad_offset);
+        int r = kv_mem_edges(m, t->object, t->offset, 0, &op->bad_offset);
         if (r != 0)
             return r;
     }
     if (c.write != NULL && !c.one_step && !multi) {
-        int r = kvmem_commit_bytes(m, op, c.write, 0);
+        int r = kv_mem_commit_bytes(m, op, c.write, 0);
         if (r != 0)
             return r;
     }
-    op->failed_guard = kvmem_commit_guards(m, op);
+    op->failed_guard = kv_mem_commit_guards(m, op);
     if (op->failed_guard != UINT32_MAX)
         return SNIC_ECANCELED;
     if (op->change_count == 0)
         return 0;
-    int r = kvmem_commit_prepare(m, op, &c);
+    int r = kv_mem_commit_prepare(m, op, &c);
     if (r != 0)
         return r;
     if (c.write != NULL && !c.one_step && multi) {
-        r = kvmem_commit_bytes(m, op, c.write, 0);
+        r = kv_mem_commit_bytes(m, op, c.write, 0);
         if (r != 0) {
-            kvmem_commit_drop(op, &c);
+            kv_mem_commit_drop(op, &c);
             return r;
         }
     }
     if (c.record_count != 0 || c.one_step)
-        kvmem_change(m);
+        kv_mem_change(m);
     if (c.one_step)
-        (void)kvmem_commit_bytes(m, op, c.write, 1);
+        (void)kv_mem_commit_bytes(m, op, c.write, 1);
     for (uint32_t i = 0; i < op->change_count; i++) {
         uint32_t kind = op->changes[i].kind;
         if (kind == SNIC_KVOP_PUT || kind == SNIC_KVOP_DELETE)
-            kvmem_commit_record(m, &op->changes[i], c.old[i], c.made[i]);
+            kv_mem_commit_record(m, &op->changes[i], c.old[i], c.made[i]);
     }
-    return kvmem_commit_truncates(m, op, &c);
+    return kv_mem_commit_truncates(m, op, &c);
 }
 
 /* ---- Objects ---- */
 
-static int64_t kvmem_object_write(struct snic_kvmem *m, struct snic_kvop *op)
+static int64_t kv_mem_object_write(struct snic_kvmem *m, struct snic_kvop *op)
 {
-    uint64_t more = kvmem_missing(m, op->object, op->offset, op->length) * SNIC_KVOP_BLOCK;
-    int r = kvmem_edges(m, op->object, op->offset, op->length, &op->bad_offset);
+    uint64_t more = kv_mem_missing(m, op->object, op->offset, op->length) * SNIC_KVOP_BLOCK;
+    int r = kv_mem_edges(m, op->object, op->offset, op->length, &op->bad_offset);
     if (r != 0)
         return r;
-    if (!kvmem_fits(m, op, (int64_t)more) ||
-        kvmem_prepare(m, op->object, op->offset, op->length, 1) != 0)
+    if (!kv_mem_fits(m, op, (int64_t)more) ||
+        kv_mem_prepare(m, op->object, op->offset, op->length, 1) != 0)
         return SNIC_ENOSPC;
-    kvmem_write(m, op->object, op->offset, op->iov, op->length, 0);
+    kv_mem_write(m, op->object, op->offset, op->iov, op->length, 0);
     op->allocated = (int64_t)more;
     return (int64_t)op->length;
 }
 
-static int64_t kvmem_object_take(struct snic_kvmem *m, struct snic_kvop *op, int zero)
+static int64_t kv_mem_object_take(struct snic_kvmem *m, struct snic_kvop *op, int zero)
 {
-    uint64_t more = kvmem_missing(m, op->object, op->offset, op->length) * SNIC_KVOP_BLOCK;
-    int r = zero ? kvmem_edges(m, op->object, op->offset, op->length, &op->bad_offset) : 0;
+    uint64_t more = kv_mem_missing(m, op->object, op->offset, op->length) * SNIC_KVOP_BLOCK;
+    int r = zero ? kv_mem_edges(m, op->object, op->offset, op->length, &op->bad_offset) : 0;
     if (r != 0)
         return r;
-    if (!kvmem_fits(m, op, (int64_t)more) ||
-        kvmem_prepare(m, op->object, op->offset, op->length, 0) != 0)
+    if (!kv_mem_fits(m, op, (int64_t)more) ||
+        kv_mem_prepare(m, op->object, op->offset, op->length, 0) != 0)
         return SNIC_ENOSPC;
-    kvmem_change(m);
-    kvmem_take(m, op->object, op->offset, op->length, zero);
+    kv_mem_change(m);
+    kv_mem_take(m, op->object, op->offset, op->length, zero);
     op->allocated = (int64_t)more;
     return 0;
 }
 
-static int64_t kvmem_object_punch(struct snic_kvmem *m, struct snic_kvop *op, uint64_t length)
+static int64_t kv_mem_object_punch(struct snic_kvmem *m, struct snic_kvop *op, uint64_t length)
 {
     uint64_t before = m->used;
-    int r = kvmem_edges(m, op->object, op->offset, length, &op->bad_offset);
+    int r = kv_mem_edges(m, op->object, op->offset, length, &op->bad_offset);
     if (r != 0)
         return r;
-    kvmem_change(m);
-    if (kvmem_punch(m, op->object, op->offset, length) != 0)
+    kv_mem_change(m);
+    if (kv_mem_punch(m, op->object, op->offset, length) != 0)
         return SNIC_ENOSPC;
     op->allocated = -(int64_t)(before - m->used);
     return 0;
 }
 
-static int64_t kvmem_other(struct snic_kvmem *m, struct snic_kvop *op)
+static int64_t kv_mem_other(struct snic_kvmem *m, struct snic_kvop *op)
 {
-    const struct kvmem_object *o;
+    const struct kv_mem_object *o;
     int r;
     switch (op->kind) {
     case SNIC_KVOP_OBJECT_READ:
-        r = kvmem_read(m, op);
+        r = kv_mem_read(m, op);
         return r != 0 ? r : (int64_t)op->length;
     case SNIC_KVOP_OBJECT_WRITE:
-        return kvmem_object_write(m, op);
+        return kv_mem_object_write(m, op);
     case SNIC_KVOP_OBJECT_ZERO:
     case SNIC_KVOP_OBJECT_ALLOC:
-        return kvmem_object_take(m, op, op->kind == SNIC_KVOP_OBJECT_ZERO);
+        return kv_mem_object_take(m, op, op->kind == SNIC_KVOP_OBJECT_ZERO);
     case SNIC_KVOP_OBJECT_PUNCH:
-        return kvmem_object_punch(m, op, op->length);
+        return kv_mem_object_punch(m, op, op->length);
     case SNIC_KVOP_OBJECT_TRUNCATE:
-        return kvmem_object_punch(m, op, SNIC_KVOP_OBJECT_MAX - op->offset);
+        return kv_mem_object_punch(m, op, SNIC_KVOP_OBJECT_MAX - op->offset);
     case SNIC_KVOP_OBJECT_SEEK:
-        return kvmem_seek(m, op->object, op->offset, (op->flags & SNIC_KVOP_SEEK_HOLE) != 0);
+        return kv_mem_seek(m, op->object, op->offset, (op->flags & SNIC_KVOP_SEEK_HOLE) != 0);
     case SNIC_KVOP_OBJECT_STAT:
-        o = kvmem_object_find(m, op->object);
+        o = kv_mem_object_find(m, op->object);
         op->allocated = o == NULL ? 0 : (int64_t)(o->blocks * SNIC_KVOP_BLOCK);
         return 0;
     case SNIC_KVOP_SYNC:
-        kvmem_sync(m);
+        kv_mem_sync(m);
         return 0;
     default: /* SPACE */
         op->space = m->opts.space;
-        op->space_free = kvmem_free(m, 0);
+        op->space_free = kv_mem_free(m, 0);
         return 0;
     }
 }
 
 /* ---- Faults ---- */
 
-static int kvmem_fault_matches(const struct snic_kv_fault *f, const struct snic_kvop *op)
+static int kv_mem_fault_matches(const struct snic_kv_fault *f, const struct snic_kvop *op)
 {
     return f->kinds == 0 || (f->kinds >> op->kind & 1) != 0;
 }
 
-struct kvmem_verdict kvmem_judge(struct snic_kvmem *m, const struct snic_kvop *op)
+struct kv_mem_verdict kv_mem_judge(struct snic_kvmem *m, const struct snic_kvop *op)
 {
-    struct kvmem_verdict v = {.kind = 0};
+    struct kv_mem_verdict v = {.kind = 0};
     uint32_t left = 0;
     for (uint32_t i = 0; i < m->faults_count; i++) {
         struct snic_kv_fault *f = &m->faults[i];
-        int fires = kvmem_fault_matches(f, op) && --f->after == 0;
+        int fires = kv_mem_fault_matches(f, op) && --f->after == 0;
         if (fires) {
             if (f->kind == SNIC_KV_FAULT_DELAY)
                 v.delay_ns += f->delay_ns;
             else if (v.kind == 0)
-                v = (struct kvmem_verdict){f->kind, f->error, v.delay_ns, f->keep};
+                v = (struct kv_mem_verdict){f->kind, f->error, v.delay_ns, f->keep};
             f->after = 1;
         }
         int spent = fires && f->repeat == 0;
@@ -434,7 +435,7 @@ void snic_kvmem_faults_clear(struct snic_kvmem *m)
 
 /* ---- The medium ---- */
 
-void kvmem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kvmem_verdict *v)
+void kv_mem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kv_mem_verdict *v)
 {
     if (v->kind == SNIC_KV_FAULT_CRASH)
         snic_kvmem_crash(m, v->keep);
@@ -447,31 +448,31 @@ void kvmem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kvme
         return;
     }
     if (op->kind == SNIC_KVOP_GET)
-        kvmem_get(m, op);
+        kv_mem_get(m, op);
     else if (op->kind == SNIC_KVOP_SCAN)
-        kvmem_scan(m, op);
+        kv_mem_scan(m, op);
     else if (op->kind == SNIC_KVOP_GROUPS)
-        kvmem_groups(m, op);
+        kv_mem_groups(m, op);
     else if (op->kind == SNIC_KVOP_COMMIT)
-        op->result = kvmem_commit(m, op);
+        op->result = kv_mem_commit(m, op);
     else
-        op->result = kvmem_other(m, op);
+        op->result = kv_mem_other(m, op);
     if ((op->flags & SNIC_KVOP_DURABLE) != 0 && op->result >= 0)
-        kvmem_sync(m);
+        kv_mem_sync(m);
     if (v->kind == SNIC_KV_FAULT_UNKNOWN)
         op->result = SNIC_EUNKNOWN;
 }
 
 void snic_kvmem_apply(struct snic_kvmem *m, struct snic_kvop *op)
 {
-    struct kvmem_verdict v = {.kind = 0};
+    struct kv_mem_verdict v = {.kind = 0};
     kv_op_begin(op);
     op->result = snic_kvop_validate(op, m->opts.caps);
     if (op->result != 0)
         return;
     if (m->faults_count != 0 && !m->crashed)
-        v = kvmem_judge(m, op);
-    kvmem_execute(m, op, &v);
+        v = kv_mem_judge(m, op);
+    kv_mem_execute(m, op, &v);
 }
 
 int snic_kvmem_open(struct snic_kvmem **out, const struct snic_kvmem_opts *o)
@@ -494,11 +495,11 @@ int snic_kvmem_open(struct snic_kvmem **out, const struct snic_kvmem_opts *o)
     if (m == NULL)
         return SNIC_ENOMEM;
     m->opts = opts;
-    m->reserve = snic_min_u64(opts.space / 32, kvmem_reserve_max);
+    m->reserve = snic_min_u64(opts.space / 32, kv_mem_reserve_max);
     snic_rng_init(&m->rng, opts.seed);
     snic_link_init(&m->handles);
-    if (kvmem_reserve(m, 1) != 0) {
-        kvmem_tree_close(m);
+    if (kv_mem_reserve(m, 1) != 0) {
+        kv_mem_tree_close(m);
         free(m);
         return SNIC_ENOMEM;
     }
@@ -509,15 +510,15 @@ int snic_kvmem_open(struct snic_kvmem **out, const struct snic_kvmem_opts *o)
 void snic_kvmem_close(struct snic_kvmem *m)
 {
     SNIC_ASSERT(m->handles_count == 0);
-    kvmem_sync(m);
-    struct kvmem_pos p = kvmem_begin(m);
-    for (struct kvmem_record *r = kvmem_at(&p); r != NULL; p.at++, r = kvmem_at(&p)) {
+    kv_mem_sync(m);
+    struct kv_mem_pos p = kv_mem_begin(m);
+    for (struct kv_mem_record *r = kv_mem_at(&p); r != NULL; p.at++, r = kv_mem_at(&p)) {
         if (r->key.size == 0)
-            kvmem_object_free(m, kvmem_object_of(r));
+            kv_mem_object_free(m, kv_mem_object_of(r));
         else
             free(r);
     }
-    kvmem_tree_close(m);
+    kv_mem_tree_close(m);
     for (unsigned char *b = m->blocks, *next; b != NULL; b = next) {
         memcpy(&next, b, sizeof(next));
         free(b);

@@ -14,19 +14,19 @@
 
 enum { KVMEM_TABLE_MIN = 1024 };
 
-uint32_t kvmem_hash(const struct snic_kvop_key *key)
+uint32_t kv_mem_hash(const struct snic_kvop_key *key)
 {
     return (uint32_t)XXH3_64bits(key, sizeof(*key));
 }
 
-static uint64_t kvmem_prefix(const struct snic_kvop_key *key)
+static uint64_t kv_mem_prefix(const struct snic_kvop_key *key)
 {
     return snic_get_be64(key->bytes);
 }
 
 /** Order of a slot against a key. */
-static int kvmem_slot_compare(const struct kvmem_slot *s, const struct snic_kvop_key *key,
-                              uint64_t prefix)
+static int kv_mem_slot_compare(const struct kv_mem_slot *s, const struct snic_kvop_key *key,
+                               uint64_t prefix)
 {
     if (s->group != key->group)
         return s->group < key->group ? -1 : 1;
@@ -36,14 +36,14 @@ static int kvmem_slot_compare(const struct kvmem_slot *s, const struct snic_kvop
 }
 
 /** The first slot of a leaf that is not below the key. */
-static uint32_t kvmem_leaf_lower(const struct kvmem_node *n, const struct snic_kvop_key *key)
+static uint32_t kv_mem_leaf_lower(const struct kv_mem_node *n, const struct snic_kvop_key *key)
 {
-    uint64_t prefix = kvmem_prefix(key);
+    uint64_t prefix = kv_mem_prefix(key);
     uint32_t low = 0;
     uint32_t high = n->count;
     while (low < high) {
         uint32_t mid = (low + high) / 2;
-        if (kvmem_slot_compare(&n->u.leaf.slots[mid], key, prefix) < 0)
+        if (kv_mem_slot_compare(&n->u.leaf.slots[mid], key, prefix) < 0)
             low = mid + 1;
         else
             high = mid;
@@ -52,7 +52,7 @@ static uint32_t kvmem_leaf_lower(const struct kvmem_node *n, const struct snic_k
 }
 
 /** The child of an inner node in whose range the key is. */
-static uint32_t kvmem_inner_child(const struct kvmem_node *n, const struct snic_kvop_key *key)
+static uint32_t kv_mem_inner_child(const struct kv_mem_node *n, const struct snic_kvop_key *key)
 {
     uint32_t low = 1;
     uint32_t high = n->count;
@@ -67,19 +67,19 @@ static uint32_t kvmem_inner_child(const struct kvmem_node *n, const struct snic_
 }
 
 /** The way down: inner nodes and which child was taken. */
-struct kvmem_path {
-    struct kvmem_node *node[KVMEM_DEPTH];
+struct kv_mem_path {
+    struct kv_mem_node *node[KVMEM_DEPTH];
     uint32_t child[KVMEM_DEPTH];
-    struct kvmem_node *leaf;
+    struct kv_mem_node *leaf;
 };
 
-static void kvmem_descend(const struct snic_kvmem *m, const struct snic_kvop_key *key,
-                          struct kvmem_path *p)
+static void kv_mem_descend(const struct snic_kvmem *m, const struct snic_kvop_key *key,
+                           struct kv_mem_path *p)
 {
-    struct kvmem_node *n = m->root;
+    struct kv_mem_node *n = m->root;
     for (uint32_t h = m->height; h > 0; h--) {
         p->node[h] = n;
-        p->child[h] = kvmem_inner_child(n, key);
+        p->child[h] = kv_mem_inner_child(n, key);
         n = n->u.inner.child[p->child[h]];
     }
     p->leaf = n;
@@ -87,30 +87,30 @@ static void kvmem_descend(const struct snic_kvmem *m, const struct snic_kvop_key
 
 /* ---- Hash table ---- */
 
-static struct kvmem_record **kvmem_bucket(const struct snic_kvmem *m, uint32_t hash)
+static struct kv_mem_record **kv_mem_bucket(const struct snic_kvmem *m, uint32_t hash)
 {
     return &m->table[hash & m->table_mask];
 }
 
-struct kvmem_record *kvmem_find(const struct snic_kvmem *m, const struct snic_kvop_key *key)
+struct kv_mem_record *kv_mem_find(const struct snic_kvmem *m, const struct snic_kvop_key *key)
 {
-    uint32_t hash = kvmem_hash(key);
-    struct kvmem_record *r = *kvmem_bucket(m, hash);
+    uint32_t hash = kv_mem_hash(key);
+    struct kv_mem_record *r = *kv_mem_bucket(m, hash);
     while (r != NULL && (r->hash != hash || memcmp(&r->key, key, sizeof(*key)) != 0))
         r = r->chain;
     return r;
 }
 
-void kvmem_expect(const struct snic_kvmem *m, const struct snic_kvop_key **keys, uint32_t n)
+void kv_mem_fetch(const struct snic_kvmem *m, const struct snic_kvop_key **keys, uint32_t n)
 {
     uint32_t hash[KVMEM_EXPECT];
     SNIC_DASSERT(n <= KVMEM_EXPECT);
     for (uint32_t i = 0; i < n; i++) {
-        hash[i] = kvmem_hash(keys[i]);
-        __builtin_prefetch(kvmem_bucket(m, hash[i]));
+        hash[i] = kv_mem_hash(keys[i]);
+        __builtin_prefetch(kv_mem_bucket(m, hash[i]));
     }
     for (uint32_t i = 0; i < n; i++) {
-        const struct kvmem_record *r = *kvmem_bucket(m, hash[i]);
+        const struct kv_mem_record *r = *kv_mem_bucket(m, hash[i]);
         if (r != NULL) {
             __builtin_prefetch(r);
             __builtin_prefetch(&r->key.bytes[SNIC_KVOP_KEY_MAX - 1]);
@@ -119,25 +119,25 @@ void kvmem_expect(const struct snic_kvmem *m, const struct snic_kvop_key **keys,
 }
 
 /** The link that leads to @p r. */
-static struct kvmem_record **kvmem_chain_to(const struct snic_kvmem *m,
-                                            const struct kvmem_record *r)
+static struct kv_mem_record **kv_mem_chain_to(const struct snic_kvmem *m,
+                                              const struct kv_mem_record *r)
 {
-    struct kvmem_record **at = kvmem_bucket(m, r->hash);
+    struct kv_mem_record **at = kv_mem_bucket(m, r->hash);
     while (*at != r)
         at = &(*at)->chain;
     return at;
 }
 
 /** Double the table. Without memory it stays, with longer chains. */
-static int kvmem_table_grow(struct snic_kvmem *m)
+static int kv_mem_table_grow(struct snic_kvmem *m)
 {
     uint64_t old = m->table == NULL ? 0 : m->table_mask + 1;
     uint64_t size = old == 0 ? KVMEM_TABLE_MIN : old * 2;
-    struct kvmem_record **table = calloc(size, sizeof(table[0]));
+    struct kv_mem_record **table = calloc(size, sizeof(table[0]));
     if (table == NULL)
         return old == 0 ? SNIC_ENOMEM : 0;
     for (uint64_t i = 0; i < old; i++) {
-        for (struct kvmem_record *r = m->table[i], *next; r != NULL; r = next) {
+        for (struct kv_mem_record *r = m->table[i], *next; r != NULL; r = next) {
             next = r->chain;
             r->chain = table[r->hash & (size - 1)];
             table[r->hash & (size - 1)] = r;
@@ -151,15 +151,15 @@ static int kvmem_table_grow(struct snic_kvmem *m)
 
 /* ---- Nodes ---- */
 
-int kvmem_reserve(struct snic_kvmem *m, uint32_t inserts)
+int kv_mem_reserve(struct snic_kvmem *m, uint32_t inserts)
 {
     if (m->root == NULL || 2 * (m->entries + inserts) > m->table_mask + 1) {
-        if (kvmem_table_grow(m) != 0)
+        if (kv_mem_table_grow(m) != 0)
             return SNIC_ENOMEM;
     }
     uint32_t want = inserts * (m->height + 3) + 1;
     while (m->spare_count < want || m->root == NULL) {
-        struct kvmem_node *n = malloc(sizeof(*n));
+        struct kv_mem_node *n = malloc(sizeof(*n));
         if (n == NULL)
             return SNIC_ENOMEM;
         n->all = m->nodes;
@@ -178,17 +178,17 @@ int kvmem_reserve(struct snic_kvmem *m, uint32_t inserts)
     return 0;
 }
 
-static struct kvmem_node *kvmem_node_get(struct snic_kvmem *m)
+static struct kv_mem_node *kv_mem_node_get(struct snic_kvmem *m)
 {
-    struct kvmem_node *n = m->spare;
-    SNIC_ASSERT(n != NULL); /* kvmem_reserve() */
+    struct kv_mem_node *n = m->spare;
+    SNIC_ASSERT(n != NULL); /* kv_mem_reserve() */
     m->spare = n->u.leaf.next;
     m->spare_count--;
     n->count = 0;
     return n;
 }
 
-static void kvmem_node_put(struct snic_kvmem *m, struct kvmem_node *n)
+static void kv_mem_node_put(struct snic_kvmem *m, struct kv_mem_node *n)
 {
     n->u.leaf.next = m->spare;
     m->spare = n;
@@ -196,8 +196,8 @@ static void kvmem_node_put(struct snic_kvmem *m, struct kvmem_node *n)
 }
 
 /** Place (key, child) at @p at of an inner node with room. */
-static void kvmem_inner_place(struct kvmem_node *n, uint32_t at, const struct snic_kvop_key *key,
-                              struct kvmem_node *child)
+static void kv_mem_inner_place(struct kv_mem_node *n, uint32_t at, const struct snic_kvop_key *key,
+                               struct kv_mem_node *child)
 {
     size_t behind = n->count - at;
     memmove(&n->u.inner.keys[at + 1], &n->u.inner.keys[at], behind * sizeof(n->u.inner.keys[0]));
@@ -208,10 +208,10 @@ static void kvmem_inner_place(struct kvmem_node *n, uint32_t at, const struct sn
 }
 
 /** The upper part of a full inner node, from @p from on, into a new one. */
-static struct kvmem_node *kvmem_inner_split(struct snic_kvmem *m, struct kvmem_node *n,
-                                            uint32_t from)
+static struct kv_mem_node *kv_mem_inner_split(struct snic_kvmem *m, struct kv_mem_node *n,
+                                              uint32_t from)
 {
-    struct kvmem_node *upper = kvmem_node_get(m);
+    struct kv_mem_node *upper = kv_mem_node_get(m);
     upper->count = n->count - from;
     memcpy(upper->u.inner.keys, &n->u.inner.keys[from], upper->count * sizeof(n->u.inner.keys[0]));
     memcpy(upper->u.inner.child, &n->u.inner.child[from],
@@ -221,27 +221,27 @@ static struct kvmem_node *kvmem_inner_split(struct snic_kvmem *m, struct kvmem_n
 }
 
 /** Enter @p child, whose first key is @p key, behind the path's nodes. */
-static void kvmem_enter(struct snic_kvmem *m, struct kvmem_path *p, const struct snic_kvop_key *key,
-                        struct kvmem_node *child)
+static void kv_mem_enter(struct snic_kvmem *m, struct kv_mem_path *p,
+                         const struct snic_kvop_key *key, struct kv_mem_node *child)
 {
     struct snic_kvop_key first = *key;
     for (uint32_t h = 1; h <= m->height; h++) {
-        struct kvmem_node *n = p->node[h];
+        struct kv_mem_node *n = p->node[h];
         uint32_t at = p->child[h] + 1;
         if (n->count < KVMEM_FAN) {
-            kvmem_inner_place(n, at, &first, child);
+            kv_mem_inner_place(n, at, &first, child);
             return;
         }
         uint32_t from = at == KVMEM_FAN ? KVMEM_FAN - 1 : KVMEM_FAN / 2;
-        struct kvmem_node *upper = kvmem_inner_split(m, n, from);
+        struct kv_mem_node *upper = kv_mem_inner_split(m, n, from);
         if (at <= from && at < KVMEM_FAN)
-            kvmem_inner_place(n, at, &first, child);
+            kv_mem_inner_place(n, at, &first, child);
         else
-            kvmem_inner_place(upper, at - from, &first, child);
+            kv_mem_inner_place(upper, at - from, &first, child);
         first = upper->u.inner.keys[0];
         child = upper;
     }
-    struct kvmem_node *root = kvmem_node_get(m);
+    struct kv_mem_node *root = kv_mem_node_get(m);
     SNIC_ASSERT(m->height + 1 < KVMEM_DEPTH);
     root->u.inner.keys[0] = first;
     root->u.inner.child[0] = m->root;
@@ -252,19 +252,19 @@ static void kvmem_enter(struct snic_kvmem *m, struct kvmem_path *p, const struct
     m->height++;
 }
 
-static void kvmem_leaf_place(struct kvmem_node *n, uint32_t at, struct kvmem_record *r)
+static void kv_mem_leaf_place(struct kv_mem_node *n, uint32_t at, struct kv_mem_record *r)
 {
     memmove(&n->u.leaf.slots[at + 1], &n->u.leaf.slots[at],
             (n->count - at) * sizeof(n->u.leaf.slots[0]));
-    n->u.leaf.slots[at] = (struct kvmem_slot){r->key.group, kvmem_prefix(&r->key), r};
+    n->u.leaf.slots[at] = (struct kv_mem_slot){r->key.group, kv_mem_prefix(&r->key), r};
     n->count++;
 }
 
 /** A new leaf behind a full one, with its slots from @p from on. */
-static struct kvmem_node *kvmem_leaf_split(struct snic_kvmem *m, struct kvmem_node *n,
-                                           uint32_t from)
+static struct kv_mem_node *kv_mem_leaf_split(struct snic_kvmem *m, struct kv_mem_node *n,
+                                             uint32_t from)
 {
-    struct kvmem_node *upper = kvmem_node_get(m);
+    struct kv_mem_node *upper = kv_mem_node_get(m);
     upper->count = n->count - from;
     memcpy(upper->u.leaf.slots, &n->u.leaf.slots[from], upper->count * sizeof(n->u.leaf.slots[0]));
     n->count = from;
@@ -276,46 +276,46 @@ static struct kvmem_node *kvmem_leaf_split(struct snic_kvmem *m, struct kvmem_no
     return upper;
 }
 
-void kvmem_insert(struct snic_kvmem *m, struct kvmem_record *r)
+void kv_mem_insert(struct snic_kvmem *m, struct kv_mem_record *r)
 {
-    struct kvmem_path p;
-    r->hash = kvmem_hash(&r->key);
-    struct kvmem_record **bucket = kvmem_bucket(m, r->hash);
+    struct kv_mem_path p;
+    r->hash = kv_mem_hash(&r->key);
+    struct kv_mem_record **bucket = kv_mem_bucket(m, r->hash);
     r->chain = *bucket;
     *bucket = r;
     m->entries++;
 
-    kvmem_descend(m, &r->key, &p);
-    uint32_t at = kvmem_leaf_lower(p.leaf, &r->key);
+    kv_mem_descend(m, &r->key, &p);
+    uint32_t at = kv_mem_leaf_lower(p.leaf, &r->key);
     if (p.leaf->count < KVMEM_LEAF) {
-        kvmem_leaf_place(p.leaf, at, r);
+        kv_mem_leaf_place(p.leaf, at, r);
         return;
     }
     uint32_t from = at == KVMEM_LEAF ? KVMEM_LEAF : KVMEM_LEAF / 2;
-    struct kvmem_node *upper = kvmem_leaf_split(m, p.leaf, from);
+    struct kv_mem_node *upper = kv_mem_leaf_split(m, p.leaf, from);
     if (at <= from && from < KVMEM_LEAF)
-        kvmem_leaf_place(p.leaf, at, r);
+        kv_mem_leaf_place(p.leaf, at, r);
     else
-        kvmem_leaf_place(upper, at - from, r);
-    kvmem_enter(m, &p, &upper->u.leaf.slots[0].record->key, upper);
+        kv_mem_leaf_place(upper, at - from, r);
+    kv_mem_enter(m, &p, &upper->u.leaf.slots[0].record->key, upper);
 }
 
-void kvmem_replace(struct snic_kvmem *m, struct kvmem_record *old, struct kvmem_record *r)
+void kv_mem_replace(struct snic_kvmem *m, struct kv_mem_record *old, struct kv_mem_record *r)
 {
-    struct kvmem_path p;
+    struct kv_mem_path p;
     r->hash = old->hash;
     r->chain = old->chain;
-    *kvmem_chain_to(m, old) = r;
-    kvmem_descend(m, &r->key, &p);
-    uint32_t at = kvmem_leaf_lower(p.leaf, &r->key);
+    *kv_mem_chain_to(m, old) = r;
+    kv_mem_descend(m, &r->key, &p);
+    uint32_t at = kv_mem_leaf_lower(p.leaf, &r->key);
     SNIC_ASSERT(at < p.leaf->count && p.leaf->u.leaf.slots[at].record == old);
     p.leaf->u.leaf.slots[at].record = r;
 }
 
 /** An empty leaf leaves the tree, and inner nodes that are empty then. */
-static void kvmem_leave(struct snic_kvmem *m, struct kvmem_path *p)
+static void kv_mem_leave(struct snic_kvmem *m, struct kv_mem_path *p)
 {
-    struct kvmem_node *n = p->leaf;
+    struct kv_mem_node *n = p->leaf;
     if (m->height == 0)
         return;
     if (n->u.leaf.prev != NULL)
@@ -323,7 +323,7 @@ static void kvmem_leave(struct snic_kvmem *m, struct kvmem_path *p)
     if (n->u.leaf.next != NULL)
         n->u.leaf.next->u.leaf.prev = n->u.leaf.prev;
     for (uint32_t h = 1; h <= m->height; h++) {
-        kvmem_node_put(m, n);
+        kv_mem_node_put(m, n);
         n = p->node[h];
         uint32_t at = p->child[h];
         size_t behind = n->count - at - 1;
@@ -340,34 +340,34 @@ static void kvmem_leave(struct snic_kvmem *m, struct kvmem_path *p)
         n = m->root;
         m->root = n->u.inner.child[0];
         m->height--;
-        kvmem_node_put(m, n);
+        kv_mem_node_put(m, n);
     }
 }
 
-void kvmem_remove(struct snic_kvmem *m, struct kvmem_record *r)
+void kv_mem_remove(struct snic_kvmem *m, struct kv_mem_record *r)
 {
-    struct kvmem_path p;
-    *kvmem_chain_to(m, r) = r->chain;
+    struct kv_mem_path p;
+    *kv_mem_chain_to(m, r) = r->chain;
     m->entries--;
-    kvmem_descend(m, &r->key, &p);
-    uint32_t at = kvmem_leaf_lower(p.leaf, &r->key);
+    kv_mem_descend(m, &r->key, &p);
+    uint32_t at = kv_mem_leaf_lower(p.leaf, &r->key);
     SNIC_ASSERT(at < p.leaf->count && p.leaf->u.leaf.slots[at].record == r);
     memmove(&p.leaf->u.leaf.slots[at], &p.leaf->u.leaf.slots[at + 1],
             (p.leaf->count - at - 1) * sizeof(p.leaf->u.leaf.slots[0]));
     if (--p.leaf->count == 0)
-        kvmem_leave(m, &p);
+        kv_mem_leave(m, &p);
 }
 
 /* ---- Order ---- */
 
-struct kvmem_pos kvmem_lower(const struct snic_kvmem *m, const struct snic_kvop_key *key)
+struct kv_mem_pos kv_mem_lower(const struct snic_kvmem *m, const struct snic_kvop_key *key)
 {
-    struct kvmem_path p;
-    kvmem_descend(m, key, &p);
-    return (struct kvmem_pos){p.leaf, kvmem_leaf_lower(p.leaf, key)};
+    struct kv_mem_path p;
+    kv_mem_descend(m, key, &p);
+    return (struct kv_mem_pos){p.leaf, kv_mem_leaf_lower(p.leaf, key)};
 }
 
-struct kvmem_record *kvmem_at(struct kvmem_pos *p)
+struct kv_mem_record *kv_mem_at(struct kv_mem_pos *p)
 {
     if (p->at >= p->leaf->count) {
         if (p->leaf->u.leaf.next == NULL)
@@ -381,24 +381,24 @@ struct kvmem_record *kvmem_at(struct kvmem_pos *p)
 /* ---- Check ---- */
 
 /** Leaves from left to right: in order, linked both ways, each record found by its key. */
-static int kvmem_leaves_check(const struct snic_kvmem *m, const struct kvmem_node *n,
-                              uint64_t *count)
+static int kv_mem_leaves_check(const struct snic_kvmem *m, const struct kv_mem_node *n,
+                               uint64_t *count)
 {
-    const struct kvmem_record *last = NULL;
+    const struct kv_mem_record *last = NULL;
     for (; n != NULL; n = n->u.leaf.next) {
         if (n->count > KVMEM_LEAF || (n->count == 0 && m->height != 0))
             return SNIC_ECORRUPT; /* N2 */
         if (n->u.leaf.next != NULL && n->u.leaf.next->u.leaf.prev != n)
             return SNIC_ECORRUPT;
         for (uint32_t i = 0; i < n->count; i++) {
-            const struct kvmem_slot *s = &n->u.leaf.slots[i];
-            const struct kvmem_record *r = s->record;
+            const struct kv_mem_slot *s = &n->u.leaf.slots[i];
+            const struct kv_mem_record *r = s->record;
             if (last != NULL && snic_kvop_key_compare(&last->key, &r->key) >= 0)
                 return SNIC_ECORRUPT;
-            if (s->group != r->key.group || s->prefix != kvmem_prefix(&r->key))
+            if (s->group != r->key.group || s->prefix != kv_mem_prefix(&r->key))
                 return SNIC_ECORRUPT;
-            struct kvmem_pos p = kvmem_lower(m, &r->key);
-            if (kvmem_find(m, &r->key) != r || p.leaf != n || p.at != i)
+            struct kv_mem_pos p = kv_mem_lower(m, &r->key);
+            if (kv_mem_find(m, &r->key) != r || p.leaf != n || p.at != i)
                 return SNIC_ECORRUPT; /* N1 */
             last = r;
             ++*count;
@@ -407,10 +407,10 @@ static int kvmem_leaves_check(const struct snic_kvmem *m, const struct kvmem_nod
     return 0;
 }
 
-int kvmem_tree_check(const struct snic_kvmem *m)
+int kv_mem_tree_check(const struct snic_kvmem *m)
 {
     uint64_t count = 0;
-    struct kvmem_node *n = m->root;
+    struct kv_mem_node *n = m->root;
     for (uint32_t h = m->height; h > 0; h--) {
         if (n->count == 0 || n->count > KVMEM_FAN)
             return SNIC_ECORRUPT;
@@ -418,13 +418,13 @@ int kvmem_tree_check(const struct snic_kvmem *m)
     }
     if (n->u.leaf.prev != NULL)
         return SNIC_ECORRUPT;
-    int r = kvmem_leaves_check(m, n, &count);
+    int r = kv_mem_leaves_check(m, n, &count);
     return r != 0 || count != m->entries ? SNIC_ECORRUPT : 0;
 }
 
-void kvmem_tree_close(struct snic_kvmem *m)
+void kv_mem_tree_close(struct snic_kvmem *m)
 {
-    for (struct kvmem_node *n = m->nodes, *next; n != NULL; n = next) {
+    for (struct kv_mem_node *n = m->nodes, *next; n != NULL; n = next) {
         next = n->all;
         free(n);
     }
