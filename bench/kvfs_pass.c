@@ -360,30 +360,40 @@ static void pass_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
     pass_reply_rc(req, removexattr(pass_path(pass_fd(ino)).text, name));
 }
 
-/* getxattr, or listxattr when name is NULL */
-static void pass_xattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+static void pass_reply_value(fuse_req_t req, const char *value, ssize_t n, size_t size)
 {
-    struct pass_path p = pass_path(pass_fd(ino));
-    char *value = size ? malloc(size) : NULL;
-    ssize_t n = name ? getxattr(p.text, name, value, size) : listxattr(p.text, value, size);
     if (n == -1) {
         fuse_reply_err(req, errno);
-    } else if (size) {
-        fuse_reply_buf(req, value, (size_t)n);
-    } else {
+    } else if (!size) {
         fuse_reply_xattr(req, (size_t)n);
+    } else if ((size_t)n > size) {
+        fuse_reply_err(req, ERANGE);
+    } else {
+        fuse_reply_buf(req, value, (size_t)n);
     }
-    free(value);
 }
 
 static void pass_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-    pass_xattr(req, ino, name, size);
+    char *value = size ? malloc(size) : NULL;
+    ssize_t n = getxattr(pass_path(pass_fd(ino)).text, name, value, size);
+    pass_reply_value(req, value, n, size);
+    free(value);
 }
 
 static void pass_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-    pass_xattr(req, ino, NULL, size);
+    char *list = malloc(XATTR_LIST_MAX);
+    ssize_t n = listxattr(pass_path(pass_fd(ino)).text, list, XATTR_LIST_MAX), kept = 0;
+    for (ssize_t i = 0, next; i < n; i = next) {
+        next = i + (ssize_t)strlen(list + i) + 1;
+        if (fuse_req_ctx(req)->uid == 0 || strncmp(list + i, "trusted.", 8) != 0) {
+            memmove(list + kept, list + i, (size_t)(next - i));
+            kept += next - i;
+        }
+    }
+    pass_reply_value(req, list, n == -1 ? -1 : kept, size);
+    free(list);
 }
 
 /* ---- Mount ---- */
