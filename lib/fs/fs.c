@@ -41,6 +41,8 @@ struct snic_fs {
     uint64_t requests; /* submitted and not told */
     uint64_t ios;      /* with the door          */
     uint64_t session_id;
+    struct snic_fs_req call; /* of a call that runs the loop: there is one at a time */
+    int calling;
     int pump_queued;
     int sole;
     int pumping;
@@ -416,29 +418,23 @@ struct snic_kvfs *snic_fs_engine(struct snic_fs *fs)
 
 /* ---- Calls that run the loop ---- */
 
-struct fs_call {
-    struct snic_fs_req r;
-    int done;
-};
-
 static void fs_called(struct snic_fs_req *req)
 {
-    SNIC_CONTAINER(req, struct fs_call, r)->done = 1;
+    SNIC_CONTAINER(req, struct snic_fs, call)->calling = 0;
 }
 
 int64_t snic_fs_call(struct snic_fs *fs, struct snic_kvfs_req *req)
 {
-    struct fs_call c;
-    SNIC_ASSERT(!fs->pumping);
-    memset(&c, 0, sizeof(c));
-    c.r.k = *req;
-    c.r.done = fs_called;
-    snic_fs_submit(fs, &c.r);
-    while (!c.done) {
+    SNIC_ASSERT(!fs->pumping && !fs->calling);
+    fs->call.k = *req;
+    fs->call.done = fs_called;
+    fs->calling = 1;
+    snic_fs_submit(fs, &fs->call);
+    while (fs->calling) {
         int rc = snic_loop_once(fs->loop, SNIC_NEVER);
-        SNIC_ASSERT(rc != 0 || c.done || snic_loop_world(fs->loop) == NULL); /* nobody answers */
+        SNIC_ASSERT(rc != 0 || !fs->calling || snic_loop_world(fs->loop) == NULL); /* no answer */
     }
-    *req = c.r.k;
+    *req = fs->call.k;
     return req->result;
 }
 

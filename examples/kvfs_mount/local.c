@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The file system in this process: its thread owns the loop, and may be the reader, too. */
+#include "mount.h"
+
+#include "../common.h"
+
+static void local_done(struct snic_fs_req *r)
+{
+    km_call_done(SNIC_CONTAINER(r, struct km_call, r));
+}
+
+static void local_submit(struct km *m, struct km_call *c)
+{
+    c->r.done = local_done;
+    if (pthread_equal(pthread_self(), m->owner))
+        snic_fs_submit(m->store.fs, &c->r);
+    else
+        snic_fs_post(m->store.fs, &c->r);
+}
+
+static int local_cancel(struct km *m, struct km_call *c)
+{
+    if (c->r.msg.fn == NULL)
+        return 0;
+    snic_fs_cancel(m->store.fs, &c->r);
+    return 1;
+}
+
+static const struct km_carrier local_carrier = {.submit = local_submit, .cancel = local_cancel};
+
+static void local_alone(struct km *m)
+{
+    struct snic_kvfs_stats s;
+    int alone;
+
+    snic_kvfs_get_stats(snic_fs_engine(m->store.fs), &s);
+    alone = s.alone != 0;
+    if (alone != atomic_load_explicit(&m->alone, memory_order_relaxed)) {
+        atomic_store_explicit(&m->alone, alone, memory_order_relaxed);
+        if (m->se != NULL)
+            km_session_expire(m);
+    }
+}
+
+/* Have others come or gone? */
+static void local_look(struct snic_timer *t, uint64_t now)
+{
+    struct km *m = SNIC_CONTAINER(t, struct km, look);
+
+    local_alone(m);
+    snic_loop_arm(m->loop, t, now + 100000000u);
+}
+
+int km_local_open(struct km *m)
+{
+    const struct km_config *c = m->config;
+    int mem;
+    int rc;
+
+    m->carrier = &local_carrier;
+    m->store.spec = c->store;
+    m->store.loop = m->loop;
+    m->store.cache_mb = c->cache_mb;
+    m->store.requests = KM_REQUESTS;
+    m->store.create = c->mkfs;
+    m->store.sole = c->exclusive;
+    rc = kvfs_store_open(&m->store);
+    if (rc != 0)
+        return rc;
+    mem = m->store.medium != NULL; /* it is empty at each start */
+    rc = kvfs_store_mount(&m->store, c->mkfs || mem);
+    if (rc != 0)
+        return rc;
+    m->mounted = 1;
+    local_alone(m);
+    snic_timer_init(&m->look, local_look);
+    snic_loop_arm(m->loop, &m->look, snic_loop_now(m->loop) + 100000000u);
+    return 0;
+}
+
+void km_local_close(struct km *m)
+{
+    if (m->mounted) {
+        int rc = snic_fs_unmount(m->store.fs);
+
+        if (rc != 0)
+            ex_log(EX_ERROR, "%s: unmounting the store: %s", m->store.spec, snic_strerror(rc));
+        snic_loop_cancel(m->loop, &m->look);
+    }
+    kvfs_store_close(&m->store);
+}

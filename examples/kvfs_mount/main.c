@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * kvfs_mount: a POSIX file system in a key-value store, mounted.
+ *
+ *     kvfs_mount --store lmdb:/var/lib/kvfs --mkfs /mnt
+ *
+ * Exit code: 0 unmounted in order; 1 it could not be mounted, or ended in disorder; 2 wrong usage.
+ */
+#include "mount.h"
+
+#include "../common.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int main_pipe = -1; /* to the shell's process, which waits */
+
+void km_serving(int status)
+{
+    unsigned char byte = (unsigned char)status;
+
+    if (main_pipe < 0)
+        return;
+    if (write(main_pipe, &byte, 1) != 1)
+        ex_log(EX_WARNING, "nobody waits for the mount");
+    close(main_pipe);
+    main_pipe = -1;
+}
+
+/* Go to the background: the caller's process stays until the mount serves, or cannot. */
+static void main_background(void)
+{
+    unsigned char status = 1;
+    int ends[2];
+    pid_t pid;
+
+    if (pipe(ends) != 0)
+        ex_die("pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid < 0)
+        ex_die("fork: %s", strerror(errno));
+    if (pid > 0) {
+        close(ends[1]);
+        while (read(ends[0], &status, 1) < 0 && errno == EINTR)
+            ;
+        _exit(status);
+    }
+    close(ends[0]);
+    main_pipe = ends[1];
+    setsid();
+}
+
+/* Its own output is no terminal's any more. */
+static void main_detach(void)
+{
+    FILE *in = freopen("/dev/null", "r", stdin);
+
+    if (in == NULL || chdir("/") != 0)
+        ex_log(EX_WARNING, "cannot leave the folder: %s", strerror(errno));
+}
+
+static size_t main_metrics(void *ctx, struct ex_metric *out)
+{
+    struct km *m = ctx;
+    struct snic_kvfs_stats s = {0};
+
+    if (m->store.fs != NULL)
+        snic_kvfs_get_stats(snic_fs_engine(m->store.fs), &s);
+    const struct ex_metric all[] = {
+        {"calls", m->calls, 1},
+        {"errors", m->errors, 1},
+        {"io_errors", m->io_errors, 1},
+        {"read_bytes", m->read_bytes, 1},
+        {"write_bytes", m->write_bytes, 1},
+        {"in_flight", atomic_load(&m->in_flight), 0},
+        {"locks_waiting", atomic_load(&m->locks_waiting), 0},
+        {"damages", m->store.damages, 1},
+        {"requests", s.requests, 1},
+        {"cache_hits", s.cache_hits, 1},
+        {"cache_misses", s.cache_misses, 1},
+        {"store_gets", s.store_gets, 1},
+        {"store_commits", s.store_commits, 1},
+        {"store_objects", s.store_objects, 1},
+        {"retries", s.retries, 1},
+        {"orphans", s.orphans, 1},
+        {"sessions", s.sessions, 0},
+        {"alone", s.alone, 0},
+        {"inodes", s.inodes, 0},
+        {"cpu_ns", ex_cpu_process_ns(), 1},
+    };
+
+    memcpy(out, all, sizeof(all));
+    return SNIC_COUNTOF(all);
+}
+
+static void main_stop(void *ctx)
+{
+    km_session_stop(ctx);
+}
+
+static int main_stats(struct km *m, struct snic_net **net, struct ex_stats **stats)
+{
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o)};
+    const struct km_config *c = m->config;
+
+    if (c->stats == 0 && c->metrics == NULL)
+        return 0;
+    if (c->metrics != NULL && snic_net_uring_open(net, m->loop, &o) != 0) {
+        ex_log(EX_ERROR, "no network for --metrics");
+        return -1;
+    }
+    return ex_stats_start(stats, m->loop, *net, "kvfs", c->stats, c->metrics, main_metrics, m);
+}
+
+/* Serve until unmounted. @return exit code */
+static int main_serve(struct km *m)
+{
+    struct snic_net *net = NULL;
+    struct ex_stats *stats = NULL;
+    int mounted = 0;
+
+    if (main_stats(m, &net, &stats) == 0 && km_session_mount(m) == 0) {
+        mounted = 1;
+        ex_signals(m->loop, main_stop, m);
+        ex_log(EX_INFO, "%s is mounted at %s", m->config->store, m->config->mountpoint);
+        if (!m->config->foreground)
+            main_detach();
+        km_serving(0);
+        km_session_run(m);
+        ex_signals_off();
+    }
+    ex_stats_stop(stats);
+    if (net != NULL)
+        snic_net_shut(net);
+    return mounted ? 0 : 1;
+}
+
+static int main_run(struct km_config *c)
+{
+    struct km *m = calloc(1, sizeof(*m));
+    int status = 1;
+
+    if (m == NULL)
+        ex_die("out of memory");
+    m->config = c;
+    m->owner = pthread_self();
+    m->loop = ex_loop_open((uint32_t)c->spin_us);
+    if (km_calls_open(m) != 0)
+        ex_log(EX_ERROR, "no address space for requests");
+    else if (km_session_open(m) != 0)
+        status = 2; /* libfuse has said which option */
+    else if (km_local_open(m) == 0)
+        status = main_serve(m);
+    km_session_close(m);
+    km_local_close(m);
+    km_calls_close(m);
+    snic_loop_close(m->loop);
+    if (status == 0)
+        ex_log(EX_INFO, "unmounted");
+    free(m);
+    return status;
+}
+
+static void main_options(struct km_config *c, int argc, char **argv)
+{
+    static const char summary[] =
+        "Mount a file system that lives in a key-value store: the DPU's work is done by a thread "
+        "of "
+        "this process or, with --two-process, by a process of its own behind the ring.\n"
+        "The mount point is the last argument.";
+    const struct ex_option options[] = {
+        {"store", EX_PARSE, &c->store, KVFS_STORE_NAMES,
+         "where it lives; default mem: gone when it is unmounted", 0, 0, kvfs_store_parse},
+        {"mkfs", EX_FLAG, &c->mkfs, NULL, "make a file system if the store holds none", 0, 0, NULL},
+        {"exclusive", EX_FLAG, &c->exclusive, NULL,
+         "nobody else may have the store open: the kernel keeps names and attributes as long as it "
+         "likes, and gathers small writes",
+         0, 0, NULL},
+        {"cache-mb", EX_NUMBER, &c->cache_mb, "N", "of records in memory; default 16", 1, 1048576,
+         NULL},
+        {"threads", EX_NUMBER, &c->threads, "N",
+         "readers of /dev/fuse; 0, the default: the file system's own thread", 0, 256, NULL},
+        {"timeout", EX_NUMBER, &c->timeout, "SECONDS",
+         "the kernel keeps names and attributes so long while no other mount has the store; "
+         "default 60 (1 where the kernel cannot be told of others)",
+         0, 86400, NULL},
+        {"two-process", EX_FLAG, &c->two_process, NULL, "the file system in a process of its own",
+         0, 0, NULL},
+        {"role", EX_TEXT, &c->role, "dpu|host", "play one role only", 0, 0, NULL},
+        {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
+        {"f", EX_FLAG, &c->foreground, NULL, "stay in the foreground", 0, 0, NULL},
+        {"o", EX_TEXT, &c->options, "OPTIONS", "mount options, as -o of mount.fuse", 0, 0, NULL},
+        {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
+         NULL},
+        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT", "figures for Prometheus, at /metrics", 0,
+         0, NULL},
+        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
+         1000000, NULL},
+    };
+
+    ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+}
+
+/* -f and -o become options of common.h; the mount point is taken out. */
+static int main_arguments(struct km_config *c, int argc, char **argv, char **out)
+{
+    static char f[] = "--f";
+    static char o[] = "--o";
+    int n = 0;
+
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "-f") == 0)
+            out[n++] = f;
+        else if (strcmp(argv[i], "-o") == 0)
+            out[n++] = o;
+        else if (i == argc - 1 && i > 0 && argv[i][0] != '-')
+            c->mountpoint = argv[i];
+        else
+            out[n++] = argv[i];
+    }
+    return n;
+}
+
+/* What can be said before anything is opened. */
+static void main_check(struct km_config *c)
+{
+    static char full[4096];
+    struct snic_net_addr a;
+    struct stat st;
+
+    if (c->mountpoint == NULL) {
+        fprintf(stderr, "kvfs_mount: where to? (--help lists the options)\n");
+        exit(2);
+    }
+    if (c->metrics != NULL)
+        ex_address("metrics", c->metrics, &a);
+    if (access("/dev/fuse", R_OK | W_OK) != 0)
+        ex_die("/dev/fuse: %s: is the module 'fuse' loaded?", strerror(errno));
+    if (stat(c->mountpoint, &st) != 0)
+        ex_die("%s: %s%s", c->mountpoint, strerror(errno),
+               errno == ENOTCONN ? ": a mount that died is there: fusermount3 -u -z it" : "");
+    if (!S_ISDIR(st.st_mode))
+        ex_die("%s: not a directory", c->mountpoint);
+    if (realpath(c->mountpoint, full) == NULL)
+        ex_die("%s: %s", c->mountpoint, strerror(errno));
+    c->mountpoint = full;
+}
+
+int main(int argc, char **argv)
+{
+    struct km_config c = {.store = "mem", .cache_mb = 16, .timeout = 60};
+    char **args = calloc((size_t)argc + 1, sizeof(*args));
+    int status;
+    int n;
+
+    if (args == NULL)
+        ex_die("out of memory");
+    n = main_arguments(&c, argc, argv, args);
+    main_options(&c, n, args);
+    ex_log_set(EX_INFO, "kvfs_mount");
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    main_check(&c);
+    if (!c.foreground)
+        main_background();
+    status = main_run(&c);
+    km_serving(status);
+    free(args);
+    return status;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file examples/kvfs_mount/mount.h
+ * A file system of fs.h behind libfuse's low-level interface.
+ *
+ *   session.c  the kernel's requests come in: by the thread of the file system itself, or by
+ *              readers of their own; mounting and unmounting
+ *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_kvfs_req
+ *   reply.c    and its outcome FUSE's answer
+ *   call.c     memory of requests in flight
+ *   local.c    the file system in this process; remote.c, dpu.c: in another, behind the ring
+ *
+ * A request in flight is one block of memory: struct km_call, what the kernel wrote (names and data
+ * are used where they are, data on a page's beginning), then, where the answer has data, that, in
+ * the same place. So nothing is copied but by the kernel, and there is no state per file: the
+ * node ids of FUSE are inode numbers, and forgetting one means nothing.
+ */
+#ifndef KVFS_MOUNT_H
+#define KVFS_MOUNT_H
+
+#define FUSE_USE_VERSION 35
+#include <fuse3/fuse_lowlevel.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../kvfs_tool/store.h"
+#include "snicstore.h"
+
+enum {
+    KM_PAGE = 4096,
+    KM_HEAD = 2 * KM_PAGE, /* struct km_call, then the headers before a WRITE's data  */
+    KM_WRITE_HEADERS = 80, /* struct fuse_in_header, struct fuse_write_in             */
+    KM_DATA = 1 << 20,     /* most of one READ or WRITE                               */
+    KM_RECEIVE = KM_DATA + KM_PAGE,
+    KM_BLOCK = KM_HEAD + KM_DATA + KM_PAGE,
+    KM_BLOCKS = 32768,       /* in flight; address space until they are used            */
+    KM_REQUESTS = 8192,      /* the engine's                                            */
+    KM_LOCKS_WAITING = 4096, /* more get ENOLCK: others must get through                */
+    KM_GROUPS = 256,
+    KM_NAME_MAX = 1024
+};
+
+struct km;
+
+/* Of a lock request that waits. */
+enum km_cancel {
+    KM_CANCEL_NONE,
+    KM_CANCEL_EARLY,   /* not sent yet                                        */
+    KM_CANCEL_AT_ONCE, /* interrupted before it was sent                      */
+    KM_CANCEL_POSTED,  /* the message is on its way to the loop               */
+    KM_CANCEL_OVER     /* and the call has ended: the message frees the block */
+};
+
+struct km_config {
+    const char *mountpoint;
+    const char *store;
+    const char *options; /* -o */
+    const char *metrics;
+    uint64_t cache_mb;
+    uint64_t threads;
+    uint64_t timeout; /* seconds that the kernel keeps names and attributes while we are alone */
+    uint64_t stats;
+    uint64_t spin_us;
+    int foreground;
+    int mkfs;
+    int exclusive;
+    int two_process;
+    const char *role;   /* NULL, "host", "dpu": set by the supervisor */
+    const char *socket; /* between the two */
+};
+
+/* A request in flight; the head of its block. */
+struct km_call {
+    struct snic_fs_req r;
+    struct km *m;
+    fuse_req_t fuse;
+    struct km_call *next; /* of the free ones */
+    struct snic_iov iov;
+    struct snic_loop_msg cancel; /* SETLKW was interrupted */
+    atomic_int cancelling;       /* enum km_cancel                                            */
+    uint32_t raw;                /* flags of the kernel that libfuse does not pass on         */
+    uint32_t size;               /* bytes that the kernel has room for                        */
+    uint32_t open_flags;
+    uint32_t waits; /* a lock request, counted in m->locks_waiting */
+    struct fuse_file_info fi;
+    uint64_t sent_ns;
+    uint64_t number; /* behind the ring: names the request */
+    uint32_t groups[KM_GROUPS];
+};
+
+/* Carries calls out; one of local.c, remote.c. */
+struct km_carrier {
+    /* From any reader's thread. km_call_done() follows, from the loop's. */
+    void (*submit)(struct km *m, struct km_call *c);
+    /* On the loop's thread. 0: it has not arrived yet. */
+    int (*cancel)(struct km *m, struct km_call *c);
+};
+
+struct km {
+    struct km_config *config;
+    struct snic_loop *loop;
+    const struct km_carrier *carrier;
+    struct kvfs_store store;  /* local.c */
+    int mounted;              /* local.c */
+    struct km_remote *remote; /* remote.c */
+    struct fuse_session *se;
+    int fd;
+    uint64_t init_unique; /* of FUSE_INIT, whose answer is amended */
+    uint32_t init_flags;  /* what the kernel can do */
+    uint32_t init_minor;
+    double timeout;  /* seconds for names and attributes while we are alone */
+    pthread_t owner; /* the loop's thread */
+    pthread_t *readers;
+    unsigned reader_count;
+    atomic_int over;  /* the kernel has let go: no more requests */
+    atomic_int alone; /* no other session: the kernel may keep names and attributes */
+    atomic_int writeback;
+    atomic_uint locks_waiting;
+    atomic_uint in_flight;
+    struct snic_loop_msg over_msg;
+    atomic_int stopping;
+    int mounted_here; /* session.c */
+    struct snic_timer look;
+
+    pthread_mutex_t lock; /* of the blocks */
+    unsigned char *arena;
+    uint32_t arena_used;
+    struct km_call *free;
+
+    uint64_t calls; /* answered, by the loop's thread */
+    uint64_t errors;
+    uint64_t io_errors;
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+};
+
+/* ---- call.c ---- */
+
+int km_calls_open(struct km *m);
+void km_calls_close(struct km *m);
+/* A block; NULL when all are in flight. From any thread. */
+struct km_call *km_call_get(struct km *m);
+void km_call_put(struct km_call *c);
+/* Where the kernel's request is, so that a WRITE's data begin a page. */
+static inline unsigned char *km_call_buffer(struct km_call *c)
+{
+    return (unsigned char *)c + KM_HEAD - KM_WRITE_HEADERS;
+}
+/* KM_DATA bytes for an answer; what the kernel wrote is there until then. */
+static inline unsigned char *km_call_data(struct km_call *c)
+{
+    return (unsigned char *)c + KM_HEAD;
+}
+
+/* ---- session.c ---- */
+
+/* The block whose request this thread is decoding: the caller's from now on. */
+struct km_call *km_session_take(void);
+int km_session_open(struct km *m);
+int km_session_mount(struct km *m);
+/* Answer the kernel until the mount is gone. */
+void km_session_run(struct km *m);
+/* Unmount, from a thread of its own. */
+void km_session_stop(struct km *m);
+void km_session_close(struct km *m);
+/* Names and attributes in the kernel are no longer to be believed. */
+void km_session_expire(struct km *m);
+
+/* ---- ops.c, ops_data.c ---- */
+
+extern const struct fuse_lowlevel_ops km_ops;
+void km_init(void *userdata, struct fuse_conn_info *conn);
+/* Begin a call for a request, in the current block. */
+struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino);
+void km_name(struct km_call *c, const char *name);
+void km_go(struct km_call *c);
+void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                  struct fuse_file_info *fi);
+void km_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+                 struct fuse_file_info *fi);
+void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void km_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+                     struct fuse_file_info *fi);
+void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
+void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
+                fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len,
+                int flags);
+void km_op_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, struct flock *lock);
+void km_op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, struct flock *lock,
+                 int sleep);
+void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int op);
+
+/* ---- reply.c ---- */
+
+/* It is over: tell the kernel, give the block back. On the loop's thread. */
+void km_call_done(struct km_call *c);
+
+/* ---- local.c, remote.c, dpu.c, main.c ---- */
+
+int km_local_open(struct km *m);
+void km_local_close(struct km *m);
+int km_remote_open(struct km *m);
+void km_remote_close(struct km *m);
+int km_dpu_run(struct km_config *config);
+/* The mount serves: tell who waits for it (the shell). */
+void km_serving(int status);
+
+#endif /* KVFS_MOUNT_H */

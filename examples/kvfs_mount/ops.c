@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Names and attributes: FUSE's requests become the engine's. ops_data.c has files and locks. */
+#include "mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- A call ---- */
+
+struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino)
+{
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+    struct km_call *c = km_session_take();
+
+    memset(&c->r, 0, sizeof(c->r));
+    c->fuse = req;
+    c->waits = 0;
+    c->size = 0;
+    atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
+    c->r.k.kind = kind;
+    c->r.k.flags = SNIC_KVFS_CHECKED; /* the kernel has, by default_permissions */
+    c->r.k.ino = ino;
+    c->r.k.cred.uid = ctx->uid;
+    c->r.k.cred.gid = ctx->gid;
+    c->r.k.cred.pid = (uint32_t)ctx->pid;
+    c->r.k.cred.umask = ctx->umask;
+    return c;
+}
+
+void km_name(struct km_call *c, const char *name)
+{
+    c->r.k.name = name;
+    c->r.k.name_size = (uint32_t)strlen(name);
+}
+
+static void km_name2(struct km_call *c, const char *name)
+{
+    c->r.k.name2 = name;
+    c->r.k.name2_size = (uint32_t)strlen(name);
+}
+
+void km_go(struct km_call *c)
+{
+    atomic_fetch_add_explicit(&c->m->in_flight, 1, memory_order_relaxed);
+    c->m->carrier->submit(c->m, c);
+}
+
+/* Room for an answer's bytes. */
+static void km_room(struct km_call *c, size_t size)
+{
+    c->iov.base = km_call_data(c);
+    c->iov.size = size;
+    c->r.k.iov = &c->iov;
+    c->r.k.iov_count = 1;
+    c->r.k.length = size;
+}
+
+/* ---- Names ---- */
+
+static void km_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_LOOKUP, parent);
+
+    km_name(c, name);
+    km_go(c);
+}
+
+static void km_op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
+{
+    (void)ino;
+    (void)nlookup;
+    fuse_reply_none(req);
+}
+
+static void km_op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+    (void)count;
+    (void)forgets;
+    fuse_reply_none(req);
+}
+
+static void km_op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                        dev_t rdev)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_MKNOD, parent);
+
+    km_name(c, name);
+    c->r.k.mode = mode;
+    c->r.k.rdev = rdev;
+    km_go(c);
+}
+
+static void km_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_MKDIR, parent);
+
+    km_name(c, name);
+    c->r.k.mode = mode;
+    km_go(c);
+}
+
+static void km_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_UNLINK, parent);
+
+    km_name(c, name);
+    km_go(c);
+}
+
+static void km_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_RMDIR, parent);
+
+    km_name(c, name);
+    km_go(c);
+}
+
+static void km_op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_SYMLINK, parent);
+
+    km_name(c, name);
+    km_name2(c, target);
+    km_go(c);
+}
+
+static void km_op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_READLINK, ino);
+
+    km_room(c, SNIC_KVFS_SYMLINK_MAX);
+    km_go(c);
+}
+
+static void km_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t parent2,
+                         const char *name2, unsigned flags)
+{
+    struct km_call *c;
+
+    if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) {
+        fuse_reply_err(req, EINVAL);
+        return;
+    }
+    c = km_begin(req, SNIC_KVFS_RENAME, parent);
+    km_name(c, name);
+    c->r.k.ino2 = parent2;
+    km_name2(c, name2);
+    c->r.k.flags |= (flags & RENAME_NOREPLACE) != 0 ? SNIC_KVFS_RENAME_NOREPLACE : 0;
+    c->r.k.flags |= (flags & RENAME_EXCHANGE) != 0 ? SNIC_KVFS_RENAME_EXCHANGE : 0;
+    km_go(c);
+}
+
+static void km_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_LINK, ino);
+
+    c->r.k.ino2 = parent;
+    km_name2(c, name);
+    km_go(c);
+}
+
+/* ---- Attributes ---- */
+
+static void km_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_GETATTR, ino);
+
+    c->r.k.handle = fi != NULL ? fi->fh : 0;
+    km_go(c);
+}
+
+static struct snic_kvfs_time km_time(const struct timespec *t)
+{
+    return (struct snic_kvfs_time){.sec = t->tv_sec, .nsec = (uint32_t)t->tv_nsec};
+}
+
+static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int set,
+                          struct fuse_file_info *fi)
+{
+    static const struct {
+        int fuse;
+        uint32_t kvfs;
+    } bits[] = {
+        {FUSE_SET_ATTR_MODE, SNIC_KVFS_SET_MODE},
+        {FUSE_SET_ATTR_UID, SNIC_KVFS_SET_UID},
+        {FUSE_SET_ATTR_GID, SNIC_KVFS_SET_GID},
+        {FUSE_SET_ATTR_SIZE, SNIC_KVFS_SET_SIZE},
+        {FUSE_SET_ATTR_ATIME, SNIC_KVFS_SET_ATIME},
+        {FUSE_SET_ATTR_MTIME, SNIC_KVFS_SET_MTIME},
+        {FUSE_SET_ATTR_ATIME_NOW, SNIC_KVFS_SET_ATIME_NOW},
+        {FUSE_SET_ATTR_MTIME_NOW, SNIC_KVFS_SET_MTIME_NOW},
+        {FUSE_SET_ATTR_CTIME, SNIC_KVFS_SET_CTIME},
+    };
+    struct km_call *c = km_begin(req, SNIC_KVFS_SETATTR, ino);
+
+    for (size_t i = 0; i < SNIC_COUNTOF(bits); i++)
+        if ((set & bits[i].fuse) != 0)
+            c->r.k.set_mask |= bits[i].kvfs;
+    if ((set & FUSE_SET_ATTR_ATIME_NOW) != 0)
+        c->r.k.set_mask &= ~SNIC_KVFS_SET_ATIME;
+    if ((set & FUSE_SET_ATTR_MTIME_NOW) != 0)
+        c->r.k.set_mask &= ~SNIC_KVFS_SET_MTIME;
+    c->r.k.handle = fi != NULL ? fi->fh : 0;
+    c->r.k.attr.mode = st->st_mode;
+    c->r.k.attr.uid = st->st_uid;
+    c->r.k.attr.gid = st->st_gid;
+    c->r.k.attr.size = (uint64_t)st->st_size;
+    c->r.k.attr.atime = km_time(&st->st_atim);
+    c->r.k.attr.mtime = km_time(&st->st_mtim);
+    c->r.k.attr.ctime = km_time(&st->st_ctim);
+    /* A change of owner takes setuid and setgid whoever does it, as the kernel leaves it to us. */
+    if ((c->raw & FATTR_KILL_SUIDGID) != 0 || (set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0)
+        c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+    km_go(c);
+}
+
+static void km_op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+    km_go(km_begin(req, SNIC_KVFS_STATFS, ino));
+}
+
+/* ---- Directories ---- */
+
+static void km_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_OPENDIR, ino);
+
+    c->fi = *fi;
+    km_go(c);
+}
+
+/*
+ * The engine's entries are larger than the kernel's: ask for as many bytes as fill the kernel's
+ * buffer when names are short; those that do not fit are asked for again.
+ */
+static void km_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                       struct fuse_file_info *fi, uint32_t flags)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_READDIR, ino);
+    size_t factor = flags != 0 ? 2 : 6;
+
+    c->size = (uint32_t)snic_min_u64(size, KM_DATA / 4);
+    km_room(c, (size_t)snic_min_u64(c->size * factor + 2 * KM_PAGE, KM_DATA / 2));
+    c->r.k.flags |= flags;
+    c->r.k.offset = (uint64_t)off;
+    c->r.k.handle = fi->fh;
+    km_go(c);
+}
+
+static void km_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                          struct fuse_file_info *fi)
+{
+    km_readdir(req, ino, size, off, fi, 0);
+}
+
+static void km_op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                              struct fuse_file_info *fi)
+{
+    km_readdir(req, ino, size, off, fi, SNIC_KVFS_READDIR_PLUS);
+}
+
+static void km_op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_RELEASEDIR, ino);
+
+    c->r.k.handle = fi->fh;
+    km_go(c);
+}
+
+static void km_op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+    (void)datasync;
+    (void)fi;
+    km_go(km_begin(req, SNIC_KVFS_FSYNC, ino));
+}
+
+/* ---- Extended attributes ---- */
+
+/*
+ * Who sets an ACL on a file of a group he is not in loses the setgid bit; that rule alone needs
+ * the caller's groups, which the kernel does not send: they are read from /proc.
+ */
+static void km_groups(struct km_call *c, const char *name)
+{
+    int n;
+
+    if (c->r.k.cred.uid == 0 || strcmp(name, "system.posix_acl_access") != 0)
+        return;
+    n = fuse_req_getgroups(c->fuse, KM_GROUPS, (gid_t *)c->groups);
+    c->r.k.cred.groups = c->groups;
+    c->r.k.cred.group_count = n < 0 ? 0 : n > KM_GROUPS ? KM_GROUPS : (uint32_t)n;
+}
+
+static void km_op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+                           size_t size, int flags)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_SETXATTR, ino);
+
+    km_name(c, name);
+    km_groups(c, name);
+    c->iov.base = (void *)(uintptr_t)value;
+    c->iov.size = size;
+    c->r.k.iov = &c->iov;
+    c->r.k.iov_count = 1;
+    c->r.k.length = size;
+    c->r.k.flags |= (flags & 1) != 0 ? SNIC_KVFS_XATTR_CREATE : 0;
+    c->r.k.flags |= (flags & 2) != 0 ? SNIC_KVFS_XATTR_REPLACE : 0;
+    km_go(c);
+}
+
+/* The name is where the value will be: keep it behind the room. */
+static void km_op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_GETXATTR, ino);
+    char *kept = (char *)km_call_data(c) + KM_DATA - KM_PAGE;
+    size_t n = strnlen(name, KM_PAGE - 1);
+
+    memmove(kept, name, n);
+    kept[n] = 0;
+    km_name(c, kept);
+    c->size = (uint32_t)snic_min_u64(size, SNIC_KVFS_XATTR_VALUE_MAX);
+    if (c->size != 0)
+        km_room(c, c->size);
+    km_go(c);
+}
+
+static void km_op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_LISTXATTR, ino);
+
+    c->size = (uint32_t)snic_min_u64(size, SNIC_KVFS_XATTR_LIST_MAX);
+    if (c->size != 0)
+        km_room(c, c->size);
+    km_go(c);
+}
+
+static void km_op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_REMOVEXATTR, ino);
+
+    km_name(c, name);
+    km_go(c);
+}
+
+/* ---- What the kernel may do ---- */
+
+void km_init(void *userdata, struct fuse_conn_info *conn)
+{
+    static const unsigned want[] = {
+        FUSE_CAP_ASYNC_READ,     FUSE_CAP_ASYNC_DIO,        FUSE_CAP_ATOMIC_O_TRUNC,
+        FUSE_CAP_DONT_MASK,      FUSE_CAP_POSIX_ACL,        FUSE_CAP_PARALLEL_DIROPS,
+        FUSE_CAP_POSIX_LOCKS,    FUSE_CAP_FLOCK_LOCKS,      FUSE_CAP_READDIRPLUS,
+        FUSE_CAP_EXPORT_SUPPORT, FUSE_CAP_READDIRPLUS_AUTO, FUSE_CAP_HANDLE_KILLPRIV,
+        FUSE_CAP_CACHE_SYMLINKS, FUSE_CAP_AUTO_INVAL_DATA,
+    };
+    struct km *m = userdata;
+
+    conn->want = 0;
+    for (size_t i = 0; i < SNIC_COUNTOF(want); i++)
+        conn->want |= conn->capable & want[i];
+    if (!m->config->exclusive)
+        conn->want &= ~(unsigned)FUSE_CAP_CACHE_SYMLINKS;
+    if (m->config->exclusive)
+        conn->want |= conn->capable & FUSE_CAP_WRITEBACK_CACHE;
+    atomic_store(&m->writeback, (conn->want & FUSE_CAP_WRITEBACK_CACHE) != 0);
+    conn->max_write = KM_DATA;
+    conn->max_readahead = KM_DATA;
+    conn->max_background = 64;
+    conn->congestion_threshold = 48;
+    conn->time_gran = 1;
+}
+
+const struct fuse_lowlevel_ops km_ops = {
+    .init = km_init,
+    .lookup = km_op_lookup,
+    .forget = km_op_forget,
+    .forget_multi = km_op_forget_multi,
+    .getattr = km_op_getattr,
+    .setattr = km_op_setattr,
+    .readlink = km_op_readlink,
+    .mknod = km_op_mknod,
+    .mkdir = km_op_mkdir,
+    .unlink = km_op_unlink,
+    .rmdir = km_op_rmdir,
+    .symlink = km_op_symlink,
+    .rename = km_op_rename,
+    .link = km_op_link,
+    .open = km_op_open,
+    .create = km_op_create,
+    .read = km_op_read,
+    .write = km_op_write,
+    .flush = km_op_flush,
+    .release = km_op_release,
+    .fsync = km_op_fsync,
+    .opendir = km_op_opendir,
+    .readdir = km_op_readdir,
+    .readdirplus = km_op_readdirplus,
+    .releasedir = km_op_releasedir,
+    .fsyncdir = km_op_fsyncdir,
+    .statfs = km_op_statfs,
+    .setxattr = km_op_setxattr,
+    .getxattr = km_op_getxattr,
+    .listxattr = km_op_listxattr,
+    .removexattr = km_op_removexattr,
+    .getlk = km_op_getlk,
+    .setlk = km_op_setlk,
+    .flock = km_op_flock,
+    .fallocate = km_op_fallocate,
+    .lseek = km_op_lseek,
+    .copy_file_range = km_op_copy,
+};

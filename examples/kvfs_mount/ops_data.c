@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Open files, their bytes and locks: FUSE's requests become the engine's. */
+#include "mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fuse.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+/* ---- Open ---- */
+
+static void data_open_flags(struct km_call *c, const struct fuse_file_info *fi)
+{
+    int mode = fi->flags & O_ACCMODE;
+
+    c->fi = *fi;
+    c->open_flags = (uint32_t)fi->flags;
+    if (mode != O_WRONLY)
+        c->r.k.flags |= SNIC_KVFS_OPEN_READ;
+    if (mode != O_RDONLY)
+        c->r.k.flags |= SNIC_KVFS_OPEN_WRITE;
+    if (atomic_load_explicit(&c->m->writeback, memory_order_relaxed) && mode == O_WRONLY)
+        c->r.k.flags |= SNIC_KVFS_OPEN_READ; /* the kernel fills pages */
+    if ((fi->flags & O_TRUNC) != 0)
+        c->r.k.flags |= SNIC_KVFS_TRUNC;
+    if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0)
+        c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+}
+
+void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_OPEN, ino);
+
+    data_open_flags(c, fi);
+    km_go(c);
+}
+
+void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                  struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_CREATE, parent);
+
+    data_open_flags(c, fi);
+    km_name(c, name);
+    c->r.k.mode = mode;
+    if ((fi->flags & O_EXCL) != 0)
+        c->r.k.flags |= SNIC_KVFS_EXCL;
+    km_go(c);
+}
+
+void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_FLUSH, ino);
+
+    c->r.k.handle = fi->fh;
+    c->r.k.lock.owner = fi->lock_owner;
+    km_go(c);
+}
+
+void km_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_RELEASE, ino);
+
+    c->r.k.handle = fi->fh;
+    c->r.k.lock.owner = fi->lock_owner;
+    km_go(c);
+}
+
+void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_FSYNC, ino);
+
+    (void)datasync;
+    c->r.k.handle = fi != NULL ? fi->fh : 0;
+    km_go(c);
+}
+
+/* ---- Bytes ---- */
+
+void km_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_READ, ino);
+
+    c->iov.base = km_call_data(c);
+    c->iov.size = (size_t)snic_min_u64(size, KM_DATA);
+    c->r.k.iov = &c->iov;
+    c->r.k.iov_count = 1;
+    c->r.k.length = c->iov.size;
+    c->r.k.offset = (uint64_t)off;
+    c->r.k.handle = fi->fh;
+    if ((fi->flags & O_DIRECT) != 0)
+        c->r.k.flags |= SNIC_KVFS_DIRECT;
+    if ((fi->flags & O_NOATIME) != 0)
+        c->r.k.flags |= SNIC_KVFS_NOATIME;
+    km_go(c);
+}
+
+void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+                 struct fuse_file_info *fi)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_WRITE, ino);
+    int writeback = atomic_load_explicit(&c->m->writeback, memory_order_relaxed);
+
+    c->iov.base = (void *)(uintptr_t)buf;
+    c->iov.size = size;
+    c->r.k.iov = &c->iov;
+    c->r.k.iov_count = 1;
+    c->r.k.length = size;
+    c->r.k.offset = (uint64_t)off;
+    c->r.k.handle = fi->fh;
+    if ((fi->flags & O_DIRECT) != 0 && !fi->writepage)
+        c->r.k.flags |= SNIC_KVFS_DIRECT;
+    if ((fi->flags & O_APPEND) != 0 && !fi->writepage && !writeback)
+        c->r.k.flags |= SNIC_KVFS_APPEND;
+    if ((fi->flags & O_DSYNC) != 0 && !fi->writepage)
+        c->r.k.flags |= SNIC_KVFS_SYNC;
+    if ((c->raw & FUSE_WRITE_KILL_SUIDGID) != 0)
+        c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+    km_go(c);
+}
+
+void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+                     struct fuse_file_info *fi)
+{
+    struct km_call *c;
+
+    if ((mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0) {
+        fuse_reply_err(req, EOPNOTSUPP);
+        return;
+    }
+    c = km_begin(req, SNIC_KVFS_FALLOCATE, ino);
+    c->r.k.flags |= (mode & FALLOC_FL_KEEP_SIZE) != 0 ? SNIC_KVFS_FALLOC_KEEP_SIZE : 0;
+    c->r.k.flags |= (mode & FALLOC_FL_PUNCH_HOLE) != 0 ? SNIC_KVFS_FALLOC_PUNCH : 0;
+    c->r.k.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_KVFS_FALLOC_ZERO : 0;
+    c->r.k.offset = (uint64_t)offset;
+    c->r.k.length = (uint64_t)length;
+    c->r.k.handle = fi->fh;
+    km_go(c);
+}
+
+void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+    struct km_call *c;
+
+    if (whence != SEEK_DATA && whence != SEEK_HOLE) {
+        fuse_reply_err(req, EINVAL);
+        return;
+    }
+    c = km_begin(req, SNIC_KVFS_SEEK, ino);
+    c->r.k.flags |= whence == SEEK_DATA ? SNIC_KVFS_SEEK_DATA : SNIC_KVFS_SEEK_HOLE;
+    c->r.k.offset = (uint64_t)off;
+    c->r.k.handle = fi->fh;
+    km_go(c);
+}
+
+void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
+                fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len,
+                int flags)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_COPY, ino_in);
+
+    (void)fi_out;
+    (void)flags; /* the kernel lets none through */
+    c->r.k.offset = (uint64_t)off_in;
+    c->r.k.handle = fi_in->fh;
+    c->r.k.ino2 = ino_out;
+    c->r.k.offset2 = (uint64_t)off_out;
+    c->r.k.length = snic_min_u64(len, UINT32_MAX & ~(uint64_t)(KM_PAGE - 1)); /* reply: 32 bits */
+    km_go(c);
+}
+
+/* ---- Locks ---- */
+
+static uint32_t data_lock_type(short type)
+{
+    return type == F_RDLCK ? SNIC_KVFS_RDLCK : type == F_WRLCK ? SNIC_KVFS_WRLCK : SNIC_KVFS_UNLCK;
+}
+
+/* struct flock comes from libfuse with l_len 0 for "to the end". */
+static void data_lock(struct km_call *c, const struct fuse_file_info *fi, const struct flock *l)
+{
+    c->r.k.handle = fi->fh;
+    c->r.k.lock.owner = fi->lock_owner;
+    c->r.k.lock.start = (uint64_t)l->l_start;
+    c->r.k.lock.end = l->l_len == 0 ? UINT64_MAX : (uint64_t)l->l_start + (uint64_t)l->l_len - 1;
+    c->r.k.lock.type = data_lock_type(l->l_type);
+    c->r.k.lock.pid = (uint32_t)l->l_pid;
+}
+
+/* On the loop's thread. */
+static void data_cancel(struct snic_loop_msg *msg)
+{
+    struct km_call *c = SNIC_CONTAINER(msg, struct km_call, cancel);
+
+    if (atomic_load(&c->cancelling) == KM_CANCEL_OVER)
+        km_call_put(c); /* it ended meanwhile */
+    else if (c->m->carrier->cancel(c->m, c))
+        atomic_store(&c->cancelling, KM_CANCEL_NONE);
+    else
+        snic_loop_post(c->m->loop, &c->cancel); /* its thread is just sending it */
+}
+
+/* From the thread that read FUSE_INTERRUPT, or that is decoding the request itself. */
+static void data_interrupted(fuse_req_t req, void *data)
+{
+    struct km_call *c = data;
+    int state = KM_CANCEL_EARLY;
+
+    (void)req;
+    if (atomic_compare_exchange_strong(&c->cancelling, &state, KM_CANCEL_AT_ONCE))
+        return;
+    state = KM_CANCEL_NONE;
+    if (atomic_compare_exchange_strong(&c->cancelling, &state, KM_CANCEL_POSTED)) {
+        c->cancel.fn = data_cancel;
+        snic_loop_post(c->m->loop, &c->cancel);
+    }
+}
+
+/* Locks that wait hold requests of the engine: some must stay free for those who unlock. */
+static int data_wait(struct km_call *c)
+{
+    if (atomic_fetch_add(&c->m->locks_waiting, 1) >= KM_LOCKS_WAITING) {
+        atomic_fetch_sub(&c->m->locks_waiting, 1);
+        (void)fuse_reply_err(c->fuse, ENOLCK);
+        km_call_put(c);
+        return -1;
+    }
+    c->waits = 1;
+    c->r.k.flags |= SNIC_KVFS_LOCK_WAIT;
+    return 0;
+}
+
+static void data_go_waiting(struct km_call *c)
+{
+    int state = KM_CANCEL_EARLY;
+
+    if (c->waits) {
+        atomic_store(&c->cancelling, KM_CANCEL_EARLY);
+        fuse_req_interrupt_func(c->fuse, data_interrupted, c);
+        if (!atomic_compare_exchange_strong(&c->cancelling, &state, KM_CANCEL_NONE)) {
+            fuse_req_interrupt_func(c->fuse, NULL, NULL);
+            atomic_fetch_sub(&c->m->locks_waiting, 1);
+            (void)fuse_reply_err(c->fuse, EINTR);
+            km_call_put(c);
+            return;
+        }
+    }
+    km_go(c);
+}
+
+void km_op_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, struct flock *lock)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_GETLK, ino);
+
+    data_lock(c, fi, lock);
+    km_go(c);
+}
+
+void km_op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, struct flock *lock,
+                 int sleep)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_SETLK, ino);
+
+    data_lock(c, fi, lock);
+    if (sleep && lock->l_type != F_UNLCK && data_wait(c) != 0)
+        return;
+    data_go_waiting(c);
+}
+
+void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int op)
+{
+    struct km_call *c = km_begin(req, SNIC_KVFS_FLOCK, ino);
+
+    c->r.k.handle = fi->fh;
+    c->r.k.lock.owner = fi->lock_owner;
+    c->r.k.lock.end = UINT64_MAX;
+    c->r.k.lock.pid = c->r.k.cred.pid;
+    c->r.k.lock.type = (op & LOCK_EX) != 0   ? SNIC_KVFS_WRLCK
+                       : (op & LOCK_SH) != 0 ? SNIC_KVFS_RDLCK
+                                             : SNIC_KVFS_UNLCK;
+    if ((op & LOCK_NB) == 0 && c->r.k.lock.type != SNIC_KVFS_UNLCK && data_wait(c) != 0)
+        return;
+    data_go_waiting(c);
+}

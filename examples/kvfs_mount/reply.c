@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The engine's outcome becomes FUSE's answer, from the loop's thread. */
+#include "mount.h"
+
+#include "../common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+static int reply_error(int64_t result)
+{
+    switch (result) {
+    case SNIC_EPEERDEAD:
+    case SNIC_EFAULT:
+    case SNIC_ECANCELED:
+    case SNIC_EPROTO:
+    case SNIC_EPIPE:
+        return EIO;
+    default:
+        return result <= -1000 ? EIO : (int)-result;
+    }
+}
+
+static void reply_stat(struct stat *st, const struct snic_kvfs_attr *a)
+{
+    memset(st, 0, sizeof(*st));
+    st->st_ino = a->ino;
+    st->st_mode = a->mode;
+    st->st_nlink = a->nlink;
+    st->st_uid = a->uid;
+    st->st_gid = a->gid;
+    st->st_rdev = a->rdev;
+    st->st_size = (off_t)a->size;
+    st->st_blksize = KM_PAGE;
+    st->st_blocks = (blkcnt_t)((a->space + 511) / 512);
+    st->st_atim = (struct timespec){.tv_sec = a->atime.sec, .tv_nsec = a->atime.nsec};
+    st->st_mtim = (struct timespec){.tv_sec = a->mtime.sec, .tv_nsec = a->mtime.nsec};
+    st->st_ctim = (struct timespec){.tv_sec = a->ctime.sec, .tv_nsec = a->ctime.nsec};
+}
+
+/* How long the kernel may believe us. */
+static double reply_timeout(const struct km *m)
+{
+    return atomic_load_explicit(&m->alone, memory_order_relaxed) ? m->timeout : 0;
+}
+
+static void reply_entry_fill(const struct km *m, const struct snic_kvfs_attr *a,
+                             struct fuse_entry_param *e)
+{
+    memset(e, 0, sizeof(*e));
+    e->ino = a->ino;
+    e->entry_timeout = reply_timeout(m);
+    e->attr_timeout = e->entry_timeout;
+    reply_stat(&e->attr, a);
+}
+
+static void reply_entry(struct km_call *c)
+{
+    struct fuse_entry_param e;
+
+    reply_entry_fill(c->m, &c->r.k.attr, &e);
+    (void)fuse_reply_entry(c->fuse, &e);
+}
+
+/* A name that is not there: the kernel may remember that, too. */
+static void reply_absent(struct km_call *c)
+{
+    struct fuse_entry_param e;
+
+    memset(&e, 0, sizeof(e));
+    e.entry_timeout = reply_timeout(c->m);
+    if (e.entry_timeout > 0)
+        (void)fuse_reply_entry(c->fuse, &e);
+    else
+        (void)fuse_reply_err(c->fuse, ENOENT);
+}
+
+/* The file was opened for somebody who is gone: it is closed again. */
+static void reply_unopen(struct km_call *c, enum snic_kvfs_kind kind)
+{
+    uint64_t handle = c->r.k.handle;
+    uint64_t ino = c->r.k.attr.ino != 0 ? c->r.k.attr.ino : c->r.k.ino;
+
+    memset(&c->r.k, 0, sizeof(c->r.k));
+    c->r.k.kind = kind;
+    c->r.k.ino = ino;
+    c->r.k.handle = handle;
+    c->fuse = NULL;
+    c->m->carrier->submit(c->m, c);
+}
+
+/* @return 1: the block is in use again */
+static int reply_open(struct km_call *c)
+{
+    struct fuse_entry_param e;
+    int alone = atomic_load_explicit(&c->m->alone, memory_order_relaxed);
+    int rc;
+
+    c->fi.fh = c->r.k.handle;
+    if (c->r.k.kind == SNIC_KVFS_OPENDIR) {
+        rc = fuse_reply_open(c->fuse, &c->fi);
+    } else {
+        c->fi.keep_cache = alone ? 1 : 0;
+        /* Appends of several mounts: no page here may be where the bytes did not go. */
+        c->fi.direct_io = !alone && (c->open_flags & O_APPEND) != 0 ? 1 : 0;
+        if (c->r.k.kind == SNIC_KVFS_CREATE) {
+            reply_entry_fill(c->m, &c->r.k.attr, &e);
+            rc = fuse_reply_create(c->fuse, &e, &c->fi);
+        } else {
+            rc = fuse_reply_open(c->fuse, &c->fi);
+        }
+    }
+    if (rc != -ENOENT) /* the request was not abandoned */
+        return 0;
+    reply_unopen(c, c->r.k.kind == SNIC_KVFS_OPENDIR ? SNIC_KVFS_RELEASEDIR : SNIC_KVFS_RELEASE);
+    return 1;
+}
+
+/* One entry into [at, room) of the answer. @return bytes; more than there are: no room */
+static size_t reply_dirent(struct km_call *c, char *at, size_t room,
+                           const struct snic_kvfs_dirent *d, const char *name)
+{
+    struct fuse_entry_param e;
+    struct stat st;
+
+    if ((c->r.k.flags & SNIC_KVFS_READDIR_PLUS) == 0) {
+        memset(&st, 0, sizeof(st));
+        st.st_ino = d->ino;
+        st.st_mode = d->type;
+        return fuse_add_direntry(c->fuse, at, room, name, &st, (off_t)d->cookie);
+    }
+    memset(&e, 0, sizeof(e));
+    if (d->has_attr && d->cookie > 2)
+        reply_entry_fill(c->m, &d->attr, &e);
+    e.attr.st_ino = d->ino;
+    e.attr.st_mode = d->has_attr ? d->attr.mode : d->type;
+    return fuse_add_direntry_plus(c->fuse, at, room, name, &e, (off_t)d->cookie);
+}
+
+static void reply_readdir(struct km_call *c)
+{
+    const unsigned char *from = km_call_data(c);
+    const unsigned char *end = from + c->r.k.result;
+    char *out = (char *)km_call_data(c) + KM_DATA / 2;
+    char name[KM_NAME_MAX + 1];
+    size_t used = 0;
+
+    while (from < end) {
+        const struct snic_kvfs_dirent *d = (const void *)from;
+        size_t n;
+
+        memcpy(name, d + 1, d->name_size);
+        name[d->name_size] = 0;
+        n = reply_dirent(c, out + used, c->size - used, d, name);
+        if (n > c->size - used)
+            break;
+        used += n;
+        from += d->bytes;
+    }
+    (void)fuse_reply_buf(c->fuse, out, used);
+}
+
+static void reply_statfs(struct km_call *c)
+{
+    const struct snic_kvfs_statfs *s = &c->r.k.statfs;
+    struct statvfs v;
+
+    memset(&v, 0, sizeof(v));
+    v.f_bsize = KM_PAGE;
+    v.f_frsize = KM_PAGE;
+    v.f_blocks = s->bytes / KM_PAGE;
+    v.f_bfree = s->bytes_free / KM_PAGE;
+    v.f_bavail = v.f_bfree;
+    v.f_files = s->files;
+    v.f_ffree = s->files_free;
+    v.f_favail = s->files_free;
+    v.f_namemax = SNIC_KVFS_NAME_MAX;
+    (void)fuse_reply_statfs(c->fuse, &v);
+}
+
+static void reply_lock(struct km_call *c)
+{
+    const struct snic_kvfs_lock *k = &c->r.k.lock;
+    struct flock l;
+
+    memset(&l, 0, sizeof(l));
+    l.l_type = k->type == SNIC_KVFS_RDLCK   ? F_RDLCK
+               : k->type == SNIC_KVFS_WRLCK ? F_WRLCK
+                                            : F_UNLCK;
+    l.l_whence = SEEK_SET;
+    l.l_start = (off_t)k->start;
+    l.l_len = k->end >= INT64_MAX ? 0 : (off_t)(k->end - k->start + 1);
+    l.l_pid = (pid_t)k->pid;
+    (void)fuse_reply_lock(c->fuse, &l);
+}
+
+static void reply_attr(struct km_call *c)
+{
+    struct stat st;
+
+    reply_stat(&st, &c->r.k.attr);
+    (void)fuse_reply_attr(c->fuse, &st, reply_timeout(c->m));
+}
+
+/* @return 1: the block is in use again */
+static int reply_good(struct km_call *c)
+{
+    const struct snic_kvfs_req *k = &c->r.k;
+
+    switch (k->kind) {
+    case SNIC_KVFS_LOOKUP:
+    case SNIC_KVFS_MKNOD:
+    case SNIC_KVFS_MKDIR:
+    case SNIC_KVFS_SYMLINK:
+    case SNIC_KVFS_LINK:
+        reply_entry(c);
+        return 0;
+    case SNIC_KVFS_GETATTR:
+    case SNIC_KVFS_SETATTR:
+        reply_attr(c);
+        return 0;
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_CREATE:
+    case SNIC_KVFS_OPENDIR:
+        return reply_open(c);
+    case SNIC_KVFS_READLINK:
+        km_call_data(c)[k->result] = 0;
+        (void)fuse_reply_readlink(c->fuse, (const char *)km_call_data(c));
+        return 0;
+    case SNIC_KVFS_READ:
+        c->m->read_bytes += (uint64_t)k->result;
+        (void)fuse_reply_buf(c->fuse, (const char *)km_call_data(c), (size_t)k->result);
+        return 0;
+    case SNIC_KVFS_WRITE:
+        c->m->write_bytes += (uint64_t)k->result;
+        (void)fuse_reply_write(c->fuse, (size_t)k->result);
+        return 0;
+    case SNIC_KVFS_COPY:
+        (void)fuse_reply_write(c->fuse, (size_t)k->result);
+        return 0;
+    case SNIC_KVFS_SEEK:
+        (void)fuse_reply_lseek(c->fuse, (off_t)k->result);
+        return 0;
+    case SNIC_KVFS_READDIR:
+        reply_readdir(c);
+        return 0;
+    case SNIC_KVFS_GETXATTR:
+    case SNIC_KVFS_LISTXATTR:
+        if (c->size == 0)
+            (void)fuse_reply_xattr(c->fuse, (size_t)k->result);
+        else
+            (void)fuse_reply_buf(c->fuse, (const char *)km_call_data(c), (size_t)k->result);
+        return 0;
+    case SNIC_KVFS_STATFS:
+        reply_statfs(c);
+        return 0;
+    case SNIC_KVFS_GETLK:
+        reply_lock(c);
+        return 0;
+    default:
+        (void)fuse_reply_err(c->fuse, 0);
+        return 0;
+    }
+}
+
+static void reply_bad(struct km_call *c)
+{
+    int error = reply_error(c->r.k.result);
+
+    c->m->errors++;
+    if (error == EIO) {
+        c->m->io_errors++;
+        ex_log(EX_ERROR, "operation %u on inode %llu: %s", c->r.k.kind,
+               (unsigned long long)c->r.k.ino, snic_strerror((int)c->r.k.result));
+    }
+    if (error == ENOENT && c->r.k.kind == SNIC_KVFS_LOOKUP)
+        reply_absent(c);
+    else
+        (void)fuse_reply_err(c->fuse, error);
+}
+
+void km_call_done(struct km_call *c)
+{
+    struct km *m = c->m;
+
+    m->calls++;
+    if (c->waits) {
+        fuse_req_interrupt_func(c->fuse, NULL, NULL);
+        atomic_fetch_sub(&m->locks_waiting, 1);
+    }
+    if (c->fuse != NULL) {
+        if (c->r.k.result < 0)
+            reply_bad(c);
+        else if (reply_good(c))
+            return;
+    }
+    atomic_fetch_sub_explicit(&m->in_flight, 1, memory_order_relaxed);
+    if (c->waits && atomic_exchange(&c->cancelling, KM_CANCEL_OVER) == KM_CANCEL_POSTED)
+        return; /* the message frees it */
+    km_call_put(c);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The kernel's side. With --threads 0 the thread of the file system reads /dev/fuse itself, without
+ * waiting, and sleeps on it and on its loop together: two switches of threads per request. With
+ * readers of their own, those decode and post, and answers still come from the file system's
+ * thread.
+ *
+ * libfuse decodes and encodes; three things that its version may not know are looked up in what the
+ * kernel wrote: flags that say whether setuid and setgid bits go, the answer to FUSE_INIT, where we
+ * say that we care for them (so that the kernel does not ask for security.capability before every
+ * write), and a notification that makes the kernel forget all names at once.
+ */
+#include "mount.h"
+
+#include "../common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KM_FOREVER 1e9 /* seconds: nobody keeps a mount longer */
+
+enum {
+    KM_EPOCH_MINOR = 44, /* of the protocol: the kernel knows FUSE_NOTIFY_INC_EPOCH */
+    KM_EPOCH_CODE = 8,
+    KM_ROUND = 64 /* requests read before the loop has its turn */
+};
+
+static __thread struct km_call *session_call;
+
+struct km_call *km_session_take(void)
+{
+    struct km_call *c = session_call;
+
+    session_call = NULL;
+    return c;
+}
+
+/* ---- What libfuse does not pass on ---- */
+
+static void session_raw(struct km *m, struct km_call *c, size_t size)
+{
+    const struct fuse_in_header *h = (const void *)km_call_buffer(c);
+    const void *body = h + 1;
+
+    c->raw = 0;
+    if (size < sizeof(*h) + sizeof(uint64_t))
+        return;
+    switch (h->opcode) {
+    case FUSE_SETATTR:
+        c->raw = ((const struct fuse_setattr_in *)body)->valid;
+        break;
+    case FUSE_WRITE:
+        if (size >= sizeof(*h) + sizeof(struct fuse_write_in))
+            c->raw = ((const struct fuse_write_in *)body)->write_flags;
+        break;
+    case FUSE_OPEN:
+        c->raw = ((const struct fuse_open_in *)body)->open_flags;
+        break;
+    case FUSE_CREATE:
+        if (size >= sizeof(*h) + sizeof(struct fuse_create_in))
+            c->raw = ((const struct fuse_create_in *)body)->open_flags;
+        break;
+    case FUSE_INIT:
+        m->init_unique = h->unique;
+        m->init_minor = ((const struct fuse_init_in *)body)->minor;
+        if (size >= sizeof(*h) + 16)
+            m->init_flags = ((const struct fuse_init_in *)body)->flags;
+        break;
+    default:
+        break;
+    }
+}
+
+static void session_amend_init(struct km *m, struct fuse_init_out *out)
+{
+    if ((m->init_flags & FUSE_HANDLE_KILLPRIV_V2) != 0) {
+        out->flags &= ~(uint32_t)FUSE_HANDLE_KILLPRIV;
+        out->flags |= FUSE_HANDLE_KILLPRIV_V2;
+    }
+    m->timeout = (double)m->config->timeout;
+    if (m->config->exclusive)
+        m->timeout = KM_FOREVER;
+    else if (m->init_minor < KM_EPOCH_MINOR && m->timeout > 1)
+        m->timeout = 1; /* it cannot be told that others have come */
+}
+
+static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
+{
+    struct km *m = userdata;
+    const struct fuse_out_header *h = iov[0].iov_base;
+
+    if (m->init_unique != 0 && h->unique == m->init_unique && count > 1) {
+        session_amend_init(m, iov[1].iov_base);
+        m->init_unique = 0;
+    }
+    return writev(fd, iov, count);
+}
+
+static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
+{
+    (void)userdata;
+    return read(fd, buf, size);
+}
+
+void km_session_expire(struct km *m)
+{
+    struct fuse_out_header h = {.len = sizeof(h), .error = KM_EPOCH_CODE};
+
+    if (m->init_minor >= KM_EPOCH_MINOR && write(m->fd, &h, sizeof(h)) < 0 && errno != ENOTCONN &&
+        errno != ENODEV)
+        ex_log(EX_WARNING, "the kernel does not forget names: %s", strerror(errno));
+}
+
+/* ---- Requests come in ---- */
+
+/* Read one into *c and decode it; *c is NULL when the block is in use. 1; 0 none; -1 over. */
+static int session_receive(struct km *m, struct km_call **c)
+{
+    struct fuse_buf b = {.mem = km_call_buffer(*c)};
+    ssize_t n = read(m->fd, b.mem, KM_RECEIVE);
+
+    if (n <= 0) {
+        if (n < 0 && (errno == EINTR || errno == ENOENT)) /* ENOENT: the asker has gone */
+            return atomic_load(&m->over) ? -1 : 1;
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n < 0 && errno != ENODEV)
+            ex_log(EX_ERROR, "reading /dev/fuse: %s", strerror(errno));
+        return -1;
+    }
+    session_raw(m, *c, (size_t)n);
+    b.size = (size_t)n;
+    session_call = *c;
+    fuse_session_process_buf(m->se, &b);
+    *c = session_call;
+    session_call = NULL;
+    return 1;
+}
+
+static void session_is_over(struct snic_loop_msg *msg)
+{
+    struct km *m = SNIC_CONTAINER(msg, struct km, over_msg);
+
+    atomic_store(&m->over, 2);
+    snic_loop_stop(m->loop);
+}
+
+static void session_end(struct km *m)
+{
+    int none = 0;
+
+    if (atomic_compare_exchange_strong(&m->over, &none, 1))
+        snic_loop_post(m->loop, &m->over_msg);
+}
+
+static void *session_reader(void *arg)
+{
+    struct km *m = arg;
+    struct km_call *c = NULL;
+
+    while (!atomic_load(&m->over)) {
+        const struct timespec pause = {0, 1000000};
+
+        if (c == NULL)
+            c = km_call_get(m);
+        if (c == NULL)
+            nanosleep(&pause, NULL); /* all are in flight */
+        else if (session_receive(m, &c) < 0)
+            break;
+    }
+    if (c != NULL)
+        km_call_put(c);
+    session_end(m);
+    return NULL;
+}
+
+/* ---- --threads 0: read, carry out, answer in one thread ---- */
+
+/* @return requests read */
+static int session_round(struct km *m, struct km_call **c)
+{
+    int n = 0;
+
+    while (n < KM_ROUND) {
+        int rc;
+
+        if (*c == NULL)
+            *c = km_call_get(m);
+        if (*c == NULL)
+            break;
+        rc = session_receive(m, c);
+        if (rc < 0)
+            session_end(m);
+        if (rc <= 0)
+            break;
+        n++;
+    }
+    return n;
+}
+
+static int session_wait_ms(struct km *m)
+{
+    uint64_t now = snic_loop_clock(m->loop);
+    uint64_t due = snic_loop_deadline(m->loop);
+
+    if (due <= now)
+        return 0;
+    return (int)snic_min_u64((due - now + 999999) / 1000000, 1000);
+}
+
+static void session_alone(struct km *m)
+{
+    struct pollfd p[2] = {{.fd = m->fd, .events = POLLIN},
+                          {.fd = snic_loop_fd(m->loop), .events = POLLIN}};
+    struct km_call *c = NULL;
+    int ready = 1;
+
+    while (atomic_load_explicit(&m->over, memory_order_relaxed) != 2) {
+        int n = ready ? session_round(m, &c) : 0;
+        int did = snic_loop_once(m->loop, 0);
+
+        if (n > 1 || did > 0) {
+            ready = n != 1 || did == 0; /* one alone: most likely nothing follows */
+            if (n > 0)
+                continue;
+        }
+        while (snic_loop_once(m->loop, 0) > 0)
+            ;
+        (void)poll(p, 2, session_wait_ms(m));
+        ready = p[0].revents != 0;
+    }
+    if (c != NULL)
+        km_call_put(c);
+}
+
+/* ---- Running ---- */
+
+static void session_nothing(int number)
+{
+    (void)number;
+}
+
+static void session_readers_start(struct km *m)
+{
+    struct sigaction sa;
+    sigset_t all;
+    sigset_t saved;
+
+    memset(&sa, 0, sizeof(sa)); /* ends a read() */
+    sa.sa_handler = session_nothing;
+    sigaction(SIGUSR2, &sa, NULL);
+    m->readers = calloc(m->config->threads, sizeof(*m->readers));
+    if (m->readers == NULL)
+        ex_die("out of memory");
+    sigfillset(&all);
+    sigdelset(&all, SIGUSR2);
+    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    for (; m->reader_count < m->config->threads; m->reader_count++)
+        if (pthread_create(&m->readers[m->reader_count], NULL, session_reader, m) != 0)
+            ex_die("cannot start a thread: %s", strerror(errno));
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+}
+
+static void session_readers_join(struct km *m)
+{
+    for (unsigned i = 0; i < m->reader_count; i++) {
+        struct timespec until;
+
+        do {
+            (void)pthread_kill(m->readers[i], SIGUSR2);
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += 10000000;
+            if (until.tv_nsec >= 1000000000) {
+                until.tv_nsec -= 1000000000;
+                until.tv_sec++;
+            }
+        } while (pthread_timedjoin_np(m->readers[i], NULL, &until) != 0);
+    }
+    free(m->readers);
+    m->readers = NULL;
+}
+
+/* Nobody asks any more: what is in flight ends, locks that wait are given up. */
+static void session_drain(struct km *m)
+{
+    for (uint32_t i = 0; i < m->arena_used; i++) {
+        struct km_call *c = (struct km_call *)(void *)(m->arena + (size_t)KM_BLOCK * i);
+
+        if (c->waits)
+            (void)m->carrier->cancel(m, c);
+    }
+    while (atomic_load(&m->in_flight) > 0)
+        (void)snic_loop_once(m->loop, 100000000u);
+}
+
+void km_session_run(struct km *m)
+{
+    m->owner = pthread_self();
+    m->over_msg.fn = session_is_over;
+    if (m->config->threads == 0) {
+        session_alone(m);
+    } else {
+        session_readers_start(m);
+        (void)snic_loop_run(m->loop);
+        session_readers_join(m);
+    }
+    session_drain(m);
+}
+
+/* ---- Mounting ---- */
+
+static int session_args(struct km *m, struct fuse_args *args)
+{
+    char name[512];
+    char options[1024];
+
+    snprintf(name, sizeof(name), "%s", m->config->store);
+    for (char *p = name; *p != 0; p++)
+        if (*p == ',' || *p == '\\')
+            *p = '_';
+    snprintf(options, sizeof(options), "%sdefault_permissions,subtype=kvfs,fsname=%s",
+             geteuid() == 0 ? "dev,suid,allow_other," : "", name);
+    if (fuse_opt_add_arg(args, "kvfs_mount") != 0 || fuse_opt_add_arg(args, "-o") != 0 ||
+        fuse_opt_add_arg(args, options) != 0)
+        return -1;
+    if (m->config->options != NULL &&
+        (fuse_opt_add_arg(args, "-o") != 0 || fuse_opt_add_arg(args, m->config->options) != 0))
+        return -1;
+    return 0;
+}
+
+int km_session_open(struct km *m)
+{
+    struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+
+    if (session_args(m, &args) == 0)
+        m->se = fuse_session_new(&args, &km_ops, sizeof(km_ops), m);
+    fuse_opt_free_args(&args);
+    return m->se != NULL ? 0 : -1;
+}
+
+int km_session_mount(struct km *m)
+{
+    static const struct fuse_custom_io io = {.writev = session_writev, .read = session_read};
+    int rc;
+
+    if (fuse_session_mount(m->se, m->config->mountpoint) != 0)
+        return -1;
+    m->mounted_here = 1;
+    m->fd = fuse_session_fd(m->se);
+    rc = fuse_session_custom_io(m->se, &io, m->fd);
+    if (rc != 0) {
+        ex_log(EX_ERROR, "libfuse takes no writer: %s", strerror(-rc));
+        return -1;
+    }
+    if (m->config->threads == 0 && fcntl(m->fd, F_SETFL, fcntl(m->fd, F_GETFL) | O_NONBLOCK) != 0) {
+        ex_log(EX_ERROR, "/dev/fuse: %s", strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- Unmounting: the kernel asks us things meanwhile, so another thread does it ---- */
+
+static int session_fusermount(const char *mountpoint, const char *how)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0) {
+        execlp("fusermount3", "fusermount3", how, "--", mountpoint, (char *)NULL);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return -1;
+    return status == 0 ? 0 : -1;
+}
+
+static void *session_stopper(void *arg)
+{
+    struct km *m = arg;
+    const char *at = m->config->mountpoint;
+    int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        (void)syncfs(fd);
+        close(fd);
+    }
+    if (umount2(at, 0) == 0 || (errno == EPERM && session_fusermount(at, "-u") == 0))
+        return NULL;
+    ex_log(EX_WARNING, "%s is in use; files open there get errors from now on", at);
+    if (umount2(at, MNT_DETACH) != 0)
+        (void)session_fusermount(at, "-uz");
+    session_end(m);
+    return NULL;
+}
+
+void km_session_stop(struct km *m)
+{
+    pthread_attr_t a;
+    pthread_t t;
+
+    if (atomic_exchange(&m->stopping, 1))
+        return;
+    pthread_attr_init(&a);
+    pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&t, &a, session_stopper, m) != 0)
+        session_end(m);
+    pthread_attr_destroy(&a);
+}
+
+void km_session_close(struct km *m)
+{
+    if (m->se == NULL)
+        return;
+    if (m->mounted_here)
+        fuse_session_unmount(m->se);
+    fuse_session_destroy(m->se);
+    m->se = NULL;
+}

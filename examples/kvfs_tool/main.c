@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * kvfs_tool: looks after the file system in a store, without mounting it.
+ *
+ *     kvfs_tool mkfs --store lmdb:/var/lib/kvfs
+ *
+ * Exit code: 0 all is well; 1 something is wrong with the file system; 2 it could not be done.
+ */
+#include "tool.h"
+
+#include "../common.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name;
+    int (*run)(struct kt *t);
+    int args_min;
+    int args_max;
+    const char *help;
+} commands[] = {
+    {"mkfs", kt_mkfs, 0, 0, "make a file system; --force: also over one that is there"},
+#if defined(KVFS_TOOL_FSCK)
+    {"fsck", kt_fsck, 0, 0, "check it; --repair: mend what is wrong"},
+#endif
+    {"dump", kt_dump, 0, 0, "every record as text; --group N: those of one inode"},
+    {"load", kt_load, 1, 2, "FOLDER [PATH]: copy a folder of this host to PATH (default /)"},
+    {"stats", kt_stats, 0, 0, "count what is there"},
+    {"ls", kt_ls, 0, 1, "[PATH]: list a directory"},
+    {"cat", kt_cat, 1, 1, "PATH: print a file"},
+    {"stat", kt_stat, 1, 1, "PATH: print its attributes"},
+};
+
+/* ---- Progress ---- */
+
+static uint64_t tool_clock(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void kt_progress(struct kt *t, const char *format, ...)
+{
+    uint64_t now = tool_clock();
+    va_list ap;
+
+    if (t->quiet || now < t->progress_ns)
+        return;
+    if (t->progress_ns != 0) { /* what is quick needs no line */
+        va_start(ap, format);
+        (void)fputs("\r", stderr);
+        (void)vfprintf(stderr, format, ap);
+        (void)fputs("\033[K", stderr);
+        (void)fflush(stderr);
+        va_end(ap);
+        t->progress_shown = 1;
+    }
+    t->progress_ns = now + 500000000u;
+}
+
+void kt_progress_end(struct kt *t)
+{
+    if (t->progress_shown)
+        (void)fputs("\n", stderr);
+    t->progress_shown = 0;
+    t->progress_ns = 0;
+}
+
+/* ---- The store ---- */
+
+int kt_open(struct kt *t, int mounted)
+{
+    t->s.loop = ex_loop_open(0);
+    if (kvfs_store_open(&t->s) != 0)
+        return 2;
+    return mounted && kvfs_store_mount(&t->s, 0) != 0 ? 2 : 0;
+}
+
+struct tool_op {
+    struct snic_kv_req r;
+    int done;
+};
+
+static void tool_op_done(struct snic_kv_req *r)
+{
+    SNIC_CONTAINER(r, struct tool_op, r)->done = 1;
+}
+
+int64_t kt_op(struct kt *t, struct snic_kvop *op)
+{
+    struct tool_op o = {.r = {.done = tool_op_done, .op = op}};
+    struct snic_kv_req *r = &o.r;
+    int rc;
+
+    while ((rc = snic_kv_submit(t->s.kv, &r, 1)) == 0)
+        (void)snic_loop_once(t->s.loop, 1000000u);
+    if (rc < 0)
+        return rc;
+    while (!o.done)
+        (void)snic_loop_once(t->s.loop, SNIC_NEVER);
+    return op->result;
+}
+
+/* ---- Walking ---- */
+
+enum { WALK_ROOM = 1 << 20, WALK_GROUPS = 4096 };
+
+static int tool_walk_group(struct kt *t, const struct kt_walk *w, uint64_t group, void *out)
+{
+    struct snic_kvop op = {.kind = SNIC_KVOP_SCAN, .scan_max = UINT32_MAX};
+
+    op.key.group = group;
+    op.after.group = group;
+    do {
+        const struct snic_kvop_record *r;
+        struct snic_kvop_key key;
+        int64_t rc;
+
+        op.out = out;
+        op.out_room = WALK_ROOM;
+        op.out_size = 0;
+        op.out_count = 0;
+        rc = kt_op(t, &op);
+        if (rc < 0)
+            return (int)rc;
+        for (r = snic_kvop_first(&op); r != NULL; r = snic_kvop_next(&op, r)) {
+            snic_kvop_key_set(&key, group, snic_kvop_record_key(r), r->key_size);
+            rc = w->record(w->ctx, &key, snic_kvop_record_value(r), r->value_size);
+            if (rc != 0)
+                return (int)rc;
+            op.after = key;
+        }
+        if (op.out_count == 0)
+            break;
+    } while (!op.end);
+    return 0;
+}
+
+static int tool_walk_one(struct kt *t, const struct kt_walk *w, uint64_t group, void *out)
+{
+    int rc = w->group != NULL ? w->group(w->ctx, group) : 0;
+
+    return rc == 0 && w->record != NULL ? tool_walk_group(t, w, group, out) : rc;
+}
+
+static int tool_walk_all(struct kt *t, const struct kt_walk *w, void *out, uint64_t *groups)
+{
+    struct snic_kvop op = {.kind = SNIC_KVOP_GROUPS, .scan_max = WALK_GROUPS};
+
+    do {
+        op.out = groups;
+        op.out_room = WALK_GROUPS * (uint32_t)sizeof(*groups);
+        op.out_size = 0;
+        op.out_count = 0;
+        if (kt_op(t, &op) < 0)
+            return (int)op.result;
+        for (uint32_t i = 0; i < op.out_count; i++) {
+            int rc = tool_walk_one(t, w, groups[i], out);
+
+            if (rc != 0)
+                return rc;
+        }
+    } while (!op.end && op.out_count > 0);
+    return 0;
+}
+
+int kt_walk(struct kt *t, const struct kt_walk *w)
+{
+    void *out = malloc(WALK_ROOM);
+    uint64_t *groups = malloc(WALK_GROUPS * sizeof(*groups));
+    int rc = SNIC_ENOMEM;
+
+    if (out != NULL && groups != NULL)
+        rc = t->one_group ? tool_walk_one(t, w, t->group, out) : tool_walk_all(t, w, out, groups);
+    free(out);
+    free(groups);
+    return rc;
+}
+
+int kt_resolve(struct kt *t, const char *path, struct snic_kvfs_attr *out)
+{
+    struct snic_kvfs_req q = {.kind = SNIC_KVFS_RESOLVE, .ino = SNIC_KVFS_ROOT, .name = path};
+    size_t n = strlen(path);
+
+    if (n == strspn(path, "/")) {
+        q.kind = SNIC_KVFS_GETATTR;
+        n = 0;
+    }
+    if (n > UINT32_MAX)
+        return SNIC_ENAMETOOLONG;
+    q.name_size = (uint32_t)n;
+    if (snic_fs_call(t->s.fs, &q) == 0)
+        *out = q.attr;
+    return (int)q.result;
+}
+
+int kt_mkfs(struct kt *t)
+{
+    struct snic_kvfs_mkfs o = {.force = (uint32_t)t->force};
+    struct snic_rng rng;
+    int status;
+    int rc;
+
+    t->s.create = 1;
+    status = kt_open(t, 0);
+    if (status != 0)
+        return status;
+    snic_rng_init(&rng, (uint64_t)kvfs_store_wall(NULL) ^ ((uint64_t)getpid() << 40));
+    snic_rng_fill(&rng, o.uuid, sizeof(o.uuid));
+    rc = snic_fs_mkfs(t->s.fs, &o);
+    if (rc == SNIC_EEXIST)
+        ex_log(EX_ERROR,
+               "%s: holds a file system already (--force makes a new one, the old one's "
+               "files are lost)",
+               t->s.spec);
+    else if (rc != 0)
+        ex_log(EX_ERROR, "%s: %s", t->s.spec, snic_strerror(rc));
+    return rc == 0 ? 0 : 2;
+}
+
+/* ---- The command line ---- */
+
+static void tool_usage(FILE *to)
+{
+    (void)fprintf(to, "Look after the file system in a store.\n\n"
+                      "Usage: kvfs_tool COMMAND --store " KVFS_STORE_NAMES
+                      " [OPTION]... [ARGUMENT]...\n\n");
+    for (size_t i = 0; i < SNIC_COUNTOF(commands); i++)
+        (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
+    (void)fprintf(to, "\n--quiet: no progress on stderr. --cache-mb N: of records in memory.\n"
+                      "Exit code: 0 all is well, 1 the file system is damaged, 2 it could not be "
+                      "done.\n");
+}
+
+static int tool_number(const char *text, uint64_t *out)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *out = strtoull(text, &end, 0);
+    return errno == 0 && end != text && *end == 0 && text[0] != '-' ? 0 : -1;
+}
+
+/* @return 0; -1: said what is wrong */
+static int tool_option(struct kt *t, const char *name, const char *value, int *used)
+{
+    static const char *const flags[] = {"--force", "--repair", "--quiet"};
+    int *const targets[] = {&t->force, &t->repair, &t->quiet};
+
+    *used = 1;
+    for (size_t i = 0; i < SNIC_COUNTOF(flags); i++)
+        if (strcmp(name, flags[i]) == 0) {
+            *targets[i] = 1;
+            return 0;
+        }
+    *used = 2;
+    if (strcmp(name, "--store") != 0 && strcmp(name, "--group") != 0 &&
+        strcmp(name, "--cache-mb") != 0) {
+        (void)fprintf(stderr, "kvfs_tool: unknown option '%s' (--help lists them)\n", name);
+        return -1;
+    }
+    if (value == NULL) {
+        (void)fprintf(stderr, "kvfs_tool: %s needs a value\n", name);
+        return -1;
+    }
+    if (strcmp(name, "--store") == 0 && kvfs_store_parse(&t->s.spec, value) != 0) {
+        (void)fprintf(stderr, "kvfs_tool: --store: '%s' is not one of %s\n", value,
+                      KVFS_STORE_NAMES);
+        return -1;
+    }
+    if (strcmp(name, "--group") == 0) {
+        t->one_group = 1;
+        if (tool_number(value, &t->group) == 0)
+            return 0;
+    } else if (strcmp(name, "--store") == 0 ||
+               (tool_number(value, &t->s.cache_mb) == 0 && t->s.cache_mb <= 1u << 20)) {
+        return 0;
+    }
+    (void)fprintf(stderr, "kvfs_tool: %s: '%s' is not such a number\n", name, value);
+    return -1;
+}
+
+static int tool_parse(struct kt *t, int argc, char **argv)
+{
+    t->argv = argv;
+    for (int i = 2; i < argc;) {
+        int used = 1;
+
+        if (argv[i][0] != '-' || argv[i][1] == 0)
+            t->argv[t->argc++] = argv[i];
+        else if (tool_option(t, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used) != 0)
+            return -1;
+        i += used;
+    }
+    if (t->s.spec == NULL) {
+        (void)fprintf(stderr, "kvfs_tool: --store says where the file system is\n");
+        return -1;
+    }
+    return 0;
+}
+
+static int tool_end(struct kt *t, int status)
+{
+    kt_progress_end(t);
+    kvfs_store_close(&t->s);
+    if (t->s.loop != NULL)
+        snic_loop_close(t->s.loop);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fprintf(stderr, "kvfs_tool: cannot write: %s\n", strerror(errno));
+        return 2;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct kt t = {.quiet = !isatty(STDERR_FILENO)};
+    size_t i = 0;
+
+    ex_log_set(EX_INFO, "kvfs_tool");
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        tool_usage(stdout);
+        return 0;
+    }
+    while (argc >= 2 && i < SNIC_COUNTOF(commands) && strcmp(argv[1], commands[i].name) != 0)
+        i++;
+    if (argc < 2 || i == SNIC_COUNTOF(commands)) {
+        tool_usage(stderr);
+        return 2;
+    }
+    if (tool_parse(&t, argc, argv) != 0)
+        return 2;
+    if (t.argc < commands[i].args_min || t.argc > commands[i].args_max) {
+        (void)fprintf(stderr, "kvfs_tool: %s: %s\n", commands[i].name, commands[i].help);
+        return 2;
+    }
+    return tool_end(&t, commands[i].run(&t));
+}
