@@ -2,3 +2,4 @@
 # The door kv (the program kv_server has a list of its own).
 set(_conformance_kv conformance_kv.c conformance_kv_object.c conformance_kv_flight.c)
 snic_test(kv kv SOURCES ${_conformance_kv})
+snic_test(kv_mem kv)
