@@ -29,6 +29,8 @@ void kvfs_send(struct kvfs_op *op, struct kvfs_place *place);
 void kvfs_txn_begin(struct kvfs_op *op);
 /* After a run: send the wanted reads, if no others are under way. */
 void kvfs_txn_ask(struct kvfs_op *op);
+/* A guard failed: begin anew, later and later; or the commit has failed. */
+void kvfs_txn_retry(struct kvfs_op *op);
 /* The main place has its result. */
 void kvfs_txn_done(struct kvfs_op *op);
 
@@ -89,5 +91,25 @@ static inline int kvfs_key_equal(const struct snic_kvop_key *a, const struct sni
 {
     return a->group == b->group && a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
+
+enum { KVFS_CACHE_UNKNOWN = -1, KVFS_CACHE_ABSENT = 0, KVFS_CACHE_PRESENT = 1 };
+#define KVFS_CACHE_NEVER UINT64_MAX /* a time: sent while not alone, never to be kept */
+
+/* What is known of a key; the record is valid until the next call here. */
+int kvfs_cache_get(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash,
+                   const unsigned char **record, uint32_t *size);
+/* The time to remember with a read that is sent; what came of it (size 0: no record). */
+uint64_t kvfs_cache_now(const struct snic_kvfs *k);
+void kvfs_cache_read(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_key *key,
+                     uint64_t hash, const void *record, uint32_t size);
+/* The time to remember with a commit that is sent, then each of its keys; what it made of a key. */
+uint64_t kvfs_cache_sent(struct snic_kvfs *k);
+void kvfs_cache_sent_key(struct snic_kvfs *k, uint64_t hash);
+void kvfs_cache_wrote(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_key *key,
+                      uint64_t hash, const void *record, uint32_t size);
+/* Nothing is known of the key any more. */
+void kvfs_cache_forget(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash);
+void kvfs_cache_place(struct kvfs_cache **out, struct snic_arena *a, uint64_t bytes);
+int kvfs_cache_check(const struct snic_kvfs *k);
 
 #endif /* SNIC_KVFS_CORE_H */

@@ -48,6 +48,7 @@ static void kvfs_place(struct snic_arena *a, const struct snic_kvfs_opts *o, str
     k->blocks.memory = snic_arena_take(a, k->blocks.count, KVFS_BLOCK, KVFS_ALIGN);
     k->blocks.free = snic_arena_take(a, k->blocks.count, sizeof(*k->blocks.free), KVFS_ALIGN);
     kvfs_inodes_place(&k->inodes, a, o->inodes_max + o->requests_max);
+    kvfs_cache_place(&k->cache, a, o->cache_bytes);
     k->locks = snic_arena_take(a, 1, kvfs_locks_memsize(o), KVFS_ALIGN);
     *out = k == &measured ? NULL : k;
 }
@@ -316,7 +317,7 @@ static int kvfs_admit(struct kvfs_op *op)
     rc = kvfs_hold_admit(op);
     if (rc != 1)
         return rc;
-    if (op->req == NULL || op->req->kind >= SNIC_KVFS_MKFS || op->commit_state == KVFS_COMMIT_DONE)
+    if (op->req == NULL || op->req->kind >= SNIC_KVFS_MKFS || op->commit_state != KVFS_COMMIT_NONE)
         return 1;
     rc = kvfs_session_gate(op);
     return rc == 0 ? 1 : rc == KVFS_PENDING ? 0 : rc;

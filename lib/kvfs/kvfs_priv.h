@@ -86,8 +86,9 @@ struct kvfs_change {
     const void *bytes;        /* CHANGE_WRITE: the caller's                                   */
     uint32_t size;            /* of the record or the bytes                                   */
     uint32_t room;
-    uint32_t kind; /* enum snic_kvop_change_kind                                              */
-    uint32_t run;  /* op->run_count when it was noted                                         */
+    uint8_t kind; /* enum snic_kvop_change_kind                                               */
+    uint8_t sent; /* in the commit under way, or done                                          */
+    uint32_t run; /* op->run_count when it was noted                                         */
     uint64_t object;
     uint64_t offset;
 };
@@ -113,6 +114,7 @@ struct kvfs_held {
 enum kvfs_commit_state {
     KVFS_COMMIT_NONE = 0,
     KVFS_COMMIT_ASKED,
+    KVFS_COMMIT_UNSURE, /* its outcome is not known; what is in the store now has been asked    */
     KVFS_COMMIT_DONE,
     KVFS_COMMIT_FAILED /* commit_error                                                        */
 };
@@ -156,8 +158,10 @@ struct kvfs_op {
     uint64_t made; /* kvfs_private(); 0: none                                               */
     uint64_t era;  /* k->session.era when this round began                                      */
     void *intent;  /* intent.c: its state in this round, NULL at its beginning                   */
+    void *resolve; /* intent_resolve.c: the same                                                */
     int32_t commit_error;
     int64_t result;
+    uint64_t sent;     /* the commit, by the cache's clock; 0: not yet                          */
     int64_t allocated; /* kvfs_commit_allocated()                                             */
     uint64_t s0[KVFS_WORDS];
     uint64_t numbers[KVFS_NUMBERS_MAX];
@@ -203,7 +207,7 @@ struct kvfs_inode {
     uint32_t opens;
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
-    uint8_t orphan;  /* the last name is gone, and it is still to be removed                                      */
+    uint8_t orphan;  /* the last name is gone, and it is still to be removed  */
     uint8_t clean;   /* kvfs_tail_clean()                                                      */
     struct snic_link collect_link;
     struct kvfs_kept kept;
@@ -654,7 +658,7 @@ int kvfs_run_times(struct kvfs_op *op);     /* the engine's own: flushes times k
  * Commit over several groups in steps, where the store has none: called by kvfs_commit() with the
  * operation's guards and changes. Answers as kvfs_commit().
  */
-int kvfs_intent_commit(struct kvfs_op *op);
+int kvfs_intent_commit(struct kvfs_op *op, int durable);
 /*
  * A record is reserved by somebody's commit: decide it. 0 with the logical record (a whole record
  * with head, size 0: none) in *record, valid while `raw` is; KVFS_PENDING; SNIC_E*.

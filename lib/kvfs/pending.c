@@ -41,10 +41,6 @@ __attribute__((weak)) void kvfs_locks_init(struct kvfs_locks *locks, const struc
 {
     (void)locks, (void)o;
 }
-__attribute__((weak)) void kvfs_cache_drop(struct snic_kvfs *k)
-{
-    (void)k;
-}
 
 __attribute__((weak)) int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
                                         uint32_t phase)

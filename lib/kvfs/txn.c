@@ -30,8 +30,10 @@ void kvfs_txn_begin(struct kvfs_op *op)
     op->takes = NULL;
     op->take_at = &op->takes;
     op->commit_state = KVFS_COMMIT_NONE;
+    op->sent = 0;
     op->made = 0;
     op->intent = NULL;
+    op->resolve = NULL;
     op->era = op->k->session.era;
     op->now = op->k->now;
     for (int i = 0; i <= KVFS_MAIN; i++) {
@@ -85,6 +87,26 @@ static struct kvfs_read *txn_read_find(const struct kvfs_op *op, const struct sn
     return r;
 }
 
+/* What the cache knows of it. 0; SNIC_ENOMEM. */
+static int txn_read_cached(struct kvfs_op *op, struct kvfs_read *r)
+{
+    const unsigned char *record = NULL;
+    uint32_t size = 0;
+    int known = kvfs_cache_get(op->k, &r->key, r->hash, &record, &size);
+    if (known == KVFS_CACHE_UNKNOWN)
+        return 0;
+    op->k->stats.cache_hits++;
+    r->state = known == KVFS_CACHE_PRESENT ? KVFS_READ_PRESENT : KVFS_READ_ABSENT;
+    if (known == KVFS_CACHE_ABSENT)
+        return 0;
+    r->record = kvfs_memory(op, size);
+    if (r->record == NULL)
+        return SNIC_ENOMEM;
+    memcpy(r->record, record, size);
+    r->size = size;
+    return 0;
+}
+
 /* Take it from the cache, or want it from the store. */
 static struct kvfs_read *txn_read_new(struct kvfs_op *op, const struct snic_kvop_key *key,
                                       uint64_t hash)
@@ -97,6 +119,8 @@ static struct kvfs_read *txn_read_new(struct kvfs_op *op, const struct snic_kvop
     r->key = *key;
     r->state = KVFS_READ_WANTED;
     r->room = txn_room(key);
+    if (txn_read_cached(op, r) != 0)
+        return NULL;
     *op->reads_end = r;
     op->reads_end = &r->next;
     r->chain = op->buckets[hash % KVFS_READ_BUCKETS];
@@ -224,6 +248,7 @@ void kvfs_txn_ask(struct kvfs_op *op)
         n++;
     }
     get->get_count = count;
+    place->stamp = kvfs_cache_now(op->k);
     op->k->stats.store_gets += count;
     op->k->stats.cache_misses += count;
     kvfs_send(op, place);
@@ -246,6 +271,7 @@ static void txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct sn
     }
     if (g->result == SNIC_ENOENT) {
         r->state = KVFS_READ_ABSENT;
+        kvfs_cache_read(op->k, op->place[KVFS_MAIN].stamp, &r->key, r->hash, NULL, 0);
         return;
     }
     if (g->result != 0) {
@@ -262,6 +288,8 @@ static void txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct sn
     r->size = g->size;
     r->flags = (uint16_t)rc;
     r->state = KVFS_READ_PRESENT;
+    if ((r->flags & SNIC_KVFS_RESERVED) == 0)
+        kvfs_cache_read(op->k, op->place[KVFS_MAIN].stamp, &r->key, r->hash, r->record, r->size);
 }
 
 static int txn_store_error(int64_t result)
@@ -312,14 +340,23 @@ static struct kvfs_change *txn_change(struct kvfs_op *op, const struct snic_kvop
     return c;
 }
 
+/* A change noted again after the commit was sent: it is what was sent, which the store borrows. */
+static int txn_noted(struct kvfs_op *op, const struct snic_kvop_key *key)
+{
+    struct kvfs_change *c = txn_change_find(op, key);
+    if (c != NULL)
+        c->run = op->run_count;
+    return 0;
+}
+
 int kvfs_put(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body, uint32_t size)
 {
     struct kvfs_change *c;
     uint32_t bytes;
     if (size > SNIC_KVOP_VALUE_MAX - SNIC_KVFS_HEAD)
         return SNIC_EMSGSIZE;
-    if (op->commit_state != KVFS_COMMIT_NONE) /* what was sent is borrowed by the store */
-        return 0;
+    if (op->commit_state != KVFS_COMMIT_NONE)
+        return txn_noted(op, key);
     bytes = size + SNIC_KVFS_HEAD;
     c = txn_change(op, key);
     if (c == NULL)
@@ -341,7 +378,7 @@ int kvfs_delete(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     struct kvfs_change *c;
     if (op->commit_state != KVFS_COMMIT_NONE)
-        return 0;
+        return txn_noted(op, key);
     c = txn_change(op, key);
     if (c == NULL)
         return SNIC_ENOMEM;
@@ -363,7 +400,7 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
     if (c == NULL)
         return SNIC_ENOMEM;
     c->run = op->run_count;
-    c->kind = kind;
+    c->kind = (uint8_t)kind;
     c->object = object;
     c->offset = offset;
     c->bytes = bytes;
@@ -479,10 +516,11 @@ static void txn_fill_guards(const struct kvfs_op *op, struct snic_kvop *commit)
 
 static void txn_fill_changes(const struct kvfs_op *op, struct snic_kvop *commit)
 {
-    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
+    for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
         struct snic_kvop_change *to = &commit->changes[commit->change_count];
         if (c->run != op->run_count)
             continue;
+        c->sent = 1;
         memset(to, 0, sizeof(*to));
         to->key = c->key;
         to->kind = c->kind;
@@ -495,6 +533,24 @@ static void txn_fill_changes(const struct kvfs_op *op, struct snic_kvop *commit)
             to->value = c->record;
         }
         commit->change_count++;
+    }
+}
+
+static int txn_is_record(const struct kvfs_change *c)
+{
+    return c->kind == SNIC_KVOP_PUT || c->kind == SNIC_KVOP_DELETE;
+}
+
+/* The cache learns that a commit begins. */
+static void txn_cache_sent(struct kvfs_op *op)
+{
+    op->sent = kvfs_cache_sent(op->k);
+    for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
+        if (c->run != op->run_count)
+            continue;
+        c->sent = 1;
+        if (txn_is_record(c))
+            kvfs_cache_sent_key(op->k, kvfs_key_hash(&c->key));
     }
 }
 
@@ -513,6 +569,7 @@ static int txn_send(struct kvfs_op *op, const struct txn_shape *t, int durable)
         return SNIC_ENOMEM;
     txn_fill_guards(op, commit);
     txn_fill_changes(op, commit);
+    txn_cache_sent(op);
     op->commit_state = KVFS_COMMIT_ASKED;
     op->k->stats.store_commits++;
     kvfs_send(op, place);
@@ -524,26 +581,47 @@ static void txn_committed(struct kvfs_op *op)
 {
     op->commit_state = KVFS_COMMIT_DONE;
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
+        int put = c->kind == SNIC_KVOP_PUT;
         struct snic_kvfs_attr a;
-        if (c->run == op->run_count && c->kind == SNIC_KVOP_PUT &&
-            c->key.bytes[0] == SNIC_KVFS_REC_ATTR &&
-            snic_kvfs_attr_decode(&a, c->record, c->size) == 0)
-            kvfs_times_written(op->k, &a);
-        else if (c->run == op->run_count && c->kind == SNIC_KVOP_DELETE &&
-                 c->key.bytes[0] == SNIC_KVFS_REC_ATTR)
+        if (!c->sent || !txn_is_record(c))
+            continue;
+        kvfs_cache_wrote(op->k, op->sent, &c->key, kvfs_key_hash(&c->key), c->record,
+                         put ? c->size : 0);
+        if (c->key.bytes[0] != SNIC_KVFS_REC_ATTR)
+            continue;
+        if (!put)
             kvfs_times_forget(op->k, c->key.group);
+        else if (snic_kvfs_attr_decode(&a, c->record, c->size) == 0)
+            kvfs_times_written(op->k, &a);
     }
+}
+
+/* It may have happened, or it says that the cache was wrong. */
+static void txn_distrust(struct kvfs_op *op)
+{
+    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next)
+        if (c->sent && txn_is_record(c))
+            kvfs_cache_forget(op->k, &c->key, kvfs_key_hash(&c->key));
+    for (const struct kvfs_read *r = op->reads; r != NULL; r = r->next)
+        kvfs_cache_forget(op->k, &r->key, r->hash);
+}
+
+static int txn_intent(struct kvfs_op *op, int durable)
+{
+    int rc = kvfs_intent_commit(op, durable);
+    if (rc == 0)
+        txn_committed(op);
+    return rc;
 }
 
 int kvfs_commit(struct kvfs_op *op, int durable)
 {
     struct txn_shape t;
-    int rc;
     if (op->commit_state == KVFS_COMMIT_DONE)
         return 0;
     if (op->commit_state == KVFS_COMMIT_FAILED)
         return op->commit_error;
-    if (op->commit_state == KVFS_COMMIT_ASKED && op->intent == NULL)
+    if (op->commit_state != KVFS_COMMIT_NONE)
         return KVFS_PENDING;
     txn_shape(op, &t);
     if (t.changes == 0)
@@ -556,9 +634,13 @@ int kvfs_commit(struct kvfs_op *op, int durable)
         return SNIC_EMSGSIZE;
     if (!t.several || (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0)
         return txn_send(op, &t, durable);
+    if (op->sent == 0)
+        txn_cache_sent(op);
     rc = kvfs_intent_commit(op);
     if (rc == 0)
         txn_committed(op);
+    else if (rc < 0 || op->again)
+        txn_distrust(op);
     return rc;
 }
 
@@ -568,7 +650,7 @@ int64_t kvfs_commit_allocated(const struct kvfs_op *op)
 }
 
 /* A guard failed: begin anew, later and later. */
-static void txn_retry(struct kvfs_op *op)
+void kvfs_txn_retry(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     k->stats.retries++;
@@ -587,15 +669,109 @@ static void txn_retry(struct kvfs_op *op)
     }
 }
 
+/* ---- A commit of unknown outcome ---- */
+
+/* Ask for what is there now of all keys it would have changed. */
+static void txn_ask_outcome(struct kvfs_op *op)
+{
+    struct kvfs_place *place = &op->place[KVFS_MAIN];
+    struct snic_kvop *get = &place->io.op;
+    uint32_t count = 0;
+    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next)
+        count += c->sent && txn_is_record(c);
+    memset(get, 0, sizeof(*get));
+    get->kind = SNIC_KVOP_GET;
+    get->gets = count == 0 ? NULL : kvfs_memory(op, count * sizeof(*get->gets));
+    if (get->gets == NULL) {
+        op->commit_state = KVFS_COMMIT_FAILED;
+        op->commit_error = SNIC_EUNKNOWN;
+        op->again = 0;
+        return;
+    }
+    memset(get->gets, 0, count * sizeof(*get->gets));
+    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
+        struct snic_kvop_get *g = &get->gets[get->get_count];
+        if (!c->sent || !txn_is_record(c))
+            continue;
+        g->key = c->key;
+        g->room = c->kind == SNIC_KVOP_PUT ? c->size : SNIC_KVFS_HEAD;
+        g->value = kvfs_memory(op, g->room);
+        if (g->value == NULL)
+            g->room = 0;
+        get->get_count++;
+    }
+    op->again = 0; /* of a lack of memory: a room of 0 says less, that is all */
+    op->drop = 0;
+    op->commit_state = KVFS_COMMIT_UNSURE;
+    kvfs_send(op, place);
+}
+
+static int txn_is(const struct snic_kvop_get *g, const void *record, uint32_t size)
+{
+    return g->result == 0 && g->size == size && memcmp(g->value, record, size) == 0;
+}
+
+/*
+ * 1: this key shows that the commit happened; -1: that it did not; 0: it shows nothing, because
+ * somebody has changed it since, or because the change would leave it as it was.
+ */
+static int txn_shows(const struct kvfs_op *op, const struct kvfs_change *c,
+                     const struct snic_kvop_get *g)
+{
+    const struct kvfs_read *r = txn_read_find(op, &c->key, kvfs_key_hash(&c->key));
+    int known = r != NULL && txn_is_guard(r);
+    int was_there = known && r->state == KVFS_READ_PRESENT;
+    if (c->kind == SNIC_KVOP_PUT) {
+        int same = was_there && r->size == c->size && memcmp(r->record, c->record, c->size) == 0;
+        if (same || !known)
+            return 0;
+        if (txn_is(g, c->record, c->size))
+            return 1;
+        if (!was_there)
+            return g->result == SNIC_ENOENT ? -1 : 0;
+        return txn_is(g, r->record, r->size) || (g->result == SNIC_EMSGSIZE && g->size == r->size)
+                   ? -1
+                   : 0;
+    }
+    if (!was_there)
+        return 0;
+    return g->result == SNIC_ENOENT ? 1 : g->size == r->size ? -1 : 0;
+}
+
+static void txn_outcome(struct kvfs_op *op, const struct snic_kvop *get)
+{
+    int shows = 0;
+    uint32_t n = 0;
+    if (get->result == 0 || get->result == SNIC_ENOENT || get->result == SNIC_EMSGSIZE) {
+        for (const struct kvfs_change *c = op->changes; c != NULL && shows == 0; c = c->next)
+            if (c->sent && txn_is_record(c))
+                shows = txn_shows(op, c, &get->gets[n++]);
+    }
+    if (shows > 0) {
+        txn_committed(op);
+    } else if (shows < 0) {
+        op->commit_state = KVFS_COMMIT_NONE;
+        kvfs_txn_retry(op);
+    } else {
+        op->commit_state = KVFS_COMMIT_FAILED;
+        op->commit_error = SNIC_EUNKNOWN;
+    }
+}
+
 static void txn_commit_done(struct kvfs_op *op, const struct snic_kvop *commit)
 {
     SNIC_ASSERT(op->commit_state == KVFS_COMMIT_ASKED);
     if (commit->result >= 0) {
         op->allocated = commit->allocated;
         txn_committed(op);
-    } else if (commit->result == SNIC_ECANCELED && commit->failed_guard != UINT32_MAX) {
+        return;
+    }
+    txn_distrust(op);
+    if (commit->result == SNIC_ECANCELED && commit->failed_guard != UINT32_MAX) {
         op->commit_state = KVFS_COMMIT_NONE;
-        txn_retry(op);
+        kvfs_txn_retry(op);
+    } else if (commit->result == SNIC_EUNKNOWN) {
+        txn_ask_outcome(op);
     } else {
         op->commit_state = KVFS_COMMIT_FAILED;
         op->commit_error = txn_store_error(commit->result);
@@ -606,7 +782,9 @@ void kvfs_txn_done(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     place->state = KVFS_PLACE_FREE;
-    if (place->io.op.kind == SNIC_KVOP_GET)
+    if (op->commit_state == KVFS_COMMIT_UNSURE)
+        txn_outcome(op, &place->io.op);
+    else if (place->io.op.kind == SNIC_KVOP_GET)
         txn_get_done(op, &place->io.op);
     else
         txn_commit_done(op, &place->io.op);
