@@ -1,8 +1,428 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The store on LMDB. */
+/*
+ * The store on LMDB: the handle, its requests, its turns. lmdb_priv.h says how it works.
+ *
+ * A turn is the message that ends a loop's iteration: batches are sent, jobs started, and results
+ * delivered from there, so that no done is called inside submit and what was submitted together
+ * travels in one batch.
+ */
 #include "snicstore/kv.h"
 
 #include <stdio.h>
+
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
+#include <pthread.h>
+
+#include "kv/lmdb_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LMDB_DEPTH = 4096, LMDB_DEPTH_MAX = 1 << 20 };
+#define SNIC_LMDB__MAP_BYTES (64ULL << 30)
+#define SNIC_LMDB__BATCH_NS 5000000ULL
+#define SNIC_LMDB__BATCH_BYTES (32ULL << 20)
+
+/* ---- Requests ---- */
+
+void lmdb_turn_soon(struct lmdb_kv *s)
+{
+    if (s->turn_set)
+        return;
+    s->turn_set = 1;
+    snic_loop_defer(s->kv.loop, &s->turn);
+}
+
+void lmdb_done(struct lmdb_kv *s, struct snic_kv_req *req)
+{
+    snic_queue_push(&s->done, &req->node);
+    lmdb_turn_soon(s);
+}
+
+static void lmdb_run_sync(struct lmdb_kv *s, struct snic_kv_req *req)
+{
+    lmdb_batch_wait(s, req, lmdb_ticket(s, 1));
+}
+
+/** Does it wait for room in memory, or for the mode to change? */
+static int lmdb_held(const struct lmdb_kv *s, const struct snic_kv_req *req)
+{
+    return kv_op_changes(req->op) && (s->quiescing || lmdb_batch_crowded(s));
+}
+
+void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req)
+{
+    struct snic_kvop *op = req->op;
+    if (s->dead != 0) {
+        op->result = s->dead;
+        op->os_error = s->dead_os;
+        lmdb_done(s, req);
+        return;
+    }
+    if (lmdb_held(s, req)) {
+        snic_queue_push(&s->blocked, &req->node);
+        return;
+    }
+    if (s->mode == LMDB_SHARED && s->snap_live) {
+        mdb_txn_reset(s->snap); /* others commit, too */
+        s->snap_live = 0;
+    }
+    switch (op->kind) {
+    case SNIC_KVOP_GET:
+        lmdb_run_get(s, op);
+        lmdb_done(s, req);
+        break;
+    case SNIC_KVOP_SCAN:
+        lmdb_run_scan(s, op);
+        lmdb_done(s, req);
+        break;
+    case SNIC_KVOP_GROUPS:
+        lmdb_run_groups(s, op);
+        lmdb_done(s, req);
+        break;
+    case SNIC_KVOP_COMMIT:
+        lmdb_run_commit(s, req);
+        break;
+    case SNIC_KVOP_SYNC:
+        lmdb_run_sync(s, req);
+        break;
+    case SNIC_KVOP_SPACE:
+        lmdb_space_bytes(s, &op->space, &op->space_free);
+        lmdb_done(s, req);
+        break;
+    default:
+        lmdb_run_object(s, req);
+        break;
+    }
+}
+
+static int lmdb_submit(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(kv, struct lmdb_kv, kv);
+    if (s->closing)
+        return SNIC_ECANCELED;
+    if (s->dead != 0)
+        return SNIC_EIO;
+    lmdb_mode_look(s);
+    uint64_t now = snic_loop_now(kv->loop);
+    uint32_t i = 0;
+    for (; i < n && s->in_flight < kv->depth_max; i++) {
+        struct snic_kv_req *req = reqs[i];
+        kv_req_accept(kv, req, now);
+        s->in_flight++;
+        req->backend[0] = 0;
+        int r = snic_kvop_validate(req->op, kv->caps);
+        if (r != 0) {
+            req->op->result = r;
+            lmdb_done(s, req);
+        } else {
+            lmdb_run(s, req);
+        }
+    }
+    return (int)i;
+}
+
+static void lmdb_cancel(struct snic_kv *kv, struct snic_kv_req *req)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(kv, struct lmdb_kv, kv);
+    struct snic_queue left = {0};
+    for (struct snic_node *n; (n = snic_queue_pop(&s->blocked)) != NULL;) {
+        if (n != &req->node) {
+            snic_queue_push(&left, n);
+            continue;
+        }
+        req->op->result = SNIC_ECANCELED;
+        lmdb_done(s, req);
+    }
+    s->blocked = left;
+}
+
+static int lmdb_is_sole(struct snic_kv *kv)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(kv, struct lmdb_kv, kv);
+    lmdb_mode_look(s);
+    return s->mode == LMDB_SOLE && !s->quiescing && s->dead == 0;
+}
+
+/* ---- Turns ---- */
+
+/** After the end of the handle: everything that waits fails. */
+static void lmdb_turn_dead(struct lmdb_kv *s)
+{
+    struct snic_queue *queues[] = {&s->waiters, &s->blocked, &s->active->commits};
+    for (uint32_t i = 0; i < SNIC_COUNTOF(queues); i++) {
+        for (struct snic_node *n; (n = snic_queue_pop(queues[i])) != NULL;) {
+            struct snic_kv_req *req = SNIC_CONTAINER(n, struct snic_kv_req, node);
+            req->op->result = s->dead;
+            req->op->os_error = s->dead_os;
+            lmdb_done(s, req);
+        }
+    }
+    for (struct snic_node *n; (n = snic_queue_pop(&s->job_waiters)) != NULL;) {
+        struct lmdb_job *j = SNIC_CONTAINER(n, struct lmdb_job, node);
+        lmdb_job_fail(j, s->dead, s->dead_os);
+        lmdb_job_step(j);
+    }
+}
+
+static void lmdb_turn_jobs(struct lmdb_kv *s)
+{
+    struct snic_queue yields = s->yields;
+    s->yields = (struct snic_queue){0};
+    for (struct snic_node *n; (n = snic_queue_pop(&yields)) != NULL;) {
+        struct lmdb_job *j = SNIC_CONTAINER(n, struct lmdb_job, node);
+        if (s->dead != 0)
+            lmdb_job_fail(j, s->dead, s->dead_os);
+        lmdb_job_step(j);
+    }
+    lmdb_jobs_wake(s);
+    struct snic_queue blocked = s->blocked;
+    s->blocked = (struct snic_queue){0};
+    for (struct snic_node *n; (n = snic_queue_pop(&blocked)) != NULL;)
+        lmdb_run(s, SNIC_CONTAINER(n, struct snic_kv_req, node));
+}
+
+static int lmdb_turn_wants_batch(const struct lmdb_kv *s)
+{
+    return s->waiters.first != NULL || s->job_waiters.first != NULL ||
+           s->active->commits.first != NULL || s->active->table.bytes >= s->opts.batch_bytes / 2;
+}
+
+static void lmdb_turn(struct snic_loop_msg *msg)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(msg, struct lmdb_kv, turn);
+    s->turn_set = 0;
+    if (s->dead != 0)
+        lmdb_turn_dead(s);
+    lmdb_turn_jobs(s);
+    if (s->chunk_count > LMDB_CHUNKS_MAX)
+        lmdb_chunks_trim(s);
+    if (s->quiescing)
+        lmdb_mode_step(s);
+    struct snic_queue done = s->done;
+    s->done = (struct snic_queue){0};
+    for (struct snic_node *n; (n = snic_queue_pop(&done)) != NULL;) {
+        s->in_flight--;
+        kv_req_finish(&s->kv, SNIC_CONTAINER(n, struct snic_kv_req, node));
+    }
+    /* What the dones submitted travels along. */
+    if (lmdb_turn_wants_batch(s))
+        lmdb_batch_kick(s);
+}
+
+/** Requests of @p q over their time end with @p error. */
+static void lmdb_expire(struct lmdb_kv *s, struct snic_queue *q, int error, uint64_t now)
+{
+    struct snic_queue left = {0};
+    for (struct snic_node *n; (n = snic_queue_pop(q)) != NULL;) {
+        struct snic_kv_req *req = SNIC_CONTAINER(n, struct snic_kv_req, node);
+        uint64_t limit = req->timeout_ns != 0 ? req->timeout_ns : s->kv.timeout_ns;
+        if (now - req->queued_ns < limit) {
+            snic_queue_push(&left, n);
+            continue;
+        }
+        req->op->result = req->op->kind == SNIC_KVOP_SYNC ? SNIC_ETIMEDOUT : error;
+        lmdb_done(s, req);
+    }
+    *q = left;
+}
+
+static void lmdb_tick(struct snic_timer *t, uint64_t now_ns)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(t, struct lmdb_kv, tick_timer);
+    snic_loop_arm(s->kv.loop, t, now_ns + SNIC_LMDB__TICK_NS);
+    if (s->dead != 0)
+        return;
+    lmdb_mode_look(s);
+    lmdb_expire(s, &s->waiters, SNIC_EUNKNOWN, now_ns);
+    lmdb_expire(s, &s->blocked, SNIC_ETIMEDOUT, now_ns);
+    if (s->mode == LMDB_SHARED)
+        lmdb_mode_claim(s, now_ns);
+    else if (s->marked > 0 && s->overwrites == 0 && !s->quiescing && !s->readonly &&
+             now_ns - s->overwrite_ns >= SNIC_LMDB__IDLE_NS)
+        lmdb_marks_clean(s);
+}
+
+/* ---- Close ---- */
+
+static void lmdb_free(struct lmdb_kv *s)
+{
+    snic_loop_cancel(s->kv.loop, &s->batch_timer);
+    snic_loop_cancel(s->kv.loop, &s->tick_timer);
+    lmdb_writer_close(s);
+    snic_io_close(s->buffered);
+    snic_io_close(s->direct);
+    lmdb_chunks_drop(s, 0, 1);
+    lmdb_space_close(s);
+    lmdb_jobs_close(s);
+    lmdb_io_close(s);
+    for (int i = 0; i < 2; i++) {
+        lmdb_table_close(&s->batches[i].table);
+        free(s->batches[i].frees.at);
+        free(s->batches[i].marks.at);
+        free(s->batches[i].got.at);
+    }
+    if (s->cursor != NULL)
+        mdb_cursor_close(s->cursor);
+    if (s->snap != NULL)
+        mdb_txn_abort(s->snap);
+    if (s->env != NULL)
+        mdb_env_close(s->env);
+    if (s->object_fd >= 0)
+        (void)close(s->object_fd);
+    lmdb_session_close(s);
+    free(s);
+}
+
+static void lmdb_close(struct snic_kv *kv)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(kv, struct lmdb_kv, kv);
+    s->closing = 1;
+    while (s->in_flight > 0 || s->quiescing) {
+        int r = snic_loop_once(kv->loop, SNIC_NEVER);
+        SNIC_ASSERT(r >= 0); /* the kernel still owns the callers' memory: no way on */
+    }
+    if (s->dead == 0 && !s->readonly)
+        (void)lmdb_mode_settle(s);
+    while (s->flight != NULL && s->flight->parts > 0)
+        (void)snic_loop_once(kv->loop, SNIC_NEVER);
+    while (s->turn_set)
+        (void)snic_loop_once(kv->loop, 0);
+    lmdb_free(s);
+}
+
+static const struct snic_kv_ops lmdb_ops = {
+    .ops_size = sizeof(struct snic_kv_ops),
+    .name = "lmdb",
+    .submit = lmdb_submit,
+    .cancel = lmdb_cancel,
+    .sole = lmdb_is_sole,
+    .close = lmdb_close,
+};
+
+/* ---- Open ---- */
+
+static int lmdb_opts(struct lmdb_kv *s, const struct snic_kv_lmdb_opts *in)
+{
+    struct snic_kv_lmdb_opts *o = &s->opts;
+    const uint32_t known = SNIC_KV_OPEN_CREATE | SNIC_KV_OPEN_READONLY | SNIC_KV_OPEN_SOLE;
+    int r = snic_opts_copy(o, sizeof(*o), in);
+    if (r != 0)
+        return r;
+    o->map_bytes = o->map_bytes == 0 ? SNIC_LMDB__MAP_BYTES : o->map_bytes;
+    o->batch_ns = o->batch_ns == 0 ? SNIC_LMDB__BATCH_NS : o->batch_ns;
+    o->batch_bytes = o->batch_bytes == 0 ? SNIC_LMDB__BATCH_BYTES : o->batch_bytes;
+    o->timeout_ns = o->timeout_ns == 0 ? SNIC_KV__TIMEOUT_NS : o->timeout_ns;
+    o->depth = o->depth == 0 ? LMDB_DEPTH : o->depth;
+    if (o->path == NULL || o->path[0] == '\0' || (o->flags & ~known) != 0 || o->reserved != 0 ||
+        o->depth > LMDB_DEPTH_MAX || o->map_bytes < 1U << 20 || o->map_bytes > 1ULL << 46 ||
+        strlen(o->path) >= sizeof(s->path))
+        return SNIC_EINVAL;
+    if ((o->flags & SNIC_KV_OPEN_READONLY) != 0 && (o->flags & SNIC_KV_OPEN_CREATE) != 0)
+        return SNIC_EINVAL;
+    memcpy(s->path, o->path, strlen(o->path) + 1);
+    o->path = s->path;
+    o->map_bytes = snic_align_up(o->map_bytes, 1U << 16);
+    s->readonly = (o->flags & SNIC_KV_OPEN_READONLY) != 0;
+    return 0;
+}
+
+static void lmdb_init(struct lmdb_kv *s, struct snic_loop *l)
+{
+    s->kv.ops = &lmdb_ops;
+    s->kv.loop = l;
+    s->kv.caps = SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_CHECKSUM | SNIC_KV_CAP_ALLOC |
+                 SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED |
+                 (s->readonly ? SNIC_KV_CAP_READONLY : 0U);
+    s->kv.depth_max = s->opts.depth;
+    s->kv.stripe_bytes = 4U << 20;
+    s->kv.transfer_optimal = 1U << 20;
+    s->kv.timeout_ns = s->opts.timeout_ns;
+    s->active = &s->batches[0];
+    s->active->seq = 1;
+    s->active->flush_mark = snic_loop_now(l);
+    s->io_waiting_last = &s->io_waiting;
+    s->turn.fn = lmdb_turn;
+    snic_timer_init(&s->batch_timer, lmdb_batch_timer);
+    snic_timer_init(&s->tick_timer, lmdb_tick);
+    snic_link_init(&s->chunk_ages);
+    snic_link_init(&s->session.link);
+    s->session.fd = -1;
+    s->object_fd = -1;
+}
+
+static int lmdb_folder(struct lmdb_kv *s, int *os_error, char *text)
+{
+    struct stat st;
+    if ((s->opts.flags & SNIC_KV_OPEN_CREATE) != 0 && mkdir(s->path, 0700) != 0 &&
+        errno != EEXIST) {
+        *os_error = errno;
+        (void)snprintf(text, 256, "the folder cannot be made: error %d", errno);
+        return snic_error_from_os(errno);
+    }
+    int r = stat(s->path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    if (r == 0 && (s->opts.flags & SNIC_KV_OPEN_CREATE) == 0) {
+        char data[sizeof(s->path) + 32];
+        (void)snprintf(data, sizeof(data), "%s/data.mdb", s->path);
+        r = stat(data, &st) != 0 ? errno : 0;
+    }
+    if (r != 0) {
+        *os_error = r;
+        (void)snprintf(text, 256,
+                       r == ENOENT ? "there is no store in the folder"
+                                   : "the folder cannot be used: error %d",
+                       r);
+        return r == ENOTDIR ? SNIC_ENOENT : snic_error_from_os(r);
+    }
+    return 0;
+}
+
+int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct snic_kv_lmdb_opts *o,
+                      int *error, char *text)
+{
+    char own_text[256];
+    int own_error = 0;
+    text = text == NULL ? own_text : text;
+    error = error == NULL ? &own_error : error;
+    *error = 0;
+    text[0] = '\0';
+    struct lmdb_kv *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return SNIC_ENOMEM;
+    int r = lmdb_opts(s, o);
+    if (r != 0) {
+        (void)snprintf(text, 256, "an option is not valid");
+        free(s);
+        return r;
+    }
+    lmdb_init(s, l);
+    r = lmdb_folder(s, error, text);
+    for (uint32_t i = 0; r == 0 && i < 2; i++)
+        r = lmdb_table_open(&s->batches[i].table, i + 1);
+    if (r == 0)
+        r = lmdb_session_open(s, error, text);
+    if (r == 0)
+        r = lmdb_format_open(s, error, text);
+    if (r == 0 && s->mode == LMDB_SOLE && !s->readonly)
+        r = lmdb_recover(s, text);
+    if (r == 0)
+        r = lmdb_writer_open(s);
+    if (r != 0) {
+        if (text[0] == '\0')
+            (void)snprintf(text, 256, "%s", snic_strerror(r));
+        lmdb_free(s);
+        return r;
+    }
+    snic_loop_arm(l, &s->tick_timer, snic_loop_now(l) + SNIC_LMDB__TICK_NS);
+    *out = &s->kv;
+    return 0;
+}
+
+#else /* SNIC_WITH_LMDB */
 
 int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct snic_kv_lmdb_opts *o,
                       int *error, char *text)
@@ -13,6 +433,8 @@ int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct sn
     if (error != NULL)
         *error = 0;
     if (text != NULL)
-        snprintf(text, 256, "built without LMDB");
+        (void)snprintf(text, 256, "built without LMDB");
     return SNIC_ENOTSUP;
 }
+
+#endif

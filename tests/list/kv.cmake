@@ -3,3 +3,4 @@
 set(_conformance_kv conformance_kv.c conformance_kv_object.c conformance_kv_flight.c)
 snic_test(kv kv SOURCES ${_conformance_kv})
 snic_test(kv_mem kv)
+snic_test(kv_lmdb kv URING VENDOR SOURCES ${_conformance_kv})

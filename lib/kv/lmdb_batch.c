@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Batches: gathering changes, freezing them, and who waits for them.
+ *
+ * A batch is frozen when somebody waits for it, when its time is over, or when it is half of
+ * batch_bytes; one is in flight at a time, and the next gathers meanwhile. When both are full
+ * commits wait: memory stays bounded.
+ *
+ * In flight a batch has up to two parts: the flush of the object file and the transaction. With map
+ * records (names) the transaction waits for the flush (S3); else both run at once.
+ *
+ * A batch that does not fit the disk stays in flight and is tried again; until then DURABLE and
+ * SYNC, and what takes space, fail with SNIC_ENOSPC. After any other failure the handle is dead:
+ * what a failed fdatasync lost cannot be had by asking again.
+ */
+#include "snicstore/kv.h"
+
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
+#include <pthread.h>
+
+#include "kv/lmdb_priv.h"
+
+#define SNIC_LMDB__RETRY_NS 200000000ULL
+
+static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b);
+static void lmdb_batch_launch(struct lmdb_kv *s, struct lmdb_batch *b);
+
+int lmdb_batch_empty(const struct lmdb_batch *b)
+{
+    return b->table.count == 0 && b->commits.first == NULL && b->marks.count == 0 &&
+           b->frees.count == 0 && b->want == 0;
+}
+
+static void lmdb_batch_clear(struct lmdb_batch *b)
+{
+    lmdb_table_clear(&b->table);
+    b->frees.count = 0;
+    b->marks.count = 0;
+    b->got.count = 0;
+    b->names = 0;
+    b->flush = 0;
+    b->want = 0;
+    b->result = 0;
+    b->os_error = 0;
+}
+
+void lmdb_die(struct lmdb_kv *s, int error, int os_error)
+{
+    if (s->dead != 0)
+        return;
+    s->dead = error == 0 ? SNIC_EIO : error;
+    s->dead_os = os_error;
+    lmdb_turn_soon(s);
+}
+
+/** The first change of a batch starts its time. */
+static void lmdb_batch_touch(struct lmdb_kv *s)
+{
+    if (!s->batch_timer.armed)
+        snic_loop_arm(s->kv.loop, &s->batch_timer, snic_loop_now(s->kv.loop) + s->opts.batch_ns);
+}
+
+void lmdb_put(struct lmdb_kv *s, const struct lmdb_key *k, const void *value, uint32_t size)
+{
+    if (lmdb_table_put(&s->active->table, k, value, size) != 0)
+        lmdb_die(s, SNIC_EIO, 0);
+    lmdb_batch_touch(s);
+    if (s->active->table.bytes >= s->opts.batch_bytes / 2)
+        lmdb_batch_soon(s);
+}
+
+int lmdb_batch_crowded(const struct lmdb_kv *s)
+{
+    return s->flight != NULL && s->active->table.bytes >= s->opts.batch_bytes / 2;
+}
+
+uint64_t lmdb_ticket(struct lmdb_kv *s, int bytes)
+{
+    if (bytes && s->object_synced < s->object_writes)
+        s->active->flush = 1;
+    if (!lmdb_batch_empty(s->active) || s->active->flush)
+        return s->active->seq;
+    return s->flight != NULL ? s->flight->seq : s->durable_seq;
+}
+
+void lmdb_batch_soon(struct lmdb_kv *s)
+{
+    lmdb_turn_soon(s);
+}
+
+void lmdb_batch_timer(struct snic_timer *t, uint64_t now_ns)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(t, struct lmdb_kv, batch_timer);
+    if (s->flight != NULL) {
+        if (s->full != 0 && s->flight->parts == 0)
+            lmdb_batch_launch(s, s->flight);
+        return; /* else its end looks at the active one */
+    }
+    /* A batch that names object bytes costs their flush: it may grow for longer. */
+    if (s->active->names && s->active->commits.first == NULL && !s->active->flush) {
+        uint64_t until = s->active->flush_mark + SNIC_LMDB__NAMES_FACTOR * s->opts.batch_ns;
+        if (now_ns < until) {
+            snic_loop_arm(s->kv.loop, &s->batch_timer, until);
+            return;
+        }
+    }
+    lmdb_batch_kick(s);
+}
+
+/* ---- In flight ---- */
+
+static void lmdb_batch_part(struct lmdb_kv *s, struct lmdb_batch *b)
+{
+    SNIC_ASSERT(b->parts > 0);
+    if (--b->parts == 0)
+        lmdb_batch_finish(s, b);
+}
+
+static void lmdb_batch_flushed(struct snic_io_req *req)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(req, struct lmdb_kv, flush_req);
+    struct lmdb_batch *b = s->flight;
+    if (req->result < 0) {
+        lmdb_die(s, SNIC_EIO, req->os_error);
+        b->result = SNIC_EIO;
+    } else {
+        s->object_synced = b->flush_mark;
+        if (b->names && !lmdb_batch_empty(b)) {
+            b->parts++;
+            lmdb_writer_post(s, b); /* S3 */
+        }
+    }
+    lmdb_batch_part(s, b);
+}
+
+void lmdb_batch_over(struct snic_loop_msg *msg)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(msg, struct lmdb_kv, writer.msg);
+    lmdb_batch_part(s, s->flight);
+}
+
+void lmdb_batch_flush(struct lmdb_kv *s)
+{
+    struct snic_io_req *req = &s->flush_req;
+    snic_io_req_init(req);
+    req->done = lmdb_batch_flushed;
+    req->op = SNIC_IO_FLUSH;
+    int n = snic_io_submit(s->buffered, &req, 1);
+    s->flush_waiting = n == 0; /* lmdb_io.c tries again when a request is over */
+    if (n < 0) {
+        req->result = SNIC_EIO;
+        lmdb_batch_flushed(req);
+    }
+}
+
+/** Send the parts of the batch in flight. */
+static void lmdb_batch_launch(struct lmdb_kv *s, struct lmdb_batch *b)
+{
+    int flush = (b->names || b->flush) && s->object_synced < b->flush_mark;
+    int txn = !lmdb_batch_empty(b);
+    b->result = 0;
+    b->parts = 1; /* ours, so that it is not over before all are sent */
+    if (flush) {
+        b->parts++;
+        lmdb_batch_flush(s);
+    }
+    if (txn && !(flush && b->names)) {
+        b->parts++;
+        lmdb_writer_post(s, b);
+    }
+    lmdb_batch_part(s, b);
+}
+
+void lmdb_batch_kick(struct lmdb_kv *s)
+{
+    struct lmdb_batch *b = s->active;
+    if (s->flight != NULL || s->dead != 0 || (lmdb_batch_empty(b) && !b->flush))
+        return;
+    snic_loop_cancel(s->kv.loop, &s->batch_timer);
+    struct lmdb_batch *next = b == &s->batches[0] ? &s->batches[1] : &s->batches[0];
+    b->flush_mark = s->object_writes;
+    next->seq = b->seq + 1;
+    next->flush_mark = snic_loop_now(s->kv.loop); /* while it gathers: when that began */
+    s->flight = b;
+    s->active = next;
+    lmdb_batch_launch(s, b);
+}
+
+/** How an operation ends that took effect in memory and cannot be made durable now. */
+static int lmdb_batch_verdict(const struct snic_kvop *op, int error)
+{
+    return op->kind != SNIC_KVOP_SYNC && error == SNIC_ENOSPC ? SNIC_EUNKNOWN : error;
+}
+
+/** Tickets up to @p seq are due: with @p error, or fine. */
+static void lmdb_batch_wake(struct lmdb_kv *s, uint64_t seq, int error, int os_error)
+{
+    while (s->waiters.first != NULL) {
+        struct snic_kv_req *req = SNIC_CONTAINER(s->waiters.first, struct snic_kv_req, node);
+        if (req->backend[0] > seq)
+            break;
+        (void)snic_queue_pop(&s->waiters);
+        if (error != 0) {
+            req->op->result = lmdb_batch_verdict(req->op, error);
+            req->op->os_error = os_error;
+        }
+        lmdb_done(s, req);
+    }
+    while (s->job_waiters.first != NULL) {
+        struct lmdb_job *j = SNIC_CONTAINER(s->job_waiters.first, struct lmdb_job, node);
+        if (j->ticket > seq)
+            break;
+        (void)snic_queue_pop(&s->job_waiters);
+        if (error != 0)
+            lmdb_job_fail(j, error, os_error);
+        lmdb_job_step(j);
+    }
+}
+
+/** The commits that were evaluated inside. */
+static void lmdb_batch_commits(struct lmdb_kv *s, struct lmdb_batch *b)
+{
+    for (struct snic_node *n; (n = snic_queue_pop(&b->commits)) != NULL;) {
+        struct snic_kv_req *req = SNIC_CONTAINER(n, struct snic_kv_req, node);
+        if (b->result != 0) {
+            req->op->result = b->result;
+            req->op->os_error = b->os_error;
+            req->op->failed_guard = UINT32_MAX;
+        }
+        lmdb_commit_over(s, req);
+    }
+}
+
+static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b)
+{
+    int retry = b->result == SNIC_ENOSPC && s->dead == 0 && s->mode == LMDB_SOLE && !s->closing;
+    if (b->result != 0 && b->result != SNIC_ENOSPC)
+        lmdb_die(s, b->result == SNIC_ECORRUPT ? SNIC_ECORRUPT : SNIC_EIO, b->os_error);
+    if (retry) {
+        s->full = SNIC_ENOSPC;
+        lmdb_batch_wake(s, UINT64_MAX, SNIC_ENOSPC, b->os_error);
+        snic_loop_arm(s->kv.loop, &s->batch_timer, snic_loop_now(s->kv.loop) + SNIC_LMDB__RETRY_NS);
+        return;
+    }
+    if (s->dead != 0) {
+        lmdb_turn_soon(s);
+        s->flight = NULL;
+        lmdb_batch_commits(s, b);
+        return;
+    }
+    s->full = 0;
+    s->kv.stats.store_ops++;
+    s->snap_live = 0;
+    mdb_txn_reset(s->snap); /* S2 */
+    s->flight = NULL;
+    if (b->result == 0) {
+        s->durable_seq = b->seq;
+        lmdb_space_freed(s, &b->frees);
+        lmdb_runs_join(s, &b->got);
+    }
+    lmdb_batch_wake(s, b->seq, b->result, b->os_error);
+    lmdb_batch_commits(s, b);
+    lmdb_batch_clear(b);
+    lmdb_turn_soon(s);
+}
+
+/* ---- Waiting ---- */
+
+void lmdb_batch_wait(struct lmdb_kv *s, struct snic_kv_req *req, uint64_t ticket)
+{
+    if (ticket <= s->durable_seq) {
+        lmdb_done(s, req);
+        return;
+    }
+    req->backend[0] = ticket;
+    snic_queue_push(&s->waiters, &req->node);
+    lmdb_batch_soon(s);
+}
+
+void lmdb_batch_wait_job(struct lmdb_job *j, uint64_t ticket)
+{
+    struct lmdb_kv *s = j->s;
+    j->pending++;
+    if (ticket <= s->durable_seq) {
+        lmdb_job_step(j);
+        return;
+    }
+    j->ticket = ticket;
+    snic_queue_push(&s->job_waiters, &j->node);
+    lmdb_batch_soon(s);
+}
+
+int lmdb_batch_drain(struct lmdb_kv *s)
+{
+    while (s->dead == 0 && (s->flight != NULL || !lmdb_batch_empty(s->active) ||
+                            s->object_synced < s->object_writes)) {
+        if (s->flight == NULL) {
+            (void)lmdb_ticket(s, 1);
+            lmdb_batch_kick(s);
+        }
+        if (s->full != 0)
+            return s->full;
+        if (s->flight != NULL && snic_loop_once(s->kv.loop, SNIC_NEVER) < 0)
+            return SNIC_EIO;
+    }
+    return s->dead;
+}
+
+#endif /* SNIC_WITH_LMDB */

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Commits: guards, then changes. Sole: here, on what the owner sees. Shared: inside the writer's
+ * transaction. Object bytes of a commit are written before its records, truncations come after.
+ */
+#include "snicstore/kv.h"
+
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
+#include <pthread.h>
+
+#include "kv/lmdb_priv.h"
+
+static int lmdb_guard_holds(const struct snic_kvop_guard *g, int there, const struct lmdb_value *v)
+{
+    if (g->value == NULL || !there)
+        return (g->value == NULL) == !there;
+    return g->size == v->size && memcmp(g->value, v->data, v->size) == 0;
+}
+
+static int lmdb_is_record(const struct snic_kvop_change *c)
+{
+    return c->kind == SNIC_KVOP_PUT || c->kind == SNIC_KVOP_DELETE;
+}
+
+static void lmdb_guard_failed(struct snic_kvop *op, uint32_t i)
+{
+    op->result = SNIC_ECANCELED;
+    op->failed_guard = i;
+}
+
+/** Do they all hold? 1; 0 and the operation has its result. */
+static int lmdb_commit_guards(struct lmdb_kv *s, struct snic_kvop *op)
+{
+    for (uint32_t i = 0; i < op->guard_count; i++) {
+        struct lmdb_key k = lmdb_key_record(&op->guards[i].key);
+        struct lmdb_value v = {0};
+        int r = lmdb_get(s, &k, &v);
+        if (r != 0 && r != SNIC_ENOENT) {
+            op->result = r;
+            return 0;
+        }
+        if (!lmdb_guard_holds(&op->guards[i], r == 0, &v)) {
+            lmdb_guard_failed(op, i);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/** Bytes of its records. */
+static uint64_t lmdb_commit_bytes(const struct snic_kvop *op)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < op->change_count; i++) {
+        if (op->changes[i].kind == SNIC_KVOP_PUT)
+            bytes += op->changes[i].size + sizeof(struct lmdb_entry);
+    }
+    return bytes;
+}
+
+static struct snic_kvop_change *lmdb_commit_part(struct snic_kvop *op, uint32_t kind, uint32_t from,
+                                                 uint32_t *at)
+{
+    for (uint32_t i = from; i < op->change_count; i++) {
+        if (op->changes[i].kind == kind) {
+            *at = i;
+            return &op->changes[i];
+        }
+    }
+    return NULL;
+}
+
+int lmdb_commit_inside(struct lmdb_kv *s, MDB_txn *txn, struct snic_kvop *op)
+{
+    op->result = 0; /* the transaction may have been tried before */
+    op->failed_guard = UINT32_MAX;
+    for (uint32_t i = 0; i < op->guard_count; i++) {
+        struct lmdb_key k = lmdb_key_record(&op->guards[i].key);
+        MDB_val key = {.mv_size = k.size, .mv_data = k.bytes};
+        MDB_val value;
+        struct lmdb_value v = {0};
+        int e = mdb_get(txn, s->dbi, &key, &value);
+        if (e != 0 && e != MDB_NOTFOUND)
+            return e;
+        int r = e == 0 ? lmdb_unseal(&key, &value, &v) : 0;
+        if (r != 0) {
+            op->result = r;
+            return 0;
+        }
+        if (!lmdb_guard_holds(&op->guards[i], e == 0, &v)) {
+            lmdb_guard_failed(op, i);
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; i < op->change_count; i++) {
+        const struct snic_kvop_change *c = &op->changes[i];
+        if (!lmdb_is_record(c))
+            continue;
+        struct lmdb_key k = lmdb_key_record(&c->key);
+        MDB_val key = {.mv_size = k.size, .mv_data = k.bytes};
+        int e = c->kind == SNIC_KVOP_PUT
+                    ? lmdb_txn_put(txn, s->dbi, k.bytes, k.size, c->value, c->size)
+                    : mdb_del(txn, s->dbi, &key, NULL);
+        if (e != 0 && e != MDB_NOTFOUND)
+            return e;
+    }
+    return 0;
+}
+
+/* ---- Object parts ---- */
+
+/** A truncation behind the records is over; the next, or the end. */
+static void lmdb_commit_truncated(struct lmdb_job *j)
+{
+    struct lmdb_kv *s = j->s;
+    struct snic_kv_req *req = j->req;
+    struct snic_kvop *op = req->op;
+    op->allocated += j->allocated;
+    if (j->result < 0 && op->result == 0) {
+        op->result = SNIC_EUNKNOWN; /* the records are there, the space is not back */
+        op->os_error = j->os_error;
+    }
+    req->backend[1]++;
+    lmdb_commit_over(s, req);
+}
+
+static struct lmdb_job *lmdb_commit_job(struct lmdb_kv *s, struct snic_kv_req *req,
+                                        const struct snic_kvop_change *c, uint32_t blocks)
+{
+    struct lmdb_job *j = lmdb_job_new(s, blocks);
+    if (j == NULL)
+        return NULL;
+    j->req = req;
+    j->object = c->object;
+    j->offset = c->offset;
+    j->flags = req->op->flags & ~SNIC_KVOP_DURABLE;
+    j->exclusive = 1;
+    return j;
+}
+
+void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req)
+{
+    struct snic_kvop *op = req->op;
+    uint32_t at = 0;
+    const struct snic_kvop_change *c =
+        op->result != 0
+            ? NULL
+            : lmdb_commit_part(op, SNIC_KVOP_CHANGE_TRUNCATE, (uint32_t)req->backend[1], &at);
+    if (c != NULL) {
+        req->backend[1] = at;
+        struct lmdb_job *j = lmdb_commit_job(s, req, c, 0);
+        if (j == NULL) {
+            op->result = SNIC_EUNKNOWN;
+            lmdb_done(s, req);
+            return;
+        }
+        j->kind = SNIC_KVOP_OBJECT_TRUNCATE;
+        j->length = SNIC_KVOP_OBJECT_MAX - c->offset;
+        j->finish = lmdb_commit_truncated;
+        j->next = lmdb_change_start;
+        lmdb_job_queue(j);
+        return;
+    }
+    if (op->result == 0 && (op->flags & SNIC_KVOP_DURABLE) != 0)
+        lmdb_batch_wait(s, req, lmdb_ticket(s, req->backend[2] != 0));
+    else
+        lmdb_done(s, req);
+}
+
+void lmdb_commit_records(struct lmdb_kv *s, struct snic_kv_req *req)
+{
+    struct snic_kvop *op = req->op;
+    req->backend[1] = 0;
+    if (s->mode == LMDB_SHARED) {
+        snic_queue_push(&s->active->commits, &req->node);
+        lmdb_batch_soon(s);
+        return;
+    }
+    if (lmdb_commit_guards(s, op)) {
+        for (uint32_t i = 0; i < op->change_count; i++) {
+            const struct snic_kvop_change *c = &op->changes[i];
+            if (!lmdb_is_record(c))
+                continue;
+            struct lmdb_key k = lmdb_key_record(&c->key);
+            lmdb_put(s, &k, c->kind == SNIC_KVOP_PUT ? c->value : NULL, c->size);
+        }
+    }
+    lmdb_commit_over(s, req);
+}
+
+static void lmdb_commit_written(struct lmdb_job *j)
+{
+    struct lmdb_kv *s = j->s;
+    struct snic_kv_req *req = j->req;
+    req->op->allocated += j->allocated;
+    if (j->result < 0) {
+        req->op->result = j->result;
+        req->op->os_error = j->os_error;
+        lmdb_done(s, req);
+        return;
+    }
+    lmdb_commit_records(s, req);
+}
+
+void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req)
+{
+    struct snic_kvop *op = req->op;
+    int r = lmdb_space_admit(s, lmdb_commit_bytes(op), (op->flags & SNIC_KVOP_RESERVE) != 0);
+    if (r != 0) {
+        op->result = r;
+        lmdb_done(s, req);
+        return;
+    }
+    uint32_t at = 0;
+    struct snic_kvop_change *c = lmdb_commit_part(op, SNIC_KVOP_CHANGE_WRITE, 0, &at);
+    req->backend[2] = c != NULL;
+    if (c == NULL) {
+        lmdb_commit_records(s, req);
+        return;
+    }
+    /* Sole: a commit that fails now need not write first. */
+    if (s->mode == LMDB_SOLE && !lmdb_commit_guards(s, op)) {
+        lmdb_done(s, req);
+        return;
+    }
+    struct lmdb_job *j = lmdb_commit_job(s, req, c, LMDB_SMALL_JOB);
+    if (j == NULL) {
+        op->result = SNIC_ENOMEM;
+        lmdb_done(s, req);
+        return;
+    }
+    union {
+        const void *from;
+        void *to;
+    } bytes = {.from = c->value}; /* only read */
+    j->kind = SNIC_KVOP_OBJECT_WRITE;
+    j->length = c->size;
+    j->piece = (struct snic_iov){.base = bytes.to, .size = c->size};
+    j->iov = &j->piece;
+    j->iov_count = 1;
+    j->finish = lmdb_commit_written;
+    j->next = lmdb_write_start;
+    lmdb_job_queue(j);
+}
+
+#endif /* SNIC_WITH_LMDB */

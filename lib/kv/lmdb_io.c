@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Transfers between a job's memory and the object file.
+ *
+ * Blocks that follow each other are one request, unless memory is in more than 64 pieces. DIRECT
+ * goes to the O_DIRECT handle; memory that is not aligned for it is copied.
+ */
+#include "snicstore/kv.h"
+
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
+#include <pthread.h>
+
+#include "kv/lmdb_priv.h"
+
+#include <stdlib.h>
+
+/* ---- Memory ---- */
+
+unsigned char *lmdb_edge_new(struct lmdb_kv *s)
+{
+    unsigned char *b = s->edge_spare;
+    if (b != NULL) {
+        memcpy(&s->edge_spare, b, sizeof(b));
+        return b;
+    }
+    return aligned_alloc(4096, LMDB_BLOCK);
+}
+
+void lmdb_edge_free(struct lmdb_kv *s, unsigned char *buffer)
+{
+    memcpy(buffer, &s->edge_spare, sizeof(buffer));
+    s->edge_spare = buffer;
+}
+
+static unsigned char *lmdb_bounce_new(struct lmdb_kv *s)
+{
+    unsigned char *b = s->bounce_spare;
+    if (b != NULL) {
+        memcpy(&s->bounce_spare, b, sizeof(b));
+        return b;
+    }
+    return aligned_alloc(4096, LMDB_BOUNCE);
+}
+
+static struct lmdb_io *lmdb_io_new(struct lmdb_kv *s)
+{
+    struct lmdb_io *io = s->io_spare;
+    if (io != NULL)
+        s->io_spare = io->next;
+    else
+        io = malloc(sizeof(*io));
+    return io;
+}
+
+static void lmdb_io_free(struct lmdb_kv *s, struct lmdb_io *io)
+{
+    if (io->bounce != NULL) {
+        memcpy(io->bounce, &s->bounce_spare, sizeof(io->bounce));
+        s->bounce_spare = io->bounce;
+    }
+    io->next = s->io_spare;
+    s->io_spare = io;
+}
+
+void lmdb_io_close(struct lmdb_kv *s)
+{
+    while (s->edge_spare != NULL)
+        free(lmdb_edge_new(s));
+    while (s->bounce_spare != NULL)
+        free(lmdb_bounce_new(s));
+    while (s->io_spare != NULL)
+        free(lmdb_io_new(s));
+}
+
+/* ---- The caller's pieces ---- */
+
+enum lmdb_pieces { LMDB_PIECES_SET, LMDB_PIECES_GET, LMDB_PIECES_CRC };
+
+/** The piece that holds byte *at of the whole; *at becomes the byte in it. */
+static uint32_t lmdb_pieces_seek(struct lmdb_job *j, uint64_t *at)
+{
+    if (*at < j->iov_start) {
+        j->iov_start = 0;
+        j->iov_seen = 0;
+    }
+    while (j->iov_seen < j->iov_count && *at - j->iov_start >= j->iov[j->iov_seen].size)
+        j->iov_start += j->iov[j->iov_seen++].size;
+    *at -= j->iov_start;
+    return j->iov_seen;
+}
+
+static uint32_t lmdb_pieces_each(struct lmdb_job *j, uint64_t at, unsigned char *other,
+                                 uint64_t size, enum lmdb_pieces what)
+{
+    uint32_t crc = 0;
+    uint32_t i = lmdb_pieces_seek(j, &at);
+    for (; i < j->iov_count && size > 0; i++) {
+        const struct snic_iov *v = &j->iov[i];
+        uint64_t n = snic_min_u64(v->size - at, size);
+        unsigned char *mine = (unsigned char *)v->base + at;
+        if (what == LMDB_PIECES_CRC)
+            crc = snic_crc32c(crc, mine, n);
+        else if (what == LMDB_PIECES_GET)
+            memcpy(other, mine, n);
+        else if (other != NULL)
+            memcpy(mine, other, n);
+        else
+            memset(mine, 0, n);
+        other = other == NULL ? NULL : other + n;
+        size -= n;
+        at = 0;
+    }
+    SNIC_ASSERT(size == 0);
+    return crc;
+}
+
+void lmdb_pieces_set(struct lmdb_job *j, uint64_t at, const unsigned char *from, uint64_t size)
+{
+    union {
+        const unsigned char *from;
+        unsigned char *to;
+    } bytes = {.from = from}; /* only read */
+    (void)lmdb_pieces_each(j, at, bytes.to, size, LMDB_PIECES_SET);
+}
+
+void lmdb_pieces_get(struct lmdb_job *j, uint64_t at, unsigned char *to, uint64_t size)
+{
+    (void)lmdb_pieces_each(j, at, to, size, LMDB_PIECES_GET);
+}
+
+uint32_t lmdb_pieces_crc(struct lmdb_job *j, uint64_t at, uint64_t size)
+{
+    return lmdb_pieces_each(j, at, NULL, size, LMDB_PIECES_CRC);
+}
+
+/* ---- Requests ---- */
+
+/** What waits for the file to take more goes first. */
+static void lmdb_io_retry(struct lmdb_kv *s)
+{
+    if (s->flush_waiting) {
+        s->flush_waiting = 0;
+        lmdb_batch_flush(s);
+    }
+    while (s->io_waiting != NULL && !s->flush_waiting) {
+        struct lmdb_io *io = s->io_waiting;
+        struct snic_io_req *req = &io->req;
+        int n = snic_io_submit(io->to, &req, 1);
+        if (n == 0)
+            return;
+        s->io_waiting = io->next;
+        if (s->io_waiting == NULL)
+            s->io_waiting_last = &s->io_waiting;
+        if (n < 0) {
+            lmdb_job_fail(io->job, SNIC_EIO, 0);
+            struct lmdb_job *j = io->job;
+            lmdb_io_free(s, io);
+            lmdb_job_step(j);
+        }
+    }
+}
+
+static void lmdb_io_done(struct snic_io_req *req)
+{
+    struct lmdb_io *io = SNIC_CONTAINER(req, struct lmdb_io, req);
+    struct lmdb_job *j = io->job;
+    struct lmdb_kv *s = j->s;
+    if (req->op == SNIC_IO_WRITE)
+        s->object_writes++;
+    if (req->result < 0)
+        lmdb_job_fail(j, req->result == SNIC_ENOSPC ? SNIC_ENOSPC : SNIC_EIO, req->os_error);
+    else if ((uint64_t)req->result != req->length)
+        lmdb_job_fail(j, SNIC_EIO, 0);
+    else if (io->bounce != NULL && req->op == SNIC_IO_READ)
+        lmdb_pieces_set(j, io->at, io->bounce, req->length);
+    lmdb_io_free(s, io);
+    lmdb_io_retry(s);
+    lmdb_job_step(j);
+}
+
+static void lmdb_io_send(struct lmdb_io *io)
+{
+    struct lmdb_kv *s = io->job->s;
+    struct snic_io_req *req = &io->req;
+    int n = s->io_waiting != NULL ? 0 : snic_io_submit(io->to, &req, 1);
+    if (n == 1)
+        return;
+    if (n == 0) {
+        io->next = NULL;
+        *s->io_waiting_last = io;
+        s->io_waiting_last = &io->next;
+        return;
+    }
+    struct lmdb_job *j = io->job;
+    lmdb_job_fail(j, SNIC_EIO, 0);
+    lmdb_io_free(s, io);
+    j->pending--; /* whoever sends holds one of its own */
+}
+
+static struct lmdb_io *lmdb_io_begin(struct lmdb_job *j, int write, uint64_t offset)
+{
+    struct lmdb_io *io = lmdb_io_new(j->s);
+    if (io == NULL) {
+        lmdb_job_fail(j, SNIC_ENOMEM, 0);
+        return NULL;
+    }
+    snic_io_req_init(&io->req);
+    io->req.done = lmdb_io_done;
+    io->req.op = write ? SNIC_IO_WRITE : SNIC_IO_READ;
+    io->req.offset = offset;
+    io->job = j;
+    io->to =
+        (j->flags & SNIC_KVOP_DIRECT) != 0 && j->s->direct != NULL ? j->s->direct : j->s->buffered;
+    io->bounce = NULL;
+    io->iov_count = 0;
+    j->pending++;
+    return io;
+}
+
+void lmdb_io_block(struct lmdb_job *j, int write, uint32_t block, unsigned char *buffer)
+{
+    struct lmdb_io *io = lmdb_io_begin(j, write, (uint64_t)block * LMDB_BLOCK);
+    if (io == NULL)
+        return;
+    io->req.length = LMDB_BLOCK;
+    io->req.buf = (struct snic_iov){.base = buffer, .size = LMDB_BLOCK};
+    lmdb_io_send(io);
+}
+
+/** Pieces for up to @p size bytes from @p at on; the bytes they hold. */
+static uint64_t lmdb_io_gather(struct lmdb_io *io, uint64_t at, uint64_t size)
+{
+    struct lmdb_job *j = io->job;
+    uint64_t got = 0;
+    uint32_t i = lmdb_pieces_seek(j, &at);
+    for (; i < j->iov_count && got < size && io->iov_count < SNIC_IO_IOV_MAX; i++) {
+        const struct snic_iov *v = &j->iov[i];
+        uint64_t n = snic_min_u64(v->size - at, size - got);
+        io->iov[io->iov_count].base = (unsigned char *)v->base + at;
+        io->iov[io->iov_count++].size = n;
+        got += n;
+        at = 0;
+    }
+    return got;
+}
+
+/** Does the handle take these pieces as they are? */
+static int lmdb_io_aligned(const struct lmdb_io *io)
+{
+    const struct snic_io_geometry *g = &io->to->geometry;
+    for (uint32_t i = 0; i < io->iov_count; i++) {
+        if (((uintptr_t)io->iov[i].base & (g->memory_align - 1)) != 0 ||
+            (io->iov[i].size & (g->length_align - 1)) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+void lmdb_io_run(struct lmdb_job *j, int write, uint32_t block, uint32_t count, uint64_t at)
+{
+    uint64_t offset = (uint64_t)block * LMDB_BLOCK;
+    uint64_t left = (uint64_t)count * LMDB_BLOCK;
+    while (left > 0) {
+        struct lmdb_io *io = lmdb_io_begin(j, write, offset);
+        if (io == NULL)
+            return;
+        io->at = at;
+        uint64_t n = snic_align_down(lmdb_io_gather(io, at, left), LMDB_BLOCK);
+        /* Pieces so small that 64 of them hold no block, or badly aligned ones: a copy. */
+        if (n == 0 || (n < left && io->iov_count < SNIC_IO_IOV_MAX) || !lmdb_io_aligned(io)) {
+            n = snic_min_u64(left, LMDB_BOUNCE);
+            io->bounce = lmdb_bounce_new(j->s);
+            if (io->bounce == NULL) {
+                lmdb_job_fail(j, SNIC_ENOMEM, 0);
+                lmdb_io_free(j->s, io);
+                j->pending--;
+                return;
+            }
+            if (write)
+                lmdb_pieces_get(j, at, io->bounce, n);
+            io->iov[0] = (struct snic_iov){.base = io->bounce, .size = n};
+            io->iov_count = 1;
+        }
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < io->iov_count; i++) { /* no more than whole blocks */
+            io->iov[i].size = snic_min_u64(io->iov[i].size, n - sum);
+            sum += io->iov[i].size;
+            if (sum == n)
+                io->iov_count = i + 1;
+        }
+        io->req.length = n;
+        io->req.buf = io->iov[0];
+        if (io->iov_count > 1) {
+            io->req.iov = io->iov;
+            io->req.iov_count = io->iov_count;
+        }
+        lmdb_io_send(io);
+        offset += n;
+        at += n;
+        left -= n;
+    }
+}
+
+#endif /* SNIC_WITH_LMDB */

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * Inside the store on LMDB.
+ *
+ * One LMDB data base holds everything but object bytes, told apart by the first byte of the key:
+ *   'R' group, bytes     a record
+ *   'M' object, chunk    where 128 blocks of an object are (lmdb_map.c)
+ *   'F' segment          which blocks of 16 MiB of the file `objects` are in use (lmdb_space.c)
+ *   'S'                  what the store is: version, sizes, its random name (lmdb_format.c)
+ * Numbers in keys are big-endian, so that the order of keys is that of numbers; every value ends
+ * with the CRC32C of key and value.
+ *
+ * Two threads. The owner (that of the loop) does everything but what waits for the disk: the
+ * writer thread carries out LMDB's write transactions, one batch at a time.
+ *
+ * Sole: the owner evaluates commits on what it sees (its active table over the batch being
+ * written over LMDB's snapshot of before that batch) and gathers the changes in the active table.
+ * A batch is the active table, frozen; the writer makes it one transaction. Shared: commits travel
+ * in the batch and are evaluated inside the transaction; an object's map is changed under a lock of
+ * the file `session.lock` (lmdb_session.c), and a request completes when its batch is committed.
+ *
+ * Invariants
+ *   S1 What a request saw completed is in the active table, in the batch in flight, or in LMDB.
+ *      Batches are committed in the order of their numbers, each as a whole: a crash leaves a
+ *      prefix.
+ *   S2 The owner's snapshot is the one before the batch in flight, or the latest.
+ *   S3 Object bytes are on the medium before a map record that names their blocks.
+ *   S4 A block is used anew only after the transaction that gave it back.
+ *   S5 A block in use is overwritten only while a durable mark stands on its segment; the mark goes
+ *      after the bytes and their checksums are durable. So outside of marked segments checksums
+ *      hold, whatever crashed.
+ */
+#ifndef SNIC_KV_LMDB_PRIV_H
+#define SNIC_KV_LMDB_PRIV_H
+
+#include <stdatomic.h>
+
+#include "kv/kv_priv.h"
+#include "kv/lmdb_table.h"
+
+enum {
+    LMDB_VERSION = 1,
+    LMDB_BLOCK = SNIC_KVOP_BLOCK,
+    LMDB_CHUNK = 128,    /* blocks of a map record: 1 MiB of an object */
+    LMDB_SEGMENT = 2048, /* blocks: 16 MiB of the file */
+    LMDB_WORDS = LMDB_SEGMENT / 64,
+    LMDB_CHUNK_BUCKETS = 1 << 14,
+    LMDB_CHUNKS_MAX = 1 << 14, /* kept in memory: the map of 16 GiB in 20 MiB */
+    LMDB_OBJECT_BUCKETS = 1 << 10,
+    LMDB_LOCKS = 1 << 12, /* locks that objects share between processes */
+    LMDB_SMALL_JOB = 18,  /* blocks of a small job */
+    LMDB_LARGE_JOB = SNIC_KVOP_TRANSFER_MAX / LMDB_BLOCK + 2,
+    LMDB_BOUNCE = 1 << 18, /* bytes of an aligned copy */
+    LMDB_VALUE_ROOM = SNIC_KVOP_VALUE_MAX + 8,
+    LMDB_RECORD_TAIL = 4 /* the CRC32C behind a value */
+};
+
+#define SNIC_LMDB__TICK_NS 100000000ULL
+/** A batch that names object bytes may wait so many times batch_ns: it costs a flush of them. */
+#define SNIC_LMDB__NAMES_FACTOR 40U
+/** Marks go after so long without a write in place. */
+#define SNIC_LMDB__IDLE_NS 5000000000ULL
+
+/* ---- Values ---- */
+
+struct lmdb_run {
+    uint32_t block;
+    uint32_t count;
+};
+struct lmdb_runs {
+    struct lmdb_run *at;
+    uint32_t count;
+    uint32_t room;
+};
+
+/** A value found; it lives until the next change or turn of the loop. */
+struct lmdb_value {
+    const unsigned char *data;
+    uint32_t size;
+};
+
+/* ---- Batches ---- */
+
+struct lmdb_batch {
+    struct lmdb_table table;
+    struct lmdb_runs frees; /* blocks given back by it (S4) */
+    uint64_t seq;
+    uint64_t flush_mark;       /* object writes completed before it was frozen */
+    uint8_t names;             /* holds map records: object bytes first (S3) */
+    uint8_t flush;             /* somebody waits for object bytes */
+    uint8_t parts;             /* of flush and transaction, those not over */
+    struct snic_queue commits; /* shared: evaluated inside the transaction */
+    struct lmdb_runs marks;    /* shared: segments to be marked */
+    struct lmdb_runs got;      /* shared: blocks reserved */
+    uint32_t want;             /* shared: blocks to be reserved */
+    int32_t result;
+    int32_t os_error;
+};
+
+struct lmdb_writer {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct lmdb_batch *work;
+    uint8_t stop;
+    uint8_t running;
+    struct snic_loop_msg msg; /* the batch is over */
+};
+
+/* ---- Object map and space ---- */
+
+enum lmdb_block_flag {
+    LMDB_UNWRITTEN = 1, /* has space, reads as zeros */
+    LMDB_NOCRC = 2      /* the checksum is not known */
+};
+
+struct lmdb_chunk {
+    struct lmdb_chunk *chain;
+    struct snic_link age;
+    uint64_t object;
+    uint64_t number;
+    uint32_t count; /* blocks there are */
+    uint8_t soft;   /* checksums are newer than the record's */
+    uint8_t flags[LMDB_CHUNK];
+    uint32_t block[LMDB_CHUNK]; /* in the file; 0: none */
+    uint32_t crc[LMDB_CHUNK];
+};
+
+struct lmdb_segment {
+    uint64_t busy[LMDB_WORDS]; /* not to be had: used, being written, or being given back */
+    uint64_t used[LMDB_WORDS]; /* as the record says */
+    uint64_t mark_seq;         /* the batch that makes the mark durable */
+    uint32_t free;             /* blocks below prepared that are not busy */
+    uint32_t prepared;         /* so many first blocks have space in the file */
+    uint8_t marked;
+};
+
+/* ---- Object operations ---- */
+
+struct lmdb_job;
+typedef void (*lmdb_job_fn)(struct lmdb_job *j);
+
+struct lmdb_plan {
+    uint32_t block;
+    uint32_t crc;
+    uint8_t is_new; /* taken by this job */
+    uint8_t was;    /* 0 nothing there; 1 unwritten; 2 written */
+};
+
+/** A block of which only a part is read or written. */
+struct lmdb_edge {
+    unsigned char *buffer; /* NULL: there is no such edge */
+    uint64_t number;       /* of the block in the object */
+    uint32_t from;
+    uint32_t to;
+};
+
+struct lmdb_job {
+    struct snic_link link; /* in the object's list, in the order of arrival */
+    struct lmdb_kv *s;
+    struct lmdb_object *o;
+    struct snic_kv_req *req;
+    struct snic_kvop *op;   /* of req: results go there */
+    struct lmdb_job *inner; /* a commit's: which job of it this is */
+    lmdb_job_fn next;       /* when nothing is pending any more */
+    lmdb_job_fn finish;
+    struct snic_node node; /* in the queue of those that wait for a batch */
+    uint64_t ticket;
+    uint64_t object;
+    uint64_t offset;
+    uint64_t length;
+    uint64_t first; /* blocks it touches */
+    uint64_t last;
+    uint64_t at;   /* progress of what takes several turns */
+    uint32_t hint; /* ALLOC: the block behind the last one */
+    struct snic_iov *iov;
+    uint32_t iov_seen;     /* a piece, and the byte of the whole where it begins: searches */
+    uint64_t iov_start;    /* forward need not begin at the first */
+    struct snic_iov piece; /* a commit's bytes */
+    uint32_t iov_count;
+    uint32_t kind; /* enum snic_kvop_kind */
+    uint32_t flags;
+    uint32_t pending;
+    int64_t result; /* first error */
+    int64_t allocated;
+    uint64_t bad_offset;
+    int32_t os_error;
+    uint8_t exclusive;
+    uint8_t started;
+    uint8_t changed;    /* the active batch has something of it */
+    uint8_t overwrites; /* counted in the handle's */
+    uint8_t sent;       /* bytes may have reached the file */
+    struct lmdb_edge edge[2];
+    uint32_t plan_room;
+    uint32_t plan_count;
+    struct lmdb_plan plan[];
+};
+
+/** Jobs on one object; there while it has any. */
+struct lmdb_object {
+    struct lmdb_object *chain;
+    struct lmdb_object *next_woken;
+    uint8_t woken; /* in the handle's list of those whose jobs may start */
+    uint64_t name;
+    struct snic_link jobs;
+};
+
+/** One request to the object file. */
+struct lmdb_io {
+    struct snic_io_req req;
+    struct lmdb_job *job;
+    struct lmdb_io *next;
+    struct snic_io *to;
+    unsigned char *bounce; /* NULL: the pieces themselves */
+    uint64_t at;           /* of the pieces: where it begins */
+    uint32_t iov_count;
+    struct snic_iov iov[SNIC_IO_IOV_MAX];
+};
+
+/* ---- The handle ---- */
+
+enum lmdb_mode { LMDB_SOLE, LMDB_SHARED };
+
+struct lmdb_session {
+    int fd;
+    uint32_t seen;            /* knocks that were answered */
+    _Atomic uint32_t *knocks; /* mapped */
+    uint64_t next_try_ns;
+    uint8_t forced; /* SNIC_KV_OPEN_SOLE */
+    uint8_t registered;
+    uint8_t exclusive;
+    uint64_t dev;
+    uint64_t ino;
+    struct snic_link link; /* the process' open stores */
+};
+
+struct lmdb_kv {
+    struct snic_kv kv;
+    struct snic_kv_lmdb_opts opts;
+    char path[3072];
+    /* LMDB */
+    MDB_env *env;
+    MDB_dbi dbi;
+    MDB_txn *snap; /* the owner's snapshot */
+    MDB_cursor *cursor;
+    uint8_t snap_live;
+    uint8_t unmapped; /* the writer must not go on: the map changed its size */
+    uint8_t mode;     /* enum lmdb_mode */
+    uint8_t closing;
+    uint8_t quiescing; /* no job starts: the mode is about to change */
+    uint8_t readonly;
+    int32_t dead; /* SNIC_EIO: a flush or transaction failed for good */
+    int32_t dead_os;
+    int32_t full; /* SNIC_ENOSPC: the last batch did not fit, it is tried again */
+    struct lmdb_session session;
+    /* batches */
+    struct lmdb_batch batches[2];
+    struct lmdb_batch *active;
+    struct lmdb_batch *flight; /* being written */
+    uint64_t durable_seq;
+    struct snic_timer batch_timer;
+    struct snic_timer tick_timer;
+    struct lmdb_writer writer;
+    struct snic_io_req flush_req;
+    uint8_t flush_waiting;  /* the file took no more */
+    uint64_t object_writes; /* completed */
+    uint64_t object_synced; /* of those, known to be on the medium */
+    /* requests */
+    struct snic_queue done;        /* finished, to be delivered */
+    struct snic_queue waiters;     /* requests by ticket */
+    struct snic_queue job_waiters; /* jobs by ticket */
+    struct snic_queue blocked;     /* requests that wait for room in memory */
+    struct snic_loop_msg turn;
+    uint8_t turn_set;
+    uint64_t in_flight;
+    /* objects */
+    struct snic_io *buffered;
+    struct snic_io *direct;
+    int object_fd;    /* for fallocate and its size */
+    uint32_t jobs;    /* there are */
+    uint32_t running; /* of those, started */
+    uint64_t ended;
+    struct lmdb_object *woken;
+    struct snic_queue yields; /* jobs that go on in the next turn */
+    uint32_t overwrites;      /* in flight */
+    uint64_t overwrite_ns;    /* the last one */
+    struct lmdb_object *objects[LMDB_OBJECT_BUCKETS];
+    struct lmdb_object *object_spare;
+    struct lmdb_job *job_spare[2];
+    struct lmdb_io *io_spare;
+    struct lmdb_io *io_waiting; /* the file took no more */
+    struct lmdb_io **io_waiting_last;
+    unsigned char *edge_spare;
+    unsigned char *bounce_spare;
+    /* map */
+    struct lmdb_chunk *chunks[LMDB_CHUNK_BUCKETS];
+    struct snic_link chunk_ages; /* oldest first */
+    uint32_t chunk_count;
+    uint32_t chunk_soft;
+    /* space */
+    struct lmdb_segment **segments;
+    uint32_t segment_count; /* room in segments */
+    uint32_t segment_end;   /* all from here on were never used */
+    uint32_t rotor;
+    uint32_t marked;       /* segments */
+    uint64_t blocks_free;  /* prepared and not busy */
+    struct lmdb_runs pool; /* shared: reserved for this handle */
+    uint64_t room;         /* bytes that may still be promised, as of room_ns */
+    uint64_t room_ns;
+    uint64_t store_name[2];
+};
+
+/* ---- lmdb_read.c ---- */
+
+struct lmdb_key lmdb_key_record(const struct snic_kvop_key *k);
+struct lmdb_key lmdb_key_number(uint8_t kind, uint64_t a);
+struct lmdb_key lmdb_key_pair(uint8_t kind, uint64_t a, uint64_t b);
+/** A fresh snapshot, if it is not the latest. 0 or SNIC_E*. */
+int lmdb_snapshot(struct lmdb_kv *s);
+/** 0; SNIC_ENOENT; SNIC_ECORRUPT; SNIC_EIO. */
+int lmdb_get(struct lmdb_kv *s, const struct lmdb_key *k, struct lmdb_value *v);
+/** The first key of @p k or above that is there: in @p k. Results as lmdb_get(). */
+int lmdb_seek(struct lmdb_kv *s, struct lmdb_key *k, struct lmdb_value *v);
+void lmdb_run_get(struct lmdb_kv *s, struct snic_kvop *op);
+void lmdb_run_scan(struct lmdb_kv *s, struct snic_kvop *op);
+void lmdb_run_groups(struct lmdb_kv *s, struct snic_kvop *op);
+/** Take the CRC off a value of LMDB's. 0 or SNIC_ECORRUPT. */
+int lmdb_unseal(const MDB_val *k, const MDB_val *v, struct lmdb_value *out);
+int lmdb_error(int mdb);
+
+/* ---- lmdb_batch.c ---- */
+
+/** Change a key of the active batch. Failure (no memory) kills the handle. */
+void lmdb_put(struct lmdb_kv *s, const struct lmdb_key *k, const void *value, uint32_t size);
+/** Does it say anything? */
+int lmdb_batch_empty(const struct lmdb_batch *b);
+/** Write the active batch, unless one is in flight. */
+void lmdb_batch_kick(struct lmdb_kv *s);
+/** As lmdb_batch_kick() at the end of the loop's turn. */
+void lmdb_batch_soon(struct lmdb_kv *s);
+/** The batch after which all completed until now is durable, object bytes included with @p bytes.
+ */
+uint64_t lmdb_ticket(struct lmdb_kv *s, int bytes);
+/** Commits have to wait. */
+int lmdb_batch_crowded(const struct lmdb_kv *s);
+void lmdb_batch_timer(struct snic_timer *t, uint64_t now_ns);
+void lmdb_batch_wait(struct lmdb_kv *s, struct snic_kv_req *req, uint64_t ticket);
+void lmdb_batch_wait_job(struct lmdb_job *j, uint64_t ticket);
+/** The handle answers no more. */
+void lmdb_die(struct lmdb_kv *s, int error, int os_error);
+/** The writer is through with the batch (message). */
+void lmdb_batch_over(struct snic_loop_msg *msg);
+/** Ask for the flush of the batch in flight. */
+void lmdb_batch_flush(struct lmdb_kv *s);
+/** Batch by batch until nothing is left; runs the loop. 0 or SNIC_E*. */
+int lmdb_batch_drain(struct lmdb_kv *s);
+
+/* ---- lmdb_writer.c ---- */
+
+int lmdb_writer_open(struct lmdb_kv *s);
+void lmdb_writer_close(struct lmdb_kv *s);
+void lmdb_writer_post(struct lmdb_kv *s, struct lmdb_batch *b);
+/** Carry out a batch in the calling thread. */
+void lmdb_writer_run(struct lmdb_kv *s, struct lmdb_batch *b);
+/** Value and CRC under a key, in a transaction. LMDB's code. */
+int lmdb_txn_put(MDB_txn *txn, MDB_dbi dbi, const void *key, uint32_t key_size, const void *value,
+                 uint32_t size);
+
+/* ---- lmdb_commit.c ---- */
+
+void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req);
+/** The records are through: the object changes that follow them, then the end. */
+void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req);
+/** In a transaction of the writer's. LMDB's code; the request has its result. */
+int lmdb_commit_inside(struct lmdb_kv *s, MDB_txn *txn, struct snic_kvop *op);
+/** The records of a commit whose object bytes are written. */
+void lmdb_commit_records(struct lmdb_kv *s, struct snic_kv_req *req);
+
+/* ---- lmdb_map.c ---- */
+
+/** The chunk, from memory or LMDB. NULL and *error on failure. */
+struct lmdb_chunk *lmdb_chunk_get(struct lmdb_kv *s, uint64_t object, uint64_t number, int *error);
+/** Its record becomes what it says. */
+void lmdb_chunk_put(struct lmdb_kv *s, struct lmdb_chunk *c);
+/** Checksums changed only. */
+void lmdb_chunk_soften(struct lmdb_kv *s, struct lmdb_chunk *c);
+/** Put all that are soft. */
+void lmdb_chunks_harden(struct lmdb_kv *s);
+/** Forget chunks; those of one object, or all with @p all. None may be soft. */
+void lmdb_chunks_drop(struct lmdb_kv *s, uint64_t object, int all);
+void lmdb_chunks_trim(struct lmdb_kv *s);
+/** 0 or SNIC_ECORRUPT; blocks beyond @p blocks are. */
+int lmdb_chunk_decode(struct lmdb_chunk *c, const struct lmdb_value *v, uint64_t blocks);
+uint32_t lmdb_chunk_encode(const struct lmdb_chunk *c, unsigned char *out);
+
+/* ---- lmdb_space.c ---- */
+
+/** Up to @p want blocks that follow each other, near @p hint (0: anywhere); 0: none to be had. */
+uint32_t lmdb_space_take(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32_t *block);
+/** Blocks taken that came to nothing. */
+void lmdb_space_untake(struct lmdb_kv *s, uint32_t block, uint32_t count);
+/** A map record names them (used) or does no more: they come back after the batch (S4). */
+void lmdb_space_use(struct lmdb_kv *s, uint32_t block, uint32_t count);
+void lmdb_space_free(struct lmdb_kv *s, uint32_t block, uint32_t count);
+/** The batch that gave them back is durable. */
+void lmdb_space_freed(struct lmdb_kv *s, struct lmdb_runs *runs);
+/** 0: the mark is durable; else the batch to wait for. */
+uint64_t lmdb_space_mark(struct lmdb_kv *s, uint32_t block);
+int lmdb_space_marked(struct lmdb_kv *s, uint32_t block);
+/** Remove all marks; checksums have been put. */
+void lmdb_space_unmark(struct lmdb_kv *s);
+int lmdb_space_load(struct lmdb_kv *s);
+void lmdb_space_close(struct lmdb_kv *s);
+/** Bytes all and free; @p reserve: with what is kept back. */
+void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available);
+/** May @p bytes of records more be promised? 0 or SNIC_ENOSPC. */
+int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve);
+int lmdb_runs_add(struct lmdb_runs *r, uint32_t block, uint32_t count);
+/** Reserved blocks go to the pool. */
+void lmdb_runs_join(struct lmdb_kv *s, struct lmdb_runs *r);
+
+/* ---- lmdb_job.c ---- */
+
+/** Carry out an object operation; it completes through the handle's done queue. */
+void lmdb_run_object(struct lmdb_kv *s, struct snic_kv_req *req);
+struct lmdb_job *lmdb_job_new(struct lmdb_kv *s, uint32_t blocks);
+/** Into its object's list; runs when those before it that it meets are over. */
+void lmdb_job_queue(struct lmdb_job *j);
+/** One less pending; calls next at the last. */
+void lmdb_job_step(struct lmdb_job *j);
+/** It is over: release what it holds, start others, call finish. */
+void lmdb_job_end(struct lmdb_job *j);
+void lmdb_job_fail(struct lmdb_job *j, int64_t error, int32_t os_error);
+/** Go on in the loop's next turn, or when there is room for more changes. */
+void lmdb_job_yield(struct lmdb_job *j);
+/** Run the first stage. */
+void lmdb_job_go(struct lmdb_job *j);
+/** Look for jobs of the object to be started. */
+void lmdb_object_wake(struct lmdb_kv *s, struct lmdb_object *o);
+void lmdb_jobs_wake(struct lmdb_kv *s);
+/** Look at all, after the mode changed. */
+void lmdb_jobs_restart(struct lmdb_kv *s);
+void lmdb_jobs_close(struct lmdb_kv *s);
+
+/* ---- lmdb_io.c ---- */
+
+unsigned char *lmdb_edge_new(struct lmdb_kv *s);
+void lmdb_edge_free(struct lmdb_kv *s, unsigned char *buffer);
+/** Transfer @p count blocks from @p block on, to or from the job's pieces at byte @p at of them. */
+void lmdb_io_run(struct lmdb_job *j, int write, uint32_t block, uint32_t count, uint64_t at);
+/** Transfer one whole block to or from @p buffer. */
+void lmdb_io_block(struct lmdb_job *j, int write, uint32_t block, unsigned char *buffer);
+/** Bytes of the job's pieces from @p at on: to (out) or from memory, or zeros (NULL). */
+void lmdb_pieces_set(struct lmdb_job *j, uint64_t at, const unsigned char *from, uint64_t size);
+void lmdb_pieces_get(struct lmdb_job *j, uint64_t at, unsigned char *to, uint64_t size);
+uint32_t lmdb_pieces_crc(struct lmdb_job *j, uint64_t at, uint64_t size);
+void lmdb_io_close(struct lmdb_kv *s);
+
+/* ---- lmdb_data.c: READ and WRITE; lmdb_change.c: the others ---- */
+
+void lmdb_read_start(struct lmdb_job *j);
+void lmdb_write_start(struct lmdb_job *j);
+void lmdb_change_start(struct lmdb_job *j);
+void lmdb_look_start(struct lmdb_job *j);
+/** The chunk of block @p b; NULL and the job has the error. */
+struct lmdb_chunk *lmdb_job_chunk(struct lmdb_job *j, uint64_t b);
+struct lmdb_edge *lmdb_edge_begin(struct lmdb_job *j, uint64_t b, uint32_t from, uint32_t to);
+/** The job will overwrite the block in place: the batch whose mark it must wait for. */
+uint64_t lmdb_overwrite(struct lmdb_job *j, uint32_t block);
+/** Blocks for those of the plan that have none. */
+void lmdb_write_take(struct lmdb_job *j, uint32_t missing);
+/** Wait, if asked to, until durable, then end. */
+void lmdb_job_settle(struct lmdb_job *j);
+int lmdb_edge_check(struct lmdb_job *j, const struct lmdb_edge *e);
+
+/* ---- lmdb_format.c ---- */
+
+/** Create or check the store; @p text says what is wrong. */
+int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text);
+
+/* ---- lmdb_share.c: with other handles on the store ---- */
+
+/** Take the lock of the job's object. 1: held; 0: it waits, and goes on by itself. */
+int lmdb_share_enter(struct lmdb_job *j);
+void lmdb_share_leave(struct lmdb_job *j);
+/** Is the block's segment marked, as the store says now? */
+int lmdb_share_marked(struct lmdb_kv *s, uint32_t block);
+/** The batch that makes the mark durable. */
+uint64_t lmdb_share_mark(struct lmdb_kv *s, uint32_t block);
+/** The job goes on when so many blocks are reserved for this handle, or none are to be had. */
+void lmdb_share_reserve(struct lmdb_job *j, uint32_t blocks);
+/** What a shared batch has beside commits and its table. LMDB's code. */
+int lmdb_shared_body(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b);
+
+/* ---- lmdb_mode.c ---- */
+
+/** Marks go; the batch that says so has the checksums. Nothing is being overwritten. */
+void lmdb_marks_clean(struct lmdb_kv *s);
+/** Everything durable, no marks; runs the loop. Nothing is in flight. 0 or SNIC_E*. */
+int lmdb_mode_settle(struct lmdb_kv *s);
+/** Has somebody knocked? Then sharing begins: nothing new starts until it is done. */
+void lmdb_mode_look(struct lmdb_kv *s);
+/** Go on with the change of the mode. */
+void lmdb_mode_step(struct lmdb_kv *s);
+/** Once in a while: is this handle alone again? */
+void lmdb_mode_claim(struct lmdb_kv *s, uint64_t now_ns);
+/** What a crash left: marks become blocks without checksum, space is counted anew. */
+int lmdb_recover(struct lmdb_kv *s, char *text);
+
+/* ---- lmdb_session.c ---- */
+
+/** fcntl() lock of bytes. 0; SNIC_EAGAIN somebody else has it; a negative errno. */
+int lmdb_session_lock(const struct lmdb_session *e, int type, uint64_t at, uint64_t size);
+/** The exclusive lock becomes a shared one. */
+int lmdb_session_share(struct lmdb_kv *s);
+/** 1: the lock is exclusive now. */
+int lmdb_session_claim(struct lmdb_kv *s);
+int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text);
+void lmdb_session_close(struct lmdb_kv *s);
+/** Somebody wants in. */
+static inline int lmdb_session_knocked(const struct lmdb_session *e)
+{
+    return e->knocks != NULL && atomic_load_explicit(e->knocks, memory_order_relaxed) != e->seen;
+}
+
+/* ---- lmdb.c ---- */
+
+/** The request's op has its result: deliver it. */
+void lmdb_done(struct lmdb_kv *s, struct snic_kv_req *req);
+/** Begin or repeat a request. */
+void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req);
+void lmdb_turn_soon(struct lmdb_kv *s);
+
+#endif /* SNIC_KV_LMDB_PRIV_H */

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Who has the store open: locks of the open file `session.lock` (they end with the process).
+ *
+ *   byte 0   exclusive: this handle is sole; shared: one of several
+ *   byte 1   shared, beside byte 0: this handle refuses company (SNIC_KV_OPEN_SOLE)
+ *   bytes 4..7, mapped: how often somebody has knocked
+ *   from byte LMDB_LOCKS_AT on: locks of objects (lmdb_share.c)
+ *
+ * A newcomer tries byte 0 exclusively. If others have it, it knocks and asks for it shared, again
+ * and again until it gets it. The sole handle sees the knock in its own calls and timers, makes all
+ * durable, and turns its lock into a shared one. The kernel ends a dead process' locks.
+ */
+#include "snicstore/kv.h"
+
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
+#include <pthread.h>
+
+#include "kv/lmdb_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LMDB_SESSION_BYTES = 4096, LMDB_POLL_US = 1000 };
+#define SNIC_LMDB__GRACE_NS 2000000000ULL /* the kernel may end a dead holder's lock a bit late */
+
+/* LMDB must not be opened twice by one process, and locks of one process would not tell. */
+static pthread_mutex_t lmdb_sessions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct snic_link lmdb_sessions = {&lmdb_sessions, &lmdb_sessions};
+
+int lmdb_session_lock(const struct lmdb_session *e, int type, uint64_t at, uint64_t size)
+{
+    struct flock l = {
+        .l_type = (short)type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = (off_t)size};
+    int r;
+    do
+        r = fcntl(e->fd, F_OFD_SETLK, &l);
+    while (r != 0 && errno == EINTR);
+    return r == 0 ? 0 : errno == EAGAIN || errno == EACCES ? SNIC_EAGAIN : -errno;
+}
+
+/** Does somebody refuse company? */
+static int lmdb_session_refused(const struct lmdb_session *e)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
+    return fcntl(e->fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+static int lmdb_session_register(struct lmdb_session *e)
+{
+    int r = 0;
+    (void)pthread_mutex_lock(&lmdb_sessions_lock);
+    for (struct snic_link *l = lmdb_sessions.next; l != &lmdb_sessions; l = l->next) {
+        const struct lmdb_session *other = SNIC_CONTAINER(l, struct lmdb_session, link);
+        if (other->dev == e->dev && other->ino == e->ino)
+            r = SNIC_EBUSY;
+    }
+    if (r == 0) {
+        snic_link_append(&lmdb_sessions, &e->link);
+        e->registered = 1;
+    }
+    (void)pthread_mutex_unlock(&lmdb_sessions_lock);
+    return r;
+}
+
+static uint64_t lmdb_session_clock(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/** Wait for byte 0, exclusively or not. */
+static int lmdb_session_wait(struct lmdb_kv *s, char *text)
+{
+    struct lmdb_session *e = &s->session;
+    uint64_t start = lmdb_session_clock();
+    for (;;) {
+        uint64_t waited = lmdb_session_clock() - start;
+        int r = lmdb_session_lock(e, s->readonly ? F_RDLCK : F_WRLCK, 0, 1);
+        if (r == SNIC_EAGAIN && !e->forced && !lmdb_session_refused(e)) {
+            (void)atomic_fetch_add_explicit(e->knocks, 1, memory_order_relaxed);
+            r = lmdb_session_lock(e, F_RDLCK, 0, 1);
+            if (r == 0) {
+                s->mode = LMDB_SHARED;
+                return 0;
+            }
+        } else if (r == 0) {
+            e->exclusive = !s->readonly;
+            s->mode = s->readonly ? LMDB_SHARED : LMDB_SOLE;
+            return 0;
+        } else if (r == SNIC_EAGAIN && waited > SNIC_LMDB__GRACE_NS) {
+            (void)snprintf(text, 256, "another handle has the store open%s",
+                           e->forced ? "" : " and shares it with nobody");
+            return SNIC_EBUSY;
+        }
+        if (r != SNIC_EAGAIN) {
+            (void)snprintf(text, 256, "session.lock cannot be locked: error %d", -r);
+            return SNIC_ENOTSUP;
+        }
+        if (waited > s->kv.timeout_ns) {
+            (void)snprintf(text, 256, "the handle that has the store open does not answer");
+            return SNIC_EBUSY;
+        }
+        (void)usleep(LMDB_POLL_US);
+    }
+}
+
+/** Locks and shared mappings are of one machine only. */
+static int lmdb_session_local(int fd)
+{
+    struct statfs f;
+    if (fstatfs(fd, &f) != 0)
+        return 1;
+    switch ((uint32_t)f.f_type) {
+    case 0x6969U:     /* NFS */
+    case 0xff534d42U: /* CIFS */
+    case 0xfe534d42U: /* SMB2 */
+    case 0x517bU:     /* SMB */
+    case 0x01021997U: /* 9P */
+    case 0x00c36400U: /* Ceph */
+    case 0x0bd00bd0U: /* Lustre */
+    case 0x5346414fU: /* AFS */
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+static int lmdb_session_map(struct lmdb_session *e, int *os_error)
+{
+    struct stat st;
+    if (fstat(e->fd, &st) != 0 ||
+        (st.st_size < LMDB_SESSION_BYTES && ftruncate(e->fd, LMDB_SESSION_BYTES) != 0)) {
+        *os_error = errno;
+        return snic_error_from_os(errno);
+    }
+    e->dev = (uint64_t)st.st_dev;
+    e->ino = (uint64_t)st.st_ino;
+    void *p = mmap(NULL, LMDB_SESSION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
+    if (p == MAP_FAILED) {
+        *os_error = errno;
+        return SNIC_ENOMEM;
+    }
+    e->knocks = (_Atomic uint32_t *)p + 1;
+    return 0;
+}
+
+int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text)
+{
+    struct lmdb_session *e = &s->session;
+    char path[sizeof(s->path) + 32];
+    (void)snprintf(path, sizeof(path), "%s/session.lock", s->path);
+    e->forced = (s->opts.flags & SNIC_KV_OPEN_SOLE) != 0;
+    e->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (e->fd < 0) {
+        *os_error = errno;
+        (void)snprintf(text, 256, "session.lock cannot be opened: error %d", errno);
+        return errno == EACCES || errno == EROFS || errno == EPERM ? SNIC_EACCES
+                                                                   : snic_error_from_os(errno);
+    }
+    if (!lmdb_session_local(e->fd)) {
+        (void)snprintf(text, 256, "the folder is on a network file system");
+        return SNIC_ENOTSUP;
+    }
+    int r = lmdb_session_map(e, os_error);
+    if (r != 0) {
+        (void)snprintf(text, 256, "session.lock cannot be mapped: error %d", *os_error);
+        return r;
+    }
+    r = lmdb_session_register(e);
+    if (r != 0) {
+        (void)snprintf(text, 256, "this process has the store open already");
+        return r;
+    }
+    r = lmdb_session_wait(s, text);
+    if (r == 0 && e->forced)
+        (void)lmdb_session_lock(e, F_RDLCK, 1, 1);
+    /* Knocks of before are our own, or of somebody who will knock again. */
+    e->seen = atomic_load_explicit(e->knocks, memory_order_relaxed);
+    return r;
+}
+
+int lmdb_session_share(struct lmdb_kv *s)
+{
+    struct lmdb_session *e = &s->session;
+    e->exclusive = 0;
+    e->seen = atomic_load_explicit(e->knocks, memory_order_relaxed);
+    return lmdb_session_lock(e, F_RDLCK, 0, 1);
+}
+
+int lmdb_session_claim(struct lmdb_kv *s)
+{
+    struct lmdb_session *e = &s->session;
+    uint32_t seen = atomic_load_explicit(e->knocks, memory_order_relaxed);
+    if (lmdb_session_lock(e, F_WRLCK, 0, 1) != 0)
+        return 0;
+    e->seen = seen; /* who knocks from now on is heard */
+    e->exclusive = 1;
+    return 1;
+}
+
+void lmdb_session_close(struct lmdb_kv *s)
+{
+    struct lmdb_session *e = &s->session;
+    if (e->registered) {
+        (void)pthread_mutex_lock(&lmdb_sessions_lock);
+        snic_link_remove(&e->link);
+        (void)pthread_mutex_unlock(&lmdb_sessions_lock);
+    }
+    if (e->knocks != NULL)
+        (void)munmap(e->knocks - 1, LMDB_SESSION_BYTES);
+    if (e->fd >= 0)
+        (void)close(e->fd); /* its locks end with it */
+    e->fd = -1;
+}
+
+#endif /* SNIC_WITH_LMDB */

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The blocks of the object file, in segments of 16 MiB.
+ *
+ * Record 'F' segment: u32 flags (1: marked), u32 blocks prepared, u64 words with a bit for each
+ * block in use. Segments behind the last record were never used. Block 0 is the file's head and in
+ * use for ever.
+ *
+ * `used` is what the active batch says; `busy` adds blocks taken for data that is still being
+ * written, and those given back by a batch that is not yet durable (S4).
+ *
+ * Space of the file is asked for (fallocate) before blocks are given out, a segment at a time, or
+ * 1 MiB where the disk is nearly full: so SNIC_ENOSPC comes when blocks are taken, not when they
+ * are written, and ALLOC's promise holds.
+ */
+#include "snicstore/kv.h"
+
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
+#include <pthread.h>
+
+#include "kv/lmdb_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+    LMDB_SEGMENT_RECORD = 8 + LMDB_WORDS * 8,
+    LMDB_MARKED = 1,
+    LMDB_LOOK = 64, /* segments looked at before a fragment is taken */
+    LMDB_PREPARE_STEP = 128
+};
+#define SNIC_LMDB__RESERVE (16ULL << 20)    /* of the disk, for removals */
+#define SNIC_LMDB__MAP_RESERVE (4ULL << 20) /* of the record map, likewise */
+#define SNIC_LMDB__LOW (256ULL << 20)       /* unused pages are counted when it gets tight */
+#define SNIC_LMDB__ROOM_NS 100000000ULL     /* the disk is asked again after */
+
+int lmdb_runs_add(struct lmdb_runs *r, uint32_t block, uint32_t count)
+{
+    struct lmdb_run *last = r->count == 0 ? NULL : &r->at[r->count - 1];
+    if (last != NULL && last->block + last->count == block) {
+        last->count += count;
+        return 0;
+    }
+    if (r->count == r->room) {
+        uint32_t room = r->room == 0 ? 64 : r->room * 2;
+        struct lmdb_run *at = realloc(r->at, room * sizeof(*at));
+        if (at == NULL)
+            return SNIC_ENOMEM;
+        r->at = at;
+        r->room = room;
+    }
+    r->at[r->count++] = (struct lmdb_run){.block = block, .count = count};
+    return 0;
+}
+
+/* ---- Bits ---- */
+
+static int lmdb_bit(const uint64_t *words, uint32_t i)
+{
+    return (int)(words[i / 64] >> (i % 64) & 1);
+}
+
+static void lmdb_bits_set(uint64_t *words, uint32_t at, uint32_t count)
+{
+    for (uint32_t i = at; i < at + count; i++)
+        words[i / 64] |= 1ULL << i % 64;
+}
+
+static void lmdb_bits_clear(uint64_t *words, uint32_t at, uint32_t count)
+{
+    for (uint32_t i = at; i < at + count; i++)
+        words[i / 64] &= ~(1ULL << i % 64);
+}
+
+/** Free blocks from @p at on, at most @p want, below @p end. */
+static uint32_t lmdb_bits_run(const uint64_t *busy, uint32_t at, uint32_t want, uint32_t end)
+{
+    uint32_t n = 0;
+    while (n < want && at + n < end && !lmdb_bit(busy, at + n))
+        n++;
+    return n;
+}
+
+/** The first run of @p want free blocks below @p end, or the longest there is. */
+static uint32_t lmdb_bits_find(const uint64_t *busy, uint32_t want, uint32_t end, uint32_t *at)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < end && best < want;) {
+        if (i % 64 == 0 && busy[i / 64] == UINT64_MAX) {
+            i += 64;
+            continue;
+        }
+        uint32_t n = lmdb_bits_run(busy, i, want, end);
+        if (n > best) {
+            best = n;
+            *at = i;
+        }
+        i += n + 1;
+    }
+    return best;
+}
+
+/* ---- Segments ---- */
+
+static struct lmdb_segment *lmdb_segment_at(struct lmdb_kv *s, uint32_t n)
+{
+    if (n >= s->segment_count)
+        return NULL;
+    if (s->segments[n] == NULL) {
+        s->segments[n] = calloc(1, sizeof(struct lmdb_segment));
+        if (s->segments[n] != NULL && n == 0)
+            s->segments[n]->busy[0] = s->segments[n]->used[0] = 1; /* the head */
+    }
+    return s->segments[n];
+}
+
+static void lmdb_segment_put(struct lmdb_kv *s, uint32_t n)
+{
+    const struct lmdb_segment *g = s->segments[n];
+    unsigned char out[LMDB_SEGMENT_RECORD];
+    struct lmdb_key k = lmdb_key_number('F', n);
+    snic_put_le32(out, g->marked ? LMDB_MARKED : 0);
+    snic_put_le32(out + 4, g->prepared);
+    for (uint32_t i = 0; i < LMDB_WORDS; i++)
+        snic_put_le64(out + 8 + 8 * i, g->used[i]);
+    lmdb_put(s, &k, out, sizeof(out));
+    if (n >= s->segment_end)
+        s->segment_end = n + 1;
+}
+
+/** More space of the file for the segment. 1 if there is more now. */
+static int lmdb_segment_prepare(struct lmdb_kv *s, uint32_t n)
+{
+    struct lmdb_segment *g = lmdb_segment_at(s, n);
+    if (g == NULL || g->prepared == LMDB_SEGMENT)
+        return 0;
+    uint32_t more = LMDB_SEGMENT - g->prepared;
+    uint32_t from = g->prepared;
+    off_t at = ((off_t)n * LMDB_SEGMENT + from) * LMDB_BLOCK;
+    int r = fallocate(s->object_fd, FALLOC_FL_KEEP_SIZE, at, (off_t)more * LMDB_BLOCK);
+    if (r != 0 && errno == ENOSPC) {
+        more = (uint32_t)snic_min_u64(more, LMDB_PREPARE_STEP);
+        r = fallocate(s->object_fd, FALLOC_FL_KEEP_SIZE, at, (off_t)more * LMDB_BLOCK);
+    }
+    if (r != 0 && errno != EOPNOTSUPP)
+        return 0;
+    g->prepared += more;
+    uint32_t free = more - (n == 0 && from == 0 ? 1 : 0);
+    g->free += free;
+    s->blocks_free += free;
+    return 1;
+}
+
+static uint32_t lmdb_segment_take(struct lmdb_kv *s, uint32_t n, uint32_t at, uint32_t count,
+                                  uint32_t *block)
+{
+    struct lmdb_segment *g = s->segments[n];
+    SNIC_ASSERT(g->free >= count);
+    lmdb_bits_set(g->busy, at, count);
+    g->free -= count;
+    s->blocks_free -= count;
+    *block = n * LMDB_SEGMENT + at;
+    return count;
+}
+
+/** Blocks where the hint says. */
+static uint32_t lmdb_space_hint(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32_t *block)
+{
+    uint32_t n = hint / LMDB_SEGMENT;
+    struct lmdb_segment *g = hint == 0 ? NULL : lmdb_segment_at(s, n);
+    if (g == NULL)
+        return 0;
+    if (hint % LMDB_SEGMENT == 0 && n == s->segment_end && lmdb_segment_prepare(s, n))
+        s->segment_end++;
+    uint32_t at = hint % LMDB_SEGMENT;
+    uint32_t got = lmdb_bits_run(g->busy, at, want, g->prepared);
+    return got == 0 ? 0 : lmdb_segment_take(s, n, at, got, block);
+}
+
+/** Blocks of the shared mode's pool. */
+static uint32_t lmdb_space_pool(struct lmdb_kv *s, uint32_t want, uint32_t *block)
+{
+    if (s->pool.count == 0)
+        return 0;
+    struct lmdb_run *r = &s->pool.at[s->pool.count - 1];
+    uint32_t n = (uint32_t)snic_min_u64(want, r->count);
+    *block = r->block;
+    r->block += n;
+    r->count -= n;
+    if (r->count == 0)
+        s->pool.count--;
+    return n;
+}
+
+/** The best place among the segments that have been used: its length, at most @p wish. */
+static uint32_t lmdb_space_find(struct lmdb_kv *s, uint32_t wish, uint32_t *segment, uint32_t *at)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < s->segment_end && (i < LMDB_LOOK || best == 0); i++) {
+        uint32_t n = (s->rotor + i) % s->segment_end;
+        struct lmdb_segment *g = lmdb_segment_at(s, n);
+        uint32_t found = 0;
+        if (g == NULL || g->free <= best)
+            continue;
+        uint32_t run = lmdb_bits_find(g->busy, wish, g->prepared, &found);
+        if (run > best) {
+            best = run;
+            *segment = n;
+            *at = found;
+        }
+        if (best >= wish)
+            break;
+    }
+    return best;
+}
+
+/** Space of the file for blocks never used. 1 if there is more now. */
+static int lmdb_space_grow(struct lmdb_kv *s)
+{
+    if (s->segment_end > 0 && lmdb_segment_prepare(s, s->segment_end - 1)) {
+        s->rotor = s->segment_end - 1;
+        return 1;
+    }
+    if (!lmdb_segment_prepare(s, s->segment_end))
+        return 0;
+    s->rotor = s->segment_end++;
+    return 1;
+}
+
+uint32_t lmdb_space_take(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32_t *block)
+{
+    if (s->mode == LMDB_SHARED)
+        return lmdb_space_pool(s, want, block);
+    uint32_t got = lmdb_space_hint(s, want, hint, block);
+    if (got > 0)
+        return got;
+    /* A stream that has to move goes where it can go on for a while. */
+    uint32_t wish = hint == 0 ? want : (uint32_t)snic_max_u64(want, LMDB_CHUNK);
+    uint32_t n = 0;
+    uint32_t at = 0;
+    uint32_t best = lmdb_space_find(s, wish, &n, &at);
+    if (best < wish && lmdb_space_grow(s))
+        best = lmdb_space_find(s, wish, &n, &at);
+    if (best == 0)
+        return 0;
+    s->rotor = n;
+    return lmdb_segment_take(s, n, at, (uint32_t)snic_min_u64(best, want), block);
+}
+
+/** Call @p body for the part of each segment that the run meets. */
+#define SNIC_LMDB__EACH(s, block, count, n, at, part)                                              \
+    for (uint32_t left_ = (count), n = (block) / LMDB_SEGMENT, at = (block) % LMDB_SEGMENT, part;  \
+         left_ > 0 && (part = left_ < LMDB_SEGMENT - at ? left_ : LMDB_SEGMENT - at) > 0;          \
+         left_ -= part, n++, at = 0)
+
+void lmdb_space_untake(struct lmdb_kv *s, uint32_t block, uint32_t count)
+{
+    if (s->mode == LMDB_SHARED) {
+        (void)lmdb_runs_add(&s->pool, block, count);
+        return;
+    }
+    SNIC_LMDB__EACH(s, block, count, n, at, part)
+    {
+        struct lmdb_segment *g = s->segments[n];
+        lmdb_bits_clear(g->busy, at, part);
+        g->free += part;
+        s->blocks_free += part;
+    }
+}
+
+void lmdb_space_use(struct lmdb_kv *s, uint32_t block, uint32_t count)
+{
+    if (s->mode == LMDB_SHARED)
+        return; /* the reservation said so */
+    SNIC_LMDB__EACH(s, block, count, n, at, part)
+    {
+        lmdb_bits_set(s->segments[n]->used, at, part);
+        lmdb_segment_put(s, n);
+    }
+}
+
+void lmdb_space_free(struct lmdb_kv *s, uint32_t block, uint32_t count)
+{
+    if (lmdb_runs_add(&s->active->frees, block, count) != 0)
+        lmdb_die(s, SNIC_EIO, ENOMEM);
+    if (s->mode == LMDB_SHARED)
+        return; /* the transaction clears the bits */
+    SNIC_LMDB__EACH(s, block, count, n, at, part)
+    {
+        struct lmdb_segment *g = lmdb_segment_at(s, n);
+        if (g == NULL)
+            continue;
+        lmdb_bits_clear(g->used, at, part);
+        lmdb_segment_put(s, n);
+    }
+}
+
+void lmdb_space_freed(struct lmdb_kv *s, struct lmdb_runs *runs)
+{
+    for (uint32_t i = 0; i < runs->count && s->mode == LMDB_SOLE; i++)
+        lmdb_space_untake(s, runs->at[i].block, runs->at[i].count);
+    runs->count = 0;
+}
+
+void lmdb_runs_join(struct lmdb_kv *s, struct lmdb_runs *r)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        (void)lmdb_runs_add(&s->pool, r->at[i].block, r->at[i].count);
+    r->count = 0;
+}
+
+/* ---- Marks ---- */
+
+uint64_t lmdb_space_mark(struct lmdb_kv *s, uint32_t block)
+{
+    uint32_t n = block / LMDB_SEGMENT;
+    struct lmdb_segment *g = lmdb_segment_at(s, n);
+    if (!g->marked) {
+        g->marked = 1;
+        s->marked++;
+        g->mark_seq = s->active->seq;
+        lmdb_segment_put(s, n);
+    }
+    return g->mark_seq <= s->durable_seq ? 0 : g->mark_seq;
+}
+
+int lmdb_space_marked(struct lmdb_kv *s, uint32_t block)
+{
+    struct lmdb_segment *g = lmdb_segment_at(s, block / LMDB_SEGMENT);
+    return g != NULL && g->marked;
+}
+
+void lmdb_space_unmark(struct lmdb_kv *s)
+{
+    for (uint32_t n = 0; n < s->segment_end && s->marked > 0; n++) {
+        struct lmdb_segment *g = s->segments[n];
+        if (g == NULL || !g->marked)
+            continue;
+        g->marked = 0;
+        s->marked--;
+        s->active->names = 1; /* bytes first (S5) */
+        lmdb_segment_put(s, n);
+    }
+}
+
+/* ---- Open and close ---- */
+
+static int lmdb_segment_load(struct lmdb_kv *s, uint64_t n, const struct lmdb_value *v)
+{
+    struct lmdb_segment *g = n < s->segment_count ? lmdb_segment_at(s, (uint32_t)n) : NULL;
+    if (g == NULL || v->size != LMDB_SEGMENT_RECORD)
+        return n < s->segment_count && g == NULL ? SNIC_ENOMEM : SNIC_ECORRUPT;
+    g->marked = snic_get_le32(v->data) == LMDB_MARKED;
+    g->prepared = snic_get_le32(v->data + 4);
+    if (snic_get_le32(v->data) > LMDB_MARKED || g->prepared > LMDB_SEGMENT)
+        return SNIC_ECORRUPT;
+    uint32_t free = g->prepared;
+    for (uint32_t i = 0; i < LMDB_WORDS; i++) {
+        g->used[i] = snic_get_le64(v->data + 8 + 8 * i);
+        g->busy[i] = g->used[i];
+        uint32_t used = (uint32_t)__builtin_popcountll(g->used[i]);
+        if (used > free)
+            return SNIC_ECORRUPT;
+        free -= used;
+    }
+    g->free = free;
+    s->blocks_free += free;
+    s->marked += g->marked;
+    s->segment_end = (uint32_t)n + 1;
+    return 0;
+}
+
+int lmdb_space_load(struct lmdb_kv *s)
+{
+    struct lmdb_key k = lmdb_key_number('F', 0);
+    for (;;) {
+        struct lmdb_value v = {0};
+        int r = lmdb_seek(s, &k, &v);
+        if (r == SNIC_ENOENT || (r == 0 && k.bytes[0] != 'F'))
+            return 0;
+        if (r == 0 && k.size != 9)
+            r = SNIC_ECORRUPT;
+        uint64_t n = snic_get_be64(k.bytes + 1);
+        if (r == 0)
+            r = lmdb_segment_load(s, n, &v);
+        if (r != 0)
+            return r;
+        k = lmdb_key_number('F', n + 1);
+    }
+}
+
+void lmdb_space_close(struct lmdb_kv *s)
+{
+    for (uint32_t i = 0; s->segments != NULL && i < s->segment_count; i++)
+        free(s->segments[i]);
+    free(s->segments);
+    s->segments = NULL;
+    free(s->pool.at);
+    s->pool = (struct lmdb_runs){0};
+}
+
+/* ---- How much there is ---- */
+
+void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
+{
+    struct statvfs f;
+    uint64_t unused = 0;
+    uint64_t total = 0;
+    if (fstatvfs(s->object_fd, &f) == 0) {
+        unused = (uint64_t)f.f_bavail * f.f_frsize;
+        total = (uint64_t)f.f_blocks * f.f_frsize;
+    }
+    uint64_t own = s->blocks_free * LMDB_BLOCK;
+    uint64_t most = (uint64_t)s->segment_count * LMDB_SEGMENT * LMDB_BLOCK;
+    uint64_t prepared = (uint64_t)s->segment_end * LMDB_SEGMENT * LMDB_BLOCK;
+    uint64_t more = most > prepared ? most - prepared : 0;
+    *all = snic_min_u64(total, most + s->opts.map_bytes);
+    *available = snic_min_u64(own + snic_min_u64(unused, more), *all);
+}
+
+/** Pages of the data base that have no use. */
+static uint64_t lmdb_space_unused(struct lmdb_kv *s)
+{
+    uint64_t pages = 0;
+    MDB_cursor *c = NULL;
+    if (lmdb_snapshot(s) != 0 || mdb_cursor_open(s->snap, 0, &c) != 0)
+        return 0;
+    MDB_val k;
+    MDB_val v;
+    while (mdb_cursor_get(c, &k, &v, MDB_NEXT) == 0) {
+        size_t n = 0;
+        if (v.mv_size >= sizeof(n))
+            memcpy(&n, v.mv_data, sizeof(n));
+        pages += n;
+    }
+    mdb_cursor_close(c);
+    return pages;
+}
+
+/** Bytes that records may still take: of the map, and of the disk. */
+static uint64_t lmdb_space_room(struct lmdb_kv *s)
+{
+    struct statvfs f;
+    MDB_envinfo info;
+    uint64_t room = 0;
+    if (mdb_env_info(s->env, &info) == 0) {
+        uint64_t pages = info.me_mapsize / 4096 - info.me_last_pgno;
+        room = pages * 4096;
+    }
+    if (fstatvfs(s->object_fd, &f) == 0)
+        room = snic_min_u64(room, (uint64_t)f.f_bavail * f.f_frsize);
+    if (room < SNIC_LMDB__LOW)
+        room += lmdb_space_unused(s) * 4096;
+    return room;
+}
+
+int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve)
+{
+    if (bytes == 0 || reserve)
+        return 0;
+    if (s->full != 0)
+        return s->full;
+    uint64_t now = snic_loop_now(s->kv.loop);
+    if (s->room_ns == 0 || now >= s->room_ns) {
+        s->room = lmdb_space_room(s);
+        s->room_ns = now + SNIC_LMDB__ROOM_NS;
+    }
+    /* Copy on write: a change may take its page anew, and those above it. */
+    uint64_t pending = s->active->table.bytes + (s->flight == NULL ? 0 : s->flight->table.bytes);
+    uint64_t kept = SNIC_LMDB__RESERVE + SNIC_LMDB__MAP_RESERVE;
+    return s->room < kept + 4 * (pending + bytes) ? SNIC_ENOSPC : 0;
+}
+
+#endif /* SNIC_WITH_LMDB */
