@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * COPY: a range of one file to another, or to another place in the same.
+ *
+ * In rounds: a hole of the source, or up to COPY_CHUNK bytes through memory, is written as WRITE
+ * would; the answer may be short. Within a round the phase says how far it is.
+ */
+#include "kvfs/data_priv.h"
+
+enum { COPY_CHUNK = 65536, COPY_ENOUGH = SNIC_KVFS_IO_MAX };
+enum {
+    COPY_READ = 0,  /* a round begins */
+    COPY_WRITE = 1, /* the bytes are in memory */
+    COPY_HOLE = 2,  /* there are none */
+    COPY_DONE = 3,  /* and 4 */
+    COPY_GROW = 5   /* to 12: kvfs_truncate() */
+};
+/* op->s */
+enum { COPY_SO_FAR = 0, COPY_NOW = 1, COPY_ALL = 2 };
+enum { COPY_IO_READ = 0, COPY_IO_SEEK = 1, COPY_IO_PUNCH = 3 };
+
+struct kvfs_copy {
+    struct snic_kvfs_attr from;
+    struct snic_kvfs_attr to;
+    uint64_t offset; /* of this round */
+    uint64_t offset2;
+    uint64_t left;
+    void *bytes;
+};
+
+static int copy_lock(struct kvfs_op *op)
+{
+    uint64_t from = op->ino, to = op->ino2;
+    int rc;
+    if (from == to)
+        return kvfs_lock(op, to, KVFS_EXCLUSIVE);
+    rc = from < to ? kvfs_lock(op, from, KVFS_SHARED) : kvfs_lock(op, to, KVFS_EXCLUSIVE);
+    if (rc != 0)
+        return rc;
+    return from < to ? kvfs_lock(op, to, KVFS_EXCLUSIVE) : kvfs_lock(op, from, KVFS_SHARED);
+}
+
+/* Before anything is copied: how much it will be. */
+static int copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
+{
+    const struct snic_kvfs_req *req = op->req;
+    uint64_t all = req->length;
+    int rc = kvfs_data_file(op, &c->from, KVFS_MAY_READ);
+    if (rc == 0)
+        rc = kvfs_data_file(op, &c->to, KVFS_MAY_WRITE);
+    if (rc != 0)
+        return rc;
+    if (req->offset + all < all || req->offset2 + all < all)
+        return SNIC_EOVERFLOW;
+    all = req->offset >= c->from.size ? 0 : snic_min_u64(all, c->from.size - req->offset);
+    if (op->ino == op->ino2 && req->offset < req->offset2 + all && req->offset2 < req->offset + all)
+        return SNIC_EINVAL;
+    if (all > 0 && req->offset2 >= SNIC_KVFS_SIZE_MAX)
+        return SNIC_EFBIG;
+    op->s[COPY_ALL] = all > 0 ? snic_min_u64(all, SNIC_KVFS_SIZE_MAX - req->offset2) : 0;
+    return 0;
+}
+
+/* The hole at the offset, as far as it matters: op->s[COPY_NOW], 0: there is data. */
+static int copy_seek(struct kvfs_op *op, const struct kvfs_copy *c)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_SEEK, .object = op->ino, .offset = c->offset};
+    const struct snic_kvop *got;
+    uint64_t end = c->offset + c->left;
+    int rc;
+    op->s[COPY_NOW] = 0;
+    if ((c->from.flags & SNIC_KVFS_ATTR_BIG) == 0 || c->from.space >= c->from.size)
+        return 0;
+    rc = kvfs_data_io(op, COPY_IO_SEEK, &want, &got);
+    if (rc == 0)
+        end = snic_min_u64(end, (uint64_t)got->result);
+    else if (rc != SNIC_ENOENT)
+        return rc;
+    op->s[COPY_NOW] = end - c->offset;
+    return 0;
+}
+
+/* Bytes of this round to memory. */
+static int copy_read(struct kvfs_op *op, struct kvfs_copy *c)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_READ,
+                             .object = op->ino,
+                             .offset = c->offset,
+                             .length = snic_min_u64(c->left, COPY_CHUNK),
+                             .iov_count = 1};
+    struct snic_iov *iov = kvfs_take(op, sizeof(*iov));
+    const struct snic_kvop *got;
+    const void *body;
+    uint32_t size;
+    int rc;
+    if (iov == NULL)
+        return SNIC_ENOMEM;
+    op->s[COPY_NOW] = want.length;
+    if ((c->from.flags & SNIC_KVFS_ATTR_BIG) != 0) {
+        iov->base = c->bytes;
+        iov->size = (size_t)want.length;
+        want.iov = iov;
+        return kvfs_data_io(op, COPY_IO_READ, &want, &got);
+    }
+    rc = kvfs_data_small(op, &c->from, 0, &body, &size);
+    if (rc == 0 && c->offset < size)
+        memcpy(c->bytes, (const unsigned char *)body + c->offset,
+               (size_t)snic_min_u64(want.length, size - c->offset));
+    return rc;
+}
+
+static int copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64_t bytes)
+{
+    struct snic_iov *iov = kvfs_take(op, sizeof(*iov));
+    struct snic_kvfs_attr to = c->to;
+    struct kvfs_write w = {.ino = op->ino2,
+                           .iov = iov,
+                           .count = 1,
+                           .flags = op->req->flags & (SNIC_KVFS_KILL_PRIV | SNIC_KVFS_SYNC),
+                           .offset = c->offset2,
+                           .bytes = bytes,
+                           .done = COPY_DONE};
+    if (iov == NULL)
+        return SNIC_ENOMEM;
+    iov->base = c->bytes;
+    iov->size = (size_t)bytes;
+    if (kvfs_data_inside(op, &w, &to))
+        return kvfs_data_overwrite(op, &w);
+    return kvfs_data_write(op, &w, &to);
+}
+
+/* A hole of op->s[COPY_NOW] bytes; less where the target wants it in several steps. */
+static int copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
+{
+    struct snic_kvop want = {
+        .kind = SNIC_KVOP_OBJECT_PUNCH, .object = op->ino2, .offset = c->offset2};
+    const struct snic_kvop *got;
+    struct snic_kvfs_attr to = c->to;
+    uint64_t bytes = op->s[COPY_NOW];
+    int rc;
+    if ((to.flags & SNIC_KVFS_ATTR_BIG) == 0 && c->offset2 < SNIC_KVFS_SMALL_MAX) {
+        bytes = snic_min_u64(bytes, SNIC_KVFS_SMALL_MAX - c->offset2);
+        op->s[COPY_NOW] = bytes;
+        return copy_write(op, c, bytes);
+    }
+    if (c->offset2 < to.size && op->k->o.times_ns != 0) {
+        want.length = snic_min_u64(bytes, to.size - c->offset2);
+        op->s[COPY_NOW] = want.length;
+        rc = kvfs_data_io(op, COPY_IO_PUNCH, &want, &got);
+        return rc != 0 ? rc : kvfs_data_touch(op, op->ino2, got->allocated);
+    }
+    if (c->offset2 < to.size) {
+        bytes = snic_min_u64(bytes, COPY_CHUNK);
+        op->s[COPY_NOW] = bytes;
+        return copy_write(op, c, bytes);
+    }
+    to.mtime = kvfs_time(op);
+    to.ctime = to.mtime;
+    return kvfs_truncate(op, &to, c->offset2 + bytes, COPY_GROW);
+}
+
+static int copy_round(struct kvfs_op *op, struct kvfs_copy *c)
+{
+    int rc = 0;
+    if (op->phase == COPY_DONE || op->phase == COPY_DONE + 1)
+        return kvfs_data_commit(op, op->ino2, 0, COPY_DONE);
+    c->bytes = kvfs_take(op, COPY_CHUNK);
+    if (c->bytes == NULL)
+        return SNIC_ENOMEM;
+    if (op->phase == COPY_READ) {
+        rc = copy_seek(op, c);
+        if (rc != 0)
+            return rc;
+        if (op->s[COPY_NOW] == 0)
+            rc = copy_read(op, c);
+        else
+            op->phase = COPY_HOLE;
+        if (rc != 0)
+            return rc;
+        kvfs_io_forget(op, COPY_IO_READ);
+        kvfs_io_forget(op, COPY_IO_SEEK);
+        if (op->phase == COPY_READ)
+            op->phase = COPY_WRITE;
+    }
+    if (op->phase == COPY_WRITE)
+        return copy_write(op, c, op->s[COPY_NOW]);
+    return copy_hole(op, c);
+}
+
+static int copy_end(struct kvfs_op *op, uint64_t copied)
+{
+    struct snic_kvfs_attr a;
+    int rc = kvfs_peek_attr(op, op->ino, &a);
+    if (rc == 0 && kvfs_relatime(op, &a))
+        rc = kvfs_keep_times(op, &a);
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    if (rc == 0)
+        op->req->result = (int64_t)copied;
+    return rc;
+}
+
+int kvfs_run_copy(struct kvfs_op *op)
+{
+    struct kvfs_copy c = {.bytes = NULL};
+    uint64_t copied = op->s[COPY_SO_FAR];
+    int rc = copy_lock(op);
+    if (rc == 0)
+        rc = kvfs_peek_attr(op, op->ino, &c.from);
+    if (rc == 0)
+        rc = kvfs_get_attr(op, op->ino2, &c.to);
+    if (rc == 0 && op->phase == COPY_READ && copied == 0)
+        rc = copy_begin(op, &c);
+    if (rc != 0)
+        return rc;
+    c.offset = op->req->offset + copied;
+    c.offset2 = op->req->offset2 + copied;
+    c.left = op->s[COPY_ALL] - copied;
+    if (op->phase == COPY_READ && (c.left == 0 || copied >= COPY_ENOUGH || c.offset >= c.from.size))
+        return copy_end(op, copied);
+    rc = copy_round(op, &c);
+    if (rc == KVFS_PENDING)
+        return rc;
+    if (rc != 0) {
+        if (copied == 0)
+            return rc;
+        op->req->result = (int64_t)copied;
+        return 0;
+    }
+    op->s[COPY_SO_FAR] = copied + op->s[COPY_NOW];
+    return kvfs_next(op, COPY_READ);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the files of data operations share (data_*.c, open.c).
+ *
+ * Where a file's bytes are. SNIC_KVFS_ATTR_BIG decides: without it in the 'D' record, which may be
+ * shorter than the size (zeros follow) but never longer; with it in the object of the
+ * inode's number. The flag, the size and what happens to 'D' always change in one commit.
+ *
+ * What is behind the size. Bytes go to the object before the commit that makes them part of the
+ * file, so a crash or an error can leave some behind the size. Whoever moves the size across
+ * bytes that it has not written cleans them first (kvfs_data_clean). In memory it is noted where
+ * there is nothing (kvfs_tail_clean).
+ *
+ * Space. A small file's is its record's bytes, rounded up to 512. A big file's is the object's, by
+ * the results of operations: what is known only after the commit is kept back (kvfs_keep_space).
+ */
+#ifndef SNIC_KVFS_DATA_PRIV_H
+#define SNIC_KVFS_DATA_PRIV_H
+
+#include "kvfs/kvfs_priv.h"
+
+/* ---- data_read.c ---- */
+
+/* Bytes of the request's pieces. 0; SNIC_EINVAL too many or too large. */
+int kvfs_data_sum(const struct snic_kvfs_req *req, uint64_t *bytes);
+/* A handle given with a request: is it of this inode, open, and open for this? 0; SNIC_EBADF. */
+int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need);
+/* A regular file, and may the caller? `want` 0: not asked. 0; PENDING; EISDIR; EINVAL; EACCES. */
+int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
+/* The first `bytes` of pieces: themselves, or a copy where the last one is cut. NULL: no memory. */
+const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *iov,
+                                     uint32_t *count, uint64_t bytes);
+/* Bytes into pieces, from their `at` on; NULL: zeros. */
+void kvfs_data_scatter(const struct snic_iov *iov, uint32_t count, uint64_t at, const void *from,
+                       uint64_t bytes);
+/* The first bytes of pieces. */
+void kvfs_data_gather(const struct snic_iov *iov, uint32_t count, void *to, uint64_t bytes);
+/* kvfs_io() of an object; damage is reported. */
+int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *want,
+                 const struct snic_kvop **got);
+/* The 'D' record; size 0: there is none. `guard` 0: peek. 0; PENDING; SNIC_E*. */
+int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard,
+                    const void **body, uint32_t *size);
+static inline uint64_t kvfs_data_small_space(uint64_t bytes)
+{
+    return snic_align_up(bytes, 512);
+}
+
+/* ---- data_write.c ---- */
+
+/* Words of op->s from here on belong to changes of data. */
+enum { KVFS_DATA_WORD = 4 };
+/* A write to one file. Uses io places 0 to 3. */
+struct kvfs_write {
+    uint64_t ino;
+    const struct snic_iov *iov; /* of `bytes` bytes */
+    uint32_t count;
+    uint32_t flags; /* SNIC_KVFS_DIRECT, _SYNC, _KILL_PRIV */
+    uint64_t offset;
+    uint64_t bytes;
+    uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
+};
+/* Within the size of a big file, and nothing but times changes: may a shared lock do? */
+int kvfs_data_inside(const struct kvfs_op *op, const struct kvfs_write *w,
+                     const struct snic_kvfs_attr *a);
+/* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. */
+int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w);
+/* Anything else; exclusive lock, *a from kvfs_get_attr(). 0; PENDING; SNIC_E*. */
+int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a);
+/*
+ * Commit a change of data. The phase becomes `done`, in which later runs call this alone, and
+ * `done` + 1 when it has happened. Noted before: by how much the attributes' space was raised for
+ * object bytes of this commit, which the commit's result corrects (INT64_MIN: not to be
+ * corrected); whether nothing is behind the new size.
+ */
+int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done);
+void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean);
+/* mtime and ctime of now, space changed by an object operation within the size: kept back. */
+int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated);
+
+/* ---- data_space.c ---- */
+
+/*
+ * Make the object empty behind the size (small file: empty), before the size is moved across it;
+ * *a's space becomes exact. Io places `place` and `place` + 1. Exclusive lock.
+ */
+int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
+
+#endif /* SNIC_KVFS_DATA_PRIV_H */

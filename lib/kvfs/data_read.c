@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * READ, and what all data operations share.
+ *
+ * A read of a big file is one object operation into the caller's memory under a shared lock. While
+ * other sessions use the store, attributes and bytes are read one after the other, and a file may
+ * be truncated, or change from small to big, between the two. It shows as zeros where bytes
+ * were: an answer that ends with a zero, or that a 'D' record was too short for, is
+ * only given when the attributes are still the same afterwards.
+ */
+#include "kvfs/data_priv.h"
+
+enum { READ_FIRST = 0, READ_AGAIN = 1 };
+
+int kvfs_data_sum(const struct snic_kvfs_req *req, uint64_t *bytes)
+{
+    uint64_t sum = 0;
+    if (req->iov_count > SNIC_KVOP_IOV_MAX)
+        return SNIC_EINVAL;
+    for (uint32_t i = 0; i < req->iov_count; i++) {
+        if (req->iov[i].size > SNIC_KVFS_IO_MAX)
+            return SNIC_EINVAL;
+        sum += req->iov[i].size;
+    }
+    if (sum > SNIC_KVFS_IO_MAX)
+        return SNIC_EINVAL;
+    *bytes = sum;
+    return 0;
+}
+
+int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need)
+{
+    uint64_t handle = op->req->handle;
+    if (handle == 0)
+        return 0;
+    if (kvfs_handle_ino(handle) != ino || (kvfs_handle_flags(handle) & need) != need ||
+        kvfs_inode_opens(op->k, ino) == 0)
+        return SNIC_EBADF;
+    return 0;
+}
+
+int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want)
+{
+    if (kvfs_is_dir(a))
+        return SNIC_EISDIR;
+    if (!kvfs_is_reg(a))
+        return SNIC_EINVAL;
+    return want == 0 ? 0 : kvfs_may(op, a, want);
+}
+
+const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *iov,
+                                     uint32_t *count, uint64_t bytes)
+{
+    struct snic_iov *cut;
+    uint64_t sum = 0;
+    uint32_t n = 0;
+    while (n < *count && sum < bytes)
+        sum += iov[n++].size;
+    *count = n;
+    if (sum == bytes)
+        return iov;
+    cut = kvfs_take(op, n * sizeof(*cut));
+    if (cut == NULL)
+        return NULL;
+    memcpy(cut, iov, n * sizeof(*cut));
+    cut[n - 1].size -= (size_t)(sum - bytes);
+    return cut;
+}
+
+void kvfs_data_scatter(const struct snic_iov *iov, uint32_t count, uint64_t at, const void *from,
+                       uint64_t bytes)
+{
+    const unsigned char *p = from;
+    for (uint32_t i = 0; i < count && bytes > 0; i++) {
+        size_t n;
+        if (at >= iov[i].size) {
+            at -= iov[i].size;
+            continue;
+        }
+        n = (size_t)snic_min_u64(iov[i].size - at, bytes);
+        if (p == NULL) {
+            memset((unsigned char *)iov[i].base + at, 0, n);
+        } else {
+            memcpy((unsigned char *)iov[i].base + at, p, n);
+            p += n;
+        }
+        bytes -= n;
+        at = 0;
+    }
+}
+
+void kvfs_data_gather(const struct snic_iov *iov, uint32_t count, void *to, uint64_t bytes)
+{
+    unsigned char *p = to;
+    for (uint32_t i = 0; i < count && bytes > 0; i++) {
+        size_t n = (size_t)snic_min_u64(iov[i].size, bytes);
+        if (n == 0)
+            continue;
+        memcpy(p, iov[i].base, n);
+        p += n;
+        bytes -= n;
+    }
+}
+
+int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *want,
+                 const struct snic_kvop **got)
+{
+    const struct snic_kvfs_opts *o = &op->k->o;
+    struct snic_kvfs_damage d = {.object = want->object, .what = "object bytes: wrong checksum"};
+    int rc = kvfs_io(op, place, want, got);
+    if (rc == SNIC_ECORRUPT && o->damage != NULL) {
+        d.offset = (*got)->bad_offset;
+        o->damage(o->ctx, &d);
+    }
+    return rc;
+}
+
+int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard,
+                    const void **body, uint32_t *size)
+{
+    struct snic_kvop_key key;
+    int rc;
+    *body = NULL;
+    snic_kvfs_key(&key, a->ino, SNIC_KVFS_REC_DATA);
+    rc = guard ? kvfs_get(op, &key, body, size) : kvfs_peek(op, &key, body, size);
+    if (rc == SNIC_ENOENT) {
+        *size = 0;
+        return 0;
+    }
+    if (rc == 0 && *size > SNIC_KVFS_SMALL_MAX) {
+        kvfs_damage(op->k, &key, "data of a small file: too long");
+        return SNIC_ECORRUPT;
+    }
+    if (rc == 0)
+        *size = (uint32_t)snic_min_u64(*size, a->size);
+    return rc;
+}
+
+/* ---- READ ---- */
+
+/* Zeros at the end may be bytes that were taken away after the attributes were read. */
+static int read_doubtful(const struct kvfs_op *op, const struct snic_iov *iov, uint32_t count,
+                         uint64_t bytes)
+{
+    if (kvfs_alone(op->k))
+        return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (bytes <= iov[i].size)
+            return ((const unsigned char *)iov[i].base)[bytes - 1] == 0;
+        bytes -= iov[i].size;
+    }
+    return 0;
+}
+
+static int read_end(struct kvfs_op *op, uint64_t bytes)
+{
+    struct snic_kvfs_attr a;
+    int rc = 0;
+    if ((op->req->flags & SNIC_KVFS_NOATIME) == 0) {
+        rc = kvfs_peek_attr(op, op->ino, &a);
+        if (rc == 0 && kvfs_relatime(op, &a))
+            rc = kvfs_keep_times(op, &a);
+        if (rc == 0)
+            rc = kvfs_commit(op, 0);
+    }
+    if (rc == 0)
+        op->req->result = (int64_t)bytes;
+    return rc;
+}
+
+static int read_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint64_t bytes)
+{
+    const struct snic_kvfs_req *req = op->req;
+    const void *body;
+    uint32_t size;
+    uint64_t there;
+    int rc = kvfs_data_small(op, a, 0, &body, &size);
+    if (rc != 0)
+        return rc;
+    there = req->offset >= size ? 0 : snic_min_u64(bytes, size - req->offset);
+    if (there > 0)
+        kvfs_data_scatter(req->iov, req->iov_count, 0, (const unsigned char *)body + req->offset,
+                          there);
+    kvfs_data_scatter(req->iov, req->iov_count, there, NULL, bytes - there);
+    return 0;
+}
+
+static int read_big(struct kvfs_op *op, uint64_t bytes)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_READ,
+                             .object = op->ino,
+                             .offset = req->offset,
+                             .length = bytes,
+                             .iov_count = req->iov_count};
+    const struct snic_kvop *got;
+    const struct snic_iov *iov = kvfs_data_cut(op, req->iov, &want.iov_count, bytes);
+    if (iov == NULL)
+        return SNIC_ENOMEM;
+    want.iov = (struct snic_iov *)(uintptr_t)iov;
+    if ((req->flags & SNIC_KVFS_DIRECT) != 0)
+        want.flags = SNIC_KVOP_DIRECT;
+    return kvfs_data_io(op, 0, &want, &got);
+}
+
+/* The second look: op->s[0] is the version that was read by, op->s[1] the bytes delivered. */
+static int read_again(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    int rc = kvfs_peek_attr(op, op->ino, &a);
+    if (rc != 0)
+        return rc;
+    if (a.version != op->s[0])
+        return kvfs_next(op, READ_FIRST);
+    return read_end(op, op->s[1]);
+}
+
+int kvfs_run_read(struct kvfs_op *op)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr a;
+    uint64_t bytes = 0;
+    int rc = kvfs_data_sum(req, &bytes);
+    if (rc == 0)
+        rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_READ);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino, KVFS_SHARED);
+    if (rc != 0)
+        return rc;
+    if (op->phase == READ_AGAIN)
+        return read_again(op);
+    rc = kvfs_peek_attr(op, op->ino, &a);
+    if (rc == 0)
+        rc = kvfs_data_file(op, &a, req->handle == 0 ? KVFS_MAY_READ : 0);
+    if (rc != 0)
+        return rc;
+    if (bytes == 0)
+        return 0;
+    if (req->offset >= a.size)
+        return read_end(op, 0);
+    bytes = snic_min_u64(bytes, a.size - req->offset);
+    rc = (a.flags & SNIC_KVFS_ATTR_BIG) != 0 ? read_big(op, bytes) : read_small(op, &a, bytes);
+    if (rc != 0)
+        return rc;
+    if (read_doubtful(op, req->iov, req->iov_count, bytes)) {
+        op->s[0] = a.version;
+        op->s[1] = bytes;
+        return kvfs_next(op, READ_AGAIN);
+    }
+    return read_end(op, bytes);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Sizes and space: truncation (also for SETATTR and OPEN), FALLOCATE, SEEK, STATFS.
+ *
+ * A file that grows past SNIC_KVFS_SMALL_MAX here becomes big; one that is truncated to
+ * nothing becomes small; others stay what they are. Changes of bytes within the size of a big
+ * file are one object operation with times and space kept back, all else ends in one commit.
+ */
+#include "kvfs/data_priv.h"
+
+/* Io places of kvfs_data_clean() are given; these are for what follows it. */
+enum { SPACE_CLEAN = 0, SPACE_CHANGE = 2 };
+/* op->s: what a truncation has made of the attributes. */
+enum { SPACE_SPACE = KVFS_DATA_WORD + 2, SPACE_FLAGS };
+/* FALLOCATE: phases. */
+enum { FALLOC_DONE = 1, FALLOC_TURN = 3, FALLOC_BIG = 5 };
+
+/* ---- Sizes ---- */
+
+int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place)
+{
+    int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0;
+    struct snic_kvop want = {
+        .kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = a->ino, .offset = big ? a->size : 0};
+    const struct snic_kvop *got;
+    int rc = kvfs_data_io(op, place, &want, &got);
+    if (rc != 0 || !big)
+        return rc;
+    want.kind = SNIC_KVOP_OBJECT_STAT;
+    want.offset = 0;
+    rc = kvfs_data_io(op, place + 1, &want, &got);
+    if (rc == 0)
+        a->space = got->allocated < 0 ? 0 : (uint64_t)got->allocated;
+    return rc;
+}
+
+/* A small file to one of `size` bytes that is big; its bytes go with the commit. */
+static int space_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done)
+{
+    struct snic_kvop_key key;
+    const void *old = NULL;
+    uint32_t bytes = 0;
+    int clean = kvfs_tail_clean(op, a->ino), rc = 0;
+    if (a->size > 0)
+        rc = kvfs_data_small(op, a, 1, &old, &bytes);
+    if (rc == 0 && !clean)
+        rc = kvfs_data_clean(op, a, SPACE_CLEAN);
+    if (rc != 0)
+        return rc;
+    a->flags |= SNIC_KVFS_ATTR_BIG;
+    a->size = size;
+    a->space = bytes > 0 ? SNIC_KVOP_BLOCK : 0;
+    snic_kvfs_key(&key, a->ino, SNIC_KVFS_REC_DATA);
+    rc = kvfs_delete(op, &key);
+    if (rc == 0)
+        rc = kvfs_put_attr(op, a);
+    if (rc == 0 && bytes > 0)
+        rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, a->ino, 0, old, bytes);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, bytes > 0 ? (int64_t)SNIC_KVOP_BLOCK : 0, 1);
+    op->s[SPACE_SPACE] = a->space;
+    op->s[SPACE_FLAGS] = a->flags;
+    return kvfs_data_commit(op, a->ino, 0, done);
+}
+
+/* A 'D' record of `bytes` bytes, or none. */
+static int space_put(struct kvfs_op *op, struct snic_kvfs_attr *a, const void *body, uint32_t bytes)
+{
+    struct snic_kvop_key key;
+    a->space = kvfs_data_small_space(bytes);
+    snic_kvfs_key(&key, a->ino, SNIC_KVFS_REC_DATA);
+    return bytes == 0 ? kvfs_delete(op, &key) : kvfs_put(op, &key, body, bytes);
+}
+
+static int truncate_small(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+                          uint32_t done)
+{
+    const void *old = NULL;
+    uint32_t bytes = 0;
+    int rc = 0;
+    if (size < a->size) {
+        if (size > 0)
+            rc = kvfs_data_small(op, a, 1, &old, &bytes);
+        if (rc == 0 && (size == 0 || size < bytes))
+            rc = space_put(op, a, old, (uint32_t)size);
+    }
+    a->size = size;
+    if (rc == 0)
+        rc = kvfs_put_attr(op, a);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, INT64_MIN, 0);
+    op->s[SPACE_SPACE] = a->space;
+    op->s[SPACE_FLAGS] = a->flags;
+    return kvfs_data_commit(op, a->ino, 0, done);
+}
+
+static int truncate_big(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done)
+{
+    uint64_t space = snic_min_u64(a->space, snic_align_up(size, SNIC_KVOP_BLOCK));
+    int64_t allocated = 0;
+    int clean = 0, rc = 0;
+    if (size > a->size) {
+        if (!kvfs_tail_clean(op, a->ino)) {
+            rc = kvfs_data_clean(op, a, SPACE_CLEAN);
+            clean = 1;
+        }
+    } else if (size < a->size || space < a->space) {
+        rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_TRUNCATE, a->ino, size, NULL, 0);
+        allocated = size == 0 ? INT64_MIN : (int64_t)(space - a->space);
+        a->space = space;
+        clean = 1;
+    }
+    if (size == 0)
+        a->flags &= ~(uint32_t)SNIC_KVFS_ATTR_BIG;
+    a->size = size;
+    if (rc == 0)
+        rc = kvfs_put_attr(op, a);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, allocated, clean);
+    op->s[SPACE_SPACE] = a->space;
+    op->s[SPACE_FLAGS] = a->flags;
+    return kvfs_data_commit(op, a->ino, 0, done);
+}
+
+int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase)
+{
+    uint32_t done = phase + 1;
+    if (op->phase == done || op->phase == done + 1) {
+        a->size = size;
+        a->space = op->s[SPACE_SPACE];
+        a->flags = (uint32_t)op->s[SPACE_FLAGS];
+        return kvfs_data_commit(op, a->ino, 0, done);
+    }
+    if (size > SNIC_KVFS_SIZE_MAX)
+        return SNIC_EFBIG;
+    if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
+        return truncate_big(op, a, size, done);
+    if (size <= SNIC_KVFS_SMALL_MAX)
+        return truncate_small(op, a, size, done);
+    return space_turn(op, a, size, done);
+}
+
+/* ---- FALLOCATE ---- */
+
+struct kvfs_fallocate {
+    uint64_t offset;
+    uint64_t end;
+    uint64_t size; /* of the file afterwards */
+    int keep;
+    int punch;
+    int zero;
+};
+
+static int fallocate_args(const struct kvfs_op *op, struct kvfs_fallocate *f)
+{
+    const struct snic_kvfs_req *req = op->req;
+    f->keep = (req->flags & SNIC_KVFS_FALLOC_KEEP_SIZE) != 0;
+    f->punch = (req->flags & SNIC_KVFS_FALLOC_PUNCH) != 0;
+    f->zero = (req->flags & SNIC_KVFS_FALLOC_ZERO) != 0;
+    f->offset = req->offset;
+    f->end = req->offset + req->length;
+    if (req->length == 0)
+        return SNIC_EINVAL;
+    if ((f->punch && (!f->keep || f->zero)) ||
+        (!f->punch && !f->zero && (op->k->o.caps & SNIC_KV_CAP_ALLOC) == 0))
+        return SNIC_ENOTSUP;
+    if (f->end < f->offset || f->end > SNIC_KVFS_SIZE_MAX)
+        return SNIC_EFBIG;
+    return kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
+}
+
+/* Times, size, and what writing takes off the mode; then the commit. */
+static int fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr *a,
+                            const struct kvfs_fallocate *f, int clean)
+{
+    int rc;
+    a->mtime = kvfs_time(op);
+    a->ctime = a->mtime;
+    if ((op->req->flags & SNIC_KVFS_KILL_PRIV) != 0)
+        a->mode = kvfs_mode_killed(op, a);
+    a->size = f->size;
+    rc = kvfs_put_attr(op, a);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, INT64_MIN, clean);
+    return kvfs_data_commit(op, a->ino, 0, FALLOC_DONE);
+}
+
+static int fallocate_small(struct kvfs_op *op, struct snic_kvfs_attr *a,
+                           const struct kvfs_fallocate *f)
+{
+    const void *old;
+    unsigned char *flat = kvfs_take(op, SNIC_KVFS_SMALL_MAX);
+    uint32_t bytes;
+    int rc;
+    if (flat == NULL)
+        return SNIC_ENOMEM;
+    rc = kvfs_data_small(op, a, 1, &old, &bytes);
+    if (rc != 0)
+        return rc;
+    memset(flat, 0, SNIC_KVFS_SMALL_MAX);
+    if (bytes > 0)
+        memcpy(flat, old, bytes);
+    if ((f->punch || f->zero) && f->offset < SNIC_KVFS_SMALL_MAX)
+        memset(flat + f->offset, 0,
+               (size_t)(snic_min_u64(f->end, SNIC_KVFS_SMALL_MAX) - f->offset));
+    if (!f->punch)
+        bytes = (uint32_t)snic_max_u64(bytes, snic_min_u64(f->end, f->size));
+    else if (f->end >= bytes)
+        bytes = (uint32_t)snic_min_u64(bytes, f->offset);
+    rc = space_put(op, a, flat, bytes);
+    return rc != 0 ? rc : fallocate_commit(op, a, f, 0);
+}
+
+static int fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a,
+                         const struct kvfs_fallocate *f)
+{
+    struct snic_kvop want = {.kind = f->punch  ? SNIC_KVOP_OBJECT_PUNCH
+                                     : f->zero ? SNIC_KVOP_OBJECT_ZERO
+                                               : SNIC_KVOP_OBJECT_ALLOC,
+                             .object = a->ino,
+                             .offset = f->offset,
+                             .length = f->end - f->offset};
+    const struct snic_kvop *got;
+    int rc = 0, clean = 0;
+    if (f->size > a->size && !kvfs_tail_clean(op, a->ino)) {
+        rc = kvfs_data_clean(op, a, SPACE_CLEAN);
+        clean = 1;
+    }
+    if (rc == 0)
+        rc = kvfs_data_io(op, SPACE_CHANGE, &want, &got);
+    if (rc != 0)
+        return rc;
+    if (f->size == a->size && op->k->o.times_ns != 0 &&
+        ((op->req->flags & SNIC_KVFS_KILL_PRIV) == 0 || kvfs_mode_killed(op, a) == a->mode))
+        return kvfs_data_touch(op, a->ino, got->allocated);
+    a->space += (uint64_t)got->allocated;
+    return fallocate_commit(op, a, f, clean);
+}
+
+int kvfs_run_fallocate(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    struct kvfs_fallocate f;
+    int rc = fallocate_args(op, &f);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_get_attr(op, op->ino, &a);
+    if (rc == 0)
+        rc = kvfs_data_file(op, &a, op->req->handle == 0 ? KVFS_MAY_WRITE : 0);
+    if (rc != 0)
+        return rc;
+    f.size = f.keep ? a.size : snic_max_u64(a.size, f.end);
+    if (op->phase == FALLOC_DONE || op->phase == FALLOC_DONE + 1)
+        return kvfs_data_commit(op, op->ino, 0, FALLOC_DONE);
+    if ((a.flags & SNIC_KVFS_ATTR_BIG) != 0 && op->phase != FALLOC_TURN)
+        return fallocate_big(op, &a, &f);
+    if (op->phase == FALLOC_TURN ||
+        (!f.punch && f.end > SNIC_KVFS_SMALL_MAX && !(f.zero && f.keep))) {
+        rc = op->phase == FALLOC_TURN ? kvfs_data_commit(op, op->ino, 0, FALLOC_TURN)
+                                      : space_turn(op, &a, a.size, FALLOC_TURN);
+        return rc != 0 ? rc : kvfs_next(op, FALLOC_BIG);
+    }
+    return fallocate_small(op, &a, &f);
+}
+
+/* ---- SEEK ---- */
+
+static int seek_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int hole)
+{
+    uint64_t offset = op->req->offset;
+    const void *body;
+    uint32_t size;
+    int rc = kvfs_data_small(op, a, 0, &body, &size);
+    if (rc != 0)
+        return rc;
+    if (!hole && offset >= size)
+        return SNIC_ENXIO;
+    op->req->result = (int64_t)(hole && offset < size ? size : offset);
+    return 0;
+}
+
+int kvfs_run_seek(struct kvfs_op *op)
+{
+    struct snic_kvfs_req *req = op->req;
+    struct snic_kvop want = {
+        .kind = SNIC_KVOP_OBJECT_SEEK, .object = op->ino, .offset = req->offset};
+    uint32_t which = req->flags & (SNIC_KVFS_SEEK_DATA | SNIC_KVFS_SEEK_HOLE);
+    int hole = which == SNIC_KVFS_SEEK_HOLE;
+    const struct snic_kvop *got;
+    struct snic_kvfs_attr a;
+    int rc = which == SNIC_KVFS_SEEK_DATA || hole ? 0 : SNIC_EINVAL;
+    if (rc == 0)
+        rc = kvfs_data_handle(op, op->ino, 0);
+    if (rc == 0)
+        rc = kvfs_lock(op, op->ino, KVFS_SHARED);
+    if (rc == 0)
+        rc = kvfs_peek_attr(op, op->ino, &a);
+    if (rc == 0)
+        rc = kvfs_data_file(op, &a, req->handle == 0 ? KVFS_MAY_READ : 0);
+    if (rc != 0)
+        return rc;
+    if (req->offset >= a.size)
+        return SNIC_ENXIO;
+    if ((a.flags & SNIC_KVFS_ATTR_BIG) == 0)
+        return seek_small(op, &a, hole);
+    if (hole)
+        want.flags = SNIC_KVOP_SEEK_HOLE;
+    rc = kvfs_data_io(op, 0, &want, &got);
+    if (rc == SNIC_ENOENT || (rc == 0 && !hole && (uint64_t)got->result >= a.size))
+        return SNIC_ENXIO;
+    if (rc == 0)
+        req->result = (int64_t)snic_min_u64((uint64_t)got->result, a.size);
+    return rc;
+}
+
+/* ---- STATFS ---- */
+
+int kvfs_run_statfs(struct kvfs_op *op)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_SPACE};
+    struct snic_kvfs_statfs *out = &op->req->statfs;
+    const struct snic_kvop *got;
+    int rc = kvfs_io(op, 0, &want, &got);
+    if (rc != 0)
+        return rc;
+    out->bytes = got->space;
+    out->bytes_free = got->space_free;
+    out->files = SNIC_KVFS_INO_MAX;
+    out->files_free = SNIC_KVFS_INO_MAX - snic_min_u64(op->k->ino_next, SNIC_KVFS_INO_MAX);
+    return 0;
+}

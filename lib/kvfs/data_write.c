@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * WRITE.
+ *
+ *   within the size of a big file     one object operation under a shared lock; times kept back
+ *   small file that stays small       one commit of 'D' and attributes
+ *   small file that becomes big       its bytes and the new ones to the object, then one commit
+ * that deletes 'D' and says big; or all in that commit where it fits big file that grows bytes and
+ * attributes in one commit within the first stripe, else object operation, then commit
+ *
+ * Invariants
+ *   1. The object of a small file is never read, and what it holds never becomes part of the file:
+ *      a conversion writes all bytes up to its end, or empties the object first.
+ *   2. A commit that fails leaves size, flag and 'D' as they were; bytes that went ahead
+ *      of it are behind the size.
+ *   3. A write is acknowledged after the commit that makes it part of the file.
+ */
+#include "kvfs/data_priv.h"
+
+enum { WRITE_DONE = 1 };
+/* Io places, op->s. */
+enum {
+    WRITE_CLEAN = 0, /* and 1 */
+    WRITE_HEAD = 2,
+    WRITE_BYTES = 3,
+    WRITE_ALLOCATED = KVFS_DATA_WORD, /* op->s */
+    WRITE_TAIL,
+    WRITE_COUNT
+};
+
+/* ---- The end of every change of data ---- */
+
+void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean)
+{
+    op->s[WRITE_ALLOCATED] = (uint64_t)allocated;
+    op->s[WRITE_TAIL] = (uint64_t)clean;
+}
+
+int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done)
+{
+    int64_t counted, allocated;
+    int rc;
+    if (op->phase == done + 1)
+        return 0;
+    op->phase = done;
+    rc = kvfs_commit(op, durable);
+    if (rc == KVFS_PENDING)
+        return rc;
+    if (rc != 0) {
+        kvfs_tail_set(op, ino, 0);
+        return rc;
+    }
+    op->phase = done + 1;
+    if (op->s[WRITE_TAIL] != 0)
+        kvfs_tail_set(op, ino, 1);
+    counted = (int64_t)op->s[WRITE_ALLOCATED];
+    allocated = kvfs_commit_allocated(op);
+    if (counted == INT64_MIN || counted == allocated)
+        return 0;
+    return kvfs_keep_space(op, ino, allocated - counted);
+}
+
+int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated)
+{
+    struct snic_kvfs_attr a;
+    int rc = kvfs_peek_attr(op, ino, &a);
+    if (rc != 0)
+        return rc;
+    a.mtime = kvfs_time(op);
+    a.ctime = a.mtime;
+    rc = kvfs_keep_times(op, &a);
+    if (rc == 0 && allocated != 0)
+        rc = kvfs_keep_space(op, ino, allocated);
+    return rc;
+}
+
+/* ---- Object bytes ---- */
+
+static int write_object(struct kvfs_op *op, const struct kvfs_write *w, int64_t *allocated)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_WRITE,
+                             .object = w->ino,
+                             .offset = w->offset,
+                             .length = w->bytes,
+                             .iov = (struct snic_iov *)(uintptr_t)w->iov,
+                             .iov_count = w->count};
+    const struct snic_kvop *got;
+    int rc;
+    if ((w->flags & SNIC_KVFS_DIRECT) != 0)
+        want.flags |= SNIC_KVOP_DIRECT;
+    if ((w->flags & SNIC_KVFS_SYNC) != 0)
+        want.flags |= SNIC_KVOP_DURABLE;
+    rc = kvfs_data_io(op, WRITE_BYTES, &want, &got);
+    if (rc == 0)
+        *allocated = got->allocated;
+    return rc;
+}
+
+int kvfs_data_inside(const struct kvfs_op *op, const struct kvfs_write *w,
+                     const struct snic_kvfs_attr *a)
+{
+    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || w->offset + w->bytes > a->size)
+        return 0;
+    if ((w->flags & SNIC_KVFS_KILL_PRIV) != 0 && kvfs_mode_killed(op, a) != a->mode)
+        return 0;
+    return op->k->o.times_ns != 0;
+}
+
+int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w)
+{
+    int64_t allocated;
+    int rc = write_object(op, w, &allocated);
+    return rc != 0 ? rc : kvfs_data_touch(op, w->ino, allocated);
+}
+
+/* The bytes in one piece, for a commit: the caller's memory, or a copy. NULL: no memory. */
+static const void *write_flat(struct kvfs_op *op, const struct kvfs_write *w)
+{
+    void *flat;
+    if (w->count == 1)
+        return w->iov[0].base;
+    flat = kvfs_take(op, (size_t)w->bytes);
+    if (flat != NULL)
+        kvfs_data_gather(w->iov, w->count, flat, w->bytes);
+    return flat;
+}
+
+/* May [0, end) or a part of it go with a commit, as one step of the store? */
+static int write_beside(const struct kvfs_op *op, uint64_t bytes, uint64_t end)
+{
+    return bytes <= SNIC_KVOP_VALUE_MAX && end <= op->k->o.stripe_bytes;
+}
+
+static int write_sync(const struct kvfs_write *w)
+{
+    return (w->flags & SNIC_KVFS_SYNC) != 0;
+}
+
+/* ---- Small files ---- */
+
+/* A piece of memory with the old bytes [0, size), zeros up to the offset, then the new ones. */
+static unsigned char *write_compose(struct kvfs_op *op, const struct kvfs_write *w, const void *old,
+                                    uint32_t size, size_t room)
+{
+    unsigned char *flat = kvfs_take(op, room);
+    if (flat == NULL)
+        return NULL;
+    if (size > 0)
+        memcpy(flat, old, size);
+    if (w->offset > size)
+        memset(flat + size, 0, (size_t)w->offset - size);
+    kvfs_data_gather(w->iov, w->count, flat + w->offset, w->bytes);
+    return flat;
+}
+
+/* The record, unless all it says is overwritten. */
+static int write_old(struct kvfs_op *op, const struct kvfs_write *w, const struct snic_kvfs_attr *a,
+                     const void **old, uint32_t *size)
+{
+    *old = NULL;
+    *size = 0;
+    if (a->size == 0 || (w->offset == 0 && w->bytes >= a->size))
+        return 0;
+    return kvfs_data_small(op, a, 1, old, size);
+}
+
+static int write_small(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+{
+    struct snic_kvop_key key;
+    const void *old, *body;
+    uint32_t size;
+    uint64_t end = w->offset + w->bytes;
+    int rc = write_old(op, w, a, &old, &size);
+    if (rc != 0)
+        return rc;
+    if (size == 0 && w->offset == 0 && w->count == 1)
+        body = w->iov[0].base;
+    else
+        body = write_compose(op, w, old, size, SNIC_KVFS_SMALL_MAX);
+    if (body == NULL)
+        return SNIC_ENOMEM;
+    size = (uint32_t)snic_max_u64(size, end);
+    snic_kvfs_key(&key, w->ino, SNIC_KVFS_REC_DATA);
+    rc = kvfs_put(op, &key, body, size);
+    a->size = snic_max_u64(a->size, end);
+    a->space = kvfs_data_small_space(size);
+    if (rc == 0)
+        rc = kvfs_put_attr(op, a);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, INT64_MIN, 0);
+    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+}
+
+/* ---- From small to big ---- */
+
+/* Attributes say big and 'D' goes: noted. */
+static int write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint64_t space)
+{
+    struct snic_kvop_key key;
+    int rc = 0;
+    if (a->size > 0) {
+        snic_kvfs_key(&key, a->ino, SNIC_KVFS_REC_DATA);
+        rc = kvfs_delete(op, &key);
+    }
+    a->flags |= SNIC_KVFS_ATTR_BIG;
+    a->size = size;
+    a->space = space;
+    return rc != 0 ? rc : kvfs_put_attr(op, a);
+}
+
+/* All bytes of the new file in the commit. */
+static int write_turn_beside(struct kvfs_op *op, const struct kvfs_write *w,
+                             struct snic_kvfs_attr *a, const void *old, uint32_t size)
+{
+    uint64_t end = w->offset + w->bytes;
+    const void *flat;
+    int rc;
+    if (size == 0 && w->offset == 0 && w->count == 1)
+        flat = w->iov[0].base;
+    else
+        flat = write_compose(op, w, old, size, (size_t)end);
+    if (flat == NULL)
+        return SNIC_ENOMEM;
+    rc = write_turn(op, a, end, snic_align_up(end, SNIC_KVOP_BLOCK));
+    if (rc == 0)
+        rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, w->ino, 0, flat, (uint32_t)end);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, INT64_MIN, 0);
+    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+}
+
+/* The old bytes, and zeros up to the new ones if those begin in the first block, to the object. */
+static int write_head(struct kvfs_op *op, const struct kvfs_write *w, const void *old,
+                      uint32_t size, int64_t *allocated)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_WRITE, .object = w->ino, .iov_count = 1};
+    const struct snic_kvop *got;
+    struct snic_iov *iov;
+    unsigned char *head;
+    uint64_t n = w->offset <= SNIC_KVFS_SMALL_MAX ? w->offset : size;
+    int rc;
+    *allocated = 0;
+    if (n == 0)
+        return 0;
+    iov = kvfs_take(op, sizeof(*iov));
+    head = kvfs_take(op, SNIC_KVFS_SMALL_MAX);
+    if (iov == NULL || head == NULL)
+        return SNIC_ENOMEM;
+    if (size > 0)
+        memcpy(head, old, snic_min_u64(n, size));
+    iov->base = head;
+    iov->size = (size_t)n;
+    want.iov = iov;
+    want.length = n;
+    if ((w->flags & SNIC_KVFS_SYNC) != 0)
+        want.flags |= SNIC_KVOP_DURABLE;
+    rc = kvfs_data_io(op, WRITE_HEAD, &want, &got);
+    if (rc == 0)
+        *allocated = got->allocated;
+    return rc;
+}
+
+static int write_convert(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+{
+    const void *old;
+    uint32_t size;
+    uint64_t end = w->offset + w->bytes, space;
+    int64_t head = 0, body = 0;
+    int gap = w->offset > SNIC_KVFS_SMALL_MAX, clean = 0;
+    int rc = write_old(op, w, a, &old, &size);
+    if (rc != 0)
+        return rc;
+    if (!gap && write_beside(op, end, end))
+        return write_turn_beside(op, w, a, old, size);
+    if (gap && !kvfs_tail_clean(op, w->ino)) {
+        rc = kvfs_data_clean(op, a, WRITE_CLEAN);
+        clean = 1;
+    }
+    if (rc == 0)
+        rc = write_head(op, w, old, size, &head);
+    if (rc == 0)
+        rc = write_object(op, w, &body);
+    if (rc < 0)
+        kvfs_tail_set(op, w->ino, 0);
+    if (rc != 0)
+        return rc;
+    space = gap ? (uint64_t)(head + body) : snic_align_up(end, SNIC_KVOP_BLOCK);
+    rc = write_turn(op, a, end, space);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, INT64_MIN, clean);
+    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+}
+
+/* ---- Big files ---- */
+
+/* Blocks that a write behind the size takes, if those were holes: exact but for odd cases. */
+static int64_t write_guess(const struct kvfs_write *w, const struct snic_kvfs_attr *a)
+{
+    uint64_t end = snic_align_up(w->offset + w->bytes, SNIC_KVOP_BLOCK);
+    uint64_t from = snic_max_u64(snic_align_up(a->size, SNIC_KVOP_BLOCK),
+                                 snic_align_down(w->offset, SNIC_KVOP_BLOCK));
+    return end > from ? (int64_t)(end - from) : 0;
+}
+
+static int write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+{
+    uint64_t end = w->offset + w->bytes;
+    int64_t allocated = INT64_MIN;
+    int clean = 0, rc = 0;
+    if (w->offset > a->size && !kvfs_tail_clean(op, w->ino)) {
+        rc = kvfs_data_clean(op, a, WRITE_CLEAN);
+        clean = 1;
+    }
+    if (rc != 0)
+        return rc;
+    if (end > a->size && write_beside(op, w->bytes, end)) {
+        const void *flat = write_flat(op, w);
+        if (flat == NULL)
+            return SNIC_ENOMEM;
+        rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, w->ino, w->offset, flat,
+                                (uint32_t)w->bytes);
+        allocated = write_guess(w, a);
+        a->space += (uint64_t)allocated;
+    } else {
+        int64_t taken = 0;
+        rc = write_object(op, w, &taken);
+        if (rc < 0 && end > a->size)
+            kvfs_tail_set(op, w->ino, 0);
+        a->space += (uint64_t)taken;
+    }
+    a->size = snic_max_u64(a->size, end);
+    if (rc == 0)
+        rc = kvfs_put_attr(op, a);
+    if (rc != 0)
+        return rc;
+    kvfs_data_commit_note(op, allocated, clean);
+    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+}
+
+int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+{
+    a->mtime = kvfs_time(op);
+    a->ctime = a->mtime;
+    if ((w->flags & SNIC_KVFS_KILL_PRIV) != 0)
+        a->mode = kvfs_mode_killed(op, a);
+    if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
+        return write_big(op, w, a);
+    if (w->offset + w->bytes <= SNIC_KVFS_SMALL_MAX)
+        return write_small(op, w, a);
+    return write_convert(op, w, a);
+}
+
+/* ---- WRITE ---- */
+
+/* Where to, how much. 0; SNIC_EFBIG; SNIC_ENOMEM. */
+static int write_place(struct kvfs_op *op, struct kvfs_write *w, const struct snic_kvfs_attr *a)
+{
+    if ((w->flags & SNIC_KVFS_APPEND) != 0)
+        w->offset = a->size;
+    if (w->offset >= SNIC_KVFS_SIZE_MAX)
+        return SNIC_EFBIG;
+    w->bytes = snic_min_u64(w->bytes, SNIC_KVFS_SIZE_MAX - w->offset);
+    w->iov = kvfs_data_cut(op, op->req->iov, &w->count, w->bytes);
+    return w->iov == NULL ? SNIC_ENOMEM : 0;
+}
+
+static int write_run(struct kvfs_op *op, struct kvfs_write *w)
+{
+    struct snic_kvfs_attr a;
+    int append = (w->flags & SNIC_KVFS_APPEND) != 0;
+    int rc = kvfs_lock(op, w->ino, append ? KVFS_EXCLUSIVE : KVFS_SHARED);
+    if (rc == 0)
+        rc = kvfs_peek_attr(op, w->ino, &a);
+    if (rc == 0)
+        rc = kvfs_data_file(op, &a, op->req->handle == 0 ? KVFS_MAY_WRITE : 0);
+    if (rc != 0 || w->bytes == 0)
+        return rc;
+    rc = write_place(op, w, &a);
+    if (rc != 0)
+        return rc;
+    op->s[WRITE_COUNT] = w->bytes;
+    if (!append && kvfs_data_inside(op, w, &a))
+        return kvfs_data_overwrite(op, w);
+    rc = kvfs_lock(op, w->ino, KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_get_attr(op, w->ino, &a);
+    return rc != 0 ? rc : kvfs_data_write(op, w, &a);
+}
+
+int kvfs_run_write(struct kvfs_op *op)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct kvfs_write w = {.ino = op->ino,
+                           .count = req->iov_count,
+                           .flags = req->flags,
+                           .offset = req->offset,
+                           .done = WRITE_DONE};
+    int rc;
+    if (op->phase == WRITE_DONE) {
+        rc = kvfs_data_commit(op, w.ino, write_sync(&w), WRITE_DONE);
+    } else {
+        rc = kvfs_data_sum(req, &w.bytes);
+        if (rc == 0)
+            rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
+        if (rc == 0)
+            rc = write_run(op, &w);
+    }
+    if (rc == 0)
+        op->req->result = (int64_t)op->s[WRITE_COUNT];
+    return rc;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Advisory locks: GETLK, SETLK (byte ranges; OFD locks are those of another owner), FLOCK.
+ *
+ * The table in memory (locks_table.c) has what owners of this session hold and wait for. While the
+ * session is alone that is all, and requests are answered at once. From the first time on that it
+ * is not, a change also goes to the file's 'K' record (locks_store.c), and locks of other sessions
+ * that are in the way are waited for by looking again, less and less often.
+ */
+#include "kvfs/data_priv.h"
+#include "kvfs/locks_priv.h"
+
+enum { LOCKS_POLL_NS = 1000000, LOCKS_POLL_DOUBLE = 6, LOCKS_PUBLISH_MAX = 4 };
+/* Phases. */
+enum { LOCKS_FIRST = 0, LOCKS_DROPPING = 1, LOCKS_SETTING = 2 };
+
+/* ---- Waiting ---- */
+
+static struct kvfs_lock_item *locks_waiting(struct kvfs_lock_file *f, const struct kvfs_op *op)
+{
+    for (struct snic_link *p = f->waiting.next; p != &f->waiting; p = p->next) {
+        if (kvfs_lock_at(p)->op == op && kvfs_lock_at(p)->req == op->req)
+            return kvfs_lock_at(p);
+    }
+    return NULL;
+}
+
+static void locks_stop_waiting(struct kvfs_locks *l, struct kvfs_op *op)
+{
+    struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
+    struct kvfs_lock_item *i = f == NULL ? NULL : locks_waiting(f, op);
+    if (i != NULL)
+        kvfs_locks_item_free(l, i);
+    if (f != NULL)
+        kvfs_locks_file_put(l, f);
+}
+
+/* Those who wait as this owner: to be looked at, once. */
+static void locks_todo(struct kvfs_locks *l, uint64_t owner, struct kvfs_lock_item **todo)
+{
+    for (struct snic_link *p = l->waiting.next; p != &l->waiting; p = p->next) {
+        struct kvfs_lock_item *w = SNIC_CONTAINER(p, struct kvfs_lock_item, all);
+        if (w->r.owner != owner || w->r.kind != KVFS_LOCKS_POSIX || w->seen == l->search ||
+            w->op->req != w->req)
+            continue;
+        w->seen = l->search;
+        w->todo = *todo;
+        *todo = w;
+    }
+}
+
+/* Would the owner, waiting for this range, wait for itself through others of this session? */
+static int locks_deadlock(struct kvfs_locks *l, struct kvfs_lock_file *f,
+                          const struct kvfs_lock_range *want)
+{
+    struct kvfs_lock_item *todo = NULL;
+    const struct kvfs_lock_range *r = want;
+    if (want->kind != KVFS_LOCKS_POSIX)
+        return 0;
+    l->search++;
+    for (;;) {
+        for (struct snic_link *p = f->held.next; p != &f->held; p = p->next) {
+            const struct kvfs_lock_range *held = &kvfs_lock_at(p)->r;
+            if (!kvfs_locks_conflict(held, r))
+                continue;
+            if (held->owner == want->owner)
+                return 1;
+            locks_todo(l, held->owner, &todo);
+        }
+        if (todo == NULL)
+            return 0;
+        f = todo->file;
+        r = &todo->r;
+        todo = todo->todo;
+    }
+}
+
+/* It is in the way: go, or wait until something changes. `poll`: somebody else's. */
+static int locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
+                         const struct kvfs_lock_range *want, int poll)
+{
+    struct kvfs_lock_file *f = kvfs_locks_file(l, op->ino);
+    struct kvfs_lock_item *i = f == NULL ? NULL : locks_waiting(f, op);
+    uint64_t until = SNIC_NEVER;
+    int rc = 0;
+    if ((op->req->flags & SNIC_KVFS_LOCK_WAIT) == 0)
+        rc = SNIC_EAGAIN;
+    else if (kvfs_cancelled(op))
+        rc = SNIC_EINTR;
+    else if (f != NULL && locks_deadlock(l, f, want))
+        rc = SNIC_EDEADLK;
+    if (rc == 0 && i == NULL && f != NULL && l->count < l->max)
+        i = kvfs_locks_item(l, f, want, &f->waiting);
+    if (rc == 0 && i == NULL)
+        rc = SNIC_ENOLCK;
+    if (rc != 0) {
+        locks_stop_waiting(l, op);
+        return rc;
+    }
+    i->op = op;
+    i->req = op->req;
+    if (snic_link_alone(&i->all))
+        snic_link_append(&l->waiting, &i->all);
+    if (poll) {
+        until = op->k->now.mono_ns + ((uint64_t)LOCKS_POLL_NS << i->polls);
+        i->polls += i->polls < LOCKS_POLL_DOUBLE;
+    }
+    return kvfs_wait(op, &f->sleepers, until, 1);
+}
+
+/* ---- Setting ---- */
+
+/* Granted: the table says so from now on. */
+static int locks_set(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs_lock_range *want)
+{
+    struct kvfs_lock_file *f;
+    locks_stop_waiting(l, op);
+    f = want->type == SNIC_KVFS_UNLCK ? kvfs_locks_find(l, op->ino) : kvfs_locks_file(l, op->ino);
+    if (f == NULL)
+        return want->type == SNIC_KVFS_UNLCK ? 0 : SNIC_ENOLCK;
+    kvfs_locks_apply(l, f, want);
+    f->stored = l->shared;
+    kvfs_locks_file_put(l, f);
+    return 0;
+}
+
+static int locks_refuse(struct kvfs_op *op, struct kvfs_locks *l, int error)
+{
+    locks_stop_waiting(l, op);
+    return error;
+}
+
+/* An open file that has a flock of another type gives it up before it waits for the new one. */
+static int locks_converts(struct kvfs_lock_file *f, const struct kvfs_lock_range *want)
+{
+    return f != NULL && want->kind == KVFS_LOCKS_FLOCK &&
+           kvfs_locks_holds(f, want->owner, KVFS_LOCKS_FLOCK);
+}
+
+static int locks_set_alone(struct kvfs_op *op, struct kvfs_locks *l,
+                           const struct kvfs_lock_range *want)
+{
+    struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
+    if (want->type != SNIC_KVFS_UNLCK && f != NULL && kvfs_locks_in_the_way(f, want) != NULL) {
+        if (locks_converts(f, want))
+            kvfs_locks_apply_drop(l, f, want->owner, KVFS_LOCKS_FLOCK);
+        return locks_blocked(op, l, want, 0);
+    }
+    if (!kvfs_locks_room(l, f, want))
+        return locks_refuse(op, l, SNIC_ENOLCK);
+    return locks_set(op, l, want);
+}
+
+/* Anything in the way, here or at another session's (*poll)? 0; KVFS_LOCKS_OTHER; PENDING; E*. */
+static int locks_look(struct kvfs_op *op, struct kvfs_lock_file *f,
+                      const struct kvfs_lock_range *want, int *poll)
+{
+    struct kvfs_lock_range other;
+    *poll = 0;
+    if (want->type == SNIC_KVFS_UNLCK)
+        return 0;
+    if (f != NULL && kvfs_locks_in_the_way(f, want) != NULL)
+        return KVFS_LOCKS_OTHER;
+    *poll = 1;
+    return kvfs_locks_other(op, op->ino, want, 1, &other);
+}
+
+/* Note what the record is to become, and the phase: 0; PENDING (also: it waits); SNIC_E*. */
+static int locks_note(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs_lock_range *want)
+{
+    struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
+    uint32_t phase = LOCKS_SETTING;
+    int poll, rc = locks_look(op, f, want, &poll);
+    if (rc == KVFS_PENDING || rc < 0)
+        return rc;
+    if (rc == KVFS_LOCKS_OTHER && !locks_converts(f, want))
+        return locks_blocked(op, l, want, poll);
+    if (rc == KVFS_LOCKS_OTHER) {
+        phase = LOCKS_DROPPING;
+        rc = kvfs_locks_put(op, f, NULL, want->owner, KVFS_LOCKS_FLOCK);
+    } else if (want->type != SNIC_KVFS_UNLCK || f != NULL) {
+        if (f == NULL)
+            f = kvfs_locks_file(l, op->ino);
+        if (f == NULL || !kvfs_locks_room(l, f, want))
+            return SNIC_ENOLCK;
+        rc = kvfs_locks_put(op, f, want, 0, 0);
+    }
+    if (rc == 0)
+        op->phase = phase;
+    return rc;
+}
+
+static int locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
+                            const struct kvfs_lock_range *want)
+{
+    int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    if (rc == 0 && op->phase == LOCKS_FIRST)
+        rc = locks_note(op, l, want);
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    if (rc == KVFS_PENDING)
+        return rc;
+    if (rc != 0)
+        return locks_refuse(op, l, rc);
+    if (op->phase == LOCKS_DROPPING) {
+        struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
+        if (f != NULL)
+            kvfs_locks_apply_drop(l, f, want->owner, KVFS_LOCKS_FLOCK);
+        return kvfs_next(op, LOCKS_FIRST);
+    }
+    return locks_set(op, l, want);
+}
+
+static int locks_run(struct kvfs_op *op, uint32_t kind)
+{
+    const struct snic_kvfs_req *req = op->req;
+    struct kvfs_locks *l = kvfs_locks_table(op->k);
+    struct kvfs_lock_range want = {.owner = req->lock.owner,
+                                   .end = UINT64_MAX,
+                                   .type = req->lock.type,
+                                   .pid = req->lock.pid,
+                                   .kind = kind};
+    uint32_t need = want.type == SNIC_KVFS_RDLCK   ? SNIC_KVFS_OPEN_READ
+                    : want.type == SNIC_KVFS_WRLCK ? SNIC_KVFS_OPEN_WRITE
+                                                   : 0;
+    if (kind == KVFS_LOCKS_POSIX) {
+        want.start = req->lock.start;
+        want.end = req->lock.end;
+    }
+    if (want.type > SNIC_KVFS_WRLCK || want.start > want.end)
+        return SNIC_EINVAL;
+    if (kvfs_data_handle(op, op->ino, kind == KVFS_LOCKS_POSIX ? need : 0) != 0)
+        return locks_refuse(op, l, SNIC_EBADF);
+    return l->shared ? locks_set_shared(op, l, &want) : locks_set_alone(op, l, &want);
+}
+
+int kvfs_run_setlk(struct kvfs_op *op)
+{
+    return locks_run(op, KVFS_LOCKS_POSIX);
+}
+
+int kvfs_run_flock(struct kvfs_op *op)
+{
+    return locks_run(op, KVFS_LOCKS_FLOCK);
+}
+
+/* ---- Asking ---- */
+
+int kvfs_run_getlk(struct kvfs_op *op)
+{
+    struct snic_kvfs_lock *lock = &op->req->lock;
+    struct kvfs_locks *l = kvfs_locks_table(op->k);
+    struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
+    struct kvfs_lock_range want = {.owner = lock->owner,
+                                   .start = lock->start,
+                                   .end = lock->end,
+                                   .type = lock->type,
+                                   .kind = KVFS_LOCKS_POSIX};
+    struct kvfs_lock_range other;
+    struct kvfs_lock_item *i;
+    int rc = 0;
+    if (want.type == SNIC_KVFS_UNLCK || want.type > SNIC_KVFS_WRLCK || want.start > want.end)
+        return SNIC_EINVAL;
+    i = f == NULL ? NULL : kvfs_locks_in_the_way(f, &want);
+    if (i == NULL && l->shared)
+        rc = kvfs_locks_other(op, op->ino, &want, 0, &other);
+    if (rc == KVFS_PENDING || rc < 0)
+        return rc;
+    if (i == NULL && rc == 0) {
+        lock->type = SNIC_KVFS_UNLCK;
+        return 0;
+    }
+    if (i != NULL)
+        other = i->r;
+    *lock = (struct snic_kvfs_lock){.owner = other.owner,
+                                    .start = other.start,
+                                    .end = other.end,
+                                    .type = other.type,
+                                    .pid = other.pid};
+    return 0;
+}
+
+/* ---- An owner goes ---- */
+
+int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t kinds)
+{
+    struct kvfs_locks *l = kvfs_locks_table(op->k);
+    struct kvfs_lock_file *f = kvfs_locks_find(l, ino);
+    int rc = 0;
+    if (f == NULL || !kvfs_locks_holds(f, owner, kinds))
+        return kvfs_commit(op, 0);
+    if (l->shared && op->commit_state == KVFS_COMMIT_NONE) {
+        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
+        if (rc == 0)
+            rc = kvfs_locks_put(op, f, NULL, owner, kinds);
+    }
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    if (rc == KVFS_PENDING)
+        return rc;
+    kvfs_locks_apply_drop(l, f, owner, kinds);
+    kvfs_locks_file_put(l, f);
+    return rc;
+}
+
+/* ---- The session stops being alone ---- */
+
+/* The engine's own: one file's locks to its record. */
+static int locks_run_publish(struct kvfs_op *op)
+{
+    uint64_t ino = op->s[0];
+    struct kvfs_locks *l = kvfs_locks_table(op->k);
+    struct kvfs_lock_file *f;
+    int rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
+    f = kvfs_locks_find(l, ino);
+    if (rc == 0 && f != NULL && op->commit_state == KVFS_COMMIT_NONE)
+        rc = kvfs_locks_put(op, f, NULL, 0, 0);
+    if (rc == 0)
+        rc = kvfs_commit(op, 0);
+    if (rc == KVFS_PENDING)
+        return rc;
+    if (f != NULL)
+        f->stored = rc == 0;
+    if (rc != 0)
+        l->publish_error = rc;
+    l->publishing--;
+    kvfs_wake_all(&l->publishers);
+    return rc;
+}
+
+int kvfs_locks_publish(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_locks *l = kvfs_locks_table(k);
+    int rc = l->publish_error;
+    l->shared = (k->o.flags & SNIC_KVFS_READ_ONLY) == 0;
+    if (!l->shared)
+        return 0;
+    for (struct snic_link *p = l->files.next; p != &l->files && rc == 0; p = p->next) {
+        struct kvfs_lock_file *f = SNIC_CONTAINER(p, struct kvfs_lock_file, all);
+        if (f->stored || snic_link_alone(&f->held))
+            continue;
+        if (l->publishing == LOCKS_PUBLISH_MAX)
+            return kvfs_wait(op, &l->publishers, SNIC_NEVER, 0);
+        if (kvfs_spawn(k, locks_run_publish, f->ino) == NULL)
+            return kvfs_wait(op, NULL, k->now.mono_ns + LOCKS_POLL_NS, 0);
+        l->publishing++;
+        f->stored = 1;
+    }
+    if (l->publishing > 0)
+        return kvfs_wait(op, &l->publishers, SNIC_NEVER, 0);
+    l->publish_error = 0;
+    return rc;
+}

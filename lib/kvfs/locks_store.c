@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The 'K' record of a file: the locks of all sessions, for the others to see.
+ *
+ * Entries of 40 bytes: session, owner, start, end (8 bytes each), type (4; bit 2: flock), pid (4).
+ * Entries of sessions that are no longer alive count for nothing and go with the next change.
+ */
+#include "kvfs/locks_priv.h"
+
+enum {
+    STORE_ENTRY = 40,
+    STORE_FLOCK = 4,
+    STORE_ENTRIES = (SNIC_KVOP_VALUE_MAX - SNIC_KVFS_HEAD) / STORE_ENTRY
+};
+
+static uint64_t store_decode(const unsigned char *p, struct kvfs_lock_range *r)
+{
+    uint32_t type = snic_get_le32(p + 32);
+    r->owner = snic_get_le64(p + 8);
+    r->start = snic_get_le64(p + 16);
+    r->end = snic_get_le64(p + 24);
+    r->type = type & (STORE_FLOCK - 1);
+    r->kind = (type & STORE_FLOCK) != 0 ? KVFS_LOCKS_FLOCK : KVFS_LOCKS_POSIX;
+    r->pid = snic_get_le32(p + 36);
+    return snic_get_le64(p);
+}
+
+static void store_encode(unsigned char *p, uint64_t session, const struct kvfs_lock_range *r)
+{
+    snic_put_le64(p, session);
+    snic_put_le64(p + 8, r->owner);
+    snic_put_le64(p + 16, r->start);
+    snic_put_le64(p + 24, r->end);
+    snic_put_le32(p + 32, r->type | (r->kind == KVFS_LOCKS_FLOCK ? STORE_FLOCK : 0u));
+    snic_put_le32(p + 36, r->pid);
+}
+
+/* Its entries. 0; PENDING; SNIC_E*. */
+static int store_get(struct kvfs_op *op, uint64_t ino, int guard, const unsigned char **entries,
+                     uint32_t *count)
+{
+    struct snic_kvop_key key;
+    const void *body = NULL;
+    uint32_t size;
+    int rc;
+    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_LOCKS);
+    *count = 0;
+    *entries = NULL;
+    rc = guard ? kvfs_get(op, &key, &body, &size) : kvfs_peek(op, &key, &body, &size);
+    if (rc == SNIC_ENOENT)
+        return 0;
+    if (rc != 0)
+        return rc;
+    if (size % STORE_ENTRY != 0) {
+        kvfs_damage(op->k, &key, "locks: not whole entries");
+        return SNIC_ECORRUPT;
+    }
+    *count = size / STORE_ENTRY;
+    *entries = body;
+    return 0;
+}
+
+/* A lock of another session that is alive. */
+static int store_counts(const struct kvfs_op *op, uint64_t session)
+{
+    return session != op->k->session.id && kvfs_session_alive(op->k, session);
+}
+
+int kvfs_locks_other(struct kvfs_op *op, uint64_t ino, const struct kvfs_lock_range *r, int guard,
+                     struct kvfs_lock_range *out)
+{
+    struct kvfs_lock_range want = *r, other;
+    const unsigned char *entries;
+    uint32_t count;
+    int rc = store_get(op, ino, guard, &entries, &count);
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        uint64_t session = store_decode(entries + (size_t)i * STORE_ENTRY, &other);
+        want.owner = ~other.owner; /* owners are numbers of their session */
+        if (kvfs_locks_conflict(&other, &want) && store_counts(op, session)) {
+            *out = other;
+            return KVFS_LOCKS_OTHER;
+        }
+    }
+    return rc;
+}
+
+struct store_list {
+    unsigned char *entries;
+    uint32_t count;
+    int full;
+};
+
+static void store_add(struct store_list *list, uint64_t session, const struct kvfs_lock_range *r)
+{
+    if (list->count == STORE_ENTRIES) {
+        list->full = 1;
+        return;
+    }
+    store_encode(list->entries + (size_t)list->count++ * STORE_ENTRY, session, r);
+}
+
+/* What is held here, after the change. */
+static void store_add_own(struct kvfs_op *op, struct kvfs_lock_file *f,
+                          const struct kvfs_lock_range *want, uint64_t owner, uint32_t kinds,
+                          struct store_list *list)
+{
+    uint64_t session = op->k->session.id;
+    struct kvfs_lock_range sum = {0}, pieces[2];
+    if (want != NULL)
+        sum = *want;
+    for (struct snic_link *p = f->held.next; p != &f->held; p = p->next) {
+        const struct kvfs_lock_range *held = &kvfs_lock_at(p)->r;
+        int n = want == NULL ? 0 : kvfs_locks_pieces(held, want, &sum, pieces);
+        if (want == NULL && (held->owner != owner || (held->kind & kinds) == 0))
+            store_add(list, session, held);
+        for (int i = 0; i < n; i++)
+            store_add(list, session, &pieces[i]);
+    }
+    if (want != NULL && want->type != SNIC_KVFS_UNLCK)
+        store_add(list, session, &sum);
+}
+
+int kvfs_locks_put(struct kvfs_op *op, struct kvfs_lock_file *f, const struct kvfs_lock_range *want,
+                   uint64_t owner, uint32_t kinds)
+{
+    struct snic_kvop_key key;
+    struct kvfs_lock_range other;
+    struct store_list list = {.count = 0};
+    const unsigned char *entries;
+    uint32_t count;
+    int rc = store_get(op, f->ino, 1, &entries, &count);
+    if (rc != 0)
+        return rc;
+    list.entries = kvfs_take(op, (size_t)STORE_ENTRIES * STORE_ENTRY);
+    if (list.entries == NULL)
+        return SNIC_ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t session = store_decode(entries + (size_t)i * STORE_ENTRY, &other);
+        if (store_counts(op, session))
+            store_add(&list, session, &other);
+    }
+    store_add_own(op, f, want, owner, kinds, &list);
+    if (list.full)
+        return SNIC_ENOLCK;
+    snic_kvfs_key(&key, f->ino, SNIC_KVFS_REC_LOCKS);
+    if (list.count == 0)
+        return count == 0 ? 0 : kvfs_delete(op, &key);
+    return kvfs_put(op, &key, list.entries, list.count * STORE_ENTRY);
+}

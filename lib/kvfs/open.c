@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * OPEN, RELEASE, FLUSH, FSYNC, SYNCFS.
+ *
+ * A handle is a number made of the inode and what it is open for; opens are counted per inode
+ * (kvfs_inode_open). A file whose last name is gone is opened again only while it is open here.
+ */
+#include "kvfs/core.h"
+#include "kvfs/data_priv.h"
+
+enum { OPEN_TRUNC = 1 };
+enum { SYNC_TIMES = 0, SYNC_STORE = 1 };
+
+/* ---- OPEN ---- */
+
+static int open_check(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    uint32_t flags = op->req->flags, want = 0;
+    if (a->nlink == 0 && kvfs_inode_opens(op->k, op->ino) == 0)
+        return SNIC_ESTALE;
+    if (kvfs_is_dir(a) && (flags & (SNIC_KVFS_OPEN_WRITE | SNIC_KVFS_TRUNC)) != 0)
+        return SNIC_EISDIR;
+    if ((a->mode & KVFS_IFMT) == KVFS_IFLNK)
+        return SNIC_ELOOP;
+    if ((flags & SNIC_KVFS_OPEN_READ) != 0)
+        want |= KVFS_MAY_READ;
+    if ((flags & (SNIC_KVFS_OPEN_WRITE | SNIC_KVFS_TRUNC)) != 0)
+        want |= KVFS_MAY_WRITE;
+    return want == 0 ? 0 : kvfs_may(op, a, want);
+}
+
+int kvfs_run_open(struct kvfs_op *op)
+{
+    struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr a;
+    int trunc = (req->flags & SNIC_KVFS_TRUNC) != 0;
+    int rc = kvfs_lock(op, op->ino, trunc ? KVFS_EXCLUSIVE : KVFS_SHARED);
+    if (rc == 0)
+        rc = trunc ? kvfs_get_attr(op, op->ino, &a) : kvfs_peek_attr(op, op->ino, &a);
+    if (rc == 0 && op->phase == 0)
+        rc = open_check(op, &a);
+    if (rc == 0 && trunc && kvfs_is_reg(&a)) {
+        a.mtime = kvfs_time(op);
+        a.ctime = a.mtime;
+        if ((req->flags & SNIC_KVFS_KILL_PRIV) != 0)
+            a.mode = kvfs_mode_killed(op, &a);
+        rc = kvfs_truncate(op, &a, 0, OPEN_TRUNC);
+    }
+    if (rc == 0)
+        rc = kvfs_inode_open(op, op->ino);
+    if (rc != 0)
+        return rc;
+    req->handle = kvfs_handle(op->ino, req->flags);
+    kvfs_answer_attr(op, &a);
+    return 0;
+}
+
+/* ---- FLUSH, RELEASE ---- */
+
+/* Times and space kept back of the inode to this operation's changes. */
+static int open_flush(struct kvfs_op *op, uint64_t ino)
+{
+    const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
+    int rc;
+    if (i == NULL || i->kept.set == 0 || op->commit_state != KVFS_COMMIT_NONE)
+        return 0;
+    rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
+    return rc != 0 ? rc : kvfs_flush_times(op, ino);
+}
+
+/* The inode of the request's handle. */
+static int open_handle(const struct kvfs_op *op, uint64_t *ino)
+{
+    uint64_t handle = op->req->handle;
+    *ino = kvfs_handle_ino(handle);
+    return handle == 0 || kvfs_inode_opens(op->k, *ino) == 0 ? SNIC_EBADF : 0;
+}
+
+int kvfs_run_flush(struct kvfs_op *op)
+{
+    uint64_t ino;
+    int rc = open_handle(op, &ino);
+    if (rc == 0)
+        rc = open_flush(op, ino);
+    if (rc == 0)
+        rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX);
+    return rc;
+}
+
+/* The handle ends whatever the store says: what could not be written stays kept back. */
+int kvfs_run_release(struct kvfs_op *op)
+{
+    uint64_t ino;
+    int rc = open_handle(op, &ino);
+    if (rc != 0)
+        return rc;
+    if (!op->k->session.dead)
+        rc = open_flush(op, ino);
+    if (rc == 0)
+        rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
+    if (rc != KVFS_PENDING)
+        kvfs_inode_close(op->k, ino);
+    return rc;
+}
+
+/* ---- FSYNC, SYNCFS ---- */
+
+/* What is kept back of all inodes, one after the other: op->s[0] is the place in their table. */
+static int sync_times(struct kvfs_op *op)
+{
+    uint64_t cursor = op->s[0], ino;
+    while (kvfs_inode_next(op->k, &cursor, &ino)) {
+        int rc = open_flush(op, ino);
+        if (rc == 0)
+            rc = kvfs_commit(op, 0);
+        if (rc != 0)
+            return rc;
+        op->s[0] = cursor;
+        if (op->commit_state != KVFS_COMMIT_NONE)
+            return kvfs_wait(op, NULL, op->k->now.mono_ns, 1);
+    }
+    return kvfs_next(op, SYNC_STORE);
+}
+
+int kvfs_run_fsync(struct kvfs_op *op)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_SYNC};
+    const struct snic_kvop *got;
+    int rc = 0;
+    if (op->phase == SYNC_TIMES && op->req->kind == SNIC_KVFS_SYNCFS)
+        return sync_times(op);
+    if (op->phase == SYNC_TIMES)
+        rc = open_flush(op, op->ino);
+    if (rc == 0 && op->phase == SYNC_TIMES)
+        rc = kvfs_commit(op, 0);
+    return rc != 0 ? rc : kvfs_io(op, 0, &want, &got);
+}
