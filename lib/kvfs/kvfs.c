@@ -519,8 +519,3 @@ void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)
     out->alone = (uint64_t)kvfs_alone(k);
     out->sessions = k->session.mounted ? k->session.other_count + 1U : 0;
 }
-
-int snic_kvfs_check(const struct snic_kvfs *k)
-{
-    return snic_wheel_check(&k->wheel);
-}

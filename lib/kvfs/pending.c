@@ -23,7 +23,6 @@ SNIC_KVFS__PENDING(kvfs_run_statfs)
 SNIC_KVFS__PENDING(kvfs_run_getlk)
 SNIC_KVFS__PENDING(kvfs_run_setlk)
 SNIC_KVFS__PENDING(kvfs_run_flock)
-SNIC_KVFS__PENDING(kvfs_intent_commit)
 
 __attribute__((weak)) int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key,
                                               const void *raw, uint32_t raw_size,
@@ -70,4 +69,9 @@ __attribute__((weak)) int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint
 {
     (void)op, (void)ino, (void)owner, (void)kinds;
     return 0;
+}
+__attribute__((weak)) int kvfs_intent_commit(struct kvfs_op *op, int durable)
+{
+    (void)op, (void)durable;
+    return SNIC_ENOTSUP;
 }

@@ -611,6 +611,8 @@ static int txn_intent(struct kvfs_op *op, int durable)
     int rc = kvfs_intent_commit(op, durable);
     if (rc == 0)
         txn_committed(op);
+    else if (rc < 0 || op->again)
+        txn_distrust(op);
     return rc;
 }
 
@@ -621,6 +623,8 @@ int kvfs_commit(struct kvfs_op *op, int durable)
         return 0;
     if (op->commit_state == KVFS_COMMIT_FAILED)
         return op->commit_error;
+    if (op->intent != NULL)
+        return txn_intent(op, durable);
     if (op->commit_state != KVFS_COMMIT_NONE)
         return KVFS_PENDING;
     txn_shape(op, &t);
@@ -634,14 +638,7 @@ int kvfs_commit(struct kvfs_op *op, int durable)
         return SNIC_EMSGSIZE;
     if (!t.several || (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0)
         return txn_send(op, &t, durable);
-    if (op->sent == 0)
-        txn_cache_sent(op);
-    rc = kvfs_intent_commit(op);
-    if (rc == 0)
-        txn_committed(op);
-    else if (rc < 0 || op->again)
-        txn_distrust(op);
-    return rc;
+    return txn_intent(op, durable);
 }
 
 int64_t kvfs_commit_allocated(const struct kvfs_op *op)
