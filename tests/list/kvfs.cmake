@@ -3,4 +3,6 @@
 if("kv" IN_LIST SNIC_WANTED_MODULES)
   snic_test(kvfs kvfs SOURCES test_kvfs_util.c)
   snic_test(kvfs_names kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c)
+  snic_test(kvfs_rename kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c)
+  snic_test(kvfs_tree kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c)
 endif()

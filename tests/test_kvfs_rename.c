@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* rename: its rules, that no directory comes below itself, what it costs. */
+#include "test_kvfs_audit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    RENAME_ROOT = SNIC_KVFS_ROOT,
+    RENAME_FILE = 0100644,
+    RENAME_FIFO = 0010644,
+    NOREPLACE = (int)SNIC_KVFS_RENAME_NOREPLACE,
+    EXCHANGE = (int)SNIC_KVFS_RENAME_EXCHANGE
+};
+
+static struct snic_kvfs_attr rename_attr(struct kvt *t, uint64_t ino)
+{
+    struct snic_kvfs_attr a;
+    assert_int_equal(kvt_getattr(t, ino, &a), 0);
+    return a;
+}
+
+static int rename_later(struct snic_kvfs_time a, struct snic_kvfs_time b)
+{
+    return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
+}
+
+static int rename_equal(struct snic_kvfs_time a, struct snic_kvfs_time b)
+{
+    return a.sec == b.sec && a.nsec == b.nsec;
+}
+
+/* The call fails with this, and leaves the store as it was. */
+#define REFUSED(t, error, call)                                                                    \
+    do {                                                                                           \
+        uint64_t before_ = snic_kvmem_digest((t)->m);                                              \
+        assert_int_equal(call, error);                                                             \
+        kvt_settle(t);                                                                             \
+        assert_true(before_ == snic_kvmem_digest((t)->m));                                         \
+    } while (0)
+
+/* ---- Rules ---- */
+
+static void test_kvfs_rename_within_moved(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t dir = kvt_mkdir(&t, RENAME_ROOT, "d", 0755);
+    uint64_t file = kvt_file(&t, dir, "a", 0644);
+    uint64_t sub = kvt_mkdir(&t, dir, "s", 0755);
+    struct snic_kvfs_attr d = rename_attr(&t, dir), f = rename_attr(&t, file), after;
+    kvt_advance(&t, 3000000);
+    assert_int_equal(kvt_rename(&t, dir, "a", dir, "b", 0), 0);
+    assert_int_equal(kvt_try_lookup(&t, dir, "a"), SNIC_ENOENT);
+    assert_int_equal(kvt_lookup(&t, dir, "b"), file);
+    after = rename_attr(&t, dir);
+    assert_true(rename_later(after.mtime, d.mtime) && rename_later(after.ctime, d.ctime));
+    assert_int_equal(after.nlink, 3);
+    assert_int_equal(after.entries, 2);
+    after = rename_attr(&t, file);
+    assert_true(rename_later(after.ctime, f.ctime));
+    assert_true(rename_equal(after.mtime, f.mtime) && rename_equal(after.atime, f.atime));
+    assert_int_equal(after.nlink, 1);
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, dir, "s", dir, "s2", 0), 0);
+    assert_int_equal(kvt_lookup(&t, dir, "s2"), sub);
+    assert_int_equal(kvt_try_resolve(&t, sub, ".."), dir);
+    audit_mounted(&t);
+    kvt_close(&t);
+}
+
+static void test_kvfs_rename_across_parents_follow(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
+    uint64_t b = kvt_mkdir(&t, RENAME_ROOT, "b", 0755);
+    uint64_t file = kvt_file(&t, a, "f", 0644);
+    uint64_t sub = kvt_mkdir(&t, a, "s", 0755);
+    (void)kvt_file(&t, sub, "inside", 0644);
+    struct snic_kvfs_attr before = rename_attr(&t, sub), after;
+    kvt_advance(&t, 3000000);
+    assert_int_equal(kvt_rename(&t, a, "f", b, "g", 0), 0);
+    assert_int_equal(kvt_lookup(&t, b, "g"), file);
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, a, "s", b, "s", 0), 0);
+    assert_int_equal(kvt_try_resolve(&t, sub, ".."), b);
+    assert_int_equal(rename_attr(&t, a).nlink, 2);
+    assert_int_equal(rename_attr(&t, b).nlink, 3);
+    assert_int_equal(rename_attr(&t, a).entries, 0);
+    assert_int_equal(rename_attr(&t, b).entries, 2);
+    after = rename_attr(&t, sub);
+    assert_true(rename_later(after.ctime, before.ctime));
+    assert_true(rename_equal(after.mtime, before.mtime));
+    audit_mounted(&t);
+    kvt_close(&t);
+}
+
+static void test_kvfs_rename_over_replaced(void **state)
+{
+    struct kvt t;
+    struct snic_kvfs_attr after;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
+    uint64_t b = kvt_mkdir(&t, RENAME_ROOT, "b", 0755);
+    uint64_t file = kvt_file(&t, a, "f", 0644);
+    uint64_t old = kvt_file(&t, b, "g", 0644);
+    assert_int_equal(kvt_link(&t, old, a, "other"), 0);
+    struct snic_kvfs_attr before = rename_attr(&t, old);
+    kvt_advance(&t, 3000000);
+    assert_int_equal(kvt_rename(&t, a, "f", b, "g", 0), 0);
+    assert_int_equal(kvt_lookup(&t, b, "g"), file);
+    after = rename_attr(&t, old);
+    assert_int_equal(after.nlink, 1);
+    assert_true(rename_later(after.ctime, before.ctime));
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, a, "other", b, "g", 0), 0);
+    kvt_settle(&t);
+    assert_int_equal(kvt_getattr(&t, file, &after), SNIC_ENOENT);
+    audit_mounted(&t);
+    /* Within one directory, and a directory over an empty one. */
+    (void)kvt_file(&t, b, "h", 0644);
+    assert_int_equal(kvt_rename(&t, b, "g", b, "h", 0), 0);
+    assert_int_equal(kvt_lookup(&t, b, "h"), old);
+    uint64_t s = kvt_mkdir(&t, a, "s", 0755);
+    uint64_t e = kvt_mkdir(&t, b, "e", 0755);
+    (void)kvt_file(&t, s, "inside", 0644);
+    assert_int_equal(kvt_rename(&t, a, "s", b, "e", 0), 0);
+    assert_int_equal(kvt_lookup(&t, b, "e"), s);
+    assert_int_equal(rename_attr(&t, a).nlink, 2);
+    assert_int_equal(rename_attr(&t, b).nlink, 3);
+    kvt_settle(&t);
+    assert_int_equal(kvt_getattr(&t, e, &after), SNIC_ENOENT);
+    audit_mounted(&t);
+    (void)kvt_mkdir(&t, b, "z", 0755);
+    assert_int_equal(kvt_rename(&t, b, "e", b, "z", 0), 0);
+    assert_int_equal(rename_attr(&t, b).nlink, 3);
+    audit_mounted(&t);
+    kvt_close(&t);
+}
+
+static void test_kvfs_rename_wrong_refused(void **state)
+{
+    struct kvt t;
+    char name[SNIC_KVFS_NAME_MAX + 2];
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
+    uint64_t b = kvt_mkdir(&t, a, "b", 0755);
+    uint64_t c = kvt_mkdir(&t, b, "c", 0755);
+    uint64_t file = kvt_file(&t, a, "f", 0644);
+    (void)kvt_file(&t, b, "g", 0644);
+    (void)kvt_mkdir(&t, RENAME_ROOT, "empty", 0755);
+    memset(name, 'n', sizeof(name));
+    name[sizeof(name) - 1] = 0;
+    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "none", a, "x", 0));
+    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "", a, "x", 0));
+    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", a, "", 0));
+    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, 987654, "f", a, "x", 0));
+    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", 987654, "x", 0));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, a, "f", a, "x/y", 0));
+    REFUSED(&t, SNIC_ENAMETOOLONG, kvt_rename(&t, a, "f", a, name, 0));
+    REFUSED(&t, SNIC_ENAMETOOLONG, kvt_rename(&t, a, name, a, "x", 0));
+    REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, file, "f", a, "x", 0));
+    REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, a, "f", file, "x", 0));
+    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, ".", RENAME_ROOT, "x", 0));
+    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "..", RENAME_ROOT, "x", 0));
+    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "f", a, ".", 0));
+    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "f", a, "..", 0));
+    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", a, "..", NOREPLACE));
+    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", b, "g", NOREPLACE));
+    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", a, "f", NOREPLACE));
+    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", a, "x", EXCHANGE));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, a, "f", b, "g", EXCHANGE | NOREPLACE));
+    REFUSED(&t, SNIC_EISDIR, kvt_rename(&t, a, "f", RENAME_ROOT, "empty", 0));
+    REFUSED(&t, SNIC_EISDIR, kvt_rename(&t, a, "f", a, "b", 0));
+    REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, RENAME_ROOT, "empty", a, "f", 0));
+    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, RENAME_ROOT, "empty", a, "b", 0));
+    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, a, "f", RENAME_ROOT, "a", 0)); /* its ancestor */
+    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, b, "c", RENAME_ROOT, "a", 0));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", a, "x", 0));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "x", 0));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", c, "x", 0));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "c", 0));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "g", EXCHANGE));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, b, "g", RENAME_ROOT, "a", EXCHANGE));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, b, "c", RENAME_ROOT, "a", EXCHANGE));
+    REFUSED(&t, 0, kvt_rename(&t, a, "f", a, "f", 0));
+    REFUSED(&t, 0, kvt_rename(&t, RENAME_ROOT, "a", RENAME_ROOT, "a", 0));
+    kvt_close(&t);
+}
+
+/* Two names of one inode: nothing happens, not even to times; both stay. */
+static void test_kvfs_rename_same_inode_nothing(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
+    uint64_t file = kvt_file(&t, a, "f", 0644);
+    assert_int_equal(kvt_link(&t, file, RENAME_ROOT, "g"), 0);
+    struct snic_kvfs_attr before = rename_attr(&t, file), after;
+    kvt_advance(&t, 3000000);
+    REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", 0));
+    REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", EXCHANGE));
+    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", RENAME_ROOT, "g", NOREPLACE));
+    after = rename_attr(&t, file);
+    assert_true(rename_equal(after.ctime, before.ctime));
+    assert_int_equal(kvt_lookup(&t, a, "f"), file);
+    assert_int_equal(kvt_lookup(&t, RENAME_ROOT, "g"), file);
+    kvt_close(&t);
+}
+
+static void test_kvfs_rename_exchange_both_move(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
+    uint64_t b = kvt_mkdir(&t, RENAME_ROOT, "b", 0755);
+    uint64_t file = kvt_file(&t, a, "f", 0644);
+    uint64_t dir = kvt_mkdir(&t, b, "d", 0755);
+    (void)kvt_file(&t, dir, "inside", 0644);
+    struct snic_kvfs_attr f = rename_attr(&t, file), d = rename_attr(&t, dir);
+    kvt_advance(&t, 3000000);
+    assert_int_equal(kvt_rename(&t, a, "f", b, "d", EXCHANGE), 0);
+    assert_int_equal(kvt_lookup(&t, a, "f"), dir);
+    assert_int_equal(kvt_lookup(&t, b, "d"), file);
+    assert_int_equal(kvt_try_resolve(&t, dir, ".."), a);
+    assert_int_equal(rename_attr(&t, a).nlink, 3);
+    assert_int_equal(rename_attr(&t, b).nlink, 2);
+    assert_true(rename_later(rename_attr(&t, file).ctime, f.ctime));
+    assert_true(rename_later(rename_attr(&t, dir).ctime, d.ctime));
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, a, "f", b, "d", EXCHANGE), 0);
+    audit_mounted(&t);
+    uint64_t dir2 = kvt_mkdir(&t, a, "d", 0755);
+    assert_int_equal(kvt_rename(&t, a, "d", b, "d", EXCHANGE), 0);
+    assert_int_equal(kvt_try_resolve(&t, dir, ".."), a);
+    assert_int_equal(kvt_try_resolve(&t, dir2, ".."), b);
+    assert_int_equal(rename_attr(&t, a).nlink, 3);
+    assert_int_equal(kvt_rename(&t, a, "d", a, "f", EXCHANGE), 0);
+    assert_int_equal(kvt_lookup(&t, a, "f"), dir);
+    assert_int_equal(kvt_lookup(&t, a, "d"), file);
+    audit_mounted(&t);
+    kvt_close(&t);
+}
+
+/* Sticky directories on both sides; a directory that gets another parent must be writable. */
+static void test_kvfs_rename_others_refused(void **state)
+{
+    struct kvt t;
+    struct snic_kvfs_attr a = {.mode = 01777};
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t from = kvt_mkdir(&t, RENAME_ROOT, "from", 0777);
+    uint64_t to = kvt_mkdir(&t, RENAME_ROOT, "to", 0777);
+    (void)kvt_file(&t, to, "his", 0666);
+    (void)kvt_mkdir(&t, from, "shut", 0755);
+    (void)kvt_mkdir(&t, to, "shut", 0755);
+    assert_int_equal(kvt_setattr(&t, to, SNIC_KVFS_SET_MODE, &a), 0);
+    t.cred.uid = t.cred.gid = 100;
+    (void)kvt_file(&t, from, "mine", 0644);
+    (void)kvt_mkdir(&t, from, "dir", 0755);
+    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "mine", to, "his", 0));
+    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "mine", to, "his", EXCHANGE));
+    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, to, "his", from, "x", 0));
+    REFUSED(&t, SNIC_EACCES, kvt_rename(&t, from, "shut", to, "x", 0));
+    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "dir", to, "shut", 0));
+    REFUSED(&t, SNIC_EACCES, kvt_rename(&t, from, "mine", RENAME_ROOT, "x", 0));
+    assert_int_equal(kvt_rename(&t, from, "shut", from, "shut2", 0), 0); /* ".." stays */
+    assert_int_equal(kvt_rename(&t, from, "mine", to, "mine", 0), 0);
+    assert_int_equal(kvt_rename(&t, from, "dir", to, "dir", 0), 0);
+    kvt_close(&t);
+}
+
+/* Every name of a file may be renamed, and what the file knows of its names follows. */
+static void test_kvfs_rename_linked_names_follow(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
+    uint64_t file = kvt_file(&t, RENAME_ROOT, "f", 0644);
+    assert_int_equal(kvt_link(&t, file, a, "g"), 0);
+    assert_int_equal(kvt_link(&t, file, a, "h"), 0);
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "f", RENAME_ROOT, "f2", 0), 0);
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, a, "g", a, "g2", 0), 0);
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, a, "g2", RENAME_ROOT, "g3", 0), 0);
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "f2", a, "f3", 0), 0);
+    audit_mounted(&t);
+    uint64_t other = kvt_file(&t, a, "o", 0644);
+    assert_int_equal(kvt_link(&t, other, RENAME_ROOT, "p"), 0);
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "p", a, "h", EXCHANGE), 0);
+    audit_mounted(&t);
+    assert_int_equal(kvt_rename(&t, a, "o", RENAME_ROOT, "g3", 0), 0);
+    audit_mounted(&t);
+    assert_int_equal(rename_attr(&t, file).nlink, 2);
+    assert_int_equal(rename_attr(&t, other).nlink, 2);
+    kvt_close(&t);
+}
+
+/* ---- Depth ---- */
+
+static void test_kvfs_rename_deep_no_circle(void **state)
+{
+    enum { DEPTH = 200 };
+    struct kvt t;
+    uint64_t dirs[DEPTH];
+    (void)state;
+    kvt_open(&t, NULL);
+    for (int i = 0; i < DEPTH; i++)
+        dirs[i] = kvt_mkdir(&t, i == 0 ? RENAME_ROOT : dirs[i - 1], "d", 0755);
+    uint64_t side = kvt_mkdir(&t, RENAME_ROOT, "side", 0755);
+    (void)kvt_file(&t, dirs[DEPTH - 1], "f", 0644);
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "d", dirs[DEPTH - 1], "x", 0));
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, dirs[0], "d", dirs[DEPTH - 1], "x", 0));
+    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, dirs[DEPTH - 1], "f", RENAME_ROOT, "d", 0));
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "side", dirs[DEPTH - 1], "side", 0), 0);
+    assert_int_equal(kvt_rename(&t, dirs[DEPTH - 1], "side", RENAME_ROOT, "side", 0), 0);
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "d", side, "d", 0), 0);
+    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "side", dirs[DEPTH - 1], "x", 0));
+    audit_mounted(&t);
+    kvt_close(&t);
+}
+
+/* ---- Cost ---- */
+
+static uint64_t rename_commits, rename_groups;
+
+static void rename_count(struct kvt *t, struct snic_kvop *op)
+{
+    (void)t;
+    if (op->kind != SNIC_KVOP_COMMIT)
+        return;
+    rename_commits++;
+    for (uint32_t i = 0; i < op->change_count; i++)
+        rename_groups += op->changes[i].key.group != op->changes[0].key.group;
+    for (uint32_t i = 0; i < op->guard_count; i++)
+        rename_groups += op->guards[i].key.group != op->changes[0].key.group;
+}
+
+/* Within a directory: one commit, of the directory's group alone, so one step on every store. */
+static void test_kvfs_rename_within_one_group(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t dir = kvt_mkdir(&t, RENAME_ROOT, "d", 0755);
+    (void)kvt_file(&t, dir, "a", 0644);
+    (void)kvt_mkdir(&t, dir, "s", 0755);
+    kvt_settle(&t);
+    rename_commits = rename_groups = 0;
+    t.before = rename_count;
+    assert_int_equal(kvt_rename(&t, dir, "a", dir, "b", 0), 0);
+    assert_int_equal(rename_commits, 1);
+    assert_int_equal(rename_groups, 0);
+    assert_int_equal(kvt_rename(&t, dir, "s", dir, "s2", NOREPLACE), 0);
+    assert_int_equal(rename_commits, 2);
+    assert_int_equal(rename_groups, 0);
+    assert_int_equal(kvt_rename(&t, dir, "s2", dir, "b", EXCHANGE), 0);
+    assert_int_equal(rename_commits, 3);
+    assert_int_equal(rename_groups, 0);
+    t.before = NULL;
+    kvt_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_rename_within_moved),
+        cmocka_unit_test(test_kvfs_rename_across_parents_follow),
+        cmocka_unit_test(test_kvfs_rename_over_replaced),
+        cmocka_unit_test(test_kvfs_rename_wrong_refused),
+        cmocka_unit_test(test_kvfs_rename_same_inode_nothing),
+        cmocka_unit_test(test_kvfs_rename_exchange_both_move),
+        cmocka_unit_test(test_kvfs_rename_others_refused),
+        cmocka_unit_test(test_kvfs_rename_linked_names_follow),
+        cmocka_unit_test(test_kvfs_rename_deep_no_circle),
+        cmocka_unit_test(test_kvfs_rename_within_one_group),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
