@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The file system as it is mounted: programs that try all that POSIX and Linux promise, and real
+# ones. Without sanitizers everything runs, every day on LMDB; what is nightly skips visibly.
+foreach(p exerciser stress)
+  add_executable(kvfs_${p} kvfs_${p}.c)
+  set_target_properties(kvfs_${p} PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+  target_link_libraries(kvfs_${p} PRIVATE snicstore_flags)
+endforeach()
+add_executable(kvfs_posix kvfs_posix.c kvfs_posix_names.c kvfs_posix_make.c kvfs_posix_attr.c
+  kvfs_posix_remove.c kvfs_posix_rename.c kvfs_posix_open.c kvfs_posix_data.c kvfs_posix_xattr.c
+  kvfs_posix_locks.c kvfs_posix_dirs.c)
+set_target_properties(kvfs_posix PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+target_link_libraries(kvfs_posix PRIVATE snicstore_flags)
+
+# kvfs_mount_test(NAME STORE everyday|nightly OPTIONS SCRIPT ARGUMENT...)
+function(kvfs_mount_test name store scope options script)
+  add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS "kvfs;fs;kvfs_mount;slow" SKIP_RETURN_CODE 77
+    TIMEOUT 3600 ENVIRONMENT "KVFS_MOUNT=$<TARGET_FILE:kvfs_mount>;\
+KVFS_TOOL=$<TARGET_FILE:kvfs_tool>;KVFS_STORE=${store};KVFS_SCOPE=${scope};\
+KVFS_OPTIONS=${options};KVFS_SOURCE=${PROJECT_SOURCE_DIR}")
+endfunction()
+
+if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE AND
+   NOT SNIC_NO_ASSERT)
+  set(_scope everyday)
+  if(_sanitized)
+    set(_scope nightly)
+  endif()
+  foreach(store mem lmdb rados)
+    set(_s ${_scope})
+    if(NOT store STREQUAL lmdb)
+      set(_s nightly)
+    endif()
+    kvfs_mount_test(kvfs_posix_${store} ${store} ${_s} "" kvfs_suite.sh
+      $<TARGET_FILE:kvfs_posix> MNT)
+    kvfs_mount_test(kvfs_exerciser_${store} ${store} ${_s} "" kvfs_suite.sh
+      $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 100000 --size 8m END MNT)
+    kvfs_mount_test(kvfs_stress_${store} ${store} ${_s} "" kvfs_suite.sh
+      $<TARGET_FILE:kvfs_stress> --processes 6 NIGHTLY --steps 30000 END MNT)
+  endforeach()
+  # Other ways to mount: two processes; the kernel's writeback cache, which hides dirty bytes from
+  # SEEK_DATA and sizes from EFBIG (Linux's, on any FUSE file system).
+  kvfs_mount_test(kvfs_posix_two lmdb ${_scope} --two-process kvfs_suite.sh
+    $<TARGET_FILE:kvfs_posix> MNT)
+  kvfs_mount_test(kvfs_exerciser_two lmdb ${_scope} --two-process kvfs_suite.sh
+    $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_scope} --exclusive kvfs_suite.sh
+    $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
+    $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
+  if(NOT _sanitized)
+    foreach(p git build sqlite postgres tar rsync fio dbench stressng bonnie)
+      kvfs_mount_test(kvfs_program_${p} lmdb everyday "" kvfs_programs.sh ${p})
+      kvfs_mount_test(kvfs_program_${p}_rados rados nightly "" kvfs_programs.sh ${p})
+    endforeach()
+    # One after the other: they measure nothing, but they are many processes each.
+    set_tests_properties(kvfs_program_postgres kvfs_program_stressng kvfs_program_dbench
+      PROPERTIES PROCESSORS 2)
+  endif()
+endif()
