@@ -12,25 +12,32 @@
 #include "kvfs/session_priv.h"
 
 /* op->s: 4 the number's place in the range, 5 the step, 6 and 7 the last entry looked at. */
-enum { RANGE_AT = 4, RANGE_STEP = 5, RANGE_HIGH = 6, RANGE_LOW = 7 };
-enum { RANGE_FIND = 0, RANGE_NAMED, RANGE_FENCE, RANGE_SCAN, RANGE_LIST, RANGE_UNLINK };
-enum { RANGE_BATCH = 32, RANGE_PAGE = 256 };
+enum { ORPHAN_RANGE_AT = 4, ORPHAN_RANGE_STEP = 5, ORPHAN_RANGE_HIGH = 6, ORPHAN_RANGE_LOW = 7 };
+enum {
+    ORPHAN_RANGE_FIND = 0,
+    ORPHAN_RANGE_NAMED,
+    ORPHAN_RANGE_FENCE,
+    ORPHAN_RANGE_SCAN,
+    ORPHAN_RANGE_LIST,
+    ORPHAN_RANGE_UNLINK
+};
+enum { ORPHAN_RANGE_BATCH = 32, ORPHAN_RANGE_PAGE = 256 };
 
-static int range_step(struct kvfs_op *op, uint64_t at, uint64_t step)
+static int orphan_range_step(struct kvfs_op *op, uint64_t at, uint64_t step)
 {
-    op->s[RANGE_AT] = at;
-    op->s[RANGE_STEP] = step;
-    op->s[RANGE_HIGH] = 0;
-    op->s[RANGE_LOW] = 0;
+    op->s[ORPHAN_RANGE_AT] = at;
+    op->s[ORPHAN_RANGE_STEP] = step;
+    op->s[ORPHAN_RANGE_HIGH] = 0;
+    op->s[ORPHAN_RANGE_LOW] = 0;
     kvfs_hold_end(op);
     return kvfs_next(op, op->phase);
 }
 
 /* The next number that is an inode. */
-static int range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
+static int orphan_range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
 {
-    uint64_t at = op->s[RANGE_AT];
-    uint64_t end = snic_min_u64(at + RANGE_BATCH, count);
+    uint64_t at = op->s[ORPHAN_RANGE_AT];
+    uint64_t end = snic_min_u64(at + ORPHAN_RANGE_BATCH, count);
     struct snic_kvop_key key;
     const void *body;
     uint32_t size;
@@ -44,14 +51,14 @@ static int range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
         snic_kvfs_key(&key, first + i, SNIC_KVFS_REC_ATTR);
         int rc = kvfs_peek(op, &key, &body, &size);
         if (rc == 0)
-            return range_step(op, i, RANGE_NAMED);
+            return orphan_range_step(op, i, ORPHAN_RANGE_NAMED);
         if (rc != SNIC_ENOENT && rc != SNIC_ECORRUPT)
             return rc;
     }
-    return range_step(op, end, RANGE_FIND);
+    return orphan_range_step(op, end, ORPHAN_RANGE_FIND);
 }
 
-static int range_has(const void *record, uint32_t size, uint64_t ino)
+static int orphan_range_has(const void *record, uint32_t size, uint64_t ino)
 {
     struct snic_kvfs_entry e;
     uint32_t at = 0;
@@ -62,7 +69,7 @@ static int range_has(const void *record, uint32_t size, uint64_t ino)
 }
 
 /* Does its name lead back to it? */
-static int range_named(struct kvfs_op *op, uint64_t ino)
+static int orphan_range_named(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_kvfs_attr a;
     struct snic_kvop_key key;
@@ -72,54 +79,56 @@ static int range_named(struct kvfs_op *op, uint64_t ino)
     if (rc == KVFS_PENDING)
         return rc;
     if (rc != 0 || (a.flags & SNIC_KVFS_ATTR_PARENTS) != 0)
-        return range_step(op, op->s[RANGE_AT] + 1, RANGE_FIND); /* it was linked: it had a name */
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1,
+                                 ORPHAN_RANGE_FIND); /* it was linked: it had a name */
     if (a.nlink == 0)
-        return range_step(op, op->s[RANGE_AT], RANGE_LIST);
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_LIST);
     if ((a.flags & SNIC_KVFS_ATTR_PARENT) == 0 && !kvfs_is_dir(&a))
-        return range_step(op, op->s[RANGE_AT], RANGE_LIST);
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_LIST);
     snic_kvfs_key_hash(&key, a.parent, SNIC_KVFS_REC_ENTRY, a.name);
     rc = kvfs_peek(op, &key, &body, &size);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
     if (rc == 0 &&
-        range_has((const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD, ino))
-        return range_step(op, op->s[RANGE_AT] + 1, RANGE_FIND);
-    return range_step(op, op->s[RANGE_AT], RANGE_FENCE);
+        orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD, ino))
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
+    return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_FENCE);
 }
 
-static int range_fence(struct kvfs_op *op, uint64_t ino)
+static int orphan_range_fence(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_kvfs_attr a, dir;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
-        return range_step(op, op->s[RANGE_AT] + 1, RANGE_FIND);
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
     if (rc == 0)
         rc = kvfs_lock(op, a.parent, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, a.parent, &dir);
     if (rc == SNIC_ENOENT)
-        return range_step(op, op->s[RANGE_AT], RANGE_LIST); /* its directory is gone */
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT],
+                                 ORPHAN_RANGE_LIST); /* its directory is gone */
     if (rc == 0)
         rc = kvfs_put_attr(op, &dir); /* R1 */
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    return rc != 0 ? rc : range_step(op, op->s[RANGE_AT], RANGE_SCAN);
+    return rc != 0 ? rc : orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_SCAN);
 }
 
 /* A page of the directory (R2). */
-static int range_scan(struct kvfs_op *op, uint64_t ino)
+static int orphan_range_scan(struct kvfs_op *op, uint64_t ino)
 {
     const struct snic_kvop *page;
-    struct snic_kvfs_hash last = {.high = op->s[RANGE_HIGH], .low = op->s[RANGE_LOW]};
+    struct snic_kvfs_hash last = {.high = op->s[ORPHAN_RANGE_HIGH], .low = op->s[ORPHAN_RANGE_LOW]};
     struct snic_kvop_key key = {.size = 0};
     struct snic_kvfs_attr a;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
-        return range_step(op, op->s[RANGE_AT] + 1, RANGE_FIND);
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
     if (last.high != 0 || last.low != 0)
         snic_kvfs_key_hash(&key, a.parent, SNIC_KVFS_REC_ENTRY, last);
     if (rc == 0)
-        rc = kvfs_scan(op, a.parent, SNIC_KVFS_REC_ENTRY, &key, RANGE_PAGE, &page);
+        rc = kvfs_scan(op, a.parent, SNIC_KVFS_REC_ENTRY, &key, ORPHAN_RANGE_PAGE, &page);
     if (rc != 0)
         return rc;
     for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
@@ -127,9 +136,9 @@ static int range_scan(struct kvfs_op *op, uint64_t ino)
         const void *body;
         uint32_t size;
         rc = kvfs_scan_record(op, page, r, &key, &body, &size);
-        if (rc == 0 &&
-            range_has((const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD, ino))
-            return range_step(op, op->s[RANGE_AT] + 1, RANGE_FIND);
+        if (rc == 0 && orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD,
+                                        size + SNIC_KVFS_HEAD, ino))
+            return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
         if (rc != 0 && rc != SNIC_ENOENT)
             return rc;
         if (key.size == 17) {
@@ -138,14 +147,14 @@ static int range_scan(struct kvfs_op *op, uint64_t ino)
         }
     }
     if (page->end || page->out_count == 0)
-        return range_step(op, op->s[RANGE_AT], RANGE_LIST);
-    op->s[RANGE_HIGH] = last.high;
-    op->s[RANGE_LOW] = last.low;
+        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_LIST);
+    op->s[ORPHAN_RANGE_HIGH] = last.high;
+    op->s[ORPHAN_RANGE_LOW] = last.low;
     return kvfs_next(op, op->phase);
 }
 
 /* The reminder first: with a name it would only be dropped again. */
-static int range_list(struct kvfs_op *op, uint64_t ino)
+static int orphan_range_list(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_kvfs_orphan o = {.count = 0};
     unsigned char record[SNIC_KVFS_HEAD + 8];
@@ -159,10 +168,10 @@ static int range_list(struct kvfs_op *op, uint64_t ino)
         rc = kvfs_put(op, &key, record + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    return rc != 0 ? rc : range_step(op, op->s[RANGE_AT], RANGE_UNLINK);
+    return rc != 0 ? rc : orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_UNLINK);
 }
 
-static int range_unlink(struct kvfs_op *op, uint64_t ino)
+static int orphan_range_unlink(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_kvfs_attr a;
     int rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
@@ -175,24 +184,26 @@ static int range_unlink(struct kvfs_op *op, uint64_t ino)
         if (rc == 0)
             rc = kvfs_commit(op, 0);
     }
-    return rc != 0 && rc != SNIC_ENOENT ? rc : range_step(op, op->s[RANGE_AT] + 1, RANGE_FIND);
+    return rc != 0 && rc != SNIC_ENOENT
+               ? rc
+               : orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
 }
 
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count)
 {
-    uint64_t ino = first + op->s[RANGE_AT];
-    switch (op->s[RANGE_STEP]) {
-    case RANGE_NAMED:
-        return range_named(op, ino);
-    case RANGE_FENCE:
-        return range_fence(op, ino);
-    case RANGE_SCAN:
-        return range_scan(op, ino);
-    case RANGE_LIST:
-        return range_list(op, ino);
-    case RANGE_UNLINK:
-        return range_unlink(op, ino);
+    uint64_t ino = first + op->s[ORPHAN_RANGE_AT];
+    switch (op->s[ORPHAN_RANGE_STEP]) {
+    case ORPHAN_RANGE_NAMED:
+        return orphan_range_named(op, ino);
+    case ORPHAN_RANGE_FENCE:
+        return orphan_range_fence(op, ino);
+    case ORPHAN_RANGE_SCAN:
+        return orphan_range_scan(op, ino);
+    case ORPHAN_RANGE_LIST:
+        return orphan_range_list(op, ino);
+    case ORPHAN_RANGE_UNLINK:
+        return orphan_range_unlink(op, ino);
     default:
-        return range_find(op, first, count);
+        return orphan_range_find(op, first, count);
     }
 }

@@ -27,6 +27,13 @@ struct kvfs_asked {
     uint64_t scans; /* begun by then: a later one decides */
 };
 
+/* A pending intent of another's that is in the way here. */
+struct kvfs_met {
+    uint64_t session;
+    uint64_t number;
+    uint64_t since_ns;
+};
+
 struct kvfs_session {
     uint8_t mounted;
     uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount */
@@ -57,6 +64,8 @@ struct kvfs_session {
     struct snic_link waiters; /* until the next heartbeat has ended, or something else here */
     struct kvfs_asked asked[KVFS_SESSION_ASKED];
     uint32_t asked_next;
+    uint32_t met_next;
+    struct kvfs_met met[KVFS_SESSION_ASKED];
     struct kvfs_other others[KVFS_SESSIONS_MAX]; /* alive ones, without us */
 };
 

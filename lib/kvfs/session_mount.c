@@ -5,25 +5,25 @@
 #include "kvfs/session_priv.h"
 
 enum {
-    MOUNT_LEASES = 3, /* so long a mount waits for others to let go */
-    MOUNT_WIPE = 64,  /* records of one commit */
-    MOUNT_ROOM = KVFS_BLOCK - 64,
-    MOUNT_FIRST_INO = 2,
-    MOUNT_ROOT_MODE = 0755
+    SESSION_MOUNT_LEASES = 3, /* so long a mount waits for others to let go */
+    SESSION_MOUNT_WIPE = 64,  /* records of one commit */
+    SESSION_MOUNT_ROOM = KVFS_BLOCK - 64,
+    SESSION_MOUNT_FIRST_INO = 2,
+    SESSION_MOUNT_ROOT_MODE = 0755
 };
 
 /* ---- MKFS ---- */
 
 /* Everything of one group, or nothing is left: the next group. Phases 1 and 2, s[0] the group. */
-static int mount_wipe_group(struct kvfs_op *op)
+static int session_mount_wipe_group(struct kvfs_op *op)
 {
-    unsigned char *room = kvfs_take(op, MOUNT_ROOM);
+    unsigned char *room = kvfs_take(op, SESSION_MOUNT_ROOM);
     const struct snic_kvop *got;
     struct snic_kvop want = {.kind = SNIC_KVOP_SCAN,
-                             .scan_max = MOUNT_WIPE,
+                             .scan_max = SESSION_MOUNT_WIPE,
                              .key = {.group = op->s[0]},
                              .out = room,
-                             .out_room = MOUNT_ROOM};
+                             .out_room = SESSION_MOUNT_ROOM};
     struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
     if (room == NULL)
         return SNIC_ENOMEM;
@@ -45,7 +45,7 @@ static int mount_wipe_group(struct kvfs_op *op)
 }
 
 /* The next group that holds anything; none: phase 3. */
-static int mount_wipe(struct kvfs_op *op)
+static int session_mount_wipe(struct kvfs_op *op)
 {
     uint64_t *name = kvfs_take(op, sizeof(*name));
     const struct snic_kvop *got;
@@ -62,19 +62,19 @@ static int mount_wipe(struct kvfs_op *op)
     return kvfs_next(op, 2);
 }
 
-static void mount_options(const struct snic_kvfs_req *req, struct snic_kvfs_mkfs *o)
+static void session_mount_options(const struct snic_kvfs_req *req, struct snic_kvfs_mkfs *o)
 {
     memset(o, 0, sizeof(*o));
     if (req->name_size == sizeof(*o))
         memcpy(o, req->name, sizeof(*o));
     if (o->mode == 0)
-        o->mode = MOUNT_ROOT_MODE;
+        o->mode = SESSION_MOUNT_ROOT_MODE;
     o->mode &= 07777;
     if (o->seed == 0)
         o->seed = snic_get_le64(o->uuid) ^ snic_get_le64(o->uuid + 8);
 }
 
-static int mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
+static int session_mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
 {
     struct snic_kvfs_attr a = {.mode = KVFS_IFDIR | o->mode,
                                .nlink = 2,
@@ -89,7 +89,7 @@ static int mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
-static int mount_make_super(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
+static int session_mount_make_super(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
 {
     struct snic_kvfs_super s = {.version = SNIC_KVFS_VERSION, .seed = o->seed};
     unsigned char record[SNIC_KVFS_SUPER_BYTES];
@@ -103,7 +103,7 @@ static int mount_make_super(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
     int rc = kvfs_put(op, &key, record + SNIC_KVFS_HEAD, sizeof(record) - SNIC_KVFS_HEAD);
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
-    snic_kvfs_number_encode(number, MOUNT_FIRST_INO);
+    snic_kvfs_number_encode(number, SESSION_MOUNT_FIRST_INO);
     if (rc == 0)
         rc = kvfs_put(op, &key, number + SNIC_KVFS_HEAD, sizeof(number) - SNIC_KVFS_HEAD);
     kvfs_session_key(&key, 0);
@@ -124,7 +124,7 @@ int kvfs_run_mkfs(struct kvfs_op *op)
     const void *body;
     uint32_t size;
     int rc;
-    mount_options(op->req, &o);
+    session_mount_options(op->req, &o);
     if (op->k->session.id != 0)
         return SNIC_EBUSY;
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
@@ -142,20 +142,20 @@ int kvfs_run_mkfs(struct kvfs_op *op)
             rc = kvfs_commit(op, 1);
         return rc != 0 ? rc : kvfs_next(op, 1);
     case 1:
-        return mount_wipe(op);
+        return session_mount_wipe(op);
     case 2:
-        return mount_wipe_group(op);
+        return session_mount_wipe_group(op);
     case 3:
-        rc = mount_make_root(op, &o);
+        rc = session_mount_make_root(op, &o);
         return rc != 0 ? rc : kvfs_next(op, 4);
     default:
-        return mount_make_super(op, &o);
+        return session_mount_make_super(op, &o);
     }
 }
 
 /* ---- MOUNT ---- */
 
-static int mount_super(struct kvfs_op *op)
+static int session_mount_super(struct kvfs_op *op)
 {
     struct snic_kvop_key key;
     const void *body;
@@ -169,7 +169,7 @@ static int mount_super(struct kvfs_op *op)
 }
 
 /* No session: what outlives one stays. */
-static void mount_clear(struct snic_kvfs *k)
+static void session_mount_clear(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
     kvfs_wake_all(&s->waiters);
@@ -186,16 +186,16 @@ static void mount_clear(struct snic_kvfs *k)
 }
 
 /* Each session has an identity of its own. */
-static void mount_begin(struct snic_kvfs *k)
+static void session_mount_begin(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
-    mount_clear(k);
+    session_mount_clear(k);
     s->id = k->o.session_id + s->mounts++ * 0x9e3779b97f4a7c15ULL;
     s->id += s->id == 0;
 }
 
 /* Our record joins the table. */
-static int mount_arrive(struct kvfs_op *op)
+static int session_mount_arrive(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     struct kvfs_session_table *t;
@@ -232,7 +232,7 @@ static int mount_arrive(struct kvfs_op *op)
 }
 
 /* Nobody caches beside us, the dead are cleared away, the orphans were looked at. */
-static int mount_is_settled(const struct snic_kvfs *k)
+static int session_mount_is_settled(const struct snic_kvfs *k)
 {
     const struct kvfs_session *s = &k->session;
     if (s->beats == 0 || s->recovering || s->sweeping || !s->swept || s->sweep || s->busy)
@@ -243,7 +243,7 @@ static int mount_is_settled(const struct snic_kvfs *k)
     return s->other_count > 0 || s->alone;
 }
 
-static int mount_withdraw(struct kvfs_op *op)
+static int session_mount_withdraw(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     struct kvfs_session_table *t;
@@ -270,18 +270,18 @@ static int mount_withdraw(struct kvfs_op *op)
     return kvfs_session_commit(op, 1, x, 1);
 }
 
-static int mount_settle(struct kvfs_op *op)
+static int session_mount_settle(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session *s = &k->session;
     int rc = s->error;
     if (rc == 0 && s->dead)
         rc = SNIC_EIO;
-    if (rc == 0 && mount_is_settled(k)) {
+    if (rc == 0 && session_mount_is_settled(k)) {
         s->mounted = 1;
         return 0;
     }
-    if (rc == 0 && k->now.mono_ns - op->s[2] > MOUNT_LEASES * k->o.lease_ns)
+    if (rc == 0 && k->now.mono_ns - op->s[2] > SESSION_MOUNT_LEASES * k->o.lease_ns)
         rc = SNIC_EBUSY;
     if (rc == 0)
         return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
@@ -297,12 +297,12 @@ int kvfs_run_mount(struct kvfs_op *op)
     if (op->phase == 0) {
         if (s->id != 0 && !s->dead)
             return SNIC_EBUSY;
-        rc = mount_super(op);
+        rc = session_mount_super(op);
         if (rc != 0)
             return rc;
         if (s->busy || s->recovering || s->sweeping || s->yielding)
             return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
-        mount_begin(k);
+        session_mount_begin(k);
         if ((k->o.caps & SNIC_KV_CAP_READONLY) != 0) {
             s->id = 0;
             s->mounted = 1;
@@ -311,17 +311,17 @@ int kvfs_run_mount(struct kvfs_op *op)
         return kvfs_next(op, 1);
     }
     if (op->phase == 1) {
-        rc = mount_arrive(op);
+        rc = session_mount_arrive(op);
         if (rc < 0)
-            mount_clear(k);
+            session_mount_clear(k);
         return rc;
     }
     if (op->phase == 2)
-        return mount_settle(op);
-    rc = mount_withdraw(op);
+        return session_mount_settle(op);
+    rc = session_mount_withdraw(op);
     if (rc == KVFS_PENDING)
         return rc;
-    mount_clear(k);
+    session_mount_clear(k);
     return (int)(int64_t)op->s[3];
 }
 
@@ -336,7 +336,7 @@ int kvfs_run_unmount(struct kvfs_op *op)
     int rc;
     if (s->id == 0 || s->dead) {
         rc = s->dead ? SNIC_EIO : 0;
-        mount_clear(k);
+        session_mount_clear(k);
         return rc;
     }
     if (op->phase == 0) {
@@ -344,7 +344,7 @@ int kvfs_run_unmount(struct kvfs_op *op)
         return rc != 0 ? rc : kvfs_next(op, 1);
     }
     if (op->phase == 1) {
-        rc = mount_withdraw(op);
+        rc = session_mount_withdraw(op);
         if (rc != 0 && rc != SNIC_EIO)
             return rc;
         op->s[3] = (uint64_t)(int64_t)rc;
@@ -354,6 +354,6 @@ int kvfs_run_unmount(struct kvfs_op *op)
     if (rc == KVFS_PENDING)
         return rc;
     kvfs_cache_drop(k);
-    mount_clear(k);
+    session_mount_clear(k);
     return op->s[3] != 0 ? (int)(int64_t)op->s[3] : rc;
 }

@@ -8,15 +8,15 @@
  */
 #include "kvfs/session_priv.h"
 
-enum { RUN_WAIT_NS = 100000 }; /* between looks at operations that must end */
+enum { SESSION_RUN_WAIT_NS = 100000 }; /* between looks at operations that must end */
 
-static int run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
+static int session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
 {
     return k->sole || k->now.mono_ns - o->moved_ns >= k->o.lease_ns; /* S5 */
 }
 
 /* Start what the table shows to be needed. */
-static void run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
+static void session_run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
 {
     struct kvfs_session *s = &k->session;
     const struct kvfs_session_row *own = kvfs_session_row(t, s->id);
@@ -26,7 +26,7 @@ static void run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
         if (t->rows[i].id != s->id && (t->rows[i].s.flags & SNIC_KVFS_SESSION_DEAD) != 0)
             victim = t->rows[i].id;
     for (uint32_t i = 0; i < s->other_count; i++) {
-        if (run_is_dead(k, &s->others[i]))
+        if (session_run_is_dead(k, &s->others[i]))
             victim = s->others[i].id;
         else
             alive++;
@@ -49,8 +49,8 @@ static void run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
 }
 
 /* The heartbeat's commit; nothing to write when nobody can look. */
-static void run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
-                     const struct kvfs_session_table *t, const struct kvfs_session_row *own)
+static void session_run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
+                             const struct kvfs_session_table *t, const struct kvfs_session_row *own)
 {
     struct snic_kvop_key key;
     struct snic_kvfs_session mine = own->s;
@@ -70,7 +70,7 @@ static void run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
     kvfs_session_put_number(x, &key, own->counter + 1);
 }
 
-static int run_beat(struct kvfs_op *op)
+static int session_run_beat(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session_table *t;
@@ -86,8 +86,8 @@ static int run_beat(struct kvfs_op *op)
         return 0;
     }
     if (!x->built) {
-        run_react(k, t);
-        run_fill(k, x, t, own);
+        session_run_react(k, t);
+        session_run_fill(k, x, t, own);
         x->built = 1;
     }
     if (x->change_count > 0)
@@ -105,7 +105,7 @@ static int run_beat(struct kvfs_op *op)
 int kvfs_run_heartbeat(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
-    int rc = s->id == 0 ? 0 : run_beat(op);
+    int rc = s->id == 0 ? 0 : session_run_beat(op);
     if (rc == KVFS_PENDING)
         return rc;
     s->busy = 0;
@@ -117,7 +117,7 @@ int kvfs_run_heartbeat(struct kvfs_op *op)
 
 /* ---- The end of caching (S4) ---- */
 
-static int run_yield_flag(struct kvfs_op *op)
+static int session_run_yield_flag(struct kvfs_op *op)
 {
     struct kvfs_session_table *t;
     struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
@@ -140,13 +140,13 @@ static int run_yield_flag(struct kvfs_op *op)
     return kvfs_session_commit(op, 1, x, 0);
 }
 
-static int run_yield(struct kvfs_op *op)
+static int session_run_yield(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     int rc;
     if (op->phase == 0) {
         if (kvfs_ops_before(k, k->session.era) > 0)
-            return kvfs_sleep_until(op, k->now.mono_ns + RUN_WAIT_NS);
+            return kvfs_sleep_until(op, k->now.mono_ns + SESSION_RUN_WAIT_NS);
         return kvfs_next(op, 1);
     }
     if (op->phase == 1) {
@@ -157,12 +157,12 @@ static int run_yield(struct kvfs_op *op)
         rc = kvfs_locks_publish(op);
         return rc != 0 ? rc : kvfs_next(op, 2);
     }
-    return run_yield_flag(op);
+    return session_run_yield_flag(op);
 }
 
 int kvfs_run_yield(struct kvfs_op *op)
 {
-    int rc = run_yield(op);
+    int rc = session_run_yield(op);
     if (rc == KVFS_PENDING)
         return rc;
     op->k->session.yielding = 0;
@@ -173,7 +173,7 @@ int kvfs_run_yield(struct kvfs_op *op)
 
 /* ---- A dead session is cleared away (S6) ---- */
 
-static int run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *row)
+static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *row)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
@@ -186,7 +186,7 @@ static int run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *r
         for (uint32_t i = 0; i < k->session.other_count; i++)
             if (k->session.others[i].id == row->id)
                 o = &k->session.others[i];
-        if (o == NULL || !run_is_dead(k, o) || row->beat == NULL)
+        if (o == NULL || !session_run_is_dead(k, o) || row->beat == NULL)
             return row->beat == NULL ? SNIC_ECORRUPT : SNIC_EAGAIN;
         mark.flags = (mark.flags & ~SNIC_KVFS_SESSION_CACHES) | SNIC_KVFS_SESSION_DEAD;
         kvfs_session_key(&key, row->id);
@@ -198,7 +198,7 @@ static int run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *r
     return kvfs_session_commit(op, 1, x, 0);
 }
 
-static int run_recover_delete(struct kvfs_op *op, const struct kvfs_session_row *row)
+static int session_run_recover_delete(struct kvfs_op *op, const struct kvfs_session_row *row)
 {
     struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
     struct snic_kvop_key key;
@@ -215,7 +215,7 @@ static int run_recover_delete(struct kvfs_op *op, const struct kvfs_session_row 
 }
 
 /* s[0] the session, s[1] the range, s[2] and s[3] its numbers; orphan.c has s[4] and up. */
-static int run_recover(struct kvfs_op *op)
+static int session_run_recover(struct kvfs_op *op)
 {
     struct kvfs_session_table *t;
     const struct kvfs_session_row *row;
@@ -240,7 +240,7 @@ static int run_recover(struct kvfs_op *op)
         return 0; /* somebody else has */
     if (op->phase == 0) {
         if ((row->s.flags & SNIC_KVFS_SESSION_DEAD) == 0) {
-            rc = run_recover_mark(op, row);
+            rc = session_run_recover_mark(op, row);
             if (rc != 0)
                 return rc == SNIC_EAGAIN ? 0 : rc;
         }
@@ -251,13 +251,13 @@ static int run_recover(struct kvfs_op *op)
         op->s[3] = row->s.ranges[op->s[1]].count;
         return kvfs_next(op, 3);
     }
-    return run_recover_delete(op, row);
+    return session_run_recover_delete(op, row);
 }
 
 int kvfs_run_recover(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
-    int rc = run_recover(op);
+    int rc = session_run_recover(op);
     if (rc == KVFS_PENDING)
         return rc;
     s->recovering = 0;

@@ -608,7 +608,10 @@ static void txn_distrust(struct kvfs_op *op)
 
 static int txn_intent(struct kvfs_op *op, int durable)
 {
-    int rc = kvfs_intent_commit(op, durable);
+    int rc;
+    if (op->sent == 0)
+        txn_cache_sent(op);
+    rc = kvfs_intent_commit(op, durable);
     if (rc == 0)
         txn_committed(op);
     else if (rc < 0 || op->again)

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Commits over several groups on stores whose commits stop at the group.
+ *
+ * Let a commit have guards (records as they were read) and changes. It is to happen as a whole, at
+ * one moment at which all guards hold, or not at all.
+ *
+ * J1  Fast: all groups but one are private to the commit (an inode made by it). Their records are
+ *     written first; nobody can know them. The one commit of the group that is left checks the
+ *     guards and makes the changes: it is the moment. If it fails, the private records are deleted
+ *     again; after a crash recovery finds them in the session's ranges of inode numbers.
+ * J2  Else an intent record comes first, pending, with a number that no other intent has or will
+ *     have. It is there before the first reservation and goes after the last one is gone, but
+ *     for reservations that arrive late (J7).
+ * J3  Every record that is to change is replaced by a reserved one that holds old and new value,
+ *     guarded by the old one. From then on nobody else changes the record: all guards are whole
+ *     records, and a reserved one equals nothing that another commit has read.
+ * J4  Guards on records that do not change are checked after all reservations are in place: let T
+ *     be a moment between those reservations and the checks' answers at which such a record was
+ *     as it had been read. All records that change are held from before T until the commit
+ *     point. Another commit that changes a record only checked here, after T, comes later in the
+ *     serial order, and has not seen a record of this one: it would have met the reservation (a
+ *     reserved record fails its guards and its checks). And if it had reserved what is
+ *     checked here before T, the check fails. So no two such commits miss each other's changes.
+ * J5  The commit point: the intent record goes from pending to committed, guarded by its pending
+ *     bytes. Whoever wants to get past a pending intent makes it aborted, under the same guard. So
+ *     it is decided once, and a pending intent that has been aborted is never committed.
+ * J6  A reservation is resolved by its intent: committed, the new value; aborted or missing, the
+ * old one. The record is replaced guarded by the reserved bytes, which name the intent, so that it
+ *     is done once, and a late one changes nothing.
+ * J7  A missing intent means old: a committed intent goes only when all its reservations have been
+ *     resolved, and a reservation is made only while the intent is pending, unless it was under way
+ *     when the session was declared dead and its intents were cleared; that intent was not
+ *     committed, or the reservations had all been made.
+ * J8  Objects that end with the commit (CHANGE_TRUNCATE from 0) are named by the intent and
+ *     truncated after the commit point; that may be repeated, for no inode number is used twice.
+ *     Object bytes (CHANGE_WRITE) are written with the reservations, as stores may do it.
+ * J9  Nobody waits while holding reservations: an operation that finds one of another in its way
+ *     aborts its own intent first.
+ */
+#include "kvfs/intent.h"
+
+/* ---- What is to be done, gathered once ---- */
+
+static int intent_is_guard(const struct kvfs_read *r)
+{
+    return r->guard && (r->state == KVFS_READ_PRESENT || r->state == KVFS_READ_ABSENT);
+}
+
+static struct kvfs_read *intent_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
+{
+    struct kvfs_read *r = op->reads;
+    while (r != NULL && !(intent_is_guard(r) && kvfs_key_equal(&r->key, key)))
+        r = r->next;
+    return r;
+}
+
+/* The old values of records that change unread: they are reserved as they are now. */
+static int intent_read_blind(struct kvfs_op *op)
+{
+    int rc = 0;
+    for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
+        const void *body;
+        uint32_t size;
+        int got;
+        if (c->run != op->run_count || c->key.size == 0 || c->key.group == op->made ||
+            intent_read(op, &c->key) != NULL)
+            continue;
+        c->run--; /* not seen by the read */
+        got = kvfs_get(op, &c->key, &body, &size);
+        c->run++;
+        if (got != 0 && got != SNIC_ENOENT && (rc == 0 || got != KVFS_PENDING))
+            rc = got;
+    }
+    return rc;
+}
+
+static struct kvfs_intent_group *intent_group(struct kvfs_intent *n, uint64_t group)
+{
+    for (uint32_t i = 0; i < n->group_count; i++)
+        if (n->groups[i].group == group)
+            return &n->groups[i];
+    if (n->group_count == KVFS_INTENT_GROUPS)
+        return NULL;
+    n->groups[n->group_count].group = group;
+    return &n->groups[n->group_count++];
+}
+
+static int intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
+{
+    struct kvfs_intent_group *g;
+    for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
+        if (c->run != op->run_count)
+            continue;
+        g = intent_group(n, c->key.size != 0 ? c->key.group : c->object);
+        if (g == NULL)
+            return SNIC_E2BIG;
+        if (c->kind == SNIC_KVOP_CHANGE_TRUNCATE) {
+            if (n->object_count == SNIC_KVFS_INTENT_OBJECTS_MAX)
+                return SNIC_E2BIG;
+            n->objects[n->object_count++] = c->object;
+        }
+        g->changes++;
+        n->items[n->item_count++] = (struct kvfs_intent_item){
+            .change = c, .read = c->key.size != 0 ? intent_read(op, &c->key) : NULL};
+    }
+    for (struct kvfs_read *r = op->reads; r != NULL; r = r->next) {
+        if (!intent_is_guard(r))
+            continue;
+        g = intent_group(n, r->key.group);
+        if (g == NULL)
+            return SNIC_E2BIG;
+        g->guards++;
+        for (uint32_t i = 0; i < n->item_count; i++)
+            if (n->items[i].read == r)
+                g->guards--;
+        if (n->read_count == SNIC_KVOP_GUARDS_MAX)
+            return SNIC_E2BIG;
+        n->reads[n->read_count++] = r;
+    }
+    for (uint32_t i = 0; i < n->group_count; i++)
+        n->open_count += n->groups[i].group != op->made || op->made == 0;
+    return 0;
+}
+
+/* A record reserved: head, reservation, old, new. */
+static int intent_reserve_fill(struct kvfs_op *op, struct kvfs_intent *n,
+                               struct kvfs_intent_item *it)
+{
+    const struct kvfs_change *c = it->change;
+    uint32_t old_size = it->read->state == KVFS_READ_PRESENT ? it->read->size : 0;
+    uint32_t new_size = c->kind == SNIC_KVOP_PUT ? c->size : 0;
+    uint32_t size = SNIC_KVFS_HEAD + (uint32_t)sizeof(struct snic_kvfs_reservation);
+    if (old_size + new_size > SNIC_KVOP_VALUE_MAX - size)
+        return SNIC_EMSGSIZE;
+    unsigned char *p = kvfs_memory(op, size + old_size + new_size);
+    if (p == NULL)
+        return SNIC_ENOMEM;
+    memset(p, 0, size);
+    snic_put_le64(p + 8, n->session);
+    snic_put_le64(p + 16, n->number);
+    snic_put_le32(p + 24, old_size);
+    snic_put_le32(p + 28, new_size);
+    if (old_size != 0)
+        memcpy(p + size, it->read->record, old_size);
+    if (new_size != 0)
+        memcpy(p + size + old_size, c->record, new_size);
+    it->reserved = p;
+    it->reserved_size = size + old_size + new_size;
+    snic_kvfs_seal(&c->key, p, it->reserved_size, SNIC_KVFS_RESERVED);
+    return 0;
+}
+
+/* The intent's record in both states it can have from us. */
+static int intent_record_fill(struct kvfs_op *op, struct kvfs_intent *n)
+{
+    struct snic_kvfs_intent *r = kvfs_memory(op, sizeof(*r));
+    uint32_t room = SNIC_KVFS_HEAD + 8 + n->object_count * 8 + n->item_count * 64;
+    n->pending = kvfs_memory(op, room);
+    n->committed = kvfs_memory(op, room);
+    if (r == NULL || n->pending == NULL || n->committed == NULL)
+        return SNIC_ENOMEM;
+    r->key_count = 0;
+    for (uint32_t i = 0; i < n->item_count; i++)
+        if (n->items[i].reserved != NULL)
+            r->keys[r->key_count++] = n->items[i].change->key;
+    r->object_count = (uint16_t)n->object_count;
+    memcpy(r->objects, n->objects, sizeof(n->objects));
+    r->state = SNIC_KVFS_INTENT_PENDING;
+    n->record_size = snic_kvfs_intent_encode(n->pending, r);
+    snic_kvfs_seal(&n->key, n->pending, n->record_size, 0);
+    r->state = SNIC_KVFS_INTENT_COMMITTED;
+    (void)snic_kvfs_intent_encode(n->committed, r);
+    snic_kvfs_seal(&n->key, n->committed, n->record_size, 0);
+    return 0;
+}
+
+static int intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
+{
+    struct snic_kvfs *k = op->k;
+    size_t places;
+    uint32_t room;
+    int rc = intent_gather(op, n);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < n->item_count; i++) {
+        struct kvfs_change *c = n->items[i].change;
+        if (c->kind == SNIC_KVOP_PUT)
+            snic_kvfs_seal(&c->key, c->record, c->size, 0);
+    }
+    places = (n->group_count + 1) * sizeof(*n->places);
+    n->guards = kvfs_memory(op, (n->item_count + n->read_count + 1) * sizeof(*n->guards));
+    n->changes = kvfs_memory(op, (n->item_count + 1) * sizeof(*n->changes));
+    n->places = kvfs_memory(op, places);
+    if (n->guards == NULL || n->changes == NULL || n->places == NULL)
+        return SNIC_ENOMEM;
+    memset(n->places, 0, places);
+    if (n->open_count <= 1)
+        return 0; /* J1 */
+    n->session = k->session.id;
+    n->number = ++k->session.intents;
+    snic_kvfs_key_intent(&n->key, n->session, n->number);
+    for (uint32_t i = 0; i < n->item_count && rc == 0; i++)
+        if (n->items[i].read != NULL && n->items[i].change->key.group != op->made)
+            rc = intent_reserve_fill(op, n, &n->items[i]);
+    if (rc == 0)
+        rc = intent_record_fill(op, n);
+    room = n->record_size;
+    for (uint32_t i = 0; i < n->item_count; i++)
+        room = room < n->items[i].reserved_size ? n->items[i].reserved_size : room;
+    n->room_size = room;
+    n->room = rc == 0 ? kvfs_memory(op, room) : NULL;
+    n->single = rc == 0 ? kvfs_intent_single(op) : NULL;
+    return rc == 0 && (n->room == NULL || n->single == NULL) ? SNIC_ENOMEM : rc;
+}
+
+/* ---- Steps: commits of groups, all of a step under way together ---- */
+
+void kvfs_intent_begin(struct kvfs_intent *n, uint32_t step)
+{
+    n->step = step;
+    n->begun = 0;
+    n->guard_at = 0;
+    n->change_at = 0;
+    for (uint32_t i = 0; i <= n->group_count; i++)
+        n->places[i].state = KVFS_PLACE_FREE;
+}
+
+static void intent_guard(struct kvfs_intent *n, struct snic_kvop *op,
+                         const struct snic_kvop_key *key, const void *value, uint32_t size)
+{
+    struct snic_kvop_guard *g = &n->guards[n->guard_at++];
+    memset(g, 0, sizeof(*g));
+    g->key = *key;
+    g->value = value;
+    g->size = size;
+    op->guard_count++;
+}
+
+static struct snic_kvop_change *intent_change(struct kvfs_intent *n, struct snic_kvop *op)
+{
+    struct snic_kvop_change *c = &n->changes[n->change_at++];
+    memset(c, 0, sizeof(*c));
+    op->change_count++;
+    return c;
+}
+
+static void intent_value(struct snic_kvop_change *c, const struct snic_kvop_key *key,
+                         const void *record, uint32_t size)
+{
+    c->key = *key;
+    c->kind = size != 0 ? SNIC_KVOP_PUT : SNIC_KVOP_DELETE;
+    c->value = size != 0 ? record : NULL;
+    c->size = size;
+}
+
+static void intent_object(struct snic_kvop_change *to, const struct kvfs_change *c)
+{
+    to->kind = c->kind;
+    to->object = c->object;
+    to->offset = c->offset;
+    to->value = c->bytes;
+    to->size = c->size;
+}
+
+static void intent_read_guards(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+{
+    for (uint32_t i = 0; i < n->read_count; i++) {
+        const struct kvfs_read *r = n->reads[i];
+        int there = r->state == KVFS_READ_PRESENT;
+        if (r->key.group == group)
+            intent_guard(n, op, &r->key, there ? r->record : NULL, there ? r->size : 0);
+    }
+}
+
+/* The changes of a group as they are, with its guards: private groups, and the one that is left. */
+static void intent_fill_plain(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+{
+    intent_read_guards(n, group, op);
+    for (uint32_t i = 0; i < n->item_count; i++) {
+        const struct kvfs_change *c = n->items[i].change;
+        if (c->key.size == 0 && c->object == group)
+            intent_object(intent_change(n, op), c);
+        else if (c->key.size != 0 && c->key.group == group)
+            intent_value(intent_change(n, op), &c->key, c->record,
+                         c->kind == SNIC_KVOP_PUT ? c->size : 0);
+    }
+}
+
+static void intent_fill_undo(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+{
+    for (uint32_t i = 0; i < n->item_count; i++) {
+        const struct kvfs_change *c = n->items[i].change;
+        if (c->key.size != 0 && c->key.group == group)
+            intent_value(intent_change(n, op), &c->key, NULL, 0);
+        else if (c->key.size == 0 && c->object == group)
+            intent_object(
+                intent_change(n, op),
+                &(struct kvfs_change){.kind = SNIC_KVOP_CHANGE_TRUNCATE, .object = group});
+    }
+}
+
+static void intent_fill_reserve(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+{
+    intent_read_guards(n, group, op); /* J3 */
+    for (uint32_t i = 0; i < n->item_count; i++) {
+        const struct kvfs_intent_item *it = &n->items[i];
+        const struct kvfs_change *c = it->change;
+        if (c->key.size == 0 && c->object == group && c->kind == SNIC_KVOP_CHANGE_WRITE)
+            intent_object(intent_change(n, op), c);
+        else if (it->reserved != NULL && c->key.group == group)
+            intent_value(intent_change(n, op), &c->key, it->reserved, it->reserved_size);
+    }
+}
+
+/* J4: what only was read. */
+static void intent_fill_check(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+{
+    for (uint32_t i = 0; i < n->read_count; i++) {
+        const struct kvfs_read *r = n->reads[i];
+        int changed = 0, there = r->state == KVFS_READ_PRESENT;
+        for (uint32_t j = 0; j < n->item_count; j++)
+            changed |= n->items[j].read == r;
+        if (!changed && r->key.group == group)
+            intent_guard(n, op, &r->key, there ? r->record : NULL, there ? r->size : 0);
+    }
+}
+
+/* J6: from the reserved record to the new (or the old) one. */
+static void intent_fill_settle(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op,
+                               int committed)
+{
+    for (uint32_t i = 0; i < n->item_count; i++) {
+        const struct kvfs_intent_item *it = &n->items[i];
+        const struct kvfs_change *c = it->change;
+        int put = c->kind == SNIC_KVOP_PUT;
+        if (c->key.size == 0 && c->object == group && committed &&
+            c->kind == SNIC_KVOP_CHANGE_TRUNCATE)
+            intent_object(intent_change(n, op), c); /* J8 */
+        if (it->reserved == NULL || c->key.group != group)
+            continue;
+        intent_guard(n, op, &c->key, it->reserved, it->reserved_size);
+        if (committed)
+            intent_value(intent_change(n, op), &c->key, c->record, put ? c->size : 0);
+        else
+            intent_value(intent_change(n, op), &c->key, it->read->record,
+                         it->read->state == KVFS_READ_PRESENT ? it->read->size : 0);
+    }
+}
+
+static void intent_fill_record(struct kvfs_intent *n, struct snic_kvop *op)
+{
+    if (n->step == KVFS_INTENT_PRIVATE) {
+        intent_guard(n, op, &n->key, NULL, 0);
+        intent_value(intent_change(n, op), &n->key, n->pending, n->record_size);
+    } else if (n->step == KVFS_INTENT_FLIP) {
+        intent_guard(n, op, &n->key, n->pending, n->record_size); /* J5 */
+        intent_value(intent_change(n, op), &n->key, n->committed, n->record_size);
+    } else if (n->step == KVFS_INTENT_DELETE) {
+        intent_value(intent_change(n, op), &n->key, NULL, 0);
+    }
+}
+
+static void intent_fill_group(const struct kvfs_op *op, struct kvfs_intent *n, uint32_t i,
+                              struct snic_kvop *want)
+{
+    uint64_t group = n->groups[i].group;
+    int made = op->made != 0 && group == op->made;
+    if (n->step == KVFS_INTENT_PRIVATE && made)
+        intent_fill_plain(n, group, want);
+    else if (n->step == KVFS_INTENT_UNDO && made && n->error != 0)
+        intent_fill_undo(n, group, want);
+    else if (made)
+        return;
+    else if (n->step == KVFS_INTENT_DECIDE)
+        intent_fill_plain(n, group, want);
+    else if (n->step == KVFS_INTENT_RESERVE)
+        intent_fill_reserve(n, group, want);
+    else if (n->step == KVFS_INTENT_CHECK)
+        intent_fill_check(n, group, want);
+    else if (n->step == KVFS_INTENT_APPLY)
+        intent_fill_settle(n, group, want, 1);
+    else if (n->step == KVFS_INTENT_RESTORE && n->groups[i].held)
+        intent_fill_settle(n, group, want, 0);
+}
+
+/* One commit of the step; without guards and changes it is done at once. */
+static void intent_send(struct kvfs_op *op, struct kvfs_intent *n, uint32_t i)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT};
+    const struct snic_kvop *got;
+    want.guards = n->guards + n->guard_at;
+    want.changes = n->changes + n->change_at;
+    if (i < n->group_count)
+        intent_fill_group(op, n, i, &want);
+    else if (n->pending != NULL)
+        intent_fill_record(n, &want);
+    if (want.guard_count + want.change_count == 0) {
+        n->places[i].io.op = want;
+        n->places[i].state = KVFS_PLACE_DONE;
+        return;
+    }
+    if (n->durable)
+        want.flags |= SNIC_KVOP_DURABLE;
+    if (op->reserve || n->step >= KVFS_INTENT_APPLY)
+        want.flags |= SNIC_KVOP_RESERVE;
+    op->k->stats.store_commits++;
+    (void)kvfs_io_in(op, &n->places[i], &want, &got);
+}
+
+/* All commits of the step: KVFS_PENDING; 0; SNIC_ECANCELED, or else the first error. */
+static int intent_run(struct kvfs_op *op, struct kvfs_intent *n)
+{
+    int rc = 0;
+    if (!n->begun) {
+        n->begun = 1;
+        for (uint32_t i = 0; i <= n->group_count; i++)
+            intent_send(op, n, i);
+    }
+    for (uint32_t i = 0; i <= n->group_count; i++) {
+        int result = (int)n->places[i].io.op.result;
+        if (n->places[i].state == KVFS_PLACE_ASKED)
+            return KVFS_PENDING;
+        if (n->step == KVFS_INTENT_RESERVE && i < n->group_count)
+            n->groups[i].held = result != SNIC_ECANCELED;
+        if (result < 0 && (rc == 0 || result == SNIC_ECANCELED))
+            rc = result;
+    }
+    return rc;
+}
+
+/* ---- The course ---- */
+
+/* It is over: the operation starts over when somebody was in the way, or fails. */
+static int intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
+{
+    op->intent = NULL;
+    op->commit_state = KVFS_COMMIT_NONE;
+    if (n->error == SNIC_ECANCELED) {
+        kvfs_txn_retry(op);
+        if (op->commit_state == KVFS_COMMIT_NONE)
+            return KVFS_PENDING;
+        return op->commit_error;
+    }
+    op->commit_state = KVFS_COMMIT_FAILED;
+    op->commit_error = n->error == SNIC_EPEERDEAD ? SNIC_EIO : n->error;
+    return op->commit_error;
+}
+
+static void intent_fail(struct kvfs_intent *n, int error, uint32_t step)
+{
+    n->error = error;
+    kvfs_intent_begin(n, step);
+}
+
+/* J1 */
+static void intent_after_fast(struct kvfs_op *op, struct kvfs_intent *n, int rc)
+{
+    if (n->step == KVFS_INTENT_PRIVATE && rc == 0)
+        kvfs_intent_begin(n, KVFS_INTENT_DECIDE);
+    else if (n->step == KVFS_INTENT_DECIDE && rc == 0)
+        n->step = KVFS_INTENT_DONE;
+    else if (n->step == KVFS_INTENT_DECIDE && rc == SNIC_EUNKNOWN)
+        intent_fail(n, rc, KVFS_INTENT_FAILED); /* the name may be there */
+    else if (n->step == KVFS_INTENT_UNDO)
+        n->step = KVFS_INTENT_FAILED;
+    else
+        intent_fail(n, rc, op->made != 0 ? KVFS_INTENT_UNDO : KVFS_INTENT_FAILED);
+}
+
+/* J2 to J6; what fails before the commit point is restored, what comes after it is only late. */
+static void intent_after(struct kvfs_op *op, struct kvfs_intent *n, int rc)
+{
+    switch (n->step) {
+    case KVFS_INTENT_PRIVATE:
+    case KVFS_INTENT_RESERVE:
+    case KVFS_INTENT_CHECK:
+        if (rc == 0)
+            kvfs_intent_begin(n, n->step + 1);
+        else
+            intent_fail(n, rc, KVFS_INTENT_RESTORE);
+        break;
+    case KVFS_INTENT_FLIP:
+        if (rc == 0)
+            kvfs_intent_begin(n, KVFS_INTENT_APPLY);
+        else if (rc == SNIC_ECANCELED)
+            intent_fail(n, rc, KVFS_INTENT_RESTORE); /* somebody has aborted it */
+        else
+            intent_fail(n, rc, KVFS_INTENT_ASK);
+        break;
+    case KVFS_INTENT_RESTORE:
+    case KVFS_INTENT_APPLY:
+        if (rc != 0) /* somebody was there before us, or the store fails: one by one */
+            kvfs_intent_begin(n, KVFS_INTENT_SETTLE);
+        else
+            kvfs_intent_begin(n, KVFS_INTENT_UNDO);
+        break;
+    case KVFS_INTENT_UNDO:
+        kvfs_intent_begin(n, KVFS_INTENT_DELETE);
+        break;
+    default:
+        n->step = n->error == 0 ? KVFS_INTENT_DONE : KVFS_INTENT_FAILED;
+        break;
+    }
+    (void)op;
+}
+
+static int intent_begin(struct kvfs_op *op, int durable)
+{
+    int rc = intent_read_blind(op);
+    struct kvfs_intent *n;
+    if (rc != 0)
+        return rc;
+    n = kvfs_memory(op, sizeof(*n));
+    if (n == NULL)
+        return SNIC_ENOMEM;
+    memset(n, 0, sizeof(*n));
+    n->durable = durable != 0;
+    rc = intent_prepare(op, n);
+    if (rc != 0)
+        return rc;
+    kvfs_intent_begin(n, KVFS_INTENT_PRIVATE);
+    op->intent = n;
+    op->commit_state = KVFS_COMMIT_ASKED;
+    op->k->stats.intents++;
+    return 0;
+}
+
+int kvfs_intent_commit(struct kvfs_op *op, int durable)
+{
+    struct kvfs_intent *n = op->intent;
+    int rc = 0;
+    if (n == NULL) {
+        rc = intent_begin(op, durable);
+        if (rc != 0)
+            return rc;
+        n = op->intent;
+    }
+    for (;;) {
+        if (n->step == KVFS_INTENT_DONE)
+            break;
+        if (n->step == KVFS_INTENT_FAILED)
+            return intent_failed(op, n);
+        if (n->step == KVFS_INTENT_ASK || n->step == KVFS_INTENT_SETTLE) {
+            rc = kvfs_intent_slow(op, n);
+            if (rc == KVFS_PENDING)
+                return rc;
+            continue;
+        }
+        rc = intent_run(op, n);
+        if (rc == KVFS_PENDING)
+            return rc;
+        if (n->open_count <= 1)
+            intent_after_fast(op, n, rc);
+        else
+            intent_after(op, n, rc);
+    }
+    op->intent = NULL;
+    for (uint32_t i = 0; i < n->item_count; i++)
+        n->items[i].change->run = op->run_count; /* for what follows a commit in txn.c */
+    return 0;
+}
