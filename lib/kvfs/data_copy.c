@@ -28,7 +28,7 @@ struct kvfs_copy {
     void *bytes;
 };
 
-static int copy_lock(struct kvfs_op *op)
+static int data_copy_lock(struct kvfs_op *op)
 {
     uint64_t from = op->ino, to = op->ino2;
     int rc;
@@ -41,7 +41,7 @@ static int copy_lock(struct kvfs_op *op)
 }
 
 /* Before anything is copied: how much it will be. */
-static int copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
+static int data_copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     const struct snic_kvfs_req *req = op->req;
     uint64_t all = req->length;
@@ -62,7 +62,7 @@ static int copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
 }
 
 /* The hole at the offset, as far as it matters: op->s[COPY_NOW], 0: there is data. */
-static int copy_seek(struct kvfs_op *op, const struct kvfs_copy *c)
+static int data_copy_seek(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_SEEK, .object = op->ino, .offset = c->offset};
     const struct snic_kvop *got;
@@ -81,7 +81,7 @@ static int copy_seek(struct kvfs_op *op, const struct kvfs_copy *c)
 }
 
 /* Bytes of this round to memory. */
-static int copy_read(struct kvfs_op *op, struct kvfs_copy *c)
+static int data_copy_read(struct kvfs_op *op, struct kvfs_copy *c)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_READ,
                              .object = op->ino,
@@ -109,7 +109,7 @@ static int copy_read(struct kvfs_op *op, struct kvfs_copy *c)
     return rc;
 }
 
-static int copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64_t bytes)
+static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64_t bytes)
 {
     struct snic_iov *iov = kvfs_take(op, sizeof(*iov));
     struct snic_kvfs_attr to = c->to;
@@ -130,7 +130,7 @@ static int copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64_t by
 }
 
 /* A hole of op->s[COPY_NOW] bytes; less where the target wants it in several steps. */
-static int copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
+static int data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     struct snic_kvop want = {
         .kind = SNIC_KVOP_OBJECT_PUNCH, .object = op->ino2, .offset = c->offset2};
@@ -141,7 +141,7 @@ static int copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
     if ((to.flags & SNIC_KVFS_ATTR_BIG) == 0 && c->offset2 < SNIC_KVFS_SMALL_MAX) {
         bytes = snic_min_u64(bytes, SNIC_KVFS_SMALL_MAX - c->offset2);
         op->s[COPY_NOW] = bytes;
-        return copy_write(op, c, bytes);
+        return data_copy_write(op, c, bytes);
     }
     if (c->offset2 < to.size && op->k->o.times_ns != 0) {
         want.length = snic_min_u64(bytes, to.size - c->offset2);
@@ -152,14 +152,14 @@ static int copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
     if (c->offset2 < to.size) {
         bytes = snic_min_u64(bytes, COPY_CHUNK);
         op->s[COPY_NOW] = bytes;
-        return copy_write(op, c, bytes);
+        return data_copy_write(op, c, bytes);
     }
     to.mtime = kvfs_time(op);
     to.ctime = to.mtime;
     return kvfs_truncate(op, &to, c->offset2 + bytes, COPY_GROW);
 }
 
-static int copy_round(struct kvfs_op *op, struct kvfs_copy *c)
+static int data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
 {
     int rc = 0;
     if (op->phase == COPY_DONE || op->phase == COPY_DONE + 1)
@@ -168,11 +168,11 @@ static int copy_round(struct kvfs_op *op, struct kvfs_copy *c)
     if (c->bytes == NULL)
         return SNIC_ENOMEM;
     if (op->phase == COPY_READ) {
-        rc = copy_seek(op, c);
+        rc = data_copy_seek(op, c);
         if (rc != 0)
             return rc;
         if (op->s[COPY_NOW] == 0)
-            rc = copy_read(op, c);
+            rc = data_copy_read(op, c);
         else
             op->phase = COPY_HOLE;
         if (rc != 0)
@@ -183,11 +183,11 @@ static int copy_round(struct kvfs_op *op, struct kvfs_copy *c)
             op->phase = COPY_WRITE;
     }
     if (op->phase == COPY_WRITE)
-        return copy_write(op, c, op->s[COPY_NOW]);
-    return copy_hole(op, c);
+        return data_copy_write(op, c, op->s[COPY_NOW]);
+    return data_copy_hole(op, c);
 }
 
-static int copy_end(struct kvfs_op *op, uint64_t copied)
+static int data_copy_end(struct kvfs_op *op, uint64_t copied)
 {
     struct snic_kvfs_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
@@ -204,21 +204,21 @@ int kvfs_run_copy(struct kvfs_op *op)
 {
     struct kvfs_copy c = {.bytes = NULL};
     uint64_t copied = op->s[COPY_SO_FAR];
-    int rc = copy_lock(op);
+    int rc = data_copy_lock(op);
     if (rc == 0)
         rc = kvfs_peek_attr(op, op->ino, &c.from);
     if (rc == 0)
         rc = kvfs_get_attr(op, op->ino2, &c.to);
     if (rc == 0 && op->phase == COPY_READ && copied == 0)
-        rc = copy_begin(op, &c);
+        rc = data_copy_begin(op, &c);
     if (rc != 0)
         return rc;
     c.offset = op->req->offset + copied;
     c.offset2 = op->req->offset2 + copied;
     c.left = op->s[COPY_ALL] - copied;
     if (op->phase == COPY_READ && (c.left == 0 || copied >= COPY_ENOUGH || c.offset >= c.from.size))
-        return copy_end(op, copied);
-    rc = copy_round(op, &c);
+        return data_copy_end(op, copied);
+    rc = data_copy_round(op, &c);
     if (rc == KVFS_PENDING)
         return rc;
     if (rc != 0) {

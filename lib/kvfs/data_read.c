@@ -139,8 +139,8 @@ int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guar
 /* ---- READ ---- */
 
 /* Zeros at the end may be bytes that were taken away after the attributes were read. */
-static int read_doubtful(const struct kvfs_op *op, const struct snic_iov *iov, uint32_t count,
-                         uint64_t bytes)
+static int data_read_doubtful(const struct kvfs_op *op, const struct snic_iov *iov, uint32_t count,
+                              uint64_t bytes)
 {
     if (kvfs_alone(op->k))
         return 0;
@@ -152,7 +152,7 @@ static int read_doubtful(const struct kvfs_op *op, const struct snic_iov *iov, u
     return 0;
 }
 
-static int read_end(struct kvfs_op *op, uint64_t bytes)
+static int data_read_end(struct kvfs_op *op, uint64_t bytes)
 {
     struct snic_kvfs_attr a;
     int rc = 0;
@@ -168,7 +168,7 @@ static int read_end(struct kvfs_op *op, uint64_t bytes)
     return rc;
 }
 
-static int read_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint64_t bytes)
+static int data_read_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint64_t bytes)
 {
     const struct snic_kvfs_req *req = op->req;
     const void *body;
@@ -185,7 +185,7 @@ static int read_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint64
     return 0;
 }
 
-static int read_big(struct kvfs_op *op, uint64_t bytes)
+static int data_read_big(struct kvfs_op *op, uint64_t bytes)
 {
     const struct snic_kvfs_req *req = op->req;
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_READ,
@@ -204,7 +204,7 @@ static int read_big(struct kvfs_op *op, uint64_t bytes)
 }
 
 /* The second look: op->s[0] is the version that was read by, op->s[1] the bytes delivered. */
-static int read_again(struct kvfs_op *op)
+static int data_read_again(struct kvfs_op *op)
 {
     struct snic_kvfs_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
@@ -212,7 +212,7 @@ static int read_again(struct kvfs_op *op)
         return rc;
     if (a.version != op->s[0])
         return kvfs_next(op, READ_FIRST);
-    return read_end(op, op->s[1]);
+    return data_read_end(op, op->s[1]);
 }
 
 int kvfs_run_read(struct kvfs_op *op)
@@ -228,7 +228,7 @@ int kvfs_run_read(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     if (op->phase == READ_AGAIN)
-        return read_again(op);
+        return data_read_again(op);
     rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0)
         rc = kvfs_data_file(op, &a, req->handle == 0 ? KVFS_MAY_READ : 0);
@@ -237,15 +237,16 @@ int kvfs_run_read(struct kvfs_op *op)
     if (bytes == 0)
         return 0;
     if (req->offset >= a.size)
-        return read_end(op, 0);
+        return data_read_end(op, 0);
     bytes = snic_min_u64(bytes, a.size - req->offset);
-    rc = (a.flags & SNIC_KVFS_ATTR_BIG) != 0 ? read_big(op, bytes) : read_small(op, &a, bytes);
+    rc = (a.flags & SNIC_KVFS_ATTR_BIG) != 0 ? data_read_big(op, bytes)
+                                             : data_read_small(op, &a, bytes);
     if (rc != 0)
         return rc;
-    if (read_doubtful(op, req->iov, req->iov_count, bytes)) {
+    if (data_read_doubtful(op, req->iov, req->iov_count, bytes)) {
         op->s[0] = a.version;
         op->s[1] = bytes;
         return kvfs_next(op, READ_AGAIN);
     }
-    return read_end(op, bytes);
+    return data_read_end(op, bytes);
 }

@@ -35,7 +35,8 @@ int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place
 }
 
 /* A small file to one of `size` bytes that is big; its bytes go with the commit. */
-static int space_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done)
+static int data_space_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+                           uint32_t done)
 {
     struct snic_kvop_key key;
     const void *old = NULL;
@@ -65,7 +66,8 @@ static int space_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t siz
 }
 
 /* A 'D' record of `bytes` bytes, or none. */
-static int space_put(struct kvfs_op *op, struct snic_kvfs_attr *a, const void *body, uint32_t bytes)
+static int data_space_put(struct kvfs_op *op, struct snic_kvfs_attr *a, const void *body,
+                          uint32_t bytes)
 {
     struct snic_kvop_key key;
     a->space = kvfs_data_small_space(bytes);
@@ -73,8 +75,8 @@ static int space_put(struct kvfs_op *op, struct snic_kvfs_attr *a, const void *b
     return bytes == 0 ? kvfs_delete(op, &key) : kvfs_put(op, &key, body, bytes);
 }
 
-static int truncate_small(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
-                          uint32_t done)
+static int data_space_truncate_small(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+                                     uint32_t done)
 {
     const void *old = NULL;
     uint32_t bytes = 0;
@@ -83,7 +85,7 @@ static int truncate_small(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t
         if (size > 0)
             rc = kvfs_data_small(op, a, 1, &old, &bytes);
         if (rc == 0 && (size == 0 || size < bytes))
-            rc = space_put(op, a, old, (uint32_t)size);
+            rc = data_space_put(op, a, old, (uint32_t)size);
     }
     a->size = size;
     if (rc == 0)
@@ -96,7 +98,8 @@ static int truncate_small(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t
     return kvfs_data_commit(op, a->ino, 0, done);
 }
 
-static int truncate_big(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done)
+static int data_space_truncate_big(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+                                   uint32_t done)
 {
     uint64_t space = snic_min_u64(a->space, snic_align_up(size, SNIC_KVOP_BLOCK));
     int64_t allocated = 0;
@@ -137,10 +140,10 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, u
     if (size > SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
-        return truncate_big(op, a, size, done);
+        return data_space_truncate_big(op, a, size, done);
     if (size <= SNIC_KVFS_SMALL_MAX)
-        return truncate_small(op, a, size, done);
-    return space_turn(op, a, size, done);
+        return data_space_truncate_small(op, a, size, done);
+    return data_space_turn(op, a, size, done);
 }
 
 /* ---- FALLOCATE ---- */
@@ -154,7 +157,7 @@ struct kvfs_fallocate {
     int zero;
 };
 
-static int fallocate_args(const struct kvfs_op *op, struct kvfs_fallocate *f)
+static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallocate *f)
 {
     const struct snic_kvfs_req *req = op->req;
     f->keep = (req->flags & SNIC_KVFS_FALLOC_KEEP_SIZE) != 0;
@@ -173,8 +176,8 @@ static int fallocate_args(const struct kvfs_op *op, struct kvfs_fallocate *f)
 }
 
 /* Times, size, and what writing takes off the mode; then the commit. */
-static int fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr *a,
-                            const struct kvfs_fallocate *f, int clean)
+static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr *a,
+                                       const struct kvfs_fallocate *f, int clean)
 {
     int rc;
     a->mtime = kvfs_time(op);
@@ -189,8 +192,8 @@ static int fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr *a,
     return kvfs_data_commit(op, a->ino, 0, FALLOC_DONE);
 }
 
-static int fallocate_small(struct kvfs_op *op, struct snic_kvfs_attr *a,
-                           const struct kvfs_fallocate *f)
+static int data_space_fallocate_small(struct kvfs_op *op, struct snic_kvfs_attr *a,
+                                      const struct kvfs_fallocate *f)
 {
     const void *old;
     unsigned char *flat = kvfs_take(op, SNIC_KVFS_SMALL_MAX);
@@ -211,12 +214,12 @@ static int fallocate_small(struct kvfs_op *op, struct snic_kvfs_attr *a,
         bytes = (uint32_t)snic_max_u64(bytes, snic_min_u64(f->end, f->size));
     else if (f->end >= bytes)
         bytes = (uint32_t)snic_min_u64(bytes, f->offset);
-    rc = space_put(op, a, flat, bytes);
-    return rc != 0 ? rc : fallocate_commit(op, a, f, 0);
+    rc = data_space_put(op, a, flat, bytes);
+    return rc != 0 ? rc : data_space_fallocate_commit(op, a, f, 0);
 }
 
-static int fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a,
-                         const struct kvfs_fallocate *f)
+static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a,
+                                    const struct kvfs_fallocate *f)
 {
     struct snic_kvop want = {.kind = f->punch  ? SNIC_KVOP_OBJECT_PUNCH
                                      : f->zero ? SNIC_KVOP_OBJECT_ZERO
@@ -238,14 +241,14 @@ static int fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a,
         ((op->req->flags & SNIC_KVFS_KILL_PRIV) == 0 || kvfs_mode_killed(op, a) == a->mode))
         return kvfs_data_touch(op, a->ino, got->allocated);
     a->space += (uint64_t)got->allocated;
-    return fallocate_commit(op, a, f, clean);
+    return data_space_fallocate_commit(op, a, f, clean);
 }
 
 int kvfs_run_fallocate(struct kvfs_op *op)
 {
     struct snic_kvfs_attr a;
     struct kvfs_fallocate f;
-    int rc = fallocate_args(op, &f);
+    int rc = data_space_fallocate_args(op, &f);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
@@ -258,19 +261,19 @@ int kvfs_run_fallocate(struct kvfs_op *op)
     if (op->phase == FALLOC_DONE || op->phase == FALLOC_DONE + 1)
         return kvfs_data_commit(op, op->ino, 0, FALLOC_DONE);
     if ((a.flags & SNIC_KVFS_ATTR_BIG) != 0 && op->phase != FALLOC_TURN)
-        return fallocate_big(op, &a, &f);
+        return data_space_fallocate_big(op, &a, &f);
     if (op->phase == FALLOC_TURN ||
         (!f.punch && f.end > SNIC_KVFS_SMALL_MAX && !(f.zero && f.keep))) {
         rc = op->phase == FALLOC_TURN ? kvfs_data_commit(op, op->ino, 0, FALLOC_TURN)
-                                      : space_turn(op, &a, a.size, FALLOC_TURN);
+                                      : data_space_turn(op, &a, a.size, FALLOC_TURN);
         return rc != 0 ? rc : kvfs_next(op, FALLOC_BIG);
     }
-    return fallocate_small(op, &a, &f);
+    return data_space_fallocate_small(op, &a, &f);
 }
 
 /* ---- SEEK ---- */
 
-static int seek_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int hole)
+static int data_space_seek_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int hole)
 {
     uint64_t offset = op->req->offset;
     const void *body;
@@ -307,7 +310,7 @@ int kvfs_run_seek(struct kvfs_op *op)
     if (req->offset >= a.size)
         return SNIC_ENXIO;
     if ((a.flags & SNIC_KVFS_ATTR_BIG) == 0)
-        return seek_small(op, &a, hole);
+        return data_space_seek_small(op, &a, hole);
     if (hole)
         want.flags = SNIC_KVOP_SEEK_HOLE;
     rc = kvfs_data_io(op, 0, &want, &got);

@@ -76,7 +76,7 @@ int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated)
 
 /* ---- Object bytes ---- */
 
-static int write_object(struct kvfs_op *op, const struct kvfs_write *w, int64_t *allocated)
+static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int64_t *allocated)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_WRITE,
                              .object = w->ino,
@@ -109,12 +109,12 @@ int kvfs_data_inside(const struct kvfs_op *op, const struct kvfs_write *w,
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w)
 {
     int64_t allocated;
-    int rc = write_object(op, w, &allocated);
+    int rc = data_write_object(op, w, &allocated);
     return rc != 0 ? rc : kvfs_data_touch(op, w->ino, allocated);
 }
 
 /* The bytes in one piece, for a commit: the caller's memory, or a copy. NULL: no memory. */
-static const void *write_flat(struct kvfs_op *op, const struct kvfs_write *w)
+static const void *data_write_flat(struct kvfs_op *op, const struct kvfs_write *w)
 {
     void *flat;
     if (w->count == 1)
@@ -126,12 +126,12 @@ static const void *write_flat(struct kvfs_op *op, const struct kvfs_write *w)
 }
 
 /* May [0, end) or a part of it go with a commit, as one step of the store? */
-static int write_beside(const struct kvfs_op *op, uint64_t bytes, uint64_t end)
+static int data_write_beside(const struct kvfs_op *op, uint64_t bytes, uint64_t end)
 {
     return bytes <= SNIC_KVOP_VALUE_MAX && end <= op->k->o.stripe_bytes;
 }
 
-static int write_sync(const struct kvfs_write *w)
+static int data_write_sync(const struct kvfs_write *w)
 {
     return (w->flags & SNIC_KVFS_SYNC) != 0;
 }
@@ -139,8 +139,8 @@ static int write_sync(const struct kvfs_write *w)
 /* ---- Small files ---- */
 
 /* A piece of memory with the old bytes [0, size), zeros up to the offset, then the new ones. */
-static unsigned char *write_compose(struct kvfs_op *op, const struct kvfs_write *w, const void *old,
-                                    uint32_t size, size_t room)
+static unsigned char *data_write_compose(struct kvfs_op *op, const struct kvfs_write *w,
+                                         const void *old, uint32_t size, size_t room)
 {
     unsigned char *flat = kvfs_take(op, room);
     if (flat == NULL)
@@ -154,8 +154,8 @@ static unsigned char *write_compose(struct kvfs_op *op, const struct kvfs_write 
 }
 
 /* The record, unless all it says is overwritten. */
-static int write_old(struct kvfs_op *op, const struct kvfs_write *w, const struct snic_kvfs_attr *a,
-                     const void **old, uint32_t *size)
+static int data_write_old(struct kvfs_op *op, const struct kvfs_write *w,
+                          const struct snic_kvfs_attr *a, const void **old, uint32_t *size)
 {
     *old = NULL;
     *size = 0;
@@ -164,19 +164,20 @@ static int write_old(struct kvfs_op *op, const struct kvfs_write *w, const struc
     return kvfs_data_small(op, a, 1, old, size);
 }
 
-static int write_small(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+static int data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
+                            struct snic_kvfs_attr *a)
 {
     struct snic_kvop_key key;
     const void *old, *body;
     uint32_t size;
     uint64_t end = w->offset + w->bytes;
-    int rc = write_old(op, w, a, &old, &size);
+    int rc = data_write_old(op, w, a, &old, &size);
     if (rc != 0)
         return rc;
     if (size == 0 && w->offset == 0 && w->count == 1)
         body = w->iov[0].base;
     else
-        body = write_compose(op, w, old, size, SNIC_KVFS_SMALL_MAX);
+        body = data_write_compose(op, w, old, size, SNIC_KVFS_SMALL_MAX);
     if (body == NULL)
         return SNIC_ENOMEM;
     size = (uint32_t)snic_max_u64(size, end);
@@ -189,13 +190,14 @@ static int write_small(struct kvfs_op *op, const struct kvfs_write *w, struct sn
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
 }
 
 /* ---- From small to big ---- */
 
 /* Attributes say big and 'D' goes: noted. */
-static int write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint64_t space)
+static int data_write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+                           uint64_t space)
 {
     struct snic_kvop_key key;
     int rc = 0;
@@ -210,8 +212,8 @@ static int write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t siz
 }
 
 /* All bytes of the new file in the commit. */
-static int write_turn_beside(struct kvfs_op *op, const struct kvfs_write *w,
-                             struct snic_kvfs_attr *a, const void *old, uint32_t size)
+static int data_write_turn_beside(struct kvfs_op *op, const struct kvfs_write *w,
+                                  struct snic_kvfs_attr *a, const void *old, uint32_t size)
 {
     uint64_t end = w->offset + w->bytes;
     const void *flat;
@@ -219,21 +221,21 @@ static int write_turn_beside(struct kvfs_op *op, const struct kvfs_write *w,
     if (size == 0 && w->offset == 0 && w->count == 1)
         flat = w->iov[0].base;
     else
-        flat = write_compose(op, w, old, size, (size_t)end);
+        flat = data_write_compose(op, w, old, size, (size_t)end);
     if (flat == NULL)
         return SNIC_ENOMEM;
-    rc = write_turn(op, a, end, snic_align_up(end, SNIC_KVOP_BLOCK));
+    rc = data_write_turn(op, a, end, snic_align_up(end, SNIC_KVOP_BLOCK));
     if (rc == 0)
         rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, w->ino, 0, flat, (uint32_t)end);
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
 }
 
 /* The old bytes, and zeros up to the new ones if those begin in the first block, to the object. */
-static int write_head(struct kvfs_op *op, const struct kvfs_write *w, const void *old,
-                      uint32_t size, int64_t *allocated)
+static int data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const void *old,
+                           uint32_t size, int64_t *allocated)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_WRITE, .object = w->ino, .iov_count = 1};
     const struct snic_kvop *got;
@@ -262,42 +264,43 @@ static int write_head(struct kvfs_op *op, const struct kvfs_write *w, const void
     return rc;
 }
 
-static int write_convert(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+static int data_write_convert(struct kvfs_op *op, const struct kvfs_write *w,
+                              struct snic_kvfs_attr *a)
 {
     const void *old;
     uint32_t size;
     uint64_t end = w->offset + w->bytes, space;
     int64_t head = 0, body = 0;
     int gap = w->offset > SNIC_KVFS_SMALL_MAX, clean = 0;
-    int rc = write_old(op, w, a, &old, &size);
+    int rc = data_write_old(op, w, a, &old, &size);
     if (rc != 0)
         return rc;
-    if (!gap && write_beside(op, end, end))
-        return write_turn_beside(op, w, a, old, size);
+    if (!gap && data_write_beside(op, end, end))
+        return data_write_turn_beside(op, w, a, old, size);
     if (gap && !kvfs_tail_clean(op, w->ino)) {
         rc = kvfs_data_clean(op, a, WRITE_CLEAN);
         clean = 1;
     }
     if (rc == 0)
-        rc = write_head(op, w, old, size, &head);
+        rc = data_write_head(op, w, old, size, &head);
     if (rc == 0)
-        rc = write_object(op, w, &body);
+        rc = data_write_object(op, w, &body);
     if (rc < 0)
         kvfs_tail_set(op, w->ino, 0);
     if (rc != 0)
         return rc;
     space = gap ? (uint64_t)(head + body) : snic_align_up(end, SNIC_KVOP_BLOCK);
-    rc = write_turn(op, a, end, space);
+    rc = data_write_turn(op, a, end, space);
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, clean);
-    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
 }
 
 /* ---- Big files ---- */
 
 /* Blocks that a write behind the size takes, if those were holes: exact but for odd cases. */
-static int64_t write_guess(const struct kvfs_write *w, const struct snic_kvfs_attr *a)
+static int64_t data_write_guess(const struct kvfs_write *w, const struct snic_kvfs_attr *a)
 {
     uint64_t end = snic_align_up(w->offset + w->bytes, SNIC_KVOP_BLOCK);
     uint64_t from = snic_max_u64(snic_align_up(a->size, SNIC_KVOP_BLOCK),
@@ -305,7 +308,7 @@ static int64_t write_guess(const struct kvfs_write *w, const struct snic_kvfs_at
     return end > from ? (int64_t)(end - from) : 0;
 }
 
-static int write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
 {
     uint64_t end = w->offset + w->bytes;
     int64_t allocated = INT64_MIN;
@@ -316,17 +319,17 @@ static int write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic
     }
     if (rc != 0)
         return rc;
-    if (end > a->size && write_beside(op, w->bytes, end)) {
-        const void *flat = write_flat(op, w);
+    if (end > a->size && data_write_beside(op, w->bytes, end)) {
+        const void *flat = data_write_flat(op, w);
         if (flat == NULL)
             return SNIC_ENOMEM;
         rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, w->ino, w->offset, flat,
                                 (uint32_t)w->bytes);
-        allocated = write_guess(w, a);
+        allocated = data_write_guess(w, a);
         a->space += (uint64_t)allocated;
     } else {
         int64_t taken = 0;
-        rc = write_object(op, w, &taken);
+        rc = data_write_object(op, w, &taken);
         if (rc < 0 && end > a->size)
             kvfs_tail_set(op, w->ino, 0);
         a->space += (uint64_t)taken;
@@ -337,7 +340,7 @@ static int write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, allocated, clean);
-    return kvfs_data_commit(op, w->ino, write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
 }
 
 int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
@@ -347,16 +350,17 @@ int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_
     if ((w->flags & SNIC_KVFS_KILL_PRIV) != 0)
         a->mode = kvfs_mode_killed(op, a);
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
-        return write_big(op, w, a);
+        return data_write_big(op, w, a);
     if (w->offset + w->bytes <= SNIC_KVFS_SMALL_MAX)
-        return write_small(op, w, a);
-    return write_convert(op, w, a);
+        return data_write_small(op, w, a);
+    return data_write_convert(op, w, a);
 }
 
 /* ---- WRITE ---- */
 
 /* Where to, how much. 0; SNIC_EFBIG; SNIC_ENOMEM. */
-static int write_place(struct kvfs_op *op, struct kvfs_write *w, const struct snic_kvfs_attr *a)
+static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
+                            const struct snic_kvfs_attr *a)
 {
     if ((w->flags & SNIC_KVFS_APPEND) != 0)
         w->offset = a->size;
@@ -367,7 +371,7 @@ static int write_place(struct kvfs_op *op, struct kvfs_write *w, const struct sn
     return w->iov == NULL ? SNIC_ENOMEM : 0;
 }
 
-static int write_run(struct kvfs_op *op, struct kvfs_write *w)
+static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
 {
     struct snic_kvfs_attr a;
     int append = (w->flags & SNIC_KVFS_APPEND) != 0;
@@ -378,7 +382,7 @@ static int write_run(struct kvfs_op *op, struct kvfs_write *w)
         rc = kvfs_data_file(op, &a, op->req->handle == 0 ? KVFS_MAY_WRITE : 0);
     if (rc != 0 || w->bytes == 0)
         return rc;
-    rc = write_place(op, w, &a);
+    rc = data_write_place(op, w, &a);
     if (rc != 0)
         return rc;
     op->s[WRITE_COUNT] = w->bytes;
@@ -400,13 +404,13 @@ int kvfs_run_write(struct kvfs_op *op)
                            .done = WRITE_DONE};
     int rc;
     if (op->phase == WRITE_DONE) {
-        rc = kvfs_data_commit(op, w.ino, write_sync(&w), WRITE_DONE);
+        rc = kvfs_data_commit(op, w.ino, data_write_sync(&w), WRITE_DONE);
     } else {
         rc = kvfs_data_sum(req, &w.bytes);
         if (rc == 0)
             rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
         if (rc == 0)
-            rc = write_run(op, &w);
+            rc = data_write_run(op, &w);
     }
     if (rc == 0)
         op->req->result = (int64_t)op->s[WRITE_COUNT];

@@ -13,7 +13,7 @@ enum {
     STORE_ENTRIES = (SNIC_KVOP_VALUE_MAX - SNIC_KVFS_HEAD) / STORE_ENTRY
 };
 
-static uint64_t store_decode(const unsigned char *p, struct kvfs_lock_range *r)
+static uint64_t locks_store_decode(const unsigned char *p, struct kvfs_lock_range *r)
 {
     uint32_t type = snic_get_le32(p + 32);
     r->owner = snic_get_le64(p + 8);
@@ -25,7 +25,7 @@ static uint64_t store_decode(const unsigned char *p, struct kvfs_lock_range *r)
     return snic_get_le64(p);
 }
 
-static void store_encode(unsigned char *p, uint64_t session, const struct kvfs_lock_range *r)
+static void locks_store_encode(unsigned char *p, uint64_t session, const struct kvfs_lock_range *r)
 {
     snic_put_le64(p, session);
     snic_put_le64(p + 8, r->owner);
@@ -36,8 +36,8 @@ static void store_encode(unsigned char *p, uint64_t session, const struct kvfs_l
 }
 
 /* Its entries. 0; PENDING; SNIC_E*. */
-static int store_get(struct kvfs_op *op, uint64_t ino, int guard, const unsigned char **entries,
-                     uint32_t *count)
+static int locks_store_get(struct kvfs_op *op, uint64_t ino, int guard,
+                           const unsigned char **entries, uint32_t *count)
 {
     struct snic_kvop_key key;
     const void *body = NULL;
@@ -61,7 +61,7 @@ static int store_get(struct kvfs_op *op, uint64_t ino, int guard, const unsigned
 }
 
 /* A lock of another session that is alive. */
-static int store_counts(const struct kvfs_op *op, uint64_t session)
+static int locks_store_counts(const struct kvfs_op *op, uint64_t session)
 {
     return session != op->k->session.id && kvfs_session_alive(op->k, session);
 }
@@ -72,11 +72,11 @@ int kvfs_locks_other(struct kvfs_op *op, uint64_t ino, const struct kvfs_lock_ra
     struct kvfs_lock_range want = *r, other;
     const unsigned char *entries;
     uint32_t count;
-    int rc = store_get(op, ino, guard, &entries, &count);
+    int rc = locks_store_get(op, ino, guard, &entries, &count);
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
-        uint64_t session = store_decode(entries + (size_t)i * STORE_ENTRY, &other);
+        uint64_t session = locks_store_decode(entries + (size_t)i * STORE_ENTRY, &other);
         want.owner = ~other.owner; /* owners are numbers of their session */
-        if (kvfs_locks_conflict(&other, &want) && store_counts(op, session)) {
+        if (kvfs_locks_conflict(&other, &want) && locks_store_counts(op, session)) {
             *out = other;
             return KVFS_LOCKS_OTHER;
         }
@@ -84,25 +84,26 @@ int kvfs_locks_other(struct kvfs_op *op, uint64_t ino, const struct kvfs_lock_ra
     return rc;
 }
 
-struct store_list {
+struct locks_store_list {
     unsigned char *entries;
     uint32_t count;
     int full;
 };
 
-static void store_add(struct store_list *list, uint64_t session, const struct kvfs_lock_range *r)
+static void locks_store_add(struct locks_store_list *list, uint64_t session,
+                            const struct kvfs_lock_range *r)
 {
     if (list->count == STORE_ENTRIES) {
         list->full = 1;
         return;
     }
-    store_encode(list->entries + (size_t)list->count++ * STORE_ENTRY, session, r);
+    locks_store_encode(list->entries + (size_t)list->count++ * STORE_ENTRY, session, r);
 }
 
 /* What is held here, after the change. */
-static void store_add_own(struct kvfs_op *op, struct kvfs_lock_file *f,
-                          const struct kvfs_lock_range *want, uint64_t owner, uint32_t kinds,
-                          struct store_list *list)
+static void locks_store_add_own(struct kvfs_op *op, struct kvfs_lock_file *f,
+                                const struct kvfs_lock_range *want, uint64_t owner, uint32_t kinds,
+                                struct locks_store_list *list)
 {
     uint64_t session = op->k->session.id;
     struct kvfs_lock_range sum = {0}, pieces[2];
@@ -112,12 +113,12 @@ static void store_add_own(struct kvfs_op *op, struct kvfs_lock_file *f,
         const struct kvfs_lock_range *held = &kvfs_lock_at(p)->r;
         int n = want == NULL ? 0 : kvfs_locks_pieces(held, want, &sum, pieces);
         if (want == NULL && (held->owner != owner || (held->kind & kinds) == 0))
-            store_add(list, session, held);
+            locks_store_add(list, session, held);
         for (int i = 0; i < n; i++)
-            store_add(list, session, &pieces[i]);
+            locks_store_add(list, session, &pieces[i]);
     }
     if (want != NULL && want->type != SNIC_KVFS_UNLCK)
-        store_add(list, session, &sum);
+        locks_store_add(list, session, &sum);
 }
 
 int kvfs_locks_put(struct kvfs_op *op, struct kvfs_lock_file *f, const struct kvfs_lock_range *want,
@@ -125,21 +126,21 @@ int kvfs_locks_put(struct kvfs_op *op, struct kvfs_lock_file *f, const struct kv
 {
     struct snic_kvop_key key;
     struct kvfs_lock_range other;
-    struct store_list list = {.count = 0};
+    struct locks_store_list list = {.count = 0};
     const unsigned char *entries;
     uint32_t count;
-    int rc = store_get(op, f->ino, 1, &entries, &count);
+    int rc = locks_store_get(op, f->ino, 1, &entries, &count);
     if (rc != 0)
         return rc;
     list.entries = kvfs_take(op, (size_t)STORE_ENTRIES * STORE_ENTRY);
     if (list.entries == NULL)
         return SNIC_ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t session = store_decode(entries + (size_t)i * STORE_ENTRY, &other);
-        if (store_counts(op, session))
-            store_add(&list, session, &other);
+        uint64_t session = locks_store_decode(entries + (size_t)i * STORE_ENTRY, &other);
+        if (locks_store_counts(op, session))
+            locks_store_add(&list, session, &other);
     }
-    store_add_own(op, f, want, owner, kinds, &list);
+    locks_store_add_own(op, f, want, owner, kinds, &list);
     if (list.full)
         return SNIC_ENOLCK;
     snic_kvfs_key(&key, f->ino, SNIC_KVFS_REC_LOCKS);

@@ -106,7 +106,7 @@ int kvfs_run_release(struct kvfs_op *op)
 /* ---- FSYNC, SYNCFS ---- */
 
 /* What is kept back of all inodes, one after the other: op->s[0] is the place in their table. */
-static int sync_times(struct kvfs_op *op)
+static int open_sync_times(struct kvfs_op *op)
 {
     uint64_t cursor = op->s[0], ino;
     while (kvfs_inode_next(op->k, &cursor, &ino)) {
@@ -128,7 +128,7 @@ int kvfs_run_fsync(struct kvfs_op *op)
     const struct snic_kvop *got;
     int rc = 0;
     if (op->phase == SYNC_TIMES && op->req->kind == SNIC_KVFS_SYNCFS)
-        return sync_times(op);
+        return open_sync_times(op);
     if (op->phase == SYNC_TIMES)
         rc = open_flush(op, op->ino);
     if (rc == 0 && op->phase == SYNC_TIMES)
