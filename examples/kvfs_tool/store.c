@@ -134,14 +134,12 @@ static int store_open_kv(struct kvfs_store *s)
     return rc;
 }
 
-int kvfs_store_open(struct kvfs_store *s)
+static int store_open_fs(struct kvfs_store *s)
 {
     struct snic_fs_opts o = {.opts_size = sizeof(o), .wall = kvfs_store_wall};
     size_t size;
-    int rc = store_open_kv(s);
+    int rc;
 
-    if (rc != 0)
-        return rc;
     o.damage = store_damage;
     o.ctx = s;
     o.cache_bytes = s->cache_mb << 20;
@@ -158,6 +156,31 @@ int kvfs_store_open(struct kvfs_store *s)
     if (rc != 0)
         ex_log(EX_ERROR, "cannot set up the file system: %s", snic_strerror(rc));
     return rc;
+}
+
+int kvfs_store_open(struct kvfs_store *s)
+{
+    int rc = store_open_kv(s);
+
+    return rc != 0 ? rc : store_open_fs(s);
+}
+
+static void store_close_fs(struct kvfs_store *s)
+{
+    if (s->fs != NULL)
+        (void)snic_fs_fini(s->fs);
+    free(s->memory);
+    s->fs = NULL;
+    s->memory = NULL;
+}
+
+int kvfs_store_again(struct kvfs_store *s)
+{
+    int rc;
+
+    store_close_fs(s);
+    rc = store_open_fs(s);
+    return rc != 0 ? rc : kvfs_store_mount(s, 0);
 }
 
 int kvfs_store_mount(struct kvfs_store *s, int make)
@@ -180,14 +203,10 @@ int kvfs_store_mount(struct kvfs_store *s, int make)
 
 void kvfs_store_close(struct kvfs_store *s)
 {
-    if (s->fs != NULL)
-        (void)snic_fs_fini(s->fs);
-    free(s->memory);
+    store_close_fs(s);
     snic_kv_close(s->kv);
     if (s->medium != NULL)
         snic_kvmem_close(s->medium);
-    s->fs = NULL;
-    s->memory = NULL;
     s->kv = NULL;
     s->medium = NULL;
 }

@@ -35,6 +35,8 @@ int kvfs_store_parse(void *target, const char *spec);
 int kvfs_store_open(struct kvfs_store *s);
 /** Mount; with @p make, a store without a file system gets one. @return 0 or SNIC_E*, logged */
 int kvfs_store_mount(struct kvfs_store *s, int make);
+/** After an unmount: another session on the same store. @return 0 or SNIC_E*, logged */
+int kvfs_store_again(struct kvfs_store *s);
 /** Close; the file system must be unmounted, or never have been mounted. NULLs are fine. */
 void kvfs_store_close(struct kvfs_store *s);
 /** ns since 1970. */

@@ -39,8 +39,8 @@ int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_
     snic_kvop_key_set(&want.key, ino, &kind, 1);
     if (after->size != 0)
         want.after = *after;
-    want.out_room = KVFS_BLOCK;
-    want.out = kvfs_take(op, KVFS_BLOCK);
+    want.out_room = KVFS_BLOCK - 64; /* what kvfs_take() puts before it */
+    want.out = kvfs_take(op, want.out_room);
     if (want.out == NULL)
         return SNIC_ENOMEM;
     return kvfs_io(op, 0, &want, page);

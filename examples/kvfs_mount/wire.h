@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file examples/kvfs_mount/wire.h
+ * What kvfs_mount's two processes say to each other over channel.h. Both are this program, on one
+ * machine: structs travel as they are. Names, groups and data are the payload.
+ */
+#ifndef KVFS_MOUNT_WIRE_H
+#define KVFS_MOUNT_WIRE_H
+
+#include "snicstore.h"
+
+enum {
+    KM_WIRE_KIND = 0x6b766673, /* of the channel */
+    KM_WIRE_CALL = 1,          /* up: struct km_up; down: struct km_down */
+    KM_WIRE_CANCEL = 2,        /* up: number alone */
+    KM_WIRE_STATE = 3,         /* down: alone has changed */
+    KM_WIRE_RING = 32 << 20
+};
+
+/* Payload: groups, name, name2, data. */
+struct km_up {
+    uint64_t number;
+    uint32_t kind;
+    uint32_t flags;
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t pid;
+    uint32_t umask;
+    uint64_t ino;
+    uint64_t ino2;
+    uint64_t handle;
+    uint64_t offset;
+    uint64_t offset2;
+    uint64_t length;
+    uint64_t rdev;
+    uint32_t mode;
+    uint32_t set_mask;
+    uint16_t name_size;
+    uint16_t name2_size;
+    uint32_t group_count;
+    uint32_t data_size;
+    uint32_t room; /* for data in the answer */
+    union {
+        struct snic_kvfs_lock lock;
+        struct {
+            uint64_t size;
+            uint32_t mode;
+            uint32_t uid;
+            uint32_t gid;
+            uint32_t reserved;
+            struct snic_kvfs_time atime;
+            struct snic_kvfs_time mtime;
+            struct snic_kvfs_time ctime;
+        } set;
+    } u;
+};
+
+/* Payload: data. */
+struct km_down {
+    uint64_t number;
+    int64_t result;
+    uint64_t handle;
+    uint32_t alone;
+    uint32_t reserved;
+    union {
+        struct snic_kvfs_attr attr;
+        struct snic_kvfs_lock lock;
+        struct snic_kvfs_statfs statfs;
+    } u;
+};
+
+SNIC_STATIC_ASSERT(sizeof(struct km_up) <= SNIC_CHANNEL_HEADER_MAX, "a header");
+SNIC_STATIC_ASSERT(sizeof(struct km_down) <= SNIC_CHANNEL_HEADER_MAX, "a header");
+
+#endif /* KVFS_MOUNT_WIRE_H */
