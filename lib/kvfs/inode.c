@@ -103,9 +103,12 @@ void kvfs_inode_close(struct snic_kvfs *k, uint64_t ino)
     if (i == NULL || i->opens == 0)
         return;
     i->opens--;
-    if (i->opens == 0 && i->orphan)
+    if (i->opens == 0 && i->orphan) {
         kvfs_collect(k, ino);
-    kvfs_inode_put(k, i);
+        i = kvfs_inode_find(k, ino); /* that may have been its last holder */
+    }
+    if (i != NULL)
+        kvfs_inode_put(k, i);
 }
 
 uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino)
@@ -117,14 +120,14 @@ uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino)
 int kvfs_tail_clean(const struct kvfs_op *op, uint64_t ino)
 {
     const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
-    return i != NULL && i->clean && kvfs_alone(op->k);
+    return i != NULL && kvfs_alone(op->k) && i->clean == op->k->session.era + 1;
 }
 
 void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean)
 {
     struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     if (i != NULL)
-        i->clean = clean != 0;
+        i->clean = clean ? op->k->session.era + 1 : 0;
 }
 
 /* ---- The end of an inode ---- */

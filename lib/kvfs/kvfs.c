@@ -320,6 +320,8 @@ static int kvfs_admit(struct kvfs_op *op)
     if (op->req == NULL || op->req->kind >= SNIC_KVFS_MKFS || op->commit_state != KVFS_COMMIT_NONE)
         return 1;
     rc = kvfs_session_gate(op);
+    if (rc < 0 && (op->req->kind == SNIC_KVFS_RELEASE || op->req->kind == SNIC_KVFS_RELEASEDIR))
+        return 1; /* a handle ends in any case */
     return rc == 0 ? 1 : rc == KVFS_PENDING ? 0 : rc;
 }
 
@@ -506,8 +508,12 @@ void kvfs_session_died(struct snic_kvfs *k)
 int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era)
 {
     int n = 0;
-    for (uint32_t i = 0; i < k->op_count; i++)
-        n += k->ops[i].state != KVFS_OP_FREE && k->ops[i].req != NULL && k->ops[i].era < era;
+    for (uint32_t i = 0; i < k->op_count; i++) {
+        const struct kvfs_op *op = &k->ops[i];
+        if (op->asleep && op->drop)
+            continue; /* it has forgotten what it read: a lock that is waited for */
+        n += op->state != KVFS_OP_FREE && op->req != NULL && op->era < era;
+    }
     return n;
 }
 

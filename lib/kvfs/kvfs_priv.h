@@ -208,7 +208,7 @@ struct kvfs_inode {
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
     uint8_t orphan;  /* the last name is gone, and it is still to be removed  */
-    uint8_t clean;   /* kvfs_tail_clean()                                                      */
+    uint64_t clean;  /* kvfs_tail_clean(): the session's era when it was so, + 1              */
     struct snic_link collect_link;
     struct kvfs_kept kept;
 };
@@ -560,11 +560,12 @@ int kvfs_acl_set(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const 
 int kvfs_acl_get(struct kvfs_op *op, const struct snic_kvfs_attr *a, int which, const void **value,
                  uint32_t *size);
 /*
- * One page of a group's records of a kind, in io place 0 and in KVFS_BLOCK bytes of kvfs_take():
- * behind `after` (size 0: from the first), at most `max`.
+ * One page of a group's records of a kind, in io place 0 and in `room` bytes of kvfs_take() (with
+ * KVFS_SCAN_ROOM every record fits): behind `after` (size 0: from the first), at most `max`.
  */
+enum { KVFS_SCAN_ROOM = KVFS_BLOCK - 64 };
 int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
-              uint32_t max, const struct snic_kvop **page);
+              uint32_t max, uint32_t room, const struct snic_kvop **page);
 /*
  * A record of the page: its key, and its body, verified and decided. 0; SNIC_ENOENT it is none;
  * KVFS_PENDING; SNIC_ECORRUPT (reported).

@@ -94,8 +94,11 @@ int kvfs_run_release(struct kvfs_op *op)
     int rc = open_handle(op, &ino);
     if (rc != 0)
         return rc;
-    if (!op->k->session.dead)
-        rc = open_flush(op, ino);
+    if (op->k->session.dead || !op->k->session.mounted) {
+        kvfs_inode_close(op->k, ino);
+        return 0;
+    }
+    rc = open_flush(op, ino);
     if (rc == 0)
         rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
     if (rc != KVFS_PENDING)
