@@ -40,6 +40,8 @@
  */
 #include "kvfs/intent.h"
 
+enum { INTENT_BLIND = 2 }; /* kvfs_read.guard: read for the reservation alone */
+
 /* ---- What is to be done, gathered once ---- */
 
 static int intent_is_guard(const struct kvfs_read *r)
@@ -55,6 +57,11 @@ static struct kvfs_read *intent_read(const struct kvfs_op *op, const struct snic
     return r;
 }
 
+static int intent_is_made(const struct kvfs_op *op, uint64_t group)
+{
+    return op->made != 0 && group == op->made;
+}
+
 /* The old values of records that change unread: they are reserved as they are now. */
 static int intent_read_blind(struct kvfs_op *op)
 {
@@ -63,12 +70,15 @@ static int intent_read_blind(struct kvfs_op *op)
         const void *body;
         uint32_t size;
         int got;
-        if (c->run != op->run_count || c->key.size == 0 || c->key.group == op->made ||
+        if (c->run != op->run_count || c->key.size == 0 || intent_is_made(op, c->key.group) ||
             intent_read(op, &c->key) != NULL)
             continue;
         c->run--; /* not seen by the read */
         got = kvfs_get(op, &c->key, &body, &size);
         c->run++;
+        for (struct kvfs_read *r = op->reads; r != NULL; r = r->next)
+            if (r->guard && kvfs_key_equal(&r->key, &c->key))
+                r->guard |= INTENT_BLIND;
         if (got != 0 && got != SNIC_ENOENT && (rc == 0 || got != KVFS_PENDING))
             rc = got;
     }
@@ -86,11 +96,22 @@ static struct kvfs_intent_group *intent_group(struct kvfs_intent *n, uint64_t gr
     return &n->groups[n->group_count++];
 }
 
+/* A record that goes and is not there: nothing is to be done. */
+static int intent_is_nothing(const struct kvfs_op *op, const struct kvfs_change *c)
+{
+    struct kvfs_read *r =
+        c->kind == SNIC_KVOP_DELETE && c->key.size != 0 ? intent_read(op, &c->key) : NULL;
+    if (r == NULL || (r->guard & INTENT_BLIND) == 0 || r->state != KVFS_READ_ABSENT)
+        return 0;
+    r->guard = 0;
+    return 1;
+}
+
 static int intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
 {
     struct kvfs_intent_group *g;
     for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
-        if (c->run != op->run_count)
+        if (c->run != op->run_count || intent_is_nothing(op, c))
             continue;
         g = intent_group(n, c->key.size != 0 ? c->key.group : c->object);
         if (g == NULL)
@@ -119,7 +140,7 @@ static int intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
         n->reads[n->read_count++] = r;
     }
     for (uint32_t i = 0; i < n->group_count; i++)
-        n->open_count += n->groups[i].group != op->made || op->made == 0;
+        n->open_count += !intent_is_made(op, n->groups[i].group);
     return 0;
 }
 
@@ -201,7 +222,7 @@ static int intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
     n->number = ++k->session.intents;
     snic_kvfs_key_intent(&n->key, n->session, n->number);
     for (uint32_t i = 0; i < n->item_count && rc == 0; i++)
-        if (n->items[i].read != NULL && n->items[i].change->key.group != op->made)
+        if (n->items[i].read != NULL && !intent_is_made(op, n->items[i].change->key.group))
             rc = intent_reserve_fill(op, n, &n->items[i]);
     if (rc == 0)
         rc = intent_record_fill(op, n);
@@ -365,7 +386,7 @@ static void intent_fill_group(const struct kvfs_op *op, struct kvfs_intent *n, u
                               struct snic_kvop *want)
 {
     uint64_t group = n->groups[i].group;
-    int made = op->made != 0 && group == op->made;
+    int made = intent_is_made(op, group);
     if (n->step == KVFS_INTENT_PRIVATE && made)
         intent_fill_plain(n, group, want);
     else if (n->step == KVFS_INTENT_UNDO && made && n->error != 0)
