@@ -560,12 +560,15 @@ int kvfs_acl_set(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const 
 int kvfs_acl_get(struct kvfs_op *op, const struct snic_kvfs_attr *a, int which, const void **value,
                  uint32_t *size);
 /*
- * One page of a group's records of a kind, in io place 0 and in `room` bytes of kvfs_take() (with
- * KVFS_SCAN_ROOM every record fits): behind `after` (size 0: from the first), at most `max`.
+ * One page of a group's records of a kind, in io place 0 and in KVFS_SCAN_ROOM bytes of kvfs_take()
+ * (every record fits): behind `after` (size 0: from the first), at most `max`.
  */
 enum { KVFS_SCAN_ROOM = KVFS_BLOCK - 64 };
 int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
-              uint32_t max, uint32_t room, const struct snic_kvop **page);
+              uint32_t max, const struct snic_kvop **page);
+/* The same in less memory. SNIC_EMSGSIZE: not even one record fits. */
+int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
+                 uint32_t max, uint32_t room, const struct snic_kvop **page);
 /*
  * A record of the page: its key, and its body, verified and decided. 0; SNIC_ENOENT it is none;
  * KVFS_PENDING; SNIC_ECORRUPT (reported).

@@ -20,7 +20,9 @@ enum {
     READDIR_BATCH = 64 /* records of a page whose attributes are wanted: one GET             */
 };
 
-/* The state of an answer: op->s[0..5]. */
+enum { READDIR_SCAN = 256, READDIR_S_WIDE = 5 /* op->s: pages need the most memory */ };
+
+/* The state of an answer: op->s[0..4]. */
 struct readdir_fill {
     uint64_t used;   /* bytes                                                                */
     uint64_t whole;  /* bytes before the group under way                                     */
@@ -29,8 +31,8 @@ struct readdir_fill {
     int full;
 };
 
-int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
-              uint32_t max, const struct snic_kvop **page)
+int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
+                 uint32_t max, uint32_t room, const struct snic_kvop **page)
 {
     struct snic_kvop want;
     memset(&want, 0, sizeof(want));
@@ -39,11 +41,17 @@ int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_
     snic_kvop_key_set(&want.key, ino, &kind, 1);
     if (after->size != 0)
         want.after = *after;
-    want.out_room = KVFS_BLOCK - 64; /* what kvfs_take() puts before it */
-    want.out = kvfs_take(op, want.out_room);
+    want.out_room = room;
+    want.out = kvfs_take(op, room);
     if (want.out == NULL)
         return SNIC_ENOMEM;
     return kvfs_io(op, 0, &want, page);
+}
+
+int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
+              uint32_t max, const struct snic_kvop **page)
+{
+    return kvfs_scan_in(op, ino, kind, after, max, KVFS_SCAN_ROOM, page);
 }
 
 int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
@@ -225,7 +233,8 @@ static int readdir_page(struct kvfs_op *op, struct readdir_fill *f)
 {
     int plus = (op->req->flags & SNIC_KVFS_READDIR_PLUS) != 0;
     size_t room = op->req->iov_count == 0 ? 0 : op->req->iov[0].size;
-    uint64_t max = (room - f->used) / (sizeof(struct snic_kvfs_dirent) + 8) + 1;
+    uint64_t left = room - f->used, max = left / (sizeof(struct snic_kvfs_dirent) + 8) + 1;
+    uint64_t scan_room = snic_align_up(left - left / 4 + READDIR_SCAN, 16);
     const struct snic_kvop *page;
     struct snic_kvop_key after, key;
     int rc;
@@ -233,8 +242,16 @@ static int readdir_page(struct kvfs_op *op, struct readdir_fill *f)
         readdir_after(&after, op->ino, op->req->offset);
     else
         snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_ENTRY, f->last);
-    rc = kvfs_scan(op, op->ino, SNIC_KVFS_REC_ENTRY, &after,
-                   (uint32_t)snic_min_u64(max, plus ? READDIR_BATCH : 4096), &page);
+    if (op->s[READDIR_S_WIDE] != 0 || scan_room > KVFS_SCAN_ROOM)
+        scan_room = KVFS_SCAN_ROOM;
+    rc = kvfs_scan_in(op, op->ino, SNIC_KVFS_REC_ENTRY, &after,
+                      (uint32_t)snic_min_u64(max, plus ? READDIR_BATCH : 4096), (uint32_t)scan_room,
+                      &page);
+    if (rc == SNIC_EMSGSIZE && scan_room < KVFS_SCAN_ROOM) { /* one record that is so large */
+        op->s[READDIR_S_WIDE] = 1;
+        kvfs_io_forget(op, 0);
+        return kvfs_next(op, op->phase);
+    }
     if (rc == 0 && plus)
         rc = readdir_prefetch(op, page);
     for (const struct snic_kvop_record *r = rc == 0 ? snic_kvop_first(page) : NULL;
