@@ -15,7 +15,7 @@ export LC_ALL
 store=${KVFS_STORE:-lmdb}
 nightly=${SNIC_NIGHTLY:-}
 [ "$nightly" != 0 ] || nightly=
-work= mnt= pids= cluster=
+work= mnt= spec=- pids= cluster=
 
 skip() {
     echo "skip: $*"
@@ -49,12 +49,13 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 kvfs_mounted() { grep -q " $mnt fuse" /proc/mounts; }
-# The process that serves the mount, by its command line's last word.
+# The processes that serve the mount: they have it, or its store, among their arguments.
 kvfs_pid() {
-    for d in /proc/[0-9]*; do
-        if tr '\0' '\n' <"$d/cmdline" 2>/dev/null | tail -n 1 | grep -qxF "$mnt"; then
-            case $(readlink "$d/exe") in */kvfs_mount | */kvfs_pass) echo "${d#/proc/}" ;; esac
-        fi
+    for f in $(grep -lszxF -e "$mnt" -e "$spec" /proc/[0-9]*/cmdline 2>/dev/null); do
+        d=${f%/cmdline}
+        case $(readlink "$d/exe" 2>/dev/null) in
+        */kvfs_mount | */kvfs_pass) echo "${d#/proc/}" ;;
+        esac
     done
 }
 # Wait until the mount's processes have ended: the store is free then.
@@ -113,6 +114,12 @@ kvfs_again() {
             ${KVFS_OPTIONS:-} "$@" "$mnt" >>"$work/log" 2>&1
     fi || fail "mount: $(tail -n 5 "$work/log")"
     kvfs_mounted || fail "nothing is mounted at $mnt"
+}
+# The next kvfs_open makes another file system.
+kvfs_forget() {
+    [ -z "$cluster" ] || bash "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
+    rm -rf "$work"
+    work= mnt= spec=- cluster=
 }
 kvfs_unmount() {
     [ "$store" != dir ] || return 0
