@@ -35,9 +35,8 @@ static void step(struct kvt *t, struct kvb *f, unsigned kind, uint64_t tag)
         kvb_cut(f, sizes[kind - 5]);
     } else if (kind < 16) {
         kind -= 10;
-        assert_int_equal(kvb_fallocate(t, f->ino, space[kind].offset, space[kind].size,
-                                       space[kind].flags),
-                         0);
+        assert_int_equal(
+            kvb_fallocate(t, f->ino, space[kind].offset, space[kind].size, space[kind].flags), 0);
         if (kind < 4) {
             uint64_t size = f->size;
             kvb_zero(f, space[kind].offset, space[kind].size, kind != 2);
@@ -60,16 +59,15 @@ static void sequence(struct kvt *t, struct kvb *f, const unsigned *kinds, unsign
         step(t, f, kinds[i], i + kinds[i] * 7);
     kvb_check(t, f);
     assert_int_equal(kvt_unlink(t, SNIC_KVFS_ROOT, "f"), 0);
+    assert_int_equal(kvb_object(t, f->ino), 0);
 }
 
-/* Any sequence that leaves other bytes than the array, or a wrong st_blocks, is silent damage. */
-static void test_kvfs_data_all_sequences_as_array(void **state)
+static void sequences(const struct snic_kvfs_opts *o, unsigned length)
 {
     static struct kvb f;
     struct kvt t;
-    unsigned kinds[4], length = (unsigned)support_scale(3, 4);
-    (void)state;
-    kvt_open(&t, NULL);
+    unsigned kinds[4];
+    kvt_open(&t, o);
     for (unsigned n = 1; n <= length; n++) {
         memset(kinds, 0, sizeof(kinds));
         for (;;) {
@@ -84,10 +82,346 @@ static void test_kvfs_data_all_sequences_as_array(void **state)
     kvt_close(&t);
 }
 
+/* Any sequence that leaves other bytes than the array, or a wrong st_blocks, is silent damage. */
+static void test_kvfs_data_all_sequences_as_array(void **state)
+{
+    (void)state;
+    sequences(NULL, (unsigned)support_scale(3, 4));
+}
+
+/* The same where bytes never go with a commit, and where no times are kept back. */
+static void test_kvfs_data_all_sequences_plain_store_as_array(void **state)
+{
+    struct snic_kvfs_opts o;
+    unsigned length = (unsigned)support_scale(2, 3);
+    (void)state;
+    kvt_opts(&o);
+    o.stripe_bytes = 0;
+    sequences(&o, length);
+    o.stripe_bytes = 16384;
+    sequences(&o, length);
+    o.times_ns = 0;
+    sequences(&o, length);
+    o.stripe_bytes = 4U << 20;
+    sequences(&o, length);
+}
+
+/* ---- What an operation costs ---- */
+
+struct cost {
+    unsigned commits;
+    unsigned objects;
+    unsigned gets;
+};
+
+static void count(struct kvt *t, struct snic_kvop *op)
+{
+    struct cost *c = t->ctx;
+    c->commits += op->kind == SNIC_KVOP_COMMIT;
+    c->gets += op->kind == SNIC_KVOP_GET;
+    c->objects += op->kind >= SNIC_KVOP_OBJECT_READ && op->kind <= SNIC_KVOP_OBJECT_STAT;
+}
+
+static void costs(struct kvt *t, unsigned commits, unsigned objects)
+{
+    struct cost *c = t->ctx;
+    assert_int_equal(c->commits, commits);
+    assert_int_equal(c->objects, objects);
+    assert_int_equal(c->gets, 0);
+    memset(c, 0, sizeof(*c));
+}
+
+/* On a distributed store each operation is a round trip. */
+static void test_kvfs_data_operations_counted(void **state)
+{
+    static unsigned char bytes[1 << 20];
+    struct cost c = {0};
+    struct kvt t;
+    uint64_t ino;
+    (void)state;
+    kvt_open(&t, NULL);
+    ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+    kvb_fill(bytes, sizeof(bytes), 1);
+    t.ctx = &c;
+    t.before = count;
+    assert_int_equal(kvt_write(&t, ino, 0, bytes, 100), 100); /* small */
+    costs(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 4000, bytes, 100), 100);
+    costs(&t, 1, 0);
+    assert_int_equal(kvt_read(&t, ino, 0, bytes, 5000), 4100);
+    costs(&t, 0, 0);
+    assert_int_equal(kvt_write(&t, ino, 0, bytes, 60000), 60000); /* to big */
+    costs(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 60000, bytes, 65536), 65536); /* grows */
+    costs(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 8192, bytes, 8192), 8192); /* within */
+    costs(&t, 0, 1);
+    assert_int_equal(kvt_read(&t, ino, 8192, bytes, 65536), 65536);
+    costs(&t, 0, 1);
+    assert_int_equal(kvt_write(&t, ino, 125536, bytes, 1 << 20), 1 << 20); /* much */
+    costs(&t, 1, 1);
+    assert_int_equal(kvt_truncate(&t, ino, 4U << 20), 0); /* nothing is behind the size */
+    costs(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 4U << 20, bytes, 8192), 8192); /* behind the stripe */
+    costs(&t, 1, 1);
+    assert_int_equal(kvt_write(&t, ino, 5U << 20, bytes, 8192), 8192); /* with a gap */
+    costs(&t, 1, 1);
+    assert_int_equal(kvt_truncate(&t, ino, 100000), 0);
+    costs(&t, 1, 0);
+    assert_int_equal(kvb_simple(&t, SNIC_KVFS_FSYNC, ino), 0);
+    t.before = NULL;
+    assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    kvt_close(&t);
+}
+
+/* ---- Contract ---- */
+
+static int64_t pieces(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, uint64_t offset,
+                      struct snic_iov *iov, uint32_t iov_count)
+{
+    struct snic_kvfs_req req;
+    kvt_req(t, &req, kind, ino, NULL);
+    req.offset = offset;
+    req.iov = iov;
+    req.iov_count = iov_count;
+    return kvt_call(t, &req);
+}
+
+/* The mount hands over pages: 257 pieces, some of them empty. */
+static void test_kvfs_data_pieces_joined(void **state)
+{
+    static unsigned char in[257 * 300], out[257 * 300];
+    static const uint64_t offsets[] = {0, 100, 8000, 9000};
+    struct snic_iov iov[SNIC_KVOP_IOV_MAX + 1];
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    kvb_fill(in, sizeof(in), 5);
+    for (unsigned part = 20; part <= 300; part += 280) {
+        for (unsigned n = 0; n < SNIC_COUNTOF(offsets); n++) {
+            uint64_t ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+            size_t sum = 0;
+            for (unsigned i = 0; i < SNIC_KVOP_IOV_MAX; i++) {
+                iov[i].base = in + sum;
+                iov[i].size = i % 5 == 3 ? 0 : part;
+                sum += iov[i].size;
+            }
+            assert_int_equal(pieces(&t, SNIC_KVFS_WRITE, ino, offsets[n], iov, SNIC_KVOP_IOV_MAX),
+                             sum);
+            memset(out, 0, sizeof(out));
+            assert_int_equal(kvt_read(&t, ino, offsets[n], out, sizeof(out)), sum);
+            assert_memory_equal(in, out, sum);
+            memset(out, 0, sizeof(out));
+            for (unsigned i = 0; i < SNIC_KVOP_IOV_MAX; i++)
+                iov[i].base = out + ((unsigned char *)iov[i].base - in);
+            assert_int_equal(
+                pieces(&t, SNIC_KVFS_READ, ino, offsets[n] + 7, iov, SNIC_KVOP_IOV_MAX), sum - 7);
+            assert_memory_equal(in + 7, out, sum - 7);
+            assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
+        }
+    }
+    uint64_t ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    iov[0] = (struct snic_iov){.base = in, .size = SNIC_KVFS_IO_MAX + 1};
+    assert_int_equal(pieces(&t, SNIC_KVFS_WRITE, ino, 0, iov, 1), SNIC_EINVAL);
+    assert_int_equal(pieces(&t, SNIC_KVFS_READ, ino, 0, iov, SNIC_KVOP_IOV_MAX + 1), SNIC_EINVAL);
+    kvt_close(&t);
+}
+
+static void test_kvfs_data_wrong_requests_refused(void **state)
+{
+    unsigned char b[64] = {1};
+    struct snic_kvfs_attr a;
+    struct snic_kvfs_req req;
+    struct snic_iov iov = {.base = b, .size = sizeof(b)};
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
+    uint64_t file = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+    uint64_t fifo = (uint64_t)kvt_try_mknod(&t, SNIC_KVFS_ROOT, "p", 0010644, 0);
+    assert_int_equal(kvt_read(&t, dir, 0, b, 1), SNIC_EISDIR);
+    assert_int_equal(kvt_write(&t, dir, 0, b, 1), SNIC_EISDIR);
+    assert_int_equal(kvt_write(&t, fifo, 0, b, 1), SNIC_EINVAL);
+    assert_int_equal(kvt_read(&t, 99999, 0, b, 1), SNIC_ENOENT);
+    assert_int_equal(kvt_write(&t, file, 0, b, 0), 0);
+    assert_int_equal(kvt_read(&t, file, 0, b, 1), 0);
+    /* The largest file there is: 2^62 bytes. */
+    assert_int_equal(kvt_write(&t, file, SNIC_KVFS_SIZE_MAX, b, 1), SNIC_EFBIG);
+    assert_int_equal(kvt_write(&t, file, UINT64_MAX, b, 1), SNIC_EFBIG);
+    assert_int_equal(kvt_write(&t, file, SNIC_KVFS_SIZE_MAX - 10, b, sizeof(b)), 10);
+    assert_int_equal(kvt_getattr(&t, file, &a), 0);
+    assert_int_equal(a.size, SNIC_KVFS_SIZE_MAX);
+    assert_int_equal(kvt_truncate(&t, file, SNIC_KVFS_SIZE_MAX + 1), SNIC_EFBIG);
+    assert_int_equal(kvt_read(&t, file, SNIC_KVFS_SIZE_MAX - 20, b, sizeof(b)), 20);
+    assert_int_equal(kvt_read(&t, file, UINT64_MAX, b, 1), 0);
+    /* Handles: another inode's, one that is not open for it, one that was never given. */
+    kvt_req(&t, &req, SNIC_KVFS_OPEN, file, NULL);
+    req.flags |= SNIC_KVFS_OPEN_READ;
+    assert_int_equal(kvt_call(&t, &req), 0);
+    uint64_t handle = req.handle;
+    for (unsigned i = 0; i < 4; i++) {
+        kvt_req(&t, &req, i < 2 ? SNIC_KVFS_WRITE : SNIC_KVFS_READ, i == 2 ? fifo : file, NULL);
+        req.handle = i == 1 ? 77 : handle;
+        req.iov = &iov;
+        req.iov_count = 1;
+        assert_int_equal(kvt_call(&t, &req), i < 3 ? SNIC_EBADF : 64);
+    }
+    assert_int_equal(kvt_release(&t, file, SNIC_KVFS_OPEN_READ), 0);
+    assert_int_equal(kvt_release(&t, file, SNIC_KVFS_OPEN_READ), 0);
+    assert_int_equal(kvt_release(&t, file, SNIC_KVFS_OPEN_READ), SNIC_EBADF);
+    kvt_req(&t, &req, SNIC_KVFS_OPEN, dir, NULL);
+    req.flags |= SNIC_KVFS_OPEN_WRITE;
+    assert_int_equal(kvt_call(&t, &req), SNIC_EISDIR);
+    kvt_close(&t);
+}
+
+/* ---- Times and modes ---- */
+
+static int later(struct snic_kvfs_time a, struct snic_kvfs_time b)
+{
+    return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
+}
+
+static void test_kvfs_data_times_follow(void **state)
+{
+    static unsigned char bytes[20000];
+    struct snic_kvfs_attr a, b;
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 06755);
+    for (unsigned i = 0; i < 3; i++) { /* small, to big, within */
+        assert_int_equal(kvt_getattr(&t, ino, &a), 0);
+        kvt_advance(&t, 1000000);
+        assert_int_equal(kvt_write(&t, ino, 0, bytes, i == 0 ? 10 : 20000), i == 0 ? 10 : 20000);
+        assert_int_equal(kvt_getattr(&t, ino, &b), 0);
+        assert_true(later(b.mtime, a.mtime) && later(b.ctime, a.ctime));
+        assert_false(later(b.atime, a.atime));
+        /* relatime: older than mtime, so it moves, once */
+        kvt_advance(&t, 1000000);
+        t.flags = SNIC_KVFS_NOATIME;
+        assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
+        t.flags = 0;
+        assert_int_equal(kvt_getattr(&t, ino, &a), 0);
+        assert_false(later(a.atime, b.atime));
+        assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
+        assert_int_equal(kvt_getattr(&t, ino, &a), 0);
+        assert_true(later(a.atime, b.mtime));
+        kvt_advance(&t, 1000000);
+        assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
+        assert_int_equal(kvt_getattr(&t, ino, &b), 0);
+        assert_false(later(b.atime, a.atime));
+    }
+    assert_int_equal(b.mode & 07777, 06755);
+    t.flags = SNIC_KVFS_KILL_PRIV;
+    assert_int_equal(kvt_write(&t, ino, 5, bytes, 10), 10);
+    t.flags = 0;
+    assert_int_equal(kvt_getattr(&t, ino, &b), 0);
+    assert_int_equal(b.mode & 07777, 0755);
+    /* Within the size nothing but times changed: they are in the store after a second. */
+    assert_int_equal(kvt_write(&t, ino, 5, bytes, 10), 10);
+    assert_int_equal(kvt_getattr(&t, ino, &a), 0);
+    assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    assert_int_equal(kvt_unmount(&t), 0);
+    assert_int_equal(kvt_mount(&t), 0);
+    assert_int_equal(kvt_getattr(&t, ino, &b), 0);
+    assert_int_equal(a.mtime.nsec, b.mtime.nsec);
+    assert_int_equal(a.ctime.nsec, b.ctime.nsec);
+    kvt_close(&t);
+}
+
+/* ---- Damage ---- */
+
+static void test_kvfs_data_damage_reported_not_read(void **state)
+{
+    static unsigned char bytes[30000];
+    struct snic_kvop_change ch = {.kind = SNIC_KVOP_PUT, .value = bytes, .size = 20};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &ch, .change_count = 1};
+    struct snic_kvfs_opts o;
+    struct kvt t;
+    (void)state;
+    kvt_opts(&o);
+    o.cache_bytes = 0; /* the default */
+    kvt_open(&t, &o);
+    uint64_t big = kvt_file(&t, SNIC_KVFS_ROOT, "big", 0644);
+    uint64_t small = kvt_file(&t, SNIC_KVFS_ROOT, "small", 0644);
+    kvb_fill(bytes, sizeof(bytes), 3);
+    assert_int_equal(kvt_write(&t, big, 0, bytes, sizeof(bytes)), sizeof(bytes));
+    assert_int_equal(kvt_write(&t, small, 0, bytes, 100), 100);
+    assert_int_equal(kvt_unmount(&t), 0);
+    assert_int_equal(kvt_mount(&t), 0);
+    assert_int_equal(snic_kvmem_damage(t.m, big, 20000), 0);
+    snic_kvfs_key(&ch.key, small, SNIC_KVFS_REC_DATA);
+    snic_kvmem_apply(t.m, &op);
+    assert_int_equal(op.result, 0);
+    assert_int_equal(kvt_read(&t, big, 0, bytes, 8192), 8192);
+    assert_int_equal(t.damages, 0);
+    assert_int_equal(kvt_read(&t, big, 0, bytes, sizeof(bytes)), SNIC_ECORRUPT);
+    assert_int_equal(t.damages, 1);
+    assert_int_equal(t.damage[0].object, big);
+    assert_int_equal(t.damage[0].offset, 16384);
+    assert_int_equal(t.damage[0].key.size, 0);
+    assert_int_equal(kvt_read(&t, small, 0, bytes, 100), SNIC_ECORRUPT);
+    assert_int_equal(t.damages, 2);
+    assert_int_equal(t.damage[1].key.group, small);
+    assert_int_equal(t.damage[1].key.bytes[0], SNIC_KVFS_REC_DATA);
+    /* Nothing is hidden by overwriting a part; all of it heals. */
+    assert_int_equal(kvt_write(&t, small, 10, bytes, 10), SNIC_ECORRUPT);
+    assert_int_equal(kvt_write(&t, small, 0, bytes, 100), 100);
+    assert_int_equal(kvt_read(&t, small, 0, bytes, 100), 100);
+    kvt_close(&t);
+}
+
+/* ---- Many at once ---- */
+
+/* Each append is at an end of its own, whatever is in flight. */
+static void test_kvfs_data_appends_at_once_all_there(void **state)
+{
+    enum { N = 40 };
+    static unsigned char bytes[N][3000], out[N * 3000];
+    struct snic_kvfs_req req[N];
+    struct snic_iov iov[N];
+    unsigned char seen[N] = {0};
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    t.random = 1;
+    uint64_t ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    for (unsigned i = 0; i < N; i++) {
+        memset(bytes[i], (int)i + 1, sizeof(bytes[i]));
+        iov[i] = (struct snic_iov){.base = bytes[i], .size = sizeof(bytes[i])};
+        kvt_req(&t, &req[i], SNIC_KVFS_WRITE, ino, NULL);
+        req[i].flags |= SNIC_KVFS_APPEND;
+        req[i].iov = &iov[i];
+        req[i].iov_count = 1;
+        kvt_submit(&t, &req[i]);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        struct snic_kvfs_req *done = kvt_wait(&t);
+        assert_non_null(done);
+        assert_int_equal(done->result, 3000);
+    }
+    assert_int_equal(kvt_read(&t, ino, 0, out, sizeof(out)), sizeof(out));
+    for (unsigned i = 0; i < N; i++) {
+        unsigned who = out[i * 3000];
+        assert_true(who >= 1 && who <= N && !seen[who - 1]);
+        seen[who - 1] = 1;
+        assert_memory_equal(out + i * 3000, bytes[who - 1], 3000);
+    }
+    kvt_close(&t);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_data_all_sequences_as_array),
+        cmocka_unit_test(test_kvfs_data_all_sequences_plain_store_as_array),
+        cmocka_unit_test(test_kvfs_data_operations_counted),
+        cmocka_unit_test(test_kvfs_data_pieces_joined),
+        cmocka_unit_test(test_kvfs_data_wrong_requests_refused),
+        cmocka_unit_test(test_kvfs_data_times_follow),
+        cmocka_unit_test(test_kvfs_data_damage_reported_not_read),
+        cmocka_unit_test(test_kvfs_data_appends_at_once_all_there),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -27,7 +27,10 @@ int kvfs_data_sum(const struct snic_kvfs_req *req, uint64_t *bytes);
 int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need);
 /* A regular file, and may the caller? `want` 0: not asked. 0; PENDING; EISDIR; EINVAL; EACCES. */
 int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
-/* The first `bytes` of pieces: themselves, or a copy where the last one is cut. NULL: no memory. */
+/*
+ * The first `bytes` (not 0) of pieces: themselves, or a copy without empty ones and with the last
+ * one cut. NULL: no memory.
+ */
 const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *iov,
                                      uint32_t *count, uint64_t bytes);
 /* Bytes into pieces, from their `at` on; NULL: zeros. */

@@ -53,17 +53,22 @@ const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *
 {
     struct snic_iov *cut;
     uint64_t sum = 0;
-    uint32_t n = 0;
-    while (n < *count && sum < bytes)
+    uint32_t n = 0, kept = 0, all = 0;
+    while (n < *count && sum < bytes) {
+        all += iov[n].size > 0;
         sum += iov[n++].size;
-    *count = n;
-    if (sum == bytes)
+    }
+    *count = all;
+    if (sum == bytes && all == n)
         return iov;
-    cut = kvfs_take(op, n * sizeof(*cut));
+    cut = kvfs_take(op, all * sizeof(*cut));
     if (cut == NULL)
         return NULL;
-    memcpy(cut, iov, n * sizeof(*cut));
-    cut[n - 1].size -= (size_t)(sum - bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        if (iov[i].size > 0)
+            cut[kept++] = iov[i];
+    }
+    cut[kept - 1].size -= (size_t)(sum - bytes);
     return cut;
 }
 
