@@ -67,10 +67,8 @@ void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req)
         snic_queue_push(&s->blocked, &req->node);
         return;
     }
-    if (s->mode == LMDB_SHARED && s->snap_live) {
-        mdb_txn_reset(s->snap); /* others commit, too */
-        s->snap_live = 0;
-    }
+    if (s->mode == LMDB_SHARED)
+        lmdb_snapshot_drop(s); /* others commit, too */
     switch (op->kind) {
     case SNIC_KVOP_GET:
         lmdb_run_get(s, op);
@@ -209,6 +207,8 @@ static void lmdb_turn(struct snic_loop_msg *msg)
         s->in_flight--;
         kv_req_finish(&s->kv, SNIC_CONTAINER(n, struct snic_kv_req, node));
     }
+    if (s->mode == LMDB_SHARED)
+        lmdb_snapshot_drop(s); /* an old one keeps LMDB from using pages again */
     /* What the dones submitted travels along. */
     if (lmdb_turn_wants_batch(s))
         lmdb_batch_kick(s);
@@ -253,10 +253,12 @@ static void lmdb_free(struct lmdb_kv *s)
 {
     snic_loop_cancel(s->kv.loop, &s->batch_timer);
     snic_loop_cancel(s->kv.loop, &s->tick_timer);
+    snic_loop_cancel(s->kv.loop, &s->share_timer);
     lmdb_writer_close(s);
     snic_io_close(s->buffered);
     snic_io_close(s->direct);
-    lmdb_chunks_drop(s, 0, 1);
+    lmdb_chunks_drop(s, LMDB_LOCKS);
+    free(s->locks);
     lmdb_space_close(s);
     lmdb_jobs_close(s);
     lmdb_io_close(s);
@@ -349,7 +351,9 @@ static void lmdb_init(struct lmdb_kv *s, struct snic_loop *l)
     s->turn.fn = lmdb_turn;
     snic_timer_init(&s->batch_timer, lmdb_batch_timer);
     snic_timer_init(&s->tick_timer, lmdb_tick);
+    snic_timer_init(&s->share_timer, lmdb_share_timer);
     snic_link_init(&s->chunk_ages);
+    lmdb_writer_init(s);
     snic_link_init(&s->session.link);
     s->session.fd = -1;
     s->object_fd = -1;
@@ -409,6 +413,8 @@ int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct sn
         r = lmdb_format_open(s, error, text);
     if (r == 0 && s->mode == LMDB_SOLE && !s->readonly)
         r = lmdb_recover(s, text);
+    if (r == 0 && s->mode == LMDB_SHARED)
+        r = lmdb_share_open(s);
     if (r == 0)
         r = lmdb_writer_open(s);
     if (r != 0) {

@@ -213,8 +213,9 @@ static void lmdb_batch_wake(struct lmdb_kv *s, uint64_t seq, int error, int os_e
         if (j->ticket > seq)
             break;
         (void)snic_queue_pop(&s->job_waiters);
-        if (error != 0)
-            lmdb_job_fail(j, error, os_error);
+        if (error != 0) /* sole: what it changed is seen, and will be tried again */
+            lmdb_job_fail(j, error == SNIC_ENOSPC && s->mode == LMDB_SOLE ? SNIC_EUNKNOWN : error,
+                          os_error);
         lmdb_job_step(j);
     }
 }
@@ -235,6 +236,10 @@ static void lmdb_batch_commits(struct lmdb_kv *s, struct lmdb_batch *b)
 
 static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b)
 {
+    if (b->result == SNIC_EAGAIN && s->dead == 0 && lmdb_remap(s) == 0) {
+        lmdb_batch_launch(s, b);
+        return;
+    }
     int retry = b->result == SNIC_ENOSPC && s->dead == 0 && s->mode == LMDB_SOLE && !s->closing;
     if (b->result != 0 && b->result != SNIC_ENOSPC)
         lmdb_die(s, b->result == SNIC_ECORRUPT ? SNIC_ECORRUPT : SNIC_EIO, b->os_error);
@@ -252,8 +257,7 @@ static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b)
     }
     s->full = 0;
     s->kv.stats.store_ops++;
-    s->snap_live = 0;
-    mdb_txn_reset(s->snap); /* S2 */
+    lmdb_snapshot_drop(s); /* S2 */
     s->flight = NULL;
     if (b->result == 0) {
         s->durable_seq = b->seq;

@@ -137,13 +137,13 @@ void lmdb_chunks_harden(struct lmdb_kv *s)
     }
 }
 
-void lmdb_chunks_drop(struct lmdb_kv *s, uint64_t object, int all)
+void lmdb_chunks_drop(struct lmdb_kv *s, uint32_t lock)
 {
     struct snic_link *next;
     for (struct snic_link *l = s->chunk_ages.next; l != &s->chunk_ages; l = next) {
         struct lmdb_chunk *c = SNIC_CONTAINER(l, struct lmdb_chunk, age);
         next = l->next;
-        if (all || c->object == object) {
+        if (lock == LMDB_LOCKS || lmdb_lock_number(c->object) == lock) {
             s->chunk_soft -= c->soft;
             lmdb_chunk_unlink(s, c);
         }

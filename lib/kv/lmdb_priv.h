@@ -52,7 +52,8 @@ enum {
     LMDB_LARGE_JOB = SNIC_KVOP_TRANSFER_MAX / LMDB_BLOCK + 2,
     LMDB_BOUNCE = 1 << 18, /* bytes of an aligned copy */
     LMDB_VALUE_ROOM = SNIC_KVOP_VALUE_MAX + 8,
-    LMDB_RECORD_TAIL = 4 /* the CRC32C behind a value */
+    LMDB_RECORD_TAIL = 4, /* the CRC32C behind a value */
+    LMDB_SEGMENT_RECORD = 8 + LMDB_WORDS * 8
 };
 
 #define SNIC_LMDB__TICK_NS 100000000ULL
@@ -101,6 +102,7 @@ struct lmdb_writer {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
+    pthread_mutex_t txn; /* held during a transaction */
     struct lmdb_batch *work;
     uint8_t stop;
     uint8_t running;
@@ -171,8 +173,9 @@ struct lmdb_job {
     uint64_t length;
     uint64_t first; /* blocks it touches */
     uint64_t last;
-    uint64_t at;   /* progress of what takes several turns */
-    uint32_t hint; /* ALLOC: the block behind the last one */
+    uint64_t at;       /* progress of what takes several turns */
+    uint32_t hint;     /* ALLOC: the block behind the last one */
+    uint32_t promised; /* blocks of the pool */
     struct snic_iov *iov;
     uint32_t iov_seen;     /* a piece, and the byte of the whole where it begins: searches */
     uint64_t iov_start;    /* forward need not begin at the first */
@@ -219,12 +222,27 @@ struct lmdb_io {
 
 /* ---- The handle ---- */
 
+/** A lock that objects share between processes. */
+struct lmdb_lock {
+    struct snic_queue waiting; /* jobs */
+    uint64_t away_ns;          /* not taken before: others wish for it */
+    uint32_t users;            /* jobs that hold it */
+    uint8_t held;              /* 0 not; 1 shared; 2 exclusive */
+};
+
+static inline uint32_t lmdb_lock_number(uint64_t object)
+{
+    return (uint32_t)(object * 0x9e3779b97f4a7c15ULL >> 52) & (LMDB_LOCKS - 1);
+}
+
 enum lmdb_mode { LMDB_SOLE, LMDB_SHARED };
 
 struct lmdb_session {
     int fd;
+    int32_t pid;
     uint32_t seen;            /* knocks that were answered */
     _Atomic uint32_t *knocks; /* mapped */
+    _Atomic uint8_t *wishes;  /* mapped: locks of objects that somebody waits for */
     uint64_t next_try_ns;
     uint8_t forced; /* SNIC_KV_OPEN_SOLE */
     uint8_t registered;
@@ -244,9 +262,10 @@ struct lmdb_kv {
     MDB_txn *snap; /* the owner's snapshot */
     MDB_cursor *cursor;
     uint8_t snap_live;
-    uint8_t unmapped; /* the writer must not go on: the map changed its size */
-    uint8_t mode;     /* enum lmdb_mode */
+    uint8_t mode; /* enum lmdb_mode */
     uint8_t closing;
+    uint8_t to_mode;
+    uint8_t noted;     /* the active batch says that sharing begins */
     uint8_t quiescing; /* no job starts: the mode is about to change */
     uint8_t readonly;
     int32_t dead; /* SNIC_EIO: a flush or transaction failed for good */
@@ -305,7 +324,12 @@ struct lmdb_kv {
     uint32_t marked;       /* segments */
     uint64_t blocks_free;  /* prepared and not busy */
     struct lmdb_runs pool; /* shared: reserved for this handle */
-    uint64_t room;         /* bytes that may still be promised, as of room_ns */
+    uint64_t pool_blocks;
+    uint64_t promised; /* of the pool, to jobs */
+    struct lmdb_lock *locks;
+    uint32_t lock_waiters;
+    struct snic_timer share_timer;
+    uint64_t room; /* bytes that may still be promised, as of room_ns */
     uint64_t room_ns;
     uint64_t store_name[2];
 };
@@ -317,6 +341,10 @@ struct lmdb_key lmdb_key_number(uint8_t kind, uint64_t a);
 struct lmdb_key lmdb_key_pair(uint8_t kind, uint64_t a, uint64_t b);
 /** A fresh snapshot, if it is not the latest. 0 or SNIC_E*. */
 int lmdb_snapshot(struct lmdb_kv *s);
+/** The next read takes a fresh one. */
+void lmdb_snapshot_drop(struct lmdb_kv *s);
+/** Another process has made the map larger: follow. LMDB's code. */
+int lmdb_remap(struct lmdb_kv *s);
 /** 0; SNIC_ENOENT; SNIC_ECORRUPT; SNIC_EIO. */
 int lmdb_get(struct lmdb_kv *s, const struct lmdb_key *k, struct lmdb_value *v);
 /** The first key of @p k or above that is there: in @p k. Results as lmdb_get(). */
@@ -332,7 +360,7 @@ int lmdb_error(int mdb);
 
 /** Change a key of the active batch. Failure (no memory) kills the handle. */
 void lmdb_put(struct lmdb_kv *s, const struct lmdb_key *k, const void *value, uint32_t size);
-/** Does it say anything? */
+/** Does it say nothing? */
 int lmdb_batch_empty(const struct lmdb_batch *b);
 /** Write the active batch, unless one is in flight. */
 void lmdb_batch_kick(struct lmdb_kv *s);
@@ -357,6 +385,8 @@ int lmdb_batch_drain(struct lmdb_kv *s);
 
 /* ---- lmdb_writer.c ---- */
 
+/** Once; writer_close() undoes it. */
+void lmdb_writer_init(struct lmdb_kv *s);
 int lmdb_writer_open(struct lmdb_kv *s);
 void lmdb_writer_close(struct lmdb_kv *s);
 void lmdb_writer_post(struct lmdb_kv *s, struct lmdb_batch *b);
@@ -386,8 +416,8 @@ void lmdb_chunk_put(struct lmdb_kv *s, struct lmdb_chunk *c);
 void lmdb_chunk_soften(struct lmdb_kv *s, struct lmdb_chunk *c);
 /** Put all that are soft. */
 void lmdb_chunks_harden(struct lmdb_kv *s);
-/** Forget chunks; those of one object, or all with @p all. None may be soft. */
-void lmdb_chunks_drop(struct lmdb_kv *s, uint64_t object, int all);
+/** Forget chunks: those under a lock, or all (LMDB_LOCKS). */
+void lmdb_chunks_drop(struct lmdb_kv *s, uint32_t lock);
 void lmdb_chunks_trim(struct lmdb_kv *s);
 /** 0 or SNIC_ECORRUPT; blocks beyond @p blocks are. */
 int lmdb_chunk_decode(struct lmdb_chunk *c, const struct lmdb_value *v, uint64_t blocks);
@@ -410,6 +440,14 @@ int lmdb_space_marked(struct lmdb_kv *s, uint32_t block);
 /** Remove all marks; checksums have been put. */
 void lmdb_space_unmark(struct lmdb_kv *s);
 int lmdb_space_load(struct lmdb_kv *s);
+/** Space of the file for a segment whose first @p from blocks have it: how many have it then. */
+uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from);
+/** Forget the segments; count them anew from maps: begin, a block, end. */
+void lmdb_space_reset(struct lmdb_kv *s);
+void lmdb_space_count_begin(struct lmdb_kv *s);
+/** 0; SNIC_ECORRUPT two name it. */
+int lmdb_space_count(struct lmdb_kv *s, uint32_t block);
+void lmdb_space_count_end(struct lmdb_kv *s);
 void lmdb_space_close(struct lmdb_kv *s);
 /** Bytes all and free; @p reserve: with what is kept back. */
 void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available);
@@ -483,6 +521,8 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text);
 /** Take the lock of the job's object. 1: held; 0: it waits, and goes on by itself. */
 int lmdb_share_enter(struct lmdb_job *j);
 void lmdb_share_leave(struct lmdb_job *j);
+int lmdb_share_open(struct lmdb_kv *s);
+void lmdb_share_timer(struct snic_timer *t, uint64_t now_ns);
 /** Is the block's segment marked, as the store says now? */
 int lmdb_share_marked(struct lmdb_kv *s, uint32_t block);
 /** The batch that makes the mark durable. */

@@ -67,21 +67,36 @@ int lmdb_error(int mdb)
     }
 }
 
+void lmdb_snapshot_drop(struct lmdb_kv *s)
+{
+    if (s->snap_live)
+        mdb_txn_reset(s->snap);
+    s->snap_live = 0;
+}
+
+int lmdb_remap(struct lmdb_kv *s)
+{
+    lmdb_snapshot_drop(s);
+    (void)pthread_mutex_lock(&s->writer.txn);
+    int e = mdb_env_set_mapsize(s->env, 0);
+    (void)pthread_mutex_unlock(&s->writer.txn);
+    return e;
+}
+
 int lmdb_snapshot(struct lmdb_kv *s)
 {
     if (s->snap_live)
         return 0;
     int e = mdb_txn_renew(s->snap);
-    if (e == MDB_MAP_RESIZED && s->flight == NULL) {
-        /* Another process has a larger map; nothing of ours uses the old one now. */
-        e = mdb_env_set_mapsize(s->env, 0);
+    if (e == MDB_MAP_RESIZED) {
+        e = lmdb_remap(s);
         if (e == 0)
             e = mdb_txn_renew(s->snap);
     }
     if (e == 0)
         e = mdb_cursor_renew(s->snap, s->cursor);
     s->snap_live = e == 0;
-    return e == MDB_MAP_RESIZED ? SNIC_EAGAIN : lmdb_error(e);
+    return lmdb_error(e);
 }
 
 int lmdb_unseal(const MDB_val *k, const MDB_val *v, struct lmdb_value *out)

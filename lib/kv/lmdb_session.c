@@ -5,7 +5,8 @@
  *   byte 0   exclusive: this handle is sole; shared: one of several
  *   byte 1   shared, beside byte 0: this handle refuses company (SNIC_KV_OPEN_SOLE)
  *   bytes 4..7, mapped: how often somebody has knocked
- *   from byte LMDB_LOCKS_AT on: locks of objects (lmdb_share.c)
+ *   bytes 4096..8191, mapped: locks of objects that somebody wishes for
+ *   from byte 1 MiB on: locks of objects (lmdb_share.c)
  *
  * A newcomer tries byte 0 exclusively. If others have it, it knocks and asks for it shared, again
  * and again until it gets it. The sole handle sees the knock in its own calls and timers, makes all
@@ -29,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LMDB_SESSION_BYTES = 4096, LMDB_POLL_US = 1000 };
+enum { LMDB_SESSION_BYTES = 4096 + LMDB_LOCKS, LMDB_POLL_US = 1000 };
 #define SNIC_LMDB__GRACE_NS 2000000000ULL /* the kernel may end a dead holder's lock a bit late */
 
 /* LMDB must not be opened twice by one process, and locks of one process would not tell. */
@@ -60,7 +61,7 @@ static int lmdb_session_register(struct lmdb_session *e)
     (void)pthread_mutex_lock(&lmdb_sessions_lock);
     for (struct snic_link *l = lmdb_sessions.next; l != &lmdb_sessions; l = l->next) {
         const struct lmdb_session *other = SNIC_CONTAINER(l, struct lmdb_session, link);
-        if (other->dev == e->dev && other->ino == e->ino)
+        if (other->dev == e->dev && other->ino == e->ino && other->pid == e->pid)
             r = SNIC_EBUSY;
     }
     if (r == 0) {
@@ -145,12 +146,14 @@ static int lmdb_session_map(struct lmdb_session *e, int *os_error)
     }
     e->dev = (uint64_t)st.st_dev;
     e->ino = (uint64_t)st.st_ino;
+    e->pid = (int32_t)getpid(); /* a forked child has not opened what its parent has */
     void *p = mmap(NULL, LMDB_SESSION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
     if (p == MAP_FAILED) {
         *os_error = errno;
         return SNIC_ENOMEM;
     }
     e->knocks = (_Atomic uint32_t *)p + 1;
+    e->wishes = (_Atomic uint8_t *)p + 4096;
     return 0;
 }
 

@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Objects while other handles have the store open.
+ *
+ * An object's map is read and changed only under its lock: byte LMDB_LOCKS_AT + hash of
+ * session.lock, shared for what reads, exclusive for what changes. The jobs of a handle hold it
+ * together. Who cannot have it says so (the byte of that lock in the mapped part of the file) and
+ * tries again every millisecond; the holder then starts nothing new under it, lets it go when its
+ * jobs are over, and stays away for two milliseconds.
+ *
+ * Under the lock chunks are kept in memory; they are forgotten with it. Checksums of blocks that
+ * are overwritten in place are not put: the segment's mark excuses them until a handle is sole
+ * again and looks at all that is marked (lmdb_recover()).
+ *
+ * Blocks are reserved in the data base before they are written (used, though no map names them), so
+ * that no two handles take the same. What a dead handle had reserved comes back when a handle is
+ * sole again and counts.
  */
 #include "snicstore/kv.h"
 
@@ -11,43 +25,293 @@
 
 #include "kv/lmdb_priv.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#define SNIC_LMDB__POLL_NS 1000000ULL
+#define SNIC_LMDB__AWAY_NS 2000000ULL
+#define SNIC_LMDB__LOCKS_AT (1ULL << 20)
+
+enum { LMDB_RESERVE_MIN = 512 }; /* blocks asked for at once */
+
+/* ---- Locks ---- */
+
+static struct lmdb_lock *lmdb_lock_of(struct lmdb_kv *s, uint64_t object)
+{
+    return &s->locks[lmdb_lock_number(object)];
+}
+
+static uint32_t lmdb_lock_index(const struct lmdb_kv *s, const struct lmdb_lock *l)
+{
+    return (uint32_t)(l - s->locks);
+}
+
+/** Others' wish for the lock. */
+static _Atomic uint8_t *lmdb_lock_wish(struct lmdb_kv *s, const struct lmdb_lock *l)
+{
+    return s->session.wishes + lmdb_lock_index(s, l);
+}
+
+static void lmdb_lock_release(struct lmdb_kv *s, struct lmdb_lock *l)
+{
+    if (l->held == 0)
+        return;
+    _Atomic uint8_t *wish = lmdb_lock_wish(s, l);
+    if (atomic_load_explicit(wish, memory_order_relaxed) != 0) {
+        atomic_store_explicit(wish, 0, memory_order_relaxed);
+        l->away_ns = snic_loop_now(s->kv.loop) + SNIC_LMDB__AWAY_NS;
+    }
+    lmdb_chunks_drop(s, lmdb_lock_index(s, l));
+    (void)lmdb_session_lock(&s->session, F_UNLCK, SNIC_LMDB__LOCKS_AT + lmdb_lock_index(s, l), 1);
+    l->held = 0;
+}
+
+/** May one more job hold it? */
+static int lmdb_lock_try(struct lmdb_kv *s, struct lmdb_lock *l, int exclusive)
+{
+    uint8_t need = exclusive ? 2 : 1;
+    int wished = atomic_load_explicit(lmdb_lock_wish(s, l), memory_order_relaxed) != 0;
+    if (l->users > 0 && wished)
+        return 0; /* let it drain */
+    if (l->held < need) {
+        if (l->held == 0 && snic_loop_now(s->kv.loop) < l->away_ns)
+            return 0;
+        int r = lmdb_session_lock(&s->session, exclusive ? F_WRLCK : F_RDLCK,
+                                  SNIC_LMDB__LOCKS_AT + lmdb_lock_index(s, l), 1);
+        if (r != 0) {
+            atomic_store_explicit(lmdb_lock_wish(s, l), 1, memory_order_relaxed);
+            if (l->users == 0)
+                lmdb_lock_release(s, l);
+            return 0;
+        }
+        if (l->held == 0)
+            lmdb_snapshot_drop(s); /* what was read before says nothing */
+        l->held = need;
+    }
+    l->users++;
+    return 1;
+}
+
+static void lmdb_lock_poll(struct lmdb_kv *s)
+{
+    if (!s->share_timer.armed)
+        snic_loop_arm(s->kv.loop, &s->share_timer, snic_loop_now(s->kv.loop) + SNIC_LMDB__POLL_NS);
+}
+
+/** Those that wait for the lock, in their order, as far as they get it. */
+static void lmdb_lock_serve(struct lmdb_kv *s, struct lmdb_lock *l)
+{
+    while (l->waiting.first != NULL) {
+        struct lmdb_job *j = SNIC_CONTAINER(l->waiting.first, struct lmdb_job, node);
+        if (s->dead == 0 && !lmdb_lock_try(s, l, j->exclusive)) {
+            lmdb_lock_poll(s);
+            return;
+        }
+        l->users += s->dead != 0;
+        (void)snic_queue_pop(&l->waiting);
+        s->lock_waiters--;
+        lmdb_job_go(j);
+    }
+}
+
+void lmdb_share_timer(struct snic_timer *t, uint64_t now_ns)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(t, struct lmdb_kv, share_timer);
+    (void)now_ns;
+    for (uint32_t i = 0; i < LMDB_LOCKS && s->lock_waiters > 0; i++) {
+        if (s->locks[i].waiting.first != NULL)
+            lmdb_lock_serve(s, &s->locks[i]);
+    }
+}
+
 int lmdb_share_enter(struct lmdb_job *j)
 {
-    (void)j;
-    return 1;
+    struct lmdb_kv *s = j->s;
+    struct lmdb_lock *l = lmdb_lock_of(s, j->object);
+    if (l->waiting.first == NULL && lmdb_lock_try(s, l, j->exclusive))
+        return 1;
+    snic_queue_push(&l->waiting, &j->node);
+    s->lock_waiters++;
+    lmdb_lock_poll(s);
+    return 0;
 }
 
 void lmdb_share_leave(struct lmdb_job *j)
 {
-    (void)j;
+    struct lmdb_kv *s = j->s;
+    struct lmdb_lock *l = lmdb_lock_of(s, j->object);
+    SNIC_ASSERT(l->users > 0);
+    s->promised -= j->promised;
+    if (j->result < 0) /* what it put may not have been committed */
+        lmdb_chunks_drop(s, lmdb_lock_index(s, l));
+    if (--l->users == 0)
+        lmdb_lock_release(s, l);
+    if (l->waiting.first != NULL)
+        lmdb_lock_poll(s);
 }
+
+int lmdb_share_open(struct lmdb_kv *s)
+{
+    if (s->locks == NULL)
+        s->locks = calloc(LMDB_LOCKS, sizeof(struct lmdb_lock));
+    return s->locks == NULL ? SNIC_ENOMEM : 0;
+}
+
+/* ---- Marks and reservations: the owner's side ---- */
 
 int lmdb_share_marked(struct lmdb_kv *s, uint32_t block)
 {
-    (void)s;
-    (void)block;
-    return 0;
+    struct lmdb_key k = lmdb_key_number('F', block / LMDB_SEGMENT);
+    struct lmdb_value v = {0};
+    return lmdb_get(s, &k, &v) == 0 && v.size >= 4 && (snic_get_le32(v.data) & 1) != 0;
 }
 
 uint64_t lmdb_share_mark(struct lmdb_kv *s, uint32_t block)
 {
-    (void)s;
-    (void)block;
-    return 0;
+    if (lmdb_share_marked(s, block))
+        return 0;
+    if (lmdb_runs_add(&s->active->marks, block / LMDB_SEGMENT, 1) != 0)
+        lmdb_die(s, SNIC_EIO, ENOMEM);
+    return s->active->seq;
 }
 
 void lmdb_share_reserve(struct lmdb_job *j, uint32_t blocks)
 {
-    (void)j;
-    (void)blocks;
+    struct lmdb_kv *s = j->s;
+    s->promised += blocks;
+    j->promised += blocks;
+    if (s->pool_blocks >= s->promised)
+        return;
+    s->active->want += (uint32_t)snic_max_u64(s->promised - s->pool_blocks, LMDB_RESERVE_MIN);
+    lmdb_batch_wait_job(j, s->active->seq);
+}
+
+/* ---- The transaction's side ---- */
+
+static int lmdb_segment_get(struct lmdb_kv *s, MDB_txn *txn, uint64_t n, unsigned char *record)
+{
+    struct lmdb_key k = lmdb_key_number('F', n);
+    MDB_val key = {.mv_size = k.size, .mv_data = k.bytes};
+    MDB_val value;
+    struct lmdb_value v;
+    int e = mdb_get(txn, s->dbi, &key, &value);
+    if (e == MDB_NOTFOUND) {
+        memset(record, 0, LMDB_SEGMENT_RECORD);
+        record[8] = n == 0; /* the file's head */
+    }
+    if (e != 0)
+        return e;
+    if (lmdb_unseal(&key, &value, &v) != 0 || v.size != LMDB_SEGMENT_RECORD)
+        return MDB_CORRUPTED;
+    memcpy(record, v.data, LMDB_SEGMENT_RECORD);
+    return 0;
+}
+
+static int lmdb_segment_set(struct lmdb_kv *s, MDB_txn *txn, uint64_t n,
+                            const unsigned char *record)
+{
+    struct lmdb_key k = lmdb_key_number('F', n);
+    return lmdb_txn_put(txn, s->dbi, k.bytes, k.size, record, LMDB_SEGMENT_RECORD);
+}
+
+static int lmdb_shared_frees(struct lmdb_kv *s, MDB_txn *txn, const struct lmdb_runs *frees)
+{
+    unsigned char record[LMDB_SEGMENT_RECORD];
+    for (uint32_t i = 0; i < frees->count; i++) {
+        uint32_t block = frees->at[i].block;
+        uint32_t left = frees->at[i].count;
+        while (left > 0) {
+            uint32_t n = block / LMDB_SEGMENT;
+            int e = lmdb_segment_get(s, txn, n, record);
+            if (e != 0)
+                return e;
+            for (; left > 0 && block / LMDB_SEGMENT == n; left--, block++) {
+                uint32_t bit = block % LMDB_SEGMENT;
+                record[8 + bit / 8] &= (unsigned char)~(1U << bit % 8);
+            }
+            e = lmdb_segment_set(s, txn, n, record);
+            if (e != 0)
+                return e;
+        }
+    }
+    return 0;
+}
+
+static int lmdb_shared_marks(struct lmdb_kv *s, MDB_txn *txn, const struct lmdb_runs *marks)
+{
+    unsigned char record[LMDB_SEGMENT_RECORD];
+    for (uint32_t i = 0; i < marks->count; i++) {
+        for (uint32_t n = marks->at[i].block; n < marks->at[i].block + marks->at[i].count; n++) {
+            int e = lmdb_segment_get(s, txn, n, record);
+            if (e == 0) {
+                snic_put_le32(record, 1);
+                e = lmdb_segment_set(s, txn, n, record);
+            }
+            if (e != 0)
+                return e;
+        }
+    }
+    return 0;
+}
+
+/** Free blocks of a segment go to the batch. How many. */
+static uint32_t lmdb_shared_take(struct lmdb_batch *b, uint32_t n, unsigned char *record,
+                                 uint32_t want)
+{
+    uint32_t prepared = snic_get_le32(record + 4);
+    uint32_t got = 0;
+    for (uint32_t bit = 0; bit < prepared && got < want; bit++) {
+        if ((record[8 + bit / 8] >> bit % 8 & 1) != 0)
+            continue;
+        if (lmdb_runs_add(&b->got, n * LMDB_SEGMENT + bit, 1) != 0)
+            break;
+        record[8 + bit / 8] |= (unsigned char)(1U << bit % 8);
+        got++;
+    }
+    return got;
+}
+
+static int lmdb_shared_reserve(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b)
+{
+    unsigned char record[LMDB_SEGMENT_RECORD];
+    uint32_t left = b->want;
+    b->got.count = 0;
+    uint32_t start = s->rotor < s->segment_count ? s->rotor : 0;
+    for (uint32_t i = 0; i < s->segment_count && left > 0; i++) {
+        uint32_t n = (start + i) % s->segment_count;
+        int e = lmdb_segment_get(s, txn, n, record);
+        if (e != 0 && e != MDB_NOTFOUND)
+            return e;
+        int grown = 0;
+        if (snic_get_le32(record + 4) < LMDB_SEGMENT && e == MDB_NOTFOUND) {
+            uint32_t prepared = lmdb_segment_extend(s, n, 0);
+            snic_put_le32(record + 4, prepared);
+            grown = prepared > 0;
+            if (!grown && n > 0 && start == 0)
+                break; /* the disk has no more */
+        }
+        uint32_t got = lmdb_shared_take(b, n, record, left);
+        if (got > 0 || grown) {
+            e = lmdb_segment_set(s, txn, n, record);
+            if (e != 0)
+                return e;
+        }
+        left -= got;
+        if (got > 0)
+            s->rotor = n;
+    }
+    return 0;
 }
 
 int lmdb_shared_body(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b)
 {
-    (void)s;
-    (void)txn;
-    (void)b;
-    return 0;
+    if (s->mode == LMDB_SOLE)
+        return 0; /* all of it is in the table */
+    int e = lmdb_shared_frees(s, txn, &b->frees);
+    if (e == 0)
+        e = lmdb_shared_marks(s, txn, &b->marks);
+    return e != 0 ? e : lmdb_shared_reserve(s, txn, b);
 }
 
 #endif /* SNIC_WITH_LMDB */

@@ -29,7 +29,6 @@
 #include <unistd.h>
 
 enum {
-    LMDB_SEGMENT_RECORD = 8 + LMDB_WORDS * 8,
     LMDB_MARKED = 1,
     LMDB_LOOK = 64, /* segments looked at before a fragment is taken */
     LMDB_PREPARE_STEP = 128
@@ -133,27 +132,42 @@ static void lmdb_segment_put(struct lmdb_kv *s, uint32_t n)
         s->segment_end = n + 1;
 }
 
+uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from)
+{
+    struct statvfs f;
+    uint32_t more = LMDB_SEGMENT - from;
+    off_t at = ((off_t)n * LMDB_SEGMENT + from) * LMDB_BLOCK;
+    for (;; more = LMDB_PREPARE_STEP) {
+        if (more > LMDB_SEGMENT - from)
+            return from;
+        if (fstatvfs(s->object_fd, &f) == 0 &&
+            (uint64_t)f.f_bavail * f.f_frsize < (uint64_t)more * LMDB_BLOCK + SNIC_LMDB__RESERVE) {
+            if (more <= LMDB_PREPARE_STEP)
+                return from; /* what is left is for records: removals need them */
+            continue;
+        }
+        int r = fallocate(s->object_fd, FALLOC_FL_KEEP_SIZE, at, (off_t)more * LMDB_BLOCK);
+        if (r == 0 || errno == EOPNOTSUPP)
+            return from + more;
+        if (errno != ENOSPC || more <= LMDB_PREPARE_STEP)
+            return from;
+    }
+}
+
 /** More space of the file for the segment. 1 if there is more now. */
 static int lmdb_segment_prepare(struct lmdb_kv *s, uint32_t n)
 {
     struct lmdb_segment *g = lmdb_segment_at(s, n);
     if (g == NULL || g->prepared == LMDB_SEGMENT)
         return 0;
-    uint32_t more = LMDB_SEGMENT - g->prepared;
     uint32_t from = g->prepared;
-    off_t at = ((off_t)n * LMDB_SEGMENT + from) * LMDB_BLOCK;
-    int r = fallocate(s->object_fd, FALLOC_FL_KEEP_SIZE, at, (off_t)more * LMDB_BLOCK);
-    if (r != 0 && errno == ENOSPC) {
-        more = (uint32_t)snic_min_u64(more, LMDB_PREPARE_STEP);
-        r = fallocate(s->object_fd, FALLOC_FL_KEEP_SIZE, at, (off_t)more * LMDB_BLOCK);
-    }
-    if (r != 0 && errno != EOPNOTSUPP)
-        return 0;
-    g->prepared += more;
-    uint32_t free = more - (n == 0 && from == 0 ? 1 : 0);
+    g->prepared = lmdb_segment_extend(s, n, from);
+    uint32_t free = g->prepared - from;
+    if (free > 0 && n == 0 && from == 0)
+        free--; /* the head */
     g->free += free;
     s->blocks_free += free;
-    return 1;
+    return g->prepared > from;
 }
 
 static uint32_t lmdb_segment_take(struct lmdb_kv *s, uint32_t n, uint32_t at, uint32_t count,
@@ -190,6 +204,7 @@ static uint32_t lmdb_space_pool(struct lmdb_kv *s, uint32_t want, uint32_t *bloc
     struct lmdb_run *r = &s->pool.at[s->pool.count - 1];
     uint32_t n = (uint32_t)snic_min_u64(want, r->count);
     *block = r->block;
+    s->pool_blocks -= n;
     r->block += n;
     r->count -= n;
     if (r->count == 0)
@@ -261,7 +276,8 @@ uint32_t lmdb_space_take(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32
 void lmdb_space_untake(struct lmdb_kv *s, uint32_t block, uint32_t count)
 {
     if (s->mode == LMDB_SHARED) {
-        (void)lmdb_runs_add(&s->pool, block, count);
+        if (lmdb_runs_add(&s->pool, block, count) == 0)
+            s->pool_blocks += count;
         return;
     }
     SNIC_LMDB__EACH(s, block, count, n, at, part)
@@ -309,8 +325,10 @@ void lmdb_space_freed(struct lmdb_kv *s, struct lmdb_runs *runs)
 
 void lmdb_runs_join(struct lmdb_kv *s, struct lmdb_runs *r)
 {
-    for (uint32_t i = 0; i < r->count; i++)
-        (void)lmdb_runs_add(&s->pool, r->at[i].block, r->at[i].count);
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (lmdb_runs_add(&s->pool, r->at[i].block, r->at[i].count) == 0)
+            s->pool_blocks += r->at[i].count;
+    }
     r->count = 0;
 }
 
@@ -391,6 +409,56 @@ int lmdb_space_load(struct lmdb_kv *s)
         if (r != 0)
             return r;
         k = lmdb_key_number('F', n + 1);
+    }
+}
+
+void lmdb_space_reset(struct lmdb_kv *s)
+{
+    for (uint32_t i = 0; s->segments != NULL && i < s->segment_count; i++) {
+        free(s->segments[i]);
+        s->segments[i] = NULL;
+    }
+    s->segment_end = 0;
+    s->blocks_free = 0;
+    s->marked = 0;
+    s->pool.count = 0;
+    s->pool_blocks = 0;
+}
+
+void lmdb_space_count_begin(struct lmdb_kv *s)
+{
+    for (uint32_t n = 0; n < s->segment_end; n++) {
+        if (s->segments[n] != NULL)
+            memset(s->segments[n]->used, 0, sizeof(s->segments[n]->used));
+    }
+    if (s->segment_end > 0 && s->segments[0] != NULL)
+        s->segments[0]->used[0] = 1;
+}
+
+int lmdb_space_count(struct lmdb_kv *s, uint32_t block)
+{
+    uint32_t n = block / LMDB_SEGMENT;
+    struct lmdb_segment *g = n < s->segment_end ? s->segments[n] : NULL;
+    if (g == NULL || block % LMDB_SEGMENT >= g->prepared || lmdb_bit(g->used, block % LMDB_SEGMENT))
+        return SNIC_ECORRUPT;
+    lmdb_bits_set(g->used, block % LMDB_SEGMENT, 1);
+    return 0;
+}
+
+void lmdb_space_count_end(struct lmdb_kv *s)
+{
+    s->blocks_free = 0;
+    for (uint32_t n = 0; n < s->segment_end; n++) {
+        struct lmdb_segment *g = s->segments[n];
+        if (g == NULL)
+            continue;
+        g->free = g->prepared;
+        for (uint32_t i = 0; i < LMDB_WORDS; i++) {
+            g->busy[i] = g->used[i];
+            g->free -= (uint32_t)__builtin_popcountll(g->used[i]);
+        }
+        s->blocks_free += g->free;
+        lmdb_segment_put(s, n);
     }
 }
 

@@ -65,6 +65,7 @@ static int lmdb_writer_body(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *
 void lmdb_writer_run(struct lmdb_kv *s, struct lmdb_batch *b)
 {
     MDB_txn *txn = NULL;
+    (void)pthread_mutex_lock(&s->writer.txn);
     int e = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (e == 0) {
         e = lmdb_writer_body(s, txn, b);
@@ -73,11 +74,9 @@ void lmdb_writer_run(struct lmdb_kv *s, struct lmdb_batch *b)
         else
             mdb_txn_abort(txn);
     }
+    (void)pthread_mutex_unlock(&s->writer.txn);
     b->os_error = e;
-    if (e == MDB_MAP_RESIZED)
-        b->result = SNIC_EAGAIN;
-    else
-        b->result = e == 0 ? 0 : lmdb_error(e) == SNIC_ENOSPC ? SNIC_ENOSPC : lmdb_error(e);
+    b->result = e == MDB_MAP_RESIZED ? SNIC_EAGAIN : lmdb_error(e);
 }
 
 static void *lmdb_writer_main(void *arg)
@@ -111,44 +110,41 @@ void lmdb_writer_post(struct lmdb_kv *s, struct lmdb_batch *b)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-int lmdb_writer_open(struct lmdb_kv *s)
+void lmdb_writer_init(struct lmdb_kv *s)
 {
     struct lmdb_writer *w = &s->writer;
     w->msg.fn = lmdb_batch_over;
-    if (pthread_mutex_init(&w->lock, NULL) != 0)
-        return SNIC_ENOMEM;
-    if (pthread_cond_init(&w->wake, NULL) != 0) {
-        (void)pthread_mutex_destroy(&w->lock);
-        return SNIC_ENOMEM;
-    }
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_mutex_init(&w->txn, NULL);
+    (void)pthread_cond_init(&w->wake, NULL);
+}
+
+int lmdb_writer_open(struct lmdb_kv *s)
+{
     /* The program's signals are for its own threads. */
     sigset_t all;
     sigset_t old;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    w->running = pthread_create(&w->thread, NULL, lmdb_writer_main, s) == 0;
+    s->writer.running = pthread_create(&s->writer.thread, NULL, lmdb_writer_main, s) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!w->running) {
-        (void)pthread_cond_destroy(&w->wake);
-        (void)pthread_mutex_destroy(&w->lock);
-        return SNIC_ENOMEM;
-    }
-    return 0;
+    return s->writer.running ? 0 : SNIC_ENOMEM;
 }
 
 void lmdb_writer_close(struct lmdb_kv *s)
 {
     struct lmdb_writer *w = &s->writer;
-    if (!w->running)
-        return;
-    (void)pthread_mutex_lock(&w->lock);
-    w->stop = 1;
-    (void)pthread_cond_signal(&w->wake);
-    (void)pthread_mutex_unlock(&w->lock);
-    (void)pthread_join(w->thread, NULL);
+    if (w->running) {
+        (void)pthread_mutex_lock(&w->lock);
+        w->stop = 1;
+        (void)pthread_cond_signal(&w->wake);
+        (void)pthread_mutex_unlock(&w->lock);
+        (void)pthread_join(w->thread, NULL);
+        w->running = 0;
+    }
     (void)pthread_cond_destroy(&w->wake);
+    (void)pthread_mutex_destroy(&w->txn);
     (void)pthread_mutex_destroy(&w->lock);
-    w->running = 0;
 }
 
 #endif /* SNIC_WITH_LMDB */

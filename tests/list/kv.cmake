@@ -4,3 +4,4 @@ set(_conformance_kv conformance_kv.c conformance_kv_object.c conformance_kv_flig
 snic_test(kv kv SOURCES ${_conformance_kv})
 snic_test(kv_mem kv)
 snic_test(kv_lmdb kv URING VENDOR SOURCES ${_conformance_kv})
+snic_test(kv_lmdb_shared kv URING VENDOR)

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The store on LMDB with several processes: who is sole, and that nothing is lost between them. */
+#include "kv_lmdb_util.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+enum { SHARED_PROCESSES = 3, SHARED_ROUNDS = 40, SHARED_COUNTERS = 3, SHARED_BLOCKS = 40 };
+
+struct shared {
+    char path[512];
+    uint32_t index;
+    _Atomic uint32_t *phase; /* between processes */
+};
+
+static void shared_setup(struct shared *s)
+{
+    memset(s, 0, sizeof(*s));
+    kvl_path(s->path, sizeof(s->path));
+    void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    s->phase = p;
+}
+
+/** Turn the loop until the others have come so far. */
+static void shared_until(struct kvl *k, struct shared *s, uint32_t phase)
+{
+    uint64_t until = snic_loop_clock(k->loop) + 60000000000ULL;
+    while (atomic_load(s->phase) < phase) {
+        KVL_CHECK(snic_loop_clock(k->loop) < until); /* the other has aborted */
+        KVL_CHECK(snic_loop_once(k->loop, 1000000) >= 0);
+    }
+}
+
+/* ---- Guarded counters ---- */
+
+static void shared_increment(struct kvl *k, uint64_t counter)
+{
+    for (;;) {
+        uint64_t was = kvl_get(k, 9, counter, 0);
+        uint64_t now = was + 1;
+        struct snic_kvop_guard g = {.key = kvl_key(9, counter), .value = &was, .size = sizeof(was)};
+        if (was == 0) {
+            g.value = NULL;
+            g.size = 0;
+        }
+        struct snic_kvop_change c = {
+            .key = kvl_key(9, counter), .kind = SNIC_KVOP_PUT, .value = &now, .size = sizeof(now)};
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT,
+                               .guards = &g,
+                               .guard_count = 1,
+                               .changes = &c,
+                               .change_count = 1};
+        int64_t r = kvl_run(k, &op);
+        if (r == 0) {
+            KVL_EQUAL(kvl_get(k, 9, counter, 0) >= now, 1);
+            return;
+        }
+        KVL_EQUAL(r, SNIC_ECANCELED);
+        KVL_EQUAL(op.failed_guard, 0);
+    }
+}
+
+static void shared_counting(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    kvl_open(&k, s->path, SNIC_KV_OPEN_CREATE);
+    for (uint64_t i = 0; i < SHARED_ROUNDS; i++) {
+        shared_increment(&k, i % SHARED_COUNTERS);
+        if (i % 16 == 15 && s->index == 0) { /* alone in between, and new to it */
+            kvl_close(&k);
+            kvl_open(&k, s->path, 0);
+        }
+    }
+    kvl_close(&k);
+}
+
+/* Two that read the same number and both add one: an update would be lost. */
+static void test_kv_lmdb_shared_guarded_increments_lose_nothing(void **state)
+{
+    struct shared s;
+    struct shared each[SHARED_PROCESSES];
+    pid_t pids[SHARED_PROCESSES];
+    struct kvl k;
+    (void)state;
+    shared_setup(&s);
+    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
+    kvl_close(&k);
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
+        each[i] = s;
+        each[i].index = i;
+        pids[i] = kvl_fork(shared_counting, &each[i]);
+    }
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++)
+        assert_int_equal(kvl_wait(pids[i]), 0);
+    kvl_open(&k, s.path, 0);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < SHARED_COUNTERS; i++)
+        sum += kvl_get(&k, 9, i, 0);
+    assert_int_equal(sum, SHARED_PROCESSES * SHARED_ROUNDS);
+    kvl_close(&k);
+}
+
+/* ---- Switching ---- */
+
+static void shared_newcomer(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    kvl_open(&k, s->path, 0);
+    KVL_EQUAL(snic_kv_sole(k.kv), 0);
+    /* All that the sole one had only in memory. */
+    for (uint64_t i = 0; i < 100; i++)
+        KVL_EQUAL(kvl_get(&k, 1, i, 0), i + 1);
+    unsigned char *p = malloc(SHARED_BLOCKS * KVL_BLOCK);
+    KVL_CHECK(p != NULL);
+    KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 5, 0, SHARED_BLOCKS * KVL_BLOCK, p),
+              SHARED_BLOCKS * KVL_BLOCK);
+    KVL_CHECK(kvl_filled(p, 5, 0, SHARED_BLOCKS * KVL_BLOCK, 2));
+    /* The other sees what is done here. */
+    KVL_EQUAL(kvl_put(&k, 1, 7, 77, 0), 0);
+    kvl_fill(p, 5, KVL_BLOCK, KVL_BLOCK, 3);
+    KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 5, KVL_BLOCK, KVL_BLOCK, p), KVL_BLOCK);
+    kvl_fill(p, 6, 0, 8ULL * KVL_BLOCK, 4);
+    KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 6, 0, 8ULL * KVL_BLOCK, p),
+              8ULL * KVL_BLOCK);
+    free(p);
+    atomic_store(s->phase, 1);
+    shared_until(&k, s, 2);
+    kvl_close(&k);
+}
+
+static void test_kv_lmdb_shared_newcomer_ends_sole_and_sees_all(void **state)
+{
+    struct shared s;
+    struct kvl k;
+    (void)state;
+    shared_setup(&s);
+    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
+    assert_int_equal(snic_kv_sole(k.kv), 1);
+    unsigned char *p = malloc(SHARED_BLOCKS * KVL_BLOCK);
+    assert_non_null(p);
+    for (uint64_t seed = 1; seed <= 2; seed++) { /* the second time in place */
+        kvl_fill(p, 5, 0, SHARED_BLOCKS * KVL_BLOCK, seed);
+        assert_int_equal(
+            kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 5, 0, SHARED_BLOCKS * KVL_BLOCK, p),
+            SHARED_BLOCKS * KVL_BLOCK);
+    }
+    for (uint64_t i = 0; i < 100; i++)
+        assert_int_equal(kvl_put(&k, 1, i, i + 1, 0), 0);
+    assert_int_equal(snic_kv_sole(k.kv), 1);
+    pid_t pid = kvl_fork(shared_newcomer, &s);
+    shared_until(&k, &s, 1);
+    assert_int_equal(snic_kv_sole(k.kv), 0);
+    assert_int_equal(kvl_get(&k, 1, 7, 0), 77);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 5, 0, 3ULL * KVL_BLOCK, p),
+                     3ULL * KVL_BLOCK);
+    assert_true(kvl_filled(p, 5, 0, KVL_BLOCK, 2));
+    assert_true(kvl_filled(p + KVL_BLOCK, 5, KVL_BLOCK, KVL_BLOCK, 3));
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 6, 0, 8ULL * KVL_BLOCK, p),
+                     8ULL * KVL_BLOCK);
+    assert_true(kvl_filled(p, 6, 0, 8ULL * KVL_BLOCK, 4));
+    atomic_store(s.phase, 2);
+    assert_int_equal(kvl_wait(pid), 0);
+    /* Alone again, it finds out. */
+    for (int i = 0; i < 100 && snic_kv_sole(k.kv) == 0; i++)
+        kvl_turn(&k, 100000000);
+    assert_int_equal(snic_kv_sole(k.kv), 1);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 6, 0, 8ULL * KVL_BLOCK, p),
+                     8ULL * KVL_BLOCK);
+    assert_true(kvl_filled(p, 6, 0, 8ULL * KVL_BLOCK, 4));
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 6, 0, 8ULL * KVL_BLOCK, p),
+                     8ULL * KVL_BLOCK);
+    free(p);
+    kvl_close(&k);
+}
+
+/* ---- Refusals ---- */
+
+static void shared_refused(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    char text[256] = "";
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = s->path};
+    o.flags = s->index == 1 ? SNIC_KV_OPEN_SOLE : 0;
+    KVL_EQUAL(kvl_try(&k, &o, text), SNIC_EBUSY);
+    KVL_CHECK(text[0] != '\0');
+    atomic_store(s->phase, 1);
+}
+
+static void test_kv_lmdb_shared_refusals(void **state)
+{
+    struct shared s;
+    struct kvl k;
+    struct kvl other;
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o)};
+    (void)state;
+    shared_setup(&s);
+    o.path = s.path;
+    for (uint32_t sole = 0; sole < 2; sole++) {
+        kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE | (sole == 0 ? SNIC_KV_OPEN_SOLE : 0));
+        assert_int_equal(kvl_try(&other, &o, NULL), SNIC_EBUSY); /* the same process */
+        s.index = sole;
+        atomic_store(s.phase, 0);
+        pid_t pid = kvl_fork(shared_refused, &s);
+        shared_until(&k, &s, 1);
+        assert_int_equal(kvl_wait(pid), 0);
+        kvl_close(&k);
+    }
+}
+
+/* ---- Objects of several writers ---- */
+
+/** Each process has its 64 bytes of each block, and appends to an object of its own. */
+static void shared_writing(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    struct snic_rng rng;
+    unsigned char p[64];
+    unsigned char *big = malloc(1 << 18);
+    KVL_CHECK(big != NULL);
+    kvl_open(&k, s->path, 0);
+    snic_rng_init(&rng, support_seed() * 100 + s->index);
+    for (uint64_t i = 1; i <= SHARED_ROUNDS; i++) {
+        for (uint64_t b = 0; b < 4; b++) {
+            uint64_t at = b * KVL_BLOCK + 64ULL * s->index;
+            if (i > 1) {
+                KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 50, at, 64, p), 64);
+                KVL_CHECK(kvl_filled(p, 50, at, 64, i - 1));
+            }
+            kvl_fill(p, 50, at, 64, i);
+            KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 50, at, 64, p), 64);
+        }
+        uint64_t size = (1 + snic_rng_below(&rng, 32)) * KVL_BLOCK;
+        uint64_t object = 60 + s->index;
+        kvl_fill(big, object, 0, size, i);
+        KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, object, 0, size, big), size);
+        KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_READ, SNIC_KVOP_DIRECT, object, 0, size, big),
+                  size);
+        KVL_CHECK(kvl_filled(big, object, 0, size, i));
+        if (i % 4 == 0)
+            KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_TRUNCATE, 0, object, 0, 0, NULL), 0);
+        if (s->index == 2 && i == SHARED_ROUNDS / 2)
+            (void)raise(SIGKILL); /* one of them dies in the middle */
+    }
+    free(big);
+    kvl_close(&k);
+}
+
+static void test_kv_lmdb_shared_objects_of_several_writers(void **state)
+{
+    struct shared s;
+    struct shared each[SHARED_PROCESSES];
+    pid_t pids[SHARED_PROCESSES];
+    struct kvl k;
+    (void)state;
+    shared_setup(&s);
+    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
+    kvl_close(&k);
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
+        each[i] = s;
+        each[i].index = i;
+        pids[i] = kvl_fork(shared_writing, &each[i]);
+    }
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++)
+        assert_int_equal(kvl_wait(pids[i]), i == 2 ? SIGKILL : 0);
+    kvl_open(&k, s.path, 0);
+    unsigned char p[64];
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
+        for (uint64_t b = 0; b < 4; b++) {
+            uint64_t at = b * KVL_BLOCK + 64ULL * i;
+            assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 50, at, 64, p), 64);
+            assert_true(kvl_filled(p, 50, at, 64, i == 2 ? SHARED_ROUNDS / 2 : SHARED_ROUNDS));
+        }
+    }
+    for (uint64_t object = 50; object < 70; object++)
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_TRUNCATE, 0, object, 0, 0, NULL), 0);
+    assert_int_equal(kvl_sync(&k), 0);
+    kvl_close(&k);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kv_lmdb_shared_newcomer_ends_sole_and_sees_all),
+        cmocka_unit_test(test_kv_lmdb_shared_guarded_increments_lose_nothing),
+        cmocka_unit_test(test_kv_lmdb_shared_refusals),
+        cmocka_unit_test(test_kv_lmdb_shared_objects_of_several_writers),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
