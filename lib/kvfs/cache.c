@@ -276,11 +276,9 @@ static void cache_put(struct kvfs_cache *c, const struct snic_kvop_key *key, uin
 static void cache_note_attr(struct kvfs_cache *c, const struct snic_kvop_key *key,
                             const void *record, uint32_t size)
 {
-    struct snic_kvfs_attr a;
     struct snic_kvop_key mark;
     uint32_t tag;
-    if (key->bytes[0] != SNIC_KVFS_REC_ATTR || size == 0 ||
-        snic_kvfs_attr_decode(&a, record, size) != 0 || !kvfs_is_dir(&a) || a.entries != 0)
+    if (key->bytes[0] != SNIC_KVFS_REC_ATTR || !kvfs_attr_is_empty_dir(record, size))
         return;
     tag = cache_mark_key(&mark, key->group);
     cache_put(c, &mark, tag, "", 1);

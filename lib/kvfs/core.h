@@ -75,6 +75,11 @@ void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
 /* The inode is gone. */
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
 
+/* ---- format.c ---- */
+
+/* An attribute record, verified before: of a directory without entries? */
+int kvfs_attr_is_empty_dir(const void *record, uint32_t size);
+
 /* ---- cache.c ---- */
 
 /* A hash of keys for tables in memory. */

@@ -5,8 +5,6 @@
  */
 #include "kvfs/core.h"
 
-enum { ENTRY_TYPE_MASK = 0170000 };
-
 void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
                     struct snic_kvop_key *key, struct snic_kvfs_hash *hash)
 {
@@ -50,26 +48,11 @@ static int entry_in(struct kvfs_op *op, const struct snic_kvop_key *key, const v
     return rc;
 }
 
-typedef int (*entry_read_fn)(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
-                             uint32_t *size);
-
-static int entry_find(struct kvfs_op *op, entry_read_fn read, uint64_t dir, const char *name,
-                      uint32_t size, struct kvfs_found *out)
+static int entry_found(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
+                       uint32_t body_size, const char *name, uint32_t size, struct kvfs_found *out)
 {
-    struct snic_kvop_key key;
     struct snic_kvfs_entry e;
-    struct snic_kvfs_hash hash;
-    const void *body;
-    uint32_t body_size;
-    int rc;
-    if (size > SNIC_KVFS_NAME_MAX)
-        return SNIC_ENAMETOOLONG;
-    kvfs_entry_key(op->k, dir, name, size, &key, &hash);
-    out->hash = hash;
-    rc = read(op, &key, &body, &body_size);
-    if (rc != 0)
-        return rc;
-    rc = entry_in(op, &key, body, body_size, name, size, &e);
+    int rc = entry_in(op, key, body, body_size, name, size, &e);
     if (rc != 0)
         return rc;
     out->ino = e.ino;
@@ -77,16 +60,42 @@ static int entry_find(struct kvfs_op *op, entry_read_fn read, uint64_t dir, cons
     return 0;
 }
 
+int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                      uint32_t size, struct kvfs_found *out)
+{
+    const void *body;
+    uint32_t body_size;
+    int rc = kvfs_get(op, key, &body, &body_size);
+    return rc != 0 ? rc : entry_found(op, key, body, body_size, name, size, out);
+}
+
+int kvfs_entry_peek_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                       uint32_t size, struct kvfs_found *out)
+{
+    const void *body;
+    uint32_t body_size;
+    int rc = kvfs_peek(op, key, &body, &body_size);
+    return rc != 0 ? rc : entry_found(op, key, body, body_size, name, size, out);
+}
+
 int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
                    struct kvfs_found *out)
 {
-    return entry_find(op, kvfs_get, dir, name, size, out);
+    struct snic_kvop_key key;
+    if (size > SNIC_KVFS_NAME_MAX)
+        return SNIC_ENAMETOOLONG;
+    kvfs_entry_key(op->k, dir, name, size, &key, &out->hash);
+    return kvfs_entry_get_at(op, &key, name, size, out);
 }
 
 int kvfs_entry_peek(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
                     struct kvfs_found *out)
 {
-    return entry_find(op, kvfs_peek, dir, name, size, out);
+    struct snic_kvop_key key;
+    if (size > SNIC_KVFS_NAME_MAX)
+        return SNIC_ENAMETOOLONG;
+    kvfs_entry_key(op->k, dir, name, size, &key, &out->hash);
+    return kvfs_entry_peek_at(op, &key, name, size, out);
 }
 
 /* Copy the entries of a record except one name's, and append `put`, if any. */
@@ -94,7 +103,8 @@ static int entry_rewrite(struct kvfs_op *op, const struct snic_kvop_key *key, co
                          uint32_t body_size, const struct snic_kvfs_entry *drop,
                          const struct snic_kvfs_entry *put)
 {
-    const unsigned char *record = (const unsigned char *)body - SNIC_KVFS_HEAD;
+    const unsigned char *record =
+        body_size == 0 ? NULL : (const unsigned char *)body - SNIC_KVFS_HEAD;
     uint32_t room = SNIC_KVFS_HEAD + body_size + (put != NULL ? 32 + put->name_size : 0);
     uint32_t size = 0, at = 0;
     struct snic_kvfs_entry e;
@@ -119,23 +129,28 @@ static int entry_rewrite(struct kvfs_op *op, const struct snic_kvop_key *key, co
     return kvfs_put(op, key, out + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
 }
 
+int kvfs_entry_put_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                      uint32_t size, uint64_t ino, uint32_t type)
+{
+    struct snic_kvfs_entry e = {
+        .ino = ino, .type = type & KVFS_IFMT, .name_size = size, .name = name};
+    const void *body = NULL;
+    uint32_t body_size = 0;
+    int rc = kvfs_get(op, key, &body, &body_size);
+    if (rc != 0 && rc != SNIC_ENOENT)
+        return rc;
+    return entry_rewrite(op, key, body, rc == 0 ? body_size : 0, &e, &e);
+}
+
 int kvfs_entry_put(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size, uint64_t ino,
                    uint32_t type)
 {
-    struct snic_kvfs_entry e = {
-        .ino = ino, .type = type & ENTRY_TYPE_MASK, .name_size = size, .name = name};
     struct snic_kvop_key key;
     struct snic_kvfs_hash hash;
-    const void *body = NULL;
-    uint32_t body_size = 0;
-    int rc;
     if (size > SNIC_KVFS_NAME_MAX)
         return SNIC_ENAMETOOLONG;
     kvfs_entry_key(op->k, dir, name, size, &key, &hash);
-    rc = kvfs_get(op, &key, &body, &body_size);
-    if (rc != 0 && rc != SNIC_ENOENT)
-        return rc;
-    return entry_rewrite(op, &key, body, rc == 0 ? body_size : 0, &e, &e);
+    return kvfs_entry_put_at(op, &key, name, size, ino, type);
 }
 
 int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size)

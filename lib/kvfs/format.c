@@ -7,6 +7,7 @@
  */
 #include "snicstore/kvfs_format.h"
 #include "base/xxh.h"
+#include "kvfs/core.h"
 
 /* Places in an attribute record, behind the head. */
 enum {
@@ -241,10 +242,14 @@ static int format_type_is_valid(uint32_t mode)
     }
 }
 
+/* By words, as every record is decoded. */
 static int format_zeros(const unsigned char *p, uint32_t size)
 {
-    unsigned char any = 0;
-    for (uint32_t i = 0; i < size; i++)
+    uint64_t any = 0;
+    uint32_t i = 0;
+    for (; i + 8 <= size; i += 8)
+        any |= snic_get_le64(p + i);
+    for (; i < size; i++)
         any |= p[i];
     return any == 0;
 }
@@ -306,6 +311,14 @@ int snic_kvfs_attr_decode(struct snic_kvfs_attr *a, const void *record, uint32_t
         return SNIC_ECORRUPT;
     *a = r;
     return 0;
+}
+
+int kvfs_attr_is_empty_dir(const void *record, uint32_t size)
+{
+    const unsigned char *p = record;
+    return size == SNIC_KVFS_ATTR_BYTES &&
+           (snic_get_le32(p + FORMAT_A_MODE) & FORMAT_S_IFMT) == 0040000 &&
+           snic_get_le64(p + FORMAT_A_ENTRIES) == 0;
 }
 
 /* ---- Entries ---- */

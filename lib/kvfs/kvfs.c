@@ -168,6 +168,15 @@ static const kvfs_run_fn kvfs_runs[SNIC_KVFS_KINDS] = {
 
 /* ---- Operations run ---- */
 
+/* The one that was used last is taken next: its memory is in the processor's caches. */
+static void kvfs_push_free(struct snic_queue *q, struct kvfs_op *op)
+{
+    op->node.next = q->first;
+    q->first = &op->node;
+    if (q->last == NULL)
+        q->last = &op->node;
+}
+
 void kvfs_ready(struct kvfs_op *op)
 {
     if (op->state != KVFS_OP_WAITING)
@@ -178,6 +187,7 @@ void kvfs_ready(struct kvfs_op *op)
 
 void kvfs_send(struct kvfs_op *op, struct kvfs_place *place)
 {
+    op->sent_any = 1;
     place->owner = op;
     place->state = KVFS_PLACE_ASKED;
     op->in_flight++;
@@ -284,12 +294,12 @@ static void kvfs_finish(struct kvfs_op *op)
     op->req = NULL;
     if (req == NULL) {
         k->own_in_flight--;
-        snic_queue_push(&k->free_own, &op->node);
+        kvfs_push_free(&k->free_own, op);
         kvfs_inode_pump(k);
         return;
     }
     k->in_flight--;
-    snic_queue_push(&k->free_ops, &op->node);
+    kvfs_push_free(&k->free_ops, op);
     if (op->result < 0)
         req->result = op->result;
     k->stats.errors += req->result < 0;

@@ -139,6 +139,7 @@ struct kvfs_op {
     uint8_t ended;        /* result is set; finishes when nothing is under way                */
     uint8_t commit_state; /* enum kvfs_commit_state                                           */
     uint8_t cancelled;    /* snic_kvfs_cancel()                                               */
+    uint8_t sent_any;     /* places were used in this round                                   */
     uint8_t own;          /* of free_own                                                      */
     uint8_t locking;      /* held[locking - 1] is waited for                                  */
     uint8_t drop;         /* with again: locks, too                                           */
@@ -342,6 +343,8 @@ void kvfs_private(struct kvfs_op *op, uint64_t ino);
  * Failed guards start the operation over by themselves.
  */
 int kvfs_commit(struct kvfs_op *op, int durable);
+/* It has happened in this round: for functions that have no need to run again up to it. */
+int kvfs_committed(const struct kvfs_op *op);
 /* After kvfs_commit() has answered 0: the change in space by its CHANGE_WRITE or TRUNCATE. */
 int64_t kvfs_commit_allocated(const struct kvfs_op *op);
 /*
@@ -423,6 +426,13 @@ int kvfs_entry_peek(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t
 void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size);
 void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
                     struct snic_kvop_key *key, struct snic_kvfs_hash *hash);
+/* The same with what kvfs_entry_key() gave. */
+int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                      uint32_t size, struct kvfs_found *out);
+int kvfs_entry_peek_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                       uint32_t size, struct kvfs_found *out);
+int kvfs_entry_put_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                      uint32_t size, uint64_t ino, uint32_t type);
 /* Adds, or replaces (ino, type) of a name that is there. */
 int kvfs_entry_put(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size, uint64_t ino,
                    uint32_t type);

@@ -49,10 +49,13 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
 {
     struct snic_kvfs_attr parent;
     struct kvfs_found found;
-    int dots = kvfs_name_dots(name, size), rc;
-    if (!dots)
-        kvfs_entry_prefetch(op, dir, name, size);
-    rc = kvfs_peek_attr(op, dir, &parent);
+    struct snic_kvop_key key;
+    int dots = kvfs_name_dots(name, size), rc, found_rc = 0;
+    if (!dots) {
+        kvfs_entry_key(op->k, dir, name, size, &key, &found.hash);
+        found_rc = kvfs_entry_peek_at(op, &key, name, size, &found);
+    }
+    rc = kvfs_peek_attr(op, dir, &parent); /* asked for together */
     if (rc != 0)
         return rc;
     if (!kvfs_is_dir(&parent))
@@ -64,10 +67,8 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
         found.ino = dir;
     else if (dots == 2)
         found.ino = dir == 0 ? 0 : parent.parent;
-    else
-        rc = kvfs_entry_peek(op, dir, name, size, &found);
-    if (rc != 0)
-        return rc;
+    else if (found_rc != 0)
+        return found_rc;
     rc = kvfs_peek_attr(op, found.ino, out);
     return rc == SNIC_ENOENT ? name_missing(op, found.ino) : rc;
 }
@@ -176,26 +177,22 @@ static int name_make_check(const struct snic_kvfs_req *req)
     return req->name2_size > SNIC_KVFS_SYMLINK_MAX ? SNIC_ENAMETOOLONG : 0;
 }
 
-/* The directory, and what has the name already. Their records come in one round trip. */
-static int name_make_read(struct kvfs_op *op, struct snic_kvfs_attr *dir, struct kvfs_found *found)
+/* The directory, and what has the name already: read together. */
+static int name_make_read(struct kvfs_op *op, const struct snic_kvop_key *key,
+                          struct snic_kvfs_attr *dir, struct kvfs_found *found)
 {
     const struct snic_kvfs_req *req = op->req;
-    int rc;
-    kvfs_entry_prefetch(op, op->ino, req->name, req->name_size);
-    rc = kvfs_get_attr(op, op->ino, dir);
+    int found_rc = kvfs_entry_get_at(op, key, req->name, req->name_size, found);
+    int rc = kvfs_get_attr(op, op->ino, dir);
     if (rc != 0)
         return rc;
     if (!kvfs_is_dir(dir))
         return SNIC_ENOTDIR;
     if (dir->nlink == 0)
         return SNIC_ENOENT;
-    found->ino = 0;
-    rc = kvfs_entry_get(op, op->ino, req->name, req->name_size, found);
-    if (rc == SNIC_ENOENT)
-        return 0;
-    if (rc == 0 && found->ino == 0)
-        rc = SNIC_ECORRUPT;
-    return rc;
+    if (found_rc == SNIC_ENOENT)
+        found->ino = 0;
+    return found_rc == SNIC_ENOENT ? 0 : found_rc;
 }
 
 /* The directory with one more name. */
@@ -237,12 +234,12 @@ static int name_make_inode(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
     return rc;
 }
 
-/* All that a new name changes, committed. */
-static int name_make_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
-                            struct snic_kvfs_hash hash, struct snic_kvfs_attr *attr)
+/* All that a new name changes, committed. The answer is there before it. */
+static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
+                            struct snic_kvfs_attr *dir, struct snic_kvfs_hash hash)
 {
     const struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr before = *dir;
+    struct snic_kvfs_attr before = *dir, attr;
     uint64_t ino;
     int rc = kvfs_new_ino(op, &ino);
     if (rc == 0)
@@ -250,32 +247,62 @@ static int name_make_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
     if (rc == 0)
         rc = name_make_dir(op, dir, name_mode(req));
     if (rc == 0)
-        rc = name_make_inode(op, &before, ino, hash, attr);
+        rc = name_make_inode(op, &before, ino, hash, &attr);
     if (rc == 0)
-        rc = kvfs_entry_put(op, op->ino, req->name, req->name_size, ino, attr->mode);
-    if (rc == 0)
-        rc = kvfs_commit(op, 0);
+        rc = kvfs_entry_put_at(op, key, req->name, req->name_size, ino, attr.mode);
+    if (rc != 0)
+        return rc;
+    kvfs_answer_attr(op, &attr);
+    return kvfs_commit(op, 0);
+}
+
+/* After the commit. The inode is in memory, by its lock: there is room to open it. */
+static int name_made(struct kvfs_op *op)
+{
+    struct snic_kvfs_req *req = op->req;
+    int rc = 0;
+    if (req->kind == SNIC_KVFS_CREATE) {
+        rc = kvfs_inode_open(op, req->attr.ino);
+        req->handle = kvfs_handle(req->attr.ino, req->flags);
+        kvfs_tail_set(op, req->attr.ino, 1);
+    }
     return rc;
 }
 
-/* CREATE of a name that is there: it is opened. */
+static int name_run_open(struct kvfs_op *op)
+{
+    int rc = kvfs_run_open(op);
+    if (rc != SNIC_ENOENT)
+        return rc;
+    op->run = kvfs_run_make; /* another session has removed it */
+    op->ino = op->req->ino == SNIC_KVFS_ROOT ? 0 : op->req->ino;
+    return kvfs_restart(op);
+}
+
+/* CREATE of a name that is there: it is opened, with the directory still locked. */
 static int name_create_open(struct kvfs_op *op, uint64_t ino)
 {
     op->ino = ino;
-    op->run = kvfs_run_open;
+    op->run = name_run_open;
     return kvfs_restart(op);
 }
 
 int kvfs_run_make(struct kvfs_op *op)
 {
-    struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr dir, attr;
+    const struct snic_kvfs_req *req = op->req;
+    struct snic_kvfs_attr dir;
+    struct snic_kvop_key key;
     struct kvfs_found found;
-    int rc = name_make_check(req);
+    int rc;
+    if (kvfs_committed(op))
+        return name_made(op);
+    rc = name_make_check(req);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
-    if (rc == 0)
-        rc = name_make_read(op, &dir, &found);
+    if (rc != 0)
+        return rc;
+    kvfs_entry_key(op->k, op->ino, req->name, req->name_size, &key, &found.hash);
+    rc = name_make_read(op, &key, &dir, &found);
     if (rc == 0)
         rc = kvfs_may(op, &dir, KVFS_MAY_EXEC);
     if (rc != 0)
@@ -287,15 +314,8 @@ int kvfs_run_make(struct kvfs_op *op)
     }
     rc = kvfs_may(op, &dir, KVFS_MAY_WRITE);
     if (rc == 0)
-        rc = name_make_commit(op, &dir, found.hash, &attr);
-    if (rc == 0 && req->kind == SNIC_KVFS_CREATE) {
-        rc = kvfs_inode_open(op, attr.ino);
-        req->handle = kvfs_handle(attr.ino, req->flags);
-        kvfs_tail_set(op, attr.ino, 1);
-    }
-    if (rc == 0)
-        kvfs_answer_attr(op, &attr);
-    return rc;
+        rc = name_make_commit(op, &key, &dir, found.hash);
+    return rc == 0 ? name_made(op) : rc;
 }
 
 /* ---- Readlink ---- */

@@ -36,10 +36,11 @@ void kvfs_txn_begin(struct kvfs_op *op)
     op->resolve = NULL;
     op->era = op->k->session.era;
     op->now = op->k->now;
-    for (int i = 0; i <= KVFS_MAIN; i++) {
+    for (int i = 0; op->sent_any && i <= KVFS_MAIN; i++) {
         SNIC_ASSERT(op->place[i].state != KVFS_PLACE_ASKED);
         op->place[i].state = KVFS_PLACE_FREE;
     }
+    op->sent_any = 0;
 }
 
 int kvfs_restart(struct kvfs_op *op)
@@ -582,12 +583,16 @@ static void txn_committed(struct kvfs_op *op)
     op->commit_state = KVFS_COMMIT_DONE;
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
         int put = c->kind == SNIC_KVOP_PUT;
+        const struct kvfs_inode *i;
         struct snic_kvfs_attr a;
         if (!c->sent || !txn_is_record(c))
             continue;
         kvfs_cache_wrote(op->k, op->sent, &c->key, kvfs_key_hash(&c->key), c->record,
                          put ? c->size : 0);
         if (c->key.bytes[0] != SNIC_KVFS_REC_ATTR)
+            continue;
+        i = kvfs_inode_find(op->k, c->key.group);
+        if (i == NULL || i->kept.set == 0)
             continue;
         if (!put)
             kvfs_times_forget(op->k, c->key.group);
@@ -642,6 +647,11 @@ int kvfs_commit(struct kvfs_op *op, int durable)
     if (!t.several || (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0)
         return txn_send(op, &t, durable);
     return txn_intent(op, durable);
+}
+
+int kvfs_committed(const struct kvfs_op *op)
+{
+    return op->commit_state == KVFS_COMMIT_DONE;
 }
 
 int64_t kvfs_commit_allocated(const struct kvfs_op *op)

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The engine without FUSE: lookups and creates per second on one core, on the store in memory.
+ *
+ *     bench_kvfs [--repeats N] [--only ROW] [--files N]
+ *
+ * Rows: the engine with operations carried out at once (engine), and the same through the service
+ * fs.h, its loop and the door (ours), with QUEUE requests in flight. `lookup` finds random names
+ * of FILES in one directory with a warm cache; `lookup_cold` with a cache of next to nothing, so
+ * that each goes to the store; `create` makes FILES files in 100 directories, `create_one` in
+ * one; `getattr` as lookup.
+ */
+#include "snicstore/fs.h"
+#include "snicstore/kv.h"
+#include "snicstore/kvfs.h"
+#include "snicstore/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { QUEUE = 32, DIRS = 100, NAME = 24, REPEATS_MAX = 101 };
+
+static uint32_t files = 20000, repeats = 5;
+static const char *only;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static void die(const char *what, int64_t rc)
+{
+    fprintf(stderr, "bench_kvfs: %s: %s\n", what, snic_strerror((int)rc));
+    exit(1);
+}
+
+/* ---- A file system under test: submits, and gives back what is done ---- */
+
+struct bench {
+    struct snic_kvmem *m;
+    struct snic_kvfs *k; /* engine alone */
+    void *mem;
+    struct snic_kvfs_now now;
+    uint64_t seed;
+    struct snic_kvfs_req req[QUEUE];
+    struct snic_kvfs_req *idle[QUEUE];
+    uint32_t idle_count;
+    char name[QUEUE][NAME];
+    uint64_t dir[DIRS];
+};
+
+static void *bench_memory(size_t size)
+{
+    void *p = NULL;
+    if (size == 0 || posix_memalign(&p, SNIC_CACHELINE, size) != 0)
+        die("memory", SNIC_ENOMEM);
+    return p;
+}
+
+static void bench_poll(struct bench *b)
+{
+    struct snic_kvfs_io *io;
+    struct snic_kvfs_req *r;
+    uint32_t before = b->idle_count;
+    uint64_t ios = 0;
+    while ((io = snic_kvfs_poll_io(b->k)) != NULL) {
+        snic_kvmem_apply(b->m, &io->op);
+        b->now.mono_ns++;
+        ios++;
+        snic_kvfs_complete(b->k, io, b->now);
+    }
+    while ((r = snic_kvfs_poll_done(b->k)) != NULL) {
+        if (r->result < 0)
+            die("request", r->result);
+        b->idle[b->idle_count++] = r;
+    }
+    if (ios == 0 && b->idle_count == before) { /* the engine waits for a time */
+        uint64_t deadline = snic_kvfs_deadline_ns(b->k);
+        b->now.mono_ns =
+            deadline == SNIC_NEVER ? b->now.mono_ns : snic_max_u64(deadline, b->now.mono_ns);
+        snic_kvfs_advance(b->k, b->now);
+    }
+}
+
+/* A request that is idle. */
+static struct snic_kvfs_req *bench_next(struct bench *b)
+{
+    while (b->idle_count == 0)
+        bench_poll(b);
+    return b->idle[--b->idle_count];
+}
+
+static void bench_join(struct bench *b)
+{
+    while (b->idle_count < QUEUE)
+        bench_poll(b);
+}
+
+static void bench_submit(struct bench *b, struct snic_kvfs_req *r)
+{
+    int rc = snic_kvfs_submit(b->k, r, b->now);
+    if (rc != 0)
+        die("submit", rc);
+}
+
+static struct snic_kvfs_req *bench_req(struct bench *b, enum snic_kvfs_kind kind, uint64_t ino)
+{
+    struct snic_kvfs_req *r = bench_next(b);
+    memset(r, 0, sizeof(*r));
+    r->kind = kind;
+    r->ino = ino;
+    return r;
+}
+
+static void bench_name(struct bench *b, struct snic_kvfs_req *r, const char *prefix, uint32_t i)
+{
+    char *name = b->name[r - b->req];
+    size_t at = strlen(prefix);
+    memcpy(name, prefix, at);
+    for (uint32_t digits = 0; digits < 8; digits++, i /= 10)
+        name[at + 7 - digits] = (char)('0' + i % 10);
+    r->name = name;
+    r->name_size = (uint32_t)at + 8;
+}
+
+static void bench_simple(struct bench *b, enum snic_kvfs_kind kind)
+{
+    bench_submit(b, bench_req(b, kind, 0));
+    bench_join(b);
+}
+
+static void bench_open(struct bench *b, uint64_t cache_bytes)
+{
+    struct snic_kvmem_opts mo = {.opts_size = sizeof(mo), .seed = 1};
+    struct snic_kvfs_opts o = {.opts_size = sizeof(o),
+                               .session_id = 1,
+                               .cache_bytes = cache_bytes,
+                               .stripe_bytes = 4U << 20,
+                               .caps = SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_BLOCK |
+                                       SNIC_KV_CAP_CHECKSUM | SNIC_KV_CAP_ALLOC |
+                                       SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED};
+    int rc;
+    memset(b, 0, sizeof(*b));
+    b->seed = 1;
+    rc = snic_kvmem_open(&b->m, &mo);
+    if (rc != 0)
+        die("store", rc);
+    b->mem = bench_memory(snic_kvfs_memsize(&o));
+    rc = snic_kvfs_init(&b->k, b->mem, snic_kvfs_memsize(&o), &o);
+    if (rc != 0)
+        die("engine", rc);
+    b->now.mono_ns = 1;
+    b->now.wall_ns = 1700000000000000000;
+    snic_kvfs_set_sole(b->k, 1);
+    for (uint32_t i = 0; i < QUEUE; i++)
+        b->idle[b->idle_count++] = &b->req[i];
+    bench_simple(b, SNIC_KVFS_MKFS);
+    bench_simple(b, SNIC_KVFS_MOUNT);
+    for (uint32_t i = 0; i < DIRS; i++) {
+        struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT);
+        bench_name(b, r, "dir", i);
+        r->mode = 0755;
+        bench_submit(b, r);
+        bench_join(b);
+        b->dir[i] = r->attr.ino;
+    }
+}
+
+static void bench_close(struct bench *b)
+{
+    bench_simple(b, SNIC_KVFS_UNMOUNT);
+    free(snic_kvfs_fini(b->k));
+    snic_kvmem_close(b->m);
+}
+
+/* ---- Rows ---- */
+
+static double bench_rate(uint64_t begin, uint32_t count)
+{
+    uint64_t took = now_ns() - begin;
+    return (double)count * 1e9 / (double)(took == 0 ? 1 : took);
+}
+
+static double bench_creates(struct bench *b, uint32_t dirs)
+{
+    uint64_t begin = now_ns();
+    for (uint32_t i = 0; i < files; i++) {
+        struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_MKNOD, b->dir[i % dirs]);
+        bench_name(b, r, "file", i);
+        r->mode = 0100644;
+        bench_submit(b, r);
+    }
+    bench_join(b);
+    return bench_rate(begin, files);
+}
+
+static double bench_lookups(struct bench *b, uint32_t count)
+{
+    uint64_t x = b->seed++, begin = now_ns();
+    for (uint32_t i = 0; i < count; i++) {
+        struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_LOOKUP, b->dir[0]);
+        x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+        bench_name(b, r, "file", (uint32_t)((x >> 33) % files));
+        bench_submit(b, r);
+    }
+    bench_join(b);
+    return bench_rate(begin, count);
+}
+
+static double row_create(void)
+{
+    struct bench b;
+    double rate;
+    bench_open(&b, 0);
+    rate = bench_creates(&b, DIRS);
+    bench_close(&b);
+    return rate;
+}
+
+static double row_create_one(void)
+{
+    struct bench b;
+    double rate;
+    bench_open(&b, 0);
+    rate = bench_creates(&b, 1);
+    bench_close(&b);
+    return rate;
+}
+
+static double row_lookups(uint64_t cache_bytes)
+{
+    struct bench b;
+    double rate;
+    bench_open(&b, cache_bytes);
+    (void)bench_creates(&b, 1);
+    (void)bench_lookups(&b, files);
+    rate = bench_lookups(&b, 20 * files);
+    bench_close(&b);
+    return rate;
+}
+
+static double row_lookup(void)
+{
+    return row_lookups(0);
+}
+
+static double row_lookup_cold(void)
+{
+    return row_lookups(1);
+}
+
+static const struct {
+    const char *name;
+    double (*run)(void);
+} rows[] = {{"lookup", row_lookup},
+            {"lookup_cold", row_lookup_cold},
+            {"create", row_create},
+            {"create_one", row_create_one}};
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+    static double value[SNIC_COUNTOF(rows)][REPEATS_MAX];
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--repeats") == 0)
+            repeats = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--files") == 0)
+            files = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--only") == 0)
+            only = argv[i + 1];
+    }
+    if (repeats == 0 || repeats > REPEATS_MAX || files == 0) {
+        fprintf(stderr, "bench_kvfs [--repeats 1..%d] [--only ROW] [--files N]\n", REPEATS_MAX);
+        return 2;
+    }
+    for (uint32_t n = 0; n < repeats; n++)
+        for (size_t i = 0; i < SNIC_COUNTOF(rows); i++)
+            if (only == NULL || strcmp(only, rows[i].name) == 0)
+                value[i][n] = rows[i].run();
+    for (size_t i = 0; i < SNIC_COUNTOF(rows); i++) {
+        if (only != NULL && strcmp(only, rows[i].name) != 0)
+            continue;
+        qsort(value[i], repeats, sizeof(value[i][0]), ascending);
+        printf("row kvfs %s engine 1 %.0f op/s\n", rows[i].name, value[i][repeats / 2]);
+    }
+    return 0;
+}
