@@ -238,10 +238,27 @@ static void audit_names(struct audit *u, int first)
         memset(&u->names[n].h, 0, sizeof(u->names[n].h));
         memset(&u->claims[n].h, 0, sizeof(u->claims[n].h));
     }
+    if (u->name_count == 0)
+        return;
     qsort(u->names, u->name_count, sizeof(*u->names), audit_order);
     qsort(u->claims, u->claim_count, sizeof(*u->claims), audit_order);
-    if (u->name_count != 0)
-        assert_memory_equal(u->names, u->claims, u->name_count * sizeof(*u->names));
+    assert_memory_equal(u->names, u->claims, u->name_count * sizeof(*u->names));
+}
+
+/* Each directory is below the root. */
+static void audit_tree(struct audit *u)
+{
+    for (uint64_t n = 0; n < u->count; n++) {
+        const struct audit_inode *i = &u->inodes[n];
+        uint64_t steps = 0;
+        if ((i->a.mode & AUDIT_FMT) != AUDIT_DIR || i->a.nlink == 0)
+            continue;
+        while (i->a.ino != 0) {
+            assert_true(steps++ < u->count);
+            i = audit_inode(u, i->a.parent);
+            assert_int_equal(i->a.mode & AUDIT_FMT, AUDIT_DIR);
+        }
+    }
 }
 
 void audit_store(struct snic_kvmem *m, int first, struct audit_counts *out)
@@ -255,6 +272,7 @@ void audit_store(struct snic_kvmem *m, int first, struct audit_counts *out)
         counts.orphans += (uint64_t)u.inodes[i].orphan;
     }
     audit_names(&u, first);
+    audit_tree(&u);
     counts.names = u.name_count;
     free(u.inodes);
     free(u.index);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Reads all records of a store that holds an unmounted file system, and fails the test where they
- * do not fit each other: names and inodes, counts, first and further names, parents, flags.
+ * do not fit each other: names and inodes, counts, first and further names, parents, flags; and
+ * whether every directory is below the root.
  */
 #ifndef SNIC_TESTS_TEST_KVFS_AUDIT_H
 #define SNIC_TESTS_TEST_KVFS_AUDIT_H
