@@ -346,13 +346,13 @@ int kvfs_cache_get(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_
 
 uint64_t kvfs_cache_now(const struct snic_kvfs *k)
 {
-    return kvfs_alone(k) ? k->cache->clock : KVFS_CACHE_NEVER;
+    return kvfs_alone(k) ? k->cache->clock : SNIC_KVFS__CACHE_NEVER;
 }
 
 /* May what was sent at this time be kept? */
 static int cache_trusts(const struct snic_kvfs *k, uint64_t sent)
 {
-    return kvfs_alone(k) && sent != KVFS_CACHE_NEVER && sent >= k->cache->dropped;
+    return kvfs_alone(k) && sent != SNIC_KVFS__CACHE_NEVER && sent >= k->cache->dropped;
 }
 
 void kvfs_cache_read(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_key *key,

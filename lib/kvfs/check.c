@@ -2,7 +2,7 @@
 /* The structural check: every invariant that can be seen from outside a run. */
 #include "kvfs/core.h"
 
-static int check_op(const struct snic_kvfs *k, const struct kvfs_op *op)
+static int kvfs_check_op(const struct snic_kvfs *k, const struct kvfs_op *op)
 {
     uint32_t asked = 0;
     for (int i = 0; i <= KVFS_MAIN; i++)
@@ -34,7 +34,7 @@ static int check_op(const struct snic_kvfs *k, const struct kvfs_op *op)
 }
 
 /* Operations that hold a lock of the inode shared. */
-static uint32_t check_readers(const struct snic_kvfs *k, const struct kvfs_inode *inode)
+static uint32_t kvfs_check_readers(const struct snic_kvfs *k, const struct kvfs_inode *inode)
 {
     uint32_t n = 0;
     for (uint32_t o = 0; o < k->op_count; o++) {
@@ -45,7 +45,7 @@ static uint32_t check_readers(const struct snic_kvfs *k, const struct kvfs_inode
     return n;
 }
 
-static int check_inode(const struct snic_kvfs *k, const struct kvfs_inode *i)
+static int kvfs_check_inode(const struct snic_kvfs *k, const struct kvfs_inode *i)
 {
     int idle = i->writer == NULL && i->readers == 0 && snic_link_alone(&i->waiters) &&
                i->opens == 0 && i->pins == 0 && !i->collect && i->kept.set == 0;
@@ -56,23 +56,23 @@ static int check_inode(const struct snic_kvfs *k, const struct kvfs_inode *i)
     /* Nobody waits for a lock that is free (L3). */
     if (!snic_link_alone(&i->waiters) && i->writer == NULL && i->readers == 0)
         return SNIC_ECORRUPT;
-    return check_readers(k, i) == i->readers ? 0 : SNIC_ECORRUPT;
+    return kvfs_check_readers(k, i) == i->readers ? 0 : SNIC_ECORRUPT;
 }
 
-static int check_inodes(const struct snic_kvfs *k)
+static int kvfs_check_inodes(const struct snic_kvfs *k)
 {
     uint32_t count = 0;
     for (uint64_t b = 0; b <= k->inodes.mask; b++) {
         for (const struct kvfs_inode *i = k->inodes.buckets[b]; i != NULL; i = i->next) {
             if (++count > k->inodes.count || kvfs_inode_find(k, i->ino) != i ||
-                check_inode(k, i) != 0)
+                kvfs_check_inode(k, i) != 0)
                 return SNIC_ECORRUPT;
         }
     }
     return count == k->inodes.count && count <= k->inodes.used ? 0 : SNIC_ECORRUPT;
 }
 
-static uint32_t check_nodes(const struct snic_queue *q)
+static uint32_t kvfs_check_nodes(const struct snic_queue *q)
 {
     uint32_t n = 0;
     for (const struct snic_node *i = q->first; i != NULL; i = i->next)
@@ -87,17 +87,17 @@ int snic_kvfs_check(const struct snic_kvfs *k)
         return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < k->op_count; i++) {
         const struct kvfs_op *op = &k->ops[i];
-        if (check_op(k, op) != 0)
+        if (kvfs_check_op(k, op) != 0)
             return SNIC_ECORRUPT;
         blocks += op->block_count;
         requests += !op->own && op->state != KVFS_OP_FREE;
         own += op->own && op->state != KVFS_OP_FREE;
     }
     if (blocks != k->blocks.count || requests != k->in_flight || own != k->own_in_flight ||
-        check_nodes(&k->free_ops) + requests != k->o.requests_max ||
-        check_nodes(&k->free_own) + own != KVFS_OWN_MAX)
+        kvfs_check_nodes(&k->free_ops) + requests != k->o.requests_max ||
+        kvfs_check_nodes(&k->free_own) + own != KVFS_OWN_MAX)
         return SNIC_ECORRUPT;
-    if (check_inodes(k) != 0 || kvfs_cache_check(k) != 0)
+    if (kvfs_check_inodes(k) != 0 || kvfs_cache_check(k) != 0)
         return SNIC_ECORRUPT;
     return snic_wheel_check(&k->wheel);
 }

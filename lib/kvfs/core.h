@@ -34,6 +34,20 @@ void kvfs_txn_retry(struct kvfs_op *op);
 /* The main place has its result. */
 void kvfs_txn_done(struct kvfs_op *op);
 
+/* What the round has read of a key; NULL: it has not been asked for. */
+struct kvfs_read *kvfs_txn_read_find(const struct kvfs_op *op, const struct snic_kvop_key *key,
+                                     uint64_t hash);
+/* An error of the store as an operation's own. */
+static inline int kvfs_txn_error(int64_t result)
+{
+    return result == SNIC_EPEERDEAD || result == SNIC_ECANCELED ? SNIC_EIO : (int)result;
+}
+
+/* ---- txn_commit.c ---- */
+
+/* The main place has the result of a commit, or of asking what became of it. */
+void kvfs_txn_commit_done(struct kvfs_op *op, const struct snic_kvop *got);
+
 /* ---- txn_memory.c ---- */
 
 /* Bytes of the operation's memory, 16-aligned, not cleared; NULL: it starts over, or SNIC_ENOMEM.
@@ -98,7 +112,7 @@ static inline int kvfs_key_equal(const struct snic_kvop_key *a, const struct sni
 }
 
 enum { KVFS_CACHE_UNKNOWN = -1, KVFS_CACHE_ABSENT = 0, KVFS_CACHE_PRESENT = 1 };
-#define KVFS_CACHE_NEVER UINT64_MAX /* a time: sent while not alone, never to be kept */
+#define SNIC_KVFS__CACHE_NEVER UINT64_MAX /* a time: sent while not alone, never to be kept */
 
 /* What is known of a key; the record is valid until the next call here. */
 int kvfs_cache_get(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash,

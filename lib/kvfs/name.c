@@ -269,6 +269,22 @@ static int name_made(struct kvfs_op *op)
     return rc;
 }
 
+/*
+ * The name is this operation's own, by its number: an earlier commit of it, given up as not
+ * having happened, has happened after all.
+ */
+static int name_make_late(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr attr;
+    int rc = kvfs_lock(op, op->numbers[0], KVFS_EXCLUSIVE);
+    if (rc == 0)
+        rc = kvfs_peek_attr(op, op->numbers[0], &attr);
+    if (rc != 0)
+        return rc;
+    kvfs_answer_attr(op, &attr);
+    return name_made(op);
+}
+
 static int name_run_open(struct kvfs_op *op)
 {
     int rc = kvfs_run_open(op);
@@ -308,6 +324,8 @@ int kvfs_run_make(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     if (found.ino != 0) {
+        if (op->number_count > 0 && found.ino == op->numbers[0])
+            return name_make_late(op);
         if (req->kind != SNIC_KVFS_CREATE || (req->flags & SNIC_KVFS_EXCL) != 0)
             return SNIC_EEXIST;
         return name_create_open(op, found.ino);

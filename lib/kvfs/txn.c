@@ -6,17 +6,8 @@
  *     in one GET; one GET is under way at a time.
  * T2  Changes are noted anew by each run: those of earlier runs do not count (change->run), only
  *     their memory is used again.
- * T3  A commit is guarded by all that kvfs_get() answered in this round, and is under way or done
- *     at most once in it.
  */
 #include "kvfs/core.h"
-
-enum {
-    TXN_RETRIES_AT_ONCE = 3,
-    TXN_RETRIES_MAX = 1000,
-    TXN_BACKOFF_NS = 50000, /* doubles with each retry ...                                    */
-    TXN_BACKOFF_DOUBLE = 8  /* ... so often                                                   */
-};
 
 /* ---- Rounds ---- */
 
@@ -79,8 +70,8 @@ static uint32_t txn_room(const struct snic_kvop_key *key)
     }
 }
 
-static struct kvfs_read *txn_read_find(const struct kvfs_op *op, const struct snic_kvop_key *key,
-                                       uint64_t hash)
+struct kvfs_read *kvfs_txn_read_find(const struct kvfs_op *op, const struct snic_kvop_key *key,
+                                     uint64_t hash)
 {
     struct kvfs_read *r = op->buckets[hash % KVFS_READ_BUCKETS];
     while (r != NULL && (r->hash != hash || !kvfs_key_equal(&r->key, key)))
@@ -132,7 +123,7 @@ static struct kvfs_read *txn_read_new(struct kvfs_op *op, const struct snic_kvop
 static struct kvfs_read *txn_read(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     uint64_t hash = kvfs_key_hash(key);
-    struct kvfs_read *r = txn_read_find(op, key, hash);
+    struct kvfs_read *r = kvfs_txn_read_find(op, key, hash);
     return r != NULL ? r : txn_read_new(op, key, hash);
 }
 
@@ -293,11 +284,6 @@ static void txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct sn
         kvfs_cache_read(op->k, op->place[KVFS_MAIN].stamp, &r->key, r->hash, r->record, r->size);
 }
 
-static int txn_store_error(int64_t result)
-{
-    return result == SNIC_EPEERDEAD || result == SNIC_ECANCELED ? SNIC_EIO : (int)result;
-}
-
 static void txn_get_done(struct kvfs_op *op, const struct snic_kvop *get)
 {
     int whole = get->result < 0 && get->result != SNIC_ENOENT && get->result != SNIC_EMSGSIZE;
@@ -306,7 +292,7 @@ static void txn_get_done(struct kvfs_op *op, const struct snic_kvop *get)
         if (r->state != KVFS_READ_ASKED)
             continue;
         if (whole)
-            txn_fail(r, txn_store_error(get->result));
+            txn_fail(r, kvfs_txn_error(get->result));
         else
             txn_arrived(op, r, &get->gets[n]);
         n++;
@@ -459,348 +445,17 @@ int kvfs_put_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a)
     return kvfs_put(op, &key, record + SNIC_KVFS_HEAD, SNIC_KVFS_ATTR_BYTES - SNIC_KVFS_HEAD);
 }
 
-/* ---- Commit ---- */
-
-struct txn_shape {
-    uint32_t guards;
-    uint32_t changes;
-    uint64_t bytes;
-    uint64_t group; /* of the first key                                                       */
-    int several;    /* more than one group                                                    */
-};
-
-static void txn_shape_group(struct txn_shape *t, uint64_t group)
-{
-    if (t->guards + t->changes == 0)
-        t->group = group;
-    else if (group != t->group)
-        t->several = 1;
-}
-
-static int txn_is_guard(const struct kvfs_read *r)
-{
-    return r->guard && (r->state == KVFS_READ_PRESENT || r->state == KVFS_READ_ABSENT);
-}
-
-static void txn_shape(const struct kvfs_op *op, struct txn_shape *t)
-{
-    memset(t, 0, sizeof(*t));
-    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
-        if (c->run != op->run_count)
-            continue;
-        txn_shape_group(t, c->key.size != 0 ? c->key.group : c->object);
-        t->changes++;
-        t->bytes += c->size;
-    }
-    for (const struct kvfs_read *r = op->reads; r != NULL; r = r->next) {
-        if (!txn_is_guard(r))
-            continue;
-        txn_shape_group(t, r->key.group);
-        t->guards++;
-        t->bytes += r->state == KVFS_READ_PRESENT ? r->size : 0;
-    }
-}
-
-static void txn_fill_guards(const struct kvfs_op *op, struct snic_kvop *commit)
-{
-    for (const struct kvfs_read *r = op->reads; r != NULL; r = r->next) {
-        struct snic_kvop_guard *g = &commit->guards[commit->guard_count];
-        if (!txn_is_guard(r))
-            continue;
-        g->key = r->key;
-        g->value = r->state == KVFS_READ_PRESENT ? r->record : NULL;
-        g->size = r->state == KVFS_READ_PRESENT ? r->size : 0;
-        g->reserved = 0;
-        commit->guard_count++;
-    }
-}
-
-static void txn_fill_changes(const struct kvfs_op *op, struct snic_kvop *commit)
-{
-    for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
-        struct snic_kvop_change *to = &commit->changes[commit->change_count];
-        if (c->run != op->run_count)
-            continue;
-        c->sent = 1;
-        memset(to, 0, sizeof(*to));
-        to->key = c->key;
-        to->kind = c->kind;
-        to->size = c->size;
-        to->object = c->object;
-        to->offset = c->offset;
-        to->value = c->bytes;
-        if (c->kind == SNIC_KVOP_PUT) {
-            snic_kvfs_seal(&c->key, c->record, c->size, 0);
-            to->value = c->record;
-        }
-        commit->change_count++;
-    }
-}
-
-static int txn_is_record(const struct kvfs_change *c)
-{
-    return c->kind == SNIC_KVOP_PUT || c->kind == SNIC_KVOP_DELETE;
-}
-
-/* The cache learns that a commit begins. */
-static void txn_cache_sent(struct kvfs_op *op)
-{
-    op->sent = kvfs_cache_sent(op->k);
-    for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
-        if (c->run != op->run_count)
-            continue;
-        c->sent = 1;
-        if (txn_is_record(c))
-            kvfs_cache_sent_key(op->k, kvfs_key_hash(&c->key));
-    }
-}
-
-static int txn_send(struct kvfs_op *op, const struct txn_shape *t, int durable)
-{
-    struct kvfs_place *place = &op->place[KVFS_MAIN];
-    struct snic_kvop *commit = &place->io.op;
-    if (place->state == KVFS_PLACE_ASKED)
-        return KVFS_PENDING; /* a GET of what was prefetched */
-    memset(commit, 0, sizeof(*commit));
-    commit->kind = SNIC_KVOP_COMMIT;
-    commit->flags = (durable ? SNIC_KVOP_DURABLE : 0u) | (op->reserve ? SNIC_KVOP_RESERVE : 0u);
-    commit->guards = kvfs_memory(op, t->guards * sizeof(*commit->guards));
-    commit->changes = kvfs_memory(op, t->changes * sizeof(*commit->changes));
-    if (commit->guards == NULL || commit->changes == NULL)
-        return SNIC_ENOMEM;
-    txn_fill_guards(op, commit);
-    txn_fill_changes(op, commit);
-    txn_cache_sent(op);
-    op->commit_state = KVFS_COMMIT_ASKED;
-    op->k->stats.store_commits++;
-    kvfs_send(op, place);
-    return KVFS_PENDING;
-}
-
-/* It has happened: what is kept in memory follows. */
-static void txn_committed(struct kvfs_op *op)
-{
-    op->commit_state = KVFS_COMMIT_DONE;
-    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
-        int put = c->kind == SNIC_KVOP_PUT;
-        const struct kvfs_inode *i;
-        struct snic_kvfs_attr a;
-        if (!c->sent || !txn_is_record(c))
-            continue;
-        kvfs_cache_wrote(op->k, op->sent, &c->key, kvfs_key_hash(&c->key), c->record,
-                         put ? c->size : 0);
-        if (c->key.bytes[0] != SNIC_KVFS_REC_ATTR)
-            continue;
-        i = kvfs_inode_find(op->k, c->key.group);
-        if (i == NULL || i->kept.set == 0)
-            continue;
-        if (!put)
-            kvfs_times_forget(op->k, c->key.group);
-        else if (snic_kvfs_attr_decode(&a, c->record, c->size) == 0)
-            kvfs_times_written(op->k, &a);
-    }
-}
-
-/* It may have happened, or it says that the cache was wrong. */
-static void txn_distrust(struct kvfs_op *op)
-{
-    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next)
-        if (c->sent && txn_is_record(c))
-            kvfs_cache_forget(op->k, &c->key, kvfs_key_hash(&c->key));
-    for (const struct kvfs_read *r = op->reads; r != NULL; r = r->next)
-        kvfs_cache_forget(op->k, &r->key, r->hash);
-}
-
-static int txn_intent(struct kvfs_op *op, int durable)
-{
-    int rc;
-    if (op->sent == 0)
-        txn_cache_sent(op);
-    rc = kvfs_intent_commit(op, durable);
-    if (rc == 0)
-        txn_committed(op);
-    else if (rc < 0 || op->again)
-        txn_distrust(op);
-    return rc;
-}
-
-int kvfs_commit(struct kvfs_op *op, int durable)
-{
-    struct txn_shape t;
-    if (op->commit_state == KVFS_COMMIT_DONE)
-        return 0;
-    if (op->commit_state == KVFS_COMMIT_FAILED)
-        return op->commit_error;
-    if (op->intent != NULL)
-        return txn_intent(op, durable);
-    if (op->commit_state != KVFS_COMMIT_NONE)
-        return KVFS_PENDING;
-    txn_shape(op, &t);
-    if (t.changes == 0)
-        return 0;
-    if ((op->k->o.flags & SNIC_KVFS_READ_ONLY) != 0 && op->req != NULL &&
-        op->req->kind < SNIC_KVFS_MKFS)
-        return SNIC_EROFS;
-    if (t.guards > SNIC_KVOP_GUARDS_MAX || t.changes > SNIC_KVOP_CHANGES_MAX ||
-        t.bytes > SNIC_KVOP_COMMIT_MAX)
-        return SNIC_EMSGSIZE;
-    if (!t.several || (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0)
-        return txn_send(op, &t, durable);
-    return txn_intent(op, durable);
-}
-
-int kvfs_committed(const struct kvfs_op *op)
-{
-    return op->commit_state == KVFS_COMMIT_DONE;
-}
-
-int64_t kvfs_commit_allocated(const struct kvfs_op *op)
-{
-    return op->allocated;
-}
-
-/* A guard failed: begin anew, later and later. */
-void kvfs_txn_retry(struct kvfs_op *op)
-{
-    struct snic_kvfs *k = op->k;
-    k->stats.retries++;
-    if (op->retries++ >= TXN_RETRIES_MAX) {
-        op->commit_state = KVFS_COMMIT_FAILED;
-        op->commit_error = SNIC_ETIMEDOUT;
-        return;
-    }
-    op->again = 1;
-    if (op->retries > TXN_RETRIES_AT_ONCE) {
-        uint32_t n = op->retries - TXN_RETRIES_AT_ONCE;
-        uint64_t most = (uint64_t)TXN_BACKOFF_NS
-                        << (n < TXN_BACKOFF_DOUBLE ? n : TXN_BACKOFF_DOUBLE);
-        snic_wheel_arm(&k->wheel, &op->timer, k->now.mono_ns + 1 + snic_rng_below(&k->rng, most));
-        op->asleep = 1;
-    }
-}
-
-/* ---- A commit of unknown outcome ---- */
-
-/* Ask for what is there now of all keys it would have changed. */
-static void txn_ask_outcome(struct kvfs_op *op)
-{
-    struct kvfs_place *place = &op->place[KVFS_MAIN];
-    struct snic_kvop *get = &place->io.op;
-    uint32_t count = 0;
-    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next)
-        count += c->sent && txn_is_record(c);
-    memset(get, 0, sizeof(*get));
-    get->kind = SNIC_KVOP_GET;
-    get->gets = count == 0 ? NULL : kvfs_memory(op, count * sizeof(*get->gets));
-    if (get->gets == NULL) {
-        op->commit_state = KVFS_COMMIT_FAILED;
-        op->commit_error = SNIC_EUNKNOWN;
-        op->again = 0;
-        return;
-    }
-    memset(get->gets, 0, count * sizeof(*get->gets));
-    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
-        struct snic_kvop_get *g = &get->gets[get->get_count];
-        if (!c->sent || !txn_is_record(c))
-            continue;
-        g->key = c->key;
-        g->room = c->kind == SNIC_KVOP_PUT ? c->size : SNIC_KVFS_HEAD;
-        g->value = kvfs_memory(op, g->room);
-        if (g->value == NULL)
-            g->room = 0;
-        get->get_count++;
-    }
-    op->again = 0; /* of a lack of memory: a room of 0 says less, that is all */
-    op->drop = 0;
-    op->commit_state = KVFS_COMMIT_UNSURE;
-    kvfs_send(op, place);
-}
-
-static int txn_is(const struct snic_kvop_get *g, const void *record, uint32_t size)
-{
-    return g->result == 0 && g->size == size && memcmp(g->value, record, size) == 0;
-}
-
-/*
- * 1: this key shows that the commit happened; -1: that it did not; 0: it shows nothing, because
- * somebody has changed it since, or because the change would leave it as it was.
- */
-static int txn_shows(const struct kvfs_op *op, const struct kvfs_change *c,
-                     const struct snic_kvop_get *g)
-{
-    const struct kvfs_read *r = txn_read_find(op, &c->key, kvfs_key_hash(&c->key));
-    int known = r != NULL && txn_is_guard(r);
-    int was_there = known && r->state == KVFS_READ_PRESENT;
-    if (c->kind == SNIC_KVOP_PUT) {
-        int same = was_there && r->size == c->size && memcmp(r->record, c->record, c->size) == 0;
-        if (same || !known)
-            return 0;
-        if (txn_is(g, c->record, c->size))
-            return 1;
-        if (!was_there)
-            return g->result == SNIC_ENOENT ? -1 : 0;
-        return txn_is(g, r->record, r->size) || (g->result == SNIC_EMSGSIZE && g->size == r->size)
-                   ? -1
-                   : 0;
-    }
-    if (!was_there)
-        return 0;
-    return g->result == SNIC_ENOENT ? 1 : g->size == r->size ? -1 : 0;
-}
-
-static void txn_outcome(struct kvfs_op *op, const struct snic_kvop *get)
-{
-    int shows = 0;
-    uint32_t n = 0;
-    if (get->result == 0 || get->result == SNIC_ENOENT || get->result == SNIC_EMSGSIZE) {
-        for (const struct kvfs_change *c = op->changes; c != NULL && shows == 0; c = c->next)
-            if (c->sent && txn_is_record(c))
-                shows = txn_shows(op, c, &get->gets[n++]);
-    }
-    if (shows > 0) {
-        txn_committed(op);
-    } else if (shows < 0) {
-        op->commit_state = KVFS_COMMIT_NONE;
-        kvfs_txn_retry(op);
-    } else {
-        op->commit_state = KVFS_COMMIT_FAILED;
-        op->commit_error = SNIC_EUNKNOWN;
-    }
-}
-
-static void txn_commit_done(struct kvfs_op *op, const struct snic_kvop *commit)
-{
-    SNIC_ASSERT(op->commit_state == KVFS_COMMIT_ASKED);
-    if (commit->result >= 0) {
-        op->allocated = commit->allocated;
-        txn_committed(op);
-        return;
-    }
-    txn_distrust(op);
-    if (commit->result == SNIC_ECANCELED && commit->failed_guard != UINT32_MAX) {
-        op->commit_state = KVFS_COMMIT_NONE;
-        kvfs_txn_retry(op);
-    } else if (commit->result == SNIC_EUNKNOWN) {
-        txn_ask_outcome(op);
-    } else {
-        op->commit_state = KVFS_COMMIT_FAILED;
-        op->commit_error = txn_store_error(commit->result);
-    }
-}
+/* ---- Operations of the store ---- */
 
 void kvfs_txn_done(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     place->state = KVFS_PLACE_FREE;
-    if (op->commit_state == KVFS_COMMIT_UNSURE)
-        txn_outcome(op, &place->io.op);
-    else if (place->io.op.kind == SNIC_KVOP_GET)
-        txn_get_done(op, &place->io.op);
+    if (op->commit_state == KVFS_COMMIT_ASKED || op->commit_state == KVFS_COMMIT_UNSURE)
+        kvfs_txn_commit_done(op, &place->io.op);
     else
-        txn_commit_done(op, &place->io.op);
+        txn_get_done(op, &place->io.op);
 }
-
-/* ---- Other operations of the store ---- */
 
 int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_kvop *want,
                const struct snic_kvop **got)
@@ -815,7 +470,7 @@ int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_k
         return KVFS_PENDING;
     }
     *got = o;
-    return o->result < 0 ? txn_store_error(o->result) : 0;
+    return o->result < 0 ? kvfs_txn_error(o->result) : 0;
 }
 
 int kvfs_io(struct kvfs_op *op, uint32_t n, const struct snic_kvop *want,

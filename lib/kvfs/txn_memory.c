@@ -9,16 +9,16 @@
  */
 #include "kvfs/core.h"
 
-enum { MEMORY_ALIGN = 16 };
+enum { TXN_MEMORY_ALIGN = 16 };
 
 struct kvfs_take {
     struct kvfs_take *next;
     size_t size;
 };
-SNIC_STATIC_ASSERT(sizeof(struct kvfs_take) == MEMORY_ALIGN, "the memory follows, aligned");
+SNIC_STATIC_ASSERT(sizeof(struct kvfs_take) == TXN_MEMORY_ALIGN, "the memory follows, aligned");
 
 /* The next block: one that was waited for, or a free one (M2). NULL: see M1. */
-static unsigned char *memory_block(struct kvfs_op *op)
+static unsigned char *txn_memory_block(struct kvfs_op *op)
 {
     struct kvfs_blocks *b = &op->k->blocks;
     if (op->block_used == op->block_count) {
@@ -38,7 +38,7 @@ static unsigned char *memory_block(struct kvfs_op *op)
 void *kvfs_memory(struct kvfs_op *op, size_t size)
 {
     unsigned char *p;
-    size = (size_t)snic_align_up(size == 0 ? 1 : size, MEMORY_ALIGN);
+    size = (size_t)snic_align_up(size == 0 ? 1 : size, TXN_MEMORY_ALIGN);
     if (size > KVFS_BLOCK)
         return NULL;
     if (size <= KVFS_INLINE - op->inline_used) {
@@ -47,7 +47,7 @@ void *kvfs_memory(struct kvfs_op *op, size_t size)
         return p;
     }
     if (size > op->block_left) {
-        p = memory_block(op);
+        p = txn_memory_block(op);
         if (p == NULL)
             return NULL;
         op->block_at = p;
@@ -77,7 +77,7 @@ void *kvfs_take(struct kvfs_op *op, size_t size)
 }
 
 /* Serve the first waiters, as far as the blocks go. */
-static void memory_grant(struct kvfs_blocks *b)
+static void txn_memory_grant(struct kvfs_blocks *b)
 {
     while (!snic_link_alone(&b->waiters)) {
         struct kvfs_op *op = SNIC_CONTAINER(b->waiters.next, struct kvfs_op, wait_link);
@@ -100,7 +100,7 @@ void kvfs_memory_drop(struct kvfs_op *op)
         return;
     while (op->block_count > 0)
         b->free[b->free_count++] = op->blocks[--op->block_count];
-    memory_grant(b);
+    txn_memory_grant(b);
 }
 
 int kvfs_memory_admit(struct kvfs_op *op)
