@@ -287,6 +287,7 @@ static void tree_run(const struct snic_kvfs_opts *o, uint64_t seed, uint32_t cal
 {
     struct tree *w = calloc(1, sizeof(*w));
     struct audit_counts counts;
+    struct snic_kvfs_stats stats;
     assert_non_null(w);
     kvt_open(&w->t, o);
     w->t.random = 1;
@@ -306,6 +307,8 @@ static void tree_run(const struct snic_kvfs_opts *o, uint64_t seed, uint32_t cal
     audit_store(w->t.m, 1, &counts);
     assert_int_equal(counts.orphans, 0);
     assert_int_equal(w->t.damages, 0);
+    snic_kvfs_get_stats(w->t.k, &stats);
+    assert_int_equal(stats.intents != 0, (w->t.o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0);
     assert_true(w->done[SNIC_KVFS_RENAME][0] > calls / 50);
     kvt_close(&w->t);
     free(w);
@@ -484,12 +487,35 @@ static void test_kvfs_tree_two_sessions_no_circle(void **state)
         pair_run(o.caps, support_seed() + i * 100, 4000);
 }
 
+/* The same where a commit stops at the group. */
+static void test_kvfs_tree_one_group_commits_as_model(void **state)
+{
+    struct snic_kvfs_opts o;
+    (void)state;
+    kvt_opts(&o);
+    o.caps &= ~SNIC_KV_CAP_ATOMIC_MULTI;
+    tree_run(&o, support_seed(), 3000, 1);
+    for (uint64_t i = 0; i < support_scale(2, 40); i++)
+        tree_run(&o, support_seed() + i * 1000, 4000, TREE_FLIGHT);
+}
+
+static void test_kvfs_tree_one_group_commits_no_circle(void **state)
+{
+    struct snic_kvfs_opts o;
+    (void)state;
+    kvt_opts(&o);
+    for (uint64_t i = 0; i < support_scale(3, 40); i++)
+        pair_run(o.caps & ~SNIC_KV_CAP_ATOMIC_MULTI, support_seed() + i * 100, 3000);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_tree_single_as_model),
         cmocka_unit_test(test_kvfs_tree_many_as_model),
         cmocka_unit_test(test_kvfs_tree_two_sessions_no_circle),
+        cmocka_unit_test(test_kvfs_tree_one_group_commits_as_model),
+        cmocka_unit_test(test_kvfs_tree_one_group_commits_no_circle),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
