@@ -55,7 +55,7 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
         kvfs_tail_set(op, ino, 1);
     counted = (int64_t)op->s[WRITE_ALLOCATED];
     allocated = kvfs_commit_allocated(op);
-    if (counted == INT64_MIN || counted == allocated)
+    if (counted == INT64_MIN || allocated == INT64_MIN || counted == allocated)
         return 0;
     return kvfs_keep_space(op, ino, allocated - counted);
 }

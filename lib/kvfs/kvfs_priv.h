@@ -345,7 +345,8 @@ void kvfs_private(struct kvfs_op *op, uint64_t ino);
 int kvfs_commit(struct kvfs_op *op, int durable);
 /* It has happened in this round: for functions that have no need to run again up to it. */
 int kvfs_committed(const struct kvfs_op *op);
-/* After kvfs_commit() has answered 0: the change in space by its CHANGE_WRITE or TRUNCATE. */
+/* After kvfs_commit() has answered 0: the change in space by its CHANGE_WRITE or TRUNCATE;
+ * INT64_MIN: nobody knows. */
 int64_t kvfs_commit_allocated(const struct kvfs_op *op);
 /*
  * Forget reads and changes and begin another round after a commit: op->phase must have been moved
