@@ -469,7 +469,7 @@ static void pair_run(uint32_t caps, uint64_t seed, uint64_t calls)
         assert_int_equal(pair_call(p, side, &req), 0);
         p->t[side].mounted = 0;
     }
-    audit_store(m, 0, NULL);
+    audit_store(m, (caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0, NULL);
     kvt_close(&p->t[0]);
     kvt_close(&p->t[1]);
     assert_int_equal(snic_kvmem_check(m), 0);

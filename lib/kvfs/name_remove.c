@@ -186,7 +186,15 @@ static int name_remove_find(struct kvfs_op *op, struct snic_kvfs_attr *dir,
     return rc;
 }
 
-/* The name leaves the directory; the inode, which has *a now, may end with it. */
+/* What follows the commit: op->s[0] is the inode whose last name it took, 0 if none. */
+static int name_remove_done(struct kvfs_op *op)
+{
+    if (op->s[0] != 0)
+        kvfs_collect_orphan(op, op->s[0]);
+    return 0;
+}
+
+/* The name leaves the directory; the inode, which has *victim now, may end with it. */
 static int name_remove_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
                               const struct snic_kvfs_attr *victim)
 {
@@ -202,11 +210,10 @@ static int name_remove_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
     if (rc == 0)
         rc = victim->nlink == 0 ? kvfs_orphan(op, victim) : kvfs_put_attr(op, victim);
     op->reserve = 1;
+    op->s[0] = victim->nlink == 0 ? victim->ino : 0;
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    if (rc == 0 && victim->nlink == 0)
-        kvfs_collect_orphan(op, victim->ino);
-    return rc;
+    return rc != 0 ? rc : name_remove_done(op);
 }
 
 int kvfs_run_unlink(struct kvfs_op *op)
@@ -214,6 +221,8 @@ int kvfs_run_unlink(struct kvfs_op *op)
     struct snic_kvfs_attr dir, victim;
     struct kvfs_found found;
     int rc;
+    if (kvfs_committed(op))
+        return name_remove_done(op);
     if (op->req->name_size == 0)
         return SNIC_ENOENT;
     if (kvfs_name_dots(op->req->name, op->req->name_size) != 0)
@@ -236,6 +245,8 @@ int kvfs_run_rmdir(struct kvfs_op *op)
     struct kvfs_found found;
     int dots = kvfs_name_dots(op->req->name, op->req->name_size);
     int rc;
+    if (kvfs_committed(op))
+        return name_remove_done(op);
     if (op->req->name_size == 0)
         return SNIC_ENOENT;
     if (dots != 0)

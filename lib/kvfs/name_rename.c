@@ -2,9 +2,10 @@
 /*
  * Rename: within a directory and across, over existing names, without replacing, exchanging.
  *
- * I1. Within a directory, without a name that is replaced, only the directory's group changes: the
- *     inode's new ctime and name hash are kept back (kvfs_keep_times). Inodes with several known
- *     names are the exception.
+ * I1. Where a commit stops at the group, a rename within a directory that replaces nothing changes
+ *     only the directory's group: the inode's new ctime and name hash are kept back
+ *     (kvfs_keep_times). Inodes with several known names are the exception. Elsewhere the inode's
+ *     attributes are in the commit: that is cheaper than a commit of their own a second later.
  * I2. A directory that goes to another parent raises the record 'M', guarded. So such moves come
  * one after the other, in all sessions, and a path that was walked after 'M' was read is still that
  * path when the commit happens. No directory comes below itself. I3. Phases: 0 finds out what is
@@ -29,7 +30,8 @@ enum {
     RENAME_S_SOURCE = 3, /* who was looked for                                                 */
     RENAME_S_TARGET = 4,
     RENAME_S_STEPS = 5,
-    RENAME_S_ERROR = 6 /* what the walk found                                                  */
+    RENAME_S_ERROR = 6, /* what the walk found                                                  */
+    RENAME_S_GONE = 7   /* the inode that lost its last name, 0 if none                         */
 };
 
 /* One side: a directory, a name in it, the inode it has. */
@@ -264,7 +266,7 @@ static int name_rename_attr(struct kvfs_op *op, const struct name_rename *r,
     int rc = kvfs_lock(op, s->entry.ino, KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
-    if (r->same && !replaced) {
+    if (r->same && !replaced && (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0) {
         rc = kvfs_peek_attr(op, s->entry.ino, &s->attr);
         if (rc == 0)
             s->keep = s->is_dir || (s->attr.flags & names) == SNIC_KVFS_ATTR_PARENT;
@@ -356,9 +358,18 @@ static int name_rename_changes(struct kvfs_op *op, struct name_rename *r)
     return rc != 0 ? rc : name_rename_dirs(op, r);
 }
 
+static int name_rename_done(struct kvfs_op *op)
+{
+    if (op->s[RENAME_S_GONE] != 0)
+        kvfs_collect_orphan(op, op->s[RENAME_S_GONE]);
+    return 0;
+}
+
 static int name_rename_commit(struct kvfs_op *op, struct name_rename *r)
 {
     int rc = name_rename_changes(op, r);
+    op->s[RENAME_S_GONE] =
+        r->to.found && !r->exchange && r->to.attr.nlink == 0 ? r->to.attr.ino : 0;
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     if (rc != 0)
@@ -367,11 +378,7 @@ static int name_rename_commit(struct kvfs_op *op, struct name_rename *r)
         rc = kvfs_keep_times(op, &r->from.attr);
     if (rc == 0 && r->to.keep)
         rc = kvfs_keep_times(op, &r->to.attr);
-    if (rc == KVFS_PENDING)
-        return rc;
-    if (r->to.found && !r->exchange && r->to.attr.nlink == 0)
-        kvfs_collect_orphan(op, r->to.attr.ino);
-    return 0;
+    return rc == KVFS_PENDING ? rc : name_rename_done(op);
 }
 
 /* The walk, and its place among all moves. 0: done, or not needed; KVFS_PENDING; SNIC_E*. */
@@ -401,7 +408,10 @@ static int name_rename_order(struct kvfs_op *op, struct name_rename *r)
 int kvfs_run_rename(struct kvfs_op *op)
 {
     struct name_rename r;
-    int rc = name_rename_check(op->req);
+    int rc;
+    if (kvfs_committed(op) && (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0)
+        return name_rename_done(op); /* I1: nothing is kept back */
+    rc = name_rename_check(op->req);
     if (rc != 0)
         return rc;
     if (op->phase == RENAME_WALK)
