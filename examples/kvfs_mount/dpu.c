@@ -112,8 +112,7 @@ static void dpu_done(struct snic_fs_req *r)
         snic_channel_release(d->channel, &c->token);
     if (c->has_slot) {
         dpu_fill(c, c->slot.header);
-        snic_channel_down_commit(d->channel, &c->slot,
-                                 r->k.result > 0 ? (uint32_t)r->k.result : 0);
+        snic_channel_down_commit(d->channel, &c->slot, r->k.result > 0 ? (uint32_t)r->k.result : 0);
         dpu_put(c);
         return;
     }
@@ -126,8 +125,8 @@ static void dpu_done(struct snic_fs_req *r)
 
 static int dpu_fits(const struct km_up *u, const struct snic_channel_msg *m)
 {
-    uint64_t size = (uint64_t)u->name_size + u->name2_size + (uint64_t)u->group_count * 4 +
-                    u->data_size;
+    uint64_t size =
+        (uint64_t)u->name_size + u->name2_size + (uint64_t)u->group_count * 4 + u->data_size;
 
     return size == m->payload_bytes && u->group_count <= KM_GROUPS && u->room <= KM_DATA;
 }
@@ -221,8 +220,8 @@ static int dpu_message(void *ctx, struct snic_channel *ch, const struct snic_cha
     }
     c->has_slot = 0;
     if (u->room > 0) {
-        int rc = snic_channel_down_reserve(ch, KM_WIRE_CALL, sizeof(struct km_down), u->room,
-                                           &c->slot);
+        int rc =
+            snic_channel_down_reserve(ch, KM_WIRE_CALL, sizeof(struct km_down), u->room, &c->slot);
 
         if (rc == SNIC_EAGAIN) {
             d->stalled = 1;
@@ -299,8 +298,7 @@ static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
     o.death = dpu_death;
     o.ctx = d;
     size = snic_channel_hub_memsize(&o);
-    if (d->dma != NULL || d->ending ||
-        posix_memalign(&d->hub_memory, SNIC_CACHELINE, size) != 0) {
+    if (d->dma != NULL || d->ending || posix_memalign(&d->hub_memory, SNIC_CACHELINE, size) != 0) {
         snic_dma_close(dma);
         return;
     }
@@ -348,8 +346,8 @@ static void dpu_look(struct snic_timer *t, uint64_t now)
     if (d->tell_alone && d->channel != NULL && !d->gone) {
         struct km_down h = {.alone = d->alone};
 
-        d->tell_alone = snic_channel_down_push(d->channel, KM_WIRE_STATE, &h, sizeof(h), NULL,
-                                               0) == SNIC_EAGAIN;
+        d->tell_alone = snic_channel_down_push(d->channel, KM_WIRE_STATE, &h, sizeof(h), NULL, 0) ==
+                        SNIC_EAGAIN;
     }
     snic_loop_arm(d->loop, t, now + KD_LOOK_NS);
 }

@@ -9,12 +9,14 @@
 #include "mount.h"
 
 #include "../common.h"
+#include "../supervisor.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,8 +28,8 @@ void km_serving(int status)
 
     if (main_pipe < 0)
         return;
-    if (write(main_pipe, &byte, 1) != 1)
-        ex_log(EX_WARNING, "nobody waits for the mount");
+    if (write(main_pipe, &byte, 1) != 1 && errno != EPIPE)
+        ex_log(EX_WARNING, "cannot tell that the mount serves: %s", strerror(errno));
     close(main_pipe);
     main_pipe = -1;
 }
@@ -154,9 +156,10 @@ static int main_run(struct km_config *c)
         ex_log(EX_ERROR, "no address space for requests");
     else if (km_session_open(m) != 0)
         status = 2; /* libfuse has said which option */
-    else if (km_local_open(m) == 0)
+    else if ((c->role != NULL ? km_remote_open(m) : km_local_open(m)) == 0)
         status = main_serve(m);
     km_session_close(m);
+    km_remote_close(m);
     km_local_close(m);
     km_calls_close(m);
     snic_loop_close(m->loop);
@@ -206,6 +209,20 @@ static void main_options(struct km_config *c, int argc, char **argv)
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
 }
 
+/* Does the word after this one belong to it? */
+static int main_takes_value(const char *word)
+{
+    static const char *const flags[] = {"-f",     "--f", "--mkfs", "--exclusive", "--two-process",
+                                        "--help", "-h"};
+
+    if (strchr(word, '=') != NULL)
+        return 0;
+    for (size_t i = 0; i < SNIC_COUNTOF(flags); i++)
+        if (strcmp(word, flags[i]) == 0)
+            return 0;
+    return 1;
+}
+
 /* -f and -o become options of common.h; the mount point is taken out. */
 static int main_arguments(struct km_config *c, int argc, char **argv, char **out)
 {
@@ -214,16 +231,64 @@ static int main_arguments(struct km_config *c, int argc, char **argv, char **out
     int n = 0;
 
     for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "-f") == 0)
-            out[n++] = f;
-        else if (strcmp(argv[i], "-o") == 0)
-            out[n++] = o;
-        else if (i == argc - 1 && i > 0 && argv[i][0] != '-')
+        if (i > 0 && argv[i][0] != '-' && c->mountpoint == NULL) {
             c->mountpoint = argv[i];
-        else
-            out[n++] = argv[i];
+            continue;
+        }
+        out[n++] = strcmp(argv[i], "-f") == 0 ? f : strcmp(argv[i], "-o") == 0 ? o : argv[i];
+        if (i > 0 && argv[i][0] == '-' && main_takes_value(argv[i]) && i + 1 < argc)
+            out[n++] = argv[++i];
     }
     return n;
+}
+
+/* ---- Two processes ---- */
+
+static char main_folder[] = "/tmp/kvfs_mount.XXXXXX";
+
+/* Start this program again in both roles, with a socket that nobody else can reach. */
+static int main_supervise(const struct km_config *c, int argc, char **argv)
+{
+    static char path[sizeof(main_folder) + 8];
+    static char option[] = "--socket";
+    static char stay[] = "-f";
+    char fd[16];
+    char **args = calloc((size_t)argc + 8, sizeof(*args));
+    int n = 0;
+    int status;
+
+    if (args == NULL || mkdtemp(main_folder) == NULL)
+        ex_die("%s: %s", main_folder, strerror(errno));
+    snprintf(path, sizeof(path), "%s/ring", main_folder);
+    for (; n < argc; n++)
+        args[n] = argv[n];
+    if (!c->foreground)
+        args[n++] = stay;
+    args[n++] = option;
+    args[n++] = path;
+    snprintf(fd, sizeof(fd), "%d", main_pipe);
+    setenv("KVFS_MOUNT_READY", fd, 1);
+    status = ex_supervise(NULL, n, args);
+    (void)unlink(path);
+    (void)rmdir(main_folder);
+    free(args);
+    return status;
+}
+
+/* What the supervisor left for the role. */
+static void main_role(const struct km_config *c)
+{
+    const char *fd = getenv("KVFS_MOUNT_READY");
+
+    if (strcmp(c->role, "host") != 0 && strcmp(c->role, "dpu") != 0)
+        ex_die("--role: '%s' is neither dpu nor host", c->role);
+    if (c->socket == NULL)
+        ex_die("--role needs --socket");
+    main_pipe = fd != NULL ? (int)strtol(fd, NULL, 10) : -1;
+    if (main_pipe >= 0 && strcmp(c->role, "dpu") == 0) {
+        close(main_pipe);
+        main_pipe = -1;
+    }
 }
 
 /* What can be said before anything is opened. */
@@ -239,8 +304,13 @@ static void main_check(struct km_config *c)
     }
     if (c->metrics != NULL)
         ex_address("metrics", c->metrics, &a);
+    if (c->two_process && c->threads > 0)
+        ex_die("--threads: with --two-process the host's thread reads itself");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
         ex_die("/dev/fuse: %s: is the module 'fuse' loaded?", strerror(errno));
+    /* A role that died left its mount. */
+    if (c->role != NULL && stat(c->mountpoint, &st) != 0 && errno == ENOTCONN)
+        (void)umount2(c->mountpoint, MNT_DETACH);
     if (stat(c->mountpoint, &st) != 0)
         ex_die("%s: %s%s", c->mountpoint, strerror(errno),
                errno == ENOTCONN ? ": a mount that died is there: fusermount3 -u -z it" : "");
@@ -262,13 +332,17 @@ int main(int argc, char **argv)
         ex_die("out of memory");
     n = main_arguments(&c, argc, argv, args);
     main_options(&c, n, args);
-    ex_log_set(EX_INFO, "kvfs_mount");
+    ex_log_set(EX_INFO, c.role != NULL ? c.role : "kvfs_mount");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    if (c.role != NULL)
+        main_role(&c);
+    if (c.role != NULL && strcmp(c.role, "dpu") == 0)
+        return km_dpu_run(&c);
     main_check(&c);
     if (!c.foreground)
         main_background();
-    status = main_run(&c);
+    status = c.two_process && c.role == NULL ? main_supervise(&c, argc, argv) : main_run(&c);
     km_serving(status);
     free(args);
     return status;

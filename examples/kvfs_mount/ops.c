@@ -20,6 +20,7 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     c->fuse = req;
     c->waits = 0;
     c->size = 0;
+    c->data = km_call_data(c);
     atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
     c->r.k.kind = kind;
     c->r.k.flags = SNIC_KVFS_CHECKED; /* the kernel has, by default_permissions */

@@ -142,7 +142,7 @@ static size_t reply_dirent(struct km_call *c, char *at, size_t room,
 
 static void reply_readdir(struct km_call *c)
 {
-    const unsigned char *from = km_call_data(c);
+    const unsigned char *from = c->data;
     const unsigned char *end = from + c->r.k.result;
     char *out = (char *)km_call_data(c) + KM_DATA / 2;
     char name[KM_NAME_MAX + 1];
@@ -227,12 +227,11 @@ static int reply_good(struct km_call *c)
     case SNIC_KVFS_OPENDIR:
         return reply_open(c);
     case SNIC_KVFS_READLINK:
-        km_call_data(c)[k->result] = 0;
-        (void)fuse_reply_readlink(c->fuse, (const char *)km_call_data(c));
+        (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
         return 0;
     case SNIC_KVFS_READ:
         c->m->read_bytes += (uint64_t)k->result;
-        (void)fuse_reply_buf(c->fuse, (const char *)km_call_data(c), (size_t)k->result);
+        (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
         return 0;
     case SNIC_KVFS_WRITE:
         c->m->write_bytes += (uint64_t)k->result;
@@ -252,7 +251,7 @@ static int reply_good(struct km_call *c)
         if (c->size == 0)
             (void)fuse_reply_xattr(c->fuse, (size_t)k->result);
         else
-            (void)fuse_reply_buf(c->fuse, (const char *)km_call_data(c), (size_t)k->result);
+            (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
         return 0;
     case SNIC_KVFS_STATFS:
         reply_statfs(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The kernel's side. With --threads 0 the thread of the file system reads /dev/fuse itself, without
- * waiting, and sleeps on it and on its loop together: two switches of threads per request. With
+ * waiting, and sleeps on it and on its stores together: two switches of threads per request. With
  * readers of their own, those decode and post, and answers still come from the file system's
  * thread.
  *
@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +32,8 @@
 enum {
     KM_EPOCH_MINOR = 44, /* of the protocol: the kernel knows FUSE_NOTIFY_INC_EPOCH */
     KM_EPOCH_CODE = 8,
-    KM_ROUND = 64 /* requests read before the loop has its turn */
+    KM_ROUND = 64, /* requests read before the loop has its turn */
+    KM_LOOK = 8
 };
 
 static __thread struct km_call *session_call;
@@ -187,61 +187,53 @@ static void *session_reader(void *arg)
 
 /* ---- --threads 0: read, carry out, answer in one thread ---- */
 
-/* @return requests read */
-static int session_round(struct km *m, struct km_call **c)
+struct session_alone {
+    struct snic_loop_watch watch;
+    struct km *m;
+    struct km_call *call; /* that reads next */
+    unsigned round;
+    int crowd; /* the last look found several requests */
+};
+
+/* A look that finds nothing costs a system call: it is taken where several requests are likely. */
+static void session_readable(struct snic_loop_watch *w, int result)
 {
+    struct session_alone *s = SNIC_CONTAINER(w, struct session_alone, watch);
+    int most = s->crowd || ++s->round % KM_LOOK == 0 ? KM_ROUND : 1;
     int n = 0;
 
-    while (n < KM_ROUND) {
+    (void)result;
+    while (n < most) {
         int rc;
 
-        if (*c == NULL)
-            *c = km_call_get(m);
-        if (*c == NULL)
-            break;
-        rc = session_receive(m, c);
+        if (s->call == NULL)
+            s->call = km_call_get(s->m);
+        if (s->call == NULL)
+            break; /* all are in flight */
+        rc = session_receive(s->m, &s->call);
         if (rc < 0)
-            session_end(m);
+            session_end(s->m);
         if (rc <= 0)
             break;
         n++;
     }
-    return n;
-}
-
-static int session_wait_ms(struct km *m)
-{
-    uint64_t now = snic_loop_clock(m->loop);
-    uint64_t due = snic_loop_deadline(m->loop);
-
-    if (due <= now)
-        return 0;
-    return (int)snic_min_u64((due - now + 999999) / 1000000, 1000);
+    s->crowd = n > 1;
 }
 
 static void session_alone(struct km *m)
 {
-    struct pollfd p[2] = {{.fd = m->fd, .events = POLLIN},
-                          {.fd = snic_loop_fd(m->loop), .events = POLLIN}};
-    struct km_call *c = NULL;
-    int ready = 1;
+    struct session_alone s = {.watch = {.fn = session_readable, .fd = m->fd}, .m = m};
 
     while (atomic_load_explicit(&m->over, memory_order_relaxed) != 2) {
-        int n = ready ? session_round(m, &c) : 0;
-        int did = snic_loop_once(m->loop, 0);
-
-        if (n > 1 || did > 0) {
-            ready = n != 1 || did == 0; /* one alone: most likely nothing follows */
-            if (n > 0)
-                continue;
-        }
-        while (snic_loop_once(m->loop, 0) > 0)
-            ;
-        (void)poll(p, 2, session_wait_ms(m));
-        ready = p[0].revents != 0;
+        if (!s.watch.armed && snic_loop_watch_start(m->loop, &s.watch) != 0)
+            ex_log(EX_WARNING, "the kernel takes no more operations");
+        (void)snic_loop_once(m->loop, SNIC_NEVER);
     }
-    if (c != NULL)
-        km_call_put(c);
+    snic_loop_watch_stop(m->loop, &s.watch);
+    while (s.watch.armed)
+        (void)snic_loop_once(m->loop, SNIC_NEVER);
+    if (s.call != NULL)
+        km_call_put(s.call);
 }
 
 /* ---- Running ---- */

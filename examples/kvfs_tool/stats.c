@@ -153,6 +153,12 @@ static void path_line(const struct snic_kvfs_attr *a, const char *name)
     for (int i = 0; i < 9; i++)
         mode[i + 1] = (char)((a->mode & (0400u >> i)) != 0 ? rwx[i] : '-');
     mode[10] = 0;
+    if ((a->mode & S_ISUID) != 0)
+        mode[3] = (char)(mode[3] == 'x' ? 's' : 'S');
+    if ((a->mode & S_ISGID) != 0)
+        mode[6] = (char)(mode[6] == 'x' ? 's' : 'S');
+    if ((a->mode & S_ISVTX) != 0)
+        mode[9] = (char)(mode[9] == 'x' ? 't' : 'T');
     if (localtime_r(&sec, &tm) != NULL)
         (void)strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
     (void)printf("%s %4u %5u %5u %12llu %s %8llu %s\n", mode, a->nlink, a->uid, a->gid,
@@ -185,7 +191,8 @@ static int64_t path_list(struct kt *t, uint64_t ino, uint64_t handle, uint64_t *
             a.ino = d->ino;
             a.mode = d->type;
         }
-        path_line(&a, (const char *)(d + 1));
+        if (d->cookie > 2) /* "." and ".." are known */
+            path_line(&a, (const char *)(d + 1));
         *cookie = d->cookie;
         at += d->bytes;
     }

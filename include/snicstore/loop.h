@@ -173,6 +173,30 @@ struct snic_loop_stats {
 SNIC_API void snic_loop_get_stats(const struct snic_loop *l, struct snic_loop_stats *out)
     SNIC_NONNULL(1, 2);
 
+/* ---- Descriptors of the caller's (io_uring loops) ---- */
+
+struct snic_loop_watch;
+/** @p result: 0 readable, or hung up or in error; SNIC_ECANCELED; SNIC_E* the kernel refused. */
+typedef void (*snic_loop_watch_fn)(struct snic_loop_watch *w, int result);
+
+/** For a pipe, a socket, a device that no door serves. Zero it, set fd and fn. */
+struct snic_loop_watch {
+    snic_loop_watch_fn fn;
+    int fd;
+    uint32_t armed;      /**< out: 1 from snic_loop_watch_start() until fn                    */
+    uint64_t backend[4]; /**< the loop's while armed                                    */
+};
+/**
+ * Call w->fn once, when a read would not wait; at once if that is so now. Borrowed until then.
+ * It costs no system call of its own. fn may watch again. [owner]
+ * @return 0; SNIC_ENOTSUP in a world; SNIC_EAGAIN no entry to be had
+ */
+SNIC_API SNIC_NODISCARD int snic_loop_watch_start(struct snic_loop *l, struct snic_loop_watch *w)
+    SNIC_NONNULL(1, 2);
+/** End it early; fn is called all the same. Harmless when not armed. [owner] */
+SNIC_API void snic_loop_watch_stop(struct snic_loop *l, struct snic_loop_watch *w)
+    SNIC_NONNULL(1, 2);
+
 /* ---- Memory registered with the kernel ---- */
 
 /** A request's region field when its memory is not registered. */
