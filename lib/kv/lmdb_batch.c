@@ -23,6 +23,7 @@
 #include "kv/lmdb_priv.h"
 
 #define SNIC_LMDB__RETRY_NS 200000000ULL
+#define SNIC_LMDB__DRAIN_NS 2000000000ULL /* a full disk may have room again so soon */
 
 static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b);
 static void lmdb_batch_launch(struct lmdb_kv *s, struct lmdb_batch *b);
@@ -240,7 +241,7 @@ static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b)
         lmdb_batch_launch(s, b);
         return;
     }
-    int retry = b->result == SNIC_ENOSPC && s->dead == 0 && s->mode == LMDB_SOLE && !s->closing;
+    int retry = b->result == SNIC_ENOSPC && s->dead == 0 && s->mode == LMDB_SOLE;
     if (b->result != 0 && b->result != SNIC_ENOSPC)
         lmdb_die(s, b->result == SNIC_ECORRUPT ? SNIC_ECORRUPT : SNIC_EIO, b->os_error);
     if (retry) {
@@ -298,15 +299,16 @@ void lmdb_batch_wait_job(struct lmdb_job *j, uint64_t ticket)
 
 int lmdb_batch_drain(struct lmdb_kv *s)
 {
+    uint64_t until = snic_loop_clock(s->kv.loop) + SNIC_LMDB__DRAIN_NS;
     while (s->dead == 0 && (s->flight != NULL || !lmdb_batch_empty(s->active) ||
                             s->object_synced < s->object_writes)) {
         if (s->flight == NULL) {
             (void)lmdb_ticket(s, 1);
             lmdb_batch_kick(s);
         }
-        if (s->full != 0)
+        if (s->full != 0 && snic_loop_clock(s->kv.loop) > until)
             return s->full;
-        if (s->flight != NULL && snic_loop_once(s->kv.loop, SNIC_NEVER) < 0)
+        if (s->flight != NULL && snic_loop_once(s->kv.loop, SNIC_LMDB__RETRY_NS) < 0)
             return SNIC_EIO;
     }
     return s->dead;

@@ -331,6 +331,7 @@ struct lmdb_kv {
     struct snic_timer share_timer;
     uint64_t room; /* bytes that may still be promised, as of room_ns */
     uint64_t room_ns;
+    uint64_t room_seq; /* likewise */
     uint64_t store_name[2];
 };
 

@@ -510,21 +510,24 @@ static uint64_t lmdb_space_unused(struct lmdb_kv *s)
     return pages;
 }
 
-/** Bytes that records may still take: of the map, and of the disk. */
+/** Bytes that records may still take, of the map and of the disk, what is kept back not counted. */
 static uint64_t lmdb_space_room(struct lmdb_kv *s)
 {
     struct statvfs f;
     MDB_envinfo info;
     uint64_t room = 0;
+    uint64_t disk = UINT64_MAX;
     if (mdb_env_info(s->env, &info) == 0) {
-        uint64_t pages = info.me_mapsize / 4096 - info.me_last_pgno;
-        room = pages * 4096;
+        uint64_t kept = snic_min_u64(SNIC_LMDB__MAP_RESERVE, info.me_mapsize / 8);
+        uint64_t left = info.me_mapsize - (uint64_t)info.me_last_pgno * 4096;
+        room = left < kept ? 0 : left - kept;
     }
-    if (fstatvfs(s->object_fd, &f) == 0)
-        room = snic_min_u64(room, (uint64_t)f.f_bavail * f.f_frsize);
-    if (room < SNIC_LMDB__LOW)
-        room += lmdb_space_unused(s) * 4096;
-    return room;
+    if (fstatvfs(s->object_fd, &f) == 0) {
+        disk = (uint64_t)f.f_bavail * f.f_frsize;
+        disk = disk < SNIC_LMDB__RESERVE ? 0 : disk - SNIC_LMDB__RESERVE;
+    }
+    uint64_t both = snic_min_u64(room, disk);
+    return both < SNIC_LMDB__LOW ? both + lmdb_space_unused(s) * 4096 : both;
 }
 
 int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve)
@@ -534,14 +537,14 @@ int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve)
     if (s->full != 0)
         return s->full;
     uint64_t now = snic_loop_now(s->kv.loop);
-    if (s->room_ns == 0 || now >= s->room_ns) {
+    if (now >= s->room_ns || (s->room < SNIC_LMDB__LOW && s->room_seq != s->durable_seq)) {
         s->room = lmdb_space_room(s);
         s->room_ns = now + SNIC_LMDB__ROOM_NS;
+        s->room_seq = s->durable_seq;
     }
     /* Copy on write: a change may take its page anew, and those above it. */
     uint64_t pending = s->active->table.bytes + (s->flight == NULL ? 0 : s->flight->table.bytes);
-    uint64_t kept = SNIC_LMDB__RESERVE + SNIC_LMDB__MAP_RESERVE;
-    return s->room < kept + 4 * (pending + bytes) ? SNIC_ENOSPC : 0;
+    return s->room < 4 * (pending + bytes) ? SNIC_ENOSPC : 0;
 }
 
 #endif /* SNIC_WITH_LMDB */

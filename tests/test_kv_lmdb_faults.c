@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The store on LMDB when the disk fails, is full, or holds something else. */
+#include "kv_lmdb_record.h"
+#include "kv_lmdb_util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+struct faults {
+    struct kvl k;
+    char path[512];
+    struct snic_kv_lmdb_opts opts;
+};
+
+/** A store with faults at hand, ten records and an object of ten blocks, all durable. */
+static void faults_open(struct faults *f)
+{
+    unsigned char b[KVL_BLOCK];
+    memset(f, 0, sizeof(*f));
+    kvl_path(f->path, sizeof(f->path));
+    kvl_open(&f->k, f->path, SNIC_KV_OPEN_CREATE);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(kvl_put(&f->k, 1, i, i + 100, 0), 0);
+        kvl_fill(b, 5, i * KVL_BLOCK, KVL_BLOCK, 1);
+        assert_int_equal(
+            kvl_object(&f->k, SNIC_KVOP_OBJECT_WRITE, 0, 5, i * KVL_BLOCK, KVL_BLOCK, b),
+            KVL_BLOCK);
+    }
+    kvl_close(&f->k);
+    record_begin(f->path);
+    f->opts = (struct snic_kv_lmdb_opts){
+        .opts_size = sizeof(f->opts), .path = f->path, .wrap = record_wrap};
+    assert_int_equal(kvl_try(&f->k, &f->opts, NULL), 0);
+}
+
+static void faults_again(struct faults *f)
+{
+    kvl_close(&f->k);
+    assert_int_equal(kvl_try(&f->k, &f->opts, NULL), 0);
+}
+
+static void faults_close(struct faults *f)
+{
+    kvl_close(&f->k);
+    record_end();
+}
+
+static void faults_expect(struct faults *f)
+{
+    unsigned char b[KVL_BLOCK];
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(kvl_get(&f->k, 1, i, 0), i + 100);
+        assert_int_equal(
+            kvl_object(&f->k, SNIC_KVOP_OBJECT_READ, 0, 5, i * KVL_BLOCK, KVL_BLOCK, b), KVL_BLOCK);
+        assert_true(kvl_filled(b, 5, i * KVL_BLOCK, KVL_BLOCK, 1));
+    }
+}
+
+/* What a failed sync lost cannot be had by syncing again: the handle must not go on. */
+static void test_kv_lmdb_faults_failed_sync_ends_the_handle(void **state)
+{
+    struct faults f;
+    unsigned char b[KVL_BLOCK];
+    (void)state;
+    for (int object = 0; object < 2; object++) {
+        faults_open(&f);
+        struct record_fault once = {.after = 1, .times = 1, .error = EIO};
+        if (object) {
+            kvl_fill(b, 6, 0, KVL_BLOCK, 1);
+            assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_WRITE, 0, 6, 0, KVL_BLOCK, b),
+                             KVL_BLOCK);
+            record_fault_object_flush = once;
+            assert_int_equal(kvl_sync(&f.k), SNIC_EIO);
+        } else {
+            record_fault_data_sync = once;
+            assert_int_equal(kvl_put(&f.k, 1, 99, 1, SNIC_KVOP_DURABLE), SNIC_EIO);
+        }
+        assert_int_equal(kvl_put(&f.k, 1, 98, 1, 0), SNIC_EIO);
+        assert_int_equal(kvl_sync(&f.k), SNIC_EIO);
+        assert_int_equal(snic_kv_sole(f.k.kv), 0);
+        faults_again(&f);
+        faults_expect(&f);
+        assert_int_equal(kvl_put(&f.k, 1, 98, 1, SNIC_KVOP_DURABLE), 0);
+        faults_close(&f);
+    }
+}
+
+static void test_kv_lmdb_faults_full_disk_loses_nothing(void **state)
+{
+    struct faults f;
+    (void)state;
+    faults_open(&f);
+    record_fault_data_write = (struct record_fault){.after = 1, .times = 8, .error = ENOSPC};
+    assert_int_equal(kvl_put(&f.k, 1, 50, 150, 0), 0);
+    assert_int_equal(kvl_sync(&f.k), SNIC_ENOSPC);
+    assert_int_equal(kvl_get(&f.k, 1, 50, 0), 150);
+    assert_int_equal(kvl_put(&f.k, 1, 51, 151, 0), SNIC_ENOSPC);
+    /* What removes is taken; when there is room again all of it becomes durable. */
+    struct snic_kvop_change c = {.key = kvl_key(1, 50), .kind = SNIC_KVOP_DELETE};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    assert_int_equal(kvl_run(&f.k, &op), 0);
+    int64_t r = SNIC_ENOSPC;
+    for (int i = 0; i < 100 && r == SNIC_ENOSPC; i++) {
+        kvl_turn(&f.k, 50000000);
+        r = kvl_sync(&f.k);
+    }
+    assert_int_equal(r, 0);
+    assert_int_equal(kvl_get(&f.k, 1, 50, 0), 0);
+    assert_int_equal(kvl_put(&f.k, 1, 51, 151, SNIC_KVOP_DURABLE), 0);
+    record_fault_data_write = (struct record_fault){.after = 1, .times = 1, .error = ENOSPC};
+    assert_int_equal(kvl_put(&f.k, 1, 52, 152, SNIC_KVOP_DURABLE), SNIC_EUNKNOWN);
+    faults_again(&f);
+    faults_expect(&f);
+    assert_int_equal(kvl_get(&f.k, 1, 51, 0), 151);
+    assert_int_equal(kvl_get(&f.k, 1, 52, 0), 152);
+    faults_close(&f);
+}
+
+static void test_kv_lmdb_faults_object_errors_are_of_their_operation(void **state)
+{
+    struct faults f;
+    unsigned char b[KVL_BLOCK];
+    (void)state;
+    faults_open(&f);
+    record_fault_object_read = (struct record_fault){.after = 1, .times = 1, .error = EIO};
+    assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_READ, 0, 5, 0, KVL_BLOCK, b), SNIC_EIO);
+    /* A part of a block cannot be written when the rest cannot be read. */
+    record_fault_object_read = (struct record_fault){.after = 1, .times = 1, .error = EIO};
+    assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_WRITE, 0, 5, 0, 100, b), SNIC_EIO);
+    faults_expect(&f);
+    kvl_fill(b, 5, 0, KVL_BLOCK, 1);
+    const int errors[] = {EIO, ENOSPC};
+    for (int i = 0; i < 2; i++) {
+        record_fault_object_write =
+            (struct record_fault){.after = 1, .times = 1, .error = errors[i]};
+        assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_WRITE, 0, 5, 0, KVL_BLOCK, b),
+                         i == 0 ? SNIC_EIO : SNIC_ENOSPC);
+        record_fault_object_write =
+            (struct record_fault){.after = 1, .times = 1, .error = errors[i]};
+        assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_WRITE, 0, 7, 0, KVL_BLOCK, b),
+                         i == 0 ? SNIC_EIO : SNIC_ENOSPC);
+    }
+    /* What failed to be new is not there; the other has old bytes or new ones. */
+    unsigned char z[KVL_BLOCK];
+    memset(z, 0, sizeof(z));
+    assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_READ, 0, 7, 0, KVL_BLOCK, b), KVL_BLOCK);
+    assert_memory_equal(b, z, sizeof(z));
+    faults_expect(&f);
+    faults_again(&f);
+    faults_expect(&f);
+    faults_close(&f);
+}
+
+/* ---- Damage ---- */
+
+/** Change a byte of a file behind the first @p what; 1 if it was found. */
+static int faults_damage(const struct faults *f, const char *file, const void *what, size_t size,
+                         size_t behind)
+{
+    char name[600];
+    struct stat st;
+    (void)snprintf(name, sizeof(name), "%s/%s", f->path, file);
+    int fd = open(name, O_RDWR);
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    size_t most = (size_t)snic_min_u64((uint64_t)st.st_size, 4U << 20);
+    unsigned char *p = malloc(most);
+    assert_non_null(p);
+    assert_int_equal(pread(fd, p, most, 0), most);
+    int found = 0;
+    for (unsigned char *at = p; (at = memmem(at, most - (size_t)(at - p), what, size)) != NULL;
+         at++) {
+        unsigned char byte = at[behind] ^ 0x40;
+        assert_int_equal(pwrite(fd, &byte, 1, at - p + (off_t)behind), 1);
+        found = 1;
+    }
+    free(p);
+    (void)close(fd);
+    return found;
+}
+
+static void test_kv_lmdb_faults_damaged_bytes_are_told(void **state)
+{
+    struct faults f;
+    unsigned char b[2 * KVL_BLOCK];
+    (void)state;
+    faults_open(&f);
+    kvl_close(&f.k);
+    record_end();
+    kvl_fill(b, 5, 3ULL * KVL_BLOCK, KVL_BLOCK, 1);
+    assert_true(faults_damage(&f, "objects", b, 64, 700));
+    uint64_t value = 104;
+    struct snic_kvop_key key = kvl_key(1, 4);
+    unsigned char pair[16];
+    memcpy(pair, key.bytes, 8);
+    memcpy(pair + 8, &value, 8);
+    assert_true(faults_damage(&f, "data.mdb", pair, 16, 9));
+    kvl_open(&f.k, f.path, 0);
+    struct snic_iov piece = {b, sizeof(b)};
+    struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_READ,
+                           .object = 5,
+                           .offset = 2ULL * KVL_BLOCK,
+                           .length = sizeof(b),
+                           .iov = &piece,
+                           .iov_count = 1};
+    assert_int_equal(kvl_run(&f.k, &op), SNIC_ECORRUPT);
+    assert_int_equal(op.bad_offset, 3ULL * KVL_BLOCK);
+    /* A part of it cannot be kept; written as a whole it is well again. */
+    assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_WRITE, 0, 5, 3ULL * KVL_BLOCK, 512, b),
+                     SNIC_ECORRUPT);
+    kvl_fill(b, 5, 3ULL * KVL_BLOCK, KVL_BLOCK, 1);
+    assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_WRITE, 0, 5, 3ULL * KVL_BLOCK, KVL_BLOCK, b),
+                     KVL_BLOCK);
+    struct snic_kvop_get g = {.key = key, .value = b, .room = sizeof(b)};
+    op = (struct snic_kvop){.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+    assert_int_equal(kvl_run(&f.k, &op), SNIC_ECORRUPT);
+    assert_int_equal(g.result, SNIC_ECORRUPT);
+    op = (struct snic_kvop){.kind = SNIC_KVOP_SCAN, .out = b, .out_room = sizeof(b)};
+    op.scan_max = 100;
+    op.key.group = 1;
+    assert_int_equal(kvl_run(&f.k, &op), SNIC_ECORRUPT);
+    assert_int_equal(kvl_put(&f.k, 1, 4, 104, 0), 0);
+    faults_expect(&f);
+    kvl_close(&f.k);
+}
+
+static void faults_write(const char *path, const char *file, const char *text, size_t size)
+{
+    char name[600];
+    (void)snprintf(name, sizeof(name), "%s/%s", path, file);
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), size);
+    (void)close(fd);
+}
+
+static int faults_refused(const char *path)
+{
+    struct kvl k;
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = path};
+    char text[256] = "";
+    int r = kvl_try(&k, &o, text);
+    assert_true(r < 0);
+    assert_true(text[0] != '\0');
+    return r;
+}
+
+static void test_kv_lmdb_faults_what_is_no_store_is_refused(void **state)
+{
+    struct faults f;
+    char path[512];
+    char name[600];
+    char junk[8192];
+    (void)state;
+    kvl_path(path, sizeof(path));
+    assert_int_equal(faults_refused(path), SNIC_ENOENT);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(faults_refused(path), SNIC_ENOENT);
+    memset(junk, 0x5a, sizeof(junk));
+    faults_write(path, "data.mdb", junk, sizeof(junk));
+    assert_int_equal(faults_refused(path), SNIC_ECORRUPT);
+    faults_open(&f);
+    kvl_close(&f.k);
+    record_end();
+    /* Another store's objects. */
+    (void)snprintf(name, sizeof(name), "%s/objects", f.path);
+    assert_int_equal(faults_damage(&f, "objects", "snickvl\n", 8, 30), 1);
+    assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
+    assert_int_equal(unlink(name), 0);
+    assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
+    /* A damaged head record. */
+    assert_int_equal(faults_damage(&f, "data.mdb", "snickvl\n", 8, 8), 1);
+    assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
+    struct kvl k;
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = path, .flags = 1u << 20};
+    assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
+    o.flags = SNIC_KV_OPEN_CREATE | SNIC_KV_OPEN_READONLY;
+    assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
+}
+
+static void test_kv_lmdb_faults_readonly_changes_nothing(void **state)
+{
+    struct faults f;
+    (void)state;
+    faults_open(&f);
+    kvl_close(&f.k);
+    record_end();
+    kvl_open(&f.k, f.path, SNIC_KV_OPEN_READONLY);
+    assert_true((f.k.kv->caps & SNIC_KV_CAP_READONLY) != 0);
+    faults_expect(&f);
+    assert_int_equal(kvl_put(&f.k, 1, 1, 1, 0), SNIC_EPERM);
+    assert_int_equal(kvl_object(&f.k, SNIC_KVOP_OBJECT_TRUNCATE, 0, 5, 0, 0, NULL), SNIC_EPERM);
+    assert_int_equal(kvl_sync(&f.k), 0);
+    faults_expect(&f);
+    kvl_close(&f.k);
+}
+
+/* A small map: puts are refused before it is full, so that deletes always work. */
+static void test_kv_lmdb_faults_full_map_lets_deletes_through(void **state)
+{
+    struct kvl k;
+    char path[512];
+    unsigned char value[4000];
+    (void)state;
+    memset(value, 7, sizeof(value));
+    kvl_path(path, sizeof(path));
+    struct snic_kv_lmdb_opts o = {
+        .opts_size = sizeof(o), .path = path, .flags = SNIC_KV_OPEN_CREATE, .map_bytes = 8U << 20};
+    assert_int_equal(kvl_try(&k, &o, NULL), 0);
+    for (int round = 0; round < 3; round++) {
+        uint64_t n = 0;
+        int64_t r = 0;
+        for (; r == 0 && n < 100000; n++) {
+            struct snic_kvop_change c = {
+                .key = kvl_key(3, n), .kind = SNIC_KVOP_PUT, .value = value, .size = sizeof(value)};
+            struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+            r = kvl_run(&k, &op);
+        }
+        assert_int_equal(r, SNIC_ENOSPC);
+        assert_true(n > 300);
+        assert_int_equal(kvl_sync(&k), 0);
+        for (uint64_t i = 0; i < n; i++) {
+            struct snic_kvop_change c = {.key = kvl_key(3, i), .kind = SNIC_KVOP_DELETE};
+            struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+            assert_int_equal(kvl_run(&k, &op), 0);
+            if (i % 64 == 0)
+                assert_int_equal(kvl_sync(&k), 0);
+        }
+        assert_int_equal(kvl_sync(&k), 0);
+    }
+    kvl_close(&k);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kv_lmdb_faults_failed_sync_ends_the_handle),
+        cmocka_unit_test(test_kv_lmdb_faults_full_disk_loses_nothing),
+        cmocka_unit_test(test_kv_lmdb_faults_object_errors_are_of_their_operation),
+        cmocka_unit_test(test_kv_lmdb_faults_damaged_bytes_are_told),
+        cmocka_unit_test(test_kv_lmdb_faults_what_is_no_store_is_refused),
+        cmocka_unit_test(test_kv_lmdb_faults_readonly_changes_nothing),
+        cmocka_unit_test(test_kv_lmdb_faults_full_map_lets_deletes_through),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
