@@ -237,8 +237,20 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
 /* ---- rados: Ceph ---- */
 
 /**
- * A group is the object "g.<16 hex digits>" with its records as omap and the bytes [0, 4 MiB) of
- * the snicstore object of that number as its data; the stripes beyond are "o.<16 hex>.<8 hex>".
+ * A group is the RADOS object "g.<16 hex digits>" with its records as omap and the bytes [0, 4 MiB)
+ * of the snicstore object of that number as its data; stripe n beyond is "o.<16 hex>.<10 hex of n>".
+ * Each stripe carries the map of its blocks; the group's object lists the stripes.
+ *
+ * RADOS operations: a commit is one, also with object bytes of the first stripe of its own group;
+ * GET is one for each group, all at the same time; a READ or WRITE is one for each stripe, a WRITE
+ * that makes a stripe beyond the first two. A stripe that this handle has not seen before may cost
+ * one more, to look at it; so does one that another handle has changed. PUNCH, TRUNCATE, STAT and
+ * SEEK walk the list, two for each stripe. A commit that only deletes is followed by one or two in
+ * the background that remove what is left of an empty group.
+ *
+ * Blocks have no checksums of ours: BlueStore has its own. GROUPS lists the whole pool.
+ * A stripe that is made by one handle while another truncates its object may stay unlisted: space
+ * that is not counted until the stripe is written again.
  * Zero the struct, then set opts_size and pool.
  */
 struct snic_kv_rados_opts {

@@ -1,8 +1,236 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The store on librados. */
-#include "snicstore/kv.h"
+/*
+ * The store on librados: open, submit, cancel, close. rados_priv.h says how it is laid out.
+ *
+ * librados is told to give up on operations, too, a while after the handle's time-out: what cannot
+ * be cancelled (a blocking call of the thread) ends by that.
+ */
+#include "kv/rados_priv.h"
 
 #include <stdio.h>
+
+#if defined(SNIC_WITH_RADOS)
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+enum { KV_RADOS_DEPTH = 1024, KV_RADOS_DEPTH_MAX = 65536, KV_RADOS_TRANSFER = 4 << 20 };
+enum { KV_RADOS_TEXT = 256 };
+
+/* ---- Submission ---- */
+
+static void kv_rados_start(struct snic_loop_msg *msg)
+{
+    struct kv_rados *k = SNIC_CONTAINER(msg, struct kv_rados, msg);
+    struct snic_queue q = k->queue;
+    k->queue = (struct snic_queue){NULL, NULL};
+    k->posted = 0;
+    for (struct snic_node *n = snic_queue_pop(&q); n != NULL; n = snic_queue_pop(&q)) {
+        struct snic_kv_req *req = SNIC_CONTAINER(n, struct snic_kv_req, node);
+        struct kv_rados_call *c = (struct kv_rados_call *)(uintptr_t)req->backend[0];
+        c->started = 1;
+        kv_rados_begin(c);
+    }
+}
+
+static void kv_rados_accept(struct kv_rados *k, struct snic_kv_req *req, uint64_t now)
+{
+    struct kv_rados_call *c = k->calls_free;
+    uint64_t timeout = req->timeout_ns != 0 ? req->timeout_ns : k->kv.timeout_ns;
+    k->calls_free = c->next_free;
+    k->in_flight++;
+    memset(c, 0, sizeof(*c));
+    snic_timer_init(&c->timer, kv_rados_timer);
+    snic_link_init(&c->subs);
+    c->store = k;
+    c->req = req;
+    c->active = 1;
+    kv_req_accept(&k->kv, req, now);
+    req->backend[0] = (uint64_t)(uintptr_t)c;
+    if (timeout < SNIC_NEVER - now)
+        snic_loop_arm(k->kv.loop, &c->timer, now + timeout);
+    snic_queue_push(&k->queue, &req->node);
+}
+
+static int kv_rados_submit(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n)
+{
+    struct kv_rados *k = SNIC_CONTAINER(kv, struct kv_rados, kv);
+    uint64_t now = snic_loop_clock(kv->loop);
+    uint32_t i = 0;
+    if (k->closing)
+        return SNIC_ECANCELED;
+    for (; i < n && k->calls_free != NULL; i++)
+        kv_rados_accept(k, reqs[i], now);
+    if (i != 0 && !k->posted) {
+        k->posted = 1;
+        snic_loop_defer(kv->loop, &k->msg);
+    }
+    return (int)i;
+}
+
+static void kv_rados_cancel(struct snic_kv *kv, struct snic_kv_req *req)
+{
+    struct kv_rados *k = SNIC_CONTAINER(kv, struct kv_rados, kv);
+    struct kv_rados_call *c = (struct kv_rados_call *)(uintptr_t)req->backend[0];
+    if (c < k->calls || c >= k->calls + kv->depth_max || !c->active || c->req != req)
+        return; /* it has completed */
+    if (c->cancelled || c->late)
+        return;
+    c->cancelled = 1;
+    if (c->started)
+        kv_rados_abort(c);
+}
+
+static int kv_rados_sole(struct snic_kv *kv)
+{
+    (void)kv;
+    return 0;
+}
+
+/* ---- Close ---- */
+
+static void kv_rados_free(struct kv_rados *k)
+{
+    for (struct kv_rados_sub *s = k->subs_free, *next; s != NULL; s = next) {
+        next = s->next;
+        free(s);
+    }
+    for (struct kv_rados_part *p = k->parts_free, *next; p != NULL; p = next) {
+        next = p->next;
+        free(p);
+    }
+    if (k->io != NULL)
+        rados_ioctx_destroy(k->io);
+    if (k->cluster != NULL)
+        rados_shutdown(k->cluster);
+    (void)pthread_mutex_destroy(&k->lock);
+    (void)pthread_cond_destroy(&k->wake);
+    free(k->calls);
+    free(k);
+}
+
+static void kv_rados_close(struct snic_kv *kv)
+{
+    struct kv_rados *k = SNIC_CONTAINER(kv, struct kv_rados, kv);
+    k->closing = 1;
+    while (k->in_flight > 0 || k->tidying > 0 || k->posted) {
+        int r = snic_loop_once(kv->loop, SNIC_NEVER);
+        SNIC_ASSERT(r >= 0);
+    }
+    kv_rados_thread_close(k);
+    kv_rados_stripes_close(k);
+    kv_rados_free(k);
+}
+
+static const struct snic_kv_ops kv_rados_ops = {
+    .ops_size = sizeof(struct snic_kv_ops),
+    .name = "rados",
+    .submit = kv_rados_submit,
+    .cancel = kv_rados_cancel,
+    .sole = kv_rados_sole,
+    .close = kv_rados_close,
+};
+
+/* ---- Open ---- */
+
+/** What went wrong, in words; the error. */
+SNIC_PRINTF(4, 5)
+static int kv_rados_refuse(int os_error, int *error, char *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (text != NULL)
+        (void)vsnprintf(text, KV_RADOS_TEXT, format, args);
+    va_end(args);
+    if (error != NULL)
+        *error = os_error;
+    return kv_rados_error(os_error);
+}
+
+static int kv_rados_connect(struct kv_rados *k, const struct snic_kv_rados_opts *o, int *error,
+                            char *text)
+{
+    char seconds[32];
+    uint64_t limit = (k->kv.timeout_ns + 999999999) / 1000000000;
+    const char *user = o->user != NULL ? o->user : "admin";
+    int r = rados_create(&k->cluster, user);
+    if (r < 0)
+        return kv_rados_refuse(r, error, text, "librados: no handle for user %s", user);
+    r = rados_conf_read_file(k->cluster, o->conf);
+    if (r < 0)
+        return kv_rados_refuse(r, error, text, "cannot read %s",
+                               o->conf != NULL ? o->conf : "ceph.conf (CEPH_CONF)");
+    (void)snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)limit);
+    (void)rados_conf_set(k->cluster, "client_mount_timeout", seconds);
+    (void)snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)limit + 2);
+    (void)rados_conf_set(k->cluster, "rados_mon_op_timeout", seconds);
+    (void)rados_conf_set(k->cluster, "rados_osd_op_timeout", seconds);
+    r = rados_connect(k->cluster);
+    if (r < 0)
+        return kv_rados_refuse(r, error, text, "no connection to the cluster as %s (%d)", user, r);
+    r = rados_ioctx_create(k->cluster, o->pool, &k->io);
+    if (r < 0)
+        return kv_rados_refuse(r, error, text, "no pool %s", o->pool);
+    rados_ioctx_set_namespace(k->io, o->space != NULL ? o->space : "");
+    k->client = rados_get_instance_id(k->cluster);
+    return 0;
+}
+
+static struct kv_rados *kv_rados_make(struct snic_loop *l, const struct snic_kv_rados_opts *o)
+{
+    struct kv_rados *k = calloc(1, sizeof(*k));
+    if (k == NULL)
+        return NULL;
+    k->calls = calloc(o->depth, sizeof(k->calls[0]));
+    if (k->calls == NULL) {
+        free(k);
+        return NULL;
+    }
+    for (uint32_t i = o->depth; i-- > 0;) {
+        k->calls[i].next_free = k->calls_free;
+        k->calls_free = &k->calls[i];
+    }
+    k->kv.ops = &kv_rados_ops;
+    k->kv.loop = l;
+    k->kv.caps = SNIC_KV_CAP_ATOMIC_BLOCK | SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED;
+    if ((o->flags & SNIC_KV_OPEN_READONLY) != 0)
+        k->kv.caps |= SNIC_KV_CAP_READONLY;
+    k->kv.depth_max = o->depth;
+    k->kv.stripe_bytes = KV_RADOS_STRIPE;
+    k->kv.transfer_optimal = KV_RADOS_TRANSFER;
+    k->kv.timeout_ns = o->timeout_ns;
+    k->msg.fn = kv_rados_start;
+    snic_link_init(&k->recent);
+    (void)pthread_mutex_init(&k->lock, NULL);
+    (void)pthread_cond_init(&k->wake, NULL);
+    return k;
+}
+
+int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
+                       const struct snic_kv_rados_opts *o, int *error, char *text)
+{
+    struct snic_kv_rados_opts opts = {.opts_size = 0};
+    int r = snic_opts_copy(&opts, sizeof(opts), o);
+    opts.timeout_ns = opts.timeout_ns == 0 ? SNIC_KV__TIMEOUT_NS : opts.timeout_ns;
+    opts.depth = opts.depth == 0 ? KV_RADOS_DEPTH : opts.depth;
+    if (r != 0 || opts.pool == NULL || (opts.flags & ~SNIC_KV_OPEN_READONLY) != 0 ||
+        opts.depth > KV_RADOS_DEPTH_MAX || snic_loop_world(l) != NULL)
+        return kv_rados_refuse(-22, error, text, "options, or a simulated loop");
+    struct kv_rados *k = kv_rados_make(l, &opts);
+    if (k == NULL)
+        return kv_rados_refuse(-12, error, text, "no memory");
+    r = kv_rados_connect(k, &opts, error, text);
+    if (r != 0) {
+        kv_rados_free(k);
+        return r;
+    }
+    if (error != NULL)
+        *error = 0;
+    *out = &k->kv;
+    return 0;
+}
+
+#else
 
 int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
                        const struct snic_kv_rados_opts *o, int *error, char *text)
@@ -13,6 +241,8 @@ int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
     if (error != NULL)
         *error = 0;
     if (text != NULL)
-        snprintf(text, 256, "built without librados");
+        (void)snprintf(text, 256, "built without librados");
     return SNIC_ENOTSUP;
 }
+
+#endif /* SNIC_WITH_RADOS */
