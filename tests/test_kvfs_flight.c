@@ -149,12 +149,281 @@ static void test_kvfs_crossing_renames_many_none_stuck(void **state)
     free(to);
 }
 
+/* ---- A store that fails ---- */
+
+enum flight_fault {
+    FLIGHT_REFUSED = 1,  /* a guard is said to have failed                                    */
+    FLIGHT_UNKNOWN_DONE, /* done, but nobody can tell                                         */
+    FLIGHT_UNKNOWN_NOT,  /* not done, but nobody can tell                                     */
+    FLIGHT_UNKNOWN_BOTH, /* one of the two                                                    */
+    FLIGHT_ERROR         /* not done                                                          */
+};
+
+struct flight_faults {
+    enum flight_fault fault;
+    int64_t error; /* of FLIGHT_ERROR; also of reads                                          */
+    uint32_t percent;
+    uint64_t injected;
+};
+
+/* Only what belongs to files: the session has tests of its own. */
+static int flight_is_files(const struct snic_kvop *op)
+{
+    if (op->kind == SNIC_KVOP_COMMIT)
+        return op->change_count > 0 && op->changes[0].key.group < SNIC_KVFS_INO_MAX;
+    return op->kind == SNIC_KVOP_GET && op->gets[0].key.group < SNIC_KVFS_INO_MAX;
+}
+
+static void flight_fail(struct kvt *t, struct snic_kvop *op, int64_t error)
+{
+    (void)t;
+    op->result = error;
+    op->failed_guard = error == SNIC_ECANCELED ? 0 : UINT32_MAX;
+    for (uint32_t i = 0; op->kind == SNIC_KVOP_GET && i < op->get_count; i++)
+        op->gets[i].result = (int32_t)error;
+}
+
+static void flight_apply(struct kvt *t, struct snic_kvop *op)
+{
+    struct flight_faults *f = t->ctx;
+    enum flight_fault fault = f->fault;
+    if (fault == FLIGHT_UNKNOWN_BOTH)
+        fault = snic_rng_below(&t->rng, 2) ? FLIGHT_UNKNOWN_DONE : FLIGHT_UNKNOWN_NOT;
+    if (!flight_is_files(op) || snic_rng_below(&t->rng, 100) >= f->percent ||
+        (op->kind == SNIC_KVOP_GET && fault != FLIGHT_ERROR)) {
+        snic_kvmem_apply(t->m, op);
+        return;
+    }
+    f->injected++;
+    if (fault == FLIGHT_UNKNOWN_DONE)
+        snic_kvmem_apply(t->m, op);
+    if (fault == FLIGHT_REFUSED)
+        flight_fail(t, op, SNIC_ECANCELED);
+    else if (fault == FLIGHT_ERROR)
+        flight_fail(t, op, f->error);
+    else if (fault == FLIGHT_UNKNOWN_NOT || op->result >= 0)
+        flight_fail(t, op, SNIC_EUNKNOWN);
+}
+
+/* A request of the mix: makes, finds or removes a name of its own. */
+static void flight_mix(struct kvt *t, struct flight_req *r, uint64_t dir, uint32_t i, int round)
+{
+    static const enum snic_kvfs_kind make[] = {SNIC_KVFS_MKNOD, SNIC_KVFS_MKDIR, SNIC_KVFS_SYMLINK};
+    static const enum snic_kvfs_kind drop[] = {SNIC_KVFS_UNLINK, SNIC_KVFS_RMDIR, SNIC_KVFS_UNLINK};
+    enum snic_kvfs_kind kind = round == 0   ? make[i % 3]
+                               : round == 1 ? SNIC_KVFS_LOOKUP
+                                            : drop[i % 3];
+    kvt_req(t, &r->r, kind, dir, NULL);
+    flight_name(r, "n", i);
+    r->r.mode = kind == SNIC_KVFS_MKNOD ? 0100644 : 0755;
+    r->r.name2 = "target";
+    r->r.name2_size = 6;
+}
+
+static uint64_t flight_entries(struct kvt *t, uint64_t dir)
+{
+    struct snic_kvfs_attr a;
+    assert_int_equal(kvt_getattr(t, dir, &a), 0);
+    return a.entries;
+}
+
+/* Whatever a request answers is true: what was made is there, what failed is not. */
+static void flight_faults(struct flight_faults *f, uint64_t cache_bytes)
+{
+    enum { MANY = 150 };
+    struct flight_req *r = flight_reqs(MANY);
+    struct snic_kvfs_opts o;
+    int8_t there[MANY] = {0};
+    struct kvt t;
+    uint64_t dir, count = 0;
+    kvt_opts(&o);
+    o.requests_max = MANY;
+    o.cache_bytes = cache_bytes;
+    kvt_open(&t, &o);
+    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    t.random = 1;
+    t.apply = flight_apply;
+    t.ctx = f;
+    for (int turn = 0; turn < 6; turn++) {
+        int round = turn % 3;
+        for (uint32_t i = 0; i < MANY; i++) {
+            flight_mix(&t, &r[i], dir, i, round);
+            flight_submit(&t, &r[i]);
+        }
+        flight_join(&t, MANY);
+        for (uint32_t i = 0; i < MANY; i++) {
+            int64_t rc = r[i].r.result, want = round == 0 ? (there[i] ? SNIC_EEXIST : 0)
+                                               : there[i] ? 0
+                                                          : SNIC_ENOENT;
+            if (f->fault == FLIGHT_ERROR && rc == f->error)
+                continue; /* and nothing has changed */
+            assert_int_equal(rc, want);
+            if (rc == 0 && round != 1) {
+                there[i] = round == 0;
+                count += round == 0 ? 1 : (uint64_t)-1;
+            }
+        }
+        t.apply = NULL;
+        assert_int_equal(flight_entries(&t, dir), count);
+        t.apply = flight_apply;
+    }
+    t.apply = NULL;
+    assert_true(f->injected > 50);
+    kvt_close(&t);
+    free(r);
+}
+
+static void flight_both_caches(enum flight_fault fault, int64_t error, uint32_t percent)
+{
+    struct flight_faults f = {.fault = fault, .error = error, .percent = percent};
+    flight_faults(&f, 1U << 20);
+    flight_faults(&f, 1);
+}
+
+/* Guards that fail start requests over; none is lost and none done twice. */
+static void test_kvfs_guards_fail_requests_start_over(void **state)
+{
+    (void)state;
+    flight_both_caches(FLIGHT_REFUSED, 0, 40);
+}
+
+/* Commits of unknown outcome are looked up: the answer is what is in the store. */
+static void test_kvfs_commit_unknown_done_is_success(void **state)
+{
+    (void)state;
+    flight_both_caches(FLIGHT_UNKNOWN_DONE, 0, 40);
+}
+
+static void test_kvfs_commit_unknown_not_done_is_tried_again(void **state)
+{
+    (void)state;
+    flight_both_caches(FLIGHT_UNKNOWN_NOT, 0, 40);
+}
+
+static void test_kvfs_commit_unknown_either_is_found_out(void **state)
+{
+    (void)state;
+    flight_both_caches(FLIGHT_UNKNOWN_BOTH, 0, 60);
+}
+
+/* Errors of the store reach the caller, and leave everything as it was. */
+static void test_kvfs_store_fails_errors_surface_nothing_changed(void **state)
+{
+    static const int64_t errors[] = {SNIC_EIO, SNIC_ETIMEDOUT, SNIC_ENOSPC};
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(errors); i++)
+        flight_both_caches(FLIGHT_ERROR, errors[i], 25);
+}
+
+/* ---- Memory ---- */
+
+/* More large requests than there are blocks: they wait for each other and all end. */
+static void test_kvfs_blocks_are_few_large_requests_all_end(void **state)
+{
+    enum { MANY = 200, BYTES = 60000 };
+    struct flight_req *r = flight_reqs(MANY);
+    struct snic_iov *iov = calloc(MANY, sizeof(*iov));
+    unsigned char *bytes = malloc(BYTES);
+    struct kvt t;
+    uint64_t dir;
+    (void)state;
+    memset(bytes, 7, BYTES);
+    flight_open(&t, MANY);
+    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            uint64_t ino = i % 2 ? dir : SNIC_KVFS_ROOT;
+            kvt_req(&t, &r[i].r, SNIC_KVFS_SETXATTR, ino, NULL);
+            flight_name(&r[i], "user.", i % 20);
+            iov[i] = (struct snic_iov){.base = bytes, .size = BYTES - i};
+            r[i].r.iov = &iov[i];
+            r[i].r.iov_count = 1;
+            flight_submit(&t, &r[i]);
+        }
+        flight_join(&t, MANY);
+        for (uint32_t i = 0; i < MANY; i++)
+            assert_int_equal(r[i].r.result, 0);
+    }
+    kvt_close(&t);
+    free(bytes);
+    free(iov);
+    free(r);
+}
+
+/* ---- The end of a session ---- */
+
+/* As somebody does who takes the session for dead. */
+static int64_t flight_kill_session(struct kvt *t)
+{
+    static unsigned char out[65536];
+    struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN, .scan_max = 64, .out = out};
+    struct snic_kvop_change change[64];
+    struct snic_kvop commit = {.kind = SNIC_KVOP_COMMIT, .changes = change};
+    scan.out_room = sizeof(out);
+    snic_kvop_key_set(&scan.key, SNIC_KVFS_GROUP_SUPER, "s", 1);
+    snic_kvmem_apply(t->m, &scan);
+    assert_true(scan.result >= 0 && scan.out_count > 0);
+    memset(change, 0, sizeof(change));
+    for (const struct snic_kvop_record *n = snic_kvop_first(&scan); n != NULL;
+         n = snic_kvop_next(&scan, n)) {
+        struct snic_kvop_change *c = &change[commit.change_count];
+        if (snic_get_be64(snic_kvop_record_key(n) + 1) == 0)
+            continue; /* the table's own record */
+        commit.change_count++;
+        c->kind = SNIC_KVOP_DELETE;
+        snic_kvop_key_set(&c->key, SNIC_KVFS_GROUP_SUPER, snic_kvop_record_key(n), n->key_size);
+    }
+    snic_kvmem_apply(t->m, &commit);
+    return commit.result;
+}
+
+/* Requests in flight, and those that wait for them, end with SNIC_EIO when the session dies. */
+static void test_kvfs_session_dies_requests_end_with_eio(void **state)
+{
+    enum { MANY = 60 };
+    struct flight_req *r = flight_reqs(MANY);
+    struct kvt t;
+    uint64_t dir, dead = 0;
+    (void)state;
+    flight_open(&t, MANY);
+    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    snic_kvfs_set_sole(t.k, 0); /* a lease counts only where others may be */
+    kvt_settle(&t);
+    assert_int_equal(flight_kill_session(&t), 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        kvt_req(&t, &r[i].r, SNIC_KVFS_SETLK, dir, NULL);
+        r[i].r.flags |= SNIC_KVFS_LOCK_WAIT;
+        r[i].r.lock = (struct snic_kvfs_lock){
+            .owner = i + 1, .end = UINT64_MAX, .type = SNIC_KVFS_WRLCK, .pid = i + 1};
+        flight_submit(&t, &r[i]);
+    }
+    /* One has the lock, the others would wait for ever. */
+    flight_join(&t, MANY);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_true(r[i].r.result == SNIC_EIO || r[i].r.result == 0);
+        dead += r[i].r.result == SNIC_EIO;
+    }
+    assert_true(dead >= MANY - 1);
+    assert_int_equal(kvt_try_lookup(&t, dir, "x"), SNIC_EIO);
+    kvt_check(&t);
+    t.quiet = 1;
+    kvt_close(&t);
+    free(r);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_one_directory_many_creates_all_there),
         cmocka_unit_test(test_kvfs_one_name_many_creates_one_wins),
         cmocka_unit_test(test_kvfs_crossing_renames_many_none_stuck),
+        cmocka_unit_test(test_kvfs_guards_fail_requests_start_over),
+        cmocka_unit_test(test_kvfs_commit_unknown_done_is_success),
+        cmocka_unit_test(test_kvfs_commit_unknown_not_done_is_tried_again),
+        cmocka_unit_test(test_kvfs_commit_unknown_either_is_found_out),
+        cmocka_unit_test(test_kvfs_store_fails_errors_surface_nothing_changed),
+        cmocka_unit_test(test_kvfs_blocks_are_few_large_requests_all_end),
+        cmocka_unit_test(test_kvfs_session_dies_requests_end_with_eio),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
