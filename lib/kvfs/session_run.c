@@ -82,6 +82,10 @@ static int session_run_beat(struct kvfs_op *op)
         return rc;
     const struct kvfs_session_row *own = kvfs_session_row(t, k->session.id);
     if (own == NULL || (own->s.flags & SNIC_KVFS_SESSION_DEAD) != 0) {
+        k->session.dead = 1;
+        k->session.alone = 0;
+        k->session.next_ns = SNIC_NEVER;
+        kvfs_cache_drop(k);
         kvfs_session_died(k);
         return 0;
     }

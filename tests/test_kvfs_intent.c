@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Commits over several groups: one engine stops after each of its operations at the store,
+ * another does something in the way, then the first one goes on. What happens is what happens in
+ * one of the two orders; of an engine that was declared dead meanwhile, all of it or nothing.
+ */
+#include "test_kvfs_many.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In the world that intent_world() makes: /a, /b, /b/d are directories (inodes 2, 3, 4). */
+struct intent_op {
+    enum snic_kvfs_kind kind;
+    uint64_t ino, ino2;
+    const char *name, *name2;
+    uint32_t flags;
+};
+
+static const struct intent_op intent_ops[] = {
+    {SNIC_KVFS_MKNOD, 2, 0, "n", NULL, 0},
+    {SNIC_KVFS_MKDIR, 2, 0, "n", NULL, 0},
+    {SNIC_KVFS_UNLINK, 2, 0, "x", NULL, 0},
+    {SNIC_KVFS_RMDIR, 3, 0, "d", NULL, 0},
+    {SNIC_KVFS_RENAME, 2, 3, "x", "y", 0},
+    {SNIC_KVFS_RENAME, 2, 3, "x", "n", 0},
+    {SNIC_KVFS_RENAME, 3, 2, "y", "x", SNIC_KVFS_RENAME_EXCHANGE},
+    {SNIC_KVFS_RENAME, 1, 4, "a", "a", 0},
+    {SNIC_KVFS_RENAME, 3, 2, "d", "d", 0},
+    {SNIC_KVFS_LINK, 5, 3, NULL, "n", 0},
+    {SNIC_KVFS_MKNOD, 4, 0, "n", NULL, 0},
+};
+
+static void intent_fill(struct batch_op *b, uint32_t which, uint32_t engine)
+{
+    const struct intent_op *o = &intent_ops[which];
+    memset(b, 0, sizeof(*b));
+    b->kind = o->kind;
+    b->engine = engine;
+    b->ino = o->ino;
+    b->ino2 = o->ino2;
+    b->flags = o->flags;
+    if (o->name != NULL)
+        strcpy(b->name, o->name);
+    if (o->name2 != NULL)
+        strcpy(b->name2, o->name2);
+}
+
+static uint64_t intent_make(struct many *y, enum snic_kvfs_kind kind, uint64_t dir,
+                            const char *name)
+{
+    struct snic_kvfs_req req;
+    kvt_req(&y->t[0], &req, kind, dir, name);
+    req.mode = kind == SNIC_KVFS_MKDIR ? 0755 : 0100644;
+    assert_int_equal(many_call(y, 0, &req), 0);
+    return req.attr.ino;
+}
+
+static void intent_world(struct many *y)
+{
+    assert_int_equal(intent_make(y, SNIC_KVFS_MKDIR, 1, "a"), 2);
+    assert_int_equal(intent_make(y, SNIC_KVFS_MKDIR, 1, "b"), 3);
+    assert_int_equal(intent_make(y, SNIC_KVFS_MKDIR, 3, "d"), 4);
+    assert_int_equal(intent_make(y, SNIC_KVFS_MKNOD, 2, "x"), 5);
+    assert_int_equal(intent_make(y, SNIC_KVFS_MKNOD, 3, "y"), 6);
+}
+
+/* Engine 0 carries out `steps` operations at the store. 1: its request is done before that. */
+static int intent_steps(struct many *y, uint64_t steps)
+{
+    for (; steps > 0; steps--) {
+        y->t[0].now = y->now;
+        int did = kvt_step(&y->t[0]);
+        y->now = y->t[0].now;
+        if (!did)
+            return 1;
+    }
+    return 0;
+}
+
+struct intent_run {
+    char *state, *room;
+    uint64_t runs;
+};
+
+/* The state is that of an order of the requests that were done, or of all. */
+static int intent_some_order(struct many *y, const struct snic_kvmem *before,
+                             const struct batch_op *ops, const char *state, char *room)
+{
+    static const uint32_t orders[][2] = {{0, 1}, {1, 0}};
+    for (uint32_t i = 0; i < 2; i++)
+        if (batch_order(y, before, ops, 2, orders[i], state, room))
+            return 1;
+    return 0;
+}
+
+/* 1: engine 0 was done before it was stopped. */
+static int intent_pair(struct intent_run *r, uint32_t first, uint32_t second, uint64_t steps,
+                       int dies)
+{
+    struct batch_op ops[2];
+    struct snic_kvfs_req req[2];
+    struct snic_iov iov[2];
+    struct snic_kvmem *before;
+    struct many y;
+    many_open(&y, 2, MANY_CAPS, 1 + r->runs++);
+    many_mount(&y);
+    intent_world(&y);
+    many_pass(&y, 3000000000);
+    y.t[0].random = 0;
+    assert_int_equal(snic_kvmem_clone(y.m, &before), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        intent_fill(&ops[i], i == 0 ? first : second, i);
+        batch_req(&y.t[i], &ops[i], &req[i], &iov[i]);
+    }
+    y.t[0].now = y.now;
+    kvt_submit(&y.t[0], &req[0]);
+    int done = intent_steps(&y, steps);
+    y.paused = 1;
+    if (dies)
+        many_pass(&y, 15000000000);
+    y.t[1].now = y.now;
+    kvt_submit(&y.t[1], &req[1]);
+    if (done)
+        y.paused = 0;
+    /* The other gets on by itself. */
+    for (int i = 0; i < 40; i++)
+        many_pass(&y, 50000000);
+    struct snic_kvfs_req *got = snic_kvfs_poll_done(y.t[1].k);
+    assert_ptr_equal(got, &req[1]);
+    y.paused = 0;
+    many_finish(&y, 1);
+    many_pass(&y, 3000000000);
+    ops[0].result = req[0].result;
+    ops[1].result = req[1].result;
+    batch_state(&y, r->state);
+    int same = 0;
+    if (dies && ops[0].result == SNIC_EIO) {
+        same = batch_order(&y, before, &ops[1], 1, &(uint32_t){0}, r->state, r->room);
+        ops[0].result = 0;
+    }
+    same = same || intent_some_order(&y, before, ops, r->state, r->room);
+    if (!same) {
+        print_error("steps %llu, dies %d\n", (unsigned long long)steps, dies);
+        batch_print(ops, 2, r->state);
+    }
+    assert_true(same);
+    if (dies && !done) { /* it is told, and may come back */
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), SNIC_EIO);
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), 0);
+    } else if (dies) {
+        (void)many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL);
+    }
+    many_close(&y);
+    snic_kvmem_close(before);
+    return done;
+}
+
+static void intent_pairs(int dies, uint64_t stride)
+{
+    struct intent_run r = {.state = malloc(SNAP_MAX), .room = malloc(SNAP_MAX)};
+    uint64_t pick = 0;
+    assert_true(r.state != NULL && r.room != NULL);
+    for (uint32_t a = 0; a < SNIC_COUNTOF(intent_ops); a++)
+        for (uint32_t b = 0; b < SNIC_COUNTOF(intent_ops); b++) {
+            if (pick++ % stride != 0)
+                continue;
+            for (uint64_t steps = 0; !intent_pair(&r, a, b, steps, dies) && steps < 64; steps++)
+                continue;
+        }
+    print_message("%llu runs\n", (unsigned long long)r.runs);
+    free(r.state);
+    free(r.room);
+}
+
+static void test_kvfs_intent_holder_stops_other_gets_on(void **state)
+{
+    (void)state;
+    intent_pairs(0, support_scale(11, 1));
+}
+
+/* A holder that is declared dead and wakes up late changes nothing. */
+static void test_kvfs_intent_holder_dies_nothing_late(void **state)
+{
+    (void)state;
+    intent_pairs(1, support_scale(7, 1));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_intent_holder_stops_other_gets_on),
+        cmocka_unit_test(test_kvfs_intent_holder_dies_nothing_late),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
