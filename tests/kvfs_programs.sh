@@ -259,7 +259,7 @@ program_dbench() {
     dbench -D "$mnt" -t "$(scope 5 120)" ${load:+-c "$load"} "$(scope 4 16)" >"$work/out" 2>&1 ||
         fail "dbench: $(tail -n 5 "$work/out")"
     grep -E '^Throughput' "$work/out" || fail "dbench: $(tail -n 5 "$work/out")"
-    grep -iE 'failed|error' "$work/out" && fail "dbench met errors"
+    grep -iE 'failed|error' "$work/out" | grep -v semaphore && fail "dbench met errors"
     kvfs_close
 }
 
@@ -270,26 +270,36 @@ program_dbench() {
 program_stressng() {
     need stress-ng stress-ng
     kvfs_open
+    known=$(stress-ng --stressors 2>/dev/null)
+    batch= n=0
     for s in access acl chdir chmod chown copy-file dentry dir dirdeep dirmany dup fallocate \
         fcntl file-ioctl filename flock fpunch fsize fstat getdent hdd inotify io iomix lease link \
         locka lockf lockofd metamix mknod mmapfixed open rename seal seek sendfile splice symlink \
-        sync-file touch unlink utime xattr; do
-        stress-ng --stressors 2>/dev/null | tr ' ' '\n' | grep -qx "$s" || continue
-        timeout 600 stress-ng --temp-path "$mnt" --verify --"$s" 2 --timeout "$(scope 1 20)" \
-            --hdd-bytes 16m --fallocate-bytes 16m --iomix-bytes 8m --copy-file-bytes 16m \
-            --sync-file-bytes 8m --seek-size 8m --sendfile-size 4m >"$work/out" 2>&1
+        sync-file touch unlink utime xattr end; do
+        case " $known " in *" $s "*) batch="$batch --$s 1" n=$((n + 1)) ;; esac
+        case $s in
+        copy-file) batch="$batch --copy-file-bytes 128m" ;;
+        fallocate | hdd | iomix | sync-file) batch="$batch --$s-bytes 8m" ;;
+        seek) batch="$batch --seek-size 8m" ;;
+        sendfile) batch="$batch --sendfile-size 4m" ;;
+        esac
+        [ $n -ge 6 ] || [ $s = end ] || continue
+        # shellcheck disable=SC2086
+        timeout 600 stress-ng --temp-path "$mnt" --verify --oomable $batch \
+            --timeout "$(scope 1 20)" >"$work/out" 2>&1
         rc=$?
+        grep -E 'not implemented|skipp' "$work/out" | sed 's/^/  /'
         case $rc in
-        0) ;;
-        4) echo "  $s: not implemented here" ;;
-        3) echo "  $s: skipped, no resources" ;;
+        0 | 3 | 4) ;; # 3, 4: one of them has not been built, or lacks what it needs
         *)
-            grep -E 'fail|error|unsuccessful' "$work/out" | head -n 8
-            fail "stress-ng --$s ended with $rc"
+            grep -E 'fail|error|unsuccessful|range' "$work/out" | head -n 8
+            fail "stress-ng$batch ended with $rc"
             ;;
         esac
-        ls -A "$mnt" | grep -q '^tmp-stress' && rm -rf "$mnt"/tmp-stress*
-        [ "$store" = dir ] || kvfs_mounted || fail "stress-ng --$s: the mount is gone"
+        grep -E 'fail:' "$work/out" && fail "stress-ng$batch found defects"
+        [ "$store" = dir ] || kvfs_mounted || fail "stress-ng$batch: the mount is gone"
+        rm -rf "$mnt"/tmp-stress*
+        batch= n=0
     done
     kvfs_close
 }
@@ -298,7 +308,8 @@ program_bonnie() {
     need bonnie++ bonnie++
     kvfs_open
     mkdir "$mnt/b" && chmod 777 "$mnt/b"
-    bonnie++ -u root -d "$mnt/b" -s "$(scope 32 1024)" -r "$(scope 16 512)" \
+    # Without its writes of single bytes (-f): minutes on any FUSE file system.
+    bonnie++ -f -u root -d "$mnt/b" -s "$(scope 32 1024)" -r "$(scope 16 512)" \
         -n "$(scope 2:8192:1:4 16:65536:1:32)" -q >"$work/out" 2>"$work/err" ||
         fail "bonnie++: $(tail -n 5 "$work/err")"
     [ -s "$work/out" ] || fail "bonnie++ said nothing: $(tail -n 5 "$work/err")"
