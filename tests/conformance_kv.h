@@ -30,6 +30,7 @@ struct conformance_kv_backend {
     void (*close)(struct conformance_kv *c);
     uint32_t caps;         /**< mem: to offer                                            */
     uint64_t delay_max_ns; /**< mem                                                      */
+    uint32_t single;       /**< 1: `again` only when the first is closed, in one process    */
     uint32_t slow;         /**< 1: an operation takes a millisecond: shorter random runs   */
 };
 

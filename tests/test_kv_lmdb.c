@@ -44,23 +44,12 @@ static void kv_lmdb_close(struct conformance_kv *c)
     free(c->own);
 }
 
-/* A second handle is refused: LMDB allows a process one. test_kv_lmdb_shared.c has processes. */
-static int kv_lmdb_again(struct conformance_kv *c, struct snic_kv **out)
-{
-    int r = kv_lmdb_handle(c, out);
-    if (r == SNIC_EBUSY) {
-        snic_kv_close(c->kv);
-        kv_lmdb_close(c);
-        support_skip("a process opens a store once");
-    }
-    return r;
-}
-
 int main(int argc, char **argv)
 {
     static const struct conformance_kv_backend backends[] = {{.name = "lmdb",
                                                               .open = kv_lmdb_open,
-                                                              .again = kv_lmdb_again,
+                                                              .again = kv_lmdb_handle,
+                                                              .single = 1,
                                                               .close = kv_lmdb_close,
                                                               .slow = 1}};
     static struct CMUnitTest tests[256];

@@ -18,30 +18,35 @@
 
 /* ---- Memory ---- */
 
+/** Memory without a use. */
+struct lmdb_spare {
+    struct lmdb_spare *next;
+};
+
+static unsigned char *lmdb_spare_take(struct lmdb_spare **list, size_t size)
+{
+    struct lmdb_spare *p = *list;
+    if (p == NULL)
+        return aligned_alloc(4096, size);
+    *list = p->next;
+    return (unsigned char *)p;
+}
+
+static void lmdb_spare_give(struct lmdb_spare **list, unsigned char *buffer)
+{
+    struct lmdb_spare *p = (struct lmdb_spare *)(void *)buffer;
+    p->next = *list;
+    *list = p;
+}
+
 unsigned char *lmdb_edge_new(struct lmdb_kv *s)
 {
-    unsigned char *b = s->edge_spare;
-    if (b != NULL) {
-        memcpy(&s->edge_spare, b, sizeof(b));
-        return b;
-    }
-    return aligned_alloc(4096, LMDB_BLOCK);
+    return lmdb_spare_take(&s->edge_spare, LMDB_BLOCK);
 }
 
 void lmdb_edge_free(struct lmdb_kv *s, unsigned char *buffer)
 {
-    memcpy(buffer, &s->edge_spare, sizeof(buffer));
-    s->edge_spare = buffer;
-}
-
-static unsigned char *lmdb_bounce_new(struct lmdb_kv *s)
-{
-    unsigned char *b = s->bounce_spare;
-    if (b != NULL) {
-        memcpy(&s->bounce_spare, b, sizeof(b));
-        return b;
-    }
-    return aligned_alloc(4096, LMDB_BOUNCE);
+    lmdb_spare_give(&s->edge_spare, buffer);
 }
 
 static struct lmdb_io *lmdb_io_new(struct lmdb_kv *s)
@@ -56,10 +61,8 @@ static struct lmdb_io *lmdb_io_new(struct lmdb_kv *s)
 
 static void lmdb_io_free(struct lmdb_kv *s, struct lmdb_io *io)
 {
-    if (io->bounce != NULL) {
-        memcpy(io->bounce, &s->bounce_spare, sizeof(io->bounce));
-        s->bounce_spare = io->bounce;
-    }
+    if (io->bounce != NULL)
+        lmdb_spare_give(&s->bounce_spare, io->bounce);
     io->next = s->io_spare;
     s->io_spare = io;
 }
@@ -69,7 +72,7 @@ void lmdb_io_close(struct lmdb_kv *s)
     while (s->edge_spare != NULL)
         free(lmdb_edge_new(s));
     while (s->bounce_spare != NULL)
-        free(lmdb_bounce_new(s));
+        free(lmdb_spare_take(&s->bounce_spare, LMDB_BOUNCE));
     while (s->io_spare != NULL)
         free(lmdb_io_new(s));
 }
@@ -271,7 +274,7 @@ void lmdb_io_run(struct lmdb_job *j, int write, uint32_t block, uint32_t count, 
         /* Pieces so small that 64 of them hold no block, or badly aligned ones: a copy. */
         if (n == 0 || (n < left && io->iov_count < SNIC_IO_IOV_MAX) || !lmdb_io_aligned(io)) {
             n = snic_min_u64(left, LMDB_BOUNCE);
-            io->bounce = lmdb_bounce_new(j->s);
+            io->bounce = lmdb_spare_take(&j->s->bounce_spare, LMDB_BOUNCE);
             if (io->bounce == NULL) {
                 lmdb_job_fail(j, SNIC_ENOMEM, 0);
                 lmdb_io_free(j->s, io);

@@ -139,6 +139,7 @@ struct lmdb_segment {
 
 /* ---- Object operations ---- */
 
+struct lmdb_spare;
 struct lmdb_job;
 typedef void (*lmdb_job_fn)(struct lmdb_job *j);
 
@@ -309,8 +310,8 @@ struct lmdb_kv {
     struct lmdb_io *io_spare;
     struct lmdb_io *io_waiting; /* the file took no more */
     struct lmdb_io **io_waiting_last;
-    unsigned char *edge_spare;
-    unsigned char *bounce_spare;
+    struct lmdb_spare *edge_spare;
+    struct lmdb_spare *bounce_spare;
     /* map */
     struct lmdb_chunk *chunks[LMDB_CHUNK_BUCKETS];
     struct snic_link chunk_ages; /* oldest first */
