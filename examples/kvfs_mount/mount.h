@@ -69,12 +69,25 @@ struct km_config {
     const char *socket; /* between the two */
 };
 
+/* Who has set a lock through an open file, and not closed a descriptor since. */
+struct km_owner {
+    struct km_owner *next;
+    uint64_t owner;
+};
+
+/* An open file: what the kernel calls its handle. */
+struct km_file {
+    uint64_t handle; /* the engine's */
+    struct km_owner *owners;
+};
+
 /* A request in flight; the head of its block. */
 struct km_call {
     struct snic_fs_req r;
     struct km *m;
     fuse_req_t fuse;
     struct km_call *next; /* of the free ones */
+    struct km_file *file; /* that it is about, or NULL */
     struct snic_iov iov;
     struct snic_loop_msg cancel; /* SETLKW was interrupted */
     atomic_int cancelling;       /* enum km_cancel                                            */
@@ -175,6 +188,7 @@ void km_init(void *userdata, struct fuse_conn_info *conn);
 /* Begin a call for a request, in the current block. */
 struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino);
 void km_name(struct km_call *c, const char *name);
+void km_file(struct km_call *c, const struct fuse_file_info *fi);
 void km_go(struct km_call *c);
 void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
@@ -195,6 +209,15 @@ void km_op_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, stru
 void km_op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, struct flock *lock,
                  int sleep);
 void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int op);
+
+/* ---- file.c: on the loop's thread ---- */
+
+/* An open file for the handle that the call has brought. NULL: no memory. */
+struct km_file *km_file_new(const struct km_call *c);
+/* What a call that has ended means for its open file; the last one frees it. */
+void km_file_note(struct km_call *c);
+/* Of a RELEASE: whose locks are left. */
+uint64_t km_file_owner(const struct km_file *f);
 
 /* ---- reply.c ---- */
 

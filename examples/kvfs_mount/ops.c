@@ -20,6 +20,7 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     c->fuse = req;
     c->waits = 0;
     c->size = 0;
+    c->file = NULL;
     c->data = km_call_data(c);
     atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
     c->r.k.kind = kind;
@@ -36,6 +37,14 @@ void km_name(struct km_call *c, const char *name)
 {
     c->r.k.name = name;
     c->r.k.name_size = (uint32_t)strlen(name);
+}
+
+void km_file(struct km_call *c, const struct fuse_file_info *fi)
+{
+    if (fi == NULL || fi->fh == 0)
+        return;
+    c->file = (struct km_file *)(uintptr_t)fi->fh;
+    c->r.k.handle = c->file->handle;
 }
 
 static void km_name2(struct km_call *c, const char *name)
@@ -170,7 +179,7 @@ static void km_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_GETATTR, ino);
 
-    c->r.k.handle = fi != NULL ? fi->fh : 0;
+    km_file(c, fi);
     km_go(c);
 }
 
@@ -205,7 +214,7 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
         c->r.k.set_mask &= ~SNIC_KVFS_SET_ATIME;
     if ((set & FUSE_SET_ATTR_MTIME_NOW) != 0)
         c->r.k.set_mask &= ~SNIC_KVFS_SET_MTIME;
-    c->r.k.handle = fi != NULL ? fi->fh : 0;
+    km_file(c, fi);
     c->r.k.attr.mode = st->st_mode;
     c->r.k.attr.uid = st->st_uid;
     c->r.k.attr.gid = st->st_gid;
@@ -248,7 +257,7 @@ static void km_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     km_room(c, (size_t)snic_min_u64(c->size * factor + 2 * KM_PAGE, KM_DATA / 2));
     c->r.k.flags |= flags;
     c->r.k.offset = (uint64_t)off;
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     km_go(c);
 }
 
@@ -268,7 +277,7 @@ static void km_op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_in
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_RELEASEDIR, ino);
 
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     km_go(c);
 }
 

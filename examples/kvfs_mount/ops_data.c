@@ -55,7 +55,7 @@ void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_FLUSH, ino);
 
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
     km_go(c);
 }
@@ -64,8 +64,10 @@ void km_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_RELEASE, ino);
 
-    c->r.k.handle = fi->fh;
-    c->r.k.lock.owner = fi->lock_owner;
+    km_file(c, fi);
+    c->r.k.lock.owner = fi->lock_owner; /* of flock() */
+    if (c->r.k.lock.owner == 0 && c->file != NULL)
+        c->r.k.lock.owner = km_file_owner(c->file);
     km_go(c);
 }
 
@@ -74,7 +76,7 @@ void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
     struct km_call *c = km_begin(req, SNIC_KVFS_FSYNC, ino);
 
     (void)datasync;
-    c->r.k.handle = fi != NULL ? fi->fh : 0;
+    km_file(c, fi);
     km_go(c);
 }
 
@@ -90,7 +92,7 @@ void km_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
     c->r.k.iov_count = 1;
     c->r.k.length = c->iov.size;
     c->r.k.offset = (uint64_t)off;
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0)
         c->r.k.flags |= SNIC_KVFS_DIRECT;
     if ((fi->flags & O_NOATIME) != 0)
@@ -110,7 +112,7 @@ void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
     c->r.k.iov_count = 1;
     c->r.k.length = size;
     c->r.k.offset = (uint64_t)off;
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0 && !fi->writepage)
         c->r.k.flags |= SNIC_KVFS_DIRECT;
     if ((fi->flags & O_APPEND) != 0 && !fi->writepage && !writeback)
@@ -137,7 +139,7 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
     c->r.k.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_KVFS_FALLOC_ZERO : 0;
     c->r.k.offset = (uint64_t)offset;
     c->r.k.length = (uint64_t)length;
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     km_go(c);
 }
 
@@ -152,7 +154,7 @@ void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct f
     c = km_begin(req, SNIC_KVFS_SEEK, ino);
     c->r.k.flags |= whence == SEEK_DATA ? SNIC_KVFS_SEEK_DATA : SNIC_KVFS_SEEK_HOLE;
     c->r.k.offset = (uint64_t)off;
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     km_go(c);
 }
 
@@ -165,7 +167,7 @@ void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_fil
     (void)fi_out;
     (void)flags; /* the kernel lets none through */
     c->r.k.offset = (uint64_t)off_in;
-    c->r.k.handle = fi_in->fh;
+    km_file(c, fi_in);
     c->r.k.ino2 = ino_out;
     c->r.k.offset2 = (uint64_t)off_out;
     c->r.k.length = snic_min_u64(len, UINT32_MAX & ~(uint64_t)(KM_PAGE - 1)); /* reply: 32 bits */
@@ -182,7 +184,7 @@ static uint32_t data_lock_type(short type)
 /* struct flock comes from libfuse with l_len 0 for "to the end". */
 static void data_lock(struct km_call *c, const struct fuse_file_info *fi, const struct flock *l)
 {
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
     c->r.k.lock.start = (uint64_t)l->l_start;
     c->r.k.lock.end = l->l_len == 0 ? UINT64_MAX : (uint64_t)l->l_start + (uint64_t)l->l_len - 1;
@@ -274,7 +276,7 @@ void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int 
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_FLOCK, ino);
 
-    c->r.k.handle = fi->fh;
+    km_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
     c->r.k.lock.end = UINT64_MAX;
     c->r.k.lock.pid = c->r.k.cred.pid;

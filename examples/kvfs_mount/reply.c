@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -89,18 +90,22 @@ static void reply_unopen(struct km_call *c, enum snic_kvfs_kind kind)
     c->r.k.ino = ino;
     c->r.k.handle = handle;
     c->fuse = NULL;
+    c->file = NULL;
     c->m->carrier->submit(c->m, c);
 }
 
 /* @return 1: the block is in use again */
 static int reply_open(struct km_call *c)
 {
-    struct fuse_entry_param e;
     int alone = atomic_load_explicit(&c->m->alone, memory_order_relaxed);
-    int rc;
+    struct km_file *f = km_file_new(c);
+    struct fuse_entry_param e;
+    int rc = -ENOENT;
 
-    c->fi.fh = c->r.k.handle;
-    if (c->r.k.kind == SNIC_KVFS_OPENDIR) {
+    c->fi.fh = (uintptr_t)f;
+    if (f == NULL) {
+        (void)fuse_reply_err(c->fuse, ENOMEM);
+    } else if (c->r.k.kind == SNIC_KVFS_OPENDIR) {
         rc = fuse_reply_open(c->fuse, &c->fi);
     } else {
         c->fi.keep_cache = alone ? 1 : 0;
@@ -115,6 +120,7 @@ static int reply_open(struct km_call *c)
     }
     if (rc != -ENOENT) /* the request was not abandoned */
         return 0;
+    free(f);
     reply_unopen(c, c->r.k.kind == SNIC_KVFS_OPENDIR ? SNIC_KVFS_RELEASEDIR : SNIC_KVFS_RELEASE);
     return 1;
 }
@@ -265,10 +271,60 @@ static int reply_good(struct km_call *c)
     }
 }
 
+/*
+ * The kernel asks by number for an inode that it knows from a name. If the inode is gone, the name
+ * was taken away or replaced in the meantime: ESTALE makes the kernel look the path up again.
+ */
+static int reply_stale(uint32_t kind)
+{
+    switch (kind) {
+    case SNIC_KVFS_GETATTR:
+    case SNIC_KVFS_SETATTR:
+    case SNIC_KVFS_READLINK:
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_OPENDIR:
+    case SNIC_KVFS_ACCESS:
+    case SNIC_KVFS_SETXATTR:
+    case SNIC_KVFS_GETXATTR:
+    case SNIC_KVFS_LISTXATTR:
+    case SNIC_KVFS_REMOVEXATTR:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/*
+ * The kernel looked the name up a moment ago, and somebody has removed the inode since: told so by
+ * ESTALE it looks again, and finds what was put in its place.
+ */
+static int reply_is_stale(const struct km_call *c)
+{
+    switch (c->r.k.kind) {
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_OPENDIR:
+    case SNIC_KVFS_GETATTR:
+    case SNIC_KVFS_SETATTR:
+    case SNIC_KVFS_READLINK:
+    case SNIC_KVFS_GETXATTR:
+    case SNIC_KVFS_LISTXATTR:
+    case SNIC_KVFS_SETXATTR:
+    case SNIC_KVFS_REMOVEXATTR:
+        return c->file == NULL;
+    default:
+        return 0;
+    }
+}
+
 static void reply_bad(struct km_call *c)
 {
     int error = reply_error(c->r.k.result);
 
+    if (error == ENOENT && reply_is_stale(c))
+        error = ESTALE;
+
+    if (error == ENOENT && reply_stale(c->r.k.kind))
+        error = ESTALE;
     c->m->errors++;
     if (error == EIO) {
         c->m->io_errors++;
@@ -286,6 +342,7 @@ void km_call_done(struct km_call *c)
     struct km *m = c->m;
 
     m->calls++;
+    km_file_note(c);
     if (c->waits) {
         fuse_req_interrupt_func(c->fuse, NULL, NULL);
         atomic_fetch_sub(&m->locks_waiting, 1);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Open files. The kernel tells when a process closes a descriptor (FLUSH, with the process as owner
+ * of locks) and when the last descriptor of an open file has gone (RELEASE), but not that locks of
+ * the open file itself go with it. So those who have set locks through an open file are noted,
+ * until they close; who is left at its end is the open file.
+ */
+#include "mount.h"
+
+#include <stdlib.h>
+
+struct km_file *km_file_new(const struct km_call *c)
+{
+    struct km_file *f = malloc(sizeof(*f));
+
+    if (f != NULL) {
+        f->handle = c->r.k.handle;
+        f->owners = NULL;
+    }
+    return f;
+}
+
+static struct km_owner **file_find(struct km_file *f, uint64_t owner)
+{
+    struct km_owner **at = &f->owners;
+
+    while (*at != NULL && (*at)->owner != owner)
+        at = &(*at)->next;
+    return at;
+}
+
+static void file_locked(struct km_file *f, uint64_t owner)
+{
+    struct km_owner **at = file_find(f, owner);
+
+    if (*at != NULL)
+        return;
+    *at = malloc(sizeof(**at));
+    if (*at != NULL) /* else its locks end when the file is closed by all */
+        **at = (struct km_owner){.owner = owner};
+}
+
+static void file_closed(struct km_file *f, uint64_t owner)
+{
+    struct km_owner **at = file_find(f, owner);
+    struct km_owner *gone = *at;
+
+    if (gone != NULL)
+        *at = gone->next;
+    free(gone);
+}
+
+uint64_t km_file_owner(const struct km_file *f)
+{
+    return f->owners != NULL ? f->owners->owner : 0;
+}
+
+void km_file_note(struct km_call *c)
+{
+    const struct snic_kvfs_req *k = &c->r.k;
+
+    if (c->file == NULL)
+        return;
+    switch (k->kind) {
+    case SNIC_KVFS_SETLK:
+        if (k->result == 0 && k->lock.type != SNIC_KVFS_UNLCK)
+            file_locked(c->file, k->lock.owner);
+        break;
+    case SNIC_KVFS_FLUSH:
+        file_closed(c->file, k->lock.owner);
+        break;
+    case SNIC_KVFS_RELEASE:
+    case SNIC_KVFS_RELEASEDIR:
+        while (c->file->owners != NULL)
+            file_closed(c->file, c->file->owners->owner);
+        free(c->file);
+        c->file = NULL;
+        break;
+    default:
+        break;
+    }
+}
