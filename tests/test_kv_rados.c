@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The store on RADOS: the conformance suite, what operations cost, a cluster that is not there.
- * Wants a cluster with the pool "kvfs" named by CEPH_CONF (kv_rados.sh starts one).
+ * It starts a cluster of its own (kv_rados.sh), with SNIC_RADOS_STORE (memstore, bluestore).
  */
 #include "conformance_kv.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BLOCK SNIC_KVOP_BLOCK
 
@@ -17,13 +19,18 @@ struct own {
     char space[64]; /* a RADOS namespace of the test's own */
 };
 
+static uint64_t rados_timeout_ns; /* 0: the default */
+
 static int rados_again(struct conformance_kv *c, struct snic_kv **out)
 {
     const struct own *own = c->own;
     char text[256] = "";
     int error = 0;
-    struct snic_kv_rados_opts o = {
-        .opts_size = sizeof(o), .pool = "kvfs", .space = own->space, .depth = 256};
+    struct snic_kv_rados_opts o = {.opts_size = sizeof(o),
+                                   .pool = "kvfs",
+                                   .space = own->space,
+                                   .timeout_ns = rados_timeout_ns,
+                                   .depth = 256};
     int r = snic_kv_rados_open(out, c->loop, &o, &error, text);
     if (r != 0)
         print_message("open: %d (%d) %s\n", r, error, text);
@@ -44,8 +51,6 @@ static void rados_open(struct conformance_kv *c, const struct conformance_kv_bac
     if (r != 0)
         support_skip("no io_uring");
     r = rados_again(c, &c->kv);
-    if (r == SNIC_ENOTSUP)
-        support_skip("built without librados");
     assert_int_equal(r, 0);
 }
 
@@ -212,8 +217,201 @@ static void test_kv_rados_bad_options_refused(void **state)
     snic_loop_close(l);
 }
 
+/* ---- A cluster that hangs, and one that dies ---- */
+
+enum { WORKERS = 32 };
+
+struct worker {
+    struct snic_kv_req req;
+    struct snic_kvop op;
+    struct snic_kvop_change change;
+    struct snic_kvop_get get;
+    struct snic_iov iov;
+    unsigned char bytes[BLOCK];
+    int done;
+};
+
+static void worker_done(struct snic_kv_req *req)
+{
+    SNIC_CONTAINER(req, struct worker, req)->done = 1;
+}
+
+/** A commit, an object write or a get, by its number. */
+static void worker_start(struct conformance_kv *c, struct worker *w, uint32_t n, uint32_t round)
+{
+    struct snic_kv_req *one = &w->req;
+    memset(w, 0, sizeof(*w));
+    w->req.done = worker_done;
+    w->req.op = &w->op;
+    memset(w->bytes, (int)(n + round), BLOCK);
+    w->iov = (struct snic_iov){w->bytes, BLOCK};
+    if (n % 3 == 0) {
+        w->change =
+            (struct snic_kvop_change){.kind = SNIC_KVOP_PUT, .value = w->bytes, .size = 100};
+        snic_kvop_key_set(&w->change.key, n, "key", 3);
+        w->op =
+            (struct snic_kvop){.kind = SNIC_KVOP_COMMIT, .changes = &w->change, .change_count = 1};
+    } else if (n % 3 == 1) {
+        w->op = (struct snic_kvop){.kind = SNIC_KVOP_OBJECT_WRITE,
+                                   .object = n,
+                                   .offset = (uint64_t)round * BLOCK + (n % 2) * (8ULL << 20),
+                                   .length = BLOCK,
+                                   .iov = &w->iov,
+                                   .iov_count = 1};
+    } else {
+        snic_kvop_key_set(&w->get.key, n, "key", 3);
+        w->op = (struct snic_kvop){.kind = SNIC_KVOP_GET, .gets = &w->get, .get_count = 1};
+    }
+    assert_int_equal(snic_kv_submit(c->kv, &one, 1), 1);
+}
+
+static void worker_wait(struct conformance_kv *c, struct worker *w)
+{
+    while (!w->done)
+        assert_true(snic_loop_once(c->loop, SNIC_NEVER) >= 0);
+}
+
+/*
+ * The OSD is stopped: requests wait for their time-out, changes say that nobody knows, a handle
+ * with requests in flight can be closed; when it goes on, so do we.
+ */
+static void test_kv_rados_stopped_cluster_times_out(void **state)
+{
+    static const struct conformance_kv_backend none;
+    static struct worker w[WORKERS];
+    struct conformance_kv c = {.kv = NULL};
+    pid_t osd = (pid_t)strtol(getenv("SNIC_RADOS_OSD_PID"), NULL, 10);
+    (void)state;
+    rados_timeout_ns = 1500000000;
+    rados_open(&c, &none);
+    assert_int_equal(kill(osd, SIGSTOP), 0);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        worker_start(&c, &w[i], i, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        snic_kv_cancel(c.kv, &w[i].req);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        worker_wait(&c, &w[i]);
+        int64_t r = w[i].op.result;
+        if (i < 3)
+            assert_true(r == SNIC_ECANCELED || r == SNIC_EUNKNOWN);
+        else if (i % 3 == 2)
+            assert_int_equal(r, SNIC_ETIMEDOUT);
+        else
+            assert_true(r == SNIC_EUNKNOWN || r == SNIC_ETIMEDOUT);
+        if (i % 3 == 0 && i > 2)
+            assert_int_equal(r, SNIC_EUNKNOWN);
+    }
+    for (uint32_t i = 0; i < WORKERS; i++)
+        worker_start(&c, &w[i], i, 1);
+    struct snic_kv *closing = c.kv;
+    c.kv = NULL;
+    snic_kv_close(closing);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        assert_true(w[i].done && w[i].op.result < 0);
+    assert_int_equal(kill(osd, SIGCONT), 0);
+    rados_timeout_ns = 0;
+    assert_int_equal(rados_again(&c, &c.kv), 0);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        worker_start(&c, &w[i], i, 2);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        worker_wait(&c, &w[i]);
+        assert_true(w[i].op.result >= 0 || w[i].op.result == SNIC_ENOENT);
+    }
+    snic_kv_close(c.kv);
+    rados_close(&c);
+}
+
+/* kill -9 of the OSD: requests wait for the next one, and nothing that was acknowledged is lost. */
+static void test_kv_rados_killed_cluster_is_waited_for(void **state)
+{
+    static const struct conformance_kv_backend none;
+    static struct worker w[WORKERS];
+    struct conformance_kv c = {.kv = NULL};
+    char command[512];
+    const char *store = getenv("SNIC_RADOS_STORE");
+    (void)state;
+    if (store == NULL || strcmp(store, "bluestore") != 0)
+        return; /* memstore forgets */
+    rados_timeout_ns = 120000000000ULL;
+    rados_open(&c, &none);
+    (void)snprintf(command, sizeof(command), "sh %s restart %s &", KV_RADOS_SCRIPT,
+                   getenv("SNIC_RADOS_DIR"));
+    for (uint32_t round = 0; round < 40; round++) {
+        for (uint32_t i = 0; i < WORKERS; i++)
+            worker_start(&c, &w[i], i, round);
+        if (round == 20)
+            assert_int_equal(system(command), 0);
+        for (uint32_t i = 0; i < WORKERS; i++) {
+            worker_wait(&c, &w[i]);
+            assert_true(i % 3 == 2 ? w[i].op.result == SNIC_ENOENT : w[i].op.result >= 0);
+        }
+    }
+    for (uint32_t n = 0; n < WORKERS; n++) {
+        unsigned char bytes[BLOCK];
+        unsigned char want[BLOCK];
+        struct snic_iov iov = {bytes, BLOCK};
+        struct snic_kvop_get g = {.value = bytes, .room = 100};
+        struct snic_kvop get = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+        snic_kvop_key_set(&g.key, n, "key", 3);
+        memset(want, (int)(n + 39), BLOCK);
+        if (n % 3 == 0) {
+            (void)cost(&c, &get, 0);
+            assert_memory_equal(bytes, want, 100);
+        }
+        for (uint32_t round = 0; round < 40 && n % 3 == 1; round++) {
+            struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_READ,
+                                   .object = n,
+                                   .offset = (uint64_t)round * BLOCK + (n % 2) * (8ULL << 20),
+                                   .length = BLOCK,
+                                   .iov = &iov,
+                                   .iov_count = 1};
+            (void)cost(&c, &op, BLOCK);
+            memset(want, (int)(n + round), BLOCK);
+            assert_memory_equal(bytes, want, BLOCK);
+        }
+    }
+    rados_timeout_ns = 0;
+    snic_kv_close(c.kv);
+    rados_close(&c);
+}
+
+/* Nobody listens where the monitor should be. */
+static void test_kv_rados_without_a_cluster_gives_up(void **state)
+{
+    char path[256], text[256] = "";
+    struct snic_loop *l = NULL;
+    struct snic_kv *kv = NULL;
+    struct snic_kv_rados_opts o = {
+        .opts_size = sizeof(o), .pool = "kvfs", .timeout_ns = 1000000000, .conf = path};
+    (void)state;
+    if (snic_loop_uring_open(&l, NULL) != 0)
+        support_skip("no io_uring");
+    support_tmpname(path, sizeof(path), "ceph.conf");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fprintf(f, "[global]\nmon_host = v2:127.0.0.1:%u\nauth_client_required = none\n",
+                  (unsigned)support_free_port());
+    (void)fclose(f);
+    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, text), SNIC_ETIMEDOUT);
+    assert_null(kv);
+    assert_true(strlen(text) > 10);
+    snic_loop_close(l);
+}
+
 static const struct conformance_kv_backend backends[] = {
     {.name = "rados", .open = rados_open, .again = rados_again, .close = rados_close, .slow = 1}};
+
+static int rados_is_built_in(void)
+{
+    struct snic_loop *l = NULL;
+    struct snic_kv *kv = NULL;
+    struct snic_kv_rados_opts nothing = {.opts_size = sizeof(nothing)};
+    if (snic_loop_uring_open(&l, NULL) != 0)
+        support_skip_program("no io_uring");
+    int r = snic_kv_rados_open(&kv, l, &nothing, NULL, NULL);
+    snic_loop_close(l);
+    return r != SNIC_ENOTSUP;
+}
 
 int main(int argc, char **argv)
 {
@@ -221,10 +419,21 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_rados_operations_cost_what_is_said),
         cmocka_unit_test(test_kv_rados_old_knowledge_does_no_harm),
         cmocka_unit_test(test_kv_rados_bad_options_refused),
+        cmocka_unit_test(test_kv_rados_without_a_cluster_gives_up),
+        cmocka_unit_test(test_kv_rados_stopped_cluster_times_out),
+        cmocka_unit_test(test_kv_rados_killed_cluster_is_waited_for),
     };
-    if (getenv("CEPH_CONF") == NULL || getenv("SNIC_RADOS_RUN") == NULL)
-        support_skip_program("no cluster: kv_rados.sh starts one");
-    size_t n = 3;
+    if (!rados_is_built_in())
+        support_skip_program("built without librados");
+    if (getenv("SNIC_RADOS_RUN") == NULL) { /* again, with a cluster */
+        const char *store = getenv("SNIC_RADOS_STORE");
+        char *args[16] = {"sh", KV_RADOS_SCRIPT, (char *)(uintptr_t)(store ? store : "memstore")};
+        for (int i = 0; i < argc && i < 12; i++)
+            args[3 + i] = argv[i];
+        (void)execv("/bin/sh", args);
+        support_skip_program("no shell");
+    }
+    size_t n = 6;
     n += conformance_kv_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, 1);
     return support_main(argc, argv, tests, n);
 }

@@ -54,6 +54,7 @@ EXTRA_INCLUDES = {
     "lib/base/error.c": {"stdio.h", "stdlib.h"},  # the default assertion handler
     "lib/dma/local.c": {"sched.h"},  # a backend that needs nothing else: two loops of a process
     "lib/base/xxh.h": {"xxhash.h"},  # its comment says why nobody else may
+    "lib/kv/rados_priv.h": {"pthread.h", "rados/librados.h"},  # shared by the backend's files
 }
 TOP = {"include", "lib", "examples", "fuzz", "bench", "tests", "pkgconfig", "CMakeLists.txt",
        "README.md", "LICENSE"}

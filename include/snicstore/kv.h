@@ -238,7 +238,7 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
 
 /**
  * A group is the RADOS object "g.<16 hex digits>" with its records as omap and the bytes [0, 4 MiB)
- * of the snicstore object of that number as its data; stripe n beyond is "o.<16 hex>.<10 hex of n>".
+ * of the snicstore object of that number as its data; stripe n beyond is "o.<16 hex>.<10 hex>".
  * Each stripe carries the map of its blocks; the group's object lists the stripes.
  *
  * RADOS operations: a commit is one, also with object bytes of the first stripe of its own group;
@@ -249,8 +249,8 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
  * the background that remove what is left of an empty group.
  *
  * Blocks have no checksums of ours: BlueStore has its own. GROUPS lists the whole pool.
- * A stripe that is made by one handle while another truncates its object may stay unlisted: space
- * that is not counted until the stripe is written again.
+ * A stripe that is made by one handle while another truncates the same object may stay unlisted:
+ * its space is then neither counted nor given back.
  * Zero the struct, then set opts_size and pool.
  */
 struct snic_kv_rados_opts {

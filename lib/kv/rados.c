@@ -134,7 +134,8 @@ static const struct snic_kv_ops kv_rados_ops = {
 /* ---- Open ---- */
 
 /** What went wrong, in words; the error. */
-SNIC_PRINTF(4, 5)
+static int kv_rados_refuse(int os_error, int *error, char *text, const char *format, ...)
+    SNIC_PRINTF(4, 5);
 static int kv_rados_refuse(int os_error, int *error, char *text, const char *format, ...)
 {
     va_list args;
