@@ -14,6 +14,7 @@ if("kv" IN_LIST SNIC_WANTED_MODULES)
   snic_test(kvfs_tree kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c)
   snic_test(kvfs_data kvfs SOURCES test_kvfs_util.c test_kvfs_bytes.c)
   snic_test(kvfs_space kvfs SOURCES test_kvfs_util.c test_kvfs_bytes.c)
+  snic_test(kvfs_parallel kvfs SOURCES test_kvfs_util.c test_kvfs_bytes.c)
   snic_test(kvfs_locks kvfs SOURCES test_kvfs_util.c)
   snic_test(kvfs_crash kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c test_kvfs_snap.c
     TIMEOUT 1800)
