@@ -59,8 +59,10 @@ void lmdb_die(struct lmdb_kv *s, int error, int os_error)
 /** The first change of a batch starts its time. */
 static void lmdb_batch_touch(struct lmdb_kv *s)
 {
-    if (!s->batch_timer.armed)
-        snic_loop_arm(s->kv.loop, &s->batch_timer, snic_loop_now(s->kv.loop) + s->opts.batch_ns);
+    if (s->batch_timer.armed)
+        return;
+    s->active->flush_mark = snic_loop_now(s->kv.loop);
+    snic_loop_arm(s->kv.loop, &s->batch_timer, snic_loop_now(s->kv.loop) + s->opts.batch_ns);
 }
 
 void lmdb_put(struct lmdb_kv *s, const struct lmdb_key *k, const void *value, uint32_t size)
@@ -183,7 +185,6 @@ void lmdb_batch_kick(struct lmdb_kv *s)
     struct lmdb_batch *next = b == &s->batches[0] ? &s->batches[1] : &s->batches[0];
     b->flush_mark = s->object_writes;
     next->seq = b->seq + 1;
-    next->flush_mark = snic_loop_now(s->kv.loop); /* while it gathers: when that began */
     s->flight = b;
     s->active = next;
     lmdb_batch_launch(s, b);

@@ -157,6 +157,8 @@ void lmdb_mode_claim(struct lmdb_kv *s, uint64_t now_ns)
     if (s->quiescing || s->closing || s->readonly || now_ns < s->session.next_try_ns)
         return;
     s->session.next_try_ns = now_ns + SNIC_LMDB__CLAIM_NS;
+    int dead = 0;
+    (void)mdb_reader_check(s->env, &dead); /* a dead reader keeps pages from being used again */
     if (!lmdb_session_claim(s))
         return;
     s->quiescing = 1;

@@ -86,10 +86,10 @@ struct lmdb_batch {
     struct lmdb_table table;
     struct lmdb_runs frees; /* blocks given back by it (S4) */
     uint64_t seq;
-    uint64_t flush_mark;       /* object writes completed before it was frozen */
-    uint8_t names;             /* holds map records: object bytes first (S3) */
-    uint8_t flush;             /* somebody waits for object bytes */
-    uint8_t parts;             /* of flush and transaction, those not over */
+    uint64_t flush_mark; /* frozen: object writes completed before; until then: its first time */
+    uint8_t names;       /* holds map records: object bytes first (S3) */
+    uint8_t flush;       /* somebody waits for object bytes */
+    uint8_t parts;       /* of flush and transaction, those not over */
     struct snic_queue commits; /* shared: evaluated inside the transaction */
     struct lmdb_runs marks;    /* shared: segments to be marked */
     struct lmdb_runs got;      /* shared: blocks reserved */
