@@ -82,6 +82,8 @@ void kvfs_inode_pump(struct snic_kvfs *k);
 
 /* ---- times.c ---- */
 
+/* In the set of struct kvfs_kept: the time of the last read. */
+enum { KVFS_KEPT_ATIME = 1u << 0 };
 /* Merge what is kept back into attributes just read. */
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
 /* These attributes are in the store now: what they have need not be kept back any more. */

@@ -44,6 +44,8 @@ int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *wan
 /* The 'D' record; size 0: there is none. `guard` 0: peek. 0; PENDING; SNIC_E*. */
 int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard,
                     const void **body, uint32_t *size);
+/* Ask for it with the attributes, in one round trip, where records are not cached. */
+void kvfs_data_prefetch(struct kvfs_op *op, uint64_t ino);
 static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 {
     return snic_align_up(bytes, 512);

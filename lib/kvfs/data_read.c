@@ -141,6 +141,15 @@ int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guar
     return rc;
 }
 
+void kvfs_data_prefetch(struct kvfs_op *op, uint64_t ino)
+{
+    struct snic_kvop_key key;
+    if (kvfs_alone(op->k))
+        return;
+    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_DATA);
+    kvfs_prefetch(op, &key);
+}
+
 /* ---- READ ---- */
 
 /* Zeros at the end may be bytes that were taken away after the attributes were read. */
@@ -234,6 +243,7 @@ int kvfs_run_read(struct kvfs_op *op)
         return rc;
     if (op->phase == READ_AGAIN)
         return data_read_again(op);
+    kvfs_data_prefetch(op, op->ino);
     rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0)
         rc = kvfs_data_file(op, &a, req->handle == 0 ? KVFS_MAY_READ : 0);

@@ -376,8 +376,11 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     struct snic_kvfs_attr a;
     int append = (w->flags & SNIC_KVFS_APPEND) != 0;
     int rc = kvfs_lock(op, w->ino, append ? KVFS_EXCLUSIVE : KVFS_SHARED);
-    if (rc == 0)
-        rc = kvfs_peek_attr(op, w->ino, &a);
+    if (rc != 0)
+        return rc;
+    if (append || (w->offset > 0 && w->offset < SNIC_KVFS_SMALL_MAX))
+        kvfs_data_prefetch(op, w->ino);
+    rc = kvfs_peek_attr(op, w->ino, &a);
     if (rc == 0)
         rc = kvfs_data_file(op, &a, op->req->handle == 0 ? KVFS_MAY_WRITE : 0);
     if (rc != 0 || w->bytes == 0)

@@ -16,7 +16,7 @@ enum { SYNC_TIMES = 0, SYNC_STORE = 1 };
 static int open_check(struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
     uint32_t flags = op->req->flags, want = 0;
-    if (a->nlink == 0 && kvfs_inode_opens(op->k, op->ino) == 0)
+    if (a->nlink == 0 && !kvfs_inode_lives(op->k, op->ino))
         return SNIC_ESTALE;
     if (kvfs_is_dir(a) && (flags & (SNIC_KVFS_OPEN_WRITE | SNIC_KVFS_TRUNC)) != 0)
         return SNIC_EISDIR;
@@ -57,12 +57,15 @@ int kvfs_run_open(struct kvfs_op *op)
 
 /* ---- FLUSH, RELEASE ---- */
 
-/* Times and space kept back of the inode to this operation's changes. */
-static int open_flush(struct kvfs_op *op, uint64_t ino)
+/*
+ * Times and space kept back of the inode to this operation's changes. At a close the time of the
+ * last read may wait: files that are only read cost no commit each.
+ */
+static int open_flush(struct kvfs_op *op, uint64_t ino, uint32_t waits)
 {
     const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     int rc;
-    if (i == NULL || i->kept.set == 0 || op->commit_state != KVFS_COMMIT_NONE)
+    if (i == NULL || (i->kept.set & ~waits) == 0 || op->commit_state != KVFS_COMMIT_NONE)
         return 0;
     rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
     return rc != 0 ? rc : kvfs_flush_times(op, ino);
@@ -81,7 +84,7 @@ int kvfs_run_flush(struct kvfs_op *op)
     uint64_t ino;
     int rc = open_handle(op, &ino);
     if (rc == 0)
-        rc = open_flush(op, ino);
+        rc = open_flush(op, ino, KVFS_KEPT_ATIME);
     if (rc == 0)
         rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX);
     return rc;
@@ -98,7 +101,7 @@ int kvfs_run_release(struct kvfs_op *op)
         kvfs_inode_close(op->k, ino);
         return 0;
     }
-    rc = open_flush(op, ino);
+    rc = open_flush(op, ino, KVFS_KEPT_ATIME);
     if (rc == 0)
         rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
     if (rc != KVFS_PENDING)
@@ -113,7 +116,7 @@ static int open_sync_times(struct kvfs_op *op)
 {
     uint64_t cursor = op->s[0], ino;
     while (kvfs_inode_next(op->k, &cursor, &ino)) {
-        int rc = open_flush(op, ino);
+        int rc = open_flush(op, ino, 0);
         if (rc == 0)
             rc = kvfs_commit(op, 0);
         if (rc != 0)
@@ -133,7 +136,7 @@ int kvfs_run_fsync(struct kvfs_op *op)
     if (op->phase == SYNC_TIMES && op->req->kind == SNIC_KVFS_SYNCFS)
         return open_sync_times(op);
     if (op->phase == SYNC_TIMES)
-        rc = open_flush(op, op->ino);
+        rc = open_flush(op, op->ino, 0);
     if (rc == 0 && op->phase == SYNC_TIMES)
         rc = kvfs_commit(op, 0);
     return rc != 0 ? rc : kvfs_io(op, 0, &want, &got);

@@ -13,7 +13,7 @@
 #include "kvfs/session_priv.h"
 
 enum {
-    TIMES_ATIME = 1u << 0,
+    TIMES_ATIME = KVFS_KEPT_ATIME,
     TIMES_MTIME = 1u << 1,
     TIMES_CTIME = 1u << 2,
     TIMES_NAME = 1u << 3,
