@@ -4,6 +4,7 @@
  * during what the next mount clears up. After it, the file system mounts, is whole, holds each
  * operation or nothing of it, has nothing left over, and gives out no inode number twice.
  */
+#include "../examples/kvfs_tool/fsck.h"
 #include "snicstore/kv.h"
 #include "test_kvfs_audit.h"
 #include "test_kvfs_snap.h"
@@ -326,6 +327,35 @@ static uint32_t crash_course_run(struct crash *c, struct snic_kvmem *m, uint64_t
     return rc < 0 ? done : UINT32_MAX;
 }
 
+static int64_t crash_fsck_op(void *ctx, struct snic_kvop *op)
+{
+    snic_kvmem_apply(ctx, op);
+    return op->result;
+}
+
+static void crash_fsck_say(void *ctx, const char *line)
+{
+    (void)ctx;
+    print_error("%s\n", line);
+}
+
+/* The checker agrees that all is well; and can do what a mount does. */
+static void crash_fsck(struct snic_kvmem *m, int repair)
+{
+    struct fsck_opts o = {.op = crash_fsck_op, .ctx = m, .repair = repair, .data = 1};
+    struct fsck_report r;
+    if (repair) {
+        enum fsck_code code = fsck_run(&o, &r);
+        assert_true(code == FSCK_CLEAN || code == FSCK_MENDED);
+    }
+    o.repair = 0;
+    o.say = repair ? NULL : crash_fsck_say;
+    assert_int_equal(fsck_run(&o, &r), FSCK_CLEAN);
+    assert_int_equal(r.intents, 0);
+    if (!repair)
+        assert_int_equal(r.orphans + r.sessions, 0);
+}
+
 /* After the crash: mount, with another crash at the `again`-th change (0: none), and look. */
 static int crash_look(struct crash *c, struct snic_kvmem *m, uint32_t done, uint64_t again,
                       uint64_t most)
@@ -339,6 +369,16 @@ static int crash_look(struct crash *c, struct snic_kvmem *m, uint32_t done, uint
     assert_non_null(now);
     snic_kvmem_faults_clear(m);
     snic_kvmem_restart(m);
+    if (again == 0) {
+        struct snic_kvmem *copy;
+        assert_int_equal(snic_kvmem_clone(m, &copy), 0);
+        crash_fsck(copy, 1);
+        crash_open(c, &t, copy);
+        assert_int_equal(kvt_mount(&t), 0);
+        kvt_close(&t);
+        audit_store(copy, 0, NULL);
+        snic_kvmem_close(copy);
+    }
     if (again != 0) {
         assert_int_equal(snic_kvmem_fault(m, &f), 0);
         crash_open(c, &t, m);
@@ -364,6 +404,7 @@ static int crash_look(struct crash *c, struct snic_kvmem *m, uint32_t done, uint
     audit_store(m, 0, &counts);
     assert_int_equal(counts.orphans, 0);
     crash_no_strays(m);
+    crash_fsck(m, 0);
     c->runs++;
     free(now);
     return fired;

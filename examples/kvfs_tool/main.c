@@ -27,7 +27,7 @@ static const struct {
 } commands[] = {
     {"mkfs", kt_mkfs, 0, 0, "make a file system; --force: also over one that is there"},
 #if defined(KVFS_TOOL_FSCK)
-    {"fsck", kt_fsck, 0, 0, "check it; --repair: mend what is wrong"},
+    {"fsck", kt_fsck, 0, 0, "check it; --repair: mend, --data: read all bytes, --force: in use"},
 #endif
     {"dump", kt_dump, 0, 0, "every record as text; --group N: those of one inode"},
     {"load", kt_load, 1, 2, "FOLDER [PATH]: copy a folder of this host to PATH (default /)"},
@@ -252,8 +252,8 @@ static int tool_number(const char *text, uint64_t *out)
 /* @return 0; -1: said what is wrong */
 static int tool_option(struct kt *t, const char *name, const char *value, int *used)
 {
-    static const char *const flags[] = {"--force", "--repair", "--quiet"};
-    int *const targets[] = {&t->force, &t->repair, &t->quiet};
+    static const char *const flags[] = {"--force", "--repair", "--quiet", "--data"};
+    int *const targets[] = {&t->force, &t->repair, &t->quiet, &t->data};
 
     *used = 1;
     for (size_t i = 0; i < SNIC_COUNTOF(flags); i++)

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* kvfs_tool fsck. */
+#include "fsck.h"
+#include "tool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOOL_FSCK_BEATS = 4, TOOL_FSCK_SESSIONS = 64 };
+
+static int64_t tool_fsck_op(void *ctx, struct snic_kvop *op)
+{
+    return kt_op(ctx, op);
+}
+
+static void tool_fsck_say(void *ctx, const char *line)
+{
+    kt_progress_end(ctx);
+    printf("%s\n", line);
+}
+
+static void tool_fsck_progress(void *ctx, uint64_t records)
+{
+    kt_progress(ctx, "%llu records", (unsigned long long)records);
+}
+
+/* The sum of all heartbeats, and how many sessions there are. */
+static int tool_fsck_beats(struct kt *t, uint64_t *sum, uint64_t *sessions)
+{
+    struct snic_kvop op = {
+        .kind = SNIC_KVOP_SCAN, .scan_max = 4 * TOOL_FSCK_SESSIONS, .out_room = 1 << 18};
+    const unsigned char kind = SNIC_KVFS_REC_SESSION;
+    op.out = malloc(op.out_room);
+    if (op.out == NULL)
+        return SNIC_ENOMEM;
+    snic_kvop_key_set(&op.key, SNIC_KVFS_GROUP_SUPER, &kind, 1);
+    int rc = (int)kt_op(t, &op);
+    *sum = 0;
+    *sessions = 0;
+    for (const struct snic_kvop_record *r = rc < 0 ? NULL : snic_kvop_first(&op); r != NULL;
+         r = snic_kvop_next(&op, r)) {
+        if (r->key_size == 9)
+            *sessions += snic_get_be64(snic_kvop_record_key(r) + 1) != 0;
+        else if (r->value_size == SNIC_KVFS_NUMBER_BYTES)
+            *sum += snic_get_le64(snic_kvop_record_value(r) + SNIC_KVFS_HEAD);
+    }
+    free(op.out);
+    return rc < 0 ? rc : 0;
+}
+
+/* 1: somebody has the file system mounted. Sessions beat once a second. */
+static int tool_fsck_in_use(struct kt *t)
+{
+    uint64_t before, after, sessions, until;
+    if (tool_fsck_beats(t, &before, &sessions) != 0 || sessions == 0 || snic_kv_sole(t->s.kv))
+        return 0;
+    until = snic_loop_now(t->s.loop) + TOOL_FSCK_BEATS * 1000000000ULL;
+    while (snic_loop_now(t->s.loop) < until)
+        (void)snic_loop_once(t->s.loop, until - snic_loop_now(t->s.loop));
+    return tool_fsck_beats(t, &after, &sessions) == 0 && after != before;
+}
+
+/* Exit code: 0 clean; 1 mended; 4 findings are left; 8 it could not be checked. */
+int kt_fsck(struct kt *t)
+{
+    struct fsck_opts o = {.op = tool_fsck_op,
+                          .say = tool_fsck_say,
+                          .progress = tool_fsck_progress,
+                          .ctx = t,
+                          .repair = t->repair,
+                          .data = t->data};
+    struct fsck_report r;
+    if (kt_open(t, 0) != 0)
+        return FSCK_ERROR;
+    if (!t->force && tool_fsck_in_use(t)) {
+        (void)fprintf(stderr, "the file system is mounted; --force to check it all the same\n");
+        return FSCK_ERROR;
+    }
+    enum fsck_code code = fsck_run(&o, &r);
+    kt_progress_end(t);
+    if (code == FSCK_ERROR) {
+        (void)fprintf(stderr, "cannot check: %s\n",
+                      r.error == SNIC_ENOENT ? "no file system there" : snic_strerror(r.error));
+        return code;
+    }
+    printf("%llu records, %llu inodes, %llu directories\n", (unsigned long long)r.records,
+           (unsigned long long)r.inodes, (unsigned long long)r.directories);
+    if (r.sessions + r.intents + r.orphans != 0)
+        printf("the next mount clears away: %llu sessions, %llu commits, %llu orphans\n",
+               (unsigned long long)r.sessions, (unsigned long long)r.intents,
+               (unsigned long long)r.orphans);
+    printf("%s: %llu findings left, %llu mended\n",
+           code == FSCK_LEFT ? "damaged" : (code == FSCK_MENDED ? "mended" : "clean"),
+           (unsigned long long)r.findings, (unsigned long long)r.mended);
+    return code;
+}

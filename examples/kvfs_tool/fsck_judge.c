@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Judges what was read, and mends: one thing of an inode at a time. Passes follow each other until
+ * one finds nothing more to mend, so that no repair needs to foresee what follows from it.
+ */
+#include "fsck.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    JUDGE_FMT = 0170000,
+    JUDGE_DIR = 0040000,
+    JUDGE_REG = 0100000,
+    JUDGE_LNK = 0120000,
+    JUDGE_PASSES = 8,
+    JUDGE_READ = 1 << 20
+};
+
+static int judge_is_dir(const struct fsck_inode *i)
+{
+    return i->has_attr && (i->a.mode & JUDGE_FMT) == JUDGE_DIR;
+}
+
+static void judge_key(struct snic_kvop_key *key, uint64_t ino)
+{
+    snic_kvfs_key(key, ino, SNIC_KVFS_REC_ATTR);
+}
+
+static void judge_put_attr(struct fsck *f, struct fsck_inode *i)
+{
+    unsigned char record[SNIC_KVFS_ATTR_BYTES];
+    struct snic_kvop_key key;
+    i->a.version++;
+    snic_kvfs_attr_encode(record, &i->a);
+    judge_key(&key, i->a.ino);
+    fsck_put(f, &key, record, sizeof(record));
+}
+
+/* ---- Names ---- */
+
+/* Names of a directory that lead nowhere, or say another type, go. */
+static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
+                          const unsigned char *record, uint32_t size)
+{
+    unsigned char *left = NULL;
+    struct snic_kvfs_entry e;
+    uint32_t at = 0, bytes = 0;
+    int bad = 0;
+    if (key->bytes[0] != SNIC_KVFS_REC_ENTRY || snic_kvfs_verify(key, record, size) != 0)
+        return;
+    left = malloc(SNIC_KVOP_VALUE_MAX);
+    if (left == NULL)
+        return;
+    while (snic_kvfs_entry_next(record, size, &at, &e) == 1) {
+        struct fsck_inode *i = fsck_find(f, e.ino);
+        int there = i != NULL && i->has_attr && i->a.nlink != 0 &&
+                    (i->a.mode & JUDGE_FMT) == (e.type & JUDGE_FMT);
+        int second =
+            there && judge_is_dir(i) && i->names > 1 &&
+            (i->named_in != key->group || i->named_as.high != snic_get_be64(key->bytes + 1) ||
+             i->named_as.low != snic_get_be64(key->bytes + 9));
+        if (!there || second || snic_kvfs_entry_append(left, &bytes, SNIC_KVOP_VALUE_MAX, &e) != 0)
+            bad = 1;
+    }
+    if (bad && fsck_finding(f, key, !f->damaged, "a name that leads nowhere"))
+        fsck_put(f, key, left, bytes);
+    free(left);
+}
+
+/* Add a name. */
+static void judge_link(struct fsck *f, struct fsck_inode *dir, const char *name,
+                       struct fsck_inode *i)
+{
+    uint32_t length = (uint32_t)strlen(name);
+    struct snic_kvfs_hash h = snic_kvfs_hash_name(f->super.seed, name, length);
+    struct snic_kvfs_entry e = {
+        .ino = i->a.ino, .type = i->a.mode & JUDGE_FMT, .name_size = length, .name = name};
+    struct snic_kvop_key key;
+    snic_kvfs_key_hash(&key, dir->a.ino, SNIC_KVFS_REC_ENTRY, h);
+    uint32_t size = fsck_get(f, &key);
+    if (snic_kvfs_entry_append(f->value, &size, SNIC_KVOP_VALUE_MAX, &e) != 0)
+        return;
+    fsck_put(f, &key, f->value, size);
+    i->a.parent = dir->a.ino;
+    i->a.name = h;
+    i->a.flags |= SNIC_KVFS_ATTR_PARENT;
+    if (i->a.nlink == 0 || (!judge_is_dir(i) && i->names == 0))
+        i->a.nlink = judge_is_dir(i) ? 2 : 1;
+    judge_put_attr(f, i);
+}
+
+static uint64_t judge_new_ino(struct fsck *f)
+{
+    unsigned char record[SNIC_KVFS_NUMBER_BYTES];
+    struct snic_kvop_key key;
+    uint64_t ino = f->next_ino > f->most ? f->next_ino : f->most + 1;
+    f->next_ino = ino + 1;
+    snic_kvfs_number_encode(record, f->next_ino);
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
+    fsck_put(f, &key, record, sizeof(record));
+    return ino;
+}
+
+/* /lost+found, made if need be. */
+static struct fsck_inode *judge_lost_found(struct fsck *f)
+{
+    static const char name[] = "lost+found";
+    struct fsck_inode *root = fsck_find(f, 0), *dir;
+    struct snic_kvfs_entry e;
+    struct snic_kvop_key key;
+    uint32_t at = 0;
+    if (root == NULL || !root->has_attr)
+        return NULL;
+    snic_kvfs_key_hash(&key, 0, SNIC_KVFS_REC_ENTRY,
+                       snic_kvfs_hash_name(f->super.seed, name, sizeof(name) - 1));
+    uint32_t size = fsck_get(f, &key);
+    while (size != 0 && snic_kvfs_entry_next(f->value, size, &at, &e) == 1) {
+        dir = fsck_find(f, e.ino);
+        if (e.name_size == sizeof(name) - 1 && memcmp(e.name, name, e.name_size) == 0)
+            return dir != NULL && judge_is_dir(dir) ? dir : NULL;
+    }
+    struct snic_kvfs_attr times = root->a;
+    dir = fsck_inode(f, judge_new_ino(f));
+    if (dir == NULL)
+        return NULL;
+    dir->has_attr = 1;
+    dir->a.mode = JUDGE_DIR | 0700;
+    dir->a.nlink = 2;
+    dir->a.atime = dir->a.mtime = dir->a.ctime = dir->a.btime = times.mtime;
+    judge_link(f, fsck_find(f, 0), name, dir);
+    return fsck_find(f, dir->a.ino);
+}
+
+static void judge_rescue(struct fsck *f, uint64_t ino)
+{
+    struct fsck_inode *dir = judge_lost_found(f);
+    struct fsck_inode *i = fsck_find(f, ino); /* the table may have moved */
+    char name[32];
+    if (dir == NULL || i == NULL)
+        return;
+    snprintf(name, sizeof(name), "#%llu", (unsigned long long)ino);
+    judge_link(f, dir, name, i);
+}
+
+/* ---- Inodes ---- */
+
+static void judge_delete_record(struct fsck *f, const struct snic_kvop_key *key,
+                                const unsigned char *record, uint32_t size)
+{
+    (void)record;
+    (void)size;
+    fsck_put(f, key, NULL, 0);
+}
+
+static void judge_stray(struct fsck *f, const struct fsck_inode *i)
+{
+    struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = i->a.ino};
+    struct snic_kvop_key key;
+    judge_key(&key, i->a.ino);
+    if (i->listed && i->records == 0) {
+        struct snic_kvop_key o;
+        snic_kvfs_key_number(&o, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, i->a.ino);
+        fsck_note(f, &o, "its inode is gone");
+        if (f->o->repair)
+            fsck_put(f, &o, NULL, 0);
+    }
+    struct snic_kvop stat = {.kind = SNIC_KVOP_OBJECT_STAT, .object = i->a.ino};
+    int64_t rc = f->o->op(f->o->ctx, &stat);
+    if (i->records == 0 && (rc < 0 || stat.allocated <= 0))
+        return;
+    if (!fsck_finding(f, &key, !f->damaged, "records or bytes without an inode"))
+        return;
+    fsck_group(f, i->a.ino, judge_delete_record);
+    (void)f->o->op(f->o->ctx, &op);
+}
+
+/* Flags and counts as the records say. 1: they are wrong. */
+static int judge_counts(const struct fsck_inode *i, struct snic_kvfs_attr *a)
+{
+    uint64_t first;
+    *a = i->a;
+    a->flags &= ~(SNIC_KVFS_ATTR_ACL | SNIC_KVFS_ATTR_DEFAULT_ACL | SNIC_KVFS_ATTR_PARENTS);
+    a->flags |=
+        (i->acl ? SNIC_KVFS_ATTR_ACL : 0u) | (i->default_acl ? SNIC_KVFS_ATTR_DEFAULT_ACL : 0u) |
+        (i->xattr ? SNIC_KVFS_ATTR_XATTR : 0u) | (i->further != 0 ? SNIC_KVFS_ATTR_PARENTS : 0u);
+    if (judge_is_dir(i)) {
+        a->nlink = (uint32_t)(2 + i->subdirs);
+        a->entries = i->entries;
+        a->parent = i->a.ino == 0 ? 0 : i->named_in;
+    } else {
+        first = i->names > i->further;
+        a->nlink = (uint32_t)i->names;
+        if (first && (a->flags & SNIC_KVFS_ATTR_PARENT) == 0) {
+            a->flags |= SNIC_KVFS_ATTR_PARENT;
+            a->parent = i->named_in;
+            a->name = i->named_as;
+        }
+        if (!first)
+            a->flags &= ~SNIC_KVFS_ATTR_PARENT;
+        if (i->names == 1 && first)
+            a->parent = i->named_in;
+    }
+    return memcmp(a, &i->a, sizeof(*a)) != 0;
+}
+
+static void judge_data(struct fsck *f, const struct fsck_inode *i, const struct snic_kvop_key *key)
+{
+    unsigned char *bytes = malloc(JUDGE_READ);
+    struct snic_iov iov = {.base = bytes};
+    for (uint64_t at = 0; bytes != NULL && at < i->a.size;) {
+        struct snic_kvop seek = {.kind = SNIC_KVOP_OBJECT_SEEK, .object = i->a.ino, .offset = at};
+        int64_t next = f->o->op(f->o->ctx, &seek);
+        if (next < 0 || (uint64_t)next >= i->a.size)
+            break;
+        at = (uint64_t)next;
+        iov.size = i->a.size - at < JUDGE_READ ? (size_t)(i->a.size - at) : JUDGE_READ;
+        struct snic_kvop read = {.kind = SNIC_KVOP_OBJECT_READ,
+                                 .object = i->a.ino,
+                                 .offset = at,
+                                 .length = iov.size,
+                                 .iov = &iov,
+                                 .iov_count = 1};
+        int64_t rc = f->o->op(f->o->ctx, &read);
+        if (rc == SNIC_ECORRUPT) {
+            char text[96];
+            snprintf(text, sizeof(text), "bytes at %llu are damaged",
+                     (unsigned long long)read.bad_offset);
+            (void)fsck_finding(f, key, 0, text);
+            at = read.bad_offset + SNIC_KVOP_BLOCK;
+        } else if (rc < 0) {
+            f->error = (int)rc;
+            break;
+        } else {
+            at += iov.size;
+        }
+    }
+    free(bytes);
+}
+
+/* A file's bytes are where its flags say. */
+static void judge_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key)
+{
+    int big = (i->a.flags & SNIC_KVFS_ATTR_BIG) != 0;
+    if ((i->a.mode & JUDGE_FMT) == JUDGE_LNK && !i->target)
+        (void)fsck_finding(f, key, 0, "symbolic link without a target");
+    if ((i->a.mode & JUDGE_FMT) != JUDGE_REG)
+        return;
+    if (!big && i->a.size > SNIC_KVFS_SMALL_MAX)
+        (void)fsck_finding(f, key, 0, "small file of more than 8 KiB");
+    if (big && i->data) {
+        struct snic_kvop_key d;
+        snic_kvfs_key(&d, i->a.ino, SNIC_KVFS_REC_DATA);
+        if (fsck_finding(f, &d, 1, "data of a small file beside a big one's"))
+            fsck_put(f, &d, NULL, 0);
+    }
+    if (!big)
+        return;
+    struct snic_kvop stat = {.kind = SNIC_KVOP_OBJECT_STAT, .object = i->a.ino};
+    if (f->o->op(f->o->ctx, &stat) >= 0 && (uint64_t)stat.allocated != i->a.space) {
+        fsck_note(f, key, "space is not what its bytes take");
+        if (f->o->repair) {
+            i->a.space = (uint64_t)stat.allocated;
+            judge_put_attr(f, i);
+        }
+    }
+    if (f->o->data)
+        judge_data(f, i, key);
+}
+
+static void judge_inode(struct fsck *f, uint64_t at)
+{
+    struct fsck_inode *i = &f->inodes[at];
+    struct snic_kvfs_attr a;
+    struct snic_kvop_key key;
+    judge_key(&key, i->a.ino);
+    if (!i->has_attr) {
+        judge_stray(f, i);
+        return;
+    }
+    f->r->inodes++;
+    f->r->directories += (uint64_t)judge_is_dir(i);
+    if (i->a.nlink == 0 && i->names == 0) {
+        struct snic_kvop_key o;
+        unsigned char record[SNIC_KVFS_ORPHAN_BYTES];
+        struct snic_kvfs_orphan none = {.count = 0};
+        f->r->orphans++;
+        snic_kvfs_key_number(&o, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, i->a.ino);
+        if (!i->listed && fsck_finding(f, &key, 1, "without a name, and not listed"))
+            fsck_put(f, &o, record, snic_kvfs_orphan_encode(record, &none));
+        return;
+    }
+    if (i->a.ino == 1 || i->a.ino > SNIC_KVFS_INO_MAX)
+        (void)fsck_finding(f, &key, 0, "a number that is never given out");
+    if (!judge_is_dir(i) && i->entries != 0)
+        (void)fsck_finding(f, &key, 0, "names in what is no directory");
+    if (i->a.ino != 0 && i->names == 0) {
+        if (fsck_finding(f, &key, !f->damaged, "without a name"))
+            judge_rescue(f, i->a.ino);
+        return;
+    }
+    if (judge_counts(i, &a)) {
+        if (fsck_finding(f, &key, !f->damaged, "counts, flags or parent are wrong")) {
+            i->a = a;
+            judge_put_attr(f, i);
+        }
+        return;
+    }
+    judge_file(f, i, &key);
+}
+
+/* Directories that cannot be reached from the root: they name each other. */
+static void judge_loops(struct fsck *f)
+{
+    for (uint64_t n = 0; n < f->count; n++) {
+        struct fsck_inode *i = &f->inodes[n];
+        uint64_t steps = 0;
+        if (!judge_is_dir(i) || i->names == 0)
+            continue;
+        while (i != NULL && i->a.ino != 0 && !i->reached && steps++ <= f->count)
+            i = i->names == 0 ? NULL : fsck_find(f, i->named_in);
+        if (i != NULL && (i->a.ino == 0 || i->reached)) {
+            f->inodes[n].reached = 1;
+            continue;
+        }
+        if (i == NULL)
+            continue; /* below something that has no name: that is found by itself */
+        i = &f->inodes[n];
+        struct snic_kvop_key key;
+        judge_key(&key, i->a.ino);
+        if (!fsck_finding(f, &key, !f->damaged, "a circle of directories"))
+            continue;
+        /* One name of the circle goes; the directory is then without a name. */
+        snic_kvfs_key_hash(&key, i->named_in, SNIC_KVFS_REC_ENTRY, i->named_as);
+        fsck_put(f, &key, NULL, 0);
+        return;
+    }
+}
+
+static void judge_names_of(struct fsck *f, uint64_t group)
+{
+    if (group <= SNIC_KVFS_INO_MAX)
+        fsck_group(f, group, judge_entries);
+}
+
+void fsck_judge(struct fsck *f)
+{
+    struct fsck_inode *root = fsck_find(f, 0);
+    struct snic_kvop_key key;
+    uint64_t count = f->count;
+    judge_key(&key, 0);
+    if (root == NULL || !judge_is_dir(root)) {
+        (void)fsck_finding(f, &key, 0, "there is no root directory");
+        return;
+    }
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
+    if (f->next_ino <= f->most && fsck_finding(f, &key, 1, "numbers would be given out again"))
+        (void)judge_new_ino(f);
+    fsck_groups(f, judge_names_of);
+    judge_loops(f);
+    for (uint64_t n = 0; n < count && f->error == 0; n++)
+        judge_inode(f, n);
+}
+
+/* ---- All of it ---- */
+
+static int judge_pass(const struct fsck_opts *o, struct fsck_report *r)
+{
+    struct fsck f = {.o = o, .r = r};
+    f.value = malloc(SNIC_KVOP_VALUE_MAX);
+    f.error = f.value == NULL ? SNIC_ENOMEM : 0;
+    if (f.error == 0 && fsck_load(&f) == 0)
+        fsck_judge(&f);
+    free(f.value);
+    free(f.inodes);
+    free(f.index);
+    return f.error;
+}
+
+enum fsck_code fsck_run(const struct fsck_opts *o, struct fsck_report *r)
+{
+    uint64_t mended = 0, before;
+    memset(r, 0, sizeof(*r));
+    for (int pass = 0; pass < JUDGE_PASSES; pass++) {
+        before = mended;
+        memset(r, 0, sizeof(*r));
+        r->error = judge_pass(o, r);
+        mended += r->mended;
+        r->mended = mended;
+        if (r->error != 0)
+            return FSCK_ERROR;
+        if (mended == before)
+            break;
+    }
+    if (r->findings != 0)
+        return FSCK_LEFT;
+    return mended != 0 ? FSCK_MENDED : FSCK_CLEAN;
+}

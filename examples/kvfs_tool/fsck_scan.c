@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Reads all records, finishes commits, and tells what it finds. */
+#include "fsck.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The store ---- */
+
+static int64_t fsck_op(struct fsck *f, struct snic_kvop *op)
+{
+    int64_t rc = f->o->op(f->o->ctx, op);
+    if (rc < 0 && rc != SNIC_ENOENT && f->error == 0)
+        f->error = (int)rc;
+    return rc;
+}
+
+void fsck_note(struct fsck *f, const struct snic_kvop_key *key, const char *what)
+{
+    char text[256], line[512];
+    snic_kvfs_key_text(key, text, sizeof(text));
+    snprintf(line, sizeof(line), "%s: %s", text, what);
+    if (f->o->say != NULL)
+        f->o->say(f->o->ctx, line);
+}
+
+int fsck_finding(struct fsck *f, const struct snic_kvop_key *key, int mendable, const char *what)
+{
+    fsck_note(f, key, what);
+    f->r->findings++;
+    if (!mendable || !f->o->repair || f->error != 0)
+        return 0;
+    f->r->mended++;
+    return 1;
+}
+
+void fsck_put(struct fsck *f, const struct snic_kvop_key *key, void *record, uint32_t size)
+{
+    struct snic_kvop_change c = {.key = *key, .kind = SNIC_KVOP_DELETE};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    if (size != 0) {
+        snic_kvfs_seal(key, record, size, 0);
+        c.kind = SNIC_KVOP_PUT;
+        c.value = record;
+        c.size = size;
+    }
+    (void)fsck_op(f, &op);
+}
+
+uint32_t fsck_get(struct fsck *f, const struct snic_kvop_key *key)
+{
+    struct snic_kvop_get g = {.key = *key, .value = f->value, .room = SNIC_KVOP_VALUE_MAX};
+    struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+    if (fsck_op(f, &op) < 0 || g.result != 0)
+        return 0;
+    return g.size;
+}
+
+void fsck_group(struct fsck *f, uint64_t group, fsck_record_fn fn)
+{
+    struct snic_kvop op = {.kind = SNIC_KVOP_SCAN, .key = {.group = group}, .scan_max = 4096};
+    unsigned char *room = malloc(FSCK_ROOM);
+    if (room == NULL) {
+        f->error = SNIC_ENOMEM;
+        return;
+    }
+    op.out = room;
+    op.out_room = FSCK_ROOM;
+    do {
+        if (fsck_op(f, &op) < 0)
+            break;
+        for (const struct snic_kvop_record *r = snic_kvop_first(&op); r != NULL;
+             r = snic_kvop_next(&op, r)) {
+            struct snic_kvop_key key;
+            snic_kvop_key_set(&key, group, snic_kvop_record_key(r), r->key_size);
+            fn(f, &key, snic_kvop_record_value(r), r->value_size);
+            op.after = key;
+        }
+    } while (!op.end && op.out_count > 0 && f->error == 0);
+    free(room);
+}
+
+void fsck_groups(struct fsck *f, void (*fn)(struct fsck *f, uint64_t group))
+{
+    struct snic_kvop op = {.kind = SNIC_KVOP_GROUPS, .scan_max = 8192};
+    uint64_t *groups = malloc(8192 * sizeof(*groups));
+    if (groups == NULL) {
+        f->error = SNIC_ENOMEM;
+        return;
+    }
+    op.out = groups;
+    op.out_room = 8192 * sizeof(*groups);
+    do {
+        if (fsck_op(f, &op) < 0)
+            break;
+        for (uint32_t i = 0; i < op.out_count && f->error == 0; i++)
+            fn(f, groups[i]);
+    } while (!op.end && op.out_count > 0 && f->error == 0);
+    free(groups);
+}
+
+/* ---- Inodes in memory ---- */
+
+static int fsck_grow(struct fsck *f)
+{
+    uint64_t mask = f->mask == 0 ? 4095 : f->mask * 2 + 1;
+    uint64_t *index = calloc(mask + 1, sizeof(*index));
+    struct fsck_inode *inodes = realloc(f->inodes, (mask + 1) / 2 * sizeof(*inodes));
+    if (inodes != NULL)
+        f->inodes = inodes;
+    if (index == NULL || inodes == NULL) {
+        free(index);
+        f->error = SNIC_ENOMEM;
+        return -1;
+    }
+    free(f->index);
+    f->index = index;
+    f->mask = mask;
+    f->room = (mask + 1) / 2;
+    for (uint64_t i = 0; i < f->count; i++) {
+        uint64_t at = f->inodes[i].a.ino * 0x9e3779b97f4a7c15ULL >> 20 & mask;
+        while (index[at] != 0)
+            at = (at + 1) & mask;
+        index[at] = i + 1;
+    }
+    return 0;
+}
+
+struct fsck_inode *fsck_find(struct fsck *f, uint64_t ino)
+{
+    uint64_t at = ino * 0x9e3779b97f4a7c15ULL >> 20 & f->mask;
+    for (; f->mask != 0 && f->index[at] != 0; at = (at + 1) & f->mask)
+        if (f->inodes[f->index[at] - 1].a.ino == ino)
+            return &f->inodes[f->index[at] - 1];
+    return NULL;
+}
+
+struct fsck_inode *fsck_inode(struct fsck *f, uint64_t ino)
+{
+    struct fsck_inode *i = fsck_find(f, ino);
+    uint64_t at;
+    if (i != NULL)
+        return i;
+    if (f->count == f->room && fsck_grow(f) != 0)
+        return NULL;
+    at = ino * 0x9e3779b97f4a7c15ULL >> 20 & f->mask;
+    while (f->index[at] != 0)
+        at = (at + 1) & f->mask;
+    f->index[at] = ++f->count;
+    i = &f->inodes[f->count - 1];
+    memset(i, 0, sizeof(*i));
+    i->a.ino = ino;
+    return i;
+}
+
+/* ---- Commits that were not finished ---- */
+
+/* What a reserved record is; size 0: nothing. NULL: it cannot be said. */
+static const unsigned char *fsck_logical(struct fsck *f, const struct snic_kvop_key *key,
+                                         const unsigned char *record, uint32_t *size)
+{
+    static const unsigned char none[1];
+    struct snic_kvfs_reservation r;
+    struct snic_kvop_key intent;
+    const void *old_record, *new_record;
+    int committed = 0;
+    if (snic_kvfs_reservation_decode(&r, &old_record, &new_record, record, *size) != 0)
+        return NULL;
+    snic_kvfs_key_intent(&intent, r.session, r.number);
+    uint32_t bytes = fsck_get(f, &intent);
+    if (bytes >= SNIC_KVFS_HEAD + 8 && snic_kvfs_verify(&intent, f->value, bytes) == 0)
+        committed = snic_get_le32(f->value + SNIC_KVFS_HEAD) == SNIC_KVFS_INTENT_COMMITTED;
+    *size = committed ? r.new_size : r.old_size;
+    record = committed ? new_record : old_record;
+    if (record == NULL)
+        return none;
+    return snic_kvfs_verify(key, record, *size) == 0 ? record : NULL;
+}
+
+/* Replace a reserved record by what it is. */
+static void fsck_settle(struct fsck *f, const struct snic_kvop_key *key,
+                        const unsigned char *record, uint32_t size)
+{
+    uint32_t bytes = size;
+    const unsigned char *is = fsck_logical(f, key, record, &bytes);
+    unsigned char *copy = is == NULL || bytes == 0 ? NULL : malloc(bytes);
+    if (is == NULL || (bytes != 0 && copy == NULL))
+        return;
+    if (copy != NULL)
+        memcpy(copy, is, bytes);
+    fsck_put(f, key, copy, bytes);
+    free(copy);
+}
+
+static void fsck_intent(struct fsck *f, const struct snic_kvop_key *key,
+                        const unsigned char *record, uint32_t size)
+{
+    struct snic_kvfs_intent *n = malloc(sizeof(*n));
+    f->r->intents++;
+    if (n == NULL || snic_kvfs_verify(key, record, size) != 0 ||
+        snic_kvfs_intent_decode(n, record, size) != 0) {
+        (void)fsck_finding(f, key, 0, "intent that cannot be read");
+        f->damaged = 1;
+        free(n);
+        return;
+    }
+    fsck_note(f, key, "a commit was not finished");
+    if (f->o->repair) {
+        for (uint32_t i = 0; i < n->key_count; i++) {
+            uint32_t bytes = fsck_get(f, &n->keys[i]);
+            unsigned char *copy = bytes == 0 ? NULL : malloc(bytes);
+            if (copy == NULL)
+                continue;
+            memcpy(copy, f->value, bytes);
+            int flags = snic_kvfs_verify(&n->keys[i], copy, bytes);
+            if (flags > 0 && ((uint32_t)flags & SNIC_KVFS_RESERVED) != 0)
+                fsck_settle(f, &n->keys[i], copy, bytes);
+            free(copy);
+        }
+        for (uint32_t i = 0; n->state == SNIC_KVFS_INTENT_COMMITTED && i < n->object_count; i++) {
+            struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = n->objects[i]};
+            (void)fsck_op(f, &op);
+        }
+        fsck_put(f, key, NULL, 0);
+        f->r->mended++;
+    }
+    free(n);
+}
+
+/* ---- Records ---- */
+
+static void fsck_entries(struct fsck *f, const struct snic_kvop_key *key,
+                         const unsigned char *record, uint32_t size)
+{
+    struct snic_kvfs_hash h = {snic_get_be64(key->bytes + 1), snic_get_be64(key->bytes + 9)};
+    struct snic_kvfs_entry e;
+    uint32_t at = 0;
+    int rc;
+    while ((rc = snic_kvfs_entry_next(record, size, &at, &e)) == 1) {
+        struct snic_kvfs_hash is = snic_kvfs_hash_name(f->super.seed, e.name, e.name_size);
+        struct fsck_inode *dir = fsck_inode(f, key->group);
+        if (dir == NULL)
+            return;
+        dir->entries++;
+        dir->subdirs += e.type == 0040000;
+        struct fsck_inode *i = fsck_inode(f, e.ino);
+        if (i == NULL)
+            return;
+        i->names++;
+        i->named_in = key->group;
+        i->named_as = h;
+        if (f->has_super && (is.high != h.high || is.low != h.low))
+            (void)fsck_finding(f, key, 0, "a name under another name's hash");
+    }
+    if (rc < 0) {
+        (void)fsck_finding(f, key, 0, "names that cannot be read");
+        f->damaged = 1;
+    }
+}
+
+static void fsck_xattr(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key,
+                       const unsigned char *record, uint32_t size)
+{
+    const char *name = (const char *)record + SNIC_KVFS_HEAD + 2;
+    uint32_t bytes = size < SNIC_KVFS_HEAD + 2 ? 0 : snic_get_le16(record + SNIC_KVFS_HEAD);
+    if (bytes == 0 || bytes > size - SNIC_KVFS_HEAD - 2) {
+        if (fsck_finding(f, key, 1, "extended attribute that cannot be read"))
+            fsck_put(f, key, NULL, 0);
+        return;
+    }
+    i->xattr = 1;
+    if (bytes == 23 && memcmp(name, "system.posix_acl_access", bytes) == 0)
+        i->acl = 1;
+    if (bytes == 24 && memcmp(name, "system.posix_acl_default", bytes) == 0)
+        i->default_acl = 1;
+}
+
+static void fsck_attr(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key,
+                      const unsigned char *record, uint32_t size)
+{
+    struct snic_kvfs_attr a;
+    if (snic_kvfs_attr_decode(&a, record, size) != 0 || a.ino != key->group) {
+        (void)fsck_finding(f, key, 0, "attributes that cannot be");
+        f->damaged = 1;
+        return;
+    }
+    i->a = a;
+    i->has_attr = 1;
+    if (a.ino > f->most)
+        f->most = a.ino;
+}
+
+static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
+                             const unsigned char *record, uint32_t size)
+{
+    struct fsck_inode *i = fsck_inode(f, key->group);
+    if (i == NULL)
+        return;
+    i->records += key->bytes[0] != SNIC_KVFS_REC_ATTR;
+    switch (key->bytes[0]) {
+    case SNIC_KVFS_REC_ATTR:
+        fsck_attr(f, i, key, record, size);
+        break;
+    case SNIC_KVFS_REC_ENTRY:
+        fsck_entries(f, key, record, size);
+        break;
+    case SNIC_KVFS_REC_DATA:
+        i->data = 1;
+        if (size > SNIC_KVFS_HEAD + SNIC_KVFS_SMALL_MAX)
+            (void)fsck_finding(f, key, 0, "more data than a small file has");
+        break;
+    case SNIC_KVFS_REC_TARGET:
+        i->target = 1;
+        break;
+    case SNIC_KVFS_REC_XATTR:
+        fsck_xattr(f, i, key, record, size);
+        break;
+    case SNIC_KVFS_REC_PARENT:
+        i->further += size >= SNIC_KVFS_HEAD + 4 ? snic_get_le32(record + SNIC_KVFS_HEAD) : 0;
+        break;
+    case SNIC_KVFS_REC_LOCKS:
+        break;
+    default:
+        if (fsck_finding(f, key, 1, "record of no known kind"))
+            fsck_put(f, key, NULL, 0);
+        break;
+    }
+}
+
+static void fsck_super_record(struct fsck *f, const struct snic_kvop_key *key,
+                              const unsigned char *record, uint32_t size)
+{
+    struct snic_kvfs_session s;
+    if (key->bytes[0] == SNIC_KVFS_REC_SUPER) {
+        f->has_super = snic_kvfs_super_decode(&f->super, record, size) == 0;
+        if (!f->has_super)
+            (void)fsck_finding(f, key, 0, "superblock that cannot be read");
+    } else if (key->bytes[0] == SNIC_KVFS_REC_NEXT_INO) {
+        if (snic_kvfs_number_decode(&f->next_ino, record, size) != 0)
+            (void)fsck_finding(f, key, 0, "next inode number that cannot be read");
+    } else if (key->bytes[0] == SNIC_KVFS_REC_SESSION && key->size == 9 &&
+               snic_get_be64(key->bytes + 1) != 0) {
+        f->r->sessions++;
+        if (snic_kvfs_session_decode(&s, record, size) != 0 &&
+            fsck_finding(f, key, 1, "session that cannot be read"))
+            fsck_put(f, key, NULL, 0);
+    }
+}
+
+static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
+                        const unsigned char *record, uint32_t size)
+{
+    int flags = snic_kvfs_verify(key, record, size);
+    f->r->records++;
+    if (f->o->progress != NULL && f->r->records % 4096 == 0)
+        f->o->progress(f->o->ctx, f->r->records);
+    if (key->group == SNIC_KVFS_GROUP_INTENTS)
+        return;
+    if (flags < 0) {
+        (void)fsck_finding(f, key, 0,
+                           flags == SNIC_EVERSION ? "of another version" : "checksum is wrong");
+        f->damaged = 1;
+        if (key->group <= SNIC_KVFS_INO_MAX)
+            (void)fsck_inode(f, key->group);
+        return;
+    }
+    if (((uint32_t)flags & SNIC_KVFS_RESERVED) != 0) {
+        if (f->o->repair && f->r->intents == 0 &&
+            fsck_finding(f, key, 1, "reserved by a commit that is not there"))
+            fsck_settle(f, key, record, size);
+        record = fsck_logical(f, key, record, &size);
+        if (record == NULL)
+            (void)fsck_finding(f, key, 0, "reserved record that cannot be read");
+        if (record == NULL || size == 0)
+            return;
+    }
+    if (key->group == SNIC_KVFS_GROUP_SUPER) {
+        fsck_super_record(f, key, record, size);
+    } else if (key->group == SNIC_KVFS_GROUP_ORPHANS) {
+        struct fsck_inode *i = key->size == 9 ? fsck_inode(f, snic_get_be64(key->bytes + 1)) : NULL;
+        if (i != NULL)
+            i->listed = 1;
+    } else if (key->group <= SNIC_KVFS_INO_MAX) {
+        fsck_file_record(f, key, record, size);
+    }
+}
+
+static void fsck_load_group(struct fsck *f, uint64_t group)
+{
+    if (group == SNIC_KVFS_GROUP_SUPER || group == SNIC_KVFS_GROUP_INTENTS)
+        return; /* have been read */
+    if (group <= SNIC_KVFS_INO_MAX)
+        (void)fsck_inode(f, group); /* there may be an object alone */
+    fsck_group(f, group, fsck_record);
+}
+
+int fsck_load(struct fsck *f)
+{
+    fsck_group(f, SNIC_KVFS_GROUP_INTENTS, fsck_intent);
+    fsck_group(f, SNIC_KVFS_GROUP_SUPER, fsck_record);
+    if (!f->has_super) {
+        if (f->error == 0)
+            f->error = SNIC_ENOENT;
+        return f->error;
+    }
+    fsck_groups(f, fsck_load_group);
+    return f->error;
+}
