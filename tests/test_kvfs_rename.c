@@ -8,7 +8,7 @@
 enum {
     RENAME_ROOT = SNIC_KVFS_ROOT,
     RENAME_FILE = 0100644,
-    RENAME_FIFO = 0010644,
+    RENAME_LINGER_NS = 300000000, /* a replaced file is gone by then                           */
     NOREPLACE = (int)SNIC_KVFS_RENAME_NOREPLACE,
     EXCHANGE = (int)SNIC_KVFS_RENAME_EXCHANGE
 };
@@ -118,6 +118,7 @@ static void test_kvfs_rename_over_replaced(void **state)
     assert_true(rename_later(after.ctime, before.ctime));
     audit_mounted(&t);
     assert_int_equal(kvt_rename(&t, a, "other", b, "g", 0), 0);
+    kvt_advance(&t, RENAME_LINGER_NS);
     kvt_settle(&t);
     assert_int_equal(kvt_getattr(&t, file, &after), SNIC_ENOENT);
     audit_mounted(&t);
@@ -306,6 +307,61 @@ static void test_kvfs_rename_linked_names_follow(void **state)
     kvt_close(&t);
 }
 
+/* A file whose name is replaced may be opened for a moment: whoever looked it up before comes. */
+static void test_kvfs_rename_replaced_lingers(void **state)
+{
+    enum { FILES = 200 };
+    struct kvt t;
+    struct snic_kvfs_req req;
+    struct snic_kvfs_attr a;
+    uint64_t old[FILES];
+    char back[8];
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t first = kvt_file(&t, RENAME_ROOT, "doc", 0644);
+    assert_int_equal(kvt_write(&t, first, 0, "first", 5), 5);
+    (void)kvt_file(&t, RENAME_ROOT, "new", 0644);
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "new", RENAME_ROOT, "doc", 0), 0);
+    kvt_settle(&t);
+    kvt_req(&t, &req, SNIC_KVFS_OPEN, first, NULL);
+    req.flags |= SNIC_KVFS_OPEN_READ;
+    assert_int_equal(kvt_call(&t, &req), 0);
+    kvt_advance(&t, RENAME_LINGER_NS);
+    kvt_settle(&t);
+    assert_int_equal(kvt_read(&t, first, 0, back, sizeof(back)), 5); /* open: it stays */
+    assert_memory_equal(back, "first", 5);
+    assert_int_equal(kvt_release(&t, first, SNIC_KVFS_OPEN_READ), 0);
+    kvt_settle(&t);
+    assert_int_equal(kvt_getattr(&t, first, &a), SNIC_ENOENT);
+    /* An unlinked one goes at once. */
+    uint64_t file = kvt_file(&t, RENAME_ROOT, "f", 0644);
+    assert_int_equal(kvt_unlink(&t, RENAME_ROOT, "f"), 0);
+    kvt_req(&t, &req, SNIC_KVFS_OPEN, file, NULL);
+    req.flags |= SNIC_KVFS_OPEN_READ;
+    assert_true(kvt_call(&t, &req) < 0);
+    /* More than may linger: the oldest go first. */
+    for (int i = 0; i < FILES; i++) {
+        old[i] = kvt_lookup(&t, RENAME_ROOT, "doc");
+        (void)kvt_file(&t, RENAME_ROOT, "new", 0644);
+        assert_int_equal(kvt_rename(&t, RENAME_ROOT, "new", RENAME_ROOT, "doc", 0), 0);
+    }
+    kvt_settle(&t);
+    assert_int_equal(kvt_getattr(&t, old[0], &a), SNIC_ENOENT);
+    assert_int_equal(kvt_getattr(&t, old[FILES - 1], &a), 0);
+    kvt_check(&t);
+    kvt_advance(&t, RENAME_LINGER_NS);
+    kvt_settle(&t);
+    assert_int_equal(kvt_getattr(&t, old[FILES - 1], &a), SNIC_ENOENT);
+    audit_mounted(&t);
+    (void)kvt_file(&t, RENAME_ROOT, "new", 0644);
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "new", RENAME_ROOT, "doc", 0), 0);
+    assert_int_equal(kvt_unmount(&t), 0); /* nothing is left to the next mount */
+    struct audit_counts counts;
+    audit_store(t.m, 1, &counts);
+    assert_int_equal(counts.orphans, 0);
+    kvt_close(&t);
+}
+
 /* ---- Depth ---- */
 
 static void test_kvfs_rename_deep_no_circle(void **state)
@@ -386,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_rename_exchange_both_move),
         cmocka_unit_test(test_kvfs_rename_others_refused),
         cmocka_unit_test(test_kvfs_rename_linked_names_follow),
+        cmocka_unit_test(test_kvfs_rename_replaced_lingers),
         cmocka_unit_test(test_kvfs_rename_deep_no_circle),
         cmocka_unit_test(test_kvfs_rename_within_one_group),
     };

@@ -54,6 +54,7 @@ struct kvfs_inode *kvfs_inode_get(struct snic_kvfs *k, uint64_t ino)
     i->ino = ino;
     snic_link_init(&i->waiters);
     snic_link_init(&i->collect_link);
+    snic_link_init(&i->linger_link);
     snic_link_init(&i->kept.link);
     i->next = *bucket;
     *bucket = i;

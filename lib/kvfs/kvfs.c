@@ -106,6 +106,7 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
     snic_link_init(&k->ino_waiters);
     snic_link_init(&k->kept);
     snic_link_init(&k->collects);
+    kvfs_linger_init(k);
     snic_link_init(&k->blocks.waiters);
     memset(k->inodes.buckets, 0, (k->inodes.mask + 1) * sizeof(*k->inodes.buckets));
     for (uint32_t i = 0; i < k->blocks.count; i++)

@@ -208,9 +208,12 @@ struct kvfs_inode {
     uint32_t opens;
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
+    uint8_t lingers; /* in k->lingers; counts as a pin                                        */
     uint8_t orphan;  /* the last name is gone, and it is still to be removed  */
     uint64_t clean;  /* kvfs_tail_clean(): the session's era when it was so, + 1              */
     struct snic_link collect_link;
+    struct snic_link linger_link;
+    uint64_t linger_ns; /* when it ends                                                       */
     struct kvfs_kept kept;
 };
 
@@ -261,6 +264,9 @@ struct snic_kvfs {
     struct snic_link ino_waiters;
     struct snic_link kept;     /* inodes with times kept back                                 */
     struct snic_link collects; /* inodes to be removed                                        */
+    struct snic_link lingers;  /* inodes whose last name was replaced, oldest first             */
+    struct snic_timer linger_timer;
+    uint32_t linger_count;
     struct snic_rng rng;
     struct snic_kvfs_stats stats;
     struct snic_wheel wheel;
@@ -474,6 +480,14 @@ void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean);
  * puts it on the orphans' list, in this operation's changes.
  */
 int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+/* The same, but never removes it at once: kvfs_linger() follows the commit. */
+int kvfs_orphan_later(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+/* linger.c: an inode whose last name was replaced may be opened for a while. */
+void kvfs_linger_init(struct snic_kvfs *k);
+void kvfs_linger(struct kvfs_op *op, uint64_t ino);
+void kvfs_linger_end(struct snic_kvfs *k);
+/* May it be opened although it has no name: it is open here already, or lingers. */
+int kvfs_inode_lives(const struct snic_kvfs *k, uint64_t ino);
 /* After a commit, or at a last close: start removing an inode in the background. */
 void kvfs_collect(struct snic_kvfs *k, uint64_t ino);
 

@@ -317,7 +317,9 @@ static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
     a->ctime = r->now;
     if (rc != 0)
         return rc;
-    return a->nlink == 0 ? kvfs_orphan(op, a) : kvfs_put_attr(op, a);
+    if (a->nlink != 0)
+        return kvfs_put_attr(op, a);
+    return r->to.is_dir ? kvfs_orphan(op, a) : kvfs_orphan_later(op, a);
 }
 
 static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
@@ -361,7 +363,7 @@ static int name_rename_changes(struct kvfs_op *op, struct name_rename *r)
 static int name_rename_done(struct kvfs_op *op)
 {
     if (op->s[RENAME_S_GONE] != 0)
-        kvfs_collect_orphan(op, op->s[RENAME_S_GONE]);
+        kvfs_linger(op, op->s[RENAME_S_GONE]);
     return 0;
 }
 

@@ -74,12 +74,22 @@ static int orphan_delete_all(struct kvfs_op *op, const struct snic_kvfs_attr *a)
     return rc;
 }
 
+/* It is kept, without a name, and on the list. */
+static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct snic_kvfs_attr *a)
+{
+    struct snic_kvfs_orphan o = {.count = 0};
+    struct snic_kvfs_attr gone = *a;
+    int rc;
+    i->orphan = 1;
+    gone.nlink = 0;
+    rc = kvfs_put_attr(op, &gone);
+    return rc != 0 ? rc : orphan_put(op, a->ino, &o);
+}
+
 int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
     const uint32_t more = SNIC_KVFS_ATTR_XATTR | SNIC_KVFS_ATTR_ACL | SNIC_KVFS_ATTR_DEFAULT_ACL |
                           SNIC_KVFS_ATTR_PARENTS;
-    struct snic_kvfs_orphan o = {.count = 0};
-    struct snic_kvfs_attr gone = *a;
     struct kvfs_inode *i;
     int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
     int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
@@ -92,10 +102,13 @@ int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
         i->orphan = 0;
         return orphan_delete_all(op, a);
     }
-    i->orphan = 1;
-    gone.nlink = 0;
-    rc = kvfs_put_attr(op, &gone);
-    return rc != 0 ? rc : orphan_put(op, a->ino, &o);
+    return orphan_note(op, i, a);
+}
+
+int kvfs_orphan_later(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
+    return rc != 0 ? rc : orphan_note(op, kvfs_inode_find(op->k, a->ino), a);
 }
 
 /* ---- Collecting: one inode ---- */

@@ -340,6 +340,7 @@ int kvfs_run_unmount(struct kvfs_op *op)
         return rc;
     }
     if (op->phase == 0) {
+        kvfs_linger_end(k);
         rc = kvfs_times_flush_all(op);
         return rc != 0 ? rc : kvfs_next(op, 1);
     }
