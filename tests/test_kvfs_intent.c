@@ -41,9 +41,9 @@ static void intent_fill(struct batch_op *b, uint32_t which, uint32_t engine)
     b->ino2 = o->ino2;
     b->flags = o->flags;
     if (o->name != NULL)
-        strcpy(b->name, o->name);
+        memcpy(b->name, o->name, strlen(o->name) + 1);
     if (o->name2 != NULL)
-        strcpy(b->name2, o->name2);
+        memcpy(b->name2, o->name2, strlen(o->name2) + 1);
 }
 
 static uint64_t intent_make(struct many *y, enum snic_kvfs_kind kind, uint64_t dir,

@@ -56,8 +56,8 @@ static void batch_draw(struct many *y, const struct batch_world *w, struct batch
     b->engine = (uint32_t)snic_rng_below(&y->rng, y->count);
     b->ino = w->dirs[snic_rng_below(&y->rng, hot ? snic_min_u64(2, w->dir_count) : w->dir_count)];
     b->ino2 = w->dirs[snic_rng_below(&y->rng, w->dir_count)];
-    strcpy(b->name, batch_names[snic_rng_below(&y->rng, SNIC_COUNTOF(batch_names))]);
-    strcpy(b->name2, batch_names[snic_rng_below(&y->rng, SNIC_COUNTOF(batch_names))]);
+    memcpy(b->name, batch_names[snic_rng_below(&y->rng, SNIC_COUNTOF(batch_names))], 2);
+    memcpy(b->name2, batch_names[snic_rng_below(&y->rng, SNIC_COUNTOF(batch_names))], 2);
     if (b->kind == SNIC_KVFS_RENAME) {
         static const uint32_t flags[] = {0, 0, SNIC_KVFS_RENAME_NOREPLACE,
                                          SNIC_KVFS_RENAME_EXCHANGE};

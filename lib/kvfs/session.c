@@ -78,6 +78,14 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
     return rc;
 }
 
+/* A session that somebody has asked for, or (scans 0) one that is known to be gone. */
+static void session_ask(struct kvfs_session *s, uint64_t id, uint64_t scans)
+{
+    struct kvfs_asked *a = &s->asked[s->asked_next++ % KVFS_SESSION_ASKED];
+    a->id = id;
+    a->scans = scans;
+}
+
 /* What the scan says of the others goes to memory. */
 static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t)
 {
@@ -108,10 +116,12 @@ static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t
         o->round = s->round;
     }
     for (uint32_t j = 0; j < s->other_count;) {
-        if (s->others[j].round != s->round)
-            s->others[j] = s->others[--s->other_count];
-        else
+        if (s->others[j].round == s->round) {
             j++;
+            continue;
+        }
+        session_ask(s, s->others[j].id, 0); /* an identity does not come back */
+        s->others[j] = s->others[--s->other_count];
     }
 }
 
@@ -299,9 +309,7 @@ int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session)
         if (s->asked[i].id == session)
             return s->round_begun <= s->asked[i].scans;
     }
-    struct kvfs_asked *a = &s->asked[s->asked_next++ % KVFS_SESSION_ASKED];
-    a->id = session;
-    a->scans = s->scans_begun;
+    session_ask(s, session, s->scans_begun);
     if (s->next_ns != SNIC_NEVER)
         s->next_ns = k->now.mono_ns;
     return 1;
