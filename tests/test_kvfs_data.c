@@ -330,6 +330,62 @@ static void test_kvfs_data_times_follow(void **state)
     kvt_close(&t);
 }
 
+static int64_t caps(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino)
+{
+    struct snic_kvfs_req req;
+    char value[20] = "capable";
+    struct snic_iov iov = {.base = value, .size = 7};
+    kvt_req(t, &req, kind, ino, "security.capability");
+    req.iov = &iov;
+    req.iov_count = 1;
+    return kvt_call(t, &req);
+}
+
+/* Whoever may write to a program must not get its capabilities, or run as its owner. */
+static void test_kvfs_data_change_takes_privileges(void **state)
+{
+    static unsigned char bytes[20000];
+    struct snic_kvfs_req req;
+    struct snic_kvfs_attr a;
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    for (unsigned i = 0; i < 8; i++) { /* half of them small */
+        uint64_t size = i % 2 == 0 ? 100 : 20000;
+        uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 06777);
+        uint64_t other = kvt_create(&t, SNIC_KVFS_ROOT, "g", 0777);
+        assert_int_equal(kvt_write(&t, ino, 0, bytes, size), size);
+        assert_int_equal(kvt_write(&t, other, 0, bytes, size), size);
+        assert_int_equal(caps(&t, SNIC_KVFS_SETXATTR, ino), 0);
+        assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
+        assert_int_equal(caps(&t, SNIC_KVFS_GETXATTR, ino), 7);
+        t.cred.uid = 1000;
+        t.cred.gid = 1000;
+        if (i < 2) {
+            assert_int_equal(kvt_write(&t, ino, 5, bytes, 5), 5);
+        } else if (i < 4) {
+            assert_int_equal(kvb_fallocate(&t, ino, 0, 50, SNIC_KVFS_FALLOC_ZERO), 0);
+        } else if (i < 6) {
+            assert_int_equal(kvb_copy(&t, other, 0, ino, 0, 50), 50);
+        } else {
+            kvt_req(&t, &req, SNIC_KVFS_OPEN, ino, NULL);
+            req.flags |= SNIC_KVFS_TRUNC;
+            assert_int_equal(kvt_call(&t, &req), 0);
+            assert_int_equal(req.attr.mode & 07777, 0777);
+            assert_int_equal(kvt_release(&t, ino, 0), 0);
+        }
+        memset(&t.cred, 0, sizeof(t.cred));
+        assert_int_equal(caps(&t, SNIC_KVFS_GETXATTR, ino), SNIC_ENODATA);
+        assert_int_equal(kvt_getattr(&t, ino, &a), 0);
+        assert_int_equal(a.mode & 07777, 0777);
+        assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
+        assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "g"), 0);
+        assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        assert_int_equal(kvt_release(&t, other, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    }
+    kvt_close(&t);
+}
+
 /* ---- Damage ---- */
 
 static void test_kvfs_data_damage_reported_not_read(void **state)
@@ -420,6 +476,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_data_pieces_joined),
         cmocka_unit_test(test_kvfs_data_wrong_requests_refused),
         cmocka_unit_test(test_kvfs_data_times_follow),
+        cmocka_unit_test(test_kvfs_data_change_takes_privileges),
         cmocka_unit_test(test_kvfs_data_damage_reported_not_read),
         cmocka_unit_test(test_kvfs_data_appends_at_once_all_there),
     };

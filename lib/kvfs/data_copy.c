@@ -116,16 +116,18 @@ static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64
     struct kvfs_write w = {.ino = op->ino2,
                            .iov = iov,
                            .count = 1,
-                           .flags = op->req->flags & (SNIC_KVFS_KILL_PRIV | SNIC_KVFS_SYNC),
+                           .flags = op->req->flags & SNIC_KVFS_SYNC,
                            .offset = c->offset2,
                            .bytes = bytes,
                            .done = COPY_DONE};
+    int rc;
     if (iov == NULL)
         return SNIC_ENOMEM;
     iov->base = c->bytes;
     iov->size = (size_t)bytes;
-    if (kvfs_data_inside(op, &w, &to))
-        return kvfs_data_overwrite(op, &w);
+    rc = kvfs_data_inside(op, w.offset + bytes, &to);
+    if (rc != KVFS_DATA_MORE)
+        return rc != 0 ? rc : kvfs_data_overwrite(op, &w);
     return kvfs_data_write(op, &w, &to);
 }
 
@@ -143,17 +145,23 @@ static int data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
         op->s[COPY_NOW] = bytes;
         return data_copy_write(op, c, bytes);
     }
-    if (c->offset2 < to.size && op->k->o.times_ns != 0) {
+    rc = kvfs_data_inside(op, c->offset2 + 1, &to);
+    if (rc == 0) {
         want.length = snic_min_u64(bytes, to.size - c->offset2);
         op->s[COPY_NOW] = want.length;
         rc = kvfs_data_io(op, COPY_IO_PUNCH, &want, &got);
         return rc != 0 ? rc : kvfs_data_touch(op, op->ino2, got->allocated);
     }
+    if (rc != KVFS_DATA_MORE)
+        return rc;
     if (c->offset2 < to.size) {
         bytes = snic_min_u64(bytes, COPY_CHUNK);
         op->s[COPY_NOW] = bytes;
         return data_copy_write(op, c, bytes);
     }
+    rc = kvfs_data_strip(op, &to, 1);
+    if (rc != 0)
+        return rc;
     to.mtime = kvfs_time(op);
     to.ctime = to.mtime;
     return kvfs_truncate(op, &to, c->offset2 + bytes, COPY_GROW);

@@ -60,14 +60,23 @@ struct kvfs_write {
     uint64_t ino;
     const struct snic_iov *iov; /* of `bytes` bytes */
     uint32_t count;
-    uint32_t flags; /* SNIC_KVFS_DIRECT, _SYNC, _KILL_PRIV */
+    uint32_t flags; /* SNIC_KVFS_DIRECT, _SYNC */
     uint64_t offset;
     uint64_t bytes;
     uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
 };
-/* Within the size of a big file, and nothing but times changes: may a shared lock do? */
-int kvfs_data_inside(const struct kvfs_op *op, const struct kvfs_write *w,
-                     const struct snic_kvfs_attr *a);
+/*
+ * Whoever changes bytes takes setuid and setgid off (if the request says so, or comes from another
+ * user than root and is to be checked), and file capabilities. `kill_mode` 0: the mode is as it is
+ * to be. Changes a->mode, notes the record's end. 0; PENDING; SNIC_E*.
+ */
+int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode);
+/*
+ * May a shared lock do: within the size of a big file, and nothing but times changes? 0: yes;
+ * KVFS_DATA_MORE: no; PENDING; SNIC_E*.
+ */
+enum { KVFS_DATA_MORE = 2 };
+int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_kvfs_attr *a);
 /* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. */
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w);
 /* Anything else; exclusive lock, *a from kvfs_get_attr(). 0; PENDING; SNIC_E*. */

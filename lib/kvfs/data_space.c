@@ -131,6 +131,7 @@ static int data_space_truncate_big(struct kvfs_op *op, struct snic_kvfs_attr *a,
 int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase)
 {
     uint32_t done = phase + 1;
+    int rc;
     if (op->phase == done || op->phase == done + 1) {
         a->size = size;
         a->space = op->s[SPACE_SPACE];
@@ -139,6 +140,9 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, u
     }
     if (size > SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
+    rc = kvfs_data_strip(op, a, 0);
+    if (rc != 0)
+        return rc;
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
         return data_space_truncate_big(op, a, size, done);
     if (size <= SNIC_KVFS_SMALL_MAX)
@@ -179,11 +183,11 @@ static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallo
 static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr *a,
                                        const struct kvfs_fallocate *f, int clean)
 {
-    int rc;
+    int rc = kvfs_data_strip(op, a, 1);
+    if (rc != 0)
+        return rc;
     a->mtime = kvfs_time(op);
     a->ctime = a->mtime;
-    if ((op->req->flags & SNIC_KVFS_KILL_PRIV) != 0)
-        a->mode = kvfs_mode_killed(op, a);
     a->size = f->size;
     rc = kvfs_put_attr(op, a);
     if (rc != 0)
@@ -237,9 +241,11 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a
         rc = kvfs_data_io(op, SPACE_CHANGE, &want, &got);
     if (rc != 0)
         return rc;
-    if (f->size == a->size && op->k->o.times_ns != 0 &&
-        ((op->req->flags & SNIC_KVFS_KILL_PRIV) == 0 || kvfs_mode_killed(op, a) == a->mode))
-        return kvfs_data_touch(op, a->ino, got->allocated);
+    if (f->size == a->size) {
+        rc = kvfs_data_inside(op, 0, a);
+        if (rc != KVFS_DATA_MORE)
+            return rc != 0 ? rc : kvfs_data_touch(op, a->ino, got->allocated);
+    }
     a->space += (uint64_t)got->allocated;
     return data_space_fallocate_commit(op, a, f, clean);
 }

@@ -96,14 +96,49 @@ static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int
     return rc;
 }
 
-int kvfs_data_inside(const struct kvfs_op *op, const struct kvfs_write *w,
-                     const struct snic_kvfs_attr *a)
+static const char data_write_caps[] = "security.capability";
+
+static uint32_t data_write_mode(const struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
-    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || w->offset + w->bytes > a->size)
+    const struct snic_kvfs_req *req = op->req;
+    int kill = (req->flags & SNIC_KVFS_KILL_PRIV) != 0 ||
+               ((req->flags & SNIC_KVFS_CHECKED) == 0 && req->cred.uid != 0);
+    return kill ? kvfs_mode_killed(op, a) : a->mode;
+}
+
+/* 0: it has file capabilities; SNIC_ENODATA; PENDING; SNIC_E*. */
+static int data_write_has_caps(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard)
+{
+    const void *value;
+    uint32_t size;
+    if ((a->flags & SNIC_KVFS_ATTR_XATTR) == 0)
+        return SNIC_ENODATA;
+    return kvfs_xattr_find(op, a->ino, data_write_caps, sizeof(data_write_caps) - 1, guard, &value,
+                           &size);
+}
+
+int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode)
+{
+    struct snic_kvop_key key;
+    int rc = data_write_has_caps(op, a, 1);
+    if (kill_mode)
+        a->mode = data_write_mode(op, a);
+    if (rc == SNIC_ENODATA)
         return 0;
-    if ((w->flags & SNIC_KVFS_KILL_PRIV) != 0 && kvfs_mode_killed(op, a) != a->mode)
-        return 0;
-    return op->k->o.times_ns != 0;
+    if (rc != 0)
+        return rc;
+    kvfs_xattr_key(op, &key, a->ino, data_write_caps, sizeof(data_write_caps) - 1);
+    return kvfs_delete(op, &key);
+}
+
+int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_kvfs_attr *a)
+{
+    int rc;
+    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || end > a->size || op->k->o.times_ns == 0 ||
+        data_write_mode(op, a) != a->mode)
+        return KVFS_DATA_MORE;
+    rc = data_write_has_caps(op, a, 0);
+    return rc == SNIC_ENODATA ? 0 : rc == 0 ? KVFS_DATA_MORE : rc;
 }
 
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w)
@@ -345,10 +380,11 @@ static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct
 
 int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
 {
+    int rc = kvfs_data_strip(op, a, 1);
+    if (rc != 0)
+        return rc;
     a->mtime = kvfs_time(op);
     a->ctime = a->mtime;
-    if ((w->flags & SNIC_KVFS_KILL_PRIV) != 0)
-        a->mode = kvfs_mode_killed(op, a);
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
         return data_write_big(op, w, a);
     if (w->offset + w->bytes <= SNIC_KVFS_SMALL_MAX)
@@ -389,8 +425,11 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     if (rc != 0)
         return rc;
     op->s[WRITE_COUNT] = w->bytes;
-    if (!append && kvfs_data_inside(op, w, &a))
-        return kvfs_data_overwrite(op, w);
+    if (!append) {
+        rc = kvfs_data_inside(op, w->offset + w->bytes, &a);
+        if (rc != KVFS_DATA_MORE)
+            return rc != 0 ? rc : kvfs_data_overwrite(op, w);
+    }
     rc = kvfs_lock(op, w->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, w->ino, &a);
