@@ -99,7 +99,7 @@ static inline void snic_kv_cancel(struct snic_kv *kv, struct snic_kv_req *req)
 }
 /**
  * 1: certainly no other handle, in this process or another, has the store open, nor will one be
- * served before this handle's next call. 0: another has, or nobody can know (RADOS). What a
+ * served before control goes back to the loop. 0: another has, or nobody can know (RADOS). What a
  * user that was sole keeps in memory is valid until this says 0. [owner]
  */
 static inline int snic_kv_sole(struct snic_kv *kv)
@@ -199,12 +199,41 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
 #define SNIC_KV_OPEN_SOLE (1u << 2)
 
 /**
- * A folder with LMDB's data.mdb and lock.mdb, the object file `objects`, and `session.lock`.
- * LMDB is used without NOSYNC and WRITEMAP. While this handle is sole, commits are gathered in
- * memory, seen by its own reads, and written in one LMDB transaction on SYNC, DURABLE, or after
- * batch_ns; object bytes are on the medium before the records that name them. While others have
- * the store open, too, a commit completes after its LMDB transaction. Only on local file
- * systems, by processes of one host and PID namespace.
+ * A folder with LMDB's data.mdb and lock.mdb, the object file `objects`, and `session.lock`. LMDB
+ * is used without NOSYNC and WRITEMAP. Only on local file systems, by processes of one host and
+ * PID namespace; a process opens a store once. LMDB reads through a mapping: a record that is
+ * not in the page cache costs the owner's thread a read of the disk.
+ *
+ * Sole: commits are gathered in memory, seen by this handle's reads, and written in one LMDB
+ * transaction on SYNC or DURABLE, after batch_ns (forty times that if it names new object bytes,
+ * for it costs a flush of the object file), or when they are half of batch_bytes. With two such
+ * batches full commits wait. A crash of the process or the machine leaves a prefix of the commits
+ * and of what takes or gives back space of objects, in the order they completed.
+ *
+ * Shared: while another handle has the store open a commit completes after its LMDB transaction.
+ * Handles take turns on an object. Object bytes are as durable as ever, by SYNC or DURABLE.
+ *
+ * From sole to shared: a newcomer's open waits (at most its timeout_ns) until the sole handle has
+ * made all durable, which that one begins in its calls or within 100 ms in its loop; snic_kv_sole()
+ * says 0 from then on. What it said holds until control goes back to the loop. A handle that is
+ * left alone is sole again after a second or so; it then looks at the maps of all objects.
+ *
+ * Objects: 8 KiB blocks with a CRC32C each in the data base. A block is overwritten in place: a
+ * crash leaves its old bytes, its new ones, or, after power loss, whatever the disk made of the
+ * two (no ATOMIC_BLOCK). Checksums of blocks overwritten in place are kept in memory and written
+ * some seconds after the last such write, on close, or when memory is needed; until then a durable
+ * mark stands on their 16 MiB of the file. After a crash blocks under marks are taken as they are,
+ * and get a checksum when they are next read or written; all other blocks must match, or reading
+ * them is SNIC_ECORRUPT. The same holds for what was overwritten while the store was shared.
+ * Records have a CRC32C, too: a damaged one is SNIC_ECORRUPT. No damage of LMDB's own pages is
+ * found before it is met, and not all can be told from a defect of LMDB.
+ *
+ * A full disk: changes that take space are refused with SNIC_ENOSPC while there are still 16 MiB
+ * for those that do not, and for RESERVE. Should the disk be full all the same, SYNC fails with
+ * SNIC_ENOSPC and DURABLE with SNIC_EUNKNOWN (it took effect in memory), and the batch is tried
+ * again until there is room. After any other error of a flush or transaction the handle is dead:
+ * everything ends with SNIC_EIO until the store is opened anew.
+ *
  * Zero the struct, then set opts_size and path.
  */
 struct snic_kv_lmdb_opts {
@@ -214,11 +243,14 @@ struct snic_kv_lmdb_opts {
     uint64_t map_bytes;    /**< most bytes of records; address space only; default 64 GiB   */
     uint64_t object_bytes; /**< most bytes of objects; default: what the disk has           */
     uint64_t batch_ns;     /**< default 5 ms                                              */
-    uint64_t batch_bytes;  /**< commits in memory before writers wait; default 32 MiB      */
+    uint64_t batch_bytes;  /**< of commits in memory; default 32 MiB                        */
     uint64_t timeout_ns;   /**< default 30 s                                              */
     uint32_t depth;        /**< default 4096                                              */
     uint32_t reserved;
-    /** Wraps the object file's handle, for tests that record or hurt it; NULL: none. */
+    /**
+     * Wraps the object file's handles (buffered and O_DIRECT), for tests that record or hurt them;
+     * NULL: none. FLUSH of either is one of the file.
+     */
     struct snic_io *(*wrap)(void *ctx, struct snic_io *objects);
     void *wrap_ctx;
 };

@@ -11,11 +11,13 @@
 #include <stdio.h>
 
 #if defined(SNIC_WITH_LMDB)
-
 #include <lmdb.h>
 #include <pthread.h>
+#endif
 
 #include "kv/lmdb_priv.h"
+
+#if defined(SNIC_WITH_LMDB)
 
 #include <errno.h>
 #include <stdlib.h>

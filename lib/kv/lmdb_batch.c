@@ -16,11 +16,13 @@
 #include "snicstore/kv.h"
 
 #if defined(SNIC_WITH_LMDB)
-
 #include <lmdb.h>
 #include <pthread.h>
+#endif
 
 #include "kv/lmdb_priv.h"
+
+#if defined(SNIC_WITH_LMDB)
 
 #define SNIC_LMDB__RETRY_NS 200000000ULL
 #define SNIC_LMDB__DRAIN_NS 2000000000ULL /* a full disk may have room again so soon */

@@ -10,11 +10,13 @@
 #include "snicstore/kv.h"
 
 #if defined(SNIC_WITH_LMDB)
-
 #include <lmdb.h>
 #include <pthread.h>
+#endif
 
 #include "kv/lmdb_priv.h"
+
+#if defined(SNIC_WITH_LMDB)
 
 enum { LMDB_CHANGE_TURN = 64, LMDB_LOOK_TURN = 1024 }; /* chunks in one go */
 

@@ -6,11 +6,13 @@
 #include "snicstore/kv.h"
 
 #if defined(SNIC_WITH_LMDB)
-
 #include <lmdb.h>
 #include <pthread.h>
+#endif
 
 #include "kv/lmdb_priv.h"
+
+#if defined(SNIC_WITH_LMDB)
 
 static int lmdb_guard_holds(const struct snic_kvop_guard *g, int there, const struct lmdb_value *v)
 {

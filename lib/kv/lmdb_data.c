@@ -12,11 +12,13 @@
 #include "snicstore/kv.h"
 
 #if defined(SNIC_WITH_LMDB)
-
 #include <lmdb.h>
 #include <pthread.h>
+#endif
 
 #include "kv/lmdb_priv.h"
+
+#if defined(SNIC_WITH_LMDB)
 
 /** The chunk of block @p b; an error ends up in the job. */
 struct lmdb_chunk *lmdb_job_chunk(struct lmdb_job *j, uint64_t b)

@@ -38,6 +38,8 @@
 #include "kv/kv_priv.h"
 #include "kv/lmdb_table.h"
 
+#if defined(SNIC_WITH_LMDB) /* <lmdb.h> and <pthread.h> come before */
+
 enum {
     LMDB_VERSION = 1,
     LMDB_BLOCK = SNIC_KVOP_BLOCK,
@@ -573,4 +575,5 @@ void lmdb_done(struct lmdb_kv *s, struct snic_kv_req *req);
 void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req);
 void lmdb_turn_soon(struct lmdb_kv *s);
 
+#endif /* SNIC_WITH_LMDB */
 #endif /* SNIC_KV_LMDB_PRIV_H */

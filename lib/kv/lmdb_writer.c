@@ -6,11 +6,13 @@
 #include "snicstore/kv.h"
 
 #if defined(SNIC_WITH_LMDB)
-
 #include <lmdb.h>
 #include <pthread.h>
+#endif
 
 #include "kv/lmdb_priv.h"
+
+#if defined(SNIC_WITH_LMDB)
 
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 set(_conformance_kv conformance_kv.c conformance_kv_object.c conformance_kv_flight.c)
 snic_test(kv kv SOURCES ${_conformance_kv})
 snic_test(kv_mem kv)
-snic_test(kv_lmdb kv URING VENDOR SOURCES ${_conformance_kv})
+snic_test(kv_lmdb kv URING VENDOR SOURCES ${_conformance_kv} LABELS threads)
 snic_test(kv_lmdb_shared kv URING VENDOR)
 snic_test(kv_lmdb_power kv URING VENDOR SOURCES kv_lmdb_record.c kv_lmdb_work.c)
 snic_test(kv_rados kv URING VENDOR SOURCES ${_conformance_kv}) # starts a cluster of its own
