@@ -42,9 +42,9 @@ int kvfs_run_open(struct kvfs_op *op)
     if (rc == 0 && trunc && kvfs_is_reg(&a)) {
         a.mtime = kvfs_time(op);
         a.ctime = a.mtime;
-        if ((req->flags & SNIC_KVFS_KILL_PRIV) != 0)
-            a.mode = kvfs_mode_killed(op, &a);
-        rc = kvfs_truncate(op, &a, 0, OPEN_TRUNC);
+        rc = kvfs_data_strip(op, &a, 1);
+        if (rc == 0)
+            rc = kvfs_truncate(op, &a, 0, OPEN_TRUNC);
     }
     if (rc == 0)
         rc = kvfs_inode_open(op, op->ino);
