@@ -222,6 +222,47 @@ static void test_kv_mem_crash_tears_writes_by_block(void **state)
     }
 }
 
+/* Bytes of the group's own first stripe are one step with the records, others come before them. */
+static void test_kv_mem_commit_takes_the_steps_it_must(void **state)
+{
+    static const struct {
+        uint64_t guard_group;
+        uint64_t object;
+        uint64_t offset;
+        uint64_t changes;
+    } cases[] = {{1, 1, 10, 1},
+                 {1, 1, 2 * BLOCK, 1},
+                 {1, 1, 2 * BLOCK + 1, 4},
+                 {1, 2, 10, 4},
+                 {2, 1, 10, 4}};
+    static unsigned char bytes[2 * BLOCK];
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
+        struct snic_kvmem *m = medium(0, 0); /* stripes of 4 blocks */
+        struct snic_kvop_guard g = {.key = key(cases[i].guard_group, 7)};
+        struct snic_kvop_change c[2] = {
+            {.key = key(1, 1), .kind = SNIC_KVOP_PUT, .value = bytes, .size = 5},
+            {.kind = SNIC_KVOP_CHANGE_WRITE,
+             .object = cases[i].object,
+             .offset = cases[i].offset,
+             .value = bytes,
+             .size = sizeof(bytes)}};
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT,
+                               .guards = &g,
+                               .guard_count = 1,
+                               .changes = c,
+                               .change_count = 2};
+        snic_kvmem_apply(m, &op);
+        assert_int_equal(op.result, 0);
+        assert_int_equal(snic_kvmem_unsynced(m), cases[i].changes);
+        assert_int_equal(snic_kvmem_check(m), 0);
+        snic_kvmem_crash(m, cases[i].changes - 1); /* the records come last */
+        snic_kvmem_restart(m);
+        assert_int_equal(get(m, 1, 1), SNIC_ENOENT);
+        snic_kvmem_close(m);
+    }
+}
+
 /* ---- Fault plans ---- */
 
 struct rig {
@@ -339,6 +380,24 @@ static void test_kv_mem_time_out_leaves_nothing(void **state)
     assert_int_equal(call_end(&g, &d), SNIC_ETIMEDOUT);
     assert_int_equal(get(g.medium, 1, 1), SNIC_ENOENT);
     assert_int_equal(get(g.medium, 1, 2), SNIC_ENOENT);
+    rig_close(&g);
+}
+
+static void test_kv_mem_cancel_ends_a_delay(void **state)
+{
+    (void)state;
+    struct rig g = rig_open(medium(0, 0));
+    struct call c;
+    struct snic_kv_fault f = {.kind = SNIC_KV_FAULT_DELAY, .after = 1, .delay_ns = 10000000000ULL};
+    assert_int_equal(snic_kvmem_fault(g.medium, &f), 0);
+    uint64_t before = snic_loop_now(g.loop);
+    call_start(&g, &c, 1, 0);
+    assert_int_equal(snic_loop_once(g.loop, 0), 1);
+    assert_int_equal(c.done, 0);
+    snic_kv_cancel(g.kv, &c.req);
+    assert_int_equal(call_end(&g, &c), SNIC_ECANCELED);
+    assert_true(snic_loop_now(g.loop) < before + 1000000000);
+    assert_int_equal(get(g.medium, 1, 1), SNIC_ENOENT);
     rig_close(&g);
 }
 
@@ -503,7 +562,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_mem_crash_keeps_a_prefix),
         cmocka_unit_test(test_kv_mem_durable_survives),
         cmocka_unit_test(test_kv_mem_crash_tears_writes_by_block),
+        cmocka_unit_test(test_kv_mem_commit_takes_the_steps_it_must),
         cmocka_unit_test(test_kv_mem_faults_strike_as_planned),
+        cmocka_unit_test(test_kv_mem_cancel_ends_a_delay),
         cmocka_unit_test(test_kv_mem_time_out_leaves_nothing),
         cmocka_unit_test(test_kv_mem_crash_kills_handles),
         cmocka_unit_test(test_kv_mem_full_store_says_no_space),
