@@ -163,7 +163,10 @@ SNIC_API SNIC_NODISCARD int snic_kvmem_open(struct snic_kvmem **out,
                                             const struct snic_kvmem_opts *o) SNIC_NONNULL(1, 2);
 /** All handles on it must be closed before. [owner] */
 SNIC_API void snic_kvmem_close(struct snic_kvmem *m);
-/** Carry out @p op now, without handle or loop: for tests of engines, and for tools. [owner] */
+/**
+ * Carry out @p op now, without handle or loop: for tests of engines, and for tools. Faults strike,
+ * but for delays. [owner]
+ */
 SNIC_API void snic_kvmem_apply(struct snic_kvmem *m, struct snic_kvop *op) SNIC_NONNULL(1, 2);
 /** Add a fault (copied). @return 0; SNIC_EINVAL; SNIC_ENOSPC over 64 of them [owner] */
 SNIC_API SNIC_NODISCARD int snic_kvmem_fault(struct snic_kvmem *m, const struct snic_kv_fault *f)
@@ -171,7 +174,7 @@ SNIC_API SNIC_NODISCARD int snic_kvmem_fault(struct snic_kvmem *m, const struct 
 SNIC_API void snic_kvmem_faults_clear(struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Crash now; the first @p keep changes since the last sync survive. Needs track. [owner] */
 SNIC_API void snic_kvmem_crash(struct snic_kvmem *m, uint64_t keep) SNIC_NONNULL(1);
-/** Answer again after a crash; handles opened before stay dead. [owner] */
+/** Answer again after a crash; handles opened before stay dead: SNIC_EPEERDEAD to all. [owner] */
 SNIC_API void snic_kvmem_restart(struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Changes made since open, and of those the ones since the last sync. [owner] */
 SNIC_API uint64_t snic_kvmem_changes(const struct snic_kvmem *m) SNIC_NONNULL(1);
@@ -179,7 +182,7 @@ SNIC_API uint64_t snic_kvmem_unsynced(const struct snic_kvmem *m) SNIC_NONNULL(1
 /** A copy of what reads see, without faults and handles. @return 0; SNIC_ENOMEM [owner] */
 SNIC_API SNIC_NODISCARD int snic_kvmem_clone(const struct snic_kvmem *m, struct snic_kvmem **out)
     SNIC_NONNULL(1, 2);
-/** A number that is equal for equal contents (records and objects). [owner] */
+/** A number that is equal for equal records, object bytes and space taken. [owner] */
 SNIC_API uint64_t snic_kvmem_digest(const struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Damage an object's byte behind the checksum's back, for tests. @return 0; SNIC_ENOENT [owner] */
 SNIC_API int snic_kvmem_damage(struct snic_kvmem *m, uint64_t object, uint64_t offset)

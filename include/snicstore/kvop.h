@@ -66,7 +66,8 @@ enum snic_kvop_kind {
                                          not fail for want of space. Capability ALLOC           */
     SNIC_KVOP_OBJECT_TRUNCATE = 10, /**< all from offset on reads as zeros and is given back;
                                          offset 0 removes the object                        */
-    SNIC_KVOP_OBJECT_SEEK = 11, /**< next block with data (flag SEEK_HOLE: next hole) >= offset */
+    SNIC_KVOP_OBJECT_SEEK = 11, /**< first byte >= offset in a block that has space (flag SEEK_HOLE:
+                                     that has none); space without data counts as data        */
     SNIC_KVOP_OBJECT_STAT = 12, /**< space taken                                             */
     SNIC_KVOP_SYNC = 13,        /**< all that completed before is durable                    */
     SNIC_KVOP_SPACE = 14        /**< bytes of the store: all and free                        */
@@ -201,7 +202,7 @@ SNIC_API int snic_kvop_key_compare(const struct snic_kvop_key *a, const struct s
  * @param caps  SNIC_KV_CAP_* of kv.h
  * @return 0; SNIC_EINVAL kind, flags, counts, keys, pieces, a key or an object changed twice;
  *         SNIC_EMSGSIZE too large; SNIC_ERANGE beyond SNIC_KVOP_OBJECT_MAX; SNIC_ENOTSUP several
- *         groups without ATOMIC_MULTI, ALLOC without ALLOC [any]
+ *         groups without ATOMIC_MULTI, ALLOC without ALLOC; SNIC_EPERM a change with READONLY [any]
  */
 SNIC_API SNIC_NODISCARD int snic_kvop_validate(const struct snic_kvop *op, uint32_t caps)
     SNIC_NONNULL(1);
