@@ -5,9 +5,10 @@
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
 # the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules,
 # `proxy` and `figures`: the paper's, by bench/dds.sh. `kv` is the storage node itself beside
-# redis-server and fio, `proxy` the director in front of an unmodified redis-server, `tenants` the
-# switch beside the kernel's schedulers on a loop device (as root), `qos` the storage node with a
-# tenant that floods it. --seconds N: time of each program per case. Save the output:
+# redis-server and fio, `kvfs` the engine alone and the file system as it is mounted beside ext4 and
+# a FUSE pass-through (as root), `proxy` the director in front of an unmodified redis-server,
+# `tenants` the switch beside the kernel's schedulers on a loop device (as root), `qos` the storage
+# node with a tenant that floods it. --seconds N: time of each program per case. Save the output:
 # bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -44,13 +45,24 @@ case $seconds in *[!0-9]*) echo "--seconds $seconds is not a number" >&2; exit 2
         redis-server:redis-server fio:fio || exit 1
 } >&2
 
+case " $modules " in
+*" kvfs "*)
+    # Without one of them its rows are missing, visibly.
+    {
+        packages lmdb.h:liblmdb-dev /usr/include/fuse3/fuse.h:libfuse3-dev fusermount3:fuse3
+        packages /usr/include/rados/librados.h:librados-dev ceph-osd:ceph-osd ceph-mon:ceph-mon \
+            ceph:ceph-common
+    } >&2
+    ;;
+esac
+
 out=${SNIC_BUILD:-$root/build}/bench
 mkdir -p "$out" || exit 1
 [ -z "${CMAKE_GENERATOR:-}" ] && command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja &&
     export CMAKE_GENERATOR
 # Only what the named modules need; everything when the storage node is among them.
 case " $modules " in
-*" kv "* | *" proxy "* | *" figures "* | *" tenants "* | *" qos "*) only= ;;
+*" kv "* | *" kvfs "* | *" proxy "* | *" figures "* | *" tenants "* | *" qos "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
@@ -84,7 +96,11 @@ for m in $modules; do
         continue
         ;;
     esac
-    if [ -x "$out/bench/bench_$m" ]; then
+    if [ "$m" = kvfs ]; then
+        [ ! -x "$out/bench/bench_kvfs" ] ||
+            "$out/bench/bench_kvfs" ${seconds:+--seconds "$seconds"} || status=1
+        SNIC_BENCH_BUILD=$out sh bench/kvfs.sh ${seconds:+--seconds "$seconds"} || status=1
+    elif [ -x "$out/bench/bench_$m" ]; then
         series=
         [ "$m" != gimbal ] || series=$out/gimbal_series.rows
         "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} ${series:+--series "$series"} ||

@@ -1,0 +1,334 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# kvfs.sh [--seconds N] [CASE...]
+#
+# Called by bench/run.sh, as root: KVFS as it is mounted, on LMDB (ours), in memory (ours_mem) and
+# on RADOS (ours_rados, where Ceph's packages and the script of a cluster are), beside ext4, or what
+# SNIC_BENCH_DIR lies on (ext4 in the rows), and bench/kvfs_pass, a FUSE pass-through over it (pass)
+# with the same time-outs and sizes of requests. The contestants take turns in each of five rounds;
+# rows are medians. --seconds N: of a data case in a round, by default 1; then all of it takes about
+# a quarter of an hour.
+#
+#   data     8 KiB random reads and writes past the page cache at depths 1 and 16, from a file four
+#            times as large as the memory that mount and load may use (a cgroup), 1 MiB sequential;
+#            and 8 KiB through the page cache. device_*: bytes that the device moved per operation
+#   meta     20,000 files in one folder and in a hundred: create, stat, readdir, list (readdir and
+#            lstat), rename, unlink, in five parts (on RADOS a fifth of it); names are forgotten by
+#            the kernel before stat and listing. fsync: 4 KiB files, created, written, synced
+#   threads  8 KiB random reads and writes past the page cache by 1 to 256 threads, the file system
+#            in a process of its own (ours_dpu); host_*: CPU time of all but that process
+#   rss      memory of the mount per file after find over 100,000 (SNIC_BENCH_FILES) files
+#
+# cpu_*: CPU time of the whole machine per operation.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+seconds=1 cases=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --seconds) seconds=${2:?--seconds N}; shift ;;
+    data | meta | threads | rss) cases="$cases $1" ;;
+    *) sed -n '3,24s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    esac
+    shift
+done
+cases=${cases:-data meta threads rss}
+build=${SNIC_BENCH_BUILD:-build/bench}
+mkdir -p "$build/kvfs" && dir=${SNIC_BENCH_DIR:-$(cd "$build/kvfs" && pwd)} &&
+    work=$(mktemp -d "$dir/XXXXXX") || exit 1
+bin=$(cd "$build/bin" && pwd)
+limit_mb=${SNIC_BENCH_LIMIT_MB:-128}
+cluster=$PWD/../shared/tools
+. bench/common.sh
+kvfs_finish() {
+    rc=$?
+    [ $rc = 0 ] || tail -n 5 "$work"/log.* >&2 2>/dev/null
+    for m in "$work"/mnt.*; do
+        [ ! -d "$m" ] || fusermount3 -u -z "$m" 2>/dev/null
+    done
+    for who in ours ours_mem ours_rados ours_dpu pass; do
+        for p in $(serving $who); do kill "$p" 2>/dev/null; done
+    done
+    [ ! -e "$work/ceph" ] || bash "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
+    sleep 0.5
+    for g in "$groups"/kvfs.$$.*; do
+        [ ! -d "$g" ] || { while read -r p; do echo "$p" >"$groups/cgroup.procs"; done \
+            <"$g/cgroup.procs"; rmdir "$g"; } 2>/dev/null
+    done
+    finish
+}
+trap kvfs_finish EXIT
+
+# ---- Memory limits ----
+
+groups=
+if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null &&
+    echo +memory 2>/dev/null >/sys/fs/cgroup/cgroup.subtree_control; then
+    groups=/sys/fs/cgroup limit_file=memory.max
+elif [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
+    groups=/sys/fs/cgroup/memory limit_file=memory.limit_in_bytes
+fi
+# limit WHO PID...: these, and what `inside WHO` starts, have limit_mb together
+limit() {
+    [ -n "$groups" ] || return 0
+    who=$1
+    shift
+    mkdir "$groups/kvfs.$$.$who" && echo "${limit_mb}M" >"$groups/kvfs.$$.$who/$limit_file" ||
+        { groups=; return; }
+    for p in "$@"; do echo "$p" >"$groups/kvfs.$$.$who/cgroup.procs"; done
+}
+# inside WHO COMMAND...
+inside() {
+    g=$groups/kvfs.$$.$1
+    shift
+    if [ -n "$groups" ] && [ -d "$g" ]; then
+        sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$g" "$@"
+    else
+        "$@"
+    fi
+}
+
+# ---- Contestants ----
+
+place() { [ "$1" = ext4 ] && echo "$work/ext4" || echo "$work/mnt.$1"; } # place WHO
+serving() { # serving WHO: its processes
+    for f in $(grep -lszxF -e "$work/mnt.$1" /proc/[0-9]*/cmdline 2>/dev/null); do
+        case $(readlink "${f%/cmdline}/exe" 2>/dev/null) in
+        "$bin"/*) basename "${f%/cmdline}" ;;
+        esac
+    done
+}
+mounted() { # mounted WHO COMMAND...: whether it could be
+    mkdir "$work/mnt.$1"
+    who=$1
+    shift
+    if ! timeout 60 "$@" "$work/mnt.$who" >"$work/log.$who" 2>&1; then
+        echo "skip kvfs $who: $(tail -n 1 "$work/log.$who")"
+        return 1
+    fi
+    chmod 755 "$work/mnt.$who"
+    all="$all $who"
+}
+[ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && (: <>/dev/fuse) 2>/dev/null ||
+    { echo "skip kvfs mounts: they need root and /dev/fuse"; exit 0; }
+command -v fio >/dev/null || die "fio is not here"
+mkdir "$work/ext4" "$work/under" "$work/store" "$work/store.dpu"
+all=ext4
+# What both kinds of mount have alike; threads are those that do each best.
+alike="--timeout 60"
+# shellcheck disable=SC2086
+{
+    [ ! -x "$bin/kvfs_pass" ] ||
+        mounted pass "$bin/kvfs_pass" $alike --threads 8 "$work/under"
+    mounted ours "$bin/kvfs_mount" $alike --store "lmdb:$work/store" --mkfs
+    mounted ours_mem "$bin/kvfs_mount" $alike --store mem --mkfs
+    if command -v ceph-osd >/dev/null && [ -e "$cluster/rados_up.sh" ] &&
+        bash "$cluster/rados_up.sh" "$work/ceph" memstore 1 $port >"$work/log.ceph" 2>&1; then
+        mounted ours_rados "$bin/kvfs_mount" $alike \
+            --store "rados:$work/ceph/ceph.conf:kvfs" --mkfs
+    else
+        echo "skip kvfs ours_rados: no packages of Ceph, or no script that starts a cluster"
+    fi
+    mounted ours_dpu "$bin/kvfs_mount" $alike --store "lmdb:$work/store.dpu" --mkfs --two-process
+}
+case " $all " in *" ours "*) ;; *) die "nothing to measure: $(cat "$work/log.ours")" ;; esac
+for who in $all; do
+    # shellcheck disable=SC2046
+    case $who in ext4) limit ext4 ;; pass | ours) limit $who $(serving $who) ;; esac
+done
+[ -n "$groups" ] || echo "skip kvfs memory limit: no cgroup controller; caches are dropped only"
+first=$(for who in $all; do case $who in ours_dpu) ;; *) echo "$who" ;; esac; done)
+device=$(df --output=source "$work" | tail -n 1)
+device=/sys/class/block/$(basename "$(readlink -f "$device")")/stat
+[ -e "$device" ] || device=
+
+busy() { awk '$1 == "cpu" { print $2 + $3 + $4 + $7 + $8 }' /proc/stat; } # ticks of all CPUs
+moved() { [ -z "$device" ] || awk '{ print 512 * ($3 + $7) }' "$device"; } # bytes
+drop() { sync; echo "${1:-3}" >/proc/sys/vm/drop_caches; }
+
+# ---- Data ----
+
+# fio_ WHO OPTION...: operations per second
+fio_() {
+    who=$1
+    shift
+    inside "$who" fio --name=bench --directory="$(place "$who")" --thread --group_reporting \
+        --randrepeat=0 --norandommap --fallocate=none --output-format=terse --terse-version=3 "$@" \
+        2>"$work/fio" | awk -F';' '/^3;/ { printf "%.2f\n", $8 + $49; good = 1 }
+            END { exit !good }' || die "fio on $who $*: $(cat "$work/fio")"
+}
+# data CASE WHO RW BYTES DEPTH DIRECT FILE
+data() {
+    b=$(busy) m=$(moved)
+    rate=$(fio_ "$2" --rw="$3" --bs="$4" --iodepth="$5" --direct="$6" --filename="$7" \
+        --ioengine=io_uring --size="$8" --time_based --runtime="$seconds" --invalidate=0) || exit 1
+    keep "$1" "$2" "$rate"
+    # The whole time had as many operations per second; starting fio counts as 0.
+    keep "cpu_$1" "$2" "$(per_op $(($(busy) - b)) "$(awk "BEGIN { print $rate * $seconds }")")"
+    [ "$6" = 0 ] || [ -z "$m" ] ||
+        keep "device_$1" "$2" "$(awk "BEGIN { print ($(moved) - $m) / ($rate * $seconds) }")"
+}
+data_all() {
+    large=$((4 * limit_mb))m
+    for who in $first; do
+        fio_ $who --rw=write --bs=1m --direct=1 --ioengine=psync --filename=large --size=$large \
+            --refill_buffers >/dev/null || exit 1
+        fio_ $who --rw=write --bs=1m --ioengine=psync --filename=hot --size=32m --end_fsync=1 \
+            >/dev/null || exit 1
+        cat "$(place $who)/hot" >/dev/null
+    done
+    for round in $(seq "$rounds"); do
+        calibrate
+        for who in $first; do
+            drop
+            data randread_direct_1 $who randread 8k 1 1 large $large
+            data randread_direct_16 $who randread 8k 16 1 large $large
+            data randwrite_direct_1 $who randwrite 8k 1 1 large $large
+            data randwrite_direct_16 $who randwrite 8k 16 1 large $large
+            data seqread_direct $who read 1m 4 1 large $large
+            data seqwrite_direct $who write 1m 4 1 large $large
+            # What the kernel's cache serves is the same on every store.
+            case $who in ours_mem | ours_rados) continue ;; esac
+            cat "$(place $who)/hot" >/dev/null
+            data randread_cached_1 $who randread 8k 1 0 hot 32m
+            data randread_cached_16 $who randread 8k 16 0 hot 32m
+            data randwrite_cached_1 $who randwrite 8k 1 0 hot 32m
+            data randwrite_cached_16 $who randwrite 8k 16 0 hot 32m
+            data seqread_cached $who read 1m 1 0 hot 32m
+            data seqwrite_cached $who write 1m 1 0 hot 32m
+        done
+    done
+    for who in $first; do rm -f "$(place $who)/large" "$(place $who)/hot"; done
+}
+
+# ---- Names ----
+
+# meta CASE WHO OPERATION FIRST COUNT FOLDERS
+meta() {
+    b=$(busy)
+    out=$("$bin/kvfs_meta" "$(place "$2")" "$3" "$4" "$5" "$6" 1 2>&1) || die "$2: $out"
+    b=$(($(busy) - b))
+    case $3 in prepare | clear | unsync) return ;; esac
+    keep "$1" "$2" "$(echo "$out" | awk '{ print $1 / $2 }')"
+    keep "cpu_$1" "$2" "$(per_op $b "${out% *}")"
+}
+part_of() { case $1 in ours_rados) echo 800 ;; *) echo 4000 ;; esac; }
+meta_all() {
+    for folders in 1 100; do
+        for who in $first; do meta - $who prepare 0 0 $folders; done
+        for op in create stat readdir list rename unlink; do
+            for round in $(seq "$rounds"); do
+                calibrate
+                for who in $first; do
+                    n=$(part_of $who)
+                    case $op in stat | readdir | list) drop 2 ;; esac
+                    meta ${op}_$folders $who $op $(((round - 1) * n)) $n $folders
+                done
+            done
+        done
+        for round in $(seq "$rounds"); do
+            [ $folders = 1 ] || break
+            for who in $first; do
+                meta fsync $who fsync $((round * 200)) 200 1
+                meta - $who unsync $((round * 200)) 200 1
+            done
+        done
+        for who in $first; do meta - $who clear 0 0 $folders; done
+    done
+}
+
+# ---- Threads ----
+
+dpu_ticks() { # of the file system's process, for ours_dpu
+    for p in $(serving "$1"); do
+        ! tr '\0' '\n' <"/proc/$p/cmdline" | grep -qx dpu || ticks "$p"
+    done
+}
+threads_all() {
+    for who in ext4 pass ours_dpu; do
+        case " $all " in *" $who "*) ;; *) continue ;; esac
+        fio_ $who --rw=write --bs=1m --direct=1 --ioengine=psync --filename=threads --size=256m \
+            >/dev/null || exit 1
+    done
+    for round in $(seq "$rounds"); do
+        calibrate
+        for n in 1 4 16 64 256; do
+            for rw in randread randwrite; do
+                for who in ext4 pass ours_dpu; do
+                    case " $all " in *" $who "*) ;; *) continue ;; esac
+                    b=$(busy) d=$(dpu_ticks $who)
+                    rate=$(fio_ $who --rw=$rw --bs=8k --direct=1 --ioengine=psync --numjobs=$n \
+                        --filename=threads --size=256m --time_based --runtime="$seconds") || exit 1
+                    b=$(($(busy) - b)) d=$(($(dpu_ticks $who) - ${d:-0}))
+                    ops=$(awk "BEGIN { print $rate * $seconds }")
+                    keep "threads_$rw.$n" $who "$rate"
+                    keep "cpu_threads_$rw.$n" $who "$(per_op $b "$ops")"
+                    keep "host_threads_$rw.$n" $who "$(per_op $((b - d)) "$ops")"
+                done
+            done
+        done
+    done
+}
+
+# ---- Memory ----
+
+rss_all() {
+    files=${SNIC_BENCH_FILES:-100000}
+    for who in ours pass; do
+        case " $all " in *" $who "*) ;; *) continue ;; esac
+        at=$(place $who)
+        "$bin/kvfs_meta" "$at" prepare 0 0 1000 1 >/dev/null &&
+            "$bin/kvfs_meta" "$at" create 0 "$files" 1000 4 >/dev/null || die "files on $who"
+        drop
+        anon() { awk '/^RssAnon/ { print $2 * 1024 }' "/proc/$(serving $who | head -n 1)/status"; }
+        before=$(anon)
+        find "$at" -size +1 | wc -l >/dev/null
+        after=$(anon)
+        drop 2
+        sleep 1
+        keep rss_per_file $who "$(awk "BEGIN { print ($(anon) - $before) / $files }")"
+        keep rss_per_file_at_find $who "$(awk "BEGIN { print ($after - $before) / $files }")"
+        keep descriptors $who "$(ls "/proc/$(serving $who | head -n 1)/fd" | wc -l)"
+    done
+}
+
+for c in $cases; do
+    case $c in
+    data) data_all ;;
+    meta) meta_all ;;
+    threads) threads_all ;;
+    rss) rss_all ;;
+    esac
+done
+
+# ---- Rows ----
+
+print_row() { # print_row CASE WHO THREADS
+    kept "$1" "$2" || return 0
+    unit=op/s
+    case $1 in
+    cpu_* | host_*) unit=us/op ;;
+    device_*) unit=B/op ;;
+    rss_*) unit=B ;;
+    descriptors) unit=descriptors ;;
+    esac
+    echo "row kvfs ${1%.*} $2 $3 $(middle "$1" "$2") $unit"
+}
+# ratio_row CASE OURS PEER THREADS: more operations, or less time, is better
+ratio_row() {
+    kept "$1" "$2" && kept "$1" "$3" || return 0
+    awk -v a="$(middle "$1" "$2")" -v b="$(middle "$1" "$3")" -v c="${1%.*}" -v w="$2/$3" \
+        -v t="$4" 'BEGIN {
+            if (c ~ /^(cpu|host|device|rss)_/ || c == "descriptors") { x = a; a = b; b = x }
+            if (b > 0) printf "ratio kvfs %s %s %s %.2f\n", c, w, t, a / b
+        }'
+}
+for f in $(ls "$work" | sed -n 's/^v\.\(.*\)\.[^.]*$/\1/p' | sort -uV); do
+    n=1
+    case $f in *.*) n=${f##*.} ;; esac
+    for who in ours ours_mem ours_rados ours_dpu pass ext4; do print_row "$f" $who "$n"; done
+    for who in ours ours_mem ours_rados ours_dpu; do
+        ratio_row "$f" $who pass "$n"
+        ratio_row "$f" $who ext4 "$n"
+    done
+done
+noise kvfs
