@@ -231,4 +231,10 @@ static inline int kvl_wait(pid_t pid)
     return status;
 }
 
+/**
+ * Of a store that is closed, and was sole when it was: the blocks in use are those that maps name,
+ * each once, and no mark is left. kv_lmdb_audit.c
+ */
+void kvl_audit(const char *path);
+
 #endif /* SNIC_TESTS_KV_LMDB_UTIL_H */

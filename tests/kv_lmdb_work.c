@@ -240,6 +240,7 @@ void work_check(struct work *p, const char *path, size_t cut, uint64_t note)
     KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 10, 0, KVL_BLOCK, b), KVL_BLOCK);
     KVL_CHECK(kvl_filled(b, 10, 0, KVL_BLOCK, 7));
     kvl_close(&k);
+    kvl_audit(path);
 }
 
 void work_remove(const char *path)

@@ -275,6 +275,7 @@ static void test_kv_lmdb_random_is_as_in_memory(void **state)
     for (uint64_t i = 0; i < steps; i++)
         random_step(&b);
     kvl_close(&b.k);
+    kvl_audit(b.path);
     snic_kvmem_close(b.model);
     free(b.bytes[0]);
     free(b.bytes[1]);

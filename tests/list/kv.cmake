@@ -4,8 +4,8 @@ set(_conformance_kv conformance_kv.c conformance_kv_object.c conformance_kv_flig
 snic_test(kv kv SOURCES ${_conformance_kv})
 snic_test(kv_mem kv)
 snic_test(kv_lmdb kv URING VENDOR SOURCES ${_conformance_kv} LABELS threads)
-snic_test(kv_lmdb_shared kv URING VENDOR)
-snic_test(kv_lmdb_power kv URING VENDOR SOURCES kv_lmdb_record.c kv_lmdb_work.c)
+snic_test(kv_lmdb_shared kv URING VENDOR SOURCES kv_lmdb_audit.c)
+snic_test(kv_lmdb_power kv URING VENDOR SOURCES kv_lmdb_record.c kv_lmdb_work.c kv_lmdb_audit.c)
 snic_test(kv_rados kv URING VENDOR SOURCES ${_conformance_kv}) # starts a cluster of its own
 if(TARGET test_kv_rados)
   target_compile_definitions(test_kv_rados PRIVATE
@@ -15,4 +15,4 @@ if(TARGET test_kv_rados)
     SKIP_RETURN_CODE 77 TIMEOUT 900 LABELS "kv;slow")
 endif()
 snic_test(kv_lmdb_faults kv URING VENDOR SOURCES kv_lmdb_record.c)
-snic_test(kv_lmdb_random kv URING VENDOR)
+snic_test(kv_lmdb_random kv URING VENDOR SOURCES kv_lmdb_audit.c)
