@@ -87,6 +87,7 @@ static unsigned map_ranges(const struct map *m)
 static void map_check(struct kvt *t, const struct map *m, const uint64_t *ino)
 {
     struct snic_kvfs_req req;
+    kvt_check(t);
     for (unsigned f = 0; f < FILES; f++) {
         for (unsigned i = 0; i < BYTES; i++) {
             for (unsigned type = R; type <= W; type++) {

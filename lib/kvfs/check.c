@@ -97,7 +97,7 @@ int snic_kvfs_check(const struct snic_kvfs *k)
         kvfs_check_nodes(&k->free_ops) + requests != k->o.requests_max ||
         kvfs_check_nodes(&k->free_own) + own != KVFS_OWN_MAX)
         return SNIC_ECORRUPT;
-    if (kvfs_check_inodes(k) != 0 || kvfs_cache_check(k) != 0)
+    if (kvfs_check_inodes(k) != 0 || kvfs_cache_check(k) != 0 || kvfs_locks_check(k) != 0)
         return SNIC_ECORRUPT;
     return snic_wheel_check(&k->wheel);
 }

@@ -315,11 +315,18 @@ int kvfs_get(struct kvfs_op *op, const struct snic_kvop_key *key, const void **b
 int kvfs_peek(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
               uint32_t *size);
 /*
+ * A peek for functions that are over in one run when all is in the cache: what it gives is valid
+ * during the run, and a later run may see another version.
+ */
+int kvfs_glance(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
+                uint32_t *size);
+/*
  * Ask for a record that will be wanted soon, so that several come in one round trip. Never waits.
  */
 void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key);
 /* Attributes, with times kept back merged in. A copy of the caller's: change it, then put it. */
 int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
+int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
 /* What is kept back is merged in at each call anew, also when the record was read before. */
 int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
 
@@ -427,17 +434,14 @@ struct kvfs_found {
 /* SNIC_ENOENT; SNIC_ENAMETOOLONG; SNIC_ENOTDIR is the caller's to know. */
 int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
                    struct kvfs_found *out);
-/* The same without the guard. */
-int kvfs_entry_peek(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
-                    struct kvfs_found *out);
 void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size);
 void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
                     struct snic_kvop_key *key, struct snic_kvfs_hash *hash);
 /* The same with what kvfs_entry_key() gave. */
 int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                       uint32_t size, struct kvfs_found *out);
-int kvfs_entry_peek_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
-                       uint32_t size, struct kvfs_found *out);
+int kvfs_entry_glance_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                         uint32_t size, struct kvfs_found *out);
 int kvfs_entry_put_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                       uint32_t size, uint64_t ino, uint32_t type);
 /* Adds, or replaces (ino, type) of a name that is there. */
@@ -660,6 +664,7 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, u
 /* locks.c: its memory is one piece of the engine's, at k->locks. */
 size_t kvfs_locks_memsize(const struct snic_kvfs_opts *o); /* a multiple of 64 */
 void kvfs_locks_init(struct kvfs_locks *locks, const struct snic_kvfs_opts *o);
+int kvfs_locks_check(const struct snic_kvfs *k); /* 0; SNIC_ECORRUPT */
 int kvfs_run_getlk(struct kvfs_op *op);
 int kvfs_run_setlk(struct kvfs_op *op);
 int kvfs_run_flock(struct kvfs_op *op);

@@ -268,3 +268,44 @@ int kvfs_locks_holds(struct kvfs_lock_file *f, uint64_t owner, uint32_t kinds)
     }
     return 0;
 }
+
+/* ---- For tests ---- */
+
+/* Two that are held in one file: neither in each other's way, nor to be one (1, 2). */
+static int locks_table_pair(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
+{
+    if (a->kind != b->kind)
+        return 0;
+    if (a->owner != b->owner)
+        return kvfs_locks_conflict(a, b);
+    return a->type == b->type ? locks_touch(a, b) : kvfs_locks_overlap(a, b);
+}
+
+static uint32_t locks_table_length(const struct snic_link *list)
+{
+    uint32_t n = 0;
+    for (const struct snic_link *p = list->next; p != list; p = p->next)
+        n++;
+    return n;
+}
+
+int kvfs_locks_check(const struct snic_kvfs *k)
+{
+    const struct kvfs_locks *l = k->locks;
+    uint32_t count = 0;
+    for (struct snic_link *p = l->files.next; p != &l->files; p = p->next) {
+        struct kvfs_lock_file *f = SNIC_CONTAINER(p, struct kvfs_lock_file, all);
+        count += locks_table_length(&f->held) + locks_table_length(&f->waiting);
+        if (kvfs_locks_find(l, f->ino) != f)
+            return SNIC_ECORRUPT;
+        for (struct snic_link *a = f->held.next; a != &f->held; a = a->next) {
+            for (struct snic_link *b = a->next; b != &f->held; b = b->next) {
+                if (locks_table_pair(&kvfs_lock_at(a)->r, &kvfs_lock_at(b)->r))
+                    return SNIC_ECORRUPT;
+            }
+        }
+    }
+    return count == l->count && locks_table_length(&l->items_free) + count == l->max + l->slack
+               ? 0
+               : SNIC_ECORRUPT;
+}

@@ -122,8 +122,10 @@ static int open_sync_times(struct kvfs_op *op)
         if (rc != 0)
             return rc;
         op->s[0] = cursor;
-        if (op->commit_state != KVFS_COMMIT_NONE)
-            return kvfs_wait(op, NULL, op->k->now.mono_ns, 1);
+        if (op->commit_state != KVFS_COMMIT_NONE) {
+            kvfs_hold_end(op);
+            return kvfs_next(op, SYNC_TIMES);
+        }
     }
     return kvfs_next(op, SYNC_STORE);
 }
