@@ -8,7 +8,7 @@
  * fs.h, its loop and the door (ours), with QUEUE requests in flight. `lookup` finds random names
  * of FILES in one directory with a warm cache; `lookup_cold` with a cache of next to nothing, so
  * that each goes to the store; `create` makes FILES files in 100 directories, `create_one` in
- * one; `getattr` as lookup.
+ * one.
  */
 #include "snicstore/fs.h"
 #include "snicstore/kv.h"
@@ -20,15 +20,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { QUEUE = 32, DIRS = 100, NAME = 24, REPEATS_MAX = 101 };
+enum { QUEUE = 64, DIRS = 100, NAME = 24, REPEATS_MAX = 101 };
 
 static uint32_t files = 20000, repeats = 5;
 static const char *only;
 
-static uint64_t now_ns(void)
+static uint64_t now_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
 }
 
@@ -42,11 +42,14 @@ static void die(const char *what, int64_t rc)
 
 struct bench {
     struct snic_kvmem *m;
-    struct snic_kvfs *k; /* engine alone */
-    void *mem;
+    struct snic_kvfs *k; /* the engine alone ... */
     struct snic_kvfs_now now;
+    struct snic_fs *fs; /* ... or with service, loop and door */
+    struct snic_loop *loop;
+    struct snic_kv *kv;
+    void *mem;
     uint64_t seed;
-    struct snic_kvfs_req req[QUEUE];
+    struct snic_fs_req req[QUEUE];
     struct snic_kvfs_req *idle[QUEUE];
     uint32_t idle_count;
     char name[QUEUE][NAME];
@@ -61,23 +64,37 @@ static void *bench_memory(size_t size)
     return p;
 }
 
+static void bench_ended(struct bench *b, struct snic_kvfs_req *r)
+{
+    if (r->result < 0)
+        die("request", r->result);
+    b->idle[b->idle_count++] = r;
+}
+
+static void bench_done(struct snic_fs_req *req)
+{
+    bench_ended(req->k.ctx, &req->k);
+}
+
 static void bench_poll(struct bench *b)
 {
     struct snic_kvfs_io *io;
     struct snic_kvfs_req *r;
     uint32_t before = b->idle_count;
     uint64_t ios = 0;
+    if (b->fs != NULL) {
+        if (snic_loop_once(b->loop, 1000000) < 0)
+            die("loop", SNIC_EIO);
+        return;
+    }
     while ((io = snic_kvfs_poll_io(b->k)) != NULL) {
         snic_kvmem_apply(b->m, &io->op);
         b->now.mono_ns++;
         ios++;
         snic_kvfs_complete(b->k, io, b->now);
     }
-    while ((r = snic_kvfs_poll_done(b->k)) != NULL) {
-        if (r->result < 0)
-            die("request", r->result);
-        b->idle[b->idle_count++] = r;
-    }
+    while ((r = snic_kvfs_poll_done(b->k)) != NULL)
+        bench_ended(b, r);
     if (ios == 0 && b->idle_count == before) { /* the engine waits for a time */
         uint64_t deadline = snic_kvfs_deadline_ns(b->k);
         b->now.mono_ns =
@@ -102,7 +119,11 @@ static void bench_join(struct bench *b)
 
 static void bench_submit(struct bench *b, struct snic_kvfs_req *r)
 {
-    int rc = snic_kvfs_submit(b->k, r, b->now);
+    int rc = 0;
+    if (b->fs != NULL)
+        snic_fs_submit(b->fs, SNIC_CONTAINER(r, struct snic_fs_req, k));
+    else
+        rc = snic_kvfs_submit(b->k, r, b->now);
     if (rc != 0)
         die("submit", rc);
 }
@@ -113,12 +134,13 @@ static struct snic_kvfs_req *bench_req(struct bench *b, enum snic_kvfs_kind kind
     memset(r, 0, sizeof(*r));
     r->kind = kind;
     r->ino = ino;
+    r->ctx = b;
     return r;
 }
 
 static void bench_name(struct bench *b, struct snic_kvfs_req *r, const char *prefix, uint32_t i)
 {
-    char *name = b->name[r - b->req];
+    char *name = b->name[SNIC_CONTAINER(r, struct snic_fs_req, k) - b->req];
     size_t at = strlen(prefix);
     memcpy(name, prefix, at);
     for (uint32_t digits = 0; digits < 8; digits++, i /= 10)
@@ -133,9 +155,14 @@ static void bench_simple(struct bench *b, enum snic_kvfs_kind kind)
     bench_join(b);
 }
 
-static void bench_open(struct bench *b, uint64_t cache_bytes)
+static int64_t bench_wall(void *ctx)
 {
-    struct snic_kvmem_opts mo = {.opts_size = sizeof(mo), .seed = 1};
+    (void)ctx;
+    return 1700000000000000000;
+}
+
+static void bench_open_engine(struct bench *b, uint64_t cache_bytes)
+{
     struct snic_kvfs_opts o = {.opts_size = sizeof(o),
                                .session_id = 1,
                                .cache_bytes = cache_bytes,
@@ -144,11 +171,6 @@ static void bench_open(struct bench *b, uint64_t cache_bytes)
                                        SNIC_KV_CAP_CHECKSUM | SNIC_KV_CAP_ALLOC |
                                        SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED};
     int rc;
-    memset(b, 0, sizeof(*b));
-    b->seed = 1;
-    rc = snic_kvmem_open(&b->m, &mo);
-    if (rc != 0)
-        die("store", rc);
     b->mem = bench_memory(snic_kvfs_memsize(&o));
     rc = snic_kvfs_init(&b->k, b->mem, snic_kvfs_memsize(&o), &o);
     if (rc != 0)
@@ -156,8 +178,41 @@ static void bench_open(struct bench *b, uint64_t cache_bytes)
     b->now.mono_ns = 1;
     b->now.wall_ns = 1700000000000000000;
     snic_kvfs_set_sole(b->k, 1);
-    for (uint32_t i = 0; i < QUEUE; i++)
-        b->idle[b->idle_count++] = &b->req[i];
+}
+
+static void bench_open_service(struct bench *b, uint64_t cache_bytes)
+{
+    struct snic_loop_uring_opts lo = {.opts_size = sizeof(lo)};
+    struct snic_fs_opts o = {
+        .opts_size = sizeof(o), .session_id = 1, .cache_bytes = cache_bytes, .wall = bench_wall};
+    int rc = snic_loop_uring_open(&b->loop, &lo);
+    if (rc == 0)
+        rc = snic_kv_mem_open(&b->kv, b->loop, b->m);
+    if (rc != 0)
+        die("loop", rc);
+    b->mem = bench_memory(snic_fs_memsize(&o));
+    rc = snic_fs_init(&b->fs, b->mem, snic_fs_memsize(&o), b->loop, b->kv, &o);
+    if (rc != 0)
+        die("service", rc);
+}
+
+static void bench_open(struct bench *b, int service, uint64_t cache_bytes)
+{
+    struct snic_kvmem_opts mo = {.opts_size = sizeof(mo), .seed = 1};
+    int rc;
+    memset(b, 0, sizeof(*b));
+    b->seed = 1;
+    rc = snic_kvmem_open(&b->m, &mo);
+    if (rc != 0)
+        die("store", rc);
+    if (service)
+        bench_open_service(b, cache_bytes);
+    else
+        bench_open_engine(b, cache_bytes);
+    for (uint32_t i = 0; i < QUEUE; i++) {
+        b->req[i].done = bench_done;
+        b->idle[b->idle_count++] = &b->req[i].k;
+    }
     bench_simple(b, SNIC_KVFS_MKFS);
     bench_simple(b, SNIC_KVFS_MOUNT);
     for (uint32_t i = 0; i < DIRS; i++) {
@@ -173,21 +228,44 @@ static void bench_open(struct bench *b, uint64_t cache_bytes)
 static void bench_close(struct bench *b)
 {
     bench_simple(b, SNIC_KVFS_UNMOUNT);
-    free(snic_kvfs_fini(b->k));
+    if (b->fs != NULL) {
+        free(snic_fs_fini(b->fs));
+        snic_kv_close(b->kv);
+        snic_loop_close(b->loop);
+    } else {
+        free(snic_kvfs_fini(b->k));
+    }
     snic_kvmem_close(b->m);
 }
 
 /* ---- Rows ---- */
 
-static double bench_rate(uint64_t begin, uint32_t count)
+/* What was measured: by the clock, and in time of the processor, which others do not disturb. */
+struct rate {
+    uint64_t began;
+    uint64_t began_cpu;
+    double per_second;
+    double cpu_us; /* per operation */
+};
+
+static void rate_begin(struct rate *r)
 {
-    uint64_t took = now_ns() - begin;
-    return (double)count * 1e9 / (double)(took == 0 ? 1 : took);
+    r->began = now_ns(CLOCK_MONOTONIC);
+    r->began_cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-static double bench_creates(struct bench *b, uint32_t dirs)
+static void rate_end(struct rate *r, uint32_t count)
 {
-    uint64_t begin = now_ns();
+    uint64_t took = now_ns(CLOCK_MONOTONIC) - r->began;
+    uint64_t cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID) - r->began_cpu;
+    r->per_second = (double)count * 1e9 / (double)(took == 0 ? 1 : took);
+    r->cpu_us = (double)cpu / 1e3 / (double)count;
+}
+
+static struct rate bench_creates(struct bench *b, uint32_t dirs)
+{
+    struct rate rate;
+    rate_begin(&rate);
     for (uint32_t i = 0; i < files; i++) {
         struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_MKNOD, b->dir[i % dirs]);
         bench_name(b, r, "file", i);
@@ -195,12 +273,15 @@ static double bench_creates(struct bench *b, uint32_t dirs)
         bench_submit(b, r);
     }
     bench_join(b);
-    return bench_rate(begin, files);
+    rate_end(&rate, files);
+    return rate;
 }
 
-static double bench_lookups(struct bench *b, uint32_t count)
+static struct rate bench_lookups(struct bench *b, uint32_t count)
 {
-    uint64_t x = b->seed++, begin = now_ns();
+    uint64_t x = b->seed++;
+    struct rate rate;
+    rate_begin(&rate);
     for (uint32_t i = 0; i < count; i++) {
         struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_LOOKUP, b->dir[0]);
         x = x * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -208,34 +289,35 @@ static double bench_lookups(struct bench *b, uint32_t count)
         bench_submit(b, r);
     }
     bench_join(b);
-    return bench_rate(begin, count);
+    rate_end(&rate, count);
+    return rate;
 }
 
-static double row_create(void)
+static struct rate row_creates(int service, uint32_t dirs)
 {
     struct bench b;
-    double rate;
-    bench_open(&b, 0);
-    rate = bench_creates(&b, DIRS);
+    struct rate rate;
+    bench_open(&b, service, 0);
+    rate = bench_creates(&b, dirs);
     bench_close(&b);
     return rate;
 }
 
-static double row_create_one(void)
+static struct rate row_create(int service)
 {
-    struct bench b;
-    double rate;
-    bench_open(&b, 0);
-    rate = bench_creates(&b, 1);
-    bench_close(&b);
-    return rate;
+    return row_creates(service, DIRS);
 }
 
-static double row_lookups(uint64_t cache_bytes)
+static struct rate row_create_one(int service)
+{
+    return row_creates(service, 1);
+}
+
+static struct rate row_lookups(int service, uint64_t cache_bytes)
 {
     struct bench b;
-    double rate;
-    bench_open(&b, cache_bytes);
+    struct rate rate;
+    bench_open(&b, service, cache_bytes);
     (void)bench_creates(&b, 1);
     (void)bench_lookups(&b, files);
     rate = bench_lookups(&b, 20 * files);
@@ -243,19 +325,19 @@ static double row_lookups(uint64_t cache_bytes)
     return rate;
 }
 
-static double row_lookup(void)
+static struct rate row_lookup(int service)
 {
-    return row_lookups(0);
+    return row_lookups(service, 0);
 }
 
-static double row_lookup_cold(void)
+static struct rate row_lookup_cold(int service)
 {
-    return row_lookups(1);
+    return row_lookups(service, 1);
 }
 
 static const struct {
     const char *name;
-    double (*run)(void);
+    struct rate (*run)(int service);
 } rows[] = {{"lookup", row_lookup},
             {"lookup_cold", row_lookup_cold},
             {"create", row_create},
@@ -267,9 +349,15 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double median(double *v)
+{
+    qsort(v, repeats, sizeof(*v), ascending);
+    return v[repeats / 2];
+}
+
 int main(int argc, char **argv)
 {
-    static double value[SNIC_COUNTOF(rows)][REPEATS_MAX];
+    static double rate[SNIC_COUNTOF(rows)][2][REPEATS_MAX], cpu[SNIC_COUNTOF(rows)][2][REPEATS_MAX];
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--repeats") == 0)
             repeats = (uint32_t)strtoul(argv[i + 1], NULL, 10);
@@ -285,12 +373,19 @@ int main(int argc, char **argv)
     for (uint32_t n = 0; n < repeats; n++)
         for (size_t i = 0; i < SNIC_COUNTOF(rows); i++)
             if (only == NULL || strcmp(only, rows[i].name) == 0)
-                value[i][n] = rows[i].run();
+                for (int service = 0; service < 2; service++) {
+                    struct rate r = rows[i].run(service);
+                    rate[i][service][n] = r.per_second;
+                    cpu[i][service][n] = r.cpu_us;
+                }
     for (size_t i = 0; i < SNIC_COUNTOF(rows); i++) {
         if (only != NULL && strcmp(only, rows[i].name) != 0)
             continue;
-        qsort(value[i], repeats, sizeof(value[i][0]), ascending);
-        printf("row kvfs %s engine 1 %.0f op/s\n", rows[i].name, value[i][repeats / 2]);
+        for (int service = 0; service < 2; service++) {
+            const char *who = service ? "ours" : "engine";
+            printf("row kvfs %s %s 1 %.0f op/s\n", rows[i].name, who, median(rate[i][service]));
+            printf("row kvfs %s_cpu %s 1 %.3f us/op\n", rows[i].name, who, median(cpu[i][service]));
+        }
     }
     return 0;
 }

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 if("fs" IN_LIST SNIC_WANTED_MODULES)
-  snic_bench(kvfs kvfs)
+  snic_bench(kvfs kvfs URING)
 endif()

@@ -69,12 +69,12 @@ int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const
     return rc != 0 ? rc : entry_found(op, key, body, body_size, name, size, out);
 }
 
-int kvfs_entry_peek_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
-                       uint32_t size, struct kvfs_found *out)
+int kvfs_entry_glance_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                         uint32_t size, struct kvfs_found *out)
 {
     const void *body;
     uint32_t body_size;
-    int rc = kvfs_peek(op, key, &body, &body_size);
+    int rc = kvfs_glance(op, key, &body, &body_size);
     return rc != 0 ? rc : entry_found(op, key, body, body_size, name, size, out);
 }
 
@@ -86,16 +86,6 @@ int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t 
         return SNIC_ENAMETOOLONG;
     kvfs_entry_key(op->k, dir, name, size, &key, &out->hash);
     return kvfs_entry_get_at(op, &key, name, size, out);
-}
-
-int kvfs_entry_peek(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
-                    struct kvfs_found *out)
-{
-    struct snic_kvop_key key;
-    if (size > SNIC_KVFS_NAME_MAX)
-        return SNIC_ENAMETOOLONG;
-    kvfs_entry_key(op->k, dir, name, size, &key, &out->hash);
-    return kvfs_entry_peek_at(op, &key, name, size, out);
 }
 
 /* Copy the entries of a record except one name's, and append `put`, if any. */

@@ -53,9 +53,9 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
     int dots = kvfs_name_dots(name, size), rc, found_rc = 0;
     if (!dots) {
         kvfs_entry_key(op->k, dir, name, size, &key, &found.hash);
-        found_rc = kvfs_entry_peek_at(op, &key, name, size, &found);
+        found_rc = kvfs_entry_glance_at(op, &key, name, size, &found);
     }
-    rc = kvfs_peek_attr(op, dir, &parent); /* asked for together */
+    rc = kvfs_glance_attr(op, dir, &parent); /* asked for together */
     if (rc != 0)
         return rc;
     if (!kvfs_is_dir(&parent))
@@ -69,7 +69,7 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
         found.ino = dir == 0 ? 0 : parent.parent;
     else if (found_rc != 0)
         return found_rc;
-    rc = kvfs_peek_attr(op, found.ino, out);
+    rc = kvfs_glance_attr(op, found.ino, out);
     return rc == SNIC_ENOENT ? name_missing(op, found.ino) : rc;
 }
 

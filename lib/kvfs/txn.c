@@ -193,6 +193,28 @@ int kvfs_peek(struct kvfs_op *op, const struct snic_kvop_key *key, const void **
     return txn_get(op, key, 0, body, size);
 }
 
+int kvfs_glance(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
+                uint32_t *size)
+{
+    const unsigned char *record;
+    uint32_t bytes;
+    if (op->reads == NULL && op->changes == NULL) {
+        switch (kvfs_cache_get(op->k, key, kvfs_key_hash(key), &record, &bytes)) {
+        case KVFS_CACHE_PRESENT:
+            op->k->stats.cache_hits++;
+            *body = record + SNIC_KVFS_HEAD;
+            *size = bytes - SNIC_KVFS_HEAD;
+            return 0;
+        case KVFS_CACHE_ABSENT:
+            op->k->stats.cache_hits++;
+            return SNIC_ENOENT;
+        default:
+            break;
+        }
+    }
+    return kvfs_peek(op, key, body, size);
+}
+
 void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     struct kvfs_change *c = txn_change_find(op, key);
@@ -402,7 +424,11 @@ void kvfs_private(struct kvfs_op *op, uint64_t ino)
 
 /* ---- Attributes ---- */
 
-static int txn_get_attr(struct kvfs_op *op, uint64_t ino, uint8_t guard, struct snic_kvfs_attr *out)
+typedef int (*txn_read_fn)(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
+                           uint32_t *size);
+
+static int txn_get_attr(struct kvfs_op *op, uint64_t ino, txn_read_fn read,
+                        struct snic_kvfs_attr *out)
 {
     struct snic_kvop_key key;
     struct snic_kvfs_attr a;
@@ -410,7 +436,7 @@ static int txn_get_attr(struct kvfs_op *op, uint64_t ino, uint8_t guard, struct 
     uint32_t size;
     int rc;
     snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
-    rc = txn_get(op, &key, guard, &body, &size);
+    rc = read(op, &key, &body, &size);
     if (rc != 0)
         return rc;
     rc = snic_kvfs_attr_decode(&a, (const unsigned char *)body - SNIC_KVFS_HEAD,
@@ -426,12 +452,17 @@ static int txn_get_attr(struct kvfs_op *op, uint64_t ino, uint8_t guard, struct 
 
 int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
 {
-    return txn_get_attr(op, ino, 1, out);
+    return txn_get_attr(op, ino, kvfs_get, out);
 }
 
 int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
 {
-    return txn_get_attr(op, ino, 0, out);
+    return txn_get_attr(op, ino, kvfs_peek, out);
+}
+
+int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
+{
+    return txn_get_attr(op, ino, kvfs_glance, out);
 }
 
 int kvfs_put_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a)
