@@ -16,6 +16,7 @@ void many_join(struct many *y, uint32_t i)
     o.session_id = ++y->session * 1000;
     o.heartbeat_ns = 1000000000;
     o.lease_ns = 10000000000;
+    o.times_ns = y->times_ns;
     kvt_open_on(&y->t[i], y->m, &o);
     snic_kvfs_set_sole(y->t[i].k, 0);
     y->t[i].random = 1;
@@ -111,11 +112,12 @@ int64_t many_simple(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64
     return many_call(y, i, &req);
 }
 
-void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed)
+void many_open_with(struct many *y, uint32_t count, uint32_t caps, uint64_t seed, uint64_t times_ns)
 {
     struct snic_kvmem_opts o = {.opts_size = sizeof(o), .caps = caps, .seed = seed};
     memset(y, 0, sizeof(*y));
     y->caps = caps;
+    y->times_ns = times_ns;
     y->now.mono_ns = 1000000000;
     y->now.wall_ns = 1700000000000000000;
     snic_rng_init(&y->rng, seed);
@@ -124,6 +126,11 @@ void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed)
     for (uint32_t i = 0; i < count; i++)
         many_join(y, i);
     assert_int_equal(many_simple(y, 0, SNIC_KVFS_MKFS, 0, NULL), 0);
+}
+
+void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed)
+{
+    many_open_with(y, count, caps, seed, 1000000000);
 }
 
 /* All at once: newcomers meet each other and one that is becoming alone. */

@@ -25,6 +25,7 @@ struct many {
     struct snic_rng rng;
     uint32_t caps;
     uint64_t session;
+    uint64_t times_ns; /* of the engines that join */
 };
 
 struct batch_op {
@@ -46,6 +47,8 @@ void many_finish(struct many *y, uint32_t left);
 int64_t many_call(struct many *y, uint32_t i, struct snic_kvfs_req *req);
 int64_t many_simple(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
                     const char *name);
+void many_open_with(struct many *y, uint32_t count, uint32_t caps, uint64_t seed,
+                    uint64_t times_ns);
 void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed);
 void many_mount(struct many *y);
 void many_close(struct many *y);

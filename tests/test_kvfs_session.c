@@ -74,7 +74,9 @@ static void test_kvfs_session_newcomer_alone_ends(void **state)
         struct many y;
         char bytes[8] = "before", got[8] = "";
         struct snic_kvfs_attr a;
-        many_open(&y, 2, MANY_CAPS | (seed % 2 ? SNIC_KV_CAP_ATOMIC_MULTI : 0), seed);
+        /* What is kept back is kept for long: only the newcomer's arrival brings it out. */
+        many_open_with(&y, 2, MANY_CAPS | (seed % 2 ? SNIC_KV_CAP_ATOMIC_MULTI : 0), seed,
+                       1000 * (uint64_t)SESSION_SECOND);
         assert_int_equal(session_mount(&y, 0), 0);
         assert_true(session_alone(&y, 0));
         uint64_t ino = session_made(&y, 0, SNIC_KVFS_MKNOD, 1, "f", NULL);
@@ -131,6 +133,73 @@ static void test_kvfs_session_arrivals_at_once_none_alone(void **state)
         assert_int_equal(session_mount(&y, 2), 0);
         many_close(&y);
     }
+}
+
+/* One is just becoming alone when another arrives: what the newcomer does is seen at once. */
+static void test_kvfs_session_arrival_against_alone_seen(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= support_scale(300, 5000); seed++) {
+        struct many y;
+        struct snic_kvfs_req req;
+        many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, seed);
+        many_mount(&y);
+        assert_int_equal(session_unmount(&y, 1), 0);
+        uint64_t next = snic_kvfs_deadline_ns(y.t[0].k);
+        if (next > y.now.mono_ns && next != SNIC_NEVER)
+            many_time(&y, next - y.now.mono_ns);
+        for (uint64_t n = snic_rng_below(&y.rng, 4); n > 0; n--)
+            many_step(&y);
+        kvt_req(&y.t[1], &req, SNIC_KVFS_MOUNT, 0, NULL);
+        assert_int_equal(many_call(&y, 1, &req), 0);
+        (void)session_made(&y, 1, SNIC_KVFS_MKDIR, 1, "d", NULL);
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_LOOKUP, 1, "d"), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_RMDIR, 1, "d"), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_LOOKUP, 1, "d"), SNIC_ENOENT);
+        assert_false(session_alone(&y, 0) || session_alone(&y, 1));
+        many_close(&y);
+    }
+}
+
+/*
+ * What a session has decided while alone and is still on its way to the store, a newcomer waits
+ * for: here the removal of a file with its last name, which the newcomer could have open.
+ */
+static void test_kvfs_session_decided_alone_waited_for(void **state)
+{
+    struct many y;
+    struct snic_kvfs_req unlink, mount;
+    struct snic_kvfs_io *held = NULL;
+    (void)state;
+    many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, 4);
+    assert_int_equal(session_mount(&y, 0), 0);
+    (void)session_made(&y, 0, SNIC_KVFS_MKNOD, 1, "f", NULL);
+    struct kvt *t = &y.t[0];
+    kvt_req(t, &unlink, SNIC_KVFS_UNLINK, 1, "f");
+    t->now = y.now;
+    kvt_submit(t, &unlink);
+    while (held == NULL) {
+        struct snic_kvfs_io *io = snic_kvfs_poll_io(t->k);
+        if (io == NULL) {
+            assert_true(kvt_step(t));
+        } else if (io->op.kind == SNIC_KVOP_COMMIT) {
+            held = io;
+        } else {
+            t->flight[t->in_flight++] = io;
+        }
+    }
+    y.now = t->now;
+    kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
+    y.t[1].now = y.now;
+    kvt_submit(&y.t[1], &mount);
+    many_pass(&y, 4 * (uint64_t)SESSION_SECOND);
+    assert_null(snic_kvfs_poll_done(y.t[1].k));
+    t->flight[t->in_flight++] = held;
+    many_finish(&y, 2);
+    assert_int_equal(unlink.result, 0);
+    assert_int_equal(mount.result, 0);
+    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_LOOKUP, 1, "f"), SNIC_ENOENT);
+    many_close(&y);
 }
 
 /* A session that is silent for its lease is cleared away; it is told so, and may come back. */
@@ -345,6 +414,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_session_newcomer_alone_ends),
         cmocka_unit_test(test_kvfs_session_arrivals_at_once_none_alone),
+        cmocka_unit_test(test_kvfs_session_arrival_against_alone_seen),
+        cmocka_unit_test(test_kvfs_session_decided_alone_waited_for),
         cmocka_unit_test(test_kvfs_session_silent_declared_dead),
         cmocka_unit_test(test_kvfs_session_sole_dead_at_once),
         cmocka_unit_test(test_kvfs_session_unlinked_elsewhere_stays_open),
