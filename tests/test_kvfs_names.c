@@ -193,6 +193,9 @@ static void test_kvfs_link_names_counted(void **state)
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
     uint64_t file = kvt_file(&t, SNIC_KVFS_ROOT, "f0", 0644);
+    assert_int_equal(kvt_link(&t, file, dir, "second"), 0);
+    assert_int_equal(kvt_unlink(&t, dir, "second"), 0);
+    audit_mounted(&t);
     for (int i = 1; i < 6; i++) {
         struct snic_kvfs_attr before = names_attr(&t, file), after;
         struct snic_kvfs_attr parent = names_attr(&t, dir);
