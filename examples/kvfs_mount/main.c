@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static int main_pipe = -1; /* to the shell's process, which waits */
@@ -182,7 +183,11 @@ static void main_options(struct km_config *c, int argc, char **argv)
         {"mkfs", EX_FLAG, &c->mkfs, NULL, "make a file system if the store holds none", 0, 0, NULL},
         {"exclusive", EX_FLAG, &c->exclusive, NULL,
          "nobody else may have the store open: the kernel keeps names and attributes as long as it "
-         "likes, and gathers small writes",
+         "likes",
+         0, 0, NULL},
+        {"writeback", EX_FLAG, &c->writeback, NULL,
+         "and gathers writes: small ones are faster, but st_blocks, SEEK_DATA and atime are those "
+         "before what it holds, and errors come at fsync; with --exclusive",
          0, 0, NULL},
         {"cache-mb", EX_NUMBER, &c->cache_mb, "N", "of records in memory; default 16", 1, 1048576,
          NULL},
@@ -212,8 +217,8 @@ static void main_options(struct km_config *c, int argc, char **argv)
 /* Does the word after this one belong to it? */
 static int main_takes_value(const char *word)
 {
-    static const char *const flags[] = {"-f",     "--f", "--mkfs", "--exclusive", "--two-process",
-                                        "--help", "-h"};
+    static const char *const flags[] = {"-f",          "--f",           "--mkfs", "--exclusive",
+                                        "--writeback", "--two-process", "--help", "-h"};
 
     if (strchr(word, '=') != NULL)
         return 0;
@@ -296,6 +301,7 @@ static void main_check(struct km_config *c)
 {
     static char full[4096];
     struct snic_net_addr a;
+    struct statvfs v;
     struct stat st;
 
     if (c->mountpoint == NULL) {
@@ -304,14 +310,16 @@ static void main_check(struct km_config *c)
     }
     if (c->metrics != NULL)
         ex_address("metrics", c->metrics, &a);
+    if (c->writeback && !c->exclusive)
+        ex_die("--writeback: what one mount holds others do not see: give --exclusive, too");
     if (c->two_process && c->threads > 0)
         ex_die("--threads: with --two-process the host's thread reads itself");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
         ex_die("/dev/fuse: %s: is the module 'fuse' loaded?", strerror(errno));
     /* A role that died left its mount. */
-    if (c->role != NULL && stat(c->mountpoint, &st) != 0 && errno == ENOTCONN)
+    if (c->role != NULL && statvfs(c->mountpoint, &v) != 0 && errno == ENOTCONN)
         (void)umount2(c->mountpoint, MNT_DETACH);
-    if (stat(c->mountpoint, &st) != 0)
+    if (statvfs(c->mountpoint, &v) != 0 || stat(c->mountpoint, &st) != 0)
         ex_die("%s: %s%s", c->mountpoint, strerror(errno),
                errno == ENOTCONN ? ": a mount that died is there: fusermount3 -u -z it" : "");
     if (!S_ISDIR(st.st_mode))

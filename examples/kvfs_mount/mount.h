@@ -64,6 +64,7 @@ struct km_config {
     int foreground;
     int mkfs;
     int exclusive;
+    int writeback;
     int two_process;
     const char *role;   /* NULL, "host", "dpu": set by the supervisor */
     const char *socket; /* between the two */
@@ -133,8 +134,8 @@ struct km {
     atomic_uint locks_waiting;
     atomic_uint in_flight;
     struct snic_loop_msg over_msg;
-    atomic_int stopping;
-    int mounted_here; /* session.c */
+    atomic_int stopping; /* 1; 2: the mount point is free already */
+    int mounted_here;    /* session.c */
     struct snic_timer look;
 
     pthread_mutex_t lock; /* of the blocks */

@@ -374,7 +374,7 @@ void km_init(void *userdata, struct fuse_conn_info *conn)
         conn->want |= conn->capable & want[i];
     if (!m->config->exclusive)
         conn->want &= ~(unsigned)FUSE_CAP_CACHE_SYMLINKS;
-    if (m->config->exclusive)
+    if (m->config->writeback)
         conn->want |= conn->capable & FUSE_CAP_WRITEBACK_CACHE;
     atomic_store(&m->writeback, (conn->want & FUSE_CAP_WRITEBACK_CACHE) != 0);
     conn->max_write = KM_DATA;

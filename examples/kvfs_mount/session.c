@@ -392,8 +392,8 @@ static void *session_stopper(void *arg)
     if (umount2(at, 0) == 0 || (errno == EPERM && session_fusermount(at, "-u") == 0))
         return NULL;
     ex_log(EX_WARNING, "%s is in use; files open there get errors from now on", at);
-    if (umount2(at, MNT_DETACH) != 0)
-        (void)session_fusermount(at, "-uz");
+    if (umount2(at, MNT_DETACH) == 0 || session_fusermount(at, "-uz") == 0)
+        atomic_store(&m->stopping, 2);
     session_end(m);
     return NULL;
 }
@@ -403,7 +403,9 @@ void km_session_stop(struct km *m)
     pthread_attr_t a;
     pthread_t t;
 
-    if (atomic_exchange(&m->stopping, 1))
+    int none = 0;
+
+    if (!atomic_compare_exchange_strong(&m->stopping, &none, 1))
         return;
     pthread_attr_init(&a);
     pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
@@ -416,7 +418,7 @@ void km_session_close(struct km *m)
 {
     if (m->se == NULL)
         return;
-    if (m->mounted_here)
+    if (m->mounted_here && atomic_load(&m->stopping) != 2)
         fuse_session_unmount(m->se);
     fuse_session_destroy(m->se);
     m->se = NULL;

@@ -338,6 +338,7 @@ static int load_run(struct kt *t, struct load *l)
 
     if (status != 0)
         return status;
+    l->t = t;
     rc = kt_resolve(t, to, &a);
     if (rc == 0 && !S_ISDIR(a.mode))
         rc = SNIC_ENOTDIR;

@@ -26,9 +26,7 @@ static const struct {
     const char *help;
 } commands[] = {
     {"mkfs", kt_mkfs, 0, 0, "make a file system; --force: also over one that is there"},
-#if defined(KVFS_TOOL_FSCK)
     {"fsck", kt_fsck, 0, 0, "check it; --repair: mend, --data: read all bytes, --force: in use"},
-#endif
     {"dump", kt_dump, 0, 0, "every record as text; --group N: those of one inode"},
     {"load", kt_load, 1, 2, "FOLDER [PATH]: copy a folder of this host to PATH (default /)"},
     {"stats", kt_stats, 0, 0, "count what is there"},

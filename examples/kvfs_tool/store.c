@@ -124,7 +124,10 @@ static int store_open_kv(struct kvfs_store *s)
         rc = store_open_lmdb(s, s->spec + 5, &error, text);
     else if (strncmp(s->spec, "rados:", 6) == 0)
         rc = store_open_rados(s, s->spec + 6, &error, text);
-    if (rc != 0)
+    if (rc == SNIC_ENOENT && strncmp(s->spec, "lmdb:", 5) == 0)
+        ex_log(EX_ERROR, "%s: %s: make one with 'kvfs_tool mkfs'", s->spec,
+               text[0] != 0 ? text : "there is no store");
+    else if (rc != 0)
         ex_log(EX_ERROR, "%s: %s", s->spec,
                rc == SNIC_EVERSION ? "a store of another version"
                : text[0] != 0      ? text

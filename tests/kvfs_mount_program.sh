@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The programs kvfs_mount and kvfs_tool themselves: what they say of bad input, how they end, two
+# mounts of one store, two processes of which one dies. kvfs_common.sh says how it is told what to use.
+. "$(dirname "$0")/kvfs_common.sh"
+[ -n "${KVFS_MOUNT:-}" ] && [ -n "${KVFS_TOOL:-}" ] || skip "no kvfs_mount"
+[ "$(id -u)" = 0 ] && [ -w /dev/fuse ] || skip "mounting wants root and /dev/fuse"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/kvfs_program.XXXXXX")
+mnt=$work/mnt
+other=$work/other
+spec=lmdb:$work/store
+mkdir "$mnt" "$other" "$work/store"
+program_finish() {
+    rc=$?
+    fusermount3 -u -z "$other" 2>/dev/null
+    (exit $rc)
+    kvfs_finish
+}
+trap program_finish EXIT
+
+# refused CODE TEXT COMMAND...: it ends with this code and says the text.
+refused() {
+    want=$1 text=$2
+    shift 2
+    timeout 60 "$@" >"$work/out" 2>&1
+    rc=$?
+    [ $rc = "$want" ] || fail "$*: exit $rc, expected $want: $(cat "$work/out")"
+    [ -z "$text" ] || grep -q -e "$text" "$work/out" || fail "$*: no word of '$text': $(cat "$work/out")"
+}
+gone() { # DIR: wait until it is no mount
+    for _ in $(seq 200); do
+        grep -q " $1 fuse" /proc/mounts || return 0
+        sleep 0.05
+    done
+    fail "$1 is still mounted"
+}
+mount_at() { # DIR OPTION...
+    at=$1
+    shift
+    timeout 60 "$KVFS_MOUNT" --store "$spec" "$@" "$at" 2>>"$work/log" || fail "cannot mount"
+}
+# The process of ours that serves, by role ("" for the only one).
+serving() {
+    for f in $(grep -lszxF -e "$mnt" /proc/[0-9]*/cmdline 2>/dev/null); do
+        d=${f%/cmdline}
+        case $(readlink "$d/exe" 2>/dev/null) in
+        */kvfs_mount) tr '\0' ' ' <"$f" | grep -q -e "$1" && echo "${d#/proc/}" ;;
+        esac
+    done
+}
+
+say "bad input"
+refused 2 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
+refused 2 "not one of" "$KVFS_MOUNT" --store what "$mnt"
+refused 2 "where to" "$KVFS_MOUNT" --store mem
+refused 1 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
+refused 1 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
+refused 1 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
+refused 1 "exclusive" "$KVFS_MOUNT" --store mem --writeback "$mnt"
+refused 2 "Usage" "$KVFS_TOOL" nonsense
+refused 2 "says where" "$KVFS_TOOL" ls
+refused 2 "not one of" "$KVFS_TOOL" ls --store what
+refused 2 "kvfs_tool mkfs" "$KVFS_TOOL" ls --store "$spec"
+refused 0 "" "$KVFS_TOOL" mkfs --store "$spec"
+refused 2 "force" "$KVFS_TOOL" mkfs --store "$spec"
+refused 2 "no such" "$KVFS_TOOL" cat --store "$spec" /none
+refused 2 "folder\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
+
+say "load, dump, ls, cat, stat, stats"
+mkdir -p "$work/tree/d/e"
+echo hello >"$work/tree/d/hello"
+ln "$work/tree/d/hello" "$work/tree/link"
+ln -s d/hello "$work/tree/soft"
+mkfifo "$work/tree/fifo"
+truncate -s 100000 "$work/tree/sparse"
+head -c 300000 /dev/urandom >"$work/tree/big"
+chmod 4751 "$work/tree/big"
+chown 12:34 "$work/tree/d/hello"
+touch -d "2001-02-03 04:05:06.789" "$work/tree/big" "$work/tree/d"
+refused 0 "9 files" "$KVFS_TOOL" load --store "$spec" "$work/tree"
+refused 0 "hello" "$KVFS_TOOL" cat --store "$spec" /d/hello
+refused 0 "rwsr-x--x .* big" "$KVFS_TOOL" ls --store "$spec"
+refused 0 "300000" "$KVFS_TOOL" stat --store "$spec" /big
+refused 0 "damaged  *0" "$KVFS_TOOL" stats --store "$spec"
+refused 0 '"hello"' "$KVFS_TOOL" dump --store "$spec"
+refused 0 "" "$KVFS_TOOL" fsck --store "$spec"
+mount_at "$mnt"
+diff -r --no-dereference -x fifo "$work/tree" "$mnt" || fail "what was loaded differs"
+for f in big d/hello d soft fifo sparse; do
+    a=$(cd "$work/tree" && stat -c '%n %f %h %u %g %Y' "$f")
+    b=$(cd "$mnt" && stat -c '%n %f %h %u %g %Y' "$f")
+    [ -d "$mnt/$f" ] || [ "$a" = "$b" ] || fail "attributes: $a, mounted: $b"
+done
+[ "$(stat -c %b "$mnt/sparse")" -le 16 ] || fail "a hole takes space"
+
+say "SIGTERM, also with a file open"
+kill -TERM "$(serving '')"
+gone "$mnt"
+mount_at "$mnt"
+exec 7>"$mnt/open"
+echo kept >&7
+kill -TERM "$(serving '')"
+gone "$mnt"
+exec 7>&-
+refused 0 "kept" "$KVFS_TOOL" cat --store "$spec" /open
+
+say "kill -9: a mount over a dead one is refused; then all that was synced is there"
+mount_at "$mnt"
+echo one >"$mnt/one"
+sync "$mnt/one"
+kill -9 "$(serving '')"
+sleep 0.2
+refused 1 "fusermount3" "$KVFS_MOUNT" --store "$spec" "$mnt"
+fusermount3 -u -z "$mnt"
+mount_at "$mnt" --threads 2
+[ "$(cat "$mnt/one")" = one ] || fail "a synced file is gone"
+
+say "two mounts of one store"
+timeout 60 "$KVFS_MOUNT" --store "$spec" "$other" 2>>"$work/log" || fail "no second mount"
+ls "$mnt/two" 2>/dev/null && fail "there is no such file yet"
+echo two >"$other/two"
+[ "$(cat "$mnt/two")" = two ] || fail "the other mount does not see a new file"
+echo three >"$mnt/two"
+[ "$(cat "$other/two")" = three ] || fail "the first mount's change is not seen"
+rm "$mnt/two"
+[ ! -e "$other/two" ] || fail "a removed file is seen"
+fusermount3 -u "$other" || fail "cannot unmount"
+gone "$other"
+fusermount3 -u "$mnt" || fail "cannot unmount"
+gone "$mnt"
+for _ in $(seq 100); do [ -n "$(serving '')" ] && sleep 0.05; done
+mount_at "$mnt" --exclusive
+refused 1 "in use\|other\|has" "$KVFS_MOUNT" --store "$spec" "$other"
+fusermount3 -u "$mnt"
+gone "$mnt"
+
+say "two processes; the file system's dies"
+mount_at "$mnt" --two-process
+n=0
+while [ $n -lt 60 ]; do
+    { echo $n >"$mnt/k$n" && sync "$mnt/k$n"; } 2>/dev/null && echo $n >>"$work/acknowledged"
+    [ $((n % 20)) != 10 ] || kill -9 "$(serving 'role dpu')"
+    n=$((n + 1))
+done
+while read -r n; do
+    [ "$(cat "$mnt/k$n")" = "$n" ] || fail "file k$n was synced and is not there"
+done <"$work/acknowledged"
+[ "$(wc -l <"$work/acknowledged")" -ge 50 ] || fail "most writes failed"
+fusermount3 -u "$mnt" || fail "cannot unmount"
+gone "$mnt"
+for _ in $(seq 100); do [ -n "$(serving '')" ] && sleep 0.05; done
+[ -z "$(serving '')" ] || fail "a process is left"
+refused 0 "" "$KVFS_TOOL" fsck --store "$spec"
+say "all well"
