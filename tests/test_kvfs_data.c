@@ -330,6 +330,64 @@ static void test_kvfs_data_times_follow(void **state)
     kvt_close(&t);
 }
 
+/* mtime as the store has it. */
+static uint32_t stored_mtime(struct kvt *t, uint64_t ino)
+{
+    unsigned char value[SNIC_KVFS_ATTR_BYTES];
+    struct snic_kvop_get get = {.value = value, .room = sizeof(value)};
+    struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
+    struct snic_kvfs_attr a;
+    snic_kvfs_key(&get.key, ino, SNIC_KVFS_REC_ATTR);
+    snic_kvmem_apply(t->m, &op);
+    assert_int_equal(get.result, 0);
+    assert_int_equal(snic_kvfs_attr_decode(&a, value, get.size), 0);
+    return a.mtime.nsec;
+}
+
+/* Times that are kept back are in the store after FLUSH, FSYNC, SYNCFS, and after a second. */
+static void test_kvfs_data_kept_times_reach_the_store(void **state)
+{
+    enum { N = 40 };
+    static unsigned char bytes[20000];
+    struct snic_kvfs_attr a[N];
+    struct snic_kvfs_req req;
+    uint64_t ino[N];
+    char name[3] = "f";
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    for (unsigned i = 0; i < N; i++) {
+        name[1] = (char)('0' + i);
+        ino[i] = kvt_create(&t, SNIC_KVFS_ROOT, name, 0644);
+        assert_int_equal(kvt_write(&t, ino[i], 0, bytes, sizeof(bytes)), sizeof(bytes));
+    }
+    for (unsigned how = 0; how < 4; how++) {
+        unsigned n = how < 2 ? 1 : N;
+        for (unsigned i = 0; i < n; i++) {
+            assert_int_equal(kvt_write(&t, ino[i], 5, bytes, 10), 10);
+            assert_int_equal(kvt_getattr(&t, ino[i], &a[i]), 0);
+            assert_int_not_equal(stored_mtime(&t, ino[i]), a[i].mtime.nsec);
+        }
+        kvt_req(&t, &req, SNIC_KVFS_FLUSH, ino[0], NULL);
+        req.handle = (1ULL << 63) | (ino[0] << 2) | 3;
+        if (how == 0)
+            assert_int_equal(kvt_call(&t, &req), 0);
+        else if (how == 1)
+            assert_int_equal(kvb_simple(&t, SNIC_KVFS_FSYNC, ino[0]), 0);
+        else if (how == 2)
+            assert_int_equal(kvb_simple(&t, SNIC_KVFS_SYNCFS, SNIC_KVFS_ROOT), 0);
+        else
+            kvt_advance(&t, 1100000000);
+        kvt_settle(&t);
+        for (unsigned i = 0; i < n; i++)
+            assert_int_equal(stored_mtime(&t, ino[i]), a[i].mtime.nsec);
+    }
+    assert_int_equal(snic_kvmem_check(t.m), 0);
+    for (unsigned i = 0; i < N; i++)
+        assert_int_equal(kvt_release(&t, ino[i], SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    kvt_close(&t);
+}
+
 static int64_t caps(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino)
 {
     struct snic_kvfs_req req;
@@ -476,6 +534,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_data_pieces_joined),
         cmocka_unit_test(test_kvfs_data_wrong_requests_refused),
         cmocka_unit_test(test_kvfs_data_times_follow),
+        cmocka_unit_test(test_kvfs_data_kept_times_reach_the_store),
         cmocka_unit_test(test_kvfs_data_change_takes_privileges),
         cmocka_unit_test(test_kvfs_data_damage_reported_not_read),
         cmocka_unit_test(test_kvfs_data_appends_at_once_all_there),

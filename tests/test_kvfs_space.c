@@ -352,6 +352,46 @@ static void test_kvfs_space_crash_leaves_old_or_new(void **state)
     }
 }
 
+/* O_SYNC: what was acknowledged is there after power loss, without any FSYNC. */
+static void test_kvfs_space_sync_write_survives_power_loss(void **state)
+{
+    static struct kvb f;
+    struct snic_kvfs_opts o;
+    unsigned char bytes[3000];
+    (void)state;
+    kvt_opts(&o);
+    kvb_fill(bytes, sizeof(bytes), 9);
+    for (unsigned n = 0; n < 20; n++) {
+        struct snic_kvmem_opts m = {.opts_size = sizeof(m), .track = 1};
+        struct snic_kvmem *medium;
+        struct kvt t, u;
+        assert_int_equal(snic_kvmem_open(&medium, &m), 0);
+        o.stripe_bytes = n % 2 == 0 ? 4U << 20 : 0;
+        kvt_open_on(&t, medium, &o);
+        assert_int_equal(kvt_mkfs(&t), 0);
+        assert_int_equal(kvt_mount(&t), 0);
+        case_before(&t, &f, n / 2 < 9 ? n / 2 : 8, 0);
+        assert_int_equal(kvb_simple(&t, SNIC_KVFS_FSYNC, f.ino), 0);
+        t.flags = SNIC_KVFS_SYNC;
+        if (n / 2 < 9) {
+            assert_true(case_change(&t, &f, n / 2) > 0);
+        } else { /* within */
+            assert_int_equal(kvt_write(&t, f.ino, 7000, bytes, sizeof(bytes)), sizeof(bytes));
+            kvb_put(&f, 7000, bytes, sizeof(bytes));
+        }
+        snic_kvmem_crash(medium, 0);
+        snic_kvmem_restart(medium);
+        t.quiet = 1;
+        o.session_id++;
+        kvt_open_on(&u, medium, &o);
+        assert_int_equal(kvt_mount(&u), 0);
+        assert_true(kvb_equal(&u, &f));
+        kvt_close(&u);
+        kvt_close(&t);
+        snic_kvmem_close(medium);
+    }
+}
+
 /* An error from the store, at each of its operations in turn. */
 static void test_kvfs_space_fault_changes_nothing(void **state)
 {
@@ -407,6 +447,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_space_copies_as_array),
         cmocka_unit_test(test_kvfs_space_copy_keeps_holes),
         cmocka_unit_test(test_kvfs_space_crash_leaves_old_or_new),
+        cmocka_unit_test(test_kvfs_space_sync_write_survives_power_loss),
         cmocka_unit_test(test_kvfs_space_fault_changes_nothing),
     };
     return SUPPORT_MAIN(argc, argv, tests);
