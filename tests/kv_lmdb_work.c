@@ -63,8 +63,13 @@ static void work_write(struct work *p, uint32_t step)
         kind = SNIC_KVOP_OBJECT_ZERO;
     else if (dice == 2 && at > WORK_HALVES / 2)
         kind = SNIC_KVOP_OBJECT_TRUNCATE;
-    if (kind == SNIC_KVOP_OBJECT_TRUNCATE)
+    if (object >= WORK_LARGE) {
+        kind = dice < 6 ? SNIC_KVOP_OBJECT_TRUNCATE : SNIC_KVOP_OBJECT_WRITE;
+        at = 0;
+        n = 2;
+    } else if (kind == SNIC_KVOP_OBJECT_TRUNCATE) {
         n = WORK_HALVES - at;
+    }
     for (uint32_t i = at; i < at + n; i++)
         now->halves[object][i] = kind == SNIC_KVOP_OBJECT_WRITE ? (uint16_t)step : 0;
     uint64_t length = (uint64_t)n * WORK_HALF;
@@ -109,7 +114,7 @@ static void work_step(struct work *p, uint32_t step)
         work_acknowledged(p, p->states[step].commits, step);
     } else if (dice < 19) {
         kvl_turn(&p->k, 6000000);                 /* a batch of its own accord */
-    } else if (snic_rng_below(&p->rng, 8) == 0) { /* an orderly end, and marks removed */
+    } else if (snic_rng_below(&p->rng, 3) == 0) { /* an orderly end, and marks removed */
         kvl_close(&p->k);
         work_acknowledged(p, p->states[step].commits, step);
         KVL_EQUAL(kvl_try(&p->k, &p->opts, NULL), 0);
@@ -213,7 +218,7 @@ void work_check(struct work *p, const char *path, size_t cut, uint64_t note)
     KVL_CHECK(commits >= note >> 32 && commits <= p->states[high].commits);
     work_records(p, &k, commits);
     for (uint32_t object = 0; object < WORK_OBJECTS; object++) {
-        for (uint32_t half = 0; half < WORK_HALVES; half++) {
+        for (uint32_t half = 0; half < (object < WORK_LARGE ? WORK_HALVES : 2); half++) {
             KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 10 + object,
                                  (uint64_t)half * WORK_HALF, WORK_HALF, b),
                       WORK_HALF);

@@ -13,7 +13,8 @@
 
 enum {
     WORK_KEYS = 24,
-    WORK_OBJECTS = 3,
+    WORK_OBJECTS = 9,
+    WORK_LARGE = 3, /* of those, the others have one block at most: space changes hands */
     WORK_HALVES = 2 * 20,
     WORK_HALF = 4096,
     WORK_STEPS = 420,

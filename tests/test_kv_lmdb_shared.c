@@ -213,6 +213,66 @@ static void test_kv_lmdb_shared_refusals(void **state)
     }
 }
 
+/* ---- Maps of different sizes ---- */
+
+enum { SHARED_LARGE = 6000 };
+
+static void shared_large_map(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    unsigned char value[3000];
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = s->path, .map_bytes = 128U << 20};
+    KVL_EQUAL(kvl_try(&k, &o, NULL), 0);
+    memset(value, 9, sizeof(value));
+    for (uint64_t i = 0; i < SHARED_LARGE; i += 50) {
+        struct snic_kvop_change c[50];
+        memset(c, 0, sizeof(c));
+        for (uint64_t n = 0; n < 50; n++) {
+            c[n].key = kvl_key(4, i + n);
+            c[n].kind = SNIC_KVOP_PUT;
+            c[n].value = value;
+            c[n].size = sizeof(value);
+        }
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = c, .change_count = 50};
+        KVL_EQUAL(kvl_run(&k, &op), 0);
+    }
+    atomic_store(s->phase, 1);
+    shared_until(&k, s, 2);
+    KVL_EQUAL(kvl_get(&k, 4, SHARED_LARGE, 0), 11);
+    kvl_close(&k);
+}
+
+/* Another handle has made the data base larger than this one's map. */
+static void test_kv_lmdb_shared_larger_map_is_followed(void **state)
+{
+    struct shared s;
+    struct kvl k;
+    (void)state;
+    shared_setup(&s);
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o),
+                                  .path = s.path,
+                                  .flags = SNIC_KV_OPEN_CREATE,
+                                  .map_bytes = 8U << 20};
+    assert_int_equal(kvl_try(&k, &o, NULL), 0);
+    assert_int_equal(kvl_put(&k, 4, 1 << 20, 5, 0), 0);
+    pid_t pid = kvl_fork(shared_large_map, &s);
+    shared_until(&k, &s, 1);
+    assert_int_equal(kvl_put(&k, 4, SHARED_LARGE, 11, 0), 0);
+    unsigned char value[3000];
+    for (uint64_t i = 0; i < SHARED_LARGE; i += 100) {
+        struct snic_kvop_get g = {.key = kvl_key(4, i), .value = value, .room = sizeof(value)};
+        struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+        assert_int_equal(kvl_run(&k, &op), 0);
+        assert_int_equal(g.size, sizeof(value));
+    }
+    atomic_store(s.phase, 2);
+    assert_int_equal(kvl_wait(pid), 0);
+    assert_int_equal(kvl_get(&k, 4, 1 << 20, 0), 5);
+    kvl_close(&k);
+    kvl_audit(s.path);
+}
+
 /* ---- Objects of several writers ---- */
 
 /** Each process has its 64 bytes of each block, and appends to an object of its own. */
@@ -288,6 +348,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_shared_newcomer_ends_sole_and_sees_all),
         cmocka_unit_test(test_kv_lmdb_shared_guarded_increments_lose_nothing),
         cmocka_unit_test(test_kv_lmdb_shared_refusals),
+        cmocka_unit_test(test_kv_lmdb_shared_larger_map_is_followed),
         cmocka_unit_test(test_kv_lmdb_shared_objects_of_several_writers),
     };
     return SUPPORT_MAIN(argc, argv, tests);

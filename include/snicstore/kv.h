@@ -231,6 +231,10 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
  * Records have a CRC32C, too: a damaged one is SNIC_ECORRUPT. No damage of LMDB's own pages is
  * found before it is met, and not all can be told from a defect of LMDB.
  *
+ * The file `objects` is sparse and as long as the disk is large: its space is taken in steps of 16
+ * MiB and, once taken, stays the store's. What was opened is not to be used across fork(). Of
+ * time-outs: what waits for a batch ends with them; a transfer that was begun is waited for.
+ *
  * A full disk: changes that take space are refused with SNIC_ENOSPC while there are still 16 MiB
  * for those that do not, and for RESERVE. Should the disk be full all the same, SYNC fails with
  * SNIC_ENOSPC and DURABLE with SNIC_EUNKNOWN (it took effect in memory), and the batch is tried

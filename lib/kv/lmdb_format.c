@@ -80,11 +80,16 @@ static int lmdb_objects_size(struct lmdb_kv *s, uint64_t size_now)
     uint64_t segment = (uint64_t)LMDB_SEGMENT * LMDB_BLOCK;
     size = snic_align_up(size, segment);
     if (size_now < size && !s->readonly) {
-        if (ftruncate(s->object_fd, (off_t)size) != 0)
-            return -errno;
-    } else {
-        size = snic_align_down(size_now, segment);
+        /* A file system may have a limit of its own. */
+        while (ftruncate(s->object_fd, (off_t)size) != 0) {
+            if (errno != EFBIG || size < 2 * SNIC_LMDB__OBJECTS_MIN)
+                return -errno;
+            size = snic_align_up(size / 2, segment);
+        }
     }
+    size = snic_max_u64(size, snic_align_down(size_now, segment));
+    if (s->readonly)
+        size = snic_align_down(size_now, segment);
     s->segment_count = (uint32_t)(size / segment);
     s->segments = calloc(s->segment_count + 1U, sizeof(struct lmdb_segment *));
     return s->segments == NULL ? -ENOMEM : 0;
