@@ -68,6 +68,15 @@ static void test_kvfs_space_reserved_can_be_written(void **state)
     assert_int_equal(kvb_fallocate(&t, f, 0, 64U << 20, 0), SNIC_ENOSPC);
     assert_int_equal(kvt_getattr(&t, f, &a), 0);
     assert_int_equal(a.size, 0);
+    /* To make room is possible however full it is. */
+    uint64_t h = kvt_file(&t, SNIC_KVFS_ROOT, "h", 0644);
+    while (kvt_write(&t, g, at, bytes, 8192) == 8192)
+        at += 8192;
+    for (uint64_t small = 0; kvt_write(&t, h, small, bytes, 10) == 10 && small < 8000; small += 10)
+        continue;
+    assert_int_equal(kvb_fallocate(&t, g, 8192, 8192, PUNCH), 0);
+    assert_int_equal(kvt_truncate(&t, g, 100000), 0);
+    assert_int_equal(kvt_truncate(&t, h, 5), 0);
     assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "g"), 0);
     assert_int_equal(kvt_write(&t, f, 0, bytes, sizeof(bytes)), sizeof(bytes));
     assert_int_equal(kvt_getattr(&t, f, &a), 0);

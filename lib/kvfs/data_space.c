@@ -143,6 +143,8 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, u
     rc = kvfs_data_strip(op, a, 0);
     if (rc != 0)
         return rc;
+    if (size < a->size)
+        op->reserve = 1; /* it makes room */
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
         return data_space_truncate_big(op, a, size, done);
     if (size <= SNIC_KVFS_SMALL_MAX)
@@ -233,6 +235,10 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a
                              .length = f->end - f->offset};
     const struct snic_kvop *got;
     int rc = 0, clean = 0;
+    if (f->punch) {
+        want.flags = SNIC_KVOP_RESERVE; /* it makes room */
+        op->reserve = 1;
+    }
     if (f->size > a->size && !kvfs_tail_clean(op, a->ino)) {
         rc = kvfs_data_clean(op, a, SPACE_CLEAN);
         clean = 1;

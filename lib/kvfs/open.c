@@ -67,6 +67,7 @@ static int open_flush(struct kvfs_op *op, uint64_t ino, uint32_t waits)
     int rc;
     if (i == NULL || (i->kept.set & ~waits) == 0 || op->commit_state != KVFS_COMMIT_NONE)
         return 0;
+    op->reserve = 1; /* a full store is no reason for a close to fail */
     rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
     return rc != 0 ? rc : kvfs_flush_times(op, ino);
 }
