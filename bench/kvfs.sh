@@ -35,7 +35,7 @@ cases=${cases:-data meta threads rss}
 build=${SNIC_BENCH_BUILD:-build/bench}
 mkdir -p "$build/kvfs" && dir=${SNIC_BENCH_DIR:-$(cd "$build/kvfs" && pwd)} &&
     work=$(mktemp -d "$dir/XXXXXX") || exit 1
-bin=$(cd "$build/bin" && pwd)
+bin=$(cd -P "$build/bin" && pwd)
 limit_mb=${SNIC_BENCH_LIMIT_MB:-128}
 cluster=$PWD/../shared/tools
 . bench/common.sh

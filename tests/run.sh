@@ -4,7 +4,7 @@
 #
 # Installs what the tests need, builds every configuration and runs all of their tests under one
 # ctest, whose summary is the last thing printed. MODULE: only the tests of these modules (dds:
-# those of the storage node), in builds that hold nothing but them and what they need.
+# those of the storage node, kvfs: of the file system), in builds of nothing but what they need.
 #
 #   --quick     the main configuration only, without what takes long
 #   --nightly   long scopes (SNIC_NIGHTLY=1) and static analysis. A test that passed is not run
@@ -20,12 +20,13 @@ exec </dev/null
 LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 export LC_ALL DEBIAN_FRONTEND
 
-scope=everyday modules=
+scope=everyday modules= also=
 for a in "$@"; do
     case $a in
     --quick) scope=quick ;;
     --nightly) scope=nightly ;;
     dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
+    kvfs) modules="$modules kvop kv kvfs fs" also="net channel" ;; # what its programs need
     -*) sed -n '3,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
     esac
@@ -43,6 +44,18 @@ packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake make:make py
 [ $scope = quick ] || packages clang:clang "$runtime:libclang-rt-dev" \
     llvm-symbolizer:llvm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
     /usr/aarch64-linux-gnu/include/stdio.h:libc6-dev-arm64-cross qemu-aarch64:qemu-user || exit 1
+# The file system's stores, its mount and the programs that run on it: where one cannot be had, its
+# tests are skipped, visibly.
+case " $modules " in
+"  " | *" kvfs "*)
+    packages lmdb.h:liblmdb-dev /usr/include/rados/librados.h:librados-dev
+    packages /usr/include/fuse3/fuse.h:libfuse3-dev fusermount3:fuse3
+    [ $scope = quick ] || packages git:git sqlite3:sqlite3 rsync:rsync fio:fio dbench:dbench \
+        stress-ng:stress-ng bonnie++:bonnie++ getfattr:attr \
+        "/usr/lib/postgresql/*/bin/initdb:postgresql"
+    [ $scope != nightly ] || packages ceph-osd:ceph-osd ceph-mon:ceph-mon ceph:ceph-common
+    ;;
+esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
 
 out=${SNIC_BUILD:-$root/build}/tests
@@ -51,7 +64,7 @@ jobs=$(nproc)
 keep_going=-k # what cmake --build hands to make, or to ninja
 command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja && keep_going="-k 0" && export CMAKE_GENERATOR
 command -v ccache >/dev/null && CMAKE_C_COMPILER_LAUNCHER=ccache && export CMAKE_C_COMPILER_LAUNCHER
-common="-DSNIC_WERROR=ON -DSNIC_MODULES=$(echo $modules | tr ' ' ';')"
+common="-DSNIC_WERROR=ON -DSNIC_MODULES=$(echo ${modules:+$modules $also} | tr ' ' ';')"
 commit=$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
 start=$(date +%s)
 builds=
