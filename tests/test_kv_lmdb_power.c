@@ -46,6 +46,44 @@ static void test_kv_lmdb_power_cut_anywhere_leaves_a_store(void **state)
     }
 }
 
+/*
+ * A block that was zeroed is unwritten in the map; until that is durable the old map holds, and its
+ * checksum: writing the block anew needs a mark all the same.
+ */
+static void test_kv_lmdb_power_zeroed_and_written_again(void **state)
+{
+    struct kvl k;
+    char path[512];
+    char image[512];
+    unsigned char b[KVL_BLOCK];
+    (void)state;
+    kvl_path(path, sizeof(path));
+    kvl_path(image, sizeof(image));
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    kvl_fill(b, 1, 0, KVL_BLOCK, 1);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 1, 0, KVL_BLOCK, b), KVL_BLOCK);
+    kvl_close(&k);
+    record_begin(path);
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = path, .wrap = record_wrap};
+    assert_int_equal(kvl_try(&k, &o, NULL), 0);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_ZERO, 0, 1, 0, KVL_BLOCK, NULL), 0);
+    kvl_fill(b, 1, 0, KVL_BLOCK, 2);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 1, 0, KVL_BLOCK, b), KVL_BLOCK);
+    kvl_close(&k);
+    record_stop();
+    for (size_t cut = 0; cut <= record_length(); cut++) {
+        static const unsigned char zeros[KVL_BLOCK];
+        record_image(image, cut, RECORD_ALL, 1);
+        kvl_open(&k, image, 0);
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 1, 0, KVL_BLOCK, b), KVL_BLOCK);
+        assert_true(kvl_filled(b, 1, 0, KVL_BLOCK, 1) || kvl_filled(b, 1, 0, KVL_BLOCK, 2) ||
+                    memcmp(b, zeros, KVL_BLOCK) == 0);
+        kvl_close(&k);
+        work_remove(image);
+    }
+    record_end();
+}
+
 static void power_child(void *ctx)
 {
     work_run(ctx);
@@ -94,6 +132,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv_lmdb_power_cut_anywhere_leaves_a_store),
+        cmocka_unit_test(test_kv_lmdb_power_zeroed_and_written_again),
         cmocka_unit_test(test_kv_lmdb_killed_anywhere_leaves_a_store),
     };
     return SUPPORT_MAIN(argc, argv, tests);
