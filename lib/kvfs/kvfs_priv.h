@@ -657,8 +657,9 @@ int kvfs_run_copy(struct kvfs_op *op);
 int kvfs_run_statfs(struct kvfs_op *op);
 /*
  * Change the size as part of another operation, which has the exclusive lock and *a from
- * kvfs_get_attr(), with its times as they are to be; puts *a and commits. Uses phases from `phase`
- * to phase + 7 and io places 0 and 1. Once 0, it stays 0, with *a as it has become.
+ * kvfs_get_attr(), with its times and mode as they are to be; puts *a and commits. Uses phases from
+ * `phase` to phase + 7, io places 0 to 2, and op->s[4] to op->s[7]. Once 0, it stays 0, with *a as
+ * it has become. File capabilities go.
  */
 int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase);
 /* locks.c: its memory is one piece of the engine's, at k->locks. */
