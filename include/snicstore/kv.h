@@ -288,7 +288,7 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
  * the background that remove what is left of an empty group.
  *
  * Blocks have no checksums of ours: BlueStore has its own. GROUPS lists the whole pool.
- * A stripe that is made by one handle while another truncates the same object may stay unlisted:
+ * A stripe that is made by one handle while another removes the whole object may stay unlisted:
  * its space is then neither counted nor given back.
  * Zero the struct, then set opts_size and pool.
  */

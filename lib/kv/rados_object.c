@@ -315,6 +315,7 @@ void kv_rados_punch(struct kv_rados_call *c, uint64_t object, uint64_t from, uin
     c->from = from;
     c->end = end;
     c->then = next;
+    c->whole = from == 0 && end == SNIC_KVOP_OBJECT_MAX;
     c->tidy = 0;
     c->next = kv_rados_punch_page;
     kv_rados_walk(c, KV_RADOS_PAGE - 1);

@@ -139,7 +139,8 @@ struct kv_rados_call {
     uint8_t sent_change;
     uint8_t cancelled;
     uint8_t late;
-    uint8_t tidy; /* something was taken away: is the group empty? */
+    uint8_t whole; /* the object is to go altogether */
+    uint8_t tidy;  /* something was taken away: is the group empty? */
     uint64_t object;
     uint64_t from; /* of what is left of the range */
     uint64_t end;

@@ -446,7 +446,8 @@ static void kv_rados_part_punch(struct kv_rados_part *p)
             kv_rados_part_look(p);
             return;
         }
-        p->gone = all && !s->live;
+        /* Listed, and not there: perhaps somebody is about to make it (R2). */
+        p->gone = all && !s->live && p->call->whole;
         kv_rados_part_end(p);
         return;
     }
