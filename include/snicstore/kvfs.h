@@ -25,6 +25,8 @@
  * past 8 KiB and all operations that touch several groups are atomic under crashes. Changes of
  * times alone (reads, writes within the size, renames) are kept back for up to times_ns, a second
  * by default, and reach the store with the next change of the inode, FLUSH, RELEASE or FSYNC.
+ * A file whose last name a rename replaces can be opened by its number for a quarter of a second
+ * more: so whoever looks a name up and then opens it always finds a whole file.
  *
  * Permissions are checked by POSIX's rules unless the request says SNIC_KVFS_CHECKED (a FUSE mount
  * with default_permissions has checked). Inode numbers: the root is 1 here (0 in the store);
@@ -108,7 +110,7 @@ enum snic_kvfs_kind {
 #define SNIC_KVFS_DIRECT (1u << 1)    /**< READ, WRITE: O_DIRECT, as SNIC_KVOP_DIRECT          */
 #define SNIC_KVFS_APPEND (1u << 2)    /**< WRITE: at the end, atomically                      */
 #define SNIC_KVFS_SYNC (1u << 3)      /**< WRITE: O_SYNC, O_DSYNC                             */
-#define SNIC_KVFS_KILL_PRIV (1u << 4) /**< WRITE, SETATTR size: clear setuid and setgid     */
+#define SNIC_KVFS_KILL_PRIV (1u << 4) /**< WRITE, SETATTR, SETXATTR: clear setuid and setgid   */
 #define SNIC_KVFS_READDIR_PLUS (1u << 5)
 #define SNIC_KVFS_LOCK_WAIT (1u << 6)
 #define SNIC_KVFS_EXCL (1u << 8)  /**< CREATE: SNIC_EEXIST when there                       */

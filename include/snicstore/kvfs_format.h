@@ -116,8 +116,9 @@ struct snic_kvfs_attr {
     uint64_t entries; /**< directory: names in it                                             */
 };
 #define SNIC_KVFS_ATTR_BIG (1u << 0)   /**< bytes are in the object, not in 'D'                 */
-#define SNIC_KVFS_ATTR_XATTR (1u << 1) /**< has extended attributes                             */
-#define SNIC_KVFS_ATTR_ACL (1u << 2)   /**< has system.posix_acl_access                          */
+#define SNIC_KVFS_ATTR_XATTR (1u << 1) /**< has (or had) extended attributes                    */
+/** Has system.posix_acl_access; the mode overrules what that says of owner, mask and others. */
+#define SNIC_KVFS_ATTR_ACL (1u << 2)
 #define SNIC_KVFS_ATTR_DEFAULT_ACL                                                                 \
     (1u << 3)                            /**< directory: has system.posix_acl_default          */
 #define SNIC_KVFS_ATTR_PARENTS (1u << 4) /**< has 'P' records                                  */
@@ -278,8 +279,8 @@ SNIC_API uint32_t snic_kvfs_intent_encode(void *record, const struct snic_kvfs_i
 /** @return 0; SNIC_ECORRUPT [any] */
 SNIC_API SNIC_NODISCARD int snic_kvfs_intent_decode(struct snic_kvfs_intent *n, const void *record,
                                                     uint32_t size) SNIC_NONNULL(1, 2);
-/** Record of a number (unsealed): next inode, heartbeat, table; SNIC_KVFS_NUMBER_BYTES. [any] */
 #define SNIC_KVFS_NUMBER_BYTES (SNIC_KVFS_HEAD + 8U)
+/** Record of a number (unsealed): next inode, heartbeat, table; SNIC_KVFS_NUMBER_BYTES. [any] */
 SNIC_API void snic_kvfs_number_encode(void *record, uint64_t number) SNIC_NONNULL(1);
 /** @return 0; SNIC_ECORRUPT [any] */
 SNIC_API SNIC_NODISCARD int snic_kvfs_number_decode(uint64_t *number, const void *record,
