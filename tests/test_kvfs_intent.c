@@ -4,6 +4,7 @@
  * another does something in the way, then the first one goes on. What happens is what happens in
  * one of the two orders; of an engine that was declared dead meanwhile, all of it or nothing.
  */
+#include "kvfs/kvfs_priv.h"
 #include "test_kvfs_many.h"
 
 #include <stdlib.h>
@@ -187,11 +188,77 @@ static void test_kvfs_intent_holder_dies_nothing_late(void **state)
     intent_pairs(1, support_scale(7, 1));
 }
 
+/* ---- Records that are only read ---- */
+
+enum { SKEW_GROUP = 1000 };
+
+static void skew_key(struct snic_kvop_key *key, uint64_t which)
+{
+    struct snic_kvfs_hash h = {which, which};
+    snic_kvfs_key_hash(key, SKEW_GROUP + which, SNIC_KVFS_REC_XATTR, h);
+}
+
+/* s[0] is 0 or 1: if the other's record is not there, put one's own, and one in a third group. */
+static int skew_run(struct kvfs_op *op)
+{
+    struct snic_kvop_key own, other, third;
+    const void *body;
+    uint32_t size;
+    skew_key(&own, op->s[0]);
+    skew_key(&other, 1 - op->s[0]);
+    skew_key(&third, 2 + op->s[0]);
+    int rc = kvfs_get(op, &other, &body, &size);
+    if (rc != SNIC_ENOENT)
+        return rc;
+    rc = kvfs_put(op, &own, "own", 3);
+    if (rc == 0)
+        rc = kvfs_put(op, &third, "third", 5);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
+
+static int skew_there(struct many *y, uint64_t which)
+{
+    unsigned char room[512];
+    struct snic_kvop_get g = {.value = room, .room = sizeof(room)};
+    struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+    skew_key(&g.key, which);
+    snic_kvmem_apply(y->m, &op);
+    if (g.result == 0)
+        assert_int_equal(snic_kvfs_verify(&g.key, room, g.size), 0); /* nothing is reserved */
+    return g.result == 0;
+}
+
+/* Each of two reads what the other writes: not both, whatever the order of their steps. */
+static void test_kvfs_intent_reads_hold_at_commit(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= support_scale(150, 5000); seed++) {
+        struct many y;
+        many_open(&y, 2, MANY_CAPS, seed);
+        many_mount(&y);
+        assert_non_null(kvfs_spawn(y.t[0].k, skew_run, 0));
+        assert_non_null(kvfs_spawn(y.t[1].k, skew_run, 1));
+        many_time(&y, 0);
+        many_pass(&y, 3000000000);
+        assert_int_equal(skew_there(&y, 0) + skew_there(&y, 1), 1);
+        assert_int_equal(skew_there(&y, 2), skew_there(&y, 0));
+        assert_int_equal(skew_there(&y, 3), skew_there(&y, 1));
+        for (uint64_t i = 0; i < 4; i++) { /* no inode has these */
+            struct snic_kvop_change c = {.kind = SNIC_KVOP_DELETE};
+            struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+            skew_key(&c.key, i);
+            snic_kvmem_apply(y.m, &op);
+        }
+        many_close(&y);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_intent_holder_stops_other_gets_on),
         cmocka_unit_test(test_kvfs_intent_holder_dies_nothing_late),
+        cmocka_unit_test(test_kvfs_intent_reads_hold_at_commit),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
