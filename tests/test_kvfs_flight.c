@@ -315,6 +315,88 @@ static void test_kvfs_store_fails_errors_surface_nothing_changed(void **state)
         flight_both_caches(FLIGHT_ERROR, errors[i], 25);
 }
 
+/* ---- The cache ---- */
+
+/*
+ * Reads that took effect before a commit and complete after it bring old news: what is kept after
+ * all that is what is in the store.
+ */
+static void test_kvfs_reads_complete_late_cache_true(void **state)
+{
+    enum { MANY = 48, NAMES = 8, ROUNDS = 400 };
+    struct flight_req *r = flight_reqs(MANY);
+    struct snic_kvfs_opts o;
+    int64_t found[2][NAMES];
+    struct kvt t;
+    uint64_t dir;
+    (void)state;
+    kvt_opts(&o);
+    o.cache_bytes = 1; /* little more than nothing: much is read */
+    kvt_open(&t, &o);
+    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    t.random = 1;
+    t.early = 1;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < MANY; i++) {
+            uint64_t what = snic_rng_below(&t.rng, 4);
+            enum snic_kvfs_kind kind = what == 0   ? SNIC_KVFS_MKNOD
+                                       : what == 1 ? SNIC_KVFS_UNLINK
+                                                   : SNIC_KVFS_LOOKUP;
+            kvt_req(&t, &r[i].r, kind, dir, NULL);
+            flight_name(&r[i], "n", (uint32_t)snic_rng_below(&t.rng, NAMES));
+            r[i].r.mode = 0100644;
+            flight_submit(&t, &r[i]);
+        }
+        flight_join(&t, MANY);
+        for (int pass = 0; pass < 2; pass++) {
+            for (uint32_t n = 0; n < NAMES; n++) {
+                flight_name(&r[0], "n", n);
+                found[pass][n] = kvt_try_lookup(&t, dir, r[0].name);
+            }
+            if (pass == 0) {
+                assert_int_equal(kvt_unmount(&t), 0);
+                assert_int_equal(kvt_mount(&t), 0);
+            }
+        }
+        assert_memory_equal(found[0], found[1], sizeof(found[0]));
+    }
+    kvt_close(&t);
+    free(r);
+}
+
+/* What is kept may turn out wrong, by a guard: it is read again, not tried for ever. */
+static void test_kvfs_cache_wrong_read_again(void **state)
+{
+    unsigned char record[SNIC_KVFS_ATTR_BYTES];
+    struct snic_kvop_get get = {.value = record, .room = sizeof(record)};
+    struct snic_kvop read = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
+    struct snic_kvop write = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    struct snic_kvfs_attr a;
+    struct snic_kvfs_stats s;
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    snic_kvfs_key(&get.key, dir, SNIC_KVFS_REC_ATTR);
+    snic_kvmem_apply(t.m, &read);
+    assert_int_equal(get.result, 0);
+    assert_int_equal(snic_kvfs_attr_decode(&a, record, get.size), 0);
+    a.uid = 77;
+    a.version++;
+    snic_kvfs_attr_encode(record, &a);
+    snic_kvfs_seal(&get.key, record, sizeof(record), 0);
+    c.key = get.key;
+    snic_kvmem_apply(t.m, &write);
+    kvt_mkdir(&t, dir, "sub", 0755);
+    snic_kvfs_get_stats(t.k, &s);
+    assert_int_equal(s.retries, 1);
+    assert_int_equal(kvt_getattr(&t, dir, &a), 0);
+    assert_int_equal(a.uid, 77);
+    assert_int_equal(a.entries, 1);
+    kvt_close(&t);
+}
+
 /* ---- Memory ---- */
 
 /* More large requests than there are blocks: they wait for each other and all end. */
@@ -325,15 +407,17 @@ static void test_kvfs_blocks_are_few_large_requests_all_end(void **state)
     struct snic_iov *iov = calloc(MANY, sizeof(*iov));
     unsigned char *bytes = malloc(BYTES);
     struct kvt t;
-    uint64_t dir;
+    uint64_t ino[MANY];
     (void)state;
     memset(bytes, 7, BYTES);
     flight_open(&t, MANY);
-    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    for (uint32_t i = 0; i < MANY; i++) {
+        flight_name(&r[i], "f", i);
+        ino[i] = kvt_file(&t, SNIC_KVFS_ROOT, r[i].name, 0644);
+    }
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < MANY; i++) {
-            uint64_t ino = i % 2 ? dir : SNIC_KVFS_ROOT;
-            kvt_req(&t, &r[i].r, SNIC_KVFS_SETXATTR, ino, NULL);
+            kvt_req(&t, &r[i].r, SNIC_KVFS_SETXATTR, ino[i], NULL);
             flight_name(&r[i], "user.", i % 20);
             iov[i] = (struct snic_iov){.base = bytes, .size = BYTES - i};
             r[i].r.iov = &iov[i];
@@ -422,6 +506,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_commit_unknown_not_done_is_tried_again),
         cmocka_unit_test(test_kvfs_commit_unknown_either_is_found_out),
         cmocka_unit_test(test_kvfs_store_fails_errors_surface_nothing_changed),
+        cmocka_unit_test(test_kvfs_reads_complete_late_cache_true),
+        cmocka_unit_test(test_kvfs_cache_wrong_read_again),
         cmocka_unit_test(test_kvfs_blocks_are_few_large_requests_all_end),
         cmocka_unit_test(test_kvfs_session_dies_requests_end_with_eio),
     };

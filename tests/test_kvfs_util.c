@@ -91,11 +91,25 @@ void kvt_check(struct kvt *t)
 
 /* ---- Driving it ---- */
 
+static void kvt_apply(struct kvt *t, struct snic_kvop *op)
+{
+    if (t->before != NULL)
+        t->before(t, op);
+    if (t->apply != NULL)
+        t->apply(t, op);
+    else
+        snic_kvmem_apply(t->m, op);
+    t->applied++;
+}
+
 static void kvt_collect(struct kvt *t)
 {
     struct snic_kvfs_io *io;
-    while (t->in_flight < KVT_FLIGHT && (io = snic_kvfs_poll_io(t->k)) != NULL)
+    while (t->in_flight < KVT_FLIGHT && (io = snic_kvfs_poll_io(t->k)) != NULL) {
+        if (t->early)
+            kvt_apply(t, &io->op);
         t->flight[t->in_flight++] = io;
+    }
 }
 
 int kvt_step(struct kvt *t)
@@ -110,13 +124,8 @@ int kvt_step(struct kvt *t)
     io = t->flight[at];
     memmove(&t->flight[at], &t->flight[at + 1], (t->in_flight - at - 1) * sizeof(t->flight[0]));
     t->in_flight--;
-    if (t->before != NULL)
-        t->before(t, &io->op);
-    if (t->apply != NULL)
-        t->apply(t, &io->op);
-    else
-        snic_kvmem_apply(t->m, &io->op);
-    t->applied++;
+    if (!t->early)
+        kvt_apply(t, &io->op);
     t->now.mono_ns += 1000;
     t->now.wall_ns += 1000;
     snic_kvfs_complete(t->k, io, t->now);

@@ -31,6 +31,7 @@ struct kvt {
     struct snic_kvfs_now now;
     struct snic_rng rng;
     int random; /* completions in random order, and a part of them at a time */
+    int early;  /* operations take effect when asked for, and complete later */
     int mounted;
     int quiet; /* kvt_close() does not unmount */
     uint32_t in_flight;
