@@ -7,7 +7,8 @@
  * that O_DIRECT on the directory's file system asks for.
  *
  * 1. An inode that the kernel knows has a descriptor opened with O_PATH; (dev, ino) finds it while
- *    that is open, so that a number cannot be used again meanwhile.
+ *    that is open, so that a number cannot be used again meanwhile. Beyond three quarters of the
+ *    limit of descriptors an inode has a handle instead (name_to_handle_at).
  * 2. The kernel has checked permissions (default_permissions); here everything is done as root,
  *    but for what makes a new file: that takes the caller's uid and gid by setfsuid and setfsgid,
  *    and keeps CAP_DAC_OVERRIDE and CAP_FSETID, since groups were the kernel's to check.
@@ -50,7 +51,48 @@ static struct pass_shard *pass_shard(uint64_t ino, uint64_t dev)
     return &pass.shards[((ino ^ dev) * 0x9E3779B97F4A7C15U >> 40) % PASS_SHARDS];
 }
 
-/* The inode of *st with a lookup more; fd, when it is not -1, is taken or closed. NULL: unknown. */
+int pass_open_handle(struct pass_inode *i)
+{
+    static __thread int turns[PASS_TURNS], turn; /* descriptors and 1 */
+    struct pass_shard *s = pass_shard(i->ino, i->dev);
+    struct pass_handle h = {.file = {.handle_bytes = 0}};
+    pthread_mutex_lock(&s->mutex);
+    if (i->handle) {
+        h = *i->handle;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    turn = (turn + 1) % PASS_TURNS;
+    if (turns[turn]) {
+        close(turns[turn] - 1);
+    }
+    int fd = open_by_handle_at(pass.below, &h.file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    turns[turn] = fd + 1;
+    return fd;
+}
+
+/* Give an inode the descriptor, or what opens it again when there are too many. Takes fd. */
+static void pass_adopt(struct pass_inode *i, int fd)
+{
+    int id;
+    if (__atomic_add_fetch(&pass.fds, 1, __ATOMIC_RELAXED) <= pass.fds_max) {
+        __atomic_store_n(&i->fd, fd, __ATOMIC_RELEASE);
+        return;
+    }
+    __atomic_sub_fetch(&pass.fds, 1, __ATOMIC_RELAXED);
+    if (!i->handle) {
+        i->handle = calloc(1, sizeof(*i->handle));
+    }
+    if (i->handle) {
+        i->handle->file.handle_bytes = MAX_HANDLE_SZ;
+        if (name_to_handle_at(fd, "", &i->handle->file, &id, AT_EMPTY_PATH) == -1) {
+            i->handle->file.handle_bytes = 0; /* opening it will fail */
+        }
+    }
+    close(fd);
+}
+
+/* The inode of *st with a lookup more; fd, when it is not -1, is taken or closed. NULL: unknown, or
+ * not open and so perhaps another by now. */
 static struct pass_inode *pass_get(const struct stat *st, int fd)
 {
     struct pass_shard *s = pass_shard(st->st_ino, st->st_dev);
@@ -59,16 +101,23 @@ static struct pass_inode *pass_get(const struct stat *st, int fd)
     while (i && (i->ino != st->st_ino || i->dev != st->st_dev)) {
         i = i->next;
     }
-    if (i) {
+    if (i && i->fd == -1 && fd == -1) {
+        i = NULL;
+    } else if (i) {
         i->lookups++;
+        if (i->fd == -1) {
+            pass_adopt(i, fd);
+            fd = -1;
+        }
     } else if (fd != -1 && (i = calloc(1, sizeof(*i))) != NULL) {
         *i = (struct pass_inode){.next = s->first,
                                  .lookups = 1,
                                  .ino = st->st_ino,
                                  .dev = st->st_dev,
-                                 .fd = fd,
+                                 .fd = -1,
                                  .mode = st->st_mode};
         s->first = i;
+        pass_adopt(i, fd);
         fd = -1;
     }
     pthread_mutex_unlock(&s->mutex);
@@ -97,7 +146,11 @@ void pass_put(fuse_ino_t ino, uint64_t lookups)
     }
     pthread_mutex_unlock(&s->mutex);
     if (gone) {
-        close(i->fd);
+        if (i->fd != -1) {
+            close(i->fd);
+            __atomic_sub_fetch(&pass.fds, 1, __ATOMIC_RELAXED);
+        }
+        free(i->handle);
         free(i);
     }
 }
@@ -502,7 +555,9 @@ static int pass_prepare(const struct pass_opts *o)
     }
     pass.root.fd = open(o->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
     pass.root.lookups = 2;
-    return pass.root.fd == -1 ? -1 : 0;
+    pass.below = open(o->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    pass.fds_max = getrlimit(RLIMIT_NOFILE, &now) == 0 ? (long)now.rlim_cur * 3 / 4 : 512;
+    return pass.root.fd == -1 || pass.below == -1 ? -1 : 0;
 }
 
 static int pass_serve(struct fuse_session *se, const struct pass_opts *o)

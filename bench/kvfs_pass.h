@@ -26,15 +26,26 @@
 #include <unistd.h>
 #include <fuse3/fuse_lowlevel.h>
 
-enum { PASS_SHARDS = 1024, PASS_BOUNCE = (1 << 20) + 4096, PASS_MAX_WRITE = 1 << 20 };
+enum {
+    PASS_SHARDS = 1024,
+    PASS_BOUNCE = (1 << 20) + 4096,
+    PASS_MAX_WRITE = 1 << 20,
+    PASS_TURNS = 8
+};
 
 struct pass_inode {
     struct pass_inode *next;
     uint64_t lookups;
     uint64_t ino;
     uint64_t dev;
-    int fd;
+    int fd; /* -1: there were too many */
     uint32_t mode;
+    struct pass_handle *handle; /* then: of the file below */
+};
+
+struct pass_handle {
+    struct file_handle file;
+    unsigned char bytes[MAX_HANDLE_SZ];
 };
 
 struct pass_shard {
@@ -45,6 +56,9 @@ struct pass_shard {
 struct pass_mount {
     struct pass_shard shards[PASS_SHARDS];
     struct pass_inode root;
+    long fds_max; /* descriptors of inodes */
+    long fds;
+    int below; /* the directory, for open_by_handle_at */
     double timeout;
     int proc; /* /proc/self/fd */
     int writeback;
@@ -57,9 +71,13 @@ static inline struct pass_inode *pass_of(fuse_ino_t ino)
     return ino == FUSE_ROOT_ID ? &pass.root : (struct pass_inode *)(uintptr_t)ino;
 }
 
+/* Its descriptor; one made for the request is good for the PASS_TURNS - 1 next. */
+int pass_open_handle(struct pass_inode *i);
 static inline int pass_fd(fuse_ino_t ino)
 {
-    return pass_of(ino)->fd;
+    struct pass_inode *i = pass_of(ino);
+    int fd = __atomic_load_n(&i->fd, __ATOMIC_ACQUIRE);
+    return fd != -1 ? fd : pass_open_handle(i);
 }
 
 /* A file handle is the descriptor; bit 31 says O_DIRECT. */

@@ -253,8 +253,10 @@ static void pass_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
                       struct fuse_file_info *fi, int plus)
 {
     struct pass_dir *d = pass_stream(fi);
+    int dir = dirfd(d->stream);
     char *out = malloc(size);
     size_t used = 0;
+    (void)ino;
     int rc = out ? 0 : ENOMEM;
     if (offset != d->offset) {
         seekdir(d->stream, offset);
@@ -267,7 +269,7 @@ static void pass_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
             rc = errno;
             break;
         }
-        ssize_t n = pass_add(req, pass_fd(ino), d->entry, plus, out + used, size - used);
+        ssize_t n = pass_add(req, dir, d->entry, plus, out + used, size - used);
         if (n <= 0) {
             rc = n ? errno : 0;
             break;
