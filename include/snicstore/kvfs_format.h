@@ -20,12 +20,16 @@
  *   'A'                          attributes, 256 bytes with the head (the paper's attribute KV)
  *   'E' hash                     entry: list of (ino, type, name) with that hash (inode KV). hash:
  *                                XXH3-128 of the name with the store's seed, high half first
- *   'D'                          data of a file of up to 8 KiB (small file KV); missing: zeros
+ *   'D'                          data of a file of up to 8 KiB (small file KV); what is missing of
+ *                                the size is zeros. Only where SNIC_KVFS_ATTR_BIG is not set: then
+ *                                the object of the number is no part of the file, whatever it holds
  *   'T'                          symlink target
  *   'X' hash                     extended attribute: name size (u16), name, value
  *   'P' parent(8) hash           further names of an inode: how many (u32; more than 1 only where
  *                                names' hashes are equal); the first is in its attributes
- *   'K'                          locks
+ *   'K'                          locks, 40 bytes each: session, owner, start, end (8 bytes each),
+ *                                type (4; bit 2: flock), pid (4); those of dead sessions do not
+ *                                count, and while a session is alone it need not write its own
  * A file of more than 8 KiB has its bytes in the object of its number (big file KV).
  * Group SNIC_KVFS_GROUP_SUPER:
  *   'S'                          superblock
