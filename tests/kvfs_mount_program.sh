@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The programs kvfs_mount and kvfs_tool themselves: what they say of bad input, how they end, two
-# mounts of one store, two processes of which one dies. kvfs_common.sh says how it is told what to use.
+# mounts of one store, two processes of which one dies. KVFS_MOUNT and KVFS_TOOL name them.
 . "$(dirname "$0")/kvfs_common.sh"
 [ -n "${KVFS_MOUNT:-}" ] && [ -n "${KVFS_TOOL:-}" ] || skip "no kvfs_mount"
 [ "$(id -u)" = 0 ] && [ -w /dev/fuse ] || skip "mounting wants root and /dev/fuse"
@@ -25,7 +25,8 @@ refused() {
     timeout 60 "$@" >"$work/out" 2>&1
     rc=$?
     [ $rc = "$want" ] || fail "$*: exit $rc, expected $want: $(cat "$work/out")"
-    [ -z "$text" ] || grep -q -e "$text" "$work/out" || fail "$*: no word of '$text': $(cat "$work/out")"
+    [ -z "$text" ] || grep -q -e "$text" "$work/out" ||
+        fail "$*: no word of '$text': $(cat "$work/out")"
 }
 gone() { # DIR: wait until it is no mount
     for _ in $(seq 200); do
@@ -44,9 +45,17 @@ serving() {
     for f in $(grep -lszxF -e "$mnt" /proc/[0-9]*/cmdline 2>/dev/null); do
         d=${f%/cmdline}
         case $(readlink "$d/exe" 2>/dev/null) in
-        */kvfs_mount) tr '\0' ' ' <"$f" | grep -q -e "$1" && echo "${d#/proc/}" ;;
+        */kvfs_mount) cat "$f" 2>/dev/null | tr '\0' ' ' | grep -q -e "$1" && echo "${d#/proc/}" ;;
         esac
     done
+}
+
+ended() { # no process is left that served
+    for _ in $(seq 400); do
+        [ -n "$(serving '')" ] || return 0
+        sleep 0.05
+    done
+    fail "a process is left"
 }
 
 say "bad input"
@@ -96,12 +105,14 @@ done
 say "SIGTERM, also with a file open"
 kill -TERM "$(serving '')"
 gone "$mnt"
+ended
 mount_at "$mnt"
 exec 7>"$mnt/open"
 echo kept >&7
 kill -TERM "$(serving '')"
 gone "$mnt"
 exec 7>&-
+ended
 refused 0 "kept" "$KVFS_TOOL" cat --store "$spec" /open
 
 say "kill -9: a mount over a dead one is refused; then all that was synced is there"
@@ -112,6 +123,7 @@ kill -9 "$(serving '')"
 sleep 0.2
 refused 1 "fusermount3" "$KVFS_MOUNT" --store "$spec" "$mnt"
 fusermount3 -u -z "$mnt"
+ended
 mount_at "$mnt" --threads 2
 [ "$(cat "$mnt/one")" = one ] || fail "a synced file is gone"
 
@@ -128,7 +140,7 @@ fusermount3 -u "$other" || fail "cannot unmount"
 gone "$other"
 fusermount3 -u "$mnt" || fail "cannot unmount"
 gone "$mnt"
-for _ in $(seq 100); do [ -n "$(serving '')" ] && sleep 0.05; done
+ended
 mount_at "$mnt" --exclusive
 refused 1 "in use\|other\|has" "$KVFS_MOUNT" --store "$spec" "$other"
 fusermount3 -u "$mnt"
@@ -148,7 +160,6 @@ done <"$work/acknowledged"
 [ "$(wc -l <"$work/acknowledged")" -ge 50 ] || fail "most writes failed"
 fusermount3 -u "$mnt" || fail "cannot unmount"
 gone "$mnt"
-for _ in $(seq 100); do [ -n "$(serving '')" ] && sleep 0.05; done
-[ -z "$(serving '')" ] || fail "a process is left"
+ended
 refused 0 "" "$KVFS_TOOL" fsck --store "$spec"
 say "all well"

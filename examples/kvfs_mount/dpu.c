@@ -150,9 +150,11 @@ static void dpu_request(struct kd_call *c, const struct km_up *u, unsigned char 
     k->rdev = u->rdev;
     k->mode = u->mode;
     k->set_mask = u->set_mask;
-    k->name = (const char *)payload + (size_t)u->group_count * 4;
+    if (payload != NULL) {
+        k->name = (const char *)payload + (size_t)u->group_count * 4;
+        k->name2 = k->name + u->name_size;
+    }
     k->name_size = u->name_size;
-    k->name2 = k->name + u->name_size;
     k->name2_size = u->name2_size;
     if (u->kind == SNIC_KVFS_SETATTR) {
         k->attr.size = u->u.set.size;
@@ -175,7 +177,7 @@ static void dpu_pieces(struct kd_call *c, const struct km_up *u, unsigned char *
         k->cred.groups = (const uint32_t *)(const void *)payload;
         k->cred.group_count = u->group_count;
     }
-    if (u->data_size > 0 || u->kind == SNIC_KVFS_SETXATTR) {
+    if (payload != NULL && (u->data_size > 0 || u->kind == SNIC_KVFS_SETXATTR)) {
         c->iov.base = payload + (size_t)u->group_count * 4 + u->name_size + u->name2_size;
         c->iov.size = u->data_size;
     } else if (u->room > 0) {

@@ -16,6 +16,7 @@ struct km_file *km_file_new(const struct km_call *c)
     if (f != NULL) {
         f->handle = c->r.k.handle;
         f->owners = NULL;
+        snic_link_append(&c->m->files, &f->link);
     }
     return f;
 }
@@ -55,6 +56,16 @@ uint64_t km_file_owner(const struct km_file *f)
     return f->owners != NULL ? f->owners->owner : 0;
 }
 
+void km_file_free(struct km_file *f)
+{
+    if (f == NULL)
+        return;
+    while (f->owners != NULL)
+        file_closed(f, f->owners->owner);
+    snic_link_remove(&f->link);
+    free(f);
+}
+
 void km_file_note(struct km_call *c)
 {
     const struct snic_kvfs_req *k = &c->r.k;
@@ -71,9 +82,7 @@ void km_file_note(struct km_call *c)
         break;
     case SNIC_KVFS_RELEASE:
     case SNIC_KVFS_RELEASEDIR:
-        while (c->file->owners != NULL)
-            file_closed(c->file, c->file->owners->owner);
-        free(c->file);
+        km_file_free(c->file);
         c->file = NULL;
         break;
     default:

@@ -152,6 +152,7 @@ static int main_run(struct km_config *c)
         ex_die("out of memory");
     m->config = c;
     m->owner = pthread_self();
+    snic_link_init(&m->files);
     m->loop = ex_loop_open((uint32_t)c->spin_us);
     if (km_calls_open(m) != 0)
         ex_log(EX_ERROR, "no address space for requests");

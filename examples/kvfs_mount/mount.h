@@ -78,7 +78,8 @@ struct km_owner {
 
 /* An open file: what the kernel calls its handle. */
 struct km_file {
-    uint64_t handle; /* the engine's */
+    struct snic_link link; /* m->files */
+    uint64_t handle;       /* the engine's */
     struct km_owner *owners;
 };
 
@@ -134,9 +135,11 @@ struct km {
     atomic_uint locks_waiting;
     atomic_uint in_flight;
     struct snic_loop_msg over_msg;
-    atomic_int stopping; /* 1; 2: the mount point is free already */
-    int mounted_here;    /* session.c */
+    atomic_int stopping;
+    int mounted_here; /* session.c */
     struct snic_timer look;
+
+    struct snic_link files; /* open ones: the loop's thread has them */
 
     pthread_mutex_t lock; /* of the blocks */
     unsigned char *arena;
@@ -219,6 +222,7 @@ struct km_file *km_file_new(const struct km_call *c);
 void km_file_note(struct km_call *c);
 /* Of a RELEASE: whose locks are left. */
 uint64_t km_file_owner(const struct km_file *f);
+void km_file_free(struct km_file *f);
 
 /* ---- reply.c ---- */
 

@@ -27,6 +27,7 @@
 
 #define KR_RETRY_NS 50000000u
 #define KR_GIVE_UP_NS 30000000000u
+#define KR_STOPPING_NS 2000000000u
 
 enum { KR_SLOTS = 4096 };
 
@@ -607,7 +608,8 @@ static void remote_look(struct snic_timer *t, uint64_t now)
 
     if (r->cut && r->state != KR_DOWN)
         remote_down(r);
-    if (r->state == KR_DOWN && remote_connect(r) != 0 && now - r->down_ns > KR_GIVE_UP_NS) {
+    if (r->state == KR_DOWN && remote_connect(r) != 0 &&
+        now - r->down_ns > (atomic_load(&r->m->stopping) ? KR_STOPPING_NS : KR_GIVE_UP_NS)) {
         struct km_call *c = r->first;
 
         r->first = NULL;

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -120,7 +119,7 @@ static int reply_open(struct km_call *c)
     }
     if (rc != -ENOENT) /* the request was not abandoned */
         return 0;
-    free(f);
+    km_file_free(f);
     reply_unopen(c, c->r.k.kind == SNIC_KVFS_OPENDIR ? SNIC_KVFS_RELEASEDIR : SNIC_KVFS_RELEASE);
     return 1;
 }

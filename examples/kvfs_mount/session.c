@@ -294,6 +294,8 @@ static void session_drain(struct km *m)
     }
     while (atomic_load(&m->in_flight) > 0)
         (void)snic_loop_once(m->loop, 100000000u);
+    while (!snic_link_alone(&m->files)) /* the session's end closes them */
+        km_file_free(SNIC_CONTAINER(m->files.next, struct km_file, link));
 }
 
 void km_session_run(struct km *m)
@@ -392,9 +394,7 @@ static void *session_stopper(void *arg)
     if (umount2(at, 0) == 0 || (errno == EPERM && session_fusermount(at, "-u") == 0))
         return NULL;
     ex_log(EX_WARNING, "%s is in use; files open there get errors from now on", at);
-    if (umount2(at, MNT_DETACH) == 0 || session_fusermount(at, "-uz") == 0)
-        atomic_store(&m->stopping, 2);
-    session_end(m);
+    session_end(m); /* libfuse unmounts what is in use */
     return NULL;
 }
 
@@ -403,9 +403,7 @@ void km_session_stop(struct km *m)
     pthread_attr_t a;
     pthread_t t;
 
-    int none = 0;
-
-    if (!atomic_compare_exchange_strong(&m->stopping, &none, 1))
+    if (atomic_exchange(&m->stopping, 1))
         return;
     pthread_attr_init(&a);
     pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
@@ -418,7 +416,7 @@ void km_session_close(struct km *m)
 {
     if (m->se == NULL)
         return;
-    if (m->mounted_here && atomic_load(&m->stopping) != 2)
+    if (m->mounted_here)
         fuse_session_unmount(m->se);
     fuse_session_destroy(m->se);
     m->se = NULL;

@@ -15,7 +15,7 @@ struct kt {
     char **argv;
     int force;
     int repair;
-    int data; /* fsck: read all bytes, too */
+    int data;      /* fsck: read all bytes, too */
     int quiet;     /* no progress */
     int one_group; /* --group was given */
     uint64_t group;
