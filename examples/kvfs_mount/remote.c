@@ -331,7 +331,7 @@ static void remote_answer(struct km_remote *r, const struct km_down *d, void *da
         k->lock = d->u.lock;
     else
         k->attr = d->u.attr;
-    c->data = data;
+    c->data = data != NULL ? data : km_call_data(c);
     if (c->reopen != 0) {
         remote_reopened(r, c);
         return;
