@@ -26,8 +26,8 @@
  * times alone (reads, writes within the size, renames) are kept back for up to times_ns, a second
  * by default, and reach the store with the next change of the inode, FLUSH, RELEASE or FSYNC (the
  * time of a read alone does not go with FLUSH and RELEASE). So is a change of a big file's space
- * that is known only after a write: after a crash st_blocks may be off until the file is truncated, or
- * fsck mends it. A WRITE with SYNC makes bytes and size durable, its times with the next FSYNC.
+ * that is known only after a write: after a crash st_blocks may be off until the file is truncated,
+ * or fsck mends it. A WRITE with SYNC makes bytes and size durable, its times with the next FSYNC.
  * Several sessions that write to one file at the same time need locks for it, as on other network
  * file systems: appends of theirs to a file behind the first stripe may overwrite each other.
  * A file whose last name a rename replaces can be opened by its number for a quarter of a second
