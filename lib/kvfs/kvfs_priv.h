@@ -7,8 +7,8 @@
  * what is not there yet is asked of the store, and the function is run anew when it has come.
  * What was read stays in the operation, so that each run sees the same and gets further. Changes
  * are noted in the operation, seen by its own later reads, and leave together in kvfs_commit().
- * If somebody else changed a record that was read (a guard fails), all is forgotten and
- * the function starts again with phase 0. So an operation's code reads from top to bottom, and
+ * If somebody else changed a record that was read (a guard fails), all is forgotten and the round
+ * starts over: from the last kvfs_next(), or from phase 0. So an operation's code reads from top to bottom, and
  * must have no effect of its own before kvfs_commit() has answered 0, but in op->s and op->phase.
  *
  *     static int name_unlink(struct kvfs_op *op)
@@ -17,7 +17,7 @@
  *         if (rc != 0) return rc;
  *         rc = kvfs_get_attr(op, dir, &parent);      // KVFS_PENDING, SNIC_E*, or 0
  *         ...
- *         return kvfs_commit(op);
+ *         return kvfs_commit(op, 0);
  *     }
  *
  * A function answers 0, KVFS_PENDING or SNIC_E*; a count or an offset goes to op->req->result.
