@@ -8,8 +8,9 @@
  * What was read stays in the operation, so that each run sees the same and gets further. Changes
  * are noted in the operation, seen by its own later reads, and leave together in kvfs_commit().
  * If somebody else changed a record that was read (a guard fails), all is forgotten and the round
- * starts over: from the last kvfs_next(), or from phase 0. So an operation's code reads from top to bottom, and
- * must have no effect of its own before kvfs_commit() has answered 0, but in op->s and op->phase.
+ * starts over: from the last kvfs_next(), or from phase 0. So an operation's code reads from top to
+ * bottom, and must have no effect of its own before kvfs_commit() has answered 0, but in op->s and
+ * op->phase.
  *
  *     static int name_unlink(struct kvfs_op *op)
  *     {
