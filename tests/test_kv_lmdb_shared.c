@@ -148,6 +148,7 @@ static void test_kv_lmdb_shared_newcomer_ends_sole_and_sees_all(void **state)
             kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 5, 0, SHARED_BLOCKS * KVL_BLOCK, p),
             SHARED_BLOCKS * KVL_BLOCK);
     }
+    assert_int_equal(kvl_sync(&k), 0); /* no thread is in malloc() while this one forks */
     for (uint64_t i = 0; i < 100; i++)
         assert_int_equal(kvl_put(&k, 1, i, i + 1, 0), 0);
     assert_int_equal(snic_kv_sole(k.kv), 1);
@@ -256,6 +257,7 @@ static void test_kv_lmdb_shared_larger_map_is_followed(void **state)
                                   .map_bytes = 8U << 20};
     assert_int_equal(kvl_try(&k, &o, NULL), 0);
     assert_int_equal(kvl_put(&k, 4, 1 << 20, 5, 0), 0);
+    assert_int_equal(kvl_sync(&k), 0); /* no thread is in malloc() while this one forks */
     pid_t pid = kvl_fork(shared_large_map, &s);
     shared_until(&k, &s, 1);
     assert_int_equal(kvl_put(&k, 4, SHARED_LARGE, 11, 0), 0);
