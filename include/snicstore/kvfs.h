@@ -85,7 +85,8 @@ enum snic_kvfs_kind {
     SNIC_KVFS_FSYNC,       /**< ino: durable, with the directory entries made before       */
     SNIC_KVFS_READ,        /**< ino, offset, iov -> bytes                                */
     SNIC_KVFS_WRITE,       /**< ino, offset (or APPEND), iov -> bytes                     */
-    SNIC_KVFS_FALLOCATE,   /**< ino, offset, length, flags SNIC_KVFS_FALLOC_*              */
+    SNIC_KVFS_FALLOCATE,   /**< ino, offset, length, flags SNIC_KVFS_FALLOC_*. Where the store
+                                lacks SNIC_KV_CAP_ALLOC no space is set aside: only the size grows */
     SNIC_KVFS_SEEK,        /**< ino, offset, flags SNIC_KVFS_SEEK_* -> offset in result      */
     SNIC_KVFS_COPY,        /**< ino, offset, ino2, offset2, length -> bytes (may be fewer)   */
     SNIC_KVFS_OPENDIR,     /**< ino -> handle                                            */

@@ -173,8 +173,7 @@ static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallo
     f->end = req->offset + req->length;
     if (req->length == 0)
         return SNIC_EINVAL;
-    if ((f->punch && (!f->keep || f->zero)) ||
-        (!f->punch && !f->zero && (op->k->o.caps & SNIC_KV_CAP_ALLOC) == 0))
+    if (f->punch && (!f->keep || f->zero))
         return SNIC_ENOTSUP;
     if (f->end < f->offset || f->end > SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
@@ -233,7 +232,8 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a
                              .object = a->ino,
                              .offset = f->offset,
                              .length = f->end - f->offset};
-    const struct snic_kvop *got;
+    static const struct snic_kvop nothing;
+    const struct snic_kvop *got = &nothing; /* a store that cannot set space aside */
     int rc = 0, clean = 0;
     if (f->punch) {
         want.flags = SNIC_KVOP_RESERVE; /* it makes room */
@@ -243,7 +243,7 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a
         rc = kvfs_data_clean(op, a, SPACE_CLEAN);
         clean = 1;
     }
-    if (rc == 0)
+    if (rc == 0 && (f->punch || f->zero || (op->k->o.caps & SNIC_KV_CAP_ALLOC) != 0))
         rc = kvfs_data_io(op, SPACE_CHANGE, &want, &got);
     if (rc != 0)
         return rc;
