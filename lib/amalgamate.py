@@ -177,6 +177,9 @@ def preamble(title, names, out_name):
  *   SNIC_WITH_IO_URING   also the io_uring backends (link with -luring -pthread):
  *                        without it the linker finds no snic_*_uring_open()
  *                        and no snic_dma_shm_*()
+ *   SNIC_WITH_LMDB, SNIC_WITH_RADOS
+ *                        with the above: the stores that need -llmdb, -lrados;
+ *                        without, their open says SNIC_ENOTSUP
  *   SNIC_MODULES         only the modules M with SNIC_MODULE_M defined, and
  *                        what they need, instead of all
  */

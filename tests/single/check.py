@@ -91,12 +91,17 @@ class Checks:
             for cc in others:
                 run(cc, "-std=c11", *STRICT, "-fsyntax-only", "-I", self.a.dir, one)
         if self.uring:
-            one = self.write("one.c", "#define SNIC_IMPLEMENTATION",
-                             "#define SNIC_WITH_IO_URING", '#include "snicstore.h"')
+            one = self.write("one.c", "#define SNIC_IMPLEMENTATION", *self.backends(),
+                             '#include "snicstore.h"')
             for cc in self.compilers():
                 run(cc, "-std=gnu11", *STRICT, "-I", self.a.dir, one, two, "-luring", "-pthread",
-                    "-o", f"{self.tmp}/a")
+                    *[f"-l{v.partition(':')[2]}" for v in self.a.vendor], "-o", f"{self.tmp}/a")
             self.late_include()
+
+    def backends(self):
+        """The lines that ask for all backends that the libraries were built with."""
+        vendors = [v.partition(":")[0] for v in self.a.vendor]
+        return [f"#define SNIC_WITH_{b}" for b in ["IO_URING"] + vendors]
 
     def late_include(self):
         """With io_uring, and glibc's headers before it: a message of ours, or none at all."""
@@ -136,7 +141,7 @@ class Checks:
     def symbols(self):
         """The object has the symbols of the libraries: no source forgotten, none doubled."""
         c = self.write("s.c", "#define SNIC_IMPLEMENTATION",
-                       "#define SNIC_WITH_IO_URING" if self.uring else "", '#include "snicstore.h"')
+                       *(self.backends() if self.uring else []), '#include "snicstore.h"')
         run(need("cc", "gcc", "clang"), "-std=gnu11", "-c", "-I", self.a.dir, c, "-o",
             f"{self.tmp}/s.o")
         one, lib = self.nm(f"{self.tmp}/s.o"), self.nm(*self.a.lib)
@@ -152,7 +157,7 @@ class Checks:
                 own = f.read()
             for uring in ([False, True] if self.uring else [False]):
                 c = self.write("m.c", "#define SNIC_IMPLEMENTATION",
-                               "#define SNIC_WITH_IO_URING" if uring else "", f'#include "{h}"')
+                               *(self.backends() if uring else []), f'#include "{h}"')
                 text = run(gcc, "-std=gnu11", "-dD", "-E", "-I", self.a.dir, c)
                 file, left = "", set()
                 for line in text.splitlines():
@@ -207,6 +212,7 @@ def main():
     p.add_argument("--root", required=True)
     p.add_argument("--lib", action="append", default=[])
     p.add_argument("--uring", action="store_true")
+    p.add_argument("--vendor", action="append", default=[], help="NAME:LIBRARY of a wrapped one")
     p.add_argument("list", nargs="+")
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as tmp:
