@@ -47,8 +47,8 @@ static void ex_help(const char *program, const struct ex_option *o, size_t count
     for (size_t i = 0; i < count; i++) {
         char left[64];
 
-        snprintf(left, sizeof(left), "--%s%s%s", o[i].name, o[i].value != NULL ? " " : "",
-                 o[i].value != NULL ? o[i].value : "");
+        snprintf(left, sizeof(left), "%s%s%s%s", o[i].name[1] == 0 ? "-" : "--", o[i].name,
+                 o[i].value != NULL ? " " : "", o[i].value != NULL ? o[i].value : "");
         ex_help_option(left, o[i].help);
     }
     ex_help_option("--help", "print this and exit");

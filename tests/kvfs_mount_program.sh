@@ -62,6 +62,11 @@ say "bad input"
 refused 2 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
 refused 2 "not one of" "$KVFS_MOUNT" --store what "$mnt"
 refused 2 "where to" "$KVFS_MOUNT" --store mem
+refused 1 "cannot be made.*No such file" "$KVFS_MOUNT" --store "lmdb:$work/no/store" --mkfs "$mnt"
+refused 0 "^  -f " "$KVFS_MOUNT" --help
+refused 0 "8 not" "$KVFS_TOOL" fsck --help
+refused 2 "takes no value" "$KVFS_TOOL" fsck --quiet=1 --store mem
+refused 2 "mount only" "$KVFS_TOOL" ls --store mem
 refused 1 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
 refused 1 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
 refused 1 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
@@ -71,7 +76,7 @@ refused 2 "says where" "$KVFS_TOOL" ls
 refused 2 "not one of" "$KVFS_TOOL" ls --store what
 refused 2 "kvfs_tool mkfs" "$KVFS_TOOL" ls --store "$spec"
 refused 0 "" "$KVFS_TOOL" mkfs --store "$spec"
-refused 2 "force" "$KVFS_TOOL" mkfs --store "$spec"
+refused 2 "force" "$KVFS_TOOL" mkfs "--store=$spec"
 refused 2 "no such" "$KVFS_TOOL" cat --store "$spec" /none
 refused 2 "folder\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
 
@@ -101,6 +106,11 @@ for f in big d/hello d soft fifo sparse; do
     [ -d "$mnt/$f" ] || [ "$a" = "$b" ] || fail "attributes: $a, mounted: $b"
 done
 [ "$(stat -c %b "$mnt/sparse")" -le 16 ] || fail "a hole takes space"
+
+say "what is mounted is not made anew, nor checked"
+refused 2 "unmount it first" "$KVFS_TOOL" mkfs --force --store "$spec"
+refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --store "$spec"
+[ "$(cat "$mnt/d/hello")" = hello ] || fail "a mounted file system was made anew"
 
 say "SIGTERM, also with a file open"
 kill -TERM "$(serving '')"
@@ -145,6 +155,22 @@ mount_at "$mnt" --exclusive
 refused 1 "in use\|other\|has" "$KVFS_MOUNT" --store "$spec" "$other"
 fusermount3 -u "$mnt"
 gone "$mnt"
+
+say "the mount keeps nobody waiting for its output; figures of one process and of two"
+timeout 60 sh -c 'x=$("$1" --store mem "$2" 2>/dev/null)' - "$KVFS_MOUNT" "$mnt" ||
+    fail "its output stays open"
+fusermount3 -u "$mnt"
+gone "$mnt"
+for how in --exclusive --two-process; do
+    timeout 60 "$KVFS_MOUNT" --store "$spec" $how --stats 1 "$mnt" >"$work/figures" 2>>"$work/log"
+    until grep -q 'requests=[1-9].* sessions=1' "$work/figures"; do
+        ls "$mnt" >/dev/null && sleep 0.1
+    done
+    grep -q '\(requests\|sessions\)=0' "$work/figures" && fail "$how: figures of nothing"
+    fusermount3 -u "$mnt"
+    gone "$mnt"
+    ended
+done
 
 say "two processes; the file system's dies"
 mount_at "$mnt" --two-process

@@ -387,6 +387,15 @@ static int dpu_open(struct kd *d)
     return rc;
 }
 
+static size_t dpu_metrics(void *ctx, struct ex_metric *out)
+{
+    struct kd *d = ctx;
+    size_t n = km_store_metrics(&d->store, out);
+
+    out[n] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
+    return n + 1;
+}
+
 static int dpu_serve(struct kd *d)
 {
     int mounted = 1;
@@ -415,6 +424,7 @@ static int dpu_serve(struct kd *d)
 int km_dpu_run(struct km_config *config)
 {
     struct kd *d = calloc(1, sizeof(*d));
+    struct ex_stats *stats = NULL;
     int rc;
 
     if (d == NULL)
@@ -432,7 +442,10 @@ int km_dpu_run(struct km_config *config)
     ex_signals(d->loop, dpu_stop, d);
     rc = dpu_open(d);
     if (rc == 0)
+        rc = ex_stats_start(&stats, d->loop, NULL, "kvfs", config->stats, NULL, dpu_metrics, d);
+    if (rc == 0)
         rc = dpu_serve(d);
+    ex_stats_stop(stats);
     ex_signals_off();
     if (d->listener != NULL)
         snic_dma_shm_unlisten(d->listener);

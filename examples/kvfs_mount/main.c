@@ -58,31 +58,30 @@ static void main_background(void)
     setsid();
 }
 
-/* Its own output is no terminal's any more. */
-static void main_detach(void)
+/* Whoever reads our output waits for no end of it; figures and the log go on. */
+static void main_silent(const struct km_config *c)
 {
-    FILE *in = freopen("/dev/null", "r", stdin);
+    if (freopen("/dev/null", "r", stdin) == NULL ||
+        (c->stats == 0 && freopen("/dev/null", "w", stdout) == NULL))
+        ex_log(EX_WARNING, "/dev/null: %s", strerror(errno));
+}
 
-    if (in == NULL || chdir("/") != 0)
+static void main_detach(const struct km_config *c)
+{
+    main_silent(c);
+    if (chdir("/") != 0)
         ex_log(EX_WARNING, "cannot leave the folder: %s", strerror(errno));
 }
 
-static size_t main_metrics(void *ctx, struct ex_metric *out)
+size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out)
 {
-    struct km *m = ctx;
     struct snic_kvfs_stats s = {0};
 
-    if (m->store.fs != NULL)
-        snic_kvfs_get_stats(snic_fs_engine(m->store.fs), &s);
+    if (store->fs == NULL)
+        return 0;
+    snic_kvfs_get_stats(snic_fs_engine(store->fs), &s);
     const struct ex_metric all[] = {
-        {"calls", m->calls, 1},
-        {"errors", m->errors, 1},
-        {"io_errors", m->io_errors, 1},
-        {"read_bytes", m->read_bytes, 1},
-        {"write_bytes", m->write_bytes, 1},
-        {"in_flight", atomic_load(&m->in_flight), 0},
-        {"locks_waiting", atomic_load(&m->locks_waiting), 0},
-        {"damages", m->store.damages, 1},
+        {"damages", store->damages, 1},
         {"requests", s.requests, 1},
         {"cache_hits", s.cache_hits, 1},
         {"cache_misses", s.cache_misses, 1},
@@ -94,11 +93,28 @@ static size_t main_metrics(void *ctx, struct ex_metric *out)
         {"sessions", s.sessions, 0},
         {"alone", s.alone, 0},
         {"inodes", s.inodes, 0},
-        {"cpu_ns", ex_cpu_process_ns(), 1},
     };
 
     memcpy(out, all, sizeof(all));
     return SNIC_COUNTOF(all);
+}
+
+static size_t main_metrics(void *ctx, struct ex_metric *out)
+{
+    struct km *m = ctx;
+    const struct ex_metric all[] = {
+        {"calls", m->calls, 1},
+        {"errors", m->errors, 1},
+        {"io_errors", m->io_errors, 1},
+        {"read_bytes", m->read_bytes, 1},
+        {"write_bytes", m->write_bytes, 1},
+        {"in_flight", atomic_load(&m->in_flight), 0},
+        {"locks_waiting", atomic_load(&m->locks_waiting), 0},
+        {"cpu_ns", ex_cpu_process_ns(), 1},
+    };
+
+    memcpy(out, all, sizeof(all));
+    return SNIC_COUNTOF(all) + km_store_metrics(&m->store, out + SNIC_COUNTOF(all));
 }
 
 static void main_stop(void *ctx)
@@ -132,7 +148,7 @@ static int main_serve(struct km *m)
         ex_signals(m->loop, main_stop, m);
         ex_log(EX_INFO, "%s is mounted at %s", m->config->store, m->config->mountpoint);
         if (!m->config->foreground)
-            main_detach();
+            main_detach(m->config);
         km_serving(0);
         km_session_run(m);
         ex_signals_off();
@@ -202,12 +218,13 @@ static void main_options(struct km_config *c, int argc, char **argv)
          0, 0, NULL},
         {"role", EX_TEXT, &c->role, "dpu|host", "play one role only", 0, 0, NULL},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
-        {"f", EX_FLAG, &c->foreground, NULL, "stay in the foreground", 0, 0, NULL},
+        {"f", EX_FLAG, &c->foreground, NULL,
+         "stay in the foreground; else the log goes on to stderr", 0, 0, NULL},
         {"o", EX_TEXT, &c->options, "OPTIONS", "mount options, as -o of mount.fuse", 0, 0, NULL},
-        {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
-         NULL},
-        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT", "figures for Prometheus, at /metrics", 0,
-         0, NULL},
+        {"stats", EX_NUMBER, &c->stats, "SECONDS",
+         "print a line of figures so often; of two processes each its own", 0, 86400, NULL},
+        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
+         "figures for Prometheus, at /metrics; of two processes the host's", 0, 0, NULL},
         {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
          1000000, NULL},
     };
@@ -268,8 +285,10 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     snprintf(path, sizeof(path), "%s/ring", main_folder);
     for (; n < argc; n++)
         args[n] = argv[n];
-    if (!c->foreground)
+    if (!c->foreground) {
+        main_silent(c);
         args[n++] = stay;
+    }
     args[n++] = option;
     args[n++] = path;
     snprintf(fd, sizeof(fd), "%d", main_pipe);

@@ -238,5 +238,8 @@ void km_remote_close(struct km *m);
 int km_dpu_run(struct km_config *config);
 /* The mount serves: tell who waits for it (the shell). */
 void km_serving(int status);
+/* The figures of the process that has the store; none in the other. @return how many */
+struct ex_metric;
+size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out);
 
 #endif /* KVFS_MOUNT_H */

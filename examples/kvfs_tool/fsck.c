@@ -49,8 +49,7 @@ static int tool_fsck_beats(struct kt *t, uint64_t *sum, uint64_t *sessions)
     return rc < 0 ? rc : 0;
 }
 
-/* 1: somebody has the file system mounted. Sessions beat once a second. */
-static int tool_fsck_in_use(struct kt *t)
+int kt_in_use(struct kt *t)
 {
     uint64_t before, after, sessions, until;
     if (tool_fsck_beats(t, &before, &sessions) != 0 || sessions == 0 || snic_kv_sole(t->s.kv))
@@ -73,7 +72,7 @@ int kt_fsck(struct kt *t)
     struct fsck_report r;
     if (kt_open(t, 0) != 0)
         return FSCK_ERROR;
-    if (!t->force && tool_fsck_in_use(t)) {
+    if (!t->force && kt_in_use(t)) {
         (void)fprintf(stderr, "the file system is mounted; --force to check it all the same\n");
         return FSCK_ERROR;
     }

@@ -4,7 +4,8 @@
  *
  *     kvfs_tool mkfs --store lmdb:/var/lib/kvfs
  *
- * Exit code: 0 all is well; 1 something is wrong with the file system; 2 it could not be done.
+ * Exit code: 0 all is well; 1 something is wrong with the file system; 2 it could not be done;
+ * those of fsck are in fsck.c.
  */
 #include "tool.h"
 
@@ -26,7 +27,7 @@ static const struct {
     const char *help;
 } commands[] = {
     {"mkfs", kt_mkfs, 0, 0, "make a file system; --force: also over one that is there"},
-    {"fsck", kt_fsck, 0, 0, "check it; --repair: mend, --data: read all bytes, --force: in use"},
+    {"fsck", kt_fsck, 0, 0, "check it; --repair: mend, --data: read all bytes, --force: mounted"},
     {"dump", kt_dump, 0, 0, "every record as text; --group N: those of one inode"},
     {"load", kt_load, 1, 2, "FOLDER [PATH]: copy a folder of this host to PATH (default /)"},
     {"stats", kt_stats, 0, 0, "count what is there"},
@@ -211,6 +212,10 @@ int kt_mkfs(struct kt *t)
     status = kt_open(t, 0);
     if (status != 0)
         return status;
+    if (t->force && kt_in_use(t)) {
+        ex_log(EX_ERROR, "%s: is mounted: unmount it first", t->s.spec);
+        return 2;
+    }
     snic_rng_init(&rng, (uint64_t)kvfs_store_wall(NULL) ^ ((uint64_t)getpid() << 40));
     snic_rng_fill(&rng, o.uuid, sizeof(o.uuid));
     rc = snic_fs_mkfs(t->s.fs, &o);
@@ -235,7 +240,8 @@ static void tool_usage(FILE *to)
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
     (void)fprintf(to, "\n--quiet: no progress on stderr. --cache-mb N: of records in memory.\n"
                       "Exit code: 0 all is well, 1 the file system is damaged, 2 it could not be "
-                      "done.\n");
+                      "done; of fsck, as of e2fsck: 0 clean, 1 mended, 4 damaged, 8 not "
+                      "checked.\n");
 }
 
 static int tool_number(const char *text, uint64_t *out)
@@ -254,6 +260,10 @@ static int tool_option(struct kt *t, const char *name, const char *value, int *u
     int *const targets[] = {&t->force, &t->repair, &t->quiet, &t->data};
 
     *used = 1;
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        tool_usage(stdout);
+        exit(0);
+    }
     for (size_t i = 0; i < SNIC_COUNTOF(flags); i++)
         if (strcmp(name, flags[i]) == 0) {
             *targets[i] = 1;
@@ -290,13 +300,22 @@ static int tool_parse(struct kt *t, int argc, char **argv)
 {
     t->argv = argv;
     for (int i = 2; i < argc;) {
+        char *equals = strchr(argv[i], '=');
         int used = 1;
 
-        if (argv[i][0] != '-' || argv[i][1] == 0)
-            t->argv[t->argc++] = argv[i];
-        else if (tool_option(t, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used) != 0)
+        if (argv[i][0] != '-' || argv[i][1] == 0) {
+            t->argv[t->argc++] = argv[i++];
+            continue;
+        }
+        if (equals != NULL)
+            *equals = 0;
+        if (tool_option(t, argv[i], equals != NULL ? equals + 1 : argv[i + 1], &used) != 0)
             return -1;
-        i += used;
+        if (equals != NULL && used == 1) {
+            (void)fprintf(stderr, "kvfs_tool: %s takes no value\n", argv[i]);
+            return -1;
+        }
+        i += equals != NULL ? 1 : used;
     }
     if (t->s.spec == NULL) {
         (void)fprintf(stderr, "kvfs_tool: --store says where the file system is\n");

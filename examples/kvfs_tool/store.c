@@ -115,6 +115,7 @@ static int store_open_rados(struct kvfs_store *s, const char *spec, int *error, 
 static int store_open_kv(struct kvfs_store *s)
 {
     char text[256] = "";
+    const char *why;
     int error = 0;
     int rc = SNIC_EINVAL;
 
@@ -124,16 +125,20 @@ static int store_open_kv(struct kvfs_store *s)
         rc = store_open_lmdb(s, s->spec + 5, &error, text);
     else if (strncmp(s->spec, "rados:", 6) == 0)
         rc = store_open_rados(s, s->spec + 6, &error, text);
-    if (rc == SNIC_ENOENT && strncmp(s->spec, "lmdb:", 5) == 0)
+    /* The libraries' own codes are beyond those of the operating system. */
+    why = error != 0 && abs(error) < 4096 && strncmp(s->spec, "lmdb:", 5) == 0
+              ? strerror(abs(error))
+              : "";
+    if (rc == SNIC_ENOENT && strncmp(s->spec, "lmdb:", 5) == 0 && !s->create)
         ex_log(EX_ERROR, "%s: %s: make one with 'kvfs_tool mkfs'", s->spec,
                text[0] != 0 ? text : "there is no store");
     else if (rc != 0)
-        ex_log(EX_ERROR, "%s: %s", s->spec,
+        ex_log(EX_ERROR, "%s: %s%s%s", s->spec,
                rc == SNIC_EVERSION ? "a store of another version"
                : text[0] != 0      ? text
                : rc == SNIC_EBUSY  ? "in use"
-               : error != 0        ? strerror(abs(error))
-                                   : snic_strerror(rc));
+                                   : snic_strerror(rc),
+               why[0] != 0 ? ": " : "", why);
     return rc;
 }
 
@@ -197,7 +202,8 @@ int kvfs_store_mount(struct kvfs_store *s, int make)
     }
     if (rc != 0)
         ex_log(EX_ERROR, "%s: %s", s->spec,
-               rc == SNIC_ENOENT     ? "holds no file system: make one with 'kvfs_tool mkfs'"
+               s->medium != NULL     ? "lives in a mount only: mount it with kvfs_mount"
+               : rc == SNIC_ENOENT   ? "holds no file system: make one with 'kvfs_tool mkfs'"
                : rc == SNIC_EVERSION ? "holds a file system of another version"
                : rc == SNIC_EBUSY    ? "in use"
                                      : snic_strerror(rc));

@@ -9,11 +9,11 @@
 
 #include "snicstore.h"
 
-#define KVFS_STORE_NAMES "lmdb:PATH|rados:CONF:POOL|mem"
+#define KVFS_STORE_NAMES "lmdb:PATH|rados:CONF:POOL[:NAMESPACE]|mem"
 
 /** Zero it, set what is wanted. */
 struct kvfs_store {
-    const char *spec;  /**< one of KVFS_STORE_NAMES; rados:CONF:POOL[:NAMESPACE], CONF may be ""  */
+    const char *spec;  /**< one of KVFS_STORE_NAMES; CONF may be "": the cluster's default  */
     int create;        /**< lmdb: make the folder's files when missing                         */
     int read_only;     /**< the store and the file system                                      */
     int sole;          /**< lmdb: nobody else may have it open                                 */
