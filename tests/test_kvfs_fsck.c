@@ -154,6 +154,136 @@ static void hurt_dir_parent(struct fsck_world *w, struct snic_kvmem *m)
     fsck_set_attr(m, &a);
 }
 
+static void hurt_root_nlink(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvfs_attr a;
+    (void)w;
+    fsck_attr_of(m, 0, &a);
+    a.nlink = 0;
+    fsck_set_attr(m, &a);
+}
+
+/* A directory that has names in it, but none itself, and says that it was removed. */
+static void hurt_dir_removed(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvfs_attr a;
+    hurt_dir_name_gone(w, m);
+    fsck_attr_of(m, w->dir, &a);
+    a.nlink = 0;
+    fsck_set_attr(m, &a);
+}
+
+/* A record of @p key with so many bytes of @p fill behind the head. */
+static void fsck_plant(struct snic_kvmem *m, const struct snic_kvop_key *key, int fill,
+                       uint32_t size)
+{
+    unsigned char record[4096];
+    memset(record, fill, sizeof(record));
+    fsck_change(m, key, record, SNIC_KVFS_HEAD + size);
+}
+
+static void hurt_table_gone(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvfs_key_number(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 0);
+    fsck_change(m, &key, NULL, 0);
+}
+
+static void hurt_table(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvfs_key_number(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 0);
+    fsck_plant(m, &key, 1, 3);
+}
+
+static void hurt_beat_gone(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvfs_key_number(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 5);
+    fsck_plant(m, &key, 0, 8);
+}
+
+static void hurt_beat(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    hurt_beat_gone(w, m);
+    snic_kvfs_key_beat(&key, 5);
+    fsck_plant(m, &key, 0, 3);
+}
+
+static void hurt_beat_alone(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvfs_key_beat(&key, 5);
+    fsck_plant(m, &key, 0, 8);
+}
+
+/* Numbers that no session ever has: nobody can look at them all. */
+static void hurt_session_range(struct fsck_world *w, struct snic_kvmem *m)
+{
+    unsigned char record[SNIC_KVFS_HEAD + 24] = {0};
+    struct snic_kvop_key key;
+    hurt_beat_alone(w, m);
+    snic_put_le32(record + 12, 1);
+    snic_put_le64(record + 16, 2);
+    snic_put_le64(record + 24, SNIC_KVFS_INO_MAX / 2);
+    snic_kvfs_key_number(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 5);
+    fsck_change(m, &key, record, sizeof(record));
+}
+
+static void hurt_session_key(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvop_key_set(&key, SNIC_KVFS_GROUP_SUPER, "s12", 3);
+    fsck_plant(m, &key, 0, 8);
+}
+
+static void hurt_moves(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_MOVES);
+    fsck_plant(m, &key, 0, 3);
+}
+
+static void hurt_no_numbers(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
+    fsck_plant(m, &key, 255, 8);
+}
+
+/* Keys that nobody looks for: each hides a directory, or is taken for attributes. */
+static void hurt_keys(struct fsck_world *w, struct snic_kvmem *m)
+{
+    unsigned char record[4096];
+    struct snic_kvop_key key;
+    fsck_entry_key(m, w->file, &key);
+    uint32_t size = fsck_read(m, &key, record);
+    snic_kvop_key_set(&key, 0, "E123", 4);
+    fsck_change(m, &key, record, size);
+    snic_kvfs_key(&key, w->file, SNIC_KVFS_REC_ATTR);
+    size = fsck_read(m, &key, record);
+    snic_kvop_key_set(&key, w->file, "A1", 2);
+    fsck_change(m, &key, record, size);
+}
+
+static void hurt_name_twice(struct fsck_world *w, struct snic_kvmem *m)
+{
+    unsigned char record[4096];
+    struct snic_kvop_key key;
+    fsck_entry_key(m, w->file, &key);
+    uint32_t size = fsck_read(m, &key, record), one = size - SNIC_KVFS_HEAD;
+    memcpy(record + size, record + SNIC_KVFS_HEAD, one);
+    fsck_change(m, &key, record, size + one);
+}
+
 static void hurt_unlisted(struct fsck_world *w, struct snic_kvmem *m)
 {
     struct snic_kvfs_attr a;
@@ -254,6 +384,19 @@ static const struct {
     {"directory's counts", hurt_dir_counts, 1},
     {"directory's parent", hurt_dir_parent, 1},
     {"orphan not listed", hurt_unlisted, 1},
+    {"the root's nlink", hurt_root_nlink, 1},
+    {"full directory removed", hurt_dir_removed, 1},
+    {"table of sessions gone", hurt_table_gone, 1},
+    {"table of sessions", hurt_table, 1},
+    {"session without heartbeat", hurt_beat_gone, 1},
+    {"heartbeat", hurt_beat, 1},
+    {"heartbeat without session", hurt_beat_alone, 1},
+    {"session's numbers", hurt_session_range, 1},
+    {"session's key", hurt_session_key, 1},
+    {"number of moves", hurt_moves, 1},
+    {"no numbers left", hurt_no_numbers, 1},
+    {"keys", hurt_keys, 1},
+    {"name twice", hurt_name_twice, 1},
     {"object without inode", hurt_stray_object, 1},
     {"next inode number", hurt_next_ino, 1},
     {"circle", hurt_circle, 1},

@@ -48,7 +48,8 @@ struct fsck_inode {
     uint64_t named_in; /* a directory that names it                                          */
     struct snic_kvfs_hash named_as;
     uint64_t records; /* besides the attributes                                              */
-    uint8_t has_attr, listed, first, xattr, acl, default_acl, data, target, reached;
+    uint32_t target;  /* bytes                                                                */
+    uint8_t has_attr, listed, first, xattr, acl, default_acl, data, reached;
 };
 
 struct fsck {
@@ -59,7 +60,8 @@ struct fsck {
     uint64_t *index;
     struct snic_kvfs_super super;
     uint64_t next_ino, most;
-    int has_super;
+    uint64_t session, session_beats; /* the one whose records are being read; 0: none         */
+    int has_super, has_table;
     int damaged; /* records that cannot be read: nothing is deleted for being unknown        */
     int error;
     unsigned char *scan, *value;

@@ -40,7 +40,17 @@ static void judge_put_attr(struct fsck *f, struct fsck_inode *i)
 
 /* ---- Names ---- */
 
-/* Names of a directory that lead nowhere, or say another type, go. */
+static int judge_has(const unsigned char *record, uint32_t size, const struct snic_kvfs_entry *e)
+{
+    struct snic_kvfs_entry other;
+    uint32_t at = 0;
+    while (size != 0 && snic_kvfs_entry_next(record, size, &at, &other) == 1)
+        if (other.name_size == e->name_size && memcmp(other.name, e->name, e->name_size) == 0)
+            return 1;
+    return 0;
+}
+
+/* Names of a directory that lead nowhere, say another type, or are there twice, go. */
 static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
                           const unsigned char *record, uint32_t size)
 {
@@ -61,7 +71,8 @@ static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
             there && judge_is_dir(i) && i->names > 1 &&
             (i->named_in != key->group || i->named_as.high != snic_get_be64(key->bytes + 1) ||
              i->named_as.low != snic_get_be64(key->bytes + 9));
-        if (!there || second || snic_kvfs_entry_append(left, &bytes, SNIC_KVOP_VALUE_MAX, &e) != 0)
+        if (!there || second || judge_has(left, bytes, &e) ||
+            snic_kvfs_entry_append(left, &bytes, SNIC_KVOP_VALUE_MAX, &e) != 0)
             bad = 1;
     }
     if (bad && fsck_finding(f, key, !f->damaged, "a name that leads nowhere"))
@@ -243,8 +254,14 @@ static void judge_data(struct fsck *f, const struct fsck_inode *i, const struct 
 static void judge_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key)
 {
     int big = (i->a.flags & SNIC_KVFS_ATTR_BIG) != 0;
-    if ((i->a.mode & JUDGE_FMT) == JUDGE_LNK && !i->target)
+    if ((i->a.mode & JUDGE_FMT) == JUDGE_LNK && i->target == 0)
         (void)fsck_finding(f, key, 0, "symbolic link without a target");
+    if ((i->a.mode & JUDGE_FMT) == JUDGE_LNK && i->target != 0 && i->a.size != i->target) {
+        if (fsck_finding(f, key, 1, "size is not its target's")) {
+            i->a.size = i->target;
+            judge_put_attr(f, i);
+        }
+    }
     if ((i->a.mode & JUDGE_FMT) != JUDGE_REG)
         return;
     if (!big && i->a.size > SNIC_KVFS_SMALL_MAX)
@@ -281,7 +298,8 @@ static void judge_inode(struct fsck *f, uint64_t at)
     }
     f->r->inodes++;
     f->r->directories += (uint64_t)judge_is_dir(i);
-    if (i->a.nlink == 0 && i->names == 0) {
+    /* Neither the root nor a directory with names in it has been removed. */
+    if (i->a.nlink == 0 && i->names == 0 && i->a.ino != 0 && i->entries == 0) {
         struct snic_kvop_key o;
         unsigned char record[SNIC_KVFS_ORPHAN_BYTES];
         struct snic_kvfs_orphan none = {.count = 0};
@@ -355,6 +373,11 @@ void fsck_judge(struct fsck *f)
         return;
     }
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
+    if (f->next_ino > SNIC_KVFS_INO_MAX && f->most < SNIC_KVFS_INO_MAX &&
+        fsck_finding(f, &key, 1, "no numbers are left")) {
+        f->next_ino = 0;
+        (void)judge_new_ino(f);
+    }
     if (f->next_ino <= f->most && fsck_finding(f, &key, 1, "numbers would be given out again"))
         (void)judge_new_ino(f);
     fsck_groups(f, judge_names_of);

@@ -291,12 +291,36 @@ static void fsck_attr(struct fsck *f, struct fsck_inode *i, const struct snic_kv
         f->most = a.ino;
 }
 
+/* Keys that nobody ever looks for. */
+static int fsck_unknown(const struct snic_kvop_key *key)
+{
+    switch (key->bytes[0]) {
+    case SNIC_KVFS_REC_ATTR:
+    case SNIC_KVFS_REC_DATA:
+    case SNIC_KVFS_REC_TARGET:
+    case SNIC_KVFS_REC_LOCKS:
+        return key->size != 1;
+    case SNIC_KVFS_REC_ENTRY:
+    case SNIC_KVFS_REC_XATTR:
+        return key->size != 17;
+    case SNIC_KVFS_REC_PARENT:
+        return key->size != 25;
+    default:
+        return 1;
+    }
+}
+
 static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
                              const unsigned char *record, uint32_t size)
 {
     struct fsck_inode *i = fsck_inode(f, key->group);
     if (i == NULL)
         return;
+    if (fsck_unknown(key)) {
+        if (fsck_finding(f, key, 1, "record of no known kind"))
+            fsck_put(f, key, NULL, 0);
+        return;
+    }
     i->records += key->bytes[0] != SNIC_KVFS_REC_ATTR;
     switch (key->bytes[0]) {
     case SNIC_KVFS_REC_ATTR:
@@ -311,7 +335,7 @@ static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
             (void)fsck_finding(f, key, 0, "more data than a small file has");
         break;
     case SNIC_KVFS_REC_TARGET:
-        i->target = 1;
+        i->target = size - SNIC_KVFS_HEAD;
         break;
     case SNIC_KVFS_REC_XATTR:
         fsck_xattr(f, i, key, record, size);
@@ -319,32 +343,83 @@ static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
     case SNIC_KVFS_REC_PARENT:
         i->further += size >= SNIC_KVFS_HEAD + 4 ? snic_get_le32(record + SNIC_KVFS_HEAD) : 0;
         break;
-    case SNIC_KVFS_REC_LOCKS:
-        break;
-    default:
-        if (fsck_finding(f, key, 1, "record of no known kind"))
-            fsck_put(f, key, NULL, 0);
+    default: /* locks */
         break;
     }
+}
+
+static void fsck_put_number(struct fsck *f, const struct snic_kvop_key *key, uint64_t number)
+{
+    unsigned char record[SNIC_KVFS_NUMBER_BYTES];
+    snic_kvfs_number_encode(record, number);
+    fsck_put(f, key, record, sizeof(record));
+}
+
+/* One of the table of sessions: all of them are read by every mount. */
+static void fsck_session(struct fsck *f, const struct snic_kvop_key *key,
+                         const unsigned char *record, uint32_t size)
+{
+    uint64_t id = key->size < 9 ? 0 : snic_get_be64(key->bytes + 1), number;
+    int beat = key->size == 10 && key->bytes[9] == 'b';
+    struct snic_kvfs_session s;
+    if (key->size != 9 && !beat) {
+        if (fsck_finding(f, key, 1, "record of no known kind"))
+            fsck_put(f, key, NULL, 0);
+    } else if (id == 0 && !beat) {
+        f->has_table = 1;
+        if (snic_kvfs_number_decode(&number, record, size) != 0 &&
+            fsck_finding(f, key, 1, "table of sessions that cannot be read"))
+            fsck_put_number(f, key, 1);
+    } else if (beat) {
+        f->session_beats += id == f->session;
+        if (id != f->session) {
+            if (fsck_finding(f, key, 1, "heartbeat without a session"))
+                fsck_put(f, key, NULL, 0);
+        } else if (snic_kvfs_number_decode(&number, record, size) != 0 &&
+                   fsck_finding(f, key, 1, "heartbeat that cannot be read")) {
+            fsck_put_number(f, key, 1);
+        }
+    } else {
+        f->r->sessions++;
+        f->session = id;
+        f->session_beats = 0;
+        if (snic_kvfs_session_decode(&s, record, size) != 0 &&
+            fsck_finding(f, key, 1, "session that cannot be read"))
+            fsck_put(f, key, NULL, 0);
+    }
+}
+
+/* Between two sessions, and behind the last. */
+static void fsck_session_end(struct fsck *f)
+{
+    struct snic_kvop_key key;
+    if (f->session == 0 || f->session_beats != 0)
+        return;
+    snic_kvfs_key_beat(&key, f->session);
+    f->session = 0;
+    if (fsck_finding(f, &key, 1, "session without a heartbeat"))
+        fsck_put_number(f, &key, 1);
 }
 
 static void fsck_super_record(struct fsck *f, const struct snic_kvop_key *key,
                               const unsigned char *record, uint32_t size)
 {
-    struct snic_kvfs_session s;
-    if (key->bytes[0] == SNIC_KVFS_REC_SUPER) {
+    uint64_t number;
+    if (key->bytes[0] == SNIC_KVFS_REC_SUPER && key->size == 1) {
         f->has_super = snic_kvfs_super_decode(&f->super, record, size) == 0;
         if (!f->has_super)
             (void)fsck_finding(f, key, 0, "superblock that cannot be read");
-    } else if (key->bytes[0] == SNIC_KVFS_REC_NEXT_INO) {
+    } else if (key->bytes[0] == SNIC_KVFS_REC_NEXT_INO && key->size == 1) {
         if (snic_kvfs_number_decode(&f->next_ino, record, size) != 0)
             (void)fsck_finding(f, key, 0, "next inode number that cannot be read");
-    } else if (key->bytes[0] == SNIC_KVFS_REC_SESSION && key->size == 9 &&
-               snic_get_be64(key->bytes + 1) != 0) {
-        f->r->sessions++;
-        if (snic_kvfs_session_decode(&s, record, size) != 0 &&
-            fsck_finding(f, key, 1, "session that cannot be read"))
-            fsck_put(f, key, NULL, 0);
+    } else if (key->bytes[0] == SNIC_KVFS_REC_MOVES && key->size == 1) {
+        if (snic_kvfs_number_decode(&number, record, size) != 0 &&
+            fsck_finding(f, key, 1, "number of moves that cannot be read"))
+            fsck_put_number(f, key, 1);
+    } else if (key->bytes[0] == SNIC_KVFS_REC_SESSION) {
+        fsck_session(f, key, record, size);
+    } else if (fsck_finding(f, key, 1, "record of no known kind")) {
+        fsck_put(f, key, NULL, 0);
     }
 }
 
@@ -361,8 +436,10 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
         (void)fsck_finding(f, key, 0,
                            flags == SNIC_EVERSION ? "of another version" : "checksum is wrong");
         f->damaged = 1;
-        if (key->group <= SNIC_KVFS_INO_MAX)
+        if (key->group <= SNIC_KVFS_INO_MAX) {
             (void)fsck_inode(f, key->group);
+            f->most = snic_max_u64(f->most, key->group);
+        }
         return;
     }
     if (((uint32_t)flags & SNIC_KVFS_RESERVED) != 0) {
@@ -376,6 +453,8 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
             return;
     }
     if (key->group == SNIC_KVFS_GROUP_SUPER) {
+        if (key->bytes[0] == SNIC_KVFS_REC_SESSION && key->size == 9)
+            fsck_session_end(f);
         fsck_super_record(f, key, record, size);
     } else if (key->group == SNIC_KVFS_GROUP_ORPHANS) {
         struct fsck_inode *i = key->size == 9 ? fsck_inode(f, snic_get_be64(key->bytes + 1)) : NULL;
@@ -399,6 +478,13 @@ int fsck_load(struct fsck *f)
 {
     fsck_group(f, SNIC_KVFS_GROUP_INTENTS, fsck_intent);
     fsck_group(f, SNIC_KVFS_GROUP_SUPER, fsck_record);
+    fsck_session_end(f);
+    if (f->has_super && !f->has_table && !f->damaged) {
+        struct snic_kvop_key key;
+        snic_kvfs_key_number(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 0);
+        if (fsck_finding(f, &key, 1, "the table of sessions is missing"))
+            fsck_put_number(f, &key, 1);
+    }
     if (!f->has_super) {
         if (f->error == 0)
             f->error = SNIC_ENOENT;

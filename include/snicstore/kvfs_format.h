@@ -219,6 +219,7 @@ SNIC_API SNIC_NODISCARD int snic_kvfs_super_decode(struct snic_kvfs_super *s, co
 #define SNIC_KVFS_SESSION_CACHES (1u << 0) /**< it is alone, and keeps records in memory       */
 #define SNIC_KVFS_SESSION_DEAD (1u << 1)   /**< declared so by another; being cleared away      */
 #define SNIC_KVFS_SESSION_RANGES_MAX 16U
+#define SNIC_KVFS_SESSION_RANGE_MAX 65536U /**< numbers of one */
 #define SNIC_KVFS_SESSION_BYTES (SNIC_KVFS_HEAD + 8U + SNIC_KVFS_SESSION_RANGES_MAX * 16U)
 #define SNIC_KVFS_ORPHAN_SESSIONS_MAX 128U
 #define SNIC_KVFS_ORPHAN_BYTES (SNIC_KVFS_HEAD + 8U + SNIC_KVFS_ORPHAN_SESSIONS_MAX * 16U)

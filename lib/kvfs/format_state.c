@@ -63,7 +63,8 @@ int snic_kvfs_session_decode(struct snic_kvfs_session *s, const void *record, ui
         s->ranges[i].first = snic_get_le64(at);
         s->ranges[i].count = snic_get_le64(at + 8);
         if (s->ranges[i].first < 2 || s->ranges[i].first > SNIC_KVFS_INO_MAX ||
-            s->ranges[i].count > SNIC_KVFS_INO_MAX - s->ranges[i].first)
+            s->ranges[i].count > SNIC_KVFS_INO_MAX - s->ranges[i].first ||
+            s->ranges[i].count > SNIC_KVFS_SESSION_RANGE_MAX)
             return SNIC_ECORRUPT;
     }
     return 0;

@@ -11,6 +11,8 @@
 
 enum { INODE_RANGE = 16384, INODE_COLLECTS = 6 /* at once: others of the engine's need room */ };
 
+SNIC_STATIC_ASSERT(INODE_RANGE <= SNIC_KVFS_SESSION_RANGE_MAX, "as a session's record has it");
+
 size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t max)
 {
     uint64_t buckets = snic_pow2_up(max);
