@@ -335,7 +335,9 @@ static void main_check(struct km_config *c)
     if (c->two_process && c->threads > 0)
         ex_die("--threads: with --two-process the host's thread reads itself");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
-        ex_die("/dev/fuse: %s: is the module 'fuse' loaded?", strerror(errno));
+        ex_die("/dev/fuse: %s: %s", strerror(errno),
+               errno == EACCES ? "mounting is root's, or whoever may open it"
+                               : "is the module 'fuse' loaded?");
     /* A role that died left its mount. */
     if (c->role != NULL && statvfs(c->mountpoint, &v) != 0 && errno == ENOTCONN)
         (void)umount2(c->mountpoint, MNT_DETACH);

@@ -125,10 +125,8 @@ static int store_open_kv(struct kvfs_store *s)
         rc = store_open_lmdb(s, s->spec + 5, &error, text);
     else if (strncmp(s->spec, "rados:", 6) == 0)
         rc = store_open_rados(s, s->spec + 6, &error, text);
-    /* The libraries' own codes are beyond those of the operating system. */
-    why = error != 0 && abs(error) < 4096 && strncmp(s->spec, "lmdb:", 5) == 0
-              ? strerror(abs(error))
-              : "";
+    /* The text may end with a number of the operating system. */
+    why = error > 0 && strstr(text, "error ") != NULL ? strerror(error) : "";
     if (rc == SNIC_ENOENT && strncmp(s->spec, "lmdb:", 5) == 0 && !s->create)
         ex_log(EX_ERROR, "%s: %s: make one with 'kvfs_tool mkfs'", s->spec,
                text[0] != 0 ? text : "there is no store");
@@ -137,6 +135,7 @@ static int store_open_kv(struct kvfs_store *s)
                rc == SNIC_EVERSION ? "a store of another version"
                : text[0] != 0      ? text
                : rc == SNIC_EBUSY  ? "in use"
+               : error != 0        ? strerror(abs(error))
                                    : snic_strerror(rc),
                why[0] != 0 ? ": " : "", why);
     return rc;
