@@ -12,7 +12,9 @@
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes, ns.
  *
- * A file system in a program of its own (wall clock, store and loop are the program's):
+ * A file system in a program of its own. The program's are wall(), which gives ns since 1970, the
+ * loop (snic_loop_uring_open() of loop.h) and the store (snic_kv_lmdb_open() of kv.h, or
+ * snic_kvmem_open() and snic_kv_mem_open() for one in memory); it links snicstore-kv.
  *
  *     struct snic_fs *fs;
  *     struct snic_fs_opts o = {.opts_size = sizeof(o), .wall = wall, .session_id = random};
@@ -98,7 +100,7 @@ SNIC_API SNIC_NODISCARD int snic_fs_unmount(struct snic_fs *fs) SNIC_NONNULL(1);
  * [owner] */
 SNIC_API SNIC_NODISCARD int snic_fs_put(struct snic_fs *fs, const char *path, const void *data,
                                         size_t size, uint32_t mode) SNIC_NONNULL(1, 2);
-/** Its first @p room bytes. @return bytes of the file; SNIC_E* [owner] */
+/** Its first @p room bytes. @return the file's size, also when @p room is less; SNIC_E* [owner] */
 SNIC_API SNIC_NODISCARD int64_t snic_fs_get(struct snic_fs *fs, const char *path, void *out,
                                             size_t room) SNIC_NONNULL(1, 2);
 

@@ -4,8 +4,9 @@
  * KVFS: a POSIX file system on a key-value store, as a pure state machine (DPC, section 3.4).
  *
  * Depends on  snicstore/base.h, snicstore/kvop.h, snicstore/kvfs_format.h.
- * Memory      snic_kvfs_memsize() bytes of the caller's, then nothing is allocated. Requests are
- *             the caller's, borrowed from submit until poll returns them; so is all they name.
+ * Memory      snic_kvfs_memsize() bytes of the caller's, aligned to SNIC_KVFS_ALIGN (some 55 MiB
+ *             with the default options), then nothing is allocated. Requests are the caller's,
+ *             borrowed from submit until poll returns them; so is all they name.
  * Threads     One owner; no call blocks.
  * Progress    A request waits for its records, for other requests on the same inodes, or (locks)
  *             for its turn; thousands are in flight without a thread for any of them.
@@ -15,10 +16,22 @@
  *             records are not: each is verified, and a wrong one is SNIC_ECORRUPT and an event that
  *             names its key.
  *
- * The engine takes requests (snic_kvfs_submit), asks for operations of kvop.h (snic_kvfs_poll gives
- * them), is told their outcome (snic_kvfs_complete) and gives back finished requests
- * (snic_kvfs_poll). It has no clock: every call brings the time. fs.h joins it to a store and a
- * loop; that is what most users want.
+ * The engine takes requests (snic_kvfs_submit), asks for operations of kvop.h (snic_kvfs_poll_io
+ * gives them), is told their outcome (snic_kvfs_complete) and gives back finished requests
+ * (snic_kvfs_poll_done). It has no clock: every call brings the time. fs.h joins it to a store and a
+ * loop; that is what most users want. Without them, one request after another on kv.h's memory:
+ *
+ *     snic_kvfs_submit(k, req, now);                       // MKFS, MOUNT, CREATE, WRITE, ...
+ *     while (snic_kvfs_poll_done(k) != req) {
+ *         struct snic_kvfs_io *io = snic_kvfs_poll_io(k);
+ *         if (io != NULL) {
+ *             snic_kvmem_apply(medium, &io->op);
+ *             snic_kvfs_complete(k, io, now);
+ *         } else {                                         // it waits for a time
+ *             now.mono_ns = snic_kvfs_deadline_ns(k);
+ *             snic_kvfs_advance(k, now);
+ *         }
+ *     }
  *
  * Deviations from section 3.4, and what the paper leaves out: see kvfs_format.h for the records.
  * Names are found by a 128-bit hash. Attributes, entries and small files carry checksums. Growing
@@ -48,6 +61,7 @@
 extern "C" {
 #endif
 
+#define SNIC_KVFS_ALIGN SNIC_CACHELINE /**< of the memory for snic_kvfs_init()           */
 #define SNIC_KVFS_ROOT 1U
 #define SNIC_KVFS_NAME_MAX 1024U
 #define SNIC_KVFS_SYMLINK_MAX 4095U
@@ -105,7 +119,7 @@ enum snic_kvfs_kind {
     SNIC_KVFS_SYNCFS,      /**< everything durable                                       */
     SNIC_KVFS_RESOLVE,     /**< ino, name = a path of several names -> attr; follows no symlinks;
                                 absolute or relative to ino                             */
-    SNIC_KVFS_MKFS,        /**< name = options of the format (struct snic_kvfs_mkfs)        */
+    SNIC_KVFS_MKFS,        /**< name = a struct snic_kvfs_mkfs, name_size its size; NULL: zeros */
     SNIC_KVFS_MOUNT,       /**< before all others                                        */
     SNIC_KVFS_UNMOUNT,     /**< after all others: flushes, ends the session                */
     SNIC_KVFS_KINDS
@@ -192,7 +206,8 @@ struct snic_kvfs_mkfs {
     uint32_t mode; /**< of the root; 0: 0755                                                */
     uint32_t uid;
     uint32_t gid;
-    uint32_t force; /**< 0: SNIC_EEXIST when the store holds a file system                    */
+    uint32_t force; /**< 0: SNIC_EEXIST when the store holds a file system; 1: over it, also when
+                         others have it mounted: see to it that nobody has                    */
     uint64_t seed;  /**< of the name hash; draw it at random; 0: derived from uuid             */
     uint8_t uuid[16];
 };
@@ -267,7 +282,7 @@ struct snic_kvfs;
 
 /** Bytes snic_kvfs_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_kvfs_memsize(const struct snic_kvfs_opts *o) SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small [owner] */
+/** @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small [owner] */
 SNIC_API SNIC_NODISCARD int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
                                            const struct snic_kvfs_opts *o) SNIC_NONNULL(1, 2, 4);
 /** Returns the caller's memory; no request may be in flight. [owner] */

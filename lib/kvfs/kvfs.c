@@ -10,7 +10,7 @@
  */
 #include "kvfs/core.h"
 
-enum { KVFS_REQUESTS_MAX = 65536, KVFS_ALIGN = 64, KVFS_BLOCKS_MAX = 1024, KVFS_BLOCKS_MIN = 32 };
+enum { KVFS_REQUESTS_MAX = 65536, KVFS_BLOCKS_MAX = 1024, KVFS_BLOCKS_MIN = 32 };
 
 /* ---- Options and memory ---- */
 
@@ -36,20 +36,20 @@ static int kvfs_opts(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from
 static void kvfs_place(struct snic_arena *a, const struct snic_kvfs_opts *o, struct snic_kvfs **out)
 {
     struct snic_kvfs measured = {0};
-    struct snic_kvfs *k = snic_arena_take(a, 1, sizeof(*k), KVFS_ALIGN);
+    struct snic_kvfs *k = snic_arena_take(a, 1, sizeof(*k), SNIC_KVFS_ALIGN);
     if (k == NULL)
         k = &measured;
     else
         memset(k, 0, sizeof(*k));
     k->op_count = o->requests_max + KVFS_OWN_MAX;
-    k->ops = snic_arena_take(a, k->op_count, sizeof(*k->ops), KVFS_ALIGN);
+    k->ops = snic_arena_take(a, k->op_count, sizeof(*k->ops), SNIC_KVFS_ALIGN);
     k->blocks.count = (uint32_t)snic_min_u64(snic_max_u64(o->requests_max / 8U, KVFS_BLOCKS_MIN),
                                              KVFS_BLOCKS_MAX);
-    k->blocks.memory = snic_arena_take(a, k->blocks.count, KVFS_BLOCK, KVFS_ALIGN);
-    k->blocks.free = snic_arena_take(a, k->blocks.count, sizeof(*k->blocks.free), KVFS_ALIGN);
+    k->blocks.memory = snic_arena_take(a, k->blocks.count, KVFS_BLOCK, SNIC_KVFS_ALIGN);
+    k->blocks.free = snic_arena_take(a, k->blocks.count, sizeof(*k->blocks.free), SNIC_KVFS_ALIGN);
     kvfs_inodes_place(&k->inodes, a, o->inodes_max + o->requests_max);
     kvfs_cache_place(&k->cache, a, o->cache_bytes);
-    k->locks = snic_arena_take(a, 1, kvfs_locks_memsize(o), KVFS_ALIGN);
+    k->locks = snic_arena_take(a, 1, kvfs_locks_memsize(o), SNIC_KVFS_ALIGN);
     *out = k == &measured ? NULL : k;
 }
 
@@ -92,7 +92,7 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
     struct snic_kvfs_opts o;
     struct snic_kvfs *k;
     int rc = kvfs_opts(&o, opts);
-    if (rc != 0 || (uintptr_t)mem % KVFS_ALIGN != 0)
+    if (rc != 0 || (uintptr_t)mem % SNIC_KVFS_ALIGN != 0)
         return SNIC_EINVAL;
     if (size < snic_kvfs_memsize(opts))
         return SNIC_ENOSPC;
