@@ -18,8 +18,8 @@
  *
  * The engine takes requests (snic_kvfs_submit), asks for operations of kvop.h (snic_kvfs_poll_io
  * gives them), is told their outcome (snic_kvfs_complete) and gives back finished requests
- * (snic_kvfs_poll_done). It has no clock: every call brings the time. fs.h joins it to a store and a
- * loop; that is what most users want. Without them, one request after another on kv.h's memory:
+ * (snic_kvfs_poll_done). It has no clock: every call brings the time. fs.h joins it to a store and
+ * a loop; that is what most users want. Without them, one request after another on kv.h's memory:
  *
  *     snic_kvfs_submit(k, req, now);                       // MKFS, MOUNT, CREATE, WRITE, ...
  *     while (snic_kvfs_poll_done(k) != req) {
