@@ -53,9 +53,10 @@ static void snap_list(struct snap *s, uint32_t dir)
                 continue;
             assert_true(s->count < SNAP_NODES);
             s->nodes[s->count].ino = d->ino;
-            int wrote =
-                snprintf(s->nodes[s->count].path, SNAP_PATH, "%s/%s", s->nodes[dir].path, name);
+            char path[SNAP_PATH];
+            int wrote = snprintf(path, sizeof(path), "%s/%s", s->nodes[dir].path, name);
             assert_true(wrote > 0 && wrote < SNAP_PATH);
+            memcpy(s->nodes[s->count].path, path, sizeof(path));
             s->count++;
         }
     }
