@@ -235,6 +235,18 @@ static void hurt_session_range(struct fsck_world *w, struct snic_kvmem *m)
     fsck_change(m, &key, record, sizeof(record));
 }
 
+static void hurt_sessions(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    for (uint64_t id = 1001; id <= 1070; id++) {
+        snic_kvfs_key_number(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, id);
+        fsck_plant(m, &key, 0, 8);
+        snic_kvfs_key_beat(&key, id);
+        fsck_plant(m, &key, 0, 8);
+    }
+}
+
 static void hurt_session_key(struct fsck_world *w, struct snic_kvmem *m)
 {
     struct snic_kvop_key key;
@@ -353,6 +365,21 @@ static void hurt_reserved(struct fsck_world *w, struct snic_kvmem *m)
     assert_int_equal(op.result, 0);
 }
 
+/* A reservation that cannot be read says nothing about what belongs to it: all of it stays. */
+static void hurt_reservation(struct fsck_world *w, struct snic_kvmem *m)
+{
+    unsigned char reserved[64] = {0};
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, w->file, SNIC_KVFS_REC_ATTR);
+    snic_put_le32(reserved + 24, 1U << 31);
+    struct snic_kvop_change c = {
+        .key = key, .kind = SNIC_KVOP_PUT, .value = reserved, .size = sizeof(reserved)};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    snic_kvfs_seal(&key, reserved, sizeof(reserved), SNIC_KVFS_RESERVED);
+    snic_kvmem_apply(m, &op);
+    assert_int_equal(op.result, 0);
+}
+
 static void hurt_checksum(struct fsck_world *w, struct snic_kvmem *m)
 {
     unsigned char record[4096];
@@ -393,6 +420,7 @@ static const struct {
     {"heartbeat without session", hurt_beat_alone, 1},
     {"session's numbers", hurt_session_range, 1},
     {"session's key", hurt_session_key, 1},
+    {"sessions", hurt_sessions, 1},
     {"number of moves", hurt_moves, 1},
     {"no numbers left", hurt_no_numbers, 1},
     {"keys", hurt_keys, 1},
@@ -401,6 +429,7 @@ static const struct {
     {"next inode number", hurt_next_ino, 1},
     {"circle", hurt_circle, 1},
     {"reservation without intent", hurt_reserved, 1},
+    {"reservation", hurt_reservation, 0},
     {"checksum", hurt_checksum, 0},
     {"object bytes", hurt_bytes, 0},
 };

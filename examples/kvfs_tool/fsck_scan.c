@@ -383,8 +383,11 @@ static void fsck_session(struct fsck *f, const struct snic_kvop_key *key,
         f->r->sessions++;
         f->session = id;
         f->session_beats = 0;
-        if (snic_kvfs_session_decode(&s, record, size) != 0 &&
-            fsck_finding(f, key, 1, "session that cannot be read"))
+        if (f->r->sessions >= FSCK_SESSIONS) {
+            if (fsck_finding(f, key, 1, "more sessions than a mount can look at"))
+                fsck_put(f, key, NULL, 0);
+        } else if (snic_kvfs_session_decode(&s, record, size) != 0 &&
+                   fsck_finding(f, key, 1, "session that cannot be read"))
             fsck_put(f, key, NULL, 0);
     }
 }
@@ -447,8 +450,10 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
             fsck_finding(f, key, 1, "reserved by a commit that is not there"))
             fsck_settle(f, key, record, size);
         record = fsck_logical(f, key, record, &size);
-        if (record == NULL)
+        if (record == NULL) {
             (void)fsck_finding(f, key, 0, "reserved record that cannot be read");
+            f->damaged = 1;
+        }
         if (record == NULL || size == 0)
             return;
     }
