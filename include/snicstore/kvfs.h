@@ -100,7 +100,7 @@ enum snic_kvfs_kind {
     SNIC_KVFS_READ,        /**< ino, offset, iov -> bytes                                */
     SNIC_KVFS_WRITE,       /**< ino, offset (or APPEND), iov -> bytes                     */
     SNIC_KVFS_FALLOCATE,   /**< ino, offset, length, flags SNIC_KVFS_FALLOC_*. Where the store
-                                lacks SNIC_KV_CAP_ALLOC no space is set aside: only the size grows */
+                                lacks SNIC_KV_CAP_ALLOC none is set aside: only the size grows    */
     SNIC_KVFS_SEEK,        /**< ino, offset, flags SNIC_KVFS_SEEK_* -> offset in result      */
     SNIC_KVFS_COPY,        /**< ino, offset, ino2, offset2, length -> bytes (may be fewer)   */
     SNIC_KVFS_OPENDIR,     /**< ino -> handle                                            */
@@ -264,9 +264,9 @@ struct snic_kvfs_opts {
     uint32_t inodes_max;   /**< open, locked or changed at once; then SNIC_ENFILE; default 65536 */
     uint32_t locks_max;    /**< byte-range and flock locks held and waited for; default 16384   */
     uint64_t cache_bytes;  /**< records kept while the session is alone; default 16 MiB         */
-    uint64_t times_ns;     /**< times are kept back so long; default 1 s; 0: never kept back     */
-    uint64_t lease_ns;     /**< a session that is silent so long is dead; default 10 s          */
-    uint64_t heartbeat_ns; /**< default 1 s                                                    */
+    uint64_t times_ns;     /**< times are kept back so long; default 1 s; at most 2^62          */
+    uint64_t lease_ns;     /**< a session silent so long is dead; default 10 s; at most 2^62    */
+    uint64_t heartbeat_ns; /**< default 1 s; less than lease_ns                                 */
     uint32_t stripe_bytes; /**< of the store (struct snic_kv); 0: no object bytes beside records */
     uint32_t caps;         /**< of the store, SNIC_KV_CAP_*                                      */
     uint32_t flags;        /**< SNIC_KVFS_READ_ONLY, SNIC_KVFS_NO_ATIME                           */
@@ -275,6 +275,7 @@ struct snic_kvfs_opts {
     void (*damage)(void *ctx, const struct snic_kvfs_damage *d); /**< may be NULL              */
     void *ctx;
 };
+#define SNIC_KVFS_TIMES_AT_ONCE 1U    /**< times_ns: times are not kept back                    */
 #define SNIC_KVFS_READ_ONLY (1u << 0) /**< changes end with SNIC_EROFS                          */
 #define SNIC_KVFS_NO_ATIME (1u << 1)  /**< never change atime by reading                        */
 
