@@ -70,6 +70,10 @@ refused 2 "mount only" "$KVFS_TOOL" ls --store mem
 refused 1 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
 refused 1 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
 refused 1 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
+if unshare -m --propagation private true 2>/dev/null; then # were it mounted, nobody else saw it
+    refused 1 "not over the root" timeout 20 unshare -m --propagation private \
+        "$KVFS_MOUNT" --store mem -f /
+fi
 refused 1 "exclusive" "$KVFS_MOUNT" --store mem --writeback "$mnt"
 refused 2 "Usage" "$KVFS_TOOL" nonsense
 refused 2 "says where" "$KVFS_TOOL" ls

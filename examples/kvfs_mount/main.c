@@ -348,6 +348,8 @@ static void main_check(struct km_config *c)
         ex_die("%s: not a directory", c->mountpoint);
     if (realpath(c->mountpoint, full) == NULL)
         ex_die("%s: %s", c->mountpoint, strerror(errno));
+    if (strcmp(full, "/") == 0) /* nobody could name it to unmount it */
+        ex_die("%s: not over the root", c->mountpoint);
     c->mountpoint = full;
 }
 
