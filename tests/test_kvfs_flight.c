@@ -294,6 +294,56 @@ static void test_kvfs_commit_unknown_done_is_success(void **state)
     flight_both_caches(FLIGHT_UNKNOWN_DONE, 0, 40);
 }
 
+/* A removal of unknown outcome, and then somebody gives the name to another file. */
+struct flight_successor {
+    uint64_t ino; /* the other file; 0: it has happened */
+    const char *name;
+};
+
+static void flight_succeed(struct kvt *t, struct snic_kvop *op)
+{
+    struct flight_successor *s = t->ctx;
+    unsigned char record[SNIC_KVFS_HEAD + 64];
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record};
+    struct snic_kvop put = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    struct snic_kvfs_entry e = {
+        .ino = s->ino, .type = 0100000, .name_size = (uint32_t)strlen(s->name), .name = s->name};
+    snic_kvmem_apply(t->m, op);
+    if (s->ino == 0 || op->kind != SNIC_KVOP_COMMIT || op->result < 0 ||
+        op->changes[0].kind != SNIC_KVOP_DELETE ||
+        op->changes[0].key.bytes[0] != SNIC_KVFS_REC_ENTRY)
+        return;
+    c.key = op->changes[0].key;
+    assert_int_equal(snic_kvfs_entry_append(record, &c.size, sizeof(record), &e), 0);
+    snic_kvfs_seal(&c.key, record, c.size, 0);
+    snic_kvmem_apply(t->m, &put);
+    assert_int_equal(put.result, 0);
+    s->ino = 0;
+    flight_fail(t, op, SNIC_EUNKNOWN);
+}
+
+/* The outcome is found by what records hold, not by how long they are: the new file stays. */
+static void test_kvfs_commit_unknown_successor_of_equal_size_stays(void **state)
+{
+    struct flight_successor s = {.name = "name"};
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t other = kvt_file(&t, SNIC_KVFS_ROOT, "other", 0644);
+    (void)kvt_file(&t, dir, s.name, 0644);
+    s.ino = other;
+    t.apply = flight_succeed;
+    t.ctx = &s;
+    assert_int_equal(kvt_unlink(&t, dir, s.name), 0);
+    assert_int_equal(s.ino, 0);
+    t.apply = NULL;
+    assert_int_equal(kvt_unmount(&t), 0); /* what is kept in memory knows nothing of the other */
+    assert_int_equal(kvt_mount(&t), 0);
+    assert_int_equal(kvt_try_lookup(&t, dir, s.name), other);
+    kvt_close(&t);
+}
+
 static void test_kvfs_commit_unknown_not_done_is_tried_again(void **state)
 {
     (void)state;
@@ -503,6 +553,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_crossing_renames_many_none_stuck),
         cmocka_unit_test(test_kvfs_guards_fail_requests_start_over),
         cmocka_unit_test(test_kvfs_commit_unknown_done_is_success),
+        cmocka_unit_test(test_kvfs_commit_unknown_successor_of_equal_size_stays),
         cmocka_unit_test(test_kvfs_commit_unknown_not_done_is_tried_again),
         cmocka_unit_test(test_kvfs_commit_unknown_either_is_found_out),
         cmocka_unit_test(test_kvfs_store_fails_errors_surface_nothing_changed),

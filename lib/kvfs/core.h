@@ -37,6 +37,11 @@ void kvfs_txn_done(struct kvfs_op *op);
 /* What the round has read of a key; NULL: it has not been asked for. */
 struct kvfs_read *kvfs_txn_read_find(const struct kvfs_op *op, const struct snic_kvop_key *key,
                                      uint64_t hash);
+/* The commit depends on it: it was got, and there was an answer. */
+static inline int kvfs_txn_is_guard(const struct kvfs_read *r)
+{
+    return r->guard && (r->state == KVFS_READ_PRESENT || r->state == KVFS_READ_ABSENT);
+}
 /* An error of the store as an operation's own. */
 static inline int kvfs_txn_error(int64_t result)
 {

@@ -38,11 +38,6 @@ static void txn_commit_shape_group(struct txn_commit_shape *t, uint64_t group)
         t->several = 1;
 }
 
-static int txn_commit_is_guard(const struct kvfs_read *r)
-{
-    return r->guard && (r->state == KVFS_READ_PRESENT || r->state == KVFS_READ_ABSENT);
-}
-
 static void txn_commit_shape(const struct kvfs_op *op, struct txn_commit_shape *t)
 {
     memset(t, 0, sizeof(*t));
@@ -54,7 +49,7 @@ static void txn_commit_shape(const struct kvfs_op *op, struct txn_commit_shape *
         t->bytes += c->size;
     }
     for (const struct kvfs_read *r = op->reads; r != NULL; r = r->next) {
-        if (!txn_commit_is_guard(r))
+        if (!kvfs_txn_is_guard(r))
             continue;
         txn_commit_shape_group(t, r->key.group);
         t->guards++;
@@ -66,7 +61,7 @@ static void txn_commit_fill_guards(const struct kvfs_op *op, struct snic_kvop *c
 {
     for (const struct kvfs_read *r = op->reads; r != NULL; r = r->next) {
         struct snic_kvop_guard *g = &commit->guards[commit->guard_count];
-        if (!txn_commit_is_guard(r))
+        if (!kvfs_txn_is_guard(r))
             continue;
         g->key = r->key;
         g->value = r->state == KVFS_READ_PRESENT ? r->record : NULL;
@@ -82,7 +77,6 @@ static void txn_commit_fill_changes(const struct kvfs_op *op, struct snic_kvop *
         struct snic_kvop_change *to = &commit->changes[commit->change_count];
         if (c->run != op->run_count)
             continue;
-        c->sent = 1;
         memset(to, 0, sizeof(*to));
         to->key = c->key;
         to->kind = c->kind;
@@ -103,7 +97,7 @@ static int txn_commit_is_record(const struct kvfs_change *c)
     return c->kind == SNIC_KVOP_PUT || c->kind == SNIC_KVOP_DELETE;
 }
 
-/* The cache learns that a commit begins. */
+/* A commit begins: these are its changes. The cache learns of them. */
 static void txn_commit_cache_sent(struct kvfs_op *op)
 {
     op->sent = kvfs_cache_sent(op->k);
@@ -242,7 +236,15 @@ void kvfs_txn_retry(struct kvfs_op *op)
 
 /* ---- A commit of unknown outcome ---- */
 
-/* Ask for what is there now of all keys it would have changed. */
+/* What was read of a key and guards the commit; NULL: nothing. */
+static const struct kvfs_read *txn_commit_before(const struct kvfs_op *op,
+                                                 const struct snic_kvop_key *key)
+{
+    const struct kvfs_read *r = kvfs_txn_read_find(op, key, kvfs_key_hash(key));
+    return r != NULL && kvfs_txn_is_guard(r) ? r : NULL;
+}
+
+/* Ask for what is there now of all keys it would have changed: room for the old and the new. */
 static void txn_commit_ask_outcome(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
@@ -262,10 +264,14 @@ static void txn_commit_ask_outcome(struct kvfs_op *op)
     memset(get->gets, 0, count * sizeof(*get->gets));
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
         struct snic_kvop_get *g = &get->gets[get->get_count];
+        const struct kvfs_read *r;
         if (!c->sent || !txn_commit_is_record(c))
             continue;
+        r = txn_commit_before(op, &c->key);
         g->key = c->key;
         g->room = c->kind == SNIC_KVOP_PUT ? c->size : SNIC_KVFS_HEAD;
+        if (r != NULL && r->state == KVFS_READ_PRESENT && r->size > g->room)
+            g->room = r->size;
         g->value = kvfs_memory(op, g->room);
         if (g->value == NULL)
             g->room = 0;
@@ -289,25 +295,16 @@ static int txn_commit_is(const struct snic_kvop_get *g, const void *record, uint
 static int txn_commit_shows(const struct kvfs_op *op, const struct kvfs_change *c,
                             const struct snic_kvop_get *g)
 {
-    const struct kvfs_read *r = kvfs_txn_read_find(op, &c->key, kvfs_key_hash(&c->key));
-    int known = r != NULL && txn_commit_is_guard(r);
-    int was_there = known && r->state == KVFS_READ_PRESENT;
-    if (c->kind == SNIC_KVOP_PUT) {
-        int same = was_there && r->size == c->size && memcmp(r->record, c->record, c->size) == 0;
-        if (same || !known)
-            return 0;
-        if (txn_commit_is(g, c->record, c->size))
-            return 1;
-        if (!was_there)
-            return g->result == SNIC_ENOENT ? -1 : 0;
-        return txn_commit_is(g, r->record, r->size) ||
-                       (g->result == SNIC_EMSGSIZE && g->size == r->size)
-                   ? -1
-                   : 0;
-    }
-    if (!was_there)
+    const struct kvfs_read *r = txn_commit_before(op, &c->key);
+    int was_there = r != NULL && r->state == KVFS_READ_PRESENT;
+    int is_old = was_there ? txn_commit_is(g, r->record, r->size) : g->result == SNIC_ENOENT;
+    if (r == NULL)
         return 0;
-    return g->result == SNIC_ENOENT ? 1 : g->size == r->size ? -1 : 0;
+    if (c->kind == SNIC_KVOP_DELETE)
+        return !was_there ? 0 : is_old ? -1 : g->result == SNIC_ENOENT;
+    if (was_there && r->size == c->size && memcmp(r->record, c->record, c->size) == 0)
+        return 0;
+    return is_old ? -1 : txn_commit_is(g, c->record, c->size);
 }
 
 static void txn_commit_outcome(struct kvfs_op *op, const struct snic_kvop *get)
