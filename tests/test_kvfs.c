@@ -37,7 +37,7 @@ static void test_kvfs_options_wrong_refused(void **state)
     (void)state;
     kvt_opts(&good);
     assert_true(snic_kvfs_memsize(&good) > 0);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 10; i++) {
         o = good;
         if (i == 0)
             o.opts_size = 3;
@@ -53,6 +53,10 @@ static void test_kvfs_options_wrong_refused(void **state)
             o.heartbeat_ns = o.lease_ns = 5;
         else if (i == 6)
             o.cache_bytes = 1ULL << 50;
+        else if (i == 7)
+            o.times_ns = UINT64_MAX;
+        else if (i == 8)
+            o.lease_ns = UINT64_MAX;
         else
             o.inodes_max = UINT32_MAX;
         assert_int_equal(snic_kvfs_memsize(&o), 0);

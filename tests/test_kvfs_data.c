@@ -100,7 +100,7 @@ static void test_kvfs_data_all_sequences_plain_store_as_array(void **state)
     sequences(&o, length);
     o.stripe_bytes = 16384;
     sequences(&o, length);
-    o.times_ns = 0;
+    o.times_ns = SNIC_KVFS_TIMES_AT_ONCE;
     sequences(&o, length);
     o.stripe_bytes = 4U << 20;
     sequences(&o, length);
@@ -185,6 +185,30 @@ static int64_t pieces(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, uin
     req.iov = iov;
     req.iov_count = iov_count;
     return kvt_call(t, &req);
+}
+
+/* Who says nothing of times has them kept back: a write within a big file is one operation. */
+static void test_kvfs_data_options_unset_times_kept_back(void **state)
+{
+    static unsigned char bytes[20000];
+    struct snic_kvfs_opts o;
+    struct cost c = {0};
+    struct kvt t;
+    (void)state;
+    for (int at_once = 0; at_once < 2; at_once++) {
+        kvt_opts(&o);
+        o.times_ns = at_once ? SNIC_KVFS_TIMES_AT_ONCE : 0;
+        kvt_open(&t, &o);
+        uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+        assert_int_equal(kvt_write(&t, ino, 0, bytes, sizeof(bytes)), sizeof(bytes));
+        t.ctx = &c;
+        t.before = count;
+        assert_int_equal(kvt_write(&t, ino, 0, bytes, 100), 100);
+        costs(&t, at_once ? 1 : 0, 1);
+        t.before = NULL;
+        assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        kvt_close(&t);
+    }
 }
 
 /* The mount hands over pages: 257 pieces, some of them empty. */
@@ -531,6 +555,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_data_all_sequences_as_array),
         cmocka_unit_test(test_kvfs_data_all_sequences_plain_store_as_array),
         cmocka_unit_test(test_kvfs_data_operations_counted),
+        cmocka_unit_test(test_kvfs_data_options_unset_times_kept_back),
         cmocka_unit_test(test_kvfs_data_pieces_joined),
         cmocka_unit_test(test_kvfs_data_wrong_requests_refused),
         cmocka_unit_test(test_kvfs_data_times_follow),

@@ -56,6 +56,7 @@ struct snic_fs_opts {
     void (*damage)(void *ctx, const struct snic_kvfs_damage *d); /**< may be NULL               */
     void *ctx;
     uint64_t session_id; /**< random, not 0                                                    */
+    /* As in struct snic_kvfs_opts; 0: its defaults. */
     uint64_t cache_bytes;
     uint64_t times_ns;
     uint64_t lease_ns;
@@ -96,8 +97,11 @@ SNIC_API SNIC_NODISCARD int snic_fs_mkfs(struct snic_fs *fs, const struct snic_k
 SNIC_API SNIC_NODISCARD int snic_fs_mount(struct snic_fs *fs) SNIC_NONNULL(1);
 /** Everything durable, the session ended. @return 0; SNIC_E* [owner] */
 SNIC_API SNIC_NODISCARD int snic_fs_unmount(struct snic_fs *fs) SNIC_NONNULL(1);
-/** A whole file by path, made with its directories missing being an error. @return 0; SNIC_E*
- * [owner] */
+/**
+ * A whole file by path: made, or written anew. Its directory must be there. It is durable after
+ * FSYNC, SYNCFS or unmount.
+ * @return 0; SNIC_E* [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_fs_put(struct snic_fs *fs, const char *path, const void *data,
                                         size_t size, uint32_t mode) SNIC_NONNULL(1, 2);
 /** Its first @p room bytes. @return the file's size, also when @p room is less; SNIC_E* [owner] */

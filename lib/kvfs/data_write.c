@@ -5,8 +5,9 @@
  *   within the size of a big file     one object operation under a shared lock; times kept back
  *   small file that stays small       one commit of 'D' and attributes
  *   small file that becomes big       its bytes and the new ones to the object, then one commit
- * that deletes 'D' and says big; or all in that commit where it fits big file that grows bytes and
- * attributes in one commit within the first stripe, else object operation, then commit
+ *                                     that deletes 'D' and says big; all in it where they fit
+ *   big file that grows               bytes and attributes in one commit within the first stripe,
+ *                                     else object operation, then commit
  *
  * Invariants
  *   1. The object of a small file is never read, and what it holds never becomes part of the file:
@@ -134,8 +135,8 @@ int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode)
 int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_kvfs_attr *a)
 {
     int rc;
-    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || end > a->size || op->k->o.times_ns == 0 ||
-        data_write_mode(op, a) != a->mode)
+    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || end > a->size ||
+        op->k->o.times_ns <= SNIC_KVFS_TIMES_AT_ONCE || data_write_mode(op, a) != a->mode)
         return KVFS_DATA_MORE;
     rc = data_write_has_caps(op, a, 0);
     return rc == SNIC_ENODATA ? 0 : rc == 0 ? KVFS_DATA_MORE : rc;

@@ -11,12 +11,13 @@
 #include "kvfs/core.h"
 
 enum { KVFS_REQUESTS_MAX = 65536, KVFS_BLOCKS_MAX = 1024, KVFS_BLOCKS_MIN = 32 };
+#define SNIC_KVFS__TIME_MAX (1ULL << 62) /* ns: added to the time now it does not overflow */
 
 /* ---- Options and memory ---- */
 
 static int kvfs_opts(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from)
 {
-    *o = (struct snic_kvfs_opts){.opts_size = sizeof(*o), .times_ns = 1000000000U};
+    *o = (struct snic_kvfs_opts){.opts_size = sizeof(*o)};
     if (snic_opts_copy(o, sizeof(*o), from) != 0 || o->session_id == 0 || o->reserved != 0 ||
         (o->flags & ~(SNIC_KVFS_READ_ONLY | SNIC_KVFS_NO_ATIME)) != 0)
         return SNIC_EINVAL;
@@ -24,10 +25,12 @@ static int kvfs_opts(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from
     o->inodes_max = o->inodes_max == 0 ? 65536 : o->inodes_max;
     o->locks_max = o->locks_max == 0 ? 16384 : o->locks_max;
     o->cache_bytes = o->cache_bytes == 0 ? 16U << 20 : o->cache_bytes;
+    o->times_ns = o->times_ns == 0 ? 1000000000U : o->times_ns;
     o->lease_ns = o->lease_ns == 0 ? 10000000000U : o->lease_ns;
     o->heartbeat_ns = o->heartbeat_ns == 0 ? 1000000000U : o->heartbeat_ns;
     if (o->requests_max > KVFS_REQUESTS_MAX || o->inodes_max > 1U << 30 ||
-        o->locks_max > 1U << 30 || o->cache_bytes > 1ULL << 40 || o->heartbeat_ns >= o->lease_ns)
+        o->locks_max > 1U << 30 || o->cache_bytes > 1ULL << 40 || o->heartbeat_ns >= o->lease_ns ||
+        o->lease_ns > SNIC_KVFS__TIME_MAX || o->times_ns > SNIC_KVFS__TIME_MAX)
         return SNIC_EINVAL;
     return 0;
 }
@@ -226,11 +229,6 @@ int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int
         memcpy(op->s0, op->s, sizeof(op->s0));
     }
     return KVFS_PENDING;
-}
-
-int kvfs_sleep_until(struct kvfs_op *op, uint64_t mono_ns)
-{
-    return kvfs_wait(op, NULL, mono_ns, 1);
 }
 
 int kvfs_cancelled(const struct kvfs_op *op)

@@ -99,9 +99,8 @@ struct kvfs_place {
     struct snic_kvfs_io io; /* first: what poll_io hands out                                  */
     struct snic_node node;  /* in k->io_queue                                                 */
     struct kvfs_op *owner;
-    uint64_t stamp;  /* cache clock when it was started                                       */
-    uint8_t state;   /* 0 free, 1 under way, 2 done                                           */
-    uint8_t purpose; /* txn.c                                                                 */
+    uint64_t stamp; /* cache clock when it was started                                       */
+    uint8_t state;  /* core.h: free, asked, done                                             */
 };
 
 struct kvfs_held {
@@ -299,7 +298,10 @@ struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
  * op->phase stay in any case. Answers KVFS_PENDING.
  */
 int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop);
+void kvfs_wake(struct kvfs_op *op);
 void kvfs_wake_all(struct snic_link *list);
+/* snic_kvfs_cancel() was called for its request; it has been woken. */
+int kvfs_cancelled(const struct kvfs_op *op);
 
 /* ---- txn.c: locks, reads, changes, commit ---- */
 
@@ -381,18 +383,6 @@ int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a);
 int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change);
 /* Put what is kept back for the inode into this operation's changes. */
 int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
-
-/* ---- Waiting for something that is not the store's (locks.c) ---- */
-
-/*
- * Drops the operation's locks and forgets its reads; KVFS_PENDING until mono_ns is reached or
- * kvfs_wake() was called, then the function runs from its beginning with op->phase and op->s as
- * they were, and the caller looks again. UINT64_MAX: until woken.
- */
-int kvfs_sleep_until(struct kvfs_op *op, uint64_t mono_ns);
-void kvfs_wake(struct kvfs_op *op);
-/* snic_kvfs_cancel() was called for its request; it has been woken. */
-int kvfs_cancelled(const struct kvfs_op *op);
 
 /* ---- Object and other operations of the store ---- */
 

@@ -9,6 +9,10 @@
 #include "kvfs/session_priv.h"
 
 enum { SESSION_RUN_WAIT_NS = 100000 }; /* between looks at operations that must end */
+/* Phases of giving up the cache. */
+enum { YIELD_WAIT = 0, YIELD_TIMES, YIELD_LOCKS, YIELD_FLAG };
+/* Phases of clearing away a dead session: TABLE looks again what is left to do. */
+enum { RECOVER_MARK = 0, RECOVER_INTENTS, RECOVER_TABLE, RECOVER_RANGE };
 
 static int session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
 {
@@ -82,10 +86,7 @@ static int session_run_beat(struct kvfs_op *op)
         return rc;
     const struct kvfs_session_row *own = kvfs_session_row(t, k->session.id);
     if (own == NULL || (own->s.flags & SNIC_KVFS_SESSION_DEAD) != 0) {
-        k->session.dead = 1;
-        k->session.alone = 0;
         k->session.next_ns = SNIC_NEVER;
-        kvfs_cache_drop(k);
         kvfs_session_died(k);
         return 0;
     }
@@ -148,18 +149,18 @@ static int session_run_yield(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     int rc;
-    if (op->phase == 0) {
+    if (op->phase == YIELD_WAIT) {
         if (kvfs_ops_before(k, k->session.era) > 0)
-            return kvfs_sleep_until(op, k->now.mono_ns + SESSION_RUN_WAIT_NS);
-        return kvfs_next(op, 1);
+            return kvfs_wait(op, NULL, k->now.mono_ns + SESSION_RUN_WAIT_NS, 1);
+        return kvfs_next(op, YIELD_TIMES);
     }
-    if (op->phase == 1) {
+    if (op->phase == YIELD_TIMES) {
         rc = kvfs_times_flush_all(op);
-        return rc != 0 ? rc : kvfs_next(op, 100);
+        return rc != 0 ? rc : kvfs_next(op, YIELD_LOCKS);
     }
-    if (op->phase >= 100) {
+    if (op->phase == YIELD_LOCKS) {
         rc = kvfs_locks_publish(op);
-        return rc != 0 ? rc : kvfs_next(op, 2);
+        return rc != 0 ? rc : kvfs_next(op, YIELD_FLAG);
     }
     return session_run_yield_flag(op);
 }
@@ -224,17 +225,17 @@ static int session_run_recover(struct kvfs_op *op)
     struct kvfs_session_table *t;
     const struct kvfs_session_row *row;
     int rc;
-    if (op->phase == 1) {
+    if (op->phase == RECOVER_INTENTS) {
         rc = kvfs_intent_finish_next(op, op->s[0]);
-        return rc != 0 ? rc : kvfs_next(op, 2);
+        return rc != 0 ? rc : kvfs_next(op, RECOVER_TABLE);
     }
-    if (op->phase == 3) {
+    if (op->phase == RECOVER_RANGE) {
         rc = kvfs_orphan_range(op, op->s[2], op->s[3]);
         if (rc != 0)
             return rc;
         op->s[1]++;
         op->s[4] = 0;
-        return kvfs_next(op, 2);
+        return kvfs_next(op, RECOVER_TABLE);
     }
     rc = kvfs_session_scan(op, 0, &t);
     if (rc != 0)
@@ -242,18 +243,18 @@ static int session_run_recover(struct kvfs_op *op)
     row = kvfs_session_row(t, op->s[0]);
     if (row == NULL)
         return 0; /* somebody else has */
-    if (op->phase == 0) {
+    if (op->phase == RECOVER_MARK) {
         if ((row->s.flags & SNIC_KVFS_SESSION_DEAD) == 0) {
             rc = session_run_recover_mark(op, row);
             if (rc != 0)
                 return rc == SNIC_EAGAIN ? 0 : rc;
         }
-        return kvfs_next(op, 1);
+        return kvfs_next(op, RECOVER_INTENTS);
     }
     if (op->s[1] < row->s.range_count && (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0) {
         op->s[2] = row->s.ranges[op->s[1]].first;
         op->s[3] = row->s.ranges[op->s[1]].count;
-        return kvfs_next(op, 3);
+        return kvfs_next(op, RECOVER_RANGE);
     }
     return session_run_recover_delete(op, row);
 }
