@@ -171,6 +171,7 @@ SNIC_API void snic_kvmem_apply(struct snic_kvmem *m, struct snic_kvop *op) SNIC_
 /** Add a fault (copied). @return 0; SNIC_EINVAL; SNIC_ENOSPC over 64 of them [owner] */
 SNIC_API SNIC_NODISCARD int snic_kvmem_fault(struct snic_kvmem *m, const struct snic_kv_fault *f)
     SNIC_NONNULL(1, 2);
+/** Forget all faults that have not fired. [owner] */
 SNIC_API void snic_kvmem_faults_clear(struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Crash now; the first @p keep changes since the last sync survive. Needs track. [owner] */
 SNIC_API void snic_kvmem_crash(struct snic_kvmem *m, uint64_t keep) SNIC_NONNULL(1);

@@ -111,9 +111,9 @@ enum snic_kvop_change_kind {
 /**
  * One change of a commit; several changes of one key or of one object are refused. A commit may
  * hold one CHANGE_WRITE, of up to SNIC_KVOP_VALUE_MAX bytes. Where key groups and object are one
- * number and the bytes are within the first SNIC_KV stripe (kv.h), stores make it one step with
- * the records; otherwise object bytes are written before the records appear, and
- * may have been written although the commit failed; a TRUNCATE takes effect after the records.
+ * number and the bytes are within stripe_bytes (struct snic_kv), stores make it one step with the
+ * records; otherwise object bytes are written before the records appear, and may have been written
+ * although the commit failed; a TRUNCATE takes effect after the records.
  */
 struct snic_kvop_change {
     struct snic_kvop_key key;

@@ -110,13 +110,9 @@ void kvfs_data_gather(const struct snic_iov *iov, uint32_t count, void *to, uint
 int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *want,
                  const struct snic_kvop **got)
 {
-    const struct snic_kvfs_opts *o = &op->k->o;
-    struct snic_kvfs_damage d = {.object = want->object, .what = "object bytes: wrong checksum"};
     int rc = kvfs_io(op, place, want, got);
-    if (rc == SNIC_ECORRUPT && o->damage != NULL) {
-        d.offset = (*got)->bad_offset;
-        o->damage(o->ctx, &d);
-    }
+    if (rc == SNIC_ECORRUPT)
+        kvfs_damage_object(op->k, want->object, (*got)->bad_offset, "object bytes: wrong checksum");
     return rc;
 }
 

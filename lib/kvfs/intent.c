@@ -26,8 +26,8 @@
  *     bytes. Whoever wants to get past a pending intent makes it aborted, under the same guard. So
  *     it is decided once, and a pending intent that has been aborted is never committed.
  * J6  A reservation is resolved by its intent: committed, the new value; aborted or missing, the
- * old one. The record is replaced guarded by the reserved bytes, which name the intent, so that it
- *     is done once, and a late one changes nothing.
+ *     old one. The record is replaced guarded by the reserved bytes, which name the intent, so that
+ *     it is done once, and a late one changes nothing.
  * J7  A missing intent means old: a committed intent goes only when all its reservations have been
  *     resolved, and a reservation is made only while the intent is pending, unless it was under way
  *     when the session was declared dead and its intents were cleared; that intent was not
@@ -40,19 +40,16 @@
  */
 #include "kvfs/intent.h"
 
+SNIC_STATIC_ASSERT(sizeof(struct snic_kvfs_reservation) == 24, "as a reserved record begins");
+
 enum { INTENT_BLIND = 2 }; /* kvfs_read.guard: read for the reservation alone */
 
 /* ---- What is to be done, gathered once ---- */
 
-static int intent_is_guard(const struct kvfs_read *r)
-{
-    return r->guard && (r->state == KVFS_READ_PRESENT || r->state == KVFS_READ_ABSENT);
-}
-
 static struct kvfs_read *intent_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     struct kvfs_read *r = op->reads;
-    while (r != NULL && !(intent_is_guard(r) && kvfs_key_equal(&r->key, key)))
+    while (r != NULL && !(kvfs_txn_is_guard(r) && kvfs_key_equal(&r->key, key)))
         r = r->next;
     return r;
 }
@@ -126,7 +123,7 @@ static int intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
             .change = c, .read = c->key.size != 0 ? intent_read(op, &c->key) : NULL};
     }
     for (struct kvfs_read *r = op->reads; r != NULL; r = r->next) {
-        if (!intent_is_guard(r))
+        if (!kvfs_txn_is_guard(r))
             continue;
         g = intent_group(n, r->key.group);
         if (g == NULL)
@@ -464,7 +461,7 @@ static int intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
         return op->commit_error;
     }
     op->commit_state = KVFS_COMMIT_FAILED;
-    op->commit_error = n->error == SNIC_EPEERDEAD ? SNIC_EIO : n->error;
+    op->commit_error = kvfs_txn_error(n->error);
     return op->commit_error;
 }
 
@@ -490,7 +487,7 @@ static void intent_after_fast(struct kvfs_op *op, struct kvfs_intent *n, int rc)
 }
 
 /* J2 to J6; what fails before the commit point is restored, what comes after it is only late. */
-static void intent_after(struct kvfs_op *op, struct kvfs_intent *n, int rc)
+static void intent_after(struct kvfs_intent *n, int rc)
 {
     switch (n->step) {
     case KVFS_INTENT_PRIVATE:
@@ -523,7 +520,6 @@ static void intent_after(struct kvfs_op *op, struct kvfs_intent *n, int rc)
         n->step = n->error == 0 ? KVFS_INTENT_DONE : KVFS_INTENT_FAILED;
         break;
     }
-    (void)op;
 }
 
 static int intent_begin(struct kvfs_op *op, int durable)
@@ -574,7 +570,7 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable)
         if (n->open_count <= 1)
             intent_after_fast(op, n, rc);
         else
-            intent_after(op, n, rc);
+            intent_after(n, rc);
     }
     op->intent = NULL;
     for (uint32_t i = 0; i < n->item_count; i++)

@@ -12,11 +12,6 @@ enum {
 
 /* ---- Small things ---- */
 
-static int intent_resolve_error(const struct snic_kvop *got)
-{
-    return got->result == SNIC_EPEERDEAD ? SNIC_EIO : (int)got->result;
-}
-
 static void intent_resolve_abort(const struct snic_kvop_key *key, unsigned char *record,
                                  uint32_t size)
 {
@@ -73,7 +68,7 @@ static int intent_resolve_get(struct kvfs_op *op, struct intent_single *s,
     if (rc == KVFS_PENDING)
         return rc;
     if (got->result < 0 && got->result != SNIC_ENOENT && got->result != SNIC_EMSGSIZE)
-        s->get.result = intent_resolve_error(got);
+        s->get.result = kvfs_txn_error(got->result);
     return 0;
 }
 
@@ -313,7 +308,7 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
         return rc;
     op->k->stats.resolved += x->step == 2 && got->result == 0;
     if (got->result < 0 && got->result != SNIC_ECANCELED)
-        return intent_resolve_error(got);
+        return kvfs_txn_error(got->result);
     return kvfs_restart(op);
 }
 
@@ -390,7 +385,7 @@ static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
     if (rc == KVFS_PENDING)
         return rc;
     if (got->result < 0 && got->result != SNIC_ENOENT)
-        return intent_resolve_error(got);
+        return kvfs_txn_error(got->result);
     rc = got->result == SNIC_ENOENT ? SNIC_ENOENT : get->result;
     if (rc != 0)
         return rc == SNIC_ENOENT ? 0 : rc;
@@ -410,7 +405,7 @@ static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
                             committed ? r.new_size : r.old_size, &got);
     if (rc != 0)
         return rc;
-    return got->result == SNIC_ECANCELED ? 0 : (int)got->result;
+    return got->result == SNIC_ECANCELED ? 0 : kvfs_txn_error(got->result);
 }
 
 int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
@@ -432,7 +427,7 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
         if (rc != 0)
             return rc;
         if (got->result < 0 && got->result != SNIC_ECANCELED)
-            return intent_resolve_error(got);
+            return kvfs_txn_error(got->result);
         return kvfs_next(op, op->phase);
     }
     if (op->s[5] < (uint64_t)x->n.key_count + x->n.object_count) {
@@ -446,7 +441,7 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
     if (rc != 0)
         return rc;
     if (got->result < 0)
-        return intent_resolve_error(got);
+        return kvfs_txn_error(got->result);
     op->s[5] = 0;
     op->k->stats.resolved++;
     return kvfs_next(op, op->phase);

@@ -323,7 +323,7 @@ static int locks_run_publish(struct kvfs_op *op)
         f->stored = rc == 0;
     if (rc != 0)
         l->publish_error = rc;
-    l->publishing--;
+    l->publishing -= l->publishing > 0; /* 0: the table is another session's by now */
     kvfs_wake_all(&l->publishers);
     return rc;
 }

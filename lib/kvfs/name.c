@@ -8,40 +8,13 @@
 #include "kvfs/core.h"
 
 enum {
-    NAME_AGAIN_MAX = 8,       /* lookups that meet a name without an inode                     */
     NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is given back                    */
     NAME_RESOLVE_MAX = 65536, /* bytes of a path                                               */
     NAME_AT = 0,              /* op->s: where RESOLVE is: inode, offset in the path            */
-    NAME_OFFSET = 1,
-    NAME_MISSES = 7 /* op->s: lookups that met a name without an inode                         */
+    NAME_OFFSET = 1
 };
 
-/* A name that may be made or found. */
-static int name_check(const char *name, uint32_t size)
-{
-    if (size == 0)
-        return SNIC_ENOENT;
-    if (size > SNIC_KVFS_NAME_MAX)
-        return SNIC_ENAMETOOLONG;
-    if (memchr(name, '/', size) != NULL || memchr(name, 0, size) != NULL)
-        return SNIC_EINVAL;
-    return 0;
-}
-
 /* ---- Lookup ---- */
-
-/* The entry was there, the inode is not: somebody removed it, or the store is damaged. */
-static int name_missing(struct kvfs_op *op, uint64_t ino)
-{
-    struct snic_kvop_key key;
-    if (++op->s[NAME_MISSES] < NAME_AGAIN_MAX) {
-        op->s0[NAME_MISSES] = op->s[NAME_MISSES];
-        return kvfs_restart(op);
-    }
-    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
-    kvfs_damage(op->k, &key, "a name's inode is missing");
-    return SNIC_ECORRUPT;
-}
 
 /* What `name` is in `dir`, "." and ".." included. */
 static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
@@ -70,13 +43,14 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
     else if (found_rc != 0)
         return found_rc;
     rc = kvfs_glance_attr(op, found.ino, out);
-    return rc == SNIC_ENOENT ? name_missing(op, found.ino) : rc;
+    /* The entry was there, the inode is not: somebody removed it, or the store is damaged. */
+    return rc == SNIC_ENOENT ? kvfs_torn(op, found.ino, "a name's inode is missing") : rc;
 }
 
 int kvfs_run_lookup(struct kvfs_op *op)
 {
     struct snic_kvfs_attr attr;
-    int rc = name_check(op->req->name, op->req->name_size);
+    int rc = kvfs_name_check(op->req->name, op->req->name_size);
     if (rc != 0)
         return rc;
     rc = name_step(op, op->ino, op->req->name, op->req->name_size, &attr);
@@ -163,7 +137,7 @@ static uint32_t name_mode(const struct snic_kvfs_req *req)
 
 static int name_make_check(const struct snic_kvfs_req *req)
 {
-    int rc = name_check(req->name, req->name_size);
+    int rc = kvfs_name_check(req->name, req->name_size);
     if (rc != 0)
         return rc;
     if (kvfs_name_dots(req->name, req->name_size))

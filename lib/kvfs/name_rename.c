@@ -7,10 +7,11 @@
  *     (kvfs_keep_times). Inodes with several known names are the exception. Elsewhere the inode's
  *     attributes are in the commit: that is cheaper than a commit of their own a second later.
  * I2. A directory that goes to another parent raises the record 'M', guarded. So such moves come
- * one after the other, in all sessions, and a path that was walked after 'M' was read is still that
- * path when the commit happens. No directory comes below itself. I3. Phases: 0 finds out what is
- * asked; when a walk is needed, 1 walks in pieces of RENAME_WALK directories; 2 is 0 again, but
- * with the walk done, if nothing has changed.
+ *     one after the other, in all sessions, and a path that was walked after 'M' was read is still
+ *     that path when the commit happens. No directory comes below itself.
+ * I3. Phases: LOOK finds out what is asked; when a walk is needed, WALK goes up RENAME_PIECE
+ *     directories a round; WALKED is LOOK again, but with the walk done, if nothing has changed.
+ *     VERDICT looks once more whether anything was moved, before it refuses.
  */
 #include "kvfs/kvfs_priv.h"
 

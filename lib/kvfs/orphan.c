@@ -14,7 +14,7 @@
  */
 #include "kvfs/session_priv.h"
 
-enum { ORPHAN_PAGE = 48, ORPHAN_ROOM = KVFS_BLOCK - 64 };
+enum { ORPHAN_PAGE = 48 };
 
 static void orphan_key(struct snic_kvop_key *key, uint64_t ino)
 {
@@ -214,14 +214,14 @@ static int orphan_decide(struct kvfs_op *op, int *out)
 /* The object, then all records but the attributes, page by page. 0: done. */
 static int orphan_empty(struct kvfs_op *op)
 {
-    unsigned char *room = kvfs_take(op, ORPHAN_ROOM);
+    unsigned char *room = kvfs_take(op, KVFS_SCAN_ROOM);
     const struct snic_kvop *got;
     struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
     struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN,
                              .scan_max = ORPHAN_PAGE,
                              .key = {.group = op->s[0]},
                              .out = room,
-                             .out_room = ORPHAN_ROOM};
+                             .out_room = KVFS_SCAN_ROOM};
     uint32_t count = 0;
     int rc = room == NULL ? SNIC_ENOMEM : 0;
     if (rc == 0 && op->s[1] == 0)
@@ -319,8 +319,8 @@ static int orphan_sweep(struct kvfs_op *op)
             return kvfs_wait(op, &k->session.waiters, SNIC_NEVER, 1);
         return kvfs_next(op, 0);
     }
-    scan.out = kvfs_take(op, ORPHAN_ROOM);
-    scan.out_room = ORPHAN_ROOM;
+    scan.out = kvfs_take(op, KVFS_SCAN_ROOM);
+    scan.out_room = KVFS_SCAN_ROOM;
     if (scan.out == NULL)
         return SNIC_ENOMEM;
     snic_kvop_key_set(&scan.key, SNIC_KVFS_GROUP_ORPHANS, &prefix, 1);

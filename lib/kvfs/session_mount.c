@@ -7,7 +7,6 @@
 enum {
     SESSION_MOUNT_LEASES = 3, /* so long a mount waits for others to let go */
     SESSION_MOUNT_WIPE = 64,  /* records of one commit */
-    SESSION_MOUNT_ROOM = KVFS_BLOCK - 64,
     SESSION_MOUNT_FIRST_INO = 2,
     SESSION_MOUNT_ROOT_MODE = 0755
 };
@@ -17,13 +16,13 @@ enum {
 /* Everything of one group, or nothing is left: the next group. Phases 1 and 2, s[0] the group. */
 static int session_mount_wipe_group(struct kvfs_op *op)
 {
-    unsigned char *room = kvfs_take(op, SESSION_MOUNT_ROOM);
+    unsigned char *room = kvfs_take(op, KVFS_SCAN_ROOM);
     const struct snic_kvop *got;
     struct snic_kvop want = {.kind = SNIC_KVOP_SCAN,
                              .scan_max = SESSION_MOUNT_WIPE,
                              .key = {.group = op->s[0]},
                              .out = room,
-                             .out_room = SESSION_MOUNT_ROOM};
+                             .out_room = KVFS_SCAN_ROOM};
     struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
     if (room == NULL)
         return SNIC_ENOMEM;
@@ -81,23 +80,19 @@ static int session_mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mk
                                .uid = o->uid,
                                .gid = o->gid,
                                .flags = SNIC_KVFS_ATTR_PARENT};
-    int64_t wall = op->now.wall_ns;
-    a.atime.sec = wall / 1000000000;
-    a.atime.nsec = (uint32_t)(wall % 1000000000);
-    a.mtime = a.ctime = a.btime = a.atime;
+    a.atime = a.mtime = a.ctime = a.btime = kvfs_time(op);
     int rc = kvfs_put_attr(op, &a);
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
 static int session_mount_make_super(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
 {
-    struct snic_kvfs_super s = {.version = SNIC_KVFS_VERSION, .seed = o->seed};
+    struct snic_kvfs_super s = {
+        .version = SNIC_KVFS_VERSION, .seed = o->seed, .created = kvfs_time(op)};
     unsigned char record[SNIC_KVFS_SUPER_BYTES];
     unsigned char number[SNIC_KVFS_NUMBER_BYTES];
     struct snic_kvop_key key;
     memcpy(s.uuid, o->uuid, sizeof(s.uuid));
-    s.created.sec = op->now.wall_ns / 1000000000;
-    s.created.nsec = (uint32_t)(op->now.wall_ns % 1000000000);
     memset(record, 0, sizeof(record));
     snic_kvfs_super_encode(record, &s);
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
