@@ -188,6 +188,48 @@ while read -r n; do
     [ "$(cat "$mnt/k$n")" = "$n" ] || fail "file k$n was synced and is not there"
 done <"$work/acknowledged"
 [ "$(wc -l <"$work/acknowledged")" -ge 50 ] || fail "most writes failed"
+
+# An fsync() that was under way when it died, or comes later, does not say that all is well.
+cat >"$work/under_way.py" <<'END'
+import errno, os, signal, sys, threading, time
+
+mnt, dpu = sys.argv[1], int(sys.argv[2])
+folder = os.open(mnt, os.O_RDONLY)
+written = os.open(mnt + "/written", os.O_CREAT | os.O_RDWR)
+asked = []
+
+
+def sync(fd):
+    try:
+        os.fsync(fd)
+        asked.append(0)
+    except OSError as e:
+        asked.append(e.errno)
+
+
+for fd in folder, written:
+    sync(fd)  # hears of the deaths before
+    os.fsync(fd)
+asked.clear()
+os.write(written, b"x" * 10000)
+os.unlink(mnt + "/k1")
+os.truncate(mnt + "/k2", 0)
+os.kill(dpu, signal.SIGSTOP)
+threads = [threading.Thread(target=sync, args=(fd,)) for fd in (folder, written)]
+for t in threads:
+    t.start()
+time.sleep(0.3)
+os.kill(dpu, signal.SIGKILL)
+for t in threads:
+    t.join()
+later = os.open(mnt + "/k2", os.O_RDWR)
+sync(later)
+assert asked == [errno.EIO] * 3, asked
+for fd in folder, written, later:
+    os.fsync(fd)
+END
+python3 "$work/under_way.py" "$mnt" "$(serving 'role dpu')" ||
+    fail "a change that may be lost is synced"
 fusermount3 -u "$mnt" || fail "cannot unmount"
 gone "$mnt"
 ended

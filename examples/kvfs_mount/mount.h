@@ -98,10 +98,11 @@ struct km_call {
     uint32_t open_flags;
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
     struct fuse_file_info fi;
-    void *data;      /* of the answer; km_call_data() unless it came in the ring */
-    uint64_t number; /* behind the ring: names the request, */
-    uint64_t reopen; /* it opens the handle of this index again, */
-    uint64_t dirty;  /* writes of the handle when FSYNC was sent */
+    void *data;       /* of the answer; km_call_data() unless it came in the ring */
+    uint64_t number;  /* behind the ring: names the request, */
+    uint64_t reopen;  /* it opens the handle of this index again, */
+    uint64_t dirty;   /* writes of the handle when FSYNC was sent, */
+    uint64_t changes; /* and changes of all */
     uint32_t groups[KM_GROUPS];
 };
 

@@ -8,7 +8,8 @@
  * harm; the rest (a name made, moved or removed, an append) ends with EIO, since it may have
  * happened or not. To the files the death is what a power cut is to a disk: all that was
  * fsynced is there. So that no loss is silent, the next fsync() or close() of a descriptor with
- * writes that were not fsynced answers EIO, once. Locks that were held are gone.
+ * writes that were not fsynced answers EIO, once, and so does the next fsync() of a file or folder
+ * that was changed of late in another way. Locks that were held are gone.
  *
  * Invariants
  *   R1 A call is in one place: queued (not sent), sent (slots[] has it), or done.
@@ -29,7 +30,8 @@
 #define KR_GIVE_UP_NS 30000000000u
 #define KR_STOPPING_NS 2000000000u
 
-enum { KR_SLOTS = 4096 };
+enum { KR_SLOTS = 4096, KR_CHANGES = 2048 };
+#define KR_CHANGE_NS 30000000000u /* so late the store has it for certain */
 
 enum kr_state { KR_DOWN, KR_REOPENING, KR_UP };
 
@@ -40,6 +42,13 @@ struct kr_handle {
     uint32_t flags;  /* of OPEN, without TRUNC */
     uint32_t kind;   /* SNIC_KVFS_OPEN, OPENDIR; 0: free, next in `remote` */
     int lost;        /* writes that may be */
+};
+
+/* Something was changed, and may be lost if the file system's process dies. */
+struct kr_change {
+    uint64_t ino; /* 0: no more */
+    uint64_t number;
+    uint64_t ns;
 };
 
 struct km_remote {
@@ -68,6 +77,11 @@ struct km_remote {
     uint64_t handle_free; /* index + 1 */
     uint64_t reopen_next;
     uint64_t reopening;
+
+    struct kr_change changes[KR_CHANGES]; /* the last ones, by number */
+    uint64_t change_count;
+    uint64_t durable_changes; /* below this they are durable: one fsync is for all, */
+    uint64_t lost_changes;    /* and below this those that are left may be lost */
 };
 
 static void remote_flush(struct km_remote *r);
@@ -235,12 +249,77 @@ static int remote_send(struct km_remote *r, struct km_call *c)
     return 0;
 }
 
+static void remote_end(struct km_call *c, int64_t result)
+{
+    c->r.k.result = result;
+    km_call_done(c);
+}
+
+/* ---- What may be lost ---- */
+
+static void remote_changed(struct km_remote *r, uint64_t ino)
+{
+    uint64_t now = snic_loop_now(r->m->loop);
+
+    if (ino == 0)
+        return;
+    r->changes[r->change_count % KR_CHANGES] =
+        (struct kr_change){.ino = ino, .number = r->change_count, .ns = now};
+    r->change_count++;
+}
+
+/* @return 1: a change of the inode may be lost; it is told once */
+static int remote_lost_change(struct km_remote *r, uint64_t ino)
+{
+    int lost = 0;
+
+    for (uint32_t i = 0; i < KR_CHANGES; i++) {
+        struct kr_change *e = &r->changes[i];
+
+        if (e->ino != ino || e->number >= r->lost_changes)
+            continue;
+        lost = 1;
+        e->ino = 0;
+    }
+    return lost;
+}
+
+/* An FSYNC or FLUSH that cannot promise anything: asked when it is sent, so that one that was
+   under way when the process died is asked, too. */
+static int remote_lost(struct km_remote *r, struct km_call *c)
+{
+    const struct snic_kvfs_req *k = &c->r.k;
+    struct kr_handle *h = remote_handle(r, k->handle);
+    int lost = 0;
+
+    c->changes = r->change_count;
+    if (k->kind != SNIC_KVFS_FSYNC && k->kind != SNIC_KVFS_FLUSH)
+        return 0;
+    if (h != NULL) {
+        c->dirty = h->dirty;
+        lost = h->lost;
+        h->lost = 0;
+    }
+    if (k->kind == SNIC_KVFS_FSYNC && r->lost_changes != 0)
+        lost |= remote_lost_change(r, k->ino);
+    return lost;
+}
+
 /* Send what waits, as far as the ring has room. */
 static void remote_flush(struct km_remote *r)
 {
     while (r->state == KR_UP && r->first != NULL) {
         struct km_call *c = r->first;
 
+        if (remote_lost(r, c)) {
+            (void)remote_pop(r);
+            ex_log(EX_WARNING,
+                   "inode %llu: changes before the file system's process died may be "
+                   "lost",
+                   (unsigned long long)c->r.k.ino);
+            remote_end(c, SNIC_EIO);
+            continue;
+        }
         if (remote_send(r, c) != 0)
             return;
         if (r->first == c)
@@ -258,10 +337,40 @@ static void remote_flush_run(struct snic_loop_msg *msg)
 
 /* ---- Ends of calls ---- */
 
-static void remote_end(struct km_call *c, int64_t result)
+/* What fsync() of a file or folder promises beside the descriptor's writes. */
+static void remote_note_change(struct km_remote *r, const struct snic_kvfs_req *k)
 {
-    c->r.k.result = result;
-    km_call_done(c);
+    if (k->result < 0)
+        return;
+    switch (k->kind) {
+    case SNIC_KVFS_MKNOD:
+    case SNIC_KVFS_MKDIR:
+    case SNIC_KVFS_SYMLINK:
+    case SNIC_KVFS_CREATE:
+        remote_changed(r, k->attr.ino);
+        remote_changed(r, k->ino);
+        break;
+    case SNIC_KVFS_OPEN:
+        if ((k->flags & SNIC_KVFS_TRUNC) != 0)
+            remote_changed(r, k->ino);
+        break;
+    case SNIC_KVFS_RENAME:
+    case SNIC_KVFS_LINK:
+    case SNIC_KVFS_COPY:
+        remote_changed(r, k->ino);
+        remote_changed(r, k->ino2);
+        break;
+    case SNIC_KVFS_UNLINK:
+    case SNIC_KVFS_RMDIR:
+    case SNIC_KVFS_SETATTR:
+    case SNIC_KVFS_SETXATTR:
+    case SNIC_KVFS_REMOVEXATTR:
+    case SNIC_KVFS_FALLOCATE:
+        remote_changed(r, k->ino);
+        break;
+    default:
+        break;
+    }
 }
 
 /* What the answer means for the handle. */
@@ -270,6 +379,7 @@ static void remote_note(struct km_remote *r, struct km_call *c)
     struct snic_kvfs_req *k = &c->r.k;
     struct kr_handle *h;
 
+    remote_note_change(r, k);
     switch (k->kind) {
     case SNIC_KVFS_OPEN:
     case SNIC_KVFS_CREATE:
@@ -293,6 +403,12 @@ static void remote_note(struct km_remote *r, struct km_call *c)
         h = remote_handle(r, k->handle);
         if (h != NULL && k->result == 0 && h->dirty == c->dirty)
             h->dirty = 0;
+        if (k->result == 0)
+            r->durable_changes = snic_max_u64(r->durable_changes, c->changes);
+        break;
+    case SNIC_KVFS_SYNCFS:
+        if (k->result == 0)
+            r->durable_changes = snic_max_u64(r->durable_changes, c->changes);
         break;
     default:
         break;
@@ -342,31 +458,12 @@ static void remote_answer(struct km_remote *r, const struct km_down *d, void *da
 
 /* ---- Submit ---- */
 
-static int remote_lost(struct km_remote *r, struct km_call *c)
-{
-    struct kr_handle *h = remote_handle(r, c->r.k.handle);
-
-    if (h == NULL || (c->r.k.kind != SNIC_KVFS_FSYNC && c->r.k.kind != SNIC_KVFS_FLUSH))
-        return 0;
-    c->dirty = h->dirty;
-    if (!h->lost)
-        return 0;
-    h->lost = 0;
-    return 1;
-}
-
 static void remote_submit(struct km *m, struct km_call *c)
 {
     struct km_remote *r = m->remote;
 
     c->reopen = 0;
     c->dirty = 0;
-    if (remote_lost(r, c)) {
-        ex_log(EX_WARNING, "inode %llu: writes before the file system's process died may be lost",
-               (unsigned long long)c->r.k.ino);
-        remote_end(c, SNIC_EIO);
-        return;
-    }
     remote_push(r, c);
     if (r->state == KR_UP && r->first == c)
         remote_flush(r);
@@ -511,6 +608,11 @@ static void remote_down(struct km_remote *r)
         h->lost |= h->dirty != 0;
         h->dirty = 0;
     }
+    for (uint32_t i = 0; i < KR_CHANGES; i++)
+        if (r->changes[i].number < r->durable_changes ||
+            r->down_ns - r->changes[i].ns > KR_CHANGE_NS)
+            r->changes[i].ino = 0;
+    r->lost_changes = r->change_count;
     remote_recall(r);
     ex_log(EX_WARNING, "the file system's process has gone; requests wait for the next one");
 }
