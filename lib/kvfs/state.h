@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the engine keeps in memory: operations with what they have read and changed, inodes, and the
+ * engine itself. The function of an operation uses req, ino, ino2, now, s, phase and reserve of it;
+ * the rest is the core's (core.h), and changes through the functions of kvfs_priv.h.
+ */
+#ifndef SNIC_KVFS_STATE_H
+#define SNIC_KVFS_STATE_H
+
+#include "kvfs/session.h"
+#include "snicstore/kvfs.h"
+
+enum kvfs_mode { KVFS_SHARED = 1, KVFS_EXCLUSIVE = 2 };
+
+enum {
+    KVFS_IOS_MAX = 4,     /* places of kvfs_io()                                              */
+    KVFS_LOCKS_MAX = 16,  /* inodes that one operation locks                                  */
+    KVFS_WORDS = 8,       /* op->s                                                            */
+    KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation takes                           */
+    KVFS_READ_BUCKETS = 8,
+    KVFS_OWN_MAX = 16,   /* the engine's own operations at once                              */
+    KVFS_BLOCK = 77824,  /* an operation's further memory comes in such blocks               */
+    KVFS_BLOCKS_OP = 16, /* of one operation                                                 */
+    KVFS_INLINE = 5120   /* an operation's first memory                                      */
+};
+
+struct kvfs_op;
+typedef int (*kvfs_run_fn)(struct kvfs_op *op);
+
+/* A record that an operation asked for. */
+enum kvfs_read_state {
+    KVFS_READ_WANTED = 1, /* goes with the next GET                                          */
+    KVFS_READ_ASKED,      /* in the GET under way                                            */
+    KVFS_READ_PRESENT,
+    KVFS_READ_ABSENT,
+    KVFS_READ_FAILED /* error                                                              */
+};
+struct kvfs_read {
+    struct kvfs_read *next;  /* all, as first asked for                                     */
+    struct kvfs_read *chain; /* in its bucket                                               */
+    uint64_t hash;
+    struct snic_kvop_key key;
+    unsigned char *record; /* whole, as the store has it                                      */
+    uint32_t size;
+    uint32_t room;
+    int32_t error;
+    uint16_t flags; /* of the record's head                                                   */
+    uint8_t state;  /* enum kvfs_read_state                                                   */
+    uint8_t guard;  /* the commit depends on it                                               */
+};
+
+/* A change noted. Those of an earlier run of the function stay in the list, but do not count. */
+struct kvfs_change {
+    struct kvfs_change *next;
+    struct snic_kvop_key key; /* PUT, DELETE; size 0 otherwise                                */
+    unsigned char *record;    /* PUT: head (unsealed until commit) and body                   */
+    const void *bytes;        /* CHANGE_WRITE: the caller's                                   */
+    uint32_t size;            /* of the record or the bytes                                   */
+    uint32_t room;
+    uint8_t kind; /* enum snic_kvop_change_kind                                               */
+    uint8_t sent; /* in the commit under way, or done                                          */
+    uint32_t run; /* op->run_count when it was noted                                         */
+    uint64_t object;
+    uint64_t offset;
+};
+
+/* An operation of the store under way, or its result. */
+struct kvfs_place {
+    struct snic_kvfs_io io; /* first: what poll_io hands out                                  */
+    struct snic_node node;  /* in k->io_queue                                                 */
+    struct kvfs_op *owner;
+    uint64_t stamp; /* cache clock when it was started                                       */
+    uint8_t state;  /* core.h: free, asked, done                                             */
+};
+
+struct kvfs_held {
+    struct kvfs_inode *inode; /* NULL: wanted, not held                                       */
+    uint64_t ino;
+    uint8_t mode;
+    uint8_t asked; /* since the locks were last dropped                                       */
+    uint8_t raise; /* was asked for as KVFS_EXCLUSIVE, but is held shared                       */
+};
+
+enum kvfs_commit_state {
+    KVFS_COMMIT_NONE = 0,
+    KVFS_COMMIT_ASKED,
+    KVFS_COMMIT_UNSURE, /* its outcome is not known; what is in the store now has been asked    */
+    KVFS_COMMIT_DONE,
+    KVFS_COMMIT_FAILED /* commit_error                                                        */
+};
+
+struct kvfs_op {
+    struct snic_node node; /* free, ready                                                     */
+    struct snic_kvfs *k;
+    struct snic_kvfs_req *req; /* NULL: the engine's own                                      */
+    kvfs_run_fn run;
+    struct snic_kvfs_now now; /* when this round began: the same in each run of it            */
+    uint64_t ino;             /* of the request, the root being 0                             */
+    uint64_t ino2;
+    /* The function's own. Zero at first; what they are at kvfs_next() is restored when the
+     * round starts over. */
+    uint64_t s[KVFS_WORDS];
+    uint32_t phase;
+    uint8_t reserve; /* commits may use the space kept back for removals (SNIC_KVOP_RESERVE)   */
+
+    /* txn.c */
+    uint8_t state;        /* kvfs.c                                                           */
+    uint8_t again;        /* start over before the next run                                   */
+    uint8_t ended;        /* result is set; finishes when nothing is under way                */
+    uint8_t commit_state; /* enum kvfs_commit_state                                           */
+    uint8_t cancelled;    /* snic_kvfs_cancel()                                               */
+    uint8_t sent_any;     /* places were used in this round                                   */
+    uint8_t own;          /* of free_own                                                      */
+    uint8_t locking;      /* held[locking - 1] is waited for                                  */
+    uint8_t drop;         /* with again: locks, too                                           */
+    uint8_t asleep;       /* kvfs_wait()                                                      */
+    uint8_t held_count;
+    uint8_t number_count;
+    uint8_t number_at;
+    uint8_t block_count;
+    uint8_t block_used;
+    uint8_t block_need;
+    uint8_t number_wait; /* kvfs_new_ino() waits                                              */
+    uint8_t torn;        /* kvfs_torn(): how often                                            */
+    uint32_t in_flight;
+    uint32_t run_count;
+    uint32_t retries;
+    uint32_t phase0;
+    uint64_t made; /* kvfs_private(); 0: none                                               */
+    uint64_t era;  /* k->session.era when this round began                                      */
+    void *intent;  /* intent.c: its state in this round, NULL at its beginning                   */
+    void *resolve; /* intent_resolve.c: the same                                                */
+    int32_t commit_error;
+    int64_t result;
+    uint64_t sent;     /* the commit, by the cache's clock; 0: not yet                          */
+    int64_t allocated; /* kvfs_commit_allocated()                                             */
+    uint64_t s0[KVFS_WORDS];
+    uint64_t numbers[KVFS_NUMBERS_MAX];
+    struct kvfs_held held[KVFS_LOCKS_MAX]; /* ascending                                       */
+    struct kvfs_read *buckets[KVFS_READ_BUCKETS];
+    struct kvfs_read *reads;
+    struct kvfs_read **reads_end;
+    struct kvfs_change *changes;
+    struct kvfs_change **changes_end;
+    struct kvfs_take *takes;
+    struct kvfs_take **take_at; /* the next kvfs_take() gives this one again                  */
+    struct snic_link wait_link;
+    struct snic_timer timer;
+    unsigned char *block_at; /* free bytes of the newest block                                */
+    uint32_t block_left;
+    uint32_t inline_used;
+    void *blocks[KVFS_BLOCKS_OP];
+    _Alignas(64) unsigned char memory[KVFS_INLINE];
+    struct kvfs_place place[KVFS_IOS_MAX + 1]; /* the last: GET and COMMIT */
+};
+
+/* What is kept back of an inode's attributes (times.c). */
+struct kvfs_kept {
+    struct snic_link link; /* in k->kept, oldest first                                        */
+    uint64_t since_ns;
+    uint32_t set; /* which fields; 0: none                                                    */
+    struct snic_kvfs_time atime;
+    struct snic_kvfs_time mtime;
+    struct snic_kvfs_time ctime;
+    int64_t space; /* to be added                                                             */
+    uint64_t parent;
+    struct snic_kvfs_hash name;
+};
+
+/* An inode in memory: kept while locked, waited for, open, with times kept back, or to be
+ * collected. */
+struct kvfs_inode {
+    struct kvfs_inode *next; /* in its bucket, or free                                        */
+    uint64_t ino;
+    struct kvfs_op *writer;   /* holds it exclusively                                           */
+    struct snic_link waiters; /* operations, first come first                                 */
+    uint32_t readers;         /* hold it shared                                                 */
+    uint32_t opens;
+    uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
+    uint8_t collect; /* in k->collects: to be removed                                         */
+    uint8_t lingers; /* in k->lingers; counts as a pin                                        */
+    uint8_t orphan;  /* the last name is gone, and it is still to be removed  */
+    uint64_t clean;  /* kvfs_tail_clean(): the session's era when it was so, + 1              */
+    struct snic_link collect_link;
+    struct snic_link linger_link;
+    uint64_t linger_ns; /* when it ends                                                       */
+    struct kvfs_kept kept;
+};
+
+struct kvfs_inodes {
+    struct kvfs_inode **buckets;
+    struct kvfs_inode *pool;
+    struct kvfs_inode *free;
+    uint32_t used; /* of the pool, ever                                                       */
+    uint64_t mask;
+    uint32_t count;
+    uint32_t max;
+};
+
+struct kvfs_blocks {
+    void **free;
+    uint32_t free_count;
+    uint32_t count;
+    struct snic_link waiters;
+    unsigned char *memory;
+};
+
+struct kvfs_cache;
+struct kvfs_locks; /* locks.c */
+
+struct snic_kvfs {
+    struct snic_kvfs_opts o;
+    struct snic_kvfs_now now;
+    struct snic_queue free_ops; /* for requests                                               */
+    struct snic_queue free_own; /* for the engine's own                                       */
+    struct snic_queue ready;
+    struct snic_queue io_queue;
+    struct snic_queue done;
+    struct kvfs_op *ops;
+    uint32_t op_count;
+    uint32_t in_flight;
+    uint32_t own_in_flight;
+    uint8_t sole;
+    uint8_t pumping;
+    struct kvfs_inodes inodes;
+    struct kvfs_blocks blocks;
+    struct kvfs_cache *cache;
+    struct kvfs_locks *locks;
+    struct kvfs_session session;
+    uint64_t ino_next; /* numbers of this session: [ino_next, ino_end)                        */
+    uint64_t ino_end;
+    uint8_t ino_asked; /* a range is being fetched                                            */
+    int32_t ino_error; /* of the last fetch                                                   */
+    struct snic_link ino_waiters;
+    struct snic_link kept;     /* inodes with times kept back                                 */
+    struct snic_link collects; /* inodes to be removed                                        */
+    struct snic_link lingers;  /* inodes whose last name was replaced, oldest first             */
+    struct snic_timer linger_timer;
+    uint32_t linger_count;
+    struct snic_rng rng;
+    struct snic_kvfs_stats stats;
+    struct snic_wheel wheel;
+};
+
+#endif /* SNIC_KVFS_STATE_H */
