@@ -39,8 +39,7 @@ enum {
     FORMAT_S_END = 52
 };
 /* An entry: ino (8), type (4), name size (2), 2 zeros, name. */
-enum { FORMAT_ENTRY = 16, FORMAT_NAME_MAX = 1024, FORMAT_NSEC_MAX = 999999999 };
-enum { FORMAT_S_IFMT = 0170000 };
+enum { FORMAT_ENTRY = 16, FORMAT_NSEC_MAX = 999999999 };
 enum { FORMAT_ATTR_FLAGS = 0x3f, FORMAT_HEAD_FLAGS = SNIC_KVFS_RESERVED };
 
 SNIC_STATIC_ASSERT(FORMAT_A_TIMES + 4 * FORMAT_TIME == FORMAT_A_PARENT, "on disk");
@@ -228,14 +227,14 @@ static int format_get_time(struct snic_kvfs_time *t, const unsigned char *p)
 
 static int format_type_is_valid(uint32_t mode)
 {
-    switch (mode & FORMAT_S_IFMT) {
-    case 0010000: /* fifo */
-    case 0020000: /* character device */
-    case 0040000: /* directory */
-    case 0060000: /* block device */
-    case 0100000: /* file */
-    case 0120000: /* symlink */
-    case 0140000: /* socket */
+    switch (mode & KVFS_IFMT) {
+    case KVFS_IFIFO:
+    case KVFS_IFCHR:
+    case KVFS_IFDIR:
+    case KVFS_IFBLK:
+    case KVFS_IFREG:
+    case KVFS_IFLNK:
+    case KVFS_IFSOCK:
         return 1;
     default:
         return 0;
@@ -317,7 +316,7 @@ int kvfs_attr_is_empty_dir(const void *record, uint32_t size)
 {
     const unsigned char *p = record;
     return size == SNIC_KVFS_ATTR_BYTES &&
-           (snic_get_le32(p + FORMAT_A_MODE) & FORMAT_S_IFMT) == 0040000 &&
+           (snic_get_le32(p + FORMAT_A_MODE) & KVFS_IFMT) == KVFS_IFDIR &&
            snic_get_le64(p + FORMAT_A_ENTRIES) == 0;
 }
 
@@ -337,10 +336,10 @@ int snic_kvfs_entry_next(const void *record, uint32_t size, uint32_t *at,
     e.type = snic_get_le32(p + from + 8);
     e.name_size = snic_get_le16(p + from + 12);
     e.name = (const char *)p + from + FORMAT_ENTRY;
-    if (e.name_size == 0 || e.name_size > FORMAT_NAME_MAX ||
+    if (e.name_size == 0 || e.name_size > SNIC_KVFS_NAME_MAX ||
         e.name_size > size - from - FORMAT_ENTRY || snic_get_le16(p + from + 14) != 0 ||
         e.ino < 2 || e.ino > SNIC_KVFS_INO_MAX || !format_type_is_valid(e.type) ||
-        (e.type & ~(uint32_t)FORMAT_S_IFMT) != 0 || memchr(e.name, 0, e.name_size) != NULL ||
+        (e.type & ~(uint32_t)KVFS_IFMT) != 0 || memchr(e.name, 0, e.name_size) != NULL ||
         memchr(e.name, '/', e.name_size) != NULL)
         return SNIC_ECORRUPT;
     *out = e;
@@ -353,7 +352,7 @@ int snic_kvfs_entry_append(void *record, uint32_t *size, uint32_t room,
 {
     uint32_t at = *size == 0 ? SNIC_KVFS_HEAD : *size;
     unsigned char *p = (unsigned char *)record + at;
-    SNIC_ASSERT(e->name_size > 0 && e->name_size <= FORMAT_NAME_MAX);
+    SNIC_ASSERT(e->name_size > 0 && e->name_size <= SNIC_KVFS_NAME_MAX);
     if (at > room || room - at < FORMAT_ENTRY + e->name_size)
         return SNIC_ENOSPC;
     if (*size == 0)
