@@ -82,7 +82,7 @@ int lmdb_table_put(struct lmdb_table *t, const struct lmdb_key *k, const void *v
                    uint32_t size);
 /** The first entry with a key of @p k or above, or NULL. */
 struct lmdb_entry *lmdb_table_lower(const struct lmdb_table *t, const struct lmdb_key *k);
-/** 0 or SNIC_ECORRUPT. For tests. */
+/** The structure: 0 or SNIC_ECORRUPT. */
 int lmdb_table_check(const struct lmdb_table *t);
 
 #endif /* SNIC_KV_LMDB_TABLE_H */

@@ -36,6 +36,7 @@ int lmdb_txn_put(MDB_txn *txn, MDB_dbi dbi, const void *key, uint32_t key_size, 
 
 static int lmdb_writer_table(struct lmdb_kv *s, MDB_txn *txn, const struct lmdb_table *t)
 {
+    SNIC_DASSERT(lmdb_table_check(t) == 0);
     for (const struct lmdb_entry *e = t->head[0]; e != NULL; e = e->next[0]) {
         int r;
         if (e->size == SNIC_LMDB__DELETED) {
