@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct faults {
     struct kvl k;
@@ -268,11 +269,21 @@ static void test_kv_lmdb_faults_what_is_no_store_is_refused(void **state)
     assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
     assert_int_equal(unlink(name), 0);
     assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
+    /* A pipe in its place keeps nobody waiting. */
+    assert_int_equal(mkfifo(name, 0600), 0);
+    (void)faults_refused(f.path);
+    struct kvl k;
+    struct snic_kv_lmdb_opts o = {
+        .opts_size = sizeof(o), .path = f.path, .flags = SNIC_KV_OPEN_READONLY};
+    assert_true(kvl_try(&k, &o, NULL) < 0);
     /* A damaged head record. */
     assert_int_equal(faults_damage(&f, "data.mdb", "snickvl\n", 8, 8), 1);
     assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
-    struct kvl k;
-    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = path, .flags = 1u << 20};
+    /* A data base that was cut short. */
+    (void)snprintf(name, sizeof(name), "%s/data.mdb", f.path);
+    assert_int_equal(truncate(name, 8192), 0);
+    assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
+    o = (struct snic_kv_lmdb_opts){.opts_size = sizeof(o), .path = path, .flags = 1u << 20};
     assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
     o.flags = SNIC_KV_OPEN_CREATE | SNIC_KV_OPEN_READONLY;
     assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);

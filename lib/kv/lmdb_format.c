@@ -124,9 +124,12 @@ static int lmdb_objects_open(struct lmdb_kv *s, int create, int *os_error, char 
     char path[sizeof(s->path) + 32];
     struct stat st;
     (void)snprintf(path, sizeof(path), "%s/objects", s->path);
-    s->object_fd =
-        open(path, (s->readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+    s->object_fd = open(
+        path, (s->readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0),
+        0600);
     int r = s->object_fd < 0 || fstat(s->object_fd, &st) != 0 ? -errno : 0;
+    if (r == 0 && !S_ISREG(st.st_mode))
+        r = -EINVAL; /* a pipe would keep us waiting */
     if (r == 0)
         r = lmdb_objects_size(s, (uint64_t)st.st_size);
     if (r == 0 && create)
@@ -245,6 +248,34 @@ static int lmdb_head_open(struct lmdb_kv *s, int *os_error, char *text)
     return r != 0 ? r : lmdb_objects_open(s, 0, os_error, text);
 }
 
+/**
+ * LMDB reads its file as memory: what is missing of one that was cut short would be a signal. As
+ * zeros it is a page that cannot be. (The last pages of a whole file may be missing, too, when
+ * they are free.)
+ */
+static int lmdb_env_fill(struct lmdb_kv *s)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    struct stat st;
+    int fd;
+    int e = mdb_env_info(s->env, &info);
+    if (e == 0)
+        e = mdb_env_stat(s->env, &stat);
+    if (e == 0)
+        e = mdb_env_get_fd(s->env, &fd);
+    if (e != 0 || s->readonly || fstat(fd, &st) != 0)
+        return e;
+    uint64_t size = (uint64_t)st.st_size;
+    uint64_t want = ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
+    if (size >= want)
+        return 0;
+    /* Never makes it shorter, whoever writes to it now. */
+    if (fallocate(fd, 0, st.st_size, (off_t)(want - size)) == 0 || errno == EOPNOTSUPP)
+        return 0;
+    return MDB_CORRUPTED;
+}
+
 static int lmdb_env_open(struct lmdb_kv *s)
 {
     int e = mdb_env_create(&s->env);
@@ -255,6 +286,8 @@ static int lmdb_env_open(struct lmdb_kv *s)
     unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (s->readonly ? MDB_RDONLY : 0U);
     if (e == 0)
         e = mdb_env_open(s->env, s->path, flags, 0600);
+    if (e == 0)
+        e = lmdb_env_fill(s);
     if (e == 0) {
         int dead = 0;
         (void)mdb_reader_check(s->env, &dead);
@@ -274,7 +307,7 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
     if (e != 0) {
         *os_error = e;
         (void)snprintf(text, 256, "the data base cannot be opened: %s", mdb_strerror(e));
-        return e == MDB_INVALID ? SNIC_ECORRUPT : lmdb_error(e);
+        return e == MDB_INVALID || e == MDB_CORRUPTED ? SNIC_ECORRUPT : lmdb_error(e);
     }
     int r = lmdb_head_open(s, os_error, text);
     if (r == 0)
