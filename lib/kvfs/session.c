@@ -208,12 +208,6 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
     snic_kvfs_seal(key, bytes, c->size, 0);
 }
 
-void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key)
-{
-    session_change(x, key, SNIC_KVOP_DELETE);
-}
-
-/* The commit; a failed guard starts the round over. */
 int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable)
 {
     const struct snic_kvop *got;
@@ -226,6 +220,23 @@ int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *
     x->built = 1;
     int rc = kvfs_io(op, n, &want, &got);
     return rc < 0 && got->result == SNIC_ECANCELED ? kvfs_restart(op) : rc;
+}
+
+int kvfs_session_remove(struct kvfs_op *op, uint32_t n, const struct kvfs_session_row *row,
+                        int durable)
+{
+    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct snic_kvop_key key;
+    if (x == NULL)
+        return SNIC_ENOMEM;
+    if (!x->built) {
+        kvfs_session_key(&key, row->id);
+        kvfs_session_guard(x, &key, row->record, row->size);
+        (void)session_change(x, &key, SNIC_KVOP_DELETE);
+        snic_kvfs_key_beat(&key, row->id);
+        (void)session_change(x, &key, SNIC_KVOP_DELETE);
+    }
+    return kvfs_session_commit(op, n, x, durable);
 }
 
 void kvfs_session_key(struct snic_kvop_key *key, uint64_t id)

@@ -242,10 +242,6 @@ static int session_mount_withdraw(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     struct kvfs_session_table *t;
-    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
-    struct snic_kvop_key key;
-    if (x == NULL)
-        return SNIC_ENOMEM;
     s->next_ns = SNIC_NEVER;
     if (s->busy || s->recovering || s->sweeping || s->yielding || s->collecting > 0)
         return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
@@ -255,14 +251,7 @@ static int session_mount_withdraw(struct kvfs_op *op)
     const struct kvfs_session_row *own = kvfs_session_row(t, s->id);
     if (own == NULL || (own->s.flags & SNIC_KVFS_SESSION_DEAD) != 0)
         return SNIC_EIO;
-    if (!x->built) {
-        kvfs_session_key(&key, s->id);
-        kvfs_session_guard(x, &key, own->record, own->size);
-        kvfs_session_delete(x, &key);
-        snic_kvfs_key_beat(&key, s->id);
-        kvfs_session_delete(x, &key);
-    }
-    return kvfs_session_commit(op, 1, x, 1);
+    return kvfs_session_remove(op, 1, own, 1);
 }
 
 static int session_mount_settle(struct kvfs_op *op)

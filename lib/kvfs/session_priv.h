@@ -51,9 +51,11 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
                       const struct snic_kvfs_session *s);
 void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
                              uint64_t number);
-void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key);
 /* A failed guard starts the round over. */
 int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable);
+/* A session leaves the table: its record, guarded, and its heartbeat. As kvfs_session_commit(). */
+int kvfs_session_remove(struct kvfs_op *op, uint32_t n, const struct kvfs_session_row *row,
+                        int durable);
 void kvfs_session_beat_now(struct snic_kvfs *k);
 
 /* ---- session_run.c ---- */

@@ -203,22 +203,6 @@ static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_sessio
     return kvfs_session_commit(op, 1, x, 0);
 }
 
-static int session_run_recover_delete(struct kvfs_op *op, const struct kvfs_session_row *row)
-{
-    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
-    struct snic_kvop_key key;
-    if (x == NULL)
-        return SNIC_ENOMEM;
-    if (!x->built) {
-        kvfs_session_key(&key, row->id);
-        kvfs_session_guard(x, &key, row->record, row->size);
-        kvfs_session_delete(x, &key);
-        snic_kvfs_key_beat(&key, row->id);
-        kvfs_session_delete(x, &key);
-    }
-    return kvfs_session_commit(op, 1, x, 0);
-}
-
 /* s[0] the session, s[1] the range, s[2] and s[3] its numbers; orphan.c has s[4] and up. */
 static int session_run_recover(struct kvfs_op *op)
 {
@@ -256,7 +240,7 @@ static int session_run_recover(struct kvfs_op *op)
         op->s[3] = row->s.ranges[op->s[1]].count;
         return kvfs_next(op, RECOVER_RANGE);
     }
-    return session_run_recover_delete(op, row);
+    return kvfs_session_remove(op, 1, row, 0);
 }
 
 int kvfs_run_recover(struct kvfs_op *op)
