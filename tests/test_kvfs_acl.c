@@ -103,23 +103,6 @@ static void acl_as(struct kvt *t, uint32_t uid, uint32_t gid)
     t->cred.gid = gid;
 }
 
-static int64_t acl_may(struct kvt *t, uint64_t ino, uint32_t want)
-{
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_ACCESS, ino, NULL);
-    req.mode = want;
-    return kvt_call(t, &req);
-}
-
-/* The call fails with this, and leaves the store as it was. */
-#define REFUSED(t, error, call)                                                                    \
-    do {                                                                                           \
-        uint64_t before_ = snic_kvmem_digest((t)->m);                                              \
-        assert_int_equal(call, error);                                                             \
-        kvt_settle(t);                                                                             \
-        assert_true(before_ == snic_kvmem_digest((t)->m));                                         \
-    } while (0)
-
 /* ---- What is one ---- */
 
 static void test_kvfs_acl_malformed_refused(void **state)
@@ -132,13 +115,13 @@ static void test_kvfs_acl_malformed_refused(void **state)
     uint64_t l = (uint64_t)kvt_try_symlink(&t, ACL_ROOT, "l", "f");
     for (uint32_t size = 1; size < a.size; size++) {
         if (size % 8 != 4)
-            REFUSED(&t, SNIC_EINVAL, acl_set_bytes(&t, f, ACL_ACCESS, a.bytes, size));
+            KVT_REFUSED(&t, SNIC_EINVAL, acl_set_bytes(&t, f, ACL_ACCESS, a.bytes, size));
     }
-    REFUSED(&t, SNIC_EINVAL, acl_set_bytes(&t, f, ACL_ACCESS, a.bytes, 12));
-    REFUSED(&t, SNIC_EINVAL, acl_set_bytes(&t, f, ACL_ACCESS, a.bytes, 20));
+    KVT_REFUSED(&t, SNIC_EINVAL, acl_set_bytes(&t, f, ACL_ACCESS, a.bytes, 12));
+    KVT_REFUSED(&t, SNIC_EINVAL, acl_set_bytes(&t, f, ACL_ACCESS, a.bytes, 20));
     a.bytes[0] = 1;
-    REFUSED(&t, SNIC_ENOTSUP, acl_set(&t, f, ACL_ACCESS, a));
-#define WRONG(...) REFUSED(&t, SNIC_EINVAL, acl_set(&t, f, ACL_ACCESS, ACL(__VA_ARGS__)))
+    KVT_REFUSED(&t, SNIC_ENOTSUP, acl_set(&t, f, ACL_ACCESS, a));
+#define WRONG(...) KVT_REFUSED(&t, SNIC_EINVAL, acl_set(&t, f, ACL_ACCESS, ACL(__VA_ARGS__)))
     WRONG(U, 8, NOBODY, G, 4, NOBODY, O, 4, NOBODY);                              /* permissions */
     WRONG(U, 6, NOBODY, G, 4, NOBODY, O, 0x104, NOBODY);                          /* permissions */
     WRONG(G, 6, NOBODY, U, 4, NOBODY, O, 4, NOBODY);                              /* order */
@@ -154,16 +137,16 @@ static void test_kvfs_acl_malformed_refused(void **state)
     WRONG(U, 6, NOBODY, G, 4, NOBODY, 0x40, 4, NOBODY, O, 4, NOBODY);             /* tag */
     WRONG(U, 6, NOBODY, G, 4, NOBODY);                                            /* no others */
 #undef WRONG
-    REFUSED(&t, SNIC_EACCES,
-            acl_set(&t, f, ACL_DEFAULT, ACL(U, 6, NOBODY, G, 4, NOBODY, O, 4, NOBODY)));
-    REFUSED(&t, SNIC_ENOTSUP,
-            acl_set(&t, l, ACL_ACCESS, ACL(U, 6, NOBODY, G, 4, NOBODY, O, 4, NOBODY)));
-    REFUSED(&t, SNIC_ENODATA, acl_get(&t, f, ACL_ACCESS, &a));
-    REFUSED(&t, SNIC_ENODATA, acl_get(&t, f, ACL_DEFAULT, &a));
+    KVT_REFUSED(&t, SNIC_EACCES,
+                acl_set(&t, f, ACL_DEFAULT, ACL(U, 6, NOBODY, G, 4, NOBODY, O, 4, NOBODY)));
+    KVT_REFUSED(&t, SNIC_ENOTSUP,
+                acl_set(&t, l, ACL_ACCESS, ACL(U, 6, NOBODY, G, 4, NOBODY, O, 4, NOBODY)));
+    KVT_REFUSED(&t, SNIC_ENODATA, acl_get(&t, f, ACL_ACCESS, &a));
+    KVT_REFUSED(&t, SNIC_ENODATA, acl_get(&t, f, ACL_DEFAULT, &a));
     acl_as(&t, 40, 50);
-    REFUSED(&t, SNIC_EPERM,
-            acl_set(&t, f, ACL_ACCESS, ACL(U, 6, NOBODY, G, 4, NOBODY, O, 4, NOBODY)));
-    REFUSED(&t, SNIC_EPERM, acl_remove(&t, f, ACL_ACCESS));
+    KVT_REFUSED(&t, SNIC_EPERM,
+                acl_set(&t, f, ACL_ACCESS, ACL(U, 6, NOBODY, G, 4, NOBODY, O, 4, NOBODY)));
+    KVT_REFUSED(&t, SNIC_EPERM, acl_remove(&t, f, ACL_ACCESS));
     kvt_close(&t);
 }
 
@@ -191,7 +174,7 @@ static void test_kvfs_acl_minimal_is_mode(void **state)
     assert_int_equal(acl_remove(&t, f, ACL_ACCESS), 0);
     assert_int_equal(acl_get(&t, f, ACL_ACCESS, &a), SNIC_ENODATA);
     assert_int_equal(acl_attr(&t, f).mode, 0100760);
-    REFUSED(&t, 0, acl_remove(&t, f, ACL_ACCESS)); /* none is fine */
+    KVT_REFUSED(&t, 0, acl_remove(&t, f, ACL_ACCESS)); /* none is fine */
     assert_int_equal(acl_set(&t, f, ACL_ACCESS, full), 0);
     assert_int_equal(acl_set_bytes(&t, f, ACL_ACCESS, full.bytes, 4), 0); /* no entries: off */
     assert_int_equal(acl_get(&t, f, ACL_ACCESS, &a), SNIC_ENODATA);
@@ -214,8 +197,8 @@ static void test_kvfs_acl_chmod_changes_mask(void **state)
     acl_is(&t, f, ACL_ACCESS,
            ACL(U, 4, NOBODY, UN, 6, 40, G, 5, NOBODY, GN, 7, 60, M, 2, NOBODY, O, 1, NOBODY));
     acl_as(&t, 40, 99);
-    assert_int_equal(acl_may(&t, f, 2), 0);
-    assert_int_equal(acl_may(&t, f, 4), SNIC_EACCES);
+    assert_int_equal(kvt_access(&t, f, 2), 0);
+    assert_int_equal(kvt_access(&t, f, 4), SNIC_EACCES);
     kvt_close(&t);
 }
 
@@ -271,7 +254,7 @@ static void test_kvfs_acl_access_as_model(void **state)
             uint32_t gid = 20 + (uint32_t)snic_rng_below(&rng, 4);
             uint32_t want = (uint32_t)snic_rng_below(&rng, 8);
             acl_as(&t, uid, gid);
-            assert_int_equal(acl_may(&t, f, want),
+            assert_int_equal(kvt_access(&t, f, want),
                              acl_grants(e, uid, gid, 10, 20, want) ? 0 : SNIC_EACCES);
         }
     }
@@ -342,9 +325,9 @@ static void test_kvfs_acl_search_and_setgid(void **state)
     uint64_t g = kvt_file(&t, dir, "g", 0644);
     acl_as(&t, 41, 50);
     assert_int_equal(kvt_lookup(&t, dir, "f"), f);
-    REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "g"));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "g"));
     acl_as(&t, 42, 50);
-    REFUSED(&t, SNIC_EACCES, kvt_try_lookup(&t, dir, "f"));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_try_lookup(&t, dir, "f"));
     acl_as(&t, 0, 0);
     assert_int_equal(kvt_setattr(&t, g, SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID, &own), 0);
     assert_int_equal(acl_chmod(&t, g, 02755), 0);

@@ -353,6 +353,14 @@ int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_kvfs_attr *out)
     return rc;
 }
 
+int64_t kvt_access(struct kvt *t, uint64_t ino, uint32_t want)
+{
+    struct snic_kvfs_req req;
+    kvt_req(t, &req, SNIC_KVFS_ACCESS, ino, NULL);
+    req.mode = want;
+    return kvt_call(t, &req);
+}
+
 int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_kvfs_attr *a)
 {
     struct snic_kvfs_req req;

@@ -97,10 +97,21 @@ int64_t kvt_rename(struct kvt *t, uint64_t dir, const char *name, uint64_t dir2,
                    uint32_t flags);
 int64_t kvt_link(struct kvt *t, uint64_t ino, uint64_t dir, const char *name);
 int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_kvfs_attr *out);
+/* May the caller? `want`: bits R 4, W 2, X 1. */
+int64_t kvt_access(struct kvt *t, uint64_t ino, uint32_t want);
 int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_kvfs_attr *a);
 int64_t kvt_readlink(struct kvt *t, uint64_t ino, char *out, size_t room);
 int64_t kvt_write(struct kvt *t, uint64_t ino, uint64_t offset, const void *bytes, size_t size);
 int64_t kvt_read(struct kvt *t, uint64_t ino, uint64_t offset, void *out, size_t room);
 int64_t kvt_truncate(struct kvt *t, uint64_t ino, uint64_t size);
+
+/* The call fails with this, and leaves the store, and so all times, as they were. */
+#define KVT_REFUSED(t, error, call)                                                                \
+    do {                                                                                           \
+        uint64_t before_ = snic_kvmem_digest((t)->m);                                              \
+        assert_int_equal(call, error);                                                             \
+        kvt_settle(t);                                                                             \
+        assert_true(before_ == snic_kvmem_digest((t)->m));                                         \
+    } while (0)
 
 #endif /* SNIC_TESTS_TEST_KVFS_UTIL_H */
