@@ -134,7 +134,7 @@ struct snic_kvmem_opts {
     uint64_t seed;  /**< delays                                                       */
     uint64_t delay_min_ns; /**< each request of a handle takes a time in [min, max]; default 0, 0 */
     uint64_t delay_max_ns;
-    uint32_t stripe_bytes; /**< default SNIC_KVOP_OBJECT_MAX does not fit: 4 MiB             */
+    uint32_t stripe_bytes; /**< default 4 MiB                                            */
     uint32_t track;        /**< 1: keep what crashes need (the durable state); 0: faster     */
 };
 
