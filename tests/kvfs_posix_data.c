@@ -86,7 +86,9 @@ static void data_fallocate_errors(void)
     EQ(EFBIG, posix_fallocate(fd, INT64_MAX - 10, 100));
     EQ(0, posix_fallocate(fd, 1 << 20, 1 << 20));
     EQ(2 << 20, st_of("x").st_size);
-    TRUE(st_of("x").st_blocks >= (1 << 20) / 512);
+    const char *store = getenv("KVFS_STORE"); /* Ceph sets no space aside (kvfs.h, FALLOCATE) */
+    if (store == NULL || strcmp(store, "rados") != 0)
+        TRUE(st_of("x").st_blocks >= (1 << 20) / 512);
     posix_about("fallocate refused");
     IS(EINVAL, fallocate(fd, 0, 0, 0));
     IS(EINVAL, fallocate(fd, 0, -1, 1));

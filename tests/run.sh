@@ -53,7 +53,7 @@ case " $modules " in
     [ $scope = quick ] || packages git:git sqlite3:sqlite3 rsync:rsync fio:fio dbench:dbench \
         stress-ng:stress-ng bonnie++:bonnie++ getfattr:attr \
         "/usr/lib/postgresql/*/bin/initdb:postgresql"
-    [ $scope != nightly ] || packages ceph-osd:ceph-osd ceph-mon:ceph-mon ceph:ceph-common
+    [ $scope = quick ] || packages ceph-osd:ceph-osd ceph-mon:ceph-mon ceph:ceph-common
     ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1

@@ -34,8 +34,14 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     endif()
     kvfs_mount_test(kvfs_posix_${store} ${store} ${_s} "" kvfs_suite.sh
       $<TARGET_FILE:kvfs_posix> MNT)
+    if(store STREQUAL rados) # of what runs on a cluster, this and git run every day
+      set(_s ${_scope})
+    endif()
     kvfs_mount_test(kvfs_exerciser_${store} ${store} ${_s} "" kvfs_suite.sh
       $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 100000 --size 8m END MNT)
+    if(store STREQUAL rados)
+      set(_s nightly)
+    endif()
     kvfs_mount_test(kvfs_stress_${store} ${store} ${_s} "" kvfs_suite.sh
       $<TARGET_FILE:kvfs_stress> --processes 6 NIGHTLY --steps 30000 END MNT)
   endforeach()
@@ -52,7 +58,11 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   if(NOT _sanitized)
     foreach(p git build sqlite postgres tar rsync fio dbench stressng bonnie)
       kvfs_mount_test(kvfs_program_${p} lmdb everyday "" kvfs_programs.sh ${p})
-      kvfs_mount_test(kvfs_program_${p}_rados rados nightly "" kvfs_programs.sh ${p})
+      set(_s nightly)
+      if(p STREQUAL git)
+        set(_s everyday)
+      endif()
+      kvfs_mount_test(kvfs_program_${p}_rados rados ${_s} "" kvfs_programs.sh ${p})
     endforeach()
     # One after the other: they measure nothing, but they are many processes each.
     set_tests_properties(kvfs_program_postgres kvfs_program_stressng kvfs_program_dbench
