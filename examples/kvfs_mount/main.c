@@ -225,7 +225,7 @@ static void main_options(struct km_config *c, int argc, char **argv)
          "print a line of figures so often; of two processes each its own", 0, 86400, NULL},
         {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
          "figures for Prometheus, at /metrics; of two processes the host's", 0, 0, NULL},
-        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
+        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 50", 0,
          1000000, NULL},
     };
 
@@ -355,7 +355,7 @@ static void main_check(struct km_config *c)
 
 int main(int argc, char **argv)
 {
-    struct km_config c = {.store = "mem", .cache_mb = 16, .timeout = 60};
+    struct km_config c = {.store = "mem", .cache_mb = 16, .timeout = 60, .spin_us = 50};
     char **args = calloc((size_t)argc + 1, sizeof(*args));
     int status;
     int n;
