@@ -20,6 +20,9 @@
 
 struct kd;
 
+/* A name and a symlink's target, as long as the kernel lets through, and some. */
+enum { KD_NAMES = SNIC_KVFS_NAME_MAX + 4096 + 256 };
+
 struct kd_call {
     struct snic_fs_req r;
     struct kd *d;
@@ -32,6 +35,7 @@ struct kd_call {
     int has_token;
     int has_slot;
     struct km_down answer; /* waits for room */
+    char names[KD_NAMES];
 };
 
 struct kd {
@@ -128,7 +132,8 @@ static int dpu_fits(const struct km_up *u, const struct snic_channel_msg *m)
     uint64_t size =
         (uint64_t)u->name_size + u->name2_size + (uint64_t)u->group_count * 4 + u->data_size;
 
-    return size == m->payload_bytes && u->group_count <= KM_GROUPS && u->room <= KM_DATA;
+    return size == m->payload_bytes && u->group_count <= KM_GROUPS && u->room <= KM_DATA &&
+           (uint32_t)u->name_size + u->name2_size <= KD_NAMES;
 }
 
 static void dpu_request(struct kd_call *c, const struct km_up *u, unsigned char *payload)
@@ -150,9 +155,11 @@ static void dpu_request(struct kd_call *c, const struct km_up *u, unsigned char 
     k->rdev = u->rdev;
     k->mode = u->mode;
     k->set_mask = u->set_mask;
-    if (payload != NULL) {
-        k->name = (const char *)payload + (size_t)u->group_count * 4;
-        k->name2 = k->name + u->name_size;
+    if (payload != NULL) { /* copied: the host could change a name after it was checked */
+        memcpy(c->names, payload + (size_t)u->group_count * 4,
+               (size_t)u->name_size + u->name2_size);
+        k->name = c->names;
+        k->name2 = c->names + u->name_size;
     }
     k->name_size = u->name_size;
     k->name2_size = u->name2_size;
