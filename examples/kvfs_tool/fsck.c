@@ -81,7 +81,7 @@ int kt_fsck(struct kt *t)
     if (code == FSCK_ERROR) {
         (void)fprintf(stderr, "cannot check: %s\n",
                       r.error == SNIC_ENOENT ? "no file system there" : snic_strerror(r.error));
-        return code;
+        return (int)code;
     }
     printf("%llu records, %llu inodes, %llu directories\n", (unsigned long long)r.records,
            (unsigned long long)r.inodes, (unsigned long long)r.directories);
@@ -92,5 +92,5 @@ int kt_fsck(struct kt *t)
     printf("%s: %llu findings left, %llu mended\n",
            code == FSCK_LEFT ? "damaged" : (code == FSCK_MENDED ? "mended" : "clean"),
            (unsigned long long)r.findings, (unsigned long long)r.mended);
-    return code;
+    return (int)code;
 }
