@@ -100,8 +100,8 @@ static void work_append(struct work *p, uint32_t step)
 static void work_step(struct work *p, uint32_t step)
 {
     p->begun[step] = p->length == NULL ? step : p->length();
-    *p->step = step;
     p->states[step] = p->states[step - 1];
+    atomic_store(p->step, step); /* last: a kill may come between any two of them */
     uint64_t dice = snic_rng_below(&p->rng, 20);
     if (dice < 8) {
         work_commit(p, step);
@@ -209,7 +209,7 @@ void work_check(struct work *p, const char *path, size_t cut, uint64_t note)
 {
     struct kvl k;
     uint32_t low = (uint32_t)note;
-    uint32_t high = *p->step;
+    uint32_t high = atomic_load(p->step);
     unsigned char b[KVL_BLOCK];
     while (high > 0 && p->begun[high] >= cut)
         high--;

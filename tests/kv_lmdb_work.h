@@ -39,7 +39,7 @@ struct work {
     void (*note)(struct work *p, uint64_t commits, uint32_t step);
     char path[512];
     /* -- in memory that forked children share -- */
-    uint32_t *step;
+    _Atomic uint32_t *step;    /* the last whose state is there */
     struct work_state *states; /* by step */
     size_t *begun;             /* length() when the step was begun */
     uint16_t *of_commit;       /* the step of the n-th commit */
