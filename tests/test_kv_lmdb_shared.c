@@ -344,6 +344,96 @@ static void test_kv_lmdb_shared_objects_of_several_writers(void **state)
     kvl_audit(s.path); /* what the dead one had reserved is back */
 }
 
+/* ---- Appends ---- */
+
+enum { SHARED_RECORD = 64, SHARED_LOG = 70, SHARED_APPENDS = 100 };
+
+static void shared_record(unsigned char *p, uint64_t index, uint64_t n)
+{
+    memset(p, 0, SHARED_RECORD);
+    snic_put_le64(p, index + 1);
+    snic_put_le64(p + 8, n);
+}
+
+/** The record goes where the counter says, with the counter, if that is what it was. */
+static void shared_append(struct kvl *k, uint64_t index, uint64_t n)
+{
+    unsigned char p[SHARED_RECORD];
+    shared_record(p, index, n);
+    for (;;) {
+        uint64_t was = kvl_get(k, SHARED_LOG, 0, 0);
+        uint64_t now = was + 1;
+        struct snic_kvop_guard g = {.key = kvl_key(SHARED_LOG, 0),
+                                    .value = was == 0 ? NULL : &was,
+                                    .size = was == 0 ? 0 : sizeof(was)};
+        struct snic_kvop_change c[2] = {
+            {.key = g.key, .kind = SNIC_KVOP_PUT, .value = &now, .size = sizeof(now)},
+            {.object = SHARED_LOG,
+             .offset = was * SHARED_RECORD,
+             .kind = SNIC_KVOP_CHANGE_WRITE,
+             .value = p,
+             .size = sizeof(p)},
+        };
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT,
+                               .guards = &g,
+                               .guard_count = 1,
+                               .changes = c,
+                               .change_count = 2};
+        int64_t r = kvl_run(k, &op);
+        if (r == 0)
+            return;
+        KVL_EQUAL(r, SNIC_ECANCELED);
+        KVL_EQUAL(op.failed_guard, 0);
+    }
+}
+
+static void shared_appending(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    kvl_open(&k, s->path, 0);
+    for (uint64_t n = 0; n < SHARED_APPENDS; n++)
+        shared_append(&k, s->index, n);
+    kvl_close(&k);
+}
+
+/* A commit whose guard fails leaves the object's bytes: else it would overwrite a record that
+ * another one was told is there. */
+static void test_kv_lmdb_shared_appends_of_several_writers(void **state)
+{
+    struct shared s;
+    struct shared each[SHARED_PROCESSES];
+    pid_t pids[SHARED_PROCESSES];
+    uint64_t next[SHARED_PROCESSES] = {0};
+    struct kvl k;
+    (void)state;
+    shared_setup(&s);
+    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
+    kvl_close(&k);
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
+        each[i] = s;
+        each[i].index = i;
+        pids[i] = kvl_fork(shared_appending, &each[i]);
+    }
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++)
+        assert_int_equal(kvl_wait(pids[i]), 0);
+    kvl_open(&k, s.path, 0);
+    assert_int_equal(kvl_get(&k, SHARED_LOG, 0, 0), SHARED_PROCESSES * SHARED_APPENDS);
+    for (uint64_t n = 0; n < SHARED_PROCESSES * SHARED_APPENDS; n++) {
+        unsigned char p[SHARED_RECORD];
+        unsigned char right[SHARED_RECORD];
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, SHARED_LOG, n * SHARED_RECORD,
+                                    SHARED_RECORD, p),
+                         SHARED_RECORD);
+        uint64_t index = snic_get_le64(p) - 1;
+        assert_true(index < SHARED_PROCESSES);
+        shared_record(right, index, next[index]++); /* each one's are in their order */
+        assert_memory_equal(p, right, sizeof(p));
+    }
+    kvl_close(&k);
+    kvl_audit(s.path);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_shared_refusals),
         cmocka_unit_test(test_kv_lmdb_shared_larger_map_is_followed),
         cmocka_unit_test(test_kv_lmdb_shared_objects_of_several_writers),
+        cmocka_unit_test(test_kv_lmdb_shared_appends_of_several_writers),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -115,6 +115,7 @@ static int lmdb_submit(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n
         kv_req_accept(kv, req, now);
         s->in_flight++;
         req->backend[0] = 0;
+        req->backend[3] = 0;
         int r = snic_kvop_validate(req->op, kv->caps);
         if (r != 0) {
             req->op->result = r;
@@ -159,7 +160,7 @@ static void lmdb_turn_dead(struct lmdb_kv *s)
             struct snic_kv_req *req = SNIC_CONTAINER(n, struct snic_kv_req, node);
             req->op->result = s->dead;
             req->op->os_error = s->dead_os;
-            lmdb_done(s, req);
+            lmdb_commit_over(s, req);
         }
     }
     for (struct snic_node *n; (n = snic_queue_pop(&s->job_waiters)) != NULL;) {

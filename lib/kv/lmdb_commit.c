@@ -2,6 +2,10 @@
 /*
  * Commits: guards, then changes. Sole: here, on what the owner sees. Shared: inside the writer's
  * transaction. Object bytes of a commit are written before its records, truncations come after.
+ *
+ * Shared, a commit with object bytes holds the object's lock until its records are there, and looks
+ * at its guards under it before it writes: of two that would write the same bytes, with one record
+ * as their guard, the second one fails and leaves the bytes of the first.
  */
 #include "snicstore/kv.h"
 
@@ -146,6 +150,12 @@ void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req)
 {
     struct snic_kvop *op = req->op;
     uint32_t at = 0;
+    if (req->backend[3] != 0) { /* the job that has written its bytes goes on */
+        struct lmdb_job *j = (struct lmdb_job *)(uintptr_t)req->backend[3];
+        req->backend[3] = 0;
+        lmdb_job_step(j);
+        return;
+    }
     const struct snic_kvop_change *c =
         op->result != 0
             ? NULL
@@ -203,7 +213,35 @@ static void lmdb_commit_written(struct lmdb_job *j)
         lmdb_done(s, req);
         return;
     }
-    lmdb_commit_records(s, req);
+    if (j->committed)
+        lmdb_commit_over(s, req);
+    else
+        lmdb_commit_records(s, req);
+}
+
+/** Shared: the bytes are written, the object's lock is held. */
+static void lmdb_commit_under(struct lmdb_job *j)
+{
+    if (j->result < 0)
+        return;
+    j->committed = 1;
+    j->pending++;
+    j->req->backend[3] = (uintptr_t)j;
+    lmdb_commit_records(j->s, j->req);
+}
+
+/** The job begins; from here to its end the mode stays what it is. */
+static void lmdb_commit_start(struct lmdb_job *j)
+{
+    j->next = lmdb_write_start;
+    if (j->s->mode != LMDB_SHARED)
+        return;
+    if (lmdb_commit_guards(j->s, j->req->op)) {
+        j->then = lmdb_commit_under;
+    } else {
+        lmdb_job_fail(j, j->req->op->result, 0);
+        j->next = NULL;
+    }
 }
 
 void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req)
@@ -243,7 +281,7 @@ void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req)
     j->iov = &j->piece;
     j->iov_count = 1;
     j->finish = lmdb_commit_written;
-    j->next = lmdb_write_start;
+    j->next = lmdb_commit_start;
     lmdb_job_queue(j);
 }
 

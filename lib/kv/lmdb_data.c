@@ -69,7 +69,7 @@ void lmdb_job_settle(struct lmdb_job *j)
 {
     struct lmdb_kv *s = j->s;
     int durable = (j->flags & SNIC_KVOP_DURABLE) != 0;
-    j->next = NULL;
+    j->next = j->then;
     if (j->result >= 0 && (durable || (s->mode == LMDB_SHARED && j->changed)))
         lmdb_batch_wait_job(j, lmdb_ticket(s, durable));
 }

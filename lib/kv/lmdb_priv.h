@@ -168,6 +168,7 @@ struct lmdb_job {
     struct snic_kvop *op;   /* of req: results go there */
     struct lmdb_job *inner; /* a commit's: which job of it this is */
     lmdb_job_fn next;       /* when nothing is pending any more */
+    lmdb_job_fn then;       /* after the last stage: a commit's records, under the job's lock */
     lmdb_job_fn finish;
     struct snic_node node; /* in the queue of those that wait for a batch */
     uint64_t ticket;
@@ -196,6 +197,7 @@ struct lmdb_job {
     uint8_t changed;    /* the active batch has something of it */
     uint8_t overwrites; /* counted in the handle's */
     uint8_t sent;       /* bytes may have reached the file */
+    uint8_t committed;  /* its records have been: shared, under its lock */
     struct lmdb_edge edge[2];
     uint32_t plan_room;
     uint32_t plan_count;
