@@ -53,6 +53,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_scope} --exclusive kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)
@@ -64,6 +65,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
       endif()
       kvfs_mount_test(kvfs_program_${p}_rados rados ${_s} "" kvfs_programs.sh ${p})
     endforeach()
+    kvfs_mount_test(kvfs_osd rados nightly "" kvfs_osd.sh)
     # One after the other: they measure nothing, but they are many processes each.
     set_tests_properties(kvfs_program_postgres kvfs_program_stressng kvfs_program_dbench
       PROPERTIES PROCESSORS 2)

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Two mounts of one store, used at the same time.
+
+    kvfs_two_mounts.py work MOUNT NOTES NAME COUNT   work there as NAME until NOTES/stop exists, or
+                                                 until the mount is no more
+    kvfs_two_mounts.py hold MOUNT NOTES NAME         hold a lock until killed; NOTES/NAME: it has it
+    kvfs_two_mounts.py lock MOUNT                    wait for that lock
+    kvfs_two_mounts.py check MOUNT NOTES             what was acknowledged is there, and is there
+                                                     once
+
+NOTES is a folder on another file system. There each worker writes what it will do ("?") and what it
+knows to be done ("+") or refused ("-"): a "?" without an answer may have happened or not.
+"""
+import errno
+import fcntl
+import os
+import random
+import sys
+import time
+
+END = (errno.ENOTCONN, errno.EIO, errno.ECONNABORTED, errno.ETIMEDOUT)
+FOLDERS = 4
+RACES = 40  # names that all want
+RECORD = 64
+
+
+class Over(Exception):
+    """The mount is no more."""
+
+
+class Worker:
+    def __init__(self, mount, notes, name):
+        self.mount, self.name, self.count = mount, name, 0
+        self.random = random.Random(name)
+        self.notes = open(f"{notes}/notes.{name}", "a", encoding="ascii", buffering=1)
+        self.own = None  # path of the file that moves around
+
+    def note(self, mark, *words):
+        print(mark, *words, file=self.notes)
+
+    def path(self, *parts):
+        return os.path.join(self.mount, *parts)
+
+    def append(self):
+        """A record of its own in everybody's file."""
+        self.count += 1
+        record = f"{self.name} {self.count} ".ljust(RECORD - 1, ".") + "\n"
+        self.note("?", "append", self.name, self.count)
+        fd = os.open(self.path("log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            assert os.write(fd, record.encode()) == RECORD
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        self.note("+", "append", self.name, self.count)
+
+    def race(self):
+        """One of all makes a name."""
+        which = self.random.randrange(RACES)
+        round_ = self.count // 20
+        what = f"{round_}.{which}"
+        self.note("?", "race", what)
+        try:
+            fd = os.open(self.path("race", what), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            self.note("-", "race", what)
+            return
+        try:
+            os.write(fd, self.name.encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        self.note("+", "race", what)
+
+    def counter(self):
+        """Under a lock: one more."""
+        lock = os.open(self.path("counter.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            self.note("?", "counter")
+            fd = os.open(self.path("counter"), os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                n = int(os.pread(fd, 100, 0) or b"0")
+                os.pwrite(fd, b"%020d" % (n + 1), 0)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            self.note("+", "counter", n + 1)
+        finally:
+            os.close(lock)
+
+    def move(self):
+        """A file of its own goes from folder to folder, over another name of its own."""
+        to = f"d{self.random.randrange(FOLDERS)}/{self.name}.{self.random.randrange(3)}"
+        if self.own is None:
+            to = f"d0/{self.name}.0"
+            with open(self.path(to), "wb") as f:
+                f.write(self.name.encode())
+                f.flush()
+                os.fsync(f.fileno())
+        elif to != self.own:
+            os.rename(self.path(self.own), self.path(to))
+            try:
+                os.lstat(self.path(self.own))
+            except FileNotFoundError:
+                pass
+            else:
+                sys.exit(f"{self.own} is there after it was renamed to {to}")
+        with open(self.path(to), "rb") as f:
+            assert f.read() == self.name.encode(), to
+        self.own = to
+
+    def look(self):
+        """Each name is listed once; what is listed can be looked at unless it has gone."""
+        folder = self.path(f"d{self.random.randrange(FOLDERS)}")
+        names = os.listdir(folder)
+        assert len(names) == len(set(names)), names
+        for name in names:
+            try:
+                os.stat(os.path.join(folder, name))
+            except FileNotFoundError:
+                pass
+
+    def step(self):
+        try:
+            self.random.choice(
+                [self.append, self.append, self.race, self.counter, self.move, self.move, self.look]
+            )()
+        except OSError as e:
+            if e.errno in END:
+                self.note("!", e.errno)
+                raise Over from e
+            raise
+
+
+def work(mount, notes, name, count):
+    workers = []
+    for i in range(int(count)):
+        pid = os.fork()
+        if pid == 0:
+            w = Worker(mount, notes, f"{name}{i}")
+            try:
+                while not os.path.exists(f"{notes}/stop"):
+                    w.step()
+            except Over:
+                os._exit(3)
+            except BaseException as e:
+                print(f"{name}{i}: {type(e).__name__}: {e}", flush=True)
+                os._exit(1)
+            os._exit(0)
+        workers.append(pid)
+    ends = {os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]) for p in workers}
+    return max(ends - {3}, default=0) or (3 if 3 in ends else 0)
+
+
+def hold(mount, notes, name):
+    fd = os.open(f"{mount}/held.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    with open(f"{notes}/{name}", "w", encoding="ascii"):
+        pass
+    time.sleep(3600)
+
+
+def lock(mount):
+    fd = os.open(f"{mount}/held.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    return 0
+
+
+def notes_of(folder):
+    """(worker, mark, words) of all notes."""
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("notes."):
+            with open(f"{folder}/{name}", encoding="ascii") as f:
+                for line in f:
+                    mark, *words = line.split()
+                    yield name[6:], mark, words
+
+
+def check(mount, notes):
+    asked, done, won, wanted, counted, tried = set(), set(), {}, set(), [], 0
+    for who, mark, words in notes_of(notes):
+        if words[:1] == ["append"]:
+            (asked if mark == "?" else done).add((words[1], words[2]))
+        elif words[:1] == ["race"] and mark == "+":
+            if words[1] in won:
+                sys.exit(f"{words[1]} was made by {won[words[1]]} and by {who}")
+            won[words[1]] = who
+        elif words[:1] == ["race"] and mark == "-":
+            wanted.add(words[1])
+        elif words[:1] == ["counter"]:
+            tried += mark == "?"
+            if mark == "+":
+                counted.append(int(words[1]))
+    with open(f"{mount}/log", "rb") as f:
+        log = f.read()
+    found = []
+    for at in range(0, len(log), RECORD):
+        words = log[at : at + RECORD].decode("latin1").split()
+        if len(words) != 3 or len(log[at : at + RECORD]) != RECORD:
+            sys.exit(f"the log at {at}: {log[at:at + RECORD]!r}")
+        found.append((words[0], words[1]))
+    if len(found) != len(set(found)):
+        sys.exit("a record is in the log twice")
+    if done - set(found):
+        sys.exit(f"synced and lost: {sorted(done - set(found))[:5]}")
+    if set(found) - asked:
+        sys.exit(f"nobody appended {sorted(set(found) - asked)[:5]}")
+    for what, who in won.items():
+        with open(f"{mount}/race/{what}", encoding="ascii") as f:
+            text = f.read()
+        if text != who:
+            sys.exit(f"{what} was made by {who}, and says '{text}'")
+    for what in wanted:
+        os.stat(f"{mount}/race/{what}")
+    with open(f"{mount}/counter", "rb") as f:
+        n = int(f.read())
+    if len(counted) != len(set(counted)):
+        sys.exit("two had the counter's lock at once")
+    if not len(counted) <= n <= tried:
+        sys.exit(f"the counter is {n}, after {len(counted)} to {tried} additions")
+    print(f"{len(done)} appends, {len(won)} races, {n} counted")
+    return 0
+
+
+def main(argv):
+    return {"work": work, "hold": hold, "lock": lock, "check": check}[argv[0]](*argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
