@@ -13,6 +13,7 @@
 #include <pthread.h>
 #endif
 
+#include "kv/lmdb_check.h"
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)
@@ -248,34 +249,6 @@ static int lmdb_head_open(struct lmdb_kv *s, int *os_error, char *text)
     return r != 0 ? r : lmdb_objects_open(s, 0, os_error, text);
 }
 
-/**
- * LMDB reads its file as memory: what is missing of one that was cut short would be a signal. As
- * zeros it is a page that cannot be. (The last pages of a whole file may be missing, too, when
- * they are free.)
- */
-static int lmdb_env_fill(struct lmdb_kv *s)
-{
-    MDB_envinfo info;
-    MDB_stat stat;
-    struct stat st;
-    int fd;
-    int e = mdb_env_info(s->env, &info);
-    if (e == 0)
-        e = mdb_env_stat(s->env, &stat);
-    if (e == 0)
-        e = mdb_env_get_fd(s->env, &fd);
-    if (e != 0 || s->readonly || fstat(fd, &st) != 0)
-        return e;
-    uint64_t size = (uint64_t)st.st_size;
-    uint64_t want = ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
-    if (size >= want)
-        return 0;
-    /* Never makes it shorter, whoever writes to it now. */
-    if (fallocate(fd, 0, st.st_size, (off_t)(want - size)) == 0 || errno == EOPNOTSUPP)
-        return 0;
-    return MDB_CORRUPTED;
-}
-
 static int lmdb_env_open(struct lmdb_kv *s)
 {
     int e = mdb_env_create(&s->env);
@@ -286,15 +259,17 @@ static int lmdb_env_open(struct lmdb_kv *s)
     unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (s->readonly ? MDB_RDONLY : 0U);
     if (e == 0)
         e = mdb_env_open(s->env, s->path, flags, 0600);
-    if (e == 0)
-        e = lmdb_env_fill(s);
     if (e == 0) {
         int dead = 0;
         (void)mdb_reader_check(s->env, &dead);
         e = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &s->snap);
     }
-    if (e == 0)
-        e = mdb_dbi_open(s->snap, NULL, 0, &s->dbi);
+    return e;
+}
+
+static int lmdb_env_read(struct lmdb_kv *s)
+{
+    int e = mdb_dbi_open(s->snap, NULL, 0, &s->dbi);
     if (e == 0)
         e = mdb_cursor_open(s->snap, s->dbi, &s->cursor);
     s->snap_live = e == 0;
@@ -303,13 +278,21 @@ static int lmdb_env_open(struct lmdb_kv *s)
 
 int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
 {
+    int r = lmdb_check_meta(s->path, (s->opts.flags & SNIC_KV_OPEN_CREATE) != 0, text);
+    if (r != 0)
+        return r;
     int e = lmdb_env_open(s);
+    r = e != 0 ? 0 : lmdb_check_pages(s->env, s->snap, text);
+    if (r != 0)
+        return r;
+    if (e == 0)
+        e = lmdb_env_read(s);
     if (e != 0) {
         *os_error = e;
-        (void)snprintf(text, 256, "the data base cannot be opened: %s", mdb_strerror(e));
-        return e == MDB_INVALID || e == MDB_CORRUPTED ? SNIC_ECORRUPT : lmdb_error(e);
+        (void)snprintf(text, 256, "the file data.mdb cannot be opened: %s", mdb_strerror(e));
+        return lmdb_error(e);
     }
-    int r = lmdb_head_open(s, os_error, text);
+    r = lmdb_head_open(s, os_error, text);
     if (r == 0)
         r = lmdb_objects_attach(s, os_error, text);
     if (r == 0 && s->mode == LMDB_SOLE) {

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What LMDB's file says of itself, and whether all of it is there.
+ *
+ * The file's first two pages are its metas: each names a state of the data base, the one with the
+ * larger transaction number is the latest. The last pages that a meta counts may be missing in a
+ * whole file, when they were free before they were ever written: only pages that a tree uses must
+ * be there. So when the file is shorter than a meta says, the trees are walked, through read()
+ * and not through LMDB's mapping.
+ *
+ * Format: of LMDB's data version 1, with the machine's own byte order and word size, as its mdb.c
+ * defines MDB_page, MDB_meta, MDB_db and MDB_node.
+ */
+#include "snicstore/base.h"
+
+#if defined(SNIC_WITH_LMDB)
+#include <lmdb.h>
+#endif
+
+#include "kv/lmdb_check.h"
+
+#if defined(SNIC_WITH_LMDB)
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SNIC_LMDB__META_MAGIC 0xBEEFC0DEU
+#define SNIC_LMDB__NO_PAGE (~(size_t)0)
+
+enum {
+    LMDB_META_VERSION = 1,
+    LMDB_METAS = 2,
+    LMDB_PAGE_MIN = 512,
+    LMDB_PAGE_MAX = 1 << 16,
+    LMDB_PAGE_BRANCH = 1,
+    LMDB_PAGE_LEAF = 2,
+    LMDB_NODE_HEAD = 8,
+    LMDB_NODE_BIG = 1,   /* its value is in pages of its own */
+    LMDB_DEPTH_MAX = 32, /* LMDB's own */
+    LMDB_META_TRIES = 10,
+    LMDB_CHECK_TRIES = 1000
+};
+
+struct lmdb_page_head {
+    size_t number;
+    uint16_t pad;
+    uint16_t flags;
+    uint16_t lower; /* the end of the nodes' places, which follow this head */
+    uint16_t upper;
+};
+enum { LMDB_PAGE_HEAD = offsetof(struct lmdb_page_head, upper) + 2 };
+
+struct lmdb_tree {
+    uint32_t page_bytes; /* of the first tree: the file's */
+    uint16_t flags;
+    uint16_t depth;
+    size_t branches;
+    size_t leaves;
+    size_t big; /* pages of values */
+    size_t entries;
+    size_t root;
+};
+
+struct lmdb_meta {
+    uint32_t magic;
+    uint32_t version;
+    size_t address;
+    size_t map_bytes;
+    struct lmdb_tree trees[2]; /* the free pages; the data */
+    size_t last;               /* page */
+    size_t txn;
+};
+
+/** A walk through a tree: the pages from the root to where it is. */
+struct lmdb_walk {
+    int fd;
+    uint64_t size; /* of the file */
+    uint32_t page_bytes;
+    size_t last;
+    uint64_t left; /* pages it may still read: more there are not */
+    unsigned char *pages;
+    uint32_t at[LMDB_DEPTH_MAX];
+    uint32_t counts[LMDB_DEPTH_MAX];
+    char *text;
+};
+
+/** 1; 0: there is none, or it is none of this version's. */
+static int lmdb_meta_read(int fd, off_t at, struct lmdb_meta *m)
+{
+    return pread(fd, m, sizeof(*m), at + LMDB_PAGE_HEAD) == (ssize_t)sizeof(*m) &&
+           m->magic == SNIC_LMDB__META_MAGIC && m->version == LMDB_META_VERSION;
+}
+
+static int lmdb_tree_valid(const struct lmdb_tree *t, size_t last)
+{
+    if (t->root == SNIC_LMDB__NO_PAGE)
+        return t->depth == 0;
+    return t->depth > 0 && t->depth <= LMDB_DEPTH_MAX && t->root >= LMDB_METAS && t->root <= last;
+}
+
+static int lmdb_meta_valid(const struct lmdb_meta *m, uint32_t page_bytes)
+{
+    return page_bytes >= LMDB_PAGE_MIN && page_bytes <= LMDB_PAGE_MAX &&
+           (page_bytes & (page_bytes - 1)) == 0 && m->trees[0].page_bytes == page_bytes &&
+           m->trees[1].flags == 0 && m->last >= LMDB_METAS - 1 &&
+           m->last < m->map_bytes / page_bytes && lmdb_tree_valid(&m->trees[0], m->last) &&
+           lmdb_tree_valid(&m->trees[1], m->last);
+}
+
+/** -1: nothing to be said against them; else the number of the meta that cannot be. */
+static int lmdb_metas_look(int fd, char *text)
+{
+    struct lmdb_meta m;
+    struct stat st;
+    if (!lmdb_meta_read(fd, 0, &m))
+        return -1; /* LMDB says why, or makes it */
+    uint32_t page_bytes = m.trees[0].page_bytes;
+    if (!lmdb_meta_valid(&m, page_bytes))
+        return 0;
+    if (lmdb_meta_read(fd, (off_t)page_bytes, &m))
+        return lmdb_meta_valid(&m, page_bytes) ? -1 : 1;
+    if (fstat(fd, &st) == 0 && st.st_size < (off_t)LMDB_METAS * page_bytes)
+        (void)snprintf(text, 256, "the file data.mdb was cut short: it has %lld bytes of %llu",
+                       (long long)st.st_size, ((unsigned long long)m.last + 1) * page_bytes);
+    return 1;
+}
+
+int lmdb_check_meta(const char *folder, int create, char *text)
+{
+    char path[4096];
+    struct stat st;
+    if ((size_t)snprintf(path, sizeof(path), "%s/data.mdb", folder) >= sizeof(path))
+        return SNIC_EINVAL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return 0;
+    if (!create && fstat(fd, &st) == 0 && st.st_size == 0) {
+        (void)close(fd);
+        (void)snprintf(text, 256, "the file data.mdb is empty: there is no store in the folder");
+        return SNIC_ENOENT;
+    }
+    int bad = 0;
+    for (int i = 0; i < LMDB_META_TRIES && bad >= 0; i++) /* another process may write one now */
+        bad = lmdb_metas_look(fd, text);
+    (void)close(fd);
+    if (bad < 0) {
+        text[0] = '\0';
+        return 0;
+    }
+    if (text[0] == '\0')
+        (void)snprintf(text, 256, "the file data.mdb is damaged: what its page %d says cannot be",
+                       bad);
+    return SNIC_ECORRUPT;
+}
+
+/* ---- Pages ---- */
+
+static int lmdb_walk_damaged(const struct lmdb_walk *w, size_t page)
+{
+    (void)snprintf(w->text, 256,
+                   "the file data.mdb is damaged: its page %zu is not what it must be", page);
+    return SNIC_ECORRUPT;
+}
+
+/** Are @p count pages there? */
+static int lmdb_walk_there(const struct lmdb_walk *w, size_t page, size_t count)
+{
+    if (page < LMDB_METAS || page > w->last || count > w->last - page + 1)
+        return lmdb_walk_damaged(w, page);
+    uint64_t end = ((uint64_t)page + count) * w->page_bytes;
+    if (end <= w->size)
+        return 0;
+    (void)snprintf(w->text, 256,
+                   "the file data.mdb was cut short: it has %llu bytes of %llu, and those up to "
+                   "%llu are in use",
+                   (unsigned long long)w->size, ((unsigned long long)w->last + 1) * w->page_bytes,
+                   (unsigned long long)end);
+    return SNIC_ECORRUPT;
+}
+
+/** Node @p i of a page, with the bytes from there to the page's end; NULL: it is not inside. */
+static const unsigned char *lmdb_walk_node(const struct lmdb_walk *w, const unsigned char *page,
+                                           uint32_t i, uint32_t *room)
+{
+    uint16_t at;
+    size_t number;
+    memcpy(&number, page, sizeof(number));
+    memcpy(&at, page + LMDB_PAGE_HEAD + (size_t)2 * i, 2);
+    *room = w->page_bytes - at;
+    if (at >= LMDB_PAGE_HEAD && (uint32_t)at + LMDB_NODE_HEAD <= w->page_bytes)
+        return page + at;
+    (void)lmdb_walk_damaged(w, number);
+    return NULL;
+}
+
+/** A leaf: the pages of large values. */
+static int lmdb_walk_leaf(const struct lmdb_walk *w, const unsigned char *page, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t room;
+        uint32_t size;
+        uint16_t flags;
+        uint16_t key_size;
+        size_t big;
+        const unsigned char *n = lmdb_walk_node(w, page, i, &room);
+        if (n == NULL)
+            return SNIC_ECORRUPT;
+        memcpy(&size, n, 4);
+        memcpy(&flags, n + 4, 2);
+        memcpy(&key_size, n + 6, 2);
+        if ((flags & LMDB_NODE_BIG) == 0)
+            continue;
+        memset(&big, 0, sizeof(big)); /* no page of values */
+        if (LMDB_NODE_HEAD + (size_t)key_size + sizeof(big) <= room)
+            memcpy(&big, n + LMDB_NODE_HEAD + key_size, sizeof(big));
+        int r = lmdb_walk_there(w, big, ((size_t)size + LMDB_PAGE_HEAD - 1) / w->page_bytes + 1);
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+/** Read page @p number to @p level; a leaf is done with at once. */
+static int lmdb_walk_enter(struct lmdb_walk *w, const struct lmdb_tree *t, size_t number,
+                           uint32_t level)
+{
+    struct lmdb_page_head head;
+    unsigned char *page = w->pages + (size_t)level * w->page_bytes;
+    w->at[level] = w->counts[level] = 0;
+    int r = lmdb_walk_there(w, number, 1);
+    if (r != 0 || (level + 1U == t->depth && t->big == 0))
+        return r;
+    if (w->left-- == 0 ||
+        pread(w->fd, page, w->page_bytes, (off_t)number * w->page_bytes) != (ssize_t)w->page_bytes)
+        return lmdb_walk_damaged(w, number);
+    memcpy(&head, page, sizeof(head));
+    int leaf = level + 1U == t->depth;
+    if (head.number != number || head.lower < LMDB_PAGE_HEAD || head.lower > w->page_bytes ||
+        (head.flags & (LMDB_PAGE_BRANCH | LMDB_PAGE_LEAF)) !=
+            (leaf ? LMDB_PAGE_LEAF : LMDB_PAGE_BRANCH))
+        return lmdb_walk_damaged(w, number);
+    uint32_t count = (uint32_t)(head.lower - LMDB_PAGE_HEAD) / 2;
+    if (leaf)
+        return lmdb_walk_leaf(w, page, count);
+    w->counts[level] = count;
+    return 0;
+}
+
+static int lmdb_walk_tree(struct lmdb_walk *w, const struct lmdb_tree *t)
+{
+    if (t->root == SNIC_LMDB__NO_PAGE)
+        return 0;
+    uint32_t level = 0;
+    int r = lmdb_walk_enter(w, t, t->root, 0);
+    while (r == 0) {
+        if (w->at[level] == w->counts[level]) {
+            if (level == 0)
+                return 0;
+            level--;
+            continue;
+        }
+        const unsigned char *page = w->pages + (size_t)level * w->page_bytes;
+        uint32_t room;
+        uint32_t low;
+        uint16_t high;
+        const unsigned char *n = lmdb_walk_node(w, page, w->at[level]++, &room);
+        if (n == NULL)
+            return SNIC_ECORRUPT;
+        memcpy(&low, n, 4);
+        memcpy(&high, n + 4, 2); /* page numbers have 48 bits */
+        r = lmdb_walk_enter(w, t, (size_t)((uint64_t)high << 32 | low), ++level);
+    }
+    return r;
+}
+
+/** The meta of the snapshot, which no writer takes away from it. 1 found. */
+static int lmdb_check_find(int fd, MDB_txn *snap, uint32_t page_bytes, struct lmdb_meta *m)
+{
+    for (uint32_t i = 0; i < LMDB_METAS; i++)
+        if (lmdb_meta_read(fd, (off_t)i * page_bytes, m) && m->txn == mdb_txn_id(snap))
+            return lmdb_meta_valid(m, page_bytes);
+    return 0;
+}
+
+int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text)
+{
+    MDB_stat stat;
+    struct lmdb_meta m;
+    struct stat st;
+    struct lmdb_walk w = {.text = text};
+    if (mdb_env_stat(env, &stat) != 0 || mdb_env_get_fd(env, &w.fd) != 0)
+        return SNIC_EIO;
+    w.page_bytes = stat.ms_psize;
+    for (uint32_t tries = 0; !lmdb_check_find(w.fd, snap, w.page_bytes, &m); tries++) {
+        mdb_txn_reset(snap); /* two commits since it began */
+        if (tries == LMDB_CHECK_TRIES || mdb_txn_renew(snap) != 0) {
+            (void)snprintf(text, 256, "the file data.mdb has not the state that LMDB reads");
+            return SNIC_ECORRUPT;
+        }
+    }
+    /* What a snapshot uses was in the file before it could be had. */
+    if (fstat(w.fd, &st) != 0)
+        return SNIC_EIO;
+    w.size = (uint64_t)st.st_size;
+    w.last = m.last;
+    w.left = m.last;
+    if (w.size >= ((uint64_t)m.last + 1) * w.page_bytes)
+        return 0;
+    w.pages = malloc((size_t)LMDB_DEPTH_MAX * w.page_bytes);
+    if (w.pages == NULL)
+        return SNIC_ENOMEM;
+    int r = lmdb_walk_tree(&w, &m.trees[0]);
+    if (r == 0)
+        r = lmdb_walk_tree(&w, &m.trees[1]);
+    free(w.pages);
+    return r;
+}
+
+#endif /* SNIC_WITH_LMDB */

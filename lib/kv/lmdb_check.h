@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * LMDB trusts its file: it reads it as memory, so that a page that was cut off ends the process
+ * with a signal, and it divides by what the file says its pages have. These look first.
+ */
+#ifndef SNIC_KV_LMDB_CHECK_H
+#define SNIC_KV_LMDB_CHECK_H
+
+#if defined(SNIC_WITH_LMDB) /* <lmdb.h> comes before */
+
+/**
+ * Before the data base in the folder is opened: can what its file says of itself be? What is not
+ * LMDB's at all is left to LMDB. 0; SNIC_ECORRUPT, or, when it is empty and not to be created,
+ * SNIC_ENOENT, with @p text.
+ */
+int lmdb_check_meta(const char *folder, int create, char *text);
+
+/**
+ * Are all pages that @p snap uses in the file? 0; SNIC_ECORRUPT with @p text; SNIC_ENOMEM.
+ * It renews the snapshot while others write.
+ */
+int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text);
+
+#endif /* SNIC_WITH_LMDB */
+#endif /* SNIC_KV_LMDB_CHECK_H */
