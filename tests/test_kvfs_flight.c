@@ -166,11 +166,13 @@ struct flight_faults {
     uint64_t injected;
 };
 
-/* Only what belongs to files: the session has tests of its own. */
+/* Only what belongs to files: the session has tests of its own. So has a commit's first guard, the
+   fence: of the others the last one is said to fail. */
 static int flight_is_files(const struct snic_kvop *op)
 {
     if (op->kind == SNIC_KVOP_COMMIT)
-        return op->change_count > 0 && op->changes[0].key.group < SNIC_KVFS_INO_MAX;
+        return op->change_count > 0 && op->guard_count > 1 &&
+               op->changes[0].key.group < SNIC_KVFS_INO_MAX;
     return op->kind == SNIC_KVOP_GET && op->gets[0].key.group < SNIC_KVFS_INO_MAX;
 }
 
@@ -178,7 +180,7 @@ static void flight_fail(struct kvt *t, struct snic_kvop *op, int64_t error)
 {
     (void)t;
     op->result = error;
-    op->failed_guard = error == SNIC_ECANCELED ? 0 : UINT32_MAX;
+    op->failed_guard = error == SNIC_ECANCELED ? op->guard_count - 1 : UINT32_MAX;
     for (uint32_t i = 0; op->kind == SNIC_KVOP_GET && i < op->get_count; i++)
         op->gets[i].result = (int32_t)error;
 }

@@ -361,8 +361,13 @@ static void fsck_session(struct fsck *f, const struct snic_kvop_key *key,
 {
     uint64_t id = key->size < 9 ? 0 : snic_get_be64(key->bytes + 1), number;
     int beat = key->size == 10 && key->bytes[9] == 'b';
+    int fence = key->size == 10 && key->bytes[9] == 'f';
     struct snic_kvfs_session s;
-    if (key->size != 9 && !beat) {
+    if (fence) { /* its session may do without: it is dead */
+        if ((id != f->session || snic_kvfs_number_decode(&number, record, size) != 0) &&
+            fsck_finding(f, key, 1, "fence without a session, or that cannot be read"))
+            fsck_put(f, key, NULL, 0);
+    } else if (key->size != 9 && !beat) {
         if (fsck_finding(f, key, 1, "record of no known kind"))
             fsck_put(f, key, NULL, 0);
     } else if (id == 0 && !beat) {

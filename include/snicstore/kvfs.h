@@ -43,6 +43,12 @@
  * or fsck mends it. A WRITE with SYNC makes bytes and size durable, its times with the next FSYNC.
  * Several sessions that write to one file at the same time need locks for it, as on other network
  * file systems: appends of theirs to a file behind the first stripe may overwrite each other.
+ * A session that was stopped for longer than lease_ns is declared dead, and what it had locked or
+ * open counts no more. Where commits may name several groups (LMDB, the store in memory) no commit
+ * of it has any effect from that moment on: each is guarded by a record that goes with the
+ * declaration. On RADOS one that was under way may land late, if what it read is still so; so may,
+ * on every store, object bytes of a big file's WRITE, up to the store's time-out after the session
+ * runs again. The session itself begins nothing when half its lease has passed unproven.
  * A file whose last name a rename replaces can be opened by its number for a quarter of a second
  * more: so whoever looks a name up and then opens it always finds a whole file.
  *

@@ -39,6 +39,9 @@
  *   's' session(8)               a session; number 0: the table of sessions itself, rewritten by
  *                                every arrival, so that nobody arrives unseen
  *   's' session(8) 'b'           its heartbeat
+ *   's' session(8) 'f'           its fence (a number, 1): there until it is declared dead. Where a
+ *                                commit may name several groups each of the session's is guarded
+ *                                by it
  * Group SNIC_KVFS_GROUP_ORPHANS:
  *   'O' ino(8)                   nlink is 0, and the inode is still open somewhere, or not yet
  *                                removed
@@ -265,6 +268,8 @@ struct snic_kvfs_intent {
 
 /** 's' session 'b'. [any] */
 SNIC_API void snic_kvfs_key_beat(struct snic_kvop_key *k, uint64_t session) SNIC_NONNULL(1);
+/** 's' session 'f'. [any] */
+SNIC_API void snic_kvfs_key_fence(struct snic_kvop_key *k, uint64_t session) SNIC_NONNULL(1);
 /** Record of a session (unsealed) in at least SNIC_KVFS_SESSION_BYTES. @return its size [any] */
 SNIC_API uint32_t snic_kvfs_session_encode(void *record, const struct snic_kvfs_session *s)
     SNIC_NONNULL(1, 2);

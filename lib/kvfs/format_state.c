@@ -19,6 +19,12 @@ void snic_kvfs_key_beat(struct snic_kvop_key *k, uint64_t session)
     k->bytes[k->size++] = 'b';
 }
 
+void snic_kvfs_key_fence(struct snic_kvop_key *k, uint64_t session)
+{
+    snic_kvfs_key_number(k, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, session);
+    k->bytes[k->size++] = 'f';
+}
+
 void snic_kvfs_number_encode(void *record, uint64_t number)
 {
     snic_put_le64(format_state_body(record), number);

@@ -21,6 +21,15 @@
  * S6 A dead session is cleared away in this order: flag DEAD (it can commit nothing more that is
  *    guarded by what recovery changes), its intents, its inodes without a name, its record.
  *    Everything may be repeated, and is, by whoever finds the flag.
+ * S7 The fence: a record that never changes while the session exists, and goes with the very
+ *    commit that sets DEAD (or with the session's record). Where a commit may name several groups
+ *    (SNIC_KV_CAP_ATOMIC_MULTI) each commit of the session's operations is guarded by it. Commits
+ *    have an order in the store; one of the session behind the commit that sets DEAD does not find
+ *    the fence, and changes nothing. So whatever is read after that commit (all of recovery, and
+ *    of who has seen it) already has all that the session will ever have committed. Identities
+ *    are not used twice, so a fence does not come back. Elsewhere a late commit is told
+ *    by its other guards alone: it happens as if it had come in time and been slow, or not at all.
+ *    Object bytes written in place are no commits: one under way may land late everywhere.
  */
 #include "kvfs/session_priv.h"
 
@@ -47,6 +56,8 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
     uint64_t number;
     snic_kvop_key_set(&key, SNIC_KVFS_GROUP_SUPER, bytes, r->key_size);
     int rc = snic_kvfs_verify(&key, value, r->value_size);
+    if (rc == 0 && r->key_size == 10 && bytes[9] == 'f')
+        return 0; /* S7 */
     if (rc == 0 && (r->key_size == 9 || (r->key_size == 10 && bytes[9] == 'b'))) {
         uint64_t id = snic_get_be64(bytes + 1);
         struct kvfs_session_row *row = t->count > 0 ? &t->rows[t->count - 1] : NULL;
@@ -135,7 +146,7 @@ int kvfs_session_scan(struct kvfs_op *op, uint32_t n, struct kvfs_session_table 
     if (t->begun == 0)
         t->begun = ++op->k->session.scans_begun;
     struct snic_kvop want = {.kind = SNIC_KVOP_SCAN,
-                             .scan_max = 2 * KVFS_SESSIONS_MAX + 2,
+                             .scan_max = 3 * KVFS_SESSIONS_MAX + 2,
                              .out = room,
                              .out_room = KVFS_SESSION_SCAN};
     unsigned char prefix = SNIC_KVFS_REC_SESSION;
@@ -187,6 +198,11 @@ static struct snic_kvop_change *session_change(struct kvfs_session_tx *x,
     return c;
 }
 
+void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key)
+{
+    (void)session_change(x, key, SNIC_KVOP_DELETE);
+}
+
 void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
                              uint64_t number)
 {
@@ -232,9 +248,11 @@ int kvfs_session_remove(struct kvfs_op *op, uint32_t n, const struct kvfs_sessio
     if (!x->built) {
         kvfs_session_key(&key, row->id);
         kvfs_session_guard(x, &key, row->record, row->size);
-        (void)session_change(x, &key, SNIC_KVOP_DELETE);
+        kvfs_session_delete(x, &key);
         snic_kvfs_key_beat(&key, row->id);
-        (void)session_change(x, &key, SNIC_KVOP_DELETE);
+        kvfs_session_delete(x, &key);
+        snic_kvfs_key_fence(&key, row->id);
+        kvfs_session_delete(x, &key);
     }
     return kvfs_session_commit(op, n, x, durable);
 }
@@ -242,6 +260,46 @@ int kvfs_session_remove(struct kvfs_op *op, uint32_t n, const struct kvfs_sessio
 void kvfs_session_key(struct snic_kvop_key *key, uint64_t id)
 {
     snic_kvfs_key_number(key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, id);
+}
+
+/* ---- The fence (S7) ---- */
+
+void kvfs_session_fence_set(struct snic_kvfs *k)
+{
+    struct kvfs_session *s = &k->session;
+    snic_kvfs_key_fence(&s->fence_key, s->id);
+    snic_kvfs_number_encode(s->fence, 1);
+    snic_kvfs_seal(&s->fence_key, s->fence, sizeof(s->fence), 0);
+}
+
+int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g)
+{
+    const struct kvfs_session *s = &k->session;
+    if (s->fence_key.size == 0 || (k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0)
+        return 0;
+    if (g != NULL) {
+        memset(g, 0, sizeof(*g));
+        g->key = s->fence_key;
+        g->value = s->fence;
+        g->size = sizeof(s->fence);
+    }
+    return 1;
+}
+
+int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit)
+{
+    struct kvfs_session *s = &k->session;
+    const struct snic_kvop_key *key = &commit->guards[commit->failed_guard].key;
+    struct snic_kvop_key own;
+    snic_kvfs_key_fence(&own, s->id);
+    if (key->group != own.group || key->size != own.size || key->bytes[0] != own.bytes[0] ||
+        key->bytes[own.size - 1] != own.bytes[own.size - 1])
+        return 0;
+    if (kvfs_key_equal(key, &own) && !s->dead) { /* else it was begun in an earlier session */
+        s->next_ns = SNIC_NEVER;
+        kvfs_session_died(k);
+    }
+    return 1;
 }
 
 /* ---- Time ---- */
@@ -299,8 +357,13 @@ int kvfs_session_gate(struct kvfs_op *op)
         return 0;
     if (s->dead || !s->mounted)
         return SNIC_EIO;
-    if (s->next_ns == SNIC_NEVER || k->now.mono_ns - s->proven_ns < k->o.lease_ns / 2) /* S5 */
+    if (s->next_ns == SNIC_NEVER || k->now.mono_ns - s->proven_ns < k->o.lease_ns / 2) { /* S5 */
+        op->gate = 0;
         return 0;
+    }
+    if (op->gate != 0 && op->gate != s->failures + 1)
+        return s->failure; /* the store had its time to answer since this came here */
+    op->gate = s->failures + 1;
     kvfs_session_beat_now(k);
     kvfs_session_advance(k);
     return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);

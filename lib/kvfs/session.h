@@ -51,6 +51,8 @@ struct kvfs_session {
     uint32_t round; /* scans done */
     uint64_t scans_begun;
     uint64_t beats;       /* heartbeats that proved the session */
+    uint64_t failures;    /* heartbeats that the store failed */
+    int32_t failure;      /* how the latest of them did */
     uint64_t round_begun; /* the number of the latest one that has ended */
     int32_t error;        /* of a recovery: a mount ends with it */
     struct snic_kvfs_super super;
@@ -58,8 +60,10 @@ struct kvfs_session {
     uint64_t id;      /* of this mount; 0: none */
     uint64_t mounts;  /* sessions begun by this engine: each has an id of its own */
     uint64_t times_retry_ns;
-    uint64_t proven_ns;       /* our record was certainly there at this time */
-    uint64_t intents;         /* numbers of intents given out, never reused */
+    uint64_t proven_ns;             /* our record was certainly there at this time */
+    uint64_t intents;               /* numbers of intents given out, never reused */
+    struct snic_kvop_key fence_key; /* size 0: none (S7) */
+    unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
     uint64_t era;             /* raised when `alone` ends: operations begun before must end first */
     struct snic_link waiters; /* until the next heartbeat has ended, or something else here */
     struct kvfs_asked asked[KVFS_SESSION_ASKED];
@@ -80,6 +84,10 @@ int kvfs_session_gate(struct kvfs_op *op);
 /* From each call of the engine: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);
+/* For commits: the guard that makes them fail once the session is dead. 1; 0 there is none. */
+int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g);
+/* A guard failed. 1: it was a fence; the session it belongs to has been declared dead. */
+int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit);
 /* kvfs_new_ino(): note in this operation's changes that [first, first + count) are ours. */
 int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 

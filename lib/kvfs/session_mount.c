@@ -215,10 +215,13 @@ static int session_mount_arrive(struct kvfs_op *op)
         kvfs_session_put(x, &key, &mine);
         snic_kvfs_key_beat(&key, s->id);
         kvfs_session_put_number(x, &key, 1);
+        snic_kvfs_key_fence(&key, s->id);
+        kvfs_session_put_number(x, &key, 1);
     }
     rc = kvfs_session_commit(op, 1, x, 0);
     if (rc != 0)
         return rc;
+    kvfs_session_fence_set(op->k);
     s->alone = t->count == 0;
     s->proven_ns = op->now.mono_ns;
     s->next_ns = op->k->now.mono_ns;

@@ -51,6 +51,8 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
                       const struct snic_kvfs_session *s);
 void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
                              uint64_t number);
+void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key);
+void kvfs_session_fence_set(struct snic_kvfs *k);
 /* A failed guard starts the round over. */
 int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable);
 /* A session leaves the table: its record, guarded, and its heartbeat. As kvfs_session_commit(). */

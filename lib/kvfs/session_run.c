@@ -114,6 +114,10 @@ int kvfs_run_heartbeat(struct kvfs_op *op)
     if (rc == KVFS_PENDING)
         return rc;
     s->busy = 0;
+    if (rc < 0) { /* who waits for it hears of it */
+        s->failures++;
+        s->failure = rc;
+    }
     if (s->next_ns != SNIC_NEVER)
         s->next_ns = op->k->now.mono_ns + op->k->o.heartbeat_ns;
     kvfs_session_ended(op->k);
@@ -199,6 +203,8 @@ static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_sessio
         kvfs_session_put(x, &key, &mark);
         snic_kvfs_key_beat(&key, row->id);
         kvfs_session_guard(x, &key, row->beat, row->beat_size);
+        snic_kvfs_key_fence(&key, row->id);
+        kvfs_session_delete(x, &key); /* S7 */
     }
     return kvfs_session_commit(op, 1, x, 0);
 }

@@ -3,7 +3,8 @@
  * The commit of an operation: sent, done, refused, or of unknown outcome.
  *
  * T3  A commit is guarded by all that kvfs_get() answered in this round, and is under way or done
- *     at most once in it.
+ *     at most once in it. Where the store can, it is guarded by the session's fence, too
+ *     (session.c, S7).
  * T4  A guard that fails starts the operation over; what the cache has of all that it read and
  *     would have changed is forgotten, so that it cannot fail for ever by what was kept.
  * T5  If the store does not know whether a commit has happened, its keys are read again. As it is
@@ -23,7 +24,8 @@ enum {
 /* ---- What it has ---- */
 
 struct txn_commit_shape {
-    uint32_t guards;
+    uint32_t fence;  /* guards: the session's, 0 or 1 ...                                      */
+    uint32_t guards; /* ... and those on what was read                                         */
     uint32_t changes;
     uint64_t bytes;
     uint64_t group; /* of the first key                                                       */
@@ -41,6 +43,7 @@ static void txn_commit_shape_group(struct txn_commit_shape *t, uint64_t group)
 static void txn_commit_shape(const struct kvfs_op *op, struct txn_commit_shape *t)
 {
     memset(t, 0, sizeof(*t));
+    t->fence = (uint32_t)kvfs_session_fence(op->k, NULL);
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
         if (c->run != op->run_count)
             continue;
@@ -119,10 +122,12 @@ static int txn_commit_send(struct kvfs_op *op, const struct txn_commit_shape *t,
     memset(commit, 0, sizeof(*commit));
     commit->kind = SNIC_KVOP_COMMIT;
     commit->flags = (durable ? SNIC_KVOP_DURABLE : 0u) | (op->reserve ? SNIC_KVOP_RESERVE : 0u);
-    commit->guards = kvfs_memory(op, t->guards * sizeof(*commit->guards));
+    commit->guards = kvfs_memory(op, (t->fence + t->guards) * sizeof(*commit->guards));
     commit->changes = kvfs_memory(op, t->changes * sizeof(*commit->changes));
     if (commit->guards == NULL || commit->changes == NULL)
         return SNIC_ENOMEM;
+    /* The fence is first: of several that fail it is named. */
+    commit->guard_count = (uint32_t)kvfs_session_fence(op->k, commit->guards);
     txn_commit_fill_guards(op, commit);
     txn_commit_fill_changes(op, commit);
     txn_commit_cache_sent(op);
@@ -196,7 +201,7 @@ int kvfs_commit(struct kvfs_op *op, int durable)
     if ((op->k->o.flags & SNIC_KVFS_READ_ONLY) != 0 && op->req != NULL &&
         op->req->kind < SNIC_KVFS_MKFS)
         return SNIC_EROFS;
-    if (t.guards > SNIC_KVOP_GUARDS_MAX || t.changes > SNIC_KVOP_CHANGES_MAX ||
+    if (t.fence + t.guards > SNIC_KVOP_GUARDS_MAX || t.changes > SNIC_KVOP_CHANGES_MAX ||
         t.bytes > SNIC_KVOP_COMMIT_MAX)
         return SNIC_EMSGSIZE;
     if (!t.several || (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0)
@@ -341,7 +346,11 @@ void kvfs_txn_commit_done(struct kvfs_op *op, const struct snic_kvop *commit)
         return;
     }
     txn_commit_distrust(op);
-    if (commit->result == SNIC_ECANCELED && commit->failed_guard != UINT32_MAX) {
+    if (commit->result == SNIC_ECANCELED && commit->failed_guard != UINT32_MAX &&
+        kvfs_session_fenced(op->k, commit)) {
+        op->commit_state = KVFS_COMMIT_FAILED;
+        op->commit_error = SNIC_EIO;
+    } else if (commit->result == SNIC_ECANCELED && commit->failed_guard != UINT32_MAX) {
         op->commit_state = KVFS_COMMIT_NONE;
         kvfs_txn_retry(op);
     } else if (commit->result == SNIC_EUNKNOWN) {
