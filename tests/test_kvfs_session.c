@@ -415,6 +415,34 @@ static void test_kvfs_session_mkfs_mount_refused(void **state)
     many_close(&y);
 }
 
+/* The store answers nobody: who comes late in the lease hears of it, and all is well afterwards. */
+static void test_kvfs_session_store_down_told(void **state)
+{
+    static const struct snic_kv_fault down = {
+        .kind = SNIC_KV_FAULT_ERROR, .after = 1, .repeat = UINT64_MAX, .error = SNIC_ETIMEDOUT};
+    struct many y;
+    struct snic_kvfs_req req;
+    (void)state;
+    many_open(&y, 1, MANY_CAPS, 12);
+    many_mount(&y);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKNOD, 1, "f"), 0);
+    assert_int_equal(snic_kvmem_fault(y.m, &down), 0);
+    many_pass(&y, 30 * (uint64_t)SESSION_SECOND);
+    for (uint32_t i = 0; i < 3; i++) { /* each of them waits for a heartbeat of its own */
+        kvt_req(&y.t[0], &req, SNIC_KVFS_MKNOD, 1, "g");
+        y.t[0].now = y.now;
+        kvt_submit(&y.t[0], &req);
+        assert_null(snic_kvfs_poll_done(y.t[0].k));
+        many_pass(&y, 2 * (uint64_t)SESSION_SECOND);
+        assert_ptr_equal(snic_kvfs_poll_done(y.t[0].k), &req);
+        assert_int_equal(req.result, SNIC_ETIMEDOUT);
+    }
+    snic_kvmem_faults_clear(y.m);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKNOD, 1, "g"), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_LOOKUP, 1, "f"), 0);
+    many_close(&y);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +457,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_session_numbers_never_twice),
         cmocka_unit_test(test_kvfs_session_locks_outlive_alone_not_death),
         cmocka_unit_test(test_kvfs_session_mkfs_mount_refused),
+        cmocka_unit_test(test_kvfs_session_store_down_told),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

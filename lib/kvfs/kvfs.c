@@ -253,6 +253,7 @@ static void kvfs_begin_op(struct kvfs_op *op, kvfs_run_fn run)
     op->block_need = 0;
     op->retries = 0;
     op->torn = 0;
+    op->gate = 0;
     op->run_count = 0;
     op->result = 0;
     op->allocated = 0;

@@ -126,6 +126,7 @@ struct kvfs_op {
     uint32_t run_count;
     uint32_t retries;
     uint32_t phase0;
+    uint64_t gate; /* waits for a heartbeat: failed ones when it came, and 1; 0: it does not  */
     uint64_t made; /* kvfs_private(); 0: none                                               */
     uint64_t era;  /* k->session.era when this round began                                      */
     void *intent;  /* intent.c: its state in this round, NULL at its beginning                   */
