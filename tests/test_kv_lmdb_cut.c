@@ -190,13 +190,18 @@ static void test_kv_lmdb_cut_meta_of_other_bytes_is_no_signal(void **state)
                 (void)cut_open(&t, cut_flags[f], text, &right);
         }
     }
-    for (size_t i = 0; i < sizeof(junk); i++)
-        junk[i] = (unsigned char)snic_rng_below(&rng, 256);
-    for (size_t meta = 0; meta < 2; meta++) {
-        for (uint32_t f = 0; f < 2; f++) {
-            cut_write(&t, t.size, meta * CUT_PAGE, junk, sizeof(junk));
-            assert_int_equal(cut_open(&t, cut_flags[f], text, &right), SNIC_ECORRUPT);
-            assert_non_null(strstr(text, "data.mdb"));
+    /* All of a meta; all but what says that it is one; the size of a page only. */
+    static const size_t parts[3][2] = {{0, CUT_META}, {24, CUT_META}, {40, 44}};
+    for (uint32_t part = 0; part < 3; part++) {
+        size_t at = parts[part][0];
+        for (size_t i = 0; i < sizeof(junk); i++)
+            junk[i] = part == 2 ? 0 : (unsigned char)snic_rng_below(&rng, 256);
+        for (size_t meta = 0; meta < 2; meta++) {
+            for (uint32_t f = 0; f < 2; f++) {
+                cut_write(&t, t.size, meta * CUT_PAGE + at, junk, parts[part][1] - at);
+                assert_int_equal(cut_open(&t, cut_flags[f], text, &right), SNIC_ECORRUPT);
+                assert_non_null(strstr(text, "data.mdb"));
+            }
         }
     }
     free(t.bytes);
