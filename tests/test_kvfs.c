@@ -201,6 +201,12 @@ static void test_kvfs_make_attributes_of_both(void **state)
     assert_int_equal(before.entries, 0);
     kvt_advance(&t, 5000);
     t.cred.umask = 027;
+    static const uint32_t no_types[] = {0030000, 0040000, 0120000, 0170000};
+    for (uint32_t i = 0; i < SNIC_COUNTOF(no_types); i++) { /* nobody could read its entry */
+        kvt_req(&t, &req, SNIC_KVFS_MKNOD, dir, "no");
+        req.mode = no_types[i] | 0666;
+        assert_true(kvt_call(&t, &req) < 0);
+    }
     kvt_req(&t, &req, SNIC_KVFS_MKNOD, dir, "dev");
     req.mode = 0020666;
     req.rdev = 0x123456789aULL;

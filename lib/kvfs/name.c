@@ -131,7 +131,10 @@ static uint32_t name_mode(const struct snic_kvfs_req *req)
     default:
         if (type == 0)
             type = KVFS_IFREG;
-        return type == KVFS_IFDIR || type == KVFS_IFLNK ? 0 : type | bits;
+        return type == KVFS_IFREG || type == KVFS_IFIFO || type == KVFS_IFCHR ||
+                       type == KVFS_IFBLK || type == KVFS_IFSOCK
+                   ? type | bits
+                   : 0;
     }
 }
 
