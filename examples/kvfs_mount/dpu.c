@@ -115,8 +115,12 @@ static void dpu_done(struct snic_fs_req *r)
     if (c->has_token)
         snic_channel_release(d->channel, &c->token);
     if (c->has_slot) {
+        /* No more than there is room: a result need not be a count of bytes that were read. */
+        uint64_t bytes = r->k.result > 0 ? (uint64_t)r->k.result : 0;
+
         dpu_fill(c, c->slot.header);
-        snic_channel_down_commit(d->channel, &c->slot, r->k.result > 0 ? (uint32_t)r->k.result : 0);
+        snic_channel_down_commit(d->channel, &c->slot,
+                                 (uint32_t)snic_min_u64(bytes, c->slot.payload_bytes));
         dpu_put(c);
         return;
     }
@@ -140,7 +144,7 @@ static void dpu_request(struct kd_call *c, const struct km_up *u, unsigned char 
 {
     struct snic_kvfs_req *k = &c->r.k;
 
-    k->kind = u->kind;
+    k->kind = u->kind < SNIC_KVFS_MKFS ? u->kind : 0; /* making and ending is not the host's */
     k->flags = u->flags;
     k->cred.uid = u->uid;
     k->cred.gid = u->gid;
@@ -184,7 +188,7 @@ static void dpu_pieces(struct kd_call *c, const struct km_up *u, unsigned char *
         k->cred.groups = (const uint32_t *)(const void *)payload;
         k->cred.group_count = u->group_count;
     }
-    if (payload != NULL && (u->data_size > 0 || u->kind == SNIC_KVFS_SETXATTR)) {
+    if (payload != NULL && (u->kind == SNIC_KVFS_WRITE || u->kind == SNIC_KVFS_SETXATTR)) {
         c->iov.base = payload + (size_t)u->group_count * 4 + u->name_size + u->name2_size;
         c->iov.size = u->data_size;
     } else if (u->room > 0) {

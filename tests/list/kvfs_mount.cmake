@@ -54,6 +54,11 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_scope} --exclusive kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
+  add_executable(kvfs_hostile kvfs_hostile.c)
+  set_target_properties(kvfs_hostile PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+  target_link_libraries(kvfs_hostile PRIVATE snicstore_uring snicstore snicstore_flags
+    Threads::Threads)
+  kvfs_mount_test(kvfs_hostile lmdb everyday "" kvfs_hostile.sh $<TARGET_FILE:kvfs_hostile>)
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)
