@@ -68,7 +68,7 @@ def main(argv):
                 labels = [l for l in (found.group(1) if found else "").split(";") if l]
                 if label_match(skip, labels) or (only and not label_match(only, labels)):
                     continue
-                if modules and not set(labels) & set(modules + ["single"]):
+                if modules and not set(labels) & set(modules + ["single", "static"]):
                     continue
                 if resume and "FIXTURES_SETUP" not in props and command != "NOT_AVAILABLE":
                     stamp = f"{resume}/{name}.{re.sub(r'[^0-9A-Za-z_.-]', '_', test)}"
