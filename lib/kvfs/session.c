@@ -362,7 +362,7 @@ int kvfs_session_gate(struct kvfs_op *op)
         return 0;
     }
     if (op->gate != 0 && op->gate != s->failures + 1)
-        return s->failure; /* the store had its time to answer since this came here */
+        return s->failure; /* one has failed since this came here */
     op->gate = s->failures + 1;
     kvfs_session_beat_now(k);
     kvfs_session_advance(k);

@@ -78,7 +78,8 @@ void kvfs_session_init(struct snic_kvfs *k);
  * For kvfs.c. Before each run of an operation of a request (all kinds but MKFS, MOUNT,
  * UNMOUNT): 0;
  * SNIC_EIO the session is dead, or there is none; KVFS_PENDING the lease may be over: a heartbeat
- * that proves it has been started, and the operation is run again after it.
+ * that proves it has been started, and the operation is run again after it; the heartbeat's error
+ * when one has failed while the operation waited.
  */
 int kvfs_session_gate(struct kvfs_op *op);
 /* From each call of the engine: starts the heartbeat, and removals that are due. */
