@@ -33,6 +33,20 @@ static void shared_until(struct kvl *k, struct shared *s, uint32_t phase)
     }
 }
 
+/** A new store, and processes that use it at the same time. */
+static void shared_start(struct shared *s, struct shared *each, pid_t *pids, void (*body)(void *))
+{
+    struct kvl k;
+    shared_setup(s);
+    kvl_open(&k, s->path, SNIC_KV_OPEN_CREATE);
+    kvl_close(&k);
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
+        each[i] = *s;
+        each[i].index = i;
+        pids[i] = kvl_fork(body, &each[i]);
+    }
+}
+
 /* ---- Guarded counters ---- */
 
 static void shared_increment(struct kvl *k, uint64_t counter)
@@ -85,14 +99,7 @@ static void test_kv_lmdb_shared_guarded_increments_lose_nothing(void **state)
     pid_t pids[SHARED_PROCESSES];
     struct kvl k;
     (void)state;
-    shared_setup(&s);
-    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
-    kvl_close(&k);
-    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
-        each[i] = s;
-        each[i].index = i;
-        pids[i] = kvl_fork(shared_counting, &each[i]);
-    }
+    shared_start(&s, each, pids, shared_counting);
     for (uint32_t i = 0; i < SHARED_PROCESSES; i++)
         assert_int_equal(kvl_wait(pids[i]), 0);
     kvl_open(&k, s.path, 0);
@@ -321,14 +328,7 @@ static void test_kv_lmdb_shared_objects_of_several_writers(void **state)
     pid_t pids[SHARED_PROCESSES];
     struct kvl k;
     (void)state;
-    shared_setup(&s);
-    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
-    kvl_close(&k);
-    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
-        each[i] = s;
-        each[i].index = i;
-        pids[i] = kvl_fork(shared_writing, &each[i]);
-    }
+    shared_start(&s, each, pids, shared_writing);
     for (uint32_t i = 0; i < SHARED_PROCESSES; i++)
         assert_int_equal(kvl_wait(pids[i]), i == 2 ? SIGKILL : 0);
     kvl_open(&k, s.path, 0);
@@ -407,14 +407,7 @@ static void test_kv_lmdb_shared_appends_of_several_writers(void **state)
     uint64_t next[SHARED_PROCESSES] = {0};
     struct kvl k;
     (void)state;
-    shared_setup(&s);
-    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
-    kvl_close(&k);
-    for (uint32_t i = 0; i < SHARED_PROCESSES; i++) {
-        each[i] = s;
-        each[i].index = i;
-        pids[i] = kvl_fork(shared_appending, &each[i]);
-    }
+    shared_start(&s, each, pids, shared_appending);
     for (uint32_t i = 0; i < SHARED_PROCESSES; i++)
         assert_int_equal(kvl_wait(pids[i]), 0);
     kvl_open(&k, s.path, 0);
