@@ -74,7 +74,12 @@ if unshare -m --propagation private true 2>/dev/null; then # were it mounted, no
     refused 1 "not over the root" timeout 20 unshare -m --propagation private \
         "$KVFS_MOUNT" --store mem -f /
 fi
-refused 1 "exclusive" "$KVFS_MOUNT" --store mem --writeback "$mnt"
+refused 2 "exclusive" "$KVFS_MOUNT" --store mem --writeback "$mnt"
+refused 2 "two-process" "$KVFS_MOUNT" --store mem --two-process --threads 2 "$mnt"
+refused 2 "ADDRESS:PORT" "$KVFS_MOUNT" --store mem --metrics nowhere "$mnt"
+refused 2 "neither" "$KVFS_MOUNT" --store mem --role nobody "$mnt"
+refused 2 "socket" "$KVFS_MOUNT" --store mem --role dpu
+refused 0 "MOUNTPOINT" "$KVFS_MOUNT" --help
 refused 2 "Usage" "$KVFS_TOOL" nonsense
 refused 2 "says where" "$KVFS_TOOL" ls
 refused 2 "not one of" "$KVFS_TOOL" ls --store what

@@ -193,7 +193,7 @@ static void main_options(struct km_config *c, int argc, char **argv)
         "Mount a file system that lives in a key-value store: the DPU's work is done by a thread "
         "of "
         "this process or, with --two-process, by a process of its own behind the ring.\n"
-        "The mount point is the last argument.";
+        "The mount point is the last argument: kvfs_mount [OPTION]... MOUNTPOINT";
     const struct ex_option options[] = {
         {"store", EX_PARSE, &c->store, KVFS_STORE_NAMES,
          "where it lives; default mem: gone when it is unmounted", 0, 0, kvfs_store_parse},
@@ -300,15 +300,21 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     return status;
 }
 
+static void main_wrong(const char *what)
+{
+    fprintf(stderr, "kvfs_mount: %s (--help lists the options)\n", what);
+    exit(2);
+}
+
 /* What the supervisor left for the role. */
 static void main_role(const struct km_config *c)
 {
     const char *fd = getenv("KVFS_MOUNT_READY");
 
     if (strcmp(c->role, "host") != 0 && strcmp(c->role, "dpu") != 0)
-        ex_die("--role: '%s' is neither dpu nor host", c->role);
+        main_wrong("--role is neither dpu nor host");
     if (c->socket == NULL)
-        ex_die("--role needs --socket");
+        main_wrong("--role needs --socket");
     main_pipe = fd != NULL ? (int)strtol(fd, NULL, 10) : -1;
     if (main_pipe >= 0 && strcmp(c->role, "dpu") == 0) {
         close(main_pipe);
@@ -324,16 +330,14 @@ static void main_check(struct km_config *c)
     struct statvfs v;
     struct stat st;
 
-    if (c->mountpoint == NULL) {
-        fprintf(stderr, "kvfs_mount: where to? (--help lists the options)\n");
-        exit(2);
-    }
-    if (c->metrics != NULL)
-        ex_address("metrics", c->metrics, &a);
+    if (c->mountpoint == NULL)
+        main_wrong("where to?");
+    if (c->metrics != NULL && snic_net_addr_parse(&a, c->metrics) != 0)
+        main_wrong("--metrics is not ADDRESS:PORT");
     if (c->writeback && !c->exclusive)
-        ex_die("--writeback: what one mount holds others do not see: give --exclusive, too");
+        main_wrong("--writeback: what one mount holds others do not see: give --exclusive, too");
     if (c->two_process && c->threads > 0)
-        ex_die("--threads: with --two-process the host's thread reads itself");
+        main_wrong("--threads: with --two-process the host's thread reads itself");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
         ex_die("/dev/fuse: %s: %s", strerror(errno),
                errno == EACCES ? "mounting is root's, or whoever may open it"
