@@ -393,6 +393,96 @@ static void hurt_checksum(struct fsck_world *w, struct snic_kvmem *m)
     assert_int_equal(op.result, 0);
 }
 
+/* The record that says where the file's further name is. */
+static void hurt_further_key(struct fsck_world *w, struct snic_kvmem *m, struct snic_kvop_key *key)
+{
+    unsigned char room[8192];
+    struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN,
+                             .key = {.group = w->linked, .size = 1, .bytes = "P"},
+                             .scan_max = 1,
+                             .out = room,
+                             .out_room = sizeof(room)};
+    snic_kvmem_apply(m, &scan);
+    const struct snic_kvop_record *r = snic_kvop_first(&scan);
+    assert_non_null(r);
+    snic_kvop_key_set(key, w->linked, snic_kvop_record_key(r), r->key_size);
+}
+
+static void hurt_further_gone(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    struct snic_kvfs_attr a;
+    hurt_further_key(w, m, &key);
+    fsck_change(m, &key, NULL, 0);
+    fsck_attr_of(m, w->linked, &a);
+    a.flags &= ~SNIC_KVFS_ATTR_PARENTS;
+    fsck_set_attr(m, &a);
+}
+
+static void hurt_further_count(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    hurt_further_key(w, m, &key);
+    fsck_plant(m, &key, 255, 4);
+}
+
+static void hurt_further_none(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    hurt_further_key(w, m, &key);
+    fsck_plant(m, &key, 0, 4);
+}
+
+static void hurt_further_long(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    hurt_further_key(w, m, &key);
+    fsck_plant(m, &key, 1, 4000);
+}
+
+static void hurt_further_elsewhere(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    struct snic_kvfs_attr a;
+    fsck_attr_of(m, w->file, &a);
+    snic_kvfs_key_parent(&key, w->file, w->dir, a.name);
+    fsck_plant(m, &key, 1, 4);
+}
+
+static void hurt_locks(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, w->file, SNIC_KVFS_REC_LOCKS);
+    fsck_plant(m, &key, 1, 41);
+}
+
+static void hurt_locks_type(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, w->file, SNIC_KVFS_REC_LOCKS);
+    fsck_plant(m, &key, 255, 80);
+}
+
+static void hurt_beyond(struct fsck_world *w, struct snic_kvmem *m)
+{
+    unsigned char record[4096];
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, w->file, SNIC_KVFS_REC_ATTR);
+    uint32_t size = fsck_read(m, &key, record);
+    key.group = SNIC_KVFS_INO_MAX;
+    fsck_change(m, &key, record, size);
+    key.group = SNIC_KVFS_GROUP_INTENTS - 1;
+    fsck_change(m, &key, record, size);
+}
+
+static void hurt_fence_alone(struct fsck_world *w, struct snic_kvmem *m)
+{
+    struct snic_kvop_key key;
+    (void)w;
+    snic_kvfs_key_fence(&key, 5);
+    fsck_plant(m, &key, 1, 8);
+}
+
 static void hurt_bytes(struct fsck_world *w, struct snic_kvmem *m)
 {
     assert_int_equal(snic_kvmem_damage(m, w->big, 9000), 0);
@@ -429,6 +519,15 @@ static const struct {
     {"next inode number", hurt_next_ino, 1},
     {"circle", hurt_circle, 1},
     {"reservation without intent", hurt_reserved, 1},
+    {"further name gone", hurt_further_gone, 1},
+    {"further names' count", hurt_further_count, 1},
+    {"no further names", hurt_further_none, 1},
+    {"further names' length", hurt_further_long, 1},
+    {"further name elsewhere", hurt_further_elsewhere, 1},
+    {"locks' length", hurt_locks, 1},
+    {"locks' types", hurt_locks_type, 1},
+    {"numbers never given out", hurt_beyond, 1},
+    {"fence without session", hurt_fence_alone, 1},
     {"reservation", hurt_reservation, 0},
     {"checksum", hurt_checksum, 0},
     {"object bytes", hurt_bytes, 0},

@@ -67,7 +67,11 @@ struct fsck {
     unsigned char *scan, *value;
 };
 
-enum { FSCK_ROOM = 1 << 20, FSCK_SESSIONS = 64 /* so many make a mount impossible */ };
+enum {
+    FSCK_ROOM = 1 << 20,
+    FSCK_SESSIONS = 64 /* so many make a mount impossible */,
+    FSCK_LOCK = 40 /* bytes of a lock in 'K' */
+};
 
 struct fsck_inode *fsck_inode(struct fsck *f, uint64_t ino); /* made if need be; NULL: memory */
 struct fsck_inode *fsck_find(struct fsck *f, uint64_t ino);

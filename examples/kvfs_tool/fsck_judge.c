@@ -50,6 +50,68 @@ static int judge_has(const unsigned char *record, uint32_t size, const struct sn
     return 0;
 }
 
+static uint32_t judge_count(const unsigned char *record, uint32_t size, uint64_t ino)
+{
+    struct snic_kvfs_entry e;
+    uint32_t at = 0, count = 0;
+    while (size != 0 && snic_kvfs_entry_next(record, size, &at, &e) == 1)
+        count += e.ino == ino;
+    return count;
+}
+
+static void judge_put_further(struct fsck *f, const struct snic_kvop_key *key, uint32_t count)
+{
+    unsigned char record[SNIC_KVFS_HEAD + 4] = {0};
+    snic_put_le32(record + SNIC_KVFS_HEAD, count);
+    fsck_put(f, key, record, count == 0 ? 0 : sizeof(record));
+}
+
+static int judge_is_first(const struct fsck_inode *i, uint64_t parent, struct snic_kvfs_hash h)
+{
+    return (i->a.flags & SNIC_KVFS_ATTR_PARENT) != 0 && i->a.parent == parent &&
+           i->a.name.high == h.high && i->a.name.low == h.low;
+}
+
+/* 'P': the names are there. One of them may be the first, which the attributes have. */
+static void judge_further(struct fsck *f, const struct snic_kvop_key *key,
+                          const unsigned char *record, uint32_t size)
+{
+    struct snic_kvfs_hash h = {snic_get_be64(key->bytes + 9), snic_get_be64(key->bytes + 17)};
+    uint64_t parent = snic_get_be64(key->bytes + 1);
+    struct fsck_inode *i = fsck_find(f, key->group);
+    struct snic_kvop_key entry;
+    if (i == NULL || !i->has_attr || size != SNIC_KVFS_HEAD + 4 ||
+        snic_kvfs_verify(key, record, size) != 0)
+        return;
+    snic_kvfs_key_hash(&entry, parent, SNIC_KVFS_REC_ENTRY, h);
+    uint32_t bytes = fsck_get(f, &entry), count = snic_get_le32(record + SNIC_KVFS_HEAD);
+    if (bytes != 0 && snic_kvfs_verify(&entry, f->value, bytes) != 0)
+        return; /* damaged, or in a commit */
+    uint32_t names = judge_count(f->value, bytes, key->group);
+    uint32_t first = names != 0 && judge_is_first(i, parent, h);
+    if (count > names || count < names - first) {
+        if (fsck_finding(f, key, !f->damaged, "further names that are not there"))
+            judge_put_further(f, key, names - first);
+    }
+}
+
+/* A file has more names than it knows: is this one of them? */
+static void judge_unknown(struct fsck *f, const struct snic_kvop_key *key,
+                          const unsigned char *record, uint32_t size,
+                          const struct snic_kvfs_entry *e)
+{
+    struct snic_kvfs_hash h = {snic_get_be64(key->bytes + 1), snic_get_be64(key->bytes + 9)};
+    struct fsck_inode *i = fsck_find(f, e->ino);
+    struct snic_kvop_key further;
+    if (i == NULL || !i->has_attr || judge_is_dir(i) || i->names <= i->further + 1 ||
+        judge_is_first(i, key->group, h))
+        return;
+    snic_kvfs_key_parent(&further, e->ino, key->group, h);
+    if (fsck_get(f, &further) == 0 &&
+        fsck_finding(f, &further, !f->damaged, "a name that its inode does not know"))
+        judge_put_further(f, &further, judge_count(record, size, e->ino));
+}
+
 /* Names of a directory that lead nowhere, say another type, or are there twice, go. */
 static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
                           const unsigned char *record, uint32_t size)
@@ -58,12 +120,15 @@ static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
     struct snic_kvfs_entry e;
     uint32_t at = 0, bytes = 0;
     int bad = 0;
+    if (key->bytes[0] == SNIC_KVFS_REC_PARENT && key->size == 25)
+        judge_further(f, key, record, size);
     if (key->bytes[0] != SNIC_KVFS_REC_ENTRY || snic_kvfs_verify(key, record, size) != 0)
         return;
     left = malloc(SNIC_KVOP_VALUE_MAX);
     if (left == NULL)
         return;
     while (snic_kvfs_entry_next(record, size, &at, &e) == 1) {
+        judge_unknown(f, key, record, size, &e);
         struct fsck_inode *i = fsck_find(f, e.ino);
         int there = i != NULL && i->has_attr && i->a.nlink != 0 &&
                     (i->a.mode & JUDGE_FMT) == (e.type & JUDGE_FMT);
@@ -309,7 +374,7 @@ static void judge_inode(struct fsck *f, uint64_t at)
             fsck_put(f, &o, record, snic_kvfs_orphan_encode(record, &none));
         return;
     }
-    if (i->a.ino == 1 || i->a.ino > SNIC_KVFS_INO_MAX)
+    if (i->a.ino == 1)
         (void)fsck_finding(f, &key, 0, "a number that is never given out");
     if (!judge_is_dir(i) && i->entries != 0)
         (void)fsck_finding(f, &key, 0, "names in what is no directory");
@@ -358,7 +423,7 @@ static void judge_loops(struct fsck *f)
 
 static void judge_names_of(struct fsck *f, uint64_t group)
 {
-    if (group <= SNIC_KVFS_INO_MAX)
+    if (group < SNIC_KVFS_INO_MAX)
         fsck_group(f, group, judge_entries);
 }
 

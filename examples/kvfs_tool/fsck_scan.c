@@ -291,6 +291,32 @@ static void fsck_attr(struct fsck *f, struct fsck_inode *i, const struct snic_kv
         f->most = a.ino;
 }
 
+/* 'P': how many further names there are in one place; which, judge_further() asks. */
+static void fsck_further(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key,
+                         const unsigned char *record, uint32_t size)
+{
+    uint32_t count = size == SNIC_KVFS_HEAD + 4 ? snic_get_le32(record + SNIC_KVFS_HEAD) : 0;
+    i->further += count;
+    if (count == 0 && fsck_finding(f, key, 1, "further name that cannot be read"))
+        fsck_put(f, key, NULL, 0);
+}
+
+/* Locks end with their sessions: what cannot be read is worth nothing. */
+static void fsck_locks(struct fsck *f, const struct snic_kvop_key *key, const unsigned char *record,
+                       uint32_t size)
+{
+    uint32_t bytes = size - SNIC_KVFS_HEAD;
+    int bad = bytes == 0 || bytes % FSCK_LOCK != 0;
+    for (uint32_t at = 0; !bad && at < bytes; at += FSCK_LOCK) {
+        const unsigned char *p = record + SNIC_KVFS_HEAD + at;
+        uint32_t type = snic_get_le32(p + 32);
+        bad = (type & 3) == 0 || (type & 3) == 3 || type > 7 ||
+              snic_get_le64(p + 16) > snic_get_le64(p + 24);
+    }
+    if (bad && fsck_finding(f, key, 1, "locks that cannot be read"))
+        fsck_put(f, key, NULL, 0);
+}
+
 /* Keys that nobody ever looks for. */
 static int fsck_unknown(const struct snic_kvop_key *key)
 {
@@ -341,9 +367,10 @@ static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
         fsck_xattr(f, i, key, record, size);
         break;
     case SNIC_KVFS_REC_PARENT:
-        i->further += size >= SNIC_KVFS_HEAD + 4 ? snic_get_le32(record + SNIC_KVFS_HEAD) : 0;
+        fsck_further(f, i, key, record, size);
         break;
-    default: /* locks */
+    default:
+        fsck_locks(f, key, record, size);
         break;
     }
 }
@@ -444,7 +471,7 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
         (void)fsck_finding(f, key, 0,
                            flags == SNIC_EVERSION ? "of another version" : "checksum is wrong");
         f->damaged = 1;
-        if (key->group <= SNIC_KVFS_INO_MAX) {
+        if (key->group < SNIC_KVFS_INO_MAX) {
             (void)fsck_inode(f, key->group);
             f->most = snic_max_u64(f->most, key->group);
         }
@@ -470,16 +497,40 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
         struct fsck_inode *i = key->size == 9 ? fsck_inode(f, snic_get_be64(key->bytes + 1)) : NULL;
         if (i != NULL)
             i->listed = 1;
-    } else if (key->group <= SNIC_KVFS_INO_MAX) {
+    } else if (key->group < SNIC_KVFS_INO_MAX) {
         fsck_file_record(f, key, record, size);
     }
+}
+
+static void fsck_delete(struct fsck *f, const struct snic_kvop_key *key,
+                        const unsigned char *record, uint32_t size)
+{
+    (void)record;
+    (void)size;
+    fsck_put(f, key, NULL, 0);
+}
+
+/* Nobody was ever given such a number: a name that leads there leads nowhere. */
+static void fsck_beyond(struct fsck *f, uint64_t group)
+{
+    struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = group};
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, group, SNIC_KVFS_REC_ATTR);
+    if (!fsck_finding(f, &key, 1, "records or bytes of a number that is never given out"))
+        return;
+    fsck_group(f, group, fsck_delete);
+    (void)fsck_op(f, &op);
 }
 
 static void fsck_load_group(struct fsck *f, uint64_t group)
 {
     if (group == SNIC_KVFS_GROUP_SUPER || group == SNIC_KVFS_GROUP_INTENTS)
         return; /* have been read */
-    if (group <= SNIC_KVFS_INO_MAX)
+    if (group >= SNIC_KVFS_INO_MAX && group != SNIC_KVFS_GROUP_ORPHANS) {
+        fsck_beyond(f, group);
+        return;
+    }
+    if (group < SNIC_KVFS_INO_MAX)
         (void)fsck_inode(f, group); /* there may be an object alone */
     fsck_group(f, group, fsck_record);
 }
