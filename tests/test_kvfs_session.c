@@ -443,6 +443,43 @@ static void test_kvfs_session_store_down_told(void **state)
     many_close(&y);
 }
 
+/* Two of one number: the second is told, and does not wait for the first. */
+static void test_kvfs_session_number_taken_refused(void **state)
+{
+    struct many y;
+    (void)state;
+    for (uint32_t multi = 0; multi < 2; multi++) {
+        many_open(&y, 2, MANY_CAPS | (multi ? SNIC_KV_CAP_ATOMIC_MULTI : 0), 3);
+        assert_int_equal(session_mount(&y, 0), 0);
+        struct snic_kvfs_opts o = y.t[0].o;
+        y.t[1].quiet = 1;
+        kvt_close(&y.t[1]);
+        kvt_open_on(&y.t[1], y.m, &o);
+        assert_int_equal(session_mount(&y, 1), SNIC_EEXIST);
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKNOD, 1, "f"), 0);
+        assert_int_equal(session_unmount(&y, 0), 0);
+        assert_int_equal(session_mount(&y, 1), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_LOOKUP, 1, "f"), 0);
+        many_close(&y);
+    }
+}
+
+/* The table is missing: the mount says which record. */
+static void test_kvfs_session_table_missing_named(void **state)
+{
+    struct many y;
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_DELETE};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    (void)state;
+    many_open(&y, 1, MANY_CAPS, 3);
+    snic_kvfs_key_number(&c.key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 0);
+    snic_kvmem_apply(y.m, &op);
+    assert_int_equal(session_mount(&y, 0), SNIC_ECORRUPT);
+    assert_int_equal(y.t[0].damages, 1);
+    assert_int_equal(snic_kvop_key_compare(&y.t[0].damage[0].key, &c.key), 0);
+    many_close(&y);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +494,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_session_numbers_never_twice),
         cmocka_unit_test(test_kvfs_session_locks_outlive_alone_not_death),
         cmocka_unit_test(test_kvfs_session_mkfs_mount_refused),
+        cmocka_unit_test(test_kvfs_session_number_taken_refused),
+        cmocka_unit_test(test_kvfs_session_table_missing_named),
         cmocka_unit_test(test_kvfs_session_store_down_told),
     };
     return SUPPORT_MAIN(argc, argv, tests);

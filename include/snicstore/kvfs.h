@@ -126,7 +126,8 @@ enum snic_kvfs_kind {
     SNIC_KVFS_RESOLVE,     /**< ino, name = a path of several names -> attr; follows no symlinks;
                                 absolute or relative to ino                             */
     SNIC_KVFS_MKFS,        /**< name = a struct snic_kvfs_mkfs, name_size its size; NULL: zeros */
-    SNIC_KVFS_MOUNT,       /**< before all others                                        */
+    SNIC_KVFS_MOUNT,       /**< before all others. SNIC_EEXIST: a session of session_id is in the
+                                store                                                    */
     SNIC_KVFS_UNMOUNT,     /**< after all others: flushes, ends the session                */
     SNIC_KVFS_KINDS
 };

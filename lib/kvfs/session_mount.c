@@ -201,8 +201,13 @@ static int session_mount_arrive(struct kvfs_op *op)
     int rc = kvfs_session_scan(op, 0, &t);
     if (rc != 0)
         return rc;
-    if (t->table == NULL)
+    if (t->table == NULL) {
+        kvfs_session_key(&key, 0);
+        kvfs_damage(op->k, &key, "the table of sessions is missing");
         return SNIC_ECORRUPT;
+    }
+    if (kvfs_session_row(t, s->id) != NULL) /* a fence must not come back (S7) */
+        return SNIC_EEXIST;
     if (t->count == KVFS_SESSIONS_MAX)
         return SNIC_EBUSY;
     if (!x->built) {

@@ -195,8 +195,13 @@ static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_sessio
         for (uint32_t i = 0; i < k->session.other_count; i++)
             if (k->session.others[i].id == row->id)
                 o = &k->session.others[i];
-        if (o == NULL || !session_run_is_dead(k, o) || row->beat == NULL)
-            return row->beat == NULL ? SNIC_ECORRUPT : SNIC_EAGAIN;
+        if (row->beat == NULL) {
+            snic_kvfs_key_beat(&key, row->id);
+            kvfs_damage(k, &key, "a session without a heartbeat");
+            return SNIC_ECORRUPT;
+        }
+        if (o == NULL || !session_run_is_dead(k, o))
+            return SNIC_EAGAIN;
         mark.flags = (mark.flags & ~SNIC_KVFS_SESSION_CACHES) | SNIC_KVFS_SESSION_DEAD;
         kvfs_session_key(&key, row->id);
         kvfs_session_guard(x, &key, row->record, row->size);
