@@ -58,7 +58,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   set_target_properties(kvfs_hostile PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
   target_link_libraries(kvfs_hostile PRIVATE snicstore_uring snicstore snicstore_flags
     Threads::Threads)
-  kvfs_mount_test(kvfs_hostile lmdb everyday "" kvfs_hostile.sh $<TARGET_FILE:kvfs_hostile>)
+  kvfs_mount_test(kvfs_hostile lmdb ${_scope} "" kvfs_hostile.sh $<TARGET_FILE:kvfs_hostile>)
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)
