@@ -169,7 +169,8 @@ static int main_run(struct km_config *c)
     m->config = c;
     m->owner = pthread_self();
     snic_link_init(&m->files);
-    m->loop = ex_loop_open((uint32_t)c->spin_us);
+    /* Without readers session.c looks busily itself. */
+    m->loop = ex_loop_open(c->threads == 0 ? 0 : (uint32_t)c->spin_us);
     if (km_calls_open(m) != 0)
         ex_log(EX_ERROR, "no address space for requests");
     else if (km_session_open(m) != 0)

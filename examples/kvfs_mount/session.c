@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The kernel's side. With --threads 0 the thread of the file system reads /dev/fuse itself, without
- * waiting, and sleeps on it and on its stores together: two switches of threads per request. With
- * readers of their own, those decode and post, and answers still come from the file system's
- * thread.
+ * waiting, and sleeps on it and on its stores together: two switches of threads per request, or,
+ * while it looks busily, one. With readers of their own, those decode and post, and answers still
+ * come from the file system's thread.
  *
  * libfuse decodes and encodes; three things that its version may not know are looked up in what the
  * kernel wrote: flags that say whether setuid and setgid bits go, the answer to FUSE_INIT, where we
@@ -32,8 +32,9 @@
 enum {
     KM_EPOCH_MINOR = 44, /* of the protocol: the kernel knows FUSE_NOTIFY_INC_EPOCH */
     KM_EPOCH_CODE = 8,
-    KM_ROUND = 64, /* requests read before the loop has its turn */
-    KM_LOOK = 8
+    KM_ROUND = 64,     /* requests read before the loop has its turn */
+    KM_WAIT_PARTS = 8, /* a wait's part in the average */
+    KM_WAIT_MOST = 4   /* a wait counts as so many times --spin at most */
 };
 
 static __thread struct km_call *session_call;
@@ -191,19 +192,18 @@ struct session_alone {
     struct snic_loop_watch watch;
     struct km *m;
     struct km_call *call; /* that reads next */
-    unsigned round;
-    int crowd; /* the last look found several requests */
+    uint64_t spin_ns;
+    uint64_t wait_ns;  /* moving average of waits for what is in flight */
+    uint64_t since_ns; /* when something was done last */
+    int busy;          /* something was in flight then */
 };
 
-/* A look that finds nothing costs a system call: it is taken where several requests are likely. */
-static void session_readable(struct snic_loop_watch *w, int result)
+/* Take what is there, up to a round. @return how many */
+static int session_take_all(struct session_alone *s)
 {
-    struct session_alone *s = SNIC_CONTAINER(w, struct session_alone, watch);
-    int most = s->crowd || ++s->round % KM_LOOK == 0 ? KM_ROUND : 1;
     int n = 0;
 
-    (void)result;
-    while (n < most) {
+    while (n < KM_ROUND) {
         int rc;
 
         if (s->call == NULL)
@@ -217,17 +217,73 @@ static void session_readable(struct snic_loop_watch *w, int result)
             break;
         n++;
     }
-    s->crowd = n > 1;
+    return n;
+}
+
+/* The look that follows finds it. */
+static void session_readable(struct snic_loop_watch *w, int result)
+{
+    (void)w;
+    (void)result;
+}
+
+/* A wait has ended. Half of one that was slept through is taken to be the waking up. */
+static void session_waited(struct session_alone *s, uint64_t now, int slept)
+{
+    uint64_t waited = snic_min_u64((now - s->since_ns) >> slept, s->spin_ns * KM_WAIT_MOST);
+
+    if (s->busy)
+        s->wait_ns = s->wait_ns - s->wait_ns / KM_WAIT_PARTS + waited / KM_WAIT_PARTS;
+}
+
+static void session_worked(struct session_alone *s)
+{
+    unsigned locks = atomic_load_explicit(&s->m->locks_waiting, memory_order_relaxed);
+
+    s->since_ns = snic_loop_clock(s->m->loop);
+    s->busy = atomic_load_explicit(&s->m->in_flight, memory_order_relaxed) > locks;
+}
+
+/*
+ * The next request follows an answer soon, if any does: that is looked for busily, so that it costs
+ * one read and one write and no call of the loop's. What a disk or another machine has to do first
+ * is, if such things have lately come as soon.
+ */
+static int session_spins(const struct session_alone *s)
+{
+    if (s->busy && s->wait_ns >= s->spin_ns)
+        return 0;
+    return snic_loop_clock(s->m->loop) - s->since_ns < s->spin_ns;
+}
+
+static void session_sleep(struct session_alone *s)
+{
+    if (!s->watch.armed && snic_loop_watch_start(s->m->loop, &s->watch) != 0)
+        ex_log(EX_WARNING, "the kernel takes no more operations");
+    (void)snic_loop_once(s->m->loop, SNIC_NEVER);
+    session_waited(s, snic_loop_now(s->m->loop), 1);
+    session_worked(s);
 }
 
 static void session_alone(struct km *m)
 {
     struct session_alone s = {.watch = {.fn = session_readable, .fd = m->fd}, .m = m};
+    int waits = 0;
 
+    s.spin_ns = m->config->spin_us * 1000;
     while (atomic_load_explicit(&m->over, memory_order_relaxed) != 2) {
-        if (!s.watch.armed && snic_loop_watch_start(m->loop, &s.watch) != 0)
-            ex_log(EX_WARNING, "the kernel takes no more operations");
-        (void)snic_loop_once(m->loop, SNIC_NEVER);
+        int taken = session_take_all(&s);
+
+        if (snic_loop_once(m->loop, 0) > 0 || taken > 0) {
+            if (waits)
+                session_waited(&s, snic_loop_now(m->loop), 0);
+            session_worked(&s);
+            waits = 0;
+        } else {
+            waits = session_spins(&s);
+            if (!waits)
+                session_sleep(&s);
+        }
     }
     snic_loop_watch_stop(m->loop, &s.watch);
     while (s.watch.armed)
