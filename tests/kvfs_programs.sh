@@ -95,6 +95,12 @@ program_sqlite() {
             : >"$work/acks"
             python3 "$tests/kvfs_sqlite.py" "$mnt" $journal write "$work/acks" >"$work/out" 2>&1 &
             pids=$!
+            # Once it is at work there: a writer that comes after the kill finds a plain folder, and
+            # never ends.
+            until [ -s "$work/acks" ]; do
+                kill -0 "$pids" 2>/dev/null || fail "no writer: $(cat "$work/out")"
+                sleep 0.1
+            done
             sleep 1
             kvfs_kill
             wait "$pids"
