@@ -124,7 +124,7 @@ program_postgres() {
     mkdir "$mnt/pg" "$work/run" && chown postgres: "$mnt/pg" "$work/run"
     pg() { runuser -u postgres -- env LC_ALL=C PGHOST="$work/run" PGDATABASE=postgres "$@"; }
     pg_start() {
-        pg "$bin/pg_ctl" -D "$mnt/pg/data" -l "$mnt/pg/log" -w -t 60 start >"$work/out" 2>&1 ||
+        pg "$bin/pg_ctl" -D "$mnt/pg/data" -l "$mnt/pg/log" -w -t 900 start >"$work/out" 2>&1 ||
             fail "server: $(cat "$work/out" "$mnt/pg/log" | tail -n 20)"
         pids=$(head -n 1 "$mnt/pg/data/postmaster.pid")
     }
