@@ -113,6 +113,9 @@ def killed(path, journal, rounds):
         for _ in range(rounds):
             p = subprocess.Popen([sys.executable, __file__, os.path.dirname(path), journal, "write",
                                   acks.name], stdout=subprocess.DEVNULL)
+            before = os.path.getsize(acks.name)
+            while os.path.getsize(acks.name) == before and p.poll() is None:
+                time.sleep(0.05)  # it is at work, however slowly it starts
             time.sleep(random.uniform(0.3, 1.0))
             p.send_signal(signal.SIGKILL)
             p.wait()
