@@ -427,6 +427,96 @@ static void test_kv_lmdb_shared_appends_of_several_writers(void **state)
     kvl_audit(s.path);
 }
 
+/* ---- Appends and truncations ---- */
+
+enum { SHARED_CUT = 71, SHARED_STRIDE = 5000, SHARED_CUTS = 150, SHARED_LONGEST = 6 };
+
+/** The commit of a log's new state, if the state is still `was`. 1: it happened. */
+static int shared_change(struct kvl *k, uint64_t was, uint64_t now,
+                         const struct snic_kvop_change *object)
+{
+    struct snic_kvop_guard g = {.key = kvl_key(SHARED_CUT, 0),
+                                .value = was == 0 ? NULL : &was,
+                                .size = was == 0 ? 0 : sizeof(was)};
+    struct snic_kvop_change c[2] = {
+        {.key = g.key, .kind = SNIC_KVOP_PUT, .value = &now, .size = sizeof(now)}, *object};
+    struct snic_kvop op = {
+        .kind = SNIC_KVOP_COMMIT, .guards = &g, .guard_count = 1, .changes = c, .change_count = 2};
+    int64_t r = kvl_run(k, &op);
+    if (r != 0)
+        KVL_EQUAL(r, SNIC_ECANCELED);
+    return r == 0;
+}
+
+/** While the log's state is the same before and after, what it says is there is there. */
+static void shared_look(struct kvl *k)
+{
+    unsigned char p[SHARED_LONGEST][SHARED_RECORD];
+    uint64_t was = kvl_get(k, SHARED_CUT, 0, 0);
+    uint64_t count = was & 0xff;
+    for (uint64_t n = 0; n < count; n++)
+        KVL_EQUAL(kvl_object(k, SNIC_KVOP_OBJECT_READ, 0, SHARED_CUT, n * SHARED_STRIDE,
+                             SHARED_RECORD, p[n]),
+                  SHARED_RECORD);
+    if (kvl_get(k, SHARED_CUT, 0, 0) != was)
+        return;
+    for (uint64_t n = 0; n < count; n++) {
+        unsigned char right[SHARED_RECORD];
+        shared_record(right, n, n);
+        KVL_EQUAL(memcmp(p[n], right, sizeof(right)), 0);
+    }
+}
+
+/** The log's state is a number of changes, and how many records it has in the lowest byte. */
+static void shared_cutting(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    struct snic_rng rng;
+    snic_rng_init(&rng, support_seed() * 100 + s->index);
+    kvl_open(&k, s->path, 0);
+    for (uint32_t n = 0; n < SHARED_CUTS;) {
+        unsigned char p[SHARED_RECORD];
+        uint64_t was = kvl_get(&k, SHARED_CUT, 0, 0);
+        uint64_t count = was & 0xff;
+        struct snic_kvop_change c = {.object = SHARED_CUT};
+        if (count == SHARED_LONGEST || snic_rng_below(&rng, 3) == 0) {
+            count = snic_rng_below(&rng, 2) * count / 2;
+            c.kind = SNIC_KVOP_CHANGE_TRUNCATE;
+            c.offset = count * SHARED_STRIDE;
+        } else {
+            shared_record(p, count, count);
+            c.kind = SNIC_KVOP_CHANGE_WRITE;
+            c.offset = count * SHARED_STRIDE;
+            c.value = p;
+            c.size = sizeof(p);
+            count++;
+        }
+        n += (uint32_t)shared_change(&k, was, (((was >> 8) + 1) << 8) + count, &c);
+        shared_look(&k);
+    }
+    kvl_close(&k);
+}
+
+/* A truncation that comes after its records when others have seen those: it would take away what
+ * another one was told is there. */
+static void test_kv_lmdb_shared_truncation_spares_later_appends(void **state)
+{
+    struct shared s;
+    struct shared each[SHARED_PROCESSES];
+    pid_t pids[SHARED_PROCESSES];
+    struct kvl k;
+    (void)state;
+    shared_start(&s, each, pids, shared_cutting);
+    for (uint32_t i = 0; i < SHARED_PROCESSES; i++)
+        assert_int_equal(kvl_wait(pids[i]), 0);
+    kvl_open(&k, s.path, 0);
+    assert_int_equal(kvl_get(&k, SHARED_CUT, 0, 0) >> 8, SHARED_PROCESSES * SHARED_CUTS);
+    shared_look(&k);
+    kvl_close(&k);
+    kvl_audit(s.path);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +526,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_shared_larger_map_is_followed),
         cmocka_unit_test(test_kv_lmdb_shared_objects_of_several_writers),
         cmocka_unit_test(test_kv_lmdb_shared_appends_of_several_writers),
+        cmocka_unit_test(test_kv_lmdb_shared_truncation_spares_later_appends),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

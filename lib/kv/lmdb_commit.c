@@ -6,6 +6,13 @@
  * Shared, a commit with object bytes holds the object's lock until its records are there, and looks
  * at its guards under it before it writes: of two that would write the same bytes, with one record
  * as their guard, the second one fails and leaves the bytes of the first.
+ *
+ * A commit without bytes that truncates is carried out by the job of its first truncation, from the
+ * guards to the end of that one. So whoever has seen its records and writes the object comes after
+ * the truncation; and no newcomer is let in between, who would not know of it. Its further
+ * truncations, and those of a commit with bytes, follow one by one and hold no lock before: a job
+ * never waits for one lock while it holds another. A crash may leave the records without the
+ * truncation: the space is then the object's until it is truncated or removed again.
  */
 #include "snicstore/kv.h"
 
@@ -117,7 +124,7 @@ int lmdb_commit_inside(struct lmdb_kv *s, MDB_txn *txn, struct snic_kvop *op)
 
 /* ---- Object parts ---- */
 
-/** A truncation behind the records is over; the next, or the end. */
+/** A truncation is over; the next, or the end. */
 static void lmdb_commit_truncated(struct lmdb_job *j)
 {
     struct lmdb_kv *s = j->s;
@@ -125,24 +132,55 @@ static void lmdb_commit_truncated(struct lmdb_job *j)
     struct snic_kvop *op = req->op;
     op->allocated += j->allocated;
     if (j->result < 0 && op->result == 0) {
-        op->result = SNIC_EUNKNOWN; /* the records are there, the space is not back */
+        /* If the records are there, the space is not back. */
+        op->result = j->committed ? SNIC_EUNKNOWN : j->result;
         op->os_error = j->os_error;
     }
     req->backend[1]++;
     lmdb_commit_over(s, req);
 }
 
-static struct lmdb_job *lmdb_commit_job(struct lmdb_kv *s, struct snic_kv_req *req,
-                                        const struct snic_kvop_change *c, uint32_t blocks)
+/** The bytes are written. */
+static void lmdb_commit_written(struct lmdb_job *j)
 {
-    struct lmdb_job *j = lmdb_job_new(s, blocks);
+    struct lmdb_kv *s = j->s;
+    struct snic_kv_req *req = j->req;
+    req->op->allocated += j->allocated;
+    if (j->result < 0) {
+        req->op->result = j->result;
+        req->op->os_error = j->os_error;
+        lmdb_done(s, req);
+        return;
+    }
+    if (j->committed)
+        lmdb_commit_over(s, req);
+    else
+        lmdb_commit_records(s, req);
+}
+
+/** The job of a change of object bytes; its `next` is to be set. */
+static struct lmdb_job *lmdb_commit_job(struct lmdb_kv *s, struct snic_kv_req *req,
+                                        const struct snic_kvop_change *c)
+{
+    int write = c->kind == SNIC_KVOP_CHANGE_WRITE;
+    struct lmdb_job *j = lmdb_job_new(s, write ? LMDB_SMALL_JOB : 0);
     if (j == NULL)
         return NULL;
+    union {
+        const void *from;
+        void *to;
+    } bytes = {.from = c->value}; /* only read */
     j->req = req;
     j->object = c->object;
     j->offset = c->offset;
     j->flags = req->op->flags & ~SNIC_KVOP_DURABLE;
     j->exclusive = 1;
+    j->kind = write ? SNIC_KVOP_OBJECT_WRITE : SNIC_KVOP_OBJECT_TRUNCATE;
+    j->length = write ? c->size : SNIC_KVOP_OBJECT_MAX - c->offset;
+    j->piece = (struct snic_iov){.base = bytes.to, .size = c->size};
+    j->iov = &j->piece;
+    j->iov_count = write ? 1 : 0;
+    j->finish = write ? lmdb_commit_written : lmdb_commit_truncated;
     return j;
 }
 
@@ -150,7 +188,7 @@ void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req)
 {
     struct snic_kvop *op = req->op;
     uint32_t at = 0;
-    if (req->backend[3] != 0) { /* the job that has written its bytes goes on */
+    if (req->backend[3] != 0) { /* the job that holds its object's lock goes on */
         struct lmdb_job *j = (struct lmdb_job *)(uintptr_t)req->backend[3];
         req->backend[3] = 0;
         lmdb_job_step(j);
@@ -162,15 +200,13 @@ void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req)
             : lmdb_commit_part(op, SNIC_KVOP_CHANGE_TRUNCATE, (uint32_t)req->backend[1], &at);
     if (c != NULL) {
         req->backend[1] = at;
-        struct lmdb_job *j = lmdb_commit_job(s, req, c, 0);
+        struct lmdb_job *j = lmdb_commit_job(s, req, c);
         if (j == NULL) {
             op->result = SNIC_EUNKNOWN;
             lmdb_done(s, req);
             return;
         }
-        j->kind = SNIC_KVOP_OBJECT_TRUNCATE;
-        j->length = SNIC_KVOP_OBJECT_MAX - c->offset;
-        j->finish = lmdb_commit_truncated;
+        j->committed = 1;
         j->next = lmdb_change_start;
         lmdb_job_queue(j);
         return;
@@ -202,24 +238,7 @@ void lmdb_commit_records(struct lmdb_kv *s, struct snic_kv_req *req)
     lmdb_commit_over(s, req);
 }
 
-static void lmdb_commit_written(struct lmdb_job *j)
-{
-    struct lmdb_kv *s = j->s;
-    struct snic_kv_req *req = j->req;
-    req->op->allocated += j->allocated;
-    if (j->result < 0) {
-        req->op->result = j->result;
-        req->op->os_error = j->os_error;
-        lmdb_done(s, req);
-        return;
-    }
-    if (j->committed)
-        lmdb_commit_over(s, req);
-    else
-        lmdb_commit_records(s, req);
-}
-
-/** Shared: the bytes are written, the object's lock is held. */
+/** The object's lock is held: the records, then the job's next stage. */
 static void lmdb_commit_under(struct lmdb_job *j)
 {
     if (j->result < 0)
@@ -230,18 +249,30 @@ static void lmdb_commit_under(struct lmdb_job *j)
     lmdb_commit_records(j->s, j->req);
 }
 
+/** The records are through, or a guard has failed. */
+static void lmdb_commit_truncate(struct lmdb_job *j)
+{
+    uint32_t at = 0;
+    if (j->req->op->result != 0)
+        return;
+    (void)lmdb_commit_part(j->req->op, SNIC_KVOP_CHANGE_TRUNCATE, 0, &at);
+    j->req->backend[1] = at;
+    lmdb_change_start(j);
+}
+
 /** The job begins; from here to its end the mode stays what it is. */
 static void lmdb_commit_start(struct lmdb_job *j)
 {
-    j->next = lmdb_write_start;
-    if (j->s->mode != LMDB_SHARED)
-        return;
-    if (lmdb_commit_guards(j->s, j->req->op)) {
-        j->then = lmdb_commit_under;
-    } else {
+    int write = j->kind == SNIC_KVOP_OBJECT_WRITE;
+    if (j->s->mode == LMDB_SHARED && !lmdb_commit_guards(j->s, j->req->op)) {
         lmdb_job_fail(j, j->req->op->result, 0);
-        j->next = NULL;
+        return;
     }
+    j->next = write ? lmdb_write_start : lmdb_commit_truncate;
+    if (!write)
+        lmdb_commit_under(j);
+    else if (j->s->mode == LMDB_SHARED)
+        j->then = lmdb_commit_under;
 }
 
 void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req)
@@ -254,33 +285,25 @@ void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req)
         return;
     }
     uint32_t at = 0;
-    struct snic_kvop_change *c = lmdb_commit_part(op, SNIC_KVOP_CHANGE_WRITE, 0, &at);
+    const struct snic_kvop_change *c = lmdb_commit_part(op, SNIC_KVOP_CHANGE_WRITE, 0, &at);
     req->backend[2] = c != NULL;
+    if (c == NULL)
+        c = lmdb_commit_part(op, SNIC_KVOP_CHANGE_TRUNCATE, 0, &at);
     if (c == NULL) {
         lmdb_commit_records(s, req);
         return;
     }
-    /* Sole: a commit that fails now need not write first. */
+    /* Sole: a commit that fails now need not go to its object first. */
     if (s->mode == LMDB_SOLE && !lmdb_commit_guards(s, op)) {
         lmdb_done(s, req);
         return;
     }
-    struct lmdb_job *j = lmdb_commit_job(s, req, c, LMDB_SMALL_JOB);
+    struct lmdb_job *j = lmdb_commit_job(s, req, c);
     if (j == NULL) {
         op->result = SNIC_ENOMEM;
         lmdb_done(s, req);
         return;
     }
-    union {
-        const void *from;
-        void *to;
-    } bytes = {.from = c->value}; /* only read */
-    j->kind = SNIC_KVOP_OBJECT_WRITE;
-    j->length = c->size;
-    j->piece = (struct snic_iov){.base = bytes.to, .size = c->size};
-    j->iov = &j->piece;
-    j->iov_count = 1;
-    j->finish = lmdb_commit_written;
     j->next = lmdb_commit_start;
     lmdb_job_queue(j);
 }
