@@ -15,6 +15,8 @@ struct conformance_kv_check {
     const char *name;
     void (*run)(void **state);
 };
+extern const struct conformance_kv_check conformance_kv_scans[];
+extern const size_t conformance_kv_scans_count;
 extern const struct conformance_kv_check conformance_kv_objects[];
 extern const size_t conformance_kv_objects_count;
 extern const struct conformance_kv_check conformance_kv_flights[];
