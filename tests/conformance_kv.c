@@ -463,6 +463,7 @@ size_t conformance_kv_tests(struct CMUnitTest *out, size_t max,
         n = kv_add(out, n, max, &backends[b], conformance_kv_scans, conformance_kv_scans_count);
         n = kv_add(out, n, max, &backends[b], conformance_kv_objects, conformance_kv_objects_count);
         n = kv_add(out, n, max, &backends[b], conformance_kv_flights, conformance_kv_flights_count);
+        n = kv_add(out, n, max, &backends[b], conformance_kv_randoms, conformance_kv_randoms_count);
     }
     return n;
 }

@@ -21,6 +21,8 @@ extern const struct conformance_kv_check conformance_kv_objects[];
 extern const size_t conformance_kv_objects_count;
 extern const struct conformance_kv_check conformance_kv_flights[];
 extern const size_t conformance_kv_flights_count;
+extern const struct conformance_kv_check conformance_kv_randoms[];
+extern const size_t conformance_kv_randoms_count;
 
 /* ---- Requests that know what became of them ---- */
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The door kv (the program kv_server has a list of its own).
 set(_conformance_kv conformance_kv.c conformance_kv_scan.c conformance_kv_object.c
-  conformance_kv_flight.c)
+  conformance_kv_flight.c conformance_kv_random.c)
 snic_test(kv kv SOURCES ${_conformance_kv})
 snic_test(kv_mem kv)
 snic_test(kv_lmdb kv URING VENDOR SOURCES ${_conformance_kv} LABELS threads)
