@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The file system as it is mounted: programs that try all that POSIX and Linux promise, and real
 # ones. Without sanitizers everything runs, every day on LMDB; what is nightly skips visibly.
-foreach(p exerciser stress)
-  add_executable(kvfs_${p} kvfs_${p}.c)
-  set_target_properties(kvfs_${p} PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
-  target_link_libraries(kvfs_${p} PRIVATE snicstore_flags)
-endforeach()
+add_executable(kvfs_exerciser kvfs_exerciser.c)
+add_executable(kvfs_stress kvfs_stress.c kvfs_stress_own.c kvfs_stress_walk.c)
 add_executable(kvfs_posix kvfs_posix.c kvfs_posix_names.c kvfs_posix_make.c kvfs_posix_attr.c
   kvfs_posix_remove.c kvfs_posix_rename.c kvfs_posix_open.c kvfs_posix_data.c kvfs_posix_xattr.c
   kvfs_posix_locks.c kvfs_posix_dirs.c)
-set_target_properties(kvfs_posix PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
-target_link_libraries(kvfs_posix PRIVATE snicstore_flags)
+foreach(p exerciser stress posix)
+  set_target_properties(kvfs_${p} PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+  target_link_libraries(kvfs_${p} PRIVATE snicstore_flags)
+endforeach()
 
 # kvfs_mount_test(NAME STORE everyday|nightly OPTIONS SCRIPT ARGUMENT...)
 function(kvfs_mount_test name store scope options script)
@@ -54,6 +53,9 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_scope} --exclusive kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
+  kvfs_mount_test(kvfs_big_folder lmdb ${_scope} "" kvfs_big_folder.sh)
+  kvfs_mount_test(kvfs_big_folder_two lmdb nightly --two-process kvfs_big_folder.sh)
+  kvfs_mount_test(kvfs_big_folder_rados rados nightly "" kvfs_big_folder.sh)
   add_executable(kvfs_hostile kvfs_hostile.c)
   set_target_properties(kvfs_hostile PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
   target_link_libraries(kvfs_hostile PRIVATE snicstore_uring snicstore snicstore_flags
