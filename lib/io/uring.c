@@ -374,7 +374,8 @@ static int io_file_sync_new(int fd, const char *path)
     if (size > sizeof(dir))
         return -ENAMETOOLONG;
     memcpy(dir, path, size);
-    int dir_fd = open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *above = dirname(dir); /* NOLINT(concurrency-mt-unsafe): Linux's keeps nothing */
+    int dir_fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0)
         return 0; /* may be closed to us; the file itself is safe */
     int r = fsync(dir_fd) != 0 && errno != EINVAL ? -errno : 0;

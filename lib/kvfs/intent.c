@@ -385,7 +385,7 @@ static void intent_fill_group(const struct kvfs_op *op, struct kvfs_intent *n, u
     uint64_t group = n->groups[i].group;
     int made = intent_is_made(op, group);
     if (n->step == KVFS_INTENT_PRIVATE && made)
-        intent_fill_plain(n, group, want);
+        intent_fill_plain(n, group, want); /* NOLINT(bugprone-branch-clone): the order decides */
     else if (n->step == KVFS_INTENT_UNDO && made && n->error != 0)
         intent_fill_undo(n, group, want);
     else if (made)
