@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-snic_test(offload offload SOURCES support/filefix.c)
+snic_test(offload offload SOURCES test_offload_util.c support/filefix.c)
+snic_test(offload_cache offload SOURCES test_offload_util.c support/filefix.c)
 snic_test(history offload SOURCES support/history.c)
