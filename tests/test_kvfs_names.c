@@ -7,32 +7,6 @@
 
 enum { NAMES_DIR = 0040000, NAMES_FILE = 0100000 };
 
-static struct snic_kvfs_attr names_attr(struct kvt *t, uint64_t ino)
-{
-    struct snic_kvfs_attr a;
-    assert_int_equal(kvt_getattr(t, ino, &a), 0);
-    return a;
-}
-
-static int names_time_equal(struct snic_kvfs_time a, struct snic_kvfs_time b)
-{
-    return a.sec == b.sec && a.nsec == b.nsec;
-}
-
-static int names_later(struct snic_kvfs_time a, struct snic_kvfs_time b)
-{
-    return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
-}
-
-/* The call fails with this, and leaves the store as it was. */
-#define REFUSED(t, error, call)                                                                    \
-    do {                                                                                           \
-        uint64_t before_ = snic_kvmem_digest((t)->m);                                              \
-        assert_int_equal(call, error);                                                             \
-        kvt_settle(t);                                                                             \
-        assert_true(before_ == snic_kvmem_digest((t)->m));                                         \
-    } while (0)
-
 /* ---- unlink ---- */
 
 static void test_kvfs_unlink_file_gone(void **state)
@@ -43,16 +17,16 @@ static void test_kvfs_unlink_file_gone(void **state)
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
     uint64_t file = kvt_file(&t, dir, "f", 0644);
-    struct snic_kvfs_attr before = names_attr(&t, dir), after;
+    struct snic_kvfs_attr before = kvt_attr(&t, dir), after;
     assert_int_equal(before.entries, 1);
     kvt_advance(&t, 5000000);
     assert_int_equal(kvt_unlink(&t, dir, "f"), 0);
-    after = names_attr(&t, dir);
+    after = kvt_attr(&t, dir);
     assert_int_equal(after.entries, 0);
     assert_int_equal(after.nlink, 2);
-    assert_true(names_later(after.mtime, before.mtime));
-    assert_true(names_time_equal(after.mtime, after.ctime));
-    assert_true(names_time_equal(after.atime, before.atime));
+    assert_true(kvt_time_later(after.mtime, before.mtime));
+    assert_true(kvt_time_equal(after.mtime, after.ctime));
+    assert_true(kvt_time_equal(after.atime, before.atime));
     assert_int_equal(kvt_try_lookup(&t, dir, "f"), SNIC_ENOENT);
     kvt_settle(&t);
     assert_int_equal(kvt_getattr(&t, file, &after), SNIC_ENOENT);
@@ -74,16 +48,16 @@ static void test_kvfs_unlink_wrong_refused(void **state)
     (void)kvt_mkdir(&t, dir, "sub", 0755);
     memset(name, 'n', sizeof(name));
     name[sizeof(name) - 1] = 0;
-    REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, "none"));
-    REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, ""));
-    REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, 987654, "f"));
-    REFUSED(&t, SNIC_EISDIR, kvt_unlink(&t, dir, "sub"));
-    REFUSED(&t, SNIC_EISDIR, kvt_unlink(&t, dir, "."));
-    REFUSED(&t, SNIC_EISDIR, kvt_unlink(&t, dir, ".."));
-    REFUSED(&t, SNIC_ENOTDIR, kvt_unlink(&t, file, "f"));
-    REFUSED(&t, SNIC_ENAMETOOLONG, kvt_unlink(&t, dir, name));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, "none"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, ""));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, 987654, "f"));
+    KVT_REFUSED(&t, SNIC_EISDIR, kvt_unlink(&t, dir, "sub"));
+    KVT_REFUSED(&t, SNIC_EISDIR, kvt_unlink(&t, dir, "."));
+    KVT_REFUSED(&t, SNIC_EISDIR, kvt_unlink(&t, dir, ".."));
+    KVT_REFUSED(&t, SNIC_ENOTDIR, kvt_unlink(&t, file, "f"));
+    KVT_REFUSED(&t, SNIC_ENAMETOOLONG, kvt_unlink(&t, dir, name));
     name[SNIC_KVFS_NAME_MAX] = 0;
-    REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, name));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, name));
     kvt_close(&t);
 }
 
@@ -97,19 +71,19 @@ static void test_kvfs_unlink_others_refused(void **state)
     uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0700);
     uint64_t file = kvt_file(&t, dir, "f", 0666);
     t.cred.uid = t.cred.gid = 100;
-    REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "f"));
-    REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "none"));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "f"));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "none"));
     t.cred.uid = t.cred.gid = 0;
     assert_int_equal(kvt_setattr(&t, dir, SNIC_KVFS_SET_MODE, &a), 0);
     t.cred.uid = t.cred.gid = 100;
-    REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, "none"));
-    REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "f"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, "none"));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_unlink(&t, dir, "f"));
     t.cred.uid = t.cred.gid = 0;
     a.mode = 01777;
     assert_int_equal(kvt_setattr(&t, dir, SNIC_KVFS_SET_MODE, &a), 0);
     t.cred.uid = t.cred.gid = 100;
-    REFUSED(&t, SNIC_EPERM, kvt_unlink(&t, dir, "f"));
-    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, dir, "f", dir, "g", 0));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_unlink(&t, dir, "f"));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_rename(&t, dir, "f", dir, "g", 0));
     t.flags = SNIC_KVFS_CHECKED; /* whoever says so has checked */
     assert_int_equal(kvt_rename(&t, dir, "f", dir, "g", 0), 0);
     t.flags = 0;
@@ -131,22 +105,23 @@ static void test_kvfs_rmdir_rules(void **state)
     uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
     uint64_t sub = kvt_mkdir(&t, dir, "sub", 0755);
     (void)kvt_file(&t, sub, "f", 0644);
-    assert_int_equal(names_attr(&t, dir).nlink, 3);
-    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rmdir(&t, dir, "sub"));
-    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rmdir(&t, SNIC_KVFS_ROOT, "d"));
-    REFUSED(&t, SNIC_ENOTDIR, kvt_rmdir(&t, sub, "f"));
-    REFUSED(&t, SNIC_ENOENT, kvt_rmdir(&t, sub, "none"));
-    REFUSED(&t, SNIC_ENOENT, kvt_rmdir(&t, sub, ""));
-    REFUSED(&t, SNIC_EINVAL, kvt_rmdir(&t, sub, "."));
-    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rmdir(&t, sub, ".."));
+    assert_int_equal(kvt_attr(&t, dir).nlink, 3);
+    KVT_REFUSED(&t, SNIC_ENOTEMPTY, kvt_rmdir(&t, dir, "sub"));
+    KVT_REFUSED(&t, SNIC_ENOTEMPTY, kvt_rmdir(&t, SNIC_KVFS_ROOT, "d"));
+    KVT_REFUSED(&t, SNIC_ENOTDIR, kvt_rmdir(&t, sub, "f"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rmdir(&t, sub, "none"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rmdir(&t, sub, ""));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rmdir(&t, sub, "."));
+    KVT_REFUSED(&t, SNIC_ENOTEMPTY, kvt_rmdir(&t, sub, ".."));
     assert_int_equal(kvt_unlink(&t, sub, "f"), 0);
-    struct snic_kvfs_attr before = names_attr(&t, dir), after;
+    struct snic_kvfs_attr before = kvt_attr(&t, dir), after;
     kvt_advance(&t, 5000000);
     assert_int_equal(kvt_rmdir(&t, dir, "sub"), 0);
-    after = names_attr(&t, dir);
+    after = kvt_attr(&t, dir);
     assert_int_equal(after.nlink, 2);
     assert_int_equal(after.entries, 0);
-    assert_true(names_later(after.mtime, before.mtime) && names_later(after.ctime, before.ctime));
+    assert_true(kvt_time_later(after.mtime, before.mtime) &&
+                kvt_time_later(after.ctime, before.ctime));
     assert_int_equal(kvt_rmdir(&t, SNIC_KVFS_ROOT, "d"), 0);
     assert_int_equal(kvt_unmount(&t), 0);
     audit_store(t.m, 1, NULL);
@@ -169,11 +144,11 @@ static void test_kvfs_rmdir_open_accepts_nothing(void **state)
     kvt_settle(&t);
     assert_int_equal(kvt_getattr(&t, dir, &a), 0);
     assert_int_equal(a.nlink, 0);
-    REFUSED(&t, SNIC_ENOENT, kvt_link(&t, file, dir, "g"));
-    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, SNIC_KVFS_ROOT, "f", dir, "g", 0));
-    REFUSED(&t, SNIC_ENOENT, kvt_try_mkdir(&t, dir, "g", 0755));
-    REFUSED(&t, SNIC_ENOENT, kvt_try_mknod(&t, dir, "g", NAMES_FILE | 0644, 0));
-    REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, "g"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_link(&t, file, dir, "g"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, SNIC_KVFS_ROOT, "f", dir, "g", 0));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_try_mkdir(&t, dir, "g", 0755));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_try_mknod(&t, dir, "g", NAMES_FILE | 0644, 0));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_unlink(&t, dir, "g"));
     struct snic_kvfs_req end;
     kvt_req(&t, &end, SNIC_KVFS_RELEASEDIR, dir, NULL);
     end.handle = req.handle;
@@ -197,17 +172,17 @@ static void test_kvfs_link_names_counted(void **state)
     assert_int_equal(kvt_unlink(&t, dir, "second"), 0);
     audit_mounted(&t);
     for (int i = 1; i < 6; i++) {
-        struct snic_kvfs_attr before = names_attr(&t, file), after;
-        struct snic_kvfs_attr parent = names_attr(&t, dir);
+        struct snic_kvfs_attr before = kvt_attr(&t, file), after;
+        struct snic_kvfs_attr parent = kvt_attr(&t, dir);
         kvt_advance(&t, 1000000);
         snprintf(name, sizeof(name), "f%d", i);
         assert_int_equal(kvt_link(&t, file, i % 2 ? dir : SNIC_KVFS_ROOT, name), 0);
-        after = names_attr(&t, file);
+        after = kvt_attr(&t, file);
         assert_int_equal(after.nlink, i + 1);
-        assert_true(names_later(after.ctime, before.ctime));
-        assert_true(names_time_equal(after.mtime, before.mtime));
+        assert_true(kvt_time_later(after.ctime, before.ctime));
+        assert_true(kvt_time_equal(after.mtime, before.mtime));
         if (i % 2)
-            assert_true(names_later(names_attr(&t, dir).mtime, parent.mtime));
+            assert_true(kvt_time_later(kvt_attr(&t, dir).mtime, parent.mtime));
         assert_int_equal(kvt_lookup(&t, i % 2 ? dir : SNIC_KVFS_ROOT, name), file);
     }
     audit_mounted(&t);
@@ -217,16 +192,16 @@ static void test_kvfs_link_names_counted(void **state)
     assert_int_equal(kvt_link(&t, file, dir, "f6"), 0);
     audit_mounted(&t);
     for (int i = 6; i >= 1; i--) {
-        struct snic_kvfs_attr before = names_attr(&t, file), after;
+        struct snic_kvfs_attr before = kvt_attr(&t, file), after;
         kvt_advance(&t, 1000000);
         snprintf(name, sizeof(name), "f%d", i);
         assert_int_equal(kvt_unlink(&t, i % 2 || i == 6 ? dir : SNIC_KVFS_ROOT, name), 0);
         audit_mounted(&t);
         if (i == 1)
             break;
-        after = names_attr(&t, file);
+        after = kvt_attr(&t, file);
         assert_int_equal(after.nlink, i - 1);
-        assert_true(names_later(after.ctime, before.ctime));
+        assert_true(kvt_time_later(after.ctime, before.ctime));
     }
     kvt_close(&t);
 }
@@ -241,21 +216,21 @@ static void test_kvfs_link_wrong_refused(void **state)
     uint64_t file = kvt_file(&t, dir, "f", 0644);
     memset(name, 'n', sizeof(name));
     name[sizeof(name) - 1] = 0;
-    REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, "f"));
-    REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, SNIC_KVFS_ROOT, "d"));
-    REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, "."));
-    REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, ".."));
-    REFUSED(&t, SNIC_ENOENT, kvt_link(&t, file, dir, ""));
-    REFUSED(&t, SNIC_EINVAL, kvt_link(&t, file, dir, "a/b"));
-    REFUSED(&t, SNIC_EPERM, kvt_link(&t, dir, dir, "g"));
-    REFUSED(&t, SNIC_EPERM, kvt_link(&t, SNIC_KVFS_ROOT, dir, "g"));
-    REFUSED(&t, SNIC_ENOTDIR, kvt_link(&t, file, file, "g"));
-    REFUSED(&t, SNIC_ENOENT, kvt_link(&t, 987654, dir, "g"));
-    REFUSED(&t, SNIC_ENOENT, kvt_link(&t, file, 987654, "g"));
-    REFUSED(&t, SNIC_ENAMETOOLONG, kvt_link(&t, file, dir, name));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, "f"));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, SNIC_KVFS_ROOT, "d"));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, "."));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, ".."));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_link(&t, file, dir, ""));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_link(&t, file, dir, "a/b"));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_link(&t, dir, dir, "g"));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_link(&t, SNIC_KVFS_ROOT, dir, "g"));
+    KVT_REFUSED(&t, SNIC_ENOTDIR, kvt_link(&t, file, file, "g"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_link(&t, 987654, dir, "g"));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_link(&t, file, 987654, "g"));
+    KVT_REFUSED(&t, SNIC_ENAMETOOLONG, kvt_link(&t, file, dir, name));
     t.cred.uid = t.cred.gid = 100;
-    REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, "f"));
-    REFUSED(&t, SNIC_EACCES, kvt_link(&t, file, dir, "g"));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_link(&t, file, dir, "f"));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_link(&t, file, dir, "g"));
     t.cred.uid = t.cred.gid = 0;
     name[SNIC_KVFS_NAME_MAX] = 0;
     assert_int_equal(kvt_link(&t, file, dir, name), 0);
@@ -275,7 +250,7 @@ static void test_kvfs_link_most_refused(void **state)
     uint64_t file = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
     uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
     for (int i = 0; i < 2; i++) {
-        a = names_attr(&t, i == 0 ? file : dir);
+        a = kvt_attr(&t, i == 0 ? file : dir);
         a.nlink = SNIC_KVFS_LINK_MAX;
         a.parent = 0;
         assert_int_equal(kvt_unmount(&t), 0);
@@ -294,10 +269,10 @@ static void test_kvfs_link_most_refused(void **state)
         assert_int_equal(op.result, 0);
         assert_int_equal(kvt_mount(&t), 0);
     }
-    REFUSED(&t, SNIC_EMLINK, kvt_link(&t, file, SNIC_KVFS_ROOT, "g"));
+    KVT_REFUSED(&t, SNIC_EMLINK, kvt_link(&t, file, SNIC_KVFS_ROOT, "g"));
     (void)kvt_mkdir(&t, SNIC_KVFS_ROOT, "e", 0755);
-    REFUSED(&t, SNIC_EMLINK, kvt_try_mkdir(&t, dir, "g", 0755));
-    REFUSED(&t, SNIC_EMLINK, kvt_rename(&t, SNIC_KVFS_ROOT, "e", dir, "g", 0));
+    KVT_REFUSED(&t, SNIC_EMLINK, kvt_try_mkdir(&t, dir, "g", 0755));
+    KVT_REFUSED(&t, SNIC_EMLINK, kvt_rename(&t, SNIC_KVFS_ROOT, "e", dir, "g", 0));
     kvt_close(&t);
 }
 

@@ -13,32 +13,6 @@ enum {
     EXCHANGE = (int)SNIC_KVFS_RENAME_EXCHANGE
 };
 
-static struct snic_kvfs_attr rename_attr(struct kvt *t, uint64_t ino)
-{
-    struct snic_kvfs_attr a;
-    assert_int_equal(kvt_getattr(t, ino, &a), 0);
-    return a;
-}
-
-static int rename_later(struct snic_kvfs_time a, struct snic_kvfs_time b)
-{
-    return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
-}
-
-static int rename_equal(struct snic_kvfs_time a, struct snic_kvfs_time b)
-{
-    return a.sec == b.sec && a.nsec == b.nsec;
-}
-
-/* The call fails with this, and leaves the store as it was. */
-#define REFUSED(t, error, call)                                                                    \
-    do {                                                                                           \
-        uint64_t before_ = snic_kvmem_digest((t)->m);                                              \
-        assert_int_equal(call, error);                                                             \
-        kvt_settle(t);                                                                             \
-        assert_true(before_ == snic_kvmem_digest((t)->m));                                         \
-    } while (0)
-
 /* ---- Rules ---- */
 
 static void test_kvfs_rename_within_moved(void **state)
@@ -49,18 +23,18 @@ static void test_kvfs_rename_within_moved(void **state)
     uint64_t dir = kvt_mkdir(&t, RENAME_ROOT, "d", 0755);
     uint64_t file = kvt_file(&t, dir, "a", 0644);
     uint64_t sub = kvt_mkdir(&t, dir, "s", 0755);
-    struct snic_kvfs_attr d = rename_attr(&t, dir), f = rename_attr(&t, file), after;
+    struct snic_kvfs_attr d = kvt_attr(&t, dir), f = kvt_attr(&t, file), after;
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, dir, "a", dir, "b", 0), 0);
     assert_int_equal(kvt_try_lookup(&t, dir, "a"), SNIC_ENOENT);
     assert_int_equal(kvt_lookup(&t, dir, "b"), file);
-    after = rename_attr(&t, dir);
-    assert_true(rename_later(after.mtime, d.mtime) && rename_later(after.ctime, d.ctime));
+    after = kvt_attr(&t, dir);
+    assert_true(kvt_time_later(after.mtime, d.mtime) && kvt_time_later(after.ctime, d.ctime));
     assert_int_equal(after.nlink, 3);
     assert_int_equal(after.entries, 2);
-    after = rename_attr(&t, file);
-    assert_true(rename_later(after.ctime, f.ctime));
-    assert_true(rename_equal(after.mtime, f.mtime) && rename_equal(after.atime, f.atime));
+    after = kvt_attr(&t, file);
+    assert_true(kvt_time_later(after.ctime, f.ctime));
+    assert_true(kvt_time_equal(after.mtime, f.mtime) && kvt_time_equal(after.atime, f.atime));
     assert_int_equal(after.nlink, 1);
     audit_mounted(&t);
     assert_int_equal(kvt_rename(&t, dir, "s", dir, "s2", 0), 0);
@@ -80,20 +54,20 @@ static void test_kvfs_rename_across_parents_follow(void **state)
     uint64_t file = kvt_file(&t, a, "f", 0644);
     uint64_t sub = kvt_mkdir(&t, a, "s", 0755);
     (void)kvt_file(&t, sub, "inside", 0644);
-    struct snic_kvfs_attr before = rename_attr(&t, sub), after;
+    struct snic_kvfs_attr before = kvt_attr(&t, sub), after;
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, a, "f", b, "g", 0), 0);
     assert_int_equal(kvt_lookup(&t, b, "g"), file);
     audit_mounted(&t);
     assert_int_equal(kvt_rename(&t, a, "s", b, "s", 0), 0);
     assert_int_equal(kvt_try_resolve(&t, sub, ".."), b);
-    assert_int_equal(rename_attr(&t, a).nlink, 2);
-    assert_int_equal(rename_attr(&t, b).nlink, 3);
-    assert_int_equal(rename_attr(&t, a).entries, 0);
-    assert_int_equal(rename_attr(&t, b).entries, 2);
-    after = rename_attr(&t, sub);
-    assert_true(rename_later(after.ctime, before.ctime));
-    assert_true(rename_equal(after.mtime, before.mtime));
+    assert_int_equal(kvt_attr(&t, a).nlink, 2);
+    assert_int_equal(kvt_attr(&t, b).nlink, 3);
+    assert_int_equal(kvt_attr(&t, a).entries, 0);
+    assert_int_equal(kvt_attr(&t, b).entries, 2);
+    after = kvt_attr(&t, sub);
+    assert_true(kvt_time_later(after.ctime, before.ctime));
+    assert_true(kvt_time_equal(after.mtime, before.mtime));
     audit_mounted(&t);
     kvt_close(&t);
 }
@@ -109,13 +83,13 @@ static void test_kvfs_rename_over_replaced(void **state)
     uint64_t file = kvt_file(&t, a, "f", 0644);
     uint64_t old = kvt_file(&t, b, "g", 0644);
     assert_int_equal(kvt_link(&t, old, a, "other"), 0);
-    struct snic_kvfs_attr before = rename_attr(&t, old);
+    struct snic_kvfs_attr before = kvt_attr(&t, old);
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, a, "f", b, "g", 0), 0);
     assert_int_equal(kvt_lookup(&t, b, "g"), file);
-    after = rename_attr(&t, old);
+    after = kvt_attr(&t, old);
     assert_int_equal(after.nlink, 1);
-    assert_true(rename_later(after.ctime, before.ctime));
+    assert_true(kvt_time_later(after.ctime, before.ctime));
     audit_mounted(&t);
     assert_int_equal(kvt_rename(&t, a, "other", b, "g", 0), 0);
     kvt_advance(&t, RENAME_LINGER_NS);
@@ -131,14 +105,14 @@ static void test_kvfs_rename_over_replaced(void **state)
     (void)kvt_file(&t, s, "inside", 0644);
     assert_int_equal(kvt_rename(&t, a, "s", b, "e", 0), 0);
     assert_int_equal(kvt_lookup(&t, b, "e"), s);
-    assert_int_equal(rename_attr(&t, a).nlink, 2);
-    assert_int_equal(rename_attr(&t, b).nlink, 3);
+    assert_int_equal(kvt_attr(&t, a).nlink, 2);
+    assert_int_equal(kvt_attr(&t, b).nlink, 3);
     kvt_settle(&t);
     assert_int_equal(kvt_getattr(&t, e, &after), SNIC_ENOENT);
     audit_mounted(&t);
     (void)kvt_mkdir(&t, b, "z", 0755);
     assert_int_equal(kvt_rename(&t, b, "e", b, "z", 0), 0);
-    assert_int_equal(rename_attr(&t, b).nlink, 3);
+    assert_int_equal(kvt_attr(&t, b).nlink, 3);
     audit_mounted(&t);
     kvt_close(&t);
 }
@@ -157,40 +131,40 @@ static void test_kvfs_rename_wrong_refused(void **state)
     (void)kvt_mkdir(&t, RENAME_ROOT, "empty", 0755);
     memset(name, 'n', sizeof(name));
     name[sizeof(name) - 1] = 0;
-    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "none", a, "x", 0));
-    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "", a, "x", 0));
-    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", a, "", 0));
-    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, 987654, "f", a, "x", 0));
-    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", 987654, "x", 0));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, a, "f", a, "x/y", 0));
-    REFUSED(&t, SNIC_ENAMETOOLONG, kvt_rename(&t, a, "f", a, name, 0));
-    REFUSED(&t, SNIC_ENAMETOOLONG, kvt_rename(&t, a, name, a, "x", 0));
-    REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, file, "f", a, "x", 0));
-    REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, a, "f", file, "x", 0));
-    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, ".", RENAME_ROOT, "x", 0));
-    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "..", RENAME_ROOT, "x", 0));
-    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "f", a, ".", 0));
-    REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "f", a, "..", 0));
-    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", a, "..", NOREPLACE));
-    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", b, "g", NOREPLACE));
-    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", a, "f", NOREPLACE));
-    REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", a, "x", EXCHANGE));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, a, "f", b, "g", EXCHANGE | NOREPLACE));
-    REFUSED(&t, SNIC_EISDIR, kvt_rename(&t, a, "f", RENAME_ROOT, "empty", 0));
-    REFUSED(&t, SNIC_EISDIR, kvt_rename(&t, a, "f", a, "b", 0));
-    REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, RENAME_ROOT, "empty", a, "f", 0));
-    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, RENAME_ROOT, "empty", a, "b", 0));
-    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, a, "f", RENAME_ROOT, "a", 0)); /* its ancestor */
-    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, b, "c", RENAME_ROOT, "a", 0));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", a, "x", 0));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "x", 0));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", c, "x", 0));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "c", 0));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "g", EXCHANGE));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, b, "g", RENAME_ROOT, "a", EXCHANGE));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, b, "c", RENAME_ROOT, "a", EXCHANGE));
-    REFUSED(&t, 0, kvt_rename(&t, a, "f", a, "f", 0));
-    REFUSED(&t, 0, kvt_rename(&t, RENAME_ROOT, "a", RENAME_ROOT, "a", 0));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "none", a, "x", 0));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "", a, "x", 0));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", a, "", 0));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, 987654, "f", a, "x", 0));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", 987654, "x", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, a, "f", a, "x/y", 0));
+    KVT_REFUSED(&t, SNIC_ENAMETOOLONG, kvt_rename(&t, a, "f", a, name, 0));
+    KVT_REFUSED(&t, SNIC_ENAMETOOLONG, kvt_rename(&t, a, name, a, "x", 0));
+    KVT_REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, file, "f", a, "x", 0));
+    KVT_REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, a, "f", file, "x", 0));
+    KVT_REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, ".", RENAME_ROOT, "x", 0));
+    KVT_REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "..", RENAME_ROOT, "x", 0));
+    KVT_REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "f", a, ".", 0));
+    KVT_REFUSED(&t, SNIC_EBUSY, kvt_rename(&t, a, "f", a, "..", 0));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", a, "..", NOREPLACE));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", b, "g", NOREPLACE));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", a, "f", NOREPLACE));
+    KVT_REFUSED(&t, SNIC_ENOENT, kvt_rename(&t, a, "f", a, "x", EXCHANGE));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, a, "f", b, "g", EXCHANGE | NOREPLACE));
+    KVT_REFUSED(&t, SNIC_EISDIR, kvt_rename(&t, a, "f", RENAME_ROOT, "empty", 0));
+    KVT_REFUSED(&t, SNIC_EISDIR, kvt_rename(&t, a, "f", a, "b", 0));
+    KVT_REFUSED(&t, SNIC_ENOTDIR, kvt_rename(&t, RENAME_ROOT, "empty", a, "f", 0));
+    KVT_REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, RENAME_ROOT, "empty", a, "b", 0));
+    KVT_REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, a, "f", RENAME_ROOT, "a", 0)); /* its ancestor */
+    KVT_REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, b, "c", RENAME_ROOT, "a", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", a, "x", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "x", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", c, "x", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "c", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "a", b, "g", EXCHANGE));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, b, "g", RENAME_ROOT, "a", EXCHANGE));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, b, "c", RENAME_ROOT, "a", EXCHANGE));
+    KVT_REFUSED(&t, 0, kvt_rename(&t, a, "f", a, "f", 0));
+    KVT_REFUSED(&t, 0, kvt_rename(&t, RENAME_ROOT, "a", RENAME_ROOT, "a", 0));
     kvt_close(&t);
 }
 
@@ -203,13 +177,13 @@ static void test_kvfs_rename_same_inode_nothing(void **state)
     uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
     uint64_t file = kvt_file(&t, a, "f", 0644);
     assert_int_equal(kvt_link(&t, file, RENAME_ROOT, "g"), 0);
-    struct snic_kvfs_attr before = rename_attr(&t, file), after;
+    struct snic_kvfs_attr before = kvt_attr(&t, file), after;
     kvt_advance(&t, 3000000);
-    REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", 0));
-    REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", EXCHANGE));
-    REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", RENAME_ROOT, "g", NOREPLACE));
-    after = rename_attr(&t, file);
-    assert_true(rename_equal(after.ctime, before.ctime));
+    KVT_REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", 0));
+    KVT_REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", EXCHANGE));
+    KVT_REFUSED(&t, SNIC_EEXIST, kvt_rename(&t, a, "f", RENAME_ROOT, "g", NOREPLACE));
+    after = kvt_attr(&t, file);
+    assert_true(kvt_time_equal(after.ctime, before.ctime));
     assert_int_equal(kvt_lookup(&t, a, "f"), file);
     assert_int_equal(kvt_lookup(&t, RENAME_ROOT, "g"), file);
     kvt_close(&t);
@@ -225,16 +199,16 @@ static void test_kvfs_rename_exchange_both_move(void **state)
     uint64_t file = kvt_file(&t, a, "f", 0644);
     uint64_t dir = kvt_mkdir(&t, b, "d", 0755);
     (void)kvt_file(&t, dir, "inside", 0644);
-    struct snic_kvfs_attr f = rename_attr(&t, file), d = rename_attr(&t, dir);
+    struct snic_kvfs_attr f = kvt_attr(&t, file), d = kvt_attr(&t, dir);
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, a, "f", b, "d", EXCHANGE), 0);
     assert_int_equal(kvt_lookup(&t, a, "f"), dir);
     assert_int_equal(kvt_lookup(&t, b, "d"), file);
     assert_int_equal(kvt_try_resolve(&t, dir, ".."), a);
-    assert_int_equal(rename_attr(&t, a).nlink, 3);
-    assert_int_equal(rename_attr(&t, b).nlink, 2);
-    assert_true(rename_later(rename_attr(&t, file).ctime, f.ctime));
-    assert_true(rename_later(rename_attr(&t, dir).ctime, d.ctime));
+    assert_int_equal(kvt_attr(&t, a).nlink, 3);
+    assert_int_equal(kvt_attr(&t, b).nlink, 2);
+    assert_true(kvt_time_later(kvt_attr(&t, file).ctime, f.ctime));
+    assert_true(kvt_time_later(kvt_attr(&t, dir).ctime, d.ctime));
     audit_mounted(&t);
     assert_int_equal(kvt_rename(&t, a, "f", b, "d", EXCHANGE), 0);
     audit_mounted(&t);
@@ -242,7 +216,7 @@ static void test_kvfs_rename_exchange_both_move(void **state)
     assert_int_equal(kvt_rename(&t, a, "d", b, "d", EXCHANGE), 0);
     assert_int_equal(kvt_try_resolve(&t, dir, ".."), a);
     assert_int_equal(kvt_try_resolve(&t, dir2, ".."), b);
-    assert_int_equal(rename_attr(&t, a).nlink, 3);
+    assert_int_equal(kvt_attr(&t, a).nlink, 3);
     assert_int_equal(kvt_rename(&t, a, "d", a, "f", EXCHANGE), 0);
     assert_int_equal(kvt_lookup(&t, a, "f"), dir);
     assert_int_equal(kvt_lookup(&t, a, "d"), file);
@@ -266,12 +240,12 @@ static void test_kvfs_rename_others_refused(void **state)
     t.cred.uid = t.cred.gid = 100;
     (void)kvt_file(&t, from, "mine", 0644);
     (void)kvt_mkdir(&t, from, "dir", 0755);
-    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "mine", to, "his", 0));
-    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "mine", to, "his", EXCHANGE));
-    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, to, "his", from, "x", 0));
-    REFUSED(&t, SNIC_EACCES, kvt_rename(&t, from, "shut", to, "x", 0));
-    REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "dir", to, "shut", 0));
-    REFUSED(&t, SNIC_EACCES, kvt_rename(&t, from, "mine", RENAME_ROOT, "x", 0));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "mine", to, "his", 0));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "mine", to, "his", EXCHANGE));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_rename(&t, to, "his", from, "x", 0));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_rename(&t, from, "shut", to, "x", 0));
+    KVT_REFUSED(&t, SNIC_EPERM, kvt_rename(&t, from, "dir", to, "shut", 0));
+    KVT_REFUSED(&t, SNIC_EACCES, kvt_rename(&t, from, "mine", RENAME_ROOT, "x", 0));
     assert_int_equal(kvt_rename(&t, from, "shut", from, "shut2", 0), 0); /* ".." stays */
     assert_int_equal(kvt_rename(&t, from, "mine", to, "mine", 0), 0);
     assert_int_equal(kvt_rename(&t, from, "dir", to, "dir", 0), 0);
@@ -302,8 +276,8 @@ static void test_kvfs_rename_linked_names_follow(void **state)
     audit_mounted(&t);
     assert_int_equal(kvt_rename(&t, a, "o", RENAME_ROOT, "g3", 0), 0);
     audit_mounted(&t);
-    assert_int_equal(rename_attr(&t, file).nlink, 2);
-    assert_int_equal(rename_attr(&t, other).nlink, 2);
+    assert_int_equal(kvt_attr(&t, file).nlink, 2);
+    assert_int_equal(kvt_attr(&t, other).nlink, 2);
     kvt_close(&t);
 }
 
@@ -375,13 +349,13 @@ static void test_kvfs_rename_deep_no_circle(void **state)
         dirs[i] = kvt_mkdir(&t, i == 0 ? RENAME_ROOT : dirs[i - 1], "d", 0755);
     uint64_t side = kvt_mkdir(&t, RENAME_ROOT, "side", 0755);
     (void)kvt_file(&t, dirs[DEPTH - 1], "f", 0644);
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "d", dirs[DEPTH - 1], "x", 0));
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, dirs[0], "d", dirs[DEPTH - 1], "x", 0));
-    REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, dirs[DEPTH - 1], "f", RENAME_ROOT, "d", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "d", dirs[DEPTH - 1], "x", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, dirs[0], "d", dirs[DEPTH - 1], "x", 0));
+    KVT_REFUSED(&t, SNIC_ENOTEMPTY, kvt_rename(&t, dirs[DEPTH - 1], "f", RENAME_ROOT, "d", 0));
     assert_int_equal(kvt_rename(&t, RENAME_ROOT, "side", dirs[DEPTH - 1], "side", 0), 0);
     assert_int_equal(kvt_rename(&t, dirs[DEPTH - 1], "side", RENAME_ROOT, "side", 0), 0);
     assert_int_equal(kvt_rename(&t, RENAME_ROOT, "d", side, "d", 0), 0);
-    REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "side", dirs[DEPTH - 1], "x", 0));
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "side", dirs[DEPTH - 1], "x", 0));
     audit_mounted(&t);
     kvt_close(&t);
 }

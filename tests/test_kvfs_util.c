@@ -353,6 +353,23 @@ int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_kvfs_attr *out)
     return rc;
 }
 
+struct snic_kvfs_attr kvt_attr(struct kvt *t, uint64_t ino)
+{
+    struct snic_kvfs_attr a;
+    assert_int_equal(kvt_getattr(t, ino, &a), 0);
+    return a;
+}
+
+int kvt_time_later(struct snic_kvfs_time a, struct snic_kvfs_time b)
+{
+    return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
+}
+
+int kvt_time_equal(struct snic_kvfs_time a, struct snic_kvfs_time b)
+{
+    return a.sec == b.sec && a.nsec == b.nsec;
+}
+
 int64_t kvt_access(struct kvt *t, uint64_t ino, uint32_t want)
 {
     struct snic_kvfs_req req;

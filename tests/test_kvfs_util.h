@@ -97,6 +97,10 @@ int64_t kvt_rename(struct kvt *t, uint64_t dir, const char *name, uint64_t dir2,
                    uint32_t flags);
 int64_t kvt_link(struct kvt *t, uint64_t ino, uint64_t dir, const char *name);
 int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_kvfs_attr *out);
+/* They are there to be had. */
+struct snic_kvfs_attr kvt_attr(struct kvt *t, uint64_t ino);
+int kvt_time_later(struct snic_kvfs_time a, struct snic_kvfs_time b); /* a is after b */
+int kvt_time_equal(struct snic_kvfs_time a, struct snic_kvfs_time b);
 /* May the caller? `want`: bits R 4, W 2, X 1. */
 int64_t kvt_access(struct kvt *t, uint64_t ino, uint32_t want);
 int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_kvfs_attr *a);
