@@ -21,11 +21,14 @@ static void seen_told(struct snic_loop_watch *w, int result)
     s->result = result;
 }
 
-static struct snic_loop *open_loop(void)
+/* A loop and a watch on the reading end of a pipe, not yet started; ends[1] writes. */
+static struct snic_loop *open_piped(struct seen *s, int ends[2])
 {
     struct snic_loop *loop;
     if (snic_loop_uring_open(&loop, NULL) != 0)
         support_skip("no io_uring here");
+    assert_int_equal(pipe(ends), 0);
+    *s = (struct seen){.watch = {.fd = ends[0], .fn = seen_told}};
     return loop;
 }
 
@@ -38,12 +41,10 @@ static void until_told(struct snic_loop *l, const struct seen *s, int times)
 /* Nothing to read: silent; then one call per watch, at once where something is there already. */
 static void test_loop_watch_readable_told_once(void **state)
 {
-    struct snic_loop *l = open_loop();
-    struct seen s = {.watch = {.fn = seen_told}};
+    struct seen s;
     int ends[2];
     (void)state;
-    assert_int_equal(pipe(ends), 0);
-    s.watch.fd = ends[0];
+    struct snic_loop *l = open_piped(&s, ends);
     assert_int_equal(snic_loop_watch_start(l, &s.watch), 0);
     assert_int_equal(s.watch.armed, 1);
     for (int i = 0; i < 10; i++)
@@ -65,12 +66,10 @@ static void test_loop_watch_readable_told_once(void **state)
 
 static void test_loop_watch_unwatched_told_canceled(void **state)
 {
-    struct snic_loop *l = open_loop();
-    struct seen s = {.watch = {.fn = seen_told}};
+    struct seen s;
     int ends[2];
     (void)state;
-    assert_int_equal(pipe(ends), 0);
-    s.watch.fd = ends[0];
+    struct snic_loop *l = open_piped(&s, ends);
     snic_loop_watch_stop(l, &s.watch); /* harmless */
     assert_int_equal(snic_loop_watch_start(l, &s.watch), 0);
     snic_loop_watch_stop(l, &s.watch);
@@ -85,12 +84,10 @@ static void test_loop_watch_unwatched_told_canceled(void **state)
 /* The other end is gone: a read would not wait. */
 static void test_loop_watch_hung_up_told(void **state)
 {
-    struct snic_loop *l = open_loop();
-    struct seen s = {.watch = {.fn = seen_told}};
+    struct seen s;
     int ends[2];
     (void)state;
-    assert_int_equal(pipe(ends), 0);
-    s.watch.fd = ends[0];
+    struct snic_loop *l = open_piped(&s, ends);
     assert_int_equal(snic_loop_watch_start(l, &s.watch), 0);
     close(ends[1]);
     until_told(l, &s, 1);
