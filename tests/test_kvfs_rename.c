@@ -13,6 +13,15 @@ enum {
     EXCHANGE = (int)SNIC_KVFS_RENAME_EXCHANGE
 };
 
+/* An engine; folders a and b in the root, and a file f in a. */
+static void rename_open(struct kvt *t, uint64_t *a, uint64_t *b, uint64_t *file)
+{
+    kvt_open(t, NULL);
+    *a = kvt_mkdir(t, RENAME_ROOT, "a", 0755);
+    *b = kvt_mkdir(t, RENAME_ROOT, "b", 0755);
+    *file = kvt_file(t, *a, "f", 0644);
+}
+
 /* ---- Rules ---- */
 
 static void test_kvfs_rename_within_moved(void **state)
@@ -48,10 +57,8 @@ static void test_kvfs_rename_across_parents_follow(void **state)
 {
     struct kvt t;
     (void)state;
-    kvt_open(&t, NULL);
-    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
-    uint64_t b = kvt_mkdir(&t, RENAME_ROOT, "b", 0755);
-    uint64_t file = kvt_file(&t, a, "f", 0644);
+    uint64_t a, b, file;
+    rename_open(&t, &a, &b, &file);
     uint64_t sub = kvt_mkdir(&t, a, "s", 0755);
     (void)kvt_file(&t, sub, "inside", 0644);
     struct snic_kvfs_attr before = kvt_attr(&t, sub), after;
@@ -77,10 +84,8 @@ static void test_kvfs_rename_over_replaced(void **state)
     struct kvt t;
     struct snic_kvfs_attr after;
     (void)state;
-    kvt_open(&t, NULL);
-    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
-    uint64_t b = kvt_mkdir(&t, RENAME_ROOT, "b", 0755);
-    uint64_t file = kvt_file(&t, a, "f", 0644);
+    uint64_t a, b, file;
+    rename_open(&t, &a, &b, &file);
     uint64_t old = kvt_file(&t, b, "g", 0644);
     assert_int_equal(kvt_link(&t, old, a, "other"), 0);
     struct snic_kvfs_attr before = kvt_attr(&t, old);
@@ -193,10 +198,8 @@ static void test_kvfs_rename_exchange_both_move(void **state)
 {
     struct kvt t;
     (void)state;
-    kvt_open(&t, NULL);
-    uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
-    uint64_t b = kvt_mkdir(&t, RENAME_ROOT, "b", 0755);
-    uint64_t file = kvt_file(&t, a, "f", 0644);
+    uint64_t a, b, file;
+    rename_open(&t, &a, &b, &file);
     uint64_t dir = kvt_mkdir(&t, b, "d", 0755);
     (void)kvt_file(&t, dir, "inside", 0644);
     struct snic_kvfs_attr f = kvt_attr(&t, file), d = kvt_attr(&t, dir);
