@@ -193,6 +193,114 @@ static void test_kv_rados_old_knowledge_does_no_harm(void **state)
     rados_close(&c);
 }
 
+/* ---- Truncations of a commit ---- */
+
+struct step {
+    struct call call;
+    struct snic_kvop op;
+    struct snic_kvop_guard guard;
+    struct snic_kvop_change change[2];
+    struct snic_kvop_get get;
+    uint64_t value[2];
+};
+
+static void step_begin(struct snic_kv *kv, struct step *s)
+{
+    struct snic_kv_req *one = &s->call.req;
+    s->call = (struct call){.req = {.done = call_done, .op = &s->op}};
+    assert_int_equal(snic_kv_submit(kv, &one, 1), 1);
+}
+
+static int64_t step_end(struct conformance_kv *c, struct step *s)
+{
+    while (!s->call.done)
+        assert_true(snic_loop_once(c->loop, SNIC_NEVER) >= 0);
+    return s->op.result;
+}
+
+/** The record goes from one number (0: none) to another, together with a change of its object. */
+static void step_commit(struct snic_kv *kv, struct step *s, uint64_t was, uint64_t now,
+                        const struct snic_kvop_change *object)
+{
+    memset(s, 0, sizeof(*s));
+    s->value[0] = was;
+    s->value[1] = now;
+    snic_kvop_key_set(&s->guard.key, object->object, "size", 4);
+    s->guard.value = was == 0 ? NULL : &s->value[0];
+    s->guard.size = was == 0 ? 0 : sizeof(was);
+    s->change[0] = (struct snic_kvop_change){
+        .kind = SNIC_KVOP_PUT, .key = s->guard.key, .value = &s->value[1], .size = sizeof(now)};
+    s->change[1] = *object;
+    s->op = (struct snic_kvop){.kind = SNIC_KVOP_COMMIT,
+                               .guards = &s->guard,
+                               .guard_count = 1,
+                               .changes = s->change,
+                               .change_count = 2};
+    step_begin(kv, s);
+}
+
+static uint64_t step_get(struct conformance_kv *c, struct snic_kv *kv, struct step *s, uint64_t n)
+{
+    memset(s, 0, sizeof(*s));
+    snic_kvop_key_set(&s->get.key, n, "size", 4);
+    s->get.value = s->value;
+    s->get.room = sizeof(s->value);
+    s->op = (struct snic_kvop){.kind = SNIC_KVOP_GET, .gets = &s->get, .get_count = 1};
+    step_begin(kv, s);
+    return step_end(c, s) == 0 ? s->value[0] : 0;
+}
+
+/* Who has seen the records of a commit that truncates, and writes then, keeps the bytes. */
+static void test_kv_rados_truncation_spares_later_writes(void **state)
+{
+    static const struct conformance_kv_backend none;
+    static unsigned char bytes[4 * BLOCK], out[BLOCK];
+    struct conformance_kv c = {.kv = NULL};
+    struct snic_kv *second = NULL;
+    struct step a, b;
+    (void)state;
+    rados_open(&c, &none);
+    assert_int_equal(rados_again(&c, &second), 0);
+    uint64_t state_of = 0;
+    for (uint32_t n = 0; n < 60; n++) {
+        uint64_t cut = n % 3 * (BLOCK / 2);
+        struct snic_kvop_change change = {
+            .kind = SNIC_KVOP_CHANGE_WRITE, .object = 77, .value = bytes, .size = sizeof(bytes)};
+        memset(bytes, 1, sizeof(bytes));
+        step_commit(c.kv, &a, state_of, state_of + 1, &change);
+        assert_int_equal(step_end(&c, &a), 0);
+        struct snic_kvop_change truncate = {
+            .kind = SNIC_KVOP_CHANGE_TRUNCATE, .object = 77, .offset = cut};
+        step_commit(c.kv, &a, state_of + 1, state_of + 2, &truncate);
+        state_of += 2;
+        while (step_get(&c, second, &b, 77) != state_of)
+            ;
+        memset(bytes, 2, sizeof(bytes));
+        change.offset = cut;
+        change.size = BLOCK;
+        step_commit(second, &b, state_of, state_of + 1, &change);
+        state_of++;
+        assert_int_equal(step_end(&c, &b), 0);
+        assert_int_equal(step_end(&c, &a), 0);
+        struct snic_iov piece = {out, BLOCK};
+        struct snic_kvop read = {.kind = SNIC_KVOP_OBJECT_READ,
+                                 .object = 77,
+                                 .offset = cut,
+                                 .length = BLOCK,
+                                 .iov = &piece,
+                                 .iov_count = 1};
+        (void)cost(&c, &read, BLOCK);
+        assert_memory_equal(out, bytes, BLOCK);
+        read.offset = cut + BLOCK;
+        (void)cost(&c, &read, BLOCK);
+        for (uint32_t i = 0; i < BLOCK; i++)
+            assert_int_equal(out[i], 0);
+    }
+    snic_kv_close(second);
+    snic_kv_close(c.kv);
+    rados_close(&c);
+}
+
 /* ---- No cluster ---- */
 
 static void test_kv_rados_bad_options_refused(void **state)
@@ -424,6 +532,7 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[128] = {
         cmocka_unit_test(test_kv_rados_operations_cost_what_is_said),
         cmocka_unit_test(test_kv_rados_old_knowledge_does_no_harm),
+        cmocka_unit_test(test_kv_rados_truncation_spares_later_writes),
         cmocka_unit_test(test_kv_rados_bad_options_refused),
         cmocka_unit_test(test_kv_rados_without_a_cluster_gives_up),
         cmocka_unit_test(test_kv_rados_stopped_cluster_times_out),
@@ -439,7 +548,7 @@ int main(int argc, char **argv)
         (void)execv("/bin/sh", args);
         support_skip_program("no shell");
     }
-    size_t n = 6;
+    size_t n = 7;
     n += conformance_kv_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, 1);
     return support_main(argc, argv, tests, n);
 }

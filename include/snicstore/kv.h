@@ -281,7 +281,8 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
  * of the snicstore object of that number as its data; stripe n beyond is "o.<16 hex>.<10 hex>".
  * Each stripe carries the map of its blocks; the group's object lists the stripes.
  *
- * RADOS operations: a commit is one, also with object bytes of the first stripe of its own group;
+ * RADOS operations: a commit is one, also with object bytes of the first stripe of its own group,
+ * or a truncation that begins there: the walk through further stripes follows it;
  * GET is one for each group, all at the same time; a READ or WRITE is one for each stripe, a WRITE
  * that makes a stripe beyond the first two. A stripe that this handle has not seen before may cost
  * one more, to look at it; so does one that another handle has changed. PUNCH, TRUNCATE, STAT and

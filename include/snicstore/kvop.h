@@ -113,7 +113,10 @@ enum snic_kvop_change_kind {
  * hold one CHANGE_WRITE, of up to SNIC_KVOP_VALUE_MAX bytes. Where key groups and object are one
  * number and the bytes are within stripe_bytes (struct snic_kv), stores make it one step with the
  * records; otherwise object bytes are written before the records appear, and may have been written
- * although the commit failed; a TRUNCATE takes effect after the records.
+ * although the commit failed. A TRUNCATE takes effect after the records, and after a crash perhaps
+ * not at all. The first one of a commit without CHANGE_WRITE spares what was written by those that
+ * had seen the records, where key groups and object are one number: all of it, or (RADOS) within
+ * stripe_bytes; what is behind may be truncated although it was written after.
  */
 struct snic_kvop_change {
     struct snic_kvop_key key;

@@ -2,7 +2,8 @@
 /*
  * Records on RADOS: the omap of a group's object. A commit is one write operation: guards are
  * omap comparisons (a missing value compares as an empty one, and no value is empty), then keys are
- * set and removed, and object bytes of stripe 0 are written along.
+ * set and removed, and object bytes of stripe 0 are written or truncated along. Other stripes are
+ * truncated afterwards.
  */
 #include "kv/rados_priv.h"
 
@@ -340,6 +341,7 @@ struct kv_rados_kinds {
     uint32_t deletes;
     uint64_t group;
     const struct snic_kvop_change *write;
+    const struct snic_kvop_change *cut; /* a truncation that begins in the group's own stripe 0 */
 };
 
 static struct kv_rados_kinds kv_rados_kinds(const struct snic_kvop *op)
@@ -356,6 +358,12 @@ static struct kv_rados_kinds kv_rados_kinds(const struct snic_kvop *op)
         if (ch->kind == SNIC_KVOP_CHANGE_WRITE)
             n.write = ch;
     }
+    for (uint32_t i = 0; i < op->change_count && n.write == NULL; i++) {
+        const struct snic_kvop_change *ch = &op->changes[i];
+        if (ch->kind == SNIC_KVOP_CHANGE_TRUNCATE && ch->object == n.group &&
+            ch->offset < KV_RADOS_STRIPE && n.puts + n.deletes + op->guard_count != 0)
+            n.cut = ch;
+    }
     return n;
 }
 
@@ -363,17 +371,20 @@ static struct kv_rados_kinds kv_rados_kinds(const struct snic_kvop *op)
 static void kv_rados_commit_truncates(struct kv_rados_call *c)
 {
     const struct snic_kvop *op = c->req->op;
+    struct kv_rados_kinds n = kv_rados_kinds(op);
     while (c->step < op->change_count) {
         const struct snic_kvop_change *ch = &op->changes[c->step++];
         if (ch->kind != SNIC_KVOP_CHANGE_TRUNCATE)
             continue;
+        /* What went with the records is not to go again: others may have written it since. */
+        uint64_t from = ch == n.cut ? KV_RADOS_STRIPE : ch->offset;
         c->pending = 1;
-        kv_rados_punch(c, ch->object, ch->offset, SNIC_KVOP_OBJECT_MAX, kv_rados_commit_truncates);
+        kv_rados_punch(c, ch->object, from, SNIC_KVOP_OBJECT_MAX, kv_rados_commit_truncates);
+        c->whole = ch->offset == 0;
         kv_rados_put(c);
         return;
     }
-    struct kv_rados_kinds n = kv_rados_kinds(op);
-    if (n.deletes != 0 && n.puts == 0 && n.write == NULL)
+    if (n.puts == 0 && n.write == NULL && (n.deletes != 0 || n.cut != NULL))
         kv_rados_tidy(c->store, n.group);
     kv_rados_finish(c);
 }
@@ -409,6 +420,14 @@ void kv_rados_commit(struct kv_rados_call *c)
     const struct snic_kvop *op = c->req->op;
     struct kv_rados_kinds n = kv_rados_kinds(op);
     c->step = 0;
+    if (n.cut != NULL) {
+        struct kv_rados_part *p = kv_rados_part(c, KV_RADOS_PUNCH, n.cut->object, 0,
+                                                (uint32_t)n.cut->offset, KV_RADOS_STRIPE);
+        p->commit = 1;
+        c->next = kv_rados_commit_truncates;
+        kv_rados_part_run(p);
+        return;
+    }
     if (n.write == NULL) {
         c->next = kv_rados_commit_records;
         return;

@@ -425,11 +425,32 @@ static void kv_rados_part_fill(struct kv_rados_part *p)
         kv_rados_part_write(p);
 }
 
+/** Bytes and blocks of the part go; p->map is what is left. */
+static void kv_rados_part_cut(struct kv_rados_part *p, rados_write_op_t op)
+{
+    static const char *const keys[2] = {"!g", "!m"};
+    static const size_t sizes[2] = {2, 2};
+    struct kv_rados *k = p->call->store;
+    p->gone = kv_rados_map_count(p->map) == 0;
+    p->generation = (struct kv_rados_generation){k->client, ++k->generations};
+    if (p->gone && p->stripe->number != 0) {
+        rados_write_op_remove(op);
+        return;
+    }
+    if (p->to == KV_RADOS_STRIPE)
+        rados_write_op_truncate(op, p->from);
+    else
+        rados_write_op_zero(op, p->from, p->to - p->from);
+    if (p->gone)
+        rados_write_op_omap_rm_keys2(op, keys, sizes, 2);
+    else
+        kv_rados_put_state(op, &p->generation, p->map);
+}
+
 /** What a punch does to the state; it holds the stripe when blocks are given back. */
 static void kv_rados_part_punch(struct kv_rados_part *p)
 {
     struct kv_rados_stripe *s = p->stripe;
-    struct kv_rados *k = p->call->store;
     uint32_t first = (p->from + SNIC_KVOP_BLOCK - 1) / SNIC_KVOP_BLOCK;
     uint32_t end = p->to / SNIC_KVOP_BLOCK;
     int all = p->from == 0 && p->to == KV_RADOS_STRIPE;
@@ -441,11 +462,11 @@ static void kv_rados_part_punch(struct kv_rados_part *p)
         s->live &&
         ((p->from % SNIC_KVOP_BLOCK != 0 && kv_rados_map_bit(s->map, p->from / SNIC_KVOP_BLOCK)) ||
          (p->to % SNIC_KVOP_BLOCK != 0 && kv_rados_map_bit(s->map, p->to / SNIC_KVOP_BLOCK)));
-    if (!shrinks && !edges) {
-        if (!p->fresh) {
-            kv_rados_part_look(p);
-            return;
-        }
+    if (!shrinks && !edges && !p->fresh) {
+        kv_rados_part_look(p);
+        return;
+    }
+    if (!shrinks && !edges && !p->commit) {
         /* Listed, and not there: perhaps somebody is about to make it (R2). */
         p->gone = all && !s->live && p->call->whole;
         kv_rados_part_end(p);
@@ -453,26 +474,13 @@ static void kv_rados_part_punch(struct kv_rados_part *p)
     }
     if (!kv_rados_part_hold(p))
         return;
-    int empty = kv_rados_map_count(p->map) == 0;
-    struct kv_rados_sub *u = kv_rados_part_begin(p, 1, 1);
-    p->generation = (struct kv_rados_generation){k->client, ++k->generations};
-    if (empty && s->number != 0) {
-        p->gone = 1;
-        rados_write_op_remove(u->write);
-    } else {
-        if (p->to == KV_RADOS_STRIPE)
-            rados_write_op_truncate(u->write, p->from);
-        else
-            rados_write_op_zero(u->write, p->from, p->to - p->from);
-        if (empty) {
-            static const char *const keys[2] = {"!g", "!m"};
-            static const size_t sizes[2] = {2, 2};
-            p->gone = 1;
-            rados_write_op_omap_rm_keys2(u->write, keys, sizes, 2);
-        } else {
-            kv_rados_put_state(u->write, &p->generation, p->map);
-        }
-    }
+    struct kv_rados_sub *u = kv_rados_part_begin(p, s->live, 1);
+    p->generation = s->generation;
+    p->gone = !s->live;
+    if (shrinks || edges)
+        kv_rados_part_cut(p, u->write);
+    if (p->commit)
+        kv_rados_commit_changes(u);
     kv_rados_part_send(p, u);
 }
 
