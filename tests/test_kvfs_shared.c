@@ -299,6 +299,59 @@ static void test_kvfs_shared_reader_meets_no_zeros(void **state)
     many_close(&y);
 }
 
+/*
+ * One session makes a file longer, with a gap, while another one appends to it: what was appended
+ * is where one of the two orders puts it.
+ */
+static void test_kvfs_shared_growth_spares_appends(void **state)
+{
+    enum { OLD = 20000, FAR = 60000, MORE = 500, ALL = 70000 };
+    static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_WRITE, SNIC_KVFS_SETATTR,
+                                                SNIC_KVFS_FALLOCATE};
+    static struct many y;
+    static unsigned char old[OLD], more[MORE], out[ALL];
+    unsigned rounds = (unsigned)support_scale(600, 6000);
+    (void)state;
+    many_open(&y, 2, 0, support_seed());
+    many_mount(&y);
+    uint64_t ino = make(&y, 0, "f");
+    memset(old, 1, sizeof(old));
+    memset(more, 2, sizeof(more));
+    for (unsigned n = 0; n < rounds; n++) {
+        struct snic_iov one = {.base = old, .size = MORE};
+        struct snic_iov two = {.base = more, .size = MORE};
+        struct snic_kvfs_req w, a;
+        assert_int_equal(data(&y, 0, SNIC_KVFS_SETATTR, ino, 0, NULL, 0, 0), 0);
+        assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, old, OLD, 0), OLD);
+        kvt_req(&y.t[0], &w, kinds[n % 3], ino, NULL);
+        w.offset = FAR;
+        w.length = MORE;
+        w.iov = &one;
+        w.iov_count = 1;
+        w.set_mask = SNIC_KVFS_SET_SIZE;
+        w.attr.size = FAR + MORE;
+        kvt_req(&y.t[1], &a, SNIC_KVFS_WRITE, ino, NULL);
+        a.flags |= SNIC_KVFS_APPEND;
+        a.iov = &two;
+        a.iov_count = 1;
+        y.t[0].now = y.now;
+        kvt_submit(&y.t[0], &w);
+        for (uint64_t k = snic_rng_below(&y.rng, 6); k > 0; k--)
+            many_step(&y);
+        y.t[1].now = y.now;
+        kvt_submit(&y.t[1], &a);
+        many_finish(&y, 2);
+        assert_true(w.result >= 0);
+        assert_int_equal(a.result, MORE);
+        memset(out, 0, sizeof(out));
+        int64_t size = data(&y, 1, SNIC_KVFS_READ, ino, 0, out, ALL, 0);
+        assert_true(size == FAR + MORE || size == FAR + 2 * MORE);
+        assert_memory_equal(out, old, OLD);
+        assert_memory_equal(out + (size == FAR + MORE ? OLD : FAR + MORE), more, MORE);
+    }
+    many_close(&y);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +361,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_shared_locks_end_with_lease),
         cmocka_unit_test(test_kvfs_shared_bytes_seen_by_all),
         cmocka_unit_test(test_kvfs_shared_reader_meets_no_zeros),
+        cmocka_unit_test(test_kvfs_shared_growth_spares_appends),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

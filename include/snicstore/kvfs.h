@@ -42,7 +42,13 @@
  * that is known only after a write: after a crash st_blocks may be off until the file is truncated,
  * or fsck mends it. A WRITE with SYNC makes bytes and size durable, its times with the next FSYNC.
  * Several sessions that write to one file at the same time need locks for it, as on other network
- * file systems: appends of theirs to a file behind the first stripe may overwrite each other.
+ * file systems. Without: an append goes with the commit of the size if it has at most
+ * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) and
+ * ends within the first stripe (stripe_bytes). It is then neither overwritten by another append nor
+ * taken away by another session's truncation or growth. Bytes of larger or further ones go to the
+ * store before the commit: two such appends may overwrite each other, one may become zeros by
+ * another session's growth of the file beyond its end, and on RADOS a truncation under way may take
+ * away what another session has just appended behind the first stripe.
  * A session that was stopped for longer than lease_ns is declared dead, and what it had locked or
  * open counts no more. Where commits may name several groups (LMDB, the store in memory) no commit
  * of it has any effect from that moment on: each is guarded by a record that goes with the
@@ -331,7 +337,8 @@ struct snic_kvfs_stats {
     uint64_t intents;  /**< commits over several groups in steps                           */
     uint64_t resolved; /**< reservations of others resolved                                */
     uint64_t orphans;  /**< inodes removed after their last close, or after a crash         */
-    uint64_t sessions; /**< sessions on the store that are alive, this one included         */
+    /** Sessions on the store that are alive, this one included; 0: not mounted, or declared dead. */
+    uint64_t sessions;
     uint64_t alone;    /**< 1: this session caches records                                  */
     uint64_t in_flight;
     uint64_t inodes; /**< in memory: open, locked or changed                              */

@@ -8,6 +8,8 @@
  */
 #include "kvfs/data_priv.h"
 
+#include "kvfs/core.h"
+
 /* Io places of kvfs_data_clean() are given; these are for what follows it. */
 enum { SPACE_CLEAN = 0, SPACE_CHANGE = 2 };
 /* op->s: what a truncation has made of the attributes. */
@@ -17,17 +19,59 @@ enum { FALLOC_DONE = 1, FALLOC_TURN = 3, FALLOC_BIG = 5 };
 
 /* ---- Sizes ---- */
 
+/* What a truncation behind the size consists of. */
+struct kvfs_clean {
+    struct snic_kvop_guard guards[2];
+    struct snic_kvop_change change;
+};
+
+/*
+ * The object's truncation, if the attributes are still as they were read: what is behind the size
+ * may be part of the file by now, appended by another session.
+ */
+static int data_space_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset, uint32_t place)
+{
+    struct kvfs_clean *c = kvfs_take(op, sizeof(*c));
+    struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT, .flags = SNIC_KVOP_RESERVE};
+    const struct snic_kvop *got;
+    struct snic_kvop_key key;
+    const void *body;
+    uint32_t size;
+    int rc;
+    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
+    rc = c == NULL ? SNIC_ENOMEM : kvfs_get(op, &key, &body, &size);
+    if (rc != 0)
+        return rc;
+    want.guards = c->guards;
+    want.changes = &c->change;
+    want.change_count = 1;
+    if (op->place[place].state == KVFS_PLACE_FREE) { /* else the store has borrowed them */
+        want.guard_count = (uint32_t)kvfs_session_fence(op->k, c->guards);
+        c->guards[want.guard_count++] =
+            (struct snic_kvop_guard){.key = key,
+                                     .value = (const unsigned char *)body - SNIC_KVFS_HEAD,
+                                     .size = size + SNIC_KVFS_HEAD};
+        c->change = (struct snic_kvop_change){
+            .kind = SNIC_KVOP_CHANGE_TRUNCATE, .object = ino, .offset = offset};
+    }
+    rc = kvfs_io(op, place, &want, &got);
+    if (rc >= 0 || got->result != SNIC_ECANCELED || got->failed_guard == UINT32_MAX)
+        return rc;
+    if (kvfs_session_fenced(op->k, got))
+        return SNIC_EIO;
+    kvfs_cache_forget(op->k, &key, kvfs_key_hash(&key));
+    kvfs_txn_retry(op);
+    return op->again ? KVFS_PENDING : op->commit_error;
+}
+
 int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place)
 {
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0;
-    struct snic_kvop want = {
-        .kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = a->ino, .offset = big ? a->size : 0};
+    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_STAT, .object = a->ino};
     const struct snic_kvop *got;
-    int rc = kvfs_data_io(op, place, &want, &got);
+    int rc = data_space_cut(op, a->ino, big ? a->size : 0, place);
     if (rc != 0 || !big)
         return rc;
-    want.kind = SNIC_KVOP_OBJECT_STAT;
-    want.offset = 0;
     rc = kvfs_data_io(op, place + 1, &want, &got);
     if (rc == 0)
         a->space = got->allocated < 0 ? 0 : (uint64_t)got->allocated;
