@@ -9,9 +9,11 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/kvfs_program.XXXXXX")
 mnt=$work/mnt
 other=$work/other
 spec=lmdb:$work/store
+dead= # the process of the mount that is declared dead
 mkdir "$mnt" "$other" "$work/store"
 program_finish() {
     rc=$?
+    [ -z "$dead" ] || kill -9 "$dead" 2>/dev/null
     fusermount3 -u -z "$other" 2>/dev/null
     (exit $rc)
     kvfs_finish
@@ -66,6 +68,7 @@ refused 1 "cannot be made.*No such file" "$KVFS_MOUNT" --store "lmdb:$work/no/st
 refused 0 "^  -f " "$KVFS_MOUNT" --help
 refused 0 "8 not" "$KVFS_TOOL" fsck --help
 refused 2 "takes no value" "$KVFS_TOOL" fsck --quiet=1 --store mem
+refused 2 "'chek' is not a command" "$KVFS_TOOL" chek --store mem
 refused 2 "mount only" "$KVFS_TOOL" ls --store mem
 refused 1 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
 refused 1 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
@@ -180,6 +183,35 @@ for how in --exclusive --two-process; do
     gone "$mnt"
     ended
 done
+
+say "a mount that is declared dead says so, and ends with 1"
+mount_at "$mnt"
+"$KVFS_MOUNT" -f --store "$spec" "$other" 2>"$work/dead" &
+dead=$!
+until grep -q " $other fuse" /proc/mounts; do
+    kill -0 $dead 2>/dev/null || fail "cannot mount: $(cat "$work/dead")"
+    sleep 0.1
+done
+# Where it is stopped with a lock of the store's, nobody can declare it dead: once more then.
+for _ in 1 2 3 4 5; do
+    kill -STOP $dead
+    sleep 13
+    kill -CONT $dead
+    sleep 2
+    ! grep -q "declared it dead" "$work/dead" || break
+done
+grep -q "declared it dead" "$work/dead" || fail "no word of its death: $(cat "$work/dead")"
+! ls "$other" >/dev/null 2>&1 || fail "a dead mount answers"
+fusermount3 -u "$other" || fail "cannot unmount"
+wait $dead
+rc=$?
+dead=
+[ $rc = 1 ] || fail "a mount that was declared dead ended with $rc: $(cat "$work/dead")"
+! grep -q "info: unmounted" "$work/dead" || fail "it says that all was well"
+ls "$mnt" >/dev/null || fail "the other mount does not answer"
+fusermount3 -u "$mnt" || fail "cannot unmount"
+gone "$mnt"
+ended
 
 say "two processes; the file system's dies"
 mount_at "$mnt" --two-process

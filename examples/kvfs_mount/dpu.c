@@ -58,6 +58,7 @@ struct kd {
     int gone;    /* the host */
     int ending;
     int tell_alone;
+    int dead; /* it has been said that the session is */
 };
 
 /* ---- Answers ---- */
@@ -352,6 +353,7 @@ static void dpu_look(struct snic_timer *t, uint64_t now)
     struct snic_kvfs_stats s;
 
     snic_kvfs_get_stats(snic_fs_engine(d->store.fs), &s);
+    km_store_judge(&d->store, &s, &d->dead);
     if (d->alone != (s.alone != 0)) {
         d->alone = s.alone != 0;
         d->tell_alone = 1;
@@ -419,16 +421,19 @@ static int dpu_serve(struct kd *d)
         if (!d->gone)
             continue;
         dpu_reap(d);
+        snic_loop_cancel(d->loop, &d->timer);
         rc = snic_fs_unmount(d->store.fs);
         mounted = rc == 0 && !d->ending;
         if (mounted)
             rc = kvfs_store_again(&d->store);
+        if (mounted && rc == 0)
+            dpu_look(&d->timer, snic_loop_now(d->loop));
     }
+    snic_loop_cancel(d->loop, &d->timer);
     if (rc == 0 && mounted)
         rc = snic_fs_unmount(d->store.fs);
     if (rc != 0)
         ex_log(EX_ERROR, "%s: %s", d->store.spec, snic_strerror(rc));
-    snic_loop_cancel(d->loop, &d->timer);
     return rc;
 }
 

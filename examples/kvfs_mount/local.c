@@ -34,6 +34,7 @@ static void local_alone(struct km *m)
     int alone;
 
     snic_kvfs_get_stats(snic_fs_engine(m->store.fs), &s);
+    km_store_judge(&m->store, &s, &m->dead);
     alone = s.alone != 0;
     if (alone != atomic_load_explicit(&m->alone, memory_order_relaxed)) {
         atomic_store_explicit(&m->alone, alone, memory_order_relaxed);
@@ -78,14 +79,16 @@ int km_local_open(struct km *m)
     return 0;
 }
 
-void km_local_close(struct km *m)
+int km_local_close(struct km *m)
 {
-    if (m->mounted) {
-        int rc = snic_fs_unmount(m->store.fs);
+    int rc = 0;
 
+    if (m->mounted) {
+        snic_loop_cancel(m->loop, &m->look);
+        rc = snic_fs_unmount(m->store.fs);
         if (rc != 0)
             ex_log(EX_ERROR, "%s: unmounting the store: %s", m->store.spec, snic_strerror(rc));
-        snic_loop_cancel(m->loop, &m->look);
     }
     kvfs_store_close(&m->store);
+    return rc;
 }

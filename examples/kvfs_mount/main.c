@@ -99,6 +99,17 @@ size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out)
     return SNIC_COUNTOF(all);
 }
 
+void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead)
+{
+    if (s->sessions != 0 || *dead)
+        return;
+    *dead = 1;
+    ex_log(EX_ERROR,
+           "%s: this mount was silent for so long that another one declared it dead: all its "
+           "requests fail until it is unmounted and mounted anew",
+           store->spec);
+}
+
 static size_t main_metrics(void *ctx, struct ex_metric *out)
 {
     struct km *m = ctx;
@@ -179,7 +190,8 @@ static int main_run(struct km_config *c)
         status = main_serve(m);
     km_session_close(m);
     km_remote_close(m);
-    km_local_close(m);
+    if (km_local_close(m) != 0 && status == 0)
+        status = 1;
     km_calls_close(m);
     snic_loop_close(m->loop);
     if (status == 0)

@@ -120,6 +120,7 @@ struct km {
     const struct km_carrier *carrier;
     struct kvfs_store store;  /* local.c */
     int mounted;              /* local.c */
+    int dead;                 /* it has been said that the session is */
     struct km_remote *remote; /* remote.c */
     struct fuse_session *se;
     int fd;
@@ -233,7 +234,8 @@ void km_call_done(struct km_call *c);
 /* ---- local.c, remote.c, dpu.c, main.c ---- */
 
 int km_local_open(struct km *m);
-void km_local_close(struct km *m);
+/** @return 0; <0 the store could not be unmounted in order: it has been said */
+int km_local_close(struct km *m);
 int km_remote_open(struct km *m);
 void km_remote_close(struct km *m);
 int km_dpu_run(struct km_config *config);
@@ -242,5 +244,8 @@ void km_serving(int status);
 /* The figures of the process that has the store; none in the other. @return how many */
 struct ex_metric;
 size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out);
+/* Say, once (*dead), that the session is declared dead; of a store that is mounted. */
+struct snic_kvfs_stats;
+void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead);
 
 #endif /* KVFS_MOUNT_H */

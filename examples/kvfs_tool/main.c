@@ -350,6 +350,8 @@ int main(int argc, char **argv)
     while (argc >= 2 && i < SNIC_COUNTOF(commands) && strcmp(argv[1], commands[i].name) != 0)
         i++;
     if (argc < 2 || i == SNIC_COUNTOF(commands)) {
+        if (argc >= 2)
+            (void)fprintf(stderr, "kvfs_tool: '%s' is not a command\n\n", argv[1]);
         tool_usage(stderr);
         return 2;
     }

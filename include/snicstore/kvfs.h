@@ -337,8 +337,7 @@ struct snic_kvfs_stats {
     uint64_t intents;  /**< commits over several groups in steps                           */
     uint64_t resolved; /**< reservations of others resolved                                */
     uint64_t orphans;  /**< inodes removed after their last close, or after a crash         */
-    /** Sessions on the store that are alive, this one included; 0: not mounted, or declared dead. */
-    uint64_t sessions;
+    uint64_t sessions; /**< alive ones, this one included; 0: it is not, or was declared dead */
     uint64_t alone;    /**< 1: this session caches records                                  */
     uint64_t in_flight;
     uint64_t inodes; /**< in memory: open, locked or changed                              */

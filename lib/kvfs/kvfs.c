@@ -536,5 +536,5 @@ void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)
     out->in_flight = k->in_flight;
     out->inodes = k->inodes.count;
     out->alone = (uint64_t)kvfs_alone(k);
-    out->sessions = k->session.mounted ? k->session.other_count + 1U : 0;
+    out->sessions = k->session.mounted && !k->session.dead ? k->session.other_count + 1U : 0;
 }
