@@ -303,7 +303,7 @@ static void test_kvfs_shared_reader_meets_no_zeros(void **state)
  * One session makes a file longer, with a gap, while another one appends to it: what was appended
  * is where one of the two orders puts it.
  */
-static void test_kvfs_shared_growth_spares_appends(void **state)
+static void growth_beside_appends(uint32_t caps)
 {
     enum { OLD = 20000, FAR = 60000, MORE = 500, ALL = 70000 };
     static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_WRITE, SNIC_KVFS_SETATTR,
@@ -311,8 +311,7 @@ static void test_kvfs_shared_growth_spares_appends(void **state)
     static struct many y;
     static unsigned char old[OLD], more[MORE], out[ALL];
     unsigned rounds = (unsigned)support_scale(600, 6000);
-    (void)state;
-    many_open(&y, 2, 0, support_seed());
+    many_open(&y, 2, caps, support_seed());
     many_mount(&y);
     uint64_t ino = make(&y, 0, "f");
     memset(old, 1, sizeof(old));
@@ -350,6 +349,13 @@ static void test_kvfs_shared_growth_spares_appends(void **state)
         assert_memory_equal(out + (size == FAR + MORE ? OLD : FAR + MORE), more, MORE);
     }
     many_close(&y);
+}
+
+static void test_kvfs_shared_growth_spares_appends(void **state)
+{
+    (void)state;
+    growth_beside_appends(MANY_CAPS);
+    growth_beside_appends(MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI); /* with the session's fence */
 }
 
 int main(int argc, char **argv)
