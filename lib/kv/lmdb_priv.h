@@ -197,7 +197,7 @@ struct lmdb_job {
     uint8_t changed;    /* the active batch has something of it */
     uint8_t overwrites; /* counted in the handle's */
     uint8_t sent;       /* bytes may have reached the file */
-    uint8_t committed;  /* its records have been: shared, under its lock */
+    uint8_t committed;  /* the records of its commit have been, under its lock or before it */
     struct lmdb_edge edge[2];
     uint32_t plan_room;
     uint32_t plan_count;
