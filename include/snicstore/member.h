@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/member.h
+ * Who belongs to a replicated table, agreed by a majority: epochs, leases, incarnations, eviction
+ * of dead and slow nodes, return as a learner, restart of a whole cluster. The failure handling
+ * that MINOS (Psistakis et al., HPCA 2024, section III-E) leaves out; ddp.h is what it serves.
+ *
+ * Depends on  snicstore/base.h.
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
+ *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
+ *             About 3 KiB.
+ * Threads     [owner] one thread owns an engine; memsize is [any].
+ * Progress    No call blocks. O(nodes) per event.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       nanoseconds; drift in millionths. Node sets are masks: bit n is node n.
+ * Input       messages and files are hostile to this extent: every field is checked, and what makes
+ *             no sense is refused. That `src` is true is the carrier's affair; nodes that lie with
+ *             well-formed messages are not defended against.
+ *
+ * How it is driven.
+ *
+ *     r = snic_member_step(m, now, &event);                     // an event happened
+ *     while (snic_member_poll(m, &action) != 0) carry_out(&action);   // all of them, in this order
+ *     sleep_until(snic_member_deadline_ns(m));                  // then TICK, or the next event
+ *
+ * The first event is BOOT. `now` is of a clock that goes on while the machine sleeps and is never
+ * set (CLOCK_BOOTTIME), and is read after the message was received (amendment A3): a message that
+ * is old is then seen to be old.
+ *
+ * ---- What is promised ----
+ * P1  Each epoch has one view, chosen by a majority of the configured nodes; a node's file never
+ *     goes back to an older one.
+ * P2  A node that holds a lease is FULL in a view such that no later view without it (in this
+ *     incarnation, as FULL) has been chosen. So two leases at the same time are never held under
+ *     views that do not both contain both holders.
+ * P3  A node enters a view as LEARNER, under an incarnation that no view had before, and becomes
+ *     FULL after CAUGHT_UP; but for the first view and after a restart of all.
+ * P4  A view with `restart` has as FULL a non-empty subset of the FULL of the view before, whose
+ *     logs are good, and no one else.
+ * P1 holds always. P2 rests on clocks: each runs at a rate within drift_ppm of true time. Where a
+ * clock is worse, two leases may overlap: stale reads, nothing else.
+ *
+ * ---- How ----
+ * Register. Epoch e+1 is a single-decree Paxos register among the configured nodes, entered by
+ * those who know the view of e. A promise, a vote or a view is on disk (STORE, STORED) before
+ * anything that depends on it is sent; a node that booted installs no view out of its own file.
+ *
+ * Leases. A FULL node asks all with its heartbeats; it holds a lease from a majority's grants until
+ * lease_ns after the *sending* of what they grant. A granter counts lease_ns (1 + d) / (1 - d) +
+ * margin_ns from its own clock's time, d being the drift (each of two clocks may be off by d; the
+ * spec's (1 + d) takes d for the two together). It votes for a view that lacks a holder only after
+ * that, or after the holder has said that it holds nothing any more (FENCE), or has come back under
+ * a new incarnation; and having voted, it grants that holder no more. A majority that voted and a
+ * majority that granted share a node: P2. Grants are not on disk: after a boot a node grants
+ * nothing and votes for no exclusion until lease_max_ns (1 + d) / (1 - d) + margin_ns have passed.
+ *
+ * Who proposes. Any node with a vote that hears a majority; the first of those who see a reason,
+ * the others after a back-off that grows with their number (no random numbers). Reasons: a member
+ * is not heard in both directions for detect_ns, or has booted, or is slow for slow_ns; a fenced
+ * node may be admitted; a learner has caught up; the data path asks for an epoch; a vote was left
+ * over.
+ *
+ * Full restart. When no FULL node of the newest view still runs, those of them that are back and
+ * whose logs are good become the next view: all of them, or, after restart_wait_ns, those that are
+ * there (each holds every acknowledged write). Never a learner, never a node of an older view.
+ *
+ * Two nodes need a witness (it votes and holds no data) for either to go on without the other.
+ * Without, the survivor's lease ends and its state is NO_MAJORITY until the other is back or an
+ * operator overrides.
+ *
+ * Lost files. A node that lost its membership file never votes again under that number (A9), since
+ * it may have promised something; it can hold data again. Replacing one configured node by another,
+ * or changing the configured set, is out of scope.
+ */
+#ifndef SNIC_MEMBER_H
+#define SNIC_MEMBER_H
+
+#include "snicstore/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Lives in caller memory. Has no pointers: may be copied or moved as bytes. */
+struct snic_member;
+
+#define SNIC_MEMBER_ALIGN 64
+#define SNIC_MEMBER_NODES_MAX 16
+/** The last epoch: what fits into the timestamps of ddp.h. */
+#define SNIC_MEMBER_EPOCH_MAX ((1u << 22) - 1)
+#define SNIC_MEMBER_NS_MAX ((uint64_t)1 << 40)
+#define SNIC_MEMBER_DRIFT_MAX 100000
+
+/** Zero it, set opts_size, node, configured; a time or drift that is 0 takes its default. */
+struct snic_member_opts {
+    uint32_t opts_size;
+    uint32_t flags;      /**< 0                                                               */
+    uint32_t node;       /**< own number, a bit of configured                                 */
+    uint16_t configured; /**< all nodes, the same at each and for ever                        */
+    uint16_t witness;    /**< of them, at most one: votes, no data; one more must hold data   */
+    uint32_t drift_ppm;  /**< any clock against true time; default 500, 1..DRIFT_MAX          */
+    uint32_t reserved;   /**< 0                                                               */
+    uint64_t lease_ns;   /**< default 400 ms, at least 2 heartbeat_ns                         */
+    uint64_t lease_max_ns;    /**< any node's, ever; default lease_ns                         */
+    uint64_t margin_ns;       /**< default 10 ms                                              */
+    uint64_t heartbeat_ns;    /**< default 50 ms                                              */
+    uint64_t detect_ns;       /**< unheard: dead; default 250 ms, at least 2 heartbeat_ns     */
+    uint64_t slow_ns;         /**< reported slow for so long: out; default 100 ms             */
+    uint64_t retry_ns;        /**< a proposer's retransmission; default 30 ms                 */
+    uint64_t backoff_ns;      /**< between two proposers; default 40 ms                       */
+    uint64_t restart_wait_ns; /**< for the last of the FULL nodes; default 5 s                */
+    uint64_t rejoin_ns;       /**< from leaving to returning; default 500 ms                  */
+};
+
+/** A membership. The content of ddp.h's snic_ddp_view. */
+struct snic_member_view {
+    uint32_t epoch;    /**< 0: none yet                                                       */
+    uint16_t full;     /**< hold everything, serve under a lease                              */
+    uint16_t learners; /**< take every write, and what they miss from donor                   */
+    uint32_t donor;    /**< a FULL node                                                       */
+    uint32_t restart;  /**< 1: all begin from their logs                                      */
+    /** Of members theirs; of others the last they were members under, 0: never. */
+    uint32_t incarnation[SNIC_MEMBER_NODES_MAX];
+};
+
+enum {
+    SNIC_MEMBER_REC_MUTE = 1 << 0, /**< lost its file once: no vote                            */
+    SNIC_MEMBER_REC_FIRST = 1 << 1, /**< was started to found a cluster, of which it knows no view */
+    SNIC_MEMBER_REC_BLANK = 1 << 2 /**< its log is worth nothing until it is FULL once more       */
+};
+
+/** What a node's membership file holds: one of these, replaced whole and durably by STORE. */
+struct snic_member_record {
+    uint32_t flags;       /**< SNIC_MEMBER_REC_*                                              */
+    uint32_t incarnation; /**< of the node that wrote it                                      */
+    uint64_t promised;    /**< ballot, in the register of decided.epoch + 1; 0: none          */
+    uint64_t accepted;    /**< likewise; at most promised                                     */
+    struct snic_member_view decided;  /**< the newest known to be chosen                      */
+    struct snic_member_view proposal; /**< what accepted is for; zero if that is 0            */
+};
+
+/* ---- Messages ---- */
+
+enum snic_member_msg_type {
+    SNIC_MEMBER_HEARTBEAT = 1, /**< epoch, seq, hears, flags, lease_ns                         */
+    SNIC_MEMBER_GRANT,         /**< epoch, seq: of the heartbeat that asked                    */
+    SNIC_MEMBER_PREPARE,       /**< epoch: the register's; ballot                              */
+    SNIC_MEMBER_PROMISE,       /**< ballot, accepted and its view                              */
+    SNIC_MEMBER_ACCEPT,        /**< ballot, view                                               */
+    SNIC_MEMBER_ACCEPTED,      /**< ballot                                                     */
+    SNIC_MEMBER_REJECT,        /**< ballot: of a higher promise                                */
+    SNIC_MEMBER_DECIDED,       /**< view                                                       */
+    SNIC_MEMBER_FENCE,         /**< epoch: the newest view; hold no lease in it                */
+    SNIC_MEMBER_FENCE_ACK,     /**< epoch: likewise; done                                      */
+    SNIC_MEMBER_MSG_TYPES
+};
+
+/** Of a heartbeat. */
+enum {
+    SNIC_MEMBER_MSG_ASK = 1 << 0,       /**< for a lease                                       */
+    SNIC_MEMBER_MSG_JOIN = 1 << 1,      /**< may be admitted as a learner                      */
+    SNIC_MEMBER_MSG_CAUGHT_UP = 1 << 2, /**< a learner: may be FULL                            */
+    SNIC_MEMBER_MSG_LOG_GOOD = 1 << 3,  /**< may be of a restart                               */
+    SNIC_MEMBER_MSG_FIRST = 1 << 4,     /**< may be of the first view                          */
+    SNIC_MEMBER_MSG_MUTE = 1 << 5       /**< has no vote                                       */
+};
+
+/** A message as plain data; bytes on a wire are the carrier's affair. */
+struct snic_member_msg {
+    uint8_t type;
+    uint8_t src;
+    uint16_t hears;      /**< whom the sender heard lately                                     */
+    uint16_t configured; /**< the sender's; must be the receiver's                             */
+    uint16_t witness;    /**< likewise                                                         */
+    uint32_t flags;
+    uint32_t epoch;
+    uint32_t src_incarnation; /**< 0: of a node that has none                                  */
+    uint32_t dst_incarnation; /**< GRANT, FENCE                                                */
+    uint64_t seq;
+    uint64_t ballot;
+    uint64_t accepted;
+    uint64_t lease_ns;
+    struct snic_member_view view;
+};
+
+/* ---- Events ---- */
+
+enum snic_member_event_type {
+    /**
+     * The first event. With `record`: what the file holds; `incarnation` is not used. Without: the
+     * file is EMPTY or broken, and `incarnation` must be above all this node ever had (the seconds
+     * since 1970 will do), or 0: then it only looks on, state LOST. In flags FIRST: this is a new
+     * cluster, no node of which has run before; and LOG_GOOD. The process that had this number
+     * before must have ended (a lock on the file proves it).
+     */
+    SNIC_MEMBER_BOOT = 1,
+    SNIC_MEMBER_STORED,   /**< id: that STORE is durable. A STORE that fails: end the process     */
+    SNIC_MEMBER_MESSAGE,  /**< msg                                                                */
+    SNIC_MEMBER_TICK,     /**< nothing but the time                                               */
+    SNIC_MEMBER_REPORT,   /**< from the data path; value in `kind`                                */
+    SNIC_MEMBER_OVERRIDE  /**< from the operator, see there                                       */
+};
+
+/** Flags of BOOT and of OVERRIDE. */
+enum {
+    SNIC_MEMBER_FIRST = 1 << 0,
+    SNIC_MEMBER_LOG_GOOD = 1 << 1,
+    /** OVERRIDE: a restart may begin now, from any logs of FULL nodes that are there. */
+    SNIC_MEMBER_ANY_LOG = 1 << 2
+};
+
+enum snic_member_report {
+    SNIC_MEMBER_SLOW = 1,    /**< mask: all who keep writes waiting now; replaces the last mask  */
+    SNIC_MEMBER_CAUGHT_UP,   /**< epoch: this learner has all, since the view of that epoch      */
+    SNIC_MEMBER_LOG,         /**< flags LOG_GOOD or 0: suspect (A8)                              */
+    SNIC_MEMBER_NEED_EPOCH   /**< epoch: one above it is needed                                  */
+};
+
+/**
+ * OVERRIDE's mask: these nodes have ended and will not run again with the files they have. They
+ * count as voting and granting whatever this node asks for, until it is heard of them or it ends.
+ * If it is not true, P1 and P2 do not hold.
+ */
+struct snic_member_event {
+    uint32_t type;
+    uint32_t flags;
+    uint32_t kind; /**< enum snic_member_report */
+    uint32_t incarnation;
+    uint32_t epoch;
+    uint16_t mask;
+    uint16_t pad;
+    uint64_t id;
+    const struct snic_member_msg *msg;       /**< borrowed for the call */
+    const struct snic_member_record *record; /**< borrowed for the call */
+};
+
+/* ---- Actions ---- */
+
+enum snic_member_action_type {
+    SNIC_MEMBER_LEASE = 1, /**< until_ns: serve before it, exclusive; 0: fenced, stop now          */
+    SNIC_MEMBER_STORE,     /**< record to the file, durably; STORED with id. One at a time         */
+    SNIC_MEMBER_VIEW,      /**< view: installed; role: ours in it                                  */
+    SNIC_MEMBER_SEND       /**< msg to each node of `to`                                           */
+};
+
+enum snic_member_role { SNIC_MEMBER_ROLE_FENCED = 0, SNIC_MEMBER_ROLE_LEARNER, SNIC_MEMBER_ROLE_FULL };
+
+struct snic_member_action {
+    uint32_t type;
+    uint32_t role;
+    uint16_t to;
+    uint16_t pad[3];
+    uint64_t id;
+    uint64_t until_ns;
+    struct snic_member_msg msg;       /**< SEND                                                   */
+    struct snic_member_view view;     /**< VIEW                                                   */
+    struct snic_member_record record; /**< STORE                                                  */
+};
+
+/* ---- Calls ---- */
+
+/** What keeps a node from more, for operators; a later one is nearer to service. */
+enum snic_member_state {
+    SNIC_MEMBER_BOOTING = 0, /**< no BOOT, or its own record is not stored yet                    */
+    SNIC_MEMBER_LOST,        /**< has no file and no incarnation: looks on                        */
+    SNIC_MEMBER_NO_MAJORITY, /**< does not hear a majority: nothing can change                    */
+    SNIC_MEMBER_RESTARTING,  /**< no FULL node runs; waits for `missing`                          */
+    SNIC_MEMBER_OUTSIDE,     /**< not in the view, waits to be admitted (a witness: always)       */
+    SNIC_MEMBER_LEARNING,
+    SNIC_MEMBER_NO_LEASE, /**< FULL, but without a lease                                          */
+    SNIC_MEMBER_SERVING
+};
+
+struct snic_member_status {
+    uint32_t state; /**< enum snic_member_state                                                  */
+    uint32_t role;
+    uint32_t incarnation;
+    uint32_t vote;           /**< 1: has one                                                      */
+    uint16_t hears;          /**< in both directions, itself too                                  */
+    uint16_t missing;        /**< RESTARTING: FULL nodes that are not back, or with a suspect log */
+    uint32_t fenced;         /**< 1: gave up its lease until the next epoch                       */
+    uint64_t lease_until_ns; /**< 0: none                                                         */
+    uint64_t refused;        /**< messages that made no sense                                     */
+    uint64_t proposals;      /**< begun                                                           */
+    struct snic_member_view view; /**< installed                                                  */
+};
+
+/** Bytes of memory, 0 for bad options. [any] */
+SNIC_API size_t snic_member_memsize(const struct snic_member_opts *opts) SNIC_NONNULL(1);
+/** A node before its BOOT. SNIC_EINVAL options, alignment; SNIC_ENOSPC mem. [owner] */
+SNIC_API SNIC_NODISCARD int snic_member_init(struct snic_member **m, void *mem, size_t mem_size,
+                                             const struct snic_member_opts *opts)
+    SNIC_NONNULL(1, 2, 4);
+/**
+ * Something happened. now_ns never goes back; all actions of the last step were polled (asserted).
+ * SNIC_EINVAL    an event that makes no sense: before BOOT, a second BOOT, another id than STORE's
+ * SNIC_ECORRUPT  BOOT: a record that no node wrote; BOOT again, without one
+ * SNIC_EOVERFLOW BOOT: the incarnations are used up
+ * SNIC_ESTALE    REPORT: of another epoch than now
+ * SNIC_EPROTO    a MESSAGE that makes no sense; it is counted [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_member_step(struct snic_member *m, uint64_t now_ns,
+                                             const struct snic_member_event *ev)
+    SNIC_NONNULL(1, 3);
+/** The next action; 0: none. [owner] */
+SNIC_API int snic_member_poll(struct snic_member *m, struct snic_member_action *out)
+    SNIC_NONNULL(1, 2);
+/** When to step with TICK if nothing else happens; SNIC_NEVER. [owner] */
+SNIC_API uint64_t snic_member_deadline_ns(const struct snic_member *m) SNIC_NONNULL(1);
+/** As of the last step. [owner] */
+SNIC_API void snic_member_get_status(const struct snic_member *m, struct snic_member_status *out)
+    SNIC_NONNULL(1, 2);
+/** Every invariant that one node can see; 0 or SNIC_ECORRUPT. For tests. [owner] */
+SNIC_API int snic_member_check(const struct snic_member *m) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_MEMBER_H */

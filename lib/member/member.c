@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The outside of the engine: options, boot, events in, actions out, time. The invariants are at
+ * the head of member_priv.h.
+ */
+#include "member_priv.h"
+
+#include <string.h>
+
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_view) == 80, "no padding in a view");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 184, "no padding in a record");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 136, "no padding in a message");
+SNIC_STATIC_ASSERT(SNIC_MEMBER_NODES_MAX == 16, "masks and ballots have room for 16");
+
+static int member_bad_ns(uint64_t ns)
+{
+    return ns == 0 || ns > SNIC_MEMBER_NS_MAX;
+}
+
+static void member_default(uint64_t *ns, uint64_t value)
+{
+    if (*ns == 0)
+        *ns = value;
+}
+
+static int member_options(struct snic_member_opts *o, const struct snic_member_opts *from)
+{
+    const uint64_t ms = 1000000;
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
+        return SNIC_EINVAL;
+    if (o->drift_ppm == 0)
+        o->drift_ppm = 500;
+    member_default(&o->lease_ns, 400 * ms);
+    member_default(&o->lease_max_ns, o->lease_ns);
+    member_default(&o->margin_ns, 10 * ms);
+    member_default(&o->heartbeat_ns, 50 * ms);
+    member_default(&o->detect_ns, 250 * ms);
+    member_default(&o->slow_ns, 100 * ms);
+    member_default(&o->retry_ns, 30 * ms);
+    member_default(&o->backoff_ns, 40 * ms);
+    member_default(&o->restart_wait_ns, 5000 * ms);
+    member_default(&o->rejoin_ns, 500 * ms);
+    uint16_t data = (uint16_t)(o->configured & ~o->witness);
+    if (o->flags != 0 || o->reserved != 0 || o->node >= SNIC_MEMBER_NODES_MAX ||
+        !member_has(o->configured, o->node) || data == 0 ||
+        (o->witness & ~o->configured) != 0 || __builtin_popcount(o->witness) > 1)
+        return SNIC_EINVAL;
+    if (member_bad_ns(o->lease_ns) || member_bad_ns(o->lease_max_ns) ||
+        member_bad_ns(o->margin_ns) || member_bad_ns(o->heartbeat_ns) ||
+        member_bad_ns(o->detect_ns) || member_bad_ns(o->slow_ns) || member_bad_ns(o->retry_ns) ||
+        member_bad_ns(o->backoff_ns) || member_bad_ns(o->restart_wait_ns) ||
+        member_bad_ns(o->rejoin_ns))
+        return SNIC_EINVAL;
+    if (o->drift_ppm > SNIC_MEMBER_DRIFT_MAX || o->lease_ns < 2 * o->heartbeat_ns ||
+        o->lease_ns > o->lease_max_ns || o->detect_ns < 2 * o->heartbeat_ns)
+        return SNIC_EINVAL;
+    return 0;
+}
+
+size_t snic_member_memsize(const struct snic_member_opts *opts)
+{
+    struct snic_member_opts o;
+    if (member_options(&o, opts) != 0)
+        return 0;
+    return (size_t)snic_align_up(sizeof(struct snic_member), SNIC_MEMBER_ALIGN);
+}
+
+int snic_member_init(struct snic_member **out, void *mem, size_t mem_size,
+                     const struct snic_member_opts *opts)
+{
+    struct snic_member_opts o;
+    if (member_options(&o, opts) != 0 || (uintptr_t)mem % SNIC_MEMBER_ALIGN != 0)
+        return SNIC_EINVAL;
+    if (mem_size < snic_member_memsize(opts))
+        return SNIC_ENOSPC;
+    struct snic_member *m = mem;
+    memset(m, 0, snic_member_memsize(opts));
+    m->opts = o;
+    m->grant_ns = member_grant_span(m, o.lease_max_ns);
+    m->heartbeat_at_ns = SNIC_NEVER;
+    m->want_at_ns = SNIC_NEVER;
+    m->stuck_ns = SNIC_NEVER;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        m->peers[n].slow_ns = SNIC_NEVER;
+        m->peers[n].left_ns = SNIC_NEVER;
+    }
+    *out = m;
+    return 0;
+}
+
+/* ---- Events ---- */
+
+static int member_boot(struct snic_member *m, const struct snic_member_event *ev)
+{
+    const struct snic_member_record *r = ev->record;
+    if (m->booted || (ev->flags & ~(uint32_t)(SNIC_MEMBER_FIRST | SNIC_MEMBER_LOG_GOOD)) != 0)
+        return SNIC_EINVAL;
+    if (r != NULL && !member_record_is_sane(m, r))
+        return SNIC_ECORRUPT;
+    if (r != NULL && r->incarnation == UINT32_MAX)
+        return SNIC_EOVERFLOW;
+    if (r != NULL) {
+        m->rec = *r;
+        m->rec.incarnation += SNIC_MEMBER__BUG(11) ? 0 : 1;
+        m->quiet_ns = m->now_ns + m->grant_ns; /* A3 */
+    } else {
+        m->rec.incarnation = ev->incarnation;
+        m->founder = (ev->flags & SNIC_MEMBER_FIRST) != 0 && ev->incarnation != 0;
+        m->rec.flags = m->founder ? SNIC_MEMBER_REC_FIRST
+                                  : SNIC_MEMBER_REC_MUTE | SNIC_MEMBER_REC_BLANK; /* A9 */
+    }
+    m->booted = 1;
+    m->log_good = (ev->flags & SNIC_MEMBER_LOG_GOOD) != 0;
+    m->base_ns = m->now_ns;
+    m->heartbeat_at_ns = m->now_ns;
+    member_changed(m);
+    m->incarnation_generation = m->generation;
+    if (SNIC_MEMBER__BUG(11) && r != NULL && r->decided.epoch != 0)
+        m->view_generation = m->generation;
+    return 0;
+}
+
+static int member_on_message(struct snic_member *m, const struct snic_member_msg *msg)
+{
+    int r;
+    if (msg->src >= SNIC_MEMBER_NODES_MAX || msg->src == m->opts.node ||
+        !member_has(m->opts.configured, msg->src) || msg->configured != m->opts.configured ||
+        msg->witness != m->opts.witness || msg->epoch > SNIC_MEMBER_EPOCH_MAX) {
+        r = SNIC_EPROTO;
+    } else {
+        switch (msg->type) {
+        case SNIC_MEMBER_HEARTBEAT:
+            r = member_on_heartbeat(m, msg);
+            break;
+        case SNIC_MEMBER_GRANT:
+            r = member_on_grant(m, msg);
+            break;
+        case SNIC_MEMBER_PREPARE:
+        case SNIC_MEMBER_PROMISE:
+        case SNIC_MEMBER_ACCEPT:
+        case SNIC_MEMBER_ACCEPTED:
+        case SNIC_MEMBER_REJECT:
+        case SNIC_MEMBER_DECIDED:
+            r = member_on_register(m, msg);
+            break;
+        case SNIC_MEMBER_FENCE:
+            r = member_on_fence(m, msg);
+            break;
+        case SNIC_MEMBER_FENCE_ACK:
+            r = member_on_fence_ack(m, msg);
+            break;
+        default:
+            r = SNIC_EPROTO;
+            break;
+        }
+    }
+    m->refused += r != 0;
+    return r;
+}
+
+static int member_on_report(struct snic_member *m, const struct snic_member_event *ev)
+{
+    switch (ev->kind) {
+    case SNIC_MEMBER_SLOW:
+        for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+            struct member_peer *p = &m->peers[n];
+            if (!member_has(ev->mask, n))
+                p->slow_ns = SNIC_NEVER;
+            else if (p->slow_ns == SNIC_NEVER)
+                p->slow_ns = m->now_ns;
+        }
+        return 0;
+    case SNIC_MEMBER_CAUGHT_UP:
+        if (m->learner_since == 0 || ev->epoch < m->learner_since || ev->epoch > m->installed)
+            return SNIC_ESTALE;
+        m->caught_up = 1;
+        return 0;
+    case SNIC_MEMBER_LOG:
+        if ((ev->flags & ~(uint32_t)SNIC_MEMBER_LOG_GOOD) != 0)
+            return SNIC_EINVAL;
+        m->log_good = (ev->flags & SNIC_MEMBER_LOG_GOOD) != 0;
+        return 0;
+    case SNIC_MEMBER_NEED_EPOCH:
+        if (ev->epoch == 0 || ev->epoch != m->rec.decided.epoch)
+            return SNIC_ESTALE;
+        m->need_epoch = ev->epoch;
+        return 0;
+    default:
+        return SNIC_EINVAL;
+    }
+}
+
+static int member_on_override(struct snic_member *m, const struct snic_member_event *ev)
+{
+    if ((ev->flags & ~(uint32_t)SNIC_MEMBER_ANY_LOG) != 0 ||
+        (ev->mask & ~m->opts.configured) != 0 || member_has(ev->mask, m->opts.node))
+        return SNIC_EINVAL;
+    m->dead = ev->mask;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        if (member_has(ev->mask, n))
+            m->peers[n].grant_until_ns = 0;
+    }
+    m->any_log = (ev->flags & SNIC_MEMBER_ANY_LOG) != 0;
+    return 0;
+}
+
+static int member_event(struct snic_member *m, const struct snic_member_event *ev)
+{
+    switch (ev->type) {
+    case SNIC_MEMBER_STORED:
+        if (m->storing == 0 || ev->id != m->storing)
+            return SNIC_EINVAL;
+        m->stored = m->storing;
+        m->storing = 0;
+        return 0;
+    case SNIC_MEMBER_MESSAGE:
+        return ev->msg == NULL ? SNIC_EINVAL : member_on_message(m, ev->msg);
+    case SNIC_MEMBER_TICK:
+        return 0;
+    case SNIC_MEMBER_REPORT:
+        return member_on_report(m, ev);
+    case SNIC_MEMBER_OVERRIDE:
+        return member_on_override(m, ev);
+    default:
+        return SNIC_EINVAL;
+    }
+}
+
+/* What time, and what the event has made possible, brings. */
+static void member_go_on(struct snic_member *m)
+{
+    if (m->lease_until_ns != 0 && m->now_ns >= m->lease_until_ns)
+        m->lease_until_ns = 0;
+    if (m->parked != 0 && m->now_ns >= m->parked_until_ns)
+        m->parked_until_ns = m->now_ns;
+    if (m->now_ns >= m->heartbeat_at_ns) {
+        m->heartbeat_at_ns = m->now_ns + m->opts.heartbeat_ns;
+        member_heartbeat(m);
+        member_try_vote(m); /* and ask once more those it waits for */
+    } else if (m->parked != 0 && m->parked_until_ns == m->now_ns) {
+        member_try_vote(m);
+    }
+    member_on_stored(m);
+    member_consider(m);
+    if (m->storing == 0 && m->stored < m->generation && m->rec.incarnation != 0) {
+        m->storing = m->generation;
+        m->due.store = 1;
+    }
+}
+
+static int member_is_polled(const struct snic_member *m)
+{
+    static const struct member_due none;
+    return memcmp(&m->due, &none, sizeof(none)) == 0;
+}
+
+int snic_member_step(struct snic_member *m, uint64_t now_ns, const struct snic_member_event *ev)
+{
+    SNIC_ASSERT(now_ns >= m->now_ns);
+    SNIC_ASSERT(member_is_polled(m));
+    uint64_t before = m->now_ns;
+    int r;
+    m->now_ns = now_ns;
+    if (ev->type == SNIC_MEMBER_BOOT)
+        r = member_boot(m, ev);
+    else if (!m->booted)
+        r = SNIC_EINVAL;
+    else {
+        /* It was not awake to hear anybody: nobody is silent yet. */
+        if (now_ns - before > m->opts.detect_ns / 2 + m->opts.heartbeat_ns)
+            m->base_ns = now_ns;
+        r = member_event(m, ev);
+    }
+    if (m->booted)
+        member_go_on(m);
+    return r;
+}
+
+/* ---- Actions ---- */
+
+static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
+                        struct snic_member_msg *msg)
+{
+    memset(msg, 0, sizeof(*msg));
+    msg->type = (uint8_t)type;
+    msg->src = (uint8_t)m->opts.node;
+    msg->configured = m->opts.configured;
+    msg->witness = m->opts.witness;
+    msg->epoch = m->rec.decided.epoch;
+    msg->src_incarnation = m->rec.incarnation;
+    switch (type) {
+    case SNIC_MEMBER_HEARTBEAT:
+        msg->seq = m->seq;
+        msg->hears = member_hears(m);
+        msg->lease_ns = m->opts.lease_ns;
+        if (m->asks[m->seq % SNIC_MEMBER__ASKS].seq == m->seq)
+            msg->flags |= SNIC_MEMBER_MSG_ASK;
+        if (m->rec.decided.epoch != 0 && m->role == SNIC_MEMBER_ROLE_FENCED &&
+            !member_has(m->opts.witness, m->opts.node))
+            msg->flags |= SNIC_MEMBER_MSG_JOIN;
+        if (m->caught_up)
+            msg->flags |= SNIC_MEMBER_MSG_CAUGHT_UP;
+        if (member_log_is_good(m))
+            msg->flags |= SNIC_MEMBER_MSG_LOG_GOOD;
+        if ((m->rec.flags & SNIC_MEMBER_REC_FIRST) != 0)
+            msg->flags |= SNIC_MEMBER_MSG_FIRST;
+        if (member_is_mute(m))
+            msg->flags |= SNIC_MEMBER_MSG_MUTE;
+        break;
+    case SNIC_MEMBER_GRANT:
+        msg->seq = m->peers[to].seq;
+        msg->dst_incarnation = m->peers[to].incarnation;
+        break;
+    case SNIC_MEMBER_FENCE:
+        msg->dst_incarnation = m->rec.decided.incarnation[to];
+        break;
+    case SNIC_MEMBER_DECIDED:
+        msg->view = m->rec.decided;
+        break;
+    case SNIC_MEMBER_FENCE_ACK:
+        break;
+    default: /* of the register */
+        msg->epoch = m->rec.decided.epoch + 1;
+        msg->ballot = m->rec.promised; /* PROMISE, REJECT */
+        if (type == SNIC_MEMBER_PREPARE || type == SNIC_MEMBER_ACCEPT)
+            msg->ballot = m->ballot;
+        if (type == SNIC_MEMBER_ACCEPT)
+            msg->view = m->value;
+        if (type == SNIC_MEMBER_ACCEPTED)
+            msg->ballot = m->rec.accepted;
+        if (type == SNIC_MEMBER_PROMISE) {
+            msg->accepted = m->rec.accepted;
+            msg->view = m->rec.proposal;
+        }
+        break;
+    }
+}
+
+static int member_poll_send(struct snic_member *m, struct snic_member_action *out)
+{
+    for (uint32_t type = SNIC_MEMBER_HEARTBEAT; type < SNIC_MEMBER_MSG_TYPES; type++) {
+        uint16_t to = m->due.send[type];
+        if (to == 0)
+            continue;
+        if (type == SNIC_MEMBER_GRANT || type == SNIC_MEMBER_FENCE)
+            to = (uint16_t)(to & -to); /* each has its own */
+        m->due.send[type] &= (uint16_t)~to;
+        out->type = SNIC_MEMBER_SEND;
+        out->to = to;
+        member_fill(m, type, (uint32_t)__builtin_ctz(to), &out->msg);
+        return 1;
+    }
+    return 0;
+}
+
+int snic_member_poll(struct snic_member *m, struct snic_member_action *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (m->due.fence) {
+        m->due.fence = 0;
+        out->type = SNIC_MEMBER_LEASE;
+        return 1;
+    }
+    if (m->due.store) {
+        m->due.store = 0;
+        out->type = SNIC_MEMBER_STORE;
+        out->id = m->storing;
+        out->record = m->rec;
+        return 1;
+    }
+    if (m->due.view) {
+        m->due.view = 0;
+        out->type = SNIC_MEMBER_VIEW;
+        out->role = m->role;
+        out->view = m->rec.decided;
+        return 1;
+    }
+    if (m->due.lease) {
+        m->due.lease = 0;
+        out->type = SNIC_MEMBER_LEASE;
+        out->until_ns = m->lease_until_ns;
+        return 1;
+    }
+    return member_poll_send(m, out);
+}
+
+uint64_t snic_member_deadline_ns(const struct snic_member *m)
+{
+    uint64_t at = m->heartbeat_at_ns;
+    if (!m->booted)
+        return SNIC_NEVER;
+    if (m->parked != 0)
+        at = snic_min_u64(at, m->parked_until_ns);
+    if (m->phase != MEMBER_IDLE)
+        return snic_min_u64(at, snic_min_u64(m->retry_at_ns, m->give_up_ns));
+    return snic_min_u64(at, m->want_at_ns);
+}
+
+void snic_member_get_status(const struct snic_member *m, struct snic_member_status *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->role = m->role;
+    out->incarnation = m->rec.incarnation;
+    out->vote = m->booted && !member_is_mute(m);
+    out->hears = member_alive(m);
+    out->fenced = m->fenced != 0 && m->fenced >= m->rec.decided.epoch;
+    out->lease_until_ns = m->lease_until_ns;
+    out->refused = m->refused;
+    out->proposals = m->proposals;
+    out->view = m->rec.decided;
+    if (m->booted && m->rec.incarnation == 0)
+        out->state = SNIC_MEMBER_LOST;
+    else if (!member_is_named(m))
+        out->state = SNIC_MEMBER_BOOTING;
+    else if (m->lease_until_ns > m->now_ns)
+        out->state = SNIC_MEMBER_SERVING;
+    else if (!member_is_majority(m, out->hears))
+        out->state = SNIC_MEMBER_NO_MAJORITY;
+    else if (m->stuck_ns != SNIC_NEVER) {
+        out->state = SNIC_MEMBER_RESTARTING;
+        out->missing = member_restart_missing(m);
+    } else if (m->role == SNIC_MEMBER_ROLE_FULL)
+        out->state = SNIC_MEMBER_NO_LEASE;
+    else if (m->role == SNIC_MEMBER_ROLE_LEARNER)
+        out->state = SNIC_MEMBER_LEARNING;
+    else
+        out->state = SNIC_MEMBER_OUTSIDE;
+}

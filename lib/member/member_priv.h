@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The inside of member: shared by the files of this module and its tests.
+ *
+ *   member.c    boot, events, actions, time
+ *   register.c  the Paxos register of the next epoch: promises, votes, the record on disk
+ *   lease.c     heartbeats, grants, fences: when a vote for an exclusion is allowed
+ *   policy.c    who is alive, what the next view should be, who proposes it and when
+ *   check.c     the invariants below
+ *
+ * Invariants of one node
+ *   M1  decided.epoch never falls; the register worked on is decided.epoch + 1.
+ *   M2  accepted <= promised; accepted != 0 iff proposal is a view of epoch decided.epoch + 1.
+ *   M3  A promise or vote is answered only once stored >= the generation that holds it.
+ *   M4  VIEW(decided) comes only once it is stored, and never out of the file read at BOOT.
+ *   M5  A lease is held only as FULL of the installed view, which is the newest decided that this
+ *       node knows, under its own stored incarnation, and not fenced in it.
+ *   M6  A grant to a node lasts longer than any lease made of it; no vote excludes a holder before.
+ *   M7  No grant goes to a node that the accepted or the parked view excludes.
+ *   M8  Before quiet_ns (after a boot) no grant is given and no vote that excludes.
+ *   M9  A mute node neither promises, votes, grants nor proposes.
+ *   M10 A ballot holds its proposer's number and stored incarnation: no two proposals share one.
+ *   M11 Actions are only flags until they are polled: what they say is read from the state then.
+ */
+#ifndef SNIC_MEMBER_PRIV_H
+#define SNIC_MEMBER_PRIV_H
+
+#include "snicstore/member.h"
+
+/* A test build plants defects by number; see tests/test_member_teeth.c. */
+#ifndef SNIC_MEMBER__BUG
+#define SNIC_MEMBER__BUG(n) 0
+#endif
+
+/* Heartbeats whose grants may still come. */
+#define SNIC_MEMBER__ASKS 8
+/* A ballot: 28 bits of round, 32 of incarnation, 4 of node. */
+#define SNIC_MEMBER__ROUND_MAX ((UINT64_C(1) << 28) - 1)
+
+/* Of each other node; of the own one only the grant and left_ns. */
+struct member_peer {
+    uint64_t heard_ns;  /* its last heartbeat; valid if heard */
+    uint64_t mutual_ns; /* the last that said it hears us; valid if mutual */
+    uint64_t seq;
+    uint64_t grant_until_ns; /* M6; 0: none */
+    uint64_t slow_ns;        /* since when it is reported slow; SNIC_NEVER */
+    uint64_t left_ns;        /* when a view without it came; SNIC_NEVER */
+    uint32_t grant_incarnation;
+    uint32_t incarnation; /* the highest heard of */
+    uint32_t flags;       /* of its last heartbeat */
+    uint32_t epoch;       /* likewise */
+    uint16_t hears;       /* likewise */
+    uint8_t heard;
+    uint8_t mutual;
+    uint32_t pad;
+};
+
+struct member_ask {
+    uint64_t seq; /* 0: none */
+    uint64_t sent_ns;
+    uint64_t granted; /* mask */
+};
+
+enum member_phase { MEMBER_IDLE = 0, MEMBER_PREPARING, MEMBER_ACCEPTING };
+
+/* What poll has still to give, in this order (M11). */
+struct member_due {
+    uint32_t fence; /* LEASE 0, before any message says so */
+    uint32_t store;
+    uint32_t view;
+    uint32_t lease;
+    uint16_t send[SNIC_MEMBER_MSG_TYPES]; /* masks by type */
+    uint16_t pad;
+};
+
+struct snic_member {
+    struct snic_member_opts opts;
+    uint64_t now_ns;
+    uint64_t grant_ns; /* of lease_max_ns, by the granter's clock */
+    uint64_t quiet_ns; /* M8: until then; 0: not */
+    uint64_t base_ns;  /* nobody is unheard since before it */
+    uint64_t heartbeat_at_ns;
+    uint64_t seq;
+
+    struct snic_member_record rec;
+    uint64_t generation; /* of rec, counts its changes */
+    uint64_t stored;     /* durable is at least this */
+    uint64_t storing;    /* 0: no STORE is out */
+    uint64_t incarnation_generation;
+    uint64_t promise_generation; /* 0: no PROMISE is owed */
+    uint64_t accept_generation;  /* 0: no ACCEPTED is owed */
+    uint64_t view_generation;    /* 0: no VIEW is owed */
+    uint32_t installed;          /* epoch of the last VIEW */
+    uint32_t role;
+    uint32_t booted;
+    uint32_t fenced; /* no lease in views up to this epoch; 0 */
+
+    uint64_t lease_until_ns;
+    struct member_ask asks[SNIC_MEMBER__ASKS];
+
+    /* Acceptor: a vote that waits for leases to end. */
+    uint64_t parked; /* ballot; 0: none */
+    uint64_t parked_until_ns;
+    struct snic_member_view parked_view;
+    uint64_t busy_ns; /* the last sign of another's proposal in this register */
+    uint16_t gone;    /* of decided.full: fenced in it, or ended */
+    uint16_t dead;    /* the operator's word */
+    uint32_t busy;
+
+    /* Proposer. */
+    uint32_t phase;
+    uint16_t promises;
+    uint16_t votes;
+    uint64_t ballot;
+    uint64_t round;       /* above all seen in this register */
+    uint64_t best;        /* the highest accepted among the promises */
+    uint64_t want_at_ns;  /* SNIC_NEVER: no reason to propose */
+    uint64_t retry_at_ns; /* while not idle */
+    uint64_t give_up_ns;  /* likewise */
+    uint64_t tries;       /* without success, in this register */
+    struct snic_member_view value; /* of best; in ACCEPTING what is proposed */
+
+    /* Policy. */
+    uint64_t stuck_ns; /* since when no FULL node runs; SNIC_NEVER */
+    uint32_t log_good;
+    uint32_t any_log; /* the operator's word */
+    uint32_t caught_up;
+    uint32_t learner_since; /* epoch; 0: is none */
+    uint32_t need_epoch;
+    uint32_t founder; /* booted as FIRST, without a file */
+    uint32_t pad;
+
+    uint64_t refused;
+    uint64_t proposals;
+    struct member_due due;
+    struct member_peer peers[SNIC_MEMBER_NODES_MAX];
+};
+
+static inline uint16_t member_bit(uint32_t node)
+{
+    return (uint16_t)(1u << node);
+}
+
+static inline int member_has(uint32_t mask, uint32_t node)
+{
+    return (int)(mask >> node & 1);
+}
+
+static inline uint32_t member_ballot_node(uint64_t ballot)
+{
+    return (uint32_t)(ballot & 15);
+}
+
+/* Configured nodes that may hold data. */
+static inline uint16_t member_data(const struct snic_member *m)
+{
+    return (uint16_t)(m->opts.configured & ~m->opts.witness);
+}
+
+static inline int member_is_mute(const struct snic_member *m)
+{
+    return (m->rec.flags & SNIC_MEMBER_REC_MUTE) != 0;
+}
+
+static inline int member_log_is_good(const struct snic_member *m)
+{
+    return m->log_good && (m->rec.flags & SNIC_MEMBER_REC_BLANK) == 0;
+}
+
+/* Is the own incarnation on disk, so that it may be told? */
+static inline int member_is_named(const struct snic_member *m)
+{
+    return m->booted && m->rec.incarnation != 0 && m->stored >= m->incarnation_generation;
+}
+
+/* Is a node, in an incarnation, FULL there? */
+static inline int member_is_full(const struct snic_member_view *v, uint32_t node, uint32_t inc)
+{
+    return member_has(v->full, node) && v->incarnation[node] == inc;
+}
+
+/* register.c */
+int member_is_majority(const struct snic_member *m, uint32_t mask);
+int member_view_is_sane(const struct snic_member *m, const struct snic_member_view *v);
+int member_record_is_sane(const struct snic_member *m, const struct snic_member_record *r);
+void member_changed(struct snic_member *m);
+void member_learn(struct snic_member *m, const struct snic_member_view *v);
+void member_on_stored(struct snic_member *m);
+int member_on_register(struct snic_member *m, const struct snic_member_msg *msg);
+void member_try_vote(struct snic_member *m);
+void member_propose(struct snic_member *m);
+void member_resend(struct snic_member *m);
+
+/* lease.c */
+uint64_t member_grant_span(const struct snic_member *m, uint64_t lease_ns);
+void member_heartbeat(struct snic_member *m);
+uint16_t member_hears(const struct snic_member *m);
+int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg);
+int member_on_grant(struct snic_member *m, const struct snic_member_msg *msg);
+int member_on_fence(struct snic_member *m, const struct snic_member_msg *msg);
+int member_on_fence_ack(struct snic_member *m, const struct snic_member_msg *msg);
+void member_fence_self(struct snic_member *m, uint32_t epoch);
+uint64_t member_vote_time(struct snic_member *m, const struct snic_member_view *v, uint16_t *whom);
+
+/* policy.c */
+uint16_t member_alive(const struct snic_member *m);
+int member_next_view(const struct snic_member *m, struct snic_member_view *out);
+uint16_t member_restart_missing(const struct snic_member *m);
+void member_consider(struct snic_member *m);
+
+#endif /* SNIC_MEMBER_PRIV_H */

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the next view should be, and when this node proposes it. Nothing here is needed for safety:
+ * the register and the leases see to that whatever is proposed, but for two rules that bind what a
+ * proposer may write into a view:
+ *   R1  FULL of the next view are FULL of this one under the same incarnation, or learners of it
+ *       that have caught up; or, if none of the FULL runs any more, a restart: FULL of this one
+ *       under new incarnations, with good logs.
+ *   R2  A learner comes from outside, under an incarnation above its last.
+ */
+#include "member_priv.h"
+
+#include <string.h>
+
+/* Heard lately in both directions; itself too. */
+uint16_t member_alive(const struct snic_member *m)
+{
+    uint16_t mask = member_bit(m->opts.node);
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        const struct member_peer *p = &m->peers[n];
+        if (p->mutual && m->now_ns - p->mutual_ns < m->opts.detect_ns)
+            mask |= member_bit(n);
+    }
+    return mask;
+}
+
+static uint32_t member_incarnation_of(const struct snic_member *m, uint32_t n)
+{
+    return n == m->opts.node ? m->rec.incarnation : m->peers[n].incarnation;
+}
+
+static uint32_t member_flags_of(const struct snic_member *m, uint32_t n)
+{
+    if (n != m->opts.node)
+        return m->peers[n].flags;
+    return (member_log_is_good(m) ? SNIC_MEMBER_MSG_LOG_GOOD : 0u) |
+           ((m->rec.flags & SNIC_MEMBER_REC_FIRST) != 0 ? SNIC_MEMBER_MSG_FIRST : 0u) |
+           (m->caught_up ? SNIC_MEMBER_MSG_CAUGHT_UP : 0u);
+}
+
+/* Not heard in both directions for detect_ns, of which this node was awake. */
+static int member_is_silent(const struct snic_member *m, uint32_t n)
+{
+    const struct member_peer *p = &m->peers[n];
+    uint64_t last = p->mutual ? snic_max_u64(p->mutual_ns, m->base_ns) : m->base_ns;
+    return n != m->opts.node && m->now_ns - last >= m->opts.detect_ns;
+}
+
+/* Members that run under the incarnation that the view says and are heard; the slow ones too. */
+static uint16_t member_running(const struct snic_member *m)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint16_t mask = 0;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        if (!member_has(v->full | v->learners, n) || member_is_silent(m, n))
+            continue;
+        /* One that was never heard has the benefit of the doubt until it is silent. */
+        if (member_incarnation_of(m, n) <= v->incarnation[n] && !member_has(m->dead, n))
+            mask |= member_bit(n);
+    }
+    return mask;
+}
+
+static uint16_t member_slow(const struct snic_member *m)
+{
+    uint16_t mask = 0;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        uint64_t since = m->peers[n].slow_ns;
+        if (since != SNIC_NEVER && m->now_ns - since >= m->opts.slow_ns)
+            mask |= member_bit(n);
+    }
+    return mask;
+}
+
+/* Those that may be of a restart, or of the first view. */
+static uint16_t member_candidates(const struct snic_member *m)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint16_t of = v->epoch == 0 ? member_data(m) : v->full;
+    uint16_t mask = 0;
+    of &= member_alive(m);
+    if (SNIC_MEMBER__BUG(10))
+        of |= v->learners;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        uint32_t flags = member_flags_of(m, n);
+        if (!member_has(of, n) || member_incarnation_of(m, n) <= v->incarnation[n])
+            continue;
+        if (v->epoch == 0 ? (flags & SNIC_MEMBER_MSG_FIRST) != 0
+                          : (flags & SNIC_MEMBER_MSG_FIRST) == 0 &&
+                                ((flags & SNIC_MEMBER_MSG_LOG_GOOD) != 0 || m->any_log))
+            mask |= member_bit(n);
+    }
+    return mask;
+}
+
+/* Whom a restart still waits for. */
+uint16_t member_restart_missing(const struct snic_member *m)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint16_t of = v->epoch == 0 ? member_data(m) : v->full;
+    return (uint16_t)(of & ~member_candidates(m));
+}
+
+static int member_restart_view(const struct snic_member *m, struct snic_member_view *v)
+{
+    uint16_t from = member_candidates(m);
+    int waited = m->stuck_ns != SNIC_NEVER && m->now_ns - m->stuck_ns >= m->opts.restart_wait_ns;
+    if (from == 0 || (member_restart_missing(m) != 0 && !waited && !m->any_log))
+        return 0;
+    v->full = from;
+    v->learners = 0;
+    v->restart = 1;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        if (member_has(from, n))
+            v->incarnation[n] = member_incarnation_of(m, n);
+    }
+    return 1;
+}
+
+/* Do a newcomer and all who stay hear each other? Else it would be thrown out again at once. */
+static int member_is_linked(const struct snic_member *m, uint32_t n, uint16_t with)
+{
+    for (uint32_t o = 0; o < SNIC_MEMBER_NODES_MAX; o++) {
+        if (!member_has(with, o) || o == m->opts.node || o == n)
+            continue;
+        if (!member_has(m->peers[o].hears, n))
+            return 0;
+        if (n != m->opts.node && !member_has(m->peers[n].hears, o))
+            return 0;
+    }
+    return 1;
+}
+
+/* R2 */
+static uint16_t member_joiners(const struct snic_member *m, uint16_t stay)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint16_t mask = (uint16_t)(member_data(m) & member_alive(m) & ~(v->full | v->learners));
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        uint64_t left = m->peers[n].left_ns;
+        int wants = n == m->opts.node || (m->peers[n].flags & SNIC_MEMBER_MSG_JOIN) != 0;
+        if (!member_has(mask, n))
+            continue;
+        if (!wants || (left != SNIC_NEVER && m->now_ns - left < m->opts.rejoin_ns) ||
+            (member_incarnation_of(m, n) <= v->incarnation[n] && !SNIC_MEMBER__BUG(9)) ||
+            !member_is_linked(m, n, stay))
+            mask &= (uint16_t)~member_bit(n);
+    }
+    return mask;
+}
+
+/* What this node would propose now; 0: no view better than the present one is possible. */
+int member_next_view(const struct snic_member *m, struct snic_member_view *out)
+{
+    const struct snic_member_view *cur = &m->rec.decided;
+    struct snic_member_view v = *cur;
+    uint16_t running = member_running(m);
+    uint16_t stay = (uint16_t)(running & ~member_slow(m));
+    if ((stay & cur->full) == 0)
+        stay = running; /* a slow one is better than none */
+    v.epoch++;
+    v.restart = 0;
+    v.full = (uint16_t)(cur->full & stay);
+    v.learners = (uint16_t)(cur->learners & stay);
+    if (v.full == 0) {
+        if (!member_restart_view(m, &v))
+            return 0;
+    } else {
+        for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+            if (member_has(v.learners, n) && member_is_linked(m, n, stay) &&
+                member_incarnation_of(m, n) == cur->incarnation[n] &&
+                (member_flags_of(m, n) & SNIC_MEMBER_MSG_CAUGHT_UP) != 0)
+                v.full |= member_bit(n);
+        }
+        v.learners &= (uint16_t)~v.full;
+        uint16_t joiners = member_joiners(m, (uint16_t)(v.full | v.learners));
+        v.learners |= joiners;
+        for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+            if (member_has(joiners, n))
+                v.incarnation[n] = member_incarnation_of(m, n);
+        }
+    }
+    if (!member_has(v.full, v.donor) || cur->epoch == 0)
+        v.donor = (uint32_t)__builtin_ctz(v.full);
+    *out = v;
+    return 1;
+}
+
+/* ---- When ---- */
+
+/* An epoch is wanted even if nobody comes or goes. */
+static int member_needs_epoch(const struct snic_member *m)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    if (m->rec.accepted != 0 || m->parked != 0)
+        return 1; /* somebody began it, and some may have voted */
+    if (v->epoch == 0)
+        return 0;
+    return m->need_epoch == v->epoch ||
+           (m->fenced == v->epoch && member_is_full(v, m->opts.node, m->rec.incarnation));
+}
+
+static int member_has_reason(const struct snic_member *m)
+{
+    const struct snic_member_view *cur = &m->rec.decided;
+    struct snic_member_view v;
+    if (member_needs_epoch(m))
+        return 1;
+    return member_next_view(m, &v) &&
+           (v.restart || v.full != cur->full || v.learners != cur->learners);
+}
+
+/* Living voters that go first: FULL ones, then the others, by number. */
+static uint32_t member_rank(const struct snic_member *m, uint16_t voters)
+{
+    uint16_t full = m->rec.decided.full & member_running(m);
+    uint16_t before = (uint16_t)(member_bit(m->opts.node) - 1);
+    uint16_t first = member_has(full, m->opts.node) ? (uint16_t)(full & before)
+                                                    : (uint16_t)(full | before);
+    return (uint32_t)__builtin_popcount(voters & first & ~member_bit(m->opts.node));
+}
+
+static uint16_t member_voters(const struct snic_member *m)
+{
+    uint16_t mask = member_alive(m);
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        if ((m->peers[n].flags & SNIC_MEMBER_MSG_MUTE) != 0)
+            mask &= (uint16_t)~member_bit(n);
+    }
+    return mask;
+}
+
+static void member_drive(struct snic_member *m)
+{
+    if (m->now_ns >= m->give_up_ns) {
+        m->phase = MEMBER_IDLE;
+        m->ballot = 0;
+        m->tries++;
+    } else if (m->now_ns >= m->retry_at_ns) {
+        member_resend(m);
+    }
+}
+
+void member_consider(struct snic_member *m)
+{
+    if (!member_is_named(m) || member_is_mute(m) || /* M9 */
+        m->rec.decided.epoch >= SNIC_MEMBER_EPOCH_MAX) {
+        m->want_at_ns = SNIC_NEVER;
+        return;
+    }
+    if ((m->rec.decided.full & member_running(m)) != 0)
+        m->stuck_ns = SNIC_NEVER;
+    else if (m->stuck_ns == SNIC_NEVER)
+        m->stuck_ns = m->now_ns;
+    if (m->phase != MEMBER_IDLE) {
+        member_drive(m);
+        return;
+    }
+    uint16_t voters = member_voters(m);
+    if (!member_is_majority(m, voters) || !member_has_reason(m)) {
+        m->want_at_ns = SNIC_NEVER;
+        return;
+    }
+    uint64_t rank = member_rank(m, voters);
+    uint64_t step = m->opts.backoff_ns * (1 + rank);
+    if (m->want_at_ns == SNIC_NEVER)
+        m->want_at_ns = m->now_ns + step * (1 + snic_min_u64(m->tries, 7));
+    if (m->busy) /* another is at it */
+        m->want_at_ns = snic_max_u64(m->want_at_ns, m->busy_ns + m->opts.detect_ns + step);
+    if (m->now_ns >= m->want_at_ns)
+        member_propose(m);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The register of the next epoch: single-decree Paxos among the configured nodes, one register at a
+ * time. A node enters the register of epoch e+1 by knowing the view of e, and leaves it for good
+ * by learning any later view: then it answers with that view instead of promising or voting, so
+ * that a proposer's majority always meets whoever voted for what was chosen, or somebody who knows
+ * what came of it.
+ */
+#include "member_priv.h"
+
+#include <string.h>
+
+/* Those whom the operator declared ended count as agreeing. */
+int member_is_majority(const struct snic_member *m, uint32_t mask)
+{
+    uint32_t of = m->opts.configured;
+    uint32_t yes = (mask | m->dead) & of;
+    int more = __builtin_popcount(yes) * 2 - __builtin_popcount(of);
+    return SNIC_MEMBER__BUG(15) ? more >= 0 : more > 0;
+}
+
+int member_view_is_sane(const struct snic_member *m, const struct snic_member_view *v)
+{
+    uint16_t data = member_data(m);
+    uint16_t members = (uint16_t)(v->full | v->learners);
+    if (v->epoch == 0 || v->epoch > SNIC_MEMBER_EPOCH_MAX || v->restart > 1)
+        return 0;
+    if (v->full == 0 || (v->full & v->learners) != 0 || (members & ~data) != 0)
+        return 0;
+    if (v->donor >= SNIC_MEMBER_NODES_MAX || !member_has(v->full, v->donor))
+        return 0;
+    if (v->restart != 0 && v->learners != 0)
+        return 0;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        if (member_has(members, n) && v->incarnation[n] == 0)
+            return 0;
+        if (!member_has(data, n) && v->incarnation[n] != 0)
+            return 0;
+    }
+    return 1;
+}
+
+static int member_view_is_zero(const struct snic_member_view *v)
+{
+    static const struct snic_member_view zero;
+    return memcmp(v, &zero, sizeof(zero)) == 0;
+}
+
+int member_record_is_sane(const struct snic_member *m, const struct snic_member_record *r)
+{
+    if (r->flags > (SNIC_MEMBER_REC_MUTE | SNIC_MEMBER_REC_FIRST | SNIC_MEMBER_REC_BLANK))
+        return 0;
+    if (r->incarnation == 0 || r->accepted > r->promised)
+        return 0;
+    if (!member_view_is_zero(&r->decided) && !member_view_is_sane(m, &r->decided))
+        return 0;
+    if (r->accepted == 0)
+        return member_view_is_zero(&r->proposal);
+    return member_view_is_sane(m, &r->proposal) && r->proposal.epoch == r->decided.epoch + 1;
+}
+
+/* rec is another one now; a STORE follows at the end of the step. */
+void member_changed(struct snic_member *m)
+{
+    m->generation++;
+}
+
+static void member_forget_proposal(struct snic_member *m)
+{
+    m->phase = MEMBER_IDLE;
+    m->promises = 0;
+    m->votes = 0;
+    m->ballot = 0;
+    m->best = 0;
+    memset(&m->value, 0, sizeof(m->value));
+}
+
+static void member_unpark(struct snic_member *m)
+{
+    m->parked = 0;
+    m->parked_until_ns = 0;
+    memset(&m->parked_view, 0, sizeof(m->parked_view));
+}
+
+/*
+ * Under which incarnation a node may come back: one that no view had, even if it never stopped
+ * running. Others tell what they counted of it before by that.
+ */
+static void member_learn_own(struct snic_member *m, uint32_t before)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint32_t self = m->opts.node;
+    uint32_t theirs = v->incarnation[self];
+    int member = member_has(v->full | v->learners, self) && theirs == m->rec.incarnation;
+    m->rec.flags &= ~(uint32_t)SNIC_MEMBER_REC_FIRST;
+    if (member || m->rec.incarnation == 0)
+        return;
+    /* A9: told to found a cluster, of which it had been a member before. */
+    if (before == 0 && theirs != 0 && theirs != m->rec.incarnation && m->founder)
+        m->rec.flags |= SNIC_MEMBER_REC_MUTE | SNIC_MEMBER_REC_BLANK;
+    if (m->rec.incarnation > theirs || SNIC_MEMBER__BUG(9))
+        return;
+    m->rec.incarnation = theirs == UINT32_MAX ? 0 : theirs + 1;
+    m->incarnation_generation = m->generation;
+}
+
+/* M1: a view later than all known was chosen. */
+void member_learn(struct snic_member *m, const struct snic_member_view *v)
+{
+    struct snic_member_view old = m->rec.decided;
+    uint32_t self = m->opts.node;
+    if (v->epoch <= old.epoch)
+        return;
+    m->rec.decided = *v;
+    m->rec.promised = 0;
+    m->rec.accepted = 0;
+    memset(&m->rec.proposal, 0, sizeof(m->rec.proposal));
+    member_changed(m);
+    m->promise_generation = 0;
+    m->accept_generation = 0;
+    m->view_generation = m->generation;
+    member_unpark(m);
+    member_forget_proposal(m);
+    m->round = 0;
+    m->tries = 0;
+    m->want_at_ns = SNIC_NEVER;
+    m->busy = 0;
+    m->busy_ns = 0;
+    m->gone = 0;
+    m->any_log = 0;
+    m->need_epoch = 0;
+    m->stuck_ns = SNIC_NEVER;
+    memset(m->asks, 0, sizeof(m->asks));
+    uint16_t left = (uint16_t)((old.full | old.learners) & ~(v->full | v->learners));
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        struct member_peer *p = &m->peers[n];
+        p->slow_ns = SNIC_NEVER;
+        if (member_has(left, n))
+            p->left_ns = m->now_ns;
+        if (member_has(v->full, n) && p->incarnation > v->incarnation[n])
+            m->gone |= member_bit(n);
+        if (!member_is_full(v, n, p->grant_incarnation))
+            p->grant_until_ns = 0; /* it was chosen: P2 */
+    }
+    if (m->lease_until_ns != 0 && !member_is_full(v, self, m->rec.incarnation)) /* M5 */
+        member_fence_self(m, v->epoch);
+    member_learn_own(m, old.epoch);
+}
+
+/* ---- Acceptor ---- */
+
+static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t accepted,
+                                const struct snic_member_view *v);
+static void member_take_vote(struct snic_member *m, uint32_t from);
+
+static void member_take_prepare(struct snic_member *m, uint32_t from, uint64_t ballot)
+{
+    if (ballot < m->rec.promised) {
+        m->due.send[SNIC_MEMBER_REJECT] |= member_bit(from);
+        return;
+    }
+    if (from != m->opts.node) {
+        m->busy = 1;
+        m->busy_ns = m->now_ns;
+    }
+    if (ballot > m->rec.promised) {
+        m->rec.promised = ballot;
+        member_changed(m);
+        if (m->parked != 0 && m->parked < ballot)
+            member_unpark(m);
+        m->accept_generation = 0;
+        m->promise_generation = m->generation;
+    } else if (m->promise_generation == 0) {
+        m->promise_generation = m->generation; /* again: the answer was lost */
+    }
+    if (SNIC_MEMBER__BUG(6))
+        m->promise_generation = 1;
+}
+
+/* The vote that was parked, once nobody whom it excludes can hold a lease (M6). */
+void member_try_vote(struct snic_member *m)
+{
+    uint16_t whom = 0;
+    if (m->parked == 0)
+        return;
+    uint64_t at = member_vote_time(m, &m->parked_view, &whom);
+    if (at > m->now_ns) {
+        m->parked_until_ns = at;
+        m->due.send[SNIC_MEMBER_FENCE] |= whom;
+        return;
+    }
+    if (m->parked > m->rec.promised) {
+        m->rec.promised = m->parked;
+        m->promise_generation = 0;
+    }
+    m->rec.accepted = m->parked;
+    m->rec.proposal = m->parked_view;
+    member_changed(m);
+    m->accept_generation = SNIC_MEMBER__BUG(7) ? 1 : m->generation;
+    member_unpark(m);
+    /* Also without a lease: grants that would make one may be on their way. */
+    if (member_is_full(&m->rec.decided, m->opts.node, m->rec.incarnation) &&
+        !member_is_full(&m->rec.proposal, m->opts.node, m->rec.incarnation))
+        member_fence_self(m, m->rec.decided.epoch);
+}
+
+static void member_take_accept(struct snic_member *m, uint32_t from, uint64_t ballot,
+                               const struct snic_member_view *v)
+{
+    if (ballot < m->rec.promised && !SNIC_MEMBER__BUG(14)) {
+        m->due.send[SNIC_MEMBER_REJECT] |= member_bit(from);
+        return;
+    }
+    if (from != m->opts.node) {
+        m->busy = 1;
+        m->busy_ns = m->now_ns;
+    }
+    if (ballot < m->parked)
+        return;
+    if (ballot == m->rec.accepted) {
+        if (m->accept_generation == 0)
+            m->accept_generation = m->generation;
+        return;
+    }
+    m->parked = ballot;
+    m->parked_view = *v;
+    member_try_vote(m);
+}
+
+/* ---- Proposer ---- */
+
+static void member_others(struct snic_member *m, uint32_t type)
+{
+    m->due.send[type] |= (uint16_t)(m->opts.configured & ~member_bit(m->opts.node));
+}
+
+void member_propose(struct snic_member *m)
+{
+    uint64_t round = snic_max_u64(m->round, m->rec.promised >> 36) + 1;
+    if (round > SNIC_MEMBER__ROUND_MAX)
+        return; /* nobody gets there by proposing */
+    member_forget_proposal(m);
+    m->round = round;
+    m->phase = MEMBER_PREPARING;
+    m->proposals++;
+    uint64_t inc = SNIC_MEMBER__BUG(17) ? 0 : m->rec.incarnation;
+    m->ballot = round << 36 | inc << 4 | m->opts.node; /* M10 */
+    m->want_at_ns = SNIC_NEVER;
+    m->retry_at_ns = m->now_ns + m->opts.retry_ns;
+    m->give_up_ns = m->now_ns + 4 * m->opts.detect_ns;
+    member_others(m, SNIC_MEMBER_PREPARE);
+    member_take_prepare(m, m->opts.node, m->ballot);
+}
+
+/* To all, those who answered too: they hold back while a proposer is at work. */
+void member_resend(struct snic_member *m)
+{
+    m->retry_at_ns = m->now_ns + m->opts.retry_ns;
+    member_others(m, m->phase == MEMBER_PREPARING ? SNIC_MEMBER_PREPARE : SNIC_MEMBER_ACCEPT);
+}
+
+static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t accepted,
+                                const struct snic_member_view *v)
+{
+    if (m->phase != MEMBER_PREPARING)
+        return;
+    m->promises |= member_bit(from);
+    if (accepted > m->best) {
+        m->best = accepted;
+        m->value = *v;
+    }
+    if (!member_is_majority(m, m->promises))
+        return;
+    if (m->best == 0 || SNIC_MEMBER__BUG(8)) {
+        if (!member_next_view(m, &m->value)) { /* the reason has gone */
+            member_forget_proposal(m);
+            return;
+        }
+    }
+    m->phase = MEMBER_ACCEPTING;
+    m->retry_at_ns = m->now_ns + m->opts.retry_ns;
+    m->give_up_ns = m->now_ns + 2 * m->grant_ns + 4 * m->opts.detect_ns;
+    member_others(m, SNIC_MEMBER_ACCEPT);
+    member_take_accept(m, m->opts.node, m->ballot, &m->value);
+}
+
+static void member_take_vote(struct snic_member *m, uint32_t from)
+{
+    if (m->phase != MEMBER_ACCEPTING)
+        return;
+    m->votes |= member_bit(from);
+    if (!member_is_majority(m, m->votes))
+        return;
+    struct snic_member_view v = m->value;
+    member_learn(m, &v);
+    member_others(m, SNIC_MEMBER_DECIDED);
+}
+
+static void member_take_reject(struct snic_member *m, uint64_t ballot)
+{
+    if (m->phase == MEMBER_IDLE || ballot <= m->ballot)
+        return;
+    m->round = snic_max_u64(m->round, ballot >> 36);
+    member_forget_proposal(m);
+    m->tries++;
+    m->busy = 1; /* its owner is at work */
+    m->busy_ns = m->now_ns;
+}
+
+/* ---- Durable now, so it may be said (M3, M4) ---- */
+
+void member_on_stored(struct snic_member *m)
+{
+    uint32_t self = m->opts.node;
+    if (m->view_generation != 0 && m->stored >= m->view_generation) {
+        const struct snic_member_view *v = &m->rec.decided;
+        int own = v->incarnation[self] == m->rec.incarnation;
+        m->view_generation = 0;
+        m->installed = v->epoch;
+        m->due.view = 1;
+        m->role = SNIC_MEMBER_ROLE_FENCED;
+        if (own && member_has(v->full, self)) {
+            m->role = SNIC_MEMBER_ROLE_FULL;
+            if ((m->rec.flags & SNIC_MEMBER_REC_BLANK) != 0) {
+                m->rec.flags &= ~(uint32_t)SNIC_MEMBER_REC_BLANK;
+                member_changed(m);
+            }
+        }
+        if (own && member_has(v->learners, self))
+            m->role = SNIC_MEMBER_ROLE_LEARNER;
+        if (m->role != SNIC_MEMBER_ROLE_LEARNER) {
+            m->learner_since = 0;
+            m->caught_up = 0;
+        } else if (m->learner_since == 0) {
+            m->learner_since = v->epoch;
+        }
+    }
+    if (m->promise_generation != 0 && m->stored + SNIC_MEMBER__BUG(6) >= m->promise_generation) {
+        uint32_t to = member_ballot_node(m->rec.promised);
+        m->promise_generation = 0;
+        if (to != self)
+            m->due.send[SNIC_MEMBER_PROMISE] |= member_bit(to);
+        else if (m->rec.promised == m->ballot)
+            member_take_promise(m, self, m->rec.accepted, &m->rec.proposal);
+    }
+    if (m->accept_generation != 0 && m->stored + SNIC_MEMBER__BUG(7) >= m->accept_generation) {
+        uint32_t to = member_ballot_node(m->rec.accepted);
+        m->accept_generation = 0;
+        if (to != self)
+            m->due.send[SNIC_MEMBER_ACCEPTED] |= member_bit(to);
+        else if (m->rec.accepted == m->ballot)
+            member_take_vote(m, self);
+    }
+}
+
+/* ---- Messages ---- */
+
+static int member_on_ask(struct snic_member *m, const struct snic_member_msg *msg)
+{
+    if (msg->ballot == 0 || member_ballot_node(msg->ballot) != msg->src)
+        return SNIC_EPROTO;
+    if (msg->type == SNIC_MEMBER_ACCEPT &&
+        (!member_view_is_sane(m, &msg->view) || msg->view.epoch != msg->epoch))
+        return SNIC_EPROTO;
+    if (msg->epoch <= m->rec.decided.epoch) {
+        m->due.send[SNIC_MEMBER_DECIDED] |= member_bit(msg->src);
+        return 0;
+    }
+    if (msg->epoch != m->rec.decided.epoch + 1 || member_is_mute(m) || !member_is_named(m))
+        return 0; /* M9; or its predecessor comes first */
+    if (msg->type == SNIC_MEMBER_PREPARE)
+        member_take_prepare(m, msg->src, msg->ballot);
+    else
+        member_take_accept(m, msg->src, msg->ballot, &msg->view);
+    return 0;
+}
+
+static int member_on_answer(struct snic_member *m, const struct snic_member_msg *msg)
+{
+    if (msg->type == SNIC_MEMBER_PROMISE && msg->accepted != 0 &&
+        (msg->accepted > msg->ballot || !member_view_is_sane(m, &msg->view) ||
+         msg->view.epoch != msg->epoch))
+        return SNIC_EPROTO;
+    if (m->phase == MEMBER_IDLE || msg->epoch != m->rec.decided.epoch + 1)
+        return 0;
+    if (msg->type == SNIC_MEMBER_REJECT) {
+        member_take_reject(m, msg->ballot);
+        return 0;
+    }
+    if (msg->ballot != m->ballot)
+        return 0;
+    if (msg->type == SNIC_MEMBER_PROMISE)
+        member_take_promise(m, msg->src, msg->accepted, &msg->view);
+    else
+        member_take_vote(m, msg->src);
+    return 0;
+}
+
+int member_on_register(struct snic_member *m, const struct snic_member_msg *msg)
+{
+    switch (msg->type) {
+    case SNIC_MEMBER_PREPARE:
+    case SNIC_MEMBER_ACCEPT:
+        return member_on_ask(m, msg);
+    case SNIC_MEMBER_DECIDED:
+        if (!member_view_is_sane(m, &msg->view))
+            return SNIC_EPROTO;
+        member_learn(m, &msg->view);
+        return 0;
+    default:
+        return member_on_answer(m, msg);
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Clusters in simulated time under all faults; see test_member_sim.h for what is checked. */
+#include "test_member_sim.h"
+#include "support.h"
+
+static struct sim sim;
+
+/* Every promise of the header, under swarms of faults; the seed of a failure is printed. */
+static void test_member_sim_swarm_is_safe_and_recovers(void **state)
+{
+    uint64_t count = support_scale(1000, 100000);
+    uint64_t steps = 0, epochs = 0, restarts = 0, acked = 0;
+    (void)state;
+    for (uint64_t i = 0; i < count; i++) {
+        struct sim_opts o = {.seed = support_seed() * 1000003 + i};
+        const char *why = sim_run(&sim, &o);
+        steps += sim.steps;
+        epochs += sim.newest;
+        restarts += sim.restarts;
+        acked += sim.acked;
+        if (why != NULL) {
+            printf("seed %llu, at %llu: %s\n", (unsigned long long)o.seed,
+                   (unsigned long long)sim.now, why);
+            fail();
+        }
+    }
+    printf("%llu seeds, %llu steps, %llu epochs, %llu of them restarts, %llu writes\n",
+           (unsigned long long)count, (unsigned long long)steps, (unsigned long long)epochs,
+           (unsigned long long)restarts, (unsigned long long)acked);
+}
+
+int main(int argc, char **argv)
+{
+    if (getenv("SIM_TRACE") != NULL) {
+        struct sim_opts o = {.seed = strtoull(getenv("SIM_TRACE"), NULL, 10), .trace = 1};
+        printf("%s\n", sim_run(&sim, &o) != NULL ? sim.failure : "well");
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_member_sim_swarm_is_safe_and_recovers),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
