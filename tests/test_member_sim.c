@@ -9,7 +9,7 @@ static struct sim sim;
 static void test_member_sim_swarm_is_safe_and_recovers(void **state)
 {
     uint64_t count = support_scale(1000, 100000);
-    uint64_t steps = 0, epochs = 0, restarts = 0, acked = 0;
+    uint64_t steps = 0, epochs = 0, restarts = 0, acked = 0, gone = 0;
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
         struct sim_opts o = {.seed = support_seed() * 1000003 + i};
@@ -18,20 +18,24 @@ static void test_member_sim_swarm_is_safe_and_recovers(void **state)
         epochs += sim.newest;
         restarts += sim.restarts;
         acked += sim.acked;
+        gone += sim.gone;
         if (why != NULL) {
             printf("seed %llu, at %llu: %s\n", (unsigned long long)o.seed,
                    (unsigned long long)sim.now, why);
             fail();
         }
     }
-    printf("%llu seeds, %llu steps, %llu epochs, %llu of them restarts, %llu writes\n",
+    printf("%llu seeds, %llu steps, %llu epochs, %llu of them restarts, %llu writes; "
+           "%llu ended without a disk that held all\n",
            (unsigned long long)count, (unsigned long long)steps, (unsigned long long)epochs,
-           (unsigned long long)restarts, (unsigned long long)acked);
+           (unsigned long long)restarts, (unsigned long long)acked,
+           (unsigned long long)gone);
 }
 
 int main(int argc, char **argv)
 {
     if (getenv("SIM_TRACE") != NULL) {
+        setvbuf(stdout, NULL, _IOLBF, 0);
         struct sim_opts o = {.seed = strtoull(getenv("SIM_TRACE"), NULL, 10), .trace = 1};
         printf("%s\n", sim_run(&sim, &o) != NULL ? sim.failure : "well");
         return 0;

@@ -57,6 +57,7 @@ struct sim_node {
     int up;
     int has_disk;
     int lost; /* its file, once */
+    uint32_t lost_life;
     uint32_t life;
     uint64_t paused_until; /* true time */
     uint64_t up_at;        /* of one that is down */
@@ -69,7 +70,6 @@ struct sim_node {
     int partial;
     int good;
     uint32_t caught; /* incarnation that caught up */
-    uint32_t told;   /* epoch told as caught up */
 };
 
 struct sim_vote {
@@ -106,9 +106,9 @@ struct sim {
     uint32_t newest;
     struct sim_vote votes[SIM_VOTES];
     uint32_t votes_count;
-    uint32_t good_at[SIM_NODES]; /* incarnation under which the log was told good */
+    uint32_t good_at[SIM_NODES][64]; /* incarnations under which the log was told good */
     uint64_t hash;
-    uint64_t steps, restarts, acked;
+    uint64_t steps, restarts, acked, gone;
     const char *failure;
     _Alignas(SNIC_MEMBER_ALIGN) unsigned char mem[SIM_NODES][8192];
 };
@@ -182,7 +182,7 @@ static void sim_check_transition(struct sim *s, const struct snic_member_view *a
             int kept = sim_is_full(a, n, inc) && !b->restart;
             int grown = sim_is_learner(a, n, inc) && s->nodes[n].caught == inc && !b->restart;
             int again = b->restart && (a->epoch == 0 || (a->full >> n & 1)) &&
-                        inc > a->incarnation[n] && (a->epoch == 0 || s->good_at[n] == inc);
+                        inc > a->incarnation[n] && (a->epoch == 0 || s->good_at[n][inc % 64] == inc);
             if (!kept && !grown && !again)
                 sim_fail(s, "FULL out of nothing");
         } else if (b->learners >> n & 1) {
@@ -368,6 +368,8 @@ static void sim_step(struct sim *s, uint32_t i, const struct snic_member_event *
     int r = snic_member_step(n->m, sim_local(n, s->now), ev);
     if (r != 0 && ev->type != SNIC_MEMBER_REPORT)
         sim_fail(s, "an event was refused");
+    if (s->failure && s->o.trace && ev->msg)
+        printf("step %d type %u src %u to %u epoch %u flags %x hears %x inc %u view e%u full %x l %x donor %u restart %u ballot %llx acc %llx\n", r, ev->msg->type, ev->msg->src, i, ev->msg->epoch, ev->msg->flags, ev->msg->hears, ev->msg->src_incarnation, ev->msg->view.epoch, ev->msg->view.full, ev->msg->view.learners, ev->msg->view.donor, ev->msg->view.restart, (unsigned long long)ev->msg->ballot, (unsigned long long)ev->msg->accepted);
     sim_carry_out(s, i);
 }
 
@@ -400,8 +402,6 @@ static void sim_up(struct sim *s, uint32_t i, int first)
     n->lease = 0;
     memset(&n->view, 0, sizeof(n->view));
     n->role = 0;
-    n->caught = 0;
-    n->told = 0;
     n->paused_until = 0;
     n->good = n->good && !(s->now < s->end_faults && sim_chance(s, 50));
     if (s->now >= s->end_faults)
@@ -415,7 +415,8 @@ static void sim_up(struct sim *s, uint32_t i, int first)
     sim_step(s, i, &ev);
     struct snic_member_status st;
     snic_member_get_status(n->m, &st);
-    s->good_at[i] = n->good ? st.incarnation : 0;
+    if (n->good)
+        s->good_at[i][st.incarnation % 64] = st.incarnation;
 }
 
 static void sim_down(struct sim *s, uint32_t i)
@@ -443,6 +444,7 @@ static void sim_down(struct sim *s, uint32_t i)
     if (!n->lost && voters * 2 > (int)s->count && s->count > 2 && s->newest > 0 &&
         sim_chance(s, 40)) {
         n->lost = 1;
+        n->lost_life = n->life;
         n->has_disk = 0;
         n->log = 0; /* the whole disk */
         if (s->o.trace)
@@ -586,7 +588,7 @@ static void sim_heal(struct sim *s)
         ev.flags = SNIC_MEMBER_LOG_GOOD;
         sim_step(s, i, &ev);
         snic_member_get_status(n->m, &st);
-        s->good_at[i] = st.incarnation;
+        s->good_at[i][st.incarnation % 64] = st.incarnation;
     }
 }
 
@@ -619,7 +621,7 @@ static void sim_swarm(struct sim *s)
     s->store_max = sim_chance(s, 500) ? 0 : sim_below(s, 30 * SIM_MS);
     s->chaos_mean = (50 + sim_below(s, 800)) * SIM_MS;
     s->end_faults = 6000 * (uint64_t)SIM_MS;
-    s->end = s->end_faults + 14000 * (uint64_t)SIM_MS;
+    s->end = s->end_faults + 16000 * (uint64_t)SIM_MS;
     s->chaos_at = 1500 * (uint64_t)SIM_MS;
     s->write_at = 1;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -635,15 +637,27 @@ static void sim_swarm(struct sim *s)
     }
 }
 
+/* All FULL nodes of the newest view lost their disks: nobody may go on, and that is right. */
+static int sim_is_gone(const struct sim *s)
+{
+    const struct snic_member_view *v = &s->chosen[s->newest];
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct sim_node *n = &s->nodes[i];
+        if ((v->full >> i & 1) && (!n->lost || v->incarnation[i] > 1000 * n->lost_life + 1000))
+            return 0;
+    }
+    return 1;
+}
+
 /* Does the cluster serve as it should? */
 static int sim_is_well(struct sim *s)
 {
     uint32_t data = s->all & ~(uint32_t)s->witness;
     for (uint32_t i = 0; i < s->count; i++) {
         struct sim_node *n = &s->nodes[i];
-        if (!n->up || n->view.epoch != s->newest)
+        if (!n->up)
             return 0;
-        if ((data >> i & 1) && (n->role != SNIC_MEMBER_ROLE_FULL ||
+        if ((data >> i & 1) && (n->role != SNIC_MEMBER_ROLE_FULL || n->view.epoch != s->newest ||
                                 n->lease <= sim_local(n, s->now) || n->view.full != data))
             return 0;
     }
@@ -732,6 +746,8 @@ static void sim_once(struct sim *s)
 /* NULL, or what went wrong. */
 static const char *sim_run(struct sim *s, const struct sim_opts *o)
 {
+    uint64_t well_at = 0;
+    uint32_t well_epoch = 0;
     memset(s, 0, sizeof(*s));
     s->o = *o;
     snic_rng_init(&s->rng, o->seed);
@@ -739,11 +755,29 @@ static const char *sim_run(struct sim *s, const struct sim_opts *o)
     while (s->failure == NULL && s->now < s->end) {
         sim_once(s);
         sim_check_leases(s);
-        if (s->now > s->end_faults && sim_is_well(s))
-            return s->failure;
+        if (s->now <= s->end_faults + 1500 * (uint64_t)SIM_MS || s->now < well_at + 2000 * (uint64_t)SIM_MS)
+            continue;
+        if (well_at != 0)
+            return s->failure != NULL || (sim_is_well(s) && s->newest == well_epoch)
+                       ? s->failure
+                       : "well, but not for long";
+        if (sim_is_well(s)) {
+            well_at = s->now;
+            well_epoch = s->newest;
+        }
+        if (s->now + SIM_MS > s->end && s->failure == NULL && sim_is_gone(s)) {
+            s->gone = 1;
+            return NULL;
+        }
     }
     if (s->failure == NULL)
         sim_fail(s, "not well after all faults ended");
+    for (uint32_t i = 0; s->o.trace && i < s->count; i++) {
+        struct snic_member_status st;
+        snic_member_get_status(s->nodes[i].m, &st);
+        printf("node %u state %u role %u inc %u vote %u hears %x missing %x epoch %u\n", i, st.state,
+               st.role, st.incarnation, st.vote, st.hears, st.missing, st.view.epoch);
+    }
     return s->failure;
 }
 

@@ -153,10 +153,17 @@ static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t a
                                 const struct snic_member_view *v);
 static void member_take_vote(struct snic_member *m, uint32_t from);
 
+/* The own proposer hears of a higher ballot from others, or wins without its own node's vote. */
+static void member_reject(struct snic_member *m, uint32_t from)
+{
+    if (from != m->opts.node)
+        m->due.send[SNIC_MEMBER_REJECT] |= member_bit(from);
+}
+
 static void member_take_prepare(struct snic_member *m, uint32_t from, uint64_t ballot)
 {
     if (ballot < m->rec.promised) {
-        m->due.send[SNIC_MEMBER_REJECT] |= member_bit(from);
+        member_reject(m, from);
         return;
     }
     if (from != m->opts.node) {
@@ -208,7 +215,7 @@ static void member_take_accept(struct snic_member *m, uint32_t from, uint64_t ba
                                const struct snic_member_view *v)
 {
     if (ballot < m->rec.promised && !SNIC_MEMBER__BUG(14)) {
-        m->due.send[SNIC_MEMBER_REJECT] |= member_bit(from);
+        member_reject(m, from);
         return;
     }
     if (from != m->opts.node) {
