@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/ddp.h
+ * Leaderless replication of a key-value table with a choice of what survives which crash: the
+ * protocols of MINOS (Psistakis et al., HPCA 2024, section III: MINOS-B), repaired where they do
+ * not hold, with the failure handling that the paper leaves out.
+ *
+ * Every node holds every key. Any node takes a write: it becomes the write's coordinator, sends the
+ * value with an invalidation (INV) to all others, which lock the key against reads, store the value
+ * and acknowledge; then it validates (VAL), and they unlock. Reads are local. What is acknowledged
+ * when, and so what a client's answer means, is the model's choice.
+ *
+ * Depends on  snicstore/base.h.
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
+ *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
+ *             About 150 bytes per key of keys_max, 100 per write, 50 per wait, 16 per read.
+ * Threads     [owner] one thread owns an engine; memsize is [any].
+ * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes and waits in flight), of a
+ *             restart O(keys), TICK O(timers due), an unlock O(what waits for that key).
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       nanoseconds; bytes.
+ * Input       messages are hostile: every field is checked, and a bad one is counted and dropped.
+ *
+ * How it is driven.
+ *
+ *     r = snic_ddp_step(d, now, &event);                    // an event happened
+ *     while (snic_ddp_poll(d, &action) != 0) carry_out(&action);   // all of them, in this order
+ *     sleep_until(snic_ddp_deadline_ns(d));                 // or the next event
+ *
+ * After a step everything is polled before the next step (asserted): polling is part of it. Actions
+ * are started in the order they come; they complete in any order, except that what FLUSH covers are
+ * the APPENDs polled before it.
+ *
+ * Values are handles: numbers that the caller gives bytes to. A handle that comes in by WRITE, CAS,
+ * LOADED or with an INV, NACK or RECORD is the engine's until a RELEASE gives it back, once; what
+ * is SNIC_DDP_MSG_TOMBSTONE has none. Handles in actions are borrowed: whoever sends or appends
+ * copies the bytes, or counts a reference, before it steps the engine again; RELEASE comes after
+ * the last action with the handle.
+ *
+ * ---- What a model promises ----
+ * [to be written in plain words: per model, what an answered write survives, what a reader may see
+ *  un-happen; spec minos.md 0.10, section 3 and section 4.1 D]
+ */
+#ifndef SNIC_DDP_H
+#define SNIC_DDP_H
+
+#include "snicstore/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Lives in caller memory. Has no pointers: may be copied or moved as bytes. */
+struct snic_ddp;
+
+#define SNIC_DDP_ALIGN 64
+#define SNIC_DDP_NODES_MAX 16
+
+/* ---- Timestamps ---- */
+
+/**
+ * A timestamp orders the writes of a key: epoch of issue, version, node, compared in this order,
+ * packed so that the order is that of the numbers; 0 is before all. Packed into 64 bits because
+ * MINOS-O's halves exchange it by one compare-and-swap (amendments A1; the paper has no epoch, and
+ * version first loses acknowledged writes after a rejoin).
+ * 22 bits of epoch, 38 of version, 4 of node. A key whose versions are used up in an epoch refuses
+ * writes with SNIC_EAGAIN and the engine asks for a new epoch (SNIC_DDP_NEED_EPOCH).
+ */
+#define SNIC_DDP_EPOCH_MAX ((1u << 22) - 1)
+#define SNIC_DDP_VERSION_MAX (((uint64_t)1 << 38) - 1)
+
+static inline uint64_t snic_ddp_ts(uint32_t epoch, uint64_t version, uint32_t node)
+{
+    return (uint64_t)epoch << 42 | version << 4 | node;
+}
+static inline uint32_t snic_ddp_ts_epoch(uint64_t ts)
+{
+    return (uint32_t)(ts >> 42);
+}
+static inline uint64_t snic_ddp_ts_version(uint64_t ts)
+{
+    return ts >> 4 & SNIC_DDP_VERSION_MAX;
+}
+static inline uint32_t snic_ddp_ts_node(uint64_t ts)
+{
+    return (uint32_t)(ts & 15);
+}
+
+/**
+ * 128 bits that name a record: a number, a short name, or a hash of a long one (which the caller
+ * then keeps beside the value).
+ */
+struct snic_ddp_key {
+    uint64_t w[2];
+};
+
+enum snic_ddp_model {
+    SNIC_DDP_SYNCH = 1,
+    SNIC_DDP_STRICT,
+    SNIC_DDP_RENF,
+    SNIC_DDP_EVENT,
+    SNIC_DDP_SCOPE
+};
+
+/* ---- Options ---- */
+
+enum {
+    /** The paper's rule for an INV that is older than what the key holds: wait until the newer
+     * write is known to be complete, then acknowledge. Without it (ours, "fast"): acknowledge at
+     * once, what is durable when it is. See the spec's "Why FAST is sound". */
+    SNIC_DDP_PAPER = 1 << 0,
+    /** Figure 3 in program order: VAL_C of Strict waits for the coordinator's own persist (H11). */
+    SNIC_DDP_VALC_AFTER_PERSIST = 1 << 1
+};
+
+struct snic_ddp_opts {
+    uint32_t opts_size;
+    uint32_t model; /**< enum snic_ddp_model */
+    uint32_t flags;
+    uint32_t node;          /**< own number, below SNIC_DDP_NODES_MAX */
+    uint32_t keys_max;      /**< records, tombstones included                 1 ... 2^28 */
+    uint32_t writes_max;    /**< coordinated or replayed at a time            1 ... 2^20 */
+    uint32_t waits_max;     /**< invalidations not yet acknowledged for good  1 ... 2^20 */
+    uint32_t reads_max;     /**< reads that wait for an unlock                0 ... 2^20 */
+    uint32_t scopes_max;    /**< open here                                    0 ... 2^16 */
+    uint32_t pad;           /**< 0 */
+    uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
+    uint64_t replay_ns;     /**< a key locked by another's write for so long is asked about; after
+                                 as long again without an answer it is replayed. default 10 ms */
+};
+
+/* ---- Messages ---- */
+
+/** Names are the paper's (figures 2 and 3); those below QUERY are ours. */
+enum snic_ddp_msg_type {
+    SNIC_DDP_INV = 1,
+    SNIC_DDP_ACK,         /**< Synch: stored and durable */
+    SNIC_DDP_ACK_C,       /**< stored */
+    SNIC_DDP_ACK_P,       /**< durable */
+    SNIC_DDP_VAL,         /**< Synch, REnf: complete, durable everywhere */
+    SNIC_DDP_VAL_C,       /**< Strict, Event, Scope: stored everywhere */
+    SNIC_DDP_VAL_P,       /**< Strict: durable everywhere */
+    SNIC_DDP_PERSIST,     /**< [PERSIST]sc; `scope` */
+    SNIC_DDP_PERSIST_ACK, /**< [ACK_P]sc */
+    SNIC_DDP_PERSIST_VAL, /**< [VAL_P]sc */
+    SNIC_DDP_QUERY,       /**< what became of the write that locks this key? */
+    SNIC_DDP_NACK,        /**< `ts`, a CAS, met a newer write: seen[0], whose value comes with it */
+    SNIC_DDP_PULL,        /**< learner: records from `cursor` on */
+    SNIC_DDP_RECORD,      /**< a learner's record number `index` of the piece at `scope` */
+    SNIC_DDP_PULLED,      /**< the piece at `scope` has `length` records, the next is at seen[0] */
+    SNIC_DDP_DIGEST,      /**< restart: what the keys of range `index` add up to: `scope` */
+    SNIC_DDP_RESTARTED,   /**< restart: mine is in order */
+    SNIC_DDP_PURGE_ASK,   /**< may this tombstone go? */
+    SNIC_DDP_PURGE_ACK,
+    SNIC_DDP_PURGE
+};
+
+enum {
+    SNIC_DDP_MSG_CAS = 1 << 0,       /**< an INV that may be refused (A11) */
+    SNIC_DDP_MSG_TOMBSTONE = 1 << 1, /**< the value is none: deleted */
+    SNIC_DDP_MSG_LOCKED = 1 << 2,    /**< RECORD: the donor has it locked */
+    SNIC_DDP_MSG_REPLAY = 1 << 3     /**< an INV by another than the write's coordinator; a QUERY
+                                          as the answer: I will not decide this CAS, do it */
+};
+
+/**
+ * A message as plain data; bytes on a wire are the carrier's affair, and so is that `src` is true.
+ * A receiver takes it only in the same epoch and incarnations (Rule E, H19).
+ */
+struct snic_ddp_msg {
+    uint8_t type;
+    uint8_t flags;
+    uint8_t src;
+    uint8_t dst; /**< of one received; in a SEND action the mask `to` says */
+    uint32_t epoch;
+    uint32_t src_incarnation;
+    uint32_t dst_incarnation;
+    struct snic_ddp_key key;
+    uint64_t ts;
+    uint64_t scope;  /**< or the cursor, the digest: see the types */
+    uint64_t value;  /**< handle */
+    uint32_t length; /**< bytes; RECORDs sent, with PULLED */
+    uint32_t index;
+    uint64_t seen[2]; /**< RECORD: gV, gD; INV of a CAS: what to number above; see the types */
+};
+
+/* ---- Events ---- */
+
+enum snic_ddp_event_type {
+    SNIC_DDP_READ = 1, /**< key, token. Answered by DONE, at once or after an unlock */
+    SNIC_DDP_WRITE,    /**< key, token, value, length, scope (Scope only) */
+    SNIC_DDP_DELETE,   /**< key, token, scope */
+    SNIC_DDP_CAS,      /**< key, token, value, length, `ts`: what a read gave; 0: only if absent.
+                            SNIC_DDP_MSG_TOMBSTONE in flags: delete */
+    SNIC_DDP_SYNC,     /**< token, scope: the client's [PERSIST]sc */
+    SNIC_DDP_MESSAGE,  /**< msg */
+    SNIC_DDP_APPENDED, /**< key, ts: that record is durable */
+    SNIC_DDP_FLUSHED,  /**< id of FLUSH: all appended before it is durable */
+    SNIC_DDP_EPOCH,    /**< view: a new membership */
+    SNIC_DDP_LEASE,    /**< ts: served until this time (exclusive); 0: no longer. ns */
+    SNIC_DDP_LOADED, /**< key, ts, value, length: a record of the own log, before the first EPOCH */
+    SNIC_DDP_TICK,   /**< nothing but the time */
+    SNIC_DDP_FIRE    /**< a timer, named by its number (snic_ddp_timers), before its time: for
+                          checkers */
+};
+
+enum snic_ddp_role { SNIC_DDP_FENCED = 0, SNIC_DDP_LEARNER, SNIC_DDP_FULL };
+
+/**
+ * A membership, decided elsewhere (member.h). An engine takes part once: a node that was left out,
+ * or has a new incarnation, begins with a new init, as a LEARNER and with nothing loaded (A2). Who
+ * begins as FULL has nothing loaded either, and so have all others, or begins with `restart`.
+ */
+struct snic_ddp_view {
+    uint32_t epoch;    /**< above the last one given and all loaded; at most SNIC_DDP_EPOCH_MAX */
+    uint16_t full;     /**< bit n: node n */
+    uint16_t learners; /**< no bit of full; FULL only after CAUGHT_UP */
+    uint32_t donor;    /**< whom a learner asks; any other node's is without meaning */
+    uint32_t restart;  /**< not 0: all of full begin from their logs. Goes on until READY, whatever
+                            later views say here */
+    uint32_t incarnation[SNIC_DDP_NODES_MAX];
+};
+
+struct snic_ddp_event {
+    uint32_t type;
+    uint32_t flags;
+    struct snic_ddp_key key;
+    uint64_t token;
+    uint64_t ts;
+    uint64_t value;
+    uint32_t length;
+    uint32_t id;
+    uint64_t scope;
+    const struct snic_ddp_msg *msg;   /**< borrowed for the call */
+    const struct snic_ddp_view *view; /**< borrowed for the call */
+};
+
+/* ---- Actions ---- */
+
+enum snic_ddp_action_type {
+    SNIC_DDP_SEND = 1,  /**< msg to each node of mask `to`: dst and dst_incarnation are filled in by
+                             the carrier from the last view */
+    SNIC_DDP_APPEND,    /**< key, ts, value, length, scope, flags to the log; APPENDED when durable.
+                             SNIC_DDP_BACKGROUND: whenever convenient, but within the loss window
+                             that the user was told (Event, Scope, REnf) */
+    SNIC_DDP_FLUSH,     /**< make all appended durable, then FLUSHED with id */
+    SNIC_DDP_DONE,      /**< the answer to token: result, ts, value, length */
+    SNIC_DDP_RELEASE,   /**< value: is no longer needed */
+    SNIC_DDP_CAUGHT_UP, /**< a learner: all is here and durable; ask for FULL */
+    SNIC_DDP_READY,     /**< after a restart: reads are served */
+    SNIC_DDP_NEED_EPOCH, /**< versions of a key are used up */
+    SNIC_DDP_SUSPECT,    /**< to: nodes that keep a write waiting, each 8 retransmissions */
+    SNIC_DDP_FORGET      /**< key, ts: a deleted key is gone on all nodes; the log may drop all it
+                              has of the key up to ts, the tombstone last */
+};
+
+enum { SNIC_DDP_BACKGROUND = 1 << 8 };
+
+/**
+ * Results of DONE: 0 (value and ts of a read; ts of a write), SNIC_ENOENT (a read found nothing),
+ * SNIC_ECANCELED (CAS: the key holds something else, whose ts and value come with it),
+ * SNIC_EUNKNOWN (this node left the epoch meanwhile: the write may or may not happen),
+ * SNIC_ESTALE (SYNC of a scope this node knows nothing of, H13).
+ */
+struct snic_ddp_action {
+    uint32_t type;
+    uint32_t flags;
+    int32_t result;
+    uint32_t id;
+    uint16_t to;
+    uint16_t pad[3];
+    uint64_t token;
+    struct snic_ddp_msg msg; /**< SEND whole; of others key, ts, value, length, scope, flags */
+};
+
+/* ---- Calls ---- */
+
+/** Bytes of memory, 0 for bad options. [any] */
+SNIC_API size_t snic_ddp_memsize(const struct snic_ddp_opts *opts);
+/** A node that is FENCED, with an empty table. SNIC_EINVAL, SNIC_ENOSPC (mem). [owner] */
+SNIC_API SNIC_NODISCARD int snic_ddp_init(struct snic_ddp **d, void *mem, size_t mem_size,
+                                          const struct snic_ddp_opts *opts);
+/**
+ * Something happened. now_ns never goes back.
+ * SNIC_EAGAIN   READ, WRITE, DELETE, CAS, SYNC: no room for it now, or (NEED_EPOCH is polled) no
+ *               version; CAS: the key is locked by another CAS; a MESSAGE: no room for what it
+ *               needs (it counts as lost, and is sent again)
+ * SNIC_ESTALE   those: not FULL, not READY, or no lease; a MESSAGE of another epoch or incarnation
+ * SNIC_ENOSPC   WRITE, CAS: a new key, and keys_max are there
+ * SNIC_EINVAL   an event that makes no sense (a view that goes back, a scope without the model)
+ * SNIC_EPROTO   a MESSAGE that makes no sense
+ * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns,
+                                          const struct snic_ddp_event *ev);
+/** The next action; 0: none. [owner] */
+SNIC_API int snic_ddp_poll(struct snic_ddp *d, struct snic_ddp_action *out);
+/** When to step with TICK if nothing else happens; SNIC_NEVER. [owner] */
+SNIC_API uint64_t snic_ddp_deadline_ns(const struct snic_ddp *d);
+
+/**
+ * A read without an event: 0 and the record; SNIC_EAGAIN if the key is locked (then READ waits),
+ * SNIC_ENOENT, SNIC_ESTALE. The value is borrowed until the next step. [owner]
+ */
+struct snic_ddp_entry {
+    struct snic_ddp_key key;
+    uint64_t ts; /**< volatileTS */
+    uint64_t value;
+    uint32_t length;
+    uint32_t flags;
+    uint64_t locked;  /**< RDLock_Owner; the rest is not filled in by get */
+    uint64_t seen[2]; /**< gV, gD: glb_volatileTS, glb_durableTS */
+    uint64_t durable; /**< the highest timestamp that the own log holds durable */
+};
+SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns,
+                                         const struct snic_ddp_key *key,
+                                         struct snic_ddp_entry *out);
+/**
+ * The records in no order, tombstones and locked ones too (their flags say so): *cursor starts at
+ * 0; 0 and the next, SNIC_ENOENT at the end. Records present all the time come once. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_ddp_next(const struct snic_ddp *d, uint64_t *cursor,
+                                          struct snic_ddp_entry *out);
+
+/** What happened so far, and what is there now. */
+struct snic_ddp_counters {
+    uint64_t invalid;     /**< messages refused with SNIC_EPROTO */
+    uint64_t foreign;     /**< of another epoch or incarnation */
+    uint64_t no_room;     /**< SNIC_EAGAIN */
+    uint64_t retransmits; /**< INV, PERSIST, PULL, DIGEST sent again */
+    uint64_t queries;     /**< sent */
+    uint64_t replays;     /**< begun */
+    uint64_t obsolete;    /**< INVs older than what was there */
+    uint64_t duplicate;   /**< INVs of what was there */
+    uint64_t refused;     /**< NACKs sent */
+    uint64_t purged;
+};
+struct snic_ddp_info {
+    uint32_t epoch;
+    uint32_t role;    /**< enum snic_ddp_role */
+    uint32_t serves;  /**< 1: FULL, and READY if it was a restart */
+    uint32_t records; /**< tombstones included */
+    uint32_t tombstones;
+    uint32_t writes; /**< coordinated or replayed now */
+    uint32_t waits;
+    uint32_t reads; /**< waiting now */
+    uint32_t scopes;
+    uint32_t learned; /**< 1: CAUGHT_UP was said */
+    struct snic_ddp_counters counters;
+};
+/** Fill @p out. [owner] */
+SNIC_API void snic_ddp_inspect(const struct snic_ddp *d, struct snic_ddp_info *out);
+
+/* ---- For checkers ---- */
+
+enum snic_ddp_timer_kind {
+    SNIC_DDP_TIMER_WRITE = 1, /**< key, ts: INV again */
+    SNIC_DDP_TIMER_SCOPE,     /**< ts: the scope: PERSIST again */
+    SNIC_DDP_TIMER_LOCK,      /**< key, ts: QUERY, then replay */
+    SNIC_DDP_TIMER_PULL,
+    SNIC_DDP_TIMER_RESTART,
+    SNIC_DDP_TIMER_PURGE
+};
+struct snic_ddp_timer {
+    uint32_t id; /**< for SNIC_DDP_FIRE; the rest does not depend on what was allocated when */
+    uint32_t kind;
+    struct snic_ddp_key key;
+    uint64_t ts;
+};
+/** The armed timers, at most @p max of them; returns how many there are. [owner] */
+SNIC_API uint32_t snic_ddp_timers(const struct snic_ddp *d, struct snic_ddp_timer *out,
+                                  uint32_t max);
+/**
+ * The state as bytes that are equal for equal states: sorted, free of what was allocated when, of
+ * times and of counters; what is a handle stays one. Between steps. Returns the bytes needed, which
+ * were written if at most @p size. O(n^2) in what is there: for small states. [owner]
+ */
+SNIC_API size_t snic_ddp_canon(const struct snic_ddp *d, void *out, size_t size);
+/** Every structural invariant, between steps: 0 or SNIC_ECORRUPT. O(n). [owner] */
+SNIC_API int snic_ddp_check(const struct snic_ddp *d);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_DDP_H */

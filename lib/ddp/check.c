@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Every structural invariant of ddp_priv.h, between steps. */
+#include "ddp_priv.h"
+
+static int ddp_check_timer(const struct snic_ddp *d, uint32_t number)
+{
+    const struct ddp_timer *t = ddp_timer_at(d, number);
+    if (t->armed == 0)
+        return 0;
+    if (t->armed > DDP_CLASSES)
+        return SNIC_ECORRUPT;
+    const struct ddp_list *l = &d->classes[t->armed - 1];
+    uint32_t at_prev = t->prev == SNIC_DDP__NIL ? l->first : ddp_timer_at(d, t->prev)->next;
+    uint32_t at_next = t->next == SNIC_DDP__NIL ? l->last : ddp_timer_at(d, t->next)->prev;
+    if (at_prev != number || at_next != number)
+        return SNIC_ECORRUPT;
+    if (t->next != SNIC_DDP__NIL && ddp_timer_at(d, t->next)->deadline_ns < t->deadline_ns)
+        return SNIC_ECORRUPT;
+    return 0;
+}
+
+static int ddp_check_write(const struct snic_ddp *d, const struct ddp_rec *r,
+                           const struct ddp_write *w)
+{
+    uint32_t settle = w->flags & DDP_W_SETTLE;
+    uint32_t aborted = w->flags & DDP_W_ABORTED;
+    if ((w->flags & DDP_W_USED) == 0 || w->rec != ddp_rec_number(d, r))
+        return SNIC_ECORRUPT;
+    if (((w->ack_c | w->ack_p) & ~(d->full | d->learners)) != 0)
+        return SNIC_ECORRUPT; /* I7 */
+    if (w->ts > r->vts || (settle != 0 && aborted != 0) || (settle != 0 && w->ts != r->vts))
+        return SNIC_ECORRUPT;
+    /* I4: its value is its own only after the record's has passed it. */
+    if (settle == 0 && aborted == 0 && w->ts == r->vts && (w->flags & DDP_W_OWNS) != 0)
+        return SNIC_ECORRUPT;
+    if (settle == 0 && aborted == 0 && (w->flags & SNIC_DDP_MSG_CAS) != 0 && r->rd < w->ts)
+        return SNIC_ECORRUPT; /* nobody reads a CAS that is not decided, or beyond it */
+    if (aborted == 0 && ddp_write_missing(d, w) != 0 && w->timer.armed == 0)
+        return SNIC_ECORRUPT;
+    return ddp_check_timer(d, ddp_timer_of_write(d, w));
+}
+
+/* I5. During a restart what is to be replayed waits for its turn. */
+static int ddp_check_watch(const struct snic_ddp *d, const struct ddp_rec *r)
+{
+    int needs = r->rd != 0 || (d->rules.watch_gd && r->gd < r->vts);
+    if (d->role == SNIC_DDP_FENCED || !needs)
+        return 0;
+    if (r->rd == 0 && d->restart != DDP_RESTART_NOT)
+        return 0;
+    if (ddp_write_find(d, r, r->vts) == NULL && r->timer.armed == 0)
+        return SNIC_ECORRUPT;
+    return 0;
+}
+
+static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint32_t *writes,
+                         uint32_t *waits, uint32_t *reads)
+{
+    if (r->rd != 0 && r->rd != r->vts)
+        return SNIC_ECORRUPT; /* I1 */
+    if (r->gv > r->vts || r->gd > r->vts || r->dts > r->vts)
+        return SNIC_ECORRUPT; /* I2 */
+    if (d->o.model != SNIC_DDP_RENF && r->rd != 0 && r->gv >= r->rd)
+        return SNIC_ECORRUPT; /* spec section 4.1, R5 */
+    if ((r->flags & DDP_R_DIRTY) != 0 || (r->vts == 0 && r->writes == SNIC_DDP__NIL))
+        return SNIC_ECORRUPT; /* I6, I8 */
+    if (ddp_find(d, &r->key) != r || r->hash != ddp_hash(&r->key))
+        return SNIC_ECORRUPT;
+    for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddp_write_at(d, i)->next) {
+        if (i >= d->writes.high || ++*writes > d->writes.used ||
+            ddp_check_write(d, r, ddp_write_at(d, i)) != 0)
+            return SNIC_ECORRUPT;
+    }
+    for (uint32_t i = r->waits; i != SNIC_DDP__NIL; i = ddp_wait_at(d, i)->next) {
+        const struct ddp_wait *a = ddp_wait_at(d, i);
+        if (i >= d->waits.high || ++*waits > d->waits.used || a->rec != ddp_rec_number(d, r) ||
+            (a->flags & DDP_A_USED) == 0 || (d->others & ddp_bit(a->src)) == 0)
+            return SNIC_ECORRUPT;
+        /* What is due was sent: I6. */
+        if (a->tau == 0 ? r->dts >= a->ts : r->gv >= a->tau && r->gd >= a->tau)
+            return SNIC_ECORRUPT;
+    }
+    for (uint32_t i = r->read_first; i != SNIC_DDP__NIL; i = ddp_read_at(d, i)->next) {
+        if (i >= d->reads.high || ++*reads > d->reads.used || r->rd == 0 ||
+            ddp_read_at(d, i)->rec != ddp_rec_number(d, r))
+            return SNIC_ECORRUPT;
+    }
+    if (ddp_check_timer(d, ddp_timer_of_rec(d, r)) != 0)
+        return SNIC_ECORRUPT;
+    return ddp_check_watch(d, r);
+}
+
+static int ddp_check_pools(const struct snic_ddp *d, uint32_t writes, uint32_t waits,
+                           uint32_t reads)
+{
+    uint32_t scopes = 0;
+    uint32_t settles = 0;
+    for (uint32_t i = 0; i < d->waits.high; i++)
+        waits += (ddp_wait_at(d, i)->flags & DDP_A_PERSIST) != 0;
+    for (uint32_t i = 0; i < d->writes.high; i++)
+        settles += (ddp_write_at(d, i)->flags & DDP_W_RESTART) != 0;
+    for (uint32_t i = 0; i < d->scopes.high; i++) {
+        const struct ddp_scope *s = ddp_scope_at(d, i);
+        scopes += (s->flags & DDP_S_USED) != 0;
+        if (ddp_check_timer(d, ddp_timer_of_scope(d, s)) != 0)
+            return SNIC_ECORRUPT;
+        if ((s->flags & (DDP_S_SENT | DDP_S_DEAD)) == DDP_S_SENT && (d->others & ~s->ack) != 0 &&
+            s->timer.armed == 0)
+            return SNIC_ECORRUPT;
+    }
+    if (writes != d->writes.used || waits != d->waits.used || reads != d->reads.used ||
+        scopes != d->scopes.used || settles != d->restart_writes)
+        return SNIC_ECORRUPT;
+    return 0;
+}
+
+int snic_ddp_check(const struct snic_ddp *d)
+{
+    uint32_t recs = 0;
+    uint32_t tombstones = 0;
+    uint32_t slots = 0;
+    uint32_t writes = 0;
+    uint32_t waits = 0;
+    uint32_t reads = 0;
+    if (d->ring_count != 0 || d->dirty != SNIC_DDP__NIL || d->ready.first != SNIC_DDP__NIL ||
+        d->ticking != 0)
+        return SNIC_ECORRUPT; /* I6 */
+    if (d->recs.high > d->recs.max || d->writes.high > d->writes.max ||
+        d->waits.high > d->waits.max || d->reads.high > d->reads.max ||
+        d->scopes.high > d->scopes.max)
+        return SNIC_ECORRUPT;
+    for (uint32_t i = 0; i < d->recs.high; i++) {
+        const struct ddp_rec *r = ddp_rec_at(d, i);
+        if ((r->flags & DDP_R_USED) == 0)
+            continue;
+        recs++;
+        tombstones += (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0;
+        if (ddp_check_rec(d, r, &writes, &waits, &reads) != 0)
+            return SNIC_ECORRUPT;
+    }
+    for (uint32_t i = 0; i <= d->index_mask; i++)
+        slots += ddp_index(d)[i].rec != 0;
+    if (recs != d->recs.used || tombstones != d->tombstones || slots != recs)
+        return SNIC_ECORRUPT;
+    for (uint32_t t = 0; t < DDP_T_NODE; t++) {
+        if (ddp_check_timer(d, ddp_timer_of_node(d, t)) != 0)
+            return SNIC_ECORRUPT;
+    }
+    return ddp_check_pools(d, writes, waits, reads);
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The replication engine's inside: shared by the files of this module and its tests.
+ *
+ * One block of memory: struct snic_ddp, records, index, writes, waits, reads, scopes. No pointers:
+ * a reference is a number in its array, SNIC_DDP__NIL is none.
+ *
+ * How a step runs: the event's handler changes the state, emits a few actions and marks records
+ * dirty; poll, whenever the ring is empty, does one piece of the work that is left (ddp_work),
+ * until there is none. So the ring is small, whatever an event sets off, and the rules of the
+ * models are applied in one place: ddp_eval, which looks at a dirty record, its writes, waits and
+ * reads.
+ *
+ * Invariants (numbered, cited in the code; snic_ddp_check tests them):
+ * I1  rd is 0 or vts. (MINOS-B: a write is applied in the step that makes its timestamp.)
+ * I2  gv, gd <= vts; every timestamp of a record only grows (Rule M).
+ * I3  vts > dts: an APPEND of vts is on its way to the log.
+ * I4  The record owns the handle of vts, a write the handle of its own ts once vts has passed it
+ *     (DDP_W_OWNS). A tombstone has none. Each handle is given back once.
+ * I5  A locked record, and in Strict one whose gd lags, has a live write of vts here or an armed
+ *     timer (that asks, then replays): a lock cannot stay for want of somebody to lift it.
+ * I6  Between steps nothing is dirty, no read is ready, the ring is empty.
+ * I7  A write waits for acknowledgements of d->others and nobody else: the present epoch's.
+ * I8  A record with vts 0 is there for a CAS in flight only.
+ */
+#ifndef SNIC_DDP_PRIV_H
+#define SNIC_DDP_PRIV_H
+
+#include "snicstore/ddp.h"
+
+#define SNIC_DDP__NIL UINT32_MAX
+/* Actions held: the most that one handler or one piece of work emits, PULL's, is below half. */
+#define SNIC_DDP__RING 32
+#define SNIC_DDP__ROOM 12   /* of the ring, that must be free to begin another part of a piece */
+#define SNIC_DDP__PIECE 16  /* records that a PULL is answered with */
+#define SNIC_DDP__RANGES 64 /* of keys, that a restart compares */
+
+/* Timer classes, each a FIFO: all in it wait for the same time. */
+#define SNIC_DDP__DOUBLINGS 7 /* retransmission: 0 ... 6 */
+enum ddp_class { DDP_REPLAY = SNIC_DDP__DOUBLINGS, DDP_PACE, DDP_CLASSES };
+
+/* What a condition is made of; the tables of spec section 1.1 are masks of these. */
+enum ddp_cond {
+    DDP_C = 1, /* all of d->others have stored it */
+    DDP_P = 2, /* all have it durable */
+    DDP_L = 4, /* the own log has it durable */
+    DDP_NEVER = 128
+};
+
+/* How a follower acknowledges. */
+enum ddp_acks { DDP_ONE = 0, DDP_SPLIT, DDP_C_ONLY };
+
+/* A model, as data. */
+struct ddp_rules {
+    uint8_t release; /* when the coordinator unlocks */
+    uint8_t gv;      /* when it raises them */
+    uint8_t gd;
+    uint8_t val; /* when it sends the message val_type */
+    uint8_t val_type;
+    uint8_t val_p; /* when it sends VAL_P; DDP_NEVER */
+    uint8_t answer;
+    uint8_t all; /* when it is done with the write: all of the above that are not never */
+    uint8_t acks;
+    uint8_t val_durable; /* val_type says durable, too: a follower raises gd */
+    uint8_t watch_gd;    /* a follower that misses VAL_P asks for it (H5) */
+    uint8_t background;  /* nobody waits for the log */
+};
+
+/* Armed or not is state; the deadline is time, which a checker leaves out (amendment A13). */
+struct ddp_timer {
+    uint64_t deadline_ns;
+    uint32_t next;
+    uint32_t prev;
+    uint8_t armed; /* class + 1, 0: not */
+    uint8_t pad[7];
+};
+
+/* SNIC_DDP_MSG_TOMBSTONE is one, too. */
+enum ddp_rec_flag {
+    DDP_R_USED = 1 << 8,
+    DDP_R_DIRTY = 1 << 9,
+    DDP_R_CAS = 1 << 10,    /* vts is a CAS that is not known to be decided: replayed as one */
+    DDP_R_PERMIT = 1 << 11, /* its coordinator said that it will not decide it */
+    DDP_R_ASKED = 1 << 12   /* QUERY was sent: the next time-out replays */
+};
+
+/* 128 bytes; a local read needs the first half only. */
+struct ddp_rec {
+    struct snic_ddp_key key;
+    uint64_t vts;   /* volatileTS: what is here */
+    uint64_t rd;    /* RDLock_Owner: 0, or the write that reads wait for */
+    uint64_t value; /* handle of vts (I4) */
+    uint32_t length;
+    uint32_t flags;
+    uint64_t gv;            /* glb_volatileTS: known to be stored everywhere */
+    uint64_t gd;            /* glb_durableTS: known to be durable everywhere */
+    uint64_t dts;           /* the highest that the own log has durable */
+    struct ddp_timer timer; /* of a lock that nobody here will lift (I5) */
+    uint32_t hash;
+    uint32_t writes; /* coordinated or replayed here, list */
+    uint32_t waits;  /* of acknowledgements due, list */
+    uint32_t read_first;
+    uint32_t read_last;
+    uint32_t dirty; /* the next dirty one; of a free record the next free one */
+    uint64_t pad;
+};
+SNIC_STATIC_ASSERT(sizeof(struct ddp_rec) == 128, "two cache lines");
+SNIC_STATIC_ASSERT(offsetof(struct ddp_rec, dts) == 64, "a read's half");
+
+/* SNIC_DDP_MSG_CAS (undecided) and _TOMBSTONE are two, too. */
+enum ddp_write_flag {
+    DDP_W_USED = 1 << 8,
+    DDP_W_CLIENT = 1 << 9,   /* an answer is due */
+    DDP_W_REPLAY = 1 << 10,  /* of somebody's write */
+    DDP_W_OWNS = 1 << 11,    /* value is this write's to release (I4) */
+    DDP_W_VAL = 1 << 12,     /* sent, in this epoch */
+    DDP_W_VAL_P = 1 << 13,   /* sent, in this epoch */
+    DDP_W_SETTLE = 1 << 14,  /* first half of a CAS: does everybody hold what it is based on? */
+    DDP_W_ABORTED = 1 << 15, /* a CAS that lost: answered with what the key holds, once readable */
+    DDP_W_RESTART = 1 << 16, /* replay of a full restart */
+    DDP_W_DEAD_KEY = 1 << 17 /* CAS that deletes: the tombstone flag of its second half */
+};
+
+struct ddp_write {
+    uint64_t ts;
+    uint64_t token;
+    uint64_t value; /* DDP_W_OWNS: of ts; of a SETTLE what it will write */
+    uint64_t scope;
+    uint64_t floor; /* SETTLE: what all have been told to number above */
+    struct ddp_timer timer;
+    uint32_t rec;
+    uint32_t length;
+    uint32_t next; /* on the record's list; of a free one the next free one */
+    uint32_t flags;
+    uint16_t ack_c; /* who has stored it, in the present incarnation */
+    uint16_t ack_p; /* who has it durable */
+    uint32_t tries;
+};
+
+enum ddp_wait_flag {
+    DDP_A_USED = 1,
+    DDP_A_OWES_C = 2,
+    DDP_A_OWES_P = 4,  /* with DDP_ONE: both at once */
+    DDP_A_PERSIST = 8, /* FLUSH is under way for somebody's [PERSIST]sc */
+    DDP_A_DEAD = 16    /* FLUSHED is still to come, nobody waits for it */
+};
+
+/* An acknowledgement that is due. */
+struct ddp_wait {
+    uint64_t ts;
+    uint64_t tau; /* not 0 (PAPER): due when the write tau is complete instead of when dts >= ts */
+    uint64_t scope;
+    uint32_t rec; /* none for a [PERSIST]sc */
+    uint32_t next;
+    uint8_t flags;
+    uint8_t src; /* whom it is due to */
+    uint8_t pad[6];
+};
+
+struct ddp_read {
+    uint64_t token;
+    uint32_t rec;
+    uint32_t next;
+};
+
+enum ddp_scope_flag {
+    DDP_S_USED = 1,
+    DDP_S_SYNC = 2,    /* the client asked */
+    DDP_S_SENT = 4,    /* [PERSIST]sc is out: all writes of it were answered */
+    DDP_S_FLUSHED = 8, /* here */
+    DDP_S_DEAD = 16    /* FLUSHED is still to come, nobody waits for it */
+};
+
+/* A scope whose writes this node coordinates. */
+struct ddp_scope {
+    uint64_t id;
+    uint64_t token;
+    struct ddp_timer timer;
+    uint32_t writes; /* not yet answered */
+    uint32_t flags;
+    uint32_t next; /* of a free one the next free one */
+    uint32_t tries;
+    uint16_t ack;
+    uint16_t pad[3];
+};
+
+struct ddp_slot {
+    uint32_t hash;
+    uint32_t rec; /* + 1; 0: empty */
+};
+
+/* A pool of numbered things: what was given back is taken first, then the next never used. */
+struct ddp_pool {
+    uint32_t free; /* list */
+    uint32_t high; /* those above were never used */
+    uint32_t used;
+    uint32_t max;
+};
+
+struct ddp_list {
+    uint32_t first;
+    uint32_t last;
+};
+
+enum ddp_learn { DDP_LEARN_NOT = 0, DDP_LEARN_PULLS, DDP_LEARN_FLUSHES, DDP_LEARN_DONE };
+enum ddp_restart {
+    DDP_RESTART_NOT = 0,
+    DDP_RESTART_COMPARES,
+    DDP_RESTART_REPLAYS,
+    DDP_RESTART_WAITS
+};
+
+/* Timer numbers: writes, scopes, these, records. */
+enum ddp_node_timer { DDP_T_PULL = 0, DDP_T_RESTART, DDP_T_PURGE, DDP_T_NODE };
+
+/* FLUSH's ids: a kind and a number. */
+#define SNIC_DDP__ID_WAIT 0u
+#define SNIC_DDP__ID_SCOPE (UINT32_C(1) << 30)
+#define SNIC_DDP__ID_LEARN (UINT32_C(2) << 30)
+#define SNIC_DDP__ID_MASK ((UINT32_C(1) << 30) - 1)
+
+struct snic_ddp {
+    /* Fixed at init. */
+    uint64_t at_recs; /* offsets from this struct */
+    uint64_t at_index;
+    uint64_t at_writes;
+    uint64_t at_waits;
+    uint64_t at_reads;
+    uint64_t at_scopes;
+    struct snic_ddp_opts o;
+    struct ddp_rules rules;
+    uint32_t index_mask;
+
+    /* The membership, as of the last EPOCH. */
+    uint32_t epoch;
+    uint32_t role;
+    uint32_t donor;
+    uint16_t full;
+    uint16_t learners;
+    uint16_t others;   /* full and learners but this node (I7) */
+    uint8_t took_part; /* FULL or LEARNER at some time */
+    uint8_t serves;    /* FULL, and in order after a restart */
+    uint32_t incarnation[SNIC_DDP_NODES_MAX];
+
+    /* The table. */
+    struct ddp_pool recs;
+    struct ddp_pool writes;
+    struct ddp_pool waits;
+    struct ddp_pool reads;
+    struct ddp_pool scopes;
+    uint32_t loaded;       /* records came from the own log */
+    uint32_t loaded_epoch; /* the highest of them */
+    uint32_t tombstones;
+
+    /* Work left to do before the step ends (I6). */
+    uint32_t dirty;        /* records, list */
+    struct ddp_list ready; /* reads to answer */
+    uint32_t sweep;        /* EPOCH: writes from here on, up to writes.high */
+    uint32_t sweep_scope;  /* EPOCH: scopes from here on, up to scopes.high */
+    uint16_t kept;         /* EPOCH: nodes of both epochs, same incarnation */
+    uint8_t ticking;       /* TICK: fire what is due */
+    uint8_t need_epoch;    /* say so */
+    uint32_t digest_next;  /* restart: digests to send, from here on */
+
+    /* Purging (amendment A4); floors are of the present epoch or 0. */
+    uint64_t gen_floor; /* new timestamps are above it */
+    uint64_t floor;     /* absent keys have this one */
+    uint64_t purge_ts;  /* asked about; 0: none */
+    struct snic_ddp_key purge_key;
+    uint32_t purge_next; /* records to look at, from here on */
+    uint16_t purge_ack;
+    uint16_t pad0;
+
+    /* Learning. */
+    uint32_t learn;
+    uint32_t pull_count; /* of the piece, none: not yet known */
+    uint64_t pull_cursor;
+    uint64_t pull_next;
+    uint64_t pull_got; /* records of the piece, one bit each */
+    uint32_t pull_tries;
+
+    /* Restart. */
+    uint32_t restart;
+    uint32_t restart_sweep;
+    uint32_t restart_writes; /* replays under way */
+    uint32_t restart_tries;
+    uint16_t restarted; /* who is done */
+    uint16_t pad1;
+    uint64_t differ; /* ranges, one bit each */
+    uint64_t digest[SNIC_DDP__RANGES];
+    uint16_t got[SNIC_DDP__RANGES];
+
+    struct ddp_timer timers[DDP_T_NODE];
+    struct ddp_list classes[DDP_CLASSES];
+
+    /* Time and counters: no part of the state (A13). */
+    uint64_t now_ns;
+    uint64_t lease_ns;
+    struct snic_ddp_counters counters;
+
+    uint32_t ring_first;
+    uint32_t ring_count;
+    struct snic_ddp_action ring[SNIC_DDP__RING];
+};
+
+/* ---- Where things are ---- */
+
+static inline struct ddp_rec *ddp_rec_at(const struct snic_ddp *d, uint32_t i)
+{
+    return (struct ddp_rec *)(uintptr_t)((const unsigned char *)d + d->at_recs) + i;
+}
+static inline struct ddp_write *ddp_write_at(const struct snic_ddp *d, uint32_t i)
+{
+    return (struct ddp_write *)(uintptr_t)((const unsigned char *)d + d->at_writes) + i;
+}
+static inline struct ddp_wait *ddp_wait_at(const struct snic_ddp *d, uint32_t i)
+{
+    return (struct ddp_wait *)(uintptr_t)((const unsigned char *)d + d->at_waits) + i;
+}
+static inline struct ddp_read *ddp_read_at(const struct snic_ddp *d, uint32_t i)
+{
+    return (struct ddp_read *)(uintptr_t)((const unsigned char *)d + d->at_reads) + i;
+}
+static inline struct ddp_scope *ddp_scope_at(const struct snic_ddp *d, uint32_t i)
+{
+    return (struct ddp_scope *)(uintptr_t)((const unsigned char *)d + d->at_scopes) + i;
+}
+static inline struct ddp_slot *ddp_index(const struct snic_ddp *d)
+{
+    return (struct ddp_slot *)(uintptr_t)((const unsigned char *)d + d->at_index);
+}
+static inline uint32_t ddp_rec_number(const struct snic_ddp *d, const struct ddp_rec *r)
+{
+    return (uint32_t)(r - ddp_rec_at(d, 0));
+}
+static inline uint32_t ddp_write_number(const struct snic_ddp *d, const struct ddp_write *w)
+{
+    return (uint32_t)(w - ddp_write_at(d, 0));
+}
+static inline uint16_t ddp_bit(uint32_t node)
+{
+    return (uint16_t)(1u << node);
+}
+static inline int ddp_lease(const struct snic_ddp *d, uint64_t now)
+{
+    return d->serves && now < d->lease_ns;
+}
+static inline int ddp_room(const struct snic_ddp *d)
+{
+    return d->ring_count + SNIC_DDP__ROOM <= SNIC_DDP__RING;
+}
+
+/* ddp.c: actions and messages */
+struct snic_ddp_action *ddp_act(struct snic_ddp *d, uint32_t type);
+struct snic_ddp_msg *ddp_send(struct snic_ddp *d, uint32_t type, uint16_t to,
+                              const struct snic_ddp_key *key, uint64_t ts);
+void ddp_release(struct snic_ddp *d, uint64_t value);
+void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_rec *r);
+void ddp_flush(struct snic_ddp *d, uint32_t id);
+
+/* model.c */
+int ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out);
+
+/* record.c */
+uint32_t ddp_hash(const struct snic_ddp_key *key);
+struct ddp_rec *ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key);
+struct ddp_rec *ddp_add(struct snic_ddp *d, const struct snic_ddp_key *key);
+void ddp_remove(struct snic_ddp *d, struct ddp_rec *r);
+void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct snic_ddp_msg *m);
+void ddp_append(struct snic_ddp *d, const struct ddp_rec *r, uint64_t scope, uint32_t background);
+void ddp_dirty(struct snic_ddp *d, struct ddp_rec *r);
+void ddp_unlock(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts);
+void ddp_eval(struct snic_ddp *d, struct ddp_rec *r);
+uint32_t ddp_pool_take(struct ddp_pool *p, uint32_t next_of_free);
+int ddp_pool_full(const struct ddp_pool *p);
+
+/* timer.c */
+struct ddp_timer *ddp_timer_at(const struct snic_ddp *d, uint32_t number);
+uint32_t ddp_timer_of_write(const struct snic_ddp *d, const struct ddp_write *w);
+uint32_t ddp_timer_of_scope(const struct snic_ddp *d, const struct ddp_scope *s);
+uint32_t ddp_timer_of_node(const struct snic_ddp *d, uint32_t which);
+uint32_t ddp_timer_of_rec(const struct snic_ddp *d, const struct ddp_rec *r);
+void ddp_timer_arm(struct snic_ddp *d, uint32_t number, uint32_t class);
+void ddp_timer_retry(struct snic_ddp *d, uint32_t number, uint32_t tries);
+void ddp_timer_stop(struct snic_ddp *d, uint32_t number);
+int ddp_timer_due(struct snic_ddp *d);
+int ddp_timer_fire(struct snic_ddp *d, uint32_t number);
+
+/* write.c: the coordinator */
+uint64_t ddp_next_ts(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t step);
+struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags);
+struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts);
+void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);
+void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to);
+int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w);
+int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r);
+uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w);
+int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
+int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m);
+int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
+
+/* follow.c: the follower */
+int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m);
+int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m);
+void ddp_follow_appended(struct snic_ddp *d, const struct snic_ddp_event *ev);
+int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r);
+
+/* replay.c */
+void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh);
+void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r);
+void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w);
+void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to);
+int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m);
+
+/* scope.c */
+struct ddp_scope *ddp_scope_find(const struct snic_ddp *d, uint64_t id);
+struct ddp_scope *ddp_scope_new(struct snic_ddp *d, uint64_t id);
+void ddp_scope_answered(struct snic_ddp *d, uint64_t id);
+int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev);
+int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
+int ddp_scope_flushed(struct snic_ddp *d, uint32_t id);
+void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s);
+void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s);
+
+/* cas.c */
+int ddp_cas_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
+int ddp_cas_settled(struct snic_ddp *d, struct ddp_write *w);
+void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w);
+void ddp_cas_refuse(struct snic_ddp *d, const struct ddp_rec *r, const struct snic_ddp_msg *m);
+int ddp_cas_nack(struct snic_ddp *d, const struct snic_ddp_msg *m);
+
+/* epoch.c */
+int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v);
+int ddp_epoch_work(struct snic_ddp *d);
+
+/* learn.c */
+void ddp_learn_epoch(struct snic_ddp *d, uint32_t old_donor);
+int ddp_learn_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
+void ddp_learn_flushed(struct snic_ddp *d);
+void ddp_learn_retry(struct snic_ddp *d);
+
+/* restart.c */
+int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev);
+void ddp_restart_begin(struct snic_ddp *d);
+int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
+int ddp_restart_work(struct snic_ddp *d);
+void ddp_restart_retry(struct snic_ddp *d);
+
+/* purge.c */
+void ddp_purge_look(struct snic_ddp *d);
+int ddp_purge_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
+void ddp_purge_fire(struct snic_ddp *d);
+
+#endif /* SNIC_DDP_PRIV_H */

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The follower: INV, VAL, and the acknowledgements that wait for something.
+ *
+ * Whatever an INV meets, its sender is told in the end that the key holds this write or a newer one
+ * (and has it durable): that is what an acknowledgement says. An INV that is not newer than what is
+ * here never locks (H3). An older one is acknowledged at once (FAST), or when the newer is complete
+ * (PAPER; tau is the newer as of now, so later ones do not prolong the wait: H7).
+ */
+#include "ddp_priv.h"
+
+static void ddp_follow_send(struct snic_ddp *d, uint32_t type, uint8_t src,
+                            const struct snic_ddp_key *key, uint64_t ts)
+{
+    (void)ddp_send(d, type, ddp_bit(src), key, ts);
+}
+
+static struct ddp_wait *ddp_follow_waits(const struct snic_ddp *d, const struct ddp_rec *r,
+                                         uint64_t ts, uint8_t src)
+{
+    for (uint32_t i = r->waits; i != SNIC_DDP__NIL; i = ddp_wait_at(d, i)->next) {
+        struct ddp_wait *a = ddp_wait_at(d, i);
+        if (a->ts == ts && a->src == src)
+            return a;
+    }
+    return NULL;
+}
+
+static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m,
+                            uint64_t tau, uint8_t owes)
+{
+    uint32_t next = SNIC_DDP__NIL;
+    if (d->waits.free != SNIC_DDP__NIL)
+        next = ddp_wait_at(d, d->waits.free)->next;
+    uint32_t n = ddp_pool_take(&d->waits, next);
+    struct ddp_wait *a = ddp_wait_at(d, n);
+    memset(a, 0, sizeof(*a));
+    a->ts = m->ts;
+    a->tau = tau;
+    a->rec = ddp_rec_number(d, r);
+    a->flags = DDP_A_USED | owes;
+    a->src = m->src;
+    a->next = r->waits;
+    r->waits = n;
+}
+
+/* Acknowledge what is stored here, and is durable if dts says so; the rest waits. */
+static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
+{
+    int durable = r->dts >= m->ts;
+    if (d->rules.acks != DDP_ONE)
+        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts);
+    if (d->rules.acks == DDP_C_ONLY)
+        return;
+    if (durable)
+        ddp_follow_send(d, d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P, m->src,
+                        &m->key, m->ts);
+    else if (ddp_follow_waits(d, r, m->ts, m->src) == NULL)
+        ddp_follow_wait(d, r, m, 0, DDP_A_OWES_P);
+}
+
+/* Another wait may be needed for this message. */
+static int ddp_follow_full(const struct snic_ddp *d, const struct ddp_rec *r,
+                           const struct snic_ddp_msg *m)
+{
+    return ddp_pool_full(&d->waits) && (r == NULL || ddp_follow_waits(d, r, m->ts, m->src) == NULL);
+}
+
+/* An INV that is not newer than what is here. */
+static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
+{
+    if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
+        ddp_release(d, m->value);
+    if ((m->flags & SNIC_DDP_MSG_CAS) != 0)
+        d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
+    if (m->ts == r->vts) {
+        d->counters.duplicate++;
+        ddp_follow_ack(d, r, m);
+        return 0;
+    }
+    d->counters.obsolete++;
+    if ((m->flags & SNIC_DDP_MSG_CAS) != 0) {
+        ddp_cas_refuse(d, r, m);
+    } else if ((d->o.flags & SNIC_DDP_PAPER) == 0) {
+        ddp_follow_ack(d, r, m);
+    } else if (ddp_follow_waits(d, r, m->ts, m->src) == NULL) {
+        uint8_t owes = d->rules.acks == DDP_ONE     ? DDP_A_OWES_P
+                       : d->rules.acks == DDP_SPLIT ? DDP_A_OWES_C | DDP_A_OWES_P
+                                                    : DDP_A_OWES_C;
+        ddp_follow_wait(d, r, m, r->vts, owes);
+        ddp_dirty(d, r);
+    }
+    return 0;
+}
+
+/* Of a key that is not here, at or below the floor: it was deleted everywhere since (A4). */
+static int ddp_follow_gone(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    if ((m->flags & SNIC_DDP_MSG_CAS) != 0)
+        return SNIC_EPROTO; /* none was in flight when the floor rose */
+    if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
+        ddp_release(d, m->value);
+    d->counters.obsolete++;
+    if (d->rules.acks != DDP_ONE)
+        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts);
+    if (d->rules.acks != DDP_C_ONLY)
+        ddp_follow_send(d, d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P, m->src,
+                        &m->key, m->ts);
+    return 0;
+}
+
+/* Is the key nowhere? Then a CAS that creates it may go on. */
+static int ddp_follow_nothing(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
+    if (d->rules.acks != DDP_ONE)
+        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, 0);
+    if (d->rules.acks != DDP_C_ONLY)
+        ddp_follow_send(d, d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P, m->src,
+                        &m->key, 0);
+    return 0;
+}
+
+int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    struct ddp_rec *r = ddp_find(d, &m->key);
+    const uint32_t settles = SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_REPLAY | SNIC_DDP_MSG_TOMBSTONE;
+    int replay = (m->flags & SNIC_DDP_MSG_REPLAY) != 0;
+    if (m->ts == 0 && (m->flags & settles) != settles)
+        return SNIC_EPROTO;
+    if (m->ts != 0 && !replay && snic_ddp_ts_node(m->ts) != m->src)
+        return SNIC_EPROTO;
+    if (snic_ddp_ts_epoch(m->seen[0]) > d->epoch)
+        return SNIC_EPROTO;
+    if (m->ts == 0 && (r == NULL || r->vts == 0))
+        return ddp_follow_nothing(d, m);
+    if (ddp_follow_full(d, r, m))
+        return SNIC_EAGAIN;
+    if (r != NULL && m->ts <= r->vts)
+        return ddp_follow_old(d, r, m);
+    if ((r == NULL || r->vts == 0) && m->ts <= d->floor)
+        return ddp_follow_gone(d, m);
+    if (r == NULL && (r = ddp_add(d, &m->key)) == NULL)
+        return SNIC_EAGAIN;
+    struct snic_ddp_msg value = *m;
+    value.flags =
+        (uint8_t)((m->flags & (SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_TOMBSTONE)) | SNIC_DDP_MSG_LOCKED);
+    if ((m->flags & SNIC_DDP_MSG_CAS) != 0)
+        d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
+    ddp_apply(d, r, m->ts, &value);
+    ddp_watch(d, r, 1);
+    ddp_append(d, r, m->scope, d->rules.background);
+    ddp_follow_ack(d, r, m);
+    return 0;
+}
+
+int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    struct ddp_rec *r = ddp_find(d, &m->key);
+    if (r == NULL || m->ts > r->vts)
+        return r == NULL ? 0 : SNIC_EPROTO; /* H21: a VAL follows our acknowledgement */
+    int durable = m->type == SNIC_DDP_VAL_P || d->rules.val_durable;
+    r->gv = snic_max_u64(r->gv, m->ts); /* never an assignment: VALs overtake each other (H6) */
+    if (durable)
+        r->gd = snic_max_u64(r->gd, m->ts);
+    if (m->ts == r->vts)
+        r->flags &= ~(uint32_t)DDP_R_CAS;
+    ddp_unlock(d, r, m->ts);
+    ddp_watch(d, r, 0);
+    if (r->waits != SNIC_DDP__NIL)
+        ddp_dirty(d, r);
+    return 0;
+}
+
+/* APPENDED. Of a key that was purged since: nothing. */
+void ddp_follow_appended(struct snic_ddp *d, const struct snic_ddp_event *ev)
+{
+    struct ddp_rec *r = ddp_find(d, &ev->key);
+    if (r == NULL || ev->ts <= r->dts || ev->ts > r->vts)
+        return;
+    r->dts = ev->ts;
+    if (r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL)
+        ddp_dirty(d, r);
+}
+
+/* What has become due on this record; 1: the ring is full, there may be more. */
+int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r)
+{
+    for (uint32_t *link = &r->waits; *link != SNIC_DDP__NIL;) {
+        struct ddp_wait *a = ddp_wait_at(d, *link);
+        if (!ddp_room(d))
+            return 1;
+        int c = a->tau == 0 || r->gv >= a->tau;
+        int p = a->tau == 0 ? r->dts >= a->ts : r->gd >= a->tau;
+        if ((a->flags & DDP_A_OWES_C) != 0 && c) {
+            ddp_follow_send(d, SNIC_DDP_ACK_C, a->src, &r->key, a->ts);
+            a->flags &= (uint8_t)~DDP_A_OWES_C;
+        }
+        if ((a->flags & DDP_A_OWES_P) != 0 && c && p) {
+            uint32_t type = d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
+            ddp_follow_send(d, type, a->src, &r->key, a->ts);
+            a->flags &= (uint8_t)~DDP_A_OWES_P;
+        }
+        if ((a->flags & (DDP_A_OWES_C | DDP_A_OWES_P)) != 0) {
+            link = &a->next;
+            continue;
+        }
+        uint32_t n = *link;
+        *link = a->next;
+        memset(a, 0, sizeof(*a));
+        a->next = d->waits.free;
+        d->waits.free = n;
+        d->waits.used--;
+    }
+    return 0;
+}

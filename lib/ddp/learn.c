@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A learner gets the table from a donor while writes go on (spec section 2, amendment A2).
+ *
+ * From its first epoch on it is sent every INV and acknowledges, so of each key it has the newest
+ * that began since; what it lacks are older ones. It pulls them in pieces: a cursor is the number
+ * of a record at the donor, where records do not move, and no key is purged while there is a
+ * learner. A RECORD counts for the piece that was asked for; a piece with gaps is asked for again.
+ * Of each key the newer of the two stays. It begins empty, so nothing here is from another epoch.
+ *
+ * At the end one FLUSH covers all that was appended; then it is as durable here as elsewhere.
+ */
+#include "ddp_priv.h"
+
+#define LEARN_SCAN 4096 /* records looked at for a piece: bounds a step where most are free */
+
+static const struct snic_ddp_key learn_no_key = {{0, 0}};
+
+static void ddp_learn_pull(struct snic_ddp *d)
+{
+    d->pull_got = 0;
+    d->pull_next = 0;
+    d->pull_count = SNIC_DDP__NIL;
+    ddp_send(d, SNIC_DDP_PULL, ddp_bit(d->donor), &learn_no_key, 0)->scope = d->pull_cursor;
+    ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_PULL), d->pull_tries);
+}
+
+/* A new epoch. With another donor the cursor means nothing. */
+void ddp_learn_epoch(struct snic_ddp *d, uint32_t old_donor)
+{
+    ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_PULL));
+    if (d->role != SNIC_DDP_LEARNER) {
+        d->learn = DDP_LEARN_NOT;
+        return;
+    }
+    if (d->learn == DDP_LEARN_NOT || (d->learn == DDP_LEARN_PULLS && d->donor != old_donor)) {
+        d->learn = DDP_LEARN_PULLS;
+        d->pull_cursor = 0;
+    }
+    d->pull_tries = 0;
+    if (d->learn == DDP_LEARN_PULLS)
+        ddp_learn_pull(d);
+    else if (d->learn == DDP_LEARN_DONE)
+        (void)ddp_act(d, SNIC_DDP_CAUGHT_UP);
+}
+
+void ddp_learn_retry(struct snic_ddp *d)
+{
+    if (d->learn != DDP_LEARN_PULLS)
+        return;
+    d->pull_tries++;
+    d->counters.retransmits++;
+    if (d->pull_tries % 8 == 0)
+        ddp_act(d, SNIC_DDP_SUSPECT)->to = ddp_bit(d->donor);
+    ddp_learn_pull(d);
+}
+
+void ddp_learn_flushed(struct snic_ddp *d)
+{
+    if (d->learn != DDP_LEARN_FLUSHES)
+        return;
+    d->learn = DDP_LEARN_DONE;
+    (void)ddp_act(d, SNIC_DDP_CAUGHT_UP);
+}
+
+/* The donor: the piece from the cursor on. */
+static int ddp_learn_give(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    uint16_t to = ddp_bit(m->src);
+    uint64_t i = m->scope;
+    uint32_t count = 0;
+    if (!d->serves || (d->learners & to) == 0)
+        return SNIC_EPROTO;
+    for (uint32_t n = 0; i < d->recs.high && count < SNIC_DDP__PIECE && n < LEARN_SCAN; i++, n++) {
+        const struct ddp_rec *r = ddp_rec_at(d, (uint32_t)i);
+        if (r->vts == 0)
+            continue;
+        struct snic_ddp_msg *a = ddp_send(d, SNIC_DDP_RECORD, to, &r->key, r->vts);
+        a->flags = (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
+        a->flags |= r->rd != 0 ? SNIC_DDP_MSG_LOCKED : 0;
+        a->flags |= (r->flags & DDP_R_CAS) != 0 ? SNIC_DDP_MSG_CAS : 0;
+        a->scope = m->scope;
+        a->index = count++;
+        a->value = r->value;
+        a->length = r->length;
+        a->seen[0] = r->gv;
+        a->seen[1] = r->gd;
+    }
+    struct snic_ddp_msg *end = ddp_send(d, SNIC_DDP_PULLED, to, &learn_no_key, 0);
+    end->scope = m->scope;
+    end->length = count;
+    end->seen[0] = i < d->recs.high ? i : UINT64_MAX;
+    return 0;
+}
+
+/* Is the piece whole? Then the next one, or the end. */
+static void ddp_learn_piece(struct snic_ddp *d)
+{
+    if (d->pull_count == SNIC_DDP__NIL || d->pull_got != ((uint64_t)1 << d->pull_count) - 1)
+        return;
+    d->pull_tries = 0;
+    if (d->pull_next != UINT64_MAX) {
+        d->pull_cursor = d->pull_next;
+        ddp_learn_pull(d);
+        return;
+    }
+    ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_PULL));
+    d->learn = DDP_LEARN_FLUSHES;
+    ddp_flush(d, SNIC_DDP__ID_LEARN);
+}
+
+static int ddp_learn_record(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    struct ddp_rec *r = ddp_find(d, &m->key);
+    if (m->ts == 0 || m->seen[0] > m->ts || m->seen[1] > m->ts || m->index >= SNIC_DDP__PIECE)
+        return SNIC_EPROTO;
+    if (r == NULL && (r = ddp_add(d, &m->key)) == NULL)
+        return SNIC_EAGAIN;
+    if (m->ts > r->vts) {
+        ddp_apply(d, r, m->ts, m);
+        ddp_append(d, r, 0, 1);
+    } else {
+        if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
+            ddp_release(d, m->value);
+        if ((m->flags & SNIC_DDP_MSG_LOCKED) == 0)
+            ddp_unlock(d, r, m->ts);
+    }
+    r->gv = snic_max_u64(r->gv, m->seen[0]);
+    r->gd = snic_max_u64(r->gd, m->seen[1]);
+    if (r->waits != SNIC_DDP__NIL)
+        ddp_dirty(d, r);
+    ddp_watch(d, r, 0);
+    d->pull_got |= (uint64_t)1 << m->index;
+    return 0;
+}
+
+int ddp_learn_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    if (m->type == SNIC_DDP_PULL)
+        return ddp_learn_give(d, m);
+    if (d->role != SNIC_DDP_LEARNER || m->src != d->donor)
+        return SNIC_EPROTO;
+    int value = m->type == SNIC_DDP_RECORD && (m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0;
+    if (d->learn != DDP_LEARN_PULLS || m->scope != d->pull_cursor) {
+        if (value)
+            ddp_release(d, m->value); /* of a piece that is here */
+        return 0;
+    }
+    if (m->type == SNIC_DDP_RECORD) {
+        int result = ddp_learn_record(d, m);
+        if (result != 0)
+            return result;
+    } else {
+        if (m->length > SNIC_DDP__PIECE || m->seen[0] <= m->scope)
+            return SNIC_EPROTO;
+        d->pull_count = m->length;
+        d->pull_next = m->seen[0];
+    }
+    ddp_learn_piece(d);
+    return 0;
+}
+
+#undef LEARN_SCAN

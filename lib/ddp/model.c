@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The five models as data: spec section 1.1, the paper's figures 2 and 3. A row says of each thing
+ * that a coordinator does on what it waits; C, P, L are of enum ddp_cond.
+ *
+ * Where a row is not the paper's:
+ * - REnf waits for the coordinator's own persist before reads are let in (H10); the paper's text
+ *   names the followers' only, and then a value could be read that a crash un-happens.
+ * - Strict: VAL_C does not wait for the coordinator's own persist, which precedes it in program
+ *   order (H11); SNIC_DDP_VALC_AFTER_PERSIST is the paper's order.
+ * - Scope: gd is never raised: what a [PERSIST]sc makes durable is its scope (amendment A7).
+ * - REnf: gv rises when all have stored it, the lock stays until all have it durable; the table
+ *   allows both.
+ */
+#include "ddp_priv.h"
+
+#define C DDP_C
+#define P DDP_P
+#define L DDP_L
+#define NEVER DDP_NEVER
+
+static const struct ddp_rules ddp_models[] = {
+    [SNIC_DDP_SYNCH] = {.release = C | P | L,
+                        .gv = C | P | L,
+                        .gd = C | P | L,
+                        .val = C | P | L,
+                        .val_type = SNIC_DDP_VAL,
+                        .val_p = NEVER,
+                        .answer = C | P | L,
+                        .all = C | P | L,
+                        .acks = DDP_ONE,
+                        .val_durable = 1},
+    [SNIC_DDP_STRICT] = {.release = C,
+                         .gv = C,
+                         .gd = C | P | L,
+                         .val = C,
+                         .val_type = SNIC_DDP_VAL_C,
+                         .val_p = C | P | L,
+                         .answer = C | P | L,
+                         .all = C | P | L,
+                         .acks = DDP_SPLIT,
+                         .watch_gd = 1},
+    [SNIC_DDP_RENF] = {.release = C | P | L,
+                       .gv = C,
+                       .gd = C | P | L,
+                       .val = C | P | L,
+                       .val_type = SNIC_DDP_VAL,
+                       .val_p = NEVER,
+                       .answer = C,
+                       .all = C | P | L,
+                       .acks = DDP_SPLIT,
+                       .val_durable = 1,
+                       .background = 1},
+    [SNIC_DDP_EVENT] = {.release = C,
+                        .gv = C,
+                        .gd = NEVER,
+                        .val = C,
+                        .val_type = SNIC_DDP_VAL_C,
+                        .val_p = NEVER,
+                        .answer = C,
+                        .all = C,
+                        .acks = DDP_C_ONLY,
+                        .background = 1},
+    [SNIC_DDP_SCOPE] = {.release = C,
+                        .gv = C,
+                        .gd = NEVER,
+                        .val = C,
+                        .val_type = SNIC_DDP_VAL_C,
+                        .val_p = NEVER,
+                        .answer = C,
+                        .all = C,
+                        .acks = DDP_C_ONLY,
+                        .background = 1},
+};
+
+#undef C
+#undef P
+#undef L
+#undef NEVER
+
+int ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out)
+{
+    if (model < SNIC_DDP_SYNCH || model > SNIC_DDP_SCOPE)
+        return SNIC_EINVAL;
+    *out = ddp_models[model];
+    if (model == SNIC_DDP_STRICT && (flags & SNIC_DDP_VALC_AFTER_PERSIST) != 0) {
+        out->release |= DDP_L;
+        out->gv |= DDP_L;
+        out->val |= DDP_L;
+    }
+    return 0;
+}

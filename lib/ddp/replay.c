@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * When messages or nodes are lost: retransmission, questions, replays.
+ *
+ * A follower's lock is lifted by its coordinator's VAL. If none comes (I5) the follower asks the
+ * coordinator, and if that does not help within as long a time again, or there is no such node any
+ * more, it does the write over, under its own name but with the write's timestamp (H4; Hermes). Any
+ * number of nodes may replay the same write.
+ *
+ * A CAS is different: whether it happened is its coordinator's to decide, and a second one that
+ * decides would let the first refuse what already took effect. So another node replays it only when
+ * the coordinator is no member, or has said that it will not decide it (DDP_R_PERMIT).
+ */
+#include "ddp_priv.h"
+
+/*
+ * Arm or stop the record's timer, by I5. fresh: it has a new value. Called after every change of
+ * rd, vts, gd or of which writes go on here.
+ */
+void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh)
+{
+    int needs = r->rd != 0 || (d->rules.watch_gd && r->gd < r->vts);
+    if (needs && ddp_write_find(d, r, r->vts) != NULL)
+        needs = 0;
+    if (!needs || d->role == SNIC_DDP_FENCED)
+        ddp_timer_stop(d, ddp_timer_of_rec(d, r));
+    else if (fresh || r->timer.armed == 0)
+        ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
+}
+
+static void ddp_watch_replay(struct snic_ddp *d, struct ddp_rec *r)
+{
+    r->flags &= ~(uint32_t)(DDP_R_ASKED | DDP_R_PERMIT);
+    uint32_t flags = DDP_W_REPLAY;
+    /* What was known to be stored everywhere cannot be refused any more. */
+    if ((r->flags & DDP_R_CAS) != 0)
+        flags |= SNIC_DDP_MSG_CAS;
+    struct ddp_write *w = ddp_write_new(d, r, r->vts, flags);
+    d->counters.replays++;
+    ddp_watch(d, r, 0);
+    ddp_write_invalidate(d, w, d->others);
+    ddp_dirty(d, r);
+}
+
+void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
+{
+    uint32_t owner = snic_ddp_ts_node(r->vts);
+    int gone = (d->others & ddp_bit(owner)) == 0;
+    int may = gone || ((r->flags & DDP_R_ASKED) != 0 && (r->flags & DDP_R_CAS) == 0) ||
+              (r->flags & DDP_R_PERMIT) != 0;
+    if (d->role == SNIC_DDP_FENCED)
+        return;
+    if (may && d->role == SNIC_DDP_FULL && !ddp_pool_full(&d->writes)) {
+        ddp_watch_replay(d, r);
+        return;
+    }
+    if (!gone) {
+        (void)ddp_send(d, SNIC_DDP_QUERY, ddp_bit(owner), &r->key, r->vts);
+        d->counters.queries++;
+        r->flags |= DDP_R_ASKED;
+    }
+    ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
+}
+
+/* INV again, to who has not answered. */
+void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
+{
+    uint16_t missing = ddp_write_missing(d, w);
+    w->tries++;
+    if (missing == 0)
+        return;
+    d->counters.retransmits++;
+    if (w->tries % 8 == 0)
+        ddp_act(d, SNIC_DDP_SUSPECT)->to = missing;
+    ddp_write_invalidate(d, w, missing);
+}
+
+/* Tell @p to that @p ts is complete, as far as this node knows it (amendment A5). */
+void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to)
+{
+    const struct ddp_rules *u = &d->rules;
+    if ((u->val_durable ? r->gd : r->gv) >= ts)
+        (void)ddp_send(d, u->val_type, to, &r->key, ts);
+    if (u->val_p != DDP_NEVER && r->gd >= ts)
+        (void)ddp_send(d, SNIC_DDP_VAL_P, to, &r->key, ts);
+}
+
+/* QUERY, or the answer to one: that its coordinator will not decide the CAS that locks a key. */
+int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    struct ddp_rec *r = ddp_find(d, &m->key);
+    if ((m->flags & SNIC_DDP_MSG_REPLAY) != 0) {
+        if (r != NULL && r->vts == m->ts && (r->flags & DDP_R_CAS) != 0 &&
+            snic_ddp_ts_node(m->ts) == m->src && r->timer.armed != 0)
+            r->flags |= DDP_R_PERMIT;
+        return 0;
+    }
+    if (snic_ddp_ts_node(m->ts) != d->o.node)
+        return SNIC_EPROTO;
+    struct ddp_write *w = r != NULL ? ddp_write_find(d, r, m->ts) : NULL;
+    if (w != NULL && (ddp_write_missing(d, w) & ddp_bit(m->src)) != 0)
+        ddp_write_invalidate(d, w, ddp_bit(m->src));
+    if (r != NULL)
+        ddp_validate(d, r, m->ts, ddp_bit(m->src));
+    if (w == NULL && (r == NULL || r->gv < m->ts)) {
+        struct snic_ddp_msg *a = ddp_send(d, SNIC_DDP_QUERY, ddp_bit(m->src), &m->key, m->ts);
+        a->flags = SNIC_DDP_MSG_REPLAY;
+    }
+    return 0;
+}

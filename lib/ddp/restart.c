@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * All nodes were down, and begin from their logs (spec section 2, amendment A6, H18).
+ *
+ * What a log holds may never have been answered, and others may not have it: before anybody reads,
+ * the largest timestamp of each key must be everywhere. The nodes compare what their keys add up to
+ * in 64 ranges of the hash; where all agree, all is complete already. Of the other ranges each node
+ * replays every key it has, under its old timestamp: the largest wins, on every node. Who is done
+ * says so; when all are, reads are served.
+ *
+ * A value adds up through its timestamp alone: one timestamp has one value (R4).
+ */
+#include "ddp_priv.h"
+
+static const struct snic_ddp_key restart_no_key = {{0, 0}};
+
+static uint32_t ddp_restart_range(const struct ddp_rec *r)
+{
+    return r->hash / (UINT32_MAX / SNIC_DDP__RANGES + 1);
+}
+
+static uint64_t ddp_restart_sum(const struct ddp_rec *r)
+{
+    uint64_t h = r->key.w[0] * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 31 ^ r->key.w[1]) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ h >> 29 ^ r->vts) * UINT64_C(0x94d049bb133111eb);
+    return h ^ h >> 32;
+}
+
+/* LOADED: a record of the own log, in any order; the newest of a key counts. */
+int ddp_loaded(struct snic_ddp *d, const struct snic_ddp_event *ev)
+{
+    if (d->epoch != 0 || ev->ts == 0 || (ev->flags & ~(uint32_t)SNIC_DDP_MSG_TOMBSTONE) != 0)
+        return SNIC_EINVAL;
+    struct ddp_rec *r = ddp_find(d, &ev->key);
+    if (r == NULL && (r = ddp_add(d, &ev->key)) == NULL)
+        return SNIC_ENOSPC;
+    d->loaded = 1;
+    d->loaded_epoch = (uint32_t)snic_max_u64(d->loaded_epoch, snic_ddp_ts_epoch(ev->ts));
+    if (ev->ts <= r->vts) {
+        if ((ev->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
+            ddp_release(d, ev->value);
+        return 0;
+    }
+    struct snic_ddp_msg m;
+    memset(&m, 0, sizeof(m));
+    m.flags = (uint8_t)ev->flags;
+    m.value = ev->value;
+    m.length = ev->length;
+    ddp_apply(d, r, ev->ts, &m);
+    r->dts = ev->ts;
+    return 0;
+}
+
+static uint16_t ddp_restart_peers(const struct snic_ddp *d)
+{
+    return (uint16_t)(d->full & ~ddp_bit(d->o.node));
+}
+
+static void ddp_restart_compared(struct snic_ddp *d)
+{
+    if (d->restart != DDP_RESTART_COMPARES)
+        return;
+    for (uint32_t i = 0; i < SNIC_DDP__RANGES; i++) {
+        if ((ddp_restart_peers(d) & ~d->got[i]) != 0)
+            return;
+    }
+    d->restart = DDP_RESTART_REPLAYS;
+    d->restart_sweep = 0;
+}
+
+/* Also when the membership changes before all is in order: it begins over. */
+void ddp_restart_begin(struct snic_ddp *d)
+{
+    d->restart = DDP_RESTART_COMPARES;
+    d->restarted = 0;
+    d->restart_tries = 0;
+    d->digest_next = 0;
+    d->differ = 0;
+    memset(d->got, 0, sizeof(d->got));
+    memset(d->digest, 0, sizeof(d->digest));
+    for (uint32_t i = 0; i < d->recs.high; i++) {
+        const struct ddp_rec *r = ddp_rec_at(d, i);
+        if (r->vts != 0)
+            d->digest[ddp_restart_range(r)] += ddp_restart_sum(r);
+    }
+    ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_RESTART), 0);
+    ddp_restart_compared(d);
+}
+
+static void ddp_restart_ready(struct snic_ddp *d)
+{
+    if (d->restart != DDP_RESTART_WAITS || (d->full & ~d->restarted) != 0)
+        return;
+    d->restart = DDP_RESTART_NOT;
+    d->serves = 1;
+    ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
+    (void)ddp_act(d, SNIC_DDP_READY);
+    ddp_purge_look(d);
+}
+
+int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    uint16_t from = ddp_bit(m->src);
+    if (d->role != SNIC_DDP_FULL || (d->full & from) == 0 || m->index >= SNIC_DDP__RANGES)
+        return SNIC_EPROTO;
+    if (m->type == SNIC_DDP_RESTARTED) {
+        d->restarted |= from;
+        ddp_restart_ready(d);
+        return 0;
+    }
+    if (d->restart == DDP_RESTART_NOT) {
+        /* It has not heard that this node is done. */
+        if (m->index == 0)
+            (void)ddp_send(d, SNIC_DDP_RESTARTED, from, &restart_no_key, 0);
+        return 0;
+    }
+    if ((d->got[m->index] & from) != 0)
+        return 0;
+    d->got[m->index] |= from;
+    if (m->scope != d->digest[m->index])
+        d->differ |= (uint64_t)1 << m->index;
+    ddp_restart_compared(d);
+    return 0;
+}
+
+void ddp_restart_retry(struct snic_ddp *d)
+{
+    if (d->restart == DDP_RESTART_NOT)
+        return;
+    uint16_t missing = (uint16_t)(ddp_restart_peers(d) & ~d->restarted);
+    d->restart_tries++;
+    d->counters.retransmits++;
+    if (d->restart_tries % 8 == 0)
+        ddp_act(d, SNIC_DDP_SUSPECT)->to = missing;
+    if (d->restart == DDP_RESTART_WAITS && missing != 0)
+        (void)ddp_send(d, SNIC_DDP_RESTARTED, missing, &restart_no_key, 0);
+    d->digest_next = 0;
+    ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_RESTART), d->restart_tries);
+}
+
+static void ddp_restart_record(struct snic_ddp *d, struct ddp_rec *r)
+{
+    if (r->vts == 0 || r->gv >= r->vts)
+        return;
+    if ((d->differ >> ddp_restart_range(r) & 1) == 0) {
+        r->gv = r->gd = r->vts;
+        ddp_watch(d, r, 0);
+        return;
+    }
+    /* Locked: another node replays it, and its time-out would follow here. */
+    if (r->rd != 0 || ddp_write_find(d, r, r->vts) != NULL)
+        return;
+    struct ddp_write *w = ddp_write_new(d, r, r->vts, DDP_W_REPLAY | DDP_W_RESTART);
+    d->restart_writes++;
+    d->counters.replays++;
+    ddp_watch(d, r, 0);
+    ddp_write_invalidate(d, w, d->others);
+    ddp_dirty(d, r);
+}
+
+/* A piece; 0: nothing to do before something comes in. */
+int ddp_restart_work(struct snic_ddp *d)
+{
+    if (d->restart == DDP_RESTART_NOT)
+        return 0;
+    uint16_t to = (uint16_t)(ddp_restart_peers(d) & ~d->restarted);
+    if (to == 0)
+        d->digest_next = SNIC_DDP__RANGES;
+    if (d->digest_next < SNIC_DDP__RANGES) {
+        struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_DIGEST, to, &restart_no_key, 0);
+        m->index = d->digest_next;
+        m->scope = d->digest[d->digest_next++];
+        return 1;
+    }
+    if (d->restart != DDP_RESTART_REPLAYS)
+        return 0;
+    if (d->restart_sweep < d->recs.high) {
+        if (ddp_pool_full(&d->writes))
+            return 0;
+        while (d->restart_sweep < d->recs.high && ddp_room(d) && !ddp_pool_full(&d->writes))
+            ddp_restart_record(d, ddp_rec_at(d, d->restart_sweep++));
+        return 1;
+    }
+    if (d->restart_writes != 0)
+        return 0;
+    d->restart = DDP_RESTART_WAITS;
+    d->restarted |= ddp_bit(d->o.node);
+    if (ddp_restart_peers(d) != 0)
+        (void)ddp_send(d, SNIC_DDP_RESTARTED, ddp_restart_peers(d), &restart_no_key, 0);
+    ddp_restart_ready(d);
+    return 1;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Scope: the client's [PERSIST]sc (spec section 3, H12 to H14; amendment A7).
+ *
+ * A scope belongs to the node that coordinates its writes. SYNC waits until all of them were
+ * answered: then every node has appended each, or something newer, to its log. [PERSIST]sc makes
+ * each node flush its log to the end as of receipt, so no list of keys is needed. Repeating it is
+ * harmless.
+ */
+#include "ddp_priv.h"
+
+struct ddp_scope *ddp_scope_find(const struct snic_ddp *d, uint64_t id)
+{
+    for (uint32_t i = 0; i < d->scopes.high; i++) {
+        struct ddp_scope *s = ddp_scope_at(d, i);
+        if ((s->flags & (DDP_S_USED | DDP_S_DEAD)) == DDP_S_USED && s->id == id)
+            return s;
+    }
+    return NULL;
+}
+
+struct ddp_scope *ddp_scope_new(struct snic_ddp *d, uint64_t id)
+{
+    uint32_t next = SNIC_DDP__NIL;
+    if (d->scopes.free != SNIC_DDP__NIL)
+        next = ddp_scope_at(d, d->scopes.free)->next;
+    struct ddp_scope *s = ddp_scope_at(d, ddp_pool_take(&d->scopes, next));
+    memset(s, 0, sizeof(*s));
+    s->id = id;
+    s->flags = DDP_S_USED;
+    return s;
+}
+
+static void ddp_scope_free(struct snic_ddp *d, struct ddp_scope *s)
+{
+    uint32_t n = (uint32_t)(s - ddp_scope_at(d, 0));
+    ddp_timer_stop(d, ddp_timer_of_scope(d, s));
+    /* Its number stays taken until FLUSHED, which names it. */
+    if ((s->flags & (DDP_S_SENT | DDP_S_FLUSHED)) == DDP_S_SENT) {
+        s->flags |= DDP_S_DEAD;
+        return;
+    }
+    memset(s, 0, sizeof(*s));
+    s->next = d->scopes.free;
+    d->scopes.free = n;
+    d->scopes.used--;
+}
+
+static void ddp_scope_ask(struct snic_ddp *d, struct ddp_scope *s, uint16_t to)
+{
+    static const struct snic_ddp_key none = {{0, 0}};
+    if (to == 0)
+        return;
+    ddp_send(d, SNIC_DDP_PERSIST, to, &none, 0)->scope = s->id;
+    ddp_timer_retry(d, ddp_timer_of_scope(d, s), s->tries);
+}
+
+/* The next thing a scope can do: begin, when nothing of it is in flight; end. */
+static void ddp_scope_eval(struct snic_ddp *d, struct ddp_scope *s)
+{
+    static const struct snic_ddp_key none = {{0, 0}};
+    if ((s->flags & DDP_S_SYNC) == 0 || s->writes != 0 || d->role == SNIC_DDP_FENCED)
+        return;
+    if ((s->flags & DDP_S_SENT) == 0) {
+        s->flags |= DDP_S_SENT;
+        ddp_scope_ask(d, s, d->others);
+        ddp_flush(d, SNIC_DDP__ID_SCOPE | (uint32_t)(s - ddp_scope_at(d, 0)));
+        return;
+    }
+    if ((s->flags & DDP_S_FLUSHED) == 0 || (d->others & ~s->ack) != 0)
+        return;
+    if (d->others != 0)
+        ddp_send(d, SNIC_DDP_PERSIST_VAL, d->others, &none, 0)->scope = s->id;
+    ddp_act(d, SNIC_DDP_DONE)->token = s->token;
+    ddp_scope_free(d, s);
+}
+
+/* A write of it was. */
+void ddp_scope_answered(struct snic_ddp *d, uint64_t id)
+{
+    struct ddp_scope *s = ddp_scope_find(d, id);
+    SNIC_ASSERT(s != NULL && s->writes > 0);
+    s->writes--;
+    ddp_scope_eval(d, s);
+}
+
+int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
+{
+    if (d->o.model != SNIC_DDP_SCOPE || ev->scope == 0)
+        return SNIC_EINVAL;
+    if (!ddp_lease(d, d->now_ns))
+        return SNIC_ESTALE;
+    struct ddp_scope *s = ddp_scope_find(d, ev->scope);
+    if (s == NULL) {
+        ddp_done(d, ev->token, SNIC_ESTALE, NULL); /* H13 */
+        return 0;
+    }
+    if ((s->flags & DDP_S_SYNC) != 0)
+        return SNIC_EAGAIN;
+    s->flags |= DDP_S_SYNC;
+    s->token = ev->token;
+    ddp_scope_eval(d, s);
+    return 0;
+}
+
+/* FLUSH for somebody's [PERSIST]sc, unless it is under way. */
+static int ddp_scope_persist(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    for (uint32_t i = 0; i < d->waits.high; i++) {
+        const struct ddp_wait *a = ddp_wait_at(d, i);
+        if ((a->flags & (DDP_A_PERSIST | DDP_A_DEAD)) == DDP_A_PERSIST && a->src == m->src &&
+            a->scope == m->scope)
+            return 0;
+    }
+    if (ddp_pool_full(&d->waits))
+        return SNIC_EAGAIN;
+    uint32_t next = SNIC_DDP__NIL;
+    if (d->waits.free != SNIC_DDP__NIL)
+        next = ddp_wait_at(d, d->waits.free)->next;
+    uint32_t n = ddp_pool_take(&d->waits, next);
+    struct ddp_wait *a = ddp_wait_at(d, n);
+    memset(a, 0, sizeof(*a));
+    a->scope = m->scope;
+    a->rec = a->next = SNIC_DDP__NIL;
+    a->flags = DDP_A_USED | DDP_A_PERSIST;
+    a->src = m->src;
+    ddp_flush(d, SNIC_DDP__ID_WAIT | n);
+    return 0;
+}
+
+int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    if (d->o.model != SNIC_DDP_SCOPE || m->scope == 0)
+        return SNIC_EPROTO;
+    if (m->type == SNIC_DDP_PERSIST)
+        return ddp_scope_persist(d, m);
+    if (m->type == SNIC_DDP_PERSIST_VAL)
+        return 0; /* nothing here waits for it */
+    struct ddp_scope *s = ddp_scope_find(d, m->scope);
+    if (s != NULL && (s->flags & DDP_S_SENT) != 0) {
+        s->ack |= ddp_bit(m->src);
+        if ((d->others & ~s->ack) == 0)
+            ddp_timer_stop(d, ddp_timer_of_scope(d, s));
+        ddp_scope_eval(d, s);
+    }
+    return 0;
+}
+
+/* FLUSHED of a wait or a scope. */
+int ddp_scope_flushed(struct snic_ddp *d, uint32_t id)
+{
+    static const struct snic_ddp_key none = {{0, 0}};
+    uint32_t n = id & SNIC_DDP__ID_MASK;
+    if ((id & ~SNIC_DDP__ID_MASK) == SNIC_DDP__ID_SCOPE) {
+        struct ddp_scope *s = ddp_scope_at(d, n);
+        if (n >= d->scopes.high || (s->flags & (DDP_S_SENT | DDP_S_FLUSHED)) != DDP_S_SENT)
+            return SNIC_EINVAL;
+        s->flags |= DDP_S_FLUSHED;
+        if ((s->flags & DDP_S_DEAD) != 0)
+            ddp_scope_free(d, s);
+        else
+            ddp_scope_eval(d, s);
+        return 0;
+    }
+    struct ddp_wait *a = ddp_wait_at(d, n);
+    if (n >= d->waits.high || (a->flags & DDP_A_PERSIST) == 0)
+        return SNIC_EINVAL;
+    if ((a->flags & DDP_A_DEAD) == 0)
+        ddp_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(a->src), &none, 0)->scope = a->scope;
+    memset(a, 0, sizeof(*a));
+    a->next = d->waits.free;
+    d->waits.free = n;
+    d->waits.used--;
+    return 0;
+}
+
+void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s)
+{
+    uint16_t missing = (uint16_t)(d->others & ~s->ack);
+    s->tries++;
+    if (missing == 0)
+        return;
+    d->counters.retransmits++;
+    if (s->tries % 8 == 0)
+        ddp_act(d, SNIC_DDP_SUSPECT)->to = missing;
+    ddp_scope_ask(d, s, missing);
+}
+
+/* A new epoch, or this node has left. */
+void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s)
+{
+    if ((s->flags & DDP_S_USED) == 0 || (s->flags & DDP_S_DEAD) != 0)
+        return;
+    if (d->role == SNIC_DDP_FENCED) {
+        if ((s->flags & DDP_S_SYNC) != 0)
+            ddp_done(d, s->token, SNIC_EUNKNOWN, NULL);
+        ddp_scope_free(d, s);
+        return;
+    }
+    s->ack &= d->kept;
+    s->tries = 0;
+    if ((s->flags & DDP_S_SENT) == 0)
+        return;
+    ddp_timer_stop(d, ddp_timer_of_scope(d, s));
+    ddp_scope_ask(d, s, (uint16_t)(d->others & ~s->ack));
+    ddp_scope_eval(d, s);
+}

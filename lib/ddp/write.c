@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The coordinator: a client's write from its timestamp to the last message, and local reads.
+ *
+ * A write is applied to the local record in the step that makes its timestamp (the paper's lines 4
+ * to 12 at once), so two writers of a node never make the same one (H2), and the paper's check for
+ * obsolescence right afterwards has nothing to find (H32).
+ */
+#include "ddp_priv.h"
+
+/*
+ * A timestamp above all that the record had, in the present epoch: versions of earlier epochs do
+ * not count (amendment A1). @p step is 2, of a CAS 1 (A11). 0: no version is left.
+ */
+uint64_t ddp_next_ts(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t step)
+{
+    uint64_t base = snic_max_u64(r != NULL ? r->vts : 0, d->gen_floor);
+    uint64_t version = snic_ddp_ts_epoch(base) == d->epoch ? snic_ddp_ts_version(base) : 0;
+    if (version + step > SNIC_DDP_VERSION_MAX)
+        return 0;
+    return snic_ddp_ts(d->epoch, version + step, d->o.node);
+}
+
+/* There is room: the caller looked. */
+struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags)
+{
+    uint32_t next = SNIC_DDP__NIL;
+    if (d->writes.free != SNIC_DDP__NIL)
+        next = ddp_write_at(d, d->writes.free)->next;
+    struct ddp_write *w = ddp_write_at(d, ddp_pool_take(&d->writes, next));
+    memset(w, 0, sizeof(*w));
+    w->ts = ts;
+    w->rec = ddp_rec_number(d, r);
+    w->flags = DDP_W_USED | flags;
+    w->length = r->length;
+    w->next = r->writes;
+    r->writes = ddp_write_number(d, w);
+    return w;
+}
+
+/* The write of this timestamp that goes on here. */
+struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts)
+{
+    for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddp_write_at(d, i)->next) {
+        struct ddp_write *w = ddp_write_at(d, i);
+        if (w->ts == ts && (w->flags & DDP_W_ABORTED) == 0)
+            return w;
+    }
+    return NULL;
+}
+
+void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
+{
+    struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    uint32_t n = ddp_write_number(d, w);
+    uint32_t *link = &r->writes;
+    while (*link != n)
+        link = &ddp_write_at(d, *link)->next;
+    *link = w->next;
+    ddp_timer_stop(d, ddp_timer_of_write(d, w));
+    if ((w->flags & DDP_W_OWNS) != 0)
+        ddp_release(d, w->value);
+    if ((w->flags & DDP_W_RESTART) != 0)
+        d->restart_writes--;
+    memset(w, 0, sizeof(*w));
+    w->next = d->writes.free;
+    d->writes.free = n;
+    d->writes.used--;
+    ddp_watch(d, r, 0);
+    if (r->vts == 0)
+        ddp_dirty(d, r); /* I8 */
+}
+
+/* Whose acknowledgement is missing. */
+uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w)
+{
+    uint16_t have = d->rules.acks == DDP_C_ONLY ? w->ack_c : (uint16_t)(w->ack_c & w->ack_p);
+    return (uint16_t)(d->others & ~have);
+}
+
+/* INV to @p to, and again when that is not answered. */
+void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to)
+{
+    const struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    if (to == 0)
+        return;
+    ddp_timer_retry(d, ddp_timer_of_write(d, w), w->tries);
+    struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_INV, to, &r->key, w->ts);
+    m->scope = w->scope;
+    m->flags = (uint8_t)(w->flags & SNIC_DDP_MSG_CAS);
+    if ((w->flags & DDP_W_REPLAY) != 0)
+        m->flags |= SNIC_DDP_MSG_REPLAY;
+    if ((w->flags & DDP_W_SETTLE) != 0)
+        m->seen[0] = w->floor;
+    /* Of the record as long as that is its value, else of the write (I4). */
+    if (w->ts == r->vts) {
+        m->flags |= (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
+        m->value = r->value;
+        m->length = r->length;
+        if (r->vts == 0)
+            m->flags |= SNIC_DDP_MSG_TOMBSTONE;
+    } else if ((w->flags & DDP_W_OWNS) != 0) {
+        m->value = w->value;
+        m->length = w->length;
+    } else {
+        m->flags |= SNIC_DDP_MSG_TOMBSTONE;
+    }
+}
+
+static void ddp_write_answer(struct snic_ddp *d, struct ddp_write *w)
+{
+    struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_DONE);
+    a->token = w->token;
+    a->msg.key = ddp_rec_at(d, w->rec)->key;
+    a->msg.ts = w->ts;
+    a->msg.scope = w->scope;
+    w->flags &= ~(uint32_t)DDP_W_CLIENT;
+    if (w->scope != 0)
+        ddp_scope_answered(d, w->scope);
+}
+
+/* A CAS that lost is a read, of what beat it, and waits as one. */
+static void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
+{
+    const struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    if (r->rd != 0)
+        return;
+    if (ddp_lease(d, d->now_ns))
+        ddp_done(d, w->token, SNIC_ECANCELED, r);
+    else
+        ddp_done(d, w->token, SNIC_EUNKNOWN, NULL);
+    if (w->scope != 0)
+        ddp_scope_answered(d, w->scope);
+    ddp_write_free(d, w);
+}
+
+/*
+ * What a write's progress allows, in the order of spec section 1.2. 1: a CAS has begun its second
+ * half, look again.
+ */
+int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
+{
+    const struct ddp_rules *u = &d->rules;
+    struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    uint32_t have = 0;
+    if ((w->flags & DDP_W_ABORTED) != 0) {
+        ddp_write_eval_aborted(d, w);
+        return 0;
+    }
+    have |= (d->others & ~w->ack_c) == 0 ? (uint32_t)DDP_C : 0;
+    have |= (d->others & ~w->ack_p) == 0 ? (uint32_t)DDP_P : 0;
+    have |= r->dts >= w->ts ? (uint32_t)DDP_L : 0;
+    if ((have & DDP_C) != 0 && (w->flags & (SNIC_DDP_MSG_CAS | DDP_W_SETTLE)) == SNIC_DDP_MSG_CAS) {
+        w->flags &= ~(uint32_t)SNIC_DDP_MSG_CAS; /* decided: from here on a write like any other */
+        if (r->vts == w->ts)
+            r->flags &= ~(uint32_t)DDP_R_CAS;
+    }
+    if ((have & u->gv) == u->gv)
+        r->gv = snic_max_u64(r->gv, w->ts);
+    if ((have & u->gd) == u->gd)
+        r->gd = snic_max_u64(r->gd, w->ts);
+    if ((have & u->release) == u->release && w->ts != 0)
+        ddp_unlock(d, r, w->ts);
+    if ((have & u->val) == u->val && (w->flags & DDP_W_VAL) == 0) {
+        w->flags |= DDP_W_VAL;
+        if (w->ts != 0)
+            (void)ddp_send(d, u->val_type, d->others, &r->key, w->ts);
+    }
+    if ((have & u->val_p) == u->val_p && (w->flags & DDP_W_VAL_P) == 0) {
+        w->flags |= DDP_W_VAL_P;
+        if (w->ts != 0)
+            (void)ddp_send(d, SNIC_DDP_VAL_P, d->others, &r->key, w->ts);
+    }
+    if ((w->flags & DDP_W_SETTLE) != 0)
+        return (have & u->all) == u->all ? ddp_cas_settled(d, w) : 0;
+    if ((have & u->answer) == u->answer && (w->flags & DDP_W_CLIENT) != 0)
+        ddp_write_answer(d, w);
+    if ((have & u->all) == u->all)
+        ddp_write_free(d, w);
+    return 0;
+}
+
+/* May this event write? */
+int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r)
+{
+    if ((ev->scope != 0) != (d->o.model == SNIC_DDP_SCOPE))
+        return SNIC_EINVAL;
+    if (!ddp_lease(d, d->now_ns))
+        return SNIC_ESTALE;
+    if (ev->scope != 0) {
+        const struct ddp_scope *s = ddp_scope_find(d, ev->scope);
+        if (s == NULL ? ddp_pool_full(&d->scopes) : (s->flags & DDP_S_SYNC) != 0)
+            return SNIC_EAGAIN;
+    }
+    if (ddp_pool_full(&d->writes))
+        return SNIC_EAGAIN;
+    if (r == NULL && ddp_pool_full(&d->recs))
+        return SNIC_ENOSPC;
+    if (ddp_next_ts(d, r, 2) == 0) {
+        d->need_epoch = 1;
+        return SNIC_EAGAIN;
+    }
+    return 0;
+}
+
+/* WRITE and DELETE. */
+int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
+{
+    struct ddp_rec *r = ddp_find(d, &ev->key);
+    int result = ddp_write_admit(d, ev, r);
+    if (result != 0)
+        return result;
+    if (r == NULL)
+        r = ddp_add(d, &ev->key);
+    uint64_t ts = ddp_next_ts(d, r, 2);
+    struct snic_ddp_msg m;
+    memset(&m, 0, sizeof(m));
+    m.flags = SNIC_DDP_MSG_LOCKED | (ev->type == SNIC_DDP_DELETE ? SNIC_DDP_MSG_TOMBSTONE : 0);
+    m.value = ev->value;
+    m.length = ev->length;
+    ddp_apply(d, r, ts, &m);
+    struct ddp_write *w = ddp_write_new(d, r, ts, DDP_W_CLIENT);
+    w->token = ev->token;
+    if (ev->scope != 0) {
+        struct ddp_scope *s = ddp_scope_find(d, ev->scope);
+        if (s == NULL)
+            s = ddp_scope_new(d, ev->scope);
+        s->writes++;
+        w->scope = ev->scope;
+    }
+    ddp_watch(d, r, 1);
+    ddp_write_invalidate(d, w, d->others);
+    ddp_append(d, r, ev->scope, d->rules.background);
+    if (d->others == 0)
+        ddp_dirty(d, r);
+    return 0;
+}
+
+int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    struct ddp_rec *r = ddp_find(d, &m->key);
+    struct ddp_write *w = r != NULL ? ddp_write_find(d, r, m->ts) : NULL;
+    if (w == NULL) {
+        /* Of a write that is done: its VAL may have been lost (H20). */
+        if (r != NULL && m->ts != 0)
+            ddp_validate(d, r, m->ts, ddp_bit(m->src));
+        return 0;
+    }
+    if (m->type != SNIC_DDP_ACK_P)
+        w->ack_c |= ddp_bit(m->src);
+    if (m->type != SNIC_DDP_ACK_C)
+        w->ack_p |= ddp_bit(m->src);
+    if (ddp_write_missing(d, w) == 0)
+        ddp_timer_stop(d, ddp_timer_of_write(d, w));
+    ddp_dirty(d, r);
+    return 0;
+}
+
+int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
+{
+    struct ddp_rec *r = ddp_find(d, &ev->key);
+    if (!ddp_lease(d, d->now_ns))
+        return SNIC_ESTALE;
+    if (r == NULL || r->rd == 0) {
+        int here = r != NULL && r->vts != 0 && (r->flags & SNIC_DDP_MSG_TOMBSTONE) == 0;
+        ddp_done(d, ev->token, here ? 0 : SNIC_ENOENT, r);
+        return 0;
+    }
+    if (ddp_pool_full(&d->reads))
+        return SNIC_EAGAIN;
+    uint32_t next = SNIC_DDP__NIL;
+    if (d->reads.free != SNIC_DDP__NIL)
+        next = ddp_read_at(d, d->reads.free)->next;
+    uint32_t n = ddp_pool_take(&d->reads, next);
+    struct ddp_read *q = ddp_read_at(d, n);
+    q->token = ev->token;
+    q->rec = ddp_rec_number(d, r);
+    q->next = SNIC_DDP__NIL;
+    if (r->read_first == SNIC_DDP__NIL)
+        r->read_first = n;
+    else
+        ddp_read_at(d, r->read_last)->next = n;
+    r->read_last = n;
+    return 0;
+}

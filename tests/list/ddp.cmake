@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+snic_test(ddp ddp SOURCES test_ddp_world.c)
+snic_test(ddp_random ddp SOURCES test_ddp_world.c TIMEOUT 600)
