@@ -125,14 +125,15 @@ struct snic_member_view {
 
 enum {
     SNIC_MEMBER_REC_MUTE = 1 << 0, /**< lost its file once: no vote                            */
-    SNIC_MEMBER_REC_FIRST = 1 << 1, /**< was started to found a cluster, of which it knows no view */
-    SNIC_MEMBER_REC_BLANK = 1 << 2 /**< its log is worth nothing until it is FULL once more       */
+    SNIC_MEMBER_REC_FIRST = 1 << 1 /**< was started to found a cluster, of which it knows no view */
 };
 
 /** What a node's membership file holds: one of these, replaced whole and durably by STORE. */
 struct snic_member_record {
     uint32_t flags;       /**< SNIC_MEMBER_REC_*                                              */
     uint32_t incarnation; /**< of the node that wrote it                                      */
+    uint32_t since;       /**< the first incarnation of this file: its log began with it      */
+    uint32_t pad;         /**< 0                                                              */
     uint64_t promised;    /**< ballot, in the register of decided.epoch + 1; 0: none          */
     uint64_t accepted;    /**< likewise; at most promised                                     */
     struct snic_member_view decided;  /**< the newest known to be chosen                      */

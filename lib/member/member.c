@@ -8,7 +8,7 @@
 #include <string.h>
 
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_view) == 80, "no padding in a view");
-SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 184, "no padding in a record");
+SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 192, "no padding in a record");
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 136, "no padding in a message");
 SNIC_STATIC_ASSERT(SNIC_MEMBER_NODES_MAX == 16, "masks and ballots have room for 16");
 
@@ -108,7 +108,8 @@ static int member_boot(struct snic_member *m, const struct snic_member_event *ev
         m->rec.incarnation = ev->incarnation;
         m->founder = (ev->flags & SNIC_MEMBER_FIRST) != 0 && ev->incarnation != 0;
         m->rec.flags = m->founder ? SNIC_MEMBER_REC_FIRST
-                                  : SNIC_MEMBER_REC_MUTE | SNIC_MEMBER_REC_BLANK; /* A9 */
+                                  : SNIC_MEMBER_REC_MUTE; /* A9 */
+        m->rec.since = ev->incarnation;
     }
     m->booted = 1;
     m->log_good = (ev->flags & SNIC_MEMBER_LOG_GOOD) != 0;

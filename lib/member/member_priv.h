@@ -162,9 +162,11 @@ static inline int member_is_mute(const struct snic_member *m)
     return (m->rec.flags & SNIC_MEMBER_REC_MUTE) != 0;
 }
 
+/* A log is worth something for a view in which it was FULL under an incarnation of this file: one
+ * that began later may look good because it is empty. */
 static inline int member_log_is_good(const struct snic_member *m)
 {
-    return m->log_good && (m->rec.flags & SNIC_MEMBER_REC_BLANK) == 0;
+    return m->log_good && m->rec.decided.incarnation[m->opts.node] >= m->rec.since;
 }
 
 /* Is the own incarnation on disk, so that it may be told? */

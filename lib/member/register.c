@@ -48,9 +48,9 @@ static int member_view_is_zero(const struct snic_member_view *v)
 
 int member_record_is_sane(const struct snic_member *m, const struct snic_member_record *r)
 {
-    if (r->flags > (SNIC_MEMBER_REC_MUTE | SNIC_MEMBER_REC_FIRST | SNIC_MEMBER_REC_BLANK))
+    if (r->flags > (SNIC_MEMBER_REC_MUTE | SNIC_MEMBER_REC_FIRST))
         return 0;
-    if (r->incarnation == 0 || r->accepted > r->promised)
+    if (r->since == 0 || r->incarnation < r->since || r->pad != 0 || r->accepted > r->promised)
         return 0;
     if (!member_view_is_zero(&r->decided) && !member_view_is_sane(m, &r->decided))
         return 0;
@@ -97,7 +97,7 @@ static void member_learn_own(struct snic_member *m, uint32_t before)
         return;
     /* A9: told to found a cluster, of which it had been a member before. */
     if (before == 0 && theirs != 0 && theirs != m->rec.incarnation && m->founder)
-        m->rec.flags |= SNIC_MEMBER_REC_MUTE | SNIC_MEMBER_REC_BLANK;
+        m->rec.flags |= SNIC_MEMBER_REC_MUTE;
     if (m->rec.incarnation > theirs || SNIC_MEMBER__BUG(9))
         return;
     m->rec.incarnation = theirs == UINT32_MAX ? 0 : theirs + 1;
@@ -326,13 +326,8 @@ void member_on_stored(struct snic_member *m)
         m->installed = v->epoch;
         m->due.view = 1;
         m->role = SNIC_MEMBER_ROLE_FENCED;
-        if (own && member_has(v->full, self)) {
+        if (own && member_has(v->full, self))
             m->role = SNIC_MEMBER_ROLE_FULL;
-            if ((m->rec.flags & SNIC_MEMBER_REC_BLANK) != 0) {
-                m->rec.flags &= ~(uint32_t)SNIC_MEMBER_REC_BLANK;
-                member_changed(m);
-            }
-        }
         if (own && member_has(v->learners, self))
             m->role = SNIC_MEMBER_ROLE_LEARNER;
         if (m->role != SNIC_MEMBER_ROLE_LEARNER) {
