@@ -45,8 +45,9 @@ static int member_may_grant(const struct snic_member *m, uint32_t node, uint32_t
     if (member_is_mute(m) || !member_is_named(m) ||
         (m->now_ns < m->quiet_ns && !SNIC_MEMBER__BUG(4))) /* M8, M9 */
         return 0;
-    if ((epoch != v->epoch && !SNIC_MEMBER__BUG(12)) || !member_is_full(v, node, inc) ||
-        member_has(m->gone, node))
+    if (SNIC_MEMBER__BUG(12))
+        return 1;
+    if (epoch != v->epoch || !member_is_full(v, node, inc) || member_has(m->gone, node))
         return 0;
     if (SNIC_MEMBER__BUG(5))
         return 1;
@@ -196,8 +197,9 @@ int member_on_grant(struct snic_member *m, const struct snic_member_msg *msg)
 {
     if (msg->seq == 0)
         return SNIC_EPROTO;
-    if (msg->dst_incarnation != m->rec.incarnation || msg->epoch != m->installed ||
-        !member_asks(m))
+    if (msg->dst_incarnation != m->rec.incarnation || !member_asks(m))
+        return 0;
+    if (msg->epoch != m->installed && !SNIC_MEMBER__BUG(12))
         return 0;
     struct member_ask *a = &m->asks[msg->seq % SNIC_MEMBER__ASKS];
     if (a->seq == msg->seq)

@@ -139,7 +139,7 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
             p->left_ns = m->now_ns;
         if (member_has(v->full, n) && p->incarnation > v->incarnation[n])
             m->gone |= member_bit(n);
-        if (!member_is_full(v, n, p->grant_incarnation))
+        if (!member_is_full(v, n, p->grant_incarnation) && !SNIC_MEMBER__BUG(12))
             p->grant_until_ns = 0; /* it was chosen: P2 */
     }
     if (m->lease_until_ns != 0 && !member_is_full(v, self, m->rec.incarnation)) /* M5 */

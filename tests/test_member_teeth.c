@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Can the simulation see a defect? The module's sources are compiled once more here, with defects
+ * that a number switches on; each must be found within a few thousand seeds. So must clocks that
+ * are worse than the option says.
+ */
+#define snic_member_memsize teeth_memsize
+#define snic_member_init teeth_init
+#define snic_member_step teeth_step
+#define snic_member_poll teeth_poll
+#define snic_member_deadline_ns teeth_deadline_ns
+#define snic_member_get_status teeth_get_status
+#define snic_member_check teeth_check
+#define member_is_majority teeth_is_majority
+#define member_view_is_sane teeth_view_is_sane
+#define member_record_is_sane teeth_record_is_sane
+#define member_changed teeth_changed
+#define member_learn teeth_learn
+#define member_on_stored teeth_on_stored
+#define member_on_register teeth_on_register
+#define member_try_vote teeth_try_vote
+#define member_propose teeth_propose
+#define member_resend teeth_resend
+#define member_grant_span teeth_grant_span
+#define member_heartbeat teeth_heartbeat
+#define member_hears teeth_hears
+#define member_on_heartbeat teeth_on_heartbeat
+#define member_on_grant teeth_on_grant
+#define member_on_fence teeth_on_fence
+#define member_on_fence_ack teeth_on_fence_ack
+#define member_fence_self teeth_fence_self
+#define member_vote_time teeth_vote_time
+#define member_alive teeth_alive
+#define member_next_view teeth_next_view
+#define member_restart_missing teeth_restart_missing
+#define member_consider teeth_consider
+
+static unsigned teeth_bug;
+#define SNIC_MEMBER__BUG(n) (teeth_bug == (n))
+
+#include "member/check.c"
+#include "member/lease.c"
+#include "member/policy.c"
+#include "member/register.c"
+#include "member/member.c"
+
+#include "test_member_sim.h"
+#include "support.h"
+
+static struct sim sim;
+
+struct teeth_case {
+    unsigned bug;
+    uint32_t excess;
+    const char *what;
+};
+
+static const struct teeth_case cases[] = {
+    {1, 0, "a grant is counted for lease_ns, whatever the clocks"},
+    {2, 0, "a lease counts from when the grant came"},
+    {3, 0, "a vote does not wait for leases"},
+    {4, 0, "a booted node grants and votes at once"},
+    {5, 0, "a voter goes on granting to whom it voted out"},
+    {6, 0, "a promise is sent before it is stored"},
+    {7, 0, "a vote is sent before it is stored"},
+    {8, 0, "a proposer ignores what was voted for"},
+    {9, 0, "one who was voted out comes back under its old incarnation"},
+    {10, 0, "a restart takes learners"},
+    {11, 0, "a booted node goes on as what it was"},
+    {12, 0, "a grant is given for another epoch"},
+    {13, 0, "a fence is acknowledged, not obeyed"},
+    {14, 0, "a vote breaks a promise"},
+    {15, 0, "half is a majority"},
+    {17, 0, "ballots come again after a boot"},
+    {18, 0, "a grant is one drift too short"},
+    {0, 8, "clocks eight times worse than the option says"},
+};
+
+/* Seeds until the first safety failure, 0: none. */
+static uint64_t teeth_hunt(const struct teeth_case *c, uint64_t seeds)
+{
+    teeth_bug = c->bug;
+    for (uint64_t i = 1; i <= seeds; i++) {
+        struct sim_opts o = {.seed = i * 7919, .excess = c->excess, .blind = 1};
+        const char *why = sim_run(&sim, &o);
+        if (why != NULL && memcmp(why, "not well", 8) != 0 && memcmp(why, "well,", 5) != 0) {
+            printf("%2u %-60s seed %5llu: %s\n", c->bug, c->what, (unsigned long long)i, why);
+            return i;
+        }
+    }
+    printf("%2u %-60s not found\n", c->bug, c->what);
+    return 0;
+}
+
+static void test_member_teeth_each_defect_is_found(void **state)
+{
+    int missed = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        missed += teeth_hunt(&cases[i], 4000) == 0;
+    assert_int_equal(missed, 0);
+}
+
+/* And without a defect nothing is found in the same seeds. */
+static void test_member_teeth_no_defect_nothing_found(void **state)
+{
+    struct teeth_case none = {0, 0, "none"};
+    (void)state;
+    assert_int_equal(teeth_hunt(&none, 500), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_member_teeth_each_defect_is_found),
+        cmocka_unit_test(test_member_teeth_no_defect_nothing_found),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
