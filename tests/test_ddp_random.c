@@ -163,6 +163,7 @@ static void run_restart(struct run *x)
     for (uint32_t n = 0; n < w->nodes; n++)
         run_promise(x, n);
     w->messages = 0;
+    world_check_cas(w);
     do
         full = (uint16_t)(snic_rng_next(&w->rng) & ((1u << w->nodes) - 1));
     while (full == 0);
@@ -171,7 +172,6 @@ static void run_restart(struct run *x)
     memset(w->read, 0, sizeof(w->read));
     for (uint32_t i = 0; i < w->written; i++)
         w->write[i].seen = 0;
-    world_check_cas(w); /* of what went before: nothing to see any more */
     for (uint32_t n = 0; n < w->nodes; n++) {
         if ((full >> n & 1) == 0) {
             w->node[n].logged = 0;

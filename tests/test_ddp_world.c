@@ -168,6 +168,10 @@ static void world_done(struct world *w, uint32_t node, const struct snic_ddp_act
     o->ts = a->msg.ts;
     assert_true(o->ts > o->floor); /* R2 */
     world_saw(w, o->key, o->ts, o->content);
+    for (uint32_t i = 0; o->type == SNIC_DDP_CAS && i < w->written; i++) {
+        if (w->write[i].key == o->key && w->write[i].ts == o->expect)
+            w->write[i].seen = 1; /* the client had read it */
+    }
     w->answered[o->key] = snic_max_u64(w->answered[o->key], o->ts);
 }
 
@@ -563,7 +567,9 @@ void world_check_cas(struct world *w)
         uint64_t before = 0;
         for (uint32_t k = 0; k < w->written; k++) {
             const struct world_written *x = &w->write[k];
-            if (x->key == o->key && x->seen && x->ts < o->ts)
+            /* A deletion nobody was told of is one nevertheless. */
+            int counts = x->seen || (o->expect == 0 && x->content == 0);
+            if (x->key == o->key && counts && x->ts < o->ts)
                 before = snic_max_u64(before, x->ts);
         }
         if (o->expect != 0)

@@ -119,8 +119,9 @@ struct snic_ddp_opts {
     uint32_t flags;
     uint32_t node;          /**< own number, below SNIC_DDP_NODES_MAX */
     uint32_t keys_max;      /**< records, tombstones included                 1 ... 2^28 */
-    uint32_t writes_max;    /**< coordinated or replayed at a time            1 ... 2^20 */
-    uint32_t waits_max;     /**< invalidations not yet acknowledged for good  1 ... 2^20 */
+    uint32_t writes_max;    /**< coordinated or replayed at a time, one of
+                              them for replays only                 2 ... 2^20 */
+    uint32_t waits_max;     /**< invalidations not yet acknowledged for good  2 ... 2^20 */
     uint32_t reads_max;     /**< reads that wait for an unlock                0 ... 2^20 */
     uint32_t scopes_max;    /**< open here                                    0 ... 2^16 */
     uint32_t pad;           /**< 0 */

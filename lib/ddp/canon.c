@@ -121,6 +121,7 @@ static void canon_waits(struct canon_out *o, const struct snic_ddp *d, const str
             break;
         canon_u64(o, best->ts);
         canon_u64(o, best->tau);
+        canon_u64(o, (best->flags & DDP_A_CAS) != 0 ? best->scope : 0);
         canon_u64(o, (uint64_t)best->src << 8 | best->flags);
         last = best;
     }

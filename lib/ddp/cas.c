@@ -14,6 +14,8 @@
  * also is b's replay if it was locked)? Who has an x above b refuses, and there is no other x: a
  * node has its own writes from the step in which it numbers them. All later ones are numbered above
  * b, hence at least two above b's version (or in this epoch's first two), or are CAS themselves.
+ * (An acknowledgement counts if it is one of the question, not an old one of b, and repeats the
+ * floor that came with it: who says it numbers above that from now on.)
  * Then c is written, one above; a node with a newer one refuses it. So of all that are numbered on
  * top of b a plain write beats any CAS and one CAS beats the others.
  *
@@ -31,6 +33,7 @@ void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w)
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
     w->flags &= ~(uint32_t)(DDP_W_SETTLE | SNIC_DDP_MSG_CAS);
     w->flags |= DDP_W_ABORTED;
+    w->ack_c = w->ack_p = 0;
     if ((w->flags & DDP_W_CLIENT) == 0) {
         ddp_write_free(d, w);
         return;
@@ -135,6 +138,7 @@ int ddp_cas_settled(struct snic_ddp *d, struct ddp_write *w)
     m.length = w->length;
     w->ts = ts;
     w->value = 0;
+    w->floor = 0;
     w->flags &= ~(uint32_t)(DDP_W_SETTLE | DDP_W_REPLAY | DDP_W_OWNS | DDP_W_VAL | DDP_W_VAL_P);
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
     ddp_apply(d, r, ts, &m);

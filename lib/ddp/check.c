@@ -33,8 +33,9 @@ static int ddp_check_write(const struct snic_ddp *d, const struct ddp_rec *r,
     /* I4: its value is its own only after the record's has passed it. */
     if (settle == 0 && aborted == 0 && w->ts == r->vts && (w->flags & DDP_W_OWNS) != 0)
         return SNIC_ECORRUPT;
-    if (settle == 0 && aborted == 0 && (w->flags & SNIC_DDP_MSG_CAS) != 0 && r->rd < w->ts)
-        return SNIC_ECORRUPT; /* nobody reads a CAS that is not decided, or beyond it */
+    if (settle == 0 && aborted == 0 && (w->flags & SNIC_DDP_MSG_CAS) != 0 && r->vts == w->ts &&
+        r->rd == 0)
+        return SNIC_ECORRUPT; /* nobody reads a CAS that is not decided */
     if (aborted == 0 && ddp_write_missing(d, w) != 0 && w->timer.armed == 0)
         return SNIC_ECORRUPT;
     return ddp_check_timer(d, ddp_timer_of_write(d, w));

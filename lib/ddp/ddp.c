@@ -29,8 +29,8 @@ static int ddp_options(struct snic_ddp_opts *o, const struct snic_ddp_opts *from
         (o->flags & ~(uint32_t)(SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST)) != 0 ||
         o->node >= SNIC_DDP_NODES_MAX)
         return SNIC_EINVAL;
-    if (o->keys_max < 1 || o->keys_max > DDP_KEYS_MAX || o->writes_max < 1 ||
-        o->writes_max > DDP_POOL_MAX || o->waits_max < 1 || o->waits_max > DDP_POOL_MAX ||
+    if (o->keys_max < 1 || o->keys_max > DDP_KEYS_MAX || o->writes_max < 2 ||
+        o->writes_max > DDP_POOL_MAX || o->waits_max < 2 || o->waits_max > DDP_POOL_MAX ||
         o->reads_max > DDP_POOL_MAX || o->scopes_max > DDP_SCOPES_MAX)
         return SNIC_EINVAL;
     if (o->retransmit_ns > DDP_NS_MAX || o->replay_ns > DDP_NS_MAX)

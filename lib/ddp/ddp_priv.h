@@ -142,15 +142,16 @@ enum ddp_wait_flag {
     DDP_A_OWES_C = 2,
     DDP_A_OWES_P = 4,  /* with DDP_ONE: both at once */
     DDP_A_PERSIST = 8, /* FLUSH is under way for somebody's [PERSIST]sc */
-    DDP_A_DEAD = 16    /* FLUSHED is still to come, nobody waits for it */
+    DDP_A_DEAD = 16,   /* FLUSHED is still to come, nobody waits for it */
+    DDP_A_CAS = 32     /* the INV was a CAS's: its acknowledgement says so */
 };
 
 /* An acknowledgement that is due. */
 struct ddp_wait {
     uint64_t ts;
     uint64_t tau; /* not 0 (PAPER): due when the write tau is complete instead of when dts >= ts */
-    uint64_t scope;
-    uint32_t rec; /* none for a [PERSIST]sc */
+    uint64_t scope; /* of a [PERSIST]sc; with DDP_A_CAS the INV's floor */
+    uint32_t rec;   /* none for a [PERSIST]sc */
     uint32_t next;
     uint8_t flags;
     uint8_t src; /* whom it is due to */
@@ -251,6 +252,7 @@ struct snic_ddp {
     uint32_t loaded;       /* records came from the own log */
     uint32_t loaded_epoch; /* the highest of them */
     uint32_t tombstones;
+    uint32_t parked; /* waits for newer writes (PAPER) */
 
     /* Work left to do before the step ends (I6). */
     uint32_t dirty;        /* records, list */
@@ -393,6 +395,7 @@ struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec 
 void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to);
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w);
+void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w);
 int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r);
 uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w);
 int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev);

@@ -110,6 +110,7 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
     d->purge_ack = 0;
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_PURGE));
     ddp_epoch_drop_waits(d);
+    d->parked = 0;
     d->sweep = d->sweep_scope = 0;
     ddp_learn_epoch(d, old_donor);
     if (d->role == SNIC_DDP_FULL && ((first && v->restart != 0) || d->restart != DDP_RESTART_NOT))

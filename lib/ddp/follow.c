@@ -9,10 +9,32 @@
  */
 #include "ddp_priv.h"
 
+/*
+ * @p cas: it acknowledges a CAS, and repeats the floor that came with that (cas.c): an
+ * acknowledgement of the same timestamp from before does not say the same.
+ */
 static void ddp_follow_send(struct snic_ddp *d, uint32_t type, uint8_t src,
-                            const struct snic_ddp_key *key, uint64_t ts)
+                            const struct snic_ddp_key *key, uint64_t ts, int cas, uint64_t floor)
 {
-    (void)ddp_send(d, type, ddp_bit(src), key, ts);
+    struct snic_ddp_msg *m = ddp_send(d, type, ddp_bit(src), key, ts);
+    m->flags = cas ? SNIC_DDP_MSG_CAS : 0;
+    m->seen[0] = cas ? floor : 0;
+}
+
+/* The acknowledgement that says durable. */
+static uint32_t ddp_follow_durable(const struct snic_ddp *d)
+{
+    return d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
+}
+
+/* All that there is to acknowledge, at once. */
+static void ddp_follow_all(struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;
+    if (d->rules.acks != DDP_ONE)
+        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts, cas, m->seen[0]);
+    if (d->rules.acks != DDP_C_ONLY)
+        ddp_follow_send(d, ddp_follow_durable(d), m->src, &m->key, m->ts, cas, m->seen[0]);
 }
 
 static struct ddp_wait *ddp_follow_waits(const struct snic_ddp *d, const struct ddp_rec *r,
@@ -24,6 +46,14 @@ static struct ddp_wait *ddp_follow_waits(const struct snic_ddp *d, const struct 
             return a;
     }
     return NULL;
+}
+
+static void ddp_follow_mark(struct ddp_wait *a, const struct snic_ddp_msg *m)
+{
+    if ((m->flags & SNIC_DDP_MSG_CAS) == 0)
+        return;
+    a->flags |= DDP_A_CAS;
+    a->scope = m->seen[0];
 }
 
 static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m,
@@ -42,28 +72,39 @@ static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct 
     a->src = m->src;
     a->next = r->waits;
     r->waits = n;
+    d->parked += tau != 0;
+    ddp_follow_mark(a, m);
 }
 
 /* Acknowledge what is stored here, and is durable if dts says so; the rest waits. */
 static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
-    int durable = r->dts >= m->ts;
-    if (d->rules.acks != DDP_ONE)
-        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts);
-    if (d->rules.acks == DDP_C_ONLY)
+    int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;
+    struct ddp_wait *a;
+    if (r->dts >= m->ts || d->rules.acks == DDP_C_ONLY) {
+        ddp_follow_all(d, m);
         return;
-    if (durable)
-        ddp_follow_send(d, d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P, m->src,
-                        &m->key, m->ts);
-    else if (ddp_follow_waits(d, r, m->ts, m->src) == NULL)
+    }
+    if (d->rules.acks != DDP_ONE)
+        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts, cas, m->seen[0]);
+    a = ddp_follow_waits(d, r, m->ts, m->src);
+    if (a == NULL)
         ddp_follow_wait(d, r, m, 0, DDP_A_OWES_P);
+    else
+        ddp_follow_mark(a, m);
 }
 
-/* Another wait may be needed for this message. */
+/*
+ * Another wait may be needed for this message, and there is none. Those that wait for a newer write
+ * (PAPER) get half of them: the newer one needs a wait of its own, which the log alone ends.
+ */
 static int ddp_follow_full(const struct snic_ddp *d, const struct ddp_rec *r,
                            const struct snic_ddp_msg *m)
 {
-    return ddp_pool_full(&d->waits) && (r == NULL || ddp_follow_waits(d, r, m->ts, m->src) == NULL);
+    int parks = (d->o.flags & SNIC_DDP_PAPER) != 0 && r != NULL && m->ts < r->vts;
+    if (!ddp_pool_full(&d->waits) && !(parks && d->parked >= d->waits.max / 2))
+        return 0;
+    return r == NULL || ddp_follow_waits(d, r, m->ts, m->src) == NULL;
 }
 
 /* An INV that is not newer than what is here. */
@@ -101,11 +142,7 @@ static int ddp_follow_gone(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
         ddp_release(d, m->value);
     d->counters.obsolete++;
-    if (d->rules.acks != DDP_ONE)
-        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, m->ts);
-    if (d->rules.acks != DDP_C_ONLY)
-        ddp_follow_send(d, d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P, m->src,
-                        &m->key, m->ts);
+    ddp_follow_all(d, m);
     return 0;
 }
 
@@ -113,11 +150,7 @@ static int ddp_follow_gone(struct snic_ddp *d, const struct snic_ddp_msg *m)
 static int ddp_follow_nothing(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
-    if (d->rules.acks != DDP_ONE)
-        ddp_follow_send(d, SNIC_DDP_ACK_C, m->src, &m->key, 0);
-    if (d->rules.acks != DDP_C_ONLY)
-        ddp_follow_send(d, d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P, m->src,
-                        &m->key, 0);
+    ddp_follow_all(d, m);
     return 0;
 }
 
@@ -154,6 +187,16 @@ int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m)
     return 0;
 }
 
+/* The CAS that is here has happened; somebody else who replays it was first to know. */
+static void ddp_follow_decided(struct snic_ddp *d, struct ddp_rec *r)
+{
+    struct ddp_write *w;
+    r->flags &= ~(uint32_t)DDP_R_CAS;
+    w = r->writes != SNIC_DDP__NIL ? ddp_write_find(d, r, r->vts) : NULL;
+    if (w != NULL && (w->flags & DDP_W_SETTLE) == 0)
+        w->flags &= ~(uint32_t)SNIC_DDP_MSG_CAS;
+}
+
 int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     struct ddp_rec *r = ddp_find(d, &m->key);
@@ -164,7 +207,7 @@ int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if (durable)
         r->gd = snic_max_u64(r->gd, m->ts);
     if (m->ts == r->vts)
-        r->flags &= ~(uint32_t)DDP_R_CAS;
+        ddp_follow_decided(d, r);
     ddp_unlock(d, r, m->ts);
     ddp_watch(d, r, 0);
     if (r->waits != SNIC_DDP__NIL)
@@ -190,15 +233,15 @@ int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r)
         struct ddp_wait *a = ddp_wait_at(d, *link);
         if (!ddp_room(d))
             return 1;
+        int cas = (a->flags & DDP_A_CAS) != 0;
         int c = a->tau == 0 || r->gv >= a->tau;
         int p = a->tau == 0 ? r->dts >= a->ts : r->gd >= a->tau;
         if ((a->flags & DDP_A_OWES_C) != 0 && c) {
-            ddp_follow_send(d, SNIC_DDP_ACK_C, a->src, &r->key, a->ts);
+            ddp_follow_send(d, SNIC_DDP_ACK_C, a->src, &r->key, a->ts, cas, a->scope);
             a->flags &= (uint8_t)~DDP_A_OWES_C;
         }
         if ((a->flags & DDP_A_OWES_P) != 0 && c && p) {
-            uint32_t type = d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
-            ddp_follow_send(d, type, a->src, &r->key, a->ts);
+            ddp_follow_send(d, ddp_follow_durable(d), a->src, &r->key, a->ts, cas, a->scope);
             a->flags &= (uint8_t)~DDP_A_OWES_P;
         }
         if ((a->flags & (DDP_A_OWES_C | DDP_A_OWES_P)) != 0) {
@@ -207,6 +250,7 @@ int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r)
         }
         uint32_t n = *link;
         *link = a->next;
+        d->parked -= a->tau != 0;
         memset(a, 0, sizeof(*a));
         a->next = d->waits.free;
         d->waits.free = n;

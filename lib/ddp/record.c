@@ -189,9 +189,9 @@ void ddp_unlock(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts)
 }
 
 /*
- * What follows from a dirty record's state: its writes' next steps, then acknowledgements that are
- * due (gv, gd, dts rose), then reads. Takes what fits the ring; the record stays dirty until all
- * is done.
+ * What follows from a dirty record's state: its writes' next steps, then CAS that lost, which are
+ * reads by now, acknowledgements that are due (gv, gd, dts rose), and reads. Takes what fits the
+ * ring; the record stays dirty until all is done.
  */
 void ddp_eval(struct snic_ddp *d, struct ddp_rec *r)
 {
@@ -200,8 +200,16 @@ void ddp_eval(struct snic_ddp *d, struct ddp_rec *r)
         if (!ddp_room(d))
             return;
         i = w->next;
-        if (ddp_write_eval(d, w) != 0)
+        if ((w->flags & DDP_W_ABORTED) == 0 && ddp_write_eval(d, w) != 0)
             (void)ddp_write_eval(d, w);
+    }
+    for (uint32_t i = r->writes; r->rd == 0 && i != SNIC_DDP__NIL;) {
+        struct ddp_write *w = ddp_write_at(d, i);
+        if (!ddp_room(d))
+            return;
+        i = w->next;
+        if ((w->flags & DDP_W_ABORTED) != 0)
+            ddp_write_eval_aborted(d, w);
     }
     if (ddp_follow_eval(d, r) != 0)
         return;

@@ -90,8 +90,7 @@ void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to)
     m->flags = (uint8_t)(w->flags & SNIC_DDP_MSG_CAS);
     if ((w->flags & DDP_W_REPLAY) != 0)
         m->flags |= SNIC_DDP_MSG_REPLAY;
-    if ((w->flags & DDP_W_SETTLE) != 0)
-        m->seen[0] = w->floor;
+    m->seen[0] = w->floor;
     /* Of the record as long as that is its value, else of the write (I4). */
     if (w->ts == r->vts) {
         m->flags |= (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
@@ -119,12 +118,10 @@ static void ddp_write_answer(struct snic_ddp *d, struct ddp_write *w)
         ddp_scope_answered(d, w->scope);
 }
 
-/* A CAS that lost is a read, of what beat it, and waits as one. */
-static void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
+/* A CAS that lost is a read, of what beat it: the key is not locked any more. */
+void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
 {
     const struct ddp_rec *r = ddp_rec_at(d, w->rec);
-    if (r->rd != 0)
-        return;
     if (ddp_lease(d, d->now_ns))
         ddp_done(d, w->token, SNIC_ECANCELED, r);
     else
@@ -143,10 +140,6 @@ int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
     const struct ddp_rules *u = &d->rules;
     struct ddp_rec *r = ddp_rec_at(d, w->rec);
     uint32_t have = 0;
-    if ((w->flags & DDP_W_ABORTED) != 0) {
-        ddp_write_eval_aborted(d, w);
-        return 0;
-    }
     have |= (d->others & ~w->ack_c) == 0 ? (uint32_t)DDP_C : 0;
     have |= (d->others & ~w->ack_p) == 0 ? (uint32_t)DDP_P : 0;
     have |= r->dts >= w->ts ? (uint32_t)DDP_L : 0;
@@ -192,7 +185,8 @@ int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const s
         if (s == NULL ? ddp_pool_full(&d->scopes) : (s->flags & DDP_S_SYNC) != 0)
             return SNIC_EAGAIN;
     }
-    if (ddp_pool_full(&d->writes))
+    /* The last one is for replays: the others may all wait for a write that nobody else ends. */
+    if (d->writes.used + 1 >= d->writes.max)
         return SNIC_EAGAIN;
     if (r == NULL && ddp_pool_full(&d->recs))
         return SNIC_ENOSPC;
@@ -246,6 +240,10 @@ int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
             ddp_validate(d, r, m->ts, ddp_bit(m->src));
         return 0;
     }
+    /* Of a CAS that is not decided only what answers it: b may have been acknowledged long ago. */
+    if ((w->flags & SNIC_DDP_MSG_CAS) != 0 &&
+        ((m->flags & SNIC_DDP_MSG_CAS) == 0 || m->seen[0] != w->floor))
+        return 0;
     if (m->type != SNIC_DDP_ACK_P)
         w->ack_c |= ddp_bit(m->src);
     if (m->type != SNIC_DDP_ACK_C)
