@@ -134,11 +134,19 @@ static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct sn
     return 0;
 }
 
-/* Of a key that is not here, at or below the floor: it was deleted everywhere since (A4). */
+/*
+ * Of a key that is not here, at or below the floor: it was deleted everywhere since (A4). A CAS
+ * that asks whether that deletion is the newest may have begun before its node heard that the key
+ * is gone: it is the newest. A CAS that writes was not in flight when the floor rose.
+ */
 static int ddp_follow_gone(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
-    if ((m->flags & SNIC_DDP_MSG_CAS) != 0)
-        return SNIC_EPROTO; /* none was in flight when the floor rose */
+    const uint32_t settles = SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_REPLAY | SNIC_DDP_MSG_TOMBSTONE;
+    if ((m->flags & SNIC_DDP_MSG_CAS) != 0) {
+        if ((m->flags & settles) != settles)
+            return SNIC_EPROTO;
+        d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
+    }
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
         ddp_release(d, m->value);
     d->counters.obsolete++;
