@@ -28,8 +28,7 @@ static void test_member_sim_swarm_is_safe_and_recovers(void **state)
     printf("%llu seeds, %llu steps, %llu epochs, %llu of them restarts, %llu writes; "
            "%llu ended without a disk that held all\n",
            (unsigned long long)count, (unsigned long long)steps, (unsigned long long)epochs,
-           (unsigned long long)restarts, (unsigned long long)acked,
-           (unsigned long long)gone);
+           (unsigned long long)restarts, (unsigned long long)acked, (unsigned long long)gone);
 }
 
 int main(int argc, char **argv)

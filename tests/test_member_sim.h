@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A cluster of member engines in simulated time, from a seed: messages are delayed, lost, doubled
- * and reordered; links are cut one way or both; nodes crash with what was not yet stored, lose their
- * files, stop for a while; clocks run at different rates. A counter stands for the data: a write
- * raises it at all members of the coordinator's epoch, if they are in that epoch.
+ * and reordered; links are cut one way or both; nodes crash with what was not yet stored, lose
+ * their files, stop for a while; clocks run at different rates. A counter stands for the data: a
+ * write raises it at all members of the coordinator's epoch, if they are in that epoch.
  *
  * After every event:
  *   S1  A node whose lease is valid by its own clock is FULL in every view chosen so far that is
@@ -22,13 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    SIM_NODES = 6,
-    SIM_EVENTS = 2048,
-    SIM_EPOCHS = 1024,
-    SIM_VOTES = 4096,
-    SIM_MS = 1000000
-};
+enum { SIM_NODES = 6, SIM_EVENTS = 2048, SIM_EPOCHS = 1024, SIM_VOTES = 4096, SIM_MS = 1000000 };
 
 /* What a run may do; zero is the default swarm. */
 struct sim_opts {
@@ -38,6 +32,7 @@ struct sim_opts {
     uint32_t witness;
     int trace;
     int blind; /* without snic_member_check */
+    int calm;  /* default options, no faults but those that a test makes */
 };
 
 struct sim_event {
@@ -97,6 +92,7 @@ struct sim {
     uint32_t count;
     uint16_t all;
     uint16_t witness;
+    uint16_t dead; /* by an operator's word, in a test */
     uint32_t drift;
     struct snic_member_opts opts;
     struct sim_node nodes[SIM_NODES];
@@ -108,7 +104,7 @@ struct sim {
     uint32_t newest;
     struct sim_vote votes[SIM_VOTES];
     uint32_t votes_count;
-    uint32_t good_at[SIM_NODES][64]; /* incarnations under which the log was told good */
+    uint8_t good_at[SIM_NODES][8192]; /* bit by incarnation: its log was told good */
     uint64_t hash;
     uint64_t steps, restarts, acked, gone;
     const char *failure;
@@ -184,7 +180,8 @@ static void sim_check_transition(struct sim *s, const struct snic_member_view *a
             int kept = sim_is_full(a, n, inc) && !b->restart;
             int grown = sim_is_learner(a, n, inc) && s->nodes[n].caught == inc && !b->restart;
             int again = b->restart && (a->epoch == 0 || (a->full >> n & 1)) &&
-                        inc > a->incarnation[n] && (a->epoch == 0 || s->good_at[n][inc % 64] == inc);
+                        inc > a->incarnation[n] &&
+                        (a->epoch == 0 || (s->good_at[n][inc / 8 % 8192] >> inc % 8 & 1));
             if (!kept && !grown && !again)
                 sim_fail(s, "FULL out of nothing");
         } else if (b->learners >> n & 1) {
@@ -241,7 +238,7 @@ static void sim_voted(struct sim *s, uint32_t node, const struct snic_member_rec
     if (memcmp(&v->view, &r->proposal, sizeof(v->view)) != 0)
         sim_fail(s, "a ballot with two values");
     v->mask |= 1u << node;
-    if (2 * __builtin_popcount(v->mask) > __builtin_popcount(s->all))
+    if (2 * __builtin_popcount(v->mask | s->dead) > __builtin_popcount(s->all))
         sim_choose(s, &v->view);
 }
 
@@ -297,6 +294,9 @@ static void sim_view(struct sim *s, uint32_t i, const struct snic_member_action 
     if (a->view.epoch >= SIM_EPOCHS || s->chosen[a->view.epoch].epoch == 0 ||
         memcmp(&s->chosen[a->view.epoch], &a->view, sizeof(a->view)) != 0)
         sim_fail(s, "installed what was not chosen"); /* S2 */
+    if (s->o.trace)
+        printf("%12llu VIEW %u at %u role %u\n", (unsigned long long)s->now, a->view.epoch, i,
+               a->role);
     if (a->view.epoch <= n->view.epoch)
         sim_fail(s, "installed twice, or an older one");
     if (a->role == SNIC_MEMBER_ROLE_LEARNER && n->role != SNIC_MEMBER_ROLE_LEARNER) {
@@ -371,15 +371,20 @@ static void sim_step(struct sim *s, uint32_t i, const struct snic_member_event *
     if (r != 0 && ev->type != SNIC_MEMBER_REPORT)
         sim_fail(s, "an event was refused");
     if (s->failure && s->o.trace && ev->msg)
-        printf("step %d type %u src %u to %u epoch %u flags %x hears %x inc %u view e%u full %x l %x donor %u restart %u ballot %llx acc %llx\n", r, ev->msg->type, ev->msg->src, i, ev->msg->epoch, ev->msg->flags, ev->msg->hears, ev->msg->src_incarnation, ev->msg->view.epoch, ev->msg->view.full, ev->msg->view.learners, ev->msg->view.donor, ev->msg->view.restart, (unsigned long long)ev->msg->ballot, (unsigned long long)ev->msg->accepted);
+        printf("step %d type %u src %u to %u epoch %u flags %x hears %x inc %u view e%u full %x l "
+               "%x donor %u restart %u ballot %llx acc %llx\n",
+               r, ev->msg->type, ev->msg->src, i, ev->msg->epoch, ev->msg->flags, ev->msg->hears,
+               ev->msg->src_incarnation, ev->msg->view.epoch, ev->msg->view.full,
+               ev->msg->view.learners, ev->msg->view.donor, ev->msg->view.restart,
+               (unsigned long long)ev->msg->ballot, (unsigned long long)ev->msg->accepted);
     sim_carry_out(s, i);
 }
 
 static void sim_on_disk(struct sim *s, uint32_t i, const struct snic_member_record *r)
 {
     struct sim_node *n = &s->nodes[i];
-    if (n->has_disk && (r->decided.epoch < n->disk.decided.epoch ||
-                        r->incarnation < n->disk.incarnation))
+    if (n->has_disk &&
+        (r->decided.epoch < n->disk.decided.epoch || r->incarnation < n->disk.incarnation))
         sim_fail(s, "the file went back"); /* S3 */
     if (n->has_disk && r->decided.epoch == n->disk.decided.epoch &&
         (r->promised < n->disk.promised || r->accepted < n->disk.accepted))
@@ -418,7 +423,7 @@ static void sim_up(struct sim *s, uint32_t i, int first)
     struct snic_member_status st;
     snic_member_get_status(n->m, &st);
     if (n->good)
-        s->good_at[i][st.incarnation % 64] = st.incarnation;
+        s->good_at[i][st.incarnation / 8 % 8192] |= (uint8_t)(1u << st.incarnation % 8);
 }
 
 static void sim_down(struct sim *s, uint32_t i)
@@ -443,7 +448,7 @@ static void sim_down(struct sim *s, uint32_t i)
     int voters = 0;
     for (uint32_t k = 0; k < s->count; k++)
         voters += !s->nodes[k].lost && k != i;
-    if (!n->lost && voters * 2 > (int)s->count && s->count > 2 && s->newest > 0 &&
+    if (!s->o.calm && !n->lost && voters * 2 > (int)s->count && s->count > 2 && s->newest > 0 &&
         sim_chance(s, 40)) {
         n->lost = 1;
         n->lost_life = n->life;
@@ -592,7 +597,7 @@ static void sim_heal(struct sim *s)
         ev.flags = SNIC_MEMBER_LOG_GOOD;
         sim_step(s, i, &ev);
         snic_member_get_status(n->m, &st);
-        s->good_at[i][st.incarnation % 64] = st.incarnation;
+        s->good_at[i][st.incarnation / 8 % 8192] |= (uint8_t)(1u << st.incarnation % 8);
     }
 }
 
@@ -608,7 +613,7 @@ static void sim_swarm(struct sim *s)
         if (s->o.nodes == 0 && s->count < SIM_NODES)
             s->count++;
         s->all = (uint16_t)((1u << s->count) - 1);
-        s->witness = (uint16_t)(1u << sim_below(s, s->count));
+        s->witness = (uint16_t)(1u << (s->o.nodes != 0 ? s->count - 1 : sim_below(s, s->count)));
     }
     s->drift = drifts[sim_below(s, 4)];
     memset(o, 0, sizeof(*o));
@@ -758,19 +763,39 @@ static void sim_once(struct sim *s)
     }
 }
 
-/* NULL, or what went wrong. */
-static const char *sim_run(struct sim *s, const struct sim_opts *o)
+static void sim_start(struct sim *s, const struct sim_opts *o)
 {
-    uint64_t well_at = 0;
-    uint32_t well_epoch = 0;
     memset(s, 0, sizeof(*s));
     s->o = *o;
     snic_rng_init(&s->rng, o->seed);
     sim_swarm(s);
+    if (!o->calm)
+        return;
+    memset(&s->opts, 0, sizeof(s->opts));
+    s->opts.opts_size = sizeof(s->opts);
+    s->opts.configured = s->all;
+    s->opts.witness = s->witness;
+    s->loss = s->dup = 0;
+    s->tight = 0;
+    s->delay_max = SIM_MS;
+    s->store_max = 2 * SIM_MS;
+    s->chaos_at = SNIC_NEVER;
+    s->end_faults = SNIC_NEVER - 1;
+    for (uint32_t i = 0; i < s->count; i++)
+        s->nodes[i].rate = (int)i % 2 ? 500 : -500;
+}
+
+/* NULL, or what went wrong. */
+static inline const char *sim_run(struct sim *s, const struct sim_opts *o)
+{
+    uint64_t well_at = 0;
+    uint32_t well_epoch = 0;
+    sim_start(s, o);
     while (s->failure == NULL && s->now < s->end) {
         sim_once(s);
         sim_check_leases(s);
-        if (s->now <= s->end_faults + 1500 * (uint64_t)SIM_MS || s->now < well_at + 2000 * (uint64_t)SIM_MS)
+        if (s->now <= s->end_faults + 1500 * (uint64_t)SIM_MS ||
+            s->now < well_at + 2000 * (uint64_t)SIM_MS)
             continue;
         if (well_at != 0)
             return s->failure != NULL || (sim_is_well(s) && s->newest == well_epoch)
@@ -790,8 +815,8 @@ static const char *sim_run(struct sim *s, const struct sim_opts *o)
     for (uint32_t i = 0; s->o.trace && i < s->count; i++) {
         struct snic_member_status st;
         snic_member_get_status(s->nodes[i].m, &st);
-        printf("node %u state %u role %u inc %u vote %u hears %x missing %x epoch %u\n", i, st.state,
-               st.role, st.incarnation, st.vote, st.hears, st.missing, st.view.epoch);
+        printf("node %u state %u role %u inc %u vote %u hears %x missing %x epoch %u\n", i,
+               st.state, st.role, st.incarnation, st.vote, st.hears, st.missing, st.view.epoch);
     }
     return s->failure;
 }

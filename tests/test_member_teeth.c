@@ -73,6 +73,12 @@ static const struct teeth_case cases[] = {
     {15, 0, "half is a majority"},
     {17, 0, "ballots come again after a boot"},
     {18, 0, "a grant is one drift too short"},
+    {20, 0, "who votes itself out may take a lease all the same"},
+    {21, 0, "a restart takes suspect logs"},
+    {22, 0, "a learner becomes FULL before it has caught up"},
+    {23, 0, "an incarnation is told before it is stored"},
+    {24, 0, "a node that lost its file votes"},
+    {25, 0, "an empty log of a lost disk counts in a restart"},
     {0, 8, "clocks eight times worse than the option says"},
 };
 

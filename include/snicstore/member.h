@@ -94,20 +94,20 @@ struct snic_member;
 /** Zero it, set opts_size, node, configured; a time or drift that is 0 takes its default. */
 struct snic_member_opts {
     uint32_t opts_size;
-    uint32_t flags;      /**< 0                                                               */
-    uint32_t node;       /**< own number, a bit of configured                                 */
-    uint16_t configured; /**< all nodes, the same at each and for ever                        */
-    uint16_t witness;    /**< of them, at most one: votes, no data; one more must hold data   */
-    uint32_t drift_ppm;  /**< any clock against true time; default 500, 1..DRIFT_MAX          */
-    uint32_t reserved;   /**< 0                                                               */
-    uint64_t lease_ns;   /**< default 400 ms, at least 2 heartbeat_ns                         */
-    uint64_t lease_max_ns;    /**< any node's, ever; default lease_ns                         */
-    uint64_t margin_ns;       /**< default 10 ms                                              */
-    uint64_t heartbeat_ns;    /**< default 50 ms                                              */
-    uint64_t detect_ns;       /**< unheard: dead; default 250 ms, at least 2 heartbeat_ns     */
-    uint64_t slow_ns;         /**< reported slow for so long: out; default 100 ms             */
-    uint64_t retry_ns;        /**< a proposer's retransmission; default 30 ms                 */
-    uint64_t backoff_ns;      /**< between two proposers; default 40 ms                       */
+    uint32_t flags;        /**< 0                                                               */
+    uint32_t node;         /**< own number, a bit of configured                                 */
+    uint16_t configured;   /**< all nodes, the same at each and for ever                        */
+    uint16_t witness;      /**< of them, at most one: votes, no data; one more must hold data   */
+    uint32_t drift_ppm;    /**< any clock against true time; default 500, 1..DRIFT_MAX          */
+    uint32_t reserved;     /**< 0                                                               */
+    uint64_t lease_ns;     /**< default 400 ms, at least 2 heartbeat_ns                         */
+    uint64_t lease_max_ns; /**< any node's, ever; default lease_ns                         */
+    uint64_t margin_ns;    /**< default 10 ms                                              */
+    uint64_t heartbeat_ns; /**< default 50 ms                                              */
+    uint64_t detect_ns;    /**< unheard: dead; default 250 ms, at least 2 heartbeat_ns     */
+    uint64_t slow_ns;      /**< reported slow for so long: out; default 100 ms             */
+    uint64_t retry_ns;     /**< a proposer's retransmission; default 30 ms                 */
+    uint64_t backoff_ns;   /**< between two proposers; default 40 ms                       */
     uint64_t restart_wait_ns; /**< for the last of the FULL nodes; default 5 s                */
     uint64_t rejoin_ns;       /**< from leaving to returning; default 500 ms                  */
 };
@@ -195,11 +195,11 @@ enum snic_member_event_type {
      * before must have ended (a lock on the file proves it).
      */
     SNIC_MEMBER_BOOT = 1,
-    SNIC_MEMBER_STORED,   /**< id: that STORE is durable. A STORE that fails: end the process     */
-    SNIC_MEMBER_MESSAGE,  /**< msg                                                                */
-    SNIC_MEMBER_TICK,     /**< nothing but the time                                               */
-    SNIC_MEMBER_REPORT,   /**< from the data path; value in `kind`                                */
-    SNIC_MEMBER_OVERRIDE  /**< from the operator, see there                                       */
+    SNIC_MEMBER_STORED,  /**< id: that STORE is durable. A STORE that fails: end the process     */
+    SNIC_MEMBER_MESSAGE, /**< msg                                                                */
+    SNIC_MEMBER_TICK,    /**< nothing but the time                                               */
+    SNIC_MEMBER_REPORT,  /**< from the data path; value in `kind`                                */
+    SNIC_MEMBER_OVERRIDE /**< from the operator, see there                                       */
 };
 
 /** Flags of BOOT and of OVERRIDE. */
@@ -211,10 +211,10 @@ enum {
 };
 
 enum snic_member_report {
-    SNIC_MEMBER_SLOW = 1,    /**< mask: all who keep writes waiting now; replaces the last mask  */
-    SNIC_MEMBER_CAUGHT_UP,   /**< epoch: this learner has all, since the view of that epoch      */
-    SNIC_MEMBER_LOG,         /**< flags LOG_GOOD or 0: suspect (A8)                              */
-    SNIC_MEMBER_NEED_EPOCH   /**< epoch: one above it is needed                                  */
+    SNIC_MEMBER_SLOW = 1,  /**< mask: all who keep writes waiting now; replaces the last mask  */
+    SNIC_MEMBER_CAUGHT_UP, /**< epoch: this learner has all, since the view of that epoch      */
+    SNIC_MEMBER_LOG,       /**< flags LOG_GOOD or 0: suspect (A8)                              */
+    SNIC_MEMBER_NEED_EPOCH /**< epoch: one above it is needed                                  */
 };
 
 /**
@@ -238,13 +238,17 @@ struct snic_member_event {
 /* ---- Actions ---- */
 
 enum snic_member_action_type {
-    SNIC_MEMBER_LEASE = 1, /**< until_ns: serve before it, exclusive; 0: fenced, stop now          */
-    SNIC_MEMBER_STORE,     /**< record to the file, durably; STORED with id. One at a time         */
-    SNIC_MEMBER_VIEW,      /**< view: installed; role: ours in it                                  */
-    SNIC_MEMBER_SEND       /**< msg to each node of `to`                                           */
+    SNIC_MEMBER_LEASE = 1, /**< until_ns: serve before it, exclusive; 0: fenced, stop now */
+    SNIC_MEMBER_STORE, /**< record to the file, durably; STORED with id. One at a time         */
+    SNIC_MEMBER_VIEW,  /**< view: installed; role: ours in it                                  */
+    SNIC_MEMBER_SEND   /**< msg to each node of `to`                                           */
 };
 
-enum snic_member_role { SNIC_MEMBER_ROLE_FENCED = 0, SNIC_MEMBER_ROLE_LEARNER, SNIC_MEMBER_ROLE_FULL };
+enum snic_member_role {
+    SNIC_MEMBER_ROLE_FENCED = 0,
+    SNIC_MEMBER_ROLE_LEARNER,
+    SNIC_MEMBER_ROLE_FULL
+};
 
 struct snic_member_action {
     uint32_t type;
@@ -301,8 +305,7 @@ SNIC_API SNIC_NODISCARD int snic_member_init(struct snic_member **m, void *mem, 
  * SNIC_EPROTO    a MESSAGE that makes no sense; it is counted [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_member_step(struct snic_member *m, uint64_t now_ns,
-                                             const struct snic_member_event *ev)
-    SNIC_NONNULL(1, 3);
+                                             const struct snic_member_event *ev) SNIC_NONNULL(1, 3);
 /** The next action; 0: none. [owner] */
 SNIC_API int snic_member_poll(struct snic_member *m, struct snic_member_action *out)
     SNIC_NONNULL(1, 2);

@@ -8,7 +8,8 @@ static int member_check_register(const struct snic_member *m)
 {
     if (m->rec.incarnation != 0 && !member_record_is_sane(m, &m->rec)) /* M2 */
         return 0;
-    if (m->stored > m->generation || m->storing > m->generation || m->incarnation_generation > m->generation)
+    if (m->stored > m->generation || m->storing > m->generation ||
+        m->incarnation_generation > m->generation)
         return 0;
     if (m->promise_generation > m->generation || m->accept_generation > m->generation ||
         m->view_generation > m->generation)
@@ -29,12 +30,11 @@ static int member_check_proposer(const struct snic_member *m)
         return 0;
     if (m->phase != MEMBER_IDLE && (member_is_mute(m) || !member_is_named(m))) /* M9 */
         return 0;
-    if (m->phase != MEMBER_IDLE &&
-        ((m->ballot >> 4 & UINT32_MAX) != m->rec.incarnation ||
-         member_ballot_node(m->ballot) != m->opts.node)) /* M10 */
+    if (m->phase != MEMBER_IDLE && ((m->ballot >> 4 & UINT32_MAX) != m->rec.incarnation ||
+                                    member_ballot_node(m->ballot) != m->opts.node)) /* M10 */
         return 0;
-    if (m->phase == MEMBER_ACCEPTING && (!member_view_is_sane(m, &m->value) ||
-                                         m->value.epoch != m->rec.decided.epoch + 1))
+    if (m->phase == MEMBER_ACCEPTING &&
+        (!member_view_is_sane(m, &m->value) || m->value.epoch != m->rec.decided.epoch + 1))
         return 0;
     return 1;
 }

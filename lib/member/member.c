@@ -43,8 +43,8 @@ static int member_options(struct snic_member_opts *o, const struct snic_member_o
     member_default(&o->rejoin_ns, 500 * ms);
     uint16_t data = (uint16_t)(o->configured & ~o->witness);
     if (o->flags != 0 || o->reserved != 0 || o->node >= SNIC_MEMBER_NODES_MAX ||
-        !member_has(o->configured, o->node) || data == 0 ||
-        (o->witness & ~o->configured) != 0 || __builtin_popcount(o->witness) > 1)
+        !member_has(o->configured, o->node) || data == 0 || (o->witness & ~o->configured) != 0 ||
+        __builtin_popcount(o->witness) > 1)
         return SNIC_EINVAL;
     if (member_bad_ns(o->lease_ns) || member_bad_ns(o->lease_max_ns) ||
         member_bad_ns(o->margin_ns) || member_bad_ns(o->heartbeat_ns) ||
@@ -107,8 +107,7 @@ static int member_boot(struct snic_member *m, const struct snic_member_event *ev
     } else {
         m->rec.incarnation = ev->incarnation;
         m->founder = (ev->flags & SNIC_MEMBER_FIRST) != 0 && ev->incarnation != 0;
-        m->rec.flags = m->founder ? SNIC_MEMBER_REC_FIRST
-                                  : SNIC_MEMBER_REC_MUTE; /* A9 */
+        m->rec.flags = m->founder ? SNIC_MEMBER_REC_FIRST : SNIC_MEMBER_REC_MUTE; /* A9 */
         m->rec.since = ev->incarnation;
     }
     m->booted = 1;

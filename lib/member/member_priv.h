@@ -112,12 +112,12 @@ struct snic_member {
     uint16_t promises;
     uint16_t votes;
     uint64_t ballot;
-    uint64_t round;       /* above all seen in this register */
-    uint64_t best;        /* the highest accepted among the promises */
-    uint64_t want_at_ns;  /* SNIC_NEVER: no reason to propose */
-    uint64_t retry_at_ns; /* while not idle */
-    uint64_t give_up_ns;  /* likewise */
-    uint64_t tries;       /* without success, in this register */
+    uint64_t round;                /* above all seen in this register */
+    uint64_t best;                 /* the highest accepted among the promises */
+    uint64_t want_at_ns;           /* SNIC_NEVER: no reason to propose */
+    uint64_t retry_at_ns;          /* while not idle */
+    uint64_t give_up_ns;           /* likewise */
+    uint64_t tries;                /* without success, in this register */
     struct snic_member_view value; /* of best; in ACCEPTING what is proposed */
 
     /* Policy. */
@@ -159,20 +159,23 @@ static inline uint16_t member_data(const struct snic_member *m)
 
 static inline int member_is_mute(const struct snic_member *m)
 {
-    return (m->rec.flags & SNIC_MEMBER_REC_MUTE) != 0;
+    return (m->rec.flags & SNIC_MEMBER_REC_MUTE) != 0 && !SNIC_MEMBER__BUG(24);
 }
 
 /* A log is worth something for a view in which it was FULL under an incarnation of this file: one
  * that began later may look good because it is empty. */
 static inline int member_log_is_good(const struct snic_member *m)
 {
+    if (SNIC_MEMBER__BUG(25))
+        return (int)m->log_good;
     return m->log_good && m->rec.decided.incarnation[m->opts.node] >= m->rec.since;
 }
 
 /* Is the own incarnation on disk, so that it may be told? */
 static inline int member_is_named(const struct snic_member *m)
 {
-    return m->booted && m->rec.incarnation != 0 && m->stored >= m->incarnation_generation;
+    return m->booted && m->rec.incarnation != 0 &&
+           (m->stored >= m->incarnation_generation || SNIC_MEMBER__BUG(23));
 }
 
 /* Is a node, in an incarnation, FULL there? */

@@ -38,25 +38,52 @@ static uint32_t member_flags_of(const struct snic_member *m, uint32_t n)
            (m->caught_up ? SNIC_MEMBER_MSG_CAUGHT_UP : 0u);
 }
 
-/* Not heard in both directions for detect_ns, of which this node was awake. */
-static int member_is_silent(const struct snic_member *m, uint32_t n)
+/*
+ * Not heard in both directions for detect_ns, of which this node was awake. One that is not FULL
+ * itself is no judge of a node that a FULL one hears: else, of two whose link is broken, the one
+ * that was thrown out would throw out the other.
+ */
+static int member_is_silent(const struct snic_member *m, uint32_t n, uint16_t alive)
 {
+    const struct snic_member_view *v = &m->rec.decided;
     const struct member_peer *p = &m->peers[n];
     uint64_t last = p->mutual ? snic_max_u64(p->mutual_ns, m->base_ns) : m->base_ns;
-    return n != m->opts.node && m->now_ns - last >= m->opts.detect_ns;
+    if (n == m->opts.node || m->now_ns - last < m->opts.detect_ns)
+        return 0;
+    if (member_is_full(v, m->opts.node, m->rec.incarnation))
+        return 1;
+    for (uint32_t o = 0; o < SNIC_MEMBER_NODES_MAX; o++) {
+        if (o != n && member_has(alive & v->full, o) && member_has(m->peers[o].hears, n) &&
+            m->peers[o].incarnation == v->incarnation[o])
+            return 0;
+    }
+    return 1;
 }
 
 /* Members that run under the incarnation that the view says and are heard; the slow ones too. */
 static uint16_t member_running(const struct snic_member *m)
 {
     const struct snic_member_view *v = &m->rec.decided;
+    uint16_t alive = member_alive(m);
     uint16_t mask = 0;
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
-        if (!member_has(v->full | v->learners, n) || member_is_silent(m, n))
+        if (!member_has(v->full | v->learners, n) || member_is_silent(m, n, alive))
             continue;
         /* One that was never heard has the benefit of the doubt until it is silent. */
         if (member_incarnation_of(m, n) <= v->incarnation[n] && !member_has(m->dead, n))
             mask |= member_bit(n);
+    }
+    return mask;
+}
+
+/* Of these members those that are heard to run as the view says: no doubt about them. */
+static uint16_t member_sure(const struct snic_member *m, uint16_t members)
+{
+    const struct snic_member_view *v = &m->rec.decided;
+    uint16_t mask = members & member_alive(m);
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        if (member_incarnation_of(m, n) != v->incarnation[n])
+            mask &= (uint16_t)~member_bit(n);
     }
     return mask;
 }
@@ -87,7 +114,8 @@ static uint16_t member_candidates(const struct snic_member *m)
             continue;
         if (v->epoch == 0 ? (flags & SNIC_MEMBER_MSG_FIRST) != 0
                           : (flags & SNIC_MEMBER_MSG_FIRST) == 0 &&
-                                ((flags & SNIC_MEMBER_MSG_LOG_GOOD) != 0 || m->any_log))
+                                ((flags & SNIC_MEMBER_MSG_LOG_GOOD) != 0 || m->any_log ||
+                                 SNIC_MEMBER__BUG(21)))
             mask |= member_bit(n);
     }
     return mask;
@@ -120,11 +148,12 @@ static int member_restart_view(const struct snic_member *m, struct snic_member_v
 /* Do a newcomer and all who stay hear each other? Else it would be thrown out again at once. */
 static int member_is_linked(const struct snic_member *m, uint32_t n, uint16_t with)
 {
+    uint16_t alive = member_alive(m);
     for (uint32_t o = 0; o < SNIC_MEMBER_NODES_MAX; o++) {
         if (!member_has(with, o) || o == m->opts.node || o == n)
             continue;
-        if (!member_has(m->peers[o].hears, n))
-            return 0;
+        if (!member_has(alive, o) || !member_has(m->peers[o].hears, n))
+            return 0; /* or it is not known here */
         if (n != m->opts.node && !member_has(m->peers[n].hears, o))
             return 0;
     }
@@ -165,11 +194,13 @@ int member_next_view(const struct snic_member *m, struct snic_member_view *out)
     if (v.full == 0) {
         if (!member_restart_view(m, &v))
             return 0;
+    } else if (member_sure(m, v.full) == 0) {
+        return 0; /* the last FULL nodes may be dead: then it takes the others for a restart */
     } else {
         for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
             if (member_has(v.learners, n) && member_is_linked(m, n, stay) &&
                 member_incarnation_of(m, n) == cur->incarnation[n] &&
-                (member_flags_of(m, n) & SNIC_MEMBER_MSG_CAUGHT_UP) != 0)
+                ((member_flags_of(m, n) & SNIC_MEMBER_MSG_CAUGHT_UP) != 0 || SNIC_MEMBER__BUG(22)))
                 v.full |= member_bit(n);
         }
         v.learners &= (uint16_t)~v.full;
@@ -215,8 +246,8 @@ static uint32_t member_rank(const struct snic_member *m, uint16_t voters)
 {
     uint16_t full = m->rec.decided.full & member_running(m);
     uint16_t before = (uint16_t)(member_bit(m->opts.node) - 1);
-    uint16_t first = member_has(full, m->opts.node) ? (uint16_t)(full & before)
-                                                    : (uint16_t)(full | before);
+    uint16_t first =
+        member_has(full, m->opts.node) ? (uint16_t)(full & before) : (uint16_t)(full | before);
     return (uint32_t)__builtin_popcount(voters & first & ~member_bit(m->opts.node));
 }
 

@@ -100,6 +100,8 @@ static void member_learn_own(struct snic_member *m, uint32_t before)
         m->rec.flags |= SNIC_MEMBER_REC_MUTE;
     if (m->rec.incarnation > theirs || SNIC_MEMBER__BUG(9))
         return;
+    m->learner_since = 0;
+    m->caught_up = 0;
     m->rec.incarnation = theirs == UINT32_MAX ? 0 : theirs + 1;
     m->incarnation_generation = m->generation;
 }
@@ -206,7 +208,8 @@ void member_try_vote(struct snic_member *m)
     m->accept_generation = SNIC_MEMBER__BUG(7) ? 1 : m->generation;
     member_unpark(m);
     /* Also without a lease: grants that would make one may be on their way. */
-    if (member_is_full(&m->rec.decided, m->opts.node, m->rec.incarnation) &&
+    if (!SNIC_MEMBER__BUG(20) &&
+        member_is_full(&m->rec.decided, m->opts.node, m->rec.incarnation) &&
         !member_is_full(&m->rec.proposal, m->opts.node, m->rec.incarnation))
         member_fence_self(m, m->rec.decided.epoch);
 }
@@ -319,6 +322,23 @@ static void member_take_reject(struct snic_member *m, uint64_t ballot)
 void member_on_stored(struct snic_member *m)
 {
     uint32_t self = m->opts.node;
+    if (m->promise_generation != 0 && m->stored + SNIC_MEMBER__BUG(6) >= m->promise_generation) {
+        uint32_t to = member_ballot_node(m->rec.promised);
+        m->promise_generation = 0;
+        if (to != self)
+            m->due.send[SNIC_MEMBER_PROMISE] |= member_bit(to);
+        else if (m->rec.promised == m->ballot)
+            member_take_promise(m, self, m->rec.accepted, &m->rec.proposal);
+    }
+    if (m->accept_generation != 0 && m->stored + SNIC_MEMBER__BUG(7) >= m->accept_generation) {
+        uint32_t to = member_ballot_node(m->rec.accepted);
+        m->accept_generation = 0;
+        if (to != self)
+            m->due.send[SNIC_MEMBER_ACCEPTED] |= member_bit(to);
+        else if (m->rec.accepted == m->ballot)
+            member_take_vote(m, self);
+    }
+    /* The last, since a vote may just have chosen a later view, which is not stored. */
     if (m->view_generation != 0 && m->stored >= m->view_generation) {
         const struct snic_member_view *v = &m->rec.decided;
         int own = v->incarnation[self] == m->rec.incarnation;
@@ -336,22 +356,6 @@ void member_on_stored(struct snic_member *m)
         } else if (m->learner_since == 0) {
             m->learner_since = v->epoch;
         }
-    }
-    if (m->promise_generation != 0 && m->stored + SNIC_MEMBER__BUG(6) >= m->promise_generation) {
-        uint32_t to = member_ballot_node(m->rec.promised);
-        m->promise_generation = 0;
-        if (to != self)
-            m->due.send[SNIC_MEMBER_PROMISE] |= member_bit(to);
-        else if (m->rec.promised == m->ballot)
-            member_take_promise(m, self, m->rec.accepted, &m->rec.proposal);
-    }
-    if (m->accept_generation != 0 && m->stored + SNIC_MEMBER__BUG(7) >= m->accept_generation) {
-        uint32_t to = member_ballot_node(m->rec.accepted);
-        m->accept_generation = 0;
-        if (to != self)
-            m->due.send[SNIC_MEMBER_ACCEPTED] |= member_bit(to);
-        else if (m->rec.accepted == m->ballot)
-            member_take_vote(m, self);
     }
 }
 

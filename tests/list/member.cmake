@@ -2,3 +2,4 @@
 snic_test(member member)
 snic_test(member_sim member)
 snic_test(member_teeth member)
+snic_test(member_cluster member)
