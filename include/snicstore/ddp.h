@@ -38,8 +38,45 @@
  * the last action with the handle.
  *
  * ---- What a model promises ----
- * [to be written in plain words: per model, what an answered write survives, what a reader may see
- *  un-happen; spec minos.md 0.10, section 3 and section 4.1 D]
+ *
+ * The same in all five. One key is linearizable: operations on it behave as if each happened at one
+ * instant between its call and its answer, on whatever node, as long as not all nodes crash at
+ * once. A write is answered when every member has stored it, so a crash of all members but one
+ * loses nothing that was answered, in any model; the survivors finish or repeat what the dead had
+ * begun. A write whose node failed before the answer (SNIC_EUNKNOWN) may happen, later too, or not.
+ * A node that is slow or gone stalls all writes until the membership leaves it out. Keys are
+ * independent: there are no transactions.
+ *
+ * What differs is what is left when all members crash together and begin from their logs (restart),
+ * and for how long a read waits behind a write. It is the worst case that is promised: that only
+ * one member's log is left. `Read` below means a read that was answered.
+ *
+ * SYNCH    An answered write survives. A value that was read survives. Writes wait for all logs,
+ *          and so do reads of a key that is being written.
+ * STRICT   An answered write survives. A read waits only until all members have stored the write in
+ *          memory, so a value can be read before it is durable: if all crash then, it un-happens.
+ *          Somebody read it, its writer was never answered, and after the restart the key has the
+ *          older value again. In this STRICT is weaker than SYNCH; it lets reads in earlier.
+ * RENF     A value that was read survives: reads wait until it is durable everywhere. An answered
+ *          write that nobody has read may be lost: the writer is answered when all have it in
+ *          memory. Its own read right after the answer may wait for the logs.
+ * EVENT    Nothing is waited for: what was answered and what was read may be lost, whatever the
+ *          logs had not yet made durable, which is the caller's BACKGROUND window, and different
+ *          keys lose different amounts. What comes back was written once, a key's newest in the
+ *          logs.
+ * SCOPE    As EVENT, but when SYNC of a scope was answered with 0, every write of that scope, or a
+ *          newer one of the same key, survives. A scope is not atomic: of one that was not synced
+ *          any part may survive. It belongs to the node that its writes were given to; if that node
+ *          is lost, so is the scope (SNIC_ESTALE elsewhere), and the client decides.
+ *
+ * A deletion is a write. A CAS that succeeded was next after what it compared with; one that failed
+ * (SNIC_ECANCELED) is a read of what it found. It takes two rounds of messages.
+ *
+ * What it needs from outside. A view that leaves a node out is given to the others only after that
+ * node's LEASE has ended or it was fenced; lease times are the membership's affair. The log does
+ * not lie about what is durable. Nodes that fail stop; messages may be lost, doubled, late and in
+ * any order, and hostile ones do no damage to memory, but whoever speaks in a member's name is
+ * believed.
  */
 #ifndef SNIC_DDP_H
 #define SNIC_DDP_H
@@ -299,10 +336,7 @@ SNIC_API int snic_ddp_poll(struct snic_ddp *d, struct snic_ddp_action *out);
 /** When to step with TICK if nothing else happens; SNIC_NEVER. [owner] */
 SNIC_API uint64_t snic_ddp_deadline_ns(const struct snic_ddp *d);
 
-/**
- * A read without an event: 0 and the record; SNIC_EAGAIN if the key is locked (then READ waits),
- * SNIC_ENOENT, SNIC_ESTALE. The value is borrowed until the next step. [owner]
- */
+/** A record, as get and next give it. */
 struct snic_ddp_entry {
     struct snic_ddp_key key;
     uint64_t ts; /**< volatileTS */
@@ -313,6 +347,10 @@ struct snic_ddp_entry {
     uint64_t seen[2]; /**< gV, gD: glb_volatileTS, glb_durableTS */
     uint64_t durable; /**< the highest timestamp that the own log holds durable */
 };
+/**
+ * A read without an event: 0 and the record; SNIC_EAGAIN if the key is locked (then READ waits),
+ * SNIC_ENOENT, SNIC_ESTALE. The value is borrowed until the next step. [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns,
                                          const struct snic_ddp_key *key,
                                          struct snic_ddp_entry *out);

@@ -101,10 +101,13 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
     d->learners = v->learners;
     d->donor = v->donor;
     d->others = (uint16_t)(members & ~ddp_bit(d->o.node));
-    if (d->role == SNIC_DDP_FENCED)
+    if (d->role == SNIC_DDP_FENCED) {
         d->others = 0;
-    else
+        d->restart = DDP_RESTART_NOT;
+        ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
+    } else {
         d->took_part = 1;
+    }
     /* Floors are about numbers of one epoch: later ones are above them anyway. */
     d->gen_floor = d->floor = d->purge_ts = 0;
     d->purge_ack = 0;
