@@ -115,8 +115,7 @@ static int ddp_learn_record(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if (m->ts == 0 || m->seen[0] > m->ts || m->seen[1] > m->ts || m->index >= SNIC_DDP__PIECE)
         return SNIC_EPROTO;
     /* Locked though complete: REnf only, where a lock outlasts gV. */
-    if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0 && m->seen[0] == m->ts &&
-        d->o.model != SNIC_DDP_RENF)
+    if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0 && m->seen[0] == m->ts && d->o.model != SNIC_DDP_RENF)
         return SNIC_EPROTO;
     if (r == NULL && (r = ddp_add(d, &m->key)) == NULL)
         return SNIC_EAGAIN;
