@@ -143,14 +143,15 @@ static void ddp_restart_record(struct snic_ddp *d, struct ddp_rec *r)
 {
     if (r->vts == 0 || r->gv >= r->vts)
         return;
-    if ((d->differ >> ddp_restart_range(r) & 1) == 0) {
+    /* Locked: another node replays it, and its time-out would follow here. */
+    if (r->rd != 0 || ddp_write_find(d, r, r->vts) != NULL)
+        return;
+    /* What came by a replay of an earlier attempt may be equal everywhere and durable nowhere. */
+    if ((d->differ >> ddp_restart_range(r) & 1) == 0 && r->dts >= r->vts) {
         r->gv = r->gd = r->vts;
         ddp_watch(d, r, 0);
         return;
     }
-    /* Locked: another node replays it, and its time-out would follow here. */
-    if (r->rd != 0 || ddp_write_find(d, r, r->vts) != NULL)
-        return;
     struct ddp_write *w = ddp_write_new(d, r, r->vts, DDP_W_REPLAY | DDP_W_RESTART);
     d->restart_writes++;
     d->counters.replays++;
