@@ -479,6 +479,94 @@ static void test_ddp_cas_compares(void **state)
     }
 }
 
+/* A deleted key leaves: promises first, then a floor under which nothing comes back (A4). */
+static void test_ddp_purge_promises_then_floor(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_EVENT, 0);
+    uint64_t old = snic_ddp_ts(1, 2, 2);
+    uint64_t gone = snic_ddp_ts(1, 40, 1);
+    struct snic_ddp_entry e;
+    uint64_t cursor = 0;
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, old, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, gone, SNIC_DDP_MSG_TOMBSTONE), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 0); /* locked */
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, gone, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 0); /* not durable */
+    assert_int_equal(one_appended(&x, gone), 0);
+    /* A write of another key, numbered below, is in flight. */
+    struct snic_ddp_event ev = {.type = SNIC_DDP_WRITE, .key = world_key(2), .value = 9};
+    assert_int_equal(one_step(&x, &ev), 0);
+    uint64_t low = x.last[SNIC_DDP_INV].ts;
+    assert_true(low < gone);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 0);
+    for (uint32_t n = 1; n < 3; n++) {
+        struct snic_ddp_msg m = x.last[SNIC_DDP_INV];
+        struct snic_ddp_event ack = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+        m.type = SNIC_DDP_ACK_C;
+        m.src = (uint8_t)n;
+        m.dst = 0;
+        assert_int_equal(one_step(&x, &ack), 0);
+    }
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 1);
+    /* It promised: no key is numbered below any more. */
+    ev.key = world_key(3);
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_true(x.last[SNIC_DDP_INV].ts > gone);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE, 1, gone, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_FORGET], 1);
+    /* A copy of the old write comes late: as if the deletion were still here. */
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, old, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_ACK_C], 1);
+    assert_int_equal(x.did[SNIC_DDP_RELEASE], 1);
+    while (snic_ddp_next(x.d, &cursor, &e) == 0)
+        assert_true(e.key.w[0] != world_key(1).w[0]);
+    support_guard_free(x.mem);
+}
+
+/* What a CAS asks is answered by what answers it: an old acknowledgement of b does not. */
+static void test_ddp_cas_old_ack_not_counted(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_EVENT, 0);
+    uint64_t b = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, b, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, b, 0), 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_CAS, b), 0);
+    assert_int_equal(x.last[SNIC_DDP_INV].ts, b);
+    for (uint32_t n = 1; n < 3; n++)
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, n, b, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+    for (uint32_t n = 1; n < 3; n++)
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, n, b, SNIC_DDP_MSG_CAS), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1); /* and now it writes, one above */
+    assert_int_equal(x.last[SNIC_DDP_INV].ts, snic_ddp_ts(1, 3, 0));
+    support_guard_free(x.mem);
+}
+
+/* Only its coordinator decides a CAS: another node asks until it may (cas.c, C1). */
+static void test_ddp_cas_lock_not_replayed_unasked(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t c = snic_ddp_ts(1, 3, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, c, SNIC_DDP_MSG_CAS), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(one_tick(&x, 10000000), 0);
+        assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+        assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+    }
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, c, SNIC_DDP_MSG_REPLAY), 0);
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(x.last[SNIC_DDP_INV].flags, SNIC_DDP_MSG_REPLAY | SNIC_DDP_MSG_CAS);
+    support_guard_free(x.mem);
+}
+
 /* [PERSIST]sc is answered when every log holds the scope, not before. */
 static void test_ddp_scope_sync_durable_everywhere(void **state)
 {
@@ -586,6 +674,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_epoch_keeps_acks_of_same_incarnation),
         cmocka_unit_test(test_ddp_cas_hidden_write_refused),
         cmocka_unit_test(test_ddp_cas_compares),
+        cmocka_unit_test(test_ddp_purge_promises_then_floor),
+        cmocka_unit_test(test_ddp_cas_old_ack_not_counted),
+        cmocka_unit_test(test_ddp_cas_lock_not_replayed_unasked),
         cmocka_unit_test(test_ddp_scope_sync_durable_everywhere),
         cmocka_unit_test(test_ddp_strict_read_can_unhappen),
         cmocka_unit_test(test_ddp_copy_continues_alike),
