@@ -323,10 +323,13 @@ static void sim_hash(struct sim *s, uint32_t node, const void *data, size_t size
     s->hash = h;
 }
 
+static void sim_down(struct sim *s, uint32_t i);
+
 static void sim_carry_out(struct sim *s, uint32_t i)
 {
     struct sim_node *n = &s->nodes[i];
     struct snic_member_action a;
+    int doomed = 0;
     while (snic_member_poll(n->m, &a)) {
         sim_hash(s, i, &a, sizeof(a));
         switch (a.type) {
@@ -345,6 +348,9 @@ static void sim_carry_out(struct sim *s, uint32_t i)
             sim_view(s, i, &a);
             break;
         case SNIC_MEMBER_SEND:
+            if (s->tight && s->now < s->end_faults && a.msg.type != SNIC_MEMBER_HEARTBEAT &&
+                a.msg.type <= SNIC_MEMBER_ACCEPTED && sim_chance(s, 20))
+                doomed = 1;
             for (uint32_t to = 0; to < s->count; to++) {
                 if ((a.to >> to & 1) == 0)
                     continue;
@@ -361,6 +367,10 @@ static void sim_carry_out(struct sim *s, uint32_t i)
     if (!s->o.blind && snic_member_check(n->m) != 0)
         sim_fail(s, "snic_member_check");
     n->tick_at = sim_true(n, snic_member_deadline_ns(n->m), s->now);
+    if (doomed) { /* just after it said something: was that stored? */
+        sim_down(s, i);
+        n->up_at = s->now + 1 + sim_below(s, 3 * SIM_MS);
+    }
 }
 
 static void sim_step(struct sim *s, uint32_t i, const struct snic_member_event *ev)
