@@ -71,14 +71,14 @@ static const char *counters_dead(void *ctx, const void *state, size_t len)
     return ((const struct counters *)ctx)->bad_end != 0 ? "planted end" : NULL;
 }
 
-static int counters_calm(void *ctx, const void *state, size_t len, const uint64_t *actions,
-                         uint32_t count)
+static int counters_calm(void *ctx, const void *state, size_t len, uint64_t *action)
 {
-    (void)ctx;
-    (void)state;
-    (void)len;
-    (void)actions;
-    return count > 0 ? 0 : -1;
+    uint64_t all[8];
+
+    if (counters_actions(ctx, state, len, all) == 0)
+        return 0;
+    *action = all[0];
+    return 1;
 }
 
 static const char *counters_settled(void *ctx, const void *state, size_t len)

@@ -380,11 +380,11 @@ static void run_tear_down(struct run *r)
     free(r->worker);
 }
 
-static double run_seconds(void)
+static double run_seconds(clockid_t clock)
 {
     struct timespec t;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    (void)clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
@@ -392,7 +392,7 @@ void mc_run(const struct mc_model *m, const struct mc_opts *o, struct mc_report 
 {
     struct run r;
     struct run_worker *w;
-    double start = run_seconds();
+    double start = run_seconds(CLOCK_MONOTONIC), cpu = run_seconds(CLOCK_PROCESS_CPUTIME_ID);
     uint32_t i;
 
     memset(rep, 0, sizeof(*rep));
@@ -419,7 +419,8 @@ void mc_run(const struct mc_model *m, const struct mc_opts *o, struct mc_report 
     if (w != NULL)
         run_script(&r, w, &rep->script);
     run_tear_down(&r);
-    rep->seconds = run_seconds() - start;
+    rep->seconds = run_seconds(CLOCK_MONOTONIC) - start;
+    rep->cpu_seconds = run_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     rep->found = rep->script.count;
     if (rep->result == MC_VIOLATED && o->shrink == 0)
         mc_script_shrink(m, &rep->script, o->live_steps == 0 ? 10000 : o->live_steps);
@@ -429,12 +430,12 @@ void mc_report_print(const char *name, const struct mc_opts *o, const struct mc_
 {
     static const char *const results[] = {"clean", "VIOLATED", "limit"};
 
-    (void)printf("%-40s %-8s %11llu states %12llu edges depth %3u ends %llu sampled %llu %6.1f s "
-                 "%5.2f M edges/s %5.2f M states/s %6.1f MB%s%s\n",
+    (void)printf("%-40s %-8s %11llu states %12llu edges depth %3u ends %llu sampled %llu %.1f s, "
+                 "%.1f of CPUs, %.2f M edges a CPU second, %.1f MB%s%s\n",
                  name, results[r->result], (unsigned long long)r->states,
                  (unsigned long long)r->edges, r->depth, (unsigned long long)r->ends,
-                 (unsigned long long)r->sampled, r->seconds, (double)r->edges / r->seconds / 1e6,
-                 (double)r->states / r->seconds / 1e6, (double)r->memory_peak / 1e6,
+                 (unsigned long long)r->sampled, r->seconds, r->cpu_seconds,
+                 (double)r->edges / r->cpu_seconds / 1e6, (double)r->memory_peak / 1e6,
                  o->exact  ? " exact"
                  : o->wide ? " 128 bits"
                            : "",

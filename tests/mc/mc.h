@@ -27,7 +27,7 @@
 
 #define MC_STATE_MAX 1024  /* bytes */
 #define MC_ACTIONS_MAX 512 /* of one state */
-#define MC_TEXT 160        /* of an action or a violation, terminated */
+#define MC_TEXT 192        /* of an action or a violation, terminated */
 
 struct mc_model {
     const char *name;
@@ -42,8 +42,9 @@ struct mc_model {
     const char *(*check)(void *ctx, const void *state, size_t len);
     /* What is wrong with ending here, or NULL; itself NULL: nothing is. */
     const char *(*dead)(void *ctx, const void *state, size_t len);
-    /* Which of the actions comes next when nobody adds work or faults; -1: none. NULL: no check. */
-    int (*calm)(void *ctx, const void *state, size_t len, const uint64_t *actions, uint32_t count);
+    /* The next action when nobody adds work or faults (it need not be one of actions()); 0: there
+     * is none. NULL: no check. */
+    int (*calm)(void *ctx, const void *state, size_t len, uint64_t *action);
     const char *(*settled)(void *ctx, const void *state, size_t len);
     void (*print)(void *ctx, const void *state, size_t len, uint64_t action, char *text,
                   size_t size);
@@ -83,7 +84,7 @@ struct mc_report {
     uint64_t spilled; /* bytes of the frontier that went to files */
     uint32_t depth;   /* of the last level that had a new state */
     uint32_t fan_max;
-    double seconds;
+    double seconds, cpu_seconds;
     uint32_t found; /* length of the shortest script, before shrinking */
     struct mc_script script;
 };

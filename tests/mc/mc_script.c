@@ -11,23 +11,21 @@ static const char *script_calm(const struct mc_model *m, const void *from, size_
                                uint32_t steps, int verbose)
 {
     unsigned char state[2][MC_STATE_MAX];
-    uint64_t action[MC_ACTIONS_MAX];
     char text[MC_TEXT];
     uint32_t i;
 
     memcpy(state[0], from, len);
     for (i = 0; i < steps; i++) {
-        uint32_t n = m->actions(m->ctx, state[i & 1], len, action);
-        int k = m->calm(m->ctx, state[i & 1], len, action, n);
         const char *why;
+        uint64_t action;
 
-        if (k < 0)
+        if (!m->calm(m->ctx, state[i & 1], len, &action))
             return m->settled(m->ctx, state[i & 1], len);
         if (verbose) {
-            m->print(m->ctx, state[i & 1], len, action[k], text, sizeof(text));
+            m->print(m->ctx, state[i & 1], len, action, text, sizeof(text));
             (void)printf("       ~ %s\n", text);
         }
-        len = m->apply(m->ctx, state[i & 1], len, action[k], state[1 - (i & 1)]);
+        len = m->apply(m->ctx, state[i & 1], len, action, state[1 - (i & 1)]);
         if (len == 0)
             return "livelock: a step without effect was chosen";
         why = m->check(m->ctx, state[1 - (i & 1)], len);

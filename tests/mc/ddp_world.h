@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A cluster of replication engines as a model for the explorer.
+ *
+ * A state: the nodes (ddp_node.h), the messages in flight (a multiset), the membership decided
+ * last, how much of each budget is used, and what was promised so far: the timestamp of each write,
+ * whether it was answered, whether it could be read, the highest timestamp read of each key.
+ *
+ * Messages arrive in any order or are held back for as long as anybody likes, which is what a loss
+ * comes to until a timer fires; with a budget they are doubled or lost. Those that can only be
+ * refused, since their epoch or incarnation is over, are dropped at once, and those of an epoch
+ * that the receiver has not installed wait. Timers fire whenever they are armed, up to a budget.
+ * Memberships are decided by the environment, which keeps the rule of leases: a node is left out
+ * when it is dead or its lease has ended. Nodes install them one by one, at any time.
+ *
+ * Checked at each state (spec minos.md, section 4.1; names as there):
+ * R1  no stale read            R2  a new timestamp is above all answered and read (at its making)
+ * R3  timestamps are unique    R4  one value per timestamp, in memory and in logs
+ * 2a  unlocked nodes agree     2b' 2c' gV is of a write that all members hold
+ * 3b' gD is of a write that is in all members' logs
+ * D   what was promised is in each member's log, dead ones included
+ * L   the engine calls durable only what its log has
+ * C   a swap that was answered had nothing between it and its base; one refused is never read
+ * snic_ddp_check(), assertions; at the end of a quiet time: all unlocked, answered, equal (1, 3a').
+ */
+#ifndef SNIC_MC_DDP_WORLD_H
+#define SNIC_MC_DDP_WORLD_H
+
+#include "ddp_node.h"
+#include "mc.h"
+
+#define DW_WRITES 6
+
+struct dw_opts {
+    struct dn_opts node;
+    uint32_t writes; /* plain, by any node to any key */
+    uint32_t deletes;
+    uint32_t swaps;
+    uint32_t scopes; /* of each node */
+    uint32_t crashes;
+    uint32_t evictions; /* of live nodes */
+    uint32_t rejoins;
+    uint32_t restarts;    /* of all at once */
+    uint32_t doubles;     /* of messages */
+    uint32_t double_type; /* only of this type; 0: any */
+    uint32_t losses;
+    uint32_t resends; /* timers WRITE, SCOPE, PULL, RESTART, PURGE */
+    uint32_t locks;   /* timer LOCK */
+};
+
+struct dw_world;
+struct dw_world *dw_new(const struct dw_opts *o);
+void dw_free(struct dw_world *w);
+/* The model; valid as long as the world. */
+const struct mc_model *dw_model(struct dw_world *w);
+struct dn_space *dw_space(struct dw_world *w);
+
+#endif /* SNIC_MC_DDP_WORLD_H */
