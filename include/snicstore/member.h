@@ -11,7 +11,8 @@
  *             About 3 KiB.
  * Threads     [owner] one thread owns an engine; memsize is [any].
  * Progress    No call blocks. O(nodes) per event.
- * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed but the time, which
+ *             may bring actions.
  * Units       nanoseconds; drift in millionths. Node sets are masks: bit n is node n.
  * Input       messages and files are hostile to this extent: every field is checked, and what makes
  *             no sense is refused. That `src` is true is the carrier's affair; nodes that lie with
