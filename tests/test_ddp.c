@@ -214,6 +214,7 @@ static void test_ddp_full_or_fenced_refused(void **state)
     struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &x.view};
     assert_int_equal(one_step(&x, &ev), 0);
     assert_int_equal(x.did[SNIC_DDP_DONE], 4);
+    assert_int_equal(x.done.result, SNIC_ESTALE); /* the read, last: shows nothing any more */
     x.view.epoch = 3;
     x.view.full = 7;
     assert_int_equal(one_step(&x, &ev), SNIC_EINVAL); /* only anew */

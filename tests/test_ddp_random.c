@@ -12,6 +12,7 @@ struct run {
     struct world *w;
     uint32_t cas; /* of 100 operations */
     uint32_t deletes;
+    uint32_t hurry;   /* doublings of the time that passes */
     uint32_t crashes; /* of 10000 steps */
     uint64_t scope[WORLD_NODES];
     uint64_t last[WORLD_NODES][WORLD_KEYS]; /* what a read there gave */
@@ -58,7 +59,7 @@ static void run_time(struct run *x)
 {
     struct world *w = x->w;
     struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
-    w->now += snic_rng_below(&w->rng, 200000);
+    w->now += snic_rng_below(&w->rng, UINT64_C(200000) << x->hurry);
     for (uint32_t n = 0; n < w->nodes; n++) {
         if (w->node[n].up && snic_ddp_deadline_ns(w->node[n].d) <= w->now)
             assert_int_equal(world_step(w, n, &tick), 0);
@@ -304,6 +305,38 @@ static void test_ddp_random_members_come_and_go(void **state)
     run_each(support_scale(300, 10000), body_members);
 }
 
+static uint64_t run_purged;
+
+static void body_purge(struct run *x)
+{
+    struct world *w = x->w;
+    x->w->lose = 20;
+    x->w->twice = 300;
+    x->deletes = 30;
+    x->cas = 15;
+    x->hurry = 5;
+    for (uint32_t i = 0; i < 10; i++) {
+        run_steps(x, 200);
+        for (uint32_t k = 0; k < 150; k++) /* quiet, so that something can be purged */
+            (void)(snic_rng_below(&w->rng, 8) == 0 ? (run_time(x), 0) : world_random(w));
+    }
+    for (uint32_t n = 0; n < w->nodes; n++) {
+        struct snic_ddp_info info;
+        snic_ddp_inspect(w->node[n].d, &info);
+        run_purged += info.counters.purged;
+    }
+}
+
+/* Keys are deleted, purged and made again while copies of old messages are under way. */
+static void test_ddp_random_purged_keys_stay_away(void **state)
+{
+    (void)state;
+    run_purged = 0;
+    run_each(support_scale(150, 10000), body_purge);
+    print_message("purged: %llu\n", (unsigned long long)run_purged);
+    assert_true(run_purged > 0);
+}
+
 static void body_restart(struct run *x)
 {
     x->w->lose = 50;
@@ -328,6 +361,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(test_ddp_random_lossy_converges, run_teardown),
         cmocka_unit_test_teardown(test_ddp_random_cas_atomic, run_teardown),
         cmocka_unit_test_teardown(test_ddp_random_members_come_and_go, run_teardown),
+        cmocka_unit_test_teardown(test_ddp_random_purged_keys_stay_away, run_teardown),
         cmocka_unit_test_teardown(test_ddp_random_restart_keeps_promise, run_teardown),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -137,19 +137,19 @@ static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct sn
 /*
  * Of a key that is not here, at or below the floor: it was deleted everywhere since (A4). A CAS
  * that asks whether that deletion is the newest may have begun before its node heard that the key
- * is gone: it is the newest. A CAS that writes was not in flight when the floor rose.
+ * is gone: it is the newest. A CAS that writes was decided long ago.
  */
 static int ddp_follow_gone(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     const uint32_t settles = SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_REPLAY | SNIC_DDP_MSG_TOMBSTONE;
-    if ((m->flags & SNIC_DDP_MSG_CAS) != 0) {
-        if ((m->flags & settles) != settles)
-            return SNIC_EPROTO;
-        d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
-    }
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
         ddp_release(d, m->value);
     d->counters.obsolete++;
+    if ((m->flags & SNIC_DDP_MSG_CAS) != 0) {
+        if ((m->flags & settles) != settles)
+            return 0; /* nobody waits for an answer */
+        d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
+    }
     ddp_follow_all(d, m);
     return 0;
 }
@@ -208,8 +208,10 @@ static void ddp_follow_decided(struct snic_ddp *d, struct ddp_rec *r)
 int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     struct ddp_rec *r = ddp_find(d, &m->key);
-    if (r == NULL || m->ts > r->vts)
-        return r == NULL ? 0 : SNIC_EPROTO; /* H21: a VAL follows our acknowledgement */
+    if (r == NULL || r->vts == 0)
+        return 0; /* of a key that was purged */
+    if (m->ts > r->vts)
+        return SNIC_EPROTO; /* H21: a VAL follows our acknowledgement */
     int durable = m->type == SNIC_DDP_VAL_P || d->rules.val_durable;
     r->gv = snic_max_u64(r->gv, m->ts); /* never an assignment: VALs overtake each other (H6) */
     if (durable)
