@@ -568,6 +568,46 @@ static void test_ddp_cas_lock_not_replayed_unasked(void **state)
     support_guard_free(x.mem);
 }
 
+/* A cursor is of one donor's table: with another donor a learner begins again. */
+static void test_ddp_learner_other_donor_begins_again(void **state)
+{
+    (void)state;
+    struct one x;
+    struct snic_ddp_opts o = one_opts(SNIC_DDP_SYNCH, 0);
+    memset(&x, 0, sizeof(x));
+    x.size = snic_ddp_memsize(&o);
+    x.mem = support_guard_alloc(x.size, SNIC_DDP_ALIGN);
+    assert_int_equal(snic_ddp_init(&x.d, x.mem, x.size, &o), 0);
+    struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &x.view};
+    x.view.epoch = 1;
+    x.view.full = 6;
+    x.view.learners = 1;
+    x.view.donor = 1;
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_int_equal(x.last[SNIC_DDP_PULL].scope, 0);
+    struct snic_ddp_msg m;
+    struct snic_ddp_event end = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    memset(&m, 0, sizeof(m));
+    m.type = SNIC_DDP_PULLED;
+    m.src = 1;
+    m.epoch = 1;
+    m.seen[0] = 5;
+    assert_int_equal(one_step(&x, &end), 0); /* an empty piece */
+    assert_int_equal(x.last[SNIC_DDP_PULL].scope, 5);
+    x.view.epoch = 2; /* the same donor: goes on */
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_int_equal(x.last[SNIC_DDP_PULL].scope, 5);
+    x.view.epoch = 3;
+    x.view.donor = 2;
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_int_equal(x.last[SNIC_DDP_PULL].scope, 0);
+    x.view.epoch = 4;
+    x.view.full = 7;
+    x.view.learners = 0;
+    assert_int_equal(one_step(&x, &ev), SNIC_EINVAL); /* not before it has all */
+    support_guard_free(x.mem);
+}
+
 /* [PERSIST]sc is answered when every log holds the scope, not before. */
 static void test_ddp_scope_sync_durable_everywhere(void **state)
 {
@@ -678,6 +718,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_purge_promises_then_floor),
         cmocka_unit_test(test_ddp_cas_old_ack_not_counted),
         cmocka_unit_test(test_ddp_cas_lock_not_replayed_unasked),
+        cmocka_unit_test(test_ddp_learner_other_donor_begins_again),
         cmocka_unit_test(test_ddp_scope_sync_durable_everywhere),
         cmocka_unit_test(test_ddp_strict_read_can_unhappen),
         cmocka_unit_test(test_ddp_copy_continues_alike),
