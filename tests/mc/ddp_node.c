@@ -320,7 +320,8 @@ static void dn_fill_sum(struct dn_node *n)
     snic_ddp_inspect(dn_engine(n), &info);
     s->role = (uint8_t)info.role;
     s->epoch = info.epoch;
-    s->reads = info.serves != 0 && s->lease != 0;
+    memset(&e, 0, sizeof(e));
+    s->reads = snic_ddp_get(dn_engine(n), 0, &e.key, &e) != SNIC_ESTALE;
     s->busy = info.writes + info.waits + info.reads + info.scopes != 0;
     s->learned = (uint8_t)info.learned;
     s->timers = (uint8_t)snic_ddp_timers(dn_engine(n), n->timer, DN_TIMERS);

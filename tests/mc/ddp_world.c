@@ -81,8 +81,19 @@ static const char *const dw_bads[] = {
     "an answer with a result that cannot be",
     "the model has no room for so many messages",
     "an answer names another timestamp than the write has",
+    "E: a message of another epoch or incarnation was taken",
 };
-enum { DW_B_R2 = 1, DW_B_R3, DW_B_EVENT, DW_B_ANSWER, DW_B_RESULT, DW_B_ROOM, DW_B_TS, DW_B_TEXT };
+enum {
+    DW_B_R2 = 1,
+    DW_B_R3,
+    DW_B_EVENT,
+    DW_B_ANSWER,
+    DW_B_RESULT,
+    DW_B_ROOM,
+    DW_B_TS,
+    DW_B_STALE,
+    DW_B_TEXT
+};
 
 /* ---- Bytes ---- */
 
@@ -160,9 +171,16 @@ static void dw_drop_stale(const struct dw_world *w, struct dw_state *s)
 {
     uint32_t i, n = 0;
 
-    for (i = 0; i < s->h.messages; i++)
+    for (i = 0; i < s->h.messages; i++) {
+        uint32_t to = dn_message(w->space, s->msg[i])->dst;
+
         if (dw_fits(w, s, s->msg[i]) >= 0)
             s->msg[n++] = s->msg[i];
+        else if (dw_sum(w, s, to)->alive &&
+                 dn_step(w->space, s->h.node[to], DN_EVENT(DN_MESSAGE, s->msg[i]))->status !=
+                     SNIC_ESTALE)
+            s->h.bad = DW_B_STALE; /* Rule E */
+    }
     s->h.messages = (uint16_t)n;
 }
 
