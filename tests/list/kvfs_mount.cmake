@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The file system as it is mounted: programs that try all that POSIX and Linux promise, and real
-# ones. Without sanitizers everything runs, every day on LMDB; what is nightly skips visibly.
+# ones. Without sanitizers everything runs, every day on LMDB; what is nightly says so by
+# its label: tests/run.sh runs it at night only, and by hand it skips without SNIC_NIGHTLY=1.
 add_executable(kvfs_exerciser kvfs_exerciser.c)
 add_executable(kvfs_stress kvfs_stress.c kvfs_stress_own.c kvfs_stress_walk.c)
 add_executable(kvfs_posix kvfs_posix.c kvfs_posix_names.c kvfs_posix_make.c kvfs_posix_attr.c
@@ -13,8 +14,12 @@ endforeach()
 
 # kvfs_mount_test(NAME STORE everyday|nightly OPTIONS SCRIPT ARGUMENT...)
 function(kvfs_mount_test name store scope options script)
+  set(_labels "kvfs;fs;kvfs_mount;slow")
+  if(scope STREQUAL nightly)
+    list(APPEND _labels nightly)
+  endif()
   add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS "kvfs;fs;kvfs_mount;slow" SKIP_RETURN_CODE 77
+  set_tests_properties(${name} PROPERTIES LABELS "${_labels}" SKIP_RETURN_CODE 77
     TIMEOUT 3600 ENVIRONMENT "KVFS_MOUNT=$<TARGET_FILE:kvfs_mount>;\
 KVFS_TOOL=$<TARGET_FILE:kvfs_tool>;KVFS_STORE=${store};KVFS_SCOPE=${scope};\
 KVFS_OPTIONS=${options};KVFS_SOURCE=${PROJECT_SOURCE_DIR}")
