@@ -311,7 +311,7 @@ int main(int argc, char **argv)
     const char *only[ONLY_MAX];
     uint32_t only_count = 0;
     const char *series = NULL;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i += 2) {
         char *end = NULL;
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--seeds") == 0) {
@@ -327,7 +327,6 @@ int main(int argc, char **argv)
         }
         if (end != NULL && (end == value || *end != '\0'))
             return usage();
-        i++;
     }
     if (bench.seeds < 1 || bench.seeds > FIG_SEEDS_MAX || !(bench.seconds >= 0.1) ||
         bench.seconds > 60)

@@ -197,7 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t b = take(f);
     f->o.configured = (uint16_t)((1u << (1 + b % 5)) - 1);
     f->o.witness = (uint16_t)(b & 128 && b % 5 > 0 ? 1u << (b % 5) : 0);
-    f->o.node = b / 5 % (1 + b % 5);
+    f->o.node = b / 5U % (1U + b % 5U);
     if (b & 64) {
         f->disk.incarnation = 3;
         f->disk.since = 1;
