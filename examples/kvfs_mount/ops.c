@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -358,6 +359,19 @@ static void km_op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 
 /* ---- What the kernel may do ---- */
 
+/* max_read of -o, 0 none: libfuse wants to hear in init what it was told there. */
+static unsigned ops_max_read(const char *options)
+{
+    static const char name[] = "max_read=";
+
+    for (const char *o = options; o != NULL; o = strchr(o, ',')) {
+        o += *o == ',';
+        if (strncmp(o, name, sizeof(name) - 1) == 0)
+            return (unsigned)strtoul(o + sizeof(name) - 1, NULL, 10);
+    }
+    return 0;
+}
+
 void km_init(void *userdata, struct fuse_conn_info *conn)
 {
     static const unsigned want[] = {
@@ -378,6 +392,7 @@ void km_init(void *userdata, struct fuse_conn_info *conn)
         conn->want |= conn->capable & FUSE_CAP_WRITEBACK_CACHE;
     atomic_store(&m->writeback, (conn->want & FUSE_CAP_WRITEBACK_CACHE) != 0);
     conn->max_write = KM_DATA;
+    conn->max_read = ops_max_read(m->config->options);
     conn->max_readahead = KM_DATA;
     conn->max_background = 64;
     conn->congestion_threshold = 48;

@@ -41,8 +41,8 @@ enum {
     LMDB_PAGE_BRANCH = 1,
     LMDB_PAGE_LEAF = 2,
     LMDB_NODE_HEAD = 8,
-    LMDB_NODE_BIG = 1,   /* its value is in pages of its own */
-    LMDB_DEPTH_MAX = 32, /* LMDB's own */
+    LMDB_NODE_BIG = 1,        /* its value is in pages of its own */
+    LMDB_TREE_DEPTH_MAX = 32, /* LMDB's own */
     LMDB_META_TRIES = 10,
     LMDB_CHECK_TRIES = 1000
 };
@@ -85,8 +85,8 @@ struct lmdb_walk {
     size_t last;
     uint64_t left; /* pages it may still read: more there are not */
     unsigned char *pages;
-    uint32_t at[LMDB_DEPTH_MAX];
-    uint32_t counts[LMDB_DEPTH_MAX];
+    uint32_t at[LMDB_TREE_DEPTH_MAX];
+    uint32_t counts[LMDB_TREE_DEPTH_MAX];
     char *text;
 };
 
@@ -101,7 +101,8 @@ static int lmdb_tree_valid(const struct lmdb_tree *t, size_t last)
 {
     if (t->root == SNIC_LMDB__NO_PAGE)
         return t->depth == 0;
-    return t->depth > 0 && t->depth <= LMDB_DEPTH_MAX && t->root >= LMDB_METAS && t->root <= last;
+    return t->depth > 0 && t->depth <= LMDB_TREE_DEPTH_MAX && t->root >= LMDB_METAS &&
+           t->root <= last;
 }
 
 static int lmdb_meta_valid(const struct lmdb_meta *m, uint32_t page_bytes)
@@ -312,7 +313,7 @@ int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text)
     w.left = m.last;
     if (w.size >= ((uint64_t)m.last + 1) * w.page_bytes)
         return 0;
-    w.pages = malloc((size_t)LMDB_DEPTH_MAX * w.page_bytes);
+    w.pages = malloc((size_t)LMDB_TREE_DEPTH_MAX * w.page_bytes);
     if (w.pages == NULL)
         return SNIC_ENOMEM;
     int r = lmdb_walk_tree(&w, &m.trees[0]);

@@ -2,8 +2,6 @@
 /* The invariants of member_priv.h, as far as one node's state shows them. */
 #include "member_priv.h"
 
-#include <string.h>
-
 static int member_check_register(const struct snic_member *m)
 {
     if (m->rec.incarnation != 0 && !member_record_is_sane(m, &m->rec)) /* M2 */

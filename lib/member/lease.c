@@ -10,8 +10,6 @@
  */
 #include "member_priv.h"
 
-#include <string.h>
-
 /*
  * A lease of L on a clock that is slow by d lasts L / (1 - d); a clock that is fast by d counts
  * L (1 + d) / (1 - d) meanwhile. lease_ns < 2^40 and 1 + d < 2^21 millionths: no overflow.

@@ -5,8 +5,6 @@
  */
 #include "member_priv.h"
 
-#include <string.h>
-
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_view) == 80, "no padding in a view");
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 192, "no padding in a record");
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 136, "no padding in a message");
@@ -247,12 +245,6 @@ static void member_go_on(struct snic_member *m)
         m->storing = m->generation;
         m->due.store = 1;
     }
-}
-
-static int member_is_polled(const struct snic_member *m)
-{
-    static const struct member_due none;
-    return memcmp(&m->due, &none, sizeof(none)) == 0;
 }
 
 int snic_member_step(struct snic_member *m, uint64_t now_ns, const struct snic_member_event *ev)

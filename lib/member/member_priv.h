@@ -27,6 +27,8 @@
 
 #include "snicstore/member.h"
 
+#include <string.h>
+
 /* A test build plants defects by number; see tests/test_member_teeth.c. */
 #ifndef SNIC_MEMBER__BUG
 #define SNIC_MEMBER__BUG(n) 0
@@ -155,6 +157,13 @@ static inline uint32_t member_ballot_node(uint64_t ballot)
 static inline uint16_t member_data(const struct snic_member *m)
 {
     return (uint16_t)(m->opts.configured & ~m->opts.witness);
+}
+
+/* Has everything that is due been polled? */
+static inline int member_is_polled(const struct snic_member *m)
+{
+    static const struct member_due none;
+    return memcmp(&m->due, &none, sizeof(none)) == 0;
 }
 
 static inline int member_is_mute(const struct snic_member *m)

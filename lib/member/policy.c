@@ -10,8 +10,6 @@
  */
 #include "member_priv.h"
 
-#include <string.h>
-
 /* Heard lately in both directions; itself too. */
 uint16_t member_alive(const struct snic_member *m)
 {

@@ -8,8 +8,6 @@
  */
 #include "member_priv.h"
 
-#include <string.h>
-
 /* Those whom the operator declared ended count as agreeing. */
 int member_is_majority(const struct snic_member *m, uint32_t mask)
 {
