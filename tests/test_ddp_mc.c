@@ -71,25 +71,18 @@ static void explore_scopes(int night)
                 explore_row(&scopes[i], row);
 }
 
-static void test_ddp_mc_everyday_scopes_clean(void **state)
+static void test_ddp_mc_scopes_clean(void **state)
 {
     (void)state;
     explore_scopes(0);
-}
-
-static void test_ddp_mc_nightly_scopes_clean(void **state)
-{
-    (void)state;
-    if (!support_nightly())
-        support_skip("at night only");
-    explore_scopes(1);
+    if (support_nightly())
+        explore_scopes(1);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ddp_mc_everyday_scopes_clean),
-        cmocka_unit_test(test_ddp_mc_nightly_scopes_clean),
+        cmocka_unit_test(test_ddp_mc_scopes_clean),
     };
 
     return SUPPORT_MAIN(argc, argv, tests);
