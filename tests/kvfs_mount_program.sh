@@ -92,6 +92,14 @@ refused 2 "force" "$KVFS_TOOL" mkfs "--store=$spec"
 refused 2 "no such" "$KVFS_TOOL" cat --store "$spec" /none
 refused 2 "folder\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
 
+say "a limit of reads by -o"
+timeout 60 "$KVFS_MOUNT" --store mem -o max_read=4096 "$mnt" >"$work/log.read" 2>&1 ||
+    fail "$(cat "$work/log.read")"
+head -c 20000 /dev/zero >"$mnt/x" && [ "$(cat "$mnt/x" | wc -c)" = 20000 ] || fail "max_read"
+fusermount3 -u "$mnt"
+gone "$mnt"
+ended
+
 say "load, dump, ls, cat, stat, stats"
 mkdir -p "$work/tree/d/e"
 echo hello >"$work/tree/d/hello"
