@@ -87,13 +87,7 @@ int ddp_cas_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
         w->value = ev->value;
         w->length = ev->length;
     }
-    if (ev->scope != 0) {
-        struct ddp_scope *s = ddp_scope_find(d, ev->scope);
-        if (s == NULL)
-            s = ddp_scope_new(d, ev->scope);
-        s->writes++;
-        w->scope = ev->scope;
-    }
+    ddp_scope_join(d, w, ev->scope);
     ddp_watch(d, r, 0);
     ddp_write_invalidate(d, w, d->others);
     ddp_dirty(d, r);

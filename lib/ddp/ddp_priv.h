@@ -417,7 +417,8 @@ int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m);
 
 /* scope.c */
 struct ddp_scope *ddp_scope_find(const struct snic_ddp *d, uint64_t id);
-struct ddp_scope *ddp_scope_new(struct snic_ddp *d, uint64_t id);
+/* A write belongs to scope @p id, which is opened by its first; 0: to none. */
+void ddp_scope_join(struct snic_ddp *d, struct ddp_write *w, uint64_t id);
 void ddp_scope_answered(struct snic_ddp *d, uint64_t id);
 int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev);
 int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m);

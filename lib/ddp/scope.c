@@ -19,7 +19,7 @@ struct ddp_scope *ddp_scope_find(const struct snic_ddp *d, uint64_t id)
     return NULL;
 }
 
-struct ddp_scope *ddp_scope_new(struct snic_ddp *d, uint64_t id)
+static struct ddp_scope *ddp_scope_new(struct snic_ddp *d, uint64_t id)
 {
     uint32_t next = SNIC_DDP__NIL;
     if (d->scopes.free != SNIC_DDP__NIL)
@@ -29,6 +29,17 @@ struct ddp_scope *ddp_scope_new(struct snic_ddp *d, uint64_t id)
     s->id = id;
     s->flags = DDP_S_USED;
     return s;
+}
+
+void ddp_scope_join(struct snic_ddp *d, struct ddp_write *w, uint64_t id)
+{
+    if (id == 0)
+        return;
+    struct ddp_scope *s = ddp_scope_find(d, id);
+    if (s == NULL)
+        s = ddp_scope_new(d, id);
+    s->writes++;
+    w->scope = id;
 }
 
 static void ddp_scope_free(struct snic_ddp *d, struct ddp_scope *s)

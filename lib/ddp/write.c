@@ -215,13 +215,7 @@ int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     ddp_apply(d, r, ts, &m);
     struct ddp_write *w = ddp_write_new(d, r, ts, DDP_W_CLIENT);
     w->token = ev->token;
-    if (ev->scope != 0) {
-        struct ddp_scope *s = ddp_scope_find(d, ev->scope);
-        if (s == NULL)
-            s = ddp_scope_new(d, ev->scope);
-        s->writes++;
-        w->scope = ev->scope;
-    }
+    ddp_scope_join(d, w, ev->scope);
     ddp_watch(d, r, 1);
     ddp_write_invalidate(d, w, d->others);
     ddp_append(d, r, ev->scope, d->rules.background);
