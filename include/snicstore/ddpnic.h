@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/ddpnic.h
+ * Leaderless replication of a key-value table with most of the work done by a SmartNIC: MINOS-O
+ * (Psistakis et al., HPCA 2024, section V), repaired where it does not hold. A node is two halves.
+ * The host half takes reads and writes; the SmartNIC half (NIC) talks to the other nodes' NICs,
+ * keeps two queues of updates, the vFIFO and the dFIFO, and works for followers without the host.
+ * The two halves share a line of memory per key that is coherent between them, and exchange
+ * messages over PCIe. What each model promises is what ddp.h says of it.
+ *
+ * Depends on  snicstore/ddp.h (its messages, timestamps, models, views, events, actions),
+ *             snicstore/base.h.
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
+ *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
+ *             About 250 bytes per key, 200 per write, 50 per wait and FIFO slot, 16 per read.
+ * Threads     [owner] one thread owns a node, both halves; memsize is [any].
+ * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes and waits in flight), TICK
+ *             O(timers due), an unlock O(what waits for that key), a marker of a scope O(dFIFO).
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing but a counter changed.
+ * Units       nanoseconds; bytes; FIFO sizes in entries.
+ * Input       messages of other nodes are hostile: every field is checked, and a bad one is counted
+ *             and dropped. The PCIe is trusted.
+ *
+ * How it is driven. Each half has a step and a poll of its own, to be used like those of ddp.h:
+ *
+ *     r = snic_ddpnic_step_nic(d, now, &event);                       // an event happened there
+ *     while (snic_ddpnic_poll_nic(d, &action) != 0) carry_out(&action);   // all, in this order
+ *     sleep_until(snic_ddpnic_deadline_ns(d));                        // timers are the NIC's
+ *
+ * After a step of a half its actions are polled before the next step of either (asserted). A step
+ * of one half uses nothing of the other's but the coherent lines, so both may be at different
+ * times: what passes between them takes as long as the caller says. `now_ns` never goes back in
+ * one half.
+ *
+ * ---- A write, as it goes ----
+ *
+ *     host   WRITE: takes a timestamp and the key's read lock by one compare-and-swap on the key's
+ *            coherent word; action PCIE, an INV for all followers
+ *     NIC    PCIE: if the key has accepted a newer write meanwhile (the PCIe takes its time) then
+ *            it sends nothing, and waits for that one; otherwise SEND of INV, VSTORE and DSTORE
+ *            into the FIFOs
+ *     others MESSAGE INV: lock, VSTORE, DSTORE; VSTORED, DSTORED: SEND of the acknowledgements
+ *     NIC    MESSAGE ACK from all: action PCIE, one ACK, with which the host answers DONE;
+ *            once the own vFIFO entry is drained: unlock, SEND of VAL
+ *
+ * vFIFO: an entry takes a slot when VSTORE is polled. When it is stored, and those of its key before
+ * it are out, DMA is polled: value to the host's cache; DRAINED frees the slot and makes the value
+ * the key's. Different keys drain in parallel. An entry with a newer one of its key stored behind
+ * it is dropped without DMA, which counts as drained.
+ * dFIFO: an entry takes a slot when DSTORE is polled and is durable at DSTORED. LOG follows, to the
+ * host's log in any order; LOGGED frees the slot. Whoever applies the log skips what is older than
+ * what it has of the key.
+ * Stores may complete in any order. Storing the two in parallel or one after the other, and what
+ * each costs, is the caller's.
+ *
+ * Full FIFOs. A step_nic with an INV for which there is no room returns SNIC_EAGAIN. From another
+ * node: drop it, that counts as lost (the paper's rejection, NACK); or offer it again later. From
+ * the host: the PCIe stalls, offer it again after DRAINED, LOGGED or any other event of the NIC.
+ * Draining waits for nothing but DMA and log, so neither order nor choice can deadlock.
+ *
+ * Timestamps are those of ddp.h. A version here is even (ddp.h's compare-and-swap, amendments A11,
+ * is what makes odd ones), so its lowest bit is free to be the read lock: the coherent word of a
+ * key is the highest timestamp that was ever snatched, with that bit for as long as it is locked.
+ * A write's timestamp is above that word, so above volatileTS, RDLock_Owner and the last one issued
+ * (H1, H2: the paper reads volatileTS only, which lags until the vFIFO has drained).
+ *
+ * Where the SmartNIC's tables differ from the paper's: Synch unlocks, and sends VAL, only when the
+ * own dFIFO has the write, too (stores take time here; the paper's condition lets a value be read
+ * that a crash of all loses). REnf and Strict likewise, as in ddp.h.
+ *
+ * ---- Variants, for measuring (the paper's figure 12) ----
+ *
+ * SNIC_DDPNIC_UNBATCHED  the host sends an INV for each follower over PCIe, and gets an ACK for
+ *                        each, of which the last one answers the client
+ * SNIC_DDPNIC_UNICAST    no broadcast: a SEND for each destination instead of one with a mask. An
+ *                        unbatched INV is then sent on as it comes; with broadcast the NIC waits
+ *                        for the last of them
+ *
+ * ---- Failures ----
+ *
+ * Messages between nodes may be lost, doubled, late and in any order: INV and PERSIST are sent again
+ * (retransmit_ns), a doubled INV never locks, a lock whose VAL does not come is lifted by a replay
+ * (replay_ns): the holder does the write over with the write's timestamp, with the value from
+ * wherever it is, the vFIFO included (A12). A new view leaves nodes out; acknowledgements of nodes
+ * that are not in both views in the same incarnation do not count on.
+ * The PCIe loses nothing and keeps the order, each way; a node's halves fail together.
+ * When a node crashes its vFIFO is lost. Its dFIFO is not: what snic_ddpnic_dfifo gives of the dead
+ * node's memory belongs into its log before anybody reads that.
+ *
+ * Left to ddp: nodes that join (views only lose nodes here), restart of all from their logs (which
+ * a ddp does, on log and dFIFO), compare-and-swap, purging of tombstones, QUERY (a follower replays
+ * without asking).
+ */
+#ifndef SNIC_DDPNIC_H
+#define SNIC_DDPNIC_H
+
+#include "snicstore/ddp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A node: both halves. Lives in caller memory. Has no pointers: may be copied as bytes. */
+struct snic_ddpnic;
+
+#define SNIC_DDPNIC_ALIGN 64
+
+enum {
+    /* SNIC_DDP_PAPER: an INV older than what was accepted waits until that is complete. */
+    SNIC_DDPNIC_UNBATCHED = 1 << 8,
+    SNIC_DDPNIC_UNICAST = 1 << 9
+};
+
+struct snic_ddpnic_opts {
+    uint32_t opts_size;
+    uint32_t model; /**< enum snic_ddp_model */
+    uint32_t flags;
+    uint32_t node;          /**< own number, below SNIC_DDP_NODES_MAX */
+    uint32_t keys_max;      /**< records, tombstones included                 1 ... 2^28 */
+    uint32_t writes_max;    /**< at a time in each half, one of the NIC's
+                              for replays only; open scopes count at the NIC  2 ... 2^20 */
+    uint32_t waits_max;     /**< invalidations not yet acknowledged for good  2 ... 2^20 */
+    uint32_t reads_max;     /**< reads that wait for an unlock                0 ... 2^20 */
+    uint32_t scopes_max;    /**< open here                                    0 ... 2^16 */
+    uint32_t vfifo_max;     /**< slots                                        1 ... 2^20 */
+    uint32_t dfifo_max;     /**< slots                                        1 ... 2^20 */
+    uint32_t pad;           /**< 0 */
+    uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
+    uint64_t replay_ns;     /**< a key locked by another's write for so long
+                              is replayed                                  default 10 ms */
+};
+
+/* ---- Events and actions: ddp.h's structs, types, and these ---- */
+
+/**
+ * Host half: SNIC_DDP_READ, WRITE, DELETE, SYNC, LEASE, and
+ *   PCIE   msg: from the NIC
+ *   WAKE   key: is unlocked; with flags SNIC_DDPNIC_ALL: this node is no member any more
+ * NIC half: SNIC_DDP_MESSAGE, EPOCH, TICK, FIRE, and
+ *   PCIE     msg: from the host
+ *   VSTORED  key, ts: the entry is in the vFIFO
+ *   DSTORED  key, ts: the entry is in the dFIFO, durable
+ *   DRAINED  key, ts: DMA is done
+ *   LOGGED   key, ts: the host's log has it
+ *   MARKED   id: MARK is done
+ */
+enum snic_ddpnic_event_type {
+    SNIC_DDPNIC_PCIE = 32, /**< also the action: msg to the other half */
+    SNIC_DDPNIC_WAKE,      /**< also the action of the NIC: the coherent line tells the host */
+    SNIC_DDPNIC_VSTORED,
+    SNIC_DDPNIC_DSTORED,
+    SNIC_DDPNIC_DRAINED,
+    SNIC_DDPNIC_LOGGED,
+    SNIC_DDPNIC_MARKED
+};
+
+/**
+ * Host half: SNIC_DDP_DONE, NEED_EPOCH, PCIE.
+ * NIC half: SNIC_DDP_SEND, RELEASE, SUSPECT, PCIE, WAKE (msg.key, flags), and these; msg has key,
+ * ts, value, length, flags (TOMBSTONE), scope. LOG and DSTORE of REnf, Event and Scope are
+ * SNIC_DDP_BACKGROUND: nobody waits for them.
+ */
+enum snic_ddpnic_action_type {
+    SNIC_DDPNIC_VSTORE = 48, /**< into the vFIFO, then VSTORED */
+    SNIC_DDPNIC_DSTORE,      /**< into the dFIFO, then DSTORED */
+    SNIC_DDPNIC_DMA,         /**< from the vFIFO to the host's cache, then DRAINED */
+    SNIC_DDPNIC_LOG,         /**< from the dFIFO to the host's log, then LOGGED */
+    SNIC_DDPNIC_MARK         /**< a scope's marker into NVM (no slot), then MARKED with id */
+};
+
+enum { SNIC_DDPNIC_ALL = 1 << 9 /**< of WAKE */ };
+
+/*
+ * Messages over PCIe are struct snic_ddp_msg:
+ *   host to NIC  INV: key, ts, value, length, flags, scope; PERSIST: scope.
+ *                index: mask of the nodes that it goes to; seen[0]: of unbatched ones how many
+ *                follow this one
+ *   NIC to host  ACK: key, ts; PERSIST_ACK: scope.
+ *                index: mask of the nodes whose acknowledgement it stands for; seen[0]: 1: this is
+ *                the last, the client may be answered
+ * epoch, incarnations, dst are without meaning.
+ *
+ * Values: a handle comes in with WRITE to the host or with an INV to the NIC, and goes back once,
+ * with a RELEASE of the NIC. Over PCIe it travels with the (first) INV. Handles in actions are
+ * borrowed until either half is stepped again.
+ *
+ * Results of DONE: 0 (value and ts of a read; ts of a write), SNIC_ENOENT (a read found nothing),
+ * SNIC_EUNKNOWN (this node left the membership meanwhile: the write may or may not happen),
+ * SNIC_ESTALE (a read: it left; SYNC of a scope this node knows nothing of).
+ */
+
+/* ---- Calls ---- */
+
+/** Bytes of memory, 0 for bad options. [any] */
+SNIC_API size_t snic_ddpnic_memsize(const struct snic_ddpnic_opts *opts);
+/** A node that is FENCED, with an empty table. SNIC_EINVAL, SNIC_ENOSPC (mem). [owner] */
+SNIC_API SNIC_NODISCARD int snic_ddpnic_init(struct snic_ddpnic **d, void *mem, size_t mem_size,
+                                             const struct snic_ddpnic_opts *opts);
+/**
+ * Something happened at the host.
+ * SNIC_EAGAIN   READ, WRITE, DELETE, SYNC: no room for it now, or (NEED_EPOCH is polled) no version
+ * SNIC_ESTALE   those: no member, or no lease
+ * SNIC_ENOSPC   WRITE, DELETE: a new key, and keys_max are there
+ * SNIC_EINVAL   an event that makes no sense
+ * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_ddpnic_step_host(struct snic_ddpnic *d, uint64_t now_ns,
+                                                  const struct snic_ddp_event *ev);
+/**
+ * Something happened at the NIC.
+ * SNIC_EAGAIN   PCIE: no room now, offer it again; MESSAGE: no room, counts as lost
+ * SNIC_ESTALE   MESSAGE: of another epoch or incarnation
+ * SNIC_EPROTO   MESSAGE: makes no sense
+ * SNIC_EINVAL   an event that makes no sense (a view with a node more, a completion of nothing)
+ * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_ddpnic_step_nic(struct snic_ddpnic *d, uint64_t now_ns,
+                                                 const struct snic_ddp_event *ev);
+/** The next action of the host; 0: none. [owner] */
+SNIC_API int snic_ddpnic_poll_host(struct snic_ddpnic *d, struct snic_ddp_action *out);
+/** The next action of the NIC; 0: none. [owner] */
+SNIC_API int snic_ddpnic_poll_nic(struct snic_ddpnic *d, struct snic_ddp_action *out);
+/** When to step the NIC with TICK if nothing else happens; SNIC_NEVER. [owner] */
+SNIC_API uint64_t snic_ddpnic_deadline_ns(const struct snic_ddpnic *d);
+
+/** A record. */
+struct snic_ddpnic_entry {
+    /** The host's: what a read gives; ts is volatileTS, locked RDLock_Owner (0: readable), seen gV
+     * and gD, durable the highest in the dFIFO or the log. */
+    struct snic_ddp_entry host;
+    uint64_t top;      /**< the highest that was ever locked */
+    uint64_t accepted; /**< the highest that the vFIFO took */
+    uint64_t stored;   /**< the highest that was stored in the vFIFO */
+    uint64_t value;    /**< handle of what was accepted, 0: deleted */
+};
+/**
+ * A read without an event: 0 and the record (of `host` key, ts, value, length); SNIC_EAGAIN if the
+ * key is locked (then READ waits), SNIC_ENOENT, SNIC_ESTALE. The value is borrowed. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_ddpnic_get(const struct snic_ddpnic *d, uint64_t now_ns,
+                                            const struct snic_ddp_key *key,
+                                            struct snic_ddpnic_entry *out);
+/** The records as snic_ddp_next gives them, what the table holds nothing of yet, too. [owner] */
+SNIC_API SNIC_NODISCARD int snic_ddpnic_next(const struct snic_ddpnic *d, uint64_t *cursor,
+                                             struct snic_ddpnic_entry *out);
+/**
+ * The durable entries of the dFIFO that the log was not said to have, in no order: after a crash,
+ * of the memory as it was then, they are to be appended to the node's log. *cursor starts at 0; 0
+ * and key, ts, value, length, flags of @p out, SNIC_ENOENT at the end. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_ddpnic_dfifo(const struct snic_ddpnic *d, uint64_t *cursor,
+                                              struct snic_ddp_entry *out);
+
+struct snic_ddpnic_counters {
+    uint64_t invalid;     /**< messages refused with SNIC_EPROTO */
+    uint64_t foreign;     /**< of another epoch or incarnation */
+    uint64_t no_room;     /**< SNIC_EAGAIN of the host */
+    uint64_t stalled;     /**< SNIC_EAGAIN of the NIC */
+    uint64_t retransmits; /**< INV, PERSIST sent again */
+    uint64_t replays;     /**< begun */
+    uint64_t obsolete;    /**< INVs of others older than what was accepted */
+    uint64_t overtaken;   /**< writes of the own host that were obsolete at the NIC */
+    uint64_t duplicate;   /**< INVs of what was accepted last */
+    uint64_t dropped;     /**< vFIFO entries that were obsolete when their turn came */
+};
+struct snic_ddpnic_info {
+    uint32_t epoch;
+    uint32_t role;    /**< enum snic_ddp_role: FENCED or FULL */
+    uint32_t records; /**< tombstones included */
+    uint32_t host_writes;
+    uint32_t nic_writes; /**< coordinated or replayed now, open scopes included */
+    uint32_t waits;
+    uint32_t reads;
+    uint32_t scopes;
+    uint32_t vfifo; /**< slots taken */
+    uint32_t dfifo;
+    struct snic_ddpnic_counters counters;
+};
+/** Fill @p out. [owner] */
+SNIC_API void snic_ddpnic_inspect(const struct snic_ddpnic *d, struct snic_ddpnic_info *out);
+
+/* ---- For checkers: as in ddp.h. SNIC_DDP_TIMER_WRITE, _SCOPE, _LOCK ---- */
+
+/** The armed timers, at most @p max of them; returns how many there are. [owner] */
+SNIC_API uint32_t snic_ddpnic_timers(const struct snic_ddpnic *d, struct snic_ddp_timer *out,
+                                     uint32_t max);
+/** Bytes that are equal for equal states, as snic_ddp_canon's. [owner] */
+SNIC_API size_t snic_ddpnic_canon(const struct snic_ddpnic *d, void *out, size_t size);
+/** Every structural invariant, between steps: 0 or SNIC_ECORRUPT. O(n). [owner] */
+SNIC_API int snic_ddpnic_check(const struct snic_ddpnic *d);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_DDPNIC_H */
