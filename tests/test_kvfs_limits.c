@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What an engine's tables bound: open inodes. Refused with SNIC_ENFILE, and nothing has happened. */
+/* What an engine's tables bound: open inodes. Refused with SNIC_ENFILE, and nothing has happened.
+ */
 #include "test_kvfs_util.h"
 
 #include <stdio.h>
