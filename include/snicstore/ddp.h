@@ -361,6 +361,10 @@ SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_
 SNIC_API SNIC_NODISCARD int snic_ddp_next(const struct snic_ddp *d, uint64_t *cursor,
                                           struct snic_ddp_entry *out);
 
+/** The record of that key whatever its state, as next gives it: 0 or SNIC_ENOENT. [owner] */
+SNIC_API SNIC_NODISCARD int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
+                                          struct snic_ddp_entry *out);
+
 /** What happened so far, and what is there now. */
 struct snic_ddp_counters {
     uint64_t invalid;     /**< messages refused with SNIC_EPROTO */

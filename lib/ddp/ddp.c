@@ -384,27 +384,42 @@ int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns, const struct snic_dd
     return 0;
 }
 
+static void ddp_entry(const struct ddp_rec *r, struct snic_ddp_entry *out)
+{
+    out->key = r->key;
+    out->ts = r->vts;
+    out->value = r->value;
+    out->length = r->length;
+    out->flags = r->flags & SNIC_DDP_MSG_TOMBSTONE;
+    out->flags |= r->rd != 0 ? (uint32_t)SNIC_DDP_MSG_LOCKED : 0;
+    out->flags |= (r->flags & DDP_R_CAS) != 0 ? (uint32_t)SNIC_DDP_MSG_CAS : 0;
+    out->locked = r->rd;
+    out->seen[0] = r->gv;
+    out->seen[1] = r->gd;
+    out->durable = r->dts;
+}
+
 int snic_ddp_next(const struct snic_ddp *d, uint64_t *cursor, struct snic_ddp_entry *out)
 {
     for (uint64_t i = *cursor; i < d->recs.high; i++) {
         const struct ddp_rec *r = ddp_rec_at(d, (uint32_t)i);
         if (r->vts == 0)
             continue;
-        out->key = r->key;
-        out->ts = r->vts;
-        out->value = r->value;
-        out->length = r->length;
-        out->flags = r->flags & SNIC_DDP_MSG_TOMBSTONE;
-        out->flags |= r->rd != 0 ? (uint32_t)SNIC_DDP_MSG_LOCKED : 0;
-        out->flags |= (r->flags & DDP_R_CAS) != 0 ? (uint32_t)SNIC_DDP_MSG_CAS : 0;
-        out->locked = r->rd;
-        out->seen[0] = r->gv;
-        out->seen[1] = r->gd;
-        out->durable = r->dts;
+        ddp_entry(r, out);
         *cursor = i + 1;
         return 0;
     }
     return SNIC_ENOENT;
+}
+
+int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
+                  struct snic_ddp_entry *out)
+{
+    const struct ddp_rec *r = ddp_find(d, key);
+    if (r == NULL || r->vts == 0)
+        return SNIC_ENOENT;
+    ddp_entry(r, out);
+    return 0;
 }
 
 void snic_ddp_inspect(const struct snic_ddp *d, struct snic_ddp_info *out)
