@@ -27,6 +27,7 @@
 #include "snicstore/kvfs.h"
 
 #include "snicstore/qos.h"
+#include "snicstore/wal.h"
 #include "snicstore/fs.h"
 
 #include "snicstore/channel.h"

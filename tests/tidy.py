@@ -33,6 +33,7 @@ FLOOR = {
     "luna": STRUCTURES, "kvfs": STRUCTURES + ["kvop"], "nvmefs": STRUCTURES, "nvmetcp": STRUCTURES,
     "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],
+    "wal": DOOR + ["io"],
     "fs": DOOR + ["io", "kv", "kvop", "kvfs"],
     "channel": DOOR + ["dma", "ring"],
     "files": DOOR + ["io", "dma", "ring", "cuckoo", "channel"],

@@ -141,8 +141,9 @@ struct snic_wal_opts {
                                  device with larger sectors, endanger its neighbours            */
     uint32_t record_max;  /**< most bytes of a record, at most 1/32 of a segment; default 64 KiB, or
                                that                                                           */
-    uint32_t batch_bytes; /**< of one write, multiple of block_bytes, at least 3 blocks and room
-                               for a record, at most transfer_max; default 256 KiB            */
+    uint32_t batch_bytes; /**< of one write, multiple of block_bytes, at least 16 blocks and
+                               room for two records, at most a segment and transfer_max; not less
+                               than the log was formatted with; default 256 KiB               */
     uint32_t batches;     /**< writes under way, closed and filling, 2 ... 64; default 4        */
     uint32_t pad;         /**< 0                                                                */
     uint64_t window_ns;   /**< how long a BACKGROUND record may wait for its write; default 2 ms */

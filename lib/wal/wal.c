@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * A durable log: opening and closing, requests to the device, and who runs when.
+ *
+ * Three requests at most are with the device: a batch (batch.c), a reading (recovery, compaction)
+ * and one for the rest (membership file, format). Whatever the owner asks for is begun at the next
+ * message of the loop, so that appends of one turn share a batch and no callback comes from inside
+ * a call (W6).
+ */
+#include "wal/wal_priv.h"
+
+/* ---- Requests ---- */
+
+void wal_op_begin(struct snic_wal *w, struct wal_op *op, uint8_t code, uint64_t offset,
+                  unsigned char *bytes, uint64_t length, wal_then_fn then)
+{
+    SNIC_ASSERT(op->state == WAL_OP_IDLE);
+    op->w = w;
+    op->then = then;
+    op->bytes = bytes;
+    op->offset = offset;
+    op->length = length;
+    op->done = 0;
+    op->flags = code == SNIC_IO_WRITE && op == &w->write && w->fua ? SNIC_IO_FUA : 0;
+    op->req.op = code;
+    op->state = WAL_OP_READY;
+}
+
+static void wal_pump(struct snic_wal *w);
+
+static void wal_op_end(struct wal_op *op, int64_t result)
+{
+    struct snic_wal *w = op->w;
+    op->state = WAL_OP_IDLE;
+    if (w->closing || w->phase == WAL_DEAD)
+        return;
+    if (result < 0) {
+        wal_die(w, (int)result);
+        return;
+    }
+    if (op->req.op != SNIC_IO_FLUSH) {
+        uint64_t got = snic_align_down((uint64_t)result, w->io->geometry.length_align);
+        op->done += got;
+        if (got == 0 || op->done > op->length) {
+            wal_die(w, SNIC_EIO); /* the device ends before its size says */
+            return;
+        }
+        if (op->done < op->length) {
+            op->state = WAL_OP_READY;
+            return;
+        }
+    }
+    op->then(w);
+}
+
+static void wal_op_done(struct snic_io_req *req)
+{
+    struct wal_op *op = SNIC_CONTAINER(req, struct wal_op, req);
+    struct snic_wal *w = op->w;
+    SNIC_ASSERT(op->state == WAL_OP_OUT);
+    wal_op_end(op, req->result);
+    wal_pump(w);
+}
+
+static void wal_op_submit(struct snic_wal *w, struct wal_op *op)
+{
+    struct snic_io_req *req = &op->req;
+    uint8_t code = req->op;
+    if (op->state != WAL_OP_READY || w->phase == WAL_DEAD)
+        return;
+    snic_io_req_init(req);
+    req->op = code;
+    req->done = wal_op_done;
+    if (code != SNIC_IO_FLUSH) {
+        req->flags = (uint16_t)op->flags;
+        req->offset = op->offset + op->done;
+        req->length = op->length - op->done;
+        req->buf.base = op->bytes + op->done;
+        req->buf.size = (size_t)req->length;
+    }
+    int n = snic_io_submit(w->io, &req, 1);
+    if (n == 1) {
+        op->state = WAL_OP_OUT;
+    } else if (n == 0) {
+        w->retry_ns = snic_loop_now(w->loop) + SNIC_WAL__RETRY_NS;
+        wal_arm(w);
+    } else {
+        op->state = WAL_OP_IDLE;
+        wal_die(w, n);
+    }
+}
+
+/* ---- Who runs when ---- */
+
+/** Somebody was refused, and would not be now, or for another reason. */
+static void wal_say_room(struct snic_wal *w)
+{
+    if (w->said == 0)
+        return;
+    int e = wal_admit(w, w->said_length, w->said_class);
+    if (e == -(int)w->said || (e == SNIC_EAGAIN && w->said == (uint32_t)-SNIC_ENOSPC))
+        return;
+    w->said = 0;
+    if (w->events.room != NULL)
+        w->events.room(w->ctx);
+}
+
+static void wal_pump(struct snic_wal *w)
+{
+    for (uint32_t turn = 0; turn < 2 && w->phase != WAL_DEAD && !w->closing; turn++) {
+        if (w->phase == WAL_OPEN) {
+            wal_compact_pump(w);
+            wal_erase_pump(w);
+            wal_meta_pump(w);
+            wal_batch_pump(w);
+        }
+        wal_op_submit(w, &w->write);
+        wal_op_submit(w, &w->read);
+        wal_op_submit(w, &w->side);
+        if (w->phase == WAL_OPEN && turn == 0)
+            wal_say_room(w);
+    }
+}
+
+static void wal_message(struct snic_loop_msg *m)
+{
+    struct snic_wal *w = SNIC_CONTAINER(m, struct snic_wal, message);
+    w->message_on = 0;
+    wal_pump(w);
+}
+
+void wal_kick(struct snic_wal *w)
+{
+    if (w->message_on)
+        return;
+    w->message_on = 1;
+    snic_loop_defer(w->loop, &w->message);
+}
+
+void wal_arm(struct snic_wal *w)
+{
+    uint64_t at = snic_min_u64(w->retry_ns, w->window_ns);
+    if (at == SNIC_NEVER)
+        snic_loop_cancel(w->loop, &w->timer);
+    else
+        snic_loop_arm(w->loop, &w->timer, at);
+}
+
+static void wal_timer(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_wal *w = SNIC_CONTAINER(t, struct snic_wal, timer);
+    if (w->window_ns <= now_ns) {
+        w->window_ns = SNIC_NEVER;
+        w->flush_seq = w->last_seq;
+    }
+    if (w->retry_ns <= now_ns)
+        w->retry_ns = SNIC_NEVER;
+    wal_arm(w);
+    wal_pump(w);
+}
+
+void wal_die(struct snic_wal *w, int error)
+{
+    uint32_t phase = w->phase;
+    if (phase == WAL_DEAD || w->closing)
+        return;
+    w->phase = WAL_DEAD;
+    w->said = 0;
+    snic_loop_cancel(w->loop, &w->timer);
+    if (phase == WAL_OPENING)
+        wal_opened(w, error);
+    else
+        w->events.failed(w->ctx, error);
+}
+
+/* ---- Options and memory ---- */
+
+static int wal_options(struct snic_wal_opts *o, struct wal_geo *g, const struct snic_io *io,
+                       const struct snic_wal_opts *in)
+{
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), in) != 0 || o->pad != 0 ||
+        (o->flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT | SNIC_WAL_NO_FUA)) != 0)
+        return SNIC_EINVAL;
+    o->batches = o->batches != 0 ? o->batches : 4;
+    o->window_ns = o->window_ns != 0 ? o->window_ns : 2000000;
+    if (o->batches < 2 || o->batches > SNIC_WAL__BATCHES_MAX || o->window_ns > (uint64_t)1 << 62)
+        return SNIC_EINVAL;
+    if ((io->caps & SNIC_IO_CAP_READONLY) != 0)
+        return SNIC_EPERM;
+    int r = wal_format_geo(g, io, o);
+    return r == SNIC_ENOSPC ? 0 : r; /* opened() says so, if it matters */
+}
+
+static struct snic_wal *wal_carve(struct snic_arena *a, const struct snic_wal_opts *o,
+                                  const struct wal_geo *g, uint32_t align)
+{
+    struct snic_wal *w = snic_arena_take(a, 1, sizeof(*w), SNIC_WAL_ALIGN);
+    uint32_t batch = g->batch_blocks * g->block;
+    unsigned char *record = snic_arena_take(a, 1, wal_record_size(g->record_max), SNIC_CACHELINE);
+    unsigned char *file = snic_arena_take(a, 1, SNIC_WAL_META_MAX, SNIC_CACHELINE);
+    /* The base is aligned to a line only: one alignment more, and aligned by hand. */
+    size_t all = (size_t)batch * (o->batches + 1) + 2 * (size_t)g->unit + align;
+    unsigned char *big = snic_arena_take(a, 1, all, SNIC_CACHELINE);
+    if (big == NULL)
+        return NULL;
+    memset(w, 0, sizeof(*w));
+    memset(file, 0, SNIC_WAL_META_MAX);
+    memset(big, 0, all);
+    big += (size_t)(snic_align_up((uintptr_t)big, align) - (uintptr_t)big);
+    for (uint32_t i = 0; i < o->batches; i++)
+        w->batch[i].bytes = big + (size_t)i * batch;
+    w->chunk = big + (size_t)o->batches * batch;
+    w->chunk_bytes = batch;
+    w->buffer_bytes = batch;
+    w->meta.slot = w->chunk + batch;
+    w->meta.file = file;
+    w->reader.memory = record;
+    return w;
+}
+
+size_t snic_wal_memsize(const struct snic_io *io, const struct snic_wal_opts *in)
+{
+    struct snic_arena a = {NULL, 0, 0};
+    struct snic_wal_opts o;
+    struct wal_geo g;
+    if (wal_options(&o, &g, io, in) != 0)
+        return 0;
+    (void)wal_carve(&a, &o, &g, io->geometry.memory_align);
+    return a.used == SIZE_MAX ? 0 : (size_t)snic_align_up(a.used, SNIC_WAL_ALIGN);
+}
+
+int snic_wal_open(struct snic_wal **out, void *mem, size_t mem_size, struct snic_io *io,
+                  const struct snic_wal_opts *in, const struct snic_wal_events *e, void *ctx)
+{
+    struct snic_arena a = {mem, mem_size, 0};
+    struct snic_wal_opts o;
+    struct wal_geo g;
+    int r = wal_options(&o, &g, io, in);
+    if (r != 0)
+        return r;
+    if (((uintptr_t)mem & (SNIC_WAL_ALIGN - 1)) != 0 || e->opened == NULL || e->durable == NULL ||
+        e->failed == NULL)
+        return SNIC_EINVAL;
+    if (mem_size < snic_wal_memsize(io, in))
+        return SNIC_ENOSPC;
+    struct snic_wal *w = wal_carve(&a, &o, &g, io->geometry.memory_align);
+    if (w == NULL)
+        return SNIC_ENOSPC;
+    w->mem = mem;
+    w->io = io;
+    w->loop = io->loop;
+    w->opts = o;
+    w->events = *e;
+    w->ctx = ctx;
+    w->fua = (io->caps & SNIC_IO_CAP_FUA) != 0 && (o.flags & SNIC_WAL_NO_FUA) == 0;
+    w->retry_ns = SNIC_NEVER;
+    w->window_ns = SNIC_NEVER;
+    w->message.fn = wal_message;
+    snic_timer_init(&w->timer, wal_timer);
+    w->recover.want = g;
+    wal_open_begin(w);
+    wal_kick(w);
+    *out = w;
+    return 0;
+}
+
+void *snic_wal_close(struct snic_wal *w)
+{
+    void *mem = w->mem;
+    w->closing = 1;
+    snic_loop_cancel(w->loop, &w->timer);
+    while (w->message_on || w->write.state == WAL_OP_OUT || w->read.state == WAL_OP_OUT ||
+           w->side.state == WAL_OP_OUT) {
+        int r = snic_loop_once(w->loop, SNIC_NEVER);
+        SNIC_ASSERT(r > 0 || snic_loop_world(w->loop) == NULL); /* else the node is paused */
+        SNIC_ASSERT(r >= 0);
+    }
+    return mem;
+}
+
+/* ---- Views ---- */
+
+void snic_wal_inspect(const struct snic_wal *w, struct snic_wal_info *out)
+{
+    *out = w->info;
+    out->dead = w->phase == WAL_DEAD;
+    out->writable = w->writable;
+    out->appended = w->last_seq;
+    out->durable = w->durable_seq;
+    if (!out->opened)
+        return;
+    out->full = w->compact.full;
+    out->block_bytes = w->geo.block;
+    out->segment_bytes = w->geo.segment;
+    out->segments = w->geo.segments;
+    out->segments_free = (uint32_t)wal_free_segments(w);
+    out->segments_reserved = w->geo.reserve + 1;
+    out->record_max = w->geo.record_max;
+}
