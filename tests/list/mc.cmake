@@ -2,16 +2,27 @@
 # The explorer, and what it explores. The engine's sources are compiled a second time, which the
 # library made of the single header, all of it one object, cannot be linked beside.
 set(_mc mc/mc.c mc/mc_table.c mc/mc_front.c mc/mc_script.c)
+set(_mc_ddp mc/ddp_node.c mc/ddp_print.c mc/ddp_world.c)
 snic_test(mc ddp SOURCES ${_mc} TIMEOUT 600 LABELS slow)
 if(NOT SNIC_SINGLE)
-  snic_test(ddp_mc ddp SOURCES ${_mc} mc/ddp_engine.c mc/ddp_node.c mc/ddp_print.c mc/ddp_world.c
-    TIMEOUT 14400 LABELS slow)
+  snic_test(ddp_mc ddp SOURCES ${_mc} ${_mc_ddp} mc/ddp_engine.c TIMEOUT 14400 LABELS slow)
   if(TARGET test_ddp_mc)
     # By hand: mc/ddp_explore.c says how.
-    add_executable(ddp_explore mc/ddp_explore.c ${_mc} mc/ddp_engine.c mc/ddp_node.c mc/ddp_print.c
-      mc/ddp_world.c)
+    add_executable(ddp_explore mc/ddp_explore.c ${_mc} ${_mc_ddp} mc/ddp_engine.c)
     set_target_properties(ddp_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
     target_include_directories(ddp_explore PRIVATE ${PROJECT_SOURCE_DIR}/lib)
     target_link_libraries(ddp_explore PRIVATE snicstore snicstore_flags Threads::Threads)
+    # The same with bugs in the engine, of which mc/mutate.py makes copies.
+    find_program(SNIC_PYTHON python3)
+    if(SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
+      add_library(ddp_explorer STATIC mc/ddp_explore.c ${_mc} ${_mc_ddp})
+      set_target_properties(ddp_explorer PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+      target_include_directories(ddp_explorer PRIVATE ${PROJECT_SOURCE_DIR}/lib)
+      target_link_libraries(ddp_explorer PRIVATE snicstore snicstore_flags)
+      add_test(NAME ddp_mutants COMMAND ${SNIC_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/mc/mutate.py
+        --day --cc ${CMAKE_C_COMPILER} --lib $<TARGET_FILE:ddp_explorer>
+        --lib $<TARGET_FILE:snicstore>)
+      set_tests_properties(ddp_mutants PROPERTIES TIMEOUT 7200 LABELS "ddp;slow")
+    endif()
   endif()
 endif()
