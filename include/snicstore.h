@@ -23,6 +23,7 @@
 #include "snicstore/gimbal.h"
 #include "snicstore/credit.h"
 #include "snicstore/ddp.h"
+#include "snicstore/ddpnic.h"
 #include "snicstore/member.h"
 #include "snicstore/kvfs.h"
 

@@ -29,7 +29,7 @@ FLOOR = {
     "io": DOOR + ["ssd"], "dma": DOOR, "net": DOOR, "kv": DOOR + ["io", "kvop"],
     "ring": BASE, "cuckoo": BASE, "hcache": BASE,
     "gimbal": STRUCTURES, "credit": BASE,
-    "ddp": STRUCTURES, "member": STRUCTURES, "solar": STRUCTURES,
+    "ddp": STRUCTURES, "ddpnic": STRUCTURES + ["ddp"], "member": STRUCTURES, "solar": STRUCTURES,
     "luna": STRUCTURES, "kvfs": STRUCTURES + ["kvop"], "nvmefs": STRUCTURES, "nvmetcp": STRUCTURES,
     "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],

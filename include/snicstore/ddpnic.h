@@ -43,15 +43,18 @@
  *     NIC    MESSAGE ACK from all: action PCIE, one ACK, with which the host answers DONE;
  *            once the own vFIFO entry is drained: unlock, SEND of VAL
  *
- * vFIFO: an entry takes a slot when VSTORE is polled. When it is stored, and those of its key before
- * it are out, DMA is polled: value to the host's cache; DRAINED frees the slot and makes the value
- * the key's. Different keys drain in parallel. An entry with a newer one of its key stored behind
- * it is dropped without DMA, which counts as drained.
- * dFIFO: an entry takes a slot when DSTORE is polled and is durable at DSTORED. LOG follows, to the
- * host's log in any order; LOGGED frees the slot. Whoever applies the log skips what is older than
- * what it has of the key.
- * Stores may complete in any order. Storing the two in parallel or one after the other, and what
- * each costs, is the caller's.
+ * vFIFO: an entry takes a slot when VSTORE is polled. When it is stored, and those of its key
+ * before it are out, DMA is polled: value to the host's cache; DRAINED frees the slot and makes the
+ * value the key's. Different keys drain in parallel. An entry with a newer one of its key stored
+ * behind it is dropped without DMA, which counts as drained.
+ *
+ * dFIFO: an entry takes a slot when
+ * DSTORE is polled and is durable at DSTORED. LOG follows, to the host's log in any order; LOGGED
+ * frees the slot. Whoever applies the log skips what is older than what it has of the key.
+ *
+ * Stores
+ * may complete in any order. Storing the two in parallel or one after the other, and what each
+ * costs, is the caller's.
  *
  * Full FIFOs. A step_nic with an INV for which there is no room returns SNIC_EAGAIN. From another
  * node: drop it, that counts as lost (the paper's rejection, NACK); or offer it again later. From
@@ -78,14 +81,14 @@
  *
  * ---- Failures ----
  *
- * Messages between nodes may be lost, doubled, late and in any order: INV and PERSIST are sent again
- * (retransmit_ns), a doubled INV never locks, a lock whose VAL does not come is lifted by a replay
- * (replay_ns): the holder does the write over with the write's timestamp, with the value from
- * wherever it is, the vFIFO included (A12). A new view leaves nodes out; acknowledgements of nodes
- * that are not in both views in the same incarnation do not count on.
- * The PCIe loses nothing and keeps the order, each way; a node's halves fail together.
- * When a node crashes its vFIFO is lost. Its dFIFO is not: what snic_ddpnic_dfifo gives of the dead
- * node's memory belongs into its log before anybody reads that.
+ * Messages between nodes may be lost, doubled, late and in any order: INV and PERSIST are sent
+ * again (retransmit_ns), a doubled INV never locks, a lock whose VAL does not come is lifted by a
+ * replay (replay_ns): the holder does the write over with the write's timestamp, with the value
+ * from wherever it is, the vFIFO included (A12). A new view leaves nodes out; acknowledgements of
+ * nodes that are not in both views in the same incarnation do not count on. The PCIe loses nothing
+ * and keeps the order, each way; a node's halves fail together. When a node crashes its vFIFO is
+ * lost. Its dFIFO is not: what snic_ddpnic_dfifo gives of the dead node's memory belongs into its
+ * log before anybody reads that.
  *
  * Left to ddp: nodes that join (views only lose nodes here), restart of all from their logs (which
  * a ddp does, on log and dFIFO), compare-and-swap, purging of tombstones, QUERY (a follower replays

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The five models as data: spec section 1.3, the paper's figure 7. A row says of each thing that a
+ * coordinator does on what it waits.
+ *
+ * Where a row is not the spec's table: what a follower may let be read, so VAL of Synch, waits for
+ * the coordinator's own dFIFO, too. The table has A and D only, since there a store into both FIFOs
+ * is one moment; here the slower one may be under way when the vFIFO has drained, and a value read
+ * then is in no log of the coordinator's (H10 again). For the same reason gv waits for the own
+ * vFIFO: it says that all have stored it. D is not in `release`: ddpnic_eval unlocks nothing that
+ * is not out of the vFIFO.
+ */
+#include "ddpnic_priv.h"
+
+#define C DDPNIC_C
+#define P DDPNIC_P
+#define V DDPNIC_V
+#define F DDPNIC_F
+#define D DDPNIC_D
+#define NEVER DDPNIC_NEVER
+
+static const struct ddpnic_rules ddpnic_models[] = {
+    [SNIC_DDP_SYNCH] = {.release = C | P | F,
+                        .gv = C | P | V | F,
+                        .gd = C | P | F,
+                        .val = C | P | F | D,
+                        .val_type = SNIC_DDP_VAL,
+                        .val_p = NEVER,
+                        .answer = C | P | V | F,
+                        .all = C | P | V | F | D,
+                        .acks = DDPNIC_ONE,
+                        .val_durable = 1,
+                        .short_gd = 1},
+    [SNIC_DDP_STRICT] = {.release = C,
+                         .gv = C | V,
+                         .gd = C | P | F,
+                         .val = C | D,
+                         .val_type = SNIC_DDP_VAL_C,
+                         .val_p = C | P | F,
+                         .answer = C | P | F,
+                         .all = C | P | V | F | D,
+                         .acks = DDPNIC_SPLIT,
+                         .watch_gd = 1,
+                         .short_gd = 1},
+    [SNIC_DDP_RENF] = {.release = C | P | F,
+                       .gv = C | V,
+                       .gd = C | P | F,
+                       .val = C | P | F | D,
+                       .val_type = SNIC_DDP_VAL,
+                       .val_p = NEVER,
+                       .answer = C | V,
+                       .all = C | P | V | F | D,
+                       .acks = DDPNIC_SPLIT,
+                       .val_durable = 1,
+                       .background = 1},
+    [SNIC_DDP_EVENT] = {.release = C,
+                        .gv = C | V,
+                        .gd = NEVER,
+                        .val = C | D,
+                        .val_type = SNIC_DDP_VAL_C,
+                        .val_p = NEVER,
+                        .answer = C | V,
+                        .all = C | V | D,
+                        .acks = DDPNIC_C_ONLY,
+                        .background = 1},
+    [SNIC_DDP_SCOPE] = {.release = C,
+                        .gv = C | V,
+                        .gd = NEVER,
+                        .val = C | D,
+                        .val_type = SNIC_DDP_VAL_C,
+                        .val_p = NEVER,
+                        .answer = C | V,
+                        .all = C | V | D,
+                        .acks = DDPNIC_C_ONLY,
+                        .background = 1},
+};
+
+#undef C
+#undef P
+#undef V
+#undef F
+#undef D
+#undef NEVER
+
+int ddpnic_rules_of(uint32_t model, struct ddpnic_rules *out)
+{
+    if (model < SNIC_DDP_SYNCH || model > SNIC_DDP_SCOPE)
+        return SNIC_EINVAL;
+    *out = ddpnic_models[model];
+    return 0;
+}
