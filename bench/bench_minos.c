@@ -8,7 +8,7 @@
  *               [--fit EVALUATIONS]
  *
  * FIGURE: fig4 fig9 fig10 fig11 fig12 fig13 fig14 unloaded; may be repeated. --requests: of each
- * node, measured (default 4000; the paper has 100000). --fit searches the fitted parameters again,
+ * node, measured (default 10000; the paper has 100000). --fit searches the fitted parameters again,
  * on figure 12 alone, and prints what it finds.
  *
  * What to make of it. The head of the parameter file says what was fitted and what was chosen after
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 {
     struct minos_param p;
     const char *path = MINOS_PARAMETERS_FILE;
-    unsigned long requests = 4000;
+    unsigned long requests = 10000;
     unsigned long fit = 0;
     unsigned long long seed = 1;
     uint8_t wanted[FIGURES] = {0};

@@ -4,11 +4,11 @@
 #
 # Turns saved rows (the output of bench/run.sh; - is standard input) into one SVG picture per
 # module and unit in FOLDER (default: here): a group of bars per case, a bar per who and threads.
-# The figures of bench/dds.sh (module dds) and of bench_gimbal get a picture each (plot_dds.sh,
-# plot_gimbal.sh). MODULE: only
-# these. The README's pictures: sh bench/plot.sh bench/pictures/dds.rows bench/pictures dds
+# The figures of bench/dds.sh (module dds), of bench_gimbal and of bench_minos get a picture each
+# (plot_dds.sh, plot_gimbal.sh, plot_minos.sh). MODULE: only these.
+# The README's pictures: sh bench/plot.sh bench/pictures/dds.rows bench/pictures dds
 set -eu
-usage() { sed -n '3,9s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,10s/^# \{0,1\}//p' "$0"; exit "$1"; }
 for a; do
     case $a in
     --help | -h) usage 0 ;;
@@ -32,9 +32,10 @@ machine=$(sed -n 's/^machine //p' "$rows" | head -n 1 | tr -d "'\"\\\\")
 
 case "$only" in "  " | *" dds "*) sh "$(dirname "$0")/plot_dds.sh" "$rows" "$folder" ;; esac
 case "$only" in "  " | *" gimbal "*) sh "$(dirname "$0")/plot_gimbal.sh" "$rows" "$folder" ;; esac
+case "$only" in "  " | *" minos "*) sh "$(dirname "$0")/plot_minos.sh" "$rows" "$folder" ;; esac
 
 # row MODULE CASE WHO THREADS VALUE UNIT
-awk '$2 != "dds" && $2 != "gimbal" && $3 != "noise" { print $2, $7 }' "$tmp/all" | sort -u |
+awk '$2 !~ /^(dds|gimbal|minos)$/ && $3 != "noise" { print $2, $7 }' "$tmp/all" | sort -u |
     while read -r module unit; do
     case "$only" in "  " | *" $module "*) ;; *) continue ;; esac
     awk -v m="$module" -v u="$unit" '

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# run.sh [MODULE...] [--seconds N]
+# run.sh [MODULE...] [--seconds N] [--requests N]
 #
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
 # the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules,
@@ -8,8 +8,10 @@
 # redis-server and fio, `kvfs` the engine alone and the file system as it is mounted beside ext4 and
 # a FUSE pass-through (as root), `proxy` the director in front of an unmodified redis-server,
 # `tenants` the switch beside the kernel's schedulers on a loop device (as root), `qos` the storage
-# node with a tenant that floods it. --seconds N: time of each program per case. Save the output:
-# bench/plot.sh makes pictures of it.
+# node with a tenant that floods it; `minos` the replication engine and the MINOS paper's figures
+# in simulated time. --seconds N: time of each program per case; --requests N: of a node, in the
+# figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh makes pictures
+# of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -17,11 +19,13 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,11s/^# \{0,1\}//p' "$0"; exit "$1"; }
-seconds= modules=
+usage() { sed -n '3,14s/^# \{0,1\}//p' "$0"; exit "$1"; }
+seconds= modules= requests=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
+    --requests) requests=${2:?--requests N}; shift ;;
+    minos) modules="$modules ddp minos" ;;
     dds)
         for m in ring cuckoo channel files filelib offload director; do
             [ ! -e "bench/bench_$m.c" ] || modules="$modules $m"
@@ -34,7 +38,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $seconds in *[!0-9]*) echo "--seconds $seconds is not a number" >&2; exit 2 ;; esac
+case $seconds$requests in *[!0-9]*) echo "--seconds and --requests take numbers" >&2; exit 2 ;; esac
 
 . tests/packages.sh
 {
@@ -66,6 +70,7 @@ case " $modules " in
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
+only=$(echo "$only" | sed 's/\bminos\b/ddpnic/') # whose program it is
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
     -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&
     cmake --build "$out" -j "$(nproc)"; } >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
@@ -100,6 +105,8 @@ for m in $modules; do
         [ ! -x "$out/bench/bench_kvfs" ] ||
             "$out/bench/bench_kvfs" ${seconds:+--seconds "$seconds"} || status=1
         SNIC_BENCH_BUILD=$out sh bench/kvfs.sh ${seconds:+--seconds "$seconds"} || status=1
+    elif [ "$m" = minos ]; then
+        "$out/bench/bench_minos" ${requests:+--requests "$requests"} || status=1
     elif [ -x "$out/bench/bench_$m" ]; then
         series=
         [ "$m" != gimbal ] || series=$out/gimbal_series.rows

@@ -15,23 +15,29 @@ static double over(double a, double b)
 }
 
 /* Share of communication in a write, by the paper's "roughly speaking" definition: from the first
- * INV posted until the last acknowledgement taken up, less the mean handling of an INV. */
+ * INV posted until the last acknowledgement taken up, less the mean handling of an INV (lines 26 to
+ * 40). Waiting in receive queues is communication by that. */
 void fig_4(void)
 {
     double slow = 1e30;
     double fast = 0;
+    double least = 1e30;
+    double most = 0;
     for (uint32_t m = SNIC_DDP_SYNCH; m <= SNIC_DDP_SCOPE; m++) {
         struct minos_spec s = fig_spec(MINOS_B);
         s.model = m;
         struct minos_result r = fig_run(&s);
         fig_row(r.write_ns / 1000, "us", "fig4:write_%s", minos_model_name[m]);
-        fig_paper(r.comm * 100, m == SNIC_DDP_SYNCH ? 51 : 73, 51, 73, "%", "fig4:communication_%s",
-                  minos_model_name[m]);
+        fig_row(r.comm * 100, "%", "fig4:communication_%s", minos_model_name[m]);
+        least = r.comm < least ? r.comm : least;
+        most = r.comm > most ? r.comm : most;
         if (m <= SNIC_DDP_STRICT)
             slow = r.write_ns < slow ? r.write_ns : slow;
         else
             fast = r.write_ns > fast ? r.write_ns : fast;
     }
+    fig_paper(least * 100, 51, 51, 73, "%", "fig4:communication_least");
+    fig_paper(most * 100, 73, 51, 73, "%", "fig4:communication_most");
     fig_claim(slow > fast, "fig4:synch_and_strict_are_slower");
 }
 
@@ -73,16 +79,23 @@ static void bars(const char *figure, uint32_t kind, const char *cell, const stru
         fig_add(mean, v[1], v[0]);
 }
 
+/* Why a mean may be missed. */
+static const char *const why[KINDS] = {
+    "the cost model is too simple, or what is free in it was set wrongly",
+    "clients do not think, so throughput follows from the latencies by Little's law",
+    "all of it is reads that wait for the hottest keys' locks; what a read costs otherwise the "
+    "paper does not say (read_ns is assumed)",
+    "a fourth of the bars are workloads without writes, in which both designs do the same and the "
+    "ratio is 1 (without them it is like the writes'); by Little's law the others cannot make up "
+    "for it"};
+
 static void means(const char *figure, const struct fig_mean *mean, const double *paper,
                   double tolerance)
 {
     for (uint32_t k = 0; k < KINDS; k++) {
         fig_paper(mean[k].ratios / mean[k].count, paper[k], paper[k] * (1 - tolerance),
                   paper[k] * (1 + tolerance), "x", "%s:%s_mean", figure, kinds[k]);
-        fig_because(k == READ_LATENCY
-                        ? "all of it is reads that wait for the hottest keys' locks, and the "
-                          "paper does not say what a read costs otherwise (read_ns is assumed)"
-                        : "see the head of the parameter file for what is free");
+        fig_because(why[k]);
         fig_row(over(mean[k].b, mean[k].o), "x", "%s:%s_of_means", figure, kinds[k]);
     }
 }
@@ -121,18 +134,24 @@ void fig_9(void)
         }
     }
     means("fig9", mean, paper, 0.15);
-    struct minos_spec few = fig_spec(MINOS_O);
-    few.writes = 20;
-    struct minos_spec all = fig_spec(MINOS_O);
-    all.writes = 100;
-    struct minos_result a = fig_run(&few);
-    struct minos_result b = fig_run(&all);
-    /* Of writes and reads together, as only 20 % of the requests are writes at first. */
-    double grows = over(b.writes_per_us + b.reads_per_us, a.writes_per_us + a.reads_per_us);
-    fig_row(grows, "x", "fig9:O_requests_100_over_20_writes");
-    fig_row(over(b.write_ns, a.write_ns), "x", "fig9:O_write_latency_100_over_20_writes");
-    fig_claim(b.writes_per_us > a.writes_per_us, "fig9:O_throughput_grows_with_writes");
-    fig_claim(b.write_ns < a.write_ns * 1.1, "fig9:O_latency_barely_changes_with_writes");
+    /* Without writes both designs do the same; that bar is the fourth of each model's. */
+    const struct fig_mean *r = &mean[READ_RATE];
+    fig_row((r->ratios - 5) / (r->count - 5), "x", "fig9:read_throughput_mean_without_read_only");
+    double grow[2][KINDS];
+    for (uint32_t d = 0; d < 2; d++) {
+        struct minos_spec s = fig_spec(design_of[d]);
+        s.writes = 20;
+        struct minos_result few = fig_run(&s);
+        s.writes = 100;
+        struct minos_result all = fig_run(&s);
+        for (uint32_t k = WRITE_LATENCY; k <= WRITE_RATE; k++) {
+            grow[d][k] = over(value_of(&all, k), value_of(&few, k));
+            fig_row(grow[d][k], "x", "fig9:%s_%s_100_over_20_writes", both[d], kinds[k]);
+        }
+    }
+    fig_claim(grow[1][WRITE_RATE] > 1.1, "fig9:O_throughput_grows_with_writes");
+    fig_claim(grow[1][WRITE_LATENCY] < 1.1, "fig9:O_latency_barely_changes_with_writes");
+    fig_claim(grow[0][WRITE_RATE] < grow[1][WRITE_RATE], "fig9:B_throughput_grows_less");
     double sb = most_over_least(MINOS_B);
     double so = most_over_least(MINOS_O);
     fig_row(sb, "x", "fig9:B_slowest_model_over_fastest");
@@ -200,9 +219,10 @@ void fig_11(void)
         fig_add(&mean, v[1], v[0]);
     }
     fig_paper(100 * (mean.ratios / mean.count - 1), -35, -40, -30, "%", "fig11:login_mean");
-    fig_because("of a login's time the 500 us that its write's round trip takes are all but a few "
-                "per cent, and both designs have them; it takes some 100 clients a node, which no "
-                "other figure allows, for queueing in B to amount to this");
+    fig_because("a login is its write's round trip, which is the network's 500 us in both designs, "
+                "and its read's wait for locks that are held for as long; what the designs differ "
+                "in are some microseconds. It takes about 100 clients a node, which no other "
+                "figure allows, for B's cores to be the bottleneck here");
 }
 
 void fig_13(void)
@@ -214,10 +234,12 @@ void fig_13(void)
     for (uint32_t i = 0; i < 6; i++) {
         s.fifo = sizes[i];
         double v = fig_run(&s).write_ns / endless;
-        if (sizes[i] >= 3)
-            fig_paper(v, 1, 0.97, 1.03, "x", "fig13:entries_%u", sizes[i]);
-        else
+        if (sizes[i] < 3) {
             fig_row(v, "x", "fig13:entries_%u", sizes[i]);
+        } else {
+            fig_paper(v, 1, 0.97, 1.03, "x", "fig13:entries_%u", sizes[i]);
+            fig_because("a slot is taken here for the whole of the transfer and its latency");
+        }
         if (sizes[i] == 1)
             fig_claim(v >= 1.5, "fig13:one_entry_is_clearly_worse");
     }

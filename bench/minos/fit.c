@@ -57,7 +57,7 @@ void fig_12(void)
         struct minos_result r = fig_run(&s);
         v[d] = r.write_ns;
         if (d == MINOS_B)
-            fig_row(v[d] / 1000, "us", "fig12:B");
+            fig_row(v[d] / 1000, "us", "fig12:B_latency");
         fig_row(v[d] / v[MINOS_B], "x", "fig12:%s", minos_design_name[d]);
         if (d == MINOS_B || d == MINOS_COMBINED || d == MINOS_O) {
             for (uint32_t u = 0; u < MINOS_USES; u++)
@@ -82,12 +82,19 @@ static double fit_square(double v, double target, double unit)
     return (v - target) / unit * ((v - target) / unit);
 }
 
-/* How far off. Equalities to the point; of inequalities, how much they are broken. */
+/* "No noticeable effect": two per cent either way would not be noticed. */
+static double fit_nothing(double v)
+{
+    double over = v > 2 ? v - 2 : v < -2 ? v + 2 : 0;
+    return fit_square(over, 0, 1);
+}
+
+/* How far off. Numbers to the point; of orderings, how much they are broken. */
 static double fit_misfit(const struct fig_twelve *t)
 {
     double sum = fit_square(t->combined, -43.3, 1) + fit_square(t->o, -50.7, 1);
-    sum += fit_square(t->b_broadcast, 0, 2) + fit_square(t->b_batching, 0, 2);
-    sum += fit_square(t->combined_broadcast, 0, 2);
+    sum += fit_nothing(t->b_broadcast) + fit_nothing(t->b_batching);
+    sum += fit_nothing(t->combined_broadcast);
     if (t->combined_batching < 3)
         sum += fit_square(t->combined_batching, 3, 1);
     if (t->o_over_broadcast > -3)
@@ -118,7 +125,7 @@ void fig_fit(const struct minos_param *start, uint32_t requests, uint64_t seed,
     struct snic_rng rng;
     snic_rng_init(&rng, seed);
     for (uint32_t i = 0; i < MINOS_PARAMETER_COUNT; i++)
-        step[i] = best.v[i] / 3 + 1;
+        step[i] = best.v[i] / 10 + 1; /* many sets fit: one near the start is wanted */
     fit_print("start", &best, &t);
     for (uint32_t n = 0; n < evaluations;) {
         for (uint32_t i = 0; i < MINOS_PARAMETER_COUNT; i++) {

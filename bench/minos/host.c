@@ -74,6 +74,12 @@ static uint16_t host_count(uint16_t mask)
     return n;
 }
 
+/* A persist that nobody waits for. */
+static uint64_t host_background_time(const struct world *w)
+{
+    return world_persist(w) * w->p->v[MINOS_BACKGROUND] / 1000;
+}
+
 /* What a coordinator waits for last before it answers the client. */
 static uint32_t host_last_ack(const struct world *w)
 {
@@ -118,6 +124,8 @@ static uint64_t host_send(struct world *w, uint32_t node, uint32_t core, uint64_
     if (type == host_last_ack(w) && c->inv == a->msg.ts) {
         w->handler += at - c->since;
         w->handlers++;
+        if (w->s.model > SNIC_DDP_STRICT)
+            w->handler += host_background_time(w);
     }
     return at;
 }
@@ -178,7 +186,7 @@ static void host_persisted(struct world *w, uint32_t node, uint32_t core);
 
 static void host_background(struct world *w, uint32_t node, uint32_t core, uint32_t parcel)
 {
-    uint64_t time = world_persist(w) * w->p->v[MINOS_BACKGROUND] / 1000;
+    uint64_t time = host_background_time(w);
     w->nodes[node].cores[core].append = parcel;
     world_at(w, w->now + time, host_persisted, node, core);
 }

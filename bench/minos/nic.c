@@ -5,9 +5,9 @@
  *
  * The FIFOs. Their slots are counted here, the engine's are more than can be in flight: there an
  * entry has its slot as soon as it is to be stored, here (as fits figure 13) once it is written, as
- * writing is pipelined; until then it waits in front. An entry goes into the vFIFO, then into the
- * dFIFO. Each FIFO drains over a DMA channel of its own, and its slot is free when the transfer
- * ends.
+ * writing is pipelined; until then it waits in front, in order. An entry goes into the vFIFO, then
+ * into the dFIFO. Each FIFO drains over a DMA channel of its own, and its slot is free when the
+ * transfer ends.
  *
  * Of the engine's two times the PCIe is between: a message over it, from the host's posting to the
  * NIC's taking it up. The coherent lines cost the compare-and-swaps and no time on the way.
@@ -113,6 +113,7 @@ static void nic_over_pcie(struct world *w, uint32_t node, uint32_t parcel);
 static void nic_write(struct world *w, uint32_t node, uint32_t which, uint32_t parcel, uint64_t at)
 {
     w->parcels[parcel].id = which;
+    world_queue_push(&w->nodes[node].fifo[which].waiting, NULL, parcel);
     at += which == 0 ? world_ps(w, MINOS_VFIFO) : world_persist(w);
     world_at(w, at, nic_written, node, parcel);
 }
@@ -210,6 +211,13 @@ static uint32_t nic_slots(const struct world *w, uint32_t node, uint32_t which)
     return (which == 0 ? info.vfifo : info.dfifo) - w->nodes[node].fifo[which].writing;
 }
 
+/* Entries enter in the order in which their writing began: one that a newer of its key is in front
+ * of could not drain, and with the only slot nothing would. */
+static int nic_first_is_written(const struct world *w, const struct world_fifo *f)
+{
+    return f->waiting.count != 0 && w->parcels[f->waiting.at[f->waiting.first].arg].written;
+}
+
 /* The first that waits in front of a FIFO has a slot. */
 static void nic_enter(struct world *w, uint32_t node, uint32_t which)
 {
@@ -222,6 +230,7 @@ static void nic_enter(struct world *w, uint32_t node, uint32_t which)
     f->writing--;
     if (p.left != 0) {
         w->parcels[parcel].left = 0;
+        w->parcels[parcel].written = 0;
         nic_write(w, node, 1, parcel, w->now);
     } else {
         world_parcel_drop(w, parcel);
@@ -236,15 +245,14 @@ static void nic_event(struct world *w, uint32_t node, const struct snic_ddp_even
     if (ev != NULL)
         nic_step(w, node, ev);
     for (uint32_t which = 0; which < 2; which++) {
-        while (f[which].waiting.count != 0 && nic_slots(w, node, which) < w->s.fifo)
+        while (nic_first_is_written(w, &f[which]) && nic_slots(w, node, which) < w->s.fifo)
             nic_enter(w, node, which);
     }
 }
 
 static void nic_written(struct world *w, uint32_t node, uint32_t parcel)
 {
-    uint32_t which = w->parcels[parcel].id;
-    world_queue_push(&w->nodes[node].fifo[which].waiting, NULL, parcel);
+    w->parcels[parcel].written = 1;
     nic_event(w, node, NULL);
 }
 

@@ -168,8 +168,8 @@ static void run_books(struct world *w)
             struct snic_ddpnic_info info;
             snic_ddpnic_inspect(w->nodes[i].pair, &info);
             r->obsolete += info.counters.obsolete;
-            if (info.host_writes + info.nic_writes - info.scopes + info.waits + info.reads +
-                    info.vfifo + info.dfifo + info.counters.retransmits !=
+            if (info.host_writes + info.nic_writes + info.waits + info.reads + info.vfifo +
+                    info.dfifo + info.counters.retransmits !=
                 0)
                 minos_die("an engine is not done");
         }

@@ -72,7 +72,8 @@ struct world_parcel {
     uint16_t left; /* copies that have not arrived */
     uint8_t core;  /* of the client whose write it is about: who handles it at a host */
     uint8_t background;
-    uint8_t pad[2];
+    uint8_t written; /* into a FIFO */
+    uint8_t pad;
     uint32_t next; /* of a free one */
     uint32_t id;
 };
@@ -80,8 +81,8 @@ struct world_parcel {
 /* One half of a SmartNIC's queues: index 0 the vFIFO, 1 the dFIFO. */
 struct world_fifo {
     struct world_server dma;
-    struct world_queue waiting; /* written, without a slot */
-    uint32_t writing;           /* of those and of what is being written */
+    struct world_queue waiting; /* being written, or written and without a slot */
+    uint32_t writing;           /* how many the engine counts that are not in */
 };
 
 struct world_node {
@@ -157,7 +158,8 @@ struct world {
     uint64_t sum[3];    /* latencies: reads, writes, logins */
     uint64_t count[3];
     uint64_t comm;    /* sum over writes: from first_inv to last_ack */
-    uint64_t handler; /* sum over acknowledgements sent by who took the INV at once */
+    uint64_t handler; /* sum over INVs taken up and acknowledged at once: lines 26 to 40, the
+                         persist included, whether or not the acknowledgement waits for it */
     uint64_t handlers;
 };
 
