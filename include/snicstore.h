@@ -29,6 +29,7 @@
 
 #include "snicstore/qos.h"
 #include "snicstore/wal.h"
+#include "snicstore/replica.h"
 #include "snicstore/fs.h"
 
 #include "snicstore/channel.h"

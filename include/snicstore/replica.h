@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/replica.h
+ * One node of a replicated key-value table, assembled: the data path (ddp.h) and the membership
+ * (member.h) over a durable log (wal.h) and datagrams (net.h), on a loop.
+ *
+ * Depends on  snicstore/base.h, loop.h, io.h, net.h, ddp.h, member.h, wal.h.
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. Operations are the
+ *             caller's, borrowed from an accepted submit until `done`.
+ * Threads     [owner] the thread of the loop.
+ * Progress    No call blocks. Costs are those of the engines; a value is copied once when it comes
+ *             in, once per node it is sent to, once to the log.
+ * Errors      0 on success, a negative SNIC_E* otherwise.
+ * Units       ns, bytes.
+ * Input       datagrams are hostile to this extent: every field is checked, memory is bounded, and
+ *             what does not come from a configured address under its own number is dropped. Whoever
+ *             can send from such an address is believed (ddp.h): it is no network for strangers.
+ *
+ * What a client is promised is in ddp.h, model by model; who serves and when, in member.h. Here is
+ * what an embedder meets:
+ *
+ *  - A node begins by reading its log. Until it is FULL, in order and holds a lease, operations are
+ *    refused with SNIC_ESTALE; ask another node. `notify` says when that changes.
+ *  - An operation that was accepted is answered once, from the loop, never inside submit.
+ *    SNIC_EUNKNOWN: the node left the membership meanwhile, or stopped; the write may or may not
+ *    happen. SNIC_EAGAIN at submit: no room now, nothing happened.
+ *  - A node that others left out comes back by itself, as a learner with an empty table.
+ *  - A log that fails (a write, a flush, and there is no second try of a flush) stops the node at
+ *    once: state STOPPED. Others go on without it. So does snic_replica_stop(); a node that only
+ *    stops answering is to the others as one that crashed, so there is no orderly leave.
+ *  - A log that is full refuses (SNIC_ENOSPC at submit, and others' writes are not acknowledged)
+ *    and goes on when it was compacted; a node that keeps others waiting is left out (member.h).
+ *
+ * Why datagrams. Both engines resend what was not answered and bear loss, doubles and any order;
+ * a stream would add a second retransmission, would deliver old messages behind a lost one first,
+ * and would have to be made and torn down with each incarnation. A message that is larger than
+ * a datagram is cut into pieces, which are collected under the message's own checksum: the engine's
+ * second sending of it fills the gaps of the first.
+ *
+ * Clock: snic_loop_clock(), read after a message was received (member.h). The loop's clock does not
+ * count the time a machine is suspended: a machine that serves must not be.
+ */
+#ifndef SNIC_REPLICA_H
+#define SNIC_REPLICA_H
+
+#include "snicstore/base.h"
+#include "snicstore/ddp.h"
+#include "snicstore/io.h"
+#include "snicstore/loop.h"
+#include "snicstore/member.h"
+#include "snicstore/net.h"
+#include "snicstore/wal.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Lives in caller memory; not to be moved. */
+struct snic_replica;
+
+#define SNIC_REPLICA_ALIGN SNIC_CACHELINE
+/** The largest value that can be configured. */
+#define SNIC_REPLICA_VALUE_MAX (1u << 20)
+
+enum {
+    /** The cluster is founded now: no node of it has run before (member.h, FIRST). Ignored where
+     * the log says otherwise. */
+    SNIC_REPLICA_FOUND = 1 << 0
+};
+
+/** What a trace is told of. */
+enum snic_replica_trace_kind {
+    SNIC_REPLICA_TRACE_EVENT = 1, /**< `event` went to the data path, which said `result`       */
+    SNIC_REPLICA_TRACE_ACTION,    /**< `action` came of it                                       */
+    SNIC_REPLICA_TRACE_MEMBER     /**< `member` came from the membership                         */
+};
+struct snic_replica_trace {
+    uint32_t kind;
+    int32_t result;
+    uint64_t now_ns;
+    const struct snic_ddp_event *event;
+    const struct snic_ddp_action *action;
+    const struct snic_member_action *member;
+    const void *data; /**< of the value in event or action, if there is one                      */
+    uint32_t size;
+    uint32_t pad;
+};
+
+/** Zero it, set what has no default. */
+struct snic_replica_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< SNIC_REPLICA_FOUND                                               */
+    struct snic_loop *loop;
+    struct snic_net *net; /**< with datagrams, on that loop                                     */
+    struct snic_io *log;  /**< a file or device of its own, on that loop                        */
+    const struct snic_net_addr *addrs; /**< by node number, of all configured ones; copied       */
+    uint64_t cluster; /**< a number that other clusters on this network do not have         */
+    uint32_t node;
+    /** Of a node without a usable log: above all that it ever had, such as the seconds since 1970;
+     * 0: it only looks on (member.h, state LOST). */
+    uint32_t incarnation;
+    uint16_t configured;   /**< nodes, one bit each, the same at all and for ever                 */
+    uint16_t witness;      /**< of them, at most one: votes, holds no data                        */
+    uint32_t model;        /**< enum snic_ddp_model, the same at all                              */
+    uint32_t ddp_flags;    /**< SNIC_DDP_PAPER, ...                                               */
+    uint32_t keys_max;     /**< ddp.h                                                             */
+    uint32_t writes_max;   /**< default 256                                                       */
+    uint32_t waits_max;    /**< default 4096                                                      */
+    uint32_t reads_max;    /**< default 1024                                                      */
+    uint32_t scopes_max;   /**< default 64 with SCOPE, else 0                                     */
+    uint32_t value_max;    /**< bytes of the largest value; default 65536; the same at all        */
+    uint32_t datagram_max; /**< bytes of a datagram, 256 to 65280; default 1400 */
+    uint32_t sends_max;    /**< datagrams under way; default 256                                  */
+    uint32_t pieces_max;   /**< large messages being collected; default 16                        */
+    uint32_t appends_max;  /**< records not yet durable, power of two; default 4096, or more if
+                                writes_max and scopes_max need it                                 */
+    uint32_t pad;          /**< 0                                                                 */
+    uint64_t values_bytes; /**< memory for values: each takes the next power of two from 128 up. Up
+                                to writes_max + reads_max more than keys_max are alive            */
+    uint64_t background_ns; /**< EVENT, SCOPE, RENF: what nobody waits for is durable after so long
+                                 at the latest (the loss window); default 100 ms                  */
+    uint64_t retransmit_ns; /**< ddp.h                                                            */
+    uint64_t replay_ns;     /**< ddp.h                                                            */
+    struct snic_member_opts member; /**< its times and drift; the rest is filled in from here     */
+    /** Its flags and sizes; record_max and window_ns are filled in from here. A new cluster's node
+     * needs SNIC_WAL_CREATE. */
+    struct snic_wal_opts wal;
+    /** Something changed that info shows; from the loop. May be NULL. */
+    void (*notify)(void *ctx);
+    /** For traces and checkers; no call of this object in it. May be NULL. */
+    void (*trace)(void *ctx, const struct snic_replica_trace *t);
+    void *ctx;
+};
+
+/* ---- Operations ---- */
+
+enum snic_replica_op_kind {
+    SNIC_REPLICA_GET = 1, /**< key. 0 with ts and the value, or SNIC_ENOENT                       */
+    SNIC_REPLICA_PUT,     /**< key, data, scope (with SCOPE, not 0)                               */
+    SNIC_REPLICA_DELETE,  /**< key, scope                                                         */
+    /** key, data, scope; ts: what a read gave, 0: only if absent. SNIC_ECANCELED: the key holds
+     * something else, which comes with it as with GET. data NULL: delete. */
+    SNIC_REPLICA_CAS,
+    SNIC_REPLICA_SYNC /**< scope                                                                  */
+};
+
+struct snic_replica_op;
+typedef void (*snic_replica_done_fn)(struct snic_replica_op *op);
+
+/** Zero it, fill in the first part, submit. */
+struct snic_replica_op {
+    struct snic_link link; /**< the node's while borrowed                                         */
+    snic_replica_done_fn done;
+    uint32_t kind; /**< enum snic_replica_op_kind                                                 */
+    uint32_t size; /**< of data                                                                   */
+    struct snic_ddp_key key;
+    uint64_t scope;
+    uint64_t ts; /**< CAS: what to compare with; out: of what was read or written             */
+    const void *data; /**< copied by submit; out: what was read, borrowed until done returns, or as
+                           long as `value` is held; NULL: nothing                                 */
+    uint64_t value;   /**< out: handle of data                                                    */
+    int32_t result;   /**< out: 0 or SNIC_E*, see ddp.h                                           */
+    uint32_t state;   /**< the node's                                                             */
+};
+
+/* ---- Calls ---- */
+
+/** Bytes of memory, 0 for bad options. [any] */
+SNIC_API size_t snic_replica_memsize(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
+/**
+ * A node that begins to read its log. Takes a datagram socket at its own address.
+ * SNIC_EINVAL options, alignment; SNIC_ENOSPC mem; what the socket or the log says. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
+                                              const struct snic_replica_opts *opts)
+    SNIC_NONNULL(1, 2, 4);
+/**
+ * Take no part any more, from now on: to the others it has crashed. Operations in flight are
+ * answered with SNIC_EUNKNOWN (reads: SNIC_ESTALE) by the loop. Harmless when stopped. [owner]
+ */
+SNIC_API void snic_replica_stop(struct snic_replica *r) SNIC_NONNULL(1);
+/**
+ * Give the memory back, of one that was stopped. All its datagrams have left (the net handle was
+ * shut since, or the loop ran on); the log's handle is still open, and may turn the loop.
+ * Operations not yet answered never are. [owner]
+ */
+SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
+
+/**
+ * 0 accepted; SNIC_EAGAIN no room now; SNIC_ESTALE does not serve; SNIC_ENOSPC a new key and
+ * keys_max are there, or the log is full; SNIC_EMSGSIZE value; SNIC_EINVAL. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
+    SNIC_NONNULL(1, 2);
+
+/** A record as look and next give it. */
+struct snic_replica_entry {
+    struct snic_ddp_key key;
+    uint64_t ts;
+    const void *data; /**< borrowed until the loop runs on, or as long as value is held */
+    uint32_t size;
+    uint32_t pad;
+    uint64_t value;
+};
+/**
+ * A read at once, when nothing is in its way: 0; SNIC_ENOENT; SNIC_EAGAIN the key is being written
+ * (GET waits); SNIC_ESTALE. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_look(const struct snic_replica *r,
+                                              const struct snic_ddp_key *key,
+                                              struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
+/**
+ * The keys, in no order: *cursor starts at 0; 0 and the next, SNIC_ENOENT at the end, SNIC_ESTALE
+ * the node does not serve. Keys that are there all the time come once. Each value is read when its
+ * turn comes: no snapshot. One that is being written comes with data NULL: GET it. [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
+                                              struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
+/** Keep a value's bytes where they are, and let them go. [owner] */
+SNIC_API void snic_replica_hold(struct snic_replica *r, uint64_t value) SNIC_NONNULL(1);
+SNIC_API void snic_replica_drop(struct snic_replica *r, uint64_t value) SNIC_NONNULL(1);
+
+/** The operator's word (member.h, OVERRIDE). SNIC_EINVAL; SNIC_EAGAIN before boot. [owner] */
+SNIC_API SNIC_NODISCARD int snic_replica_override(struct snic_replica *r, uint16_t ended,
+                                                  int any_log) SNIC_NONNULL(1);
+
+enum snic_replica_state {
+    SNIC_REPLICA_READING = 0, /**< its log                                                        */
+    SNIC_REPLICA_RUNNING,
+    SNIC_REPLICA_STOPPED /**< by stop, or by what `failure` says                                  */
+};
+
+struct snic_replica_info {
+    uint32_t state; /**< enum snic_replica_state                                                  */
+    int32_t failure;
+    uint32_t serves;   /**< 1: would take a read now                                              */
+    uint32_t log_good; /**< 0: suspect (ddp.h's A8: member.h, LOG_GOOD)                           */
+    uint32_t ops;      /**< in flight                                                             */
+    uint32_t values;   /**< alive                                                                 */
+    uint64_t values_bytes;
+    uint64_t events;  /**< that the two engines were given                                      */
+    uint64_t packets; /**< received                                                             */
+    uint64_t refused; /**< of them: no packet of ours, or damaged                               */
+    uint64_t lost_sends; /**< not sent for want of room                                           */
+    uint64_t lost_pieces; /**< collections given up for others                                    */
+    uint64_t no_room; /**< messages dropped for want of memory or log                           */
+    struct snic_wal_info wal;
+    struct snic_ddp_info ddp;
+    struct snic_member_status member;
+};
+/** Fill @p out. [owner] */
+SNIC_API void snic_replica_inspect(const struct snic_replica *r, struct snic_replica_info *out)
+    SNIC_NONNULL(1, 2);
+/** Every invariant, the engines' too: 0 or SNIC_ECORRUPT. O(n). For tests. [owner] */
+SNIC_API int snic_replica_check(const struct snic_replica *r) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_REPLICA_H */

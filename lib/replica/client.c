@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Operations of the embedder, and looking without one. An answer comes in the middle of a step; it
+ * is delivered by a timer that is due at once, so that `done` may submit again.
+ */
+#include "replica_priv.h"
+
+static void replica_op_finish(struct snic_replica *r, struct snic_replica_op *op, int result)
+{
+    snic_link_remove(&op->link);
+    op->state = REPLICA_OP_DONE;
+    op->result = result;
+    op->data = NULL;
+    op->size = 0;
+    op->value = 0;
+    snic_link_append(&r->done, &op->link);
+}
+
+/* DONE of the data path. */
+void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a)
+{
+    struct snic_replica_op *op = (struct snic_replica_op *)(uintptr_t)a->token;
+    SNIC_ASSERT(op != NULL && op->state == REPLICA_OP_FLIGHT);
+    int reads = op->kind == SNIC_REPLICA_GET || a->result == SNIC_ECANCELED;
+    replica_op_finish(r, op, a->result);
+    op->ts = a->msg.ts;
+    if (reads && (a->result == 0 || a->result == SNIC_ECANCELED) && a->msg.ts != 0 &&
+        (a->flags & SNIC_DDP_MSG_TOMBSTONE) == 0) {
+        op->value = a->msg.value;
+        op->data = replica_value_at(&r->values, op->value, &op->size);
+        replica_value_hold(&r->values, op->value); /* N2 */
+    }
+    /* All members have answered that write: nobody is slow. */
+    if (op->kind != SNIC_REPLICA_GET && a->result == 0 && r->due.slow_mask != 0) {
+        r->due.slow_mask = 0;
+        r->due.slow = 1;
+    }
+}
+
+/* The node has stopped: what was in flight will not be answered by anybody else. */
+void replica_client_end(struct snic_replica *r)
+{
+    while (!snic_link_alone(&r->flight)) {
+        struct snic_replica_op *op = SNIC_CONTAINER(r->flight.next, struct snic_replica_op, link);
+        replica_op_finish(r, op, op->kind == SNIC_REPLICA_GET ? SNIC_ESTALE : SNIC_EUNKNOWN);
+    }
+}
+
+void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_replica *r = SNIC_CONTAINER(t, struct snic_replica, deliver);
+    struct snic_link batch;
+    (void)now_ns;
+    snic_link_init(&batch);
+    while (!snic_link_alone(&r->done)) {
+        struct snic_link *l = r->done.next;
+        snic_link_remove(l);
+        snic_link_append(&batch, l);
+    }
+    while (!snic_link_alone(&batch)) {
+        struct snic_replica_op *op = SNIC_CONTAINER(batch.next, struct snic_replica_op, link);
+        uint64_t value = op->value;
+        snic_link_remove(&op->link);
+        op->state = REPLICA_OP_FREE;
+        r->ops--;
+        op->done(op);
+        if (value != 0)
+            replica_value_drop(&r->values, value);
+    }
+}
+
+static int replica_op_event(struct snic_replica *r, const struct snic_replica_op *op,
+                            struct snic_ddp_event *ev)
+{
+    memset(ev, 0, sizeof(*ev));
+    ev->key = op->key;
+    ev->scope = op->scope;
+    ev->token = (uint64_t)(uintptr_t)op;
+    switch (op->kind) {
+    case SNIC_REPLICA_GET:
+        ev->type = SNIC_DDP_READ;
+        return 0;
+    case SNIC_REPLICA_PUT:
+        ev->type = SNIC_DDP_WRITE;
+        break;
+    case SNIC_REPLICA_DELETE:
+        ev->type = SNIC_DDP_DELETE;
+        return 0;
+    case SNIC_REPLICA_CAS:
+        ev->type = SNIC_DDP_CAS;
+        ev->ts = op->ts;
+        if (op->data == NULL) {
+            ev->flags = SNIC_DDP_MSG_TOMBSTONE;
+            return 0;
+        }
+        break;
+    case SNIC_REPLICA_SYNC:
+        ev->type = SNIC_DDP_SYNC;
+        return 0;
+    default:
+        return SNIC_EINVAL;
+    }
+    if (op->data == NULL && op->size != 0)
+        return SNIC_EINVAL;
+    if (op->size > r->o.value_max)
+        return SNIC_EMSGSIZE;
+    uint32_t n;
+    ev->value = replica_value_new(&r->values, op->size);
+    if (ev->value == 0)
+        return SNIC_EAGAIN;
+    if (op->size != 0)
+        memcpy(replica_value_at(&r->values, ev->value, &n), op->data, op->size);
+    ev->length = op->size;
+    replica_value_give(&r->values, ev->value);
+    return 0;
+}
+
+int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
+{
+    struct snic_ddp_event ev;
+    SNIC_ASSERT(r->depth == 0 && op->done != NULL && op->state == REPLICA_OP_FREE);
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return SNIC_ESTALE;
+    if (op->kind != SNIC_REPLICA_GET && !replica_log_room(r))
+        return SNIC_ENOSPC;
+    int result = replica_op_event(r, op, &ev);
+    if (result != 0)
+        return result;
+    op->state = REPLICA_OP_FLIGHT;
+    snic_link_init(&op->link);
+    snic_link_append(&r->flight, &op->link);
+    r->ops++;
+    result = replica_step_ddp(r, &ev);
+    if (result != 0) {
+        if (ev.value != 0)
+            replica_value_release(&r->values, ev.value);
+        SNIC_ASSERT(op->state == REPLICA_OP_FLIGHT);
+        snic_link_remove(&op->link);
+        op->state = REPLICA_OP_FREE;
+        r->ops--;
+    }
+    replica_settle(r);
+    return result;
+}
+
+/* ---- Looking ---- */
+
+static void replica_entry(const struct snic_replica *r, const struct snic_ddp_entry *e,
+                          struct snic_replica_entry *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->key = e->key;
+    out->ts = e->ts;
+    if ((e->flags & SNIC_DDP_MSG_LOCKED) != 0)
+        return;
+    out->value = e->value;
+    out->data = replica_value_at(&r->values, e->value, &out->size);
+}
+
+int snic_replica_look(const struct snic_replica *r, const struct snic_ddp_key *key,
+                      struct snic_replica_entry *out)
+{
+    struct snic_ddp_entry e;
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return SNIC_ESTALE;
+    int result = snic_ddp_get(r->ddp, snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop)), key, &e);
+    if (result == 0)
+        replica_entry(r, &e, out);
+    return result;
+}
+
+int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
+                      struct snic_replica_entry *out)
+{
+    struct snic_ddp_entry e;
+    struct snic_ddp_info info;
+    uint64_t at = *cursor;
+    int result;
+    snic_ddp_inspect(r->ddp, &info);
+    if (r->state != SNIC_REPLICA_RUNNING || !info.serves ||
+        snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop)) >= r->lease_ns)
+        return SNIC_ESTALE;
+    /* A locked tombstone may be a deletion that is not yet complete: the key is there for GET. */
+    while ((result = snic_ddp_next(r->ddp, &at, &e)) == 0 &&
+           (e.flags & (SNIC_DDP_MSG_TOMBSTONE | SNIC_DDP_MSG_LOCKED)) == SNIC_DDP_MSG_TOMBSTONE)
+        ;
+    if (result == 0) {
+        replica_entry(r, &e, out);
+        *cursor = at;
+    }
+    return result;
+}
+
+void snic_replica_hold(struct snic_replica *r, uint64_t value)
+{
+    replica_value_hold(&r->values, value);
+}
+
+void snic_replica_drop(struct snic_replica *r, uint64_t value)
+{
+    replica_value_drop(&r->values, value);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Datagrams out and in. Messages to a node are gathered into one datagram until the step that sends
+ * them ends, or it is full. Without a free one they are lost, and sent again by whoever waits for
+ * an answer. Of large messages see replica.h, "Why datagrams".
+ *
+ * L1  A send is free, open at one peer, or the door's.
+ * L2  A collection is known by source, length and checksum of the whole; the least lately touched
+ *     one gives way to a new one. It is used only if the whole has that checksum.
+ */
+#include "replica_priv.h"
+
+/* ---- Out ---- */
+
+static void replica_send_free(struct snic_replica *r, struct replica_send *s)
+{
+    s->used = 0;
+    s->next = r->send_free;
+    r->send_free = (uint32_t)(s - r->sends);
+    r->sends_used--;
+}
+
+static void replica_sent(struct snic_net_train *t)
+{
+    struct replica_send *s = SNIC_CONTAINER(t, struct replica_send, train);
+    replica_send_free(s->r, s);
+}
+
+static void replica_link_seal(struct snic_replica *r, uint32_t to)
+{
+    struct replica_peer *p = &r->peers[to];
+    if (p->open == SNIC_REPLICA__NIL)
+        return;
+    struct replica_send *s = &r->sends[p->open];
+    p->open = SNIC_REPLICA__NIL;
+    replica_put_packet(s->data, s->used, r->o.node, r->o.cluster);
+    memset(&s->train, 0, sizeof(s->train));
+    s->train.done = replica_sent;
+    s->train.peer = p->addr;
+    s->iov.base = s->data;
+    s->iov.size = s->used;
+    s->train.iov = &s->iov;
+    s->train.iov_count = 1;
+    s->train.segment = s->used;
+    if (snic_net_dgram_send(r->dgram, &s->train) != 1) {
+        r->lost_sends++;
+        replica_send_free(r, s);
+    }
+}
+
+/* All that was gathered leaves. */
+void replica_link_flush(struct snic_replica *r)
+{
+    for (uint32_t n = 0; r->to_flush != 0; n++) {
+        if ((r->to_flush >> n & 1) != 0)
+            replica_link_seal(r, n);
+        r->to_flush &= (uint16_t) ~(1u << n);
+    }
+}
+
+/* Room for a frame of @p size bytes to that node, its header written; NULL: lost. */
+static unsigned char *replica_link_frame(struct snic_replica *r, uint32_t to, uint32_t kind,
+                                         uint32_t size)
+{
+    struct replica_peer *p = &r->peers[to];
+    uint32_t bytes = SNIC_REPLICA__FRAME + size;
+    SNIC_ASSERT(SNIC_REPLICA__PACKET + bytes <= r->o.datagram_max);
+    if (p->open != SNIC_REPLICA__NIL && r->sends[p->open].used + bytes > r->o.datagram_max)
+        replica_link_seal(r, to);
+    if (p->open == SNIC_REPLICA__NIL) {
+        if (r->send_free == SNIC_REPLICA__NIL) {
+            r->lost_sends++;
+            return NULL;
+        }
+        p->open = r->send_free;
+        r->send_free = r->sends[p->open].next;
+        r->sends[p->open].used = SNIC_REPLICA__PACKET;
+        r->sends_used++;
+    }
+    struct replica_send *s = &r->sends[p->open];
+    unsigned char *at = s->data + s->used;
+    s->used += bytes;
+    r->to_flush |= (uint16_t)(1u << to);
+    replica_put_frame(at, kind, size);
+    return at + SNIC_REPLICA__FRAME;
+}
+
+/* The bytes [offset, offset + size) of what is in two parts. */
+static void replica_link_slice(unsigned char *to, const unsigned char *head, uint32_t head_size,
+                               const unsigned char *body, uint32_t offset, uint32_t size)
+{
+    if (offset < head_size) {
+        uint32_t n = (uint32_t)snic_min_u64(size, head_size - offset);
+        memcpy(to, head + offset, n);
+        to += n;
+        offset += n;
+        size -= n;
+    }
+    if (size > 0)
+        memcpy(to, body + (offset - head_size), size);
+}
+
+static void replica_link_pieces(struct snic_replica *r, uint32_t to, const unsigned char *head,
+                                const unsigned char *body, uint32_t body_size)
+{
+    uint32_t room =
+        r->o.datagram_max - SNIC_REPLICA__PACKET - SNIC_REPLICA__FRAME - SNIC_REPLICA__PIECE;
+    struct replica_cut c = {snic_crc32c(snic_crc32c(0, head, SNIC_REPLICA__DDP), body, body_size),
+                            SNIC_REPLICA__DDP + body_size, 0};
+    room -= room % SNIC_REPLICA__GRAIN;
+    for (; c.offset < c.total; c.offset += room) {
+        uint32_t n = (uint32_t)snic_min_u64(room, c.total - c.offset);
+        unsigned char *at = replica_link_frame(r, to, REPLICA_PIECE, SNIC_REPLICA__PIECE + n);
+        if (at == NULL)
+            return;
+        replica_put_cut(at, &c);
+        replica_link_slice(at + SNIC_REPLICA__PIECE, head, SNIC_REPLICA__DDP, body, c.offset, n);
+    }
+}
+
+/* SEND of the data path: dst and its incarnation are filled in here. */
+void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg)
+{
+    struct snic_ddp_msg m = *msg;
+    uint32_t size = 0;
+    const unsigned char *value = NULL;
+    unsigned char head[SNIC_REPLICA__DDP];
+    if (replica_carries(&m)) {
+        value = replica_value_at(&r->values, m.value, &size);
+        SNIC_ASSERT(size == m.length);
+    }
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        if ((to >> n & 1) == 0)
+            continue;
+        m.dst = (uint8_t)n;
+        m.dst_incarnation = r->view.incarnation[n];
+        replica_put_ddp(head, &m);
+        uint32_t whole = SNIC_REPLICA__DDP + size;
+        if (SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME + whole > r->o.datagram_max) {
+            replica_link_pieces(r, n, head, value, size);
+            continue;
+        }
+        unsigned char *at = replica_link_frame(r, n, REPLICA_DDP, whole);
+        if (at == NULL)
+            continue;
+        memcpy(at, head, SNIC_REPLICA__DDP);
+        if (size > 0)
+            memcpy(at + SNIC_REPLICA__DDP, value, size);
+    }
+}
+
+void replica_link_member(struct snic_replica *r, uint16_t to, const struct snic_member_msg *m)
+{
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
+        unsigned char *at = NULL;
+        if ((to >> n & 1) != 0)
+            at = replica_link_frame(r, n, REPLICA_MEMBER, SNIC_REPLICA__MEMBER);
+        if (at != NULL)
+            replica_put_member(at, m);
+    }
+}
+
+/* ---- In ---- */
+
+static int replica_same_addr(const struct snic_net_addr *a, const struct snic_net_addr *b)
+{
+    if (a->family != b->family || a->port != b->port)
+        return 0;
+    if (a->family == SNIC_NET_SIM)
+        return a->node == b->node;
+    if (a->family == SNIC_NET_UNIX)
+        return memcmp(a->path, b->path, sizeof(a->path)) == 0;
+    return memcmp(a->ip, b->ip, a->family == SNIC_NET_IPV4 ? 4 : 16) == 0;
+}
+
+/* A message of the data path, whole. */
+static void replica_link_take(struct snic_replica *r, uint32_t src, const unsigned char *p,
+                              size_t size)
+{
+    struct snic_ddp_msg m;
+    const unsigned char *value;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    if (replica_get_ddp(p, size, r->o.value_max, &m, &value) != 0 || m.src != src) {
+        r->refused++;
+        return;
+    }
+    int logs = m.type == SNIC_DDP_INV || m.type == SNIC_DDP_NACK || m.type == SNIC_DDP_RECORD ||
+               m.type == SNIC_DDP_PERSIST;
+    if (logs && !replica_log_room(r)) {
+        r->no_room++;
+        return;
+    }
+    if (replica_carries(&m)) {
+        uint32_t n;
+        m.value = replica_value_new(&r->values, m.length);
+        if (m.value == 0) {
+            r->no_room++;
+            return;
+        }
+        memcpy(replica_value_at(&r->values, m.value, &n), value, m.length);
+        replica_value_give(&r->values, m.value);
+    }
+    if (replica_step_ddp(r, &ev) != 0 && replica_carries(&m))
+        replica_value_release(&r->values, m.value);
+}
+
+static struct replica_whole *replica_whole_find(struct snic_replica *r, uint32_t src,
+                                                const struct replica_cut *c)
+{
+    struct replica_whole *best = &r->wholes[0];
+    for (uint32_t i = 0; i < r->o.pieces_max; i++) {
+        struct replica_whole *w = &r->wholes[i];
+        if (w->used && w->src == src && w->crc == c->crc && w->total == c->total)
+            return w;
+        if (!best->used)
+            continue;
+        if (!w->used || w->touched < best->touched)
+            best = w;
+    }
+    r->lost_pieces += best->used;
+    best->used = 1;
+    best->src = src;
+    best->crc = c->crc;
+    best->total = c->total;
+    best->missing = (c->total + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN;
+    memset(best->have, 0, (size_t)(best->missing + 63) / 64 * 8);
+    return best;
+}
+
+static void replica_link_piece(struct snic_replica *r, uint32_t src,
+                               const struct replica_part *part)
+{
+    struct replica_cut c;
+    uint32_t max = SNIC_REPLICA__DDP + r->o.value_max;
+    if (replica_get_cut(part->data, part->size, max, &c) != 0) {
+        r->refused++;
+        return;
+    }
+    struct replica_whole *w = replica_whole_find(r, src, &c);
+    uint32_t length = part->size - SNIC_REPLICA__PIECE;
+    w->touched = ++r->touched;
+    memcpy(w->data + c.offset, part->data + SNIC_REPLICA__PIECE, length);
+    uint32_t end = (c.offset + length + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN;
+    for (uint32_t g = c.offset / SNIC_REPLICA__GRAIN; g < end; g++) {
+        uint64_t bit = UINT64_C(1) << g % 64;
+        w->missing -= (w->have[g / 64] & bit) == 0;
+        w->have[g / 64] |= bit;
+    }
+    if (w->missing != 0)
+        return;
+    w->used = 0;
+    if (snic_crc32c(0, w->data, w->total) == w->crc) /* L2 */
+        replica_link_take(r, src, w->data, w->total);
+    else
+        r->refused++;
+}
+
+static void replica_link_packet(struct snic_replica *r, const struct snic_net_msg *in)
+{
+    uint32_t src;
+    size_t at = SNIC_REPLICA__PACKET;
+    struct replica_part part;
+    int more;
+    r->packets++;
+    if (replica_get_packet(in->data, in->size, r->o.cluster, &src) != 0 || src == r->o.node ||
+        (r->o.configured >> src & 1) == 0 || !replica_same_addr(&in->peer, &r->peers[src].addr)) {
+        r->refused++;
+        return;
+    }
+    while ((more = replica_get_part(in->data, in->size, &at, &part)) == 1 &&
+           r->state == SNIC_REPLICA_RUNNING) {
+        struct snic_member_msg m;
+        struct snic_member_event ev = {.type = SNIC_MEMBER_MESSAGE, .msg = &m};
+        if (part.kind == REPLICA_DDP)
+            replica_link_take(r, src, part.data, part.size);
+        else if (part.kind == REPLICA_PIECE)
+            replica_link_piece(r, src, &part);
+        else if (replica_get_member(part.data, part.size, &m) == 0 && m.src == src)
+            (void)replica_step_member(r, &ev);
+        else
+            r->refused++;
+    }
+    r->refused += more < 0;
+}
+
+void replica_link_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
+                       uint32_t count)
+{
+    struct snic_replica *r = ctx;
+    (void)d;
+    for (uint32_t i = 0; i < count && r->state == SNIC_REPLICA_RUNNING; i++)
+        replica_link_packet(r, &msgs[i]);
+    replica_settle(r);
+}
+
+/* What was gathered for that node is not sent. */
+void replica_link_forget(struct snic_replica *r, uint32_t to)
+{
+    struct replica_peer *p = &r->peers[to];
+    if (p->open == SNIC_REPLICA__NIL)
+        return;
+    replica_send_free(r, &r->sends[p->open]);
+    p->open = SNIC_REPLICA__NIL;
+}

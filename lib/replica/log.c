@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Between the data path and the log. What is to be appended, flushed or retired waits in a ring, in
+ * order, until the log takes it, and then until it is durable; then the data path is told. While
+ * more than a few wait, or the ring is nearly full, nothing is taken in that would append; what is
+ * left of the ring is for what the writes in flight may still do.
+ *
+ * A learner's old log is retired by a record: what stands before it is not given to the data path
+ * when the log is read, and not kept by compaction. It stays in the log as long as anything before
+ * it does, so nothing returns.
+ */
+#include "replica_priv.h"
+
+#define REPLICA_RETIRE (1u << 16) /* of a record's flags: an owner's flag */
+#define REPLICA_WAITING 32        /* entries that may wait while more are taken in */
+
+static struct replica_entry *replica_entry_at(struct replica_log *l, uint32_t i)
+{
+    return &l->entry[i & (l->entries - 1)];
+}
+
+static struct replica_entry *replica_entry_new(struct snic_replica *r, uint32_t kind)
+{
+    struct replica_log *l = &r->log;
+    SNIC_ASSERT(l->tail - l->head < l->entries); /* replica_log_room leaves enough */
+    struct replica_entry *e = replica_entry_at(l, l->tail++);
+    memset(e, 0, sizeof(*e));
+    e->kind = kind;
+    e->life = r->life;
+    return e;
+}
+
+/* May something come in that appends? */
+int replica_log_room(const struct snic_replica *r)
+{
+    const struct replica_log *l = &r->log;
+    uint64_t reserve = (uint64_t)r->o.writes_max + r->o.scopes_max + 64;
+    return l->tail - l->mid < REPLICA_WAITING && l->tail - l->head + reserve < l->entries;
+}
+
+void replica_log_append(struct snic_replica *r, const struct snic_ddp_action *a)
+{
+    struct replica_entry *e = replica_entry_new(r, REPLICA_E_RECORD);
+    e->key = a->msg.key;
+    e->ts = a->msg.ts;
+    e->scope = a->msg.scope;
+    if ((a->flags & SNIC_DDP_BACKGROUND) != 0)
+        e->flags |= SNIC_WAL_BACKGROUND;
+    if ((a->flags & SNIC_DDP_MSG_TOMBSTONE) != 0) {
+        e->flags |= SNIC_WAL_TOMBSTONE;
+        return;
+    }
+    e->value = a->msg.value;
+    replica_value_hold(&r->values, e->value); /* N2 */
+}
+
+void replica_log_flush(struct snic_replica *r, uint32_t id)
+{
+    replica_entry_new(r, REPLICA_E_FLUSH)->id = id;
+}
+
+void replica_log_retire(struct snic_replica *r)
+{
+    struct replica_entry *e = replica_entry_new(r, REPLICA_E_RETIRE);
+    e->flags = SNIC_WAL_TOMBSTONE | REPLICA_RETIRE; /* a full log takes it, too */
+}
+
+/* A key is gone everywhere: keep() will say so of its records. */
+void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a)
+{
+    (void)a;
+    if (r->log.writable)
+        snic_wal_compact(r->log.wal);
+}
+
+/*
+ * Only the newest record of a key is needed, and none of a key that is gone; but the newest that
+ * is in the log, not one that still waits for it (H28).
+ */
+static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
+{
+    struct snic_replica *r = ctx;
+    struct replica_log *l = &r->log;
+    struct snic_ddp_entry e;
+    struct snic_ddp_key key = {{rec->key.w[0], rec->key.w[1]}};
+    if ((rec->flags & REPLICA_RETIRE) != 0 || rec->position < r->log.retired)
+        return 0;
+    if (snic_ddp_find(r->ddp, &key, &e) != 0)
+        return 0;
+    for (uint32_t i = l->mid; i != l->tail && rec->ts < e.ts; i++) {
+        const struct replica_entry *w = replica_entry_at(l, i);
+        if (w->kind == REPLICA_E_RECORD && w->key.w[0] == key.w[0] && w->key.w[1] == key.w[1])
+            return 1;
+    }
+    return rec->ts >= e.ts;
+}
+
+/* ---- To the log ---- */
+
+static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
+{
+    struct snic_wal_record rec;
+    if (e->kind == REPLICA_E_FLUSH) {
+        e->position = snic_wal_flush(r->log.wal);
+        return 0;
+    }
+    memset(&rec, 0, sizeof(rec));
+    rec.key.w[0] = e->key.w[0];
+    rec.key.w[1] = e->key.w[1];
+    rec.ts = e->ts;
+    rec.scope = e->scope;
+    rec.flags = e->flags;
+    rec.epoch = snic_ddp_ts_epoch(e->ts);
+    if (e->value != 0)
+        rec.bytes = replica_value_at(&r->values, e->value, &rec.length);
+    int result = snic_wal_append(r->log.wal, &rec, &e->position);
+    if (result != 0)
+        return result;
+    if (e->value != 0)
+        replica_value_drop(&r->values, e->value);
+    e->value = 0;
+    if (e->kind == REPLICA_E_RETIRE) {
+        r->log.retired = e->position;
+        snic_wal_compact(r->log.wal);
+    }
+    return 0;
+}
+
+/* What the log takes of what waits. */
+static void replica_log_submit(struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    while (l->writable && l->mid != l->tail) {
+        int result = replica_entry_submit(r, replica_entry_at(l, l->mid));
+        if (result == SNIC_EAGAIN || result == SNIC_ENOSPC)
+            return; /* room() comes; a full log waits for compaction (A10) */
+        if (result != 0) {
+            replica_fail(r, result);
+            return;
+        }
+        l->mid++;
+    }
+}
+
+/* One thing is durable: tell the engine that asked for it (N3). 0: nothing to tell. */
+int replica_log_pump(struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    replica_log_submit(r);
+    if (l->head == l->mid)
+        return 0;
+    struct replica_entry e = *replica_entry_at(l, l->head);
+    if (e.position > l->durable)
+        return 0;
+    l->head++;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED, .key = e.key, .ts = e.ts, .id = e.id};
+    if (e.kind == REPLICA_E_RETIRE || e.life != r->life)
+        return 1;
+    if (e.kind == REPLICA_E_FLUSH)
+        ev.type = SNIC_DDP_FLUSHED;
+    if (replica_step_ddp(r, &ev) != 0)
+        replica_fail(r, SNIC_EPROTO);
+    return 1;
+}
+
+/* Take the log as it is, if its end is in doubt. */
+void replica_log_accept(struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    if (l->writable || l->accepting)
+        return;
+    int result = snic_wal_accept_tail(l->wal);
+    l->accepting = result == 0;
+    if (result != 0)
+        replica_fail(r, result);
+}
+
+void replica_log_store(struct snic_replica *r, uint64_t id, const struct snic_member_record *rec)
+{
+    unsigned char bytes[SNIC_REPLICA__RECORD];
+    replica_put_record(bytes, rec);
+    int result = snic_wal_meta_put(r->log.wal, bytes, sizeof(bytes));
+    r->log.store_id = id; /* N5 */
+    if (result != 0)
+        replica_fail(r, result);
+}
+
+/* ---- From the log ---- */
+
+static void replica_on_durable(void *ctx, uint64_t up_to)
+{
+    struct snic_replica *r = ctx;
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return;
+    r->log.durable = snic_max_u64(r->log.durable, up_to);
+    replica_settle(r);
+}
+
+static void replica_on_room(void *ctx)
+{
+    struct snic_replica *r = ctx;
+    if (r->state == SNIC_REPLICA_RUNNING)
+        replica_settle(r);
+}
+
+static void replica_on_failed(void *ctx, int error)
+{
+    struct snic_replica *r = ctx;
+    if (r->state == SNIC_REPLICA_STOPPED)
+        return;
+    replica_fail(r, error);
+    replica_settle(r);
+}
+
+static void replica_on_meta(void *ctx)
+{
+    struct snic_replica *r = ctx;
+    struct snic_member_event ev = {.type = SNIC_MEMBER_STORED, .id = r->log.store_id};
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return;
+    r->log.store_id = 0;
+    if (replica_step_member(r, &ev) != 0)
+        replica_fail(r, SNIC_EPROTO);
+    replica_settle(r);
+}
+
+static void replica_on_accepted(void *ctx)
+{
+    struct snic_replica *r = ctx;
+    r->log.accepting = 0;
+    r->log.writable = 1;
+    if (r->state == SNIC_REPLICA_RUNNING)
+        replica_settle(r);
+}
+
+/* A record of the log. What is given to the engine counts only if this node begins as FULL. */
+static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
+{
+    struct snic_replica *r = ctx;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_LOADED, .ts = rec->ts, .length = rec->length};
+    if (r->state != SNIC_REPLICA_READING || r->failure != 0)
+        return;
+    if ((rec->flags & REPLICA_RETIRE) != 0) {
+        r->log.retired = rec->position;
+        replica_forget_all(r);
+        return;
+    }
+    ev.key.w[0] = rec->key.w[0];
+    ev.key.w[1] = rec->key.w[1];
+    if ((rec->flags & SNIC_WAL_TOMBSTONE) != 0) {
+        ev.flags = SNIC_DDP_MSG_TOMBSTONE;
+        ev.length = 0;
+    } else {
+        uint32_t n;
+        ev.value = replica_value_new(&r->values, rec->length);
+        if (ev.value == 0) {
+            replica_fail(r, SNIC_ENOSPC);
+            return;
+        }
+        memcpy(replica_value_at(&r->values, ev.value, &n), rec->bytes, rec->length);
+        replica_value_give(&r->values, ev.value);
+    }
+    int result = replica_step_ddp(r, &ev);
+    if (result == 0)
+        return;
+    if (ev.value != 0)
+        replica_value_release(&r->values, ev.value);
+    replica_fail(r, result);
+}
+
+static void replica_on_opened(void *ctx, int result, const struct snic_wal_report *report)
+{
+    struct snic_replica *r = ctx;
+    struct snic_member_record record, *found = NULL;
+    const void *bytes;
+    uint32_t length;
+    if (r->state != SNIC_REPLICA_READING)
+        return;
+    if (result != 0)
+        replica_fail(r, result);
+    if (r->failure != 0) {
+        replica_settle(r);
+        return;
+    }
+    r->log.opened = 1;
+    r->log.writable = report->verdict == SNIC_WAL_CLEAN;
+    r->log.durable = snic_wal_durable(r->log.wal);
+    if (snic_wal_meta_get(r->log.wal, &bytes, &length) == 0 &&
+        replica_get_record(bytes, length, &record) == 0)
+        found = &record;
+    replica_boot(r, found, report->verdict == SNIC_WAL_CLEAN);
+    replica_settle(r);
+}
+
+/* ---- Memory, the end ---- */
+
+void replica_log_layout(struct snic_arena *a, struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    l->opts = r->o.wal;
+    l->entries = r->o.appends_max;
+    l->size = snic_wal_memsize(r->o.log, &l->opts);
+    l->mem = snic_arena_take(a, 1, l->size, SNIC_REPLICA_ALIGN);
+    l->entry = snic_arena_take(a, l->entries, sizeof(*l->entry), 64);
+}
+
+int replica_log_open(struct snic_replica *r)
+{
+    static const struct snic_wal_events events = {
+        .opened = replica_on_opened,
+        .found = replica_on_found,
+        .durable = replica_on_durable,
+        .room = replica_on_room,
+        .failed = replica_on_failed,
+        .meta_stored = replica_on_meta,
+        .accepted = replica_on_accepted,
+        .keep = replica_log_keep,
+    };
+    struct replica_log *l = &r->log;
+    return snic_wal_open(&l->wal, l->mem, l->size, r->o.log, &l->opts, &events, r);
+}
+
+/* N6: what is in the log's buffers may still be written. */
+void replica_log_stop(struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    for (; l->mid != l->tail; l->mid++) {
+        struct replica_entry *e = replica_entry_at(l, l->mid);
+        if (e->value != 0)
+            replica_value_drop(&r->values, e->value);
+        e->value = 0;
+    }
+    l->head = l->tail;
+}
+
+void replica_log_fini(struct snic_replica *r)
+{
+    (void)snic_wal_close(r->log.wal);
+}
+
+#undef REPLICA_RETIRE
+#undef REPLICA_WAITING

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The two engines and what they tell each other.
+ *
+ *   membership  VIEW      EPOCH to the data path; a node that was left out, or comes with a new
+ *                         incarnation, begins with a new engine
+ *               LEASE     LEASE
+ *               STORE     the log's meta slot, then STORED
+ *   data path   SUSPECT   REPORT SLOW, withdrawn by the next write that succeeds
+ *               CAUGHT_UP REPORT, and NEED_EPOCH
+ *               APPEND, FLUSH, FORGET   the log
+ *
+ * A node that becomes FULL without having been a learner does so in a restart, whatever the view
+ * says that it hears first: it may have missed the one that began it, and there is no other way.
+ */
+#include "replica_priv.h"
+
+uint64_t replica_now(struct snic_replica *r)
+{
+    r->now_ns = snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop));
+    return r->now_ns;
+}
+
+void replica_fail(struct snic_replica *r, int error)
+{
+    if (r->failure == 0)
+        r->failure = error;
+}
+
+/* Is there a value? Of an event before the engine took it, of an action before it is carried out.
+ */
+static uint64_t replica_trace_value(const struct snic_replica_trace *t)
+{
+    const struct snic_ddp_event *ev = t->event;
+    const struct snic_ddp_action *a = t->action;
+    if (ev != NULL && ev->type == SNIC_DDP_MESSAGE)
+        return replica_carries(ev->msg) ? ev->msg->value : 0;
+    if (ev != NULL)
+        return ev->value;
+    if (a != NULL && a->type == SNIC_DDP_SEND)
+        return replica_carries(&a->msg) ? a->msg.value : 0;
+    if (a != NULL && (a->type == SNIC_DDP_APPEND || a->type == SNIC_DDP_DONE) &&
+        (a->flags & SNIC_DDP_MSG_TOMBSTONE) == 0 && a->msg.ts != 0)
+        return a->msg.value;
+    return 0;
+}
+
+static void replica_trace(struct snic_replica *r, struct snic_replica_trace *t)
+{
+    if (r->o.trace == NULL)
+        return;
+    uint64_t value = replica_trace_value(t);
+    t->data = value != 0 ? replica_value_at(&r->values, value, &t->size) : NULL;
+    r->o.trace(r->o.ctx, t);
+}
+
+/* ---- The data path ---- */
+
+static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
+{
+    switch (a->type) {
+    case SNIC_DDP_SEND:
+        replica_link_ddp(r, a->to, &a->msg);
+        break;
+    case SNIC_DDP_APPEND:
+        replica_log_append(r, a);
+        break;
+    case SNIC_DDP_FLUSH:
+        replica_log_flush(r, a->id);
+        break;
+    case SNIC_DDP_DONE:
+        replica_client_done(r, a);
+        break;
+    case SNIC_DDP_RELEASE:
+        replica_value_release(&r->values, a->msg.value);
+        break;
+    case SNIC_DDP_CAUGHT_UP:
+        r->due.caught_up = 1;
+        break;
+    case SNIC_DDP_NEED_EPOCH:
+        r->due.need_epoch = 1;
+        break;
+    case SNIC_DDP_SUSPECT:
+        r->due.slow_mask |= a->to;
+        r->due.slow = 1;
+        break;
+    case SNIC_DDP_FORGET:
+        replica_log_forget(r, a);
+        break;
+    default:
+        break; /* READY shows in info */
+    }
+}
+
+/* The engine's own word, SNIC_ESTALE when the node has stopped. */
+int replica_step_ddp(struct snic_replica *r, const struct snic_ddp_event *ev)
+{
+    struct snic_ddp_action a;
+    struct snic_replica_trace t = {.kind = SNIC_REPLICA_TRACE_EVENT, .event = ev};
+    if (r->state == SNIC_REPLICA_STOPPED) /* N6 */
+        return SNIC_ESTALE;
+    SNIC_ASSERT((r->depth & 1) == 0); /* N1 */
+    r->depth |= 1;
+    r->events++;
+    t.now_ns = replica_now(r);
+    int result = snic_ddp_step(r->ddp, t.now_ns, ev);
+    t.result = result;
+    replica_trace(r, &t);
+    t.kind = SNIC_REPLICA_TRACE_ACTION;
+    t.result = 0;
+    t.event = NULL;
+    t.action = &a;
+    while (snic_ddp_poll(r->ddp, &a) != 0) {
+        replica_trace(r, &t);
+        replica_act(r, &a);
+    }
+    r->depth &= ~1u;
+    return result;
+}
+
+/* A new engine, with nothing in it. */
+void replica_forget_all(struct snic_replica *r)
+{
+    replica_values_reclaim(&r->values); /* N2 */
+    int result = snic_ddp_init(&r->ddp, r->ddp_mem, r->ddp_size, &r->ddp_opts);
+    SNIC_ASSERT(result == 0);
+    (void)result;
+    r->life++; /* N3 */
+}
+
+/* The same; what the old one had begun is answered. */
+static void replica_life(struct snic_replica *r)
+{
+    if (r->part != SNIC_DDP_FENCED) {
+        uint16_t me = (uint16_t)(1u << r->o.node);
+        struct snic_ddp_view v = r->view;
+        struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &v};
+        v.full &= (uint16_t)~me;
+        v.learners &= (uint16_t)~me;
+        (void)replica_step_ddp(r, &ev);
+    }
+    replica_forget_all(r);
+    r->part = SNIC_DDP_FENCED;
+    r->spent = 0;
+}
+
+static void replica_view(struct snic_replica *r, const struct snic_member_action *a)
+{
+    const struct snic_member_view *v = &a->view;
+    uint32_t inc = v->incarnation[r->o.node];
+    int same = r->part != SNIC_DDP_FENCED && r->part_incarnation == inc;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &r->view};
+    r->view.epoch = v->epoch;
+    r->view.full = v->full;
+    r->view.learners = v->learners;
+    r->view.donor = v->donor;
+    r->view.restart = v->restart;
+    memcpy(r->view.incarnation, v->incarnation, sizeof(r->view.incarnation));
+    r->due.slow_mask = 0;
+    if (a->role == SNIC_MEMBER_ROLE_FENCED) {
+        if (r->part == SNIC_DDP_FENCED)
+            return;
+        r->part = SNIC_DDP_FENCED;
+        r->spent = 1;
+    } else if (a->role == SNIC_MEMBER_ROLE_LEARNER) {
+        if (!same) {
+            replica_life(r);
+            replica_log_retire(r); /* N4 */
+            r->due.log = r->log_good == 0;
+            r->log_good = 1;
+        }
+        r->part = SNIC_DDP_LEARNER;
+    } else {
+        if (!same && (r->spent || r->part != SNIC_DDP_FENCED)) {
+            replica_fail(r, SNIC_EPROTO); /* FULL out of nothing (member.h, P3) */
+            return;
+        }
+        if (!same)
+            r->view.restart = 1;
+        r->part = SNIC_DDP_FULL;
+    }
+    r->part_incarnation = inc;
+    replica_log_accept(r); /* others have it, or an operator said so (A8) */
+    int result = replica_step_ddp(r, &ev);
+    if (result != 0)
+        replica_fail(r, result);
+}
+
+/* ---- The membership ---- */
+
+static void replica_act_member(struct snic_replica *r, const struct snic_member_action *a)
+{
+    struct snic_ddp_event ev = {.type = SNIC_DDP_LEASE, .ts = a->until_ns};
+    switch (a->type) {
+    case SNIC_MEMBER_LEASE:
+        r->lease_ns = a->until_ns;
+        (void)replica_step_ddp(r, &ev);
+        break;
+    case SNIC_MEMBER_STORE:
+        replica_log_store(r, a->id, &a->record);
+        break;
+    case SNIC_MEMBER_VIEW:
+        replica_view(r, a);
+        break;
+    default:
+        replica_link_member(r, a->to, &a->msg);
+        break;
+    }
+}
+
+int replica_step_member(struct snic_replica *r, const struct snic_member_event *ev)
+{
+    struct snic_member_action a;
+    struct snic_replica_trace t = {.kind = SNIC_REPLICA_TRACE_MEMBER, .member = &a};
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return SNIC_ESTALE;
+    SNIC_ASSERT(r->depth == 0); /* N1 */
+    r->depth |= 2;
+    r->events++;
+    t.now_ns = replica_now(r);
+    int result = snic_member_step(r->member, t.now_ns, ev);
+    while (snic_member_poll(r->member, &a) != 0) {
+        replica_trace(r, &t);
+        replica_act_member(r, &a);
+    }
+    r->depth &= ~2u;
+    return result;
+}
+
+/* One thing that the data path had to say; 0: nothing is left. */
+static int replica_report(struct snic_replica *r)
+{
+    struct snic_member_event ev = {.type = SNIC_MEMBER_REPORT, .epoch = r->view.epoch};
+    if (r->due.slow) {
+        r->due.slow = 0;
+        ev.kind = SNIC_MEMBER_SLOW;
+        ev.mask = r->due.slow_mask;
+    } else if (r->due.caught_up) {
+        r->due.caught_up = 0;
+        ev.kind = SNIC_MEMBER_CAUGHT_UP;
+    } else if (r->due.need_epoch) {
+        r->due.need_epoch = 0;
+        ev.kind = SNIC_MEMBER_NEED_EPOCH;
+    } else if (r->due.log) {
+        r->due.log = 0;
+        ev.kind = SNIC_MEMBER_LOG;
+        ev.flags = SNIC_MEMBER_LOG_GOOD;
+    } else {
+        return 0;
+    }
+    (void)replica_step_member(r, &ev);
+    return 1;
+}
+
+/* ---- Around ---- */
+
+static int replica_serves(const struct snic_replica *r)
+{
+    struct snic_ddp_info info;
+    if (r->state != SNIC_REPLICA_RUNNING || r->lease_ns <= r->now_ns)
+        return 0;
+    snic_ddp_inspect(r->ddp, &info);
+    return info.serves != 0;
+}
+
+/* What is left to do when something has happened: every way in ends here. */
+void replica_settle(struct snic_replica *r)
+{
+    while (r->state == SNIC_REPLICA_RUNNING && r->failure == 0 &&
+           (replica_log_pump(r) || replica_report(r)))
+        ;
+    if (r->state == SNIC_REPLICA_RUNNING && r->failure == 0) {
+        uint64_t at =
+            snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member));
+        replica_link_flush(r);
+        if (!r->timer.armed || r->timer.deadline_ns != at)
+            snic_loop_arm(r->o.loop, &r->timer, at);
+    } else if (r->failure != 0) {
+        snic_replica_stop(r);
+    }
+    if (!snic_link_alone(&r->done) && !r->deliver.armed)
+        snic_loop_arm(r->o.loop, &r->deliver, 0);
+    uint32_t serves = (uint32_t)replica_serves(r);
+    if (serves != r->serves || r->notify) {
+        r->serves = serves;
+        r->notify = 0;
+        if (r->o.notify != NULL)
+            r->o.notify(r->o.ctx);
+    }
+}
+
+void replica_timer_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_replica *r = SNIC_CONTAINER(t, struct snic_replica, timer);
+    struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
+    struct snic_member_event mtick = {.type = SNIC_MEMBER_TICK};
+    (void)now_ns;
+    if (r->state != SNIC_REPLICA_RUNNING)
+        return;
+    uint64_t now = replica_now(r);
+    if (snic_member_deadline_ns(r->member) <= now)
+        (void)replica_step_member(r, &mtick);
+    if (snic_ddp_deadline_ns(r->ddp) <= now)
+        (void)replica_step_ddp(r, &tick);
+    replica_settle(r);
+}
+
+/* The log was read. */
+void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good)
+{
+    struct snic_member_event ev = {.type = SNIC_MEMBER_BOOT, .record = record};
+    r->state = SNIC_REPLICA_RUNNING;
+    r->notify = 1;
+    r->log_good = (uint32_t)good;
+    ev.incarnation = r->o.incarnation;
+    ev.flags = good ? (uint32_t)SNIC_MEMBER_LOG_GOOD : 0;
+    if (record == NULL && (r->o.flags & SNIC_REPLICA_FOUND) != 0)
+        ev.flags |= SNIC_MEMBER_FIRST;
+    int result = replica_step_member(r, &ev);
+    if (result ==
+        SNIC_ECORRUPT) { /* of a format that is right, but no node of this cluster wrote it */
+        ev.record = NULL;
+        result = replica_step_member(r, &ev);
+    }
+    if (result != 0)
+        replica_fail(r, result);
+}

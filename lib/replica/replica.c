@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The node from outside: options, memory, the beginning and the end. The map and the invariants are
+ * at the head of replica_priv.h.
+ */
+#include "replica_priv.h"
+
+#define REPLICA_MS UINT64_C(1000000)
+
+/* ---- Options ---- */
+
+static void replica_default(uint32_t *v, uint32_t value)
+{
+    if (*v == 0)
+        *v = value;
+}
+
+static void replica_opts_engines(const struct snic_replica_opts *o, struct snic_ddp_opts *d,
+                                 struct snic_member_opts *m)
+{
+    memset(d, 0, sizeof(*d));
+    d->opts_size = sizeof(*d);
+    d->model = o->model;
+    d->flags = o->ddp_flags;
+    d->node = o->node;
+    d->keys_max = o->keys_max;
+    d->writes_max = o->writes_max;
+    d->waits_max = o->waits_max;
+    d->reads_max = o->reads_max;
+    d->scopes_max = o->scopes_max;
+    d->retransmit_ns = o->retransmit_ns;
+    d->replay_ns = o->replay_ns;
+    *m = o->member;
+    m->opts_size = sizeof(*m);
+    m->node = o->node;
+    m->configured = o->configured;
+    m->witness = o->witness;
+}
+
+static int replica_options(struct snic_replica_opts *o, const struct snic_replica_opts *from)
+{
+    struct snic_ddp_opts d;
+    struct snic_member_opts m;
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
+        return SNIC_EINVAL;
+    replica_default(&o->writes_max, 256);
+    replica_default(&o->waits_max, 4096);
+    replica_default(&o->reads_max, 1024);
+    if (o->model == SNIC_DDP_SCOPE)
+        replica_default(&o->scopes_max, 64);
+    replica_default(&o->value_max, 65536);
+    replica_default(&o->datagram_max, 1400);
+    replica_default(&o->sends_max, 256);
+    replica_default(&o->pieces_max, 16);
+    uint64_t least = 2 * ((uint64_t)o->writes_max + o->scopes_max) + 256;
+    replica_default(&o->appends_max, (uint32_t)snic_pow2_up(snic_max_u64(least, 4096)));
+    if (o->background_ns == 0)
+        o->background_ns = 100 * REPLICA_MS;
+    if ((o->flags & ~(uint32_t)SNIC_REPLICA_FOUND) != 0 || o->loop == NULL || o->net == NULL ||
+        o->log == NULL || o->addrs == NULL || o->net->loop != o->loop || o->log->loop != o->loop)
+        return SNIC_EINVAL;
+    if (o->value_max > SNIC_REPLICA_VALUE_MAX || o->datagram_max < 256 || o->datagram_max > 65280 ||
+        o->sends_max > 65536 || o->pieces_max > 1024 || o->values_bytes > UINT64_C(1) << 36 ||
+        o->values_bytes < o->value_max || o->appends_max > 1u << 24 ||
+        !snic_is_pow2(o->appends_max) || o->appends_max < least || o->pad != 0 ||
+        o->background_ns > UINT64_C(1) << 40)
+        return SNIC_EINVAL;
+    o->wal.opts_size = sizeof(o->wal);
+    o->wal.record_max = o->value_max;
+    o->wal.window_ns = o->background_ns;
+    replica_opts_engines(o, &d, &m);
+    return snic_ddp_memsize(&d) == 0 || snic_member_memsize(&m) == 0 ||
+                   snic_wal_memsize(o->log, &o->wal) == 0
+               ? SNIC_EINVAL
+               : 0;
+}
+
+/* ---- Memory ---- */
+
+/* Once to measure, once to place. */
+static void replica_layout(struct snic_arena *a, struct snic_replica *r)
+{
+    const struct snic_replica_opts *o = &r->o;
+    struct snic_member_opts m;
+    uint32_t whole = SNIC_REPLICA__DDP + o->value_max;
+    uint32_t words = (whole / SNIC_REPLICA__GRAIN + 1 + 63) / 64;
+    replica_opts_engines(o, &r->ddp_opts, &m);
+    r->ddp_size = snic_ddp_memsize(&r->ddp_opts);
+    r->ddp_mem = snic_arena_take(a, 1, r->ddp_size, SNIC_REPLICA_ALIGN);
+    void *member = snic_arena_take(a, 1, snic_member_memsize(&m), SNIC_REPLICA_ALIGN);
+    void *values =
+        snic_arena_take(a, 1, replica_values_memsize(o->values_bytes), SNIC_REPLICA_ALIGN);
+    r->sends = snic_arena_take(a, o->sends_max, sizeof(*r->sends), 64);
+    unsigned char *send_data = snic_arena_take(a, o->sends_max, o->datagram_max, 64);
+    r->wholes = snic_arena_take(a, o->pieces_max, sizeof(*r->wholes), 64);
+    uint64_t *have = snic_arena_take(a, o->pieces_max, words * sizeof(uint64_t), 64);
+    unsigned char *whole_data = snic_arena_take(a, o->pieces_max, whole, 64);
+    replica_log_layout(a, r);
+    if (a->base == NULL || a->used == SIZE_MAX)
+        return;
+    int result = snic_member_init(&r->member, member, snic_member_memsize(&m), &m);
+    SNIC_ASSERT(result == 0);
+    result = snic_ddp_init(&r->ddp, r->ddp_mem, r->ddp_size, &r->ddp_opts);
+    SNIC_ASSERT(result == 0);
+    (void)result;
+    replica_values_init(&r->values, values, o->values_bytes);
+    r->send_free = SNIC_REPLICA__NIL;
+    for (uint32_t i = o->sends_max; i-- > 0;) {
+        memset(&r->sends[i], 0, sizeof(r->sends[i]));
+        r->sends[i].r = r;
+        r->sends[i].data = send_data + (size_t)i * o->datagram_max;
+        r->sends[i].next = r->send_free;
+        r->send_free = i;
+    }
+    for (uint32_t i = 0; i < o->pieces_max; i++) {
+        memset(&r->wholes[i], 0, sizeof(r->wholes[i]));
+        r->wholes[i].data = whole_data + (size_t)i * whole;
+        r->wholes[i].have = have + (size_t)i * words;
+    }
+}
+
+size_t snic_replica_memsize(const struct snic_replica_opts *opts)
+{
+    struct snic_replica r;
+    struct snic_arena a = {NULL, SIZE_MAX, 0};
+    memset(&r, 0, sizeof(r));
+    if (replica_options(&r.o, opts) != 0)
+        return 0;
+    (void)snic_arena_take(&a, 1, sizeof(r), SNIC_REPLICA_ALIGN);
+    replica_layout(&a, &r);
+    return a.used == SIZE_MAX ? 0 : a.used;
+}
+
+static int replica_open(struct snic_replica *r)
+{
+    static const struct snic_net_dgram_events events = {.recv = replica_link_recv};
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        r->peers[n].open = SNIC_REPLICA__NIL;
+        if ((r->o.configured >> n & 1) != 0)
+            r->peers[n].addr = r->o.addrs[n];
+    }
+    r->o.addrs = NULL; /* copied */
+    int result = snic_net_dgram_open(r->o.net, &r->peers[r->o.node].addr, &events, r, &r->dgram);
+    if (result != 0)
+        return result;
+    result = replica_log_open(r);
+    if (result != 0)
+        snic_net_dgram_close(r->dgram);
+    return result;
+}
+
+int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
+                      const struct snic_replica_opts *opts)
+{
+    struct snic_replica_opts o;
+    struct snic_arena a = {mem, mem_size, 0};
+    if (replica_options(&o, opts) != 0 || (uintptr_t)mem % SNIC_REPLICA_ALIGN != 0)
+        return SNIC_EINVAL;
+    if (mem_size < snic_replica_memsize(opts))
+        return SNIC_ENOSPC;
+    struct snic_replica *r = snic_arena_take(&a, 1, sizeof(*r), SNIC_REPLICA_ALIGN);
+    memset(r, 0, sizeof(*r));
+    r->o = o;
+    replica_layout(&a, r);
+    SNIC_ASSERT(a.used != SIZE_MAX);
+    snic_timer_init(&r->timer, replica_timer_fire);
+    snic_timer_init(&r->deliver, replica_deliver_fire);
+    snic_link_init(&r->flight);
+    snic_link_init(&r->done);
+    int result = replica_open(r);
+    if (result == 0)
+        *out = r;
+    return result;
+}
+
+/* ---- The end ---- */
+
+void snic_replica_stop(struct snic_replica *r)
+{
+    SNIC_ASSERT(r->depth == 0);
+    if (r->state == SNIC_REPLICA_STOPPED)
+        return;
+    r->state = SNIC_REPLICA_STOPPED;
+    r->notify = 1;
+    r->lease_ns = 0;
+    snic_loop_cancel(r->o.loop, &r->timer);
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        replica_link_forget(r, n);
+    r->to_flush = 0;
+    replica_client_end(r);
+    replica_log_stop(r);
+    snic_net_dgram_close(r->dgram);
+    if (!snic_link_alone(&r->done) && !r->deliver.armed)
+        snic_loop_arm(r->o.loop, &r->deliver, 0);
+}
+
+void *snic_replica_fini(struct snic_replica *r)
+{
+    SNIC_ASSERT(r->state == SNIC_REPLICA_STOPPED);
+    SNIC_ASSERT(r->sends_used == 0); /* the net handle was shut */
+    snic_loop_cancel(r->o.loop, &r->deliver);
+    replica_log_fini(r);
+    return r;
+}
+
+/* ---- Looking ---- */
+
+int snic_replica_override(struct snic_replica *r, uint16_t ended, int any_log)
+{
+    struct snic_member_event ev = {.type = SNIC_MEMBER_OVERRIDE, .mask = ended};
+    if (r->state == SNIC_REPLICA_READING)
+        return SNIC_EAGAIN;
+    ev.flags = any_log ? (uint32_t)SNIC_MEMBER_ANY_LOG : 0;
+    int result = replica_step_member(r, &ev);
+    replica_settle(r);
+    return result;
+}
+
+void snic_replica_inspect(const struct snic_replica *r, struct snic_replica_info *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->state = r->state;
+    out->failure = r->failure;
+    out->log_good = r->log_good;
+    out->ops = r->ops;
+    out->values = r->values.live;
+    out->values_bytes = r->values.used_bytes;
+    out->events = r->events;
+    out->packets = r->packets;
+    out->refused = r->refused;
+    out->lost_sends = r->lost_sends;
+    out->lost_pieces = r->lost_pieces;
+    out->no_room = r->no_room;
+    snic_wal_inspect(r->log.wal, &out->wal);
+    snic_ddp_inspect(r->ddp, &out->ddp);
+    snic_member_get_status(r->member, &out->member);
+    out->serves = r->state == SNIC_REPLICA_RUNNING && out->ddp.serves &&
+                  snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop)) < r->lease_ns;
+}
+
+int snic_replica_check(const struct snic_replica *r)
+{
+    uint32_t ops = 0, open = 0, free = 0;
+    if (snic_ddp_check(r->ddp) != 0 || snic_member_check(r->member) != 0 ||
+        replica_values_check(&r->values) != 0 || snic_wal_check(r->log.wal) != 0)
+        return SNIC_ECORRUPT;
+    for (const struct snic_link *l = r->flight.next; l != &r->flight; l = l->next)
+        ops += SNIC_CONTAINER(l, struct snic_replica_op, link)->state == REPLICA_OP_FLIGHT;
+    for (const struct snic_link *l = r->done.next; l != &r->done; l = l->next)
+        ops += SNIC_CONTAINER(l, struct snic_replica_op, link)->state == REPLICA_OP_DONE;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        open += r->peers[n].open != SNIC_REPLICA__NIL;
+    for (uint32_t i = r->send_free; i != SNIC_REPLICA__NIL; i = r->sends[i].next)
+        free++;
+    if (ops > r->ops || free + r->sends_used != r->o.sends_max || open != 0 || r->depth != 0)
+        return SNIC_ECORRUPT; /* L1, N1 */
+    return 0;
+}
+
+#undef REPLICA_MS

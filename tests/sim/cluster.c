@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLUSTER_PORT = 7000 };
+
+void cluster_fail(struct cluster *c, const char *why)
+{
+    if (c->failure != NULL)
+        return;
+    c->failure = c->why;
+    (void)snprintf(c->why, sizeof(c->why), "%s (at %llu ns)", why,
+                   (unsigned long long)snic_world_now(c->world));
+}
+
+struct snic_ddp_key cluster_key(uint32_t key)
+{
+    struct snic_ddp_key k = {{UINT64_C(0x1000) + key, key * 7}};
+    return k;
+}
+
+static uint32_t cluster_key_of(const struct snic_ddp_key *k)
+{
+    return (uint32_t)(k->w[0] - 0x1000);
+}
+
+/* ---- Values: a number, then bytes that follow from it ---- */
+
+static uint32_t cluster_size(const struct cluster *c, uint64_t content)
+{
+    return 8 + (uint32_t)(content * UINT64_C(0x9e3779b97f4a7c15) >> 40) % (c->o.value_max - 7);
+}
+
+static void cluster_fill(unsigned char *p, uint32_t size, uint64_t content)
+{
+    memcpy(p, &content, 8);
+    for (uint32_t i = 8; i < size; i++)
+        p[i] = (unsigned char)(content + i);
+}
+
+static uint64_t cluster_content(struct cluster *c, const void *data, uint32_t size)
+{
+    uint64_t content = 0;
+    const unsigned char *p = data;
+    if (size < 8) {
+        cluster_fail(c, "a value that nobody wrote");
+        return 0;
+    }
+    memcpy(&content, p, 8);
+    int same = size == cluster_size(c, content);
+    for (uint32_t i = 8; same && i < size; i += 1 + size / 64)
+        same = p[i] == (unsigned char)(content + i);
+    if (!same || p[size - 1] != (size > 8 ? (unsigned char)(content + size - 1) : p[7]))
+        cluster_fail(c, "a value with wrong bytes");
+    return content;
+}
+
+/* ---- What was written (R4) ---- */
+
+static uint64_t cluster_mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static struct cluster_written *cluster_slot(struct cluster *c, uint64_t key, uint64_t ts)
+{
+    uint32_t i = (uint32_t)cluster_mix(key, ts) & (c->written_room - 1);
+    while (c->written[i].ts != 0 && (c->written[i].ts != ts || c->written[i].key != key))
+        i = (i + 1) & (c->written_room - 1);
+    return &c->written[i];
+}
+
+static void cluster_wrote(struct cluster *c, uint64_t key, uint64_t ts, uint64_t content)
+{
+    struct cluster_written *w = cluster_slot(c, key, ts);
+    if (w->ts != 0) {
+        if (w->content != content)
+            cluster_fail(c, "one timestamp, two values");
+        return;
+    }
+    w->ts = ts;
+    w->key = key;
+    w->content = content;
+    if (++c->written_count * 2 <= c->written_room)
+        return;
+    struct cluster_written *old = c->written;
+    uint32_t n = c->written_room;
+    c->written_room *= 2;
+    c->written = calloc(c->written_room, sizeof(*c->written));
+    for (uint32_t i = 0; i < n; i++) {
+        if (old[i].ts != 0)
+            *cluster_slot(c, old[i].key, old[i].ts) = old[i];
+    }
+    free(old);
+}
+
+/* ---- What the nodes do ---- */
+
+static void cluster_hash(struct cluster *c, uint32_t node, uint64_t a, uint64_t b, uint64_t d)
+{
+    c->hash = cluster_mix(cluster_mix(cluster_mix(c->hash ^ node, a), b), d);
+}
+
+static void cluster_view(struct cluster *c, struct cluster_node *n,
+                         const struct snic_member_action *a)
+{
+    n->role = a->role;
+    if (a->view.epoch > c->epoch)
+        c->epoch = a->view.epoch;
+    if (a->view.restart == 0 || a->view.epoch <= c->restart_epoch)
+        return;
+    c->restart_epoch = a->view.epoch;
+    if (a->view.epoch > 1 && c->restart_count < CLUSTER_RESTARTS)
+        c->restarts[c->restart_count++] = ++c->happened;
+}
+
+static void cluster_action(struct cluster *c, const struct snic_replica_trace *t)
+{
+    const struct snic_ddp_action *a = t->action;
+    int writes = a->type == SNIC_DDP_APPEND ||
+                 (a->type == SNIC_DDP_SEND &&
+                  (a->msg.type == SNIC_DDP_INV || a->msg.type == SNIC_DDP_RECORD));
+    if (!writes || a->msg.ts == 0)
+        return;
+    uint64_t content = t->data != NULL ? cluster_content(c, t->data, t->size) : 0;
+    cluster_wrote(c, cluster_key_of(&a->msg.key), a->msg.ts, content);
+    if (a->type == SNIC_DDP_APPEND && c->submitting != NULL) /* H2: its own, at once */
+        c->submitting->ts = a->msg.ts;
+}
+
+static void cluster_trace(void *ctx, const struct snic_replica_trace *t)
+{
+    struct cluster_node *n = ctx;
+    struct cluster *c = n->c;
+    if (t->kind == SNIC_REPLICA_TRACE_EVENT) {
+        cluster_hash(c, n->number, t->now_ns, t->event->type, (uint64_t)(int64_t)t->result);
+    } else if (t->kind == SNIC_REPLICA_TRACE_ACTION) {
+        cluster_hash(c, n->number, t->action->type, t->action->msg.ts, t->action->to);
+        cluster_action(c, t);
+    } else {
+        cluster_hash(c, n->number, t->member->type, t->member->view.epoch, t->member->until_ns);
+        if (t->member->type == SNIC_MEMBER_VIEW)
+            cluster_view(c, n, t->member);
+    }
+    if (c->o.trace != NULL)
+        c->o.trace(c->o.ctx, n->number, t);
+}
+
+/* ---- Clients ---- */
+
+static void cluster_synced(struct cluster *c, const struct cluster_op *s)
+{
+    for (uint32_t i = 0; i < c->op_count; i++) {
+        struct cluster_op *o = &c->ops[i];
+        if (o->op.scope == s->op.scope && o->op.kind != SNIC_REPLICA_SYNC && o->call < s->call)
+            o->synced = s->end;
+    }
+}
+
+static void cluster_done(struct snic_replica_op *op)
+{
+    struct cluster_op *o = SNIC_CONTAINER(op, struct cluster_op, op);
+    struct cluster *c = o->c;
+    if (!o->open || o->life != c->node[o->node].life) {
+        cluster_fail(c, "an answer that is not due");
+        return;
+    }
+    o->open = 0;
+    o->result = op->result;
+    o->end = ++c->happened;
+    c->answered++;
+    int reads = op->kind == SNIC_REPLICA_GET || op->result == SNIC_ECANCELED;
+    if (reads && (op->result == 0 || op->result == SNIC_ENOENT || op->result == SNIC_ECANCELED)) {
+        o->content = op->data != NULL ? cluster_content(c, op->data, op->size) : 0;
+        o->ts = op->ts;
+    } else if (op->result == 0 && op->kind != SNIC_REPLICA_SYNC) {
+        o->ts = op->ts;
+    } else if (op->result == 0) {
+        cluster_synced(c, o);
+    }
+}
+
+struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
+                                  const struct cluster_op *expect, int *result)
+{
+    static unsigned char buffer[SNIC_REPLICA_VALUE_MAX];
+    struct cluster_node *n = &c->node[node];
+    int r = SNIC_ESTALE;
+    if (c->op_count == CLUSTER_OPS || !n->up || n->paused) {
+        if (result != NULL)
+            *result = r;
+        return NULL;
+    }
+    struct cluster_op *o = &c->ops[c->op_count++];
+    memset(o, 0, sizeof(*o));
+    o->c = c;
+    o->node = node;
+    o->life = n->life;
+    o->key = key;
+    o->open = 1;
+    o->end = o->synced = LIN_OPEN;
+    o->op.done = cluster_done;
+    o->op.kind = kind;
+    o->op.key = cluster_key(key);
+    if (c->o.model == SNIC_DDP_SCOPE && kind != SNIC_REPLICA_GET)
+        o->op.scope = n->scope;
+    if (kind == SNIC_REPLICA_PUT || kind == SNIC_REPLICA_CAS) {
+        o->content = ++c->contents;
+        o->op.size = cluster_size(c, o->content);
+        o->op.data = buffer;
+        cluster_fill(buffer, o->op.size, o->content);
+    }
+    if (expect != NULL) {
+        o->expect = expect->content;
+        o->expect_ts = expect->content != 0 ? expect->ts : 0;
+        o->op.ts = o->expect_ts;
+    }
+    o->call = ++c->happened;
+    if (kind == SNIC_REPLICA_PUT || kind == SNIC_REPLICA_DELETE)
+        c->submitting = o;
+    r = snic_replica_submit(n->r, &o->op);
+    c->submitting = NULL;
+    if (result != NULL)
+        *result = r;
+    if (r == 0)
+        return o;
+    c->op_count--;
+    return NULL;
+}
+
+int cluster_do(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
+               struct cluster_op **out)
+{
+    int r = 0;
+    struct cluster_op *o = cluster_submit(c, node, kind, key, NULL, &r);
+    if (out != NULL)
+        *out = o;
+    for (uint32_t i = 0; o != NULL && o->open && i < 2000000; i++) {
+        if (snic_world_step(c->world) == 0)
+            break;
+    }
+    if (o != NULL && kind == SNIC_REPLICA_SYNC)
+        c->node[node].scope = ++c->scopes;
+    return o == NULL ? r : o->open ? SNIC_ETIMEDOUT : o->result;
+}
+
+/* ---- Nodes ---- */
+
+static void cluster_options(struct cluster *c, struct cluster_node *n, struct snic_replica_opts *o)
+{
+    uint16_t all = (uint16_t)((1u << c->o.nodes) - 1);
+    memset(o, 0, sizeof(*o));
+    o->opts_size = sizeof(*o);
+    o->loop = n->loop;
+    o->net = n->net;
+    o->log = n->io;
+    o->addrs = c->addrs;
+    o->cluster = 0x51c1;
+    o->node = n->number;
+    o->incarnation = 1000 * (n->life + 1);
+    o->configured = all;
+    o->witness = (uint16_t)(c->o.witness ? 1u << (c->o.nodes - 1) : 0);
+    o->model = c->o.model;
+    o->ddp_flags = c->o.ddp_flags;
+    o->keys_max = c->o.keys_max;
+    o->writes_max = 32;
+    o->waits_max = 256;
+    o->reads_max = 64;
+    o->scopes_max = c->o.model == SNIC_DDP_SCOPE ? 16 : 0;
+    o->value_max = c->o.value_max;
+    o->datagram_max = c->o.datagram_max;
+    o->sends_max = 128;
+    o->pieces_max = 8;
+    o->appends_max = 1024;
+    o->values_bytes = (uint64_t)(c->o.keys_max + 128) * snic_pow2_up(c->o.value_max + 127);
+    o->background_ns = c->o.background_ns;
+    o->member.restart_wait_ns = 2000 * (uint64_t)CLUSTER_MS;
+    o->wal.opts_size = sizeof(o->wal);
+    o->wal.flags = SNIC_WAL_CREATE;
+    o->wal.segment_bytes = c->o.segment_bytes;
+    o->wal.block_bytes = 512;
+    o->wal.uuid[0] = c->o.seed;
+    o->wal.uuid[1] = n->number;
+    o->trace = cluster_trace;
+    o->ctx = n;
+}
+
+void cluster_up(struct cluster *c, uint32_t node, int found)
+{
+    struct cluster_node *n = &c->node[node];
+    struct snic_replica_opts o;
+    if (n->up)
+        return;
+    if (snic_world_loop(c->world, node, &n->loop) != 0 ||
+        snic_net_sim_open(&n->net, c->fabric, n->loop, NULL) != 0 ||
+        snic_io_mem_open(&n->io, n->loop, n->disk) != 0) {
+        cluster_fail(c, "a node's doors do not open");
+        return;
+    }
+    cluster_options(c, n, &o);
+    if (found)
+        o.flags |= SNIC_REPLICA_FOUND;
+    size_t size = snic_replica_memsize(&o);
+    if (n->size < size) {
+        free(n->mem);
+        n->mem = aligned_alloc(SNIC_REPLICA_ALIGN, snic_align_up(size, SNIC_REPLICA_ALIGN));
+        n->size = size;
+    }
+    n->life++;
+    n->scope = ++c->scopes;
+    n->role = 0;
+    if (size == 0 || snic_replica_init(&n->r, n->mem, n->size, &o) != 0) {
+        cluster_fail(c, "a node does not begin");
+        return;
+    }
+    n->up = 1;
+}
+
+/* The process is no more; the loop runs on until its disk has given everything back. */
+static void cluster_bury(struct cluster *c, struct cluster_node *n)
+{
+    struct snic_replica_info info;
+    snic_replica_inspect(n->r, &info);
+    c->events += info.events;
+    for (uint32_t i = 0; i < c->op_count; i++) {
+        if (c->ops[i].node == n->number && c->ops[i].life == n->life && c->ops[i].open) {
+            c->ops[i].open = 0;
+            c->ops[i].lost = 1;
+            c->ops[i].result = SNIC_EUNKNOWN;
+        }
+    }
+    n->life++; /* what is still said to its clients nobody hears */
+    n->up = 0;
+}
+
+void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how)
+{
+    struct cluster_node *n = &c->node[node];
+    if (!n->up)
+        return;
+    if (n->paused)
+        cluster_pause(c, node, 0);
+    cluster_bury(c, n);
+    snic_replica_stop(n->r);
+    if (how == CLUSTER_POWER)
+        snic_disk_power_cut(n->disk, snic_rng_next(&c->rng));
+    snic_net_shut(n->net);
+    (void)snic_replica_fini(n->r);
+    snic_io_close(n->io);
+    snic_loop_close(n->loop);
+    n->r = NULL;
+}
+
+void cluster_down_all(struct cluster *c, enum cluster_death how)
+{
+    uint32_t up = 0;
+    for (uint32_t i = 0; i < c->o.nodes; i++) {
+        struct cluster_node *n = &c->node[i];
+        if (!n->up)
+            continue;
+        if (n->paused)
+            cluster_pause(c, i, 0);
+        cluster_bury(c, n);
+        snic_replica_stop(n->r);
+        if (how == CLUSTER_POWER)
+            snic_disk_power_cut(n->disk, snic_rng_next(&c->rng));
+        up |= 1u << i;
+    }
+    for (uint32_t i = 0; i < c->o.nodes; i++) {
+        struct cluster_node *n = &c->node[i];
+        if ((up >> i & 1) == 0)
+            continue;
+        snic_net_shut(n->net);
+        (void)snic_replica_fini(n->r);
+        snic_io_close(n->io);
+        snic_loop_close(n->loop);
+        n->r = NULL;
+    }
+}
+
+void cluster_pause(struct cluster *c, uint32_t node, int paused)
+{
+    if (!c->node[node].up || c->node[node].paused == paused)
+        return;
+    c->node[node].paused = paused;
+    snic_world_pause(c->world, node, paused);
+}
+
+struct cluster *cluster_new(const struct cluster_opts *opts)
+{
+    struct cluster *c = calloc(1, sizeof(*c));
+    struct snic_world_opts w = {.opts_size = sizeof(w), .seed = opts->seed, .nodes_max = 16};
+    c->o = *opts;
+    c->o.nodes = c->o.nodes != 0 ? c->o.nodes : 3;
+    c->o.model = c->o.model != 0 ? c->o.model : SNIC_DDP_SYNCH;
+    c->o.keys = c->o.keys != 0 ? c->o.keys : 4;
+    c->o.keys_max = c->o.keys_max != 0 ? c->o.keys_max : 64;
+    c->o.segment_bytes = c->o.segment_bytes != 0 ? c->o.segment_bytes : 16384;
+    c->o.segments = c->o.segments != 0 ? c->o.segments : 14;
+    c->o.value_max = c->o.value_max != 0 ? c->o.value_max : 400;
+    c->o.datagram_max = c->o.datagram_max != 0 ? c->o.datagram_max : 1400;
+    c->o.background_ns = c->o.background_ns != 0 ? c->o.background_ns : 20 * CLUSTER_MS;
+    c->o.flush_ns_max = c->o.flush_ns_max != 0 ? c->o.flush_ns_max : CLUSTER_MS / 2;
+    c->ops = calloc(CLUSTER_OPS, sizeof(*c->ops));
+    c->written_room = 1024;
+    c->written = calloc(c->written_room, sizeof(*c->written));
+    snic_rng_init(&c->rng, opts->seed ^ UINT64_C(0x5eed));
+    if (snic_world_open(&c->world, &w) != 0 ||
+        snic_net_fabric_open(&c->fabric, c->world, NULL) != 0)
+        abort();
+    for (uint32_t i = 0; i < c->o.nodes; i++) {
+        struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512};
+        d.size = (uint64_t)c->o.segment_bytes * c->o.segments;
+        d.seed = snic_rng_next(&c->rng);
+        d.delay_min_ns = 10000;
+        d.delay_max_ns = c->o.flush_ns_max;
+        if (snic_disk_open(&c->node[i].disk, &d) != 0)
+            abort();
+        c->node[i].c = c;
+        c->node[i].number = i;
+        c->addrs[i].family = SNIC_NET_SIM;
+        c->addrs[i].node = i;
+        c->addrs[i].port = CLUSTER_PORT;
+    }
+    return c;
+}
+
+void cluster_free(struct cluster *c)
+{
+    cluster_down_all(c, CLUSTER_CRASH);
+    for (uint32_t i = 0; i < c->o.nodes; i++) {
+        snic_disk_close(c->node[i].disk);
+        free(c->node[i].mem);
+    }
+    snic_net_fabric_close(c->fabric);
+    snic_world_close(c->world);
+    free(c->written);
+    free(c->ops);
+    free(c);
+}
+
+/* ---- Time ---- */
+
+static void cluster_check(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->o.nodes; i++) {
+        if (c->node[i].up && snic_replica_check(c->node[i].r) != 0)
+            cluster_fail(c, "snic_replica_check");
+    }
+}
+
+void cluster_run(struct cluster *c, uint64_t ns)
+{
+    uint64_t until = snic_world_now(c->world) + ns;
+    uint64_t most = c->o.checks != 0 ? c->o.checks : UINT64_MAX;
+    while (c->failure == NULL) {
+        uint64_t n = snic_world_run(c->world, until, most);
+        c->steps += n;
+        if (c->o.checks != 0)
+            cluster_check(c);
+        if (n < most)
+            return;
+    }
+}
+
+int cluster_serves(const struct cluster *c, uint32_t node)
+{
+    struct snic_replica_info info;
+    if (!c->node[node].up || c->node[node].paused)
+        return 0;
+    snic_replica_inspect(c->node[node].r, &info);
+    return info.serves != 0;
+}
+
+int cluster_settle(struct cluster *c, uint64_t ns)
+{
+    uint64_t end = snic_world_now(c->world) + ns;
+    for (;;) {
+        uint32_t data = c->o.nodes - (c->o.witness ? 1 : 0);
+        uint32_t serving = 0;
+        for (uint32_t i = 0; i < data; i++)
+            serving += cluster_serves(c, i) != 0;
+        if (serving == data)
+            return 1;
+        if (snic_world_now(c->world) >= end || c->failure != NULL)
+            return 0;
+        cluster_run(c, 10 * CLUSTER_MS);
+    }
+}
+
+/* ---- Judgement ---- */
+
+static uint32_t cluster_keeps(uint32_t model)
+{
+    switch (model) {
+    case SNIC_DDP_SYNCH:
+        return LIN_KEEPS_WRITTEN | LIN_KEEPS_READ;
+    case SNIC_DDP_STRICT:
+        return LIN_KEEPS_WRITTEN;
+    case SNIC_DDP_RENF:
+        return LIN_KEEPS_READ;
+    case SNIC_DDP_SCOPE:
+        return LIN_KEEPS_SYNCED;
+    default:
+        return 0;
+    }
+}
+
+/* The timestamp under which a value was written, if anybody ever numbered it. */
+static uint64_t cluster_ts_of(const struct cluster *c, uint32_t key, uint64_t content)
+{
+    for (uint32_t i = 0; content != 0 && i < c->written_room; i++) {
+        if (c->written[i].content == content && c->written[i].key == key)
+            return c->written[i].ts;
+    }
+    return 0;
+}
+
+static size_t cluster_history(const struct cluster *c, struct lin_op *out)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < c->op_count; i++) {
+        const struct cluster_op *o = &c->ops[i];
+        int unknown = o->open || o->lost || o->result == SNIC_EUNKNOWN;
+        int reads = o->op.kind == SNIC_REPLICA_GET || o->result == SNIC_ECANCELED;
+        int found = o->result == 0 || o->result == SNIC_ENOENT || o->result == SNIC_ECANCELED;
+        if (o->op.kind == SNIC_REPLICA_SYNC || (reads && (unknown || !found)) ||
+            (!unknown && !found))
+            continue;
+        struct lin_op *l = &out[n++];
+        memset(l, 0, sizeof(*l));
+        l->call = o->call;
+        l->end = unknown ? LIN_OPEN : o->end;
+        l->key = o->key;
+        l->value = o->content;
+        l->ts = o->ts;
+        l->synced = o->synced;
+        l->kind = reads ? LIN_READ : o->op.kind == SNIC_REPLICA_CAS ? LIN_CAS : LIN_WRITE;
+        if (unknown && o->ts == 0)
+            l->ts = cluster_ts_of(c, o->key, o->content);
+        l->expect = o->expect;
+        l->expect_ts = o->expect_ts;
+        if (o->result == SNIC_ECANCELED && o->ts == o->expect_ts && o->content != 0)
+            l->ts = UINT64_MAX; /* it found what it compared with: no such write */
+    }
+    return n;
+}
+
+void cluster_judge(struct cluster *c, int search)
+{
+    struct lin_op *ops = calloc(c->op_count + 1, sizeof(*ops));
+    size_t n = cluster_history(c, ops);
+    size_t which = 0;
+    char text[200];
+    const char *why =
+        lin_check_ts(ops, n, c->restarts, c->restart_count, cluster_keeps(c->o.model), &which);
+    if (why != NULL) {
+        const struct lin_op *o = &ops[which];
+        (void)snprintf(
+            text, sizeof(text), "%s: key %llu kind %u value %llu ts %llx called %llu ended %llu",
+            why, (unsigned long long)o->key, o->kind, (unsigned long long)o->value,
+            (unsigned long long)o->ts, (unsigned long long)o->call, (unsigned long long)o->end);
+        cluster_fail(c, text);
+    }
+    for (uint32_t i = 0; search && c->failure == NULL && i <= c->restart_count; i++) {
+        uint64_t from = i == 0 ? 0 : c->restarts[i - 1];
+        uint64_t to = i == c->restart_count ? LIN_OPEN : c->restarts[i];
+        uint64_t key = 0;
+        if (lin_check_search(ops, n, from, to, &key) == LIN_BAD)
+            cluster_fail(c, "no order of the operations explains what was read");
+    }
+    free(ops);
+}
+
+void cluster_same(struct cluster *c)
+{
+    for (uint32_t k = 0; k < c->o.keys; k++) {
+        struct snic_ddp_key key = cluster_key(k);
+        struct snic_replica_entry first = {.ts = 0}, e = {.ts = 0};
+        int have = 1;
+        for (uint32_t i = 0; i < c->o.nodes; i++) {
+            if (!cluster_serves(c, i))
+                continue;
+            int r = snic_replica_look(c->node[i].r, &key, &e);
+            if (r == SNIC_EAGAIN)
+                cluster_fail(c, "a key is locked for ever");
+            if (have == 1) {
+                have = r;
+                first = e;
+            } else if (have != r || (r == 0 && (first.ts != e.ts || first.size != e.size))) {
+                cluster_fail(c, "nodes differ");
+            }
+        }
+    }
+    for (uint32_t i = 0; i < c->op_count; i++) {
+        if (c->ops[i].open && c->node[c->ops[i].node].up)
+            cluster_fail(c, "an operation without an answer");
+    }
+}

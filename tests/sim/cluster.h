@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A cluster of replica nodes in a simulated world: its loops, network and disks, clients with their
+ * history, and what a test may do to it all. One seed says everything that happens.
+ *
+ * Times in the history are numbers of happenings, not ns: of two things that happen at the same
+ * simulated time one comes first.
+ */
+#ifndef SNIC_TESTS_SIM_CLUSTER_H
+#define SNIC_TESTS_SIM_CLUSTER_H
+
+#include "lin.h"
+
+#include "snicstore/replica.h"
+
+enum { CLUSTER_NODES = 5, CLUSTER_KEYS = 8, CLUSTER_OPS = 16384, CLUSTER_RESTARTS = 64 };
+enum { CLUSTER_MS = 1000000 };
+
+struct cluster_opts {
+    uint64_t seed;
+    uint32_t nodes;
+    uint32_t witness; /* 1: the last node is one */
+    uint32_t model;
+    uint32_t ddp_flags;
+    uint32_t keys; /* that clients use */
+    uint32_t keys_max;
+    uint32_t value_max;
+    uint32_t datagram_max;
+    uint32_t segment_bytes; /* of the log */
+    uint32_t segments;
+    uint32_t checks; /* every so many happenings the nodes are checked; 0: never */
+    uint64_t background_ns;
+    uint64_t flush_ns_max; /* how long a disk takes */
+    void (*trace)(void *ctx, uint32_t node, const struct snic_replica_trace *t);
+    void *ctx;
+};
+
+struct cluster_op {
+    struct snic_replica_op op; /* the first: tokens are addresses */
+    struct cluster *c;
+    uint32_t node;
+    uint32_t life; /* of the node; another: it will not be answered */
+    uint32_t key;
+    uint32_t open;
+    uint64_t call;
+    uint64_t end;
+    uint64_t content; /* written, or found */
+    uint64_t expect;
+    uint64_t ts;
+    uint64_t expect_ts;
+    uint64_t synced;
+    int result;
+    int lost; /* its node crashed before the answer */
+};
+
+struct cluster_node {
+    struct cluster *c;
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_disk *disk;
+    struct snic_io *io;
+    struct snic_replica *r;
+    void *mem;
+    size_t size;
+    uint32_t number;
+    uint32_t life;
+    int up;
+    int paused;
+    uint32_t role;
+    uint32_t good;
+    uint64_t scope; /* that its clients write to */
+    uint64_t trace_gap;
+};
+
+/* A timestamp has one value, everywhere. */
+struct cluster_written {
+    uint64_t ts;
+    uint64_t key;
+    uint64_t content;
+};
+
+struct cluster {
+    struct cluster_opts o;
+    struct snic_world *world;
+    struct snic_net_fabric *fabric;
+    struct snic_rng rng;
+    struct snic_net_addr addrs[SNIC_DDP_NODES_MAX];
+    struct cluster_node node[CLUSTER_NODES];
+    struct cluster_op *ops;
+    uint32_t op_count;
+    uint64_t happened;
+    uint64_t contents;
+    uint64_t scopes;
+    uint64_t hash; /* of all that the engines did */
+    uint64_t steps;
+    uint64_t events; /* of the engines, of nodes that ended */
+    uint64_t answered;
+    uint64_t restarts[CLUSTER_RESTARTS];
+    uint32_t restart_count;
+    uint32_t restart_epoch;
+    uint32_t epoch; /* the last that was installed anywhere */
+    struct cluster_written *written;
+    uint32_t written_room;
+    uint32_t written_count;
+    struct cluster_op *submitting;
+    const char *failure;
+    char why[256];
+};
+
+/* With defaults for what is 0; nodes are down. */
+struct cluster *cluster_new(const struct cluster_opts *o);
+void cluster_free(struct cluster *c);
+void cluster_fail(struct cluster *c, const char *why);
+
+/* Start a node; found: a cluster that never was. */
+void cluster_up(struct cluster *c, uint32_t node, int found);
+enum cluster_death { CLUSTER_CRASH = 0, CLUSTER_POWER };
+/* Its process dies, or its power goes: then of what is not flushed a part is there. */
+void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how);
+/* All at once. */
+void cluster_down_all(struct cluster *c, enum cluster_death how);
+void cluster_pause(struct cluster *c, uint32_t node, int paused);
+
+/* Simulated time passes. */
+void cluster_run(struct cluster *c, uint64_t ns);
+/* Until all nodes that hold data serve, at most ns: 1 if they do. */
+int cluster_settle(struct cluster *c, uint64_t ns);
+int cluster_serves(const struct cluster *c, uint32_t node);
+
+/* Begin an operation; NULL if it was refused (*result says how, may be NULL). expect: an operation
+ * whose finding a CAS compares with, NULL: nothing is there. */
+struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
+                                  const struct cluster_op *expect, int *result);
+/* The same, until it is answered: its result. */
+int cluster_do(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
+               struct cluster_op **out);
+struct snic_ddp_key cluster_key(uint32_t key);
+
+/* Is the history right? search: by both judges. */
+void cluster_judge(struct cluster *c, int search);
+/* All nodes that serve hold the same, and every operation of a node that runs was answered. */
+void cluster_same(struct cluster *c);
+
+#endif

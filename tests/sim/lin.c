@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "lin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- By timestamps ---- */
+
+/* A point in time of one key: a call or an end of an operation, a sync, a restart. */
+struct lin_point {
+    uint64_t time;
+    uint32_t what; /* restarts, then calls, then ends: of the same time all overlap */
+    uint32_t op;
+};
+
+enum { LIN_AT_RESTART = 0, LIN_AT_CALL, LIN_AT_SYNC, LIN_AT_END };
+
+static int lin_point_order(const void *a, const void *b)
+{
+    const struct lin_point *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    if (x->what != y->what)
+        return x->what < y->what ? -1 : 1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+struct lin_write {
+    uint64_t ts;
+    uint64_t value;
+    uint64_t call;
+    uint64_t end;
+    uint32_t op;
+};
+
+static int lin_write_order(const void *a, const void *b)
+{
+    const struct lin_write *x = a, *y = b;
+    return x->ts < y->ts ? -1 : x->ts > y->ts;
+}
+
+struct lin_key {
+    const struct lin_op *ops;
+    uint32_t *at; /* the key's operations */
+    uint32_t count;
+    struct lin_write *writes; /* with a timestamp, by it */
+    uint32_t write_count;
+    struct lin_point *points;
+    uint64_t *floor; /* by operation of the key: what it had to show when it began */
+    uint8_t *seen;   /* by write: it took effect for sure */
+    uint64_t written, read, synced;
+    uint32_t bad;
+};
+
+static uint32_t lin_write_at(const struct lin_key *k, uint64_t ts)
+{
+    uint32_t lo = 0, hi = k->write_count;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        if (k->writes[mid].ts < ts)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The write of that timestamp, or NULL. */
+static struct lin_write *lin_write_of(const struct lin_key *k, uint64_t ts)
+{
+    uint32_t i = lin_write_at(k, ts);
+    return i < k->write_count && k->writes[i].ts == ts ? &k->writes[i] : NULL;
+}
+
+/*
+ * Nothing was there, and no tombstone says since when: it was purged. The first deletion that can
+ * be meant, which had begun by then.
+ */
+static const char *lin_absent(const struct lin_key *k, const struct lin_op *op, uint64_t floor,
+                              uint64_t *position)
+{
+    *position = 0;
+    if (floor == 0)
+        return NULL;
+    for (uint32_t i = lin_write_at(k, floor); i < k->write_count; i++) {
+        const struct lin_write *w = &k->writes[i];
+        if (w->value == 0 && w->call <= op->end) {
+            *position = w->ts;
+            return NULL;
+        }
+    }
+    return "a read finds nothing, though something was there and nobody deleted it";
+}
+
+static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uint64_t floor)
+{
+    uint64_t position = op->ts;
+    if (op->ts == 0) {
+        const char *why = op->value != 0 ? "a read of a value without a timestamp"
+                                         : lin_absent(k, op, floor, &position);
+        if (why != NULL)
+            return why;
+    } else {
+        const struct lin_write *w = lin_write_of(k, op->ts);
+        if (w == NULL)
+            return "a read of what nobody wrote";
+        if (w->value != op->value)
+            return "a read of another value than that timestamp's";
+        if (w->call > op->end)
+            return "a read of what was written later";
+        if (op->ts < floor)
+            return "a read of something older than what it had to show";
+        k->seen[w - k->writes] = 1;
+    }
+    if (k->read < position)
+        k->read = position;
+    return NULL;
+}
+
+static const char *lin_op_ends(struct lin_key *k, const struct lin_op *op, uint64_t floor)
+{
+    if (op->kind == LIN_READ)
+        return lin_read_ends(k, op, floor);
+    if (op->ts == 0)
+        return "an answered write without a timestamp";
+    if (op->ts <= floor)
+        return "a write is numbered below what was there when it began";
+    k->seen[lin_write_of(k, op->ts) - k->writes] = 1;
+    if (k->written < op->ts)
+        k->written = op->ts;
+    return NULL;
+}
+
+static uint64_t lin_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What a restart keeps is what there is from then on. */
+static void lin_restart(struct lin_key *k, uint32_t keeps)
+{
+    uint64_t kept = k->synced;
+    if ((keeps & LIN_KEEPS_WRITTEN) != 0)
+        kept = lin_max(kept, k->written);
+    if ((keeps & LIN_KEEPS_READ) != 0)
+        kept = lin_max(kept, k->read);
+    k->written = k->read = kept;
+}
+
+static const char *lin_walk(struct lin_key *k, uint32_t points, uint32_t keeps)
+{
+    for (uint32_t i = 0; i < points; i++) {
+        const struct lin_point *p = &k->points[i];
+        const struct lin_op *op = &k->ops[k->at[p->op]];
+        const char *why = NULL;
+        if (p->what == LIN_AT_RESTART) {
+            lin_restart(k, keeps);
+            continue;
+        }
+        if (p->what == LIN_AT_CALL) {
+            k->floor[p->op] = lin_max(k->written, k->read);
+        } else if (p->what == LIN_AT_SYNC) {
+            if ((keeps & LIN_KEEPS_SYNCED) != 0 && op->ts != 0)
+                k->synced = lin_max(k->synced, op->ts);
+        } else {
+            why = lin_op_ends(k, op, k->floor[p->op]);
+        }
+        if (why != NULL) {
+            k->bad = k->at[p->op];
+            return why;
+        }
+    }
+    return NULL;
+}
+
+/* What a CAS compared with was the last before it. */
+static const char *lin_cas_chains(struct lin_key *k)
+{
+    for (uint32_t i = 0; i < k->write_count; i++) {
+        const struct lin_op *op = &k->ops[k->writes[i].op];
+        if (op->kind != LIN_CAS || !k->seen[i])
+            continue;
+        k->bad = k->writes[i].op;
+        if (op->expect_ts >= op->ts)
+            return "a CAS is numbered below what it compared with";
+        for (uint32_t j = i; j-- > 0 && k->writes[j].ts > op->expect_ts;) {
+            if (!k->seen[j])
+                continue;
+            if (op->expect_ts != 0 || k->writes[j].value != 0)
+                return "a write lies between a CAS and what it compared with";
+            break; /* compared with nothing, and that was a deletion */
+        }
+    }
+    return NULL;
+}
+
+static uint32_t lin_points(struct lin_key *k, const uint64_t *restarts, size_t restart_count)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->count; i++) {
+        const struct lin_op *op = &k->ops[k->at[i]];
+        k->points[n++] = (struct lin_point){op->call, LIN_AT_CALL, i};
+        if (op->end != LIN_OPEN)
+            k->points[n++] = (struct lin_point){op->end, LIN_AT_END, i};
+        if (op->kind != LIN_READ && op->synced != LIN_OPEN)
+            k->points[n++] = (struct lin_point){op->synced, LIN_AT_SYNC, i};
+    }
+    for (size_t i = 0; i < restart_count; i++)
+        k->points[n++] = (struct lin_point){restarts[i], LIN_AT_RESTART, 0};
+    qsort(k->points, n, sizeof(*k->points), lin_point_order);
+    return n;
+}
+
+static const char *lin_key_ts(struct lin_key *k, const uint64_t *restarts, size_t restart_count,
+                              uint32_t keeps)
+{
+    for (uint32_t i = 0; i < k->count; i++) {
+        const struct lin_op *op = &k->ops[k->at[i]];
+        if (op->kind != LIN_READ && op->ts != 0)
+            k->writes[k->write_count++] =
+                (struct lin_write){op->ts, op->value, op->call, op->end, k->at[i]};
+    }
+    qsort(k->writes, k->write_count, sizeof(*k->writes), lin_write_order);
+    for (uint32_t i = 1; i < k->write_count; i++) {
+        if (k->writes[i].ts == k->writes[i - 1].ts) {
+            k->bad = k->writes[i].op;
+            return "two writes of one timestamp";
+        }
+    }
+    const char *why = lin_walk(k, lin_points(k, restarts, restart_count), keeps);
+    return why != NULL ? why : lin_cas_chains(k);
+}
+
+/* The operations' indices by key, each key's in their order. */
+static uint32_t *lin_by_key(const struct lin_op *ops, size_t count, uint64_t *keys, size_t *n)
+{
+    uint32_t *order = calloc(count + 1, sizeof(*order));
+    size_t used = 0;
+    *n = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < *n && keys[k] != ops[i].key)
+            k++;
+        if (k == *n)
+            keys[(*n)++] = ops[i].key;
+    }
+    for (size_t k = 0; order != NULL && k < *n; k++) {
+        for (size_t i = 0; i < count; i++) {
+            if (ops[i].key == keys[k])
+                order[used++] = (uint32_t)i;
+        }
+    }
+    return order;
+}
+
+const char *lin_check_ts(const struct lin_op *ops, size_t count, const uint64_t *restarts,
+                         size_t restart_count, uint32_t keeps, size_t *which)
+{
+    size_t keys = 0;
+    uint64_t *key = calloc(count + 1, sizeof(*key));
+    uint32_t *order = lin_by_key(ops, count, key, &keys);
+    struct lin_key k = {.ops = ops};
+    const char *why = NULL;
+    k.writes = calloc(count + 1, sizeof(*k.writes));
+    k.points = calloc(3 * count + restart_count + 1, sizeof(*k.points));
+    k.floor = calloc(count + 1, sizeof(*k.floor));
+    k.seen = calloc(count + 1, 1);
+    k.at = order;
+    for (size_t i = 0; i < keys && why == NULL; i++) {
+        k.at += k.count;
+        k.count = 0;
+        while ((size_t)(k.at - order) + k.count < count && ops[k.at[k.count]].key == key[i])
+            k.count++;
+        k.write_count = 0;
+        k.written = k.read = k.synced = 0;
+        memset(k.seen, 0, k.count);
+        why = lin_key_ts(&k, restarts, restart_count, keeps);
+    }
+    if (why != NULL && which != NULL)
+        *which = k.bad;
+    free(key);
+    free(order);
+    free(k.writes);
+    free(k.points);
+    free(k.floor);
+    free(k.seen);
+    return why;
+}

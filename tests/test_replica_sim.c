@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Random lives of whole clusters (sim/swarm.h): a seed says all, and --seed N repeats it.
+ *
+ *     test_replica_sim --seed 17 one            one life, told
+ *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_replica_sim many
+ *                                               a part of a long run, to go on where it stopped
+ */
+#include "support.h"
+#include "swarm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define SECOND (1000 * (uint64_t)CLUSTER_MS)
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL && *text != '\0' ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+/* The faults' time is short: what a life needs in the end is longer. */
+static struct swarm_opts life(uint64_t seed)
+{
+    struct swarm_opts o = {.seed = seed, .search = seed % 4 == 0, .faults_ns = 8 * SECOND};
+    return o;
+}
+
+static void test_replica_sim_many_lives_nothing_broken(void **state)
+{
+    uint64_t from = number("SNIC_SIM_FROM", support_seed());
+    uint64_t count = number("SNIC_SIM_COUNT", support_scale(40, 200000));
+    struct swarm_result sum;
+    double began = cpu_seconds();
+    (void)state;
+    memset(&sum, 0, sizeof(sum));
+    for (uint64_t i = 0; i < count; i++) {
+        struct swarm_opts o = life(from + i);
+        struct swarm_result r;
+        swarm_run(&o, &r);
+        if (r.failure != NULL)
+            fail_msg("--seed %llu one: %s", (unsigned long long)o.seed, r.failure);
+        sum.events += r.events;
+        sum.operations += r.operations;
+        sum.simulated_ns += r.simulated_ns;
+        sum.restarts += r.restarts;
+        sum.deaths += r.deaths;
+        sum.overrides += r.overrides;
+        sum.epochs += r.epochs;
+        sum.settle_ns = snic_max_u64(sum.settle_ns, r.settle_ns);
+        if ((i + 1) % 1000 == 0)
+            printf("%llu lives done, the next is SNIC_SIM_FROM=%llu\n", (unsigned long long)i + 1,
+                   (unsigned long long)(o.seed + 1));
+    }
+    double wall = cpu_seconds() - began;
+    double simulated = (double)sum.simulated_ns / 1e9;
+    printf("%llu lives: %.0f simulated s in %.1f s (%.0f hours per hour), %.0f engine events/s, "
+           "%.1f operations per simulated s\n",
+           (unsigned long long)count, simulated, wall, simulated / wall, (double)sum.events / wall,
+           (double)sum.operations / simulated);
+    printf("%u epochs, %u deaths, %u restarts of all, %u operator's words; longest rest %.1f s\n",
+           sum.epochs, sum.deaths, sum.restarts, sum.overrides, (double)sum.settle_ns / 1e9);
+}
+
+/* The same seed is the same life, to the last action. */
+static void test_replica_sim_same_seed_same_life(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 3; i++) {
+        struct swarm_opts o = life(support_seed() + 100 + i);
+        struct swarm_result a, b;
+        swarm_run(&o, &a);
+        swarm_run(&o, &b);
+        assert_true(a.hash == b.hash && a.events == b.events && a.operations == b.operations);
+        printf("seed %llu: hash %016llx\n", (unsigned long long)o.seed, (unsigned long long)a.hash);
+    }
+}
+
+static void test_replica_sim_one_life_told(void **state)
+{
+    struct swarm_opts o = life(support_seed());
+    struct swarm_result r;
+    (void)state;
+    o.print = number("SNIC_SIM_QUIET", 0) == 0;
+    swarm_run(&o, &r);
+    printf("seed %llu model %u: %llu operations, %u epochs, %u deaths, %u restarts, hash %016llx\n",
+           (unsigned long long)o.seed, r.model, (unsigned long long)r.operations, r.epochs,
+           r.deaths, r.restarts, (unsigned long long)r.hash);
+    if (r.failure != NULL)
+        fail_msg("%s", r.failure);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_sim_many_lives_nothing_broken),
+        cmocka_unit_test(test_replica_sim_same_seed_same_life),
+        cmocka_unit_test(test_replica_sim_one_life_told),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
