@@ -32,7 +32,7 @@ static void test_wal_appended_reopened_found(void **state)
     assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
     assert_int_equal(fix.report.formatted, 1);
     for (uint32_t i = 0; i < 100; i++) {
-        assert_int_equal(walfix_append(&fix, i % WALFIX_KEYS, 0), 0);
+        assert_int_equal(walfix_append(&fix, i % WALFIX_SOME, 0), 0);
         if (i % 3 == 0)
             walfix_settle(&fix);
     }

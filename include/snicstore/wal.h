@@ -54,8 +54,8 @@
  *   so what recovery can find is at any time everything from some position on. For a key to come
  *   back an older record of it would have to be found without the tombstone, that is, stand behind
  *   it in the log. A key's records are appended in rising order of ts (the owner's duty), and a
- * copy is made only while the record is the newest, before anything newer is appended. So the older
- * one stands in front of the tombstone and is dropped before it.
+ *   copy is made only while the record is the newest, before anything newer is appended. So the
+ *   older one stands in front of the tombstone and is dropped before it.
  *
  * The owner's duties: records of one key are appended in rising order of ts (the same ts again is
  * allowed); keep() says 0 only where a newer record of the key was appended to this log before, or
@@ -133,8 +133,9 @@ struct snic_wal_record {
 struct snic_wal_opts {
     uint32_t opts_size;
     uint32_t flags;         /**< SNIC_WAL_*                                                    */
-    uint32_t segment_bytes; /**< format: power of two 16 KiB ... 1 GiB, at least 16 blocks, and at
-                                 least 8 of them on the device; default 4 MiB                 */
+    uint32_t segment_bytes; /**< format: power of two 16 KiB ... 1 GiB, at least 16 blocks; the
+                                 device has room for 8 or more (SNIC_ENOSPC: some more where blocks
+                                 or records are large for it); default 4 MiB                  */
     uint32_t block_bytes;   /**< format: what is written at least, never twice; power of two 512 ...
                                  65536. Default: the largest of 4096, the device's alignments and
                                  its atomic_write up to 65536; a smaller one than 4096 may, on a

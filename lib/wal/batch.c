@@ -75,7 +75,8 @@ static uint64_t wal_limit(const struct snic_wal *w, uint32_t class_)
 {
     if (class_ == WAL_CLASS_COPY)
         return 0;
-    return (uint64_t)(w->geo.reserve + (class_ == WAL_CLASS_NORMAL)) * w->geo.segment_blocks;
+    uint32_t segments = class_ == WAL_CLASS_NORMAL ? w->geo.reserve : SNIC_WAL__RESERVE;
+    return (uint64_t)segments * w->geo.segment_blocks;
 }
 
 int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_)

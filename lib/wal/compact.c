@@ -16,16 +16,17 @@
  */
 #include "wal/wal_priv.h"
 
+/** What was given up last comes with the block that announces it. */
 int wal_compact_hopeless(const struct snic_wal *w)
 {
-    return w->compact.full && !w->compact.hope;
+    return w->compact.full && !w->compact.hope && w->oldest == w->announced;
 }
 
 /** Below that many blocks of space there is compaction. */
 static uint64_t wal_compact_low(const struct snic_wal *w)
 {
     uint64_t more = w->geo.segments / 16 > 1 ? w->geo.segments / 16 : 1;
-    return (w->geo.reserve + 1 + more) * w->geo.segment_blocks;
+    return (w->geo.reserve + more) * w->geo.segment_blocks;
 }
 
 /** Space, the segments given up and not yet announced included. */
@@ -84,7 +85,7 @@ static int wal_compact_may(struct snic_wal *w)
     if (w->oldest >= w->durable_gen) /* the next segment's first block is looked at, too */
         return 0;
     if (!c->cycling) {
-        if (wal_compact_hopeless(w))
+        if (c->full && !c->hope)
             return 0;
         wal_compact_cycle_begin(w);
     }
@@ -112,22 +113,20 @@ static int wal_compact_read(struct snic_wal *w)
     struct wal_compact *c = &w->compact;
     uint64_t gen = w->oldest;
     uint32_t block = c->block;
-    if (w->read.state != WAL_OP_IDLE)
+    uint32_t chunk = w->chunk_bytes / w->geo.block;
+    if (chunk > w->geo.segment_blocks - block)
+        chunk = w->geo.segment_blocks - block;
+    uint64_t cost = (uint64_t)chunk * w->geo.block;
+    if (w->read.state != WAL_OP_IDLE || (c->paid < cost && !wal_said_space(w)))
         return 0;
-    c->next = block == w->geo.segment_blocks;
+    c->paid -= snic_min_u64(c->paid, cost);
+    c->next = chunk == 0;
     if (c->next) {
         gen++;
         block = 0;
-        c->chunk = 1;
-    } else {
-        c->chunk = w->chunk_bytes / w->geo.block;
-        if (c->chunk > w->geo.segment_blocks - block)
-            c->chunk = w->geo.segment_blocks - block;
-        uint64_t cost = (uint64_t)c->chunk * w->geo.block;
-        if (c->paid < cost && !wal_said_space(w))
-            return 0;
-        c->paid -= snic_min_u64(c->paid, cost);
+        chunk = 1;
     }
+    c->chunk = chunk;
     c->state = WAL_COMPACT_READ;
     wal_op_begin(w, &w->read, SNIC_IO_READ, wal_offset(&w->geo, gen, block), w->chunk,
                  (uint64_t)c->chunk * w->geo.block, wal_compact_arrived);

@@ -11,8 +11,8 @@
  *               32 batch_blocks  36 zero  40 uuid[2]  56 zero ... 4096
  *   block       0 crc  4 used  8 generation  16 index  20 batch_first  24 batch_end  28 first
  *               32 oldest  40 base
- *   record      0 crc  4 prev  8 length  12 epoch  16 position  24 origin  32 key[2]  48 ts  56
- * scope 64 flags  68 zero; the bytes; zero to a multiple of 8
+ *   record      0 crc  4 prev  8 length  12 epoch  16 position  24 origin  32 key[2]  48 ts
+ *               56 scope  64 flags  68 zero; the bytes; zero to a multiple of 8
  */
 #include "wal/wal_priv.h"
 
@@ -38,12 +38,12 @@ void wal_geo_derive(struct wal_geo *g)
      * W5. By how much copies may take more room than what they are copied from: a batch of copies
      * is closed when a record does not fit and wastes less than a block; a segment's end is wasted
      * when a record does not fit, and a reading ends with a block for its rest and one that
-     * announces.
+     * announces. When all of that has come to pass there is still a segment for tombstones.
      */
     uint32_t record_blocks = (wal_record_size(g->record_max) + g->payload - 1) / g->payload;
     uint64_t waste = 1000 / (g->batch_blocks - record_blocks) +
                      (record_blocks + 3) * UINT64_C(1000) / g->segment_blocks;
-    g->reserve = 2 + (uint32_t)((g->segments * waste + 999) / 1000);
+    g->reserve = SNIC_WAL__RESERVE + 1 + (uint32_t)((g->segments * waste + 999) / 1000);
 }
 
 int wal_geo_fits(const struct wal_geo *g, const struct snic_io_geometry *io)

@@ -17,9 +17,9 @@
  * (`announced`). W3  A compacted segment is given up when all that had been appended at the end of
  * its reading is durable: its copies, and what made the other records needless. W4  Positions have
  * no holes: last_seq is the last one given; each batch names the last one before it (`base`). W5
- * What the owner appends leaves `reserve` segments (TOMBSTONE) or one more (others), so that the
- * copies of one segment and the blocks that announce always find room. W6  Callbacks come from
- * wal_message(), wal_timer() and wal_op_done() only.
+ * What the owner appends leaves SNIC_WAL__RESERVE segments (TOMBSTONE) or `reserve` (others), so
+ * that the copies of one segment and the blocks that announce always find room. W6  Callbacks come
+ * from wal_message(), wal_timer() and wal_op_done() only.
  */
 #ifndef SNIC_WAL_PRIV_H
 #define SNIC_WAL_PRIV_H
@@ -34,6 +34,7 @@
 #define SNIC_WAL__UNITS 8u       /* in front of the segments */
 #define SNIC_WAL__UNIT_SUPER_B 5 /* of the second superblock */
 #define SNIC_WAL__SEGMENTS_MIN 8u
+#define SNIC_WAL__RESERVE 3u /* segments that are compaction's alone */
 #define SNIC_WAL__BATCH_BLOCKS_MIN 16u
 #define SNIC_WAL__BATCHES_MAX 64u
 #define SNIC_WAL__GENERATION_MAX ((uint64_t)1 << 60)
@@ -55,7 +56,7 @@ struct wal_geo {
     uint32_t unit;
     uint32_t segment_blocks;
     uint32_t payload; /* of a block */
-    uint32_t reserve; /* segments */
+    uint32_t reserve; /* segments that no append takes but a TOMBSTONE's */
     uint64_t uuid[2];
 };
 

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-snic_test(wal wal SOURCES support/walfix.c)
+set(_wal support/walfix.c)
+snic_test(wal wal SOURCES ${_wal})
+snic_test(wal_random wal SOURCES ${_wal})
+snic_test(wal_power wal SOURCES ${_wal} support/power.c TIMEOUT 1800)

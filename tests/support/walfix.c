@@ -36,6 +36,8 @@ static void walfix_record(const struct walfix_model *m, struct snic_wal_record *
     r->length = tombstone ? 0 : (uint32_t)((x >> 8) % (m->length_max + 1));
     if (!tombstone && (x >> 40) % 4 != 0)
         r->length %= 100;
+    if (m->length_all && !tombstone)
+        r->length = m->length_max;
     if (r->length > m->length_max)
         r->length = m->length_max;
     r->bytes = bytes;
@@ -80,7 +82,7 @@ static void walfix_found(void *ctx, const struct snic_wal_record *r)
     f->found_last = r->position;
     if (f->found_first == 0)
         f->found_first = r->position;
-    if (r->ts < f->got[key] && !f->no_oracle)
+    if (r->ts < f->got[key])
         WHY(f, "key %llu: ts %llu behind %llu", (unsigned long long)key, (unsigned long long)r->ts,
             (unsigned long long)f->got[key]);
     if (r->ts >= f->got[key]) {
@@ -135,12 +137,17 @@ static int walfix_keep(void *ctx, const struct snic_wal_record *r)
     uint64_t key = r->key.w[0];
     if (f->in_call || key >= WALFIX_KEYS)
         WHY(f, "keep() from inside a call, or of key %llu", (unsigned long long)key);
-    if (f->drop_all || key >= WALFIX_KEYS)
+    if (key >= WALFIX_KEYS)
         return 0;
     return r->ts == f->m.newest[key] && r->ts > f->m.forgotten[key];
 }
 
 /* ---- Rig ---- */
+
+void walfix_model_copy(struct walfix_model *to, const struct walfix_model *from)
+{
+    memcpy(to, from, offsetof(struct walfix_model, entry) + from->count * sizeof(from->entry[0]));
+}
 
 void walfix_plug(struct walfix *f)
 {
@@ -359,4 +366,45 @@ void walfix_judge(struct walfix *f)
         n->tombstone = f->got_tombstone[k];
     }
     m->durable = f->report.last > 0 ? snic_wal_durable(f->wal) : m->durable;
+}
+
+void walfix_accept(struct walfix *f)
+{
+    f->accepted = 0;
+    assert_int_equal(snic_wal_accept_tail(f->wal), 0);
+    while (!f->accepted && f->failed == 0) {
+        assert_true(snic_loop_once(f->loop, SNIC_NEVER) > 0);
+        walfix_check(f);
+    }
+}
+
+void walfix_next_life(struct walfix *f, int probe)
+{
+    int e = walfix_open(f, 0);
+    if (e != 0)
+        fail_msg("open: %s", snic_strerror(e));
+    if (f->report.verdict == SNIC_WAL_CORRUPT)
+        WHY(f, "CORRUPT: %llu to %llu missing", (unsigned long long)f->report.first_missing,
+            (unsigned long long)f->report.last_missing);
+    walfix_judge(f);
+    if (f->why[0] != 0)
+        return;
+    if (f->report.verdict == SNIC_WAL_SUSPECT)
+        walfix_accept(f);
+    if (!probe)
+        return;
+    e = walfix_append(f, 0, SNIC_WAL_TOMBSTONE);
+    if (e == SNIC_EAGAIN) {
+        walfix_run(f, 100000000);
+        e = walfix_append(f, 0, SNIC_WAL_TOMBSTONE);
+    }
+    if (e != 0)
+        WHY(f, "append afterwards: %s", snic_strerror(e));
+    walfix_settle(f);
+    walfix_close(f);
+    e = walfix_open(f, 0);
+    if (e != 0 || f->report.verdict != SNIC_WAL_CLEAN)
+        WHY(f, "open afterwards: %s, verdict %u", snic_strerror(e), f->report.verdict);
+    else
+        walfix_judge(f);
 }

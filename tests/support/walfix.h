@@ -12,7 +12,7 @@
 
 #include "snicstore/wal.h"
 
-enum { WALFIX_KEYS = 48, WALFIX_ENTRIES = 20000 };
+enum { WALFIX_KEYS = 240, WALFIX_SOME = 48, WALFIX_ENTRIES = 20000 };
 
 struct walfix_entry {
     uint64_t ts;
@@ -30,6 +30,7 @@ struct walfix_model {
     uint64_t meta_floor; /* version that was stored */
     uint64_t meta_top;   /* that was put            */
     uint32_t length_max;
+    uint32_t length_all; /* every record is that long but tombstones */
     uint32_t count;
     struct walfix_entry entry[WALFIX_ENTRIES];
 };
@@ -58,11 +59,11 @@ struct walfix {
     uint64_t found_first;
     uint64_t found_last; /* position */
     int in_call;
-    int drop_all;  /* keep() says no */
-    int no_oracle; /* found(): content is checked, order of ts is not */
     char why[200]; /* the first thing that was wrong, or "" */
 };
 
+/** Copies what is in use. */
+void walfix_model_copy(struct walfix_model *to, const struct walfix_model *from);
 /** The world, a loop, a disk, a handle; nothing is opened. */
 void walfix_start(struct walfix *f, uint64_t seed);
 void walfix_end(struct walfix *f);
@@ -80,6 +81,13 @@ void walfix_settle(struct walfix *f);
 int walfix_meta(struct walfix *f);
 /** Run until @p seconds of simulated time have passed without an end. */
 void walfix_run(struct walfix *f, uint64_t ns);
+/**
+ * The next life on f->io: open, judge, accept a SUSPECT tail; with @p probe append one more record
+ * of key 0 and see that it lasts. Fails the test when it does not open.
+ */
+void walfix_next_life(struct walfix *f, int probe);
+/** Take back the tail's doubt: the log is writable. */
+void walfix_accept(struct walfix *f);
 /** The check. */
 void walfix_check(struct walfix *f);
 /**
