@@ -3,6 +3,10 @@
  * The replication engine itself under the explorer (mc/ddp_world.h): every order of messages, log
  * completions, faults and timers in small scopes, for each model, in the FAST and the PAPER mode.
  * The numbers of states are pinned: a change of the engine that changes them must be explained.
+ *
+ * By day the scopes of ddp_scopes.h, in one test; under sanitizers the smaller half of them, which
+ * has each kind of event. At night those of ddp_night.h, a test each: one that passed is not run
+ * again when a night goes on after an interruption.
  */
 #include "mc/ddp_world.h"
 #include "support.h"
@@ -15,10 +19,16 @@
 struct scope {
     const char *name;
     struct dw_opts o;
-    uint32_t rows;    /* which, bits: 2 * (model - 1) + paper */
-    uint32_t nightly; /* which only at night */
+    uint32_t rows; /* which, bits: 2 * (model - 1) + paper */
     uint32_t live_every;
     uint64_t states[ROWS]; /* 0: not pinned */
+};
+
+struct night {
+    const char *name;
+    uint32_t live_every;
+    uint64_t states; /* 0: not pinned */
+    struct dw_opts o;
 };
 
 #define ALL 0x3ffu
@@ -30,25 +40,41 @@ static const struct scope scopes[] = {
 #include "mc/ddp_scopes.h"
 };
 
+#define CRASH .crashes = 1, .locks = 1
+#define REJOIN .crashes = 1, .rejoins = 1
+#define LOCK .locks = 1
+#define FAST 0
+#define PAPER SNIC_DDP_PAPER
+#define NIGHT(name, n, k, m, f, live, states, ...)                                                 \
+    {#name,                                                                                        \
+     live,                                                                                         \
+     states,                                                                                       \
+     {.node = {.nodes = (n), .keys = (k), .model = SNIC_DDP_##m, .flags = (f)}, __VA_ARGS__}},
+static const struct night nights[] = {
+#include "mc/ddp_night.h"
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STATES_MAX 12000u
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define STATES_MAX 12000u
+#endif
+#endif
+#ifndef STATES_MAX
+#define STATES_MAX UINT64_MAX
+#endif
+
 static const char *const models[] = {"?", "synch", "strict", "renf", "event", "scope"};
 
-static void explore_row(const struct scope *c, uint32_t row)
+static void explore(const char *name, const struct dw_opts *o, uint32_t live_every, uint64_t states)
 {
-    struct dw_opts o = c->o;
     struct mc_opts mo = {0};
     struct mc_report r;
-    struct dw_world *w;
-    char name[64];
+    struct dw_world *w = dw_new(o);
 
-    o.node.model = 1 + row / 2;
-    o.node.flags = (row & 1) != 0 ? (uint32_t)SNIC_DDP_PAPER : 0;
-    if (o.node.model == SNIC_DDP_SCOPE && o.scopes == 0)
-        o.scopes = 1;
-    w = dw_new(&o);
-    mo.live_every = c->live_every;
-    mo.memory_max = (uint64_t)10 << 30;
-    (void)snprintf(name, sizeof(name), "%s, %s %s", c->name, models[o.node.model],
-                   (row & 1) != 0 ? "paper" : "fast");
+    mo.live_every = live_every;
+    mo.memory_max = (uint64_t)14 << 30;
     mc_run(dw_model(w), &mo, &r);
     mc_report_print(name, &mo, &r);
     if (r.result == MC_VIOLATED)
@@ -56,34 +82,57 @@ static void explore_row(const struct scope *c, uint32_t row)
     mc_script_free(&r.script);
     dw_free(w);
     assert_int_equal(r.result, MC_CLEAN);
-    if (c->states[row] != 0)
-        assert_int_equal(r.states, c->states[row]);
+    if (states != 0)
+        assert_int_equal(r.states, states);
 }
 
-static void explore_scopes(int night)
+static void explore_row(const struct scope *c, uint32_t row)
 {
-    size_t i;
-    uint32_t row;
+    struct dw_opts o = c->o;
+    char name[64];
 
-    for (i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++)
-        for (row = 0; row < ROWS; row++)
-            if ((scopes[i].rows >> row & 1) != 0 && (int)(scopes[i].nightly >> row & 1) == night)
-                explore_row(&scopes[i], row);
+    if ((c->rows >> row & 1) == 0 || c->states[row] > STATES_MAX)
+        return;
+    o.node.model = 1 + row / 2;
+    o.node.flags = (row & 1) != 0 ? (uint32_t)SNIC_DDP_PAPER : 0;
+    if (o.node.model == SNIC_DDP_SCOPE && o.scopes == 0)
+        o.scopes = 1;
+    (void)snprintf(name, sizeof(name), "%s, %s %s", c->name, models[o.node.model],
+                   (row & 1) != 0 ? "paper" : "fast");
+    explore(name, &o, c->live_every, c->states[row]);
 }
 
 static void test_ddp_mc_scopes_clean(void **state)
 {
+    size_t i;
+    uint32_t row;
+
     (void)state;
-    explore_scopes(0);
-    if (support_nightly())
-        explore_scopes(1);
+    for (i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++)
+        for (row = 0; row < ROWS; row++)
+            explore_row(&scopes[i], row);
 }
+
+static void test_ddp_mc_night(void **state)
+{
+    const struct night *n = *state;
+
+    if (!support_nightly())
+        support_skip("for the night");
+    explore(n->name, &n->o, n->live_every, n->states);
+}
+
+#define NIGHTS (sizeof(nights) / sizeof(nights[0]))
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ddp_mc_scopes_clean),
-    };
+    struct CMUnitTest tests[1 + NIGHTS] = {cmocka_unit_test(test_ddp_mc_scopes_clean)};
+    size_t i;
 
+    for (i = 0; i < NIGHTS; i++) {
+        tests[1 + i].name = nights[i].name;
+        tests[1 + i].test_func = test_ddp_mc_night;
+        tests[1 + i].initial_state = (void *)(uintptr_t)&nights[i];
+    }
     return SUPPORT_MAIN(argc, argv, tests);
 }

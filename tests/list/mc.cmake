@@ -2,11 +2,23 @@
 # The explorer, and what it explores. The engine's sources are compiled a second time, which the
 # library made of the single header, all of it one object, cannot be linked beside.
 set(_mc mc/mc.c mc/mc_table.c mc/mc_front.c mc/mc_script.c)
-set(_mc_ddp mc/ddp_node.c mc/ddp_print.c mc/ddp_world.c)
+set(_mc_ddp mc/ddp_node.c mc/ddp_space.c mc/ddp_print.c mc/ddp_world.c mc/ddp_env.c
+  mc/ddp_check.c)
 snic_test(mc ddp SOURCES ${_mc} TIMEOUT 600 LABELS slow)
 if(NOT SNIC_SINGLE)
-  snic_test(ddp_mc ddp SOURCES ${_mc} ${_mc_ddp} mc/ddp_engine.c TIMEOUT 14400 LABELS slow)
+  snic_test(ddp_mc ddp SOURCES ${_mc} ${_mc_ddp} mc/ddp_engine.c LABELS slow
+    ARGS test_ddp_mc_scopes_clean)
   if(TARGET test_ddp_mc)
+    # A test for each scope of the night, so that one that passed stays passed.
+    if(NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
+      file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/mc/ddp_night.h _nights REGEX "^NIGHT")
+      foreach(_night ${_nights})
+        string(REGEX REPLACE "^NIGHT\\(([a-z0-9_]+),.*" "\\1" _night "${_night}")
+        add_test(NAME ddp_mc_${_night} COMMAND test_ddp_mc ${_night})
+        set_tests_properties(ddp_mc_${_night} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 14400
+          LABELS "ddp;slow;nightly" PROCESSORS 2)
+      endforeach()
+    endif()
     # By hand: mc/ddp_explore.c says how.
     add_executable(ddp_explore mc/ddp_explore.c ${_mc} ${_mc_ddp} mc/ddp_engine.c)
     set_target_properties(ddp_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)

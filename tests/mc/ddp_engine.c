@@ -5,6 +5,8 @@
  */
 _Noreturn void dn_assert_fail(const char *file, int line, const char *text);
 #define SNIC_ASSERT_FAIL(file, line, text) dn_assert_fail(file, line, text)
+struct snic_ddp;
+void dn_handles(const struct snic_ddp *d, int held[16]);
 
 #include "ddp/model.c"
 /* A restart compares fewer ranges of keys: each is a message whose place in the order counts. The
@@ -25,3 +27,18 @@ _Noreturn void dn_assert_fail(const char *file, int line, const char *text);
 #include "ddp/canon.c"
 #include "ddp/check.c"
 #include "ddp/ddp.c"
+
+/* Here, where the engine's layout is this one's. */
+void dn_handles(const struct snic_ddp *d, int held[16])
+{
+    for (uint32_t i = 0; i < d->recs.high; i++) {
+        const struct ddp_rec *r = ddp_rec_at(d, i);
+        if (r->vts != 0 && (r->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
+            held[r->value & 15]++;
+    }
+    for (uint32_t i = 0; i < d->writes.high; i++) {
+        const struct ddp_write *w = ddp_write_at(d, i);
+        if ((w->flags & (DDP_W_USED | DDP_W_OWNS)) == (DDP_W_USED | DDP_W_OWNS))
+            held[w->value & 15]++;
+    }
+}

@@ -8,6 +8,11 @@
  * looked up from then on. Node states are equal if what snic_ddp_canon() says of their engines and
  * their logs are equal (by 128-bit fingerprints).
  *
+ * A learner whose engine refuses what the log had (A2) begins again with nothing.
+ *
+ * Handles are the numbers of writes. After every event the engine must hold as many references to
+ * each as before, and those that came in, but for those it released (dn_handles).
+ *
  * The log: records are durable in any order (APPENDED), or all those before a FLUSH at once, of
  * which the engine learns one by one. A crash loses what is not durable.
  */
@@ -33,6 +38,7 @@ struct dn_opts {
     uint32_t keys;
     uint32_t writes; /* at a time */
     uint32_t scopes;
+    uint32_t waits; /* acknowledgements due, 0: enough */
 };
 
 /* What a node looks like from outside. */
@@ -71,9 +77,11 @@ enum dn_event {
     DN_FIRE,        /* arg: which of the timers */
     DN_INSTALL,     /* arg: view */
     DN_LEASE_END,
-    DN_CRASH, /* arg: so many of the pending become durable before */
-    DN_REBOOT /* arg: 1: what the log has is loaded */
+    DN_CRASH,  /* arg: so many of the pending become durable before */
+    DN_REBOOT, /* arg: 1: what the log has is loaded */
+    DN_READ    /* arg: key | number << 4; the token is DN_READ_TOKEN | arg */
 };
+#define DN_READ_TOKEN 256
 #define DN_EVENT(kind, arg) ((uint32_t)(kind) << 27 | (uint32_t)(arg))
 
 struct dn_done {
@@ -111,6 +119,10 @@ void dn_event_print(const struct dn_space *s, uint32_t node, uint32_t event, cha
 /* How many node states, messages and steps of the engine there were. */
 void dn_counts(const struct dn_space *s, uint64_t *nodes, uint64_t *messages, uint64_t *steps);
 
+/* ddp_engine.c: references to each handle that the engine holds. */
+#define DN_HANDLES 16
+struct snic_ddp;
+void dn_handles(const struct snic_ddp *d, int held[DN_HANDLES]);
 /* SNIC_ASSERT_FAIL of the engine's sources as compiled for the explorer. */
 _Noreturn void dn_assert_fail(const char *file, int line, const char *text);
 

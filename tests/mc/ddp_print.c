@@ -45,8 +45,8 @@ void dn_event_print(const struct dn_space *s, uint32_t node, uint32_t event, cha
                     size_t size)
 {
     static const char *const kinds[] = {
-        "?",       "?", "writes",   "deletes",         "swaps",   "syncs",  "has durable",
-        "flushed", "?", "installs", "loses its lease", "crashes", "reboots"};
+        "?",       "?", "writes",   "deletes",         "swaps",   "syncs",   "has durable",
+        "flushed", "?", "installs", "loses its lease", "crashes", "reboots", "reads"};
     uint32_t kind = event >> 27, arg = event & ((1u << 27) - 1);
     char what[256];
 

@@ -1,99 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "ddp_world.h"
+#include "ddp_world_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define DW_MESSAGES 160
-
-enum dw_action {
-    DW_NODE = 0,
-    DW_DOUBLE,
-    DW_LOSE,
-    DW_DECIDE_OUT,
-    DW_DECIDE_IN,
-    DW_DECIDE_FULL,
-    DW_DECIDE_RESTART,
-    DW_CRASH_ALL
-};
-#define DW_ACTION(kind, node, arg) ((uint64_t)(kind) << 40 | (uint64_t)(node) << 32 | (arg))
-
-enum dw_fate { DW_OPEN = 0, DW_ANSWERED, DW_REFUSED, DW_UNKNOWN };
-
-/* Everything but the messages; no padding. */
-struct dw_head {
-    uint64_t ts[DW_WRITES];
-    uint64_t base[DW_WRITES]; /* of a swap: what it was of */
-    uint64_t seen[DN_KEYS];
-    uint32_t node[DN_NODES];
-    uint32_t view;
-    uint8_t key[DW_WRITES];
-    uint8_t scope[DW_WRITES];
-    uint8_t owner[DW_WRITES];
-    uint8_t fate[DW_WRITES]; /* enum dw_fate */
-    uint8_t kind[DW_WRITES]; /* enum dn_event */
-    uint8_t read;            /* writes that could be read somewhere, bits */
-    uint8_t asked;           /* scopes, bits: node * 2 + scope - 1 */
-    uint8_t synced;          /* answered */
-    uint8_t count;           /* writes of all kinds */
-    uint8_t used[10];        /* budgets */
-    uint8_t caught;          /* learners that have caught up, bits */
-    uint8_t begun;           /* nodes whose lease was ended, bits */
-    uint8_t turn;            /* of timers, in a quiet time */
-    uint8_t bad;             /* what happened on the way, index of dw_bads */
-    uint8_t pad[2];
-    uint16_t messages;
-};
-enum dw_budget {
-    DW_PLAIN,
-    DW_DELETES,
-    DW_SWAPS,
-    DW_CRASHES,
-    DW_EVICTIONS,
-    DW_REJOINS,
-    DW_RESTARTS,
-    DW_DOUBLES,
-    DW_LOSSES,
-    DW_RESENDS
-};
-/* DW_LOCKS shares the last byte of the pad. */
-#define DW_LOCKS(h) ((h)->pad[0])
-
-struct dw_state {
-    struct dw_head h;
-    uint32_t msg[DW_MESSAGES]; /* sorted */
-};
-
-struct dw_world {
-    struct dw_opts o;
-    struct dn_space *space;
-    struct mc_model model;
-    struct dw_state first;
-};
-
-static const char *const dw_bads[] = {
-    NULL,
-    "R2: a new timestamp is not above all that was answered or read",
-    "R3: two writes have one timestamp",
-    "an event failed that the model takes for possible",
-    "an answer to nothing that was asked",
-    "an answer with a result that cannot be",
-    "the model has no room for so many messages",
-    "an answer names another timestamp than the write has",
-    "E: a message of another epoch or incarnation was taken",
-};
-enum {
-    DW_B_R2 = 1,
-    DW_B_R3,
-    DW_B_EVENT,
-    DW_B_ANSWER,
-    DW_B_RESULT,
-    DW_B_ROOM,
-    DW_B_TS,
-    DW_B_STALE,
-    DW_B_TEXT
-};
 
 /* ---- Bytes ---- */
 
@@ -103,26 +12,6 @@ static size_t dw_store(const struct dw_state *s, void *out)
 
     memcpy(out, s, n);
     return n;
-}
-
-static void dw_load(struct dw_state *s, const void *state, size_t len)
-{
-    memcpy(s, state, len);
-}
-
-static const struct dn_sum *dw_sum(const struct dw_world *w, const struct dw_state *s, uint32_t n)
-{
-    return dn_sum(w->space, s->h.node[n]);
-}
-
-static const struct snic_ddp_view *dw_view(const struct dw_world *w, const struct dw_state *s)
-{
-    return dn_view_at(w->space, s->h.view);
-}
-
-static int dw_full(const struct dw_world *w, const struct dw_state *s, uint32_t n)
-{
-    return dw_view(w, s)->full >> n & 1;
 }
 
 /* ---- Messages ---- */
@@ -153,8 +42,7 @@ static void dw_take(struct dw_state *s, uint32_t message)
     memmove(&s->msg[i], &s->msg[i + 1], (s->h.messages - i) * sizeof(s->msg[0]));
 }
 
-/* 1: may be taken now, 0: later perhaps, -1: never. */
-static int dw_fits(const struct dw_world *w, const struct dw_state *s, uint32_t message)
+int dw_fits(const struct dw_world *w, const struct dw_state *s, uint32_t message)
 {
     const struct snic_ddp_msg *m = dn_message(w->space, message);
     const struct dn_sum *n = dw_sum(w, s, m->dst);
@@ -186,7 +74,7 @@ static void dw_drop_stale(const struct dw_world *w, struct dw_state *s)
 
 /* ---- What was promised ---- */
 
-static uint64_t dw_done(const struct dw_state *s, uint32_t key)
+uint64_t dw_done(const struct dw_state *s, uint32_t key)
 {
     uint64_t most = 0;
     uint32_t i;
@@ -232,6 +120,20 @@ static void dw_note_reads(const struct dw_world *w, struct dw_state *s)
     }
 }
 
+/* Somebody was told that a key is at ts: a read, as of now. */
+static void dw_note_read(struct dw_state *s, uint32_t key, uint64_t ts)
+{
+    uint32_t i;
+
+    if (!dw_holds(s, key, ts, dw_done(s, key)) || !dw_holds(s, key, ts, s->h.seen[key]))
+        s->h.bad = DW_B_READ;
+    if (ts > s->h.seen[key])
+        s->h.seen[key] = ts;
+    for (i = 0; i < s->h.count; i++)
+        if (s->h.ts[i] == ts && s->h.key[i] == key && ts != 0)
+            s->h.read |= (uint8_t)(1u << i);
+}
+
 static void dw_answer_write(struct dw_state *s, uint32_t i, const struct dn_done *d)
 {
     if (i >= s->h.count || s->h.fate[i] != DW_OPEN) {
@@ -244,6 +146,7 @@ static void dw_answer_write(struct dw_state *s, uint32_t i, const struct dn_done
             s->h.bad = DW_B_TS;
     } else if (d->result == SNIC_ECANCELED && s->h.kind[i] == DN_CAS) {
         s->h.fate[i] = DW_REFUSED;
+        dw_note_read(s, s->h.key[i], d->ts); /* of what it found */
     } else if (d->result == SNIC_EUNKNOWN) {
         s->h.fate[i] = DW_UNKNOWN;
     } else {
@@ -260,6 +163,11 @@ static void dw_answers(struct dw_state *s, const struct dn_result *r)
 
         if (d->token < 64) {
             dw_answer_write(s, (uint32_t)d->token - 1, d);
+        } else if (d->token >= DN_READ_TOKEN) {
+            if (d->result == 0 || d->result == SNIC_ENOENT)
+                dw_note_read(s, d->token & 15, d->ts);
+            else if (d->result != SNIC_ESTALE)
+                s->h.bad = DW_B_RESULT;
         } else {
             uint8_t bit = (uint8_t)(1u << (d->token - 65));
 
@@ -333,18 +241,6 @@ static void dw_settle(const struct dw_world *w, struct dw_state *s)
 
 /* ---- Memberships ---- */
 
-static int dw_installed(const struct dw_world *w, const struct dw_state *s)
-{
-    const struct snic_ddp_view *v = dw_view(w, s);
-    uint32_t n;
-
-    for (n = 0; n < w->o.node.nodes; n++)
-        if (((v->full | v->learners) >> n & 1) != 0 && dw_sum(w, s, n)->alive &&
-            dw_sum(w, s, n)->epoch < v->epoch)
-            return 0;
-    return 1;
-}
-
 static uint32_t dw_donor(const struct dw_world *w, const struct dw_state *s, uint32_t full)
 {
     uint32_t n;
@@ -371,232 +267,6 @@ static void dw_decide(struct dw_world *w, struct dw_state *s, uint32_t full, uin
     s->h.view = dn_view(w->space, &v);
 }
 
-/* Members that may be left out: dead, or without a lease. */
-static uint32_t dw_out(const struct dw_world *w, const struct dw_state *s)
-{
-    uint32_t n, out = 0;
-
-    for (n = 0; n < w->o.node.nodes; n++) {
-        const struct dn_sum *d = dw_sum(w, s, n);
-
-        if (((dw_view(w, s)->full | dw_view(w, s)->learners) >> n & 1) == 0)
-            continue;
-        if (!d->alive || (s->h.begun >> n & 1) != 0 ||
-            d->incarnation != dw_view(w, s)->incarnation[n])
-            out |= 1u << n;
-    }
-    return out;
-}
-
-/* Who could come in as a learner. */
-static int dw_may_join(const struct dw_world *w, const struct dw_state *s, uint32_t n)
-{
-    const struct snic_ddp_view *v = dw_view(w, s);
-
-    return dw_sum(w, s, n)->alive && dw_sum(w, s, n)->view == DN_NONE &&
-           ((v->full | v->learners) >> n & 1) == 0 && s->h.used[DW_RESTARTS] == 0;
-}
-
-/* ---- What may happen ---- */
-
-struct dw_list {
-    uint64_t *at;
-    uint32_t count;
-};
-
-static void dw_may(struct dw_list *l, uint64_t action)
-{
-    if (l->count == MC_ACTIONS_MAX)
-        abort();
-    l->at[l->count++] = action;
-}
-
-static void dw_may_message(const struct dw_world *w, const struct dw_state *s, struct dw_list *l,
-                           int faults)
-{
-    uint32_t i;
-
-    for (i = 0; i < s->h.messages; i++) {
-        uint32_t m = s->msg[i], n = dn_message(w->space, m)->dst;
-
-        if ((i > 0 && s->msg[i - 1] == m) || dw_fits(w, s, m) != 1)
-            continue;
-        dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_MESSAGE, m)));
-        if (faults && s->h.used[DW_DOUBLES] < w->o.doubles &&
-            (w->o.double_type == 0 || w->o.double_type == dn_message(w->space, m)->type))
-            dw_may(l, DW_ACTION(DW_DOUBLE, n, DN_EVENT(DN_MESSAGE, m)));
-        if (faults && s->h.used[DW_LOSSES] < w->o.losses)
-            dw_may(l, DW_ACTION(DW_LOSE, n, DN_EVENT(DN_MESSAGE, m)));
-    }
-}
-
-static void dw_may_log(const struct dw_world *w, const struct dw_state *s, struct dw_list *l)
-{
-    uint32_t n, i;
-
-    for (n = 0; n < w->o.node.nodes; n++) {
-        for (i = 0; i < dw_sum(w, s, n)->pending; i++)
-            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_APPENDED, i)));
-        for (i = 0; i < dw_sum(w, s, n)->flushes; i++)
-            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_FLUSHED, i)));
-    }
-}
-
-static void dw_may_write(const struct dw_world *w, const struct dw_state *s, uint32_t n,
-                         struct dw_list *l)
-{
-    static const uint8_t kinds[3] = {DN_WRITE, DN_DELETE, DN_CAS};
-    const uint32_t max[3] = {w->o.writes, w->o.deletes, w->o.swaps};
-    uint32_t kind, key, scope;
-
-    if (!dw_sum(w, s, n)->reads)
-        return;
-    for (kind = 0; kind < 3; kind++) {
-        if (s->h.used[DW_PLAIN + kind] >= max[kind])
-            continue;
-        for (key = 0; key < w->o.node.keys; key++) {
-            if (kind == 2 && dw_sum(w, s, n)->key[key].rd != 0)
-                continue;
-            /* A scope's number is its node's: n * 2 + 1 or + 2. */
-            for (scope = 0; scope < (w->o.scopes != 0 ? w->o.scopes : 1); scope++)
-                if (w->o.scopes == 0 || (s->h.asked >> (n * 2 + scope) & 1) == 0)
-                    dw_may(l, DW_ACTION(
-                                  DW_NODE, n,
-                                  DN_EVENT(kinds[kind],
-                                           key | (s->h.count + 1u) << 4 |
-                                               (w->o.scopes != 0 ? n * 2 + scope + 1 : 0) << 12)));
-        }
-    }
-    for (scope = 0; scope < w->o.scopes; scope++) {
-        uint32_t i, any = 0;
-
-        for (i = 0; i < s->h.count; i++)
-            any |= s->h.scope[i] == n * 2 + scope + 1;
-        if (any && (s->h.asked >> (n * 2 + scope) & 1) == 0)
-            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_SYNC, n * 2 + scope + 1)));
-    }
-}
-
-static void dw_may_install(const struct dw_world *w, const struct dw_state *s, struct dw_list *l)
-{
-    const struct snic_ddp_view *v = dw_view(w, s);
-    uint32_t n;
-
-    for (n = 0; n < w->o.node.nodes; n++) {
-        const struct dn_sum *d = dw_sum(w, s, n);
-
-        if (d->alive && d->epoch < v->epoch && v->incarnation[n] == d->incarnation &&
-            (((v->full | v->learners) >> n & 1) != 0 || d->view != DN_NONE))
-            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_INSTALL, s->h.view)));
-    }
-}
-
-/* What the environment owes: to leave the dead out, to let in who waits. */
-static void dw_may_decide(const struct dw_world *w, const struct dw_state *s, struct dw_list *l)
-{
-    const struct snic_ddp_view *v = dw_view(w, s);
-    uint32_t out = dw_out(w, s), n;
-
-    if (s->h.used[DW_RESTARTS] != 0)
-        return;
-    if (out != 0) {
-        if ((v->full & ~out) != 0)
-            dw_may(l, DW_ACTION(DW_DECIDE_OUT, 0, out));
-        return;
-    }
-    for (n = 0; n < w->o.node.nodes; n++) {
-        if (dw_may_join(w, s, n))
-            dw_may(l, DW_ACTION(DW_DECIDE_IN, n, 0));
-        if ((v->learners >> n & 1) != 0 && (s->h.caught >> n & 1) != 0 && dw_sum(w, s, n)->alive)
-            dw_may(l, DW_ACTION(DW_DECIDE_FULL, n, 0));
-    }
-}
-
-static void dw_may_fault(const struct dw_world *w, const struct dw_state *s, struct dw_list *l)
-{
-    uint32_t n, alive = 0, kept;
-
-    for (n = 0; n < w->o.node.nodes; n++)
-        alive += dw_sum(w, s, n)->alive && dw_full(w, s, n) && (s->h.begun >> n & 1) == 0;
-    for (n = 0; n < w->o.node.nodes; n++) {
-        const struct dn_sum *d = dw_sum(w, s, n);
-        int last = dw_full(w, s, n) && (s->h.begun >> n & 1) == 0 && alive <= 1;
-
-        if (d->alive && !last && s->h.used[DW_CRASHES] < w->o.crashes)
-            for (kept = 0; kept <= d->pending; kept++)
-                dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_CRASH, kept)));
-        if (d->lease && !last && s->h.used[DW_EVICTIONS] < w->o.evictions)
-            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_LEASE_END, 0)));
-        if (!d->alive && s->h.used[DW_REJOINS] < w->o.rejoins && s->h.used[DW_RESTARTS] == 0 &&
-            ((dw_view(w, s)->full | dw_view(w, s)->learners) >> n & 1) == 0)
-            dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_REBOOT, 0)));
-    }
-    if (s->h.used[DW_RESTARTS] < w->o.restarts)
-        dw_may(l, DW_ACTION(DW_CRASH_ALL, 0, 0));
-}
-
-static void dw_may_fire(const struct dw_world *w, const struct dw_state *s, struct dw_list *l,
-                        int all)
-{
-    uint32_t n, i;
-
-    for (n = 0; n < w->o.node.nodes; n++)
-        for (i = 0; i < dw_sum(w, s, n)->timers; i++) {
-            int lock = dn_timer(w->space, s->h.node[n], i).kind == SNIC_DDP_TIMER_LOCK;
-
-            if (all || (lock ? DW_LOCKS(&s->h) < w->o.locks : s->h.used[DW_RESENDS] < w->o.resends))
-                dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_FIRE, i)));
-        }
-}
-
-static uint32_t dw_actions(void *ctx, const void *state, size_t len, uint64_t *out)
-{
-    struct dw_world *w = ctx;
-    struct dw_list l = {out, 0};
-    struct dw_state s;
-    uint32_t n;
-
-    dw_load(&s, state, len);
-    if (s.h.bad != 0)
-        return 0;
-    dw_may_message(w, &s, &l, 1);
-    dw_may_log(w, &s, &l);
-    dw_may_install(w, &s, &l);
-    dw_may_decide(w, &s, &l);
-    for (n = 0; n < w->o.node.nodes; n++)
-        dw_may_write(w, &s, n, &l);
-    dw_may_fault(w, &s, &l);
-    dw_may_fire(w, &s, &l, 0);
-    return l.count;
-}
-
-/* In a quiet time: what is under way first, then memberships, then timers in turn. */
-static int dw_calm(void *ctx, const void *state, size_t len, uint64_t *action)
-{
-    struct dw_world *w = ctx;
-    uint64_t all[MC_ACTIONS_MAX];
-    struct dw_list l = {all, 0};
-    struct dw_state s;
-
-    dw_load(&s, state, len);
-    if (s.h.bad != 0)
-        return 0;
-    dw_may_message(w, &s, &l, 0);
-    dw_may_log(w, &s, &l);
-    dw_may_install(w, &s, &l);
-    if (l.count == 0)
-        dw_may_decide(w, &s, &l);
-    if (l.count > 0) {
-        *action = l.at[0];
-        return 1;
-    }
-    dw_may_fire(w, &s, &l, 1);
-    if (l.count == 0)
-        return 0;
-    *action = l.at[s.h.turn % l.count];
-    return 1;
-}
-
 /* ---- Steps ---- */
 
 static void dw_use(struct dw_world *w, struct dw_state *s, uint32_t n, uint32_t event)
@@ -609,6 +279,8 @@ static void dw_use(struct dw_world *w, struct dw_state *s, uint32_t n, uint32_t 
         s->h.base[(event >> 4 & 255) - 1] = dw_sum(w, s, n)->key[event & 15].vts;
     if (kind == DN_SYNC)
         s->h.asked |= (uint8_t)(1u << ((event & 255) - 1));
+    if (kind == DN_READ)
+        s->h.reads++;
     if (kind == DN_CRASH)
         s->h.used[DW_CRASHES]++;
     if (kind == DN_REBOOT)
@@ -620,8 +292,8 @@ static void dw_use(struct dw_world *w, struct dw_state *s, uint32_t n, uint32_t 
     if (kind == DN_FIRE) {
         /* Beyond the budget only in quiet times, which turn. */
         if (dn_timer(w->space, s->h.node[n], event & 255).kind == SNIC_DDP_TIMER_LOCK) {
-            if (DW_LOCKS(&s->h) < w->o.locks)
-                DW_LOCKS(&s->h)++;
+            if (s->h.locks < w->o.locks)
+                s->h.locks++;
             else
                 s->h.turn++;
         } else if (s->h.used[DW_RESENDS] < w->o.resends) {
@@ -730,190 +402,6 @@ static size_t dw_apply(void *ctx, const void *state, size_t len, uint64_t action
         return 0;
     dw_settle(w, &s);
     return dw_store(&s, out);
-}
-
-/* ---- Predicates ---- */
-
-static int dw_is_write(const struct dw_state *s, uint32_t key, uint64_t ts)
-{
-    uint32_t i;
-
-    for (i = 0; i < s->h.count; i++)
-        if (s->h.ts[i] == ts && s->h.key[i] == key)
-            return 1;
-    return ts == 0;
-}
-
-static int dw_value_fits(const struct dw_state *s, uint32_t key, uint64_t ts, uint64_t value)
-{
-    uint32_t i;
-
-    for (i = 0; i < s->h.count; i++)
-        if (s->h.ts[i] == ts && s->h.key[i] == key && ts != 0)
-            return value == (s->h.kind[i] == DN_DELETE ? 0 : i + 1u);
-    return 1; /* a purged tombstone's, or of another check */
-}
-
-/* Does a node that has this hold all up to ts? What is absent is deleted. */
-static int dw_holds(const struct dw_state *s, uint32_t key, uint64_t has, uint64_t ts)
-{
-    uint32_t i;
-
-    for (i = 0; i < s->h.count && has == 0; i++)
-        if (s->h.ts[i] >= ts && s->h.key[i] == key && s->h.kind[i] == DN_DELETE)
-            return 1;
-    return has >= ts;
-}
-
-static int dw_equal(const struct dw_state *s, uint32_t key, uint64_t a, uint64_t b)
-{
-    return dw_holds(s, key, a, b) && dw_holds(s, key, b, a);
-}
-
-/* One node and key on its own. */
-static const char *dw_check_own(const struct dw_world *w, const struct dw_state *s, uint32_t n,
-                                uint32_t k)
-{
-    const struct dn_sum *d = dw_sum(w, s, n);
-    const struct dn_key *a = &d->key[k];
-    uint64_t done = dw_done(s, k);
-
-    if (!dw_is_write(s, k, a->vts) || !dw_is_write(s, k, a->log) || !dw_is_write(s, k, a->gv) ||
-        !dw_is_write(s, k, a->gd))
-        return "types: a timestamp that no write has";
-    if (!dw_value_fits(s, k, a->vts, d->alive ? a->value : 0) && d->alive)
-        return "R4: another value than the timestamp's write has, in memory";
-    if (!dw_value_fits(s, k, a->log, a->log_value))
-        return "R4: another value than the timestamp's write has, in the log";
-    if (!dw_holds(s, k, a->log, a->dts))
-        return "L: called durable what the log does not have";
-    if (d->reads && a->rd == 0 &&
-        (!dw_holds(s, k, a->vts, done) || !dw_holds(s, k, a->vts, s->h.seen[k])))
-        return "R1: a stale read";
-    return NULL;
-}
-
-/* What holds of every pair of members. */
-static const char *dw_check_pair(const struct dw_world *w, const struct dw_state *s, uint32_t n,
-                                 uint32_t m, uint32_t k)
-{
-    const struct dn_sum *a = dw_sum(w, s, n), *b = dw_sum(w, s, m);
-    int tracked = w->o.node.model <= SNIC_DDP_RENF;
-
-    if (!a->reads)
-        return NULL;
-    if (b->reads && a->key[k].rd == 0 && b->key[k].rd == 0 &&
-        !dw_equal(s, k, a->key[k].vts, b->key[k].vts))
-        return "2a: two unlocked nodes differ";
-    if (b->reads && !dw_holds(s, k, b->key[k].vts, a->key[k].gv))
-        return "2c': gV is above what a member holds";
-    if (dw_full(w, s, m) && tracked && !dw_holds(s, k, b->key[k].log, a->key[k].gd))
-        return "3b': gD is above what a member's log has";
-    return NULL;
-}
-
-/* D: of what was promised, in one member's log. */
-static const char *dw_check_log(const struct dw_world *w, const struct dw_state *s, uint32_t n,
-                                uint32_t k)
-{
-    uint64_t log = dw_sum(w, s, n)->key[k].log;
-    uint32_t model = w->o.node.model, i;
-
-    if ((model == SNIC_DDP_SYNCH || model == SNIC_DDP_STRICT) &&
-        !dw_holds(s, k, log, dw_done(s, k)))
-        return "D: an answered write is not in a member's log";
-    if ((model == SNIC_DDP_SYNCH || model == SNIC_DDP_RENF) && !dw_holds(s, k, log, s->h.seen[k]))
-        return "D: what was read is not in a member's log";
-    for (i = 0; i < s->h.count && model == SNIC_DDP_SCOPE; i++)
-        if (s->h.scope[i] != 0 && (s->h.synced >> (s->h.scope[i] - 1) & 1) != 0 &&
-            s->h.key[i] == k && s->h.fate[i] == DW_ANSWERED && !dw_holds(s, k, log, s->h.ts[i]))
-            return "D: a write of a persisted scope is not in a member's log";
-    return NULL;
-}
-
-static const char *dw_check_swaps(const struct dw_state *s)
-{
-    uint32_t i, k;
-
-    for (i = 0; i < s->h.count; i++) {
-        if (s->h.kind[i] != DN_CAS)
-            continue;
-        if (s->h.fate[i] == DW_REFUSED && (s->h.read >> i & 1) != 0)
-            return "C: a refused swap was read";
-        for (k = 0; k < s->h.count && s->h.fate[i] == DW_ANSWERED; k++)
-            if (k != i && s->h.key[k] == s->h.key[i] && s->h.ts[k] > s->h.base[i] &&
-                s->h.ts[k] < s->h.ts[i] &&
-                (s->h.fate[k] == DW_ANSWERED || (s->h.read >> k & 1) != 0))
-                return "C: a write came between a swap and its base";
-    }
-    return NULL;
-}
-
-static const char *dw_check(void *ctx, const void *state, size_t len)
-{
-    struct dw_world *w = ctx;
-    struct dw_state s;
-    const char *why = NULL;
-    uint32_t n, m, k;
-
-    dw_load(&s, state, len);
-    if (s.h.bad == DW_B_TEXT)
-        return dn_step(w->space, s.h.node[s.h.turn], s.h.view)->bad;
-    if (s.h.bad != 0)
-        return dw_bads[s.h.bad];
-    for (n = 0; n < w->o.node.nodes && why == NULL; n++) {
-        why = dw_sum(w, &s, n)->bad;
-        for (k = 0; k < w->o.node.keys && why == NULL; k++) {
-            why = dw_check_own(w, &s, n, k);
-            for (m = 0; m < w->o.node.nodes && why == NULL; m++)
-                if (m != n)
-                    why = dw_check_pair(w, &s, n, m, k);
-            if (why == NULL && dw_full(w, &s, n))
-                why = dw_check_log(w, &s, n, k);
-        }
-    }
-    return why != NULL ? why : dw_check_swaps(&s);
-}
-
-static const char *dw_settled(void *ctx, const void *state, size_t len)
-{
-    struct dw_world *w = ctx;
-    struct dw_state s;
-    const struct dn_sum *first = NULL;
-    uint32_t n, k;
-
-    dw_load(&s, state, len);
-    if (!dw_installed(w, &s))
-        return "1: a membership was not installed";
-    for (n = 0; n < s.h.count; n++)
-        if (s.h.fate[n] == DW_OPEN)
-            return "1: a write was never answered";
-    for (n = 0; n < w->o.node.nodes; n++) {
-        const struct dn_sum *d = dw_sum(w, &s, n);
-
-        if (!dw_full(w, &s, n) || !d->alive)
-            continue;
-        if (!d->reads && (s.h.begun >> n & 1) == 0)
-            return "1: a member does not serve";
-        if (d->busy && w->o.node.model != SNIC_DDP_SCOPE) /* a scope may stay open */
-            return "1: something waits for ever";
-        first = first == NULL ? d : first;
-        for (k = 0; k < w->o.node.keys; k++) {
-            if (d->key[k].rd != 0)
-                return "1: a key is locked for ever";
-            if (!dw_equal(&s, k, d->key[k].vts, first->key[k].vts) ||
-                !dw_equal(&s, k, d->key[k].gv, first->key[k].gv))
-                return "2a: nodes differ after a quiet time";
-            if (!dw_equal(&s, k, d->key[k].gd, first->key[k].gd))
-                return "3a': gD differs after a quiet time";
-            if (!dw_holds(&s, k, d->key[k].log, d->key[k].vts))
-                return "D: a log lacks the newest after a quiet time";
-        }
-    }
-    if (w->o.node.model == SNIC_DDP_SCOPE && w->o.crashes + w->o.evictions + w->o.restarts == 0 &&
-        s.h.asked != s.h.synced)
-        return "1: a scope was never answered";
-    return NULL;
 }
 
 /* Nothing can happen in this state: the quiet time alone may still do something. */

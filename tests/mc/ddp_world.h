@@ -21,6 +21,7 @@
  * D   what was promised is in each member's log, dead ones included
  * L   the engine calls durable only what its log has
  * C   a swap that was answered had nothing between it and its base; one refused is never read
+ * H   each handle given to an engine is released once (ddp_node.h)
  * snic_ddp_check(), assertions; at the end of a quiet time: all unlocked, answered, equal (1, 3a').
  */
 #ifndef SNIC_MC_DDP_WORLD_H
@@ -40,12 +41,14 @@ struct dw_opts {
     uint32_t crashes;
     uint32_t evictions; /* of live nodes */
     uint32_t rejoins;
+    uint32_t keeps;       /* not 0: one who rejoins may come with what its log had (A2) */
     uint32_t restarts;    /* of all at once */
     uint32_t doubles;     /* of messages */
     uint32_t double_type; /* only of this type; 0: any */
     uint32_t losses;
     uint32_t resends; /* timers WRITE, SCOPE, PULL, RESTART, PURGE */
     uint32_t locks;   /* timer LOCK */
+    uint32_t reads;   /* that wait for an unlock */
 };
 
 struct dw_world;

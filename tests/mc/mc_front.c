@@ -42,6 +42,7 @@ void mc_front_fini(struct mc_front *f)
 
 static int64_t mc_front_spill(struct mc_front *f, struct mc_block *b)
 {
+    memset(b->data + b->used, 0, MC_BLOCK - b->used);
     if (pwrite(f->fd, b->data, MC_BLOCK, (off_t)f->file_end) != MC_BLOCK) {
         perror("mc: the frontier's file");
         abort();
@@ -70,7 +71,7 @@ int64_t mc_front_put(struct mc_front *f, uint32_t number, const void *state, siz
         }
         b = &f->block[f->count++];
         memset(b, 0, sizeof(*b));
-        b->data = calloc(1, MC_BLOCK);
+        b->data = malloc(MC_BLOCK);
         if (b->data == NULL)
             abort();
         took += MC_BLOCK;

@@ -26,7 +26,7 @@ STEPS_MAX = 40
 
 # Not here, since no promise breaks without it:
 # - "a new epoch: VAL is not said again" (DDP_W_VAL kept). A write that is still there after its VAL
-#   is one of Strict before VAL_P, or a question of a swap. VAL_P says all that VAL_C does, and comes;
+#   is one of Strict before VAL_P, or a question of a swap. VAL_P says all that VAL_C does;
 #   the swap itself is validated in the end. Reads wait longer, none for ever.
 # - "a tombstone is purged before it is durable here" (r->dts < ts in ddp_purge_may). In the models
 #   that wait for the log no write ends before; in Event and Scope a deletion that nobody synced may
@@ -124,6 +124,32 @@ MUTATIONS = [
     ("A11 a swap is decided by another node", "replay.c",
      "((r->flags & DDP_R_ASKED) != 0 && (r->flags & DDP_R_CAS) == 0)",
      "(r->flags & DDP_R_ASKED) != 0", SYNCH + " writes 1 swaps 1 locks 2"),
+    ("A11 the aborter answers while the winner is locked", "record.c",
+     "for (uint32_t i = r->writes; r->rd == 0 && i != SNIC_DDP__NIL;)",
+     "for (uint32_t i = r->writes; i != SNIC_DDP__NIL;)", SYNCH + " writes 1 swaps 1"),
+    ("A11 an aborted swap keeps its handle", "write.c",
+     "if ((w->flags & DDP_W_OWNS) != 0) ddp_release(d, w->value);", "",
+     SYNCH + " writes 1 swaps 1"),
+    ("what is superseded in flight loses its handle", "record.c",
+     "heir->flags |= DDP_W_OWNS;", "", SYNCH + " writes 2"),
+    ("an obsolete INV keeps its handle", "follow.c",
+     "int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m) {"
+     " if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)",
+     "int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m) {"
+     " if (m->flags == 255)", SYNCH + " writes 2"),
+    ("a read that waits is answered at the next event", "record.c",
+     "if (r->rd == 0 && r->read_first != SNIC_DDP__NIL)",
+     "if (r->read_first != SNIC_DDP__NIL)", SYNCH + " writes 2 reads 1"),
+    ("a read that waits is answered by who was fenced", "ddp.c",
+     "if (!ddp_lease(d, d->now_ns)) ddp_done(d, q->token, SNIC_ESTALE, NULL);",
+     "if (0) ddp_done(d, q->token, SNIC_ESTALE, NULL);",
+     SYNCH + " writes 2 reads 1 evictions 1 locks 1", DAY),
+    ("an INV that finds no room is acknowledged", "follow.c",
+     "if (ddp_follow_full(d, r, m)) return SNIC_EAGAIN;",
+     "if (ddp_follow_full(d, r, m)) return ddp_follow_gone(d, m);", SYNCH + " writes 3 waits 2"),
+    ("A2 a learner keeps its old records", "epoch.c",
+     "if (d->loaded && (v->restart == 0 || v->epoch <= d->loaded_epoch))", "if (0)",
+     SYNCH + " nodes 3 writes 2 crashes 1 rejoins 1 keeps 1"),
     ("learners are not waited for", "epoch.c", "d->others = (uint16_t)(members &",
      "d->others = (uint16_t)(v->full &", SYNCH + " writes 2 crashes 1 rejoins 1"),
     ("CAUGHT_UP before the flush", "learn.c", "d->learn = DDP_LEARN_FLUSHES;",

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The scopes of test_ddp_mc.c for the night, a ctest each (list/mc.cmake takes the names from
+ * here): nodes, keys, model, mode, one state of so many sampled for livelock, states (0: not
+ * pinned), budgets.
+ */
+/* clang-format off */
+NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 0, .writes = 2, CRASH)
+NIGHT(night_crash_strict,    3, 1, STRICT, FAST,  100000, 0, .writes = 2, CRASH)
+NIGHT(night_crash_renf,      3, 1, RENF,   FAST,   50000, 0, .writes = 2, CRASH)
+NIGHT(night_crash_event,     3, 1, EVENT,  FAST,   20000, 0, .writes = 2, CRASH)
+NIGHT(night_crash_synch_p,   3, 1, SYNCH,  PAPER,  10000, 0, .writes = 2, CRASH)
+NIGHT(night_crash_renf_p,    3, 1, RENF,   PAPER,  50000, 0, .writes = 2, CRASH)
+NIGHT(night_crash_event_p,   3, 1, EVENT,  PAPER,  20000, 0, .writes = 2, CRASH)
+NIGHT(night_crash1_strict,   3, 1, STRICT, FAST,   10000, 0, .writes = 1, CRASH)
+NIGHT(night_crash1_scope,    3, 1, SCOPE,  FAST,   20000, 0, .writes = 1, .scopes = 1, CRASH)
+NIGHT(night_writes_strict,   3, 1, STRICT, FAST,   20000, 0, .writes = 2)
+NIGHT(night_writes_strict_p, 3, 1, STRICT, PAPER,  20000, 0, .writes = 2)
+NIGHT(night_writes_renf,     3, 1, RENF,   FAST,   20000, 0, .writes = 2)
+NIGHT(night_writes_renf_p,   3, 1, RENF,   PAPER,  20000, 0, .writes = 2)
+NIGHT(night_writes_scope,    3, 1, SCOPE,  FAST,   50000, 0, .writes = 2, .scopes = 1)
+NIGHT(night_writes3_synch,   3, 1, SYNCH,  FAST,       0, 0, .writes = 3)
+NIGHT(night_writes3_strict,  2, 1, STRICT, FAST,   10000, 0, .writes = 3)
+NIGHT(night_writes3_strict_p, 2, 1, STRICT, PAPER, 10000, 0, .writes = 3)
+NIGHT(night_scopes_keys,     2, 2, SCOPE,  FAST,   20000, 0, .writes = 2, .scopes = 2)
+NIGHT(night_scopes_keys_p,   2, 2, SCOPE,  PAPER,  20000, 0, .writes = 2, .scopes = 2)
+NIGHT(night_rejoin_synch,    2, 1, SYNCH,  FAST,    5000, 0, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_strict,   2, 1, STRICT, FAST,   20000, 0, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_renf,     2, 1, RENF,   FAST,   20000, 0, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin_event,    2, 1, EVENT,  FAST,   10000, 0, .writes = 2, REJOIN, LOCK)
+NIGHT(night_rejoin3_synch,   3, 1, SYNCH,  FAST,       0, 12051185, .writes = 2, REJOIN, .keeps = 1)
+NIGHT(night_evict_strict,    3, 1, STRICT, FAST,   20000, 0, .writes = 1, .evictions = 1, LOCK)
+NIGHT(night_restart_synch,   3, 1, SYNCH,  FAST,   10000, 0, .writes = 2, .restarts = 1)
+NIGHT(night_restart_strict,  3, 1, STRICT, FAST,   50000, 0, .writes = 2, .restarts = 1)
+NIGHT(night_restart_renf,    3, 1, RENF,   FAST,   20000, 0, .writes = 2, .restarts = 1)
+NIGHT(night_restart_event,   3, 1, EVENT,  FAST,   20000, 0, .writes = 2, .restarts = 1)
+NIGHT(night_swap_strict,     2, 1, STRICT, FAST,   10000, 0, .writes = 1, .swaps = 1, LOCK)
+NIGHT(night_swap_writes,     2, 1, STRICT, FAST,   10000, 0, .writes = 2, .swaps = 1)
+NIGHT(night_swaps_strict,    2, 1, STRICT, FAST,   10000, 0, .swaps = 2, LOCK)
+NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 0, .writes = 1, .swaps = 1, LOCK)
+NIGHT(night_swap_evict,      3, 1, SYNCH,  FAST,   20000, 0, .swaps = 1, .writes = 1, .evictions = 1)
+NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,   50000, 0, .writes = 1, .deletes = 1, .resends = 1)
+/* clang-format on */

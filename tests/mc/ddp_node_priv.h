@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The inside of ddp_node: ddp_space.c keeps things that have numbers, and results; ddp_node.c has
+ * what an event does to a node.
+ */
+#ifndef SNIC_MC_DDP_NODE_PRIV_H
+#define SNIC_MC_DDP_NODE_PRIV_H
+
+#include "ddp_node.h"
+#include "mc.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dn_pending {
+    uint8_t key;
+    uint8_t segment; /* how many of the flushes under way do not cover it */
+    uint8_t durable; /* a flush made it so, the engine does not know yet */
+    uint8_t pad[5];
+    uint64_t ts;
+    uint64_t value;
+};
+
+/* A node. The engine's memory follows. */
+struct dn_node {
+    struct dn_sum sum;
+    uint32_t pending, flushes;
+    struct dn_pending pend[DN_PENDING];
+    uint32_t flush[DN_FLUSHES];
+    uint64_t log[DN_KEYS], log_value[DN_KEYS];
+    struct snic_ddp_timer timer[DN_TIMERS];
+    _Alignas(SNIC_DDP_ALIGN) unsigned char engine[];
+};
+
+struct dn_set {
+    uint32_t *slot; /* number + 1 */
+    uint64_t mask;
+    uint32_t count;
+    struct mc_print128 *print;
+    void **item;
+};
+
+struct dn_memo {
+    uint64_t mask;
+    _Atomic(struct dn_result *) slot[];
+};
+
+struct dn_space {
+    struct dn_opts o;
+    size_t node_size;
+    pthread_mutex_t lock;
+    struct dn_set nodes, messages, views;
+    _Atomic(struct dn_memo *) memo;
+    struct dn_memo *old[64]; /* readers may still be in them */
+    uint32_t olds;
+    uint64_t results;
+};
+
+static inline const struct dn_node *dn_node_at(const struct dn_space *s, uint32_t node)
+{
+    return s->nodes.item[node];
+}
+
+/* ddp_space.c; under the lock, but for dn_memo_find(). */
+/* The number of what has this fingerprint; a new one is a copy of item. */
+uint32_t dn_set_add(struct dn_set *s, struct mc_print128 f, const void *item, size_t size);
+struct dn_result *dn_memo_find(struct dn_memo *m, uint64_t event);
+void dn_memo_add(struct dn_space *s, struct dn_result *r);
+/* ddp_node.c */
+struct snic_ddp_opts dn_engine_opts(const struct dn_opts *o, uint32_t id);
+
+#endif /* SNIC_MC_DDP_NODE_PRIV_H */
