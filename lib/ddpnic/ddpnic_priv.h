@@ -41,9 +41,9 @@
 #define SNIC_DDPNIC__NIL UINT32_MAX
 /* The lowest bit of a version: plain writes have even ones (ddp.h), so in a word it is the lock. */
 #define SNIC_DDPNIC__LOCK (UINT64_C(1) << 4)
-#define SNIC_DDPNIC__RING 24
-#define SNIC_DDPNIC__ROOM 8 /* of the ring, that must be free to begin another part of a piece */
-#define SNIC_DDPNIC__HOST_RING 8
+#define SNIC_DDPNIC__RING 12
+#define SNIC_DDPNIC__ROOM 6 /* of the ring, that must be free to begin another part of a piece */
+#define SNIC_DDPNIC__HOST_RING 4
 
 /* Timer classes, each a FIFO: all in it wait for the same time. */
 #define SNIC_DDPNIC__DOUBLINGS 7 /* retransmission: 0 ... 6 */

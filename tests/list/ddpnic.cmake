@@ -1,3 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(ddpnic ddpnic SOURCES test_ddpnic_world.c)
 snic_test(ddpnic_random ddpnic SOURCES test_ddpnic_world.c TIMEOUT 600)
+# Every order of events in small scopes. The engine's sources are compiled a second time, which the
+# library made of the single header, all of it one object, cannot be linked beside.
+if(NOT SNIC_SINGLE)
+  set(_xn mc/mc.c mc/mc_table.c mc/mc_front.c mc/mc_script.c mc/ddpnic_engine.c mc/ddpnic_node.c
+    mc/ddpnic_print.c mc/ddpnic_world.c)
+  snic_test(ddpnic_mc ddpnic SOURCES ${_xn} TIMEOUT 14400 LABELS slow)
+  snic_test(ddpnic_h1 ddpnic SOURCES ${_xn})
+  if(TARGET test_ddpnic_mc)
+    target_compile_definitions(test_ddpnic_h1 PRIVATE DDPNIC_WITHOUT_H1)
+    # By hand: mc/ddpnic_explore.c says how.
+    add_executable(ddpnic_explore mc/ddpnic_explore.c ${_xn})
+    set_target_properties(ddpnic_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+    target_include_directories(ddpnic_explore PRIVATE ${PROJECT_SOURCE_DIR}/lib)
+    target_link_libraries(ddpnic_explore PRIVATE snicstore snicstore_flags Threads::Threads)
+  endif()
+endif()
