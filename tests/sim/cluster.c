@@ -165,6 +165,8 @@ static void cluster_done(struct snic_replica_op *op)
 {
     struct cluster_op *o = SNIC_CONTAINER(op, struct cluster_op, op);
     struct cluster *c = o->c;
+    if (o->lost)
+        return; /* said by a dying process, to nobody */
     if (!o->open || o->life != c->node[o->node].life) {
         cluster_fail(c, "an answer that is not due");
         return;
@@ -337,6 +339,14 @@ static void cluster_bury(struct cluster *c, struct cluster_node *n)
     n->up = 0;
 }
 
+static void cluster_lights_out(struct cluster *c, struct cluster_node *n, enum cluster_death how)
+{
+    if (how == CLUSTER_POWER)
+        snic_disk_power_cut(n->disk, snic_rng_next(&c->rng));
+    if (how == CLUSTER_DARK)
+        snic_disk_power_cut(n->disk, SNIC_FAULT_KEEP_NONE);
+}
+
 void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how)
 {
     struct cluster_node *n = &c->node[node];
@@ -346,8 +356,7 @@ void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how)
         cluster_pause(c, node, 0);
     cluster_bury(c, n);
     snic_replica_stop(n->r);
-    if (how == CLUSTER_POWER)
-        snic_disk_power_cut(n->disk, snic_rng_next(&c->rng));
+    cluster_lights_out(c, n, how);
     snic_net_shut(n->net);
     (void)snic_replica_fini(n->r);
     snic_io_close(n->io);
@@ -366,8 +375,7 @@ void cluster_down_all(struct cluster *c, enum cluster_death how)
             cluster_pause(c, i, 0);
         cluster_bury(c, n);
         snic_replica_stop(n->r);
-        if (how == CLUSTER_POWER)
-            snic_disk_power_cut(n->disk, snic_rng_next(&c->rng));
+        cluster_lights_out(c, n, how);
         up |= 1u << i;
     }
     for (uint32_t i = 0; i < c->o.nodes; i++) {
@@ -390,6 +398,13 @@ void cluster_pause(struct cluster *c, uint32_t node, int paused)
     snic_world_pause(c->world, node, paused);
 }
 
+/* Time goes on when nobody is there, too. */
+static void cluster_tick(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)t;
+    (void)now_ns;
+}
+
 struct cluster *cluster_new(const struct cluster_opts *opts)
 {
     struct cluster *c = calloc(1, sizeof(*c));
@@ -410,8 +425,10 @@ struct cluster *cluster_new(const struct cluster_opts *opts)
     c->written = calloc(c->written_room, sizeof(*c->written));
     snic_rng_init(&c->rng, opts->seed ^ UINT64_C(0x5eed));
     if (snic_world_open(&c->world, &w) != 0 ||
+        snic_world_loop(c->world, CLUSTER_NODES, &c->clock) != 0 ||
         snic_net_fabric_open(&c->fabric, c->world, NULL) != 0)
         abort();
+    snic_timer_init(&c->tick, cluster_tick);
     for (uint32_t i = 0; i < c->o.nodes; i++) {
         struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512};
         d.size = (uint64_t)c->o.segment_bytes * c->o.segments;
@@ -436,6 +453,8 @@ void cluster_free(struct cluster *c)
         snic_disk_close(c->node[i].disk);
         free(c->node[i].mem);
     }
+    snic_loop_cancel(c->clock, &c->tick);
+    snic_loop_close(c->clock);
     snic_net_fabric_close(c->fabric);
     snic_world_close(c->world);
     free(c->written);
@@ -456,6 +475,7 @@ static void cluster_check(struct cluster *c)
 void cluster_run(struct cluster *c, uint64_t ns)
 {
     uint64_t until = snic_world_now(c->world) + ns;
+    snic_loop_arm(c->clock, &c->tick, until);
     uint64_t most = c->o.checks != 0 ? c->o.checks : UINT64_MAX;
     while (c->failure == NULL) {
         uint64_t n = snic_world_run(c->world, until, most);
@@ -550,6 +570,39 @@ static size_t cluster_history(const struct cluster *c, struct lin_op *out)
     return n;
 }
 
+static void cluster_tell_op(const struct lin_op *o, const char *mark)
+{
+    static const char *const kinds[] = {"?", "read", "write", "cas"};
+    printf("%s%-5s called %llu ended %lld value %llu ts %llx expect %llu ts %llx\n", mark,
+           kinds[o->kind], (unsigned long long)o->call, (long long)o->end,
+           (unsigned long long)o->value, (unsigned long long)o->ts, (unsigned long long)o->expect,
+           (unsigned long long)o->expect_ts);
+}
+
+/* The key's operations around the one that is wrong. */
+static void cluster_tell(const struct lin_op *ops, size_t n, size_t which, const uint64_t *restarts,
+                         uint32_t count)
+{
+    size_t from = which > 40 ? which - 40 : 0;
+    for (uint32_t i = 0; i < count; i++)
+        printf("restart at %llu\n", (unsigned long long)restarts[i]);
+    for (size_t i = from; i < n && i < which + 20; i++) {
+        if (ops[i].key == ops[which].key)
+            cluster_tell_op(&ops[i], i == which ? "> " : "  ");
+    }
+}
+
+static void cluster_tell_key(const struct lin_op *ops, size_t n, uint64_t key, uint64_t from,
+                             uint64_t to)
+{
+    printf("key %llu from %llu to %llu\n", (unsigned long long)key, (unsigned long long)from,
+           (unsigned long long)to);
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i].key == key && ops[i].call >= from && ops[i].call < to)
+            cluster_tell_op(&ops[i], "  ");
+    }
+}
+
 void cluster_judge(struct cluster *c, int search)
 {
     struct lin_op *ops = calloc(c->op_count + 1, sizeof(*ops));
@@ -565,13 +618,16 @@ void cluster_judge(struct cluster *c, int search)
             why, (unsigned long long)o->key, o->kind, (unsigned long long)o->value,
             (unsigned long long)o->ts, (unsigned long long)o->call, (unsigned long long)o->end);
         cluster_fail(c, text);
+        cluster_tell(ops, n, which, c->restarts, c->restart_count);
     }
     for (uint32_t i = 0; search && c->failure == NULL && i <= c->restart_count; i++) {
         uint64_t from = i == 0 ? 0 : c->restarts[i - 1];
         uint64_t to = i == c->restart_count ? LIN_OPEN : c->restarts[i];
         uint64_t key = 0;
-        if (lin_check_search(ops, n, from, to, &key) == LIN_BAD)
+        if (lin_check_search(ops, n, from, to, &key) == LIN_BAD) {
             cluster_fail(c, "no order of the operations explains what was read");
+            cluster_tell_key(ops, n, key, from, to);
+        }
     }
     free(ops);
 }

@@ -83,6 +83,8 @@ struct cluster {
     struct cluster_opts o;
     struct snic_world *world;
     struct snic_net_fabric *fabric;
+    struct snic_loop *clock;
+    struct snic_timer tick;
     struct snic_rng rng;
     struct snic_net_addr addrs[SNIC_DDP_NODES_MAX];
     struct cluster_node node[CLUSTER_NODES];
@@ -114,8 +116,8 @@ void cluster_fail(struct cluster *c, const char *why);
 
 /* Start a node; found: a cluster that never was. */
 void cluster_up(struct cluster *c, uint32_t node, int found);
-enum cluster_death { CLUSTER_CRASH = 0, CLUSTER_POWER };
-/* Its process dies, or its power goes: then of what is not flushed a part is there. */
+enum cluster_death { CLUSTER_CRASH = 0, CLUSTER_POWER, CLUSTER_DARK };
+/* Its process dies, or its power goes: then of what is not flushed a part is there, or nothing. */
 void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how);
 /* All at once. */
 void cluster_down_all(struct cluster *c, enum cluster_death how);

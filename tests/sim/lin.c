@@ -47,7 +47,8 @@ struct lin_key {
     uint32_t write_count;
     struct lin_point *points;
     uint64_t *floor; /* by operation of the key: what it had to show when it began */
-    uint8_t *seen;   /* by write: it took effect for sure */
+    uint64_t *seen;  /* by write: when it was last known to have taken effect; 0: never */
+    uint64_t now;
     uint64_t written, read, synced;
     uint32_t bad;
 };
@@ -110,7 +111,7 @@ static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uin
             return "a read of what was written later";
         if (op->ts < floor)
             return "a read of something older than what it had to show";
-        k->seen[w - k->writes] = 1;
+        k->seen[w - k->writes] = k->now;
     }
     if (k->read < position)
         k->read = position;
@@ -125,7 +126,7 @@ static const char *lin_op_ends(struct lin_key *k, const struct lin_op *op, uint6
         return "an answered write without a timestamp";
     if (op->ts <= floor)
         return "a write is numbered below what was there when it began";
-    k->seen[lin_write_of(k, op->ts) - k->writes] = 1;
+    k->seen[lin_write_of(k, op->ts) - k->writes] = k->now;
     if (k->written < op->ts)
         k->written = op->ts;
     return NULL;
@@ -153,6 +154,7 @@ static const char *lin_walk(struct lin_key *k, uint32_t points, uint32_t keeps)
         const struct lin_point *p = &k->points[i];
         const struct lin_op *op = &k->ops[k->at[p->op]];
         const char *why = NULL;
+        k->now = p->time;
         if (p->what == LIN_AT_RESTART) {
             lin_restart(k, keeps);
             continue;
@@ -173,8 +175,21 @@ static const char *lin_walk(struct lin_key *k, uint32_t points, uint32_t keeps)
     return NULL;
 }
 
+/* Was there a restart between the two, in which it may have been lost? */
+static int lin_lost(uint64_t seen, uint64_t end, const uint64_t *restarts, size_t count,
+                    uint32_t keeps)
+{
+    const uint32_t all = LIN_KEEPS_WRITTEN | LIN_KEEPS_READ;
+    for (size_t i = 0; (keeps & all) != all && i < count; i++) {
+        if (seen < restarts[i] && restarts[i] < end)
+            return 1;
+    }
+    return 0;
+}
+
 /* What a CAS compared with was the last before it. */
-static const char *lin_cas_chains(struct lin_key *k)
+static const char *lin_cas_chains(struct lin_key *k, const uint64_t *restarts, size_t count,
+                                  uint32_t keeps)
 {
     for (uint32_t i = 0; i < k->write_count; i++) {
         const struct lin_op *op = &k->ops[k->writes[i].op];
@@ -184,11 +199,12 @@ static const char *lin_cas_chains(struct lin_key *k)
         if (op->expect_ts >= op->ts)
             return "a CAS is numbered below what it compared with";
         for (uint32_t j = i; j-- > 0 && k->writes[j].ts > op->expect_ts;) {
-            if (!k->seen[j])
-                continue;
-            if (op->expect_ts != 0 || k->writes[j].value != 0)
+            const struct lin_write *w = &k->writes[j];
+            /* It compared with nothing, and that was a deletion, answered or not. */
+            if (op->expect_ts == 0 && w->value == 0 && w->call < op->end)
+                break;
+            if (k->seen[j] && !lin_lost(k->seen[j], k->seen[i], restarts, count, keeps))
                 return "a write lies between a CAS and what it compared with";
-            break; /* compared with nothing, and that was a deletion */
         }
     }
     return NULL;
@@ -228,7 +244,7 @@ static const char *lin_key_ts(struct lin_key *k, const uint64_t *restarts, size_
         }
     }
     const char *why = lin_walk(k, lin_points(k, restarts, restart_count), keeps);
-    return why != NULL ? why : lin_cas_chains(k);
+    return why != NULL ? why : lin_cas_chains(k, restarts, restart_count, keeps);
 }
 
 /* The operations' indices by key, each key's in their order. */
@@ -264,7 +280,7 @@ const char *lin_check_ts(const struct lin_op *ops, size_t count, const uint64_t 
     k.writes = calloc(count + 1, sizeof(*k.writes));
     k.points = calloc(3 * count + restart_count + 1, sizeof(*k.points));
     k.floor = calloc(count + 1, sizeof(*k.floor));
-    k.seen = calloc(count + 1, 1);
+    k.seen = calloc(count + 1, sizeof(*k.seen));
     k.at = order;
     for (size_t i = 0; i < keys && why == NULL; i++) {
         k.at += k.count;
@@ -273,7 +289,7 @@ const char *lin_check_ts(const struct lin_op *ops, size_t count, const uint64_t 
             k.count++;
         k.write_count = 0;
         k.written = k.read = k.synced = 0;
-        memset(k.seen, 0, k.count);
+        memset(k.seen, 0, k.count * sizeof(*k.seen));
         why = lin_key_ts(&k, restarts, restart_count, keeps);
     }
     if (why != NULL && which != NULL)

@@ -192,14 +192,15 @@ static void lin_gather(struct lin_search *s, const struct lin_op *ops, size_t co
     qsort(all, total, sizeof(*all), lin_call_order);
     for (size_t i = 0; i < total && n < LIN_WINDOW; i++)
         s->op[n++] = all[i];
+    uint64_t cut = n < total ? all[n].call : LIN_OPEN; /* a deletion from then on is not here */
     free(all);
     s->count = n;
     for (uint32_t i = 0; i < s->count;) {
         struct lin_op *o = &s->op[i];
         /* Of what came before the time, or after the window, or of a deletion without an end. */
-        int strange = (o->kind == LIN_READ && !lin_has(s, o->value)) ||
-                      (open_deletion && o->kind == LIN_READ && o->value == 0);
-        if (o->kind == LIN_CAS && (!lin_has(s, o->expect) || (open_deletion && o->expect == 0)))
+        int unclear = open_deletion || o->end > cut;
+        int strange = o->kind == LIN_READ && (!lin_has(s, o->value) || (unclear && o->value == 0));
+        if (o->kind == LIN_CAS && (!lin_has(s, o->expect) || (unclear && o->expect == 0)))
             o->kind = LIN_WRITE; /* that weakens it */
         if (strange)
             memmove(o, o + 1, (--s->count - i) * sizeof(*o));

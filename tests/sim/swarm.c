@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SWARM_CLIENTS = 8, SWARM_PENDING = 32 };
+enum { SWARM_CLIENTS = 8, SWARM_PENDING = 128 };
 #define SWARM_SECOND (1000 * (uint64_t)CLUSTER_MS)
 
 struct swarm_client {
@@ -427,6 +427,25 @@ static void swarm_operator(struct swarm *s)
     }
 }
 
+static void swarm_status(struct swarm *s)
+{
+    for (uint32_t i = 0; i < s->c->o.nodes; i++) {
+        struct snic_replica_info f;
+        snic_replica_inspect(s->c->node[i].r, &f);
+        printf("node %u state %u failure %d serves %u good %u member %u role %u vote %u inc %u "
+               "hears %x missing %x epoch %u full %x learners %x | ddp epoch %u role %u serves %u "
+               "writes %u learned %u records %u | wal opened %u dead %u writable %u full %u "
+               "appended %llu durable %llu free %u no_room %llu\n",
+               i, f.state, f.failure, f.serves, f.log_good, f.member.state, f.member.role,
+               f.member.vote, f.member.incarnation, f.member.hears, f.member.missing,
+               f.member.view.epoch, f.member.view.full, f.member.view.learners, f.ddp.epoch,
+               f.ddp.role, f.ddp.serves, f.ddp.writes, f.ddp.learned, f.ddp.records, f.wal.opened,
+               f.wal.dead, f.wal.writable, f.wal.full, (unsigned long long)f.wal.appended,
+               (unsigned long long)f.wal.durable, f.wal.segments_free,
+               (unsigned long long)f.no_room);
+    }
+}
+
 static void swarm_rest(struct swarm *s)
 {
     uint64_t start = swarm_now(s);
@@ -436,6 +455,8 @@ static void swarm_rest(struct swarm *s)
             break;
         if (i >= 6)
             swarm_operator(s);
+        if (i == 30)
+            swarm_status(s);
         if (i == 30)
             cluster_fail(s->c, "liveness: not all serve after everything was mended");
     }

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the five models promise of crashes, both ways (ddp.h): what must survive does; and what may
+ * be lost is lost in a case made for it, so that the tests of the first kind are known to be able
+ * to fail.
+ */
+#include "cluster.h"
+#include "support.h"
+
+#include <stdio.h>
+
+#define SECOND (1000 * (uint64_t)CLUSTER_MS)
+
+static struct cluster *begin_slow(uint32_t model, uint64_t disk_ns)
+{
+    struct cluster_opts o = {.seed = support_seed(), .model = model, .nodes = 3, .checks = 16};
+    o.background_ns = 50 * CLUSTER_MS;
+    o.flush_ns_max = disk_ns;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_up(c, i, 1);
+    assert_true(cluster_settle(c, 20 * SECOND));
+    return c;
+}
+
+static struct cluster *begin(uint32_t model)
+{
+    return begin_slow(model, CLUSTER_MS / 2);
+}
+
+static void end(struct cluster *c)
+{
+    cluster_judge(c, 1);
+    if (c->failure != NULL)
+        fail_msg("%s", c->failure);
+    cluster_free(c);
+}
+
+static void all_again(struct cluster *c, enum cluster_death how)
+{
+    cluster_down_all(c, how);
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_up(c, i, 0);
+    if (!cluster_settle(c, 30 * SECOND))
+        fail_msg("no rest after a restart: %s", c->failure != NULL ? c->failure : "");
+}
+
+static uint64_t put(struct cluster *c, uint32_t node, uint32_t key)
+{
+    struct cluster_op *o;
+    assert_int_equal(cluster_do(c, node, SNIC_REPLICA_PUT, key, &o), 0);
+    return o->content;
+}
+
+/* What every node gives; 0: nothing is there. */
+static uint64_t get(struct cluster *c, uint32_t key)
+{
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct cluster_op *o;
+        if (!cluster_serves(c, i))
+            continue;
+        int r = cluster_do(c, i, SNIC_REPLICA_GET, key, &o);
+        assert_true(r == 0 || r == SNIC_ENOENT);
+        if (first != 0)
+            assert_int_equal(o->content, first);
+        first = o->content;
+    }
+    return first;
+}
+
+/* One node, the coordinator or another, in each way: nothing that was answered is lost. */
+static void test_replica_one_node_lost_nothing_lost(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_SCOPE; model++) {
+        struct cluster *c = begin(model);
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t dies = i % 2;
+            uint64_t v = put(c, 0, i);
+            cluster_down(c, dies, i / 2 != 0 ? CLUSTER_DARK : CLUSTER_CRASH);
+            cluster_run(c, 2 * SECOND);
+            assert_int_equal(get(c, i), v);
+            cluster_up(c, dies, 0);
+            assert_true(cluster_settle(c, 30 * SECOND));
+            assert_int_equal(get(c, i), v);
+        }
+        end(c);
+    }
+}
+
+/* The power of all goes right after the answer, with all that is not flushed. */
+static void test_replica_all_dark_after_answer(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_SCOPE; model++) {
+        struct cluster *c = begin(model);
+        uint64_t v = put(c, 0, 1);
+        all_again(c, CLUSTER_DARK);
+        if (model == SNIC_DDP_SYNCH || model == SNIC_DDP_STRICT)
+            assert_int_equal(get(c, 1), v);
+        else /* RENF: nobody had read it. EVENT, SCOPE: nobody had waited for the logs. */
+            assert_int_equal(get(c, 1), 0);
+        end(c);
+    }
+}
+
+/* The same when it was read before, by a node that it was not written at. */
+static void test_replica_all_dark_after_read(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_SCOPE; model++) {
+        struct cluster *c = begin(model);
+        struct cluster_op *o;
+        uint64_t v = put(c, 0, 1);
+        assert_int_equal(cluster_do(c, 2, SNIC_REPLICA_GET, 1, &o), 0);
+        assert_int_equal(o->content, v);
+        all_again(c, CLUSTER_DARK);
+        if (model != SNIC_DDP_EVENT && model != SNIC_DDP_SCOPE)
+            assert_int_equal(get(c, 1), v);
+        else
+            assert_int_equal(get(c, 1), 0);
+        end(c);
+    }
+}
+
+/* STRICT: a value that was read before it was durable, and whose writer was never answered. */
+static void test_replica_strict_read_before_durable_unhappens(void **state)
+{
+    struct cluster *c = begin_slow(SNIC_DDP_STRICT, 40 * CLUSTER_MS);
+    struct cluster_op *w, *o = NULL;
+    (void)state;
+    uint64_t old = put(c, 0, 1);
+    w = cluster_submit(c, 0, SNIC_REPLICA_PUT, 1, NULL, NULL);
+    assert_non_null(w);
+    cluster_run(c, CLUSTER_MS);
+    assert_true(w->open);
+    assert_int_equal(cluster_do(c, 2, SNIC_REPLICA_GET, 1, &o), 0);
+    assert_int_equal(o->content, w->content);
+    assert_true(w->open);
+    all_again(c, CLUSTER_DARK);
+    assert_int_equal(get(c, 1), old);
+    end(c);
+}
+
+/* SYNCH and RENF make that reader wait. */
+static void test_replica_synch_renf_read_waits_for_logs(void **state)
+{
+    static const uint32_t models[] = {SNIC_DDP_SYNCH, SNIC_DDP_RENF};
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cluster *c = begin_slow(models[i], 40 * CLUSTER_MS);
+        struct cluster_op *w = cluster_submit(c, 0, SNIC_REPLICA_PUT, 1, NULL, NULL);
+        cluster_run(c, CLUSTER_MS);
+        struct cluster_op *o = cluster_submit(c, 2, SNIC_REPLICA_GET, 1, NULL, NULL);
+        cluster_run(c, CLUSTER_MS);
+        assert_non_null(w);
+        assert_non_null(o);
+        assert_true(o->open);
+        cluster_run(c, SECOND);
+        assert_true(!o->open && o->content == w->content);
+        all_again(c, CLUSTER_DARK);
+        assert_int_equal(get(c, 1), w->content);
+        end(c);
+    }
+}
+
+/* EVENT: what is older than the window is in the logs. */
+static void test_replica_event_quiet_window_survives(void **state)
+{
+    struct cluster *c = begin(SNIC_DDP_EVENT);
+    (void)state;
+    uint64_t v = put(c, 0, 1);
+    cluster_run(c, 200 * CLUSTER_MS);
+    uint64_t lost = put(c, 1, 2);
+    all_again(c, CLUSTER_DARK);
+    assert_int_equal(get(c, 1), v);
+    assert_true(lost != 0 && get(c, 2) == 0);
+    end(c);
+}
+
+/* SCOPE: what was synced survives, what was not is lost; so of a key with both the older. */
+static void test_replica_scope_synced_survives_open_lost(void **state)
+{
+    struct cluster *c = begin(SNIC_DDP_SCOPE);
+    (void)state;
+    uint64_t v = put(c, 0, 1);
+    (void)put(c, 0, 2);
+    assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_SYNC, 0, NULL), 0);
+    uint64_t lost = put(c, 0, 3);
+    (void)put(c, 1, 2); /* another scope, on top of one that was synced */
+    all_again(c, CLUSTER_DARK);
+    assert_int_equal(get(c, 1), v);
+    assert_true(get(c, 2) != 0);
+    assert_true(lost != 0 && get(c, 3) == 0);
+    end(c);
+}
+
+/* A process that ends leaves what it gave to the disk; nobody's cache is lost. */
+static void test_replica_all_crash_again_and_again(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_STRICT; model++) {
+        struct cluster *c = begin(model);
+        for (uint32_t i = 0; i < 4; i++) {
+            uint64_t v = put(c, i % 3, 1);
+            all_again(c, i % 2 != 0 ? CLUSTER_POWER : CLUSTER_CRASH);
+            assert_int_equal(get(c, 1), v);
+        }
+        end(c);
+    }
+}
+
+/* Everything is lost but the log of one. */
+static void test_replica_one_log_is_enough(void **state)
+{
+    (void)state;
+    for (uint32_t survivor = 0; survivor < 3; survivor++) {
+        struct cluster *c = begin(SNIC_DDP_SYNCH);
+        uint64_t v = put(c, 0, 1);
+        cluster_down_all(c, CLUSTER_DARK);
+        cluster_up(c, survivor, 0);
+        cluster_up(c, (survivor + 1) % 3, 0);
+        cluster_run(c, 6 * SECOND);
+        assert_int_equal(get(c, 1), v);
+        cluster_down(c, (survivor + 1) % 3, CLUSTER_DARK);
+        cluster_up(c, (survivor + 2) % 3, 0);
+        cluster_run(c, 6 * SECOND);
+        assert_int_equal(get(c, 1), v);
+        end(c);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_one_node_lost_nothing_lost),
+        cmocka_unit_test(test_replica_all_dark_after_answer),
+        cmocka_unit_test(test_replica_all_dark_after_read),
+        cmocka_unit_test(test_replica_strict_read_before_durable_unhappens),
+        cmocka_unit_test(test_replica_synch_renf_read_waits_for_logs),
+        cmocka_unit_test(test_replica_event_quiet_window_survives),
+        cmocka_unit_test(test_replica_scope_synced_survives_open_lost),
+        cmocka_unit_test(test_replica_all_crash_again_and_again),
+        cmocka_unit_test(test_replica_one_log_is_enough),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
