@@ -105,7 +105,7 @@ static void test_wal_random_full_refused_and_a_way_out(void **state)
     uint32_t live = 0;
     (void)state;
     rig(support_seed(), 13, 500);
-    fix.m.length_all = 1;
+    fix.m.long_from = 1;
     for (uint32_t round = 0; round < rounds; round++) {
         uint32_t more = 0;
         uint64_t copied;
@@ -148,7 +148,7 @@ static void test_wal_random_full_of_tombstones_compaction_goes_on(void **state)
     uint32_t more = 0;
     (void)state;
     rig(support_seed(), 13, 500);
-    fix.m.length_all = 1;
+    fix.m.long_from = 1;
     while (insist(key, 0))
         key++;
     for (uint32_t k = key; k < WALFIX_KEYS && insist(k, SNIC_WAL_TOMBSTONE); k++)

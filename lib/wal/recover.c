@@ -58,6 +58,8 @@ static void wal_recover_flushed(struct snic_wal *w)
 static void wal_recover_end(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
+    if (r->beheaded)
+        wal_recover_gap(w, 0, w->last_seq);
     w->next.gen = snic_max_u64(r->tail_gen, 1);
     w->next.block = r->tail_gen == 0 ? 0 : r->tail.index + 1;
     if (r->torn) {
@@ -88,8 +90,11 @@ static void wal_recover_give(struct snic_wal *w, struct wal_record *rec)
         p->damaged_blocks++; /* there is one of that position already */
         return;
     }
-    if (at != w->last_seq + 1)
+    if (r->beheaded)
+        wal_recover_gap(w, 0, at - 1);
+    else if (at != w->last_seq + 1)
         wal_recover_gap(w, w->last_seq + 1, at - 1);
+    r->beheaded = 0;
     int broken = at == w->last_seq + 1 && r->crc_known && rec->prev != w->last_crc;
     w->last_seq = at;
     w->last_crc = rec->crc;
@@ -118,8 +123,8 @@ static void wal_recover_batch(struct snic_wal *w, const struct wal_block *b)
     r->batch_gen = b->generation;
     r->batch = b->batch_first;
     if (!r->started && b->index > 0) {
-        wal_recover_gap(w, 0, b->base);
-    } else if (r->started && b->base > w->last_seq) {
+        r->beheaded = 1; /* what the first missing one was nobody knows */
+    } else if (r->started && !r->beheaded && b->base > w->last_seq) {
         wal_recover_gap(w, w->last_seq + 1, b->base);
         r->crc_known = 0;
     }

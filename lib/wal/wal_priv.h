@@ -195,6 +195,7 @@ struct wal_recover {
     struct wal_block tail;  /* the last live one */
     /* records */
     uint32_t started;
+    uint32_t beheaded; /* the first segment's beginning is missing, and no record was found yet */
     uint32_t crc_known;
     uint32_t torn; /* the last batch is there in part, up to `place` */
     uint32_t batch;

@@ -36,7 +36,7 @@ static void walfix_record(const struct walfix_model *m, struct snic_wal_record *
     r->length = tombstone ? 0 : (uint32_t)((x >> 8) % (m->length_max + 1));
     if (!tombstone && (x >> 40) % 4 != 0)
         r->length %= 100;
-    if (m->length_all && !tombstone)
+    if (m->long_from != 0 && ts >= m->long_from && !tombstone)
         r->length = m->length_max;
     if (r->length > m->length_max)
         r->length = m->length_max;
@@ -78,6 +78,8 @@ static void walfix_found(void *ctx, const struct snic_wal_record *r)
     if (r->position <= f->found_last)
         WHY(f, "position %llu after %llu", (unsigned long long)r->position,
             (unsigned long long)f->found_last);
+    if (f->seen != NULL && r->position < f->seen_max)
+        f->seen[r->position] = 1;
     f->found++;
     f->found_last = r->position;
     if (f->found_first == 0)

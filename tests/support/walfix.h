@@ -30,7 +30,7 @@ struct walfix_model {
     uint64_t meta_floor; /* version that was stored */
     uint64_t meta_top;   /* that was put            */
     uint32_t length_max;
-    uint32_t length_all; /* every record is that long but tombstones */
+    uint64_t long_from; /* records from this ts on are that long, but tombstones; 0: none */
     uint32_t count;
     struct walfix_entry entry[WALFIX_ENTRIES];
 };
@@ -58,6 +58,8 @@ struct walfix {
     uint64_t found;
     uint64_t found_first;
     uint64_t found_last; /* position */
+    unsigned char *seen; /* NULL, or by position below seen_max: it was found */
+    uint64_t seen_max;
     int in_call;
     char why[200]; /* the first thing that was wrong, or "" */
 };
