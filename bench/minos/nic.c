@@ -64,7 +64,8 @@ void nic_init(struct world *w, uint32_t node, void *mem, size_t size)
 
 /* ---- What the NIC's half wants ---- */
 
-/* Of one step: what it sends is sent in order, then come the FIFOs. */
+/* Of one step. Copying a batched INV out takes one core's time after the other's; the FIFOs do not
+ * wait for it. */
 struct nic_turn {
     uint64_t at;
     uint32_t released; /* the compare-and-swap of the release is charged */
@@ -131,7 +132,7 @@ static void nic_store(struct world *w, uint32_t node, const struct snic_ddp_acti
     uint32_t parcel = world_parcel_new(w, &a->msg, 0, 0);
     if (which == 0)
         turn->stored = parcel;
-    nic_write(w, node, which, parcel, turn->at);
+    nic_write(w, node, which, parcel, w->now);
 }
 
 static void nic_drain(struct world *w, uint32_t node, uint32_t which,
