@@ -3,3 +3,12 @@ snic_test(member member)
 snic_test(member_sim member)
 snic_test(member_teeth member)
 snic_test(member_cluster member)
+# Every order of events in small scopes; the engine's sources once more, as in list/mc.cmake.
+if(NOT SNIC_SINGLE)
+  set(_mm mc/mc.c mc/mc_table.c mc/mc_front.c mc/mc_script.c mc/mc_intern.c mc/member_engine.c
+    mc/member_node.c mc/member_world.c)
+  add_executable(member_explore mc/member_explore.c ${_mm})
+  set_target_properties(member_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+  target_include_directories(member_explore PRIVATE ${PROJECT_SOURCE_DIR}/lib)
+  target_link_libraries(member_explore PRIVATE snicstore snicstore_flags Threads::Threads)
+endif()

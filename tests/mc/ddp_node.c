@@ -151,7 +151,7 @@ static uint32_t dn_add(struct dn_space *s, struct dn_node *n)
     if (at + got > DN_CANON_MAX)
         abort();
     f = mc_fingerprint(canon, at + got);
-    return dn_set_add(&s->nodes, f, n, s->node_size);
+    return mc_set_add(&s->nodes, f, n, s->node_size);
 }
 
 static struct dn_node *dn_scratch(const struct dn_space *s)
@@ -505,7 +505,7 @@ static void dn_number(struct dn_work *w, uint32_t before)
         abort();
     memcpy(r->done, w->done, r->dones * sizeof(*r->done));
     for (i = 0; i < r->outs; i++)
-        r->out[i] = dn_set_add(&w->s->messages, mc_fingerprint(&w->out[i], sizeof(w->out[i])),
+        r->out[i] = mc_set_add(&w->s->messages, mc_fingerprint(&w->out[i], sizeof(w->out[i])),
                                &w->out[i], sizeof(w->out[i]));
     r->node = r->bad != NULL ? before : dn_add(w->s, w->n);
 }
@@ -513,14 +513,14 @@ static void dn_number(struct dn_work *w, uint32_t before)
 const struct dn_result *dn_step(struct dn_space *s, uint32_t node, uint32_t event)
 {
     uint64_t key = (uint64_t)node << 32 | event;
-    struct dn_result *r = dn_memo_find(atomic_load_explicit(&s->memo, memory_order_acquire), key);
+    struct dn_result *r = mc_memo_find(&s->memo, key);
     struct dn_work *w;
 
     if (r != NULL)
         return r;
     /* Works under the lock: it is rare, and the engine must not be entered twice for one thing. */
     (void)pthread_mutex_lock(&s->lock);
-    r = dn_memo_find(atomic_load(&s->memo), key);
+    r = mc_memo_find(&s->memo, key);
     if (r == NULL) {
         w = calloc(1, sizeof(*w));
         r = calloc(1, sizeof(*r));
@@ -538,7 +538,7 @@ const struct dn_result *dn_step(struct dn_space *s, uint32_t node, uint32_t even
             dn_bad(w, r->owned = strdup(dn_text));
         dn_armed = 0;
         dn_number(w, node);
-        dn_memo_add(s, r);
+        mc_memo_add(&s->memo, r);
         free(w->n);
         free(w);
     }

@@ -7,13 +7,9 @@
 #define SNIC_MC_DDP_NODE_PRIV_H
 
 #include "ddp_node.h"
-#include "mc.h"
+#include "mc_intern.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-
-#include <stdlib.h>
-#include <string.h>
 
 struct dn_pending {
     uint8_t key;
@@ -35,28 +31,12 @@ struct dn_node {
     _Alignas(SNIC_DDP_ALIGN) unsigned char engine[];
 };
 
-struct dn_set {
-    uint32_t *slot; /* number + 1 */
-    uint64_t mask;
-    uint32_t count;
-    struct mc_print128 *print;
-    void **item;
-};
-
-struct dn_memo {
-    uint64_t mask;
-    _Atomic(struct dn_result *) slot[];
-};
-
 struct dn_space {
     struct dn_opts o;
     size_t node_size;
     pthread_mutex_t lock;
-    struct dn_set nodes, messages, views;
-    _Atomic(struct dn_memo *) memo;
-    struct dn_memo *old[64]; /* readers may still be in them */
-    uint32_t olds;
-    uint64_t results;
+    struct mc_set nodes, messages, views;
+    struct mc_memo memo;
 };
 
 static inline const struct dn_node *dn_node_at(const struct dn_space *s, uint32_t node)
@@ -64,11 +44,6 @@ static inline const struct dn_node *dn_node_at(const struct dn_space *s, uint32_
     return s->nodes.item[node];
 }
 
-/* ddp_space.c; under the lock, but for dn_memo_find(). */
-/* The number of what has this fingerprint; a new one is a copy of item. */
-uint32_t dn_set_add(struct dn_set *s, struct mc_print128 f, const void *item, size_t size);
-struct dn_result *dn_memo_find(struct dn_memo *m, uint64_t event);
-void dn_memo_add(struct dn_space *s, struct dn_result *r);
 /* ddp_node.c */
 struct snic_ddp_opts dn_engine_opts(const struct dn_opts *o, uint32_t id);
 

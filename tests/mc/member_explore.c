@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The explorer of memberships by hand:
+ *
+ *     member_explore [beats N] [proposals N] [resends N] [silences N] [expiries N] [crashes N]
+ *                    [boots N] [losses N] [doubles N] [waits N] [bug N] [blind 1] [threads N]
+ *
+ * Exit code 0: clean, 1: a violation, 2: stopped at a limit.
+ */
+#include "member_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    struct mw_opts o = {0};
+    struct mc_opts mo = {0};
+    const struct {
+        const char *name;
+        uint32_t *at;
+    } options[] = {{"beats", &o.beats},       {"proposals", &o.proposals},
+                   {"resends", &o.resends},   {"silences", &o.silences},
+                   {"expiries", &o.expiries}, {"crashes", &o.crashes},
+                   {"boots", &o.boots},       {"losses", &o.losses},
+                   {"doubles", &o.doubles},   {"waits", &o.waits},
+                   {"bug", &o.bug},           {"blind", &o.blind},
+                   {"threads", &mo.threads},  {"exact", &mo.exact}};
+    struct mw_world *w;
+    struct mc_report r;
+    size_t k;
+    int i;
+
+    for (i = 1; i + 1 < argc; i += 2) {
+        for (k = 0; k < sizeof(options) / sizeof(options[0]); k++)
+            if (strcmp(argv[i], options[k].name) == 0)
+                break;
+        if (k == sizeof(options) / sizeof(options[0])) {
+            (void)fprintf(stderr, "what is %s?\n", argv[i]);
+            return 2;
+        }
+        *options[k].at = (uint32_t)strtoul(argv[i + 1], NULL, 0);
+    }
+    w = mw_new(&o);
+    mc_run(mw_model(w), &mo, &r);
+    mc_report_print("member", &mo, &r);
+    if (r.result == MC_VIOLATED)
+        mc_script_print(mw_model(w), &r.script);
+    mc_script_free(&r.script);
+    mw_free(w);
+    return r.result;
+}

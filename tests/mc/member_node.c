@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "member_node.h"
+
+#include "member/member_priv.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MN_NOW ((uint64_t)1 << 44)
+#define MN_LATER (MN_NOW << 1) /* armed, and not due */
+
+/* A node. The engine's memory follows. */
+struct mn_node {
+    struct mn_sum sum;
+    struct snic_member_record disk, store;
+    _Alignas(MC_INTERN_ALIGN) unsigned char engine[];
+};
+
+struct mn_space {
+    uint32_t blind; /* without the engine's own check */
+    size_t node_size, engine_size;
+    pthread_mutex_t lock;
+    struct mc_set nodes, messages, views;
+    struct mc_memo memo;
+};
+
+static _Thread_local jmp_buf mn_jump;
+static _Thread_local int mn_armed;
+static _Thread_local char mn_text[MC_TEXT];
+
+_Noreturn void mn_assert_fail(const char *file, int line, const char *text)
+{
+    const char *name = strrchr(file, '/');
+
+    (void)snprintf(mn_text, sizeof(mn_text), "assertion in %.20s: %.100s",
+                   name != NULL ? name + 1 : file, text);
+    if (!mn_armed) {
+        (void)fprintf(stderr, "%s:%d: %s\n", file, line, mn_text);
+        abort();
+    }
+    longjmp(mn_jump, 1);
+}
+
+/* ---- The space ---- */
+
+static struct snic_member_opts mn_opts(uint32_t id)
+{
+    struct snic_member_opts o;
+
+    memset(&o, 0, sizeof(o));
+    o.opts_size = sizeof(o);
+    o.node = id;
+    o.configured = (1u << MN_NODES) - 1;
+    return o;
+}
+
+struct mn_space *mn_space_new(uint32_t blind)
+{
+    struct mn_space *s = calloc(1, sizeof(*s));
+    struct snic_member_opts o = mn_opts(0);
+
+    if (s == NULL)
+        abort();
+    s->blind = blind;
+    s->engine_size = snic_member_memsize(&o);
+    s->node_size = sizeof(struct mn_node) + s->engine_size;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    mc_set_init(&s->nodes);
+    mc_set_init(&s->messages);
+    mc_set_init(&s->views);
+    mc_memo_init(&s->memo);
+    return s;
+}
+
+static void mn_result_free(void *result)
+{
+    free(((struct mn_result *)result)->owned);
+    free(result);
+}
+
+void mn_space_free(struct mn_space *s)
+{
+    mc_memo_fini(&s->memo, mn_result_free);
+    mc_set_fini(&s->nodes);
+    mc_set_fini(&s->messages);
+    mc_set_fini(&s->views);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static const struct mn_node *mn_node_at(const struct mn_space *s, uint32_t node)
+{
+    return s->nodes.item[node];
+}
+
+const struct mn_sum *mn_sum(const struct mn_space *s, uint32_t node)
+{
+    return &mn_node_at(s, node)->sum;
+}
+
+const struct mn_message *mn_message(const struct mn_space *s, uint32_t message)
+{
+    return s->messages.item[message];
+}
+
+const struct snic_member_view *mn_view(const struct mn_space *s, uint32_t view)
+{
+    return s->views.item[view];
+}
+
+const struct snic_member_record *mn_disk(const struct mn_space *s, uint32_t node)
+{
+    return &mn_node_at(s, node)->disk;
+}
+
+const struct snic_member_record *mn_store(const struct mn_space *s, uint32_t node)
+{
+    return &mn_node_at(s, node)->store;
+}
+
+static uint32_t mn_view_add(struct mn_space *s, const struct snic_member_view *v)
+{
+    return mc_set_add(&s->views, mc_fingerprint(v, sizeof(*v)), v, sizeof(*v));
+}
+
+uint32_t mn_view_number(struct mn_space *s, const struct snic_member_view *v)
+{
+    uint32_t n;
+
+    (void)pthread_mutex_lock(&s->lock);
+    n = mn_view_add(s, v);
+    (void)pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+/* ---- A node without time ---- */
+
+static struct snic_member *mn_engine(struct mn_node *n)
+{
+    return (struct snic_member *)(void *)n->engine;
+}
+
+static void mn_less(uint64_t *generation, uint64_t by)
+{
+    if (*generation != 0)
+        *generation = *generation > by ? *generation - by : 1;
+}
+
+static void mn_still(struct snic_member *m)
+{
+    uint64_t by = m->stored > 1 ? m->stored - 1 : 0;
+    uint32_t i;
+
+    m->generation -= by;
+    m->stored -= by;
+    mn_less(&m->storing, by);
+    mn_less(&m->incarnation_generation, by);
+    mn_less(&m->promise_generation, by);
+    mn_less(&m->accept_generation, by);
+    mn_less(&m->view_generation, by);
+    m->heartbeat_at_ns = m->booted ? MN_LATER : SNIC_NEVER;
+    m->want_at_ns = m->want_at_ns == SNIC_NEVER ? SNIC_NEVER : MN_LATER;
+    m->retry_at_ns = m->give_up_ns = m->phase != MEMBER_IDLE ? MN_LATER : 0;
+    m->parked_until_ns = m->parked != 0 ? MN_LATER : 0;
+    m->base_ns = 0; /* who is not heard is silent */
+    m->quiet_ns = m->quiet_ns > MN_NOW ? MN_NOW + m->grant_ns : 0;
+    m->lease_until_ns = m->lease_until_ns > MN_NOW ? MN_NOW + m->opts.lease_ns : 0;
+    m->stuck_ns = m->stuck_ns == SNIC_NEVER ? SNIC_NEVER : MN_NOW;
+    m->busy = 0;
+    m->busy_ns = m->tries = m->refused = m->proposals = 0;
+    for (i = 0; i < MN_NODES; i++) {
+        struct member_peer *p = &m->peers[i];
+
+        p->heard_ns = p->heard ? MN_NOW : 0;
+        p->mutual_ns = p->mutual ? MN_NOW : 0;
+        p->left_ns = SNIC_NEVER;
+        if (p->grant_until_ns > MN_NOW)
+            p->grant_until_ns = MN_NOW + member_grant_span(m, m->opts.lease_ns);
+        else
+            p->grant_until_ns = p->grant_incarnation = 0;
+    }
+    for (i = 0; i < SNIC_MEMBER__ASKS; i++)
+        m->asks[i].sent_ns = m->asks[i].seq != 0 ? MN_NOW : 0;
+}
+
+static void mn_fill_sum(struct mn_space *s, struct mn_node *n)
+{
+    struct snic_member *m = mn_engine(n);
+    struct mn_sum *d = &n->sum;
+    uint32_t i;
+
+    d->role = d->leased = d->asked = d->armed = d->phase = d->quiet = d->stuck = d->caught = 0;
+    d->granted = d->hears = 0;
+    d->seq = d->incarnation = d->installed = d->view = d->epoch = 0;
+    d->bad = NULL;
+    if (!d->alive)
+        return;
+    d->role = (uint8_t)m->role;
+    d->leased = m->lease_until_ns != 0;
+    d->armed = m->want_at_ns != SNIC_NEVER;
+    d->phase = (uint8_t)m->phase;
+    d->quiet = m->quiet_ns != 0;
+    d->stuck = m->stuck_ns != SNIC_NEVER;
+    d->caught = m->caught_up != 0;
+    d->seq = (uint32_t)m->seq;
+    d->incarnation = m->rec.incarnation;
+    d->installed = m->installed;
+    d->epoch = m->rec.decided.epoch;
+    d->view = mn_view_add(s, &m->rec.decided);
+    for (i = 0; i < MN_NODES; i++) {
+        d->granted |= (uint16_t)((m->peers[i].grant_until_ns != 0) << i);
+        d->hears |= (uint16_t)(m->peers[i].mutual << i);
+    }
+    for (i = 0; i < SNIC_MEMBER__ASKS; i++)
+        d->asked |= m->asks[i].seq != 0;
+    if (!s->blind && snic_member_check(m) != 0)
+        d->bad = "snic_member_check";
+}
+
+/* Under the lock. */
+static uint32_t mn_add(struct mn_space *s, struct mn_node *n)
+{
+    if (n->sum.alive)
+        mn_still(mn_engine(n));
+    if (!n->sum.storing)
+        memset(&n->store, 0, sizeof(n->store));
+    mn_fill_sum(s, n);
+    return mc_set_add(&s->nodes, mc_fingerprint(n, s->node_size), n, s->node_size);
+}
+
+static struct mn_node *mn_scratch(const struct mn_space *s)
+{
+    struct mn_node *n = aligned_alloc(MC_INTERN_ALIGN, (s->node_size + MC_INTERN_ALIGN - 1) &
+                                                           ~(size_t)(MC_INTERN_ALIGN - 1));
+
+    if (n == NULL)
+        abort();
+    return n;
+}
+
+uint32_t mn_begin(struct mn_space *s, uint32_t id)
+{
+    struct mn_node *n = mn_scratch(s);
+    uint32_t number;
+
+    memset(n, 0, s->node_size);
+    n->sum.id = (uint8_t)id;
+    (void)pthread_mutex_lock(&s->lock);
+    number = mn_add(s, n);
+    (void)pthread_mutex_unlock(&s->lock);
+    free(n);
+    return number;
+}
+
+/* ---- What an event does ---- */
+
+struct mn_work {
+    struct mn_space *s;
+    struct mn_node *n;
+    struct mn_result *r;
+};
+
+static void mn_send(struct mn_work *w, const struct snic_member_action *a)
+{
+    struct mn_message m;
+    uint32_t to;
+
+    memset(&m, 0, sizeof(m));
+    m.msg = a->msg;
+    for (to = 0; to < MN_NODES; to++) {
+        if ((a->to >> to & 1) == 0)
+            continue;
+        if (w->r->outs == MN_OUT)
+            abort();
+        m.dst = to;
+        w->r->out[w->r->outs++] =
+            mc_set_add(&w->s->messages, mc_fingerprint(&m, sizeof(m)), &m, sizeof(m));
+    }
+}
+
+static void mn_engine_step(struct mn_work *w, const struct snic_member_event *ev)
+{
+    struct snic_member_action a;
+
+    w->r->status = snic_member_step(mn_engine(w->n), MN_NOW, ev);
+    while (snic_member_poll(mn_engine(w->n), &a) != 0) {
+        if (a.type == SNIC_MEMBER_SEND)
+            mn_send(w, &a);
+        if (a.type == SNIC_MEMBER_STORE) {
+            if (w->n->sum.storing)
+                w->r->bad = "a STORE before the last is stored";
+            w->n->sum.storing = 1;
+            w->n->store = a.record;
+        }
+    }
+}
+
+static void mn_boot(struct mn_work *w, uint32_t lost)
+{
+    struct mn_node *n = w->n;
+    struct snic_member_opts o = mn_opts(n->sum.id);
+    struct snic_member_event ev;
+    struct snic_member *m;
+
+    memset(&ev, 0, sizeof(ev));
+    ev.type = SNIC_MEMBER_BOOT;
+    ev.flags = SNIC_MEMBER_LOG_GOOD;
+    if (n->sum.has_disk && !lost) {
+        ev.record = &n->disk;
+    } else {
+        ev.flags |= n->sum.has_disk ? 0 : (uint32_t)SNIC_MEMBER_FIRST;
+        ev.incarnation = n->disk.incarnation + 1;
+    }
+    n->sum.alive = 1;
+    if (snic_member_init(&m, n->engine, w->s->engine_size, &o) != 0)
+        abort();
+    mn_engine_step(w, &ev);
+}
+
+static void mn_stored(struct mn_node *n)
+{
+    n->disk = n->store;
+    n->sum.has_disk = 1;
+    n->sum.storing = 0;
+}
+
+/* What is not an event of the engine's, but what time brings; then TICK. */
+static void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg)
+{
+    switch (kind) {
+    case MN_BEAT:
+        m->heartbeat_at_ns = MN_NOW;
+        break;
+    case MN_PROPOSE:
+        m->want_at_ns = MN_NOW;
+        break;
+    case MN_RESEND:
+        m->retry_at_ns = MN_NOW;
+        break;
+    case MN_SILENT:
+        m->peers[arg].heard = m->peers[arg].mutual = 0;
+        m->peers[arg].heard_ns = m->peers[arg].mutual_ns = 0;
+        break;
+    case MN_EXPIRE:
+        m->lease_until_ns = 0;
+        memset(m->asks, 0, sizeof(m->asks));
+        break;
+    case MN_GRANT_END:
+        m->peers[arg].grant_until_ns = 0;
+        break;
+    case MN_QUIET_END:
+        m->quiet_ns = 0;
+        break;
+    default: /* MN_WAITED */
+        m->stuck_ns = 0;
+        break;
+    }
+    if (m->parked != 0 && (kind == MN_GRANT_END || kind == MN_QUIET_END))
+        m->parked_until_ns = MN_NOW;
+}
+
+static void mn_event(struct mn_work *w, uint32_t kind, uint32_t arg)
+{
+    struct mn_node *n = w->n;
+    struct snic_member_event ev;
+
+    memset(&ev, 0, sizeof(ev));
+    ev.type = SNIC_MEMBER_TICK;
+    switch (kind) {
+    case MN_MESSAGE:
+        ev.type = SNIC_MEMBER_MESSAGE;
+        ev.msg = &mn_message(w->s, arg)->msg;
+        break;
+    case MN_STORED:
+        ev.type = SNIC_MEMBER_STORED;
+        ev.id = mn_engine(n)->storing;
+        mn_stored(n);
+        break;
+    case MN_CAUGHT_UP:
+        ev.type = SNIC_MEMBER_REPORT;
+        ev.kind = SNIC_MEMBER_CAUGHT_UP;
+        ev.epoch = n->sum.epoch;
+        break;
+    case MN_CRASH:
+        if (arg)
+            mn_stored(n);
+        n->sum.alive = n->sum.storing = 0;
+        memset(n->engine, 0, w->s->engine_size);
+        return;
+    case MN_BOOT:
+        mn_boot(w, arg);
+        return;
+    default:
+        mn_time(mn_engine(n), kind, arg);
+        break;
+    }
+    mn_engine_step(w, &ev);
+}
+
+const struct mn_result *mn_step(struct mn_space *s, uint32_t node, uint32_t event)
+{
+    uint64_t key = (uint64_t)node << 32 | event;
+    struct mn_result *r = mc_memo_find(&s->memo, key);
+    struct mn_work w;
+
+    if (r != NULL)
+        return r;
+    (void)pthread_mutex_lock(&s->lock);
+    r = mc_memo_find(&s->memo, key);
+    if (r == NULL) {
+        r = calloc(1, sizeof(*r));
+        if (r == NULL)
+            abort();
+        w.s = s;
+        w.r = r;
+        w.n = mn_scratch(s);
+        memcpy(w.n, mn_node_at(s, node), s->node_size);
+        r->event = key;
+        mn_armed = 1;
+        if (setjmp(mn_jump) == 0)
+            mn_event(&w, event >> 27, event & ((1u << 27) - 1));
+        else
+            r->bad = r->owned = strdup(mn_text);
+        mn_armed = 0;
+        r->node = r->bad != NULL ? node : mn_add(s, w.n);
+        mc_memo_add(&s->memo, r);
+        free(w.n);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return r;
+}

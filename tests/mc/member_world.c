@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "member_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MW_MESSAGES 120
+#define MW_EPOCHS 8
+#define MW_VOTES 10
+
+enum mw_action { MW_NODE = 0, MW_DOUBLE };
+#define MW_ACTION(kind, node, event)                                                               \
+    ((uint64_t)(kind) << 40 | (uint64_t)(node) << 32 | (uint32_t)(event))
+
+enum mw_budget {
+    MW_PROPOSALS,
+    MW_RESENDS,
+    MW_SILENCES,
+    MW_EXPIRIES,
+    MW_CRASHES,
+    MW_BOOTS,
+    MW_LOSSES,
+    MW_DOUBLES,
+    MW_WAITS,
+    MW_BEATS, /* of each node */
+    MW_BUDGETS = MW_BEATS + MN_NODES
+};
+
+/* A vote that is on disk. */
+struct mw_vote {
+    uint64_t ballot;
+    uint32_t view;
+    uint32_t who;
+};
+
+/* Of a grant: which heartbeat it answered. */
+struct mw_grant {
+    uint32_t incarnation; /* 0: none */
+    uint32_t seq;
+};
+
+/* Everything but the messages; no padding. */
+struct mw_head {
+    struct mw_vote vote[MW_VOTES]; /* sorted; of the newest epoch with a choice, and later */
+    struct mw_grant grant[MN_NODES][MN_NODES]; /* [who gave][to whom] */
+    uint32_t node[MN_NODES];
+    uint32_t chosen[MW_EPOCHS]; /* view + 1 */
+    uint32_t over[MN_NODES];    /* leases asked for up to this heartbeat have ended */
+    uint32_t caught[MN_NODES];  /* incarnation that caught up */
+    uint8_t used[MW_BUDGETS];
+    uint8_t bad;     /* what happened on the way, index of mw_bads */
+    uint8_t culprit; /* MW_B_TEXT: who, and by which event */
+    uint16_t messages;
+    uint32_t event;
+    uint32_t pad;
+};
+
+struct mw_state {
+    struct mw_head h;
+    uint32_t msg[MW_MESSAGES]; /* sorted */
+};
+
+struct mw_world {
+    struct mw_opts o;
+    struct mn_space *space;
+    struct mc_model model;
+    struct mw_state first;
+};
+
+enum {
+    MW_B_CHOSEN = 1,
+    MW_B_SKIPPED,
+    MW_B_BALLOT,
+    MW_B_FILE,
+    MW_B_PROMISE,
+    MW_B_FULL,
+    MW_B_LEARNER,
+    MW_B_BACK,
+    MW_B_EVENT,
+    MW_B_ROOM,
+    MW_B_TEXT
+};
+static const char *const mw_bads[] = {
+    NULL,
+    "S2: two views chosen in an epoch",
+    "S2: an epoch was skipped",
+    "S2: a ballot with two values",
+    "S3: a file went back",
+    "S3: a promise was broken",
+    "S4: FULL out of nothing",
+    "S4: a learner under an incarnation that was there before",
+    "S4: an incarnation went back",
+    "an event was refused",
+    "the model has no room",
+};
+
+static size_t mw_store(const struct mw_state *s, void *out)
+{
+    size_t n = sizeof(s->h) + s->h.messages * sizeof(s->msg[0]);
+
+    memcpy(out, s, n);
+    return n;
+}
+
+static const struct mn_sum *mw_sum(const struct mw_world *w, const struct mw_state *s, uint32_t n)
+{
+    return mn_sum(w->space, s->h.node[n]);
+}
+
+/* ---- Messages ---- */
+
+static void mw_put(struct mw_state *s, uint32_t message)
+{
+    uint32_t i = s->h.messages;
+
+    if (i == MW_MESSAGES) {
+        s->h.bad = MW_B_ROOM;
+        return;
+    }
+    for (; i > 0 && s->msg[i - 1] > message; i--)
+        s->msg[i] = s->msg[i - 1];
+    s->msg[i] = message;
+    s->h.messages++;
+}
+
+static void mw_take(struct mw_state *s, uint32_t message)
+{
+    uint32_t i = 0;
+
+    while (i < s->h.messages && s->msg[i] != message)
+        i++;
+    if (i == s->h.messages)
+        return;
+    s->h.messages--;
+    memmove(&s->msg[i], &s->msg[i + 1], (s->h.messages - i) * sizeof(s->msg[0]));
+}
+
+/* ---- What is chosen ---- */
+
+static int mw_is(uint32_t members, const struct snic_member_view *v, uint32_t n, uint32_t inc)
+{
+    return (members >> n & 1) != 0 && v->incarnation[n] == inc;
+}
+
+/* S4; as test_member_sim.h's. */
+static void mw_follows(struct mw_state *s, const struct snic_member_view *a,
+                       const struct snic_member_view *b)
+{
+    uint32_t n;
+
+    for (n = 0; n < MN_NODES; n++) {
+        uint32_t inc = b->incarnation[n];
+
+        if (inc < a->incarnation[n])
+            s->h.bad = MW_B_BACK;
+        if ((b->full >> n & 1) != 0) {
+            int kept = mw_is(a->full, a, n, inc) && !b->restart;
+            int grown = mw_is(a->learners, a, n, inc) && s->h.caught[n] == inc && !b->restart;
+            int again = b->restart && (a->full >> n & 1) != 0 && inc > a->incarnation[n];
+
+            if (!kept && !grown && !again && a->epoch != 0)
+                s->h.bad = MW_B_FULL;
+        } else if ((b->learners >> n & 1) != 0 && !mw_is(a->learners, a, n, inc) &&
+                   (((a->full | a->learners) >> n & 1) != 0 || inc <= a->incarnation[n])) {
+            s->h.bad = MW_B_LEARNER;
+        }
+    }
+}
+
+static void mw_choose(struct mw_world *w, struct mw_state *s, uint32_t view)
+{
+    static const struct snic_member_view none;
+    const struct snic_member_view *v = mn_view(w->space, view);
+    uint32_t i, k = 0;
+
+    if (v->epoch >= MW_EPOCHS) {
+        s->h.bad = MW_B_ROOM;
+        return;
+    }
+    if (s->h.chosen[v->epoch] != 0) {
+        if (s->h.chosen[v->epoch] != view + 1)
+            s->h.bad = MW_B_CHOSEN;
+        return;
+    }
+    s->h.chosen[v->epoch] = view + 1;
+    if (v->epoch > 1 && s->h.chosen[v->epoch - 1] == 0)
+        s->h.bad = MW_B_SKIPPED;
+    else
+        mw_follows(s, v->epoch > 1 ? mn_view(w->space, s->h.chosen[v->epoch - 1] - 1) : &none, v);
+    for (i = 0; i < MW_VOTES; i++)
+        if (s->h.vote[i].ballot != 0 && mn_view(w->space, s->h.vote[i].view)->epoch >= v->epoch)
+            s->h.vote[k++] = s->h.vote[i];
+    memset(&s->h.vote[k], 0, (MW_VOTES - k) * sizeof(s->h.vote[0]));
+}
+
+/* A vote is on disk. */
+static void mw_voted(struct mw_world *w, struct mw_state *s, uint32_t n,
+                     const struct snic_member_record *r)
+{
+    uint32_t view = mn_view_number(w->space, &r->proposal), i, count = 0;
+
+    if (r->accepted == 0)
+        return;
+    while (count < MW_VOTES && s->h.vote[count].ballot != 0)
+        count++;
+    for (i = 0; i < count; i++)
+        if (s->h.vote[i].ballot == r->accepted &&
+            mn_view(w->space, s->h.vote[i].view)->epoch == r->proposal.epoch)
+            break;
+    if (i == MW_VOTES) {
+        s->h.bad = MW_B_ROOM;
+        return;
+    }
+    if (i == count) {
+        for (; i > 0 && s->h.vote[i - 1].ballot > r->accepted; i--)
+            s->h.vote[i] = s->h.vote[i - 1];
+        s->h.vote[i].ballot = r->accepted;
+        s->h.vote[i].view = view;
+        s->h.vote[i].who = 0;
+    }
+    if (s->h.vote[i].view != view)
+        s->h.bad = MW_B_BALLOT;
+    s->h.vote[i].who |= 1u << n;
+    if (2 * __builtin_popcount(s->h.vote[i].who) > MN_NODES)
+        mw_choose(w, s, view);
+}
+
+static void mw_on_disk(struct mw_world *w, struct mw_state *s, uint32_t n)
+{
+    const struct snic_member_record *a = mn_disk(w->space, s->h.node[n]);
+    const struct snic_member_record *b = mn_store(w->space, s->h.node[n]);
+
+    if (b->decided.epoch < a->decided.epoch || b->incarnation < a->incarnation)
+        s->h.bad = MW_B_FILE;
+    if (b->decided.epoch == a->decided.epoch &&
+        (b->promised < a->promised || b->accepted < a->accepted))
+        s->h.bad = MW_B_PROMISE;
+    mw_voted(w, s, n, b);
+}
+
+/* ---- Events ---- */
+
+static void mw_note_grants(struct mw_world *w, struct mw_state *s, uint32_t n,
+                           const struct mn_result *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->outs; i++) {
+        const struct mn_message *m = mn_message(w->space, r->out[i]);
+        struct mw_grant *g = &s->h.grant[n][m->dst];
+
+        if (m->msg.type != SNIC_MEMBER_GRANT)
+            continue;
+        if (g->incarnation != m->msg.dst_incarnation || g->seq < m->msg.seq)
+            g->seq = (uint32_t)m->msg.seq;
+        g->incarnation = m->msg.dst_incarnation;
+    }
+}
+
+/* 0: it had no effect. */
+static int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event)
+{
+    const struct mn_result *r = mn_step(w->space, s->h.node[n], event);
+    uint32_t kind = event >> 27, i, before = s->h.node[n];
+
+    if (r->bad != NULL) {
+        s->h.bad = MW_B_TEXT;
+        s->h.culprit = (uint8_t)n;
+        s->h.event = event;
+        return 1;
+    }
+    if (r->status != 0 && kind != MN_MESSAGE) {
+        s->h.bad = MW_B_EVENT;
+        return 1;
+    }
+    if (r->status == SNIC_EPROTO) {
+        s->h.bad = MW_B_EVENT;
+        return 1;
+    }
+    if (kind == MN_STORED || (kind == MN_CRASH && (event & 1) != 0))
+        mw_on_disk(w, s, n);
+    s->h.node[n] = r->node;
+    for (i = 0; i < r->outs; i++)
+        mw_put(s, r->out[i]);
+    mw_note_grants(w, s, n, r);
+    if (kind == MN_EXPIRE)
+        s->h.over[n] = mw_sum(w, s, n)->seq;
+    if (kind == MN_BOOT)
+        s->h.over[n] = 0;
+    if (kind == MN_CAUGHT_UP)
+        s->h.caught[n] = mw_sum(w, s, n)->incarnation;
+    if (kind == MN_GRANT_END)
+        memset(&s->h.grant[n][event & 15], 0, sizeof(s->h.grant[n][0]));
+    return r->node != before || r->outs != 0;
+}
+
+/* Has the lease ended that was made of this grant? */
+static int mw_ended(const struct mw_world *w, const struct mw_state *s, uint32_t from, uint32_t to)
+{
+    const struct mw_grant *g = &s->h.grant[from][to];
+    const struct mn_sum *d = mw_sum(w, s, to);
+
+    return g->incarnation == 0 || !d->alive || d->incarnation != g->incarnation ||
+           g->seq <= s->h.over[to];
+}
+
+/* What can have no effect any more: a heartbeat that was overtaken, its grant, by who is gone. */
+static void mw_settle(struct mw_world *w, struct mw_state *s)
+{
+    uint32_t i, k = 0;
+
+    for (i = 0; i < s->h.messages && s->h.bad == 0; i++) {
+        const struct mn_message *m = mn_message(w->space, s->msg[i]);
+        const struct mn_sum *d = mw_sum(w, s, m->dst);
+
+        if (m->msg.type == SNIC_MEMBER_GRANT && d->alive &&
+            (m->msg.dst_incarnation != d->incarnation || m->msg.seq <= s->h.over[m->dst]))
+            continue;
+        s->msg[k++] = s->msg[i];
+    }
+    if (s->h.bad == 0)
+        s->h.messages = (uint16_t)k;
+}
+
+/* ---- What may happen ---- */
+
+struct mw_list {
+    uint64_t *at;
+    uint32_t count;
+};
+
+static void mw_may(struct mw_list *l, uint64_t action)
+{
+    if (l->count == MC_ACTIONS_MAX)
+        abort();
+    l->at[l->count++] = action;
+}
+
+static void mw_may_message(const struct mw_world *w, const struct mw_state *s, struct mw_list *l)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->h.messages; i++) {
+        uint32_t m = s->msg[i], n = mn_message(w->space, m)->dst;
+
+        if ((i > 0 && s->msg[i - 1] == m) || !mw_sum(w, s, n)->alive)
+            continue;
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_MESSAGE, m)));
+        if (s->h.used[MW_DOUBLES] < w->o.doubles)
+            mw_may(l, MW_ACTION(MW_DOUBLE, n, MN_EVENT(MN_MESSAGE, m)));
+    }
+}
+
+static void mw_may_time(const struct mw_world *w, const struct mw_state *s, uint32_t n,
+                        struct mw_list *l)
+{
+    const struct mn_sum *d = mw_sum(w, s, n);
+    uint32_t p, all = 1;
+
+    if (s->h.used[MW_BEATS + n] < w->o.beats)
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_BEAT, 0)));
+    if (d->armed && s->h.used[MW_PROPOSALS] < w->o.proposals)
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_PROPOSE, 0)));
+    if (d->phase != 0 && s->h.used[MW_RESENDS] < w->o.resends)
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_RESEND, 0)));
+    if ((d->asked || d->leased) && s->h.used[MW_EXPIRIES] < w->o.expiries)
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_EXPIRE, 0)));
+    if (d->stuck && s->h.used[MW_WAITS] < w->o.waits)
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_WAITED, 0)));
+    if (d->role == SNIC_MEMBER_ROLE_LEARNER && !d->caught)
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_CAUGHT_UP, 0)));
+    for (p = 0; p < MN_NODES; p++) {
+        if (p == n)
+            continue;
+        if ((d->hears >> p & 1) != 0 && s->h.used[MW_SILENCES] < w->o.silences)
+            mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_SILENT, p)));
+        if ((d->granted >> p & 1) != 0 && mw_ended(w, s, n, p))
+            mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_GRANT_END, p)));
+        all &= (uint32_t)mw_ended(w, s, n, p);
+    }
+    if (d->quiet && all)
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_QUIET_END, 0)));
+}
+
+static uint32_t mw_actions(void *ctx, const void *state, size_t len, uint64_t *out)
+{
+    struct mw_world *w = ctx;
+    struct mw_list l = {out, 0};
+    struct mw_state s;
+    uint32_t n;
+
+    memcpy(&s, state, len);
+    if (s.h.bad != 0)
+        return 0;
+    mw_may_message(w, &s, &l);
+    for (n = 0; n < MN_NODES; n++) {
+        const struct mn_sum *d = mw_sum(w, &s, n);
+
+        if (!d->alive) {
+            if (s.h.used[MW_BOOTS] < w->o.boots)
+                mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_BOOT, 0)));
+            if (s.h.used[MW_BOOTS] < w->o.boots && s.h.used[MW_LOSSES] < w->o.losses)
+                mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_BOOT, 1)));
+            continue;
+        }
+        if (d->storing)
+            mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_STORED, 0)));
+        mw_may_time(w, &s, n, &l);
+        if (s.h.used[MW_CRASHES] < w->o.crashes) {
+            mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_CRASH, 0)));
+            if (d->storing)
+                mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_CRASH, 1)));
+        }
+    }
+    return l.count;
+}
+
+static void mw_use(struct mw_state *s, uint32_t n, uint32_t event)
+{
+    static const uint8_t budgets[] = {
+        [MN_PROPOSE] = MW_PROPOSALS + 1, [MN_RESEND] = MW_RESENDS + 1,
+        [MN_SILENT] = MW_SILENCES + 1,   [MN_EXPIRE] = MW_EXPIRIES + 1,
+        [MN_CRASH] = MW_CRASHES + 1,     [MN_BOOT] = MW_BOOTS + 1,
+        [MN_WAITED] = MW_WAITS + 1};
+    uint32_t kind = event >> 27;
+
+    if (kind == MN_BEAT)
+        s->h.used[MW_BEATS + n]++;
+    else if (kind < sizeof(budgets) && budgets[kind] != 0)
+        s->h.used[budgets[kind] - 1]++;
+    if (kind == MN_BOOT && (event & 1) != 0)
+        s->h.used[MW_LOSSES]++;
+}
+
+static size_t mw_apply(void *ctx, const void *state, size_t len, uint64_t action, void *out)
+{
+    struct mw_world *w = ctx;
+    uint32_t n = action >> 32 & 255, event = (uint32_t)action;
+    struct mw_state s;
+    int any;
+
+    memcpy(&s, state, len);
+    if (action >> 40 == MW_DOUBLE)
+        s.h.used[MW_DOUBLES]++;
+    else if (event >> 27 == MN_MESSAGE)
+        mw_take(&s, event & ((1u << 27) - 1));
+    mw_use(&s, n, event);
+    any = mw_node_event(w, &s, n, event);
+    if (!any && event >> 27 != MN_MESSAGE)
+        return 0;
+    mw_settle(w, &s);
+    return mw_store(&s, out);
+}
+
+/* ---- Predicates ---- */
+
+static const char *mw_check_node(const struct mw_world *w, const struct mw_state *s, uint32_t n)
+{
+    const struct mn_sum *d = mw_sum(w, s, n);
+    uint32_t e;
+
+    if (!d->alive)
+        return NULL;
+    if (d->bad != NULL)
+        return d->bad;
+    if (d->epoch >= MW_EPOCHS || (d->epoch != 0 && s->h.chosen[d->epoch] != d->view + 1))
+        return "S2: what a node takes for decided was not chosen";
+    if (!d->leased)
+        return NULL;
+    if (d->role != SNIC_MEMBER_ROLE_FULL)
+        return "S1: a lease without being FULL";
+    for (e = d->installed; e < MW_EPOCHS; e++) {
+        const struct snic_member_view *v;
+
+        if (s->h.chosen[e] == 0)
+            continue;
+        v = mn_view(w->space, s->h.chosen[e] - 1);
+        if (!mw_is(v->full, v, n, d->incarnation))
+            return "S1: a lease of one who was voted out";
+    }
+    return NULL;
+}
+
+static const char *mw_check(void *ctx, const void *state, size_t len)
+{
+    struct mw_world *w = ctx;
+    const char *why = NULL;
+    struct mw_state s;
+    uint32_t n;
+
+    memcpy(&s, state, len);
+    if (s.h.bad == MW_B_TEXT)
+        return mn_step(w->space, s.h.node[s.h.culprit], s.h.event)->bad;
+    if (s.h.bad != 0)
+        return mw_bads[s.h.bad];
+    for (n = 0; n < MN_NODES && why == NULL; n++)
+        why = mw_check_node(w, &s, n);
+    return why;
+}
+
+/* ---- The model ---- */
+
+static size_t mw_init(void *ctx, uint32_t i, void *state)
+{
+    return i == 0 ? mw_store(&((struct mw_world *)ctx)->first, state) : 0;
+}
+
+static void mw_print_message(const struct mn_message *x, char *text, size_t size)
+{
+    static const char *const types[] = {"?",       "HEARTBEAT", "GRANT",    "PREPARE",
+                                        "PROMISE", "ACCEPT",    "ACCEPTED", "REJECT",
+                                        "DECIDED", "FENCE",     "FENCE_ACK"};
+    const struct snic_member_msg *m = &x->msg;
+
+    (void)snprintf(text, size,
+                   "%s from %u: epoch %u inc %u %u seq %u ballot %u.%u.%u view %u full %x "
+                   "learners %x%s flags %x accepted %llx",
+                   m->type < 11 ? types[m->type] : "?", m->src, m->epoch, m->src_incarnation,
+                   m->dst_incarnation, (unsigned)m->seq, (unsigned)(m->ballot >> 36),
+                   (unsigned)(m->ballot >> 4), (unsigned)(m->ballot & 15), m->view.epoch,
+                   m->view.full, m->view.learners, m->view.restart ? " restart" : "", m->flags,
+                   (unsigned long long)m->accepted);
+}
+
+static void mw_print(void *ctx, const void *state, size_t len, uint64_t action, char *text,
+                     size_t size)
+{
+    static const char *const kinds[] = {
+        "?",          "gets",           "has stored", "sends heartbeats",
+        "proposes",   "sends again",    "hears not",  "loses all leases asked for",
+        "ends grant", "ends its quiet", "has waited", "has caught up",
+        "crashes",    "boots"};
+    struct mw_world *w = ctx;
+    uint32_t event = (uint32_t)action, kind = event >> 27, arg = event & ((1u << 27) - 1);
+    char what[MC_TEXT];
+
+    (void)state;
+    (void)len;
+    if (kind == MN_MESSAGE)
+        mw_print_message(mn_message(w->space, arg), what, sizeof(what));
+    else
+        (void)snprintf(what, sizeof(what), "%u", arg);
+    (void)snprintf(text, size, "%s%u %s %.160s", action >> 40 == MW_DOUBLE ? "again: " : "",
+                   (unsigned)(action >> 32 & 255), kinds[kind], what);
+}
+
+/* Until all is quiet: messages in order, files at once. */
+static void mw_calm_down(struct mw_world *w, struct mw_state *s)
+{
+    uint32_t n, any = 1;
+
+    while (any) {
+        any = 0;
+        for (n = 0; n < MN_NODES; n++)
+            while (mw_sum(w, s, n)->storing) {
+                (void)mw_node_event(w, s, n, MN_EVENT(MN_STORED, 0));
+                any = 1;
+            }
+        while (s->h.messages > 0) {
+            uint32_t m = s->msg[0];
+
+            mw_take(s, m);
+            (void)mw_node_event(w, s, mn_message(w->space, m)->dst, MN_EVENT(MN_MESSAGE, m));
+            any = 1;
+        }
+    }
+}
+
+struct mw_world *mw_new(const struct mw_opts *o)
+{
+    struct mw_world *w = calloc(1, sizeof(*w));
+    struct mw_state *s;
+    uint32_t n, round;
+
+    if (w == NULL)
+        abort();
+    w->o = *o;
+    s = &w->first;
+    mn_bug = 0; /* what comes first is without it */
+    w->space = mn_space_new(o->blind);
+    for (n = 0; n < MN_NODES; n++) {
+        s->h.node[n] = mn_begin(w->space, n);
+        (void)mw_node_event(w, s, n, MN_EVENT(MN_BOOT, 0));
+    }
+    for (round = 0; round < 6; round++) {
+        mw_calm_down(w, s);
+        for (n = 0; n < MN_NODES; n++)
+            (void)mw_node_event(w, s, n, MN_EVENT(MN_BEAT, 0));
+        mw_calm_down(w, s);
+        if (mw_sum(w, s, 0)->epoch == 0 && mw_sum(w, s, 0)->armed)
+            (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
+    }
+    mn_bug = o->bug;
+    w->model.name = "member";
+    w->model.ctx = w;
+    w->model.init = mw_init;
+    w->model.actions = mw_actions;
+    w->model.apply = mw_apply;
+    w->model.check = mw_check;
+    w->model.print = mw_print;
+    return w;
+}
+
+void mw_free(struct mw_world *w)
+{
+    mn_space_free(w->space);
+    free(w);
+}
+
+const struct mc_model *mw_model(struct mw_world *w)
+{
+    return &w->model;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Three membership engines as a model for the explorer.
+ *
+ * It begins in epoch 1: all are FULL, hold a lease and have granted one to each other. From there
+ * messages come in any order or not at all; files are written at any time; a node sends heartbeats,
+ * proposes when it wants to, stops hearing another, crashes with or without what it was storing,
+ * boots, catches up, each within a budget. No time passes (member_node.h), but leases end: a node's
+ * own at any time, with all it asked for until then; a grant, and the quiet after a boot, when the
+ * leases made of what this node granted have ended (A13). That they are counted so is what the
+ * simulation checks (test_member_sim.c), with clocks that drift.
+ *
+ * Checked at each state; chosen is what a majority of files voted for in one ballot:
+ * S1  who holds a lease is FULL in every later view that was chosen (P2)
+ * S2  an epoch has one chosen view; what anyone knows as decided was chosen (P1)
+ * S3  a file never goes back (P1)
+ * S4  each chosen view follows from the one before (P3, P4)
+ * snic_member_check(), assertions.
+ */
+#ifndef SNIC_MC_MEMBER_WORLD_H
+#define SNIC_MC_MEMBER_WORLD_H
+
+#include "member_node.h"
+
+struct mw_opts {
+    uint32_t beats; /* heartbeats, of each node */
+    uint32_t proposals;
+    uint32_t resends;
+    uint32_t silences;
+    uint32_t expiries;
+    uint32_t crashes;
+    uint32_t boots;
+    uint32_t losses; /* of files */
+    uint32_t doubles;
+    uint32_t waits; /* for a restart */
+    uint32_t bug;   /* see mn_bug */
+    uint32_t blind; /* without snic_member_check() */
+};
+
+struct mw_world;
+struct mw_world *mw_new(const struct mw_opts *o);
+void mw_free(struct mw_world *w);
+const struct mc_model *mw_model(struct mw_world *w);
+
+#endif /* SNIC_MC_MEMBER_WORLD_H */
