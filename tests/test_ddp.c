@@ -704,6 +704,39 @@ static void test_ddp_three_nodes_write_read_everywhere(void **state)
     }
 }
 
+/* Others are in order and serve when a new epoch finds this node still waiting to hear so: no
+ * digests come any more (H18). It must not wait for them for ever. */
+static void test_ddp_restart_epoch_after_others_done(void **state)
+{
+    (void)state;
+    struct world *w = world_new(support_seed(), 3, SNIC_DDP_SYNCH, 0);
+    struct snic_ddp_info info;
+    world_view(w, 7, 0, 0, 1);
+    world_tell_all(w);
+    for (uint32_t served = 0; served < 2;) { /* what tells node 2 that others are done is lost */
+        assert_true(w->messages > 0);
+        const struct snic_ddp_msg *m = &w->message[0].m;
+        if (m->type == SNIC_DDP_RESTARTED && m->dst == 2)
+            world_drop(w, 0);
+        else
+            (void)world_deliver(w, 0, 0);
+        served = 0;
+        for (uint32_t n = 0; n < 2; n++) {
+            snic_ddp_inspect(w->node[n].d, &info);
+            served += info.serves;
+        }
+    }
+    while (w->messages > 0)
+        world_drop(w, 0);
+    world_view(w, 7, 0, 0, 0);
+    world_tell_all(w);
+    world_settle(w);
+    snic_ddp_inspect(w->node[2].d, &info);
+    assert_int_equal(info.serves, 1);
+    world_same(w);
+    world_free(w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -726,6 +759,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_scope_sync_durable_everywhere),
         cmocka_unit_test(test_ddp_strict_read_can_unhappen),
         cmocka_unit_test(test_ddp_copy_continues_alike),
+        cmocka_unit_test(test_ddp_restart_epoch_after_others_done),
         cmocka_unit_test(test_ddp_three_nodes_write_read_everywhere),
     };
     return SUPPORT_MAIN(argc, argv, tests);
