@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_sim sim/cluster.c sim/lin.c sim/lin_search.c)
 snic_test(replica replica SOURCES ${_sim})
+snic_test(replica_wire replica)
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c TIMEOUT 14400)

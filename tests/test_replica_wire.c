@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Bytes on the wire and in the membership file: what they are for ever, and what is refused.
+ * Values' memory, against a model. */
+#include "replica/replica_priv.h"
+#include "support.h"
+
+#include <string.h>
+
+static struct snic_ddp_msg ddp_example(void)
+{
+    struct snic_ddp_msg m;
+    memset(&m, 0, sizeof(m));
+    m.type = SNIC_DDP_INV;
+    m.flags = SNIC_DDP_MSG_CAS;
+    m.src = 2;
+    m.dst = 1;
+    m.epoch = 0x01020304;
+    m.src_incarnation = 0x11121314;
+    m.dst_incarnation = 0x21222324;
+    m.key.w[0] = UINT64_C(0x3132333435363738);
+    m.key.w[1] = UINT64_C(0x4142434445464748);
+    m.ts = UINT64_C(0x5152535455565758);
+    m.scope = UINT64_C(0x6162636465666768);
+    m.length = 3;
+    m.index = 0x71727374;
+    m.seen[0] = UINT64_C(0x8182838485868788);
+    m.seen[1] = UINT64_C(0x9192939495969798);
+    return m;
+}
+
+static struct snic_member_msg member_example(void)
+{
+    struct snic_member_msg m;
+    memset(&m, 0, sizeof(m));
+    m.type = SNIC_MEMBER_ACCEPT;
+    m.src = 3;
+    m.hears = 0x0102;
+    m.configured = 0x0304;
+    m.witness = 0x0506;
+    m.flags = 0x11121314;
+    m.epoch = 0x21222324;
+    m.src_incarnation = 0x31323334;
+    m.dst_incarnation = 0x41424344;
+    m.seq = 5;
+    m.ballot = 6;
+    m.accepted = 7;
+    m.lease_ns = 8;
+    m.view.epoch = 9;
+    m.view.full = 0x0a0b;
+    m.view.learners = 0x0c0d;
+    m.view.donor = 1;
+    m.view.restart = 1;
+    for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++)
+        m.view.incarnation[n] = 100 + n;
+    return m;
+}
+
+static size_t packet_example(unsigned char *p)
+{
+    struct snic_ddp_msg d = ddp_example();
+    struct snic_member_msg m = member_example();
+    unsigned char *at = p + SNIC_REPLICA__PACKET;
+    replica_put_frame(at, REPLICA_DDP, SNIC_REPLICA__DDP + 3);
+    replica_put_ddp(at + 4, &d);
+    memcpy(at + 4 + SNIC_REPLICA__DDP, "abc", 3);
+    at += 4 + SNIC_REPLICA__DDP + 3;
+    replica_put_frame(at, REPLICA_MEMBER, SNIC_REPLICA__MEMBER);
+    replica_put_member(at + 4, &m);
+    at += 4 + SNIC_REPLICA__MEMBER;
+    replica_put_packet(p, (uint32_t)(at - p), 2, UINT64_C(0x0123456789abcdef));
+    return (size_t)(at - p);
+}
+
+/* Version 1, to the last byte: nodes of other builds read it. */
+static void test_replica_wire_packet_is_as_ever(void **state)
+{
+    static const unsigned char head[] = {
+        0x44, 0x52, 1,    2,    0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, /* packet */
+        1,    0,    75,   0,    1,    1,    2,    1,    0x04, 0x03, 0x02, 0x01, /* frame, DDP */
+        0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37, 0x36, 0x35, 0x34, 0x33,
+        0x32, 0x31, 0x48, 0x47, 0x46, 0x45, 0x44, 0x43, 0x42, 0x41, 0x58, 0x57, 0x56, 0x55,
+        0x54, 0x53, 0x52, 0x51, 0x68, 0x67, 0x66, 0x65, 0x64, 0x63, 0x62, 0x61, 3,    0,
+        0,    0,    0x74, 0x73, 0x72, 0x71, 0x88, 0x87, 0x86, 0x85, 0x84, 0x83, 0x82, 0x81,
+        0x98, 0x97, 0x96, 0x95, 0x94, 0x93, 0x92, 0x91, 'a',  'b',  'c',  2,    0,    136,
+        0,    5,    3,    0x02, 0x01, 0x04, 0x03, 0x06, 0x05, 0x14, 0x13, 0x12, 0x11};
+    unsigned char p[512];
+    (void)state;
+    size_t size = packet_example(p);
+    assert_int_equal(size, 16 + 4 + 72 + 3 + 4 + 136);
+    assert_memory_equal(p + 4, head, sizeof(head));
+    assert_int_equal(snic_get_le32(p), UINT32_C(0xcb26b1f3));
+}
+
+static void test_replica_wire_round_trip(void **state)
+{
+    unsigned char p[512];
+    struct replica_part part;
+    struct snic_ddp_msg d, want = ddp_example();
+    struct snic_member_msg m, want_m = member_example();
+    const unsigned char *value;
+    uint32_t src;
+    size_t at = SNIC_REPLICA__PACKET;
+    (void)state;
+    size_t size = packet_example(p);
+    assert_int_equal(replica_get_packet(p, size, UINT64_C(0x0123456789abcdef), &src), 0);
+    assert_int_equal(src, 2);
+    assert_int_equal(replica_get_part(p, size, &at, &part), 1);
+    assert_int_equal(replica_get_ddp(part.data, part.size, 3, &d, &value), 0);
+    assert_memory_equal(&d, &want, sizeof(d));
+    assert_memory_equal(value, "abc", 3);
+    assert_int_equal(replica_get_ddp(part.data, part.size, 2, &d, &value), SNIC_EPROTO);
+    assert_int_equal(replica_get_part(p, size, &at, &part), 1);
+    assert_int_equal(replica_get_member(part.data, part.size, &m), 0);
+    assert_memory_equal(&m, &want_m, sizeof(m));
+    assert_int_equal(replica_get_part(p, size, &at, &part), 0);
+}
+
+/* Each damaged byte is noticed; so are another cluster's and a later version's packets. */
+static void test_replica_wire_damage_refused(void **state)
+{
+    unsigned char p[512];
+    uint32_t src = 77;
+    (void)state;
+    size_t size = packet_example(p);
+    for (size_t i = 0; i < size; i++) {
+        p[i] ^= 0x10;
+        assert_true(replica_get_packet(p, size, UINT64_C(0x0123456789abcdef), &src) < 0);
+        p[i] ^= 0x10;
+    }
+    for (size_t i = 0; i < size; i++)
+        assert_true(replica_get_packet(p, i, UINT64_C(0x0123456789abcdef), &src) < 0);
+    assert_int_equal(replica_get_packet(p, size, 5, &src), SNIC_EPROTO);
+    p[6] = 2;
+    assert_int_equal(replica_get_packet(p, size, UINT64_C(0x0123456789abcdef), &src),
+                     SNIC_EVERSION);
+    assert_int_equal(src, 77);
+}
+
+/* A piece lies within its whole, at a multiple of 64. */
+static void test_replica_wire_piece_bounds(void **state)
+{
+    static const struct {
+        struct replica_cut c;
+        uint32_t length;
+        int ok;
+    } cases[] = {{{1, 200, 0}, 128, 1},  {{1, 200, 128}, 72, 1},
+                 {{1, 200, 128}, 64, 1}, {{1, 200, 128}, 65, 0},
+                 {{1, 200, 64}, 64, 1},  {{1, 200, 63}, 64, 0},
+                 {{1, 200, 192}, 9, 0},  {{1, 1001, 0}, 64, 0},
+                 {{1, 200, 0}, 0, 0},    {{1, 200, UINT32_MAX - 63}, 64, 0},
+                 {{1, 0, 0}, 64, 0}};
+    unsigned char p[512];
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
+        struct replica_cut c;
+        replica_put_cut(p, &cases[i].c);
+        int r = replica_get_cut(p, SNIC_REPLICA__PIECE + cases[i].length, 1000, &c);
+        assert_int_equal(r, cases[i].ok ? 0 : SNIC_EPROTO);
+        if (r == 0)
+            assert_memory_equal(&c, &cases[i].c, sizeof(c));
+    }
+}
+
+/* The membership file. */
+static void test_replica_wire_record_round_trip(void **state)
+{
+    unsigned char p[SNIC_REPLICA__RECORD];
+    struct snic_member_record r, out;
+    struct snic_member_msg m = member_example();
+    (void)state;
+    memset(&r, 0, sizeof(r));
+    r.flags = 1;
+    r.incarnation = 5;
+    r.since = 2;
+    r.promised = UINT64_C(0x0102030405060708);
+    r.accepted = 7;
+    r.decided = m.view;
+    r.proposal = m.view;
+    r.proposal.epoch++;
+    replica_put_record(p, &r);
+    assert_int_equal(replica_get_record(p, sizeof(p), &out), 0);
+    assert_memory_equal(&r, &out, sizeof(r));
+    assert_int_equal(snic_get_le32(p), UINT32_C(0xcdecd565));
+    for (size_t i = 0; i < sizeof(p); i++) {
+        p[i] ^= 1;
+        assert_int_equal(replica_get_record(p, sizeof(p), &out), SNIC_ECORRUPT);
+        p[i] ^= 1;
+    }
+    assert_int_equal(replica_get_record(p, sizeof(p) - 1, &out), SNIC_EPROTO);
+}
+
+enum { VALUES = 64 };
+
+/* Allocated, held, given to the engine, dropped: bytes stay, and at the end all is one block. */
+static void test_replica_value_random_model(void **state)
+{
+    static uint64_t handle[VALUES];
+    static uint32_t refs[VALUES], size[VALUES], given[VALUES];
+    struct replica_values v;
+    struct snic_rng rng;
+    size_t bytes = 128 * 333; /* no power of two */
+    void *mem = support_guard_alloc(replica_values_memsize(bytes), SNIC_REPLICA_ALIGN);
+    (void)state;
+    memset(refs, 0, sizeof(refs));
+    memset(given, 0, sizeof(given));
+    replica_values_init(&v, mem, bytes);
+    snic_rng_init(&rng, support_seed());
+    for (uint64_t i = 0; i < support_scale(20000, 1000000); i++) {
+        uint32_t k = (uint32_t)snic_rng_below(&rng, VALUES);
+        uint32_t n;
+        if (refs[k] == 0) {
+            size[k] = (uint32_t)snic_rng_below(&rng, i % 7 == 0 ? 9000 : 500);
+            handle[k] = replica_value_new(&v, size[k]);
+            if (handle[k] == 0)
+                continue;
+            memset(replica_value_at(&v, handle[k], &n), (int)k, size[k]);
+            assert_int_equal(n, size[k]);
+            refs[k] = 1;
+            given[k] = 0;
+        } else if (snic_rng_below(&rng, 3) == 0) {
+            replica_value_hold(&v, handle[k]);
+            refs[k]++;
+        } else if (!given[k] && snic_rng_below(&rng, 2) == 0) {
+            replica_value_give(&v, handle[k]);
+            given[k] = 1;
+        } else {
+            const unsigned char *p = replica_value_at(&v, handle[k], &n);
+            assert_true(n == 0 || (p[0] == k && p[n - 1] == k));
+            if (given[k] && refs[k] == 1) {
+                replica_value_release(&v, handle[k]);
+                given[k] = 0;
+            } else {
+                replica_value_drop(&v, handle[k]);
+            }
+            refs[k]--;
+        }
+        assert_int_equal(replica_values_check(&v), 0);
+    }
+    replica_values_reclaim(&v);
+    for (uint32_t k = 0; k < VALUES; k++) {
+        for (refs[k] -= given[k] && refs[k] > 0; refs[k] > 0; refs[k]--)
+            replica_value_drop(&v, handle[k]);
+    }
+    assert_int_equal(replica_values_check(&v), 0);
+    assert_true(v.live == 0 && v.used_bytes == 0);
+    assert_true(replica_value_new(&v, 128 * 256) != 0); /* no crumbs */
+    support_guard_free(mem);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_wire_packet_is_as_ever),
+        cmocka_unit_test(test_replica_wire_round_trip),
+        cmocka_unit_test(test_replica_wire_damage_refused),
+        cmocka_unit_test(test_replica_wire_piece_bounds),
+        cmocka_unit_test(test_replica_wire_record_round_trip),
+        cmocka_unit_test(test_replica_value_random_model),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
