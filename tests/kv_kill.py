@@ -197,8 +197,9 @@ def run(node, load, seconds, every, roles, rng):
 
 def main():
     seed = option("--seed", int.from_bytes(os.urandom(4), "little"))
-    seconds = option("--seconds", 20.0)
-    every = option("--every", 2.0)
+    nightly = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
+    seconds = option("--seconds", 20.0 if nightly else 10.0)
+    every = option("--every", 2.0 if nightly else 1.0)
     roles = option("--roles", "dpu,host").split(",")
     offload = option("--offload", "all")
     qos = option("--qos", "off")

@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """One ctest over several build trees.
 
-    merge.py OUT [--modules a,b] [--resume DIR] NAME=BUILD[:SKIP_LABELS[:ONLY_LABELS]] ...
+    merge.py OUT [--modules a,b] [--day TURN] [--resume DIR]
+             NAME=BUILD[:SKIP_LABELS[:ONLY_LABELS]] ...
 
 writes OUT/CTestTestfile.cmake with every test of every build, named NAME/test, plus NAME/build,
 which is red when OUT/NAME.rc is not 0. The labels are regular expressions that match a whole
 label. --modules keeps only tests that carry one of these labels. --resume DIR: a test that
 passed leaves a stamp there and is not run again.
+
+--day leaves out what its labels leave to the night, and says so in a line for each build:
+`nightly` and, in the build NAME, `nightly@NAME`; of the tests of one build with the same label
+`eachK_WHAT` (`eachK_WHAT@NAME`) all but every K-th, beginning with number TURN modulo K.
 """
 import os
 import re
@@ -36,12 +41,40 @@ def label_match(pattern, labels):
     return pattern and any(re.fullmatch(pattern, l) for l in labels)
 
 
+class Day:
+    """Which tests are the day's."""
+
+    def __init__(self, turn):
+        self.turn, self.seen, self.left = turn, {}, {}
+
+    def takes(self, build, test, labels):
+        taken = True
+        for label in labels:
+            kind, _, where = label.partition("@")
+            if where not in ("", build):
+                continue
+            each = re.fullmatch(r"each(\d+)_\w+", kind)
+            if each:
+                number = self.seen[build, label] = self.seen.get((build, label), -1) + 1
+                taken = taken and number % int(each.group(1)) == self.turn % int(each.group(1))
+            taken = taken and kind != "nightly"
+        if not taken:
+            self.left.setdefault(build, []).append(test)
+        return taken
+
+    def say(self):
+        for build, tests in self.left.items():
+            print(f"== {build:9} left to the night: {' '.join(tests)}")
+
+
 def main(argv):
-    out, builds, modules, resume = argv[0], [], None, None
+    out, builds, modules, resume, day = argv[0], [], None, None, None
     args = iter(argv[1:])
     for a in args:
         if a == "--modules":
             modules = [m for m in next(args).split(",") if m]
+        elif a == "--day":
+            day = Day(int(next(args)))
         elif a == "--resume":
             resume = next(args)
         else:
@@ -70,6 +103,8 @@ def main(argv):
                     continue
                 if modules and not set(labels) & set(modules + ["single", "static"]):
                     continue
+                if day and not day.takes(name, test, labels):
+                    continue
                 if resume and "FIXTURES_SETUP" not in props and command != "NOT_AVAILABLE":
                     stamp = f"{resume}/{name}.{re.sub(r'[^0-9A-Za-z_.-]', '_', test)}"
                     command = f'"sh" "-c" "{ONCE}" "{stamp}" {command}'
@@ -86,6 +121,8 @@ def main(argv):
                 props = re.sub(r'\b(FIXTURES_\w+) "([^"]*)"', lambda m: '{} "{}"'.format(
                     m.group(1), ";".join(f"{name}.{x}" for x in m.group(2).split(";"))), props)
                 lines.append(f"set_tests_properties([=[{name}/{test}]=] PROPERTIES {props})")
+    if day:
+        day.say()
     os.makedirs(out, exist_ok=True)
     with open(f"{out}/CTestTestfile.cmake", "w", encoding="utf-8") as f:
         f.write("\n".join(lines) + "\n")

@@ -6,6 +6,10 @@
 # ctest, whose summary is the last thing printed. MODULE: only the tests of these modules (dds:
 # those of the storage node, kvfs: of the file system), in builds of nothing but what they need.
 #
+# By day some of the tests are the night's, or take turns from commit to commit (the labels are in
+# lib/README.md), and enumerations take a sample: which, is the number SNIC_TURN, by default made
+# of the commit. It is printed, and a run with the same number does the same again.
+#
 #   --quick     the main configuration only, without what takes long
 #   --nightly   long scopes (SNIC_NIGHTLY=1) and static analysis. A test that passed is not run
 #               again for the same commit, so an interrupted night continues where it stopped.
@@ -27,7 +31,7 @@ for a in "$@"; do
     --nightly) scope=nightly ;;
     dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
     kvfs) modules="$modules kvop kv kvfs fs" also="net channel" ;; # what its programs need
-    -*) sed -n '3,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
     esac
 done
@@ -66,6 +70,8 @@ command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja && keep_going="-k 0" && exp
 command -v ccache >/dev/null && CMAKE_C_COMPILER_LAUNCHER=ccache && export CMAKE_C_COMPILER_LAUNCHER
 common="-DSNIC_WERROR=ON -DSNIC_MODULES=$(echo ${modules:+$modules $also} | tr ' ' ';')"
 commit=$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
+SNIC_TURN=${SNIC_TURN:-$(printf %d "0x$(echo "$commit" | cut -c1-6)" 2>/dev/null)}
+export SNIC_TURN
 start=$(date +%s)
 builds=
 
@@ -74,7 +80,6 @@ builds=
 build() {
     name=$1 filter=$2
     shift 2
-    [ $scope = nightly ] || filter="nightly|$filter" # they would do nothing but skip
     began=$(date +%s)
     printf '== %-9s ' "$name"
     rm -f "$out/$name.rc"
@@ -141,6 +146,7 @@ if [ $scope = nightly ]; then
 fi
 # shellcheck disable=SC2086
 python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" \
+    $([ $scope = nightly ] || echo "--day ${SNIC_TURN:-0}") \
     ${resume:+--resume "$resume"} $builds || exit 1
 
 # ThreadSanitizer of older compilers does not survive the address randomisation of newer kernels.
@@ -154,6 +160,7 @@ fi
 UBSAN_OPTIONS=print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}
 TSAN_OPTIONS=halt_on_error=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 export UBSAN_OPTIONS TSAN_OPTIONS
-echo "== tests ($scope, commit $commit, builds took $(($(date +%s) - start)) s)"
+echo "== tests ($scope, commit $commit, turn $SNIC_TURN, builds took $(($(date +%s) - start)) s)"
 cd "$out" || exit 1
-exec $run ctest --output-on-failure --no-tests=error -j "$jobs"
+# One more than there are CPUs: many tests wait for processes, disks and clocks most of the time.
+exec $run ctest --output-on-failure --no-tests=error -j $((jobs + 1))

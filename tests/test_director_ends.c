@@ -252,7 +252,7 @@ static void test_director_long_messages_go_in_pieces(void **state)
 static void test_director_client_ends_in_every_way(void **state)
 {
     (void)state;
-    for (uint64_t s = 0; s < support_scale(120, 2000); s++) {
+    for (uint64_t s = 0; s < support_rounds(120, 2000); s++) {
         struct dirfix_opts o = options(support_seed() * 10000 + s, 3);
         o.host_delay_ns = 50000;
         o.net = s % 4 == 3;

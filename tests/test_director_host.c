@@ -14,7 +14,7 @@ static void test_director_host_dies_and_returns(void **state)
 {
     (void)state;
     uint32_t gone = 0, dpu = 0, cut = 0;
-    for (uint64_t s = 0; s < support_scale(80, 2000); s++) {
+    for (uint64_t s = 0; s < support_rounds(80, 2000); s++) {
         struct dirfix_opts o = options(support_seed() * 10000 + s, 3);
         o.local = s % 2;
         o.host_delay_ns = 100000;
@@ -208,7 +208,7 @@ static void test_director_host_of_other_sizes_is_turned_away(void **state)
 static void test_director_net_host_ends(void **state)
 {
     (void)state;
-    for (uint64_t s = 0; s < support_scale(40, 500); s++) {
+    for (uint64_t s = 0; s < support_rounds(40, 500); s++) {
         struct dirfix_opts o = options(support_seed() * 1000 + s, 2);
         o.net = 1;
         o.no_offload = 1;
@@ -360,7 +360,7 @@ static void raw_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
 static void raw_nonsense(struct raw *raw, struct snic_world *w, struct snic_rng *rng)
 {
     static unsigned char body[40000];
-    for (uint64_t at[2] = {0, 0}, i = 0; i < support_scale(4000, 100000); i++) {
+    for (uint64_t at[2] = {0, 0}, i = 0; i < support_rounds(4000, 100000); i++) {
         unsigned char head[48];
         uint32_t type = 1 + (uint32_t)snic_rng_below(rng, 2);
         uint32_t k = (uint32_t)snic_rng_below(rng, 2);

@@ -72,7 +72,7 @@ static void test_files_metadata_damaged_refused_or_harmless(void **state)
     struct snic_files_info info;
     struct snic_rng rng;
     struct snic_disk *base;
-    uint64_t rounds = support_scale(1500, 50000);
+    uint64_t rounds = support_rounds(1500, 50000);
     uint64_t refused = 0;
     uint64_t id;
     uint64_t i;

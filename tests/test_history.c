@@ -116,7 +116,7 @@ static int brute(const struct history_op *ops, size_t n, uint32_t done, uint64_t
 static void test_history_agrees_with_brute_force(void **state)
 {
     struct snic_rng rng;
-    uint32_t bad = 0, runs = (uint32_t)support_scale(60000, 2000000);
+    uint32_t bad = 0, runs = (uint32_t)support_rounds(60000, 2000000);
     (void)state;
     snic_rng_init(&rng, support_seed());
     for (uint32_t k = 0; k < runs; k++) {
@@ -182,7 +182,7 @@ static void test_history_large_histories_are_judged(void **state)
     struct snic_rng rng;
     (void)state;
     snic_rng_init(&rng, support_seed());
-    for (uint32_t k = 0; k < support_scale(12, 200); k++) {
+    for (uint32_t k = 0; k < support_rounds(12, 200); k++) {
         struct history h = {0};
         int unique = k % 2 == 0;
         simulate(&h, &rng, unique ? 50000 : 3000, unique);

@@ -332,21 +332,21 @@ static void power_holds(enum kv_sync sync, uint64_t cuts)
 static void test_kv_power_lost_sync_always_acknowledged_there(void **state)
 {
     (void)state;
-    power_holds(KV_SYNC_ALWAYS, support_scale(1000, 20000));
+    power_holds(KV_SYNC_ALWAYS, support_rounds(1000, 20000));
 }
 
 /* More than the interval's writes are lost. */
 static void test_kv_power_lost_sync_interval_older_there(void **state)
 {
     (void)state;
-    power_holds(KV_SYNC_INTERVAL, support_scale(200, 5000));
+    power_holds(KV_SYNC_INTERVAL, support_rounds(200, 5000));
 }
 
 /* What was on the device is lost by moving it; a value is torn or mixed up. */
 static void test_kv_power_lost_sync_none_nothing_mixed_up(void **state)
 {
     (void)state;
-    power_holds(KV_SYNC_NONE, support_scale(100, 2000));
+    power_holds(KV_SYNC_NONE, support_rounds(100, 2000));
 }
 
 /* ---- What must be noticed ---- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A crash before each change of the store, in a course of operations of all kinds, and another one
- * during what the next mount clears up. After it, the file system mounts, is whole, holds each
- * operation or nothing of it, has nothing left over, and gives out no inode number twice.
+ * during what the next mount clears up (of those a sample by day, and of both under a sanitizer).
+ * After it, the file system mounts, is whole, holds each operation or nothing of it, has nothing
+ * left over, and gives out no inode number twice.
  */
 #include "../examples/kvfs_tool/fsck.h"
 #include "snicstore/kv.h"
@@ -410,15 +411,18 @@ static int crash_look(struct crash *c, struct snic_kvmem *m, uint32_t done, uint
     return fired;
 }
 
+/* Of the second crashes every stride-th is tried, from another one on for each first. */
 static void crash_all(uint32_t caps, uint64_t stride)
 {
     struct crash c;
     uint32_t done = 0;
+    uint64_t firsts = support_stride(1, 4);
     crash_begin(&c, caps);
     crash_reference(&c);
-    for (uint64_t after = 1; done != UINT32_MAX; after++) {
+    for (uint64_t after = 1 + support_turn(firsts); done != UINT32_MAX; after += firsts) {
         int fired = 1;
-        for (uint64_t again = 0; fired; again += again == 0 ? 1 + after % stride : stride) {
+        uint64_t offset = (after / firsts + support_turn(stride)) % stride;
+        for (uint64_t again = 0; fired; again += again == 0 ? 1 + offset : stride) {
             struct snic_kvmem *m;
             uint64_t most = 0;
             assert_int_equal(snic_kvmem_clone(c.made, &m), 0);
@@ -440,7 +444,7 @@ static void test_kvfs_crash_each_change_whole(void **state)
     (void)state;
     crash_all(SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_BLOCK | SNIC_KV_CAP_ALLOC |
                   SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED,
-              support_scale(5, 1));
+              support_stride(15, 17));
 }
 
 /* The same on a store whose commits stop at the group: intents. */
@@ -449,7 +453,7 @@ static void test_kvfs_crash_each_change_by_group_whole(void **state)
     (void)state;
     crash_all(SNIC_KV_CAP_ATOMIC_BLOCK | SNIC_KV_CAP_ALLOC | SNIC_KV_CAP_DURABLE |
                   SNIC_KV_CAP_SHARED,
-              support_scale(7, 1));
+              support_stride(21, 23));
 }
 
 int main(int argc, char **argv)

@@ -161,7 +161,7 @@ static int intent_pair(struct intent_run *r, uint32_t first, uint32_t second, ui
 static void intent_pairs(int dies, uint64_t stride)
 {
     struct intent_run r = {.state = malloc(SNAP_MAX), .room = malloc(SNAP_MAX)};
-    uint64_t pick = 0;
+    uint64_t pick = stride - support_turn(stride);
     assert_true(r.state != NULL && r.room != NULL);
     for (uint32_t a = 0; a < SNIC_COUNTOF(intent_ops); a++)
         for (uint32_t b = 0; b < SNIC_COUNTOF(intent_ops); b++) {
@@ -178,14 +178,14 @@ static void intent_pairs(int dies, uint64_t stride)
 static void test_kvfs_intent_holder_stops_other_gets_on(void **state)
 {
     (void)state;
-    intent_pairs(0, support_scale(11, 1));
+    intent_pairs(0, support_stride(23, 59));
 }
 
 /* A holder that is declared dead and wakes up late changes nothing. */
 static void test_kvfs_intent_holder_dies_nothing_late(void **state)
 {
     (void)state;
-    intent_pairs(1, support_scale(7, 1));
+    intent_pairs(1, support_stride(17, 43));
 }
 
 /* ---- Records that are only read ---- */
@@ -232,7 +232,7 @@ static int skew_there(struct many *y, uint64_t which)
 static void test_kvfs_intent_reads_hold_at_commit(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= support_scale(150, 5000); seed++) {
+    for (uint64_t seed = 1; seed <= support_rounds(150, 5000); seed++) {
         struct many y;
         many_open(&y, 2, MANY_CAPS, seed);
         many_mount(&y);

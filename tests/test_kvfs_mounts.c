@@ -132,7 +132,7 @@ static void batches(uint32_t engines, uint32_t caps, uint64_t seed, uint64_t cou
 static void test_kvfs_mounts_batches_some_order(void **state)
 {
     (void)state;
-    for (uint64_t s = 0; s < support_scale(6, 100); s++) {
+    for (uint64_t s = 0; s < support_rounds(4, 100); s++) {
         batches(2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed() * 1000 + s, 20);
         batches(3, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed() * 1000 + s, 20);
     }
@@ -141,7 +141,7 @@ static void test_kvfs_mounts_batches_some_order(void **state)
 static void test_kvfs_mounts_batches_by_group_some_order(void **state)
 {
     (void)state;
-    for (uint64_t s = 0; s < support_scale(6, 100); s++) {
+    for (uint64_t s = 0; s < support_rounds(4, 100); s++) {
         batches(2, MANY_CAPS, support_seed() * 1000 + s, 20);
         batches(3, MANY_CAPS, support_seed() * 1000 + s, 20);
     }

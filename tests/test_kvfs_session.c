@@ -70,7 +70,7 @@ static int64_t session_getattr(struct many *y, uint32_t i, uint64_t ino, struct 
 static void test_kvfs_session_newcomer_alone_ends(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= support_scale(30, 1000); seed++) {
+    for (uint64_t seed = 1; seed <= support_rounds(30, 1000); seed++) {
         struct many y;
         char bytes[8] = "before", got[8] = "";
         struct snic_kvfs_attr a;
@@ -112,7 +112,7 @@ static void test_kvfs_session_newcomer_alone_ends(void **state)
 static void test_kvfs_session_arrivals_at_once_none_alone(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= support_scale(200, 5000); seed++) {
+    for (uint64_t seed = 1; seed <= support_rounds(200, 5000); seed++) {
         struct many y;
         struct snic_kvfs_req req[MANY_MAX];
         many_open(&y, 3, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, seed);
@@ -262,7 +262,7 @@ static void test_kvfs_session_sole_dead_at_once(void **state)
 static void test_kvfs_session_unlinked_elsewhere_stays_open(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= support_scale(20, 400); seed++) {
+    for (uint64_t seed = 1; seed <= support_rounds(20, 400); seed++) {
         struct many y;
         struct snic_kvfs_attr a;
         char bytes[8] = "content", got[8] = "";
@@ -293,7 +293,7 @@ static void test_kvfs_session_unlinked_elsewhere_stays_open(void **state)
 static void test_kvfs_session_open_against_unlink_whole(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= support_scale(150, 5000); seed++) {
+    for (uint64_t seed = 1; seed <= support_rounds(150, 5000); seed++) {
         struct many y;
         struct snic_kvfs_req open, unlink;
         char got[8] = "";

@@ -168,7 +168,7 @@ static void test_kvfs_space_copies_as_array(void **state)
     static struct kvb f[2], before;
     static unsigned char bytes[70000];
     struct kvt t;
-    unsigned rounds = (unsigned)support_scale(3000, 30000);
+    unsigned rounds = (unsigned)support_rounds(3000, 30000);
     (void)state;
     kvt_open(&t, NULL);
     for (unsigned i = 0; i < 2; i++) {
@@ -417,9 +417,11 @@ static void test_kvfs_space_fault_changes_nothing(void **state)
     static const int32_t errors[] = {SNIC_EIO, SNIC_EUNKNOWN, SNIC_ENOSPC, SNIC_ETIMEDOUT};
     static struct kvb before, after;
     struct snic_kvfs_opts o;
+    unsigned stride = (unsigned)support_stride(1, 5); /* has no factor with CASES and 12 */
     (void)state;
     kvt_opts(&o);
-    for (unsigned n = 0; n < CASES * 12 * support_scale(2, 4); n++) {
+    for (unsigned n = (unsigned)support_turn(stride); n < CASES * 12 * support_scale(2, 4);
+         n += stride) {
         unsigned which = n / 12 % CASES;
         int64_t rc = -1;
         o.stripe_bytes = n % 2 == 0 ? 4U << 20 : 0;

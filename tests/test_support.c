@@ -44,6 +44,40 @@ static int support_poke_kills(size_t size, size_t align, ptrdiff_t offset)
     return support_fork(support_body_poke, &p) != 0;
 }
 
+/* Touches a freed block. */
+static void support_body_late(void *ctx)
+{
+    const struct support_poke *p = ctx;
+    volatile unsigned char *block = support_guard_alloc(p->size, p->align);
+
+    support_guard_free((void *)(uintptr_t)block);
+    block[p->offset] = 0;
+}
+
+/* What is freed cannot be touched, and comes back filled anew, its guard page in place. */
+static void test_support_guard_freed_untouchable_and_new_again(void **state)
+{
+    static const size_t sizes[] = {1, 4096, 100000, 5000000, 50000000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct support_poke late = {sizes[i], 64, 0};
+
+        assert_true(support_fork(support_body_late, &late) != 0);
+        for (int round = 0; round < 3; round++) {
+            unsigned char *p = support_guard_alloc(sizes[i], 64);
+
+            for (size_t at = 0; at < sizes[i]; at += 4096)
+                assert_int_equal(p[at], 0xa5);
+            assert_int_equal(p[sizes[i] - 1], 0xa5);
+            memset(p, 0, sizes[i]);
+            support_guard_free(p);
+            assert_true(support_poke_kills(sizes[i], 1, (ptrdiff_t)sizes[i]));
+        }
+        assert_true(support_fork(support_body_late, &late) != 0);
+    }
+}
+
 /* A guard that misses a stray byte on either side lets a module outgrow its memsize. */
 static void test_support_guard_stray_byte_noticed(void **state)
 {
@@ -184,6 +218,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_support_guard_stray_byte_noticed),
+        cmocka_unit_test(test_support_guard_freed_untouchable_and_new_again),
         cmocka_unit_test(test_support_guard_blocks_aligned_filled_counted),
         cmocka_unit_test(test_support_child_outcomes_told_apart),
         cmocka_unit_test(test_support_tmpfile_created_zeroed),

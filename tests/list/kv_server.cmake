@@ -27,6 +27,7 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     endif()
     set_tests_properties(kv_server_${mode} kv_diff_${mode} PROPERTIES LABELS "${labels}"
       SKIP_RETURN_CODE 77 TIMEOUT 1800)
+    set_property(TEST kv_server_${mode} APPEND PROPERTY LABELS each4_kv_server@asan)
   endforeach()
   foreach(mode single two)
     add_test(NAME kv_tenants_${mode} COMMAND ${Python3_EXECUTABLE}
@@ -39,7 +40,16 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_diff.py $<TARGET_FILE:kv_server> two)
   set_tests_properties(kv_tenants_single kv_tenants_two kv_server_qos kv_diff_qos PROPERTIES
     LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 1800)
+  # By day each mode runs without sanitizers, with and without the switch by turns, one mode with
+  # ASan, and the one with threads of its own with TSan.
+  set_property(TEST kv_server_two kv_server_qos APPEND PROPERTY LABELS each2_kv_server@main)
+  set_property(TEST kv_server_qos APPEND PROPERTY LABELS each4_kv_server@asan)
+  set_property(TEST kv_tenants_single kv_tenants_two APPEND PROPERTY LABELS each2_tenants)
   set_tests_properties(kv_server_qos kv_diff_qos PROPERTIES ENVIRONMENT SNIC_KV_QOS=1)
+  if(_sanitized)
+    set_property(TEST kv_server_monolith kv_server_single kv_server_two kv_server_qos
+      APPEND PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
+  endif()
   add_test(NAME kv_kill COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/kv_kill.py
     $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_kill PROPERTIES LABELS kv TIMEOUT 1800)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The file system as it is mounted: programs that try all that POSIX and Linux promise, and real
-# ones. Without sanitizers everything runs, every day on LMDB; what is nightly says so by
-# its label: tests/run.sh runs it at night only, and by hand it skips without SNIC_NIGHTLY=1.
+# ones. Without sanitizers everything runs, by day on LMDB; what is nightly says so by its label:
+# tests/run.sh runs it at night only, and by hand it skips without SNIC_NIGHTLY=1. What differs in
+# the way of mounting only, and the real programs, take turns by day.
 add_executable(kvfs_exerciser kvfs_exerciser.c)
 add_executable(kvfs_stress kvfs_stress.c kvfs_stress_own.c kvfs_stress_walk.c)
 add_executable(kvfs_posix kvfs_posix.c kvfs_posix_names.c kvfs_posix_make.c kvfs_posix_attr.c
@@ -12,11 +13,14 @@ foreach(p exerciser stress posix)
   target_link_libraries(kvfs_${p} PRIVATE snicstore_flags)
 endforeach()
 
-# kvfs_mount_test(NAME STORE everyday|nightly OPTIONS SCRIPT ARGUMENT...)
+# kvfs_mount_test(NAME STORE everyday|nightly|eachK_WHAT OPTIONS SCRIPT ARGUMENT...)
 function(kvfs_mount_test name store scope options script)
   set(_labels "kvfs;fs;kvfs_mount;slow")
   if(scope STREQUAL nightly)
     list(APPEND _labels nightly)
+  elseif(scope MATCHES "^each")
+    list(APPEND _labels ${scope})
+    set(scope everyday)
   endif()
   add_test(NAME ${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS "${_labels}" SKIP_RETURN_CODE 77
@@ -28,22 +32,30 @@ endfunction()
 if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE AND
    NOT SNIC_NO_ASSERT)
   set(_scope everyday)
+  set(_posix each2_posix)
+  set(_exerciser each3_exerciser)
+  set(_rados each2_kvfs_rados)
   if(_sanitized)
-    set(_scope nightly)
+    foreach(v _scope _posix _exerciser _rados)
+      set(${v} nightly)
+    endforeach()
   endif()
   foreach(store mem lmdb rados)
-    set(_s ${_scope})
+    set(_s ${_posix})
+    set(_e ${_exerciser})
     if(NOT store STREQUAL lmdb)
       set(_s nightly)
+      set(_e nightly)
     endif()
     kvfs_mount_test(kvfs_posix_${store} ${store} ${_s} "" kvfs_suite.sh
       $<TARGET_FILE:kvfs_posix> MNT)
-    if(store STREQUAL rados) # of what runs on a cluster, this and git run every day
-      set(_s ${_scope})
+    if(store STREQUAL rados) # of what runs on a cluster, this or git runs every day
+      set(_e ${_rados})
     endif()
-    kvfs_mount_test(kvfs_exerciser_${store} ${store} ${_s} "" kvfs_suite.sh
+    kvfs_mount_test(kvfs_exerciser_${store} ${store} ${_e} "" kvfs_suite.sh
       $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 100000 --size 8m END MNT)
-    if(store STREQUAL rados)
+    set(_s ${_scope})
+    if(NOT store STREQUAL lmdb)
       set(_s nightly)
     endif()
     kvfs_mount_test(kvfs_stress_${store} ${store} ${_s} "" kvfs_suite.sh
@@ -51,11 +63,11 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   endforeach()
   # Other ways to mount: two processes; the kernel's writeback cache, which hides dirty bytes from
   # SEEK_DATA and sizes from EFBIG (Linux's, on any FUSE file system).
-  kvfs_mount_test(kvfs_posix_two lmdb ${_scope} --two-process kvfs_suite.sh
+  kvfs_mount_test(kvfs_posix_two lmdb ${_posix} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_posix> MNT)
-  kvfs_mount_test(kvfs_exerciser_two lmdb ${_scope} --two-process kvfs_suite.sh
+  kvfs_mount_test(kvfs_exerciser_two lmdb ${_exerciser} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
-  kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_scope} --exclusive kvfs_suite.sh
+  kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_exerciser} --exclusive kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
   kvfs_mount_test(kvfs_big_folder lmdb ${_scope} "" kvfs_big_folder.sh)
@@ -70,10 +82,10 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)
     foreach(p git build sqlite postgres tar rsync fio dbench stressng bonnie)
-      kvfs_mount_test(kvfs_program_${p} lmdb everyday "" kvfs_programs.sh ${p})
+      kvfs_mount_test(kvfs_program_${p} lmdb each3_programs "" kvfs_programs.sh ${p})
       set(_s nightly)
       if(p STREQUAL git)
-        set(_s everyday)
+        set(_s ${_rados})
       endif()
       kvfs_mount_test(kvfs_program_${p}_rados rados ${_s} "" kvfs_programs.sh ${p})
     endforeach()

@@ -9,4 +9,7 @@ if(Python3_FOUND AND TARGET tenants AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SI
   add_test(NAME tenants COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_tenants.py
     $<TARGET_FILE:tenants> ${_tenants})
   set_tests_properties(tenants PROPERTIES LABELS "tenants;slow" SKIP_RETURN_CODE 77 TIMEOUT 900)
+  if(_sanitized)
+    set_property(TEST tenants PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
+  endif()
 endif()

@@ -79,7 +79,7 @@ class Checks:
                 run(cxx, f"-std={mode}", *WARN, "-fsyntax-only", "-I", self.a.dir, x)
 
     def implementation(self):
-        """Strict C11 with each compiler, included after its declarations, and in two files."""
+        """Strict C11 (the whole with each compiler), after its declarations, and in two files."""
         for h in self.headers:
             one = self.write("one.c", f'#include "{h}"', "#define SNIC_IMPLEMENTATION",
                              f'#include "{h}"', f'#include "{h}"')
@@ -88,6 +88,8 @@ class Checks:
             first, *others = self.compilers()
             run(first, "-std=c11", *STRICT, "-I", self.a.dir, one, two, "-o", f"{self.tmp}/a")
             run(f"{self.tmp}/a")
+            if h != "snicstore.h":  # whose text is that of all
+                continue
             for cc in others:
                 run(cc, "-std=c11", *STRICT, "-fsyntax-only", "-I", self.a.dir, one)
         if self.uring:
@@ -155,7 +157,8 @@ class Checks:
         for h in self.headers:
             with open(f"{self.a.dir}/{h}", encoding="utf-8") as f:
                 own = f.read()
-            for uring in ([False, True] if self.uring else [False]):
+            # The backends' text is the same in a module's header and in the whole.
+            for uring in ([False, True] if self.uring and h == "snicstore.h" else [False]):
                 c = self.write("m.c", "#define SNIC_IMPLEMENTATION",
                                *(self.backends() if uring else []), f'#include "{h}"')
                 text = run(gcc, "-std=gnu11", "-dD", "-E", "-I", self.a.dir, c)

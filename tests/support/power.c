@@ -73,8 +73,12 @@ uint64_t power_enumerate(const struct power_case *c)
     uint64_t tried = 0;
     uint64_t step = c->step > 1 ? c->step : 1;
     uint64_t cut = 1 + c->seed % step;
+    uint64_t few = cut + 4 * step; /* the beginning is tried whole; a short run has no more */
+    uint64_t stride = step * support_stride(1, 4);
     snic_rng_init(&rng, c->seed);
-    for (; cut < CUTS_MAX; cut += step) {
+    for (; cut < CUTS_MAX; cut += cut < few ? step : stride) {
+        if (cut == few)
+            cut += step * support_turn(stride / step);
         uint32_t i;
         if (!power_once(c, cut, SNIC_FAULT_POWER, SNIC_FAULT_KEEP_NONE))
             return tried;

@@ -112,6 +112,24 @@ uint64_t support_scale(uint64_t everyday, uint64_t nightly)
     return support_nightly() ? nightly : everyday;
 }
 
+uint64_t support_rounds(uint64_t everyday, uint64_t nightly)
+{
+    return support_scale(SUPPORT_SANITIZED ? (everyday + 3) / 4 : everyday, nightly);
+}
+
+uint64_t support_stride(uint64_t everyday, uint64_t sanitized)
+{
+    return support_nightly() ? 1 : SUPPORT_SANITIZED ? sanitized : everyday;
+}
+
+uint64_t support_turn(uint64_t n)
+{
+    const char *env = getenv("SNIC_TURN");
+    uint64_t turn = env != NULL && *env != '\0' ? strtoull(env, NULL, 0) : support_seed();
+
+    return n > 1 ? turn % n : 0;
+}
+
 void support_skip(const char *reason)
 {
     printf("skip: %s\n", reason);
@@ -174,6 +192,11 @@ struct support_block {
 };
 
 static pthread_mutex_t support_blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { SUPPORT_PARKED = 8, SUPPORT_PARKED_BYTES = 16 << 20 };
+static struct {
+    void *base; /* NULL: none */
+    size_t mapped;
+} support_parked[SUPPORT_PARKED];
 static struct support_block *support_blocks;
 static size_t support_blocks_live;
 
@@ -190,6 +213,45 @@ static void support_damaged(const char *what)
     fail_msg("%s", what);
 }
 
+/*
+ * A freed block's mapping is kept, inaccessible, for the next of its size: to have the pages of a
+ * large one made anew costs more than most tests do with it.
+ */
+static void support_park(void *base, size_t mapped)
+{
+    static size_t turn;
+    void *old = base;
+    size_t old_mapped = mapped;
+
+    pthread_mutex_lock(&support_blocks_lock);
+    if (mapped <= SUPPORT_PARKED_BYTES && mprotect(base, mapped, PROT_NONE) == 0) {
+        size_t i = turn++ % SUPPORT_PARKED;
+
+        old = support_parked[i].base;
+        old_mapped = support_parked[i].mapped;
+        support_parked[i].base = base;
+        support_parked[i].mapped = mapped;
+    }
+    pthread_mutex_unlock(&support_blocks_lock);
+    if (old != NULL)
+        munmap(old, old_mapped);
+}
+
+static void *support_unpark(size_t mapped)
+{
+    void *base = NULL;
+
+    pthread_mutex_lock(&support_blocks_lock);
+    for (size_t i = 0; i < SUPPORT_PARKED && base == NULL; i++) {
+        if (support_parked[i].base != NULL && support_parked[i].mapped == mapped) {
+            base = support_parked[i].base;
+            support_parked[i].base = NULL;
+        }
+    }
+    pthread_mutex_unlock(&support_blocks_lock);
+    return base;
+}
+
 void *support_guard_alloc(size_t size, size_t align)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -201,7 +263,11 @@ void *support_guard_alloc(size_t size, size_t align)
         support_die("support_guard_alloc: bad size or alignment");
     body = (size + align + page - 1) / page * page;
     mapped = page + body + page;
-    base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    base = support_unpark(mapped);
+    if (base == NULL)
+        base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    else if (mprotect(base, mapped, PROT_READ | PROT_WRITE) != 0)
+        base = MAP_FAILED;
     if (base == MAP_FAILED)
         support_die("support_guard_alloc: mmap failed");
     if (mprotect(base + page + body, page, PROT_NONE) != 0)
@@ -263,7 +329,7 @@ void support_guard_free(void *block)
     support_blocks_live--;
     pthread_mutex_unlock(&support_blocks_lock);
     damage = support_block_damage(b);
-    munmap(b, b->mapped);
+    support_park(b, b->mapped);
     if (damage != NULL)
         support_damaged(damage);
 }

@@ -38,6 +38,29 @@ uint64_t support_seed(void);
 int support_nightly(void);
 /** The everyday or the nightly size of a test's scope. */
 uint64_t support_scale(uint64_t everyday, uint64_t nightly);
+/** 1 where a sanitizer makes everything several times as slow: its everyday scopes are smaller. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SUPPORT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SUPPORT_SANITIZED 1
+#endif
+#endif
+#ifndef SUPPORT_SANITIZED
+#define SUPPORT_SANITIZED 0
+#endif
+/** The same for rounds of chance, each as good as the next: a quarter of them under a sanitizer. */
+uint64_t support_rounds(uint64_t everyday, uint64_t nightly);
+/**
+ * For an enumeration that takes every n-th case by day: its n, which is 1 in a nightly run,
+ * @p sanitized under a sanitizer, else @p everyday.
+ */
+uint64_t support_stride(uint64_t everyday, uint64_t sanitized);
+/**
+ * Which of @p n cases it begins with: SNIC_TURN modulo @p n (tests/run.sh makes it of the commit),
+ * or the seed. From commit to commit the samples differ, and in time they are all cases.
+ */
+uint64_t support_turn(uint64_t n);
 /** Leave the running cmocka test as skipped; the reason is printed, the program exits 77. */
 void support_skip(const char *reason) __attribute__((noreturn));
 /** End the whole program as skipped: exit code 77. */
