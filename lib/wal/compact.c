@@ -37,7 +37,7 @@ static uint64_t wal_compact_space(const struct snic_wal *w)
 
 static void wal_compact_damaged(struct snic_wal *w)
 {
-    if (!w->tolerant)
+    if (w->oldest > w->tolerant)
         wal_die(w, SNIC_ECORRUPT);
 }
 

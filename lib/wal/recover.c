@@ -71,7 +71,7 @@ static void wal_recover_end(struct snic_wal *w)
         wal_recover_suspect(w);
     w->announced = w->oldest;
     w->announcing = w->oldest;
-    w->durable_gen = w->next.gen;
+    w->durable_gen = w->next.gen - (w->next.block == 0); /* that has a block */
     w->durable_seq = w->last_seq;
     w->compact.copied = w->report.verdict == SNIC_WAL_CORRUPT ? 0 : r->copied;
     if (!r->crc_known)

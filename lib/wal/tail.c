@@ -116,7 +116,7 @@ static void wal_erase_done(struct snic_wal *w)
 {
     w->erase = WAL_JOB_NONE;
     w->writable = 1;
-    w->tolerant = w->report.verdict == SNIC_WAL_CORRUPT;
+    w->tolerant = w->report.verdict == SNIC_WAL_CORRUPT ? w->next.gen : 0;
     if (w->events.accepted != NULL)
         w->events.accepted(w->ctx);
 }

@@ -232,13 +232,13 @@ struct snic_wal {
     uint32_t phase;
     uint32_t closing;
     uint32_t writable;
-    uint32_t erase;    /* enum wal_job_state: the tail is being cut off */
-    uint32_t tolerant; /* a gap was accepted */
+    uint32_t erase; /* enum wal_job_state: the tail is being cut off */
     uint32_t message_on;
     uint32_t timer_on;
     uint32_t fua;
     struct snic_loop_msg message;
     struct snic_timer timer;
+    uint64_t tolerant; /* gaps were accepted up to this generation */
     uint64_t retry_ns;
     uint64_t window_ns; /* when what is BACKGROUND has to go */
     struct wal_op write;
