@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * ddp_cluster: a replicated table of N nodes in one process, over a simulated network and simulated
+ * disks, driven by a script or by hand. With `trace on` it prints each message of the protocol,
+ * each record that goes to a log and each that is durable: to see what a model does, and when.
+ *
+ *     ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] [--witness] [--paper]
+ *                 [--disk-us N] [SCRIPT]
+ *
+ * Commands, one a line (# begins a comment):
+ *     put NODE KEY VALUE [&]     get NODE KEY [&]     del NODE KEY [&]
+ *     cas NODE KEY OLD NEW [&]   OLD: the value it is to replace, - for nothing
+ *     persist NODE               with model scope: what was written at that node
+ *     crash NODE   power NODE   crash all   power all   restart NODE   restart all
+ *     partition A B [one-way]    heal
+ *     run MS       show          trace on|off          quit
+ * A command waits for its answer, at most 2 s of simulated time; with & it does not wait.
+ *
+ * Nothing is left to chance: delays are fixed, so a script always prints the same.
+ */
+#include "snicstore/replica.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 7, OPS = 64, LINE = 256, PORT = 7000, DISK_BYTES = 1 << 20, MS = 1000000 };
+
+struct node {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_disk *disk;
+    struct snic_io *io;
+    struct snic_replica *r;
+    void *mem;
+    uint32_t number;
+    uint32_t life;
+    uint64_t scope;
+};
+
+struct op {
+    struct snic_replica_op op;
+    int used;
+    uint32_t node;
+    char text[LINE];
+};
+
+static struct {
+    struct snic_world *world;
+    struct snic_net_fabric *fabric;
+    struct snic_loop *clock;
+    struct snic_timer tick;
+    struct snic_net_addr addrs[SNIC_DDP_NODES_MAX];
+    struct node node[NODES];
+    struct op op[OPS];
+    uint32_t nodes;
+    uint32_t model;
+    uint32_t flags;
+    uint32_t witness;
+    uint64_t disk_us;
+    uint64_t start;
+    uint64_t scopes;
+    int trace;
+} g = {.nodes = 3, .model = SNIC_DDP_SYNCH, .disk_us = 100};
+
+static void die(const char *why)
+{
+    (void)fprintf(stderr, "ddp_cluster: %s\n", why);
+    exit(2);
+}
+
+static void say(const char *format, ...) SNIC_PRINTF(1, 2);
+static void say(const char *format, ...)
+{
+    uint64_t us = (snic_world_now(g.world) - g.start) / 1000;
+    va_list args;
+    printf("%6llu.%03llu  ", (unsigned long long)(us / 1000), (unsigned long long)(us % 1000));
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    printf("\n");
+}
+
+/* ---- Names ---- */
+
+static struct snic_ddp_key key_of(const char *name)
+{
+    struct snic_ddp_key k = {{0, 0}};
+    memcpy(&k, name, snic_min_u64(strlen(name), sizeof(k)));
+    return k;
+}
+
+/* Up to 16 bytes, ended. */
+static const char *key_name(const struct snic_ddp_key *k)
+{
+    static char text[17];
+    memcpy(text, k, 16);
+    text[16] = '\0';
+    return text;
+}
+
+static const char *ts_name(uint64_t ts)
+{
+    static char text[4][40];
+    static unsigned next;
+    char *t = text[next++ % 4];
+    (void)snprintf(t, 40, "%u.%llu.%u", snic_ddp_ts_epoch(ts),
+                   (unsigned long long)snic_ddp_ts_version(ts), snic_ddp_ts_node(ts));
+    return t;
+}
+
+static const char *mask_name(uint32_t mask)
+{
+    static char text[2][4 * 16];
+    static unsigned next;
+    char *t = text[next++ % 2];
+    size_t n = 0;
+    for (uint32_t i = 0; i < 16; i++) {
+        if ((mask >> i & 1) != 0)
+            n += (size_t)snprintf(t + n, 64 - n, "%s%u", n != 0 ? "," : "", i);
+    }
+    if (n == 0)
+        (void)snprintf(t, 64, "-");
+    return t;
+}
+
+static const char *const message_names[] = {
+    "?",      "INV",     "ACK",         "ACK_C",       "ACK_P",     "VAL",       "VAL_C",
+    "VAL_P",  "PERSIST", "PERSIST_ACK", "PERSIST_VAL", "QUERY",     "NACK",      "PULL",
+    "RECORD", "PULLED",  "DIGEST",      "RESTARTED",   "PURGE_ASK", "PURGE_ACK", "PURGE"};
+
+/* ---- What is printed ---- */
+
+static void trace_send(uint32_t node, const struct snic_replica_trace *t)
+{
+    const struct snic_ddp_msg *m = &t->action->msg;
+    char value[40] = "";
+    if (m->type == SNIC_DDP_DIGEST)
+        return; /* 64 of them */
+    if (t->data != NULL)
+        (void)snprintf(value, sizeof(value), " = %.*s", (int)snic_min_u64(t->size, 30),
+                       (const char *)t->data);
+    else if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) != 0)
+        (void)snprintf(value, sizeof(value), " deleted");
+    if (m->ts == 0)
+        say("%u -> %-5s %s", node, mask_name(t->action->to), message_names[m->type]);
+    else
+        say("%u -> %-5s %-6s %s %s%s%s", node, mask_name(t->action->to), message_names[m->type],
+            key_name(&m->key), ts_name(m->ts), value,
+            (m->flags & SNIC_DDP_MSG_REPLAY) != 0 ? " (replay)" : "");
+}
+
+static void trace_action(uint32_t node, const struct snic_replica_trace *t)
+{
+    const struct snic_ddp_action *a = t->action;
+    if (a->type == SNIC_DDP_SEND)
+        trace_send(node, t);
+    else if (a->type == SNIC_DDP_APPEND)
+        say("%u log      %s %s%s", node, key_name(&a->msg.key), ts_name(a->msg.ts),
+            (a->flags & SNIC_DDP_BACKGROUND) != 0 ? " in the background" : "");
+    else if (a->type == SNIC_DDP_CAUGHT_UP)
+        say("%u has caught up", node);
+    else if (a->type == SNIC_DDP_READY)
+        say("%u is in order after the restart", node);
+    else if (a->type == SNIC_DDP_SUSPECT)
+        say("%u is kept waiting by %s", node, mask_name(a->to));
+}
+
+static void on_trace(void *ctx, const struct snic_replica_trace *t)
+{
+    const struct node *n = ctx;
+    if (!g.trace)
+        return;
+    if (t->kind == SNIC_REPLICA_TRACE_ACTION)
+        trace_action(n->number, t);
+    else if (t->kind == SNIC_REPLICA_TRACE_EVENT && t->event->type == SNIC_DDP_APPENDED)
+        say("%u durable  %s %s", n->number, key_name(&t->event->key), ts_name(t->event->ts));
+    else if (t->kind == SNIC_REPLICA_TRACE_MEMBER && t->member->type == SNIC_MEMBER_VIEW)
+        say("%u view %u: full %s, learners %s%s", n->number, t->member->view.epoch,
+            mask_name(t->member->view.full), mask_name(t->member->view.learners),
+            t->member->view.restart != 0 ? ", restart" : "");
+}
+
+static void on_done(struct snic_replica_op *done)
+{
+    struct op *o = SNIC_CONTAINER(done, struct op, op);
+    o->used = 0;
+    if (done->result == 0 && done->kind == SNIC_REPLICA_GET)
+        say("%s: %.*s (%s)", o->text, (int)done->size, (const char *)done->data, ts_name(done->ts));
+    else if (done->result == 0 && done->kind != SNIC_REPLICA_SYNC)
+        say("%s: done (%s)", o->text, ts_name(done->ts));
+    else if (done->result == SNIC_ECANCELED && done->data != NULL)
+        say("%s: refused, it holds %.*s (%s)", o->text, (int)done->size, (const char *)done->data,
+            ts_name(done->ts));
+    else
+        say("%s: %s", o->text, done->result == 0 ? "done" : snic_errname(done->result));
+}
+
+/* ---- Nodes ---- */
+
+static void node_up(struct node *n, int found)
+{
+    struct snic_replica_opts o;
+    if (n->r != NULL)
+        return;
+    if (snic_world_loop(g.world, n->number, &n->loop) != 0 ||
+        snic_net_sim_open(&n->net, g.fabric, n->loop, NULL) != 0 ||
+        snic_io_mem_open(&n->io, n->loop, n->disk) != 0)
+        die("a node's doors do not open");
+    memset(&o, 0, sizeof(o));
+    o.opts_size = sizeof(o);
+    o.flags = found ? SNIC_REPLICA_FOUND : 0;
+    o.loop = n->loop;
+    o.net = n->net;
+    o.log = n->io;
+    o.addrs = g.addrs;
+    o.cluster = 1;
+    o.node = n->number;
+    o.incarnation = 100 * ++n->life;
+    o.configured = (uint16_t)((1u << g.nodes) - 1);
+    o.witness = (uint16_t)(g.witness ? 1u << (g.nodes - 1) : 0);
+    o.model = g.model;
+    o.ddp_flags = g.flags;
+    o.keys_max = 64;
+    o.value_max = 1000;
+    o.values_bytes = 512 * 1024;
+    o.background_ns = 20 * MS;
+    o.wal.opts_size = sizeof(o.wal);
+    o.wal.flags = SNIC_WAL_CREATE;
+    o.wal.segment_bytes = 32768;
+    o.wal.block_bytes = 512;
+    o.wal.uuid[0] = n->number;
+    o.trace = on_trace;
+    o.ctx = n;
+    size_t size = snic_replica_memsize(&o);
+    if (n->mem == NULL)
+        n->mem = aligned_alloc(SNIC_REPLICA_ALIGN, snic_align_up(size, SNIC_REPLICA_ALIGN));
+    if (n->mem == NULL || size == 0 || snic_replica_init(&n->r, n->mem, size, &o) != 0)
+        die("a node does not begin");
+    n->scope = ++g.scopes;
+}
+
+static void node_down(struct node *n, int power)
+{
+    if (n->r == NULL)
+        return;
+    for (uint32_t i = 0; i < OPS; i++) {
+        if (g.op[i].used && g.op[i].node == n->number) {
+            g.op[i].used = 0;
+            say("%s: nobody is there to answer", g.op[i].text);
+        }
+    }
+    snic_replica_stop(n->r);
+    if (power)
+        snic_disk_power_cut(n->disk, SNIC_FAULT_KEEP_NONE);
+    snic_net_shut(n->net);
+    (void)snic_replica_fini(n->r);
+    snic_io_close(n->io);
+    snic_loop_close(n->loop);
+    n->r = NULL;
+}
+
+static void on_tick(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)t;
+    (void)now_ns;
+}
+
+static void run(uint64_t ns)
+{
+    uint64_t until = snic_world_now(g.world) + ns;
+    snic_loop_arm(g.clock, &g.tick, until); /* time goes on when nobody is there, too */
+    (void)snic_world_run(g.world, until, UINT64_MAX);
+}
+
+static void begin(void)
+{
+    struct snic_world_opts w = {.opts_size = sizeof(w), .seed = 1, .nodes_max = NODES + 1};
+    struct snic_net_fabric_opts f = {.opts_size = sizeof(f)};
+    f.link.delay_min_ns = f.link.delay_max_ns = 20000;
+    if (snic_world_open(&g.world, &w) != 0 || snic_world_loop(g.world, NODES, &g.clock) != 0 ||
+        snic_net_fabric_open(&g.fabric, g.world, &f) != 0)
+        die("no world");
+    snic_timer_init(&g.tick, on_tick);
+    for (uint32_t i = 0; i < g.nodes; i++) {
+        struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512, .size = DISK_BYTES};
+        d.delay_min_ns = d.delay_max_ns = g.disk_us * 1000;
+        if (snic_disk_open(&g.node[i].disk, &d) != 0)
+            die("no disk");
+        g.node[i].number = i;
+        g.addrs[i].family = SNIC_NET_SIM;
+        g.addrs[i].node = i;
+        g.addrs[i].port = PORT;
+    }
+    for (uint32_t i = 0; i < g.nodes; i++)
+        node_up(&g.node[i], 1);
+    run(3000 * (uint64_t)MS); /* they find each other */
+    g.start = snic_world_now(g.world);
+}
+
+static void end(void)
+{
+    g.trace = 0;
+    memset(g.op, 0, sizeof(g.op));
+    for (uint32_t i = 0; i < g.nodes; i++)
+        node_down(&g.node[i], 0);
+    for (uint32_t i = 0; i < g.nodes; i++) {
+        snic_disk_close(g.node[i].disk);
+        free(g.node[i].mem);
+    }
+    snic_loop_cancel(g.clock, &g.tick);
+    snic_loop_close(g.clock);
+    snic_net_fabric_close(g.fabric);
+    snic_world_close(g.world);
+}
+
+/* ---- Commands ---- */
+
+static void show_node(const struct node *n)
+{
+    static const char *const states[] = {"booting", "lost",   "no majority", "waits for a restart",
+                                         "outside", "learns", "no lease",    "serves"};
+    struct snic_replica_info info;
+    struct snic_replica_entry e;
+    uint64_t cursor = 0;
+    if (n->r == NULL) {
+        printf("  node %u is down\n", n->number);
+        return;
+    }
+    snic_replica_inspect(n->r, &info);
+    printf("  node %u %s, epoch %u, full %s, learners %s\n", n->number,
+           info.state == SNIC_REPLICA_STOPPED ? "has stopped" : states[info.member.state],
+           info.member.view.epoch, mask_name(info.member.view.full),
+           mask_name(info.member.view.learners));
+    while (snic_replica_next(n->r, &cursor, &e) == 0) {
+        if (e.data == NULL)
+            printf("      %s %s is being written\n", key_name(&e.key), ts_name(e.ts));
+        else
+            printf("      %s %s = %.*s\n", key_name(&e.key), ts_name(e.ts), (int)e.size,
+                   (const char *)e.data);
+    }
+}
+
+/* Submit what the words say; wait for the answer unless told not to. */
+static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t words,
+                    const char *line)
+{
+    struct op *o = g.op;
+    struct snic_replica_entry e;
+    int wait = words < 2 || strcmp(word[words - 1], "&") != 0;
+    while (o < g.op + OPS && o->used)
+        o++;
+    if (o == g.op + OPS || n->r == NULL) {
+        say("%s: %s", line, n->r == NULL ? "that node is down" : "too many without an answer");
+        return;
+    }
+    memset(o, 0, sizeof(*o));
+    (void)snprintf(o->text, sizeof(o->text), "%s", line);
+    o->node = n->number;
+    o->op.done = on_done;
+    o->op.kind = kind;
+    if (words > 2)
+        o->op.key = key_of(word[2]);
+    if (g.model == SNIC_DDP_SCOPE && kind != SNIC_REPLICA_GET)
+        o->op.scope = n->scope;
+    const char *value = kind == SNIC_REPLICA_PUT   ? word[3]
+                        : kind == SNIC_REPLICA_CAS ? word[4]
+                                                   : "";
+    if (kind == SNIC_REPLICA_PUT || kind == SNIC_REPLICA_CAS) {
+        o->op.data = value;
+        o->op.size = (uint32_t)strlen(value);
+    }
+    if (kind == SNIC_REPLICA_CAS && strcmp(word[3], "-") != 0)
+        o->op.ts = snic_replica_look(n->r, &o->op.key, &e) == 0 && e.size == strlen(word[3]) &&
+                           memcmp(e.data, word[3], e.size) == 0
+                       ? e.ts
+                       : snic_ddp_ts(0, 1, n->number); /* it holds something else already */
+    o->used = 1;
+    int r = snic_replica_submit(n->r, &o->op);
+    if (r != 0) {
+        o->used = 0;
+        say("%s: %s", line, snic_errname(r));
+        return;
+    }
+    if (kind == SNIC_REPLICA_SYNC)
+        n->scope = ++g.scopes;
+    for (uint32_t i = 0; wait && o->used && i < 20000; i++)
+        run(100000);
+}
+
+static int word_node(const char *text, uint32_t *out)
+{
+    char *rest;
+    unsigned long v = strtoul(text, &rest, 10);
+    *out = (uint32_t)v;
+    return *text != '\0' && *rest == '\0' && v < g.nodes;
+}
+
+static int command_node(char *const *word, uint32_t words)
+{
+    uint32_t node = 0, last = 0;
+    int all = words == 2 && strcmp(word[1], "all") == 0;
+    if (words < 2 || (!all && !word_node(word[1], &node)))
+        return 0;
+    last = all ? g.nodes - 1 : node;
+    for (uint32_t i = all ? 0 : node; i <= last; i++) {
+        if (strcmp(word[0], "restart") == 0)
+            node_up(&g.node[i], 0);
+        else
+            node_down(&g.node[i], word[0][0] == 'p');
+    }
+    return 1;
+}
+
+static int command_net(char *const *word, uint32_t words)
+{
+    uint32_t a, b;
+    if (strcmp(word[0], "heal") == 0) {
+        for (a = 0; a < g.nodes; a++) {
+            for (b = 0; b < g.nodes; b++)
+                snic_net_fabric_partition(g.fabric, a, b, 0);
+        }
+        return 1;
+    }
+    if (words < 3 || !word_node(word[1], &a) || !word_node(word[2], &b))
+        return 0;
+    snic_net_fabric_partition(g.fabric, a, b, 1);
+    if (words == 3)
+        snic_net_fabric_partition(g.fabric, b, a, 1);
+    return words == 3 || strcmp(word[3], "one-way") == 0;
+}
+
+static int command_operation(char *const *word, uint32_t words, const char *line)
+{
+    static const struct {
+        const char *name;
+        uint32_t kind;
+        uint32_t words;
+    } kinds[] = {{"put", SNIC_REPLICA_PUT, 4},
+                 {"get", SNIC_REPLICA_GET, 3},
+                 {"del", SNIC_REPLICA_DELETE, 3},
+                 {"cas", SNIC_REPLICA_CAS, 5},
+                 {"persist", SNIC_REPLICA_SYNC, 2}};
+    uint32_t node;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(kinds); i++) {
+        if (strcmp(word[0], kinds[i].name) != 0)
+            continue;
+        if (words < kinds[i].words || !word_node(word[1], &node))
+            return 0;
+        operate(kinds[i].kind, &g.node[node], word, words, line);
+        return 1;
+    }
+    return 0;
+}
+
+/* 0: there is no such command; -1: quit. */
+static int command(char *const *word, uint32_t words, const char *line)
+{
+    const char *w = word[0];
+    if (strcmp(w, "quit") == 0)
+        return -1;
+    if (strcmp(w, "crash") == 0 || strcmp(w, "power") == 0 || strcmp(w, "restart") == 0)
+        return command_node(word, words);
+    if (strcmp(w, "partition") == 0 || strcmp(w, "heal") == 0)
+        return command_net(word, words);
+    if (strcmp(w, "trace") == 0 && words == 2) {
+        g.trace = strcmp(word[1], "on") == 0;
+        return 1;
+    }
+    if (strcmp(w, "run") == 0 && words == 2) {
+        run(strtoull(word[1], NULL, 10) * MS);
+        return 1;
+    }
+    if (strcmp(w, "show") == 0) {
+        for (uint32_t i = 0; i < g.nodes; i++)
+            show_node(&g.node[i]);
+        return 1;
+    }
+    return command_operation(word, words, line);
+}
+
+static void script(FILE *in)
+{
+    char line[LINE], words[LINE], *word[8];
+    while (fgets(line, sizeof(line), in) != NULL) {
+        uint32_t n = 0;
+        line[strcspn(line, "#\n")] = '\0';
+        memcpy(words, line, sizeof(words));
+        for (char *p = words; *p != '\0' && n < 8;) {
+            p += strspn(p, " \t");
+            if (*p == '\0')
+                break;
+            word[n++] = p;
+            p += strcspn(p, " \t");
+            if (*p != '\0')
+                *p++ = '\0';
+        }
+        if (n == 0)
+            continue;
+        printf("> %s\n", line);
+        int r = command(word, n, line);
+        if (r < 0)
+            return;
+        if (r == 0)
+            printf("  what? (put get del cas persist crash power restart partition heal run show "
+                   "trace quit)\n");
+        (void)fflush(stdout);
+    }
+}
+
+static const char *options(int argc, char **argv)
+{
+    static const char *const models[] = {"", "synch", "strict", "renf", "event", "scope"};
+    const char *path = NULL;
+    for (int i = 1; i < argc; i++) {
+        const char *next = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--nodes") == 0) {
+            g.nodes = (uint32_t)strtoul(next, NULL, 10);
+            i++;
+        } else if (strcmp(argv[i], "--disk-us") == 0) {
+            g.disk_us = strtoull(next, NULL, 10);
+            i++;
+        } else if (strcmp(argv[i], "--model") == 0) {
+            for (g.model = SNIC_DDP_SCOPE; g.model > 0 && strcmp(models[g.model], next) != 0;)
+                g.model--;
+            i++;
+        } else if (strcmp(argv[i], "--witness") == 0) {
+            g.witness = 1;
+        } else if (strcmp(argv[i], "--paper") == 0) {
+            g.flags |= SNIC_DDP_PAPER;
+        } else if (argv[i][0] != '-' && path == NULL) {
+            path = argv[i];
+        } else {
+            die("usage: ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] "
+                "[--witness] [--paper] [--disk-us N] [SCRIPT]");
+        }
+    }
+    if (g.nodes < 1 || g.nodes > NODES || g.model == 0)
+        die("1 to 7 nodes; models are synch, strict, renf, event and scope");
+    return path;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = options(argc, argv);
+    FILE *in = path != NULL ? fopen(path, "r") : stdin;
+    if (in == NULL)
+        die("no such script");
+    begin();
+    script(in);
+    end();
+    if (in != stdin)
+        (void)fclose(in);
+    return 0;
+}
