@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The file system as it is mounted: programs that try all that POSIX and Linux promise, and real
 # ones. Without sanitizers everything runs, by day on LMDB; what is nightly says so by its label:
-# tests/run.sh runs it at night only, and by hand it skips without SNIC_NIGHTLY=1. What differs in
-# the way of mounting only, and the real programs, take turns by day.
+# tests/run.sh runs it at night only, and by hand it skips without SNIC_NIGHTLY=1. The exerciser's
+# ways of mounting take turns by day.
 add_executable(kvfs_exerciser kvfs_exerciser.c)
 add_executable(kvfs_stress kvfs_stress.c kvfs_stress_own.c kvfs_stress_walk.c)
 add_executable(kvfs_posix kvfs_posix.c kvfs_posix_names.c kvfs_posix_make.c kvfs_posix_attr.c
@@ -32,7 +32,7 @@ endfunction()
 if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE AND
    NOT SNIC_NO_ASSERT)
   set(_scope everyday)
-  set(_posix each2_posix)
+  set(_posix everyday)
   set(_exerciser each3_exerciser)
   set(_rados each2_kvfs_rados)
   if(_sanitized)
@@ -82,7 +82,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)
     foreach(p git build sqlite postgres tar rsync fio dbench stressng bonnie)
-      kvfs_mount_test(kvfs_program_${p} lmdb each3_programs "" kvfs_programs.sh ${p})
+      kvfs_mount_test(kvfs_program_${p} lmdb everyday "" kvfs_programs.sh ${p})
       set(_s nightly)
       if(p STREQUAL git)
         set(_s ${_rados})
