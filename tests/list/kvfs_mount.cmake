@@ -32,16 +32,15 @@ endfunction()
 if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE AND
    NOT SNIC_NO_ASSERT)
   set(_scope everyday)
-  set(_posix everyday)
   set(_exerciser each3_exerciser)
   set(_rados each2_kvfs_rados)
   if(_sanitized)
-    foreach(v _scope _posix _exerciser _rados)
+    foreach(v _scope _exerciser _rados)
       set(${v} nightly)
     endforeach()
   endif()
   foreach(store mem lmdb rados)
-    set(_s ${_posix})
+    set(_s ${_scope})
     set(_e ${_exerciser})
     if(NOT store STREQUAL lmdb)
       set(_s nightly)
@@ -63,7 +62,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   endforeach()
   # Other ways to mount: two processes; the kernel's writeback cache, which hides dirty bytes from
   # SEEK_DATA and sizes from EFBIG (Linux's, on any FUSE file system).
-  kvfs_mount_test(kvfs_posix_two lmdb ${_posix} --two-process kvfs_suite.sh
+  kvfs_mount_test(kvfs_posix_two lmdb ${_scope} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_posix> MNT)
   kvfs_mount_test(kvfs_exerciser_two lmdb ${_exerciser} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
