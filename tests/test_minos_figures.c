@@ -4,7 +4,7 @@
  * scenario gives the same result, its books balance (W1 to W4 of bench/minos/world.h), and a write
  * that meets nobody costs what the parameters add up to.
  */
-#include "minos.h"
+#include "world.h"
 
 #include "support.h"
 
@@ -77,31 +77,97 @@ static void test_minos_load_drawn_same_everywhere(void **state)
     assert_int_equal(crc, 0xd666f210);
 }
 
+/* The shipped file with @p more behind it; what loading that gives. */
+static int load_with(const char *more, struct minos_param *p)
+{
+    char path[] = "/tmp/minos_param_XXXXXX";
+    int fd = mkstemp(path);
+    char text[8192];
+    FILE *from = fopen(MINOS_PARAMETERS_FILE, "r");
+    assert_true(fd >= 0 && from != NULL);
+    size_t size = fread(text, 1, sizeof(text), from);
+    assert_true(size < sizeof(text));
+    fclose(from);
+    FILE *to = fdopen(fd, "w");
+    assert_non_null(to);
+    assert_int_equal(fwrite(text, 1, size, to), size);
+    fputs(more, to);
+    fclose(to);
+    int r = minos_param_load(p, path);
+    remove(path);
+    return r;
+}
+
 /* An unknown, doubled or missing name would be a figure of other numbers than were meant. */
 static void test_minos_param_file_refused(void **state)
 {
     struct minos_param p;
-    char path[] = "/tmp/minos_param_XXXXXX";
-    int fd = mkstemp(path);
-    FILE *f;
     (void)state;
-    assert_true(fd >= 0);
-    f = fdopen(fd, "w");
-    assert_non_null(f);
-    fputs("cores 5\n", f);
-    fflush(f);
-    assert_int_equal(minos_param_load(&p, path), -1); /* others are missing */
-    fputs("cores 5\n", f);
-    fflush(f);
-    assert_int_equal(minos_param_load(&p, path), -1);
-    rewind(f);
-    fputs("corse 5\n", f);
-    fflush(f);
-    assert_int_equal(minos_param_load(&p, path), -1);
-    fclose(f);
-    remove(path);
-    assert_int_equal(minos_param_load(&p, MINOS_PARAMETERS_FILE), 0);
+    assert_int_equal(load_with("# more words\n", &p), 0);
     assert_int_equal(p.hash, param.hash);
+    assert_int_equal(load_with("cores 5\n", &p), -1);
+    assert_int_equal(load_with("corse 5\n", &p), -1);
+    assert_int_equal(load_with("cores\n", &p), -1);
+    assert_int_equal(minos_param_load(&p, "/dev/null"), -1);
+    assert_int_equal(minos_param_load(&p, "/nowhere"), -1);
+}
+
+/* A server that begins before it is done would make every queue too short (W2). */
+static void test_minos_server_one_at_a_time(void **state)
+{
+    struct world_server s = {0, 0};
+    (void)state;
+    assert_int_equal(world_reserve(&s, 10, 5), 10);
+    assert_int_equal(world_reserve(&s, 12, 5), 15);
+    assert_int_equal(world_reserve(&s, 100, 1), 100);
+    assert_int_equal(world_reserve(&s, 100, 1), 101);
+    assert_int_equal(s.busy, 12);
+}
+
+static void test_minos_server_pool_first_free(void **state)
+{
+    struct world w;
+    struct world_node n;
+    (void)state;
+    memset(&w, 0, sizeof(w));
+    memset(&n, 0, sizeof(n));
+    w.p = &param;
+    w.nodes = &n;
+    w.now = 7;
+    for (uint64_t i = 0; i < param.v[MINOS_SNIC_CORES]; i++)
+        assert_int_equal(world_snic(&w, 0, 10 + i), 7);
+    assert_int_equal(world_snic(&w, 0, 1), 17); /* after the shortest */
+    assert_int_equal(world_snic(&w, 0, 1), 18);
+}
+
+static void order_fn(struct world *w, uint32_t a, uint32_t b)
+{
+    (void)w;
+    (void)a;
+    (void)b;
+}
+
+/* Events in another order than that of (time, order of scheduling): not the same rows again (W1).
+ */
+static void test_minos_events_in_order(void **state)
+{
+    struct world w;
+    struct snic_rng rng;
+    uint64_t last = 0;
+    uint32_t number = 0;
+    (void)state;
+    memset(&w, 0, sizeof(w));
+    snic_rng_init(&rng, support_seed());
+    for (uint32_t i = 0; i < 3000; i++)
+        world_at(&w, snic_rng_below(&rng, 200), order_fn, i, 0);
+    for (uint32_t i = 0; i < 3000; i++) {
+        struct world_event e = world_next(&w);
+        assert_true(e.at > last || i == 0 || (e.at == last && e.a > number));
+        last = e.at;
+        number = e.a;
+    }
+    assert_int_equal(w.heap_count, 0);
+    free(w.heap);
 }
 
 static void balance(const struct minos_spec *s)
@@ -205,6 +271,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_minos_load_zipfian_weights),
         cmocka_unit_test(test_minos_load_drawn_same_everywhere),
         cmocka_unit_test(test_minos_param_file_refused),
+        cmocka_unit_test(test_minos_server_one_at_a_time),
+        cmocka_unit_test(test_minos_server_pool_first_free),
+        cmocka_unit_test(test_minos_events_in_order),
         cmocka_unit_test(test_minos_run_every_design_books_balance),
         cmocka_unit_test(test_minos_run_again_same_result),
         cmocka_unit_test(test_minos_run_alone_latency_adds_up),

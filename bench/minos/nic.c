@@ -106,7 +106,7 @@ static void nic_send(struct world *w, uint32_t node, const struct snic_ddp_actio
 
 static void nic_written(struct world *w, uint32_t node, uint32_t parcel);
 static void nic_drained(struct world *w, uint32_t node, uint32_t parcel);
-static void nic_marked(struct world *w, uint32_t node, uint32_t id);
+static void nic_marked(struct world *w, uint32_t node, uint32_t parcel);
 static void nic_wake(struct world *w, uint32_t node, uint32_t key);
 static void nic_over_pcie(struct world *w, uint32_t node, uint32_t parcel);
 
@@ -144,6 +144,13 @@ static void nic_drain(struct world *w, uint32_t node, uint32_t which,
     uint32_t parcel = world_parcel_new(w, &a->msg, 0, 0);
     w->parcels[parcel].id = which;
     world_at(w, start + time + world_ps(w, MINOS_PCIE), nic_drained, node, parcel);
+}
+
+static void nic_mark(struct world *w, uint32_t node, const struct snic_ddp_action *a)
+{
+    uint32_t parcel = world_parcel_new(w, &a->msg, 0, 0);
+    w->parcels[parcel].id = a->id;
+    world_at(w, w->now + world_persist(w), nic_marked, node, parcel);
 }
 
 /* To the host: whose client waits for it. */
@@ -185,7 +192,7 @@ static void nic_act(struct world *w, uint32_t node)
             nic_drain(w, node, 1, &a);
             break;
         case SNIC_DDPNIC_MARK:
-            world_at(w, w->now + world_persist(w), nic_marked, node, a.id);
+            nic_mark(w, node, &a);
             break;
         case SNIC_DDP_RELEASE:
             break;
@@ -267,9 +274,12 @@ static void nic_drained(struct world *w, uint32_t node, uint32_t parcel)
     nic_event(w, node, &ev);
 }
 
-static void nic_marked(struct world *w, uint32_t node, uint32_t id)
+static void nic_marked(struct world *w, uint32_t node, uint32_t parcel)
 {
-    struct snic_ddp_event ev = {.type = SNIC_DDPNIC_MARKED, .id = id};
+    struct snic_ddp_event ev = {.type = SNIC_DDPNIC_MARKED,
+                                .id = w->parcels[parcel].id,
+                                .scope = w->parcels[parcel].m.scope};
+    world_parcel_drop(w, parcel);
     nic_event(w, node, &ev);
 }
 
