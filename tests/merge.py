@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """One ctest over several build trees.
 
-    merge.py OUT [--modules a,b] [--day TURN] [--resume DIR]
+    merge.py OUT [--modules a,b] [--day TURN] [--resume DIR] [--night-in a,b]
              NAME=BUILD[:SKIP_LABELS[:ONLY_LABELS]] ...
 
 writes OUT/CTestTestfile.cmake with every test of every build, named NAME/test, plus NAME/build,
 which is red when OUT/NAME.rc is not 0. The labels are regular expressions that match a whole
 label. --modules keeps only tests that carry one of these labels. --resume DIR: a test that
-passed leaves a stamp there and is not run again.
+passed leaves a stamp there and is not run again. --night-in: only these builds run the night's
+tests and scopes, the others what is not labelled `nightly`, with the scopes of the day.
 
 --day leaves out what its labels leave to the night, and says so in a line for each build:
 `nightly` and, in the build NAME, `nightly@NAME`; of the tests of one build with the same label
@@ -68,7 +69,7 @@ class Day:
 
 
 def main(argv):
-    out, builds, modules, resume, day = argv[0], [], None, None, None
+    out, builds, modules, resume, day, night = argv[0], [], None, None, None, None
     args = iter(argv[1:])
     for a in args:
         if a == "--modules":
@@ -77,6 +78,8 @@ def main(argv):
             day = Day(int(next(args)))
         elif a == "--resume":
             resume = next(args)
+        elif a == "--night-in":
+            night = next(args).split(",")
         else:
             builds.append(a)
     lines = []
@@ -105,6 +108,10 @@ def main(argv):
                     continue
                 if day and not day.takes(name, test, labels):
                     continue
+                if night is not None and name not in night and command != "NOT_AVAILABLE":
+                    if "nightly" in labels:
+                        continue
+                    command = f'"env" "SNIC_NIGHTLY=0" {command}'
                 if resume and "FIXTURES_SETUP" not in props and command != "NOT_AVAILABLE":
                     stamp = f"{resume}/{name}.{re.sub(r'[^0-9A-Za-z_.-]', '_', test)}"
                     command = f'"sh" "-c" "{ONCE}" "{stamp}" {command}'

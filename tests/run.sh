@@ -11,8 +11,9 @@
 # of the commit. It is printed, and a run with the same number does the same again.
 #
 #   --quick     the main configuration only, without what takes long
-#   --nightly   long scopes (SNIC_NIGHTLY=1) and static analysis. A test that passed is not run
-#               again for the same commit, so an interrupted night continues where it stopped.
+#   --nightly   long scopes (SNIC_NIGHTLY=1; those of the day in single, noassert and aarch64) and
+#               static analysis. A test that passed is not run again for the same commit, so an
+#               interrupted night continues where it stopped.
 #
 # Configurations: main (gcc, everything), asan (clang, ASan+UBSan), tsan (TSan), single (the tests
 # against the generated header), noassert and aarch64 (cross build; pure modules under qemu).
@@ -31,7 +32,7 @@ for a in "$@"; do
     --nightly) scope=nightly ;;
     dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
     kvfs) modules="$modules kvop kv kvfs fs" also="net channel" ;; # what its programs need
-    -*) sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '3,20s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
     esac
 done
@@ -146,7 +147,7 @@ if [ $scope = nightly ]; then
 fi
 # shellcheck disable=SC2086
 python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" \
-    $([ $scope = nightly ] || echo "--day ${SNIC_TURN:-0}") \
+    $([ $scope = nightly ] && echo "--night-in main,asan,tsan" || echo "--day ${SNIC_TURN:-0}") \
     ${resume:+--resume "$resume"} $builds || exit 1
 
 # ThreadSanitizer of older compilers does not survive the address randomisation of newer kernels.
