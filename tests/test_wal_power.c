@@ -53,7 +53,9 @@ static void rig(struct walfix *f, const struct setting *s, uint64_t seed)
 static void step(struct walfix *f, struct snic_rng *rng)
 {
     static const uint64_t waits[] = {0, 10000, 60000, 200000, 3000000};
-    uint32_t key = (uint32_t)snic_rng_below(rng, WALFIX_SOME);
+    /* Some keys are written rarely: compaction has something to copy. */
+    uint32_t key = snic_rng_below(rng, 10) != 0 ? (uint32_t)snic_rng_below(rng, WALFIX_SOME)
+                                                : WALFIX_SOME + (uint32_t)snic_rng_below(rng, 70);
     switch (snic_rng_below(rng, 10)) {
     case 0:
         walfix_run(f, waits[snic_rng_below(rng, SNIC_COUNTOF(waits))]);
@@ -94,6 +96,18 @@ static void lap(struct walfix *f, struct snic_rng *rng)
         snic_wal_inspect(f->wal, &info);
     } while (info.compacted < 2);
     walfix_settle(f);
+}
+
+/* Overwrite a few keys until little is free. */
+static void lap_fill(struct walfix *f)
+{
+    struct snic_wal_info info;
+    uint32_t k = 0;
+    do {
+        if (walfix_append(f, k++ % 8, 0) != 0)
+            walfix_run(f, 100000);
+        snic_wal_inspect(f->wal, &info);
+    } while (info.segments_free > info.segments_reserved + 1);
 }
 
 /* ---- Every operation ---- */
@@ -331,12 +345,59 @@ static void test_wal_power_lost_often_every_life_goes_on(void **state)
     assert_int_equal(full, 0);
 }
 
+/*
+ * The power goes again and again while the oldest segment is being copied, and each time some of
+ * the copies have become durable: they are not made twice, or the log fills up with them for good.
+ */
+static void test_wal_power_lost_while_copying_no_space_lost(void **state)
+{
+    uint32_t finished = 0;
+    uint32_t crashes = 0;
+    struct snic_wal_info info;
+    (void)state;
+    rig(&fix, &settings[1], support_seed());
+    fix.m.long_from = 1;
+    fix.m.length_max = 300;
+    assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
+    for (uint32_t k = 0; k < 70; k++) { /* needed for ever */
+        assert_int_equal(walfix_append(&fix, 100 + k, 0), 0);
+        walfix_settle(&fix);
+    }
+    lap_fill(&fix);
+    for (uint32_t life = 0; life < 150; life++) {
+        uint64_t durable = 0;
+        for (uint32_t k = 0; k < 4000; k++) {
+            if (walfix_append(&fix, k % 8, 0) != 0)
+                walfix_run(&fix, 30000);
+            snic_wal_inspect(fix.wal, &info);
+            if (durable == 0 && info.copies > 0)
+                durable = info.appended;
+            if (durable != 0 && info.durable >= durable)
+                break; /* a batch with copies, and not all of them */
+        }
+        finished += info.compacted > 0;
+        crashes += info.copies > 0 && info.compacted == 0;
+        assert_true(info.segments_free >= 2);
+        walfix_close(&fix);
+        snic_disk_power_cut(fix.disk, life + 1);
+        walfix_unplug(&fix);
+        walfix_plug(&fix);
+        walfix_next_life(&fix, 0);
+        assert_string_equal(fix.why, "");
+    }
+    print_message("%u crashes while copying, %u lives came to the end of a segment\n", crashes,
+                  finished);
+    assert_true(crashes > 3 && finished > 3);
+    walfix_end(&fix);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wal_power_lost_anywhere_durable_there),
         cmocka_unit_test(test_wal_power_lost_every_subset_durable_there),
         cmocka_unit_test(test_wal_power_lost_often_every_life_goes_on),
+        cmocka_unit_test(test_wal_power_lost_while_copying_no_space_lost),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -103,6 +103,7 @@ static void test_wal_random_full_refused_and_a_way_out(void **state)
 {
     uint32_t rounds = (uint32_t)support_scale(8, 60);
     uint32_t live = 0;
+    uint32_t first = 0;
     (void)state;
     rig(support_seed(), 13, 500);
     fix.m.long_from = 1;
@@ -115,9 +116,10 @@ static void test_wal_random_full_refused_and_a_way_out(void **state)
             more++;
         }
         if (round == 0)
-            print_message("%u records fill it\n", live);
+            first = live;
         assert_true(live < WALFIX_KEYS && live > 60);
-        assert_true(round < 2 || more == 12); /* as many as were deleted: nothing is lost */
+        /* As many as were deleted, but for what does not fit at ends of blocks. */
+        assert_true(round < 2 || (more >= 8 && live > first * 3 / 4));
         assert_true(info().full);
         assert_int_equal(walfix_append(&fix, 1, 0), SNIC_ENOSPC);
         walfix_settle(&fix);
@@ -151,9 +153,10 @@ static void test_wal_random_full_of_tombstones_compaction_goes_on(void **state)
     fix.m.long_from = 1;
     while (insist(key, 0))
         key++;
-    for (uint32_t k = key; k < WALFIX_KEYS && insist(k, SNIC_WAL_TOMBSTONE); k++)
+    for (uint32_t k = key; insist(k, SNIC_WAL_TOMBSTONE); k++)
         more++; /* of keys that are not there: these free nothing */
-    assert_true(more > 30);
+    assert_true(more > 100 && key + more < WALFIX_KEYS);
+    assert_true(info().segments_free >= 2); /* compaction's */
     reopen();
     for (uint32_t k = key; k < WALFIX_KEYS; k++)
         fix.m.forgotten[k] = fix.m.newest[k];

@@ -133,9 +133,8 @@ struct snic_wal_record {
 struct snic_wal_opts {
     uint32_t opts_size;
     uint32_t flags;         /**< SNIC_WAL_*                                                    */
-    uint32_t segment_bytes; /**< format: power of two 16 KiB ... 1 GiB, at least 16 blocks; the
-                                 device has room for 8 or more (SNIC_ENOSPC: some more where blocks
-                                 or records are large for it); default 4 MiB                  */
+    uint32_t segment_bytes; /**< format: power of two 16 KiB ... 1 GiB, at least 16 blocks, and
+                                 at least 8 of them on the device; default 4 MiB              */
     uint32_t block_bytes;   /**< format: what is written at least, never twice; power of two 512 ...
                                  65536. Default: the largest of 4096, the device's alignments and
                                  its atomic_write up to 65536; a smaller one than 4096 may, on a
@@ -284,7 +283,7 @@ struct snic_wal_info {
     uint32_t segment_bytes;
     uint32_t segments;
     uint32_t segments_free;
-    uint32_t segments_reserved; /**< below that many free ones appends wait                   */
+    uint32_t segments_reserved; /**< below that many, or some more, appends wait */
     uint32_t record_max;
     uint64_t appended;      /**< the last position given                                     */
     uint64_t durable;       /**< the last one announced                                      */

@@ -49,6 +49,13 @@ uint64_t wal_space(const struct snic_wal *w)
     return wal_free_segments(w) * w->geo.segment_blocks + w->geo.segment_blocks - wal_tail_used(w);
 }
 
+uint64_t wal_room(const struct snic_wal *w)
+{
+    uint64_t growth = w->growth + wal_growth(&w->geo, w->tail_bytes);
+    uint64_t space = wal_space(w);
+    return space > growth ? space - growth : 0;
+}
+
 static uint32_t wal_batch_blocks_max(const struct snic_wal *w, uint32_t first)
 {
     uint32_t most = w->buffer_bytes / w->geo.block;
@@ -73,9 +80,7 @@ static uint32_t wal_blocks_of(const struct snic_wal *w, uint32_t size)
 
 static uint64_t wal_limit(const struct snic_wal *w, uint32_t class_)
 {
-    if (class_ == WAL_CLASS_COPY)
-        return 0;
-    uint32_t segments = class_ == WAL_CLASS_NORMAL ? w->geo.reserve : SNIC_WAL__RESERVE;
+    uint32_t segments = SNIC_WAL__RESERVE + (class_ == WAL_CLASS_NORMAL);
     return (uint64_t)segments * w->geo.segment_blocks;
 }
 
@@ -87,8 +92,7 @@ int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_)
     int fits = b != NULL && wal_batch_fits(w, b, size);
     if (fits && size <= w->geo.block - b->at)
         need = 0;
-    uint64_t space = wal_space(w);
-    if (need > 0 && space < wal_limit(w, class_) + need)
+    if (class_ != WAL_CLASS_COPY && wal_room(w) < wal_limit(w, class_) + need)
         return wal_compact_hopeless(w) ? SNIC_ENOSPC : SNIC_EAGAIN;
     if (fits)
         return 0;
@@ -102,7 +106,7 @@ int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_)
 int wal_said_space(const struct snic_wal *w)
 {
     uint64_t need = wal_blocks_of(w, wal_record_size(w->said_length));
-    return w->said != 0 && wal_space(w) < wal_limit(w, w->said_class) + need;
+    return w->said != 0 && wal_room(w) < wal_limit(w, w->said_class) + need;
 }
 
 /* ---- Filling ---- */
@@ -147,6 +151,8 @@ static struct wal_batch *wal_batch_begin(struct snic_wal *w, uint32_t blocks)
     SNIC_ASSERT(w->batch_count < w->opts.batches);
     if (w->geo.segment_blocks - w->next.block < blocks) {
         SNIC_ASSERT(wal_free_segments(w) > 0); /* W2 */
+        w->growth += wal_growth(&w->geo, w->tail_bytes);
+        w->tail_bytes = 0;
         w->next.gen++;
         w->next.block = 0;
     }
@@ -188,6 +194,7 @@ void wal_place_record(struct snic_wal *w, struct wal_record *rec, uint32_t class
     struct wal_batch *b = wal_batch_open(w);
     if (b == NULL || !wal_batch_fits(w, b, size))
         b = wal_batch_begin(w, wal_blocks_of(w, size));
+    w->tail_bytes += size;
     if (b->at == w->geo.block)
         wal_batch_block(w, b);
     unsigned char *block = b->bytes + (size_t)(b->blocks - 1) * w->geo.block;

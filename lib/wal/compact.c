@@ -22,17 +22,17 @@ int wal_compact_hopeless(const struct snic_wal *w)
     return w->compact.full && !w->compact.hope && w->oldest == w->announced;
 }
 
-/** Below that many blocks of space there is compaction. */
+/** Below that many blocks of room there is compaction. */
 static uint64_t wal_compact_low(const struct snic_wal *w)
 {
     uint64_t more = w->geo.segments / 16 > 1 ? w->geo.segments / 16 : 1;
-    return (w->geo.reserve + more) * w->geo.segment_blocks;
+    return (SNIC_WAL__RESERVE + 1 + more) * w->geo.segment_blocks;
 }
 
-/** Space, the segments given up and not yet announced included. */
+/** Room, the segments given up and not yet announced included. */
 static uint64_t wal_compact_space(const struct snic_wal *w)
 {
-    return wal_space(w) + (w->oldest - w->announced) * w->geo.segment_blocks;
+    return wal_room(w) + (w->oldest - w->announced) * w->geo.segment_blocks;
 }
 
 static void wal_compact_damaged(struct snic_wal *w)
@@ -90,7 +90,7 @@ static int wal_compact_may(struct snic_wal *w)
         wal_compact_cycle_begin(w);
     }
     /* W5 leaves so much, and a compaction that was under way at a crash had it when it began. */
-    if (c->copied == 0 && wal_space(w) < 2 * (uint64_t)w->geo.segment_blocks) {
+    if (c->copied == 0 && wal_space(w) < w->geo.copy_blocks) {
         c->full = w->oldest == w->announced;
         c->hope = 0;
         return 0;
@@ -137,6 +137,7 @@ static void wal_compact_begin(struct snic_wal *w)
 {
     w->compact.block = 0;
     w->compact.known = 0;
+    w->compact.bytes = 0;
     w->compact.pending = 0;
     w->compact.chunk = 0;
     w->compact.in = 0;
@@ -175,6 +176,7 @@ static int wal_compact_block(struct snic_wal *w)
 static void wal_compact_record(struct snic_wal *w)
 {
     struct wal_compact *c = &w->compact;
+    c->bytes += wal_record_size(c->rec.r.length);
     if (c->rec.r.position != c->last + 1)
         wal_compact_damaged(w);
     c->last = c->rec.r.position;
@@ -234,6 +236,7 @@ static void wal_compact_finish(struct snic_wal *w)
 {
     SNIC_ASSERT(w->oldest < w->durable_gen); /* W2 */
     w->oldest++;
+    w->growth -= snic_min_u64(w->growth, wal_growth(&w->geo, w->compact.bytes));
     w->compact.copied = 0;
     w->compact.state = WAL_COMPACT_IDLE;
     w->info.compacted++;

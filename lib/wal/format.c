@@ -49,9 +49,6 @@ int wal_format_geo(struct wal_geo *g, const struct snic_io *io, const struct sni
     int r = wal_geo_fits(g, d);
     if (r == 0)
         wal_geo_derive(g);
-    /* W5: the reserve and some more */
-    if (r == 0 && g->segments < g->reserve + 3)
-        r = SNIC_ENOSPC;
     return r;
 }
 
@@ -177,8 +174,6 @@ static int wal_super_take(struct snic_wal *w)
     if ((uint64_t)g->batch_blocks * g->block > w->buffer_bytes ||
         g->record_max > w->recover.want.record_max || g->unit > w->recover.want.unit)
         return SNIC_EINVAL;
-    if (g->segments < g->reserve + 3)
-        return SNIC_ENOSPC;
     w->buffer_bytes = g->batch_blocks * g->block;
     w->report.uuid[0] = g->uuid[0];
     w->report.uuid[1] = g->uuid[1];

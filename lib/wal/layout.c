@@ -25,6 +25,24 @@ int wal_is_zero(const unsigned char *bytes, size_t size)
 
 /* ---- Sizes ---- */
 
+/**
+ * Blocks that copies of a segment with so many bytes of records may take, at most: a batch of
+ * copies is closed when a record does not fit and wastes less than a block; a segment's end is
+ * wasted when a record does not fit there; the last batch has a rest, and a block announces.
+ */
+static uint32_t wal_copy_blocks(const struct wal_geo *g, uint64_t bytes)
+{
+    uint32_t record = (wal_record_size(g->record_max) + g->payload - 1) / g->payload;
+    uint32_t blocks = (uint32_t)((bytes + g->payload - 1) / g->payload);
+    return blocks + blocks / (g->batch_blocks - record) + record + 4;
+}
+
+uint32_t wal_growth(const struct wal_geo *g, uint64_t bytes)
+{
+    uint32_t blocks = wal_copy_blocks(g, bytes);
+    return blocks > g->segment_blocks ? blocks - g->segment_blocks : 0;
+}
+
 void wal_geo_derive(struct wal_geo *g)
 {
     unsigned char id[16];
@@ -34,16 +52,7 @@ void wal_geo_derive(struct wal_geo *g)
     g->unit = g->block > 4096 ? g->block : 4096;
     g->segment_blocks = g->segment / g->block;
     g->payload = g->block - SNIC_WAL__BLOCK_HEAD;
-    /*
-     * W5. By how much copies may take more room than what they are copied from: a batch of copies
-     * is closed when a record does not fit and wastes less than a block; a segment's end is wasted
-     * when a record does not fit, and a reading ends with a block for its rest and one that
-     * announces. When all of that has come to pass there is still a segment for tombstones.
-     */
-    uint32_t record_blocks = (wal_record_size(g->record_max) + g->payload - 1) / g->payload;
-    uint64_t waste = 1000 / (g->batch_blocks - record_blocks) +
-                     (record_blocks + 3) * UINT64_C(1000) / g->segment_blocks;
-    g->reserve = SNIC_WAL__RESERVE + 1 + (uint32_t)((g->segments * waste + 999) / 1000);
+    g->copy_blocks = wal_copy_blocks(g, (uint64_t)g->segment_blocks * g->payload);
 }
 
 int wal_geo_fits(const struct wal_geo *g, const struct snic_io_geometry *io)

@@ -154,8 +154,10 @@ static int wal_recover_block(struct snic_wal *w, uint32_t index, const unsigned 
     }
     wal_recover_batch(w, &b);
     wal_reader_block(&w->reader, &b, at);
-    while ((e = wal_reader_next(&w->reader, &w->geo, &rec)) > 0)
+    while ((e = wal_reader_next(&w->reader, &w->geo, &rec)) > 0) {
+        w->tail_bytes += wal_record_size(rec.r.length);
         wal_recover_give(w, &rec);
+    }
     w->report.damaged_blocks += e < 0;
     return 1;
 }
@@ -176,6 +178,8 @@ static void wal_recover_arrived(struct snic_wal *w)
             wal_recover_end(w);
             return;
         }
+        w->growth += wal_growth(&w->geo, w->tail_bytes);
+        w->tail_bytes = 0;
         r->gen++;
         r->block = 0;
         wal_reader_start(&w->reader, r->gen);

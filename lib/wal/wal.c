@@ -295,6 +295,6 @@ void snic_wal_inspect(const struct snic_wal *w, struct snic_wal_info *out)
     out->segment_bytes = w->geo.segment;
     out->segments = w->geo.segments;
     out->segments_free = (uint32_t)wal_free_segments(w);
-    out->segments_reserved = w->geo.reserve;
+    out->segments_reserved = SNIC_WAL__RESERVE + 1;
     out->record_max = w->geo.record_max;
 }

@@ -34,7 +34,7 @@
 #define SNIC_WAL__UNITS 8u       /* in front of the segments */
 #define SNIC_WAL__UNIT_SUPER_B 5 /* of the second superblock */
 #define SNIC_WAL__SEGMENTS_MIN 8u
-#define SNIC_WAL__RESERVE 3u /* segments that are compaction's alone */
+#define SNIC_WAL__RESERVE 2u /* segments that are compaction's alone */
 #define SNIC_WAL__BATCH_BLOCKS_MIN 16u
 #define SNIC_WAL__BATCHES_MAX 64u
 #define SNIC_WAL__GENERATION_MAX ((uint64_t)1 << 60)
@@ -55,8 +55,8 @@ struct wal_geo {
     uint32_t seed; /* of every checksum: from the uuid */
     uint32_t unit;
     uint32_t segment_blocks;
-    uint32_t payload; /* of a block */
-    uint32_t reserve; /* segments that no append takes but a TOMBSTONE's */
+    uint32_t payload;     /* of a block */
+    uint32_t copy_blocks; /* that copies of a full segment may take */
     uint64_t uuid[2];
 };
 
@@ -153,6 +153,7 @@ struct wal_compact {
     uint32_t pending; /* `rec` is complete, and not yet copied */
     uint32_t next;    /* what is read is the next segment's first block */
     uint32_t known;   /* `last` is */
+    uint64_t bytes;   /* of records read */
     uint64_t last;    /* position read last */
     uint64_t mark;    /* W3 */
     uint64_t copied;  /* positions up to here were copied in an earlier life */
@@ -259,6 +260,8 @@ struct snic_wal {
     uint32_t said; /* SNIC_EAGAIN or SNIC_ENOSPC, negative, as unsigned; 0: nothing owed */
     uint32_t said_length;
     uint32_t said_class;
+    uint64_t tail_bytes; /* of records in the segment that is being written */
+    uint64_t growth;     /* blocks, of the others: W5 */
     uint64_t oldest;
     uint64_t announcing; /* said by the last closed batch */
     uint64_t announced;
@@ -274,6 +277,8 @@ struct snic_wal {
 
 /* layout.c: bytes and structs */
 void wal_geo_derive(struct wal_geo *g);
+/** By how many blocks copies of a segment with so many bytes of records may exceed a segment. */
+uint32_t wal_growth(const struct wal_geo *g, uint64_t bytes);
 int wal_geo_fits(const struct wal_geo *g, const struct snic_io_geometry *io);
 void wal_super_encode(const struct wal_geo *g, unsigned char *bytes);
 /** 0; SNIC_ENOENT not one of ours; SNIC_EVERSION; SNIC_ECORRUPT */
@@ -309,6 +314,8 @@ int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_);
 void wal_place_record(struct snic_wal *w, struct wal_record *rec, uint32_t class_);
 /** Blocks that may be written before a segment has to become free. */
 uint64_t wal_space(const struct snic_wal *w);
+/** The same without those that compaction may need to copy what is there: W5. */
+uint64_t wal_room(const struct snic_wal *w);
 uint64_t wal_free_segments(const struct snic_wal *w);
 void wal_batch_pump(struct snic_wal *w);
 /** The batch being filled, or NULL. */

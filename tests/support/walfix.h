@@ -12,7 +12,7 @@
 
 #include "snicstore/wal.h"
 
-enum { WALFIX_KEYS = 240, WALFIX_SOME = 48, WALFIX_ENTRIES = 20000 };
+enum { WALFIX_KEYS = 2000, WALFIX_SOME = 48, WALFIX_ENTRIES = 20000 };
 
 struct walfix_entry {
     uint64_t ts;
