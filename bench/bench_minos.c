@@ -17,6 +17,12 @@
  * are the real ones: timers are set so that they never fire, keys_max is the number of keys (a key
  * that nobody wrote is read as absent, which costs the same), the paper's rule for obsolete
  * invalidations is on (SNIC_DDP_PAPER). The rows name the parameter file's hash.
+ *
+ * What a row says. Latency begins when a core takes a request up, so waiting behind messages is not
+ * in it, and ends when the client is answered; a locked key's read waits off its core. Throughput
+ * is of the whole machine, clients do not think. Fig. 11: the request is a read and a write, one
+ * way on the network 250 us. Fig. 14: the dFIFO takes as long as a persist of the host.
+ * A row `goal:` is a tolerance around what the text states, `miss` says why one is missed.
  */
 #include "minos/figures.h"
 

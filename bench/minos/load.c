@@ -13,7 +13,7 @@
 __extension__ typedef unsigned __int128 load_u128;
 
 #define LOAD_BITS 32 /* of the fractions of logarithms */
-#define LOAD_ONE 56  /* a weight of 1 is 2^56: 10^5 of them and more fit into 64 bits */
+#define LOAD_ONE 56  /* a weight of 1 is 2^56: those of 10^5 keys and more fit into 64 bits */
 
 /* floor(sqrt(x)) */
 static uint64_t load_sqrt(load_u128 x)
@@ -67,7 +67,10 @@ static uint64_t *load_table(uint32_t keys, uint32_t theta)
     for (int i = 1; i < LOAD_BITS; i++)
         root[i] = load_sqrt((load_u128)root[i - 1] << 63);
     for (uint32_t i = 0; i < keys; i++) {
-        total += load_exp2(load_log2((uint64_t)i + 1) * theta / 1000, root);
+        uint64_t weight = load_exp2(load_log2((uint64_t)i + 1) * theta / 1000, root);
+        if (total + weight < total)
+            minos_die("zipf_permille is too small for so many keys");
+        total += weight;
         sum[i] = total;
     }
     return sum;
