@@ -228,13 +228,13 @@ static void test_wal_damage_anywhere_said_and_nothing_invented(void **state)
         block = i % 2 == 0 ? 512 : 1024;
         build(support_seed() + i, 150 + 700 * i, i < 2 ? 5 : 1);
         reference();
-        damage(support_seed() * 3 + i, support_scale(600, 40000));
+        damage(support_seed() * 3 + i, support_rounds(600, 40000));
         reference_end();
         unbuild();
     }
     print_message("%" PRIu64 " clean, %" PRIu64 " suspect, %" PRIu64 " corrupt\n", verdicts[0],
                   verdicts[1], verdicts[2]);
-    assert_true(verdicts[1] > 20 && verdicts[2] > 200);
+    assert_true(verdicts[1] > 4 && verdicts[2] > 100);
 }
 
 /* Damage in several places: the gaps are counted, what is whole is given. */
@@ -246,7 +246,7 @@ static void test_wal_damage_twice_both_said(void **state)
     build(support_seed() + 9, 600, 5);
     reference();
     snic_rng_init(&rng, support_seed());
-    for (uint64_t i = 0; i < support_scale(300, 10000); i++) {
+    for (uint64_t i = 0; i < support_rounds(300, 10000); i++) {
         unsigned char *bytes = damage_begin();
         uint64_t at = 0;
         for (uint32_t k = 0; k < 3; k++) {

@@ -254,7 +254,7 @@ static void test_wal_power_lost_every_subset_durable_there(void **state)
         snic_rng_init(&rng, support_seed() * 31 + i);
         assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
         lap(&fix, &rng);
-        for (uint64_t k = 0; k < support_scale(200, 3000); k++) {
+        for (uint64_t k = 0; k < support_rounds(200, 3000); k++) {
             step(&fix, &rng);
             while (snic_disk_op_count(fix.disk) == seen && snic_world_step(fix.world) > 0)
                 walfix_check(&fix);
@@ -303,7 +303,7 @@ static void test_wal_power_lost_often_every_life_goes_on(void **state)
         rig(&fix, &settings[i % SNIC_COUNTOF(settings)], support_seed() + 200 + i);
         snic_rng_init(&rng, support_seed() * 77 + i);
         assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
-        for (uint32_t life = 0; life < 80; life++) {
+        for (uint32_t life = 0; life < support_rounds(80, 80); life++) {
             struct snic_wal_info info;
             life_fault(&fix, &rng, snic_rng_below(&rng, 3) == 0 ? 8 : 150);
             for (uint32_t k = 0; k < 600 && fix.failed == 0; k++)

@@ -178,7 +178,7 @@ static void test_wal_random_full_of_tombstones_compaction_goes_on(void **state)
 static void test_wal_random_io_error_dead_then_recovered(void **state)
 {
     (void)state;
-    for (uint64_t i = 0; i < support_scale(60, 600); i++) {
+    for (uint64_t i = 0; i < support_rounds(60, 600); i++) {
         struct snic_fault p = {.kind = SNIC_FAULT_ERROR, .error = SNIC_EIO};
         struct snic_rng rng;
         rig(support_seed() + i, 12, 400);
