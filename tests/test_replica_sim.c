@@ -36,7 +36,7 @@ static struct swarm_opts life(uint64_t seed)
 static void test_replica_sim_many_lives_nothing_broken(void **state)
 {
     uint64_t from = number("SNIC_SIM_FROM", support_seed());
-    uint64_t count = number("SNIC_SIM_COUNT", support_scale(40, 200000));
+    uint64_t count = number("SNIC_SIM_COUNT", support_scale(150, 200000));
     struct swarm_result sum;
     double began = cpu_seconds();
     (void)state;

@@ -295,10 +295,14 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
 {
     struct cluster_node *n = &c->node[node];
     struct snic_replica_opts o;
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 1};
+    net.recv_buffers = 1;
+    net.pool_buffers = 2;
+    net.send_queue = 128;
     if (n->up)
         return;
     if (snic_world_loop(c->world, node, &n->loop) != 0 ||
-        snic_net_sim_open(&n->net, c->fabric, n->loop, NULL) != 0 ||
+        snic_net_sim_open(&n->net, c->fabric, n->loop, &net) != 0 ||
         snic_io_mem_open(&n->io, n->loop, n->disk) != 0) {
         cluster_fail(c, "a node's doors do not open");
         return;
