@@ -438,6 +438,7 @@ void nw_complete(struct nw_world *w, uint32_t node, uint32_t i)
     ev.key = p.m.key;
     ev.ts = p.m.ts;
     ev.id = p.id;
+    ev.scope = p.m.scope;
     n->pending--;
     memmove(&n->pend[i], &n->pend[i + 1], (n->pending - i) * sizeof(p));
     if (p.type == SNIC_DDPNIC_LOG && p.m.ts > n->log[p.m.key.w[0]]) {

@@ -48,13 +48,12 @@
  * value the key's. Different keys drain in parallel. An entry with a newer one of its key stored
  * behind it is dropped without DMA, which counts as drained.
  *
- * dFIFO: an entry takes a slot when
- * DSTORE is polled and is durable at DSTORED. LOG follows, to the host's log in any order; LOGGED
- * frees the slot. Whoever applies the log skips what is older than what it has of the key.
+ * dFIFO: an entry takes a slot when DSTORE is polled and is durable at DSTORED. LOG follows, to the
+ * host's log in any order; LOGGED frees the slot. Whoever applies the log skips what is older than
+ * what it has of the key.
  *
- * Stores
- * may complete in any order. Storing the two in parallel or one after the other, and what each
- * costs, is the caller's.
+ * Stores may complete in any order. Storing the two in parallel or one after the other, and what
+ * each costs, is the caller's.
  *
  * Full FIFOs. A step_nic with an INV for which there is no room returns SNIC_EAGAIN. From another
  * node: drop it, that counts as lost (the paper's rejection, NACK); or offer it again later. From
@@ -67,9 +66,10 @@
  * A write's timestamp is above that word, so above volatileTS, RDLock_Owner and the last one issued
  * (H1, H2: the paper reads volatileTS only, which lags until the vFIFO has drained).
  *
- * Where the SmartNIC's tables differ from the paper's: Synch unlocks, and sends VAL, only when the
- * own dFIFO has the write, too (stores take time here; the paper's condition lets a value be read
- * that a crash of all loses). REnf and Strict likewise, as in ddp.h.
+ * Where this differs from the paper and from a store that is one moment: stores take time here, so
+ * what lets a value be read or says that all have it waits for the coordinator's own FIFOs, too.
+ * Synch and REnf unlock, and send VAL, when the own dFIFO has the write, and gV waits for the own
+ * vFIFO. (Otherwise a value can be read that a crash of all loses.)
  *
  * ---- Variants, for measuring (the paper's figure 12) ----
  *
@@ -83,12 +83,12 @@
  *
  * Messages between nodes may be lost, doubled, late and in any order: INV and PERSIST are sent
  * again (retransmit_ns), a doubled INV never locks, a lock whose VAL does not come is lifted by a
- * replay (replay_ns): the holder does the write over with the write's timestamp, with the value
- * from wherever it is, the vFIFO included (A12). A new view leaves nodes out; acknowledgements of
- * nodes that are not in both views in the same incarnation do not count on. The PCIe loses nothing
- * and keeps the order, each way; a node's halves fail together. When a node crashes its vFIFO is
- * lost. Its dFIFO is not: what snic_ddpnic_dfifo gives of the dead node's memory belongs into its
- * log before anybody reads that.
+ * replay (replay_ns): whoever does not know the newest write that it accepted to be complete does
+ * it over with the write's timestamp, with the value from wherever it is, the vFIFO included (A12).
+ * A new view leaves nodes out; acknowledgements of nodes that are not in both views in the same
+ * incarnation do not count on. The PCIe loses nothing and keeps the order, each way; a node's
+ * halves fail together. When a node crashes its vFIFO is lost. Its dFIFO is not: what
+ * snic_ddpnic_dfifo gives of the dead node's memory belongs into its log before anybody reads that.
  *
  * Left to ddp: nodes that join (views only lose nodes here), restart of all from their logs (which
  * a ddp does, on log and dFIFO), compare-and-swap, purging of tombstones, QUERY (a follower replays
@@ -145,7 +145,7 @@ struct snic_ddpnic_opts {
  *   DSTORED  key, ts: the entry is in the dFIFO, durable
  *   DRAINED  key, ts: DMA is done
  *   LOGGED   key, ts: the host's log has it
- *   MARKED   id: MARK is done
+ *   MARKED   id, scope (as MARK had them): it is durable
  */
 enum snic_ddpnic_event_type {
     SNIC_DDPNIC_PCIE = 32, /**< also the action: msg to the other half */
@@ -160,15 +160,15 @@ enum snic_ddpnic_event_type {
 /**
  * Host half: SNIC_DDP_DONE, NEED_EPOCH, PCIE.
  * NIC half: SNIC_DDP_SEND, RELEASE, SUSPECT, PCIE, WAKE (msg.key, flags), and these; msg has key,
- * ts, value, length, flags (TOMBSTONE), scope. LOG and DSTORE of REnf, Event and Scope are
- * SNIC_DDP_BACKGROUND: nobody waits for them.
+ * ts, value, length, flags (TOMBSTONE), scope. LOG, and DSTORE in REnf, Event and Scope, is
+ * SNIC_DDP_BACKGROUND: nobody waits for it.
  */
 enum snic_ddpnic_action_type {
     SNIC_DDPNIC_VSTORE = 48, /**< into the vFIFO, then VSTORED */
     SNIC_DDPNIC_DSTORE,      /**< into the dFIFO, then DSTORED */
     SNIC_DDPNIC_DMA,         /**< from the vFIFO to the host's cache, then DRAINED */
     SNIC_DDPNIC_LOG,         /**< from the dFIFO to the host's log, then LOGGED */
-    SNIC_DDPNIC_MARK         /**< a scope's marker into NVM (no slot), then MARKED with id */
+    SNIC_DDPNIC_MARK         /**< a scope's marker into NVM (no slot), then MARKED: id, msg.scope */
 };
 
 enum { SNIC_DDPNIC_ALL = 1 << 9 /**< of WAKE */ };

@@ -4,8 +4,8 @@
  *
  * Left out is what does not decide what a node does next, or only when: numbers of records, items
  * and pool entries, orders of lists other than of reads, deadlines, how often something was tried,
- * counters. MARK's ids stay, since the answer to come names them. Sorted by looking for the next
- * larger again and again: the states of checkers are small.
+ * counters. Sorted by looking for the next larger again and again: the states of checkers are
+ * small.
  */
 #include "ddpnic_priv.h"
 
@@ -33,6 +33,23 @@ static void ddpnic_canon_head(struct ddpnic_canon_out *o, const struct snic_ddpn
     }
 }
 
+/* The next marker that is waited for; NULL: that was the last. */
+static const struct ddpnic_wait *ddpnic_canon_marker(const struct snic_ddpnic *d,
+                                                     const struct ddpnic_wait *last)
+{
+    const struct ddpnic_wait *best = NULL;
+    for (uint32_t i = 0; i < d->nic.waits.high; i++) {
+        const struct ddpnic_wait *a = ddpnic_wait_at(d, i);
+        if ((a->flags & DDPNIC_A_PERSIST) == 0)
+            continue;
+        if (last != NULL && (a->src != last->src ? a->src < last->src : a->scope <= last->scope))
+            continue;
+        if (best == NULL || (a->src != best->src ? a->src < best->src : a->scope < best->scope))
+            best = a;
+    }
+    return best;
+}
+
 /* The items of a key, in the order of their timestamps. */
 static void ddpnic_canon_items(struct ddpnic_canon_out *o, const struct snic_ddpnic *d,
                                const struct ddpnic_rec *r)
@@ -52,8 +69,9 @@ static void ddpnic_canon_items(struct ddpnic_canon_out *o, const struct snic_ddp
         ddpnic_canon_u64(o, best->value);
         ddpnic_canon_u64(o, (uint64_t)best->flags << 32 | best->length);
         uint64_t covers = 0;
-        for (uint32_t i = 0; i < d->nic.waits.high && d->nic.marks != 0; i++)
-            covers = covers << 1 | (uint64_t)ddpnic_scope_covers(ddpnic_wait_at(d, i), best);
+        const struct ddpnic_wait *a = ddpnic_canon_marker(d, NULL);
+        for (; a != NULL; a = ddpnic_canon_marker(d, a))
+            covers = covers << 1 | (uint64_t)ddpnic_scope_covers(a, best);
         ddpnic_canon_u64(o, covers);
         last = best;
     }
@@ -178,21 +196,25 @@ static int ddpnic_canon_key_before(const struct snic_ddp_key *a, const struct sn
 
 static void ddpnic_canon_scopes(struct ddpnic_canon_out *o, const struct snic_ddpnic *d)
 {
-    for (uint32_t i = 0; i < d->host.scopes.high; i++) {
-        const struct ddpnic_scope *s = ddpnic_scope_at(d, i);
-        if ((s->flags & DDPNIC_S_USED) == 0)
-            continue;
-        ddpnic_canon_u64(o, s->id);
-        ddpnic_canon_u64(o, s->token);
-        ddpnic_canon_u64(o, (uint64_t)s->writes << 32 | s->flags);
+    const struct ddpnic_scope *last = NULL;
+    for (;;) {
+        const struct ddpnic_scope *best = NULL;
+        for (uint32_t i = 0; i < d->host.scopes.high; i++) {
+            const struct ddpnic_scope *s = ddpnic_scope_at(d, i);
+            if ((s->flags & DDPNIC_S_USED) != 0 && (last == NULL || last->id < s->id) &&
+                (best == NULL || s->id < best->id))
+                best = s;
+        }
+        if (best == NULL)
+            break;
+        ddpnic_canon_u64(o, best->id);
+        ddpnic_canon_u64(o, best->token);
+        ddpnic_canon_u64(o, (uint64_t)best->writes << 32 | best->flags);
+        last = best;
     }
     ddpnic_canon_u64(o, UINT64_MAX);
-    /* In the order of their numbers: those stay for MARKED. */
-    for (uint32_t i = 0; i < d->nic.waits.high; i++) {
-        const struct ddpnic_wait *a = ddpnic_wait_at(d, i);
-        if ((a->flags & DDPNIC_A_PERSIST) == 0)
-            continue;
-        ddpnic_canon_u64(o, i);
+    const struct ddpnic_wait *a = ddpnic_canon_marker(d, NULL);
+    for (; a != NULL; a = ddpnic_canon_marker(d, a)) {
         ddpnic_canon_u64(o, a->scope);
         ddpnic_canon_u64(o, (uint64_t)a->src << 8 | a->flags);
     }

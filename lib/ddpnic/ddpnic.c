@@ -377,7 +377,7 @@ static int ddpnic_event(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
     case SNIC_DDPNIC_LOGGED:
         return ddpnic_fifo_event(d, ev);
     case SNIC_DDPNIC_MARKED:
-        return ddpnic_scope_marked(d, ev->id);
+        return ddpnic_scope_marked(d, ev);
     case SNIC_DDP_EPOCH:
         return ddpnic_epoch(d, ev->view);
     case SNIC_DDP_TICK:

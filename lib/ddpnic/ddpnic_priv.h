@@ -466,7 +466,7 @@ struct ddpnic_wait *ddpnic_wait_new(struct snic_ddpnic *d, uint8_t src, uint8_t 
 /* scope.c */
 int ddpnic_scope_host(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 int ddpnic_scope_message(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
-int ddpnic_scope_marked(struct snic_ddpnic *d, uint32_t id);
+int ddpnic_scope_marked(struct snic_ddpnic *d, const struct snic_ddp_event *ev);
 void ddpnic_scope_invite(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t to);
 int ddpnic_scope_covers(const struct ddpnic_wait *a, const struct ddpnic_item *t);
 void ddpnic_scope_marks(struct snic_ddpnic *d);

@@ -32,18 +32,31 @@ int ddpnic_scope_covers(const struct ddpnic_wait *a, const struct ddpnic_item *t
            (t->flags & (DDPNIC_I_DSLOT | DDPNIC_I_DIN)) == DDPNIC_I_DSLOT && t->seq <= a->ts;
 }
 
-/* A marker for somebody's [PERSIST]sc, unless it is under way. 0, or SNIC_EAGAIN. */
-static int ddpnic_scope_wait(struct snic_ddpnic *d, uint8_t src, uint64_t scope)
+static struct ddpnic_wait *ddpnic_scope_find_wait(const struct snic_ddpnic *d, uint32_t src,
+                                                  uint64_t scope)
 {
     for (uint32_t i = 0; i < d->nic.waits.high; i++) {
-        const struct ddpnic_wait *a = ddpnic_wait_at(d, i);
-        if ((a->flags & (DDPNIC_A_PERSIST | DDPNIC_A_DEAD)) == DDPNIC_A_PERSIST && a->src == src &&
-            a->scope == scope)
-            return 0;
+        struct ddpnic_wait *a = ddpnic_wait_at(d, i);
+        if ((a->flags & DDPNIC_A_PERSIST) != 0 && a->src == src && a->scope == scope)
+            return a;
+    }
+    return NULL;
+}
+
+/*
+ * A marker for somebody's [PERSIST]sc. 0, or SNIC_EAGAIN. One that is under way since the epoch
+ * before will do: the scope's writes were answered before anybody asked for it.
+ */
+static int ddpnic_scope_wait(struct snic_ddpnic *d, uint8_t src, uint64_t scope)
+{
+    struct ddpnic_wait *a = ddpnic_scope_find_wait(d, src, scope);
+    if (a != NULL) {
+        a->flags &= (uint8_t)~DDPNIC_A_DEAD;
+        return 0;
     }
     if (ddpnic_pool_full(&d->nic.waits))
         return SNIC_EAGAIN;
-    struct ddpnic_wait *a = ddpnic_wait_new(d, src, DDPNIC_A_PERSIST);
+    a = ddpnic_wait_new(d, src, DDPNIC_A_PERSIST);
     a->scope = scope;
     a->ts = d->nic.seq;
     d->nic.marks++;
@@ -107,17 +120,17 @@ void ddpnic_scope_marks(struct snic_ddpnic *d)
         a->flags |= DDPNIC_A_MARK;
         d->nic.marks--;
         struct snic_ddp_action *act = ddpnic_act(d, SNIC_DDPNIC_MARK);
-        act->id = i;
+        act->id = a->src;
         act->msg.scope = a->scope;
     }
     d->nic.mark_dirty = 0;
 }
 
 /* MARKED. */
-int ddpnic_scope_marked(struct snic_ddpnic *d, uint32_t id)
+int ddpnic_scope_marked(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
 {
-    struct ddpnic_wait *a = ddpnic_wait_at(d, id);
-    if (id >= d->nic.waits.high || (a->flags & DDPNIC_A_MARK) == 0)
+    struct ddpnic_wait *a = ddpnic_scope_find_wait(d, ev->id, ev->scope);
+    if (a == NULL || (a->flags & DDPNIC_A_MARK) == 0)
         return SNIC_EINVAL;
     if ((a->flags & DDPNIC_A_DEAD) == 0) {
         struct ddpnic_write *w = ddpnic_scope_find(d, a->scope);
@@ -129,7 +142,7 @@ int ddpnic_scope_marked(struct snic_ddpnic *d, uint32_t id)
             d->nic.persist_dirty = 1;
         }
     }
-    ddpnic_wait_free(d, id);
+    ddpnic_wait_free(d, (uint32_t)(a - ddpnic_wait_at(d, 0)));
     return 0;
 }
 

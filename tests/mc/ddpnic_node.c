@@ -15,7 +15,7 @@
 
 struct xn_pending {
     uint64_t ts;
-    uint64_t value;
+    uint64_t value; /* of MARK the scope */
     uint32_t id;
     uint16_t type; /* action - VSTORE */
     uint16_t key;
@@ -267,7 +267,9 @@ static int xn_pending_before(const struct xn_pending *a, const struct xn_pending
         return a->type < b->type;
     if (a->key != b->key)
         return a->key < b->key;
-    return a->ts != b->ts ? a->ts < b->ts : a->id < b->id;
+    if (a->ts != b->ts)
+        return a->ts < b->ts;
+    return a->id != b->id ? a->id < b->id : a->value < b->value;
 }
 
 static void xn_sort_pending(struct xn_node *n)
@@ -509,7 +511,7 @@ static void xn_act(struct xn_work *w, int host, const struct snic_ddp_action *a)
         p->key = (uint16_t)a->msg.key.w[0];
         p->ts = a->msg.ts;
         p->id = a->id;
-        p->value = a->msg.value;
+        p->value = a->type == SNIC_DDPNIC_MARK ? a->msg.scope : a->msg.value;
         break;
     default:
         break; /* RELEASE: the engine's own tests count handles; SUSPECT is advice */
@@ -553,6 +555,7 @@ static int xn_complete(struct xn_work *w, uint32_t i)
     ev.key.w[0] = p.key;
     ev.ts = p.ts;
     ev.id = p.id;
+    ev.scope = p.value;
     return xn_step_nic(w, &ev);
 }
 
