@@ -280,7 +280,7 @@ static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
     msg->configured = m->opts.configured;
     msg->witness = m->opts.witness;
     msg->epoch = m->rec.decided.epoch;
-    msg->src_incarnation = m->rec.incarnation;
+    msg->src_incarnation = member_is_named(m) ? m->rec.incarnation : 0; /* of DECIDED, REJECT */
     switch (type) {
     case SNIC_MEMBER_HEARTBEAT:
         msg->seq = m->seq;

@@ -3,7 +3,8 @@
  * The explorer of memberships by hand:
  *
  *     member_explore [beats N] [proposals N] [resends N] [silences N] [expiries N] [crashes N]
- *                    [boots N] [losses N] [doubles N] [waits N] [bug N] [blind 1] [threads N]
+ *                    [boots N] [losses N] [doubles N] [waits N] [begin 0..4] [bug N]
+ *                    [blind 1] [threads N]
  *
  * Exit code 0: clean, 1: a violation, 2: stopped at a limit.
  */
@@ -26,7 +27,8 @@ int main(int argc, char **argv)
                    {"boots", &o.boots},       {"losses", &o.losses},
                    {"doubles", &o.doubles},   {"waits", &o.waits},
                    {"bug", &o.bug},           {"blind", &o.blind},
-                   {"threads", &mo.threads},  {"exact", &mo.exact}};
+                   {"threads", &mo.threads},  {"begin", &o.begin},
+                   {"exact", &mo.exact}};
     struct mw_world *w;
     struct mc_report r;
     size_t k;

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "member_node.h"
 
-#include "member/member_priv.h"
-
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define MN_NOW ((uint64_t)1 << 44)
-#define MN_LATER (MN_NOW << 1) /* armed, and not due */
+#include <string.h>
 
 /* A node. The engine's memory follows. */
 struct mn_node {
@@ -142,54 +138,11 @@ static struct snic_member *mn_engine(struct mn_node *n)
     return (struct snic_member *)(void *)n->engine;
 }
 
-static void mn_less(uint64_t *generation, uint64_t by)
-{
-    if (*generation != 0)
-        *generation = *generation > by ? *generation - by : 1;
-}
-
-static void mn_still(struct snic_member *m)
-{
-    uint64_t by = m->stored > 1 ? m->stored - 1 : 0;
-    uint32_t i;
-
-    m->generation -= by;
-    m->stored -= by;
-    mn_less(&m->storing, by);
-    mn_less(&m->incarnation_generation, by);
-    mn_less(&m->promise_generation, by);
-    mn_less(&m->accept_generation, by);
-    mn_less(&m->view_generation, by);
-    m->heartbeat_at_ns = m->booted ? MN_LATER : SNIC_NEVER;
-    m->want_at_ns = m->want_at_ns == SNIC_NEVER ? SNIC_NEVER : MN_LATER;
-    m->retry_at_ns = m->give_up_ns = m->phase != MEMBER_IDLE ? MN_LATER : 0;
-    m->parked_until_ns = m->parked != 0 ? MN_LATER : 0;
-    m->base_ns = 0; /* who is not heard is silent */
-    m->quiet_ns = m->quiet_ns > MN_NOW ? MN_NOW + m->grant_ns : 0;
-    m->lease_until_ns = m->lease_until_ns > MN_NOW ? MN_NOW + m->opts.lease_ns : 0;
-    m->stuck_ns = m->stuck_ns == SNIC_NEVER ? SNIC_NEVER : MN_NOW;
-    m->busy = 0;
-    m->busy_ns = m->tries = m->refused = m->proposals = 0;
-    for (i = 0; i < MN_NODES; i++) {
-        struct member_peer *p = &m->peers[i];
-
-        p->heard_ns = p->heard ? MN_NOW : 0;
-        p->mutual_ns = p->mutual ? MN_NOW : 0;
-        p->left_ns = SNIC_NEVER;
-        if (p->grant_until_ns > MN_NOW)
-            p->grant_until_ns = MN_NOW + member_grant_span(m, m->opts.lease_ns);
-        else
-            p->grant_until_ns = p->grant_incarnation = 0;
-    }
-    for (i = 0; i < SNIC_MEMBER__ASKS; i++)
-        m->asks[i].sent_ns = m->asks[i].seq != 0 ? MN_NOW : 0;
-}
-
 static void mn_fill_sum(struct mn_space *s, struct mn_node *n)
 {
     struct snic_member *m = mn_engine(n);
     struct mn_sum *d = &n->sum;
-    uint32_t i;
+    struct snic_member_view v;
 
     d->role = d->leased = d->asked = d->armed = d->phase = d->quiet = d->stuck = d->caught = 0;
     d->granted = d->hears = 0;
@@ -197,24 +150,8 @@ static void mn_fill_sum(struct mn_space *s, struct mn_node *n)
     d->bad = NULL;
     if (!d->alive)
         return;
-    d->role = (uint8_t)m->role;
-    d->leased = m->lease_until_ns != 0;
-    d->armed = m->want_at_ns != SNIC_NEVER;
-    d->phase = (uint8_t)m->phase;
-    d->quiet = m->quiet_ns != 0;
-    d->stuck = m->stuck_ns != SNIC_NEVER;
-    d->caught = m->caught_up != 0;
-    d->seq = (uint32_t)m->seq;
-    d->incarnation = m->rec.incarnation;
-    d->installed = m->installed;
-    d->epoch = m->rec.decided.epoch;
-    d->view = mn_view_add(s, &m->rec.decided);
-    for (i = 0; i < MN_NODES; i++) {
-        d->granted |= (uint16_t)((m->peers[i].grant_until_ns != 0) << i);
-        d->hears |= (uint16_t)(m->peers[i].mutual << i);
-    }
-    for (i = 0; i < SNIC_MEMBER__ASKS; i++)
-        d->asked |= m->asks[i].seq != 0;
+    mn_look(m, d, &v);
+    d->view = mn_view_add(s, &v);
     if (!s->blind && snic_member_check(m) != 0)
         d->bad = "snic_member_check";
 }
@@ -326,41 +263,6 @@ static void mn_stored(struct mn_node *n)
     n->sum.storing = 0;
 }
 
-/* What is not an event of the engine's, but what time brings; then TICK. */
-static void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg)
-{
-    switch (kind) {
-    case MN_BEAT:
-        m->heartbeat_at_ns = MN_NOW;
-        break;
-    case MN_PROPOSE:
-        m->want_at_ns = MN_NOW;
-        break;
-    case MN_RESEND:
-        m->retry_at_ns = MN_NOW;
-        break;
-    case MN_SILENT:
-        m->peers[arg].heard = m->peers[arg].mutual = 0;
-        m->peers[arg].heard_ns = m->peers[arg].mutual_ns = 0;
-        break;
-    case MN_EXPIRE:
-        m->lease_until_ns = 0;
-        memset(m->asks, 0, sizeof(m->asks));
-        break;
-    case MN_GRANT_END:
-        m->peers[arg].grant_until_ns = 0;
-        break;
-    case MN_QUIET_END:
-        m->quiet_ns = 0;
-        break;
-    default: /* MN_WAITED */
-        m->stuck_ns = 0;
-        break;
-    }
-    if (m->parked != 0 && (kind == MN_GRANT_END || kind == MN_QUIET_END))
-        m->parked_until_ns = MN_NOW;
-}
-
 static void mn_event(struct mn_work *w, uint32_t kind, uint32_t arg)
 {
     struct mn_node *n = w->n;
@@ -375,7 +277,7 @@ static void mn_event(struct mn_work *w, uint32_t kind, uint32_t arg)
         break;
     case MN_STORED:
         ev.type = SNIC_MEMBER_STORED;
-        ev.id = mn_engine(n)->storing;
+        ev.id = mn_storing(mn_engine(n));
         mn_stored(n);
         break;
     case MN_CAUGHT_UP:

@@ -87,8 +87,21 @@ uint32_t mn_view_number(struct mn_space *s, const struct snic_member_view *v);
 const struct snic_member_record *mn_disk(const struct mn_space *s, uint32_t node);
 const struct snic_member_record *mn_store(const struct mn_space *s, uint32_t node);
 
-/* member_engine.c: the defect that is switched on, 0: none (test_member_teeth.c lists them). */
+/* ---- member_engine.c: what needs the engine's layout ---- */
+
+/* The only time there is. */
+#define MN_NOW ((uint64_t)1 << 44)
+
+/* The defect that is switched on, 0: none (test_member_teeth.c lists them). */
 extern unsigned mn_bug;
 _Noreturn void mn_assert_fail(const char *file, int line, const char *text);
+/* Put times and counters back. */
+void mn_still(struct snic_member *m);
+/* What is no event of the engine's but what time brings, from MN_BEAT to MN_WAITED; TICK follows.
+ */
+void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg);
+/* Fills in of sum what there is while a node is alive, but for view and bad. */
+void mn_look(const struct snic_member *m, struct mn_sum *sum, struct snic_member_view *decided);
+uint64_t mn_storing(const struct snic_member *m); /* STORE's id */
 
 #endif /* SNIC_MC_MEMBER_NODE_H */

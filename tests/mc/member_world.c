@@ -23,8 +23,8 @@ enum mw_budget {
     MW_LOSSES,
     MW_DOUBLES,
     MW_WAITS,
-    MW_BEATS, /* of each node */
-    MW_BUDGETS = MW_BEATS + MN_NODES
+    MW_BEATS,
+    MW_BUDGETS = 12
 };
 
 /* A vote that is on disk. */
@@ -48,12 +48,12 @@ struct mw_head {
     uint32_t chosen[MW_EPOCHS]; /* view + 1 */
     uint32_t over[MN_NODES];    /* leases asked for up to this heartbeat have ended */
     uint32_t caught[MN_NODES];  /* incarnation that caught up */
+    uint32_t told[MN_NODES];    /* the last it sent messages under */
     uint8_t used[MW_BUDGETS];
     uint8_t bad;     /* what happened on the way, index of mw_bads */
     uint8_t culprit; /* MW_B_TEXT: who, and by which event */
     uint16_t messages;
     uint32_t event;
-    uint32_t pad;
 };
 
 struct mw_state {
@@ -77,6 +77,7 @@ enum {
     MW_B_FULL,
     MW_B_LEARNER,
     MW_B_BACK,
+    MW_B_TWICE,
     MW_B_EVENT,
     MW_B_ROOM,
     MW_B_TEXT
@@ -91,6 +92,7 @@ static const char *const mw_bads[] = {
     "S4: FULL out of nothing",
     "S4: a learner under an incarnation that was there before",
     "S4: an incarnation went back",
+    "S5: an incarnation of two lives",
     "an event was refused",
     "the model has no room",
 };
@@ -241,8 +243,8 @@ static void mw_on_disk(struct mw_world *w, struct mw_state *s, uint32_t n)
 
 /* ---- Events ---- */
 
-static void mw_note_grants(struct mw_world *w, struct mw_state *s, uint32_t n,
-                           const struct mn_result *r)
+static void mw_note_sent(struct mw_world *w, struct mw_state *s, uint32_t n,
+                         const struct mn_result *r)
 {
     uint32_t i;
 
@@ -250,6 +252,8 @@ static void mw_note_grants(struct mw_world *w, struct mw_state *s, uint32_t n,
         const struct mn_message *m = mn_message(w->space, r->out[i]);
         struct mw_grant *g = &s->h.grant[n][m->dst];
 
+        if (m->msg.src_incarnation > s->h.told[n])
+            s->h.told[n] = m->msg.src_incarnation;
         if (m->msg.type != SNIC_MEMBER_GRANT)
             continue;
         if (g->incarnation != m->msg.dst_incarnation || g->seq < m->msg.seq)
@@ -281,9 +285,11 @@ static int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uin
     if (kind == MN_STORED || (kind == MN_CRASH && (event & 1) != 0))
         mw_on_disk(w, s, n);
     s->h.node[n] = r->node;
+    if (kind == MN_BOOT && s->h.told[n] != 0 && mw_sum(w, s, n)->incarnation <= s->h.told[n])
+        s->h.bad = MW_B_TWICE;
     for (i = 0; i < r->outs; i++)
         mw_put(s, r->out[i]);
-    mw_note_grants(w, s, n, r);
+    mw_note_sent(w, s, n, r);
     if (kind == MN_EXPIRE)
         s->h.over[n] = mw_sum(w, s, n)->seq;
     if (kind == MN_BOOT)
@@ -358,7 +364,7 @@ static void mw_may_time(const struct mw_world *w, const struct mw_state *s, uint
     const struct mn_sum *d = mw_sum(w, s, n);
     uint32_t p, all = 1;
 
-    if (s->h.used[MW_BEATS + n] < w->o.beats)
+    if (s->h.used[MW_BEATS] < w->o.beats)
         mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_BEAT, 0)));
     if (d->armed && s->h.used[MW_PROPOSALS] < w->o.proposals)
         mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_PROPOSE, 0)));
@@ -416,7 +422,7 @@ static uint32_t mw_actions(void *ctx, const void *state, size_t len, uint64_t *o
     return l.count;
 }
 
-static void mw_use(struct mw_state *s, uint32_t n, uint32_t event)
+static void mw_use(struct mw_state *s, uint32_t event)
 {
     static const uint8_t budgets[] = {
         [MN_PROPOSE] = MW_PROPOSALS + 1, [MN_RESEND] = MW_RESENDS + 1,
@@ -426,7 +432,7 @@ static void mw_use(struct mw_state *s, uint32_t n, uint32_t event)
     uint32_t kind = event >> 27;
 
     if (kind == MN_BEAT)
-        s->h.used[MW_BEATS + n]++;
+        s->h.used[MW_BEATS]++;
     else if (kind < sizeof(budgets) && budgets[kind] != 0)
         s->h.used[budgets[kind] - 1]++;
     if (kind == MN_BOOT && (event & 1) != 0)
@@ -445,7 +451,7 @@ static size_t mw_apply(void *ctx, const void *state, size_t len, uint64_t action
         s.h.used[MW_DOUBLES]++;
     else if (event >> 27 == MN_MESSAGE)
         mw_take(&s, event & ((1u << 27) - 1));
-    mw_use(&s, n, event);
+    mw_use(&s, event);
     any = mw_node_event(w, &s, n, event);
     if (!any && event >> 27 != MN_MESSAGE)
         return 0;
@@ -567,6 +573,57 @@ static void mw_calm_down(struct mw_world *w, struct mw_state *s)
     }
 }
 
+/* Heartbeats; node 0 may propose. */
+static void mw_go_on(struct mw_world *w, struct mw_state *s, int propose)
+{
+    uint32_t n;
+
+    mw_calm_down(w, s);
+    for (n = 0; n < MN_NODES; n++)
+        (void)mw_node_event(w, s, n, MN_EVENT(MN_BEAT, 0));
+    mw_calm_down(w, s);
+    if (propose && mw_sum(w, s, 0)->armed)
+        (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
+    mw_calm_down(w, s);
+}
+
+/* The last node is voted out, comes back, and all hear each other again. */
+static void mw_leave_out(struct mw_world *w, struct mw_state *s)
+{
+    const uint32_t last = MN_NODES - 1;
+    uint32_t n;
+
+    (void)mw_node_event(w, s, last, MN_EVENT(MN_EXPIRE, 0));
+    for (n = 0; n < last; n++) {
+        (void)mw_node_event(w, s, n, MN_EVENT(MN_SILENT, last));
+        (void)mw_node_event(w, s, n, MN_EVENT(MN_GRANT_END, last));
+    }
+    (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
+    mw_calm_down(w, s);
+    mw_go_on(w, s, 0);
+    mw_go_on(w, s, 0);
+}
+
+/* The last node's lease rests on the grant of the middle one, which has booted since. */
+static void mw_forget(struct mw_world *w, struct mw_state *s)
+{
+    const uint32_t last = MN_NODES - 1;
+    uint32_t i;
+
+    (void)mw_node_event(w, s, last, MN_EVENT(MN_EXPIRE, 0));
+    (void)mw_node_event(w, s, 0, MN_EVENT(MN_GRANT_END, last));
+    (void)mw_node_event(w, s, last, MN_EVENT(MN_BEAT, 0));
+    for (i = 0; i < s->h.messages; i++)
+        if (mn_message(w->space, s->msg[i])->dst == 0) {
+            mw_take(s, s->msg[i]);
+            break;
+        }
+    mw_calm_down(w, s);
+    (void)mw_node_event(w, s, 1, MN_EVENT(MN_CRASH, 0));
+    (void)mw_node_event(w, s, 1, MN_EVENT(MN_BOOT, 0));
+    mw_calm_down(w, s);
+}
+
 struct mw_world *mw_new(const struct mw_opts *o)
 {
     struct mw_world *w = calloc(1, sizeof(*w));
@@ -583,15 +640,21 @@ struct mw_world *mw_new(const struct mw_opts *o)
         s->h.node[n] = mn_begin(w->space, n);
         (void)mw_node_event(w, s, n, MN_EVENT(MN_BOOT, 0));
     }
-    for (round = 0; round < 6; round++) {
-        mw_calm_down(w, s);
-        for (n = 0; n < MN_NODES; n++)
-            (void)mw_node_event(w, s, n, MN_EVENT(MN_BEAT, 0));
-        mw_calm_down(w, s);
-        if (mw_sum(w, s, 0)->epoch == 0 && mw_sum(w, s, 0)->armed)
-            (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
-    }
+    for (round = 0; round < 6; round++)
+        mw_go_on(w, s, mw_sum(w, s, 0)->epoch == 0);
     mn_bug = o->bug;
+    if (o->begin == MW_OUT || o->begin == MW_LEARNER)
+        mw_leave_out(w, s);
+    if (o->begin == MW_BOOTED)
+        mw_forget(w, s);
+    for (n = 0; n < MN_NODES && o->begin == MW_FREE; n++)
+        (void)mw_node_event(w, s, n, MN_EVENT(MN_EXPIRE, 0));
+    for (n = 0; n < MN_NODES * MN_NODES && o->begin == MW_FREE; n++)
+        (void)mw_node_event(w, s, n / MN_NODES, MN_EVENT(MN_GRANT_END, n % MN_NODES));
+    if (o->begin == MW_LEARNER)
+        mw_go_on(w, s, 1);
+    if (o->begin == MW_LEARNER)
+        mw_go_on(w, s, 0);
     w->model.name = "member";
     w->model.ctx = w;
     w->model.init = mw_init;

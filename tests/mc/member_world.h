@@ -15,6 +15,7 @@
  * S2  an epoch has one chosen view; what anyone knows as decided was chosen (P1)
  * S3  a file never goes back (P1)
  * S4  each chosen view follows from the one before (P3, P4)
+ * S5  no two lives of a node speak under one incarnation
  * snic_member_check(), assertions.
  */
 #ifndef SNIC_MC_MEMBER_WORLD_H
@@ -22,8 +23,17 @@
 
 #include "member_node.h"
 
+enum mw_begin {
+    MW_ALL = 0, /* epoch 1, as above */
+    MW_OUT,     /* epoch 2: the last node was voted out and wants to come back */
+    MW_LEARNER, /* epoch 3: it is a learner */
+    MW_BOOTED,  /* epoch 1; the middle node forgot the grant that the last one's lease rests on */
+    MW_FREE     /* epoch 1; no lease and no grant */
+};
+
 struct mw_opts {
-    uint32_t beats; /* heartbeats, of each node */
+    uint32_t begin; /* enum mw_begin */
+    uint32_t beats; /* heartbeats */
     uint32_t proposals;
     uint32_t resends;
     uint32_t silences;
