@@ -360,7 +360,7 @@ static void raw_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
 static void raw_nonsense(struct raw *raw, struct snic_world *w, struct snic_rng *rng)
 {
     static unsigned char body[40000];
-    for (uint64_t at[2] = {0, 0}, i = 0; i < support_rounds(4000, 100000); i++) {
+    for (uint64_t at[2] = {0, 0}, i = 0; i < support_scale(4000, 100000); i++) {
         unsigned char head[48];
         uint32_t type = 1 + (uint32_t)snic_rng_below(rng, 2);
         uint32_t k = (uint32_t)snic_rng_below(rng, 2);

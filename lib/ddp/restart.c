@@ -166,7 +166,9 @@ static void ddp_restart_record(struct snic_ddp *d, struct ddp_rec *r)
         return;
     /* What came by a replay of an earlier attempt may be equal everywhere and durable nowhere. */
     if ((d->differ >> ddp_restart_range(r) & 1) == 0 && r->dts >= r->vts) {
-        r->gv = r->gd = r->vts;
+        r->gv = r->vts;
+        if (d->rules.gd != DDP_NEVER) /* as after a replay, which another node may do of this key */
+            r->gd = r->vts;
         ddp_watch(d, r, 0);
         return;
     }
