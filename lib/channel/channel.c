@@ -244,7 +244,7 @@ void channel_slot_copy(const struct snic_channel_slot *slot, const void *header,
                        const struct snic_iov *payload, uint32_t n)
 {
     unsigned char *to = slot->payload;
-    if (slot->header_bytes > 0)
+    if (header != NULL && slot->header_bytes > 0)
         memcpy(slot->header, header, slot->header_bytes);
     for (uint32_t i = 0; i < n; i++) {
         if (payload[i].size == 0)

@@ -21,7 +21,7 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
                      struct snic_kvfs_attr *out)
 {
     struct snic_kvfs_attr parent;
-    struct kvfs_found found;
+    struct kvfs_found found = {0};
     struct snic_kvop_key key;
     int dots = kvfs_name_dots(name, size), rc, found_rc = 0;
     if (!dots) {
@@ -285,7 +285,7 @@ int kvfs_run_make(struct kvfs_op *op)
     const struct snic_kvfs_req *req = op->req;
     struct snic_kvfs_attr dir;
     struct snic_kvop_key key;
-    struct kvfs_found found;
+    struct kvfs_found found = {0};
     int rc;
     if (kvfs_committed(op))
         return name_made(op);
