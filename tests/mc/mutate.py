@@ -230,7 +230,8 @@ def try_one(cc, top, libs, m):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--cc", default="cc")
-    parser.add_argument("--lib", action="append", default=[], help="what to link, in this order")
+    parser.add_argument("--lib", action="append", required=True,
+                        help="what to link, in this order")
     parser.add_argument("--day", action="store_true", help="a sample, unless SNIC_NIGHTLY is set")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("filter", nargs="?", default="")
