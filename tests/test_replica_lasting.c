@@ -89,6 +89,32 @@ static void test_replica_one_node_lost_nothing_lost(void **state)
     }
 }
 
+/*
+ * The log goes round many times: what was written once, long ago, is copied along by compaction and
+ * is there when all begin from their logs; what was deleted is not.
+ */
+static void test_replica_compaction_keeps_old_keys(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_STRICT; model++) {
+        struct cluster *c = begin(model);
+        uint64_t disk = (uint64_t)c->o.segment_bytes * c->o.segments;
+        uint64_t blocks = 0;
+        uint64_t old = put(c, 0, 7);
+        uint64_t newest = 0;
+        (void)put(c, 1, 6);
+        assert_int_equal(cluster_do(c, 2, SNIC_REPLICA_DELETE, 6, NULL), 0);
+        /* Each is durable by itself, so that it takes a block of 512 bytes or more. */
+        for (uint32_t i = 0; blocks < 3 * disk; i++, blocks += 512)
+            newest = put(c, i % 3, 1);
+        all_again(c, CLUSTER_DARK);
+        assert_int_equal(get(c, 7), old);
+        assert_int_equal(get(c, 1), newest);
+        assert_int_equal(get(c, 6), 0);
+        end(c);
+    }
+}
+
 /* The power of all goes right after the answer, with all that is not flushed. */
 static void test_replica_all_dark_after_answer(void **state)
 {
@@ -235,6 +261,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_one_node_lost_nothing_lost),
+        cmocka_unit_test(test_replica_compaction_keeps_old_keys),
         cmocka_unit_test(test_replica_all_dark_after_answer),
         cmocka_unit_test(test_replica_all_dark_after_read),
         cmocka_unit_test(test_replica_strict_read_before_durable_unhappens),
