@@ -121,6 +121,15 @@ static void examine(const char *what, uint64_t at, int lied)
         assert_int_equal(walfix_append(&probe, 1, 0), SNIC_ECORRUPT);
         walfix_accept(&probe);
         assert_int_equal(probe.failed, 0);
+        /* Taken once is taken: also if nothing is appended. */
+        walfix_close(&probe);
+        assert_int_equal(walfix_open(&probe, 0), 0);
+        if (probe.report.verdict == SNIC_WAL_SUSPECT ||
+            (want == SNIC_WAL_SUSPECT && probe.report.verdict != SNIC_WAL_CLEAN))
+            fail_msg("%s at %" PRIu64 ": taken, and opened again: verdict %u", what, at,
+                     probe.report.verdict);
+        if (probe.report.verdict != SNIC_WAL_CLEAN)
+            walfix_accept(&probe);
         assert_int_equal(walfix_append(&probe, 1, SNIC_WAL_TOMBSTONE), 0);
         walfix_settle(&probe);
         walfix_close(&probe);

@@ -244,6 +244,8 @@ static void wal_batch_durable(struct snic_wal *w)
         if (!w->closing)
             w->events.durable(w->ctx, w->durable_seq);
     }
+    if (w->erase == WAL_JOB_RUNS)
+        wal_erase_done(w);
 }
 
 static void wal_batch_written(struct snic_wal *w)

@@ -112,13 +112,24 @@ void wal_tail_begin(struct snic_wal *w)
 
 static void wal_erase_next(struct snic_wal *w);
 
-static void wal_erase_done(struct snic_wal *w)
+void wal_erase_done(struct snic_wal *w)
 {
     w->erase = WAL_JOB_NONE;
     w->writable = 1;
-    w->tolerant = w->report.verdict == SNIC_WAL_CORRUPT ? w->next.gen : 0;
     if (w->events.accepted != NULL)
         w->events.accepted(w->ctx);
+}
+
+/**
+ * What is left of a batch that was cut says that there should be more, until a batch follows it. So
+ * one without records does, or the same end would be in doubt at the next opening.
+ */
+static void wal_erase_flushed(struct snic_wal *w)
+{
+    w->tolerant = w->report.verdict == SNIC_WAL_CORRUPT ? w->next.gen : 0;
+    wal_announce(w);
+    if (w->batch_count == 0)
+        wal_erase_done(w); /* no room for it */
 }
 
 static void wal_erase_written(struct snic_wal *w)
@@ -138,7 +149,7 @@ static void wal_erase_next(struct snic_wal *w)
         stop = w->geo.batch_blocks;
     }
     if (r->block == stop) {
-        wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_erase_done);
+        wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_erase_flushed);
         return;
     }
     uint64_t n = snic_min_u64((uint64_t)(stop - r->block) * w->geo.block,

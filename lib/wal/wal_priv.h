@@ -344,6 +344,8 @@ void wal_opened(struct snic_wal *w, int result);
 /* tail.c: where the log ends, and cutting that off */
 void wal_tail_begin(struct snic_wal *w);
 void wal_erase_pump(struct snic_wal *w);
+/** The first batch behind the cut is durable. */
+void wal_erase_done(struct snic_wal *w);
 
 /* recover.c: the records */
 void wal_recover_begin(struct snic_wal *w);
