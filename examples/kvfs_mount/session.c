@@ -247,11 +247,12 @@ static void session_worked(struct session_alone *s)
 /*
  * The next request follows an answer soon, if any does: that is looked for busily, so that it costs
  * one read and one write and no call of the loop's. What a disk or another machine has to do first
- * is, if such things have lately come as soon.
+ * is, if such things have lately come as soon. A process of the file system's own looks busily too,
+ * and to be woken by it takes longer than it took to answer.
  */
 static int session_spins(const struct session_alone *s)
 {
-    if (s->busy && s->wait_ns >= s->spin_ns)
+    if (s->busy && s->wait_ns >= s->spin_ns && s->m->remote == NULL)
         return 0;
     return snic_loop_clock(s->m->loop) - s->since_ns < s->spin_ns;
 }
