@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { QUEUE = 64, DIRS = 100, NAME = 24, REPEATS_MAX = 101 };
@@ -58,9 +59,11 @@ struct bench {
 
 static void *bench_memory(size_t size)
 {
+    enum { PAGE = 2 << 20 };
     void *p = NULL;
-    if (size == 0 || posix_memalign(&p, SNIC_CACHELINE, size) != 0)
+    if (size == 0 || posix_memalign(&p, PAGE, size) != 0)
         die("memory", SNIC_ENOMEM);
+    (void)madvise(p, size, MADV_HUGEPAGE); /* as kvfs.h recommends */
     return p;
 }
 

@@ -56,6 +56,7 @@ EXTRA_INCLUDES = {
     "lib/base/error.c": {"stdio.h", "stdlib.h"},  # the default assertion handler
     "lib/dma/local.c": {"sched.h"},  # a backend that needs nothing else: two loops of a process
     "lib/base/xxh.h": {"xxhash.h"},  # its comment says why nobody else may
+    "lib/kv/mem_slab.c": {"sys/mman.h"},  # asks for huge pages, of the store in memory alone
     "lib/kv/rados_priv.h": {"pthread.h", "rados/librados.h"},  # shared by the backend's files
 }
 TOP = {"include", "lib", "examples", "fuzz", "bench", "tests", "pkgconfig", "CMakeLists.txt",

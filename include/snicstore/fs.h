@@ -5,8 +5,8 @@
  * tools call.
  *
  * Depends on  snicstore/base.h, snicstore/kvfs.h, snicstore/kv.h, snicstore/loop.h.
- * Memory      snic_fs_memsize() bytes of the caller's. Requests are the caller's, borrowed from
- *             submit until done; so is all they name.
+ * Memory      snic_fs_memsize() bytes of the caller's (kvfs.h says when huge pages pay). Requests
+ *             are the caller's, borrowed from submit until done; so is all they name.
  * Threads     Owner of the loop; snic_fs_post() from any thread.
  * Progress    No call blocks, except those that say "runs the loop".
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.

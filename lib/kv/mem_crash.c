@@ -53,7 +53,7 @@ void kv_mem_undo_block(struct snic_kvmem *m, uint64_t object, uint64_t block, in
 void kv_mem_sync(struct snic_kvmem *m)
 {
     for (uint64_t i = 0; i < m->undo_count; i++) {
-        free(m->undo[i].record);
+        kv_mem_record_free(m, m->undo[i].record);
         kv_mem_block_put(m, m->undo[i].data);
     }
     m->undo_count = 0;
@@ -80,7 +80,7 @@ static int kv_mem_record_back(struct snic_kvmem *m, const struct kv_mem_undo *u)
         kv_mem_replace(m, now, u->record);
         m->used += kv_mem_record_bytes(u->key.size, u->record->size);
     }
-    free(now);
+    kv_mem_record_free(m, now);
     return 0;
 }
 
@@ -145,9 +145,9 @@ static int kv_mem_record_copy(struct snic_kvmem *to, struct kv_mem_record *r)
 {
     if (r->key.size == 0)
         return kv_mem_object_copy(to, kv_mem_object_of(r));
-    struct kv_mem_record *copy = kv_mem_record_make(&r->key, kv_mem_value(r), r->size);
+    struct kv_mem_record *copy = kv_mem_record_make(to, &r->key, kv_mem_value(r), r->size);
     if (copy == NULL || kv_mem_reserve(to, 1) != 0) {
-        free(copy);
+        kv_mem_record_free(to, copy);
         return SNIC_ENOMEM;
     }
     kv_mem_insert(to, copy);

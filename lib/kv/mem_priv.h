@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Inside the store in memory: what mem.c, mem_tree.c, mem_object.c, mem_run.c and mem_crash.c
- * share.
+ * Inside the store in memory: what mem.c, mem_tree.c, mem_slab.c, mem_object.c, mem_run.c and
+ * mem_crash.c share.
  */
 #ifndef SNIC_KV_MEM_PRIV_H
 #define SNIC_KV_MEM_PRIV_H
@@ -14,7 +14,9 @@ enum {
     KVMEM_DEPTH = 20,
     KVMEM_CHUNK = 64, /* blocks, one bit each in a word */
     KVMEM_EXPECT = 32,
-    KVMEM_FAULTS = 64
+    KVMEM_FAULTS = 64,
+    KVMEM_SLAB_STEP = 32,
+    KVMEM_SLAB_MOST = 1024
 };
 
 /* ---- Records ---- */
@@ -45,7 +47,6 @@ struct kv_mem_node {
             struct kv_mem_node *child[KVMEM_FAN];
         } inner;
     } u;
-    struct kv_mem_node *all; /* every node there is */
     uint32_t count;
 };
 
@@ -86,6 +87,14 @@ struct kv_mem_undo {
     uint32_t taken;
 };
 
+/** Small memory. */
+struct kv_mem_slab {
+    struct kv_mem_chunk_head *chunks;
+    unsigned char *at; /* of the last chunk: what is not carved yet */
+    size_t left;
+    void *kept[KVMEM_SLAB_MOST / KVMEM_SLAB_STEP]; /* given back, by size */
+};
+
 /*
  * Invariants
  *   N1 Every record is in the tree once and in the hash table once; an object is there iff a block
@@ -106,7 +115,7 @@ struct snic_kvmem {
     uint32_t height; /* 0: the root is a leaf */
     uint32_t spare_count;
     struct kv_mem_node *spare;
-    struct kv_mem_node *nodes;
+    struct kv_mem_slab slab;
     /* blocks without a use */
     unsigned char *blocks;
     uint64_t blocks_count;
@@ -141,6 +150,15 @@ static inline uint64_t kv_mem_record_bytes(uint32_t key_size, uint32_t value_siz
     return sizeof(struct kv_mem_record) + key_size + value_size;
 }
 
+/* ---- mem_slab.c ---- */
+
+/** Memory that stays until the store is closed, or NULL. */
+void *kv_mem_slab_carve(struct snic_kvmem *m, size_t size);
+/** Memory that is given back with the same size, or NULL. */
+void *kv_mem_slab_take(struct snic_kvmem *m, size_t size);
+void kv_mem_slab_give(struct snic_kvmem *m, void *p, size_t size);
+void kv_mem_slab_close(struct snic_kvmem *m);
+
 /* ---- mem_tree.c ---- */
 
 uint32_t kv_mem_hash(const struct snic_kvop_key *key);
@@ -160,7 +178,7 @@ struct kv_mem_pos kv_mem_lower(const struct snic_kvmem *m, const struct snic_kvo
 struct kv_mem_record *kv_mem_at(struct kv_mem_pos *p);
 /** 0 or SNIC_ECORRUPT. */
 int kv_mem_tree_check(const struct snic_kvmem *m);
-/** Free nodes and table; the records are gone. */
+/** Free the table; records and nodes go with kv_mem_slab_close(). */
 void kv_mem_tree_close(struct snic_kvmem *m);
 
 /* ---- mem_object.c ---- */
@@ -230,7 +248,9 @@ struct kv_mem_verdict kv_mem_judge(struct snic_kvmem *m, const struct snic_kvop 
 /** Carry out a valid operation whose results were cleared. */
 void kv_mem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kv_mem_verdict *v);
 /** A record with a copy of the value, in no table; NULL without memory. */
-struct kv_mem_record *kv_mem_record_make(const struct snic_kvop_key *key, const void *value,
-                                         uint32_t size);
+struct kv_mem_record *kv_mem_record_make(struct snic_kvmem *m, const struct snic_kvop_key *key,
+                                         const void *value, uint32_t size);
+/** The end of one that is in no table any more, or of NULL. */
+void kv_mem_record_free(struct snic_kvmem *m, struct kv_mem_record *r);
 
 #endif /* SNIC_KV_MEM_PRIV_H */

@@ -94,10 +94,10 @@ static void kv_mem_groups(struct snic_kvmem *m, struct snic_kvop *op)
 
 /* ---- Commit ---- */
 
-struct kv_mem_record *kv_mem_record_make(const struct snic_kvop_key *key, const void *value,
-                                         uint32_t size)
+struct kv_mem_record *kv_mem_record_make(struct snic_kvmem *m, const struct snic_kvop_key *key,
+                                         const void *value, uint32_t size)
 {
-    struct kv_mem_record *r = malloc(sizeof(*r) + size);
+    struct kv_mem_record *r = kv_mem_slab_take(m, sizeof(*r) + size);
     if (r == NULL)
         return NULL;
     r->chain = NULL;
@@ -105,6 +105,12 @@ struct kv_mem_record *kv_mem_record_make(const struct snic_kvop_key *key, const 
     r->key = *key;
     memcpy(kv_mem_value(r), value, size);
     return r;
+}
+
+void kv_mem_record_free(struct snic_kvmem *m, struct kv_mem_record *r)
+{
+    if (r != NULL)
+        kv_mem_slab_give(m, r, sizeof(*r) + r->size);
 }
 
 /** What a commit is made of, found before anything is changed. */
@@ -176,10 +182,11 @@ static int kv_mem_commit_bytes(struct snic_kvmem *m, struct snic_kvop *op,
     return 0;
 }
 
-static void kv_mem_commit_drop(const struct snic_kvop *op, struct kv_mem_commit *c)
+static void kv_mem_commit_drop(struct snic_kvmem *m, const struct snic_kvop *op,
+                               struct kv_mem_commit *c)
 {
     for (uint32_t i = 0; i < op->change_count; i++)
-        free(c->made[i]);
+        kv_mem_record_free(m, c->made[i]);
 }
 
 /** New records, memory for all that follows, and whether it fits. Nothing is visible yet. */
@@ -204,7 +211,7 @@ static int kv_mem_commit_prepare(struct snic_kvmem *m, struct snic_kvop *op,
         more += (int64_t)kv_mem_record_bytes(change->key.size, change->size);
         if (!m->opts.track && c->old[i] != NULL && c->old[i]->size == change->size)
             continue; /* in place */
-        c->made[i] = kv_mem_record_make(&change->key, change->value, change->size);
+        c->made[i] = kv_mem_record_make(m, &change->key, change->value, change->size);
         r = c->made[i] == NULL ? SNIC_ENOMEM : r;
     }
     if (r == 0 && w != NULL) {
@@ -221,7 +228,7 @@ static int kv_mem_commit_prepare(struct snic_kvmem *m, struct snic_kvop *op,
     if (r == 0)
         r = kv_mem_undo_reserve(m, undos);
     if (r != 0)
-        kv_mem_commit_drop(op, c);
+        kv_mem_commit_drop(m, op, c);
     return r == SNIC_ENOMEM ? SNIC_ENOSPC : r;
 }
 
@@ -248,7 +255,7 @@ static void kv_mem_commit_record(struct snic_kvmem *m, const struct snic_kvop_ch
     if (m->opts.track)
         kv_mem_undo_record(m, &change->key, old);
     else
-        free(old);
+        kv_mem_record_free(m, old);
 }
 
 static int kv_mem_commit_truncates(struct snic_kvmem *m, struct snic_kvop *op,
@@ -292,7 +299,7 @@ static int kv_mem_commit(struct snic_kvmem *m, struct snic_kvop *op)
     if (c.write != NULL && !c.one_step && multi) {
         r = kv_mem_commit_bytes(m, op, c.write, 0);
         if (r != 0) {
-            kv_mem_commit_drop(op, &c);
+            kv_mem_commit_drop(m, op, &c);
             return r;
         }
     }
@@ -500,6 +507,7 @@ int snic_kvmem_open(struct snic_kvmem **out, const struct snic_kvmem_opts *o)
     snic_link_init(&m->handles);
     if (kv_mem_reserve(m, 1) != 0) {
         kv_mem_tree_close(m);
+        kv_mem_slab_close(m);
         free(m);
         return SNIC_ENOMEM;
     }
@@ -516,9 +524,10 @@ void snic_kvmem_close(struct snic_kvmem *m)
         if (r->key.size == 0)
             kv_mem_object_free(m, kv_mem_object_of(r));
         else
-            free(r);
+            kv_mem_record_free(m, r);
     }
     kv_mem_tree_close(m);
+    kv_mem_slab_close(m);
     for (unsigned char *b = m->blocks, *next; b != NULL; b = next) {
         memcpy(&next, b, sizeof(next));
         free(b);

@@ -159,11 +159,9 @@ int kv_mem_reserve(struct snic_kvmem *m, uint32_t inserts)
     }
     uint32_t want = inserts * (m->height + 3) + 1;
     while (m->spare_count < want || m->root == NULL) {
-        struct kv_mem_node *n = malloc(sizeof(*n));
+        struct kv_mem_node *n = kv_mem_slab_carve(m, sizeof(*n));
         if (n == NULL)
             return SNIC_ENOMEM;
-        n->all = m->nodes;
-        m->nodes = n;
         n->count = 0;
         n->u.leaf.prev = NULL;
         n->u.leaf.next = NULL;
@@ -424,9 +422,5 @@ int kv_mem_tree_check(const struct snic_kvmem *m)
 
 void kv_mem_tree_close(struct snic_kvmem *m)
 {
-    for (struct kv_mem_node *n = m->nodes, *next; n != NULL; n = next) {
-        next = n->all;
-        free(n);
-    }
     free(m->table);
 }
