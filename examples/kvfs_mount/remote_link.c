@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The link to the file system's process: made, lost, made again.
+ */
+#include "remote_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KR_RETRY_NS 50000000u
+#define KR_GIVE_UP_NS 30000000000u
+#define KR_STOPPING_NS 2000000000u
+#define KR_CHANGE_NS 30000000000u /* so late the store has it for certain */
+
+/* ---- Messages ---- */
+
+static void remote_flush_run(struct snic_loop_msg *msg)
+{
+    struct km_remote *r = SNIC_CONTAINER(msg, struct km_remote, flush);
+
+    r->flush_queued = 0;
+    remote_flush(r);
+}
+
+static int remote_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *msg)
+{
+    struct km_remote *r = ctx;
+    const struct km_down *d = msg->header;
+
+    (void)ch;
+    if (msg->header_bytes != sizeof(*d))
+        return 1;
+    if ((int)d->alone != atomic_load_explicit(&r->m->alone, memory_order_relaxed)) {
+        atomic_store_explicit(&r->m->alone, (int)d->alone, memory_order_relaxed);
+        if (r->m->mounted_here)
+            km_session_expire(r->m);
+    }
+    if (msg->type == KM_WIRE_CALL)
+        remote_answer(r, d, msg->payload, msg->payload_bytes);
+    if (!r->flush_queued && (r->first != NULL || r->state == KR_REOPENING)) {
+        r->flush_queued = 1;
+        snic_loop_defer(r->m->loop, &r->flush);
+    }
+    return 1;
+}
+
+static void remote_writable(void *ctx, struct snic_channel *ch)
+{
+    (void)ch;
+    remote_flush(ctx);
+}
+
+static void remote_closed(void *ctx, struct snic_channel *ch, int reason)
+{
+    struct km_remote *r = ctx;
+
+    (void)ch;
+    (void)reason;
+    r->cut = 1;
+}
+
+static void remote_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
+{
+    struct km_remote *r = ctx;
+
+    (void)h;
+    (void)cause;
+    r->cut = 1;
+}
+
+/* ---- Its end, and the next one's beginning ---- */
+
+/* May it be asked twice? */
+static int remote_again(const struct km_call *c)
+{
+    switch (c->r.k.kind) {
+    case SNIC_KVFS_MKNOD:
+    case SNIC_KVFS_MKDIR:
+    case SNIC_KVFS_SYMLINK:
+    case SNIC_KVFS_UNLINK:
+    case SNIC_KVFS_RMDIR:
+    case SNIC_KVFS_RENAME:
+    case SNIC_KVFS_LINK:
+    case SNIC_KVFS_REMOVEXATTR:
+        return 0;
+    case SNIC_KVFS_CREATE:
+        return (c->r.k.flags & SNIC_KVFS_EXCL) == 0;
+    case SNIC_KVFS_WRITE:
+        return (c->r.k.flags & SNIC_KVFS_APPEND) == 0;
+    case SNIC_KVFS_SETXATTR:
+        return (c->r.k.flags & (SNIC_KVFS_XATTR_CREATE | SNIC_KVFS_XATTR_REPLACE)) == 0;
+    default:
+        return 1;
+    }
+}
+
+/* What was sent is asked again before what was not, or ends. */
+static void remote_recall(struct km_remote *r)
+{
+    struct km_call *later = r->first;
+
+    r->first = NULL;
+    for (uint32_t i = 0; i < KR_SLOTS; i++) {
+        struct km_call *c = r->slots[i];
+
+        if (c == NULL)
+            continue;
+        r->slots[i] = NULL;
+        r->free_slots[r->free_count++] = (uint16_t)i;
+        if (c->reopen != 0)
+            km_call_put(c);
+        else if (remote_again(c))
+            remote_push(r, c);
+        else
+            remote_end(c, SNIC_EIO);
+    }
+    if (r->first == NULL)
+        r->first = later;
+    else
+        r->last->next = later;
+    while (r->first != NULL && r->last->next != NULL)
+        r->last = r->last->next;
+}
+
+/* At the top level: closing runs the loop. */
+static void remote_down(struct km_remote *r)
+{
+    r->cut = 0;
+    r->state = KR_DOWN;
+    r->generation++;
+    r->down_ns = snic_loop_now(r->m->loop);
+    r->reopening = 0;
+    snic_channel_close(r->channel);
+    snic_channel_hub_fini(r->hub);
+    free(r->hub_memory);
+    r->channel = NULL;
+    r->hub = NULL;
+    for (uint64_t i = 0; i < r->handle_count; i++) {
+        struct kr_handle *h = &r->handles[i];
+
+        if (h->kind == 0)
+            continue;
+        h->remote = 0;
+        h->lost |= h->dirty != 0;
+        h->dirty = 0;
+    }
+    for (uint32_t i = 0; i < KR_CHANGES; i++)
+        if (r->changes[i].number < r->durable_changes ||
+            r->down_ns - r->changes[i].ns > KR_CHANGE_NS)
+            r->changes[i].ino = 0;
+    r->lost_changes = r->change_count;
+    remote_recall(r);
+    ex_log(EX_WARNING, "the file system's process has gone; requests wait for the next one");
+}
+
+/* Open again what the kernel has open. */
+static void remote_reopen(struct km_remote *r)
+{
+    while (r->reopen_next < r->handle_count) {
+        struct kr_handle *h = &r->handles[r->reopen_next];
+        struct km_call *c;
+
+        if (h->kind != 0) {
+            c = km_call_get(r->m);
+            if (c == NULL)
+                return;
+            memset(&c->r, 0, sizeof(c->r));
+            c->waits = 0;
+            c->dirty = 0;
+            c->reopen = r->reopen_next + 1;
+            c->r.k.kind = h->kind;
+            c->r.k.ino = h->ino;
+            c->r.k.flags = h->flags;
+            if (remote_send(r, c) != 0) {
+                km_call_put(c);
+                return;
+            }
+            r->reopening++;
+        }
+        r->reopen_next++;
+    }
+    if (r->reopening == 0) {
+        r->state = KR_UP;
+        remote_flush(r);
+    }
+}
+
+static int remote_link(struct km_remote *r, struct snic_dma *dma)
+{
+    struct snic_channel_hub_opts h = {.opts_size = sizeof(h), .death = remote_death, .ctx = r};
+    struct snic_channel_opts o = {.opts_size = sizeof(o),
+                                  .kind = KM_WIRE_KIND,
+                                  .up_bytes = KM_WIRE_RING,
+                                  .down_bytes = KM_WIRE_RING};
+    struct snic_channel_events e = {
+        .message = remote_message, .writable = remote_writable, .closed = remote_closed, .ctx = r};
+    size_t size = snic_channel_hub_memsize(&h);
+    int rc = SNIC_ENOMEM;
+
+    if (posix_memalign(&r->hub_memory, SNIC_CACHELINE, size) != 0) {
+        snic_dma_close(dma);
+        return rc;
+    }
+    rc = snic_channel_hub_init(&r->hub, r->hub_memory, size, dma, &h);
+    if (rc != 0) {
+        snic_dma_close(dma);
+        free(r->hub_memory);
+        return rc;
+    }
+    rc = snic_channel_open(&r->channel, r->hub, &o, &e);
+    if (rc == 0)
+        rc = snic_channel_sender_init(&r->sender, r->channel);
+    if (rc != 0) {
+        if (r->channel != NULL)
+            snic_channel_close(r->channel);
+        snic_channel_hub_fini(r->hub);
+        free(r->hub_memory);
+        r->channel = NULL;
+        r->hub = NULL;
+    }
+    return rc;
+}
+
+static int remote_connect(struct km_remote *r)
+{
+    static const struct snic_dma_events none;
+    struct snic_dma_shm_opts o = {
+        .opts_size = sizeof(o), .timeout_ms = 1000, .path = r->m->config->socket};
+    struct snic_dma *dma;
+    int rc = snic_dma_shm_connect(&dma, r->m->loop, &o, &none);
+
+    if (rc == 0)
+        rc = remote_link(r, dma);
+    if (rc != 0)
+        return rc;
+    ex_log(EX_INFO, "attached to the file system's process");
+    r->state = KR_REOPENING;
+    r->reopen_next = 0;
+    r->reopening = 0;
+    return 0;
+}
+
+static void remote_look(struct snic_timer *t, uint64_t now)
+{
+    struct km_remote *r = SNIC_CONTAINER(t, struct km_remote, timer);
+
+    if (r->cut && r->state != KR_DOWN)
+        remote_down(r);
+    if (r->state == KR_DOWN && remote_connect(r) != 0 &&
+        now - r->down_ns > (atomic_load(&r->m->stopping) ? KR_STOPPING_NS : KR_GIVE_UP_NS)) {
+        struct km_call *c = r->first;
+
+        r->first = NULL;
+        while (c != NULL) {
+            struct km_call *next = c->next;
+
+            remote_end(c, SNIC_ETIMEDOUT);
+            c = next;
+        }
+    }
+    if (r->state == KR_REOPENING)
+        remote_reopen(r);
+    snic_loop_arm(r->m->loop, t, now + KR_RETRY_NS);
+}
+
+/* ---- Open and close ---- */
+
+int km_remote_open(struct km *m)
+{
+    struct km_remote *r = calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        return SNIC_ENOMEM;
+    m->remote = r;
+    m->carrier = &remote_carrier;
+    r->m = m;
+    r->flush.fn = remote_flush_run;
+    r->generation = 1;
+    for (uint32_t i = 0; i < KR_SLOTS; i++)
+        r->free_slots[r->free_count++] = (uint16_t)(KR_SLOTS - 1 - i);
+    snic_timer_init(&r->timer, remote_look);
+    r->down_ns = snic_loop_now(m->loop);
+    while (remote_connect(r) != 0) {
+        if (snic_loop_clock(m->loop) - r->down_ns > KR_GIVE_UP_NS) {
+            ex_log(EX_ERROR, "no file system's process at %s", m->config->socket);
+            return SNIC_ETIMEDOUT;
+        }
+        (void)snic_loop_once(m->loop, 20000000u);
+    }
+    r->state = KR_UP;
+    snic_loop_arm(m->loop, &r->timer, snic_loop_now(m->loop) + KR_RETRY_NS);
+    return 0;
+}
+
+void km_remote_close(struct km *m)
+{
+    struct km_remote *r = m->remote;
+    uint64_t until = snic_loop_now(m->loop) + 2000000000u;
+
+    if (r == NULL)
+        return;
+    snic_loop_cancel(m->loop, &r->timer);
+    if (r->channel != NULL) {
+        snic_channel_close(r->channel);
+        while (snic_channel_hub_count(r->hub) > 0 && snic_loop_now(m->loop) < until)
+            (void)snic_loop_once(m->loop, 10000000u);
+        snic_channel_hub_fini(r->hub);
+        free(r->hub_memory);
+    }
+    free(r->handles);
+    free(r);
+    m->remote = NULL;
+}

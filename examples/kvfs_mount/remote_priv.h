@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The file system in another process: what remote.c (requests and answers) and remote_link.c (the
+ * link, its ends and its beginnings) share.
+ *
+ * Invariants
+ *   R1 A call is in one place: queued (not sent), sent (slots[] has it), or done.
+ *   R2 A handle that the kernel has is an index into handles[]; the file system's own number for
+ *      it changes with each of its lives, and is 0 while it has none.
+ */
+#ifndef KVFS_MOUNT_REMOTE_PRIV_H
+#define KVFS_MOUNT_REMOTE_PRIV_H
+
+#include "mount.h"
+
+#include "../common.h"
+#include "wire.h"
+
+enum { KR_SLOTS = 4096, KR_CHANGES = 2048 };
+
+enum kr_state { KR_DOWN, KR_REOPENING, KR_UP };
+
+struct kr_handle {
+    uint64_t ino;
+    uint64_t remote; /* R2 */
+    uint64_t dirty;  /* writes since the last fsync */
+    uint32_t flags;  /* of OPEN, without TRUNC */
+    uint32_t kind;   /* SNIC_KVFS_OPEN, OPENDIR; 0: free, next in `remote` */
+    int lost;        /* writes that may be */
+};
+
+/* Something was changed, and may be lost if the file system's process dies. */
+struct kr_change {
+    uint64_t ino; /* 0: no more */
+    uint64_t number;
+    uint64_t ns;
+};
+
+struct km_remote {
+    struct km *m;
+    enum kr_state state;
+    struct snic_dma *dma;
+    struct snic_channel_hub *hub;
+    struct snic_channel *channel;
+    void *hub_memory;
+    struct snic_channel_sender sender;
+    struct snic_timer timer;
+    struct snic_loop_msg flush;
+    uint64_t down_ns;
+    int flush_queued;
+    int cut; /* the link is to be taken down */
+
+    struct km_call *first; /* queued */
+    struct km_call *last;
+    struct km_call *slots[KR_SLOTS];
+    uint16_t free_slots[KR_SLOTS];
+    uint32_t free_count;
+    uint32_t generation;
+
+    struct kr_handle *handles;
+    uint64_t handle_count;
+    uint64_t handle_free; /* index + 1 */
+    uint64_t reopen_next;
+    uint64_t reopening;
+
+    struct kr_change changes[KR_CHANGES]; /* the last ones, by number */
+    uint64_t change_count;
+    uint64_t durable_changes; /* below this they are durable: one fsync is for all, */
+    uint64_t lost_changes;    /* and below this those that are left may be lost */
+};
+
+/* ---- remote.c ---- */
+
+extern const struct km_carrier remote_carrier;
+
+void remote_push(struct km_remote *r, struct km_call *c);
+/* 0; SNIC_EAGAIN: later */
+int remote_send(struct km_remote *r, struct km_call *c);
+void remote_end(struct km_call *c, int64_t result);
+/* Send what waits, as far as the ring has room. */
+void remote_flush(struct km_remote *r);
+void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size);
+
+#endif /* KVFS_MOUNT_REMOTE_PRIV_H */
