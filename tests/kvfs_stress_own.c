@@ -191,6 +191,22 @@ void st_rename(struct st *s)
     s->key[a] = -1;
 }
 
+/*
+ * Linux's FUSE counts a removed name twice if another process has it asked for the inode between
+ * the removal and its answer's arrival; then it takes the file for one without names, and refuses a
+ * link to it by itself, until it asks again. So it is made to ask once, and then has to do it.
+ */
+static int st_link_names(const char *from, const char *to)
+{
+    struct statx now;
+    int rc = link(from, to);
+    if (rc == -1 && errno == ENOENT &&
+        statx(AT_FDCWD, from, AT_STATX_FORCE_SYNC | AT_SYMLINK_NOFOLLOW, STATX_NLINK, &now) == 0) {
+        rc = link(from, to);
+    }
+    return rc;
+}
+
 void st_link(struct st *s)
 {
     int a = st_key(s, 1), b = st_key(s, 0);
@@ -199,7 +215,7 @@ void st_link(struct st *s)
     }
     struct st_name from = st_name(s, a), to = st_name(s, b);
     int dir = s->objects[s->key[a]].type == S_IFDIR;
-    if ((link(from.text, to.text) == -1) != dir) {
+    if ((st_link_names(from.text, to.text) == -1) != dir) {
         st_fail(s, "link %s to %s", from.text, to.text);
     }
     if (!dir) {
