@@ -69,6 +69,22 @@ static void test_replica_sim_many_lives_nothing_broken(void **state)
            sum.epochs, sum.deaths, sum.restarts, sum.overrides, (double)sum.settle_ns / 1e9);
 }
 
+/* Seeds that once found something, and what. */
+static void test_replica_sim_seeds_of_old_faults(void **state)
+{
+    static const uint64_t seeds[] = {
+        1253, /* a learner's log was full of what its new life does not need, and nobody looked */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+        struct swarm_opts o = life(seeds[i]);
+        struct swarm_result r;
+        swarm_run(&o, &r);
+        if (r.failure != NULL)
+            fail_msg("--seed %llu one: %s", (unsigned long long)o.seed, r.failure);
+    }
+}
+
 /* The same seed is the same life, to the last action. */
 static void test_replica_sim_same_seed_same_life(void **state)
 {
@@ -101,6 +117,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_sim_many_lives_nothing_broken),
+        cmocka_unit_test(test_replica_sim_seeds_of_old_faults),
         cmocka_unit_test(test_replica_sim_same_seed_same_life),
         cmocka_unit_test(test_replica_sim_one_life_told),
     };

@@ -30,6 +30,18 @@ static struct replica_entry *replica_entry_new(struct snic_replica *r, uint32_t 
     return e;
 }
 
+/* What the log has not taken is not appended. */
+static void replica_log_drop(struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    while (l->tail != l->mid) {
+        struct replica_entry *e = replica_entry_at(l, --l->tail);
+        if (e->value != 0)
+            replica_value_drop(&r->values, e->value);
+        e->value = 0;
+    }
+}
+
 /* May something come in that appends? */
 int replica_log_room(const struct snic_replica *r)
 {
@@ -59,10 +71,16 @@ void replica_log_flush(struct snic_replica *r, uint32_t id)
     replica_entry_new(r, REPLICA_E_FLUSH)->id = id;
 }
 
+/*
+ * What an earlier engine of this node still waits to append would be retired at once: it is dropped.
+ * The log may be full of what is of no use from here on, and look for room no more.
+ */
 void replica_log_retire(struct snic_replica *r)
 {
+    replica_log_drop(r);
     struct replica_entry *e = replica_entry_new(r, REPLICA_E_RETIRE);
-    e->flags = SNIC_WAL_TOMBSTONE | REPLICA_RETIRE; /* a full log takes it, too */
+    e->flags = SNIC_WAL_TOMBSTONE | REPLICA_RETIRE;
+    snic_wal_compact(r->log.wal);
 }
 
 /* A key is gone everywhere: keep() will say so of its records. */
@@ -323,14 +341,8 @@ int replica_log_open(struct snic_replica *r)
 /* N6: what is in the log's buffers may still be written. */
 void replica_log_stop(struct snic_replica *r)
 {
-    struct replica_log *l = &r->log;
-    for (; l->mid != l->tail; l->mid++) {
-        struct replica_entry *e = replica_entry_at(l, l->mid);
-        if (e->value != 0)
-            replica_value_drop(&r->values, e->value);
-        e->value = 0;
-    }
-    l->head = l->tail;
+    replica_log_drop(r);
+    r->log.head = r->log.tail;
 }
 
 void replica_log_fini(struct snic_replica *r)
