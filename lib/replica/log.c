@@ -72,8 +72,8 @@ void replica_log_flush(struct snic_replica *r, uint32_t id)
 }
 
 /*
- * What an earlier engine of this node still waits to append would be retired at once: it is dropped.
- * The log may be full of what is of no use from here on, and look for room no more.
+ * What an earlier engine of this node still waits to append would be retired at once: dropped. And
+ * the log may be full of what is of no use from here on, and look for room no more.
  */
 void replica_log_retire(struct snic_replica *r)
 {
