@@ -4,12 +4,23 @@ snic_test(replica replica SOURCES ${_sim})
 snic_test(replica_wire replica)
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
-snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c TIMEOUT 14400)
+snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c TIMEOUT 3600)
 foreach(t replica replica_lin replica_lasting replica_sim)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()
 endforeach()
+# The night's lives, in parts, so that one that passed stays passed: 16 times 12,500.
+if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND
+   NOT CMAKE_CROSSCOMPILING)
+  foreach(part RANGE 1 16)
+    math(EXPR from "1000000 + (${part} - 1) * 12500")
+    add_test(NAME replica_sim_night_${part} COMMAND ${CMAKE_COMMAND} -E env SNIC_SIM_FROM=${from}
+      SNIC_SIM_COUNT=12500 $<TARGET_FILE:test_replica_sim> many)
+    set_tests_properties(replica_sim_night_${part} PROPERTIES LABELS "replica;slow;nightly"
+      TIMEOUT 14400)
+  endforeach()
+endif()
 # The scripts of examples/ddp_cluster print what they always printed.
 if(TARGET ddp_cluster AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   foreach(run write:strict models:strict models:renf split:synch scope:scope)
