@@ -36,6 +36,17 @@
 
 enum { KVFS_PENDING = 1 };
 
+/*
+ * Will the function be run again, having answered rc? It waits, or starts over: then rc may be an
+ * error, too (no memory was free: kvfs_take, and whatever takes some). What an operation does at
+ * its end (counts, tables in memory, waking others) is done only where this says 0, or it is done
+ * twice.
+ */
+static inline int kvfs_runs_again(const struct kvfs_op *op, int rc)
+{
+    return rc == KVFS_PENDING || op->again;
+}
+
 /* ---- kvfs.c ---- */
 
 /* The answer's attributes, with the root as SNIC_KVFS_ROOT. */
