@@ -49,9 +49,12 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 kvfs_mounted() { grep -q " $mnt fuse" /proc/mounts; }
-# The processes that serve the mount: they have it, or its store, among their arguments.
+# The processes that serve the mount: they have it, or its store, among their arguments. A store in
+# memory is each mount's own, though all have the same name.
 kvfs_pid() {
-    for f in $(grep -lszxF -e "$mnt" -e "$spec" /proc/[0-9]*/cmdline 2>/dev/null); do
+    own=$spec
+    [ "$own" != mem ] || own=$mnt
+    for f in $(grep -lszxF -e "$mnt" -e "$own" /proc/[0-9]*/cmdline 2>/dev/null); do
         d=${f%/cmdline}
         case $(readlink "$d/exe" 2>/dev/null) in
         */kvfs_mount | */kvfs_pass) echo "${d#/proc/}" ;;
