@@ -198,8 +198,8 @@ static int locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
         rc = locks_note(op, l, want);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     if (rc != 0)
         return locks_refuse(op, l, rc);
     if (op->phase == LOCKS_DROPPING) {
@@ -296,8 +296,8 @@ int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t k
     }
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     kvfs_locks_apply_drop(l, f, owner, kinds);
     kvfs_locks_file_put(l, f);
     return rc;
@@ -317,8 +317,8 @@ static int locks_run_publish(struct kvfs_op *op)
         rc = kvfs_locks_put(op, f, NULL, 0, 0);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     if (f != NULL)
         f->stored = rc == 0;
     if (rc != 0)

@@ -105,8 +105,9 @@ int kvfs_run_release(struct kvfs_op *op)
     rc = open_flush(op, ino, KVFS_KEPT_ATIME);
     if (rc == 0)
         rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
-    if (rc != KVFS_PENDING)
-        kvfs_inode_close(op->k, ino);
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
+    kvfs_inode_close(op->k, ino);
     return rc;
 }
 

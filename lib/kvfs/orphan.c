@@ -298,8 +298,8 @@ int kvfs_run_collect(struct kvfs_op *op)
     int rc;
     op->reserve = 1;
     rc = orphan_collect(op);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     op->k->session.collecting--;
     kvfs_session_ended(op->k);
     return rc;
@@ -350,8 +350,8 @@ int kvfs_run_sweep(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     int rc = orphan_sweep(op);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     s->sweeping = 0;
     s->swept = 1;
     if (rc != 0 && !s->mounted)

@@ -111,8 +111,8 @@ int kvfs_run_heartbeat(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     int rc = s->id == 0 ? 0 : session_run_beat(op);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     s->busy = 0;
     if (rc < 0) { /* who waits for it hears of it */
         s->failures++;
@@ -172,8 +172,8 @@ static int session_run_yield(struct kvfs_op *op)
 int kvfs_run_yield(struct kvfs_op *op)
 {
     int rc = session_run_yield(op);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     op->k->session.yielding = 0;
     kvfs_session_beat_now(op->k);
     kvfs_session_ended(op->k);
@@ -258,8 +258,8 @@ int kvfs_run_recover(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     int rc = session_run_recover(op);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     s->recovering = 0;
     s->sweep = 1; /* its claims are void */
     s->error = rc;

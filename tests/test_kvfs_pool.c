@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Operations that come to their end while the pool of memory is empty: they wait and start over,
+ * and what they do at their end is done once.
+ */
+#include "kvfs/session_priv.h"
+#include "test_kvfs_many.h"
+
+#include <string.h>
+
+enum { U = SNIC_KVFS_UNLCK, W = SNIC_KVFS_WRLCK, RW = SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE };
+
+/* ---- All blocks of the pool are held ---- */
+
+enum { HOGS = 64, HOG_ROOM = 65536 };
+
+/* Each lists a directory, and has a block while its page is under way. */
+struct hogs {
+    uint64_t dir;
+    uint32_t count;
+    uint32_t stored;
+    struct snic_kvfs_io *io[HOGS];
+    struct snic_kvfs_req req[HOGS];
+    struct snic_iov iov[HOGS];
+    unsigned char room[HOG_ROOM]; /* of all: nobody looks */
+};
+
+static struct hogs hogs;
+
+static void hogs_hold(struct kvt *t, uint64_t dir)
+{
+    struct snic_kvfs_io *io;
+    memset(&hogs, 0, sizeof(hogs));
+    hogs.dir = dir;
+    while (t->k->blocks.free_count > 0) {
+        uint32_t n = hogs.count++;
+        assert_true(n < HOGS);
+        kvt_req(t, &hogs.req[n], SNIC_KVFS_READDIR, dir, NULL);
+        hogs.req[n].flags |= SNIC_KVFS_NOATIME;
+        hogs.iov[n] = (struct snic_iov){.base = hogs.room, .size = HOG_ROOM};
+        hogs.req[n].iov = &hogs.iov[n];
+        hogs.req[n].iov_count = 1;
+        kvt_submit(t, &hogs.req[n]);
+        while ((io = snic_kvfs_poll_io(t->k)) != NULL) {
+            if (io->op.kind == SNIC_KVOP_SCAN && io->op.key.group == dir) {
+                hogs.io[hogs.stored++] = io;
+                continue;
+            }
+            snic_kvmem_apply(t->m, &io->op);
+            snic_kvfs_complete(t->k, io, t->now);
+        }
+    }
+    assert_int_equal(hogs.stored, hogs.count);
+}
+
+/* They end, all of them, and nobody else does yet. */
+static void hogs_end(struct kvt *t)
+{
+    struct snic_kvfs_req *done;
+    uint32_t ended = 0;
+    for (uint32_t i = 0; i < hogs.stored; i++) {
+        snic_kvmem_apply(t->m, &hogs.io[i]->op);
+        snic_kvfs_complete(t->k, hogs.io[i], t->now);
+        while ((done = snic_kvfs_poll_done(t->k)) != NULL) {
+            assert_true(done >= hogs.req && done < hogs.req + HOGS);
+            assert_true(done->result >= 0 || t->k->session.dead);
+            ended++;
+        }
+    }
+    assert_int_equal(ended, hogs.count);
+}
+
+/* ---- The engine's own operations ---- */
+
+/* A removal counted twice at its end leaves a count of 65535: nothing is removed any more, and
+ * UNMOUNT waits for ever. */
+static void test_kvfs_pool_empty_collect_counted_once(void **state)
+{
+    struct snic_kvfs_stats s;
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t f = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+    assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
+    hogs_hold(&t, dir);
+    assert_int_equal(kvt_release(&t, f, RW), 0);
+    kvt_settle(&t);
+    assert_int_equal(t.k->session.collecting, 1);
+    hogs_end(&t);
+    kvt_settle(&t);
+    assert_int_equal(t.k->session.collecting, 0);
+    snic_kvfs_get_stats(t.k, &s);
+    assert_int_equal(s.orphans, 1);
+    kvt_close(&t);
+}
+
+/* A heartbeat that is out of memory has not failed: there are no two at once, and nobody hears of
+ * an error. */
+static void test_kvfs_pool_empty_heartbeat_waits(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    kvt_advance(&t, 1500000000);
+    kvt_settle(&t);
+    uint64_t beats = t.k->session.beats;
+    hogs_hold(&t, dir);
+    for (int i = 0; i < 3; i++) {
+        kvt_advance(&t, t.o.heartbeat_ns == 0 ? 1000000000 : t.o.heartbeat_ns);
+        kvt_settle(&t);
+        assert_int_equal(t.k->session.failures, 0);
+        assert_int_equal(t.k->session.busy, 1);
+        assert_int_equal(t.k->own_in_flight, 1);
+    }
+    hogs_end(&t);
+    kvt_settle(&t);
+    assert_int_equal(t.k->session.busy, 0);
+    assert_int_equal(t.k->session.beats, beats + 1);
+    kvt_close(&t);
+}
+
+/* Recover, yield and sweep: they are under way until they have ended, and no error is left behind
+ * that a mount would end with. */
+static void test_kvfs_pool_empty_recover_yield_sweep_wait(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    struct kvfs_session *s = &t.k->session;
+    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    hogs_hold(&t, dir);
+    assert_non_null(kvfs_spawn(t.k, kvfs_run_recover, 12345));
+    assert_non_null(kvfs_spawn(t.k, kvfs_run_yield, 0));
+    assert_non_null(kvfs_spawn(t.k, kvfs_run_sweep, 0));
+    s->recovering = 1;
+    s->yielding = 1;
+    s->sweeping = 1;
+    s->swept = 0;
+    kvt_advance(&t, 1);
+    kvt_settle(&t);
+    assert_int_equal(s->recovering, 1);
+    assert_int_equal(s->error, 0);
+    assert_int_equal(s->yielding, 1);
+    assert_int_equal(s->sweeping, 1);
+    assert_int_equal(s->swept, 0);
+    hogs_end(&t);
+    kvt_settle(&t);
+    assert_int_equal(s->recovering, 0);
+    assert_int_equal(s->error, 0);
+    assert_int_equal(s->yielding, 0);
+    assert_int_equal(s->sweeping, 0);
+    assert_int_equal(s->swept, 1);
+    kvt_close(&t);
+}
+
+/* ---- RELEASE with a lock ---- */
+
+static struct many y;
+
+static void lock_req(uint32_t i, struct snic_kvfs_req *req, enum snic_kvfs_kind kind, uint64_t ino,
+                     uint64_t owner, uint32_t type)
+{
+    kvt_req(&y.t[i], req, kind, ino, NULL);
+    req->lock =
+        (struct snic_kvfs_lock){.owner = owner, .end = UINT64_MAX, .type = type, .pid = 100};
+}
+
+static int64_t lock(uint32_t i, enum snic_kvfs_kind kind, uint64_t ino, uint64_t owner,
+                    uint32_t type)
+{
+    struct snic_kvfs_req req;
+    lock_req(i, &req, kind, ino, owner, type);
+    return many_call(&y, i, &req);
+}
+
+static int64_t bytes(enum snic_kvfs_kind kind, uint64_t handle, char *at, size_t size)
+{
+    struct snic_iov iov = {.base = at, .size = size};
+    struct snic_kvfs_req req;
+    kvt_req(&y.t[0], &req, kind, kvfs_handle_ino(handle), NULL);
+    req.handle = handle;
+    req.iov = &iov;
+    req.iov_count = 1;
+    req.length = size;
+    return many_call(&y, 0, &req);
+}
+
+/* Two engines; the first has made "f" and opened it twice. Its inode; *dir is another directory. */
+static uint64_t release_open(uint64_t *dir, uint64_t *handle)
+{
+    struct snic_kvfs_req req;
+    many_open(&y, 2, 0, support_seed());
+    many_mount(&y);
+    kvt_req(&y.t[0], &req, SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, "dir");
+    req.mode = 0755;
+    assert_int_equal(many_call(&y, 0, &req), 0);
+    *dir = req.attr.ino;
+    kvt_req(&y.t[0], &req, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "f");
+    req.mode = 0644;
+    req.flags |= RW;
+    assert_int_equal(many_call(&y, 0, &req), 0);
+    uint64_t ino = req.attr.ino;
+    kvt_req(&y.t[0], &req, SNIC_KVFS_OPEN, ino, NULL);
+    req.flags |= RW;
+    assert_int_equal(many_call(&y, 0, &req), 0);
+    *handle = req.handle;
+    many_pass(&y, 3000000000); /* what was kept back is written */
+    return ino;
+}
+
+/* The descriptor that stays is open, its file is not removed under it, and the lock has gone from
+ * the record as it has from the table: others get it. */
+static void test_kvfs_pool_empty_release_closes_once(void **state)
+{
+    static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_SETLK, SNIC_KVFS_FLOCK};
+    struct snic_kvfs_req req;
+    uint64_t dir, handle;
+    char text[6] = "bytes", out[6];
+    (void)state;
+    uint64_t ino = release_open(&dir, &handle);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(lock(0, kinds[n], ino, 7, W), 0);
+        y.t[0].now = y.now;
+        hogs_hold(&y.t[0], dir);
+        lock_req(0, &req, n == 0 ? SNIC_KVFS_FLUSH : SNIC_KVFS_RELEASE, ino, 7, U);
+        req.handle = handle;
+        kvt_submit(&y.t[0], &req);
+        many_pass(&y, 10000000);
+        assert_null(snic_kvfs_poll_done(y.t[0].k));
+        assert_int_equal(kvfs_inode_opens(y.t[0].k, ino), 2);
+        y.t[0].now = y.now;
+        hogs_end(&y.t[0]);
+        many_finish(&y, 1);
+        assert_int_equal(req.result, 0);
+        assert_int_equal(kvfs_inode_opens(y.t[0].k, ino), 2 - n);
+        assert_int_equal(lock(1, kinds[n], ino, 8, W), 0);
+        assert_int_equal(lock(1, kinds[n], ino, 8, U), 0);
+    }
+    assert_int_equal(bytes(SNIC_KVFS_WRITE, handle, text, sizeof(text)), sizeof(text));
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNLINK, SNIC_KVFS_ROOT, "f"), 0);
+    many_pass(&y, 5000000000);
+    assert_int_equal(bytes(SNIC_KVFS_READ, handle, out, sizeof(out)), sizeof(out));
+    assert_memory_equal(out, text, sizeof(out));
+    kvt_req(&y.t[0], &req, SNIC_KVFS_RELEASE, ino, NULL);
+    req.handle = handle;
+    assert_int_equal(many_call(&y, 0, &req), 0);
+    many_pass(&y, 5000000000);
+    many_close(&y);
+}
+
+/* Locks that go to their records when another session comes: one that finds no memory is not one
+ * that the store has failed. */
+static void test_kvfs_pool_empty_publish_waits(void **state)
+{
+    uint64_t dir;
+    struct snic_kvfs_req req;
+    (void)state;
+    many_open(&y, 2, 0, support_seed());
+    y.paused = 2;
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    kvt_req(&y.t[0], &req, SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, "dir");
+    req.mode = 0755;
+    assert_int_equal(many_call(&y, 0, &req), 0);
+    dir = req.attr.ino;
+    kvt_req(&y.t[0], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "f");
+    req.mode = 0100644;
+    assert_int_equal(many_call(&y, 0, &req), 0);
+    uint64_t ino = req.attr.ino;
+    assert_int_equal(lock(0, SNIC_KVFS_FLOCK, ino, 7, W), 0);
+    y.t[0].now = y.now;
+    hogs_hold(&y.t[0], dir);
+    assert_non_null(kvfs_spawn(y.t[0].k, kvfs_run_yield, 0));
+    y.t[0].k->session.yielding = 1;
+    many_pass(&y, 10000000);
+    assert_int_equal(y.t[0].k->session.yielding, 1);
+    y.t[0].now = y.now;
+    hogs_end(&y.t[0]);
+    y.paused = 0;
+    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    assert_int_equal(lock(1, SNIC_KVFS_FLOCK, ino, 8, W), SNIC_EAGAIN);
+    assert_int_equal(lock(0, SNIC_KVFS_FLOCK, ino, 7, U), 0);
+    many_close(&y);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_pool_empty_collect_counted_once),
+        cmocka_unit_test(test_kvfs_pool_empty_heartbeat_waits),
+        cmocka_unit_test(test_kvfs_pool_empty_recover_yield_sweep_wait),
+        cmocka_unit_test(test_kvfs_pool_empty_release_closes_once),
+        cmocka_unit_test(test_kvfs_pool_empty_publish_waits),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
