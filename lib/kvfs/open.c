@@ -10,6 +10,8 @@
 
 enum { OPEN_TRUNC = 1 };
 enum { SYNC_TIMES = 0, SYNC_STORE = 1 };
+/* op->s: the place in the table of inodes; the inode's number and 1, 0: to be chosen. */
+enum { SYNC_S_PLACE = 0, SYNC_S_INO = 1 };
 
 /* ---- OPEN ---- */
 
@@ -113,23 +115,30 @@ int kvfs_run_release(struct kvfs_op *op)
 
 /* ---- FSYNC, SYNCFS ---- */
 
-/* What is kept back of all inodes, one after the other: op->s[0] is the place in their table. */
+/*
+ * What is kept back of all inodes, one after the other. The inode of the round stays in op->s: with
+ * the commit it may leave the table, and the next one in it is another.
+ */
 static int open_sync_times(struct kvfs_op *op)
 {
-    uint64_t cursor = op->s[0], ino;
-    while (kvfs_inode_next(op->k, &cursor, &ino)) {
-        int rc = open_flush(op, ino, 0);
+    uint64_t ino;
+    for (;;) {
+        if (op->s[SYNC_S_INO] == 0) {
+            if (!kvfs_inode_next(op->k, &op->s[SYNC_S_PLACE], &ino))
+                return kvfs_next(op, SYNC_STORE);
+            op->s[SYNC_S_INO] = ino + 1;
+        }
+        int rc = open_flush(op, op->s[SYNC_S_INO] - 1, 0);
         if (rc == 0)
             rc = kvfs_commit(op, 0);
         if (rc != 0)
             return rc;
-        op->s[0] = cursor;
-        if (op->commit_state != KVFS_COMMIT_NONE) {
+        op->s[SYNC_S_INO] = 0;
+        if (op->held_count != 0) { /* else there was nothing to write */
             kvfs_hold_end(op);
             return kvfs_next(op, SYNC_TIMES);
         }
     }
-    return kvfs_next(op, SYNC_STORE);
 }
 
 int kvfs_run_fsync(struct kvfs_op *op)
