@@ -441,6 +441,13 @@ int kvfs_run_flock(struct kvfs_op *op);
  */
 enum { KVFS_LOCKS_POSIX = 1, KVFS_LOCKS_FLOCK = 2 };
 int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t kinds);
+/* The same where the store has failed, under the inode's lock: its record follows by
+ * kvfs_locks_mend(). */
+void kvfs_locks_forget(struct snic_kvfs *k, uint64_t ino, uint64_t owner, uint32_t kinds);
+/* After a heartbeat: start to write records that still have locks which have ended. */
+void kvfs_locks_mend(struct snic_kvfs *k);
+/* Are operations under way that write records of locks; kvfs_session_ended() follows each. */
+int kvfs_locks_publishing(const struct snic_kvfs *k);
 /*
  * The session stops being alone: locks kept in memory go to the store, by operations of their own;
  * from the first call on, new ones do, too. 0: all are there; KVFS_PENDING; SNIC_E*.

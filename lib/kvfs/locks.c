@@ -120,6 +120,7 @@ static int locks_set(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs
         return want->type == SNIC_KVFS_UNLCK ? 0 : SNIC_ENOLCK;
     kvfs_locks_apply(l, f, want);
     f->stored = l->shared;
+    f->stale = 0; /* the record was written whole */
     kvfs_locks_file_put(l, f);
     return 0;
 }
@@ -194,6 +195,7 @@ static int locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
                             const struct kvfs_lock_range *want)
 {
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+    op->reserve = want->type == SNIC_KVFS_UNLCK; /* a full store takes locks back */
     if (rc == 0 && op->phase == LOCKS_FIRST)
         rc = locks_note(op, l, want);
     if (rc == 0)
@@ -282,6 +284,18 @@ int kvfs_run_getlk(struct kvfs_op *op)
 
 /* ---- An owner goes ---- */
 
+void kvfs_locks_forget(struct snic_kvfs *k, uint64_t ino, uint64_t owner, uint32_t kinds)
+{
+    struct kvfs_locks *l = kvfs_locks_table(k);
+    struct kvfs_lock_file *f = kvfs_locks_find(l, ino);
+    if (f == NULL || !kvfs_locks_holds(f, owner, kinds))
+        return;
+    kvfs_locks_apply_drop(l, f, owner, kinds);
+    f->stored = 0;
+    f->stale = l->shared;
+    kvfs_locks_file_put(l, f);
+}
+
 int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t kinds)
 {
     struct kvfs_locks *l = kvfs_locks_table(op->k);
@@ -290,6 +304,7 @@ int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t k
     if (f == NULL || !kvfs_locks_holds(f, owner, kinds))
         return kvfs_commit(op, 0);
     if (l->shared && op->commit_state == KVFS_COMMIT_NONE) {
+        op->reserve = 1;
         rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
         if (rc == 0)
             rc = kvfs_locks_put(op, f, NULL, owner, kinds);
@@ -298,9 +313,15 @@ int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t k
         rc = kvfs_commit(op, 0);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
+    if (rc != 0) {
+        kvfs_locks_forget(op->k, ino, owner, kinds);
+        return rc;
+    }
     kvfs_locks_apply_drop(l, f, owner, kinds);
+    if (l->shared)
+        f->stale = 0; /* the record was written whole */
     kvfs_locks_file_put(l, f);
-    return rc;
+    return 0;
 }
 
 /* ---- The session stops being alone ---- */
@@ -311,7 +332,9 @@ static int locks_run_publish(struct kvfs_op *op)
     uint64_t ino = op->s[0];
     struct kvfs_locks *l = kvfs_locks_table(op->k);
     struct kvfs_lock_file *f;
-    int rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
+    int rc;
+    op->reserve = 1; /* a full store keeps nobody from joining */
+    rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
     f = kvfs_locks_find(l, ino);
     if (rc == 0 && f != NULL && op->commit_state == KVFS_COMMIT_NONE)
         rc = kvfs_locks_put(op, f, NULL, 0, 0);
@@ -319,34 +342,61 @@ static int locks_run_publish(struct kvfs_op *op)
         rc = kvfs_commit(op, 0);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
-    if (f != NULL)
+    if (f != NULL) {
         f->stored = rc == 0;
-    if (rc != 0)
+        f->stale = f->stale && rc != 0;
+        kvfs_locks_file_put(l, f);
+    }
+    if (rc != 0 && op->k->session.yielding) /* a heartbeat's is tried again by the next */
         l->publish_error = rc;
     l->publishing -= l->publishing > 0; /* 0: the table is another session's by now */
     kvfs_wake_all(&l->publishers);
+    kvfs_session_ended(op->k);
     return rc;
+}
+
+enum { LOCKS_STARTED = 0, LOCKS_MANY, LOCKS_NO_OPERATION };
+
+/* Start to write the records of files: those with locks that are not there yet, and stale ones. */
+static int locks_publish_start(struct snic_kvfs *k, struct kvfs_locks *l, int only_stale)
+{
+    for (struct snic_link *p = l->files.next; p != &l->files; p = p->next) {
+        struct kvfs_lock_file *f = SNIC_CONTAINER(p, struct kvfs_lock_file, all);
+        if (f->stored || (!f->stale && (only_stale || snic_link_alone(&f->held))))
+            continue;
+        if (l->publishing == LOCKS_PUBLISH_MAX)
+            return LOCKS_MANY;
+        if (kvfs_spawn(k, locks_run_publish, f->ino) == NULL)
+            return LOCKS_NO_OPERATION;
+        l->publishing++;
+        f->stored = 1;
+    }
+    return LOCKS_STARTED;
+}
+
+void kvfs_locks_mend(struct snic_kvfs *k)
+{
+    struct kvfs_locks *l = kvfs_locks_table(k);
+    if (l->shared && !k->session.yielding)
+        (void)locks_publish_start(k, l, 1); /* what is left: the next heartbeat */
+}
+
+int kvfs_locks_publishing(const struct snic_kvfs *k)
+{
+    return k->locks->session == k->session.id && k->locks->publishing > 0;
 }
 
 int kvfs_locks_publish(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_locks *l = kvfs_locks_table(k);
-    int rc = l->publish_error;
+    int started, rc = l->publish_error;
     l->shared = (k->o.flags & SNIC_KVFS_READ_ONLY) == 0;
     if (!l->shared)
         return 0;
-    for (struct snic_link *p = l->files.next; p != &l->files && rc == 0; p = p->next) {
-        struct kvfs_lock_file *f = SNIC_CONTAINER(p, struct kvfs_lock_file, all);
-        if (f->stored || snic_link_alone(&f->held))
-            continue;
-        if (l->publishing == LOCKS_PUBLISH_MAX)
-            return kvfs_wait(op, &l->publishers, SNIC_NEVER, 0);
-        if (kvfs_spawn(k, locks_run_publish, f->ino) == NULL)
-            return kvfs_wait(op, NULL, k->now.mono_ns + LOCKS_POLL_NS, 0);
-        l->publishing++;
-        f->stored = 1;
-    }
+    started = rc == 0 ? locks_publish_start(k, l, 0) : LOCKS_STARTED;
+    if (started == LOCKS_NO_OPERATION)
+        return kvfs_wait(op, NULL, k->now.mono_ns + LOCKS_POLL_NS, 0);
     if (l->publishing > 0)
         return kvfs_wait(op, &l->publishers, SNIC_NEVER, 0);
     l->publish_error = 0;

@@ -99,6 +99,7 @@ struct kvfs_lock_file *kvfs_locks_file(struct kvfs_locks *l, uint64_t ino)
     l->files_free = f->next;
     f->ino = ino;
     f->stored = 0;
+    f->stale = 0;
     f->next = *bucket;
     *bucket = f;
     snic_link_init(&f->held);
@@ -112,7 +113,7 @@ void kvfs_locks_file_put(struct kvfs_locks *l, struct kvfs_lock_file *f)
 {
     struct kvfs_lock_file **at = locks_bucket(l, f->ino);
     if (!snic_link_alone(&f->held) || !snic_link_alone(&f->waiting) ||
-        !snic_link_alone(&f->sleepers))
+        !snic_link_alone(&f->sleepers) || f->stale)
         return;
     while (*at != f)
         at = &(*at)->next;

@@ -82,15 +82,23 @@ static int open_handle(const struct kvfs_op *op, uint64_t *ino)
     return handle == 0 || kvfs_inode_opens(op->k, *ino) == 0 ? SNIC_EBADF : 0;
 }
 
+/* The request's owner ends, whatever the store says of what is kept back. */
+static int open_end_owner(struct kvfs_op *op, uint64_t ino, uint32_t kinds)
+{
+    int rc = open_flush(op, ino, KVFS_KEPT_ATIME);
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
+    if (rc == 0)
+        return kvfs_locks_drop(op, ino, op->req->lock.owner, kinds);
+    kvfs_locks_forget(op->k, ino, op->req->lock.owner, kinds);
+    return rc;
+}
+
 int kvfs_run_flush(struct kvfs_op *op)
 {
     uint64_t ino;
     int rc = open_handle(op, &ino);
-    if (rc == 0)
-        rc = open_flush(op, ino, KVFS_KEPT_ATIME);
-    if (rc == 0)
-        rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX);
-    return rc;
+    return rc != 0 ? rc : open_end_owner(op, ino, KVFS_LOCKS_POSIX);
 }
 
 /* The handle ends whatever the store says: what could not be written stays kept back. */
@@ -104,9 +112,7 @@ int kvfs_run_release(struct kvfs_op *op)
         kvfs_inode_close(op->k, ino);
         return 0;
     }
-    rc = open_flush(op, ino, KVFS_KEPT_ATIME);
-    if (rc == 0)
-        rc = kvfs_locks_drop(op, ino, op->req->lock.owner, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
+    rc = open_end_owner(op, ino, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     kvfs_inode_close(op->k, ino);

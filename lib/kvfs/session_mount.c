@@ -251,7 +251,8 @@ static int session_mount_withdraw(struct kvfs_op *op)
     struct kvfs_session *s = &op->k->session;
     struct kvfs_session_table *t;
     s->next_ns = SNIC_NEVER;
-    if (s->busy || s->recovering || s->sweeping || s->yielding || s->collecting > 0)
+    if (s->busy || s->recovering || s->sweeping || s->yielding || s->collecting > 0 ||
+        kvfs_locks_publishing(op->k))
         return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
     int rc = kvfs_session_scan(op, 0, &t);
     if (rc != 0)

@@ -117,6 +117,8 @@ int kvfs_run_heartbeat(struct kvfs_op *op)
     if (rc < 0) { /* who waits for it hears of it */
         s->failures++;
         s->failure = rc;
+    } else if (s->next_ns != SNIC_NEVER) {
+        kvfs_locks_mend(op->k);
     }
     if (s->next_ns != SNIC_NEVER)
         s->next_ns = op->k->now.mono_ns + op->k->o.heartbeat_ns;
