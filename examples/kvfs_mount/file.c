@@ -51,6 +51,19 @@ static void file_closed(struct km_file *f, uint64_t owner)
     free(gone);
 }
 
+/* A close that failed may have left locks: they end with the file, when the others' are gone. */
+static void file_kept(struct km_file *f, uint64_t owner)
+{
+    struct km_owner **at = file_find(f, owner);
+    struct km_owner *kept = *at;
+
+    if (kept == NULL)
+        return;
+    *at = kept->next;
+    kept->next = NULL;
+    *file_find(f, owner) = kept;
+}
+
 uint64_t km_file_owner(const struct km_file *f)
 {
     return f->owners != NULL ? f->owners->owner : 0;
@@ -78,7 +91,10 @@ void km_file_note(struct km_call *c)
             file_locked(c->file, k->lock.owner);
         break;
     case SNIC_KVFS_FLUSH:
-        file_closed(c->file, k->lock.owner);
+        if (k->result == 0)
+            file_closed(c->file, k->lock.owner);
+        else
+            file_kept(c->file, k->lock.owner);
         break;
     case SNIC_KVFS_RELEASE:
     case SNIC_KVFS_RELEASEDIR:
