@@ -97,8 +97,7 @@ static int64_t lock(uint32_t i, enum snic_kvfs_kind kind, uint64_t ino, uint64_t
 {
     struct snic_kvfs_req req;
     kvt_req(&y.t[i], &req, kind, ino, NULL);
-    req.lock =
-        (struct snic_kvfs_lock){.owner = owner, .end = UINT64_MAX, .type = type, .pid = 100};
+    req.lock = (struct snic_kvfs_lock){.owner = owner, .end = UINT64_MAX, .type = type, .pid = 100};
     return many_call(&y, i, &req);
 }
 
