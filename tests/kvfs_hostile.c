@@ -235,6 +235,17 @@ static int64_t hostile_ask(struct hostile *h, struct km_up *u, const void *name,
     exit(h->closed ? 2 : 1);
 }
 
+/* What it was asked for; else the program ends, and says what came instead. */
+static void hostile_get(struct hostile *h, struct km_up *u, const void *name, const void *data,
+                        int64_t result)
+{
+    int64_t r = hostile_ask(h, u, name, data);
+    if (r == result)
+        return;
+    printf("request %u: %lld instead of %lld\n", u->kind, (long long)r, (long long)result);
+    exit(1);
+}
+
 static int hostile_sane(struct hostile *h)
 {
     static const char name[] = "sane";
@@ -243,8 +254,7 @@ static int hostile_sane(struct hostile *h)
                          .ino = 1,
                          .mode = 0100644,
                          .name_size = 4};
-    if (hostile_ask(h, &make, name, NULL) != 0)
-        return 1;
+    hostile_get(h, &make, name, NULL, 0);
     uint64_t ino = h->down.u.attr.ino;
     struct km_up write = {.kind = SNIC_KVFS_WRITE,
                           .ino = ino,
@@ -259,11 +269,14 @@ static int hostile_sane(struct hostile *h)
                          .length = 10000,
                          .room = 10000};
     struct km_up gone = {.kind = SNIC_KVFS_UNLINK, .ino = 1, .name_size = 4};
-    if (hostile_ask(h, &write, NULL, bytes) != 10000 ||
-        hostile_ask(h, &read, NULL, NULL) != 10000 || h->data_size != 10000 ||
-        memcmp(h->data, bytes, sizeof(bytes)) != 0)
+    hostile_get(h, &write, NULL, bytes, 10000);
+    hostile_get(h, &read, NULL, NULL, 10000);
+    if (h->data_size != 10000 || memcmp(h->data, bytes, sizeof(bytes)) != 0) {
+        printf("other bytes are read than were written\n");
         return 1;
-    return hostile_ask(h, &gone, name, NULL) != 0;
+    }
+    hostile_get(h, &gone, name, NULL, 0);
+    return 0;
 }
 
 int main(int argc, char **argv)

@@ -56,6 +56,7 @@ struct kd {
     uint32_t alone;
     int stalled; /* a message waits for a call or for room */
     int gone;    /* the host */
+    int mounted; /* else the next host's requests wait */
     int ending;
     int tell_alone;
     int dead; /* it has been said that the session is */
@@ -228,7 +229,7 @@ static int dpu_message(void *ctx, struct snic_channel *ch, const struct snic_cha
         dpu_cancel(d, u->number);
         return 1;
     }
-    if (c == NULL) {
+    if (c == NULL || !d->mounted) {
         d->stalled = 1;
         return SNIC_EAGAIN;
     }
@@ -409,28 +410,43 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
     return n + 1;
 }
 
+/* Served until now; the next host may be here already. */
+static int dpu_again(struct kd *d)
+{
+    int rc;
+
+    dpu_reap(d);
+    snic_loop_cancel(d->loop, &d->timer);
+    d->mounted = 0;
+    rc = snic_fs_unmount(d->store.fs);
+    if (rc != 0 || d->ending)
+        return rc;
+    rc = kvfs_store_again(&d->store);
+    if (rc != 0)
+        return rc;
+    d->mounted = 1;
+    if (d->stalled && d->channel != NULL) {
+        d->stalled = 0;
+        snic_channel_resume(d->channel);
+    }
+    dpu_look(&d->timer, snic_loop_now(d->loop));
+    return 0;
+}
+
 static int dpu_serve(struct kd *d)
 {
-    int mounted = 1;
     int rc = 0;
 
+    d->mounted = 1;
     snic_timer_init(&d->timer, dpu_look);
     dpu_look(&d->timer, snic_loop_now(d->loop));
     while (rc == 0 && (!d->ending || d->dma != NULL)) {
         (void)snic_loop_once(d->loop, SNIC_NEVER);
-        if (!d->gone)
-            continue;
-        dpu_reap(d);
-        snic_loop_cancel(d->loop, &d->timer);
-        rc = snic_fs_unmount(d->store.fs);
-        mounted = rc == 0 && !d->ending;
-        if (mounted)
-            rc = kvfs_store_again(&d->store);
-        if (mounted && rc == 0)
-            dpu_look(&d->timer, snic_loop_now(d->loop));
+        if (d->gone)
+            rc = dpu_again(d);
     }
     snic_loop_cancel(d->loop, &d->timer);
-    if (rc == 0 && mounted)
+    if (rc == 0 && d->mounted)
         rc = snic_fs_unmount(d->store.fs);
     if (rc != 0)
         ex_log(EX_ERROR, "%s: %s", d->store.spec, snic_strerror(rc));
