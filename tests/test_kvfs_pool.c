@@ -63,7 +63,7 @@ static void hogs_end(struct kvt *t)
         snic_kvfs_complete(t->k, hogs.io[i], t->now);
         while ((done = snic_kvfs_poll_done(t->k)) != NULL) {
             assert_true(done >= hogs.req && done < hogs.req + HOGS);
-            assert_true(done->result >= 0 || t->k->session.dead);
+            assert_true(done->result >= 0 || !t->k->session.mounted);
             ended++;
         }
     }
@@ -152,6 +152,72 @@ static void test_kvfs_pool_empty_recover_yield_sweep_wait(void **state)
     assert_int_equal(s->yielding, 0);
     assert_int_equal(s->sweeping, 0);
     assert_int_equal(s->swept, 1);
+    kvt_close(&t);
+}
+
+/* The session is lost while lists of it are under way at the store. */
+static void lose(struct kvt *t)
+{
+    t->k->session.next_ns = SNIC_NEVER;
+    kvfs_session_died(t->k);
+    t->mounted = 0;
+}
+
+/* A mount that waits for memory is the session that it has begun: without an identity it would be
+ * none, and try for ever. */
+static void test_kvfs_pool_empty_mount_arrives_as_itself(void **state)
+{
+    struct snic_kvfs_req req;
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    hogs_hold(&t, kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755));
+    lose(&t);
+    kvt_req(&t, &req, SNIC_KVFS_MOUNT, 0, NULL);
+    kvt_submit(&t, &req);
+    kvt_settle(&t);
+    uint64_t id = t.k->session.id;
+    assert_true(id != 0 && id != t.o.session_id);
+    hogs_end(&t);
+    assert_ptr_equal(kvt_wait(&t), &req);
+    assert_int_equal(req.result, 0);
+    assert_true(t.k->session.id == id);
+    t.mounted = 1;
+    kvt_close(&t);
+}
+
+/* One that fails takes its record back, however long it waits for memory. */
+static void test_kvfs_pool_empty_failed_mount_withdraws(void **state)
+{
+    struct snic_kvfs_req req;
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    struct kvfs_blocks *b = &t.k->blocks;
+    uint32_t held = b->free_count - 1;
+    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    b->free_count -= held;
+    hogs_hold(&t, dir); /* one */
+    lose(&t);
+    b->free_count = held;
+    kvt_req(&t, &req, SNIC_KVFS_MOUNT, 0, NULL);
+    kvt_submit(&t, &req);
+    while (t.k->session.fence_key.size == 0)
+        assert_true(kvt_step(&t));
+    kvt_settle(&t); /* it has arrived, and waits for a heartbeat */
+    assert_int_equal(b->free_count, held);
+    b->free_count = 0;
+    t.k->session.next_ns = t.now.mono_ns + 1000000000;
+    t.k->session.error = SNIC_EIO;
+    kvfs_session_ended(t.k);
+    kvt_advance(&t, 1);
+    kvt_settle(&t);
+    assert_true(t.k->session.id != 0);
+    b->free_count = held;
+    hogs_end(&t);
+    assert_ptr_equal(kvt_wait(&t), &req);
+    assert_int_equal(req.result, SNIC_EIO);
+    assert_true(t.k->session.id == 0);
     kvt_close(&t);
 }
 
@@ -290,6 +356,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_pool_empty_collect_counted_once),
         cmocka_unit_test(test_kvfs_pool_empty_heartbeat_waits),
         cmocka_unit_test(test_kvfs_pool_empty_recover_yield_sweep_wait),
+        cmocka_unit_test(test_kvfs_pool_empty_mount_arrives_as_itself),
+        cmocka_unit_test(test_kvfs_pool_empty_failed_mount_withdraws),
         cmocka_unit_test(test_kvfs_pool_empty_release_closes_once),
         cmocka_unit_test(test_kvfs_pool_empty_publish_waits),
     };

@@ -305,15 +305,15 @@ int kvfs_run_mount(struct kvfs_op *op)
     }
     if (op->phase == 1) {
         rc = session_mount_arrive(op);
-        if (rc < 0)
+        if (!kvfs_runs_again(op, rc))
             session_mount_clear(k);
         return rc;
     }
     if (op->phase == 2)
         return session_mount_settle(op);
     rc = session_mount_withdraw(op);
-    if (rc == KVFS_PENDING)
-        return rc;
+    if (kvfs_runs_again(op, rc))
+        return KVFS_PENDING;
     session_mount_clear(k);
     return (int)(int64_t)op->s[3];
 }
