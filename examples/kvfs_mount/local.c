@@ -9,18 +9,29 @@ static void local_done(struct snic_fs_req *r)
     km_call_done(SNIC_CONTAINER(r, struct km_call, r));
 }
 
+/* By this and not by snic_fs_post(): a cancellation looks at the request, which is the loop's
+   thread's alone only when it has come here. */
+static void local_posted(struct snic_loop_msg *msg)
+{
+    struct km_call *c = SNIC_CONTAINER(msg, struct km_call, post);
+
+    snic_fs_submit(c->m->store.fs, &c->r);
+}
+
 static void local_submit(struct km *m, struct km_call *c)
 {
     c->r.done = local_done;
-    if (pthread_equal(pthread_self(), m->owner))
+    if (pthread_equal(pthread_self(), m->owner)) {
         snic_fs_submit(m->store.fs, &c->r);
-    else
-        snic_fs_post(m->store.fs, &c->r);
+    } else {
+        c->post.fn = local_posted;
+        snic_loop_post(m->loop, &c->post);
+    }
 }
 
 static int local_cancel(struct km *m, struct km_call *c)
 {
-    if (c->r.msg.fn == NULL)
+    if (c->r.msg.fn == NULL) /* fs.h's while it has the request */
         return 0;
     snic_fs_cancel(m->store.fs, &c->r);
     return 1;

@@ -68,6 +68,8 @@ struct km_config {
     int two_process;
     const char *role;   /* NULL, "host", "dpu": set by the supervisor */
     const char *socket; /* between the two */
+    const char *folder; /* of the socket, if the supervisor made it */
+    int supervisor;     /* its process then */
 };
 
 /* Who has set a lock through an open file, and not closed a descriptor since. */
@@ -91,6 +93,7 @@ struct km_call {
     struct km_call *next; /* of the free ones */
     struct km_file *file; /* that it is about, or NULL */
     struct snic_iov iov;
+    struct snic_loop_msg post;   /* from a reader's thread to the loop's */
     struct snic_loop_msg cancel; /* SETLKW was interrupted */
     atomic_int cancelling;       /* enum km_cancel                                            */
     uint32_t raw;                /* flags of the kernel that libfuse does not pass on         */

@@ -197,12 +197,10 @@ static void data_cancel(struct snic_loop_msg *msg)
 {
     struct km_call *c = SNIC_CONTAINER(msg, struct km_call, cancel);
 
-    if (atomic_load(&c->cancelling) == KM_CANCEL_OVER)
-        km_call_put(c); /* it ended meanwhile */
-    else if (c->m->carrier->cancel(c->m, c))
-        atomic_store(&c->cancelling, KM_CANCEL_NONE);
-    else
+    if (atomic_load(&c->cancelling) != KM_CANCEL_OVER && !c->m->carrier->cancel(c->m, c))
         snic_loop_post(c->m->loop, &c->cancel); /* its thread is just sending it */
+    else if (atomic_exchange(&c->cancelling, KM_CANCEL_NONE) == KM_CANCEL_OVER)
+        km_call_put(c); /* it has ended, meanwhile or by this */
 }
 
 /* From the thread that read FUSE_INTERRUPT, or that is decoding the request itself. */

@@ -340,8 +340,8 @@ static void session_readers_join(struct km *m)
     m->readers = NULL;
 }
 
-/* Nobody asks any more: what is in flight ends, locks that wait are given up. */
-static void session_drain(struct km *m)
+/* Locks that wait are given up. */
+static void session_unlock(struct km *m)
 {
     for (uint32_t i = 0; i < m->arena_used; i++) {
         struct km_call *c = (struct km_call *)(void *)(m->arena + (size_t)KM_BLOCK * i);
@@ -349,8 +349,18 @@ static void session_drain(struct km *m)
         if (c->waits)
             (void)m->carrier->cancel(m, c);
     }
-    while (atomic_load(&m->in_flight) > 0)
+}
+
+/*
+ * Nobody asks any more: what is in flight ends. To give up a lock may need another try: the ring is
+ * full, or the file system's process has died and the next one is asked for the lock anew.
+ */
+static void session_drain(struct km *m)
+{
+    while (atomic_load(&m->in_flight) > 0) {
+        session_unlock(m);
         (void)snic_loop_once(m->loop, 100000000u);
+    }
     while (!snic_link_alone(&m->files)) /* the session's end closes them */
         km_file_free(SNIC_CONTAINER(m->files.next, struct km_file, link));
 }
