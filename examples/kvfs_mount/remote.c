@@ -9,12 +9,17 @@
  * happened or not. To the files the death is what a power cut is to a disk: all that was
  * fsynced is there. So that no loss is silent, the next fsync() or close() of a descriptor with
  * writes that were not fsynced answers EIO, once, and so does the next fsync() of a file or folder
- * that was changed of late in another way. Locks that were held are gone.
+ * that was changed of late in another way, or written through a descriptor that is closed. Locks
+ * that were held are gone.
+ *
+ * The other process is not trusted: an answer that cannot be is EIO.
  */
 #include "remote_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define KR_CHANGE_NS 30000000000u /* so late the store has it for certain */
 
 /* ---- Handles ---- */
 
@@ -178,12 +183,6 @@ int remote_send(struct km_remote *r, struct km_call *c)
     return 0;
 }
 
-void remote_end(struct km_call *c, int64_t result)
-{
-    c->r.k.result = result;
-    km_call_done(c);
-}
-
 /* ---- What may be lost ---- */
 
 static void remote_changed(struct km_remote *r, uint64_t ino)
@@ -197,24 +196,86 @@ static void remote_changed(struct km_remote *r, uint64_t ino)
     r->change_count++;
 }
 
-/* @return 1: a change of the inode may be lost; it is told once */
-static int remote_lost_change(struct km_remote *r, uint64_t ino)
+static void remote_lost_note(struct km_remote *r, uint64_t ino)
 {
-    int lost = 0;
+    r->lost_any = 1;
+    for (uint64_t i = 0; i < r->lost_count; i++)
+        if (r->lost[i] == ino)
+            return;
+    if (r->lost_count == r->lost_room) {
+        uint64_t room = r->lost_room == 0 ? KR_CHANGES : r->lost_room * 2;
+        uint64_t *grown = realloc(r->lost, (size_t)room * sizeof(*grown));
 
+        if (grown == NULL) {
+            ex_log(EX_ERROR, "inode %llu: changes may be lost, and no memory to tell it at fsync",
+                   (unsigned long long)ino);
+            return;
+        }
+        r->lost = grown;
+        r->lost_room = room;
+    }
+    r->lost[r->lost_count++] = ino;
+}
+
+void remote_lose(struct km_remote *r)
+{
+    uint64_t now = snic_loop_now(r->m->loop);
+
+    for (uint64_t i = 0; i < r->handle_count; i++) {
+        struct kr_handle *h = &r->handles[i];
+
+        if (h->kind == 0)
+            continue;
+        h->remote = 0;
+        h->lost |= h->dirty != 0;
+        h->dirty = 0;
+        r->lost_any |= h->lost;
+    }
     for (uint32_t i = 0; i < KR_CHANGES; i++) {
         struct kr_change *e = &r->changes[i];
 
-        if (e->ino != ino || e->number >= r->lost_changes)
-            continue;
-        lost = 1;
+        if (e->ino != 0 && e->number >= r->durable_changes && now - e->ns <= KR_CHANGE_NS)
+            remote_lost_note(r, e->ino);
         e->ino = 0;
     }
-    return lost;
 }
 
-/* An FSYNC or FLUSH that cannot promise anything: asked when it is sent, so that one that was
-   under way when the process died is asked, too. */
+/* @return 1: a change of the inode may be lost; it is told once */
+static int remote_lost_change(struct km_remote *r, uint64_t ino)
+{
+    for (uint64_t i = 0; i < r->lost_count; i++) {
+        if (r->lost[i] != ino)
+            continue;
+        r->lost[i] = r->lost[--r->lost_count];
+        return 1;
+    }
+    return 0;
+}
+
+/* The kernel has closed it for good: what was written through it is the inode's from now on. */
+static void remote_released(struct km_remote *r, uint64_t handle)
+{
+    const struct kr_handle *h = remote_handle(r, handle);
+
+    if (h == NULL)
+        return;
+    if (h->lost)
+        remote_lost_note(r, h->ino);
+    if (h->dirty != 0)
+        remote_changed(r, h->ino);
+    remote_handle_free(r, handle);
+}
+
+void remote_end(struct km_call *c, int64_t result)
+{
+    c->r.k.result = result;
+    if (c->r.k.kind == SNIC_KVFS_RELEASE || c->r.k.kind == SNIC_KVFS_RELEASEDIR)
+        remote_released(c->m->remote, c->r.k.handle);
+    km_call_done(c);
+}
+
+/* An FSYNC, FLUSH or SYNCFS that cannot promise anything: asked when it is sent, so that one that
+   was under way when the process died is asked, too. */
 static int remote_lost(struct km_remote *r, struct km_call *c)
 {
     const struct snic_kvfs_req *k = &c->r.k;
@@ -222,6 +283,11 @@ static int remote_lost(struct km_remote *r, struct km_call *c)
     int lost = 0;
 
     c->changes = r->change_count;
+    if (k->kind == SNIC_KVFS_SYNCFS) {
+        lost = r->lost_any;
+        r->lost_any = 0;
+        return lost;
+    }
     if (k->kind != SNIC_KVFS_FSYNC && k->kind != SNIC_KVFS_FLUSH)
         return 0;
     if (h != NULL) {
@@ -229,7 +295,7 @@ static int remote_lost(struct km_remote *r, struct km_call *c)
         lost = h->lost;
         h->lost = 0;
     }
-    if (k->kind == SNIC_KVFS_FSYNC && r->lost_changes != 0)
+    if (k->kind == SNIC_KVFS_FSYNC)
         lost |= remote_lost_change(r, k->ino);
     return lost;
 }
@@ -312,7 +378,7 @@ static void remote_note(struct km_remote *r, struct km_call *c)
         break;
     case SNIC_KVFS_RELEASE:
     case SNIC_KVFS_RELEASEDIR:
-        remote_handle_free(r, k->handle);
+        remote_released(r, k->handle);
         break;
     case SNIC_KVFS_WRITE:
         h = remote_handle(r, k->handle);
@@ -344,6 +410,41 @@ static void remote_reopened(struct km_remote *r, struct km_call *c)
     km_call_put(c);
 }
 
+/* The most that a good answer to the request can say; @p size bytes came with it. */
+static int64_t remote_most(const struct snic_kvfs_req *k, uint32_t size)
+{
+    switch (k->kind) {
+    case SNIC_KVFS_READ:
+    case SNIC_KVFS_READLINK:
+    case SNIC_KVFS_READDIR:
+        return (int64_t)snic_min_u64(k->iov[0].size, size);
+    case SNIC_KVFS_GETXATTR:
+    case SNIC_KVFS_LISTXATTR:
+        return k->iov_count == 0 ? SNIC_KVFS_XATTR_LIST_MAX
+                                 : (int64_t)snic_min_u64(k->iov[0].size, size);
+    case SNIC_KVFS_WRITE:
+    case SNIC_KVFS_COPY:
+        return (int64_t)k->length;
+    case SNIC_KVFS_SEEK:
+        return INT64_MAX;
+    default:
+        return 0;
+    }
+}
+
+/* Can it be an answer to the request? */
+static int remote_sane(const struct snic_kvfs_req *k, const struct km_down *d, uint32_t size)
+{
+    const struct snic_kvfs_lock *l = &d->u.lock;
+
+    if (d->result > remote_most(k, size) || (d->result <= -512 && d->result > -1000))
+        return 0; /* errors from 512 on are the kernel's own: it would not take the answer */
+    if (k->kind != SNIC_KVFS_GETLK || d->result != 0 || l->type == SNIC_KVFS_UNLCK)
+        return 1;
+    return (l->type == SNIC_KVFS_RDLCK || l->type == SNIC_KVFS_WRLCK) && l->start <= INT64_MAX &&
+           l->start <= l->end;
+}
+
 void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size)
 {
     uint32_t slot = (uint32_t)d->number;
@@ -355,10 +456,12 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
     r->slots[slot] = NULL;
     r->free_slots[r->free_count++] = (uint16_t)slot;
     k = &c->r.k;
-    k->result = d->result > 0 && k->iov_count > 0 && k->kind != SNIC_KVFS_WRITE &&
-                        k->kind != SNIC_KVFS_SETXATTR && d->result > (int64_t)size
-                    ? SNIC_EIO
-                    : d->result;
+    k->result = d->result;
+    if (!remote_sane(k, d, size)) {
+        ex_log(EX_ERROR, "the file system's process: answer %lld to operation %u makes no sense",
+               (long long)d->result, k->kind);
+        k->result = SNIC_EIO;
+    }
     if (k->kind == SNIC_KVFS_OPEN || k->kind == SNIC_KVFS_CREATE || k->kind == SNIC_KVFS_OPENDIR)
         k->handle = d->handle;
     if (k->kind == SNIC_KVFS_STATFS)

@@ -10,7 +10,6 @@
 #define KR_RETRY_NS 50000000u
 #define KR_GIVE_UP_NS 30000000000u
 #define KR_STOPPING_NS 2000000000u
-#define KR_CHANGE_NS 30000000000u /* so late the store has it for certain */
 
 /* ---- Messages ---- */
 
@@ -30,8 +29,8 @@ static int remote_message(void *ctx, struct snic_channel *ch, const struct snic_
     (void)ch;
     if (msg->header_bytes != sizeof(*d))
         return 1;
-    if ((int)d->alone != atomic_load_explicit(&r->m->alone, memory_order_relaxed)) {
-        atomic_store_explicit(&r->m->alone, (int)d->alone, memory_order_relaxed);
+    if ((d->alone != 0) != atomic_load_explicit(&r->m->alone, memory_order_relaxed)) {
+        atomic_store_explicit(&r->m->alone, d->alone != 0, memory_order_relaxed);
         if (r->m->mounted_here)
             km_session_expire(r->m);
     }
@@ -135,20 +134,7 @@ static void remote_down(struct km_remote *r)
     free(r->hub_memory);
     r->channel = NULL;
     r->hub = NULL;
-    for (uint64_t i = 0; i < r->handle_count; i++) {
-        struct kr_handle *h = &r->handles[i];
-
-        if (h->kind == 0)
-            continue;
-        h->remote = 0;
-        h->lost |= h->dirty != 0;
-        h->dirty = 0;
-    }
-    for (uint32_t i = 0; i < KR_CHANGES; i++)
-        if (r->changes[i].number < r->durable_changes ||
-            r->down_ns - r->changes[i].ns > KR_CHANGE_NS)
-            r->changes[i].ino = 0;
-    r->lost_changes = r->change_count;
+    remote_lose(r);
     remote_recall(r);
     ex_log(EX_WARNING, "the file system's process has gone; requests wait for the next one");
 }
@@ -308,6 +294,7 @@ void km_remote_close(struct km *m)
         free(r->hub_memory);
     }
     free(r->handles);
+    free(r->lost);
     free(r);
     m->remote = NULL;
 }

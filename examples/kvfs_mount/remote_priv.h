@@ -39,7 +39,6 @@ struct kr_change {
 struct km_remote {
     struct km *m;
     enum kr_state state;
-    struct snic_dma *dma;
     struct snic_channel_hub *hub;
     struct snic_channel *channel;
     void *hub_memory;
@@ -65,8 +64,11 @@ struct km_remote {
 
     struct kr_change changes[KR_CHANGES]; /* the last ones, by number */
     uint64_t change_count;
-    uint64_t durable_changes; /* below this they are durable: one fsync is for all, */
-    uint64_t lost_changes;    /* and below this those that are left may be lost */
+    uint64_t durable_changes; /* below this they are durable: one fsync is for all */
+    uint64_t *lost;           /* inodes with changes that may be lost, until it is told */
+    uint64_t lost_count;
+    uint64_t lost_room;
+    int lost_any; /* something may be, and SYNCFS has not told */
 };
 
 /* ---- remote.c ---- */
@@ -77,6 +79,8 @@ void remote_push(struct km_remote *r, struct km_call *c);
 /* 0; SNIC_EAGAIN: later */
 int remote_send(struct km_remote *r, struct km_call *c);
 void remote_end(struct km_call *c, int64_t result);
+/* The file system's process has died: note what may be lost. */
+void remote_lose(struct km_remote *r);
 /* Send what waits, as far as the ring has room. */
 void remote_flush(struct km_remote *r);
 void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size);

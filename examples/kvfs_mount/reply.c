@@ -124,6 +124,47 @@ static int reply_open(struct km_call *c)
     return 1;
 }
 
+/*
+ * The kernel asks by number for an inode that it knows from a name. If the inode is gone, the name
+ * was taken away or replaced in the meantime: ESTALE makes the kernel look the path up again.
+ */
+static int reply_stale(uint32_t kind)
+{
+    switch (kind) {
+    case SNIC_KVFS_GETATTR:
+    case SNIC_KVFS_SETATTR:
+    case SNIC_KVFS_READLINK:
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_OPENDIR:
+    case SNIC_KVFS_ACCESS:
+    case SNIC_KVFS_SETXATTR:
+    case SNIC_KVFS_GETXATTR:
+    case SNIC_KVFS_LISTXATTR:
+    case SNIC_KVFS_REMOVEXATTR:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void reply_bad(struct km_call *c)
+{
+    int error = reply_error(c->r.k.result);
+
+    if (error == ENOENT && reply_stale(c->r.k.kind))
+        error = ESTALE;
+    c->m->errors++;
+    if (error == EIO) {
+        c->m->io_errors++;
+        ex_log(EX_ERROR, "operation %u on inode %llu: %s", c->r.k.kind,
+               (unsigned long long)c->r.k.ino, snic_strerror((int)c->r.k.result));
+    }
+    if (error == ENOENT && c->r.k.kind == SNIC_KVFS_LOOKUP)
+        reply_absent(c);
+    else
+        (void)fuse_reply_err(c->fuse, error);
+}
+
 /* One entry into [at, room) of the answer. @return bytes; more than there are: no room */
 static size_t reply_dirent(struct km_call *c, char *at, size_t room,
                            const struct snic_kvfs_dirent *d, const char *name)
@@ -145,6 +186,26 @@ static size_t reply_dirent(struct km_call *c, char *at, size_t room,
     return fuse_add_direntry_plus(c->fuse, at, room, name, &e, (off_t)d->cookie);
 }
 
+/*
+ * The entry at @p from, and its name of at most KM_NAME_MAX bytes, copied: behind the ring the
+ * other process may have written anything, and can write at any time. @return 0; -1: it is none
+ */
+static int reply_entry_take(const unsigned char *from, const unsigned char *end,
+                            struct snic_kvfs_dirent *d, char *name)
+{
+    size_t room = (size_t)(end - from);
+
+    if (room < sizeof(*d))
+        return -1;
+    memcpy(d, from, sizeof(*d));
+    if (d->name_size > KM_NAME_MAX || d->bytes % 8 != 0 || d->bytes > room ||
+        d->bytes < sizeof(*d) + d->name_size)
+        return -1;
+    memcpy(name, from + sizeof(*d), d->name_size);
+    name[d->name_size] = 0;
+    return d->name_size > 0 && strlen(name) == d->name_size && strchr(name, '/') == NULL ? 0 : -1;
+}
+
 static void reply_readdir(struct km_call *c)
 {
     const unsigned char *from = c->data;
@@ -154,16 +215,21 @@ static void reply_readdir(struct km_call *c)
     size_t used = 0;
 
     while (from < end) {
-        const struct snic_kvfs_dirent *d = (const void *)from;
+        struct snic_kvfs_dirent d;
         size_t n;
 
-        memcpy(name, d + 1, d->name_size);
-        name[d->name_size] = 0;
-        n = reply_dirent(c, out + used, c->size - used, d, name);
+        if (reply_entry_take(from, end, &d, name) != 0) {
+            ex_log(EX_ERROR, "an entry of folder %llu makes no sense",
+                   (unsigned long long)c->r.k.ino);
+            c->r.k.result = SNIC_EIO;
+            reply_bad(c);
+            return;
+        }
+        n = reply_dirent(c, out + used, c->size - used, &d, name);
         if (n > c->size - used)
             break;
         used += n;
-        from += d->bytes;
+        from += d.bytes;
     }
     (void)fuse_reply_buf(c->fuse, out, used);
 }
@@ -270,79 +336,15 @@ static int reply_good(struct km_call *c)
     }
 }
 
-/*
- * The kernel asks by number for an inode that it knows from a name. If the inode is gone, the name
- * was taken away or replaced in the meantime: ESTALE makes the kernel look the path up again.
- */
-static int reply_stale(uint32_t kind)
-{
-    switch (kind) {
-    case SNIC_KVFS_GETATTR:
-    case SNIC_KVFS_SETATTR:
-    case SNIC_KVFS_READLINK:
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_OPENDIR:
-    case SNIC_KVFS_ACCESS:
-    case SNIC_KVFS_SETXATTR:
-    case SNIC_KVFS_GETXATTR:
-    case SNIC_KVFS_LISTXATTR:
-    case SNIC_KVFS_REMOVEXATTR:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-/*
- * The kernel looked the name up a moment ago, and somebody has removed the inode since: told so by
- * ESTALE it looks again, and finds what was put in its place.
- */
-static int reply_is_stale(const struct km_call *c)
-{
-    switch (c->r.k.kind) {
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_OPENDIR:
-    case SNIC_KVFS_GETATTR:
-    case SNIC_KVFS_SETATTR:
-    case SNIC_KVFS_READLINK:
-    case SNIC_KVFS_GETXATTR:
-    case SNIC_KVFS_LISTXATTR:
-    case SNIC_KVFS_SETXATTR:
-    case SNIC_KVFS_REMOVEXATTR:
-        return c->file == NULL;
-    default:
-        return 0;
-    }
-}
-
-static void reply_bad(struct km_call *c)
-{
-    int error = reply_error(c->r.k.result);
-
-    if (error == ENOENT && reply_is_stale(c))
-        error = ESTALE;
-
-    if (error == ENOENT && reply_stale(c->r.k.kind))
-        error = ESTALE;
-    c->m->errors++;
-    if (error == EIO) {
-        c->m->io_errors++;
-        ex_log(EX_ERROR, "operation %u on inode %llu: %s", c->r.k.kind,
-               (unsigned long long)c->r.k.ino, snic_strerror((int)c->r.k.result));
-    }
-    if (error == ENOENT && c->r.k.kind == SNIC_KVFS_LOOKUP)
-        reply_absent(c);
-    else
-        (void)fuse_reply_err(c->fuse, error);
-}
-
 void km_call_done(struct km_call *c)
 {
     struct km *m = c->m;
+    uint32_t waited = c->waits;
 
     m->calls++;
     km_file_note(c);
-    if (c->waits) {
+    c->waits = 0;
+    if (waited) {
         fuse_req_interrupt_func(c->fuse, NULL, NULL);
         atomic_fetch_sub(&m->locks_waiting, 1);
     }
@@ -353,7 +355,7 @@ void km_call_done(struct km_call *c)
             return;
     }
     atomic_fetch_sub_explicit(&m->in_flight, 1, memory_order_relaxed);
-    if (c->waits && atomic_exchange(&c->cancelling, KM_CANCEL_OVER) == KM_CANCEL_POSTED)
+    if (waited && atomic_exchange(&c->cancelling, KM_CANCEL_OVER) == KM_CANCEL_POSTED)
         return; /* the message frees it */
     km_call_put(c);
 }
