@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Starts the two roles as processes, restarts one that dies, passes SIGTERM, SIGINT and SIGHUP
- * on as SIGTERM, and ends when they have ended orderly.
+ * Starts the two roles as processes, restarts one that dies, passes SIGTERM, SIGINT, SIGHUP and
+ * SIGQUIT on as SIGTERM, and ends when they have ended orderly.
  */
 #include "supervisor.h"
 
@@ -51,6 +51,7 @@ static pid_t super_start(const char *seed, int argc, char **argv, int child)
     if (pid == 0) {
         /* A role does not outlive its supervisor. */
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        signal(SIGQUIT, SIG_IGN); /* a terminal sends it to all */
         sigprocmask(SIG_SETMASK, &super_saved, NULL);
         if (getppid() != parent)
             _exit(1);
@@ -101,6 +102,8 @@ static void super_signals(void)
     sigaddset(&super_set, SIGINT);
     if (!ex_signal_ignored(SIGHUP)) /* nohup */
         sigaddset(&super_set, SIGHUP);
+    if (!ex_signal_ignored(SIGQUIT))
+        sigaddset(&super_set, SIGQUIT);
     sigaddset(&super_set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &super_set, &super_saved);
 }
@@ -208,6 +211,7 @@ int ex_supervise(const char *seed, int argc, char **argv)
         case SIGTERM:
         case SIGINT:
         case SIGHUP:
+        case SIGQUIT:
             super_stop = 1;
             break;
         default:

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define KD_LOOK_NS 50000000u
 
@@ -419,7 +420,7 @@ static int dpu_again(struct kd *d)
     snic_loop_cancel(d->loop, &d->timer);
     d->mounted = 0;
     rc = snic_fs_unmount(d->store.fs);
-    if (rc != 0 || d->ending)
+    if (rc != 0 || (d->ending && d->dma == NULL)) /* else it is served until it has gone */
         return rc;
     rc = kvfs_store_again(&d->store);
     if (rc != 0)
@@ -481,6 +482,8 @@ int km_dpu_run(struct km_config *config)
     ex_signals_off();
     if (d->listener != NULL)
         snic_dma_shm_unlisten(d->listener);
+    if (config->folder != NULL && getppid() != config->supervisor)
+        (void)rmdir(config->folder); /* who would, has died */
     kvfs_store_close(&d->store);
     snic_loop_close(d->loop);
     free(d->calls);

@@ -200,13 +200,11 @@ static int main_run(struct km_config *c)
     return status;
 }
 
-static void main_options(struct km_config *c, int argc, char **argv)
+enum { MAIN_OPTIONS_MAX = 32 };
+
+/* @return how many */
+static size_t main_options(struct km_config *c, struct ex_option *out)
 {
-    static const char summary[] =
-        "Mount a file system that lives in a key-value store: the DPU's work is done by a thread "
-        "of "
-        "this process or, with --two-process, by a process of its own behind the ring.\n"
-        "The mount point is the last argument: kvfs_mount [OPTION]... MOUNTPOINT";
     const struct ex_option options[] = {
         {"store", EX_PARSE, &c->store, KVFS_STORE_NAMES,
          "where it lives; default mem: gone when it is unmounted", 0, 0, kvfs_store_parse},
@@ -242,28 +240,36 @@ static void main_options(struct km_config *c, int argc, char **argv)
          1000000, NULL},
     };
 
-    ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+    SNIC_STATIC_ASSERT(SNIC_COUNTOF(options) <= MAIN_OPTIONS_MAX, "there is room");
+    memcpy(out, options, sizeof(options));
+    return SNIC_COUNTOF(options);
 }
 
 /* Does the word after this one belong to it? */
-static int main_takes_value(const char *word)
+static int main_takes_value(const struct ex_option *o, size_t count, const char *word)
 {
-    static const char *const flags[] = {"-f",          "--f",           "--mkfs", "--exclusive",
-                                        "--writeback", "--two-process", "--help", "-h"};
+    const char *name = word + strspn(word, "-");
 
-    if (strchr(word, '=') != NULL)
+    if (strchr(word, '=') != NULL || strcmp(name, "help") == 0 || strcmp(word, "-h") == 0)
         return 0;
-    for (size_t i = 0; i < SNIC_COUNTOF(flags); i++)
-        if (strcmp(word, flags[i]) == 0)
-            return 0;
-    return 1;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(o[i].name, name) == 0)
+            return o[i].kind != EX_FLAG;
+    return 1; /* ex_options() refuses it */
 }
 
-/* -f and -o become options of common.h; the mount point is taken out. */
+/* -f and -o become options of common.h; the mount point is taken out. @return how many are left */
 static int main_arguments(struct km_config *c, int argc, char **argv, char **out)
 {
+    static const char summary[] =
+        "Mount a file system that lives in a key-value store: the DPU's work is done by a thread "
+        "of "
+        "this process or, with --two-process, by a process of its own behind the ring.\n"
+        "The mount point is the last argument: kvfs_mount [OPTION]... MOUNTPOINT";
     static char f[] = "--f";
     static char o[] = "--o";
+    struct ex_option options[MAIN_OPTIONS_MAX];
+    size_t count = main_options(c, options);
     int n = 0;
 
     for (int i = 0; i < argc; i++) {
@@ -272,43 +278,90 @@ static int main_arguments(struct km_config *c, int argc, char **argv, char **out
             continue;
         }
         out[n++] = strcmp(argv[i], "-f") == 0 ? f : strcmp(argv[i], "-o") == 0 ? o : argv[i];
-        if (i > 0 && argv[i][0] == '-' && main_takes_value(argv[i]) && i + 1 < argc)
+        if (i > 0 && argv[i][0] == '-' && i + 1 < argc && main_takes_value(options, count, argv[i]))
             out[n++] = argv[++i];
     }
+    ex_options(n, out, options, count, summary);
     return n;
 }
 
 /* ---- Two processes ---- */
 
 static char main_folder[] = "/tmp/kvfs_mount.XXXXXX";
+static char main_ring[sizeof(main_folder) + 8];
+static pid_t main_supervisor;
 
-/* Start this program again in both roles, with a socket that nobody else can reach. */
+/* However the supervisor exits; its roles start as forks of it. */
+static void main_clean(void)
+{
+    if (getpid() != main_supervisor)
+        return;
+    (void)unlink(main_ring);
+    (void)rmdir(main_folder);
+}
+
+/* Where the store is, whatever folder a process is in: the name itself, or a copy for good. */
+static char *main_store(const char *spec)
+{
+    const char *path = strchr(spec, ':');
+    char cwd[4096];
+    char *full;
+    size_t size;
+
+    if (path == NULL || path[1] == '/' || path[1] == ':') /* mem, or the cluster's default */
+        return (char *)(uintptr_t)spec;
+    path++;
+    if (getcwd(cwd, sizeof(cwd)) == NULL || (strchr(cwd, ':') != NULL && spec[0] == 'r'))
+        ex_die("%s: not from this folder: give the whole path", spec);
+    size = strlen(spec) + strlen(cwd) + 2;
+    full = malloc(size);
+    if (full == NULL)
+        ex_die("out of memory");
+    snprintf(full, size, "%.*s%s/%s", (int)(path - spec), spec, cwd, path);
+    return full;
+}
+
+static void main_give(const char *name, long number)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%ld", number);
+    setenv(name, text, 1);
+}
+
+/*
+ * Start this program again in both roles, with a socket that nobody else can reach. In the
+ * background all leave the caller's folder, so names of files are made whole.
+ */
 static int main_supervise(const struct km_config *c, int argc, char **argv)
 {
-    static char path[sizeof(main_folder) + 8];
+    static char store[] = "--store";
     static char option[] = "--socket";
-    static char stay[] = "-f";
-    char fd[16];
+    static char stay[] = "--f";
     char **args = calloc((size_t)argc + 8, sizeof(*args));
     int n = 0;
     int status;
 
     if (args == NULL || mkdtemp(main_folder) == NULL)
         ex_die("%s: %s", main_folder, strerror(errno));
-    snprintf(path, sizeof(path), "%s/ring", main_folder);
+    snprintf(main_ring, sizeof(main_ring), "%s/ring", main_folder);
+    main_supervisor = getpid();
+    (void)atexit(main_clean);
     for (; n < argc; n++)
         args[n] = argv[n];
     if (!c->foreground) {
-        main_silent(c);
+        args[n++] = store;
+        args[n++] = main_store(c->store);
         args[n++] = stay;
+        main_detach(c);
     }
     args[n++] = option;
-    args[n++] = path;
-    snprintf(fd, sizeof(fd), "%d", main_pipe);
-    setenv("KVFS_MOUNT_READY", fd, 1);
+    args[n++] = main_ring;
+    args[n++] = (char *)(uintptr_t)c->mountpoint;
+    main_give("KVFS_MOUNT_READY", main_pipe);
+    main_give("KVFS_MOUNT_SUPERVISOR", main_supervisor);
+    setenv("KVFS_MOUNT_FOLDER", main_folder, 1);
     status = ex_supervise(NULL, n, args);
-    (void)unlink(path);
-    (void)rmdir(main_folder);
     free(args);
     return status;
 }
@@ -320,14 +373,17 @@ static void main_wrong(const char *what)
 }
 
 /* What the supervisor left for the role. */
-static void main_role(const struct km_config *c)
+static void main_role(struct km_config *c)
 {
     const char *fd = getenv("KVFS_MOUNT_READY");
+    const char *pid = getenv("KVFS_MOUNT_SUPERVISOR");
 
     if (strcmp(c->role, "host") != 0 && strcmp(c->role, "dpu") != 0)
         main_wrong("--role is neither dpu nor host");
     if (c->socket == NULL)
         main_wrong("--role needs --socket");
+    c->folder = getenv("KVFS_MOUNT_FOLDER");
+    c->supervisor = pid != NULL ? (int)strtol(pid, NULL, 10) : 0;
     main_pipe = fd != NULL ? (int)strtol(fd, NULL, 10) : -1;
     if (main_pipe >= 0 && strcmp(c->role, "dpu") == 0) {
         close(main_pipe);
@@ -380,7 +436,6 @@ int main(int argc, char **argv)
     if (args == NULL)
         ex_die("out of memory");
     n = main_arguments(&c, argc, argv, args);
-    main_options(&c, n, args);
     ex_log_set(EX_INFO, c.role != NULL ? c.role : "kvfs_mount");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -391,7 +446,7 @@ int main(int argc, char **argv)
     main_check(&c);
     if (!c.foreground)
         main_background();
-    status = c.two_process && c.role == NULL ? main_supervise(&c, argc, argv) : main_run(&c);
+    status = c.two_process && c.role == NULL ? main_supervise(&c, n, args) : main_run(&c);
     km_serving(status);
     free(args);
     return status;
