@@ -72,11 +72,16 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_big_folder lmdb ${_scope} "" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_two lmdb nightly --two-process kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_rados rados nightly "" kvfs_big_folder.sh)
-  add_executable(kvfs_hostile kvfs_hostile.c)
-  set_target_properties(kvfs_hostile PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
-  target_link_libraries(kvfs_hostile PRIVATE snicstore_uring snicstore snicstore_flags
-    Threads::Threads)
+  snic_test(kvfs_carriers kvfs)
+  target_include_directories(test_kvfs_carriers SYSTEM PRIVATE ${SNIC_FUSE3_INCLUDE_DIRS})
+  foreach(p hostile liar)
+    add_executable(kvfs_${p} kvfs_${p}.c)
+    set_target_properties(kvfs_${p} PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
+    target_link_libraries(kvfs_${p} PRIVATE snicstore_uring snicstore snicstore_flags
+      Threads::Threads)
+  endforeach()
   kvfs_mount_test(kvfs_hostile lmdb ${_scope} "" kvfs_hostile.sh $<TARGET_FILE:kvfs_hostile>)
+  kvfs_mount_test(kvfs_roles lmdb ${_scope} "" kvfs_roles.sh $<TARGET_FILE:kvfs_liar>)
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * kvfs_liar SOCKET
+ *
+ * The file system's end of kvfs_mount's ring, without a file system, and not to be trusted: what
+ * is asked of a name in the root is answered with that name's lie. Every name is there.
+ */
+#include "snicstore.h"
+
+#include "../examples/kvfs_mount/wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIAR_INODES = 100, LIAR_PAGE = 4096, LIAR_DIRENT = sizeof(struct snic_kvfs_dirent) };
+
+enum lie {
+    LIE_GOOD,  /* a folder with three names */
+    LIE_LONG,  /* a name longer than memory */
+    LIE_OVER,  /* a name that ends behind the answer */
+    LIE_ZERO,  /* an entry that the next one does not follow */
+    LIE_ODD,   /* the next one is not where one can be */
+    LIE_PAST,  /* the next one is behind the answer */
+    LIE_HEAD,  /* less than an entry's head */
+    LIE_NUL,   /* a name with a 0 in it */
+    LIE_WRITE, /* a file: more was written than was given */
+    LIE_OPEN,  /* a count where there is none */
+    LIE_CODE,  /* an error that the kernel does not know */
+    LIE_LOCK,  /* a lock that ends before it begins */
+    LIES
+};
+
+static const char *const lies[LIES] = {"good", "long", "over",  "zero", "odd",  "past",
+                                       "head", "nul",  "write", "open", "code", "lock"};
+
+struct liar {
+    struct snic_loop *loop;
+    struct snic_channel_hub *hub;
+    struct snic_channel *channel;
+    void *memory;
+    int over;
+};
+
+static int liar_accept(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *o);
+static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *m);
+
+static void liar_closed(void *ctx, struct snic_channel *ch, int reason)
+{
+    struct liar *l = ctx;
+    (void)ch;
+    (void)reason;
+    l->over = 1;
+}
+
+static void liar_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
+{
+    struct liar *l = ctx;
+    (void)h;
+    (void)cause;
+    l->over = 1;
+}
+
+static void liar_attached(void *ctx, struct snic_dma *dma, uint32_t pid)
+{
+    struct liar *l = ctx;
+    struct snic_channel_hub_opts o = {.opts_size = sizeof(o)};
+    (void)pid;
+    o.accept = liar_accept;
+    o.death = liar_death;
+    o.ctx = l;
+    size_t size = snic_channel_hub_memsize(&o);
+    if (l->hub != NULL || posix_memalign(&l->memory, SNIC_CACHELINE, size) != 0 ||
+        snic_channel_hub_init(&l->hub, l->memory, size, dma, &o) != 0)
+        exit(2);
+}
+
+static int liar_accept(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *o)
+{
+    struct liar *l = ctx;
+    struct snic_channel_events e = {.message = liar_message, .closed = liar_closed, .ctx = l};
+    return snic_channel_accept(&l->channel, h, o, NULL, &e);
+}
+
+/* ---- Folders ---- */
+
+/* An entry at @p at of a page. @return where the next one is */
+static size_t liar_entry(unsigned char *page, size_t at, const char *name, uint64_t cookie)
+{
+    struct snic_kvfs_dirent d = {.ino = LIAR_INODES + LIES, .cookie = cookie, .type = 0100000};
+    d.name_size = (uint32_t)strlen(name);
+    d.bytes = (uint32_t)snic_align_up(LIAR_DIRENT + d.name_size + 1, 8);
+    memcpy(page + at, &d, sizeof(d));
+    memcpy(page + at + sizeof(d), name, d.name_size);
+    return at + d.bytes;
+}
+
+/* @return bytes of the answer */
+static uint32_t liar_folder(enum lie lie, uint64_t cookie, unsigned char *page)
+{
+    struct snic_kvfs_dirent *d = (void *)page;
+    size_t n = 0;
+    if (cookie != 0)
+        return 0;
+    n = liar_entry(page, n, "a", 3);
+    if (lie != LIE_GOOD) /* it is the second one */
+        d = (void *)(page + n);
+    n = liar_entry(page, n, "bb", 4);
+    n = liar_entry(page, n, "ccc", 5);
+    switch ((uint32_t)lie) {
+    case LIE_LONG:
+        d->name_size = 0x7fffff00;
+        break;
+    case LIE_OVER:
+        d->name_size = 1000;
+        d->bytes = (uint32_t)snic_align_up(LIAR_DIRENT + 1000, 8);
+        break;
+    case LIE_ZERO:
+        d->bytes = 0;
+        break;
+    case LIE_ODD:
+        d->bytes += 4;
+        break;
+    case LIE_PAST:
+        d->bytes = LIAR_PAGE * 16;
+        break;
+    case LIE_HEAD:
+        n -= 40;
+        break;
+    case LIE_NUL:
+        page[n - 8 + 1] = 0; /* of the last one */
+        break;
+    default:
+        break;
+    }
+    return (uint32_t)n;
+}
+
+/* ---- Answers ---- */
+
+static enum lie liar_named(const struct km_up *u, const unsigned char *payload)
+{
+    for (int i = 0; i < LIES && payload != NULL; i++)
+        if (u->name_size == strlen(lies[i]) && memcmp(payload, lies[i], u->name_size) == 0)
+            return (enum lie)i;
+    return LIE_GOOD;
+}
+
+static void liar_attr(struct km_down *d, uint64_t ino)
+{
+    int file = ino >= LIAR_INODES + LIE_WRITE && ino < LIAR_INODES + LIES;
+    memset(&d->u, 0, sizeof(d->u));
+    d->u.attr.ino = ino;
+    d->u.attr.mode = file ? 0100644 : 040755;
+    d->u.attr.nlink = 1;
+}
+
+/* @return bytes of the payload */
+static uint32_t liar_answer(const struct km_up *u, const unsigned char *payload, struct km_down *d,
+                            unsigned char *page)
+{
+    enum lie lie = u->ino >= LIAR_INODES ? (enum lie)(u->ino - LIAR_INODES) : LIE_GOOD;
+    uint32_t n = 0;
+    liar_attr(d, u->ino);
+    switch (u->kind) {
+    case SNIC_KVFS_LOOKUP:
+        lie = liar_named(u, payload);
+        liar_attr(d, LIAR_INODES + lie);
+        d->result = lie == LIE_CODE ? -600 : 0;
+        break;
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_OPENDIR:
+        d->handle = 77;
+        d->result = lie == LIE_OPEN;
+        break;
+    case SNIC_KVFS_READDIR:
+        n = liar_folder(lie, u->offset, page);
+        d->result = n;
+        break;
+    case SNIC_KVFS_WRITE:
+        d->result = (int64_t)u->length + (lie == LIE_WRITE ? LIAR_PAGE : 0);
+        break;
+    case SNIC_KVFS_GETLK:
+        memset(&d->u, 0, sizeof(d->u));
+        d->u.lock.type = SNIC_KVFS_WRLCK;
+        d->u.lock.start = UINT64_MAX;
+        break;
+    case SNIC_KVFS_GETXATTR:
+        d->result = SNIC_ENODATA;
+        break;
+    default:
+        break;
+    }
+    return n;
+}
+
+static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *m)
+{
+    static unsigned char page[LIAR_PAGE];
+    const struct km_up *u = m->header;
+    struct km_down d = {0};
+    (void)ctx;
+    if (m->type != KM_WIRE_CALL || m->header_bytes != sizeof(*u))
+        return 1;
+    d.number = u->number;
+    struct snic_iov piece = {page, liar_answer(u, m->payload, &d, page)};
+    if (snic_channel_down_push(ch, KM_WIRE_CALL, &d, sizeof(d), &piece, piece.size > 0) != 0)
+        exit(2);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct liar l;
+    struct snic_loop_uring_opts lo = {.opts_size = sizeof(lo)};
+    struct snic_dma_shm_opts o = {.opts_size = sizeof(o)};
+    struct snic_dma_listener *listener;
+    if (argc != 2) {
+        fprintf(stderr, "kvfs_liar SOCKET\n");
+        return 2;
+    }
+    o.path = argv[1];
+    if (snic_loop_uring_open(&l.loop, &lo) != 0 ||
+        snic_dma_shm_listen(&listener, l.loop, &o, liar_attached, &l) != 0) {
+        fprintf(stderr, "kvfs_liar: no io_uring, or no socket\n");
+        return 2;
+    }
+    while (!l.over)
+        if (snic_loop_once(l.loop, SNIC_NEVER) < 0)
+            return 2;
+    return 0;
+}

@@ -1,0 +1,193 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# kvfs_roles.sh LIAR: kvfs_mount as two processes. The host believes nothing that the file system's
+# process (LIAR's part) may say wrongly; what a death of that process may have lost is told; and
+# nothing of the two is left, nor holds the caller's folder.
+set -u
+. "$(dirname "$0")/kvfs_common.sh"
+exec </dev/null
+[ "$(id -u)" = 0 ] && [ -w /dev/fuse ] || skip "mounting wants root and /dev/fuse"
+liar=$1
+work=$(mktemp -d "${TMPDIR:-/tmp}/kvfs_roles.XXXXXX")
+mnt=$work/mnt
+spec=lmdb:$work/store
+mkdir "$mnt" "$work/store"
+
+# Our processes, by a word of their command lines: "role dpu", "role host", or "supervisor".
+of_ours() {
+    for p in $(kvfs_pid); do
+        words=$(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null)
+        case $1,$words in
+        supervisor,*--role*) ;;
+        supervisor,* | *,*--"$1"*) echo "$p" ;;
+        esac
+    done
+}
+new_of_ours() { # WORD PID: another one than PID
+    for _ in $(seq 600); do
+        p=$(of_ours "$1")
+        [ -z "$p" ] || [ "$p" = "$2" ] || break
+        sleep 0.05
+    done
+    echo "$p"
+}
+ended() {
+    kvfs_gone || fail "$1: a process is left"
+    i=0
+    while kvfs_mounted; do
+        [ $((i += 1)) -le 200 ] || fail "$1: $mnt is still mounted"
+        sleep 0.05
+    done
+}
+# Where the socket of our processes is.
+folder() {
+    tr '\0' '\n' <"/proc/$(of_ours 'role host')/cmdline" | grep -A1 -x -e --socket | tail -n 1 |
+        sed 's,/ring$,,'
+}
+two() { # DIR OPTION...: mount, from DIR
+    at=$1
+    shift
+    (cd "$at" && timeout 60 "$KVFS_MOUNT" --two-process "$@" "$mnt" 2>>"$work/log") ||
+        fail "cannot mount: $(tail -n 5 "$work/log")"
+}
+
+say "answers that cannot be: EIO, and the mount goes on"
+timeout -s KILL 600 "$liar" "$work/ring" 2>"$work/liar" &
+pids=$!
+i=0
+until [ -S "$work/ring" ]; do
+    kill -0 $! 2>/dev/null || skip "$(cat "$work/liar")"
+    [ $((i += 1)) -le 600 ] || fail "no socket"
+    sleep 0.05
+done
+timeout -s KILL 600 "$KVFS_MOUNT" -f --role host --socket "$work/ring" --store mem "$mnt" \
+    2>>"$work/log" &
+pids="$pids $!"
+i=0
+until kvfs_mounted; do
+    kill -0 $! 2>/dev/null && [ $((i += 1)) -le 600 ] || fail "no mount: $(cat "$work/log")"
+    sleep 0.05
+done
+cat >"$work/ask.py" <<'END_PY'
+import errno, fcntl, os, struct, sys
+
+mnt = sys.argv[1]
+
+
+def refused(what, ask):
+    try:
+        r = ask()
+    except OSError as e:
+        assert e.errno == errno.EIO, (what, e)
+    else:
+        raise AssertionError((what, r))
+
+
+def lock():
+    fd = os.open(mnt + "/lock", os.O_RDWR)
+    fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+
+
+def write():
+    fd = os.open(mnt + "/write", os.O_WRONLY)
+    os.write(fd, b"x" * 100)
+
+
+asks = {"code": lambda: os.stat(mnt + "/code"), "open": lambda: os.open(mnt + "/open", os.O_RDWR),
+        "lock": lock, "write": write}
+name = sys.argv[2]
+if name != "good":
+    refused(name, asks.get(name, lambda: os.listdir(mnt + "/" + name)))
+assert os.listdir(mnt + "/good") == ["a", "bb", "ccc"]
+END_PY
+for lie in good long over zero odd past head nul write open code lock; do
+    : >"$work/log"
+    timeout -s KILL 60 python3 "$work/ask.py" "$mnt" $lie 2>"$work/asked" ||
+        fail "$lie: $(tail -n 2 "$work/asked" "$work/log")"
+    [ $lie = good ] || grep -q "makes no sense" "$work/log" || fail "$lie: no word of it"
+done
+fusermount3 -u "$mnt" || fail "cannot unmount"
+ended "lies"
+pids=
+
+say "bytes that were written and closed before a death are not synced without a word"
+"$KVFS_TOOL" mkfs --store "$spec" >>"$work/log" 2>&1 || fail "mkfs: $(cat "$work/log")"
+two / --store "$spec"
+cat >"$work/closed.py" <<'END_PY'
+import errno, os, signal, sys
+
+mnt, dpu = sys.argv[1], int(sys.argv[2])
+
+
+def sync(name):
+    fd = os.open(mnt + "/" + name, os.O_RDWR)
+    try:
+        os.fsync(fd)
+        return 0
+    except OSError as e:
+        return e.errno
+    finally:
+        os.close(fd)
+
+
+def write(name):
+    fd = os.open(mnt + "/" + name, os.O_RDWR | os.O_CREAT)
+    os.write(fd, b"x" * 10000)
+    return fd
+
+
+for name in "before", "closed", "open":
+    fd = write(name)
+    os.fsync(fd)
+    os.close(fd)
+fd = write("open")
+os.close(write("closed"))
+os.kill(dpu, signal.SIGKILL)
+try:
+    os.close(fd)
+    raise AssertionError("open")
+except OSError as e:
+    assert e.errno == errno.EIO, e
+assert sync("closed") == errno.EIO, "closed"
+assert sync("closed") == 0 and sync("before") == 0
+END_PY
+timeout -s KILL 120 python3 "$work/closed.py" "$mnt" "$(of_ours 'role dpu')" \
+    2>"$work/asked" || fail "$(tail -n 2 "$work/asked")"
+
+say "a supervisor that is killed, or gets SIGQUIT as from a terminal, leaves no folder"
+at=$(folder)
+[ -d "$at" ] || fail "no folder: $at"
+kill -KILL "$(of_ours supervisor)"
+ended SIGKILL
+[ ! -e "$at" ] || fail "after SIGKILL $at is left: $(ls "$at")"
+two / --store "$spec"
+at=$(folder)
+kill -QUIT "-$(of_ours supervisor)"
+ended SIGQUIT
+[ ! -e "$at" ] || fail "after SIGQUIT $at is left: $(ls "$at")"
+timeout -s KILL 600 "$KVFS_MOUNT" --role dpu --socket "$work/own" --store "$spec" \
+    2>>"$work/log" &
+guard=$!
+i=0
+until [ -S "$work/own" ]; do
+    [ $((i += 1)) -le 600 ] || fail "no socket"
+    sleep 0.05
+done
+kill -TERM "$(cat "/proc/$guard/task/$guard/children")"
+wait $guard || fail "the file system's process ended with $?"
+[ -d "$work" ] && [ ! -e "$work/own" ] || fail "a user's socket, or its folder"
+
+say "the caller's folder is free, relative names hold when a role is started again"
+mkdir "$work/here"
+two "$work/here" --store lmdb:../store
+for p in $(of_ours 'role dpu') $(of_ours 'role host') $(of_ours supervisor); do
+    [ "$(readlink "/proc/$p/cwd")" = / ] || fail "process $p is in $(readlink "/proc/$p/cwd")"
+done
+dpu=$(of_ours 'role dpu')
+kill -KILL "$dpu"
+[ "$(new_of_ours 'role dpu' "$dpu")" != "$dpu" ] || fail "it is not started again"
+[ "$(timeout 60 cat "$mnt/before" | wc -c)" = 10000 ] || fail "it does not serve again"
+fusermount3 -u "$mnt" || fail "cannot unmount"
+ended "a folder"
+"$KVFS_TOOL" fsck --store "$spec" >>"$work/log" 2>&1 || fail "fsck: $(tail -n 5 "$work/log")"
+say "all well"

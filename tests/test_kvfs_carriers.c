@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What carries kvfs_mount's requests out, without a kernel, a ring and a file system: what may be
+ * lost with the file system's process, and requests that are cancelled on their way.
+ */
+#include "support.h"
+
+#include "../examples/common.h"
+#include "../examples/kvfs_mount/mount.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int test_push(struct snic_channel_sender *s, uint32_t type, const void *header,
+                     uint32_t header_bytes, const struct snic_iov *payload, uint32_t n);
+static uint64_t test_now(const struct snic_loop *l);
+static void test_post(struct snic_loop *l, struct snic_loop_msg *msg);
+static void test_submit(struct snic_fs *fs, struct snic_fs_req *req);
+static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req);
+
+#define snic_channel_up_push test_push
+#define snic_loop_now test_now
+#define snic_loop_post test_post
+#define snic_fs_submit test_submit
+#define snic_fs_cancel test_cancel
+#include "../examples/kvfs_mount/local.c"
+#include "../examples/kvfs_mount/remote.c"
+
+/* ---- The world around them ---- */
+
+static struct {
+    struct km m;
+    struct km_up up; /* the last one sent */
+    unsigned sent;
+    unsigned done;
+    unsigned submitted; /* to the file system of this process */
+    unsigned cancelled;
+    int64_t result;
+    uint64_t now;
+    struct snic_loop_msg *posted;
+    int in_post; /* the loop's thread asks for a cancellation meanwhile */
+    int cancel;  /* what it heard */
+    struct km_call *call;
+} world;
+
+static int test_push(struct snic_channel_sender *s, uint32_t type, const void *header,
+                     uint32_t header_bytes, const struct snic_iov *payload, uint32_t n)
+{
+    (void)s;
+    (void)type;
+    (void)payload;
+    (void)n;
+    assert_int_equal(header_bytes, sizeof(world.up));
+    memcpy(&world.up, header, sizeof(world.up));
+    world.sent++;
+    return 0;
+}
+
+static uint64_t test_now(const struct snic_loop *l)
+{
+    (void)l;
+    return world.now;
+}
+
+static void test_post(struct snic_loop *l, struct snic_loop_msg *msg)
+{
+    (void)l;
+    if (world.in_post)
+        world.cancel = world.m.carrier->cancel(&world.m, world.call);
+    world.posted = msg;
+}
+
+static void test_submit(struct snic_fs *fs, struct snic_fs_req *req)
+{
+    (void)fs;
+    req->msg.fn = world.posted->fn; /* any */
+    world.submitted++;
+}
+
+static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req)
+{
+    (void)fs;
+    (void)req;
+    world.cancelled++;
+}
+
+void km_call_done(struct km_call *c)
+{
+    world.done++;
+    world.result = c->r.k.result;
+}
+
+void km_call_put(struct km_call *c)
+{
+    (void)c;
+}
+
+void km_session_expire(struct km *m)
+{
+    (void)m;
+}
+
+void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead)
+{
+    (void)store;
+    (void)s;
+    (void)dead;
+}
+
+int kvfs_store_open(struct kvfs_store *s)
+{
+    (void)s;
+    return 0;
+}
+
+int kvfs_store_mount(struct kvfs_store *s, int make)
+{
+    (void)s;
+    (void)make;
+    return 0;
+}
+
+void kvfs_store_close(struct kvfs_store *s)
+{
+    (void)s;
+}
+
+void ex_log(enum ex_level level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+}
+
+/* ---- The remote one ---- */
+
+static void world_open(const struct km_carrier *carrier)
+{
+    memset(&world, 0, sizeof(world));
+    world.m.carrier = carrier;
+    world.m.remote = calloc(1, sizeof(*world.m.remote));
+    world.call = calloc(1, KM_BLOCK);
+    assert_true(world.m.remote != NULL && world.call != NULL);
+    world.call->m = &world.m;
+    world.m.remote->m = &world.m;
+    world.m.remote->state = KR_UP;
+    world.m.remote->free_slots[0] = 3;
+    world.m.remote->free_count = 1;
+}
+
+static void world_close(void)
+{
+    free(world.m.remote->handles);
+    free(world.m.remote->lost);
+    free(world.m.remote);
+    free(world.call);
+}
+
+/* Ask, and answer with 0. @return the request's result; handles go in and out */
+static int64_t ask(enum snic_kvfs_kind kind, uint64_t ino, uint64_t *handle)
+{
+    struct km_call *c = world.call;
+    unsigned sent = world.sent, done = world.done;
+    memset(&c->r, 0, sizeof(c->r));
+    c->r.k.kind = kind;
+    c->r.k.ino = ino;
+    c->r.k.handle = handle != NULL ? *handle : 0;
+    c->r.k.length = 10;
+    c->iov.size = 10;
+    if (kind == SNIC_KVFS_WRITE) {
+        c->r.k.iov = &c->iov;
+        c->r.k.iov_count = 1;
+    }
+    world.m.carrier->submit(&world.m, c);
+    if (world.sent > sent) {
+        struct km_down d = {.number = world.up.number, .handle = 5};
+        d.result = kind == SNIC_KVFS_WRITE ? 10 : 0;
+        remote_answer(world.m.remote, &d, NULL, 0);
+    }
+    assert_int_equal(world.done, done + 1);
+    if (kind == SNIC_KVFS_OPEN)
+        *handle = c->r.k.handle;
+    return world.result;
+}
+
+static void die(void)
+{
+    remote_lose(world.m.remote);
+}
+
+static uint64_t written(uint64_t ino)
+{
+    uint64_t h = 0;
+    assert_int_equal(ask(SNIC_KVFS_OPEN, ino, &h), 0);
+    assert_int_equal(ask(SNIC_KVFS_WRITE, ino, &h), 10);
+    return h;
+}
+
+/* A close that nobody asks after, and an fsync() through another descriptor. */
+static void test_kvfs_carriers_closed_then_death_is_told_at_fsync(void **state)
+{
+    (void)state;
+    world_open(&remote_carrier);
+    uint64_t h = written(20), other = 0;
+    assert_int_equal(ask(SNIC_KVFS_RELEASE, 20, &h), 0);
+    die();
+    assert_int_equal(ask(SNIC_KVFS_OPEN, 20, &other), 0);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 21, NULL), 0);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, &other), SNIC_EIO);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, &other), 0); /* once */
+    world_close();
+}
+
+/* What an fsync() has made durable, or is old, is not lost. */
+static void test_kvfs_carriers_durable_then_death_is_no_loss(void **state)
+{
+    (void)state;
+    world_open(&remote_carrier);
+    uint64_t h = written(20);
+    assert_int_equal(ask(SNIC_KVFS_RELEASE, 20, &h), 0);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 21, NULL), 0); /* is for all */
+    h = written(22);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 22, &h), 0);
+    assert_int_equal(ask(SNIC_KVFS_RELEASE, 22, &h), 0);
+    die();
+    h = written(23);
+    assert_int_equal(ask(SNIC_KVFS_RELEASE, 23, &h), 0);
+    world.now += KR_CHANGE_NS + 1;
+    die();
+    for (uint64_t ino = 20; ino <= 23; ino++)
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, ino, NULL), 0);
+    assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), 0);
+    world_close();
+}
+
+/* The death comes between the last close(), which was well, and the kernel's word of it. */
+static void test_kvfs_carriers_released_after_death_is_told_at_fsync(void **state)
+{
+    (void)state;
+    world_open(&remote_carrier);
+    uint64_t h = written(20), given_up = written(21), told = written(22);
+    assert_int_equal(ask(SNIC_KVFS_FLUSH, 20, &h), 0);
+    die();
+    assert_int_equal(ask(SNIC_KVFS_RELEASE, 20, &h), 0);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, NULL), SNIC_EIO);
+    world.m.remote->state = KR_DOWN; /* nobody answers for long */
+    world.call->r.k.kind = SNIC_KVFS_RELEASE;
+    world.call->r.k.handle = given_up;
+    remote_end(world.call, SNIC_ETIMEDOUT);
+    world.m.remote->state = KR_UP;
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 21, NULL), SNIC_EIO);
+    assert_int_equal(ask(SNIC_KVFS_FLUSH, 22, &told), SNIC_EIO);
+    assert_int_equal(ask(SNIC_KVFS_RELEASE, 22, &told), 0);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 22, NULL), 0);
+    world_close();
+}
+
+/* What one death lost is not forgotten by other changes, an fsync() of theirs, or the next death.
+ */
+static void test_kvfs_carriers_two_deaths_tell_both(void **state)
+{
+    (void)state;
+    world_open(&remote_carrier);
+    assert_int_equal(ask(SNIC_KVFS_SETATTR, 20, NULL), 0);
+    die();
+    for (uint64_t i = 0; i < KR_CHANGES * 2; i++)
+        assert_int_equal(ask(SNIC_KVFS_SETATTR, 21 + i, NULL), 0);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 21, NULL), 0);
+    world.now += KR_CHANGE_NS * 2;
+    die();
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, NULL), SNIC_EIO);
+    assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, NULL), 0);
+    world_close();
+}
+
+static void test_kvfs_carriers_syncfs_after_loss_is_told_once(void **state)
+{
+    (void)state;
+    world_open(&remote_carrier);
+    assert_int_equal(ask(SNIC_KVFS_SETATTR, 20, NULL), 0);
+    die();
+    assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), SNIC_EIO);
+    assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), 0);
+    (void)written(21);
+    die();
+    assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), SNIC_EIO);
+    world_close();
+}
+
+/* ---- The local one ---- */
+
+/* Until the request has come to the loop's thread, that does not look at what is in it. */
+static void test_kvfs_carriers_cancelled_while_posted_is_asked_again(void **state)
+{
+    (void)state;
+    world_open(&local_carrier);
+    world.in_post = 1; /* m.owner is nobody: this is a reader's thread */
+    world.m.carrier->submit(&world.m, world.call);
+    assert_int_equal(world.cancel, 0);
+    assert_int_equal(world.cancelled, 0);
+    assert_true(world.call->r.msg.fn == NULL);
+    world.posted->fn(world.posted);
+    assert_int_equal(world.submitted, 1);
+    assert_int_equal(world.m.carrier->cancel(&world.m, world.call), 1);
+    assert_int_equal(world.cancelled, 1);
+    world_close();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_carriers_closed_then_death_is_told_at_fsync),
+        cmocka_unit_test(test_kvfs_carriers_durable_then_death_is_no_loss),
+        cmocka_unit_test(test_kvfs_carriers_released_after_death_is_told_at_fsync),
+        cmocka_unit_test(test_kvfs_carriers_two_deaths_tell_both),
+        cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_is_told_once),
+        cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_is_asked_again),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
