@@ -26,6 +26,11 @@ struct conformance_kv_backend {
     void (*open)(struct conformance_kv *c, const struct conformance_kv_backend *b);
     /** Another handle on the same store and loop; NULL member: there cannot be one. */
     int (*again)(struct conformance_kv *c, struct snic_kv **out);
+    /**
+     * Damage a record behind the store's back; c->kv may be another handle after it. NULL member:
+     * the store's records have no checksum.
+     */
+    void (*damage)(struct conformance_kv *c, const struct snic_kvop_key *key);
     /** The handle is closed (c->kv is NULL); end the rest. */
     void (*close)(struct conformance_kv *c);
     uint32_t caps;         /**< mem: to offer                                            */

@@ -250,11 +250,78 @@ static void kv_groups_lists_what_holds_anything(void **state)
     kv_close(&c, b);
 }
 
+/* ---- Damage ---- */
+
+static void damage_mended(struct conformance_kv *c, int put)
+{
+    if (put)
+        kv_put(c->kv, 1, "b", "new");
+    else
+        kv_delete(c->kv, 1, "b");
+    kv_expect(c->kv, 1, "b", put ? "new" : NULL);
+    scan_expect(c, 1, "", 10, put ? "a=first b=new c=third " : "a=first c=third ");
+}
+
+/* One bad record takes no other with it, is named, and goes when it is written or deleted. */
+static void kv_damaged_record_is_told_and_mended(void **state)
+{
+    for (int put = 0; put < 2; put++) {
+        struct conformance_kv c;
+        const struct conformance_kv_backend *b = kv_open(&c, state);
+        uint64_t all[4];
+        char out[3][64];
+        kv_put(c.kv, 1, "a", "first");
+        kv_put(c.kv, 1, "b", "second");
+        kv_put(c.kv, 1, "c", "third");
+        kv_put(c.kv, 2, "b", "alone");
+        kv_put(c.kv, 3, "a", "other");
+        struct snic_kvop_key bad[] = {kv_key(1, "b"), kv_key(2, "b")};
+        if (b->damage == NULL) {
+            kv_close(&c, b);
+            return;
+        }
+        for (size_t i = 0; i < SNIC_COUNTOF(bad); i++)
+            b->damage(&c, &bad[i]);
+        for (uint32_t max = 1; max < 4; max++) {
+            scan_expect(&c, 1, "", max, "a=first b= c=third ");
+            scan_expect(&c, 1, "b", max, "b= ");
+            scan_expect(&c, 1, "a", max, "a=first "); /* what is behind is looked at, too */
+        }
+        assert_int_equal(groups_all(&c, 4, all, 4), 3);
+        assert_true(all[0] == 1 && all[1] == 2 && all[2] == 3);
+        struct snic_kvop_get g[3];
+        memset(g, 0, sizeof(g));
+        for (uint32_t i = 0; i < 3; i++) {
+            static const char *const names[] = {"a", "b", "c"};
+            g[i] = (struct snic_kvop_get){
+                .key = kv_key(1, names[i]), .value = out[i], .room = sizeof(out[i]), .size = 77};
+        }
+        struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = g, .get_count = 3};
+        assert_int_equal(kv_run(c.kv, &op), SNIC_ECORRUPT);
+        assert_true(g[0].result == 0 && g[0].size == 5 && memcmp(out[0], "first", 5) == 0);
+        assert_true(g[1].result == SNIC_ECORRUPT && g[1].size == 0);
+        assert_true(g[2].result == 0 && g[2].size == 5 && memcmp(out[2], "third", 5) == 0);
+        for (uint32_t i = 0; i < 2; i++) {
+            struct snic_kvop_guard guard = {.key = bad[0], .value = i == 0 ? NULL : "second"};
+            guard.size = i == 0 ? 0 : 6;
+            struct snic_kvop_change change = {
+                .key = kv_key(1, "a"), .kind = SNIC_KVOP_PUT, .value = "x", .size = 1};
+            assert_int_equal(kv_commit(c.kv, &guard, 1, &change, 1), SNIC_ECORRUPT);
+            kv_expect(c.kv, 1, "a", "first");
+        }
+        damage_mended(&c, put);
+        kv_delete(c.kv, 2, "b");
+        assert_int_equal(groups_all(&c, 4, all, 4), 2);
+        kv_close(&c, b);
+    }
+}
+
 const struct conformance_kv_check conformance_kv_scans[] = {
     {"scan_by_prefix_in_order", kv_scan_by_prefix_in_order},
     {"scan_after_any_key_goes_on", kv_scan_after_any_key_goes_on},
     {"scan_with_little_room", kv_scan_with_little_room},
     {"scan_under_change_is_stable", kv_scan_under_change_is_stable},
     {"groups_lists_what_holds_anything", kv_groups_lists_what_holds_anything},
+    {"damaged_record_is_told_and_mended", kv_damaged_record_is_told_and_mended},
 };
 const size_t conformance_kv_scans_count = SNIC_COUNTOF(conformance_kv_scans);

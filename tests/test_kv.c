@@ -26,6 +26,11 @@ static int mem_again(struct conformance_kv *c, struct snic_kv **out)
     return snic_kv_mem_open(out, c->loop, c->medium);
 }
 
+static void mem_damage(struct conformance_kv *c, const struct snic_kvop_key *key)
+{
+    assert_int_equal(snic_kvmem_damage_record(c->medium, key), 0);
+}
+
 static void mem_close(struct conformance_kv *c)
 {
     snic_loop_close(c->loop);
@@ -34,16 +39,22 @@ static void mem_close(struct conformance_kv *c)
 }
 
 static const struct conformance_kv_backend backends[] = {
-    {.name = "mem", .open = mem_open, .again = mem_again, .close = mem_close},
-    {.name = "mem_track", .open = mem_open, .again = mem_again, .close = mem_close},
+    {.name = "mem", .open = mem_open, .again = mem_again, .damage = mem_damage, .close = mem_close},
+    {.name = "mem_track",
+     .open = mem_open,
+     .again = mem_again,
+     .damage = mem_damage,
+     .close = mem_close},
     {.name = "mem_least",
      .open = mem_open,
      .again = mem_again,
+     .damage = mem_damage,
      .close = mem_close,
      .caps = SNIC_KV_CAP_SHARED},
     {.name = "mem_delays",
      .open = mem_open,
      .again = mem_again,
+     .damage = mem_damage,
      .close = mem_close,
      .delay_max_ns = 100000},
 };

@@ -189,6 +189,9 @@ SNIC_API uint64_t snic_kvmem_digest(const struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Damage an object's byte behind the checksum's back, for tests. @return 0; SNIC_ENOENT [owner] */
 SNIC_API int snic_kvmem_damage(struct snic_kvmem *m, uint64_t object, uint64_t offset)
     SNIC_NONNULL(1);
+/** Damage a record likewise, until it is put or deleted. @return 0; SNIC_ENOENT [owner] */
+SNIC_API int snic_kvmem_damage_record(struct snic_kvmem *m, const struct snic_kvop_key *key)
+    SNIC_NONNULL(1, 2);
 /** Structural check. @return 0; SNIC_ECORRUPT [owner] */
 SNIC_API int snic_kvmem_check(const struct snic_kvmem *m) SNIC_NONNULL(1);
 
@@ -230,8 +233,9 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
  * mark stands on their 16 MiB of the file. After a crash blocks under marks are taken as they are,
  * and get a checksum when they are next read or written; all other blocks must match, or reading
  * them is SNIC_ECORRUPT. The same holds for what was overwritten while the store was shared.
- * Records have a CRC32C, too: a damaged one is SNIC_ECORRUPT. No damage of LMDB's own pages is
- * found before it is met, and not all can be told from a defect of LMDB.
+ * Records have a CRC32C, too, and a damaged one is told as kvop.h says. Where LMDB's own pages are
+ * damaged what meets them is SNIC_ECORRUPT as a whole, also SCAN; that is not found before it is
+ * met, and not all of it can be told from a defect of LMDB.
  *
  * The file `objects` is sparse and as long as the disk is large: its space is taken in steps of 16
  * MiB and, once taken, stays the store's. What was opened is not to be used across fork(). Of

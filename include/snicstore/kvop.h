@@ -16,6 +16,12 @@
  * strings (memcmp, a prefix first). A commit whose keys are all of one group is atomic on every
  * store; one that names several groups needs SNIC_KV_CAP_ATOMIC_MULTI.
  *
+ * Damage. A store whose records have checksums (kv.h says which) finds a record damaged when it
+ * is read, and no other one with it: GET of it is SNIC_ECORRUPT, the other keys of that GET are
+ * answered; SCAN delivers its key in its place, with no value, and goes on; GROUPS tells its
+ * group. A guard on it, also one that says it is not there, fails the commit with SNIC_ECORRUPT;
+ * PUT and DELETE without such a guard mend it.
+ *
  * Objects. A 64-bit name and a sparse array of SNIC_KVOP_OBJECT_MAX bytes that exists without
  * being made: what was never written, was punched or truncated reads as zeros. An object has no
  * length of its own. Space is taken in blocks of SNIC_KVOP_BLOCK bytes. An aligned block is
@@ -89,7 +95,7 @@ struct snic_kvop_get {
     void *value;    /**< where the value goes; borrowed                              */
     uint32_t room;  /**< its bytes                                                   */
     uint32_t size;  /**< out: bytes of the value, also when room is too small        */
-    int32_t result; /**< out: 0; SNIC_ENOENT; SNIC_EMSGSIZE room too small           */
+    int32_t result; /**< out: 0; SNIC_ENOENT; SNIC_EMSGSIZE room too small; SNIC_ECORRUPT */
     uint32_t reserved;
 };
 
@@ -129,8 +135,8 @@ struct snic_kvop_change {
 
 /** A record in SCAN's output, packed at multiples of 8; key bytes, then value bytes follow. */
 struct snic_kvop_record {
-    uint32_t bytes; /**< to the next record, a multiple of 8                       */
-    uint32_t value_size;
+    uint32_t bytes;      /**< to the next record, a multiple of 8                       */
+    uint32_t value_size; /**< 0: the record is damaged, its value is not to be had         */
     uint8_t key_size;
     uint8_t pad[7];
 };
@@ -175,8 +181,9 @@ struct snic_kvop {
      * 0, or bytes for READ and WRITE (all of them: no short transfers), or the position for SEEK;
      * or SNIC_E*: SNIC_ECANCELED a guard failed, nothing was changed; SNIC_EMSGSIZE no room for
      * one record; SNIC_ENOENT a GET of one key, SEEK without a match; SNIC_ENOSPC; SNIC_ECORRUPT
-     * a checksum is wrong (bad_offset); SNIC_EIO; SNIC_ETIMEDOUT not done, and will not be;
-     * SNIC_EUNKNOWN a change that may or may not have happened; SNIC_EPEERDEAD the store is gone.
+     * a checksum is wrong (bad_offset; GET: of one key or several); SNIC_EIO; SNIC_ETIMEDOUT not
+     * done, and will not be; SNIC_EUNKNOWN a change that may or may not have happened;
+     * SNIC_EPEERDEAD the store is gone.
      */
     uint32_t failed_guard; /**< SNIC_ECANCELED of a commit: its index; else UINT32_MAX      */
     int64_t result;
@@ -225,8 +232,13 @@ static inline const unsigned char *snic_kvop_record_value(const struct snic_kvop
 {
     return (const unsigned char *)(r + 1) + r->key_size;
 }
+/** Is it damaged? Its key is what the store has for it. [any] */
+static inline int snic_kvop_record_damaged(const struct snic_kvop_record *r)
+{
+    return r->value_size == 0;
+}
 /**
- * Stores append to SCAN's output with it.
+ * Stores append to SCAN's output with it; @p value_size 0: a damaged record.
  * @return 0; SNIC_EMSGSIZE no room (the output is as it was) [any]
  */
 SNIC_API SNIC_NODISCARD int snic_kvop_append(struct snic_kvop *op, const void *key,

@@ -353,7 +353,10 @@ void lmdb_snapshot_drop(struct lmdb_kv *s);
 int lmdb_remap(struct lmdb_kv *s);
 /** 0; SNIC_ENOENT; SNIC_ECORRUPT; SNIC_EIO. */
 int lmdb_get(struct lmdb_kv *s, const struct lmdb_key *k, struct lmdb_value *v);
-/** The first key of @p k or above that is there: in @p k. Results as lmdb_get(). */
+/**
+ * The first key of @p k or above that is there: in @p k. A damaged record has no data and the size
+ * 0, which no decoder takes. 0; SNIC_ENOENT; SNIC_ECORRUPT LMDB's pages are damaged; SNIC_EIO.
+ */
 int lmdb_seek(struct lmdb_kv *s, struct lmdb_key *k, struct lmdb_value *v);
 void lmdb_run_get(struct lmdb_kv *s, struct snic_kvop *op);
 void lmdb_run_scan(struct lmdb_kv *s, struct snic_kvop *op);

@@ -208,7 +208,10 @@ static int lmdb_merge_skip(struct lmdb_kv *s, struct lmdb_merge *m, const unsign
     return e == 0 || e == MDB_NOTFOUND ? 0 : lmdb_error(e);
 }
 
-/** The next entry that is there; the place moves behind it. 0, SNIC_ENOENT at the end, error. */
+/**
+ * The next entry that is there; the place moves behind it. Damaged: its value has no data, so that
+ * what is behind it can still be read. 0, SNIC_ENOENT at the end, error.
+ */
 static int lmdb_merge_next(struct lmdb_kv *s, struct lmdb_merge *m, struct lmdb_key *k,
                            struct lmdb_value *v)
 {
@@ -221,17 +224,16 @@ static int lmdb_merge_next(struct lmdb_kv *s, struct lmdb_merge *m, struct lmdb_
         if (size > LMDB_KEY_MAX)
             return SNIC_ECORRUPT;
         int deleted = layer < 2 && m->table[layer]->size == SNIC_LMDB__DELETED;
-        int r = 0;
         if (layer == 2) {
-            r = lmdb_unseal(&m->key, &m->value, v);
+            if (lmdb_unseal(&m->key, &m->value, v) != 0)
+                *v = (struct lmdb_value){.data = NULL};
         } else if (!deleted) {
             v->data = m->table[layer]->value;
             v->size = m->table[layer]->size;
         }
         k->size = (uint8_t)size;
         memcpy(k->bytes, key, size);
-        if (r == 0)
-            r = lmdb_merge_skip(s, m, k->bytes, k->size);
+        int r = lmdb_merge_skip(s, m, k->bytes, k->size);
         if (r != 0 || !deleted)
             return r;
     }
@@ -304,7 +306,12 @@ void lmdb_run_scan(struct lmdb_kv *s, struct snic_kvop *op)
             break;
         if (op->out_count == op->scan_max)
             return;
-        if (snic_kvop_append(op, k.bytes + 9, k.size - 9U, v.data, v.size) != 0) {
+        if (k.size == prefix.size - op->key.size) {
+            op->result = SNIC_ECORRUPT; /* no record has an empty key */
+            return;
+        }
+        const void *value = v.data == NULL ? (const void *)k.bytes : v.data; /* damaged: size 0 */
+        if (snic_kvop_append(op, k.bytes + 9, k.size - 9U, value, v.size) != 0) {
             op->result = op->out_count == 0 ? SNIC_EMSGSIZE : 0;
             return;
         }

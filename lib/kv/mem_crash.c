@@ -150,6 +150,7 @@ static int kv_mem_record_copy(struct snic_kvmem *to, struct kv_mem_record *r)
         kv_mem_record_free(to, copy);
         return SNIC_ENOMEM;
     }
+    copy->damaged = r->damaged;
     kv_mem_insert(to, copy);
     to->used += kv_mem_record_bytes(r->key.size, r->size);
     return 0;
@@ -220,6 +221,15 @@ int snic_kvmem_damage(struct snic_kvmem *m, uint64_t object, uint64_t offset)
         return 0;
     }
     return SNIC_ENOENT;
+}
+
+int snic_kvmem_damage_record(struct snic_kvmem *m, const struct snic_kvop_key *key)
+{
+    struct kv_mem_record *r = key->size == 0 ? NULL : kv_mem_find(m, key);
+    if (r == NULL)
+        return SNIC_ENOENT;
+    r->damaged = 1;
+    return 0;
 }
 
 int snic_kvmem_check(const struct snic_kvmem *m)

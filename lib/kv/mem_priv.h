@@ -25,7 +25,8 @@ enum {
 struct kv_mem_record {
     struct kv_mem_record *chain;
     uint32_t hash;
-    uint32_t size; /* of the value */
+    uint32_t size : 31; /* of the value */
+    uint32_t damaged : 1;
     struct snic_kvop_key key;
 };
 

@@ -35,9 +35,16 @@ static void kv_mem_get(struct snic_kvmem *m, struct snic_kvop *op)
     for (uint32_t i = 0; i < op->get_count; i++) {
         struct snic_kvop_get *g = &op->gets[i];
         struct kv_mem_record *r = kv_mem_find(m, &g->key);
-        kv_get_answer(g, r == NULL ? NULL : kv_mem_value(r), r == NULL ? 0 : r->size);
+        if (r != NULL && r->damaged) {
+            g->size = 0;
+            g->result = SNIC_ECORRUPT;
+            op->result = SNIC_ECORRUPT;
+        } else {
+            kv_get_answer(g, r == NULL ? NULL : kv_mem_value(r), r == NULL ? 0 : r->size);
+        }
     }
-    op->result = kv_get_result(op);
+    if (op->result == 0)
+        op->result = kv_get_result(op);
 }
 
 static int kv_mem_in_scan(const struct snic_kvop *op, const struct kv_mem_record *r)
@@ -59,7 +66,8 @@ static void kv_mem_scan(struct snic_kvmem *m, struct snic_kvop *op)
         r = kv_mem_at(&p);
     }
     while (kv_mem_in_scan(op, r) && op->out_count < op->scan_max) {
-        if (snic_kvop_append(op, r->key.bytes, r->key.size, kv_mem_value(r), r->size) != 0) {
+        if (snic_kvop_append(op, r->key.bytes, r->key.size, kv_mem_value(r),
+                             r->damaged ? 0 : r->size) != 0) {
             op->result = op->out_count == 0 ? SNIC_EMSGSIZE : 0;
             return;
         }
@@ -101,7 +109,8 @@ struct kv_mem_record *kv_mem_record_make(struct snic_kvmem *m, const struct snic
     if (r == NULL)
         return NULL;
     r->chain = NULL;
-    r->size = size;
+    r->size = size & INT32_MAX;
+    r->damaged = 0;
     r->key = *key;
     memcpy(kv_mem_value(r), value, size);
     return r;
@@ -149,18 +158,21 @@ static void kv_mem_commit_sort(const struct snic_kvmem *m, const struct snic_kvo
     }
 }
 
-/** The index of the first guard that fails, or UINT32_MAX. */
-static uint32_t kv_mem_commit_guards(const struct snic_kvmem *m, const struct snic_kvop *op)
+/** 0; SNIC_ECANCELED and the operation says which failed; SNIC_ECORRUPT. */
+static int kv_mem_commit_guards(const struct snic_kvmem *m, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < op->guard_count; i++) {
         const struct snic_kvop_guard *g = &op->guards[i];
         struct kv_mem_record *r = kv_mem_find(m, &g->key);
-        if ((r == NULL) != (g->value == NULL))
-            return i;
-        if (r != NULL && (r->size != g->size || memcmp(kv_mem_value(r), g->value, g->size) != 0))
-            return i;
+        if (r != NULL && r->damaged)
+            return SNIC_ECORRUPT;
+        if ((r == NULL) == (g->value == NULL) &&
+            (r == NULL || (r->size == g->size && memcmp(kv_mem_value(r), g->value, g->size) == 0)))
+            continue;
+        op->failed_guard = i;
+        return SNIC_ECANCELED;
     }
-    return UINT32_MAX;
+    return 0;
 }
 
 /** The bytes of a commit: space, memory and whole edges, then written. */
@@ -238,6 +250,7 @@ static void kv_mem_commit_record(struct snic_kvmem *m, const struct snic_kvop_ch
 {
     if (change->kind == SNIC_KVOP_PUT && made == NULL) {
         memcpy(kv_mem_value(old), change->value, change->size);
+        old->damaged = 0;
         return;
     }
     if (old == NULL && made == NULL)
@@ -288,12 +301,10 @@ static int kv_mem_commit(struct snic_kvmem *m, struct snic_kvop *op)
         if (r != 0)
             return r;
     }
-    op->failed_guard = kv_mem_commit_guards(m, op);
-    if (op->failed_guard != UINT32_MAX)
-        return SNIC_ECANCELED;
-    if (op->change_count == 0)
-        return 0;
-    int r = kv_mem_commit_prepare(m, op, &c);
+    int r = kv_mem_commit_guards(m, op);
+    if (r != 0 || op->change_count == 0)
+        return r;
+    r = kv_mem_commit_prepare(m, op, &c);
     if (r != 0)
         return r;
     if (c.write != NULL && !c.one_step && multi) {
