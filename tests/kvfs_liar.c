@@ -3,7 +3,8 @@
  * kvfs_liar SOCKET
  *
  * The file system's end of kvfs_mount's ring, without a file system, and not to be trusted: what
- * is asked of a name in the root is answered with that name's lie. Every name is there.
+ * is asked of a name in the root is answered with that name's lie. Every name is there. It ends
+ * when it is killed.
  */
 #include "snicstore.h"
 
@@ -34,52 +35,35 @@ enum lie {
 static const char *const lies[LIES] = {"good", "long", "over",  "zero", "odd",  "past",
                                        "head", "nul",  "write", "open", "code", "lock"};
 
-struct liar {
-    struct snic_loop *loop;
-    struct snic_channel_hub *hub;
-    struct snic_channel *channel;
-    void *memory;
-    int over;
-};
-
-static int liar_accept(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *o);
 static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *m);
 
 static void liar_closed(void *ctx, struct snic_channel *ch, int reason)
 {
-    struct liar *l = ctx;
+    (void)ctx;
     (void)ch;
     (void)reason;
-    l->over = 1;
 }
 
-static void liar_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
+/* A host whose patience was too short comes again. */
+static int liar_accept(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *o)
 {
-    struct liar *l = ctx;
-    (void)h;
-    (void)cause;
-    l->over = 1;
+    struct snic_channel_events e = {.message = liar_message, .closed = liar_closed};
+    struct snic_channel *channel;
+    (void)ctx;
+    return snic_channel_accept(&channel, h, o, NULL, &e);
 }
 
 static void liar_attached(void *ctx, struct snic_dma *dma, uint32_t pid)
 {
-    struct liar *l = ctx;
-    struct snic_channel_hub_opts o = {.opts_size = sizeof(o)};
+    struct snic_channel_hub_opts o = {.opts_size = sizeof(o), .accept = liar_accept};
+    struct snic_channel_hub *hub;
+    void *memory;
+    (void)ctx;
     (void)pid;
-    o.accept = liar_accept;
-    o.death = liar_death;
-    o.ctx = l;
     size_t size = snic_channel_hub_memsize(&o);
-    if (l->hub != NULL || posix_memalign(&l->memory, SNIC_CACHELINE, size) != 0 ||
-        snic_channel_hub_init(&l->hub, l->memory, size, dma, &o) != 0)
+    if (posix_memalign(&memory, SNIC_CACHELINE, size) != 0 ||
+        snic_channel_hub_init(&hub, memory, size, dma, &o) != 0)
         exit(2);
-}
-
-static int liar_accept(void *ctx, struct snic_channel_hub *h, const struct snic_channel_offer *o)
-{
-    struct liar *l = ctx;
-    struct snic_channel_events e = {.message = liar_message, .closed = liar_closed, .ctx = l};
-    return snic_channel_accept(&l->channel, h, o, NULL, &e);
 }
 
 /* ---- Folders ---- */
@@ -211,22 +195,21 @@ static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_ch
 
 int main(int argc, char **argv)
 {
-    static struct liar l;
     struct snic_loop_uring_opts lo = {.opts_size = sizeof(lo)};
     struct snic_dma_shm_opts o = {.opts_size = sizeof(o)};
     struct snic_dma_listener *listener;
+    struct snic_loop *loop;
     if (argc != 2) {
         fprintf(stderr, "kvfs_liar SOCKET\n");
         return 2;
     }
     o.path = argv[1];
-    if (snic_loop_uring_open(&l.loop, &lo) != 0 ||
-        snic_dma_shm_listen(&listener, l.loop, &o, liar_attached, &l) != 0) {
+    if (snic_loop_uring_open(&loop, &lo) != 0 ||
+        snic_dma_shm_listen(&listener, loop, &o, liar_attached, NULL) != 0) {
         fprintf(stderr, "kvfs_liar: no io_uring, or no socket\n");
         return 2;
     }
-    while (!l.over)
-        if (snic_loop_once(l.loop, SNIC_NEVER) < 0)
-            return 2;
-    return 0;
+    while (snic_loop_once(loop, SNIC_NEVER) >= 0)
+        ;
+    return 2;
 }

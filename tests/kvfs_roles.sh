@@ -53,7 +53,8 @@ two() { # DIR OPTION...: mount, from DIR
 
 say "answers that cannot be: EIO, and the mount goes on"
 timeout -s KILL 600 "$liar" "$work/ring" 2>"$work/liar" &
-pids=$!
+guard=$!
+pids=$guard
 i=0
 until [ -S "$work/ring" ]; do
     kill -0 $! 2>/dev/null || skip "$(cat "$work/liar")"
@@ -108,6 +109,7 @@ for lie in good long over zero odd past head nul write open code lock; do
 done
 fusermount3 -u "$mnt" || fail "cannot unmount"
 ended "lies"
+kill -TERM $guard
 pids=
 
 say "bytes that were written and closed before a death are not synced without a word"
