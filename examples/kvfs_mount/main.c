@@ -441,8 +441,11 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     if (c.role != NULL)
         main_role(&c);
-    if (c.role != NULL && strcmp(c.role, "dpu") == 0)
-        return km_dpu_run(&c);
+    if (c.role != NULL && strcmp(c.role, "dpu") == 0) {
+        status = km_dpu_run(&c);
+        free(args);
+        return status;
+    }
     main_check(&c);
     if (!c.foreground)
         main_background();
