@@ -262,14 +262,19 @@ static int name_make_late(struct kvfs_op *op)
     return name_made(op);
 }
 
+/*
+ * The name is there, its inode is not, or has no name any more: another session has removed it
+ * meanwhile, or the store is damaged.
+ */
 static int name_run_open(struct kvfs_op *op)
 {
     int rc = kvfs_run_open(op);
-    if (rc != SNIC_ENOENT)
+    if (rc != SNIC_ENOENT && rc != SNIC_ESTALE)
         return rc;
-    op->run = kvfs_run_make; /* another session has removed it */
+    rc = kvfs_torn(op, op->ino, rc == SNIC_ENOENT ? "named, but missing" : "named, but nlink is 0");
+    op->run = kvfs_run_make;
     op->ino = op->req->ino == SNIC_KVFS_ROOT ? 0 : op->req->ino;
-    return kvfs_restart(op);
+    return rc;
 }
 
 /* CREATE of a name that is there: it is opened, with the directory still locked. */
