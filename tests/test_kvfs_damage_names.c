@@ -147,11 +147,46 @@ static void test_kvfs_damage_names_create_beside_unlink_made(void **state)
     many_close(&y);
 }
 
+/* ---- Links ---- */
+
+/* A directory's count that does not have its subdirectories is reported, and does not wrap. */
+static void test_kvfs_damage_names_rename_few_links_reported(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        struct kvt t;
+        kvt_open(&t, NULL);
+        uint64_t a = kvt_mkdir(&t, SNIC_KVFS_ROOT, "a", 0755);
+        uint64_t b = kvt_mkdir(&t, SNIC_KVFS_ROOT, "b", 0755);
+        kvt_mkdir(&t, a, "s", 0755);
+        kvt_mkdir(&t, b, "s", 0755);
+        kvt_mkdir(&t, b, "s2", 0755);
+        kvt_file(&t, a, "f", 0644);
+        kvt_file(&t, b, "f", 0644);
+        assert_int_equal(kvt_unmount(&t), 0);
+        names_nlink(t.m, how == 0 ? a : b, how == 3 ? 2 : 0);
+        assert_int_equal(kvt_mount(&t), 0);
+        t.applied = 0;
+        t.before = names_step;
+        int64_t rc = how == 0   ? kvt_rename(&t, a, "s", b, "new", 0)
+                     : how == 1 ? kvt_rename(&t, a, "s", b, "s", 0)
+                     : how == 2 ? kvt_rename(&t, a, "f", b, "s", SNIC_KVFS_RENAME_EXCHANGE)
+                                : kvt_rename(&t, b, "s", b, "s2", 0);
+        assert_int_equal(rc, SNIC_ECORRUPT);
+        t.before = NULL;
+        assert_int_equal(t.damages, 1);
+        assert_int_equal(t.damage[0].key.group, how == 0 ? a : b);
+        assert_true(kvt_lookup(&t, a, "s") > 0 && kvt_lookup(&t, b, "s") > 0);
+        kvt_close(&t);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_damage_names_create_missing_inode_reported),
         cmocka_unit_test(test_kvfs_damage_names_create_beside_unlink_made),
+        cmocka_unit_test(test_kvfs_damage_names_rename_few_links_reported),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -304,6 +304,15 @@ static int name_rename_inode(struct kvfs_op *op, struct name_rename *r, struct n
     return kvfs_put_attr(op, &s->attr);
 }
 
+/* A directory loses a subdirectory. A count that does not have it would wrap at some time. */
+static int name_rename_lose(struct kvfs_op *op, struct snic_kvfs_attr *dir)
+{
+    if (dir->nlink < 3)
+        return kvfs_torn(op, dir->ino, "fewer links than subdirectories");
+    dir->nlink--;
+    return 0;
+}
+
 /* The inode whose name is taken. */
 static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
 {
@@ -311,7 +320,7 @@ static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
     int rc = 0;
     if (r->to.is_dir) {
         a->nlink = 0;
-        r->to.dir->nlink--;
+        rc = name_rename_lose(op, r->to.dir);
     } else {
         rc = kvfs_name_drop(op, a, r->to.dir->ino, r->to.hash);
     }
@@ -326,7 +335,7 @@ static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
 static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
 {
     struct snic_kvfs_attr *from = r->from.dir, *to = r->to.dir;
-    int rc;
+    int rc = 0;
     if (!r->exchange) {
         if (from->entries == 0)
             return kvfs_torn(op, from->ino, "more names than it counts");
@@ -334,13 +343,15 @@ static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
         to->entries += !r->to.found;
     }
     if (!r->same && r->from.is_dir) {
-        from->nlink--;
+        rc = name_rename_lose(op, from);
         to->nlink++;
     }
-    if (!r->same && r->exchange && r->to.is_dir) {
-        to->nlink--;
+    if (rc == 0 && !r->same && r->exchange && r->to.is_dir) {
+        rc = name_rename_lose(op, to);
         from->nlink++;
     }
+    if (rc != 0)
+        return rc;
     from->mtime = from->ctime = to->mtime = to->ctime = r->now;
     rc = kvfs_put_attr(op, from);
     return rc != 0 || r->same ? rc : kvfs_put_attr(op, to);
