@@ -77,7 +77,7 @@ static void test_kvfs_format_attr_wrong_refused(void **state)
         if (i == 0)
             a.ino = 1;
         else if (i == 1)
-            a.ino = SNIC_KVFS_INO_MAX + 1;
+            a.ino = SNIC_KVFS_INO_MAX;
         else if (i == 2)
             a.size = SNIC_KVOP_OBJECT_MAX + 1;
         else if (i == 3)
@@ -198,7 +198,7 @@ static void test_kvfs_format_entries_wrong_refused(void **state)
     uint32_t size = 0, at;
     (void)state;
     assert_int_equal(snic_kvfs_entry_append(good, &size, sizeof(good), &e), 0);
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         memcpy(record, good, size);
         if (i == 0)
             record[8] = 1; /* the root's number of outside */
@@ -214,6 +214,10 @@ static void test_kvfs_format_entries_wrong_refused(void **state)
             record[24] = '/';
         else
             record[25] = 0;
+        if (i == 7) { /* the first number that no inode has */
+            memcpy(record, good, size);
+            snic_put_le64(record + 8, SNIC_KVFS_INO_MAX);
+        }
         at = 0;
         assert_int_equal(snic_kvfs_entry_next(record, size, &at, &out), SNIC_ECORRUPT);
     }

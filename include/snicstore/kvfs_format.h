@@ -67,7 +67,7 @@ extern "C" {
 #define SNIC_KVFS_GROUP_SUPER 0xffffffffffffffffULL
 #define SNIC_KVFS_GROUP_ORPHANS 0xfffffffffffffffeULL
 #define SNIC_KVFS_GROUP_INTENTS 0xfffffffffffffffdULL
-#define SNIC_KVFS_INO_MAX (1ULL << 61)
+#define SNIC_KVFS_INO_MAX (1ULL << 61) /**< numbers of inodes are below it                        */
 #define SNIC_KVFS_HEAD 8U
 #define SNIC_KVFS_RESERVED (1u << 0)
 #define SNIC_KVFS_ATTR_BYTES 256U /**< with the head */
@@ -200,7 +200,8 @@ SNIC_API void snic_kvfs_attr_encode(void *record, const struct snic_kvfs_attr *a
 SNIC_API SNIC_NODISCARD int snic_kvfs_attr_decode(struct snic_kvfs_attr *a, const void *record,
                                                   uint32_t size) SNIC_NONNULL(1, 2);
 /**
- * The entry at *@p at in an entry record's body (start with 0), moving *at behind it.
+ * The entry at *@p at in an entry record (whole, with its head; start with 0), moving *at behind
+ * it.
  * @return 1; 0 no more; SNIC_ECORRUPT [any]
  */
 SNIC_API SNIC_NODISCARD int snic_kvfs_entry_next(const void *record, uint32_t size, uint32_t *at,

@@ -303,7 +303,7 @@ int snic_kvfs_attr_decode(struct snic_kvfs_attr *a, const void *record, uint32_t
     r.name.low = snic_get_le64(p + FORMAT_A_NAME + 8);
     r.version = snic_get_le64(p + FORMAT_A_VERSION);
     r.entries = snic_get_le64(p + FORMAT_A_ENTRIES);
-    if (!ok || r.ino == 1 || r.ino > SNIC_KVFS_INO_MAX || r.size > SNIC_KVOP_OBJECT_MAX ||
+    if (!ok || r.ino == 1 || r.ino >= SNIC_KVFS_INO_MAX || r.size > SNIC_KVOP_OBJECT_MAX ||
         !format_type_is_valid(r.mode) || (r.flags & ~(uint32_t)FORMAT_ATTR_FLAGS) != 0 ||
         snic_get_le32(p + FORMAT_A_RESERVED) != 0 ||
         !format_zeros(p + FORMAT_A_END, SNIC_KVFS_ATTR_BYTES - FORMAT_A_END))
@@ -338,7 +338,7 @@ int snic_kvfs_entry_next(const void *record, uint32_t size, uint32_t *at,
     e.name = (const char *)p + from + FORMAT_ENTRY;
     if (e.name_size == 0 || e.name_size > SNIC_KVFS_NAME_MAX ||
         e.name_size > size - from - FORMAT_ENTRY || snic_get_le16(p + from + 14) != 0 ||
-        e.ino < 2 || e.ino > SNIC_KVFS_INO_MAX || !format_type_is_valid(e.type) ||
+        e.ino < 2 || e.ino >= SNIC_KVFS_INO_MAX || !format_type_is_valid(e.type) ||
         (e.type & ~(uint32_t)KVFS_IFMT) != 0 || memchr(e.name, 0, e.name_size) != NULL ||
         memchr(e.name, '/', e.name_size) != NULL)
         return SNIC_ECORRUPT;

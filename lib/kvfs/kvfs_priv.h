@@ -226,6 +226,7 @@ uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino);
 /*
  * Handles need no memory: inode, and what it is open for (SNIC_KVFS_OPEN_READ and _WRITE). Never 0.
  */
+SNIC_STATIC_ASSERT(SNIC_KVFS_INO_MAX << 2 <= 1ULL << 63, "a handle's mark is above its number");
 static inline uint64_t kvfs_handle(uint64_t ino, uint32_t flags)
 {
     return (1ULL << 63) | (ino << 2) | ((flags >> 10) & 3u);
