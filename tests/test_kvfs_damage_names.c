@@ -181,12 +181,66 @@ static void test_kvfs_damage_names_rename_few_links_reported(void **state)
     }
 }
 
+/* ---- Names of one hash ---- */
+
+/* An entry record of one hash with so many names, whose inodes are not there. */
+static void names_crowd(struct snic_kvmem *m, uint64_t dir, uint32_t count)
+{
+    static unsigned char record[SNIC_KVOP_VALUE_MAX];
+    struct snic_kvfs_hash hash = {.high = 1ULL << 40, .low = 7};
+    struct snic_kvop_key key;
+    uint32_t size = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char name[2] = {(char)('0' + i % 70), (char)('0' + i / 70)};
+        struct snic_kvfs_entry e = {
+            .ino = 1000000 + i, .type = 0100000, .name_size = 2, .name = name};
+        assert_int_equal(snic_kvfs_entry_append(record, &size, sizeof(record), &e), 0);
+    }
+    snic_kvfs_key_hash(&key, dir, SNIC_KVFS_REC_ENTRY, hash);
+    snic_kvfs_seal(&key, record, size, 0);
+    names_change(m, &key, record, size);
+}
+
+/* More attributes than one request may have memory for: it says so, and does not wait for ever. */
+static void test_kvfs_damage_names_crowded_hash_listed_or_refused(void **state)
+{
+    static unsigned char out[4U << 20];
+    struct snic_iov iov = {.base = out, .size = sizeof(out)};
+    uint32_t refused = 0;
+    (void)state;
+    for (uint32_t count = 2000; count <= 3600; count += 100) {
+        struct snic_kvfs_req req;
+        struct kvt t;
+        kvt_open(&t, NULL);
+        uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
+        names_crowd(t.m, dir, count);
+        kvt_req(&t, &req, SNIC_KVFS_READDIR, dir, NULL);
+        req.flags |= SNIC_KVFS_READDIR_PLUS;
+        req.iov = &iov;
+        req.iov_count = 1;
+        t.applied = 0;
+        t.before = names_step;
+        int64_t rc = kvt_call(&t, &req);
+        t.before = NULL;
+        assert_true(rc > 0 || rc == SNIC_ENOMEM);
+        refused += rc < 0;
+        kvt_check(&t);
+        kvt_req(&t, &req, SNIC_KVFS_READDIR, dir, NULL);
+        req.iov = &iov;
+        req.iov_count = 1;
+        assert_true(kvt_call(&t, &req) > 0);
+        kvt_close(&t);
+    }
+    assert_true(refused > 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_damage_names_create_missing_inode_reported),
         cmocka_unit_test(test_kvfs_damage_names_create_beside_unlink_made),
         cmocka_unit_test(test_kvfs_damage_names_rename_few_links_reported),
+        cmocka_unit_test(test_kvfs_damage_names_crowded_hash_listed_or_refused),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

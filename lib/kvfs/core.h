@@ -27,8 +27,12 @@ void kvfs_send(struct kvfs_op *op, struct kvfs_place *place);
 
 /* A round begins: nothing is read, changed or asked. */
 void kvfs_txn_begin(struct kvfs_op *op);
-/* After a run: send the wanted reads, if no others are under way. */
-void kvfs_txn_ask(struct kvfs_op *op);
+/*
+ * After a run that answered KVFS_PENDING: send the wanted reads, if no others are under way.
+ * KVFS_PENDING; SNIC_ENOMEM: the operation has all the memory that one may have, nothing of it is
+ * under way, and so nothing would ever wake it.
+ */
+int kvfs_txn_ask(struct kvfs_op *op);
 /* A guard failed: begin anew, later and later; or the commit has failed. */
 void kvfs_txn_retry(struct kvfs_op *op);
 /* The main place has its result. */

@@ -351,7 +351,7 @@ static void kvfs_step(struct kvfs_op *op)
         if (op->again)
             rc = KVFS_PENDING;
         if (rc == KVFS_PENDING && !op->again)
-            kvfs_txn_ask(op);
+            rc = kvfs_txn_ask(op);
         op->ended = rc != KVFS_PENDING;
         op->result = rc;
     } else if (rc < 0) {

@@ -144,6 +144,18 @@ int64_t kvfs_commit_allocated(const struct kvfs_op *op);
  * on first, so that the function goes on from there. Locks stay. Answers KVFS_PENDING.
  */
 int kvfs_next(struct kvfs_op *op, uint32_t phase);
+/*
+ * op->s[word] becomes this, and stays so when the round starts over: what the store has been asked
+ * to do outside of the commit does not start over.
+ */
+void kvfs_remember(struct kvfs_op *op, uint32_t word, uint64_t value);
+/* A change of the space a file takes, as far as a count can say: damaged ones do not wrap. */
+static inline uint64_t kvfs_space_add(uint64_t space, int64_t change)
+{
+    if (change < 0)
+        return space - snic_min_u64(space, 0 - (uint64_t)change);
+    return space + snic_min_u64(UINT64_MAX - space, (uint64_t)change);
+}
 
 /*
  * Keep new times back: they are seen by all reads here, and reach the store with the next

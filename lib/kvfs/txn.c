@@ -231,41 +231,49 @@ static uint32_t txn_wanted(const struct kvfs_op *op)
     return n;
 }
 
-void kvfs_txn_ask(struct kvfs_op *op)
+/* Memory for a GET of `count` wanted records, filled in. 0; SNIC_ENOMEM: or it starts over. */
+static int txn_ask_fill(struct kvfs_op *op, struct snic_kvop *get, uint32_t count)
 {
-    struct kvfs_place *place = &op->place[KVFS_MAIN];
-    struct snic_kvop *get = &place->io.op;
-    uint32_t count = txn_wanted(op), n = 0;
-    if (count == 0 || place->state == KVFS_PLACE_ASKED)
-        return;
+    uint32_t n = 0;
     memset(get, 0, sizeof(*get));
     get->kind = SNIC_KVOP_GET;
+    get->get_count = count;
     get->gets = kvfs_memory(op, count * sizeof(*get->gets));
     if (get->gets == NULL)
-        return;
+        return SNIC_ENOMEM;
     memset(get->gets, 0, count * sizeof(*get->gets));
     for (struct kvfs_read *r = op->reads; n < count; r = r->next) {
         if (r->state != KVFS_READ_WANTED)
             continue;
         r->record = kvfs_memory(op, r->room);
         if (r->record == NULL)
-            return; /* starts over: nothing was asked */
+            return SNIC_ENOMEM;
         get->gets[n].key = r->key;
         get->gets[n].value = r->record;
         get->gets[n++].room = r->room;
     }
-    n = 0;
+    return 0;
+}
+
+int kvfs_txn_ask(struct kvfs_op *op)
+{
+    struct kvfs_place *place = &op->place[KVFS_MAIN];
+    uint32_t count = txn_wanted(op), n = 0;
+    if (count == 0 || place->state == KVFS_PLACE_ASKED)
+        return KVFS_PENDING;
+    if (txn_ask_fill(op, &place->io.op, count) != 0)
+        return op->again || op->asleep || op->in_flight > 0 ? KVFS_PENDING : SNIC_ENOMEM;
     for (struct kvfs_read *r = op->reads; n < count; r = r->next) {
         if (r->state != KVFS_READ_WANTED)
             continue;
         r->state = KVFS_READ_ASKED;
         n++;
     }
-    get->get_count = count;
     place->stamp = kvfs_cache_now(op->k);
     op->k->stats.store_gets += count;
     op->k->stats.cache_misses += count;
     kvfs_send(op, place);
+    return KVFS_PENDING;
 }
 
 static void txn_fail(struct kvfs_read *r, int error)
@@ -415,6 +423,12 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
     c->bytes = bytes;
     c->size = size;
     return 0;
+}
+
+void kvfs_remember(struct kvfs_op *op, uint32_t word, uint64_t value)
+{
+    op->s[word] = value;
+    op->s0[word] = value;
 }
 
 void kvfs_private(struct kvfs_op *op, uint64_t ino)
