@@ -25,6 +25,7 @@ struct kvfs_copy {
     uint64_t offset; /* of this round */
     uint64_t offset2;
     uint64_t left;
+    const struct kvfs_ahead *ahead;
     void *bytes;
 };
 
@@ -114,6 +115,7 @@ static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64
     struct snic_iov *iov = kvfs_take(op, sizeof(*iov));
     struct snic_kvfs_attr to = c->to;
     struct kvfs_write w = {.ino = op->ino2,
+                           .ahead = c->ahead,
                            .iov = iov,
                            .count = 1,
                            .flags = op->req->flags & SNIC_KVFS_SYNC,
@@ -125,7 +127,7 @@ static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64
         return SNIC_ENOMEM;
     iov->base = c->bytes;
     iov->size = (size_t)bytes;
-    rc = kvfs_data_inside(op, w.offset + bytes, &to);
+    rc = c->ahead->again ? KVFS_DATA_MORE : kvfs_data_inside(op, w.offset + bytes, &to);
     if (rc != KVFS_DATA_MORE)
         return rc != 0 ? rc : kvfs_data_overwrite(op, &w);
     return kvfs_data_write(op, &w, &to);
@@ -145,10 +147,11 @@ static int data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
         op->s[COPY_NOW] = bytes;
         return data_copy_write(op, c, bytes);
     }
-    rc = kvfs_data_inside(op, c->offset2 + 1, &to);
+    rc = c->ahead->again ? KVFS_DATA_MORE : kvfs_data_inside(op, c->offset2 + 1, &to);
     if (rc == 0) {
         want.length = snic_min_u64(bytes, to.size - c->offset2);
         op->s[COPY_NOW] = want.length;
+        kvfs_data_send(op, op->ino2, 0);
         rc = kvfs_data_io(op, COPY_IO_PUNCH, &want, &got);
         return rc != 0 ? rc : kvfs_data_touch(op, op->ino2, got->allocated);
     }
@@ -172,8 +175,9 @@ static int data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
     int rc = 0;
     if (op->phase == COPY_DONE || op->phase == COPY_DONE + 1)
         return kvfs_data_commit(op, op->ino2, 0, COPY_DONE);
+    c->ahead = kvfs_data_ahead(op, op->ino2);
     c->bytes = kvfs_take(op, COPY_CHUNK);
-    if (c->bytes == NULL)
+    if (c->ahead == NULL || c->bytes == NULL)
         return SNIC_ENOMEM;
     if (op->phase == COPY_READ) {
         rc = data_copy_seek(op, c);

@@ -55,9 +55,27 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 
 /* Words of op->s from here on belong to changes of data. */
 enum { KVFS_DATA_WORD = 4 };
+/*
+ * Object operations ahead of a commit, or of times kept back, are not undone when the round starts
+ * over: their bytes may be behind the size, and repeated they take no space. So the flag of
+ * kvfs_tail_clean() goes before the first of them and comes back with the commit, and a round that
+ * repeats them asks the store for the space (kvfs_data_exact). What held when the round began:
+ */
+struct kvfs_ahead {
+    int known;
+    int clean; /* kvfs_tail_clean() */
+    int again; /* an earlier round has sent some */
+};
+/* Under the inode's lock, before any other kvfs_take(): the order of those may differ. NULL: no
+ * memory. */
+const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino);
+/* Before each of them; `tail`: behind the size. */
+void kvfs_data_send(struct kvfs_op *op, uint64_t ino, int tail);
+
 /* A write to one file. Uses io places 0 to 3. */
 struct kvfs_write {
     uint64_t ino;
+    const struct kvfs_ahead *ahead;
     const struct snic_iov *iov; /* of `bytes` bytes */
     uint32_t count;
     uint32_t flags; /* SNIC_KVFS_DIRECT, _SYNC */
@@ -77,7 +95,8 @@ int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode)
  */
 enum { KVFS_DATA_MORE = 2 };
 int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_kvfs_attr *a);
-/* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. */
+/* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. Not when
+ * w->ahead->again: then kvfs_data_write(). */
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w);
 /* Anything else; exclusive lock, *a from kvfs_get_attr(). 0; PENDING; SNIC_E*. */
 int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a);
@@ -99,5 +118,7 @@ int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated);
  * *a's space becomes exact. Io places `place` and `place` + 1. Exclusive lock.
  */
 int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
+/* *a's space becomes what the object has. Io place `place`. 0; PENDING; SNIC_E*. */
+int kvfs_data_exact(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
 
 #endif /* SNIC_KVFS_DATA_PRIV_H */

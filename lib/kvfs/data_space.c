@@ -11,7 +11,7 @@
 #include "kvfs/core.h"
 
 /* Io places of kvfs_data_clean() are given; these are for what follows it. */
-enum { SPACE_CLEAN = 0, SPACE_CHANGE = 2 };
+enum { SPACE_CLEAN = 0, SPACE_CHANGE = 2, SPACE_EXACT = 3 };
 /* op->s: what a truncation has made of the attributes. */
 enum { SPACE_SPACE = KVFS_DATA_WORD + 2, SPACE_FLAGS };
 /* FALLOCATE: phases. */
@@ -64,18 +64,21 @@ static int data_space_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset, uin
     return op->again ? KVFS_PENDING : op->commit_error;
 }
 
+int kvfs_data_exact(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place)
+{
+    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_STAT, .object = a->ino};
+    const struct snic_kvop *got;
+    int rc = kvfs_data_io(op, place, &want, &got);
+    if (rc == 0)
+        a->space = kvfs_space_add(0, got->allocated);
+    return rc;
+}
+
 int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place)
 {
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0;
-    struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_STAT, .object = a->ino};
-    const struct snic_kvop *got;
     int rc = data_space_cut(op, a->ino, big ? a->size : 0, place);
-    if (rc != 0 || !big)
-        return rc;
-    rc = kvfs_data_io(op, place + 1, &want, &got);
-    if (rc == 0)
-        a->space = got->allocated < 0 ? 0 : (uint64_t)got->allocated;
-    return rc;
+    return rc != 0 || !big ? rc : kvfs_data_exact(op, a, place + 1);
 }
 
 /* A small file to one of `size` bytes that is big; its bytes go with the commit. */
@@ -278,25 +281,33 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a
                              .length = f->end - f->offset};
     static const struct snic_kvop nothing;
     const struct snic_kvop *got = &nothing; /* a store that cannot set space aside */
-    int rc = 0, clean = 0;
+    const struct kvfs_ahead *ahead = kvfs_data_ahead(op, a->ino);
+    int rc = ahead == NULL ? SNIC_ENOMEM : 0, clean = 0;
     if (f->punch) {
         want.flags = SNIC_KVOP_RESERVE; /* it makes room */
         op->reserve = 1;
     }
-    if (f->size > a->size && !kvfs_tail_clean(op, a->ino)) {
+    if (rc == 0 && f->size > a->size && !ahead->clean) {
         rc = kvfs_data_clean(op, a, SPACE_CLEAN);
         clean = 1;
     }
-    if (rc == 0 && (f->punch || f->zero || (op->k->o.caps & SNIC_KV_CAP_ALLOC) != 0))
+    if (rc == 0 && (f->punch || f->zero || (op->k->o.caps & SNIC_KV_CAP_ALLOC) != 0)) {
+        kvfs_data_send(op, a->ino, 0); /* it leaves zeros behind the size */
         rc = kvfs_data_io(op, SPACE_CHANGE, &want, &got);
+    }
     if (rc != 0)
         return rc;
-    if (f->size == a->size) {
+    if (f->size == a->size && !ahead->again) {
         rc = kvfs_data_inside(op, 0, a);
         if (rc != KVFS_DATA_MORE)
             return rc != 0 ? rc : kvfs_data_touch(op, a->ino, got->allocated);
     }
-    a->space += (uint64_t)got->allocated;
+    a->space = kvfs_space_add(a->space, got->allocated);
+    if (ahead->again) {
+        rc = kvfs_data_exact(op, a, SPACE_EXACT);
+        if (rc != 0)
+            return rc;
+    }
     return data_space_fallocate_commit(op, a, f, clean);
 }
 

@@ -13,7 +13,7 @@
  *   1. The object of a small file is never read, and what it holds never becomes part of the file:
  *      a conversion writes all bytes up to its end, or empties the object first.
  *   2. A commit that fails leaves size, flag and 'D' as they were; bytes that went ahead
- *      of it are behind the size.
+ *      of it are behind the size, and nobody thinks that nothing is there (struct kvfs_ahead).
  *   3. A write is acknowledged after the commit that makes it part of the file.
  */
 #include "kvfs/data_priv.h"
@@ -28,13 +28,34 @@ enum {
     WRITE_TAIL,
     WRITE_COUNT
 };
+/* op->s[WRITE_TAIL] */
+enum { WRITE_TAIL_CLEAN = 1, WRITE_TAIL_SENT = 2 };
 
 /* ---- The end of every change of data ---- */
+
+const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino)
+{
+    struct kvfs_ahead *ahead = kvfs_take(op, sizeof(*ahead));
+    if (ahead != NULL && !ahead->known) {
+        ahead->known = 1;
+        ahead->clean = kvfs_tail_clean(op, ino);
+        ahead->again = (op->s[WRITE_TAIL] & WRITE_TAIL_SENT) != 0;
+    }
+    return ahead;
+}
+
+void kvfs_data_send(struct kvfs_op *op, uint64_t ino, int tail)
+{
+    kvfs_remember(op, WRITE_TAIL, WRITE_TAIL_SENT);
+    if (tail)
+        kvfs_tail_set(op, ino, 0);
+}
 
 void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean)
 {
     op->s[WRITE_ALLOCATED] = (uint64_t)allocated;
-    op->s[WRITE_TAIL] = (uint64_t)clean;
+    op->s[WRITE_TAIL] &= WRITE_TAIL_SENT;
+    op->s[WRITE_TAIL] |= clean ? WRITE_TAIL_CLEAN : 0;
 }
 
 int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done)
@@ -52,8 +73,9 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
         return rc;
     }
     op->phase = done + 1;
-    if (op->s[WRITE_TAIL] != 0)
+    if ((op->s[WRITE_TAIL] & WRITE_TAIL_CLEAN) != 0)
         kvfs_tail_set(op, ino, 1);
+    op->s[WRITE_TAIL] = 0;
     counted = (int64_t)op->s[WRITE_ALLOCATED];
     allocated = kvfs_commit_allocated(op);
     if (counted == INT64_MIN || allocated == INT64_MIN || counted == allocated)
@@ -72,12 +94,15 @@ int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated)
     rc = kvfs_keep_times(op, &a);
     if (rc == 0 && allocated != 0)
         rc = kvfs_keep_space(op, ino, allocated);
+    if (rc == 0)
+        op->s[WRITE_TAIL] = 0;
     return rc;
 }
 
 /* ---- Object bytes ---- */
 
-static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int64_t *allocated)
+static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int tail,
+                             int64_t *allocated)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_WRITE,
                              .object = w->ino,
@@ -91,6 +116,7 @@ static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int
         want.flags |= SNIC_KVOP_DIRECT;
     if ((w->flags & SNIC_KVFS_SYNC) != 0)
         want.flags |= SNIC_KVOP_DURABLE;
+    kvfs_data_send(op, w->ino, tail);
     rc = kvfs_data_io(op, WRITE_BYTES, &want, &got);
     if (rc == 0)
         *allocated = got->allocated;
@@ -145,7 +171,7 @@ int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_kvfs_at
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w)
 {
     int64_t allocated;
-    int rc = data_write_object(op, w, &allocated);
+    int rc = data_write_object(op, w, 0, &allocated);
     return rc != 0 ? rc : kvfs_data_touch(op, w->ino, allocated);
 }
 
@@ -294,6 +320,7 @@ static int data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const
     want.length = n;
     if ((w->flags & SNIC_KVFS_SYNC) != 0)
         want.flags |= SNIC_KVOP_DURABLE;
+    kvfs_data_send(op, w->ino, 1);
     rc = kvfs_data_io(op, WRITE_HEAD, &want, &got);
     if (rc == 0)
         *allocated = got->allocated;
@@ -307,25 +334,24 @@ static int data_write_convert(struct kvfs_op *op, const struct kvfs_write *w,
     uint32_t size;
     uint64_t end = w->offset + w->bytes, space;
     int64_t head = 0, body = 0;
-    int gap = w->offset > SNIC_KVFS_SMALL_MAX, clean = 0;
+    int gap = w->offset > SNIC_KVFS_SMALL_MAX, clean = w->ahead->clean;
     int rc = data_write_old(op, w, a, &old, &size);
     if (rc != 0)
         return rc;
     if (!gap && data_write_beside(op, end, end))
         return data_write_turn_beside(op, w, a, old, size);
-    if (gap && !kvfs_tail_clean(op, w->ino)) {
+    if (gap && !clean) {
         rc = kvfs_data_clean(op, a, WRITE_CLEAN);
         clean = 1;
     }
     if (rc == 0)
         rc = data_write_head(op, w, old, size, &head);
     if (rc == 0)
-        rc = data_write_object(op, w, &body);
-    if (rc < 0)
-        kvfs_tail_set(op, w->ino, 0);
+        rc = data_write_object(op, w, 1, &body);
     if (rc != 0)
         return rc;
-    space = gap ? (uint64_t)(head + body) : snic_align_up(end, SNIC_KVOP_BLOCK);
+    space =
+        gap ? kvfs_space_add(kvfs_space_add(0, head), body) : snic_align_up(end, SNIC_KVOP_BLOCK);
     rc = data_write_turn(op, a, end, space);
     if (rc != 0)
         return rc;
@@ -348,8 +374,8 @@ static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct
 {
     uint64_t end = w->offset + w->bytes;
     int64_t allocated = INT64_MIN;
-    int clean = 0, rc = 0;
-    if (w->offset > a->size && !kvfs_tail_clean(op, w->ino)) {
+    int clean = w->ahead->clean, rc = 0;
+    if (w->offset > a->size && !clean) {
         rc = kvfs_data_clean(op, a, WRITE_CLEAN);
         clean = 1;
     }
@@ -362,13 +388,13 @@ static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct
         rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, w->ino, w->offset, flat,
                                 (uint32_t)w->bytes);
         allocated = data_write_guess(w, a);
-        a->space += (uint64_t)allocated;
+        a->space = kvfs_space_add(a->space, allocated);
     } else {
         int64_t taken = 0;
-        rc = data_write_object(op, w, &taken);
-        if (rc < 0 && end > a->size)
-            kvfs_tail_set(op, w->ino, 0);
-        a->space += (uint64_t)taken;
+        rc = data_write_object(op, w, end > a->size, &taken);
+        a->space = kvfs_space_add(a->space, taken);
+        if (rc == 0 && w->ahead->again)
+            rc = kvfs_data_exact(op, a, WRITE_HEAD);
     }
     a->size = snic_max_u64(a->size, end);
     if (rc == 0)
@@ -415,6 +441,9 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     int rc = kvfs_lock(op, w->ino, append ? KVFS_EXCLUSIVE : KVFS_SHARED);
     if (rc != 0)
         return rc;
+    w->ahead = kvfs_data_ahead(op, w->ino);
+    if (w->ahead == NULL)
+        return SNIC_ENOMEM;
     if (append || (w->offset > 0 && w->offset < SNIC_KVFS_SMALL_MAX))
         kvfs_data_prefetch(op, w->ino);
     rc = kvfs_peek_attr(op, w->ino, &a);
@@ -426,7 +455,7 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     if (rc != 0)
         return rc;
     op->s[WRITE_COUNT] = w->bytes;
-    if (!append) {
+    if (!append && !w->ahead->again) {
         rc = kvfs_data_inside(op, w->offset + w->bytes, &a);
         if (rc != KVFS_DATA_MORE)
             return rc != 0 ? rc : kvfs_data_overwrite(op, w);

@@ -130,7 +130,7 @@ void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean)
 {
     struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     if (i != NULL)
-        i->clean = clean ? op->k->session.era + 1 : 0;
+        i->clean = clean ? op->era + 1 : 0;
 }
 
 /* ---- The end of an inode ---- */

@@ -366,7 +366,9 @@ int kvfs_session_gate(struct kvfs_op *op)
     op->gate = s->failures + 1;
     kvfs_session_beat_now(k);
     kvfs_session_advance(k);
-    return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
+    (void)kvfs_wait(op, &s->waiters, SNIC_NEVER, 0);
+    op->drop = 1; /* the round begins anew, not in its middle: its memory is gone */
+    return kvfs_restart(op);
 }
 
 int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session)

@@ -64,7 +64,8 @@ struct kvfs_session {
     uint64_t intents;               /* numbers of intents given out, never reused */
     struct snic_kvop_key fence_key; /* size 0: none (S7) */
     unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
-    uint64_t era;             /* raised when `alone` ends: operations begun before must end first */
+    /* Raised when `alone` ends (operations begun before must end first), and when it begins. */
+    uint64_t era;
     struct snic_link waiters; /* until the next heartbeat has ended, or something else here */
     struct kvfs_asked asked[KVFS_SESSION_ASKED];
     uint32_t asked_next;

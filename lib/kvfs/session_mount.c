@@ -173,7 +173,7 @@ static void session_mount_clear(struct snic_kvfs *k)
     s->super = kept.super;
     s->mounts = kept.mounts;
     s->intents = kept.intents;
-    s->era = kept.era;
+    s->era = kept.era + 1;
     s->collecting = kept.collecting;
     s->scans_begun = kept.scans_begun;
     s->round_begun = kept.round_begun;

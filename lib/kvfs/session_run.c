@@ -99,9 +99,12 @@ static int session_run_beat(struct kvfs_op *op)
         rc = kvfs_session_commit(op, 1, x, 0);
     if (rc != 0)
         return rc;
-    if (x->change_count > 1 ||
-        (t->count == 1 && !k->session.yielding && (own->s.flags & SNIC_KVFS_SESSION_CACHES) != 0))
+    if (!k->session.alone &&
+        (x->change_count > 1 || (t->count == 1 && !k->session.yielding &&
+                                 (own->s.flags & SNIC_KVFS_SESSION_CACHES) != 0))) {
         k->session.alone = 1;
+        k->session.era++;
+    }
     k->session.proven_ns = op->now.mono_ns; /* S5: before the scan was asked for */
     k->session.beats++;
     return 0;
