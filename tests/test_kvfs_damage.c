@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DAMAGE_RECORDS = 64 };
+enum { DAMAGE_RECORDS = 64, DAMAGE_STEPS = 2000 };
 
 struct damage_record {
     struct snic_kvop_key key;
@@ -59,53 +59,160 @@ static int damage_is_error(int64_t rc)
            rc == SNIC_ENOTEMPTY || rc == SNIC_ENOTSUP || rc == SNIC_EPERM || rc == SNIC_ENOSPC;
 }
 
-static void damage_answer(int64_t rc, int64_t want, int sealed)
-{
-    if (rc == want)
-        return;
-    if (rc < 0)
-        assert_true(damage_is_error(rc));
-    else
-        assert_true(sealed); /* a right checksum over other contents: nobody can know */
-}
-
-struct damage_tree {
-    uint64_t dir, file, link;
+/* What is damaged, and how. */
+struct damage {
+    const struct snic_kvop_key *key; /* NULL: nothing is                                     */
+    int sealed; /* a right checksum over other contents: nobody can know                     */
 };
 
-/* Everything that reads the records, and a change, on a copy of the store. */
-static void damage_use(struct snic_kvmem *from, const struct damage_tree *tree, int sealed)
+struct damage_tree {
+    uint64_t dir, other, file, link;
+    int64_t listed; /* bytes of a list of `dir`                                              */
+};
+
+static const struct damage *damage_now;
+
+/* A call that asks the store for ever fails the test. */
+static void damage_step(struct kvt *t, struct snic_kvop *op)
+{
+    (void)op;
+    assert_true(t->applied < DAMAGE_STEPS);
+}
+
+/* Only the record that is damaged has been named. */
+static void damage_named(const struct kvt *t)
+{
+    const struct snic_kvop_key *key = damage_now->key;
+    assert_true(damage_now->sealed || key != NULL || t->damages == 0);
+    for (uint32_t i = 0; !damage_now->sealed && i < t->damages && i < KVT_DAMAGES; i++) {
+        const struct snic_kvop_key *k = &t->damage[i].key;
+        assert_true(k->group == key->group && k->size == key->size);
+        assert_memory_equal(k->bytes, key->bytes, key->size);
+    }
+}
+
+/* The right answer; or damage, and its record named. 1: the right one. */
+static int damage_answer(const struct kvt *t, int64_t rc, int64_t want)
+{
+    damage_named(t);
+    if (rc == want)
+        return 1;
+    if (damage_now->sealed) {
+        assert_true(rc >= 0 || damage_is_error(rc));
+        return 0;
+    }
+    assert_true(rc == SNIC_ECORRUPT || rc == SNIC_EVERSION);
+    assert_true(t->damages > 0);
+    return 0;
+}
+
+/* ---- Calls ---- */
+
+static int64_t damage_open(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, const char *name,
+                           uint32_t flags)
+{
+    struct snic_kvfs_req req;
+    kvt_req(t, &req, kind, ino, name);
+    req.mode = 0644;
+    req.flags |= SNIC_KVFS_OPEN_READ | flags;
+    int64_t rc = kvt_call(t, &req);
+    int64_t opened = rc < 0 ? rc : (int64_t)req.attr.ino;
+    uint64_t handle = req.handle;
+    if (rc < 0)
+        return rc;
+    kvt_req(t, &req, SNIC_KVFS_RELEASE, 0, NULL);
+    req.handle = handle;
+    rc = kvt_call(t, &req);
+    return rc < 0 ? rc : opened;
+}
+
+static int64_t damage_iov(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, const char *name,
+                          size_t room)
+{
+    static unsigned char out[1 << 16];
+    struct snic_iov iov = {.base = out, .size = room};
+    struct snic_kvfs_req req;
+    memset(out, 'v', room);
+    kvt_req(t, &req, kind, ino, name);
+    req.iov = &iov;
+    req.iov_count = 1;
+    return kvt_call(t, &req);
+}
+
+static int64_t damage_list(struct kvt *t, uint64_t dir, uint32_t flags)
+{
+    uint32_t before = t->flags;
+    t->flags |= flags;
+    int64_t rc = damage_iov(t, SNIC_KVFS_READDIR, dir, NULL, 1 << 16);
+    t->flags = before;
+    return rc;
+}
+
+static void damage_reads(struct kvt *t, const struct damage_tree *tree)
 {
     struct snic_kvfs_attr a;
+    char bytes[64];
+    damage_answer(t, kvt_try_lookup(t, SNIC_KVFS_ROOT, "dir"), (int64_t)tree->dir);
+    damage_answer(t, kvt_try_lookup(t, tree->dir, "none"), SNIC_ENOENT);
+    damage_answer(t, kvt_try_resolve(t, SNIC_KVFS_ROOT, "dir/file"), (int64_t)tree->file);
+    if (damage_answer(t, kvt_getattr(t, tree->file, &a), 0) && !damage_now->sealed)
+        assert_int_equal(a.size, 5);
+    damage_answer(t, kvt_readlink(t, tree->link, bytes, sizeof(bytes)), 6);
+    if (damage_answer(t, kvt_read(t, tree->file, 0, bytes, sizeof(bytes)), 5) &&
+        !damage_now->sealed)
+        assert_memory_equal(bytes, "hello", 5);
+    damage_answer(t, damage_list(t, tree->dir, 0), tree->listed);
+    damage_answer(t, damage_list(t, tree->dir, SNIC_KVFS_READDIR_PLUS), tree->listed);
+    damage_answer(t, damage_iov(t, SNIC_KVFS_GETXATTR, tree->file, "user.x", 64), 40);
+    damage_answer(t, damage_iov(t, SNIC_KVFS_GETXATTR, tree->file, "user.y", 64), SNIC_ENODATA);
+    damage_answer(t, damage_iov(t, SNIC_KVFS_LISTXATTR, tree->file, NULL, 64), 7);
+    damage_answer(t, damage_open(t, SNIC_KVFS_OPEN, tree->file, NULL, 0), (int64_t)tree->file);
+}
+
+/* What another call needs is done by one that was right. */
+static void damage_changes(struct kvt *t, const struct damage_tree *tree)
+{
+    const char *name = "file";
+    int64_t rc = damage_open(t, SNIC_KVFS_CREATE, tree->dir, "file", 0);
+    damage_answer(t, rc, (int64_t)tree->file);
+    damage_answer(t, damage_open(t, SNIC_KVFS_CREATE, tree->dir, "file", SNIC_KVFS_EXCL),
+                  SNIC_EEXIST);
+    damage_answer(t, damage_open(t, SNIC_KVFS_CREATE, tree->dir, "file", SNIC_KVFS_TRUNC),
+                  (int64_t)tree->file);
+    damage_answer(t, kvt_write(t, tree->file, 3, "there", 5), 5);
+    damage_answer(t, kvt_truncate(t, tree->file, 20000), 0);
+    damage_answer(t, damage_iov(t, SNIC_KVFS_SETXATTR, tree->file, "user.y", 7), 0);
+    damage_answer(t, damage_iov(t, SNIC_KVFS_SETXATTR, tree->file, "user.x", 7), 0);
+    damage_answer(t, kvt_link(t, tree->file, tree->other, "more"), 0);
+    rc = kvt_try_mkdir(t, tree->dir, "new", 0755);
+    if (damage_answer(t, rc > 0 ? 1 : rc, 1))
+        damage_answer(t, kvt_rename(t, tree->dir, "new", tree->other, "new", 0), 0);
+    if (damage_answer(t, kvt_rename(t, tree->dir, "file", tree->dir, "renamed", 0), 0))
+        name = "renamed";
+    damage_answer(t, kvt_rename(t, tree->dir, "sub", tree->other, "sub", 0), 0);
+    damage_answer(
+        t, kvt_rename(t, tree->dir, "link", tree->other, "old", SNIC_KVFS_RENAME_EXCHANGE), 0);
+    damage_answer(t, kvt_unlink(t, tree->dir, name), 0);
+    damage_answer(t, kvt_rmdir(t, tree->dir, "gone"), 0);
+}
+
+/* Everything that reads the records, and all changes, on a copy of the store. */
+static void damage_use(struct snic_kvmem *from, const struct damage_tree *tree,
+                       const struct damage *how)
+{
     struct snic_kvmem *m;
     struct kvt t;
-    char bytes[64];
     assert_int_equal(snic_kvmem_clone(from, &m), 0);
+    damage_now = how;
     kvt_open_on(&t, m, NULL);
-    int64_t rc = kvt_mount(&t);
-    if (rc == 0) {
-        damage_answer(kvt_try_lookup(&t, SNIC_KVFS_ROOT, "dir"), (int64_t)tree->dir, sealed);
-        damage_answer(kvt_try_resolve(&t, SNIC_KVFS_ROOT, "dir/file"), (int64_t)tree->file, sealed);
-        rc = kvt_getattr(&t, tree->file, &a);
-        damage_answer(rc, 0, sealed);
-        if (rc == 0 && !sealed)
-            assert_int_equal(a.size, 5);
-        damage_answer(kvt_readlink(&t, tree->link, bytes, sizeof(bytes)), 6, sealed);
-        damage_answer(kvt_read(&t, tree->file, 0, bytes, sizeof(bytes)), 5, sealed);
-        rc = kvt_try_mkdir(&t, tree->dir, "new", 0755);
-        assert_true(rc > 0 || damage_is_error(rc));
-        rc = kvt_unlink(&t, tree->dir, "file");
-        assert_true(rc == 0 || damage_is_error(rc));
-    } else {
-        assert_true(damage_is_error(rc));
+    t.before = damage_step;
+    if (damage_answer(&t, kvt_mount(&t), 0)) {
+        damage_reads(&t, tree);
+        damage_changes(&t, tree);
     }
-    if (!sealed && rc == SNIC_ECORRUPT)
-        assert_true(t.damages > 0);
     t.quiet = 1;
-    if (t.mounted) {
-        rc = kvt_unmount(&t);
-        assert_true(rc == 0 || damage_is_error(rc));
-    }
+    if (t.mounted)
+        damage_answer(&t, kvt_unmount(&t), 0);
     kvt_close(&t);
     snic_kvmem_close(m);
 }
@@ -120,23 +227,24 @@ static void damage_bytes(struct snic_kvmem *m, const struct damage_record *good,
                          const struct damage_tree *tree, uint32_t stride)
 {
     struct damage_record *d = malloc(sizeof(*d));
+    const struct damage flipped = {.key = &good->key}, sealed = {.key = &good->key, .sealed = 1};
     assert_non_null(d);
     for (uint32_t i = 0; i < good->size; i += stride) {
         *d = *good;
         d->value[i] ^= (unsigned char)(1U << i % 8);
         damage_put(m, d);
-        damage_use(m, tree, 0);
+        damage_use(m, tree, &flipped);
         if (i < 4 || i >= SNIC_KVFS_HEAD) {
             damage_reseal(d);
             damage_put(m, d);
-            damage_use(m, tree, 1);
+            damage_use(m, tree, &sealed);
         }
     }
     for (uint32_t size = 1; size < good->size; size += 1 + good->size / 16) {
         *d = *good;
         d->size = size;
         damage_put(m, d);
-        damage_use(m, tree, 0);
+        damage_use(m, tree, &flipped);
     }
     damage_put(m, good);
     free(d);
@@ -144,6 +252,7 @@ static void damage_bytes(struct snic_kvmem *m, const struct damage_record *good,
 
 static void test_kvfs_records_damaged_error_or_same(void **state)
 {
+    const struct damage nothing = {.key = NULL};
     struct damage_tree tree;
     struct damage_record *all;
     struct snic_kvmem *m;
@@ -157,14 +266,23 @@ static void test_kvfs_records_damaged_error_or_same(void **state)
     tree.dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
     tree.file = kvt_file(&t, tree.dir, "file", 0644);
     tree.link = (uint64_t)kvt_try_symlink(&t, tree.dir, "link", "target");
+    tree.other = kvt_mkdir(&t, SNIC_KVFS_ROOT, "other", 0755);
+    (void)kvt_mkdir(&t, tree.dir, "sub", 0755);
+    (void)kvt_mkdir(&t, tree.dir, "gone", 0755);
+    (void)kvt_file(&t, tree.other, "old", 0644);
     assert_int_equal(kvt_write(&t, tree.file, 0, "hello", 5), 5);
+    assert_int_equal(damage_iov(&t, SNIC_KVFS_SETXATTR, tree.file, "user.x", 40), 0);
+    tree.listed = damage_list(&t, tree.dir, 0);
+    assert_true(tree.listed > 0);
     kvt_close(&t);
-    const uint64_t groups[] = {0, tree.dir, tree.file, tree.link, SNIC_KVFS_GROUP_SUPER};
+    const uint64_t groups[] = {0,         tree.dir,  tree.other,
+                               tree.file, tree.link, SNIC_KVFS_GROUP_SUPER};
     all = damage_all(m, groups, (int)SNIC_COUNTOF(groups), &found);
-    assert_true(found >= 10);
+    assert_true(found >= 15);
+    damage_use(m, &tree, &nothing);
     for (int i = 0; i < found; i++)
         damage_bytes(m, &all[i], &tree, support_nightly() ? 1 : all[i].size > 100 ? 5 : 3);
-    damage_use(m, &tree, 0);
+    damage_use(m, &tree, &nothing);
     free(all);
     snic_kvmem_close(m);
 }

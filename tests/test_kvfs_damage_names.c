@@ -208,7 +208,7 @@ static void test_kvfs_damage_names_crowded_hash_listed_or_refused(void **state)
     struct snic_iov iov = {.base = out, .size = sizeof(out)};
     uint32_t refused = 0;
     (void)state;
-    for (uint32_t count = 2000; count <= 3600; count += 100) {
+    for (uint32_t count = 2000; count <= 3600; count += 800) {
         struct snic_kvfs_req req;
         struct kvt t;
         kvt_open(&t, NULL);
