@@ -67,7 +67,7 @@ extern "C" {
 #define SNIC_KVFS_GROUP_SUPER 0xffffffffffffffffULL
 #define SNIC_KVFS_GROUP_ORPHANS 0xfffffffffffffffeULL
 #define SNIC_KVFS_GROUP_INTENTS 0xfffffffffffffffdULL
-#define SNIC_KVFS_INO_MAX (1ULL << 61) /**< numbers of inodes are below it                        */
+#define SNIC_KVFS_INO_MAX (1ULL << 61) /**< numbers of inodes are below it */
 #define SNIC_KVFS_HEAD 8U
 #define SNIC_KVFS_RESERVED (1u << 0)
 #define SNIC_KVFS_ATTR_BYTES 256U /**< with the head */
