@@ -193,20 +193,22 @@ static int orphan_decide(struct kvfs_op *op, int *out)
     open = i != NULL && (i->opens != 0 || i->pins != 0);
     if (open)
         i->orphan = 1;
-    if (kvfs_alone(k)) { /* O3 */
-        *out = !open;
-        return 0;
+    if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is decided, and others may have gone */
+        if (kvfs_alone(k)) {                    /* O3 */
+            *out = !open;
+            return 0;
+        }
+        rc = kvfs_session_look(op, 0);
+        if (rc != 0)
+            return rc;
+        orphan_prune(k, &o);
+        if (!open && orphan_all_passed(k, &o)) {
+            *out = 1;
+            return 0;
+        }
+        if (!orphan_say(k, &o, open))
+            return 0;
     }
-    rc = kvfs_session_look(op, 0);
-    if (rc != 0)
-        return rc;
-    orphan_prune(k, &o);
-    if (!open && orphan_all_passed(k, &o)) {
-        *out = 1;
-        return 0;
-    }
-    if (!orphan_say(k, &o, open))
-        return 0;
     rc = orphan_put(op, op->s[0], &o);
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
