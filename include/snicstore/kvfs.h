@@ -41,8 +41,9 @@
  * times alone (reads, writes within the size, renames) are kept back for up to times_ns, a second
  * by default, and reach the store with the next change of the inode, FLUSH, RELEASE or FSYNC (the
  * time of a read alone does not go with FLUSH and RELEASE). So is a change of a big file's space
- * that is known only after a write: after a crash st_blocks may be off until the file is truncated,
- * or fsck mends it. A WRITE with SYNC makes bytes and size durable, its times with the next FSYNC.
+ * that is known only after a write: after a crash or the session's death st_blocks may be off until
+ * the file is truncated, or fsck mends it. A WRITE with SYNC makes bytes and size durable, its
+ * times with the next FSYNC.
  * Several sessions that write to one file at the same time need locks for it, as on other network
  * file systems. Without: an append goes with the commit of the size if it has at most
  * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) and
@@ -56,7 +57,8 @@
  * of it has any effect from that moment on: each is guarded by a record that goes with the
  * declaration. On RADOS one that was under way may land late, if what it read is still so; so may,
  * on every store, object bytes of a big file's WRITE, up to the store's time-out after the session
- * runs again. The session itself begins nothing when half its lease has passed unproven.
+ * runs again. When half its lease has passed unproven, the session begins no request but the end of
+ * a handle, and writes out nothing that it keeps back; when it hears of its death it forgets that.
  * A file whose last name a rename replaces can be opened by its number for a quarter of a second
  * more: so whoever looks a name up and then opens it always finds a whole file.
  *
@@ -133,7 +135,8 @@ enum snic_kvfs_kind {
     SNIC_KVFS_SYNCFS,      /**< everything durable                                       */
     SNIC_KVFS_RESOLVE,     /**< ino, name = a path of several names -> attr; follows no symlinks;
                                 absolute or relative to ino                             */
-    SNIC_KVFS_MKFS,        /**< name = a struct snic_kvfs_mkfs, name_size its size; NULL: zeros */
+    SNIC_KVFS_MKFS,        /**< name = a struct snic_kvfs_mkfs, name_size its size (SNIC_EINVAL: not
+                                that); NULL: zeros                                       */
     SNIC_KVFS_MOUNT,       /**< before all others. SNIC_EEXIST: a session of session_id is in the
                                 store                                                    */
     SNIC_KVFS_UNMOUNT,     /**< after all others: flushes, ends the session                */

@@ -97,8 +97,12 @@ enum { KVFS_KEPT_ATIME = 1u << 0 };
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
 /* These attributes are in the store now: what they have need not be kept back any more. */
 void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
+/* They may be, nobody knows. */
+void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
 /* The inode is gone. */
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
+/* The session is dead. */
+void kvfs_times_forget_all(struct snic_kvfs *k);
 
 /* ---- format.c ---- */
 

@@ -502,6 +502,7 @@ void kvfs_session_died(struct snic_kvfs *k)
     k->session.dead = 1;
     k->session.alone = 0;
     kvfs_cache_drop(k);
+    kvfs_times_forget_all(k);
     for (uint32_t i = 0; i < k->op_count; i++) {
         struct kvfs_op *op = &k->ops[i];
         if (op->state != KVFS_OP_WAITING || op->req == NULL || op->in_flight != 0)

@@ -351,11 +351,14 @@ void kvfs_session_beat_now(struct snic_kvfs *k)
 
 int kvfs_session_gate(struct kvfs_op *op)
 {
+    return op->k->session.mounted ? kvfs_session_proven(op) : SNIC_EIO;
+}
+
+int kvfs_session_proven(struct kvfs_op *op)
+{
     struct snic_kvfs *k = op->k;
     struct kvfs_session *s = &k->session;
-    if (op->req->kind == SNIC_KVFS_UNMOUNT)
-        return 0;
-    if (s->dead || !s->mounted)
+    if (s->dead)
         return SNIC_EIO;
     if (s->next_ns == SNIC_NEVER || k->now.mono_ns - s->proven_ns < k->o.lease_ns / 2) { /* S5 */
         op->gate = 0;

@@ -83,6 +83,8 @@ void kvfs_session_init(struct snic_kvfs *k);
  * when one has failed while the operation waited.
  */
 int kvfs_session_gate(struct kvfs_op *op);
+/* The same for any operation, from inside of its function; also before the mount has ended. */
+int kvfs_session_proven(struct kvfs_op *op);
 /* From each call of the engine: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);

@@ -163,7 +163,10 @@ struct kvfs_kept {
     struct snic_kvfs_time atime;
     struct snic_kvfs_time mtime;
     struct snic_kvfs_time ctime;
-    int64_t space; /* to be added                                                             */
+    int64_t space;    /* to be added                                                          */
+    int64_t doubtful; /* the same, to attributes older than version `doubt`                   */
+    uint64_t doubt;
+    uint64_t version; /* of the attributes whose parent and name these replace                */
     uint64_t parent;
     struct snic_kvfs_hash name;
 };

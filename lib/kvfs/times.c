@@ -8,7 +8,13 @@
  * H2 k->kept has the inodes with something kept back, oldest first; nothing stays in it for longer
  *    than times_ns, if the store answers.
  * H3 A time kept back never makes a time in the store older: another session may have set a
- *    newer one. Names are kept back only while the session is alone.
+ *    newer one. Names are kept back only while the session is alone, and replace that of the very
+ *    attributes they were kept back from: with another version, another session has put it.
+ * H4 Space kept back is a difference, and is added to whatever is there: so do all sessions. But
+ *    where a commit that carried it may have happened, it is added only to attributes older than
+ *    that commit's.
+ * H5 Nothing is kept back when the session is dead, and what was is forgotten then: others have
+ *    gone on without it. Writing it out, the engine's own operations pass kvfs_session_proven().
  */
 #include "kvfs/session_priv.h"
 
@@ -34,6 +40,7 @@ static void times_newer(struct snic_kvfs_time *to, struct snic_kvfs_time t)
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a)
 {
     const struct kvfs_inode *i;
+    int64_t space;
     if (snic_link_alone(&k->kept))
         return;
     i = kvfs_inode_find(k, a->ino);
@@ -45,14 +52,15 @@ void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a)
         times_newer(&a->mtime, i->kept.mtime);
     if ((i->kept.set & TIMES_CTIME) != 0)
         times_newer(&a->ctime, i->kept.ctime);
-    if ((i->kept.set & TIMES_NAME) != 0) {
+    if ((i->kept.set & TIMES_NAME) != 0 && i->kept.version == a->version) {
         a->parent = i->kept.parent;
         a->name = i->kept.name;
     }
-    if (i->kept.space < 0 && (uint64_t)-i->kept.space > a->space)
+    space = i->kept.space + (a->version < i->kept.doubt ? i->kept.doubtful : 0); /* H4 */
+    if (space < 0 && (uint64_t)-space > a->space)
         a->space = 0;
     else
-        a->space += (uint64_t)i->kept.space;
+        a->space += (uint64_t)space;
 }
 
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino)
@@ -61,14 +69,31 @@ void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino)
     if (i == NULL || i->kept.set == 0)
         return;
     i->kept.set = 0;
-    i->kept.space = 0;
     snic_link_remove(&i->kept.link);
     kvfs_inode_put(k, i);
+}
+
+void kvfs_times_forget_all(struct snic_kvfs *k)
+{
+    while (!snic_link_alone(&k->kept))
+        kvfs_times_forget(k, SNIC_CONTAINER(k->kept.next, struct kvfs_inode, kept.link)->ino);
 }
 
 void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a)
 {
     kvfs_times_forget(k, a->ino); /* H1 */
+}
+
+void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_kvfs_attr *a)
+{
+    struct kvfs_inode *i = snic_link_alone(&k->kept) ? NULL : kvfs_inode_find(k, a->ino);
+    if (i == NULL || i->kept.set == 0)
+        return;
+    if (a->version > i->kept.doubt) /* what was doubtful before was not in it: it has happened */
+        i->kept.doubtful = 0;
+    i->kept.doubt = a->version;
+    i->kept.doubtful += i->kept.space;
+    i->kept.space = 0;
 }
 
 static struct kvfs_kept *times_kept(struct snic_kvfs *k, uint64_t ino)
@@ -78,6 +103,8 @@ static struct kvfs_kept *times_kept(struct snic_kvfs *k, uint64_t ino)
         return NULL;
     if (i->kept.set == 0) {
         i->kept.space = 0;
+        i->kept.doubtful = 0;
+        i->kept.doubt = 0;
         i->kept.since_ns = k->now.mono_ns;
         snic_link_append(&k->kept, &i->kept.link);
     }
@@ -86,7 +113,8 @@ static struct kvfs_kept *times_kept(struct snic_kvfs *k, uint64_t ino)
 
 static int times_never(const struct snic_kvfs *k)
 {
-    return (k->o.flags & SNIC_KVFS_READ_ONLY) != 0 || (k->o.caps & SNIC_KV_CAP_READONLY) != 0;
+    return (k->o.flags & SNIC_KVFS_READ_ONLY) != 0 || (k->o.caps & SNIC_KV_CAP_READONLY) != 0 ||
+           k->session.dead; /* H5 */
 }
 
 int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a)
@@ -117,6 +145,7 @@ int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a)
     if ((set & TIMES_CTIME) != 0)
         kept->ctime = a->ctime;
     if ((set & TIMES_NAME) != 0) {
+        kept->version = base.version;
         kept->parent = a->parent;
         kept->name = a->name;
     }
@@ -165,8 +194,12 @@ int kvfs_times_flush_all(struct kvfs_op *op)
     struct snic_kvfs *k = op->k;
     uint64_t ino;
     int rc;
-    if (snic_link_alone(&k->kept))
-        return 0;
+    if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is waited for, whatever is forgotten */
+        rc = snic_link_alone(&k->kept) ? 0 : kvfs_session_proven(op); /* H5 */
+        if (rc != 0 || snic_link_alone(&k->kept))
+            return rc;
+    }
+    op->reserve = 1; /* on a full store, too, a session must be able to end or to let others in */
     if (op->s[7] == 0) {
         ino = SNIC_CONTAINER(k->kept.next, struct kvfs_inode, kept.link)->ino;
         op->s[7] = ino + 1;
@@ -203,10 +236,11 @@ int kvfs_run_times(struct kvfs_op *op)
     } else if (op->s[7] != 0) {
         rc = kvfs_times_flush_all(op);
     }
-    if (rc == KVFS_PENDING)
+    if (kvfs_runs_again(op, rc))
         return rc;
     k->session.timing = 0;
     if (rc != 0)
         k->session.times_retry_ns = k->now.mono_ns + k->o.heartbeat_ns;
+    kvfs_session_ended(k);
     return rc;
 }

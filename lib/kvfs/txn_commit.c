@@ -171,6 +171,18 @@ static void txn_commit_distrust(struct kvfs_op *op)
         kvfs_cache_forget(op->k, &r->key, r->hash);
 }
 
+/* Nobody will know whether it happened. */
+static void txn_commit_doubt(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next)
+        if (c->sent && c->kind == SNIC_KVOP_PUT && c->key.bytes[0] == SNIC_KVFS_REC_ATTR &&
+            snic_kvfs_attr_decode(&a, c->record, c->size) == 0)
+            kvfs_times_doubt(op->k, &a);
+    op->commit_state = KVFS_COMMIT_FAILED;
+    op->commit_error = SNIC_EUNKNOWN;
+}
+
 static int txn_commit_intent(struct kvfs_op *op, int durable)
 {
     int rc;
@@ -181,6 +193,8 @@ static int txn_commit_intent(struct kvfs_op *op, int durable)
         txn_committed(op);
     else if (rc < 0 || op->again)
         txn_commit_distrust(op);
+    if (rc == SNIC_EUNKNOWN && !op->again)
+        txn_commit_doubt(op);
     return rc;
 }
 
@@ -261,8 +275,7 @@ static void txn_commit_ask_outcome(struct kvfs_op *op)
     get->kind = SNIC_KVOP_GET;
     get->gets = count == 0 ? NULL : kvfs_memory(op, count * sizeof(*get->gets));
     if (get->gets == NULL) {
-        op->commit_state = KVFS_COMMIT_FAILED;
-        op->commit_error = SNIC_EUNKNOWN;
+        txn_commit_doubt(op);
         op->again = 0;
         return;
     }
@@ -328,8 +341,7 @@ static void txn_commit_outcome(struct kvfs_op *op, const struct snic_kvop *get)
         op->commit_state = KVFS_COMMIT_NONE;
         kvfs_txn_retry(op);
     } else {
-        op->commit_state = KVFS_COMMIT_FAILED;
-        op->commit_error = SNIC_EUNKNOWN;
+        txn_commit_doubt(op);
     }
 }
 
