@@ -395,6 +395,11 @@ static void test_kvfs_session_mkfs_mount_refused(void **state)
     (void)state;
     many_open(&y, 1, MANY_CAPS, 3);
     assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKFS, 0, NULL), SNIC_EEXIST);
+    kvt_req(&y.t[0], &req, SNIC_KVFS_MKFS, 0, NULL);
+    req.name = (const char *)&o;
+    for (req.name_size = 0; req.name_size < 2 * sizeof(o); req.name_size++)
+        if (req.name_size != sizeof(o)) /* of another version: not taken for no options */
+            assert_int_equal(many_call(&y, 0, &req), SNIC_EINVAL);
     assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), SNIC_EIO);
     many_mount(&y);
     assert_int_equal(session_mount(&y, 0), SNIC_EBUSY);

@@ -147,7 +147,7 @@ void kvfs_collect(struct snic_kvfs *k, uint64_t ino)
 
 /* ---- Numbers ---- */
 
-/* The engine's own: takes a range (N2). */
+/* The engine's own: takes a range (N2) for the session s[0]. */
 static int inode_run_range(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
@@ -179,10 +179,14 @@ static int inode_run_range(struct kvfs_op *op)
     if (rc == KVFS_PENDING || op->again)
         return KVFS_PENDING;
     k->ino_asked = 0;
-    k->ino_error = rc;
-    if (rc == 0) {
-        k->ino_next = first;
-        k->ino_end = first + INODE_RANGE;
+    if (op->s[0] != k->session.id) { /* the record that names it is not ours: ask again */
+        k->ino_error = 0;
+    } else {
+        k->ino_error = rc;
+        if (rc == 0) {
+            k->ino_next = first;
+            k->ino_end = first + INODE_RANGE;
+        }
     }
     kvfs_wake_all(&k->ino_waiters);
     return rc;
@@ -204,7 +208,7 @@ int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino)
     }
     if (op->number_wait && !k->ino_asked && k->ino_error != 0)
         return k->ino_error;
-    if (!k->ino_asked && kvfs_spawn(k, inode_run_range, 0) != NULL)
+    if (!k->ino_asked && kvfs_spawn(k, inode_run_range, k->session.id) != NULL)
         k->ino_asked = 1;
     op->number_wait = k->ino_asked;
     return kvfs_wait(op, &k->ino_waiters, SNIC_NEVER, 0);

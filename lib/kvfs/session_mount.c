@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * MKFS, MOUNT, UNMOUNT. The invariants S1 to S6 are in session.c.
+ * MKFS, MOUNT, UNMOUNT. The invariants S1 to S7 are in session.c.
  */
 #include "kvfs/session_priv.h"
 
@@ -8,6 +8,7 @@ enum {
     SESSION_MOUNT_LEASES = 3, /* so long a mount waits for others to let go */
     SESSION_MOUNT_WIPE = 64,  /* records of one commit */
     SESSION_MOUNT_FIRST_INO = 2,
+    SESSION_MOUNT_LOOK_NS = 100000, /* between looks at the engine's own operations */
     SESSION_MOUNT_ROOT_MODE = 0755
 };
 
@@ -61,16 +62,19 @@ static int session_mount_wipe(struct kvfs_op *op)
     return kvfs_next(op, 2);
 }
 
-static void session_mount_options(const struct snic_kvfs_req *req, struct snic_kvfs_mkfs *o)
+static int session_mount_options(const struct snic_kvfs_req *req, struct snic_kvfs_mkfs *o)
 {
     memset(o, 0, sizeof(*o));
-    if (req->name_size == sizeof(*o))
+    if (req->name != NULL && req->name_size != sizeof(*o))
+        return SNIC_EINVAL;
+    if (req->name != NULL)
         memcpy(o, req->name, sizeof(*o));
     if (o->mode == 0)
         o->mode = SESSION_MOUNT_ROOT_MODE;
     o->mode &= 07777;
     if (o->seed == 0)
         o->seed = snic_get_le64(o->uuid) ^ snic_get_le64(o->uuid + 8);
+    return 0;
 }
 
 static int session_mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
@@ -118,8 +122,9 @@ int kvfs_run_mkfs(struct kvfs_op *op)
     struct snic_kvop_key key;
     const void *body;
     uint32_t size;
-    int rc;
-    session_mount_options(op->req, &o);
+    int rc = session_mount_options(op->req, &o);
+    if (rc != 0)
+        return rc;
     if (op->k->session.id != 0)
         return SNIC_EBUSY;
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
@@ -163,6 +168,11 @@ static int session_mount_super(struct kvfs_op *op)
         &op->k->session.super, (const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD);
 }
 
+static int session_mount_is_busy(const struct kvfs_session *s)
+{
+    return s->busy || s->recovering || s->sweeping || s->yielding || s->timing || s->collecting > 0;
+}
+
 /* No session: what outlives one stays. */
 static void session_mount_clear(struct snic_kvfs *k)
 {
@@ -187,6 +197,8 @@ static void session_mount_begin(struct snic_kvfs *k)
     session_mount_clear(k);
     s->id = k->o.session_id + s->mounts++ * 0x9e3779b97f4a7c15ULL;
     s->id += s->id == 0;
+    s->era++;                     /* what was known of files may have changed meanwhile */
+    k->ino_next = k->ino_end = 0; /* N2 (inode.c): the range is in the other session's record */
 }
 
 /* Our record joins the table. */
@@ -250,9 +262,11 @@ static int session_mount_withdraw(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     struct kvfs_session_table *t;
-    s->next_ns = SNIC_NEVER;
-    if (s->busy || s->recovering || s->sweeping || s->yielding || s->collecting > 0 ||
-        kvfs_locks_publishing(op->k))
+    if (s->next_ns != SNIC_NEVER) {
+        s->next_ns = SNIC_NEVER;
+        kvfs_session_ended(op->k); /* there will be no heartbeat to wait for */
+    }
+    if (session_mount_is_busy(s) || kvfs_locks_publishing(op->k))
         return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
     int rc = kvfs_session_scan(op, 0, &t);
     if (rc != 0)
@@ -293,7 +307,7 @@ int kvfs_run_mount(struct kvfs_op *op)
         rc = session_mount_super(op);
         if (rc != 0)
             return rc;
-        if (s->busy || s->recovering || s->sweeping || s->yielding)
+        if (session_mount_is_busy(s))
             return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
         session_mount_begin(k);
         if ((k->o.caps & SNIC_KV_CAP_READONLY) != 0) {
@@ -328,6 +342,8 @@ int kvfs_run_unmount(struct kvfs_op *op)
     struct snic_kvop sync = {.kind = SNIC_KVOP_SYNC};
     int rc;
     if (s->id == 0 || s->dead) {
+        if (k->own_in_flight > 0) /* the engine may be ended after this */
+            return kvfs_wait(op, NULL, k->now.mono_ns + SESSION_MOUNT_LOOK_NS, 1);
         rc = s->dead ? SNIC_EIO : 0;
         session_mount_clear(k);
         return rc;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Between session.c (the table, time) and session_run.c (the operations).
+ * Between the files that serve a session: session.c (the table, the fence, time), session_mount.c,
+ * session_run.c (heartbeat, end of caching, recovery), and what these run of times.c, orphan.c,
+ * orphan_range.c and intent_resolve.c.
  */
 #ifndef SNIC_KVFS_SESSION_PRIV_H
 #define SNIC_KVFS_SESSION_PRIV_H
@@ -74,13 +76,16 @@ uint64_t kvfs_times_deadline(const struct snic_kvfs *k);
 /* ---- orphan.c ---- */
 
 int kvfs_run_sweep(struct kvfs_op *op);
+
+/* ---- orphan_range.c ---- */
+
 /*
  * Inodes of [first, first + count) that a dead session made and never named become orphans; rounds
  * in the phase the operation is in, op->s[4] and up. 0 when all have been looked at; SNIC_E*.
  */
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 
-/* ---- intent.c ---- */
+/* ---- intent_resolve.c ---- */
 
 /* Finish the intents of a dead session, in rounds of the phase that the operation is in. */
 int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session);

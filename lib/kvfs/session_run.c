@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Sessions: the engine's own operations. The invariants S1 to S6 are in session.c.
+ * Sessions: the engine's own operations. The invariants S1 to S7 are in session.c.
  *
  * The heartbeat is one scan and at most one commit, so that it never comes late because of what it
  * finds: what takes longer is an operation of its own (yield, recover, sweep), one of each at a
@@ -219,7 +219,7 @@ static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_sessio
     return kvfs_session_commit(op, 1, x, 0);
 }
 
-/* s[0] the session, s[1] the range, s[2] and s[3] its numbers; orphan.c has s[4] and up. */
+/* s[0] the session, s[1] the range, s[2] and s[3] its numbers; orphan_range.c has s[4] and up. */
 static int session_run_recover(struct kvfs_op *op)
 {
     struct kvfs_session_table *t;
