@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define KD_LOOK_NS 50000000u
+#define KD_TELL_NS 1000000000u /* the host hears of us so often: a silent process is killed */
 
 struct kd;
 
@@ -60,6 +61,7 @@ struct kd {
     int mounted; /* else the next host's requests wait */
     int ending;
     int tell_alone;
+    uint64_t told_ns;
     int dead; /* it has been said that the session is */
 };
 
@@ -358,6 +360,10 @@ static void dpu_look(struct snic_timer *t, uint64_t now)
     km_store_judge(&d->store, &s, &d->dead);
     if (d->alone != (s.alone != 0)) {
         d->alone = s.alone != 0;
+        d->tell_alone = 1;
+    }
+    if (now - d->told_ns >= KD_TELL_NS) {
+        d->told_ns = now;
         d->tell_alone = 1;
     }
     if (d->tell_alone && d->channel != NULL && !d->gone) {

@@ -225,7 +225,9 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          "the kernel keeps names and attributes so long while no other mount has the store; "
          "default 60 (1 where the kernel cannot be told of others)",
          0, 86400, NULL},
-        {"two-process", EX_FLAG, &c->two_process, NULL, "the file system in a process of its own",
+        {"two-process", EX_FLAG, &c->two_process, NULL,
+         "the file system in a process of its own; one that dies, or says nothing for 30 s while "
+         "requests wait, is replaced",
          0, 0, NULL},
         {"role", EX_TEXT, &c->role, "dpu|host", "play one role only", 0, 0, NULL},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
@@ -433,6 +435,8 @@ int main(int argc, char **argv)
     int status;
     int n;
 
+    if (argc == 3 && strcmp(argv[1], KM_UNMOUNT) == 0)
+        return km_session_unmount(argv[2]);
     if (args == NULL)
         ex_die("out of memory");
     n = main_arguments(&c, argc, argv, args);

@@ -141,6 +141,8 @@ struct km {
     atomic_uint in_flight;
     struct snic_loop_msg over_msg;
     atomic_int stopping;
+    pthread_t stopper; /* session.c: waits for the unmounting */
+    int stopper_runs;
     int mounted_here; /* session.c */
     struct snic_timer look;
 
@@ -184,11 +186,15 @@ int km_session_open(struct km *m);
 int km_session_mount(struct km *m);
 /* Answer the kernel until the mount is gone. */
 void km_session_run(struct km *m);
-/* Unmount, from a thread of its own. */
+/* Unmount, from a process of its own. */
 void km_session_stop(struct km *m);
+/* What that does: its arguments are KM_UNMOUNT and the mount point. @return exit code */
+int km_session_unmount(const char *at);
+#define KM_UNMOUNT "--unmount"
 void km_session_close(struct km *m);
-/* Names and attributes in the kernel are no longer to be believed. */
-void km_session_expire(struct km *m);
+/* Names in the kernel, and attributes that come with them, are no longer to be believed. It does
+   not wait. @return ns after which the kernel, too, knows */
+uint64_t km_session_expire(struct km *m);
 
 /* ---- ops.c, ops_data.c ---- */
 

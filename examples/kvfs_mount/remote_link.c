@@ -4,8 +4,13 @@
  */
 #include "remote_priv.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #define KR_RETRY_NS 50000000u
 #define KR_GIVE_UP_NS 30000000000u
@@ -27,12 +32,13 @@ static int remote_message(void *ctx, struct snic_channel *ch, const struct snic_
     const struct km_down *d = msg->header;
 
     (void)ch;
+    r->silent_ns = 0;
     if (msg->header_bytes != sizeof(*d))
         return 1;
     if ((d->alone != 0) != atomic_load_explicit(&r->m->alone, memory_order_relaxed)) {
         atomic_store_explicit(&r->m->alone, d->alone != 0, memory_order_relaxed);
         if (r->m->mounted_here)
-            km_session_expire(r->m);
+            (void)km_session_expire(r->m);
     }
     if (msg->type == KM_WIRE_CALL)
         remote_answer(r, d, msg->payload, msg->payload_bytes);
@@ -136,7 +142,41 @@ static void remote_down(struct km_remote *r)
     r->hub = NULL;
     remote_lose(r);
     remote_recall(r);
+    r->forgotten_ns = r->down_ns + (r->m->mounted_here ? km_session_expire(r->m) : 0);
     ex_log(EX_WARNING, "the file system's process has gone; requests wait for the next one");
+}
+
+/*
+ * These ask by number for what a name was before the death, when it may be another file's now: the
+ * kernel looks the path up again. Not so what has a descriptor.
+ */
+static int remote_by_name(const struct snic_kvfs_req *k)
+{
+    switch (k->kind) {
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_OPENDIR:
+        return 1;
+    case SNIC_KVFS_SETATTR:
+        return k->handle == 0 && (k->set_mask & SNIC_KVFS_SET_SIZE) != 0;
+    default:
+        return 0;
+    }
+}
+
+static void remote_unname(struct km_remote *r)
+{
+    struct km_call *c = r->first;
+
+    r->first = NULL;
+    while (c != NULL) {
+        struct km_call *next = c->next;
+
+        if (remote_by_name(&c->r.k))
+            remote_end(c, SNIC_ESTALE);
+        else
+            remote_push(r, c);
+        c = next;
+    }
 }
 
 /* Open again what the kernel has open. */
@@ -166,6 +206,7 @@ static void remote_reopen(struct km_remote *r)
         r->reopen_next++;
     }
     if (r->reopening == 0) {
+        remote_unname(r);
         r->state = KR_UP;
         remote_flush(r);
     }
@@ -226,13 +267,59 @@ static int remote_connect(struct km_remote *r)
     return 0;
 }
 
+/* ---- A process that stalls ---- */
+
+/* Who listens at the socket, as the kernel knows: it is not asked. @return 0: nobody */
+static pid_t remote_pid(const struct km_remote *r)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct ucred u = {.pid = 0};
+    socklen_t size = sizeof(u);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return 0;
+    snprintf(a.sun_path, sizeof(a.sun_path), "%s", r->m->config->socket);
+    if (connect(fd, (const struct sockaddr *)&a, sizeof(a)) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &size) != 0)
+        u.pid = 0;
+    close(fd);
+    return u.pid;
+}
+
+/*
+ * It says something every second when it has nothing to answer. One that does not is killed, so
+ * that nothing it would do later meets what is asked again, and the rest is as for any death. The
+ * silence is counted in looks: of a pause of our own it knows nothing.
+ */
+static void remote_listen(struct km_remote *r, uint64_t now)
+{
+    uint64_t passed = snic_min_u64(now - r->looked_ns, 2 * KR_RETRY_NS);
+    pid_t pid;
+
+    r->looked_ns = now;
+    if (r->state == KR_DOWN || (r->first == NULL && r->free_count == KR_SLOTS))
+        r->silent_ns = 0;
+    else
+        r->silent_ns += passed;
+    if (r->silent_ns < KR_GIVE_UP_NS)
+        return;
+    r->silent_ns = 0;
+    pid = remote_pid(r);
+    ex_log(EX_ERROR, "the file system's process %d has said nothing for %u s: it is killed",
+           (int)pid, (unsigned)(KR_GIVE_UP_NS / 1000000000u));
+    if (pid <= 0 || kill(pid, SIGKILL) != 0)
+        r->cut = 1; /* at least nobody waits for it */
+}
+
 static void remote_look(struct snic_timer *t, uint64_t now)
 {
     struct km_remote *r = SNIC_CONTAINER(t, struct km_remote, timer);
 
+    remote_listen(r, now);
     if (r->cut && r->state != KR_DOWN)
         remote_down(r);
-    if (r->state == KR_DOWN && remote_connect(r) != 0 &&
+    if (r->state == KR_DOWN && (now < r->forgotten_ns || remote_connect(r) != 0) &&
         now - r->down_ns > (atomic_load(&r->m->stopping) ? KR_STOPPING_NS : KR_GIVE_UP_NS)) {
         struct km_call *c = r->first;
 
@@ -266,6 +353,7 @@ int km_remote_open(struct km *m)
         r->free_slots[r->free_count++] = (uint16_t)(KR_SLOTS - 1 - i);
     snic_timer_init(&r->timer, remote_look);
     r->down_ns = snic_loop_now(m->loop);
+    r->looked_ns = r->down_ns;
     while (remote_connect(r) != 0) {
         if (snic_loop_clock(m->loop) - r->down_ns > KR_GIVE_UP_NS) {
             ex_log(EX_ERROR, "no file system's process at %s", m->config->socket);

@@ -46,6 +46,9 @@ struct km_remote {
     struct snic_timer timer;
     struct snic_loop_msg flush;
     uint64_t down_ns;
+    uint64_t looked_ns;    /* the timer, last */
+    uint64_t silent_ns;    /* it has said nothing for so long, while requests waited */
+    uint64_t forgotten_ns; /* from then on the kernel believes nothing from before the death */
     int flush_queued;
     int cut; /* the link is to be taken down */
 

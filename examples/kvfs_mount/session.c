@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -89,11 +90,10 @@ static void session_amend_init(struct km *m, struct fuse_init_out *out)
         out->flags &= ~(uint32_t)FUSE_HANDLE_KILLPRIV;
         out->flags |= FUSE_HANDLE_KILLPRIV_V2;
     }
-    m->timeout = (double)m->config->timeout;
-    if (m->config->exclusive)
-        m->timeout = KM_FOREVER;
-    else if (m->init_minor < KM_EPOCH_MINOR && m->timeout > 1)
-        m->timeout = 1; /* it cannot be told that others have come */
+    m->timeout = m->config->exclusive ? KM_FOREVER : (double)m->config->timeout;
+    if (m->init_minor < KM_EPOCH_MINOR && (!m->config->exclusive || m->remote != NULL) &&
+        m->timeout > 1)
+        m->timeout = 1; /* it cannot be told of others, nor of a death that takes names back */
 }
 
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
@@ -114,13 +114,15 @@ static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
     return read(fd, buf, size);
 }
 
-void km_session_expire(struct km *m)
+uint64_t km_session_expire(struct km *m)
 {
     struct fuse_out_header h = {.len = sizeof(h), .error = KM_EPOCH_CODE};
 
-    if (m->init_minor >= KM_EPOCH_MINOR && write(m->fd, &h, sizeof(h)) < 0 && errno != ENOTCONN &&
-        errno != ENODEV)
+    if (m->init_minor < KM_EPOCH_MINOR)
+        return (uint64_t)(m->timeout * 1e9);
+    if (write(m->fd, &h, sizeof(h)) < 0 && errno != ENOTCONN && errno != ENODEV)
         ex_log(EX_WARNING, "the kernel does not forget names: %s", strerror(errno));
+    return 0;
 }
 
 /* ---- Requests come in ---- */
@@ -432,51 +434,64 @@ int km_session_mount(struct km *m)
     return 0;
 }
 
-/* ---- Unmounting: the kernel asks us things meanwhile, so another thread does it ---- */
+/* ---- Unmounting ---- */
 
-static int session_fusermount(const char *mountpoint, const char *how)
+/*
+ * The kernel asks us things meanwhile. Whoever waits for our answers must have nothing of ours: if
+ * we are killed, the kernel ends such waits when nobody has /dev/fuse any more, and a fork still
+ * has it with the memory that it shares with the loop's io_uring. So no thread of ours waits but
+ * another program, this one anew.
+ */
+int km_session_unmount(const char *at)
 {
-    pid_t pid = fork();
-    int status = -1;
-
-    if (pid == 0) {
-        execlp("fusermount3", "fusermount3", how, "--", mountpoint, (char *)NULL);
-        _exit(127);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
-        return -1;
-    return status == 0 ? 0 : -1;
-}
-
-static void *session_stopper(void *arg)
-{
-    struct km *m = arg;
-    const char *at = m->config->mountpoint;
     int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd >= 0) {
         (void)syncfs(fd);
         close(fd);
     }
-    if (umount2(at, 0) == 0 || (errno == EPERM && session_fusermount(at, "-u") == 0))
+    if (umount2(at, 0) == 0)
+        return 0;
+    if (errno == EPERM)
+        execlp("fusermount3", "fusermount3", "-u", "--", at, (char *)NULL);
+    return 1;
+}
+
+static void session_exec(const char *at, pid_t parent)
+{
+    (void)close_range(3, ~0u, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* of the thread's end */
+    if (getppid() == parent)
+        execl("/proc/self/exe", "kvfs_mount", KM_UNMOUNT, at, (char *)NULL);
+    _exit(1);
+}
+
+static void *session_stopper(void *arg)
+{
+    struct km *m = arg;
+    pid_t self = getpid();
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0)
+        session_exec(m->config->mountpoint, self);
+    while (pid > 0 && waitpid(pid, &status, 0) != pid && errno == EINTR)
+        ;
+    if (status == 0)
         return NULL;
-    ex_log(EX_WARNING, "%s is in use; files open there get errors from now on", at);
+    ex_log(EX_WARNING, "%s is in use; files open there get errors from now on",
+           m->config->mountpoint);
     session_end(m); /* libfuse unmounts what is in use */
     return NULL;
 }
 
 void km_session_stop(struct km *m)
 {
-    pthread_attr_t a;
-    pthread_t t;
-
     if (atomic_exchange(&m->stopping, 1))
         return;
-    pthread_attr_init(&a);
-    pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&t, &a, session_stopper, m) != 0)
+    m->stopper_runs = pthread_create(&m->stopper, NULL, session_stopper, m) == 0;
+    if (!m->stopper_runs)
         session_end(m);
-    pthread_attr_destroy(&a);
 }
 
 void km_session_close(struct km *m)
@@ -484,7 +499,9 @@ void km_session_close(struct km *m)
     if (m->se == NULL)
         return;
     if (m->mounted_here)
-        fuse_session_unmount(m->se);
+        fuse_session_unmount(m->se); /* closes /dev/fuse: who still waits for us goes on */
+    if (m->stopper_runs)
+        (void)pthread_join(m->stopper, NULL);
     fuse_session_destroy(m->se);
     m->se = NULL;
 }

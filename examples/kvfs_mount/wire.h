@@ -13,7 +13,7 @@ enum {
     KM_WIRE_KIND = 0x6b766673, /* of the channel */
     KM_WIRE_CALL = 1,          /* up: struct km_up; down: struct km_down */
     KM_WIRE_CANCEL = 2,        /* up: number alone */
-    KM_WIRE_STATE = 3,         /* down: alone has changed */
+    KM_WIRE_STATE = 3,         /* down: alone has changed, or a second has passed */
     KM_WIRE_RING = 32 << 20
 };
 

@@ -82,6 +82,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   endforeach()
   kvfs_mount_test(kvfs_hostile lmdb ${_scope} "" kvfs_hostile.sh $<TARGET_FILE:kvfs_hostile>)
   kvfs_mount_test(kvfs_roles lmdb ${_scope} "" kvfs_roles.sh $<TARGET_FILE:kvfs_liar>)
+  kvfs_mount_test(kvfs_deaths lmdb ${_scope} "" kvfs_deaths.sh)
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)
