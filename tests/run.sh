@@ -4,8 +4,8 @@
 #
 # Installs what the tests need, builds every configuration and runs all of their tests under one
 # ctest, whose summary is the last thing printed. MODULE: only the tests of these modules (dds:
-# those of the storage node, kvfs: of the file system, ddp or minos: of the replicated table), in builds
-# of nothing but what they need.
+# those of the storage node, kvfs: of the file system, ddp or minos: of the replicated table), in
+# builds of nothing but what they need.
 #
 # By day some of the tests are the night's, or take turns from commit to commit (the labels are in
 # lib/README.md), and enumerations take a sample: which, is the number SNIC_TURN, by default made

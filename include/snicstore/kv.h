@@ -122,8 +122,8 @@ static inline void snic_kv_close(struct snic_kv *kv)
  * The medium. It outlives the handles opened on it. Two states: what reads see and what is
  * durable; a crash goes back to the durable one plus a prefix of the changes after it (commits and
  * object operations survive in the order they were made, each whole or not at all; object writes
- * of several blocks by block). What a small record took is kept for others when it is deleted; all
- * goes back to the system when the medium is closed.
+ * of several blocks by block). What records of up to 1 KiB took is kept for others when they are
+ * deleted, 32 KiB by 32 KiB for any size; it goes back to the system when the medium is closed.
  */
 struct snic_kvmem;
 

@@ -90,10 +90,13 @@ struct kv_mem_undo {
 
 /** Small memory. */
 struct kv_mem_slab {
-    struct kv_mem_chunk_head *chunks;
-    unsigned char *at; /* of the last chunk: what is not carved yet */
+    struct kv_mem_slab_chunk *chunks;
+    unsigned char *at; /* of the last chunk: what no run was made of yet */
     size_t left;
-    void *kept[KVMEM_SLAB_MOST / KVMEM_SLAB_STEP]; /* given back, by size */
+    unsigned char *carve_at; /* what stays until the end comes from here */
+    size_t carve_left;
+    struct kv_mem_slab_run *runs;                                    /* free ones */
+    struct kv_mem_slab_run *open[KVMEM_SLAB_MOST / KVMEM_SLAB_STEP]; /* with free cells, by size */
 };
 
 /*

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory of small records and of nodes: carved from chunks that double up to a huge page, which the
- * kernel is asked to give whole: 4 KiB at a time the faults took a quarter of what creating a file
- * takes. What is given back is kept by size for the next, and all of it goes when the store is
- * closed.
+ * Memory of small records and of nodes. Chunks double up to a huge page, which the kernel is asked
+ * to give whole: a file's records are spread over many pages, and a fault for each costs more than
+ * the rest of making it. A chunk is cut into runs, a run into cells of one size. A run whose cells
+ * are all given back serves any size again, so records that grow or shrink take no more than what
+ * was in use at one time, and part of a run for each size. All of it goes when the store is closed.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "kv/mem_priv.h"
 
-enum { KVMEM_SLAB_FIRST = 64 << 10, KVMEM_SLAB_LAST = 2 << 20 };
+enum { KVMEM_SLAB_FIRST = 64 << 10, KVMEM_SLAB_LAST = 2 << 20, KVMEM_SLAB_RUN = 32 << 10 };
 
 #if defined(__SANITIZE_ADDRESS__)
 #define KVMEM_SLAB_NONE 1
@@ -23,51 +24,141 @@ enum { KVMEM_SLAB_FIRST = 64 << 10, KVMEM_SLAB_LAST = 2 << 20 };
 #define KVMEM_SLAB_NONE 0 /* 1: each one by itself, so that a use after its end is seen */
 #endif
 
-struct kv_mem_chunk_head {
-    struct kv_mem_chunk_head *next;
+struct kv_mem_slab_chunk {
+    struct kv_mem_slab_chunk *next;
+    unsigned char *memory;
     size_t size;
 };
+
+/* At the beginning of a run, which is aligned to its size. */
+struct kv_mem_slab_run {
+    struct kv_mem_slab_run *next; /* with cells to give, of one size; or free runs */
+    struct kv_mem_slab_run *prev;
+    unsigned char *given_back; /* cells, linked by their first bytes */
+    uint32_t cell;             /* bytes */
+    uint32_t used;             /* cells */
+    uint32_t cut; /* bytes from the beginning: cells end there, the rest is untouched */
+    uint32_t pad;
+};
+
+static int kv_mem_slab_grow(struct snic_kvmem *m)
+{
+    struct kv_mem_slab *s = &m->slab;
+    size_t more = s->chunks == NULL ? KVMEM_SLAB_FIRST : 2 * s->chunks->size;
+    if (more > KVMEM_SLAB_LAST)
+        more = KVMEM_SLAB_LAST;
+    struct kv_mem_slab_chunk *c = malloc(sizeof(*c));
+    unsigned char *memory = c != NULL ? aligned_alloc(more, more) : NULL;
+    if (memory == NULL) {
+        free(c);
+        return SNIC_ENOMEM;
+    }
+#ifdef MADV_HUGEPAGE /* not with -std=c11 */
+    if (more == KVMEM_SLAB_LAST)
+        (void)madvise(memory, more, MADV_HUGEPAGE); /* it may say no */
+#endif
+    c->next = s->chunks;
+    c->memory = memory;
+    c->size = more;
+    s->chunks = c;
+    s->at = memory;
+    s->left = more;
+    return 0;
+}
+
+/* Memory of a run, never used before. */
+static void *kv_mem_slab_fresh(struct snic_kvmem *m)
+{
+    struct kv_mem_slab *s = &m->slab;
+    if (s->left == 0 && kv_mem_slab_grow(m) != 0)
+        return NULL;
+    s->left -= KVMEM_SLAB_RUN;
+    s->at += KVMEM_SLAB_RUN;
+    return s->at - KVMEM_SLAB_RUN;
+}
 
 void *kv_mem_slab_carve(struct snic_kvmem *m, size_t size)
 {
     struct kv_mem_slab *s = &m->slab;
     size = (size_t)snic_align_up(size, KVMEM_SLAB_STEP);
-    if (s->left < size) {
-        size_t more = s->chunks == NULL ? KVMEM_SLAB_FIRST : 2 * s->chunks->size;
-        if (more > KVMEM_SLAB_LAST)
-            more = KVMEM_SLAB_LAST;
-        struct kv_mem_chunk_head *c = aligned_alloc(more, more);
-        if (c == NULL)
+    SNIC_ASSERT(size <= KVMEM_SLAB_RUN);
+    if (s->carve_left < size) {
+        s->carve_at = kv_mem_slab_fresh(m);
+        s->carve_left = s->carve_at != NULL ? KVMEM_SLAB_RUN : 0;
+        if (s->carve_at == NULL)
             return NULL;
-        if (more == KVMEM_SLAB_LAST)
-            (void)madvise(c, more, MADV_HUGEPAGE); /* it may say no */
-        c->next = s->chunks;
-        c->size = more;
-        s->chunks = c;
-        s->at = (unsigned char *)c + KVMEM_SLAB_STEP;
-        s->left = more - KVMEM_SLAB_STEP;
     }
-    void *p = s->at;
-    s->at += size;
-    s->left -= size;
-    return p;
+    s->carve_left -= size;
+    s->carve_at += size;
+    return s->carve_at - size;
 }
 
-static uint32_t kv_mem_slab_class(size_t size)
+static void kv_mem_slab_link(struct kv_mem_slab_run **list, struct kv_mem_slab_run *r)
 {
-    return (uint32_t)((size + KVMEM_SLAB_STEP - 1) / KVMEM_SLAB_STEP - 1);
+    r->next = *list;
+    r->prev = NULL;
+    if (r->next != NULL)
+        r->next->prev = r;
+    *list = r;
+}
+
+static void kv_mem_slab_unlink(struct kv_mem_slab_run **list, struct kv_mem_slab_run *r)
+{
+    if (r->next != NULL)
+        r->next->prev = r->prev;
+    if (r->prev != NULL)
+        r->prev->next = r->next;
+    else
+        *list = r->next;
+}
+
+static struct kv_mem_slab_run *kv_mem_slab_run_new(struct snic_kvmem *m, uint32_t cell)
+{
+    struct kv_mem_slab *s = &m->slab;
+    struct kv_mem_slab_run *r = s->runs;
+    if (r != NULL)
+        kv_mem_slab_unlink(&s->runs, r);
+    else if ((r = kv_mem_slab_fresh(m)) == NULL)
+        return NULL;
+    r->given_back = NULL;
+    r->cell = cell;
+    r->used = 0;
+    r->cut = (uint32_t)snic_align_up(sizeof(*r), KVMEM_SLAB_STEP);
+    return r;
+}
+
+static int kv_mem_slab_full(const struct kv_mem_slab_run *r)
+{
+    return r->given_back == NULL && r->cut + r->cell > KVMEM_SLAB_RUN;
+}
+
+static struct kv_mem_slab_run **kv_mem_slab_list(struct snic_kvmem *m, size_t size)
+{
+    return &m->slab.open[(size + KVMEM_SLAB_STEP - 1) / KVMEM_SLAB_STEP - 1];
 }
 
 void *kv_mem_slab_take(struct snic_kvmem *m, size_t size)
 {
-    void *p;
     if (size > KVMEM_SLAB_MOST || KVMEM_SLAB_NONE)
         return malloc(size);
-    void **kept = &m->slab.kept[kv_mem_slab_class(size)];
-    if (*kept == NULL)
-        return kv_mem_slab_carve(m, size);
-    p = *kept;
-    memcpy(kept, p, sizeof(*kept));
+    struct kv_mem_slab_run **list = kv_mem_slab_list(m, size);
+    struct kv_mem_slab_run *r = *list;
+    if (r == NULL) {
+        r = kv_mem_slab_run_new(m, (uint32_t)snic_align_up(size, KVMEM_SLAB_STEP));
+        if (r == NULL)
+            return NULL;
+        kv_mem_slab_link(list, r);
+    }
+    unsigned char *p = r->given_back;
+    if (p != NULL) {
+        memcpy(&r->given_back, p, sizeof(r->given_back));
+    } else {
+        p = (unsigned char *)r + r->cut;
+        r->cut += r->cell;
+    }
+    r->used++;
+    if (kv_mem_slab_full(r))
+        kv_mem_slab_unlink(list, r);
     return p;
 }
 
@@ -77,15 +168,24 @@ void kv_mem_slab_give(struct snic_kvmem *m, void *p, size_t size)
         free(p);
         return;
     }
-    void **kept = &m->slab.kept[kv_mem_slab_class(size)];
-    memcpy(p, kept, sizeof(*kept));
-    *kept = p;
+    struct kv_mem_slab_run **list = kv_mem_slab_list(m, size);
+    struct kv_mem_slab_run *r =
+        (struct kv_mem_slab_run *)((uintptr_t)p & ~(uintptr_t)(KVMEM_SLAB_RUN - 1));
+    if (kv_mem_slab_full(r))
+        kv_mem_slab_link(list, r);
+    memcpy(p, &r->given_back, sizeof(r->given_back));
+    r->given_back = p;
+    if (--r->used == 0) {
+        kv_mem_slab_unlink(list, r);
+        kv_mem_slab_link(&m->slab.runs, r);
+    }
 }
 
 void kv_mem_slab_close(struct snic_kvmem *m)
 {
-    for (struct kv_mem_chunk_head *c = m->slab.chunks, *next; c != NULL; c = next) {
+    for (struct kv_mem_slab_chunk *c = m->slab.chunks, *next; c != NULL; c = next) {
         next = c->next;
+        free(c->memory);
         free(c);
     }
 }
