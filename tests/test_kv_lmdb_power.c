@@ -84,6 +84,70 @@ static void test_kv_lmdb_power_zeroed_and_written_again(void **state)
     record_end();
 }
 
+/** Shorten object 1, in a commit that says so (0) or by an operation after it. */
+static void power_shorten(struct kvl *k, uint32_t kind, uint64_t size)
+{
+    if (kind != 0) {
+        assert_int_equal(kvl_put(k, 1, 1, size, 0), 0);
+        assert_int_equal(
+            kvl_object(k, kind, 0, 1, size,
+                       kind == SNIC_KVOP_OBJECT_TRUNCATE ? 0 : KVL_BLOCK - size % KVL_BLOCK, NULL),
+            0);
+        return;
+    }
+    struct snic_kvop_change c[] = {
+        {.key = kvl_key(1, 1), .kind = SNIC_KVOP_PUT, .value = &size, .size = sizeof(size)},
+        {.kind = SNIC_KVOP_CHANGE_TRUNCATE, .object = 1, .offset = size}};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = c, .change_count = 2};
+    assert_int_equal(kvl_run(k, &op), 0);
+}
+
+/*
+ * A block that is shortened in place, in a segment that has its mark: as long as the record is the
+ * old one its bytes are whole.
+ */
+static void test_kv_lmdb_power_shortened_after_its_record(void **state)
+{
+    static const uint32_t kinds[] = {0, SNIC_KVOP_OBJECT_TRUNCATE, SNIC_KVOP_OBJECT_PUNCH,
+                                     SNIC_KVOP_OBJECT_ZERO};
+    enum { WHOLE = 2 * KVL_BLOCK, SHORT = KVL_BLOCK + 1024 };
+    struct kvl k;
+    char path[512];
+    char image[512];
+    unsigned char b[WHOLE];
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(kinds); i++) {
+        kvl_path(path, sizeof(path));
+        kvl_path(image, sizeof(image));
+        kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+        kvl_fill(b, 1, 0, WHOLE, 1);
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 1, 0, WHOLE, b), WHOLE);
+        assert_int_equal(kvl_put(&k, 1, 1, WHOLE, 0), 0);
+        kvl_close(&k);
+        record_begin(path);
+        struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = path, .wrap = record_wrap};
+        assert_int_equal(kvl_try(&k, &o, NULL), 0);
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, SNIC_KVOP_DURABLE, 1, 0, 8, b), 8);
+        power_shorten(&k, kinds[i], SHORT);
+        kvl_close(&k);
+        record_stop();
+        uint32_t seen = 0;
+        for (size_t cut = 0; cut <= record_length(); cut++) {
+            record_image(image, cut, RECORD_ALL, 1);
+            kvl_open(&k, image, 0);
+            uint64_t size = kvl_get(&k, 1, 1, 0);
+            assert_true(size == WHOLE || size == SHORT);
+            assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 1, 0, WHOLE, b), WHOLE);
+            assert_true(kvl_filled(b, 1, 0, size, 1));
+            seen |= size == WHOLE ? 1U : 2U;
+            kvl_close(&k);
+            work_remove(image);
+        }
+        assert_int_equal(seen, 3);
+        record_end();
+    }
+}
+
 static void power_child(void *ctx)
 {
     work_run(ctx);
@@ -133,6 +197,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv_lmdb_power_cut_anywhere_leaves_a_store),
         cmocka_unit_test(test_kv_lmdb_power_zeroed_and_written_again),
+        cmocka_unit_test(test_kv_lmdb_power_shortened_after_its_record),
         cmocka_unit_test(test_kv_lmdb_killed_anywhere_leaves_a_store),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -4,8 +4,9 @@
  *
  * Whole blocks are the map's business alone: zeroed ones become unwritten, punched ones are given
  * back, missing ones are taken. Of blocks at the ends of a range the part is overwritten with
- * zeros. What touches many chunks yields between them, so that a large truncation holds up nobody;
- * after a crash in its middle a part of it has happened.
+ * zeros, in place, after all that completed before is durable: a file's bytes must not go while the
+ * record that makes it shorter may still be lost. What touches many chunks yields between them, so
+ * that a large truncation holds up nobody; after a crash in its middle a part of it has happened.
  */
 #include "snicstore/kv.h"
 
@@ -221,6 +222,8 @@ static void lmdb_ends_mark(struct lmdb_job *j)
             continue;
         memset(e->buffer + e->from, 0, e->to - e->from);
         ticket = snic_max_u64(ticket, lmdb_overwrite(j, j->plan[i].block));
+        if (j->s->mode == LMDB_SOLE) /* shared: what completed is durable */
+            ticket = snic_max_u64(ticket, lmdb_ticket(j->s, 0));
     }
     if (j->result >= 0 && ticket > j->s->durable_seq)
         lmdb_batch_wait_job(j, ticket);
