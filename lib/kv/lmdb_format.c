@@ -120,6 +120,14 @@ static int lmdb_objects_check(struct lmdb_kv *s, char *text)
     return 0;
 }
 
+/** A file that is there already: was it made for a store? An empty one may have been. */
+static int lmdb_objects_foreign(const struct lmdb_kv *s, uint64_t size)
+{
+    unsigned char head[8];
+    return size > 0 && (pread(s->object_fd, head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+                        memcmp(head, SNIC_LMDB__MAGIC, sizeof(head)) != 0);
+}
+
 static int lmdb_objects_open(struct lmdb_kv *s, int create, int *os_error, char *text)
 {
     char path[sizeof(s->path) + 32];
@@ -131,10 +139,14 @@ static int lmdb_objects_open(struct lmdb_kv *s, int create, int *os_error, char 
     int r = s->object_fd < 0 || fstat(s->object_fd, &st) != 0 ? -errno : 0;
     if (r == 0 && !S_ISREG(st.st_mode))
         r = -EINVAL; /* a pipe would keep us waiting */
+    if (r == 0 && create && lmdb_objects_foreign(s, (uint64_t)st.st_size)) {
+        (void)snprintf(text, 256, "the file `objects` in the folder is not a store's");
+        return SNIC_ECORRUPT;
+    }
+    if (r == 0 && create) /* first: a crash leaves an empty file, or one that is known again */
+        r = lmdb_objects_make(s);
     if (r == 0)
         r = lmdb_objects_size(s, (uint64_t)st.st_size);
-    if (r == 0 && create)
-        r = lmdb_objects_make(s);
     if (r != 0) {
         *os_error = -r;
         (void)snprintf(text, 256, "the file `objects` cannot be used: error %d", -r);
