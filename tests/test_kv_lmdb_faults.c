@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 struct faults {
@@ -219,7 +221,12 @@ static void test_kv_lmdb_faults_damaged_bytes_are_told(void **state)
     op = (struct snic_kvop){.kind = SNIC_KVOP_SCAN, .out = b, .out_room = sizeof(b)};
     op.scan_max = 100;
     op.key.group = 1;
-    assert_int_equal(kvl_run(&f.k, &op), SNIC_ECORRUPT);
+    assert_int_equal(kvl_run(&f.k, &op), 0);
+    assert_int_equal(op.out_count, 10);
+    for (const struct snic_kvop_record *r = snic_kvop_first(&op); r != NULL;
+         r = snic_kvop_next(&op, r))
+        assert_int_equal(snic_kvop_record_damaged(r),
+                         memcmp(snic_kvop_record_key(r), key.bytes, 8) == 0);
     assert_int_equal(kvl_put(&f.k, 1, 4, 104, 0), 0);
     faults_expect(&f);
     kvl_close(&f.k);
@@ -289,6 +296,176 @@ static void test_kv_lmdb_faults_what_is_no_store_is_refused(void **state)
     assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
 }
 
+/* Somebody's file that happens to be called so. */
+static void test_kv_lmdb_faults_foreign_objects_is_left_alone(void **state)
+{
+    struct kvl k;
+    char path[512];
+    char name[600];
+    char text[256] = "";
+    (void)state;
+    kvl_path(path, sizeof(path));
+    assert_int_equal(mkdir(path, 0700), 0);
+    faults_write(path, "objects", "hi", 2);
+    struct snic_kv_lmdb_opts o = {
+        .opts_size = sizeof(o), .path = path, .flags = SNIC_KV_OPEN_CREATE};
+    assert_int_equal(kvl_try(&k, &o, text), SNIC_ECORRUPT);
+    assert_true(strstr(text, "objects") != NULL);
+    struct stat st;
+    (void)snprintf(name, sizeof(name), "%s/objects", path);
+    assert_true(stat(name, &st) == 0 && st.st_size == 2);
+    faults_write(path, "objects", "", 0);
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    assert_int_equal(kvl_put(&k, 1, 1, 1, SNIC_KVOP_DURABLE), 0);
+    kvl_close(&k);
+}
+
+/* ---- A disk of a size ---- */
+
+static struct {
+    const char *path; /* NULL: the real one */
+    uint64_t bytes;
+} faults_disk;
+
+int fstatvfs(int fd, struct statvfs *f);
+
+/** What the store asks: the real file system's answer, or that of a disk with nothing else on it.
+ */
+int fstatvfs(int fd, struct statvfs *f)
+{
+    static const char *const files[] = {"objects", "data.mdb"};
+    struct statfs real;
+    memset(f, 0, sizeof(*f));
+    if (fstatfs(fd, &real) != 0)
+        return -1;
+    f->f_bsize = f->f_frsize = (unsigned long)real.f_bsize;
+    f->f_blocks = real.f_blocks;
+    f->f_bfree = real.f_bfree;
+    f->f_bavail = real.f_bavail;
+    if (faults_disk.path == NULL)
+        return 0;
+    uint64_t used = 0;
+    for (size_t i = 0; i < SNIC_COUNTOF(files); i++) {
+        char name[600];
+        struct stat st;
+        (void)snprintf(name, sizeof(name), "%s/%s", faults_disk.path, files[i]);
+        used += stat(name, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+    }
+    f->f_bsize = f->f_frsize = 4096;
+    f->f_blocks = faults_disk.bytes / 4096;
+    f->f_bfree = f->f_bavail = used > faults_disk.bytes ? 0 : (faults_disk.bytes - used) / 4096;
+    return 0;
+}
+
+enum { FAULTS_STEP = 64 << 10 };
+
+/** Write an object from its beginning until the disk is full; how much it took. */
+static uint64_t faults_fill(struct kvl *k, uint64_t object)
+{
+    static unsigned char b[FAULTS_STEP];
+    uint64_t at = 0;
+    int64_t r = FAULTS_STEP;
+    memset(b, 0x31, sizeof(b));
+    for (; r == FAULTS_STEP && at < faults_disk.bytes; at += FAULTS_STEP)
+        r = kvl_object(k, SNIC_KVOP_OBJECT_WRITE, 0, object, at, FAULTS_STEP, b);
+    assert_int_equal(r, SNIC_ENOSPC);
+    return at - FAULTS_STEP;
+}
+
+static uint64_t faults_free(struct kvl *k)
+{
+    struct snic_kvop op = {.kind = SNIC_KVOP_SPACE};
+    assert_int_equal(kvl_run(k, &op), 0);
+    return op.space_free;
+}
+
+/*
+ * A disk that objects have filled: what has its space is written, records come and go, and what is
+ * removed can be had again, as often as one likes.
+ */
+static void test_kv_lmdb_faults_full_of_objects_and_back(void **state)
+{
+    enum { MIB = 1 << 20 };
+    struct kvl k;
+    char path[512];
+    static unsigned char b[FAULTS_STEP];
+    (void)state;
+    kvl_path(path, sizeof(path));
+    faults_disk.path = path;
+    faults_disk.bytes = 96ULL << 20;
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_ALLOC, 0, 1, 0, 4ULL * MIB, NULL), 0);
+    for (uint64_t at = 0; at < 4ULL * MIB; at += FAULTS_STEP)
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 2, at, FAULTS_STEP, b),
+                         FAULTS_STEP);
+    assert_int_equal(kvl_sync(&k), 0);
+    for (uint64_t round = 0; round < 4; round++) {
+        uint64_t said = faults_free(&k);
+        uint64_t got = faults_fill(&k, 3);
+        assert_true(got > 40ULL * MIB);
+        assert_true(got <= said && said - got <= MIB);
+        assert_true(faults_free(&k) < FAULTS_STEP);
+        for (uint64_t i = 0; i < 40; i++) {
+            uint64_t at = (i * 100000 + round) % (4ULL * MIB - 8192);
+            assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 1, at, 8192, b), 8192);
+            assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 2, at, 8192, b), 8192);
+            assert_int_equal(kvl_put(&k, 7, i, round, 0), 0);
+        }
+        assert_int_equal(kvl_sync(&k), 0);
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_TRUNCATE, 0, 3, 0, 0, NULL), 0);
+        assert_int_equal(kvl_sync(&k), 0);
+        if (round % 2 == 1) {
+            kvl_close(&k);
+            kvl_open(&k, path, 0);
+        }
+    }
+    kvl_close(&k);
+    faults_disk.path = NULL;
+}
+
+/* Then records fill what objects left: those that are there can still be changed and removed. */
+static void test_kv_lmdb_faults_full_of_records_and_back(void **state)
+{
+    struct kvl k;
+    char path[512];
+    static unsigned char value[4000];
+    (void)state;
+    kvl_path(path, sizeof(path));
+    faults_disk.path = path;
+    faults_disk.bytes = 64ULL << 20;
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    assert_int_equal(kvl_put(&k, 1, 1, 1, 0), 0);
+    (void)faults_fill(&k, 3);
+    int64_t r = 0;
+    uint64_t n = 0;
+    for (; r == 0 && n < 20000; n++) {
+        struct snic_kvop_change c = {
+            .key = kvl_key(3, n), .kind = SNIC_KVOP_PUT, .value = value, .size = sizeof(value)};
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+        r = kvl_run(&k, &op);
+    }
+    assert_int_equal(r, SNIC_ENOSPC);
+    assert_true(n > 1000);
+    assert_int_equal(kvl_put(&k, 1, 1, 2, 0), 0);
+    for (uint64_t i = 0; i < 200; i++) { /* in the place of others: as many as one likes */
+        struct snic_kvop_change c = {
+            .key = kvl_key(3, i), .kind = SNIC_KVOP_PUT, .value = value, .size = sizeof(value)};
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+        assert_int_equal(kvl_run(&k, &op), 0);
+    }
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 3, 5, 4000, value), 4000);
+    for (uint64_t i = 0; i + 1 < n; i++) {
+        struct snic_kvop_change c = {.key = kvl_key(3, i), .kind = SNIC_KVOP_DELETE};
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+        assert_int_equal(kvl_run(&k, &op), 0);
+    }
+    assert_int_equal(kvl_sync(&k), 0);
+    assert_int_equal(kvl_put(&k, 1, 2, 2, SNIC_KVOP_DURABLE), 0);
+    assert_int_equal(kvl_get(&k, 1, 1, 0), 2);
+    kvl_close(&k);
+    faults_disk.path = NULL;
+}
+
 static void test_kv_lmdb_faults_readonly_changes_nothing(void **state)
 {
     struct faults f;
@@ -350,6 +527,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_faults_object_errors_are_of_their_operation),
         cmocka_unit_test(test_kv_lmdb_faults_damaged_bytes_are_told),
         cmocka_unit_test(test_kv_lmdb_faults_what_is_no_store_is_refused),
+        cmocka_unit_test(test_kv_lmdb_faults_foreign_objects_is_left_alone),
+        cmocka_unit_test(test_kv_lmdb_faults_full_of_objects_and_back),
+        cmocka_unit_test(test_kv_lmdb_faults_full_of_records_and_back),
         cmocka_unit_test(test_kv_lmdb_faults_readonly_changes_nothing),
         cmocka_unit_test(test_kv_lmdb_faults_full_map_lets_deletes_through),
     };

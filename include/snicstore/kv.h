@@ -207,7 +207,8 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
 #define SNIC_KV_OPEN_SOLE (1u << 2)
 
 /**
- * A folder with LMDB's data.mdb and lock.mdb, the object file `objects`, and `session.lock`. LMDB
+ * A folder with LMDB's data.mdb and lock.mdb, the object file `objects`, and `session.lock`; CREATE
+ * refuses a data.mdb or `objects` that is another's. LMDB
  * is used without NOSYNC and WRITEMAP. Only on local file systems, by processes of one host and
  * PID namespace; a process opens a store once. LMDB reads through a mapping: a record that is
  * not in the page cache costs the owner's thread a read of the disk.
@@ -241,8 +242,10 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
  * MiB and, once taken, stays the store's. What was opened is not to be used across fork(). Of
  * time-outs: what waits for a batch ends with them; a transfer that was begun is waited for.
  *
- * A full disk: changes that take space are refused with SNIC_ENOSPC while there are still 16 MiB
- * for those that do not, and for RESERVE. Should the disk be full all the same, SYNC fails with
+ * A full disk: objects take no more space when 32 MiB are left, and SPACE's free bytes are those
+ * that they can have; new records are refused with SNIC_ENOSPC at 16 MiB. What is left is for
+ * changes that take none (removals, records in the place of others, bytes in the place of others or
+ * where ALLOC was) and for RESERVE. Should the disk be full all the same, SYNC fails with
  * SNIC_ENOSPC and DURABLE with SNIC_EUNKNOWN (it took effect in memory), and the batch is tried
  * again until there is room. After any other error of a flush or transaction the handle is dead:
  * everything ends with SNIC_EIO until the store is opened anew.

@@ -50,10 +50,18 @@ static void lmdb_run_sync(struct lmdb_kv *s, struct snic_kv_req *req)
     lmdb_batch_wait(s, req, lmdb_ticket(s, 1));
 }
 
-/** Does it wait for room in memory, or for the mode to change? */
-static int lmdb_held(const struct lmdb_kv *s, const struct snic_kv_req *req)
+/** Does it wait for room in memory, for the mode to change, or to know how full the disk is? */
+static int lmdb_held(struct lmdb_kv *s, const struct snic_kv_req *req)
 {
-    return kv_op_changes(req->op) && (s->quiescing || lmdb_batch_crowded(s));
+    if (!kv_op_changes(req->op))
+        return 0;
+    if (s->quiescing || lmdb_batch_crowded(s))
+        return 1;
+    if ((req->op->flags & SNIC_KVOP_RESERVE) != 0 || !lmdb_space_tight(s))
+        return 0;
+    if (s->flight == NULL)
+        lmdb_batch_soon(s);
+    return 1;
 }
 
 void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req)
@@ -189,7 +197,7 @@ static void lmdb_turn_jobs(struct lmdb_kv *s)
 
 static int lmdb_turn_wants_batch(const struct lmdb_kv *s)
 {
-    return s->waiters.first != NULL || s->job_waiters.first != NULL ||
+    return s->waiters.first != NULL || s->job_waiters.first != NULL || s->blocked.first != NULL ||
            s->active->commits.first != NULL || s->active->table.bytes >= s->opts.batch_bytes / 2;
 }
 

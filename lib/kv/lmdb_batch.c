@@ -250,6 +250,7 @@ static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b)
     if (retry) {
         s->full = SNIC_ENOSPC;
         lmdb_batch_wake(s, UINT64_MAX, SNIC_ENOSPC, b->os_error);
+        lmdb_turn_soon(s); /* changes that wait for this batch are refused */
         snic_loop_arm(s->kv.loop, &s->batch_timer, snic_loop_now(s->kv.loop) + SNIC_LMDB__RETRY_NS);
         return;
     }

@@ -73,6 +73,19 @@ static uint64_t lmdb_commit_bytes(const struct snic_kvop *op)
     return bytes;
 }
 
+/** Does it replace or delete records, and none gets larger? */
+static int lmdb_commit_in_place(struct lmdb_kv *s, const struct snic_kvop *op)
+{
+    for (uint32_t i = 0; i < op->change_count; i++) {
+        const struct snic_kvop_change *c = &op->changes[i];
+        struct lmdb_key k = lmdb_key_record(&c->key);
+        struct lmdb_value v = {0};
+        if (c->kind == SNIC_KVOP_PUT && (lmdb_get(s, &k, &v) != 0 || v.size < c->size))
+            return 0;
+    }
+    return 1;
+}
+
 static struct snic_kvop_change *lmdb_commit_part(struct snic_kvop *op, uint32_t kind, uint32_t from,
                                                  uint32_t *at)
 {
@@ -279,7 +292,7 @@ void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req)
 {
     struct snic_kvop *op = req->op;
     int r = lmdb_space_admit(s, lmdb_commit_bytes(op), (op->flags & SNIC_KVOP_RESERVE) != 0);
-    if (r != 0) {
+    if (r != 0 && (s->full != 0 || !lmdb_commit_in_place(s, op))) {
         op->result = r;
         lmdb_done(s, req);
         return;

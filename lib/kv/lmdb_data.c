@@ -361,17 +361,17 @@ static void lmdb_write_plan(struct lmdb_job *j)
         if (lmdb_write_look(j, b, &missing) != 0)
             return;
     }
-    lmdb_write_take(j, missing);
+    /* What has its space already needs records only in the place of others. */
+    int r = lmdb_space_admit(j->s, missing == 0 ? 0 : 4096, (j->flags & SNIC_KVOP_RESERVE) != 0);
+    if (r != 0)
+        lmdb_job_fail(j, r, 0);
+    else
+        lmdb_write_take(j, missing);
 }
 
 void lmdb_write_start(struct lmdb_job *j)
 {
     struct lmdb_kv *s = j->s;
-    int r = lmdb_space_admit(s, 4096, (j->flags & SNIC_KVOP_RESERVE) != 0);
-    if (r != 0) {
-        lmdb_job_fail(j, r, 0);
-        return;
-    }
     j->next = lmdb_write_plan;
     if (s->mode == LMDB_SHARED)
         lmdb_share_reserve(j, (uint32_t)(j->last - j->first + 1));

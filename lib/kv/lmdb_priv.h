@@ -460,6 +460,8 @@ void lmdb_space_count_end(struct lmdb_kv *s);
 void lmdb_space_close(struct lmdb_kv *s);
 /** Bytes all and free; @p reserve: with what is kept back. */
 void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available);
+/** So little room that a change waits until what is in memory is written, and is judged then. */
+int lmdb_space_tight(struct lmdb_kv *s);
 /** May @p bytes of records more be promised? 0 or SNIC_ENOSPC. */
 int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve);
 int lmdb_runs_add(struct lmdb_runs *r, uint32_t block, uint32_t count);

@@ -35,9 +35,16 @@ enum {
     LMDB_LOOK = 64, /* segments looked at before a fragment is taken */
     LMDB_PREPARE_STEP = 128
 };
-#define SNIC_LMDB__RESERVE (16ULL << 20)    /* of the disk, for removals */
+/**
+ * Kept of the disk: objects stop growing at the first, so that records, without which neither their
+ * free blocks can be used again nor a file be written in place, have room until the second; what is
+ * left is for removals.
+ */
+#define SNIC_LMDB__KEPT_OBJECTS (32ULL << 20)
+#define SNIC_LMDB__KEPT_RECORDS (16ULL << 20)
 #define SNIC_LMDB__MAP_RESERVE (4ULL << 20) /* of the record map, likewise */
 #define SNIC_LMDB__LOW (256ULL << 20)       /* unused pages are counted when it gets tight */
+#define SNIC_LMDB__TURNING 64U              /* unused pages that small transactions pass on */
 #define SNIC_LMDB__ROOM_NS 100000000ULL     /* the disk is asked again after */
 
 int lmdb_runs_add(struct lmdb_runs *r, uint32_t block, uint32_t count)
@@ -143,9 +150,10 @@ uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from)
         if (more > LMDB_SEGMENT - from)
             return from;
         if (fstatvfs(s->object_fd, &f) == 0 &&
-            (uint64_t)f.f_bavail * f.f_frsize < (uint64_t)more * LMDB_BLOCK + SNIC_LMDB__RESERVE) {
+            (uint64_t)f.f_bavail * f.f_frsize <
+                (uint64_t)more * LMDB_BLOCK + SNIC_LMDB__KEPT_OBJECTS) {
             if (more <= LMDB_PREPARE_STEP)
-                return from; /* what is left is for records: removals need them */
+                return from; /* what is left is for records */
             continue;
         }
         int r = fallocate(s->object_fd, FALLOC_FL_KEEP_SIZE, at, (off_t)more * LMDB_BLOCK);
@@ -483,6 +491,8 @@ void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
     uint64_t total = 0;
     if (fstatvfs(s->object_fd, &f) == 0) {
         unused = (uint64_t)f.f_bavail * f.f_frsize;
+        unused = unused < SNIC_LMDB__KEPT_OBJECTS ? 0 : unused - SNIC_LMDB__KEPT_OBJECTS;
+        unused = snic_align_down(unused, (uint64_t)LMDB_PREPARE_STEP * LMDB_BLOCK);
         total = (uint64_t)f.f_blocks * f.f_frsize;
     }
     uint64_t own = s->blocks_free * LMDB_BLOCK;
@@ -493,7 +503,10 @@ void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
     *available = snic_min_u64(own + snic_min_u64(unused, more), *all);
 }
 
-/** Pages of the data base that have no use. */
+/**
+ * Pages of the data base that have no use. Some of them were given up by the last transactions and
+ * serve only after the next ones, which give up as many: those cannot be had.
+ */
 static uint64_t lmdb_space_unused(struct lmdb_kv *s)
 {
     uint64_t pages = 0;
@@ -509,7 +522,7 @@ static uint64_t lmdb_space_unused(struct lmdb_kv *s)
         pages += n;
     }
     mdb_cursor_close(c);
-    return pages;
+    return pages < SNIC_LMDB__TURNING ? 0 : pages - SNIC_LMDB__TURNING;
 }
 
 /** Bytes that records may still take, of the map and of the disk, what is kept back not counted. */
@@ -526,10 +539,34 @@ static uint64_t lmdb_space_room(struct lmdb_kv *s)
     }
     if (fstatvfs(s->object_fd, &f) == 0) {
         disk = (uint64_t)f.f_bavail * f.f_frsize;
-        disk = disk < SNIC_LMDB__RESERVE ? 0 : disk - SNIC_LMDB__RESERVE;
+        disk = disk < SNIC_LMDB__KEPT_RECORDS ? 0 : disk - SNIC_LMDB__KEPT_RECORDS;
     }
     uint64_t both = snic_min_u64(room, disk);
     return both < SNIC_LMDB__LOW ? both + lmdb_space_unused(s) * 4096 : both;
+}
+
+static void lmdb_space_look(struct lmdb_kv *s)
+{
+    uint64_t now = snic_loop_now(s->kv.loop);
+    if (now >= s->room_ns || (s->room < SNIC_LMDB__LOW && s->room_seq != s->durable_seq)) {
+        s->room = lmdb_space_room(s);
+        s->room_ns = now + SNIC_LMDB__ROOM_NS;
+        s->room_seq = s->durable_seq;
+    }
+}
+
+/** Bytes of records in memory. */
+static uint64_t lmdb_space_pending(const struct lmdb_kv *s)
+{
+    return s->active->table.bytes + (s->flight == NULL ? 0 : s->flight->table.bytes);
+}
+
+int lmdb_space_tight(struct lmdb_kv *s)
+{
+    if (s->full != 0 || lmdb_space_pending(s) == 0)
+        return 0;
+    lmdb_space_look(s);
+    return s->room < 8 * lmdb_space_pending(s);
 }
 
 int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve)
@@ -538,15 +575,9 @@ int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve)
         return 0;
     if (s->full != 0)
         return s->full;
-    uint64_t now = snic_loop_now(s->kv.loop);
-    if (now >= s->room_ns || (s->room < SNIC_LMDB__LOW && s->room_seq != s->durable_seq)) {
-        s->room = lmdb_space_room(s);
-        s->room_ns = now + SNIC_LMDB__ROOM_NS;
-        s->room_seq = s->durable_seq;
-    }
+    lmdb_space_look(s);
     /* Copy on write: a change may take its page anew, and those above it. */
-    uint64_t pending = s->active->table.bytes + (s->flight == NULL ? 0 : s->flight->table.bytes);
-    return s->room < 4 * (pending + bytes) ? SNIC_ENOSPC : 0;
+    return s->room < 4 * (lmdb_space_pending(s) + bytes) ? SNIC_ENOSPC : 0;
 }
 
 #endif /* SNIC_WITH_LMDB */
