@@ -37,7 +37,7 @@ struct fsck_report {
 /** The file system must not be in use. */
 enum fsck_code fsck_run(const struct fsck_opts *o, struct fsck_report *r);
 
-/* ---- Between fsck_scan.c and fsck_judge.c ---- */
+/* ---- Between fsck_scan.c, fsck_judge.c and fsck_bytes.c ---- */
 
 struct fsck_inode {
     struct snic_kvfs_attr a;
@@ -49,7 +49,9 @@ struct fsck_inode {
     struct snic_kvfs_hash named_as;
     uint64_t records; /* besides the attributes                                              */
     uint32_t target;  /* bytes                                                                */
+    uint32_t small;   /* bytes of 'D'                                                         */
     uint8_t has_attr, listed, first, xattr, acl, default_acl, data, reached;
+    uint8_t hurt; /* a record of it cannot be read                                            */
 };
 
 struct fsck {
@@ -80,7 +82,8 @@ int fsck_finding(struct fsck *f, const struct snic_kvop_key *key, int mendable, 
 void fsck_note(struct fsck *f, const struct snic_kvop_key *key, const char *what);
 /* A record (its head is filled); size 0: it goes. */
 void fsck_put(struct fsck *f, const struct snic_kvop_key *key, void *record, uint32_t size);
-/* Into f->value. Bytes; 0 there is none, or an error (f->error). */
+/* Into f->value. Bytes; 0 there is none, or an error (f->error). What the store itself calls
+ * damaged is a byte that no record can be. */
 uint32_t fsck_get(struct fsck *f, const struct snic_kvop_key *key);
 /* All records of a group, raw. */
 typedef void (*fsck_record_fn)(struct fsck *f, const struct snic_kvop_key *key,
@@ -88,6 +91,11 @@ typedef void (*fsck_record_fn)(struct fsck *f, const struct snic_kvop_key *key,
 void fsck_group(struct fsck *f, uint64_t group, fsck_record_fn fn);
 void fsck_groups(struct fsck *f, void (*fn)(struct fsck *f, uint64_t group));
 int fsck_load(struct fsck *f);
+void fsck_put_attr(struct fsck *f, struct fsck_inode *i);
+/* fsck_bytes.c: a file's bytes are where its flags say, and all there. */
+void fsck_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key);
+/* Whose the damaged records are. */
+void fsck_note_path(struct fsck *f, const struct fsck_inode *i, const struct snic_kvop_key *key);
 void fsck_judge(struct fsck *f);
 
 #endif /* KVFS_FSCK_H */

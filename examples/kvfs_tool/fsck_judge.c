@@ -9,14 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    JUDGE_FMT = 0170000,
-    JUDGE_DIR = 0040000,
-    JUDGE_REG = 0100000,
-    JUDGE_LNK = 0120000,
-    JUDGE_PASSES = 8,
-    JUDGE_READ = 1 << 20
-};
+enum { JUDGE_FMT = 0170000, JUDGE_DIR = 0040000, JUDGE_PASSES = 8 };
 
 static int judge_is_dir(const struct fsck_inode *i)
 {
@@ -28,7 +21,7 @@ static void judge_key(struct snic_kvop_key *key, uint64_t ino)
     snic_kvfs_key(key, ino, SNIC_KVFS_REC_ATTR);
 }
 
-static void judge_put_attr(struct fsck *f, struct fsck_inode *i)
+void fsck_put_attr(struct fsck *f, struct fsck_inode *i)
 {
     unsigned char record[SNIC_KVFS_ATTR_BYTES];
     struct snic_kvop_key key;
@@ -130,8 +123,9 @@ static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
     while (snic_kvfs_entry_next(record, size, &at, &e) == 1) {
         judge_unknown(f, key, record, size, &e);
         struct fsck_inode *i = fsck_find(f, e.ino);
-        int there = i != NULL && i->has_attr && i->a.nlink != 0 &&
-                    (i->a.mode & JUDGE_FMT) == (e.type & JUDGE_FMT);
+        int there = i != NULL && (i->has_attr ? i->a.nlink != 0 &&
+                                                    (i->a.mode & JUDGE_FMT) == (e.type & JUDGE_FMT)
+                                              : i->hurt);
         int second =
             there && judge_is_dir(i) && i->names > 1 &&
             (i->named_in != key->group || i->named_as.high != snic_get_be64(key->bytes + 1) ||
@@ -156,6 +150,8 @@ static void judge_link(struct fsck *f, struct fsck_inode *dir, const char *name,
     struct snic_kvop_key key;
     snic_kvfs_key_hash(&key, dir->a.ino, SNIC_KVFS_REC_ENTRY, h);
     uint32_t size = fsck_get(f, &key);
+    if (size != 0 && snic_kvfs_verify(&key, f->value, size) != 0)
+        return; /* the names of this hash cannot be read: none is added to them */
     if (snic_kvfs_entry_append(f->value, &size, SNIC_KVOP_VALUE_MAX, &e) != 0)
         return;
     fsck_put(f, &key, f->value, size);
@@ -164,7 +160,7 @@ static void judge_link(struct fsck *f, struct fsck_inode *dir, const char *name,
     i->a.flags |= SNIC_KVFS_ATTR_PARENT;
     if (i->a.nlink == 0 || (!judge_is_dir(i) && i->names == 0))
         i->a.nlink = judge_is_dir(i) ? 2 : 1;
-    judge_put_attr(f, i);
+    fsck_put_attr(f, i);
 }
 
 static uint64_t judge_new_ino(struct fsck *f)
@@ -281,84 +277,17 @@ static int judge_counts(const struct fsck_inode *i, struct snic_kvfs_attr *a)
     return memcmp(a, &i->a, sizeof(*a)) != 0;
 }
 
-static void judge_data(struct fsck *f, const struct fsck_inode *i, const struct snic_kvop_key *key)
-{
-    unsigned char *bytes = malloc(JUDGE_READ);
-    struct snic_iov iov = {.base = bytes};
-    for (uint64_t at = 0; bytes != NULL && at < i->a.size;) {
-        struct snic_kvop seek = {.kind = SNIC_KVOP_OBJECT_SEEK, .object = i->a.ino, .offset = at};
-        int64_t next = f->o->op(f->o->ctx, &seek);
-        if (next < 0 || (uint64_t)next >= i->a.size)
-            break;
-        at = (uint64_t)next;
-        iov.size = i->a.size - at < JUDGE_READ ? (size_t)(i->a.size - at) : JUDGE_READ;
-        struct snic_kvop read = {.kind = SNIC_KVOP_OBJECT_READ,
-                                 .object = i->a.ino,
-                                 .offset = at,
-                                 .length = iov.size,
-                                 .iov = &iov,
-                                 .iov_count = 1};
-        int64_t rc = f->o->op(f->o->ctx, &read);
-        if (rc == SNIC_ECORRUPT) {
-            char text[96];
-            snprintf(text, sizeof(text), "bytes at %llu are damaged",
-                     (unsigned long long)read.bad_offset);
-            (void)fsck_finding(f, key, 0, text);
-            at = read.bad_offset + SNIC_KVOP_BLOCK;
-        } else if (rc < 0) {
-            f->error = (int)rc;
-            break;
-        } else {
-            at += iov.size;
-        }
-    }
-    free(bytes);
-}
-
-/* A file's bytes are where its flags say. */
-static void judge_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key)
-{
-    int big = (i->a.flags & SNIC_KVFS_ATTR_BIG) != 0;
-    if ((i->a.mode & JUDGE_FMT) == JUDGE_LNK && i->target == 0)
-        (void)fsck_finding(f, key, 0, "symbolic link without a target");
-    if ((i->a.mode & JUDGE_FMT) == JUDGE_LNK && i->target != 0 && i->a.size != i->target) {
-        if (fsck_finding(f, key, 1, "size is not its target's")) {
-            i->a.size = i->target;
-            judge_put_attr(f, i);
-        }
-    }
-    if ((i->a.mode & JUDGE_FMT) != JUDGE_REG)
-        return;
-    if (!big && i->a.size > SNIC_KVFS_SMALL_MAX)
-        (void)fsck_finding(f, key, 0, "small file of more than 8 KiB");
-    if (big && i->data) {
-        struct snic_kvop_key d;
-        snic_kvfs_key(&d, i->a.ino, SNIC_KVFS_REC_DATA);
-        if (fsck_finding(f, &d, 1, "data of a small file beside a big one's"))
-            fsck_put(f, &d, NULL, 0);
-    }
-    if (!big)
-        return;
-    struct snic_kvop stat = {.kind = SNIC_KVOP_OBJECT_STAT, .object = i->a.ino};
-    if (f->o->op(f->o->ctx, &stat) >= 0 && (uint64_t)stat.allocated != i->a.space) {
-        fsck_note(f, key, "space is not what its bytes take");
-        if (f->o->repair) {
-            i->a.space = (uint64_t)stat.allocated;
-            judge_put_attr(f, i);
-        }
-    }
-    if (f->o->data)
-        judge_data(f, i, key);
-}
-
 static void judge_inode(struct fsck *f, uint64_t at)
 {
     struct fsck_inode *i = &f->inodes[at];
     struct snic_kvfs_attr a;
     struct snic_kvop_key key;
     judge_key(&key, i->a.ino);
+    if (i->hurt)
+        fsck_note_path(f, i, &key);
     if (!i->has_attr) {
-        judge_stray(f, i);
+        if (!i->hurt) /* what cannot be read may be its attributes */
+            judge_stray(f, i);
         return;
     }
     f->r->inodes++;
@@ -383,14 +312,13 @@ static void judge_inode(struct fsck *f, uint64_t at)
             judge_rescue(f, i->a.ino);
         return;
     }
-    if (judge_counts(i, &a)) {
-        if (fsck_finding(f, &key, !f->damaged, "counts, flags or parent are wrong")) {
-            i->a = a;
-            judge_put_attr(f, i);
-        }
+    if (judge_counts(i, &a) &&
+        fsck_finding(f, &key, !f->damaged, "counts, flags or parent are wrong")) {
+        i->a = a;
+        fsck_put_attr(f, i);
         return;
     }
-    judge_file(f, i, &key);
+    fsck_file(f, i, &key);
 }
 
 /* Directories that cannot be reached from the root: they name each other. */

@@ -18,7 +18,7 @@ static int64_t fsck_op(struct fsck *f, struct snic_kvop *op)
 
 void fsck_note(struct fsck *f, const struct snic_kvop_key *key, const char *what)
 {
-    char text[256], line[512];
+    char text[256], line[1536];
     snic_kvfs_key_text(key, text, sizeof(text));
     snprintf(line, sizeof(line), "%s: %s", text, what);
     if (f->o->say != NULL)
@@ -52,9 +52,14 @@ uint32_t fsck_get(struct fsck *f, const struct snic_kvop_key *key)
 {
     struct snic_kvop_get g = {.key = *key, .value = f->value, .room = SNIC_KVOP_VALUE_MAX};
     struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
-    if (fsck_op(f, &op) < 0 || g.result != 0)
-        return 0;
-    return g.size;
+    int64_t rc = f->o->op(f->o->ctx, &op);
+    if (rc == SNIC_ECORRUPT) {
+        f->value[0] = 0;
+        return 1;
+    }
+    if (rc < 0 && rc != SNIC_ENOENT && f->error == 0)
+        f->error = (int)rc;
+    return rc < 0 || g.result != 0 ? 0 : g.size;
 }
 
 void fsck_group(struct fsck *f, uint64_t group, fsck_record_fn fn)
@@ -357,6 +362,7 @@ static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
         break;
     case SNIC_KVFS_REC_DATA:
         i->data = 1;
+        i->small = size - SNIC_KVFS_HEAD;
         if (size > SNIC_KVFS_HEAD + SNIC_KVFS_SMALL_MAX)
             (void)fsck_finding(f, key, 0, "more data than a small file has");
         break;
@@ -458,6 +464,45 @@ static void fsck_super_record(struct fsck *f, const struct snic_kvop_key *key,
     }
 }
 
+static void fsck_hurt(struct fsck *f, const struct snic_kvop_key *key)
+{
+    struct fsck_inode *i = key->group < SNIC_KVFS_INO_MAX ? fsck_inode(f, key->group) : NULL;
+    f->damaged = 1;
+    if (i != NULL) {
+        i->hurt = 1;
+        f->most = snic_max_u64(f->most, key->group);
+    }
+}
+
+/* What is only of use while somebody mounts, or is counted anew, may go; all else is kept. */
+static int fsck_may_go(const struct snic_kvop_key *key)
+{
+    switch (key->bytes[0]) {
+    case SNIC_KVFS_REC_LOCKS:
+        return key->group < SNIC_KVFS_INO_MAX;
+    case SNIC_KVFS_REC_PARENT:
+        return key->group < SNIC_KVFS_INO_MAX && key->size == 25;
+    case SNIC_KVFS_REC_SESSION:
+    case SNIC_KVFS_REC_NEXT_INO:
+    case SNIC_KVFS_REC_MOVES:
+        return key->group == SNIC_KVFS_GROUP_SUPER;
+    case SNIC_KVFS_REC_ORPHAN:
+        return key->group == SNIC_KVFS_GROUP_ORPHANS;
+    default:
+        return 0;
+    }
+}
+
+static void fsck_unread(struct fsck *f, const struct snic_kvop_key *key, int why)
+{
+    int may = why == SNIC_ECORRUPT && fsck_may_go(key);
+    if (fsck_finding(f, key, may,
+                     why == SNIC_EVERSION ? "of another version" : "checksum is wrong"))
+        fsck_put(f, key, NULL, 0);
+    else
+        fsck_hurt(f, key);
+}
+
 static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
                         const unsigned char *record, uint32_t size)
 {
@@ -468,13 +513,7 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
     if (key->group == SNIC_KVFS_GROUP_INTENTS)
         return;
     if (flags < 0) {
-        (void)fsck_finding(f, key, 0,
-                           flags == SNIC_EVERSION ? "of another version" : "checksum is wrong");
-        f->damaged = 1;
-        if (key->group < SNIC_KVFS_INO_MAX) {
-            (void)fsck_inode(f, key->group);
-            f->most = snic_max_u64(f->most, key->group);
-        }
+        fsck_unread(f, key, flags);
         return;
     }
     if (((uint32_t)flags & SNIC_KVFS_RESERVED) != 0) {
@@ -484,7 +523,7 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
         record = fsck_logical(f, key, record, &size);
         if (record == NULL) {
             (void)fsck_finding(f, key, 0, "reserved record that cannot be read");
-            f->damaged = 1;
+            fsck_hurt(f, key);
         }
         if (record == NULL || size == 0)
             return;
@@ -548,7 +587,7 @@ int fsck_load(struct fsck *f)
     }
     if (!f->has_super) {
         if (f->error == 0)
-            f->error = SNIC_ENOENT;
+            f->error = f->damaged ? SNIC_ECORRUPT : SNIC_ENOENT;
         return f->error;
     }
     fsck_groups(f, fsck_load_group);

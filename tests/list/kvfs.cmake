@@ -20,10 +20,12 @@ if("kv" IN_LIST SNIC_WANTED_MODULES)
   snic_test(kvfs_parallel kvfs SOURCES test_kvfs_util.c test_kvfs_bytes.c)
   snic_test(kvfs_locks kvfs SOURCES test_kvfs_util.c)
   set(_kvfs_fsck ${PROJECT_SOURCE_DIR}/examples/kvfs_tool/fsck_scan.c
-    ${PROJECT_SOURCE_DIR}/examples/kvfs_tool/fsck_judge.c)
+    ${PROJECT_SOURCE_DIR}/examples/kvfs_tool/fsck_judge.c
+    ${PROJECT_SOURCE_DIR}/examples/kvfs_tool/fsck_bytes.c)
   snic_test(kvfs_crash kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c test_kvfs_snap.c
     ${_kvfs_fsck} TIMEOUT 1800)
   snic_test(kvfs_fsck kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c ${_kvfs_fsck})
+  snic_test(kvfs_fsck_lost kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c ${_kvfs_fsck})
   set(_kvfs_many test_kvfs_util.c test_kvfs_audit.c test_kvfs_snap.c test_kvfs_many.c)
   snic_test(kvfs_mounts kvfs SOURCES ${_kvfs_many} TIMEOUT 1800)
   snic_test(kvfs_intent kvfs SOURCES ${_kvfs_many} TIMEOUT 1800)

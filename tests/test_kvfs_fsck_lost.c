@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The checker: records that are gone are missed, and what was lost with them is named. */
+#include "../examples/kvfs_tool/fsck.h"
+#include "test_kvfs_audit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lost {
+    struct snic_kvmem *m;
+    uint64_t dir, small, big, hole;
+    char said[8192];
+};
+
+static int64_t lost_op(void *ctx, struct snic_kvop *op)
+{
+    struct lost *l = ctx;
+    snic_kvmem_apply(l->m, op);
+    return op->result;
+}
+
+static void lost_say(void *ctx, const char *line)
+{
+    struct lost *l = ctx;
+    size_t n = strlen(l->said);
+    snprintf(l->said + n, sizeof(l->said) - n, "%s\n", line);
+}
+
+static enum fsck_code lost_fsck(struct lost *l, int repair, struct fsck_report *r)
+{
+    struct fsck_opts o = {.op = lost_op, .say = lost_say, .ctx = l, .repair = repair, .data = 1};
+    l->said[0] = 0;
+    return fsck_run(&o, r);
+}
+
+/* /dir/small of 3000 bytes, /dir/big of 2 MiB, and files whose holes are no loss. */
+static void lost_begin(struct lost *l)
+{
+    struct kvt t;
+    char *bytes = malloc(2u << 20);
+    assert_non_null(bytes);
+    memset(bytes, 'b', 2u << 20);
+    kvt_open(&t, NULL);
+    memset(l, 0, sizeof(*l));
+    l->m = t.m;
+    t.owns_medium = 0;
+    l->dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    l->small = kvt_file(&t, l->dir, "small", 0644);
+    l->big = kvt_file(&t, l->dir, "big", 0644);
+    l->hole = kvt_file(&t, SNIC_KVFS_ROOT, "hole", 0644);
+    uint64_t shrunk = kvt_file(&t, SNIC_KVFS_ROOT, "shrunk", 0644);
+    uint64_t sparse = kvt_file(&t, SNIC_KVFS_ROOT, "sparse", 0644);
+    assert_int_equal(kvt_write(&t, l->small, 0, bytes, 3000), 3000);
+    for (uint64_t at = 0; at < 2u << 20; at += 1u << 19)
+        assert_int_equal(kvt_write(&t, l->big, at, bytes, 1u << 19), 1u << 19);
+    assert_int_equal(kvt_truncate(&t, l->hole, 3000), 0);
+    assert_int_equal(kvt_write(&t, shrunk, 0, bytes, 100000), 100000);
+    assert_int_equal(kvt_truncate(&t, shrunk, 0), 0);
+    assert_int_equal(kvt_truncate(&t, shrunk, 5000), 0);
+    assert_int_equal(kvt_truncate(&t, sparse, 1u << 20), 0);
+    kvt_close(&t);
+    free(bytes);
+}
+
+static void lost_forget(struct lost *l, uint64_t group, enum snic_kvfs_record kind)
+{
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_DELETE};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    snic_kvfs_key(&c.key, group, kind);
+    assert_int_equal(lost_op(l, &op), 0);
+}
+
+static void lost_end(struct lost *l)
+{
+    struct fsck_report r;
+    assert_int_equal(lost_fsck(l, 0, &r), FSCK_CLEAN);
+    assert_string_equal(l->said, "");
+    audit_store(l->m, 0, NULL);
+    snic_kvmem_close(l->m);
+}
+
+/* Found, with its path, whenever anybody looks; mended once, and then no more. */
+static void lost_found(struct lost *l, const char *path, const char *record, const char *what)
+{
+    struct fsck_report r;
+    for (int repair = 0; repair < 2; repair++) {
+        assert_int_equal(lost_fsck(l, repair, &r), repair ? FSCK_MENDED : FSCK_LEFT);
+        assert_non_null(strstr(l->said, path));
+        assert_non_null(strstr(l->said, record));
+        assert_non_null(strstr(l->said, what));
+    }
+}
+
+static void test_kvfs_fsck_lost_small_bytes_found(void **state)
+{
+    struct lost l;
+    char record[64];
+    (void)state;
+    lost_begin(&l);
+    lost_forget(&l, l.small, SNIC_KVFS_REC_DATA);
+    snprintf(record, sizeof(record), "group %llu 'D'", (unsigned long long)l.small);
+    lost_found(&l, "/dir/small: ", record, "3000 read as zeros");
+    lost_end(&l);
+}
+
+static void test_kvfs_fsck_lost_object_found(void **state)
+{
+    struct lost l;
+    char record[64];
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        lost_begin(&l);
+        struct snic_kvop op = {.kind = all ? SNIC_KVOP_OBJECT_TRUNCATE : SNIC_KVOP_OBJECT_PUNCH,
+                               .object = l.big,
+                               .length = all ? 0 : 1u << 20};
+        assert_int_equal(lost_op(&l, &op), 0);
+        snprintf(record, sizeof(record), "group %llu 'A'", (unsigned long long)l.big);
+        lost_found(&l, "/dir/big: ", record,
+                   all ? "2097152 of its 2097152" : "1048576 of its 2097152");
+        lost_end(&l);
+    }
+}
+
+/* A file with holes in it has lost nothing; nor has one with more bytes than were counted. */
+static void test_kvfs_fsck_lost_nothing_clean(void **state)
+{
+    struct lost l;
+    struct fsck_report r;
+    char byte = 'x';
+    struct snic_iov iov = {&byte, 1};
+    struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_WRITE,
+                           .offset = 4u << 20,
+                           .length = 1,
+                           .iov = &iov,
+                           .iov_count = 1};
+    (void)state;
+    lost_begin(&l);
+    assert_int_equal(lost_fsck(&l, 0, &r), FSCK_CLEAN);
+    assert_string_equal(l.said, "");
+    op.object = l.big;
+    assert_int_equal(lost_op(&l, &op), 1);
+    assert_int_equal(lost_fsck(&l, 0, &r), FSCK_CLEAN);
+    assert_non_null(strstr(l.said, "--repair counts them"));
+    assert_int_equal(lost_fsck(&l, 1, &r), FSCK_MENDED);
+    lost_end(&l);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_fsck_lost_small_bytes_found),
+        cmocka_unit_test(test_kvfs_fsck_lost_object_found),
+        cmocka_unit_test(test_kvfs_fsck_lost_nothing_clean),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
