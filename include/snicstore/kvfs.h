@@ -124,7 +124,8 @@ enum snic_kvfs_kind {
                                 READDIR_PLUS: with attributes                            */
     SNIC_KVFS_RELEASEDIR,  /**< handle                                                   */
     SNIC_KVFS_STATFS,      /**< -> statfs                                                */
-    SNIC_KVFS_SETXATTR,    /**< ino, name, iov, flags SNIC_KVFS_XATTR_*                    */
+    SNIC_KVFS_SETXATTR,    /**< ino, name, iov, flags SNIC_KVFS_XATTR_*; SNIC_ENOSPC: a list of all
+                                names would be larger than SNIC_KVFS_XATTR_LIST_MAX */
     SNIC_KVFS_GETXATTR,    /**< ino, name, iov -> bytes; no iov: its size                 */
     SNIC_KVFS_LISTXATTR,   /**< ino, iov -> bytes of names, each with its 0; no iov: the size */
     SNIC_KVFS_REMOVEXATTR, /**< ino, name                                               */
@@ -286,7 +287,7 @@ struct snic_kvfs_opts {
     uint64_t lease_ns;     /**< a session silent so long is dead; default 10 s; at most 2^62    */
     uint64_t heartbeat_ns; /**< default 1 s; less than lease_ns                                 */
     uint32_t stripe_bytes; /**< of the store (struct snic_kv); 0: no object bytes beside records */
-    uint32_t caps;         /**< of the store, SNIC_KV_CAP_*                                      */
+    uint32_t caps;         /**< of the store, SNIC_KV_CAP_* of kvop.h                            */
     uint32_t flags;        /**< SNIC_KVFS_READ_ONLY, SNIC_KVFS_NO_ATIME                           */
     uint32_t reserved;
     uint64_t session_id; /**< a random number that no other session has; not 0                 */

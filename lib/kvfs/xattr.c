@@ -177,6 +177,74 @@ static int xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
     return 0;
 }
 
+/* ---- How many there may be ---- */
+
+enum { XATTR_USED = 0, XATTR_HIGH, XATTR_LOW, XATTR_VERSION }; /* words of op->s */
+
+/* Bytes that the names of a page take in a list. What is damaged is in none. 0; KVFS_PENDING. */
+static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, uint64_t *used)
+{
+    struct snic_kvop_key key;
+    for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
+         r = snic_kvop_next(page, r)) {
+        const void *body, *value;
+        const char *name;
+        uint32_t size, name_size, value_size;
+        int rc = kvfs_scan_record(op, page, r, &key, &body, &size);
+        if (rc == 0 && xattr_decode(body, size, &name, &name_size, &value, &value_size) == 0)
+            *used += name_size + 1;
+        if (rc == KVFS_PENDING)
+            return rc;
+    }
+    return 0;
+}
+
+/*
+ * Is there room in the list for the request's name, which is new? One page of records in each
+ * round; all belong to one version of the attributes (I2), else it counts anew. All names count,
+ * whoever sees them. 0; SNIC_ENOSPC; KVFS_PENDING; SNIC_E*.
+ */
+static int xattr_fits(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    struct snic_kvfs_hash last = {0, 0};
+    const struct snic_kvop *page;
+    struct snic_kvop_key after;
+    uint64_t used = 0;
+    int rc;
+    if ((a->flags & SNIC_KVFS_ATTR_XATTR) == 0)
+        return 0;
+    memset(&after, 0, sizeof(after));
+    if (op->phase != 0 && op->s[XATTR_VERSION] == a->version) {
+        last = (struct snic_kvfs_hash){op->s[XATTR_HIGH], op->s[XATTR_LOW]};
+        snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_XATTR, last);
+        used = op->s[XATTR_USED];
+    }
+    rc = kvfs_scan(op, op->ino, SNIC_KVFS_REC_XATTR, &after, UINT32_MAX, &page);
+    if (rc == 0)
+        rc = xattr_count_page(op, page, &used);
+    if (rc != 0)
+        return rc;
+    if (used + op->req->name_size + 1 > SNIC_KVFS_XATTR_LIST_MAX)
+        return SNIC_ENOSPC;
+    if (page->end)
+        return 0;
+    kvfs_scan_last(page, &last);
+    op->s[XATTR_USED] = used;
+    op->s[XATTR_HIGH] = last.high;
+    op->s[XATTR_LOW] = last.low;
+    op->s[XATTR_VERSION] = a->version;
+    kvfs_io_forget(op, 0);
+    return kvfs_next(op, 1);
+}
+
+static int xattr_set_acl(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const void *value,
+                         uint32_t size)
+{
+    uint32_t flag = which == KVFS_ACL_ACCESS ? SNIC_KVFS_ATTR_ACL : SNIC_KVFS_ATTR_DEFAULT_ACL;
+    int rc = size == 0 || (a->flags & flag) != 0 ? 0 : xattr_fits(op, a);
+    return rc != 0 ? rc : kvfs_acl_set(op, a, which, value, size);
+}
+
 /* A user, trusted or security attribute, noted as a change. */
 static int xattr_set_plain(struct kvfs_op *op, struct snic_kvfs_attr *a, enum xattr_space space,
                            const void *value, uint32_t size)
@@ -194,7 +262,9 @@ static int xattr_set_plain(struct kvfs_op *op, struct snic_kvfs_attr *a, enum xa
         return SNIC_ENODATA;
     if (rc == SNIC_EEXIST) /* another name of this hash has the place */
         return SNIC_ENOSPC;
-    if (rc != 0 && rc != SNIC_ENODATA)
+    if (rc == SNIC_ENODATA)
+        rc = xattr_fits(op, a);
+    if (rc != 0)
         return rc;
     a->flags |= SNIC_KVFS_ATTR_XATTR;
     return kvfs_xattr_put(op, a->ino, req->name, req->name_size, value, size);
@@ -216,9 +286,9 @@ int kvfs_run_setxattr(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     if (space == XATTR_ACL_ACCESS)
-        rc = kvfs_acl_set(op, &a, KVFS_ACL_ACCESS, value, size);
+        rc = xattr_set_acl(op, &a, KVFS_ACL_ACCESS, value, size);
     else if (space == XATTR_ACL_DEFAULT)
-        rc = kvfs_acl_set(op, &a, KVFS_ACL_DEFAULT, value, size);
+        rc = xattr_set_acl(op, &a, KVFS_ACL_DEFAULT, value, size);
     else
         rc = xattr_set_plain(op, &a, space, value, size);
     if (rc != 0)
