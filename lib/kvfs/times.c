@@ -56,6 +56,8 @@ void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a)
         a->parent = i->kept.parent;
         a->name = i->kept.name;
     }
+    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0)
+        return; /* another session has made it a small file: its space is exact */
     space = i->kept.space + (a->version < i->kept.doubt ? i->kept.doubtful : 0); /* H4 */
     if (space < 0 && (uint64_t)-space > a->space)
         a->space = 0;
