@@ -177,6 +177,7 @@ struct snic_kvop {
     uint32_t iov_count;
 
     /* -- results -- */
+    uint32_t failed_guard; /**< SNIC_ECANCELED of a commit: its index; else UINT32_MAX      */
     /**
      * 0, or bytes for READ and WRITE (all of them: no short transfers), or the position for SEEK;
      * or SNIC_E*: SNIC_ECANCELED a guard failed, nothing was changed; SNIC_EMSGSIZE no room for
@@ -185,7 +186,6 @@ struct snic_kvop {
      * done, and will not be; SNIC_EUNKNOWN a change that may or may not have happened;
      * SNIC_EPEERDEAD the store is gone.
      */
-    uint32_t failed_guard; /**< SNIC_ECANCELED of a commit: its index; else UINT32_MAX      */
     int64_t result;
     int64_t allocated;   /**< change in the object's space in bytes; STAT: all of it        */
     uint64_t bad_offset; /**< SNIC_ECORRUPT of READ: where the block begins                  */
@@ -209,7 +209,7 @@ SNIC_API int snic_kvop_key_compare(const struct snic_kvop_key *a, const struct s
     SNIC_NONNULL(1, 2);
 /**
  * Is it well-formed? Stores call it first.
- * @param caps  SNIC_KV_CAP_* of kv.h
+ * @param caps  SNIC_KV_CAP_*, below
  * @return 0; SNIC_EINVAL kind, flags, counts, keys, pieces, a key or an object changed twice;
  *         SNIC_EMSGSIZE too large; SNIC_ERANGE beyond SNIC_KVOP_OBJECT_MAX; SNIC_ENOTSUP several
  *         groups without ATOMIC_MULTI, ALLOC without ALLOC; SNIC_EPERM a change with READONLY [any]

@@ -4,10 +4,10 @@
  * The event loop: one per thread, the only place that waits.
  *
  * It owns the io_uring, the clock, the timers and the wake-up. The doors (io,
- * dma, net; kv is planned) attach to a loop and deliver their completions through
- * it, so a thread sleeps in one place, whatever it waits for. The same interface
- * exists inside a simulated world (snic_world), where many loops share one virtual
- * clock and one seed, and a run replays bit for bit.
+ * dma, net, kv) attach to a loop and deliver their completions through it, so a
+ * thread sleeps in one place, whatever it waits for. The same interface exists
+ * inside a simulated world (snic_world), where many loops share one virtual clock
+ * and one seed, and a run replays bit for bit.
  *
  * Depends on  snicstore/base.h.
  * Memory      Backends allocate at open and free at close; nothing in between.
