@@ -118,7 +118,7 @@ static void test_kvfs_not_mounted_refused(void **state)
     kvt_medium(&m, 0);
     kvt_open_on(&t, m, NULL);
     t.owns_medium = 1;
-    assert_int_equal(kvt_try_lookup(&t, SNIC_KVFS_ROOT, "x"), SNIC_EIO);
+    assert_int_equal(kvt_try_lookup(&t, SNIC_KVFS_ROOT, "x"), SNIC_EINVAL);
     assert_int_equal(kvt_mount(&t), SNIC_ENOENT);
     assert_int_equal(kvt_mkfs(&t), 0);
     assert_int_equal(kvt_mkfs(&t), SNIC_EEXIST);

@@ -12,18 +12,20 @@
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes, ns.
  *
- * A file system in a program of its own. The program's are wall(), which gives ns since 1970, the
- * loop (snic_loop_uring_open() of loop.h) and the store (snic_kv_lmdb_open() of kv.h, or
- * snic_kvmem_open() and snic_kv_mem_open() for one in memory); it links snicstore-kv.
+ * A file system in a program of its own: examples/fs_local.c is it in full, with all errors. In
+ * this order, and back in the other one:
  *
- *     struct snic_fs *fs;
- *     struct snic_fs_opts o = {.opts_size = sizeof(o), .wall = wall, .session_id = random};
- *     int rc = snic_fs_init(&fs, malloc(snic_fs_memsize(&o)), snic_fs_memsize(&o), loop, kv, &o);
- *     rc = snic_fs_mkfs(fs, NULL);            // once per store
- *     rc = snic_fs_mount(fs);
- *     rc = snic_fs_put(fs, "/hello", "world", 5, 0644);
- *     rc = snic_fs_get(fs, "/hello", buffer, sizeof(buffer));
- *     rc = snic_fs_unmount(fs);
+ *     snic_loop_uring_open()                   snic_loop_close()
+ *     snic_kvmem_open(), for mem               snic_kvmem_close()
+ *     snic_kv_lmdb_open(), snic_kv_mem_open()  snic_kv_close()
+ *     malloc(snic_fs_memsize())                free(), of what snic_fs_fini() returns
+ *     snic_fs_init()                           snic_fs_fini()
+ *     snic_fs_mkfs(), once per store
+ *     snic_fs_mount()                          snic_fs_unmount()
+ *     snic_fs_put(), snic_fs_get(), snic_fs_call(), ...
+ *
+ * It links snicstore-kv. Before the mount, and after the unmount, all but MKFS, MOUNT and UNMOUNT
+ * end with SNIC_EINVAL.
  */
 #ifndef SNIC_FS_H
 #define SNIC_FS_H
@@ -57,20 +59,23 @@ struct snic_fs_opts {
     void *ctx;
     uint64_t session_id; /**< random, not 0                                                    */
     /* As in struct snic_kvfs_opts; 0: its defaults. */
-    uint64_t cache_bytes;
-    uint64_t times_ns;
-    uint64_t lease_ns;
-    uint64_t heartbeat_ns;
-    uint32_t requests_max;
-    uint32_t inodes_max;
-    uint32_t locks_max;
+    uint64_t cache_bytes;  /**< up to 2^40                                                     */
+    uint64_t times_ns;     /**< up to 2^62                                                     */
+    uint64_t lease_ns;     /**< up to 2^62                                                     */
+    uint64_t heartbeat_ns; /**< less than lease_ns                                             */
+    uint32_t requests_max; /**< up to 65536                                                    */
+    uint32_t inodes_max;   /**< up to 2^30                                                     */
+    uint32_t locks_max;    /**< up to 2^30                                                     */
     uint32_t reserved;
 };
 
 /** Bytes snic_fs_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_fs_memsize(const struct snic_fs_opts *o) SNIC_NONNULL(1);
-/** Store and loop stay the caller's and must outlive it. @return 0; SNIC_EINVAL; SNIC_ENOSPC
- * [owner] */
+/**
+ * Store and loop stay the caller's and must outlive it. @p mem is of any alignment: the room to
+ * align it is in snic_fs_memsize().
+ * @return 0; SNIC_EINVAL options, or a store of another loop; SNIC_ENOSPC [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_fs_init(struct snic_fs **out, void *mem, size_t size,
                                          struct snic_loop *l, struct snic_kv *kv,
                                          const struct snic_fs_opts *o) SNIC_NONNULL(1, 2, 4, 5, 6);
@@ -90,22 +95,31 @@ SNIC_API struct snic_kvfs *snic_fs_engine(struct snic_fs *fs) SNIC_NONNULL(1);
 
 /** Submit and wait. @return req->result [owner] */
 SNIC_API int64_t snic_fs_call(struct snic_fs *fs, struct snic_kvfs_req *req) SNIC_NONNULL(1, 2);
-/** Make a file system. @p o NULL: defaults. @return 0; SNIC_EEXIST; SNIC_E* of the store [owner] */
+/**
+ * Make a file system. @p o NULL: defaults.
+ * @return 0; SNIC_EEXIST; SNIC_EBUSY it is mounted here; SNIC_E* of the store [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_fs_mkfs(struct snic_fs *fs, const struct snic_kvfs_mkfs *o)
     SNIC_NONNULL(1);
-/** @return 0; SNIC_ENOENT no file system; SNIC_EVERSION; SNIC_ECORRUPT; SNIC_EBUSY; SNIC_E* [owner]
+/**
+ * @return 0; SNIC_ENOENT no file system; SNIC_EVERSION; SNIC_ECORRUPT; SNIC_EBUSY it is mounted
+ *         here, or in use; SNIC_E* [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fs_mount(struct snic_fs *fs) SNIC_NONNULL(1);
-/** Everything durable, the session ended. @return 0; SNIC_E* [owner] */
+/** Everything durable, the session ended. @return 0, also when it is not mounted; SNIC_E* [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_fs_unmount(struct snic_fs *fs) SNIC_NONNULL(1);
 /**
- * A whole file by path: made, or written anew. Its directory must be there. It is durable after
- * FSYNC, SYNCFS or unmount.
+ * A whole file by path: made, or written anew. Its directory must be there. A path begins at the
+ * root, with or without "/"; symbolic links in it are not followed: SNIC_ENOTDIR or SNIC_ELOOP. A
+ * new file is root's (uid and gid 0) with @p mode as it is, no umask; one that is there keeps owner
+ * and mode. It is durable after FSYNC, SYNCFS or unmount.
  * @return 0; SNIC_E* [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fs_put(struct snic_fs *fs, const char *path, const void *data,
                                         size_t size, uint32_t mode) SNIC_NONNULL(1, 2);
-/** Its first @p room bytes. @return the file's size, also when @p room is less; SNIC_E* [owner] */
+/** Its first @p room bytes; the path as of snic_fs_put(). @return the file's size, also when @p
+ * room is less; SNIC_E* [owner] */
 SNIC_API SNIC_NODISCARD int64_t snic_fs_get(struct snic_fs *fs, const char *path, void *out,
                                             size_t room) SNIC_NONNULL(1, 2);
 

@@ -351,7 +351,10 @@ void kvfs_session_beat_now(struct snic_kvfs *k)
 
 int kvfs_session_gate(struct kvfs_op *op)
 {
-    return op->k->session.mounted ? kvfs_session_proven(op) : SNIC_EIO;
+    const struct kvfs_session *s = &op->k->session;
+    if (s->mounted)
+        return kvfs_session_proven(op);
+    return s->id == 0 && !s->dead ? SNIC_EINVAL : SNIC_EIO; /* nobody has mounted it */
 }
 
 int kvfs_session_proven(struct kvfs_op *op)
