@@ -10,13 +10,17 @@
 struct lost {
     struct snic_kvmem *m;
     uint64_t dir, small, big, hole;
+    uint64_t broken; /* an object whose map is damaged */
     char said[8192];
 };
 
 static int64_t lost_op(void *ctx, struct snic_kvop *op)
 {
     struct lost *l = ctx;
-    snic_kvmem_apply(l->m, op);
+    if (l->broken != 0 && op->object == l->broken && op->kind >= SNIC_KVOP_OBJECT_READ)
+        op->result = SNIC_ECORRUPT;
+    else
+        snic_kvmem_apply(l->m, op);
     return op->result;
 }
 
@@ -122,6 +126,23 @@ static void test_kvfs_fsck_lost_object_found(void **state)
     }
 }
 
+/* Neither the space nor the bytes of such an object can be asked for. */
+static void test_kvfs_fsck_lost_map_damaged_found(void **state)
+{
+    struct lost l;
+    struct fsck_report r;
+    (void)state;
+    lost_begin(&l);
+    l.broken = l.big;
+    for (int repair = 0; repair < 2; repair++) {
+        assert_int_equal(lost_fsck(&l, repair, &r), FSCK_LEFT);
+        assert_int_equal(r.findings, 1);
+        assert_non_null(strstr(l.said, "/dir/big: where its bytes are is damaged"));
+    }
+    l.broken = 0;
+    lost_end(&l);
+}
+
 /* A file with holes in it has lost nothing; nor has one with more bytes than were counted. */
 static void test_kvfs_fsck_lost_nothing_clean(void **state)
 {
@@ -178,13 +199,148 @@ static void test_kvfs_fsck_lost_kept_back_not_counted(void **state)
     many_close(&y);
 }
 
+/* ---- Every record, damaged in every way ---- */
+
+enum lost_way { WAY_STORE, WAY_FLIP, WAY_CUT, WAY_GROW, WAY_ZERO, WAYS };
+
+/* A store that a mount has left dying, with records of all kinds but intents. */
+static void lost_begin_all(struct lost *l)
+{
+    static const unsigned char value[] = "value";
+    unsigned char record[SNIC_KVFS_HEAD + 40] = {0};
+    struct snic_iov iov = {(void *)(uintptr_t)value, sizeof(value)};
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    struct snic_kvfs_req req;
+    struct kvt t;
+    lost_begin(l);
+    kvt_open_on(&t, l->m, NULL);
+    assert_int_equal(kvt_mount(&t), 0);
+    assert_true(kvt_try_symlink(&t, SNIC_KVFS_ROOT, "soft", "target") > 0);
+    assert_int_equal(kvt_link(&t, l->small, SNIC_KVFS_ROOT, "second"), 0);
+    uint64_t gone = kvt_create(&t, SNIC_KVFS_ROOT, "gone", 0644);
+    assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "gone"), 0);
+    uint64_t sub = kvt_mkdir(&t, SNIC_KVFS_ROOT, "sub", 0755);
+    assert_true(sub != 0 && gone != 0);
+    assert_int_equal(kvt_rename(&t, SNIC_KVFS_ROOT, "sub", l->dir, "sub", 0), 0);
+    kvt_req(&t, &req, SNIC_KVFS_SETXATTR, l->small, "user.x");
+    req.iov = &iov;
+    req.iov_count = 1;
+    assert_int_equal(kvt_call(&t, &req), 0);
+    kvt_settle(&t);
+    t.quiet = 1;
+    kvt_close(&t);
+    snic_kvfs_key(&c.key, l->small, SNIC_KVFS_REC_LOCKS);
+    snic_put_le64(record + SNIC_KVFS_HEAD + 24, 10);
+    snic_put_le32(record + SNIC_KVFS_HEAD + 32, SNIC_KVFS_RDLCK);
+    snic_kvfs_seal(&c.key, record, sizeof(record), 0);
+    assert_int_equal(lost_op(l, &op), 0);
+}
+
+static void lost_damage(struct lost *l, const struct snic_kvop_key *key, enum lost_way way)
+{
+    static unsigned char value[SNIC_KVOP_VALUE_MAX];
+    struct snic_kvop_get g = {.key = *key, .value = value, .room = sizeof(value) - 5};
+    struct snic_kvop get = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+    struct snic_kvop_change c = {.key = *key, .kind = SNIC_KVOP_PUT, .value = value};
+    struct snic_kvop put = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    assert_int_equal(lost_op(l, &get), 0);
+    c.size = way == WAY_CUT ? (g.size + 1) / 2 : g.size + (way == WAY_GROW ? 5 : 0);
+    if (way == WAY_FLIP)
+        value[g.size - 1] ^= 1;
+    if (way == WAY_ZERO)
+        memset(value, 0, g.size);
+    if (way == WAY_STORE)
+        assert_int_equal(snic_kvmem_damage_record(l->m, key), 0);
+    else
+        assert_int_equal(lost_op(l, &put), 0);
+}
+
+/* The kinds that repair may take away, or makes anew. */
+static int lost_soft(const struct snic_kvop_key *key)
+{
+    return strchr("KPsIMO", key->bytes[0]) != NULL;
+}
+
+/* The key is named, the rest is looked at, and nothing changes by looking. */
+static void lost_look(struct lost *l, const struct snic_kvop_key *key, enum lost_way way)
+{
+    struct lost copy = {.m = NULL};
+    struct fsck_report r;
+    char text[256];
+    snic_kvfs_key_text(key, text, sizeof(text));
+    assert_int_equal(snic_kvmem_clone(l->m, &copy.m), 0);
+    lost_damage(&copy, key, way);
+    uint64_t before = snic_kvmem_digest(copy.m);
+    int super = key->bytes[0] == SNIC_KVFS_REC_SUPER;
+    enum fsck_code look = lost_fsck(&copy, 0, &r);
+    if (look != (super ? FSCK_ERROR : FSCK_LEFT) || strstr(copy.said, text) == NULL)
+        print_error("%s, way %d: %d\n%s", text, (int)way, (int)look, copy.said);
+    assert_int_equal(look, super ? FSCK_ERROR : FSCK_LEFT);
+    assert_int_equal(r.error, super ? SNIC_ECORRUPT : 0);
+    assert_non_null(strstr(copy.said, text));
+    assert_true(snic_kvmem_digest(copy.m) == before);
+    enum fsck_code mend = lost_fsck(&copy, 1, &r);
+    if (mend != (super ? FSCK_ERROR : lost_soft(key) ? FSCK_MENDED : FSCK_LEFT))
+        print_error("%s, way %d, mended: %d\n%s", text, (int)way, (int)mend, copy.said);
+    assert_int_equal(mend, super ? FSCK_ERROR : lost_soft(key) ? FSCK_MENDED : FSCK_LEFT);
+    if (lost_soft(key)) {
+        struct kvt t;
+        struct snic_kvfs_opts o;
+        assert_int_equal(lost_fsck(&copy, 0, &r), FSCK_CLEAN);
+        kvt_opts(&o);
+        o.session_id = 2;
+        kvt_open_on(&t, copy.m, &o);
+        assert_int_equal(kvt_mount(&t), 0);
+        assert_true(kvt_lookup(&t, SNIC_KVFS_ROOT, "second") == l->small);
+        kvt_close(&t);
+        audit_store(copy.m, 0, NULL);
+    }
+    snic_kvmem_close(copy.m);
+}
+
+static void test_kvfs_fsck_lost_each_record_damaged_named(void **state)
+{
+    static unsigned char room[1 << 20];
+    static uint64_t groups[256];
+    struct snic_kvop all = {
+        .kind = SNIC_KVOP_GROUPS, .scan_max = 256, .out = groups, .out_room = sizeof(groups)};
+    char kinds[256] = {0};
+    struct lost l;
+    (void)state;
+    lost_begin_all(&l);
+    assert_int_equal(lost_op(&l, &all), 0);
+    assert_true(all.end);
+    for (uint32_t i = 0; i < all.out_count; i++) {
+        struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN,
+                                 .key = {.group = groups[i]},
+                                 .scan_max = 4096,
+                                 .out = room,
+                                 .out_room = sizeof(room)};
+        assert_int_equal(lost_op(&l, &scan), 0);
+        for (const struct snic_kvop_record *r = snic_kvop_first(&scan); r != NULL;
+             r = snic_kvop_next(&scan, r)) {
+            struct snic_kvop_key key;
+            snic_kvop_key_set(&key, groups[i], snic_kvop_record_key(r), r->key_size);
+            kinds[key.bytes[0]] = 1;
+            for (int way = 0; way < WAYS; way++)
+                lost_look(&l, &key, (enum lost_way)way);
+        }
+    }
+    for (const char *k = "AEDTXPKSIMsO"; *k != 0; k++)
+        assert_int_equal(kinds[(unsigned char)*k], 1);
+    snic_kvmem_close(l.m);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_fsck_lost_small_bytes_found),
         cmocka_unit_test(test_kvfs_fsck_lost_object_found),
+        cmocka_unit_test(test_kvfs_fsck_lost_map_damaged_found),
         cmocka_unit_test(test_kvfs_fsck_lost_nothing_clean),
         cmocka_unit_test(test_kvfs_fsck_lost_kept_back_not_counted),
+        cmocka_unit_test(test_kvfs_fsck_lost_each_record_damaged_named),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

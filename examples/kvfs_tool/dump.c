@@ -10,6 +10,7 @@
 struct dump {
     struct kt *t;
     uint64_t records;
+    uint64_t objects;
     uint64_t damaged;
 };
 
@@ -158,9 +159,17 @@ static int dump_group(void *ctx, uint64_t group)
     struct dump *d = ctx;
     struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_STAT, .object = group};
 
-    if (group <= SNIC_KVFS_INO_MAX && kt_op(d->t, &op) >= 0 && op.allocated > 0)
+    if (group > SNIC_KVFS_INO_MAX)
+        return 0;
+    if (kt_op(d->t, &op) >= 0 && op.allocated > 0) {
         (void)printf("group %llu object: %lld bytes taken\n", number(group),
                      (long long)op.allocated);
+        d->objects++;
+    } else if (op.result == SNIC_ECORRUPT) {
+        (void)printf("group %llu object: damaged: where its bytes are\n", number(group));
+        d->objects++;
+        d->damaged++;
+    }
     return 0;
 }
 
@@ -181,8 +190,12 @@ int kt_dump(struct kt *t)
         ex_log(EX_ERROR, "%s: %s", t->s.spec, snic_strerror(rc));
         return 2;
     }
+    if (t->one_group && d.records + d.objects == 0) {
+        ex_log(EX_ERROR, "%s: there is no group %llu", t->s.spec, number(t->group));
+        return 2;
+    }
     if (d.damaged > 0)
-        ex_log(EX_ERROR, "%s: %llu of %llu records are damaged", t->s.spec, number(d.damaged),
-               number(d.records));
+        ex_log(EX_ERROR, "%s: %llu of %llu records and objects are damaged", t->s.spec,
+               number(d.damaged), number(d.records + d.objects));
     return d.damaged > 0 ? 1 : 0;
 }

@@ -89,6 +89,8 @@ static void bytes_read_all(struct fsck *f, const struct fsck_inode *i,
     for (uint64_t at = 0; bytes != NULL && at < i->a.size;) {
         struct snic_kvop seek = {.kind = SNIC_KVOP_OBJECT_SEEK, .object = i->a.ino, .offset = at};
         int64_t next = f->o->op(f->o->ctx, &seek);
+        if (next < 0 && next != SNIC_ENOENT)
+            f->error = (int)next;
         if (next < 0 || (uint64_t)next >= i->a.size)
             break;
         at = (uint64_t)next;
@@ -172,7 +174,14 @@ static void bytes_big(struct fsck *f, struct fsck_inode *i, const struct snic_kv
         if (bytes_finding(f, i, &d, 1, "data of a small file beside a big one's"))
             fsck_put(f, &d, NULL, 0);
     }
-    if (f->o->op(f->o->ctx, &stat) >= 0 && (uint64_t)stat.allocated < i->a.space) {
+    int64_t rc = f->o->op(f->o->ctx, &stat);
+    if (rc == SNIC_ECORRUPT) {
+        (void)bytes_finding(f, i, key, 0, "where its bytes are is damaged: they cannot be read");
+        return;
+    }
+    if (rc < 0 && f->error == 0)
+        f->error = (int)rc;
+    if (rc >= 0 && (uint64_t)stat.allocated < i->a.space) {
         snprintf(text, sizeof(text),
                  "%llu of its %llu bytes of space are not in object %llu: lost, or a hole punched "
                  "before a mount died; they read as zeros",
@@ -180,7 +189,7 @@ static void bytes_big(struct fsck *f, struct fsck_inode *i, const struct snic_kv
                  (unsigned long long)i->a.space, (unsigned long long)i->a.ino);
         if (bytes_finding(f, i, key, 1, text))
             bytes_count(f, i, (uint64_t)stat.allocated);
-    } else if (stat.result >= 0 && (uint64_t)stat.allocated > i->a.space) {
+    } else if (rc >= 0 && (uint64_t)stat.allocated > i->a.space) {
         bytes_counted(f, i, key, (uint64_t)stat.allocated);
     }
     if (f->o->data)

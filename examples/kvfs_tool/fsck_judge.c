@@ -240,7 +240,7 @@ static void judge_stray(struct fsck *f, const struct fsck_inode *i)
     }
     struct snic_kvop stat = {.kind = SNIC_KVOP_OBJECT_STAT, .object = i->a.ino};
     int64_t rc = f->o->op(f->o->ctx, &stat);
-    if (i->records == 0 && (rc < 0 || stat.allocated <= 0))
+    if (i->records == 0 && rc != SNIC_ECORRUPT && (rc < 0 || stat.allocated <= 0))
         return;
     if (!fsck_finding(f, &key, !f->damaged, "records or bytes without an inode"))
         return;

@@ -52,6 +52,15 @@ static int stats_record(void *ctx, const struct snic_kvop_key *key, const void *
     return 0;
 }
 
+static int stats_group(void *ctx, uint64_t group)
+{
+    struct stats *s = ctx;
+    struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_STAT, .object = group};
+
+    s->damaged += group <= SNIC_KVFS_INO_MAX && kt_op(s->t, &op) == SNIC_ECORRUPT;
+    return 0;
+}
+
 static void stats_print(const struct stats *s)
 {
     static const struct {
@@ -89,7 +98,7 @@ static void stats_print(const struct stats *s)
 int kt_stats(struct kt *t)
 {
     struct stats s = {.t = t};
-    struct kt_walk w = {.record = stats_record, .ctx = &s};
+    struct kt_walk w = {.record = stats_record, .group = stats_group, .ctx = &s};
     struct snic_kvop op = {.kind = SNIC_KVOP_SPACE};
     int status;
     int rc;
