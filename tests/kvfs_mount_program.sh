@@ -111,7 +111,7 @@ head -c 300000 /dev/urandom >"$work/tree/big"
 chmod 4751 "$work/tree/big"
 chown 12:34 "$work/tree/d/hello"
 touch -d "2001-02-03 04:05:06.789" "$work/tree/big" "$work/tree/d"
-refused 0 "9 files" "$KVFS_TOOL" load --store "$spec" "$work/tree"
+refused 0 "8 files" "$KVFS_TOOL" load --store "$spec" "$work/tree"
 refused 0 "hello" "$KVFS_TOOL" cat --store "$spec" /d/hello
 refused 0 "rwsr-x--x .* big" "$KVFS_TOOL" ls --store "$spec"
 refused 0 "300000" "$KVFS_TOOL" stat --store "$spec" /big
@@ -130,6 +130,8 @@ done
 say "what is mounted is not made anew, nor checked"
 refused 2 "unmount it first" "$KVFS_TOOL" mkfs --force --store "$spec"
 refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --store "$spec"
+refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --force --store "$spec"
+refused 0 "mounted: 1 mounts" "$KVFS_TOOL" fsck --force --store "$spec"
 [ "$(cat "$mnt/d/hello")" = hello ] || fail "a mounted file system was made anew"
 
 say "SIGTERM, also with a file open"

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# kvfs_tool.sh PROGRAM: what the tool says of wrong arguments, what it loads, and what it answers.
+set -u
+tool=$1
+work=$(mktemp -d /var/tmp/kvfs.XXXXXX) || exit 1
+trap 'rm -rf "$work"' EXIT
+spec=lmdb:$work/store
+
+# says CODE TEXT ARGUMENT...: it ends with this code and says the text.
+says() {
+    want=$1 text=$2
+    shift 2
+    timeout 120 "$tool" "$@" >"$work/out" 2>&1
+    rc=$?
+    ! grep -q 'io_uring' "$work/out" || { cat "$work/out"; exit 77; }
+    [ $rc = "$want" ] && grep -q -e "$text" "$work/out" && return
+    echo "FAILED: $*: exit $rc, expected $want and '$text': $(cat "$work/out")"
+    exit 1
+}
+
+says 0 'made a file system, uuid [0-9a-f-]\{36\}$' mkfs --store "$spec"
+for command in mkfs fsck dump stats ls; do
+    says 2 "lives in a mount only" $command --store mem
+done
+says 2 "cat: PATH missing" cat --store "$spec"
+says 2 "load: FOLDER missing" load --store "$spec"
+says 2 "ls: one argument too many: extra" ls --store "$spec" / extra
+says 2 "ls: 2 arguments too many, from a on" ls --store "$spec" / a b
+says 2 "stats: unknown option '--what'" stats --store "$spec" --what
+says 2 "dump: --repair is an option of other commands" dump --repair --store "$spec"
+says 2 "fsck: --group is an option of other commands" fsck --group 1 --store "$spec"
+says 2 "'99x' is not a number" dump --store "$spec" --group 99x
+says 2 "'2000000' is not a number of 0 to 1048576" ls --store "$spec" --cache-mb=2000000
+says 2 "takes no value, but has 'yes'" fsck --store "$spec" --repair=yes
+says 2 "'what' is not one of" ls --store what
+says 2 "there is no group 99999" dump --store "$spec" --group 99999
+says 0 "group 0 'A'" dump --store "$spec" --group 0
+says 0 "must be there.*a file that is there is an error" --help
+
+mkdir -p "$work/tree/d"
+echo one >"$work/tree/d/one"
+echo two >"$work/tree/two"
+ln -s two "$work/tree/soft"
+says 0 "^4 files, 8 bytes" load --store "$spec" "$work/tree"
+says 2 "/d/one: exists already in the store\|/two: exists already in the store\|/soft: exists" \
+    load --store "$spec" "$work/tree"
+says 2 "/none in the store: no such" load --store "$spec" "$work/tree" /none
+says 0 "one" cat --store "$spec" /d/one
+says 0 "clean: 0 findings left, 0 mended" fsck --data --store "$spec"

@@ -25,8 +25,13 @@ static void tool_fsck_progress(void *ctx, uint64_t records)
     kt_progress(ctx, "%llu records", (unsigned long long)records);
 }
 
-/* The sum of all heartbeats, and how many sessions there are. */
-static int tool_fsck_beats(struct kt *t, uint64_t *sum, uint64_t *sessions)
+struct tool_fsck_beats {
+    uint64_t count;
+    uint64_t session[TOOL_FSCK_SESSIONS];
+    uint64_t beat[TOOL_FSCK_SESSIONS];
+};
+
+static int tool_fsck_beats(struct kt *t, struct tool_fsck_beats *b)
 {
     struct snic_kvop op = {
         .kind = SNIC_KVOP_SCAN, .scan_max = 4 * TOOL_FSCK_SESSIONS, .out_room = 1 << 18};
@@ -36,28 +41,52 @@ static int tool_fsck_beats(struct kt *t, uint64_t *sum, uint64_t *sessions)
         return SNIC_ENOMEM;
     snic_kvop_key_set(&op.key, SNIC_KVFS_GROUP_SUPER, &kind, 1);
     int rc = (int)kt_op(t, &op);
-    *sum = 0;
-    *sessions = 0;
+    b->count = 0;
     for (const struct snic_kvop_record *r = rc < 0 ? NULL : snic_kvop_first(&op); r != NULL;
          r = snic_kvop_next(&op, r)) {
-        if (r->key_size == 9)
-            *sessions += snic_get_be64(snic_kvop_record_key(r) + 1) != 0;
-        else if (r->value_size == SNIC_KVFS_NUMBER_BYTES)
-            *sum += snic_get_le64(snic_kvop_record_value(r) + SNIC_KVFS_HEAD);
+        const unsigned char *key = snic_kvop_record_key(r);
+        if (r->key_size != 10 || key[9] != 'b' || r->value_size != SNIC_KVFS_NUMBER_BYTES ||
+            b->count == TOOL_FSCK_SESSIONS)
+            continue;
+        b->session[b->count] = snic_get_be64(key + 1);
+        b->beat[b->count++] = snic_get_le64(snic_kvop_record_value(r) + SNIC_KVFS_HEAD);
     }
     free(op.out);
     return rc < 0 ? rc : 0;
 }
 
-int kt_in_use(struct kt *t)
+uint64_t kt_in_use(struct kt *t)
 {
-    uint64_t before, after, sessions, until;
-    if (tool_fsck_beats(t, &before, &sessions) != 0 || sessions == 0 || snic_kv_sole(t->s.kv))
+    struct tool_fsck_beats before, after;
+    uint64_t until, alive = 0;
+    if (tool_fsck_beats(t, &before) != 0 || before.count == 0 || snic_kv_sole(t->s.kv))
         return 0;
     until = snic_loop_now(t->s.loop) + TOOL_FSCK_BEATS * 1000000000ULL;
     while (snic_loop_now(t->s.loop) < until)
         (void)snic_loop_once(t->s.loop, until - snic_loop_now(t->s.loop));
-    return tool_fsck_beats(t, &after, &sessions) == 0 && after != before;
+    if (tool_fsck_beats(t, &after) != 0)
+        return 0;
+    for (uint64_t a = 0; a < after.count; a++) {
+        uint64_t i = 0;
+        while (i < before.count && before.session[i] != after.session[a])
+            i++;
+        alive += i == before.count || before.beat[i] != after.beat[a]; /* new, or it beats */
+    }
+    return alive;
+}
+
+static void tool_fsck_counts(const struct fsck_report *r, uint64_t mounts)
+{
+    uint64_t dead = r->sessions > mounts ? r->sessions - mounts : 0;
+    printf("%llu records, %llu inodes, %llu directories\n", (unsigned long long)r->records,
+           (unsigned long long)r->inodes, (unsigned long long)r->directories);
+    if (mounts != 0)
+        printf("it is mounted: %llu mounts; what they are changing may be among the findings\n",
+               (unsigned long long)mounts);
+    if (dead + r->intents + r->orphans != 0)
+        printf("the next mount clears away: %llu sessions, %llu commits, %llu orphans\n",
+               (unsigned long long)dead, (unsigned long long)r->intents,
+               (unsigned long long)r->orphans);
 }
 
 /* Exit code: 0 clean; 1 mended; 4 findings are left; 8 it could not be checked. */
@@ -72,8 +101,10 @@ int kt_fsck(struct kt *t)
     struct fsck_report r;
     if (kt_open(t, 0) != 0)
         return FSCK_ERROR;
-    if (!t->force && kt_in_use(t)) {
-        (void)fprintf(stderr, "the file system is mounted; --force to check it all the same\n");
+    uint64_t mounts = kt_in_use(t);
+    if (mounts != 0 && (t->repair || !t->force)) {
+        (void)fprintf(stderr, "the file system is mounted: %s\n",
+                      t->repair ? "unmount it before --repair" : "--force checks it all the same");
         return FSCK_ERROR;
     }
     enum fsck_code code = fsck_run(&o, &r);
@@ -83,12 +114,7 @@ int kt_fsck(struct kt *t)
                       r.error == SNIC_ENOENT ? "no file system there" : snic_strerror(r.error));
         return (int)code;
     }
-    printf("%llu records, %llu inodes, %llu directories\n", (unsigned long long)r.records,
-           (unsigned long long)r.inodes, (unsigned long long)r.directories);
-    if (r.sessions + r.intents + r.orphans != 0)
-        printf("the next mount clears away: %llu sessions, %llu commits, %llu orphans\n",
-               (unsigned long long)r.sessions, (unsigned long long)r.intents,
-               (unsigned long long)r.orphans);
+    tool_fsck_counts(&r, mounts);
     printf("%s: %llu findings left, %llu mended\n",
            code == FSCK_LEFT ? "damaged" : (code == FSCK_MENDED ? "mended" : "clean"),
            (unsigned long long)r.findings, (unsigned long long)r.mended);

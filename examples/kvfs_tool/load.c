@@ -132,6 +132,8 @@ static int load_xattrs(struct load *l, const char *path, uint64_t ino)
     static char names[SNIC_KVFS_XATTR_LIST_MAX];
     ssize_t n = llistxattr(path, names, sizeof(names));
 
+    if (n < 0 && errno != ENOTSUP) /* such a file has none */
+        return snic_error_from_os(errno);
     for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1) {
         int rc = load_xattr(l, path, ino, names + at);
 
@@ -290,8 +292,10 @@ static int load_entry(struct load *l, const FTSENT *e)
     case FTS_D:
         if (e->fts_level >= LOAD_DEPTH)
             return SNIC_ENAMETOOLONG;
+        if (e->fts_level == 0) /* the folder itself is PATH */
+            return 0;
         l->files++;
-        return e->fts_level == 0 ? 0 : load_one(l, e);
+        return load_one(l, e);
     case FTS_DP:
         return load_attr(l, l->dirs[e->fts_level], e->fts_statp);
     case FTS_DNR:
@@ -302,6 +306,24 @@ static int load_entry(struct load *l, const FTSENT *e)
         l->files++;
         return load_one(l, e);
     }
+}
+
+static void load_failed(const struct load *l, const FTSENT *e, size_t from, int rc)
+{
+    const char *to = l->t->argc > 1 ? l->t->argv[1] : "/";
+    const char *below = e->fts_level == 0 ? "" : e->fts_path + from;
+    int n = (int)strlen(to);
+
+    below += strspn(below, "/");
+    while (n > 0 && to[n - 1] == '/')
+        n--;
+    kt_progress_end(l->t);
+    if (rc == SNIC_EEXIST)
+        ex_log(EX_ERROR, "%.*s/%s: exists already in the store: nothing is written over", n, to,
+               below);
+    else
+        ex_log(EX_ERROR, "%s: to %.*s/%s in the store: %s", e->fts_path, n, to, below,
+               snic_strerror(rc));
 }
 
 static int load_tree(struct load *l, char *from)
@@ -315,10 +337,8 @@ static int load_tree(struct load *l, char *from)
         return snic_error_from_os(errno);
     while (rc == 0 && (errno = 0, e = fts_read(fts)) != NULL) {
         rc = load_entry(l, e);
-        if (rc != 0) {
-            kt_progress_end(l->t);
-            ex_log(EX_ERROR, "%s: %s", e->fts_path, snic_strerror(rc));
-        }
+        if (rc != 0)
+            load_failed(l, e, strlen(from), rc);
         kt_progress(l->t, "%llu files, %llu MiB", (unsigned long long)l->files,
                     (unsigned long long)l->bytes >> 20);
     }
@@ -343,7 +363,7 @@ static int load_run(struct kt *t, struct load *l)
     if (rc == 0 && !S_ISDIR(a.mode))
         rc = SNIC_ENOTDIR;
     if (rc != 0) {
-        ex_log(EX_ERROR, "%s: %s", to, snic_strerror(rc));
+        ex_log(EX_ERROR, "%s in the store: %s", to, snic_strerror(rc));
     } else {
         l->dirs[0] = a.ino;
         rc = load_tree(l, t->argv[0]);
@@ -355,6 +375,8 @@ static int load_run(struct kt *t, struct load *l)
     if (rc == 0 && ended == 0)
         (void)printf("%llu files, %llu bytes\n", (unsigned long long)l->files,
                      (unsigned long long)l->bytes);
+    if (l->skipped != 0)
+        ex_log(EX_WARNING, "%llu attributes were left out", (unsigned long long)l->skipped);
     return rc != 0 || ended != 0 ? 2 : 0;
 }
 

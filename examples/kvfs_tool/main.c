@@ -19,21 +19,34 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { TOOL_FORCE = 1, TOOL_REPAIR = 2, TOOL_DATA = 4, TOOL_GROUP = 8, TOOL_ANY = 16 };
+
 static const struct {
     const char *name;
     int (*run)(struct kt *t);
-    int args_min;
-    int args_max;
+    const char *args[3]; /* what they are; "[...]": may be left out */
+    int options;         /* its own, besides those of all           */
     const char *help;
 } commands[] = {
-    {"mkfs", kt_mkfs, 0, 0, "make a file system; --force: also over one that is there"},
-    {"fsck", kt_fsck, 0, 0, "check it; --repair: mend, --data: read all bytes, --force: mounted"},
-    {"dump", kt_dump, 0, 0, "every record as text; --group N: those of one inode"},
-    {"load", kt_load, 1, 2, "FOLDER [PATH]: copy a folder of this host to PATH (default /)"},
-    {"stats", kt_stats, 0, 0, "count what is there"},
-    {"ls", kt_ls, 0, 1, "[PATH]: list a directory"},
-    {"cat", kt_cat, 1, 1, "PATH: print a file"},
-    {"stat", kt_stat, 1, 1, "PATH: print its attributes"},
+    {"mkfs", kt_mkfs, {NULL}, TOOL_FORCE, "make a file system; --force: also over one there is"},
+    {"fsck",
+     kt_fsck,
+     {NULL},
+     TOOL_FORCE | TOOL_REPAIR | TOOL_DATA,
+     "check it; --repair: mend, --data: read all bytes,\n           --force: only look, though it "
+     "is "
+     "mounted"},
+    {"dump", kt_dump, {NULL}, TOOL_GROUP, "every record as text; --group N: those of one inode"},
+    {"load",
+     kt_load,
+     {"FOLDER", "[PATH]"},
+     0,
+     "FOLDER [PATH]: copy what is in a folder of this host into PATH (default /), which\n"
+     "           must be there; directories may be, a file that is there is an error"},
+    {"stats", kt_stats, {NULL}, 0, "count what is there"},
+    {"ls", kt_ls, {"[PATH]"}, 0, "[PATH]: list a directory"},
+    {"cat", kt_cat, {"PATH"}, 0, "PATH: print a file"},
+    {"stat", kt_stat, {"PATH"}, 0, "PATH: print its attributes"},
 };
 
 /* ---- Progress ---- */
@@ -212,7 +225,7 @@ int kt_mkfs(struct kt *t)
     status = kt_open(t, 0);
     if (status != 0)
         return status;
-    if (t->force && kt_in_use(t)) {
+    if (t->force && kt_in_use(t) != 0) {
         ex_log(EX_ERROR, "%s: is mounted: unmount it first", t->s.spec);
         return 2;
     }
@@ -226,7 +239,13 @@ int kt_mkfs(struct kt *t)
                t->s.spec);
     else if (rc != 0)
         ex_log(EX_ERROR, "%s: %s", t->s.spec, snic_strerror(rc));
-    return rc == 0 ? 0 : 2;
+    if (rc != 0)
+        return 2;
+    (void)printf("%s: made a file system, uuid ", t->s.spec);
+    for (size_t i = 0; i < sizeof(o.uuid); i++)
+        (void)printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", o.uuid[i]);
+    (void)putchar('\n');
+    return 0;
 }
 
 /* ---- The command line ---- */
@@ -234,8 +253,8 @@ int kt_mkfs(struct kt *t)
 static void tool_usage(FILE *to)
 {
     (void)fprintf(to, "Look after the file system in a store.\n\n"
-                      "Usage: kvfs_tool COMMAND --store " KVFS_STORE_NAMES
-                      " [OPTION]... [ARGUMENT]...\n\n");
+                      "Usage: kvfs_tool COMMAND --store lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n"
+                      "                 [OPTION]... [ARGUMENT]...\n\n");
     for (size_t i = 0; i < SNIC_COUNTOF(commands); i++)
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
     (void)fprintf(to, "\n--quiet: no progress on stderr. --cache-mb N: of records in memory.\n"
@@ -253,74 +272,112 @@ static int tool_number(const char *text, uint64_t *out)
     return errno == 0 && end != text && *end == 0 && text[0] != '-' ? 0 : -1;
 }
 
-/* @return 0; -1: said what is wrong */
-static int tool_option(struct kt *t, const char *name, const char *value, int *used)
+static int tool_bad(const char *command, const char *format, ...) SNIC_PRINTF(2, 3);
+static int tool_bad(const char *command, const char *format, ...)
 {
-    static const char *const flags[] = {"--force", "--repair", "--quiet", "--data"};
-    int *const targets[] = {&t->force, &t->repair, &t->quiet, &t->data};
+    va_list ap;
 
-    *used = 1;
+    (void)fprintf(stderr, "kvfs_tool: %s: ", command);
+    va_start(ap, format);
+    (void)vfprintf(stderr, format, ap);
+    va_end(ap);
+    (void)fprintf(stderr, " (see --help)\n");
+    return -1;
+}
+
+static const struct {
+    const char *name;
+    int bit; /* TOOL_* */
+    int valued;
+} options[] = {{"--force", TOOL_FORCE, 0}, {"--repair", TOOL_REPAIR, 0}, {"--data", TOOL_DATA, 0},
+               {"--quiet", TOOL_ANY, 0},   {"--group", TOOL_GROUP, 1},   {"--store", TOOL_ANY, 1},
+               {"--cache-mb", TOOL_ANY, 1}};
+
+static int tool_value(struct kt *t, const char *command, const char *name, const char *value)
+{
+    if (strcmp(name, "--store") == 0)
+        return kvfs_store_parse(&t->s.spec, value) == 0
+                   ? 0
+                   : tool_bad(command, "--store: '%s' is not one of %s", value, KVFS_STORE_NAMES);
+    if (strcmp(name, "--group") == 0) {
+        t->one_group = 1;
+        return tool_number(value, &t->group) == 0
+                   ? 0
+                   : tool_bad(command, "--group: '%s' is not a number", value);
+    }
+    if (tool_number(value, &t->s.cache_mb) != 0 || t->s.cache_mb > 1u << 20)
+        return tool_bad(command, "--cache-mb: '%s' is not a number of 0 to 1048576", value);
+    return 0;
+}
+
+/* The option at argv[*i]; *i moves behind it. @return 0; -1: said what is wrong */
+static int tool_option(struct kt *t, size_t command, char **argv, int *i)
+{
+    int *const targets[] = {&t->force, &t->repair, &t->data, &t->quiet};
+    const char *who = commands[command].name;
+    char *name = argv[*i], *equals = strchr(name, '=');
+    const char *value = equals != NULL ? equals + 1 : argv[*i + 1];
+    size_t o = 0;
+
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         tool_usage(stdout);
         exit(0);
     }
-    for (size_t i = 0; i < SNIC_COUNTOF(flags); i++)
-        if (strcmp(name, flags[i]) == 0) {
-            *targets[i] = 1;
-            return 0;
-        }
-    *used = 2;
-    if (strcmp(name, "--store") != 0 && strcmp(name, "--group") != 0 &&
-        strcmp(name, "--cache-mb") != 0) {
-        (void)fprintf(stderr, "kvfs_tool: unknown option '%s' (--help lists them)\n", name);
-        return -1;
-    }
-    if (value == NULL) {
-        (void)fprintf(stderr, "kvfs_tool: %s needs a value\n", name);
-        return -1;
-    }
-    if (strcmp(name, "--store") == 0 && kvfs_store_parse(&t->s.spec, value) != 0) {
-        (void)fprintf(stderr, "kvfs_tool: --store: '%s' is not one of %s\n", value,
-                      KVFS_STORE_NAMES);
-        return -1;
-    }
-    if (strcmp(name, "--group") == 0) {
-        t->one_group = 1;
-        if (tool_number(value, &t->group) == 0)
-            return 0;
-    } else if (strcmp(name, "--store") == 0 ||
-               (tool_number(value, &t->s.cache_mb) == 0 && t->s.cache_mb <= 1u << 20)) {
+    if (equals != NULL)
+        *equals = 0;
+    while (o < SNIC_COUNTOF(options) && strcmp(name, options[o].name) != 0)
+        o++;
+    if (o == SNIC_COUNTOF(options))
+        return tool_bad(who, "unknown option '%s'", name);
+    if ((options[o].bit & (commands[command].options | TOOL_ANY)) == 0)
+        return tool_bad(who, "%s is an option of other commands", name);
+    *i += 1;
+    if (!options[o].valued && equals != NULL)
+        return tool_bad(who, "%s takes no value, but has '%s'", name, value);
+    if (!options[o].valued) {
+        *targets[o] = 1;
         return 0;
     }
-    (void)fprintf(stderr, "kvfs_tool: %s: '%s' is not such a number\n", name, value);
-    return -1;
+    if (value == NULL)
+        return tool_bad(who, "%s needs a value", name);
+    *i += equals == NULL;
+    return tool_value(t, who, name, value);
 }
 
-static int tool_parse(struct kt *t, int argc, char **argv)
+static int tool_args(const struct kt *t, size_t command)
+{
+    const char *const *args = commands[command].args;
+    int most = 0;
+
+    while (args[most] != NULL) {
+        if (most >= t->argc && args[most][0] != '[')
+            return tool_bad(commands[command].name, "%s missing", args[most]);
+        most++;
+    }
+    if (t->argc == most + 1)
+        return tool_bad(commands[command].name, "one argument too many: %s", t->argv[most]);
+    if (t->argc > most)
+        return tool_bad(commands[command].name, "%d arguments too many, from %s on", t->argc - most,
+                        t->argv[most]);
+    return 0;
+}
+
+static int tool_parse(struct kt *t, size_t command, int argc, char **argv)
 {
     t->argv = argv;
     for (int i = 2; i < argc;) {
-        char *equals = strchr(argv[i], '=');
-        int used = 1;
-
-        if (argv[i][0] != '-' || argv[i][1] == 0) {
+        if (argv[i][0] != '-' || argv[i][1] == 0)
             t->argv[t->argc++] = argv[i++];
-            continue;
-        }
-        if (equals != NULL)
-            *equals = 0;
-        if (tool_option(t, argv[i], equals != NULL ? equals + 1 : argv[i + 1], &used) != 0)
+        else if (tool_option(t, command, argv, &i) != 0)
             return -1;
-        if (equals != NULL && used == 1) {
-            (void)fprintf(stderr, "kvfs_tool: %s takes no value\n", argv[i]);
-            return -1;
-        }
-        i += equals != NULL ? 1 : used;
     }
-    if (t->s.spec == NULL) {
-        (void)fprintf(stderr, "kvfs_tool: --store says where the file system is\n");
+    if (tool_args(t, command) != 0)
         return -1;
-    }
+    if (t->s.spec == NULL)
+        return tool_bad(commands[command].name, "--store says where the file system is");
+    if (strcmp(t->s.spec, "mem") == 0)
+        return tool_bad(commands[command].name,
+                        "--store mem: lives in a mount only (kvfs_mount): nothing to look after");
     return 0;
 }
 
@@ -355,11 +412,7 @@ int main(int argc, char **argv)
         tool_usage(stderr);
         return 2;
     }
-    if (tool_parse(&t, argc, argv) != 0)
+    if (tool_parse(&t, i, argc, argv) != 0)
         return 2;
-    if (t.argc < commands[i].args_min || t.argc > commands[i].args_max) {
-        (void)fprintf(stderr, "kvfs_tool: %s: %s\n", commands[i].name, commands[i].help);
-        return 2;
-    }
     return tool_end(&t, commands[i].run(&t));
 }

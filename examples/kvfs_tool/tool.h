@@ -45,8 +45,8 @@ int kt_walk(struct kt *t, const struct kt_walk *w);
 /* Find a path, from the root. @return 0 or SNIC_E* */
 int kt_resolve(struct kt *t, const char *path, struct snic_kvfs_attr *out);
 
-/* 1: somebody has the file system mounted. Sessions beat once a second: it may take four. */
-int kt_in_use(struct kt *t);
+/* How many have the file system mounted: whose hearts beat, once a second. It may take four. */
+uint64_t kt_in_use(struct kt *t);
 
 int kt_mkfs(struct kt *t);
 int kt_fsck(struct kt *t); /* fsck.c; t->repair: mend it */
