@@ -517,6 +517,50 @@ static void test_kv_lmdb_shared_truncation_spares_later_appends(void **state)
     kvl_audit(s.path);
 }
 
+/* ---- Space ---- */
+
+static void shared_space_other(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    kvl_open(&k, s->path, 0);
+    atomic_store(s->phase, 1);
+    shared_until(&k, s, 2);
+    kvl_close(&k);
+}
+
+/* What is free is the same to one handle and to several: free blocks of the file, and no others. */
+static void test_kv_lmdb_shared_space_counts_free_blocks(void **state)
+{
+    enum { MIB = 1 << 20, ALL = 64, TAKEN = 40 };
+    struct shared s;
+    struct kvl k;
+    char text[256];
+    (void)state;
+    shared_setup(&s);
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o),
+                                  .path = s.path,
+                                  .flags = SNIC_KV_OPEN_CREATE,
+                                  .object_bytes = (uint64_t)ALL * MIB};
+    assert_int_equal(kvl_try(&k, &o, text), 0);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_ALLOC, 0, 1, 0, (uint64_t)TAKEN * MIB, NULL),
+                     0);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_TRUNCATE, 0, 1, 30ULL * MIB, 0, NULL), 0);
+    assert_int_equal(kvl_sync(&k), 0);
+    struct snic_kvop alone = {.kind = SNIC_KVOP_SPACE};
+    assert_int_equal(kvl_run(&k, &alone), 0);
+    assert_int_equal(alone.space_free, 34ULL * MIB - KVL_BLOCK);
+    pid_t pid = kvl_fork(shared_space_other, &s);
+    shared_until(&k, &s, 1);
+    assert_int_equal(snic_kv_sole(k.kv), 0);
+    struct snic_kvop both = {.kind = SNIC_KVOP_SPACE};
+    assert_int_equal(kvl_run(&k, &both), 0);
+    assert_int_equal(both.space_free, alone.space_free);
+    atomic_store(s.phase, 2);
+    assert_int_equal(kvl_wait(pid), 0);
+    kvl_close(&k);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -527,6 +571,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_shared_objects_of_several_writers),
         cmocka_unit_test(test_kv_lmdb_shared_appends_of_several_writers),
         cmocka_unit_test(test_kv_lmdb_shared_truncation_spares_later_appends),
+        cmocka_unit_test(test_kv_lmdb_shared_space_counts_free_blocks),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

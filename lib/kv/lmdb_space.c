@@ -484,6 +484,26 @@ void lmdb_space_close(struct lmdb_kv *s)
 
 /* ---- How much there is ---- */
 
+/** Free blocks of the file, and those of segments that were ever used. */
+static void lmdb_space_sum(struct lmdb_kv *s, uint64_t *own, uint64_t *begun)
+{
+    struct lmdb_key k = lmdb_key_number('F', 0);
+    struct lmdb_value v = {0};
+    *own = s->mode == LMDB_SOLE ? s->blocks_free : s->pool_blocks;
+    *begun = (uint64_t)s->segment_end * LMDB_SEGMENT;
+    /* Shared: only the records know what the others have taken. */
+    while (s->mode == LMDB_SHARED && lmdb_seek(s, &k, &v) == 0 && k.bytes[0] == 'F') {
+        uint64_t n = snic_get_be64(k.bytes + 1);
+        uint64_t used = 0;
+        for (uint32_t i = 0; i < LMDB_WORDS && v.size == LMDB_SEGMENT_RECORD; i++)
+            used += (uint64_t)__builtin_popcountll(snic_get_le64(v.data + 8 + 8 * i));
+        if (v.size == LMDB_SEGMENT_RECORD && snic_get_le32(v.data + 4) > used)
+            *own += snic_get_le32(v.data + 4) - used;
+        *begun = (n + 1) * LMDB_SEGMENT;
+        k = lmdb_key_number('F', n + 1);
+    }
+}
+
 void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
 {
     struct statvfs f;
@@ -495,10 +515,13 @@ void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
         unused = snic_align_down(unused, (uint64_t)LMDB_PREPARE_STEP * LMDB_BLOCK);
         total = (uint64_t)f.f_blocks * f.f_frsize;
     }
-    uint64_t own = s->blocks_free * LMDB_BLOCK;
+    uint64_t own;
+    uint64_t begun;
+    lmdb_space_sum(s, &own, &begun);
+    own *= LMDB_BLOCK;
+    begun *= LMDB_BLOCK;
     uint64_t most = (uint64_t)s->segment_count * LMDB_SEGMENT * LMDB_BLOCK;
-    uint64_t prepared = (uint64_t)s->segment_end * LMDB_SEGMENT * LMDB_BLOCK;
-    uint64_t more = most > prepared ? most - prepared : 0;
+    uint64_t more = most > begun ? most - begun : 0;
     *all = snic_min_u64(total, most + s->opts.map_bytes);
     *available = snic_min_u64(own + snic_min_u64(unused, more), *all);
 }
