@@ -437,6 +437,8 @@ int main(int argc, char **argv)
 
     if (argc == 3 && strcmp(argv[1], KM_UNMOUNT) == 0)
         return km_session_unmount(argv[2]);
+    if (argc == 3 && strcmp(argv[1], KM_REFRESH) == 0)
+        return km_session_refresh(argv[2]);
     if (args == NULL)
         ex_die("out of memory");
     n = main_arguments(&c, argc, argv, args);

@@ -51,6 +51,9 @@ enum km_cancel {
     KM_CANCEL_OVER     /* and the call has ended: the message frees the block */
 };
 
+/* A process makes the kernel ask anew; opens meanwhile keep no pages. */
+enum km_refresh { KM_REFRESH_NONE, KM_REFRESH_RUNS, KM_REFRESH_OVER };
+
 struct km_config {
     const char *mountpoint;
     const char *store;
@@ -143,7 +146,10 @@ struct km {
     atomic_int stopping;
     pthread_t stopper; /* session.c: waits for the unmounting */
     int stopper_runs;
-    int mounted_here; /* session.c */
+    pthread_t refresher; /* session.c */
+    int refresh_fd;
+    atomic_int refreshing; /* enum km_refresh */
+    int mounted_here;      /* session.c */
     struct snic_timer look;
 
     struct snic_link files; /* open ones: the loop's thread has them */
@@ -191,6 +197,12 @@ void km_session_stop(struct km *m);
 /* What that does: its arguments are KM_UNMOUNT and the mount point. @return exit code */
 int km_session_unmount(const char *at);
 #define KM_UNMOUNT "--unmount"
+/* Have attributes and pages of the inodes asked for anew whose numbers are in file @p fd, which it
+   closes; by a process of its own. @return 0; -1: one is at it, and the file is still open */
+int km_session_refresh_start(struct km *m, int fd);
+/* What that does, with the file as standard input: KM_REFRESH and the mount point. */
+int km_session_refresh(const char *at);
+#define KM_REFRESH "--refresh"
 void km_session_close(struct km *m);
 /* Names in the kernel, and attributes that come with them, are no longer to be believed. It does
    not wait. @return ns after which the kernel, too, knows */

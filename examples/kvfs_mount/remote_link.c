@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -127,6 +128,42 @@ static void remote_recall(struct km_remote *r)
         r->last = r->last->next;
 }
 
+/* What is open, and what may have lost a change: gathered until it can be asked for. */
+static void remote_stale(struct km_remote *r)
+{
+    int bad = 0;
+
+    if (r->fresh_fd < 0)
+        r->fresh_fd = memfd_create("kvfs_stale", MFD_CLOEXEC);
+    for (uint64_t i = 0; i < r->handle_count; i++) {
+        const struct kr_handle *h = &r->handles[i];
+
+        if (h->kind != 0)
+            bad |= write(r->fresh_fd, &h->ino, sizeof(h->ino)) < 0;
+    }
+    for (uint64_t i = 0; i < r->lost_count; i++)
+        bad |= write(r->fresh_fd, &r->lost[i], sizeof(r->lost[i])) < 0;
+    if (bad)
+        ex_log(EX_WARNING, "the kernel may keep attributes and bytes from before");
+    if (r->fresh_fd >= 0 && lseek(r->fresh_fd, 0, SEEK_CUR) == 0) {
+        close(r->fresh_fd);
+        r->fresh_fd = -1;
+    }
+}
+
+static void remote_fresh(struct km_remote *r)
+{
+    off_t end;
+
+    if (r->state != KR_UP || r->fresh_fd < 0 || atomic_load(&r->m->stopping))
+        return;
+    end = lseek(r->fresh_fd, 0, SEEK_SET);
+    if (end == 0 && km_session_refresh_start(r->m, r->fresh_fd) == 0)
+        r->fresh_fd = -1;
+    else
+        (void)lseek(r->fresh_fd, 0, SEEK_END);
+}
+
 /* At the top level: closing runs the loop. */
 static void remote_down(struct km_remote *r)
 {
@@ -141,6 +178,7 @@ static void remote_down(struct km_remote *r)
     r->channel = NULL;
     r->hub = NULL;
     remote_lose(r);
+    remote_stale(r);
     remote_recall(r);
     r->forgotten_ns = r->down_ns + (r->m->mounted_here ? km_session_expire(r->m) : 0);
     ex_log(EX_WARNING, "the file system's process has gone; requests wait for the next one");
@@ -333,6 +371,7 @@ static void remote_look(struct snic_timer *t, uint64_t now)
     }
     if (r->state == KR_REOPENING)
         remote_reopen(r);
+    remote_fresh(r);
     snic_loop_arm(r->m->loop, t, now + KR_RETRY_NS);
 }
 
@@ -349,6 +388,7 @@ int km_remote_open(struct km *m)
     r->m = m;
     r->flush.fn = remote_flush_run;
     r->generation = 1;
+    r->fresh_fd = -1;
     for (uint32_t i = 0; i < KR_SLOTS; i++)
         r->free_slots[r->free_count++] = (uint16_t)(KR_SLOTS - 1 - i);
     snic_timer_init(&r->timer, remote_look);
@@ -381,6 +421,8 @@ void km_remote_close(struct km *m)
         snic_channel_hub_fini(r->hub);
         free(r->hub_memory);
     }
+    if (r->fresh_fd >= 0)
+        close(r->fresh_fd);
     free(r->handles);
     free(r->lost);
     free(r);

@@ -71,6 +71,7 @@ struct km_remote {
     uint64_t *lost;           /* inodes with changes that may be lost, until it is told */
     uint64_t lost_count;
     uint64_t lost_room;
+    int fresh_fd; /* numbers of inodes that the kernel has to ask for anew; -1: none */
     int lost_any; /* something may be, and SYNCFS has not told */
 };
 

@@ -107,7 +107,7 @@ static int reply_open(struct km_call *c)
     } else if (c->r.k.kind == SNIC_KVFS_OPENDIR) {
         rc = fuse_reply_open(c->fuse, &c->fi);
     } else {
-        c->fi.keep_cache = alone ? 1 : 0;
+        c->fi.keep_cache = alone && atomic_load(&c->m->refreshing) != KM_REFRESH_RUNS ? 1 : 0;
         /* Appends of several mounts: no page here may be where the bytes did not go. */
         c->fi.direct_io = !alone && (c->open_flags & O_APPEND) != 0 ? 1 : 0;
         if (c->r.k.kind == SNIC_KVFS_CREATE) {

@@ -457,27 +457,40 @@ int km_session_unmount(const char *at)
     return 1;
 }
 
-static void session_exec(const char *at, pid_t parent)
+/* @p input is its standard input. It ends with us: a signal to our whole group is for us. */
+static void session_exec(const char *what, const char *at, int input, pid_t parent)
 {
+    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+    for (size_t i = 0; i < SNIC_COUNTOF(ignored); i++)
+        (void)signal(ignored[i], SIG_IGN);
+    (void)dup2(input, 0);
     (void)close_range(3, ~0u, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* of the thread's end */
     if (getppid() == parent)
-        execl("/proc/self/exe", "kvfs_mount", KM_UNMOUNT, at, (char *)NULL);
+        execl("/proc/self/exe", "kvfs_mount", what, at, (char *)NULL);
     _exit(1);
 }
 
-static void *session_stopper(void *arg)
+/* On a thread for that. @return 0: it did what it should */
+static int session_other(const struct km *m, const char *what, int input)
 {
-    struct km *m = arg;
     pid_t self = getpid();
     pid_t pid = fork();
     int status = -1;
 
     if (pid == 0)
-        session_exec(m->config->mountpoint, self);
+        session_exec(what, m->config->mountpoint, input, self);
     while (pid > 0 && waitpid(pid, &status, 0) != pid && errno == EINTR)
         ;
-    if (status == 0)
+    return status == 0 ? 0 : -1;
+}
+
+static void *session_stopper(void *arg)
+{
+    struct km *m = arg;
+
+    if (session_other(m, KM_UNMOUNT, 0) == 0)
         return NULL;
     ex_log(EX_WARNING, "%s is in use; files open there get errors from now on",
            m->config->mountpoint);
@@ -494,6 +507,66 @@ void km_session_stop(struct km *m)
         session_end(m);
 }
 
+/* ---- What the kernel keeps by number, not by name ---- */
+
+/* The kernel asks anew for attributes, and drops pages at an open that keeps none. */
+static void session_refresh(int root, uint64_t ino)
+{
+    enum { FH_BYTES = 12, FH_TYPE = 0x81 }; /* FUSE's: the number's halves, a generation */
+    uint32_t words[5] = {FH_BYTES, FH_TYPE, (uint32_t)(ino >> 32), (uint32_t)ino, 0};
+    struct file_handle *h = (void *)words;
+    struct statx x;
+    int fd = open_by_handle_at(root, h, O_PATH | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &x) == 0 &&
+        S_ISREG(x.stx_mode)) {
+        close(fd);
+        fd = open_by_handle_at(root, h, O_RDONLY | O_CLOEXEC);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+int km_session_refresh(const char *at)
+{
+    int root = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint64_t ino;
+
+    if (root < 0)
+        return 1;
+    while (read(0, &ino, sizeof(ino)) == (ssize_t)sizeof(ino))
+        session_refresh(root, ino);
+    close(root);
+    return 0;
+}
+
+static void *session_refresher(void *arg)
+{
+    struct km *m = arg;
+
+    (void)session_other(m, KM_REFRESH, m->refresh_fd);
+    close(m->refresh_fd);
+    atomic_store(&m->refreshing, KM_REFRESH_OVER);
+    return NULL;
+}
+
+int km_session_refresh_start(struct km *m, int fd)
+{
+    if (atomic_load(&m->refreshing) == KM_REFRESH_RUNS)
+        return -1;
+    if (atomic_load(&m->refreshing) == KM_REFRESH_OVER)
+        (void)pthread_join(m->refresher, NULL);
+    m->refresh_fd = fd;
+    atomic_store(&m->refreshing, KM_REFRESH_RUNS);
+    if (pthread_create(&m->refresher, NULL, session_refresher, m) != 0) {
+        close(fd);
+        atomic_store(&m->refreshing, KM_REFRESH_NONE);
+    }
+    return 0;
+}
+
 void km_session_close(struct km *m)
 {
     if (m->se == NULL)
@@ -502,6 +575,8 @@ void km_session_close(struct km *m)
         fuse_session_unmount(m->se); /* closes /dev/fuse: who still waits for us goes on */
     if (m->stopper_runs)
         (void)pthread_join(m->stopper, NULL);
+    if (atomic_load(&m->refreshing) != KM_REFRESH_NONE)
+        (void)pthread_join(m->refresher, NULL);
     fuse_session_destroy(m->se);
     m->se = NULL;
 }
