@@ -167,6 +167,47 @@ static void test_member_cluster_slow_node_evicted(void **state)
     assert_true(sim_is_well(&sim)); /* nobody calls it slow any more */
 }
 
+/* One whose own sendings do not arrive calls all others slow: they stay. */
+static void test_member_cluster_most_called_slow_none_goes(void **state)
+{
+    (void)state;
+    start(3, 0);
+    uint32_t epoch = sim.newest;
+    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 6);
+    until(3000);
+    assert_int_equal(sim.nodes[0].view.full, 7);
+    assert_int_equal(sim.newest, epoch);
+    assert_true(serves(0) && serves(1) && serves(2));
+    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 4); /* the one is slow indeed */
+    until(400);
+    assert_int_equal(sim.nodes[0].view.full, 3);
+}
+
+/* Of two either goes, for the other can go on: with a witness, or with one that is away. */
+static void test_member_cluster_of_two_slow_one_goes(void **state)
+{
+    (void)state;
+    start(3, 1); /* node 2 */
+    sim_report(&sim, 1, SNIC_MEMBER_SLOW, 1);
+    until(400);
+    assert_int_equal(sim.nodes[1].view.full, 2);
+    assert_true(serves(1) && !serves(0));
+}
+
+/* Of four two may go, three may not. */
+static void test_member_cluster_of_four_two_slow_go(void **state)
+{
+    (void)state;
+    start(4, 0);
+    uint32_t epoch = sim.newest;
+    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 14);
+    until(2000);
+    assert_int_equal(sim.newest, epoch);
+    sim_report(&sim, 0, SNIC_MEMBER_SLOW, 12);
+    until(400);
+    assert_int_equal(sim.nodes[0].view.full, 3);
+}
+
 static void test_member_cluster_needed_epoch_comes(void **state)
 {
     (void)state;
@@ -338,6 +379,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_member_cluster_cut_off_node_stops),
         cmocka_unit_test(test_member_cluster_broken_link_costs_one_node_once),
         cmocka_unit_test(test_member_cluster_slow_node_evicted),
+        cmocka_unit_test(test_member_cluster_most_called_slow_none_goes),
+        cmocka_unit_test(test_member_cluster_of_two_slow_one_goes),
+        cmocka_unit_test(test_member_cluster_of_four_two_slow_go),
         cmocka_unit_test(test_member_cluster_needed_epoch_comes),
         cmocka_unit_test(test_member_cluster_of_two_waits_for_the_operator),
         cmocka_unit_test(test_member_cluster_of_two_with_witness_goes_on),

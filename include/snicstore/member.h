@@ -57,13 +57,19 @@
  *
  * Who proposes. Any node with a vote that hears a majority; the first of those who see a reason,
  * the others after a back-off that grows with their number (no random numbers). Reasons: a member
- * is not heard in both directions for detect_ns, or has booted, or is slow for slow_ns; a fenced
- * node may be admitted; a learner has caught up; the data path asks for an epoch; a vote was left
- * over.
+ * is not heard in both directions for detect_ns, or has booted, or is slow for slow_ns (as long as
+ * half of the FULL nodes are not called slow: who calls more so is itself the one in doubt, and is
+ * not followed); a fenced node may be admitted; a learner has caught up; the data path asks for an
+ * epoch; a vote was left over.
  *
  * Full restart. When no FULL node of the newest view still runs, those of them that are back and
  * whose logs are good become the next view: all of them, or, after restart_wait_ns, those that are
- * there (each holds every acknowledged write). Never a learner, never a node of an older view.
+ * there. Never a learner, never a node of an older view. In SYNCH and STRICT each one's log holds
+ * every acknowledged write. In RENF, EVENT and SCOPE it does not (ddp.h): what is in the memory
+ * only of a FULL node that still runs, and is not heard for restart_wait_ns by a majority that came
+ * back from a crash, is lost; so are, in STRICT, reads of what was not yet durable. So
+ * restart_wait_ns is a part of what is promised: how long a cut of the network may last, after a
+ * crash of the others, without loss.
  *
  * Two nodes need a witness (it votes and holds no data) for either to go on without the other.
  * Without, the survivor's lease ends and its state is NO_MAJORITY until the other is back or an
@@ -109,7 +115,7 @@ struct snic_member_opts {
     uint64_t slow_ns;      /**< reported slow for so long: out; default 100 ms             */
     uint64_t retry_ns;     /**< a proposer's retransmission; default 30 ms                 */
     uint64_t backoff_ns;   /**< between two proposers; default 40 ms                       */
-    uint64_t restart_wait_ns; /**< for the last of the FULL nodes; default 5 s                */
+    uint64_t restart_wait_ns; /**< for the last of the FULL nodes; default 5 s. See above: loss */
     uint64_t rejoin_ns;       /**< from leaving to returning; default 500 ms                  */
 };
 

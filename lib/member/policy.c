@@ -176,15 +176,29 @@ static uint16_t member_joiners(const struct snic_member *m, uint16_t stay)
     return mask;
 }
 
+/*
+ * Of those that run, who stays. Who calls most of the FULL nodes slow is more likely the one whose
+ * sendings do not arrive: it would throw out the healthy ones and be the only copy. So slowness
+ * leaves half of the FULL nodes at least: of three one may go, two may not; and of two one, since
+ * there nobody is in the majority, and one that stalls every write of the other must not stay.
+ */
+static uint16_t member_stay(const struct snic_member *m, uint16_t running)
+{
+    uint16_t full = m->rec.decided.full;
+    uint16_t stay = (uint16_t)(running & ~member_slow(m));
+    int left = __builtin_popcount(full & stay);
+    if (left == 0 || 2 * left < __builtin_popcount(full))
+        return running;
+    return stay;
+}
+
 /* What this node would propose now; 0: no view better than the present one is possible. */
 int member_next_view(const struct snic_member *m, struct snic_member_view *out)
 {
     const struct snic_member_view *cur = &m->rec.decided;
     struct snic_member_view v = *cur;
     uint16_t running = member_running(m);
-    uint16_t stay = (uint16_t)(running & ~member_slow(m));
-    if ((stay & cur->full) == 0)
-        stay = running; /* a slow one is better than none */
+    uint16_t stay = member_stay(m, running);
     v.epoch++;
     v.restart = 0;
     v.full = (uint16_t)(cur->full & stay);
