@@ -42,14 +42,18 @@
  * The same in all five. One key is linearizable: operations on it behave as if each happened at one
  * instant between its call and its answer, on whatever node, as long as not all nodes crash at
  * once. A write is answered when every member has stored it, so a crash of all members but one
- * loses nothing that was answered, in any model; the survivors finish or repeat what the dead had
- * begun. A write whose node failed before the answer (SNIC_EUNKNOWN) may happen, later too, or not.
- * A node that is slow or gone stalls all writes until the membership leaves it out. Keys are
- * independent: there are no transactions.
+ * loses nothing that was answered, in any model, as long as that one goes on as a member; the
+ * survivors finish or repeat what the dead had begun. It does not go on as one where those who
+ * crashed come back, do not hear it for member.h's restart_wait_ns, and begin without it from their
+ * logs: then all that only its memory held is lost, as if it had crashed with them. A write whose
+ * node failed before the answer (SNIC_EUNKNOWN) may happen, later too, or not. A node that is slow
+ * or gone stalls all writes until the membership leaves it out. Keys are independent: there are no
+ * transactions.
  *
- * What differs is what is left when all members crash together and begin from their logs (restart),
- * and for how long a read waits behind a write. It is the worst case that is promised: that only
- * one member's log is left. `Read` below means a read that was answered.
+ * What differs is what is left when members begin from their logs (restart), since all crashed
+ * together, or all that a majority of the nodes hears of; and for how long a read waits behind a
+ * write. It is the worst case that is promised: that only one member's log is left. `Read` below
+ * means a read that was answered.
  *
  * SYNCH    An answered write survives. A value that was read survives. Writes wait for all logs,
  *          and so do reads of a key that is being written.
