@@ -11,15 +11,17 @@
  * write carries: blocks of one segment, never written again before the segment is.
  *
  * Invariants
- *   W1  One batch is under way at a time, and it is durable before the next one begins: a batch
- * that is there proves all before it. W2  Generations oldest ... next.gen are in use. A segment is
- * used again only when a durable batch says, in its head, that it is no longer needed
- * (`announced`). W3  A compacted segment is given up when all that had been appended at the end of
- * its reading is durable: its copies, and what made the other records needless. W4  Positions have
- * no holes: last_seq is the last one given; each batch names the last one before it (`base`). W5
- * What the owner appends leaves SNIC_WAL__RESERVE segments (TOMBSTONE) or `reserve` (others), so
- * that the copies of one segment and the blocks that announce always find room. W6  Callbacks come
- * from wal_message(), wal_timer() and wal_op_done() only.
+ * W1  One batch is under way at a time, and it is durable before the next one begins: a batch that
+ *     is there proves all before it.
+ * W2  Generations oldest ... next.gen are in use. A segment is used again only when a durable batch
+ *     says, in its head, that it is no longer needed (`announced`).
+ * W3  A compacted segment is given up when all that had been appended at the end of its reading is
+ *     durable: its copies, and what made the other records needless.
+ * W4  Positions have no holes: last_seq is the last one given; each batch names the last one before
+ *     it (`base`).
+ * W5  What the owner appends leaves SNIC_WAL__RESERVE segments (TOMBSTONE) or `reserve` (others),
+ *     so that the copies of one segment and the blocks that announce always find room.
+ * W6  Callbacks come from wal_message(), wal_timer() and wal_op_done() only.
  */
 #ifndef SNIC_WAL_PRIV_H
 #define SNIC_WAL_PRIV_H
