@@ -60,10 +60,149 @@ static void test_replica_three_one_dies_others_serve(void **state)
     }
 }
 
+/*
+ * A value of more datagrams than may be under way never arrived: no such node begins. One that the
+ * door takes a part of at a time arrives, each sending goes on where the last one broke off.
+ */
+static void test_replica_large_values_arrive_or_are_refused(void **state)
+{
+    (void)state;
+    struct cluster_opts o = {.seed = support_seed(), .checks = 16, .datagram_max = 256};
+    o.segment_bytes = 2 << 20;
+    o.value_max = 128 * 192 - 72; /* 128 datagrams */
+    struct cluster_op *w, *g;
+    for (o.send_queue = 128; o.send_queue > 50; o.send_queue -= 38) {
+        struct cluster *c = cluster_new(&o);
+        for (uint32_t i = 0; i < 3; i++)
+            cluster_up(c, i, 1);
+        must(c, cluster_settle(c, 10 * SECOND));
+        for (uint32_t i = 0; i < 6; i++) {
+            must(c, cluster_do(c, i % 3, SNIC_REPLICA_PUT, 1, &w) == 0);
+            must(c, cluster_do(c, (i + 1) % 3, SNIC_REPLICA_GET, 1, &g) == 0);
+            assert_int_equal(g->content, w->content);
+        }
+        end(c);
+    }
+    o.value_max++;
+    struct cluster *c = cluster_new(&o);
+    cluster_up(c, 0, 1);
+    assert_non_null(c->failure);
+    cluster_free(c);
+}
+
+static int told, inside, told_inside;
+
+static void tell(void *ctx)
+{
+    (void)ctx;
+    told++;
+    told_inside += inside;
+}
+
+static void no_done(struct snic_replica_op *op)
+{
+    (void)op;
+}
+
+/* A lease that ends while nobody looks is found by the next call; that is told by the loop. */
+static void test_replica_notify_from_the_loop(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .checks = 16, .notify = tell};
+    struct snic_replica_op op = {.kind = SNIC_REPLICA_GET, .done = no_done};
+    (void)state;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_up(c, i, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    op.key = cluster_key(1);
+    for (uint32_t i = 0; i < 2; i++) {
+        cluster_pause(c, 0, 1);
+        cluster_run(c, SECOND);
+        told = told_inside = 0;
+        inside = 1;
+        if (i == 0)
+            assert_int_equal(snic_replica_submit(c->node[0].r, &op), SNIC_ESTALE);
+        else
+            assert_int_equal(snic_replica_override(c->node[0].r, 0, 0), 0);
+        inside = 0;
+        assert_int_equal(told_inside, 0);
+        cluster_pause(c, 0, 0);
+        cluster_run(c, CLUSTER_MS);
+        assert_true(told > 0);
+        must(c, cluster_settle(c, 10 * SECOND));
+    }
+    told = 0;
+    inside = 1;
+    snic_replica_stop(c->node[0].r);
+    inside = 0;
+    assert_int_equal(told, 0);
+    cluster_run(c, CLUSTER_MS);
+    assert_int_equal(told, 1);
+    end(c);
+}
+
+/* One node with a small log, which it fills with keys; the put that the log had no room for. */
+static struct cluster *begin_full(uint32_t *keys, struct cluster_op **stuck)
+{
+    struct cluster_opts o = {.seed = support_seed(), .nodes = 1, .checks = 16, .keys_max = 2000};
+    int r = 0;
+    o.segments = 10;
+    struct cluster *c = cluster_new(&o);
+    cluster_up(c, 0, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    struct cluster_op *w = NULL;
+    for (*keys = 0; *keys < 1900; ++*keys) {
+        w = cluster_submit(c, 0, SNIC_REPLICA_PUT, *keys, NULL, &r);
+        cluster_run(c, 20 * CLUSTER_MS);
+        if (w == NULL || w->open)
+            break;
+    }
+    cluster_run(c, SECOND);
+    *stuck = w;
+    must(c, w != NULL && w->open);
+    return c;
+}
+
+/* A full log refuses puts, and says why; deletions are taken and are the way out. */
+static void test_replica_full_log_takes_deletions(void **state)
+{
+    struct cluster_op *stuck, *d;
+    uint32_t keys, took = 0;
+    int r;
+    (void)state;
+    struct cluster *c = begin_full(&keys, &stuck);
+    assert_null(cluster_submit(c, 0, SNIC_REPLICA_PUT, keys + 1, NULL, &r));
+    assert_int_equal(r, SNIC_ENOSPC);
+    assert_null(cluster_submit(c, 0, SNIC_REPLICA_CAS, keys + 1, NULL, &r));
+    assert_int_equal(r, SNIC_ENOSPC);
+    d = cluster_submit(c, 0, SNIC_REPLICA_DELETE, keys, NULL, &r); /* of the key that waits */
+    for (uint32_t k = 0; k < 60; k++) {
+        must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, k, NULL) == 0);
+        took += stuck->open != 0;
+    }
+    assert_true(took > 0);
+    cluster_run(c, SECOND);
+    assert_true(!stuck->open && stuck->result == 0);
+    assert_true(d != NULL && !d->open && d->result == 0);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, keys + 1, NULL) == 0);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, keys, NULL) == SNIC_ENOENT);
+    cluster_down_all(c, CLUSTER_DARK);
+    cluster_up(c, 0, 0);
+    must(c, cluster_settle(c, 10 * SECOND));
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, 5, NULL) == SNIC_ENOENT);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, keys, NULL) == SNIC_ENOENT);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, keys - 1, NULL) == 0);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, keys + 1, NULL) == 0);
+    end(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_three_one_dies_others_serve),
+        cmocka_unit_test(test_replica_large_values_arrive_or_are_refused),
+        cmocka_unit_test(test_replica_notify_from_the_loop),
+        cmocka_unit_test(test_replica_full_log_takes_deletions),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

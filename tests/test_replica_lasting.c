@@ -257,6 +257,57 @@ static void test_replica_one_log_is_enough(void **state)
     }
 }
 
+static struct snic_replica_info info(struct cluster *c, uint32_t node)
+{
+    struct snic_replica_info out;
+    snic_replica_inspect(c->node[node].r, &out);
+    return out;
+}
+
+/*
+ * A log with more keys than the table takes: a node that has it begins with nothing and learns. One
+ * that others would have to learn from waits, whatever an operator says, until it has the room.
+ */
+static void test_replica_log_of_too_many_keys_is_not_the_end(void **state)
+{
+    struct cluster *c = begin(SNIC_DDP_SYNCH);
+    (void)state;
+    for (uint32_t k = 0; k < 20; k++)
+        (void)put(c, k % 3, k);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    cluster_run(c, 2 * SECOND);
+    for (uint32_t k = 6; k < 20; k++)
+        assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_DELETE, k, NULL), 0);
+    for (uint32_t i = 0; i < 60 && info(c, 0).ddp.records > 6; i++)
+        cluster_run(c, SECOND);
+    assert_int_equal(info(c, 0).ddp.records, 6);
+    c->o.keys_max = 16;
+    cluster_up(c, 2, 0);
+    assert_true(cluster_settle(c, 30 * SECOND));
+    assert_int_equal(info(c, 2).ddp.records, 6);
+    assert_int_equal(info(c, 2).log_good, 1);
+    uint64_t v = get(c, 3);
+    assert_true(v != 0 && get(c, 7) == 0);
+    cluster_down_all(c, CLUSTER_DARK);
+    c->o.keys_max = 4;
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_up(c, i, 0);
+    cluster_run(c, 10 * SECOND);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(info(c, i).state, SNIC_REPLICA_RUNNING);
+        assert_int_equal(info(c, i).log_good, 0);
+        assert_int_equal(info(c, i).member.state, SNIC_MEMBER_RESTARTING);
+    }
+    assert_int_equal(snic_replica_override(c->node[1].r, 0, 1), 0);
+    cluster_run(c, 10 * SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(cluster_serves(c, i));
+    c->o.keys_max = 64;
+    all_again(c, CLUSTER_CRASH);
+    assert_int_equal(get(c, 3), v);
+    end(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +321,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_scope_synced_survives_open_lost),
         cmocka_unit_test(test_replica_all_crash_again_and_again),
         cmocka_unit_test(test_replica_one_log_is_enough),
+        cmocka_unit_test(test_replica_log_of_too_many_keys_is_not_the_end),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

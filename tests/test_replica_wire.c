@@ -247,6 +247,33 @@ static void test_replica_value_random_model(void **state)
     support_guard_free(mem);
 }
 
+/* A key that many clients read in one turn of the loop: each answer holds its value. */
+static void test_replica_value_many_references(void **state)
+{
+    enum { MANY = 3 * 65536 };
+    struct replica_values v;
+    size_t bytes = 128 * 16;
+    uint32_t n;
+    void *mem = support_guard_alloc(replica_values_memsize(bytes), SNIC_REPLICA_ALIGN);
+    (void)state;
+    replica_values_init(&v, mem, bytes);
+    uint64_t h = replica_value_new(&v, 3);
+    memcpy(replica_value_at(&v, h, &n), "abc", 3);
+    replica_value_give(&v, h);
+    for (uint32_t i = 0; i < MANY; i++)
+        replica_value_hold(&v, h);
+    assert_int_equal(replica_values_check(&v), 0);
+    replica_value_release(&v, h);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_memory_equal(replica_value_at(&v, h, &n), "abc", 3);
+        assert_int_equal(v.live, 1);
+        replica_value_drop(&v, h);
+    }
+    assert_int_equal(v.live, 0);
+    assert_int_equal(replica_values_check(&v), 0);
+    support_guard_free(mem);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +283,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_wire_piece_bounds),
         cmocka_unit_test(test_replica_wire_record_round_trip),
         cmocka_unit_test(test_replica_value_random_model),
+        cmocka_unit_test(test_replica_value_many_references),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -29,13 +29,35 @@
  *    once: state STOPPED. Others go on without it. So does snic_replica_stop(); a node that only
  *    stops answering is to the others as one that crashed, so there is no orderly leave.
  *  - A log that is full refuses (SNIC_ENOSPC at submit, and others' writes are not acknowledged)
- *    and goes on when it was compacted; a node that keeps others waiting is left out (member.h).
+ *    and goes on when it was compacted; deletions it takes, as the way out. A node that keeps
+ *    others waiting is left out (member.h).
+ *  - A log may hold more keys than keys_max, or than values_bytes has room for: deleted ones, until
+ *    compaction passes them, or it was written with larger options. Then the node begins with an
+ *    empty table and log_good 0: it learns from the others. If none serves, since all are so, they
+ *    wait (member.h, RESTARTING), and stop with SNIC_ENOSPC rather than begin with nothing when an
+ *    operator overrides; start them with more room. The logs are as they were.
  *
  * Why datagrams. Both engines resend what was not answered and bear loss, doubles and any order;
  * a stream would add a second retransmission, would deliver old messages behind a lost one first,
  * and would have to be made and torn down with each incarnation. A message that is larger than
  * a datagram is cut into pieces, which are collected under the message's own checksum: the engine's
  * second sending of it fills the gaps of the first.
+ *
+ * Memory for values. A value takes the next power of two of bytes from 128 up, in one piece. Alive
+ * at a time are at most, each counted once:
+ *      keys_max        the newest of each key
+ *    + writes_max      of writes in flight, those that a newer one of the key has replaced
+ *    + what the log has not copied yet: a few while it keeps up, and up to 32 + writes_max
+ *    + answers with a value that is replaced in the turn of the loop before `done` returns: at most
+ *      one for each write that this turn brings
+ *    + those that the embedder holds (snic_replica_hold) and that are replaced meanwhile
+ *    + 1               the one that comes in
+ * so with values of one size class, keys_max + 3 writes_max + 64 of it and what is held is enough
+ * for a turn with writes_max writes. Where sizes differ, free memory is in pieces: a block of 2^k
+ * bytes needs an aligned free area of 2^k. Against the worst order of sizes no allocator can do
+ * with less than 1 + log2(largest / smallest) / 2 times as much. Too little is not the end:
+ * SNIC_EAGAIN at submit; of others' writes the message counts as lost (no_room), and a node that
+ * never finds the room is left out as slow.
  *
  * Clock: snic_loop_clock(), read after a message was received (member.h). The loop's clock does not
  * count the time a machine is suspended: a machine that serves must not be.
@@ -110,13 +132,17 @@ struct snic_replica_opts {
     uint32_t scopes_max;   /**< default 64 with SCOPE, else 0                                     */
     uint32_t value_max;    /**< bytes of the largest value; default 65536; the same at all        */
     uint32_t datagram_max; /**< bytes of a datagram, 256 to 65280; default 1400 */
-    uint32_t sends_max;    /**< datagrams under way; default 256                                  */
+    /** Datagrams under way; default 256. At least as many as the largest value takes, each of which
+     * holds datagram_max - 32 bytes, less what is over a multiple of 64; and as 64 messages of 76
+     * bytes to each configured node take. The net's send_queue (default 64), which this object
+     * cannot see, must be no smaller: what is above it is lost, so a large value takes several
+     * retransmissions, and a restart may never end. */
+    uint32_t sends_max;
     uint32_t pieces_max;   /**< large messages being collected; default 16                        */
     uint32_t appends_max;  /**< records not yet durable, power of two; default 4096, or more if
                                 writes_max and scopes_max need it                                 */
     uint32_t pad;          /**< 0                                                                 */
-    uint64_t values_bytes; /**< memory for values: each takes the next power of two from 128 up. Up
-                                to writes_max + reads_max more than keys_max are alive            */
+    uint64_t values_bytes; /**< memory for values: see above                                      */
     uint64_t background_ns; /**< EVENT, SCOPE, RENF: what nobody waits for is durable after so long
                                  at the latest (the loss window); default 100 ms                  */
     uint64_t retransmit_ns; /**< ddp.h                                                            */
@@ -125,7 +151,7 @@ struct snic_replica_opts {
     /** Its flags and sizes; record_max and window_ns are filled in from here. A new cluster's node
      * needs SNIC_WAL_CREATE. */
     struct snic_wal_opts wal;
-    /** Something changed that info shows; from the loop. May be NULL. */
+    /** Something changed that info shows; from the loop, never inside a call. May be NULL. */
     void (*notify)(void *ctx);
     /** For traces and checkers; no call of this object in it. May be NULL. */
     void (*trace)(void *ctx, const struct snic_replica_trace *t);
@@ -188,7 +214,8 @@ SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
 
 /**
  * 0 accepted; SNIC_EAGAIN no room now; SNIC_ESTALE does not serve; SNIC_ENOSPC a new key and
- * keys_max are there, or the log is full; SNIC_EMSGSIZE value; SNIC_EINVAL. [owner]
+ * keys_max are there, or (PUT, CAS; others only when very many wait) the log is full; SNIC_EMSGSIZE
+ * value; SNIC_EINVAL. [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     SNIC_NONNULL(1, 2);

@@ -46,11 +46,22 @@ void replica_client_end(struct snic_replica *r)
     }
 }
 
+/* The loop tells the embedder, if there is something to tell. */
+void replica_deliver(struct snic_replica *r)
+{
+    if (r->o.notify == NULL)
+        r->notify = 0;
+    if ((!snic_link_alone(&r->done) || r->notify) && !r->deliver.armed)
+        snic_loop_arm(r->o.loop, &r->deliver, 0);
+}
+
 void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_replica *r = SNIC_CONTAINER(t, struct snic_replica, deliver);
     struct snic_link batch;
+    uint32_t notify = r->notify;
     (void)now_ns;
+    r->notify = 0;
     snic_link_init(&batch);
     while (!snic_link_alone(&r->done)) {
         struct snic_link *l = r->done.next;
@@ -67,6 +78,8 @@ void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns)
         if (value != 0)
             replica_value_drop(&r->values, value);
     }
+    if (notify)
+        r->o.notify(r->o.ctx);
 }
 
 static int replica_op_event(struct snic_replica *r, const struct snic_replica_op *op,
@@ -115,15 +128,23 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     return 0;
 }
 
+static enum replica_room replica_op_room(const struct snic_replica_op *op)
+{
+    int records =
+        op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && op->data != NULL);
+    return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
+}
+
 int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
 {
     struct snic_ddp_event ev;
     SNIC_ASSERT(r->depth == 0 && op->done != NULL && op->state == REPLICA_OP_FREE);
     if (r->state != SNIC_REPLICA_RUNNING)
         return SNIC_ESTALE;
-    if (op->kind != SNIC_REPLICA_GET && !replica_log_room(r))
-        return SNIC_ENOSPC;
-    int result = replica_op_event(r, op, &ev);
+    int result = op->kind != SNIC_REPLICA_GET ? replica_log_room(r, replica_op_room(op)) : 0;
+    if (result != 0)
+        return result;
+    result = replica_op_event(r, op, &ev);
     if (result != 0)
         return result;
     op->state = REPLICA_OP_FLIGHT;

@@ -4,6 +4,11 @@
  * them ends, or it is full. Without a free one they are lost, and sent again by whoever waits for
  * an answer. Of large messages see replica.h, "Why datagrams".
  *
+ * All pieces of a message may be more than there is room for, here or at the net's door, and the
+ * same ones each time. So each sending of a large message to a node begins with the piece that was
+ * lost first in the last one, or went last and may have been lost at the door unseen; whoever waits
+ * for the answer sends again until all have arrived, in whatever order.
+ *
  * L1  A send is free, open at one peer, or the door's.
  * L2  A collection is known by source, length and checksum of the whole; the least lately touched
  *     one gives way to a new one. It is used only if the whole has that checksum.
@@ -100,21 +105,51 @@ static void replica_link_slice(unsigned char *to, const unsigned char *head, uin
         memcpy(to, body + (offset - head_size), size);
 }
 
+static uint32_t replica_link_room(uint32_t datagram_max)
+{
+    uint32_t room = datagram_max - SNIC_REPLICA__PACKET - SNIC_REPLICA__FRAME - SNIC_REPLICA__PIECE;
+    return room - room % SNIC_REPLICA__GRAIN;
+}
+
+/* Datagrams of a message with a value of that size. */
+static uint32_t replica_link_count(uint32_t datagram_max, uint32_t value_size)
+{
+    uint32_t room = replica_link_room(datagram_max);
+    return (SNIC_REPLICA__DDP + value_size + room - 1) / room;
+}
+
+/* With fewer datagrams under way a large value, or the digests of a restart, would never arrive. */
+uint32_t replica_link_least(const struct snic_replica_opts *o)
+{
+    uint32_t one = SNIC_REPLICA__FRAME + SNIC_REPLICA__DDP;
+    uint32_t in = (o->datagram_max - SNIC_REPLICA__PACKET) / one;
+    uint32_t digests = (SNIC_REPLICA__DIGESTS + in - 1) / in;
+    digests *= (uint32_t)__builtin_popcount(o->configured);
+    return (uint32_t)snic_max_u64(replica_link_count(o->datagram_max, o->value_max), digests);
+}
+
 static void replica_link_pieces(struct snic_replica *r, uint32_t to, const unsigned char *head,
                                 const unsigned char *body, uint32_t body_size)
 {
-    uint32_t room =
-        r->o.datagram_max - SNIC_REPLICA__PACKET - SNIC_REPLICA__FRAME - SNIC_REPLICA__PIECE;
+    uint32_t room = replica_link_room(r->o.datagram_max);
+    uint32_t count = replica_link_count(r->o.datagram_max, body_size);
+    uint32_t first = r->peers[to].piece % count;
+    uint64_t lost = r->lost_sends;
     struct replica_cut c = {snic_crc32c(snic_crc32c(0, head, SNIC_REPLICA__DDP), body, body_size),
                             SNIC_REPLICA__DDP + body_size, 0};
-    room -= room % SNIC_REPLICA__GRAIN;
-    for (; c.offset < c.total; c.offset += room) {
+    for (uint32_t i = 0; i < count; i++) {
+        c.offset = (first + i) % count * room;
         uint32_t n = (uint32_t)snic_min_u64(room, c.total - c.offset);
         unsigned char *at = replica_link_frame(r, to, REPLICA_PIECE, SNIC_REPLICA__PIECE + n);
+        r->peers[to].piece = (first + i) % count;
         if (at == NULL)
             return;
         replica_put_cut(at, &c);
         replica_link_slice(at + SNIC_REPLICA__PIECE, head, SNIC_REPLICA__DDP, body, c.offset, n);
+        if (r->lost_sends != lost) { /* the piece before, as this one took its place */
+            r->peers[to].piece = (first + i + count - 1) % count;
+            return;
+        }
     }
 }
 
@@ -186,7 +221,8 @@ static void replica_link_take(struct snic_replica *r, uint32_t src, const unsign
     }
     int logs = m.type == SNIC_DDP_INV || m.type == SNIC_DDP_NACK || m.type == SNIC_DDP_RECORD ||
                m.type == SNIC_DDP_PERSIST;
-    if (logs && !replica_log_room(r)) {
+    if (logs && replica_log_room(r, replica_carries(&m) ? REPLICA_ROOM_RECORD
+                                                        : REPLICA_ROOM_TOMBSTONE) != 0) {
         r->no_room++;
         return;
     }

@@ -5,6 +5,11 @@
  * more than a few wait, or the ring is nearly full, nothing is taken in that would append; what is
  * left of the ring is for what the writes in flight may still do.
  *
+ * A log that is full of what is needed refuses records and takes tombstones: they are the way out.
+ * So while a record waits for a full log no other record is taken in, tombstones are, and they go
+ * to the log in front of it, but not of records of their own key. To come earlier is no harm to a
+ * FLUSH, which is for what was asked for before it.
+ *
  * A learner's old log is retired by a record: what stands before it is not given to the data path
  * when the log is read, and not kept by compaction. It stays in the log as long as anything before
  * it does, so nothing returns.
@@ -34,6 +39,7 @@ static struct replica_entry *replica_entry_new(struct snic_replica *r, uint32_t 
 static void replica_log_drop(struct snic_replica *r)
 {
     struct replica_log *l = &r->log;
+    l->refusal = 0;
     while (l->tail != l->mid) {
         struct replica_entry *e = replica_entry_at(l, --l->tail);
         if (e->value != 0)
@@ -42,12 +48,17 @@ static void replica_log_drop(struct snic_replica *r)
     }
 }
 
-/* May something come in that appends? */
-int replica_log_room(const struct snic_replica *r)
+/* May something come in that appends? 0; SNIC_ENOSPC the log is full; SNIC_EAGAIN it is busy. */
+int replica_log_room(const struct snic_replica *r, enum replica_room of)
 {
     const struct replica_log *l = &r->log;
     uint64_t reserve = (uint64_t)r->o.writes_max + r->o.scopes_max + 64;
-    return l->tail - l->mid < REPLICA_WAITING && l->tail - l->head + reserve < l->entries;
+    int full = l->refusal == SNIC_ENOSPC;
+    if (l->tail - l->head + reserve >= l->entries)
+        return full ? SNIC_ENOSPC : SNIC_EAGAIN;
+    if (full)
+        return of == REPLICA_ROOM_TOMBSTONE ? 0 : SNIC_ENOSPC;
+    return l->tail - l->mid < REPLICA_WAITING ? 0 : SNIC_EAGAIN;
 }
 
 void replica_log_append(struct snic_replica *r, const struct snic_ddp_action *a)
@@ -144,20 +155,53 @@ static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
     return 0;
 }
 
+/* Does a record of the same key wait in front of that one? */
+static int replica_log_behind_own(struct replica_log *l, uint32_t i)
+{
+    const struct replica_entry *e = replica_entry_at(l, i);
+    for (uint32_t k = l->mid; k != i; k++) {
+        const struct replica_entry *w = replica_entry_at(l, k);
+        if (w->kind == REPLICA_E_RECORD && w->key.w[0] == e->key.w[0] && w->key.w[1] == e->key.w[1])
+            return 1;
+    }
+    return 0;
+}
+
+/* The log is full: tombstones go in front of what it refuses. What it said last. */
+static int replica_log_pass(struct snic_replica *r)
+{
+    struct replica_log *l = &r->log;
+    for (uint32_t i = l->mid + 1; i != l->tail; i++) {
+        struct replica_entry e = *replica_entry_at(l, i);
+        if (e.kind != REPLICA_E_RECORD || (e.flags & SNIC_WAL_TOMBSTONE) == 0 ||
+            replica_log_behind_own(l, i))
+            continue;
+        int result = replica_entry_submit(r, &e);
+        if (result != 0)
+            return result;
+        for (uint32_t k = i; k != l->mid; k--)
+            *replica_entry_at(l, k) = *replica_entry_at(l, k - 1);
+        *replica_entry_at(l, l->mid++) = e; /* in the order of positions: pump */
+    }
+    return 0;
+}
+
 /* What the log takes of what waits. */
 static void replica_log_submit(struct snic_replica *r)
 {
     struct replica_log *l = &r->log;
-    while (l->writable && l->mid != l->tail) {
-        int result = replica_entry_submit(r, replica_entry_at(l, l->mid));
-        if (result == SNIC_EAGAIN || result == SNIC_ENOSPC)
-            return; /* room() comes; a full log waits for compaction (A10) */
-        if (result != 0) {
-            replica_fail(r, result);
-            return;
-        }
-        l->mid++;
+    int result = 0;
+    l->refusal = 0;
+    while (result == 0 && l->writable && l->mid != l->tail) {
+        result = replica_entry_submit(r, replica_entry_at(l, l->mid));
+        l->mid += result == 0;
     }
+    if (result == SNIC_EAGAIN || result == SNIC_ENOSPC)
+        l->refusal = result; /* room() comes; a full log waits for compaction (A10) */
+    if (result == SNIC_ENOSPC)
+        result = replica_log_pass(r);
+    if (result != 0 && result != SNIC_EAGAIN && result != SNIC_ENOSPC)
+        replica_fail(r, result);
 }
 
 /* One thing is durable: tell the engine that asked for it (N3). 0: nothing to tell. */
@@ -251,6 +295,18 @@ static void replica_on_accepted(void *ctx)
         replica_settle(r);
 }
 
+/*
+ * A log holds what was deleted and purged until compaction passes it, so there may be more keys in
+ * it than the table ever had at once. This node begins with nothing, then, as if the log were in
+ * doubt, and is no one to begin from (replica_view); nothing is written to the log before it learns
+ * from others, so with more room the next start may read it.
+ */
+static void replica_log_too_much(struct snic_replica *r)
+{
+    r->log.too_much = 1;
+    replica_forget_all(r);
+}
+
 /* A record of the log. What is given to the engine counts only if this node begins as FULL. */
 static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
 {
@@ -260,9 +316,12 @@ static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
         return;
     if ((rec->flags & REPLICA_RETIRE) != 0) {
         r->log.retired = rec->position;
+        r->log.too_much = 0;
         replica_forget_all(r);
         return;
     }
+    if (r->log.too_much)
+        return;
     ev.key.w[0] = rec->key.w[0];
     ev.key.w[1] = rec->key.w[1];
     if ((rec->flags & SNIC_WAL_TOMBSTONE) != 0) {
@@ -272,7 +331,7 @@ static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
         uint32_t n;
         ev.value = replica_value_new(&r->values, rec->length);
         if (ev.value == 0) {
-            replica_fail(r, SNIC_ENOSPC);
+            replica_log_too_much(r);
             return;
         }
         memcpy(replica_value_at(&r->values, ev.value, &n), rec->bytes, rec->length);
@@ -283,7 +342,10 @@ static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
         return;
     if (ev.value != 0)
         replica_value_release(&r->values, ev.value);
-    replica_fail(r, result);
+    if (result == SNIC_ENOSPC)
+        replica_log_too_much(r);
+    else
+        replica_fail(r, result);
 }
 
 static void replica_on_opened(void *ctx, int result, const struct snic_wal_report *report)
@@ -300,13 +362,12 @@ static void replica_on_opened(void *ctx, int result, const struct snic_wal_repor
         replica_settle(r);
         return;
     }
-    r->log.opened = 1;
     r->log.writable = report->verdict == SNIC_WAL_CLEAN;
     r->log.durable = snic_wal_durable(r->log.wal);
     if (snic_wal_meta_get(r->log.wal, &bytes, &length) == 0 &&
         replica_get_record(bytes, length, &record) == 0)
         found = &record;
-    replica_boot(r, found, report->verdict == SNIC_WAL_CLEAN);
+    replica_boot(r, found, report->verdict == SNIC_WAL_CLEAN && !r->log.too_much);
     replica_settle(r);
 }
 

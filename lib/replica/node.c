@@ -166,6 +166,7 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
         if (!same) {
             replica_life(r);
             replica_log_retire(r); /* N4 */
+            r->log.too_much = 0;
             r->due.log = r->log_good == 0;
             r->log_good = 1;
         }
@@ -173,6 +174,10 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
     } else {
         if (!same && (r->spent || r->part != SNIC_DDP_FENCED)) {
             replica_fail(r, SNIC_EPROTO); /* FULL out of nothing (member.h, P3) */
+            return;
+        }
+        if (!same && r->log.too_much) { /* all that others have not would be lost */
+            replica_fail(r, SNIC_ENOSPC);
             return;
         }
         if (!same)
@@ -278,15 +283,10 @@ void replica_settle(struct snic_replica *r)
     } else if (r->failure != 0) {
         snic_replica_stop(r);
     }
-    if (!snic_link_alone(&r->done) && !r->deliver.armed)
-        snic_loop_arm(r->o.loop, &r->deliver, 0);
     uint32_t serves = (uint32_t)replica_serves(r);
-    if (serves != r->serves || r->notify) {
-        r->serves = serves;
-        r->notify = 0;
-        if (r->o.notify != NULL)
-            r->o.notify(r->o.ctx);
-    }
+    r->notify |= serves != r->serves;
+    r->serves = serves;
+    replica_deliver(r);
 }
 
 void replica_timer_fire(struct snic_timer *t, uint64_t now_ns)

@@ -64,7 +64,7 @@ static int replica_options(struct snic_replica_opts *o, const struct snic_replic
         o->sends_max > 65536 || o->pieces_max > 1024 || o->values_bytes > UINT64_C(1) << 36 ||
         o->values_bytes < o->value_max || o->appends_max > 1u << 24 ||
         !snic_is_pow2(o->appends_max) || o->appends_max < least || o->pad != 0 ||
-        o->background_ns > UINT64_C(1) << 40)
+        o->background_ns > UINT64_C(1) << 40 || replica_link_least(o) > o->sends_max)
         return SNIC_EINVAL;
     o->wal.opts_size = sizeof(o->wal);
     o->wal.record_max = o->value_max;
@@ -191,8 +191,7 @@ void snic_replica_stop(struct snic_replica *r)
     replica_client_end(r);
     replica_log_stop(r);
     snic_net_dgram_close(r->dgram);
-    if (!snic_link_alone(&r->done) && !r->deliver.armed)
-        snic_loop_arm(r->o.loop, &r->deliver, 0);
+    replica_deliver(r);
 }
 
 void *snic_replica_fini(struct snic_replica *r)

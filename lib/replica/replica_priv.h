@@ -34,6 +34,7 @@
 #define SNIC_REPLICA__PIECE 12 /* a piece's header */
 #define SNIC_REPLICA__GRAIN 64 /* pieces are cut at multiples of it */
 #define SNIC_REPLICA__RECORD 204
+#define SNIC_REPLICA__DIGESTS 64 /* of a node, to each other one, when all restart */
 
 enum replica_frame { REPLICA_DDP = 1, REPLICA_MEMBER, REPLICA_PIECE };
 
@@ -76,10 +77,13 @@ int replica_get_record(const unsigned char *p, size_t size, struct snic_member_r
 enum replica_unit_state { REPLICA_U_INSIDE = 0, REPLICA_U_FREE, REPLICA_U_USED };
 
 struct replica_unit {
-    uint32_t next; /* free list */
+    union {
+        uint32_t next; /* free: the list */
+        uint32_t refs; /* used: as many as there are operations and holds, whatever their number */
+    };
     uint32_t prev;
     uint32_t size;
-    uint16_t refs;
+    uint16_t pad;
     uint8_t state; /* + 4: the engine has it (N2) */
     uint8_t order;
 };
@@ -131,7 +135,8 @@ struct replica_whole {
 
 struct replica_peer {
     struct snic_net_addr addr;
-    uint32_t open; /* the datagram that is being filled, or none */
+    uint32_t open;  /* the datagram that is being filled, or none */
+    uint32_t piece; /* of a large message, which goes first: see link.c */
 };
 
 /* What is on its way to the log: to be appended, then to be durable. */
@@ -164,8 +169,8 @@ struct replica_log {
     uint64_t store_id;  /* STORE under way, 0: none */
     uint32_t accepting; /* accept_tail is under way */
     uint32_t writable;
-    uint32_t opened;
-    uint32_t loaded;
+    int32_t refusal;   /* what the log said last of entry mid; 0: there is none, or not asked */
+    uint32_t too_much; /* there was more in it than this node takes: nothing was loaded */
 };
 
 /* What the data path has to tell the membership (N1). */
@@ -189,7 +194,7 @@ struct snic_replica {
     size_t ddp_size;
     struct snic_ddp_opts ddp_opts;
     struct snic_timer timer;   /* the engines' next deadline */
-    struct snic_timer deliver; /* operations that are done */
+    struct snic_timer deliver; /* operations that are done, and notify: never inside a call */
     uint32_t state;            /* enum snic_replica_state */
     int32_t failure;           /* stop, because of this, when the step is over */
     uint32_t depth;            /* an engine is being polled (N1) */
@@ -230,6 +235,7 @@ struct snic_replica {
 };
 
 /* link.c */
+uint32_t replica_link_least(const struct snic_replica_opts *o);
 void replica_link_flush(struct snic_replica *r);
 void replica_link_forget(struct snic_replica *r, uint32_t to);
 void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg);
@@ -250,6 +256,7 @@ void replica_timer_fire(struct snic_timer *t, uint64_t now_ns);
 /* client.c */
 void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a);
 void replica_client_end(struct snic_replica *r);
+void replica_deliver(struct snic_replica *r);
 void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* log.c */
@@ -259,7 +266,8 @@ void replica_log_accept(struct snic_replica *r);
 int replica_log_pump(struct snic_replica *r);
 void replica_log_stop(struct snic_replica *r);
 void replica_log_fini(struct snic_replica *r);
-int replica_log_room(const struct snic_replica *r);
+enum replica_room { REPLICA_ROOM_RECORD = 0, REPLICA_ROOM_TOMBSTONE };
+int replica_log_room(const struct snic_replica *r, enum replica_room of);
 void replica_log_append(struct snic_replica *r, const struct snic_ddp_action *a);
 void replica_log_flush(struct snic_replica *r, uint32_t id);
 void replica_log_store(struct snic_replica *r, uint64_t id, const struct snic_member_record *rec);

@@ -35,7 +35,6 @@ static void replica_unit_push(struct replica_values *v, uint32_t i, uint32_t ord
     struct replica_unit *u = &v->unit[i];
     u->state = REPLICA_U_FREE;
     u->order = (uint8_t)order;
-    u->refs = 0;
     u->size = 0;
     u->prev = SNIC_REPLICA__NIL;
     u->next = v->free[order];
@@ -112,7 +111,7 @@ uint64_t replica_value_new(struct replica_values *v, uint32_t size)
 void replica_value_hold(struct replica_values *v, uint64_t h)
 {
     struct replica_unit *u = replica_unit_of(v, h);
-    SNIC_ASSERT(u->refs < UINT16_MAX);
+    SNIC_ASSERT(u->refs < UINT32_MAX);
     u->refs++;
 }
 
@@ -182,7 +181,7 @@ int replica_values_check(const struct replica_values *v)
         int used = replica_unit_is(u, REPLICA_U_USED);
         live += used != 0;
         frees += used == 0;
-        if (used != (u->refs != 0)) /* V2 */
+        if (used && u->refs == 0) /* V2 */
             return SNIC_ECORRUPT;
         i += (uint32_t)size;
     }

@@ -288,6 +288,7 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->wal.uuid[0] = c->o.seed;
     o->wal.uuid[1] = n->number;
     o->trace = cluster_trace;
+    o->notify = c->o.notify;
     o->ctx = n;
 }
 
@@ -298,7 +299,7 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
     struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 1};
     net.recv_buffers = 1;
     net.pool_buffers = 2;
-    net.send_queue = 128;
+    net.send_queue = c->o.send_queue;
     if (n->up)
         return;
     if (snic_world_loop(c->world, node, &n->loop) != 0 ||
@@ -321,6 +322,9 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
     n->role = 0;
     if (size == 0 || snic_replica_init(&n->r, n->mem, n->size, &o) != 0) {
         cluster_fail(c, "a node does not begin");
+        snic_net_shut(n->net);
+        snic_io_close(n->io);
+        snic_loop_close(n->loop);
         return;
     }
     n->up = 1;
@@ -424,6 +428,7 @@ struct cluster *cluster_new(const struct cluster_opts *opts)
     c->o.datagram_max = c->o.datagram_max != 0 ? c->o.datagram_max : 1400;
     c->o.background_ns = c->o.background_ns != 0 ? c->o.background_ns : 20 * CLUSTER_MS;
     c->o.flush_ns_max = c->o.flush_ns_max != 0 ? c->o.flush_ns_max : CLUSTER_MS / 2;
+    c->o.send_queue = c->o.send_queue != 0 ? c->o.send_queue : 128;
     c->ops = calloc(CLUSTER_OPS, sizeof(*c->ops));
     c->written_room = 1024;
     c->written = calloc(c->written_room, sizeof(*c->written));

@@ -30,7 +30,9 @@ struct cluster_opts {
     uint32_t segments;
     uint32_t checks; /* every so many happenings the nodes are checked; 0: never */
     uint64_t background_ns;
-    uint64_t flush_ns_max; /* how long a disk takes */
+    uint64_t flush_ns_max;     /* how long a disk takes */
+    uint32_t send_queue;       /* datagrams that the net's door takes */
+    void (*notify)(void *ctx); /* with the struct cluster_node */
     void (*trace)(void *ctx, uint32_t node, const struct snic_replica_trace *t);
     void *ctx;
 };
