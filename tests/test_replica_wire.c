@@ -274,6 +274,36 @@ static void test_replica_value_many_references(void **state)
     support_guard_free(mem);
 }
 
+/* A log that is busy, or whose ring is full of what is not yet durable, is not one that is full. */
+static void test_replica_room_full_or_busy(void **state)
+{
+    static const struct {
+        uint32_t head, mid, tail;
+        int refusal, record, tombstone;
+    } cases[] = {{0, 0, 0, 0, 0, 0},
+                 {0, 0, 31, SNIC_EAGAIN, 0, 0},
+                 {0, 0, 32, SNIC_EAGAIN, SNIC_EAGAIN, SNIC_EAGAIN},
+                 {0, 0, 32, 0, SNIC_EAGAIN, SNIC_EAGAIN},
+                 {0, 0, 1, SNIC_ENOSPC, SNIC_ENOSPC, 0},
+                 {0, 0, 100, SNIC_ENOSPC, SNIC_ENOSPC, 0},
+                 {0, 160, 160, 0, SNIC_EAGAIN, SNIC_EAGAIN},
+                 {UINT32_MAX - 3, 10, 155, 0, SNIC_EAGAIN, SNIC_EAGAIN},
+                 {0, 159, 160, SNIC_ENOSPC, SNIC_ENOSPC, SNIC_ENOSPC}};
+    static struct snic_replica r;
+    (void)state;
+    r.o.writes_max = 30;
+    r.o.scopes_max = 2;
+    r.log.entries = 256; /* 96 of them reserved */
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
+        r.log.head = cases[i].head;
+        r.log.mid = cases[i].mid;
+        r.log.tail = cases[i].tail;
+        r.log.refusal = cases[i].refusal;
+        assert_int_equal(replica_log_room(&r, REPLICA_ROOM_RECORD), cases[i].record);
+        assert_int_equal(replica_log_room(&r, REPLICA_ROOM_TOMBSTONE), cases[i].tombstone);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +314,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_wire_record_round_trip),
         cmocka_unit_test(test_replica_value_random_model),
         cmocka_unit_test(test_replica_value_many_references),
+        cmocka_unit_test(test_replica_room_full_or_busy),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
