@@ -9,6 +9,7 @@
 #include "kv_lmdb_record.h"
 #include "kv_lmdb_work.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 
@@ -148,6 +149,67 @@ static void test_kv_lmdb_power_shortened_after_its_record(void **state)
     }
 }
 
+/* Zeros where zeros are, as a file system puts them behind a file's end after each mount: no bytes
+ * go, so nothing is written and nobody waits, on a full disk neither. */
+static void test_kv_lmdb_power_zeros_over_zeros_wait_for_nothing(void **state)
+{
+    enum { PART = 100, LAST = KVL_BLOCK + 4096 };
+    static const uint32_t kinds[] = {SNIC_KVOP_OBJECT_PUNCH, SNIC_KVOP_OBJECT_TRUNCATE,
+                                     SNIC_KVOP_OBJECT_ZERO};
+    struct kvl k;
+    char path[512];
+    unsigned char b[2 * KVL_BLOCK];
+    unsigned char want[2 * KVL_BLOCK] = {0};
+    (void)state;
+    kvl_path(path, sizeof(path));
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = path, .wrap = record_wrap};
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    kvl_fill(want, 5, 0, PART, 1);
+    kvl_fill(want + LAST, 5, LAST, PART, 1);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 5, 0, PART, want), PART);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 5, LAST, PART, want + LAST), PART);
+    kvl_close(&k);
+    record_begin(path);
+    assert_int_equal(kvl_try(&k, &o, NULL), 0);
+    assert_int_equal(kvl_sync(&k), 0);
+    uint64_t batches = k.kv->stats.store_ops;
+    uint64_t flushes = record_flushes;
+    uint64_t syncs = record_syncs;
+    for (uint32_t full = 0; full < 2; full++) {
+        record_fault_object_write = (struct record_fault){.after = 1, .times = 1, .error = EIO};
+        /* ZERO takes space, too. */
+        for (uint32_t i = 0; i < SNIC_COUNTOF(kinds) - full; i++) {
+            int cut = kinds[i] == SNIC_KVOP_OBJECT_TRUNCATE;
+            uint64_t at = cut ? LAST + PART : PART;
+            assert_int_equal(kvl_object(&k, kinds[i], 0, 5, at, cut ? 0 : LAST - at, NULL), 0);
+        }
+        if (full)
+            break;
+        assert_int_equal(k.kv->stats.store_ops, batches);
+        assert_int_equal(record_flushes, flushes);
+        assert_int_equal(record_syncs, syncs);
+        record_fault_data_write = (struct record_fault){.after = 1, .times = 8, .error = ENOSPC};
+        assert_int_equal(kvl_put(&k, 1, 1, 1, 0), 0);
+        assert_int_equal(kvl_sync(&k), SNIC_ENOSPC);
+    }
+    record_fault_object_write = (struct record_fault){0};
+    record_fault_data_write = (struct record_fault){0};
+    /* Only one of two ends has bytes. */
+    memset(want + LAST, 0, 60);
+    while (kvl_sync(&k) == SNIC_ENOSPC)
+        kvl_turn(&k, 10000000);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_PUNCH, 0, 5, PART, LAST + 60 - PART, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 5, 0, sizeof(b), b), sizeof(b));
+        assert_memory_equal(b, want, sizeof(b));
+        kvl_close(&k);
+        if (i == 0)
+            kvl_open(&k, path, 0);
+    }
+    record_end();
+    kvl_audit(path);
+}
+
 static void power_child(void *ctx)
 {
     work_run(ctx);
@@ -198,6 +260,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_power_cut_anywhere_leaves_a_store),
         cmocka_unit_test(test_kv_lmdb_power_zeroed_and_written_again),
         cmocka_unit_test(test_kv_lmdb_power_shortened_after_its_record),
+        cmocka_unit_test(test_kv_lmdb_power_zeros_over_zeros_wait_for_nothing),
         cmocka_unit_test(test_kv_lmdb_killed_anywhere_leaves_a_store),
     };
     return SUPPORT_MAIN(argc, argv, tests);

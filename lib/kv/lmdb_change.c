@@ -5,8 +5,9 @@
  * Whole blocks are the map's business alone: zeroed ones become unwritten, punched ones are given
  * back, missing ones are taken. Of blocks at the ends of a range the part is overwritten with
  * zeros, in place, after all that completed before is durable: a file's bytes must not go while the
- * record that makes it shorter may still be lost. What touches many chunks yields between them, so
- * that a large truncation holds up nobody; after a crash in its middle a part of it has happened.
+ * record that makes it shorter may still be lost. A part that is zeros already is left alone. What
+ * touches many chunks yields between them, so that a large truncation holds up nobody; after a
+ * crash in its middle a part of it has happened.
  */
 #include "snicstore/kv.h"
 
@@ -212,6 +213,13 @@ static void lmdb_ends_write(struct lmdb_job *j)
     }
 }
 
+/** No bytes go where there are none: the usual end of a file's last block. */
+static int lmdb_ends_zero(const struct lmdb_edge *e)
+{
+    const unsigned char *p = e->buffer + e->from;
+    return p[0] == 0 && memcmp(p, p + 1, e->to - e->from - 1) == 0;
+}
+
 static void lmdb_ends_mark(struct lmdb_job *j)
 {
     uint64_t ticket = 0;
@@ -220,6 +228,11 @@ static void lmdb_ends_mark(struct lmdb_job *j)
         struct lmdb_edge *e = &j->edge[i];
         if (e->buffer == NULL || !lmdb_edge_check(j, e))
             continue;
+        if (lmdb_ends_zero(e)) {
+            lmdb_edge_free(j->s, e->buffer);
+            e->buffer = NULL;
+            continue;
+        }
         memset(e->buffer + e->from, 0, e->to - e->from);
         ticket = snic_max_u64(ticket, lmdb_overwrite(j, j->plan[i].block));
         if (j->s->mode == LMDB_SOLE) /* shared: what completed is durable */
