@@ -269,7 +269,7 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->model = c->o.model;
     o->ddp_flags = c->o.ddp_flags;
     o->keys_max = c->o.keys_max;
-    o->writes_max = 32;
+    o->writes_max = c->o.writes_max;
     o->waits_max = 256;
     o->reads_max = 64;
     o->scopes_max = c->o.model == SNIC_DDP_SCOPE ? 16 : 0;
@@ -278,7 +278,10 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->sends_max = 128;
     o->pieces_max = 8;
     o->appends_max = 1024;
-    o->values_bytes = (uint64_t)(c->o.keys_max + 128) * snic_pow2_up(c->o.value_max + 127);
+    o->values_bytes =
+        (uint64_t)(c->o.keys_max + 64 + 32 * (c->o.nodes + 2)) * snic_pow2_up(c->o.value_max + 127);
+    if (c->o.tight != 0 && n->number + 1 == c->o.nodes)
+        o->values_bytes = c->o.tight * snic_pow2_up(c->o.value_max);
     o->background_ns = c->o.background_ns;
     o->member.restart_wait_ns = 2000 * (uint64_t)CLUSTER_MS;
     o->wal.opts_size = sizeof(o->wal);
@@ -428,6 +431,7 @@ struct cluster *cluster_new(const struct cluster_opts *opts)
     c->o.datagram_max = c->o.datagram_max != 0 ? c->o.datagram_max : 1400;
     c->o.background_ns = c->o.background_ns != 0 ? c->o.background_ns : 20 * CLUSTER_MS;
     c->o.flush_ns_max = c->o.flush_ns_max != 0 ? c->o.flush_ns_max : CLUSTER_MS / 2;
+    c->o.writes_max = c->o.writes_max != 0 ? c->o.writes_max : 32;
     c->o.send_queue = c->o.send_queue != 0 ? c->o.send_queue : 128;
     c->ops = calloc(CLUSTER_OPS, sizeof(*c->ops));
     c->written_room = 1024;

@@ -24,6 +24,7 @@ struct cluster_opts {
     uint32_t ddp_flags;
     uint32_t keys; /* that clients use */
     uint32_t keys_max;
+    uint32_t writes_max;
     uint32_t value_max;
     uint32_t datagram_max;
     uint32_t segment_bytes; /* of the log */
@@ -31,6 +32,7 @@ struct cluster_opts {
     uint32_t checks; /* every so many happenings the nodes are checked; 0: never */
     uint64_t background_ns;
     uint64_t flush_ns_max;     /* how long a disk takes */
+    uint32_t tight;            /* the last node has memory for so many values only; 0: for all */
     uint32_t send_queue;       /* datagrams that the net's door takes */
     void (*notify)(void *ctx); /* with the struct cluster_node */
     void (*trace)(void *ctx, uint32_t node, const struct snic_replica_trace *t);
