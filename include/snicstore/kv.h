@@ -217,11 +217,12 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
  * transaction on SYNC or DURABLE, after batch_ns (forty times that if it names new object bytes,
  * for it costs a flush of the object file), or when they are half of batch_bytes. With two such
  * batches full commits wait. A crash of the process or the machine leaves a prefix of the commits
- * and of what takes or gives back space of objects, in the order they completed; zeros over a part
- * of a block (TRUNCATE, PUNCH, ZERO) wait until what completed before is durable.
+ * and of what takes or gives back space of objects, in the order they completed; zeros over bytes
+ * of a part of a block (TRUNCATE, PUNCH, ZERO) wait until what completed before is durable.
  *
  * Shared: while another handle has the store open a commit completes after its LMDB transaction.
- * Handles take turns on an object. Object bytes are as durable as ever, by SYNC or DURABLE.
+ * Handles take turns on an object. Object bytes are as durable as ever, by SYNC or DURABLE. SPACE
+ * may tell what was free 100 ms ago.
  *
  * From sole to shared: a newcomer's open waits (at most its timeout_ns) until the sole handle has
  * made all durable, which that one begins in its calls or within 100 ms in its loop; snic_kv_sole()

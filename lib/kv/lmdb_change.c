@@ -169,9 +169,8 @@ static void lmdb_alloc_range(struct lmdb_job *j)
 static void lmdb_alloc_start(struct lmdb_job *j)
 {
     uint64_t all;
-    uint64_t available;
     struct lmdb_kv *s = j->s;
-    lmdb_space_bytes(s, &all, &available);
+    lmdb_space_bytes(s, &all, NULL);
     if (j->length > all) {
         lmdb_job_fail(j, SNIC_ENOSPC, 0);
         return;

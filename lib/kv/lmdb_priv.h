@@ -46,6 +46,7 @@ enum {
     LMDB_CHUNK = 128,    /* blocks of a map record: 1 MiB of an object */
     LMDB_SEGMENT = 2048, /* blocks: 16 MiB of the file */
     LMDB_WORDS = LMDB_SEGMENT / 64,
+    LMDB_PREPARE_STEP = 128, /* blocks that the file grows by on a disk that is nearly full */
     LMDB_CHUNK_BUCKETS = 1 << 14,
     LMDB_CHUNKS_MAX = 1 << 14, /* kept in memory: the map of 16 GiB in 20 MiB */
     LMDB_OBJECT_BUCKETS = 1 << 10,
@@ -59,6 +60,7 @@ enum {
 };
 
 #define SNIC_LMDB__TICK_NS 100000000ULL
+#define SNIC_LMDB__KEPT_OBJECTS (32ULL << 20) /* of the disk: objects stop growing there */
 /** A batch that names object bytes may wait so many times batch_ns: it costs a flush of them. */
 #define SNIC_LMDB__NAMES_FACTOR 40U
 /** Marks go after so long without a write in place. */
@@ -337,6 +339,9 @@ struct lmdb_kv {
     uint64_t room; /* bytes that may still be promised, as of room_ns */
     uint64_t room_ns;
     uint64_t room_seq; /* likewise */
+    uint64_t sum_free; /* shared: blocks, as SPACE tells them until sum_ns */
+    uint64_t sum_begun;
+    uint64_t sum_ns;
     uint64_t store_name[2];
 };
 
@@ -458,15 +463,18 @@ void lmdb_space_count_begin(struct lmdb_kv *s);
 int lmdb_space_count(struct lmdb_kv *s, uint32_t block);
 void lmdb_space_count_end(struct lmdb_kv *s);
 void lmdb_space_close(struct lmdb_kv *s);
-/** Bytes all and free; @p reserve: with what is kept back. */
+int lmdb_runs_add(struct lmdb_runs *r, uint32_t block, uint32_t count);
+/** Reserved blocks go to the pool. */
+void lmdb_runs_join(struct lmdb_kv *s, struct lmdb_runs *r);
+
+/* ---- lmdb_room.c ---- */
+
+/** Bytes all; and those free, unless @p available is NULL: shared, they may be of a moment ago. */
 void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available);
 /** So little room that a change waits until what is in memory is written, and is judged then. */
 int lmdb_space_tight(struct lmdb_kv *s);
 /** May @p bytes of records more be promised? 0 or SNIC_ENOSPC. */
 int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve);
-int lmdb_runs_add(struct lmdb_runs *r, uint32_t block, uint32_t count);
-/** Reserved blocks go to the pool. */
-void lmdb_runs_join(struct lmdb_kv *s, struct lmdb_runs *r);
 
 /* ---- lmdb_job.c ---- */
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The store on LMDB: how often the records of its space are read. */
+#include "kv_lmdb_util.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+/* ---- LMDB's cursors ---- */
+
+struct space_value { /* MDB_val */
+    size_t size;
+    void *data;
+};
+
+/** Calls of this thread that began at a record of the space. */
+static _Thread_local uint32_t space_reads;
+
+int mdb_cursor_get(void *cursor, struct space_value *key, struct space_value *value, int op);
+
+int mdb_cursor_get(void *cursor, struct space_value *key, struct space_value *value, int op)
+{
+    static int (*_Atomic real)(void *, struct space_value *, struct space_value *, int);
+    if (atomic_load(&real) == NULL) {
+        int (*found)(void *, struct space_value *, struct space_value *, int) = NULL;
+        void *symbol = dlsym(RTLD_NEXT, "mdb_cursor_get");
+        KVL_CHECK(symbol != NULL);
+        memcpy(&found, &symbol, sizeof(found));
+        atomic_store(&real, found);
+    }
+    if (key->size == 9 && key->data != NULL && *(const unsigned char *)key->data == 'F')
+        space_reads++;
+    return atomic_load(&real)(cursor, key, value, op);
+}
+
+/* ---- Several handles ---- */
+
+struct space {
+    char path[512];
+    _Atomic uint32_t *phase;
+};
+
+static void space_until(struct kvl *k, struct space *s, uint32_t phase)
+{
+    uint64_t until = snic_loop_clock(k->loop) + 60000000000ULL;
+    while (atomic_load(s->phase) < phase) {
+        KVL_CHECK(snic_loop_clock(k->loop) < until);
+        KVL_CHECK(snic_loop_once(k->loop, 1000000) >= 0);
+    }
+}
+
+static void space_other(void *ctx)
+{
+    struct space *s = ctx;
+    struct kvl k;
+    kvl_open(&k, s->path, 0);
+    atomic_store(s->phase, 1);
+    space_until(&k, s, 2);
+    kvl_close(&k);
+}
+
+/* With several handles only the records know what is free, some 65,000 of them in a store of 1 TB:
+ * taking space does not ask, and whoever asks often gets one sum for a while. */
+static void test_kv_lmdb_space_is_summed_once_in_a_while(void **state)
+{
+    enum { MIB = 1 << 20, SEGMENTS = 4, ASKED = 3 };
+    struct space s;
+    struct kvl k;
+    struct kvl_call c[ASKED];
+    struct snic_kv_req *reqs[ASKED];
+    (void)state;
+    kvl_path(s.path, sizeof(s.path));
+    void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    s.phase = p;
+    kvl_open(&k, s.path, SNIC_KV_OPEN_CREATE);
+    assert_int_equal(
+        kvl_object(&k, SNIC_KVOP_OBJECT_ALLOC, 0, 1, 0, (SEGMENTS * 16ULL - 1) * MIB, NULL), 0);
+    assert_int_equal(kvl_sync(&k), 0);
+    pid_t pid = kvl_fork(space_other, &s);
+    space_until(&k, &s, 1);
+    assert_int_equal(snic_kv_sole(k.kv), 0);
+    space_reads = 0;
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_ALLOC, 0, 2, 0, 2ULL * MIB, NULL), 0);
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_ZERO, 0, 2, 0, 2ULL * MIB, NULL), 0);
+    assert_int_equal(space_reads, 0);
+    memset(c, 0, sizeof(c));
+    for (uint32_t i = 0; i < ASKED; i++) {
+        c[i].op.kind = SNIC_KVOP_SPACE;
+        c[i].req.op = &c[i].op;
+        c[i].req.done = kvl_done;
+        reqs[i] = &c[i].req;
+    }
+    assert_int_equal(snic_kv_submit(k.kv, reqs, ASKED), ASKED);
+    for (uint32_t i = 0; i < ASKED; i++) {
+        assert_int_equal(kvl_end(&k, &c[i]), 0);
+        assert_int_equal(c[i].op.space_free, c[0].op.space_free);
+    }
+    /* Each is found, and stepped behind. */
+    assert_in_range(space_reads, SEGMENTS, 2 * SEGMENTS + 3);
+    atomic_store(s.phase, 2);
+    assert_int_equal(kvl_wait(pid), 0);
+    kvl_close(&k);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kv_lmdb_space_is_summed_once_in_a_while),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
