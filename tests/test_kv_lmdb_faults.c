@@ -466,6 +466,69 @@ static void test_kv_lmdb_faults_full_of_records_and_back(void **state)
     faults_disk.path = NULL;
 }
 
+/** Changes with SNIC_KVOP_RESERVE, the next one when one is over. */
+struct faults_flow {
+    struct kvl_call call;
+    struct snic_kvop_change change;
+    struct kvl *k;
+    uint64_t value;
+    int stop;
+};
+
+static void faults_flow_next(struct snic_kv_req *req)
+{
+    struct faults_flow *f = SNIC_CONTAINER(req, struct faults_flow, call.req);
+    if (f->stop) {
+        f->call.done = 1;
+        return;
+    }
+    f->value++;
+    f->change = (struct snic_kvop_change){
+        .key = kvl_key(1, 1), .kind = SNIC_KVOP_PUT, .value = &f->value, .size = sizeof(f->value)};
+    f->call.op = (struct snic_kvop){.kind = SNIC_KVOP_COMMIT,
+                                    .flags = SNIC_KVOP_RESERVE,
+                                    .changes = &f->change,
+                                    .change_count = 1};
+    memset(req, 0, sizeof(*req));
+    req->op = &f->call.op;
+    req->done = faults_flow_next;
+    assert_int_equal(snic_kv_submit(f->k->kv, &req, 1), 1);
+}
+
+/* On a disk that is nearly full a change waits for what is in memory when it comes, and not for
+ * what others go on removing. */
+static void test_kv_lmdb_faults_nearly_full_holds_a_change_once(void **state)
+{
+    struct kvl k;
+    struct faults_flow f = {.k = &k};
+    struct kvl_call c;
+    char path[512];
+    uint64_t value = 7;
+    (void)state;
+    kvl_path(path, sizeof(path));
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    kvl_close(&k);
+    faults_disk.path = path;
+    faults_disk.bytes = 0;
+    kvl_open(&k, path, 0);
+    faults_flow_next(&f.call.req);
+    uint64_t until = k.kv->stats.store_ops + 12;
+    struct snic_kvop_change change = {
+        .key = kvl_key(1, 2), .kind = SNIC_KVOP_PUT, .value = &value, .size = sizeof(value)};
+    memset(&c, 0, sizeof(c));
+    c.op = (struct snic_kvop){.kind = SNIC_KVOP_COMMIT, .changes = &change, .change_count = 1};
+    kvl_begin(&k, &c);
+    while (!c.done && k.kv->stats.store_ops < until)
+        assert_true(snic_loop_once(k.loop, SNIC_NEVER) >= 0);
+    int soon = c.done;
+    f.stop = 1;
+    assert_int_equal(kvl_end(&k, &f.call), 0);
+    assert_int_equal(kvl_end(&k, &c), SNIC_ENOSPC);
+    assert_true(soon);
+    kvl_close(&k);
+    faults_disk.path = NULL;
+}
+
 static void test_kv_lmdb_faults_readonly_changes_nothing(void **state)
 {
     struct faults f;
@@ -530,6 +593,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_faults_foreign_objects_is_left_alone),
         cmocka_unit_test(test_kv_lmdb_faults_full_of_objects_and_back),
         cmocka_unit_test(test_kv_lmdb_faults_full_of_records_and_back),
+        cmocka_unit_test(test_kv_lmdb_faults_nearly_full_holds_a_change_once),
         cmocka_unit_test(test_kv_lmdb_faults_readonly_changes_nothing),
         cmocka_unit_test(test_kv_lmdb_faults_full_map_lets_deletes_through),
     };

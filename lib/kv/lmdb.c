@@ -50,18 +50,30 @@ static void lmdb_run_sync(struct lmdb_kv *s, struct snic_kv_req *req)
     lmdb_batch_wait(s, req, lmdb_ticket(s, 1));
 }
 
-/** Does it wait for room in memory, for the mode to change, or to know how full the disk is? */
-static int lmdb_held(struct lmdb_kv *s, const struct snic_kv_req *req)
+/**
+ * Does it wait for what is in memory to be written, to know how full the disk is? It waits for that
+ * once: others, who may use what is kept back, go on adding to memory.
+ */
+static int lmdb_held_tight(struct lmdb_kv *s, struct snic_kv_req *req)
 {
-    if (!kv_op_changes(req->op))
-        return 0;
-    if (s->quiescing || lmdb_batch_crowded(s))
-        return 1;
+    uint64_t unwritten = s->flight != NULL ? s->flight->seq : s->active->seq;
     if ((req->op->flags & SNIC_KVOP_RESERVE) != 0 || !lmdb_space_tight(s))
+        return 0;
+    if (req->backend[4] == 0)
+        req->backend[4] = s->active->seq;
+    if (req->backend[4] < unwritten)
         return 0;
     if (s->flight == NULL)
         lmdb_batch_soon(s);
     return 1;
+}
+
+/** Does it wait for room in memory, for the mode to change, or to know how full the disk is? */
+static int lmdb_held(struct lmdb_kv *s, struct snic_kv_req *req)
+{
+    if (!kv_op_changes(req->op))
+        return 0;
+    return s->quiescing || lmdb_batch_crowded(s) || lmdb_held_tight(s, req);
 }
 
 void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req)
@@ -124,6 +136,7 @@ static int lmdb_submit(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n
         s->in_flight++;
         req->backend[0] = 0;
         req->backend[3] = 0;
+        req->backend[4] = 0;
         int r = snic_kvop_validate(req->op, kv->caps);
         if (r != 0) {
             req->op->result = r;
