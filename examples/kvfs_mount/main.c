@@ -431,7 +431,7 @@ static void main_check(struct km_config *c)
 int main(int argc, char **argv)
 {
     struct km_config c = {.store = "mem", .cache_mb = 16, .timeout = 60, .spin_us = 50};
-    char **args = calloc((size_t)argc + 1, sizeof(*args));
+    char **args;
     int status;
     int n;
 
@@ -439,6 +439,7 @@ int main(int argc, char **argv)
         return km_session_unmount(argv[2]);
     if (argc == 3 && strcmp(argv[1], KM_REFRESH) == 0)
         return km_session_refresh(argv[2]);
+    args = calloc((size_t)argc + 1, sizeof(*args));
     if (args == NULL)
         ex_die("out of memory");
     n = main_arguments(&c, argc, argv, args);
