@@ -351,9 +351,8 @@ static void dpu_reap(struct kd *d)
     d->stalled = 0;
 }
 
-static void dpu_look(struct snic_timer *t, uint64_t now)
+static void dpu_look_store(struct kd *d)
 {
-    struct kd *d = SNIC_CONTAINER(t, struct kd, timer);
     struct snic_kvfs_stats s;
 
     snic_kvfs_get_stats(snic_fs_engine(d->store.fs), &s);
@@ -362,6 +361,14 @@ static void dpu_look(struct snic_timer *t, uint64_t now)
         d->alone = s.alone != 0;
         d->tell_alone = 1;
     }
+}
+
+static void dpu_look(struct snic_timer *t, uint64_t now)
+{
+    struct kd *d = SNIC_CONTAINER(t, struct kd, timer);
+
+    if (d->mounted)
+        dpu_look_store(d);
     if (now - d->told_ns >= KD_TELL_NS) {
         d->told_ns = now;
         d->tell_alone = 1;
@@ -417,13 +424,12 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
     return n + 1;
 }
 
-/* Served until now; the next host may be here already. */
+/* Served until now; the next host may be here already, and hears of us while the session ends. */
 static int dpu_again(struct kd *d)
 {
     int rc;
 
     dpu_reap(d);
-    snic_loop_cancel(d->loop, &d->timer);
     d->mounted = 0;
     rc = snic_fs_unmount(d->store.fs);
     if (rc != 0 || (d->ending && d->dma == NULL)) /* else it is served until it has gone */
@@ -436,7 +442,7 @@ static int dpu_again(struct kd *d)
         d->stalled = 0;
         snic_channel_resume(d->channel);
     }
-    dpu_look(&d->timer, snic_loop_now(d->loop));
+    dpu_look_store(d);
     return 0;
 }
 
