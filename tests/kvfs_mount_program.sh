@@ -131,8 +131,31 @@ say "what is mounted is not made anew, nor checked"
 refused 2 "unmount it first" "$KVFS_TOOL" mkfs --force --store "$spec"
 refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --store "$spec"
 refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --force --store "$spec"
-refused 0 "mounted: 1 mounts" "$KVFS_TOOL" fsck --force --store "$spec"
+refused 0 "mounted: 1 mount;" "$KVFS_TOOL" fsck --force --store "$spec"
 [ "$(cat "$mnt/d/hello")" = hello ] || fail "a mounted file system was made anew"
+
+say "what may be mounted is neither: a heartbeat cannot be read"
+hurt=lmdb:$work/hurt
+mkdir "$work/hurt"
+refused 0 "" "$KVFS_TOOL" mkfs --store "$hurt"
+timeout 60 "$KVFS_MOUNT" --store "$hurt" "$other" 2>>"$work/log" || fail "cannot mount"
+cat >"$work/hurt.py" <<'END'
+import re, sys
+
+with open(sys.argv[1], "r+b") as f:
+    data = f.read()
+    for beat in re.finditer(rb"R.{8}s.{8}b", data, re.S):
+        f.seek(beat.end() + 4)
+        f.write(bytes([data[beat.end() + 4] ^ 1]))
+END
+i=0
+until python3 "$work/hurt.py" "$work/hurt/data.mdb" && # the next one, a second later, is good
+    timeout 60 "$KVFS_TOOL" fsck --repair --store "$hurt" >"$work/out" 2>&1
+    [ $? = 8 ] && grep -q "could not be found out: checksum" "$work/out"; do
+    [ $((i += 1)) -le 20 ] || fail "no word of a damaged heartbeat: $(cat "$work/out")"
+done
+fusermount3 -u "$other" || fail "cannot unmount"
+gone "$other"
 
 say "SIGTERM, also with a file open"
 kill -TERM "$(serving '')"

@@ -45,9 +45,12 @@ static int tool_fsck_beats(struct kt *t, struct tool_fsck_beats *b)
     for (const struct snic_kvop_record *r = rc < 0 ? NULL : snic_kvop_first(&op); r != NULL;
          r = snic_kvop_next(&op, r)) {
         const unsigned char *key = snic_kvop_record_key(r);
-        if (r->key_size != 10 || key[9] != 'b' || r->value_size != SNIC_KVFS_NUMBER_BYTES ||
-            b->count == TOOL_FSCK_SESSIONS)
+        if (r->key_size != 10 || key[9] != 'b')
             continue;
+        if (r->value_size != SNIC_KVFS_NUMBER_BYTES || b->count == TOOL_FSCK_SESSIONS) {
+            rc = b->count == TOOL_FSCK_SESSIONS ? SNIC_E2BIG : SNIC_ECORRUPT;
+            break;
+        }
         b->session[b->count] = snic_get_be64(key + 1);
         b->beat[b->count++] = snic_get_le64(snic_kvop_record_value(r) + SNIC_KVFS_HEAD);
     }
@@ -55,24 +58,29 @@ static int tool_fsck_beats(struct kt *t, struct tool_fsck_beats *b)
     return rc < 0 ? rc : 0;
 }
 
-uint64_t kt_in_use(struct kt *t)
+int kt_in_use(struct kt *t, uint64_t *mounts)
 {
     struct tool_fsck_beats before, after;
-    uint64_t until, alive = 0;
-    if (tool_fsck_beats(t, &before) != 0 || before.count == 0 || snic_kv_sole(t->s.kv))
+    uint64_t until;
+    *mounts = 0;
+    if (snic_kv_sole(t->s.kv))
         return 0;
+    int rc = tool_fsck_beats(t, &before);
+    if (rc != 0 || before.count == 0)
+        return rc;
     until = snic_loop_now(t->s.loop) + TOOL_FSCK_BEATS * 1000000000ULL;
     while (snic_loop_now(t->s.loop) < until)
         (void)snic_loop_once(t->s.loop, until - snic_loop_now(t->s.loop));
-    if (tool_fsck_beats(t, &after) != 0)
-        return 0;
+    rc = tool_fsck_beats(t, &after);
+    if (rc != 0)
+        return rc;
     for (uint64_t a = 0; a < after.count; a++) {
         uint64_t i = 0;
         while (i < before.count && before.session[i] != after.session[a])
             i++;
-        alive += i == before.count || before.beat[i] != after.beat[a]; /* new, or it beats */
+        *mounts += i == before.count || before.beat[i] != after.beat[a]; /* new, or it beats */
     }
-    return alive;
+    return 0;
 }
 
 static void tool_fsck_counts(const struct fsck_report *r, uint64_t mounts)
@@ -81,8 +89,8 @@ static void tool_fsck_counts(const struct fsck_report *r, uint64_t mounts)
     printf("%llu records, %llu inodes, %llu directories\n", (unsigned long long)r->records,
            (unsigned long long)r->inodes, (unsigned long long)r->directories);
     if (mounts != 0)
-        printf("it is mounted: %llu mounts; what they are changing may be among the findings\n",
-               (unsigned long long)mounts);
+        printf("it is mounted: %llu mount%s; what they are changing may be among the findings\n",
+               (unsigned long long)mounts, mounts == 1 ? "" : "s");
     if (dead + r->intents + r->orphans != 0)
         printf("the next mount clears away: %llu sessions, %llu commits, %llu orphans\n",
                (unsigned long long)dead, (unsigned long long)r->intents,
@@ -101,7 +109,15 @@ int kt_fsck(struct kt *t)
     struct fsck_report r;
     if (kt_open(t, 0) != 0)
         return FSCK_ERROR;
-    uint64_t mounts = kt_in_use(t);
+    uint64_t mounts;
+    int rc = kt_in_use(t, &mounts);
+    if (rc != 0) {
+        (void)fprintf(stderr, "whether it is mounted could not be found out: %s%s\n",
+                      snic_strerror(rc),
+                      t->repair && !t->force ? ": if it is not, --repair --force mends it" : "");
+        if (t->repair && !t->force)
+            return FSCK_ERROR;
+    }
     if (mounts != 0 && (t->repair || !t->force)) {
         (void)fprintf(stderr, "the file system is mounted: %s\n",
                       t->repair ? "unmount it before --repair" : "--force checks it all the same");

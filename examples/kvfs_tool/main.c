@@ -35,7 +35,7 @@ static const struct {
      TOOL_FORCE | TOOL_REPAIR | TOOL_DATA,
      "check it; --repair: mend, --data: read all bytes,\n           --force: only look, though it "
      "is "
-     "mounted"},
+     "mounted;\n           --repair --force: mend, though it cannot be found out whether it is"},
     {"dump", kt_dump, {NULL}, TOOL_GROUP, "every record as text; --group N: those of one inode"},
     {"load",
      kt_load,
@@ -218,6 +218,7 @@ int kt_mkfs(struct kt *t)
 {
     struct snic_kvfs_mkfs o = {.force = (uint32_t)t->force};
     struct snic_rng rng;
+    uint64_t mounts = 0;
     int status;
     int rc;
 
@@ -225,7 +226,13 @@ int kt_mkfs(struct kt *t)
     status = kt_open(t, 0);
     if (status != 0)
         return status;
-    if (t->force && kt_in_use(t) != 0) {
+    rc = t->force ? kt_in_use(t, &mounts) : 0;
+    if (rc != 0) {
+        ex_log(EX_ERROR, "%s: whether it is mounted could not be found out: %s", t->s.spec,
+               snic_strerror(rc));
+        return 2;
+    }
+    if (mounts != 0) {
         ex_log(EX_ERROR, "%s: is mounted: unmount it first", t->s.spec);
         return 2;
     }

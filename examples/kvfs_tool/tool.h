@@ -45,8 +45,9 @@ int kt_walk(struct kt *t, const struct kt_walk *w);
 /* Find a path, from the root. @return 0 or SNIC_E* */
 int kt_resolve(struct kt *t, const char *path, struct snic_kvfs_attr *out);
 
-/* How many have the file system mounted: whose hearts beat, once a second. It may take four. */
-uint64_t kt_in_use(struct kt *t);
+/* How many have the file system mounted: whose hearts beat, once a second. It may take four s.
+   @return 0; SNIC_E*: that could not be found out */
+int kt_in_use(struct kt *t, uint64_t *mounts);
 
 int kt_mkfs(struct kt *t);
 int kt_fsck(struct kt *t); /* fsck.c; t->repair: mend it */
