@@ -279,6 +279,43 @@ static void test_ddpnic_nic_refusals_change_nothing(void **state)
     nw_free(w);
 }
 
+static int persist(struct nw_world *w, uint32_t n, uint32_t src, uint32_t round)
+{
+    struct snic_ddp_msg m = inv(src, 0);
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    m.type = SNIC_DDP_PERSIST;
+    m.flags = 0;
+    m.dst = (uint8_t)n;
+    m.scope = 9;
+    m.index = round;
+    return nw_step_nic(w, n, &ev);
+}
+
+/*
+ * A scope that is used again after SYNC: a marker for a late copy of the first [PERSIST]sc was put
+ * before the second one's writes came, and must not stand for the second one's.
+ */
+static void test_ddpnic_scope_used_again_marks_again(void **state)
+{
+    struct nw_world *w = world(2, SNIC_DDP_SCOPE, 0);
+    (void)state;
+    w->traced = 1;
+    assert_int_equal(persist(w, 1, 0, 1), 0);
+    assert_int_equal(persist(w, 1, 0, 1), 0); /* a copy */
+    assert_int_equal(persist(w, 1, 0, 2), 0);
+    assert_int_equal(persist(w, 1, 0, 1), 0); /* a late one */
+    assert_string_equal(w->trace, "1s MARK; ");
+    nw_complete(w, 1, 0);
+    assert_string_equal(w->trace, "1s MARK; 1s MARK; ");
+    assert_int_equal(w->messages, 0);
+    nw_complete(w, 1, 0);
+    assert_int_equal(w->messages, 1);
+    assert_int_equal(w->message[0].type, SNIC_DDP_PERSIST_ACK);
+    assert_int_equal(w->message[0].index, 2);
+    assert_int_equal(w->node[1].pending, 0);
+    nw_free(w);
+}
+
 /* Somebody drives a key's version to the end: writes of it are refused, others go on. */
 static void test_ddpnic_versions_used_up_asks_for_epoch(void **state)
 {
@@ -537,6 +574,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddpnic_host_refusals_change_nothing),
         cmocka_unit_test(test_ddpnic_nic_refusals_change_nothing),
         cmocka_unit_test(test_ddpnic_versions_used_up_asks_for_epoch),
+        cmocka_unit_test(test_ddpnic_scope_used_again_marks_again),
         cmocka_unit_test(test_ddpnic_pcie_gap_overtaken_waits),
         cmocka_unit_test(test_ddpnic_vfifo_obsolete_entry_dropped),
         cmocka_unit_test(test_ddpnic_vfifo_keys_drain_in_parallel),

@@ -108,6 +108,7 @@ static void ddpnic_canon_writes(struct ddpnic_canon_out *o, const struct snic_dd
         ddpnic_canon_u64(o, best->tau);
         ddpnic_canon_u64(o, best->scope);
         ddpnic_canon_u64(o, (uint64_t)best->flags << 32 | (best->timer.armed != 0));
+        ddpnic_canon_u64(o, best->round);
         ddpnic_canon_u64(o, (uint64_t)best->ack_c << 48 | (uint64_t)best->ack_p << 32 |
                                 (uint64_t)best->sent << 16 | best->told);
         last = best;
@@ -216,9 +217,9 @@ static void ddpnic_canon_scopes(struct ddpnic_canon_out *o, const struct snic_dd
     const struct ddpnic_wait *a = ddpnic_canon_marker(d, NULL);
     for (; a != NULL; a = ddpnic_canon_marker(d, a)) {
         ddpnic_canon_u64(o, a->scope);
-        ddpnic_canon_u64(o, (uint64_t)a->src << 8 | a->flags);
+        ddpnic_canon_u64(o, (uint64_t)a->round << 32 | (uint64_t)a->src << 8 | a->flags);
     }
-    ddpnic_canon_u64(o, UINT64_MAX);
+    ddpnic_canon_u64(o, d->nic.round);
     ddpnic_canon_writes(o, d, d->nic.persists);
 }
 

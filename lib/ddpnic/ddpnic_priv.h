@@ -172,9 +172,9 @@ struct ddpnic_write {
     uint32_t tries;
     uint16_t ack_c;
     uint16_t ack_p;
-    uint16_t sent; /* whom it was sent to */
-    uint16_t told; /* unbatched: whose acknowledgements the host has heard of */
-    uint32_t pad;
+    uint16_t sent;  /* whom it was sent to */
+    uint16_t told;  /* unbatched: whose acknowledgements the host has heard of */
+    uint32_t round; /* of a PERSIST: which of this node's it is */
 };
 
 enum ddpnic_wait_flag {
@@ -183,7 +183,8 @@ enum ddpnic_wait_flag {
     DDPNIC_A_OWES_P = 4,  /* with DDPNIC_ONE: both at once */
     DDPNIC_A_PERSIST = 8, /* a marker; ts: of the DSTOREs it comes after the last */
     DDPNIC_A_MARK = 16,   /* MARK is under way */
-    DDPNIC_A_DEAD = 32    /* MARKED is still to come, nobody waits for it */
+    DDPNIC_A_DEAD = 32,   /* MARKED is still to come, nobody waits for it */
+    DDPNIC_A_AGAIN = 64   /* MARK under way is of a round before: another one has to follow */
 };
 
 /* An acknowledgement that is due. */
@@ -195,7 +196,8 @@ struct ddpnic_wait {
     uint32_t next;
     uint8_t flags;
     uint8_t src; /* whom it is due to; of a PERSIST perhaps this node itself */
-    uint8_t pad[6];
+    uint8_t pad[2];
+    uint32_t round; /* of a PERSIST */
 };
 
 struct ddpnic_read {
@@ -278,6 +280,7 @@ struct ddpnic_nic {
     uint32_t dfifo;
     uint32_t parked;   /* waits for newer writes (PAPER) */
     uint32_t marks;    /* waits for a marker that is not yet under way */
+    uint32_t round;    /* of the last [PERSIST]sc */
     uint32_t persists; /* writes, list */
     uint32_t dirty;    /* records, list */
     uint32_t persist_dirty;

@@ -5,7 +5,9 @@
  * All writes of the scope were answered before, so every node has accepted each, or something
  * newer, and its DSTORE is at least under way. [PERSIST]sc makes each node wait for all DSTOREs
  * that it has begun by then, and put a marker behind them; no list of keys is needed. Repeating it
- * is harmless. The coordinator does the same for itself: a wait that is due to this node.
+ * is harmless: a scope may be used again, so each carries its round, and a late copy of an earlier
+ * one neither stands for a later one's marker nor has its acknowledgement counted there. The
+ * coordinator does the same for itself: a wait that is due to this node.
  */
 #include "ddpnic_priv.h"
 
@@ -13,7 +15,9 @@ static const struct snic_ddp_key ddpnic_scope_key = {{0, 0}};
 
 void ddpnic_scope_invite(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t to)
 {
-    ddpnic_send(d, SNIC_DDP_PERSIST, to, &ddpnic_scope_key, 0)->scope = w->scope;
+    struct snic_ddp_msg *m = ddpnic_send(d, SNIC_DDP_PERSIST, to, &ddpnic_scope_key, 0);
+    m->scope = w->scope;
+    m->index = w->round;
 }
 
 static struct ddpnic_write *ddpnic_scope_find(const struct snic_ddpnic *d, uint64_t id)
@@ -45,19 +49,28 @@ static struct ddpnic_wait *ddpnic_scope_find_wait(const struct snic_ddpnic *d, u
 
 /*
  * A marker for somebody's [PERSIST]sc. 0, or SNIC_EAGAIN. One that is under way since the epoch
- * before will do: the scope's writes were answered before anybody asked for it.
+ * before will do, but not one of an earlier round: writes may have come to the scope since.
  */
-static int ddpnic_scope_wait(struct snic_ddpnic *d, uint8_t src, uint64_t scope)
+static int ddpnic_scope_wait(struct snic_ddpnic *d, uint8_t src, uint64_t scope, uint32_t round)
 {
     struct ddpnic_wait *a = ddpnic_scope_find_wait(d, src, scope);
     if (a != NULL) {
+        if ((int32_t)(round - a->round) < 0)
+            return 0; /* a late copy: that round is over */
         a->flags &= (uint8_t)~DDPNIC_A_DEAD;
+        if (round == a->round)
+            return 0;
+        a->round = round;
+        a->ts = d->nic.seq;
+        if ((a->flags & DDPNIC_A_MARK) != 0)
+            a->flags |= DDPNIC_A_AGAIN;
         return 0;
     }
     if (ddpnic_pool_full(&d->nic.waits))
         return SNIC_EAGAIN;
     a = ddpnic_wait_new(d, src, DDPNIC_A_PERSIST);
     a->scope = scope;
+    a->round = round;
     a->ts = d->nic.seq;
     d->nic.marks++;
     d->nic.mark_dirty = 1;
@@ -76,11 +89,12 @@ int ddpnic_scope_host(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     if (m->seen[1] == 0) {
         if (w != NULL || n->writes.used + 1 >= n->writes.max)
             return SNIC_EAGAIN;
-        int r = ddpnic_scope_wait(d, (uint8_t)d->o.node, m->scope);
+        int r = ddpnic_scope_wait(d, (uint8_t)d->o.node, m->scope, n->round + 1);
         if (r != 0)
             return r;
         w = ddpnic_write_new(d, NULL, 0, DDPNIC_W_CLIENT | DDPNIC_W_PERSIST);
         w->scope = m->scope;
+        w->round = ++n->round;
     }
     if (w != NULL)
         ddpnic_write_forward(d, w, m);
@@ -92,11 +106,11 @@ int ddpnic_scope_message(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     if (d->o.model != SNIC_DDP_SCOPE || m->scope == 0)
         return SNIC_EPROTO;
     if (m->type == SNIC_DDP_PERSIST)
-        return ddpnic_scope_wait(d, m->src, m->scope);
+        return ddpnic_scope_wait(d, m->src, m->scope, m->index);
     if (m->type == SNIC_DDP_PERSIST_VAL)
         return 0; /* nothing here waits for it */
     struct ddpnic_write *w = ddpnic_scope_find(d, m->scope);
-    if (w != NULL) {
+    if (w != NULL && w->round == m->index) {
         w->ack_c |= ddpnic_bit(m->src);
         if ((ddpnic_write_missing(d, w) & w->sent) == 0)
             ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
@@ -132,11 +146,19 @@ int ddpnic_scope_marked(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
     struct ddpnic_wait *a = ddpnic_scope_find_wait(d, ev->id, ev->scope);
     if (a == NULL || (a->flags & DDPNIC_A_MARK) == 0)
         return SNIC_EINVAL;
+    if ((a->flags & (DDPNIC_A_DEAD | DDPNIC_A_AGAIN)) == DDPNIC_A_AGAIN) {
+        a->flags &= (uint8_t) ~(DDPNIC_A_MARK | DDPNIC_A_AGAIN);
+        d->nic.marks++;
+        d->nic.mark_dirty = 1;
+        return 0;
+    }
     if ((a->flags & DDPNIC_A_DEAD) == 0) {
         struct ddpnic_write *w = ddpnic_scope_find(d, a->scope);
         if (a->src != d->o.node) {
-            ddpnic_send(d, SNIC_DDP_PERSIST_ACK, ddpnic_bit(a->src), &ddpnic_scope_key, 0)->scope =
-                a->scope;
+            struct snic_ddp_msg *m =
+                ddpnic_send(d, SNIC_DDP_PERSIST_ACK, ddpnic_bit(a->src), &ddpnic_scope_key, 0);
+            m->scope = a->scope;
+            m->index = a->round;
         } else if (w != NULL) {
             w->flags |= DDPNIC_W_MARKED;
             d->nic.persist_dirty = 1;

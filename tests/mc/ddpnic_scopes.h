@@ -116,7 +116,7 @@
      0x1f,
      0,
      50,
-     {3981, 13615, 9159, 6441, 24437}},
+     {3981, 13615, 9159, 6441, 24713}},
     {"3 nodes, write, eviction",
      {.node = {.nodes = 3, .keys = 1}, .writes = 1, .evictions = 1, .locks = 1},
      V,
