@@ -19,6 +19,11 @@ struct one {
     uint32_t did[16];  /* actions of each type */
     struct snic_ddp_msg last[32];
     struct snic_ddp_action done;
+    uint32_t flush;   /* id of the last FLUSH */
+    uint32_t suspect; /* mask of the last SUSPECT */
+    uint32_t suspects;
+    uint32_t order;  /* types of messages of this step: first, then last */
+    uint16_t to[32]; /* of the last of each type */
 };
 
 static struct snic_ddp_opts one_opts(uint32_t model, uint32_t flags)
@@ -37,14 +42,22 @@ static int one_step(struct one *x, const struct snic_ddp_event *ev)
     struct snic_ddp_action a;
     memset(x->sent, 0, sizeof(x->sent));
     memset(x->did, 0, sizeof(x->did));
+    x->order = 0;
     int r = snic_ddp_step(x->d, x->now, ev);
     while (snic_ddp_poll(x->d, &a) != 0) {
         x->did[a.type]++;
         if (a.type == SNIC_DDP_SEND) {
             x->sent[a.msg.type]++;
             x->last[a.msg.type] = a.msg;
+            x->to[a.msg.type] = a.to;
+            x->order = (x->order == 0 ? a.msg.type : x->order & 0xff) | (uint32_t)a.msg.type << 8;
         } else if (a.type == SNIC_DDP_DONE) {
             x->done = a;
+        } else if (a.type == SNIC_DDP_FLUSH) {
+            x->flush = a.id;
+        } else if (a.type == SNIC_DDP_SUSPECT) {
+            x->suspect = a.to;
+            x->suspects++;
         }
     }
     assert_int_equal(snic_ddp_check(x->d), 0);
@@ -101,6 +114,45 @@ static int one_tick(struct one *x, uint64_t ns)
 {
     struct snic_ddp_event ev = {.type = SNIC_DDP_TICK};
     x->now += ns;
+    return one_step(x, &ev);
+}
+
+/* Time passes, with a TICK whenever there is something to do; how many messages of this type. */
+static uint32_t one_time(struct one *x, uint64_t ns, uint32_t type)
+{
+    uint64_t end = x->now + ns;
+    uint32_t sent = 0;
+    for (uint64_t at; (at = snic_ddp_deadline_ns(x->d)) <= end;) {
+        assert_int_equal(one_tick(x, at > x->now ? at - x->now : 0), 0);
+        sent += x->sent[type];
+    }
+    x->now = end;
+    return sent;
+}
+
+/* An engine that was told nothing yet. */
+static struct one one_fresh(uint32_t model, uint32_t node, uint32_t keys)
+{
+    struct one x;
+    struct snic_ddp_opts o = one_opts(model, 0);
+    memset(&x, 0, sizeof(x));
+    o.node = node;
+    o.keys_max = keys;
+    x.size = snic_ddp_memsize(&o);
+    x.mem = support_guard_alloc(x.size, SNIC_DDP_ALIGN);
+    assert_int_equal(snic_ddp_init(&x.d, x.mem, x.size, &o), 0);
+    return x;
+}
+
+static int one_view(struct one *x, uint16_t full, uint16_t learners, uint32_t donor,
+                    uint32_t restart)
+{
+    struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &x->view};
+    x->view.epoch++;
+    x->view.full = full;
+    x->view.learners = learners;
+    x->view.donor = donor;
+    x->view.restart = restart;
     return one_step(x, &ev);
 }
 
@@ -601,11 +653,313 @@ static void test_ddp_learner_other_donor_begins_again(void **state)
     x.view.donor = 2;
     assert_int_equal(one_step(&x, &ev), 0);
     assert_int_equal(x.last[SNIC_DDP_PULL].scope, 0);
+    m.src = 2;
+    m.epoch = 3;
+    assert_int_equal(one_step(&x, &end), 0);
+    assert_int_equal(x.last[SNIC_DDP_PULL].scope, 5);
     x.view.epoch = 4;
+    x.view.incarnation[2] = 1; /* the same node with another table */
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_int_equal(x.last[SNIC_DDP_PULL].scope, 0);
+    x.view.epoch = 5;
     x.view.full = 7;
     x.view.learners = 0;
     assert_int_equal(one_step(&x, &ev), SNIC_EINVAL); /* not before it has all */
     support_guard_free(x.mem);
+}
+
+/*
+ * A donor whose network carries one value of an answer and drops the others: the learner gets all
+ * of them, in as many questions, and holds nobody to be slow.
+ */
+static void test_ddp_learner_catches_up_value_by_value(void **state)
+{
+    (void)state;
+    enum { KEYS = 100 };
+    struct one donor = one_fresh(SNIC_DDP_EVENT, 0, KEYS);
+    struct one x = one_fresh(SNIC_DDP_EVENT, 2, KEYS);
+    struct snic_ddp_event lease = {.type = SNIC_DDP_LEASE, .ts = SNIC_NEVER};
+    struct snic_ddp_info info;
+    assert_int_equal(one_view(&donor, 1, 0, 0, 0), 0);
+    assert_int_equal(one_step(&donor, &lease), 0);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        struct snic_ddp_event ev = {.type = SNIC_DDP_WRITE, .key = world_key(k), .value = k + 1};
+        assert_int_equal(one_step(&donor, &ev), 0);
+    }
+    assert_int_equal(one_view(&donor, 1, 4, 0, 0), 0);
+    x.view.epoch = 1;
+    assert_int_equal(one_view(&x, 1, 4, 0, 0), 0);
+    for (uint32_t i = 0; x.did[SNIC_DDP_FLUSH] == 0; i++) {
+        struct snic_ddp_msg m = x.last[SNIC_DDP_PULL];
+        struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+        struct snic_ddp_action a;
+        uint32_t records = 0;
+        assert_true(i <= KEYS);
+        assert_true(x.sent[SNIC_DDP_PULL] == 1);
+        m.dst = 0;
+        assert_int_equal(snic_ddp_step(donor.d, donor.now, &ev), 0);
+        while (snic_ddp_poll(donor.d, &a) != 0) {
+            assert_int_equal(a.type, SNIC_DDP_SEND);
+            if (a.msg.type == SNIC_DDP_RECORD && records++ > 0)
+                continue;
+            m = a.msg;
+            m.dst = 2;
+            assert_int_equal(one_step(&x, &ev), 0);
+            if (x.sent[SNIC_DDP_PULL] != 0)
+                break; /* asks for the next piece */
+        }
+        if (x.sent[SNIC_DDP_PULL] == 0 && x.did[SNIC_DDP_FLUSH] == 0)
+            assert_int_equal(one_tick(&x, 1000000), 0);
+    }
+    assert_int_equal(x.suspects, 0);
+    snic_ddp_inspect(x.d, &info);
+    assert_int_equal(info.records, KEYS);
+    support_guard_free(donor.mem);
+    support_guard_free(x.mem);
+}
+
+/* Of a piece the donor says first what it has, then sends what the learner lacks. */
+static void test_ddp_donor_sends_what_is_missing(void **state)
+{
+    (void)state;
+    struct one x = one_fresh(SNIC_DDP_EVENT, 0, 3);
+    struct snic_ddp_event lease = {.type = SNIC_DDP_LEASE, .ts = SNIC_NEVER};
+    struct snic_ddp_msg m;
+    struct snic_ddp_event pull = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    struct snic_ddp_info info;
+    assert_int_equal(one_view(&x, 1, 0, 0, 0), 0);
+    assert_int_equal(one_step(&x, &lease), 0);
+    for (uint32_t k = 0; k < 3; k++) {
+        struct snic_ddp_event ev = {.type = SNIC_DDP_WRITE, .key = world_key(k), .value = k + 1};
+        assert_int_equal(one_step(&x, &ev), 0);
+    }
+    assert_int_equal(one_view(&x, 1, 4, 0, 0), 0);
+    memset(&m, 0, sizeof(m));
+    m.type = SNIC_DDP_PULL;
+    m.src = 2;
+    m.epoch = 2;
+    assert_int_equal(one_step(&x, &pull), 0);
+    assert_int_equal(x.order, SNIC_DDP_PULLED | SNIC_DDP_RECORD << 8);
+    assert_int_equal(x.sent[SNIC_DDP_RECORD], 3);
+    assert_int_equal(x.last[SNIC_DDP_PULLED].seen[1], 7);
+    m.seen[0] = 5;
+    assert_int_equal(one_step(&x, &pull), 0);
+    assert_int_equal(x.sent[SNIC_DDP_RECORD], 1);
+    assert_int_equal(x.last[SNIC_DDP_RECORD].index, 1);
+    m.scope = 99; /* behind all */
+    assert_int_equal(one_step(&x, &pull), 0);
+    assert_int_equal(x.sent[SNIC_DDP_RECORD], 0);
+    assert_int_equal(x.last[SNIC_DDP_PULLED].seen[0], UINT64_MAX);
+    support_guard_free(x.mem);
+    /* One that does not serve yet is asked for nothing wrong. */
+    x = one_fresh(SNIC_DDP_EVENT, 0, 3);
+    assert_int_equal(one_view(&x, 3, 4, 1, 1), 0);
+    m.epoch = 1;
+    assert_int_equal(one_step(&x, &pull), 0);
+    assert_int_equal(x.did[SNIC_DDP_SEND], 0);
+    snic_ddp_inspect(x.d, &info);
+    assert_int_equal(info.counters.invalid, 0);
+    support_guard_free(x.mem);
+}
+
+/* SUSPECT is said when the mask changes: by whatever waits, until the last that waits does not. */
+static void test_ddp_suspect_whole_mask_each_change(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_EVENT, 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+    uint64_t a = x.last[SNIC_DDP_INV].ts;
+    (void)one_time(&x, 150000000, 0);
+    assert_int_equal(x.suspects, 0);
+    (void)one_time(&x, 400000000, 0);
+    assert_int_equal(x.suspects, 1); /* and not again and again */
+    assert_int_equal(x.suspect, 6);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, a, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_SUSPECT], 1);
+    assert_int_equal(x.suspect, 4);
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0); /* another, which node 2 answers */
+    uint64_t b = x.last[SNIC_DDP_INV].ts;
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, b, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, b, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_DONE], 1);
+    assert_int_equal(x.suspects, 2);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, a, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_SUSPECT], 1);
+    assert_int_equal(x.suspect, 0);
+    support_guard_free(x.mem);
+}
+
+/* A replay answers nobody, and its suspicion ends with it all the same. */
+static void test_ddp_suspect_of_replay_withdrawn(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t ts = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    (void)one_time(&x, 400000000, 0);
+    assert_int_equal(x.suspects, 1);
+    assert_int_equal(x.suspect, 6);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 1, ts, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 2, ts, 0), 0);
+    assert_int_equal(x.suspects, 3);
+    assert_int_equal(x.suspect, 0);
+    /* A new epoch: everybody begins anew. */
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+    (void)one_time(&x, 400000000, 0);
+    assert_int_equal(x.suspect, 6);
+    assert_int_equal(one_view(&x, 7, 0, 0, 0), 0);
+    assert_int_equal(x.suspect, 0);
+    support_guard_free(x.mem);
+}
+
+/* A restart takes as long as it takes: slow is who sends nothing. */
+static void test_ddp_restart_suspects_silent_only(void **state)
+{
+    (void)state;
+    struct one x = one_fresh(SNIC_DDP_SYNCH, 0, 3);
+    assert_int_equal(one_view(&x, 7, 0, 0, 1), 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        assert_int_equal(one_message(&x, SNIC_DDP_DIGEST, 1, 0, 0), 0);
+        (void)one_time(&x, 50000000, 0);
+    }
+    assert_int_equal(x.suspects, 1);
+    assert_int_equal(x.suspect, 4);
+    assert_int_equal(one_message(&x, SNIC_DDP_DIGEST, 2, 0, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_SUSPECT], 1);
+    assert_int_equal(x.suspect, 0);
+    /* Who is done hears, of a node that is not, that it lives. */
+    assert_int_equal(one_message(&x, SNIC_DDP_RESTARTED, 1, 0, 0), 0);
+    x.to[SNIC_DDP_DIGEST] = 0;
+    uint64_t at = snic_ddp_deadline_ns(x.d);
+    struct snic_ddp_event ev = {.type = SNIC_DDP_TICK};
+    struct snic_ddp_action a;
+    uint32_t told = 0;
+    x.now = at;
+    assert_int_equal(snic_ddp_step(x.d, x.now, &ev), 0);
+    while (snic_ddp_poll(x.d, &a) != 0)
+        told |= a.type == SNIC_DDP_SEND && a.msg.type == SNIC_DDP_DIGEST ? a.to : 0u;
+    assert_int_equal(told, 6);
+    support_guard_free(x.mem);
+}
+
+/* As long as a write's coordinator answers, nobody else does the write over. */
+static void test_ddp_live_coordinator_not_replayed(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t ts = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(one_tick(&x, 10000000), 0);
+        assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+        assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+        if (i % 2 == 0)
+            assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, ts, SNIC_DDP_MSG_LOCKED), 0);
+        else
+            assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    }
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+    /* Not its coordinator's word. */
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 2, ts, SNIC_DDP_MSG_LOCKED), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, ts, SNIC_DDP_MSG_REPLAY), 0);
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(x.last[SNIC_DDP_INV].flags, SNIC_DDP_MSG_REPLAY);
+    support_guard_free(x.mem);
+}
+
+/* QUERY of a write that goes on is always answered: by the write to who has not acknowledged. */
+static void test_ddp_query_of_live_write_answered(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+    uint64_t ts = x.last[SNIC_DDP_INV].ts;
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 1, ts, 0), 0);
+    (void)one_time(&x, 40000000, 0);
+    uint64_t deadline = snic_ddp_deadline_ns(x.d);
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, ts, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+    assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+    assert_int_equal(x.last[SNIC_DDP_QUERY].flags, SNIC_DDP_MSG_LOCKED);
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 2, ts, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(x.to[SNIC_DDP_INV], 4);
+    /* Who asks does not put off when the silent one is sent it again. */
+    assert_int_equal(snic_ddp_deadline_ns(x.d), deadline);
+    support_guard_free(x.mem);
+}
+
+/* What waits for logs only is not sent again at the pace of what may be lost. */
+static void test_ddp_logs_waited_for_patiently(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_STRICT; model <= SNIC_DDP_RENF; model++) {
+        struct one x = one_new(model, 0);
+        assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+        uint64_t ts = x.last[SNIC_DDP_INV].ts;
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, ts, 0), 0);
+        assert_int_equal(one_time(&x, 5000000, SNIC_DDP_INV), 2);
+        assert_int_equal(x.to[SNIC_DDP_INV], 4); /* not who has stored it */
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, ts, 0), 0);
+        assert_int_equal(one_time(&x, 60000000, SNIC_DDP_INV), 0);
+        assert_int_equal(one_time(&x, 10000000, SNIC_DDP_INV), 1); /* ACK_P may be lost */
+        assert_int_equal(x.to[SNIC_DDP_INV], 6);
+        support_guard_free(x.mem);
+    }
+}
+
+/* Two nodes let in one new key each where there is room for one: both writes are answered. */
+static void test_ddp_last_room_taken_twice(void **state)
+{
+    (void)state;
+    struct world *w = world_new(support_seed(), 2, SNIC_DDP_SYNCH, 0);
+    int r = 0;
+    w->opts.keys_max = 2;
+    for (uint32_t n = 0; n < 2; n++) {
+        world_crash(w, n);
+        world_boot(w, n);
+    }
+    world_start(w);
+    (void)world_op(w, SNIC_DDP_WRITE, 0, 0, 0, 0, NULL);
+    world_settle(w);
+    int a = world_op(w, SNIC_DDP_WRITE, 0, 1, 0, 0, NULL);
+    int b = world_op(w, SNIC_DDP_WRITE, 1, 2, 0, 0, NULL);
+    assert_true(a >= 0 && b >= 0);
+    for (uint32_t i = 0; i < 100 && w->messages > 0; i++)
+        (void)world_deliver(w, 0, 0);
+    world_settle(w);
+    assert_int_equal(w->op[a].state, OP_OK);
+    assert_int_equal(w->op[b].state, OP_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(world_op(w, SNIC_DDP_WRITE, n, 3, 0, 0, &r), -1);
+        assert_int_equal(r, SNIC_ENOSPC);
+    }
+    world_same(w);
+    world_free(w);
+}
+
+/* A view of more nodes than there is room for. */
+static void test_ddp_others_max_checked(void **state)
+{
+    (void)state;
+    struct snic_ddp *d = NULL;
+    struct snic_ddp_opts o = one_opts(SNIC_DDP_SYNCH, 0);
+    size_t all = snic_ddp_memsize(&o);
+    o.others_max = 16;
+    assert_int_equal(snic_ddp_memsize(&o), 0);
+    o.others_max = 1;
+    size_t size = snic_ddp_memsize(&o);
+    assert_true(size < all);
+    void *mem = support_guard_alloc(size, SNIC_DDP_ALIGN);
+    struct snic_ddp_view v = {.epoch = 1, .full = 7};
+    struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &v};
+    assert_int_equal(snic_ddp_init(&d, mem, size, &o), 0);
+    assert_int_equal(snic_ddp_step(d, 0, &ev), SNIC_EINVAL);
+    v.full = 3;
+    assert_int_equal(snic_ddp_step(d, 0, &ev), 0);
+    support_guard_free(mem);
 }
 
 /* [PERSIST]sc is answered when every log holds the scope, not before. */
@@ -635,6 +989,77 @@ static void test_ddp_scope_sync_durable_everywhere(void **state)
         assert_true(world_durable(w, n, 1) >= w->op[a].ts);
     world_same(w);
     world_free(w);
+}
+
+static int one_scope(struct one *x, uint32_t type, uint32_t src, uint64_t scope, uint32_t round)
+{
+    struct snic_ddp_msg m;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    memset(&m, 0, sizeof(m));
+    m.type = (uint8_t)type;
+    m.src = (uint8_t)src;
+    m.epoch = x->view.epoch;
+    m.scope = scope;
+    m.index = round;
+    return one_step(x, &ev);
+}
+
+static int one_flushed(struct one *x, uint32_t id)
+{
+    struct snic_ddp_event ev = {.type = SNIC_DDP_FLUSHED, .id = id};
+    return one_step(x, &ev);
+}
+
+/*
+ * A scope that is used again after SYNC: the flush for a late copy of the first [PERSIST]sc began
+ * before the second one's writes came, and must not stand for the second one's.
+ */
+static void test_ddp_scope_used_again_flushes_again(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SCOPE, 0);
+    assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST, 1, 7, 1), 0);
+    assert_int_equal(x.did[SNIC_DDP_FLUSH], 1);
+    assert_int_equal(one_flushed(&x, x.flush), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PERSIST_ACK], 1);
+    assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST, 1, 7, 1), 0); /* a copy */
+    assert_int_equal(x.did[SNIC_DDP_FLUSH], 1);
+    assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST, 1, 7, 1), 0); /* and one more */
+    assert_int_equal(x.did[SNIC_DDP_FLUSH], 0);
+    uint32_t late = x.flush;
+    assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST, 1, 7, 2), 0);
+    assert_int_equal(x.did[SNIC_DDP_FLUSH], 1);
+    assert_int_equal(one_flushed(&x, late), 0);
+    assert_int_equal(x.last[SNIC_DDP_PERSIST_ACK].index, 1);
+    assert_int_equal(one_flushed(&x, x.flush), 0);
+    assert_int_equal(x.last[SNIC_DDP_PERSIST_ACK].index, 2);
+    assert_int_equal(x.last[SNIC_DDP_PERSIST_ACK].scope, 7);
+    support_guard_free(x.mem);
+}
+
+/* The coordinator's side of it: what acknowledges the first SYNC does not count for the second. */
+static void test_ddp_scope_used_again_old_ack_not_counted(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SCOPE, 0);
+    for (uint32_t round = 1; round <= 2; round++) {
+        struct snic_ddp_event write = {.type = SNIC_DDP_WRITE, .key = world_key(1), .scope = 7};
+        struct snic_ddp_event sync = {.type = SNIC_DDP_SYNC, .scope = 7, .token = 5};
+        assert_int_equal(one_step(&x, &write), 0);
+        uint64_t ts = x.last[SNIC_DDP_INV].ts;
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, ts, 0), 0);
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, ts, 0), 0);
+        assert_int_equal(one_step(&x, &sync), 0);
+        assert_int_equal(x.last[SNIC_DDP_PERSIST].index, round);
+        assert_int_equal(one_flushed(&x, x.flush), 0);
+        for (uint32_t n = 1; n <= 2 && round == 2; n++)
+            assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST_ACK, n, 7, 1), 0);
+        assert_int_equal(x.did[SNIC_DDP_DONE], 0);
+        for (uint32_t n = 1; n <= 2; n++)
+            assert_int_equal(one_scope(&x, SNIC_DDP_PERSIST_ACK, n, 7, round), 0);
+        assert_int_equal(x.did[SNIC_DDP_DONE], 1);
+    }
+    support_guard_free(x.mem);
 }
 
 /* Strict, all crash: what was read and not yet durable is gone, as the header says. */
@@ -756,7 +1181,19 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_cas_old_ack_not_counted),
         cmocka_unit_test(test_ddp_cas_lock_not_replayed_unasked),
         cmocka_unit_test(test_ddp_learner_other_donor_begins_again),
+        cmocka_unit_test(test_ddp_learner_catches_up_value_by_value),
+        cmocka_unit_test(test_ddp_donor_sends_what_is_missing),
+        cmocka_unit_test(test_ddp_suspect_whole_mask_each_change),
+        cmocka_unit_test(test_ddp_suspect_of_replay_withdrawn),
+        cmocka_unit_test(test_ddp_restart_suspects_silent_only),
+        cmocka_unit_test(test_ddp_live_coordinator_not_replayed),
+        cmocka_unit_test(test_ddp_query_of_live_write_answered),
+        cmocka_unit_test(test_ddp_logs_waited_for_patiently),
+        cmocka_unit_test(test_ddp_last_room_taken_twice),
+        cmocka_unit_test(test_ddp_others_max_checked),
         cmocka_unit_test(test_ddp_scope_sync_durable_everywhere),
+        cmocka_unit_test(test_ddp_scope_used_again_flushes_again),
+        cmocka_unit_test(test_ddp_scope_used_again_old_ack_not_counted),
         cmocka_unit_test(test_ddp_strict_read_can_unhappen),
         cmocka_unit_test(test_ddp_copy_continues_alike),
         cmocka_unit_test(test_ddp_restart_epoch_after_others_done),

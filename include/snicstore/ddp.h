@@ -13,10 +13,14 @@
  * Depends on  snicstore/base.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
  *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
- *             About 150 bytes per key of keys_max, 100 per write, 50 per wait, 16 per read.
+ *             About 150 bytes per record, of which there are keys_max and others_max * writes_max
+ *             more; 100 per write, 50 per wait, 16 per read.
  * Threads     [owner] one thread owns an engine; memsize is [any].
- * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes and waits in flight), of a
- *             restart O(keys), TICK O(timers due), an unlock O(what waits for that key).
+ * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes, waits and scopes), of a
+ *             restart O(keys), TICK O(timers due), an unlock or an acknowledgement O(what is in
+ *             flight of that key), in Scope a write, its answer and SYNC O(scopes), PERSIST
+ *             O(waits_max). While there are tombstones, some TICK look for one to purge: up to 256
+ *             records, for each tombstone at all writes and locked keys.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
  * Units       nanoseconds; bytes.
  * Input       messages are hostile: every field is checked, and a bad one is counted and dropped.
@@ -159,13 +163,17 @@ struct snic_ddp_opts {
     uint32_t model; /**< enum snic_ddp_model */
     uint32_t flags;
     uint32_t node;          /**< own number, below SNIC_DDP_NODES_MAX */
-    uint32_t keys_max;      /**< records, tombstones included                 1 ... 2^28 */
+    uint32_t keys_max;      /**< records, tombstones included, below which a client's new key is
+                              taken; the same at all nodes                  1 ... 2^28.
+                              There is room for more: for the new keys of others, each of
+                              which looked at its own table only */
     uint32_t writes_max;    /**< coordinated or replayed at a time, one of
                               them for replays only                 2 ... 2^20 */
     uint32_t waits_max;     /**< invalidations not yet acknowledged for good  2 ... 2^20 */
     uint32_t reads_max;     /**< reads that wait for an unlock                0 ... 2^20 */
-    uint32_t scopes_max;    /**< open here                                    0 ... 2^16 */
-    uint32_t pad;           /**< 0 */
+    uint32_t scopes_max;    /**< open here: from its first write until SYNC was answered, so
+                              one that is never synced stays            0 ... 2^16 */
+    uint32_t others_max;    /**< the other nodes of any view, at most         default 15 */
     uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
     uint64_t replay_ns;     /**< a key locked by another's write for so long is asked about; after
                                  as long again without an answer it is replayed. default 10 ms */
@@ -182,14 +190,17 @@ enum snic_ddp_msg_type {
     SNIC_DDP_VAL,         /**< Synch, REnf: complete, durable everywhere */
     SNIC_DDP_VAL_C,       /**< Strict, Event, Scope: stored everywhere */
     SNIC_DDP_VAL_P,       /**< Strict: durable everywhere */
-    SNIC_DDP_PERSIST,     /**< [PERSIST]sc; `scope` */
-    SNIC_DDP_PERSIST_ACK, /**< [ACK_P]sc */
+    SNIC_DDP_PERSIST,     /**< [PERSIST]sc; `scope`; `index`: the sender's how-manieth it is */
+    SNIC_DDP_PERSIST_ACK, /**< [ACK_P]sc; `scope` and `index` are its */
     SNIC_DDP_PERSIST_VAL, /**< [VAL_P]sc */
-    SNIC_DDP_QUERY,       /**< what became of the write that locks this key? */
+    SNIC_DDP_QUERY,       /**< what became of the write that locks this key? Answered by VAL, by
+                               INV, or by a QUERY that says LOCKED: it goes on */
     SNIC_DDP_NACK,        /**< `ts`, a CAS, met a newer write: seen[0], whose value comes with it */
-    SNIC_DDP_PULL,        /**< learner: records from `cursor` on */
-    SNIC_DDP_RECORD,      /**< a learner's record number `index` of the piece at `scope` */
-    SNIC_DDP_PULLED,      /**< the piece at `scope` has `length` records, the next is at seen[0] */
+    SNIC_DDP_PULL,        /**< learner: the donor's records from number `scope` on, but for those
+                               of seen[0], a bit for each number from there */
+    SNIC_DDP_RECORD,      /**< for a learner: number `scope` + `index` */
+    SNIC_DDP_PULLED,      /**< the piece at `scope` is the numbers of seen[1], a bit each; the next
+                               is at seen[0] */
     SNIC_DDP_DIGEST,      /**< restart: what the keys of range `index` add up to: `scope` */
     SNIC_DDP_RESTARTED,   /**< restart: mine is in order */
     SNIC_DDP_PURGE_ASK,   /**< may this tombstone go? */
@@ -200,7 +211,7 @@ enum snic_ddp_msg_type {
 enum {
     SNIC_DDP_MSG_CAS = 1 << 0,       /**< an INV that may be refused (A11) */
     SNIC_DDP_MSG_TOMBSTONE = 1 << 1, /**< the value is none: deleted */
-    SNIC_DDP_MSG_LOCKED = 1 << 2,    /**< RECORD: the donor has it locked */
+    SNIC_DDP_MSG_LOCKED = 1 << 2,    /**< RECORD: the donor has it locked; QUERY: see there */
     SNIC_DDP_MSG_REPLAY = 1 << 3     /**< an INV by another than the write's coordinator; a QUERY
                                           as the answer: I will not decide this CAS, do it */
 };
@@ -219,9 +230,9 @@ struct snic_ddp_msg {
     uint32_t dst_incarnation;
     struct snic_ddp_key key;
     uint64_t ts;
-    uint64_t scope;  /**< or the cursor, the digest: see the types */
+    uint64_t scope;  /**< or a record's number, the digest: see the types */
     uint64_t value;  /**< handle */
-    uint32_t length; /**< bytes; RECORDs sent, with PULLED */
+    uint32_t length; /**< bytes */
     uint32_t index;
     uint64_t seen[2]; /**< RECORD: gV, gD; INV of a CAS: what to number above; see the types */
 };
@@ -233,7 +244,9 @@ enum snic_ddp_event_type {
     SNIC_DDP_WRITE,    /**< key, token, value, length, scope (Scope only) */
     SNIC_DDP_DELETE,   /**< key, token, scope */
     SNIC_DDP_CAS,      /**< key, token, value, length, `ts`: what a read gave; 0: only if absent.
-                            SNIC_DDP_MSG_TOMBSTONE in flags: delete */
+                            SNIC_DDP_MSG_TOMBSTONE in flags: delete. One that fails may find
+                            nothing even if it asked for that: a write beat it and was deleted.
+                            The key may be absent then; try again */
     SNIC_DDP_SYNC,     /**< token, scope: the client's [PERSIST]sc */
     SNIC_DDP_MESSAGE,  /**< msg */
     SNIC_DDP_APPENDED, /**< key, ts: that record is durable */
@@ -284,14 +297,17 @@ enum snic_ddp_action_type {
                              the carrier from the last view */
     SNIC_DDP_APPEND,    /**< key, ts, value, length, scope, flags to the log; APPENDED when durable.
                              SNIC_DDP_BACKGROUND: whenever convenient, but within the loss window
-                             that the user was told (Event, Scope, REnf) */
+                             that the user was told (Event, Scope, REnf; what a learner is given) */
     SNIC_DDP_FLUSH,     /**< make all appended durable, then FLUSHED with id */
     SNIC_DDP_DONE,      /**< the answer to token: result, ts, value, length */
     SNIC_DDP_RELEASE,   /**< value: is no longer needed */
     SNIC_DDP_CAUGHT_UP, /**< a learner: all is here and durable; ask for FULL */
     SNIC_DDP_READY,     /**< after a restart: reads are served */
     SNIC_DDP_NEED_EPOCH, /**< versions of a key are used up */
-    SNIC_DDP_SUSPECT,    /**< to: nodes that keep a write waiting, each 8 retransmissions */
+    SNIC_DDP_SUSPECT,    /**< to: all nodes for which something here (a write, a replay, SYNC, a
+                              learner's PULL, a restart) has waited for 8 retransmissions and still
+                              waits. Said when that changes, 0: nobody any more. A donor is slow
+                              when nothing new comes, of a restart who sends nothing at all */
     SNIC_DDP_FORGET      /**< key, ts: a deleted key is gone on all nodes; the log may drop all it
                               has of the key up to ts, the tombstone last */
 };
@@ -301,8 +317,10 @@ enum { SNIC_DDP_BACKGROUND = 1 << 8 };
 /**
  * Results of DONE: 0 (value and ts of a read; ts of a write), SNIC_ENOENT (a read found nothing),
  * SNIC_ECANCELED (CAS: the key holds something else, whose ts and value come with it),
- * SNIC_EUNKNOWN (this node left the epoch meanwhile: the write may or may not happen),
- * SNIC_ESTALE (SYNC of a scope this node knows nothing of, H13).
+ * SNIC_EUNKNOWN (this node left the epoch meanwhile: the write may or may not happen; a CAS that
+ * lost, and no lease any more to show to what), SNIC_ESTALE (SYNC of a scope this node knows
+ * nothing of, H13; a READ that waited, or a CAS that did not happen, and no lease any more),
+ * SNIC_EAGAIN (a CAS that did not happen: no version, NEED_EPOCH is polled).
  */
 struct snic_ddp_action {
     uint32_t type;
@@ -328,7 +346,7 @@ SNIC_API SNIC_NODISCARD int snic_ddp_init(struct snic_ddp **d, void *mem, size_t
  *               version; CAS: the key is locked by another CAS; a MESSAGE: no room for what it
  *               needs (it counts as lost, and is sent again)
  * SNIC_ESTALE   those: not FULL, not READY, or no lease; a MESSAGE of another epoch or incarnation
- * SNIC_ENOSPC   WRITE, CAS: a new key, and keys_max are there
+ * SNIC_ENOSPC   WRITE, DELETE, CAS: a new key, and keys_max are there
  * SNIC_EINVAL   an event that makes no sense (a view that goes back, a scope without the model)
  * SNIC_EPROTO   a MESSAGE that makes no sense
  * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
@@ -386,7 +404,7 @@ struct snic_ddp_info {
     uint32_t epoch;
     uint32_t role;    /**< enum snic_ddp_role */
     uint32_t serves;  /**< 1: FULL, and READY if it was a restart */
-    uint32_t records; /**< tombstones included */
+    uint32_t records; /**< tombstones included; may be above keys_max */
     uint32_t tombstones;
     uint32_t writes; /**< coordinated or replayed now */
     uint32_t waits;

@@ -44,8 +44,8 @@ static void canon_head(struct canon_out *o, const struct snic_ddp *d)
     canon_u64(o, d->learn);
     if (d->learn == DDP_LEARN_PULLS) {
         canon_u64(o, d->pull_cursor);
-        canon_u64(o, d->pull_count == SNIC_DDP__NIL ? 0 : d->pull_next);
-        canon_u64(o, d->pull_count);
+        canon_u64(o, d->pull_next);
+        canon_u64(o, d->pull_has);
         canon_u64(o, d->pull_got);
     }
     canon_u64(o, (uint64_t)d->restart << 32 | d->restarted);
@@ -163,16 +163,16 @@ static void canon_scopes(struct canon_out *o, const struct snic_ddp *d)
         canon_u64(o, s->id);
         canon_u64(o, s->token);
         canon_u64(o, (uint64_t)s->writes << 32 | s->flags);
-        canon_u64(o, (uint64_t)s->ack << 8 | (s->timer.armed != 0));
+        canon_u64(o, (uint64_t)s->round << 32 | (uint64_t)s->ack << 8 | (s->timer.armed != 0));
     }
-    canon_u64(o, UINT64_MAX);
+    canon_u64(o, d->round);
     for (uint32_t i = 0; i < d->waits.high; i++) {
         const struct ddp_wait *a = ddp_wait_at(d, i);
         if ((a->flags & DDP_A_PERSIST) == 0)
             continue;
         canon_u64(o, i);
         canon_u64(o, a->scope);
-        canon_u64(o, (uint64_t)a->src << 8 | a->flags);
+        canon_u64(o, (uint64_t)a->round << 32 | (uint64_t)a->src << 8 | a->flags);
     }
     canon_u64(o, UINT64_MAX);
 }

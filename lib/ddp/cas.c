@@ -34,6 +34,7 @@ void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w)
     w->flags &= ~(uint32_t)(DDP_W_SETTLE | SNIC_DDP_MSG_CAS);
     w->flags |= DDP_W_ABORTED;
     w->ack_c = w->ack_p = 0;
+    ddp_suspect(d, &w->late, 0);
     if ((w->flags & DDP_W_CLIENT) == 0) {
         ddp_write_free(d, w);
         return;

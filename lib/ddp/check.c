@@ -91,6 +91,21 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
     return ddp_check_watch(d, r);
 }
 
+/* Who is slow is what all that waits says, and was said. */
+static int ddp_check_late(const struct snic_ddp *d)
+{
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        uint32_t count = (d->pull_late >> n & 1) + (d->restart_late >> n & 1);
+        for (uint32_t i = 0; i < d->writes.high; i++)
+            count += ddp_write_at(d, i)->late >> n & 1;
+        for (uint32_t i = 0; i < d->scopes.high; i++)
+            count += ddp_scope_at(d, i)->late >> n & 1;
+        if (count != d->late[n] || (count != 0) != (d->suspected >> n & 1))
+            return SNIC_ECORRUPT;
+    }
+    return d->suspects != 0 ? SNIC_ECORRUPT : 0;
+}
+
 static int ddp_check_pools(const struct snic_ddp *d, uint32_t writes, uint32_t waits,
                            uint32_t reads)
 {
@@ -109,6 +124,8 @@ static int ddp_check_pools(const struct snic_ddp *d, uint32_t writes, uint32_t w
             s->timer.armed == 0)
             return SNIC_ECORRUPT;
     }
+    if (ddp_check_late(d) != 0)
+        return SNIC_ECORRUPT;
     if (writes != d->writes.used || waits != d->waits.used || reads != d->reads.used ||
         scopes != d->scopes.used || settles != d->restart_writes)
         return SNIC_ECORRUPT;

@@ -25,7 +25,10 @@ static int ddp_options(struct snic_ddp_opts *o, const struct snic_ddp_opts *from
         o->retransmit_ns = UINT64_C(1000000);
     if (o->replay_ns == 0)
         o->replay_ns = UINT64_C(10000000);
-    if (o->model < SNIC_DDP_SYNCH || o->model > SNIC_DDP_SCOPE || o->pad != 0 ||
+    if (o->others_max == 0)
+        o->others_max = SNIC_DDP_NODES_MAX - 1;
+    if (o->model < SNIC_DDP_SYNCH || o->model > SNIC_DDP_SCOPE ||
+        o->others_max >= SNIC_DDP_NODES_MAX ||
         (o->flags & ~(uint32_t)(SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST)) != 0 ||
         o->node >= SNIC_DDP_NODES_MAX)
         return SNIC_EINVAL;
@@ -38,9 +41,18 @@ static int ddp_options(struct snic_ddp_opts *o, const struct snic_ddp_opts *from
     return 0;
 }
 
+/*
+ * Records: keys_max, and what the others may have let in at the same time, each while it had room
+ * itself. A follower without room for those would not acknowledge them, for ever.
+ */
+static uint32_t ddp_recs_max(const struct snic_ddp_opts *o)
+{
+    return o->keys_max + o->others_max * o->writes_max;
+}
+
 static uint32_t ddp_index_slots(const struct snic_ddp_opts *o)
 {
-    return (uint32_t)snic_pow2_up((uint64_t)o->keys_max * 3 / 2 + 1);
+    return (uint32_t)snic_pow2_up((uint64_t)ddp_recs_max(o) * 3 / 2 + 1);
 }
 
 /* Where everything goes, relative to the beginning; fills in the at_ of @p d. */
@@ -48,9 +60,9 @@ static size_t ddp_layout(const struct snic_ddp_opts *o, struct snic_ddp *d)
 {
     uint64_t at = snic_align_up(sizeof(struct snic_ddp), SNIC_DDP_ALIGN);
     d->at_recs = at;
-    at += (uint64_t)o->keys_max * sizeof(struct ddp_rec);
+    at += (uint64_t)ddp_recs_max(o) * sizeof(struct ddp_rec);
     d->at_index = at;
-    at += snic_align_up(ddp_index_slots(o) * sizeof(struct ddp_slot), SNIC_DDP_ALIGN);
+    at += snic_align_up((uint64_t)ddp_index_slots(o) * sizeof(struct ddp_slot), SNIC_DDP_ALIGN);
     d->at_writes = at;
     at += snic_align_up(o->writes_max * sizeof(struct ddp_write), SNIC_DDP_ALIGN);
     d->at_waits = at;
@@ -92,7 +104,7 @@ int snic_ddp_init(struct snic_ddp **out, void *mem, size_t mem_size,
     SNIC_ASSERT(r == 0);
     (void)r;
     d->index_mask = ddp_index_slots(&o) - 1;
-    d->recs = ddp_pool_of(o.keys_max);
+    d->recs = ddp_pool_of(ddp_recs_max(&o));
     d->writes = ddp_pool_of(o.writes_max);
     d->waits = ddp_pool_of(o.waits_max);
     d->reads = ddp_pool_of(o.reads_max);
@@ -100,7 +112,6 @@ int snic_ddp_init(struct snic_ddp **out, void *mem, size_t mem_size,
     d->dirty = d->ready.first = d->ready.last = SNIC_DDP__NIL;
     d->sweep = d->sweep_scope = SNIC_DDP__NIL;
     d->digest_next = SNIC_DDP__RANGES;
-    d->pull_count = SNIC_DDP__NIL;
     for (uint32_t c = 0; c < DDP_CLASSES; c++)
         d->classes[c].first = d->classes[c].last = SNIC_DDP__NIL;
     *out = d;
@@ -203,6 +214,11 @@ static int ddp_work(struct snic_ddp *d)
         d->ticking = (uint8_t)ddp_timer_due(d);
         return 1;
     }
+    if (d->suspects) {
+        d->suspects = 0;
+        ddp_suspect_tell(d);
+        return 1;
+    }
     if (d->need_epoch) {
         d->need_epoch = 0;
         (void)ddp_act(d, SNIC_DDP_NEED_EPOCH);
@@ -301,6 +317,8 @@ static int ddp_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if (m->src < SNIC_DDP_NODES_MAX && (m->flags & ~flags) == 0 &&
         snic_ddp_ts_epoch(m->ts) <= d->epoch && ddp_in_model(d, m->type))
         r = ddp_deliver(d, m);
+    if (r == 0 && d->restart != DDP_RESTART_NOT)
+        ddp_restart_heard(d, ddp_bit(m->src));
     if (r == SNIC_EPROTO)
         d->counters.invalid++;
     return r;

@@ -33,7 +33,9 @@
 #define SNIC_DDP__RING 32
 #define SNIC_DDP__ROOM 12   /* of the ring, that must be free to begin another part of a piece */
 #define SNIC_DDP__PIECE 16  /* records that a PULL is answered with */
+#define SNIC_DDP__WINDOW 64 /* numbers that they are of: bits of a word */
 #define SNIC_DDP__RANGES 64 /* of keys, that a restart compares */
+#define SNIC_DDP__LATE 8    /* tries after which who has not answered is slow */
 
 /* Timer classes, each a FIFO: all in it wait for the same time. */
 #define SNIC_DDP__DOUBLINGS 7 /* retransmission: 0 ... 6 */
@@ -63,7 +65,7 @@ struct ddp_rules {
     uint8_t acks;
     uint8_t val_durable; /* val_type says durable, too: a follower raises gd */
     uint8_t watch_gd;    /* a follower that misses VAL_P asks for it (H5) */
-    uint8_t background;  /* nobody waits for the log */
+    uint8_t background;  /* no write is answered later for the log */
 };
 
 /* Armed or not is state; the deadline is time, which a checker leaves out (amendment A13). */
@@ -134,7 +136,8 @@ struct ddp_write {
     uint32_t flags;
     uint16_t ack_c; /* who has stored it, in the present incarnation */
     uint16_t ack_p; /* who has it durable */
-    uint32_t tries;
+    uint16_t tries;
+    uint16_t late; /* whom it holds to be slow (ddp_suspect) */
 };
 
 enum ddp_wait_flag {
@@ -155,7 +158,8 @@ struct ddp_wait {
     uint32_t next;
     uint8_t flags;
     uint8_t src; /* whom it is due to */
-    uint8_t pad[6];
+    uint8_t pad[2];
+    uint32_t round; /* of a [PERSIST]sc */
 };
 
 struct ddp_read {
@@ -182,7 +186,8 @@ struct ddp_scope {
     uint32_t next; /* of a free one the next free one */
     uint32_t tries;
     uint16_t ack;
-    uint16_t pad[3];
+    uint16_t late;  /* as a write's */
+    uint32_t round; /* SENT: which of this node's [PERSIST]sc it is */
 };
 
 struct ddp_slot {
@@ -253,6 +258,7 @@ struct snic_ddp {
     uint32_t loaded_epoch; /* the highest of them */
     uint32_t tombstones;
     uint32_t parked; /* waits for newer writes (PAPER) */
+    uint32_t round;  /* of the last [PERSIST]sc */
 
     /* Work left to do before the step ends (I6). */
     uint32_t dirty;        /* records, list */
@@ -261,6 +267,7 @@ struct snic_ddp {
     uint32_t sweep_scope;  /* EPOCH: scopes from here on, up to scopes.high */
     uint16_t kept;         /* EPOCH: nodes of both epochs, same incarnation */
     uint8_t ticking;       /* TICK: fire what is due */
+    uint8_t suspects;      /* late changed: does the mask? */
     uint8_t need_epoch;    /* say so */
     uint32_t digest_next;  /* restart: digests to send, from here on */
 
@@ -275,10 +282,10 @@ struct snic_ddp {
 
     /* Learning. */
     uint32_t learn;
-    uint32_t pull_count; /* of the piece, none: not yet known */
     uint64_t pull_cursor;
-    uint64_t pull_next;
-    uint64_t pull_got; /* records of the piece, one bit each */
+    uint64_t pull_next; /* 0: PULLED of this piece is not here */
+    uint64_t pull_has;  /* what it says: the donor's records from the cursor on, a bit each */
+    uint64_t pull_got;  /* those that are here */
     uint32_t pull_tries;
 
     /* Restart. */
@@ -286,9 +293,15 @@ struct snic_ddp {
     uint32_t restart_sweep;
     uint32_t restart_writes; /* replays under way */
     uint32_t restart_tries;
-    uint16_t restarted; /* who is done */
-    uint16_t pad1;
-    uint64_t differ; /* ranges, one bit each */
+    uint16_t restarted;     /* who is done */
+    uint16_t restart_heard; /* who sent anything in these tries */
+    uint16_t restart_late;  /* as a write's */
+
+    /* Slow nodes. */
+    uint16_t pull_late;                /* as a write's */
+    uint16_t suspected;                /* as last said */
+    uint32_t late[SNIC_DDP_NODES_MAX]; /* how many things wait for it too long */
+    uint64_t differ;                   /* ranges, one bit each */
     uint64_t digest[SNIC_DDP__RANGES];
     uint16_t got[SNIC_DDP__RANGES];
 
@@ -394,6 +407,7 @@ struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t 
 struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts);
 void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to);
+void ddp_write_say(struct snic_ddp *d, const struct ddp_write *w, uint16_t to);
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w);
 int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r);
@@ -411,7 +425,10 @@ int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r);
 /* replay.c */
 void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh);
 void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r);
+void ddp_watch_alive(struct snic_ddp *d, struct ddp_rec *r, uint32_t src);
 void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w);
+void ddp_suspect(struct snic_ddp *d, uint16_t *late, uint16_t now);
+void ddp_suspect_tell(struct snic_ddp *d);
 void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to);
 int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m);
 
@@ -449,6 +466,7 @@ void ddp_restart_begin(struct snic_ddp *d);
 int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
 int ddp_restart_work(struct snic_ddp *d);
 void ddp_restart_retry(struct snic_ddp *d);
+void ddp_restart_heard(struct snic_ddp *d, uint16_t from);
 
 /* purge.c */
 void ddp_purge_look(struct snic_ddp *d);

@@ -26,6 +26,11 @@ static int ddp_epoch_valid(const struct snic_ddp *d, const struct snic_ddp_view 
     int role = ddp_epoch_role(d, v);
     if (role == SNIC_DDP_FENCED)
         return 0;
+    uint32_t others = 0;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        others += n != d->o.node && ((v->full | v->learners) & ddp_bit(n)) != 0;
+    if (others > d->o.others_max)
+        return SNIC_EINVAL;
     if (role == SNIC_DDP_LEARNER &&
         (v->donor >= SNIC_DDP_NODES_MAX || (v->full & ddp_bit(v->donor)) == 0 || v->restart != 0))
         return SNIC_EINVAL;
@@ -104,6 +109,7 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
     if (d->role == SNIC_DDP_FENCED) {
         d->others = 0;
         d->restart = DDP_RESTART_NOT;
+        ddp_suspect(d, &d->restart_late, 0);
         ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
     } else {
         d->took_part = 1;
@@ -145,6 +151,7 @@ static void ddp_epoch_write(struct snic_ddp *d, struct ddp_write *w)
     w->ack_c &= kept;
     w->ack_p &= kept;
     w->tries = 0;
+    ddp_suspect(d, &w->late, 0);
     w->flags &= ~(uint32_t)(DDP_W_VAL | DDP_W_VAL_P);
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
     ddp_write_invalidate(d, w, ddp_write_missing(d, w));

@@ -116,6 +116,8 @@ static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct sn
         d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
     if (m->ts == r->vts) {
         d->counters.duplicate++;
+        if ((m->flags & SNIC_DDP_MSG_REPLAY) == 0)
+            ddp_watch_alive(d, r, m->src);
         ddp_follow_ack(d, r, m);
         return 0;
     }

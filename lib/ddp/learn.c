@@ -5,8 +5,10 @@
  * From its first epoch on it is sent every INV and acknowledges, so of each key it has the newest
  * that began since; what it lacks are older ones. It pulls them in pieces: a cursor is the number
  * of a record at the donor, where records do not move, and no key is purged while there is a
- * learner. A RECORD counts for the piece that was asked for; a piece with gaps is asked for again.
- * Of each key the newer of the two stays. It begins empty, so nothing here is from another epoch.
+ * learner. A RECORD's place in its piece is by that number, too, so it counts whenever it comes. Of
+ * a piece with gaps the missing are asked for again and sent again: the donor's network may have
+ * room for a few values at a time, and then each asking brings some. Of each key the newer of the
+ * two stays. It begins empty, so nothing here is from another epoch.
  *
  * At the end one FLUSH covers all that was appended; then it is as durable here as elsewhere.
  */
@@ -18,28 +20,43 @@ static const struct snic_ddp_key learn_no_key = {{0, 0}};
 
 static void ddp_learn_pull(struct snic_ddp *d)
 {
-    d->pull_got = 0;
-    d->pull_next = 0;
-    d->pull_count = SNIC_DDP__NIL;
-    ddp_send(d, SNIC_DDP_PULL, ddp_bit(d->donor), &learn_no_key, 0)->scope = d->pull_cursor;
+    struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_PULL, ddp_bit(d->donor), &learn_no_key, 0);
+    m->scope = d->pull_cursor;
+    m->seen[0] = d->pull_got;
     ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_PULL), d->pull_tries);
 }
 
-/* A new epoch. With another donor the cursor means nothing. */
+static void ddp_learn_begin(struct snic_ddp *d, uint64_t cursor)
+{
+    d->pull_cursor = cursor;
+    d->pull_next = d->pull_has = d->pull_got = 0;
+    d->pull_tries = 0;
+    ddp_learn_pull(d);
+}
+
+/* Something came that was not here: the donor is not slow, and the rest may be on its way. */
+static void ddp_learn_progress(struct snic_ddp *d)
+{
+    d->pull_tries = 0;
+    ddp_suspect(d, &d->pull_late, 0);
+    ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_PULL), 0);
+}
+
+/* A new epoch. With another donor, or a new life of the same, the cursor means nothing. */
 void ddp_learn_epoch(struct snic_ddp *d, uint32_t old_donor)
 {
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_PULL));
+    ddp_suspect(d, &d->pull_late, 0);
     if (d->role != SNIC_DDP_LEARNER) {
         d->learn = DDP_LEARN_NOT;
         return;
     }
-    if (d->learn == DDP_LEARN_NOT || (d->learn == DDP_LEARN_PULLS && d->donor != old_donor)) {
+    int same =
+        d->learn == DDP_LEARN_PULLS && d->donor == old_donor && (d->kept & ddp_bit(d->donor)) != 0;
+    if (d->learn == DDP_LEARN_NOT)
         d->learn = DDP_LEARN_PULLS;
-        d->pull_cursor = 0;
-    }
-    d->pull_tries = 0;
     if (d->learn == DDP_LEARN_PULLS)
-        ddp_learn_pull(d);
+        ddp_learn_begin(d, same ? d->pull_cursor : 0);
     else if (d->learn == DDP_LEARN_DONE)
         (void)ddp_act(d, SNIC_DDP_CAUGHT_UP);
 }
@@ -50,8 +67,8 @@ void ddp_learn_retry(struct snic_ddp *d)
         return;
     d->pull_tries++;
     d->counters.retransmits++;
-    if (d->pull_tries % 8 == 0)
-        ddp_act(d, SNIC_DDP_SUSPECT)->to = ddp_bit(d->donor);
+    if (d->pull_tries >= SNIC_DDP__LATE)
+        ddp_suspect(d, &d->pull_late, ddp_bit(d->donor));
     ddp_learn_pull(d);
 }
 
@@ -67,41 +84,53 @@ void ddp_learn_flushed(struct snic_ddp *d)
 static int ddp_learn_give(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     uint16_t to = ddp_bit(m->src);
-    uint64_t i = m->scope;
-    uint32_t count = 0;
-    if (!d->serves || (d->learners & to) == 0)
+    uint64_t has = 0;
+    uint64_t n = 0;
+    if ((d->learners & to) == 0)
         return SNIC_EPROTO;
-    for (uint32_t n = 0; i < d->recs.high && count < SNIC_DDP__PIECE && n < LEARN_SCAN; i++, n++) {
-        const struct ddp_rec *r = ddp_rec_at(d, (uint32_t)i);
-        if (r->vts == 0)
+    if (!d->serves)
+        return 0; /* not yet: it asks again */
+    uint64_t left = m->scope < d->recs.high ? d->recs.high - m->scope : 0;
+    for (uint32_t count = 0; n < left && n < SNIC_DDP__WINDOW && count < SNIC_DDP__PIECE; n++) {
+        uint64_t used = ddp_rec_at(d, (uint32_t)(m->scope + n))->vts != 0;
+        has |= used << n;
+        count += (uint32_t)used;
+    }
+    while (has == 0 && n < left && n < LEARN_SCAN &&
+           ddp_rec_at(d, (uint32_t)(m->scope + n))->vts == 0)
+        n++;
+    /* First, so that what is missing is known however few of the records arrive. */
+    struct snic_ddp_msg *end = ddp_send(d, SNIC_DDP_PULLED, to, &learn_no_key, 0);
+    end->scope = m->scope;
+    end->seen[0] = n < left ? m->scope + n : UINT64_MAX;
+    end->seen[1] = has;
+    for (uint32_t i = 0; i < SNIC_DDP__WINDOW; i++) {
+        if ((has & ~m->seen[0]) >> i == 0)
+            break;
+        if (((has & ~m->seen[0]) >> i & 1) == 0)
             continue;
+        const struct ddp_rec *r = ddp_rec_at(d, (uint32_t)(m->scope + i));
         struct snic_ddp_msg *a = ddp_send(d, SNIC_DDP_RECORD, to, &r->key, r->vts);
         a->flags = (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
         a->flags |= r->rd != 0 ? SNIC_DDP_MSG_LOCKED : 0;
         a->flags |= (r->flags & DDP_R_CAS) != 0 ? SNIC_DDP_MSG_CAS : 0;
         a->scope = m->scope;
-        a->index = count++;
+        a->index = i;
         a->value = r->value;
         a->length = r->length;
         a->seen[0] = r->gv;
         a->seen[1] = r->gd;
     }
-    struct snic_ddp_msg *end = ddp_send(d, SNIC_DDP_PULLED, to, &learn_no_key, 0);
-    end->scope = m->scope;
-    end->length = count;
-    end->seen[0] = i < d->recs.high ? i : UINT64_MAX;
     return 0;
 }
 
 /* Is the piece whole? Then the next one, or the end. */
 static void ddp_learn_piece(struct snic_ddp *d)
 {
-    if (d->pull_count == SNIC_DDP__NIL || d->pull_got != ((uint64_t)1 << d->pull_count) - 1)
+    if (d->pull_next == 0 || (d->pull_has & ~d->pull_got) != 0)
         return;
-    d->pull_tries = 0;
     if (d->pull_next != UINT64_MAX) {
-        d->pull_cursor = d->pull_next;
-        ddp_learn_pull(d);
+        ddp_learn_begin(d, d->pull_next);
         return;
     }
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_PULL));
@@ -112,7 +141,7 @@ static void ddp_learn_piece(struct snic_ddp *d)
 static int ddp_learn_record(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     struct ddp_rec *r = ddp_find(d, &m->key);
-    if (m->ts == 0 || m->seen[0] > m->ts || m->seen[1] > m->ts || m->index >= SNIC_DDP__PIECE)
+    if (m->ts == 0 || m->seen[0] > m->ts || m->seen[1] > m->ts || m->index >= SNIC_DDP__WINDOW)
         return SNIC_EPROTO;
     /* Locked though complete: REnf only, where a lock outlasts gV. */
     if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0 && m->seen[0] == m->ts && d->o.model != SNIC_DDP_RENF)
@@ -133,6 +162,8 @@ static int ddp_learn_record(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if (r->waits != SNIC_DDP__NIL)
         ddp_dirty(d, r);
     ddp_watch(d, r, 0);
+    if ((d->pull_got >> m->index & 1) == 0)
+        ddp_learn_progress(d);
     d->pull_got |= (uint64_t)1 << m->index;
     return 0;
 }
@@ -154,10 +185,13 @@ int ddp_learn_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
         if (result != 0)
             return result;
     } else {
-        if (m->length > SNIC_DDP__PIECE || m->seen[0] <= m->scope)
+        if (m->seen[0] <= m->scope)
             return SNIC_EPROTO;
-        d->pull_count = m->length;
-        d->pull_next = m->seen[0];
+        if (d->pull_next == 0) {
+            ddp_learn_progress(d);
+            d->pull_next = m->seen[0];
+            d->pull_has = m->seen[1];
+        }
     }
     ddp_learn_piece(d);
     return 0;

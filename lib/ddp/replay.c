@@ -62,17 +62,47 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
     ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
 }
 
+/*
+ * Something waits for the nodes @p now, and did for SNIC_DDP__LATE tries; @p late is what it said
+ * before. Counted by node, so that a node is suspected from when the first thing waits too long
+ * until the last one does not, whatever the things are.
+ */
+void ddp_suspect(struct snic_ddp *d, uint16_t *late, uint16_t now)
+{
+    uint16_t change = (uint16_t)(*late ^ now);
+    if (change == 0)
+        return;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        if ((change & ddp_bit(n)) != 0)
+            d->late[n] += (now & ddp_bit(n)) != 0 ? 1 : UINT32_MAX;
+    }
+    *late = now;
+    d->suspects = 1;
+}
+
+void ddp_suspect_tell(struct snic_ddp *d)
+{
+    uint16_t mask = 0;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        mask |= d->late[n] != 0 ? ddp_bit(n) : 0;
+    if (mask == d->suspected)
+        return;
+    d->suspected = mask;
+    ddp_act(d, SNIC_DDP_SUSPECT)->to = mask;
+}
+
 /* INV again, to who has not answered. */
 void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
 {
     uint16_t missing = ddp_write_missing(d, w);
-    w->tries++;
+    uint16_t stores = (uint16_t)(d->others & ~w->ack_c);
+    w->tries = (uint16_t)(w->tries + (w->tries < UINT16_MAX));
     if (missing == 0)
         return;
     d->counters.retransmits++;
-    if (w->tries % 8 == 0)
-        ddp_act(d, SNIC_DDP_SUSPECT)->to = missing;
-    ddp_write_invalidate(d, w, missing);
+    if (w->tries >= SNIC_DDP__LATE)
+        ddp_suspect(d, &w->late, missing);
+    ddp_write_invalidate(d, w, stores != 0 ? stores : missing);
 }
 
 /* Tell @p to that @p ts is complete, as far as this node knows it (amendment A5). */
@@ -85,21 +115,41 @@ void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint
         (void)ddp_send(d, SNIC_DDP_VAL_P, to, &r->key, ts);
 }
 
-/* QUERY, or the answer to one: that its coordinator will not decide the CAS that locks a key. */
+/* The coordinator of what is here, @p src, still sees to it: no need to, until as long again. */
+void ddp_watch_alive(struct snic_ddp *d, struct ddp_rec *r, uint32_t src)
+{
+    if (snic_ddp_ts_node(r->vts) != src || r->timer.armed == 0)
+        return;
+    r->flags &= ~(uint32_t)DDP_R_ASKED;
+    ddp_watch(d, r, 1);
+}
+
+/* The answer to a QUERY: its coordinator does, or will not decide the CAS that locks a key. */
+static int ddp_query_answer(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
+{
+    if (r == NULL || r->vts != m->ts)
+        return 0;
+    if ((m->flags & SNIC_DDP_MSG_REPLAY) == 0)
+        ddp_watch_alive(d, r, m->src);
+    else if ((r->flags & DDP_R_CAS) != 0 && snic_ddp_ts_node(m->ts) == m->src &&
+             r->timer.armed != 0)
+        r->flags |= DDP_R_PERMIT;
+    return 0;
+}
+
 int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     struct ddp_rec *r = ddp_find(d, &m->key);
-    if ((m->flags & SNIC_DDP_MSG_REPLAY) != 0) {
-        if (r != NULL && r->vts == m->ts && (r->flags & DDP_R_CAS) != 0 &&
-            snic_ddp_ts_node(m->ts) == m->src && r->timer.armed != 0)
-            r->flags |= DDP_R_PERMIT;
-        return 0;
-    }
+    if ((m->flags & (SNIC_DDP_MSG_REPLAY | SNIC_DDP_MSG_LOCKED)) != 0)
+        return ddp_query_answer(d, r, m);
     if (snic_ddp_ts_node(m->ts) != d->o.node)
         return SNIC_EPROTO;
     struct ddp_write *w = r != NULL ? ddp_write_find(d, r, m->ts) : NULL;
+    /* Not by the write's own timer: who asks often must not put off who has not answered. */
     if (w != NULL && (ddp_write_missing(d, w) & ddp_bit(m->src)) != 0)
-        ddp_write_invalidate(d, w, ddp_bit(m->src));
+        ddp_write_say(d, w, ddp_bit(m->src));
+    else if (w != NULL)
+        ddp_send(d, SNIC_DDP_QUERY, ddp_bit(m->src), &m->key, m->ts)->flags = SNIC_DDP_MSG_LOCKED;
     if (r != NULL)
         ddp_validate(d, r, m->ts, ddp_bit(m->src));
     if (w == NULL && (r == NULL || r->gv < m->ts)) {

@@ -75,6 +75,8 @@ void ddp_restart_begin(struct snic_ddp *d)
     d->restart = DDP_RESTART_COMPARES;
     d->restarted = 0;
     d->restart_tries = 0;
+    d->restart_heard = 0;
+    ddp_suspect(d, &d->restart_late, 0);
     d->digest_next = 0;
     d->differ = 0;
     memset(d->got, 0, sizeof(d->got));
@@ -94,9 +96,17 @@ static void ddp_restart_ready(struct snic_ddp *d)
         return;
     d->restart = DDP_RESTART_NOT;
     d->serves = 1;
+    ddp_suspect(d, &d->restart_late, 0);
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
     (void)ddp_act(d, SNIC_DDP_READY);
     ddp_purge_look(d);
+}
+
+/* That one lives, however long its part takes. */
+void ddp_restart_heard(struct snic_ddp *d, uint16_t from)
+{
+    d->restart_heard |= from;
+    ddp_suspect(d, &d->restart_late, d->restart_late & (uint16_t)~from);
 }
 
 int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
@@ -149,10 +159,16 @@ void ddp_restart_retry(struct snic_ddp *d)
     uint16_t missing = (uint16_t)(ddp_restart_peers(d) & ~d->restarted);
     d->restart_tries++;
     d->counters.retransmits++;
-    if (d->restart_tries % 8 == 0)
-        ddp_act(d, SNIC_DDP_SUSPECT)->to = missing;
+    if (d->restart_tries % SNIC_DDP__LATE == 0) {
+        ddp_suspect(d, &d->restart_late, missing & (uint16_t)~d->restart_heard);
+        d->restart_heard = 0;
+    }
     if (d->restart == DDP_RESTART_WAITS && missing != 0)
         (void)ddp_send(d, SNIC_DDP_RESTARTED, missing, &restart_no_key, 0);
+    /* Who is done gets no digests, and would hear nothing of a node that itself waits. */
+    uint16_t done = (uint16_t)(ddp_restart_peers(d) & d->restarted);
+    if (d->restart != DDP_RESTART_WAITS && done != 0)
+        ddp_send(d, SNIC_DDP_DIGEST, done, &restart_no_key, 0)->scope = d->digest[0];
     d->digest_next = 0;
     ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_RESTART), d->restart_tries);
 }

@@ -5,7 +5,9 @@
  * A scope belongs to the node that coordinates its writes. SYNC waits until all of them were
  * answered: then every node has appended each, or something newer, to its log. [PERSIST]sc makes
  * each node flush its log to the end as of receipt, so no list of keys is needed. Repeating it is
- * harmless.
+ * harmless: each carries its round, of which a node has as many as scopes it made durable, since a
+ * scope may be used again. A late copy of an earlier round must neither stand for the flush of a
+ * later one nor have its acknowledgement counted there.
  */
 #include "ddp_priv.h"
 
@@ -46,6 +48,7 @@ static void ddp_scope_free(struct snic_ddp *d, struct ddp_scope *s)
 {
     uint32_t n = (uint32_t)(s - ddp_scope_at(d, 0));
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));
+    ddp_suspect(d, &s->late, 0);
     /* Its number stays taken until FLUSHED, which names it. */
     if ((s->flags & (DDP_S_SENT | DDP_S_FLUSHED)) == DDP_S_SENT) {
         s->flags |= DDP_S_DEAD;
@@ -62,7 +65,9 @@ static void ddp_scope_ask(struct snic_ddp *d, struct ddp_scope *s, uint16_t to)
     static const struct snic_ddp_key none = {{0, 0}};
     if (to == 0)
         return;
-    ddp_send(d, SNIC_DDP_PERSIST, to, &none, 0)->scope = s->id;
+    struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_PERSIST, to, &none, 0);
+    m->scope = s->id;
+    m->index = s->round;
     ddp_timer_retry(d, ddp_timer_of_scope(d, s), s->tries);
 }
 
@@ -74,6 +79,7 @@ static void ddp_scope_eval(struct snic_ddp *d, struct ddp_scope *s)
         return;
     if ((s->flags & DDP_S_SENT) == 0) {
         s->flags |= DDP_S_SENT;
+        s->round = ++d->round;
         ddp_scope_ask(d, s, d->others);
         ddp_flush(d, SNIC_DDP__ID_SCOPE | (uint32_t)(s - ddp_scope_at(d, 0)));
         return;
@@ -120,7 +126,7 @@ static int ddp_scope_persist(struct snic_ddp *d, const struct snic_ddp_msg *m)
     for (uint32_t i = 0; i < d->waits.high; i++) {
         const struct ddp_wait *a = ddp_wait_at(d, i);
         if ((a->flags & (DDP_A_PERSIST | DDP_A_DEAD)) == DDP_A_PERSIST && a->src == m->src &&
-            a->scope == m->scope)
+            a->scope == m->scope && a->round == m->index)
             return 0;
     }
     if (ddp_pool_full(&d->waits))
@@ -132,6 +138,7 @@ static int ddp_scope_persist(struct snic_ddp *d, const struct snic_ddp_msg *m)
     struct ddp_wait *a = ddp_wait_at(d, n);
     memset(a, 0, sizeof(*a));
     a->scope = m->scope;
+    a->round = m->index;
     a->rec = a->next = SNIC_DDP__NIL;
     a->flags = DDP_A_USED | DDP_A_PERSIST;
     a->src = m->src;
@@ -148,8 +155,9 @@ int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if (m->type == SNIC_DDP_PERSIST_VAL)
         return 0; /* nothing here waits for it */
     struct ddp_scope *s = ddp_scope_find(d, m->scope);
-    if (s != NULL && (s->flags & DDP_S_SENT) != 0) {
+    if (s != NULL && (s->flags & DDP_S_SENT) != 0 && s->round == m->index) {
         s->ack |= ddp_bit(m->src);
+        ddp_suspect(d, &s->late, s->late & (uint16_t)~s->ack);
         if ((d->others & ~s->ack) == 0)
             ddp_timer_stop(d, ddp_timer_of_scope(d, s));
         ddp_scope_eval(d, s);
@@ -176,8 +184,11 @@ int ddp_scope_flushed(struct snic_ddp *d, uint32_t id)
     struct ddp_wait *a = ddp_wait_at(d, n);
     if (n >= d->waits.high || (a->flags & DDP_A_PERSIST) == 0)
         return SNIC_EINVAL;
-    if ((a->flags & DDP_A_DEAD) == 0)
-        ddp_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(a->src), &none, 0)->scope = a->scope;
+    if ((a->flags & DDP_A_DEAD) == 0) {
+        struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(a->src), &none, 0);
+        m->scope = a->scope;
+        m->index = a->round;
+    }
     memset(a, 0, sizeof(*a));
     a->next = d->waits.free;
     d->waits.free = n;
@@ -192,8 +203,8 @@ void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s)
     if (missing == 0)
         return;
     d->counters.retransmits++;
-    if (s->tries % 8 == 0)
-        ddp_act(d, SNIC_DDP_SUSPECT)->to = missing;
+    if (s->tries >= SNIC_DDP__LATE)
+        ddp_suspect(d, &s->late, missing);
     ddp_scope_ask(d, s, missing);
 }
 
@@ -210,6 +221,7 @@ void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s)
     }
     s->ack &= d->kept;
     s->tries = 0;
+    ddp_suspect(d, &s->late, 0);
     if ((s->flags & DDP_S_SENT) == 0)
         return;
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));

@@ -58,6 +58,7 @@ void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
         link = &ddp_write_at(d, *link)->next;
     *link = w->next;
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
+    ddp_suspect(d, &w->late, 0);
     if ((w->flags & DDP_W_OWNS) != 0)
         ddp_release(d, w->value);
     if ((w->flags & DDP_W_RESTART) != 0)
@@ -78,13 +79,29 @@ uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w)
     return (uint16_t)(d->others & ~have);
 }
 
+/*
+ * When to say INV again. What all have stored and not all have durable waits for logs, which no
+ * message makes faster: that is asked for at the slowest pace, in case an ACK_P was lost.
+ */
+static void ddp_write_pace(struct snic_ddp *d, const struct ddp_write *w)
+{
+    uint32_t stored = (d->others & ~w->ack_c) == 0;
+    ddp_timer_retry(d, ddp_timer_of_write(d, w), stored ? SNIC_DDP__DOUBLINGS : w->tries);
+}
+
 /* INV to @p to, and again when that is not answered. */
 void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to)
 {
-    const struct ddp_rec *r = ddp_rec_at(d, w->rec);
     if (to == 0)
         return;
-    ddp_timer_retry(d, ddp_timer_of_write(d, w), w->tries);
+    ddp_write_pace(d, w);
+    ddp_write_say(d, w, to);
+}
+
+/* INV to @p to. */
+void ddp_write_say(struct snic_ddp *d, const struct ddp_write *w, uint16_t to)
+{
+    const struct ddp_rec *r = ddp_rec_at(d, w->rec);
     struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_INV, to, &r->key, w->ts);
     m->scope = w->scope;
     m->flags = (uint8_t)(w->flags & SNIC_DDP_MSG_CAS);
@@ -188,7 +205,8 @@ int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const s
     /* The last one is for replays: the others may all wait for a write that nobody else ends. */
     if (d->writes.used + 1 >= d->writes.max)
         return SNIC_EAGAIN;
-    if (r == NULL && ddp_pool_full(&d->recs))
+    /* The rest of the pool is for what others admitted before they heard of each other's keys. */
+    if (r == NULL && d->recs.used >= d->o.keys_max)
         return SNIC_ENOSPC;
     if (ddp_next_ts(d, r, 2) == 0) {
         d->need_epoch = 1;
@@ -238,12 +256,16 @@ int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
     if ((w->flags & SNIC_DDP_MSG_CAS) != 0 &&
         ((m->flags & SNIC_DDP_MSG_CAS) == 0 || m->seen[0] != w->floor))
         return 0;
+    int stored = (d->others & ~w->ack_c) == 0;
     if (m->type != SNIC_DDP_ACK_P)
         w->ack_c |= ddp_bit(m->src);
     if (m->type != SNIC_DDP_ACK_C)
         w->ack_p |= ddp_bit(m->src);
+    ddp_suspect(d, &w->late, w->late & ddp_write_missing(d, w));
     if (ddp_write_missing(d, w) == 0)
         ddp_timer_stop(d, ddp_timer_of_write(d, w));
+    else if (!stored && (d->others & ~w->ack_c) == 0)
+        ddp_write_pace(d, w);
     ddp_dirty(d, r);
     return 0;
 }

@@ -28,6 +28,10 @@ static void replica_opts_engines(const struct snic_replica_opts *o, struct snic_
     d->waits_max = o->waits_max;
     d->reads_max = o->reads_max;
     d->scopes_max = o->scopes_max;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        d->others_max += n != o->node && (o->configured >> n & 1) != 0;
+    if (d->others_max == 0)
+        d->others_max = 1; /* alone; 0 means as many as there can be */
     d->retransmit_ns = o->retransmit_ns;
     d->replay_ns = o->replay_ns;
     *m = o->member;

@@ -5,10 +5,10 @@
  * pinned), budgets.
  */
 /* clang-format off */
-NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 1624441, .writes = 2, CRASH)
+NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 1776073, .writes = 2, CRASH)
 NIGHT(night_crash_strict,    3, 1, STRICT, FAST,  100000, 0, .writes = 2, CRASH)
 NIGHT(night_crash_renf,      3, 1, RENF,   FAST,   50000, 0, .writes = 2, CRASH)
-NIGHT(night_crash_event,     3, 1, EVENT,  FAST,   20000, 6692707, .writes = 2, CRASH)
+NIGHT(night_crash_event,     3, 1, EVENT,  FAST,   20000, 8076463, .writes = 2, CRASH)
 NIGHT(night_crash_synch_p,   3, 1, SYNCH,  PAPER,  10000, 0, .writes = 2, CRASH)
 NIGHT(night_crash_renf_p,    3, 1, RENF,   PAPER,  50000, 0, .writes = 2, CRASH)
 NIGHT(night_crash_event_p,   3, 1, EVENT,  PAPER,  20000, 0, .writes = 2, CRASH)

@@ -107,7 +107,9 @@ MUTATIONS = [
     ("A7 H12 [PERSIST]sc is acknowledged at once", "scope.c",
      "ddp_flush(d, SNIC_DDP__ID_WAIT | n);",
      "ddp_flush(d, SNIC_DDP__ID_WAIT | n);\n"
-     "    ddp_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(m->src), &m->key, 0)->scope = m->scope;",
+     "    struct snic_ddp_msg *k =\n"
+     "        ddp_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(m->src), &m->key, 0);\n"
+     "    k->scope = m->scope;\n    k->index = m->index;",
      SCOPE + " writes 1"),
     ("A7 [PERSIST]sc does not wait for its own flush", "scope.c",
      "(s->flags & DDP_S_FLUSHED) == 0 || ", "", SCOPE + " writes 1"),
