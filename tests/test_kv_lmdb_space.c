@@ -96,8 +96,8 @@ static void test_kv_lmdb_space_is_summed_once_in_a_while(void **state)
         assert_int_equal(kvl_end(&k, &c[i]), 0);
         assert_int_equal(c[i].op.space_free, c[0].op.space_free);
     }
-    /* Each is found, and stepped behind. */
-    assert_in_range(space_reads, SEGMENTS, 2 * SEGMENTS + 3);
+    /* Once: each is found, and stepped behind; a reservation may have begun others. */
+    assert_in_range(space_reads, SEGMENTS, 2 * (SEGMENTS + 3));
     atomic_store(s.phase, 2);
     assert_int_equal(kvl_wait(pid), 0);
     kvl_close(&k);
