@@ -196,6 +196,57 @@ static void test_replica_full_log_takes_deletions(void **state)
     end(c);
 }
 
+/*
+ * A node takes deletions and no puts any more, for want of memory. That it answers the ones is no
+ * word for it while the others wait: it is left out, and the put goes on.
+ */
+static void test_replica_slow_for_one_write_is_slow(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .checks = 16, .value_max = 128, .tight = 16};
+    struct snic_replica_info info;
+    (void)state;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_up(c, i, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    for (uint32_t k = 0; k < 16; k++)
+        must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, k, NULL) == 0);
+    struct cluster_op *w = cluster_submit(c, 0, SNIC_REPLICA_PUT, 16, NULL, NULL);
+    for (uint32_t i = 0; i < 100; i++) {
+        must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, 20 + i % 8, NULL) == 0);
+        cluster_run(c, 10 * CLUSTER_MS);
+    }
+    must(c, w != NULL && !w->open && w->result == 0);
+    snic_replica_inspect(c->node[0].r, &info);
+    assert_int_equal(info.member.view.full, 3);
+    end(c);
+}
+
+/* A node that was slow for less than slow_ns, and serves: nobody is left out for it later. */
+static void test_replica_slow_no_more_stays(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .checks = 16};
+    struct snic_replica_info info;
+    (void)state;
+    for (o.model = SNIC_DDP_SYNCH; o.model <= SNIC_DDP_SCOPE; o.model++) {
+        struct cluster *c = cluster_new(&o);
+        for (uint32_t i = 0; i < 3; i++)
+            cluster_up(c, i, 1);
+        must(c, cluster_settle(c, 10 * SECOND));
+        must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, 1, NULL) == 0);
+        cluster_run(c, SECOND);
+        cluster_pause(c, 2, 1);
+        struct cluster_op *w = cluster_submit(c, 0, SNIC_REPLICA_PUT, 1, NULL, NULL);
+        cluster_run(c, 200 * CLUSTER_MS); /* detect_ns is 250 ms */
+        cluster_pause(c, 2, 0);
+        cluster_run(c, 5 * SECOND); /* no other write comes */
+        must(c, w != NULL && !w->open && w->result == 0);
+        snic_replica_inspect(c->node[0].r, &info);
+        assert_int_equal(info.member.view.epoch, 1);
+        end(c);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +254,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_large_values_arrive_or_are_refused),
         cmocka_unit_test(test_replica_notify_from_the_loop),
         cmocka_unit_test(test_replica_full_log_takes_deletions),
+        cmocka_unit_test(test_replica_slow_for_one_write_is_slow),
+        cmocka_unit_test(test_replica_slow_no_more_stays),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

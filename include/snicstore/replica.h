@@ -46,18 +46,20 @@
  * Memory for values. A value takes the next power of two of bytes from 128 up, in one piece. Alive
  * at a time are at most, each counted once:
  *      keys_max        the newest of each key
+ *    + writes_max      for each other configured node: new keys of others, when keys_max are there
+ *                      (ddp.h)
  *    + writes_max      of writes in flight, those that a newer one of the key has replaced
  *    + what the log has not copied yet: a few while it keeps up, and up to 32 + writes_max
  *    + answers with a value that is replaced in the turn of the loop before `done` returns: at most
  *      one for each write that this turn brings
  *    + those that the embedder holds (snic_replica_hold) and that are replaced meanwhile
  *    + 1               the one that comes in
- * so with values of one size class, keys_max + 3 writes_max + 64 of it and what is held is enough
- * for a turn with writes_max writes. Where sizes differ, free memory is in pieces: a block of 2^k
- * bytes needs an aligned free area of 2^k. Against the worst order of sizes no allocator can do
- * with less than 1 + log2(largest / smallest) / 2 times as much. Too little is not the end:
- * SNIC_EAGAIN at submit; of others' writes the message counts as lost (no_room), and a node that
- * never finds the room is left out as slow.
+ * so with values of one size class, keys_max + (nodes + 2) writes_max + 64 of it and what is held
+ * is enough for a turn with writes_max writes. Where sizes differ, free memory is in pieces: a
+ * block of 2^k bytes needs an aligned free area of 2^k. Against the worst order of sizes no
+ * allocator can do with less than 1 + log2(largest / smallest) / 2 times as much. Too little is not
+ * the end: SNIC_EAGAIN at submit; of others' writes the message counts as lost (no_room), and a
+ * node that never finds the room is left out as slow.
  *
  * Clock: snic_loop_clock(), read after a message was received (member.h). The loop's clock does not
  * count the time a machine is suspended: a machine that serves must not be.

@@ -30,11 +30,6 @@ void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a
         op->data = replica_value_at(&r->values, op->value, &op->size);
         replica_value_hold(&r->values, op->value); /* N2 */
     }
-    /* All members have answered that write: nobody is slow. */
-    if (op->kind != SNIC_REPLICA_GET && a->result == 0 && r->due.slow_mask != 0) {
-        r->due.slow_mask = 0;
-        r->due.slow = 1;
-    }
 }
 
 /* The node has stopped: what was in flight will not be answered by anybody else. */

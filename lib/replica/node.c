@@ -6,7 +6,7 @@
  *                         incarnation, begins with a new engine
  *               LEASE     LEASE
  *               STORE     the log's meta slot, then STORED
- *   data path   SUSPECT   REPORT SLOW, withdrawn by the next write that succeeds
+ *   data path   SUSPECT   REPORT SLOW: the same mask, again when a view has made it forgotten
  *               CAUGHT_UP REPORT, and NEED_EPOCH
  *               APPEND, FLUSH, FORGET   the log
  *
@@ -81,7 +81,7 @@ static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
         r->due.need_epoch = 1;
         break;
     case SNIC_DDP_SUSPECT:
-        r->due.slow_mask |= a->to;
+        r->due.slow_mask = a->to;
         r->due.slow = 1;
         break;
     case SNIC_DDP_FORGET:
@@ -125,6 +125,7 @@ void replica_forget_all(struct snic_replica *r)
     int result = snic_ddp_init(&r->ddp, r->ddp_mem, r->ddp_size, &r->ddp_opts);
     SNIC_ASSERT(result == 0);
     (void)result;
+    r->due.slow_mask = 0;
     r->life++; /* N3 */
 }
 
@@ -156,7 +157,7 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
     r->view.donor = v->donor;
     r->view.restart = v->restart;
     memcpy(r->view.incarnation, v->incarnation, sizeof(r->view.incarnation));
-    r->due.slow_mask = 0;
+    r->due.slow = r->due.slow_mask != 0;
     if (a->role == SNIC_MEMBER_ROLE_FENCED) {
         if (r->part == SNIC_DDP_FENCED)
             return;
