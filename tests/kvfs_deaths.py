@@ -4,9 +4,15 @@
 
 die PID VIEW N  change names in a folder N, kill PID, go on, and write down what is there
 same VIEW N     it is what was written down
+refresh HOST    open files, kill the file system's process, stop the one that makes the kernel ask
+                anew for them when it is at it, and say its number
+cancel PID      who waits for a lock is interrupted, PID dies before it hears: EINTR, no lock
+traced PID LOG  PID is in a debugger until LOG says so; what waits goes on then
 stalled         the file system's process is stopped: what waits ends, and the mount goes on
 """
+import ctypes
 import errno
+import fcntl
 import json
 import os
 import signal
@@ -88,11 +94,11 @@ def die(pid, out, n):
         os.fsync(fd)
     os.close(fd)
     fd = os.open(folder, os.O_RDONLY)
-    for _ in range(2):
-        try:
-            os.fsync(fd)
-        except OSError as e:
-            assert e.errno == errno.EIO, e
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        assert e.errno == errno.EIO, e  # told once, too
+    os.fsync(fd)
     os.close(fd)
     number = os.fstat(opened).st_ino
     kept = by_descriptor(opened, number)
@@ -108,6 +114,98 @@ def same(out, n):
         before = json.load(f)
     now = view(f"{mnt}/d{n}")
     assert now == before, (before, now)
+
+
+def at_work(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            if b"--refresh" not in f.read():
+                return False
+        links = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return False
+    return any(link == "/" or link.startswith(mnt) for link in links)
+
+
+def kill_dpu(host):
+    with open(f"/proc/{host}/stat", encoding="utf-8") as f:
+        supervisor = int(f.read().rpartition(")")[2].split()[1])
+    with open(f"/proc/{supervisor}/task/{supervisor}/children", encoding="ascii") as f:
+        for child in map(int, f.read().split()):
+            if child != host:
+                os.kill(child, signal.SIGKILL)
+
+
+def stop_refresh(host):
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        for task in os.listdir(f"/proc/{host}/task"):
+            try:
+                with open(f"/proc/{host}/task/{task}/children", encoding="ascii") as f:
+                    children = [int(child) for child in f.read().split()]
+            except OSError:
+                continue  # the thread has ended
+            for child in filter(at_work, children):
+                os.kill(child, signal.SIGSTOP)
+                if at_work(child):
+                    return child
+                os.kill(child, signal.SIGCONT)
+    return 0
+
+
+def refresh(host):
+    for n in range(900):
+        os.open(f"{mnt}/open{n}", os.O_CREAT | os.O_RDWR)
+    os.sync()
+    for _ in range(10):  # it may be too fast to be seen
+        kill_dpu(host)
+        found = stop_refresh(host)
+        if found:
+            print(found)
+            return
+    raise AssertionError("nobody makes the kernel ask anew")
+
+
+def interrupted(fd):
+    """Wait for the lock until SIGALRM. @return exit code: 0 it was interrupted"""
+    signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    lock = 1
+    rc = ctypes.CDLL(None, use_errno=True).lockf(fd, lock, ctypes.c_long(0))
+    return 0 if rc == -1 and ctypes.get_errno() == errno.EINTR else 1
+
+
+def cancel(pid):
+    fd = os.open(f"{mnt}/lock", os.O_CREAT | os.O_RDWR)
+    os.sync()
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    child = os.fork()
+    if child == 0:
+        os._exit(interrupted(os.open(f"{mnt}/lock", os.O_RDWR)))
+    time.sleep(0.3)  # it waits
+    os.kill(pid, signal.SIGSTOP)
+    os.kill(child, signal.SIGALRM)
+    time.sleep(0.3)  # the host has told the process, which does not listen
+    os.kill(pid, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "it has the lock"
+
+
+def traced(pid, log):
+    attach, detach, every_thread = 16, 17, 0x40000000
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    assert ptrace(attach, pid, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(pid, every_thread)
+    t = threading.Thread(target=os.path.exists, args=(f"{mnt}/nobody-{pid}",))
+    t.start()
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with open(log, encoding="utf-8") as f:
+            if f"process {pid} has said nothing for 30 s: it is stopped by a debugger" in f.read():
+                break
+        time.sleep(0.5)
+    else:
+        raise AssertionError("no word of the debugger")
+    assert ptrace(detach, pid, None, None) == 0, os.strerror(ctypes.get_errno())
+    t.join()
 
 
 def stalled():
@@ -132,5 +230,11 @@ if sys.argv[2] == "die":
     die(int(sys.argv[3]), sys.argv[4], sys.argv[5])
 elif sys.argv[2] == "same":
     same(sys.argv[3], sys.argv[4])
+elif sys.argv[2] == "refresh":
+    refresh(int(sys.argv[3]))
+elif sys.argv[2] == "cancel":
+    cancel(int(sys.argv[3]))
+elif sys.argv[2] == "traced":
+    traced(int(sys.argv[3]), sys.argv[4])
 else:
     stalled()

@@ -14,8 +14,9 @@ kvfs_open --two-process
 of_ours() { # ROLE: its process; "supervisor" has none
     for p in $(kvfs_pid); do
         words=$(tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null)
+        case " $words " in "  " | *" --refresh "* | *" --unmount "*) continue ;; esac
         case $1,$words in
-        supervisor,*--role* | *,*" --unmount "*) ;;
+        supervisor,*--role*) ;;
         supervisor,* | *,*"--role $1"*) echo "$p" ;;
         esac
     done
@@ -35,13 +36,35 @@ while [ $((n += 1)) -le $rounds ]; do
     ask same "$work/view$n" $n || said "round $n, mounted anew"
 done
 
+say "a wait for a lock that was interrupted is not asked anew"
+ask cancel "$(of_ours dpu)" || said cancel
+
+say "while the kernel is made to ask anew, nobody else finds the mount in use"
+busy=$(ask refresh "$(of_ours host)") || said refresh
+fusermount3 -u "$mnt" || fail "our own process has the mount in use"
+kill -CONT "$busy"
+kvfs_gone || fail "a process is left"
+kvfs_again --two-process
+ask refresh "$(of_ours host)" >"$work/busy" || said refresh
+kill -TERM "$(of_ours supervisor)" # it ends the process, which is stopped
+kvfs_gone || fail "a process is left after SIGTERM"
+! grep "is in use" "$work/log" || fail "our own process has the mount in use at SIGTERM"
+kvfs_check
+kvfs_again --two-process
+
 if [ -n "$nightly" ]; then
+    say "a process in a debugger is left alone"
+    dpu=$(of_ours dpu)
+    ask traced "$dpu" "$work/log" || said traced
+    [ "$(of_ours dpu)" = "$dpu" ] || fail "it was killed"
     say "a process that stalls is killed, and what waits goes on"
     dpu=$(of_ours dpu)
     kill -STOP "$dpu"
     ask stalled || said stalled
-    [ "$(grep -c "process $dpu has said nothing" "$work/log")" = 1 ] || fail "no word of it, or two"
-    [ "$(of_ours dpu)" != "$dpu" ] || fail "it was not killed"
+    [ "$(grep -c "process $dpu has said nothing.*killed" "$work/log")" = 1 ] ||
+        fail "no word of it, or two"
+    next=$(of_ours dpu)
+    [ -n "$next" ] && [ "$next" != "$dpu" ] || fail "it was not killed"
 fi
 
 say "all are killed while the host unmounts: nobody waits for the mount"

@@ -103,6 +103,7 @@ struct km_call {
     uint32_t size;               /* bytes that the kernel has room for                        */
     uint32_t open_flags;
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
+    int cancelled;  /* behind the ring: so that a death does not ask for the lock anew */
     struct fuse_file_info fi;
     void *data;       /* of the answer; km_call_data() unless it came in the ring */
     uint64_t number;  /* behind the ring: names the request, */
@@ -148,6 +149,9 @@ struct km {
     int stopper_runs;
     pthread_t refresher; /* session.c */
     int refresh_fd;
+    pthread_mutex_t refresh_lock; /* of refresh_pid, from fork to reaping */
+    pid_t refresh_pid;
+    int refresh_ended;     /* by us: so it has not failed */
     atomic_int refreshing; /* enum km_refresh */
     int mounted_here;      /* session.c */
     struct snic_timer look;
@@ -202,6 +206,8 @@ int km_session_unmount(const char *at);
 int km_session_refresh_start(struct km *m, int fd);
 /* What that does, with the file as standard input: KM_REFRESH and the mount point. */
 int km_session_refresh(const char *at);
+/* End that process; it may still be there until what it asked is answered. @return it, 0: none */
+pid_t km_session_refresh_end(struct km *m);
 #define KM_REFRESH "--refresh"
 void km_session_close(struct km *m);
 /* Names in the kernel, and attributes that come with them, are no longer to be believed. It does

@@ -487,6 +487,7 @@ static void remote_submit(struct km *m, struct km_call *c)
 
     c->reopen = 0;
     c->dirty = 0;
+    c->cancelled = 0;
     remote_push(r, c);
     if (r->state == KR_UP && r->first == c)
         remote_flush(r);
@@ -501,6 +502,7 @@ static int remote_cancel(struct km *m, struct km_call *c)
         remote_end(c, SNIC_EINTR);
         return 1;
     }
+    c->cancelled = 1;
     memset(&u, 0, sizeof(u));
     u.number = c->number;
     return r->state == KR_DOWN ||

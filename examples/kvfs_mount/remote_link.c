@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define KR_RETRY_NS 50000000u
-#define KR_GIVE_UP_NS 30000000000u
+#define KR_GIVE_UP_S 30u
+#define KR_GIVE_UP_NS (KR_GIVE_UP_S * 1000000000ull)
 #define KR_STOPPING_NS 2000000000u
 
 /* ---- Messages ---- */
@@ -34,6 +35,7 @@ static int remote_message(void *ctx, struct snic_channel *ch, const struct snic_
 
     (void)ch;
     r->silent_ns = 0;
+    r->excused = 0;
     if (msg->header_bytes != sizeof(*d))
         return 1;
     if ((d->alone != 0) != atomic_load_explicit(&r->m->alone, memory_order_relaxed)) {
@@ -115,6 +117,8 @@ static void remote_recall(struct km_remote *r)
         r->free_slots[r->free_count++] = (uint16_t)i;
         if (c->reopen != 0)
             km_call_put(c);
+        else if (c->cancelled)
+            remote_end(c, SNIC_EINTR);
         else if (remote_again(c))
             remote_push(r, c);
         else
@@ -162,6 +166,27 @@ static void remote_fresh(struct km_remote *r)
         r->fresh_fd = -1;
     else
         (void)lseek(r->fresh_fd, 0, SEEK_END);
+}
+
+/* The process that makes the kernel ask anew does not wait for the next one: there will be another
+   with it. */
+static void remote_unask(struct km_remote *r)
+{
+    pid_t pid = km_session_refresh_end(r->m);
+    struct km_call *c = r->first;
+
+    if (pid <= 0)
+        return;
+    r->first = NULL;
+    while (c != NULL) {
+        struct km_call *next = c->next;
+
+        if (c->r.k.cred.pid == (uint32_t)pid)
+            remote_end(c, SNIC_EINTR);
+        else
+            remote_push(r, c);
+        c = next;
+    }
 }
 
 /* At the top level: closing runs the loop. */
@@ -325,6 +350,41 @@ static pid_t remote_pid(const struct km_remote *r)
     return u.pid;
 }
 
+/* A letter of proc(5); 0: not known. */
+static char remote_pid_state(pid_t pid)
+{
+    char path[32];
+    char text[128]; /* the name, in brackets, has 15 bytes at most */
+    const char *p;
+    size_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (f != NULL) {
+        n = fread(text, 1, sizeof(text) - 1, f);
+        (void)fclose(f);
+    }
+    text[n] = 0;
+    p = strrchr(text, ')');
+    return (char)(p != NULL && p[1] == ' ' ? p[2] : 0);
+}
+
+/* Is the silence not its own fault? It waits for a disk, or a debugger has it. */
+static int remote_excused(struct km_remote *r, pid_t pid)
+{
+    char state = remote_pid_state(pid);
+
+    if (state != 'D' && state != 't')
+        return 0;
+    if (!r->excused)
+        ex_log(EX_WARNING, "the file system's process %d has said nothing for %u s: it %s",
+               (int)pid, KR_GIVE_UP_S,
+               state == 'D' ? "waits for a disk" : "is stopped by a debugger");
+    r->excused = 1;
+    return 1;
+}
+
 /*
  * It says something every second when it has nothing to answer. One that does not is killed, so
  * that nothing it would do later meets what is asked again, and the rest is as for any death. The
@@ -344,10 +404,16 @@ static void remote_listen(struct km_remote *r, uint64_t now)
         return;
     r->silent_ns = 0;
     pid = remote_pid(r);
-    ex_log(EX_ERROR, "the file system's process %d has said nothing for %u s: it is killed",
-           (int)pid, (unsigned)(KR_GIVE_UP_NS / 1000000000u));
-    if (pid <= 0 || kill(pid, SIGKILL) != 0)
-        r->cut = 1; /* at least nobody waits for it */
+    if (pid > 0 && remote_excused(r, pid))
+        return;
+    if (pid > 0 && kill(pid, SIGKILL) == 0) {
+        ex_log(EX_ERROR, "the file system's process %d has said nothing for %u s: it is killed",
+               (int)pid, KR_GIVE_UP_S);
+        return;
+    }
+    ex_log(EX_ERROR, "the file system's process has said nothing for %u s: it is given up",
+           KR_GIVE_UP_S);
+    r->cut = 1; /* at least nobody waits for it */
 }
 
 static void remote_look(struct snic_timer *t, uint64_t now)
@@ -357,6 +423,8 @@ static void remote_look(struct snic_timer *t, uint64_t now)
     remote_listen(r, now);
     if (r->cut && r->state != KR_DOWN)
         remote_down(r);
+    if (r->state == KR_DOWN)
+        remote_unask(r);
     if (r->state == KR_DOWN && (now < r->forgotten_ns || remote_connect(r) != 0) &&
         now - r->down_ns > (atomic_load(&r->m->stopping) ? KR_STOPPING_NS : KR_GIVE_UP_NS)) {
         struct km_call *c = r->first;

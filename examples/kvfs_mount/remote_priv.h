@@ -48,6 +48,7 @@ struct km_remote {
     uint64_t down_ns;
     uint64_t looked_ns;    /* the timer, last */
     uint64_t silent_ns;    /* it has said nothing for so long, while requests waited */
+    int excused;           /* it has been said why it says nothing */
     uint64_t forgotten_ns; /* from then on the kernel believes nothing from before the death */
     int flush_queued;
     int cut; /* the link is to be taken down */

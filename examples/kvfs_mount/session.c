@@ -33,9 +33,10 @@
 enum {
     KM_EPOCH_MINOR = 44, /* of the protocol: the kernel knows FUSE_NOTIFY_INC_EPOCH */
     KM_EPOCH_CODE = 8,
-    KM_ROUND = 64,     /* requests read before the loop has its turn */
-    KM_WAIT_PARTS = 8, /* a wait's part in the average */
-    KM_WAIT_MOST = 4   /* a wait counts as so many times --spin at most */
+    KM_ROUND = 64,           /* requests read before the loop has its turn */
+    KM_WAIT_PARTS = 8,       /* a wait's part in the average */
+    KM_REFRESH_SECONDS = 10, /* at most: nobody waits long for it to unmount */
+    KM_WAIT_MOST = 4         /* a wait counts as so many times --spin at most */
 };
 
 static __thread struct km_call *session_call;
@@ -407,6 +408,7 @@ int km_session_open(struct km *m)
 {
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 
+    pthread_mutex_init(&m->refresh_lock, NULL);
     if (session_args(m, &args) == 0)
         m->se = fuse_session_new(&args, &km_ops, sizeof(km_ops), m);
     fuse_opt_free_args(&args);
@@ -472,25 +474,37 @@ static void session_exec(const char *what, const char *at, int input, pid_t pare
     _exit(1);
 }
 
-/* On a thread for that. @return 0: it did what it should */
-static int session_other(const struct km *m, const char *what, int input)
+/* On a thread for that, which stays. */
+static pid_t session_other(const struct km *m, const char *what, int input)
 {
     pid_t self = getpid();
     pid_t pid = fork();
-    int status = -1;
 
     if (pid == 0)
         session_exec(what, m->config->mountpoint, input, self);
+    return pid;
+}
+
+/* @return 0: it did what it should */
+static int session_reap(pid_t pid)
+{
+    int status = -1;
+
     while (pid > 0 && waitpid(pid, &status, 0) != pid && errno == EINTR)
         ;
     return status == 0 ? 0 : -1;
 }
 
+/* Our own process must not be who has files open there. */
 static void *session_stopper(void *arg)
 {
     struct km *m = arg;
 
-    if (session_other(m, KM_UNMOUNT, 0) == 0)
+    (void)km_session_refresh_end(m);
+    if (atomic_load(&m->refreshing) != KM_REFRESH_NONE)
+        (void)pthread_join(m->refresher, NULL);
+    atomic_store(&m->refreshing, KM_REFRESH_NONE);
+    if (session_reap(session_other(m, KM_UNMOUNT, 0)) == 0)
         return NULL;
     ex_log(EX_WARNING, "%s is in use; files open there get errors from now on",
            m->config->mountpoint);
@@ -529,11 +543,25 @@ static void session_refresh(int root, uint64_t ino)
         close(fd);
 }
 
+/* By a copy of the mount, if it can be had, so that @p at itself is not in use meanwhile. */
+static int session_root(const char *at)
+{
+    int tree = -1;
+
+#ifdef OPEN_TREE_CLONE
+    tree = open_tree(AT_FDCWD, at, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+#endif
+    return tree < 0 ? open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                    : openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 int km_session_refresh(const char *at)
 {
-    int root = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t ino;
+    int root;
 
+    (void)alarm(KM_REFRESH_SECONDS);
+    root = session_root(at);
     if (root < 0)
         return 1;
     while (read(0, &ino, sizeof(ino)) == (ssize_t)sizeof(ino))
@@ -542,11 +570,45 @@ int km_session_refresh(const char *at)
     return 0;
 }
 
+pid_t km_session_refresh_end(struct km *m)
+{
+    pid_t pid;
+
+    pthread_mutex_lock(&m->refresh_lock);
+    pid = m->refresh_pid;
+    m->refresh_ended |= pid > 0;
+    if (pid > 0)
+        (void)kill(pid, SIGKILL);
+    pthread_mutex_unlock(&m->refresh_lock);
+    return pid;
+}
+
+static void session_refresh_failed(void)
+{
+    ex_log(EX_WARNING, "the kernel may keep attributes and bytes from before the death");
+}
+
 static void *session_refresher(void *arg)
 {
     struct km *m = arg;
+    siginfo_t info;
+    pid_t pid = -1;
+    int bad;
 
-    (void)session_other(m, KM_REFRESH, m->refresh_fd);
+    pthread_mutex_lock(&m->refresh_lock);
+    m->refresh_ended = atomic_load(&m->stopping);
+    if (!m->refresh_ended)
+        pid = session_other(m, KM_REFRESH, m->refresh_fd);
+    m->refresh_pid = pid > 0 ? pid : 0;
+    pthread_mutex_unlock(&m->refresh_lock);
+    while (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+        ;
+    pthread_mutex_lock(&m->refresh_lock);
+    bad = session_reap(pid) != 0 && !m->refresh_ended;
+    m->refresh_pid = 0;
+    pthread_mutex_unlock(&m->refresh_lock);
+    if (bad)
+        session_refresh_failed();
     close(m->refresh_fd);
     atomic_store(&m->refreshing, KM_REFRESH_OVER);
     return NULL;
@@ -561,6 +623,7 @@ int km_session_refresh_start(struct km *m, int fd)
     m->refresh_fd = fd;
     atomic_store(&m->refreshing, KM_REFRESH_RUNS);
     if (pthread_create(&m->refresher, NULL, session_refresher, m) != 0) {
+        session_refresh_failed();
         close(fd);
         atomic_store(&m->refreshing, KM_REFRESH_NONE);
     }
