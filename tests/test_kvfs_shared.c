@@ -358,6 +358,117 @@ static void test_kvfs_shared_growth_spares_appends(void **state)
     growth_beside_appends(MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI); /* with the session's fence */
 }
 
+/* ---- A newcomer, and what the session that is alone has under way ---- */
+
+/* Take the engine's next operation of a kind on one inode away, on its way to the store. */
+static struct snic_kvfs_io *hold(struct many *y, uint32_t i, uint32_t kind, uint64_t ino)
+{
+    struct kvt *t = &y->t[i];
+    struct snic_kvfs_io *held = NULL;
+    t->now = y->now;
+    while (held == NULL) {
+        struct snic_kvfs_io *io = snic_kvfs_poll_io(t->k);
+        if (io == NULL)
+            assert_true(kvt_step(t));
+        else if (io->op.kind == kind &&
+                 (kind != SNIC_KVOP_COMMIT ? io->op.object : io->op.changes[0].key.group) == ino)
+            held = io;
+        else
+            t->flight[t->in_flight++] = io;
+    }
+    y->now = t->now;
+    return held;
+}
+
+static void give_back(struct many *y, uint32_t i, struct snic_kvfs_io *held)
+{
+    y->t[i].flight[y->t[i].in_flight++] = held;
+}
+
+static void start(struct many *y, uint32_t i, struct snic_kvfs_req *req)
+{
+    y->t[i].now = y->now;
+    kvt_submit(&y->t[i], req);
+}
+
+/*
+ * The only times kept back are those of a file that an fsync has locked when the session writes
+ * them out for a newcomer: the fsync writes them. The file has a lock, too, which is to be stored.
+ */
+static void test_kvfs_shared_fsync_writes_what_newcomer_waits_for(void **state)
+{
+    static struct many y;
+    static unsigned char bytes[20000];
+    struct snic_iov iov = {.base = bytes, .size = sizeof(bytes)};
+    struct snic_kvfs_req read, mount, sync;
+    (void)state;
+    many_open_with(&y, 2, MANY_CAPS, support_seed(), 1000000000000);
+    y.paused = 2;
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    uint64_t ino = make(&y, 0, "f"), other = make(&y, 0, "g");
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, other, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
+    /* No time of the next read of it is kept back. */
+    assert_int_equal(data(&y, 0, SNIC_KVFS_READ, other, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_FSYNC, other, NULL), 0);
+    assert_int_equal(lock(&y, 0, SNIC_KVFS_SETLK, ino, 1, W, 0, 9), 0);
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, 100, 0), 100);
+    y.paused = 0;
+    kvt_req(&y.t[0], &read, SNIC_KVFS_READ, other, NULL);
+    read.iov = &iov;
+    read.iov_count = 1;
+    start(&y, 0, &read); /* begun before: waited for */
+    struct snic_kvfs_io *reads = hold(&y, 0, SNIC_KVOP_OBJECT_READ, other);
+    kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
+    start(&y, 1, &mount);
+    many_pass(&y, 2000000000);
+    kvt_req(&y.t[0], &sync, SNIC_KVFS_FSYNC, ino, NULL);
+    start(&y, 0, &sync);
+    struct snic_kvfs_io *commits = hold(&y, 0, SNIC_KVOP_COMMIT, ino);
+    give_back(&y, 0, reads);
+    many_finish(&y, 1);
+    many_pass(&y, 10000000);
+    assert_null(snic_kvfs_poll_done(y.t[1].k));
+    give_back(&y, 0, commits);
+    many_finish(&y, 2);
+    assert_int_equal(sync.result, 0);
+    assert_int_equal(mount.result, 0);
+    assert_int_equal(lock(&y, 1, SNIC_KVFS_SETLK, ino, 1, W, 0, 9), SNIC_EAGAIN);
+    many_close(&y);
+}
+
+/* Whoever waits for a lock, for however long, keeps nobody from joining, and gets it afterwards. */
+static void test_kvfs_shared_waiting_for_lock_lets_newcomer_in(void **state)
+{
+    static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_SETLK, SNIC_KVFS_FLOCK};
+    static struct many y;
+    struct snic_kvfs_req w;
+    (void)state;
+    for (unsigned n = 0; n < 2; n++) {
+        many_open(&y, 2, MANY_CAPS, support_seed());
+        y.paused = 2;
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        uint64_t ino = make(&y, 0, "f");
+        assert_int_equal(lock(&y, 0, kinds[n], ino, 1, W, 0, 9), 0);
+        ask(&y, 0, &w, kinds[n], ino, 2, W, 0, 9);
+        y.paused = 0;
+        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(lock(&y, 1, kinds[n], ino, 1, R, 5, 6), SNIC_EAGAIN);
+        assert_int_equal(w.result, 0);
+        assert_null(snic_kvfs_poll_done(y.t[0].k));
+        struct snic_kvfs_req unlock;
+        lock_req(&y, 0, &unlock, kinds[n], ino, 1, U, 0, UINT64_MAX);
+        start(&y, 0, &unlock);
+        many_finish(&y, 2);
+        assert_int_equal(unlock.result, 0);
+        assert_int_equal(w.result, 0);
+        assert_int_equal(lock(&y, 1, kinds[n], ino, 1, R, 5, 6), SNIC_EAGAIN);
+        assert_int_equal(lock(&y, 0, kinds[n], ino, 2, U, 0, UINT64_MAX), 0);
+        assert_int_equal(lock(&y, 1, kinds[n], ino, 1, W, 0, 9), 0);
+        many_close(&y);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +479,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_shared_bytes_seen_by_all),
         cmocka_unit_test(test_kvfs_shared_reader_meets_no_zeros),
         cmocka_unit_test(test_kvfs_shared_growth_spares_appends),
+        cmocka_unit_test(test_kvfs_shared_fsync_writes_what_newcomer_waits_for),
+        cmocka_unit_test(test_kvfs_shared_waiting_for_lock_lets_newcomer_in),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -524,8 +524,8 @@ int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era)
     int n = 0;
     for (uint32_t i = 0; i < k->op_count; i++) {
         const struct kvfs_op *op = &k->ops[i];
-        if (op->asleep && op->drop)
-            continue; /* it has forgotten what it read: a lock that is waited for */
+        if (op->asleep && (op->drop || op->reads == NULL))
+            continue; /* it has read nothing, or forgets it: an advisory lock that is waited for */
         n += op->state != KVFS_OP_FREE && op->req != NULL && op->era < era;
     }
     return n;

@@ -198,8 +198,12 @@ int kvfs_times_flush_all(struct kvfs_op *op)
     int rc;
     if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is waited for, whatever is forgotten */
         rc = snic_link_alone(&k->kept) ? 0 : kvfs_session_proven(op); /* H5 */
-        if (rc != 0 || snic_link_alone(&k->kept))
+        if (rc != 0)
             return rc;
+        if (snic_link_alone(&k->kept)) {
+            kvfs_hold_end(op); /* it may have waited for the lock of whoever wrote the last one */
+            return 0;
+        }
     }
     op->reserve = 1; /* on a full store, too, a session must be able to end or to let others in */
     if (op->s[7] == 0) {
