@@ -280,11 +280,70 @@ static void test_kvfs_data_retry_alone_again_no_bytes(void **state)
     snic_kvmem_close(y.m);
 }
 
+/* ---- A shrink whose outcome is looked up ---- */
+
+/* Of the commit that truncates the records happen, the rest does not; nobody says so. */
+static void retry_half(struct kvt *t, struct snic_kvop *op)
+{
+    int *left = t->ctx;
+    uint32_t all = op->change_count;
+    if (op->kind != SNIC_KVOP_COMMIT || *left == 0) {
+        snic_kvmem_apply(t->m, op);
+        return;
+    }
+    for (uint32_t i = 0; i < all; i++) {
+        if (op->changes[i].kind != SNIC_KVOP_CHANGE_TRUNCATE)
+            continue;
+        struct snic_kvop_change last = op->changes[all - 1];
+        op->changes[all - 1] = op->changes[i];
+        op->changes[i] = last;
+        --*left;
+        op->change_count = all - 1;
+        break;
+    }
+    snic_kvmem_apply(t->m, op);
+    assert_true(op->result >= 0);
+    op->result = *left == 0 ? SNIC_EUNKNOWN : op->result;
+    op->change_count = all;
+}
+
+/* What was not cut does not come back where the file grows. */
+static void test_kvfs_data_retry_half_shrink_no_old_bytes(void **state)
+{
+    static unsigned char out[RETRY_ALL];
+    (void)state;
+    memset(retry_bytes, 0xaa, sizeof(retry_bytes));
+    for (int how = 0; how < 4; how++) {
+        uint64_t size = (how & 1) != 0 ? 0 : RETRY_BIG;
+        struct kvt t;
+        int left = 1;
+        kvt_open(&t, NULL);
+        uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+        assert_int_equal(kvt_write(&t, ino, 0, retry_bytes, RETRY_MORE), RETRY_MORE);
+        t.ctx = &left;
+        t.apply = retry_half;
+        assert_int_equal(kvt_truncate(&t, ino, size), 0);
+        assert_int_equal(left, 0);
+        t.apply = NULL;
+        if ((how & 2) != 0)
+            assert_int_equal(kvt_truncate(&t, ino, RETRY_ALL), 0);
+        else
+            assert_int_equal(kvt_write(&t, ino, RETRY_ALL - 1, "", 1), 1);
+        assert_int_equal(kvt_read(&t, ino, 0, out, sizeof(out)), RETRY_ALL);
+        assert_memory_equal(out, retry_bytes, size);
+        for (uint64_t i = size; i < RETRY_ALL; i++)
+            assert_int_equal(out[i], 0);
+        assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        kvt_close(&t);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_data_retry_failed_leaves_no_bytes),
         cmocka_unit_test(test_kvfs_data_retry_space_exact),
+        cmocka_unit_test(test_kvfs_data_retry_half_shrink_no_old_bytes),
         cmocka_unit_test(test_kvfs_data_retry_slow_store_same),
         cmocka_unit_test(test_kvfs_data_retry_alone_again_no_bytes),
     };

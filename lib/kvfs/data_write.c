@@ -73,11 +73,13 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
         return rc;
     }
     op->phase = done + 1;
-    if ((op->s[WRITE_TAIL] & WRITE_TAIL_CLEAN) != 0)
-        kvfs_tail_set(op, ino, 1);
-    op->s[WRITE_TAIL] = 0;
     counted = (int64_t)op->s[WRITE_ALLOCATED];
     allocated = kvfs_commit_allocated(op);
+    if (allocated == INT64_MIN) /* looked up: its records are there, of the object nobody knows */
+        kvfs_tail_set(op, ino, 0);
+    else if ((op->s[WRITE_TAIL] & WRITE_TAIL_CLEAN) != 0)
+        kvfs_tail_set(op, ino, 1);
+    op->s[WRITE_TAIL] = 0;
     if (counted == INT64_MIN || allocated == INT64_MIN || counted == allocated)
         return 0;
     return kvfs_keep_space(op, ino, allocated - counted);
