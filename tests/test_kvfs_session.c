@@ -448,6 +448,31 @@ static void test_kvfs_session_store_down_told(void **state)
     many_close(&y);
 }
 
+/* An unmount that the store fails leaves a session that goes on to live, and may end later. */
+static void test_kvfs_session_unmount_failed_lives_on(void **state)
+{
+    static const struct snic_kv_fault fault = {.kind = SNIC_KV_FAULT_ERROR,
+                                               .kinds = 1u << SNIC_KVOP_SCAN,
+                                               .after = 1,
+                                               .error = SNIC_ETIMEDOUT};
+    struct many y;
+    (void)state;
+    for (uint32_t multi = 0; multi < 2; multi++) {
+        many_open(&y, 2, MANY_CAPS | (multi ? SNIC_KV_CAP_ATOMIC_MULTI : 0), 14);
+        many_mount(&y);
+        many_pass(&y, SESSION_SECOND);
+        y.paused = 2;
+        assert_int_equal(snic_kvmem_fault(y.m, &fault), 0);
+        assert_int_equal(session_unmount(&y, 0), SNIC_ETIMEDOUT);
+        y.paused = 0;
+        many_pass(&y, 30 * (uint64_t)SESSION_SECOND);
+        assert_false(session_alone(&y, 1));
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKNOD, 1, "f"), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_LOOKUP, 1, "f"), 0);
+        many_close(&y);
+    }
+}
+
 /* Two of one number: the second is told, and does not wait for the first. */
 static void test_kvfs_session_number_taken_refused(void **state)
 {
@@ -499,6 +524,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_session_numbers_never_twice),
         cmocka_unit_test(test_kvfs_session_locks_outlive_alone_not_death),
         cmocka_unit_test(test_kvfs_session_mkfs_mount_refused),
+        cmocka_unit_test(test_kvfs_session_unmount_failed_lives_on),
         cmocka_unit_test(test_kvfs_session_number_taken_refused),
         cmocka_unit_test(test_kvfs_session_table_missing_named),
         cmocka_unit_test(test_kvfs_session_store_down_told),

@@ -355,8 +355,12 @@ int kvfs_run_unmount(struct kvfs_op *op)
     }
     if (op->phase == 1) {
         rc = session_mount_withdraw(op);
-        if (rc != 0 && rc != SNIC_EIO)
+        if (kvfs_runs_again(op, rc))
+            return KVFS_PENDING;
+        if (rc != 0 && rc != SNIC_EIO) {
+            s->next_ns = k->now.mono_ns; /* the session lives on: its record may be there */
             return rc;
+        }
         op->s[3] = (uint64_t)(int64_t)rc;
         return kvfs_next(op, 2);
     }
