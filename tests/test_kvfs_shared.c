@@ -3,6 +3,7 @@
 #include "test_kvfs_bytes.h"
 #include "test_kvfs_many.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -469,6 +470,146 @@ static void test_kvfs_shared_waiting_for_lock_lets_newcomer_in(void **state)
     }
 }
 
+/* ---- Requests that end without having got what they waited for ---- */
+
+/* As many locks as there may be, of one session, and back. */
+static void fill(struct many *y, uint32_t i)
+{
+    enum { FILES = 16 };
+    uint32_t each = y->t[i].o.locks_max / FILES;
+    uint64_t ino[FILES];
+    char name[8] = "l";
+    for (unsigned n = 0; n < FILES; n++) {
+        name[1] = (char)('A' + n);
+        ino[n] = make(y, i, name);
+        for (uint32_t r = 0; r < each; r++)
+            assert_int_equal(lock(y, i, SNIC_KVFS_SETLK, ino[n], 1, W, 2 * r, 2 * r), 0);
+    }
+    assert_int_equal(lock(y, i, SNIC_KVFS_SETLK, ino[0], 1, W, 10000, 10000), SNIC_ENOLCK);
+    for (unsigned n = 0; n < FILES; n++)
+        assert_int_equal(lock(y, i, SNIC_KVFS_SETLK, ino[n], 1, U, 0, UINT64_MAX), 0);
+}
+
+/* A lock that is waited for: its inode has no place in memory when the wait ends. */
+static void test_kvfs_shared_waiter_refused_leaves_nothing(void **state)
+{
+    enum { FILES = 512 };
+    static struct many y;
+    static uint64_t handle[FILES];
+    struct snic_kvfs_req w, open;
+    char name[8];
+    unsigned count = 0;
+    (void)state;
+    many_open(&y, 2, MANY_CAPS, support_seed());
+    many_mount(&y);
+    uint64_t ino = make(&y, 0, "f");
+    assert_int_equal(lock(&y, 0, SNIC_KVFS_SETLK, ino, 1, W, 0, 9), 0);
+    ask(&y, 0, &w, SNIC_KVFS_SETLK, ino, 2, W, 0, 9);
+    for (; count < FILES; count++) {
+        snprintf(name, sizeof(name), "o%u", count);
+        kvt_req(&y.t[0], &open, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, name);
+        open.flags |= SNIC_KVFS_OPEN_READ;
+        open.mode = 0644;
+        if (many_call(&y, 0, &open) != 0)
+            break;
+        handle[count] = open.handle;
+    }
+    assert_int_equal(open.result, SNIC_ENFILE);
+    /* CREATE takes places for names, too: what is left takes one more each. */
+    for (unsigned n = 0; n < 8 && count < FILES; n++) {
+        kvt_req(&y.t[0], &open, SNIC_KVFS_OPEN, make(&y, 1, (char[]){'p', (char)('a' + n), 0}),
+                NULL);
+        open.flags |= SNIC_KVFS_OPEN_READ;
+        if (many_call(&y, 0, &open) != 0)
+            break;
+        handle[count++] = open.handle;
+    }
+    assert_int_equal(open.result, SNIC_ENFILE);
+    snic_kvfs_cancel(y.t[0].k, &w, y.now);
+    many_finish(&y, 1);
+    assert_int_equal(w.result, SNIC_ENFILE);
+    for (unsigned n = 0; n < count; n++) {
+        kvt_req(&y.t[0], &open, SNIC_KVFS_RELEASE, 0, NULL);
+        open.handle = handle[n];
+        assert_int_equal(many_call(&y, 0, &open), 0);
+    }
+    assert_int_equal(lock(&y, 0, SNIC_KVFS_SETLK, ino, 1, U, 0, UINT64_MAX), 0);
+    fill(&y, 0);
+    many_close(&y);
+}
+
+/* The store is down when a lock is looked for again: the request is told so, and is over. */
+static void test_kvfs_shared_waiter_of_silent_store_leaves_nothing(void **state)
+{
+    static const struct snic_kv_fault down = {
+        .kind = SNIC_KV_FAULT_ERROR, .after = 1, .repeat = UINT64_MAX, .error = SNIC_ETIMEDOUT};
+    static struct many y;
+    struct snic_kvfs_req w;
+    struct snic_kvfs_stats s;
+    (void)state;
+    many_open(&y, 2, MANY_CAPS, support_seed());
+    many_mount(&y);
+    uint64_t ino = make(&y, 0, "f");
+    assert_int_equal(lock(&y, 0, SNIC_KVFS_SETLK, ino, 1, W, 0, 9), 0);
+    ask(&y, 0, &w, SNIC_KVFS_SETLK, ino, 2, W, 0, 9);
+    many_pass(&y, 1000000000);
+    assert_int_equal(snic_kvmem_fault(y.m, &down), 0);
+    many_pass(&y, 7000000000);
+    assert_null(snic_kvfs_poll_done(y.t[0].k));
+    snic_kvfs_cancel(y.t[0].k, &w, y.now); /* wakes: is the session alive? */
+    many_finish(&y, 1);
+    assert_int_equal(w.result, SNIC_ETIMEDOUT);
+    snic_kvmem_faults_clear(y.m);
+    assert_int_equal(lock(&y, 0, SNIC_KVFS_SETLK, ino, 1, U, 0, UINT64_MAX), 0);
+    fill(&y, 0);
+    snic_kvfs_get_stats(y.t[0].k, &s);
+    assert_int_equal(s.sessions, 2);
+    many_close(&y);
+}
+
+/* The session dies while the end of a handle waits for the inode: the handle ends all the same. */
+static void test_kvfs_shared_release_outlives_session(void **state)
+{
+    static struct many y;
+    static unsigned char bytes[20000];
+    struct snic_kvfs_req open, mode, release;
+    struct snic_kvfs_stats s;
+    (void)state;
+    many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed());
+    many_mount(&y);
+    kvt_req(&y.t[0], &open, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "f");
+    open.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+    open.mode = 0644;
+    assert_int_equal(many_call(&y, 0, &open), 0);
+    uint64_t ino = open.attr.ino;
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, 100, 0), 100);
+    kvt_req(&y.t[0], &mode, SNIC_KVFS_SETATTR, ino, NULL);
+    mode.set_mask = SNIC_KVFS_SET_MODE;
+    mode.attr.mode = 0600;
+    start(&y, 0, &mode);
+    struct snic_kvfs_io *commits = hold(&y, 0, SNIC_KVOP_COMMIT, ino);
+    kvt_req(&y.t[0], &release, SNIC_KVFS_RELEASE, ino, NULL);
+    release.handle = open.handle;
+    start(&y, 0, &release);
+    while (kvt_step(&y.t[0]))
+        continue;
+    assert_null(snic_kvfs_poll_done(y.t[0].k));
+    y.now = y.t[0].now;
+    y.paused = 1;
+    many_pass(&y, 30000000000);
+    y.paused = 0;
+    many_finish(&y, 1); /* not the change of the mode: the store has it */
+    give_back(&y, 0, commits);
+    many_finish(&y, 1);
+    assert_int_equal(mode.result, SNIC_EIO);
+    assert_int_equal(release.result, 0);
+    snic_kvfs_get_stats(y.t[0].k, &s);
+    assert_int_equal(s.inodes, 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), SNIC_EIO);
+    many_close(&y);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +622,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_shared_growth_spares_appends),
         cmocka_unit_test(test_kvfs_shared_fsync_writes_what_newcomer_waits_for),
         cmocka_unit_test(test_kvfs_shared_waiting_for_lock_lets_newcomer_in),
+        cmocka_unit_test(test_kvfs_shared_waiter_refused_leaves_nothing),
+        cmocka_unit_test(test_kvfs_shared_waiter_of_silent_store_leaves_nothing),
+        cmocka_unit_test(test_kvfs_shared_release_outlives_session),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

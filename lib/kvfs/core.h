@@ -71,7 +71,8 @@ int kvfs_memory_admit(struct kvfs_op *op);
 
 /* Release all locks; those asked for since the last time are remembered as wanted. */
 void kvfs_hold_drop(struct kvfs_op *op);
-/* 1: all wanted locks are held; 0: it waits for one. SNIC_ENFILE. */
+/* 1: all wanted locks are held, or those that there is no room for are wanted no more: an operation
+ * ends in its function; 0: it waits for one. */
 int kvfs_hold_admit(struct kvfs_op *op);
 /* Release all and want none. */
 void kvfs_hold_end(struct kvfs_op *op);

@@ -318,20 +318,25 @@ static void kvfs_start_over(struct kvfs_op *op)
     kvfs_txn_begin(op);
 }
 
+static int kvfs_is_release(const struct kvfs_op *op)
+{
+    return op->req != NULL &&
+           (op->req->kind == SNIC_KVFS_RELEASE || op->req->kind == SNIC_KVFS_RELEASEDIR);
+}
+
 /* May it run: locks, memory, a session that lives. 1; 0 it waits; SNIC_E*. */
 static int kvfs_admit(struct kvfs_op *op)
 {
-    int rc = 0;
-    if (!kvfs_memory_admit(op))
+    int rc;
+    if (!kvfs_memory_admit(op) || !kvfs_hold_admit(op))
         return 0;
-    rc = kvfs_hold_admit(op);
-    if (rc != 1)
-        return rc;
     if (op->req == NULL || op->req->kind >= SNIC_KVFS_MKFS || op->commit_state != KVFS_COMMIT_NONE)
         return 1;
     rc = kvfs_session_gate(op);
-    if (rc < 0 && (op->req->kind == SNIC_KVFS_RELEASE || op->req->kind == SNIC_KVFS_RELEASEDIR))
+    if (rc < 0 && kvfs_is_release(op))
         return 1; /* a handle ends in any case */
+    if (rc < 0)
+        kvfs_locks_leave(op);
     return rc == 0 ? 1 : rc == KVFS_PENDING ? 0 : rc;
 }
 
@@ -513,8 +518,13 @@ void kvfs_session_died(struct snic_kvfs *k)
         }
         kvfs_hold_leave(op);
         snic_link_remove(&op->wait_link);
-        op->ended = 1;
-        op->result = SNIC_EIO;
+        if (kvfs_is_release(op)) { /* it needs neither lock nor memory any more */
+            kvfs_hold_end(op);
+            op->block_need = 0;
+        } else {
+            op->ended = 1;
+            op->result = SNIC_EIO;
+        }
         kvfs_ready(op);
     }
 }

@@ -457,6 +457,8 @@ int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t k
 /* The same where the store has failed, under the inode's lock: its record follows by
  * kvfs_locks_mend(). */
 void kvfs_locks_forget(struct snic_kvfs *k, uint64_t ino, uint64_t owner, uint32_t kinds);
+/* A request ends without its function: if it waits for a lock, it does so no more. */
+void kvfs_locks_leave(struct kvfs_op *op);
 /* After a heartbeat: start to write records that still have locks which have ended. */
 void kvfs_locks_mend(struct snic_kvfs *k);
 /* Are operations under way that write records of locks; kvfs_session_ended() follows each. */

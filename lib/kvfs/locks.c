@@ -35,6 +35,14 @@ static void locks_stop_waiting(struct kvfs_locks *l, struct kvfs_op *op)
         kvfs_locks_file_put(l, f);
 }
 
+void kvfs_locks_leave(struct kvfs_op *op)
+{
+    struct kvfs_locks *l = op->k->locks;
+    if ((op->req->kind == SNIC_KVFS_SETLK || op->req->kind == SNIC_KVFS_FLOCK) &&
+        l->session == op->k->session.id)
+        locks_stop_waiting(l, op);
+}
+
 /* Those who wait as this owner: to be looked at, once. */
 static void locks_todo(struct kvfs_locks *l, uint64_t owner, struct kvfs_lock_item **todo)
 {

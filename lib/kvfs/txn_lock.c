@@ -146,8 +146,10 @@ int kvfs_hold_admit(struct kvfs_op *op)
         if (h->inode != NULL)
             continue;
         inode = kvfs_inode_get(op->k, h->ino);
-        if (inode == NULL)
-            return SNIC_ENFILE;
+        if (inode == NULL) {
+            op->held_count = i; /* nothing above is held: the function's own kvfs_lock() says it */
+            return 1;
+        }
         if (!snic_link_alone(&inode->waiters) || !txn_lock_is_free(inode, h->mode)) {
             op->locking = (uint8_t)(i + 1);
             snic_link_append(&inode->waiters, &op->wait_link);
