@@ -58,7 +58,8 @@
  * declaration. On RADOS one that was under way may land late, if what it read is still so; so may,
  * on every store, object bytes of a big file's WRITE, up to the store's time-out after the session
  * runs again. When half its lease has passed unproven, the session begins no request but the end of
- * a handle, and writes out nothing that it keeps back; when it hears of its death it forgets that.
+ * a handle, which writes out what is kept back of its inode, and writes out nothing else that it
+ * keeps back; when it hears of its death it forgets that.
  * A file whose last name a rename replaces can be opened by its number for a quarter of a second
  * more: so whoever looks a name up and then opens it always finds a whole file.
  *

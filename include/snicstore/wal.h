@@ -44,8 +44,9 @@
  * A log that is not CLEAN can be read, its membership file read and written. It takes appends only
  * after snic_wal_accept_tail(), which cuts off the end that is in doubt: a decision that needs
  * another replica that has the records, or an operator (amendment A8). It is durable when
- * accepted() comes: the end is not in doubt again, with or without appends. A gap stays a gap, and
- * the log CORRUPT whenever it is opened, until compaction has passed it.
+ * accepted() comes: the end is not in doubt again, with or without appends; but a full log may have
+ * no room to say so, and then it is, at each opening until an append has found room. A gap stays a
+ * gap, and the log CORRUPT whenever it is opened, until compaction has passed it.
  *
  * Compaction. When few segments are free the oldest one is read, and keep() asked of each record
  * whether it is still needed. Those are appended again at the end, with a new position and all

@@ -9,9 +9,10 @@
  * In flight a batch has up to two parts: the flush of the object file and the transaction. With map
  * records (names) the transaction waits for the flush (S3); else both run at once.
  *
- * A batch that does not fit the disk stays in flight and is tried again; until then DURABLE and
- * SYNC, and what takes space, fail with SNIC_ENOSPC. After any other failure the handle is dead:
- * what a failed fdatasync lost cannot be had by asking again.
+ * A batch that does not fit the disk stays in flight and is tried again; until then SYNC, and what
+ * takes space, fail with SNIC_ENOSPC, and DURABLE with SNIC_EUNKNOWN: it took effect in memory.
+ * After any other failure the handle is dead: what a failed fdatasync lost cannot be had by asking
+ * again.
  */
 #include "snicstore/kv.h"
 
