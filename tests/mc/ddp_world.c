@@ -147,6 +147,8 @@ static void dw_answer_write(struct dw_state *s, uint32_t i, const struct dn_done
     } else if (d->result == SNIC_ECANCELED && s->h.kind[i] == DN_CAS) {
         s->h.fate[i] = DW_REFUSED;
         dw_note_read(s, s->h.key[i], d->ts); /* of what it found */
+    } else if (d->result == SNIC_ESTALE && s->h.kind[i] == DN_CAS) {
+        s->h.fate[i] = DW_REFUSED; /* the lease ended before it was written */
     } else if (d->result == SNIC_EUNKNOWN) {
         s->h.fate[i] = DW_UNKNOWN;
     } else {
