@@ -76,6 +76,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
 {
     static const uint64_t seeds[] = {
         1253, /* a learner's log was full of what its new life does not need, and nobody looked */
+        1017768, /* PAPER: what was parked behind a write that a restart found complete */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
