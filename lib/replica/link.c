@@ -10,8 +10,10 @@
  * for the answer sends again until all have arrived, in whatever order.
  *
  * L1  A send is free, open at one peer, or the door's.
- * L2  A collection is known by source, length and checksum of the whole; the least lately touched
- *     one gives way to a new one. It is used only if the whole has that checksum.
+ * L2  A collection is known by source, length and checksum of the whole. It is used only if the
+ *     whole has that checksum. To a new one the least lately touched gives way, but not while its
+ *     pieces may still be arriving between those of others: when more messages than there are
+ *     collections come mixed, each would end the next one's, and none would ever be whole.
  */
 #include "replica_priv.h"
 
@@ -240,6 +242,7 @@ static void replica_link_take(struct snic_replica *r, uint32_t src, const unsign
         replica_value_release(&r->values, m.value);
 }
 
+/* NULL: all are needed. */
 static struct replica_whole *replica_whole_find(struct snic_replica *r, uint32_t src,
                                                 const struct replica_cut *c)
 {
@@ -253,6 +256,10 @@ static struct replica_whole *replica_whole_find(struct snic_replica *r, uint32_t
         if (!w->used || w->touched < best->touched)
             best = w;
     }
+    uint64_t all =
+        (uint64_t)r->o.pieces_max * replica_link_count(r->o.datagram_max, r->o.value_max);
+    if (best->used && r->touched - best->touched < 4 * all)
+        return NULL;
     r->lost_pieces += best->used;
     best->used = 1;
     best->src = src;
@@ -274,7 +281,12 @@ static void replica_link_piece(struct snic_replica *r, uint32_t src,
     }
     struct replica_whole *w = replica_whole_find(r, src, &c);
     uint32_t length = part->size - SNIC_REPLICA__PIECE;
-    w->touched = ++r->touched;
+    r->touched++;
+    if (w == NULL) {
+        r->lost_pieces++;
+        return;
+    }
+    w->touched = r->touched;
     memcpy(w->data + c.offset, part->data + SNIC_REPLICA__PIECE, length);
     uint32_t end = (c.offset + length + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN;
     for (uint32_t g = c.offset / SNIC_REPLICA__GRAIN; g < end; g++) {
