@@ -271,7 +271,7 @@ struct snic_replica_info {
     uint64_t packets; /**< received                                                             */
     uint64_t refused; /**< of them: no packet of ours, or damaged                               */
     uint64_t lost_sends; /**< not sent for want of room                                           */
-    uint64_t lost_pieces; /**< collections given up, and pieces that no collection was free for      */
+    uint64_t lost_pieces; /**< pieces and collections given up for others                         */
     uint64_t no_room; /**< messages dropped for want of memory or log                           */
     struct snic_wal_info wal;
     struct snic_ddp_info ddp;
