@@ -5,6 +5,7 @@
  */
 #include "conformance_kv.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,6 +380,29 @@ static void worker_wait(struct conformance_kv *c, struct worker *w)
         assert_true(snic_loop_once(c->loop, SNIC_NEVER) >= 0);
 }
 
+/* A signal stops each thread when that is next in the kernel: until then it still answers. */
+static int process_has_stopped(pid_t pid)
+{
+    char path[600];
+    int all = 1;
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    assert_non_null(tasks);
+    for (struct dirent *e = readdir(tasks); e != NULL; e = readdir(tasks)) {
+        char state = '?';
+        if (e->d_name[0] == '.')
+            continue;
+        (void)snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)pid, e->d_name);
+        FILE *f = fopen(path, "r");
+        if (f == NULL) /* the thread has ended */
+            continue;
+        all &= fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state == 'T';
+        (void)fclose(f);
+    }
+    (void)closedir(tasks);
+    return all;
+}
+
 /*
  * The OSD is stopped: requests wait for their time-out, changes say that nobody knows, a handle
  * with requests in flight can be closed; when it goes on, so do we.
@@ -394,6 +418,8 @@ static void test_kv_rados_stopped_cluster_times_out(void **state)
     rados_timeout_ns = 1500000000;
     rados_open(&c, &none);
     assert_int_equal(kill(osd, SIGSTOP), 0);
+    while (!process_has_stopped(osd))
+        (void)usleep(1000);
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < WORKERS; i++)
             worker_start(&c, &w[i], i, round);
