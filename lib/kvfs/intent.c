@@ -59,6 +59,13 @@ static int intent_is_made(const struct kvfs_op *op, uint64_t group)
     return op->made != 0 && group == op->made;
 }
 
+/* As it is, that is: what another has reserved is nobody's old value until that is resolved. */
+static int intent_is_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
+{
+    const struct kvfs_read *r = intent_read(op, key);
+    return r != NULL && (r->flags & SNIC_KVFS_RESERVED) == 0;
+}
+
 /* The old values of records that change unread: they are reserved as they are now. */
 static int intent_read_blind(struct kvfs_op *op)
 {
@@ -68,7 +75,7 @@ static int intent_read_blind(struct kvfs_op *op)
         uint32_t size;
         int got;
         if (c->run != op->run_count || c->key.size == 0 || intent_is_made(op, c->key.group) ||
-            intent_read(op, &c->key) != NULL)
+            intent_is_read(op, &c->key))
             continue;
         c->run--; /* not seen by the read */
         got = kvfs_get(op, &c->key, &body, &size);
