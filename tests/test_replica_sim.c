@@ -5,7 +5,8 @@
  *     test_replica_sim --seed 17 one            one life, told
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_replica_sim many
  *                                               a part of a long run, to go on where it stopped;
- *                                               list/replica.cmake makes the night of such parts
+ *                                               list/replica.cmake makes the night of such parts,
+ *                                               with SNIC_SIM_NIGHT for the count
  */
 #include "support.h"
 #include "swarm.h"
@@ -37,11 +38,14 @@ static struct swarm_opts life(uint64_t seed)
 
 static void test_replica_sim_many_lives_nothing_broken(void **state)
 {
+    uint64_t part = number("SNIC_SIM_NIGHT", 0);
     uint64_t from = number("SNIC_SIM_FROM", support_seed());
-    uint64_t count = number("SNIC_SIM_COUNT", support_rounds(200, 4000));
+    uint64_t count = number("SNIC_SIM_COUNT", part != 0 ? part : support_rounds(200, 4000));
     struct swarm_result sum;
     double began = cpu_seconds();
     (void)state;
+    if (part != 0 && !support_nightly())
+        support_skip("a part of the night: SNIC_NIGHTLY=1");
     memset(&sum, 0, sizeof(sum));
     for (uint64_t i = 0; i < count; i++) {
         struct swarm_opts o = life(from + i);
