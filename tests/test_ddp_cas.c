@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Compare and swap: one of two wins, and only what is complete everywhere is compared with. */
+#include "test_ddp_one.h"
+
+#include "support.h"
+
+/*
+ * A11's single round is not enough: b is complete and x, concurrent with b and above it, is still
+ * on its way here. What compares with b must not succeed.
+ */
+static void test_ddp_cas_hidden_write_refused(void **state)
+{
+    (void)state;
+    struct world *w = world_new(3, 3, SNIC_DDP_EVENT, 0);
+    world_start(w);
+    int b = world_op(w, SNIC_DDP_WRITE, 1, 1, 0, 0, NULL);
+    int xx = world_op(w, SNIC_DDP_WRITE, 2, 1, 0, 0, NULL);
+    uint64_t b_ts = snic_ddp_ts(1, 2, 1);
+    for (uint32_t i = 0; i < w->messages;) { /* all but x's INVs */
+        if (w->message[i].m.type == SNIC_DDP_INV && w->message[i].m.src == 2)
+            i++;
+        else {
+            (void)world_deliver(w, i, 0);
+            i = 0;
+        }
+    }
+    assert_int_equal(w->op[b].state, OP_OK);
+    int r = world_op(w, SNIC_DDP_READ, 0, 1, 0, 0, NULL);
+    assert_int_equal(w->op[r].ts, b_ts);
+    int c = world_op(w, SNIC_DDP_CAS, 0, 1, b_ts, 0, NULL);
+    world_settle(w);
+    assert_int_equal(w->op[c].result, SNIC_ECANCELED);
+    assert_int_equal(w->op[c].content, w->op[xx].content);
+    world_check_cas(w);
+    world_same(w);
+    world_free(w);
+}
+
+static void test_ddp_cas_compares(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_EVENT; model++) {
+        struct world *w = world_new(4, 3, model, 0);
+        world_start(w);
+        int a = world_op(w, SNIC_DDP_CAS, 0, 1, 0, 0, NULL); /* two create it, one wins */
+        int b = world_op(w, SNIC_DDP_CAS, 1, 1, 0, 0, NULL);
+        world_settle(w);
+        assert_true((w->op[a].state == OP_OK) != (w->op[b].state == OP_OK));
+        int won = w->op[a].state == OP_OK ? a : b;
+        int c = world_op(w, SNIC_DDP_CAS, 2, 1, w->op[won].ts, 0, NULL);
+        world_settle(w);
+        assert_int_equal(w->op[c].state, OP_OK);
+        int e = world_op(w, SNIC_DDP_CAS, 2, 1, w->op[won].ts, 0, NULL);
+        world_settle(w);
+        assert_int_equal(w->op[e].result, SNIC_ECANCELED);
+        assert_int_equal(w->op[e].ts, w->op[c].ts);
+        world_same(w);
+        world_free(w);
+    }
+}
+
+/* What a CAS asks is answered by what answers it: an old acknowledgement of b does not. */
+static void test_ddp_cas_old_ack_not_counted(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_EVENT, 0);
+    uint64_t b = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, b, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, b, 0), 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_CAS, b), 0);
+    assert_int_equal(x.last[SNIC_DDP_INV].ts, b);
+    for (uint32_t n = 1; n < 3; n++)
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, n, b, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+    for (uint32_t n = 1; n < 3; n++)
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, n, b, SNIC_DDP_MSG_CAS), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1); /* and now it writes, one above */
+    assert_int_equal(x.last[SNIC_DDP_INV].ts, snic_ddp_ts(1, 3, 0));
+    support_guard_free(x.mem);
+}
+
+/* Only its coordinator decides a CAS: another node asks until it may (cas.c, C1). */
+static void test_ddp_cas_lock_not_replayed_unasked(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t c = snic_ddp_ts(1, 3, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, c, SNIC_DDP_MSG_CAS), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(one_tick(&x, 10000000), 0);
+        assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+        assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+    }
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, c, SNIC_DDP_MSG_REPLAY), 0);
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(x.last[SNIC_DDP_INV].flags, SNIC_DDP_MSG_REPLAY | SNIC_DDP_MSG_CAS);
+    support_guard_free(x.mem);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ddp_cas_hidden_write_refused),
+        cmocka_unit_test(test_ddp_cas_compares),
+        cmocka_unit_test(test_ddp_cas_old_ack_not_counted),
+        cmocka_unit_test(test_ddp_cas_lock_not_replayed_unasked),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}

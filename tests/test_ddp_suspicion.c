@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What time does: what stays locked or unanswered is asked about, sent again or done over, and who
+ * keeps the others waiting is suspected.
+ */
+#include "test_ddp_one.h"
+
+#include "support.h"
+
+/* A lock that stays is asked about, then the write is done over, with its timestamp (H4). */
+static void test_ddp_lock_stays_asks_then_replays(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t ts = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    assert_int_equal(one_appended(&x, ts), 0);
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(x.last[SNIC_DDP_INV].ts, ts);
+    assert_int_equal(x.last[SNIC_DDP_INV].flags, SNIC_DDP_MSG_REPLAY);
+    assert_int_equal(one_tick(&x, 1000000), 0); /* again, to both */
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 1, ts, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 2, ts, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_VAL], 1);
+    assert_int_equal(one_get(&x), 0);
+    support_guard_free(x.mem);
+}
+
+/* Strict: a VAL_P that was lost is asked for though nothing is locked (H5). */
+static void test_ddp_strict_lost_val_p_asked_for(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_STRICT, 0);
+    uint64_t ts = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    assert_int_equal(one_appended(&x, ts), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, ts, 0), 0);
+    assert_int_equal(one_get(&x), 0);
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL_P, 1, ts, 0), 0);
+    assert_int_equal(snic_ddp_deadline_ns(x.d), SNIC_NEVER);
+    support_guard_free(x.mem);
+}
+
+/* SUSPECT is said when the mask changes: by whatever waits, until the last that waits does not. */
+static void test_ddp_suspect_whole_mask_each_change(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_EVENT, 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+    uint64_t a = x.last[SNIC_DDP_INV].ts;
+    (void)one_time(&x, 150000000, 0);
+    assert_int_equal(x.suspects, 0);
+    (void)one_time(&x, 400000000, 0);
+    assert_int_equal(x.suspects, 1); /* and not again and again */
+    assert_int_equal(x.suspect, 6);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, a, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_SUSPECT], 1);
+    assert_int_equal(x.suspect, 4);
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0); /* another, which node 2 answers */
+    uint64_t b = x.last[SNIC_DDP_INV].ts;
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, b, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, b, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_DONE], 1);
+    assert_int_equal(x.suspects, 2);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, a, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_SUSPECT], 1);
+    assert_int_equal(x.suspect, 0);
+    support_guard_free(x.mem);
+}
+
+/* A replay answers nobody, and its suspicion ends with it all the same. */
+static void test_ddp_suspect_of_replay_withdrawn(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t ts = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    (void)one_time(&x, 400000000, 0);
+    assert_int_equal(x.suspects, 1);
+    assert_int_equal(x.suspect, 6);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 1, ts, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 2, ts, 0), 0);
+    assert_int_equal(x.suspects, 3);
+    assert_int_equal(x.suspect, 0);
+    /* A new epoch: everybody begins anew. */
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+    (void)one_time(&x, 400000000, 0);
+    assert_int_equal(x.suspect, 6);
+    assert_int_equal(one_view(&x, 7, 0, 0, 0), 0);
+    assert_int_equal(x.suspect, 0);
+    support_guard_free(x.mem);
+}
+
+/* A restart takes as long as it takes: slow is who sends nothing. */
+static void test_ddp_restart_suspects_silent_only(void **state)
+{
+    (void)state;
+    struct one x = one_fresh(SNIC_DDP_SYNCH, 0, 3);
+    assert_int_equal(one_view(&x, 7, 0, 0, 1), 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        assert_int_equal(one_message(&x, SNIC_DDP_DIGEST, 1, 0, 0), 0);
+        (void)one_time(&x, 50000000, 0);
+    }
+    assert_int_equal(x.suspects, 1);
+    assert_int_equal(x.suspect, 4);
+    assert_int_equal(one_message(&x, SNIC_DDP_DIGEST, 2, 0, 0), 0);
+    assert_int_equal(x.did[SNIC_DDP_SUSPECT], 1);
+    assert_int_equal(x.suspect, 0);
+    /* Who is done hears, of a node that is not, that it lives. */
+    assert_int_equal(one_message(&x, SNIC_DDP_RESTARTED, 1, 0, 0), 0);
+    x.to[SNIC_DDP_DIGEST] = 0;
+    uint64_t at = snic_ddp_deadline_ns(x.d);
+    struct snic_ddp_event ev = {.type = SNIC_DDP_TICK};
+    struct snic_ddp_action a;
+    uint32_t told = 0;
+    x.now = at;
+    assert_int_equal(snic_ddp_step(x.d, x.now, &ev), 0);
+    while (snic_ddp_poll(x.d, &a) != 0)
+        told |= a.type == SNIC_DDP_SEND && a.msg.type == SNIC_DDP_DIGEST ? a.to : 0u;
+    assert_int_equal(told, 6);
+    support_guard_free(x.mem);
+}
+
+/* As long as a write's coordinator answers, nobody else does the write over. */
+static void test_ddp_live_coordinator_not_replayed(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t ts = snic_ddp_ts(1, 2, 1);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(one_tick(&x, 10000000), 0);
+        assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+        assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+        if (i % 2 == 0)
+            assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, ts, SNIC_DDP_MSG_LOCKED), 0);
+        else
+            assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    }
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+    /* Not its coordinator's word. */
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 2, ts, SNIC_DDP_MSG_LOCKED), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, ts, SNIC_DDP_MSG_REPLAY), 0);
+    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(x.last[SNIC_DDP_INV].flags, SNIC_DDP_MSG_REPLAY);
+    support_guard_free(x.mem);
+}
+
+/* QUERY of a write that goes on is always answered: by the write to who has not acknowledged. */
+static void test_ddp_query_of_live_write_answered(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+    uint64_t ts = x.last[SNIC_DDP_INV].ts;
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK, 1, ts, 0), 0);
+    (void)one_time(&x, 40000000, 0);
+    uint64_t deadline = snic_ddp_deadline_ns(x.d);
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, ts, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 0);
+    assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+    assert_int_equal(x.last[SNIC_DDP_QUERY].flags, SNIC_DDP_MSG_LOCKED);
+    assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 2, ts, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_INV], 1);
+    assert_int_equal(x.to[SNIC_DDP_INV], 4);
+    /* Who asks does not put off when the silent one is sent it again. */
+    assert_int_equal(snic_ddp_deadline_ns(x.d), deadline);
+    support_guard_free(x.mem);
+}
+
+/* What waits for logs only is not sent again at the pace of what may be lost. */
+static void test_ddp_logs_waited_for_patiently(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_STRICT; model <= SNIC_DDP_RENF; model++) {
+        struct one x = one_new(model, 0);
+        assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+        uint64_t ts = x.last[SNIC_DDP_INV].ts;
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, ts, 0), 0);
+        assert_int_equal(one_time(&x, 5000000, SNIC_DDP_INV), 2);
+        assert_int_equal(x.to[SNIC_DDP_INV], 4); /* not who has stored it */
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, ts, 0), 0);
+        assert_int_equal(one_time(&x, 60000000, SNIC_DDP_INV), 0);
+        assert_int_equal(one_time(&x, 10000000, SNIC_DDP_INV), 1); /* ACK_P may be lost */
+        assert_int_equal(x.to[SNIC_DDP_INV], 6);
+        support_guard_free(x.mem);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ddp_lock_stays_asks_then_replays),
+        cmocka_unit_test(test_ddp_strict_lost_val_p_asked_for),
+        cmocka_unit_test(test_ddp_suspect_whole_mask_each_change),
+        cmocka_unit_test(test_ddp_suspect_of_replay_withdrawn),
+        cmocka_unit_test(test_ddp_restart_suspects_silent_only),
+        cmocka_unit_test(test_ddp_live_coordinator_not_replayed),
+        cmocka_unit_test(test_ddp_query_of_live_write_answered),
+        cmocka_unit_test(test_ddp_logs_waited_for_patiently),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
