@@ -5,7 +5,11 @@
  * default options; all checks of test_member_sim.h hold throughout.
  */
 #include "test_member_sim.h"
+
 #include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 static struct sim sim;
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* Clusters in simulated time under all faults; see test_member_sim.h for what is checked. */
 #include "test_member_sim.h"
+
 #include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 static struct sim sim;
 

@@ -6,36 +6,7 @@
  * off, but for 17, which needs more luck. 6 (a promise is sent before it is stored) and 23 (an
  * incarnation is) are too rare here, and are caught by test_member.c.
  */
-#define snic_member_memsize teeth_memsize
-#define snic_member_init teeth_init
-#define snic_member_step teeth_step
-#define snic_member_poll teeth_poll
-#define snic_member_deadline_ns teeth_deadline_ns
-#define snic_member_get_status teeth_get_status
-#define snic_member_check teeth_check
-#define member_is_majority teeth_is_majority
-#define member_view_is_sane teeth_view_is_sane
-#define member_record_is_sane teeth_record_is_sane
-#define member_changed teeth_changed
-#define member_learn teeth_learn
-#define member_on_stored teeth_on_stored
-#define member_on_register teeth_on_register
-#define member_try_vote teeth_try_vote
-#define member_propose teeth_propose
-#define member_resend teeth_resend
-#define member_grant_span teeth_grant_span
-#define member_heartbeat teeth_heartbeat
-#define member_hears teeth_hears
-#define member_on_heartbeat teeth_on_heartbeat
-#define member_on_grant teeth_on_grant
-#define member_on_fence teeth_on_fence
-#define member_on_fence_ack teeth_on_fence_ack
-#define member_fence_self teeth_fence_self
-#define member_vote_time teeth_vote_time
-#define member_alive teeth_alive
-#define member_next_view teeth_next_view
-#define member_restart_missing teeth_restart_missing
-#define member_consider teeth_consider
+#include "test_member_rename.h"
 
 static unsigned teeth_bug;
 #define SNIC_MEMBER__BUG(n) (teeth_bug == (n))
@@ -47,7 +18,10 @@ static unsigned teeth_bug;
 #include "member/member.c"
 
 #include "test_member_sim.h"
+
 #include "support.h"
+
+#include <stdio.h>
 
 static struct sim sim;
 
