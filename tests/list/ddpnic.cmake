@@ -4,8 +4,9 @@ snic_test(ddpnic_random ddpnic SOURCES test_ddpnic_world.c TIMEOUT 600)
 # Every order of events in small scopes. The engine's sources are compiled a second time, which the
 # library made of the single header, all of it one object, cannot be linked beside.
 if(NOT SNIC_SINGLE)
-  set(_xn mc/mc.c mc/mc_table.c mc/mc_front.c mc/mc_script.c mc/ddpnic_engine.c mc/ddpnic_node.c
-    mc/ddpnic_print.c mc/ddpnic_world.c)
+  set(_xn mc/mc.c mc/mc_table.c mc/mc_front.c mc/mc_script.c mc/mc_intern.c mc/ddpnic_engine.c
+    mc/ddpnic_node.c mc/ddpnic_space.c mc/ddpnic_print.c mc/ddpnic_world.c mc/ddpnic_env.c
+    mc/ddpnic_check.c)
   snic_test(ddpnic_mc ddpnic SOURCES ${_xn} TIMEOUT 14400 LABELS slow)
   snic_test(ddpnic_h1 ddpnic SOURCES ${_xn})
   if(TARGET test_ddpnic_mc)

@@ -142,8 +142,9 @@ def main():
     bad = 0
     try:
         objects = []
-        mine = ["mc.c", "mc_table.c", "mc_front.c", "mc_script.c", "ddpnic_node.c",
-                "ddpnic_print.c", "ddpnic_world.c", "ddpnic_explore.c"]
+        mine = ["mc.c", "mc_table.c", "mc_front.c", "mc_script.c", "mc_intern.c", "ddpnic_node.c",
+                "ddpnic_space.c", "ddpnic_print.c", "ddpnic_world.c", "ddpnic_env.c",
+                "ddpnic_check.c", "ddpnic_explore.c"]
         sources = [f"{ROOT}/tests/mc/{n}" for n in mine]
         sources += [f"{ROOT}/lib/base/{n}" for n in sorted(os.listdir(f"{ROOT}/lib/base"))
                     if n.endswith(".c")]
