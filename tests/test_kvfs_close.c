@@ -8,25 +8,6 @@
 
 /* ---- SYNCFS ---- */
 
-static int64_t stored_mtime(struct kvt *t, uint64_t ino)
-{
-    unsigned char value[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvop_get get = {.value = value, .room = sizeof(value)};
-    struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
-    struct snic_kvfs_attr a;
-    snic_kvfs_key(&get.key, ino, SNIC_KVFS_REC_ATTR);
-    snic_kvmem_apply(t->m, &op);
-    assert_int_equal(get.result, 0);
-    assert_int_equal(snic_kvfs_attr_decode(&a, value, get.size), 0);
-    return (int64_t)a.mtime.sec * 1000000000 + a.mtime.nsec;
-}
-
-static int64_t mtime(struct kvt *t, uint64_t ino)
-{
-    struct snic_kvfs_attr a = kvt_attr(t, ino);
-    return (int64_t)a.mtime.sec * 1000000000 + a.mtime.nsec;
-}
-
 /* What is kept back of an inode goes with its memory once it is written, when the file is not
  * open: the next one is not to be skipped for it. */
 static void test_kvfs_close_syncfs_writes_all_closed(void **state)
@@ -46,13 +27,13 @@ static void test_kvfs_close_syncfs_writes_all_closed(void **state)
     }
     for (unsigned i = 0; i < N; i++) {
         assert_int_equal(kvt_write(&t, ino[i], 5, bytes, 10), 10);
-        assert_true(stored_mtime(&t, ino[i]) < mtime(&t, ino[i]));
+        assert_true(kvt_time_later(kvt_attr(&t, ino[i]).mtime, kvt_stored(&t, ino[i]).mtime));
         assert_int_equal(kvfs_inode_opens(t.k, ino[i]), 0);
     }
     kvt_req(&t, &req, SNIC_KVFS_SYNCFS, SNIC_KVFS_ROOT, NULL);
     assert_int_equal(kvt_call(&t, &req), 0);
     for (unsigned i = 0; i < N; i++)
-        assert_true(stored_mtime(&t, ino[i]) == mtime(&t, ino[i]));
+        assert_true(kvt_time_equal(kvt_stored(&t, ino[i]).mtime, kvt_attr(&t, ino[i]).mtime));
     kvt_close(&t);
 }
 

@@ -354,20 +354,6 @@ static void test_kvfs_data_times_follow(void **state)
     kvt_close(&t);
 }
 
-/* mtime as the store has it. */
-static uint32_t stored_mtime(struct kvt *t, uint64_t ino)
-{
-    unsigned char value[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvop_get get = {.value = value, .room = sizeof(value)};
-    struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
-    struct snic_kvfs_attr a;
-    snic_kvfs_key(&get.key, ino, SNIC_KVFS_REC_ATTR);
-    snic_kvmem_apply(t->m, &op);
-    assert_int_equal(get.result, 0);
-    assert_int_equal(snic_kvfs_attr_decode(&a, value, get.size), 0);
-    return a.mtime.nsec;
-}
-
 /* Times that are kept back are in the store after FLUSH, FSYNC, SYNCFS, and after a second. */
 static void test_kvfs_data_kept_times_reach_the_store(void **state)
 {
@@ -390,7 +376,7 @@ static void test_kvfs_data_kept_times_reach_the_store(void **state)
         for (unsigned i = 0; i < n; i++) {
             assert_int_equal(kvt_write(&t, ino[i], 5, bytes, 10), 10);
             assert_int_equal(kvt_getattr(&t, ino[i], &a[i]), 0);
-            assert_int_not_equal(stored_mtime(&t, ino[i]), a[i].mtime.nsec);
+            assert_int_not_equal(kvt_stored(&t, ino[i]).mtime.nsec, a[i].mtime.nsec);
         }
         kvt_req(&t, &req, SNIC_KVFS_FLUSH, ino[0], NULL);
         req.handle = (1ULL << 63) | (ino[0] << 2) | 3;
@@ -404,7 +390,7 @@ static void test_kvfs_data_kept_times_reach_the_store(void **state)
             kvt_advance(&t, 1100000000);
         kvt_settle(&t);
         for (unsigned i = 0; i < n; i++)
-            assert_int_equal(stored_mtime(&t, ino[i]), a[i].mtime.nsec);
+            assert_int_equal(kvt_stored(&t, ino[i]).mtime.nsec, a[i].mtime.nsec);
     }
     assert_int_equal(snic_kvmem_check(t.m), 0);
     for (unsigned i = 0; i < N; i++)

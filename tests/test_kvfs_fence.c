@@ -46,26 +46,6 @@ static void fence_req(struct many *y, const struct fence_kind *f, uint64_t ino,
     req->lock.type = SNIC_KVFS_WRLCK;
 }
 
-/* The commit of the engine's request, taken away on its way to the store. */
-static struct snic_kvfs_io *fence_hold(struct many *y)
-{
-    struct kvt *t = &y->t[0];
-    struct snic_kvfs_io *held = NULL;
-    t->now = y->now;
-    while (held == NULL) {
-        struct snic_kvfs_io *io = snic_kvfs_poll_io(t->k);
-        if (io == NULL)
-            assert_true(kvt_step(t));
-        else if (io->op.kind == SNIC_KVOP_COMMIT &&
-                 io->op.changes[0].key.group != SNIC_KVFS_GROUP_SUPER)
-            held = io;
-        else
-            t->flight[t->in_flight++] = io;
-    }
-    y->now = t->now;
-    return held;
-}
-
 /* Has the session been declared dead? */
 static int fence_dead(struct many *y)
 {
@@ -124,7 +104,7 @@ static void fence_run(const struct fence_kind *f, int alone, uint64_t seed)
     fence_req(&y, f, ino, &req);
     y.t[0].now = y.now;
     kvt_submit(&y.t[0], &req);
-    struct snic_kvfs_io *held = fence_hold(&y);
+    struct snic_kvfs_io *held = many_hold(&y, 0, SNIC_KVOP_COMMIT, MANY_NOT_SUPER);
     y.paused = 1;
     if (alone) {
         kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
@@ -146,7 +126,7 @@ static void fence_run(const struct fence_kind *f, int alone, uint64_t seed)
         assert_int_equal(mount.result, 0);
     }
     y.paused = 0;
-    y.t[0].flight[y.t[0].in_flight++] = held;
+    many_give_back(&y, 0, held);
     many_finish(&y, 1);
     assert_int_equal(req.result, SNIC_EIO);
     assert_int_equal(many_simple(&y, 0, SNIC_KVFS_LOOKUP, SNIC_KVFS_ROOT, "f"), SNIC_EIO);

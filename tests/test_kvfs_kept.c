@@ -222,20 +222,6 @@ static void kept_pass(struct kvt *t, uint64_t ns)
     }
 }
 
-/* The space in the store itself. */
-static uint64_t kept_stored(struct kvt *t, uint64_t ino)
-{
-    unsigned char record[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvop_get g = {.value = record, .room = sizeof(record)};
-    struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
-    struct snic_kvfs_attr a;
-    snic_kvfs_key(&g.key, ino, SNIC_KVFS_REC_ATTR);
-    snic_kvmem_apply(t->m, &op);
-    assert_int_equal(g.result, 0);
-    assert_int_equal(snic_kvfs_attr_decode(&a, record, g.size), 0);
-    return a.space;
-}
-
 static void kept_space_unknown(uint32_t caps, int happens, int more, int twice)
 {
     static char bytes[KEPT_PART] = "x";
@@ -257,7 +243,7 @@ static void kept_space_unknown(uint32_t caps, int happens, int more, int twice)
     u.state = 1;
     while (u.state != 0)
         kept_pass(&t, KEPT_SECOND / 10);
-    assert_int_equal(kept_stored(&t, u.ino), happens ? space : 0);
+    assert_int_equal(kvt_stored(&t, u.ino).space, happens ? space : 0);
     for (; more > 0; more--, space += KEPT_PART)
         assert_int_equal(kvt_write(&t, u.ino, KEPT_PART * (uint64_t)(more + 1), bytes, KEPT_PART),
                          KEPT_PART);
@@ -266,7 +252,7 @@ static void kept_space_unknown(uint32_t caps, int happens, int more, int twice)
     u.happens = twice == 2 ? !happens : happens;
     kept_pass(&t, 5 * (uint64_t)KEPT_SECOND);
     assert_int_equal(kvt_attr(&t, u.ino).space, space);
-    assert_int_equal(kept_stored(&t, u.ino), space);
+    assert_int_equal(kvt_stored(&t, u.ino).space, space);
     kvt_close(&t);
 }
 
@@ -333,7 +319,7 @@ static int kept_move_unknown(uint32_t caps, uint32_t commits, int happens)
     t.apply = NULL;
     kept_pass(&t, 15 * (uint64_t)KEPT_SECOND);
     assert_int_equal(kvt_attr(&t, ino).space, KEPT_PART);
-    assert_int_equal(kept_stored(&t, ino), KEPT_PART);
+    assert_int_equal(kvt_stored(&t, ino).space, KEPT_PART);
     kvt_close(&t);
     return met;
 }

@@ -112,6 +112,68 @@ int64_t many_simple(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64
     return many_call(y, i, &req);
 }
 
+void many_start(struct many *y, uint32_t i, struct snic_kvfs_req *req)
+{
+    y->t[i].now = y->now;
+    kvt_submit(&y->t[i], req);
+}
+
+uint64_t many_file(struct many *y, uint32_t i, const char *name)
+{
+    struct snic_kvfs_req req;
+    kvt_req(&y->t[i], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, name);
+    req.mode = 0100644;
+    assert_int_equal(many_call(y, i, &req), 0);
+    return req.attr.ino;
+}
+
+void many_lock_req(struct many *y, uint32_t i, struct snic_kvfs_req *req, enum snic_kvfs_kind kind,
+                   uint64_t ino, uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
+{
+    kvt_req(&y->t[i], req, kind, ino, NULL);
+    req->lock = (struct snic_kvfs_lock){
+        .owner = owner, .start = start, .end = end, .type = type, .pid = (uint32_t)owner + 100};
+}
+
+int64_t many_lock(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+                  uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
+{
+    struct snic_kvfs_req req;
+    many_lock_req(y, i, &req, kind, ino, owner, type, start, end);
+    return many_call(y, i, &req);
+}
+
+static int many_is_of(const struct snic_kvop *op, uint64_t group)
+{
+    if (group == MANY_ANY)
+        return 1;
+    uint64_t g = op->kind == SNIC_KVOP_COMMIT ? op->changes[0].key.group : op->object;
+    return group == MANY_NOT_SUPER ? g != SNIC_KVFS_GROUP_SUPER : g == group;
+}
+
+struct snic_kvfs_io *many_hold(struct many *y, uint32_t i, uint32_t kind, uint64_t group)
+{
+    struct kvt *t = &y->t[i];
+    struct snic_kvfs_io *held = NULL;
+    t->now = y->now;
+    while (held == NULL) {
+        struct snic_kvfs_io *io = snic_kvfs_poll_io(t->k);
+        if (io == NULL)
+            assert_true(kvt_step(t));
+        else if (io->op.kind == kind && many_is_of(&io->op, group))
+            held = io;
+        else
+            t->flight[t->in_flight++] = io;
+    }
+    y->now = t->now;
+    return held;
+}
+
+void many_give_back(struct many *y, uint32_t i, struct snic_kvfs_io *held)
+{
+    y->t[i].flight[y->t[i].in_flight++] = held;
+}
+
 void many_open_with(struct many *y, uint32_t count, uint32_t caps, uint64_t seed, uint64_t times_ns)
 {
     struct snic_kvmem_opts o = {.opts_size = sizeof(o), .caps = caps, .seed = seed};

@@ -47,6 +47,22 @@ void many_finish(struct many *y, uint32_t left);
 int64_t many_call(struct many *y, uint32_t i, struct snic_kvfs_req *req);
 int64_t many_simple(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
                     const char *name);
+/* Submitted, and not waited for. */
+void many_start(struct many *y, uint32_t i, struct snic_kvfs_req *req);
+/* A new file in the root. */
+uint64_t many_file(struct many *y, uint32_t i, const char *name);
+void many_lock_req(struct many *y, uint32_t i, struct snic_kvfs_req *req, enum snic_kvfs_kind kind,
+                   uint64_t ino, uint64_t owner, uint32_t type, uint64_t start, uint64_t end);
+int64_t many_lock(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+                  uint64_t owner, uint32_t type, uint64_t start, uint64_t end);
+
+#define MANY_ANY UINT64_MAX
+#define MANY_NOT_SUPER (UINT64_MAX - 1) /* any but the superblock's */
+/* Take the engine's next operation of a kind on one inode (of a commit: its first change is) away
+ * on its way to the store. */
+struct snic_kvfs_io *many_hold(struct many *y, uint32_t i, uint32_t kind, uint64_t group);
+void many_give_back(struct many *y, uint32_t i, struct snic_kvfs_io *held);
+
 void many_open_with(struct many *y, uint32_t count, uint32_t caps, uint64_t seed,
                     uint64_t times_ns);
 void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed);

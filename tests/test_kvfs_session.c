@@ -136,24 +136,6 @@ static void test_kvfs_session_arrivals_at_once_none_alone(void **state)
     }
 }
 
-/* Take the engine's next commit away on its way to the store. */
-static struct snic_kvfs_io *session_hold(struct many *y, struct kvt *t)
-{
-    struct snic_kvfs_io *held = NULL;
-    t->now = y->now;
-    while (held == NULL) {
-        struct snic_kvfs_io *io = snic_kvfs_poll_io(t->k);
-        if (io == NULL)
-            assert_true(kvt_step(t));
-        else if (io->op.kind == SNIC_KVOP_COMMIT)
-            held = io;
-        else
-            t->flight[t->in_flight++] = io;
-    }
-    y->now = t->now;
-    return held;
-}
-
 /* One is just becoming alone when another arrives: it does not. */
 static void test_kvfs_session_arrival_against_alone_not_alone(void **state)
 {
@@ -165,9 +147,9 @@ static void test_kvfs_session_arrival_against_alone_not_alone(void **state)
     uint64_t next = snic_kvfs_deadline_ns(y.t[0].k);
     if (next > y.now.mono_ns)
         many_time(&y, next - y.now.mono_ns);
-    struct snic_kvfs_io *held = session_hold(&y, &y.t[0]);
+    struct snic_kvfs_io *held = many_hold(&y, 0, SNIC_KVOP_COMMIT, MANY_ANY);
     assert_int_equal(session_mount(&y, 1), 0);
-    y.t[0].flight[y.t[0].in_flight++] = held;
+    many_give_back(&y, 0, held);
     while (many_step(&y))
         continue;
     assert_false(session_alone(&y, 0) || session_alone(&y, 1));
@@ -194,13 +176,13 @@ static void test_kvfs_session_decided_alone_waited_for(void **state)
     kvt_req(t, &unlink, SNIC_KVFS_UNLINK, 1, "f");
     t->now = y.now;
     kvt_submit(t, &unlink);
-    held = session_hold(&y, t);
+    held = many_hold(&y, 0, SNIC_KVOP_COMMIT, MANY_ANY);
     kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
     y.t[1].now = y.now;
     kvt_submit(&y.t[1], &mount);
     many_pass(&y, 4 * (uint64_t)SESSION_SECOND);
     assert_null(snic_kvfs_poll_done(y.t[1].k));
-    t->flight[t->in_flight++] = held;
+    many_give_back(&y, 0, held);
     many_finish(&y, 2);
     assert_int_equal(unlink.result, 0);
     assert_int_equal(mount.result, 0);

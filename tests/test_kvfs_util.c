@@ -360,6 +360,19 @@ struct snic_kvfs_attr kvt_attr(struct kvt *t, uint64_t ino)
     return a;
 }
 
+struct snic_kvfs_attr kvt_stored(struct kvt *t, uint64_t ino)
+{
+    unsigned char value[SNIC_KVFS_ATTR_BYTES];
+    struct snic_kvop_get get = {.value = value, .room = sizeof(value)};
+    struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
+    struct snic_kvfs_attr a;
+    snic_kvfs_key(&get.key, ino, SNIC_KVFS_REC_ATTR);
+    snic_kvmem_apply(t->m, &op);
+    assert_int_equal(get.result, 0);
+    assert_int_equal(snic_kvfs_attr_decode(&a, value, get.size), 0);
+    return a;
+}
+
 int kvt_time_later(struct snic_kvfs_time a, struct snic_kvfs_time b)
 {
     return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);

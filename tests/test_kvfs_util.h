@@ -99,6 +99,8 @@ int64_t kvt_link(struct kvt *t, uint64_t ino, uint64_t dir, const char *name);
 int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_kvfs_attr *out);
 /* They are there to be had. */
 struct snic_kvfs_attr kvt_attr(struct kvt *t, uint64_t ino);
+/* As the store has them, without what the engine keeps back. */
+struct snic_kvfs_attr kvt_stored(struct kvt *t, uint64_t ino);
 int kvt_time_later(struct snic_kvfs_time a, struct snic_kvfs_time b); /* a is after b */
 int kvt_time_equal(struct snic_kvfs_time a, struct snic_kvfs_time b);
 /* May the caller? `want`: bits R 4, W 2, X 1. */

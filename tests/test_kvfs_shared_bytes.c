@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Bytes of files that several sessions use, and what of them is under way when a session ends or is
+ * no longer alone. */
+#include "test_kvfs_bytes.h"
+#include "test_kvfs_many.h"
+
+#include <string.h>
+
+static int64_t data(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+                    uint64_t offset, void *bytes, uint64_t size, uint32_t flags)
+{
+    struct snic_kvfs_req req;
+    struct snic_iov iov = {.base = bytes, .size = (size_t)size};
+    kvt_req(&y->t[i], &req, kind, ino, NULL);
+    req.flags |= flags;
+    req.offset = offset;
+    req.length = size;
+    req.iov = &iov;
+    req.iov_count = 1;
+    req.set_mask = kind == SNIC_KVFS_SETATTR ? SNIC_KVFS_SET_SIZE : 0;
+    req.attr.size = size;
+    return many_call(y, i, &req);
+}
+
+/* What one session was told to be done, the other one sees. */
+static void test_kvfs_shared_bytes_seen_by_all(void **state)
+{
+    static struct many y;
+    static struct kvb f;
+    static unsigned char bytes[40000], out[KVB_MAX];
+    unsigned rounds = (unsigned)support_scale(2000, 20000);
+    (void)state;
+    many_open(&y, 2, 0, support_seed());
+    many_mount(&y);
+    memset(&f, 0, sizeof(f));
+    f.ino = many_file(&y, 0, "f");
+    for (unsigned n = 0; n < rounds; n++) {
+        uint32_t e = (uint32_t)snic_rng_below(&y.rng, 2);
+        uint64_t max = snic_rng_below(&y.rng, 2) == 0 ? 9000 : 60000;
+        uint64_t at = snic_rng_below(&y.rng, max);
+        uint64_t size = 1 + snic_rng_below(&y.rng, snic_min_u64(max, sizeof(bytes)));
+        switch (snic_rng_below(&y.rng, 5)) {
+        case 0:
+        case 1:
+            kvb_fill(bytes, sizeof(bytes), n);
+            assert_int_equal(data(&y, e, SNIC_KVFS_WRITE, f.ino, at, bytes, size, 0), size);
+            kvb_put(&f, at, bytes, size);
+            break;
+        case 2:
+            if (f.size + size > 100000)
+                break;
+            kvb_fill(bytes, sizeof(bytes), n);
+            assert_int_equal(data(&y, e, SNIC_KVFS_WRITE, f.ino, 0, bytes, size, SNIC_KVFS_APPEND),
+                             size);
+            kvb_put(&f, f.size, bytes, size);
+            break;
+        case 3:
+            at = at % 3 == 0 ? 0 : at;
+            assert_int_equal(data(&y, e, SNIC_KVFS_SETATTR, f.ino, 0, NULL, at, 0), 0);
+            kvb_cut(&f, at);
+            break;
+        default:
+            assert_int_equal(data(&y, e, SNIC_KVFS_FALLOCATE, f.ino, at, NULL, size,
+                                  SNIC_KVFS_FALLOC_PUNCH | SNIC_KVFS_FALLOC_KEEP_SIZE),
+                             0);
+            kvb_zero(&f, at, size, 1);
+            break;
+        }
+        e = (uint32_t)snic_rng_below(&y.rng, 2);
+        assert_int_equal(data(&y, e, SNIC_KVFS_READ, f.ino, 0, out, sizeof(out), 0), f.size);
+        assert_memory_equal(out, f.bytes, f.size);
+    }
+    many_close(&y);
+}
+
+/*
+ * A reader beside a writer of the other session: what it gets is of one moment, for each block;
+ * zeros only where zeros were.
+ */
+static void test_kvfs_shared_reader_meets_no_zeros(void **state)
+{
+    static struct many y;
+    static unsigned char small[100], big[30000], out[40000];
+    unsigned rounds = (unsigned)support_scale(1500, 15000);
+    (void)state;
+    many_open(&y, 2, 0, support_seed());
+    many_mount(&y);
+    uint64_t ino = many_file(&y, 0, "f");
+    memset(small, 1, sizeof(small));
+    memset(big, 2, sizeof(big));
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, small, sizeof(small), 0), 100);
+    for (unsigned n = 0; n < rounds; n++) {
+        struct snic_iov in = {.base = big, .size = sizeof(big)};
+        struct snic_iov to = {.base = out, .size = sizeof(out)};
+        struct snic_kvfs_req w, r;
+        unsigned grow = n % 2 == 0;
+        kvt_req(&y.t[0], &w, grow ? SNIC_KVFS_WRITE : SNIC_KVFS_SETATTR, ino, NULL);
+        w.iov = &in;
+        w.iov_count = 1;
+        w.set_mask = SNIC_KVFS_SET_SIZE;
+        w.attr.size = 0;
+        kvt_req(&y.t[1], &r, SNIC_KVFS_READ, ino, NULL);
+        r.iov = &to;
+        r.iov_count = 1;
+        y.t[0].now = y.now;
+        y.t[1].now = y.now;
+        kvt_submit(&y.t[0], &w);
+        for (uint64_t k = snic_rng_below(&y.rng, 6); k > 0; k--)
+            many_step(&y);
+        y.t[1].now = y.now;
+        kvt_submit(&y.t[1], &r);
+        many_finish(&y, 2);
+        assert_true(w.result >= 0 && r.result >= 0);
+        for (int64_t i = 0; i < r.result; i++)
+            assert_true(out[i] != 0);
+        assert_true(r.result == 0 || r.result == 100 || r.result == 30000);
+    }
+    many_close(&y);
+}
+
+/*
+ * One session makes a file longer, with a gap, while another one appends to it: what was appended
+ * is where one of the two orders puts it.
+ */
+static void growth_beside_appends(uint32_t caps)
+{
+    enum { OLD = 20000, FAR = 60000, MORE = 500, ALL = 70000 };
+    static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_WRITE, SNIC_KVFS_SETATTR,
+                                                SNIC_KVFS_FALLOCATE};
+    static struct many y;
+    static unsigned char old[OLD], more[MORE], out[ALL];
+    unsigned rounds = (unsigned)support_scale(600, 6000);
+    many_open(&y, 2, caps, support_seed());
+    many_mount(&y);
+    uint64_t ino = many_file(&y, 0, "f");
+    memset(old, 1, sizeof(old));
+    memset(more, 2, sizeof(more));
+    for (unsigned n = 0; n < rounds; n++) {
+        struct snic_iov one = {.base = old, .size = MORE};
+        struct snic_iov two = {.base = more, .size = MORE};
+        struct snic_kvfs_req w, a;
+        assert_int_equal(data(&y, 0, SNIC_KVFS_SETATTR, ino, 0, NULL, 0, 0), 0);
+        assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, old, OLD, 0), OLD);
+        kvt_req(&y.t[0], &w, kinds[n % 3], ino, NULL);
+        w.offset = FAR;
+        w.length = MORE;
+        w.iov = &one;
+        w.iov_count = 1;
+        w.set_mask = SNIC_KVFS_SET_SIZE;
+        w.attr.size = FAR + MORE;
+        kvt_req(&y.t[1], &a, SNIC_KVFS_WRITE, ino, NULL);
+        a.flags |= SNIC_KVFS_APPEND;
+        a.iov = &two;
+        a.iov_count = 1;
+        y.t[0].now = y.now;
+        kvt_submit(&y.t[0], &w);
+        for (uint64_t k = snic_rng_below(&y.rng, 6); k > 0; k--)
+            many_step(&y);
+        y.t[1].now = y.now;
+        kvt_submit(&y.t[1], &a);
+        many_finish(&y, 2);
+        assert_true(w.result >= 0);
+        assert_int_equal(a.result, MORE);
+        memset(out, 0, sizeof(out));
+        int64_t size = data(&y, 1, SNIC_KVFS_READ, ino, 0, out, ALL, 0);
+        assert_true(size == FAR + MORE || size == FAR + 2 * MORE);
+        assert_memory_equal(out, old, OLD);
+        assert_memory_equal(out + (size == FAR + MORE ? OLD : FAR + MORE), more, MORE);
+    }
+    many_close(&y);
+}
+
+static void test_kvfs_shared_growth_spares_appends(void **state)
+{
+    (void)state;
+    growth_beside_appends(MANY_CAPS);
+    growth_beside_appends(MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI); /* with the session's fence */
+}
+
+/*
+ * The only times kept back are those of a file that an fsync has locked when the session writes
+ * them out for a newcomer: the fsync writes them. The file has a lock, too, which is to be stored.
+ */
+static void test_kvfs_shared_fsync_writes_what_newcomer_waits_for(void **state)
+{
+    static struct many y;
+    static unsigned char bytes[20000];
+    struct snic_iov iov = {.base = bytes, .size = sizeof(bytes)};
+    struct snic_kvfs_req read, mount, sync;
+    (void)state;
+    many_open_with(&y, 2, MANY_CAPS, support_seed(), 1000000000000);
+    y.paused = 2;
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    uint64_t ino = many_file(&y, 0, "f"), other = many_file(&y, 0, "g");
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, other, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
+    /* No time of the next read of it is kept back. */
+    assert_int_equal(data(&y, 0, SNIC_KVFS_READ, other, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_FSYNC, other, NULL), 0);
+    assert_int_equal(many_lock(&y, 0, SNIC_KVFS_SETLK, ino, 1, SNIC_KVFS_WRLCK, 0, 9), 0);
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, 100, 0), 100);
+    y.paused = 0;
+    kvt_req(&y.t[0], &read, SNIC_KVFS_READ, other, NULL);
+    read.iov = &iov;
+    read.iov_count = 1;
+    many_start(&y, 0, &read); /* begun before: waited for */
+    struct snic_kvfs_io *reads = many_hold(&y, 0, SNIC_KVOP_OBJECT_READ, other);
+    kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
+    many_start(&y, 1, &mount);
+    many_pass(&y, 2000000000);
+    kvt_req(&y.t[0], &sync, SNIC_KVFS_FSYNC, ino, NULL);
+    many_start(&y, 0, &sync);
+    struct snic_kvfs_io *commits = many_hold(&y, 0, SNIC_KVOP_COMMIT, ino);
+    many_give_back(&y, 0, reads);
+    many_finish(&y, 1);
+    many_pass(&y, 10000000);
+    assert_null(snic_kvfs_poll_done(y.t[1].k));
+    many_give_back(&y, 0, commits);
+    many_finish(&y, 2);
+    assert_int_equal(sync.result, 0);
+    assert_int_equal(mount.result, 0);
+    assert_int_equal(many_lock(&y, 1, SNIC_KVFS_SETLK, ino, 1, SNIC_KVFS_WRLCK, 0, 9), SNIC_EAGAIN);
+    many_close(&y);
+}
+
+/* The session dies while the end of a handle waits for the inode: the handle ends all the same. */
+static void test_kvfs_shared_release_outlives_session(void **state)
+{
+    static struct many y;
+    static unsigned char bytes[20000];
+    struct snic_kvfs_req open, mode, release;
+    struct snic_kvfs_stats s;
+    (void)state;
+    many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed());
+    many_mount(&y);
+    kvt_req(&y.t[0], &open, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "f");
+    open.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+    open.mode = 0644;
+    assert_int_equal(many_call(&y, 0, &open), 0);
+    uint64_t ino = open.attr.ino;
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, 100, 0), 100);
+    kvt_req(&y.t[0], &mode, SNIC_KVFS_SETATTR, ino, NULL);
+    mode.set_mask = SNIC_KVFS_SET_MODE;
+    mode.attr.mode = 0600;
+    many_start(&y, 0, &mode);
+    struct snic_kvfs_io *commits = many_hold(&y, 0, SNIC_KVOP_COMMIT, ino);
+    kvt_req(&y.t[0], &release, SNIC_KVFS_RELEASE, ino, NULL);
+    release.handle = open.handle;
+    many_start(&y, 0, &release);
+    while (kvt_step(&y.t[0]))
+        continue;
+    assert_null(snic_kvfs_poll_done(y.t[0].k));
+    y.now = y.t[0].now;
+    y.paused = 1;
+    many_pass(&y, 30000000000);
+    y.paused = 0;
+    many_finish(&y, 1); /* not the change of the mode: the store has it */
+    many_give_back(&y, 0, commits);
+    many_finish(&y, 1);
+    assert_int_equal(mode.result, SNIC_EIO);
+    assert_int_equal(release.result, 0);
+    snic_kvfs_get_stats(y.t[0].k, &s);
+    assert_int_equal(s.inodes, 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), SNIC_EIO);
+    many_close(&y);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_shared_bytes_seen_by_all),
+        cmocka_unit_test(test_kvfs_shared_reader_meets_no_zeros),
+        cmocka_unit_test(test_kvfs_shared_growth_spares_appends),
+        cmocka_unit_test(test_kvfs_shared_fsync_writes_what_newcomer_waits_for),
+        cmocka_unit_test(test_kvfs_shared_release_outlives_session),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
