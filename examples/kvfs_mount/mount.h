@@ -4,7 +4,8 @@
  * A file system of fs.h behind libfuse's low-level interface.
  *
  *   session.c  the kernel's requests come in: by the thread of the file system itself, or by
- *              readers of their own; mounting and unmounting
+ *              readers of their own; mounting
+ *   session_other.c     what a process of its own does: unmounting, having attributes asked anew
  *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_kvfs_req
  *   reply.c    and its outcome FUSE's answer
  *   call.c     memory of requests in flight
@@ -145,9 +146,9 @@ struct km {
     atomic_uint in_flight;
     struct snic_loop_msg over_msg;
     atomic_int stopping;
-    pthread_t stopper; /* session.c: waits for the unmounting */
+    pthread_t stopper; /* session_other.c: waits for the unmounting */
     int stopper_runs;
-    pthread_t refresher; /* session.c */
+    pthread_t refresher; /* session_other.c */
     int refresh_fd;
     pthread_mutex_t refresh_lock; /* of refresh_pid, from fork to reaping */
     pid_t refresh_pid;
@@ -196,6 +197,15 @@ int km_session_open(struct km *m);
 int km_session_mount(struct km *m);
 /* Answer the kernel until the mount is gone. */
 void km_session_run(struct km *m);
+/* No more requests: what is in flight ends. From any thread. */
+void km_session_over(struct km *m);
+void km_session_close(struct km *m);
+/* Names in the kernel, and attributes that come with them, are no longer to be believed. It does
+   not wait. @return ns after which the kernel, too, knows */
+uint64_t km_session_expire(struct km *m);
+
+/* ---- session_other.c ---- */
+
 /* Unmount, from a process of its own. */
 void km_session_stop(struct km *m);
 /* What that does: its arguments are KM_UNMOUNT and the mount point. @return exit code */
@@ -209,10 +219,6 @@ int km_session_refresh(const char *at);
 /* End that process; it may still be there until what it asked is answered. @return it, 0: none */
 pid_t km_session_refresh_end(struct km *m);
 #define KM_REFRESH "--refresh"
-void km_session_close(struct km *m);
-/* Names in the kernel, and attributes that come with them, are no longer to be believed. It does
-   not wait. @return ns after which the kernel, too, knows */
-uint64_t km_session_expire(struct km *m);
 
 /* ---- ops.c, ops_data.c ---- */
 
