@@ -1,41 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The SSD model: contract, then every stage alone with times worked out by hand (jitter 0). */
+/* The SSD model: contract, then its stages alone with times worked out by hand (jitter 0). The
+ * writing ones are test_ssd_write.c's. */
 #include "test_ssd_util.h"
 
 #include "ssd/ssd_priv.h"
-
-/*
- * A device of round numbers: fetch 1000 (reads) and 2000 (writes), link 4 bytes per ns, sense
- * 50000, 1000 per part, program 100000 for 16 KiB; no jitter, no penalties, four dies.
- */
-static struct snic_ssd_opts plain(uint32_t condition)
-{
-    struct snic_ssd_opts o;
-    snic_ssd_opts_dct983(&o);
-    o.condition = condition;
-    o.queues = 4;
-    o.length_max = 65536;
-    o.fetch_read_ns = 1000;
-    o.fetch_write_ns = 2000;
-    o.split_ns = 500;
-    o.link_read = 4096;
-    o.link_write = 4096;
-    o.post_read_ns = 10;
-    o.post_write_ns = 20;
-    o.buffer_bytes = 131072;
-    o.dies = 4;
-    o.read_ns = 50000;
-    o.read_part_ns = 1000;
-    o.read_unit = 16384;
-    o.read_striped = 1024;
-    o.program_ns = 100000;
-    o.write_share = 512;
-    o.switch_ns = 0;
-    o.jitter = 0;
-    o.write_amplification = 100;
-    o.stall_ns = 0;
-    return o;
-}
 
 /* ---- Contract ---- */
 
@@ -43,7 +11,7 @@ static struct snic_ssd_opts plain(uint32_t condition)
 static void test_ssd_bad_options_init_refused(void **state)
 {
     (void)state;
-    const struct snic_ssd_opts good = plain(SNIC_SSD_CLEAN);
+    const struct snic_ssd_opts good = ssd_plain(SNIC_SSD_CLEAN);
     struct snic_ssd_opts o;
     struct snic_ssd *d = (struct snic_ssd *)(void *)&o;
     size_t size = snic_ssd_memsize(&good);
@@ -128,7 +96,7 @@ static void test_ssd_short_options_take_the_preset(void **state)
 static void test_ssd_bad_command_submit_refused(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     o.depth = 2;
     struct snic_ssd *d = ssd_open(&o);
     size_t size = snic_ssd_memsize(&o);
@@ -177,7 +145,7 @@ static void poll_in_the_past(void *ctx)
 static void test_ssd_broken_contract_aborts(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     struct snic_ssd *d = ssd_open(&o);
     struct snic_ssd_cmd c;
     ssd_send(d, &c, SNIC_SSD_READ, 0, 0, 4096, 10);
@@ -191,7 +159,7 @@ static void test_ssd_broken_contract_aborts(void **state)
 static void test_ssd_completion_waits_for_its_time(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     struct snic_ssd *d = ssd_open(&o);
     struct snic_ssd_cmd c;
     const uint64_t done = 1000 + 51000 + 1000 + 10;
@@ -226,7 +194,7 @@ static void test_ssd_dct983_large_read_alone_takes_207_us(void **state)
 static void test_ssd_queues_fetched_round_robin(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     o.dies = 16;
     o.link_read = 1000000;
     o.post_read_ns = 0;
@@ -246,7 +214,7 @@ static void test_ssd_queues_fetched_round_robin(void **state)
 static void test_ssd_window_full_fetch_waits(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     o.window = 2;
     struct snic_ssd *d = ssd_open(&o);
     struct snic_ssd_cmd c[4];
@@ -265,7 +233,7 @@ static void test_ssd_window_full_fetch_waits(void **state)
 static void test_ssd_read_is_cut_at_units_and_spaced(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     o.link_read = 1000000;
     struct snic_ssd *d = ssd_open(&o);
     struct snic_ssd_cmd c;
@@ -291,7 +259,7 @@ static void test_ssd_read_is_cut_at_units_and_spaced(void **state)
 static void test_ssd_commands_are_split_in_parallel(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_FRAGMENTED);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_FRAGMENTED);
     o.dies = 64;
     o.link_read = 1000000;
     struct snic_ssd *d = ssd_open(&o);
@@ -307,7 +275,7 @@ static void test_ssd_commands_are_split_in_parallel(void **state)
 static void test_ssd_link_carries_one_piece_at_a_time(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     o.fetch_read_ns = 0;
     o.link_read = 8;
     struct snic_ssd *d = ssd_open(&o);
@@ -329,7 +297,7 @@ static void test_ssd_link_carries_one_piece_at_a_time(void **state)
 static void test_ssd_die_serves_in_order(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     struct snic_ssd *d = ssd_open(&o);
     struct snic_ssd_cmd c[4];
     static const uint64_t unit[4] = {1, 5, 9, 2}; /* dies 1, 1, 1, 2 */
@@ -346,7 +314,7 @@ static void test_ssd_die_serves_in_order(void **state)
 static void test_ssd_fragmented_parts_lie_scattered(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_FRAGMENTED);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_FRAGMENTED);
     o.read_striped = 512;
     o.dies = 16;
     struct snic_ssd *d = ssd_open(&o);
@@ -370,290 +338,11 @@ static void test_ssd_fragmented_parts_lie_scattered(void **state)
     ssd_close(d);
 }
 
-/* ---- Writing ---- */
-
-/* The buffer takes what fits, then writes wait for programs, in order. */
-static void test_ssd_buffer_full_write_waits_for_program(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
-    o.dies = 1;
-    o.length_max = 16384;
-    o.buffer_bytes = 32768;
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd c[5];
-    struct snic_ssd_stats s;
-    for (uint32_t i = 0; i < 4; i++)
-        ssd_send(d, &c[i], SNIC_SSD_WRITE, 0, 0, 16384, 0);
-    ssd_send(d, &c[4], SNIC_SSD_WRITE, 0, 0, 1, 0); /* small, but behind the others */
-    SSD_EXPECT(d, &c[0], 2000 + 4000 + 20);         /* fetch, link; its program begins at 6000 */
-    SSD_EXPECT(d, &c[1], 6000 + 4000 + 20);
-    snic_ssd_get_stats(d, &s);
-    assert_int_equal(s.buffered, 32768);
-    SSD_EXPECT(d, &c[2], 6000 + 100000 + 20);
-    SSD_EXPECT(d, &c[3], 6000 + 200000 + 20);
-    SSD_EXPECT(d, &c[4], 6000 + 300000 + 20);
-    while (ssd_wait(d) != NULL)
-        ;
-    snic_ssd_get_stats(d, &s);
-    assert_int_equal(s.programs, 4);
-    assert_int_equal(s.buffered, 1); /* fills no unit, stays */
-    ssd_close(d);
-}
-
-/* Units go to the die with the fewest; a die takes program_queue of them and no more. */
-static void test_ssd_units_go_to_the_emptiest_die(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
-    o.dies = 2;
-    o.buffer_bytes = 10 * 16384;
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd c[3];
-    for (uint32_t i = 0; i < 3; i++)
-        ssd_send(d, &c[i], SNIC_SSD_WRITE, 0, 0, i == 2 ? 16384 : 32768, 0);
-    assert_ptr_equal(ssd_wait(d), &c[0]);
-    assert_int_equal(d->dies[0].programs, 1);
-    assert_int_equal(d->dies[1].programs, 1);
-    assert_ptr_equal(ssd_wait(d), &c[1]);
-    assert_ptr_equal(ssd_wait(d), &c[2]);
-    assert_int_equal(d->dies[0].programs, 2);
-    assert_int_equal(d->dies[1].programs, 2);
-    assert_int_equal(d->ready, 16384);
-    assert_null(snic_ssd_poll(d, 110000)); /* one each is programmed */
-    assert_int_equal(d->dies[0].programs + d->dies[1].programs, 3);
-    assert_int_equal(d->ready, 0);
-    while (ssd_wait(d) != NULL)
-        ;
-    ssd_close(d);
-}
-
-/* Keep both classes waiting at the one die for so long; the time each got. */
-static void share_of(uint32_t share, uint32_t switch_ns, uint64_t *reading, uint64_t *writing)
-{
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
-    struct snic_ssd_cmd r[4], w[4];
-    struct snic_ssd_stats s;
-    o.dies = 1;
-    o.write_share = share;
-    o.switch_ns = switch_ns;
-    o.length_max = 16384;
-    o.buffer_bytes = 32768;
-    struct snic_ssd *d = ssd_open(&o);
-    for (uint32_t i = 0; i < 4; i++) {
-        ssd_send(d, &w[i], SNIC_SSD_WRITE, 1, 0, 16384, 0);
-        ssd_send(d, &r[i], SNIC_SSD_READ, 0, 0, 4096, 0);
-    }
-    uint64_t now = 0;
-    while (now < 1000000000) {
-        struct snic_ssd_cmd *c = ssd_wait(d);
-        now = c->done_ns;
-        ssd_send(d, c, c->op, c->queue, 0, c->length, now);
-    }
-    snic_ssd_get_stats(d, &s);
-    *reading = s.pieces * 51000;
-    *writing = s.programs * 100000 + s.switches * switch_ns;
-    ssd_drop(d);
-}
-
-/* The weights are the shares of time that each class gets while both wait. */
-static void test_ssd_die_time_is_shared_by_weight(void **state)
-{
-    (void)state;
-    static const uint32_t shares[3] = {256, 512, 768};
-    for (uint32_t i = 0; i < 3; i++) {
-        uint64_t r, w;
-        share_of(shares[i], 0, &r, &w);
-        assert_in_range(w * 1024 / (r + w), shares[i] - 5, shares[i] + 5);
-        assert_in_range(r + w, 995000000, 1000200000);
-        share_of(shares[i], 150000, &r, &w); /* turning round counts as writing */
-        assert_in_range(w * 1024 / (r + w), shares[i] - 5, shares[i] + 5);
-        assert_in_range(r + w, 995000000, 1000300000);
-    }
-}
-
-/* A class that was away gets no credit for it, and turning to write costs the penalty once. */
-static void test_ssd_idle_class_returns_without_credit(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
-    o.dies = 1;
-    o.switch_ns = 30000;
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd w[3], r[3];
-    ssd_send(d, &r[0], SNIC_SSD_READ, 0, 0, 4096, 0);
-    SSD_EXPECT(d, &r[0], 1000 + 51000 + 1010);
-    for (uint32_t i = 0; i < 3; i++)
-        ssd_send(d, &w[i], SNIC_SSD_WRITE, 0, 0, 16384, 1000000);
-    for (uint32_t i = 0; i < 3; i++)
-        ssd_send(d, &r[i], SNIC_SSD_READ, 1, 0, 4096, 1010000);
-    for (uint32_t i = 0; i < 3; i++)
-        assert_ptr_equal(ssd_wait(d), &w[i]);
-    /* A program from 1006000, after turning, for which reads, away when it began, are owed
-       nothing; a read; so many reads as fit into the program and turn after that; ... */
-    SSD_EXPECT(d, &r[0], 1006000 + 130000 + 51000 + 1010);
-    SSD_EXPECT(d, &r[1], 1006000 + 2 * 130000 + 2 * 51000 + 1010);
-    SSD_EXPECT(d, &r[2], 1006000 + 2 * 130000 + 3 * 51000 + 1010);
-    while (ssd_wait(d) != NULL)
-        ;
-    struct snic_ssd_stats s;
-    snic_ssd_get_stats(d, &s);
-    assert_int_equal(s.switches, 3);
-    assert_int_equal(s.programs, 3);
-    ssd_close(d);
-}
-
-/* The same the other way: after reads alone, programs are owed nothing for that time. */
-static void test_ssd_long_reads_leave_no_debt_to_writes(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
-    o.dies = 1;
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd w, r[2];
-    uint64_t now = 0;
-    for (uint32_t i = 0; i < 20; i++) {
-        ssd_send(d, &r[0], SNIC_SSD_READ, 0, 0, 4096, now);
-        assert_ptr_equal(ssd_wait(d), &r[0]);
-        now = r[0].done_ns;
-    }
-    ssd_send(d, &r[0], SNIC_SSD_READ, 0, 0, 4096, 2000000);
-    ssd_send(d, &r[1], SNIC_SSD_READ, 0, 0, 4096, 2000000);
-    ssd_send(d, &w, SNIC_SSD_WRITE, 1, 0, 16384, 2000000);
-    assert_ptr_equal(ssd_wait(d), &w); /* its program waits since 2007000 */
-    SSD_EXPECT(d, &r[0], 2001000 + 51000 + 1010);
-    SSD_EXPECT(d, &r[1], 2001000 + 2 * 51000 + 1010);
-    while (ssd_wait(d) != NULL)
-        ;
-    ssd_close(d);
-}
-
-/* Only turning round costs: a die that goes on writing pays once. */
-static void test_ssd_programs_in_a_row_turn_once(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
-    o.dies = 1;
-    o.length_max = 16384;
-    o.buffer_bytes = 32768;
-    o.switch_ns = 30000;
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd c[5];
-    ssd_send(d, &c[0], SNIC_SSD_READ, 0, 0, 4096, 0);
-    SSD_EXPECT(d, &c[0], 1000 + 51000 + 1010);
-    for (uint32_t i = 0; i < 5; i++)
-        ssd_send(d, &c[i], SNIC_SSD_WRITE, 0, 0, 16384, 1000000);
-    SSD_EXPECT(d, &c[0], 1006020);
-    SSD_EXPECT(d, &c[1], 1010020);
-    for (uint32_t i = 2; i < 5; i++)
-        SSD_EXPECT(d, &c[i], 1006000 + 30000 + (i - 1) * 100000 + 20);
-    while (ssd_wait(d) != NULL)
-        ;
-    ssd_close(d);
-}
-
-/* Garbage collection: debt per unit, collected at the threshold, in chunks, before programs. */
-static void test_ssd_debt_is_collected_before_programs(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_FRAGMENTED);
-    o.dies = 1;
-    o.length_max = 16384;
-    o.buffer_bytes = 32768;
-    o.write_amplification = 200; /* one program and four reads per unit: 100 + 4 x 50 us */
-    o.gc_read_ns = 50000;
-    o.gc_debt_ns = 600000; /* two units */
-    o.gc_chunk_ns = 250000;
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd c[6], r;
-    struct snic_ssd_stats s;
-    for (uint32_t i = 0; i < 6; i++)
-        ssd_send(d, &c[i], SNIC_SSD_WRITE, 0, 0, 16384, 0);
-    SSD_EXPECT(d, &c[0], 6020);
-    SSD_EXPECT(d, &c[1], 10020);
-    SSD_EXPECT(d, &c[2], 106020);
-    SSD_EXPECT(d, &c[3], 206020); /* the second is programmed: 600 us of debt */
-    ssd_send(d, &r, SNIC_SSD_READ, 1, 0, 4096, 210000);
-    SSD_EXPECT(d, &r, 456000 + 51000 + 1010); /* after one chunk of 250 us */
-    SSD_EXPECT(d, &c[4], 206000 + 600000 + 51000 + 100000 + 20);
-    snic_ssd_get_stats(d, &s);
-    assert_int_equal(s.collected_ns, 600000);
-    SSD_EXPECT(d, &c[5], 206000 + 600000 + 51000 + 200000 + 20);
-    while (ssd_wait(d) != NULL)
-        ;
-    snic_ssd_get_stats(d, &s);
-    assert_int_equal(s.collected_ns, 1800000);
-    assert_int_equal(s.programs, 6);
-    ssd_close(d);
-}
-
-/* A clean device collects nothing, whatever its write amplification would be. */
-static void test_ssd_clean_device_never_collects(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o;
-    snic_ssd_opts_dct983(&o);
-    o.stall_odds = 1u << 20;
-    o.stall_pool_bytes = 0;
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd c;
-    struct snic_ssd_stats s;
-    uint64_t now = 0;
-    for (uint32_t i = 0; i < 1000; i++) {
-        ssd_send(d, &c, SNIC_SSD_WRITE, 0, 0, 131072, now);
-        assert_ptr_equal(ssd_wait(d), &c);
-        now = c.done_ns;
-    }
-    snic_ssd_get_stats(d, &s);
-    assert_true(s.programs > 7000);
-    assert_int_equal(s.collected_ns, 0);
-    assert_int_equal(s.stalls, 0);
-    ssd_drop(d);
-}
-
-/* Foreground collection: nothing while the pool lasts, then a stall; the pool fills with time. */
-static void test_ssd_empty_pool_stalls_the_die(void **state)
-{
-    (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_FRAGMENTED);
-    o.dies = 1;
-    o.length_max = 16384;
-    o.buffer_bytes = 32768;
-    o.gc_debt_ns = 1000000;
-    o.stall_ns = 5000000;
-    o.stall_odds = 1u << 20;
-    o.stall_pool_bytes = 2 * 16384;
-    o.stall_pool_rate = 1; /* a byte per us: 16384 us for a unit */
-    struct snic_ssd *d = ssd_open(&o);
-    struct snic_ssd_cmd c[4], r;
-    struct snic_ssd_stats s;
-    for (uint32_t i = 0; i < 4; i++)
-        ssd_send(d, &c[i], SNIC_SSD_WRITE, 0, 0, 16384, 0);
-    SSD_EXPECT(d, &c[0], 6020);
-    SSD_EXPECT(d, &c[1], 10020);
-    SSD_EXPECT(d, &c[2], 106020);
-    SSD_EXPECT(d, &c[3], 206020);
-    ssd_send(d, &r, SNIC_SSD_READ, 1, 0, 4096, 310000);
-    SSD_EXPECT(d, &r, 306000 + 5000000 + 51000 + 1010); /* the third program left nothing */
-    while (ssd_wait(d) != NULL)
-        ;
-    snic_ssd_get_stats(d, &s);
-    assert_int_equal(s.programs, 4);
-    assert_int_equal(s.stalls, 2);
-    ssd_send(d, &c[0], SNIC_SSD_WRITE, 0, 0, 16384, 60000000); /* 49 ms later: two units */
-    while (ssd_wait(d) != NULL)
-        ;
-    snic_ssd_get_stats(d, &s);
-    assert_int_equal(s.programs, 5);
-    assert_int_equal(s.stalls, 2);
-    ssd_close(d);
-}
-
 /* Jitter stays within its bounds and uses them. */
 static void test_ssd_jitter_spreads_within_bounds(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_CLEAN);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_CLEAN);
     o.jitter = 102; /* 10 % */
     o.seed = support_seed();
     struct snic_ssd *d = ssd_open(&o);
@@ -680,7 +369,7 @@ static void test_ssd_jitter_spreads_within_bounds(void **state)
 static void test_ssd_damage_is_seen_by_check(void **state)
 {
     (void)state;
-    struct snic_ssd_opts o = plain(SNIC_SSD_FRAGMENTED);
+    struct snic_ssd_opts o = ssd_plain(SNIC_SSD_FRAGMENTED);
     o.write_amplification = 300;
     struct snic_ssd *d = ssd_open(&o);
     struct snic_ssd_cmd c[8], w[8];
@@ -737,15 +426,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ssd_link_carries_one_piece_at_a_time),
         cmocka_unit_test(test_ssd_die_serves_in_order),
         cmocka_unit_test(test_ssd_fragmented_parts_lie_scattered),
-        cmocka_unit_test(test_ssd_buffer_full_write_waits_for_program),
-        cmocka_unit_test(test_ssd_units_go_to_the_emptiest_die),
-        cmocka_unit_test(test_ssd_die_time_is_shared_by_weight),
-        cmocka_unit_test(test_ssd_idle_class_returns_without_credit),
-        cmocka_unit_test(test_ssd_long_reads_leave_no_debt_to_writes),
-        cmocka_unit_test(test_ssd_programs_in_a_row_turn_once),
-        cmocka_unit_test(test_ssd_debt_is_collected_before_programs),
-        cmocka_unit_test(test_ssd_clean_device_never_collects),
-        cmocka_unit_test(test_ssd_empty_pool_stalls_the_die),
         cmocka_unit_test(test_ssd_jitter_spreads_within_bounds),
         cmocka_unit_test(test_ssd_damage_is_seen_by_check),
     };

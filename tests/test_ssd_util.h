@@ -9,6 +9,39 @@
 
 #include <string.h>
 
+/*
+ * A device of round numbers: fetch 1000 (reads) and 2000 (writes), link 4 bytes per ns, sense
+ * 50000, 1000 per part, program 100000 for 16 KiB; no jitter, no penalties, four dies.
+ */
+static inline struct snic_ssd_opts ssd_plain(uint32_t condition)
+{
+    struct snic_ssd_opts o;
+    snic_ssd_opts_dct983(&o);
+    o.condition = condition;
+    o.queues = 4;
+    o.length_max = 65536;
+    o.fetch_read_ns = 1000;
+    o.fetch_write_ns = 2000;
+    o.split_ns = 500;
+    o.link_read = 4096;
+    o.link_write = 4096;
+    o.post_read_ns = 10;
+    o.post_write_ns = 20;
+    o.buffer_bytes = 131072;
+    o.dies = 4;
+    o.read_ns = 50000;
+    o.read_part_ns = 1000;
+    o.read_unit = 16384;
+    o.read_striped = 1024;
+    o.program_ns = 100000;
+    o.write_share = 512;
+    o.switch_ns = 0;
+    o.jitter = 0;
+    o.write_amplification = 100;
+    o.stall_ns = 0;
+    return o;
+}
+
 static inline struct snic_ssd *ssd_open(const struct snic_ssd_opts *o)
 {
     struct snic_ssd *d = NULL;

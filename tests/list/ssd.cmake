@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(ssd ssd)
+snic_test(ssd_write ssd)
 snic_test(ssd_random ssd)
 # The bench's closed loops, held to the facts the model was fitted to.
 snic_test(ssd_facts ssd SOURCES ${PROJECT_SOURCE_DIR}/bench/gimbal_calibration.c)
