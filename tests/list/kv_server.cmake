@@ -4,7 +4,8 @@ set(_kv ${PROJECT_SOURCE_DIR}/examples/kv_server)
 set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/log.c ${_kv}/recover.c
   ${_kv}/compact.c ${_kv}/index.c ${_kv}/record.c)
 snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
-snic_test(kv_store loop SOURCES ${_kv_store} LABELS kv)
+snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_kv_store}
+  LABELS kv)
 set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
   ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c ${_kv}/resp.c
   ${_kv}/tenant.c)
