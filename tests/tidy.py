@@ -173,7 +173,7 @@ def check_text():
                 offend(path, i, "white space at the end of the line")
             if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line) and not path.endswith("tidy.py"):
                 offend(path, i, "leftover note")
-        most = 1300 if "/tests/" in path else 800
+        most = 800
         if path.endswith((".c", ".h")) and len(lines) > most:
             offend(path, 0, f"{len(lines)} lines: is it one concept?")
 
