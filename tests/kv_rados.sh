@@ -35,6 +35,7 @@ done
 [ -f "$up" ] || { echo "kv_rados: no $up: skipped"; exit 77; }
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/snic_rados.XXXXXX") || exit 1
+(setsid sh "$here/guard.sh" $$ "$dir" &)
 down() {
     stop "$dir/c/osd.0.pid" CONT
     stop "$dir/c/osd.0.pid" KILL

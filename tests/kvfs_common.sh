@@ -81,11 +81,17 @@ kvfs_cluster() {
     spec=rados:$work/ceph/ceph.conf:kvfs
 }
 
+# What tidies up below $work if this script is killed.
+kvfs_guard() {
+    [ -n "${KVFS_KEEP:-}" ] || (setsid sh "$(dirname "$0")/guard.sh" $$ "$work" &)
+}
+
 # kvfs_open [OPTION...]
 kvfs_open() {
     [ "$(id -u)" = 0 ] || skip "mounting with dev and suid needs root"
     [ "${KVFS_SCOPE:-}" != nightly ] || [ -n "$nightly" ] || skip "nightly only"
     work=$(mktemp -d /var/tmp/kvfs.XXXXXX) && chmod 755 "$work" || exit 1
+    kvfs_guard
     mnt=$work/mnt
     mkdir "$mnt" "$work/store"
     [ "$store" != dir ] || return 0

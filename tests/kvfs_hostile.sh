@@ -8,6 +8,7 @@ set -u
 exec </dev/null
 [ "${KVFS_SCOPE:-}" != nightly ] || [ -n "$nightly" ] || skip "nightly only"
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvfs_hostile.XXXXXX")
+kvfs_guard
 hosts=6 messages=1500
 [ -z "$nightly" ] || hosts=200 messages=20000
 seed=${KVFS_SEED:-$(date +%s)}

@@ -6,6 +6,7 @@
 [ "$(id -u)" = 0 ] && [ -w /dev/fuse ] || skip "mounting wants root and /dev/fuse"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvfs_program.XXXXXX")
+kvfs_guard
 mnt=$work/mnt
 other=$work/other
 spec=lmdb:$work/store

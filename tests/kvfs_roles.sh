@@ -9,6 +9,7 @@ exec </dev/null
 [ "$(id -u)" = 0 ] && [ -w /dev/fuse ] || skip "mounting wants root and /dev/fuse"
 liar=$1
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvfs_roles.XXXXXX")
+kvfs_guard
 mnt=$work/mnt
 spec=lmdb:$work/store
 mkdir "$mnt" "$work/store"
