@@ -42,10 +42,12 @@ int dma_block_alloc(struct dma_block **blocks, size_t size, void **out)
 
 void dma_block_release(struct dma_block *blocks, const void *mem)
 {
-    while (blocks != NULL && !(blocks->used && blocks->mem == mem))
-        blocks = blocks->next;
-    SNIC_ASSERT(blocks != NULL);
-    blocks->used = 0; /* B1 */
+    struct dma_block *b = blocks;
+    while (b != NULL && !(b->used && b->mem == mem))
+        b = b->next;
+    SNIC_ASSERT(b != NULL);
+    if (b != NULL)
+        b->used = 0; /* B1 */
 }
 
 int dma_block_holds(const struct dma_block *blocks, const void *mem, size_t size)

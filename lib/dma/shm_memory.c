@@ -281,5 +281,5 @@ void dma_shm_unmap(struct snic_dma *d, void *mem)
             dma_shm_unmap_block(s, m);
         return;
     }
-    SNIC_ASSERT(0 && "a pointer from snic_dma_map()");
+    SNIC_ASSERT(0); /* not a pointer from snic_dma_map() */
 }

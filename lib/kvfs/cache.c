@@ -134,7 +134,8 @@ static uint32_t cache_mark_key(struct snic_kvop_key *key, uint64_t group)
 static void cache_unmark(struct kvfs_cache *c, uint64_t group)
 {
     struct snic_kvop_key key;
-    uint32_t i = cache_slot(c, &key, cache_mark_key(&key, group));
+    uint32_t tag = cache_mark_key(&key, group);
+    uint32_t i = cache_slot(c, &key, tag);
     if (c->slots[i].at != 0)
         cache_unslot(c, i);
 }

@@ -37,8 +37,10 @@ int kvfs_run_open(struct kvfs_op *op)
     struct snic_kvfs_attr a;
     int trunc = (req->flags & SNIC_KVFS_TRUNC) != 0;
     int rc = kvfs_lock(op, op->ino, trunc ? KVFS_EXCLUSIVE : KVFS_SHARED);
-    if (rc == 0)
-        rc = trunc ? kvfs_get_attr(op, op->ino, &a) : kvfs_peek_attr(op, op->ino, &a);
+    if (rc == 0 && trunc)
+        rc = kvfs_get_attr(op, op->ino, &a);
+    else if (rc == 0)
+        rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0 && op->phase == 0)
         rc = open_check(op, &a);
     if (rc == 0 && trunc && kvfs_is_reg(&a)) {
