@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # guard.sh PID DIR: what a test leaves behind that could not tidy up
 #
-# A test that starts mounts or servers below DIR, a folder of its own, removes DIR at its end. Killed
-# by ctest at its time-out it does not come to that. Then this ends all processes that have DIR among
-# their arguments or in their environment, the mounts below it, and DIR. To be started as
+# A test that starts mounts or servers below DIR, a folder of its own, removes it at its end. Killed
+# by ctest at its time-out it does not come to that. Then this ends all processes that have DIR
+# among their arguments or in their environment, the mounts below it, and DIR. To be started as
 # (setsid sh guard.sh $$ DIR &): no child of the test, it outlives it.
 set -u
 exec </dev/null >/dev/null 2>&1

@@ -7,7 +7,8 @@ set -u
 exec </dev/null
 entries=20000
 [ -z "$nightly" ] || entries=100000
-[ "$store" != rados ] || [ -z "$nightly" ] || entries=30000 # each listing asks the cluster for all of them
+# On RADOS each listing asks the cluster for all of them.
+[ "$store" != rados ] || [ -z "$nightly" ] || entries=30000
 kvfs_open
 # shellcheck disable=SC2086
 python3 "$(dirname "$0")/kvfs_big_folder.py" "$mnt/d" ${KVFS_ENTRIES:-$entries} ||
