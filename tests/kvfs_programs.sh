@@ -238,6 +238,7 @@ program_fio() {
     need fio fio
     kvfs_open
     size=$(scope 24m 512m)
+    [ "$store" != rados ] || size=$(scope 24m 96m) # one OSD, and an fsync every 200 writes
     run=0
     for job in "psync 0 randrw 4k" "psync 0 randwrite 8k" "libaio 1 randrw 8k" "libaio 1 write 1m" \
         "mmap 0 randwrite 4k" "psync 1 randwrite 16k" "psync 0 write 13k" "mmap 0 randrw 12k"; do
