@@ -72,6 +72,32 @@ static void run_crc_isal(uint64_t n, size_t size)
 }
 #endif
 
+static void run_combine(uint64_t n, size_t size)
+{
+    uint32_t crc = 1;
+    (void)size;
+    for (uint64_t i = 0; i < n; i++)
+        crc = snic_crc32c_combine_4096(crc, (uint32_t)i);
+    sink = crc;
+}
+
+static void run_combine_any(uint64_t n, size_t size)
+{
+    uint32_t crc = 1;
+    for (uint64_t i = 0; i < n; i++)
+        crc = snic_crc32c_combine(crc, (uint32_t)i, size);
+    sink = crc;
+}
+
+static void run_combine_portable(uint64_t n, size_t size)
+{
+    uint32_t crc = 1;
+    uint32_t power = snic_crc32c_power(size);
+    for (uint64_t i = 0; i < n; i++)
+        crc = snic_crc32c_advance_portable(crc, power) ^ (uint32_t)i;
+    sink = crc;
+}
+
 /* An idle time-out moved on by every request: the wheel's everyday work. */
 static void run_wheel_rearm(uint64_t n, size_t size)
 {
@@ -153,6 +179,9 @@ static struct bench_case cases[] = {
     {"crc32c_4096", "portable", run_crc_portable, 4096, 1, 0, {0}},
     {"crc32c_1048576", "ours", run_crc, BLOCK, 1, 0, {0}},
     {"crc32c_1048576", "portable", run_crc_portable, BLOCK, 1, 0, {0}},
+    {"crc32c_combine_4096", "ours", run_combine, 0, 0, 0, {0}},
+    {"crc32c_combine_4096", "portable", run_combine_portable, 4096, 0, 0, {0}},
+    {"crc32c_combine_4095", "ours", run_combine_any, 4095, 0, 0, {0}},
     {"wheel_rearm", "ours", run_wheel_rearm, TIMERS, 0, 0, {0}},
     {"wheel_expire", "ours", run_wheel_expire, TIMERS, 0, 0, {0}},
     {"hist_record", "ours", run_hist, 0, 0, 0, {0}},

@@ -126,6 +126,75 @@ static void test_base_crc_flipped_bit_changes_sum(void **state)
     }
 }
 
+/* Joined sums that differ from the sum of the whole would accept or refuse the wrong data. */
+static void test_base_crc_combined_equals_sum_of_whole(void **state)
+{
+    (void)state;
+    struct snic_rng r;
+    static unsigned char block[16 * 4096];
+    snic_rng_init(&r, support_seed());
+    snic_rng_fill(&r, block, sizeof(block));
+
+    for (size_t b = 0; b <= 600; b++) {
+        for (size_t a = 0; a < 20; a++)
+            assert_int_equal(snic_crc32c_combine(snic_crc32c(0, block, a),
+                                                 snic_crc32c(0, block + a, b), b),
+                             snic_crc32c(0, block, a + b));
+    }
+    for (unsigned i = 0; i < 2000; i++) {
+        size_t a = (size_t)snic_rng_below(&r, sizeof(block) / 2);
+        size_t b = (size_t)snic_rng_below(&r, sizeof(block) / 2);
+        assert_int_equal(
+            snic_crc32c_combine(snic_crc32c(0, block, a), snic_crc32c(0, block + a, b), b),
+            snic_crc32c(0, block, a + b));
+    }
+    uint32_t crc = snic_crc32c(0, block, 4096);
+    for (size_t n = 4096; n < sizeof(block); n += 4096) {
+        crc = snic_crc32c_combine_4096(crc, snic_crc32c(0, block + n, 4096));
+        assert_int_equal(crc, snic_crc32c(0, block, n + 4096));
+    }
+}
+
+/* Sizes beyond memory: two steps must be one, up to the last bit of the size and where it wraps. */
+static void test_base_crc_combined_huge_sizes_add_up(void **state)
+{
+    (void)state;
+    struct snic_rng r;
+    snic_rng_init(&r, support_seed());
+    for (unsigned i = 0; i < 2000; i++) {
+        uint32_t crc = (uint32_t)snic_rng_next(&r);
+        uint64_t n = snic_rng_next(&r) >> (1 + snic_rng_below(&r, 63));
+        uint64_t m = snic_rng_next(&r) >> (1 + snic_rng_below(&r, 63));
+        assert_int_equal(snic_crc32c_combine(snic_crc32c_combine(crc, 0, n), 0, m),
+                         snic_crc32c_combine(crc, 0, n + m));
+    }
+    /* x has the order 2^31 - 1, which is odd: so many bytes change nothing, no fewer do. */
+    assert_int_equal(snic_crc32c_combine(0xdeadbeef, 0, 0x7fffffff), 0xdeadbeef);
+    assert_int_equal(snic_crc32c_combine(0xdeadbeef, 7, 0), 0xdeadbeef ^ 7);
+    assert_int_equal(snic_crc32c_power(4096), snic_crc32c_power(4096 + UINT64_C(0x7fffffff) * 5));
+    assert_int_not_equal(snic_crc32c_power(UINT64_MAX), snic_crc32c_power(0));
+    static unsigned char zeros[4096];
+    assert_int_equal(snic_crc32c(0, zeros, sizeof(zeros)), 0x98f94189);
+}
+
+/* A machine without the instruction must compute the same as one with it. */
+static void test_base_crc_advanced_portable_equals_fast(void **state)
+{
+    (void)state;
+    struct snic_rng r;
+    snic_rng_init(&r, support_seed());
+    for (unsigned i = 0; i < 32; i++) {
+        for (unsigned j = 0; j < 32; j++)
+            assert_int_equal(snic_crc32c_advance(1u << i, 1u << j),
+                             snic_crc32c_advance_portable(1u << i, 1u << j));
+    }
+    for (unsigned i = 0; i < 10000; i++) {
+        uint32_t a = (uint32_t)snic_rng_next(&r);
+        uint32_t b = (uint32_t)snic_rng_next(&r);
+        assert_int_equal(snic_crc32c_advance(a, b), snic_crc32c_advance_portable(a, b));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +202,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_base_crc_every_length_equals_definition),
         cmocka_unit_test(test_base_crc_random_cuts_give_same_sum),
         cmocka_unit_test(test_base_crc_flipped_bit_changes_sum),
+        cmocka_unit_test(test_base_crc_combined_equals_sum_of_whole),
+        cmocka_unit_test(test_base_crc_combined_huge_sizes_add_up),
+        cmocka_unit_test(test_base_crc_advanced_portable_equals_fast),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

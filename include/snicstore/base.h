@@ -245,6 +245,23 @@ SNIC_API uint32_t snic_crc32c_portable(uint32_t crc, const void *data, size_t si
 /** 1 if snic_crc32c() uses the CPU's instruction. [any] */
 SNIC_API int snic_crc32c_is_hardware(void);
 
+/**
+ * The CRC32C of A || B from that of A, that of B and the size of B, which takes the same time for
+ * any size (at most 31 products). [any]
+ */
+SNIC_API uint32_t snic_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b);
+/** The same where B has 4096 bytes: one carry-less product and one CRC instruction. [any] */
+SNIC_API uint32_t snic_crc32c_combine_4096(uint32_t crc_a, uint32_t crc_b);
+/**
+ * What a size means to snic_crc32c_advance(), to be computed once for many uses:
+ * snic_crc32c_combine(a, b, n) == (snic_crc32c_advance(a, snic_crc32c_power(n)) ^ b). [any]
+ */
+SNIC_API uint32_t snic_crc32c_power(uint64_t size);
+/** @p crc as what precedes so many bytes adds it to the CRC of all; linear in @p crc. [any] */
+SNIC_API uint32_t snic_crc32c_advance(uint32_t crc, uint32_t power);
+/** The same function in portable C; identical results. [any] */
+SNIC_API uint32_t snic_crc32c_advance_portable(uint32_t crc, uint32_t power);
+
 /* ---- Seeded random numbers (xoshiro256**, seeded by splitmix64) ---- */
 
 struct snic_rng {
