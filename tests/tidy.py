@@ -20,14 +20,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 # The floor plan: what each module may include, those included that have not moved in yet.
 BASE = ["base"]
-STRUCTURES = BASE + ["ring", "cuckoo", "hcache"]
+STRUCTURES = BASE + ["ring", "cuckoo", "hcache", "ebs"]
 DOOR = BASE + ["loop"]
 FLOOR = {
     "base": [],
     "ssd": BASE, "kvop": BASE,
     "loop": BASE,
     "io": DOOR + ["ssd"], "dma": DOOR, "net": DOOR, "kv": DOOR + ["io", "kvop"],
-    "ring": BASE, "cuckoo": BASE, "hcache": BASE,
+    "ring": BASE, "cuckoo": BASE, "hcache": BASE, "ebs": BASE,
     "gimbal": STRUCTURES, "credit": BASE,
     "ddp": STRUCTURES, "ddpnic": STRUCTURES + ["ddp"], "member": STRUCTURES, "solar": STRUCTURES,
     "luna": STRUCTURES, "kvfs": STRUCTURES + ["kvop"], "nvmefs": STRUCTURES, "nvmetcp": STRUCTURES,

@@ -315,17 +315,20 @@ SNIC_API SNIC_NODISCARD int snic_ebs_encode(void *out, size_t size, struct snic_
 
 /**
  * Read a packet. Errors, in the order they are looked for:
- *   SNIC_EMSGSIZE  shorter than its header
+ *   SNIC_EMSGSIZE  shorter than its headers
  *   SNIC_EVERSION  of a version not spoken here
- *   SNIC_EPROTO    not a type that goes in this direction, or the header's length is not its type's
+ *   SNIC_EPROTO    not a type that goes in this direction, or not the header length or the flags that
+ *                  it can have
+ *   SNIC_EMSGSIZE  shorter than its headers, again, with what the type and the flags ask for
+ *   SNIC_EOVERFLOW longer than any packet
  *   SNIC_ECORRUPT  hdr_crc
- *   SNIC_EOVERFLOW longer or shorter than the header says
  *   SNIC_ERANGE    a field out of its range
- *   SNIC_ENOTSUP   a flag that must be understood: @p h and @p place are filled in
- * Since hdr_crc may be of the body the length is found wrong before it, where the type alone gives it
- * away. With AUTH the body is still encrypted (snic_ebs_open); data_crc and bind_crc are the caller's
- * to check. With STREAM @p size may be longer or shorter than the frame once it has 128 bytes:
- * place.size says how long that is. [any]
+ *   SNIC_EOVERFLOW longer or shorter than the header says
+ *   SNIC_ENOTSUP   a flag that must be understood: @p h and @p place are filled in, for the NAK. (Such
+ *                  a flag changes no length; what does is a new version.)
+ * With AUTH the body is still encrypted (snic_ebs_open); data_crc and bind_crc are the caller's to
+ * check. With STREAM @p size is what has come so far, 128 bytes are enough: place.size says how long
+ * the frame is. [any]
  * @return 0, or one of those
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_decode(struct snic_ebs_header *h, struct snic_ebs_place *place,
@@ -396,7 +399,7 @@ SNIC_API uint64_t snic_ebs_hop_bps(unsigned speed);
 /** The code of the greatest speed that is not above @p bps, 0 if there is none. [any] */
 SNIC_API unsigned snic_ebs_hop_speed(uint64_t bps);
 
-/** Credit in a byte: exact up to 32 blocks, above that rounded down by at most 1/16; 255 is 2^18. */
+/** Credit in a byte: exact up to 32 blocks, above that rounded down by less than 1/16. [any] */
 SNIC_API uint8_t snic_ebs_credit_code(uint32_t blocks);
 SNIC_API uint32_t snic_ebs_credit_blocks(uint8_t code);
 

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The rules of the format that writing and reading share, so that what one accepts the other does.
+ *
+ * I1  The length of a packet follows from its type, its flags, and for some types from one more
+ *     field; nothing in a packet is an offset.
+ * I2  lba and blk_off say the same: a segment begins at a multiple of 512 blocks.
+ */
+#include "ebs/ebs_priv.h"
+
+#define SNIC_EBS__UP 1u   /* to the server */
+#define SNIC_EBS__DOWN 2u /* to the client */
+
+static const struct ebs_kind ebs_kinds[SNIC_EBS_TYPE_END] = {
+    [SNIC_EBS_WRITE] = {EBS_BLOCK, EBS_BODY_DATA, SNIC_EBS__UP},
+    [SNIC_EBS_WACK] = {EBS_BLOCK, EBS_BODY_NONE, SNIC_EBS__DOWN},
+    [SNIC_EBS_READ_REQ] = {EBS_BLOCK, EBS_BODY_SLOTS, SNIC_EBS__UP},
+    [SNIC_EBS_READ_RESP] = {EBS_BLOCK, EBS_BODY_DATA, SNIC_EBS__DOWN},
+    [SNIC_EBS_ACKV] = {EBS_NONE, EBS_BODY_ACKS, SNIC_EBS__UP | SNIC_EBS__DOWN},
+    [SNIC_EBS_PROBE] = {EBS_PROBE, EBS_BODY_PADDING, SNIC_EBS__UP},
+    [SNIC_EBS_PROBE_ACK] = {EBS_PROBE, EBS_BODY_PADDING, SNIC_EBS__DOWN},
+    [SNIC_EBS_RESET] = {EBS_RESET, EBS_BODY_NONE, SNIC_EBS__UP | SNIC_EBS__DOWN},
+    [SNIC_EBS_HELLO] = {EBS_HELLO, EBS_BODY_PADDING, SNIC_EBS__UP},
+    [SNIC_EBS_HELLO_ACK] = {EBS_HELLO, EBS_BODY_PADDING, SNIC_EBS__DOWN},
+    [SNIC_EBS_FENCE] = {EBS_BLOCK, EBS_BODY_NONE, SNIC_EBS__UP},
+    [SNIC_EBS_FENCE_ACK] = {EBS_BLOCK, EBS_BODY_NONE, SNIC_EBS__DOWN},
+    [SNIC_EBS_NAK] = {EBS_NAK, EBS_BODY_NONE, SNIC_EBS__DOWN},
+};
+
+const struct ebs_kind *ebs_kind_of(unsigned type, unsigned direction)
+{
+    if (type == 0 || type >= SNIC_EBS_TYPE_END)
+        return NULL;
+    const struct ebs_kind *k = &ebs_kinds[type];
+    if ((k->directions >> (direction & SNIC_EBS_TO_CLIENT) & 1) == 0)
+        return NULL;
+    if ((direction & SNIC_EBS_STREAM) != 0 && type == SNIC_EBS_ACKV)
+        return NULL;
+    return k;
+}
+
+int ebs_flags_bad(unsigned flags, unsigned direction)
+{
+    unsigned both = SNIC_EBS_INT_REQ | SNIC_EBS_INT;
+
+    if ((direction & SNIC_EBS_STREAM) != 0)
+        return (flags & (both | SNIC_EBS_AUTH)) != 0;
+    return (flags & both) == both;
+}
+
+/* Blocks that one packet or frame may be about. */
+static uint32_t ebs_count_max(const struct snic_ebs_header *h, unsigned direction)
+{
+    if (h->type == SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
+        return SNIC_EBS_RPC_BLOCKS;
+    return h->u.block.op == SNIC_EBS_DATA ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
+}
+
+static int ebs_block_bad(const struct snic_ebs_header *h, unsigned direction)
+{
+    const struct snic_ebs_block *b = &h->u.block;
+
+    if ((b->block_log2 != SNIC_EBS_BLOCK_LOG2 && b->block_log2 != 0) || b->op >= SNIC_EBS_OP_END)
+        return 1;
+    if (h->type == SNIC_EBS_FENCE || h->type == SNIC_EBS_FENCE_ACK)
+        return 0;
+    if (h->pkt_cnt == 0 || h->pkt_cnt > SNIC_EBS_RPC_BLOCKS || h->pkt_id >= h->pkt_cnt)
+        return 1;
+    if (b->lba >= SNIC_EBS_LBA_END || b->blk_off != (b->lba & (SNIC_EBS_SEGMENT_BLOCKS - 1)))
+        return 1; /* I2 */
+    if (b->blk_cnt == 0 || b->blk_cnt > ebs_count_max(h, direction) ||
+        b->blk_off + b->blk_cnt > SNIC_EBS_SEGMENT_BLOCKS)
+        return 1;
+    if (h->type != SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
+        return 0;
+    /* Bits of blocks that there are, and not too many. */
+    return b->op != SNIC_EBS_DATA || h->pkt_cnt != b->blk_cnt || b->need_mask == 0 ||
+           (b->blk_cnt < 64 && b->need_mask >> b->blk_cnt != 0) ||
+           __builtin_popcountll(b->need_mask) > SNIC_EBS_READ_BLOCKS;
+}
+
+int ebs_fields_bad(const struct snic_ebs_header *h, const struct ebs_kind *k, unsigned direction)
+{
+    if (k->part == EBS_BLOCK)
+        return ebs_block_bad(h, direction);
+    if (k->body == EBS_BODY_ACKS)
+        return h->pkt_cnt == 0 || h->pkt_cnt > SNIC_EBS_ACKS;
+    if (k->part == EBS_HELLO)
+        return h->u.hello.ver_min == 0 || h->u.hello.ver_min > h->u.hello.ver_max ||
+               h->u.hello.ver_max > 15 || h->u.hello.conn_id == 0;
+    if (k->part == EBS_RESET)
+        return h->u.reset.ver_min > h->u.reset.ver_max || h->u.reset.ver_max > 15;
+    return 0;
+}
+
+void ebs_body_sizes(const struct snic_ebs_header *h, const struct ebs_kind *k, unsigned direction,
+                    uint32_t *least, uint32_t *most)
+{
+    uint32_t size = 0;
+    int stream = (direction & SNIC_EBS_STREAM) != 0;
+
+    *least = 0;
+    if (k->body == EBS_BODY_DATA && h->u.block.op == SNIC_EBS_DATA &&
+        (h->type == SNIC_EBS_WRITE || h->status == SNIC_EBS_OK))
+        size = stream ? h->u.block.blk_cnt * (4u + SNIC_EBS_BLOCK_BYTES) : SNIC_EBS_BLOCK_BYTES;
+    else if (k->body == EBS_BODY_ACKS)
+        size = h->pkt_cnt * (uint32_t)SNIC_EBS_ACK_BYTES;
+    else if (k->body == EBS_BODY_SLOTS && !stream)
+        size = (uint32_t)__builtin_popcountll(h->u.block.need_mask) * SNIC_EBS_SLOT_BYTES;
+    *most = size;
+    if (k->body == EBS_BODY_PADDING)
+        *most = stream ? 0 : SNIC_EBS_BLOCK_BYTES;
+    else
+        *least = size;
+}
+
+void ebs_place(struct snic_ebs_place *p, uint32_t header_size, unsigned flags, uint32_t body_size)
+{
+    p->header_size = header_size;
+    p->int_at = 0;
+    p->body_at = header_size;
+    if ((flags & (SNIC_EBS_INT_REQ | SNIC_EBS_INT)) != 0) {
+        p->int_at = header_size;
+        p->body_at += SNIC_EBS_INT_BYTES;
+    }
+    p->body_size = body_size;
+    p->tag_at = 0;
+    p->size = p->body_at + body_size;
+    if ((flags & SNIC_EBS_AUTH) != 0) {
+        p->tag_at = p->size;
+        p->size += SNIC_EBS_TAG_BYTES;
+    }
+}

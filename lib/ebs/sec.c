@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * How ciphers are used, whoever brings them.
+ *
+ * I1  A nonce is salt and pn, and no pn is sealed twice under a key: pn_next rises before the cipher
+ *     is called, so that a failure does not give it free again.
+ * I2  A key seals and opens 2^32 packets, those from pn_first on, and none beside them.
+ */
+#include "ebs/ebs_priv.h"
+
+#define SNIC_EBS__UNITS (SNIC_EBS_BLOCK_BYTES / 512) /* of XTS's tweak in a block */
+
+int snic_ebs_xts_encrypt(const struct snic_ebs_sec_ops *ops, void *key, uint64_t lba, void *out,
+                         const void *in)
+{
+    if (lba >= SNIC_EBS_LBA_END)
+        return SNIC_ERANGE;
+    return ops->xts_encrypt(key, lba * SNIC_EBS__UNITS, out, in, SNIC_EBS_BLOCK_BYTES);
+}
+
+int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *ops, void *key, uint64_t lba, void *out,
+                         const void *in)
+{
+    if (lba >= SNIC_EBS_LBA_END)
+        return SNIC_ERANGE;
+    return ops->xts_decrypt(key, lba * SNIC_EBS__UNITS, out, in, SNIC_EBS_BLOCK_BYTES);
+}
+
+void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *ops, void *key,
+                       uint32_t salt, uint64_t pn_first)
+{
+    memset(k, 0, sizeof(*k));
+    k->ops = ops;
+    k->key = key;
+    k->salt = salt;
+    k->pn_first = pn_first;
+    k->pn_next = pn_first;
+}
+
+static int sec_in_life(const struct snic_ebs_key *k, uint64_t pn)
+{
+    return pn >= k->pn_first && pn - k->pn_first < SNIC_EBS_KEY_PACKETS; /* I2 */
+}
+
+int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn)
+{
+    return !sec_in_life(k, pn) ||
+           pn - k->pn_first >= SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY;
+}
+
+static void sec_nonce(unsigned char nonce[12], const struct snic_ebs_key *k, uint64_t pn)
+{
+    snic_put_be32(nonce, k->salt);
+    snic_put_be64(nonce + 4, pn);
+}
+
+int snic_ebs_seal(struct snic_ebs_key *k, const void *packet, const struct snic_ebs_place *place,
+                  void *out, const void *in, unsigned char tag[16])
+{
+    uint64_t pn = snic_get_be64((const unsigned char *)packet + EBS_AT_PN);
+    unsigned char nonce[12];
+
+    if (place->tag_at == 0)
+        return SNIC_EINVAL;
+    if (!sec_in_life(k, pn))
+        return SNIC_ESTALE;
+    if (pn < k->pn_next || pn == UINT64_MAX)
+        return SNIC_EINVAL;
+    k->pn_next = pn + 1; /* I1 */
+    sec_nonce(nonce, k, pn);
+    return k->ops->gcm_seal(k->key, nonce, packet, place->header_size, out, in, place->body_size,
+                            tag);
+}
+
+int snic_ebs_open(const struct snic_ebs_key *k, const void *packet,
+                  const struct snic_ebs_place *place, void *out)
+{
+    const unsigned char *p = (const unsigned char *)packet;
+    uint64_t pn = snic_get_be64(p + EBS_AT_PN);
+    unsigned char nonce[12];
+
+    if (place->tag_at == 0)
+        return SNIC_EINVAL;
+    if (!sec_in_life(k, pn))
+        return SNIC_ESTALE;
+    sec_nonce(nonce, k, pn);
+    return k->ops->gcm_open(k->key, nonce, p, place->header_size, out, p + place->body_at,
+                            place->body_size, p + place->tag_at);
+}
