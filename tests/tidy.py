@@ -34,6 +34,7 @@ FLOOR = {
     "blob": STRUCTURES, "ec": STRUCTURES,
     "qos": DOOR + ["io", "gimbal"],
     "wal": DOOR + ["io"],
+    "segments": DOOR + ["io", "wal"],
     "replica": DOOR + ["io", "net", "ddp", "member", "wal"],
     "fs": DOOR + ["io", "kv", "kvop", "kvfs"],
     "channel": DOOR + ["dma", "ring"],

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * Opening a device up to its log: is there a store, may one be made; marks and tables; and making
+ * one.
+ *
+ * Format writes zeros over the first pages, then over the tables, then makes the log, then writes
+ * the first superblock, then the second, each durable before the next: a device is not a store
+ * until all of it is there, and a format that did not come to its end is seen as a blank device.
+ */
+#include "segments/segments_priv.h"
+
+static unsigned char *segments_load_page(const struct segments_disk *d, uint32_t n)
+{
+    return d->round.op[0].page + (size_t)n * SNIC_SEGMENTS__PAGE;
+}
+
+/* ---- Requests, one at a time ---- */
+
+static void segments_load_io(struct segments_disk *d, uint8_t op, uint64_t offset, void *bytes,
+                             uint64_t length, void (*then)(struct segments_io *io))
+{
+    segments_io_fill(&d->load.io, op, offset, bytes, length);
+    d->load.io.then = then;
+    segments_io_queue(d, &d->load.io);
+}
+
+/** 1: go on. */
+static int segments_load_good(const struct segments_io *io)
+{
+    int64_t want = io->req.op == SNIC_IO_FLUSH ? 0 : (int64_t)io->req.length;
+    if (io->disk->store->closing)
+        return 0;
+    if (io->req.result == want)
+        return 1;
+    segments_loaded(io->disk, io->req.result < 0 ? (int)io->req.result : SNIC_EIO);
+    return 0;
+}
+
+static void segments_load_read_on(struct segments_disk *d);
+
+static void segments_load_read_done(struct segments_io *io)
+{
+    struct segments_disk *d = io->disk;
+    struct segments_load *l = &d->load;
+    int whole = io->req.result == (int64_t)io->req.length;
+    if (d->store->closing)
+        return;
+    if (l->single == 0 && whole) {
+        l->then(d);
+        return;
+    }
+    if (l->single != 0 && !whole) /* not a page, and not zeros */
+        memset(l->bytes + (size_t)(l->single - 1) * SNIC_SEGMENTS__PAGE, 0xff,
+               SNIC_SEGMENTS__PAGE);
+    if (l->single++ == l->pages)
+        l->then(d);
+    else
+        segments_load_read_on(d);
+}
+
+static void segments_load_read_on(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    uint64_t page = l->single != 0 ? l->single - 1 : 0;
+    segments_load_io(d, SNIC_IO_READ, l->offset + page * SNIC_SEGMENTS__PAGE,
+                     l->bytes + page * SNIC_SEGMENTS__PAGE,
+                     (uint64_t)(l->single != 0 ? 1 : l->pages) * SNIC_SEGMENTS__PAGE,
+                     segments_load_read_done);
+}
+
+static void segments_load_read(struct segments_disk *d, uint64_t offset, unsigned char *bytes,
+                               uint32_t pages, void (*then)(struct segments_disk *d))
+{
+    struct segments_load *l = &d->load;
+    l->offset = offset;
+    l->bytes = bytes;
+    l->pages = pages;
+    l->single = 0;
+    l->then = then;
+    segments_load_read_on(d);
+}
+
+/* ---- Superblocks written ---- */
+
+static void segments_super_write(struct segments_disk *d);
+
+static void segments_super_flushed(struct segments_io *io)
+{
+    if (!segments_load_good(io))
+        return;
+    io->disk->load.probe++;
+    segments_super_write(io->disk);
+}
+
+static void segments_super_written(struct segments_io *io)
+{
+    if (segments_load_good(io))
+        segments_load_io(io->disk, SNIC_IO_FLUSH, 0, NULL, 0, segments_super_flushed);
+}
+
+static void segments_super_write(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    while (l->probe < 2 && !l->repair[l->probe])
+        l->probe++;
+    if (l->probe < 2) {
+        segments_super_encode(&d->geo, segments_load_page(d, 0));
+        segments_load_io(d, SNIC_IO_WRITE, (uint64_t)l->probe * SNIC_SEGMENTS__PAGE,
+                         segments_load_page(d, 0), SNIC_SEGMENTS__PAGE, segments_super_written);
+    } else if (l->format) {
+        d->store->report.formatted++;
+        segments_loaded(d, 0);
+    } else {
+        segments_load_log(d);
+    }
+}
+
+void segments_format_end(struct segments_disk *d)
+{
+    d->load.repair[0] = 1;
+    d->load.repair[1] = 1;
+    d->load.probe = 0;
+    segments_super_write(d);
+}
+
+/* ---- Making a store ---- */
+
+static void segments_format_zero(struct segments_disk *d);
+
+static void segments_format_flushed(struct segments_io *io)
+{
+    struct segments_disk *d = io->disk;
+    struct segments_load *l = &d->load;
+    if (!segments_load_good(io))
+        return;
+    if (l->at > d->geo.table_at) {
+        segments_load_log(d);
+        return;
+    }
+    l->at = d->geo.table_at;
+    l->end = d->geo.data_at;
+    segments_format_zero(d);
+}
+
+static void segments_format_written(struct segments_io *io)
+{
+    if (!segments_load_good(io))
+        return;
+    io->disk->load.at += io->req.length;
+    segments_format_zero(io->disk);
+}
+
+static void segments_format_zero(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    uint64_t most = (uint64_t)SNIC_SEGMENTS__OPS * SNIC_SEGMENTS__PAGE;
+    if (l->at == l->end) {
+        segments_load_io(d, SNIC_IO_FLUSH, 0, NULL, 0, segments_format_flushed);
+        return;
+    }
+    most = snic_min_u64(most, d->io->geometry.transfer_max / SNIC_SEGMENTS__PAGE *
+                                  SNIC_SEGMENTS__PAGE);
+    segments_load_io(d, SNIC_IO_WRITE, l->at, segments_load_page(d, 0),
+                     snic_min_u64(most, l->end - l->at), segments_format_written);
+}
+
+static void segments_format_begin(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    memset(segments_load_page(d, 0), 0, (size_t)SNIC_SEGMENTS__OPS * SNIC_SEGMENTS__PAGE);
+    l->format = 1;
+    l->at = 0;
+    l->end = 4 * SNIC_SEGMENTS__PAGE;
+    segments_format_zero(d);
+}
+
+/* ---- Tables ---- */
+
+static void segments_tables_read(struct segments_disk *d);
+
+static void segments_tables_arrived(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    size_t each = (size_t)SNIC_SEGMENTS__PAGES * SNIC_SEGMENTS__PAGE;
+    if (l->copy == 0) {
+        l->copy = 1;
+        segments_tables_read(d);
+        return;
+    }
+    for (uint32_t i = 0; i < l->places; i++)
+        segments_load_place(d, l->place + i, segments_load_page(d, 0) + i * each,
+                            segments_load_page(d, SNIC_SEGMENTS__CHUNK) + i * each);
+    l->place += l->places;
+    l->copy = 0;
+    segments_tables_read(d);
+}
+
+static void segments_tables_read(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    uint32_t left = d->geo.places - l->place;
+    if (left == 0) {
+        l->probe = 0;
+        segments_super_write(d);
+        return;
+    }
+    l->places = SNIC_SEGMENTS__CHUNK / SNIC_SEGMENTS__PAGES;
+    if (l->places > left)
+        l->places = left;
+    segments_load_read(d, segments_page_offset(&d->geo, l->place, 0, l->copy),
+                       segments_load_page(d, l->copy * SNIC_SEGMENTS__CHUNK),
+                       l->places * SNIC_SEGMENTS__PAGES, segments_tables_arrived);
+}
+
+/* ---- The first pages ---- */
+
+static void segments_marks_take(struct segments_disk *d)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct segments_mark m;
+        const unsigned char *b = segments_load_page(d, 2 + i);
+        if (segments_mark_decode(&d->geo, &m, b)) {
+            if (m.round % 2 == i && m.round > d->mark.round)
+                d->mark = m;
+        } else {
+            d->store->report.repaired += !segments_is_zero(b, SNIC_SEGMENTS__PAGE);
+        }
+    }
+    d->stamp = d->mark.stamp;
+}
+
+/** 0: `g` is the store that is there. */
+static int segments_super_judge(struct segments_disk *d, struct segments_geo *g)
+{
+    struct segments_geo each[2];
+    int r[2];
+    int blank = 1;
+    for (uint32_t i = 0; i < 4; i++)
+        blank &= segments_is_zero(segments_load_page(d, i), SNIC_SEGMENTS__PAGE);
+    if (blank)
+        return SNIC_ENOENT;
+    for (uint32_t i = 0; i < 2; i++) {
+        r[i] = segments_super_decode(&each[i], segments_load_page(d, i));
+        d->load.repair[i] = r[i] != 0;
+    }
+    if (r[0] != 0 && r[1] != 0) {
+        if (r[0] == SNIC_EVERSION || r[1] == SNIC_EVERSION)
+            return SNIC_EVERSION;
+        return r[0] == SNIC_ECORRUPT || r[1] == SNIC_ECORRUPT ? SNIC_ECORRUPT : SNIC_EEXIST;
+    }
+    if (r[0] == 0 && r[1] == 0 &&
+        memcmp(segments_load_page(d, 0), segments_load_page(d, 1), SNIC_SEGMENTS__PAGE) != 0)
+        return SNIC_ECORRUPT;
+    d->store->report.repaired += r[0] != r[1];
+    *g = each[r[0] != 0];
+    return 0;
+}
+
+/** Is it what the options describe? */
+static int segments_super_fits(struct segments_disk *d, const struct segments_geo *g)
+{
+    const struct segments_geo *want = &d->geo;
+    if (g->disk != want->disk || g->disks != want->disks)
+        return SNIC_ECORRUPT;
+    int same = g->log_bytes == want->log_bytes && g->wal_segment == want->wal_segment;
+    if (same && g->places != 0 && g->places <= want->places)
+        return 0;
+    d->geo.log_bytes = g->log_bytes;
+    return same && g->places != 0 ? SNIC_ENOSPC : SNIC_EINVAL;
+}
+
+static void segments_first_arrived(struct segments_disk *d)
+{
+    struct segments_geo g;
+    uint32_t flags = d->store->opts.flags;
+    int r = segments_super_judge(d, &g);
+    if ((flags & SNIC_SEGMENTS_FORMAT) != 0 ||
+        (r == SNIC_ENOENT && (flags & SNIC_SEGMENTS_BLANK) != 0)) {
+        segments_format_begin(d);
+        return;
+    }
+    if (r == 0)
+        r = segments_super_fits(d, &g);
+    if (r != 0) {
+        segments_loaded(d, r);
+        return;
+    }
+    g.cache_blocks = d->geo.cache_blocks;
+    d->geo = g;
+    segments_geo_derive(&d->geo);
+    segments_marks_take(d);
+    segments_tables_read(d);
+}
+
+void segments_load_begin(struct segments_disk *d)
+{
+    segments_load_read(d, 0, segments_load_page(d, 0), 4, segments_first_arrived);
+}

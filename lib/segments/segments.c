@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * Memory, opening and closing; requests to the devices; and who runs when.
+ *
+ * What goes to a device waits in a queue until the device takes it. Whatever ends a request of a
+ * caller's puts it on `finished` or on `waiting`; `done` is called from there.
+ */
+#include "segments/segments_priv.h"
+
+/* ---- The log's part of the device ---- */
+
+/**
+ * The log sets a request's offset each time it submits, so it may be moved here; what it flushes is
+ * the whole device.
+ */
+static int segments_window_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
+{
+    struct segments_window *w = SNIC_CONTAINER(io, struct segments_window, io);
+    for (uint32_t i = 0; i < n; i++)
+        if (reqs[i]->op != SNIC_IO_FLUSH)
+            reqs[i]->offset += SNIC_SEGMENTS__LOG_AT;
+    return snic_io_submit(w->device, reqs, n);
+}
+
+static void segments_window_cancel(struct snic_io *io, struct snic_io_req *req)
+{
+    struct segments_window *w = SNIC_CONTAINER(io, struct segments_window, io);
+    snic_io_cancel(w->device, req);
+}
+
+static void segments_window_close(struct snic_io *io)
+{
+    (void)io;
+}
+
+static const struct snic_io_ops segments_window_ops = {.ops_size = sizeof(struct snic_io_ops),
+                                                       .name = "segments",
+                                                       .submit = segments_window_submit,
+                                                       .cancel = segments_window_cancel,
+                                                       .close = segments_window_close};
+
+void segments_window_make(struct segments_window *w, struct snic_io *device,
+                          const struct segments_geo *g)
+{
+    memset(w, 0, sizeof(*w));
+    w->device = device;
+    w->io.ops = &segments_window_ops;
+    w->io.loop = device->loop;
+    w->io.geometry = device->geometry;
+    w->io.geometry.size = SNIC_SEGMENTS__LOG_HEAD + g->log_bytes;
+    w->io.caps = device->caps & ~(SNIC_IO_CAP_ZERO | SNIC_IO_CAP_DISCARD);
+    w->io.depth_max = device->depth_max;
+}
+
+/* ---- Requests to the device ---- */
+
+static void segments_io_done(struct snic_io_req *req)
+{
+    struct segments_io *io = SNIC_CONTAINER(req, struct segments_io, req);
+    struct segments_disk *d = io->disk;
+    d->out--;
+    io->then(io);
+    segments_kick(d->store);
+}
+
+void segments_io_fill(struct segments_io *io, uint8_t op, uint64_t offset, void *bytes,
+                      uint64_t length)
+{
+    snic_io_req_init(&io->req);
+    io->req.done = segments_io_done;
+    io->req.op = op;
+    io->req.offset = offset;
+    io->req.length = length;
+    io->req.buf.base = bytes;
+    io->req.buf.size = (size_t)length;
+}
+
+void segments_io_queue(struct segments_disk *d, struct segments_io *io)
+{
+    io->disk = d;
+    snic_queue_push(&d->queue, &io->node);
+    segments_kick(d->store);
+}
+
+static void segments_io_refuse(struct segments_io *io, int error)
+{
+    io->req.result = error;
+    io->then(io);
+}
+
+void segments_io_pump(struct segments_disk *d)
+{
+    while (!snic_queue_empty(&d->queue)) {
+        struct segments_io *io = SNIC_CONTAINER(d->queue.first, struct segments_io, node);
+        struct snic_io_req *req = &io->req;
+        if (d->state == SEGMENTS_DEAD) {
+            (void)snic_queue_pop(&d->queue);
+            segments_io_refuse(io, SNIC_EIO);
+            continue;
+        }
+        int n = snic_io_submit(d->io, &req, 1);
+        if (n == 0) {
+            if (!d->store->timer_on)
+                snic_loop_arm(d->store->loop, &d->store->timer,
+                              snic_loop_now(d->store->loop) + SNIC_SEGMENTS__RETRY_NS);
+            d->store->timer_on = 1;
+            return;
+        }
+        (void)snic_queue_pop(&d->queue);
+        if (n < 0) { /* gone */
+            segments_die(d, n);
+            segments_io_refuse(io, n);
+        } else {
+            d->out++;
+        }
+    }
+}
+
+/* ---- Requests of the caller's ---- */
+
+void segments_finish(struct snic_segments_req *q, int result)
+{
+    if (q->result == 0 || result == SNIC_EIO || result == SNIC_ENOENT)
+        q->result = result;
+    snic_link_append(&q->store->finished, &q->link);
+    segments_kick(q->store);
+}
+
+void segments_await(struct segments_disk *d, struct snic_segments_req *q, uint64_t position)
+{
+    struct snic_link *after = d->waiting.prev;
+    if (d->state == SEGMENTS_DEAD) {
+        segments_finish(q, SNIC_EIO);
+        return;
+    }
+    if (position <= snic_wal_durable(d->wal)) {
+        segments_finish(q, 0);
+        return;
+    }
+    q->wait = position;
+    while (after != &d->waiting &&
+           SNIC_CONTAINER(after, struct snic_segments_req, link)->wait > position)
+        after = after->prev;
+    snic_link_append(after->next, &q->link);
+}
+
+static void segments_deliver(struct snic_segments *s)
+{
+    while (!snic_link_alone(&s->finished)) {
+        struct snic_segments_req *q =
+            SNIC_CONTAINER(s->finished.next, struct snic_segments_req, link);
+        snic_link_remove(&q->link);
+        s->in_flight--;
+        q->done(q);
+    }
+}
+
+/** Those whose position the log has announced. */
+static void segments_release(struct segments_disk *d, uint64_t up_to)
+{
+    while (!snic_link_alone(&d->waiting)) {
+        struct snic_segments_req *q =
+            SNIC_CONTAINER(d->waiting.next, struct snic_segments_req, link);
+        if (q->wait > up_to)
+            return;
+        snic_link_remove(&q->link);
+        segments_finish(q, d->state == SEGMENTS_DEAD ? SNIC_EIO : 0);
+    }
+}
+
+/* ---- Who runs when ---- */
+
+void segments_kick(struct snic_segments *s)
+{
+    if (s->message_on)
+        return;
+    s->message_on = 1;
+    snic_loop_defer(s->loop, &s->message);
+}
+
+void segments_say_room(struct snic_segments *s)
+{
+    if (!s->refused || s->closing)
+        return;
+    s->refused = 0;
+    if (s->events.room != NULL)
+        s->events.room(s->ctx);
+}
+
+static void segments_pump(struct snic_segments *s)
+{
+    for (uint32_t i = 0; i < s->disks; i++) {
+        struct segments_disk *d = &s->disk[i];
+        if (d->state == SEGMENTS_OPEN && s->opened)
+            segments_round_pump(d);
+        segments_io_pump(d);
+    }
+    segments_deliver(s);
+}
+
+static void segments_message(struct snic_loop_msg *m)
+{
+    struct snic_segments *s = SNIC_CONTAINER(m, struct snic_segments, message);
+    s->message_on = 0;
+    segments_pump(s);
+}
+
+static void segments_timer(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_segments *s = SNIC_CONTAINER(t, struct snic_segments, timer);
+    (void)now_ns;
+    s->timer_on = 0;
+    segments_pump(s);
+}
+
+void segments_die(struct segments_disk *d, int error)
+{
+    struct snic_segments *s = d->store;
+    if (d->state == SEGMENTS_DEAD)
+        return;
+    if (d->state == SEGMENTS_OPENING) {
+        segments_loaded(d, error);
+        return;
+    }
+    d->state = SEGMENTS_DEAD;
+    segments_release(d, UINT64_MAX);
+    segments_read_abandon(d);
+    segments_kick(s);
+    if (!s->closing && s->opened && s->events.failed != NULL)
+        s->events.failed(s->ctx, d->number, error);
+    segments_say_room(s); /* it has an answer now: SNIC_EIO */
+}
+
+/* ---- The log's events ---- */
+
+void segments_wal_durable(void *ctx, uint64_t up_to)
+{
+    struct segments_disk *d = ctx;
+    segments_release(d, up_to);
+    segments_deliver(d->store);
+    segments_kick(d->store);
+}
+
+void segments_wal_room(void *ctx)
+{
+    struct segments_disk *d = ctx;
+    segments_say_room(d->store);
+}
+
+void segments_wal_failed(void *ctx, int error)
+{
+    segments_die(ctx, error);
+}
+
+/* ---- Opening ---- */
+
+/** All devices are of one store, and no segment is on two. */
+static int segments_chain_all(struct snic_segments *s)
+{
+    for (uint32_t i = 0; i < s->disks; i++) {
+        struct segments_disk *d = &s->disk[i];
+        s->report.disk = i;
+        if (memcmp(d->geo.uuid, s->disk[0].geo.uuid, sizeof(d->geo.uuid)) != 0)
+            return SNIC_ECORRUPT;
+        for (uint32_t k = 0; k < d->geo.places; k++) {
+            uint32_t at[2];
+            if (!d->place[k].attr.used)
+                continue;
+            if (segments_lookup(s, d->place[k].attr.seg_id, &at[0], &at[1]) != NULL)
+                return SNIC_ECORRUPT;
+            segments_chain(d, k);
+            s->report.segments++;
+        }
+    }
+    s->report.disk = 0;
+    return 0;
+}
+
+void segments_loaded(struct segments_disk *d, int result)
+{
+    struct snic_segments *s = d->store;
+    uint32_t opening = 0;
+    if (d->loaded)
+        return;
+    d->loaded = 1;
+    d->result = result;
+    d->state = result == 0 ? SEGMENTS_OPEN : SEGMENTS_DEAD;
+    for (uint32_t i = 0; i < s->disks; i++)
+        opening += !s->disk[i].loaded;
+    if (opening != 0 || s->closing || s->said)
+        return;
+    result = 0;
+    s->list_max = SNIC_SEGMENTS_LIST_MAX;
+    for (uint32_t i = s->disks; i-- > 0;) {
+        struct segments_disk *k = &s->disk[i];
+        if (k->geo.list_max < s->list_max)
+            s->list_max = k->geo.list_max;
+        if (k->result != 0) {
+            result = k->result;
+            s->report.disk = i;
+        }
+    }
+    d = &s->disk[s->report.disk];
+    s->report.log_bytes = d->geo.log_bytes;
+    s->report.first_missing = d->load.first_missing;
+    s->report.last_missing = d->load.last_missing;
+    if (result == 0)
+        result = segments_chain_all(s);
+    s->opened = result == 0;
+    s->said = 1;
+    s->events.opened(s->ctx, result, &s->report);
+    segments_kick(s);
+}
+
+/* ---- Options and memory ---- */
+
+static int segments_options(struct snic_segments_opts *o, const struct snic_segments_opts *in)
+{
+    uint32_t known = SNIC_SEGMENTS_BLANK | SNIC_SEGMENTS_FORMAT | SNIC_SEGMENTS_STRICT |
+                     SNIC_SEGMENTS_SALVAGE | SNIC_SEGMENTS_NO_FUA;
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), in) != 0 || (o->flags & ~known) != 0)
+        return SNIC_EINVAL;
+    o->cache_blocks = o->cache_blocks != 0 ? o->cache_blocks : 16384;
+    o->bounces = o->bounces != 0 ? o->bounces : 32;
+    if (o->cache_blocks < SNIC_SEGMENTS_LIST_MAX || o->cache_blocks > 1u << 22 ||
+        o->bounces > 1024)
+        return SNIC_EINVAL;
+    return 0;
+}
+
+struct snic_wal_opts segments_wal_opts(const struct segments_geo *g, uint32_t flags)
+{
+    struct snic_wal_opts w = {.opts_size = sizeof(w)};
+    w.flags = (flags & SNIC_SEGMENTS_NO_FUA) != 0 ? SNIC_WAL_NO_FUA : 0;
+    w.segment_bytes = g->wal_segment;
+    w.block_bytes = SNIC_SEGMENTS__WAL_BLOCK;
+    w.record_max = g->record_max;
+    w.batch_bytes = g->batch_bytes;
+    w.uuid[0] = g->uuid[0];
+    w.uuid[1] = g->uuid[1] + g->disk;
+    return w;
+}
+
+static int segments_check_devices(struct segments_geo *g, struct snic_io *const *io,
+                                  uint32_t disks, const struct snic_segments_opts *o)
+{
+    if (disks == 0 || disks > SNIC_SEGMENTS_DISKS_MAX)
+        return SNIC_EINVAL;
+    for (uint32_t i = 0; i < disks; i++) {
+        if (io[i]->loop != io[0]->loop)
+            return SNIC_EINVAL;
+        if ((io[i]->caps & SNIC_IO_CAP_READONLY) != 0)
+            return SNIC_EPERM;
+        int r = segments_geo_make(&g[i], io[i], o);
+        if (r != 0)
+            return SNIC_EINVAL;
+        g[i].disk = i;
+        g[i].disks = disks;
+        segments_geo_derive(&g[i]);
+    }
+    return 0;
+}
+
+/** Memory for the device; its alignment by hand, for the base is aligned to a line only. */
+static unsigned char *segments_carve_aligned(struct snic_arena *a, uint64_t bytes)
+{
+    unsigned char *b = snic_arena_take(a, 1, bytes + SNIC_SEGMENTS__PAGE, SNIC_CACHELINE);
+    if (b != NULL)
+        b += (size_t)(snic_align_up((uintptr_t)b, SNIC_SEGMENTS__PAGE) - (uintptr_t)b);
+    return b;
+}
+
+static void segments_carve_disk(struct snic_arena *a, struct segments_disk *d,
+                                const struct segments_geo *g, struct snic_io *io,
+                                const struct snic_segments_opts *o)
+{
+    size_t places = g->places;
+    struct segments_window window;
+    struct snic_wal_opts w = segments_wal_opts(g, o->flags);
+    segments_window_make(&window, io, g);
+    size_t wal = snic_wal_memsize(&window.io, &w);
+    if (wal == 0)
+        wal = SIZE_MAX / 2;
+    void *wal_mem = snic_arena_take(a, 1, wal, SNIC_WAL_ALIGN);
+    struct segments_place *place = snic_arena_take(a, places, sizeof(*place), SNIC_CACHELINE);
+    struct segments_entry *entry =
+        snic_arena_take(a, places * SNIC_SEGMENTS_BLOCKS, sizeof(*entry), SNIC_CACHELINE);
+    struct segments_slot *slot =
+        snic_arena_take(a, g->cache_blocks, sizeof(*slot), SNIC_CACHELINE);
+    struct segments_op *op =
+        snic_arena_take(a, SNIC_SEGMENTS__OPS, sizeof(*op), SNIC_CACHELINE);
+    uint32_t *bounce = snic_arena_take(a, o->bounces, sizeof(*bounce), SNIC_CACHELINE);
+    unsigned char *staging = snic_arena_take(a, 1, g->record_max, SNIC_CACHELINE);
+    unsigned char *bytes = segments_carve_aligned(a, (uint64_t)g->cache_blocks << 12);
+    unsigned char *bounces = segments_carve_aligned(a, (uint64_t)o->bounces << 12);
+    unsigned char *pages = segments_carve_aligned(a, (uint64_t)SNIC_SEGMENTS__OPS << 12);
+    if (d == NULL || pages == NULL)
+        return;
+    d->wal_mem = wal_mem;
+    d->wal_size = wal;
+    d->place = place;
+    d->entry = entry;
+    d->slot = slot;
+    d->round.op = op;
+    d->bounce_free = bounce;
+    d->staging = staging;
+    d->bytes = bytes;
+    d->bounce = bounces;
+    memset(place, 0, places * sizeof(*place));
+    memset(entry, 0, places * SNIC_SEGMENTS_BLOCKS * sizeof(*entry));
+    memset(op, 0, SNIC_SEGMENTS__OPS * sizeof(*op));
+    memset(pages, 0, (size_t)SNIC_SEGMENTS__OPS << 12);
+    memset(bytes, 0, (size_t)g->cache_blocks << 12);
+    for (uint32_t i = 0; i < SNIC_SEGMENTS__OPS; i++)
+        op[i].page = pages + ((size_t)i << 12);
+}
+
+static struct snic_segments *segments_carve(struct snic_arena *a, struct snic_io *const *io,
+                                            const struct segments_geo *g, uint32_t disks,
+                                            const struct snic_segments_opts *o)
+{
+    uint64_t places = 0;
+    uint32_t chains = 16;
+    struct snic_segments *s = snic_arena_take(a, 1, sizeof(*s), SNIC_SEGMENTS_ALIGN);
+    for (uint32_t i = 0; i < disks; i++)
+        places += g[i].places;
+    while (chains < places && chains < 1u << 30)
+        chains *= 2;
+    uint32_t *chain = snic_arena_take(a, chains, sizeof(*chain), SNIC_CACHELINE);
+    if (s != NULL && chain != NULL) {
+        memset(s, 0, sizeof(*s));
+        s->chains = chains;
+        s->chain = chain;
+        memset(chain, 0xff, chains * sizeof(*chain));
+    }
+    for (uint32_t i = 0; i < disks; i++)
+        segments_carve_disk(a, s != NULL ? &s->disk[i] : NULL, &g[i], io[i], o);
+    return s;
+}
+
+size_t snic_segments_memsize(struct snic_io *const *io, uint32_t disks,
+                             const struct snic_segments_opts *in)
+{
+    struct snic_arena a = {NULL, 0, 0};
+    struct segments_geo g[SNIC_SEGMENTS_DISKS_MAX];
+    struct snic_segments_opts o;
+    if (segments_options(&o, in) != 0 || segments_check_devices(g, io, disks, &o) != 0)
+        return 0;
+    (void)segments_carve(&a, io, g, disks, &o);
+    return a.used >= SIZE_MAX / 2 ? 0 : (size_t)snic_align_up(a.used, SNIC_SEGMENTS_ALIGN);
+}
+
+static void segments_disk_init(struct segments_disk *d, struct snic_segments *s, uint32_t number,
+                               struct snic_io *io, const struct segments_geo *g)
+{
+    d->store = s;
+    d->io = io;
+    d->geo = *g;
+    d->number = number;
+    d->state = SEGMENTS_OPENING;
+    snic_link_init(&d->bouncing);
+    snic_link_init(&d->waiting);
+    d->bounces_free = s->opts.bounces;
+    for (uint32_t i = 0; i < s->opts.bounces; i++)
+        d->bounce_free[i] = i;
+    for (uint32_t i = 0; i < g->places * SNIC_SEGMENTS_BLOCKS; i++)
+        d->entry[i].slot = SNIC_SEGMENTS__NONE;
+    segments_slots_init(d);
+}
+
+int snic_segments_open(struct snic_segments **out, void *mem, size_t mem_size,
+                       struct snic_io *const *io, uint32_t disks,
+                       const struct snic_segments_opts *in, const struct snic_segments_events *e,
+                       void *ctx)
+{
+    struct snic_arena a = {mem, mem_size, 0};
+    struct segments_geo g[SNIC_SEGMENTS_DISKS_MAX];
+    struct snic_segments_opts o;
+    static const unsigned char zeros[64];
+    int r = segments_options(&o, in);
+    if (r == 0)
+        r = segments_check_devices(g, io, disks, &o);
+    if (r != 0)
+        return r;
+    size_t need = snic_segments_memsize(io, disks, in);
+    if (need == 0 || ((uintptr_t)mem & (SNIC_SEGMENTS_ALIGN - 1)) != 0 || e->opened == NULL)
+        return SNIC_EINVAL;
+    if (mem_size < need)
+        return SNIC_ENOSPC;
+    struct snic_segments *s = segments_carve(&a, io, g, disks, &o);
+    if (s == NULL)
+        return SNIC_ENOSPC;
+    s->mem = mem;
+    s->opts = o;
+    s->events = *e;
+    s->ctx = ctx;
+    s->loop = io[0]->loop;
+    s->disks = disks;
+    s->message.fn = segments_message;
+    snic_timer_init(&s->timer, segments_timer);
+    snic_link_init(&s->finished);
+    for (uint32_t i = 0; i < SNIC_SEGMENTS_BLOCK / sizeof(zeros); i++)
+        s->zero_crc = snic_crc32c(s->zero_crc, zeros, sizeof(zeros));
+    for (uint32_t i = 0; i < disks; i++)
+        segments_disk_init(&s->disk[i], s, i, io[i], &g[i]);
+    for (uint32_t i = 0; i < disks; i++)
+        segments_load_begin(&s->disk[i]);
+    *out = s;
+    return 0;
+}
+
+/* ---- Closing ---- */
+
+static int segments_busy(const struct snic_segments *s)
+{
+    int busy = s->message_on || s->in_flight != 0;
+    for (uint32_t i = 0; i < s->disks; i++)
+        busy |= s->disk[i].out != 0 || !snic_queue_empty(&s->disk[i].queue);
+    return busy;
+}
+
+void *snic_segments_close(struct snic_segments *s)
+{
+    void *mem = s->mem;
+    s->closing = 1;
+    while (segments_busy(s)) {
+        int r = snic_loop_once(s->loop, SNIC_NEVER);
+        SNIC_ASSERT(r > 0 || snic_loop_world(s->loop) == NULL); /* else the node is paused */
+        SNIC_ASSERT(r >= 0);
+    }
+    snic_loop_cancel(s->loop, &s->timer);
+    for (uint32_t i = 0; i < s->disks; i++)
+        if (s->disk[i].wal != NULL)
+            (void)snic_wal_close(s->disk[i].wal);
+    while (segments_busy(s))
+        (void)snic_loop_once(s->loop, SNIC_NEVER);
+    return mem;
+}
