@@ -135,7 +135,7 @@ void ebs_place(struct snic_ebs_place *p, uint32_t header_size, unsigned flags, u
 /* 1 where hdr_crc is of the body, too. */
 static inline int ebs_crc_has_body(const struct ebs_kind *k, unsigned flags, unsigned direction)
 {
-    return k->body > EBS_BODY_DATA && (flags & SNIC_EBS_AUTH) == 0 &&
+    return k->body != EBS_BODY_DATA && (flags & SNIC_EBS_AUTH) == 0 &&
            (direction & SNIC_EBS_STREAM) == 0;
 }
 /* Bytes 64 ... 107 and data_crc as they are sent. */

@@ -54,11 +54,10 @@ void snic_ebs_int_get(struct snic_ebs_int *out, const void *bytes)
 {
     const unsigned char *p = (const unsigned char *)bytes;
 
+    memset(out, 0, sizeof(*out));
     out->count = p[0] > SNIC_EBS_INT_HOPS ? SNIC_EBS_INT_HOPS : p[0];
-    for (uint32_t i = 0; i < SNIC_EBS_INT_HOPS; i++) {
+    for (uint32_t i = 0; i < out->count; i++) {
         uint64_t v = snic_get_be64(p + 8 + (size_t)i * SNIC_EBS__HOP_BYTES);
-        if (i >= out->count)
-            v = 0;
         out->hop[i].speed = (uint8_t)(v >> 60);
         out->hop[i].ts_ns = (uint32_t)(v >> 36) & 0xffffffu;
         out->hop[i].tx_units = (uint32_t)(v >> 16) & 0xfffffu;

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+snic_test(ebs ebs SOURCES test_ebs_util.c)
+snic_test(ebs_sum ebs SOURCES test_ebs_util.c)
+snic_test(ebs_tables ebs)
