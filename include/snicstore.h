@@ -27,6 +27,7 @@
 #include "snicstore/ddpnic.h"
 #include "snicstore/member.h"
 #include "snicstore/kvfs.h"
+#include "snicstore/solar.h"
 
 #include "snicstore/qos.h"
 #include "snicstore/wal.h"

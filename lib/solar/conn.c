@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The target's memory and its connections: a name for a client, the numbers of what is sent to it,
+ * and nothing about its RPCs.
+ *
+ * A client's slot is one of 16 that a keyed hash of its id chooses, so that nobody can aim at
+ * another's; the id that it is given is random in all bits, those that name the slot included, for
+ * the hash is. A token is a keyed hash of the id: after a restart it can be made again from the id
+ * alone, which a packet of a forgotten connection bears.
+ */
+#include "solar/target_priv.h"
+
+/* ---- SipHash-2-4 (Aumasson, Bernstein, 2012) of 16 bytes ---- */
+
+static uint64_t solar_rotate(uint64_t v, uint32_t n)
+{
+    return v << n | v >> (64 - n);
+}
+
+static void solar_sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = solar_rotate(v[1], 13) ^ v[0];
+    v[0] = solar_rotate(v[0], 32);
+    v[2] += v[3];
+    v[3] = solar_rotate(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = solar_rotate(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = solar_rotate(v[1], 17) ^ v[2];
+    v[2] = solar_rotate(v[2], 32);
+}
+
+uint64_t solar_sip(const unsigned char key[16], uint64_t a, uint64_t b)
+{
+    uint64_t k0 = snic_get_le64(key), k1 = snic_get_le64(key + 8);
+    uint64_t words[3] = {a, b, (uint64_t)16 << 56};
+    uint64_t v[4] = {k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d),
+                     k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573)};
+    for (uint32_t i = 0; i < 3; i++) {
+        v[3] ^= words[i];
+        solar_sip_round(v);
+        solar_sip_round(v);
+        v[0] ^= words[i];
+    }
+    v[2] ^= 0xff;
+    for (uint32_t i = 0; i < 4; i++)
+        solar_sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* ---- Options and memory ---- */
+
+static int solar_target_opts(struct snic_solar_target_opts *full,
+                             const struct snic_solar_target_opts *o)
+{
+    memset(full, 0, sizeof(*full));
+    if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
+        return SNIC_EINVAL;
+    if (full->conns_max == 0)
+        full->conns_max = 256;
+    if (full->trains_max == 0)
+        full->trains_max = 64;
+    if (full->rx_blocks == 0)
+        full->rx_blocks = 1024;
+    if (full->idle_ns == 0)
+        full->idle_ns = 10000 * SNIC_SOLAR__MS;
+    return full->flags == 0 && full->srv_epoch != 0 && snic_is_pow2(full->conns_max) &&
+                   full->conns_max <= 65536 && full->trains_max >= 4 && full->trains_max <= 4096 &&
+                   full->rx_blocks <= 65536
+               ? 0
+               : SNIC_EINVAL;
+}
+
+static struct snic_solar_target *solar_target_layout(struct snic_arena *a,
+                                                     const struct snic_solar_target_opts *o,
+                                                     struct solar_conn **conns,
+                                                     struct solar_train **trains)
+{
+    struct snic_solar_target *t = snic_arena_take(a, 1, sizeof(*t), SNIC_SOLAR_ALIGN);
+    *conns = snic_arena_take(a, o->conns_max, sizeof(**conns), SNIC_SOLAR_ALIGN);
+    *trains = snic_arena_take(a, o->trains_max, sizeof(**trains), SNIC_SOLAR_ALIGN);
+    return t;
+}
+
+size_t snic_solar_target_memsize(const struct snic_solar_target_opts *o)
+{
+    struct snic_solar_target_opts full;
+    struct snic_arena a = {NULL, 0, 0};
+    struct solar_conn *conns;
+    struct solar_train *trains;
+    if (solar_target_opts(&full, o) != 0)
+        return 0;
+    (void)solar_target_layout(&a, &full, &conns, &trains);
+    return a.used == SIZE_MAX ? 0 : snic_align_up(a.used, SNIC_SOLAR_ALIGN);
+}
+
+int snic_solar_target_init(struct snic_solar_target **out, void *mem, size_t size,
+                           const struct snic_solar_target_opts *o, uint64_t now_ns)
+{
+    struct snic_solar_target_opts full;
+    struct snic_arena a = {mem, size, 0};
+    struct solar_conn *conns;
+    struct solar_train *trains;
+    if (solar_target_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_SOLAR_ALIGN != 0)
+        return SNIC_EINVAL;
+    size_t need = snic_solar_target_memsize(o);
+    if (size < need)
+        return SNIC_ENOSPC;
+    memset(mem, 0, need);
+    struct snic_solar_target *t = solar_target_layout(&a, &full, &conns, &trains);
+    t->o = full;
+    t->mem = mem;
+    t->now_ns = now_ns;
+    t->epoch_ns = now_ns;
+    t->epoch = 1;
+    t->conns = conns;
+    snic_rng_init(&t->rng, full.seed ^ full.srv_epoch);
+    solar_pool_init(&t->pool, trains, NULL, full.trains_max);
+    *out = t;
+    return 0;
+}
+
+void *snic_solar_target_fini(struct snic_solar_target *t)
+{
+    SNIC_ASSERT(t->pool.free_count + t->pool.queued == t->pool.max);
+    return t->mem;
+}
+
+/* ---- Connections ---- */
+
+struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id)
+{
+    struct solar_conn *n = &t->conns[conn_id & (t->o.conns_max - 1)];
+    return n->used && n->conn_id == conn_id ? n : NULL;
+}
+
+uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
+{
+    return solar_sip(t->o.key, conn_id, UINT64_C(0x70656b6f74)); /* not the slots' hash */
+}
+
+/* Its open acknowledgements go out as they are: the train knows what it needs. */
+static void solar_conn_fresh(struct snic_solar_target *t, struct solar_conn *n, uint32_t slot,
+                             uint64_t client_id)
+{
+    uint32_t old = n->conn_id;
+    memset(n, 0, sizeof(*n));
+    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX; i++)
+        n->path[i].train = SNIC_SOLAR__NIL;
+    do
+        n->conn_id = ((uint32_t)snic_rng_next(&t->rng) & ~(t->o.conns_max - 1)) | slot;
+    while (n->conn_id == 0 || n->conn_id == old);
+    n->used = 1;
+    n->client_id = client_id;
+    n->pn = (uint64_t)t->o.srv_epoch << 32;
+}
+
+struct solar_conn *solar_conn_hello(struct snic_solar_target *t, uint64_t client_id,
+                                    uint32_t client, uint64_t nonce)
+{
+    uint32_t base = (uint32_t)solar_sip(t->o.key, client_id, t->o.seed);
+    uint32_t ways = t->o.conns_max < SNIC_SOLAR__WAYS ? t->o.conns_max : SNIC_SOLAR__WAYS;
+    struct solar_conn *n = NULL, *idle = NULL;
+    for (uint32_t i = 0; i < ways; i++) {
+        struct solar_conn *k = &t->conns[(base + i) & (t->o.conns_max - 1)];
+        if (k->used && k->client_id == client_id) {
+            n = k;
+            break;
+        }
+        if (!k->used && (idle == NULL || idle->used))
+            idle = k;
+        else if (k->used && (idle == NULL || (idle->used && k->heard_ns < idle->heard_ns)))
+            idle = k;
+    }
+    if (n == NULL && idle->used && t->now_ns - idle->heard_ns < t->o.idle_ns)
+        return NULL;
+    if (n == NULL || n->nonce != nonce || n->client != client) {
+        if (n == NULL) {
+            n = idle;
+            t->s.evicted += n->used;
+            t->s.conns += !n->used;
+        }
+        solar_conn_fresh(t, n, (uint32_t)(n - t->conns), client_id);
+        n->client = client;
+        n->nonce = nonce;
+    }
+    return n;
+}
+
+void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n)
+{
+    n->heard_ns = t->now_ns;
+    if (t->now_ns - t->epoch_ns >= 10 * SNIC_SOLAR__MS) {
+        t->epoch++;
+        t->epoch_ns = t->now_ns;
+        t->active = t->active_now;
+        t->active_now = 0;
+    }
+    if (n->epoch != t->epoch) {
+        n->epoch = t->epoch;
+        t->active_now++;
+    }
+}
+
+void snic_solar_target_get_stats(const struct snic_solar_target *t,
+                                 struct snic_solar_target_stats *out)
+{
+    *out = t->s;
+    out->trains_out = t->pool.max - t->pool.free_count - t->pool.queued;
+}
+
+int snic_solar_target_check(const struct snic_solar_target *t)
+{
+    uint32_t conns = 0;
+    for (uint32_t i = 0; i < t->o.conns_max; i++) {
+        const struct solar_conn *n = &t->conns[i];
+        if (!n->used)
+            continue;
+        conns++;
+        if ((n->conn_id & (t->o.conns_max - 1)) != i || n->conn_id == 0)
+            return SNIC_ECORRUPT; /* J1 */
+        for (uint32_t k = 0; k < SNIC_SOLAR_PATHS_MAX; k++) {
+            uint32_t train = n->path[k].train;
+            if (train == SNIC_SOLAR__NIL)
+                continue;
+            if (train >= t->pool.max || t->pool.trains[train].t.state != SOLAR_TRAIN_QUEUED ||
+                t->pool.trains[train].ack_size == 0 || t->pool.trains[train].conn != i)
+                return SNIC_ECORRUPT; /* J2 */
+        }
+    }
+    if (conns != t->s.conns || t->s.writes_out > t->s.requests)
+        return SNIC_ECORRUPT;
+    return solar_pool_check(&t->pool);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A path: what is under way on it, when that counts as lost, and whether the path is any good.
+ *
+ * Every transmission has a number of its own (I1), so an answer says which one it answers: RTT
+ * samples need no guessing, and a late answer to what was held for lost is seen as such; then the
+ * path tolerates more reordering from there on (a store may answer in another order than it was
+ * asked, too).
+ *
+ * Numbers go on counting when the socket is exchanged: an answer to the old one fits nothing.
+ */
+#include "solar/solar_priv.h"
+
+/* How long something sent at @p since_ns has been waiting, without the time in which we slept. */
+uint64_t solar_waited(const struct snic_solar *c, uint64_t since_ns)
+{
+    uint64_t waited = c->now_ns > since_ns ? c->now_ns - since_ns : 0;
+    if (since_ns < c->stall_to_ns)
+        waited -= c->stall_to_ns - snic_max_u64(since_ns, c->stall_from_ns);
+    return waited;
+}
+
+/* The inverse: when that which was sent at @p since_ns will have waited @p ns. */
+static uint64_t solar_path_due(const struct snic_solar *c, uint64_t since_ns, uint64_t ns)
+{
+    if (since_ns < c->stall_to_ns)
+        ns += c->stall_to_ns - snic_max_u64(since_ns, c->stall_from_ns);
+    return since_ns + ns;
+}
+
+/* ---- The ring ---- */
+
+static struct solar_tx *solar_path_at(struct solar_path *p, uint32_t seq)
+{
+    return &p->ring[seq % SNIC_SOLAR__RING];
+}
+
+struct solar_tx *solar_path_find(struct solar_path *p, uint32_t seq)
+{
+    struct solar_tx *x = solar_path_at(p, seq);
+    if (seq - p->una >= p->next_seq - p->una || x->kind == SOLAR_TX_NONE || x->seq != seq)
+        return NULL;
+    return x;
+}
+
+struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uint32_t kind,
+                                 uint32_t weight)
+{
+    SNIC_ASSERT(p->next_seq - p->una < SNIC_SOLAR__RING);
+    struct solar_tx *x = solar_path_at(p, p->next_seq);
+    memset(x, 0, sizeof(*x));
+    x->sent_ns = c->now_ns;
+    x->seq = p->next_seq++;
+    x->kind = (uint8_t)kind;
+    x->weight = (uint8_t)weight;
+    p->inflight += weight;
+    if (kind == SOLAR_TX_WRITE)
+        c->servers[p->server].write_out += weight;
+    if (kind != SOLAR_TX_PROBE) {
+        p->last_sent_ns = c->now_ns;
+        p->tail_done = 0;
+    }
+    p->sent++;
+    return x;
+}
+
+void solar_path_release(struct snic_solar *c, struct solar_path *p, struct solar_tx *x)
+{
+    p->inflight -= x->weight;
+    if (x->kind == SOLAR_TX_WRITE)
+        c->servers[p->server].write_out -= x->weight;
+    x->kind = SOLAR_TX_NONE;
+    x->weight = 0;
+    while (p->una != p->next_seq && solar_path_at(p, p->una)->kind == SOLAR_TX_NONE)
+        p->una++;
+    c->dirty = 1;
+}
+
+/* What @p x had under way and nobody else has is to be sent again. */
+static void solar_path_lose(struct snic_solar *c, struct solar_path *p, struct solar_tx *x)
+{
+    struct solar_rpc *r = x->kind == SOLAR_TX_PROBE ? NULL : solar_rpc_find(c, x->rpc_id);
+    uint64_t blocks = 0;
+    if (x->kind != SOLAR_TX_PROBE)
+        p->lost++;
+    if (r != NULL && x->kind == SOLAR_TX_WRITE)
+        blocks = solar_bit(x->pkt);
+    else if (r != NULL)
+        blocks = x->need;
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        const struct solar_blk *b = &r->b[solar_lowest(left)];
+        if (b->path != p->index || b->seq != x->seq)
+            blocks &= ~solar_bit(solar_lowest(left));
+    }
+    solar_path_release(c, p, x);
+    if (blocks != 0)
+        solar_rpc_again(c, r, blocks);
+}
+
+void solar_path_drop_all(struct snic_solar *c, struct solar_path *p)
+{
+    while (p->una != p->next_seq)
+        solar_path_lose(c, p, solar_path_at(p, p->una));
+}
+
+/* An ASK that has had answers waits for the rest until others of the path have overtaken them. */
+static int solar_path_overtaken(const struct solar_path *p, const struct solar_tx *old,
+                                const struct solar_tx *x)
+{
+    if (old->kind == SOLAR_TX_ASK && old->any)
+        return (int32_t)(p->srv_seq - old->last_in) > (int32_t)(solar_ones(old->need) + p->reorder);
+    return x->seq - old->seq >= p->reorder ||
+           old->sent_ns + p->srtt_ns / 4 * p->reorder / SNIC_SOLAR__REORDER < x->sent_ns;
+}
+
+/* @p x was answered: what is older on this path by enough is lost. Of other paths nothing is said. */
+void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x)
+{
+    struct solar_tx answered = *x;
+    int any = 0;
+    for (uint32_t seq = p->una; (int32_t)(seq - answered.seq) < 0; seq++) {
+        struct solar_tx *old = solar_path_at(p, seq);
+        if (old->kind == SOLAR_TX_NONE || old->kind == SOLAR_TX_PROBE)
+            continue;
+        if (!solar_path_overtaken(p, old, &answered))
+            break;
+        solar_path_lose(c, p, old);
+        any = 1;
+    }
+    if (SNIC_SOLAR_BUG_SHARED_SEQ) {
+        struct solar_path *others = c->servers[p->server].paths;
+        for (uint32_t i = 0; i < c->path_slots; i++)
+            while (&others[i] != p && others[i].una != others[i].next_seq &&
+                   solar_path_at(&others[i], others[i].una)->sent_ns < answered.sent_ns)
+                solar_path_lose(c, &others[i], solar_path_at(&others[i], others[i].una));
+    }
+    if (any)
+        solar_cc_loss(c, p);
+}
+
+/* ---- Time ---- */
+
+void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns)
+{
+    if (rtt_ns > 4000 * SNIC_SOLAR__MS)
+        return;
+    rtt_ns = snic_max_u64(rtt_ns, 1);
+    if (p->srtt_ns == 0) {
+        p->srtt_ns = rtt_ns;
+        p->var_ns = rtt_ns / 2;
+        p->min_rtt_ns = rtt_ns;
+        p->min_rtt_at_ns = c->now_ns;
+    } else {
+        uint64_t off = rtt_ns > p->srtt_ns ? rtt_ns - p->srtt_ns : p->srtt_ns - rtt_ns;
+        p->var_ns = p->var_ns - p->var_ns / 4 + off / 4;
+        p->srtt_ns = snic_max_u64(p->srtt_ns - p->srtt_ns / 8 + rtt_ns / 8, 1);
+    }
+    if (rtt_ns <= p->min_rtt_ns || c->now_ns - p->min_rtt_at_ns > 10000 * SNIC_SOLAR__MS) {
+        p->min_rtt_ns = rtt_ns;
+        p->min_rtt_at_ns = c->now_ns;
+    }
+    p->rto_ns = snic_min_u64(snic_max_u64(p->srtt_ns + 4 * p->var_ns, c->o.rto_min_ns),
+                             c->o.rto_max_ns);
+}
+
+static uint64_t solar_path_tail_ns(const struct solar_path *p)
+{
+    return snic_max_u64(2 * p->srtt_ns, p->srtt_ns + 4 * p->var_ns);
+}
+
+static int solar_path_has_tail(struct solar_path *p)
+{
+    const struct solar_tx *x = solar_path_at(p, p->next_seq - 1);
+    return p->una != p->next_seq && !p->tail_done && p->srtt_ns != 0 &&
+           (x->kind == SOLAR_TX_WRITE || x->kind == SOLAR_TX_ASK);
+}
+
+static uint64_t solar_path_deadline(struct snic_solar *c, struct solar_path *p)
+{
+    uint64_t due = SNIC_NEVER;
+    if (p->state == SNIC_SOLAR_CLOSED)
+        return due;
+    if (p->state == SNIC_SOLAR_OPENING)
+        return p->reopen_ns;
+    if (p->una != p->next_seq)
+        due = solar_path_due(c, solar_path_at(p, p->una)->sent_ns, p->rto_ns);
+    if (solar_path_has_tail(p))
+        due = snic_min_u64(due, solar_path_due(c, p->last_sent_ns, solar_path_tail_ns(p)));
+    due = snic_min_u64(due, p->probe_ns);
+    if (p->paced)
+        due = snic_min_u64(due, p->pace_ns);
+    return due;
+}
+
+/* A timer that stands too early is left: it fires, finds nothing and is set anew. */
+void solar_path_arm(struct snic_solar *c, struct solar_path *p)
+{
+    uint64_t due = solar_path_deadline(c, p);
+    if (due == SNIC_NEVER)
+        snic_wheel_cancel(&c->wheel, &p->timer);
+    else if (!p->timer.armed || p->timer.deadline_ns > due)
+        snic_wheel_arm(&c->wheel, &p->timer, due);
+}
+
+/* Take out what has waited too long. @return 1 that is a sign against the path */
+static int solar_path_expire(struct snic_solar *c, struct solar_path *p)
+{
+    int sign = 0;
+    while (p->una != p->next_seq) {
+        struct solar_tx *x = solar_path_at(p, p->una);
+        if (solar_waited(c, x->sent_ns) < p->rto_ns)
+            break;
+        sign |= x->sent_ns >= p->mark_ns && x->sent_ns >= p->heard_ns;
+        if (x->kind == SOLAR_TX_PROBE && p->misses < 255)
+            p->misses++;
+        solar_path_lose(c, p, x);
+    }
+    return sign;
+}
+
+static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
+{
+    uint64_t silence = snic_max_u64(3 * p->rto_ns, 10 * SNIC_SOLAR__MS);
+    p->timed_out++;
+    c->s.timeouts++;
+    p->mark_ns = c->now_ns;
+    if (p->timeouts < 255)
+        p->timeouts++;
+    p->rto_ns = snic_min_u64(p->rto_ns * 2, c->o.rto_max_ns);
+    solar_cc_timeout(c, p);
+    if (p->state == SNIC_SOLAR_PROBING)
+        return;
+    if (p->timeouts >= 3 || (p->timeouts >= 2 && solar_waited(c, p->heard_ns) >= silence)) {
+        solar_path_reroll(c, p);
+        return;
+    }
+    if (p->timeouts >= 2)
+        solar_path_state(c, p, SNIC_SOLAR_SUSPECTED);
+    p->probe_ns = c->now_ns;
+}
+
+static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
+{
+    if (p->state == SNIC_SOLAR_OPENING) {
+        if (c->now_ns >= p->reopen_ns) {
+            p->reopen_ns = SNIC_NEVER;
+            solar_path_open(c, p);
+        }
+        return;
+    }
+    if (solar_path_expire(c, p))
+        solar_path_timeout(c, p);
+    if (p->state == SNIC_SOLAR_PROBING && p->misses >= 3)
+        solar_path_reroll(c, p);
+    if (p->state == SNIC_SOLAR_OPENING || p->state == SNIC_SOLAR_CLOSED)
+        return;
+    if (p->paced && c->now_ns >= p->pace_ns) {
+        p->paced = 0;
+        c->dirty = 1;
+    }
+    if (solar_path_has_tail(p) && solar_waited(c, p->last_sent_ns) >= solar_path_tail_ns(p)) {
+        p->tail_done = 1;
+        (void)solar_send_hedge(c, p);
+    }
+    if (c->now_ns >= p->probe_ns) {
+        int sent = solar_send_probe(c, p);
+        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + p->rto_ns;
+    }
+}
+
+void solar_path_fired(struct snic_timer *t, uint64_t now_ns)
+{
+    struct solar_path *p = SNIC_CONTAINER(t, struct solar_path, timer);
+    (void)now_ns;
+    solar_path_tick(p->c, p);
+    solar_path_arm(p->c, p);
+}
+
+/* ---- States ---- */
+
+/* Forget what was measured: another socket is another way through the fabric. */
+void solar_path_reset(struct snic_solar *c, struct solar_path *p)
+{
+    p->timeouts = 0;
+    p->answers = 0;
+    p->misses = 0;
+    p->refusals = 0;
+    p->tail_done = 1;
+    p->have_srv_seq = 0;
+    p->paced = 0;
+    p->reorder = SNIC_SOLAR__REORDER;
+    p->srtt_ns = 0;
+    p->var_ns = 0;
+    p->min_rtt_ns = 0;
+    p->rto_ns = solar_server_rto(c, &c->servers[p->server]);
+    p->heard_ns = c->now_ns;
+    p->mark_ns = c->now_ns;
+    p->pace_ns = 0;
+    p->probe_ns = SNIC_NEVER;
+    p->reopen_ns = SNIC_NEVER;
+    solar_cc_init(c, &p->cc, p->gen == 0 ? c->o.window_start : 1);
+}
+
+static void solar_path_say(struct snic_solar *c, struct solar_path *p, uint8_t what)
+{
+    if (p->say == 0)
+        snic_link_append(&c->path_events, &p->event);
+    p->say |= what;
+}
+
+/* Ask the owner for a socket of this gen. */
+void solar_path_open(struct snic_solar *c, struct solar_path *p)
+{
+    solar_path_state(c, p, SNIC_SOLAR_OPENING);
+    solar_path_say(c, p, SOLAR_SAY_OPEN);
+}
+
+static void solar_path_leave(struct snic_solar *c, struct solar_path *p)
+{
+    int bound = p->state > SNIC_SOLAR_OPENING;
+    solar_path_state(c, p, SNIC_SOLAR_CLOSED);
+    solar_path_drop_all(c, p);
+    if (bound) {
+        p->close_gen = p->gen;
+        solar_path_say(c, p, SOLAR_SAY_CLOSE);
+    }
+    if ((p->say & SOLAR_SAY_OPEN) != 0) { /* not said yet, and not to be */
+        p->say &= (uint8_t)~SOLAR_SAY_OPEN;
+        if (p->say == 0)
+            snic_link_remove(&p->event);
+    }
+    p->gen++;
+    p->port = 0;
+    solar_path_reset(c, p);
+}
+
+void solar_path_close(struct snic_solar *c, struct solar_path *p)
+{
+    if (p->state == SNIC_SOLAR_CLOSED)
+        return;
+    solar_path_leave(c, p);
+    solar_path_arm(c, p);
+}
+
+void solar_path_reroll(struct snic_solar *c, struct solar_path *p)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    p->rerolls++;
+    c->s.rerolls++;
+    s->bad[s->bad_next].port = p->port;
+    s->bad[s->bad_next].until_ns = c->now_ns + SNIC_SOLAR__BAD_PORT_NS;
+    s->bad_next = (uint8_t)((s->bad_next + 1) % SNIC_SOLAR__BAD_PORTS);
+    solar_path_leave(c, p);
+    solar_path_open(c, p);
+}
+
+void solar_path_state(struct snic_solar *c, struct solar_path *p, uint32_t state)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    uint16_t bit = (uint16_t)(1u << p->index);
+    p->state = (uint8_t)state;
+    s->alive_mask &= (uint16_t)~bit;
+    s->usable_mask &= (uint16_t)~bit;
+    if (state == SNIC_SOLAR_ALIVE)
+        s->alive_mask |= bit;
+    if (state > SNIC_SOLAR_OPENING)
+        s->usable_mask |= bit;
+    c->dirty = 1;
+    solar_server_alive(c, s);
+}
+
+/* Something authentic came. @p whole: a packet of full size has made the round. */
+void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
+{
+    p->heard_ns = c->now_ns;
+    p->timeouts = 0;
+    if (whole && p->answers < 255)
+        p->answers++;
+    if (p->state == SNIC_SOLAR_PROBING && p->answers >= 2) {
+        p->probe_ns = SNIC_NEVER;
+        solar_path_state(c, p, SNIC_SOLAR_ALIVE);
+        if (c->servers[p->server].extra)
+            solar_server_shed(c, &c->servers[p->server]);
+    } else if (p->state == SNIC_SOLAR_PROBING && whole) {
+        p->misses = 0;
+        p->probe_ns = c->now_ns;
+        solar_path_arm(c, p);
+    } else if (p->state == SNIC_SOLAR_SUSPECTED && whole) {
+        p->probe_ns = SNIC_NEVER;
+        solar_path_state(c, p, SNIC_SOLAR_ALIVE);
+    }
+}
+
+/* ---- The owner's side ---- */
+
+static struct solar_path *solar_path_of(struct snic_solar *c, uint32_t server, uint32_t path,
+                                        uint32_t gen)
+{
+    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used)
+        return NULL;
+    struct solar_path *p = &c->servers[server].paths[path];
+    return p->gen == (uint16_t)gen ? p : NULL;
+}
+
+int snic_solar_path_opened(struct snic_solar *c, uint32_t server, uint32_t path, uint32_t gen,
+                           uint16_t port, uint64_t now_ns)
+{
+    struct solar_path *p = solar_path_of(c, server, path, gen);
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (p == NULL || p->state != SNIC_SOLAR_OPENING || (p->say & SOLAR_SAY_OPEN) != 0)
+        return SNIC_ENOENT;
+    if (port == 0) {
+        p->reopen_ns = c->now_ns + 10 * SNIC_SOLAR__MS;
+        solar_path_arm(c, p);
+        return 0;
+    }
+    if (p->refusals < 16 && !solar_server_port(c, &c->servers[server], p, port)) {
+        p->refusals++;
+        return SNIC_EADDRINUSE;
+    }
+    p->port = port;
+    p->heard_ns = c->now_ns;
+    p->mark_ns = c->now_ns;
+    p->probe_ns = c->servers[server].up ? c->now_ns : SNIC_NEVER;
+    solar_path_state(c, p, SNIC_SOLAR_PROBING);
+    solar_server_hello(c, &c->servers[server]);
+    solar_path_arm(c, p);
+    return 0;
+}
+
+void snic_solar_path_hint(struct snic_solar *c, uint32_t server, uint32_t path, uint32_t gen,
+                          uint64_t now_ns)
+{
+    struct solar_path *p = solar_path_of(c, server, path, gen);
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (p == NULL || p->state <= SNIC_SOLAR_OPENING || p->probe_ns <= c->now_ns + p->rto_ns)
+        return;
+    p->probe_ns = c->now_ns;
+    solar_path_arm(c, p);
+}
+
+int snic_solar_get_path(const struct snic_solar *c, uint32_t server, uint32_t path,
+                        struct snic_solar_path_stats *out)
+{
+    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used)
+        return SNIC_ENOENT;
+    const struct solar_path *p = &c->servers[server].paths[path];
+    memset(out, 0, sizeof(*out));
+    out->state = p->state;
+    out->gen = p->gen;
+    out->port = p->port;
+    out->srtt_ns = p->srtt_ns;
+    out->var_ns = p->var_ns;
+    out->min_rtt_ns = p->min_rtt_ns;
+    out->rto_ns = p->rto_ns;
+    out->window[0] = p->cc.window[0];
+    out->window[1] = p->cc.window[1];
+    out->inflight = p->inflight;
+    out->reorder = p->reorder;
+    out->sent = p->sent;
+    out->acked = p->acked;
+    out->lost = p->lost;
+    out->timeouts = p->timed_out;
+    out->rerolls = p->rerolls;
+    return 0;
+}

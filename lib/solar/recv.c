@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What arrives at the agent. First whether it is for us and from whom it says (ids, nonce, token),
+ * then what it says about paths, then what it says about blocks: a late answer is worthless for the
+ * path and as good as any for its block.
+ */
+#include "solar/solar_priv.h"
+
+struct solar_in {
+    struct solar_server *s;
+    struct solar_path *p; /* whose socket it came by */
+    const unsigned char *bytes;
+    struct snic_ebs_header h;
+    struct snic_ebs_place place;
+    int ce;
+};
+
+static uint32_t solar_recv_crc(const struct snic_solar *c, const void *data)
+{
+    return c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
+                            : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
+}
+
+static struct solar_path *solar_in_path(struct snic_solar *c, const struct solar_in *in,
+                                        uint32_t path, uint32_t gen)
+{
+    struct solar_path *p = path < c->path_slots ? &in->s->paths[path] : NULL;
+    return p != NULL && p->state > SNIC_SOLAR_OPENING && (p->gen & 0xffu) == gen ? p : NULL;
+}
+
+/* ---- What an answer says about its path ---- */
+
+static void solar_in_sample(struct snic_solar *c, const struct solar_in *in, struct solar_path *q,
+                            const struct solar_tx *x, uint32_t hold_ns, uint32_t flags)
+{
+    uint64_t rtt = c->now_ns - x->sent_ns;
+    int ce = in->ce || (flags & SNIC_EBS_CE_ECHO) != 0;
+    solar_path_rtt(c, q, rtt);
+    solar_cc_ack(c, q, rtt, hold_ns, 1, ce);
+    q->acked++;
+}
+
+/* Nothing of that number is under way: it was given up too early. */
+static void solar_in_spurious(struct snic_solar *c, struct solar_path *q, uint32_t seq)
+{
+    if ((int32_t)(seq - q->next_seq) >= 0)
+        return;
+    c->s.spurious++;
+    if (q->reorder < SNIC_SOLAR__REORDER_MAX)
+        q->reorder *= 2;
+}
+
+/* ---- Acknowledgements ---- */
+
+/* A status for what a READ_REQ asked is one for all of its blocks. */
+static void solar_in_status(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks,
+                            uint32_t status, uint32_t retry_us)
+{
+    uint64_t id = r->id;
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        solar_rpc_status(c, r, solar_lowest(left), status, retry_us);
+        if (r->id != id || r->where == SOLAR_FREE)
+            return;
+    }
+}
+
+static void solar_in_block(struct snic_solar *c, struct solar_in *in, const struct snic_ebs_ack *a,
+                           uint64_t asked, uint32_t retry_us)
+{
+    struct solar_rpc *r = solar_rpc_find(c, a->rpc_id);
+    if (r == NULL || r->server != in->s->index || a->pkt_id >= r->count) {
+        c->s.late++;
+        return;
+    }
+    if (r->op == SNIC_SOLAR_READ && a->status == SNIC_EBS_OK)
+        return; /* only data say that */
+    if (r->op != SNIC_SOLAR_READ &&
+        (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED) &&
+        a->srv_crc != r->b[a->pkt_id].bind_crc) {
+        /* What it stored is not what we have now: damaged there, or meant for another mapping. */
+        c->s.data_crc++;
+        solar_rpc_status(c, r, a->pkt_id, SNIC_EBS_BAD_CRC, 0);
+        return;
+    }
+    solar_in_status(c, r, asked != 0 ? asked : solar_bit(a->pkt_id), a->status, retry_us);
+}
+
+/* @p newest: the latest transmission answered so far in this datagram, of path @p of. */
+struct solar_newest {
+    struct solar_path *of;
+    struct solar_tx x;
+};
+
+static void solar_in_newest(struct snic_solar *c, struct solar_newest *n, struct solar_path *q,
+                            const struct solar_tx *x)
+{
+    if (n->of != NULL && n->of != q)
+        solar_path_lose_before(c, n->of, &n->x);
+    if (n->of != q || (int32_t)(x->seq - n->x.seq) > 0)
+        n->x = *x;
+    n->of = q;
+}
+
+static void solar_in_ack(struct snic_solar *c, struct solar_in *in, const struct snic_ebs_ack *a,
+                         struct solar_newest *newest, uint32_t retry_us)
+{
+    struct solar_path *q = solar_in_path(c, in, a->path_id, a->path_gen);
+    struct solar_tx *x = q == NULL ? NULL : solar_path_find(q, a->path_seq);
+    uint64_t asked = 0;
+    if (x != NULL && (x->rpc_id != a->rpc_id || x->kind == SOLAR_TX_PROBE))
+        return; /* says one thing and means another */
+    if (x != NULL) {
+        asked = x->kind == SOLAR_TX_ASK ? x->need : 0;
+        solar_in_sample(c, in, q, x, a->hold_ns, a->flags);
+        solar_in_newest(c, newest, q, x);
+        solar_path_release(c, q, x);
+    } else if (q != NULL) {
+        solar_in_spurious(c, q, a->path_seq);
+    }
+    solar_in_block(c, in, a, asked, retry_us);
+}
+
+static void solar_in_telemetry(struct snic_solar *c, struct solar_in *in, uint32_t ack_seq)
+{
+    struct snic_ebs_int telemetry;
+    if (in->place.int_at == 0)
+        return;
+    snic_ebs_int_get(&telemetry, in->bytes + in->place.int_at);
+    solar_cc_int(c, in->p, &telemetry, ack_seq);
+}
+
+static void solar_in_acks(struct snic_solar *c, struct solar_in *in)
+{
+    struct solar_newest newest = {.of = NULL};
+    struct snic_ebs_ack a;
+    memset(&a, 0, sizeof(a));
+    for (uint32_t i = 0; i < in->h.pkt_cnt; i++) {
+        snic_ebs_ack_get(&a, in->bytes + in->place.body_at, i);
+        solar_in_ack(c, in, &a, &newest, 0);
+    }
+    if (newest.of != NULL)
+        solar_path_lose_before(c, newest.of, &newest.x);
+    solar_in_telemetry(c, in, a.path_seq);
+}
+
+/* WACK and NAK: one packet, told by the header. */
+static void solar_in_single(struct snic_solar *c, struct solar_in *in)
+{
+    const struct snic_ebs_header *h = &in->h;
+    struct solar_newest newest = {.of = NULL};
+    struct snic_ebs_ack a = {.rpc_id = h->rpc_id, .pkt_id = h->pkt_id, .status = h->status};
+    uint32_t retry_us = h->type == SNIC_EBS_NAK ? h->u.nak.retry_us : 0;
+    a.path_seq = h->ack_seq;
+    a.path_id = h->ack_path_id;
+    a.path_gen = h->ack_path_gen;
+    a.hold_ns = h->hold_ns;
+    a.flags = h->flags;
+    if (h->type == SNIC_EBS_WACK)
+        a.srv_crc = h->u.block.srv_crc;
+    else
+        c->s.naks++;
+    if (h->type == SNIC_EBS_NAK && (a.status == SNIC_EBS_OK || a.status == SNIC_EBS_SUPERSEDED))
+        return;
+    solar_in_ack(c, in, &a, &newest, retry_us);
+    if (newest.of != NULL)
+        solar_path_lose_before(c, newest.of, &newest.x);
+    solar_in_telemetry(c, in, a.path_seq);
+}
+
+/* ---- Data ---- */
+
+/* Into the guest's memory. @return 0; SNIC_ECORRUPT what came is not what was written */
+static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struct solar_rpc *r,
+                          void *guest)
+{
+    const struct snic_ebs_block *b = &in->h.u.block;
+    const unsigned char *data = in->bytes + in->place.body_at;
+    void *key = c->disks[r->disk].xts_key;
+    if (snic_ebs_bind_crc(b) != b->bind_crc || b->vd_id != c->disks[r->disk].vd_id)
+        return SNIC_ECORRUPT;
+    if (b->op != SNIC_EBS_DATA) {
+        memset(guest, 0, SNIC_EBS_BLOCK_BYTES);
+        return 0;
+    }
+    if (solar_recv_crc(c, data) != b->data_crc)
+        return SNIC_ECORRUPT;
+    if (key == NULL) {
+        memcpy(guest, data, SNIC_EBS_BLOCK_BYTES);
+        return 0;
+    }
+    if (snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, data) != 0 ||
+        solar_recv_crc(c, guest) != b->guest_crc)
+        return SNIC_ECORRUPT;
+    return 0;
+}
+
+static void solar_in_data(struct snic_solar *c, struct solar_in *in)
+{
+    const struct snic_ebs_header *h = &in->h;
+    struct snic_ebs_expect e;
+    struct solar_rpc *r = solar_rpc_find(c, h->rpc_id);
+    if (r == NULL || r->op != SNIC_SOLAR_READ || r->server != in->s->index ||
+        h->pkt_id >= r->count || (r->acked >> h->pkt_id & 1) != 0) {
+        c->s.late++;
+        return;
+    }
+    if (h->status != SNIC_EBS_OK) {
+        solar_rpc_status(c, r, h->pkt_id, h->status, 0);
+        return;
+    }
+    int bad = snic_ebs_addr_match(c->addr, h, &e);
+    if (bad == SNIC_ENOENT) {
+        c->s.late++;
+        return;
+    }
+    if (bad == 0)
+        bad = solar_in_store(c, in, r, (void *)(uintptr_t)e.guest);
+    if (bad == 0) {
+        solar_rpc_acked(c, r, h->pkt_id);
+        return;
+    }
+    /* The slot, the packet or what the server has is damaged: once more, for a while. */
+    struct solar_blk *b = &r->b[h->pkt_id];
+    c->s.data_crc++;
+    if (b->slotted)
+        (void)snic_ebs_addr_clear(c->addr, b->slot, b->gen);
+    b->slotted = 0;
+    if (b->tries >= 16)
+        solar_rpc_status(c, r, h->pkt_id, SNIC_EBS_DAMAGED, 0);
+    else
+        solar_rpc_again(c, r, solar_bit(h->pkt_id));
+}
+
+static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
+{
+    const struct snic_ebs_header *h = &in->h;
+    struct solar_newest newest = {.of = NULL};
+    struct solar_path *q = solar_in_path(c, in, h->ack_path_id, h->ack_path_gen);
+    struct solar_tx *x = q == NULL ? NULL : solar_path_find(q, h->ack_seq);
+    if (!in->p->have_srv_seq || (int32_t)(h->path_seq - in->p->srv_seq) > 0)
+        in->p->srv_seq = h->path_seq;
+    in->p->have_srv_seq = 1;
+    if (x != NULL && x->kind == SOLAR_TX_ASK && x->rpc_id == h->rpc_id &&
+        (x->need >> h->pkt_id & 1) != 0) {
+        solar_in_sample(c, in, q, x, h->hold_ns, h->flags);
+        solar_in_newest(c, &newest, q, x);
+        x->need &= ~solar_bit(h->pkt_id);
+        x->weight--;
+        q->inflight--;
+        x->any = 1;
+        x->last_in = h->path_seq;
+        if (x->need == 0)
+            solar_path_release(c, q, x);
+    } else if (q != NULL && x == NULL) {
+        solar_in_spurious(c, q, h->ack_seq);
+    }
+    solar_in_telemetry(c, in, h->ack_seq);
+    solar_in_data(c, in);
+    if (newest.of != NULL)
+        solar_path_lose_before(c, newest.of, &newest.x);
+    c->dirty = 1;
+}
+
+/* ---- The connection ---- */
+
+static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
+{
+    struct solar_server *s = in->s;
+    const struct snic_ebs_hello *h = &in->h.u.hello;
+    if (in->h.conn_id != s->mine || h->nonce != s->nonce || h->client_id != c->client_id ||
+        in->h.srv_epoch == 0 || (s->up && h->conn_id != s->conn_id))
+        return SNIC_EPERM;
+    if (!s->up) {
+        s->up = 1;
+        s->conn_id = h->conn_id;
+        s->token = h->reset_token;
+        s->srv_epoch = in->h.srv_epoch;
+        s->hello_ns = SNIC_NEVER;
+        for (uint32_t i = 0; i < c->path_slots; i++) {
+            struct solar_path *p = &s->paths[i];
+            if (p->state == SNIC_SOLAR_PROBING) {
+                p->probe_ns = c->now_ns;
+                solar_path_arm(c, p);
+            }
+        }
+        solar_server_arm(c, s);
+        c->dirty = 1;
+    }
+    solar_path_heard(c, in->p, in->place.size >= SNIC_EBS_HEADER_BYTES + SNIC_EBS_BLOCK_BYTES);
+    return 0;
+}
+
+static int solar_in_reset(struct snic_solar *c, struct solar_in *in)
+{
+    struct solar_server *s = in->s;
+    if (!s->up || in->h.conn_id != s->conn_id || in->h.u.reset.token != s->token)
+        return SNIC_EPERM;
+    c->s.resets++;
+    solar_server_reset(c, s, in->h.u.reset.retry_us);
+    return 0;
+}
+
+static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
+{
+    struct solar_path *q = solar_in_path(c, in, in->h.ack_path_id, in->h.ack_path_gen);
+    struct solar_tx *x = q == NULL ? NULL : solar_path_find(q, in->h.ack_seq);
+    if (x == NULL || x->kind != SOLAR_TX_PROBE || x->need != in->h.u.probe.nonce)
+        return SNIC_ESTALE;
+    solar_path_rtt(c, q, c->now_ns - x->sent_ns);
+    solar_path_release(c, q, x);
+    solar_path_heard(c, q, 1);
+    return 0;
+}
+
+static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
+{
+    const struct snic_ebs_header *h = &in->h;
+    struct solar_rpc *r = solar_rpc_find(c, h->rpc_id);
+    if (r == NULL || r->where != SOLAR_FENCING || r->server != in->s->index ||
+        h->u.block.seg_id != r->seg_id || h->u.block.seg_gen != r->seg_gen ||
+        h->u.block.wver <= r->wver)
+        return SNIC_ESTALE;
+    /* A newer generation there refuses ours as a fence does. */
+    if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
+        h->status == SNIC_EBS_NO_SEGMENT)
+        solar_rpc_fenced(c, r);
+    return 0;
+}
+
+static int solar_in_dispatch(struct snic_solar *c, struct solar_in *in)
+{
+    if (in->h.type == SNIC_EBS_HELLO_ACK)
+        return solar_in_hello(c, in);
+    if (in->h.type == SNIC_EBS_RESET)
+        return solar_in_reset(c, in);
+    if (!in->s->up || in->h.conn_id != in->s->mine || in->h.srv_epoch != in->s->srv_epoch)
+        return SNIC_EPERM;
+    if (in->h.credit != 0)
+        in->s->credit = snic_ebs_credit_blocks(in->h.credit);
+    if (in->h.type == SNIC_EBS_PROBE_ACK)
+        return solar_in_probe(c, in);
+    if (in->h.type == SNIC_EBS_FENCE_ACK)
+        return solar_in_fence(c, in);
+    solar_path_heard(c, in->p, in->h.type == SNIC_EBS_READ_RESP || in->h.type == SNIC_EBS_ACKV);
+    if (in->h.type == SNIC_EBS_ACKV)
+        solar_in_acks(c, in);
+    else if (in->h.type == SNIC_EBS_READ_RESP)
+        solar_in_resp(c, in);
+    else if (in->h.type == SNIC_EBS_WACK || in->h.type == SNIC_EBS_NAK)
+        solar_in_single(c, in);
+    else
+        return SNIC_EPROTO;
+    return 0;
+}
+
+int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32_t gen,
+                    const void *data, size_t size, uint32_t flags, uint64_t now_ns)
+{
+    struct solar_in in;
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->s.packets_in++;
+    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used || c->halted)
+        return SNIC_ENOENT;
+    in.s = &c->servers[server];
+    in.p = &in.s->paths[path];
+    if (in.p->gen != (uint16_t)gen || in.p->state <= SNIC_SOLAR_OPENING)
+        return SNIC_ENOENT;
+    int r = snic_ebs_decode(&in.h, &in.place, SNIC_EBS_TO_CLIENT, data, size);
+    if (r != 0) {
+        c->s.malformed++;
+        return r;
+    }
+    in.bytes = data;
+    in.ce = (flags & SNIC_SOLAR_CE) != 0;
+    r = solar_in_dispatch(c, &in);
+    c->s.refused += r == SNIC_EPERM;
+    return r;
+}

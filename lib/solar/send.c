@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What leaves: which path, which blocks, and the bytes.
+ *
+ * A train is for one path and takes blocks of whatever RPCs wait for its server, because most I/Os
+ * are a block or two, and a train of one packet costs as much as one of fourteen. What is sent again
+ * goes first. Writes of data and all else (small packets) make trains apart, since the packets of a
+ * train are of one size.
+ */
+#include "solar/solar_priv.h"
+
+#define SOLAR_SEND_LOOK 32   /* RPCs looked at for blocks that may go over this path */
+#define SOLAR_SEND_DARK 8    /* blocks at a time on a path that is not known to be good */
+#define SOLAR_SEND_SLACK 16  /* hedges that need no budget */
+
+const unsigned char solar_zeros[SNIC_EBS_BLOCK_BYTES];
+
+/* ---- Packets ---- */
+
+static void solar_head(struct snic_solar *c, struct solar_server *s, struct solar_path *p,
+                       struct snic_ebs_header *h, uint32_t type)
+{
+    memset(h, 0, sizeof(*h));
+    h->type = (uint8_t)type;
+    h->path_id = p->index;
+    h->path_gen = (uint8_t)p->gen;
+    h->conn_id = s->conn_id;
+    h->path_seq = p->next_seq;
+    h->tx_ts = (uint32_t)c->now_ns;
+    h->srv_epoch = s->srv_epoch;
+    h->pn = SNIC_SOLAR_BUG_PN_REUSE ? s->pn + 1 : ++s->pn;
+    h->pkt_cnt = 1;
+}
+
+static void solar_block_part(struct snic_solar *c, const struct solar_rpc *r, uint32_t pkt,
+                             struct snic_ebs_block *b)
+{
+    b->vd_id = c->disks[r->disk].vd_id;
+    b->seg_id = r->seg_id;
+    b->lba = r->lba + pkt;
+    b->wver = r->wver;
+    b->seg_gen = r->seg_gen;
+    b->blk_off = (uint16_t)((r->lba + pkt) % SNIC_EBS_SEGMENT_BLOCKS);
+    b->blk_cnt = 1;
+    b->tenant = (uint16_t)r->disk;
+}
+
+static uint32_t solar_crc(const struct snic_solar *c, const void *data)
+{
+    return c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
+                            : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
+}
+
+static uint32_t solar_prefix(const struct snic_solar *c)
+{
+    return SNIC_EBS_HEADER_BYTES + ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_INT_BYTES : 0);
+}
+
+/* May a packet of @p size follow in this train? */
+static int solar_fits(const struct solar_train *t, uint32_t size)
+{
+    return t->t.packets == 0 ||
+           (t->t.packets < SNIC_SOLAR_TRAIN_MAX && size <= t->t.segment &&
+            t->t.bytes == t->t.packets * t->t.segment);
+}
+
+/* The block's bytes as they go out, and its checksums. @return NULL: they cannot be encrypted */
+static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
+                                    struct solar_rpc *r, uint32_t pkt)
+{
+    struct solar_blk *b = &r->b[pkt];
+    void *key = c->disks[r->disk].xts_key;
+    const void *plain = solar_rpc_guest(r, pkt), *data = plain;
+    if (key != NULL) {
+        unsigned char *out = t->cipher + (size_t)t->t.packets * SNIC_EBS_BLOCK_BYTES;
+        if (snic_ebs_xts_encrypt(c->o.sec, key, r->lba + pkt, out, plain) != 0)
+            return NULL;
+        data = out;
+    }
+    if (!b->summed) {
+        b->guest_crc = solar_crc(c, plain);
+        b->data_crc = key == NULL ? b->guest_crc : solar_crc(c, data);
+    }
+    return data;
+}
+
+/* @return 0 added; SNIC_EIO the cipher failed */
+static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
+                           struct solar_rpc *r, uint32_t pkt, uint32_t flags)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    struct solar_blk *b = &r->b[pkt];
+    struct snic_ebs_header h;
+    const void *data = NULL;
+    uint32_t n = t->t.packets;
+    if (r->op == SNIC_SOLAR_WRITE && (data = solar_write_data(c, t, r, pkt)) == NULL)
+        return SNIC_EIO;
+    solar_head(c, s, p, &h, SNIC_EBS_WRITE);
+    h.flags = (uint16_t)(flags | ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_INT_REQ : 0) |
+                         (c->disks[r->disk].xts_key != NULL ? SNIC_EBS_XTS : 0) |
+                         (b->tries > 0 ? SNIC_EBS_RETX : 0));
+    h.attempt = b->tries;
+    h.rpc_id = r->id;
+    h.pkt_id = (uint16_t)pkt;
+    h.pkt_cnt = r->count;
+    if (SNIC_SOLAR_BUG_RETRY_NEW_VERSION && b->tries > 0) {
+        r->wver = ++c->disks[r->disk].wver;
+        b->summed = 0;
+    }
+    solar_block_part(c, r, pkt, &h.u.block);
+    h.u.block.op = (uint8_t)(r->op - SNIC_SOLAR_WRITE);
+    if (data == NULL)
+        b->data_crc = b->guest_crc = SNIC_EBS_CRC_ZEROS;
+    h.u.block.data_crc = b->data_crc;
+    h.u.block.guest_crc = b->guest_crc;
+    if (!b->summed)
+        b->bind_crc = snic_ebs_bind_crc(&h.u.block);
+    b->summed = 1;
+    h.u.block.bind_crc = b->bind_crc;
+    if (b->path == SNIC_SOLAR__NO_PATH && pkt >= r->next) /* first copies come in order */
+        r->agg = pkt == 0 ? b->bind_crc : snic_ebs_agg_add(r->agg, b->bind_crc);
+    if (pkt + 1 == r->count) {
+        h.flags |= SNIC_EBS_LAST_PKT;
+        h.u.block.agg_crc = r->agg;
+    }
+    int size = snic_ebs_encode(t->head[n], SNIC_SOLAR__HEAD, NULL, SNIC_EBS_TO_SERVER, &h, data,
+                               data == NULL ? 0 : SNIC_EBS_BLOCK_BYTES);
+    SNIC_ASSERT(size > 0);
+    struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_WRITE, 1);
+    x->rpc_id = r->id;
+    x->pkt = (uint8_t)pkt;
+    b->path = p->index;
+    b->seq = x->seq;
+    b->tried |= (uint16_t)(1u << p->index);
+    r->sent = 1;
+    t->rpc[n] = data != NULL ? r : NULL;
+    r->refs += data != NULL;
+    solar_train_add(t, t->head[n], (uint32_t)size, data, data == NULL ? 0 : SNIC_EBS_BLOCK_BYTES);
+    return 0;
+}
+
+/* Ask for @p blocks, at most 16. @return 0; SNIC_EAGAIN the Addr table is full */
+static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
+                         struct solar_rpc *r, uint64_t blocks, uint32_t flags)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    unsigned char slots[SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES];
+    struct snic_ebs_place place;
+    struct snic_ebs_header h;
+    uint32_t n = t->t.packets, count = 0;
+    for (uint64_t left = blocks; left != 0; left &= left - 1, count++) {
+        uint32_t pkt = solar_lowest(left);
+        struct solar_blk *b = &r->b[pkt];
+        struct snic_ebs_expect e = {.rpc_id = r->id, .seg_id = r->seg_id, .lba = r->lba + pkt};
+        e.guest = (uintptr_t)solar_rpc_guest(r, pkt);
+        e.pkt_id = (uint16_t)pkt;
+        e.length = SNIC_EBS_BLOCK_BYTES;
+        if (!b->slotted && snic_ebs_addr_put(c->addr, &e, &b->slot, &b->gen) != 0)
+            return SNIC_EAGAIN;
+        b->slotted = 1;
+        snic_ebs_slot_put(slots, count, b->slot, b->gen);
+    }
+    solar_head(c, s, p, &h, SNIC_EBS_READ_REQ);
+    h.flags = (uint16_t)(flags | ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_INT_REQ : 0));
+    h.rpc_id = r->id;
+    h.pkt_id = (uint16_t)solar_lowest(blocks);
+    h.pkt_cnt = r->count;
+    solar_block_part(c, r, 0, &h.u.block);
+    h.u.block.blk_cnt = r->count;
+    h.u.block.need_mask = blocks;
+    h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
+    int size = snic_ebs_encode(t->head[n], SNIC_SOLAR__HEAD, &place, SNIC_EBS_TO_SERVER, &h, slots,
+                               count * SNIC_EBS_SLOT_BYTES);
+    SNIC_ASSERT(size > 0);
+    memcpy(t->head[n] + place.body_at, slots, count * SNIC_EBS_SLOT_BYTES);
+    struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_ASK, count);
+    x->rpc_id = r->id;
+    x->need = blocks;
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        struct solar_blk *b = &r->b[solar_lowest(left)];
+        b->path = p->index;
+        b->seq = x->seq;
+        b->tried |= (uint16_t)(1u << p->index);
+    }
+    r->sent = 1;
+    t->rpc[n] = NULL;
+    solar_train_add(t, t->head[n], (uint32_t)size + count * SNIC_EBS_SLOT_BYTES, NULL, 0);
+    return 0;
+}
+
+/* ---- A train ---- */
+
+static void solar_train_leave(struct snic_solar *c, struct solar_path *p, struct solar_train *t)
+{
+    t->t.server = p->server;
+    t->t.path = p->index;
+    t->t.gen = p->gen;
+    c->s.trains++;
+    c->s.packets += t->t.packets;
+    solar_train_queue(&c->pool, t);
+    solar_path_arm(c, p);
+}
+
+static uint32_t solar_room(const struct solar_path *p)
+{
+    uint32_t window = solar_cc_window(&p->cc) / SNIC_SOLAR__ONE;
+    uint32_t ring = SNIC_SOLAR__RING - 1 - (p->next_seq - p->una);
+    if (p->state != SNIC_SOLAR_ALIVE && window < SOLAR_SEND_DARK)
+        window = SOLAR_SEND_DARK;
+    if (window == 0)
+        window = 1;
+    if (window <= p->inflight)
+        return 0;
+    return window - p->inflight < ring ? window - p->inflight : ring;
+}
+
+/* Those of @p blocks that may go over @p p again: where they have not been, if there is such. */
+static uint64_t solar_fresh_here(struct snic_solar *c, const struct solar_path *p,
+                                 const struct solar_rpc *r, uint64_t blocks)
+{
+    const struct solar_server *s = &c->servers[p->server];
+    uint16_t good = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        const struct solar_blk *b = &r->b[solar_lowest(left)];
+        if ((b->tried >> p->index & 1) != 0 && (good & ~b->tried) != 0)
+            blocks &= ~solar_bit(solar_lowest(left));
+    }
+    return blocks;
+}
+
+/* A copy of these went over @p p; what had its copies, or has no other path, is done with. */
+static void solar_copied(struct snic_solar *c, const struct solar_path *p, struct solar_rpc *r,
+                         uint64_t blocks)
+{
+    const struct solar_server *s = &c->servers[p->server];
+    uint16_t good = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        struct solar_blk *b = &r->b[solar_lowest(left)];
+        if (b->copies > 0)
+            b->copies--;
+        int more = b->copies > 0 && (good & ~b->tried) != 0;
+        if ((good & ~b->tried) == 0)
+            b->tried = 0;
+        if (!more)
+            r->need &= ~solar_bit(solar_lowest(left));
+    }
+    c->s.retransmits += solar_ones(blocks);
+}
+
+/* Blocks of @p r into the train. @return how many */
+static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
+                           struct solar_rpc *r, uint64_t blocks, uint32_t room)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    uint32_t done = 0, prefix = solar_prefix(c);
+    while (blocks != 0 && done < room && t->t.packets < SNIC_SOLAR_TRAIN_MAX) {
+        uint64_t part = blocks & (0 - blocks);
+        if (r->op == SNIC_SOLAR_READ) {
+            uint32_t most = (uint32_t)snic_min_u64(SNIC_EBS_READ_BLOCKS, room - done);
+            for (uint64_t left = blocks & ~part; left != 0 && solar_ones(part) < most;
+                 left &= left - 1)
+                part |= left & (0 - left);
+            uint32_t size = prefix + solar_ones(part) * SNIC_EBS_SLOT_BYTES;
+            if (!solar_fits(t, size) || solar_put_ask(c, p, t, r, part, 0) != 0)
+                break;
+        } else {
+            uint32_t size = prefix + (r->op == SNIC_SOLAR_WRITE ? SNIC_EBS_BLOCK_BYTES : 0);
+            if (s->write_out >= s->credit || !solar_fits(t, size))
+                break;
+            if (solar_put_write(c, p, t, r, solar_lowest(part), 0) != 0)
+                break;
+        }
+        s->sent += solar_ones(part);
+        done += solar_ones(part);
+        blocks &= ~part;
+        if (solar_lowest(part) >= r->next) {
+            uint8_t next = (uint8_t)(64 - (uint32_t)__builtin_clzll(part));
+            s->backlog -= (uint32_t)(next - r->next);
+            r->next = next;
+        } else {
+            solar_copied(c, p, r, part);
+        }
+    }
+    return done;
+}
+
+static int solar_kind(const struct solar_rpc *r)
+{
+    return r->op == SNIC_SOLAR_WRITE ? SOLAR_READY_DATA : SOLAR_READY_SMALL;
+}
+
+/* A train of @p kind on @p p. @return blocks; 0: nothing that may go there */
+static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct solar_path *p,
+                            int kind)
+{
+    struct solar_train *t = solar_train_take(&c->pool);
+    uint32_t room = solar_room(p), done = 0, looked = 0;
+    struct snic_link *next;
+    if (t == NULL)
+        return 0;
+    for (struct snic_link *l = s->again.next; l != &s->again && done < room; l = next) {
+        struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, link);
+        next = l->next;
+        if (++looked > SOLAR_SEND_LOOK)
+            break;
+        if (solar_kind(r) != kind)
+            continue;
+        done += solar_fill(c, p, t, r, solar_fresh_here(c, p, r, r->need), room - done);
+        if (r->need == 0)
+            solar_rpc_list(c, r);
+    }
+    /* What was never sent goes over good paths, as long as there are any; see solar_pick(). */
+    for (struct snic_link *l = s->ready[kind].next; l != &s->ready[kind] && done < room; l = next) {
+        struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, link);
+        next = l->next;
+        uint32_t got = solar_fill(c, p, t, r, r->all & ~solar_mask(r->next), room - done);
+        done += got;
+        if (r->next == r->count)
+            solar_rpc_list(c, r);
+        else
+            break;
+    }
+    if (t->t.packets == 0) {
+        solar_train_free(&c->pool, t);
+        return 0;
+    }
+    if (p->srtt_ns != 0)
+        p->pace_ns = snic_max_u64(p->pace_ns, c->now_ns) + done * solar_cc_interval(p);
+    solar_train_leave(c, p, t);
+    return done;
+}
+
+/* ---- The choice of a path ---- */
+
+static uint64_t solar_score(const struct solar_path *p)
+{
+    uint64_t window = snic_max_u64(solar_cc_window(&p->cc), 1);
+    uint64_t load = SNIC_SOLAR__ONE + (uint64_t)p->inflight * SNIC_SOLAR__ONE * 1024 / window;
+    return snic_max_u64(p->srtt_ns, 1) * load / 1024 * (1 + 4 * (uint64_t)p->timeouts);
+}
+
+static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *s, uint32_t not_these)
+{
+    struct solar_path *can[SNIC_SOLAR_PATHS_MAX];
+    uint32_t n = 0;
+    uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    for (mask &= ~not_these; mask != 0; mask &= mask - 1) {
+        struct solar_path *p = &s->paths[__builtin_ctz(mask)];
+        if (solar_room(p) == 0)
+            continue;
+        if (p->pace_ns > c->now_ns) {
+            p->paced = 1;
+            solar_path_arm(c, p);
+            continue;
+        }
+        can[n++] = p;
+    }
+    if (n <= 1)
+        return n == 0 ? NULL : can[0];
+    uint64_t draw = snic_rng_next(&c->rng);
+    struct solar_path *a = can[(uint32_t)draw % n], *b = can[(uint32_t)(draw >> 32) % n];
+    if ((draw >> 24 & 31) == 0)
+        return a;
+    return solar_score(a) <= solar_score(b) ? a : b;
+}
+
+static int solar_has_work(const struct solar_server *s, int kind)
+{
+    return !snic_link_alone(&s->again) || !snic_link_alone(&s->ready[kind]);
+}
+
+static void solar_send_server(struct snic_solar *c, struct solar_server *s)
+{
+    for (int kind = SOLAR_READY_DATA; kind <= SOLAR_READY_SMALL; kind++) {
+        uint32_t tried = 0;
+        while (solar_has_work(s, kind) && c->pool.free_count > 0) {
+            struct solar_path *p = solar_pick(c, s, tried);
+            if (p == NULL)
+                break;
+            if (solar_build(c, s, p, kind) == 0)
+                tried |= 1u << p->index;
+        }
+    }
+}
+
+void solar_send(struct snic_solar *c)
+{
+    for (uint32_t i = 0; i < c->o.servers_max; i++) {
+        struct solar_server *s = &c->servers[(c->turn + i) % c->o.servers_max];
+        if (s->used && s->up)
+            solar_send_server(c, s);
+    }
+    c->turn = (c->turn + 1) % c->o.servers_max;
+    c->s.train_waits += c->pool.free_count == 0;
+}
+
+/* ---- Single packets ---- */
+
+static int solar_send_one(struct snic_solar *c, struct solar_path *p, struct snic_ebs_header *h,
+                          uint32_t padding)
+{
+    struct solar_train *t = solar_train_take(&c->pool);
+    if (t == NULL)
+        return 0;
+    int size = snic_ebs_encode(t->head[0], SNIC_SOLAR__HEAD, NULL, SNIC_EBS_TO_SERVER, h,
+                               solar_zeros, padding);
+    SNIC_ASSERT(size > 0);
+    t->rpc[0] = NULL;
+    solar_train_add(t, t->head[0], (uint32_t)size, solar_zeros, padding);
+    solar_train_leave(c, p, t);
+    return 1;
+}
+
+/* As large as the largest packet with data, so that a path that drops only those is found out. */
+static uint32_t solar_padding(void)
+{
+    return SNIC_SOLAR_BUG_SMALL_PROBES ? 0 : SNIC_EBS_BLOCK_BYTES;
+}
+
+int solar_send_probe(struct snic_solar *c, struct solar_path *p)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    struct snic_ebs_header h;
+    if (!s->up || c->pool.free_count == 0 || p->next_seq - p->una >= SNIC_SOLAR__RING - 1)
+        return 0;
+    solar_head(c, s, p, &h, SNIC_EBS_PROBE);
+    uint32_t padding = solar_padding();
+    h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + padding;
+    h.u.probe.nonce = snic_rng_next(&c->rng);
+    struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_PROBE, 0);
+    x->need = h.u.probe.nonce;
+    return solar_send_one(c, p, &h, padding);
+}
+
+int solar_send_hello(struct snic_solar *c, struct solar_path *p)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    struct snic_ebs_header h;
+    solar_head(c, s, p, &h, SNIC_EBS_HELLO);
+    h.u.hello.ver_min = SNIC_EBS_VERSION;
+    h.u.hello.ver_max = SNIC_EBS_VERSION;
+    h.u.hello.conn_id = s->mine;
+    h.u.hello.features = SNIC_EBS_FEATURE_ACKV |
+                         ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_FEATURE_INT : 0);
+    h.u.hello.nonce = s->nonce;
+    h.u.hello.epoch = c->o.client_epoch;
+    h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
+    h.u.hello.client_id = c->client_id;
+    if (!solar_send_one(c, p, &h, solar_padding()))
+        return 0;
+    c->s.hellos++;
+    return 1;
+}
+
+int solar_send_fence(struct snic_solar *c, struct solar_rpc *r)
+{
+    struct solar_server *s = &c->servers[r->server];
+    struct snic_ebs_header h;
+    uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    if (!s->up || mask == 0)
+        return 0;
+    for (uint32_t skip = (uint32_t)snic_rng_below(&c->rng, solar_ones(mask)); skip > 0; skip--)
+        mask &= mask - 1;
+    solar_head(c, s, &s->paths[__builtin_ctz(mask)], &h, SNIC_EBS_FENCE);
+    h.rpc_id = r->id;
+    solar_block_part(c, r, 0, &h.u.block);
+    h.u.block.blk_cnt = 0;
+    h.u.block.wver = r->wver + 1;
+    h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
+    return solar_send_one(c, &s->paths[__builtin_ctz(mask)], &h, 0);
+}
+
+/* The last packet of @p from has no answer yet, and nothing newer will tell: a copy elsewhere. */
+int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
+{
+    struct solar_server *s = solar_server_of(c, from);
+    struct solar_tx *x = solar_path_find(from, from->next_seq - 1);
+    struct solar_rpc *r = x == NULL ? NULL : solar_rpc_find(c, x->rpc_id);
+    if (r == NULL || !s->up || s->hedged >= s->sent / 10 + SOLAR_SEND_SLACK ||
+        c->pool.free_count == 0)
+        return 0;
+    uint64_t blocks = x->kind == SOLAR_TX_ASK ? x->need & ~r->acked : solar_bit(x->pkt) & ~r->acked;
+    struct solar_path *p = solar_pick(c, s, 1u << from->index);
+    if (blocks == 0 || p == NULL || r->where == SOLAR_PARKED || r->where >= SOLAR_FENCING ||
+        s->alive_mask == 0)
+        return 0;
+    struct solar_train *t = solar_train_take(&c->pool);
+    int bad = x->kind == SOLAR_TX_ASK ? solar_put_ask(c, p, t, r, blocks, SNIC_EBS_HEDGE)
+                                      : solar_put_write(c, p, t, r, solar_lowest(blocks),
+                                                        SNIC_EBS_HEDGE);
+    if (bad) {
+        solar_train_free(&c->pool, t);
+        return 0;
+    }
+    s->hedged += solar_ones(blocks);
+    c->s.hedges++;
+    c->s.retransmits += solar_ones(blocks);
+    r->io->retries += solar_ones(blocks);
+    if (s->sent > (1u << 20)) { /* the budget is of lately */
+        s->sent /= 2;
+        s->hedged /= 2;
+    }
+    solar_train_leave(c, p, t);
+    return 1;
+}

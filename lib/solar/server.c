@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A server as the agent sees it: the handshake, the set of its paths, and whether any works.
+ */
+#include "solar/solar_priv.h"
+
+/* Without a live path for so long, twice as many ports are tried. */
+#define SOLAR_SERVER_EXTRA_NS (20 * SNIC_SOLAR__MS)
+
+static void solar_server_fresh(struct snic_solar *c, struct solar_server *s)
+{
+    s->up = 0;
+    s->nonce = snic_rng_next(&c->rng);
+    s->mine = (uint32_t)snic_rng_next(&c->rng);
+    s->mine += s->mine == 0;
+    s->conn_id = 0;
+    s->token = 0;
+    s->hello_ns = c->now_ns;
+    s->hello_wait_ns = c->o.rto_min_ns;
+}
+
+int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (server >= c->o.servers_max)
+        return SNIC_EINVAL;
+    struct solar_server *s = &c->servers[server];
+    if (s->used)
+        return SNIC_EEXIST;
+    s->used = 1;
+    s->c = c;
+    s->index = server;
+    s->credit = c->o.window_start * c->o.paths;
+    s->paths = c->paths + (size_t)server * c->path_slots;
+    s->pn = (uint64_t)c->o.client_epoch << 32;
+    snic_timer_init(&s->timer, solar_server_fired);
+    snic_link_init(&s->ready[0]);
+    snic_link_init(&s->ready[1]);
+    snic_link_init(&s->again);
+    solar_server_fresh(c, s);
+    s->dark_ns = c->now_ns;
+    for (uint32_t i = 0; i < c->path_slots; i++) {
+        struct solar_path *p = &s->paths[i];
+        p->c = c;
+        p->server = server;
+        p->index = (uint8_t)i;
+        snic_timer_init(&p->timer, solar_path_fired);
+        solar_path_reset(c, p);
+        if (i < c->o.paths)
+            solar_path_open(c, p);
+    }
+    solar_server_arm(c, s);
+    return 0;
+}
+
+uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server *s)
+{
+    uint64_t best = SNIC_NEVER;
+    for (uint32_t i = 0; i < c->path_slots; i++)
+        if (s->paths[i].srtt_ns != 0 && s->paths[i].state == SNIC_SOLAR_ALIVE)
+            best = snic_min_u64(best, s->paths[i].rto_ns);
+    if (best == SNIC_NEVER)
+        best = c->o.rto_min_ns;
+    return snic_min_u64(2 * best, c->o.rto_max_ns);
+}
+
+/* Is @p port as different from the others as ECMP should have it, and not one that failed? */
+int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct solar_path *p,
+                      uint16_t port)
+{
+    for (uint32_t i = 0; i < c->path_slots; i++)
+        if (&s->paths[i] != p && s->paths[i].state > SNIC_SOLAR_OPENING &&
+            s->paths[i].port % 64 == port % 64)
+            return 0;
+    for (uint32_t i = 0; i < SNIC_SOLAR__BAD_PORTS; i++)
+        if (s->bad[i].port == port && c->now_ns < s->bad[i].until_ns)
+            return 0;
+    return 1;
+}
+
+/* ---- The handshake ---- */
+
+/* A path was bound while nobody knows us: it says HELLO, too. */
+void solar_server_hello(struct snic_solar *c, struct solar_server *s)
+{
+    if (s->up)
+        return;
+    s->hello_ns = c->now_ns;
+    solar_server_arm(c, s);
+}
+
+static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
+{
+    int any = 0;
+    for (uint32_t i = 0; i < c->path_slots; i++)
+        if (s->paths[i].state > SNIC_SOLAR_OPENING)
+            any |= solar_send_hello(c, &s->paths[i]);
+    if (s->usable_mask == 0) { /* path_opened comes back here */
+        s->hello_ns = SNIC_NEVER;
+        return;
+    }
+    s->hello_ns = c->now_ns + s->hello_wait_ns;
+    if (any)
+        s->hello_wait_ns = snic_min_u64(2 * s->hello_wait_ns, c->o.rto_max_ns);
+}
+
+/* ---- Light and dark ---- */
+
+static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8_t what)
+{
+    s->told = what == SNIC_SOLAR_SUSPECT;
+    s->say = what;
+    if (snic_link_alone(&s->event))
+        snic_link_append(&c->server_events, &s->event);
+}
+
+/* While there are more paths than wanted, a live one replaces one that is not. */
+void solar_server_shed(struct snic_solar *c, struct solar_server *s)
+{
+    uint32_t open = 0, idle = SNIC_SOLAR__NIL;
+    for (uint32_t i = 0; i < c->path_slots; i++) {
+        open += s->paths[i].state != SNIC_SOLAR_CLOSED;
+        if (s->paths[i].state != SNIC_SOLAR_CLOSED && s->paths[i].state != SNIC_SOLAR_ALIVE)
+            idle = i;
+    }
+    if (open > c->o.paths && idle != SNIC_SOLAR__NIL)
+        solar_path_close(c, &s->paths[idle]);
+}
+
+void solar_server_alive(struct snic_solar *c, struct solar_server *s)
+{
+    if (s->alive_mask == 0) {
+        if (s->dark_ns == SNIC_NEVER) {
+            s->dark_ns = c->now_ns;
+            s->extra = 0;
+            solar_server_arm(c, s);
+        }
+        return;
+    }
+    s->dark_ns = SNIC_NEVER;
+    if (s->told)
+        solar_server_say(c, s, SNIC_SOLAR_RECOVERED);
+}
+
+static uint64_t solar_server_deadline(const struct snic_solar *c, const struct solar_server *s)
+{
+    uint64_t due = s->up ? SNIC_NEVER : s->hello_ns;
+    if (s->dark_ns != SNIC_NEVER && !s->extra)
+        due = snic_min_u64(due, s->dark_ns + SOLAR_SERVER_EXTRA_NS);
+    if (s->dark_ns != SNIC_NEVER && !s->told)
+        due = snic_min_u64(due, s->dark_ns + c->o.suspect_ns);
+    return due;
+}
+
+void solar_server_arm(struct snic_solar *c, struct solar_server *s)
+{
+    uint64_t due = solar_server_deadline(c, s);
+    if (due == SNIC_NEVER)
+        snic_wheel_cancel(&c->wheel, &s->timer);
+    else if (!s->timer.armed || s->timer.deadline_ns > due)
+        snic_wheel_arm(&c->wheel, &s->timer, due);
+}
+
+void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
+{
+    struct solar_server *s = SNIC_CONTAINER(t, struct solar_server, timer);
+    struct snic_solar *c = s->c;
+    (void)now_ns;
+    if (s->dark_ns != SNIC_NEVER && !s->extra && c->now_ns >= s->dark_ns + SOLAR_SERVER_EXTRA_NS) {
+        s->extra = 1;
+        for (uint32_t i = 0; i < c->path_slots; i++)
+            if (s->paths[i].state == SNIC_SOLAR_CLOSED)
+                solar_path_open(c, &s->paths[i]);
+    }
+    if (s->dark_ns != SNIC_NEVER && !s->told && c->now_ns >= s->dark_ns + c->o.suspect_ns)
+        solar_server_say(c, s, SNIC_SOLAR_SUSPECT);
+    if (!s->up && c->now_ns >= s->hello_ns)
+        solar_server_say_hello(c, s);
+    solar_server_arm(c, s);
+}
+
+/* Something proves that the server has forgotten us: all that is under way will not be answered. */
+void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t retry_us)
+{
+    solar_server_fresh(c, s);
+    s->hello_ns = c->now_ns + snic_min_u64(retry_us, 100000) * SNIC_SOLAR__US;
+    for (uint32_t i = 0; i < c->path_slots; i++)
+        solar_path_drop_all(c, &s->paths[i]);
+    solar_server_arm(c, s);
+}

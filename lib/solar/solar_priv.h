@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * SOLAR's inside: shared by the files of this module and its tests.
+ *
+ * I1  A transmission has a path_seq of its own and lies in its path's ring from sending until it is
+ *     answered, held for lost, or the path closes. Those from una up to next_seq are in the ring; no
+ *     more than SNIC_SOLAR__RING at a time. They are in the order in which they were sent, so that
+ *     one timer per path serves them all.
+ * I2  inflight of a path is the sum of the weights of what lies in its ring; write_out of a server
+ *     the sum over its paths of what are writes.
+ * I3  A block of an RPC is unsent (at `next` or above), acked, to be sent again (need), or its last
+ *     copy lies in the ring of b.path under b.seq.
+ * I4  An RPC is on exactly one list (where says which), and on its disk's.
+ * I5  A version is given once: wver of a disk only rises, and stays within its sa_epoch.
+ * I6  read_out is 4096 times the blocks of read RPCs that have their credit and are not acked.
+ * I7  What a train shows stays: an RPC is not released while refs counts trains with its blocks.
+ */
+#ifndef SNIC_SOLAR_PRIV_H
+#define SNIC_SOLAR_PRIV_H
+
+#include "snicstore/solar.h"
+
+/*
+ * Planted bugs, for the simulator's teeth; never in a product. Each breaks one rule of the
+ * specification: probes are full-sized, sequence numbers belong to a path, a packet number is used
+ * once, epochs do not wrap, giving up needs a fence, acknowledgements only of ids of ours.
+ */
+#ifndef SNIC_SOLAR_BUG_SMALL_PROBES
+#define SNIC_SOLAR_BUG_SMALL_PROBES 0
+#endif
+#ifndef SNIC_SOLAR_BUG_SHARED_SEQ
+#define SNIC_SOLAR_BUG_SHARED_SEQ 0
+#endif
+#ifndef SNIC_SOLAR_BUG_PN_REUSE
+#define SNIC_SOLAR_BUG_PN_REUSE 0
+#endif
+#ifndef SNIC_SOLAR_BUG_EPOCH_WRAPS
+#define SNIC_SOLAR_BUG_EPOCH_WRAPS 0
+#endif
+#ifndef SNIC_SOLAR_BUG_NO_FENCE
+#define SNIC_SOLAR_BUG_NO_FENCE 0
+#endif
+#ifndef SNIC_SOLAR_BUG_RETRY_NEW_VERSION
+#define SNIC_SOLAR_BUG_RETRY_NEW_VERSION 0
+#endif
+
+#define SNIC_SOLAR__NIL UINT32_MAX
+#define SNIC_SOLAR__RING 512u       /* transmissions of a path that are remembered */
+#define SNIC_SOLAR__ONE 1024u       /* a block, in units of a window */
+#define SNIC_SOLAR__WINDOW_MIN 10u  /* 0.01 blocks */
+#define SNIC_SOLAR__REORDER 3u
+#define SNIC_SOLAR__REORDER_MAX 128u
+#define SNIC_SOLAR__QUANTUM 65536
+#define SNIC_SOLAR__BACKLOG 256u    /* blocks of a server admitted and never sent: then disks wait */
+#define SNIC_SOLAR__BAD_PORTS 16u
+#define SNIC_SOLAR__BAD_PORT_NS UINT64_C(60000000000)
+#define SNIC_SOLAR__MS UINT64_C(1000000)
+#define SNIC_SOLAR__US UINT64_C(1000)
+#define SNIC_SOLAR__NO_PATH 255
+#define SNIC_SOLAR__PIECES 2u /* per packet of a train: headers, data */
+/* What a train has room for per packet beside data: headers, INT, a READ_REQ's slots. */
+#define SNIC_SOLAR__HEAD (SNIC_EBS_PREFIX_BYTES + SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES)
+
+struct solar_rpc;
+
+enum solar_tx_kind { SOLAR_TX_NONE = 0, SOLAR_TX_WRITE, SOLAR_TX_ASK, SOLAR_TX_PROBE };
+
+struct solar_tx {
+    uint64_t sent_ns;
+    uint64_t rpc_id;
+    uint64_t need;     /* ASK: blocks that this one asked for and that have not come */
+    uint32_t seq;
+    uint32_t last_in;  /* ASK: path_seq of its latest answer */
+    uint8_t kind;      /* enum solar_tx_kind; NONE: answered or lost */
+    uint8_t pkt;
+    uint8_t weight;    /* blocks of inflight */
+    uint8_t any;       /* ASK: last_in is set */
+    uint32_t pad;
+};
+
+/* Congestion state of a path: windows in 1/SNIC_SOLAR__ONE blocks. */
+struct solar_cc {
+    uint32_t window[2]; /* fabric, end */
+    uint64_t cut_ns[2]; /* decreased last */
+    uint64_t target_ns; /* of the fabric's delay, without min_rtt */
+    uint64_t hold_min_ns;
+    /* HPCC */
+    uint32_t wc;
+    uint32_t stage;
+    uint32_t round_seq;
+    uint32_t u; /* Q16 */
+    uint64_t u_ns;
+    struct snic_ebs_int last;
+    uint32_t telemetry; /* 1: the fabric's window is HPCC's */
+};
+
+enum { SOLAR_SAY_CLOSE = 1, SOLAR_SAY_OPEN = 2 };
+
+struct solar_path {
+    struct snic_timer timer;
+    struct snic_solar *c;
+    struct snic_link event; /* on c->path_events while say is not 0 */
+    uint32_t server;
+    uint16_t gen;
+    uint16_t close_gen;
+    uint16_t port;
+    uint8_t index;
+    uint8_t state; /* enum snic_solar_path_state */
+    uint8_t say;
+    uint8_t timeouts; /* in a row */
+    uint8_t answers;  /* PROBING: probes answered */
+    uint8_t misses;   /* PROBING: probes not */
+    uint8_t refusals; /* of ports */
+    uint8_t tail_done; /* the last packet was hedged */
+    uint8_t have_srv_seq;
+    uint8_t paced; /* something waits for pace_ns */
+    uint32_t srv_seq; /* the highest path_seq that came */
+    uint32_t next_seq;
+    uint32_t una;
+    uint32_t inflight;
+    uint32_t reorder;
+    uint64_t srtt_ns; /* 0: none yet */
+    uint64_t var_ns;
+    uint64_t min_rtt_ns;
+    uint64_t min_rtt_at_ns;
+    uint64_t rto_ns;
+    uint64_t heard_ns;
+    uint64_t mark_ns;  /* timeouts count of what was sent since */
+    uint64_t probe_ns; /* when the next probe is due; SNIC_NEVER */
+    uint64_t pace_ns;
+    uint64_t last_sent_ns;
+    uint64_t reopen_ns; /* OPENING, no port: ask again */
+    uint64_t sent;
+    uint64_t acked;
+    uint64_t lost;
+    uint64_t timed_out;
+    uint64_t rerolls;
+    struct solar_cc cc;
+    struct solar_tx *ring;
+};
+
+struct solar_bad_port {
+    uint16_t port;
+    uint64_t until_ns;
+};
+
+enum { SOLAR_READY_DATA = 0, SOLAR_READY_SMALL = 1 };
+
+struct solar_server {
+    struct snic_timer timer;
+    struct snic_solar *c;
+    uint32_t index;
+    uint8_t used;
+    uint8_t up; /* HELLO_ACK came */
+    uint8_t told;
+    uint8_t say; /* SUSPECT or RECOVERED to be said */
+    uint8_t extra; /* twice the paths */
+    uint8_t bad_next;
+    uint16_t alive_mask;
+    uint16_t usable_mask; /* bound: PROBING, ALIVE or SUSPECTED */
+    uint16_t turn;
+    uint32_t conn_id;  /* the server's */
+    uint32_t mine;     /* what it has to write in its packets */
+    uint32_t srv_epoch;
+    uint32_t rpcs;
+    uint32_t backlog;  /* blocks admitted and never sent */
+    uint32_t write_out;
+    uint32_t credit;
+    uint64_t token;
+    uint64_t nonce;
+    uint64_t pn;
+    uint64_t hello_ns; /* next HELLO; SNIC_NEVER */
+    uint64_t hello_wait_ns;
+    uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
+    uint64_t sent;     /* packets with blocks, for the hedge budget */
+    uint64_t hedged;
+    uint64_t window_ns; /* of them: halved from time to time */
+    struct snic_link ready[2]; /* RPCs with blocks never sent */
+    struct snic_link again;    /* RPCs with blocks to be sent again */
+    struct snic_link event;
+    struct solar_bad_port bad[SNIC_SOLAR__BAD_PORTS];
+    struct solar_path *paths;  /* SNIC_SOLAR_PATHS_MAX */
+};
+
+enum solar_where {
+    SOLAR_FREE = 0,
+    SOLAR_READY,    /* blocks never sent */
+    SOLAR_AGAIN,    /* blocks to be sent again, maybe some never sent */
+    SOLAR_OUT,      /* all under way */
+    SOLAR_WAIT,     /* read: for credit */
+    SOLAR_PARKED,   /* for a map entry */
+    SOLAR_FENCING,  /* given up: for FENCE_ACK */
+    SOLAR_ENDED     /* all acked, or failed; waits for its trains */
+};
+
+struct solar_blk {
+    uint32_t data_crc;
+    uint32_t bind_crc;
+    uint32_t guest_crc;
+    uint32_t seq;
+    uint16_t tried; /* paths */
+    uint8_t path;   /* of the last copy */
+    uint8_t tries;
+    uint8_t copies; /* to be sent of this try */
+    uint8_t summed; /* the checksums are there */
+    uint16_t slot;  /* READ: Addr */
+    uint16_t gen;
+    uint16_t slotted;
+};
+
+struct solar_rpc {
+    struct snic_timer timer; /* BUSY's retry, the fence's */
+    struct snic_solar *c;
+    struct snic_link link;
+    struct snic_link of_disk;
+    struct snic_solar_io *io;
+    uint64_t id;
+    uint64_t lba;
+    uint64_t seg_id;
+    uint64_t wver;
+    uint64_t acked;
+    uint64_t need;
+    uint64_t busy; /* refused for now: need again when the timer fires */
+    uint64_t all;  /* count ones */
+    uint64_t fence_ns;
+    uint32_t seg_gen;
+    uint32_t server;
+    uint32_t disk;
+    uint32_t slot;
+    uint32_t refs;
+    uint32_t piece; /* of block 0 in io->iov */
+    uint32_t piece_block;
+    uint32_t agg;   /* of the blocks below `next` */
+    int32_t result;
+    uint8_t op;
+    uint8_t count;
+    uint8_t next;
+    uint8_t where;   /* enum solar_where */
+    uint8_t credited;
+    uint8_t sent;    /* something of it may be under way */
+    uint16_t pad;
+    struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
+};
+
+struct solar_disk {
+    uint8_t used;
+    uint8_t limited;  /* has QoS */
+    uint8_t lost;     /* the lease */
+    uint8_t say;      /* LEASE to be said */
+    uint8_t map_said; /* MAP was said for the first I/O */
+    uint8_t say_map;
+    uint8_t charged;  /* the first I/O is admitted, its RPCs are not all made */
+    uint32_t index;
+    uint32_t inside;  /* I/Os */
+    int64_t deficit;
+    uint64_t vd_id;
+    uint64_t blocks;
+    uint64_t wver;    /* the last given */
+    uint64_t need_segment;
+    uint32_t need_gen;
+    uint32_t pad;
+    void *xts_key;
+    struct snic_link queue; /* I/Os not admitted */
+    struct snic_link order; /* writes and flushes inside, in the order of submission */
+    struct snic_link rpcs;
+    struct snic_link turn;
+    struct snic_link event;
+    struct snic_ebs_map *map;
+    void *map_mem;
+};
+
+enum solar_train_state { SOLAR_TRAIN_FREE = 0, SOLAR_TRAIN_BUILT, SOLAR_TRAIN_QUEUED, SOLAR_TRAIN_LENT };
+
+struct solar_train {
+    struct snic_solar_train t;
+    struct snic_iov iov[SNIC_SOLAR_TRAIN_MAX * SNIC_SOLAR__PIECES];
+    struct solar_rpc *rpc[SNIC_SOLAR_TRAIN_MAX]; /* agent: whose blocks it shows */
+    uint32_t conn; /* target: whose acknowledgements these are */
+    uint32_t acks;
+    uint32_t ack_size; /* 0: it is no ACKV, or a closed one */
+    uint32_t pad;
+    struct snic_ebs_header h;
+    unsigned char head[SNIC_SOLAR_TRAIN_MAX][SNIC_SOLAR__HEAD];
+    unsigned char *cipher; /* SNIC_SOLAR_TRAIN_MAX blocks, or NULL */
+};
+
+/* Trains: a pool and the queue of those to be sent; both objects have one. */
+struct solar_pool {
+    struct solar_train *trains;
+    struct snic_queue free;
+    struct snic_queue queue;
+    uint32_t max;
+    uint32_t free_count;
+    uint32_t queued;
+};
+
+struct snic_solar {
+    struct snic_solar_opts o;
+    void *mem;
+    uint64_t now_ns;
+    uint64_t last_poll_ns;
+    uint64_t expected_ns; /* when the next poll should come */
+    uint64_t stall_from_ns;
+    uint64_t stall_to_ns;
+    uint64_t client_id;
+    uint64_t read_out;
+    uint64_t read_max;
+    uint32_t slot_bits;
+    uint32_t path_slots; /* per server */
+    uint32_t turn; /* the server that may send first */
+    uint8_t halted;
+    uint8_t dirty; /* something may have to be sent or admitted */
+    struct snic_rng rng;
+    struct snic_wheel wheel;
+    struct solar_disk *disks;
+    struct solar_server *servers;
+    struct solar_path *paths;
+    struct solar_rpc *rpcs;
+    struct snic_ebs_qos *qos;
+    struct snic_ebs_addr *addr;
+    void *addr_mem;
+    struct solar_pool pool;
+    struct snic_link free_rpcs;
+    struct snic_link outs;      /* RPCs that are OUT, FENCING or ENDED */
+    struct snic_link read_wait;
+    struct snic_link parked;    /* PARKED, not yet asked for */
+    struct snic_link asked;     /* PARKED */
+    struct snic_link turns;     /* disks with I/Os to be admitted */
+    struct snic_link limited;   /* disks whose QoS says not yet */
+    struct snic_link done;
+    struct snic_link ages;      /* I/Os by submission */
+    struct snic_link *slow;     /* the first that was not called slow: in ages */
+    struct snic_link path_events;
+    struct snic_link server_events;
+    struct snic_link disk_events;
+    uint64_t qos_ns;            /* when a disk's QoS permits; SNIC_NEVER */
+    uint32_t rpcs_free;
+    struct snic_solar_stats s;
+};
+
+/** A block of zeros: padding, and what was never written. */
+extern const unsigned char solar_zeros[SNIC_EBS_BLOCK_BYTES];
+
+/* init.c */
+void solar_pool_init(struct solar_pool *p, struct solar_train *t, unsigned char *cipher,
+                     uint32_t max);
+struct solar_train *solar_train_take(struct solar_pool *p);
+void solar_train_queue(struct solar_pool *p, struct solar_train *t);
+void solar_train_free(struct solar_pool *p, struct solar_train *t);
+int solar_pool_check(const struct solar_pool *p);
+/** Append a packet: its header and, if @p data, that; @p size in all. */
+void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, const void *data,
+                     uint32_t data_size);
+
+/* disk.c */
+void solar_admit(struct snic_solar *c);
+void solar_io_done(struct snic_solar *c, struct snic_solar_io *io);
+void solar_io_progress(struct snic_solar *c, struct snic_solar_io *io);
+void solar_age(struct snic_solar *c);
+uint64_t solar_age_deadline(const struct snic_solar *c);
+void solar_disk_turn(struct snic_solar *c, struct solar_disk *d);
+
+/* rpc.c */
+struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, uint32_t count,
+                                const struct snic_ebs_where *w);
+struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id);
+void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r);
+void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt);
+void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks);
+void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, uint32_t status,
+                      uint32_t retry_us);
+void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result);
+void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r);
+void solar_rpc_retarget(struct snic_solar *c, struct solar_rpc *r, const struct snic_ebs_where *w);
+void solar_rpc_unref(struct snic_solar *c, struct solar_rpc *r);
+void solar_rpc_halt(struct snic_solar *c, struct solar_rpc *r);
+void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns);
+void solar_read_credit(struct snic_solar *c);
+void *solar_rpc_guest(const struct solar_rpc *r, uint32_t pkt);
+
+/* path.c */
+void solar_path_reset(struct snic_solar *c, struct solar_path *p);
+void solar_path_open(struct snic_solar *c, struct solar_path *p);
+void solar_path_close(struct snic_solar *c, struct solar_path *p);
+void solar_path_state(struct snic_solar *c, struct solar_path *p, uint32_t state);
+void solar_path_reroll(struct snic_solar *c, struct solar_path *p);
+void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole);
+void solar_path_arm(struct snic_solar *c, struct solar_path *p);
+void solar_path_fired(struct snic_timer *t, uint64_t now_ns);
+void solar_path_release(struct snic_solar *c, struct solar_path *p, struct solar_tx *x);
+void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns);
+void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x);
+void solar_path_drop_all(struct snic_solar *c, struct solar_path *p);
+struct solar_tx *solar_path_find(struct solar_path *p, uint32_t seq);
+struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uint32_t kind,
+                                 uint32_t weight);
+uint64_t solar_waited(const struct snic_solar *c, uint64_t since_ns);
+
+/* server.c */
+void solar_server_fired(struct snic_timer *t, uint64_t now_ns);
+void solar_server_hello(struct snic_solar *c, struct solar_server *s);
+void solar_server_shed(struct snic_solar *c, struct solar_server *s);
+void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t retry_us);
+void solar_server_alive(struct snic_solar *c, struct solar_server *s);
+void solar_server_arm(struct snic_solar *c, struct solar_server *s);
+int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct solar_path *p,
+                      uint16_t port);
+uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server *s);
+
+/* congestion.c */
+void solar_cc_init(const struct snic_solar *c, struct solar_cc *cc, uint32_t blocks);
+uint32_t solar_cc_window(const struct solar_cc *cc);
+void solar_cc_ack(const struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns,
+                  uint64_t hold_ns, uint32_t blocks, int ce);
+void solar_cc_int(const struct snic_solar *c, struct solar_path *p, const struct snic_ebs_int *in,
+                  uint32_t ack_seq);
+void solar_cc_loss(const struct snic_solar *c, struct solar_path *p);
+void solar_cc_timeout(const struct snic_solar *c, struct solar_path *p);
+uint64_t solar_cc_interval(const struct solar_path *p);
+
+/* send.c */
+void solar_send(struct snic_solar *c);
+int solar_send_probe(struct snic_solar *c, struct solar_path *p);
+int solar_send_hello(struct snic_solar *c, struct solar_path *p);
+int solar_send_fence(struct snic_solar *c, struct solar_rpc *r);
+int solar_send_hedge(struct snic_solar *c, struct solar_path *from);
+
+static inline struct solar_server *solar_server_of(struct snic_solar *c, const struct solar_path *p)
+{
+    return &c->servers[p->server];
+}
+static inline uint64_t solar_bit(uint32_t i)
+{
+    return (uint64_t)1 << i;
+}
+static inline uint32_t solar_ones(uint64_t v)
+{
+    return (uint32_t)__builtin_popcountll(v);
+}
+static inline uint32_t solar_lowest(uint64_t v)
+{
+    return (uint32_t)__builtin_ctzll(v);
+}
+/** Below @p n ones. */
+static inline uint64_t solar_mask(uint32_t n)
+{
+    return n >= 64 ? UINT64_MAX : solar_bit(n) - 1;
+}
+static inline int solar_is_write(uint32_t op)
+{
+    return op >= SNIC_SOLAR_WRITE && op <= SNIC_SOLAR_TRIM;
+}
+
+#endif /* SNIC_SOLAR_PRIV_H */

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What arrives at a block server. Each packet is a request of its own: it is checked, turned into
+ * plain data for the owner, and forgotten.
+ */
+#include "solar/target_priv.h"
+
+struct solar_req_in {
+    const struct snic_solar_peer *peer;
+    const unsigned char *bytes;
+    struct snic_ebs_header h;
+    struct snic_ebs_place place;
+    uint32_t flags;
+    struct solar_conn *n;
+};
+
+/* The fields of an answer to what came. */
+static void solar_target_echo(struct snic_solar_target *t, const struct solar_req_in *in,
+                              struct snic_ebs_header *h, uint32_t type)
+{
+    memset(h, 0, sizeof(*h));
+    h->type = (uint8_t)type;
+    h->path_id = in->h.path_id;
+    h->path_gen = in->h.path_gen;
+    h->ack_path_id = in->h.path_id;
+    h->ack_path_gen = in->h.path_gen;
+    h->ack_seq = in->h.path_seq;
+    h->echo_ts = in->h.tx_ts;
+    h->tx_ts = (uint32_t)t->now_ns;
+    h->srv_epoch = t->o.srv_epoch;
+    h->rpc_id = in->h.rpc_id;
+    h->pkt_id = in->h.pkt_id;
+    h->pkt_cnt = in->h.pkt_cnt;
+    h->credit = solar_target_credit(t);
+    if (in->n != NULL) {
+        h->conn_id = in->n->client;
+        h->path_seq = ++in->n->path[in->h.path_id].seq;
+        h->pn = ++in->n->pn;
+    }
+}
+
+static void solar_target_reset(struct snic_solar_target *t, const struct solar_req_in *in,
+                               uint32_t conn_id, uint32_t status)
+{
+    struct snic_ebs_header h;
+    memset(&h, 0, sizeof(h));
+    h.type = SNIC_EBS_RESET;
+    h.conn_id = conn_id;
+    h.srv_epoch = t->o.srv_epoch;
+    h.status = (uint16_t)status;
+    h.rpc_id = in->h.rpc_id;
+    h.pkt_cnt = 1;
+    h.u.reset.token = solar_conn_token(t, conn_id);
+    h.u.reset.ver_min = SNIC_EBS_VERSION;
+    h.u.reset.ver_max = SNIC_EBS_VERSION;
+    t->s.resets += (uint64_t)solar_target_single(t, in->peer, &h, 0, NULL);
+}
+
+static void solar_target_nak(struct snic_solar_target *t, const struct solar_req_in *in,
+                             uint32_t status, uint32_t retry_us, uint32_t bad_flags)
+{
+    struct snic_ebs_header h;
+    solar_target_echo(t, in, &h, SNIC_EBS_NAK);
+    h.status = (uint16_t)status;
+    h.u.nak.retry_us = retry_us;
+    h.u.nak.bad_flags = (uint16_t)bad_flags;
+    t->s.naks += (uint64_t)solar_target_single(t, in->peer, &h, 0, NULL);
+}
+
+static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *in)
+{
+    const struct snic_ebs_hello *k = &in->h.u.hello;
+    struct snic_ebs_header h;
+    if (k->ver_min > SNIC_EBS_VERSION || k->ver_max < SNIC_EBS_VERSION) {
+        solar_target_reset(t, in, in->h.conn_id, SNIC_EBS_BAD_VERSION);
+        return SNIC_EVERSION;
+    }
+    in->n = solar_conn_hello(t, k->client_id, k->conn_id, k->nonce);
+    if (in->n == NULL)
+        return SNIC_ENOSPC;
+    solar_conn_heard(t, in->n);
+    solar_target_echo(t, in, &h, SNIC_EBS_HELLO_ACK);
+    h.pkt_cnt = 1;
+    h.pkt_id = 0;
+    h.u.hello.ver_min = SNIC_EBS_VERSION;
+    h.u.hello.ver_max = SNIC_EBS_VERSION;
+    h.u.hello.conn_id = in->n->conn_id;
+    h.u.hello.features = k->features & (SNIC_EBS_FEATURE_ACKV | SNIC_EBS_FEATURE_INT);
+    h.u.hello.nonce = k->nonce;
+    h.u.hello.reset_token = solar_conn_token(t, in->n->conn_id);
+    h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
+    h.u.hello.client_id = k->client_id;
+    t->s.hellos += (uint64_t)solar_target_single(t, in->peer, &h, in->place.body_size, NULL);
+    return 0;
+}
+
+static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *in)
+{
+    struct snic_ebs_header h;
+    solar_target_echo(t, in, &h, SNIC_EBS_PROBE_ACK);
+    h.u.probe.probe_bytes = in->place.size;
+    h.u.probe.nonce = in->h.u.probe.nonce;
+    (void)solar_target_single(t, in->peer, &h, in->place.body_size, NULL);
+    return 0;
+}
+
+/* ---- Requests ---- */
+
+static void solar_target_request(const struct snic_solar_target *t, const struct solar_req_in *in,
+                                 struct snic_solar_request *q, uint32_t op)
+{
+    const struct snic_ebs_block *b = &in->h.u.block;
+    q->op = (uint8_t)op;
+    q->kind = b->op;
+    q->count = b->blk_cnt;
+    q->block = b->blk_off;
+    q->tenant = b->tenant;
+    q->seg_gen = b->seg_gen;
+    q->data_crc = b->data_crc;
+    q->guest_crc = b->guest_crc;
+    q->bind_crc = b->bind_crc;
+    q->vd_id = b->vd_id;
+    q->seg_id = b->seg_id;
+    q->lba = b->lba;
+    q->wver = b->wver;
+    q->need = b->need_mask;
+    q->data = NULL;
+    q->peer = *in->peer;
+    q->rpc_id = in->h.rpc_id;
+    q->rx_ns = t->now_ns;
+    q->conn = in->n->conn_id & (t->o.conns_max - 1);
+    q->conn_id = in->n->conn_id;
+    q->path_seq = in->h.path_seq;
+    q->tx_ts = in->h.tx_ts;
+    q->pkt_id = in->h.pkt_id;
+    q->pkt_cnt = in->h.pkt_cnt;
+    q->flags = (uint16_t)((in->h.flags & (SNIC_EBS_INT_REQ | SNIC_EBS_XTS)) |
+                          ((in->flags & SNIC_SOLAR_CE) != 0 ? SNIC_EBS_CE_ECHO : 0));
+    q->path = in->h.path_id;
+    q->gen = in->h.path_gen;
+    q->pad = 0;
+    if ((q->flags & SNIC_EBS_INT_REQ) != 0 && in->place.int_at != 0)
+        memcpy(q->telemetry, in->bytes + in->place.int_at, SNIC_EBS_INT_BYTES);
+}
+
+static int solar_target_bound(const struct snic_ebs_block *b)
+{
+    return snic_ebs_bind_crc(b) == b->bind_crc && b->lba % SNIC_EBS_SEGMENT_BLOCKS == b->blk_off;
+}
+
+static int solar_target_write(struct snic_solar_target *t, struct solar_req_in *in,
+                              struct snic_solar_request *q)
+{
+    const struct snic_ebs_block *b = &in->h.u.block;
+    const unsigned char *data = in->bytes + in->place.body_at;
+    uint32_t crc = SNIC_EBS_CRC_ZEROS;
+    if (b->op == SNIC_EBS_DATA)
+        crc = t->o.crc != NULL ? t->o.crc(t->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
+                               : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
+    if (!solar_target_bound(b) || crc != b->data_crc) {
+        t->s.data_crc++;
+        solar_target_nak(t, in, SNIC_EBS_BAD_CRC, 0, 0);
+        return SNIC_ECORRUPT;
+    }
+    if (b->blk_cnt != 1 || b->wver == 0) {
+        solar_target_nak(t, in, SNIC_EBS_INVALID, 0, 0);
+        return SNIC_EINVAL;
+    }
+    if (t->s.writes_out >= t->o.rx_blocks) {
+        solar_target_nak(t, in, SNIC_EBS_BUSY, 200, 0);
+        return SNIC_EBUSY;
+    }
+    solar_target_request(t, in, q, SNIC_SOLAR_DO_WRITE);
+    q->data = b->op == SNIC_EBS_DATA ? data : NULL;
+    t->s.writes++;
+    t->s.writes_out++;
+    t->s.requests++;
+    return 1;
+}
+
+static int solar_target_read(struct snic_solar_target *t, struct solar_req_in *in,
+                             struct snic_solar_request *q)
+{
+    const struct snic_ebs_block *b = &in->h.u.block;
+    uint32_t count = solar_ones(b->need_mask);
+    if (!solar_target_bound(b) || b->op != SNIC_EBS_DATA || count == 0 ||
+        count > SNIC_EBS_READ_BLOCKS || b->blk_cnt > SNIC_EBS_RPC_BLOCKS ||
+        (b->need_mask & ~solar_mask(b->blk_cnt)) != 0 || in->h.pkt_cnt != b->blk_cnt ||
+        (uint32_t)b->blk_off + b->blk_cnt > SNIC_EBS_SEGMENT_BLOCKS ||
+        in->place.body_size != count * SNIC_EBS_SLOT_BYTES) {
+        solar_target_nak(t, in, SNIC_EBS_INVALID, 0, 0);
+        return SNIC_EINVAL;
+    }
+    solar_target_request(t, in, q, SNIC_SOLAR_DO_READ);
+    for (uint32_t i = 0; i < count; i++)
+        snic_ebs_slot_get(in->bytes + in->place.body_at, i, &q->slots[2 * i], &q->slots[2 * i + 1]);
+    t->s.reads++;
+    t->s.requests++;
+    return 1;
+}
+
+static int solar_target_fence(struct snic_solar_target *t, struct solar_req_in *in,
+                              struct snic_solar_request *q)
+{
+    if (!solar_target_bound(&in->h.u.block)) {
+        solar_target_nak(t, in, SNIC_EBS_INVALID, 0, 0);
+        return SNIC_EINVAL;
+    }
+    solar_target_request(t, in, q, SNIC_SOLAR_DO_FENCE);
+    t->s.fences++;
+    t->s.requests++;
+    return 1;
+}
+
+static int solar_target_refuse(struct snic_solar_target *t, struct solar_req_in *in, int error,
+                               size_t size)
+{
+    struct snic_ebs_peek peek;
+    t->s.malformed++;
+    if (error == SNIC_EVERSION && snic_ebs_peek(&peek, in->bytes, size) == 0) {
+        in->h.rpc_id = peek.rpc_id;
+        solar_target_reset(t, in, peek.conn_id, SNIC_EBS_BAD_VERSION);
+    } else if (error == SNIC_ENOTSUP) {
+        in->n = solar_conn_find(t, in->h.conn_id);
+        if (in->n != NULL && in->h.path_id < SNIC_SOLAR_PATHS_MAX)
+            solar_target_nak(t, in, SNIC_EBS_BAD_FLAGS, 0, in->h.flags & SNIC_EBS_MUST);
+    }
+    return error;
+}
+
+int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_peer *peer,
+                           const void *data, size_t size, uint32_t flags,
+                           struct snic_solar_request *out, uint64_t now_ns)
+{
+    struct solar_req_in in;
+    t->now_ns = snic_max_u64(t->now_ns, now_ns);
+    t->s.packets_in++;
+    in.peer = peer;
+    in.bytes = data;
+    in.flags = flags;
+    in.n = NULL;
+    int r = snic_ebs_decode(&in.h, &in.place, SNIC_EBS_TO_SERVER, data, size);
+    if (r != 0)
+        return solar_target_refuse(t, &in, r, size);
+    if (in.h.path_id >= SNIC_SOLAR_PATHS_MAX) {
+        t->s.malformed++;
+        return SNIC_ERANGE;
+    }
+    if ((in.h.flags & SNIC_EBS_AUTH) != 0) {
+        t->s.refused++;
+        return SNIC_EPERM;
+    }
+    if (in.h.type == SNIC_EBS_HELLO)
+        return solar_target_hello(t, &in);
+    in.n = solar_conn_find(t, in.h.conn_id);
+    if (in.n == NULL || (in.h.srv_epoch != 0 && in.h.srv_epoch != t->o.srv_epoch)) {
+        t->s.refused++;
+        in.n = NULL;
+        solar_target_reset(t, &in, in.h.conn_id, SNIC_EBS_NO_CONN);
+        return SNIC_ENOTCONN;
+    }
+    solar_conn_heard(t, in.n);
+    if (in.h.type == SNIC_EBS_WRITE)
+        return solar_target_write(t, &in, out);
+    if (in.h.type == SNIC_EBS_READ_REQ)
+        return solar_target_read(t, &in, out);
+    if (in.h.type == SNIC_EBS_FENCE)
+        return solar_target_fence(t, &in, out);
+    return in.h.type == SNIC_EBS_PROBE ? solar_target_probe(t, &in) : SNIC_EPROTO;
+}

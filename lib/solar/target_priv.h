@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The target's inside.
+ *
+ * J1  A connection lies in the slot that the lower bits of its id name.
+ * J2  Acknowledgements of one (connection, path, peer) collect in one train, which is in the queue
+ *     of trains from its first entry on and is closed when poll gives it out.
+ * J3  Nothing is kept of a request but its count: the owner has it, whole.
+ */
+#ifndef SNIC_SOLAR_TARGET_PRIV_H
+#define SNIC_SOLAR_TARGET_PRIV_H
+
+#include "solar/solar_priv.h"
+
+#define SNIC_SOLAR__WAYS 16u
+
+struct solar_conn_path {
+    uint32_t seq;   /* the last path_seq that was used */
+    uint32_t train; /* open ACKV, or NIL */
+};
+
+struct solar_conn {
+    uint32_t used;
+    uint32_t conn_id; /* ours */
+    uint32_t client;  /* what it has to see */
+    uint32_t epoch;   /* of activity */
+    uint64_t client_id;
+    uint64_t nonce;
+    uint64_t heard_ns;
+    uint64_t pn;
+    struct solar_conn_path path[SNIC_SOLAR_PATHS_MAX];
+};
+
+struct snic_solar_target {
+    struct snic_solar_target_opts o;
+    void *mem;
+    uint64_t now_ns;
+    uint64_t epoch_ns; /* activity is counted in epochs */
+    uint32_t epoch;
+    uint32_t active;   /* connections heard in the last epoch that is over */
+    uint32_t active_now;
+    struct snic_rng rng;
+    struct solar_conn *conns;
+    struct solar_pool pool;
+    struct snic_solar_target_stats s;
+};
+
+uint64_t solar_sip(const unsigned char key[16], uint64_t a, uint64_t b);
+
+struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id);
+/** For a client that says HELLO. NULL: no room. */
+struct solar_conn *solar_conn_hello(struct snic_solar_target *t, uint64_t client_id,
+                                    uint32_t client, uint64_t nonce);
+void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
+uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
+
+/* answer.c */
+uint8_t solar_target_credit(const struct snic_solar_target *t);
+/** One packet of its own; no train free: not sent. */
+int solar_target_single(struct snic_solar_target *t, const struct snic_solar_peer *peer,
+                        struct snic_ebs_header *h, uint32_t padding, const void *telemetry);
+
+#endif /* SNIC_SOLAR_TARGET_PRIV_H */
