@@ -180,6 +180,7 @@ def preamble(title, names, out_name):
  *   SNIC_WITH_LMDB, SNIC_WITH_RADOS
  *                        with the above: the stores that need -llmdb, -lrados;
  *                        without, their open says SNIC_ENOTSUP
+ *   SNIC_WITH_OPENSSL    likewise: the ciphers that need -lcrypto
  *   SNIC_MODULES         only the modules M with SNIC_MODULE_M defined, and
  *                        what they need, instead of all
  */

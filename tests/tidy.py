@@ -125,14 +125,15 @@ def modules():
     for name in order.group(1).split():
         text = read(f"{ROOT}/lib/{name}/CMakeLists.txt")
         call = re.search(rf"snic_module\(\s*{name}\b([^)]*)\)", text)
-        kinds = {"SOURCES": [], "URING": [], "VENDOR": [], "NEEDS": []}
+        kinds = {"SOURCES": [], "URING": [], "VENDOR": [], "CRYPTO": [], "NEEDS": []}
         kind = None
         for word in (call.group(1).split() if call else []):
             if word in kinds:
                 kind = word
             elif kind:
                 kinds[kind].append(word)
-        found[name] = (kinds["SOURCES"], kinds["URING"] + kinds["VENDOR"], kinds["NEEDS"])
+        backends = kinds["URING"] + kinds["VENDOR"] + kinds["CRYPTO"]
+        found[name] = (kinds["SOURCES"], backends, kinds["NEEDS"])
     return found
 
 

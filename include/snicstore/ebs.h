@@ -681,6 +681,24 @@ SNIC_API SNIC_NODISCARD int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *
                                                  uint64_t lba, void *out, const void *in)
     SNIC_NONNULL(1, 4, 5);
 
+/*
+ * Ciphers of OpenSSL's libcrypto, in the library snicstore-crypto; built without libcrypto there are
+ * none, and the functions say so. A key is opened and closed by whoever holds it.
+ */
+/** The table, or NULL. [any] */
+SNIC_API const struct snic_ebs_sec_ops *snic_ebs_openssl(void);
+/**
+ * A key of AES-128-XTS (32 bytes) or AES-256-XTS (64), of AES-128-GCM (16) or AES-256-GCM (32).
+ * Allocates, in libcrypto. The bytes are borrowed for the call. [any]
+ * @return 0; SNIC_EINVAL its length, or XTS with two equal halves; SNIC_ENOMEM; SNIC_ENOTSUP
+ */
+SNIC_API SNIC_NODISCARD int snic_ebs_openssl_xts_open(void **key, const unsigned char *bytes,
+                                                      size_t size) SNIC_NONNULL(1, 2);
+SNIC_API SNIC_NODISCARD int snic_ebs_openssl_gcm_open(void **key, const unsigned char *bytes,
+                                                      size_t size) SNIC_NONNULL(1, 2);
+/** Forget a key; NULL is fine. [owner] */
+SNIC_API void snic_ebs_openssl_close(void *key);
+
 /** Packets that one wire key may seal; pn goes on under the next one. */
 #define SNIC_EBS_KEY_PACKETS (UINT64_C(1) << 32)
 /** A new key is due when no more than these are left. */
