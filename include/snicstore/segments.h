@@ -187,11 +187,11 @@ struct snic_segments_req {
 
 /* ---- Options, callbacks ---- */
 
-#define SNIC_SEGMENTS_BLANK (1u << 0) /**< format blank devices; open anything else   */
-#define SNIC_SEGMENTS_FORMAT (1u << 1)       /**< format whatever is there: all is gone      */
-#define SNIC_SEGMENTS_STRICT (1u << 2)       /**< refuse a log whose end is in doubt         */
-#define SNIC_SEGMENTS_SALVAGE (1u << 3)      /**< open without the records in a gap          */
-#define SNIC_SEGMENTS_NO_FUA (1u << 4)       /**< write and flush even where there is FUA    */
+#define SNIC_SEGMENTS_BLANK (1u << 0)   /**< format blank devices; open anything else   */
+#define SNIC_SEGMENTS_FORMAT (1u << 1)  /**< format whatever is there: all is gone      */
+#define SNIC_SEGMENTS_STRICT (1u << 2)  /**< refuse a log whose end is in doubt         */
+#define SNIC_SEGMENTS_SALVAGE (1u << 3) /**< open without the records in a gap          */
+#define SNIC_SEGMENTS_NO_FUA (1u << 4)  /**< write and flush even where there is FUA    */
 
 /** Zero it, set opts_size; a field that is 0 takes its default. */
 struct snic_segments_opts {
@@ -305,16 +305,16 @@ SNIC_API int snic_segments_next(const struct snic_segments *s, uint64_t *cursor,
 
 struct snic_segments_info {
     uint32_t disks;
-    uint32_t dead;   /**< devices                                                            */
-    uint32_t list_max; /**< most blocks in a write                                           */
+    uint32_t dead;      /**< devices                                                            */
+    uint32_t list_max;  /**< most blocks in a write                                           */
     uint32_t in_flight; /**< requests                                                        */
     uint64_t places;
     uint64_t segments;
     uint64_t cache_blocks;
-    uint64_t dirty;      /**< of these: not yet home, or not yet known to be                 */
-    uint64_t writes;     /**< requests                                                       */
+    uint64_t dirty;  /**< of these: not yet home, or not yet known to be                 */
+    uint64_t writes; /**< requests                                                       */
     uint64_t reads;
-    uint64_t applied;    /**< blocks                                                         */
+    uint64_t applied; /**< blocks                                                         */
     uint64_t dup;
     uint64_t superseded;
     uint64_t fenced;
@@ -324,13 +324,13 @@ struct snic_segments_info {
     uint64_t read_damaged; /**< of these                                                     */
     uint64_t rounds;       /**< of writing home                                              */
     uint64_t home_blocks;
-    uint64_t home_writes;  /**< theirs                                                       */
-    uint64_t tables;       /**< pages of 4096 bytes, both copies                             */
-    uint64_t flushes;      /**< of rounds                                                    */
-    uint64_t log_bytes;    /**< written to the logs                                          */
+    uint64_t home_writes; /**< theirs                                                       */
+    uint64_t tables;      /**< pages of 4096 bytes, both copies                             */
+    uint64_t flushes;     /**< of rounds                                                    */
+    uint64_t log_bytes;   /**< written to the logs                                          */
     uint64_t log_batches;
-    uint64_t log_copies;   /**< records that the logs had to copy                            */
-    uint64_t refused;      /**< SNIC_EAGAIN                                                  */
+    uint64_t log_copies; /**< records that the logs had to copy                            */
+    uint64_t refused;    /**< SNIC_EAGAIN                                                  */
 };
 /** Sums over the devices. [owner] */
 SNIC_API void snic_segments_inspect(const struct snic_segments *s, struct snic_segments_info *out)

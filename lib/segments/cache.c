@@ -7,8 +7,7 @@
  */
 #include "segments/segments_priv.h"
 
-struct segments_entry *segments_entry(const struct segments_disk *d, uint32_t place,
-                                      uint32_t block)
+struct segments_entry *segments_entry(const struct segments_disk *d, uint32_t place, uint32_t block)
 {
     return &d->entry[(size_t)place * SNIC_SEGMENTS_BLOCKS + block];
 }
@@ -122,8 +121,8 @@ void segments_slot_drop(struct segments_disk *d, uint32_t slot)
     s->orphan = 1; /* S4 */
 }
 
-uint32_t segments_slot_take(struct segments_disk *d, uint32_t place, uint32_t block,
-                            uint64_t stamp, uint64_t position)
+uint32_t segments_slot_take(struct segments_disk *d, uint32_t place, uint32_t block, uint64_t stamp,
+                            uint64_t position)
 {
     struct segments_entry *e = segments_entry(d, place, block);
     struct segments_place *p = &d->place[place];

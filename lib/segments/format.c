@@ -50,8 +50,7 @@ static void segments_load_read_done(struct segments_io *io)
         return;
     }
     if (l->single != 0 && !whole) /* not a page, and not zeros */
-        memset(l->bytes + (size_t)(l->single - 1) * SNIC_SEGMENTS__PAGE, 0xff,
-               SNIC_SEGMENTS__PAGE);
+        memset(l->bytes + (size_t)(l->single - 1) * SNIC_SEGMENTS__PAGE, 0xff, SNIC_SEGMENTS__PAGE);
     if (l->single++ == l->pages)
         l->then(d);
     else
@@ -158,8 +157,8 @@ static void segments_format_zero(struct segments_disk *d)
         segments_load_io(d, SNIC_IO_FLUSH, 0, NULL, 0, segments_format_flushed);
         return;
     }
-    most = snic_min_u64(most, d->io->geometry.transfer_max / SNIC_SEGMENTS__PAGE *
-                                  SNIC_SEGMENTS__PAGE);
+    most = snic_min_u64(most,
+                        d->io->geometry.transfer_max / SNIC_SEGMENTS__PAGE * SNIC_SEGMENTS__PAGE);
     segments_load_io(d, SNIC_IO_WRITE, l->at, segments_load_page(d, 0),
                      snic_min_u64(most, l->end - l->at), segments_format_written);
 }

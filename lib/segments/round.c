@@ -182,17 +182,16 @@ static int segments_pages(struct segments_disk *d, uint32_t copy)
             struct segments_op *op;
             if ((p->round >> r->block & 1) == 0 || (r->block != 0 && !p->attr.used))
                 continue;
-            if (r->block != 0 && segments_block_lost(p, (r->block - 1) * SNIC_SEGMENTS__TABLE))
-                continue;
+            if ((p->lost >> r->block & 1) != 0)
+                continue; /* else nothing would tell */
             op = segments_op_idle(d);
             if (op == NULL)
                 return 0;
             uint32_t swapped = p->second >> r->block & 1;
             segments_page_encode(d, r->place, r->block, r->number, op->page);
-            segments_io_fill(
-                &op->io, SNIC_IO_WRITE,
-                segments_page_offset(&d->geo, r->place, r->block, copy ^ swapped), op->page,
-                SNIC_SEGMENTS__PAGE);
+            segments_io_fill(&op->io, SNIC_IO_WRITE,
+                             segments_page_offset(&d->geo, r->place, r->block, copy ^ swapped),
+                             op->page, SNIC_SEGMENTS__PAGE);
             if (copy == 1)
                 p->second &= (uint8_t) ~(1u << r->block);
             d->info.tables++;

@@ -323,8 +323,7 @@ static int segments_options(struct snic_segments_opts *o, const struct snic_segm
         return SNIC_EINVAL;
     o->cache_blocks = o->cache_blocks != 0 ? o->cache_blocks : 16384;
     o->bounces = o->bounces != 0 ? o->bounces : 32;
-    if (o->cache_blocks < SNIC_SEGMENTS_LIST_MAX || o->cache_blocks > 1u << 22 ||
-        o->bounces > 1024)
+    if (o->cache_blocks < SNIC_SEGMENTS_LIST_MAX || o->cache_blocks > 1u << 22 || o->bounces > 1024)
         return SNIC_EINVAL;
     return 0;
 }
@@ -342,8 +341,8 @@ struct snic_wal_opts segments_wal_opts(const struct segments_geo *g, uint32_t fl
     return w;
 }
 
-static int segments_check_devices(struct segments_geo *g, struct snic_io *const *io,
-                                  uint32_t disks, const struct snic_segments_opts *o)
+static int segments_check_devices(struct segments_geo *g, struct snic_io *const *io, uint32_t disks,
+                                  const struct snic_segments_opts *o)
 {
     if (disks == 0 || disks > SNIC_SEGMENTS_DISKS_MAX)
         return SNIC_EINVAL;
@@ -386,10 +385,8 @@ static void segments_carve_disk(struct snic_arena *a, struct segments_disk *d,
     struct segments_place *place = snic_arena_take(a, places, sizeof(*place), SNIC_CACHELINE);
     struct segments_entry *entry =
         snic_arena_take(a, places * SNIC_SEGMENTS_BLOCKS, sizeof(*entry), SNIC_CACHELINE);
-    struct segments_slot *slot =
-        snic_arena_take(a, g->cache_blocks, sizeof(*slot), SNIC_CACHELINE);
-    struct segments_op *op =
-        snic_arena_take(a, SNIC_SEGMENTS__OPS, sizeof(*op), SNIC_CACHELINE);
+    struct segments_slot *slot = snic_arena_take(a, g->cache_blocks, sizeof(*slot), SNIC_CACHELINE);
+    struct segments_op *op = snic_arena_take(a, SNIC_SEGMENTS__OPS, sizeof(*op), SNIC_CACHELINE);
     uint32_t *bounce = snic_arena_take(a, o->bounces, sizeof(*bounce), SNIC_CACHELINE);
     unsigned char *staging = snic_arena_take(a, 1, g->record_max, SNIC_CACHELINE);
     unsigned char *bytes = segments_carve_aligned(a, (uint64_t)g->cache_blocks << 12);

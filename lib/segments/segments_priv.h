@@ -40,9 +40,9 @@
 #define SNIC_SEGMENTS__LOG_AT 65536u
 #define SNIC_SEGMENTS__LOG_HEAD 32768u
 #define SNIC_SEGMENTS__WAL_BLOCK 4096u
-#define SNIC_SEGMENTS__ITEM 24u  /* of a record's list */
-#define SNIC_SEGMENTS__ATTR 48u  /* bytes of a record of attributes */
-#define SNIC_SEGMENTS__OPS 32u   /* of a round, at a time */
+#define SNIC_SEGMENTS__ITEM 24u   /* of a record's list */
+#define SNIC_SEGMENTS__ATTR 48u   /* bytes of a record of attributes */
+#define SNIC_SEGMENTS__OPS 32u    /* of a round, at a time */
 #define SNIC_SEGMENTS__GATHER 16u /* blocks of one home write */
 #define SNIC_SEGMENTS__CHUNK 15u  /* pages read at a time, of each copy: three places */
 #define SNIC_SEGMENTS__PLACES_MAX ((1u << 24) - 1)
@@ -130,8 +130,12 @@ struct segments_entry {
     uint32_t kind;
 };
 
-enum segments_slot_state { SEGMENTS_SLOT_FREE, SEGMENTS_SLOT_LIVE, SEGMENTS_SLOT_WRITING,
-                           SEGMENTS_SLOT_HOME };
+enum segments_slot_state {
+    SEGMENTS_SLOT_FREE,
+    SEGMENTS_SLOT_LIVE,
+    SEGMENTS_SLOT_WRITING,
+    SEGMENTS_SLOT_HOME
+};
 
 struct segments_slot {
     struct segments_version v;
@@ -147,16 +151,16 @@ struct segments_slot {
 
 struct segments_place {
     struct segments_attr attr;
-    uint64_t position; /* of the record that made attr */
+    uint64_t position;                        /* of the record that made attr */
     uint64_t bits[SNIC_SEGMENTS_BLOCKS / 64]; /* blocks with a slot */
     uint32_t slots;
     uint32_t writing; /* home writes under way */
     uint32_t next;    /* of the chain */
     uint8_t chained;
-    uint8_t dirty; /* pages to be written by the next round */
-    uint8_t round; /* by this one */
+    uint8_t dirty;  /* pages to be written by the next round */
+    uint8_t round;  /* by this one */
     uint8_t second; /* pages of which a crash left the second copy behind: it is written first */
-    uint8_t lost;  /* pages that both copies are damaged of; bit 0: not used any more */
+    uint8_t lost;   /* pages that both copies are damaged of; bit 0: not used any more */
 };
 
 struct segments_disk;
@@ -197,7 +201,7 @@ enum segments_phase {
 struct segments_round {
     uint32_t phase;
     uint32_t wanted;
-    uint32_t out; /* ops under way */
+    uint32_t out;   /* ops under way */
     uint32_t place; /* the sweep's */
     uint32_t block;
     uint32_t in_pump;
@@ -254,7 +258,7 @@ struct segments_disk {
     uint32_t loaded;
     uint32_t out; /* at the device, the log's not counted */
     uint32_t used_places;
-    uint32_t hint; /* where a free place is looked for */
+    uint32_t hint;     /* where a free place is looked for */
     uint64_t stamp;    /* the last one given */
     uint64_t position; /* of it */
     struct segments_mark mark;
@@ -348,8 +352,8 @@ void segments_version_of(const struct segments_disk *d, const struct segments_en
 unsigned char *segments_slot_bytes(const struct segments_disk *d, uint32_t slot);
 void segments_slots_init(struct segments_disk *d);
 /** A slot for this block, superseding the one it has; NONE if there is none. */
-uint32_t segments_slot_take(struct segments_disk *d, uint32_t place, uint32_t block,
-                            uint64_t stamp, uint64_t position);
+uint32_t segments_slot_take(struct segments_disk *d, uint32_t place, uint32_t block, uint64_t stamp,
+                            uint64_t position);
 /** Superseded or deleted: free it, now or when its write is done. */
 void segments_slot_drop(struct segments_disk *d, uint32_t slot);
 void segments_slot_free(struct segments_disk *d, uint32_t slot);

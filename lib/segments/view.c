@@ -131,8 +131,7 @@ static int segments_check_slots(const struct segments_disk *d, uint32_t held)
             return SNIC_ECORRUPT;
     for (uint32_t n = 0; n < d->geo.cache_blocks; n++)
         orphans += d->slot[n].orphan;
-    if (linked != held || free != d->slots_free ||
-        linked + free + orphans != d->geo.cache_blocks)
+    if (linked != held || free != d->slots_free || linked + free + orphans != d->geo.cache_blocks)
         return SNIC_ECORRUPT;
     return 0;
 }

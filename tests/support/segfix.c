@@ -22,8 +22,8 @@ void segfix_wrong(struct segfix *f, const char *format, ...)
 
 uint32_t segfix_block_number(uint32_t which)
 {
-    static const uint16_t number[SEGFIX_BLOCKS] = {0,   1,   2,   3,   4,   5,   126, 127, 128, 129,
-                                                   200, 255, 256, 300, 301, 302, 303, 383, 384, 511};
+    static const uint16_t number[SEGFIX_BLOCKS] = {
+        0, 1, 2, 3, 4, 5, 126, 127, 128, 129, 200, 255, 256, 300, 301, 302, 303, 383, 384, 511};
     return number[which];
 }
 
@@ -32,8 +32,9 @@ uint32_t segfix_content(unsigned char *out, uint32_t seg, uint32_t life, uint32_
 {
     uint64_t x = (uint64_t)seg << 56 ^ (uint64_t)life << 40 ^ (uint64_t)which << 32 ^ wver;
     x = (x + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t kind = x >> 60 == 0 ? SNIC_SEGMENTS_ZERO : x >> 60 == 1 ? SNIC_SEGMENTS_TRIM
-                                                                     : SNIC_SEGMENTS_DATA;
+    uint32_t kind = x >> 60 == 0   ? SNIC_SEGMENTS_ZERO
+                    : x >> 60 == 1 ? SNIC_SEGMENTS_TRIM
+                                   : SNIC_SEGMENTS_DATA;
     if (wver == 0)
         kind = SNIC_SEGMENTS_DATA;
     if (wver == 0 || kind != SNIC_SEGMENTS_DATA) {
@@ -133,10 +134,8 @@ static void on_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block
 
 int segfix_open(struct segfix *f, uint32_t flags)
 {
-    const struct snic_segments_events e = {.opened = on_opened,
-                                           .damaged = on_damaged,
-                                           .room = on_room,
-                                           .failed = on_failed};
+    const struct snic_segments_events e = {
+        .opened = on_opened, .damaged = on_damaged, .room = on_room, .failed = on_failed};
     struct snic_segments_opts o = f->opts;
     o.flags |= flags;
     size_t size = snic_segments_memsize(f->io, f->disks, &o);
@@ -200,8 +199,8 @@ static void answered_block(struct segfix_req *r, uint32_t i)
         segfix_wrong(f, "read %u/%u: status %u", r->seg, r->which[i], b->status);
         return;
     }
-    int issued = b->wver == 0 || (b->wver < SEGFIX_VERSIONS &&
-                                  (m->issued[b->wver / 64] >> b->wver % 64 & 1) != 0);
+    int issued = b->wver == 0 ||
+                 (b->wver < SEGFIX_VERSIONS && (m->issued[b->wver / 64] >> b->wver % 64 & 1) != 0);
     if (b->wver < r->low[i] || !issued) {
         segfix_wrong(f, "read %u/%u: version %" PRIu64 ", at least %" PRIu64, r->seg, r->which[i],
                      b->wver, r->low[i]);

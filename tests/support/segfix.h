@@ -12,8 +12,8 @@
 #include "snicstore/loop.h"
 #include "snicstore/segments.h"
 
-#define SEGFIX_SEGS 4     /* ids 1 ... 4                            */
-#define SEGFIX_BLOCKS 20  /* of each are used: segfix_block_number() */
+#define SEGFIX_SEGS 4    /* ids 1 ... 4                            */
+#define SEGFIX_BLOCKS 20 /* of each are used: segfix_block_number() */
 #define SEGFIX_VERSIONS 4000
 #define SEGFIX_REQS 48
 #define SEGFIX_DISKS 3
