@@ -6,6 +6,9 @@
  */
 #include "solar/solar_priv.h"
 
+/* Damaged answers in a row before a block is held for damaged at the server. */
+#define SOLAR_IN_WRONG 8
+
 struct solar_in {
     struct solar_server *s;
     struct solar_path *p; /* whose socket it came by */
@@ -225,7 +228,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
     if (b->slotted)
         (void)snic_ebs_addr_clear(c->addr, b->slot, b->gen);
     b->slotted = 0;
-    if (b->tries >= 16)
+    if (++b->wrong >= SOLAR_IN_WRONG)
         solar_rpc_status(c, r, h->pkt_id, SNIC_EBS_DAMAGED, 0);
     else
         solar_rpc_again(c, r, solar_bit(h->pkt_id));

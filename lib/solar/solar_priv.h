@@ -205,7 +205,8 @@ struct solar_blk {
     uint8_t summed; /* the checksums are there */
     uint16_t slot;  /* READ: Addr */
     uint16_t gen;
-    uint16_t slotted;
+    uint8_t slotted;
+    uint8_t wrong; /* answers with damaged data */
 };
 
 struct solar_rpc {
