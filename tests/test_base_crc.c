@@ -137,9 +137,9 @@ static void test_base_crc_combined_equals_sum_of_whole(void **state)
 
     for (size_t b = 0; b <= 600; b++) {
         for (size_t a = 0; a < 20; a++)
-            assert_int_equal(snic_crc32c_combine(snic_crc32c(0, block, a),
-                                                 snic_crc32c(0, block + a, b), b),
-                             snic_crc32c(0, block, a + b));
+            assert_int_equal(
+                snic_crc32c_combine(snic_crc32c(0, block, a), snic_crc32c(0, block + a, b), b),
+                snic_crc32c(0, block, a + b));
     }
     for (unsigned i = 0; i < 2000; i++) {
         size_t a = (size_t)snic_rng_below(&r, sizeof(block) / 2);

@@ -455,9 +455,9 @@ static void test_ebs_random_headers_come_back(void **state)
         made++;
         if ((way & SNIC_EBS_STREAM) == 0)
             memcpy(p + n, body, size);
-        assert_int_equal(snic_ebs_decode(&back, &seen, way, p,
-                                         way & SNIC_EBS_STREAM ? (uint32_t)n : place.size),
-                         0);
+        assert_int_equal(
+            snic_ebs_decode(&back, &seen, way, p, way & SNIC_EBS_STREAM ? (uint32_t)n : place.size),
+            0);
         assert_memory_equal(&back, &h, sizeof(h));
         assert_memory_equal(&seen, &place, sizeof(place));
     }

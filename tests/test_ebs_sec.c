@@ -220,7 +220,7 @@ static void test_ebs_sec_any_flipped_bit_of_a_sealed_packet_is_refused(void **st
         assert_memory_equal(out, body, n);
         if (n > 0)
             assert_memory_not_equal(p + place.body_at, body, n);
-        for (uint32_t bit = 0; bit < size * 8; bit += bit / 8 > 300 ? 97u : 1u) {
+        for (uint32_t bit = 0; bit<size * 8; bit += bit / 8> 300 ? 97u : 1u) {
             uint32_t at = bit / 8;
             if (place.int_at != 0 && at >= place.int_at && at < place.body_at)
                 continue;
@@ -260,8 +260,8 @@ static void test_ebs_sec_key_never_seals_a_number_twice_nor_too_many(void **stat
     assert_int_equal(snic_ebs_seal(&key, p, &place, NULL, NULL, tag), SNIC_ESTALE);
     assert_int_equal(snic_ebs_open(&key, p, &place, NULL), SNIC_ESTALE);
     assert_int_equal(snic_ebs_key_due(&key, first), 0);
-    assert_int_equal(
-        snic_ebs_key_due(&key, first + SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY - 1), 0);
+    assert_int_equal(snic_ebs_key_due(&key, first + SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY - 1),
+                     0);
     assert_int_equal(snic_ebs_key_due(&key, first + SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY), 1);
     assert_int_equal(snic_ebs_key_due(&key, first + SNIC_EBS_KEY_PACKETS), 1);
     place.tag_at = 0;

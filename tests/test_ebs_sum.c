@@ -261,7 +261,7 @@ static void test_ebs_names_are_total_and_distinct(void **state)
     assert_int_equal(snic_ebs_status_error(SNIC_EBS_SUPERSEDED), 0);
     for (unsigned i = SNIC_EBS_STALE_GEN; i < SNIC_EBS_STATUS_END; i++)
         assert_true(snic_ebs_status_error(i) < 0);
-    static const int errors[] = {SNIC_EMSGSIZE, SNIC_EVERSION, SNIC_EPROTO, SNIC_ECORRUPT,
+    static const int errors[] = {SNIC_EMSGSIZE,  SNIC_EVERSION, SNIC_EPROTO,  SNIC_ECORRUPT,
                                  SNIC_EOVERFLOW, SNIC_ERANGE,   SNIC_ENOTSUP, SNIC_EIO};
     for (unsigned i = 0; i < SNIC_EBS_DROP_END; i++)
         assert_int_equal(snic_ebs_drop_of(errors[i]), i);
@@ -273,7 +273,7 @@ static void test_ebs_peek_finds_whom_to_answer(void **state)
 {
     (void)state;
     unsigned char p[SNIC_EBS_PACKET_BYTES];
-    struct snic_ebs_peek seen;
+    struct snic_ebs_start seen;
     assert_int_not_equal(ebs_sample_packet(p, SNIC_EBS_WRITE, NULL), 0);
     p[0] = 0xf0;
     assert_int_equal(snic_ebs_peek(&seen, p, 15), SNIC_EMSGSIZE);

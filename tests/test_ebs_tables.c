@@ -35,7 +35,7 @@ static void test_ebs_qos_bad_arguments_are_refused(void **state)
 
     struct snic_ebs_qos *q = new_qos(2, 0);
     struct snic_ebs_qos_limits l = {.bytes_per_second = 1000};
-    struct snic_ebs_qos_view v;
+    struct snic_ebs_qos_state v;
     assert_int_equal(snic_ebs_qos_admit(q, 0, 1, 0), SNIC_ENOENT);
     assert_int_equal(snic_ebs_qos_view(q, 1, &v), SNIC_ENOENT);
     assert_true(snic_ebs_qos_ready_ns(q, 0) == SNIC_NEVER);
@@ -161,7 +161,7 @@ static void test_ebs_qos_debt_is_paid_and_kept(void **state)
     (void)state;
     struct snic_ebs_qos *q = new_qos(1, 0);
     struct snic_ebs_qos_limits l = {.bytes_per_second = 1000000, .burst_bytes = 4096};
-    struct snic_ebs_qos_view v;
+    struct snic_ebs_qos_state v;
     assert_int_equal(snic_ebs_qos_set(q, 0, &l, 0), 0);
     assert_int_equal(snic_ebs_qos_admit(q, 0, 262144, 0), 0);
     assert_int_equal(snic_ebs_qos_view(q, 0, &v), 0);
@@ -187,7 +187,7 @@ static void test_ebs_qos_any_flipped_bit_is_found(void **state)
     (void)state;
     struct snic_ebs_qos *q = new_qos(2, 0);
     struct snic_ebs_qos_limits l = {1000000, 1000, 4096, 8};
-    struct snic_ebs_qos_view v;
+    struct snic_ebs_qos_state v;
     assert_int_equal(snic_ebs_qos_set(q, 0, &l, 5), 0);
     assert_int_equal(snic_ebs_qos_admit(q, 0, 100000, 5), 0);
     for (unsigned slot = 0; slot < 2; slot++) { /* one used, one not */
@@ -274,8 +274,8 @@ static void test_ebs_map_random_equals_model(void **state)
     snic_rng_init(&r, support_seed());
     for (uint64_t i = 0; i < support_rounds(60000, 2000000); i++) {
         uint64_t s = snic_rng_below(&r, SEGMENTS);
-        struct snic_ebs_where w = {snic_rng_next(&r), (uint32_t)i,
-                                   (uint32_t)snic_rng_below(&r, 8), (uint32_t)i % 16384, 0};
+        struct snic_ebs_where w = {snic_rng_next(&r), (uint32_t)i, (uint32_t)snic_rng_below(&r, 8),
+                                   (uint32_t)i % 16384, 0};
         struct snic_ebs_where got;
         unsigned op = (unsigned)snic_rng_below(&r, 100);
         int older = model[s].known && model[s].w.seg_gen > w.seg_gen;
@@ -292,7 +292,8 @@ static void test_ebs_map_random_equals_model(void **state)
                 model[s].known = 1;
         } else if (op == 60 && i % 50 == 0) {
             if (i % 100 == 0)
-                m->generation = UINT32_MAX; /* as if 2^32 had gone by: all known ones of now are not */
+                m->generation =
+                    UINT32_MAX; /* as if 2^32 had gone by: all known ones of now are not */
             (void)snic_ebs_map_next(m);
             for (unsigned k = 0; k < SEGMENTS; k++)
                 model[k].known = 0;

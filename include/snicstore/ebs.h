@@ -54,7 +54,8 @@
  * Where the paper and the specification left something open:
  *   - READ_REQ says in its body into which Addr slots the answers go, since slots are taken one by
  *     one; lba, blk_off and blk_cnt are those of the whole RPC, need_mask (bit i: block i of it)
- *     chooses at most 16 of its blocks, and the answer for bit i has pkt_id i, lba + i, blk_off + i.
+ *     chooses at most 16 of its blocks, and the answer for bit i has pkt_id i, lba + i, and
+ *     blk_off + i.
  *   - A WRITE of op ZERO or TRIM may say blk_cnt > 1: one packet, one version, many blocks. Its
  *     data_crc is that of a block of zeros.
  *   - A RESET bears the conn_id of the packet that it answers, for whoever has forgotten a
@@ -78,24 +79,24 @@ extern "C" {
 
 /* ---- Sizes and limits ---- */
 
-#define SNIC_EBS_VERSION 1         /**< of the packet format                               */
-#define SNIC_EBS_RPC_BYTES 64      /**< RPC header                                         */
-#define SNIC_EBS_HEADER_BYTES 128  /**< RPC header and what depends on the type            */
-#define SNIC_EBS_INT_BYTES 80      /**< INT block                                          */
-#define SNIC_EBS_INT_HOPS 9        /**< hops in it                                         */
-#define SNIC_EBS_PREFIX_BYTES 208  /**< most that precedes a body                          */
-#define SNIC_EBS_ACK_BYTES 32      /**< entry of an ACKV                                   */
-#define SNIC_EBS_SLOT_BYTES 4      /**< entry of a READ_REQ                                */
-#define SNIC_EBS_BLOCK_BYTES 4096  /**< a block, and the longest body of a datagram        */
-#define SNIC_EBS_TAG_BYTES 16      /**< GCM tag                                            */
-#define SNIC_EBS_PACKET_BYTES 4320 /**< the longest datagram                               */
+#define SNIC_EBS_VERSION 1         /**< of the packet format */
+#define SNIC_EBS_RPC_BYTES 64      /**< RPC header */
+#define SNIC_EBS_HEADER_BYTES 128  /**< RPC header and what depends on the type */
+#define SNIC_EBS_INT_BYTES 80      /**< INT block */
+#define SNIC_EBS_INT_HOPS 9        /**< hops in it */
+#define SNIC_EBS_PREFIX_BYTES 208  /**< most that precedes a body */
+#define SNIC_EBS_ACK_BYTES 32      /**< entry of an ACKV */
+#define SNIC_EBS_SLOT_BYTES 4      /**< entry of a READ_REQ */
+#define SNIC_EBS_BLOCK_BYTES 4096  /**< a block, and the longest body of a datagram */
+#define SNIC_EBS_TAG_BYTES 16      /**< GCM tag */
+#define SNIC_EBS_PACKET_BYTES 4320 /**< the longest datagram */
 #define SNIC_EBS_BLOCK_LOG2 12
-#define SNIC_EBS_SEGMENT_BLOCKS 512   /**< of a segment                                    */
-#define SNIC_EBS_SEGMENT_LOG2 9       /**< segment index = lba >> this                     */
-#define SNIC_EBS_RPC_BLOCKS 64        /**< most blocks, and packets, of an RPC             */
-#define SNIC_EBS_READ_BLOCKS 16       /**< most blocks that one READ_REQ asks for          */
-#define SNIC_EBS_ACKS 64              /**< most entries of an ACKV                         */
-#define SNIC_EBS_LBA_END (UINT64_C(1) << 48) /**< an lba is below it (2^60 bytes)          */
+#define SNIC_EBS_SEGMENT_BLOCKS 512          /**< of a segment */
+#define SNIC_EBS_SEGMENT_LOG2 9              /**< segment index = lba >> this */
+#define SNIC_EBS_RPC_BLOCKS 64               /**< most blocks, and packets, of an RPC */
+#define SNIC_EBS_READ_BLOCKS 16              /**< most blocks that one READ_REQ asks for */
+#define SNIC_EBS_ACKS 64                     /**< most entries of an ACKV */
+#define SNIC_EBS_LBA_END (UINT64_C(1) << 48) /**< an lba is below it (2^60 bytes) */
 /** CRC32C of a block of zeros; in the specification K_4096. */
 #define SNIC_EBS_CRC_ZEROS 0x98f94189u
 /** Alignment of the memory passed to the init functions, in bytes. */
@@ -121,37 +122,37 @@ enum snic_ebs_type {
 
 /* Flags; fixed for ever. A packet with one of bits 12 ... 15 that is not known here is refused with
    SNIC_ENOTSUP, and answered by a NAK; other unknown bits are ignored. */
-#define SNIC_EBS_AUTH (1u << 0)     /**< a tag follows, the body is encrypted                 */
-#define SNIC_EBS_XTS (1u << 1)      /**< the block is encrypted at rest: data_crc is of that  */
-#define SNIC_EBS_INT_REQ (1u << 2)  /**< an INT block to be written by switches               */
-#define SNIC_EBS_INT (1u << 3)      /**< an INT block that came with what this acknowledges   */
-#define SNIC_EBS_CE_ECHO (1u << 4)  /**< what this acknowledges came marked as congested      */
-#define SNIC_EBS_RETX (1u << 5)     /**< sent before                                          */
-#define SNIC_EBS_HEDGE (1u << 6)    /**< sent beside another copy                             */
-#define SNIC_EBS_LAST_PKT (1u << 7) /**< the last block of its RPC: agg_crc is of all of it   */
+#define SNIC_EBS_AUTH (1u << 0)     /**< a tag follows, the body is encrypted */
+#define SNIC_EBS_XTS (1u << 1)      /**< the block is encrypted at rest: data_crc is of that */
+#define SNIC_EBS_INT_REQ (1u << 2)  /**< an INT block to be written by switches */
+#define SNIC_EBS_INT (1u << 3)      /**< an INT block that came with what this acknowledges */
+#define SNIC_EBS_CE_ECHO (1u << 4)  /**< what this acknowledges came marked as congested */
+#define SNIC_EBS_RETX (1u << 5)     /**< sent before */
+#define SNIC_EBS_HEDGE (1u << 6)    /**< sent beside another copy */
+#define SNIC_EBS_LAST_PKT (1u << 7) /**< the last block of its RPC: agg_crc is of all of it */
 #define SNIC_EBS_FUA (1u << 8)
-#define SNIC_EBS_DUP (1u << 9) /**< acknowledges what was there already                       */
-#define SNIC_EBS_MUST (0xf000u)    /**< bits that must be understood                          */
-#define SNIC_EBS_MUST_KNOWN (0x0u) /**< those that are                                        */
+#define SNIC_EBS_DUP (1u << 9)     /**< acknowledges what was there already */
+#define SNIC_EBS_MUST (0xf000u)    /**< bits that must be understood */
+#define SNIC_EBS_MUST_KNOWN (0x0u) /**< those that are */
 
 /** What became of a request; fixed for ever. A number not known is treated as INVALID. */
 enum snic_ebs_status {
     SNIC_EBS_OK = 0,
-    SNIC_EBS_SUPERSEDED = 1, /**< a later version is stored: as good as OK                     */
-    SNIC_EBS_STALE_GEN = 2,  /**< seg_gen is not the segment's: fetch the map again            */
-    SNIC_EBS_BAD_CRC = 3,    /**< data_crc or bind_crc is wrong: send again                    */
-    SNIC_EBS_BUSY = 4,       /**< no room: again after retry_us                                */
-    SNIC_EBS_BAD_VERSION = 5, /**< the packet's version is not spoken here                     */
-    SNIC_EBS_FENCED = 6,     /**< wver is below a fence: never applied                         */
-    SNIC_EBS_BAD_AUTH = 7,   /**< not authenticated where it must be                           */
-    SNIC_EBS_INVALID = 8,    /**< not a sensible request                                       */
-    SNIC_EBS_IO = 9,         /**< the device failed                                            */
-    SNIC_EBS_NO_CONN = 10,   /**< conn_id is not known: HELLO first                            */
-    SNIC_EBS_BAD_FLAGS = 11, /**< bad_flags must be understood, and are not                    */
-    SNIC_EBS_NO_SEGMENT = 12, /**< not stored here: fetch the map again                        */
-    SNIC_EBS_DAMAGED = 13,   /**< what is stored fails its checksum                            */
-    SNIC_EBS_NO_SPACE = 14,  /**< the store is full                                            */
-    SNIC_EBS_NO_LEASE = 15,  /**< not the writer of this disk (any more)                       */
+    SNIC_EBS_SUPERSEDED = 1,  /**< a later version is stored: as good as OK */
+    SNIC_EBS_STALE_GEN = 2,   /**< seg_gen is not the segment's: fetch the map again */
+    SNIC_EBS_BAD_CRC = 3,     /**< data_crc or bind_crc is wrong: send again */
+    SNIC_EBS_BUSY = 4,        /**< no room: again after retry_us */
+    SNIC_EBS_BAD_VERSION = 5, /**< the packet's version is not spoken here */
+    SNIC_EBS_FENCED = 6,      /**< wver is below a fence: never applied */
+    SNIC_EBS_BAD_AUTH = 7,    /**< not authenticated where it must be */
+    SNIC_EBS_INVALID = 8,     /**< not a sensible request */
+    SNIC_EBS_IO = 9,          /**< the device failed */
+    SNIC_EBS_NO_CONN = 10,    /**< conn_id is not known: HELLO first */
+    SNIC_EBS_BAD_FLAGS = 11,  /**< bad_flags must be understood, and are not */
+    SNIC_EBS_NO_SEGMENT = 12, /**< not stored here: fetch the map again */
+    SNIC_EBS_DAMAGED = 13,    /**< what is stored fails its checksum */
+    SNIC_EBS_NO_SPACE = 14,   /**< the store is full */
+    SNIC_EBS_NO_LEASE = 15,   /**< not the writer of this disk (any more) */
     SNIC_EBS_STATUS_END = 16
 };
 
@@ -159,18 +160,19 @@ enum snic_ebs_status {
 enum snic_ebs_op { SNIC_EBS_DATA = 0, SNIC_EBS_ZERO = 1, SNIC_EBS_TRIM = 2, SNIC_EBS_OP_END = 3 };
 
 /* Features in HELLO and HELLO_ACK; what both sides have may be used. */
-#define SNIC_EBS_FEATURE_AUTH (1u << 0) /**< AES-128-GCM on the wire                         */
-#define SNIC_EBS_FEATURE_INT (1u << 1)  /**< echoes INT blocks                               */
-#define SNIC_EBS_FEATURE_ACKV (1u << 2) /**< understands ACKV                                */
-#define SNIC_EBS_FEATURE_ZERO (1u << 3) /**< ZERO and TRIM of several blocks                 */
+#define SNIC_EBS_FEATURE_AUTH (1u << 0) /**< AES-128-GCM on the wire */
+#define SNIC_EBS_FEATURE_INT (1u << 1)  /**< echoes INT blocks */
+#define SNIC_EBS_FEATURE_ACKV (1u << 2) /**< understands ACKV */
+#define SNIC_EBS_FEATURE_ZERO (1u << 3) /**< ZERO and TRIM of several blocks */
 
 /* Direction, an argument of the codec and part of hdr_crc: a packet sent back is not valid. */
 #define SNIC_EBS_TO_SERVER 0u
 #define SNIC_EBS_TO_CLIENT 1u
 /**
- * Beside a direction: a frame of a byte stream (LUNA). Then hdr_crc is of the two headers; ACKV, INT
- * and AUTH do not occur, READ_REQ has no body; and WRITE and READ_RESP of op DATA have blk_cnt <= 64
- * blocks, before them the CRC32C of each (4 bytes), and data_crc is the CRC32C of that list.
+ * Beside a direction: a frame of a byte stream (LUNA). Then hdr_crc is of the two headers; ACKV,
+ * INT and AUTH do not occur, READ_REQ has no body; and WRITE and READ_RESP of op DATA have
+ * blk_cnt <= 64 blocks, before them the CRC32C of each (4 bytes), and data_crc is the CRC32C of
+ * that list.
  */
 #define SNIC_EBS_STREAM 2u
 
@@ -180,35 +182,35 @@ struct snic_ebs_block {
     uint64_t vd_id;
     uint64_t seg_id;
     uint64_t lba;
-    uint64_t wver; /**< version: sa_epoch(16) and counter(48); FENCE: least still applied      */
+    uint64_t wver; /**< version: sa_epoch(16) and counter(48); FENCE: least still applied */
     uint32_t seg_gen;
     uint32_t data_crc;
     uint32_t bind_crc;
     uint32_t agg_crc;
-    uint16_t blk_off;   /**< 0 ... 511                                                          */
-    uint16_t blk_cnt;   /**< READ_REQ; else 1, or more for ZERO and TRIM; FENCE: 0              */
-    uint8_t block_log2; /**< 12; 0 is encoded as 12                                             */
-    uint8_t op;         /**< enum snic_ebs_op                                                   */
+    uint16_t blk_off;   /**< 0 ... 511 */
+    uint16_t blk_cnt;   /**< READ_REQ; else 1, or more for ZERO and TRIM; FENCE: 0 */
+    uint8_t block_log2; /**< 12; 0 is encoded as 12 */
+    uint8_t op;         /**< enum snic_ebs_op */
     uint16_t tenant;
-    uint64_t need_mask; /**< READ_REQ                                                           */
-    uint32_t guest_crc; /**< WRITE, READ_RESP: of the plaintext, stored without a look          */
-    uint32_t srv_crc;   /**< WACK: bind_crc as the server computed it from what it stored       */
-    uint16_t addr_slot; /**< READ_RESP                                                          */
-    uint16_t addr_gen;  /**< READ_RESP                                                          */
+    uint64_t need_mask; /**< READ_REQ */
+    uint32_t guest_crc; /**< WRITE, READ_RESP: of the plaintext, stored without a look */
+    uint32_t srv_crc;   /**< WACK: bind_crc as the server computed it from what it stored */
+    uint16_t addr_slot; /**< READ_RESP */
+    uint16_t addr_gen;  /**< READ_RESP */
     uint32_t pad;
 };
 struct snic_ebs_hello {
-    uint8_t ver_min; /**< versions the sender speaks                                           */
+    uint8_t ver_min; /**< versions the sender speaks */
     uint8_t ver_max;
     uint16_t pad;
-    uint32_t conn_id;     /**< what packets to the sender shall bear; 0 in neither direction   */
-    uint64_t features;    /**< SNIC_EBS_FEATURE_*; HELLO_ACK: of both sides                    */
-    uint64_t nonce;       /**< random; HELLO_ACK: that of the HELLO                            */
-    uint64_t reset_token; /**< will be in a RESET of the sender                                */
-    uint32_t epoch;       /**< HELLO: client_epoch; HELLO_ACK: 0 (srv_epoch says it)           */
-    uint32_t payload_max; /**< the longest datagram the sender takes                           */
-    uint64_t client_id;   /**< HELLO: who it is; HELLO_ACK: the same                           */
-    uint32_t key_id;      /**< wire key, with AUTH                                             */
+    uint32_t conn_id;     /**< what packets to the sender shall bear; 0 in neither direction */
+    uint64_t features;    /**< SNIC_EBS_FEATURE_*; HELLO_ACK: of both sides */
+    uint64_t nonce;       /**< random; HELLO_ACK: that of the HELLO */
+    uint64_t reset_token; /**< will be in a RESET of the sender */
+    uint32_t epoch;       /**< HELLO: client_epoch; HELLO_ACK: 0 (srv_epoch says it) */
+    uint32_t payload_max; /**< the longest datagram the sender takes */
+    uint64_t client_id;   /**< HELLO: who it is; HELLO_ACK: the same */
+    uint32_t key_id;      /**< wire key, with AUTH */
     uint32_t pad2;
 };
 struct snic_ebs_reset {
@@ -216,59 +218,59 @@ struct snic_ebs_reset {
     uint8_t ver_min;
     uint8_t ver_max;
     uint16_t pad;
-    uint32_t retry_us; /**< not before that                                                    */
+    uint32_t retry_us; /**< not before that */
 };
 struct snic_ebs_probe {
-    uint32_t probe_bytes; /**< PROBE: its length; PROBE_ACK: that of the PROBE that came       */
+    uint32_t probe_bytes; /**< PROBE: its length; PROBE_ACK: that of the PROBE that came */
     uint32_t pad;
-    uint64_t nonce; /**< PROBE_ACK: that of the PROBE                                          */
+    uint64_t nonce; /**< PROBE_ACK: that of the PROBE */
 };
 struct snic_ebs_nak {
-    uint32_t retry_us;  /**< with BUSY                                                         */
-    uint16_t bad_flags; /**< with BAD_FLAGS                                                    */
+    uint32_t retry_us;  /**< with BUSY */
+    uint16_t bad_flags; /**< with BAD_FLAGS */
     uint16_t pad;
 };
 
 struct snic_ebs_header {
-    uint8_t type;         /**< enum snic_ebs_type                                              */
+    uint8_t type; /**< enum snic_ebs_type */
     uint8_t path_id;
     uint8_t path_gen;
     uint8_t attempt;
-    uint16_t flags;       /**< SNIC_EBS_*                                                      */
-    uint16_t status;      /**< enum snic_ebs_status                                            */
-    uint32_t conn_id;     /**< the receiver's                                                  */
-    uint16_t pkt_id;      /**< below pkt_cnt                                                   */
-    uint16_t pkt_cnt;     /**< at most 64                                                      */
-    uint64_t rpc_id;      /**< client_epoch(16) and counter(48)                                */
-    uint32_t path_seq;    /**< per (conn, direction, path, gen), new on every transmission     */
-    uint32_t tx_ts;       /**< sender's clock, ns mod 2^32                                     */
-    uint32_t echo_ts;     /**< answers: tx_ts of the request                                   */
-    uint32_t hold_ns;     /**< answers: from its arrival until now                             */
-    uint32_t ack_seq;     /**< answers: path_seq of the request                                */
-    uint32_t srv_epoch;   /**< the server's incarnation; 0: not known                          */
-    uint8_t ack_path_id;  /**< answers: path of the request                                    */
+    uint16_t flags;      /**< SNIC_EBS_* */
+    uint16_t status;     /**< enum snic_ebs_status */
+    uint32_t conn_id;    /**< the receiver's */
+    uint16_t pkt_id;     /**< below pkt_cnt */
+    uint16_t pkt_cnt;    /**< at most 64 */
+    uint64_t rpc_id;     /**< client_epoch(16) and counter(48) */
+    uint32_t path_seq;   /**< per (conn, direction, path, gen), new on every transmission */
+    uint32_t tx_ts;      /**< sender's clock, ns mod 2^32 */
+    uint32_t echo_ts;    /**< answers: tx_ts of the request */
+    uint32_t hold_ns;    /**< answers: from its arrival until now */
+    uint32_t ack_seq;    /**< answers: path_seq of the request */
+    uint32_t srv_epoch;  /**< the server's incarnation; 0: not known */
+    uint8_t ack_path_id; /**< answers: path of the request */
     uint8_t ack_path_gen;
-    uint8_t credit;       /**< answers: snic_ebs_credit_code() of the blocks granted           */
+    uint8_t credit; /**< answers: snic_ebs_credit_code() of the blocks granted */
     uint8_t pad;
     uint32_t pad2;
-    uint64_t pn;          /**< per (conn, direction), never twice under a key                  */
+    uint64_t pn; /**< per (conn, direction), never twice under a key */
     union {
-        struct snic_ebs_block block; /**< WRITE, WACK, READ_REQ, READ_RESP, FENCE, FENCE_ACK   */
-        struct snic_ebs_hello hello; /**< HELLO, HELLO_ACK                                     */
+        struct snic_ebs_block block; /**< WRITE, WACK, READ_REQ, READ_RESP, FENCE, FENCE_ACK */
+        struct snic_ebs_hello hello; /**< HELLO, HELLO_ACK */
         struct snic_ebs_reset reset;
-        struct snic_ebs_probe probe; /**< PROBE, PROBE_ACK                                     */
+        struct snic_ebs_probe probe; /**< PROBE, PROBE_ACK */
         struct snic_ebs_nak nak;
-    } u;                             /**< ACKV: nothing                                        */
+    } u; /**< ACKV: nothing */
 };
 
 /** Where the parts of a packet are, in bytes from its beginning. */
 struct snic_ebs_place {
-    uint32_t header_size; /**< 64 or 128: what AUTH calls additional data                      */
-    uint32_t int_at;      /**< INT block; 0: none                                              */
-    uint32_t body_at;     /**< end of what snic_ebs_encode() writes                            */
-    uint32_t body_size;   /**< without the tag                                                 */
-    uint32_t tag_at;      /**< 0: none                                                         */
-    uint32_t size;        /**< of the whole packet or frame                                    */
+    uint32_t header_size; /**< 64 or 128: what AUTH calls additional data */
+    uint32_t int_at;      /**< INT block; 0: none */
+    uint32_t body_at;     /**< end of what snic_ebs_encode() writes */
+    uint32_t body_size;   /**< without the tag */
+    uint32_t tag_at;      /**< 0: none */
+    uint32_t size;        /**< of the whole packet or frame */
 };
 
 /** Entry of an ACKV. */
@@ -279,56 +281,56 @@ struct snic_ebs_ack {
     uint32_t path_seq;
     uint32_t echo_ts;
     uint32_t hold_ns;
-    uint32_t srv_crc; /**< as in struct snic_ebs_block                                         */
+    uint32_t srv_crc; /**< as in struct snic_ebs_block */
     uint8_t path_id;
     uint8_t path_gen;
-    uint16_t flags; /**< CE_ECHO, DUP                                                          */
+    uint16_t flags; /**< CE_ECHO, DUP */
 };
 
 /** Hop of an INT block, as in HPCC. */
 struct snic_ebs_hop {
-    uint8_t speed;     /**< code of 4 bits, snic_ebs_hop_bps()                                 */
-    uint32_t ts_ns;    /**< mod 2^24                                                           */
-    uint32_t tx_units; /**< of 128 bytes sent, mod 2^20                                        */
-    uint32_t q_units;  /**< of 80 bytes queued, at most 2^16 - 1                               */
+    uint8_t speed;     /**< code of 4 bits, snic_ebs_hop_bps() */
+    uint32_t ts_ns;    /**< mod 2^24 */
+    uint32_t tx_units; /**< of 128 bytes sent, mod 2^20 */
+    uint32_t q_units;  /**< of 80 bytes queued, at most 2^16 - 1 */
 };
 struct snic_ebs_int {
-    uint32_t count; /**< hops                                                                  */
+    uint32_t count; /**< hops */
     struct snic_ebs_hop hop[SNIC_EBS_INT_HOPS];
 };
 
 /* ---- Codec ---- */
 
 /**
- * Write all that precedes the body into @p out: headers, and 80 zero bytes with INT_REQ or INT (fill
- * in an echo with snic_ebs_int_put at place.int_at). bind_crc is taken from the struct; hdr_crc is
- * computed, over the body, too, where the format says so; otherwise @p body is not read and may be
- * NULL. What this accepts snic_ebs_decode() accepts. With AUTH seal next (snic_ebs_seal). [any]
+ * Write all that precedes the body into @p out: headers, and 80 zero bytes with INT_REQ or INT
+ * (fill in an echo with snic_ebs_int_put at place.int_at). bind_crc is taken from the struct;
+ * hdr_crc is computed, over the body, too, where the format says so; otherwise @p body is not read
+ * and may be NULL. What this accepts snic_ebs_decode() accepts. With AUTH seal next
+ * (snic_ebs_seal). [any]
  * @param[out] place may be NULL
  * @return bytes written; SNIC_EINVAL not a packet (type, length of the body, flags, a field out of
  *         its range); SNIC_ENOSPC @p size is too small
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_encode(void *out, size_t size, struct snic_ebs_place *place,
                                             unsigned direction, const struct snic_ebs_header *h,
-                                            const void *body, size_t body_size)
-    SNIC_NONNULL(1, 5);
+                                            const void *body, size_t body_size) SNIC_NONNULL(1, 5);
 
 /**
  * Read a packet. Errors, in the order they are looked for:
  *   SNIC_EMSGSIZE  shorter than its headers
  *   SNIC_EVERSION  of a version not spoken here
- *   SNIC_EPROTO    not a type that goes in this direction, or not the header length or the flags that
- *                  it can have
+ *   SNIC_EPROTO    not a type that goes in this direction, or not the header length or the flags
+ *                  that it can have
  *   SNIC_EMSGSIZE  shorter than its headers, again, with what the type and the flags ask for
  *   SNIC_EOVERFLOW longer than any packet
  *   SNIC_ECORRUPT  hdr_crc
  *   SNIC_ERANGE    a field out of its range
  *   SNIC_EOVERFLOW longer or shorter than the header says
- *   SNIC_ENOTSUP   a flag that must be understood: @p h and @p place are filled in, for the NAK. (Such
- *                  a flag changes no length; what does is a new version.)
+ *   SNIC_ENOTSUP   a flag that must be understood: @p h and @p place are filled in, for the NAK.
+ *                  (Such a flag changes no length; what does is a new version.)
  * With AUTH the body is still encrypted (snic_ebs_open); data_crc and bind_crc are the caller's to
- * check. With STREAM @p size is what has come so far, 128 bytes are enough: place.size says how long
- * the frame is. [any]
+ * check. With STREAM @p size is what has come so far, 128 bytes are enough: place.size says how
+ * long the frame is. [any]
  * @return 0, or one of those
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_decode(struct snic_ebs_header *h, struct snic_ebs_place *place,
@@ -336,7 +338,7 @@ SNIC_API SNIC_NODISCARD int snic_ebs_decode(struct snic_ebs_header *h, struct sn
     SNIC_NONNULL(1, 2, 4);
 
 /** What all versions have in common; nothing is checked. */
-struct snic_ebs_peek {
+struct snic_ebs_start {
     uint8_t version;
     uint8_t type;
     uint16_t pad;
@@ -344,18 +346,18 @@ struct snic_ebs_peek {
     uint64_t rpc_id;
 };
 /** Look at a packet that was not decoded. [any] @return 0; SNIC_EMSGSIZE under 16 bytes */
-SNIC_API SNIC_NODISCARD int snic_ebs_peek(struct snic_ebs_peek *p, const void *packet, size_t size)
+SNIC_API SNIC_NODISCARD int snic_ebs_peek(struct snic_ebs_start *p, const void *packet, size_t size)
     SNIC_NONNULL(1, 2);
 
 /** Reasons of a dropped packet, to count by. */
 enum snic_ebs_drop {
-    SNIC_EBS_DROP_SHORT,   /**< SNIC_EMSGSIZE  */
-    SNIC_EBS_DROP_VERSION, /**< SNIC_EVERSION  */
-    SNIC_EBS_DROP_TYPE,    /**< SNIC_EPROTO    */
-    SNIC_EBS_DROP_CRC,     /**< SNIC_ECORRUPT  */
+    SNIC_EBS_DROP_SHORT,   /**< SNIC_EMSGSIZE */
+    SNIC_EBS_DROP_VERSION, /**< SNIC_EVERSION */
+    SNIC_EBS_DROP_TYPE,    /**< SNIC_EPROTO */
+    SNIC_EBS_DROP_CRC,     /**< SNIC_ECORRUPT */
     SNIC_EBS_DROP_LENGTH,  /**< SNIC_EOVERFLOW */
-    SNIC_EBS_DROP_FIELD,   /**< SNIC_ERANGE    */
-    SNIC_EBS_DROP_FLAG,    /**< SNIC_ENOTSUP   */
+    SNIC_EBS_DROP_FIELD,   /**< SNIC_ERANGE */
+    SNIC_EBS_DROP_FLAG,    /**< SNIC_ENOTSUP */
     SNIC_EBS_DROP_OTHER,
     SNIC_EBS_DROP_END
 };
@@ -411,7 +413,7 @@ SNIC_API uint32_t snic_ebs_credit_blocks(uint8_t code);
 /** The number of @p epoch and @p counter (both cut to their bits). */
 static inline uint64_t snic_ebs_id(uint32_t epoch, uint64_t counter)
 {
-    return ((uint64_t)(epoch & 0xffffu) << SNIC_EBS_COUNTER_BITS) | (counter & SNIC_EBS_COUNTER_MAX);
+    return (uint64_t)(epoch & 0xffffu) << SNIC_EBS_COUNTER_BITS | (counter & SNIC_EBS_COUNTER_MAX);
 }
 static inline uint32_t snic_ebs_id_epoch(uint64_t id)
 {
@@ -421,7 +423,7 @@ static inline uint64_t snic_ebs_id_counter(uint64_t id)
 {
     return id & SNIC_EBS_COUNTER_MAX;
 }
-/** The next number of the same epoch in @p id. [any] @return 0; SNIC_ERANGE the counter is used up */
+/** The next number of the same epoch. [any] @return 0; SNIC_ERANGE the counter is used up */
 SNIC_API SNIC_NODISCARD int snic_ebs_id_next(uint64_t *id) SNIC_NONNULL(1);
 /**
  * An epoch follows another one; it does not wrap: when 65535 is used up the disk has to be issued
@@ -465,25 +467,25 @@ struct snic_ebs_qos;
 
 struct snic_ebs_qos_opts {
     uint32_t opts_size;
-    uint32_t disks;         /**< slots 0 ... disks - 1; 1 ... 65536                            */
-    uint32_t io_unit_bytes; /**< an I/O counts as one for each begun unit; 0: as one           */
-    uint32_t flags;         /**< 0                                                             */
+    uint32_t disks;         /**< slots 0 ... disks - 1; 1 ... 65536 */
+    uint32_t io_unit_bytes; /**< an I/O counts as one for each begun unit; 0: as one */
+    uint32_t flags;         /**< 0 */
 };
 struct snic_ebs_qos_limits {
-    uint64_t bytes_per_second; /**< 0: no limit; at most 2^40                                  */
-    uint64_t ios_per_second;   /**< 0: no limit; at most 2^40                                  */
-    uint64_t burst_bytes;      /**< 1 ... 2^40, where there is a limit                         */
+    uint64_t bytes_per_second; /**< 0: no limit; at most 2^40 */
+    uint64_t ios_per_second;   /**< 0: no limit; at most 2^40 */
+    uint64_t burst_bytes;      /**< 1 ... 2^40, where there is a limit */
     uint64_t burst_ios;
 };
-struct snic_ebs_qos_view {
+struct snic_ebs_qos_state {
     struct snic_ebs_qos_limits limits;
-    int64_t bytes; /**< whole tokens, rounded down; negative: debt                             */
+    int64_t bytes; /**< whole tokens, rounded down; negative: debt */
     int64_t ios;
 };
 
 /** Bytes that init needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ebs_qos_memsize(const struct snic_ebs_qos_opts *o) SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
+/** [owner] @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
 SNIC_API SNIC_NODISCARD int snic_ebs_qos_init(struct snic_ebs_qos **out, void *mem, size_t size,
                                               const struct snic_ebs_qos_opts *o)
     SNIC_NONNULL(1, 2, 4);
@@ -515,7 +517,7 @@ SNIC_API uint64_t snic_ebs_qos_ready_ns(const struct snic_ebs_qos *q, uint32_t s
     SNIC_NONNULL(1);
 /** @return 0 or an error of admit, without SNIC_EAGAIN. [owner] */
 SNIC_API int snic_ebs_qos_view(const struct snic_ebs_qos *q, uint32_t slot,
-                               struct snic_ebs_qos_view *v) SNIC_NONNULL(1, 3);
+                               struct snic_ebs_qos_state *v) SNIC_NONNULL(1, 3);
 /** All entries; 0 or SNIC_ECORRUPT. [owner] */
 SNIC_API int snic_ebs_qos_check(const struct snic_ebs_qos *q) SNIC_NONNULL(1);
 
@@ -523,7 +525,7 @@ SNIC_API int snic_ebs_qos_check(const struct snic_ebs_qos *q) SNIC_NONNULL(1);
 
 /**
  * Two levels: the first has a word for each 512 segments (1 GiB), the second 512 entries of 24
- * bytes, made when the first of them is set and kept. A map all of whose second level there is needs
+ * bytes, made when the first of them is set, and kept. With all of its second level a map needs
  * 12.6 MB for 1 TiB. To exchange all of it at once fill another map and exchange the pointers, or
  * begin a new generation, where nothing is known.
  */
@@ -531,24 +533,26 @@ struct snic_ebs_map;
 
 struct snic_ebs_map_opts {
     uint32_t opts_size;
-    uint32_t chunks;   /**< of 512 entries that there is room for; 1 ... what segments need      */
-    uint64_t segments; /**< of the disk, 1 ... 2^39                                             */
-    uint32_t flags;    /**< 0                                                                   */
-    uint32_t pad;      /**< 0                                                                   */
+    uint32_t chunks;   /**< of 512 entries that there is room for; 1 ... what segments need */
+    uint64_t segments; /**< of the disk, 1 ... 2^39 */
+    uint32_t flags;    /**< 0 */
+    uint32_t pad;      /**< 0 */
 };
 struct snic_ebs_where {
     uint64_t seg_id;
     uint32_t server;
     uint32_t seg_gen;
-    uint32_t flags; /**< 14 bits, the caller's                                                  */
+    uint32_t flags; /**< 14 bits, the caller's */
     uint32_t pad;
 };
 
+/** Bytes that init needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ebs_map_memsize(const struct snic_ebs_map_opts *o) SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
+/** [owner] @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
 SNIC_API SNIC_NODISCARD int snic_ebs_map_init(struct snic_ebs_map **out, void *mem, size_t size,
                                               const struct snic_ebs_map_opts *o)
     SNIC_NONNULL(1, 2, 4);
+/** The memory, back to the caller. [owner] */
 SNIC_API void *snic_ebs_map_fini(struct snic_ebs_map *m) SNIC_NONNULL(1);
 /**
  * Where segment @p segment (lba >> 9) is. [owner]
@@ -566,27 +570,28 @@ SNIC_API SNIC_NODISCARD int snic_ebs_map_get(const struct snic_ebs_map *m, uint6
 SNIC_API SNIC_NODISCARD int snic_ebs_map_set(struct snic_ebs_map *m, uint64_t segment,
                                              const struct snic_ebs_where *w) SNIC_NONNULL(1, 3);
 /**
- * A server said that @p seg_gen is stale. An entry of a greater one is newer than that, and stays. [owner]
+ * A server said that @p seg_gen is stale. An entry of a greater one is newer, and stays. [owner]
  * @return 1 invalidated; 0 it was not there, or newer; SNIC_ECORRUPT damaged; SNIC_ERANGE
  */
 SNIC_API int snic_ebs_map_invalidate(struct snic_ebs_map *m, uint64_t segment, uint32_t seg_gen)
     SNIC_NONNULL(1);
-/** Forget everything. Takes no time, but for once in 2^32 calls. [owner] @return the new generation */
+/** Forget everything, at once but for every 2^32th time. [owner] @return the new generation */
 SNIC_API uint32_t snic_ebs_map_next(struct snic_ebs_map *m) SNIC_NONNULL(1);
 /** Chunks in use. [owner] */
 SNIC_API uint32_t snic_ebs_map_chunks(const struct snic_ebs_map *m) SNIC_NONNULL(1);
+/** All entries; 0 or SNIC_ECORRUPT. [owner] */
 SNIC_API int snic_ebs_map_check(const struct snic_ebs_map *m) SNIC_NONNULL(1);
 
 /** Cuts an I/O at the edges of segments, and into at most 64 blocks. Plain data. */
 struct snic_ebs_split {
-    uint64_t lba;    /**< not yet given                                                         */
+    uint64_t lba; /**< not yet given */
     uint64_t blocks;
 };
 struct snic_ebs_piece {
     uint64_t lba;
-    uint64_t segment; /**< lba >> 9                                                             */
-    uint32_t blk_off; /**< in it                                                                */
-    uint32_t blocks;  /**< 1 ... 64                                                             */
+    uint64_t segment; /**< lba >> 9 */
+    uint32_t blk_off; /**< in it */
+    uint32_t blocks;  /**< 1 ... 64 */
 };
 /** [any] @return 0; SNIC_ERANGE it ends beyond SNIC_EBS_LBA_END */
 SNIC_API SNIC_NODISCARD int snic_ebs_split_init(struct snic_ebs_split *s, uint64_t lba,
@@ -602,26 +607,28 @@ struct snic_ebs_addr;
 
 struct snic_ebs_addr_opts {
     uint32_t opts_size;
-    uint32_t slots; /**< power of two, 1 ... 65536                                              */
-    uint32_t flags; /**< 0                                                                      */
-    uint32_t pad;   /**< 0                                                                      */
+    uint32_t slots; /**< power of two, 1 ... 65536 */
+    uint32_t flags; /**< 0 */
+    uint32_t pad;   /**< 0 */
 };
 /** What is expected. */
 struct snic_ebs_expect {
     uint64_t rpc_id;
     uint64_t seg_id;
     uint64_t lba;
-    uint64_t guest; /**< where it goes: an address or whatever the caller likes                 */
+    uint64_t guest; /**< where it goes: an address or whatever the caller likes */
     uint16_t pkt_id;
     uint16_t pad;
     uint32_t length;
 };
 
+/** Bytes that init needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ebs_addr_memsize(const struct snic_ebs_addr_opts *o) SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
+/** [owner] @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p size is too small */
 SNIC_API SNIC_NODISCARD int snic_ebs_addr_init(struct snic_ebs_addr **out, void *mem, size_t size,
                                                const struct snic_ebs_addr_opts *o)
     SNIC_NONNULL(1, 2, 4);
+/** The memory, back to the caller. [owner] */
 SNIC_API void *snic_ebs_addr_fini(struct snic_ebs_addr *a) SNIC_NONNULL(1);
 /**
  * Take a slot; @p slot and @p gen go into the request. [owner]
@@ -648,6 +655,7 @@ SNIC_API int snic_ebs_addr_clear(struct snic_ebs_addr *a, uint16_t slot, uint16_
     SNIC_NONNULL(1);
 /** Slots that are free. [owner] */
 SNIC_API uint32_t snic_ebs_addr_free(const struct snic_ebs_addr *a) SNIC_NONNULL(1);
+/** All entries and the ring of free ones; 0 or SNIC_ECORRUPT. [owner] */
 SNIC_API int snic_ebs_addr_check(const struct snic_ebs_addr *a) SNIC_NONNULL(1);
 
 /* ---- Ciphers ---- */
@@ -657,9 +665,9 @@ SNIC_API int snic_ebs_addr_check(const struct snic_ebs_addr *a) SNIC_NONNULL(1);
  * time. All return 0 or a negative SNIC_E*; out and in are the same or do not overlap.
  */
 struct snic_ebs_sec_ops {
-    uint32_t ops_size; /**< sizeof(struct snic_ebs_sec_ops)                                     */
+    uint32_t ops_size; /**< sizeof(struct snic_ebs_sec_ops) */
     uint32_t pad;
-    /** AES-XTS of @p size bytes; @p unit is the number of their first 512 bytes, see snic_ebs_xts. */
+    /** AES-XTS of @p size bytes; @p unit is the number of their first 512 bytes on the disk. */
     int (*xts_encrypt)(void *key, uint64_t unit, void *out, const void *in, size_t size);
     int (*xts_decrypt)(void *key, uint64_t unit, void *out, const void *in, size_t size);
     /** AES-GCM. open: SNIC_EACCES when the tag is wrong; @p out is then without meaning. */
@@ -682,8 +690,8 @@ SNIC_API SNIC_NODISCARD int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *
     SNIC_NONNULL(1, 4, 5);
 
 /*
- * Ciphers of OpenSSL's libcrypto, in the library snicstore-crypto; built without libcrypto there are
- * none, and the functions say so. A key is opened and closed by whoever holds it.
+ * Ciphers of OpenSSL's libcrypto, in the library snicstore-crypto; built without libcrypto there
+ * are none, and the functions say so. A key is opened and closed by whoever holds it.
  */
 /** The table, or NULL. [any] */
 SNIC_API const struct snic_ebs_sec_ops *snic_ebs_openssl(void);
@@ -706,22 +714,24 @@ SNIC_API void snic_ebs_openssl_close(void *key);
 
 /** Wire key of one direction of a connection. Plain data; begin with snic_ebs_key_init(). */
 struct snic_ebs_key {
-    const struct snic_ebs_sec_ops *ops; /**< borrowed                                           */
-    void *key;                          /**< the backend's                                      */
-    uint64_t pn_first;                  /**< seals and opens pn_first ... pn_first + 2^32 - 1   */
-    uint64_t pn_next;                   /**< sealing: no pn below it                            */
-    uint32_t salt;                      /**< first 4 bytes of the nonce                         */
-    uint32_t key_id;                    /**< the caller's                                       */
+    const struct snic_ebs_sec_ops *ops; /**< borrowed */
+    void *key;                          /**< the backend's */
+    uint64_t pn_first;                  /**< seals and opens pn_first ... pn_first + 2^32 - 1 */
+    uint64_t pn_next;                   /**< sealing: no pn below it */
+    uint32_t salt;                      /**< first 4 bytes of the nonce */
+    uint32_t key_id;                    /**< the caller's */
 };
+/** A key of the backend for pn_first ... pn_first + 2^32 - 1; nothing is sealed yet. [owner] */
 SNIC_API void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *ops,
                                 void *key, uint32_t salt, uint64_t pn_first) SNIC_NONNULL(1, 2);
 /** 1 when the key should be replaced before the packet @p pn. [any] */
 SNIC_API int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn) SNIC_NONNULL(1);
 /**
  * Encrypt the body of an encoded packet that has AUTH: from @p in to @p out (may be the same), and
- * its tag. @p packet is what snic_ebs_encode() wrote. No pn is sealed twice or out of order. [owner]
- * @return 0; SNIC_ESTALE the key has sealed all it may, or pn is before it; SNIC_EINVAL pn was used,
- *         or the packet has no AUTH; or the backend's error, after which pn counts as used
+ * its tag. @p packet is what snic_ebs_encode() wrote. No pn is sealed twice or out of order.
+ * [owner]
+ * @return 0; SNIC_ESTALE the key has sealed all it may, or pn is before it; SNIC_EINVAL pn was
+ *         used, or the packet has no AUTH; or the backend's error, after which pn counts as used
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_seal(struct snic_ebs_key *k, const void *packet,
                                           const struct snic_ebs_place *place, void *out,

@@ -10,7 +10,7 @@
  * comes out reduced and multiplied by x^33: 32 because data are, 1 because the reflected product is
  * one bit short of 64. So an operator is stored divided by x^33, and x^33 never shows:
  *
- * I1  combine_product(a, b) = a b x^33 mod P; combine_square[k] = x^(2^k - 33) mod P.
+ * I1  base_product(a, b) = a b x^33 mod P; base_square[k] = x^(2^k - 33) mod P.
  * I2  x^(2^31 - 1) = 1 mod P, since P is (x + 1) times a primitive polynomial of degree 31. So
  *     an exponent counts modulo that, and 31 squares are all there are.
  * I3  Every way of computing the product gives the same; tests compare them.
@@ -28,7 +28,7 @@
 #define SNIC_COMBINE__ORDER UINT64_C(0x7fffffff) /* I2 */
 #define SNIC_COMBINE__4096 0x82f89c77u           /* x^(32768 - 33) */
 
-static const uint32_t combine_square[31] = {
+static const uint32_t base_square[31] = {
     /* I1 */
     0xd610d67eu, 0x6b086b3fu, 0xd94f3c0bu, 0xbf818109u, 0x780d5a4du, 0x05ec76f1u, 0x00000001u,
     0x493c7d27u, 0xba4fc28eu, 0x9e4addf8u, 0x0d3b6092u, 0xb9e02b86u, 0xdd7e3b0cu, 0x170076fau,
@@ -37,7 +37,7 @@ static const uint32_t combine_square[31] = {
     0x7b2102eeu, 0x8a99adefu, 0xa7568c8fu,
 };
 
-static uint32_t combine_product_portable(uint32_t a, uint32_t b)
+static uint32_t base_product_portable(uint32_t a, uint32_t b)
 {
     unsigned char bytes[8];
     uint64_t product = 0;
@@ -50,13 +50,13 @@ static uint32_t combine_product_portable(uint32_t a, uint32_t b)
 
 #if defined(SNIC_COMBINE__X86)
 
-__attribute__((target("sse4.2,pclmul"))) static inline uint32_t combine_product_fast(uint32_t a,
-                                                                                    uint32_t b)
+__attribute__((target("sse4.2,pclmul"))) static inline uint32_t base_product_fast(uint32_t a,
+                                                                                  uint32_t b)
 {
     __m128i p = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)a), _mm_cvtsi32_si128((int)b), 0);
     return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(p));
 }
-static inline int combine_is_fast(void)
+static inline int base_product_is_fast(void)
 {
     return __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.2") != 0;
 }
@@ -64,7 +64,7 @@ static inline int combine_is_fast(void)
 #elif defined(SNIC_COMBINE__ARM)
 
 /* As assembly, since the intrinsics need compiler options that not every core obeys. */
-static inline uint32_t combine_product_fast(uint32_t a, uint32_t b)
+static inline uint32_t base_product_fast(uint32_t a, uint32_t b)
 {
     uint64_t product;
     uint32_t crc = 0;
@@ -77,7 +77,7 @@ static inline uint32_t combine_product_fast(uint32_t a, uint32_t b)
     return crc;
 }
 extern unsigned long getauxval(unsigned long type); /* libc's */
-static inline int combine_is_fast(void)
+static inline int base_product_is_fast(void)
 {
     unsigned long have = getauxval(16 /* AT_HWCAP */);
     return (have >> 4 & 1) != 0 && (have >> 7 & 1) != 0; /* HWCAP_PMULL, HWCAP_CRC32 */
@@ -85,13 +85,13 @@ static inline int combine_is_fast(void)
 
 #endif
 
-static inline uint32_t combine_product(uint32_t a, uint32_t b)
+static inline uint32_t base_product(uint32_t a, uint32_t b)
 {
 #if defined(SNIC_COMBINE__X86) || defined(SNIC_COMBINE__ARM)
-    if (SNIC_LIKELY(combine_is_fast()))
-        return combine_product_fast(a, b);
+    if (SNIC_LIKELY(base_product_is_fast()))
+        return base_product_fast(a, b);
 #endif
-    return combine_product_portable(a, b);
+    return base_product_portable(a, b);
 }
 
 uint32_t snic_crc32c_power(uint64_t size)
@@ -102,27 +102,27 @@ uint32_t snic_crc32c_power(uint64_t size)
 
     for (unsigned k = 0; e != 0; k++, e >>= 1) {
         if ((e & 1) != 0)
-            power = combine_product(power, combine_square[k]);
+            power = base_product(power, base_square[k]);
     }
     return power;
 }
 
 uint32_t snic_crc32c_advance(uint32_t crc, uint32_t power)
 {
-    return combine_product(crc, power);
+    return base_product(crc, power);
 }
 
 uint32_t snic_crc32c_advance_portable(uint32_t crc, uint32_t power)
 {
-    return combine_product_portable(crc, power);
+    return base_product_portable(crc, power);
 }
 
 uint32_t snic_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b)
 {
-    return combine_product(crc_a, snic_crc32c_power(size_b)) ^ crc_b;
+    return base_product(crc_a, snic_crc32c_power(size_b)) ^ crc_b;
 }
 
 uint32_t snic_crc32c_combine_4096(uint32_t crc_a, uint32_t crc_b)
 {
-    return combine_product(crc_a, SNIC_COMBINE__4096) ^ crc_b;
+    return base_product(crc_a, SNIC_COMBINE__4096) ^ crc_b;
 }

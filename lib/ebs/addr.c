@@ -2,12 +2,11 @@
 /*
  * What answers are expected, and where their blocks go.
  *
- * I1  ring[head ... head + free - 1], modulo slots, are the free slots, each once, in the order they
- *     became free; a free entry's length is its place in ring.
- * I2  An entry that is whole says itself whether it is taken; its bit in taken says the same, and is
- *     believed only where the entry is damaged.
- * I3  A slot's generation rises each time it is freed, so an answer to an earlier use does not match;
- *     and if 65536 uses went by, rpc_id and pkt_id do not.
+ * I1  ring[head ... head + free - 1], modulo slots, are the free slots, each once, in the order
+ * they became free; a free entry's length is its place in ring. I2  An entry that is whole says
+ * itself whether it is taken; its bit in taken says the same, and is believed only where the entry
+ * is damaged. I3  A slot's generation rises each time it is freed, so an answer to an earlier use
+ * does not match; and if 65536 uses went by, rpc_id and pkt_id do not.
  */
 #include "ebs/ebs_priv.h"
 
@@ -151,7 +150,7 @@ int snic_ebs_addr_clear(struct snic_ebs_addr *a, uint16_t slot, uint16_t gen)
     if (damaged ? !addr_bit(a, slot) : !e->taken || e->gen != gen)
         return SNIC_ENOENT; /* I2 */
     if (a->free == a->slots)
-        return SNIC_ECORRUPT; /* the ring says that all are free already */
+        return SNIC_ECORRUPT;                      /* the ring says that all are free already */
     addr_free_slot(a, slot, (uint16_t)(gen + 1u)); /* I3 */
     return damaged ? SNIC_ECORRUPT : 0;
 }

@@ -3,10 +3,10 @@
  * A header, from the wire to the struct. The bytes are anybody's.
  *
  * I1  The header is copied once; what is judged is what is used.
- * I2  Outputs are written when everything was judged: all of it, or nothing.
- * I3  Nothing that a packet says is used before hdr_crc held, but what says how long the headers
- *     are: version, type and flags, which choose from a few lengths that are compared with the
- *     packet's.
+ * I2  Outputs are written when everything was judged: all of it, or nothing. What is judged is
+ * taken out of the copy first; a whole struct that is filled in and then copied costs more. I3
+ * Nothing that a packet says is used before hdr_crc held, but what says how long the headers are:
+ * version, type and flags, which choose from a few lengths that are compared with the packet's.
  */
 #include "ebs/ebs_priv.h"
 
@@ -114,6 +114,31 @@ static void decode_rpc(struct snic_ebs_header *h, const unsigned char *p)
     h->pn = snic_get_be64(p + EBS_AT_PN);
 }
 
+/* What the rules look at. */
+static void decode_terms(struct ebs_terms *t, unsigned part, const unsigned char *p)
+{
+    memset(t, 0, sizeof(*t));
+    t->type = p[EBS_AT_TYPE];
+    t->status = snic_get_be16(p + EBS_AT_STATUS);
+    t->pkt_id = snic_get_be16(p + EBS_AT_PKT_ID);
+    t->pkt_cnt = snic_get_be16(p + EBS_AT_PKT_CNT);
+    if (part == EBS_BLOCK) {
+        t->lba = snic_get_be64(p + EBS_AT_LBA);
+        t->need_mask = snic_get_be64(p + EBS_AT_BY_TYPE);
+        t->blk_off = snic_get_be16(p + EBS_AT_BLK_OFF);
+        t->blk_cnt = snic_get_be16(p + EBS_AT_BLK_CNT);
+        t->op = p[EBS_AT_OP];
+        t->block_log2 = p[EBS_AT_BLOCK_LOG2];
+    } else if (part == EBS_HELLO) {
+        t->conn_id = snic_get_be32(p + EBS_AT_HELLO_CONN_ID);
+        t->ver_min = p[EBS_AT_HELLO_VER_MIN];
+        t->ver_max = p[EBS_AT_HELLO_VER_MAX];
+    } else if (part == EBS_RESET) {
+        t->ver_min = p[EBS_AT_RESET_VER_MIN];
+        t->ver_max = p[EBS_AT_RESET_VER_MAX];
+    }
+}
+
 /*
  * How long the headers are, and everything that can be said before hdr_crc is looked at; with the
  * copy taken and the place of a body that fills the rest (STREAM: of none).
@@ -153,12 +178,13 @@ static int decode_crc_bad(struct decode_copy *c, const struct ebs_kind *k,
                           const struct snic_ebs_place *at, unsigned direction,
                           const unsigned char *packet)
 {
-    uint32_t said = snic_get_be32(c->p + EBS_AT_HDR_CRC);
     unsigned flags = snic_get_be16(c->p + EBS_AT_FLAGS);
+    uint64_t conn_id = snic_get_be32(c->p + EBS_AT_CONN_ID);
+    uint64_t last = snic_get_be64(c->p + EBS_AT_STATUS); /* eight at a time: see encode.c */
+    uint32_t said = (uint32_t)last;
 
-    memcpy(c->scope, c->p + EBS_AT_CONN_ID, 4);
-    snic_put_be32(c->scope + 4, direction);
-    snic_put_be32(c->p + EBS_AT_HDR_CRC, 0);
+    snic_put_be64(c->scope, conn_id << 32 | direction);
+    snic_put_be64(c->p + EBS_AT_STATUS, last - said);
     uint32_t crc = snic_crc32c(0, c, sizeof(c->scope) + at->header_size);
     if (at->body_size > 0 && ebs_crc_has_body(k, flags, direction))
         crc = snic_crc32c(crc, packet + at->body_at, at->body_size);
@@ -171,7 +197,7 @@ int snic_ebs_decode(struct snic_ebs_header *header, struct snic_ebs_place *place
     const struct ebs_kind *k;
     struct decode_copy c;
     struct snic_ebs_place at;
-    struct snic_ebs_header h;
+    struct ebs_terms t;
     uint32_t least;
     uint32_t most;
 
@@ -180,21 +206,22 @@ int snic_ebs_decode(struct snic_ebs_header *header, struct snic_ebs_place *place
         return r;
     if (decode_crc_bad(&c, k, &at, direction, (const unsigned char *)packet))
         return SNIC_ECORRUPT;
-    decode_rpc(&h, c.p); /* I3 */
-    decode_part(&h, k->part, c.p);
-    if (ebs_fields_bad(&h, k, direction) || (k->part == EBS_BLOCK && h.u.block.block_log2 == 0))
+    decode_terms(&t, k->part, c.p); /* I3 */
+    if (ebs_fields_bad(&t, k, direction))
         return SNIC_ERANGE;
-    ebs_body_sizes(&h, k, direction, &least, &most);
+    ebs_body_sizes(&t, k, direction, &least, &most);
+    unsigned flags = snic_get_be16(c.p + EBS_AT_FLAGS);
     if ((direction & SNIC_EBS_STREAM) != 0)
-        ebs_place(&at, at.header_size, h.flags, least);
+        ebs_place(&at, at.header_size, flags, least);
     else if (at.body_size < least || at.body_size > most)
         return SNIC_EOVERFLOW;
-    *header = h; /* I2 */
+    decode_rpc(header, c.p); /* I2 */
+    decode_part(header, k->part, c.p);
     *place = at;
-    return (h.flags & SNIC_EBS_MUST & ~SNIC_EBS_MUST_KNOWN) != 0 ? SNIC_ENOTSUP : 0;
+    return (flags & SNIC_EBS_MUST & ~SNIC_EBS_MUST_KNOWN) != 0 ? SNIC_ENOTSUP : 0;
 }
 
-int snic_ebs_peek(struct snic_ebs_peek *p, const void *packet, size_t size)
+int snic_ebs_peek(struct snic_ebs_start *p, const void *packet, size_t size)
 {
     const unsigned char *b = (const unsigned char *)packet;
 

@@ -83,7 +83,9 @@ enum ebs_at {
 #define SNIC_EBS__BIND_BYTES (EBS_AT_BIND_CRC - EBS_AT_VD_ID)
 
 SNIC_STATIC_ASSERT(SNIC_EBS_HEADER_BYTES == 128 && SNIC_EBS_INT_BYTES == 80, "on the wire");
-SNIC_STATIC_ASSERT(EBS_AT_HDR_CRC == 52 && EBS_AT_PN + 8 == SNIC_EBS_RPC_BYTES, "on the wire");
+SNIC_STATIC_ASSERT(EBS_AT_HDR_CRC == 52 && EBS_AT_STATUS == 48 &&
+                       EBS_AT_PN + 8 == SNIC_EBS_RPC_BYTES,
+                   "on the wire");
 SNIC_STATIC_ASSERT(EBS_AT_VD_ID == SNIC_EBS_RPC_BYTES && EBS_AT_LBA == 88 && EBS_AT_WVER == 96 &&
                        EBS_AT_SEG_GEN == 104 && EBS_AT_DATA_CRC == 108,
                    "on the wire");
@@ -92,8 +94,8 @@ SNIC_STATIC_ASSERT(SNIC_EBS__BIND_BYTES == 48 && EBS_AT_DATA_CRC + 4 == EBS_AT_B
                    "what binds data to its place ends with their checksum");
 SNIC_STATIC_ASSERT(SNIC_EBS_PREFIX_BYTES == SNIC_EBS_HEADER_BYTES + SNIC_EBS_INT_BYTES,
                    "all that may precede a body");
-SNIC_STATIC_ASSERT(SNIC_EBS_PACKET_BYTES == SNIC_EBS_PREFIX_BYTES + SNIC_EBS_BLOCK_BYTES +
-                                                SNIC_EBS_TAG_BYTES,
+SNIC_STATIC_ASSERT(SNIC_EBS_PACKET_BYTES ==
+                       SNIC_EBS_PREFIX_BYTES + SNIC_EBS_BLOCK_BYTES + SNIC_EBS_TAG_BYTES,
                    "the longest packet");
 SNIC_STATIC_ASSERT(SNIC_EBS_ACKS *SNIC_EBS_ACK_BYTES <= SNIC_EBS_BLOCK_BYTES, "a body");
 
@@ -123,12 +125,30 @@ static inline uint8_t ebs_first_byte(uint32_t body_at)
     return (uint8_t)(SNIC_EBS_VERSION << 4 | body_at / 16);
 }
 
-/* A flags word that no packet may have: two uses of one INT block, or datagram things in a stream. */
+/* What the rules look at, from a struct that is to be written or from bytes that came. */
+struct ebs_terms {
+    uint64_t lba;
+    uint64_t need_mask;
+    uint32_t conn_id; /* HELLO's second one */
+    uint16_t status;
+    uint16_t pkt_id;
+    uint16_t pkt_cnt;
+    uint16_t blk_off;
+    uint16_t blk_cnt;
+    uint8_t type;
+    uint8_t block_log2;
+    uint8_t op;
+    uint8_t ver_min;
+    uint8_t ver_max;
+};
+
+/* A flags word that no packet may have: two uses of one INT block, or datagram things in a stream.
+ */
 int ebs_flags_bad(unsigned flags, unsigned direction);
-/* A field out of its range, given the header. */
-int ebs_fields_bad(const struct snic_ebs_header *h, const struct ebs_kind *k, unsigned direction);
+/* A field out of its range. */
+int ebs_fields_bad(const struct ebs_terms *t, const struct ebs_kind *k, unsigned direction);
 /* The body that the header asks for: at least and at most. */
-void ebs_body_sizes(const struct snic_ebs_header *h, const struct ebs_kind *k, unsigned direction,
+void ebs_body_sizes(const struct ebs_terms *t, const struct ebs_kind *k, unsigned direction,
                     uint32_t *least, uint32_t *most);
 /* The parts of a packet of these flags. */
 void ebs_place(struct snic_ebs_place *p, uint32_t header_size, unsigned flags, uint32_t body_size);
@@ -149,7 +169,8 @@ void ebs_put_bound(unsigned char *at64, const struct snic_ebs_block *b);
  */
 static inline uint32_t ebs_entry_crc(const void *entry, size_t size, uint64_t place)
 {
-    return snic_crc32c((uint32_t)place ^ (uint32_t)(place >> 32) * UINT32_C(0x9e3779b9), entry, size);
+    return snic_crc32c((uint32_t)place ^ (uint32_t)(place >> 32) * UINT32_C(0x9e3779b9), entry,
+                       size);
 }
 
 struct ebs_bucket {

@@ -4,43 +4,51 @@
  *
  * I1  All bytes in front of the body are written: nothing that was in memory before is sent.
  * I2  Nothing is written before everything has been checked.
+ *
+ * Bytes are put eight at a time: the checksum reads them eight at a time right afterwards, and a
+ * processor forwards a store to a load of the same bytes, but not several to one.
  */
 #include "ebs/ebs_priv.h"
+
+/* Fields of 32 and of 16 bits, the first one in front. */
+static inline uint64_t encode_2x32(uint32_t a, uint32_t b)
+{
+    return (uint64_t)a << 32 | b;
+}
+static inline uint32_t encode_2x16(uint32_t a, uint32_t b)
+{
+    return a << 16 | b;
+}
 
 void ebs_put_bound(unsigned char *at64, const struct snic_ebs_block *b)
 {
     unsigned char *p = at64 - SNIC_EBS_RPC_BYTES;
+    /* block_log2 may be 0 in the struct, which stands for the only one there is. */
+    uint32_t kind = encode_2x16(SNIC_EBS_BLOCK_LOG2 << 8 | b->op, b->tenant);
 
     snic_put_be64(p + EBS_AT_VD_ID, b->vd_id);
     snic_put_be64(p + EBS_AT_SEG_ID, b->seg_id);
-    snic_put_be16(p + EBS_AT_BLK_OFF, b->blk_off);
-    snic_put_be16(p + EBS_AT_BLK_CNT, b->blk_cnt);
-    p[EBS_AT_BLOCK_LOG2] = SNIC_EBS_BLOCK_LOG2; /* what 0 stands for */
-    p[EBS_AT_OP] = b->op;
-    snic_put_be16(p + EBS_AT_TENANT, b->tenant);
+    snic_put_be64(p + EBS_AT_BLK_OFF, encode_2x32(encode_2x16(b->blk_off, b->blk_cnt), kind));
     snic_put_be64(p + EBS_AT_LBA, b->lba);
     snic_put_be64(p + EBS_AT_WVER, b->wver);
-    snic_put_be32(p + EBS_AT_SEG_GEN, b->seg_gen);
-    snic_put_be32(p + EBS_AT_DATA_CRC, b->data_crc);
+    snic_put_be64(p + EBS_AT_SEG_GEN, encode_2x32(b->seg_gen, b->data_crc));
 }
 
 static void encode_block(unsigned char *p, unsigned type, const struct snic_ebs_block *b)
 {
+    uint64_t last = 0;
+
+    if (type == SNIC_EBS_WRITE)
+        last = encode_2x32(b->guest_crc, 0);
+    else if (type == SNIC_EBS_WACK)
+        last = encode_2x32(b->srv_crc, 0);
+    else if (type == SNIC_EBS_READ_REQ)
+        last = b->need_mask;
+    else if (type == SNIC_EBS_READ_RESP)
+        last = encode_2x32(encode_2x16(b->addr_slot, b->addr_gen), b->guest_crc);
     ebs_put_bound(p + SNIC_EBS_RPC_BYTES, b);
-    snic_put_be32(p + EBS_AT_BIND_CRC, b->bind_crc);
-    snic_put_be32(p + EBS_AT_AGG_CRC, b->agg_crc);
-    snic_put_be64(p + EBS_AT_BY_TYPE, 0);
-    if (type == SNIC_EBS_WRITE) {
-        snic_put_be32(p + EBS_AT_BY_TYPE, b->guest_crc);
-    } else if (type == SNIC_EBS_WACK) {
-        snic_put_be32(p + EBS_AT_BY_TYPE, b->srv_crc);
-    } else if (type == SNIC_EBS_READ_REQ) {
-        snic_put_be64(p + EBS_AT_BY_TYPE, b->need_mask);
-    } else if (type == SNIC_EBS_READ_RESP) {
-        snic_put_be16(p + EBS_AT_BY_TYPE, b->addr_slot);
-        snic_put_be16(p + EBS_AT_BY_TYPE + 2, b->addr_gen);
-        snic_put_be32(p + EBS_AT_RESP_GUEST_CRC, b->guest_crc);
-    }
+    snic_put_be64(p + EBS_AT_BIND_CRC, encode_2x32(b->bind_crc, b->agg_crc));
+    snic_put_be64(p + EBS_AT_BY_TYPE, last);
 }
 
 static void encode_hello(unsigned char *p, const struct snic_ebs_hello *h)
@@ -78,30 +86,47 @@ static void encode_part(unsigned char *p, unsigned part, const struct snic_ebs_h
     }
 }
 
+/* The RPC header, hdr_crc 0. */
 static void encode_rpc(unsigned char *p, const struct snic_ebs_header *h, uint32_t body_at)
 {
-    p[EBS_AT_VERSION] = ebs_first_byte(body_at);
-    p[EBS_AT_TYPE] = h->type;
-    snic_put_be16(p + EBS_AT_FLAGS, h->flags);
-    snic_put_be32(p + EBS_AT_CONN_ID, h->conn_id);
+    uint32_t first = encode_2x16((uint32_t)ebs_first_byte(body_at) << 8 | h->type, h->flags);
+    uint32_t path =
+        encode_2x16((uint32_t)h->path_id << 8 | h->path_gen, (uint32_t)h->attempt << 8 | h->credit);
+    uint32_t status = encode_2x16(h->status, (uint32_t)h->ack_path_id << 8 | h->ack_path_gen);
+
+    snic_put_be64(p + EBS_AT_VERSION, encode_2x32(first, h->conn_id));
     snic_put_be64(p + EBS_AT_RPC_ID, h->rpc_id);
-    snic_put_be16(p + EBS_AT_PKT_ID, h->pkt_id);
-    snic_put_be16(p + EBS_AT_PKT_CNT, h->pkt_cnt);
-    p[EBS_AT_PATH_ID] = h->path_id;
-    p[EBS_AT_PATH_GEN] = h->path_gen;
-    p[EBS_AT_ATTEMPT] = h->attempt;
-    p[EBS_AT_CREDIT] = h->credit;
-    snic_put_be32(p + EBS_AT_PATH_SEQ, h->path_seq);
-    snic_put_be32(p + EBS_AT_TX_TS, h->tx_ts);
-    snic_put_be32(p + EBS_AT_ECHO_TS, h->echo_ts);
-    snic_put_be32(p + EBS_AT_HOLD_NS, h->hold_ns);
-    snic_put_be32(p + EBS_AT_ACK_SEQ, h->ack_seq);
-    snic_put_be32(p + EBS_AT_SRV_EPOCH, h->srv_epoch);
-    snic_put_be16(p + EBS_AT_STATUS, h->status);
-    p[EBS_AT_ACK_PATH_ID] = h->ack_path_id;
-    p[EBS_AT_ACK_PATH_GEN] = h->ack_path_gen;
-    snic_put_be32(p + EBS_AT_HDR_CRC, 0);
+    snic_put_be64(p + EBS_AT_PKT_ID, encode_2x32(encode_2x16(h->pkt_id, h->pkt_cnt), path));
+    snic_put_be64(p + EBS_AT_PATH_SEQ, encode_2x32(h->path_seq, h->tx_ts));
+    snic_put_be64(p + EBS_AT_ECHO_TS, encode_2x32(h->echo_ts, h->hold_ns));
+    snic_put_be64(p + EBS_AT_ACK_SEQ, encode_2x32(h->ack_seq, h->srv_epoch));
+    snic_put_be64(p + EBS_AT_STATUS, encode_2x32(status, 0));
     snic_put_be64(p + EBS_AT_PN, h->pn);
+}
+
+/* What the rules look at. */
+static void encode_terms(struct ebs_terms *t, const struct snic_ebs_header *h, unsigned part)
+{
+    memset(t, 0, sizeof(*t));
+    t->type = h->type;
+    t->status = h->status;
+    t->pkt_id = h->pkt_id;
+    t->pkt_cnt = h->pkt_cnt;
+    if (part == EBS_BLOCK) {
+        t->lba = h->u.block.lba;
+        t->need_mask = h->u.block.need_mask;
+        t->blk_off = h->u.block.blk_off;
+        t->blk_cnt = h->u.block.blk_cnt;
+        t->op = h->u.block.op;
+        t->block_log2 = h->u.block.block_log2 == 0 ? SNIC_EBS_BLOCK_LOG2 : h->u.block.block_log2;
+    } else if (part == EBS_HELLO) {
+        t->conn_id = h->u.hello.conn_id;
+        t->ver_min = h->u.hello.ver_min;
+        t->ver_max = h->u.hello.ver_max;
+    } else if (part == EBS_RESET) {
+        t->ver_min = h->u.reset.ver_min;
+        t->ver_max = h->u.reset.ver_max;
+    }
 }
 
 int snic_ebs_encode(void *out, size_t size, struct snic_ebs_place *place, unsigned direction,
@@ -113,12 +138,16 @@ int snic_ebs_encode(void *out, size_t size, struct snic_ebs_place *place, unsign
     uint32_t least;
     uint32_t most;
     struct snic_ebs_place at;
+    struct ebs_terms t;
 
     if (k == NULL || direction > (SNIC_EBS_STREAM | SNIC_EBS_TO_CLIENT) ||
         (header->flags & SNIC_EBS_MUST & ~SNIC_EBS_MUST_KNOWN) != 0 ||
-        ebs_flags_bad(header->flags, direction) || ebs_fields_bad(header, k, direction))
+        ebs_flags_bad(header->flags, direction))
         return SNIC_EINVAL;
-    ebs_body_sizes(header, k, direction, &least, &most);
+    encode_terms(&t, header, k->part);
+    if (ebs_fields_bad(&t, k, direction))
+        return SNIC_EINVAL;
+    ebs_body_sizes(&t, k, direction, &least, &most);
     if (body_size < least || body_size > most)
         return SNIC_EINVAL;
     ebs_place(&at, ebs_header_size(k), header->flags, (uint32_t)body_size);
@@ -132,8 +161,7 @@ int snic_ebs_encode(void *out, size_t size, struct snic_ebs_place *place, unsign
         memset(p + SNIC_EBS_RPC_BYTES, 0, at.body_at - SNIC_EBS_RPC_BYTES);
     encode_rpc(p, header, at.body_at);
     encode_part(p, k->part, header);
-    snic_put_be32(scope, header->conn_id);
-    snic_put_be32(scope + 4, direction);
+    snic_put_be64(scope, encode_2x32(header->conn_id, direction));
     uint32_t crc = snic_crc32c(snic_crc32c(0, scope, sizeof(scope)), p, at.header_size);
     if (with_body)
         crc = snic_crc32c(crc, body, body_size);

@@ -49,64 +49,61 @@ int ebs_flags_bad(unsigned flags, unsigned direction)
 }
 
 /* Blocks that one packet or frame may be about. */
-static uint32_t ebs_count_max(const struct snic_ebs_header *h, unsigned direction)
+static uint32_t ebs_count_max(const struct ebs_terms *t, unsigned direction)
 {
-    if (h->type == SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
+    if (t->type == SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
         return SNIC_EBS_RPC_BLOCKS;
-    return h->u.block.op == SNIC_EBS_DATA ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
+    return t->op == SNIC_EBS_DATA ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
 }
 
-static int ebs_block_bad(const struct snic_ebs_header *h, unsigned direction)
+static int ebs_block_bad(const struct ebs_terms *t, unsigned direction)
 {
-    const struct snic_ebs_block *b = &h->u.block;
-
-    if ((b->block_log2 != SNIC_EBS_BLOCK_LOG2 && b->block_log2 != 0) || b->op >= SNIC_EBS_OP_END)
+    if (t->block_log2 != SNIC_EBS_BLOCK_LOG2 || t->op >= SNIC_EBS_OP_END)
         return 1;
-    if (h->type == SNIC_EBS_FENCE || h->type == SNIC_EBS_FENCE_ACK)
+    if (t->type == SNIC_EBS_FENCE || t->type == SNIC_EBS_FENCE_ACK)
         return 0;
-    if (h->pkt_cnt == 0 || h->pkt_cnt > SNIC_EBS_RPC_BLOCKS || h->pkt_id >= h->pkt_cnt)
+    if (t->pkt_cnt == 0 || t->pkt_cnt > SNIC_EBS_RPC_BLOCKS || t->pkt_id >= t->pkt_cnt)
         return 1;
-    if (b->lba >= SNIC_EBS_LBA_END || b->blk_off != (b->lba & (SNIC_EBS_SEGMENT_BLOCKS - 1)))
+    if (t->lba >= SNIC_EBS_LBA_END || t->blk_off != (t->lba & (SNIC_EBS_SEGMENT_BLOCKS - 1)))
         return 1; /* I2 */
-    if (b->blk_cnt == 0 || b->blk_cnt > ebs_count_max(h, direction) ||
-        b->blk_off + b->blk_cnt > SNIC_EBS_SEGMENT_BLOCKS)
+    if (t->blk_cnt == 0 || t->blk_cnt > ebs_count_max(t, direction) ||
+        t->blk_off + t->blk_cnt > SNIC_EBS_SEGMENT_BLOCKS)
         return 1;
-    if (h->type != SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
+    if (t->type != SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
         return 0;
     /* Bits of blocks that there are, and not too many. */
-    return b->op != SNIC_EBS_DATA || h->pkt_cnt != b->blk_cnt || b->need_mask == 0 ||
-           (b->blk_cnt < 64 && b->need_mask >> b->blk_cnt != 0) ||
-           __builtin_popcountll(b->need_mask) > SNIC_EBS_READ_BLOCKS;
+    return t->op != SNIC_EBS_DATA || t->pkt_cnt != t->blk_cnt || t->need_mask == 0 ||
+           (t->blk_cnt < 64 && t->need_mask >> t->blk_cnt != 0) ||
+           __builtin_popcountll(t->need_mask) > SNIC_EBS_READ_BLOCKS;
 }
 
-int ebs_fields_bad(const struct snic_ebs_header *h, const struct ebs_kind *k, unsigned direction)
+int ebs_fields_bad(const struct ebs_terms *t, const struct ebs_kind *k, unsigned direction)
 {
     if (k->part == EBS_BLOCK)
-        return ebs_block_bad(h, direction);
+        return ebs_block_bad(t, direction);
     if (k->body == EBS_BODY_ACKS)
-        return h->pkt_cnt == 0 || h->pkt_cnt > SNIC_EBS_ACKS;
+        return t->pkt_cnt == 0 || t->pkt_cnt > SNIC_EBS_ACKS;
     if (k->part == EBS_HELLO)
-        return h->u.hello.ver_min == 0 || h->u.hello.ver_min > h->u.hello.ver_max ||
-               h->u.hello.ver_max > 15 || h->u.hello.conn_id == 0;
+        return t->ver_min == 0 || t->ver_min > t->ver_max || t->ver_max > 15 || t->conn_id == 0;
     if (k->part == EBS_RESET)
-        return h->u.reset.ver_min > h->u.reset.ver_max || h->u.reset.ver_max > 15;
+        return t->ver_min > t->ver_max || t->ver_max > 15;
     return 0;
 }
 
-void ebs_body_sizes(const struct snic_ebs_header *h, const struct ebs_kind *k, unsigned direction,
+void ebs_body_sizes(const struct ebs_terms *t, const struct ebs_kind *k, unsigned direction,
                     uint32_t *least, uint32_t *most)
 {
     uint32_t size = 0;
     int stream = (direction & SNIC_EBS_STREAM) != 0;
 
     *least = 0;
-    if (k->body == EBS_BODY_DATA && h->u.block.op == SNIC_EBS_DATA &&
-        (h->type == SNIC_EBS_WRITE || h->status == SNIC_EBS_OK))
-        size = stream ? h->u.block.blk_cnt * (4u + SNIC_EBS_BLOCK_BYTES) : SNIC_EBS_BLOCK_BYTES;
+    if (k->body == EBS_BODY_DATA && t->op == SNIC_EBS_DATA &&
+        (t->type == SNIC_EBS_WRITE || t->status == SNIC_EBS_OK))
+        size = stream ? t->blk_cnt * (4u + SNIC_EBS_BLOCK_BYTES) : SNIC_EBS_BLOCK_BYTES;
     else if (k->body == EBS_BODY_ACKS)
-        size = h->pkt_cnt * (uint32_t)SNIC_EBS_ACK_BYTES;
+        size = t->pkt_cnt * (uint32_t)SNIC_EBS_ACK_BYTES;
     else if (k->body == EBS_BODY_SLOTS && !stream)
-        size = (uint32_t)__builtin_popcountll(h->u.block.need_mask) * SNIC_EBS_SLOT_BYTES;
+        size = (uint32_t)__builtin_popcountll(t->need_mask) * SNIC_EBS_SLOT_BYTES;
     *most = size;
     if (k->body == EBS_BODY_PADDING)
         *most = stream ? 0 : SNIC_EBS_BLOCK_BYTES;

@@ -4,10 +4,9 @@
  *
  * I1  first[i] is 0 or the number of a chunk and one; owner[c] is the i of the chunk c. Chunks are
  *     taken in order and never given back.
- * I2  An entry's check value is of it and of its segment, so a damaged word in first, which leads to
- *     another segment's entry, is found, too.
- * I3  An entry is known when its generation is the map's and it is KNOWN; it may be used when it is
- *     VALID, besides.
+ * I2  An entry's check value is of it and of its segment, so a damaged word in first, which leads
+ * to another segment's entry, is found, too. I3  An entry is known when its generation is the map's
+ * and it is KNOWN; it may be used when it is VALID, besides.
  */
 #include "ebs/ebs_priv.h"
 
@@ -15,9 +14,10 @@
 
 static uint16_t map_check_of(const struct ebs_map_entry *e, uint64_t segment)
 {
-    struct ebs_map_entry copy = *e;
-    copy.check = 0;
-    uint32_t crc = ebs_entry_crc(&copy, sizeof(copy), segment);
+    uint64_t rest = (uint64_t)e->generation << 32 | e->flags;
+    uint32_t crc = ebs_entry_crc(e, offsetof(struct ebs_map_entry, flags), segment);
+
+    crc = snic_crc32c(crc, &rest, sizeof(rest));
     return (uint16_t)(crc >> 16 ^ crc);
 }
 
@@ -233,8 +233,7 @@ int snic_ebs_map_check(const struct snic_ebs_map *m)
         if (chunk > m->chunks || m->owner[chunk - 1] != i)
             return SNIC_ECORRUPT; /* I1 */
         for (uint32_t k = 0; k < SNIC_EBS__CHUNK; k++) {
-            const struct ebs_map_entry *e =
-                &m->entry[(size_t)(chunk - 1) * SNIC_EBS__CHUNK + k];
+            const struct ebs_map_entry *e = &m->entry[(size_t)(chunk - 1) * SNIC_EBS__CHUNK + k];
             if (e->check != map_check_of(e, i * SNIC_EBS__CHUNK + k) ||
                 (e->generation > m->generation))
                 return SNIC_ECORRUPT; /* I2 */

@@ -7,8 +7,8 @@
 #include "ebs/ebs_priv.h"
 
 static const char *const names_type[SNIC_EBS_TYPE_END] = {
-    "?",     "WRITE", "WACK",  "READ_REQ",  "READ_RESP", "ACKV",      "PROBE", "PROBE_ACK",
-    "RESET", "HELLO", "HELLO_ACK", "FENCE", "FENCE_ACK", "NAK",
+    "?",         "WRITE", "WACK",  "READ_REQ",  "READ_RESP", "ACKV",      "PROBE",
+    "PROBE_ACK", "RESET", "HELLO", "HELLO_ACK", "FENCE",     "FENCE_ACK", "NAK",
 };
 
 struct names_status {

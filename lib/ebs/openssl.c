@@ -29,7 +29,8 @@ static int openssl_xts(EVP_CIPHER_CTX *ctx, uint64_t unit, void *out, const void
         return SNIC_EINVAL;
     snic_put_le64(tweak, unit); /* I2 */
     if (EVP_CipherInit_ex(ctx, NULL, NULL, NULL, tweak, -1) != 1 ||
-        EVP_CipherUpdate(ctx, (unsigned char *)out, &n, (const unsigned char *)in, (int)size) != 1 ||
+        EVP_CipherUpdate(ctx, (unsigned char *)out, &n, (const unsigned char *)in, (int)size) !=
+            1 ||
         n != (int)size)
         return SNIC_EIO;
     return 0;
@@ -60,8 +61,8 @@ static int openssl_gcm(EVP_CIPHER_CTX *ctx, const unsigned char nonce[12], const
     if (aad_size > 0 &&
         EVP_CipherUpdate(ctx, NULL, &n, (const unsigned char *)aad, (int)aad_size) != 1)
         return SNIC_EIO;
-    if (size > 0 && EVP_CipherUpdate(ctx, (unsigned char *)out, &n, (const unsigned char *)in,
-                                     (int)size) != 1)
+    if (size > 0 &&
+        EVP_CipherUpdate(ctx, (unsigned char *)out, &n, (const unsigned char *)in, (int)size) != 1)
         return SNIC_EIO;
     return 0;
 }

@@ -2,8 +2,8 @@
 /*
  * Two token buckets for each disk, in debt form.
  *
- * base's snic_rate does not fit: it refuses what costs more than its burst, where a large I/O has to
- * pass and be paid for afterwards, and it knows no debt, nor a burst that changes.
+ * base's snic_rate does not fit: it refuses what costs more than its burst, where a large I/O has
+ * to pass and be paid for afterwards, and it knows no debt, nor a burst that changes.
  *
  * I1  tokens <= burst, in units of 2^-16; rest < 1e9, in units of 1e-9 of those; a full bucket has
  *     rest 0. So nothing is rounded: span * rate * 2^16 + rest is an integer.
@@ -228,7 +228,7 @@ uint64_t snic_ebs_qos_ready_ns(const struct snic_ebs_qos *q, uint32_t slot)
     return e->last_ns + (uint64_t)wait;
 }
 
-int snic_ebs_qos_view(const struct snic_ebs_qos *q, uint32_t slot, struct snic_ebs_qos_view *v)
+int snic_ebs_qos_view(const struct snic_ebs_qos *q, uint32_t slot, struct snic_ebs_qos_state *v)
 {
     int r = qos_usable(q, slot);
 

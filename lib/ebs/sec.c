@@ -2,9 +2,9 @@
 /*
  * How ciphers are used, whoever brings them.
  *
- * I1  A nonce is salt and pn, and no pn is sealed twice under a key: pn_next rises before the cipher
- *     is called, so that a failure does not give it free again.
- * I2  A key seals and opens 2^32 packets, those from pn_first on, and none beside them.
+ * I1  A nonce is salt and pn, and no pn is sealed twice under a key: pn_next rises before the
+ * cipher is called, so that a failure does not give it free again. I2  A key seals and opens 2^32
+ * packets, those from pn_first on, and none beside them.
  */
 #include "ebs/ebs_priv.h"
 
@@ -44,8 +44,7 @@ static int sec_in_life(const struct snic_ebs_key *k, uint64_t pn)
 
 int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn)
 {
-    return !sec_in_life(k, pn) ||
-           pn - k->pn_first >= SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY;
+    return !sec_in_life(k, pn) || pn - k->pn_first >= SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY;
 }
 
 static void sec_nonce(unsigned char nonce[12], const struct snic_ebs_key *k, uint64_t pn)

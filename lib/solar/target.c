@@ -215,7 +215,7 @@ static int solar_target_fence(struct snic_solar_target *t, struct solar_req_in *
 static int solar_target_refuse(struct snic_solar_target *t, struct solar_req_in *in, int error,
                                size_t size)
 {
-    struct snic_ebs_peek peek;
+    struct snic_ebs_start peek;
     t->s.malformed++;
     if (error == SNIC_EVERSION && snic_ebs_peek(&peek, in->bytes, size) == 0) {
         in->h.rpc_id = peek.rpc_id;
