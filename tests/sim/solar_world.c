@@ -270,8 +270,8 @@ static void world_event(struct world *w, const struct event *e)
         break;
     case EV_TRAIN:
         if (e->who == w->incarnation && w->agent_up) {
-            struct snic_solar_train *t = (struct snic_solar_train *)((unsigned char *)w->mem +
-                                                                     (size_t)e->index * 8);
+            unsigned char *at = (unsigned char *)w->mem + (size_t)e->index * 8;
+            struct snic_solar_train *t = (void *)at;
             world_transmit(w, t, 1, t->server);
             snic_solar_sent(w->c, t, w->now_ns);
             world_agent_soon(w, snic_max_u64(snic_solar_deadline_ns(w->c), w->now_ns));
