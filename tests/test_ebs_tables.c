@@ -122,6 +122,10 @@ static void test_ebs_qos_random_equals_model(void **state)
             if (open) {
                 b[0].has -= b[0].rate ? (wide)bytes * UNIT : 0;
                 b[1].has -= b[1].rate ? (wide)ios * UNIT : 0;
+                for (unsigned k = 0; k < 2; k++) { /* to the last billionth */
+                    const struct ebs_bucket *e = &q->entry[1].bucket[k];
+                    assert_true(!b[k].rate || (wide)e->tokens * 1000000000 + e->rest == b[k].has);
+                }
             }
             ready_is_exact(q, 1, now);
             assert_int_equal(snic_ebs_qos_check(q), 0);
