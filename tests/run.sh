@@ -4,8 +4,8 @@
 #
 # Installs what the tests need, builds every configuration and runs all of their tests under one
 # ctest, whose summary is the last thing printed. MODULE: only the tests of these modules (dds:
-# those of the storage node, kvfs: of the file system, ddp or minos: of the replicated table), in
-# builds of nothing but what they need.
+# those of the storage node, kvfs: of the file system, ddp or minos: of the replicated table, solar:
+# of the block transports), in builds of nothing but what they need.
 #
 # By day some of the tests are the night's, or take turns from commit to commit (the labels are in
 # lib/README.md), and enumerations take a sample: which, is the number SNIC_TURN, by default made
@@ -34,6 +34,7 @@ for a in "$@"; do
     dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
     kvfs) modules="$modules kvop kv kvfs fs" also="net channel" ;; # what its programs need
     ddp | minos) modules="$modules ddp ddpnic member wal replica" ;;
+    solar) modules="$modules ebs solar segments" ;;
     -*) sed -n '3,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
     esac
@@ -62,6 +63,9 @@ case " $modules " in
         "/usr/lib/postgresql/*/bin/initdb:postgresql"
     [ $scope = quick ] || packages ceph-osd:ceph-osd ceph-mon:ceph-mon ceph:ceph-common
     ;;
+esac
+case " $modules " in
+"  " | *" ebs "*) packages openssl/evp.h:libssl-dev ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
 
