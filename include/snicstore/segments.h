@@ -135,7 +135,7 @@ struct snic_segments_block {
     uint64_t wver;      /**< write: 1 or higher; read, out: 0 never written                  */
     void *data;         /**< 4096 bytes. Write: borrowed for the call, NULL unless DATA. Read:
                              borrowed until done; not defined where DAMAGED                   */
-    uint32_t data_crc;  /**< CRC32C of the data; 0 unless DATA. Read: out                    */
+    uint32_t data_crc;  /**< CRC32C of the data; 0 unless DATA. Read: out, of what is read   */
     uint32_t guest_crc; /**< the writer's, stored and given back                             */
     uint16_t block;     /**< 0 ... 511; not twice in the list of a write                     */
     uint8_t kind;       /**< enum snic_segments_kind; read: out                              */
