@@ -5,7 +5,8 @@
  *
  *   bench_solar [--seconds N]
  *
- * write_N, read_N: N I/Os of one block in flight, checksums of data left out (crc: with them). A
+ * write_N, read_N: N I/Os of one block in flight, checksums of data left out (crc: with them, and
+ * a copy of the block). A
  * read copies its block into the guest's memory. No thresholds.
  */
 #include "snicstore/solar.h"
@@ -27,6 +28,7 @@ struct bench {
     struct snic_solar_request request[WAITING];
     uint64_t done;
     uint64_t lba;
+    int crc;
     unsigned char flat[SNIC_EBS_PACKET_BYTES];
     unsigned char data[DEPTH][SNIC_EBS_BLOCK_BYTES];
 };
@@ -84,8 +86,11 @@ static void bench_to_target(struct bench *b, const struct snic_solar_train *t)
         size_t head = t->iov[piece].size;
         memcpy(b->flat, t->iov[piece].base, head);
         piece++;
-        if (head < t->segment && piece < t->iov_count)
+        if (head < t->segment && piece < t->iov_count) {
+            if (b->crc) /* somebody looks at it */
+                memcpy(b->flat + head, t->iov[piece].base, t->iov[piece].size);
             head += t->iov[piece++].size;
+        }
         if (b->requests < WAITING)
             b->requests += snic_solar_target_recv(b->t, &peer, b->flat, head, 0,
                                                   &b->request[b->requests], b->now) == 1;
@@ -130,9 +135,8 @@ static void bench_act(struct bench *b, struct snic_solar_action *a, int again)
         if (again)
             bench_submit(b, a->io, a->io->op);
     } else if (a->type == SNIC_SOLAR_PATH_OPEN) {
-        must(snic_solar_path_opened(b->c, 0, a->path, a->gen, (uint16_t)(50000 + a->path), b->now) ==
-                 0,
-             "path_opened");
+        uint16_t port = (uint16_t)(50000 + a->path);
+        must(snic_solar_path_opened(b->c, 0, a->path, a->gen, port, b->now) == 0, "path_opened");
     }
 }
 
@@ -163,6 +167,7 @@ static void bench_open(struct bench *b, int crc)
     o.crc = crc ? NULL : no_crc;
     k.crc = o.crc;
     b->now = 1;
+    b->crc = crc;
     size_t size = snic_solar_memsize(&o), ksize = snic_solar_target_memsize(&k);
     void *mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);
     void *kmem = aligned_alloc(SNIC_SOLAR_ALIGN, ksize);
@@ -233,6 +238,7 @@ int main(int argc, char **argv)
             ns[k] = bench_run(rows[i].op, rows[i].depth, rows[i].crc, seconds / REPEATS);
         qsort(ns, REPEATS, sizeof(ns[0]), compare);
         printf("%-16s %10.0f\n", rows[i].name, ns[REPEATS / 2]);
+        fflush(stdout);
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Random lives of an agent and its servers (sim/solar_world.h): a seed says all, --seed N repeats it.
+ * Random lives of an agent and its servers (sim/solar_world.h): a seed says all.
  *
  *     test_solar_sim --seed 17 one              one life, told
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_solar_sim many

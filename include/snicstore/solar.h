@@ -110,8 +110,8 @@ struct snic_solar_target;
 /** Most blocks of an I/O: 1 GiB. */
 #define SNIC_SOLAR_IO_BLOCKS_MAX (1u << 18)
 
-#define SNIC_SOLAR_INT (1u << 0)    /**< room for INT in writes and reads; HPCC where it is filled  */
-#define SNIC_SOLAR_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys                       */
+#define SNIC_SOLAR_INT (1u << 0)    /**< room for INT in writes and reads; HPCC with it */
+#define SNIC_SOLAR_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys           */
 
 /** The checksum of a block; NULL in the options: snic_crc32c(0, data, size). */
 typedef uint32_t (*snic_solar_crc_fn)(void *ctx, const void *data, size_t size);
@@ -269,8 +269,8 @@ SNIC_API SNIC_NODISCARD int snic_solar_server_add(struct snic_solar *c, uint32_t
                                                   uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * Attach a disk under a free number. [owner]
- * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs are
- *         used up (they never wrap), the control plane has to issue the disk anew
+ * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
+ *         are used up (they never wrap), the control plane has to issue the disk anew
  */
 SNIC_API SNIC_NODISCARD int snic_solar_attach(struct snic_solar *c, uint32_t disk,
                                               const struct snic_solar_disk_opts *o, uint64_t now_ns)
@@ -307,8 +307,8 @@ SNIC_API void snic_solar_path_hint(struct snic_solar *c, uint32_t server, uint32
 
 /**
  * Queue an I/O. In this and all calls a @p now_ns that goes back counts as the latest seen. [owner]
- * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is lost;
- *         SNIC_EOVERFLOW 2^48 writes under one sa_epoch
+ * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is
+ *         lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
  */
 SNIC_API SNIC_NODISCARD int snic_solar_submit(struct snic_solar *c, struct snic_solar_io *io,
                                               uint64_t now_ns) SNIC_NONNULL(1, 2);
@@ -317,8 +317,8 @@ SNIC_API SNIC_NODISCARD int snic_solar_submit(struct snic_solar *c, struct snic_
 /**
  * A datagram came on a path's socket; copied out during the call. [owner]
  * @return 0 used; SNIC_E* why not: it is counted and dropped (SNIC_ENOENT no such path or an old
- *         one, SNIC_EPERM not ours by id, token or nonce, SNIC_ESTALE nobody waits for it, others of
- *         snic_ebs_decode)
+ *         one, SNIC_EPERM not ours by id, token or nonce, SNIC_ESTALE nobody waits for it, others
+ *         of snic_ebs_decode)
  */
 SNIC_API int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32_t gen,
                              const void *data, size_t size, uint32_t flags, uint64_t now_ns)
@@ -504,15 +504,15 @@ SNIC_API void snic_solar_target_answer(struct snic_solar_target *t,
 /**
  * The blocks of a read: one for each bit of its need, from the lowest on. The trains have @p cookie
  * (not 0); when all are given back the blocks are the owner's again. [owner]
- * @return how many trains that are; 0: the client is gone; SNIC_EAGAIN too few trains are free: call
- *         again when one was given back
+ * @return how many trains that are; 0: the client is gone; SNIC_EAGAIN too few trains are free:
+ *         call again when one was given back
  */
 SNIC_API SNIC_NODISCARD int snic_solar_target_read_done(struct snic_solar_target *t,
                                                         const struct snic_solar_request *q,
                                                         const struct snic_solar_block *blocks,
                                                         uint64_t cookie, uint64_t now_ns)
     SNIC_NONNULL(1, 2, 3);
-/** The next trains to send, up to @p max. Call it when a batch of datagrams is dealt with. [owner] */
+/** The next trains to send, up to @p max; when a batch of datagrams is dealt with. [owner] */
 SNIC_API uint32_t snic_solar_target_poll(struct snic_solar_target *t, struct snic_solar_train **out,
                                          uint32_t max, uint64_t now_ns) SNIC_NONNULL(1, 2);
 /** Give a train back. [owner] */

@@ -8,20 +8,20 @@
  * window falls, so that many flows on one link keep some queue. With INT, HPCC (Li et al., SIGCOMM
  * 2019, algorithm 1) for the fabric's window.
  *
- * Departures: increase is divided by the server's live paths, since they are one flow that is spread;
- * an unused window does not grow; the end's target is relative to the least hold seen, for that
+ * Departures: increase is divided by the server's live paths, since they are one flow that is
+ * spread; an unused window does not grow; the end's target is relative to the least hold seen, for that
  * contains the store's own time, about which a window can do nothing.
  */
 #include "solar/solar_priv.h"
 
-#define SOLAR_CC_BASE_NS (50 * SNIC_SOLAR__US) /* above min_rtt: a software end's jitter */
-#define SOLAR_CC_RANGE_NS (100 * SNIC_SOLAR__US)
+#define SNIC_SOLAR__CC_BASE_NS (50 * SNIC_SOLAR__US) /* above min_rtt: a software end's jitter */
+#define SNIC_SOLAR__CC_RANGE_NS (100 * SNIC_SOLAR__US)
 /* alpha = range / (1/sqrt(0.1) - 1/sqrt(100)), times 32 for the root of 1024ths; beta */
-#define SOLAR_CC_ALPHA UINT64_C(1044968)
-#define SOLAR_CC_BETA UINT64_C(3266)
-#define SOLAR_CC_END_NS (2 * SNIC_SOLAR__MS)
-#define SOLAR_CC_ETA 62259 /* 0.95 in Q16 */
-#define SOLAR_CC_STAGES 5
+#define SNIC_SOLAR__CC_ALPHA UINT64_C(1044968)
+#define SNIC_SOLAR__CC_BETA UINT64_C(3266)
+#define SNIC_SOLAR__CC_END_NS (2 * SNIC_SOLAR__MS)
+#define SNIC_SOLAR__CC_ETA 62259 /* 0.95 in Q16 */
+#define SNIC_SOLAR__CC_STAGES 5
 
 void solar_cc_init(const struct snic_solar *c, struct solar_cc *cc, uint32_t blocks)
 {
@@ -30,7 +30,7 @@ void solar_cc_init(const struct snic_solar *c, struct solar_cc *cc, uint32_t blo
     cc->window[0] = blocks * SNIC_SOLAR__ONE;
     cc->window[1] = cc->window[0];
     cc->wc = cc->window[0];
-    cc->target_ns = SOLAR_CC_BASE_NS + SOLAR_CC_RANGE_NS;
+    cc->target_ns = SNIC_SOLAR__CC_BASE_NS + SNIC_SOLAR__CC_RANGE_NS;
     cc->hold_min_ns = SNIC_NEVER;
 }
 
@@ -56,9 +56,9 @@ static void solar_cc_set(const struct snic_solar *c, uint32_t *window, uint64_t 
 
 static void solar_cc_target(struct solar_cc *cc)
 {
-    uint64_t scaled = SOLAR_CC_ALPHA / snic_max_u64(solar_cc_root(cc->window[0]), 1);
-    scaled = scaled > SOLAR_CC_BETA ? scaled - SOLAR_CC_BETA : 0;
-    cc->target_ns = SOLAR_CC_BASE_NS + snic_min_u64(scaled, SOLAR_CC_RANGE_NS);
+    uint64_t scaled = SNIC_SOLAR__CC_ALPHA / snic_max_u64(solar_cc_root(cc->window[0]), 1);
+    scaled = scaled > SNIC_SOLAR__CC_BETA ? scaled - SNIC_SOLAR__CC_BETA : 0;
+    cc->target_ns = SNIC_SOLAR__CC_BASE_NS + snic_min_u64(scaled, SNIC_SOLAR__CC_RANGE_NS);
 }
 
 /* Swift's reaction of window @p i; @p used: it limited what was sent. */
@@ -97,7 +97,7 @@ void solar_cc_ack(const struct snic_solar *c, struct solar_path *p, uint64_t rtt
         cc->hold_min_ns = hold;
     if (!cc->telemetry)
         solar_cc_swift(c, p, 0, delay, target, blocks, used);
-    solar_cc_swift(c, p, 1, hold, 4 * cc->hold_min_ns + SOLAR_CC_END_NS, blocks, used);
+    solar_cc_swift(c, p, 1, hold, 4 * cc->hold_min_ns + SNIC_SOLAR__CC_END_NS, blocks, used);
 }
 
 void solar_cc_loss(const struct snic_solar *c, struct solar_path *p)
@@ -176,10 +176,10 @@ void solar_cc_int(const struct snic_solar *c, struct solar_path *p, const struct
     uint64_t full = c->o.hop_rate * t / 1000000000 / SNIC_EBS_BLOCK_BYTES; /* blocks */
     uint32_t live = solar_ones(c->servers[p->server].alive_mask);
     uint64_t wai = snic_max_u64(full, 1) * SNIC_SOLAR__ONE / 20 / (live > 1 ? live : 1);
-    int over = cc->u >= SOLAR_CC_ETA || cc->stage >= SOLAR_CC_STAGES;
+    int over = cc->u >= SNIC_SOLAR__CC_ETA || cc->stage >= SNIC_SOLAR__CC_STAGES;
     uint64_t w = cc->wc + snic_max_u64(wai, 20);
     if (over && cc->u > 0)
-        w = (uint64_t)cc->wc * SOLAR_CC_ETA / cc->u + snic_max_u64(wai, 20);
+        w = (uint64_t)cc->wc * SNIC_SOLAR__CC_ETA / cc->u + snic_max_u64(wai, 20);
     solar_cc_set(c, &cc->window[0], w);
     if ((int32_t)(ack_seq - cc->round_seq) >= 0) { /* a round trip later */
         cc->stage = over ? 0 : cc->stage + 1;

@@ -113,7 +113,7 @@ static int solar_path_overtaken(const struct solar_path *p, const struct solar_t
            old->sent_ns + p->srtt_ns / 4 * p->reorder / SNIC_SOLAR__REORDER < x->sent_ns;
 }
 
-/* @p x was answered: what is older on this path by enough is lost. Of other paths nothing is said. */
+/* @p x was answered: what is older on this path by enough is lost. Other paths are not judged. */
 void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x)
 {
     struct solar_tx answered = *x;

@@ -7,7 +7,7 @@
 #include "solar/solar_priv.h"
 
 /* Damaged answers in a row before a block is held for damaged at the server. */
-#define SOLAR_IN_WRONG 8
+#define SNIC_SOLAR__WRONG 8
 
 struct solar_in {
     struct solar_server *s;
@@ -228,7 +228,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
     if (b->slotted)
         (void)snic_ebs_addr_clear(c->addr, b->slot, b->gen);
     b->slotted = 0;
-    if (++b->wrong >= SOLAR_IN_WRONG)
+    if (++b->wrong >= SNIC_SOLAR__WRONG)
         solar_rpc_status(c, r, h->pkt_id, SNIC_EBS_DAMAGED, 0);
     else
         solar_rpc_again(c, r, solar_bit(h->pkt_id));
@@ -362,7 +362,8 @@ int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32
     struct solar_in in;
     c->now_ns = snic_max_u64(c->now_ns, now_ns);
     c->s.packets_in++;
-    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used || c->halted)
+    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used ||
+        c->halted)
         return SNIC_ENOENT;
     in.s = &c->servers[server];
     in.p = &in.s->paths[path];

@@ -5,8 +5,8 @@
  */
 #include "solar/solar_priv.h"
 
-#define SOLAR_RPC_FENCE_NS (2 * SNIC_SOLAR__MS)
-#define SOLAR_RPC_FENCE_MAX_NS (100 * SNIC_SOLAR__MS)
+#define SNIC_SOLAR__FENCE_NS (2 * SNIC_SOLAR__MS)
+#define SNIC_SOLAR__FENCE_MAX_NS (100 * SNIC_SOLAR__MS)
 
 static void solar_rpc_move(struct solar_rpc *r, struct snic_link *list, uint32_t where)
 {
@@ -256,7 +256,7 @@ void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result)
     r->need = 0;
     r->busy = 0;
     r->result = result;
-    r->fence_ns = SOLAR_RPC_FENCE_NS;
+    r->fence_ns = SNIC_SOLAR__FENCE_NS;
     c->s.fences++;
     solar_rpc_move(r, &c->outs, SOLAR_FENCING);
     snic_wheel_arm(&c->wheel, &r->timer, c->now_ns);
@@ -276,7 +276,7 @@ void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
     if (r->where == SOLAR_FENCING) {
         (void)solar_send_fence(c, r);
         snic_wheel_arm(&c->wheel, t, c->now_ns + r->fence_ns);
-        r->fence_ns = snic_min_u64(2 * r->fence_ns, SOLAR_RPC_FENCE_MAX_NS);
+        r->fence_ns = snic_min_u64(2 * r->fence_ns, SNIC_SOLAR__FENCE_MAX_NS);
         return;
     }
     uint64_t blocks = r->busy;

@@ -3,15 +3,15 @@
  * What leaves: which path, which blocks, and the bytes.
  *
  * A train is for one path and takes blocks of whatever RPCs wait for its server, because most I/Os
- * are a block or two, and a train of one packet costs as much as one of fourteen. What is sent again
- * goes first. Writes of data and all else (small packets) make trains apart, since the packets of a
+ * are a block or two, and a train of one packet costs as much as one of fourteen. What is sent
+ * again goes first. Writes of data and all else (small packets) make trains apart, since the packets of a
  * train are of one size.
  */
 #include "solar/solar_priv.h"
 
-#define SOLAR_SEND_LOOK 32   /* RPCs looked at for blocks that may go over this path */
-#define SOLAR_SEND_DARK 8    /* blocks at a time on a path that is not known to be good */
-#define SOLAR_SEND_SLACK 16  /* hedges that need no budget */
+#define SNIC_SOLAR__SEND_LOOK 32   /* RPCs looked at for blocks that may go over this path */
+#define SNIC_SOLAR__SEND_DARK 8    /* blocks at a time on a path that is not known to be good */
+#define SNIC_SOLAR__SEND_SLACK 16  /* hedges that need no budget */
 
 const unsigned char solar_zeros[SNIC_EBS_BLOCK_BYTES];
 
@@ -205,8 +205,8 @@ static uint32_t solar_room(const struct solar_path *p)
 {
     uint32_t window = solar_cc_window(&p->cc) / SNIC_SOLAR__ONE;
     uint32_t ring = SNIC_SOLAR__RING - 1 - (p->next_seq - p->una);
-    if (p->state != SNIC_SOLAR_ALIVE && window < SOLAR_SEND_DARK)
-        window = SOLAR_SEND_DARK;
+    if (p->state != SNIC_SOLAR_ALIVE && window < SNIC_SOLAR__SEND_DARK)
+        window = SNIC_SOLAR__SEND_DARK;
     if (window == 0)
         window = 1;
     if (window <= p->inflight)
@@ -301,7 +301,7 @@ static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct
     for (struct snic_link *l = s->again.next; l != &s->again && done < room; l = next) {
         struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, link);
         next = l->next;
-        if (++looked > SOLAR_SEND_LOOK)
+        if (++looked > SNIC_SOLAR__SEND_LOOK)
             break;
         if (solar_kind(r) != kind)
             continue;
@@ -339,7 +339,8 @@ static uint64_t solar_score(const struct solar_path *p)
     return snic_max_u64(p->srtt_ns, 1) * load / 1024 * (1 + 4 * (uint64_t)p->timeouts);
 }
 
-static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *s, uint32_t not_these)
+static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *s,
+                                     uint32_t not_these)
 {
     struct solar_path *can[SNIC_SOLAR_PATHS_MAX];
     uint32_t n = 0;
@@ -476,7 +477,7 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     struct solar_server *s = solar_server_of(c, from);
     struct solar_tx *x = solar_path_find(from, from->next_seq - 1);
     struct solar_rpc *r = x == NULL ? NULL : solar_rpc_find(c, x->rpc_id);
-    if (r == NULL || !s->up || s->hedged >= s->sent / 10 + SOLAR_SEND_SLACK ||
+    if (r == NULL || !s->up || s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK ||
         c->pool.free_count == 0)
         return 0;
     uint64_t blocks = x->kind == SOLAR_TX_ASK ? x->need & ~r->acked : solar_bit(x->pkt) & ~r->acked;

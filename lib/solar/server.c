@@ -5,7 +5,7 @@
 #include "solar/solar_priv.h"
 
 /* Without a live path for so long, twice as many ports are tried. */
-#define SOLAR_SERVER_EXTRA_NS (20 * SNIC_SOLAR__MS)
+#define SNIC_SOLAR__EXTRA_NS (20 * SNIC_SOLAR__MS)
 
 static void solar_server_fresh(struct snic_solar *c, struct solar_server *s)
 {
@@ -146,7 +146,7 @@ static uint64_t solar_server_deadline(const struct snic_solar *c, const struct s
 {
     uint64_t due = s->up ? SNIC_NEVER : s->hello_ns;
     if (s->dark_ns != SNIC_NEVER && !s->extra)
-        due = snic_min_u64(due, s->dark_ns + SOLAR_SERVER_EXTRA_NS);
+        due = snic_min_u64(due, s->dark_ns + SNIC_SOLAR__EXTRA_NS);
     if (s->dark_ns != SNIC_NEVER && !s->told)
         due = snic_min_u64(due, s->dark_ns + c->o.suspect_ns);
     return due;
@@ -166,7 +166,7 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
     struct solar_server *s = SNIC_CONTAINER(t, struct solar_server, timer);
     struct snic_solar *c = s->c;
     (void)now_ns;
-    if (s->dark_ns != SNIC_NEVER && !s->extra && c->now_ns >= s->dark_ns + SOLAR_SERVER_EXTRA_NS) {
+    if (s->dark_ns != SNIC_NEVER && !s->extra && c->now_ns >= s->dark_ns + SNIC_SOLAR__EXTRA_NS) {
         s->extra = 1;
         for (uint32_t i = 0; i < c->path_slots; i++)
             if (s->paths[i].state == SNIC_SOLAR_CLOSED)

@@ -3,8 +3,8 @@
  * SOLAR's inside: shared by the files of this module and its tests.
  *
  * I1  A transmission has a path_seq of its own and lies in its path's ring from sending until it is
- *     answered, held for lost, or the path closes. Those from una up to next_seq are in the ring; no
- *     more than SNIC_SOLAR__RING at a time. They are in the order in which they were sent, so that
+ *     answered, held for lost, or the path closes. Those from una up to next_seq are in the ring;
+ *     no more than SNIC_SOLAR__RING at a time. They are in the order in which they were sent, so that
  *     one timer per path serves them all.
  * I2  inflight of a path is the sum of the weights of what lies in its ring; write_out of a server
  *     the sum over its paths of what are writes.
@@ -51,7 +51,7 @@
 #define SNIC_SOLAR__REORDER 3u
 #define SNIC_SOLAR__REORDER_MAX 128u
 #define SNIC_SOLAR__QUANTUM 65536
-#define SNIC_SOLAR__BACKLOG 256u    /* blocks of a server admitted and never sent: then disks wait */
+#define SNIC_SOLAR__BACKLOG 256u    /* blocks of a server not sent yet: then disks wait */
 #define SNIC_SOLAR__BAD_PORTS 16u
 #define SNIC_SOLAR__BAD_PORT_NS UINT64_C(60000000000)
 #define SNIC_SOLAR__MS UINT64_C(1000000)
@@ -270,7 +270,12 @@ struct solar_disk {
     void *map_mem;
 };
 
-enum solar_train_state { SOLAR_TRAIN_FREE = 0, SOLAR_TRAIN_BUILT, SOLAR_TRAIN_QUEUED, SOLAR_TRAIN_LENT };
+enum solar_train_state {
+    SOLAR_TRAIN_FREE = 0,
+    SOLAR_TRAIN_BUILT,
+    SOLAR_TRAIN_QUEUED,
+    SOLAR_TRAIN_LENT
+};
 
 struct solar_train {
     struct snic_solar_train t;
