@@ -253,6 +253,10 @@ void snic_solar_halt(struct snic_solar *c, uint64_t now_ns)
         io->rpcs--;
         solar_io_progress(c, io);
     }
+    /* What was given up before, and waits for its fence, is no longer among the ages. */
+    for (uint32_t i = 0; i < c->o.rpcs_max; i++)
+        if (c->rpcs[i].where != SOLAR_FREE)
+            solar_rpc_halt(c, &c->rpcs[i]);
 }
 
 void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar_stats *out)

@@ -9,7 +9,8 @@
  * 2019, algorithm 1) for the fabric's window.
  *
  * Departures: increase is divided by the server's live paths, since they are one flow that is
- * spread; an unused window does not grow; the end's target is relative to the least hold seen, for that
+ * spread; an unused window does not grow; the end's target is relative to the least hold seen,
+ * for that
  * contains the store's own time, about which a window can do nothing.
  */
 #include "solar/solar_priv.h"

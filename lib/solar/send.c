@@ -4,7 +4,8 @@
  *
  * A train is for one path and takes blocks of whatever RPCs wait for its server, because most I/Os
  * are a block or two, and a train of one packet costs as much as one of fourteen. What is sent
- * again goes first. Writes of data and all else (small packets) make trains apart, since the packets of a
+ * again goes first. Writes of data and all else (small packets) make trains apart, since the
+ * packets of a
  * train are of one size.
  */
 #include "solar/solar_priv.h"

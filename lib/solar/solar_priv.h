@@ -4,7 +4,8 @@
  *
  * I1  A transmission has a path_seq of its own and lies in its path's ring from sending until it is
  *     answered, held for lost, or the path closes. Those from una up to next_seq are in the ring;
- *     no more than SNIC_SOLAR__RING at a time. They are in the order in which they were sent, so that
+ *     no more than SNIC_SOLAR__RING at a time. They are in the order in which they were sent,
+ *     so that
  *     one timer per path serves them all.
  * I2  inflight of a path is the sum of the weights of what lies in its ring; write_out of a server
  *     the sum over its paths of what are writes.
