@@ -75,8 +75,11 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
         c->s.late++;
         return;
     }
-    if (r->op == SNIC_SOLAR_READ && a->status == SNIC_EBS_OK)
-        return; /* only data say that */
+    if (r->op == SNIC_SOLAR_READ &&
+        (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED)) {
+        solar_rpc_again(c, r, asked & ~r->acked); /* only data say that */
+        return;
+    }
     if (r->op != SNIC_SOLAR_READ &&
         (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED) &&
         a->srv_crc != r->b[a->pkt_id].bind_crc) {
@@ -207,13 +210,18 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
         c->s.late++;
         return;
     }
+    if (h->status == SNIC_EBS_SUPERSEDED) {
+        solar_rpc_again(c, r, solar_bit(h->pkt_id)); /* nothing that is said of a read */
+        return;
+    }
     if (h->status != SNIC_EBS_OK) {
         solar_rpc_status(c, r, h->pkt_id, h->status, 0);
         return;
     }
     int bad = snic_ebs_addr_match(c->addr, h, &e);
-    if (bad == SNIC_ENOENT) {
+    if (bad == SNIC_ENOENT) { /* late, or it counted as an answer and is none */
         c->s.late++;
+        solar_rpc_again(c, r, solar_bit(h->pkt_id));
         return;
     }
     if (bad == 0)
