@@ -113,7 +113,8 @@ static void solar_in_ack(struct snic_solar *c, struct solar_in *in, const struct
     struct solar_path *q = solar_in_path(c, in, a->path_id, a->path_gen);
     struct solar_tx *x = q == NULL ? NULL : solar_path_find(q, a->path_seq);
     uint64_t asked = 0;
-    if (x != NULL && (x->rpc_id != a->rpc_id || x->kind == SOLAR_TX_PROBE))
+    if (x != NULL && (x->rpc_id != a->rpc_id || x->kind == SOLAR_TX_PROBE ||
+                      (x->kind == SOLAR_TX_WRITE && x->pkt != a->pkt_id)))
         return; /* says one thing and means another */
     if (x != NULL) {
         asked = x->kind == SOLAR_TX_ASK ? x->need : 0;
