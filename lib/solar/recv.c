@@ -71,7 +71,7 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
                            uint64_t asked, uint32_t retry_us)
 {
     struct solar_rpc *r = solar_rpc_find(c, a->rpc_id);
-    if (r == NULL || r->server != in->s->index || a->pkt_id >= r->count) {
+    if (r == NULL || r->server != in->s->index || a->pkt_id >= r->next) { /* or never sent */
         c->s.late++;
         return;
     }
@@ -207,7 +207,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
     struct snic_ebs_expect e;
     struct solar_rpc *r = solar_rpc_find(c, h->rpc_id);
     if (r == NULL || r->op != SNIC_SOLAR_READ || r->server != in->s->index ||
-        h->pkt_id >= r->count || (r->acked >> h->pkt_id & 1) != 0) {
+        h->pkt_id >= r->next || (r->acked >> h->pkt_id & 1) != 0) {
         c->s.late++;
         return;
     }

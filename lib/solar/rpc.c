@@ -321,8 +321,8 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
                       uint32_t retry_us)
 {
     uint64_t bit = solar_bit(pkt);
-    if (pkt >= r->count || (r->acked & bit) != 0 || r->where == SOLAR_ENDED ||
-        r->where == SOLAR_FENCING)
+    SNIC_ASSERT(pkt < r->next); /* what was never sent has no answer */
+    if ((r->acked & bit) != 0 || r->where == SOLAR_ENDED || r->where == SOLAR_FENCING)
         return;
     switch ((enum snic_ebs_status)(status < SNIC_EBS_STATUS_END ? status : SNIC_EBS_INVALID)) {
     case SNIC_EBS_OK:
