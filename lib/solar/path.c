@@ -83,6 +83,8 @@ static void solar_path_lose(struct snic_solar *c, struct solar_path *p, struct s
     uint64_t blocks = 0;
     if (x->kind != SOLAR_TX_PROBE)
         p->lost++;
+    if (r != NULL && r->server != p->server) /* moved: it has begun again there */
+        r = NULL;
     if (r != NULL && x->kind == SOLAR_TX_WRITE)
         blocks = solar_bit(x->pkt);
     else if (r != NULL)

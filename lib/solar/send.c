@@ -478,7 +478,8 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     struct solar_server *s = solar_server_of(c, from);
     struct solar_tx *x = solar_path_find(from, from->next_seq - 1);
     struct solar_rpc *r = x == NULL ? NULL : solar_rpc_find(c, x->rpc_id);
-    if (r == NULL || !s->up || s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK ||
+    /* Its segment may be elsewhere by now: then all of it has begun again there. */
+    if (r == NULL || r->server != from->server || !s->up || s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK ||
         c->pool.free_count == 0)
         return 0;
     uint64_t blocks = x->kind == SOLAR_TX_ASK ? x->need & ~r->acked : solar_bit(x->pkt) & ~r->acked;
