@@ -479,8 +479,8 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     struct solar_tx *x = solar_path_find(from, from->next_seq - 1);
     struct solar_rpc *r = x == NULL ? NULL : solar_rpc_find(c, x->rpc_id);
     /* Its segment may be elsewhere by now: then all of it has begun again there. */
-    if (r == NULL || r->server != from->server || !s->up || s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK ||
-        c->pool.free_count == 0)
+    if (r == NULL || r->server != from->server || !s->up || c->pool.free_count == 0 ||
+        s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK)
         return 0;
     uint64_t blocks = x->kind == SOLAR_TX_ASK ? x->need & ~r->acked : solar_bit(x->pkt) & ~r->acked;
     struct solar_path *p = solar_pick(c, s, 1u << from->index);
