@@ -40,11 +40,11 @@ static void told(const struct world_opts *o, const struct world_result *r, doubl
            "%llu sent again, %llu hedges, %llu spurious, %llu re-rolls, %llu fences, %.0f I/Os/s, "
            "hash %016llx\n",
            (unsigned long long)o->seed, (unsigned long long)r->ios, (unsigned long long)r->failed,
-           (double)r->simulated_ns / 1e6, (double)r->max_ns / 1e6,
-           (unsigned long long)r->datagrams, (unsigned long long)r->agent.retransmits,
-           (unsigned long long)r->agent.hedges, (unsigned long long)r->agent.spurious,
-           (unsigned long long)r->agent.rerolls, (unsigned long long)r->agent.fences,
-           (double)r->ios / (seconds > 0 ? seconds : 1), (unsigned long long)r->hash);
+           (double)r->simulated_ns / 1e6, (double)r->max_ns / 1e6, (unsigned long long)r->datagrams,
+           (unsigned long long)r->agent.retransmits, (unsigned long long)r->agent.hedges,
+           (unsigned long long)r->agent.spurious, (unsigned long long)r->agent.rerolls,
+           (unsigned long long)r->agent.fences, (double)r->ios / (seconds > 0 ? seconds : 1),
+           (unsigned long long)r->hash);
 }
 
 static void test_solar_sim_many_lives_nothing_broken(void **state)

@@ -125,19 +125,19 @@ struct snic_solar_peer {
 
 /** Lent by poll, given back with sent. */
 struct snic_solar_train {
-    struct snic_node node;     /**< the owner's meanwhile                                      */
-    struct snic_iov *iov;      /**< the bytes of all datagrams, in order                       */
-    uint32_t iov_count;        /**< at most 2 per datagram                                     */
-    uint32_t segment;          /**< bytes of each datagram; the last may be shorter            */
+    struct snic_node node; /**< the owner's meanwhile                                      */
+    struct snic_iov *iov;  /**< the bytes of all datagrams, in order                       */
+    uint32_t iov_count;    /**< at most 2 per datagram                                     */
+    uint32_t segment;      /**< bytes of each datagram; the last may be shorter            */
     uint32_t packets;
     uint32_t bytes;
-    uint32_t server;           /**< agent: the path                                            */
+    uint32_t server; /**< agent: the path                                            */
     uint16_t path;
     uint16_t gen;
     struct snic_solar_peer peer; /**< target: where to                                         */
-    uint64_t cookie;           /**< target: of the read whose blocks these are, else 0         */
-    uint32_t index;            /**< the engine's                                               */
-    uint32_t state;            /**< the engine's                                               */
+    uint64_t cookie;             /**< target: of the read whose blocks these are, else 0         */
+    uint32_t index;              /**< the engine's                                               */
+    uint32_t state;              /**< the engine's                                               */
 };
 
 /* ---- The agent ---- */
@@ -177,7 +177,7 @@ struct snic_solar_disk_opts {
     uint32_t opts_size;
     uint32_t sa_epoch; /**< 1..65535: the lease; each attach needs a higher one                */
     uint64_t vd_id;
-    uint64_t blocks;   /**< of the disk, 1..2^40                                               */
+    uint64_t blocks; /**< of the disk, 1..2^40                                               */
     uint64_t bytes_per_second; /**< QoS, 0: none                                               */
     uint64_t burst_bytes;      /**< default: 10 ms of it, 1 MiB at least                       */
     uint64_t ios_per_second;   /**< 0: none                                                    */
@@ -195,20 +195,20 @@ enum snic_solar_op {
 
 /** Embed it, fill the first part; SNIC_CONTAINER finds the owner. Borrowed until DONE. */
 struct snic_solar_io {
-    uint64_t lba;                /**< first block                                              */
-    const struct snic_iov *iov;  /**< pieces of multiples of 4096 bytes, blocks in all;
-                                      READ and WRITE only; borrowed with what they point to    */
+    uint64_t lba;               /**< first block                                              */
+    const struct snic_iov *iov; /**< pieces of multiples of 4096 bytes, blocks in all;
+                                     READ and WRITE only; borrowed with what they point to    */
     uint32_t iov_count;
-    uint32_t blocks;             /**< 1..SNIC_SOLAR_IO_BLOCKS_MAX                              */
+    uint32_t blocks; /**< 1..SNIC_SOLAR_IO_BLOCKS_MAX                              */
     uint32_t disk;
-    uint8_t op;                  /**< enum snic_solar_op                                       */
-    uint8_t state;               /**< the engine's                                             */
+    uint8_t op;    /**< enum snic_solar_op                                       */
+    uint8_t state; /**< the engine's                                             */
     uint16_t reserved;
     /* -- out -- */
-    int32_t result;              /**< 0; SNIC_EIO given up; SNIC_ECORRUPT a block's data are damaged
-                                      there; SNIC_ESTALE the disk's lease is another's; SNIC_EINVAL
-                                      the server refuses; SNIC_EUNKNOWN halted                 */
-    uint32_t retries;            /**< blocks sent again                                        */
+    int32_t result;   /**< 0; SNIC_EIO given up; SNIC_ECORRUPT a block's data are damaged
+                           there; SNIC_ESTALE the disk's lease is another's; SNIC_EINVAL
+                           the server refuses; SNIC_EUNKNOWN halted                 */
+    uint32_t retries; /**< blocks sent again                                        */
     uint64_t submitted_ns;
     uint64_t admitted_ns;
     uint64_t done_ns;
@@ -216,9 +216,9 @@ struct snic_solar_io {
     struct snic_link link;
     struct snic_link order;
     uint64_t wver;
-    uint32_t cursor;             /**< blocks that have an RPC                                  */
-    uint32_t rpcs;               /**< of them unfinished                                       */
-    uint32_t piece;              /**< where the cursor is in iov                               */
+    uint32_t cursor; /**< blocks that have an RPC                                  */
+    uint32_t rpcs;   /**< of them unfinished                                       */
+    uint32_t piece;  /**< where the cursor is in iov                               */
     uint32_t piece_block;
     struct snic_link age;
 };
@@ -353,7 +353,7 @@ struct snic_solar_path_stats {
     uint32_t window[2]; /**< fabric, end; in 1/1024 blocks                                     */
     uint32_t inflight;  /**< blocks                                                            */
     uint32_t reorder;
-    uint64_t sent;      /**< packets, of all gens                                              */
+    uint64_t sent; /**< packets, of all gens                                              */
     uint64_t acked;
     uint64_t lost;
     uint64_t timeouts;
@@ -361,8 +361,8 @@ struct snic_solar_path_stats {
 };
 
 struct snic_solar_stats {
-    uint64_t ios[5];      /**< done, by op                                                     */
-    uint64_t failed;      /**< of them, not with 0                                             */
+    uint64_t ios[5]; /**< done, by op                                                     */
+    uint64_t failed; /**< of them, not with 0                                             */
     uint64_t blocks_written;
     uint64_t blocks_read;
     uint64_t trains;
@@ -370,27 +370,27 @@ struct snic_solar_stats {
     uint64_t packets_in;
     uint64_t retransmits; /**< blocks sent again, hedges included                              */
     uint64_t hedges;
-    uint64_t late;        /**< answers nobody waited for                                       */
-    uint64_t spurious;    /**< packets held for lost and answered after                        */
-    uint64_t refused;     /**< datagrams dropped as not ours: id, token, nonce, seal           */
-    uint64_t malformed;   /**< datagrams that are no packets                                   */
-    uint64_t data_crc;    /**< answers whose data, binding or checksum were wrong              */
+    uint64_t late;      /**< answers nobody waited for                                       */
+    uint64_t spurious;  /**< packets held for lost and answered after                        */
+    uint64_t refused;   /**< datagrams dropped as not ours: id, token, nonce, seal           */
+    uint64_t malformed; /**< datagrams that are no packets                                   */
+    uint64_t data_crc;  /**< answers whose data, binding or checksum were wrong              */
     uint64_t naks;
-    uint64_t busy;        /**< of them                                                         */
+    uint64_t busy; /**< of them                                                         */
     uint64_t stale_gens;
     uint64_t resets;
     uint64_t hellos;
     uint64_t fences;
     uint64_t rerolls;
     uint64_t timeouts;
-    uint64_t stalls;      /**< polls that came too late                                        */
+    uint64_t stalls; /**< polls that came too late                                        */
     uint64_t slow;
     uint64_t train_waits; /**< times that no train was free                                    */
     uint32_t inside;      /**< I/Os                                                            */
     uint32_t rpcs;
     uint32_t rpcs_high;
     uint32_t trains_out;
-    uint64_t read_out;    /**< bytes asked for                                                 */
+    uint64_t read_out; /**< bytes asked for                                                 */
 };
 /** [owner] */
 SNIC_API void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar_stats *out)
@@ -407,15 +407,15 @@ SNIC_API int snic_solar_check(const struct snic_solar *c) SNIC_NONNULL(1);
 /** Zero it, set opts_size, srv_epoch and key; another field that is 0 takes its default. */
 struct snic_solar_target_opts {
     uint32_t opts_size;
-    uint32_t flags;     /**< 0                                                                 */
-    uint64_t seed;      /**< of connection ids; must not be guessable                          */
-    uint32_t srv_epoch; /**< not 0; never used before by this server                           */
-    uint32_t conns_max; /**< power of two, 1..65536; default 256. When all are in use, the one
-                             silent for longest, but at least idle_ns, makes room              */
-    uint32_t trains_max; /**< 4..4096; default 64                                              */
-    uint32_t rx_blocks;  /**< writes that the owner can hold, 1..65536; default 1024: shared out
-                              as write credit                                                  */
-    uint64_t idle_ns;    /**< default 10 s                                                     */
+    uint32_t flags;        /**< 0                                                                 */
+    uint64_t seed;         /**< of connection ids; must not be guessable                          */
+    uint32_t srv_epoch;    /**< not 0; never used before by this server                           */
+    uint32_t conns_max;    /**< power of two, 1..65536; default 256. When all are in use, the one
+                                silent for longest, but at least idle_ns, makes room              */
+    uint32_t trains_max;   /**< 4..4096; default 64                                              */
+    uint32_t rx_blocks;    /**< writes that the owner can hold, 1..65536; default 1024: shared out
+                                as write credit                                                  */
+    uint64_t idle_ns;      /**< default 10 s                                                     */
     unsigned char key[16]; /**< of the tokens: secret, the same after each restart             */
     snic_solar_crc_fn crc;
     void *crc_ctx;
@@ -467,11 +467,11 @@ struct snic_solar_request {
 
 /** A block of a read's answer. */
 struct snic_solar_block {
-    const void *data;   /**< 4096 bytes, borrowed until the trains are given back; NULL: zeros */
-    uint64_t wver;      /**< 0: never written                                                  */
-    uint32_t data_crc;  /**< as stored                                                         */
+    const void *data;  /**< 4096 bytes, borrowed until the trains are given back; NULL: zeros */
+    uint64_t wver;     /**< 0: never written                                                  */
+    uint32_t data_crc; /**< as stored                                                         */
     uint32_t guest_crc;
-    uint32_t status;    /**< 0, or an enum snic_ebs_status: this block has no data             */
+    uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data             */
     uint32_t pad;
 };
 
@@ -523,7 +523,7 @@ struct snic_solar_target_stats {
     uint64_t packets_in;
     uint64_t packets;
     uint64_t trains;
-    uint64_t writes;    /**< requests                                                          */
+    uint64_t writes; /**< requests                                                          */
     uint64_t reads;
     uint64_t fences;
     uint64_t acks;
@@ -535,9 +535,9 @@ struct snic_solar_target_stats {
     uint64_t refused;
     uint64_t malformed;
     uint64_t data_crc;
-    uint64_t evicted;   /**< connections that made room                                        */
+    uint64_t evicted; /**< connections that made room                                        */
     uint32_t conns;
-    uint32_t requests;  /**< out                                                               */
+    uint32_t requests; /**< out                                                               */
     uint32_t writes_out;
     uint32_t trains_out;
 };

@@ -262,8 +262,8 @@ static void solar_resp_put(struct snic_solar_target *t, struct solar_conn *n, st
     b->addr_gen = q->slots[2 * slot + 1];
     b->bind_crc = snic_ebs_bind_crc(b);
     unsigned char *head = r->head[r->t.packets];
-    int size = snic_ebs_encode(head, SNIC_SOLAR__HEAD, NULL, SNIC_EBS_TO_CLIENT, &h, block->data,
-                               body);
+    int size =
+        snic_ebs_encode(head, SNIC_SOLAR__HEAD, NULL, SNIC_EBS_TO_CLIENT, &h, block->data, body);
     SNIC_ASSERT(size > 0);
     solar_train_add(r, head, (uint32_t)size, block->data, body);
 }

@@ -94,8 +94,8 @@ static int solar_check_rpc(const struct snic_solar *c, const struct solar_rpc *r
         return SNIC_ECORRUPT; /* I3, I4 */
     if (r->where == SOLAR_ENDED)
         return r->refs > 0 ? 0 : SNIC_ECORRUPT; /* I7 */
-    if ((r->where == SOLAR_AGAIN) != (r->need != 0 && r->where != SOLAR_PARKED &&
-                                      r->where != SOLAR_FENCING) ||
+    if ((r->where == SOLAR_AGAIN) !=
+            (r->need != 0 && r->where != SOLAR_PARKED && r->where != SOLAR_FENCING) ||
         (r->where == SOLAR_OUT && (r->need != 0 || r->next < r->count)) ||
         (r->busy != 0 && !r->timer.armed) || (r->where == SOLAR_FENCING && !r->timer.armed))
         return SNIC_ECORRUPT;

@@ -156,8 +156,8 @@ static uint32_t solar_io_bytes(const struct snic_solar_io *io)
 /* QoS, then the version. @return 0, or SNIC_EAGAIN: the disk waits for its limits */
 static int solar_io_charge(struct snic_solar *c, struct solar_disk *d, struct snic_solar_io *io)
 {
-    if (d->limited && snic_ebs_qos_admit(c->qos, d->index, solar_io_bytes(io), c->now_ns) ==
-                          SNIC_EAGAIN) {
+    if (d->limited &&
+        snic_ebs_qos_admit(c->qos, d->index, solar_io_bytes(io), c->now_ns) == SNIC_EAGAIN) {
         c->qos_ns = snic_min_u64(c->qos_ns, snic_ebs_qos_ready_ns(c->qos, d->index));
         snic_link_remove(&d->turn);
         snic_link_append(&c->limited, &d->turn);
@@ -193,8 +193,8 @@ static enum solar_turn solar_disk_step(struct snic_solar *c, struct solar_disk *
     struct snic_solar_io *io = SNIC_CONTAINER(d->queue.next, struct snic_solar_io, link);
     uint64_t lba = io->lba + io->cursor, segment = lba >> SNIC_EBS_SEGMENT_LOG2;
     uint32_t left = SNIC_EBS_SEGMENT_BLOCKS - (uint32_t)(lba % SNIC_EBS_SEGMENT_BLOCKS);
-    uint32_t count = (uint32_t)snic_min_u64(snic_min_u64(left, io->blocks - io->cursor),
-                                            SNIC_EBS_RPC_BLOCKS);
+    uint32_t count =
+        (uint32_t)snic_min_u64(snic_min_u64(left, io->blocks - io->cursor), SNIC_EBS_RPC_BLOCKS);
     if (c->rpcs_free == 0)
         return SOLAR_TURN_STOP;
     memset(&w, 0, sizeof(w));

@@ -238,9 +238,9 @@ size_t snic_solar_memsize(const struct snic_solar_opts *o)
 
 static void solar_init_lists(struct snic_solar *c)
 {
-    struct snic_link *heads[] = {&c->free_rpcs, &c->outs,  &c->read_wait,   &c->parked,
-                                 &c->asked,     &c->turns, &c->done,        &c->ages,
-                                 &c->limited,
+    struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->read_wait,
+                                 &c->parked,      &c->asked,         &c->turns,
+                                 &c->done,        &c->ages,          &c->limited,
                                  &c->path_events, &c->server_events, &c->disk_events};
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
         snic_link_init(heads[i]);

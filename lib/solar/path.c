@@ -161,8 +161,8 @@ void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns)
         p->min_rtt_ns = rtt_ns;
         p->min_rtt_at_ns = c->now_ns;
     }
-    p->rto_ns = snic_min_u64(snic_max_u64(p->srtt_ns + 4 * p->var_ns, c->o.rto_min_ns),
-                             c->o.rto_max_ns);
+    p->rto_ns =
+        snic_min_u64(snic_max_u64(p->srtt_ns + 4 * p->var_ns, c->o.rto_min_ns), c->o.rto_max_ns);
 }
 
 static uint64_t solar_path_tail_ns(const struct solar_path *p)

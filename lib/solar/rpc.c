@@ -342,8 +342,8 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
         solar_rpc_list(c, r);
         if (!r->timer.armed)
             snic_wheel_arm(&c->wheel, &r->timer,
-                           c->now_ns + snic_max_u64(snic_min_u64(retry_us, 100000), 100) *
-                                           SNIC_SOLAR__US);
+                           c->now_ns +
+                               snic_max_u64(snic_min_u64(retry_us, 100000), 100) * SNIC_SOLAR__US);
         break;
     case SNIC_EBS_STALE_GEN:
     case SNIC_EBS_NO_SEGMENT:

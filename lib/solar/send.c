@@ -10,9 +10,9 @@
  */
 #include "solar/solar_priv.h"
 
-#define SNIC_SOLAR__SEND_LOOK 32   /* RPCs looked at for blocks that may go over this path */
-#define SNIC_SOLAR__SEND_DARK 8    /* blocks at a time on a path that is not known to be good */
-#define SNIC_SOLAR__SEND_SLACK 16  /* hedges that need no budget */
+#define SNIC_SOLAR__SEND_LOOK 32  /* RPCs looked at for blocks that may go over this path */
+#define SNIC_SOLAR__SEND_DARK 8   /* blocks at a time on a path that is not known to be good */
+#define SNIC_SOLAR__SEND_SLACK 16 /* hedges that need no budget */
 
 const unsigned char solar_zeros[SNIC_EBS_BLOCK_BYTES];
 
@@ -60,9 +60,8 @@ static uint32_t solar_prefix(const struct snic_solar *c)
 /* May a packet of @p size follow in this train? */
 static int solar_fits(const struct solar_train *t, uint32_t size)
 {
-    return t->t.packets == 0 ||
-           (t->t.packets < SNIC_SOLAR_TRAIN_MAX && size <= t->t.segment &&
-            t->t.bytes == t->t.packets * t->t.segment);
+    return t->t.packets == 0 || (t->t.packets < SNIC_SOLAR_TRAIN_MAX && size <= t->t.segment &&
+                                 t->t.bytes == t->t.packets * t->t.segment);
 }
 
 /* The block's bytes as they go out, and its checksums. @return NULL: they cannot be encrypted */
@@ -442,8 +441,8 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
     h.u.hello.ver_min = SNIC_EBS_VERSION;
     h.u.hello.ver_max = SNIC_EBS_VERSION;
     h.u.hello.conn_id = s->mine;
-    h.u.hello.features = SNIC_EBS_FEATURE_ACKV |
-                         ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_FEATURE_INT : 0);
+    h.u.hello.features =
+        SNIC_EBS_FEATURE_ACKV | ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_FEATURE_INT : 0);
     h.u.hello.nonce = s->nonce;
     h.u.hello.epoch = c->o.client_epoch;
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
@@ -488,9 +487,9 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
         s->alive_mask == 0)
         return 0;
     struct solar_train *t = solar_train_take(&c->pool);
-    int bad = x->kind == SOLAR_TX_ASK ? solar_put_ask(c, p, t, r, blocks, SNIC_EBS_HEDGE)
-                                      : solar_put_write(c, p, t, r, solar_lowest(blocks),
-                                                        SNIC_EBS_HEDGE);
+    int bad = x->kind == SOLAR_TX_ASK
+                  ? solar_put_ask(c, p, t, r, blocks, SNIC_EBS_HEDGE)
+                  : solar_put_write(c, p, t, r, solar_lowest(blocks), SNIC_EBS_HEDGE);
     if (bad) {
         solar_train_free(&c->pool, t);
         return 0;

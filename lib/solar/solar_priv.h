@@ -46,13 +46,13 @@
 #endif
 
 #define SNIC_SOLAR__NIL UINT32_MAX
-#define SNIC_SOLAR__RING 512u       /* transmissions of a path that are remembered */
-#define SNIC_SOLAR__ONE 1024u       /* a block, in units of a window */
-#define SNIC_SOLAR__WINDOW_MIN 10u  /* 0.01 blocks */
+#define SNIC_SOLAR__RING 512u      /* transmissions of a path that are remembered */
+#define SNIC_SOLAR__ONE 1024u      /* a block, in units of a window */
+#define SNIC_SOLAR__WINDOW_MIN 10u /* 0.01 blocks */
 #define SNIC_SOLAR__REORDER 3u
 #define SNIC_SOLAR__REORDER_MAX 128u
 #define SNIC_SOLAR__QUANTUM 65536
-#define SNIC_SOLAR__BACKLOG 256u    /* blocks of a server not sent yet: then disks wait */
+#define SNIC_SOLAR__BACKLOG 256u /* blocks of a server not sent yet: then disks wait */
 #define SNIC_SOLAR__BAD_PORTS 16u
 #define SNIC_SOLAR__BAD_PORT_NS UINT64_C(60000000000)
 #define SNIC_SOLAR__MS UINT64_C(1000000)
@@ -69,13 +69,13 @@ enum solar_tx_kind { SOLAR_TX_NONE = 0, SOLAR_TX_WRITE, SOLAR_TX_ASK, SOLAR_TX_P
 struct solar_tx {
     uint64_t sent_ns;
     uint64_t rpc_id;
-    uint64_t need;     /* ASK: blocks that this one asked for and that have not come */
+    uint64_t need; /* ASK: blocks that this one asked for and that have not come */
     uint32_t seq;
-    uint32_t last_in;  /* ASK: path_seq of its latest answer */
-    uint8_t kind;      /* enum solar_tx_kind; NONE: answered or lost */
+    uint32_t last_in; /* ASK: path_seq of its latest answer */
+    uint8_t kind;     /* enum solar_tx_kind; NONE: answered or lost */
     uint8_t pkt;
-    uint8_t weight;    /* blocks of inflight */
-    uint8_t any;       /* ASK: last_in is set */
+    uint8_t weight; /* blocks of inflight */
+    uint8_t any;    /* ASK: last_in is set */
     uint32_t pad;
 };
 
@@ -108,13 +108,13 @@ struct solar_path {
     uint8_t index;
     uint8_t state; /* enum snic_solar_path_state */
     uint8_t say;
-    uint8_t timeouts; /* in a row */
-    uint8_t answers;  /* PROBING: probes answered */
-    uint8_t misses;   /* PROBING: probes not */
-    uint8_t refusals; /* of ports */
+    uint8_t timeouts;  /* in a row */
+    uint8_t answers;   /* PROBING: probes answered */
+    uint8_t misses;    /* PROBING: probes not */
+    uint8_t refusals;  /* of ports */
     uint8_t tail_done; /* the last packet was hedged */
     uint8_t have_srv_seq;
-    uint8_t paced; /* something waits for pace_ns */
+    uint8_t paced;    /* something waits for pace_ns */
     uint32_t srv_seq; /* the highest path_seq that came */
     uint32_t next_seq;
     uint32_t una;
@@ -154,17 +154,17 @@ struct solar_server {
     uint8_t used;
     uint8_t up; /* HELLO_ACK came */
     uint8_t told;
-    uint8_t say; /* SUSPECT or RECOVERED to be said */
+    uint8_t say;   /* SUSPECT or RECOVERED to be said */
     uint8_t extra; /* twice the paths */
     uint8_t bad_next;
     uint16_t alive_mask;
     uint16_t usable_mask; /* bound: PROBING, ALIVE or SUSPECTED */
     uint16_t turn;
-    uint32_t conn_id;  /* the server's */
-    uint32_t mine;     /* what it has to write in its packets */
+    uint32_t conn_id; /* the server's */
+    uint32_t mine;    /* what it has to write in its packets */
     uint32_t srv_epoch;
     uint32_t rpcs;
-    uint32_t backlog;  /* blocks admitted and never sent */
+    uint32_t backlog; /* blocks admitted and never sent */
     uint32_t write_out;
     uint32_t credit;
     uint64_t token;
@@ -172,26 +172,26 @@ struct solar_server {
     uint64_t pn;
     uint64_t hello_ns; /* next HELLO; SNIC_NEVER */
     uint64_t hello_wait_ns;
-    uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
-    uint64_t sent;     /* packets with blocks, for the hedge budget */
+    uint64_t dark_ns; /* since when no path is ALIVE; SNIC_NEVER */
+    uint64_t sent;    /* packets with blocks, for the hedge budget */
     uint64_t hedged;
-    uint64_t window_ns; /* of them: halved from time to time */
+    uint64_t window_ns;        /* of them: halved from time to time */
     struct snic_link ready[2]; /* RPCs with blocks never sent */
     struct snic_link again;    /* RPCs with blocks to be sent again */
     struct snic_link event;
     struct solar_bad_port bad[SNIC_SOLAR__BAD_PORTS];
-    struct solar_path *paths;  /* SNIC_SOLAR_PATHS_MAX */
+    struct solar_path *paths; /* SNIC_SOLAR_PATHS_MAX */
 };
 
 enum solar_where {
     SOLAR_FREE = 0,
-    SOLAR_READY,    /* blocks never sent */
-    SOLAR_AGAIN,    /* blocks to be sent again, maybe some never sent */
-    SOLAR_OUT,      /* all under way */
-    SOLAR_WAIT,     /* read: for credit */
-    SOLAR_PARKED,   /* for a map entry */
-    SOLAR_FENCING,  /* given up: for FENCE_ACK */
-    SOLAR_ENDED     /* all acked, or failed; waits for its trains */
+    SOLAR_READY,   /* blocks never sent */
+    SOLAR_AGAIN,   /* blocks to be sent again, maybe some never sent */
+    SOLAR_OUT,     /* all under way */
+    SOLAR_WAIT,    /* read: for credit */
+    SOLAR_PARKED,  /* for a map entry */
+    SOLAR_FENCING, /* given up: for FENCE_ACK */
+    SOLAR_ENDED    /* all acked, or failed; waits for its trains */
 };
 
 struct solar_blk {
@@ -232,14 +232,14 @@ struct solar_rpc {
     uint32_t refs;
     uint32_t piece; /* of block 0 in io->iov */
     uint32_t piece_block;
-    uint32_t agg;   /* of the blocks below `next` */
+    uint32_t agg; /* of the blocks below `next` */
     int32_t result;
     uint8_t op;
     uint8_t count;
     uint8_t next;
-    uint8_t where;   /* enum solar_where */
+    uint8_t where; /* enum solar_where */
     uint8_t credited;
-    uint8_t sent;    /* something of it may be under way */
+    uint8_t sent; /* something of it may be under way */
     uint16_t pad;
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
 };
@@ -251,13 +251,13 @@ struct solar_disk {
     uint8_t say;      /* LEASE to be said */
     uint8_t map_said; /* MAP was said for the first I/O */
     uint8_t say_map;
-    uint8_t charged;  /* the first I/O is admitted, its RPCs are not all made */
+    uint8_t charged; /* the first I/O is admitted, its RPCs are not all made */
     uint32_t index;
-    uint32_t inside;  /* I/Os */
+    uint32_t inside; /* I/Os */
     int64_t deficit;
     uint64_t vd_id;
     uint64_t blocks;
-    uint64_t wver;    /* the last given */
+    uint64_t wver; /* the last given */
     uint64_t need_segment;
     uint32_t need_gen;
     uint32_t pad;
@@ -282,7 +282,7 @@ struct solar_train {
     struct snic_solar_train t;
     struct snic_iov iov[SNIC_SOLAR_TRAIN_MAX * SNIC_SOLAR__PIECES];
     struct solar_rpc *rpc[SNIC_SOLAR_TRAIN_MAX]; /* agent: whose blocks it shows */
-    uint32_t conn; /* target: whose acknowledgements these are */
+    uint32_t conn;                               /* target: whose acknowledgements these are */
     uint32_t acks;
     uint32_t ack_size; /* 0: it is no ACKV, or a closed one */
     uint32_t pad;
@@ -314,7 +314,7 @@ struct snic_solar {
     uint64_t read_max;
     uint32_t slot_bits;
     uint32_t path_slots; /* per server */
-    uint32_t turn; /* the server that may send first */
+    uint32_t turn;       /* the server that may send first */
     uint8_t halted;
     uint8_t dirty; /* something may have to be sent or admitted */
     struct snic_rng rng;
@@ -328,19 +328,19 @@ struct snic_solar {
     void *addr_mem;
     struct solar_pool pool;
     struct snic_link free_rpcs;
-    struct snic_link outs;      /* RPCs that are OUT, FENCING or ENDED */
+    struct snic_link outs; /* RPCs that are OUT, FENCING or ENDED */
     struct snic_link read_wait;
-    struct snic_link parked;    /* PARKED, not yet asked for */
-    struct snic_link asked;     /* PARKED */
-    struct snic_link turns;     /* disks with I/Os to be admitted */
-    struct snic_link limited;   /* disks whose QoS says not yet */
+    struct snic_link parked;  /* PARKED, not yet asked for */
+    struct snic_link asked;   /* PARKED */
+    struct snic_link turns;   /* disks with I/Os to be admitted */
+    struct snic_link limited; /* disks whose QoS says not yet */
     struct snic_link done;
-    struct snic_link ages;      /* I/Os by submission */
-    struct snic_link *slow;     /* the first that was not called slow: in ages */
+    struct snic_link ages;  /* I/Os by submission */
+    struct snic_link *slow; /* the first that was not called slow: in ages */
     struct snic_link path_events;
     struct snic_link server_events;
     struct snic_link disk_events;
-    uint64_t qos_ns;            /* when a disk's QoS permits; SNIC_NEVER */
+    uint64_t qos_ns; /* when a disk's QoS permits; SNIC_NEVER */
     uint32_t rpcs_free;
     struct snic_solar_stats s;
 };

@@ -37,7 +37,7 @@ struct snic_solar_target {
     uint64_t now_ns;
     uint64_t epoch_ns; /* activity is counted in epochs */
     uint32_t epoch;
-    uint32_t active;   /* connections heard in the last epoch that is over */
+    uint32_t active; /* connections heard in the last epoch that is over */
     uint32_t active_now;
     struct snic_rng rng;
     struct solar_conn *conns;

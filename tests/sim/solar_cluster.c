@@ -62,8 +62,8 @@ void world_server_die(struct world *w, uint32_t s)
 /* The data are copied there first, which takes no time here, then the old place refuses. */
 void world_move(struct world *w)
 {
-    struct segment *g = &w->segments[snic_rng_below(&w->rng, w->o.disks)]
-                                    [snic_rng_below(&w->rng, SEGMENTS)];
+    struct segment *g =
+        &w->segments[snic_rng_below(&w->rng, w->o.disks)][snic_rng_below(&w->rng, SEGMENTS)];
     g->server = (uint32_t)snic_rng_below(&w->rng, w->o.servers);
     g->gen++;
 }
@@ -97,8 +97,8 @@ static uint32_t store_refuses(struct world *w, uint32_t s, const struct snic_sol
     *out = g;
     if (g == NULL || g->server != s)
         return SNIC_EBS_NO_SEGMENT;
-    if (q->vd_id != 7 + g->seg_id / 100 - 1 ||
-        q->lba != (g->seg_id % 100) * 512 + q->block || q->block + q->count > 512)
+    if (q->vd_id != 7 + g->seg_id / 100 - 1 || q->lba != (g->seg_id % 100) * 512 + q->block ||
+        q->block + q->count > 512)
         return SNIC_EBS_INVALID;
     return q->seg_gen < g->gen ? SNIC_EBS_STALE_GEN : SNIC_EBS_OK;
 }

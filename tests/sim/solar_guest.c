@@ -244,8 +244,7 @@ static void agent_action(struct world *w, struct snic_solar_action *a)
     switch (a->type) {
     case SNIC_SOLAR_TX:
         if (w->o.jitter_ns != 0) { /* the network takes its time */
-            world_at(w, w->now_ns + snic_rng_below(&w->rng, 5 * WORLD_US), EV_TRAIN,
-                     w->incarnation,
+            world_at(w, w->now_ns + snic_rng_below(&w->rng, 5 * WORLD_US), EV_TRAIN, w->incarnation,
                      (uint32_t)(((unsigned char *)a->train - (unsigned char *)w->mem) / 8), 0);
             break;
         }

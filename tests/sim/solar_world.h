@@ -21,40 +21,40 @@
 
 struct world_opts {
     uint64_t seed;
-    uint64_t ios;       /* of the guest, in all */
-    uint32_t servers;   /* 1..3 */
-    uint32_t disks;     /* 1..2 */
+    uint64_t ios;     /* of the guest, in all */
+    uint32_t servers; /* 1..3 */
+    uint32_t disks;   /* 1..2 */
     uint32_t paths;
-    uint32_t depth;     /* I/Os in flight, 1..64 */
-    uint32_t blocks;    /* most of an I/O */
-    uint32_t span;      /* blocks of a disk that are used */
+    uint32_t depth;  /* I/Os in flight, 1..64 */
+    uint32_t blocks; /* most of an I/O */
+    uint32_t span;   /* blocks of a disk that are used */
     uint32_t loss_ppm;
     uint32_t dup_ppm;
     uint32_t corrupt_ppm;
     uint64_t jitter_ns;
-    uint64_t store_ns;  /* most of a durable write */
+    uint64_t store_ns;    /* most of a durable write */
     uint64_t deadline_ns; /* 0: the engine's */
-    uint64_t hang_ns;   /* an I/O older than that is one */
+    uint64_t hang_ns;     /* an I/O older than that is one */
     uint64_t bytes_per_s; /* of a spine, 0: no queue */
-    uint32_t faults;    /* mean ms between faults, 0: none */
-    uint32_t kinds;     /* of faults: bits of enum world_fault */
-    uint32_t reads;     /* percent */
-    uint32_t check;     /* every n-th wake is checked whole; 0: never */
-    uint32_t flags;     /* of the agent */
-    uint32_t qos;       /* I/Os a second, 0: none */
+    uint32_t faults;      /* mean ms between faults, 0: none */
+    uint32_t kinds;       /* of faults: bits of enum world_fault */
+    uint32_t reads;       /* percent */
+    uint32_t check;       /* every n-th wake is checked whole; 0: never */
+    uint32_t flags;       /* of the agent */
+    uint32_t qos;         /* I/Os a second, 0: none */
     int print;
 };
 
 enum world_fault {
-    WORLD_HOLE = 0,    /* a spine swallows all, one way */
-    WORLD_BIG_HOLE,    /* a spine swallows packets above 1500 bytes */
-    WORLD_LOSSY,       /* a spine loses 30 % */
-    WORLD_SERVER,      /* a server dies and comes back */
-    WORLD_AGENT,       /* the agent does */
-    WORLD_MOVE,        /* a segment moves */
-    WORLD_STALL,       /* the agent's thread sleeps */
-    WORLD_STORE,       /* a store is slow */
-    WORLD_DARK,        /* nothing passes to a server */
+    WORLD_HOLE = 0, /* a spine swallows all, one way */
+    WORLD_BIG_HOLE, /* a spine swallows packets above 1500 bytes */
+    WORLD_LOSSY,    /* a spine loses 30 % */
+    WORLD_SERVER,   /* a server dies and comes back */
+    WORLD_AGENT,    /* the agent does */
+    WORLD_MOVE,     /* a segment moves */
+    WORLD_STALL,    /* the agent's thread sleeps */
+    WORLD_STORE,    /* a store is slow */
+    WORLD_DARK,     /* nothing passes to a server */
     WORLD_FAULTS
 };
 #define WORLD_ALL_FAULTS ((1u << WORLD_FAULTS) - 1)
@@ -65,13 +65,13 @@ struct world_result {
     uint64_t failed;
     uint64_t events;
     uint64_t simulated_ns;
-    uint64_t max_ns;    /* oldest I/O when it was done */
+    uint64_t max_ns; /* oldest I/O when it was done */
     uint64_t datagrams;
     uint64_t hash;
     uint64_t faults[WORLD_FAULTS];
-    struct snic_solar_stats agent; /* of the last incarnation */
+    struct snic_solar_stats agent;            /* of the last incarnation */
     struct snic_solar_path_stats path[2 * 8]; /* of server 0 */
-    uint64_t wrong_lost; /* spurious / packets, in ppm */
+    uint64_t wrong_lost;                      /* spurious / packets, in ppm */
 };
 
 /** One life. */
