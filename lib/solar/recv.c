@@ -71,7 +71,8 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
                            uint64_t asked, uint32_t retry_us)
 {
     struct solar_rpc *r = solar_rpc_find(c, a->rpc_id);
-    if (r == NULL || r->server != in->s->index || a->pkt_id >= r->next) { /* or never sent */
+    /* What was never sent has no answer. An answer to a READ_REQ is for all that it asked. */
+    if (r == NULL || r->server != in->s->index || (asked == 0 && a->pkt_id >= r->next)) {
         c->s.late++;
         return;
     }
