@@ -5,10 +5,10 @@
  * virtual disks into packets of one block each over several paths, and the block server's end.
  *
  * Depends on  snicstore/base.h, snicstore/ebs.h (packets, tables, ciphers).
- * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 0.9 KiB per
- *             RPC, 13 KiB per path (two times `paths` per server), 4 KiB per train (61 KiB with
- *             SNIC_SOLAR_CRYPTO), 24 bytes per 2 MiB of disk mapped. The target: 0.6 KiB per
- *             connection and 4 KiB per train; nothing per RPC, block or packet.
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2 KiB per
+ *             RPC, 21 KiB per path (two times `paths` per server), 4.5 KiB per train (61 KiB with
+ *             SNIC_SOLAR_CRYPTO), 24 bytes per 2 MiB of disk mapped. The target: 176 bytes per
+ *             connection and 4.5 KiB per train; nothing per RPC, block or packet.
  * Threads     [owner] one thread owns an object; memsize is [any].
  * Progress    No call blocks. O(1) per packet, amortised; no floating point.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
