@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/luna.h
+ * LUNA's two sides (Miao et al., SIGCOMM 2022, section 3): the storage agent, which turns I/Os of
+ * virtual disks into frames on ordered byte streams (TCP), and the block server's end. The RPCs,
+ * versions, generations and fences are SOLAR's (solar.h), so one owner can drive either.
+ *
+ * Depends on  snicstore/base.h, snicstore/ebs.h (frames: SNIC_EBS_STREAM; tables, ciphers).
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 0.8 KiB per
+ *             RPC, 0.8 KiB per connection, 4 KiB per send (68 KiB with SNIC_LUNA_CRYPTO), 24 bytes
+ *             per 2 MiB of disk mapped. The target, per connection: 5 KiB and 160 bytes for each of
+ *             frames_max; 4 KiB per send; nothing per block.
+ * Threads     [owner] one thread owns an object; memsize is [any].
+ * Progress    No call blocks. O(bytes) to receive, O(1) per frame, amortised; no floating point.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       nanoseconds; blocks of 4096 bytes; bytes where it says so.
+ * Input       What a stream brings is hostile: every header is under a checksum and judged, and
+ *             what is not a frame that may come there ends the connection with a clear error. The
+ *             rest is the owner's.
+ *
+ * How the agent is driven. The owner has connections, clock, and sleeps; the engine has none of it.
+ *
+ *     forever:
+ *         for bytes that came:   snic_luna_recv(c, server, conn, gen, data, size, now);
+ *         for each new I/O:      snic_luna_submit(c, io, now);
+ *         while (snic_luna_poll(c, &a, 1, now) == 1)      // only after everything was received
+ *             carry out a;
+ *         sleep until snic_luna_deadline_ns(c), or until something comes
+ *
+ * A connection is (server, conn, gen); gen counts what came of CONNECT. The owner answers CONNECT
+ * with connected() or closed(), and tells closed() when the peer or the network ends it. CLOSE says
+ * that it shall be aborted: nothing more of this gen is wanted or told. A send (SNIC_LUNA_SEND) is
+ * frames as a gather list that points into the engine's headers and the guest's blocks; sends of a
+ * connection are written in the order in which they come, whole, and each is given back with
+ * snic_luna_sent() when the network needs the bytes no more, written or not: also after CLOSE. An
+ * I/O is not done before all sends that show its buffer are given back; an owner that never does
+ * hangs them.
+ *
+ * The stream. After connecting HELLO and HELLO_ACK, which must answer it by its nonce. Then frames:
+ * 64 + 64 bytes as ebs.h has them, then, where there are data, the CRC32C of each block (4 bytes)
+ * and the blocks. A frame is about 1 to 64 neighbouring blocks of one RPC, from its pkt_id on.
+ *   WRITE      data_crc is of the list, agg_crc the aggregate of its CRCs, which is the CRC32C of
+ *              all data. ZERO and TRIM have neither list nor blocks. On a disk with a key each
+ *              frame is one block, for guest_crc is of one.
+ *   WACK       echoes 64 ... 119; srv_crc is the aggregate of what the server stored.
+ *   READ_REQ   asks for blk_cnt blocks from lba on; with flag XTS for frames of one block.
+ *   READ_RESP  a run of them: data, or (op ZERO) zeros, or a status without data. wver is the
+ *              highest of the run; agg_crc as in WRITE, over what is stored.
+ *   FENCE, FENCE_ACK, PROBE, PROBE_ACK as in ebs.h; RESET: why the server closes.
+ * path_id is the connection's number, path_gen its gen's lower byte, path_seq counts the frames of
+ * a direction from 1 and pn as well: a gap, or another conn_id, ends the connection.
+ *
+ * Received data are copied once, into the guest's memory, as they come and however they are cut;
+ * the checksum is computed on the way. An I/O's memory is undefined until it is done.
+ *
+ * What becomes of an I/O: as in solar.h. It waits in its disk's queue; disks take turns by deficit
+ * round robin of 64 KiB, and each I/O needs its disk's QoS. Admitted, a write gets its version
+ * (sa_epoch, sequence). It is split at segments (2 MiB) and 64 blocks into RPCs. An RPC goes to the
+ * connection of its server with the fewest blocks outside, if that has less than window_blocks, and
+ * for writes less than the server's credit. A flush is done when all writes submitted before it
+ * are. Two I/Os in flight on the same blocks have no order that anybody may rely on.
+ *
+ * Bounded hang. Where LUNA in the paper waited minutes for the network (section 3.3), a connection
+ * that has something outside and on which nothing came for progress_ns (800 ms) is closed and made
+ * anew; a quarter of that time before it is asked by a PROBE, which a server answers even if its
+ * store is slow. What was not acknowledged is sent again, on another connection at once if there is
+ * one: versions make that harmless. Attempts to connect are 1 to 100 ms apart. With
+ * SNIC_LUNA_PAPER there is no such timeout, no PROBE, and one connection: the original behaviour.
+ *
+ * Giving up: as in solar.h. Nothing before deadline_ns; a write that may be under way is fenced
+ * first, for its bytes may still lie in the network or in the server's socket. A fence waits for
+ * smaller versions of its segment, so that it hits nobody who still hopes.
+ *
+ * Restarts. A server that restarts loses its connections; the agent says HELLO to the new one and
+ * sends all that is unacknowledged again. A frame of another srv_epoch than HELLO_ACK's ends the
+ * connection. A restarted agent attaches its disks with a higher sa_epoch and raised generations.
+ *
+ * Who is believed: whoever has the stream; AUTH (a cipher on the wire) is not in this version, run
+ * it over TLS or IPsec where the network is not trusted. A disk with a key is encrypted before it
+ * leaves (AES-XTS), its checksums are of the ciphertext, and the plaintext's goes with it and is
+ * compared when it is read.
+ */
+#ifndef SNIC_LUNA_H
+#define SNIC_LUNA_H
+
+#include "snicstore/base.h"
+#include "snicstore/ebs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The storage agent of one shard, and a block server's end; in caller memory, not to be moved. */
+struct snic_luna;
+struct snic_luna_target;
+
+#define SNIC_LUNA_ALIGN SNIC_CACHELINE
+/** Most connections to a server. */
+#define SNIC_LUNA_CONNS_MAX 16u
+/** Most pieces of a send; what the net door takes at once. */
+#define SNIC_LUNA_IOV_MAX 64u
+/** Most frames of a send. */
+#define SNIC_LUNA_FRAMES_MAX 16u
+/** Most blocks of an I/O: 1 GiB. */
+#define SNIC_LUNA_IO_BLOCKS_MAX (1u << 18)
+
+#define SNIC_LUNA_PAPER (1u << 0)  /**< as published: no bound on silence, one connection */
+#define SNIC_LUNA_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys              */
+
+/** The checksum of a block; NULL in the options: snic_crc32c(0, data, size). */
+typedef uint32_t (*snic_luna_crc_fn)(void *ctx, const void *data, size_t size);
+
+/** Frames to be written to a stream; lent by poll, given back with sent. */
+struct snic_luna_send {
+    struct snic_node node; /**< the owner's meanwhile                                         */
+    struct snic_iov *iov;  /**< the bytes, in order                                           */
+    uint32_t iov_count;    /**< 1..SNIC_LUNA_IOV_MAX                                          */
+    uint32_t bytes;
+    uint32_t server; /**< agent: the connection                                               */
+    uint16_t conn;
+    uint16_t gen;
+    uint32_t handle; /**< target: the connection                                              */
+    uint32_t frames;
+    uint64_t cookie; /**< target: of the read whose blocks these are, else 0                  */
+    uint32_t index;  /**< the engine's                                                        */
+    uint32_t state;  /**< the engine's                                                        */
+};
+
+/* ---- The agent ---- */
+
+/** Zero it, set opts_size and client_epoch; another field that is 0 takes its default. */
+struct snic_luna_opts {
+    uint32_t opts_size;
+    uint32_t flags;           /**< SNIC_LUNA_*; unknown bits give SNIC_EINVAL                  */
+    uint64_t seed;            /**< of ids and nonces; must not be guessable                    */
+    uint32_t client_epoch;    /**< 1..65535, never used before by this client                  */
+    uint32_t disks_max;       /**< 1..4096; default 16                                         */
+    uint32_t servers_max;     /**< 1..1024; default 8                                          */
+    uint32_t conns;           /**< per server, 1..16; default 2; with PAPER 1                  */
+    uint32_t rpcs_max;        /**< power of two, 16..65536; default 1024                       */
+    uint32_t sends_max;       /**< 4..4096; default 64                                         */
+    uint32_t chunks_max;      /**< GiB of a disk that are mapped, 1..2^20; default 8           */
+    uint32_t window_blocks;   /**< outside on a connection, 1..65536; default 512              */
+    uint64_t disk_blocks_max; /**< of any disk; default 2^28 (1 TiB)                           */
+    uint64_t deadline_ns;     /**< of an I/O; default 60 s                                     */
+    uint64_t slow_ns;         /**< default 1 s                                                 */
+    uint64_t suspect_ns;      /**< no connection for so long: SUSPECT; default 300 ms          */
+    uint64_t progress_ns;     /**< silence that ends a connection, 1 ms..1 h; default 800 ms   */
+    uint64_t retry_max_ns;    /**< between attempts to connect, 1 ms..1 h; default 100 ms      */
+    uint64_t stall_ns;        /**< a poll that much too late is the owner's fault; default 1 ms */
+    const struct snic_ebs_sec_ops *sec; /**< ciphers, borrowed; NULL: no keys                  */
+    snic_luna_crc_fn crc;
+    void *crc_ctx;
+};
+
+/** Zero it, set opts_size, vd_id, sa_epoch and blocks. */
+struct snic_luna_disk_opts {
+    uint32_t opts_size;
+    uint32_t sa_epoch; /**< of the lease: 1..65535, higher than all before on this disk        */
+    uint64_t vd_id;
+    uint64_t blocks;           /**< of the disk, 1..2^40                                       */
+    uint64_t bytes_per_second; /**< QoS, 0: none                                               */
+    uint64_t burst_bytes;      /**< default: 10 ms of it, 1 MiB at least                       */
+    uint64_t ios_per_second;   /**< 0: none                                                    */
+    uint64_t burst_ios;        /**< default: 10 ms of it, 32 at least                          */
+    void *xts_key; /**< of the sec ops, borrowed until detach; NULL: not encrypted             */
+};
+
+enum snic_luna_op {
+    SNIC_LUNA_READ = 0,
+    SNIC_LUNA_WRITE,
+    SNIC_LUNA_ZERO, /**< the blocks read as zeros                                              */
+    SNIC_LUNA_TRIM, /**< the same; the server may forget them                                  */
+    SNIC_LUNA_FLUSH /**< no blocks                                                             */
+};
+
+/** Embed it, fill the first part; SNIC_CONTAINER finds the owner. Borrowed until DONE. */
+struct snic_luna_io {
+    uint64_t lba;               /**< first block                                               */
+    const struct snic_iov *iov; /**< pieces of multiples of 4096 bytes, blocks in all;
+                                     READ and WRITE only; borrowed with what they point to     */
+    uint32_t iov_count;
+    uint32_t blocks; /**< 1..SNIC_LUNA_IO_BLOCKS_MAX                                           */
+    uint32_t disk;
+    uint8_t op;    /**< enum snic_luna_op                                                      */
+    uint8_t state; /**< the engine's                                                           */
+    uint16_t reserved;
+    /* -- out -- */
+    int32_t result;   /**< 0; SNIC_EIO given up; SNIC_ECORRUPT a block's data are damaged there;
+                           SNIC_ESTALE the disk's lease is another's; SNIC_EINVAL the server
+                           refuses; SNIC_EUNKNOWN halted                                       */
+    uint32_t retries; /**< blocks sent or asked for again                                      */
+    uint64_t submitted_ns;
+    uint64_t admitted_ns;
+    uint64_t done_ns;
+    /* -- the engine's -- */
+    struct snic_link link;
+    struct snic_link order;
+    uint64_t wver;
+    uint32_t cursor; /**< blocks that have an RPC                                              */
+    uint32_t rpcs;   /**< of them unfinished                                                   */
+    uint32_t piece;  /**< where the cursor is in iov                                           */
+    uint32_t piece_block;
+    struct snic_link age;
+};
+
+enum snic_luna_act {
+    SNIC_LUNA_SEND = 1,  /**< send: write it to (server, conn, gen)                            */
+    SNIC_LUNA_DONE,      /**< io is the caller's again                                         */
+    SNIC_LUNA_CONNECT,   /**< server, conn, gen: connect; connected() or closed() says how     */
+    SNIC_LUNA_CLOSE,     /**< server, conn, gen: abort it; `reason` is why                     */
+    SNIC_LUNA_MAP,       /**< disk, segment: no entry, or generation `gen32` is too old        */
+    SNIC_LUNA_SUSPECT,   /**< server: no connection stands                                     */
+    SNIC_LUNA_RECOVERED, /**< server: after SUSPECT, one does                                  */
+    SNIC_LUNA_SLOW,      /**< io is older than slow_ns; it stays the engine's                  */
+    SNIC_LUNA_LEASE      /**< disk: a newer lease writes there                                 */
+};
+
+struct snic_luna_action {
+    uint32_t type; /**< enum snic_luna_act */
+    uint32_t server;
+    uint32_t disk;
+    uint16_t conn;
+    uint16_t gen;
+    uint64_t segment; /**< lba / 512                                                           */
+    uint32_t gen32;
+    int32_t reason; /**< CLOSE: SNIC_ETIMEDOUT silence, or what was wrong with what came       */
+    struct snic_luna_send *send;
+    struct snic_luna_io *io;
+};
+
+/** Bytes snic_luna_init() needs for @p o; 0: invalid. [any] */
+SNIC_API size_t snic_luna_memsize(const struct snic_luna_opts *o) SNIC_NONNULL(1);
+/**
+ * Build an agent in @p mem, which stays the caller's, aligned to SNIC_LUNA_ALIGN. @p out is
+ * untouched on failure. [owner]
+ * @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_init(struct snic_luna **out, void *mem, size_t size,
+                                           const struct snic_luna_opts *o, uint64_t now_ns)
+    SNIC_NONNULL(1, 2, 4);
+/** The memory given to init; asserts that no I/O is inside and no send out. [owner] */
+SNIC_API void *snic_luna_fini(struct snic_luna *c) SNIC_NONNULL(1);
+
+/**
+ * Know a server by a free number; its connections are asked for at once. [owner]
+ * @return 0; SNIC_EINVAL number; SNIC_EEXIST
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_server_add(struct snic_luna *c, uint32_t server,
+                                                 uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * Attach a disk under a free number. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
+ *         are used up (they never wrap), the control plane has to issue the disk anew
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_attach(struct snic_luna *c, uint32_t disk,
+                                             const struct snic_luna_disk_opts *o, uint64_t now_ns)
+    SNIC_NONNULL(1, 3);
+/** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
+SNIC_API SNIC_NODISCARD int snic_luna_detach(struct snic_luna *c, uint32_t disk) SNIC_NONNULL(1);
+/** Change a disk's QoS; debt stays. @return 0; SNIC_ENOENT; SNIC_EINVAL [owner] */
+SNIC_API SNIC_NODISCARD int snic_luna_qos(struct snic_luna *c, uint32_t disk,
+                                          const struct snic_luna_disk_opts *o, uint64_t now_ns)
+    SNIC_NONNULL(1, 3);
+/**
+ * Where 2 MiB of a disk are, from now on: what is unacknowledged there goes to @p server. The
+ * generation is at least the one before; a higher one releases I/Os that wait for a fence. [owner]
+ * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE generation went back; SNIC_ENOSPC
+ *         chunks_max
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment,
+                                          uint64_t seg_id, uint32_t server, uint32_t gen,
+                                          uint64_t now_ns) SNIC_NONNULL(1);
+
+/** A connection stands. [owner] @return 0; SNIC_ENOENT not asked for (any more): close it */
+SNIC_API SNIC_NODISCARD int snic_luna_connected(struct snic_luna *c, uint32_t server, uint32_t conn,
+                                                uint32_t gen, uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * A connection is gone, or could not be made; @p reason is 0 or an SNIC_E*, for the statistics.
+ * Its sends are still to be given back. Harmless for one that the engine closed. [owner]
+ */
+SNIC_API void snic_luna_closed(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
+                               int reason, uint64_t now_ns) SNIC_NONNULL(1);
+
+/**
+ * Queue an I/O. In this and all calls a @p now_ns that goes back counts as the latest seen. [owner]
+ * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is
+ *         lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_submit(struct snic_luna *c, struct snic_luna_io *io,
+                                             uint64_t now_ns) SNIC_NONNULL(1, 2);
+/**
+ * The next bytes of a connection's stream, cut anywhere; all are taken, nothing of @p data is kept.
+ * [owner]
+ * @return 0; SNIC_ENOENT no such connection, or an old one: dropped; another SNIC_E*: it broke the
+ *         protocol, and CLOSE follows (those of snic_ebs_decode; SNIC_EPERM an id, nonce or epoch;
+ *         SNIC_EPROTO a frame that may not come then)
+ */
+SNIC_API int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
+                            const void *data, size_t size, uint64_t now_ns) SNIC_NONNULL(1, 5);
+/** The next actions, up to @p max; fewer: there is no more now. [owner] */
+SNIC_API uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint32_t max,
+                                 uint64_t now_ns) SNIC_NONNULL(1, 2);
+/** When to poll if nothing else happens; SNIC_NEVER. [owner] */
+SNIC_API uint64_t snic_luna_deadline_ns(struct snic_luna *c) SNIC_NONNULL(1);
+/** Give a send back. [owner] */
+SNIC_API void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_ns)
+    SNIC_NONNULL(1, 2);
+/** Stop: all I/Os come back with SNIC_EUNKNOWN, as sends do; nothing else happens. [owner] */
+SNIC_API void snic_luna_halt(struct snic_luna *c, uint64_t now_ns) SNIC_NONNULL(1);
+
+enum snic_luna_conn_state {
+    SNIC_LUNA_UNUSED = 0,
+    SNIC_LUNA_WAITING,    /**< until it is tried again                                         */
+    SNIC_LUNA_CONNECTING, /**< CONNECT was said, or will be                                    */
+    SNIC_LUNA_GREETING,   /**< HELLO is under way                                              */
+    SNIC_LUNA_UP
+};
+
+struct snic_luna_conn_stats {
+    uint32_t state; /**< enum snic_luna_conn_state                                             */
+    uint16_t gen;
+    uint16_t pad;
+    uint32_t outside; /**< blocks sent or asked for, and not answered                          */
+    uint32_t credit;  /**< blocks that the server grants                                       */
+    uint64_t srtt_ns; /**< of a frame, the server's part included; 0: none yet                 */
+    uint64_t bytes_out;
+    uint64_t bytes_in;
+    uint64_t frames_out;
+    uint64_t frames_in;
+    uint64_t closes; /**< of all gens                                                         */
+    int32_t reason;  /**< of the last                                                         */
+    uint32_t pad2;
+};
+
+struct snic_luna_stats {
+    uint64_t ios[5]; /**< done, by op                                                          */
+    uint64_t failed; /**< of them, not with 0                                                  */
+    uint64_t blocks_written;
+    uint64_t blocks_read;
+    uint64_t sends;
+    uint64_t frames;
+    uint64_t frames_in;
+    uint64_t bytes;
+    uint64_t bytes_in;
+    uint64_t replays;  /**< blocks sent or asked for again                                   */
+    uint64_t late;     /**< answers nobody waited for                                        */
+    uint64_t data_crc; /**< answers whose data, binding or checksum were wrong               */
+    uint64_t busy;
+    uint64_t stale_gens;
+    uint64_t connects;   /**< CONNECTs said                                                    */
+    uint64_t ups;        /**< handshakes done                                                  */
+    uint64_t resets;     /**< connections that the other side or the network ended             */
+    uint64_t silences;   /**< ended for want of progress                                       */
+    uint64_t violations; /**< ended for what came                                              */
+    uint64_t probes;
+    uint64_t fences;
+    uint64_t stalls; /**< polls that came too late                                         */
+    uint64_t slow;
+    uint64_t send_waits; /**< times that no send was free                                      */
+    uint32_t inside;     /**< I/Os                                                             */
+    uint32_t rpcs;
+    uint32_t rpcs_high;
+    uint32_t sends_out;
+};
+/** [owner] */
+SNIC_API void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)
+    SNIC_NONNULL(1, 2);
+/** @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_luna_get_conn(const struct snic_luna *c, uint32_t server,
+                                               uint32_t conn, struct snic_luna_conn_stats *out)
+    SNIC_NONNULL(1, 4);
+/** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
+SNIC_API int snic_luna_check(const struct snic_luna *c) SNIC_NONNULL(1);
+
+/* ---- The target ---- */
+
+/**
+ * How it is driven: opened() for each connection that is accepted; for bytes that came
+ *
+ *     do {
+ *         r = snic_luna_target_recv(t, handle, data, size, &used, &q, now);
+ *         data += used; size -= used;
+ *         if (r == 1)
+ *             begin q (a copy of what q.data shows, if it is needed later);
+ *     } while (r == 1);
+ *     if (r == SNIC_EAGAIN)
+ *         keep the rest, receive no more from it until RESUME, then go on with the rest;
+ *
+ * and when a batch is dealt with, poll until there is no more: answers leave then, joined.
+ */
+
+/** Zero it, set opts_size and srv_epoch; another field that is 0 takes its default. */
+struct snic_luna_target_opts {
+    uint32_t opts_size;
+    uint32_t flags;      /**< 0                                                                */
+    uint64_t seed;       /**< of connection ids; must not be guessable                         */
+    uint32_t srv_epoch;  /**< not 0; never used before by this server                          */
+    uint32_t conns_max;  /**< 1..4096; default 64. When all are in use, the one silent for
+                              longest, but at least idle_ns, makes room                        */
+    uint32_t frames_max; /**< not answered, of one connection, 2..1024; default 64             */
+    uint32_t sends_max;  /**< 4..4096; default 64; one connection has at most a quarter        */
+    uint32_t rx_blocks;  /**< writes that the owner can hold, 1..65536; default 1024: shared out
+                              as credit, and receiving pauses above it                         */
+    uint32_t pad;        /**< 0                                                                */
+    uint64_t idle_ns;    /**< default 10 s                                                     */
+    uint64_t stall_ns;   /**< a send not given back for so long ends its connection: the client
+                              does not read; default 10 s                                      */
+    snic_luna_crc_fn crc;
+    void *crc_ctx;
+};
+
+enum snic_luna_request_op { SNIC_LUNA_DO_WRITE = 1, SNIC_LUNA_DO_READ, SNIC_LUNA_DO_FENCE };
+
+/**
+ * What a client asks the owner to do; plain data, kept by the owner until it answers. The engine
+ * has checked the frame against itself; the owner checks it against the segment:
+ *   WRITE  one block; vd_id, lba and seg_id are those of the segment seg_id, and it is not fenced
+ *          above wver; then apply iff wver is higher than the block's, and answer when that is
+ *          durable. A frame of n blocks gives n of these; it is acknowledged with the last answer,
+ *          by the first status that is an error.
+ *   READ   the blocks of `need` (bit i: block + i), at most SNIC_EBS_READ_BLOCKS of them.
+ *   FENCE  from now on refuse writes of the segment with a version below wver, durably.
+ */
+struct snic_luna_request {
+    uint8_t op;     /**< enum snic_luna_request_op                                             */
+    uint8_t kind;   /**< WRITE: 0 data, 1 zero, 2 trim                                         */
+    uint16_t count; /**< blocks: WRITE 1                                                       */
+    uint16_t block; /**< in the segment                                                        */
+    uint16_t tenant;
+    uint32_t seg_gen;
+    uint32_t data_crc;  /**< WRITE: of data                                                    */
+    uint32_t guest_crc; /**< WRITE: to be stored with it                                       */
+    uint32_t pad;
+    uint64_t vd_id;
+    uint64_t seg_id;
+    uint64_t lba;
+    uint64_t wver;
+    uint64_t need;
+    const void *data; /**< WRITE of data: 4096 bytes, valid until the next recv of this
+                           connection, and as long as the bytes given to recv; else NULL       */
+    /* -- the engine's -- */
+    uint64_t serial;
+    uint32_t handle;
+    uint16_t frame;
+    uint16_t first; /* which block of the frame */
+};
+
+/** A block of a read's answer. */
+struct snic_luna_block {
+    const void *data;  /**< 4096 bytes, borrowed until the send is given back; NULL: zeros     */
+    uint64_t wver;     /**< 0: never written                                                   */
+    uint32_t data_crc; /**< as stored                                                          */
+    uint32_t guest_crc;
+    uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data                */
+    uint32_t pad;
+};
+
+enum snic_luna_target_act {
+    SNIC_LUNA_TARGET_SEND = 1, /**< send: write it to send->handle                             */
+    SNIC_LUNA_TARGET_CLOSE,    /**< handle: abort it; the handle is no longer valid            */
+    SNIC_LUNA_TARGET_RESUME    /**< handle: after SNIC_EAGAIN, recv may be called again        */
+};
+
+struct snic_luna_target_action {
+    uint32_t type; /**< enum snic_luna_target_act */
+    uint32_t handle;
+    int32_t reason; /**< CLOSE: what was wrong with what came; SNIC_ETIMEDOUT; SNIC_ESTALE the
+                         client has replaced it                                                */
+    uint32_t pad;
+    struct snic_luna_send *send;
+};
+
+/** Bytes snic_luna_target_init() needs for @p o; 0: invalid. [any] */
+SNIC_API size_t snic_luna_target_memsize(const struct snic_luna_target_opts *o) SNIC_NONNULL(1);
+/** As snic_luna_init(). [owner] */
+SNIC_API SNIC_NODISCARD int snic_luna_target_init(struct snic_luna_target **out, void *mem,
+                                                  size_t size,
+                                                  const struct snic_luna_target_opts *o,
+                                                  uint64_t now_ns) SNIC_NONNULL(1, 2, 4);
+/** The memory; asserts that no send is out. Requests that are out are forgotten. [owner] */
+SNIC_API void *snic_luna_target_fini(struct snic_luna_target *t) SNIC_NONNULL(1);
+/**
+ * A client connected. [owner]
+ * @return 0 and its handle, which is not used again for long; SNIC_ENOSPC conns_max are in use and
+ *         none is idle: close it
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_target_opened(struct snic_luna_target *t, uint32_t *handle,
+                                                    uint64_t now_ns) SNIC_NONNULL(1, 2);
+/** A connection is gone. Requests of it are still to be answered, into the void. [owner] */
+SNIC_API void snic_luna_target_closed(struct snic_luna_target *t, uint32_t handle, uint64_t now_ns)
+    SNIC_NONNULL(1);
+/**
+ * The next bytes of a stream; @p used of them are done with. [owner]
+ * @return 1 @p out is to be done and answered, exactly once; there may be more, even of 0 bytes:
+ *         call again. 0 all are used. SNIC_EAGAIN too much is outside: see above. SNIC_ENOENT no
+ *         such connection. Another SNIC_E*: it broke the protocol, and CLOSE follows
+ */
+SNIC_API int snic_luna_target_recv(struct snic_luna_target *t, uint32_t handle, const void *data,
+                                   size_t size, size_t *used, struct snic_luna_request *out,
+                                   uint64_t now_ns) SNIC_NONNULL(1, 5, 6);
+/**
+ * A write or fence is done, or any request refused: @p status is an enum snic_ebs_status. @p crc:
+ * of the data as the owner stored them. @p retry_us: with SNIC_EBS_BUSY. [owner]
+ */
+SNIC_API void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_luna_request *q,
+                                      uint32_t status, uint32_t crc, uint32_t retry_us,
+                                      uint64_t now_ns) SNIC_NONNULL(1, 2);
+/**
+ * The blocks of a read: one for each bit of its need, from the lowest on. The send has @p cookie
+ * (not 0); when it is given back the blocks are the owner's again. [owner]
+ * @return 1; 0: the client is gone; SNIC_EAGAIN no send is free for it: call again when one was
+ *         given back
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_target_read_done(struct snic_luna_target *t,
+                                                       const struct snic_luna_request *q,
+                                                       const struct snic_luna_block *blocks,
+                                                       uint64_t cookie, uint64_t now_ns)
+    SNIC_NONNULL(1, 2, 3);
+/** The next actions, up to @p max; fewer: there is no more now. [owner] */
+SNIC_API uint32_t snic_luna_target_poll(struct snic_luna_target *t,
+                                        struct snic_luna_target_action *out, uint32_t max,
+                                        uint64_t now_ns) SNIC_NONNULL(1, 2);
+/** When to poll if nothing else happens; SNIC_NEVER. [owner] */
+SNIC_API uint64_t snic_luna_target_deadline_ns(const struct snic_luna_target *t) SNIC_NONNULL(1);
+/** Give a send back, written or not. [owner] */
+SNIC_API void snic_luna_target_sent(struct snic_luna_target *t, struct snic_luna_send *s,
+                                    uint64_t now_ns) SNIC_NONNULL(1, 2);
+
+struct snic_luna_target_stats {
+    uint64_t frames_in;
+    uint64_t frames;
+    uint64_t bytes_in;
+    uint64_t bytes;
+    uint64_t sends;
+    uint64_t writes; /**< requests                                                             */
+    uint64_t reads;
+    uint64_t fences;
+    uint64_t acks;
+    uint64_t hellos;
+    uint64_t opened;
+    uint64_t closed;     /**< all of them                                                      */
+    uint64_t violations; /**< ended for what came                                              */
+    uint64_t evicted;    /**< ended to make room                                               */
+    uint64_t replaced;   /**< ended since the client came again                                */
+    uint64_t deaf;       /**< ended since the client did not read                              */
+    uint64_t data_crc;   /**< blocks whose checksum was wrong                                  */
+    uint64_t invalid;    /**< frames refused as no sensible request                            */
+    uint64_t pauses;
+    uint64_t cut; /**< blocks that were put together from several recv                         */
+    uint32_t conns;
+    uint32_t requests; /**< out                                                                */
+    uint32_t writes_out;
+    uint32_t sends_out;
+};
+/** [owner] */
+SNIC_API void snic_luna_target_get_stats(const struct snic_luna_target *t,
+                                         struct snic_luna_target_stats *out) SNIC_NONNULL(1, 2);
+/** Every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+SNIC_API int snic_luna_target_check(const struct snic_luna_target *t) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_LUNA_H */
