@@ -4,7 +4,24 @@
  */
 #include "conformance_net.h"
 
-static const struct conf_backend backends[] = {{"sim", CONF_SIM, 0, 0}};
+static const struct conf_backend backends[] = {{"sim", CONF_SIM, 0, 0},
+                                               {"sim_switched", CONF_SIM, 0, 0}};
+
+/* Two switches between the nodes, two cables everywhere. */
+static void wires_open(struct conf_env *e)
+{
+    const struct snic_net_link l = {
+        .delay_min_ns = 1000, .delay_max_ns = 1000, .bytes_per_s = 1000000000};
+    uint32_t places[4] = {1, 0, 0, 2};
+    assert_int_equal(snic_net_fabric_switch(e->fabric, &places[1]), 0);
+    assert_int_equal(snic_net_fabric_switch(e->fabric, &places[2]), 0);
+    for (uint32_t i = 0; i < 12; i++) {
+        uint32_t a = places[i / 2 % 3], b = places[i / 2 % 3 + 1], wire = 0;
+        assert_int_equal(snic_net_fabric_wire(e->fabric, i < 6 ? a : b, i < 6 ? b : a, &l, &wire),
+                         0);
+        assert_int_equal(wire, i);
+    }
+}
 
 void conf_backend_open(struct conf_env *e, const struct snic_net_uring_opts *server,
                        const struct snic_net_uring_opts *client)
@@ -17,6 +34,8 @@ void conf_backend_open(struct conf_env *e, const struct snic_net_uring_opts *ser
     assert_int_equal(snic_world_loop(e->world, 1, &e->loops[0]), 0);
     assert_int_equal(snic_world_loop(e->world, 2, &e->loops[1]), 0);
     assert_int_equal(snic_net_fabric_open(&e->fabric, e->world, NULL), 0);
+    if (e->backend == &backends[1])
+        wires_open(e);
     assert_int_equal(snic_net_sim_open(&e->server, e->fabric, e->loops[0], server), 0);
     assert_int_equal(snic_net_sim_open(&e->client, e->fabric, e->loops[1], client), 0);
     assert_int_equal(snic_net_addr_parse(&e->listen_addr, "sim:1:0"), 0);

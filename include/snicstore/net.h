@@ -405,6 +405,12 @@ struct snic_net_link {
     uint32_t loss_ppm;      /**< datagrams lost; streams delay by a retransmission instead */
     uint32_t duplicate_ppm; /**< datagrams only                                           */
     uint32_t corrupt_ppm;   /**< datagrams only: one bit flips                             */
+    uint64_t reorder_ns;    /**< at most an hour                                          */
+    uint32_t reorder_ppm;   /**< datagrams only: held back by reorder_ns beside their delay */
+    uint32_t mark_bytes;    /**< a datagram of ECN 1 or 2 that finds more than this queued gets
+                                 ECN 3; 0: none do. Needs bytes_per_s                       */
+    uint32_t size_max;      /**< larger datagrams vanish; 0: none do                       */
+    uint32_t reserved;      /**< 0                                                        */
 };
 
 struct snic_net_fabric_opts {
@@ -412,6 +418,7 @@ struct snic_net_fabric_opts {
     uint32_t recv_size;        /**< largest piece of a stream receive; default 4096; pieces are
                                     cut at random, so that framing is tested                  */
     struct snic_net_link link; /**< all zero: the defaults                                */
+    uint64_t converge_ns;      /**< from a change of carrier until routes follow; default 1 ms */
 };
 
 /** Fields that are 0 and @p o == NULL mean the defaults. @return 0; SNIC_EINVAL; SNIC_ENOMEM
@@ -433,6 +440,173 @@ SNIC_API void snic_net_fabric_partition(struct snic_net_fabric *f, uint32_t a, u
     SNIC_NONNULL(1);
 /** Reset every stream of a node, as when its process dies; its listeners vanish. [owner] */
 SNIC_API void snic_net_fabric_kill(struct snic_net_fabric *f, uint32_t node) SNIC_NONNULL(1);
+
+/* ---- sim: switches, wires, faults ---- */
+
+/*
+ * Between nodes that have wires datagrams go through switches; where a node has none, and for
+ * streams, the pair's link above counts. A wire is one direction of a cable, and several may lead
+ * the same way. A datagram takes, at each switch and at its own node, one of the wires that are on
+ * a shortest way to where it goes, chosen by a hash of (both nodes, both ports) and of the place's
+ * own seed. So a flow stays on its way, its port chooses it, and its answers come by another that
+ * has nothing to do with it. A partition (of the pair) still cuts.
+ *
+ * Every wire has the queue of the port that feeds it (queue_bytes, mark_bytes), sends at its rate,
+ * then delays. Things happen to a datagram in this order: the state of switch and wire, faults in
+ * the order of their making, size_max, loss, duplicate, corrupt, queue and mark; on leaving the
+ * port state again, the hop function, delay.
+ */
+
+/** Numbers of switches begin here; smaller ones are nodes. */
+#define SNIC_NET_SWITCH (UINT32_C(1) << 31)
+/** Any wire, place or node, in a fault. */
+#define SNIC_NET_ANY UINT32_MAX
+/** The world's node that is the fabric's, from the first switch on; it counts in nodes_max. */
+#define SNIC_NET_FABRIC_NODE (UINT32_MAX - 1)
+
+/**
+ * Add a switch. Its seed, that of its hash, is its number until snic_net_fabric_hash(). [owner]
+ * @return 0; SNIC_ENOMEM; SNIC_ENOSPC 1024 are there, or the world has no loop left
+ */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_switch(struct snic_net_fabric *f, uint32_t *out)
+    SNIC_NONNULL(1, 2);
+/** The seed of the hash at a switch or a node that has a wire. @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_hash(struct snic_net_fabric *f, uint32_t place,
+                                                 uint64_t seed) SNIC_NONNULL(1);
+/**
+ * Lay a wire from one switch or node to another; routes follow at once. Its number counts from 0.
+ * All zero: the defaults of a link. [owner]
+ * @return 0; SNIC_EINVAL link, ends that are one, or two nodes; SNIC_ENOENT no such switch;
+ *         SNIC_ENOMEM; SNIC_ENOSPC 16384 are there
+ */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_wire(struct snic_net_fabric *f, uint32_t from,
+                                                 uint32_t to, const struct snic_net_link *l,
+                                                 uint32_t *out) SNIC_NONNULL(1, 4, 5);
+/** Change it for what enters it from now on. @return 0; SNIC_EINVAL; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_wire_set(struct snic_net_fabric *f, uint32_t wire,
+                                                     const struct snic_net_link *l)
+    SNIC_NONNULL(1, 3);
+
+enum snic_net_state {
+    SNIC_NET_UP = 0,
+    SNIC_NET_DOWN, /**< what is in it and what enters is lost; routes avoid it after converge_ns */
+    SNIC_NET_DEAD  /**< the same, but nobody notices                                         */
+};
+/** @p what: a switch, or a wire. @return 0; SNIC_EINVAL state; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_state(struct snic_net_fabric *f, uint32_t what,
+                                                  enum snic_net_state state) SNIC_NONNULL(1);
+
+/**
+ * The wires that a datagram takes now, by what routes know, not by what is dead. [owner]
+ * @return how many, of which @p max are in @p wires; SNIC_EHOSTUNREACH no way
+ */
+SNIC_API int snic_net_fabric_way(struct snic_net_fabric *f, uint32_t from, uint16_t from_port,
+                                 uint32_t to, uint16_t to_port, uint32_t *wires, uint32_t max)
+    SNIC_NONNULL(1);
+
+struct snic_net_wire_stats {
+    uint64_t datagrams; /**< sent                                                          */
+    uint64_t bytes;
+    uint64_t lost; /**< by loss_ppm                                                   */
+    uint64_t lost_state;
+    uint64_t lost_fault;
+    uint64_t lost_queue;
+    uint64_t lost_size;
+    uint64_t duplicated;
+    uint64_t corrupted;
+    uint64_t reordered;
+    uint64_t marked;
+    uint64_t queue_bytes; /**< now                                                        */
+    uint64_t queue_high;  /**< most bytes queued                                          */
+};
+/** @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_wire_stats(const struct snic_net_fabric *f,
+                                                       uint32_t wire,
+                                                       struct snic_net_wire_stats *out)
+    SNIC_NONNULL(1, 3);
+
+enum snic_net_fault_action {
+    SNIC_NET_DROP = 0,
+    SNIC_NET_DUPLICATE, /**< one copy more                                                  */
+    SNIC_NET_CORRUPT,   /**< one bit flips                                                  */
+    SNIC_NET_DELAY,     /**< by delay_ns, while others pass                                 */
+    SNIC_NET_MARK       /**< ECN 3 where it was 1 or 2                                      */
+};
+
+/** What happens to which datagrams; snic_net_fault_init() first. All conditions must hold. */
+struct snic_net_fault {
+    uint32_t action;    /**< enum snic_net_fault_action                                     */
+    uint32_t wire;      /**< that enter this wire                                         */
+    uint32_t place;     /**< that leave this switch or node                               */
+    uint32_t from;      /**< from this node                                               */
+    uint32_t to;        /**< to this node                                                 */
+    uint32_t size_min;  /**< of at least so many bytes                                    */
+    uint32_t size_max;  /**< and at most so many; 0: any                                  */
+    uint16_t port_mask; /**< whose (source port & port_mask) == port_value                */
+    uint16_t port_value;
+    uint32_t buckets; /**< > 0: of those flows whose hash % buckets == bucket           */
+    uint32_t bucket;
+    uint32_t chance_ppm; /**< 0: all of them                                               */
+    uint64_t seed;       /**< of the hash of flows                                         */
+    uint64_t delay_ns;   /**< DELAY; at most an hour                                       */
+    uint64_t skip;       /**< the first so many are spared                                 */
+    uint64_t limit;      /**< and it ends after so many; 0: never                          */
+};
+/** One that drops everything. [any] */
+static inline void snic_net_fault_init(struct snic_net_fault *x)
+{
+    memset(x, 0, sizeof(*x));
+    x->wire = SNIC_NET_ANY;
+    x->place = SNIC_NET_ANY;
+    x->from = SNIC_NET_ANY;
+    x->to = SNIC_NET_ANY;
+}
+/**
+ * Add a fault, copied; also for datagrams between nodes without wires, which leave their node and
+ * enter no wire. Its number counts from 0. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC 256 were made
+ */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_fault(struct snic_net_fabric *f,
+                                                  const struct snic_net_fault *x, uint32_t *out)
+    SNIC_NONNULL(1, 2, 3);
+/** Off, or on again. @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_net_fabric_fault_set(struct snic_net_fabric *f, uint32_t fault,
+                                                      int on) SNIC_NONNULL(1);
+/** How many datagrams it happened to: a test asserts that it did. 0 for no such. [owner] */
+SNIC_API uint64_t snic_net_fabric_fault_hits(const struct snic_net_fabric *f, uint32_t fault)
+    SNIC_NONNULL(1);
+
+struct snic_net_fabric_stats {
+    uint64_t datagrams;  /**< that entered a first wire                                       */
+    uint64_t delivered;  /**< that left a last one to a node that is there                    */
+    uint64_t lost_route; /**< no way                                                          */
+    uint64_t lost_hops;  /**< 32 wires passed, as routes changed under way                    */
+    uint64_t lost_pool;  /**< 4096 were under way                                             */
+    uint64_t routed;     /**< times that routes were made anew                                */
+};
+/** [owner] */
+SNIC_API void snic_net_fabric_get_stats(const struct snic_net_fabric *f,
+                                        struct snic_net_fabric_stats *out) SNIC_NONNULL(1, 2);
+
+/** A datagram leaves a switch's port: what its telemetry (INT) knows at that moment. */
+struct snic_net_hop {
+    uint64_t now_ns;
+    uint64_t tx_bytes;    /**< sent by the port so far, this datagram included               */
+    uint64_t queue_bytes; /**< that wait behind it                                           */
+    uint64_t bytes_per_s; /**< the port's rate; 0: unlimited                                 */
+    uint32_t place;       /**< the switch                                                    */
+    uint32_t wire;
+};
+/**
+ * May write telemetry into the datagram, whose format is nothing of the fabric's. Nodes do not
+ * call it. It calls nothing of the door.
+ */
+typedef void (*snic_net_hop_fn)(void *ctx, const struct snic_net_hop *hop, unsigned char *data,
+                                uint32_t size);
+/** NULL: none. [owner] */
+SNIC_API void snic_net_fabric_on_hop(struct snic_net_fabric *f, snic_net_hop_fn fn, void *ctx)
+    SNIC_NONNULL(1);
+
 /**
  * A handle for the node that @p l is. Options as for uring, but recv_size is at
  * most the fabric's, datagrams have at most 16384 bytes, and zero copy is not

@@ -61,6 +61,15 @@ uint64_t net_sim_path_delay(struct snic_net_fabric *f, const struct net_sim_path
     return l->delay_min_ns + (span > 0 ? snic_rng_below(f->rng, span + 1) : 0);
 }
 
+/* Bytes that wait for the link. */
+uint64_t net_sim_path_queued(const struct snic_net_fabric *f, const struct net_sim_path *p)
+{
+    uint64_t now = snic_world_now(f->world);
+    if (p == NULL || p->link.bytes_per_s == 0 || p->busy_ns <= now)
+        return 0;
+    return (uint64_t)((base_u128)(p->busy_ns - now) * p->link.bytes_per_s / 1000000000u);
+}
+
 /* When @bytes sent now are there; accounts for the rate. SNIC_NEVER: the queue is full. */
 uint64_t net_sim_path_arrival(struct snic_net_fabric *f, struct net_sim_path *p, uint64_t bytes)
 {
@@ -77,7 +86,7 @@ uint64_t net_sim_path_arrival(struct snic_net_fabric *f, struct net_sim_path *p,
     return p->busy_ns + delay;
 }
 
-static int net_sim_link_read(struct snic_net_link *out, const struct snic_net_link *in)
+int net_sim_link_read(struct snic_net_link *out, const struct snic_net_link *in)
 {
     static const struct snic_net_link zero;
     struct snic_net_link l = *in;
@@ -89,7 +98,8 @@ static int net_sim_link_read(struct snic_net_link *out, const struct snic_net_li
         l.queue_bytes = 1u << 20;
     if (l.delay_max_ns < l.delay_min_ns || l.delay_max_ns > 3600000000000u ||
         l.bytes_per_s > (uint64_t)1 << 40 || l.loss_ppm > 1000000 || l.duplicate_ppm > 1000000 ||
-        l.corrupt_ppm > 1000000)
+        l.corrupt_ppm > 1000000 || l.reorder_ppm > 1000000 || l.reorder_ns > 3600000000000u ||
+        l.reserved != 0)
         return SNIC_EINVAL;
     *out = l;
     return 0;
@@ -499,7 +509,9 @@ int snic_net_fabric_open(struct snic_net_fabric **out, struct snic_world *w,
     f->rng = snic_world_rng(w);
     f->recv_size = opts.recv_size;
     f->link = opts.link;
+    f->graph.converge_ns = opts.converge_ns != 0 ? opts.converge_ns : 1000000;
     snic_link_init(&f->handles);
+    snic_link_init(&f->graph.transit);
     *out = f;
     return 0;
 }
@@ -516,6 +528,7 @@ void snic_net_fabric_close(struct snic_net_fabric *f)
             p = next;
         }
     }
+    net_sim_graph_close(f);
     free(f->packet_mem);
     free(f->packet_data);
     free(f);

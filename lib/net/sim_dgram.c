@@ -4,13 +4,11 @@
  *
  * A datagram is copied into a packet of the fabric when it is sent; the packet is a timer on
  * the destination's loop. Whether anybody listens is decided when it arrives. Without a free
- * packet it is lost, and counted.
+ * packet it is lost, and counted. Where the sender has wires it goes over switches (sim_hop.c).
  */
 #include "net/sim_priv.h"
 
 #include <stdlib.h>
-
-static void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns);
 
 static void net_sim_dgram_kick(struct net_sim_dgram *d)
 {
@@ -64,8 +62,8 @@ static int net_sim_packets_take(struct snic_net_fabric *f)
     for (uint32_t i = 0; i < SNIC_NET__SIM_PACKETS; i++) {
         struct net_sim_packet *p = &f->packet_mem[i];
         p->data = f->packet_data + (size_t)i * SNIC_NET__SIM_PACKET_BYTES;
+        p->fabric = f;
         snic_link_init(&p->link);
-        snic_timer_init(&p->arrive, net_sim_packet_fire);
         snic_queue_push(&f->packets, &p->node);
     }
     return 0;
@@ -115,9 +113,9 @@ int net_sim_dgram_addr(const struct snic_net_dgram *base, struct snic_net_addr *
 }
 
 /* To the front: the next one takes what is in the cache, of 64 MiB of packets. */
-static void net_sim_packet_free(struct net_sim_packet *p)
+void net_sim_packet_free(struct net_sim_packet *p)
 {
-    struct snic_queue *q = &p->to->fabric->packets;
+    struct snic_queue *q = &p->fabric->packets;
     snic_link_remove(&p->link);
     p->node.next = q->first;
     q->first = &p->node;
@@ -134,7 +132,7 @@ static struct net_sim_dgram *net_sim_dgram_at(struct net_sim *n, uint32_t port)
     return NULL;
 }
 
-static void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
+void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct net_sim_packet *p = SNIC_CONTAINER(t, struct net_sim_packet, arrive);
     struct net_sim_dgram *d = net_sim_dgram_at(p->to, p->port);
@@ -153,7 +151,7 @@ static void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
 }
 
 /* The handle whose loop a datagram for @node and @port arrives at: the socket's, else the first. */
-static struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, uint32_t port)
+struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, uint32_t port)
 {
     struct net_sim *found = NULL;
     for (struct snic_link *i = f->handles.next; i != &f->handles; i = i->next) {
@@ -187,40 +185,118 @@ static void net_sim_packet_fill(struct net_sim_packet *p, const struct snic_net_
     SNIC_ASSERT(got == p->size);
 }
 
+/* A packet with the datagram at @offset of a train, on its way nowhere yet; NULL: none is free. */
+static struct net_sim_packet *net_sim_packet_make(struct net_sim_dgram *d,
+                                                  const struct snic_net_train *t, uint64_t offset,
+                                                  uint32_t size)
+{
+    struct net_sim *n = (struct net_sim *)d->d.net;
+    struct snic_node *node = snic_queue_pop(&n->fabric->packets);
+    if (node == NULL) {
+        n->n.stats.dgrams_lost++;
+        return NULL;
+    }
+    struct net_sim_packet *p = SNIC_CONTAINER(node, struct net_sim_packet, node);
+    p->to = NULL;
+    p->port = t->peer.port;
+    p->size = size;
+    p->ecn = t->ecn;
+    p->hops = 0;
+    p->extra_ns = 0;
+    p->queued = 0;
+    p->flow = (struct net_sim_flow){n->node, t->peer.node, d->port, t->peer.port};
+    (void)net_sim_dgram_addr(&d->d, &p->peer);
+    net_sim_packet_fill(p, t, offset);
+    return p;
+}
+
+struct net_sim_packet *net_sim_packet_copy(struct snic_net_fabric *f,
+                                           const struct net_sim_packet *p)
+{
+    struct snic_node *node = snic_queue_pop(&f->packets);
+    if (node == NULL)
+        return NULL;
+    struct net_sim_packet *c = SNIC_CONTAINER(node, struct net_sim_packet, node);
+    unsigned char *data = c->data;
+    *c = *p;
+    c->data = data;
+    memcpy(data, p->data, p->size);
+    snic_link_init(&c->link);
+    snic_link_append(&f->graph.transit, &c->link);
+    return c;
+}
+
+/* Over the pair's link: one copy, if it is not lost. */
+static void net_sim_packet_over(struct net_sim_dgram *d, const struct snic_net_train *t,
+                                uint64_t offset, uint32_t size, struct net_sim_path *path,
+                                const struct net_sim_fate *fate)
+{
+    struct snic_net_fabric *f = ((struct net_sim *)d->d.net)->fabric;
+    const struct snic_net_link *l = path != NULL ? &path->link : &f->link;
+    struct net_sim *to = net_sim_dgram_route(f, t->peer.node, t->peer.port);
+    uint64_t queued = net_sim_path_queued(f, path);
+    uint64_t at = net_sim_path_arrival(f, path, size);
+    int lost = snic_rng_below(f->rng, 1000000) < l->loss_ppm;
+    int damaged = snic_rng_below(f->rng, 1000000) < l->corrupt_ppm;
+    if (lost || at == SNIC_NEVER || to == NULL || (path != NULL && path->cut) ||
+        (l->size_max != 0 && size > l->size_max))
+        return;
+    struct net_sim_packet *p = net_sim_packet_make(d, t, offset, size);
+    if (p == NULL)
+        return;
+    if (damaged)
+        net_sim_damage(f, p);
+    for (int i = 0; i < fate->corrupt; i++)
+        net_sim_damage(f, p);
+    if (l->reorder_ppm > 0 && snic_rng_below(f->rng, 1000000) < l->reorder_ppm)
+        at += l->reorder_ns;
+    if ((fate->mark || (l->mark_bytes > 0 && queued > l->mark_bytes)) &&
+        (p->ecn == 1 || p->ecn == 2))
+        p->ecn = 3;
+    p->to = to;
+    snic_link_append(&to->packets, &p->link);
+    snic_timer_init(&p->arrive, net_sim_packet_fire);
+    snic_loop_arm(to->n.loop, &p->arrive, at + fate->extra_ns);
+}
+
+/* Into the switches; a node's own wire is the first. */
+static void net_sim_packet_into(struct net_sim_dgram *d, const struct snic_net_train *t,
+                                uint64_t offset, uint32_t size, const struct net_sim_place *at)
+{
+    struct snic_net_fabric *f = ((struct net_sim *)d->d.net)->fabric;
+    const struct net_sim_path *path = net_sim_path_find(f, at->id, t->peer.node);
+    if (path != NULL && path->cut)
+        return;
+    struct net_sim_packet *p = net_sim_packet_make(d, t, offset, size);
+    if (p == NULL) {
+        f->graph.stats.lost_pool++;
+        return;
+    }
+    snic_link_append(&f->graph.transit, &p->link);
+    net_sim_depart(f, p, at);
+}
+
 static void net_sim_packet_send(struct net_sim_dgram *d, const struct snic_net_train *t,
                                 uint64_t offset, uint32_t size)
 {
     struct net_sim *n = (struct net_sim *)d->d.net;
     struct snic_net_fabric *f = n->fabric;
+    const struct net_sim_place *at =
+        t->peer.node != n->node ? net_sim_place_find(&f->graph, n->node) : NULL;
+    struct net_sim_fate fate;
+    n->n.stats.dgrams_out++;
+    if (at != NULL) {
+        net_sim_packet_into(d, t, offset, size, at);
+        return;
+    }
     struct net_sim_path *path = net_sim_path_find(f, n->node, t->peer.node);
     const struct snic_net_link *l = path != NULL ? &path->link : &f->link;
-    struct net_sim *to = net_sim_dgram_route(f, t->peer.node, t->peer.port);
+    const struct net_sim_flow flow = {n->node, t->peer.node, d->port, t->peer.port};
     unsigned copies = snic_rng_below(f->rng, 1000000) < l->duplicate_ppm ? 2 : 1;
-    n->n.stats.dgrams_out++;
-    for (; copies > 0; copies--) {
-        uint64_t at = net_sim_path_arrival(f, path, size);
-        int lost = snic_rng_below(f->rng, 1000000) < l->loss_ppm;
-        int damaged = snic_rng_below(f->rng, 1000000) < l->corrupt_ppm;
-        if (lost || at == SNIC_NEVER || to == NULL || (path != NULL && path->cut))
-            continue;
-        struct snic_node *node = snic_queue_pop(&f->packets);
-        if (node == NULL) {
-            n->n.stats.dgrams_lost++;
-            continue;
-        }
-        struct net_sim_packet *p = SNIC_CONTAINER(node, struct net_sim_packet, node);
-        p->to = to;
-        p->port = t->peer.port;
-        p->size = size;
-        p->ecn = t->ecn;
-        (void)net_sim_dgram_addr(&d->d, &p->peer);
-        net_sim_packet_fill(p, t, offset);
-        if (damaged)
-            p->data[snic_rng_below(f->rng, size)] ^=
-                (unsigned char)(1u << snic_rng_below(f->rng, 8));
-        snic_link_append(&to->packets, &p->link);
-        snic_loop_arm(to->n.loop, &p->arrive, at);
-    }
+    memset(&fate, 0, sizeof(fate));
+    net_sim_faults(f, &fate, &flow, n->node, SNIC_NET__SIM_NONE, size);
+    for (copies += (unsigned)fate.copies; copies > 0 && !fate.drop; copies--)
+        net_sim_packet_over(d, t, offset, size, path, &fate);
 }
 
 int net_sim_dgram_send(struct snic_net_dgram *base, struct snic_net_train *t)

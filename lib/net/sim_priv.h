@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The simulated network: what its three files share. The description is in sim.c.
+ * The simulated network: what its files share. The description is in sim.c, of switches in
+ * sim_fabric.c.
  */
 #ifndef SNIC_NET_SIM_PRIV_H
 #define SNIC_NET_SIM_PRIV_H
@@ -27,17 +28,88 @@ struct net_sim_path {
     int cut;
 };
 
+/* What chooses a datagram's way. */
+struct net_sim_flow {
+    uint32_t from;
+    uint32_t to;
+    uint16_t from_port;
+    uint16_t to_port;
+};
+
 /* A datagram on its way. */
 struct net_sim_packet {
     struct snic_node node;
-    struct snic_link link; /* in the destination handle's list */
+    struct snic_link link; /* in the destination handle's list, or the fabric's */
     struct snic_timer arrive;
-    struct net_sim *to;
+    struct snic_net_fabric *fabric;
+    struct net_sim *to; /* NULL: among switches */
     struct snic_net_addr peer;
+    struct net_sim_flow flow;
     uint32_t port;
     uint32_t size;
     uint32_t ecn;
+    uint32_t wire;     /* in whose queue it is, or on which it travels */
+    uint32_t hops;     /* wires entered */
+    uint64_t extra_ns; /* delay beside that of the wire */
+    uint8_t queued;    /* it has not left the port yet */
     unsigned char *data;
+};
+
+/* ---- The fabric's switches ---- */
+
+#define SNIC_NET__SIM_SWITCHES 1024
+#define SNIC_NET__SIM_WIRES 16384
+#define SNIC_NET__SIM_FAULTS 256
+#define SNIC_NET__SIM_HOPS 32
+#define SNIC_NET__SIM_FAR 255 /* a distance: no way */
+#define SNIC_NET__SIM_NONE UINT32_MAX
+
+/* A switch, or a node that has a wire. */
+struct net_sim_place {
+    uint32_t id;
+    uint32_t first; /* wires that leave it, in order of their making */
+    uint32_t last;
+    uint32_t target; /* a node's column in the table of distances */
+    uint64_t seed;
+    enum snic_net_state state;
+};
+
+struct net_sim_wire {
+    struct snic_net_link link;
+    struct snic_net_wire_stats stats;
+    uint32_t from; /* places */
+    uint32_t to;
+    uint32_t next;    /* leaves the same place */
+    uint64_t busy_ns; /* the port has sent what is queued by then */
+    enum snic_net_state state;
+    int known_down; /* routes avoid it */
+};
+
+struct net_sim_fault {
+    struct snic_net_fault x;
+    uint64_t seen; /* that met the conditions, chance included */
+    uint64_t hits;
+    int on;
+};
+
+struct net_sim_graph {
+    struct snic_loop *loop; /* NULL: no switches */
+    struct snic_timer converge;
+    struct snic_link transit; /* packets */
+    struct net_sim_place *places;
+    struct net_sim_wire *wires;
+    unsigned char *far; /* [place * targets + target]: wires to go */
+    uint32_t *turn;     /* work space of routing: places */
+    uint32_t place_count;
+    uint32_t place_max;
+    uint32_t wire_count;
+    uint32_t wire_max;
+    uint32_t switches;
+    uint32_t targets;
+    uint64_t converge_ns;
+    snic_net_hop_fn hop;
+    void *hop_ctx;
+    struct snic_net_fabric_stats stats;
 };
 
 struct snic_net_fabric {
@@ -49,6 +121,9 @@ struct snic_net_fabric {
     struct snic_net_link link;
     struct snic_link handles;
     struct net_sim_path *paths[SNIC_NET__SIM_BUCKETS];
+    struct net_sim_graph graph;
+    struct net_sim_fault faults[SNIC_NET__SIM_FAULTS];
+    uint32_t fault_count;
     struct snic_queue packets; /* free */
     struct net_sim_packet *packet_mem;
     unsigned char *packet_data;
@@ -157,10 +232,36 @@ struct net_sim {
 /* sim.c */
 struct net_sim_path *net_sim_path_find(struct snic_net_fabric *f, uint32_t from, uint32_t to);
 uint64_t net_sim_path_delay(struct snic_net_fabric *f, const struct net_sim_path *p);
+uint64_t net_sim_path_queued(const struct snic_net_fabric *f, const struct net_sim_path *p);
 uint64_t net_sim_path_arrival(struct snic_net_fabric *f, struct net_sim_path *p, uint64_t bytes);
 int net_sim_cut(const struct net_sim_conn *c);
 uint16_t net_sim_port(struct snic_net_fabric *f, uint32_t node);
 void net_sim_conn_give(struct net_sim_conn *c);
+
+int net_sim_link_read(struct snic_net_link *out, const struct snic_net_link *in);
+
+/* sim_fabric.c */
+struct net_sim_place *net_sim_place_find(const struct net_sim_graph *g, uint32_t id);
+uint64_t net_sim_flow_hash(uint64_t seed, const struct net_sim_flow *w);
+uint32_t net_sim_route(const struct net_sim_graph *g, const struct net_sim_place *at,
+                       const struct net_sim_flow *w);
+void net_sim_graph_close(struct snic_net_fabric *f);
+
+/* sim_hop.c */
+/* What faults and a link make of a datagram. */
+struct net_sim_fate {
+    uint64_t extra_ns;
+    int drop;
+    int fault; /* dropped by a fault */
+    int copies;
+    int corrupt;
+    int mark;
+};
+void net_sim_faults(struct snic_net_fabric *f, struct net_sim_fate *fate,
+                    const struct net_sim_flow *w, uint32_t place, uint32_t wire, uint32_t size);
+void net_sim_damage(struct snic_net_fabric *f, struct net_sim_packet *p);
+void net_sim_depart(struct snic_net_fabric *f, struct net_sim_packet *p,
+                    const struct net_sim_place *at);
 
 /* sim_stream.c */
 void net_sim_arm_rx(struct net_sim_conn *c);
@@ -180,6 +281,11 @@ void net_sim_close(struct snic_net_conn *c);
 void net_sim_abort(struct snic_net_conn *c);
 
 /* sim_dgram.c */
+struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, uint32_t port);
+struct net_sim_packet *net_sim_packet_copy(struct snic_net_fabric *f,
+                                           const struct net_sim_packet *p);
+void net_sim_packet_free(struct net_sim_packet *p);
+void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns);
 int net_sim_dgram_open(struct snic_net *n, const struct snic_net_addr *local,
                        const struct snic_net_dgram_events *ev, void *ctx,
                        struct snic_net_dgram **out);
