@@ -521,6 +521,7 @@ static const struct conf_case conf_cases[] = {
     CONF_CASE(dgram_bad_arguments_refused),
     CONF_CASE(dgram_queue_full_writable_follows),
     CONF_CASE(dgram_closed_trains_done_port_free),
+    CONF_CASE(dgram_no_socket_told_others_go_on),
 };
 
 size_t conformance_net(struct CMUnitTest *out, size_t max, const struct conf_backend *backends,

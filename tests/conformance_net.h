@@ -223,5 +223,6 @@ void conf_test_dgram_ecn_kept(void **state);
 void conf_test_dgram_bad_arguments_refused(void **state);
 void conf_test_dgram_queue_full_writable_follows(void **state);
 void conf_test_dgram_closed_trains_done_port_free(void **state);
+void conf_test_dgram_no_socket_told_others_go_on(void **state);
 
 #endif /* SNIC_TESTS_CONFORMANCE_NET_H */

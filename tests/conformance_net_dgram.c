@@ -21,6 +21,8 @@ struct conf_sock {
     uint32_t dones;
     uint32_t in_flight;
     uint32_t writables;
+    uint32_t unreachable;
+    int error;
     int32_t last_result;
     int closed;
 };
@@ -81,8 +83,21 @@ static void conf_dgram_writable(void *ctx, struct snic_net_dgram *d)
     s->writables++;
 }
 
-static const struct snic_net_dgram_events conf_dgram_events = {conf_dgram_recv,
-                                                               conf_dgram_writable};
+static void conf_dgram_unreachable(void *ctx, struct snic_net_dgram *d,
+                                   const struct snic_net_addr *peer, int error)
+{
+    struct conf_sock *s = ctx;
+    if (s->env->inside != 0 || d != s->d || s->closed || error >= 0)
+        s->env->bad = "unreachable out of place";
+    s->unreachable++;
+    s->error = error;
+    s->from = *peer;
+}
+
+static const struct snic_net_dgram_events conf_dgram_events = {.recv = conf_dgram_recv,
+                                                               .writable = conf_dgram_writable,
+                                                               .unreachable =
+                                                                   conf_dgram_unreachable};
 
 static void conf_sock_open(struct conf_sock *s, struct conf_env *e, struct snic_net *n,
                            uint32_t node)
@@ -299,6 +314,48 @@ void conf_test_dgram_closed_trains_done_port_free(void **state)
     conf_settle(&s->e);
     struct snic_net_dgram *d = NULL;
     assert_int_equal(snic_net_dgram_open(s->e.server, &a, &conf_dgram_events, &s->a, &d), 0);
+    free(bytes);
+    conf_env_close(&s->e);
+    free(s);
+}
+
+static int conf_a_told(void *ctx)
+{
+    struct conf_socks *s = ctx;
+    return s->a.unreachable > 0 && s->a.in_flight == 0;
+}
+
+/* The news that nobody is there would be lost, or come as a failure of what is sent elsewhere. */
+void conf_test_dgram_no_socket_told_others_go_on(void **state)
+{
+    struct conf_socks *s = conf_socks_open(state);
+    unsigned char *bytes = conf_train_bytes(4000, 1000);
+    struct snic_net_addr gone;
+    struct conf_sock c;
+    conf_sock_open(&c, &s->e, s->e.client, 2);
+    gone = c.addr;
+    CONF_CALL(&s->e, snic_net_dgram_close(c.d));
+    c.closed = 1;
+    conf_settle(&s->e);
+    assert_int_equal(conf_train_send(&s->trains[0], &s->a, &gone, bytes, 1000, 1000, 0), 1);
+    conf_until(&s->e, conf_a_told, s);
+    assert_int_equal(s->a.error, SNIC_ECONNREFUSED);
+    assert_memory_equal(&s->a.from, &gone, sizeof(gone));
+    assert_true(s->e.server->stats.unreachable >= 1);
+    assert_int_equal(s->a.last_result, 1); /* it was sent */
+    s->b.expected[0] = 1000;
+    for (uint32_t i = 0; i < 8; i++) { /* each to nobody, and to somebody */
+        s->want += 4;
+        assert_int_equal(conf_train_send(&s->trains[0], &s->a, &gone, bytes, 1000, 1000, 0), 1);
+        assert_int_equal(conf_train_send(&s->trains[1], &s->a, &s->b.addr, bytes, 4000, 1000, 0),
+                         1);
+        conf_until(&s->e, conf_b_has_all, s);
+        assert_int_equal(s->trains[0].t.result, 1);
+        assert_int_equal(s->trains[1].t.result, 4);
+    }
+    conf_settle(&s->e);
+    assert_int_equal(s->b.messages, 32);
+    assert_true(s->a.unreachable >= 2);
     free(bytes);
     conf_env_close(&s->e);
     free(s);

@@ -203,6 +203,36 @@ static void test_net_sim_cut_for_long_both_time_out(void **state)
     conf_pair_close(p);
 }
 
+/* Impatience would not end a stream sooner, or an endless one would. */
+static void test_net_sim_impatient_times_out_sooner(void **state)
+{
+    void *sim = sim_state;
+    struct conf_pair *p = pair_open();
+    (void)state;
+    assert_int_equal(snic_net_patience(p->client.conn, 0), SNIC_EINVAL);
+    assert_int_equal(snic_net_patience(p->client.conn, UINT32_MAX), SNIC_EINVAL);
+    assert_int_equal(snic_net_patience(p->client.conn, 800), 0);
+    run_for(&p->e, 100 * SECOND);
+    assert_int_equal(p->client.closes, 0);
+    p->client.to_send = 50000;
+    conf_peer_send(&p->client);
+    snic_net_fabric_partition(p->e.fabric, 2, 1, 1);
+    run_for(&p->e, SECOND * 79 / 100);
+    assert_int_equal(p->client.closes, 0);
+    run_for(&p->e, SECOND / 50);
+    assert_int_equal(p->client.closes, 1);
+    assert_int_equal(p->client.reason, SNIC_ETIMEDOUT);
+    assert_int_equal(p->server.closes, 0); /* it is patient */
+    conf_pair_close(p);
+    p = conf_pair_make(&sim);
+    snic_net_fabric_partition(p->e.fabric, 2, 1, 1);
+    conf_pair_start(p);
+    assert_int_equal(snic_net_patience(p->client.conn, 800), 0);
+    run_for(&p->e, SECOND);
+    assert_int_equal(p->client.connect_error, SNIC_ETIMEDOUT);
+    conf_pair_close(p);
+}
+
 /* A connect into a partition must end, and one that is mended in time succeed. */
 static void test_net_sim_cut_connect_times_out_or_succeeds(void **state)
 {
@@ -350,7 +380,7 @@ static void train_done(struct snic_net_train *t)
 /* Send @count datagrams of 100 bytes over @link, perhaps cut, 8 at a time; what arrives. */
 static struct counter over_link(const struct snic_net_link *link, uint32_t count, int cut)
 {
-    static const struct snic_net_dgram_events events = {count_recv, NULL};
+    static const struct snic_net_dgram_events events = {.recv = count_recv};
     struct conf_env e;
     void *sim = sim_state;
     struct counter c = {0};
@@ -548,6 +578,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_net_sim_cut_mended_stream_goes_on),
         cmocka_unit_test(test_net_sim_cut_mended_idle_stream_stays),
         cmocka_unit_test(test_net_sim_cut_for_long_both_time_out),
+        cmocka_unit_test(test_net_sim_impatient_times_out_sooner),
         cmocka_unit_test(test_net_sim_cut_connect_times_out_or_succeeds),
         cmocka_unit_test(test_net_sim_peer_gone_behind_cut_reset_when_mended),
         cmocka_unit_test(test_net_sim_node_killed_peers_reset_listeners_gone),

@@ -147,6 +147,13 @@ struct snic_net_dgram_events {
     void (*recv)(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
                  uint32_t count);
     void (*writable)(void *ctx, struct snic_net_dgram *d);
+    /**
+     * Somebody on the way says that what was sent to @p peer does not get there: SNIC_ECONNREFUSED
+     * no socket, SNIC_EHOSTUNREACH, SNIC_EMSGSIZE larger than that network takes, others. A hint:
+     * anybody can send one, and most that is lost is lost without. NULL: not asked for.
+     */
+    void (*unreachable)(void *ctx, struct snic_net_dgram *d, const struct snic_net_addr *peer,
+                        int error);
 };
 
 /** Most datagrams of one train. */
@@ -182,10 +189,11 @@ struct snic_net_stats {
     uint64_t pauses; /**< receiving stopped for want of buffers                    */
     uint64_t dgrams_in;
     uint64_t dgrams_out;
-    uint64_t dgrams_lost; /**< dropped here for want of buffers                         */
+    uint64_t dgrams_lost; /**< dropped here for want of buffers, the kernel's included  */
     uint64_t conns_high;
     uint64_t errors;
-    uint64_t steered; /**< listeners whose SNIC_NET_STEER_CPU() the kernel carries out     */
+    uint64_t steered;     /**< listeners whose SNIC_NET_STEER_CPU() the kernel carries out     */
+    uint64_t unreachable; /**< told by the network, of datagrams                            */
 };
 
 struct snic_net_ops {
@@ -212,6 +220,7 @@ struct snic_net_ops {
     void (*dgram_close)(struct snic_net_dgram *d);
     void (*close_all)(struct snic_net *n);
     int (*dgram_addr)(const struct snic_net_dgram *d, struct snic_net_addr *out);
+    int (*patience)(struct snic_net_conn *c, uint32_t ms);
 };
 
 /** Every backend's handle begins with this; read-only for users. */
@@ -330,7 +339,20 @@ static inline void snic_net_abort(struct snic_net_conn *c)
     c->net->ops->abort(c);
 }
 /**
- * A datagram socket at @p local (port 0: any, see snic_net_dgram_addr()). [owner]
+ * Lose patience with a peer that has acknowledged nothing of what it was sent for @p ms: closed
+ * (SNIC_ETIMEDOUT); connecting takes no longer either, from now on. Instead of the handle's
+ * idle_ms, which stays that of silence. At most 2^30. In a world: when a partition lasts so long.
+ * [owner]
+ * @return 0; SNIC_EINVAL 0 or too long; SNIC_ENOTSUP a UNIX socket
+ */
+static inline int snic_net_patience(struct snic_net_conn *c, uint32_t ms)
+{
+    return c->net->ops->patience(c, ms);
+}
+/**
+ * A datagram socket at @p local (port 0: any, see snic_net_dgram_addr()). All sockets of a handle
+ * receive into one pool of 64 buffers of a whole train; what finds none waits in the kernel. A
+ * socket has 32 trains under way there, 60 KiB of memory. [owner]
  * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_ENOTSUP family; SNIC_EINVAL; SNIC_ENOSPC
  */
 static inline int snic_net_dgram_open(struct snic_net *n, const struct snic_net_addr *local,
@@ -382,7 +404,17 @@ struct snic_net_uring_opts {
                                 really avoids the copy; UINT32_MAX: never                    */
     uint32_t idle_ms;      /**< keep-alive and user time-out of TCP peers; default 60000 */
     uint32_t caps_mask;    /**< SNIC_NET_CAP_* to pretend absent, for tests of fall-backs */
+    uint32_t dgrams_max;   /**< most datagram sockets, 1..16384; default 64              */
+    uint32_t dgram_flags;  /**< SNIC_NET_DGRAM_*                                         */
+    uint32_t dgram_recv_bytes; /**< what the kernel keeps for a datagram socket that is not read;
+                                    0: its default. Above net.core.rmem_max as root only */
+    uint32_t dgram_send_bytes; /**< likewise of what is not sent                             */
 };
+/**
+ * Datagrams are never cut into fragments: one that is too large for the way is lost, and its
+ * train's result is SNIC_EMSGSIZE where the first link of the way says so.
+ */
+#define SNIC_NET_DGRAM_DF (1u << 0)
 
 /**
  * Fields that are 0 and @p o == NULL mean the defaults. [owner]

@@ -10,6 +10,8 @@
 
 /* Most bytes of one send request. */
 #define SNIC_NET__SEND_MAX ((uint64_t)INT32_MAX)
+/* Longest time-out, ms. */
+#define SNIC_NET__PATIENCE_MAX (1u << 30)
 
 /* Options with the defaults filled in, in range; SNIC_EINVAL otherwise. */
 static inline int net_opts_read(struct snic_net_uring_opts *out,
@@ -26,8 +28,12 @@ static inline int net_opts_read(struct snic_net_uring_opts *out,
     o.pool_buffers = o.pool_buffers != 0 ? o.pool_buffers : 1024;
     o.send_queue = o.send_queue != 0 ? o.send_queue : 64;
     o.idle_ms = o.idle_ms != 0 ? o.idle_ms : 60000;
+    o.dgrams_max = o.dgrams_max != 0 ? o.dgrams_max : 64;
     if (o.conns_max > 65535 || o.recv_size < 512 || o.recv_size > 1u << 20 ||
-        o.pool_buffers > 32768 || !snic_is_pow2(o.pool_buffers) || o.idle_ms > 1u << 30)
+        o.pool_buffers > 32768 || !snic_is_pow2(o.pool_buffers) ||
+        o.idle_ms > SNIC_NET__PATIENCE_MAX || o.dgrams_max > 16384 ||
+        (o.dgram_flags & ~SNIC_NET_DGRAM_DF) != 0 || o.dgram_recv_bytes > INT32_MAX / 2 ||
+        o.dgram_send_bytes > INT32_MAX / 2)
         return SNIC_EINVAL;
     *out = o;
     return 0;

@@ -131,6 +131,7 @@ static struct net_sim_conn *net_sim_conn_take(struct net_sim *n)
     c->fin_ns = SNIC_NEVER;
     c->rst_ns = SNIC_NEVER;
     c->open_ns = SNIC_NEVER;
+    c->patience_ns = SNIC_NET__SIM_TIMEOUT_NS;
     n->live++;
     n->n.stats.conns_high = snic_max_u64(n->n.stats.conns_high, n->live);
     return c;
@@ -207,7 +208,7 @@ uint16_t net_sim_port(struct snic_net_fabric *f, uint32_t node)
         int taken = net_sim_listeners(f, node, port, UINT64_MAX) > 0;
         for (struct snic_link *i = f->handles.next; i != &f->handles; i = i->next) {
             struct net_sim *n = SNIC_CONTAINER(i, struct net_sim, link);
-            for (unsigned k = 0; n->node == node && k < SNIC_NET__SIM_DGRAMS; k++)
+            for (unsigned k = 0; n->node == node && k < n->opts.dgrams_max; k++)
                 taken |= n->dgrams[k].used && n->dgrams[k].port == port;
         }
         if (!taken)
@@ -373,6 +374,7 @@ static void net_sim_free(struct net_sim *n)
     free(n->free_conns);
     free(n->buf_mem);
     free(n->buf_data);
+    free(n->dgrams);
     free(n);
 }
 
@@ -422,6 +424,7 @@ static const struct snic_net_ops net_sim_ops = {
     .dgram_close = net_sim_dgram_close,
     .close_all = net_sim_shut,
     .dgram_addr = net_sim_dgram_addr,
+    .patience = net_sim_patience,
 };
 
 /* Paths between the new node and all nodes there are, itself included. */
@@ -478,8 +481,9 @@ int snic_net_sim_open(struct snic_net **out, struct snic_net_fabric *f, struct s
     n->free_conns = calloc(opts.conns_max, sizeof(struct net_sim_conn *));
     n->buf_mem = calloc(opts.pool_buffers, sizeof(*n->buf_mem));
     n->buf_data = calloc(opts.pool_buffers, opts.recv_size);
+    n->dgrams = calloc(opts.dgrams_max, sizeof(*n->dgrams));
     if (n->conn_mem == NULL || n->free_conns == NULL || n->buf_mem == NULL || n->buf_data == NULL ||
-        net_sim_paths(n) < 0) {
+        n->dgrams == NULL || net_sim_paths(n) < 0) {
         net_sim_free(n);
         return SNIC_ENOMEM;
     }

@@ -81,12 +81,12 @@ int net_sim_dgram_open(struct snic_net *base, const struct snic_net_addr *local,
         return SNIC_EINVAL;
     for (struct snic_link *i = n->fabric->handles.next; i != &n->fabric->handles; i = i->next) {
         struct net_sim *o = SNIC_CONTAINER(i, struct net_sim, link);
-        for (unsigned k = 0; o->node == n->node && k < SNIC_NET__SIM_DGRAMS; k++) {
+        for (unsigned k = 0; o->node == n->node && k < o->opts.dgrams_max; k++) {
             if (o->dgrams[k].used && !o->dgrams[k].closing && o->dgrams[k].port == local->port)
                 return SNIC_EADDRINUSE;
         }
     }
-    for (unsigned i = 0; i < SNIC_NET__SIM_DGRAMS && d == NULL; i++) {
+    for (unsigned i = 0; i < n->opts.dgrams_max && d == NULL; i++) {
         if (!n->dgrams[i].used)
             d = &n->dgrams[i];
     }
@@ -125,29 +125,11 @@ void net_sim_packet_free(struct net_sim_packet *p)
 
 static struct net_sim_dgram *net_sim_dgram_at(struct net_sim *n, uint32_t port)
 {
-    for (unsigned i = 0; i < SNIC_NET__SIM_DGRAMS; i++) {
+    for (unsigned i = 0; i < n->opts.dgrams_max; i++) {
         if (n->dgrams[i].used && !n->dgrams[i].closing && n->dgrams[i].port == port)
             return &n->dgrams[i];
     }
     return NULL;
-}
-
-void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
-{
-    struct net_sim_packet *p = SNIC_CONTAINER(t, struct net_sim_packet, arrive);
-    struct net_sim_dgram *d = net_sim_dgram_at(p->to, p->port);
-    if (d != NULL) {
-        struct snic_net_msg m;
-        memset(&m, 0, sizeof(m));
-        m.peer = p->peer;
-        m.data = p->data;
-        m.size = p->size;
-        m.ecn = p->ecn;
-        m.time_ns = now_ns;
-        d->d.net->stats.dgrams_in++;
-        d->ev.recv(d->ctx, &d->d, &m, 1);
-    }
-    net_sim_packet_free(p);
 }
 
 /* The handle whose loop a datagram for @node and @port arrives at: the socket's, else the first. */
@@ -164,6 +146,54 @@ struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, ui
             found = n;
     }
     return found;
+}
+
+/* Nobody is at @p's port: its sender is told so, if it wants to know, over the pair's link. */
+static void net_sim_packet_refuse(struct net_sim_packet *p, uint64_t now_ns)
+{
+    struct snic_net_fabric *f = p->fabric;
+    struct net_sim *to = net_sim_dgram_route(f, p->flow.from, p->flow.from_port);
+    struct net_sim_dgram *d = to != NULL ? net_sim_dgram_at(to, p->flow.from_port) : NULL;
+    struct net_sim_path *path = net_sim_path_find(f, p->flow.to, p->flow.from);
+    if (p->error != 0 || d == NULL || d->ev.unreachable == NULL || (path != NULL && path->cut)) {
+        net_sim_packet_free(p);
+        return;
+    }
+    snic_link_remove(&p->link);
+    p->error = SNIC_ECONNREFUSED;
+    p->peer.node = p->flow.to;
+    p->peer.port = p->flow.to_port;
+    p->port = p->flow.from_port;
+    p->to = to;
+    snic_link_append(&to->packets, &p->link);
+    snic_timer_init(&p->arrive, net_sim_packet_fire);
+    snic_loop_arm(to->n.loop, &p->arrive, now_ns + net_sim_path_delay(f, path));
+}
+
+void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    struct net_sim_packet *p = SNIC_CONTAINER(t, struct net_sim_packet, arrive);
+    struct net_sim_dgram *d = net_sim_dgram_at(p->to, p->port);
+    if (d == NULL) {
+        net_sim_packet_refuse(p, now_ns);
+        return;
+    }
+    if (p->error != 0) {
+        d->d.net->stats.unreachable++;
+        if (d->ev.unreachable != NULL)
+            d->ev.unreachable(d->ctx, &d->d, &p->peer, p->error);
+    } else {
+        struct snic_net_msg m;
+        memset(&m, 0, sizeof(m));
+        m.peer = p->peer;
+        m.data = p->data;
+        m.size = p->size;
+        m.ecn = p->ecn;
+        m.time_ns = now_ns;
+        d->d.net->stats.dgrams_in++;
+        d->ev.recv(d->ctx, &d->d, &m, 1);
+    }
+    net_sim_packet_free(p);
 }
 
 /* One copy of a datagram, out of the pieces from (*at, *off) on; the cursor stays for the next. */
@@ -202,6 +232,7 @@ static struct net_sim_packet *net_sim_packet_make(struct net_sim_dgram *d,
     p->size = size;
     p->ecn = t->ecn;
     p->hops = 0;
+    p->error = 0;
     p->extra_ns = 0;
     p->queued = 0;
     p->flow = (struct net_sim_flow){n->node, t->peer.node, d->port, t->peer.port};
@@ -332,7 +363,7 @@ void net_sim_dgram_close(struct snic_net_dgram *base)
 /* The handle closes: report what is sent, forget what is on its way here. */
 void net_sim_dgram_shut(struct net_sim *n)
 {
-    for (unsigned i = 0; i < SNIC_NET__SIM_DGRAMS; i++) {
+    for (unsigned i = 0; i < n->opts.dgrams_max; i++) {
         struct net_sim_dgram *d = &n->dgrams[i];
         if (!d->used)
             continue;

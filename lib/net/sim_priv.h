@@ -9,11 +9,11 @@
 #include "net/net_priv.h"
 
 #define SNIC_NET__SIM_LISTENERS 64
-#define SNIC_NET__SIM_DGRAMS 64
 #define SNIC_NET__SIM_PACKETS 4096
 #define SNIC_NET__SIM_PACKET_BYTES 16384
 #define SNIC_NET__SIM_BUCKETS 256
-/* A stream that crosses a cut link for this long is lost, and a connect without an answer. */
+/* A stream that crosses a cut link for this long is lost, and a connect without an answer, if its
+ * owner has not said otherwise. */
 #define SNIC_NET__SIM_TIMEOUT_NS 30000000000u
 /* A lost stream segment arrives this much later: the smallest retransmission time-out of Linux. */
 #define SNIC_NET__SIM_RTO_NS 200000000u
@@ -51,6 +51,7 @@ struct net_sim_packet {
     uint32_t wire;     /* in whose queue it is, or on which it travels */
     uint32_t hops;     /* wires entered */
     uint64_t extra_ns; /* delay beside that of the wire */
+    int error;         /* 0; else what is told of a datagram to `peer` */
     uint8_t queued;    /* it has not left the port yet */
     unsigned char *data;
 };
@@ -161,10 +162,11 @@ struct net_sim_conn {
     struct snic_timer stall; /* connect without answer, cut links */
     struct snic_timer aux;   /* SYN at the server's loop; the end of a close */
     struct snic_loop *aux_loop;
-    uint64_t rx_last_ns; /* nothing of this direction overtakes this */
-    uint64_t fin_ns;     /* when the peer's end arrives */
-    uint64_t rst_ns;     /* when a reset arrives */
-    uint64_t open_ns;    /* CONNECTING: when the answer arrives */
+    uint64_t rx_last_ns;  /* nothing of this direction overtakes this */
+    uint64_t fin_ns;      /* when the peer's end arrives */
+    uint64_t rst_ns;      /* when a reset arrives */
+    uint64_t open_ns;     /* CONNECTING: when the answer arrives */
+    uint64_t patience_ns; /* a cut link that lasts so long is the end */
     size_t iov_off;
     uint32_t iov_at;
     uint32_t send_count; /* accepted, done not called */
@@ -226,7 +228,7 @@ struct net_sim {
     struct net_sim_conn **free_conns;
     uint32_t free_count;
     struct net_sim_listener listeners[SNIC_NET__SIM_LISTENERS];
-    struct net_sim_dgram dgrams[SNIC_NET__SIM_DGRAMS];
+    struct net_sim_dgram *dgrams; /* opts.dgrams_max */
 };
 
 /* sim.c */
@@ -279,6 +281,7 @@ void net_sim_pause(struct snic_net_conn *c, int paused);
 void net_sim_shutdown(struct snic_net_conn *c);
 void net_sim_close(struct snic_net_conn *c);
 void net_sim_abort(struct snic_net_conn *c);
+int net_sim_patience(struct snic_net_conn *c, uint32_t ms);
 
 /* sim_dgram.c */
 struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, uint32_t port);

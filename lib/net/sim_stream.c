@@ -142,7 +142,7 @@ void net_sim_mended(struct net_sim_conn *c)
         return;
     if (net_sim_cut(c)) {
         if (!c->stall.armed)
-            snic_loop_arm(l, &c->stall, now + SNIC_NET__SIM_TIMEOUT_NS);
+            snic_loop_arm(l, &c->stall, now + c->patience_ns);
     } else {
         if (c->state == NET_SIM_OPEN)
             snic_loop_cancel(l, &c->stall);
@@ -153,6 +153,21 @@ void net_sim_mended(struct net_sim_conn *c)
         net_sim_pump(c);
     }
     net_sim_arm_rx(c);
+}
+
+/* What is under way begins anew. */
+int net_sim_patience(struct snic_net_conn *base, uint32_t ms)
+{
+    struct net_sim_conn *c = (struct net_sim_conn *)base;
+    if (ms == 0 || ms > SNIC_NET__PATIENCE_MAX)
+        return SNIC_EINVAL;
+    c->patience_ns = (uint64_t)ms * 1000000u;
+    if (c->stall.armed) {
+        snic_loop_cancel(c->c.net->loop, &c->stall);
+        snic_loop_arm(c->c.net->loop, &c->stall,
+                      snic_world_now(net_sim_fabric(c)->world) + c->patience_ns);
+    }
+    return 0;
 }
 
 /* ---- Sending ---- */

@@ -263,6 +263,24 @@ static int net_uring_connect(struct snic_net *base, const struct snic_net_addr *
     return 0;
 }
 
+/* Of a connect under way, too: its timer begins anew. */
+static int net_uring_patience(struct snic_net_conn *base, uint32_t ms)
+{
+    struct net_uring_conn *c = (struct net_uring_conn *)base;
+    struct snic_loop *l = base->net->loop;
+    if (ms == 0 || ms > SNIC_NET__PATIENCE_MAX)
+        return SNIC_EINVAL;
+    if (base->peer.family == SNIC_NET_UNIX)
+        return SNIC_ENOTSUP;
+    if (c->fd >= 0)
+        net_uring_sock_patience(c->fd, ms);
+    if (c->state == NET_URING_CONNECTING) {
+        snic_loop_cancel(l, &c->timer);
+        snic_loop_arm(l, &c->timer, snic_loop_now(l) + (uint64_t)ms * 1000000u);
+    }
+    return 0;
+}
+
 static void net_uring_bind(struct snic_net_conn *base, const struct snic_net_stream_events *ev,
                            void *ctx)
 {
@@ -426,6 +444,8 @@ static void net_uring_free(struct net_uring *n)
         (void)munmap(n->ring, n->ring_bytes);
     if (n->data != NULL)
         (void)munmap(n->data, n->data_bytes);
+    net_uring_pool_close(n);
+    free(n->dgrams);
     free(n->bufs);
     free(n->conn_mem);
     free(n->free_conns);
@@ -437,7 +457,7 @@ static int net_uring_quiet(const struct net_uring *n)
     int quiet = n->live == 0 && !n->work_queued;
     for (unsigned i = 0; i < SNIC_NET__URING_LISTENERS; i++)
         quiet &= n->listeners[i].fd < 0;
-    for (unsigned i = 0; i < SNIC_NET__URING_DGRAMS; i++)
+    for (unsigned i = 0; i < n->opts.dgrams_max; i++)
         quiet &= n->dgrams[i] == NULL;
     return quiet;
 }
@@ -452,7 +472,7 @@ static void net_uring_shut(struct snic_net *base)
     }
     for (struct snic_link *i = n->conns.next; i != &n->conns; i = i->next)
         net_uring_finish(SNIC_CONTAINER(i, struct net_uring_conn, link), SNIC_ECONNABORTED);
-    for (unsigned i = 0; i < SNIC_NET__URING_DGRAMS; i++) {
+    for (unsigned i = 0; i < n->opts.dgrams_max; i++) {
         if (n->dgrams[i] != NULL)
             net_uring_dgram_close((struct snic_net_dgram *)n->dgrams[i]);
     }
@@ -482,6 +502,7 @@ static const struct snic_net_ops net_uring_ops = {
     .dgram_close = net_uring_dgram_close,
     .close_all = net_uring_shut,
     .dgram_addr = net_uring_dgram_addr,
+    .patience = net_uring_patience,
 };
 
 static void *net_uring_map(size_t bytes)
@@ -491,7 +512,7 @@ static void *net_uring_map(size_t bytes)
 }
 
 /* The pool, and the kernel's ring of it where there is that. */
-static int net_uring_pool(struct net_uring *n)
+static int net_uring_buffers(struct net_uring *n)
 {
     uint32_t count = n->opts.pool_buffers;
     n->data_bytes = (size_t)count * n->opts.recv_size;
@@ -557,7 +578,9 @@ int snic_net_uring_open(struct snic_net **out, struct snic_loop *l,
         n->listeners[i].fd = -1;
     n->conn_mem = calloc(opts.conns_max, sizeof(*n->conn_mem));
     n->free_conns = calloc(opts.conns_max, sizeof(struct net_uring_conn *));
-    if (n->conn_mem == NULL || n->free_conns == NULL || net_uring_pool(n) < 0) {
+    n->dgrams = calloc(opts.dgrams_max, sizeof(struct net_uring_dgram *));
+    if (n->conn_mem == NULL || n->free_conns == NULL || n->dgrams == NULL ||
+        net_uring_buffers(n) < 0) {
         net_uring_free(n);
         return SNIC_ENOMEM;
     }

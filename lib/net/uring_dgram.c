@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Datagram sockets on io_uring.
+ * Datagram sockets on io_uring: open, send, close.
  *
- * Receiving: recvmsg, multishot where the kernel can, into the socket's own ring of buffers that
- * are large enough for a coalesced train; each is split into messages in place, shown to the
- * user, and given back at once. Sending: each train has a slot with its own msghdr; it leaves in
- * one call with UDP_SEGMENT, or one datagram per call where that is not to be had.
+ * Sending: each train has a slot with its own msghdr; it leaves in one call with UDP_SEGMENT, or
+ * one datagram per call where that is not to be had. Receiving is in uring_dgram_recv.c.
  *
  * D1  User functions are called from completions and from the kick message, never from a call.
  * D2  The socket's memory is freed when it is closing, nothing of it is in the kernel, all
  *     trains are done, and the kick is not queued.
+ * D3  A buffer of the pool is in the kernel's ring, not offered yet, or shown to a user who is
+ *     being called.
+ * D4  News of the network (ICMP) also make the next call on the socket fail, whatever it is for:
+ *     a train that hears of them is sent once more.
  */
-#include "net/uring_priv.h"
+#include "net/uring_dgram.h"
 
 #include <errno.h>
-#include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,58 +26,6 @@
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
-
-#define SNIC_NET__URING_TRAINS 32
-#define SNIC_NET__URING_DGRAM_BUFS 64
-#define SNIC_NET__URING_DGRAM_MAX 65507
-#define SNIC_NET__URING_CONTROL 128
-/* A whole IP datagram, the kernel's header in front of it, the sender's address, control data. */
-#define SNIC_NET__URING_DGRAM_BYTES (65536 + 1024)
-#define SNIC_NET__URING_MSGS 128
-
-struct net_uring_train {
-    struct snic_uring_op op;
-    struct snic_node node; /* free list */
-    struct net_uring_dgram *d;
-    struct snic_net_train *t; /* NULL: free */
-    uint64_t sent_bytes;
-    uint32_t now_bytes; /* in the call under way */
-    uint32_t count;     /* datagrams sent */
-    uint8_t no_gso;
-    union net_uring_sockaddr to;
-    struct msghdr msg;
-    struct iovec iov[SNIC_NET_IOV_MAX];
-    _Alignas(8) unsigned char control[SNIC_NET__URING_CONTROL];
-};
-
-struct net_uring_dgram {
-    struct snic_net_dgram d; /* first: users see this */
-    struct snic_net_dgram_events ev;
-    void *ctx;
-    struct snic_uring_op recv_op;
-    struct snic_loop_msg kick;
-    struct snic_queue free;    /* trains */
-    struct snic_queue waiting; /* requests without a slot */
-    struct snic_net_addr local;
-    struct io_uring_buf_ring *ring;
-    unsigned char *data;
-    size_t bytes; /* of the whole mapping, this struct included */
-    uint32_t slot;
-    uint32_t send_count;
-    int group;
-    int fd;
-    uint8_t recv_busy;
-    uint8_t cancels;
-    uint8_t kick_queued;
-    uint8_t closing;
-    uint8_t full;
-    struct msghdr msg;
-    struct iovec iov;
-    union net_uring_sockaddr from;
-    _Alignas(8) unsigned char control[SNIC_NET__URING_CONTROL];
-    struct snic_net_msg msgs[SNIC_NET__URING_MSGS];
-    struct net_uring_train trains[SNIC_NET__URING_TRAINS];
-};
 
 /* GSO and GRO are asked for on a socket that is made for that. */
 uint32_t net_uring_dgram_caps(void)
@@ -95,137 +44,12 @@ uint32_t net_uring_dgram_caps(void)
     return caps;
 }
 
-static void net_uring_dgram_kick(struct net_uring_dgram *d)
+void net_uring_dgram_kick(struct net_uring_dgram *d)
 {
     if (!d->kick_queued) {
         d->kick_queued = 1;
         snic_loop_defer(d->d.net->loop, &d->kick);
     }
-}
-
-/* ---- Receiving ---- */
-
-static void net_uring_dgram_offer(struct net_uring_dgram *d, uint32_t i)
-{
-    io_uring_buf_ring_add(d->ring, d->data + (size_t)i * SNIC_NET__URING_DGRAM_BYTES,
-                          SNIC_NET__URING_DGRAM_BYTES, (unsigned short)i,
-                          io_uring_buf_ring_mask(SNIC_NET__URING_DGRAM_BUFS), 0);
-    io_uring_buf_ring_advance(d->ring, 1);
-}
-
-/* What the control data says: the segment size of a coalesced train (0: none) and ECN. */
-static void net_uring_dgram_control(struct msghdr *m, uint32_t *segment, uint32_t *ecn)
-{
-    for (struct cmsghdr *k = CMSG_FIRSTHDR(m); k != NULL; k = CMSG_NXTHDR(m, k)) {
-        int value = 0;
-        if (k->cmsg_len >= CMSG_LEN(sizeof(int)))
-            memcpy(&value, CMSG_DATA(k), sizeof(value));
-        if (k->cmsg_level == IPPROTO_UDP && k->cmsg_type == UDP_GRO && value > 0)
-            *segment = (uint32_t)value;
-        if (k->cmsg_level == IPPROTO_IP && k->cmsg_type == IP_TOS)
-            *ecn = *(unsigned char *)CMSG_DATA(k) & 3;
-        if (k->cmsg_level == IPPROTO_IPV6 && k->cmsg_type == IPV6_TCLASS)
-            *ecn = (uint32_t)value & 3;
-    }
-}
-
-/* Show the messages of one receive, @m describing where its parts lie. */
-static void net_uring_dgram_show(struct net_uring_dgram *d, struct msghdr *m,
-                                 const unsigned char *data, uint32_t size)
-{
-    struct net_uring *n = (struct net_uring *)d->d.net;
-    uint32_t segment = 0;
-    uint32_t ecn = 0;
-    union net_uring_sockaddr s;
-    if ((m->msg_flags & MSG_TRUNC) != 0) {
-        n->n.stats.dgrams_lost++;
-        return;
-    }
-    memset(&s, 0, sizeof(s));
-    memcpy(&s, m->msg_name, snic_min_u64(m->msg_namelen, sizeof(s)));
-    net_uring_dgram_control(m, &segment, &ecn);
-    for (uint32_t at = 0; (at < size || at == 0) && !d->closing;) {
-        uint32_t count = 0;
-        for (; (at < size || at == 0) && count < SNIC_NET__URING_MSGS; count++) {
-            struct snic_net_msg *g = &d->msgs[count];
-            net_uring_addr_from(&g->peer, &s, m->msg_namelen);
-            g->data = data + at;
-            g->size = segment > 0 && segment < size - at ? segment : size - at;
-            g->ecn = ecn;
-            g->time_ns = snic_loop_now(n->n.loop);
-            at += g->size;
-            if (size == 0)
-                at = 1; /* an empty datagram is one message */
-        }
-        n->n.stats.dgrams_in += count;
-        d->ev.recv(d->ctx, &d->d, d->msgs, count);
-    }
-}
-
-static void net_uring_dgram_recv_start(struct net_uring_dgram *d)
-{
-    struct net_uring *n = (struct net_uring *)d->d.net;
-    struct io_uring_sqe *sqe = d->closing ? NULL : loop_uring_sqe(n->n.loop, &d->recv_op);
-    if (sqe == NULL) {
-        net_uring_dgram_kick(d); /* tries again, or ends */
-        return;
-    }
-    d->recv_busy = 1;
-    memset(&d->msg, 0, sizeof(d->msg));
-    d->msg.msg_namelen = sizeof(d->from);
-    d->msg.msg_controllen = sizeof(d->control);
-    if (d->ring != NULL) {
-        io_uring_prep_recvmsg_multishot(sqe, d->fd, &d->msg, 0);
-        sqe->flags |= IOSQE_BUFFER_SELECT;
-        sqe->buf_group = (uint16_t)d->group;
-        return;
-    }
-    d->iov.iov_base = d->data;
-    d->iov.iov_len = SNIC_NET__URING_DGRAM_BYTES;
-    d->msg.msg_name = &d->from;
-    d->msg.msg_control = d->control;
-    d->msg.msg_iov = &d->iov;
-    d->msg.msg_iovlen = 1;
-    io_uring_prep_recvmsg(sqe, d->fd, &d->msg, 0);
-}
-
-static void net_uring_dgram_picked(struct net_uring_dgram *d, int32_t res, uint32_t i)
-{
-    unsigned char *buf = d->data + (size_t)i * SNIC_NET__URING_DGRAM_BYTES;
-    struct io_uring_recvmsg_out *out = io_uring_recvmsg_validate(buf, res, &d->msg);
-    if (out == NULL) {
-        d->d.net->stats.dgrams_lost++;
-        return;
-    }
-    struct msghdr m;
-    memset(&m, 0, sizeof(m));
-    m.msg_name = io_uring_recvmsg_name(out);
-    m.msg_namelen = out->namelen;
-    m.msg_control = (unsigned char *)m.msg_name + d->msg.msg_namelen;
-    m.msg_controllen = snic_min_u64(out->controllen, d->msg.msg_controllen);
-    m.msg_flags = (int)out->flags;
-    net_uring_dgram_show(d, &m, io_uring_recvmsg_payload(out, &d->msg),
-                         io_uring_recvmsg_payload_length(out, res, &d->msg));
-}
-
-static void net_uring_dgram_recv_done(struct snic_uring_op *op, int32_t res, uint32_t flags)
-{
-    struct net_uring_dgram *d = SNIC_CONTAINER(op, struct net_uring_dgram, recv_op);
-    if ((flags & IORING_CQE_F_MORE) == 0)
-        d->recv_busy = 0;
-    if ((flags & IORING_CQE_F_BUFFER) != 0) {
-        uint32_t i = flags >> IORING_CQE_BUFFER_SHIFT;
-        SNIC_ASSERT(i < SNIC_NET__URING_DGRAM_BUFS);
-        if (res > 0 && !d->closing)
-            net_uring_dgram_picked(d, res, i);
-        net_uring_dgram_offer(d, i);
-    } else if (res >= 0 && d->ring == NULL && !d->closing) {
-        net_uring_dgram_show(d, &d->msg, d->data, (uint32_t)res);
-    } else if (res < 0 && res != -ENOBUFS && res != -ECANCELED) {
-        d->d.net->stats.errors++; /* ICMP errors and the like: the next receive is another */
-    }
-    if (!d->recv_busy)
-        net_uring_dgram_recv_start(d);
 }
 
 /* ---- Sending ---- */
@@ -323,6 +147,7 @@ static void net_uring_dgram_more(struct net_uring_dgram *d)
         s->sent_bytes = 0;
         s->count = 0;
         s->no_gso = 0;
+        s->news = 0;
         if (!net_uring_train_step(s)) {
             net_uring_train_over(s, SNIC_EAGAIN);
         }
@@ -332,6 +157,16 @@ static void net_uring_dgram_more(struct net_uring_dgram *d)
         if (d->ev.writable != NULL)
             d->ev.writable(d->ctx, &d->d);
     }
+}
+
+/* D4: the error is of an earlier datagram, or may be. UDP itself never says ECONNREFUSED. */
+static int net_uring_train_blamed(struct net_uring_train *s, int32_t res)
+{
+    uint32_t most = res == -ECONNREFUSED ? SNIC_NET__URING_NEWS : SNIC_NET__URING_NEWS / 8;
+    if (s->d->ev.unreachable == NULL || (res != -ECONNREFUSED && res != -EHOSTUNREACH &&
+                                         res != -ENETUNREACH && res != -ENOPROTOOPT))
+        return 0;
+    return s->news++ < most;
 }
 
 static void net_uring_train_done(struct snic_uring_op *op, int32_t res, uint32_t flags)
@@ -348,6 +183,8 @@ static void net_uring_train_done(struct snic_uring_op *op, int32_t res, uint32_t
         s->sent_bytes += s->now_bytes;
     } else if (gso && (res == -EINVAL || res == -EIO || res == -EMSGSIZE || res == -EOPNOTSUPP)) {
         s->no_gso = 1; /* the path cannot: larger than its MTU, tunnels; one by one then */
+    } else if (net_uring_train_blamed(s, res)) {
+        (void)net_uring_dgram_news(d);
     } else if (res != -EINTR && res != -EAGAIN) {
         error = snic_error_from_os(res);
         d->d.net->stats.errors++;
@@ -384,10 +221,6 @@ int net_uring_dgram_send(struct snic_net_dgram *base, struct snic_net_train *t)
 static void net_uring_dgram_free(struct net_uring_dgram *d)
 {
     struct net_uring *n = (struct net_uring *)d->d.net;
-    if (d->group >= 0) {
-        (void)io_uring_unregister_buf_ring(loop_uring_ring(n->n.loop), d->group);
-        loop_uring_group_put(n->n.loop, d->group);
-    }
     if (d->fd >= 0)
         (void)close(d->fd);
     n->dgrams[d->slot] = NULL;
@@ -431,30 +264,6 @@ void net_uring_dgram_close(struct snic_net_dgram *base)
     net_uring_dgram_kick(d);
 }
 
-/* The buffer ring and its buffers lie behind the struct. */
-static void net_uring_dgram_ring(struct net_uring_dgram *d, unsigned char *mem)
-{
-    struct net_uring *n = (struct net_uring *)d->d.net;
-    const uint32_t need = SNIC_LOOP_HAVE_BUF_RING | SNIC_LOOP_HAVE_MULTISHOT_RECV;
-    d->group = (n->features & need) == need ? loop_uring_group_get(n->n.loop) : -1;
-    d->data = mem + 4096;
-    if (d->group < 0)
-        return;
-    struct io_uring_buf_reg reg;
-    memset(&reg, 0, sizeof(reg));
-    reg.ring_addr = (uint64_t)(uintptr_t)mem;
-    reg.ring_entries = SNIC_NET__URING_DGRAM_BUFS;
-    reg.bgid = (uint16_t)d->group;
-    if (io_uring_register_buf_ring(loop_uring_ring(n->n.loop), &reg, 0) != 0) {
-        loop_uring_group_put(n->n.loop, d->group);
-        d->group = -1;
-        return;
-    }
-    d->ring = (struct io_uring_buf_ring *)(void *)mem;
-    for (uint32_t i = 0; i < SNIC_NET__URING_DGRAM_BUFS; i++)
-        net_uring_dgram_offer(d, i);
-}
-
 static int net_uring_dgram_bind(const struct snic_net_addr *a, struct snic_net_addr *local)
 {
     union net_uring_sockaddr s;
@@ -466,12 +275,8 @@ static int net_uring_dgram_bind(const struct snic_net_addr *a, struct snic_net_a
     int fd = net_uring_socket(a, SOCK_DGRAM);
     if (fd < 0)
         return fd;
-    if (a->family == SNIC_NET_IPV6) {
+    if (a->family == SNIC_NET_IPV6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
-    } else {
-        (void)setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
-    }
     if (bind(fd, &s.any, size) < 0) {
         e = errno == EADDRINUSE ? SNIC_EADDRINUSE : errno == EACCES ? SNIC_EACCES : SNIC_EINVAL;
         (void)close(fd);
@@ -484,40 +289,9 @@ static int net_uring_dgram_bind(const struct snic_net_addr *a, struct snic_net_a
     return fd;
 }
 
-int net_uring_dgram_open(struct snic_net *base, const struct snic_net_addr *local,
-                         const struct snic_net_dgram_events *ev, void *ctx,
-                         struct snic_net_dgram **out)
+static void net_uring_dgram_init(struct net_uring_dgram *d, struct net_uring *n)
 {
-    struct net_uring *n = (struct net_uring *)base;
-    struct snic_net_addr bound;
-    uint32_t slot = 0;
-    int one = 1;
-    if (ev == NULL || ev->recv == NULL)
-        return SNIC_EINVAL;
-    while (slot < SNIC_NET__URING_DGRAMS && n->dgrams[slot] != NULL)
-        slot++;
-    if (slot == SNIC_NET__URING_DGRAMS || n->shutting)
-        return SNIC_ENOSPC;
-    int fd = net_uring_dgram_bind(local, &bound);
-    if (fd < 0)
-        return fd;
-    size_t head = snic_align_up(sizeof(struct net_uring_dgram), 4096);
-    size_t bytes = head + 4096 + (size_t)SNIC_NET__URING_DGRAM_BUFS * SNIC_NET__URING_DGRAM_BYTES;
-    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mem == MAP_FAILED) {
-        (void)close(fd);
-        return SNIC_ENOSPC;
-    }
-    struct net_uring_dgram *d = mem;
-    if ((n->n.caps & SNIC_NET_CAP_GRO) != 0)
-        (void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
-    d->d.net = base;
-    d->ev = *ev;
-    d->ctx = ctx;
-    d->fd = fd;
-    d->local = bound;
-    d->slot = slot;
-    d->bytes = bytes;
+    d->d.net = &n->n;
     d->recv_op.complete = net_uring_dgram_recv_done;
     d->kick.fn = net_uring_dgram_kicked;
     for (unsigned i = 0; i < SNIC_NET__URING_TRAINS; i++) {
@@ -525,7 +299,46 @@ int net_uring_dgram_open(struct snic_net *base, const struct snic_net_addr *loca
         d->trains[i].op.complete = net_uring_train_done;
         snic_queue_push(&d->free, &d->trains[i].node);
     }
-    net_uring_dgram_ring(d, (unsigned char *)mem + head);
+}
+
+int net_uring_dgram_open(struct snic_net *base, const struct snic_net_addr *local,
+                         const struct snic_net_dgram_events *ev, void *ctx,
+                         struct snic_net_dgram **out)
+{
+    struct net_uring *n = (struct net_uring *)base;
+    struct snic_net_addr bound;
+    uint32_t slot = 0;
+    if (ev == NULL || ev->recv == NULL)
+        return SNIC_EINVAL;
+    while (slot < n->opts.dgrams_max && n->dgrams[slot] != NULL)
+        slot++;
+    if (slot == n->opts.dgrams_max || n->shutting)
+        return SNIC_ENOSPC;
+    if (n->pool == NULL)
+        n->pool = net_uring_pool_open(n);
+    if (n->pool == NULL)
+        return SNIC_ENOSPC;
+    int fd = net_uring_dgram_bind(local, &bound);
+    if (fd < 0)
+        return fd;
+    net_uring_dgram_listen(fd, local, n, ev);
+    size_t head = snic_align_up(sizeof(struct net_uring_dgram), 4096);
+    size_t bytes = head + (n->pool->ring == NULL ? SNIC_NET__URING_DGRAM_BYTES : 0);
+    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mem == MAP_FAILED) {
+        (void)close(fd);
+        return SNIC_ENOSPC;
+    }
+    struct net_uring_dgram *d = mem;
+    net_uring_dgram_init(d, n);
+    d->pool = n->pool;
+    d->data = (unsigned char *)mem + head;
+    d->ev = *ev;
+    d->ctx = ctx;
+    d->fd = fd;
+    d->local = bound;
+    d->slot = slot;
+    d->bytes = bytes;
     n->dgrams[slot] = d;
     net_uring_dgram_recv_start(d);
     *out = &d->d;

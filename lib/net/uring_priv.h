@@ -14,7 +14,6 @@
 #include "net/net_priv.h"
 
 #define SNIC_NET__URING_LISTENERS 64
-#define SNIC_NET__URING_DGRAMS 64
 #define SNIC_NET__URING_BACKLOG 4096  /* the kernel lowers it to net.core.somaxconn */
 #define SNIC_NET__URING_RING_START 16 /* buffers in the kernel's ring, until it runs dry */
 /* Accepting waits this long when the process has no descriptors or the kernel no memory left. */
@@ -123,6 +122,7 @@ struct net_uring_listener {
 };
 
 struct net_uring_dgram;
+struct net_uring_pool;
 
 struct net_uring {
     struct snic_net n; /* first: users see this */
@@ -151,7 +151,8 @@ struct net_uring {
     uint8_t shutting;
     uint8_t zc_report; /* stop zero copy where the kernel copies all the same */
     struct net_uring_listener listeners[SNIC_NET__URING_LISTENERS];
-    struct net_uring_dgram *dgrams[SNIC_NET__URING_DGRAMS];
+    struct net_uring_pool *pool;     /* of datagrams; from the first socket on */
+    struct net_uring_dgram **dgrams; /* opts.dgrams_max */
 };
 
 /* uring_sock.c: system calls on sockets */
@@ -163,6 +164,7 @@ int net_uring_socket(const struct snic_net_addr *a, int type);
 void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_ms);
 int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags, uint32_t idle_ms);
 int net_uring_sock_steer(int fd, uint32_t group);
+void net_uring_sock_patience(int fd, uint32_t ms);
 void net_uring_sock_reset(int fd);
 uint64_t net_uring_sock_unsent(int fd);
 int net_uring_sock_error(int fd);
@@ -196,5 +198,8 @@ int net_uring_dgram_open(struct snic_net *n, const struct snic_net_addr *local,
 int net_uring_dgram_addr(const struct snic_net_dgram *d, struct snic_net_addr *out);
 int net_uring_dgram_send(struct snic_net_dgram *d, struct snic_net_train *t);
 void net_uring_dgram_close(struct snic_net_dgram *d);
+
+/* uring_dgram_recv.c */
+void net_uring_pool_close(struct net_uring *n);
 
 #endif /* SNIC_NET_URING_PRIV_H */

@@ -120,6 +120,12 @@ static void net_uring_sock_set(int fd, int level, int name, int value)
     (void)setsockopt(fd, level, name, &value, sizeof(value)); /* a wish, not a need */
 }
 
+/* How long bytes may stay without acknowledgement. */
+void net_uring_sock_patience(int fd, uint32_t ms)
+{
+    net_uring_sock_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)ms);
+}
+
 /* No delay, and an end for peers that are silent for idle_ms. Accepted sockets inherit this. */
 void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_ms)
 {
@@ -131,7 +137,7 @@ void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_
     net_uring_sock_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s < 1 ? 1 : idle_s);
     net_uring_sock_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, idle_s < 5 ? 1 : idle_s / 5);
     net_uring_sock_set(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
-    net_uring_sock_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)idle_ms);
+    net_uring_sock_patience(fd, idle_ms);
 }
 
 int net_uring_path_id(const char *path, uint64_t *dev, uint64_t *ino)
