@@ -28,6 +28,7 @@
 #include "snicstore/member.h"
 #include "snicstore/kvfs.h"
 #include "snicstore/solar.h"
+#include "snicstore/luna.h"
 
 #include "snicstore/qos.h"
 #include "snicstore/wal.h"

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Connections as the agent sees them: made, greeted, watched, ended and made again; and whether a
+ * server has any.
+ *
+ * Silence is measured in time that was not lost by our own owner's stalls. A PROBE asks for a sign
+ * of life in time, so that a store that takes its time is not taken for a dead network.
+ */
+#include "luna/luna_priv.h"
+
+#define SNIC_LUNA__WAIT_MIN_NS SNIC_LUNA__MS
+
+/* ---- Events ---- */
+
+static void luna_conn_say(struct snic_luna *c, struct luna_conn *n, uint8_t what)
+{
+    n->say |= what;
+    if (snic_link_alone(&n->event))
+        snic_link_append(&c->conn_events, &n->event);
+}
+
+static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t what)
+{
+    s->told = what == SNIC_LUNA_SUSPECT;
+    s->say = what;
+    if (snic_link_alone(&s->event))
+        snic_link_append(&c->server_events, &s->event);
+}
+
+/* ---- Light and dark ---- */
+
+static void luna_server_light(struct snic_luna *c, struct luna_server *s)
+{
+    if (s->ups == 0 && s->dark_ns == SNIC_NEVER) {
+        s->dark_ns = c->now_ns;
+        snic_wheel_arm(&c->wheel, &s->timer, s->dark_ns + c->o.suspect_ns);
+    } else if (s->ups > 0) {
+        s->dark_ns = SNIC_NEVER;
+        snic_wheel_cancel(&c->wheel, &s->timer);
+        if (s->told)
+            luna_server_say(c, s, SNIC_LUNA_RECOVERED);
+    }
+}
+
+void luna_server_fired(struct snic_timer *t, uint64_t now_ns)
+{
+    struct luna_server *s = SNIC_CONTAINER(t, struct luna_server, timer);
+    (void)now_ns;
+    if (s->dark_ns != SNIC_NEVER && !s->told)
+        luna_server_say(s->c, s, SNIC_LUNA_SUSPECT);
+}
+
+int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (server >= c->o.servers_max)
+        return SNIC_EINVAL;
+    struct luna_server *s = &c->servers[server];
+    if (s->used)
+        return SNIC_EEXIST;
+    s->used = 1;
+    s->c = c;
+    s->index = server;
+    s->dark_ns = SNIC_NEVER;
+    s->conns = c->conns + (size_t)server * c->o.conns;
+    snic_timer_init(&s->timer, luna_server_fired);
+    snic_link_init(&s->ready[0]);
+    snic_link_init(&s->ready[1]);
+    snic_link_init(&s->again);
+    for (uint32_t i = 0; i < c->o.conns; i++)
+        luna_conn_init(c, s, i);
+    luna_server_light(c, s);
+    return 0;
+}
+
+/* ---- A connection's life ---- */
+
+static void luna_conn_begin(struct snic_luna *c, struct luna_conn *n)
+{
+    n->gen++;
+    n->state = SNIC_LUNA_CONNECTING;
+    n->heard = luna_alive(c);
+    luna_conn_say(c, n, LUNA_SAY_CONNECT);
+    luna_conn_watch(c, n);
+}
+
+void luna_conn_init(struct snic_luna *c, struct luna_server *s, uint32_t index)
+{
+    struct luna_conn *n = &s->conns[index];
+    n->c = c;
+    n->server = s->index;
+    n->index = (uint8_t)index;
+    n->wait_ns = SNIC_LUNA__WAIT_MIN_NS;
+    snic_timer_init(&n->timer, luna_conn_fired);
+    snic_link_init(&n->rpcs);
+    luna_conn_begin(c, n);
+}
+
+static struct luna_conn *luna_conn_of(struct snic_luna *c, uint32_t server, uint32_t conn,
+                                      uint32_t gen)
+{
+    if (server >= c->o.servers_max || !c->servers[server].used || conn >= c->o.conns || c->halted)
+        return NULL;
+    struct luna_conn *n = &c->servers[server].conns[conn];
+    return n->gen == gen && n->state >= SNIC_LUNA_CONNECTING && (n->say & LUNA_SAY_CONNECT) == 0
+               ? n
+               : NULL;
+}
+
+int snic_luna_connected(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
+                        uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    struct luna_conn *n = luna_conn_of(c, server, conn, gen);
+    if (n == NULL || n->state != SNIC_LUNA_CONNECTING)
+        return SNIC_ENOENT;
+    n->state = SNIC_LUNA_GREETING;
+    n->nonce = snic_rng_next(&c->rng);
+    n->mine = (uint32_t)snic_rng_next(&c->rng);
+    n->mine += n->mine == 0;
+    n->conn_id = 0;
+    n->srv_epoch = 0;
+    n->credit = 1;
+    n->seq = 0;
+    n->hello_due = 1;
+    n->heard = luna_alive(c);
+    memset(&n->in, 0, sizeof(n->in));
+    luna_conn_watch(c, n);
+    c->dirty = 1;
+    return 0;
+}
+
+void luna_conn_up(struct snic_luna *c, struct luna_conn *n)
+{
+    struct luna_server *s = &c->servers[n->server];
+    n->state = SNIC_LUNA_UP;
+    n->heard = luna_alive(c);
+    s->ups++;
+    c->s.ups++;
+    c->dirty = 1;
+    luna_server_light(c, s);
+    luna_conn_watch(c, n);
+}
+
+void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tell)
+{
+    struct luna_server *s = &c->servers[n->server];
+    SNIC_ASSERT(n->state >= SNIC_LUNA_CONNECTING);
+    s->ups -= n->state == SNIC_LUNA_UP;
+    n->state = SNIC_LUNA_WAITING;
+    n->reason = reason;
+    n->closes++;
+    n->rpc = NULL;
+    n->hello_due = 0;
+    n->probe_due = 0;
+    n->probe_out = 0;
+    n->fence_out = 0;
+    if ((n->say & LUNA_SAY_CONNECT) != 0) {
+        n->say &= (uint8_t)~LUNA_SAY_CONNECT; /* nobody has heard of it */
+        if (n->say == 0)
+            snic_link_remove(&n->event);
+    } else if (tell) {
+        n->close_gen = n->gen;
+        luna_conn_say(c, n, LUNA_SAY_CLOSE);
+    }
+    while (!snic_link_alone(&n->rpcs) && SNIC_LUNA_BUG != SNIC_LUNA__BUG_NO_REPLAY) {
+        struct luna_rpc *r = SNIC_CONTAINER(n->rpcs.next, struct luna_rpc, of_conn);
+        luna_rpc_again(c, r, r->out);
+    }
+    n->retry_ns = c->now_ns + n->wait_ns;
+    n->wait_ns = snic_min_u64(2 * n->wait_ns, c->o.retry_max_ns);
+    snic_wheel_arm(&c->wheel, &n->timer, n->retry_ns);
+    luna_server_light(c, s);
+    c->dirty = 1;
+}
+
+void snic_luna_closed(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen, int reason,
+                      uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    struct luna_conn *n = luna_conn_of(c, server, conn, gen);
+    if (n == NULL)
+        return;
+    c->s.resets++;
+    luna_conn_end(c, n, reason, 0);
+}
+
+/* ---- Silence ---- */
+
+static int luna_conn_waits(const struct luna_conn *n)
+{
+    return n->state == SNIC_LUNA_CONNECTING || n->state == SNIC_LUNA_GREETING || n->outside > 0 ||
+           n->probe_out || n->fence_out;
+}
+
+void luna_conn_ask(struct snic_luna *c, struct luna_conn *n)
+{
+    if (!luna_conn_waits(n))
+        n->heard = luna_alive(c); /* it had no reason to say anything */
+}
+
+void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
+{
+    if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0 ||
+        SNIC_LUNA_BUG == SNIC_LUNA__BUG_NO_PROGRESS)
+        return;
+    if (!luna_conn_waits(n)) {
+        snic_wheel_cancel(&c->wheel, &n->timer);
+        return;
+    }
+    uint64_t step = n->state == SNIC_LUNA_UP && !n->probe_out && !n->probe_due ? 4 : 1;
+    uint64_t due = n->heard + c->o.progress_ns / step + c->lag_ns;
+    /* A timer that comes too early looks again: what comes does not arm it each time. */
+    if (!n->timer.armed || n->timer.deadline_ns > due)
+        snic_wheel_arm(&c->wheel, &n->timer, due);
+}
+
+void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)
+{
+    struct luna_conn *n = SNIC_CONTAINER(t, struct luna_conn, timer);
+    struct snic_luna *c = n->c;
+    uint64_t silent = luna_alive(c) - n->heard;
+    (void)now_ns;
+    if (n->state == SNIC_LUNA_WAITING) {
+        luna_conn_begin(c, n);
+        return;
+    }
+    if (luna_conn_waits(n) && silent >= c->o.progress_ns) {
+        c->s.silences++;
+        luna_conn_end(c, n, SNIC_ETIMEDOUT, 1);
+        return;
+    }
+    if (n->state == SNIC_LUNA_UP && n->outside + n->fence_out > 0 && !n->probe_out &&
+        silent >= c->o.progress_ns / 4) {
+        n->probe_due = 1;
+        c->dirty = 1;
+    }
+    luna_conn_watch(c, n);
+}
+
+int snic_luna_get_conn(const struct snic_luna *c, uint32_t server, uint32_t conn,
+                       struct snic_luna_conn_stats *out)
+{
+    if (server >= c->o.servers_max || !c->servers[server].used || conn >= c->o.conns)
+        return SNIC_ENOENT;
+    const struct luna_conn *n = &c->servers[server].conns[conn];
+    memset(out, 0, sizeof(*out));
+    out->state = n->state;
+    out->gen = n->gen;
+    out->outside = n->outside;
+    out->credit = n->credit;
+    out->srtt_ns = n->srtt_ns;
+    out->bytes_out = n->bytes_out;
+    out->bytes_in = n->bytes_in;
+    out->frames_out = n->frames_out;
+    out->frames_in = n->frames_in;
+    out->closes = n->closes;
+    out->reason = n->reason;
+    return 0;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What comes to the agent: a stream's bytes, cut anywhere, to frames; data on their way into the
+ * guest's memory (I7).
+ *
+ * An answer must say what was asked: RPC, blocks, address, version and generation. One that says
+ * something about an RPC that is over, or elsewhere now, is late and nothing more; one that cannot
+ * come from an honest server ends the connection.
+ */
+#include "luna/luna_priv.h"
+
+/* ---- Whom an answer is for ---- */
+
+/* The RPC that waits on @p n for all that the frame is about, or NULL. */
+static struct luna_rpc *luna_in_rpc(struct snic_luna *c, struct luna_conn *n, uint64_t *blocks)
+{
+    const struct snic_ebs_header *h = &n->in.h;
+    const struct snic_ebs_block *b = &h->u.block;
+    struct luna_rpc *r = luna_rpc_find(c, h->rpc_id);
+    if (r == NULL || r->server != n->server || r->out == 0 || r->conn != n->index ||
+        (r->op == SNIC_LUNA_READ) != (h->type == SNIC_EBS_READ_RESP) || h->pkt_cnt != r->count ||
+        h->pkt_id + b->blk_cnt > r->count)
+        return NULL;
+    *blocks = luna_mask(b->blk_cnt) << h->pkt_id;
+    if ((*blocks & ~r->out) != 0 || b->lba != r->lba + h->pkt_id || b->seg_id != r->seg_id ||
+        b->seg_gen != r->seg_gen || b->vd_id != c->disks[r->disk].vd_id ||
+        (r->op != SNIC_LUNA_READ && b->wver != r->wver))
+        return NULL;
+    return r;
+}
+
+static void luna_in_rtt(struct snic_luna *c, struct luna_conn *n)
+{
+    uint64_t rtt = (uint32_t)c->now_ns - n->in.h.echo_ts;
+    rtt &= UINT32_MAX;
+    if (rtt <= UINT64_C(4000000000))
+        n->srtt_ns = n->srtt_ns == 0 ? rtt : n->srtt_ns - n->srtt_ns / 8 + rtt / 8;
+}
+
+/* ---- Writes ---- */
+
+static uint32_t luna_in_agg(const struct luna_rpc *r, uint32_t pkt, uint32_t count)
+{
+    uint32_t agg = 0;
+    for (uint32_t i = 0; i < count; i++)
+        agg = snic_ebs_agg_add(agg, r->crc[pkt + i]);
+    return agg;
+}
+
+static void luna_in_wack(struct snic_luna *c, struct luna_conn *n)
+{
+    const struct snic_ebs_header *h = &n->in.h;
+    const struct snic_ebs_block *b = &h->u.block;
+    uint64_t blocks = 0;
+    struct luna_rpc *r = luna_in_rpc(c, n, &blocks);
+    luna_in_rtt(c, n);
+    if (r == NULL) {
+        c->s.late++;
+        return;
+    }
+    int good = h->status == SNIC_EBS_OK || h->status == SNIC_EBS_SUPERSEDED;
+    /* What it stored is not what we have: damaged there, or not ours. */
+    if (good &&
+        (b->op != r->op - SNIC_LUNA_WRITE ||
+         (r->op == SNIC_LUNA_WRITE && b->srv_crc != luna_in_agg(r, h->pkt_id, b->blk_cnt)))) {
+        luna_rpc_wrong(c, r, blocks);
+        return;
+    }
+    /* With BUSY agg_crc says when to try again, in microseconds. */
+    luna_rpc_status(c, r, blocks, h->status, b->agg_crc);
+}
+
+static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
+{
+    const struct snic_ebs_header *h = &n->in.h;
+    struct luna_rpc *r = luna_rpc_find(c, h->rpc_id);
+    n->fence_out = 0;
+    if (r == NULL || r->where != LUNA_FENCING || r->server != n->server ||
+        h->u.block.seg_id != r->seg_id || h->u.block.seg_gen != r->seg_gen ||
+        h->u.block.wver <= r->wver) {
+        c->s.late++;
+        return;
+    }
+    /* A newer generation there refuses ours as a fence does. */
+    if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
+        h->status == SNIC_EBS_NO_SEGMENT)
+        luna_rpc_fenced(c, r);
+}
+
+/* ---- Reads ---- */
+
+static struct luna_rpc *luna_in_live(const struct luna_conn *n, uint32_t block)
+{
+    struct luna_rpc *r = n->rpc;
+    uint64_t bit = luna_bit(n->in.h.pkt_id + block);
+    if (SNIC_LUNA_BUG == SNIC_LUNA__BUG_STALE_DATA && r != NULL && r->io != NULL)
+        return r;
+    return r != NULL && r->id == n->rpc_id && r->turn == n->turn && r->where != LUNA_FREE &&
+                   (r->out & bit) != 0 && r->conn == n->index
+               ? r
+               : NULL; /* I7 */
+}
+
+static void luna_in_begin(struct luna_conn *n, struct luna_rpc *r)
+{
+    n->rpc = r;
+    if (r == NULL)
+        return;
+    n->rpc_id = r->id;
+    n->turn = r->turn;
+    n->piece = r->piece;
+    n->piece_block = r->piece_block + n->in.h.pkt_id;
+    while (n->piece_block >= r->io->iov[n->piece].size / SNIC_EBS_BLOCK_BYTES) {
+        n->piece_block -= (uint32_t)(r->io->iov[n->piece].size / SNIC_EBS_BLOCK_BYTES);
+        n->piece++;
+    }
+}
+
+static void luna_in_zeros(struct luna_conn *n, const struct luna_rpc *r)
+{
+    for (uint32_t i = 0; i < n->in.h.u.block.blk_cnt; i++) {
+        const struct snic_iov *iov = &r->io->iov[n->piece];
+        memset((unsigned char *)iov->base + (size_t)n->piece_block * SNIC_EBS_BLOCK_BYTES, 0,
+               SNIC_EBS_BLOCK_BYTES);
+        if (++n->piece_block == iov->size / SNIC_EBS_BLOCK_BYTES) {
+            n->piece++;
+            n->piece_block = 0;
+        }
+    }
+}
+
+/* A READ_RESP's header. */
+static void luna_in_resp(struct snic_luna *c, struct luna_conn *n)
+{
+    struct luna_in *in = &n->in;
+    const struct snic_ebs_header *h = &in->h;
+    const struct snic_ebs_block *b = &h->u.block;
+    uint64_t blocks = 0;
+    struct luna_rpc *r = luna_in_rpc(c, n, &blocks);
+    luna_in_rtt(c, n);
+    n->rpc = NULL;
+    in->skip = in->place.body_size;
+    in->phase = in->skip > 0 ? LUNA_SKIP : LUNA_HEAD;
+    if (r == NULL) {
+        c->s.late++;
+        return;
+    }
+    if (h->status != SNIC_EBS_OK) {
+        uint32_t status = h->status == SNIC_EBS_SUPERSEDED ? SNIC_EBS_INVALID : h->status;
+        luna_rpc_status(c, r, blocks, status, b->agg_crc);
+        return;
+    }
+    if (snic_ebs_bind_crc(b) != b->bind_crc ||
+        (c->disks[r->disk].xts_key != NULL && b->op == SNIC_EBS_DATA && b->blk_cnt != 1)) {
+        luna_rpc_wrong(c, r, blocks);
+        return;
+    }
+    luna_in_begin(n, r);
+    if (b->op != SNIC_EBS_DATA) {
+        luna_in_zeros(n, r);
+        luna_rpc_acked(c, r, blocks);
+        return;
+    }
+    in->phase = LUNA_LIST;
+}
+
+/* The list is here. */
+static void luna_in_list(struct snic_luna *c, struct luna_conn *n)
+{
+    struct luna_in *in = &n->in;
+    const struct snic_ebs_block *b = &in->h.u.block;
+    in->have = 0;
+    in->crc = 0;
+    in->phase = LUNA_DATA;
+    if (luna_in_list_good(in))
+        return;
+    struct luna_rpc *r = n->rpc;
+    uint64_t blocks = luna_mask(b->blk_cnt) << in->h.pkt_id;
+    in->phase = LUNA_SKIP;
+    in->skip = b->blk_cnt * (uint32_t)SNIC_EBS_BLOCK_BYTES;
+    if (luna_in_live(n, 0) != NULL && (blocks & ~r->out) == 0)
+        luna_rpc_wrong(c, r, blocks);
+}
+
+/* A block is whole in the guest's memory. */
+static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_rpc *r,
+                          unsigned char *guest)
+{
+    struct luna_in *in = &n->in;
+    const struct snic_ebs_block *b = &in->h.u.block;
+    void *key = c->disks[r->disk].xts_key;
+    uint64_t bit = luna_bit(in->h.pkt_id + in->done);
+    uint32_t crc = in->crc;
+    if (c->o.crc != NULL)
+        crc = c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES);
+    int good = crc == snic_get_be32(in->list + (size_t)4 * in->done);
+    if (good && key != NULL) {
+        good = snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, guest) == 0;
+        crc = c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES)
+                               : snic_crc32c(0, guest, SNIC_EBS_BLOCK_BYTES);
+        good = good && crc == b->guest_crc;
+    }
+    if (good)
+        luna_rpc_acked(c, r, bit);
+    else
+        luna_rpc_wrong(c, r, bit);
+}
+
+/* Bytes of blocks. */
+static void luna_in_data(struct snic_luna *c, struct luna_conn *n, const unsigned char **data,
+                         size_t *size)
+{
+    struct luna_in *in = &n->in;
+    uint32_t take = (uint32_t)snic_min_u64(SNIC_EBS_BLOCK_BYTES - in->have, *size);
+    struct luna_rpc *r = luna_in_live(n, in->done);
+    unsigned char *guest = NULL;
+    const struct snic_iov *iov = NULL;
+    if (r != NULL) {
+        iov = &r->io->iov[n->piece];
+        guest = (unsigned char *)iov->base + (size_t)n->piece_block * SNIC_EBS_BLOCK_BYTES;
+        memcpy(guest + in->have, *data, take);
+        if (c->o.crc == NULL)
+            in->crc = snic_crc32c(in->crc, guest + in->have, take);
+    }
+    in->have += take;
+    *data += take;
+    *size -= take;
+    if (in->have < SNIC_EBS_BLOCK_BYTES)
+        return;
+    if (r != NULL) {
+        if (++n->piece_block == iov->size / SNIC_EBS_BLOCK_BYTES) {
+            n->piece++;
+            n->piece_block = 0;
+        }
+        luna_in_block(c, n, r, guest);
+    } else {
+        n->rpc = NULL; /* nothing of it is wanted any more */
+    }
+    in->have = 0;
+    in->crc = 0;
+    if (++in->done == in->h.u.block.blk_cnt) {
+        in->phase = LUNA_HEAD;
+        n->rpc = NULL;
+    }
+}
+
+/* ---- Frames ---- */
+
+static int luna_in_hello(struct snic_luna *c, struct luna_conn *n)
+{
+    const struct snic_ebs_header *h = &n->in.h;
+    if (h->u.hello.nonce != n->nonce || h->u.hello.client_id != c->client_id || h->srv_epoch == 0)
+        return SNIC_EPERM;
+    n->conn_id = h->u.hello.conn_id;
+    n->srv_epoch = h->srv_epoch;
+    luna_conn_up(c, n);
+    return 0;
+}
+
+static int luna_in_frame(struct snic_luna *c, struct luna_conn *n)
+{
+    const struct snic_ebs_header *h = &n->in.h;
+    c->s.frames_in++;
+    n->frames_in++;
+    if (h->type == SNIC_EBS_RESET) /* why it closes */
+        return snic_ebs_status_error(h->status) != 0 ? snic_ebs_status_error(h->status)
+                                                     : SNIC_ECONNRESET;
+    if (h->conn_id != n->mine)
+        return SNIC_EPERM;
+    if (n->state == SNIC_LUNA_GREETING && h->type == SNIC_EBS_HELLO_ACK) {
+        int r = luna_in_hello(c, n);
+        if (r != 0)
+            return r;
+    } else if (n->state != SNIC_LUNA_UP || h->type == SNIC_EBS_HELLO_ACK) {
+        return SNIC_EPROTO;
+    }
+    if (h->srv_epoch != n->srv_epoch)
+        return SNIC_EPERM;
+    if (h->credit != 0 && snic_ebs_credit_blocks(h->credit) != n->credit) {
+        n->credit = snic_ebs_credit_blocks(h->credit);
+        c->dirty = 1;
+    }
+    if (h->type == SNIC_EBS_HELLO_ACK)
+        return 0;
+    n->wait_ns = SNIC_LUNA__MS; /* it works */
+    if (h->type == SNIC_EBS_WACK)
+        luna_in_wack(c, n);
+    else if (h->type == SNIC_EBS_READ_RESP)
+        luna_in_resp(c, n);
+    else if (h->type == SNIC_EBS_FENCE_ACK)
+        luna_in_fence(c, n);
+    else if (h->type == SNIC_EBS_PROBE_ACK && n->probe_out && h->u.probe.nonce == n->probed)
+        n->probe_out = 0;
+    else
+        return SNIC_EPROTO;
+    return 0;
+}
+
+static int luna_in_stream(struct snic_luna *c, struct luna_conn *n, const unsigned char *data,
+                          size_t size)
+{
+    struct luna_in *in = &n->in;
+    while (size > 0) {
+        int r = 0;
+        if (in->phase == LUNA_HEAD) {
+            r = luna_in_head(in, SNIC_LUNA__DOWN, &data, &size);
+            if (r > 0)
+                r = luna_in_frame(c, n);
+        } else if (in->phase == LUNA_LIST) {
+            if (luna_in_gather(in, in->list, 4u * in->h.u.block.blk_cnt, &data, &size))
+                luna_in_list(c, n);
+        } else if (in->phase == LUNA_DATA) {
+            luna_in_data(c, n, &data, &size);
+        } else {
+            uint32_t take = (uint32_t)snic_min_u64(in->skip, size);
+            data += take;
+            size -= take;
+            in->skip -= take;
+            if (in->skip == 0)
+                in->phase = LUNA_HEAD;
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
+                   const void *data, size_t size, uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->servers[server].used || conn >= c->o.conns || c->halted)
+        return SNIC_ENOENT;
+    struct luna_conn *n = &c->servers[server].conns[conn];
+    if (n->gen != gen || n->state < SNIC_LUNA_GREETING)
+        return SNIC_ENOENT;
+    if (size == 0)
+        return 0;
+    n->heard = luna_alive(c);
+    n->bytes_in += size;
+    c->s.bytes_in += size;
+    int r = luna_in_stream(c, n, data, size);
+    if (r != 0) {
+        c->s.violations++;
+        luna_conn_end(c, n, r, 1);
+        return r;
+    }
+    luna_conn_watch(c, n);
+    return 0;
+}

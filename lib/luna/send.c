@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What leaves the agent: which RPCs on which connection, and the bytes.
+ *
+ * A send takes whatever RPCs wait for its connection, because most I/Os are a block or two. What is
+ * sent again goes first; writes of data and all else, which is small, take turns.
+ */
+#include "luna/luna_priv.h"
+
+#define SNIC_LUNA__LOOK 32 /* RPCs looked at for some that may go on this connection */
+
+static uint32_t luna_crc(const struct snic_luna *c, const void *data)
+{
+    return c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
+                            : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
+}
+
+static void luna_head(struct snic_luna *c, struct luna_conn *n, struct snic_ebs_header *h,
+                      uint32_t type)
+{
+    memset(h, 0, sizeof(*h));
+    h->type = (uint8_t)type;
+    h->path_id = n->index;
+    h->path_gen = (uint8_t)n->gen;
+    h->conn_id = n->conn_id;
+    h->path_seq = ++n->seq;
+    h->pn = n->seq;
+    h->tx_ts = (uint32_t)c->now_ns;
+    h->srv_epoch = n->srv_epoch;
+    h->pkt_cnt = 1;
+    c->s.frames++;
+    n->frames_out++;
+}
+
+static void luna_leave(struct snic_luna *c, struct luna_conn *n, struct luna_out *o)
+{
+    o->s.server = n->server;
+    o->s.conn = n->index;
+    o->s.gen = n->gen;
+    c->s.sends++;
+    c->s.bytes += o->s.bytes;
+    n->bytes_out += o->s.bytes;
+    luna_out_queue(&c->pool, o);
+    luna_conn_watch(c, n);
+    if (!snic_link_alone(&c->turns))
+        c->dirty = 1; /* there is room for what waits for admission */
+}
+
+/* ---- The guest's memory ---- */
+
+struct luna_walk {
+    const struct snic_iov *iov;
+    uint32_t block; /* in it */
+};
+
+static void luna_walk_to(struct luna_walk *w, const struct luna_rpc *r, uint32_t pkt)
+{
+    w->iov = r->io->iov + r->piece;
+    w->block = r->piece_block + pkt;
+    while (w->block >= w->iov->size / SNIC_EBS_BLOCK_BYTES) {
+        w->block -= (uint32_t)(w->iov->size / SNIC_EBS_BLOCK_BYTES);
+        w->iov++;
+    }
+}
+
+/* How many of @p count blocks from @p pkt on lie in at most @p pieces pieces. */
+static uint32_t luna_walk_span(const struct luna_rpc *r, uint32_t pkt, uint32_t count,
+                               uint32_t pieces)
+{
+    struct luna_walk w;
+    uint32_t span = 0;
+    luna_walk_to(&w, r, pkt);
+    while (span < count && pieces-- > 0) {
+        span += (uint32_t)(w.iov->size / SNIC_EBS_BLOCK_BYTES) - w.block;
+        w.block = 0;
+        w.iov++;
+    }
+    return span < count ? span : count;
+}
+
+static const unsigned char *luna_walk_next(struct luna_walk *w)
+{
+    const unsigned char *p =
+        (const unsigned char *)w->iov->base + (size_t)w->block * SNIC_EBS_BLOCK_BYTES;
+    if (++w->block == w->iov->size / SNIC_EBS_BLOCK_BYTES) {
+        w->iov++;
+        w->block = 0;
+    }
+    return p;
+}
+
+/* ---- Frames ---- */
+
+static void luna_block_part(const struct snic_luna *c, const struct luna_rpc *r, uint32_t pkt,
+                            uint32_t count, struct snic_ebs_block *b)
+{
+    b->vd_id = c->disks[r->disk].vd_id;
+    b->seg_id = r->seg_id;
+    b->lba = r->lba + pkt;
+    b->wver = r->wver;
+    b->seg_gen = r->seg_gen;
+    b->blk_off = (uint16_t)((r->lba + pkt) % SNIC_EBS_SEGMENT_BLOCKS);
+    b->blk_cnt = (uint16_t)count;
+    b->tenant = (uint16_t)r->disk;
+}
+
+static void luna_rpc_head(struct snic_luna *c, struct luna_conn *n, const struct luna_rpc *r,
+                          struct snic_ebs_header *h, uint32_t pkt, uint32_t count)
+{
+    uint32_t type = r->op == SNIC_LUNA_READ ? SNIC_EBS_READ_REQ : SNIC_EBS_WRITE;
+    luna_head(c, n, h, type);
+    h->flags = (uint16_t)((c->disks[r->disk].xts_key != NULL ? SNIC_EBS_XTS : 0) |
+                          (r->tries > 0 ? SNIC_EBS_RETX : 0) |
+                          (pkt + count == r->count ? SNIC_EBS_LAST_PKT : 0));
+    h->attempt = r->tries;
+    h->rpc_id = r->id;
+    h->pkt_id = (uint16_t)pkt;
+    h->pkt_cnt = r->count;
+    luna_block_part(c, r, pkt, count, &h->u.block);
+}
+
+/* @return blocks of the frame; 0: there is no room for it */
+static uint32_t luna_put_data(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
+                              struct luna_rpc *r, uint32_t pkt, uint32_t count)
+{
+    struct snic_ebs_header h;
+    struct snic_ebs_block *b = &h.u.block;
+    struct luna_walk w;
+    uint32_t agg = 0;
+    if (o->s.iov_count + 2 > SNIC_LUNA_IOV_MAX)
+        return 0;
+    count = (uint32_t)snic_min_u64(count, SNIC_LUNA__BLOCKS - o->blocks);
+    count = luna_walk_span(r, pkt, count, SNIC_LUNA_IOV_MAX - 1 - o->s.iov_count);
+    if (count == 0)
+        return 0;
+    luna_walk_to(&w, r, pkt);
+    for (uint32_t i = 0; i < count; i++) {
+        const void *data = luna_walk_next(&w);
+        if ((r->summed >> (pkt + i) & 1) == 0)
+            r->crc[pkt + i] = luna_crc(c, data);
+        agg = snic_ebs_agg_add(agg, r->crc[pkt + i]);
+    }
+    r->summed |= luna_mask(count) << pkt;
+    luna_rpc_head(c, n, r, &h, pkt, count);
+    b->agg_crc = agg;
+    unsigned char list[SNIC_LUNA__LIST];
+    for (uint32_t i = 0; i < count; i++)
+        snic_put_be32(list + (size_t)4 * i, r->crc[pkt + i]);
+    b->data_crc = snic_crc32c(0, list, (size_t)4 * count);
+    b->bind_crc = snic_ebs_bind_crc(b);
+    luna_out_frame(o, SNIC_LUNA__UP, &h, &r->crc[pkt]);
+    luna_walk_to(&w, r, pkt);
+    for (uint32_t i = 0; i < count; i++)
+        luna_out_bytes(o, luna_walk_next(&w), SNIC_EBS_BLOCK_BYTES);
+    return count;
+}
+
+/* One block, encrypted. @return 1; 0: no room, or the cipher failed */
+static uint32_t luna_put_cipher(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
+                                struct luna_rpc *r, uint32_t pkt)
+{
+    struct snic_ebs_header h;
+    struct snic_ebs_block *b = &h.u.block;
+    struct luna_walk w;
+    unsigned char list[4];
+    if (o->ciphers == SNIC_LUNA__CIPHERS || o->s.iov_count + 2 > SNIC_LUNA_IOV_MAX ||
+        o->blocks == SNIC_LUNA__BLOCKS)
+        return 0;
+    unsigned char *out = o->cipher + (size_t)o->ciphers * SNIC_EBS_BLOCK_BYTES;
+    luna_walk_to(&w, r, pkt);
+    const void *plain = luna_walk_next(&w);
+    if (snic_ebs_xts_encrypt(c->o.sec, c->disks[r->disk].xts_key, r->lba + pkt, out, plain) != 0)
+        return 0;
+    o->ciphers++;
+    if ((r->summed >> pkt & 1) == 0) {
+        r->guest_crc[pkt] = luna_crc(c, plain);
+        r->crc[pkt] = luna_crc(c, out);
+    }
+    r->summed |= luna_bit(pkt);
+    luna_rpc_head(c, n, r, &h, pkt, 1);
+    b->guest_crc = r->guest_crc[pkt];
+    b->agg_crc = r->crc[pkt];
+    snic_put_be32(list, r->crc[pkt]);
+    b->data_crc = snic_crc32c(0, list, sizeof(list));
+    b->bind_crc = snic_ebs_bind_crc(b);
+    luna_out_frame(o, SNIC_LUNA__UP, &h, &r->crc[pkt]);
+    luna_out_bytes(o, out, SNIC_EBS_BLOCK_BYTES);
+    return 1;
+}
+
+/* READ_REQ, and WRITE of zeros. */
+static uint32_t luna_put_small(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
+                               struct luna_rpc *r, uint32_t pkt, uint32_t count)
+{
+    struct snic_ebs_header h;
+    struct snic_ebs_block *b = &h.u.block;
+    if (o->s.iov_count + 1 > SNIC_LUNA_IOV_MAX)
+        return 0;
+    luna_rpc_head(c, n, r, &h, pkt, count);
+    if (r->op != SNIC_LUNA_READ) {
+        b->op = (uint8_t)(r->op - SNIC_LUNA_WRITE);
+        b->data_crc = SNIC_EBS_CRC_ZEROS;
+        b->guest_crc = SNIC_EBS_CRC_ZEROS;
+    }
+    b->bind_crc = snic_ebs_bind_crc(b);
+    luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
+    return count;
+}
+
+/* A run of @p r's blocks that are to be sent. @return 0: there is no room */
+static uint32_t luna_put(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
+                         struct luna_rpc *r)
+{
+    uint32_t pkt = luna_lowest(r->need), done;
+    uint64_t run = ~(r->need >> pkt);
+    uint32_t count = run == 0 ? 64 : luna_lowest(run);
+    uint32_t frame = o->s.frames;
+    if (frame == SNIC_LUNA_FRAMES_MAX || o->head_used + SNIC_EBS_HEADER_BYTES > sizeof(o->head))
+        return 0;
+    if (SNIC_LUNA_BUG == SNIC_LUNA__BUG_RETRY_NEW_VERSION && r->tries > 0 &&
+        r->op != SNIC_LUNA_READ)
+        r->wver = ++c->disks[r->disk].wver;
+    luna_conn_ask(c, n);
+    if (r->op != SNIC_LUNA_WRITE)
+        done = luna_put_small(c, n, o, r, pkt, count);
+    else if (c->disks[r->disk].xts_key != NULL)
+        done = luna_put_cipher(c, n, o, r, pkt);
+    else
+        done = luna_put_data(c, n, o, r, pkt, count);
+    if (done == 0)
+        return 0;
+    if (r->op == SNIC_LUNA_WRITE) {
+        o->rpc[frame] = r;
+        r->refs++;
+    }
+    luna_rpc_sent(c, r, n, luna_mask(done) << pkt);
+    return done;
+}
+
+/* ---- A send ---- */
+
+static int luna_may_go(const struct snic_luna *c, const struct luna_conn *n,
+                       const struct luna_rpc *r)
+{
+    if (r->out != 0 && r->conn != n->index)
+        return 0;
+    if (n->outside >= c->o.window_blocks)
+        return 0;
+    return r->op == SNIC_LUNA_READ || n->write_out == 0 || n->write_out < n->credit;
+}
+
+static void luna_fill(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
+                      struct snic_link *list)
+{
+    uint32_t looked = 0;
+    struct snic_link *next;
+    for (struct snic_link *l = list->next; l != list && looked < SNIC_LUNA__LOOK; l = next) {
+        struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, link);
+        next = l->next;
+        looked++;
+        while (r->need != 0 && luna_may_go(c, n, r))
+            if (luna_put(c, n, o, r) == 0)
+                return;
+    }
+}
+
+/* @return 1 something left on @p n; 0 nothing may; SNIC_EAGAIN no send is free */
+static int luna_build(struct snic_luna *c, struct luna_server *s, struct luna_conn *n)
+{
+    struct luna_out *o = luna_out_take(&c->pool);
+    if (o == NULL) {
+        c->s.send_waits++;
+        return SNIC_EAGAIN;
+    }
+    luna_fill(c, n, o, &s->again);
+    luna_fill(c, n, o, &s->ready[s->flip]);
+    luna_fill(c, n, o, &s->ready[!s->flip]);
+    s->flip = !s->flip;
+    if (o->s.frames == 0) {
+        luna_out_free(&c->pool, o);
+        return 0;
+    }
+    luna_leave(c, n, o);
+    return 1;
+}
+
+/* ---- Frames of the connection ---- */
+
+static void luna_send_hello(struct snic_luna *c, struct luna_conn *n)
+{
+    struct snic_ebs_header h;
+    struct luna_out *o = luna_out_take(&c->pool);
+    if (o == NULL)
+        return;
+    luna_head(c, n, &h, SNIC_EBS_HELLO);
+    h.u.hello.ver_min = SNIC_EBS_VERSION;
+    h.u.hello.ver_max = SNIC_EBS_VERSION;
+    h.u.hello.conn_id = n->mine;
+    h.u.hello.features = SNIC_EBS_FEATURE_ZERO;
+    h.u.hello.nonce = n->nonce;
+    h.u.hello.epoch = c->o.client_epoch;
+    h.u.hello.payload_max = SNIC_EBS_RPC_BLOCKS * (4 + SNIC_EBS_BLOCK_BYTES);
+    h.u.hello.client_id = c->client_id;
+    luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
+    n->hello_due = 0;
+    luna_leave(c, n, o);
+}
+
+static void luna_send_probe(struct snic_luna *c, struct luna_conn *n)
+{
+    struct snic_ebs_header h;
+    struct luna_out *o = luna_out_take(&c->pool);
+    if (o == NULL)
+        return;
+    n->probed = snic_rng_next(&c->rng);
+    luna_head(c, n, &h, SNIC_EBS_PROBE);
+    h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES;
+    h.u.probe.nonce = n->probed;
+    luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
+    n->probe_due = 0;
+    n->probe_out = 1;
+    c->s.probes++;
+    luna_leave(c, n, o);
+}
+
+static struct luna_conn *luna_best(const struct luna_server *s, uint32_t conns, uint32_t tried)
+{
+    struct luna_conn *best = NULL;
+    for (uint32_t i = 0; i < conns; i++) {
+        struct luna_conn *n = &s->conns[i];
+        if (n->state == SNIC_LUNA_UP && (tried >> i & 1) == 0 &&
+            (best == NULL || n->outside < best->outside))
+            best = n;
+    }
+    return best;
+}
+
+/* No version below this one's, and this one neither, shall be applied in its segment. */
+int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
+{
+    struct snic_ebs_header h;
+    struct luna_conn *n = luna_best(&c->servers[r->server], c->o.conns, 0);
+    struct luna_out *o = n == NULL ? NULL : luna_out_take(&c->pool);
+    if (o == NULL)
+        return SNIC_EAGAIN;
+    luna_conn_ask(c, n);
+    luna_head(c, n, &h, SNIC_EBS_FENCE);
+    h.rpc_id = r->id;
+    luna_block_part(c, r, 0, 0, &h.u.block);
+    h.u.block.wver = r->wver + 1;
+    h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
+    luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
+    n->fence_out = 1;
+    luna_leave(c, n, o);
+    return 0;
+}
+
+/* ---- All that may leave ---- */
+
+static int luna_server_send(struct snic_luna *c, struct luna_server *s)
+{
+    uint32_t tried = 0;
+    for (uint32_t i = 0; i < c->o.conns; i++) {
+        if (s->conns[i].hello_due)
+            luna_send_hello(c, &s->conns[i]);
+        if (s->conns[i].probe_due)
+            luna_send_probe(c, &s->conns[i]);
+    }
+    while (!snic_link_alone(&s->again) || !snic_link_alone(&s->ready[0]) ||
+           !snic_link_alone(&s->ready[1])) {
+        struct luna_conn *n = luna_best(s, c->o.conns, tried);
+        if (n == NULL)
+            return 0;
+        int r = luna_build(c, s, n);
+        if (r < 0)
+            return r;
+        if (r == 0)
+            tried |= 1u << n->index;
+    }
+    return 0;
+}
+
+void luna_send(struct snic_luna *c)
+{
+    uint32_t first = c->turn;
+    for (uint32_t i = 0; i < c->o.servers_max; i++) {
+        struct luna_server *s = &c->servers[(first + i) % c->o.servers_max];
+        if (s->used && luna_server_send(c, s) < 0) {
+            c->turn = s->index; /* it goes first when a send is free again */
+            return;
+        }
+    }
+    c->turn = (first + 1) % c->o.servers_max;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The target: its memory, its connections from opened to CLOSE, and the frames that they hold.
+ */
+#include "luna/target_priv.h"
+
+/* ---- Options and memory ---- */
+
+static int luna_target_opts(struct snic_luna_target_opts *full,
+                            const struct snic_luna_target_opts *o)
+{
+    memset(full, 0, sizeof(*full));
+    if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
+        return SNIC_EINVAL;
+    if (full->conns_max == 0)
+        full->conns_max = 64;
+    if (full->frames_max == 0)
+        full->frames_max = 64;
+    if (full->sends_max == 0)
+        full->sends_max = 64;
+    if (full->rx_blocks == 0)
+        full->rx_blocks = 1024;
+    if (full->idle_ns == 0)
+        full->idle_ns = 10000 * SNIC_LUNA__MS;
+    if (full->stall_ns == 0)
+        full->stall_ns = 10000 * SNIC_LUNA__MS;
+    return full->flags == 0 && full->pad == 0 && full->srv_epoch != 0 && full->conns_max <= 4096 &&
+                   full->frames_max >= 2 && full->frames_max <= 1024 && full->sends_max >= 4 &&
+                   full->sends_max <= 4096 && full->rx_blocks <= 65536 &&
+                   full->stall_ns <= UINT64_C(1) << 60
+               ? 0
+               : SNIC_EINVAL;
+}
+
+struct luna_target_parts {
+    struct luna_peer *peers;
+    struct luna_frame *frames;
+    struct luna_out *outs;
+};
+
+static struct snic_luna_target *luna_target_layout(struct snic_arena *a,
+                                                   const struct snic_luna_target_opts *o,
+                                                   struct luna_target_parts *p)
+{
+    struct snic_luna_target *t = snic_arena_take(a, 1, sizeof(*t), SNIC_LUNA_ALIGN);
+    p->peers = snic_arena_take(a, o->conns_max, sizeof(*p->peers), SNIC_LUNA_ALIGN);
+    p->frames = snic_arena_take(a, (size_t)o->conns_max * o->frames_max, sizeof(*p->frames),
+                                SNIC_LUNA_ALIGN);
+    p->outs = snic_arena_take(a, o->sends_max, sizeof(*p->outs), SNIC_LUNA_ALIGN);
+    return t;
+}
+
+size_t snic_luna_target_memsize(const struct snic_luna_target_opts *o)
+{
+    struct snic_luna_target_opts full;
+    struct luna_target_parts parts;
+    struct snic_arena a = {NULL, 0, 0};
+    if (luna_target_opts(&full, o) != 0)
+        return 0;
+    (void)luna_target_layout(&a, &full, &parts);
+    return a.used == SIZE_MAX ? 0 : snic_align_up(a.used, SNIC_LUNA_ALIGN);
+}
+
+int snic_luna_target_init(struct snic_luna_target **out, void *mem, size_t size,
+                          const struct snic_luna_target_opts *o, uint64_t now_ns)
+{
+    struct snic_luna_target_opts full;
+    struct luna_target_parts parts;
+    struct snic_arena a = {mem, size, 0};
+    if (luna_target_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_LUNA_ALIGN != 0)
+        return SNIC_EINVAL;
+    size_t need = snic_luna_target_memsize(o);
+    if (size < need)
+        return SNIC_ENOSPC;
+    memset(mem, 0, need);
+    struct snic_luna_target *t = luna_target_layout(&a, &full, &parts);
+    struct snic_link *heads[] = {&t->work, &t->room, &t->resume, &t->closing, &t->lent};
+    for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
+        snic_link_init(heads[i]);
+    t->o = full;
+    t->mem = mem;
+    t->now_ns = now_ns;
+    t->peers = parts.peers;
+    while (((uint32_t)1 << t->slot_bits) < full.conns_max)
+        t->slot_bits++;
+    t->sends_each = full.sends_max / 4;
+    snic_rng_init(&t->rng, full.seed ^ full.srv_epoch);
+    luna_pool_init(&t->pool, parts.outs, NULL, full.sends_max);
+    for (uint32_t i = 0; i < full.conns_max; i++) {
+        struct luna_peer *n = &t->peers[i];
+        n->handle = i;
+        n->frames = parts.frames + (size_t)i * full.frames_max;
+        snic_link_init(&n->work);
+        snic_link_init(&n->pause);
+    }
+    *out = t;
+    return 0;
+}
+
+void *snic_luna_target_fini(struct snic_luna_target *t)
+{
+    SNIC_ASSERT(t->pool.free_count + t->pool.queued == t->pool.max);
+    return t->mem;
+}
+
+/* ---- Frames ---- */
+
+struct luna_frame *luna_frame_take(struct snic_luna_target *t, struct luna_peer *n)
+{
+    if (n->free_frame == SNIC_LUNA__NONE)
+        return NULL;
+    struct luna_frame *f = &n->frames[n->free_frame];
+    const struct snic_ebs_header *h = &n->in.h;
+    n->free_frame = f->next;
+    t->busy += n->frames_used++ == 0;
+    memset(f, 0, sizeof(*f));
+    f->serial = ++t->serial;
+    f->b = h->u.block;
+    f->rpc_id = h->rpc_id;
+    f->rx_ns = t->now_ns;
+    f->path_seq = h->path_seq;
+    f->tx_ts = h->tx_ts;
+    f->pkt_id = h->pkt_id;
+    f->pkt_cnt = h->pkt_cnt;
+    f->flags = h->flags;
+    f->state = LUNA_FRAME_HELD;
+    f->next = SNIC_LUNA__NONE;
+    return f;
+}
+
+void luna_frame_free(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f)
+{
+    SNIC_ASSERT(f->state != LUNA_FRAME_FREE && n->frames_used > 0);
+    f->state = LUNA_FRAME_FREE;
+    f->serial = 0;
+    f->next = n->free_frame;
+    n->free_frame = (uint32_t)(f - n->frames);
+    t->busy -= --n->frames_used == 0;
+    if (n->paused == LUNA_PAUSED_FRAMES) {
+        n->paused = LUNA_RESUMED;
+        snic_link_append(&t->resume, &n->pause);
+    }
+}
+
+void luna_frame_settle(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f)
+{
+    if (f->open || f->left > 0)
+        return;
+    SNIC_ASSERT(f->state == LUNA_FRAME_HELD);
+    uint32_t index = (uint32_t)(f - n->frames);
+    f->state = LUNA_FRAME_ANSWERED;
+    f->next = SNIC_LUNA__NONE;
+    if (n->answers == SNIC_LUNA__NONE)
+        n->answers = index;
+    else
+        n->frames[n->answers_last].next = index;
+    n->answers_last = index;
+    luna_peer_work(t, n);
+}
+
+/* ---- Connections ---- */
+
+struct luna_peer *luna_peer_of(struct snic_luna_target *t, uint32_t handle)
+{
+    uint32_t slot = handle & (((uint32_t)1 << t->slot_bits) - 1);
+    if (slot >= t->o.conns_max)
+        return NULL;
+    struct luna_peer *n = &t->peers[slot];
+    return n->handle == handle && n->state != LUNA_PEER_FREE && n->state != LUNA_PEER_CLOSING
+               ? n
+               : NULL;
+}
+
+void luna_peer_work(struct snic_luna_target *t, struct luna_peer *n)
+{
+    t->dirty = 1;
+    if (snic_link_alone(&n->work))
+        snic_link_append(&t->work, &n->work);
+}
+
+static void luna_peer_fresh(struct snic_luna_target *t, struct luna_peer *n)
+{
+    n->state = LUNA_PEER_NEW;
+    n->handle += (uint32_t)1 << t->slot_bits;
+    n->client = 0;
+    n->client_id = 0;
+    n->seq = 0;
+    n->heard_ns = t->now_ns;
+    n->free_frame = SNIC_LUNA__NONE;
+    n->frames_used = 0;
+    n->answers = SNIC_LUNA__NONE;
+    n->writes_out = 0;
+    n->sends_out = 0;
+    n->open = SNIC_LUNA__NONE;
+    n->reason = 0;
+    n->paused = LUNA_PAUSED_NO;
+    n->say_hello = 0;
+    n->say_probe = 0;
+    n->bye = 0;
+    memset(&n->in, 0, sizeof(n->in));
+    do
+        n->conn_id = (uint32_t)snic_rng_next(&t->rng);
+    while (n->conn_id == 0);
+    for (uint32_t i = t->o.frames_max; i-- > 0;) {
+        n->frames[i].state = LUNA_FRAME_FREE;
+        n->frames[i].serial = 0; /* J3 */
+        n->frames[i].next = n->free_frame;
+        n->free_frame = i;
+    }
+}
+
+void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int tell)
+{
+    SNIC_ASSERT(n->state != LUNA_PEER_FREE && n->state != LUNA_PEER_CLOSING);
+    snic_link_remove(&n->work);
+    snic_link_remove(&n->pause);
+    n->paused = LUNA_PAUSED_NO;
+    n->reason = reason;
+    t->busy -= n->frames_used > 0;
+    n->frames_used = 0;
+    t->s.closed++;
+    t->s.conns--;
+    for (uint32_t i = 0; i < t->o.frames_max; i++)
+        n->frames[i].serial = 0; /* J3 */
+    n->state = tell ? LUNA_PEER_CLOSING : LUNA_PEER_FREE;
+    if (tell)
+        snic_link_append(&t->closing, &n->pause);
+}
+
+/* Who has been silent for longest, of those that may go. */
+static struct luna_peer *luna_peer_idle(struct snic_luna_target *t)
+{
+    struct luna_peer *idle = NULL;
+    for (uint32_t i = 0; i < t->o.conns_max; i++) {
+        struct luna_peer *n = &t->peers[i];
+        if (n->state == LUNA_PEER_CLOSING || n->state == LUNA_PEER_FREE)
+            continue;
+        if (t->now_ns - n->heard_ns >= t->o.idle_ns &&
+            (idle == NULL || n->heard_ns < idle->heard_ns))
+            idle = n;
+    }
+    return idle;
+}
+
+int snic_luna_target_opened(struct snic_luna_target *t, uint32_t *handle, uint64_t now_ns)
+{
+    struct luna_peer *n = NULL;
+    t->now_ns = snic_max_u64(t->now_ns, now_ns);
+    for (uint32_t i = 0; i < t->o.conns_max && n == NULL; i++)
+        if (t->peers[i].state == LUNA_PEER_FREE)
+            n = &t->peers[i];
+    if (n == NULL) {
+        /* Its place is free when the owner has heard of it: the client tries again. */
+        struct luna_peer *idle = luna_peer_idle(t);
+        if (idle != NULL) {
+            t->s.evicted++;
+            luna_peer_end(t, idle, SNIC_ETIMEDOUT, 1);
+        }
+        return SNIC_ENOSPC;
+    }
+    luna_peer_fresh(t, n);
+    t->s.opened++;
+    t->s.conns++;
+    *handle = n->handle;
+    return 0;
+}
+
+void snic_luna_target_closed(struct snic_luna_target *t, uint32_t handle, uint64_t now_ns)
+{
+    t->now_ns = snic_max_u64(t->now_ns, now_ns);
+    struct luna_peer *n = luna_peer_of(t, handle);
+    if (n != NULL)
+        luna_peer_end(t, n, 0, 0);
+}
+
+void luna_target_room(struct snic_luna_target *t)
+{
+    while (!snic_link_alone(&t->room) && !luna_target_full(t)) {
+        struct luna_peer *n = SNIC_CONTAINER(t->room.next, struct luna_peer, pause);
+        snic_link_remove(&n->pause);
+        snic_link_append(&t->resume, &n->pause);
+        n->paused = LUNA_RESUMED;
+    }
+}
+
+/* ---- Sends that are not given back ---- */
+
+void snic_luna_target_sent(struct snic_luna_target *t, struct snic_luna_send *s, uint64_t now_ns)
+{
+    struct luna_out *o = SNIC_CONTAINER(s, struct luna_out, s);
+    t->now_ns = snic_max_u64(t->now_ns, now_ns);
+    SNIC_ASSERT(s->index < t->pool.max && &t->pool.outs[s->index] == o);
+    SNIC_ASSERT(s->state == LUNA_OUT_LENT);
+    struct luna_peer *n = luna_peer_of(t, s->handle);
+    snic_link_remove(&o->lent);
+    if (n != NULL) {
+        SNIC_ASSERT(n->sends_out > 0);
+        n->sends_out--;
+        for (uint32_t i = 0; i < s->frames; i++)
+            if (o->held[i] != SNIC_LUNA__NONE)
+                luna_frame_free(t, n, &n->frames[o->held[i]]);
+        if (o->last)
+            luna_peer_end(t, n, n->reason, 1);
+    }
+    luna_out_free(&t->pool, o);
+    t->dirty = 1;
+}
+
+static void luna_target_deaf(struct snic_luna_target *t)
+{
+    while (!snic_link_alone(&t->lent)) {
+        struct luna_out *o = SNIC_CONTAINER(t->lent.next, struct luna_out, lent);
+        struct luna_peer *n = luna_peer_of(t, o->s.handle);
+        if (n != NULL && t->now_ns < o->lent_ns + t->o.stall_ns)
+            return;
+        snic_link_remove(
+            &o->lent); /* a connection that is over: its sends only have to come back */
+        if (n == NULL)
+            continue;
+        t->s.deaf++;
+        luna_peer_end(t, n, SNIC_ETIMEDOUT, 1);
+    }
+}
+
+/* ---- Actions ---- */
+
+static int luna_target_say(struct snic_luna_target *t, struct snic_luna_target_action *a)
+{
+    struct luna_out *o;
+    struct luna_peer *n;
+    memset(a, 0, sizeof(*a));
+    while ((o = luna_out_next(&t->pool)) != NULL) {
+        /* What is for a connection that is over is lent only if it shows the owner's blocks. */
+        if (o->s.cookie == 0 && luna_peer_of(t, o->s.handle) == NULL) {
+            snic_luna_target_sent(t, &o->s, t->now_ns);
+            continue;
+        }
+        o->lent_ns = t->now_ns;
+        snic_link_append(&t->lent, &o->lent);
+        a->type = SNIC_LUNA_TARGET_SEND;
+        a->handle = o->s.handle;
+        a->send = &o->s;
+        return 1;
+    }
+    if (!snic_link_alone(&t->closing)) {
+        n = SNIC_CONTAINER(t->closing.next, struct luna_peer, pause);
+        snic_link_remove(&n->pause);
+        n->state = LUNA_PEER_FREE;
+        a->type = SNIC_LUNA_TARGET_CLOSE;
+        a->handle = n->handle;
+        a->reason = n->reason;
+        return 1;
+    }
+    if (!snic_link_alone(&t->resume)) {
+        n = SNIC_CONTAINER(t->resume.next, struct luna_peer, pause);
+        snic_link_remove(&n->pause);
+        n->paused = LUNA_PAUSED_NO;
+        a->type = SNIC_LUNA_TARGET_RESUME;
+        a->handle = n->handle;
+        return 1;
+    }
+    return 0;
+}
+
+uint32_t snic_luna_target_poll(struct snic_luna_target *t, struct snic_luna_target_action *out,
+                               uint32_t max, uint64_t now_ns)
+{
+    uint32_t n = 0;
+    t->now_ns = snic_max_u64(t->now_ns, now_ns);
+    luna_target_deaf(t);
+    if (t->dirty) {
+        t->dirty = 0;
+        luna_answer_work(t);
+    }
+    while (n < max && luna_target_say(t, &out[n]))
+        n++;
+    return n;
+}
+
+uint64_t snic_luna_target_deadline_ns(const struct snic_luna_target *t)
+{
+    if (t->dirty || !snic_queue_empty((&t->pool.queue)) || !snic_link_alone(&t->closing) ||
+        !snic_link_alone(&t->resume))
+        return t->now_ns;
+    if (snic_link_alone(&t->lent))
+        return SNIC_NEVER;
+    return SNIC_CONTAINER(t->lent.next, struct luna_out, lent)->lent_ns + t->o.stall_ns;
+}
+
+void snic_luna_target_get_stats(const struct snic_luna_target *t,
+                                struct snic_luna_target_stats *out)
+{
+    *out = t->s;
+    out->sends_out = t->pool.max - t->pool.free_count - t->pool.queued;
+}
+
+/* ---- All invariants ---- */
+
+static int luna_peer_check(const struct snic_luna_target *t, const struct luna_peer *n)
+{
+    uint32_t free_count = 0, used = 0, answers = 0, answered = 0, last = SNIC_LUNA__NONE;
+    for (uint32_t i = n->free_frame; i != SNIC_LUNA__NONE; i = n->frames[i].next)
+        if (i >= t->o.frames_max || n->frames[i].state != LUNA_FRAME_FREE ||
+            ++free_count > t->o.frames_max)
+            return SNIC_ECORRUPT;
+    for (uint32_t i = n->answers; i != SNIC_LUNA__NONE; i = n->frames[i].next) {
+        if (i >= t->o.frames_max || n->frames[i].state != LUNA_FRAME_ANSWERED ||
+            ++answers > t->o.frames_max)
+            return SNIC_ECORRUPT;
+        last = i;
+    }
+    if (n->answers != SNIC_LUNA__NONE && last != n->answers_last)
+        return SNIC_ECORRUPT;
+    for (uint32_t i = 0; i < t->o.frames_max; i++) {
+        const struct luna_frame *f = &n->frames[i];
+        used += f->state != LUNA_FRAME_FREE;
+        answered += f->state == LUNA_FRAME_ANSWERED;
+        if (f->state == LUNA_FRAME_FREE ? f->serial != 0 : f->serial == 0)
+            return SNIC_ECORRUPT; /* J3 */
+        if (f->state == LUNA_FRAME_HELD && !f->open && f->left == 0)
+            return SNIC_ECORRUPT; /* J2 */
+        if (f->open != (f->state != LUNA_FRAME_FREE && n->open == i))
+            return SNIC_ECORRUPT;
+    }
+    return used == n->frames_used && free_count + used == t->o.frames_max && answered == answers &&
+                   (answers == 0 || !snic_link_alone(&n->work)) && n->sends_out <= t->sends_each
+               ? 0
+               : SNIC_ECORRUPT; /* J1, J4 */
+}
+
+int snic_luna_target_check(const struct snic_luna_target *t)
+{
+    uint32_t conns = 0, busy = 0;
+    for (uint32_t i = 0; i < t->o.conns_max; i++) {
+        const struct luna_peer *n = &t->peers[i];
+        if ((n->handle & (((uint32_t)1 << t->slot_bits) - 1)) != i)
+            return SNIC_ECORRUPT;
+        if (n->state == LUNA_PEER_FREE || n->state == LUNA_PEER_CLOSING) {
+            if (!snic_link_alone(&n->work) ||
+                (n->state == LUNA_PEER_FREE) != snic_link_alone(&n->pause))
+                return SNIC_ECORRUPT; /* J4 */
+            continue;
+        }
+        conns++;
+        busy += n->frames_used > 0;
+        if ((n->paused == LUNA_PAUSED_ROOM || n->paused == LUNA_RESUMED) ==
+                snic_link_alone(&n->pause) ||
+            luna_peer_check(t, n) != 0)
+            return SNIC_ECORRUPT;
+    }
+    if (conns != t->s.conns || busy != t->busy || t->s.writes_out > t->s.requests)
+        return SNIC_ECORRUPT;
+    return luna_pool_check(&t->pool);
+}

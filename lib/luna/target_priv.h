@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The target's inside.
+ *
+ * J1  A frame is held from its header's arrival until the send with its answer is given back: a
+ *     client that does not read has at most frames_max of them, and none of it grows.
+ * J2  A held frame has `left` requests that the owner has not answered; it is open while blocks of
+ *     it are still to come. When neither is so, it is on its connection's queue of answers.
+ * J3  A request names its frame by handle, index and serial; one that is gone has another serial.
+ * J4  A connection is on the work list when it has something to say, on one of the paused lists
+ *     when recv was refused, on the closing list when it is over and CLOSE is not said yet.
+ */
+#ifndef SNIC_LUNA_TARGET_PRIV_H
+#define SNIC_LUNA_TARGET_PRIV_H
+
+#include "luna/luna_priv.h"
+
+enum luna_frame_state {
+    LUNA_FRAME_FREE = 0,
+    LUNA_FRAME_HELD,     /* open, or the owner has requests of it */
+    LUNA_FRAME_ANSWERED, /* on the queue of answers */
+    LUNA_FRAME_SENT      /* in a send */
+};
+
+struct luna_frame {
+    uint64_t serial;
+    struct snic_ebs_block b;
+    uint64_t rpc_id;
+    uint64_t rx_ns;
+    uint32_t path_seq;
+    uint32_t tx_ts;
+    uint32_t agg;
+    uint32_t retry_us;
+    uint32_t next; /* of free ones, of answers */
+    uint16_t left;
+    uint16_t pkt_id;
+    uint16_t pkt_cnt;
+    uint16_t flags;
+    uint16_t status;
+    uint8_t state; /* enum luna_frame_state */
+    uint8_t open;
+    uint8_t type; /* of the answer */
+    uint8_t pad[7];
+};
+
+enum luna_peer_state {
+    LUNA_PEER_FREE = 0,
+    LUNA_PEER_NEW, /* before HELLO */
+    LUNA_PEER_UP,
+    LUNA_PEER_BYE,    /* a last frame is on its way out */
+    LUNA_PEER_CLOSING /* CLOSE is to be said */
+};
+
+enum { LUNA_PAUSED_NO = 0, LUNA_PAUSED_FRAMES, LUNA_PAUSED_ROOM, LUNA_RESUMED };
+
+struct luna_peer {
+    struct snic_link work;
+    struct snic_link pause; /* also: of those that are closing */
+    uint32_t handle;
+    uint32_t conn_id; /* ours */
+    uint32_t client;  /* what it has to see */
+    uint32_t seq;     /* of the last frame to it */
+    uint64_t client_id;
+    uint64_t heard_ns;
+    uint64_t probe; /* nonce to be echoed */
+    struct luna_frame *frames;
+    uint32_t free_frame;
+    uint32_t frames_used;
+    uint32_t answers; /* queue: first and last */
+    uint32_t answers_last;
+    uint32_t writes_out; /* requests */
+    uint32_t sends_out;
+    uint32_t open; /* the frame that is coming, or NONE */
+    int32_t reason;
+    uint8_t state; /* enum luna_peer_state */
+    uint8_t paused;
+    uint8_t path_id;
+    uint8_t path_gen;
+    uint8_t say_hello;
+    uint8_t say_probe;
+    uint16_t bye; /* status */
+    uint32_t pad;
+    struct luna_in in;
+    unsigned char block[SNIC_EBS_BLOCK_BYTES];
+};
+
+struct snic_luna_target {
+    struct snic_luna_target_opts o;
+    void *mem;
+    uint64_t now_ns;
+    uint64_t serial;
+    uint32_t slot_bits;
+    uint32_t sends_each;
+    uint32_t busy; /* connections with frames */
+    uint32_t dirty;
+    struct snic_rng rng;
+    struct luna_peer *peers;
+    struct luna_pool pool;
+    struct snic_link work;
+    struct snic_link room;    /* paused until the owner has room */
+    struct snic_link resume;  /* may go on, to be said */
+    struct snic_link closing; /* to be said */
+    struct snic_link lent;    /* sends, the oldest first */
+    struct snic_luna_target_stats s;
+};
+
+/* target.c */
+struct luna_peer *luna_peer_of(struct snic_luna_target *t, uint32_t handle);
+/** It is over; @p tell: the owner has to abort it. */
+void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int tell);
+/** It has something to say. */
+void luna_peer_work(struct snic_luna_target *t, struct luna_peer *n);
+struct luna_frame *luna_frame_take(struct snic_luna_target *t, struct luna_peer *n);
+void luna_frame_free(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f);
+/** Nothing more comes, or was answered: is it done? */
+void luna_frame_settle(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f);
+/** A write's room at the owner is free again. */
+void luna_target_room(struct snic_luna_target *t);
+
+static inline int luna_target_full(const struct snic_luna_target *t)
+{
+    return t->s.writes_out >= t->o.rx_blocks;
+}
+
+/* answer.c */
+void luna_answer_work(struct snic_luna_target *t);
+
+#endif /* SNIC_LUNA_TARGET_PRIV_H */
