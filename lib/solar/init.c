@@ -348,7 +348,7 @@ int snic_solar_attach(struct snic_solar *c, uint32_t disk, const struct snic_sol
     struct solar_disk *d = &c->disks[disk];
     if (d->used)
         return SNIC_EEXIST;
-    if (full.sa_epoch > 65535 && !SNIC_SOLAR_BUG_EPOCH_WRAPS)
+    if (full.sa_epoch > 65535)
         return SNIC_EOVERFLOW;
     d->limited = full.bytes_per_second != 0 || full.ios_per_second != 0;
     if (d->limited && snic_ebs_qos_set(c->qos, disk, &l, now_ns) != 0)

@@ -129,13 +129,6 @@ void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const st
         solar_path_lose(c, p, old);
         any = 1;
     }
-    if (SNIC_SOLAR_BUG_SHARED_SEQ) {
-        struct solar_path *others = c->servers[p->server].paths;
-        for (uint32_t i = 0; i < c->path_slots; i++)
-            while (&others[i] != p && others[i].una != others[i].next_seq &&
-                   solar_path_at(&others[i], others[i].una)->sent_ns < answered.sent_ns)
-                solar_path_lose(c, &others[i], solar_path_at(&others[i], others[i].una));
-    }
     if (any)
         solar_cc_loss(c, p);
 }
@@ -241,6 +234,25 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
     p->probe_ns = c->now_ns;
 }
 
+/* A greeting while the server does not know us, else a probe. A path whose greetings nobody answers
+   is given up as one whose probes are not. */
+static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
+{
+    if (solar_server_of(c, p)->up) {
+        int sent = solar_send_probe(c, p);
+        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + p->rto_ns;
+        return;
+    }
+    if (p->misses >= SNIC_SOLAR__MISSES) {
+        solar_path_reroll(c, p);
+        return;
+    }
+    if (solar_send_hello(c, p))
+        p->misses++;
+    p->probe_ns = c->now_ns + p->rto_ns;
+    p->rto_ns = snic_min_u64(2 * p->rto_ns, c->o.rto_max_ns);
+}
+
 static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
 {
     if (p->state == SNIC_SOLAR_OPENING) {
@@ -252,7 +264,7 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
     }
     if (solar_path_expire(c, p))
         solar_path_timeout(c, p);
-    if (p->state == SNIC_SOLAR_PROBING && p->misses >= 3)
+    if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES)
         solar_path_reroll(c, p);
     if (p->state == SNIC_SOLAR_OPENING || p->state == SNIC_SOLAR_CLOSED)
         return;
@@ -264,10 +276,8 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
         p->tail_done = 1;
         (void)solar_send_hedge(c, p);
     }
-    if (c->now_ns >= p->probe_ns) {
-        int sent = solar_send_probe(c, p);
-        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + p->rto_ns;
-    }
+    if (c->now_ns >= p->probe_ns)
+        solar_path_ask(c, p);
 }
 
 void solar_path_fired(struct snic_timer *t, uint64_t now_ns)
@@ -376,15 +386,16 @@ void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
 {
     p->heard_ns = c->now_ns;
     p->timeouts = 0;
-    if (whole && p->answers < 255)
-        p->answers++;
+    if (whole) {
+        p->answers = p->answers < 255 ? p->answers + 1 : 255;
+        p->misses = 0;
+    }
     if (p->state == SNIC_SOLAR_PROBING && p->answers >= 2) {
         p->probe_ns = SNIC_NEVER;
         solar_path_state(c, p, SNIC_SOLAR_ALIVE);
         if (c->servers[p->server].extra)
             solar_server_shed(c, &c->servers[p->server]);
     } else if (p->state == SNIC_SOLAR_PROBING && whole) {
-        p->misses = 0;
         p->probe_ns = c->now_ns;
         solar_path_arm(c, p);
     } else if (p->state == SNIC_SOLAR_SUSPECTED && whole) {
@@ -423,9 +434,8 @@ int snic_solar_path_opened(struct snic_solar *c, uint32_t server, uint32_t path,
     p->port = port;
     p->heard_ns = c->now_ns;
     p->mark_ns = c->now_ns;
-    p->probe_ns = c->servers[server].up ? c->now_ns : SNIC_NEVER;
+    p->probe_ns = snic_max_u64(c->now_ns, c->servers[server].retry_ns);
     solar_path_state(c, p, SNIC_SOLAR_PROBING);
-    solar_server_hello(c, &c->servers[server]);
     solar_path_arm(c, p);
     return 0;
 }

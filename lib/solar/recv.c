@@ -291,8 +291,9 @@ static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
         s->hello_ns = SNIC_NEVER;
         for (uint32_t i = 0; i < c->path_slots; i++) {
             struct solar_path *p = &s->paths[i];
-            if (p->state == SNIC_SOLAR_PROBING) {
-                p->probe_ns = c->now_ns;
+            p->misses = 0;
+            if (p->state > SNIC_SOLAR_OPENING) {
+                p->probe_ns = p->state == SNIC_SOLAR_ALIVE ? SNIC_NEVER : c->now_ns;
                 solar_path_arm(c, p);
             }
         }

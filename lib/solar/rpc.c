@@ -6,7 +6,7 @@
 #include "solar/solar_priv.h"
 
 #define SNIC_SOLAR__FENCE_NS (2 * SNIC_SOLAR__MS)
-#define SNIC_SOLAR__FENCE_MAX_NS (100 * SNIC_SOLAR__MS)
+#define SNIC_SOLAR__FENCE_MAX_NS (16 * SNIC_SOLAR__MS)
 
 static void solar_rpc_move(struct solar_rpc *r, struct snic_link *list, uint32_t where)
 {
@@ -247,7 +247,7 @@ void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result)
 {
     if (r->where == SOLAR_ENDED || r->where == SOLAR_FENCING)
         return;
-    if (!r->sent || r->op == SNIC_SOLAR_READ || SNIC_SOLAR_BUG_NO_FENCE) {
+    if (!r->sent || r->op == SNIC_SOLAR_READ) {
         solar_rpc_end(c, r, result);
         return;
     }
@@ -274,7 +274,7 @@ void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
     struct snic_solar *c = r->c;
     (void)now_ns;
     if (r->where == SOLAR_FENCING) {
-        (void)solar_send_fence(c, r);
+        solar_send_fence(c, r, r->fence_ns < SNIC_SOLAR__FENCE_MAX_NS ? 1 : 3);
         snic_wheel_arm(&c->wheel, t, c->now_ns + r->fence_ns);
         r->fence_ns = snic_min_u64(2 * r->fence_ns, SNIC_SOLAR__FENCE_MAX_NS);
         return;

@@ -29,7 +29,7 @@ static void solar_head(struct snic_solar *c, struct solar_server *s, struct sola
     h->path_seq = p->next_seq;
     h->tx_ts = (uint32_t)c->now_ns;
     h->srv_epoch = s->srv_epoch;
-    h->pn = SNIC_SOLAR_BUG_PN_REUSE ? s->pn + 1 : ++s->pn;
+    h->pn = ++s->pn;
     h->pkt_cnt = 1;
 }
 
@@ -103,10 +103,6 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
     h.rpc_id = r->id;
     h.pkt_id = (uint16_t)pkt;
     h.pkt_cnt = r->count;
-    if (SNIC_SOLAR_BUG_RETRY_NEW_VERSION && b->tries > 0) {
-        r->wver = ++c->disks[r->disk].wver;
-        b->summed = 0;
-    }
     solar_block_part(c, r, pkt, &h.u.block);
     h.u.block.op = (uint8_t)(r->op - SNIC_SOLAR_WRITE);
     if (data == NULL)
@@ -413,10 +409,7 @@ static int solar_send_one(struct snic_solar *c, struct solar_path *p, struct sni
 }
 
 /* As large as the largest packet with data, so that a path that drops only those is found out. */
-static uint32_t solar_padding(void)
-{
-    return SNIC_SOLAR_BUG_SMALL_PROBES ? 0 : SNIC_EBS_BLOCK_BYTES;
-}
+#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES
 
 int solar_send_probe(struct snic_solar *c, struct solar_path *p)
 {
@@ -425,12 +418,11 @@ int solar_send_probe(struct snic_solar *c, struct solar_path *p)
     if (!s->up || c->pool.free_count == 0 || p->next_seq - p->una >= SNIC_SOLAR__RING - 1)
         return 0;
     solar_head(c, s, p, &h, SNIC_EBS_PROBE);
-    uint32_t padding = solar_padding();
-    h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + padding;
+    h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + SNIC_SOLAR__PADDING;
     h.u.probe.nonce = snic_rng_next(&c->rng);
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_PROBE, 0);
     x->need = h.u.probe.nonce;
-    return solar_send_one(c, p, &h, padding);
+    return solar_send_one(c, p, &h, SNIC_SOLAR__PADDING);
 }
 
 int solar_send_hello(struct snic_solar *c, struct solar_path *p)
@@ -447,28 +439,35 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
     h.u.hello.epoch = c->o.client_epoch;
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
     h.u.hello.client_id = c->client_id;
-    if (!solar_send_one(c, p, &h, solar_padding()))
+    if (!solar_send_one(c, p, &h, SNIC_SOLAR__PADDING))
         return 0;
     c->s.hellos++;
     return 1;
 }
 
-int solar_send_fence(struct snic_solar *c, struct solar_rpc *r)
+static void solar_send_fence_on(struct snic_solar *c, struct solar_rpc *r, struct solar_path *p)
 {
-    struct solar_server *s = &c->servers[r->server];
     struct snic_ebs_header h;
-    uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
-    if (!s->up || mask == 0)
-        return 0;
-    for (uint32_t skip = (uint32_t)snic_rng_below(&c->rng, solar_ones(mask)); skip > 0; skip--)
-        mask &= mask - 1;
-    solar_head(c, s, &s->paths[__builtin_ctz(mask)], &h, SNIC_EBS_FENCE);
+    solar_head(c, &c->servers[r->server], p, &h, SNIC_EBS_FENCE);
     h.rpc_id = r->id;
     solar_block_part(c, r, 0, &h.u.block);
     h.u.block.blk_cnt = 0;
     h.u.block.wver = r->wver + 1;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
-    return solar_send_one(c, &s->paths[__builtin_ctz(mask)], &h, 0);
+    (void)solar_send_one(c, p, &h, 0);
+}
+
+void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies)
+{
+    const struct solar_server *s = &c->servers[r->server];
+    uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    for (; s->up && mask != 0 && copies > 0; copies--) {
+        uint32_t left = mask;
+        for (uint32_t skip = (uint32_t)snic_rng_below(&c->rng, solar_ones(mask)); skip > 0; skip--)
+            left &= left - 1;
+        solar_send_fence_on(c, r, &s->paths[__builtin_ctz(left)]);
+        mask &= ~(left & (0 - left));
+    }
 }
 
 /* The last packet of @p from has no answer yet, and nothing newer will tell: a copy elsewhere. */

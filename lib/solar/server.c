@@ -16,7 +16,6 @@ static void solar_server_fresh(struct snic_solar *c, struct solar_server *s)
     s->conn_id = 0;
     s->token = 0;
     s->hello_ns = c->now_ns;
-    s->hello_wait_ns = c->o.rto_min_ns;
 }
 
 int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns)
@@ -80,28 +79,18 @@ int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct
 
 /* ---- The handshake ---- */
 
-/* A path was bound while nobody knows us: it says HELLO, too. */
-void solar_server_hello(struct snic_solar *c, struct solar_server *s)
-{
-    if (s->up)
-        return;
-    s->hello_ns = c->now_ns;
-    solar_server_arm(c, s);
-}
-
+/* The time has come to be known again: every path that is bound greets, and so will others. */
 static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
 {
-    int any = 0;
-    for (uint32_t i = 0; i < c->path_slots; i++)
-        if (s->paths[i].state > SNIC_SOLAR_OPENING)
-            any |= solar_send_hello(c, &s->paths[i]);
-    if (s->usable_mask == 0) { /* path_opened comes back here */
-        s->hello_ns = SNIC_NEVER;
-        return;
+    s->hello_ns = SNIC_NEVER;
+    for (uint32_t i = 0; i < c->path_slots; i++) {
+        struct solar_path *p = &s->paths[i];
+        if (p->state <= SNIC_SOLAR_OPENING)
+            continue;
+        p->misses = 0;
+        p->probe_ns = c->now_ns;
+        solar_path_arm(c, p);
     }
-    s->hello_ns = c->now_ns + s->hello_wait_ns;
-    if (any)
-        s->hello_wait_ns = snic_min_u64(2 * s->hello_wait_ns, c->o.rto_max_ns);
 }
 
 /* ---- Light and dark ---- */
@@ -184,6 +173,7 @@ void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t r
 {
     solar_server_fresh(c, s);
     s->hello_ns = c->now_ns + snic_min_u64(retry_us, 100000) * SNIC_SOLAR__US;
+    s->retry_ns = s->hello_ns;
     for (uint32_t i = 0; i < c->path_slots; i++)
         solar_path_drop_all(c, &s->paths[i]);
     solar_server_arm(c, s);

@@ -21,30 +21,6 @@
 
 #include "snicstore/solar.h"
 
-/*
- * Planted bugs, for the simulator's teeth; never in a product. Each breaks one rule of the
- * specification: probes are full-sized, sequence numbers belong to a path, a packet number is used
- * once, epochs do not wrap, giving up needs a fence, acknowledgements only of ids of ours.
- */
-#ifndef SNIC_SOLAR_BUG_SMALL_PROBES
-#define SNIC_SOLAR_BUG_SMALL_PROBES 0
-#endif
-#ifndef SNIC_SOLAR_BUG_SHARED_SEQ
-#define SNIC_SOLAR_BUG_SHARED_SEQ 0
-#endif
-#ifndef SNIC_SOLAR_BUG_PN_REUSE
-#define SNIC_SOLAR_BUG_PN_REUSE 0
-#endif
-#ifndef SNIC_SOLAR_BUG_EPOCH_WRAPS
-#define SNIC_SOLAR_BUG_EPOCH_WRAPS 0
-#endif
-#ifndef SNIC_SOLAR_BUG_NO_FENCE
-#define SNIC_SOLAR_BUG_NO_FENCE 0
-#endif
-#ifndef SNIC_SOLAR_BUG_RETRY_NEW_VERSION
-#define SNIC_SOLAR_BUG_RETRY_NEW_VERSION 0
-#endif
-
 #define SNIC_SOLAR__NIL UINT32_MAX
 #define SNIC_SOLAR__RING 512u      /* transmissions of a path that are remembered */
 #define SNIC_SOLAR__ONE 1024u      /* a block, in units of a window */
@@ -58,6 +34,7 @@
 #define SNIC_SOLAR__MS UINT64_C(1000000)
 #define SNIC_SOLAR__US UINT64_C(1000)
 #define SNIC_SOLAR__NO_PATH 255
+#define SNIC_SOLAR__MISSES 3  /* probes or greetings in a row that nobody answers */
 #define SNIC_SOLAR__PIECES 2u /* per packet of a train: headers, data */
 /* What a train has room for per packet beside data: headers, INT, a READ_REQ's slots. */
 #define SNIC_SOLAR__HEAD (SNIC_EBS_PREFIX_BYTES + SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES)
@@ -110,7 +87,7 @@ struct solar_path {
     uint8_t say;
     uint8_t timeouts;  /* in a row */
     uint8_t answers;   /* PROBING: probes answered */
-    uint8_t misses;    /* PROBING: probes not */
+    uint8_t misses;    /* probes and greetings not, in a row */
     uint8_t refusals;  /* of ports */
     uint8_t tail_done; /* the last packet was hedged */
     uint8_t have_srv_seq;
@@ -127,7 +104,7 @@ struct solar_path {
     uint64_t rto_ns;
     uint64_t heard_ns;
     uint64_t mark_ns;  /* timeouts count of what was sent since */
-    uint64_t probe_ns; /* when the next probe is due; SNIC_NEVER */
+    uint64_t probe_ns; /* when the next probe or greeting is due; SNIC_NEVER */
     uint64_t pace_ns;
     uint64_t last_sent_ns;
     uint64_t reopen_ns; /* OPENING, no port: ask again */
@@ -170,10 +147,10 @@ struct solar_server {
     uint64_t token;
     uint64_t nonce;
     uint64_t pn;
-    uint64_t hello_ns; /* next HELLO; SNIC_NEVER */
-    uint64_t hello_wait_ns;
-    uint64_t dark_ns; /* since when no path is ALIVE; SNIC_NEVER */
-    uint64_t sent;    /* packets with blocks, for the hedge budget */
+    uint64_t retry_ns; /* no greeting before that */
+    uint64_t hello_ns; /* not up: from when on paths greet; SNIC_NEVER: they do */
+    uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
+    uint64_t sent;     /* packets with blocks, for the hedge budget */
     uint64_t hedged;
     uint64_t window_ns;        /* of them: halved from time to time */
     struct snic_link ready[2]; /* RPCs with blocks never sent */
@@ -405,7 +382,6 @@ uint64_t solar_waited(const struct snic_solar *c, uint64_t since_ns);
 
 /* server.c */
 void solar_server_fired(struct snic_timer *t, uint64_t now_ns);
-void solar_server_hello(struct snic_solar *c, struct solar_server *s);
 void solar_server_shed(struct snic_solar *c, struct solar_server *s);
 void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t retry_us);
 void solar_server_alive(struct snic_solar *c, struct solar_server *s);
@@ -429,7 +405,8 @@ uint64_t solar_cc_interval(const struct solar_path *p);
 void solar_send(struct snic_solar *c);
 int solar_send_probe(struct snic_solar *c, struct solar_path *p);
 int solar_send_hello(struct snic_solar *c, struct solar_path *p);
-int solar_send_fence(struct snic_solar *c, struct solar_rpc *r);
+/** @p copies of it, on as many paths. */
+void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies);
 int solar_send_hedge(struct snic_solar *c, struct solar_path *from);
 
 static inline struct solar_server *solar_server_of(struct snic_solar *c, const struct solar_path *p)

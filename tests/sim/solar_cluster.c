@@ -62,10 +62,23 @@ void world_server_die(struct world *w, uint32_t s)
 /* The data are copied there first, which takes no time here, then the old place refuses. */
 void world_move(struct world *w)
 {
-    struct segment *g =
-        &w->segments[snic_rng_below(&w->rng, w->o.disks)][snic_rng_below(&w->rng, SEGMENTS)];
+    uint64_t disk = snic_rng_below(&w->rng, w->o.disks);
+    struct segment *g = &w->segments[disk][snic_rng_below(&w->rng, SEGMENTS)];
     g->server = (uint32_t)snic_rng_below(&w->rng, w->o.servers);
     g->gen++;
+}
+
+void world_reissue(struct world *w, uint32_t disk)
+{
+    for (uint32_t i = 0; i < SEGMENTS; i++) {
+        struct segment *g = &w->segments[disk][i];
+        g->fence = 0;
+        for (uint32_t k = 0; k < SNIC_EBS_SEGMENT_BLOCKS; k++)
+            if (g->b[k].wver != 0)
+                g->b[k].wver = snic_ebs_id(0, 1);
+    }
+    w->epoch[disk] = 1;
+    w->r.reissued++;
 }
 
 void world_server_deliver(struct world *w, uint32_t s, uint32_t datagram)

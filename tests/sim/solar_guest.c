@@ -39,13 +39,19 @@ static struct oracle *oracle_of(struct world *w, const struct snic_solar_io *io,
     return &w->oracle[io->disk][io->lba + i];
 }
 
+/* A version's place among all, whatever its epoch: 0 is none. */
+static uint64_t oracle_order(const struct world *w, uint64_t wver)
+{
+    return wver == 0 ? 0 : (uint64_t)w->incarnation << 48 | snic_ebs_id_counter(wver);
+}
+
 static uint64_t oracle_version(struct world *w, uint64_t stamp)
 {
     if (stamp == 0 || stamp > w->stamps)
         return 0;
     for (uint32_t i = 0; i < w->o.depth; i++)
         if (w->guests[i].busy && w->guests[i].stamp == stamp)
-            return w->guests[i].io.wver;
+            return oracle_order(w, w->guests[i].io.wver);
     return w->versions[stamp];
 }
 
@@ -57,7 +63,7 @@ static uint64_t oracle_zeros(struct world *w, const struct snic_solar_io *read, 
         const struct snic_solar_io *io = &w->guests[k].io;
         if (w->guests[k].busy && io->disk == read->disk && io->lba <= lba &&
             lba < io->lba + io->blocks && (io->op == SNIC_SOLAR_ZERO || io->op == SNIC_SOLAR_TRIM))
-            highest = snic_max_u64(highest, io->wver);
+            highest = snic_max_u64(highest, oracle_order(w, io->wver));
     }
     return highest;
 }
@@ -89,16 +95,17 @@ static void oracle_read(struct world *w, struct guest *g)
 
 static void oracle_write(struct world *w, struct guest *g, int ok)
 {
+    uint64_t version = oracle_order(w, g->io.wver);
     if (g->stamp != 0)
-        w->versions[g->stamp] = g->io.wver;
+        w->versions[g->stamp] = version;
     for (uint32_t i = 0; i < g->io.blocks; i++) {
         struct oracle *b = oracle_of(w, &g->io, i);
         if (g->stamp == 0)
-            b->zeros = snic_max_u64(b->zeros, g->io.wver);
+            b->zeros = snic_max_u64(b->zeros, version);
         if (ok)
-            b->floor = snic_max_u64(b->floor, g->io.wver);
-        else if (g->io.wver > b->failed) {
-            b->failed = g->io.wver;
+            b->floor = snic_max_u64(b->floor, version);
+        else if (version > b->failed) {
+            b->failed = version;
             b->failed_at_ns = w->now_ns;
         }
     }
@@ -168,13 +175,19 @@ static void guest_done(struct world *w, struct guest *g)
     w->r.max_ns = snic_max_u64(w->r.max_ns, age);
     if (age > w->o.hang_ns)
         world_fail(w, "an I/O hung");
+    /* Nothing is damaged here for good: what ends badly was given up, and not before its time. */
     if (io->result != 0 && (w->o.deadline_ns == 0 || io->result != SNIC_EIO))
         world_fail(w, snic_errname(io->result));
+    if (io->result != 0 && age < w->o.deadline_ns)
+        world_fail(w, "an I/O was given up before its time");
     w->r.failed += io->result != 0;
+    if (io->result != 0)
+        w->r.failed_by[io->op == SNIC_SOLAR_READ ? 0 : io->wver == 0 ? 1 : 2]++;
     if (io->op == SNIC_SOLAR_READ && io->result == 0)
         oracle_read(w, g);
     else if (io->op != SNIC_SOLAR_READ && io->op != SNIC_SOLAR_FLUSH)
         oracle_write(w, g, io->result == 0);
+    w->r.hash = (w->r.hash ^ io->done_ns ^ io->lba << 40 ^ (uint32_t)io->result) * WORLD_PRIME;
     g->busy = 0;
     w->inflight--;
     w->done++;
@@ -343,11 +356,17 @@ void world_agent_start(struct world *w)
         if (snic_solar_server_add(w->c, s, w->now_ns) != 0)
             world_fail(w, "server_add");
     for (uint32_t d = 0; d < w->o.disks; d++) {
-        struct snic_solar_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->incarnation};
+        struct snic_solar_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->epoch[d]++};
         k.vd_id = 7 + d;
         k.blocks = SPAN;
         k.ios_per_second = w->o.qos;
-        if (snic_solar_attach(w->c, d, &k, w->now_ns) != 0)
+        int r = snic_solar_attach(w->c, d, &k, w->now_ns);
+        if (r == SNIC_EOVERFLOW) {
+            world_reissue(w, d);
+            k.sa_epoch = w->epoch[d]++;
+            r = snic_solar_attach(w->c, d, &k, w->now_ns);
+        }
+        if (r != 0)
             world_fail(w, "attach");
     }
     for (uint32_t i = 0; i < DEPTH; i++)

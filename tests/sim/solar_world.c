@@ -67,9 +67,11 @@ static struct event world_next(struct world *w)
 
 /* ---- Fabric ---- */
 
+/* Forward and back are hashed independently. */
 static uint32_t spine_of(uint16_t port, uint32_t server, uint32_t direction)
 {
     uint64_t h = ((uint64_t)port << 20 | server << 4 | direction) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
     return (uint32_t)(h >> 40) % SPINES;
 }
 
@@ -84,7 +86,8 @@ static int fabric_drops(struct world *w, const struct datagram *d, uint32_t dire
 {
     if (w->now_ns < w->hole_ns[direction][spine] || w->now_ns < w->servers[d->server].dark_until_ns)
         return 1;
-    if (w->now_ns < w->big_hole_ns[direction][spine] && d->size > 1500)
+    if (d->size > 1500 &&
+        (w->now_ns < w->big_hole_ns[direction][spine] || (w->o.big_holes >> spine & 1) != 0))
         return 1;
     if (w->now_ns < w->lossy_ns[direction][spine] && world_chance(w, 300000))
         return 1;
@@ -112,6 +115,11 @@ static void fabric_send(struct world *w, uint32_t index)
     }
     if (w->o.jitter_ns != 0)
         at += snic_rng_below(&w->rng, w->o.jitter_ns);
+    at += spine * w->o.skew_ns;
+    if (w->now_ns < w->servers[d->server].hold_until_ns) {
+        uint64_t half = w->o.late_ns != 0 ? w->o.late_ns / 2 : 25 * WORLD_MS;
+        at += half + snic_rng_below(&w->rng, half);
+    }
     if (world_chance(w, w->o.corrupt_ppm)) {
         uint64_t bit = snic_rng_below(&w->rng, (uint64_t)d->size * 8);
         d->bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
@@ -144,7 +152,7 @@ void world_transmit(struct world *w, const struct snic_solar_train *t, int to_se
 {
     uint32_t piece = 0;
     size_t at = 0;
-    w->r.hash = (w->r.hash ^ (w->now_ns + t->bytes)) * UINT64_C(0x100000001b3);
+    w->r.hash = (w->r.hash ^ (w->now_ns + t->bytes)) * WORLD_PRIME;
     for (uint32_t i = 0; i < t->packets; i++) {
         uint32_t n = w->free_datagram;
         if (n == NONE)
@@ -222,6 +230,9 @@ static void world_fault(struct world *w)
     case WORLD_STORE:
         w->servers[s].slow_until_ns = until;
         break;
+    case WORLD_HOLD:
+        w->servers[s].hold_until_ns = until;
+        break;
     default:
         w->servers[s].dark_until_ns = until;
         break;
@@ -237,6 +248,7 @@ static void world_heal(struct world *w)
     for (uint32_t i = 0; i < SERVERS; i++) {
         w->servers[i].slow_until_ns = 0;
         w->servers[i].dark_until_ns = 0;
+        w->servers[i].hold_until_ns = 0;
     }
 }
 
@@ -306,13 +318,15 @@ static void world_open(struct world *w, const struct world_opts *o)
         w->requests[i].used = w->free_request;
         w->free_request = i;
     }
-    for (uint32_t d = 0; d < DISKS; d++)
+    for (uint32_t d = 0; d < DISKS; d++) {
+        w->epoch[d] = o->epoch != 0 ? o->epoch : 1;
         for (uint32_t i = 0; i < SEGMENTS; i++) {
             struct segment *s = &w->segments[d][i];
             s->seg_id = 100 * (d + 1) + i;
             s->server = (d + i) % o->servers;
             s->gen = 1;
         }
+    }
     w->now_ns = 5 * WORLD_S;
     for (uint32_t i = 0; i < o->servers; i++)
         world_server_start(w, i);
@@ -346,7 +360,7 @@ void world_run(const struct world_opts *o, struct world_result *r)
     if (w == NULL)
         abort();
     world_open(w, o);
-    uint64_t began = w->now_ns, limit = began + 3600 * WORLD_S;
+    uint64_t began = w->now_ns, limit = began + 1000000 * WORLD_S;
     while (w->r.failure == NULL && !world_over(w) && w->heap_count > 0) {
         struct event e = world_next(w);
         w->now_ns = snic_max_u64(w->now_ns, e.at_ns);
@@ -359,6 +373,11 @@ void world_run(const struct world_opts *o, struct world_result *r)
     }
     if (!world_over(w))
         world_fail(w, "nothing moves any more");
+    if (o->again_ppm != 0) {
+        snic_solar_get_stats(w->c, &w->r.agent);
+        if (w->r.agent.retransmits * 1000000 > w->r.agent.packets * o->again_ppm)
+            world_fail(w, "blocks are sent again that nothing had lost");
+    }
     w->r.ios = w->done;
     w->r.simulated_ns = w->now_ns - began;
     world_close(w);
@@ -368,7 +387,7 @@ void world_run(const struct world_opts *o, struct world_result *r)
 /* Options that are 0, by the seed: each life is of another kind. */
 void world_life(struct world_opts *o, uint64_t seed)
 {
-    static const uint32_t losses[] = {0, 0, 1000, 10000, 50000, 200000, 500000, 750000};
+    static const uint32_t losses[] = {0, 0, 0, 1000, 10000, 50000, 200000, 500000, 750000, 900000};
     static const uint32_t spans[] = {16, 64, 512, 700, 4096};
     struct snic_rng g;
     snic_rng_init(&g, seed * 7919 + 13);
@@ -379,7 +398,9 @@ void world_life(struct world_opts *o, uint64_t seed)
     o->depth = 1u << snic_rng_below(&g, 7);
     o->blocks = 1u << snic_rng_below(&g, snic_rng_below(&g, 4) == 0 ? 9 : 4);
     o->span = spans[snic_rng_below(&g, 5)];
-    o->loss_ppm = losses[snic_rng_below(&g, 8)];
+    o->loss_ppm = losses[snic_rng_below(&g, SNIC_COUNTOF(losses))];
+    if (o->loss_ppm >= 500000 && o->depth < 32)
+        o->depth = 32; /* or the time goes by in probes */
     o->dup_ppm = snic_rng_below(&g, 2) == 0 ? 0 : 20000;
     o->corrupt_ppm = snic_rng_below(&g, 3) == 0 ? 5000 : 0;
     o->jitter_ns = snic_rng_below(&g, 2) == 0 ? 0 : snic_rng_below(&g, 100 * WORLD_US);
@@ -392,6 +413,8 @@ void world_life(struct world_opts *o, uint64_t seed)
     o->qos = snic_rng_below(&g, 8) == 0 ? 20000 : 0;
     /* Half of all lost both ways: nothing is promised but that it ends. */
     o->hang_ns = o->loss_ppm >= 500000 ? 20 * WORLD_S : 2 * WORLD_S;
+    if (o->loss_ppm >= 900000)
+        o->hang_ns = 60 * WORLD_S;
     if (o->qos != 0)
         o->hang_ns = 20 * WORLD_S;
 }

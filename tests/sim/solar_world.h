@@ -9,6 +9,8 @@
  *   failed   versions that ended with an error, or with the agent's death. Once a read that began
  *            after that has seen less than such a version, nobody may ever see it
  *   bytes    what is read is what was written with that version
+ * Versions are ordered by the agent's incarnation, and in it as the agent gave them: not by their
+ * epochs, which might wrap.
  */
 #ifndef SNIC_TESTS_SIM_SOLAR_WORLD_H
 #define SNIC_TESTS_SIM_SOLAR_WORLD_H
@@ -42,6 +44,11 @@ struct world_opts {
     uint32_t check;       /* every n-th wake is checked whole; 0: never */
     uint32_t flags;       /* of the agent */
     uint32_t qos;         /* I/Os a second, 0: none */
+    uint32_t epoch;       /* sa_epoch of the agent's first incarnation, 0: 1 */
+    uint32_t big_holes;   /* spines, a bit each, that swallow packets above 1500 bytes for ever */
+    uint64_t skew_ns;     /* a spine is slower than the one before by that */
+    uint64_t late_ns;     /* longest that WORLD_HOLD keeps a packet, 0: 50 ms; half at least */
+    uint32_t again_ppm;   /* most blocks sent again for nothing, of all; 0: no such rule */
     int print;
 };
 
@@ -55,6 +62,7 @@ enum world_fault {
     WORLD_STALL,    /* the agent's thread sleeps */
     WORLD_STORE,    /* a store is slow */
     WORLD_DARK,     /* nothing passes to a server */
+    WORLD_HOLD,     /* what is sent to or from a server comes late_ns later, or half */
     WORLD_FAULTS
 };
 #define WORLD_ALL_FAULTS ((1u << WORLD_FAULTS) - 1)
@@ -63,6 +71,8 @@ struct world_result {
     const char *failure; /* NULL: none */
     uint64_t ios;
     uint64_t failed;
+    uint64_t failed_by[3]; /* of them: reads; writes never admitted; writes that were fenced */
+    uint64_t reissued;     /* disks, their epochs used up */
     uint64_t events;
     uint64_t simulated_ns;
     uint64_t max_ns; /* oldest I/O when it was done */

@@ -6,6 +6,8 @@
 
 #include "solar_world.h"
 
+#define WORLD_PRIME UINT64_C(0x100000001b3)
+
 enum {
     SERVERS = 3,
     DISKS = 2,
@@ -68,6 +70,7 @@ struct server {
     uint32_t inbox, inbox_last;
     uint64_t slow_until_ns;
     uint64_t dark_until_ns;
+    uint64_t hold_until_ns;
 };
 
 struct request {
@@ -113,6 +116,7 @@ struct world {
     struct snic_solar *c;
     void *mem;
     uint32_t incarnation;
+    uint32_t epoch[DISKS]; /* of the next attach */
     int agent_up;
     uint64_t wake_ns; /* the earliest that is scheduled */
     uint64_t asleep_ns;
@@ -154,6 +158,8 @@ void world_server_die(struct world *w, uint32_t s);
 void world_stored(struct world *w, uint32_t s, uint32_t request);
 void world_server_deliver(struct world *w, uint32_t s, uint32_t datagram);
 void world_move(struct world *w);
+/* The disk begins anew with epoch 1: what is stored is older than all that will be written. */
+void world_reissue(struct world *w, uint32_t disk);
 
 /* solar_guest.c */
 void world_agent_start(struct world *w);

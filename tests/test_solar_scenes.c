@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Lives of an agent and its servers that are made for one rule each (sim/solar_world.h). The engine
+ * comes through; with that rule broken it does not: sim/solar_mutate.py.
+ */
+#include "solar_world.h"
+#include "support.h"
+
+/* Nothing goes wrong here but what a scene adds. */
+static struct world_opts calm_world(uint64_t seed)
+{
+    struct world_opts o = {.seed = seed, .ios = 4000, .servers = 1, .disks = 1, .paths = 4};
+    o.depth = 4;
+    o.blocks = 4;
+    o.span = 64;
+    o.store_ns = 20 * WORLD_US;
+    o.reads = 40;
+    o.check = 16;
+    o.hang_ns = 5 * WORLD_S;
+    return o;
+}
+
+static struct world_result scene(const struct world_opts *o)
+{
+    struct world_result r;
+    world_run(o, &r);
+    if (r.failure != NULL)
+        fail_msg("seed %llu: %s", (unsigned long long)o->seed, r.failure);
+    return r;
+}
+
+/* Three of four spines lose large packets only. Ports that lead there are found out by probes that
+   are as large, and never carry data; small probes would go on praising them. */
+static void test_solar_scene_size_dependent_holes_carry_no_data(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.big_holes = 0xfu & ~(1u << i);
+        o.again_ppm = 10000;
+        struct world_result r = scene(&o);
+        assert_true(r.agent.rerolls > 0);
+    }
+}
+
+/* What is sent arrives long after it was given up. The guest that has seen SNIC_EIO, and then what
+   was there before, never sees the write that failed. */
+static void test_solar_scene_given_up_late_copies_never_land(void **state)
+{
+    (void)state;
+    uint64_t failed = 0;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.kinds = 1u << WORLD_HOLD;
+        o.faults = 3;
+        o.late_ns = 150 * WORLD_MS;
+        o.deadline_ns = 20 * WORLD_MS;
+        o.depth = 2;
+        o.blocks = 1;
+        o.reads = 95;
+        o.ios = 40000;
+        failed += scene(&o).failed;
+    }
+    assert_true(failed > 20);
+}
+
+/* The agent dies, and what it had under way arrives when the next one has read what was there
+   before: generations were raised, so it is refused. */
+static void test_solar_scene_dead_agents_late_copies_never_land(void **state)
+{
+    uint64_t deaths = 0;
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.kinds = 1u << WORLD_HOLD | 1u << WORLD_AGENT;
+        o.faults = 8;
+        o.late_ns = 150 * WORLD_MS;
+        o.depth = 8;
+        o.span = 4096;
+        o.reads = 80;
+        o.ios = 60000;
+        struct world_result r = scene(&o);
+        deaths += r.faults[WORLD_AGENT];
+    }
+    assert_true(deaths > 5);
+}
+
+/* The agent dies and attaches its disk again until epochs are used up: then it is refused, and the
+   disk issued anew. With an epoch that wraps, what is acknowledged would be older than what is
+   stored, and lost. */
+static void test_solar_scene_epochs_end_disk_issued_anew(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 2; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.kinds = 1u << WORLD_AGENT;
+        o.faults = 5;
+        o.epoch = 65530;
+        o.disks = 2;
+        o.ios = 20000;
+        o.depth = 1;
+        struct world_result r = scene(&o);
+        assert_true(r.faults[WORLD_AGENT] > 10 && r.reissued >= 2);
+    }
+}
+
+/* Ways through the fabric are of very different length, and nothing is lost: an answer on a short
+   one says nothing about what is under way on a long one. */
+static void test_solar_scene_paths_of_unequal_length_nothing_sent_again(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.skew_ns = 120 * WORLD_US;
+        o.again_ppm = 20000;
+        o.depth = 16;
+        o.store_ns = WORLD_US;
+        (void)scene(&o);
+    }
+}
+
+/* Late duplicates on all paths, servers and stores that come and go: nothing is written over by
+   what is older (the world's store is the one that compares versions). */
+static void test_solar_scene_late_duplicates_overwrite_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.kinds = 1u << WORLD_HOLD | 1u << WORLD_SERVER | 1u << WORLD_MOVE;
+        o.faults = 5;
+        o.late_ns = 60 * WORLD_MS;
+        o.dup_ppm = 100000;
+        o.loss_ppm = 50000;
+        o.servers = 2;
+        o.disks = 2;
+        o.span = 8;
+        o.jitter_ns = 100 * WORLD_US;
+        (void)scene(&o);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_solar_scene_size_dependent_holes_carry_no_data),
+        cmocka_unit_test(test_solar_scene_given_up_late_copies_never_land),
+        cmocka_unit_test(test_solar_scene_dead_agents_late_copies_never_land),
+        cmocka_unit_test(test_solar_scene_epochs_end_disk_issued_anew),
+        cmocka_unit_test(test_solar_scene_paths_of_unequal_length_nothing_sent_again),
+        cmocka_unit_test(test_solar_scene_late_duplicates_overwrite_nothing),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
