@@ -115,6 +115,7 @@ void duo_break(struct duo *d, uint32_t conn, int reason)
         snic_luna_target_closed(d->t, n->handle, d->now);
     n->open = 0;
     n->paused = 0;
+    n->resumed = 0;
     n->up.head = n->up.tail = n->down.head = n->down.tail = 0;
 }
 
@@ -235,8 +236,9 @@ static void duo_up(struct duo *d, struct duo_conn *n)
         struct snic_luna_request q;
         size_t size = pipe_next(d, &n->up), used;
         int r;
-        if (size == 0)
+        if (size == 0 && !n->resumed)
             return;
+        n->resumed = 0;
         do {
             r = snic_luna_target_recv(d->t, n->handle, n->up.bytes + n->up.head, size, &used, &q,
                                       d->now);
@@ -272,6 +274,7 @@ static void duo_connect(struct duo *d, const struct snic_luna_action *a)
     n->gen = a->gen;
     n->open = 0;
     n->paused = 0;
+    n->resumed = 0;
     n->up.head = n->up.tail = n->down.head = n->down.tail = 0;
     if (d->refused || snic_luna_target_opened(d->t, &n->handle, d->now) != 0) {
         snic_luna_closed(d->c, 0, a->conn, a->gen, SNIC_ECONNREFUSED, d->now);
@@ -324,8 +327,10 @@ static void duo_target_act(struct duo *d, const struct snic_luna_target_action *
             n->open &= ~2;
     } else {
         assert_int_equal(a->type, SNIC_LUNA_TARGET_RESUME);
-        if (n != NULL)
+        if (n != NULL) {
             n->paused = 0;
+            n->resumed = 1;
+        }
     }
 }
 

@@ -22,6 +22,7 @@ struct duo_conn {
     uint32_t handle; /* of the target */
     int open;        /* bit 0: at the agent, bit 1: at the target */
     int paused;
+    int resumed;
 };
 
 struct duo_stored {

@@ -62,9 +62,10 @@
  *
  * Bounded hang. Where LUNA in the paper waited minutes for the network (section 3.3), a connection
  * that has something outside and on which nothing came for progress_ns (800 ms) is closed and made
- * anew; a quarter of that time before it is asked by a PROBE, which a server answers even if its
- * store is slow. What was not acknowledged is sent again, on another connection at once if there is
- * one: versions make that harmless. Attempts to connect are 1 to 100 ms apart. With
+ * anew. After a quarter of that time it gets nothing new, and is asked by a PROBE, which a server
+ * answers even if its store is slow; so are the server's other connections, which may be dead as
+ * well. What was not acknowledged is sent again, on another connection that answers: versions make
+ * that harmless. Attempts to connect are 1 to 100 ms apart. With
  * SNIC_LUNA_PAPER there is no such timeout, no PROBE, and one connection: the original behaviour.
  *
  * Giving up: as in solar.h. Nothing before deadline_ns; a write that may be under way is fenced
@@ -385,7 +386,8 @@ SNIC_API int snic_luna_check(const struct snic_luna *c) SNIC_NONNULL(1);
  *             begin q (a copy of what q.data shows, if it is needed later);
  *     } while (r == 1);
  *     if (r == SNIC_EAGAIN)
- *         keep the rest, receive no more from it until RESUME, then go on with the rest;
+ *         keep the rest, receive no more from it until RESUME; then go on with the rest,
+ *         even if that is no byte at all: what is inside may give requests still;
  *
  * and when a batch is dealt with, poll until there is no more: answers leave then, joined.
  */
@@ -459,7 +461,8 @@ struct snic_luna_block {
 enum snic_luna_target_act {
     SNIC_LUNA_TARGET_SEND = 1, /**< send: write it to send->handle                             */
     SNIC_LUNA_TARGET_CLOSE,    /**< handle: abort it; the handle is no longer valid            */
-    SNIC_LUNA_TARGET_RESUME    /**< handle: after SNIC_EAGAIN, recv may be called again        */
+    SNIC_LUNA_TARGET_RESUME /**< handle: after SNIC_EAGAIN, call recv again, with 0 bytes if need be
+                             */
 };
 
 struct snic_luna_target_action {

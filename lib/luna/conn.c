@@ -199,6 +199,22 @@ void luna_conn_ask(struct snic_luna *c, struct luna_conn *n)
         n->heard = luna_alive(c); /* it had no reason to say anything */
 }
 
+int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n)
+{
+    return (c->o.flags & SNIC_LUNA_PAPER) == 0 && luna_conn_waits(n) &&
+           luna_alive(c) - n->heard >= c->o.progress_ns / 4;
+}
+
+/* If one of a server's connections is silent, the others that have nothing to say may be dead as
+   well; whoever is asked now is known by the time that the silent one's blocks need another. */
+static void luna_conn_doubt(struct snic_luna *c, struct luna_server *s)
+{
+    for (uint32_t i = 0; i < c->o.conns; i++)
+        if (s->conns[i].state == SNIC_LUNA_UP && !s->conns[i].probe_out)
+            s->conns[i].probe_due = 1;
+    c->dirty = 1;
+}
+
 void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
 {
     if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0 ||
@@ -231,10 +247,8 @@ void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)
         return;
     }
     if (n->state == SNIC_LUNA_UP && n->outside + n->fence_out > 0 && !n->probe_out &&
-        silent >= c->o.progress_ns / 4) {
-        n->probe_due = 1;
-        c->dirty = 1;
-    }
+        silent >= c->o.progress_ns / 4)
+        luna_conn_doubt(c, &c->servers[n->server]);
     luna_conn_watch(c, n);
 }
 

@@ -343,6 +343,8 @@ void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tel
 void luna_conn_fired(struct snic_timer *t, uint64_t now_ns);
 /** Something that wants an answer is about to be sent. */
 void luna_conn_ask(struct snic_luna *c, struct luna_conn *n);
+/** It does not answer: it gets nothing new until it does. */
+int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n);
 /** Something was sent, or was answered: when to look again. */
 void luna_conn_watch(struct snic_luna *c, struct luna_conn *n);
 void luna_server_fired(struct snic_timer *t, uint64_t now_ns);

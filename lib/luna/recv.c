@@ -336,6 +336,8 @@ int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t
         return SNIC_ENOENT;
     if (size == 0)
         return 0;
+    if (luna_conn_doubtful(c, n))
+        c->dirty = 1;
     n->heard = luna_alive(c);
     n->bytes_in += size;
     c->s.bytes_in += size;

@@ -312,6 +312,7 @@ static void luna_send_probe(struct snic_luna *c, struct luna_conn *n)
     struct luna_out *o = luna_out_take(&c->pool);
     if (o == NULL)
         return;
+    luna_conn_ask(c, n);
     n->probed = snic_rng_next(&c->rng);
     luna_head(c, n, &h, SNIC_EBS_PROBE);
     h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES;
@@ -323,13 +324,14 @@ static void luna_send_probe(struct snic_luna *c, struct luna_conn *n)
     luna_leave(c, n, o);
 }
 
-static struct luna_conn *luna_best(const struct luna_server *s, uint32_t conns, uint32_t tried)
+static struct luna_conn *luna_best(const struct snic_luna *c, const struct luna_server *s,
+                                   uint32_t tried)
 {
     struct luna_conn *best = NULL;
-    for (uint32_t i = 0; i < conns; i++) {
+    for (uint32_t i = 0; i < c->o.conns; i++) {
         struct luna_conn *n = &s->conns[i];
         if (n->state == SNIC_LUNA_UP && (tried >> i & 1) == 0 &&
-            (best == NULL || n->outside < best->outside))
+            (best == NULL || n->outside < best->outside) && !luna_conn_doubtful(c, n))
             best = n;
     }
     return best;
@@ -339,7 +341,7 @@ static struct luna_conn *luna_best(const struct luna_server *s, uint32_t conns, 
 int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
 {
     struct snic_ebs_header h;
-    struct luna_conn *n = luna_best(&c->servers[r->server], c->o.conns, 0);
+    struct luna_conn *n = luna_best(c, &c->servers[r->server], 0);
     struct luna_out *o = n == NULL ? NULL : luna_out_take(&c->pool);
     if (o == NULL)
         return SNIC_EAGAIN;
@@ -368,7 +370,7 @@ static int luna_server_send(struct snic_luna *c, struct luna_server *s)
     }
     while (!snic_link_alone(&s->again) || !snic_link_alone(&s->ready[0]) ||
            !snic_link_alone(&s->ready[1])) {
-        struct luna_conn *n = luna_best(s, c->o.conns, tried);
+        struct luna_conn *n = luna_best(c, s, tried);
         if (n == NULL)
             return 0;
         int r = luna_build(c, s, n);

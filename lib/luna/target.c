@@ -204,6 +204,7 @@ static void luna_peer_fresh(struct snic_luna_target *t, struct luna_peer *n)
     for (uint32_t i = t->o.frames_max; i-- > 0;) {
         n->frames[i].state = LUNA_FRAME_FREE;
         n->frames[i].serial = 0; /* J3 */
+        n->frames[i].open = 0;
         n->frames[i].next = n->free_frame;
         n->free_frame = i;
     }

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The world's agent: its owner's loop, a guest that keeps some I/Os in flight, and the oracle. */
+#include "luna_world_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void world_agent_soon(struct world *w, uint64_t at_ns)
+{
+    at_ns = snic_max_u64(at_ns, w->asleep_ns);
+    if (!w->agent_up || at_ns >= w->wake_ns)
+        return;
+    w->wake_ns = at_ns;
+    world_at(w, at_ns, EV_AGENT, w->incarnation, 0, 0);
+}
+
+/* ---- Oracle ---- */
+
+static struct oracle *oracle_of(struct world *w, const struct snic_luna_io *io, uint32_t i)
+{
+    return &w->oracle[io->disk][io->lba + i];
+}
+
+static uint64_t oracle_version(struct world *w, uint64_t stamp)
+{
+    if (stamp == 0 || stamp > w->stamps)
+        return 0;
+    for (uint32_t i = 0; i < w->o.depth; i++)
+        if (w->guests[i].busy && w->guests[i].stamp == stamp)
+            return w->guests[i].io.wver;
+    return w->versions[stamp];
+}
+
+/* The highest version that wrote, or may have written, zeros there. */
+static uint64_t oracle_zeros(struct world *w, const struct snic_luna_io *read, uint32_t i)
+{
+    uint64_t highest = oracle_of(w, read, i)->zeros, lba = read->lba + i;
+    for (uint32_t k = 0; k < w->o.depth; k++) {
+        const struct snic_luna_io *io = &w->guests[k].io;
+        if (w->guests[k].busy && io->disk == read->disk && io->lba <= lba &&
+            lba < io->lba + io->blocks && (io->op == SNIC_LUNA_ZERO || io->op == SNIC_LUNA_TRIM))
+            highest = snic_max_u64(highest, io->wver);
+    }
+    return highest;
+}
+
+static void oracle_read(struct world *w, struct guest *g)
+{
+    for (uint32_t i = 0; i < g->io.blocks; i++) {
+        const unsigned char *p = g->data + (size_t)i * SNIC_EBS_BLOCK_BYTES;
+        struct oracle *b = oracle_of(w, &g->io, i);
+        uint64_t stamp = snic_get_le64(p);
+        if (stamp == 0) {
+            if (g->floor[i] > 0 && oracle_zeros(w, &g->io, i) < g->floor[i])
+                world_fail(w, "zeros are read where data were acknowledged");
+            continue;
+        }
+        uint64_t version = oracle_version(w, stamp);
+        if (snic_get_le64(p + 8) != g->io.lba + i ||
+            snic_get_le64(p + SNIC_EBS_BLOCK_BYTES - 8) != stamp || version == 0)
+            world_fail(w, "what is read was never written there");
+        if (version < g->floor[i])
+            world_fail(w, "an acknowledged write is gone, or an older one came over it");
+        if (version == b->forbidden)
+            world_fail(w, "a write that had failed appears later");
+        if (g->io.submitted_ns > b->failed_at_ns && version < b->failed)
+            b->forbidden = b->failed;
+        b->floor = snic_max_u64(b->floor, version);
+    }
+}
+
+static void oracle_write(struct world *w, struct guest *g, int ok)
+{
+    if (g->stamp != 0)
+        w->versions[g->stamp] = g->io.wver;
+    for (uint32_t i = 0; i < g->io.blocks; i++) {
+        struct oracle *b = oracle_of(w, &g->io, i);
+        if (g->stamp == 0)
+            b->zeros = snic_max_u64(b->zeros, g->io.wver);
+        if (ok)
+            b->floor = snic_max_u64(b->floor, g->io.wver);
+        else if (g->io.wver > b->failed) {
+            b->failed = g->io.wver;
+            b->failed_at_ns = w->now_ns;
+        }
+    }
+}
+
+/* ---- The guest ---- */
+
+static void guest_fill(struct world *w, struct guest *g)
+{
+    g->stamp = ++w->stamps;
+    w->versions[g->stamp] = 0;
+    for (uint32_t i = 0; i < g->io.blocks; i++) {
+        unsigned char *p = g->data + (size_t)i * SNIC_EBS_BLOCK_BYTES;
+        memset(p + 16, 0, w->o.corrupt_ppm == 0 ? 16 : SNIC_EBS_BLOCK_BYTES - 16);
+        snic_put_le64(p, g->stamp);
+        snic_put_le64(p + 8, g->io.lba + i);
+        snic_put_le64(p + SNIC_EBS_BLOCK_BYTES - 8, g->stamp);
+    }
+}
+
+static void guest_choose(struct world *w, struct guest *g)
+{
+    struct snic_luna_io *io = &g->io;
+    uint64_t draw = snic_rng_next(&w->rng);
+    memset(io, 0, sizeof(*io));
+    io->disk = (uint32_t)(draw % w->o.disks);
+    io->op = draw >> 8 & 63 ? SNIC_LUNA_WRITE : (uint8_t)(SNIC_LUNA_ZERO + (draw >> 16) % 3);
+    if ((draw >> 32) % 100 < w->o.reads)
+        io->op = SNIC_LUNA_READ;
+    uint32_t most = w->o.blocks < w->o.span ? w->o.blocks : w->o.span;
+    io->blocks = 1 + (uint32_t)snic_rng_below(&w->rng, most);
+    io->lba = snic_rng_below(&w->rng, w->o.span - io->blocks + 1);
+}
+
+static void guest_submit(struct world *w, struct guest *g)
+{
+    struct snic_luna_io *io = &g->io;
+    g->stamp = 0;
+    if (io->op == SNIC_LUNA_WRITE)
+        guest_fill(w, g);
+    if (io->op == SNIC_LUNA_FLUSH)
+        io->blocks = 0;
+    if (io->op <= SNIC_LUNA_WRITE) {
+        size_t size = (size_t)io->blocks * SNIC_EBS_BLOCK_BYTES, half = io->blocks / 3;
+        g->iov[0].base = g->data;
+        g->iov[0].size = half * SNIC_EBS_BLOCK_BYTES;
+        g->iov[1].base = g->data + g->iov[0].size;
+        g->iov[1].size = size - g->iov[0].size;
+        io->iov = half == 0 ? &g->iov[1] : g->iov;
+        io->iov_count = half == 0 ? 1 : 2;
+    }
+    for (uint32_t i = 0; i < io->blocks; i++)
+        g->floor[i] = oracle_of(w, io, i)->floor;
+    g->busy = 1;
+    w->inflight++;
+    w->started++;
+    if (snic_luna_submit(w->c, io, w->now_ns) != 0)
+        world_fail(w, "submit");
+}
+
+static void guest_done(struct world *w, struct guest *g)
+{
+    struct snic_luna_io *io = &g->io;
+    uint64_t since = snic_max_u64(io->submitted_ns, w->mended_ns);
+    uint64_t age = io->done_ns > since ? io->done_ns - since : 0;
+    if (!g->busy)
+        world_fail(w, "an I/O is done twice");
+    w->r.max_ns = snic_max_u64(w->r.max_ns, age);
+    if (age > w->o.hang_ns)
+        world_fail(w, "an I/O hung");
+    uint64_t deadline = w->o.deadline_ns != 0 ? w->o.deadline_ns : 60 * WORLD_S;
+    if (io->result != 0 && (io->result != SNIC_EIO || io->done_ns - io->submitted_ns < deadline))
+        world_fail(w, snic_errname(io->result));
+    w->r.failed += io->result != 0;
+    if (io->op == SNIC_LUNA_READ && io->result == 0)
+        oracle_read(w, g);
+    else if (io->op != SNIC_LUNA_READ && io->op != SNIC_LUNA_FLUSH)
+        oracle_write(w, g, io->result == 0);
+    g->busy = 0;
+    w->inflight--;
+    w->done++;
+}
+
+/* All that was ever written, read once more when everything is mended. */
+static int guest_audit(struct world *w, struct guest *g)
+{
+    uint64_t all = (uint64_t)w->o.disks * w->o.span, at = w->auditing;
+    if (at >= all)
+        return 0;
+    memset(&g->io, 0, sizeof(g->io));
+    g->io.op = SNIC_LUNA_READ;
+    g->io.disk = (uint32_t)(at / w->o.span);
+    g->io.lba = at % w->o.span;
+    g->io.blocks = (uint32_t)snic_min_u64(64, w->o.span - g->io.lba);
+    w->auditing += g->io.blocks;
+    return 1;
+}
+
+int world_over(const struct world *w)
+{
+    return w->calm && w->inflight == 0 && w->agent_up &&
+           w->auditing >= (uint64_t)w->o.disks * w->o.span;
+}
+
+static void guest_run(struct world *w)
+{
+    for (uint32_t i = 0; i < w->o.depth; i++) {
+        struct guest *g = &w->guests[i];
+        if (g->busy)
+            continue;
+        if (w->started < w->o.ios)
+            guest_choose(w, g);
+        else if (!w->calm || w->started < w->o.ios || !guest_audit(w, g))
+            return;
+        guest_submit(w, g);
+    }
+}
+
+/* ---- The owner's loop ---- */
+
+static void agent_map(struct world *w, uint32_t disk, uint64_t segment)
+{
+    const struct segment *g = &w->segments[disk][segment];
+    if (snic_luna_map(w->c, disk, segment, g->seg_id, g->server, g->gen, w->now_ns) != 0)
+        world_fail(w, "map");
+}
+
+static void agent_action(struct world *w, struct snic_luna_action *a)
+{
+    struct link *l = NULL;
+    switch (a->type) {
+    case SNIC_LUNA_SEND:
+        l = stream_find(w, a->server, a->conn, a->gen);
+        if (l == NULL || l->agent_open != 2) {
+            world_fail(w, "a send for a connection that does not stand");
+            break;
+        }
+        stream_send(w, l, UP, a->send);
+        break;
+    case SNIC_LUNA_DONE:
+        guest_done(w, SNIC_CONTAINER(a->io, struct guest, io));
+        break;
+    case SNIC_LUNA_CONNECT:
+        stream_connect(w, a->server, a->conn, a->gen);
+        break;
+    case SNIC_LUNA_CLOSE:
+        if (w->o.corrupt_ppm == 0 && a->reason != SNIC_ETIMEDOUT && a->reason != SNIC_ECONNRESET)
+            world_fail(w, "the agent finds fault with an honest stream");
+        l = stream_find(w, a->server, a->conn, a->gen);
+        if (l != NULL)
+            stream_agent_ends(w, l);
+        break;
+    case SNIC_LUNA_MAP:
+        agent_map(w, a->disk, a->segment);
+        break;
+    case SNIC_LUNA_LEASE:
+        world_fail(w, "the lease was lost");
+        break;
+    default:
+        break;
+    }
+    if (w->o.print && a->type != SNIC_LUNA_SEND && a->type != SNIC_LUNA_DONE)
+        printf("%.3f ms: action %u, server %u conn %u gen %u reason %d\n", (double)w->now_ns / 1e6,
+               a->type, a->server, a->conn, a->gen, a->reason);
+}
+
+static void agent_read(struct world *w, struct link *l)
+{
+    const unsigned char *p;
+    size_t size;
+    int over = 0;
+    uint64_t life = l->life;
+    while (l->life == life && l->agent_open == 2 &&
+           (size = stream_peek(w, l, DOWN, &p, &over)) > 0) {
+        (void)snic_luna_recv(w->c, l->server, l->conn, l->gen, p, size, w->now_ns);
+        stream_read(w, l, DOWN, size);
+    }
+    if (over && l->life == life && l->agent_open == 2) {
+        snic_luna_closed(w->c, l->server, l->conn, l->gen, SNIC_ECONNRESET, w->now_ns);
+        stream_agent_ends(w, l);
+    }
+}
+
+void world_agent_run(struct world *w)
+{
+    struct snic_luna_action a;
+    uint64_t due;
+    w->wake_ns = SNIC_NEVER;
+    if (w->now_ns < w->asleep_ns) {
+        world_agent_soon(w, w->asleep_ns);
+        return;
+    }
+    for (uint32_t i = 0; i < LINKS; i++) {
+        struct link *l = &w->links[i];
+        if (l->used && l->incarnation == w->incarnation && l->agent_open == 2)
+            agent_read(w, l);
+    }
+    uint32_t actions = 0;
+    do {
+        guest_run(w);
+        while (snic_luna_poll(w->c, &a, 1, w->now_ns) == 1) {
+            agent_action(w, &a);
+            if (++actions > 100000) {
+                world_fail(w, "poll has no end");
+                return;
+            }
+        }
+        due = snic_luna_deadline_ns(w->c);
+    } while (due <= w->now_ns && ++actions < 100000);
+    if (w->o.check != 0 && ++w->wakes % w->o.check == 0 && snic_luna_check(w->c) != 0)
+        world_fail(w, "snic_luna_check");
+    if (actions >= 100000)
+        world_fail(w, "a deadline that never passes");
+    int idle = 0;
+    for (uint32_t i = 0; i < w->o.depth; i++)
+        idle |= !w->guests[i].busy;
+    if (idle && (w->started < w->o.ios || !world_over(w)))
+        due = snic_min_u64(due, w->now_ns + 5 * WORLD_US);
+    world_agent_soon(w, due);
+}
+
+/* ---- Birth and death ---- */
+
+void world_agent_start(struct world *w)
+{
+    struct snic_luna_opts o = {.opts_size = sizeof(o), .rpcs_max = 128, .sends_max = 32};
+    w->incarnation++;
+    o.flags = w->o.flags;
+    o.seed = w->o.seed + w->incarnation;
+    o.client_epoch = w->incarnation;
+    o.disks_max = DISKS;
+    o.servers_max = SERVERS;
+    o.conns = w->o.conns;
+    o.window_blocks = w->o.window;
+    o.deadline_ns = w->o.deadline_ns;
+    o.chunks_max = 1;
+    o.disk_blocks_max = SPAN;
+    o.crc = w->o.corrupt_ppm == 0 ? world_crc : NULL;
+    size_t size = snic_luna_memsize(&o);
+    free(w->mem);
+    w->mem = aligned_alloc(SNIC_LUNA_ALIGN, size);
+    if (w->mem == NULL || snic_luna_init(&w->c, w->mem, size, &o, w->now_ns) != 0)
+        abort();
+    w->agent_up = 1;
+    w->wake_ns = SNIC_NEVER;
+    for (uint32_t s = 0; s < w->o.servers; s++)
+        if (snic_luna_server_add(w->c, s, w->now_ns) != 0)
+            world_fail(w, "server_add");
+    for (uint32_t d = 0; d < w->o.disks; d++) {
+        struct snic_luna_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->incarnation};
+        k.vd_id = 7 + d;
+        k.blocks = SPAN;
+        k.ios_per_second = w->o.qos;
+        if (snic_luna_attach(w->c, d, &k, w->now_ns) != 0)
+            world_fail(w, "attach");
+    }
+    for (uint32_t i = 0; i < DEPTH; i++)
+        w->guests[i].data = w->guest_data[i];
+    world_agent_soon(w, w->now_ns);
+}
+
+/* What was under way may have happened or not, or not yet: until the control plane has raised the
+   generations, which it does before the next one attaches. */
+void world_agent_die(struct world *w)
+{
+    if (!w->agent_up || w->incarnation >= 60000)
+        return;
+    stream_agent_died(w);
+    w->agent_up = 0;
+    for (uint32_t d = 0; d < w->o.disks; d++)
+        for (uint32_t i = 0; i < SEGMENTS; i++)
+            w->segments[d][i].gen++;
+    for (uint32_t i = 0; i < w->o.depth; i++) {
+        struct guest *g = &w->guests[i];
+        if (!g->busy)
+            continue;
+        if (g->io.op >= SNIC_LUNA_WRITE && g->io.op <= SNIC_LUNA_TRIM)
+            oracle_write(w, g, 0);
+        g->busy = 0;
+        w->inflight--;
+        w->done++;
+    }
+    world_at(w, w->now_ns + snic_rng_below(&w->rng, 20 * WORLD_MS) + 1, EV_AGENT_UP, 0, 0, 0);
+}
