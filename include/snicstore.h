@@ -33,6 +33,7 @@
 #include "snicstore/qos.h"
 #include "snicstore/wal.h"
 #include "snicstore/segments.h"
+#include "snicstore/volume.h"
 #include "snicstore/replica.h"
 #include "snicstore/fs.h"
 

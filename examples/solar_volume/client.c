@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A virtual disk as an NBD server. */
+#include "nbd.h"
+#include "volume.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *server;
+    const char *socket;
+    const char *local;
+    uint64_t disk;
+    uint64_t size;
+    uint64_t epoch;
+    uint64_t paths;
+    uint64_t stats;
+    const char *metrics;
+    enum ex_level level;
+} co = {.server = "127.0.0.1:7000", .disk = 1, .epoch = 1, .paths = 4, .level = EX_INFO};
+
+static struct {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_volume *v;
+    struct snic_io *io;
+    struct nbd *nbd;
+    struct ex_stats *stats;
+    uint64_t slow; /* since the last line about them */
+    uint64_t slow_ns;
+} cl;
+
+static void options(int argc, char **argv)
+{
+    static const struct ex_option table[] = {
+        {"server", EX_TEXT, &co.server, "ADDR:PORT", "the block server", 0, 0, NULL},
+        {"disk", EX_NUMBER, &co.disk, "N", "the disk's number", 1, UINT32_MAX, NULL},
+        {"size", EX_SIZE, &co.size, "SIZE", "its size", 4096, UINT64_C(1) << 50, NULL},
+        {"epoch", EX_NUMBER, &co.epoch, "N",
+         "lease of the disk: higher than any before, where no catalog grants it", 1, 65535, NULL},
+        {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
+        {"local", EX_TEXT, &co.local, "ADDR",
+         "bind the paths' sockets here (as the server's family)", 0, 0, NULL},
+        {"paths", EX_NUMBER, &co.paths, "N", "paths to a server", 1, 8, NULL},
+        {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
+        {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
+        {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
+    };
+    ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for whoever speaks NBD.");
+    ex_log_set(co.level, "client");
+    if (co.size == 0 || co.socket == NULL)
+        ex_die("--size SIZE and --socket PATH are needed");
+    if (co.size % BLOCK_BYTES != 0)
+        ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
+}
+
+static size_t metrics(void *ctx, struct ex_metric *m)
+{
+    struct snic_volume_stats s;
+    struct nbd_stats n;
+    size_t count = 0;
+    (void)ctx;
+    snic_volume_get_stats(cl.v, &s);
+    nbd_stats(cl.nbd, &n);
+    const struct ex_metric all[] = {
+        {"nbd_clients", n.clients, 0},
+        {"nbd_requests", n.requests, 1},
+        {"nbd_errors", n.errors, 1},
+        {"inside", s.agent.inside, 0},
+        {"blocks_written", s.agent.blocks_written, 1},
+        {"blocks_read", s.agent.blocks_read, 1},
+        {"retransmits", s.agent.retransmits, 1},
+        {"hedges", s.agent.hedges, 1},
+        {"rerolls", s.agent.rerolls, 1},
+        {"resets", s.agent.resets, 1},
+        {"hellos", s.agent.hellos, 1},
+        {"slow", s.agent.slow, 1},
+        {"busy", s.agent.busy, 1},
+        {"stale", s.agent.stale_gens, 1},
+        {"data_crc", s.agent.data_crc, 1},
+        {"unsent", s.unsent, 1},
+    };
+    for (; count < SNIC_COUNTOF(all); count++)
+        m[count] = all[count];
+    return count;
+}
+
+/* Without a catalog: all segments are at the one server. */
+static void map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
+{
+    uint32_t now = snic_volume_gen((uint32_t)co.epoch, 0);
+    (void)ctx;
+    int r = gen >= now ? SNIC_ESTALE
+                       : snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
+    if (r != 0)
+        ex_log(EX_ERROR,
+               "segment %" PRIu64 " is not at the server as this client knows it: it waits",
+               segment);
+}
+
+static void lease(void *ctx, uint32_t disk)
+{
+    (void)ctx;
+    (void)disk;
+    ex_log(EX_ERROR, "another client has the disk's lease: nothing is written any more");
+}
+
+static void suspect(void *ctx, uint32_t server, int is)
+{
+    (void)ctx;
+    (void)server;
+    ex_log(EX_WARNING, is ? "no path to %s works" : "%s can be reached again", co.server);
+}
+
+/* One line in five seconds, whatever their number. */
+static void slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
+{
+    uint64_t now = snic_loop_now(cl.loop);
+    (void)ctx;
+    (void)disk;
+    cl.slow++;
+    if (now < cl.slow_ns)
+        return;
+    ex_log(EX_WARNING,
+           "%" PRIu64 " I/Os take longer than a second, one at block %" PRIu64 ", of %" PRIu32
+           "; they are tried on",
+           cl.slow, lba, blocks);
+    cl.slow = 0;
+    cl.slow_ns = now + UINT64_C(5000000000);
+}
+
+static void drained(void *ctx)
+{
+    (void)ctx;
+    snic_loop_stop(cl.loop);
+}
+
+static int signals;
+
+static void stop(void *ctx)
+{
+    (void)ctx;
+    if (signals++ == 0)
+        nbd_drain(cl.nbd, drained, NULL);
+    else
+        snic_loop_stop(cl.loop); /* again: at once */
+}
+
+static void volume_open(void)
+{
+    static const struct snic_volume_events ev = {
+        .map = map, .lease = lease, .suspect = suspect, .slow = slow};
+    struct snic_volume_opts o = {.opts_size = sizeof(o), .loop = cl.loop, .net = cl.net};
+    struct snic_net_addr server;
+    ex_address("server", co.server, &server);
+    if (co.local != NULL)
+        ex_address("local", co.local, &o.local);
+    else
+        o.local.family = server.family;
+    o.seed = sv_seed();
+    o.client_epoch = (uint32_t)co.epoch;
+    o.paths = (uint32_t)co.paths;
+    o.servers_max = 1;
+    o.disks_max = 1;
+    o.chunks_max = (uint32_t)(co.size >> 30) + 1;
+    o.disk_blocks_max = snic_max_u64(co.size / BLOCK_BYTES, SNIC_SEGMENTS_BLOCKS);
+    size_t size = snic_volume_memsize(&o);
+    int r = snic_volume_open(&cl.v, sv_memory(size), size, &o, &ev, NULL);
+    if (r == 0)
+        r = snic_volume_server_add(cl.v, 0, &server);
+    struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = (uint32_t)co.epoch};
+    d.vd_id = co.disk;
+    d.bytes = co.size;
+    if (r == 0)
+        r = snic_volume_disk_open(cl.v, 0, &d, &cl.io);
+    if (r != 0)
+        ex_die("cannot open the disk: %s", snic_strerror(r));
+}
+
+int sv_client(int argc, char **argv)
+{
+    struct snic_net_addr at = {.family = SNIC_NET_UNIX};
+    options(argc, argv);
+    if (strlen(co.socket) >= sizeof(at.path))
+        ex_die("--socket: the path is too long");
+    memcpy(at.path, co.socket, strlen(co.socket) + 1);
+    cl.loop = ex_loop_open(0);
+    cl.net = sv_net(cl.loop, 64);
+    volume_open();
+    cl.nbd = nbd_open(cl.loop, cl.net, &at);
+    char name[32];
+    snprintf(name, sizeof(name), "%" PRIu64, co.disk);
+    if (nbd_export(cl.nbd, name, cl.io) != 0)
+        ex_die("too many disks");
+    if (ex_stats_start(&cl.stats, cl.loop, cl.net, "solar_client", co.stats, co.metrics, metrics,
+                       NULL) != 0)
+        return 1;
+    ex_signals(cl.loop, stop, NULL);
+    printf("ready %s\n", co.socket);
+    fflush(stdout);
+    (void)snic_loop_run(cl.loop);
+    ex_stats_stop(cl.stats);
+    free(snic_volume_close(cl.v));
+    snic_net_shut(cl.net);
+    nbd_close(cl.nbd);
+    ex_signals_off();
+    snic_loop_close(cl.loop);
+    return 0;
+}

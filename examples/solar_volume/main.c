@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * solar_volume: virtual disks over a network, by SOLAR.
+ *
+ *     solar_volume server --listen 127.0.0.1:7000 --store disk.img --store-size 4G --disk 1:1G
+ *     solar_volume client --server 127.0.0.1:7000 --disk 1 --size 1G --socket /tmp/nbd.sock
+ *     qemu-img info nbd+unix:///?socket=/tmp/nbd.sock
+ */
+#include "volume.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+uint64_t sv_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        ex_die("the system has no random numbers: %s", strerror(errno));
+    return seed;
+}
+
+void *sv_memory(size_t size)
+{
+    void *p = size != 0 ? aligned_alloc(4096, snic_align_up(size, 4096)) : NULL;
+    if (p == NULL)
+        ex_die(size == 0 ? "these options do not fit together" : "no memory");
+    return p;
+}
+
+struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets)
+{
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o),
+                                    .conns_max = 256,
+                                    .pool_buffers = 512,
+                                    .send_queue = 192,
+                                    .idle_ms = 30000,
+                                    .dgrams_max = datagram_sockets,
+                                    .dgram_flags = SNIC_NET_DGRAM_DF,
+                                    .dgram_recv_bytes = 4u << 20,
+                                    .dgram_send_bytes = 4u << 20};
+    struct snic_net *net;
+    int r = snic_net_uring_open(&net, loop, &o);
+    if (r != 0)
+        ex_die("no network: %s", snic_strerror(r));
+    return net;
+}
+
+static void usage(FILE *to)
+{
+    fprintf(to, "Usage: solar_volume server|client [OPTION]...\n\n"
+                "  server   blocks of virtual disks, in a store on files or devices\n"
+                "  client   a virtual disk for whoever speaks NBD\n\n"
+                "  solar_volume server --help, solar_volume client --help list the options\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 2 && strcmp(argv[1], "server") == 0)
+        return sv_server(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "client") == 0)
+        return sv_client(argc - 1, argv + 1);
+    usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
+    return argc >= 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * Virtual disks for whoever speaks NBD: qemu, fio, nbdcopy, the kernel. Fixed newstyle handshake,
+ * simple replies; several clients at a time, several connections of one client (what is
+ * acknowledged is durable, so a flush on one is one on all).
+ *
+ * A connection has at most NBD_DEPTH requests and NBD_BYTES of their data inside, then it is not
+ * read for a while. What is not the protocol ends the connection, with one line in the log.
+ */
+#ifndef SOLAR_VOLUME_NBD_H
+#define SOLAR_VOLUME_NBD_H
+
+#include "block.h"
+
+enum { NBD_DEPTH = 64, NBD_EXPORTS = 64, NBD_NAME = 64, NBD_REQUEST_MAX = 32 << 20 };
+#define NBD_BYTES (UINT64_C(96) << 20)
+
+struct nbd_export {
+    char name[NBD_NAME];
+    struct block_dev dev;
+    uint64_t size;
+    int read_only;
+};
+
+struct nbd_stats {
+    uint64_t clients; /* now */
+    uint64_t accepted;
+    uint64_t requests;
+    uint64_t errors;   /* replies with an error */
+    uint64_t protocol; /* connections ended for what they said */
+};
+
+struct nbd;
+
+/** Listen at @p addr; exits with a clear line. */
+struct nbd *nbd_open(struct snic_loop *loop, struct snic_net *net,
+                     const struct snic_net_addr *addr);
+/** Offer a disk; the first one also under the empty name. @return 0; SNIC_ENOSPC */
+int nbd_export(struct nbd *n, const char *name, struct snic_io *io);
+void nbd_stats(const struct nbd *n, struct nbd_stats *out);
+/** Accept nobody, take no requests any more; over(ctx) when all that were taken are answered. */
+void nbd_drain(struct nbd *n, void (*over)(void *ctx), void *ctx);
+/** After the net handle is closed. */
+void nbd_close(struct nbd *n);
+
+#endif

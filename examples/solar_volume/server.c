@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A block server on files or devices. */
+#include "volume.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SV_STORES = SNIC_SEGMENTS_DISKS_MAX, SV_DISKS = 64 };
+
+struct sv_disk {
+    uint64_t vd;
+    uint64_t bytes;
+};
+
+static struct {
+    const char *listen;
+    const char *stores[SV_STORES];
+    uint32_t store_count;
+    uint64_t store_size;
+    struct sv_disk disks[SV_DISKS];
+    uint32_t disk_count;
+    uint64_t stats;
+    const char *metrics;
+    enum ex_level level;
+    int format;
+} so = {.listen = "127.0.0.1:7000", .store_size = UINT64_C(1) << 30, .level = EX_INFO};
+
+static struct {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_io *io[SV_STORES];
+    struct snic_volume_server *server;
+    struct ex_stats *stats;
+    struct snic_segments_req req;
+    uint32_t disk; /* whose segments are being made */
+    uint64_t segment;
+    int ready;
+    int code;
+} sv;
+
+/* ---- Options ---- */
+
+static int option_store(void *target, const char *text)
+{
+    (void)target;
+    if (so.store_count == SV_STORES || text[0] == 0)
+        return -1;
+    so.stores[so.store_count++] = text;
+    return 0;
+}
+
+/* NUMBER:SIZE */
+static int option_disk(void *target, const char *text)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    struct sv_disk *d = &so.disks[so.disk_count];
+    (void)target;
+    if (so.disk_count == SV_DISKS || text[0] < '0' || text[0] > '9')
+        return -1;
+    d->vd = strtoull(text, &end, 10);
+    if (*end != ':' || end[1] < '0' || end[1] > '9' || d->vd == 0 || d->vd > UINT32_MAX)
+        return -1;
+    d->bytes = strtoull(end + 1, &end, 10);
+    const char *u = *end != 0 ? strchr(units, *end & ~32) : NULL;
+    if (u != NULL && *u != 0) {
+        d->bytes <<= 10 * (u - units + 1);
+        end++;
+    }
+    if (*end != 0 || d->bytes == 0 || d->bytes > UINT64_C(1) << 50)
+        return -1;
+    so.disk_count++;
+    return 0;
+}
+
+static void options(int argc, char **argv)
+{
+    static const struct ex_option table[] = {
+        {"listen", EX_TEXT, &so.listen, "ADDR:PORT", "receive blocks here (UDP)", 0, 0, NULL},
+        {"store", EX_PARSE, NULL, "FILE",
+         "file or device of the store; several times: several devices", 0, 0, option_store},
+        {"store-size", EX_SIZE, &so.store_size, "SIZE", "of a file that is not there yet (1G)",
+         UINT64_C(16) << 20, UINT64_C(1) << 46, NULL},
+        {"format", EX_FLAG, &so.format, NULL, "begin anew: all that is in the store is gone", 0, 0,
+         NULL},
+        {"disk", EX_PARSE, NULL, "N:SIZE",
+         "have all segments of disk N here, where no catalog says what is where", 0, 0,
+         option_disk},
+        {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
+        {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
+        {"log", EX_PARSE, &so.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
+    };
+    ex_options(argc, argv, table, SNIC_COUNTOF(table), "Block server of virtual disks.");
+    ex_log_set(so.level, "server");
+    if (so.store_count == 0)
+        ex_die("--store FILE is needed");
+}
+
+/* ---- Statistics ---- */
+
+static size_t metrics(void *ctx, struct ex_metric *m)
+{
+    struct snic_volume_server_stats s;
+    struct snic_segments_info info;
+    size_t n = 0;
+    (void)ctx;
+    snic_volume_server_get_stats(sv.server, &s);
+    snic_segments_inspect(snic_volume_server_store(sv.server), &info);
+    const struct ex_metric all[] = {
+        {"epoch", s.srv_epoch, 0},
+        {"clients", s.target.conns, 0},
+        {"inside", s.inside, 0},
+        {"blocks_written", s.writes, 1},
+        {"blocks_read", s.reads, 1},
+        {"store_writes", s.groups, 1},
+        {"fences", s.target.fences, 1},
+        {"packets_in", s.target.packets_in, 1},
+        {"packets_out", s.target.packets, 1},
+        {"ack_packets", s.target.ack_packets, 1},
+        {"busy", s.busy, 1},
+        {"no_segment", s.no_segment, 1},
+        {"stale", s.stale, 1},
+        {"no_lease", s.no_lease, 1},
+        {"invalid", s.invalid, 1},
+        {"failed", s.failed, 1},
+        {"damaged", s.damaged, 1},
+        {"resets", s.target.resets, 1},
+        {"refused", s.target.refused, 1},
+        {"malformed", s.target.malformed, 1},
+        {"data_crc", s.target.data_crc, 1},
+        {"unsent", s.unsent, 1},
+        {"segments", info.segments, 0},
+        {"places", info.places, 0},
+        {"dup", info.dup, 1},
+        {"superseded", info.superseded, 1},
+    };
+    for (; n < SNIC_COUNTOF(all); n++)
+        m[n] = all[n];
+    return n;
+}
+
+/* ---- Beginning ---- */
+
+static void ready(void)
+{
+    struct snic_net_addr a;
+    struct snic_volume_server_stats s;
+    char text[160] = "";
+    sv.ready = 1;
+    if (snic_volume_server_addr(sv.server, &a) == 0)
+        (void)snic_net_addr_format(&a, text, sizeof(text));
+    snic_volume_server_get_stats(sv.server, &s);
+    if (ex_stats_start(&sv.stats, sv.loop, sv.net, "solar_server", so.stats, so.metrics, metrics,
+                       NULL) != 0)
+        exit(1);
+    printf("ready %s epoch %" PRIu32 "\n", text, s.srv_epoch);
+    fflush(stdout);
+}
+
+static void create_next(void);
+
+static void created(struct snic_segments_req *req)
+{
+    if (req->result != 0 && req->result != SNIC_EEXIST)
+        ex_die("cannot make segment %" PRIu64 " of disk %" PRIu64 ": %s", sv.segment,
+               so.disks[sv.disk].vd, snic_strerror(req->result));
+    sv.segment++;
+    create_next();
+}
+
+/* Segments of the disks that are wholly here. */
+static void create_next(void)
+{
+    while (sv.disk < so.disk_count) {
+        const struct sv_disk *d = &so.disks[sv.disk];
+        struct snic_segments_stat stat;
+        uint64_t id = d->vd << 32 | sv.segment;
+        if (sv.segment * SNIC_VOLUME_SEGMENT_BYTES >= d->bytes) {
+            sv.disk++;
+            sv.segment = 0;
+        } else if (snic_segments_find(snic_volume_server_store(sv.server), id, &stat) == 0) {
+            sv.segment++;
+        } else {
+            memset(&sv.req, 0, sizeof(sv.req));
+            sv.req.done = created;
+            sv.req.op = SNIC_SEGMENTS_CREATE;
+            sv.req.seg_id = id;
+            sv.req.vd_id = d->vd;
+            sv.req.base_lba = sv.segment * SNIC_SEGMENTS_BLOCKS;
+            sv.req.gen = 1;
+            sv.req.disk = SNIC_SEGMENTS_ANY_DISK;
+            int r = snic_segments_submit(snic_volume_server_store(sv.server), &sv.req);
+            if (r != 0)
+                ex_die("cannot make segments: %s", snic_strerror(r));
+            return;
+        }
+    }
+    ready();
+}
+
+static void opened(void *ctx, int result, const struct snic_segments_report *report)
+{
+    (void)ctx;
+    if (result != 0) {
+        ex_log(EX_ERROR, "cannot serve (%s, device %" PRIu32 "): %s", so.listen, report->disk,
+               snic_strerror(result));
+        sv.code = 1;
+        snic_loop_stop(sv.loop);
+        return;
+    }
+    if (report->tails != 0)
+        ex_log(EX_INFO, "the log's last write was cut off, as after a crash");
+    if (report->damaged != 0)
+        ex_log(EX_WARNING, "%" PRIu64 " tables are damaged: their blocks are refused",
+               report->damaged);
+    ex_log(EX_INFO, "%" PRIu32 " segments, %" PRIu64 " blocks from the log", report->segments,
+           report->replayed);
+    create_next();
+}
+
+static void failed(void *ctx, uint32_t disk, int error)
+{
+    (void)ctx;
+    ex_log(EX_ERROR, "device %s is dead: %s", so.stores[disk], snic_strerror(error));
+}
+
+static void stop(void *ctx)
+{
+    (void)ctx;
+    snic_loop_stop(sv.loop);
+}
+
+static void store_open(void)
+{
+    for (uint32_t i = 0; i < so.store_count; i++) {
+        struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = so.stores[i]};
+        int os_error = 0;
+        o.flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK;
+        int r = ex_io_open(&sv.io[i], sv.loop, &o, &os_error);
+        if (r == SNIC_ENOENT) {
+            o.flags |= SNIC_IO_OPEN_CREATE;
+            o.size = so.store_size;
+            r = ex_io_open(&sv.io[i], sv.loop, &o, &os_error);
+        }
+        if (r != 0)
+            ex_die("%s: %s%s%s", so.stores[i], snic_strerror(r), os_error != 0 ? ": " : "",
+                   os_error != 0 ? strerror(os_error) : "");
+    }
+}
+
+int sv_server(int argc, char **argv)
+{
+    static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
+    options(argc, argv);
+    sv.loop = ex_loop_open(0);
+    sv.net = sv_net(sv.loop, 8);
+    store_open();
+    struct snic_volume_server_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
+    ex_address("listen", so.listen, &o.addr);
+    o.io = sv.io;
+    o.disks = so.store_count;
+    o.seed = sv_seed();
+    o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
+    o.store.uuid[0] = sv_seed();
+    o.store.uuid[1] = sv_seed();
+    size_t size = snic_volume_server_memsize(&o);
+    void *mem = sv_memory(size);
+    int r = snic_volume_server_open(&sv.server, mem, size, &o, &ev, NULL);
+    if (r != 0)
+        ex_die("cannot open the store: %s", snic_strerror(r));
+    ex_signals(sv.loop, stop, NULL);
+    (void)snic_loop_run(sv.loop);
+    if (sv.ready)
+        ex_stats_stop(sv.stats);
+    free(snic_volume_server_close(sv.server));
+    for (uint32_t i = 0; i < so.store_count; i++)
+        snic_io_close(sv.io[i]);
+    snic_net_shut(sv.net);
+    ex_signals_off();
+    snic_loop_close(sv.loop);
+    return sv.code;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* solar_volume: what its parts have in common. */
+#ifndef SOLAR_VOLUME_VOLUME_H
+#define SOLAR_VOLUME_VOLUME_H
+
+#include "../common.h"
+
+int sv_server(int argc, char **argv);
+int sv_client(int argc, char **argv);
+
+/* common to server and client: sv.c */
+uint64_t sv_seed(void);       /* of the kernel's random numbers */
+void *sv_memory(size_t size); /* aligned, or exits */
+struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets);
+
+#endif

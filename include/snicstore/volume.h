@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/volume.h
+ * Virtual disks on block servers: what makes the transports of a block store (solar.h) usable on
+ * machines. A block server in front of a store (segments.h), and a client whose disks are handles
+ * of the io door, so that whoever uses io works on a virtual disk unchanged.
+ *
+ * Depends on  snicstore/base.h, loop.h, io.h, net.h, ebs.h, solar.h, segments.h.
+ * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
+ *             except by the net door. A server takes its store's, 8 KiB per request, 64 KiB more
+ *             per read; a client its engine's and 0.5 KiB per I/O.
+ * Threads     The owner thread of the loop. One client and one server are one shard each.
+ * Progress    No call blocks but close, which runs the loop.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       nanoseconds; bytes; segments of 2 MiB.
+ * Input       Datagrams are hostile, and so is what is on the devices. The rest is the owner's.
+ *
+ * The server. One datagram socket; requests go to the store, and are answered when that has them
+ * durable, never before. What has no room is answered BUSY. It checks each request against its
+ * segment: that it is there, of that disk and at that place, of that generation, not fenced.
+ *   Leases. The upper half of a segment's generation is the lease (sa_epoch) under which it may be
+ *   used, the lower half counts its moves: snic_volume_gen(). A request of an older lease, by its
+ *   version or its generation, is answered NO_LEASE, of an older generation STALE_GEN.
+ *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch, raised
+ *   and durable before the first datagram is received, and the secret of its reset tokens.
+ *
+ * The client. An agent, and a datagram socket per path, on ports drawn at random from 49152 to
+ * 65535. A disk is a struct snic_io with a block of 4096 bytes: reads and writes are of whole
+ * blocks, the rest is refused as the geometry says. A write is done when it is durable, so FUA
+ * costs nothing, and a flush waits for the writes before it. ZERO and DISCARD of any size.
+ * Results beside the door's: SNIC_ESTALE the lease is another's (writes: SNIC_EROFS from then on);
+ * SNIC_EIO given up after deadline_ns; SNIC_ECORRUPT the server's copy is damaged; SNIC_EUNKNOWN
+ * the client was closed.
+ *
+ * Where segments are is the owner's to say: map() asks, snic_volume_map() answers, then or at any
+ * time; unasked, too.
+ */
+#ifndef SNIC_VOLUME_H
+#define SNIC_VOLUME_H
+
+#include "snicstore/base.h"
+#include "snicstore/ebs.h"
+#include "snicstore/io.h"
+#include "snicstore/loop.h"
+#include "snicstore/net.h"
+#include "snicstore/segments.h"
+#include "snicstore/solar.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Alignment of all memory given here, in bytes. */
+#define SNIC_VOLUME_ALIGN SNIC_CACHELINE
+/** The segment of a store that is the server's own. */
+#define SNIC_VOLUME_META UINT64_MAX
+/** Bytes of a segment. */
+#define SNIC_VOLUME_SEGMENT_BYTES (2u << 20)
+
+/** A generation: of the lease @p sa_epoch (1..65535), after @p moves. [any] */
+static inline uint32_t snic_volume_gen(uint32_t sa_epoch, uint32_t moves)
+{
+    return sa_epoch << 16 | (moves & 0xffffu);
+}
+
+/* ---- The block server ---- */
+
+struct snic_volume_server;
+
+/** Zero it, set opts_size, loop, net, addr, io, disks, seed; another that is 0 has its default. */
+struct snic_volume_server_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< 0                                                                       */
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_net_addr addr; /**< to receive at; port 0: any                             */
+    struct snic_io *const *io; /**< the store's devices; borrowed, the array for the call  */
+    uint32_t disks;            /**< how many                                               */
+    uint32_t conns_max;        /**< as in solar.h; default 256                             */
+    uint32_t trains_max;       /**< as in solar.h; default 64                              */
+    uint32_t writes_max;       /**< requests in the store, 4..65536; default 256           */
+    uint32_t reads_max;        /**< likewise; default 64                                   */
+    uint32_t pad;
+    uint64_t seed;                   /**< must not be guessable                                  */
+    struct snic_segments_opts store; /**< opts_size may be 0                                     */
+};
+
+struct snic_volume_server_events {
+    /** The end of opening: as of segments.h; SNIC_EOVERFLOW epochs are used up; SNIC_ECORRUPT the
+     * server's own segment is damaged; errors of the net door. The report is borrowed. After an
+     * error only snic_volume_server_close() is allowed. Must not be NULL. */
+    void (*opened)(void *ctx, int result, const struct snic_segments_report *report);
+    /** A device is dead; what is on it is answered with an I/O error. May be NULL. */
+    void (*failed)(void *ctx, uint32_t disk, int error);
+};
+
+/** Bytes snic_volume_server_open() needs for @p o; 0: invalid. [owner] */
+SNIC_API size_t snic_volume_server_memsize(const struct snic_volume_server_opts *o) SNIC_NONNULL(1);
+/**
+ * Begin to open the store and to serve; opened() tells. [owner]
+ * @param[out] out  untouched on failure
+ * @param mem       owned until close, aligned to SNIC_VOLUME_ALIGN
+ * @param e         copied
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small; errors of snic_segments_open()
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_server_open(struct snic_volume_server **out, void *mem,
+                                                    size_t size,
+                                                    const struct snic_volume_server_opts *o,
+                                                    const struct snic_volume_server_events *e,
+                                                    void *ctx) SNIC_NONNULL(1, 2, 4, 5);
+/**
+ * Receive no more, answer no more, run the loop until store and network are silent. What was
+ * answered is durable; clients ask again, here or elsewhere. [owner]
+ * @return the memory
+ */
+SNIC_API void *snic_volume_server_close(struct snic_volume_server *s) SNIC_NONNULL(1);
+/** Where it receives, with the port that was chosen. @return 0; SNIC_EBUSY not opened [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_server_addr(const struct snic_volume_server *s,
+                                                    struct snic_net_addr *out) SNIC_NONNULL(1, 2);
+/** The store: to create, move, delete segments, and to look. SNIC_VOLUME_META is not to be
+ * touched. [owner] */
+SNIC_API struct snic_segments *snic_volume_server_store(struct snic_volume_server *s)
+    SNIC_NONNULL(1);
+
+struct snic_volume_server_stats {
+    struct snic_solar_target_stats target;
+    uint32_t srv_epoch;
+    uint32_t inside;      /**< requests in the store                                             */
+    uint64_t busy;        /**< answered so                                                       */
+    uint64_t writes;      /**< blocks                                                            */
+    uint64_t reads;       /**< blocks                                                            */
+    uint64_t groups;      /**< writes of the store that they were                                */
+    uint64_t no_segment;  /**< refused: not here                                                 */
+    uint64_t stale;       /**< refused: generation                                               */
+    uint64_t no_lease;    /**< refused: lease                                                    */
+    uint64_t invalid;     /**< refused: another disk's, another place, too long                  */
+    uint64_t failed;      /**< by the store                                                      */
+    uint64_t damaged;     /**< blocks read that are                                              */
+    uint64_t unsent;      /**< trains that the network refused                                   */
+    uint64_t read_waits;  /**< reads that waited for trains                                      */
+    uint64_t meta_errors; /**< of the server's own segment                                       */
+};
+/** [owner] */
+SNIC_API void snic_volume_server_get_stats(const struct snic_volume_server *s,
+                                           struct snic_volume_server_stats *out) SNIC_NONNULL(1, 2);
+/** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+SNIC_API int snic_volume_server_check(const struct snic_volume_server *s) SNIC_NONNULL(1);
+
+/* ---- The client ---- */
+
+struct snic_volume;
+
+/** Zero it, set opts_size, loop, net, local, seed, client_epoch; another that is 0 has its
+ * default. */
+struct snic_volume_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< 0                                                           */
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_net_addr local; /**< the paths' sockets; its port is ignored                     */
+    uint64_t seed;              /**< must not be guessable                                       */
+    uint32_t client_epoch;      /**< 1..65535, never used before by this client                  */
+    uint32_t disks_max;         /**< default 4                                                   */
+    uint32_t servers_max;       /**< default 4                                                   */
+    uint32_t depth;             /**< I/Os of a disk, 1..4096; default 128                        */
+    uint32_t paths;             /**< the following: as in solar.h                                */
+    uint32_t rpcs_max;
+    uint32_t trains_max;
+    uint32_t chunks_max;
+    uint32_t read_window_bytes;
+    uint32_t pad;
+    uint64_t deadline_ns;
+    uint64_t slow_ns;
+    uint64_t suspect_ns;
+    uint64_t disk_blocks_max;
+    const struct snic_ebs_sec_ops *sec; /**< for keys; NULL: none                                */
+};
+
+/** Called from the loop; each may be NULL but map. */
+struct snic_volume_events {
+    /** Where is segment number @p segment of the disk? Nothing is known, or what was known has a
+     * generation up to @p gen that the server no longer takes. Asked once until answered. */
+    void (*map)(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen);
+    /** A newer lease writes there: this disk's writes fail from now on. */
+    void (*lease)(void *ctx, uint32_t disk);
+    /** No path to the server works (1), or one does again (0). */
+    void (*suspect)(void *ctx, uint32_t server, int suspect);
+    /** An I/O of the disk is older than slow_ns; it goes on. */
+    void (*slow)(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks);
+};
+
+/** Bytes snic_volume_open() needs for @p o; 0: invalid. [any] */
+SNIC_API size_t snic_volume_memsize(const struct snic_volume_opts *o) SNIC_NONNULL(1);
+/**
+ * A client without servers and disks. [owner]
+ * @param e copied
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_open(struct snic_volume **out, void *mem, size_t size,
+                                             const struct snic_volume_opts *o,
+                                             const struct snic_volume_events *e, void *ctx)
+    SNIC_NONNULL(1, 2, 4, 5);
+/**
+ * I/Os that are inside end with SNIC_EUNKNOWN; runs the loop until the network is silent. The
+ * disks are closed before, or are gone with it. [owner]
+ * @return the memory
+ */
+SNIC_API void *snic_volume_close(struct snic_volume *v) SNIC_NONNULL(1);
+/** Know a server by a free number, below servers_max. @return 0; SNIC_EINVAL; SNIC_EEXIST [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_server_add(struct snic_volume *v, uint32_t server,
+                                                   const struct snic_net_addr *addr)
+    SNIC_NONNULL(1, 3);
+
+/** A disk: zero it, set opts_size, sa_epoch, vd_id, bytes. */
+struct snic_volume_disk_opts {
+    uint32_t opts_size;
+    uint32_t sa_epoch; /**< 1..65535: the lease                                          */
+    uint64_t vd_id;
+    uint64_t bytes;            /**< multiple of 4096                                             */
+    uint64_t bytes_per_second; /**< QoS; 0: none                                                 */
+    uint64_t burst_bytes;
+    uint64_t ios_per_second; /**< 0: none                                                      */
+    uint64_t burst_ios;
+    void *xts_key; /**< of the sec ops, borrowed until the disk is closed; or NULL   */
+};
+/**
+ * Open a disk under a free number, below disks_max: a handle of the io door. Close it with
+ * snic_io_close(), which runs the loop until its I/Os are done. [owner]
+ * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW the disk's epochs are used up: it has to be
+ *         made anew
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_disk_open(struct snic_volume *v, uint32_t disk,
+                                                  const struct snic_volume_disk_opts *o,
+                                                  struct snic_io **out) SNIC_NONNULL(1, 3, 4);
+/** Change the QoS of a disk: the four fields alone count. @return 0; SNIC_ENOENT; SNIC_EINVAL
+ * [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_disk_qos(struct snic_volume *v, uint32_t disk,
+                                                 const struct snic_volume_disk_opts *o)
+    SNIC_NONNULL(1, 3);
+/**
+ * Where a segment of a disk is. [owner]
+ * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE the generation went back;
+ *         SNIC_ENOSPC chunks_max
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment,
+                                            uint64_t seg_id, uint32_t server, uint32_t gen)
+    SNIC_NONNULL(1);
+/** The disk's lease is another's, the owner has heard: new I/Os end with SNIC_ESTALE. [owner] */
+SNIC_API void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk) SNIC_NONNULL(1);
+
+struct snic_volume_stats {
+    struct snic_solar_stats agent;
+    uint64_t unsent;  /**< trains that the network refused                                       */
+    uint64_t sockets; /**< opened                                                                */
+    uint64_t binds;   /**< ports that could not be had                                           */
+    uint64_t maps;    /**< asked for                                                             */
+    uint32_t open;    /**< sockets                                                               */
+    uint32_t pad;
+};
+/** [owner] */
+SNIC_API void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)
+    SNIC_NONNULL(1, 2);
+/** As snic_solar_get_path(). @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_get_path(const struct snic_volume *v, uint32_t server,
+                                                 uint32_t path, struct snic_solar_path_stats *out)
+    SNIC_NONNULL(1, 4);
+/** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+SNIC_API int snic_volume_check(const struct snic_volume *v) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_VOLUME_H */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A socket per path. Ports are drawn at random, because the fabric's ECMP hashes them, and the
+ * agent says which it does not want (those that failed of late, or share a hash with another).
+ */
+#include "volume/volume_priv.h"
+
+static struct volume_socket *path_find(struct snic_volume *v, uint32_t server, uint16_t path,
+                                       uint16_t gen)
+{
+    for (uint32_t i = 0; i < v->sockets_max; i++) {
+        struct volume_socket *k = &v->sockets[i];
+        if (k->used && k->server == server && k->path == path && k->gen == gen)
+            return k;
+    }
+    return NULL;
+}
+
+static void path_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
+                      uint32_t count)
+{
+    struct volume_socket *k = ctx;
+    struct snic_volume *v = k->owner;
+    uint64_t now = volume_now(v);
+    (void)d;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t flags = msgs[i].ecn == SNIC_VOLUME__CE ? SNIC_SOLAR_CE : 0;
+        (void)snic_solar_recv(v->agent, k->server, k->path, k->gen, msgs[i].data, msgs[i].size,
+                              flags, now);
+    }
+    volume_soon(v);
+}
+
+static void path_writable(void *ctx, struct snic_net_dgram *d)
+{
+    (void)d;
+    volume_socket_writable(ctx);
+}
+
+static void path_unreachable(void *ctx, struct snic_net_dgram *d, const struct snic_net_addr *peer,
+                             int error)
+{
+    struct volume_socket *k = ctx;
+    struct snic_volume *v = k->owner;
+    (void)d;
+    (void)peer;
+    if (error != SNIC_EMSGSIZE)
+        snic_solar_path_hint(v->agent, k->server, k->path, k->gen, volume_now(v));
+    volume_soon(v);
+}
+
+/* 1: it is over, whatever the port is. */
+static int path_bind(struct snic_volume *v, struct volume_socket *k)
+{
+    static const struct snic_net_dgram_events ev = {
+        .recv = path_recv, .writable = path_writable, .unreachable = path_unreachable};
+    struct snic_net_addr local = v->o.local;
+    local.port = (uint16_t)(49152 + snic_rng_below(&v->rng, 65536 - 49152));
+    if (snic_net_dgram_open(v->o.net, &local, &ev, k, &k->d) != 0) {
+        v->stats.binds++;
+        k->d = NULL;
+        return 0;
+    }
+    int r = snic_solar_path_opened(v->agent, k->server, k->path, k->gen, local.port, volume_now(v));
+    if (r == 0) {
+        v->stats.sockets++;
+        return 1;
+    }
+    snic_net_dgram_close(k->d);
+    k->d = NULL;
+    return r == SNIC_EADDRINUSE ? 0 : -1;
+}
+
+void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen)
+{
+    struct volume_socket *k = NULL;
+    for (uint32_t i = 0; i < v->sockets_max && k == NULL; i++)
+        if (!v->sockets[i].used)
+            k = &v->sockets[i];
+    if (k != NULL && !v->closing) {
+        memset(k, 0, sizeof(*k));
+        k->owner = v;
+        k->server = server;
+        k->path = path;
+        k->gen = gen;
+        k->used = 1;
+        int r = 0;
+        /* More than the agent refuses in a row, and some that others have. */
+        for (uint32_t i = 0; i < 16 + SNIC_VOLUME__BINDS && r == 0; i++)
+            r = path_bind(v, k);
+        if (r == 1)
+            return;
+        k->used = 0;
+        if (r < 0)
+            return;
+    }
+    int r = snic_solar_path_opened(v->agent, server, path, gen, 0, volume_now(v));
+    (void)r; /* asked for again, or not wanted any more */
+}
+
+void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen)
+{
+    struct volume_socket *k = path_find(v, server, path, gen);
+    if (k != NULL)
+        volume_socket_close(k);
+}
+
+void volume_path_send(struct snic_volume *v, struct snic_solar_train *t)
+{
+    struct volume_socket *k = path_find(v, t->server, t->path, t->gen);
+    if (k == NULL || v->closing) {
+        v->txs.unsent++;
+        snic_solar_sent(v->agent, t, volume_now(v));
+        return;
+    }
+    volume_socket_send(k, &v->txs, t, &v->servers[t->server].addr);
+}

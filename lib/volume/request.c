@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Requests on their way through the store. A group is up to SNIC_VOLUME__GROUP writes of one
+ * segment that came together: one write of the store, and each is answered by its own block. ZERO
+ * and TRIM of many blocks are one request, and as many writes of the store as that wants.
+ */
+#include "volume/volume_priv.h"
+
+/* ---- The pools ---- */
+
+void volume_ops_init(struct snic_volume_server *s, struct volume_ops *p, struct volume_op *op,
+                     uint32_t count, unsigned char *data)
+{
+    p->op = op;
+    p->count = count;
+    p->out = 0;
+    p->free = SNIC_VOLUME__NIL;
+    for (uint32_t i = count; i-- > 0;) {
+        memset(&op[i], 0, offsetof(struct volume_op, block));
+        op[i].s = s;
+        if (data != NULL)
+            op[i].data = data + (size_t)i * SNIC_VOLUME__GROUP * SNIC_EBS_BLOCK_BYTES;
+        op[i].next = p->free;
+        p->free = i;
+    }
+}
+
+static struct volume_op *request_take(struct volume_ops *p)
+{
+    if (p->free == SNIC_VOLUME__NIL)
+        return NULL;
+    struct volume_op *op = &p->op[p->free];
+    p->free = op->next;
+    p->out++;
+    op->used = 1;
+    op->count = 0;
+    op->at = 0;
+    op->blocks = 0;
+    op->trains = 0;
+    op->worst = SNIC_EBS_OK;
+    memset(&op->req, 0, sizeof(op->req));
+    return op;
+}
+
+static void request_free(struct volume_ops *p, struct volume_op *op)
+{
+    SNIC_ASSERT(op->used && p->out > 0);
+    op->used = 0;
+    op->next = p->free;
+    p->free = (uint32_t)(op - p->op);
+    p->out--;
+}
+
+/* ---- Answers ---- */
+
+static void request_answer(struct snic_volume_server *s, const struct snic_solar_request *q,
+                           uint32_t status)
+{
+    if (s->closing)
+        return; /* V3 */
+    if (status == SNIC_EBS_BUSY)
+        s->stats.busy++;
+    snic_solar_target_answer(s->target, q, status, q->data_crc, SNIC_VOLUME__BUSY_US,
+                             volume_server_now(s));
+    volume_server_soon(s);
+}
+
+static uint32_t request_error(struct snic_volume_server *s, int result)
+{
+    switch (result) {
+    case SNIC_ENOENT:
+        s->stats.no_segment++;
+        return SNIC_EBS_NO_SEGMENT;
+    case SNIC_ESTALE:
+        s->stats.stale++;
+        return SNIC_EBS_STALE_GEN;
+    case SNIC_EAGAIN:
+        return SNIC_EBS_BUSY;
+    default:
+        s->stats.failed++;
+        return SNIC_EBS_IO;
+    }
+}
+
+static uint32_t request_status(struct snic_volume_server *s, const struct volume_op *op,
+                               const struct snic_segments_block *b)
+{
+    static const uint8_t said[] = {[SNIC_SEGMENTS_DONE] = SNIC_EBS_OK,
+                                   [SNIC_SEGMENTS_DUP] = SNIC_EBS_OK,
+                                   [SNIC_SEGMENTS_SUPERSEDED] = SNIC_EBS_SUPERSEDED,
+                                   [SNIC_SEGMENTS_FENCED] = SNIC_EBS_FENCED,
+                                   [SNIC_SEGMENTS_BAD_CRC] = SNIC_EBS_BAD_CRC,
+                                   [SNIC_SEGMENTS_DAMAGED] = SNIC_EBS_DAMAGED};
+    int r = op->req.result;
+    if (r != 0 && (op->req.refused == 0 || (r != SNIC_ESTALE && r != SNIC_ECORRUPT)))
+        return request_error(s, r);
+    return b->status < SNIC_COUNTOF(said) ? said[b->status] : SNIC_EBS_IO;
+}
+
+/* Is it a request for this segment, now? */
+static uint32_t request_refused(struct snic_volume_server *s, const struct snic_solar_request *q)
+{
+    struct snic_segments_stat g;
+    uint32_t lease = q->seg_gen >> 16;
+    if (q->seg_id == SNIC_VOLUME_META || snic_segments_find(s->store, q->seg_id, &g) != 0) {
+        s->stats.no_segment++;
+        return SNIC_EBS_NO_SEGMENT;
+    }
+    uint64_t most = q->op == SNIC_SOLAR_DO_WRITE ? SNIC_SEGMENTS_LIST_MAX : SNIC_EBS_SEGMENT_BLOCKS;
+    if (q->vd_id != g.vd_id ||
+        (q->op != SNIC_SOLAR_DO_FENCE &&
+         (q->lba != g.base_lba + q->block || q->count == 0 || q->count > most ||
+          q->block + (uint32_t)q->count > SNIC_EBS_SEGMENT_BLOCKS))) {
+        s->stats.invalid++;
+        return SNIC_EBS_INVALID;
+    }
+    if (q->op == SNIC_SOLAR_DO_WRITE && snic_ebs_id_epoch(q->wver) < lease)
+        lease = snic_ebs_id_epoch(q->wver);
+    if (lease < g.gen >> 16) {
+        s->stats.no_lease++;
+        return SNIC_EBS_NO_LEASE;
+    }
+    if (q->seg_gen < g.gen) {
+        s->stats.stale++;
+        return SNIC_EBS_STALE_GEN;
+    }
+    return SNIC_EBS_OK;
+}
+
+/* ---- Writes ---- */
+
+static void request_group_done(struct snic_segments_req *req)
+{
+    struct volume_op *op = SNIC_CONTAINER(req, struct volume_op, req);
+    struct snic_volume_server *s = op->s;
+    for (uint32_t i = 0; i < op->count; i++)
+        request_answer(s, &op->q[i], request_status(s, op, &op->block[i]));
+    request_free(&s->writes, op);
+}
+
+void volume_request_flush(struct snic_volume_server *s)
+{
+    struct volume_op *op = s->group;
+    if (op == NULL)
+        return;
+    s->group = NULL;
+    op->req.op = SNIC_SEGMENTS_WRITE;
+    op->req.done = request_group_done;
+    op->req.seg_id = op->q[0].seg_id;
+    op->req.gen = op->q[0].seg_gen;
+    op->req.flags = SNIC_SEGMENTS_CRC_CHECKED; /* the engine has compared it */
+    op->req.blocks = op->block;
+    op->req.count = (uint16_t)op->count;
+    s->stats.groups++;
+    int r = snic_segments_submit(s->store, &op->req);
+    if (r == 0)
+        return;
+    for (uint32_t i = 0; i < op->count; i++)
+        request_answer(s, &op->q[i], request_error(s, r));
+    request_free(&s->writes, op);
+}
+
+static int request_joins(const struct volume_op *op, const struct snic_solar_request *q,
+                         uint32_t most)
+{
+    if (op->count >= most || op->q[0].seg_id != q->seg_id || op->q[0].seg_gen != q->seg_gen)
+        return 0;
+    for (uint32_t i = 0; i < op->count; i++)
+        if (op->block[i].block == q->block)
+            return 0;
+    return 1;
+}
+
+static void request_data(struct snic_volume_server *s, const struct snic_solar_request *q)
+{
+    uint32_t most = s->list_max < SNIC_VOLUME__GROUP ? s->list_max : SNIC_VOLUME__GROUP;
+    if (s->group != NULL && !request_joins(s->group, q, most))
+        volume_request_flush(s);
+    if (s->group == NULL)
+        s->group = request_take(&s->writes);
+    struct volume_op *op = s->group;
+    if (op == NULL) {
+        request_answer(s, q, SNIC_EBS_BUSY);
+        return;
+    }
+    struct snic_segments_block *b = &op->block[op->count];
+    memset(b, 0, sizeof(*b));
+    b->wver = q->wver;
+    b->data = (void *)(uintptr_t)q->data;
+    b->data_crc = q->data_crc;
+    b->guest_crc = q->guest_crc;
+    b->block = q->block;
+    op->q[op->count++] = *q;
+    s->stats.writes++;
+}
+
+/* ---- Zeros: slices, one after the other ---- */
+
+static void request_slice(struct volume_op *op);
+
+static void request_slices_over(struct volume_op *op, uint32_t status)
+{
+    request_answer(op->s, &op->q[0], status);
+    request_free(&op->s->writes, op);
+}
+
+static void request_slice_done(struct snic_segments_req *req)
+{
+    struct volume_op *op = SNIC_CONTAINER(req, struct volume_op, req);
+    for (uint32_t i = 0; i < op->req.count; i++) {
+        uint32_t status = request_status(op->s, op, &op->block[i]);
+        if (status != SNIC_EBS_OK && status != SNIC_EBS_SUPERSEDED) {
+            request_slices_over(op, status);
+            return;
+        }
+        if (status != SNIC_EBS_OK)
+            op->worst = status;
+    }
+    op->at += op->req.count;
+    if (op->at == op->blocks)
+        request_slices_over(op, op->worst);
+    else
+        request_slice(op);
+}
+
+static void request_slice(struct volume_op *op)
+{
+    struct snic_volume_server *s = op->s;
+    const struct snic_solar_request *q = &op->q[0];
+    uint32_t n = op->blocks - op->at < s->list_max ? op->blocks - op->at : s->list_max;
+    memset(&op->req, 0, sizeof(op->req));
+    for (uint32_t i = 0; i < n; i++) {
+        struct snic_segments_block *b = &op->block[i];
+        memset(b, 0, sizeof(*b));
+        b->wver = q->wver;
+        b->guest_crc = q->guest_crc;
+        b->block = (uint16_t)(q->block + op->at + i);
+        b->kind = q->kind == SNIC_EBS_TRIM ? SNIC_SEGMENTS_TRIM : SNIC_SEGMENTS_ZERO;
+    }
+    op->req.op = SNIC_SEGMENTS_WRITE;
+    op->req.done = request_slice_done;
+    op->req.seg_id = q->seg_id;
+    op->req.gen = q->seg_gen;
+    op->req.blocks = op->block;
+    op->req.count = (uint16_t)n;
+    int r = s->closing ? SNIC_ECANCELED : snic_segments_submit(s->store, &op->req);
+    if (r == SNIC_EAGAIN && op->at != 0)
+        snic_queue_push(&s->for_room, &op->node); /* nothing of the datagram is needed any more */
+    else if (r != 0)
+        request_slices_over(op, request_error(s, r));
+}
+
+void volume_request_room(struct snic_volume_server *s)
+{
+    struct snic_queue q = s->for_room;
+    memset(&s->for_room, 0, sizeof(s->for_room));
+    for (struct snic_node *n = snic_queue_pop(&q); n != NULL; n = snic_queue_pop(&q))
+        request_slice(SNIC_CONTAINER(n, struct volume_op, node));
+}
+
+static void request_zeros(struct snic_volume_server *s, const struct snic_solar_request *q)
+{
+    volume_request_flush(s); /* what came before it in the same train is older, or other blocks */
+    struct volume_op *op = request_take(&s->writes);
+    if (op == NULL) {
+        request_answer(s, q, SNIC_EBS_BUSY);
+        return;
+    }
+    op->q[0] = *q;
+    op->count = 1;
+    op->blocks = q->count;
+    s->stats.writes += q->count;
+    s->stats.groups++;
+    request_slice(op);
+}
+
+/* ---- Fences ---- */
+
+static void request_fence_done(struct snic_segments_req *req)
+{
+    struct volume_op *op = SNIC_CONTAINER(req, struct volume_op, req);
+    struct snic_volume_server *s = op->s;
+    request_answer(s, &op->q[0], req->result == 0 ? SNIC_EBS_OK : request_error(s, req->result));
+    request_free(&s->writes, op);
+}
+
+static void request_fence(struct snic_volume_server *s, const struct snic_solar_request *q)
+{
+    struct volume_op *op = request_take(&s->writes);
+    int r = SNIC_EAGAIN;
+    if (op != NULL) {
+        op->q[0] = *q;
+        op->count = 1;
+        op->req.op = SNIC_SEGMENTS_FENCE;
+        op->req.done = request_fence_done;
+        op->req.seg_id = q->seg_id;
+        op->req.gen = q->seg_gen;
+        op->req.min_wver = q->wver;
+        r = snic_segments_submit(s->store, &op->req);
+        if (r != 0)
+            request_free(&s->writes, op);
+    }
+    if (r != 0)
+        request_answer(s, q, request_error(s, r));
+}
+
+/* ---- Reads ---- */
+
+static void request_read_show(struct volume_op *op)
+{
+    struct snic_volume_server *s = op->s;
+    struct snic_solar_block blocks[SNIC_VOLUME__GROUP];
+    if (s->closing) {
+        request_free(&s->reads, op);
+        return;
+    }
+    for (uint32_t i = 0; i < op->req.count; i++) {
+        const struct snic_segments_block *b = &op->block[i];
+        memset(&blocks[i], 0, sizeof(blocks[i]));
+        blocks[i].status = request_status(s, op, b);
+        s->stats.damaged += blocks[i].status == SNIC_EBS_DAMAGED;
+        blocks[i].wver = b->wver;
+        blocks[i].data_crc = b->data_crc;
+        blocks[i].guest_crc = b->guest_crc;
+        if (b->wver != 0 && b->kind == SNIC_SEGMENTS_DATA)
+            blocks[i].data = b->data;
+    }
+    int r = snic_solar_target_read_done(s->target, &op->q[0], blocks,
+                                        (uint64_t)(op - s->reads.op) + 1, volume_server_now(s));
+    if (r == SNIC_EAGAIN) {
+        s->stats.read_waits++;
+        snic_queue_push(&s->for_train, &op->node);
+        return;
+    }
+    SNIC_ASSERT(r >= 0);
+    op->trains = (uint32_t)r;
+    if (r == 0)
+        request_free(&s->reads, op);
+    volume_server_soon(s);
+}
+
+static void request_read_done(struct snic_segments_req *req)
+{
+    struct volume_op *op = SNIC_CONTAINER(req, struct volume_op, req);
+    struct snic_volume_server *s = op->s;
+    if (req->result == 0 || (req->refused != 0 && req->result == SNIC_ECORRUPT)) {
+        request_read_show(op);
+        return;
+    }
+    request_answer(s, &op->q[0], request_error(s, req->result));
+    request_free(&s->reads, op);
+}
+
+void volume_request_given(struct snic_volume_server *s, uint64_t cookie)
+{
+    if (cookie != 0) {
+        struct volume_op *op = &s->reads.op[cookie - 1];
+        SNIC_ASSERT(cookie <= s->reads.count && op->used && op->trains > 0);
+        if (--op->trains == 0)
+            request_free(&s->reads, op); /* V4 */
+    }
+    struct snic_queue q = s->for_train;
+    memset(&s->for_train, 0, sizeof(s->for_train));
+    for (struct snic_node *n = snic_queue_pop(&q); n != NULL; n = snic_queue_pop(&q))
+        request_read_show(SNIC_CONTAINER(n, struct volume_op, node));
+}
+
+static void request_read(struct snic_volume_server *s, const struct snic_solar_request *q)
+{
+    struct volume_op *op = request_take(&s->reads);
+    uint32_t n = 0;
+    if (op == NULL) {
+        request_answer(s, q, SNIC_EBS_BUSY);
+        return;
+    }
+    op->q[0] = *q;
+    op->count = 1;
+    for (uint64_t left = q->need; left != 0 && n < SNIC_VOLUME__GROUP; left &= left - 1, n++) {
+        struct snic_segments_block *b = &op->block[n];
+        memset(b, 0, sizeof(*b));
+        b->block = (uint16_t)(q->block + (uint32_t)__builtin_ctzll(left));
+        b->data = op->data + (size_t)n * SNIC_EBS_BLOCK_BYTES;
+    }
+    s->stats.reads += n;
+    op->req.op = SNIC_SEGMENTS_READ;
+    op->req.done = request_read_done;
+    op->req.seg_id = q->seg_id;
+    op->req.gen = q->seg_gen;
+    op->req.blocks = op->block;
+    op->req.count = (uint16_t)n;
+    int r = snic_segments_submit(s->store, &op->req);
+    if (r == 0)
+        return;
+    request_answer(s, q, request_error(s, r));
+    request_free(&s->reads, op);
+}
+
+void volume_request(struct snic_volume_server *s, const struct snic_solar_request *q)
+{
+    uint32_t status = request_refused(s, q);
+    if (status != SNIC_EBS_OK)
+        request_answer(s, q, status);
+    else if (q->op == SNIC_SOLAR_DO_READ)
+        request_read(s, q);
+    else if (q->op == SNIC_SOLAR_DO_FENCE)
+        request_fence(s, q);
+    else if (q->kind == SNIC_EBS_DATA && q->data != NULL)
+        request_data(s, q);
+    else
+        request_zeros(s, q);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * Block servers and a client in a world: processes that can be killed and begun again, on disks
+ * that lose what was not durable; and a guest that keeps I/Os in flight and knows what may be read.
+ */
+#ifndef SNIC_TESTS_SUPPORT_VOLFIX_H
+#define SNIC_TESTS_SUPPORT_VOLFIX_H
+
+#include "snicstore/volume.h"
+
+enum { VOLFIX_SERVERS = 3, VOLFIX_SEGMENTS = 4, VOLFIX_BLOCKS = VOLFIX_SEGMENTS * 512 };
+enum { VOLFIX_DEPTH = 24, VOLFIX_IO_BLOCKS = 40, VOLFIX_PORT = 7000 };
+#define VOLFIX_MS UINT64_C(1000000)
+
+struct volfix;
+
+struct volfix_server {
+    struct volfix *f;
+    uint32_t index;
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_disk *disk;
+    struct snic_io *io;
+    struct snic_volume_server *s; /* NULL: dead */
+    int opened;                   /* opened() came */
+    int result;
+    int failed;
+};
+
+/* Who has a segment, as the world knows: the map's truth. */
+struct volfix_place {
+    uint32_t server;
+    uint32_t gen;
+};
+
+struct volfix_io {
+    struct snic_io_req req;
+    struct volfix *f;
+    struct snic_iov iov[3];
+    unsigned char *data;
+    uint64_t lba;
+    uint32_t blocks;
+    uint32_t busy;
+    uint64_t stamp;                   /* of a write; 0: zeros */
+    uint64_t floor[VOLFIX_IO_BLOCKS]; /* of a read: what was acknowledged when it began */
+};
+
+struct volfix_block {
+    uint64_t acked;  /* the stamp that was acknowledged last */
+    uint64_t order;  /* of stamps: when it was written */
+    uint64_t flying; /* writes in flight, or whose end is not known: lowest such stamp, 0 none */
+};
+
+struct volfix {
+    struct snic_world *world;
+    struct snic_net_fabric *fabric;
+    uint32_t servers;
+    uint32_t epoch; /* of the lease */
+    uint64_t seed;
+    struct snic_rng rng;
+    struct volfix_server server[VOLFIX_SERVERS];
+    struct volfix_place place[VOLFIX_SEGMENTS];
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_volume *v; /* NULL: dead */
+    void *mem;
+    struct snic_io *io;
+    uint32_t maps, leases, suspects, slow;
+    int mute; /* map() is not answered */
+    /* guest */
+    struct volfix_io ios[VOLFIX_DEPTH];
+    uint32_t inflight;
+    uint64_t stamps;
+    uint64_t done, failed;
+    uint64_t begun, wanted;
+    struct volfix_block block[VOLFIX_BLOCKS];
+    char why[256];
+};
+
+void volfix_start(struct volfix *f, uint64_t seed, uint32_t servers);
+void volfix_end(struct volfix *f);
+/* 0: it serves; else what opened() said. */
+int volfix_server_start(struct volfix *f, uint32_t server);
+/* Power fails there: what was not durable is gone as @p seed has it. */
+void volfix_server_kill(struct volfix *f, uint32_t server, uint64_t seed);
+/* Orderly. */
+void volfix_server_stop(struct volfix *f, uint32_t server);
+/* With the next lease: all generations are raised first, as a control plane would. */
+void volfix_client_start(struct volfix *f);
+/* A crash: what is in flight may or may not have happened. */
+void volfix_client_kill(struct volfix *f);
+void volfix_segment_create(struct volfix *f, uint32_t server, uint32_t segment, uint32_t gen);
+
+/* One request to a server's store, until it is done. */
+int volfix_store(struct volfix *f, uint32_t server, struct snic_segments_req *q);
+/* One request to the disk; its result. */
+int64_t volfix_io(struct volfix *f, uint32_t op, uint64_t offset, uint64_t length, void *data);
+void volfix_run(struct volfix *f, uint64_t ns);
+/* The guest: @p ios more I/Os, begun as others end. */
+void volfix_load(struct volfix *f, uint64_t ios);
+/* Run until all are over; 0, or -1 after @p ns. */
+int volfix_settle(struct volfix *f, uint64_t ns);
+/* Everything is read: what was acknowledged is there. */
+void volfix_audit(struct volfix *f);
+void volfix_check(struct volfix *f);
+
+#endif

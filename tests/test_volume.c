@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Block server and client, each promise once: what a disk takes and refuses, what a server checks,
+ * epochs, leases, and the end.
+ */
+#include <stdlib.h>
+
+#include "support.h"
+#include "volfix.h"
+
+static struct volfix fix;
+static unsigned char *buffer;
+
+static int setup(void **state)
+{
+    (void)state;
+    buffer = aligned_alloc(4096, 4u << 20);
+    assert_non_null(buffer);
+    volfix_start(&fix, support_seed(), 2);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    volfix_check(&fix);
+    volfix_end(&fix);
+    free(buffer);
+    return 0;
+}
+
+static int all_are(const unsigned char *p, size_t size, int value)
+{
+    for (size_t i = 0; i < size; i++)
+        if (p[i] != value)
+            return 0;
+    return 1;
+}
+
+static void test_volume_written_is_read(void **state)
+{
+    (void)state;
+    memset(buffer, 7, 1u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 2u << 20, 1u << 20, buffer), 1u << 20);
+    memset(buffer, 0, 1u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 2u << 20, 1u << 20, buffer), 1u << 20);
+    assert_true(all_are(buffer, 1u << 20, 7));
+    assert_int_equal(volfix_io(&fix, SNIC_IO_FLUSH, 0, 0, NULL), 0);
+    struct snic_volume_stats s;
+    snic_volume_get_stats(fix.v, &s);
+    assert_int_equal(s.agent.blocks_written, 256);
+    assert_int_equal(s.unsent, 0);
+    assert_int_equal(fix.io->stats.write_bytes, 1u << 20);
+}
+
+static void test_volume_never_written_is_zeros(void **state)
+{
+    (void)state;
+    memset(buffer, 1, 65536);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 4096, 65536, buffer), 65536);
+    assert_true(all_are(buffer, 65536, 0));
+}
+
+static void test_volume_zeros_over_segments(void **state)
+{
+    (void)state;
+    memset(buffer, 9, 4u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4u << 20, buffer), 4u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_ZERO, 4096, 3u << 20, NULL), 3u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_DISCARD, (3u << 20) + 8192, 4096, NULL), 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4u << 20, buffer), 4u << 20);
+    assert_true(all_are(buffer, 4096, 9));
+    assert_true(all_are(buffer + 4096, 3u << 20, 0));
+    assert_true(all_are(buffer + 4096 + (3u << 20), 4096, 9));
+    assert_true(all_are(buffer + 8192 + (3u << 20), 4096, 0));
+    assert_true(all_are(buffer + 12288 + (3u << 20), (1u << 20) - 12288, 9));
+}
+
+static void test_volume_refuses_what_the_geometry_excludes(void **state)
+{
+    uint64_t size = fix.io->geometry.size;
+    (void)state;
+    assert_int_equal(fix.io->geometry.block, 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 512, 4096, buffer), SNIC_EINVAL);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 512, buffer), SNIC_EINVAL);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_ZERO, 0, 512, NULL), SNIC_EINVAL);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, size, 4096, buffer), SNIC_ERANGE);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, size - 4096, 8192, buffer), SNIC_ERANGE);
+    assert_int_equal(volfix_io(&fix, 77, 0, 4096, buffer), SNIC_EINVAL);
+    assert_int_equal(fix.io->stats.errors, 6);
+}
+
+static void test_volume_epoch_rises_at_each_start(void **state)
+{
+    struct snic_volume_server_stats s;
+    (void)state;
+    for (uint32_t i = 2; i < 5; i++) {
+        if (i % 2 == 0)
+            volfix_server_kill(&fix, 0, SNIC_FAULT_KEEP_NONE);
+        else
+            volfix_server_stop(&fix, 0);
+        assert_int_equal(volfix_server_start(&fix, 0), 0);
+        snic_volume_server_get_stats(fix.server[0].s, &s);
+        assert_int_equal(s.srv_epoch, i);
+    }
+}
+
+static void test_volume_epoch_not_durable_is_not_used(void **state)
+{
+    struct snic_fault fault = {.kind = SNIC_FAULT_ERROR, .ops = 1u << SNIC_IO_WRITE};
+    struct snic_volume_server_stats s;
+    struct snic_net_addr a;
+    (void)state;
+    volfix_server_stop(&fix, 0);
+    fault.after = 1;
+    fault.repeat = UINT64_MAX;
+    fault.error = SNIC_EIO;
+    assert_int_equal(snic_disk_fault(fix.server[0].disk, &fault), 0);
+    assert_int_not_equal(volfix_server_start(&fix, 0), 0);
+    assert_int_equal(snic_volume_server_addr(fix.server[0].s, &a), SNIC_EBUSY);
+    volfix_server_stop(&fix, 0);
+    snic_disk_faults_clear(fix.server[0].disk);
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    assert_int_equal(s.srv_epoch, 2);
+}
+
+static void test_volume_acknowledged_survives_power(void **state)
+{
+    (void)state;
+    memset(buffer, 3, 65536);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 65536, buffer), 65536);
+    volfix_server_kill(&fix, 0, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    memset(buffer, 0, 65536);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 65536, buffer), 65536);
+    assert_true(all_are(buffer, 65536, 3));
+}
+
+/* A second client has the lease: the first one's writes end, nothing of them is applied. */
+static void test_volume_lost_lease_ends_writes(void **state)
+{
+    (void)state;
+    memset(buffer, 1, 8192);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 8192, buffer), 8192);
+    struct snic_segments_req q = {.op = SNIC_SEGMENTS_SET_GEN, .seg_id = 100};
+    q.gen = snic_volume_gen(fix.epoch + 1, 0);
+    assert_int_equal(volfix_store(&fix, 0, &q), 0);
+    memset(buffer, 2, 8192);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 8192, buffer), SNIC_ESTALE);
+    assert_int_equal(fix.leases, 1);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 8u << 19, 4096, buffer), SNIC_EROFS);
+    struct snic_volume_server_stats s;
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    assert_true(s.no_lease > 0);
+    struct snic_segments_block b = {.data = buffer};
+    struct snic_segments_req r = {.op = SNIC_SEGMENTS_READ, .seg_id = 100, .count = 1};
+    r.flags = SNIC_SEGMENTS_ANY_GEN;
+    r.blocks = &b;
+    assert_int_equal(volfix_store(&fix, 0, &r), 0);
+    assert_true(all_are(buffer, 4096, 1));
+}
+
+/* A generation that is too old: the client asks, and goes where it is told. */
+static void test_volume_stale_generation_asks_the_map(void **state)
+{
+    (void)state;
+    memset(buffer, 1, 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+    uint32_t maps = fix.maps;
+    struct snic_segments_req q = {.op = SNIC_SEGMENTS_SET_GEN, .seg_id = 100};
+    q.gen = fix.place[0].gen = snic_volume_gen(fix.epoch, 1);
+    assert_int_equal(volfix_store(&fix, 0, &q), 0);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+    assert_int_equal(fix.maps, maps + 1);
+}
+
+/* A datagram that is for another disk's segment, or the server's own, changes nothing. */
+static void test_volume_own_segment_is_not_served(void **state)
+{
+    (void)state;
+    assert_int_equal(snic_volume_map(fix.v, 0, 0, SNIC_VOLUME_META, 0, snic_volume_gen(1, 0)), 0);
+    memset(buffer, 5, 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096); /* after asking */
+    struct snic_volume_server_stats s;
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    assert_true(s.no_segment > 0);
+}
+
+static void test_volume_closing_ends_ios(void **state)
+{
+    (void)state;
+    volfix_server_stop(&fix, 0);
+    volfix_server_stop(&fix, 1);
+    volfix_load(&fix, VOLFIX_DEPTH);
+    volfix_run(&fix, 3 * VOLFIX_MS);
+    assert_true(fix.inflight > 0);
+    volfix_client_kill(&fix);
+    assert_int_equal(fix.inflight, 0);
+    assert_true(fix.failed > 0);
+}
+
+static void test_volume_options_are_judged(void **state)
+{
+    struct snic_volume_opts o = {.opts_size = sizeof(o)};
+    struct snic_volume_server_opts s = {.opts_size = sizeof(s)};
+    struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .vd_id = 1, .bytes = 4096};
+    struct snic_io *io;
+    (void)state;
+    assert_int_equal(snic_volume_memsize(&o), 0);
+    o.loop = fix.loop;
+    o.net = fix.net;
+    assert_int_equal(snic_volume_memsize(&o), 0); /* no epoch */
+    o.client_epoch = 1;
+    assert_true(snic_volume_memsize(&o) > 0);
+    o.flags = 1;
+    assert_int_equal(snic_volume_memsize(&o), 0);
+    assert_int_equal(snic_volume_server_memsize(&s), 0);
+    assert_int_equal(snic_volume_disk_open(fix.v, 1, &d, &io), SNIC_EINVAL); /* no lease */
+    d.sa_epoch = 1;
+    assert_int_equal(snic_volume_disk_open(fix.v, 0, &d, &io), SNIC_EEXIST);
+    assert_int_equal(snic_volume_disk_open(fix.v, 4, &d, &io), SNIC_EINVAL);
+    d.sa_epoch = 65536;
+    assert_int_equal(snic_volume_disk_open(fix.v, 1, &d, &io), SNIC_EOVERFLOW);
+    d.sa_epoch = 1;
+    d.bytes = 100;
+    assert_int_equal(snic_volume_disk_open(fix.v, 1, &d, &io), SNIC_EINVAL);
+    d.bytes = 8192;
+    assert_int_equal(snic_volume_disk_open(fix.v, 1, &d, &io), 0);
+    d.ios_per_second = 100;
+    assert_int_equal(snic_volume_disk_qos(fix.v, 1, &d), 0);
+    assert_int_equal(snic_volume_disk_qos(fix.v, 2, &d), SNIC_ENOENT);
+    snic_io_close(io);
+    assert_int_equal(snic_volume_disk_open(fix.v, 1, &d, &io), 0);
+    snic_io_close(io);
+    assert_int_equal(snic_volume_map(fix.v, 1, 0, 1, 0, 1), SNIC_ENOENT);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {CASE(test_volume_written_is_read),
+                                       CASE(test_volume_never_written_is_zeros),
+                                       CASE(test_volume_zeros_over_segments),
+                                       CASE(test_volume_refuses_what_the_geometry_excludes),
+                                       CASE(test_volume_epoch_rises_at_each_start),
+                                       CASE(test_volume_epoch_not_durable_is_not_used),
+                                       CASE(test_volume_acknowledged_survives_power),
+                                       CASE(test_volume_lost_lease_ends_writes),
+                                       CASE(test_volume_stale_generation_asks_the_map),
+                                       CASE(test_volume_own_segment_is_not_served),
+                                       CASE(test_volume_closing_ends_ios),
+                                       CASE(test_volume_options_are_judged)};
+    return SUPPORT_MAIN(argc, argv, tests);
+}
