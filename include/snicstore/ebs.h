@@ -33,7 +33,7 @@
  *         READ_RESP addr_slot 2, addr_gen 2, guest_crc 4; FENCE, FENCE_ACK 0
  *     HELLO part (HELLO, HELLO_ACK):
  *      64 ver_min  65 ver_max  66 0 2  68 conn_id 4  72 features 8  80 nonce 8  88 reset_token 8
- *      96 epoch 4 100 payload_max 4 104 client_id 8 112 key_id 4 116 0 12
+ *      96 epoch 4 100 payload_max 4 104 client_id 8 112 key_id 4 116 key_nonce 8 124 0 4
  *     RESET part: 64 token 8  72 ver_min  73 ver_max  74 0 2  76 retry_us 4  80 0 48
  *     PROBE part (PROBE, PROBE_ACK): 64 probe_bytes 4  68 0 4  72 nonce 8  80 0 48
  *     NAK part:   64 retry_us 4  68 bad_flags 2  70 0 58
@@ -66,6 +66,8 @@
  *     so that a packet of a version not known can be answered (snic_ebs_peek).
  *   - With flag INT an ACKV has the 80 bytes right after the RPC header: the echo of the newest
  *     packet it acknowledges that had one.
+ *   - HELLO, HELLO_ACK and RESET come before or after there are keys: with AUTH their tag is a MAC
+ *     of direction and header under the secret that both sides share, and a body is plain padding.
  *   - Statuses, features and reset of pn at a new key: see there.
  */
 #ifndef SNIC_EBS_H
@@ -210,8 +212,9 @@ struct snic_ebs_hello {
     uint32_t epoch;       /**< HELLO: client_epoch; HELLO_ACK: 0 (srv_epoch says it) */
     uint32_t payload_max; /**< the longest datagram the sender takes */
     uint64_t client_id;   /**< HELLO: who it is; HELLO_ACK: the same */
-    uint32_t key_id;      /**< wire key, with AUTH */
+    uint32_t key_id;      /**< the shared secret, with AUTH */
     uint32_t pad2;
+    uint64_t key_nonce; /**< HELLO_ACK with AUTH: random, goes into the keys */
 };
 struct snic_ebs_reset {
     uint64_t token;
@@ -675,6 +678,10 @@ struct snic_ebs_sec_ops {
                     void *out, const void *in, size_t size, unsigned char tag[16]);
     int (*gcm_open)(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
                     void *out, const void *in, size_t size, const unsigned char tag[16]);
+    /** An AES-128-GCM key has these bytes from now on: one object serves many connections. */
+    int (*gcm_rekey)(void *key, const unsigned char bytes[16]);
+    /** HMAC-SHA-256 under a secret that is shared with the other side. */
+    int (*mac)(void *secret, const void *in, size_t size, unsigned char out[32]);
 };
 
 /**
@@ -704,6 +711,9 @@ SNIC_API SNIC_NODISCARD int snic_ebs_openssl_xts_open(void **key, const unsigned
                                                       size_t size) SNIC_NONNULL(1, 2);
 SNIC_API SNIC_NODISCARD int snic_ebs_openssl_gcm_open(void **key, const unsigned char *bytes,
                                                       size_t size) SNIC_NONNULL(1, 2);
+/** A shared secret, 16 ... 64 bytes. [any] @return 0; SNIC_EINVAL; SNIC_ENOMEM; SNIC_ENOTSUP */
+SNIC_API SNIC_NODISCARD int snic_ebs_openssl_secret_open(void **key, const unsigned char *bytes,
+                                                         size_t size) SNIC_NONNULL(1, 2);
 /** Forget a key; NULL is fine. [owner] */
 SNIC_API void snic_ebs_openssl_close(void *key);
 

@@ -6,9 +6,10 @@
  *
  * Depends on  snicstore/base.h, snicstore/ebs.h (packets, tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2 KiB per
- *             RPC, 21 KiB per path (two times `paths` per server), 4.5 KiB per train (61 KiB with
- *             SNIC_SOLAR_CRYPTO), 24 bytes per 2 MiB of disk mapped. The target: 176 bytes per
- *             connection and 4.5 KiB per train; nothing per RPC, block or packet.
+ *             RPC, 21 KiB per path (two times `paths` per server), 5.2 KiB per train (61 KiB with
+ *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 640 bytes
+ *             per connection and 5.2 KiB per train (61 KiB with SNIC_SOLAR_AUTH); nothing per RPC,
+ *             block or packet.
  * Threads     [owner] one thread owns an object; memsize is [any].
  * Progress    No call blocks. O(1) per packet, amortised; no floating point.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -87,6 +88,16 @@
  * HELLO_ACK the nonce of the HELLO, RESET the 64-bit token: what an off-path host cannot know. A
  * disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the ciphertext, and
  * the plaintext's goes with it and is compared when it is read.
+ *   With AUTH who is on the way is not believed either. Both sides hold a secret. HELLO, HELLO_ACK
+ * and RESET bear a MAC under it; all else is sealed by AES-128-GCM under keys that are derived from
+ * the secret, the direction, and what both said in the handshake, random numbers of both among it:
+ * a key is of one connection. The nonce is salt and pn, the headers are additional data, what is
+ * sent again is sealed anew under a new pn, and every 2^32 numbers the next key is derived, on both
+ * sides alike, for pn / 2^32 is part of what it is derived from. What is not sealed, sealed wrongly
+ * or a number that came before (among the last 2048) is dropped without an answer, and counted. A
+ * HELLO that was said before ends nothing. Not hidden: who writes where and how much (the headers).
+ * One secret is shared by all clients of a server, so a client is not protected from another one;
+ * to exchange the secret both sides begin anew.
  */
 #ifndef SNIC_SOLAR_H
 #define SNIC_SOLAR_H
@@ -112,6 +123,7 @@ struct snic_solar_target;
 
 #define SNIC_SOLAR_INT (1u << 0)    /**< room for INT in writes and reads; HPCC with it */
 #define SNIC_SOLAR_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys           */
+#define SNIC_SOLAR_AUTH (1u << 2)   /**< packets can be sealed: sec, wire_keys needed   */
 
 /** The checksum of a block; NULL in the options: snic_crc32c(0, data, size). */
 typedef uint32_t (*snic_solar_crc_fn)(void *ctx, const void *data, size_t size);
@@ -127,9 +139,9 @@ struct snic_solar_peer {
 struct snic_solar_train {
     struct snic_node node; /**< the owner's meanwhile                                      */
     struct snic_iov *iov;  /**< the bytes of all datagrams, in order                       */
-    uint32_t iov_count;    /**< at most 2 per datagram                                     */
+    uint32_t iov_count;    /**< at most 3 per datagram                                     */
     uint32_t segment;      /**< bytes of each datagram; the last may be shorter            */
-    uint32_t packets;
+    uint32_t packets;      /**< 0: a cipher failed, nothing to be sent                         */
     uint32_t bytes;
     uint32_t server; /**< agent: the path                                            */
     uint16_t path;
@@ -170,6 +182,7 @@ struct snic_solar_opts {
     snic_solar_crc_fn crc;
     void *crc_ctx;
     const struct snic_ebs_sec_ops *sec; /**< NULL: no keys                                     */
+    void *wire_keys[2]; /**< AUTH: two objects of AES-128-GCM, for this agent alone            */
 };
 
 /** A disk: zero it, set opts_size, vd_id, sa_epoch, blocks. */
@@ -267,6 +280,14 @@ SNIC_API void *snic_solar_fini(struct snic_solar *c) SNIC_NONNULL(1);
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_add(struct snic_solar *c, uint32_t server,
                                                   uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * All packets from and to this server are sealed under keys that both derive from @p secret (a
+ * secret of the sec ops, borrowed while the agent lives) by its number @p key_id. To be said after
+ * server_add, before the first path is opened. [owner]
+ * @return 0; SNIC_ENOENT; SNIC_EINVAL no SNIC_SOLAR_AUTH; SNIC_EBUSY a path is open
+ */
+SNIC_API SNIC_NODISCARD int snic_solar_server_auth(struct snic_solar *c, uint32_t server,
+                                                   void *secret, uint32_t key_id) SNIC_NONNULL(1);
 /**
  * Attach a disk under a free number. [owner]
  * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
@@ -386,6 +407,8 @@ struct snic_solar_stats {
     uint64_t stalls; /**< polls that came too late                                        */
     uint64_t slow;
     uint64_t train_waits; /**< times that no train was free                                    */
+    uint64_t unauthentic; /**< AUTH: without a seal, or with a wrong one                       */
+    uint64_t replayed;    /**< AUTH: packets whose number had come, or is too old              */
     uint32_t inside;      /**< I/Os                                                            */
     uint32_t rpcs;
     uint32_t rpcs_high;
@@ -407,7 +430,7 @@ SNIC_API int snic_solar_check(const struct snic_solar *c) SNIC_NONNULL(1);
 /** Zero it, set opts_size, srv_epoch and key; another field that is 0 takes its default. */
 struct snic_solar_target_opts {
     uint32_t opts_size;
-    uint32_t flags;        /**< 0                                                                 */
+    uint32_t flags;        /**< SNIC_SOLAR_AUTH: nothing is taken that is not sealed              */
     uint64_t seed;         /**< of connection ids; must not be guessable                          */
     uint32_t srv_epoch;    /**< not 0; never used before by this server                           */
     uint32_t conns_max;    /**< power of two, 1..65536; default 256. When all are in use, the one
@@ -419,6 +442,11 @@ struct snic_solar_target_opts {
     unsigned char key[16]; /**< of the tokens: secret, the same after each restart             */
     snic_solar_crc_fn crc;
     void *crc_ctx;
+    const struct snic_ebs_sec_ops *sec; /**< AUTH: as the agent's                              */
+    void *wire_keys[2];
+    void *secret; /**< AUTH: shared with all clients; its number:                             */
+    uint32_t key_id;
+    uint32_t pad;
 };
 
 enum snic_solar_request_op { SNIC_SOLAR_DO_WRITE = 1, SNIC_SOLAR_DO_READ, SNIC_SOLAR_DO_FENCE };
@@ -446,7 +474,8 @@ struct snic_solar_request {
     uint64_t lba;
     uint64_t wver;
     uint64_t need;
-    const void *data; /**< WRITE of data: 4096 bytes in the datagram that was given to recv    */
+    const void *data; /**< WRITE of data: 4096 bytes in the datagram that was given to recv;
+                           AUTH: in the target, until the next call of recv                    */
     /* -- the engine's -- */
     struct snic_solar_peer peer;
     uint64_t rpc_id;
@@ -536,6 +565,8 @@ struct snic_solar_target_stats {
     uint64_t malformed;
     uint64_t data_crc;
     uint64_t evicted; /**< connections that made room                                        */
+    uint64_t unauthentic;
+    uint64_t replayed;
     uint32_t conns;
     uint32_t requests; /**< out                                                               */
     uint32_t writes_out;

@@ -63,6 +63,7 @@ static void decode_hello(struct snic_ebs_hello *h, const unsigned char *p)
     h->payload_max = snic_get_be32(p + EBS_AT_HELLO_PAYLOAD);
     h->client_id = snic_get_be64(p + EBS_AT_HELLO_CLIENT);
     h->key_id = snic_get_be32(p + EBS_AT_HELLO_KEY);
+    h->key_nonce = snic_get_be64(p + EBS_AT_HELLO_KEY_NONCE);
 }
 
 static void decode_part(struct snic_ebs_header *h, unsigned part, const unsigned char *p)

@@ -67,6 +67,7 @@ enum ebs_at {
     EBS_AT_HELLO_PAYLOAD = 100,
     EBS_AT_HELLO_CLIENT = 104,
     EBS_AT_HELLO_KEY = 112,
+    EBS_AT_HELLO_KEY_NONCE = 116,
     /* RESET, PROBE and NAK parts. */
     EBS_AT_RESET_TOKEN = 64,
     EBS_AT_RESET_VER_MIN = 72,

@@ -63,6 +63,7 @@ static void encode_hello(unsigned char *p, const struct snic_ebs_hello *h)
     snic_put_be32(p + EBS_AT_HELLO_PAYLOAD, h->payload_max);
     snic_put_be64(p + EBS_AT_HELLO_CLIENT, h->client_id);
     snic_put_be32(p + EBS_AT_HELLO_KEY, h->key_id);
+    snic_put_be64(p + EBS_AT_HELLO_KEY_NONCE, h->key_nonce);
 }
 
 /* Bytes 64 ... 127, which are 0 so far where the part is not a block's. */

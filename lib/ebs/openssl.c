@@ -13,11 +13,14 @@
 #include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 struct snic_ebs_openssl_key {
     EVP_CIPHER_CTX *encrypt;
     EVP_CIPHER_CTX *decrypt;
     int gcm;
+    int secret_size; /* 0: a cipher's key */
+    unsigned char secret[64];
 };
 
 static int openssl_xts(EVP_CIPHER_CTX *ctx, uint64_t unit, void *out, const void *in, size_t size)
@@ -39,13 +42,15 @@ static int openssl_xts(EVP_CIPHER_CTX *ctx, uint64_t unit, void *out, const void
 static int openssl_xts_encrypt(void *key, uint64_t unit, void *out, const void *in, size_t size)
 {
     struct snic_ebs_openssl_key *k = (struct snic_ebs_openssl_key *)key;
-    return k->gcm ? SNIC_EINVAL : openssl_xts(k->encrypt, unit, out, in, size);
+    return k->gcm || k->secret_size != 0 ? SNIC_EINVAL
+                                         : openssl_xts(k->encrypt, unit, out, in, size);
 }
 
 static int openssl_xts_decrypt(void *key, uint64_t unit, void *out, const void *in, size_t size)
 {
     struct snic_ebs_openssl_key *k = (struct snic_ebs_openssl_key *)key;
-    return k->gcm ? SNIC_EINVAL : openssl_xts(k->decrypt, unit, out, in, size);
+    return k->gcm || k->secret_size != 0 ? SNIC_EINVAL
+                                         : openssl_xts(k->decrypt, unit, out, in, size);
 }
 
 /* Nonce, additional data and text, but not the tag; 0 or SNIC_EIO. */
@@ -106,12 +111,40 @@ static int openssl_gcm_open(void *key, const unsigned char nonce[12], const void
     return EVP_CipherFinal_ex(k->decrypt, none, &n) == 1 ? 0 : SNIC_EACCES;
 }
 
+static int openssl_gcm_rekey(void *key, const unsigned char bytes[16])
+{
+    struct snic_ebs_openssl_key *k = (struct snic_ebs_openssl_key *)key;
+
+    if (!k->gcm || EVP_CIPHER_CTX_key_length(k->encrypt) != 16)
+        return SNIC_EINVAL;
+    return EVP_CipherInit_ex(k->encrypt, NULL, NULL, bytes, NULL, 1) == 1 &&
+                   EVP_CipherInit_ex(k->decrypt, NULL, NULL, bytes, NULL, 0) == 1
+               ? 0
+               : SNIC_EIO;
+}
+
+static int openssl_mac(void *secret, const void *in, size_t size, unsigned char out[32])
+{
+    struct snic_ebs_openssl_key *k = (struct snic_ebs_openssl_key *)secret;
+    unsigned int n = 32;
+
+    if (k->secret_size == 0)
+        return SNIC_EINVAL;
+    return HMAC(EVP_sha256(), k->secret, k->secret_size, (const unsigned char *)in, size, out,
+                &n) != NULL &&
+                   n == 32
+               ? 0
+               : SNIC_EIO;
+}
+
 static const struct snic_ebs_sec_ops openssl_ops = {
     .ops_size = sizeof(struct snic_ebs_sec_ops),
     .xts_encrypt = openssl_xts_encrypt,
     .xts_decrypt = openssl_xts_decrypt,
     .gcm_seal = openssl_gcm_seal,
     .gcm_open = openssl_gcm_open,
+    .gcm_rekey = openssl_gcm_rekey,
+    .mac = openssl_mac,
 };
 
 const struct snic_ebs_sec_ops *snic_ebs_openssl(void)
@@ -159,6 +192,21 @@ int snic_ebs_openssl_gcm_open(void **key, const unsigned char *bytes, size_t siz
     return openssl_open(key, size == 16 ? EVP_aes_128_gcm() : EVP_aes_256_gcm(), bytes, 1);
 }
 
+int snic_ebs_openssl_secret_open(void **key, const unsigned char *bytes, size_t size)
+{
+    struct snic_ebs_openssl_key *k;
+
+    if (size < 16 || size > sizeof(k->secret))
+        return SNIC_EINVAL;
+    k = OPENSSL_zalloc(sizeof(*k));
+    if (k == NULL)
+        return SNIC_ENOMEM;
+    memcpy(k->secret, bytes, size);
+    k->secret_size = (int)size;
+    *key = k;
+    return 0;
+}
+
 void snic_ebs_openssl_close(void *key)
 {
     struct snic_ebs_openssl_key *k = (struct snic_ebs_openssl_key *)key;
@@ -186,6 +234,14 @@ int snic_ebs_openssl_xts_open(void **key, const unsigned char *bytes, size_t siz
 }
 
 int snic_ebs_openssl_gcm_open(void **key, const unsigned char *bytes, size_t size)
+{
+    (void)key;
+    (void)bytes;
+    (void)size;
+    return SNIC_ENOTSUP;
+}
+
+int snic_ebs_openssl_secret_open(void **key, const unsigned char *bytes, size_t size)
 {
     (void)key;
     (void)bytes;

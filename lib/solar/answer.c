@@ -23,20 +23,26 @@ static void solar_target_leave(struct snic_solar_target *t, struct solar_train *
     solar_train_queue(&t->pool, r);
 }
 
-int solar_target_single(struct snic_solar_target *t, const struct snic_solar_peer *peer,
-                        struct snic_ebs_header *h, uint32_t padding, const void *telemetry)
+static struct solar_session *solar_target_session(struct snic_solar_target *t, struct solar_conn *n)
 {
-    struct snic_ebs_place place;
+    return n != NULL && solar_target_auth(t) ? &n->session : NULL;
+}
+
+int solar_target_single(struct snic_solar_target *t, struct solar_conn *n,
+                        const struct snic_solar_peer *peer, struct snic_ebs_header *h,
+                        uint32_t padding, const void *telemetry)
+{
     struct solar_train *r = solar_train_take(&t->pool);
     if (r == NULL)
         return 0;
-    int size = snic_ebs_encode(r->head[0], SNIC_SOLAR__HEAD, &place, SNIC_EBS_TO_CLIENT, h,
-                               solar_zeros, padding);
-    SNIC_ASSERT(size > 0);
-    if (telemetry != NULL && place.int_at != 0)
-        memcpy(r->head[0] + place.int_at, telemetry, SNIC_EBS_INT_BYTES);
     r->ack_size = 0;
-    solar_train_add(r, r->head[0], (uint32_t)size, solar_zeros, padding);
+    if (solar_wire_add(&t->wire, solar_target_session(t, n), t->o.secret, r, SNIC_EBS_TO_CLIENT, h,
+                       solar_zeros, padding, 0) != 0) {
+        solar_train_free(&t->pool, r);
+        return 0;
+    }
+    if (telemetry != NULL) /* outside of all checksums and seals */
+        memcpy(r->head[0] + SNIC_EBS_HEADER_BYTES, telemetry, SNIC_EBS_INT_BYTES);
     solar_target_leave(t, r, peer);
     return 1;
 }
@@ -132,10 +138,12 @@ static void solar_answer_close(struct snic_solar_target *t, struct solar_train *
 {
     struct solar_conn *n = &t->conns[r->conn];
     r->h.pkt_cnt = (uint16_t)r->acks;
-    int size = snic_ebs_encode(r->head[0], sizeof(r->head), NULL, SNIC_EBS_TO_CLIENT, &r->h,
-                               r->head[0] + SNIC_EBS_RPC_BYTES, r->acks * SNIC_EBS_ACK_BYTES);
-    SNIC_ASSERT(size == SNIC_EBS_RPC_BYTES);
-    solar_train_add(r, r->head[0], r->ack_size, NULL, 0);
+    int sealed = n->used && n->client == r->h.conn_id; /* else it is another's by now */
+    r->h.pn = sealed ? ++n->pn : 0;
+    if (!solar_target_auth(t) || sealed)
+        (void)solar_wire_add(&t->wire, solar_target_session(t, n), NULL, r, SNIC_EBS_TO_CLIENT,
+                             &r->h, r->head[0] + SNIC_EBS_RPC_BYTES, r->acks * SNIC_EBS_ACK_BYTES,
+                             1);
     r->ack_size = 0;
     for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX; i++)
         if (n->path[i].train == r->t.index)
@@ -166,7 +174,7 @@ static void solar_answer_single(struct snic_solar_target *t, struct solar_conn *
             t->s.acks++;
         }
     }
-    if (!solar_target_single(t, &q->peer, &h, 0, telemetry))
+    if (!solar_target_single(t, n, &q->peer, &h, 0, telemetry))
         t->s.acks_lost++;
 }
 
@@ -212,9 +220,13 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
 
 /* ---- Data ---- */
 
-static uint32_t solar_resp_prefix(const struct snic_solar_request *q)
+/* What a packet has beside its block. */
+static uint32_t solar_resp_around(const struct snic_solar_target *t,
+                                  const struct snic_solar_request *q)
 {
-    return SNIC_EBS_HEADER_BYTES + ((q->flags & SNIC_EBS_INT_REQ) != 0 ? SNIC_EBS_INT_BYTES : 0);
+    return SNIC_EBS_HEADER_BYTES +
+           ((q->flags & SNIC_EBS_INT_REQ) != 0 ? (uint32_t)SNIC_EBS_INT_BYTES : 0u) +
+           (solar_target_auth(t) ? (uint32_t)SNIC_EBS_TAG_BYTES : 0u);
 }
 
 static uint32_t solar_resp_body(const struct snic_solar_block *b)
@@ -239,9 +251,10 @@ static uint32_t solar_resp_trains(const struct snic_solar_block *blocks, uint32_
     return trains;
 }
 
-static void solar_resp_put(struct snic_solar_target *t, struct solar_conn *n, struct solar_train *r,
-                           const struct snic_solar_request *q, const struct snic_solar_block *block,
-                           uint32_t i, uint32_t slot)
+/* @return 0, or the cipher's error: it is not in the train */
+static int solar_resp_put(struct snic_solar_target *t, struct solar_conn *n, struct solar_train *r,
+                          const struct snic_solar_request *q, const struct snic_solar_block *block,
+                          uint32_t i, uint32_t slot)
 {
     struct snic_ebs_header h;
     struct snic_ebs_block *b = &h.u.block;
@@ -261,11 +274,8 @@ static void solar_resp_put(struct snic_solar_target *t, struct solar_conn *n, st
     b->addr_slot = q->slots[2 * slot];
     b->addr_gen = q->slots[2 * slot + 1];
     b->bind_crc = snic_ebs_bind_crc(b);
-    unsigned char *head = r->head[r->t.packets];
-    int size =
-        snic_ebs_encode(head, SNIC_SOLAR__HEAD, NULL, SNIC_EBS_TO_CLIENT, &h, block->data, body);
-    SNIC_ASSERT(size > 0);
-    solar_train_add(r, head, (uint32_t)size, block->data, body);
+    return solar_wire_add(&t->wire, solar_target_session(t, n), NULL, r, SNIC_EBS_TO_CLIENT, &h,
+                          block->data, body, 0);
 }
 
 int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_solar_request *q,
@@ -283,7 +293,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
         return SNIC_EAGAIN;
     solar_answer_count(t, q);
     for (uint64_t left = q->need; left != 0; left &= left - 1, slot++) {
-        uint32_t size = solar_resp_prefix(q) + solar_resp_body(&blocks[slot]);
+        uint32_t size = solar_resp_around(t, q) + solar_resp_body(&blocks[slot]);
         if (r != NULL && (r->t.packets == SNIC_SOLAR_TRAIN_MAX || size > r->t.segment ||
                           r->t.bytes != r->t.packets * r->t.segment)) {
             solar_target_leave(t, r, &q->peer);
@@ -294,7 +304,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
             r->ack_size = 0;
             r->t.cookie = cookie;
         }
-        solar_resp_put(t, n, r, q, &blocks[slot], solar_lowest(left), slot);
+        (void)solar_resp_put(t, n, r, q, &blocks[slot], solar_lowest(left), slot);
     }
     solar_target_leave(t, r, &q->peer);
     return (int)trains;
@@ -316,7 +326,10 @@ uint32_t snic_solar_target_poll(struct snic_solar_target *t, struct snic_solar_t
         r->t.state = SOLAR_TRAIN_LENT;
         if (r->ack_size != 0)
             solar_answer_close(t, r);
-        out[n++] = &r->t;
+        if (r->t.packets == 0 && r->t.cookie == 0) /* it could not be sealed */
+            solar_train_free(&t->pool, r);
+        else
+            out[n++] = &r->t;
     }
     return n;
 }

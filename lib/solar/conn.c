@@ -65,9 +65,12 @@ static int solar_target_opts(struct snic_solar_target_opts *full,
         full->rx_blocks = 1024;
     if (full->idle_ns == 0)
         full->idle_ns = 10000 * SNIC_SOLAR__MS;
-    return full->flags == 0 && full->srv_epoch != 0 && snic_is_pow2(full->conns_max) &&
-                   full->conns_max <= 65536 && full->trains_max >= 4 && full->trains_max <= 4096 &&
-                   full->rx_blocks <= 65536
+    if ((full->flags & SNIC_SOLAR_AUTH) != 0 &&
+        (!solar_wire_able(full->sec, full->wire_keys) || full->secret == NULL))
+        return SNIC_EINVAL;
+    return (full->flags & ~SNIC_SOLAR_AUTH) == 0 && full->srv_epoch != 0 &&
+                   snic_is_pow2(full->conns_max) && full->conns_max <= 65536 &&
+                   full->trains_max >= 4 && full->trains_max <= 4096 && full->rx_blocks <= 65536
                ? 0
                : SNIC_EINVAL;
 }
@@ -75,11 +78,16 @@ static int solar_target_opts(struct snic_solar_target_opts *full,
 static struct snic_solar_target *solar_target_layout(struct snic_arena *a,
                                                      const struct snic_solar_target_opts *o,
                                                      struct solar_conn **conns,
-                                                     struct solar_train **trains)
+                                                     struct solar_train **trains,
+                                                     unsigned char **sealed)
 {
     struct snic_solar_target *t = snic_arena_take(a, 1, sizeof(*t), SNIC_SOLAR_ALIGN);
     *conns = snic_arena_take(a, o->conns_max, sizeof(**conns), SNIC_SOLAR_ALIGN);
     *trains = snic_arena_take(a, o->trains_max, sizeof(**trains), SNIC_SOLAR_ALIGN);
+    *sealed = NULL;
+    if ((o->flags & SNIC_SOLAR_AUTH) != 0) /* a block that is opened, and what trains show */
+        *sealed = snic_arena_take(a, 1 + (size_t)o->trains_max * SNIC_SOLAR_TRAIN_MAX,
+                                  SNIC_EBS_BLOCK_BYTES, SNIC_SOLAR_ALIGN);
     return t;
 }
 
@@ -89,9 +97,10 @@ size_t snic_solar_target_memsize(const struct snic_solar_target_opts *o)
     struct snic_arena a = {NULL, 0, 0};
     struct solar_conn *conns;
     struct solar_train *trains;
+    unsigned char *sealed;
     if (solar_target_opts(&full, o) != 0)
         return 0;
-    (void)solar_target_layout(&a, &full, &conns, &trains);
+    (void)solar_target_layout(&a, &full, &conns, &trains, &sealed);
     return a.used == SIZE_MAX ? 0 : snic_align_up(a.used, SNIC_SOLAR_ALIGN);
 }
 
@@ -102,21 +111,28 @@ int snic_solar_target_init(struct snic_solar_target **out, void *mem, size_t siz
     struct snic_arena a = {mem, size, 0};
     struct solar_conn *conns;
     struct solar_train *trains;
+    unsigned char *sealed;
     if (solar_target_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_SOLAR_ALIGN != 0)
         return SNIC_EINVAL;
     size_t need = snic_solar_target_memsize(o);
     if (size < need)
         return SNIC_ENOSPC;
     memset(mem, 0, need);
-    struct snic_solar_target *t = solar_target_layout(&a, &full, &conns, &trains);
+    struct snic_solar_target *t = solar_target_layout(&a, &full, &conns, &trains, &sealed);
     t->o = full;
+    if ((full.flags & SNIC_SOLAR_AUTH) == 0)
+        t->o.secret = NULL;
     t->mem = mem;
     t->now_ns = now_ns;
     t->epoch_ns = now_ns;
     t->epoch = 1;
     t->conns = conns;
     snic_rng_init(&t->rng, full.seed ^ full.srv_epoch);
-    solar_pool_init(&t->pool, trains, NULL, full.trains_max);
+    solar_pool_init(&t->pool, trains, sealed == NULL ? NULL : sealed + SNIC_EBS_BLOCK_BYTES,
+                    full.trains_max);
+    t->wire.plain = sealed;
+    if (sealed != NULL)
+        solar_wire_init(&t->wire, full.sec, full.wire_keys);
     *out = t;
     return 0;
 }
@@ -156,9 +172,27 @@ static void solar_conn_fresh(struct snic_solar_target *t, struct solar_conn *n, 
     n->pn = (uint64_t)t->o.srv_epoch << 32;
 }
 
-struct solar_conn *solar_conn_hello(struct snic_solar_target *t, uint64_t client_id,
-                                    uint32_t client, uint64_t nonce)
+/* Keys are of this handshake alone: the client's random number and ours are in them. */
+static void solar_conn_keys(struct snic_solar_target *t, struct solar_conn *n,
+                            const struct snic_ebs_hello *h)
 {
+    struct solar_session *s = &n->session;
+    n->key_nonce = snic_rng_next(&t->rng);
+    s->ops = t->wire.ops;
+    s->secret = t->o.secret;
+    s->client_id = h->client_id;
+    s->client_nonce = h->nonce;
+    s->server_nonce = n->key_nonce;
+    s->client_conn = h->conn_id;
+    s->server_conn = n->conn_id;
+    s->client_epoch = h->epoch;
+    s->server_epoch = t->o.srv_epoch;
+}
+
+struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
+                                    uint64_t pn)
+{
+    uint64_t client_id = h->client_id;
     uint32_t base = (uint32_t)solar_sip(t->o.key, client_id, t->o.seed);
     uint32_t ways = t->o.conns_max < SNIC_SOLAR__WAYS ? t->o.conns_max : SNIC_SOLAR__WAYS;
     struct solar_conn *n = NULL, *idle = NULL;
@@ -175,16 +209,22 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, uint64_t client
     }
     if (n == NULL && idle->used && t->now_ns - idle->heard_ns < t->o.idle_ns)
         return NULL;
-    if (n == NULL || n->nonce != nonce || n->client != client) {
+    if (n == NULL || n->nonce != h->nonce || n->client != h->conn_id) {
+        /* One that was said before must not end the connection that came after it. */
+        if (n != NULL && solar_target_auth(t) && pn <= n->hello_pn)
+            return NULL;
         if (n == NULL) {
             n = idle;
             t->s.evicted += n->used;
             t->s.conns += !n->used;
         }
         solar_conn_fresh(t, n, (uint32_t)(n - t->conns), client_id);
-        n->client = client;
-        n->nonce = nonce;
+        n->client = h->conn_id;
+        n->nonce = h->nonce;
+        if (solar_target_auth(t))
+            solar_conn_keys(t, n, h);
     }
+    n->hello_pn = snic_max_u64(n->hello_pn, pn);
     return n;
 }
 

@@ -66,7 +66,7 @@ void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, cons
     SNIC_DASSERT(t->t.packets < SNIC_SOLAR_TRAIN_MAX);
     if (t->t.packets == 0)
         t->t.segment = size;
-    SNIC_DASSERT(size <= t->t.segment && t->t.bytes == t->t.packets * t->t.segment);
+    SNIC_DASSERT(t->t.bytes == t->t.packets * t->t.segment);
     t->iov[t->t.iov_count].base = head;
     t->iov[t->t.iov_count++].size = head_size;
     if (data_size > 0) {
@@ -75,6 +75,15 @@ void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, cons
         t->iov[t->t.iov_count++].size = data_size;
     }
     t->t.packets++;
+    t->t.bytes += size;
+}
+
+void solar_train_append(struct solar_train *t, void *bytes, uint32_t size)
+{
+    if (t->t.packets == 1)
+        t->t.segment += size;
+    t->iov[t->t.iov_count].base = bytes;
+    t->iov[t->t.iov_count++].size = size;
     t->t.bytes += size;
 }
 
@@ -120,7 +129,7 @@ static int solar_within(uint64_t value, uint64_t min, uint64_t max)
 static int solar_opts_valid(const struct snic_solar_opts *o)
 {
     uint64_t hour = UINT64_C(3600000000000);
-    return (o->flags & ~(SNIC_SOLAR_INT | SNIC_SOLAR_CRYPTO)) == 0 &&
+    return (o->flags & ~(SNIC_SOLAR_INT | SNIC_SOLAR_CRYPTO | SNIC_SOLAR_AUTH)) == 0 &&
            solar_within(o->client_epoch, 1, 65535) && solar_within(o->disks_max, 1, 4096) &&
            solar_within(o->servers_max, 1, 1024) && solar_within(o->paths, 1, 8) &&
            solar_within(o->rpcs_max, 16, 65536) && snic_is_pow2(o->rpcs_max) &&
@@ -135,7 +144,8 @@ static int solar_opts_valid(const struct snic_solar_opts *o)
            solar_within(o->stall_ns, 1000, hour) &&
            solar_within(o->hop_rate, 1000000, UINT64_C(1) << 40) &&
            solar_within(o->base_rtt_ns, 1000, SNIC_SOLAR__MS) &&
-           (o->sec == NULL || o->sec->ops_size >= sizeof(struct snic_ebs_sec_ops));
+           (o->sec == NULL || o->sec->ops_size >= sizeof(struct snic_ebs_sec_ops)) &&
+           ((o->flags & SNIC_SOLAR_AUTH) == 0 || solar_wire_able(o->sec, o->wire_keys));
 }
 
 static int solar_opts(struct snic_solar_opts *full, const struct snic_solar_opts *o)
@@ -208,9 +218,11 @@ static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_s
     struct solar_tx *rings =
         snic_arena_take(a, (size_t)paths * SNIC_SOLAR__RING, sizeof(*rings), align);
     unsigned char *cipher = NULL;
-    if ((o->flags & SNIC_SOLAR_CRYPTO) != 0)
+    if ((o->flags & (SNIC_SOLAR_CRYPTO | SNIC_SOLAR_AUTH)) != 0)
         cipher = snic_arena_take(a, (size_t)o->trains_max * SNIC_SOLAR_TRAIN_MAX,
                                  SNIC_EBS_BLOCK_BYTES, align);
+    if ((o->flags & SNIC_SOLAR_AUTH) != 0)
+        parts->wire.plain = snic_arena_take(a, 1, SNIC_EBS_BLOCK_BYTES, align);
     size_t map = snic_ebs_map_memsize(&m);
     unsigned char *maps = snic_arena_take(a, o->disks_max, snic_align_up(map, align), align);
     if (a->base == NULL || a->used == SIZE_MAX)
@@ -284,6 +296,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
     solar_addr_opts(&ad, &full);
     *c = parts;
     c->o = full;
+    solar_wire_init(&c->wire, full.sec, full.wire_keys);
     c->mem = mem;
     c->path_slots = 2 * full.paths;
     while (((uint32_t)1 << c->slot_bits) < full.rpcs_max)

@@ -13,6 +13,7 @@ struct solar_in {
     struct solar_server *s;
     struct solar_path *p; /* whose socket it came by */
     const unsigned char *bytes;
+    const unsigned char *body; /* opened, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
     int ce;
@@ -143,7 +144,7 @@ static void solar_in_acks(struct snic_solar *c, struct solar_in *in)
     struct snic_ebs_ack a;
     memset(&a, 0, sizeof(a));
     for (uint32_t i = 0; i < in->h.pkt_cnt; i++) {
-        snic_ebs_ack_get(&a, in->bytes + in->place.body_at, i);
+        snic_ebs_ack_get(&a, in->body, i);
         solar_in_ack(c, in, &a, &newest, 0);
     }
     if (newest.of != NULL)
@@ -182,7 +183,7 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
                           void *guest)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
-    const unsigned char *data = in->bytes + in->place.body_at;
+    const unsigned char *data = in->body;
     void *key = c->disks[r->disk].xts_key;
     if (snic_ebs_bind_crc(b) != b->bind_crc || b->vd_id != c->disks[r->disk].vd_id)
         return SNIC_ECORRUPT;
@@ -276,6 +277,21 @@ static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
 
 /* ---- The connection ---- */
 
+static void solar_in_session(struct snic_solar *c, struct solar_server *s,
+                             const struct snic_ebs_hello *h)
+{
+    memset(&s->session, 0, sizeof(s->session));
+    s->session.ops = c->wire.ops;
+    s->session.secret = s->secret;
+    s->session.client_id = c->client_id;
+    s->session.client_nonce = s->nonce;
+    s->session.server_nonce = h->key_nonce;
+    s->session.client_conn = s->mine;
+    s->session.server_conn = s->conn_id;
+    s->session.client_epoch = c->o.client_epoch;
+    s->session.server_epoch = s->srv_epoch;
+}
+
 static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
 {
     struct solar_server *s = in->s;
@@ -289,6 +305,8 @@ static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
         s->token = h->reset_token;
         s->srv_epoch = in->h.srv_epoch;
         s->hello_ns = SNIC_NEVER;
+        if (s->secret != NULL)
+            solar_in_session(c, s, h);
         for (uint32_t i = 0; i < c->path_slots; i++) {
             struct solar_path *p = &s->paths[i];
             p->misses = 0;
@@ -367,6 +385,30 @@ static int solar_in_dispatch(struct snic_solar *c, struct solar_in *in)
     return 0;
 }
 
+/* With AUTH: is it from who it says, and the first of its number? Its body, in the clear. */
+static int solar_in_open(struct snic_solar *c, struct solar_in *in)
+{
+    struct solar_server *s = in->s;
+    int r;
+    in->body = in->bytes + in->place.body_at;
+    if (s->secret == NULL)
+        return (in->h.flags & SNIC_EBS_AUTH) != 0 ? SNIC_EPERM : 0;
+    if ((in->h.flags & SNIC_EBS_AUTH) == 0) {
+        r = SNIC_EACCES;
+    } else if (in->h.type == SNIC_EBS_HELLO_ACK || in->h.type == SNIC_EBS_RESET) {
+        r = solar_vouched(c->wire.ops, s->secret, SNIC_EBS_TO_CLIENT, in->bytes, &in->place);
+    } else if (!s->up || in->h.conn_id != s->mine) {
+        return SNIC_EPERM;
+    } else {
+        r = solar_session_open(&s->session, &c->wire.open, SNIC_EBS_TO_CLIENT, in->bytes,
+                               &in->place, c->wire.plain);
+        in->body = c->wire.plain;
+    }
+    c->s.replayed += r == SNIC_EEXIST;
+    c->s.unauthentic += r != 0 && r != SNIC_EEXIST;
+    return r;
+}
+
 int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32_t gen,
                     const void *data, size_t size, uint32_t flags, uint64_t now_ns)
 {
@@ -387,7 +429,9 @@ int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32
     }
     in.bytes = data;
     in.ce = (flags & SNIC_SOLAR_CE) != 0;
-    r = solar_in_dispatch(c, &in);
+    r = solar_in_open(c, &in);
+    if (r == 0)
+        r = solar_in_dispatch(c, &in);
     c->s.refused += r == SNIC_EPERM;
     return r;
 }

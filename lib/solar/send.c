@@ -52,9 +52,12 @@ static uint32_t solar_crc(const struct snic_solar *c, const void *data)
                             : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
 }
 
-static uint32_t solar_prefix(const struct snic_solar *c)
+/* What a packet has beside its body. */
+static uint32_t solar_around(const struct snic_solar *c, struct solar_server *s)
 {
-    return SNIC_EBS_HEADER_BYTES + ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_INT_BYTES : 0);
+    return SNIC_EBS_HEADER_BYTES +
+           ((c->o.flags & SNIC_SOLAR_INT) != 0 ? (uint32_t)SNIC_EBS_INT_BYTES : 0u) +
+           solar_wire_tail(solar_session_of(s));
 }
 
 /* May a packet of @p size follow in this train? */
@@ -119,9 +122,9 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
         h.flags |= SNIC_EBS_LAST_PKT;
         h.u.block.agg_crc = r->agg;
     }
-    int size = snic_ebs_encode(t->head[n], SNIC_SOLAR__HEAD, NULL, SNIC_EBS_TO_SERVER, &h, data,
-                               data == NULL ? 0 : SNIC_EBS_BLOCK_BYTES);
-    SNIC_ASSERT(size > 0);
+    if (solar_wire_add(&c->wire, solar_session_of(s), NULL, t, SNIC_EBS_TO_SERVER, &h, data,
+                       data == NULL ? 0 : SNIC_EBS_BLOCK_BYTES, 0) != 0)
+        return SNIC_EIO;
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_WRITE, 1);
     x->rpc_id = r->id;
     x->pkt = (uint8_t)pkt;
@@ -131,17 +134,15 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
     r->sent = 1;
     t->rpc[n] = data != NULL ? r : NULL;
     r->refs += data != NULL;
-    solar_train_add(t, t->head[n], (uint32_t)size, data, data == NULL ? 0 : SNIC_EBS_BLOCK_BYTES);
     return 0;
 }
 
-/* Ask for @p blocks, at most 16. @return 0; SNIC_EAGAIN the Addr table is full */
+/* Ask for @p blocks, at most 16. @return 0; SNIC_EAGAIN the Addr table is full; SNIC_EIO */
 static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
                          struct solar_rpc *r, uint64_t blocks, uint32_t flags)
 {
     struct solar_server *s = solar_server_of(c, p);
     unsigned char slots[SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES];
-    struct snic_ebs_place place;
     struct snic_ebs_header h;
     uint32_t n = t->t.packets, count = 0;
     for (uint64_t left = blocks; left != 0; left &= left - 1, count++) {
@@ -165,10 +166,9 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     h.u.block.blk_cnt = r->count;
     h.u.block.need_mask = blocks;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
-    int size = snic_ebs_encode(t->head[n], SNIC_SOLAR__HEAD, &place, SNIC_EBS_TO_SERVER, &h, slots,
-                               count * SNIC_EBS_SLOT_BYTES);
-    SNIC_ASSERT(size > 0);
-    memcpy(t->head[n] + place.body_at, slots, count * SNIC_EBS_SLOT_BYTES);
+    if (solar_wire_add(&c->wire, solar_session_of(s), NULL, t, SNIC_EBS_TO_SERVER, &h, slots,
+                       count * SNIC_EBS_SLOT_BYTES, 1) != 0)
+        return SNIC_EIO;
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_ASK, count);
     x->rpc_id = r->id;
     x->need = blocks;
@@ -180,7 +180,6 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     }
     r->sent = 1;
     t->rpc[n] = NULL;
-    solar_train_add(t, t->head[n], (uint32_t)size + count * SNIC_EBS_SLOT_BYTES, NULL, 0);
     return 0;
 }
 
@@ -248,7 +247,7 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
                            struct solar_rpc *r, uint64_t blocks, uint32_t room)
 {
     struct solar_server *s = solar_server_of(c, p);
-    uint32_t done = 0, prefix = solar_prefix(c);
+    uint32_t done = 0, around = solar_around(c, s);
     while (blocks != 0 && done < room && t->t.packets < SNIC_SOLAR_TRAIN_MAX) {
         uint64_t part = blocks & (0 - blocks);
         if (r->op == SNIC_SOLAR_READ) {
@@ -256,11 +255,11 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
             for (uint64_t left = blocks & ~part; left != 0 && solar_ones(part) < most;
                  left &= left - 1)
                 part |= left & (0 - left);
-            uint32_t size = prefix + solar_ones(part) * SNIC_EBS_SLOT_BYTES;
+            uint32_t size = around + solar_ones(part) * SNIC_EBS_SLOT_BYTES;
             if (!solar_fits(t, size) || solar_put_ask(c, p, t, r, part, 0) != 0)
                 break;
         } else {
-            uint32_t size = prefix + (r->op == SNIC_SOLAR_WRITE ? SNIC_EBS_BLOCK_BYTES : 0);
+            uint32_t size = around + (r->op == SNIC_SOLAR_WRITE ? SNIC_EBS_BLOCK_BYTES : 0);
             if (s->write_out >= s->credit || !solar_fits(t, size))
                 break;
             if (solar_put_write(c, p, t, r, solar_lowest(part), 0) != 0)
@@ -396,14 +395,16 @@ void solar_send(struct snic_solar *c)
 static int solar_send_one(struct snic_solar *c, struct solar_path *p, struct snic_ebs_header *h,
                           uint32_t padding)
 {
+    struct solar_server *s = solar_server_of(c, p);
     struct solar_train *t = solar_train_take(&c->pool);
     if (t == NULL)
         return 0;
-    int size = snic_ebs_encode(t->head[0], SNIC_SOLAR__HEAD, NULL, SNIC_EBS_TO_SERVER, h,
-                               solar_zeros, padding);
-    SNIC_ASSERT(size > 0);
     t->rpc[0] = NULL;
-    solar_train_add(t, t->head[0], (uint32_t)size, solar_zeros, padding);
+    if (solar_wire_add(&c->wire, solar_session_of(s), s->secret, t, SNIC_EBS_TO_SERVER, h,
+                       solar_zeros, padding, 0) != 0) {
+        solar_train_free(&c->pool, t);
+        return 0;
+    }
     solar_train_leave(c, p, t);
     return 1;
 }
@@ -433,8 +434,10 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
     h.u.hello.ver_min = SNIC_EBS_VERSION;
     h.u.hello.ver_max = SNIC_EBS_VERSION;
     h.u.hello.conn_id = s->mine;
-    h.u.hello.features =
-        SNIC_EBS_FEATURE_ACKV | ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_FEATURE_INT : 0);
+    h.u.hello.features = SNIC_EBS_FEATURE_ACKV |
+                         ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_FEATURE_INT : 0) |
+                         (s->secret != NULL ? SNIC_EBS_FEATURE_AUTH : 0);
+    h.u.hello.key_id = s->key_id;
     h.u.hello.nonce = s->nonce;
     h.u.hello.epoch = c->o.client_epoch;
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;

@@ -52,6 +52,20 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
     return 0;
 }
 
+int snic_solar_server_auth(struct snic_solar *c, uint32_t server, void *secret, uint32_t key_id)
+{
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    struct solar_server *s = &c->servers[server];
+    if (c->wire.plain == NULL || secret == NULL)
+        return SNIC_EINVAL;
+    if (s->up || s->usable_mask != 0)
+        return SNIC_EBUSY;
+    s->secret = secret;
+    s->key_id = key_id;
+    return 0;
+}
+
 uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server *s)
 {
     uint64_t best = SNIC_NEVER;

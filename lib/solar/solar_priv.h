@@ -20,6 +20,7 @@
 #define SNIC_SOLAR_PRIV_H
 
 #include "snicstore/solar.h"
+#include "solar/wire_priv.h"
 
 #define SNIC_SOLAR__NIL UINT32_MAX
 #define SNIC_SOLAR__RING 512u      /* transmissions of a path that are remembered */
@@ -35,9 +36,10 @@
 #define SNIC_SOLAR__US UINT64_C(1000)
 #define SNIC_SOLAR__NO_PATH 255
 #define SNIC_SOLAR__MISSES 3  /* probes or greetings in a row that nobody answers */
-#define SNIC_SOLAR__PIECES 2u /* per packet of a train: headers, data */
-/* What a train has room for per packet beside data: headers, INT, a READ_REQ's slots. */
-#define SNIC_SOLAR__HEAD (SNIC_EBS_PREFIX_BYTES + SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES)
+#define SNIC_SOLAR__PIECES 3u /* per packet of a train: headers, data, tag */
+/* What a train has room for per packet beside data: headers, INT, a READ_REQ's slots, tag. */
+#define SNIC_SOLAR__HEAD                                                                           \
+    (SNIC_EBS_PREFIX_BYTES + SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES + SNIC_EBS_TAG_BYTES)
 
 struct solar_rpc;
 
@@ -158,6 +160,10 @@ struct solar_server {
     struct snic_link event;
     struct solar_bad_port bad[SNIC_SOLAR__BAD_PORTS];
     struct solar_path *paths; /* SNIC_SOLAR_PATHS_MAX */
+    void *secret;             /* AUTH, or NULL */
+    uint32_t key_id;
+    uint32_t pad;
+    struct solar_session session;
 };
 
 enum solar_where {
@@ -265,6 +271,7 @@ struct solar_train {
     uint32_t pad;
     struct snic_ebs_header h;
     unsigned char head[SNIC_SOLAR_TRAIN_MAX][SNIC_SOLAR__HEAD];
+    unsigned char tag[SNIC_SOLAR_TRAIN_MAX][SNIC_EBS_TAG_BYTES];
     unsigned char *cipher; /* SNIC_SOLAR_TRAIN_MAX blocks, or NULL */
 };
 
@@ -317,6 +324,7 @@ struct snic_solar {
     struct snic_link path_events;
     struct snic_link server_events;
     struct snic_link disk_events;
+    struct solar_wire wire;
     uint64_t qos_ns; /* when a disk's QoS permits; SNIC_NEVER */
     uint32_t rpcs_free;
     struct snic_solar_stats s;
@@ -335,6 +343,9 @@ int solar_pool_check(const struct solar_pool *p);
 /** Append a packet: its header and, if @p data, that; @p size in all. */
 void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, const void *data,
                      uint32_t data_size);
+
+/** More bytes of the packet that was appended last. */
+void solar_train_append(struct solar_train *t, void *bytes, uint32_t size);
 
 /* disk.c */
 void solar_admit(struct snic_solar *c);
@@ -412,6 +423,11 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from);
 static inline struct solar_server *solar_server_of(struct snic_solar *c, const struct solar_path *p)
 {
     return &c->servers[p->server];
+}
+/** NULL: no AUTH. */
+static inline struct solar_session *solar_session_of(struct solar_server *s)
+{
+    return s->secret != NULL ? &s->session : NULL;
 }
 static inline uint64_t solar_bit(uint32_t i)
 {

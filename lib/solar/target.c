@@ -8,6 +8,7 @@
 struct solar_req_in {
     const struct snic_solar_peer *peer;
     const unsigned char *bytes;
+    const unsigned char *body; /* opened, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
     uint32_t flags;
@@ -53,7 +54,7 @@ static void solar_target_reset(struct snic_solar_target *t, const struct solar_r
     h.u.reset.token = solar_conn_token(t, conn_id);
     h.u.reset.ver_min = SNIC_EBS_VERSION;
     h.u.reset.ver_max = SNIC_EBS_VERSION;
-    t->s.resets += (uint64_t)solar_target_single(t, in->peer, &h, 0, NULL);
+    t->s.resets += (uint64_t)solar_target_single(t, NULL, in->peer, &h, 0, NULL);
 }
 
 static void solar_target_nak(struct snic_solar_target *t, const struct solar_req_in *in,
@@ -64,7 +65,7 @@ static void solar_target_nak(struct snic_solar_target *t, const struct solar_req
     h.status = (uint16_t)status;
     h.u.nak.retry_us = retry_us;
     h.u.nak.bad_flags = (uint16_t)bad_flags;
-    t->s.naks += (uint64_t)solar_target_single(t, in->peer, &h, 0, NULL);
+    t->s.naks += (uint64_t)solar_target_single(t, in->n, in->peer, &h, 0, NULL);
 }
 
 static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *in)
@@ -75,7 +76,7 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
         solar_target_reset(t, in, in->h.conn_id, SNIC_EBS_BAD_VERSION);
         return SNIC_EVERSION;
     }
-    in->n = solar_conn_hello(t, k->client_id, k->conn_id, k->nonce);
+    in->n = solar_conn_hello(t, k, in->h.pn);
     if (in->n == NULL)
         return SNIC_ENOSPC;
     solar_conn_heard(t, in->n);
@@ -85,12 +86,15 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
     h.u.hello.ver_min = SNIC_EBS_VERSION;
     h.u.hello.ver_max = SNIC_EBS_VERSION;
     h.u.hello.conn_id = in->n->conn_id;
-    h.u.hello.features = k->features & (SNIC_EBS_FEATURE_ACKV | SNIC_EBS_FEATURE_INT);
+    h.u.hello.features = k->features & (SNIC_EBS_FEATURE_ACKV | SNIC_EBS_FEATURE_INT |
+                                        (solar_target_auth(t) ? SNIC_EBS_FEATURE_AUTH : 0));
+    h.u.hello.key_id = k->key_id;
+    h.u.hello.key_nonce = in->n->key_nonce;
     h.u.hello.nonce = k->nonce;
     h.u.hello.reset_token = solar_conn_token(t, in->n->conn_id);
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
     h.u.hello.client_id = k->client_id;
-    t->s.hellos += (uint64_t)solar_target_single(t, in->peer, &h, in->place.body_size, NULL);
+    t->s.hellos += (uint64_t)solar_target_single(t, in->n, in->peer, &h, in->place.body_size, NULL);
     return 0;
 }
 
@@ -100,7 +104,7 @@ static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *
     solar_target_echo(t, in, &h, SNIC_EBS_PROBE_ACK);
     h.u.probe.probe_bytes = in->place.size;
     h.u.probe.nonce = in->h.u.probe.nonce;
-    (void)solar_target_single(t, in->peer, &h, in->place.body_size, NULL);
+    (void)solar_target_single(t, in->n, in->peer, &h, in->place.body_size, NULL);
     return 0;
 }
 
@@ -152,7 +156,7 @@ static int solar_target_write(struct snic_solar_target *t, struct solar_req_in *
                               struct snic_solar_request *q)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
-    const unsigned char *data = in->bytes + in->place.body_at;
+    const unsigned char *data = in->body;
     uint32_t crc = SNIC_EBS_CRC_ZEROS;
     if (b->op == SNIC_EBS_DATA)
         crc = t->o.crc != NULL ? t->o.crc(t->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
@@ -193,7 +197,7 @@ static int solar_target_read(struct snic_solar_target *t, struct solar_req_in *i
     }
     solar_target_request(t, in, q, SNIC_SOLAR_DO_READ);
     for (uint32_t i = 0; i < count; i++)
-        snic_ebs_slot_get(in->bytes + in->place.body_at, i, &q->slots[2 * i], &q->slots[2 * i + 1]);
+        snic_ebs_slot_get(in->body, i, &q->slots[2 * i], &q->slots[2 * i + 1]);
     t->s.reads++;
     t->s.requests++;
     return 1;
@@ -217,15 +221,46 @@ static int solar_target_refuse(struct snic_solar_target *t, struct solar_req_in 
 {
     struct snic_ebs_start peek;
     t->s.malformed++;
-    if (error == SNIC_EVERSION && snic_ebs_peek(&peek, in->bytes, size) == 0) {
+    /* A client that is known speaks what we speak: then it is damage, or somebody else. */
+    if (error == SNIC_EVERSION && snic_ebs_peek(&peek, in->bytes, size) == 0 &&
+        solar_conn_find(t, peek.conn_id) == NULL) {
         in->h.rpc_id = peek.rpc_id;
         solar_target_reset(t, in, peek.conn_id, SNIC_EBS_BAD_VERSION);
-    } else if (error == SNIC_ENOTSUP) {
+    } else if (error == SNIC_ENOTSUP && !solar_target_auth(t)) {
         in->n = solar_conn_find(t, in->h.conn_id);
         if (in->n != NULL && in->h.path_id < SNIC_SOLAR_PATHS_MAX)
             solar_target_nak(t, in, SNIC_EBS_BAD_FLAGS, 0, in->h.flags & SNIC_EBS_MUST);
     }
     return error;
+}
+
+/* With AUTH: is it from who it says, and the first of its number? Its body, in the clear. */
+static int solar_target_open(struct snic_solar_target *t, struct solar_req_in *in)
+{
+    int r;
+    in->body = in->bytes + in->place.body_at;
+    if (!solar_target_auth(t)) {
+        t->s.refused += (in->h.flags & SNIC_EBS_AUTH) != 0;
+        return (in->h.flags & SNIC_EBS_AUTH) != 0 ? SNIC_EPERM : 0;
+    }
+    if ((in->h.flags & SNIC_EBS_AUTH) == 0) {
+        r = SNIC_EACCES;
+    } else if (in->h.type == SNIC_EBS_HELLO) {
+        r = in->h.u.hello.key_id != t->o.key_id
+                ? SNIC_EACCES
+                : solar_vouched(t->wire.ops, t->o.secret, SNIC_EBS_TO_SERVER, in->bytes,
+                                &in->place);
+    } else {
+        struct solar_conn *n = solar_conn_find(t, in->h.conn_id);
+        if (n == NULL)
+            return 0; /* nobody can tell; the answer is a RESET, and nothing else */
+        r = solar_session_open(&n->session, &t->wire.open, SNIC_EBS_TO_SERVER, in->bytes,
+                               &in->place, t->wire.plain);
+        in->body = t->wire.plain;
+    }
+    t->s.replayed += r == SNIC_EEXIST;
+    t->s.unauthentic += r != 0 && r != SNIC_EEXIST;
+    return r;
 }
 
 int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_peer *peer,
@@ -246,10 +281,9 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
         t->s.malformed++;
         return SNIC_ERANGE;
     }
-    if ((in.h.flags & SNIC_EBS_AUTH) != 0) {
-        t->s.refused++;
-        return SNIC_EPERM;
-    }
+    r = solar_target_open(t, &in);
+    if (r != 0)
+        return r;
     if (in.h.type == SNIC_EBS_HELLO)
         return solar_target_hello(t, &in);
     in.n = solar_conn_find(t, in.h.conn_id);

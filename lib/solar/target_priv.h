@@ -28,6 +28,9 @@ struct solar_conn {
     uint64_t nonce;
     uint64_t heard_ns;
     uint64_t pn;
+    uint64_t hello_pn;  /* AUTH: the highest of a HELLO */
+    uint64_t key_nonce; /* AUTH: ours in the keys */
+    struct solar_session session;
     struct solar_conn_path path[SNIC_SOLAR_PATHS_MAX];
 };
 
@@ -42,22 +45,29 @@ struct snic_solar_target {
     struct snic_rng rng;
     struct solar_conn *conns;
     struct solar_pool pool;
+    struct solar_wire wire;
     struct snic_solar_target_stats s;
 };
 
 uint64_t solar_sip(const unsigned char key[16], uint64_t a, uint64_t b);
 
 struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id);
-/** For a client that says HELLO. NULL: no room. */
-struct solar_conn *solar_conn_hello(struct snic_solar_target *t, uint64_t client_id,
-                                    uint32_t client, uint64_t nonce);
+/** For a client that says HELLO, number @p pn. NULL: no room, or an old one said again. */
+struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
+                                    uint64_t pn);
 void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
 
 /* answer.c */
 uint8_t solar_target_credit(const struct snic_solar_target *t);
-/** One packet of its own; no train free: not sent. */
-int solar_target_single(struct snic_solar_target *t, const struct snic_solar_peer *peer,
-                        struct snic_ebs_header *h, uint32_t padding, const void *telemetry);
+/** One packet of its own, on @p n or, NULL, of none; no train free: not sent. */
+int solar_target_single(struct snic_solar_target *t, struct solar_conn *n,
+                        const struct snic_solar_peer *peer, struct snic_ebs_header *h,
+                        uint32_t padding, const void *telemetry);
+
+static inline int solar_target_auth(const struct snic_solar_target *t)
+{
+    return (t->o.flags & SNIC_SOLAR_AUTH) != 0;
+}
 
 #endif /* SNIC_SOLAR_TARGET_PRIV_H */

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-snic_test(solar solar)
-set(_solar_sim sim/solar_world.c sim/solar_cluster.c sim/solar_guest.c)
+snic_test(solar solar SOURCES test_solar_util.c)
+snic_test(solar_auth solar SOURCES test_solar_util.c sim/solar_cipher.c)
+snic_test(solar_openssl solar SOURCES test_solar_util.c CRYPTO)
+set(_solar_sim sim/solar_world.c sim/solar_cluster.c sim/solar_guest.c
+  sim/solar_cipher.c)
 snic_test(solar_sim solar SOURCES ${_solar_sim} TIMEOUT 3600 LABELS slow)
 snic_test(solar_scenes solar SOURCES ${_solar_sim})
-foreach(t solar_sim solar_scenes)
+foreach(t solar_sim solar_scenes solar_auth)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()

@@ -16,6 +16,8 @@ uint32_t world_crc(void *ctx, const void *data, size_t size)
     return (uint32_t)(h >> 32);
 }
 
+struct solar_toy_key world_secret = {{11, 13}};
+
 static void server_soon(struct world *w, uint32_t s)
 {
     if (w->servers[s].awake || !w->servers[s].up)
@@ -34,6 +36,14 @@ void world_server_start(struct world *w, uint32_t s)
     o.rx_blocks = 256;
     memset(o.key, (int)(s + 1), sizeof(o.key));
     o.crc = w->o.corrupt_ppm == 0 ? world_crc : NULL;
+    if (w->o.auth) {
+        o.flags = SNIC_SOLAR_AUTH;
+        o.sec = &solar_toy_ops;
+        o.wire_keys[0] = &w->keys[1 + s][0];
+        o.wire_keys[1] = &w->keys[1 + s][1];
+        o.secret = &world_secret;
+        o.key_id = 3;
+    }
     size_t size = snic_solar_target_memsize(&o);
     free(v->mem);
     v->mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);

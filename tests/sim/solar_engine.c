@@ -13,4 +13,6 @@
 #include "solar/rpc.c"
 #include "solar/send.c"
 #include "solar/server.c"
+#include "solar/session.c"
 #include "solar/target.c"
+#include "solar/wire.c"

@@ -343,6 +343,12 @@ void world_agent_start(struct world *w)
     o.chunks_max = 1;
     o.disk_blocks_max = SPAN;
     o.crc = w->o.corrupt_ppm == 0 ? world_crc : NULL;
+    if (w->o.auth) {
+        o.flags |= SNIC_SOLAR_AUTH;
+        o.sec = &solar_toy_ops;
+        o.wire_keys[0] = &w->keys[0][0];
+        o.wire_keys[1] = &w->keys[0][1];
+    }
     size_t size = snic_solar_memsize(&o);
     free(w->mem);
     w->mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);
@@ -353,7 +359,8 @@ void world_agent_start(struct world *w)
     w->inbox = NONE;
     memset(w->ports, 0, sizeof(w->ports));
     for (uint32_t s = 0; s < w->o.servers; s++)
-        if (snic_solar_server_add(w->c, s, w->now_ns) != 0)
+        if (snic_solar_server_add(w->c, s, w->now_ns) != 0 ||
+            (w->o.auth && snic_solar_server_auth(w->c, s, &world_secret, 3) != 0))
             world_fail(w, "server_add");
     for (uint32_t d = 0; d < w->o.disks; d++) {
         struct snic_solar_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->epoch[d]++};

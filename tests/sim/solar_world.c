@@ -411,6 +411,7 @@ void world_life(struct world_opts *o, uint64_t seed)
     o->reads = (uint32_t)snic_rng_below(&g, 101);
     o->flags = snic_rng_below(&g, 4) == 0 ? SNIC_SOLAR_INT : 0;
     o->qos = snic_rng_below(&g, 8) == 0 ? 20000 : 0;
+    o->auth = snic_rng_below(&g, 4) == 0;
     /* Half of all lost both ways: nothing is promised but that it ends. */
     o->hang_ns = o->loss_ppm >= 500000 ? 20 * WORLD_S : 2 * WORLD_S;
     if (o->loss_ppm >= 900000)

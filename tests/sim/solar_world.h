@@ -49,6 +49,7 @@ struct world_opts {
     uint64_t skew_ns;     /* a spine is slower than the one before by that */
     uint64_t late_ns;     /* longest that WORLD_HOLD keeps a packet, 0: 50 ms; half at least */
     uint32_t again_ppm;   /* most blocks sent again for nothing, of all; 0: no such rule */
+    uint32_t auth;        /* packets are sealed, with a cipher for tests */
     int print;
 };
 
@@ -79,6 +80,7 @@ struct world_result {
     uint64_t datagrams;
     uint64_t hash;
     uint64_t faults[WORLD_FAULTS];
+    uint64_t unauthentic, replayed;           /* at the agents and the servers that died */
     struct snic_solar_stats agent;            /* of the last incarnation */
     struct snic_solar_path_stats path[2 * 8]; /* of server 0 */
     uint64_t wrong_lost;                      /* spurious / packets, in ppm */

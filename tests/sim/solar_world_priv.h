@@ -4,6 +4,7 @@
 #ifndef SNIC_TESTS_SIM_SOLAR_WORLD_PRIV_H
 #define SNIC_TESTS_SIM_SOLAR_WORLD_PRIV_H
 
+#include "solar_cipher.h"
 #include "solar_world.h"
 
 #define WORLD_PRIME UINT64_C(0x100000001b3)
@@ -113,6 +114,7 @@ struct world {
     uint32_t free_request;
     int calm; /* the end: no more faults */
     /* agent */
+    struct solar_toy_key keys[1 + SERVERS][2];
     struct snic_solar *c;
     void *mem;
     uint32_t incarnation;
@@ -141,6 +143,9 @@ struct world {
     uint32_t buffer;
     unsigned char guest_data[DEPTH][IO_BLOCKS * SNIC_EBS_BLOCK_BYTES];
 };
+
+/* What all of them share. */
+extern struct solar_toy_key world_secret;
 
 /* solar_world.c */
 void world_fail(struct world *w, const char *why);

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Sealed packets between both sides, with a cipher for tests: who is believed, and what is not.
+ */
+#include "solar/target_priv.h"
+#include "solar_cipher.h"
+#include "support.h"
+#include "test_solar_util.h"
+
+#include <stdio.h>
+
+static struct solar_toy_key keys[4];
+static struct solar_toy_key secret = {{17, 23}}, other = {{17, 24}};
+static unsigned char block[SNIC_EBS_BLOCK_BYTES], back[SNIC_EBS_BLOCK_BYTES];
+static struct snic_iov out = {block, sizeof(block)}, in = {back, sizeof(back)};
+
+static struct duo *auth_open(struct solar_toy_key *agents_secret)
+{
+    struct duo *d = &duo;
+    memset(d, 0, sizeof(*d));
+    for (size_t i = 0; i < sizeof(block); i++)
+        block[i] = (unsigned char)(i * 11 + i / 256);
+    d->o.flags = d->k.flags = SNIC_SOLAR_AUTH;
+    d->o.sec = d->k.sec = &solar_toy_ops;
+    d->o.wire_keys[0] = &keys[0];
+    d->o.wire_keys[1] = &keys[1];
+    d->k.wire_keys[0] = &keys[2];
+    d->k.wire_keys[1] = &keys[3];
+    d->k.secret = &secret;
+    d->secret = agents_secret;
+    duo_open(d);
+    return d;
+}
+
+static void auth_round(struct duo *d, uint64_t lba)
+{
+    struct snic_solar_io w, r;
+    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    memset(back, 0, sizeof(back));
+    duo_io(d, &w, SNIC_SOLAR_WRITE, lba, 1, &out);
+    duo_until(d, done + 1);
+    duo_io(d, &r, SNIC_SOLAR_READ, lba, 1, &in);
+    duo_until(d, done + 2);
+    assert_true(w.result == 0 && r.result == 0);
+    assert_memory_equal(back, block, sizeof(block));
+}
+
+static struct snic_solar_stats agent_stats(struct duo *d)
+{
+    struct snic_solar_stats s;
+    snic_solar_get_stats(d->c, &s);
+    return s;
+}
+
+static struct snic_solar_target_stats target_stats(struct duo *d)
+{
+    struct snic_solar_target_stats s;
+    snic_solar_target_get_stats(d->t, &s);
+    return s;
+}
+
+/* What is written and read is right, nothing of it is seen on the way, nothing is refused. */
+static void test_solar_auth_data_arrive_and_are_not_seen(void **state)
+{
+    struct duo *d = auth_open(&secret);
+    struct snic_solar_io w;
+    uint32_t seen = 0;
+    (void)state;
+    auth_round(d, 3);
+    duo_io(d, &w, SNIC_SOLAR_WRITE, 4, 1, &out);
+    while (d->told[SNIC_SOLAR_DONE] < 3) {
+        duo_turn(d, 0);
+        for (uint32_t i = 0; i < d->letters; i++) {
+            const struct letter *l = &d->bag[i];
+            assert_int_equal(snic_get_be16(l->bytes + 2) & SNIC_EBS_AUTH, SNIC_EBS_AUTH);
+            for (uint32_t at = 64; at + 64 <= l->size; at++)
+                assert_memory_not_equal(l->bytes + at, block + 100, 64);
+            seen++;
+        }
+    }
+    assert_true(seen >= 2);
+    assert_true(agent_stats(d).unauthentic == 0 && target_stats(d).unauthentic == 0);
+    assert_true(agent_stats(d).replayed == 0 && target_stats(d).replayed == 0);
+    duo_close(d);
+}
+
+/* With another secret there is no connection; with none on one side neither. */
+static void test_solar_auth_other_secret_nothing_is_done(void **state)
+{
+    (void)state;
+    for (int none = 0; none < 2; none++) {
+        struct duo *d = auth_open(none ? NULL : &other);
+        struct snic_solar_io w;
+        duo_io(d, &w, SNIC_SOLAR_WRITE, 3, 1, &out);
+        for (int i = 0; i < 60; i++)
+            duo_turn(d, 0);
+        assert_int_equal(target_stats(d).writes + target_stats(d).hellos, 0);
+        assert_true(target_stats(d).unauthentic > 3);
+        for (int i = 0; i < 4000 && d->told[SNIC_SOLAR_DONE] < 1; i++)
+            duo_turn(d, 0);
+        assert_true(d->told[SNIC_SOLAR_DONE] == 1 && w.result == SNIC_EIO);
+        assert_true(w.done_ns >= w.submitted_ns + d->o.deadline_ns);
+        duo_close(d);
+    }
+}
+
+/* Every packet comes twice, and the I/Os of a connection once: the second of a number is refused
+   and counted, a HELLO that is said again ends nothing. */
+static void test_solar_auth_replayed_packets_are_refused(void **state)
+{
+    static struct letter past[BAG];
+    struct duo *d = auth_open(&secret);
+    struct snic_solar_io w;
+    uint32_t kept = 0, hellos = 0;
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        if (i == 8)
+            duo_io(d, &w, SNIC_SOLAR_WRITE, 9, 1, &out);
+        for (uint32_t k = 0; k < d->letters && kept < BAG; k++)
+            past[kept++] = d->bag[k];
+        duo_turn(d, 0);
+    }
+    duo_until(d, 1);
+    uint64_t writes = target_stats(d).writes;
+    struct solar_conn *n = NULL;
+    for (uint32_t i = 0; i < d->t->o.conns_max; i++)
+        n = d->t->conns[i].used ? &d->t->conns[i] : n;
+    assert_non_null(n);
+    uint32_t conn_id = n->conn_id;
+    for (uint32_t i = 0; i < kept; i++) {
+        hellos += past[i].bytes[1] == SNIC_EBS_HELLO;
+        duo_deliver(d, &past[i]);
+    }
+    assert_true(kept > 8 && hellos > 0 && target_stats(d).writes == writes);
+    assert_true(target_stats(d).replayed > 0 && agent_stats(d).replayed > 0);
+    assert_true(n->used && n->conn_id == conn_id);
+    /* A HELLO of long ago, of another handshake of this client: the same. */
+    n->nonce++;
+    for (uint32_t i = 0; i < kept; i++)
+        if (past[i].bytes[1] == SNIC_EBS_HELLO)
+            duo_deliver(d, &past[i]);
+    assert_int_equal(n->conn_id, conn_id);
+    n->nonce--;
+    auth_round(d, 10);
+    duo_close(d);
+}
+
+/* Any bit of a sealed packet counts: header, body and tag. (The INT block is nobody's.) */
+static void test_solar_auth_any_bit_flipped_is_refused(void **state)
+{
+    struct duo *d = auth_open(&secret);
+    struct snic_solar_io w, r;
+    struct letter bad;
+    uint32_t flips = 0, done = 0;
+    (void)state;
+    duo_io(d, &w, SNIC_SOLAR_WRITE, 3, 1, &out);
+    while (done < 2) {
+        duo_turn(d, 0);
+        if (d->told[SNIC_SOLAR_DONE] > done && ++done == 1)
+            duo_io(d, &r, SNIC_SOLAR_READ, 3, 1, &in);
+        for (uint32_t i = 0; i < d->letters; i++) {
+            uint32_t end = d->bag[i].size, step = end > 512 ? 13 : 1;
+            if (d->bag[i].bytes[1] == SNIC_EBS_HELLO || d->bag[i].bytes[1] == SNIC_EBS_HELLO_ACK)
+                end = 128; /* the padding is nobody's */
+            for (uint32_t bit = 0; bit < end * 8; bit += step) {
+                struct snic_solar_target_stats t = target_stats(d);
+                struct snic_solar_stats a = agent_stats(d);
+                bad = d->bag[i];
+                bad.bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+                duo_deliver(d, &bad);
+                uint64_t counted = target_stats(d).malformed - t.malformed +
+                                   target_stats(d).unauthentic - t.unauthentic +
+                                   agent_stats(d).malformed - a.malformed +
+                                   agent_stats(d).unauthentic - a.unauthentic;
+                assert_int_equal(counted, 1);
+                assert_int_equal(target_stats(d).writes, t.writes);
+                assert_int_equal(target_stats(d).reads, t.reads);
+                assert_int_equal(agent_stats(d).blocks_read, a.blocks_read);
+                flips++;
+            }
+        }
+    }
+    printf("%u flips, all refused\n", flips);
+    assert_true(w.result == 0 && r.result == 0 && flips > 10000);
+    assert_memory_equal(back, block, sizeof(block));
+    duo_close(d);
+}
+
+/* At 2^32 packets a key is used up: the next one is derived on both sides, unasked, and a late
+   packet of the one before is still read. */
+static void test_solar_auth_numbers_pass_2_to_32_next_key(void **state)
+{
+    struct duo *d = auth_open(&secret);
+    unsigned char first[16];
+    (void)state;
+    auth_round(d, 1);
+    struct solar_conn *n = NULL;
+    for (uint32_t i = 0; i < d->t->o.conns_max; i++)
+        n = d->t->conns[i].used ? &d->t->conns[i] : n;
+    assert_non_null(n);
+    memcpy(first, d->c->servers[0].session.way[0].bytes, sizeof(first));
+    d->c->servers[0].pn |= 0xfffffffau;
+    n->pn |= 0xfffffffbu;
+    for (uint64_t lba = 2; lba < 12; lba++)
+        auth_round(d, lba);
+    assert_memory_not_equal(d->c->servers[0].session.way[0].bytes, first, sizeof(first));
+    assert_memory_equal(d->c->servers[0].session.way[0].bytes, n->session.way[0].bytes, 16);
+    assert_memory_equal(d->c->servers[0].session.way[1].bytes, n->session.way[1].bytes, 16);
+    assert_memory_not_equal(n->session.way[0].bytes, n->session.way[1].bytes, 16);
+    assert_true(d->c->servers[0].pn >> 32 == 4 && n->pn >> 32 == 10);
+    assert_true(agent_stats(d).unauthentic == 0 && target_stats(d).unauthentic == 0);
+    duo_close(d);
+}
+
+/* A server that forgot everything proves that it is the one, and only then is it greeted again. */
+static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
+{
+    struct duo *d = auth_open(&secret);
+    struct snic_solar_io w;
+    struct snic_ebs_header h;
+    unsigned char forged[256];
+    (void)state;
+    auth_round(d, 1);
+    memset(&h, 0, sizeof(h));
+    h.type = SNIC_EBS_RESET;
+    h.conn_id = d->c->servers[0].conn_id;
+    h.pkt_cnt = 1;
+    h.srv_epoch = 9;
+    h.u.reset.token = d->c->servers[0].token; /* somebody who saw it */
+    h.u.reset.ver_min = h.u.reset.ver_max = SNIC_EBS_VERSION;
+    int size = snic_ebs_encode(forged, sizeof(forged), NULL, SNIC_EBS_TO_CLIENT, &h, NULL, 0);
+    assert_true(size > 0);
+    assert_int_equal(snic_solar_recv(d->c, 0, 0, 0, forged, (size_t)size, 0, d->now), SNIC_EACCES);
+    assert_int_equal(agent_stats(d).resets, 0);
+    d->k.srv_epoch = 10;
+    assert_int_equal(
+        snic_solar_target_init(&d->t, d->tmem, snic_solar_target_memsize(&d->k), &d->k, d->now), 0);
+    duo_io(d, &w, SNIC_SOLAR_WRITE, 5, 1, &out);
+    duo_until(d, 3);
+    assert_true(w.result == 0 && agent_stats(d).resets == 1);
+    duo_close(d);
+}
+
+/* The window remembers 2048 numbers, whatever their order. */
+static void test_solar_auth_window_each_number_once(void **state)
+{
+    static struct solar_window w;
+    static unsigned char came[20000];
+    struct snic_rng r;
+    uint64_t top = 0;
+    (void)state;
+    snic_rng_init(&r, support_seed());
+    memset(&w, 0, sizeof(w));
+    for (uint32_t i = 0; i < 200000; i++) {
+        uint64_t low = top > 3000 ? top - 3000 : 1, pn = low + snic_rng_below(&r, top - low + 20);
+        if (pn >= sizeof(came))
+            break;
+        int fresh = pn > top || (top - pn < SNIC_SOLAR__WINDOW && !came[pn]);
+        assert_int_equal(solar_window_fresh(&w, pn), fresh);
+        if (!fresh)
+            continue;
+        solar_window_mark(&w, pn);
+        came[pn] = 1;
+        top = snic_max_u64(top, pn);
+    }
+    solar_window_mark(&w, UINT64_C(1) << 40);
+    assert_int_equal(solar_window_fresh(&w, top), 0);
+    assert_int_equal(solar_window_fresh(&w, (UINT64_C(1) << 40) - 5), 1);
+}
+
+/* What AUTH needs has to be there, and in time. */
+static void test_solar_auth_options_incomplete_refused(void **state)
+{
+    struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
+    struct snic_solar_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1};
+    (void)state;
+    o.flags = k.flags = SNIC_SOLAR_AUTH;
+    assert_int_equal(snic_solar_memsize(&o) + snic_solar_target_memsize(&k), 0);
+    o.sec = k.sec = &solar_toy_ops;
+    o.wire_keys[0] = o.wire_keys[1] = k.wire_keys[0] = &keys[0];
+    k.wire_keys[1] = &keys[1];
+    assert_int_equal(snic_solar_memsize(&o) + snic_solar_target_memsize(&k), 0);
+    struct duo *d = auth_open(&secret);
+    for (int i = 0; i < 10; i++)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_server_auth(d->c, 0, &other, 1), SNIC_EBUSY);
+    assert_int_equal(snic_solar_server_auth(d->c, 1, &other, 1), SNIC_ENOENT);
+    assert_int_equal(snic_solar_server_auth(d->c, 0, NULL, 1), SNIC_EINVAL);
+    duo_close(d);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_solar_auth_data_arrive_and_are_not_seen),
+        cmocka_unit_test(test_solar_auth_other_secret_nothing_is_done),
+        cmocka_unit_test(test_solar_auth_replayed_packets_are_refused),
+        cmocka_unit_test(test_solar_auth_any_bit_flipped_is_refused),
+        cmocka_unit_test(test_solar_auth_numbers_pass_2_to_32_next_key),
+        cmocka_unit_test(test_solar_auth_server_restarted_reset_is_vouched_for),
+        cmocka_unit_test(test_solar_auth_window_each_number_once),
+        cmocka_unit_test(test_solar_auth_options_incomplete_refused),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
