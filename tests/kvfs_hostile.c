@@ -80,7 +80,7 @@ static int hostile_open(struct hostile *h, const char *path)
     struct snic_dma_shm_opts so = {.opts_size = sizeof(so), .timeout_ms = 30000, .path = path};
     struct snic_dma *dma;
     size_t size = snic_channel_hub_memsize(&ho);
-    void *memory;
+    static void *memory; /* the process' end frees it */
     if (posix_memalign(&memory, SNIC_CACHELINE, size) != 0 ||
         snic_dma_shm_connect(&dma, h->loop, &so, &none) != 0)
         return -1;

@@ -2,8 +2,14 @@
 /*
  * Transfers between a job's memory and the object file.
  *
- * Blocks that follow each other are one request, unless memory is in more than 64 pieces. DIRECT
- * goes to the O_DIRECT handle; memory that is not aligned for it is copied.
+ * Blocks that follow each other are one request, unless memory is in more than 64 pieces or a
+ * granule ends. DIRECT goes to the O_DIRECT handle; memory that is not aligned for it is copied.
+ *
+ * A page cache of large folios makes neighbours of blocks that have nothing to do with each other:
+ * a folio that is dirtied while a direct write to another part of it is under way cannot be dropped
+ * afterwards; the kernel then keeps the old bytes of what was written directly, and has the next
+ * fdatasync fail with EIO. So all writes that are under way in a granule, which no folio crosses,
+ * go the way of the first of them. As long as other processes write, too, all go through the cache.
  */
 #include "snicstore/kv.h"
 
@@ -63,6 +69,8 @@ static struct lmdb_io *lmdb_io_new(struct lmdb_kv *s)
 
 static void lmdb_io_free(struct lmdb_kv *s, struct lmdb_io *io)
 {
+    if (io->writing != NULL)
+        *io->writing -= io->to == s->direct ? -1 : 1;
     if (io->bounce != NULL)
         lmdb_spare_give(&s->bounce_spare, io->bounce);
     io->next = s->io_spare;
@@ -204,6 +212,24 @@ static void lmdb_io_send(struct lmdb_io *io)
     j->pending--; /* whoever sends holds one of its own */
 }
 
+/** Bytes of the object file that no folio crosses: the largest that ext4 makes. */
+#define SNIC_LMDB__GRANULE (8U << 20)
+
+/** Where a request at @p offset goes; a write is counted until lmdb_io_free(). */
+static void lmdb_io_direct_or_not(struct lmdb_io *io, int write, uint64_t offset)
+{
+    struct lmdb_kv *s = io->job->s;
+    int direct = (io->job->flags & SNIC_KVOP_DIRECT) != 0 && s->direct != NULL;
+    io->writing = NULL;
+    if (write) {
+        io->writing = &s->writing[offset / SNIC_LMDB__GRANULE % LMDB_GRANULES];
+        SNIC_ASSERT(s->mode == LMDB_SOLE || *io->writing >= 0);
+        direct = s->mode == LMDB_SOLE && (*io->writing == 0 ? direct : *io->writing < 0);
+        *io->writing += direct ? -1 : 1;
+    }
+    io->to = direct ? s->direct : s->buffered;
+}
+
 static struct lmdb_io *lmdb_io_begin(struct lmdb_job *j, int write, uint64_t offset)
 {
     struct lmdb_io *io = lmdb_io_new(j->s);
@@ -216,8 +242,7 @@ static struct lmdb_io *lmdb_io_begin(struct lmdb_job *j, int write, uint64_t off
     io->req.op = write ? SNIC_IO_WRITE : SNIC_IO_READ;
     io->req.offset = offset;
     io->job = j;
-    io->to =
-        (j->flags & SNIC_KVOP_DIRECT) != 0 && j->s->direct != NULL ? j->s->direct : j->s->buffered;
+    lmdb_io_direct_or_not(io, write, offset);
     io->bounce = NULL;
     io->iov_count = 0;
     j->pending++;
@@ -272,10 +297,11 @@ void lmdb_io_run(struct lmdb_job *j, int write, uint32_t block, uint32_t count, 
         if (io == NULL)
             return;
         io->at = at;
-        uint64_t n = snic_align_down(lmdb_io_gather(io, at, left), LMDB_BLOCK);
+        uint64_t most = snic_min_u64(left, SNIC_LMDB__GRANULE - offset % SNIC_LMDB__GRANULE);
+        uint64_t n = snic_align_down(lmdb_io_gather(io, at, most), LMDB_BLOCK);
         /* Pieces so small that 64 of them hold no block, or badly aligned ones: a copy. */
-        if (n == 0 || (n < left && io->iov_count < SNIC_IO_IOV_MAX) || !lmdb_io_aligned(io)) {
-            n = snic_min_u64(left, LMDB_BOUNCE);
+        if (n == 0 || (n < most && io->iov_count < SNIC_IO_IOV_MAX) || !lmdb_io_aligned(io)) {
+            n = snic_min_u64(most, LMDB_BOUNCE);
             io->bounce = lmdb_spare_take(&j->s->bounce_spare, LMDB_BOUNCE);
             if (io->bounce == NULL) {
                 lmdb_job_fail(j, SNIC_ENOMEM, 0);

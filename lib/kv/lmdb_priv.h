@@ -54,6 +54,7 @@ enum {
     LMDB_SMALL_JOB = 18,  /* blocks of a small job */
     LMDB_LARGE_JOB = SNIC_KVOP_TRANSFER_MAX / LMDB_BLOCK + 2,
     LMDB_BOUNCE = 1 << 18, /* bytes of an aligned copy */
+    LMDB_GRANULES = 256,   /* hash buckets of granules of the object file */
     LMDB_VALUE_ROOM = SNIC_KVOP_VALUE_MAX + 8,
     LMDB_RECORD_TAIL = 4, /* the CRC32C behind a value */
     LMDB_SEGMENT_RECORD = 8 + LMDB_WORDS * 8
@@ -223,6 +224,7 @@ struct lmdb_io {
     struct snic_io *to;
     unsigned char *bounce; /* NULL: the pieces themselves */
     uint64_t at;           /* of the pieces: where it begins */
+    int32_t *writing;      /* counted there; NULL: a read */
     uint32_t iov_count;
     struct snic_iov iov[SNIC_IO_IOV_MAX];
 };
@@ -302,9 +304,10 @@ struct lmdb_kv {
     /* objects */
     struct snic_io *buffered;
     struct snic_io *direct;
-    int object_fd;    /* for fallocate and its size */
-    uint32_t jobs;    /* there are */
-    uint32_t running; /* of those, started */
+    int32_t writing[LMDB_GRANULES]; /* writes under way there, see lmdb_io.c; < 0: direct ones */
+    int object_fd;                  /* for fallocate and its size */
+    uint32_t jobs;                  /* there are */
+    uint32_t running;               /* of those, started */
     uint64_t ended;
     struct lmdb_object *woken;
     struct snic_queue yields; /* jobs that go on in the next turn */
