@@ -60,7 +60,8 @@ static int server_open_write(struct snic_volume_server *s)
     struct snic_rng rng;
     if (b->status != SNIC_SEGMENTS_DONE)
         return SNIC_ECORRUPT;
-    if (b->wver != 0 && (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(s->meta) != SNIC_VOLUME__META_MAGIC))
+    if (b->wver != 0 &&
+        (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(s->meta) != SNIC_VOLUME__META_MAGIC))
         return SNIC_ECORRUPT;
     if (b->wver != 0 && snic_get_le32(s->meta + 8) != SNIC_VOLUME__META_FORMAT)
         return SNIC_EVERSION;

@@ -286,6 +286,8 @@ static void judge_read(struct volfix *f, struct volfix_io *x)
         if (stamp == 0 && x->floor[i] > b->order)
             wrong(f, "block %" PRIu64 ": zeros are read, %" PRIu64 " was acknowledged", x->lba + i,
                   x->floor[i]);
+        if (stamp > b->acked) /* what was read stays */
+            b->acked = stamp;
     }
 }
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Random lives: a client, three servers, a network that loses, doubles, delays and damages, servers
+ * whose power fails, clients that crash and come again with the next lease. What was acknowledged
+ * is there, nothing older comes back, and everything ends.
+ *
+ *     test_volume_sim --seed 17 one
+ *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_volume_sim many
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support.h"
+#include "volfix.h"
+
+static struct volfix fix;
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL && *text != '\0' ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void weather(struct volfix *f)
+{
+    struct snic_net_link l;
+    for (uint32_t i = 0; i < f->servers; i++)
+        for (int way = 0; way < 2; way++) {
+            memset(&l, 0, sizeof(l));
+            if (snic_rng_below(&f->rng, 2) != 0) {
+                l.delay_min_ns = 5000;
+                l.delay_max_ns = 5000 + snic_rng_below(&f->rng, 100000);
+                l.loss_ppm = (uint32_t)snic_rng_below(&f->rng, 200000);
+                l.duplicate_ppm = (uint32_t)snic_rng_below(&f->rng, 100000);
+                l.corrupt_ppm = (uint32_t)snic_rng_below(&f->rng, 20000);
+                l.reorder_ppm = (uint32_t)snic_rng_below(&f->rng, 50000);
+                l.reorder_ns = 300000;
+            }
+            assert_int_equal(snic_net_fabric_link(f->fabric, way ? 10 : i, way ? i : 10, &l), 0);
+        }
+}
+
+/* What may happen at a time; @down: when each server comes again. */
+static void accident(struct volfix *f, uint64_t *down)
+{
+    uint32_t s = (uint32_t)snic_rng_below(&f->rng, f->servers);
+    uint64_t now = snic_world_now(f->world);
+    for (uint32_t i = 0; i < f->servers; i++)
+        if (f->server[i].s == NULL && now >= down[i])
+            assert_int_equal(volfix_server_start(f, i), 0);
+    switch (snic_rng_below(&f->rng, 12)) {
+    case 0:
+        weather(f);
+        break;
+    case 1:
+        if (f->server[s].s != NULL) {
+            if (snic_rng_below(&f->rng, 4) == 0)
+                volfix_server_stop(f, s);
+            else
+                volfix_server_kill(f, s, snic_rng_next(&f->rng));
+            down[s] = now + snic_rng_below(&f->rng, 400 * VOLFIX_MS);
+        }
+        break;
+    case 2:
+        if (snic_rng_below(&f->rng, 4) == 0) {
+            volfix_client_kill(f);
+            volfix_client_start(f);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void life(uint64_t seed, uint64_t ios, int tell)
+{
+    struct volfix *f = &fix;
+    struct snic_volume_stats v;
+    uint64_t down[VOLFIX_SERVERS] = {0};
+    volfix_start(f, seed, 1 + (uint32_t)(seed % VOLFIX_SERVERS));
+    weather(f);
+    volfix_load(f, ios);
+    while ((f->begun < f->wanted || f->inflight != 0) && f->why[0] == 0) {
+        volfix_run(f, snic_rng_below(&f->rng, 8 * VOLFIX_MS) + 1);
+        accident(f, down);
+        volfix_load(f, f->wanted - f->begun);
+        volfix_check(f);
+        if (snic_world_now(f->world) > 600000 * VOLFIX_MS)
+            snprintf(f->why, sizeof(f->why), "it does not end");
+    }
+    for (uint32_t i = 0; i < f->servers; i++)
+        if (f->server[i].s == NULL)
+            assert_int_equal(volfix_server_start(f, i), 0);
+    volfix_audit(f);
+    snic_volume_get_stats(f->v, &v);
+    if (tell || f->why[0] != 0)
+        printf("seed %llu: %llu I/Os, %llu unknown, epoch %u, retransmits %llu, resets %llu, at "
+               "%llu ms: %s\n",
+               (unsigned long long)seed, (unsigned long long)f->done, (unsigned long long)f->failed,
+               f->epoch, (unsigned long long)v.agent.retransmits,
+               (unsigned long long)v.agent.resets,
+               (unsigned long long)(snic_world_now(f->world) / VOLFIX_MS), f->why);
+    volfix_check(f);
+    volfix_end(f);
+}
+
+static void test_volume_sim_one(void **state)
+{
+    (void)state;
+    life(support_seed(), support_scale(1500, 10000), 1);
+}
+
+static void test_volume_sim_many(void **state)
+{
+    uint64_t from = number("SNIC_SIM_FROM", 100 + support_seed());
+    uint64_t count = number("SNIC_SIM_COUNT", support_rounds(20, 300));
+    (void)state;
+    for (uint64_t i = 0; i < count; i++)
+        life(from + i, 600, number("SNIC_SIM_TELL", 0) != 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_volume_sim_one),
+                                       cmocka_unit_test(test_volume_sim_many)};
+    return SUPPORT_MAIN(argc, argv, tests);
+}
