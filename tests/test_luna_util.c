@@ -5,11 +5,12 @@
 
 /* ---- Pipes ---- */
 
-static void pipe_put(struct duo_pipe *p, const struct snic_luna_send *s)
+static void pipe_put(struct duo *d, struct duo_pipe *p, const struct snic_luna_send *s)
 {
     size_t sum = 0;
+    uint64_t *flip = &d->flip[p != &d->conn[0].up];
     assert_true(s->iov_count >= 1 && s->iov_count <= SNIC_LUNA_IOV_MAX);
-    if (p->head == p->tail)
+    if (p->head == p->tail && !d->tape)
         p->head = p->tail = 0;
     for (uint32_t i = 0; i < s->iov_count; i++) {
         assert_true(p->tail + s->iov[i].size <= DUO_PIPE);
@@ -18,11 +19,20 @@ static void pipe_put(struct duo_pipe *p, const struct snic_luna_send *s)
         sum += s->iov[i].size;
     }
     assert_int_equal(sum, s->bytes);
+    p->put += sum;
+    if ((p == &d->conn[0].up || p == &d->conn[0].down) && *flip != 0 && (*flip - 1) / 8 < p->put &&
+        (*flip - 1) / 8 >= p->put - sum) {
+        size_t back = (size_t)(p->put - (*flip - 1) / 8);
+        p->bytes[p->tail - back] ^= (unsigned char)(1u << (*flip - 1) % 8);
+        *flip = 0;
+    }
 }
 
-static size_t pipe_next(const struct duo *d, const struct duo_pipe *p)
+static size_t pipe_next(const struct duo *d, const struct duo_pipe *p, uint64_t split)
 {
     size_t size = p->tail - p->head;
+    if (p->got < split && split - p->got < size)
+        size = (size_t)(split - p->got);
     return d->chunk != 0 && size > d->chunk ? d->chunk : size;
 }
 
@@ -176,7 +186,7 @@ static void duo_read(struct duo *d, const struct snic_luna_request *q)
             assert_int_equal(a.type, SNIC_LUNA_TARGET_SEND);
             for (uint32_t i = 0; i < DUO_CONNS; i++)
                 if ((d->conn[i].open & 2) != 0 && d->conn[i].handle == a.handle)
-                    pipe_put(&d->conn[i].down, a.send);
+                    pipe_put(d, &d->conn[i].down, a.send);
             snic_luna_target_sent(d->t, a.send, d->now);
             before++;
         }
@@ -234,7 +244,7 @@ static void duo_up(struct duo *d, struct duo_conn *n)
 {
     while (n->open == 3 && !n->paused) {
         struct snic_luna_request q;
-        size_t size = pipe_next(d, &n->up), used;
+        size_t size = pipe_next(d, &n->up, d->split[0]), used;
         int r;
         if (size == 0 && !n->resumed)
             return;
@@ -244,6 +254,7 @@ static void duo_up(struct duo *d, struct duo_conn *n)
                                       d->now);
             assert_true(used <= size);
             n->up.head += used;
+            n->up.got += used;
             size -= used;
             d->moved += used;
             if (r == 1)
@@ -257,9 +268,10 @@ static void duo_down(struct duo *d, uint32_t i)
 {
     struct duo_conn *n = &d->conn[i];
     while (n->open == 3 && n->down.head < n->down.tail) {
-        size_t size = pipe_next(d, &n->down);
+        size_t size = pipe_next(d, &n->down, d->split[1]);
         (void)snic_luna_recv(d->c, 0, i, n->gen, n->down.bytes + n->down.head, size, d->now);
         n->down.head += size;
+        n->down.got += size;
         d->moved += size;
     }
 }
@@ -276,6 +288,7 @@ static void duo_connect(struct duo *d, const struct snic_luna_action *a)
     n->paused = 0;
     n->resumed = 0;
     n->up.head = n->up.tail = n->down.head = n->down.tail = 0;
+    n->up.put = n->up.got = n->down.put = n->down.got = 0;
     if (d->refused || snic_luna_target_opened(d->t, &n->handle, d->now) != 0) {
         snic_luna_closed(d->c, 0, a->conn, a->gen, SNIC_ECONNREFUSED, d->now);
         return;
@@ -291,7 +304,7 @@ static void duo_act(struct duo *d, const struct snic_luna_action *a)
     if (a->type == SNIC_LUNA_SEND) {
         assert_int_equal(a->gen, n->gen);
         if (!d->lost_up)
-            pipe_put(&n->up, a->send);
+            pipe_put(d, &n->up, a->send);
         snic_luna_sent(d->c, a->send, d->now);
     } else if (a->type == SNIC_LUNA_CONNECT) {
         duo_connect(d, a);
@@ -315,7 +328,7 @@ static void duo_target_act(struct duo *d, const struct snic_luna_target_action *
             n = &d->conn[i];
     if (a->type == SNIC_LUNA_TARGET_SEND) {
         if (n != NULL && !d->lost_down)
-            pipe_put(&n->down, a->send);
+            pipe_put(d, &n->down, a->send);
         if (d->lends && d->lent < 256)
             d->lend[d->lent++] = a->send;
         else
@@ -357,7 +370,7 @@ void duo_turn(struct duo *d)
     assert_true(acts < 100000);
     duo_check(d);
     uint64_t due = snic_luna_deadline_ns(d->c);
-    if (moved == d->moved && acts == 0 && due != SNIC_NEVER)
+    if (moved == d->moved && acts == 0 && due != SNIC_NEVER && !d->still)
         d->now = snic_max_u64(d->now, due);
 }
 

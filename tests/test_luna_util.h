@@ -14,6 +14,7 @@ enum { DUO_CONNS = 4, DUO_BLOCKS = 1024, DUO_REQUESTS = 4096, DUO_PIPE = 8 << 20
 struct duo_pipe {
     unsigned char *bytes;
     size_t head, tail;
+    uint64_t put, got; /* of this connection's stream, in all */
 };
 
 struct duo_conn {
@@ -39,9 +40,13 @@ struct duo {
     void *cmem, *tmem;
     uint64_t now, step;
     size_t chunk;                    /* most bytes of a piece; 0: all */
+    uint64_t split[2];               /* up, down: a piece ends there in the stream, too */
+    uint64_t flip[2];                /* a bit of the first connection's stream, plus one; once */
     int lost_up, lost_down, refused; /* bytes vanish; CONNECT fails */
     int hold;                        /* requests are kept */
+    int tape;                        /* the pipes keep what went through them */
     int lends;                       /* the target's sends are kept */
+    int still;                       /* no leaps to the next deadline */
     uint32_t status, maps, seg_gen, sa_epoch;
     uint32_t told[16], closes, target_closes;
     int32_t reason, target_reason;

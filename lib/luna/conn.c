@@ -163,7 +163,7 @@ void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tel
         n->close_gen = n->gen;
         luna_conn_say(c, n, LUNA_SAY_CLOSE);
     }
-    while (!snic_link_alone(&n->rpcs) && SNIC_LUNA_BUG != SNIC_LUNA__BUG_NO_REPLAY) {
+    while (!snic_link_alone(&n->rpcs)) {
         struct luna_rpc *r = SNIC_CONTAINER(n->rpcs.next, struct luna_rpc, of_conn);
         luna_rpc_again(c, r, r->out);
     }
@@ -217,8 +217,7 @@ static void luna_conn_doubt(struct snic_luna *c, struct luna_server *s)
 
 void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
 {
-    if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0 ||
-        SNIC_LUNA_BUG == SNIC_LUNA__BUG_NO_PROGRESS)
+    if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0)
         return;
     if (!luna_conn_waits(n)) {
         snic_wheel_cancel(&c->wheel, &n->timer);

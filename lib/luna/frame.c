@@ -180,8 +180,6 @@ int luna_in_list_good(const struct luna_in *in)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     uint32_t agg = 0;
-    if (SNIC_LUNA_BUG == SNIC_LUNA__BUG_NO_LIST_CRC)
-        return 1;
     for (uint32_t i = 0; i < b->blk_cnt; i++)
         agg = snic_ebs_agg_add(agg, snic_get_be32(in->list + (size_t)4 * i));
     return agg == b->agg_crc && snic_crc32c(0, in->list, (size_t)4 * b->blk_cnt) == b->data_crc;

@@ -39,7 +39,7 @@ static int luna_opts_valid(const struct snic_luna_opts *o)
            luna_within(o->progress_ns, SNIC_LUNA__MS, hour) &&
            luna_within(o->retry_max_ns, SNIC_LUNA__MS, hour) &&
            luna_within(o->stall_ns, 1000, hour) &&
-           (o->sec == NULL || o->sec->ops_size >= sizeof(struct snic_ebs_sec_ops));
+           (o->sec == NULL || o->sec->ops_size >= offsetof(struct snic_ebs_sec_ops, gcm_seal));
 }
 
 static int luna_opts(struct snic_luna_opts *full, const struct snic_luna_opts *o)

@@ -68,7 +68,7 @@ static void luna_intake_request(struct snic_luna_target *t, struct luna_peer *n,
     q->handle = n->handle;
     q->frame = (uint16_t)(f - n->frames);
     q->first = (uint16_t)first;
-    f->left += SNIC_LUNA_BUG != SNIC_LUNA__BUG_EARLY_ACK || op != SNIC_LUNA_DO_WRITE;
+    f->left++;
     t->s.requests++;
     if (op == SNIC_LUNA_DO_WRITE) {
         t->s.writes++;

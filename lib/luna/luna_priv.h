@@ -17,22 +17,6 @@
 
 #include "snicstore/luna.h"
 
-/*
- * Planted bugs, for the simulator's teeth; never in a product: a retry has a new version; giving up
- * needs no fence; an epoch wraps; what is under way on a connection that ends is forgotten; answers
- * are written into the guest's memory whoever asked; a connection that is silent is waited for.
- */
-#ifndef SNIC_LUNA_BUG
-#define SNIC_LUNA_BUG 0
-#endif
-#define SNIC_LUNA__BUG_RETRY_NEW_VERSION 1
-#define SNIC_LUNA__BUG_NO_FENCE 2
-#define SNIC_LUNA__BUG_NO_REPLAY 3
-#define SNIC_LUNA__BUG_STALE_DATA 4
-#define SNIC_LUNA__BUG_NO_PROGRESS 5
-#define SNIC_LUNA__BUG_NO_LIST_CRC 6
-#define SNIC_LUNA__BUG_EARLY_ACK 7
-
 #define SNIC_LUNA__MS UINT64_C(1000000)
 #define SNIC_LUNA__US UINT64_C(1000)
 #define SNIC_LUNA__QUANTUM 65536

@@ -93,8 +93,6 @@ static struct luna_rpc *luna_in_live(const struct luna_conn *n, uint32_t block)
 {
     struct luna_rpc *r = n->rpc;
     uint64_t bit = luna_bit(n->in.h.pkt_id + block);
-    if (SNIC_LUNA_BUG == SNIC_LUNA__BUG_STALE_DATA && r != NULL && r->io != NULL)
-        return r;
     return r != NULL && r->id == n->rpc_id && r->turn == n->turn && r->where != LUNA_FREE &&
                    (r->out & bit) != 0 && r->conn == n->index
                ? r

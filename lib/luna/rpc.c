@@ -237,7 +237,7 @@ void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result)
 {
     if (r->where == LUNA_ENDED || r->where == LUNA_FENCING)
         return;
-    if (!r->sent || r->op == SNIC_LUNA_READ || SNIC_LUNA_BUG == SNIC_LUNA__BUG_NO_FENCE) {
+    if (!r->sent || r->op == SNIC_LUNA_READ) {
         luna_rpc_end(c, r, result);
         return;
     }
@@ -348,7 +348,9 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
                      uint32_t retry_us)
 {
     SNIC_ASSERT(blocks != 0 && (blocks & ~r->out) == 0);
-    switch ((enum snic_ebs_status)(status < SNIC_EBS_STATUS_END ? status : SNIC_EBS_INVALID)) {
+    if (status >= SNIC_EBS_STATUS_END)
+        status = SNIC_EBS_INVALID; /* of a later version */
+    switch ((enum snic_ebs_status)status) {
     case SNIC_EBS_OK:
     case SNIC_EBS_SUPERSEDED:
         luna_rpc_acked(c, r, blocks);

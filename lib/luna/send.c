@@ -217,9 +217,6 @@ static uint32_t luna_put(struct snic_luna *c, struct luna_conn *n, struct luna_o
     uint32_t frame = o->s.frames;
     if (frame == SNIC_LUNA_FRAMES_MAX || o->head_used + SNIC_EBS_HEADER_BYTES > sizeof(o->head))
         return 0;
-    if (SNIC_LUNA_BUG == SNIC_LUNA__BUG_RETRY_NEW_VERSION && r->tries > 0 &&
-        r->op != SNIC_LUNA_READ)
-        r->wver = ++c->disks[r->disk].wver;
     luna_conn_ask(c, n);
     if (r->op != SNIC_LUNA_WRITE)
         done = luna_put_small(c, n, o, r, pkt, count);
