@@ -148,7 +148,7 @@ static void duo_stored(struct duo *d)
     d->requests = kept;
 }
 
-void duo_turn(struct duo *d, int lost)
+static void duo_step(struct duo *d, int lost, int check)
 {
     struct snic_solar_action a;
     struct snic_solar_train *t;
@@ -164,13 +164,25 @@ void duo_turn(struct duo *d, int lost)
     }
     while (snic_solar_poll(d->c, &a, 1, d->now) == 1)
         duo_act(d, &a);
-    assert_int_equal(snic_solar_check(d->c), 0);
-    assert_int_equal(snic_solar_target_check(d->t), 0);
+    if (check) {
+        assert_int_equal(snic_solar_check(d->c), 0);
+        assert_int_equal(snic_solar_target_check(d->t), 0);
+    }
     uint64_t due = snic_solar_deadline_ns(d->c);
     for (uint32_t i = 0; i < d->requests; i++)
         due = snic_min_u64(due, d->ready[i]);
     if (d->letters == 0 && due != SNIC_NEVER)
         d->now = snic_max_u64(d->now, due);
+}
+
+void duo_turn(struct duo *d, int lost)
+{
+    duo_step(d, lost, 1);
+}
+
+void duo_turn_unchecked(struct duo *d)
+{
+    duo_step(d, 0, 0);
 }
 
 void duo_until(struct duo *d, uint32_t done)

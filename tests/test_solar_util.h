@@ -41,6 +41,8 @@ void duo_open(struct duo *d);
 void duo_close(struct duo *d);
 /** What is in the bag arrives (or is lost), all act, time passes to the next deadline. */
 void duo_turn(struct duo *d, int lost);
+/** The same with tables that are damaged, of which the checks would tell. */
+void duo_turn_unchecked(struct duo *d);
 /** Turn until @p done I/Os are done; fails the test when nothing comes of it. */
 void duo_until(struct duo *d, uint32_t done);
 void duo_deliver(struct duo *d, const struct letter *l);

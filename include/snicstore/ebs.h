@@ -35,7 +35,8 @@
  *      64 ver_min  65 ver_max  66 0 2  68 conn_id 4  72 features 8  80 nonce 8  88 reset_token 8
  *      96 epoch 4 100 payload_max 4 104 client_id 8 112 key_id 4 116 key_nonce 8 124 0 4
  *     RESET part: 64 token 8  72 ver_min  73 ver_max  74 0 2  76 retry_us 4  80 0 48
- *     PROBE part (PROBE, PROBE_ACK): 64 probe_bytes 4  68 0 4  72 nonce 8  80 0 48
+ *     PROBE part (PROBE, PROBE_ACK): 64 probe_bytes 4  68 held_seq 4  72 nonce 8  80 held 32
+ *        112 0 16
  *     NAK part:   64 retry_us 4  68 bad_flags 2  70 0 58
  *     ACKV has no second part: its entries (32 bytes each, pkt_cnt of them) follow the RPC header.
  *
@@ -60,6 +61,8 @@
  *     data_crc is that of a block of zeros.
  *   - A RESET bears the conn_id of the packet that it answers, for whoever has forgotten a
  *     connection knows no other; the token proves the sender, the versions it speaks are a range.
+ *   - A PROBE_ACK says which requests of its path the server has in hand, to be answered when the
+ *     store is done: a slow store and a lost packet are different things.
  *   - In a FENCE wver is the least version that will still be applied.
  *   - Bytes said to be 0 are sent as 0, and not looked at.
  *   - In every version of this format bytes 0, 1, 4 ... 7 and 8 ... 15 mean what they mean here,
@@ -225,8 +228,11 @@ struct snic_ebs_reset {
 };
 struct snic_ebs_probe {
     uint32_t probe_bytes; /**< PROBE: its length; PROBE_ACK: that of the PROBE that came */
-    uint32_t pad;
-    uint64_t nonce; /**< PROBE_ACK: that of the PROBE */
+    uint32_t held_seq;    /**< PROBE_ACK: the highest path_seq of a request that came */
+    uint64_t nonce;       /**< PROBE_ACK: that of the PROBE */
+    /** PROBE_ACK: bit path_seq % 256 of what came on this path and has no answer yet, for the 256
+        path_seq up to held_seq. */
+    uint64_t held[4];
 };
 struct snic_ebs_nak {
     uint32_t retry_us;  /**< with BUSY */

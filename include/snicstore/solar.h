@@ -48,7 +48,9 @@
  * leave on a path when its windows, its pacing, the server's write credit and, for reads, the
  * shared credit over all servers permit; a train takes whatever blocks wait for that server. When
  * all blocks are acknowledged the I/O is DONE with result 0. Multi-block I/Os are not atomic; a
- * block is.
+ * block is. ZERO and TRIM are a packet of 128 bytes per block, too: the format knows packets of
+ * many, but then versions, refusals and acknowledgements are of a range, of which a store may have
+ * done a part; a train carries 14 of them, which is 57 KiB in 1.8 KiB.
  *   A flush is done when all writes submitted before it are, for an acknowledged write is durable.
  *   Two I/Os in flight on the same blocks have no order that anybody may rely on.
  *
@@ -71,6 +73,10 @@
  * rto_min_ns and rto_max_ns (8 ms), without back-off, for a storage I/O has to come through 75 %
  * loss within a second; instead copies go over 2, then 3 paths. Unanswered after 2 srtt, the last
  * packet of a path is sent once more on another (hedge; at most a tenth of all bytes).
+ *   A store may take longer than any RTO, and a server acknowledges nothing before it is durable.
+ * So halfway to a timeout the agent asks by a small packet what the server has in hand; what it has
+ * is not sent again, and no sign against the path, as long as the server says so (it keeps 256 bits
+ * for it per path of a connection).
  *
  * Congestion control. Two windows, for the fabric's delay and for the end's, the smaller counts:
  * delay against a target that grows for small windows (Swift, Kumar et al., SIGCOMM 2020); with
@@ -396,6 +402,7 @@ struct snic_solar_stats {
     uint64_t refused;   /**< datagrams dropped as not ours: id, token, nonce, seal           */
     uint64_t malformed; /**< datagrams that are no packets                                   */
     uint64_t data_crc;  /**< answers whose data, binding or checksum were wrong              */
+    uint64_t tables;    /**< entries of tables that were found damaged, and made anew        */
     uint64_t naks;
     uint64_t busy; /**< of them                                                         */
     uint64_t stale_gens;

@@ -82,7 +82,10 @@ static void decode_part(struct snic_ebs_header *h, unsigned part, const unsigned
         h->u.reset.retry_us = snic_get_be32(p + EBS_AT_RESET_RETRY);
     } else if (part == EBS_PROBE) {
         h->u.probe.probe_bytes = snic_get_be32(p + EBS_AT_PROBE_BYTES);
+        h->u.probe.held_seq = snic_get_be32(p + EBS_AT_PROBE_HELD_SEQ);
         h->u.probe.nonce = snic_get_be64(p + EBS_AT_PROBE_NONCE);
+        for (uint32_t i = 0; i < 4; i++)
+            h->u.probe.held[i] = snic_get_be64(p + EBS_AT_PROBE_HELD + 8 * i);
     } else if (part == EBS_NAK) {
         h->u.nak.retry_us = snic_get_be32(p + EBS_AT_NAK_RETRY);
         h->u.nak.bad_flags = snic_get_be16(p + EBS_AT_NAK_FLAGS);

@@ -80,7 +80,10 @@ static void encode_part(unsigned char *p, unsigned part, const struct snic_ebs_h
         snic_put_be32(p + EBS_AT_RESET_RETRY, h->u.reset.retry_us);
     } else if (part == EBS_PROBE) {
         snic_put_be32(p + EBS_AT_PROBE_BYTES, h->u.probe.probe_bytes);
+        snic_put_be32(p + EBS_AT_PROBE_HELD_SEQ, h->u.probe.held_seq);
         snic_put_be64(p + EBS_AT_PROBE_NONCE, h->u.probe.nonce);
+        for (uint32_t i = 0; i < 4; i++)
+            snic_put_be64(p + EBS_AT_PROBE_HELD + 8 * i, h->u.probe.held[i]);
     } else if (part == EBS_NAK) {
         snic_put_be32(p + EBS_AT_NAK_RETRY, h->u.nak.retry_us);
         snic_put_be16(p + EBS_AT_NAK_FLAGS, h->u.nak.bad_flags);

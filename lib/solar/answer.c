@@ -201,6 +201,7 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
     solar_answer_count(t, q);
     if (n == NULL)
         return;
+    solar_conn_answers(n, q);
     if (q->op == SNIC_SOLAR_DO_WRITE && q->data != NULL && crc != q->data_crc) {
         struct snic_ebs_block b;
         memset(&b, 0, sizeof(b));
@@ -292,6 +293,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
     if (trains > t->pool.free_count) /* more than there are at all: never; 16 blocks, 4 trains */
         return SNIC_EAGAIN;
     solar_answer_count(t, q);
+    solar_conn_answers(n, q);
     for (uint64_t left = q->need; left != 0; left &= left - 1, slot++) {
         uint32_t size = solar_resp_around(t, q) + solar_resp_body(&blocks[slot]);
         if (r != NULL && (r->t.packets == SNIC_SOLAR_TRAIN_MAX || size > r->t.segment ||

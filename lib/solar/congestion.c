@@ -77,7 +77,12 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
             solar_cc_set(c, &cc->window[i], w + add);
     } else if (c->now_ns - cc->cut_ns[i] >= p->srtt_ns) {
         uint64_t part = 819 * (delay_ns - target_ns) / delay_ns; /* 0.8 of the excess, in 1024ths */
-        solar_cc_set(c, &cc->window[i], w - w * snic_min_u64(part, 512) / 1024);
+        w -= w * snic_min_u64(part, 512) / 1024;
+        /* How many may be in a server's hands at least is for its credit to say: stores have bad
+           moments that a window can do nothing about. */
+        if (i == 1)
+            w = snic_max_u64(w, snic_min_u64(cc->window[1], c->o.window_start * SNIC_SOLAR__ONE));
+        solar_cc_set(c, &cc->window[i], w);
         cc->cut_ns[i] = c->now_ns;
         if (i == 0)
             solar_cc_target(cc);

@@ -243,6 +243,30 @@ void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n)
     }
 }
 
+void solar_conn_holds(struct solar_conn *n, const struct snic_solar_request *q)
+{
+    struct solar_conn_path *p = &n->path[q->path];
+    if (p->held_gen != (256u | q->gen)) {
+        memset(p->held, 0, sizeof(p->held));
+        p->held_gen = 256u | q->gen;
+        p->held_seq = q->path_seq;
+    }
+    int32_t ahead = (int32_t)(q->path_seq - p->held_seq);
+    for (uint32_t i = 1; ahead > 0 && i <= 256 && i <= (uint32_t)ahead; i++)
+        p->held[(p->held_seq + i) % 256 / 64] &= ~solar_bit((p->held_seq + i) % 64);
+    if (ahead > 0)
+        p->held_seq = q->path_seq;
+    if (ahead > -256)
+        p->held[q->path_seq % 256 / 64] |= solar_bit(q->path_seq % 64);
+}
+
+void solar_conn_answers(struct solar_conn *n, const struct snic_solar_request *q)
+{
+    struct solar_conn_path *p = &n->path[q->path];
+    if (p->held_gen == (256u | q->gen) && p->held_seq - q->path_seq < 256)
+        p->held[q->path_seq % 256 / 64] &= ~solar_bit(q->path_seq % 64);
+}
+
 void snic_solar_target_get_stats(const struct snic_solar_target *t,
                                  struct snic_solar_target_stats *out)
 {

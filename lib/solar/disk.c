@@ -156,8 +156,13 @@ static uint32_t solar_io_bytes(const struct snic_solar_io *io)
 /* QoS, then the version. @return 0, or SNIC_EAGAIN: the disk waits for its limits */
 static int solar_io_charge(struct snic_solar *c, struct solar_disk *d, struct snic_solar_io *io)
 {
-    if (d->limited &&
-        snic_ebs_qos_admit(c->qos, d->index, solar_io_bytes(io), c->now_ns) == SNIC_EAGAIN) {
+    int r = d->limited ? snic_ebs_qos_admit(c->qos, d->index, solar_io_bytes(io), c->now_ns) : 0;
+    if (r == SNIC_ECORRUPT) { /* the entry is set anew, from what the disk knows */
+        c->s.tables++;
+        (void)!snic_ebs_qos_set(c->qos, d->index, &d->limits, c->now_ns);
+        r = snic_ebs_qos_admit(c->qos, d->index, solar_io_bytes(io), c->now_ns);
+    }
+    if (r == SNIC_EAGAIN) {
         c->qos_ns = snic_min_u64(c->qos_ns, snic_ebs_qos_ready_ns(c->qos, d->index));
         snic_link_remove(&d->turn);
         snic_link_append(&c->limited, &d->turn);
@@ -198,8 +203,9 @@ static enum solar_turn solar_disk_step(struct snic_solar *c, struct solar_disk *
     if (c->rpcs_free == 0)
         return SOLAR_TURN_STOP;
     memset(&w, 0, sizeof(w));
-    if (snic_ebs_map_get(d->map, segment, &w) != 0 || w.server >= c->o.servers_max ||
-        !c->servers[w.server].used) {
+    int r = snic_ebs_map_get(d->map, segment, &w);
+    c->s.tables += r == SNIC_ECORRUPT;
+    if (r != 0 || w.server >= c->o.servers_max || !c->servers[w.server].used) {
         solar_disk_ask_map(c, d, segment, w.seg_gen);
         return SOLAR_TURN_OFF;
     }

@@ -366,6 +366,7 @@ int snic_solar_attach(struct snic_solar *c, uint32_t disk, const struct snic_sol
     d->limited = full.bytes_per_second != 0 || full.ios_per_second != 0;
     if (d->limited && snic_ebs_qos_set(c->qos, disk, &l, now_ns) != 0)
         return SNIC_EINVAL;
+    d->limits = l;
     solar_map_opts(&m, &c->o, full.blocks);
     if (snic_ebs_map_init(&d->map, d->map_mem, snic_ebs_map_memsize(&m), &m) != 0)
         return SNIC_EINVAL;
@@ -412,6 +413,7 @@ int snic_solar_qos(struct snic_solar *c, uint32_t disk, const struct snic_solar_
     if (!limited)
         (void)snic_ebs_qos_clear(c->qos, disk);
     c->disks[disk].limited = limited;
+    c->disks[disk].limits = l;
     c->dirty = 1;
     return 0;
 }

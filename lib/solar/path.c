@@ -105,6 +105,27 @@ void solar_path_drop_all(struct snic_solar *c, struct solar_path *p)
         solar_path_lose(c, p, solar_path_at(p, p->una));
 }
 
+/* Is it in the server's hand, as far as we know? Then it is not lost. */
+static int solar_path_holds(const struct snic_solar *c, const struct solar_path *p,
+                            const struct solar_tx *x)
+{
+    return x->held_ns != 0 && solar_waited(c, x->held_ns) < p->rto_ns;
+}
+
+void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x,
+                     const struct snic_ebs_probe *said)
+{
+    p->held = 0;
+    for (uint32_t seq = p->una; seq != x->seq; seq++) {
+        struct solar_tx *old = solar_path_at(p, seq);
+        if (old->kind == SOLAR_TX_NONE || old->kind == SOLAR_TX_PROBE ||
+            said->held_seq - seq >= 256 || (said->held[seq % 256 / 64] >> seq % 64 & 1) == 0)
+            continue;
+        old->held_ns = c->now_ns;
+        p->held = 1;
+    }
+}
+
 /* An ASK that has had answers waits for the rest until others of the path have overtaken them. */
 static int solar_path_overtaken(const struct solar_path *p, const struct solar_tx *old,
                                 const struct solar_tx *x)
@@ -122,7 +143,8 @@ void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const st
     int any = 0;
     for (uint32_t seq = p->una; (int32_t)(seq - answered.seq) < 0; seq++) {
         struct solar_tx *old = solar_path_at(p, seq);
-        if (old->kind == SOLAR_TX_NONE || old->kind == SOLAR_TX_PROBE)
+        if (old->kind == SOLAR_TX_NONE || old->kind == SOLAR_TX_PROBE ||
+            solar_path_holds(c, p, old))
             continue;
         if (!solar_path_overtaken(p, old, &answered))
             break;
@@ -170,6 +192,36 @@ static int solar_path_has_tail(struct solar_path *p)
            (x->kind == SOLAR_TX_WRITE || x->kind == SOLAR_TX_ASK);
 }
 
+/* When the first of them counts as lost. They are in the order of sending, but for those that are
+   known to be held. */
+static uint64_t solar_path_oldest(const struct snic_solar *c, struct solar_path *p)
+{
+    uint64_t due = SNIC_NEVER;
+    for (uint32_t seq = p->una; seq != p->next_seq; seq++) {
+        const struct solar_tx *x = solar_path_at(p, seq);
+        if (x->kind == SOLAR_TX_NONE)
+            continue;
+        uint64_t since = snic_max_u64(x->sent_ns, x->held_ns);
+        due = snic_min_u64(due, solar_path_due(c, since, p->rto_ns));
+        if (!p->held || x->held_ns == 0)
+            break;
+    }
+    return due;
+}
+
+/* Halfway to a timeout the server is asked, by a small packet, whether it has the oldest; and again
+   halfway to the next one, as long as it has. */
+static uint64_t solar_path_curious(const struct snic_solar *c, struct solar_path *p)
+{
+    const struct solar_tx *x = solar_path_at(p, p->una);
+    if (x->kind == SOLAR_TX_PROBE || p->state < SNIC_SOLAR_ALIVE)
+        return SNIC_NEVER;
+    uint64_t since = snic_max_u64(x->sent_ns, x->held_ns);
+    if (p->asked == p->una && p->asked_ns >= since)
+        return SNIC_NEVER;
+    return solar_path_due(c, since, p->rto_ns / 2);
+}
+
 static uint64_t solar_path_deadline(struct snic_solar *c, struct solar_path *p)
 {
     uint64_t due = SNIC_NEVER;
@@ -178,7 +230,7 @@ static uint64_t solar_path_deadline(struct snic_solar *c, struct solar_path *p)
     if (p->state == SNIC_SOLAR_OPENING)
         return p->reopen_ns;
     if (p->una != p->next_seq)
-        due = solar_path_due(c, solar_path_at(p, p->una)->sent_ns, p->rto_ns);
+        due = snic_min_u64(solar_path_oldest(c, p), solar_path_curious(c, p));
     if (solar_path_has_tail(p))
         due = snic_min_u64(due, solar_path_due(c, p->last_sent_ns, solar_path_tail_ns(p)));
     due = snic_min_u64(due, p->probe_ns);
@@ -201,8 +253,10 @@ void solar_path_arm(struct snic_solar *c, struct solar_path *p)
 static int solar_path_expire(struct snic_solar *c, struct solar_path *p)
 {
     int sign = 0;
-    while (p->una != p->next_seq) {
-        struct solar_tx *x = solar_path_at(p, p->una);
+    for (uint32_t seq = p->una; seq != p->next_seq; seq++) {
+        struct solar_tx *x = solar_path_at(p, seq);
+        if (x->kind == SOLAR_TX_NONE || solar_path_holds(c, p, x))
+            continue;
         if (solar_waited(c, x->sent_ns) < p->rto_ns)
             break;
         sign |= x->sent_ns >= p->mark_ns && x->sent_ns >= p->heard_ns;
@@ -239,7 +293,7 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
 static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
 {
     if (solar_server_of(c, p)->up) {
-        int sent = solar_send_probe(c, p);
+        int sent = solar_send_probe(c, p, SNIC_SOLAR__PADDING);
         p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + p->rto_ns;
         return;
     }
@@ -264,6 +318,11 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
     }
     if (solar_path_expire(c, p))
         solar_path_timeout(c, p);
+    if (p->state >= SNIC_SOLAR_ALIVE && p->una != p->next_seq &&
+        c->now_ns >= solar_path_curious(c, p) && solar_send_probe(c, p, 0)) {
+        p->asked = p->una;
+        p->asked_ns = c->now_ns;
+    }
     if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES)
         solar_path_reroll(c, p);
     if (p->state == SNIC_SOLAR_OPENING || p->state == SNIC_SOLAR_CLOSED)

@@ -19,10 +19,12 @@ struct solar_in {
     int ce;
 };
 
-static uint32_t solar_recv_crc(const struct snic_solar *c, const void *data)
+/* Whoever computes checksums for us may be wrong, so a difference is looked into. */
+static int solar_recv_damaged(const struct snic_solar *c, const void *data, uint32_t crc)
 {
-    return c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
-                            : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
+    if (c->o.crc != NULL && c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES) == crc)
+        return 0;
+    return snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES) != crc;
 }
 
 static struct solar_path *solar_in_path(struct snic_solar *c, const struct solar_in *in,
@@ -191,14 +193,14 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
         memset(guest, 0, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
-    if (solar_recv_crc(c, data) != b->data_crc)
+    if (solar_recv_damaged(c, data, b->data_crc))
         return SNIC_ECORRUPT;
     if (key == NULL) {
         memcpy(guest, data, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
     if (snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, data) != 0 ||
-        solar_recv_crc(c, guest) != b->guest_crc)
+        solar_recv_damaged(c, guest, b->guest_crc))
         return SNIC_ECORRUPT;
     return 0;
 }
@@ -227,6 +229,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
         solar_rpc_again(c, r, solar_bit(h->pkt_id));
         return;
     }
+    c->s.tables += bad == SNIC_ECORRUPT;
     if (bad == 0)
         bad = solar_in_store(c, in, r, (void *)(uintptr_t)e.guest);
     if (bad == 0) {
@@ -318,7 +321,7 @@ static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
         solar_server_arm(c, s);
         c->dirty = 1;
     }
-    solar_path_heard(c, in->p, in->place.size >= SNIC_EBS_HEADER_BYTES + SNIC_EBS_BLOCK_BYTES);
+    solar_path_heard(c, in->p, in->place.body_size == SNIC_EBS_BLOCK_BYTES);
     return 0;
 }
 
@@ -339,8 +342,11 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
     if (x == NULL || x->kind != SOLAR_TX_PROBE || x->need != in->h.u.probe.nonce)
         return SNIC_ESTALE;
     solar_path_rtt(c, q, c->now_ns - x->sent_ns);
+    solar_path_held(c, q, x, &in->h.u.probe);
     solar_path_release(c, q, x);
-    solar_path_heard(c, q, 1);
+    /* A small one says what the server has, and nothing about a path that may lose large ones. */
+    if (in->place.body_size == SNIC_EBS_BLOCK_BYTES)
+        solar_path_heard(c, q, 1);
     return 0;
 }
 
@@ -373,7 +379,7 @@ static int solar_in_dispatch(struct snic_solar *c, struct solar_in *in)
         return solar_in_probe(c, in);
     if (in->h.type == SNIC_EBS_FENCE_ACK)
         return solar_in_fence(c, in);
-    solar_path_heard(c, in->p, in->h.type == SNIC_EBS_READ_RESP || in->h.type == SNIC_EBS_ACKV);
+    solar_path_heard(c, in->p, 0); /* large packets went one way at most */
     if (in->h.type == SNIC_EBS_ACKV)
         solar_in_acks(c, in);
     else if (in->h.type == SNIC_EBS_READ_RESP)

@@ -331,6 +331,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
         break;
     case SNIC_EBS_BAD_CRC:
         r->b[pkt].summed = 0;
+        r->b[pkt].soft = 1;
         solar_rpc_again(c, r, bit);
         break;
     case SNIC_EBS_BUSY:

@@ -46,10 +46,11 @@ static void solar_block_part(struct snic_solar *c, const struct solar_rpc *r, ui
     b->tenant = (uint16_t)r->disk;
 }
 
-static uint32_t solar_crc(const struct snic_solar *c, const void *data)
+/* @p soft: whoever computes checksums for us was caught. */
+static uint32_t solar_crc(const struct snic_solar *c, const void *data, int soft)
 {
-    return c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
-                            : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
+    return c->o.crc != NULL && !soft ? c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
+                                     : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
 }
 
 /* What a packet has beside its body. */
@@ -81,8 +82,8 @@ static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
         data = out;
     }
     if (!b->summed) {
-        b->guest_crc = solar_crc(c, plain);
-        b->data_crc = key == NULL ? b->guest_crc : solar_crc(c, data);
+        b->guest_crc = solar_crc(c, plain, b->soft);
+        b->data_crc = key == NULL ? b->guest_crc : solar_crc(c, data, b->soft);
     }
     return data;
 }
@@ -409,21 +410,18 @@ static int solar_send_one(struct snic_solar *c, struct solar_path *p, struct sni
     return 1;
 }
 
-/* As large as the largest packet with data, so that a path that drops only those is found out. */
-#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES
-
-int solar_send_probe(struct snic_solar *c, struct solar_path *p)
+int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t padding)
 {
     struct solar_server *s = solar_server_of(c, p);
     struct snic_ebs_header h;
     if (!s->up || c->pool.free_count == 0 || p->next_seq - p->una >= SNIC_SOLAR__RING - 1)
         return 0;
     solar_head(c, s, p, &h, SNIC_EBS_PROBE);
-    h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + SNIC_SOLAR__PADDING;
+    h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + padding;
     h.u.probe.nonce = snic_rng_next(&c->rng);
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_PROBE, 0);
     x->need = h.u.probe.nonce;
-    return solar_send_one(c, p, &h, SNIC_SOLAR__PADDING);
+    return solar_send_one(c, p, &h, padding);
 }
 
 int solar_send_hello(struct snic_solar *c, struct solar_path *p)

@@ -51,6 +51,7 @@ struct solar_tx {
     uint64_t need; /* ASK: blocks that this one asked for and that have not come */
     uint32_t seq;
     uint32_t last_in; /* ASK: path_seq of its latest answer */
+    uint64_t held_ns; /* the server said that it has it: when; 0 */
     uint8_t kind;     /* enum solar_tx_kind; NONE: answered or lost */
     uint8_t pkt;
     uint8_t weight; /* blocks of inflight */
@@ -99,7 +100,10 @@ struct solar_path {
     uint32_t una;
     uint32_t inflight;
     uint32_t reorder;
-    uint64_t srtt_ns; /* 0: none yet */
+    uint32_t asked;    /* the oldest when it was asked for what the server has */
+    uint32_t held;     /* some are known to be held: the order in the ring says less */
+    uint64_t asked_ns; /* when */
+    uint64_t srtt_ns;  /* 0: none yet */
     uint64_t var_ns;
     uint64_t min_rtt_ns;
     uint64_t min_rtt_at_ns;
@@ -191,6 +195,7 @@ struct solar_blk {
     uint16_t gen;
     uint8_t slotted;
     uint8_t wrong; /* answers with damaged data */
+    uint8_t soft;  /* WRITE: the checksum given was wrong, it is computed here */
 };
 
 struct solar_rpc {
@@ -242,6 +247,7 @@ struct solar_disk {
     uint64_t blocks;
     uint64_t wver; /* the last given */
     uint64_t need_segment;
+    struct snic_ebs_qos_limits limits; /* the table's golden copy */
     uint32_t need_gen;
     uint32_t pad;
     void *xts_key;
@@ -385,6 +391,9 @@ void solar_path_fired(struct snic_timer *t, uint64_t now_ns);
 void solar_path_release(struct snic_solar *c, struct solar_path *p, struct solar_tx *x);
 void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns);
 void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x);
+/** What the answer to the PROBE @p x says of others that were sent before it. */
+void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x,
+                     const struct snic_ebs_probe *said);
 void solar_path_drop_all(struct snic_solar *c, struct solar_path *p);
 struct solar_tx *solar_path_find(struct solar_path *p, uint32_t seq);
 struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uint32_t kind,
@@ -414,11 +423,14 @@ uint64_t solar_cc_interval(const struct solar_path *p);
 
 /* send.c */
 void solar_send(struct snic_solar *c);
-int solar_send_probe(struct snic_solar *c, struct solar_path *p);
+int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t padding);
 int solar_send_hello(struct snic_solar *c, struct solar_path *p);
 /** @p copies of it, on as many paths. */
 void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies);
 int solar_send_hedge(struct snic_solar *c, struct solar_path *from);
+
+/* As large as the largest packet with data, so that a path that drops only those is found out. */
+#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES
 
 static inline struct solar_server *solar_server_of(struct snic_solar *c, const struct solar_path *p)
 {

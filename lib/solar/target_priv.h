@@ -5,7 +5,8 @@
  * J1  A connection lies in the slot that the lower bits of its id name.
  * J2  Acknowledgements of one (connection, path, peer) collect in one train, which is in the queue
  *     of trains from its first entry on and is closed when poll gives it out.
- * J3  Nothing is kept of a request but its count: the owner has it, whole.
+ * J3  Nothing is kept of a request but its count and a bit, path_seq mod 256 of its path, while the
+ *     owner has it: the owner has all the rest.
  */
 #ifndef SNIC_SOLAR_TARGET_PRIV_H
 #define SNIC_SOLAR_TARGET_PRIV_H
@@ -15,8 +16,11 @@
 #define SNIC_SOLAR__WAYS 16u
 
 struct solar_conn_path {
-    uint32_t seq;   /* the last path_seq that was used */
-    uint32_t train; /* open ACKV, or NIL */
+    uint32_t seq;      /* the last path_seq that was used */
+    uint32_t train;    /* open ACKV, or NIL */
+    uint64_t held[4];  /* J3 */
+    uint32_t held_seq; /* the highest that came */
+    uint32_t held_gen; /* of the path, and 256; 0: none */
 };
 
 struct solar_conn {
@@ -57,6 +61,10 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
                                     uint64_t pn);
 void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
+
+/* What came and is not answered (J3). */
+void solar_conn_holds(struct solar_conn *n, const struct snic_solar_request *q);
+void solar_conn_answers(struct solar_conn *n, const struct snic_solar_request *q);
 
 /* answer.c */
 uint8_t solar_target_credit(const struct snic_solar_target *t);

@@ -22,7 +22,7 @@ LATE, HOLES = "*late_duplicates*", "*size_dependent*"
 
 # name, file, text (any white space for white space), what instead, test
 MUTATIONS = [
-    ("probes are small", "lib/solar/send.c", "#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES",
+    ("probes are small", "lib/solar/solar_priv.h", "#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES",
      "#define SNIC_SOLAR__PADDING 0u", HOLES),
     ("a path that greets in vain is kept", "lib/solar/path.c",
      "if (solar_send_hello(c, p)) p->misses++;", "(void)solar_send_hello(c, p);", HOLES),
@@ -36,6 +36,8 @@ MUTATIONS = [
     if (any) solar_cc_loss(c, p);""", "*unequal_length*"),
     ("what is sent again has the number it had", "lib/solar/send.c",
      "h.attempt = b->tries;", "h.attempt = b->tries; if (b->tries > 0) h.pn = --s->pn;", LATE),
+    ("nobody asks what the server has in hand", "lib/solar/path.c",
+     "p->held = 1;", "old->held_ns = 0;", "*slow_store*"),
     ("epochs wrap", "lib/solar/init.c", "if (full.sa_epoch > 65535)",
      "if (full.sa_epoch > 65536 * 2)", "*epochs_end*"),
     ("what is given up is not fenced", "lib/solar/rpc.c",
