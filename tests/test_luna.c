@@ -390,6 +390,107 @@ static void test_luna_target_places_used_up_idle_evicted(void **state)
     support_guard_free(mem);
 }
 
+/* Of two writes that are outside at once the later is refused, and its copies have to be fenced:
+   not before the earlier one, which a fence would hit, is done. */
+static void test_luna_fence_waits_for_smaller_versions(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io a, b;
+    struct snic_iov iov = {out, 2 * SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    d->still = 1;
+    duo_open(d);
+    d->hold = 1;
+    duo_io(d, &a, SNIC_LUNA_WRITE, 0, 2, &iov, 1);
+    duo_io(d, &b, SNIC_LUNA_WRITE, 8, 2, &iov, 1);
+    for (int i = 0; i < 20; i++)
+        duo_turn(d);
+    for (uint32_t i = 0; i < 2; i++) /* so that there are copies */
+        duo_break(d, i, SNIC_ECONNRESET);
+    for (int i = 0; i < 200; i++)
+        duo_turn(d);
+    for (uint32_t i = 0; i < d->requests; i++) /* b's, of both times */
+        if (d->request[i].wver == b.wver)
+            snic_luna_target_answer(d->t, &d->request[i], SNIC_EBS_IO, 0, 0, d->now);
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < d->requests; i++)
+        if (d->request[i].wver != b.wver)
+            d->request[left++] = d->request[i];
+    d->requests = left;
+    for (int i = 0; i < 2000; i++)
+        duo_turn(d);
+    assert_int_equal(d->requests, left); /* no fence */
+    assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
+    d->hold = 0;
+    duo_answer(d);
+    assert_true(duo_until(d, 2, 20000));
+    assert_true(a.result == 0 && b.result == SNIC_EIO && d->fence == b.wver + 1);
+    assert_int_equal(d->told[SNIC_LUNA_LEASE], 0);
+    duo_close(d);
+}
+
+/* A server that says that it stored something else is not believed to have stored it. */
+static void test_luna_data_stored_otherwise_sent_again(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_luna_stats s;
+    struct snic_iov iov = {out, 3 * SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    duo_open(d);
+    duo_fill(out, sizeof(out), 7);
+    d->hold = 1;
+    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &iov, 1);
+    for (int i = 0; i < 20; i++)
+        duo_turn(d);
+    assert_int_equal(d->requests, 3);
+    for (uint32_t i = 0; i < 3; i++) /* the right ones, swapped */
+        snic_luna_target_answer(d->t, &d->request[i], 0, d->request[(i + 1) % 3].data_crc, 0,
+                                d->now);
+    d->requests = 0;
+    d->hold = 0;
+    assert_true(duo_until(d, 1, 200));
+    snic_luna_get_stats(d->c, &s);
+    assert_true(w.result == 0 && w.retries == 3 && s.data_crc == 1);
+    duo_close(d);
+}
+
+/* What is on its way when its segment moves does not come into the guest's memory any more. */
+static void test_luna_segment_moved_while_data_come(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w, r;
+    struct snic_iov wi = {out, 3 * SNIC_EBS_BLOCK_BYTES}, ri = {in, 3 * SNIC_EBS_BLOCK_BYTES};
+    struct duo_pipe *p = &d->conn[0].down;
+    (void)state;
+    d->o.conns = 1;
+    duo_open(d);
+    duo_fill(out, sizeof(out), 8);
+    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &wi, 1);
+    assert_true(duo_until(d, 1, 100));
+    duo_io(d, &r, SNIC_LUNA_READ, 0, 3, &ri, 1);
+    duo_turn(d);
+    duo_turn(d);
+    size_t size = p->tail - p->head, half = 128 + 12 + 5000;
+    assert_int_equal(size, 128 + 12 + 3 * SNIC_EBS_BLOCK_BYTES);
+    assert_int_equal(snic_luna_recv(d->c, 0, 0, d->conn[0].gen, p->bytes + p->head, half, d->now),
+                     0);
+    assert_memory_equal(in, out, 5000);
+    d->seg_gen = 2;
+    assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 2, d->now), 0);
+    /* The first block is done; the others are asked for anew. */
+    memset(in + SNIC_EBS_BLOCK_BYTES, 0x11, 2 * SNIC_EBS_BLOCK_BYTES);
+    p->head += half;
+    assert_int_equal(
+        snic_luna_recv(d->c, 0, 0, d->conn[0].gen, p->bytes + p->head, size - half, d->now), 0);
+    p->head += size - half;
+    for (size_t i = SNIC_EBS_BLOCK_BYTES; i < 3 * SNIC_EBS_BLOCK_BYTES; i++)
+        assert_int_equal(in[i], 0x11);
+    assert_true(duo_until(d, 2, 100));
+    assert_memory_equal(in, out, 3 * SNIC_EBS_BLOCK_BYTES);
+    duo_close(d);
+}
+
 /* What a test that failed left behind is not the next one's. */
 static int fresh(void **state)
 {
@@ -411,6 +512,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_busy_and_stale_once_more, fresh),
         cmocka_unit_test_setup(test_luna_target_full_pauses_and_resumes, fresh),
         cmocka_unit_test_setup(test_luna_client_deaf_closed, fresh),
+        cmocka_unit_test_setup(test_luna_fence_waits_for_smaller_versions, fresh),
+        cmocka_unit_test_setup(test_luna_data_stored_otherwise_sent_again, fresh),
+        cmocka_unit_test_setup(test_luna_segment_moved_while_data_come, fresh),
         cmocka_unit_test_setup(test_luna_halt_all_comes_back, fresh),
         cmocka_unit_test_setup(test_luna_target_places_used_up_idle_evicted, fresh),
     };

@@ -165,9 +165,12 @@ static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
 static int luna_say(struct snic_luna *c, struct snic_luna_action *a)
 {
     memset(a, 0, sizeof(*a));
-    return luna_say_send(c, a) || luna_say_done(c, a) || luna_say_conn(c, a) ||
-           luna_say_parked(c, a) || luna_say_disk(c, a) || luna_say_server(c, a) ||
-           luna_say_slow(c, a);
+    if (luna_say_send(c, a) || luna_say_done(c, a))
+        return 1;
+    if (c->halted)
+        return 0;
+    return luna_say_conn(c, a) || luna_say_parked(c, a) || luna_say_disk(c, a) ||
+           luna_say_server(c, a) || luna_say_slow(c, a);
 }
 
 uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint32_t max,
@@ -199,13 +202,12 @@ uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint3
 
 uint64_t snic_luna_deadline_ns(struct snic_luna *c)
 {
-    if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)) ||
-        !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->parked) ||
-        !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
+    if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)))
         return c->now_ns;
     if (c->halted)
         return SNIC_NEVER;
-    if (c->dirty)
+    if (c->dirty || !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->parked) ||
+        !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
         return c->now_ns;
     uint64_t due = snic_min_u64(snic_wheel_deadline_ns(&c->wheel), luna_age_deadline(c));
     return snic_min_u64(due, c->qos_ns);
