@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Echo over loopback TCP: our server beside a plain epoll server under the same client; and
- * where zero-copy sending begins to pay. Prints the rows of the benchmark contract: medians of
- * interleaved repeats, and the server's CPU time per operation beside each rate.
+ * Echo over loopback TCP: our server beside a plain epoll server under the same client; where
+ * zero-copy sending begins to pay; trains of datagrams (net_dgram.c). Prints the rows of the
+ * benchmark contract: medians of interleaved repeats, and the server's CPU time per operation
+ * beside each rate.
  *
  *   bench_net [--seconds N] [CASE]
  */
+#include "net_dgram.h"
+
 #include "snicstore/net.h"
 
 #include <arpa/inet.h>
@@ -486,5 +489,7 @@ int main(int argc, char **argv)
         if (strstr(tests[i].name, only) != NULL)
             compare(tests[i], tests[i].push ? "copying" : "epoll", "op/s", seconds);
     }
+    if (strstr("dgram_train", only) != NULL)
+        net_dgram_rows(seconds);
     return 0;
 }

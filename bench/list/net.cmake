@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-snic_bench(net net URING)
+snic_bench(net net SOURCES net_dgram.c URING)
