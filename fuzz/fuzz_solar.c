@@ -5,6 +5,7 @@
  * again, so that the engines see the damage) or made up. Both are checked after each operation.
  */
 #include "snicstore/solar.h"
+#include "solar_cipher.h"
 
 #include <stdlib.h>
 
@@ -214,6 +215,7 @@ static void fuzz_open(struct fuzz *f)
     struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .servers_max = 1};
     struct snic_solar_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1, .conns_max = 2};
     struct snic_solar_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = DISK};
+    static struct solar_toy_key keys[5];
     uint8_t b = take(f);
     o.disks_max = 1;
     o.rpcs_max = 16;
@@ -225,6 +227,17 @@ static void fuzz_open(struct fuzz *f)
     o.chunks_max = 1;
     k.trains_max = 4 + b / 16;
     k.rx_blocks = 1 + b;
+    int sealed = (b & 6) == 6;
+    if (sealed) {
+        o.flags |= SNIC_SOLAR_AUTH;
+        k.flags = SNIC_SOLAR_AUTH;
+        o.sec = k.sec = &solar_toy_ops;
+        for (int i = 0; i < 2; i++) {
+            o.wire_keys[i] = &keys[i];
+            k.wire_keys[i] = &keys[2 + i];
+        }
+        k.secret = &keys[4];
+    }
     size_t size = snic_solar_memsize(&o), ksize = snic_solar_target_memsize(&k);
     must(size > 0 && ksize > 0);
     void *mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);
@@ -233,6 +246,7 @@ static void fuzz_open(struct fuzz *f)
     must(snic_solar_init(&f->c, mem, size, &o, f->now) == 0);
     must(snic_solar_target_init(&f->t, kmem, ksize, &k, f->now) == 0);
     must(snic_solar_server_add(f->c, 0, f->now) == 0);
+    must(!sealed || snic_solar_server_auth(f->c, 0, &keys[4], 0) == 0);
     must(snic_solar_attach(f->c, 0, &d, f->now) == 0);
 }
 

@@ -22,8 +22,8 @@ LATE, HOLES = "*late_duplicates*", "*size_dependent*"
 
 # name, file, text (any white space for white space), what instead, test
 MUTATIONS = [
-    ("probes are small", "lib/solar/solar_priv.h", "#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES",
-     "#define SNIC_SOLAR__PADDING 0u", HOLES),
+    ("probes are small", "lib/solar/solar_priv.h",
+     "#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES", "#define SNIC_SOLAR__PADDING 0u", HOLES),
     ("a path that greets in vain is kept", "lib/solar/path.c",
      "if (solar_send_hello(c, p)) p->misses++;", "(void)solar_send_hello(c, p);", HOLES),
     ("sequence numbers belong to all paths", "lib/solar/path.c",
