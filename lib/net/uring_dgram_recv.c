@@ -108,7 +108,7 @@ void net_uring_dgram_listen(int fd, const struct snic_net_addr *a, const struct 
         net_uring_dgram_set(fd, level, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
     if ((n->opts.dgram_flags & SNIC_NET_DGRAM_DF) != 0) /* and forged news change no size */
         net_uring_dgram_set(fd, level, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER,
-                            v6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE);
+                            IP_PMTUDISC_PROBE /* IPv6's has the same number */);
     net_uring_dgram_bytes(fd, SO_RCVBUFFORCE, SO_RCVBUF, n->opts.dgram_recv_bytes);
     net_uring_dgram_bytes(fd, SO_SNDBUFFORCE, SO_SNDBUF, n->opts.dgram_send_bytes);
     if ((n->n.caps & SNIC_NET_CAP_GRO) != 0)
