@@ -7,7 +7,7 @@
  *   flip in                  write                           read
  *   guest memory             not detectable; guest's own     -
  *   block, before checksum   not detectable but by samples   checksum made when it was written
- *   checksum                 server; lies on: quarantine     agent; lies on: quarantine
+ *   checksum                 server; lies on: quarantine     agent, which sums in software then
  *   cipher                   when it is read (guest_crc)     guest_crc
  *   block, after checksum    server                          agent
  *   headers                  whoever receives them           whoever receives them
@@ -216,7 +216,7 @@ static int io_do(struct rig *r, uint8_t op, uint32_t lba, uint32_t count)
     for (uint32_t i = 0; i < 3000 && r->done == done; i++)
         rig_turn(r);
     assert_int_equal(r->done, done + 1);
-    if (io.result == 0 && io.retries == 0)
+    if (op == SNIC_SOLAR_WRITE && io.result == 0 && io.retries == 0)
         device_blame(&r->dev[AGENT], 0);
     return io.result;
 }
@@ -333,7 +333,8 @@ static void test_device_checksum_wrong_once_healed_always_quarantined(void **sta
             uint64_t before = found(r);
             lie(r, who, DEVICE_CRC, 0, bit, 1);
             round_trip(r, 5, 1, bit);
-            assert_int_equal(found(r), before + 1);
+            /* The server looks into a difference itself, and nobody hears of it. */
+            assert_int_equal(found(r), before + (who == AGENT));
             lie(r, who, DEVICE_NONE, 0, 0, 0);
         }
         struct device_fault second = {.point = DEVICE_CRC, .bit = bit, .skip = 1, .count = 1};
@@ -342,7 +343,8 @@ static void test_device_checksum_wrong_once_healed_always_quarantined(void **sta
         assert_int_equal(r->dev[AGENT].hits, 1);
         assert_int_equal(r->dev[AGENT].quarantined, 0);
         lie(r, AGENT, DEVICE_CRC, 0, bit, 0);
-        round_trip(r, 6, 4, bit + 2);
+        for (uint32_t i = 0; i < 4 && !r->dev[AGENT].quarantined; i++)
+            round_trip(r, 6, 4, bit + 2 + i);
         assert_int_equal(r->dev[AGENT].quarantined, 1);
         assert_true(r->dev[AGENT].hits >= 3);
         uint64_t before = found(r);
@@ -352,8 +354,8 @@ static void test_device_checksum_wrong_once_healed_always_quarantined(void **sta
     }
 }
 
-/* The same for an engine that begins to lie while a disk is read. */
-static void test_device_checksum_wrong_in_reads_quarantined(void **state)
+/* An engine that begins to lie while a disk is read does no harm: a difference is looked into. */
+static void test_device_checksum_wrong_in_reads_right_all_the_same(void **state)
 {
     struct rig *r = &rig;
     (void)state;
@@ -362,8 +364,10 @@ static void test_device_checksum_wrong_in_reads_quarantined(void **state)
     round_trip(r, 0, 8, 1);
     lie(r, AGENT, DEVICE_CRC, 0, 9, 0);
     memset(r->guest[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
+    uint64_t before = found(r);
     assert_int_equal(io_do(r, SNIC_SOLAR_READ, 0, 8), 0);
-    assert_int_equal(r->dev[AGENT].quarantined, 1);
+    assert_int_equal(r->dev[AGENT].hits, 8);
+    assert_int_equal(found(r), before);
     assert_memory_equal(r->guest[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
     rig_close(r);
 }
@@ -403,8 +407,8 @@ static void test_device_data_before_checksum_written_only_samples_see(void **sta
     rig_close(r);
 }
 
-/* What the device damages before it sums it is seen when it is read: the sum is older. */
-static void test_device_data_before_checksum_read_found(void **state)
+/* What the device damages before it sums it never gets to the guest: the sum is older. */
+static void test_device_data_before_checksum_read_right(void **state)
 {
     struct rig *r = &rig;
     (void)state;
@@ -416,7 +420,8 @@ static void test_device_data_before_checksum_read_found(void **state)
         memset(r->guest[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
         assert_int_equal(io_do(r, SNIC_SOLAR_READ, 0, 8), 0);
         assert_memory_equal(r->guest[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
-        assert_int_equal(found(r), before + 1);
+        assert_int_equal(r->dev[AGENT].hits, 1);
+        assert_int_equal(found(r), before);
     }
     rig_close(r);
 }
@@ -615,9 +620,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_device_data_after_checksum_found_and_sent_again),
         cmocka_unit_test(test_device_headers_every_bit_found),
         cmocka_unit_test(test_device_checksum_wrong_once_healed_always_quarantined),
-        cmocka_unit_test(test_device_checksum_wrong_in_reads_quarantined),
+        cmocka_unit_test(test_device_checksum_wrong_in_reads_right_all_the_same),
         cmocka_unit_test(test_device_data_before_checksum_written_only_samples_see),
-        cmocka_unit_test(test_device_data_before_checksum_read_found),
+        cmocka_unit_test(test_device_data_before_checksum_read_right),
         cmocka_unit_test(test_device_cipher_wrong_found_by_plaintext_sum),
         cmocka_unit_test(test_device_block_entry_every_bit_map_asked_again),
         cmocka_unit_test(test_device_addr_entry_every_bit_asked_again),

@@ -119,11 +119,13 @@ const struct snic_ebs_sec_ops device_sec = {.ops_size = sizeof(struct snic_ebs_s
 /* ---- Packets ---- */
 
 /* The copy that was summed is what is sent, if this piece was read with a flip. */
-static void device_fetched(const struct device *d, const struct snic_iov *v, void *copy)
+static void device_fetched(struct device *d, const struct snic_iov *v, void *copy)
 {
     for (uint32_t i = 0; i < DEVICE_FETCHED; i++) {
-        if (d->fetched[i].at == v->base && v->size == SNIC_EBS_BLOCK_BYTES)
-            device_flip(copy, v->size, d->fetched[i].bit);
+        if (d->fetched[i].at != v->base || v->size != SNIC_EBS_BLOCK_BYTES)
+            continue;
+        device_flip(copy, v->size, d->fetched[i].bit);
+        d->fetched[i].at = NULL; /* sent again it is read again */
     }
 }
 
