@@ -218,10 +218,11 @@ static void server_read(struct world *w, uint32_t s, struct link *l)
         l->resumed = 0;
         do {
             r = snic_luna_target_recv(v->t, l->handle, p, size, &used, &q, w->now_ns);
-            if (used > 0)
+            if (used > 0) {
                 stream_read(w, l, UP, used);
-            p += used;
-            size -= used;
+                p += used;
+                size -= used;
+            }
             if (r == 1)
                 server_request(w, s, &q);
         } while (r == 1);
