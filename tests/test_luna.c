@@ -429,6 +429,47 @@ static void test_luna_fence_waits_for_smaller_versions(void **state)
     duo_close(d);
 }
 
+/* Nor before the other RPCs of its own I/O are, which have the same version. */
+static void test_luna_fence_waits_for_its_own(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_iov iov = {out, 100 * SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    d->still = 1;
+    duo_open(d);
+    d->hold = 1;
+    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 100, &iov, 1);
+    for (int i = 0; i < 40; i++)
+        duo_turn(d);
+    for (uint32_t i = 0; i < 2; i++)
+        duo_break(d, i, SNIC_ECONNRESET);
+    for (int i = 0; i < 400; i++)
+        duo_turn(d);
+    uint32_t left = 0, refused = 0;
+    for (uint32_t i = 0; i < d->requests; i++) {
+        if (d->request[i].lba < 64) {
+            snic_luna_target_answer(d->t, &d->request[i], SNIC_EBS_IO, 0, 0, d->now);
+            refused++;
+        } else {
+            d->request[left++] = d->request[i];
+        }
+    }
+    d->requests = left;
+    assert_true(refused > 0 && left > 0);
+    for (int i = 0; i < 2000; i++)
+        duo_turn(d);
+    assert_int_equal(d->requests, left); /* no fence */
+    assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
+    d->hold = 0;
+    duo_answer(d);
+    assert_true(duo_until(d, 1, 20000));
+    assert_int_equal(w.result, SNIC_EIO);
+    assert_true(d->fence == w.wver + 1);
+    assert_int_equal(d->told[SNIC_LUNA_LEASE], 0);
+    duo_close(d);
+}
+
 /* A server that says that it stored something else is not believed to have stored it. */
 static void test_luna_data_stored_otherwise_sent_again(void **state)
 {
@@ -513,6 +554,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_target_full_pauses_and_resumes, fresh),
         cmocka_unit_test_setup(test_luna_client_deaf_closed, fresh),
         cmocka_unit_test_setup(test_luna_fence_waits_for_smaller_versions, fresh),
+        cmocka_unit_test_setup(test_luna_fence_waits_for_its_own, fresh),
         cmocka_unit_test_setup(test_luna_data_stored_otherwise_sent_again, fresh),
         cmocka_unit_test_setup(test_luna_segment_moved_while_data_come, fresh),
         cmocka_unit_test_setup(test_luna_halt_all_comes_back, fresh),

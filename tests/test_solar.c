@@ -140,6 +140,80 @@ static void test_solar_server_restarted_write_arrives(void **state)
     duo_close(d);
 }
 
+/* A fence refuses all smaller versions of its segment, and who is refused so believes the lease to
+   be another's: it waits for those that are still under way, of an earlier write and of its own. */
+static void test_solar_fence_waits_for_those_who_hope(void **state)
+{
+    struct duo *d = &duo;
+    size_t size = 100 * SNIC_EBS_BLOCK_BYTES;
+    unsigned char *bytes = calloc(1, size);
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        struct snic_solar_io before, w;
+        struct snic_iov one = {bytes, SNIC_EBS_BLOCK_BYTES}, iov = {bytes, size};
+        memset(d, 0, sizeof(*d));
+        d->o.deadline_ns = UINT64_C(1000000000);
+        duo_open(d);
+        d->hold = own ? 200 : 301;
+        d->refuse = 101;
+        d->status = SNIC_EBS_IO;
+        duo_io(d, &before, SNIC_SOLAR_WRITE, 300, 1, &one);
+        duo_io(d, &w, SNIC_SOLAR_WRITE, 100, 100, &iov);
+        for (int i = 0; i < 60; i++)
+            duo_turn(d, 0);
+        assert_true(d->now < before.submitted_ns + d->o.deadline_ns);
+        assert_int_equal(d->requests > 0, 1);
+        assert_int_equal(d->told[SNIC_SOLAR_DONE], own);
+        assert_int_equal(d->fences, 0);
+        d->hold = 0;
+        duo_until(d, 2);
+        assert_true(d->fences > 0);
+        assert_int_equal(d->told[SNIC_SOLAR_LEASE], 0);
+        assert_true(before.result == 0 && w.result == SNIC_EIO);
+        duo_close(d);
+    }
+    free(bytes);
+}
+
+/* What this side does not know is a refusal, not a damaged device. */
+static void test_solar_status_of_a_later_version(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_solar_io w;
+    static unsigned char block[SNIC_EBS_BLOCK_BYTES];
+    struct snic_iov iov = {block, sizeof(block)};
+    (void)state;
+    memset(d, 0, sizeof(*d));
+    duo_open(d);
+    d->status = SNIC_EBS_STATUS_END + 7;
+    duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &iov);
+    duo_until(d, 1);
+    assert_int_equal(w.result, SNIC_EINVAL);
+    duo_close(d);
+}
+
+/* An RPC may cost four turns of its disk: they are taken at once where nobody else is there to take
+   them. All blocks of a read come together here, so that nothing else wakes the disk. */
+static void test_solar_large_io_goes_on_by_itself(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_solar_io r;
+    size_t size = 256 * SNIC_EBS_BLOCK_BYTES;
+    unsigned char *bytes = calloc(1, size);
+    struct snic_iov iov = {bytes, size};
+    (void)state;
+    memset(d, 0, sizeof(*d));
+    d->o.window_start = 64;
+    duo_open(d);
+    for (int i = 0; i < 10; i++)
+        duo_turn(d, 0);
+    duo_io(d, &r, SNIC_SOLAR_READ, 0, 256, &iov);
+    duo_until(d, 1);
+    assert_int_equal(r.result, 0);
+    duo_close(d);
+    free(bytes);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +222,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_attach_epochs_used_up_refused),
         cmocka_unit_test(test_solar_recv_forged_reset_and_ack_refused),
         cmocka_unit_test(test_solar_server_restarted_write_arrives),
+        cmocka_unit_test(test_solar_fence_waits_for_those_who_hope),
+        cmocka_unit_test(test_solar_status_of_a_later_version),
+        cmocka_unit_test(test_solar_large_io_goes_on_by_itself),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

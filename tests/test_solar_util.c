@@ -67,7 +67,8 @@ static void duo_serve(struct duo *d, const struct snic_solar_request *q)
 {
     struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
     uint32_t n = 0;
-    if (d->status != 0 || q->op == SNIC_SOLAR_DO_FENCE) {
+    int all = d->status != 0 && d->refuse == 0;
+    if (all || q->op == SNIC_SOLAR_DO_FENCE) {
         snic_solar_target_answer(d->t, q, q->op == SNIC_SOLAR_DO_FENCE ? 0 : d->status, 0, 0,
                                  d->now);
         return;
@@ -119,7 +120,14 @@ void duo_deliver(struct duo *d, const struct letter *l)
     }
     if (snic_solar_target_recv(d->t, &peer, l->bytes, l->size, 0, &q, d->now) != 1)
         return;
-    if (d->store_ns == 0) {
+    int write = q.op == SNIC_SOLAR_DO_WRITE;
+    int held = write && d->hold == q.lba + 1;
+    d->fences += q.op == SNIC_SOLAR_DO_FENCE;
+    if (write && d->refuse == q.lba + 1) {
+        snic_solar_target_answer(d->t, &q, d->status, 0, 0, d->now);
+        return;
+    }
+    if (d->store_ns == 0 && !held) {
         duo_serve(d, &q);
         return;
     }
@@ -128,7 +136,7 @@ void duo_deliver(struct duo *d, const struct letter *l)
         memcpy(d->store[q.block], q.data, SNIC_EBS_BLOCK_BYTES);
     if (q.data != NULL)
         q.data = d->store[q.block];
-    d->ready[d->requests] = d->now + d->store_ns;
+    d->ready[d->requests] = held ? SNIC_NEVER : d->now + d->store_ns;
     d->request[d->requests++] = q;
 }
 
@@ -138,7 +146,7 @@ static void duo_stored(struct duo *d)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < d->requests; i++) {
         struct snic_solar_request q = d->request[i];
-        if (d->ready[i] <= d->now) {
+        if (d->ready[i] <= d->now || (d->ready[i] == SNIC_NEVER && d->hold == 0)) {
             duo_serve(d, &q);
             continue;
         }

@@ -26,6 +26,9 @@ struct duo {
     struct snic_solar_target_opts k;
     void *secret;      /* AUTH: the agent's */
     uint64_t store_ns; /* what the store takes */
+    uint64_t refuse;   /* a write of lba refuse - 1 is refused, */
+    uint64_t hold;     /* one of lba hold - 1 waits until this is 0 */
+    uint32_t fences;   /* that came */
     uint64_t ready[BAG];
     uint64_t version[512];
     unsigned char store[512][SNIC_EBS_BLOCK_BYTES];

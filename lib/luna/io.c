@@ -2,9 +2,8 @@
 /*
  * I/Os: from submission through admission to their end.
  *
- * Disks take turns (deficit round robin); the I/Os of one disk are admitted in order. Since the
- * deadline is the same for all, an I/O with a smaller version of a disk is never due after one with
- * a greater: a fence at version + 1 hits nobody who still hopes.
+ * Disks take turns (deficit round robin); the I/Os of one disk are admitted in order, so versions
+ * grow in that order, too.
  */
 #include "luna/luna_priv.h"
 

@@ -258,13 +258,20 @@ void luna_rpc_fenced(struct snic_luna *c, struct luna_rpc *r)
         luna_rpc_end(c, r, r->result);
 }
 
-/* Somebody with a smaller version in its segment still hopes: the fence would hit them. */
+/*
+ * A fence refuses all versions of the segment up to its RPC's, and who is refused so believes that
+ * the lease is another's. When time runs out nobody with a smaller version is left; but a write
+ * that the server refused may have smaller ones under way, and RPCs of its own I/O, which has one
+ * version.
+ */
 static int luna_rpc_hopes(const struct snic_luna *c, const struct luna_rpc *r)
 {
     const struct luna_disk *d = &c->disks[r->disk];
+    if (r->io->cursor < r->io->blocks)
+        return 1;
     for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
         const struct luna_rpc *q = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
-        if (q->op != SNIC_LUNA_READ && q->wver < r->wver && q->where != LUNA_FENCING &&
+        if (q->op != SNIC_LUNA_READ && q->wver <= r->wver && q->where != LUNA_FENCING &&
             q->where != LUNA_ENDED &&
             q->lba >> SNIC_EBS_SEGMENT_LOG2 == r->lba >> SNIC_EBS_SEGMENT_LOG2)
             return 1;

@@ -2,9 +2,8 @@
 /*
  * I/Os: from submission through admission to their end, and the map that says where they go.
  *
- * Disks take turns (deficit round robin); the I/Os of one disk are admitted in order. Since the
- * deadline is the same for all, an I/O with a smaller version of a disk is never due after one with
- * a greater: a fence at version + 1 hits nobody who still hopes.
+ * Disks take turns (deficit round robin); the I/Os of one disk are admitted in order, so versions
+ * grow in that order, too.
  */
 #include "solar/solar_priv.h"
 
@@ -225,13 +224,13 @@ static enum solar_turn solar_disk_step(struct snic_solar *c, struct solar_disk *
     return SOLAR_TURN_MORE;
 }
 
-/* @return 1 something was admitted */
+/* @return 1 something was admitted, or will be some rounds later: the debt of one RPC is bounded */
 static int solar_disk_serve(struct snic_solar *c, struct solar_disk *d, int *stop)
 {
-    int any = 0;
     enum solar_turn turn = SOLAR_TURN_NEXT;
     if (d->deficit <= 0)
         d->deficit += SNIC_SOLAR__QUANTUM;
+    int any = d->deficit <= 0;
     while (d->deficit > 0 && !snic_link_alone(&d->queue)) {
         turn = solar_disk_step(c, d);
         if (turn != SOLAR_TURN_MORE)

@@ -268,13 +268,35 @@ void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r)
         solar_rpc_end(c, r, r->result);
 }
 
+/*
+ * A fence refuses all versions of the segment up to its RPC's, and who is refused so believes that
+ * the lease is another's. When time runs out nobody with a smaller version is left; but a write
+ * that the server refused may have smaller ones under way, and RPCs of its own I/O, which has one
+ * version.
+ */
+static int solar_rpc_hopes(const struct snic_solar *c, const struct solar_rpc *r)
+{
+    const struct solar_disk *d = &c->disks[r->disk];
+    if (r->io->cursor < r->io->blocks)
+        return 1;
+    for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
+        const struct solar_rpc *q = SNIC_CONTAINER(l, struct solar_rpc, of_disk);
+        if (q->op != SNIC_SOLAR_READ && q->wver <= r->wver && q->where != SOLAR_FENCING &&
+            q->where != SOLAR_ENDED &&
+            q->lba >> SNIC_EBS_SEGMENT_LOG2 == r->lba >> SNIC_EBS_SEGMENT_LOG2)
+            return 1;
+    }
+    return 0;
+}
+
 void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
 {
     struct solar_rpc *r = SNIC_CONTAINER(t, struct solar_rpc, timer);
     struct snic_solar *c = r->c;
     (void)now_ns;
     if (r->where == SOLAR_FENCING) {
-        solar_send_fence(c, r, r->fence_ns < SNIC_SOLAR__FENCE_MAX_NS ? 1 : 3);
+        if (!solar_rpc_hopes(c, r))
+            solar_send_fence(c, r, r->fence_ns < SNIC_SOLAR__FENCE_MAX_NS ? 1 : 3);
         snic_wheel_arm(&c->wheel, t, c->now_ns + r->fence_ns);
         r->fence_ns = snic_min_u64(2 * r->fence_ns, SNIC_SOLAR__FENCE_MAX_NS);
         return;
@@ -324,7 +346,9 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     SNIC_ASSERT(pkt < r->next); /* what was never sent has no answer */
     if ((r->acked & bit) != 0 || r->where == SOLAR_ENDED || r->where == SOLAR_FENCING)
         return;
-    switch ((enum snic_ebs_status)(status < SNIC_EBS_STATUS_END ? status : SNIC_EBS_INVALID)) {
+    if (status >= SNIC_EBS_STATUS_END)
+        status = SNIC_EBS_INVALID; /* of a later version */
+    switch ((enum snic_ebs_status)status) {
     case SNIC_EBS_OK:
     case SNIC_EBS_SUPERSEDED:
         solar_rpc_acked(c, r, pkt);
