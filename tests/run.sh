@@ -34,7 +34,7 @@ for a in "$@"; do
     dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
     kvfs) modules="$modules kvop kv kvfs fs" also="net channel" ;; # what its programs need
     ddp | minos) modules="$modules ddp ddpnic member wal replica" ;;
-    solar) modules="$modules ebs solar segments" ;;
+    solar) modules="$modules ebs solar luna segments volume" ;;
     -*) sed -n '3,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
     esac
@@ -65,7 +65,7 @@ case " $modules " in
     ;;
 esac
 case " $modules " in
-"  " | *" ebs "*) packages openssl/evp.h:libssl-dev ;;
+"  " | *" ebs "*) packages openssl/evp.h:libssl-dev nbdcopy:libnbd-bin mkfs.ext4:e2fsprogs ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
 

@@ -2,3 +2,8 @@
 set(_volume support/volfix.c)
 snic_test(volume volume SOURCES ${_volume})
 snic_test(volume_sim volume SOURCES ${_volume} LABELS slow)
+if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME solar_volume COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume.sh
+    $<TARGET_FILE:solar_volume>)
+  set_tests_properties(solar_volume PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77 TIMEOUT 600)
+endif()
