@@ -7,9 +7,9 @@
  *
  * Depends on  snicstore/base.h, snicstore/ebs.h (frames: SNIC_EBS_STREAM; tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 0.8 KiB per
- *             RPC, 0.8 KiB per connection, 4 KiB per send (68 KiB with SNIC_LUNA_CRYPTO), 24 bytes
- *             per 2 MiB of disk mapped. The target, per connection: 5 KiB and 160 bytes for each of
- *             frames_max; 4 KiB per send; nothing per block.
+ *             RPC, 0.8 KiB per connection, 3.6 KiB per send (68 KiB with SNIC_LUNA_CRYPTO), 24
+ *             bytes per 2 MiB of each disk that chunks_max allows. The target, per connection: 4.7
+ *             KiB and 144 bytes for each of frames_max; 3.6 KiB per send; nothing per block.
  * Threads     [owner] one thread owns an object; memsize is [any].
  * Progress    No call blocks. O(bytes) to receive, O(1) per frame, amortised; no floating point.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.

@@ -5,9 +5,9 @@
  * virtual disks into packets of one block each over several paths, and the block server's end.
  *
  * Depends on  snicstore/base.h, snicstore/ebs.h (packets, tables, ciphers).
- * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2 KiB per
- *             RPC, 21 KiB per path (two times `paths` per server), 5.2 KiB per train (61 KiB with
- *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 640 bytes
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2.2 KiB per
+ *             RPC, 25 KiB per path (two times `paths` per server), 5.2 KiB per train (61 KiB with
+ *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 1.3 KiB
  *             per connection and 5.2 KiB per train (61 KiB with SNIC_SOLAR_AUTH); nothing per RPC,
  *             block or packet.
  * Threads     [owner] one thread owns an object; memsize is [any].

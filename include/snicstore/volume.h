@@ -7,8 +7,8 @@
  *
  * Depends on  snicstore/base.h, loop.h, io.h, net.h, ebs.h, solar.h, segments.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
- *             except by the net door. A server takes its store's, 8 KiB per request, 64 KiB more
- *             per read; a client its engine's and 0.5 KiB per I/O.
+ *             except by the net door. A server takes its store's, 7 KiB per request, 64 KiB more
+ *             per read; a client its engine's and 0.7 KiB per I/O.
  * Threads     The owner thread of the loop. One client and one server are one shard each.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
