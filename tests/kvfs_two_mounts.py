@@ -14,6 +14,7 @@ knows to be done ("+") or refused ("-"): a "?" without an answer may have happen
 """
 import errno
 import fcntl
+import mmap
 import os
 import random
 import sys
@@ -178,6 +179,26 @@ def notes_of(folder):
                     yield name[6:], mark, words
 
 
+def twice(path, log, found, done):
+    """What there is to say of records that are in the log twice."""
+    first, text = {}, []
+    for i, record in enumerate(found):
+        if record in first:
+            text.append(f"{' '.join(record)} at {first[record] * RECORD} and {i * RECORD}")
+        first.setdefault(record, i)
+    stored = bytearray()
+    page = mmap.mmap(-1, 1 << 16)  # for its alignment
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    while n := os.preadv(fd, [page], len(stored)):
+        stored += page[:n]
+    os.close(fd)
+    return (
+        f"{len(text)} records are in the log twice: {text[:5]}; of {len(log)} bytes, "
+        f"{len(done - set(found))} synced ones are lost; past the page cache there are "
+        f"{'the same' if stored == log else 'other'} {len(stored)} bytes"
+    )
+
+
 def check(mount, notes):
     asked, done, won, wanted, counted, tried = set(), set(), {}, set(), [], 0
     for who, mark, words in notes_of(notes):
@@ -202,7 +223,7 @@ def check(mount, notes):
             sys.exit(f"the log at {at}: {log[at:at + RECORD]!r}")
         found.append((words[0], words[1]))
     if len(found) != len(set(found)):
-        sys.exit("a record is in the log twice")
+        sys.exit(twice(f"{mount}/log", log, found, done))
     if done - set(found):
         sys.exit(f"synced and lost: {sorted(done - set(found))[:5]}")
     if set(found) - asked:
