@@ -159,6 +159,54 @@ static void kv_done_submits_again(void **state)
     kv_close(&c, b);
 }
 
+/* Of several that append at the place that one record says, one does; its bytes stay. */
+static void kv_guarded_appends_lose_nothing(void **state)
+{
+    enum { WRITERS = 8, ROUNDS = 10, SIZE = 64, GROUP = 5 };
+    struct conformance_kv c;
+    const struct conformance_kv_backend *b = kv_open(&c, state);
+    struct swarm *all = calloc(WRITERS, sizeof(*all));
+    struct snic_kvop_change changes[WRITERS][2];
+    unsigned char bytes[WRITERS][SIZE], got[SIZE];
+    struct snic_kvop_key k = kv_key(GROUP, "end");
+    uint64_t end = 0;
+    assert_non_null(all);
+    assert_int_equal(kv_put_key(c.kv, &k, &end, 8), 0);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint64_t next = end + SIZE;
+        uint32_t wins = 0, winner = 0;
+        struct snic_kvop_guard guard = {.key = k, .value = &end, .size = 8};
+        for (uint32_t i = 0; i < WRITERS; i++) {
+            memset(bytes[i], (int)(round * WRITERS + i + 1), SIZE);
+            changes[i][0] = (struct snic_kvop_change){
+                .key = k, .kind = SNIC_KVOP_PUT, .value = &next, .size = 8};
+            changes[i][1] = (struct snic_kvop_change){.kind = SNIC_KVOP_CHANGE_WRITE,
+                                                      .object = GROUP,
+                                                      .offset = end,
+                                                      .value = bytes[i],
+                                                      .size = SIZE};
+            all[i].call.op = (struct snic_kvop){.kind = SNIC_KVOP_COMMIT,
+                                                .guards = &guard,
+                                                .guard_count = 1,
+                                                .changes = changes[i],
+                                                .change_count = 2};
+            assert_int_equal(kvcall_submit(c.kv, &all[i].call), 1);
+        }
+        for (uint32_t i = 0; i < WRITERS; i++) {
+            kvcall_wait(c.kv, &all[i].call);
+            assert_true(all[i].call.op.result == 0 || all[i].call.op.result == SNIC_ECANCELED);
+            wins += all[i].call.op.result == 0;
+            winner = all[i].call.op.result == 0 ? i : winner;
+        }
+        assert_int_equal(wins, 1);
+        assert_int_equal(kv_object(c.kv, SNIC_KVOP_OBJECT_READ, GROUP, end, SIZE, got, NULL), SIZE);
+        assert_memory_equal(got, bytes[winner], SIZE);
+        end = next;
+    }
+    free(all);
+    kv_close(&c, b);
+}
+
 /* Writers of one record, guarded by what they read: no update is lost. */
 static void kv_guarded_counters_lose_nothing(void **state)
 {
@@ -242,6 +290,7 @@ static void kv_writers_of_one_block_keep_each_other(void **state)
 
 const struct conformance_kv_check conformance_kv_flights[] = {
     {"full_handle_takes_no_more", kv_full_handle_takes_no_more},
+    {"guarded_appends_lose_nothing", kv_guarded_appends_lose_nothing},
     {"cancelled_request_completes_once", kv_cancelled_request_completes_once},
     {"closed_with_requests_in_flight", kv_closed_with_requests_in_flight},
     {"done_submits_again", kv_done_submits_again},

@@ -34,7 +34,7 @@ static void lmdb_batch_launch(struct lmdb_kv *s, struct lmdb_batch *b);
 int lmdb_batch_empty(const struct lmdb_batch *b)
 {
     return b->table.count == 0 && b->commits.first == NULL && b->marks.count == 0 &&
-           b->frees.count == 0 && b->want == 0;
+           b->frees.count == 0 && b->want == 0 && !b->catch_up;
 }
 
 static void lmdb_batch_clear(struct lmdb_batch *b)
@@ -46,6 +46,7 @@ static void lmdb_batch_clear(struct lmdb_batch *b)
     b->names = 0;
     b->flush = 0;
     b->want = 0;
+    b->catch_up = 0;
     b->result = 0;
     b->os_error = 0;
 }

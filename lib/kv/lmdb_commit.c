@@ -3,9 +3,10 @@
  * Commits: guards, then changes. Sole: here, on what the owner sees. Shared: inside the writer's
  * transaction. Object bytes of a commit are written before its records, truncations come after.
  *
- * Shared, a commit with object bytes holds the object's lock until its records are there, and looks
- * at its guards under it before it writes: of two that would write the same bytes, with one record
- * as their guard, the second one fails and leaves the bytes of the first.
+ * A commit with object bytes looks at its guards before it writes, when no other job has these
+ * bytes and, shared, under the object's lock, which it holds until its records are there: of two
+ * that would write the same bytes, with one record as their guard, the second one fails and leaves
+ * the bytes of the first.
  *
  * A commit without bytes that truncates is carried out by the job of its first truncation, from the
  * guards to the end of that one. So whoever has seen its records and writes the object comes after
@@ -277,7 +278,7 @@ static void lmdb_commit_truncate(struct lmdb_job *j)
 static void lmdb_commit_start(struct lmdb_job *j)
 {
     int write = j->kind == SNIC_KVOP_OBJECT_WRITE;
-    if (j->s->mode == LMDB_SHARED && !lmdb_commit_guards(j->s, j->req->op)) {
+    if (!lmdb_commit_guards(j->s, j->req->op)) {
         lmdb_job_fail(j, j->req->op->result, 0);
         return;
     }
@@ -304,11 +305,6 @@ void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req)
         c = lmdb_commit_part(op, SNIC_KVOP_CHANGE_TRUNCATE, 0, &at);
     if (c == NULL) {
         lmdb_commit_records(s, req);
-        return;
-    }
-    /* Sole: a commit that fails now need not go to its object first. */
-    if (s->mode == LMDB_SOLE && !lmdb_commit_guards(s, op)) {
-        lmdb_done(s, req);
         return;
     }
     struct lmdb_job *j = lmdb_commit_job(s, req, c);

@@ -308,7 +308,9 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
     if (r == 0)
         r = lmdb_objects_attach(s, os_error, text);
     if (r == 0 && s->mode == LMDB_SOLE) {
-        r = lmdb_space_load(s);
+        r = lmdb_mode_catch_up(s);
+        if (r == 0)
+            r = lmdb_space_load(s);
         if (r != 0)
             (void)snprintf(text, 256, "a record of the space in use is damaged");
     }

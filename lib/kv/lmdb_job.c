@@ -146,6 +146,8 @@ void lmdb_job_go(struct lmdb_job *j)
     if (j->s->dead != 0) {
         lmdb_job_fail(j, j->s->dead, j->s->dead_os);
         j->next = NULL;
+    } else if (j->s->mode == LMDB_SHARED) {
+        lmdb_share_catch_up(j);
     }
     lmdb_job_step(j);
 }

@@ -57,10 +57,19 @@ static int lmdb_recover_write(struct lmdb_kv *s)
     int r = b->result;
     lmdb_table_clear(&b->table);
     b->names = 0;
+    b->catch_up = 0;
     lmdb_snapshot_drop(s);
     snic_loop_cancel(s->kv.loop, &s->batch_timer);
     s->durable_seq = b->seq++;
     return r;
+}
+
+int lmdb_mode_catch_up(struct lmdb_kv *s)
+{
+    if (s->readonly || !lmdb_snapshot_behind(s))
+        return 0;
+    s->active->catch_up = 1;
+    return lmdb_recover_write(s);
 }
 
 /** A chunk's blocks are counted; those in marked segments lose their checksums. */
@@ -216,7 +225,9 @@ static void lmdb_mode_sole(struct lmdb_kv *s)
     lmdb_space_reset(s);
     lmdb_snapshot_drop(s);
     s->mode = LMDB_SOLE;
-    int r = lmdb_space_load(s);
+    int r = lmdb_mode_catch_up(s);
+    if (r == 0)
+        r = lmdb_space_load(s);
     if (r == 0)
         r = lmdb_recover(s, text);
     if (r != 0)

@@ -29,6 +29,9 @@
  *   S5 A block in use is overwritten only while a durable mark stands on its segment; the mark goes
  *      after the bytes and their checksums are durable. So outside of marked segments checksums
  *      hold, whatever crashed.
+ *   S6 Who takes an object's lock sees all that the holders before it have committed, also one that
+ *      was killed between LMDB's write of the meta page and its word to the readers: a transaction
+ *      that writes, begun under the lock, makes LMDB catch up.
  */
 #ifndef SNIC_KV_LMDB_PRIV_H
 #define SNIC_KV_LMDB_PRIV_H
@@ -99,6 +102,7 @@ struct lmdb_batch {
     struct lmdb_runs marks;    /* shared: segments to be marked */
     struct lmdb_runs got;      /* shared: blocks reserved */
     uint32_t want;             /* shared: blocks to be reserved */
+    uint8_t catch_up; /* shared: has a transaction even if there is nothing to write (S6) */
     int32_t result;
     int32_t os_error;
 };
@@ -235,6 +239,7 @@ struct lmdb_io {
 struct lmdb_lock {
     struct snic_queue waiting; /* jobs */
     uint64_t away_ns;          /* not taken before: others wish for it */
+    uint64_t caught_up;        /* the batch that lets its holder see all (S6) */
     uint32_t users;            /* jobs that hold it */
     uint8_t held;              /* 0 not; 1 shared; 2 exclusive */
 };
@@ -357,6 +362,8 @@ struct lmdb_key lmdb_key_pair(uint8_t kind, uint64_t a, uint64_t b);
 int lmdb_snapshot(struct lmdb_kv *s);
 /** The next read takes a fresh one. */
 void lmdb_snapshot_drop(struct lmdb_kv *s);
+/** Is there a transaction on the medium that readers are not told of (S6)? */
+int lmdb_snapshot_behind(struct lmdb_kv *s);
 /** Another process has made the map larger: follow. LMDB's code. */
 int lmdb_remap(struct lmdb_kv *s);
 /** 0; SNIC_ENOENT; SNIC_ECORRUPT; SNIC_EIO. */
@@ -542,6 +549,8 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text);
 
 /** Take the lock of the job's object. 1: held; 0: it waits, and goes on by itself. */
 int lmdb_share_enter(struct lmdb_job *j);
+/** It has the lock: it waits for the batch that lets it see all, if there is one (S6). */
+void lmdb_share_catch_up(struct lmdb_job *j);
 void lmdb_share_leave(struct lmdb_job *j);
 int lmdb_share_open(struct lmdb_kv *s);
 void lmdb_share_timer(struct snic_timer *t, uint64_t now_ns);
@@ -566,6 +575,8 @@ void lmdb_mode_look(struct lmdb_kv *s);
 void lmdb_mode_step(struct lmdb_kv *s);
 /** Once in a while: is this handle alone again? */
 void lmdb_mode_claim(struct lmdb_kv *s, uint64_t now_ns);
+/** Alone, before anything is read: what a dead handle committed is to be seen (S6). */
+int lmdb_mode_catch_up(struct lmdb_kv *s);
 /** What a crash left: marks become blocks without checksum, space is counted anew. */
 int lmdb_recover(struct lmdb_kv *s, char *text);
 

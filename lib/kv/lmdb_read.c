@@ -101,6 +101,13 @@ int lmdb_snapshot(struct lmdb_kv *s)
     return lmdb_error(e);
 }
 
+int lmdb_snapshot_behind(struct lmdb_kv *s)
+{
+    MDB_envinfo info;
+    return lmdb_snapshot(s) != 0 || mdb_env_info(s->env, &info) != 0 ||
+           mdb_txn_id(s->snap) < info.me_last_txnid;
+}
+
 int lmdb_unseal(const MDB_val *k, const MDB_val *v, struct lmdb_value *out)
 {
     if (v->mv_size < LMDB_RECORD_TAIL || v->mv_size > LMDB_VALUE_ROOM)

@@ -12,6 +12,11 @@
  * are overwritten in place are not put: the segment's mark excuses them until a handle is sole
  * again and looks at all that is marked (lmdb_recover()).
  *
+ * LMDB tells readers of a transaction after it is on the medium. A handle that dies in between
+ * leaves readers with the state before until the next one that writes; whoever has its lock then
+ * would take what it committed for free, or overwrite it. So a lock that is new, with a transaction
+ * there that readers are not told of, is used after one of its own (S6).
+ *
  * Blocks are reserved in the data base before they are written (used, though no map names them), so
  * that no two handles take the same. What a dead handle had reserved comes back when a handle is
  * sole again and counts.
@@ -87,8 +92,10 @@ static int lmdb_lock_try(struct lmdb_kv *s, struct lmdb_lock *l, int exclusive)
                 lmdb_lock_release(s, l);
             return 0;
         }
-        if (l->held == 0)
+        if (l->held == 0) {
             lmdb_snapshot_drop(s); /* what was read before says nothing */
+            l->caught_up = lmdb_snapshot_behind(s) ? s->active->seq : 0;
+        }
         l->held = need;
     }
     l->users++;
@@ -137,6 +144,19 @@ int lmdb_share_enter(struct lmdb_job *j)
     s->lock_waiters++;
     lmdb_lock_poll(s);
     return 0;
+}
+
+void lmdb_share_catch_up(struct lmdb_job *j)
+{
+    struct lmdb_kv *s = j->s;
+    struct lmdb_lock *l = lmdb_lock_of(s, j->object);
+    if (l->caught_up <= s->durable_seq)
+        return;
+    if (s->flight == NULL || l->caught_up != s->flight->seq) { /* not sent yet, or it has failed */
+        s->active->catch_up = 1;
+        l->caught_up = s->active->seq;
+    }
+    lmdb_batch_wait_job(j, l->caught_up);
 }
 
 void lmdb_share_leave(struct lmdb_job *j)
