@@ -29,6 +29,7 @@ struct night {
     uint32_t live_every;
     uint64_t states; /* 0: not pinned */
     struct dw_opts o;
+    uint32_t lean;
 };
 
 #define ALL 0x3ffu
@@ -45,11 +46,16 @@ static const struct scope scopes[] = {
 #define LOCK .locks = 1
 #define FAST 0
 #define PAPER SNIC_DDP_PAPER
-#define NIGHT(name, n, k, m, f, live, states, ...)                                                 \
-    {#name,                                                                                        \
+#define ROW(name, lean, n, k, m, f, live, states, ...)                                             \
+    {name,                                                                                         \
      live,                                                                                         \
      states,                                                                                       \
-     {.node = {.nodes = (n), .keys = (k), .model = SNIC_DDP_##m, .flags = (f)}, __VA_ARGS__}},
+     {.node = {.nodes = (n), .keys = (k), .model = m, .flags = (f)}, __VA_ARGS__},                 \
+     lean},
+#define NIGHT(name, n, k, m, f, live, states, ...)                                                 \
+    ROW(#name, 0, n, k, SNIC_DDP_##m, f, live, states, __VA_ARGS__)
+#define NIGHT_LEAN(name, n, k, m, f, live, states, ...)                                            \
+    ROW(#name, 1, n, k, SNIC_DDP_##m, f, live, states, __VA_ARGS__)
 static const struct night nights[] = {
 #include "mc/ddp_night.h"
 };
@@ -67,17 +73,21 @@ static const struct night nights[] = {
 
 static const char *const models[] = {"?", "synch", "strict", "renf", "event", "scope"};
 
-static void explore(const char *name, const struct dw_opts *o, uint32_t live_every, uint64_t states)
+static void explore(const char *name, const struct dw_opts *o, uint32_t live_every, uint64_t states,
+                    uint32_t lean)
 {
     struct mc_opts mo = {0};
     struct mc_report r;
     struct dw_world *w = dw_new(o);
 
     mo.live_every = live_every;
+    mo.lean = lean;
     mo.memory_max = (uint64_t)14 << 30;
     mc_run(dw_model(w), &mo, &r);
     mc_report_print(name, &mo, &r);
-    if (r.result == MC_VIOLATED)
+    if (r.result == MC_VIOLATED && lean)
+        print_error("%s, %u steps away\n", r.script.why, r.depth);
+    else if (r.result == MC_VIOLATED)
         mc_script_print(dw_model(w), &r.script);
     mc_script_free(&r.script);
     dw_free(w);
@@ -99,7 +109,7 @@ static void explore_row(const struct scope *c, uint32_t row)
         o.scopes = 1;
     (void)snprintf(name, sizeof(name), "%s, %s %s", c->name, models[o.node.model],
                    (row & 1) != 0 ? "paper" : "fast");
-    explore(name, &o, c->live_every, c->states[row]);
+    explore(name, &o, c->live_every, c->states[row], 0);
 }
 
 static void test_ddp_mc_scopes_clean(void **state)
@@ -119,7 +129,7 @@ static void test_ddp_mc_night(void **state)
 
     if (!support_nightly())
         support_skip("for the night");
-    explore(n->name, &n->o, n->live_every, n->states);
+    explore(n->name, &n->o, n->live_every, n->states, n->lean);
 }
 
 #define NIGHTS (sizeof(nights) / sizeof(nights[0]))

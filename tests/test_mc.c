@@ -124,13 +124,14 @@ static void test_mc_counters_counts_exact(void **state)
     uint32_t mode;
 
     (void)state;
-    for (mode = 0; mode < 4; mode++) {
+    for (mode = 0; mode < 5; mode++) {
         struct mc_opts o = {0};
         struct mc_report r;
 
         o.threads = 1 + (mode & 1);
         o.wide = mode == 2;
         o.exact = mode == 3;
+        o.lean = mode == 4;
         o.live_every = 1000;
         run(&c, &o, &r);
         assert_int_equal(r.result, MC_CLEAN);
@@ -157,6 +158,22 @@ static void test_mc_counters_spilled_frontier_counts(void **state)
     assert_int_equal(r.states, 823543);
     assert_int_equal(r.edges, 7 * 6 * 117649);
     assert_true(r.spilled > 0);
+}
+
+/* Lean: what is wrong and how far away, without the way. */
+static void test_mc_counters_lean_planted_found(void **state)
+{
+    struct counters c = {5, 6, 9, 0, 0};
+    struct mc_opts o = {.lean = 1};
+    struct mc_report r;
+
+    (void)state;
+    run(&c, &o, &r);
+    assert_int_equal(r.result, MC_VIOLATED);
+    assert_string_equal(r.script.why, "planted sum");
+    assert_int_equal(r.depth + 1, 9); /* found on the way to that level */
+    assert_int_equal(r.script.count, 0);
+    mc_script_free(&r.script);
 }
 
 /* The first violation is a shortest one: 2 + 3 raises and what the sum needs besides. */
@@ -309,6 +326,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mc_counters_counts_exact),
         cmocka_unit_test(test_mc_counters_spilled_frontier_counts),
+        cmocka_unit_test(test_mc_counters_lean_planted_found),
         cmocka_unit_test(test_mc_counters_planted_found_shortest),
         cmocka_unit_test(test_mc_script_shrinks),
         cmocka_unit_test(test_mc_counters_end_is_deadlock),

@@ -13,7 +13,7 @@ if(NOT SNIC_SINGLE)
     if(NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
       file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/mc/ddp_night.h _nights REGEX "^NIGHT")
       foreach(_night ${_nights})
-        string(REGEX REPLACE "^NIGHT\\(([a-z0-9_]+),.*" "\\1" _night "${_night}")
+        string(REGEX REPLACE "^NIGHT[_A-Z]*\\(([a-z0-9_]+),.*" "\\1" _night "${_night}")
         add_test(NAME ddp_mc_${_night} COMMAND test_ddp_mc ${_night})
         set_tests_properties(ddp_mc_${_night} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 14400
           LABELS "ddp;slow;nightly" PROCESSORS 2)

@@ -4,9 +4,8 @@
  *
  *     ddp_explore [nodes N] [keys N] [writes N] [deletes N] [swaps N] [scopes N] [crashes N]
  *                 [evictions N] [rejoins N] [restarts N] [doubles N] [losses N] [resends N]
- *                 [locks N] [model 1..5] [paper 0|1] [live N] [wide 1] [exact 1] [threads N]
- *                 [waits N] [reads N] [keeps 1]
- *                 [double MESSAGE_TYPE] [save FILE | replay FILE]
+ *                 [locks N] [model 1..5] [paper 0|1] [live N] [wide 1] [exact 1] [lean 1] [threads
+ * N] [waits N] [reads N] [keeps 1] [double MESSAGE_TYPE] [save FILE | replay FILE]
  *
  * Without model or paper: all of them. Exit code 0: clean, 1: a violation (printed, and saved),
  * 2: stopped at a limit.
@@ -64,14 +63,15 @@ static int explore_option(struct explore *x, const char *name, const char *value
         const char *name;
         uint32_t *at;
     } options[] = {
-        {"nodes", &x->o.node.nodes},  {"keys", &x->o.node.keys},      {"writes", &x->o.writes},
-        {"deletes", &x->o.deletes},   {"swaps", &x->o.swaps},         {"scopes", &x->o.scopes},
-        {"crashes", &x->o.crashes},   {"evictions", &x->o.evictions}, {"rejoins", &x->o.rejoins},
-        {"restarts", &x->o.restarts}, {"doubles", &x->o.doubles},     {"losses", &x->o.losses},
-        {"resends", &x->o.resends},   {"locks", &x->o.locks},         {"model", &x->model},
-        {"paper", &x->paper},         {"live", &x->mo.live_every},    {"wide", &x->mo.wide},
-        {"exact", &x->mo.exact},      {"threads", &x->mo.threads},    {"waits", &x->o.node.waits},
-        {"reads", &x->o.reads},       {"keeps", &x->o.keeps},         {"double", &x->o.double_type},
+        {"nodes", &x->o.node.nodes},   {"keys", &x->o.node.keys},      {"writes", &x->o.writes},
+        {"deletes", &x->o.deletes},    {"swaps", &x->o.swaps},         {"scopes", &x->o.scopes},
+        {"crashes", &x->o.crashes},    {"evictions", &x->o.evictions}, {"rejoins", &x->o.rejoins},
+        {"restarts", &x->o.restarts},  {"doubles", &x->o.doubles},     {"losses", &x->o.losses},
+        {"resends", &x->o.resends},    {"locks", &x->o.locks},         {"model", &x->model},
+        {"paper", &x->paper},          {"live", &x->mo.live_every},    {"wide", &x->mo.wide},
+        {"exact", &x->mo.exact},       {"lean", &x->mo.lean},          {"threads", &x->mo.threads},
+        {"waits", &x->o.node.waits},   {"reads", &x->o.reads},         {"keeps", &x->o.keeps},
+        {"double", &x->o.double_type},
     };
     size_t i;
 

@@ -104,6 +104,11 @@ static void run_insert(struct run_worker *w, const struct mc_entry *e, struct mc
                                     memory_order_relaxed);
 }
 
+static uint64_t run_print(const struct run *r, uint32_t number, const void *state, size_t len)
+{
+    return r->o.lean ? mc_fingerprint(state, len).lo : mc_table_at(r->table, number)->fp;
+}
+
 static void run_expand(struct run_worker *w, uint32_t number, const void *state, size_t len)
 {
     struct run *r = w->run;
@@ -126,7 +131,7 @@ static void run_expand(struct run_worker *w, uint32_t number, const void *state,
                    w->made_at[i + 1] - w->made_at[i]);
     }
     if (m->calm != NULL && r->o.live_every != 0 &&
-        mc_table_at(r->table, number)->fp % r->o.live_every == 0) {
+        run_print(r, number, state, len) % r->o.live_every == 0) {
         w->sampled++;
         why = mc_calm(m, state, len, r->o.live_steps);
         if (why != NULL)
@@ -339,7 +344,7 @@ static void run_set_up(struct run *r, const struct mc_model *m, const struct mc_
     r->o.memory_max = o->memory_max == 0 ? (uint64_t)12 << 30 : o->memory_max;
     r->o.front_max = o->front_max == 0 ? (uint64_t)1 << 30 : o->front_max;
     r->o.states_max = o->states_max == 0 ? (uint64_t)1 << 31 : o->states_max;
-    r->table = mc_table_new(r->o.states_max + ((uint64_t)1 << 24), (int)o->wide, (int)o->exact);
+    r->table = mc_table_new(r->o.states_max + ((uint64_t)1 << 24), o);
     if (r->o.threads > RUN_THREADS_MAX)
         abort();
     r->worker = calloc(r->o.threads, sizeof(*r->worker));
@@ -416,13 +421,17 @@ void mc_run(const struct mc_model *m, const struct mc_opts *o, struct mc_report 
     }
     rep->depth = r.depth;
     w = run_wrong(&r);
-    if (w != NULL)
+    if (w != NULL && o->lean) {
+        rep->script.live = w->bad_live;
+        (void)snprintf(rep->script.why, sizeof(rep->script.why), "%s", w->why);
+    } else if (w != NULL) {
         run_script(&r, w, &rep->script);
+    }
     run_tear_down(&r);
     rep->seconds = run_seconds(CLOCK_MONOTONIC) - start;
     rep->cpu_seconds = run_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     rep->found = rep->script.count;
-    if (rep->result == MC_VIOLATED && o->shrink == 0)
+    if (rep->result == MC_VIOLATED && o->shrink == 0 && !o->lean)
         mc_script_shrink(m, &rep->script, o->live_steps == 0 ? 10000 : o->live_steps);
 }
 
@@ -438,6 +447,7 @@ void mc_report_print(const char *name, const struct mc_opts *o, const struct mc_
                  (double)r->edges / r->cpu_seconds / 1e6, (double)r->memory_peak / 1e6,
                  o->exact  ? " exact"
                  : o->wide ? " 128 bits"
+                 : o->lean ? " lean"
                            : "",
                  r->spilled != 0 ? " (frontier on disk)" : "");
     (void)fflush(stdout);

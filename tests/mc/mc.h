@@ -7,8 +7,9 @@
  * kept as a fingerprint of 64 or 128 bits of these (hash compaction), with the number of the state
  * it was reached from: 16 bytes a state, 24 with 128 bits, and 4 per slot of an index at most half
  * full. Two states with one fingerprint count as one: with n states the probability that this
- * happened at all is about n^2 / 2^65. The exact mode keeps the bytes and cannot err. The
- * frontier's bytes beyond a limit go to a file.
+ * happened at all is about n^2 / 2^65. The exact mode keeps the bytes and cannot err. The lean mode
+ * keeps fingerprints of 64 bits and nothing else, 9 to 18 bytes a state: it says what is wrong and
+ * how many steps away, and not by which. The frontier's bytes beyond a limit go to a file.
  *
  * Safety: check() of every state. Deadlock: dead() of a state without actions. Livelock: from
  * sampled states, calm() chooses actions (no new work, no faults) until nothing is left to do; that
@@ -54,6 +55,7 @@ struct mc_opts {
     uint32_t threads;    /* 0: 2 */
     uint32_t wide;       /* fingerprints of 128 bits */
     uint32_t exact;      /* keep the bytes */
+    uint32_t lean;       /* keep 64 bits and no more; neither wide nor exact */
     uint32_t live_every; /* one state of so many is sampled for livelock; 0: none, 1: all */
     uint32_t live_steps; /* 0: 10000 */
     uint32_t shrink;     /* 0: shrink, 1: do not */
@@ -134,10 +136,10 @@ struct mc_hand {
     unsigned char *bytes, *bytes_end; /* exact: room reserved */
     uint64_t collided;
 };
-struct mc_table *mc_table_new(uint64_t states_max, int wide, int exact);
+struct mc_table *mc_table_new(uint64_t states_max, const struct mc_opts *o);
 void mc_table_free(struct mc_table *t);
 void mc_table_hand(struct mc_table *t, struct mc_hand *h);
-/* The new state's number; MC_NONE: it was there. */
+/* The new state's number (lean: 0); MC_NONE: it was there. */
 uint32_t mc_table_insert(struct mc_hand *h, struct mc_print128 f, const struct mc_entry *e,
                          const void *state, size_t len);
 void mc_table_prefetch(const struct mc_table *t, uint64_t fp);

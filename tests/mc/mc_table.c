@@ -4,7 +4,8 @@
  *
  * The entries stand in the order in which threads reserved them and never move, so a state's number
  * is good for ever. The index (linear probing, number + 1, 0 is empty) is what grows. An insert is
- * decided by one compare-and-swap of an index slot; the entry is written before.
+ * decided by one compare-and-swap of an index slot; the entry is written before. Lean, there are no
+ * entries: a slot holds the fingerprint itself, and up to 7 of 8 are taken.
  */
 #include "mc.h"
 
@@ -20,6 +21,7 @@
 
 struct mc_table {
     _Atomic uint32_t *slot;
+    _Atomic uint64_t *lean; /* instead of slot; 0: empty */
     uint64_t mask;
     struct mc_entry *entry;
     uint64_t *hi;          /* wide */
@@ -81,7 +83,7 @@ static void *mc_map(size_t bytes)
     return p;
 }
 
-struct mc_table *mc_table_new(uint64_t states_max, int wide, int exact)
+struct mc_table *mc_table_new(uint64_t states_max, const struct mc_opts *o)
 {
     struct mc_table *t = calloc(1, sizeof(*t));
 
@@ -89,11 +91,15 @@ struct mc_table *mc_table_new(uint64_t states_max, int wide, int exact)
         abort();
     t->max = states_max + 4096; /* a thread's reservation may be left over */
     t->mask = ((uint64_t)1 << TABLE_FIRST) - 1;
+    if (o->lean) {
+        t->lean = mc_map((t->mask + 1) * sizeof(*t->lean));
+        return t;
+    }
     t->slot = mc_map((t->mask + 1) * sizeof(*t->slot));
     t->entry = mc_map(t->max * sizeof(*t->entry));
-    if (wide)
+    if (o->wide)
         t->hi = mc_map(t->max * sizeof(*t->hi));
-    if (exact) {
+    if (o->exact) {
         t->bytes = mc_map(t->max * sizeof(*t->bytes));
         t->arena_max = t->max * 128 + ((size_t)1 << 28);
         t->arena = mc_map(t->arena_max);
@@ -103,6 +109,11 @@ struct mc_table *mc_table_new(uint64_t states_max, int wide, int exact)
 
 void mc_table_free(struct mc_table *t)
 {
+    if (t->lean != NULL) {
+        (void)munmap((void *)t->lean, (t->mask + 1) * sizeof(*t->lean));
+        free(t);
+        return;
+    }
     (void)munmap((void *)t->slot, (t->mask + 1) * sizeof(*t->slot));
     (void)munmap(t->entry, t->max * sizeof(*t->entry));
     if (t->hi != NULL)
@@ -167,6 +178,32 @@ static int mc_same(struct mc_hand *h, uint32_t number, struct mc_print128 f, con
     return 0;
 }
 
+static void mc_full(void)
+{
+    (void)fprintf(stderr, "mc: the index is full\n");
+    abort();
+}
+
+static uint32_t mc_lean_insert(struct mc_table *t, uint64_t fp)
+{
+    uint64_t pos, probes = 0;
+
+    fp += fp == 0;
+    for (pos = fp & t->mask;; pos = (pos + 1) & t->mask) {
+        uint64_t v = atomic_load_explicit(&t->lean[pos], memory_order_relaxed);
+
+        if (v == 0 && atomic_compare_exchange_strong_explicit(
+                          &t->lean[pos], &v, fp, memory_order_relaxed, memory_order_relaxed)) {
+            (void)atomic_fetch_add_explicit(&t->reserved, 1, memory_order_relaxed);
+            return 0;
+        }
+        if (v == fp)
+            return MC_NONE;
+        if (++probes > t->mask)
+            mc_full();
+    }
+}
+
 uint32_t mc_table_insert(struct mc_hand *h, struct mc_print128 f, const struct mc_entry *e,
                          const void *state, size_t len)
 {
@@ -174,6 +211,8 @@ uint32_t mc_table_insert(struct mc_hand *h, struct mc_print128 f, const struct m
     uint64_t pos = f.lo & t->mask, probes = 0;
     uint32_t number = MC_NONE;
 
+    if (t->lean != NULL)
+        return mc_lean_insert(t, f.lo);
     for (;;) {
         uint32_t v = atomic_load_explicit(&t->slot[pos], memory_order_acquire);
 
@@ -197,16 +236,44 @@ uint32_t mc_table_insert(struct mc_hand *h, struct mc_print128 f, const struct m
         if (mc_same(h, v - 1, f, state, len))
             return MC_NONE;
         pos = (pos + 1) & t->mask;
-        if (++probes > t->mask) {
-            (void)fprintf(stderr, "mc: the index is full\n");
-            abort();
-        }
+        if (++probes > t->mask)
+            mc_full();
     }
 }
 
 void mc_table_prefetch(const struct mc_table *t, uint64_t fp)
 {
-    __builtin_prefetch((const void *)&t->slot[fp & t->mask]);
+    if (t->lean != NULL)
+        __builtin_prefetch((const void *)&t->lean[fp & t->mask]);
+    else
+        __builtin_prefetch((const void *)&t->slot[fp & t->mask]);
+}
+
+static int mc_lean_reserve(struct mc_table *t, uint64_t more)
+{
+    uint64_t need = (atomic_load(&t->reserved) + more) / 7 * 8 + 8, size = t->mask + 1, i, pos;
+    uint64_t old_size = size;
+    _Atomic uint64_t *old = t->lean;
+
+    if (atomic_load(&t->reserved) + more > t->max)
+        return -1;
+    if (need <= size)
+        return 0;
+    while (size < need)
+        size *= 2;
+    t->lean = mc_map(size * sizeof(*t->lean));
+    t->mask = size - 1;
+    for (i = 0; i < old_size; i++) {
+        uint64_t v = atomic_load_explicit(&old[i], memory_order_relaxed);
+
+        for (pos = v & t->mask;
+             v != 0 && atomic_load_explicit(&t->lean[pos], memory_order_relaxed) != 0;)
+            pos = (pos + 1) & t->mask;
+        if (v != 0)
+            atomic_store_explicit(&t->lean[pos], v, memory_order_relaxed);
+    }
+    (void)munmap((void *)old, old_size * sizeof(*old));
+    return 0;
 }
 
 int mc_table_reserve(struct mc_table *t, uint64_t more)
@@ -215,6 +282,8 @@ int mc_table_reserve(struct mc_table *t, uint64_t more)
     _Atomic uint32_t *old = t->slot;
     uint64_t old_size = size;
 
+    if (t->lean != NULL)
+        return mc_lean_reserve(t, more);
     if (need / 2 > t->max)
         return -1;
     if (need <= size)
@@ -247,6 +316,8 @@ uint64_t mc_table_bytes(const struct mc_table *t)
 {
     uint64_t n = t->reserved;
 
+    if (t->lean != NULL)
+        return (t->mask + 1) * sizeof(*t->lean);
     return n * sizeof(struct mc_entry) + (t->mask + 1) * 4 + (t->hi != NULL ? n * 8 : 0) +
            (t->bytes != NULL ? n * 8 + t->arena_used : 0);
 }
