@@ -108,21 +108,45 @@ static void killed_look(struct kvl *k, uint64_t own)
     assert_int_equal(next[1], own);
 }
 
+/* Who may not write reads what readers are told of. */
+static void killed_reader(void *ctx)
+{
+    struct killed *s = ctx;
+    struct kvl k;
+    kvl_open(&k, s->path, SNIC_KV_OPEN_READONLY);
+    uint64_t count = kvl_get(&k, KILLED_LOG, 0, 0);
+    KVL_CHECK(count >= 1);
+    for (uint64_t n = 0; n < count; n++) {
+        unsigned char p[KILLED_RECORD];
+        KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, KILLED_LOG, n * KILLED_RECORD,
+                             KILLED_RECORD, p),
+                  KILLED_RECORD);
+    }
+    kvl_close(&k);
+}
+
+/* Turn the loop until the process has ended. How it has. */
+static int killed_wait(struct kvl *k, pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, WNOHANG) == 0)
+        assert_true(snic_loop_once(k->loop, 1000000) >= 0);
+    return status;
+}
+
 /* @return 1: the other one was killed */
 static int killed_once(const char *path, uint32_t at, int sole)
 {
     struct killed s = {.at = at};
     struct kvl k;
-    int status = 0;
     (void)snprintf(s.path, sizeof(s.path), "%s", path);
     kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
     killed_append(&k, 1, 0);
     assert_int_equal(kvl_sync(&k), 0);
-    pid_t pid = kvl_fork(killed_other, &s);
-    while (waitpid(pid, &status, WNOHANG) == 0)
-        assert_true(snic_loop_once(k.loop, 1000000) >= 0);
+    int status = killed_wait(&k, kvl_fork(killed_other, &s));
     int killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     assert_true(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    assert_int_equal(killed_wait(&k, kvl_fork(killed_reader, &s)), 0);
     while (sole && !snic_kv_sole(k.kv))
         assert_true(snic_loop_once(k.loop, 10000000) >= 0);
     killed_append(&k, 1, 1);

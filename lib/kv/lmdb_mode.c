@@ -66,7 +66,7 @@ static int lmdb_recover_write(struct lmdb_kv *s)
 
 int lmdb_mode_catch_up(struct lmdb_kv *s)
 {
-    if (s->readonly || !lmdb_snapshot_behind(s))
+    if (!lmdb_snapshot_behind(s))
         return 0;
     s->active->catch_up = 1;
     return lmdb_recover_write(s);

@@ -362,7 +362,7 @@ struct lmdb_key lmdb_key_pair(uint8_t kind, uint64_t a, uint64_t b);
 int lmdb_snapshot(struct lmdb_kv *s);
 /** The next read takes a fresh one. */
 void lmdb_snapshot_drop(struct lmdb_kv *s);
-/** Is there a transaction on the medium that readers are not told of (S6)? */
+/** Is there a transaction on the medium that readers are not told of (S6)? Readonly: 0. */
 int lmdb_snapshot_behind(struct lmdb_kv *s);
 /** Another process has made the map larger: follow. LMDB's code. */
 int lmdb_remap(struct lmdb_kv *s);

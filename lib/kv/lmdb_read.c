@@ -104,6 +104,8 @@ int lmdb_snapshot(struct lmdb_kv *s)
 int lmdb_snapshot_behind(struct lmdb_kv *s)
 {
     MDB_envinfo info;
+    if (s->readonly) /* it cannot write, and builds nothing on what it reads */
+        return 0;
     return lmdb_snapshot(s) != 0 || mdb_env_info(s->env, &info) != 0 ||
            mdb_txn_id(s->snap) < info.me_last_txnid;
 }
