@@ -8,7 +8,8 @@
 # redis-server and fio, `kvfs` the engine alone and the file system as it is mounted beside ext4 and
 # a FUSE pass-through (as root), `proxy` the director in front of an unmodified redis-server,
 # `tenants` the switch beside the kernel's schedulers on a loop device (as root), `qos` the storage
-# node with a tenant that floods it; `minos` the replication engine and the MINOS paper's figures
+# node with a tenant that floods it; `solar` the engine alone and the plain sockets it is to be
+# measured beside (veth as root); `minos` the replication engine and the MINOS paper's figures
 # in simulated time. --seconds N: time of each program per case; --requests N: of a node, in the
 # figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh makes pictures
 # of it.
@@ -19,7 +20,7 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,14s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,15s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds= modules= requests=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -114,6 +115,8 @@ for m in $modules; do
             status=1
         [ "$m" != files ] ||
             SNIC_BENCH_BUILD=$out sh bench/files.sh ${seconds:+--seconds "$seconds"} || status=1
+        [ "$m" != solar ] ||
+            SNIC_BENCH_BUILD=$out sh bench/solar_raw.sh ${seconds:+--seconds "$seconds"} || status=1
     else
         echo "no benchmark '$m'" >&2
         status=1

@@ -19,8 +19,8 @@ import tempfile
 import time
 
 
-# SQLite asks for its lock every 100 ms, and whoever has it takes it again at once: where a commit is
-# slow, others meet the moment between only by chance. What limits the wait is the test's own time.
+# SQLite asks for its lock every 100 ms, and whoever has it takes it again at once: where a commit
+# is slow, others meet the moment between only by chance. The test's own time limits the wait.
 WAIT_SECONDS = 3600
 
 

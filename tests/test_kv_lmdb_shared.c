@@ -561,6 +561,76 @@ static void test_kv_lmdb_shared_space_counts_free_blocks(void **state)
     kvl_close(&k);
 }
 
+/* ---- An allocation that fails half-way ---- */
+
+enum { SHARED_FULL_BLOCKS = 4096, SHARED_FULL_AT = 127 };
+
+static int64_t shared_full_open(struct kvl *k, const char *path, uint64_t batch_ns)
+{
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o),
+                                  .path = path,
+                                  .flags = SNIC_KV_OPEN_CREATE,
+                                  .object_bytes = SHARED_FULL_BLOCKS * KVL_BLOCK,
+                                  .batch_ns = batch_ns};
+    char text[256];
+    return kvl_try(k, &o, text);
+}
+
+/* Takes what there is left, some of it for the object's first chunk. */
+static void shared_full_other(void *ctx)
+{
+    struct shared *s = ctx;
+    struct kvl k;
+    int64_t r = 0;
+    KVL_EQUAL(shared_full_open(&k, s->path, 5000000000ULL), 0);
+    atomic_store(s->phase, 1);
+    shared_until(&k, s, 2);
+    for (uint64_t n = 1; r == 0; n++) /* odd pieces: the last one ends inside the chunk */
+        r = kvl_object(&k, SNIC_KVOP_OBJECT_ALLOC, 0, 100 + n, 0, 97ULL * KVL_BLOCK, NULL);
+    KVL_EQUAL(r, SNIC_ENOSPC);
+    r = kvl_object(&k, SNIC_KVOP_OBJECT_TRUNCATE, 0, 101, 30ULL * KVL_BLOCK, 0, NULL);
+    KVL_EQUAL(r, 0);
+    KVL_EQUAL(kvl_sync(&k), 0);
+    r = kvl_object(&k, SNIC_KVOP_OBJECT_ALLOC, 0, 5, 0, SHARED_FULL_AT * KVL_BLOCK, NULL);
+    KVL_EQUAL(r, SNIC_ENOSPC);
+    atomic_store(s->phase, 3);
+    shared_until(&k, s, 4);
+    kvl_close(&k);
+}
+
+/* The map that it changed is not put over one that another handle has changed since. */
+static void test_kv_lmdb_shared_failed_allocation_spares_others(void **state)
+{
+    static unsigned char p[KVL_BLOCK], q[KVL_BLOCK];
+    struct shared s;
+    struct kvl k;
+    (void)state;
+    shared_setup(&s);
+    assert_int_equal(shared_full_open(&k, s.path, 0), 0);
+    pid_t pid = kvl_fork(shared_full_other, &s);
+    shared_until(&k, &s, 1);
+    kvl_fill(p, 6, 0, sizeof(p), 1); /* blocks in reserve */
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 6, 0, sizeof(p), p), sizeof(p));
+    atomic_store(s.phase, 2);
+    shared_until(&k, &s, 3);
+    kvl_fill(p, 5, 0, sizeof(p), 1);
+    assert_int_equal(
+        kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 5, SHARED_FULL_AT * KVL_BLOCK, sizeof(p), p),
+        sizeof(p));
+    assert_int_equal(kvl_sync(&k), 0);
+    atomic_store(s.phase, 4);
+    while (waitpid(pid, NULL, WNOHANG) == 0)
+        assert_true(snic_loop_once(k.loop, 1000000) >= 0);
+    assert_int_equal(
+        kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, 5, SHARED_FULL_AT * KVL_BLOCK, sizeof(q), q),
+        sizeof(q));
+    assert_memory_equal(p, q, sizeof(p));
+    kvl_close(&k);
+    assert_int_equal(shared_full_open(&k, s.path, 0), 0);
+    kvl_close(&k);
+    kvl_audit(s.path);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +642,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_shared_appends_of_several_writers),
         cmocka_unit_test(test_kv_lmdb_shared_truncation_spares_later_appends),
         cmocka_unit_test(test_kv_lmdb_shared_space_counts_free_blocks),
+        cmocka_unit_test(test_kv_lmdb_shared_failed_allocation_spares_others),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

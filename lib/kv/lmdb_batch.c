@@ -219,7 +219,9 @@ static void lmdb_batch_wake(struct lmdb_kv *s, uint64_t seq, int error, int os_e
         if (j->ticket > seq)
             break;
         (void)snic_queue_pop(&s->job_waiters);
-        if (error != 0) /* sole: what it changed is seen, and will be tried again */
+        int only_began = j->catching_up && error == SNIC_ENOSPC; /* all it needs (S6) */
+        j->catching_up = 0;
+        if (error != 0 && !only_began) /* sole: what it changed is seen, and will be tried again */
             lmdb_job_fail(j, error == SNIC_ENOSPC && s->mode == LMDB_SOLE ? SNIC_EUNKNOWN : error,
                           os_error);
         lmdb_job_step(j);

@@ -59,10 +59,20 @@ void lmdb_job_fail(struct lmdb_job *j, int64_t error, int32_t os_error)
     j->os_error = os_error;
 }
 
+/** A job that failed and has changed the map keeps its lock until others can see that. */
+static void lmdb_job_hold(struct lmdb_job *j)
+{
+    j->changed = 0;
+    lmdb_batch_wait_job(j, lmdb_ticket(j->s, 0));
+}
+
 void lmdb_job_step(struct lmdb_job *j)
 {
     while (--j->pending == 0) {
         lmdb_job_fn fn = j->next;
+        if (fn == NULL && j->result < 0 && j->changed && j->s->mode == LMDB_SHARED &&
+            j->s->dead == 0)
+            fn = lmdb_job_hold;
         if (fn == NULL) {
             lmdb_job_end(j);
             return;

@@ -201,10 +201,11 @@ struct lmdb_job {
     int32_t os_error;
     uint8_t exclusive;
     uint8_t started;
-    uint8_t changed;    /* the active batch has something of it */
-    uint8_t overwrites; /* counted in the handle's */
-    uint8_t sent;       /* bytes may have reached the file */
-    uint8_t committed;  /* the records of its commit have been, under its lock or before it */
+    uint8_t changed;     /* the active batch has something of it */
+    uint8_t catching_up; /* waits for a batch, that it may begin (S6) */
+    uint8_t overwrites;  /* counted in the handle's */
+    uint8_t sent;        /* bytes may have reached the file */
+    uint8_t committed;   /* the records of its commit have been, under its lock or before it */
     struct lmdb_edge edge[2];
     uint32_t plan_room;
     uint32_t plan_count;

@@ -156,6 +156,7 @@ void lmdb_share_catch_up(struct lmdb_job *j)
         s->active->catch_up = 1;
         l->caught_up = s->active->seq;
     }
+    j->catching_up = 1;
     lmdb_batch_wait_job(j, l->caught_up);
 }
 
