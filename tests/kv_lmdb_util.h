@@ -173,6 +173,39 @@ static inline int64_t kvl_object(struct kvl *k, uint32_t kind, uint32_t flags, u
     return kvl_run(k, &op);
 }
 
+/**
+ * A record goes to the end of object @p log, which the record 0 of that group counts, with the
+ * counter, if that is what it was; else again.
+ */
+static inline void kvl_append(struct kvl *k, uint64_t log, const void *record, uint32_t size)
+{
+    int64_t r = SNIC_ECANCELED;
+    while (r == SNIC_ECANCELED) {
+        uint64_t was = kvl_get(k, log, 0, 0);
+        uint64_t now = was + 1;
+        struct snic_kvop_guard g = {.key = kvl_key(log, 0),
+                                    .value = was == 0 ? NULL : &was,
+                                    .size = was == 0 ? 0 : sizeof(was)};
+        struct snic_kvop_change c[2] = {
+            {.key = g.key, .kind = SNIC_KVOP_PUT, .value = &now, .size = sizeof(now)},
+            {.object = log,
+             .offset = was * size,
+             .kind = SNIC_KVOP_CHANGE_WRITE,
+             .value = record,
+             .size = size},
+        };
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT,
+                               .guards = &g,
+                               .guard_count = 1,
+                               .changes = c,
+                               .change_count = 2};
+        r = kvl_run(k, &op);
+        if (r != 0)
+            KVL_EQUAL(op.failed_guard, 0);
+    }
+    KVL_EQUAL(r, 0);
+}
+
 /** Fill with what names its place and @p seed. */
 static inline void kvl_fill(unsigned char *p, uint64_t object, uint64_t offset, uint64_t length,
                             uint64_t seed)

@@ -37,34 +37,11 @@ static void killed_record(unsigned char *p, uint64_t who, uint64_t n)
     snic_put_le64(p + 8, n);
 }
 
-/* The record goes where the counter says, with the counter, if that is what it was. */
 static void killed_append(struct kvl *k, uint64_t who, uint64_t n)
 {
     unsigned char p[KILLED_RECORD];
-    int64_t r = SNIC_ECANCELED;
     killed_record(p, who, n);
-    while (r == SNIC_ECANCELED) {
-        uint64_t was = kvl_get(k, KILLED_LOG, 0, 0);
-        uint64_t now = was + 1;
-        struct snic_kvop_guard g = {.key = kvl_key(KILLED_LOG, 0),
-                                    .value = was == 0 ? NULL : &was,
-                                    .size = was == 0 ? 0 : sizeof(was)};
-        struct snic_kvop_change c[2] = {
-            {.key = g.key, .kind = SNIC_KVOP_PUT, .value = &now, .size = sizeof(now)},
-            {.object = KILLED_LOG,
-             .offset = was * KILLED_RECORD,
-             .kind = SNIC_KVOP_CHANGE_WRITE,
-             .value = p,
-             .size = sizeof(p)},
-        };
-        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT,
-                               .guards = &g,
-                               .guard_count = 1,
-                               .changes = c,
-                               .change_count = 2};
-        r = kvl_run(k, &op);
-    }
-    KVL_EQUAL(r, 0);
+    kvl_append(k, KILLED_LOG, p, sizeof(p));
 }
 
 /* New blocks for an object. */

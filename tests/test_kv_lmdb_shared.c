@@ -355,36 +355,11 @@ static void shared_record(unsigned char *p, uint64_t index, uint64_t n)
     snic_put_le64(p + 8, n);
 }
 
-/** The record goes where the counter says, with the counter, if that is what it was. */
 static void shared_append(struct kvl *k, uint64_t index, uint64_t n)
 {
     unsigned char p[SHARED_RECORD];
     shared_record(p, index, n);
-    for (;;) {
-        uint64_t was = kvl_get(k, SHARED_LOG, 0, 0);
-        uint64_t now = was + 1;
-        struct snic_kvop_guard g = {.key = kvl_key(SHARED_LOG, 0),
-                                    .value = was == 0 ? NULL : &was,
-                                    .size = was == 0 ? 0 : sizeof(was)};
-        struct snic_kvop_change c[2] = {
-            {.key = g.key, .kind = SNIC_KVOP_PUT, .value = &now, .size = sizeof(now)},
-            {.object = SHARED_LOG,
-             .offset = was * SHARED_RECORD,
-             .kind = SNIC_KVOP_CHANGE_WRITE,
-             .value = p,
-             .size = sizeof(p)},
-        };
-        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT,
-                               .guards = &g,
-                               .guard_count = 1,
-                               .changes = c,
-                               .change_count = 2};
-        int64_t r = kvl_run(k, &op);
-        if (r == 0)
-            return;
-        KVL_EQUAL(r, SNIC_ECANCELED);
-        KVL_EQUAL(op.failed_guard, 0);
-    }
+    kvl_append(k, SHARED_LOG, p, sizeof(p));
 }
 
 static void shared_appending(void *ctx)

@@ -309,8 +309,12 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
         r = lmdb_objects_attach(s, os_error, text);
     if (r == 0 && s->mode == LMDB_SOLE) {
         r = lmdb_mode_catch_up(s);
-        if (r == 0)
-            r = lmdb_space_load(s);
+        if (r != 0) {
+            (void)snprintf(text, 256, "what a dead process committed cannot be seen: %s",
+                           snic_strerror(r));
+            return r;
+        }
+        r = lmdb_space_load(s);
         if (r != 0)
             (void)snprintf(text, 256, "a record of the space in use is damaged");
     }
