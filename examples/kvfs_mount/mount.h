@@ -32,6 +32,7 @@ enum {
     KM_HEAD = 2 * KM_PAGE, /* struct km_call, then the headers before a WRITE's data  */
     KM_WRITE_HEADERS = 80, /* struct fuse_in_header, struct fuse_write_in             */
     KM_DATA = 1 << 20,     /* most of one READ or WRITE                               */
+    KM_LARGE = 64 << 10,   /* an answer of so many bytes may have to wait for its turn */
     KM_RECEIVE = KM_DATA + KM_PAGE,
     KM_BLOCK = KM_HEAD + KM_DATA + KM_PAGE,
     KM_BLOCKS = 32768,       /* in flight; address space until they are used            */
@@ -99,6 +100,7 @@ struct km_call {
     struct snic_iov iov;
     struct snic_loop_msg post;   /* from a reader's thread to the loop's */
     struct snic_loop_msg cancel; /* SETLKW was interrupted */
+    struct snic_node large;      /* in m->large */
     atomic_int cancelling;       /* enum km_cancel                                            */
     uint32_t raw;                /* flags of the kernel that libfuse does not pass on         */
     uint32_t size;               /* bytes that the kernel has room for                        */
@@ -158,6 +160,9 @@ struct km {
     struct snic_timer look;
 
     struct snic_link files; /* open ones: the loop's thread has them */
+
+    struct snic_queue large; /* answers that session.c gives one at a time */
+    int defer_large;
 
     pthread_mutex_t lock; /* of the blocks */
     unsigned char *arena;
@@ -263,6 +268,8 @@ void km_file_free(struct km_file *f);
 
 /* It is over: tell the kernel, give the block back. On the loop's thread. */
 void km_call_done(struct km_call *c);
+/* Tell the kernel now, of one that waited in m->large. */
+void km_call_answer(struct km_call *c);
 
 /* ---- local.c, remote.c, dpu.c, main.c ---- */
 

@@ -336,13 +336,11 @@ static int reply_good(struct km_call *c)
     }
 }
 
-void km_call_done(struct km_call *c)
+void km_call_answer(struct km_call *c)
 {
     struct km *m = c->m;
     uint32_t waited = c->waits;
 
-    m->calls++;
-    km_file_note(c);
     c->waits = 0;
     if (waited) {
         fuse_req_interrupt_func(c->fuse, NULL, NULL);
@@ -358,4 +356,18 @@ void km_call_done(struct km_call *c)
     if (waited && atomic_exchange(&c->cancelling, KM_CANCEL_OVER) == KM_CANCEL_POSTED)
         return; /* the message frees it */
     km_call_put(c);
+}
+
+void km_call_done(struct km_call *c)
+{
+    struct km *m = c->m;
+
+    m->calls++;
+    km_file_note(c);
+    /* What came in the ring has to leave it at once. */
+    if (m->defer_large && c->r.k.kind == SNIC_KVFS_READ && c->r.k.result >= KM_LARGE &&
+        c->data == km_call_data(c))
+        snic_queue_push(&m->large, &c->large);
+    else
+        km_call_answer(c);
 }

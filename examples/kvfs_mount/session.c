@@ -29,9 +29,10 @@
 enum {
     KM_EPOCH_MINOR = 44, /* of the protocol: the kernel knows FUSE_NOTIFY_INC_EPOCH */
     KM_EPOCH_CODE = 8,
-    KM_ROUND = 64,     /* requests read before the loop has its turn */
-    KM_WAIT_PARTS = 8, /* a wait's part in the average */
-    KM_WAIT_MOST = 4   /* a wait counts as so many times --spin at most */
+    KM_ROUND = 64,              /* requests read before the loop has its turn, */
+    KM_ROUND_BYTES = 128 << 10, /* and bytes: a store writes while the next are copied */
+    KM_WAIT_PARTS = 8,          /* a wait's part in the average */
+    KM_WAIT_MOST = 4            /* a wait counts as so many times --spin at most */
 };
 
 static __thread struct km_call *session_call;
@@ -123,8 +124,9 @@ uint64_t km_session_expire(struct km *m)
 
 /* ---- Requests come in ---- */
 
-/* Read one into *c and decode it; *c is NULL when the block is in use. 1; 0 none; -1 over. */
-static int session_receive(struct km *m, struct km_call **c)
+/* Read one into *c and decode it; *c is NULL when the block is in use. Its bytes; 0 none; -1 over.
+ */
+static ssize_t session_receive(struct km *m, struct km_call **c)
 {
     struct fuse_buf b = {.mem = km_call_buffer(*c)};
     ssize_t n = read(m->fd, b.mem, KM_RECEIVE);
@@ -144,7 +146,7 @@ static int session_receive(struct km *m, struct km_call **c)
     fuse_session_process_buf(m->se, &b);
     *c = session_call;
     session_call = NULL;
-    return 1;
+    return n;
 }
 
 static void session_is_over(struct snic_loop_msg *msg)
@@ -199,10 +201,11 @@ struct session_alone {
 /* Take what is there, up to a round. @return how many */
 static int session_take_all(struct session_alone *s)
 {
+    ssize_t bytes = 0;
     int n = 0;
 
-    while (n < KM_ROUND) {
-        int rc;
+    while (n < KM_ROUND && bytes < KM_ROUND_BYTES) {
+        ssize_t rc;
 
         if (s->call == NULL)
             s->call = km_call_get(s->m);
@@ -213,9 +216,24 @@ static int session_take_all(struct session_alone *s)
             km_session_over(s->m);
         if (rc <= 0)
             break;
+        bytes += rc;
         n++;
     }
     return n;
+}
+
+/*
+ * A large answer is copied by the kernel for longer than a store needs to begin the next read: one
+ * each time round, so that requests are taken and stores asked in between.
+ */
+static int session_answer(struct km *m)
+{
+    struct snic_node *node = snic_queue_pop(&m->large);
+
+    if (node == NULL)
+        return 0;
+    km_call_answer(SNIC_CONTAINER(node, struct km_call, large));
+    return 1;
 }
 
 /* The look that follows finds it. */
@@ -270,10 +288,13 @@ static void session_alone(struct km *m)
     int waits = 0;
 
     s.spin_ns = m->config->spin_us * 1000;
+    m->defer_large = 1;
     while (atomic_load_explicit(&m->over, memory_order_relaxed) != 2) {
-        int taken = session_take_all(&s);
+        int done = session_take_all(&s);
 
-        if (snic_loop_once(m->loop, 0) > 0 || taken > 0) {
+        done += snic_loop_once(m->loop, 0) > 0;
+        done += session_answer(m);
+        if (done > 0) {
             if (waits)
                 session_waited(&s, snic_loop_now(m->loop), 0);
             session_worked(&s);
@@ -284,6 +305,9 @@ static void session_alone(struct km *m)
                 session_sleep(&s);
         }
     }
+    m->defer_large = 0;
+    while (session_answer(m))
+        ;
     snic_loop_watch_stop(m->loop, &s.watch);
     while (s.watch.armed)
         (void)snic_loop_once(m->loop, SNIC_NEVER);
