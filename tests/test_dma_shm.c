@@ -455,6 +455,45 @@ static void test_dma_shm_stale_socket_replaced(void **state)
     snic_loop_close(l);
 }
 
+/**
+ * A killed process's listener that the kernel still keeps (here: another process has the
+ * descriptor) does not keep the next one out.
+ */
+static void test_dma_shm_listener_of_the_dead_replaced(void **state)
+{
+    (void)state;
+    struct snic_loop *l = loop_open();
+    struct snic_dma_shm_opts o = {.opts_size = sizeof(o), .path = socket_path()};
+    struct snic_dma_listener *s = NULL;
+    uint32_t count = 0;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int gate[2];
+    char byte;
+    memcpy(a.sun_path, o.path, strlen(o.path));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(pipe(gate), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int bad = listen(fd, 4) != 0 || write(gate[1], "x", 1) != 1;
+        (void)pause();
+        _exit(bad);
+    }
+    assert_int_equal(read(gate[0], &byte, 1), 1);
+    assert_int_equal(snic_dma_shm_listen(&s, l, &o, no_accept, &count), SNIC_EADDRINUSE);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(snic_dma_shm_listen(&s, l, &o, no_accept, &count), 0);
+    snic_dma_shm_unlisten(s);
+    (void)close(fd);
+    (void)close(gate[0]);
+    (void)close(gate[1]);
+    for (int i = 0; i < 20; i++)
+        (void)snic_loop_once(l, 0);
+    snic_loop_close(l);
+}
+
 /** Nobody there, nobody answering, the wrong loop: each its own error. */
 static void test_dma_shm_connect_errors_told_apart(void **state)
 {
@@ -496,6 +535,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dma_shm_refused_connect_fails),
         cmocka_unit_test(test_dma_shm_threads_ring_never_lost),
         cmocka_unit_test(test_dma_shm_stale_socket_replaced),
+        cmocka_unit_test(test_dma_shm_listener_of_the_dead_replaced),
         cmocka_unit_test(test_dma_shm_connect_errors_told_apart),
     };
     return SUPPORT_MAIN(argc, argv, tests);

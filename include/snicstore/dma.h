@@ -261,8 +261,9 @@ struct snic_dma_shm_opts {
 };
 
 /**
- * Wait for peers on a UNIX socket (a stale socket file is replaced, a live one
- * is not). In @p accept, which runs on the loop, set d->events. [owner]
+ * Wait for peers on a UNIX socket (a stale socket file is replaced, also that of
+ * a process that has ended though the kernel still accepts for it; a live one is
+ * not). In @p accept, which runs on the loop, set d->events. [owner]
  * @return 0; SNIC_EINVAL; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_ENOTSUP; SNIC_ENOMEM
  */
 SNIC_API SNIC_NODISCARD int snic_dma_shm_listen(struct snic_dma_listener **out, struct snic_loop *l,

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -261,10 +262,33 @@ static void dma_shm_listener_fired(struct snic_uring_op *op, int32_t res, uint32
 
 /* ---- Listen ---- */
 
+/**
+ * Is the socket file one behind which nobody listens? What a killed process had open in an io_uring
+ * the kernel closes some time after its end: who still accepts may be nobody. Its number tells,
+ * unless another process has it by now; then it counts as being there.
+ */
+static int dma_shm_stale(const struct sockaddr_un *a)
+{
+    struct stat st;
+    struct ucred cred;
+    socklen_t size = sizeof(cred);
+    int stale = 0;
+    int probe = dma_shm_socket();
+    if (probe < 0)
+        return 0;
+    if (lstat(a->sun_path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+        if (connect(probe, (const struct sockaddr *)a, sizeof(*a)) != 0)
+            stale = errno == ECONNREFUSED;
+        else if (getsockopt(probe, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 && cred.pid > 0)
+            stale = kill(cred.pid, 0) != 0 && errno == ESRCH;
+    }
+    (void)close(probe);
+    return stale;
+}
+
 /** Bind, replacing a socket file behind which nobody listens. 0 or SNIC_E*. */
 static int dma_shm_bind(int fd, const struct sockaddr_un *a)
 {
-    struct stat st;
     for (int again = 0; again < 2; again++) {
         if (bind(fd, (const struct sockaddr *)a, sizeof(*a)) == 0)
             return listen(fd, SNIC_DMA_SHM__WAITING) == 0 ? 0 : SNIC_ENOMEM;
@@ -272,13 +296,7 @@ static int dma_shm_bind(int fd, const struct sockaddr_un *a)
             return SNIC_EACCES;
         if (errno != EADDRINUSE)
             return errno == ENOMEM ? SNIC_ENOMEM : SNIC_EINVAL;
-        int probe = dma_shm_socket();
-        int stale = probe >= 0 && lstat(a->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
-                    connect(probe, (const struct sockaddr *)a, sizeof(*a)) != 0 &&
-                    errno == ECONNREFUSED;
-        if (probe >= 0)
-            (void)close(probe);
-        if (!stale)
+        if (!dma_shm_stale(a))
             return SNIC_EADDRINUSE;
         (void)unlink(a->sun_path);
     }
