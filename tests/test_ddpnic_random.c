@@ -130,6 +130,18 @@ static void test_ddpnic_random_histories_linearizable(void **state)
     assert_true(stalls > runs); /* FIFOs were full now and then */
 }
 
+/* Histories that were wrong once. */
+static void test_ddpnic_random_seeds_of_old_defects_linearizable(void **state)
+{
+    static const uint64_t seeds[] = {
+        UINT64_C(6224292346319007511), /* PAPER: a replay waited for a write that needed its room */
+    };
+    uint32_t stalls = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
+        (void)run(seeds[i], &stalls);
+}
+
 /* The same events give the same actions. */
 static void test_ddpnic_random_again_same(void **state)
 {
@@ -143,6 +155,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ddpnic_random_histories_linearizable),
+        cmocka_unit_test(test_ddpnic_random_seeds_of_old_defects_linearizable),
         cmocka_unit_test(test_ddpnic_random_again_same),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -109,7 +109,8 @@ struct snic_ddpnic;
 #define SNIC_DDPNIC_ALIGN 64
 
 enum {
-    /* SNIC_DDP_PAPER: an INV older than what was accepted waits until that is complete. */
+    /* SNIC_DDP_PAPER: an INV older than what was accepted waits until that is complete (but for a
+     * replay's). */
     SNIC_DDPNIC_UNBATCHED = 1 << 8,
     SNIC_DDPNIC_UNICAST = 1 << 9
 };

@@ -32,6 +32,8 @@
  *     at the head of a key's vFIFO is on its way out.
  * N7  A write waits for acknowledgements of the present members only.
  * N8  vfifo and dfifo count the slots that items have; they are at most as many as there are.
+ * N9  A replay waits for FIFOs only, here and at the others, never for another write: a write of
+ * the NIC that is kept free for replays becomes free again, and each that N5 wants gets its turn.
  */
 #ifndef SNIC_DDPNIC_PRIV_H
 #define SNIC_DDPNIC_PRIV_H
