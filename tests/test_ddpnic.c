@@ -499,82 +499,6 @@ static void test_ddpnic_coordinator_crashes_replayed_from_vfifo(void **state)
     nw_free(w);
 }
 
-/* ---- Waiting for others' writes ---- */
-
-/* The oldest message from one to the other arrives. */
-static void arrive(struct nw_world *w, uint32_t src, uint32_t dst)
-{
-    for (uint32_t i = 0; i < w->messages; i++) {
-        if (w->message[i].src == src && w->message[i].dst == dst) {
-            assert_int_equal(nw_deliver(w, i, 0), 0);
-            return;
-        }
-    }
-    fail_msg("nothing from %u to %u", src, dst);
-}
-
-/* All stores, drains and logs end; what is on the network is lost. */
-static void drain_and_lose(struct nw_world *w)
-{
-    for (uint32_t n = 0; n < w->nodes; n++) {
-        while (w->node[n].up && w->node[n].pending != 0)
-            nw_complete(w, n, 0);
-    }
-    w->messages = 0;
-}
-
-static void write_to_nic(struct nw_world *w, uint32_t n)
-{
-    assert_true(nw_op(w, SNIC_DDP_WRITE, n, 1, 0, NULL) >= 0);
-    assert_int_equal(nw_pcie_down(w, n), 0);
-}
-
-/*
- * Four writes of a key, a < b < c < d, and PAPER, where the older wait for the newer. Node 1 works
- * on its a and on a replay of b, which are all the writes its NIC has room for; c is of node 0; d
- * reached node 1 alone before its coordinator crashed, so nobody but node 1 can complete it. If
- * node 0 let the replay of b wait for c, then b would wait for c, c for d at node 1, and d for the
- * room that b has.
- */
-static void test_ddpnic_replay_older_waits_for_nothing(void **state)
-{
-    (void)state;
-    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_EVENT; model++) {
-        struct snic_ddpnic_opts o = options(model, SNIC_DDP_PAPER);
-        struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
-        struct snic_ddpnic_info info;
-        o.writes_max = 2;
-        struct nw_world *w = nw_new(support_seed(), 4, &o);
-        nw_start(w);
-        write_to_nic(w, 1); /* a */
-        arrive(w, 1, 0);
-        arrive(w, 1, 3);
-        drain_and_lose(w);
-        write_to_nic(w, 2); /* b */
-        arrive(w, 2, 1);
-        drain_and_lose(w);
-        w->now += UINT64_C(10000000);
-        assert_int_equal(nw_step_nic(w, 1, &tick), 0);
-        snic_ddpnic_inspect(w->node[1].d, &info);
-        assert_int_equal(info.counters.replays, 1);
-        assert_int_equal(info.nic_writes, 2);
-        drain_and_lose(w);
-        write_to_nic(w, 0); /* c */
-        drain_and_lose(w);
-        write_to_nic(w, 3); /* d */
-        arrive(w, 3, 1);
-        drain_and_lose(w);
-        nw_crash(w, 2);
-        nw_crash(w, 3);
-        nw_leave(w, 1u << 2 | 1u << 3);
-        nw_tell_all(w);
-        nw_settle(w);
-        nw_same(w);
-        nw_promised(w);
-        nw_free(w);
-    }
-}
-
 /* What the dFIFO gives after a crash is what was stored and not yet logged. */
 static void test_ddpnic_crash_dfifo_kept(void **state)
 {
@@ -656,7 +580,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddpnic_vfifo_keys_drain_in_parallel),
         cmocka_unit_test(test_ddpnic_fifo_full_stalls),
         cmocka_unit_test(test_ddpnic_coordinator_crashes_replayed_from_vfifo),
-        cmocka_unit_test(test_ddpnic_replay_older_waits_for_nothing),
         cmocka_unit_test(test_ddpnic_crash_dfifo_kept),
         cmocka_unit_test(test_ddpnic_left_out_answers_unknown),
         cmocka_unit_test(test_ddpnic_memory_copied_same_node),

@@ -270,6 +270,11 @@ static int ddpnic_work(struct snic_ddpnic *d)
         n->ticking = (uint8_t)ddpnic_timer_due(d);
         return 1;
     }
+    if (n->suspects) {
+        n->suspects = 0;
+        ddpnic_suspect_tell(d);
+        return 1;
+    }
     return 0;
 }
 
@@ -399,7 +404,7 @@ int ddpnic_at_rest(const struct snic_ddpnic *d)
            h->ending == SNIC_DDPNIC__NIL && h->ending_scope == SNIC_DDPNIC__NIL &&
            h->need_epoch == 0 && n->ring.count == 0 && n->dirty == SNIC_DDPNIC__NIL &&
            n->sweep == SNIC_DDPNIC__NIL && n->mark_dirty == 0 && n->persist_dirty == 0 &&
-           n->ticking == 0;
+           n->ticking == 0 && n->suspects == 0;
 }
 
 int snic_ddpnic_step_host(struct snic_ddpnic *d, uint64_t now_ns, const struct snic_ddp_event *ev)

@@ -87,6 +87,7 @@ static void ddpnic_epoch_write(struct snic_ddpnic *d, struct ddpnic_write *w)
     w->sent &= d->common.others;
     w->told &= d->common.others;
     w->tries = 0;
+    ddpnic_suspect(d, &w->late, 0);
     w->flags &= ~(uint32_t)(DDPNIC_W_VAL | DDPNIC_W_VAL_P);
     ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
     if ((w->flags & DDPNIC_W_SHORT) == 0)
