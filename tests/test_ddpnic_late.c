@@ -245,6 +245,52 @@ static void test_ddpnic_stored_everywhere_asked_for_slowly(void **state)
     }
 }
 
+/*
+ * Each of two nodes takes the last free record for a key of its own: both come to their end, and
+ * then there is no room for a third.
+ */
+static void test_ddpnic_last_record_taken_twice_ends(void **state)
+{
+    struct snic_ddpnic_opts o = options(SNIC_DDP_SYNCH, 0);
+    int r = 0;
+    (void)state;
+    o.keys_max = 1;
+    o.others_max = 1;
+    struct nw_world *w = nw_new(support_seed(), 2, &o);
+    nw_start(w);
+    int a = nw_op(w, SNIC_DDP_WRITE, 0, 1, 0, NULL);
+    int b = nw_op(w, SNIC_DDP_WRITE, 1, 2, 0, NULL);
+    assert_true(a >= 0 && b >= 0);
+    nw_settle(w);
+    assert_int_equal(w->op[a].state, NW_OK);
+    assert_int_equal(w->op[b].state, NW_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_true(nw_op(w, SNIC_DDP_WRITE, n, 0, 0, &r) < 0);
+        assert_int_equal(r, SNIC_ENOSPC);
+    }
+    nw_same(w);
+    nw_free(w);
+}
+
+/* A view of more nodes than there is room for. */
+static void test_ddpnic_others_max_checked(void **state)
+{
+    struct snic_ddpnic_opts o = options(SNIC_DDP_SYNCH, 0);
+    struct snic_ddp_view v = {.epoch = 1, .full = 7, .incarnation = {1, 1, 1}};
+    struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &v};
+    (void)state;
+    size_t all = snic_ddpnic_memsize(&o);
+    o.others_max = 16;
+    assert_int_equal(snic_ddpnic_memsize(&o), 0);
+    o.others_max = 1;
+    assert_true(snic_ddpnic_memsize(&o) < all);
+    struct nw_world *w = nw_new(support_seed(), 2, &o);
+    assert_int_equal(nw_step_nic(w, 0, &ev), SNIC_EINVAL);
+    v.full = 6; /* without this node */
+    assert_int_equal(nw_step_nic(w, 0, &ev), 0);
+    nw_free(w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +298,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddpnic_suspect_whole_mask_each_change),
         cmocka_unit_test(test_ddpnic_suspect_of_replay_and_sync_withdrawn),
         cmocka_unit_test(test_ddpnic_stored_everywhere_asked_for_slowly),
+        cmocka_unit_test(test_ddpnic_last_record_taken_twice_ends),
+        cmocka_unit_test(test_ddpnic_others_max_checked),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

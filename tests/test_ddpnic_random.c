@@ -100,6 +100,8 @@ static uint64_t run(uint64_t seed, uint32_t *stalls)
                                  .scopes_max = 1 + (uint32_t)snic_rng_below(&rng, 4),
                                  .vfifo_max = 1 + (uint32_t)snic_rng_below(&rng, 5),
                                  .dfifo_max = 1 + (uint32_t)snic_rng_below(&rng, 5)};
+    if (seed % 4 == 0)
+        o.keys_max = 2; /* with one key too many */
     struct nw_world *w = nw_new(seed, 1 + (uint32_t)snic_rng_below(&rng, NW_NODES), &o);
     w->lose = (uint32_t)snic_rng_below(&rng, 3) * 60;
     w->twice = (uint32_t)snic_rng_below(&rng, 3) * 60;
