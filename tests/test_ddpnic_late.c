@@ -182,6 +182,11 @@ static void test_ddpnic_suspect_whole_mask_each_change(void **state)
     nw_leave(w, 4);
     nw_tell(w, 0);
     assert_int_equal(x->suspect, 0);
+    let_pass(w, 0, 400000000);
+    assert_int_equal(x->suspect, 2);
+    nw_leave(w, 1); /* and who is left out waits for nobody */
+    nw_tell(w, 0);
+    assert_int_equal(x->suspect, 0);
     nw_free(w);
 }
 
