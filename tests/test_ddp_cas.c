@@ -79,15 +79,19 @@ static void test_ddp_cas_old_ack_not_counted(void **state)
     support_guard_free(x.mem);
 }
 
-/* Only its coordinator decides a CAS: another node asks until it may (cas.c, C1). */
+/* Only its coordinator decides a CAS: another node asks until it may (cas.c, C1), less and less
+ * often, and does not wait any longer when it may. */
 static void test_ddp_cas_lock_not_replayed_unasked(void **state)
 {
     (void)state;
     struct one x = one_new(SNIC_DDP_SYNCH, 0);
     uint64_t c = snic_ddp_ts(1, 3, 1);
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, c, SNIC_DDP_MSG_CAS), 0);
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(one_tick(&x, 10000000), 0);
+    const uint64_t ms[] = {10, 10, 20, 40, 80, 80};
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(one_tick(&x, (ms[i] - 1) * 1000000), 0);
+        assert_int_equal(x.sent[SNIC_DDP_QUERY], 0);
+        assert_int_equal(one_tick(&x, 1000000), 0);
         assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
         assert_int_equal(x.sent[SNIC_DDP_INV], 0);
     }

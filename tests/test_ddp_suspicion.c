@@ -127,15 +127,19 @@ static void test_ddp_restart_suspects_silent_only(void **state)
     support_guard_free(x.mem);
 }
 
-/* As long as a write's coordinator answers, nobody else does the write over. */
+/* As long as a write's coordinator answers, nobody else does the write over, and it is asked less
+ * and less often; who does not answer is not waited for longer. */
 static void test_ddp_live_coordinator_not_replayed(void **state)
 {
     (void)state;
     struct one x = one_new(SNIC_DDP_SYNCH, 0);
     uint64_t ts = snic_ddp_ts(1, 2, 1);
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    const uint64_t ms[] = {10, 20, 40, 80, 80};
     for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(one_tick(&x, 10000000), 0);
+        assert_int_equal(one_tick(&x, (ms[i] - 1) * 1000000), 0);
+        assert_int_equal(x.sent[SNIC_DDP_QUERY], 0);
+        assert_int_equal(one_tick(&x, 1000000), 0);
         assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
         assert_int_equal(x.sent[SNIC_DDP_INV], 0);
         if (i % 2 == 0)
@@ -143,7 +147,7 @@ static void test_ddp_live_coordinator_not_replayed(void **state)
         else
             assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
     }
-    assert_int_equal(one_tick(&x, 10000000), 0);
+    assert_int_equal(one_tick(&x, ms[4] * 1000000), 0);
     assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
     /* Not its coordinator's word. */
     assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 2, ts, SNIC_DDP_MSG_LOCKED), 0);
@@ -195,6 +199,39 @@ static void test_ddp_logs_waited_for_patiently(void **state)
     }
 }
 
+static int ask_purge(struct one *x, uint64_t ts)
+{
+    struct snic_ddp_msg m = {.type = SNIC_DDP_PURGE_ASK,
+                             .src = 1,
+                             .epoch = x->view.epoch,
+                             .key = world_key(2),
+                             .ts = ts};
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    assert_int_equal(one_step(x, &ev), 0);
+    return x->sent[SNIC_DDP_PURGE_ACK] != 0;
+}
+
+/* A lock that is patiently asked about stands in the way of newer tombstones all the same (A4). */
+static void test_ddp_patient_lock_holds_back_purge(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_SYNCH, 0);
+    uint64_t ts = snic_ddp_ts(1, 2, 1);
+    uint64_t gone = snic_ddp_ts(1, 4, 2);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
+    assert_int_equal(one_appended(&x, ts), 0);
+    assert_int_equal(ask_purge(&x, gone), 0);
+    for (uint64_t ms = 10; ms <= 80; ms *= 2) {
+        assert_int_equal(one_tick(&x, ms * 1000000), 0);
+        assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
+        assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, ts, SNIC_DDP_MSG_LOCKED), 0);
+        assert_int_equal(ask_purge(&x, gone), 0);
+    }
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL, 1, ts, 0), 0);
+    assert_int_equal(ask_purge(&x, gone), 1);
+    support_guard_free(x.mem);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +243,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_live_coordinator_not_replayed),
         cmocka_unit_test(test_ddp_query_of_live_write_answered),
         cmocka_unit_test(test_ddp_logs_waited_for_patiently),
+        cmocka_unit_test(test_ddp_patient_lock_holds_back_purge),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -21,7 +21,8 @@ static struct snic_ddpnic_opts options(uint32_t model, uint32_t flags)
                                  .reads_max = 4,
                                  .scopes_max = 4,
                                  .vfifo_max = 4,
-                                 .dfifo_max = 4};
+                                 .dfifo_max = 4,
+                                 .others_max = NW_NODES - 1};
     return o;
 }
 
@@ -113,10 +114,10 @@ static void test_ddpnic_options_bad_refused(void **state)
     support_guard_free(mem);
     for (uint32_t i = 0; i < 12; i++) {
         bad = o;
-        uint32_t *field[] = {&bad.opts_size, &bad.model,      &bad.flags,     &bad.node,
-                             &bad.keys_max,  &bad.writes_max, &bad.waits_max, &bad.reads_max,
-                             &bad.pad,       &bad.scopes_max, &bad.vfifo_max, &bad.dfifo_max};
-        const uint32_t value[] = {4, 6, 2, 16, 0, 1, 1, 1u << 21, 1, 1u << 17, 0, 1u << 21};
+        uint32_t *field[] = {&bad.opts_size,  &bad.model,      &bad.flags,     &bad.node,
+                             &bad.keys_max,   &bad.writes_max, &bad.waits_max, &bad.reads_max,
+                             &bad.others_max, &bad.scopes_max, &bad.vfifo_max, &bad.dfifo_max};
+        const uint32_t value[] = {4, 6, 2, 16, 0, 1, 1, 1u << 21, 16, 1u << 17, 0, 1u << 21};
         *field[i] = value[i];
         assert_int_equal(snic_ddpnic_memsize(&bad), 0);
         assert_int_equal(snic_ddpnic_init(&d, &bad, size, &bad), SNIC_EINVAL);

@@ -302,8 +302,12 @@ static void act(struct nw_world *w, uint32_t node, char half, const struct snic_
     case SNIC_DDPNIC_MARK:
         act_begin(w, node, a);
         break;
+    case SNIC_DDP_SUSPECT:
+        n->suspects++;
+        n->suspect = a->to;
+        break;
     default:
-        assert_true(a->type == SNIC_DDP_SUSPECT || a->type == SNIC_DDP_NEED_EPOCH);
+        assert_int_equal(a->type, SNIC_DDP_NEED_EPOCH);
     }
 }
 

@@ -38,7 +38,9 @@ struct nw_node {
     uint32_t down; /* messages to the NIC, queue */
     uint32_t back; /* to the host */
     uint32_t pending;
-    uint32_t epoch; /* told */
+    uint32_t epoch;    /* told */
+    uint32_t suspects; /* said */
+    uint16_t suspect;  /* the last */
     struct snic_ddp_action pcie_down[NW_PCIE];
     struct snic_ddp_action pcie_back[NW_PCIE];
     struct nw_pending pend[NW_PENDING];

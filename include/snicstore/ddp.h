@@ -176,7 +176,8 @@ struct snic_ddp_opts {
     uint32_t others_max;    /**< the other nodes of any view, at most         default 15 */
     uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
     uint64_t replay_ns;     /**< a key locked by another's write for so long is asked about; after
-                                 as long again without an answer it is replayed. default 10 ms */
+                                 as long again without an answer it is replayed; when it goes on, it
+                                 is asked about after twice as long, up to 8 times. default 10 ms */
 };
 
 /* ---- Messages ---- */

@@ -12,7 +12,8 @@
  *             snicstore/base.h.
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The state has no
  *             pointers: a copy of the memory, at the same alignment, is a node in the same state.
- *             About 250 bytes per key, 200 per write, 50 per wait and FIFO slot, 16 per read.
+ *             About 250 bytes per key (keys_max, and others_max * writes_max more), 200 per write,
+ *             50 per wait and FIFO slot, 16 per read.
  * Threads     [owner] one thread owns a node, both halves; memsize is [any].
  * Progress    No call blocks. O(1) per event, but: EPOCH is O(writes and waits in flight), TICK
  *             O(timers due), an unlock O(what waits for that key), a marker of a scope O(dFIFO).
@@ -109,7 +110,8 @@ struct snic_ddpnic;
 #define SNIC_DDPNIC_ALIGN 64
 
 enum {
-    /* SNIC_DDP_PAPER: an INV older than what was accepted waits until that is complete. */
+    /* SNIC_DDP_PAPER: an INV older than what was accepted waits until that is complete (but for a
+     * replay's). */
     SNIC_DDPNIC_UNBATCHED = 1 << 8,
     SNIC_DDPNIC_UNICAST = 1 << 9
 };
@@ -119,7 +121,10 @@ struct snic_ddpnic_opts {
     uint32_t model; /**< enum snic_ddp_model */
     uint32_t flags;
     uint32_t node;          /**< own number, below SNIC_DDP_NODES_MAX */
-    uint32_t keys_max;      /**< records, tombstones included                 1 ... 2^28 */
+    uint32_t keys_max;      /**< records, tombstones included, below which a client's new key is
+                              taken; the same at all nodes                  1 ... 2^28.
+                              There is room for more: for the new keys of others, each of
+                              which looked at its own table only */
     uint32_t writes_max;    /**< at a time in each half, one of the NIC's
                               for replays only; open scopes count at the NIC  2 ... 2^20 */
     uint32_t waits_max;     /**< invalidations not yet acknowledged for good  2 ... 2^20 */
@@ -127,7 +132,7 @@ struct snic_ddpnic_opts {
     uint32_t scopes_max;    /**< open here                                    0 ... 2^16 */
     uint32_t vfifo_max;     /**< slots                                        1 ... 2^20 */
     uint32_t dfifo_max;     /**< slots                                        1 ... 2^20 */
-    uint32_t pad;           /**< 0 */
+    uint32_t others_max;    /**< the other nodes of any view, at most         default 15 */
     uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
     uint64_t replay_ns;     /**< a key locked by another's write for so long
                               is replayed                                  default 10 ms */
@@ -203,7 +208,7 @@ SNIC_API SNIC_NODISCARD int snic_ddpnic_init(struct snic_ddpnic **d, void *mem, 
  * Something happened at the host.
  * SNIC_EAGAIN   READ, WRITE, DELETE, SYNC: no room for it now, or (NEED_EPOCH is polled) no version
  * SNIC_ESTALE   those: no member, or no lease
- * SNIC_ENOSPC   WRITE, DELETE: a new key, and keys_max are there
+ * SNIC_ENOSPC   WRITE, DELETE: a new key, and keys_max or more are there
  * SNIC_EINVAL   an event that makes no sense
  * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
  */

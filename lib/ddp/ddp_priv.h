@@ -39,7 +39,12 @@
 
 /* Timer classes, each a FIFO: all in it wait for the same time. */
 #define SNIC_DDP__DOUBLINGS 7 /* retransmission: 0 ... 6 */
-enum ddp_class { DDP_REPLAY = SNIC_DDP__DOUBLINGS, DDP_PACE, DDP_CLASSES };
+#define SNIC_DDP__PATIENCE 3  /* DDP_REPLAY + 0 ... 3: questions, each after twice as long */
+enum ddp_class {
+    DDP_REPLAY = SNIC_DDP__DOUBLINGS,
+    DDP_PACE = DDP_REPLAY + SNIC_DDP__PATIENCE + 1,
+    DDP_CLASSES
+};
 
 /* What a condition is made of; the tables of spec section 1.1 are masks of these. */
 enum ddp_cond {
@@ -104,7 +109,8 @@ struct ddp_rec {
     uint32_t read_first;
     uint32_t read_last;
     uint32_t dirty; /* the next dirty one; of a free record the next free one */
-    uint64_t pad;
+    uint32_t asked; /* how often about vts, at most SNIC_DDP__PATIENCE: only how long the next is */
+    uint32_t pad;
 };
 SNIC_STATIC_ASSERT(sizeof(struct ddp_rec) == 128, "two cache lines");
 SNIC_STATIC_ASSERT(offsetof(struct ddp_rec, dts) == 64, "a read's half");

@@ -38,12 +38,13 @@ static int ddp_purge_may(const struct snic_ddp *d, const struct ddp_rec *r, uint
         if ((w->flags & DDP_W_USED) != 0 && w->ts <= ts)
             return 0;
     }
-    /* Locks of others' writes all have a timer of this class (I5). */
+    /* Locks of others' writes all have a timer of these classes (I5). */
     uint32_t first = ddp_timer_of_node(d, DDP_T_NODE);
-    for (uint32_t n = d->classes[DDP_REPLAY].first; n != SNIC_DDP__NIL;
-         n = ddp_timer_at(d, n)->next) {
-        if (ddp_rec_at(d, n - first)->vts <= ts)
-            return 0;
+    for (uint32_t c = DDP_REPLAY; c < DDP_PACE; c++) {
+        for (uint32_t n = d->classes[c].first; n != SNIC_DDP__NIL; n = ddp_timer_at(d, n)->next) {
+            if (ddp_rec_at(d, n - first)->vts <= ts)
+                return 0;
+        }
     }
     return 1;
 }

@@ -28,6 +28,16 @@ void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh)
         ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
 }
 
+/*
+ * It was asked about and nothing became of it: longer until the next question, so that a write that
+ * takes its time is not asked about by all others a hundred times a second.
+ */
+static void ddp_watch_patient(struct snic_ddp *d, struct ddp_rec *r)
+{
+    r->asked += r->asked < SNIC_DDP__PATIENCE;
+    ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY + r->asked);
+}
+
 static void ddp_watch_replay(struct snic_ddp *d, struct ddp_rec *r)
 {
     r->flags &= ~(uint32_t)(DDP_R_ASKED | DDP_R_PERMIT);
@@ -54,12 +64,17 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
         ddp_watch_replay(d, r);
         return;
     }
+    may = may && d->role == SNIC_DDP_FULL;
+    int again = !gone && !may && (r->flags & DDP_R_ASKED) != 0;
     if (!gone) {
         (void)ddp_send(d, SNIC_DDP_QUERY, ddp_bit(owner), &r->key, r->vts);
         d->counters.queries++;
         r->flags |= DDP_R_ASKED;
     }
-    ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
+    if (again)
+        ddp_watch_patient(d, r);
+    else /* who does not answer is not waited for longer */
+        ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
 }
 
 /*
@@ -120,8 +135,11 @@ void ddp_watch_alive(struct snic_ddp *d, struct ddp_rec *r, uint32_t src)
 {
     if (snic_ddp_ts_node(r->vts) != src || r->timer.armed == 0)
         return;
+    if ((r->flags & DDP_R_ASKED) != 0)
+        ddp_watch_patient(d, r);
+    else
+        ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY + r->asked);
     r->flags &= ~(uint32_t)DDP_R_ASKED;
-    ddp_watch(d, r, 1);
 }
 
 /* The answer to a QUERY: its coordinator does, or will not decide the CAS that locks a key. */
@@ -132,8 +150,11 @@ static int ddp_query_answer(struct snic_ddp *d, struct ddp_rec *r, const struct 
     if ((m->flags & SNIC_DDP_MSG_REPLAY) == 0)
         ddp_watch_alive(d, r, m->src);
     else if ((r->flags & DDP_R_CAS) != 0 && snic_ddp_ts_node(m->ts) == m->src &&
-             r->timer.armed != 0)
+             r->timer.armed != 0) {
+        if ((r->flags & DDP_R_PERMIT) == 0)
+            ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
         r->flags |= DDP_R_PERMIT;
+    }
     return 0;
 }
 

@@ -41,7 +41,7 @@ static uint64_t ddp_timer_ns(const struct snic_ddp *d, uint32_t class)
 {
     if (class < SNIC_DDP__DOUBLINGS)
         return d->o.retransmit_ns << class;
-    return d->o.replay_ns;
+    return class < DDP_PACE ? d->o.replay_ns << (class - DDP_REPLAY) : d->o.replay_ns;
 }
 
 void ddp_timer_stop(struct snic_ddp *d, uint32_t number)

@@ -171,6 +171,19 @@ static int ddpnic_check_pools(const struct snic_ddpnic *d, struct ddpnic_count *
     return 0;
 }
 
+/* Whom the writes hold to be slow is counted, and was said. */
+static int ddpnic_check_late(const struct snic_ddpnic *d)
+{
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < d->nic.writes.high; i++)
+            count += ddpnic_write_at(d, i)->late >> n & 1;
+        if (count != d->nic.late[n] || (count != 0) != (d->nic.suspected >> n & 1))
+            return SNIC_ECORRUPT;
+    }
+    return 0;
+}
+
 int snic_ddpnic_check(const struct snic_ddpnic *d)
 {
     struct ddpnic_count c = {0, 0, 0, 0, 0, 0, 0};
@@ -185,5 +198,5 @@ int snic_ddpnic_check(const struct snic_ddpnic *d)
         slots += ddpnic_index(d)[i].rec != 0;
     if (slots != d->recs.used || d->recs.high != d->recs.used)
         return SNIC_ECORRUPT;
-    return ddpnic_check_pools(d, &c);
+    return ddpnic_check_late(d) != 0 ? SNIC_ECORRUPT : ddpnic_check_pools(d, &c);
 }

@@ -57,6 +57,7 @@ void ddpnic_write_free(struct snic_ddpnic *d, struct ddpnic_write *w)
         link = &ddpnic_write_at(d, *link)->next;
     *link = w->next;
     ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
+    ddpnic_suspect(d, &w->late, 0);
     if (w->item != SNIC_DDPNIC__NIL)
         ddpnic_unref(d, w->item);
     memset(w, 0, sizeof(*w));
@@ -74,13 +75,29 @@ uint16_t ddpnic_write_missing(const struct snic_ddpnic *d, const struct ddpnic_w
     return (uint16_t)(d->common.others & ~have);
 }
 
+/* Has every other node stored it, and not every one said that it is durable there? */
+static int ddpnic_write_stored(const struct snic_ddpnic *d, const struct ddpnic_write *w)
+{
+    return (d->common.others & ~w->ack_c) == 0 && ddpnic_write_missing(d, w) != 0;
+}
+
+/*
+ * When to say INV again. What all have stored and not all have durable waits for dFIFOs, which no
+ * message makes faster: that is asked for at the slowest pace, in case an ACK_P was lost.
+ */
+static void ddpnic_write_pace(struct snic_ddpnic *d, const struct ddpnic_write *w)
+{
+    uint32_t tries = ddpnic_write_stored(d, w) ? SNIC_DDPNIC__DOUBLINGS : w->tries;
+    ddpnic_timer_retry(d, ddpnic_timer_of_write(d, w), tries);
+}
+
 /* INV, or a scope's PERSIST, to @p to, and again when that is not answered. */
 void ddpnic_write_invalidate(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t to)
 {
     if (to == 0)
         return;
     w->sent |= to;
-    ddpnic_timer_retry(d, ddpnic_timer_of_write(d, w), w->tries);
+    ddpnic_write_pace(d, w);
     if ((w->flags & DDPNIC_W_PERSIST) != 0) {
         ddpnic_scope_invite(d, w, to);
         return;
@@ -248,27 +265,68 @@ int ddpnic_coord_ack(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
             ddpnic_coord_validate(d, r, m->ts, ddpnic_bit(m->src));
         return 0;
     }
+    int stored = ddpnic_write_stored(d, w);
     if (m->type != SNIC_DDP_ACK_P)
         w->ack_c |= ddpnic_bit(m->src);
     if (m->type != SNIC_DDP_ACK_C)
         w->ack_p |= ddpnic_bit(m->src);
-    if ((ddpnic_write_missing(d, w) & w->sent) == 0)
-        ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
+    ddpnic_write_acked(d, w);
+    if (!stored && ddpnic_write_stored(d, w))
+        ddpnic_write_pace(d, w);
     ddpnic_dirty(d, r);
     return 0;
 }
 
-/* INV or PERSIST again, to who has not answered. */
+/* Somebody has acknowledged: who is still waited for? */
+void ddpnic_write_acked(struct snic_ddpnic *d, struct ddpnic_write *w)
+{
+    uint16_t missing = (uint16_t)(ddpnic_write_missing(d, w) & w->sent);
+    ddpnic_suspect(d, &w->late, w->late & missing);
+    if (missing == 0)
+        ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
+}
+
+/*
+ * Something waits for the nodes @p now, and did for SNIC_DDPNIC__LATE tries; @p late is what it
+ * said before. Counted by node, so that a node is suspected from when the first thing waits too
+ * long until the last one does not, whatever the things are.
+ */
+void ddpnic_suspect(struct snic_ddpnic *d, uint16_t *late, uint16_t now)
+{
+    uint16_t change = (uint16_t)(*late ^ now);
+    if (change == 0)
+        return;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
+        if ((change & ddpnic_bit(n)) != 0)
+            d->nic.late[n] += (now & ddpnic_bit(n)) != 0 ? 1 : UINT32_MAX;
+    }
+    *late = now;
+    d->nic.suspects = 1;
+}
+
+void ddpnic_suspect_tell(struct snic_ddpnic *d)
+{
+    uint16_t mask = 0;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        mask |= d->nic.late[n] != 0 ? ddpnic_bit(n) : 0;
+    if (mask == d->nic.suspected)
+        return;
+    d->nic.suspected = mask;
+    ddpnic_act(d, SNIC_DDP_SUSPECT)->to = mask;
+}
+
+/* INV or PERSIST again, to who has not answered; who has not even stored it comes first. */
 void ddpnic_write_retry(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
     uint16_t missing = (uint16_t)(ddpnic_write_missing(d, w) & w->sent);
-    w->tries++;
+    uint16_t stores = (uint16_t)(d->common.others & ~w->ack_c & w->sent);
+    w->tries = (uint16_t)(w->tries + (w->tries < UINT16_MAX));
     if (missing == 0)
         return;
     d->counters.retransmits++;
-    if (w->tries % 8 == 0)
-        ddpnic_act(d, SNIC_DDP_SUSPECT)->to = missing;
-    ddpnic_write_invalidate(d, w, missing);
+    if (w->tries >= SNIC_DDPNIC__LATE)
+        ddpnic_suspect(d, &w->late, missing);
+    ddpnic_write_invalidate(d, w, stores != 0 ? stores : missing);
 }
 
 /*

@@ -26,8 +26,11 @@ static int ddpnic_options(struct snic_ddpnic_opts *o, const struct snic_ddpnic_o
         o->retransmit_ns = UINT64_C(1000000);
     if (o->replay_ns == 0)
         o->replay_ns = UINT64_C(10000000);
-    if (o->model < SNIC_DDP_SYNCH || o->model > SNIC_DDP_SCOPE || o->pad != 0 ||
-        (o->flags & ~flags) != 0 || o->node >= SNIC_DDP_NODES_MAX)
+    if (o->others_max == 0)
+        o->others_max = SNIC_DDP_NODES_MAX - 1;
+    if (o->model < SNIC_DDP_SYNCH || o->model > SNIC_DDP_SCOPE ||
+        o->others_max >= SNIC_DDP_NODES_MAX || (o->flags & ~flags) != 0 ||
+        o->node >= SNIC_DDP_NODES_MAX)
         return SNIC_EINVAL;
     if (o->keys_max < 1 || o->keys_max > DDPNIC_KEYS_MAX || o->writes_max < 2 ||
         o->writes_max > DDPNIC_POOL_MAX || o->waits_max < 2 || o->waits_max > DDPNIC_POOL_MAX ||
@@ -41,15 +44,24 @@ static int ddpnic_options(struct snic_ddpnic_opts *o, const struct snic_ddpnic_o
     return 0;
 }
 
+/*
+ * Records: keys_max, and what the others may have let in at the same time, each while it had room
+ * itself. A follower without room for those would not acknowledge them, for ever.
+ */
+static uint32_t ddpnic_recs_max(const struct snic_ddpnic_opts *o)
+{
+    return o->keys_max + o->others_max * o->writes_max;
+}
+
 static uint32_t ddpnic_index_slots(const struct snic_ddpnic_opts *o)
 {
-    return (uint32_t)snic_pow2_up((uint64_t)o->keys_max * 3 / 2 + 1);
+    return (uint32_t)snic_pow2_up((uint64_t)ddpnic_recs_max(o) * 3 / 2 + 1);
 }
 
 /* Each is referred to by a FIFO's slot, a write, or a key's place in the cache (N4). */
 static uint32_t ddpnic_items(const struct snic_ddpnic_opts *o)
 {
-    return o->vfifo_max + o->dfifo_max + o->writes_max + o->keys_max;
+    return o->vfifo_max + o->dfifo_max + o->writes_max + ddpnic_recs_max(o);
 }
 
 static void ddpnic_place(uint64_t *end, uint64_t *at, uint64_t count, size_t size)
@@ -62,7 +74,7 @@ static void ddpnic_place(uint64_t *end, uint64_t *at, uint64_t count, size_t siz
 static size_t ddpnic_layout(const struct snic_ddpnic_opts *o, struct snic_ddpnic *d)
 {
     uint64_t end = snic_align_up(sizeof(struct snic_ddpnic), SNIC_DDPNIC_ALIGN);
-    ddpnic_place(&end, &d->at_recs, o->keys_max, sizeof(struct ddpnic_rec));
+    ddpnic_place(&end, &d->at_recs, ddpnic_recs_max(o), sizeof(struct ddpnic_rec));
     ddpnic_place(&end, &d->at_index, ddpnic_index_slots(o), sizeof(struct ddpnic_slot));
     ddpnic_place(&end, &d->at_items, ddpnic_items(o), sizeof(struct ddpnic_item));
     ddpnic_place(&end, &d->at_host_writes, o->writes_max, sizeof(struct ddpnic_host_write));
@@ -103,7 +115,7 @@ int snic_ddpnic_init(struct snic_ddpnic **out, void *mem, size_t mem_size,
     SNIC_ASSERT(r == 0);
     (void)r;
     d->index_mask = ddpnic_index_slots(&o) - 1;
-    d->recs = ddpnic_pool_of(o.keys_max);
+    d->recs = ddpnic_pool_of(ddpnic_recs_max(&o));
     d->host.writes = ddpnic_pool_of(o.writes_max);
     d->host.reads = ddpnic_pool_of(o.reads_max);
     d->host.scopes = ddpnic_pool_of(o.scopes_max);
@@ -270,6 +282,11 @@ static int ddpnic_work(struct snic_ddpnic *d)
         n->ticking = (uint8_t)ddpnic_timer_due(d);
         return 1;
     }
+    if (n->suspects) {
+        n->suspects = 0;
+        ddpnic_suspect_tell(d);
+        return 1;
+    }
     return 0;
 }
 
@@ -399,7 +416,7 @@ int ddpnic_at_rest(const struct snic_ddpnic *d)
            h->ending == SNIC_DDPNIC__NIL && h->ending_scope == SNIC_DDPNIC__NIL &&
            h->need_epoch == 0 && n->ring.count == 0 && n->dirty == SNIC_DDPNIC__NIL &&
            n->sweep == SNIC_DDPNIC__NIL && n->mark_dirty == 0 && n->persist_dirty == 0 &&
-           n->ticking == 0;
+           n->ticking == 0 && n->suspects == 0;
 }
 
 int snic_ddpnic_step_host(struct snic_ddpnic *d, uint64_t now_ns, const struct snic_ddp_event *ev)

@@ -32,6 +32,8 @@
  *     at the head of a key's vFIFO is on its way out.
  * N7  A write waits for acknowledgements of the present members only.
  * N8  vfifo and dfifo count the slots that items have; they are at most as many as there are.
+ * N9  A replay waits for FIFOs only, here and at the others, never for another write: a write of
+ * the NIC that is kept free for replays becomes free again, and each that N5 wants gets its turn.
  */
 #ifndef SNIC_DDPNIC_PRIV_H
 #define SNIC_DDPNIC_PRIV_H
@@ -47,6 +49,7 @@
 
 /* Timer classes, each a FIFO: all in it wait for the same time. */
 #define SNIC_DDPNIC__DOUBLINGS 7 /* retransmission: 0 ... 6 */
+#define SNIC_DDPNIC__LATE 8      /* tries after which who has not answered is slow */
 enum { DDPNIC_REPLAY = SNIC_DDPNIC__DOUBLINGS, DDPNIC_CLASSES };
 
 /* What a condition is made of; the table of spec section 1.3 is masks of these. */
@@ -169,7 +172,8 @@ struct ddpnic_write {
     uint32_t item;
     uint32_t next; /* on the record's list or that of PERSISTs; of a free one the next free one */
     uint32_t flags;
-    uint32_t tries;
+    uint16_t tries;
+    uint16_t late; /* whom it holds to be slow (ddpnic_suspect) */
     uint16_t ack_c;
     uint16_t ack_p;
     uint16_t sent;  /* whom it was sent to */
@@ -285,11 +289,12 @@ struct ddpnic_nic {
     uint32_t dirty;    /* records, list */
     uint32_t persist_dirty;
     uint32_t mark_dirty;
-    uint32_t sweep; /* EPOCH: writes from here on, up to writes.high */
-    uint16_t kept;  /* EPOCH: nodes of both epochs, same incarnation */
+    uint32_t sweep;     /* EPOCH: writes from here on, up to writes.high */
+    uint16_t suspected; /* as last said */
     uint8_t ticking;
-    uint8_t pad;
-    uint64_t seq; /* of the last DSTORE */
+    uint8_t suspects;                  /* late changed: does the mask? */
+    uint32_t late[SNIC_DDP_NODES_MAX]; /* how many things wait for it too long */
+    uint64_t seq;                      /* of the last DSTORE */
     uint32_t incarnation[SNIC_DDP_NODES_MAX];
     struct ddpnic_list classes[DDPNIC_CLASSES];
     uint64_t now_ns;
@@ -453,6 +458,9 @@ void ddpnic_write_forward(struct snic_ddpnic *d, struct ddpnic_write *w,
 void ddpnic_write_tell(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t acked);
 void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w);
 void ddpnic_write_retry(struct snic_ddpnic *d, struct ddpnic_write *w);
+void ddpnic_write_acked(struct snic_ddpnic *d, struct ddpnic_write *w);
+void ddpnic_suspect(struct snic_ddpnic *d, uint16_t *late, uint16_t now);
+void ddpnic_suspect_tell(struct snic_ddpnic *d);
 int ddpnic_coord_inv(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 int ddpnic_coord_ack(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 void ddpnic_watch(struct snic_ddpnic *d, struct ddpnic_rec *r, int fresh);

@@ -16,6 +16,11 @@ static int ddpnic_epoch_valid(const struct snic_ddpnic *d, const struct snic_ddp
     if (v == NULL || v->epoch <= c->epoch || v->epoch > SNIC_DDP_EPOCH_MAX || v->learners != 0 ||
         v->restart != 0)
         return SNIC_EINVAL;
+    uint32_t others = 0;
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        others += n != d->o.node && (v->full & ddpnic_bit(n)) != 0;
+    if ((v->full & me) != 0 && others > d->o.others_max)
+        return SNIC_EINVAL;
     if (!c->took_part)
         return 0;
     if (c->role == SNIC_DDP_FENCED)
@@ -87,6 +92,7 @@ static void ddpnic_epoch_write(struct snic_ddpnic *d, struct ddpnic_write *w)
     w->sent &= d->common.others;
     w->told &= d->common.others;
     w->tries = 0;
+    ddpnic_suspect(d, &w->late, 0);
     w->flags &= ~(uint32_t)(DDPNIC_W_VAL | DDPNIC_W_VAL_P);
     ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
     if ((w->flags & DDPNIC_W_SHORT) == 0)

@@ -5,7 +5,9 @@
  * Whatever an INV meets, its sender is told in the end that the key holds this write or a newer one
  * in its vFIFO or beyond (ACK_C), and has it durable (ACK_P; ACK says both). An INV that is not
  * newer than what was accepted never locks (H3). An older one is acknowledged as if it were the
- * newer one (FAST), or when the newer is complete (PAPER; tau is the newer as of now: H7).
+ * newer one (FAST), or when the newer is complete (PAPER; tau is the newer as of now: H7). The
+ * paper has no replays, and those are never made to wait for a newer write, which may need the room
+ * that they have (N9); what an acknowledgement says is true of FAST's.
  */
 #include "ddpnic_priv.h"
 
@@ -73,6 +75,12 @@ static void ddpnic_follow_owe(struct snic_ddpnic *d, struct ddpnic_rec *r,
     ddpnic_dirty(d, r);
 }
 
+/* Is an INV older than what was accepted to wait until that is complete? */
+static int ddpnic_follow_parks(const struct snic_ddpnic *d, const struct snic_ddp_msg *m)
+{
+    return (d->o.flags & SNIC_DDP_PAPER) != 0 && (m->flags & SNIC_DDP_MSG_REPLAY) == 0;
+}
+
 /*
  * Another wait may be needed for this message, and there is none. Those that wait for a newer write
  * (PAPER) get half of them: the newer one needs a wait of its own, which the FIFOs alone end.
@@ -81,7 +89,7 @@ static int ddpnic_follow_full(const struct snic_ddpnic *d, const struct ddpnic_r
                               const struct snic_ddp_msg *m)
 {
     const struct ddpnic_nic *n = &d->nic;
-    int parks = (d->o.flags & SNIC_DDP_PAPER) != 0 && r != NULL && m->ts < r->enq;
+    int parks = ddpnic_follow_parks(d, m) && r != NULL && m->ts < r->enq;
     if (!ddpnic_pool_full(&n->waits) && !(parks && n->parked >= n->waits.max / 2))
         return 0;
     return r == NULL || ddpnic_follow_waits(d, r, m->ts, m->src) == NULL;
@@ -98,7 +106,7 @@ static void ddpnic_follow_old(struct snic_ddpnic *d, struct ddpnic_rec *r,
         d->counters.duplicate++;
     } else {
         d->counters.obsolete++;
-        if ((d->o.flags & SNIC_DDP_PAPER) != 0)
+        if (ddpnic_follow_parks(d, m))
             tau = r->enq;
     }
     ddpnic_follow_owe(d, r, m, tau);

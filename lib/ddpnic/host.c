@@ -208,7 +208,8 @@ static int ddpnic_host_admit(struct snic_ddpnic *d, const struct snic_ddp_event 
     }
     if (ddpnic_pool_full(&h->writes))
         return SNIC_EAGAIN;
-    if (r == NULL && ddpnic_pool_full(&d->recs))
+    /* The rest of the pool is for what others admitted before they heard of each other's keys. */
+    if (r == NULL && d->recs.used >= d->o.keys_max)
         return SNIC_ENOSPC;
     if (ddpnic_host_ts(d, r != NULL ? ddpnic_base(&r->line) : 0) == 0) {
         h->need_epoch = 1;

@@ -112,8 +112,7 @@ int ddpnic_scope_message(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     struct ddpnic_write *w = ddpnic_scope_find(d, m->scope);
     if (w != NULL && w->round == m->index) {
         w->ack_c |= ddpnic_bit(m->src);
-        if ((ddpnic_write_missing(d, w) & w->sent) == 0)
-            ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
+        ddpnic_write_acked(d, w);
         d->nic.persist_dirty = 1;
     }
     return 0;

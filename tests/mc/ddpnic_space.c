@@ -59,6 +59,7 @@ static struct snic_ddpnic_opts xn_engine_opts(const struct xn_opts *o, uint32_t 
     e.flags = o->flags;
     e.node = id;
     e.keys_max = o->keys;
+    e.others_max = o->nodes > 1 ? o->nodes - 1 : 1;
     e.writes_max = o->writes + 2;
     e.waits_max = 8;
     e.reads_max = 0;
