@@ -97,10 +97,11 @@ static void hcache_count_free(const struct snic_hcache__geo *g, uint64_t add)
     (void)atomic_fetch_add_explicit(hcache_at(g, SNIC_HCACHE_OFF_FREE), add, memory_order_relaxed);
 }
 
-/* One more hit, up to 3, and no victim any more. */
+/* One more hit, up to 3, and no victim any more. The first of a prefetched page is none: without
+ * prefetching it would have been the miss that brings the page. */
 static inline uint64_t hcache_hit(uint64_t s)
 {
-    if ((s & SNIC_HCACHE__HITS) != SNIC_HCACHE__HITS)
+    if ((s & SNIC_HCACHE__HITS) != SNIC_HCACHE__HITS && (s & SNIC_HCACHE__PREFETCHED) == 0)
         s += UINT64_C(1) << SNIC_HCACHE__HITS_SHIFT;
     return s & ~(SNIC_HCACHE__VICTIM | SNIC_HCACHE__AHEAD | SNIC_HCACHE__PREFETCHED);
 }

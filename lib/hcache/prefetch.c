@@ -22,6 +22,8 @@
 #include <string.h>
 
 #define SNIC_HCACHE__WINDOW_MIN 4u
+/* How often a guard is asked for before the page is left to the reader. */
+#define SNIC_HCACHE__GUARD_TRIES 64u
 
 enum { FETCH_GUARD, FETCH_TAKE, FETCH_NAME, FETCH_GIVE_UP, FETCH_STORE, FETCH_FILL };
 
@@ -121,6 +123,27 @@ static void prefetch_forget(struct snic_hcache_control *c, uint64_t ino, uint64_
     }
 }
 
+/* Does a fetch of ours hold or want this bucket's guard? */
+static int prefetch_guarding(const struct snic_hcache_control *c, uint64_t bucket)
+{
+    uint32_t i;
+
+    for (i = 0; i < c->jobs_max && c->fetching != 0; i++)
+        if (c->jobs[i].kind == SNIC_HCACHE__JOB_FETCH && c->jobs[i].bucket == bucket &&
+            c->jobs[i].step < FETCH_STORE)
+            return 1;
+    return 0;
+}
+
+static void fetch_guard(struct snic_hcache_control *c, struct hcache_job *j)
+{
+    j->op_count = 0;
+    hcache_job_cas(j, 0, hcache_bucket_offset(&c->g, j->bucket), 0, c->holder);
+    hcache_job_op(j, SNIC_HCACHE_OP_READ, SNIC_HCACHE_OP_FENCE,
+                  hcache_bucket_offset(&c->g, j->bucket), j->copy, c->g.bucket_bytes);
+    hcache_job_emit(c, j, SNIC_HCACHE_ACT_DMA, FETCH_GUARD);
+}
+
 int hcache_prefetch_next(struct snic_hcache_control *c)
 {
     while (c->streams_open != 0 && c->fetching < (c->jobs_max + 1) / 2) {
@@ -129,6 +152,8 @@ int hcache_prefetch_next(struct snic_hcache_control *c)
         struct hcache_place p = hcache_place(c->g.seed, c->g.buckets, s->ino, s->from);
         struct hcache_job *j;
 
+        if (prefetch_guarding(c, p.bucket))
+            return 0; /* its next step asks again */
         j = hcache_job_start(c, SNIC_HCACHE__JOB_FETCH, p.bucket);
         if (j == NULL)
             return 0;
@@ -145,10 +170,7 @@ int hcache_prefetch_next(struct snic_hcache_control *c)
             continue;
         }
         c->fetching++;
-        hcache_job_cas(j, 0, hcache_bucket_offset(&c->g, j->bucket), 0, c->holder);
-        hcache_job_op(j, SNIC_HCACHE_OP_READ, SNIC_HCACHE_OP_FENCE,
-                      hcache_bucket_offset(&c->g, j->bucket), j->copy, c->g.bucket_bytes);
-        hcache_job_emit(c, j, SNIC_HCACHE_ACT_DMA, FETCH_GUARD);
+        fetch_guard(c, j);
         return 1;
     }
     return 0;
@@ -290,7 +312,11 @@ void hcache_fetch_step(struct snic_hcache_control *c, struct hcache_job *j)
             fetch_take(c, j);
             return;
         }
-        c->stats.prefetch_dropped++; /* somebody inserts there: not worth waiting */
+        if (++j->tries < SNIC_HCACHE__GUARD_TRIES) {
+            fetch_guard(c, j);
+            return;
+        }
+        c->stats.prefetch_dropped++;
         fetch_end(c, j);
         return;
     case FETCH_TAKE:
