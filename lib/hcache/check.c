@@ -40,8 +40,9 @@ static int check_key(const struct snic_hcache__geo *g, uint64_t bucket, uint32_t
         return SNIC_ECORRUPT;
     for (other = way + 1; other < g->ways; other++) {
         uint64_t o = hcache_entry_offset(g, bucket, other);
+        uint64_t s = check_word(g, o);
 
-        if (hcache_status_of(check_word(g, o)) != SNIC_HCACHE_FREE &&
+        if (hcache_status_of(s) != SNIC_HCACHE_FREE && (s & 1) == 0 &&
             check_word(g, o + SNIC_HCACHE__LPN) == lpn &&
             check_word(g, o + SNIC_HCACHE__INO) == ino)
             return SNIC_ECORRUPT;

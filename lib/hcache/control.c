@@ -311,7 +311,8 @@ static void control_run(struct snic_hcache_control *c)
     while (c->jobs_busy < c->jobs_max) {
         if (c->look_wanted && !c->look_running) {
             hcache_look_start(c, hcache_job_start(c, SNIC_HCACHE__JOB_LOOK, 0));
-        } else if (control_next_fresh(c, &bucket)) {
+        } else if (c->jobs_busy + 1 < c->jobs_max && control_next_fresh(c, &bucket)) {
+            /* one job stays free for the flushes that a visit starts, or visits would fill all */
             hcache_bit_clear(&c->fresh, bucket);
             hcache_bit_set(&c->visiting, bucket);
             hcache_visit_start(c, hcache_job_start(c, SNIC_HCACHE__JOB_VISIT, bucket));

@@ -218,9 +218,13 @@ static uint32_t visit_choose(struct snic_hcache_control *c, struct hcache_job *j
     return named;
 }
 
-/* The marks are made, or not: the copy says what is there now. */
-static void visit_marked(struct snic_hcache_control *c, struct hcache_job *j)
+/*
+ * The marks are made, or not: the copy says what is there now. 0; SNIC_EAGAIN: an entry has a new
+ * version, so its key in the copy may be of another page.
+ */
+static int visit_marked(struct snic_hcache_control *c, struct hcache_job *j)
 {
+    int r = 0;
     uint32_t i;
 
     for (i = 0; i < j->op_count; i++) {
@@ -230,12 +234,13 @@ static void visit_marked(struct snic_hcache_control *c, struct hcache_job *j)
 
         if (op->value != op->compare) {
             c->stats.lost_races++;
-            hcache_later(c, j->bucket);
+            if (((op->value ^ op->compare) & SNIC_HCACHE__VERSIONS) != 0)
+                r = SNIC_EAGAIN;
         }
         visit_set_state(j, way, op->value == op->compare ? op->operand : op->value);
     }
-    if (j->op_count != 0)
-        hcache_progress(c);
+    hcache_progress(c);
+    return r;
 }
 
 /*
@@ -301,8 +306,12 @@ void hcache_visit_step(struct snic_hcache_control *c, struct hcache_job *j)
     int side, r;
 
     if (j->step == VISIT_MARK) {
-        visit_marked(c, j);
-        visit_finish(c, j, j->way);
+        if (visit_marked(c, j) == 0) {
+            visit_finish(c, j, j->way);
+        } else { /* the bits stay as they are (C2) */
+            hcache_later(c, j->bucket);
+            visit_end(c, j);
+        }
         return;
     }
     if (j->step == VISIT_MEND) { /* whatever came of it: look again */
