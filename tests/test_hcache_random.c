@@ -283,12 +283,13 @@ static void run(const struct snic_hcache_opts *o, const struct snic_hcache_contr
     r.epoch = 1;
     hw_open(&r.w, o, co, seed);
     one(rounds, deaths);
-    for (i = 0; i < THREADS; i++)
-        while (r.t[i].what != IDLE) {
-            go_on(&r.t[i], &r.w.host[i]);
-            if (!hw_work(&r.w))
-                hw_pass(&r.w, r.w.now + 50000);
-        }
+    while (r.t[0].what != IDLE || r.t[1].what != IDLE || r.t[2].what != IDLE) {
+        for (i = 0; i < THREADS; i++)
+            if (r.t[i].what != IDLE)
+                go_on(&r.t[i], &r.w.host[i]);
+        if (!hw_work(&r.w))
+            hw_pass(&r.w, r.w.now + 50000);
+    }
     hw_settle(&r.w, 10000000000);
     answered();
     assert_true(snic_hcache_control_idle(r.w.c));

@@ -88,8 +88,8 @@
  *     next engine, which looks at every bucket first. Nothing is lost.
  * Recovery may itself die at any step and be run again. A lock that was taken away is not given
  * back twice: unlock checks owner and epoch and answers SNIC_ESTALE.
- * `free` counts entries of status free; each death may leave it off by one per handle and job until
- * snic_hcache_recover() runs with nobody else there.
+ * `free` counts entries of status free; each death may leave it off by one per handle and job, until
+ * snic_hcache_recover() for the host runs while no engine works.
  */
 #ifndef SNIC_HCACHE_H
 #define SNIC_HCACHE_H

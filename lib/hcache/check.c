@@ -92,8 +92,6 @@ int snic_hcache_check(const void *mem, size_t mem_size, struct snic_hcache_count
                 return SNIC_ECORRUPT;
     }
     c.header_free = check_word(&g, SNIC_HCACHE_OFF_FREE);
-    if (c.header_free > g.pages)
-        return SNIC_ECORRUPT;
     if (counts != NULL)
         *counts = c;
     return 0;

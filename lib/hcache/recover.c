@@ -69,6 +69,7 @@ int snic_hcache_recover(void *mem, size_t mem_size, enum snic_hcache_side side)
     struct snic_hcache__geo g;
     uint64_t bucket;
     uint32_t way;
+    uint64_t free_entries = 0;
     int changed = 0;
     int freed;
     int r = hcache_attach(&g, mem, mem_size);
@@ -85,6 +86,9 @@ int snic_hcache_recover(void *mem, size_t mem_size, enum snic_hcache_side side)
             if (r < 0)
                 return r;
             changed += r;
+            free_entries += hcache_status_of(atomic_load_explicit(
+                                hcache_at(&g, hcache_entry_offset(&g, bucket, way)),
+                                memory_order_relaxed)) == SNIC_HCACHE_FREE;
             if (freed)
                 (void)atomic_fetch_add_explicit(hcache_at(&g, SNIC_HCACHE_OFF_FREE), 1,
                                                 memory_order_relaxed);
@@ -95,5 +99,8 @@ int snic_hcache_recover(void *mem, size_t mem_size, enum snic_hcache_side side)
             return r;
         changed += r;
     }
+    if (side == SNIC_HCACHE_HOST) /* relaxed: a count, and exact if no engine works meanwhile */
+        atomic_store_explicit(hcache_at(&g, SNIC_HCACHE_OFF_FREE), free_entries,
+                              memory_order_relaxed);
     return changed;
 }
