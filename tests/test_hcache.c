@@ -194,7 +194,7 @@ static void test_hcache_full_bucket_flushes_and_replaces(void **state)
     for (lpn = 0; lpn < 4; lpn++)
         assert_int_equal(w.store[2][lpn].version, lpn + 1);
     assert_null(w.failure);
-    assert_int_equal(w.recovered, 1);
+    assert_int_equal(w.recovered_dpu, 1);
     hw_close(&w);
 }
 

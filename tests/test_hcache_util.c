@@ -99,7 +99,8 @@ static void hw_take(struct hworld *w)
             if (a[i].kind == SNIC_HCACHE_ACT_WAKE) {
                 w->wakes++;
             } else if (a[i].kind == SNIC_HCACHE_ACT_RECOVERED) {
-                w->recovered++;
+                w->recovered += a[i].id == SNIC_HCACHE_HOST;
+                w->recovered_dpu += a[i].id == SNIC_HCACHE_DPU;
             } else {
                 for (k = 0; k < HW_PENDING && w->pending[k].live; k++)
                     ;

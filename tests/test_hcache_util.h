@@ -45,7 +45,7 @@ struct hworld {
     uint32_t pendings;
     uint64_t synced_id; /* of the last SYNC, and its result */
     int32_t synced_result;
-    uint64_t syncs, wakes, recovered, flushes, fetches;
+    uint64_t syncs, wakes, recovered, recovered_dpu, flushes, fetches;
     int32_t store_result; /* what flushes answer                */
     const char *failure;
     int hostile; /* the region lies: versions mean nothing */

@@ -492,7 +492,7 @@ enum snic_hcache_action_kind {
     SNIC_HCACHE_ACT_SYNC = 4,  /**< fsync id: its pages are written (result 0) or one failed;
                                     sync the store for ino, then answer                      */
     SNIC_HCACHE_ACT_WAKE = 5,  /**< ring the host's doorbell: threads wait                   */
-    SNIC_HCACHE_ACT_RECOVERED = 6 /**< nothing of the dead side is left                      */
+    SNIC_HCACHE_ACT_RECOVERED = 6 /**< nothing of the dead side (id) is left                 */
 };
 
 struct snic_hcache_action {

@@ -8,8 +8,8 @@
 
 /* Actions that belong to no job, in the ring of those to be handed out. */
 #define SNIC_HCACHE__OUT_WAKE UINT32_MAX
-#define SNIC_HCACHE__OUT_RECOVERED (UINT32_MAX - 1)
-/* Those two, and slack. */
+#define SNIC_HCACHE__OUT_RECOVERED (UINT32_MAX - 2) /* and the side: 0 host, 1 DPU */
+/* One of each, and slack: hosts may die faster than somebody polls. */
 #define SNIC_HCACHE__OUT_EXTRA 8u
 
 SNIC_STATIC_ASSERT(SNIC_HCACHE_OPS_MAX >= SNIC_HCACHE_WAYS_MAX + 2, "a visit's steps fit");
@@ -295,9 +295,10 @@ static void control_mended(struct snic_hcache_control *c)
     int side;
 
     for (side = 0; side < 2; side++)
-        if (c->mending[side] && c->mend[side].set == 0) {
+        if (c->mending[side] && c->mend[side].set == 0 &&
+            c->out_count + 1 < c->jobs_max + SNIC_HCACHE__OUT_EXTRA) {
             c->mending[side] = 0;
-            control_out(c, SNIC_HCACHE__OUT_RECOVERED);
+            control_out(c, SNIC_HCACHE__OUT_RECOVERED + (uint32_t)side);
         }
 }
 
@@ -358,6 +359,10 @@ static void control_die(struct snic_hcache_control *c, int32_t why)
 
 static void control_host_dead(struct snic_hcache_control *c)
 {
+    uint32_t i;
+
+    for (i = 0; i < c->jobs_max; i++) /* what they have read may be older than its last step */
+        c->jobs[i].stale = 1;
     control_all(&c->mend[0], c->g.buckets);
     control_all(&c->fresh, c->g.buckets);
     c->mending[0] = 1;
@@ -452,8 +457,9 @@ static void control_fill(struct snic_hcache_control *c, uint32_t what,
         c->wake_queued = 0;
         return;
     }
-    if (what == SNIC_HCACHE__OUT_RECOVERED) {
+    if (what >= SNIC_HCACHE__OUT_RECOVERED) {
         a->kind = SNIC_HCACHE_ACT_RECOVERED;
+        a->id = what == SNIC_HCACHE__OUT_RECOVERED ? SNIC_HCACHE_HOST : SNIC_HCACHE_DPU;
         return;
     }
     j = &c->jobs[what];

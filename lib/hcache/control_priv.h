@@ -47,7 +47,7 @@ struct hcache_job {
     uint8_t emit; /* the action that poll hands out next; 0: none                        */
     uint8_t waits; /* the event kind that continues it; 0: none                          */
     uint16_t tries;
-    uint16_t unused;
+    uint16_t stale; /* a visit: the host died since its read was asked for               */
     uint32_t index;
     uint32_t generation;
     uint32_t op_count;

@@ -98,6 +98,7 @@ static void visit_set_state(struct hcache_job *j, uint32_t way, uint64_t s)
 static void visit_read(struct snic_hcache_control *c, struct hcache_job *j)
 {
     j->op_count = 0;
+    j->stale = 0;
     j->round = c->round; /* what it finds says nothing about a round that begins later */
     hcache_job_op(j, SNIC_HCACHE_OP_READ, 0, hcache_bucket_offset(&c->g, j->bucket), j->copy,
                   c->g.bucket_bytes);
@@ -321,6 +322,10 @@ void hcache_visit_step(struct snic_hcache_control *c, struct hcache_job *j)
         }
         hcache_later(c, j->bucket);
         visit_end(c, j);
+        return;
+    }
+    if (j->stale) {
+        visit_read(c, j);
         return;
     }
     for (side = 1; side >= 0; side--) {
