@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 32, MESSAGES = 10, LOG = 96, LATES = 6, DEPTH = 400 };
+/* A program with longer stories says so when it is built. */
+#ifndef EXPLORE_MESSAGES
+#define EXPLORE_MESSAGES 10
+#endif
+#ifndef EXPLORE_LOG
+#define EXPLORE_LOG 96
+#endif
+enum { WORDS = 32, MESSAGES = EXPLORE_MESSAGES, LOG = EXPLORE_LOG, LATES = 6, DEPTH = 400 };
 
 typedef uint8_t view[WORDS];
 

@@ -1,3 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(hcache hcache SOURCES test_hcache_util.c TIMEOUT 300)
 snic_test(hcache_random hcache SOURCES test_hcache_util.c TIMEOUT 300)
+# The explorer compiles the host's sources a second time; it shows nothing new in the single header
+# or under qemu.
+snic_test(hcache_explore hcache SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
+foreach(t hcache_explore)
+  if(TARGET test_${t})
+    target_compile_definitions(test_${t} PRIVATE EXPLORE_MESSAGES=20 EXPLORE_LOG=192)
+  endif()
+endforeach()
