@@ -100,7 +100,7 @@ static void newest_everywhere(const uint64_t *outcome)
 static void test_hcache_explore_writer_and_readers(void **state)
 {
     (void)state;
-    stage_region();
+    stage_region(2);
     stage_put_page(0, 1, 0);
     stage_thread(write_body, 0);
     stage_thread(read_body, 1);
@@ -127,7 +127,7 @@ static void inserted_once(const uint64_t *outcome)
 static void test_hcache_explore_two_inserters(void **state)
 {
     (void)state;
-    stage_region();
+    stage_region(2);
     stage_thread(write_body, 0);
     stage_thread(write_body, 1);
     stage_thread(read_body, 2);
@@ -142,7 +142,7 @@ static void test_hcache_explore_two_inserters(void **state)
 static void test_hcache_explore_flush_and_rewrite(void **state)
 {
     (void)state;
-    stage_region();
+    stage_region(2);
     stage_put_page(0, 1, 1);
     stage.no_interest = 1;
     stage.no_map = 1;
@@ -154,12 +154,12 @@ static void test_hcache_explore_flush_and_rewrite(void **state)
 }
 
 /* A victim is hit, replaced and marked again at the same time. The evicting thread is a host that
- * inserts page 3; the reader wants page 0. */
+ * inserts page 2; the reader wants page 0. */
 static uint64_t insert_body(void *copy)
 {
     struct snic_hcache_page page;
 
-    if (snic_hcache_lock(copy, 1, 3, 0, &page) != 0)
+    if (snic_hcache_lock(copy, 1, 2, 0, &page) != 0)
         return 0;
     stage_write(&page, 7);
     if (snic_hcache_unlock(copy, &page, SNIC_HCACHE_UNLOCK_DIRTY) != 0)
@@ -172,14 +172,14 @@ static void replaced(const uint64_t *outcome)
     uint64_t third = outcome[2];
 
     newest_everywhere(outcome);
-    if (third == 7 && stored(3) != 7)
+    if (third == 7 && stored(2) != 7)
         explore_fail("the inserted page is lost");
 }
 
 static void test_hcache_explore_replace_under_reader_and_writer(void **state)
 {
     (void)state;
-    stage_region();
+    stage_region(2);
     stage_put_page(0, 1, 0);
     stage_put_page(1, 5, 0);
     stage_victim(0);
@@ -193,11 +193,10 @@ static void test_hcache_explore_replace_under_reader_and_writer(void **state)
 static void test_hcache_explore_writer_reader_flusher_evictor(void **state)
 {
     (void)state;
-    stage_region();
-    stage_put_page(0, 1, 1);
-    stage_put_page(1, 5, 0);
-    stage_victim(1);
-    stage.no_map = 1; /* it looks at every bucket anyway */
+    stage_region(1);
+    stage_put_page(0, 1, 0);
+    stage_victim(0);
+    stage.no_map = 1; /* the engine looks at every bucket anyway */
     stage_sc = 1;
     stage_thread(write_body, 0);
     stage_thread(read_body, 1);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(hcache hcache SOURCES test_hcache_util.c TIMEOUT 300)
 snic_test(hcache_random hcache SOURCES test_hcache_util.c TIMEOUT 300)
+snic_test(hcache_killed hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS slow)
+snic_test(hcache_threads hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS threads)
 # The explorer compiles the host's sources a second time; it shows nothing new in the single header
 # or under qemu.
 snic_test(hcache_explore hcache SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
