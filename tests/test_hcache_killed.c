@@ -99,7 +99,7 @@ static void write_page(unsigned h, uint64_t lpn)
     while ((r = snic_hcache_lock(&k.w.host[h], 1, lpn, 0, &page)) != 0) {
         if (r == SNIC_EAGAIN)
             hw_event(&k.w, SNIC_HCACHE_EV_KICK, 0, 0, 0);
-        dpu_work(3);
+        dpu_work(60);
         assert_true(tries++ < 100000);
     }
     k.version++;

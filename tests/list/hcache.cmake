@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(hcache hcache SOURCES test_hcache_util.c TIMEOUT 300)
 snic_test(hcache_random hcache SOURCES test_hcache_util.c TIMEOUT 300)
+snic_test(hcache_hostile hcache SOURCES test_hcache_util.c TIMEOUT 300)
 snic_test(hcache_killed hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS slow)
 snic_test(hcache_threads hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS threads)
 # The explorer compiles the host's sources a second time; it shows nothing new in the single header
