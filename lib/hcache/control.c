@@ -24,7 +24,7 @@ static int control_opts(struct snic_hcache_control_opts *o,
         info->ways > SNIC_HCACHE_WAYS_MAX || info->buckets == 0)
         return SNIC_EINVAL;
     o->jobs = o->jobs != 0 ? o->jobs : 64;
-    o->reserve = o->reserve != 0 ? o->reserve : (info->ways + 3) / 4;
+    o->reserve = o->reserve != 0 ? o->reserve : (info->ways + 7) / 8;
     o->prefetch_max = o->prefetch_max != 0 ? o->prefetch_max : 64;
     o->look_ns = o->look_ns != 0 ? o->look_ns : 2000000;
     o->flush_ns = o->flush_ns != 0 ? o->flush_ns : 50000000;

@@ -3,15 +3,15 @@
  * Replacement inside a bucket.
  *
  * The default follows S3-FIFO (Yang et al., SOSP 2023) in each bucket: a small queue that most
- * pages only pass through, a main queue with second chances, and a ghost list of fingerprints of
- * pages that went through the small queue and left. A scan's pages are used once, so they leave from the small queue and
- * push nothing out of the main one; a page that comes back while its ghost is there goes to the
- * main queue at once. No hit moves anything: the hits that the locks counted are looked at when a
+ * pages only pass through, a main queue with second chances, and ghosts: fingerprints of pages that
+ * have left. A scan's pages are used once, so they leave from the small queue and push nothing out
+ * of the main one; a page that comes back while its ghost is there goes to the main queue at once.
+ * No hit moves anything: the hits that the locks counted are looked at when a
  * page gets to the end of its queue.
  * Departures: the queues are of entries of one bucket, the order among those that came between two
  * looks is that of the entries, and victims are named before they leave, so that one that is hit
- * meanwhile stays where it is. The size of the small queue adapts a little: a return from the
- * ghost list says that it was too short.
+ * meanwhile stays where it is. There are ghosts of both queues, and the small one adapts: a page that
+ * comes back says that the queue it left was too short (as in ARC).
  *
  * CLOCK: one hand, a page with hits gets them taken away and a second chance.
  */
@@ -19,17 +19,25 @@
 
 #include <string.h>
 
-#define SNIC_HCACHE__GHOSTS 24u
+#define SNIC_HCACHE__GHOSTS 16u
+/* Quarters of an entry by which the small queue grows when a page that went through it comes back,
+ * and shrinks when one of the main queue does. */
+#define SNIC_HCACHE__LONGER 1u
+#define SNIC_HCACHE__SHORTER 2u
+
+/* Fingerprints of pages that left one of the queues, oldest overwritten first. */
+struct replace_ghosts {
+    uint16_t print[SNIC_HCACHE__GHOSTS];
+    uint16_t next;
+};
 
 struct replace_s3 {
     uint8_t order[SNIC_HCACHE_WAYS_MAX]; /* oldest first, of both queues                    */
     uint8_t count;
-    uint8_t ghost; /* where the next one goes                         */
-    uint8_t small_max;
-    uint8_t credit;
-    uint16_t small;                       /* a bit per entry                                  */
-    uint16_t print[SNIC_HCACHE_WAYS_MAX]; /* 0: empty                                         */
-    uint16_t ghosts[SNIC_HCACHE__GHOSTS];
+    uint8_t target; /* of the small queue, in quarters of entries; 0: not set yet       */
+    uint16_t small; /* a bit per entry                                                  */
+    uint16_t print[SNIC_HCACHE_WAYS_MAX]; /* 0: empty                                       */
+    struct replace_ghosts ghosts[2];      /* of the main and of the small queue             */
 };
 SNIC_STATIC_ASSERT(sizeof(struct replace_s3) <= SNIC_HCACHE_POLICY_BYTES, "state of a policy");
 
@@ -45,13 +53,13 @@ static void replace_append(struct replace_s3 *s, uint32_t way)
 }
 
 /* Was it there not long ago? Then it is a ghost no more. */
-static int replace_returns(struct replace_s3 *s, uint16_t print)
+static int replace_returns(struct replace_ghosts *g, uint16_t print)
 {
     uint32_t i;
 
     for (i = 0; i < SNIC_HCACHE__GHOSTS; i++)
-        if (s->ghosts[i] == print) {
-            s->ghosts[i] = 0;
+        if (g->print[i] == print) {
+            g->print[i] = 0;
             return 1;
         }
     return 0;
@@ -60,6 +68,7 @@ static int replace_returns(struct replace_s3 *s, uint16_t print)
 /* Entry @p way is another page than before, or empty. */
 static void replace_leave(struct replace_s3 *s, uint32_t way)
 {
+    struct replace_ghosts *g = &s->ghosts[s->small >> way & 1];
     uint32_t i;
 
     for (i = 0; i < s->count; i++)
@@ -67,12 +76,27 @@ static void replace_leave(struct replace_s3 *s, uint32_t way)
             replace_remove(s, i);
             break;
         }
-    if ((s->small >> way & 1) != 0) {
-        s->ghosts[s->ghost] = s->print[way];
-        s->ghost = (uint8_t)((s->ghost + 1u) % SNIC_HCACHE__GHOSTS);
-    }
+    g->print[g->next] = s->print[way];
+    g->next = (uint16_t)((g->next + 1u) % SNIC_HCACHE__GHOSTS);
     s->small &= (uint16_t)~(1u << way);
     s->print[way] = 0;
+}
+
+/* A page came: into which queue, and was the small one too short or too long? */
+static void replace_enter(struct replace_s3 *s, uint32_t way, uint16_t print, uint32_t n)
+{
+    s->print[way] = print;
+    replace_append(s, way);
+    if (replace_returns(&s->ghosts[1], print)) {
+        if (s->target + SNIC_HCACHE__LONGER + 8 <= 4 * n)
+            s->target = (uint8_t)(s->target + SNIC_HCACHE__LONGER);
+    } else if (replace_returns(&s->ghosts[0], print)) {
+        s->target = (uint8_t)(s->target > 4 + SNIC_HCACHE__SHORTER
+                                  ? s->target - SNIC_HCACHE__SHORTER
+                                  : 4);
+    } else {
+        s->small |= (uint16_t)(1u << way);
+    }
 }
 
 static void replace_account(struct replace_s3 *s, const struct snic_hcache_way *ways, uint32_t n)
@@ -84,12 +108,8 @@ static void replace_account(struct replace_s3 *s, const struct snic_hcache_way *
             ((ways[i].flags & SNIC_HCACHE_WAY_USED) == 0 || ways[i].print != s->print[i]))
             replace_leave(s, i);
     for (i = 0; i < n; i++)
-        if (s->print[i] == 0 && (ways[i].flags & SNIC_HCACHE_WAY_USED) != 0) {
-            s->print[i] = (uint16_t)ways[i].print;
-            replace_append(s, i);
-            if (!replace_returns(s, s->print[i]))
-                s->small |= (uint16_t)(1u << i);
-        }
+        if (s->print[i] == 0 && (ways[i].flags & SNIC_HCACHE_WAY_USED) != 0)
+            replace_enter(s, i, (uint16_t)ways[i].print, n);
 }
 
 /*
@@ -127,21 +147,22 @@ static uint32_t replace_s3_choose(void *state, struct snic_hcache_way *ways, uin
                                   uint32_t want)
 {
     struct replace_s3 *s = state;
-    uint32_t target = n / 8 > 1 ? n / 8 : 1;
     uint32_t taken = 0;
     uint32_t named = 0;
     uint32_t i;
 
+    if (s->target == 0)
+        s->target = (uint8_t)(n >= 8 ? n / 2 : 4); /* an eighth */
     replace_account(s, ways, n);
     for (i = 0; i < n; i++)
         if ((ways[i].flags & SNIC_HCACHE_WAY_VICTIM) != 0 && ways[i].hits == 0)
             taken |= 1u << i;
     for (; want > 0; want--) {
         uint32_t small = (uint32_t)__builtin_popcount(s->small & ~taken);
-        int way = replace_pick(s, ways, small > target, taken);
+        int way = replace_pick(s, ways, 4 * small > s->target, taken);
 
         if (way < 0)
-            way = replace_pick(s, ways, small <= target, taken);
+            way = replace_pick(s, ways, 4 * small <= s->target, taken);
         if (way < 0)
             break;
         taken |= 1u << way;

@@ -12,3 +12,9 @@ foreach(t hcache_explore)
     target_compile_definitions(test_${t} PRIVATE EXPLORE_MESSAGES=20 EXPLORE_LOG=192)
   endif()
 endforeach()
+# The simulator of replacement reads an iolog and draws.
+if(TARGET hcache_sim AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME hcache_sim COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/hcache_sim.sh
+    $<TARGET_FILE:hcache_sim>)
+  set_tests_properties(hcache_sim PROPERTIES LABELS hcache TIMEOUT 120)
+endif()
