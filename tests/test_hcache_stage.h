@@ -82,7 +82,7 @@ static inline uint64_t *stage_request(void)
     return stage_store(STAGE_PAGES);
 }
 
-/* Two pages: two entries of one bucket, or two buckets of one (pages 0 and 2 in the first). */
+/* Two pages: two entries of one bucket, or two buckets of one, with pages 0 and 2 in the first. */
 static inline void stage_region(uint32_t ways)
 {
     struct snic_hcache_opts o = {sizeof(o), 512, ways, SNIC_HCACHE_MODE_WRITE, 2, 0};
@@ -90,7 +90,8 @@ static inline void stage_region(uint32_t ways)
     unsigned i;
 
     memset(&stage, 0, sizeof(stage));
-    while (snic_hcache_place(o.seed, 2 / ways, 1, 0, &print) != 0)
+    while (snic_hcache_place(o.seed, 2 / ways, 1, 0, &print) != 0 ||
+           snic_hcache_place(o.seed, 2 / ways, 1, 2, &print) != 0)
         o.seed++;
     stage.size = snic_hcache_memsize(&o);
     assert_true(stage.size != 0 && stage.size <= STAGE_REGION);

@@ -25,8 +25,9 @@
  * what the paper does not have: a map with one bit per bucket that needs the control plane's look.
  * The meta area is a hash table: <inode, lpn> selects a bucket, every bucket has `ways` entries,
  * linked by `next`; entry i is page i for ever. A bucket begins with its head: a guard word (who
- * inserts here) and one 16-bit tag per entry, so that a look-up touches two lines. Eight
- * neighbouring pages of a file lie in neighbouring buckets. An entry is 32 bytes:
+ * inserts here) and one 16-bit tag per entry, so that a look-up touches two lines. Neighbouring
+ * pages of a file lie in neighbouring buckets, so that sequences fill them evenly. An entry is 32
+ * bytes:
  *
  *   0   u64 state  the paper's lock and status with what else must change together with them:
  *                  bits 0-1   lock    0 none, 1 write, 2 read, 3 invalid

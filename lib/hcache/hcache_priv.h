@@ -176,21 +176,26 @@ struct hcache_place {
     uint16_t tag; /* never 0 */
 };
 
-/* Eight neighbouring pages lie in neighbouring buckets, under one tag. */
+/*
+ * A run, the largest power of two of pages that there are not fewer buckets than, lies in buckets
+ * side by side, beginning anywhere. So no file, and no stride in one, gathers in a few buckets: a
+ * run has one page per bucket at most, and runs are scattered. A run's pages share a tag.
+ */
 static inline struct hcache_place hcache_place(uint64_t seed, uint64_t buckets, uint64_t ino,
                                                uint64_t lpn)
 {
     uint64_t h = (ino ^ seed) * UINT64_C(0x9e3779b97f4a7c15);
+    unsigned run = 63u - (unsigned)__builtin_clzll(buckets);
     struct hcache_place p;
 
     h ^= h >> 32;
-    h = (h + (lpn >> 3)) * UINT64_C(0xd6e8feb86659fd93);
+    h = (h + (lpn >> run)) * UINT64_C(0xd6e8feb86659fd93);
     h ^= h >> 29;
     h *= UINT64_C(0xbf58476d1ce4e5b9);
     h ^= h >> 32;
     /* buckets is at most 2^31: the high half of a product of two halves */
-    p.bucket = ((h & UINT32_MAX) * buckets >> 32) + (lpn & 7);
-    while (p.bucket >= buckets)
+    p.bucket = ((h & UINT32_MAX) * buckets >> 32) + (lpn & ((UINT64_C(1) << run) - 1));
+    if (p.bucket >= buckets)
         p.bucket -= buckets;
     p.tag = (uint16_t)(h >> 48);
     if (p.tag == 0)

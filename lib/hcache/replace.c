@@ -22,8 +22,8 @@
 #define SNIC_HCACHE__GHOSTS 16u
 /* Quarters of an entry by which the small queue grows when a page that went through it comes back,
  * and shrinks when one of the main queue does. */
-#define SNIC_HCACHE__LONGER 1u
-#define SNIC_HCACHE__SHORTER 2u
+#define SNIC_HCACHE__LONGER 4u
+#define SNIC_HCACHE__SHORTER 6u
 
 /* Fingerprints of pages that left one of the queues, oldest overwritten first. */
 struct replace_ghosts {
@@ -83,23 +83,33 @@ static void replace_leave(struct replace_s3 *s, uint32_t way)
 }
 
 /* A page came: into which queue, and was the small one too short or too long? */
-static void replace_enter(struct replace_s3 *s, uint32_t way, uint16_t print, uint32_t n)
+static void replace_enter(struct replace_s3 *s, struct snic_hcache_way *ways, uint32_t way,
+                          uint32_t n)
 {
+    uint16_t print = (uint16_t)ways[way].print;
+    int returned = 0;
+
     s->print[way] = print;
     replace_append(s, way);
     if (replace_returns(&s->ghosts[1], print)) {
         if (s->target + SNIC_HCACHE__LONGER + 8 <= 4 * n)
             s->target = (uint8_t)(s->target + SNIC_HCACHE__LONGER);
+        returned = 1;
     } else if (replace_returns(&s->ghosts[0], print)) {
         s->target = (uint8_t)(s->target > 4 + SNIC_HCACHE__SHORTER
                                   ? s->target - SNIC_HCACHE__SHORTER
                                   : 4);
+        returned = 1;
     } else {
         s->small |= (uint16_t)(1u << way);
     }
+    /* It has been used twice: without this it would be the first of the main queue to go, for those
+     * before it have hits from better times. */
+    if (returned && ways[way].hits == 0)
+        ways[way].hits = 1;
 }
 
-static void replace_account(struct replace_s3 *s, const struct snic_hcache_way *ways, uint32_t n)
+static void replace_account(struct replace_s3 *s, struct snic_hcache_way *ways, uint32_t n)
 {
     uint32_t i;
 
@@ -109,7 +119,7 @@ static void replace_account(struct replace_s3 *s, const struct snic_hcache_way *
             replace_leave(s, i);
     for (i = 0; i < n; i++)
         if (s->print[i] == 0 && (ways[i].flags & SNIC_HCACHE_WAY_USED) != 0)
-            replace_enter(s, i, (uint16_t)ways[i].print, n);
+            replace_enter(s, ways, i, n);
 }
 
 /*
