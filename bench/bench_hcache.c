@@ -176,8 +176,7 @@ static void hits(void)
                 ns[kind][threads][repeat] = sum / threads;
             }
     base = median(ns[MEMCPY][1], REPEATS) > 0 ? ns[MEMCPY][1][0] : 1; /* sorted now */
-    printf("row hcache noise - - %.1f %%\n",
-           100 * (ns[MEMCPY][1][REPEATS - 1] - base) / base);
+    printf("row hcache noise - - %.1f %%\n", 100 * (ns[MEMCPY][1][REPEATS - 1] - base) / base);
     for (threads = 1; threads <= THREADS_MAX; threads++) {
         base = median(ns[MEMCPY][threads], REPEATS);
         for (kind = 0; kind < KINDS; kind++)
@@ -217,8 +216,8 @@ static void rates(void)
                 else if (hcache_peers[p] == &hcache_peer_lru || hcache_peers[p] == &hcache_peer_arc)
                     best = rate > best ? rate : best;
             }
-            printf("row hcache hits_%s_%u%%:over_best ours 1 %+.2f points\n",
-                   hcache_trace_names[i], share[k], ours - best);
+            printf("row hcache hits_%s_%u%%:over_best ours 1 %+.2f points\n", hcache_trace_names[i],
+                   share[k], ours - best);
         }
         hcache_trace_free(&t);
     }

@@ -111,8 +111,7 @@ static void work(struct world *w, uint32_t which, uint32_t how)
             return;
     }
     a->kind = 0;
-    event(w, kind, a->id, 0, 0,
-          kind != SNIC_HCACHE_ACT_DMA && (how & 15) == 0 ? SNIC_EIO : 0);
+    event(w, kind, a->id, 0, 0, kind != SNIC_HCACHE_ACT_DMA && (how & 15) == 0 ? SNIC_EIO : 0);
 }
 
 static void scribble(struct world *w, struct input *in)
@@ -161,10 +160,8 @@ static void host(struct world *w, struct input *in, uint32_t op)
 static void setup(struct world *w, struct input *in)
 {
     struct snic_hcache_opts o = {sizeof(o), 512, 0, SNIC_HCACHE_MODE_WRITE, 0, 0};
-    struct snic_hcache_control_opts co = {.opts_size = sizeof(co),
-                                          .prefetch_max = 4,
-                                          .look_ns = 1000,
-                                          .flush_ns = 1000000};
+    struct snic_hcache_control_opts co = {
+        .opts_size = sizeof(co), .prefetch_max = 4, .look_ns = 1000, .flush_ns = 1000000};
     size_t need;
     void *mem;
 
@@ -181,8 +178,8 @@ static void setup(struct world *w, struct input *in)
     must(snic_hcache_host_attach(&w->h[0], w->mem, w->size, 1, 1) == 0);
     must(snic_hcache_host_attach(&w->h[1], w->mem, w->size, 2, 1) == 0);
     need = snic_hcache_control_memsize(&w->info, &co);
-    mem = aligned_alloc(SNIC_CACHELINE, (need + SNIC_CACHELINE - 1) / SNIC_CACHELINE *
-                                            SNIC_CACHELINE);
+    mem = aligned_alloc(SNIC_CACHELINE,
+                        (need + SNIC_CACHELINE - 1) / SNIC_CACHELINE * SNIC_CACHELINE);
     must(mem != NULL && snic_hcache_control_init(&w->c, mem, need, &w->info, &co, 0) == 0);
 }
 
@@ -208,8 +205,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 2:
             w.now += (uint64_t)(op & 15) * 10000;
-            event(&w, (op >> 4 & 1) != 0 ? SNIC_HCACHE_EV_NONE : SNIC_HCACHE_EV_FSYNC, op,
-                  op & 3, 0, 0);
+            event(&w, (op >> 4 & 1) != 0 ? SNIC_HCACHE_EV_NONE : SNIC_HCACHE_EV_FSYNC, op, op & 3,
+                  0, 0);
             break;
         default:
             if ((op & 32) != 0)

@@ -281,7 +281,7 @@ static void test_hcache_rewritten_in_flight_stays_dirty(void **state)
     assert_int_equal(w.synced_id, 1);
     hw_settle(&w, 100000000);
     assert_int_equal(w.store[1][1].version, 6);
-    assert_true(snic_hcache_control_stats(w.c)->flush_again >= 1);
+    assert_true(snic_hcache_control_counters(w.c)->flush_again >= 1);
     assert_int_equal(counts(&w).flights, 0);
     assert_null(w.failure);
     hw_close(&w);
@@ -350,7 +350,7 @@ static void test_hcache_seal_refused_sum_drops_page(void **state)
     }
     assert_int_equal(hw_step(&w, &ev), 0);
     hw_settle(&w, 1000000);
-    assert_int_equal(snic_hcache_control_stats(w.c)->bad_sums, 1);
+    assert_int_equal(snic_hcache_control_counters(w.c)->bad_sums, 1);
     (void)counts(&w);
     hw_close(&w);
 }

@@ -53,8 +53,8 @@ static void host_works(struct hworld *w)
         some_result(snic_hcache_read(h, ino, lpn, 0, 512, out));
         break;
     case 1:
-        some_result(snic_hcache_drop(h, ino, &lpn,
-                                     snic_rng_below(&w->rng, 2) ? UINT64_MAX : lpn + 3));
+        some_result(
+            snic_hcache_drop(h, ino, &lpn, snic_rng_below(&w->rng, 2) ? UINT64_MAX : lpn + 3));
         break;
     case 2:
         snic_hcache_wait_arm(h);
@@ -72,8 +72,7 @@ static void host_works(struct hworld *w)
         memset(page.data, 1, 512);
         if (snic_rng_below(&w->rng, 4) == 0)
             scribble(w);
-        some_result(snic_hcache_unlock(h, &page,
-                                       (enum snic_hcache_how)snic_rng_below(&w->rng, 4)));
+        some_result(snic_hcache_unlock(h, &page, (enum snic_hcache_how)snic_rng_below(&w->rng, 4)));
         break;
     }
 }
@@ -127,10 +126,8 @@ static void test_hcache_hostile_meta_area(void **state)
 static void test_hcache_hostile_single_words(void **state)
 {
     struct snic_hcache_opts o = {sizeof(o), 512, 4, SNIC_HCACHE_MODE_WRITE, 8, 3};
-    struct snic_hcache_control_opts co = {.opts_size = sizeof(co),
-                                          .jobs = 3,
-                                          .look_ns = 20000,
-                                          .flush_ns = 1000000};
+    struct snic_hcache_control_opts co = {
+        .opts_size = sizeof(co), .jobs = 3, .look_ns = 20000, .flush_ns = 1000000};
     const uint64_t lies[] = {0,
                              1,
                              2,

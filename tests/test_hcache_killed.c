@@ -319,7 +319,7 @@ static void test_hcache_recovery_killed_at_every_step(void **state)
         for (second = 1; died; second++) {
             open_world(support_seed());
             more = dies(story, at); /* the last time it lives on, and is only stopped */
-            hw_kill_dpu(&k.w); /* both are dead */
+            hw_kill_dpu(&k.w);      /* both are dead */
             died = dies(recovery, second);
             cases++;
             recovery();

@@ -210,7 +210,7 @@ static void kill_host(void)
             torn[r.t[i].ino][r.t[i].lpn] = 1;
         if (r.t[i].what == CUT_DROP || r.t[i].what == CUT_AGAIN)
             r.cutting[r.t[i].ino] = 0; /* the DPU truncated, or did not */
-        if (r.t[i].what == DIRECT) /* a lock and nothing else: but locked means dropped */
+        if (r.t[i].what == DIRECT)     /* a lock and nothing else: but locked means dropped */
             torn[r.t[i].ino][r.t[i].lpn] = 1;
         if (r.t[i].what == CUT_DROP)
             for (k = (uint32_t)r.t[i].cut; k < LPNS; k++)
@@ -228,8 +228,8 @@ static void kill_host(void)
     answered();
     r.epoch++;
     for (i = 0; i < HW_HOSTS; i++)
-        assert_int_equal(
-            snic_hcache_host_attach(&r.w.host[i], r.w.mem, r.w.size, i + 1, r.epoch), 0);
+        assert_int_equal(snic_hcache_host_attach(&r.w.host[i], r.w.mem, r.w.size, i + 1, r.epoch),
+                         0);
     for (i = 0; i < HW_INOS; i++)
         for (k = 0; k < LPNS; k++) {
             if (r.w.store[i][k].version < r.synced[i][k])

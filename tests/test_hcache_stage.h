@@ -184,10 +184,10 @@ static inline void stage_put_page(uint64_t lpn, uint64_t version, int dirty)
         if (!dirty)
             stage_store(lpn)[i] = version;
     }
-    assert_int_equal(snic_hcache_unlock(&stage.host[0], &page,
-                                        dirty ? SNIC_HCACHE_UNLOCK_DIRTY
-                                              : SNIC_HCACHE_UNLOCK_FILLED),
-                     0);
+    assert_int_equal(
+        snic_hcache_unlock(&stage.host[0], &page,
+                           dirty ? SNIC_HCACHE_UNLOCK_DIRTY : SNIC_HCACHE_UNLOCK_FILLED),
+        0);
 }
 
 /* Entry @p way becomes a victim. */
@@ -313,7 +313,7 @@ static inline void dpu_run(uint64_t flushes)
     struct snic_hcache_action a;
 
     while (snic_hcache_control_poll(dpu.c, &a, 1) != 0) {
-        if (flushes != 0 && snic_hcache_control_stats(dpu.c)->flushes >= flushes &&
+        if (flushes != 0 && snic_hcache_control_counters(dpu.c)->flushes >= flushes &&
             a.kind == SNIC_HCACHE_ACT_DMA && a.ops[0].kind == SNIC_HCACHE_OP_READ)
             return;
         (void)dpu_act(&a);

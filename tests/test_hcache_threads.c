@@ -213,8 +213,7 @@ static void dma(struct snic_hcache_op *op)
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
         op->value = seen;
     } else if (op->kind == SNIC_HCACHE_OP_ADD) {
-        op->value =
-            __atomic_fetch_add((uint64_t *)(void *)there, op->operand, __ATOMIC_ACQ_REL);
+        op->value = __atomic_fetch_add((uint64_t *)(void *)there, op->operand, __ATOMIC_ACQ_REL);
     } else if (op->offset >= s.info.data_offset) { /* a page: it is locked, or not used */
         for (w = 0; w < op->bytes; w += 8) {
             uint64_t *at = (uint64_t *)(void *)(there + w);

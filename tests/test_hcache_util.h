@@ -19,9 +19,9 @@ enum { HW_INOS = 4, HW_LPNS = 64, HW_PENDING = 256, HW_HOSTS = 4 };
 /* An action under way. */
 struct hw_pending {
     struct snic_hcache_action a;
-    uint32_t done_ops;  /* a bit per finished operation             */
-    uint64_t at;        /* bytes done of the operation under way    */
-    uint32_t current;   /* operation under way + 1                  */
+    uint32_t done_ops; /* a bit per finished operation             */
+    uint64_t at;       /* bytes done of the operation under way    */
+    uint32_t current;  /* operation under way + 1                  */
     uint32_t live;
 };
 

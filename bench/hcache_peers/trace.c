@@ -209,9 +209,10 @@ static int trace_line(struct hcache_trace *t, uint64_t *room, char *line, int ve
 {
     char name[256], action[32];
     unsigned long long when, offset = 0, bytes = 0;
-    int n = version == 3
-                ? sscanf(line, "%llu %255s %31s %llu %llu", &when, name, action, &offset, &bytes) - 1
-                : sscanf(line, "%255s %31s %llu %llu", name, action, &offset, &bytes);
+    int n =
+        version == 3
+            ? sscanf(line, "%llu %255s %31s %llu %llu", &when, name, action, &offset, &bytes) - 1
+            : sscanf(line, "%255s %31s %llu %llu", name, action, &offset, &bytes);
     uint64_t lpn;
 
     if (n < 2)

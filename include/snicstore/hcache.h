@@ -89,8 +89,8 @@
  *     next engine, which looks at every bucket first. Nothing is lost.
  * Recovery may itself die at any step and be run again. A lock that was taken away is not given
  * back twice: unlock checks owner and epoch and answers SNIC_ESTALE.
- * `free` counts entries of status free; each death may leave it off by one per handle and job, until
- * snic_hcache_recover() for the host runs while no engine works.
+ * `free` counts entries of status free; each death may leave it off by one per handle and job,
+ * until snic_hcache_recover() for the host runs while no engine works.
  */
 #ifndef SNIC_HCACHE_H
 #define SNIC_HCACHE_H
@@ -232,8 +232,8 @@ struct snic_hcache_page {
  * @return 0; SNIC_EINVAL owner or alignment; SNIC_ENOSPC, SNIC_EVERSION, SNIC_ECORRUPT as geometry
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_host_attach(struct snic_hcache_host *h, void *mem,
-                                                    size_t mem_size, uint32_t owner,
-                                                    uint64_t epoch) SNIC_NONNULL(1, 2);
+                                                    size_t mem_size, uint32_t owner, uint64_t epoch)
+    SNIC_NONNULL(1, 2);
 
 /**
  * Find the page and read-lock it; what the last writer wrote is visible. [host]
@@ -343,7 +343,8 @@ struct snic_hcache_counts {
 };
 /**
  * Every structural invariant that holds at any time: states that make sense, chains, keys in their
- * buckets and under their tags, no key twice. Counts what it finds if @p counts is not NULL. [owner]
+ * buckets and under their tags, no key twice. Counts what it finds if @p counts is not NULL.
+ * [owner]
  * @return 0; SNIC_ECORRUPT
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_check(const void *mem, size_t mem_size,
@@ -485,14 +486,14 @@ struct snic_hcache_event {
 };
 
 enum snic_hcache_action_kind {
-    SNIC_HCACHE_ACT_DMA = 1,   /**< carry out ops, then EV_DMA with id                       */
-    SNIC_HCACHE_ACT_FLUSH = 2, /**< write data (bytes) with sum and parity as page lpn of ino,
-                                    then EV_FLUSHED with id; data is borrowed until then     */
-    SNIC_HCACHE_ACT_FETCH = 3, /**< read page lpn of ino into data (page_bytes), zeroes behind
-                                    the end; then EV_FETCHED with id                         */
-    SNIC_HCACHE_ACT_SYNC = 4,  /**< fsync id: its pages are written (result 0) or one failed;
-                                    sync the store for ino, then answer                      */
-    SNIC_HCACHE_ACT_WAKE = 5,  /**< ring the host's doorbell: threads wait                   */
+    SNIC_HCACHE_ACT_DMA = 1,      /**< carry out ops, then EV_DMA with id                       */
+    SNIC_HCACHE_ACT_FLUSH = 2,    /**< write data (bytes) with sum and parity as page lpn of ino,
+                                       then EV_FLUSHED with id; data is borrowed until then     */
+    SNIC_HCACHE_ACT_FETCH = 3,    /**< read page lpn of ino into data (page_bytes), zeroes behind
+                                       the end; then EV_FETCHED with id                         */
+    SNIC_HCACHE_ACT_SYNC = 4,     /**< fsync id: its pages are written (result 0) or one failed;
+                                       sync the store for ino, then answer                      */
+    SNIC_HCACHE_ACT_WAKE = 5,     /**< ring the host's doorbell: threads wait                   */
     SNIC_HCACHE_ACT_RECOVERED = 6 /**< nothing of the dead side (id) is left                 */
 };
 
@@ -555,8 +556,8 @@ SNIC_API uint64_t snic_hcache_control_deadline_ns(const struct snic_hcache_contr
 /** No job under way, nothing known to be dirty. [control] */
 SNIC_API int snic_hcache_control_idle(const struct snic_hcache_control *c) SNIC_NONNULL(1);
 /** Counters. [control] */
-SNIC_API const struct snic_hcache_control_stats *
-snic_hcache_control_stats(const struct snic_hcache_control *c) SNIC_NONNULL(1);
+SNIC_API const struct snic_hcache_control_stats *snic_hcache_control_counters(
+    const struct snic_hcache_control *c) SNIC_NONNULL(1);
 /** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [control] */
 SNIC_API int snic_hcache_control_check(const struct snic_hcache_control *c) SNIC_NONNULL(1);
 

@@ -447,8 +447,7 @@ int snic_hcache_control_step(struct snic_hcache_control *c, const struct snic_hc
 
 /* ---- Actions ---- */
 
-static void control_fill(struct snic_hcache_control *c, uint32_t what,
-                         struct snic_hcache_action *a)
+static void control_fill(struct snic_hcache_control *c, uint32_t what, struct snic_hcache_action *a)
 {
     struct hcache_job *j;
 
@@ -539,8 +538,8 @@ int snic_hcache_control_idle(const struct snic_hcache_control *c)
            c->later.set == 0 && c->due.set == 0 && !c->look_wanted;
 }
 
-const struct snic_hcache_control_stats *
-snic_hcache_control_stats(const struct snic_hcache_control *c)
+const struct snic_hcache_control_stats *snic_hcache_control_counters(
+    const struct snic_hcache_control *c)
 {
     return &c->stats;
 }

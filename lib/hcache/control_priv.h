@@ -14,16 +14,14 @@
  *   mend[]   still to be freed of what a dead side left
  *
  * Invariants
- *   C1  A look takes bits off the map, completes, and only then visits read the buckets: a page that
- *       becomes dirty is seen by the visit, or its bit is on the map again.
- *   C2  A bucket with a dirty page, known or flagged, has at least one of fresh, dirty, later,
- *       visiting, or its bit on the map. A visit that sees dirty pages sets dirty again.
- *   C3  One flight per page: only a visit starts flushes, one visit per bucket is under way, and it
- *       starts none where FLIGHT is set.
- *   C4  A bucket is mended before anything else is done in it.
- *   C5  An fsync round's members have asked before the look that began it, so all they ask for is
- *       in due. A bucket leaves due when a visit finds no page of theirs dirty that was not flushed
- *       in this round.
+ *   C1  A look takes bits off the map, completes, and only then visits read the buckets: a page
+ * that becomes dirty is seen by the visit, or its bit is on the map again. C2  A bucket with a
+ * dirty page, known or flagged, has at least one of fresh, dirty, later, visiting, or its bit on
+ * the map. A visit that sees dirty pages sets dirty again. C3  One flight per page: only a visit
+ * starts flushes, one visit per bucket is under way, and it starts none where FLIGHT is set. C4  A
+ * bucket is mended before anything else is done in it. C5  An fsync round's members have asked
+ * before the look that began it, so all they ask for is in due. A bucket leaves due when a visit
+ * finds no page of theirs dirty that was not flushed in this round.
  */
 #ifndef SNIC_HCACHE_CONTROL_PRIV_H
 #define SNIC_HCACHE_CONTROL_PRIV_H
@@ -44,7 +42,7 @@ enum hcache_job_kind {
 struct hcache_job {
     uint8_t kind;
     uint8_t step;
-    uint8_t emit; /* the action that poll hands out next; 0: none                        */
+    uint8_t emit;  /* the action that poll hands out next; 0: none                        */
     uint8_t waits; /* the event kind that continues it; 0: none                          */
     uint16_t tries;
     uint16_t stale; /* a visit: the host died since its read was asked for               */
@@ -73,7 +71,12 @@ struct hcache_job {
     unsigned char *copy; /* of a bucket                                                  */
 };
 
-enum { SNIC_HCACHE__FSYNC_NONE, SNIC_HCACHE__FSYNC_QUEUED, SNIC_HCACHE__FSYNC_RUNNING, SNIC_HCACHE__FSYNC_DONE };
+enum {
+    SNIC_HCACHE__FSYNC_NONE,
+    SNIC_HCACHE__FSYNC_QUEUED,
+    SNIC_HCACHE__FSYNC_RUNNING,
+    SNIC_HCACHE__FSYNC_DONE
+};
 
 struct hcache_fsync {
     uint64_t id;
@@ -111,7 +114,7 @@ struct snic_hcache_control {
     uint64_t next_look_ns;
     uint64_t later_ns;
     uint64_t store_ns; /* the store failed: only fsync tries it before                    */
-    uint64_t cursor; /* where the scan of fresh goes on                                  */
+    uint64_t cursor;   /* where the scan of fresh goes on                                  */
     uint64_t looks_started;
     uint32_t jobs_max, jobs_busy;
     uint32_t reserve;
@@ -182,7 +185,7 @@ void hcache_job_add(struct hcache_job *j, uint32_t flags, uint64_t offset, uint6
 void hcache_progress(struct snic_hcache_control *c);
 void hcache_later(struct snic_hcache_control *c, uint64_t bucket);
 
-/* ---- look.c: looks and visits ---- */
+/* ---- look.c, visit.c ---- */
 
 void hcache_look_start(struct snic_hcache_control *c, struct hcache_job *j);
 void hcache_look_step(struct snic_hcache_control *c, struct hcache_job *j);
@@ -208,6 +211,14 @@ void hcache_prefetch_miss(struct snic_hcache_control *c, uint64_t ino, uint64_t 
 void hcache_prefetch_ahead(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn);
 /* Start a fetch if a stream wants one: 1, or 0. */
 int hcache_prefetch_next(struct snic_hcache_control *c);
+/* The reader does not get there: the file ends before @p lpn, or the store has failed. */
+void hcache_prefetch_forget(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn);
+
+/* ---- fetch.c ---- */
+
+void hcache_fetch_start(struct snic_hcache_control *c, struct hcache_job *j);
+/* Does the fetch hold or want its bucket's guard? */
+int hcache_fetch_guards(const struct hcache_job *j);
 void hcache_fetch_step(struct snic_hcache_control *c, struct hcache_job *j);
 
 #endif /* SNIC_HCACHE_CONTROL_PRIV_H */

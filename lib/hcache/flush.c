@@ -77,9 +77,8 @@ static void flush_seal(struct snic_hcache_control *c, struct hcache_job *j)
 {
     const struct snic_hcache_seal *seal = c->seal;
 
-    j->sum = seal->sum != NULL
-                 ? seal->sum(c->seal_ctx, j->ino, j->lpn, j->page, c->g.page_bytes)
-                 : 0;
+    j->sum =
+        seal->sum != NULL ? seal->sum(c->seal_ctx, j->ino, j->lpn, j->page, c->g.page_bytes) : 0;
     j->bytes = c->g.page_bytes;
     j->packed = 0;
     if (seal->pack != NULL) {
@@ -132,9 +131,7 @@ static int flush_lost(struct snic_hcache_control *c, struct hcache_job *j)
         flush_end(c, j, 0);
         return 1;
     }
-    flush_cas(c, j,
-              j->step == FLUSH_RELEASE ? flush_released(was)
-                                       : flush_finished(was, j->result),
+    flush_cas(c, j, j->step == FLUSH_RELEASE ? flush_released(was) : flush_finished(was, j->result),
               j->step);
     return 1;
 }
@@ -251,8 +248,8 @@ void hcache_fsync_looked(struct snic_hcache_control *c, uint64_t look)
     c->due.set = 0;
     c->fresh.set = 0;
     for (w = 0; w < c->look_words; w++) { /* C5, by C2 */
-        c->due.words[w] = c->fresh.words[w] | c->dirty.words[w] | c->later.words[w] |
-                          c->visiting.words[w];
+        c->due.words[w] =
+            c->fresh.words[w] | c->dirty.words[w] | c->later.words[w] | c->visiting.words[w];
         c->due.set += (uint64_t)__builtin_popcountll(c->due.words[w]);
         c->fresh.words[w] |= c->due.words[w];
         c->fresh.set += (uint64_t)__builtin_popcountll(c->fresh.words[w]);

@@ -184,8 +184,7 @@ int snic_hcache_get(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn,
 
 int snic_hcache_put(struct snic_hcache_host *h, struct snic_hcache_page *page)
 {
-    hcache_word *at =
-        hcache_state_at(&h->g, page->index / h->g.ways, page->index % h->g.ways);
+    hcache_word *at = hcache_state_at(&h->g, page->index / h->g.ways, page->index % h->g.ways);
     uint64_t s = atomic_load_explicit(at, memory_order_relaxed);
     uint32_t races;
 
@@ -268,8 +267,7 @@ static int hcache_take(struct snic_hcache_host *h, uint64_t bucket, uint32_t *wa
                 continue;
             /* H2; acquire pairs with the release of the page's last user */
             if (!atomic_compare_exchange_strong_explicit(
-                    at, &s,
-                    hcache_locked(s & SNIC_HCACHE__VERSIONS, holder, SNIC_HCACHE_INVALID),
+                    at, &s, hcache_locked(s & SNIC_HCACHE__VERSIONS, holder, SNIC_HCACHE_INVALID),
                     memory_order_acquire, memory_order_relaxed))
                 continue; /* it was hit, or the DPU took it: no victim any more */
             if (is_free)
@@ -288,8 +286,8 @@ static void hcache_name(struct snic_hcache_host *h, const struct hcache_place *p
                         uint64_t ino, uint64_t lpn)
 {
     uint64_t at = hcache_entry_offset(&h->g, p->bucket, way);
-    hcache_word *tags = hcache_at(&h->g, hcache_bucket_offset(&h->g, p->bucket) +
-                                             SNIC_HCACHE__TAGS + way / 4 * 8);
+    hcache_word *tags =
+        hcache_at(&h->g, hcache_bucket_offset(&h->g, p->bucket) + SNIC_HCACHE__TAGS + way / 4 * 8);
     uint64_t word = atomic_load_explicit(tags, memory_order_relaxed);
     unsigned shift = way % 4 * 16;
 
@@ -348,7 +346,7 @@ int snic_hcache_lock(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn, uin
         h->stats.hits++;
         if (flags == SNIC_HCACHE_FILL)
             r = snic_hcache_unlock(h, page, SNIC_HCACHE_UNLOCK_KEEP) == 0 ? SNIC_EEXIST
-                                                                           : SNIC_EBUSY;
+                                                                          : SNIC_EBUSY;
     } else if (r == 0) {
         h->stats.inserts++;
     }

@@ -31,7 +31,8 @@ int snic_hcache_read(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn, uin
     return snic_hcache_put(h, &page) == 0 ? r : SNIC_EBUSY;
 }
 
-static inline void batch_far(const struct snic_hcache__geo *g, const struct snic_hcache_req *r)
+static inline void hcache_batch_far(const struct snic_hcache__geo *g,
+                                    const struct snic_hcache_req *r)
 {
     struct hcache_place p = hcache_place(g->seed, g->buckets, r->ino, r->lpn);
 
@@ -39,7 +40,8 @@ static inline void batch_far(const struct snic_hcache__geo *g, const struct snic
 }
 
 /* The tags are here: ask for the entry and the beginning of the page that they name. */
-static inline void batch_near(const struct snic_hcache__geo *g, const struct snic_hcache_req *r)
+static inline void hcache_batch_near(const struct snic_hcache__geo *g,
+                                     const struct snic_hcache_req *r)
 {
     struct hcache_place p = hcache_place(g->seed, g->buckets, r->ino, r->lpn);
     uint64_t at = hcache_bucket_offset(g, p.bucket) + SNIC_HCACHE__TAGS;
@@ -73,16 +75,16 @@ uint32_t snic_hcache_read_n(struct snic_hcache_host *h, struct snic_hcache_req *
     uint32_t i;
 
     for (i = 0; i < n && i < SNIC_HCACHE__FAR; i++)
-        batch_far(&h->g, &reqs[i]);
+        hcache_batch_far(&h->g, &reqs[i]);
     for (i = 0; i < n && i < SNIC_HCACHE__NEAR; i++)
-        batch_near(&h->g, &reqs[i]);
+        hcache_batch_near(&h->g, &reqs[i]);
     for (i = 0; i < n; i++) {
         struct snic_hcache_req *r = &reqs[i];
 
         if (n - i > SNIC_HCACHE__FAR)
-            batch_far(&h->g, &reqs[i + SNIC_HCACHE__FAR]);
+            hcache_batch_far(&h->g, &reqs[i + SNIC_HCACHE__FAR]);
         if (n - i > SNIC_HCACHE__NEAR)
-            batch_near(&h->g, &reqs[i + SNIC_HCACHE__NEAR]);
+            hcache_batch_near(&h->g, &reqs[i + SNIC_HCACHE__NEAR]);
         r->result = snic_hcache_read(h, r->ino, r->lpn, r->offset, r->bytes, r->out);
         copied += r->result >= 0;
     }

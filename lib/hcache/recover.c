@@ -9,8 +9,8 @@
  *   DPU dead, DPU_READS, FLIGHT, AGAIN       none; status stays dirty, the next engine flushes it
  *   guard of the dead side                   0: what it was inserting is write-locked by it
  *
- * Each step is one CAS from the word that was judged, so the other side may work on, and a pass that
- * dies may be run again: a mended word is mended (idempotent).
+ * Each step is one CAS from the word that was judged, so the other side may work on, and a pass
+ * that dies may be run again: a mended word is mended (idempotent).
  */
 #include "snicstore/hcache.h"
 

@@ -10,8 +10,8 @@
  * page gets to the end of its queue.
  * Departures: the queues are of entries of one bucket, the order among those that came between two
  * looks is that of the entries, and victims are named before they leave, so that one that is hit
- * meanwhile stays where it is. There are ghosts of both queues, and the small one adapts: a page that
- * comes back says that the queue it left was too short (as in ARC).
+ * meanwhile stays where it is. There are ghosts of both queues, and the small one adapts: a page
+ * that comes back says that the queue it left was too short (as in ARC).
  *
  * CLOCK: one hand, a page with hits gets them taken away and a second chance.
  */
@@ -78,7 +78,7 @@ static void replace_leave(struct replace_s3 *s, uint32_t way)
         }
     g->print[g->next] = s->print[way];
     g->next = (uint16_t)((g->next + 1u) % SNIC_HCACHE__GHOSTS);
-    s->small &= (uint16_t)~(1u << way);
+    s->small &= (uint16_t) ~(1u << way);
     s->print[way] = 0;
 }
 
@@ -96,9 +96,8 @@ static void replace_enter(struct replace_s3 *s, struct snic_hcache_way *ways, ui
             s->target = (uint8_t)(s->target + SNIC_HCACHE__LONGER);
         returned = 1;
     } else if (replace_returns(&s->ghosts[0], print)) {
-        s->target = (uint8_t)(s->target > 4 + SNIC_HCACHE__SHORTER
-                                  ? s->target - SNIC_HCACHE__SHORTER
-                                  : 4);
+        s->target =
+            (uint8_t)(s->target > 4 + SNIC_HCACHE__SHORTER ? s->target - SNIC_HCACHE__SHORTER : 4);
         returned = 1;
     } else {
         s->small |= (uint16_t)(1u << way);
@@ -144,7 +143,7 @@ static int replace_pick(struct replace_s3 *s, struct snic_hcache_way *ways, int 
         replace_remove(s, at);
         replace_append(s, way);
         if (small) {
-            s->small &= (uint16_t)~(1u << way);
+            s->small &= (uint16_t) ~(1u << way);
             ways[way].hits = 0;
         } else {
             ways[way].hits--;
@@ -213,8 +212,7 @@ static uint32_t replace_clock_choose(void *state, struct snic_hcache_way *ways, 
 static const struct snic_hcache_policy replace_s3_policy = {
     sizeof(struct snic_hcache_policy), sizeof(struct replace_s3), "s3fifo", replace_s3_choose};
 static const struct snic_hcache_policy replace_clock_policy = {
-    sizeof(struct snic_hcache_policy), sizeof(struct replace_clock), "clock",
-    replace_clock_choose};
+    sizeof(struct snic_hcache_policy), sizeof(struct replace_clock), "clock", replace_clock_choose};
 
 const struct snic_hcache_policy *snic_hcache_policy_default(void)
 {
