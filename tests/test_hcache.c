@@ -198,6 +198,73 @@ static void test_hcache_full_bucket_flushes_and_replaces(void **state)
     hw_close(&w);
 }
 
+/* Only victims are replaced, and a victim that is hit is none any more. */
+static void test_hcache_victim_that_is_hit_stays(void **state)
+{
+    struct snic_hcache_opts o = {sizeof(o), 512, 4, SNIC_HCACHE_MODE_WRITE, 4, 7};
+    struct snic_hcache_page page;
+    struct hworld w;
+    uint64_t lpn;
+    int tries;
+
+    (void)state;
+    hw_open(&w, &o, &plain, support_seed());
+    hw_settle(&w, 100000);
+    for (lpn = 0; lpn < 4; lpn++) {
+        assert_int_equal(snic_hcache_lock(&w.host[0], 1, lpn, SNIC_HCACHE_FILL, &page), 0);
+        hw_fill(page.data, 512, 1, lpn, 0);
+        assert_int_equal(snic_hcache_unlock(&w.host[0], &page, SNIC_HCACHE_UNLOCK_FILLED), 0);
+    }
+    assert_int_equal(snic_hcache_lock(&w.host[0], 1, 9, 0, &page), SNIC_EAGAIN);
+    hw_event(&w, SNIC_HCACHE_EV_KICK, 0, 0, 0);
+    hw_settle(&w, 200000);
+    assert_int_equal(counts(&w).victims, 1);
+    for (tries = 0; tries < 4; tries++) /* one of them is it */
+        assert_int_equal(read_version(&w, 0, 1, (uint64_t)tries), 0);
+    assert_int_equal(counts(&w).victims, 0);
+    assert_int_equal(snic_hcache_lock(&w.host[0], 1, 9, 0, &page), SNIC_EAGAIN);
+    hw_event(&w, SNIC_HCACHE_EV_KICK, 0, 0, 0);
+    hw_settle(&w, 200000);
+    assert_int_equal(snic_hcache_lock(&w.host[0], 1, 9, 0, &page), 0);
+    assert_int_equal(snic_hcache_unlock(&w.host[0], &page, SNIC_HCACHE_UNLOCK_DROP), 0);
+    assert_int_equal(counts(&w).clean, 3);
+    hw_close(&w);
+}
+
+/* Pages used once leave before pages used twice, and what comes back is kept. */
+static void test_hcache_policy_scan_leaves_hot_pages(void **state)
+{
+    const struct snic_hcache_policy *p = snic_hcache_policy_default();
+    struct snic_hcache_way ways[16];
+    unsigned char mem[SNIC_HCACHE_POLICY_BYTES];
+    uint32_t i, round, hot = 0;
+
+    (void)state;
+    assert_true(p->state_bytes <= sizeof(mem));
+    memset(mem, 0, sizeof(mem));
+    memset(ways, 0, sizeof(ways));
+    for (i = 0; i < 16; i++) {
+        ways[i].print = i + 1;
+        ways[i].flags = SNIC_HCACHE_WAY_USED | SNIC_HCACHE_WAY_IDLE;
+        ways[i].hits = i < 8 ? 3 : 0;
+    }
+    for (round = 0; round < 200; round++) { /* a scan: each victim becomes a page never seen */
+        uint32_t named = p->choose(mem, ways, 16, 1);
+
+        assert_int_equal(__builtin_popcount(named), 1);
+        i = (uint32_t)__builtin_ctz(named);
+        ways[i].print = 1000 + round;
+        ways[i].hits = 0;
+        for (i = 0; i < 16 && round % 8 == 0; i++) /* the hot ones are used now and then */
+            if (ways[i].print <= 8)
+                ways[i].hits = 3;
+    }
+    for (i = 0; i < 16; i++)
+        hot += ways[i].print <= 8;
+    assert_int_equal(hot, 8);
+    assert_int_equal(p->choose(mem, ways, 16, 0), 0);
+}
+
 static void test_hcache_fsync_waits_for_its_pages(void **state)
 {
     struct snic_hcache_page page;
@@ -380,6 +447,69 @@ static void test_hcache_read_n_gives_each_its_result(void **state)
     hw_close(&w);
 }
 
+/* A visit is under way, in every state it can be in, when something happens that it has not seen.
+ */
+static void visit_under_way(struct hworld *w, uint64_t seed)
+{
+    static const struct snic_hcache_opts o = {sizeof(o), 512, 4, SNIC_HCACHE_MODE_WRITE, 4, 7};
+    struct snic_hcache_page page;
+    uint64_t i;
+
+    hw_open(w, &o, &plain, seed);
+    hw_settle(w, 100000);
+    for (i = 0; i < 3 + seed % 2; i++) {
+        assert_int_equal(snic_hcache_lock(&w->host[0], 1, i, SNIC_HCACHE_FILL, &page), 0);
+        hw_fill(page.data, 512, 1, i, 0);
+        assert_int_equal(snic_hcache_unlock(&w->host[0], &page, SNIC_HCACHE_UNLOCK_FILLED), 0);
+        (void)read_version(w, 0, 1, seed % 3);
+    }
+    hw_event(w, SNIC_HCACHE_EV_KICK, 0, 0, 0);
+    for (i = seed % 17; i > 0; i--)
+        (void)hw_work(w);
+}
+
+/* A page becomes dirty behind a visit's back, and then fsync is asked for. */
+static void test_hcache_fsync_during_visit_waits(void **state)
+{
+    struct hworld w;
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 0; seed < 2000; seed++) {
+        visit_under_way(&w, support_seed() * 10000 + seed);
+        lock_write(&w, 1, 1, seed % 3, 77);
+        hw_event(&w, SNIC_HCACHE_EV_FSYNC, 1, 1, 0);
+        while (w.syncs == 0)
+            if (!hw_work(&w))
+                hw_pass(&w, SNIC_NEVER);
+        assert_int_equal(w.store[1][seed % 3].version, 77);
+        hw_close(&w);
+    }
+}
+
+/* A host locks a page behind a visit's back, and dies. */
+static void test_hcache_host_death_during_visit_is_mended(void **state)
+{
+    struct snic_hcache_page page;
+    struct hworld w;
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 0; seed < 2000; seed++) {
+        int r;
+
+        visit_under_way(&w, support_seed() * 10000 + seed);
+        r = snic_hcache_lock(&w.host[1], 1, seed % 3, 0, &page);
+        assert_true(r == 0 || r == SNIC_EBUSY);
+        hw_event(&w, SNIC_HCACHE_EV_HOST_DEAD, 0, 0, 0);
+        while (w.recovered == 0)
+            if (!hw_work(&w))
+                hw_pass(&w, SNIC_NEVER);
+        assert_int_equal(counts(&w).write_locked, 0);
+        hw_close(&w);
+    }
+}
+
 /* Recovery by hand: torn pages go, whole ones stay. */
 static void test_hcache_recover_host_and_dpu(void **state)
 {
@@ -458,11 +588,15 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcache_locked_page_busy),
         cmocka_unit_test(test_hcache_read_cache_takes_no_dirty_page),
         cmocka_unit_test(test_hcache_full_bucket_flushes_and_replaces),
+        cmocka_unit_test(test_hcache_victim_that_is_hit_stays),
+        cmocka_unit_test(test_hcache_policy_scan_leaves_hot_pages),
         cmocka_unit_test(test_hcache_fsync_waits_for_its_pages),
         cmocka_unit_test(test_hcache_rewritten_in_flight_stays_dirty),
         cmocka_unit_test(test_hcache_sequential_misses_prefetch),
         cmocka_unit_test(test_hcache_seal_refused_sum_drops_page),
         cmocka_unit_test(test_hcache_read_n_gives_each_its_result),
+        cmocka_unit_test(test_hcache_fsync_during_visit_waits),
+        cmocka_unit_test(test_hcache_host_death_during_visit_is_mended),
         cmocka_unit_test(test_hcache_recover_host_and_dpu),
         cmocka_unit_test(test_hcache_unlock_twice_aborts),
         cmocka_unit_test(test_hcache_dma_failure_ends_engine),

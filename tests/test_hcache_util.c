@@ -231,15 +231,13 @@ static void hw_dma(struct hworld *w, struct hw_pending *p)
 
 int hw_work(struct hworld *w)
 {
-    uint32_t start = (uint32_t)snic_rng_below(&w->rng, HW_PENDING);
-    struct hw_pending *p;
+    struct hw_pending *p = w->pending;
     uint32_t i;
 
     if (w->pendings == 0)
         return 0;
-    for (i = 0; !w->pending[(start + i) % HW_PENDING].live; i++)
-        ;
-    p = &w->pending[(start + i) % HW_PENDING];
+    for (i = (uint32_t)snic_rng_below(&w->rng, w->pendings); i > 0 || !p->live; p++)
+        i -= p->live;
     w->now += 100;
     switch (p->a.kind) {
     case SNIC_HCACHE_ACT_DMA:
