@@ -295,7 +295,10 @@ static void run(const struct snic_hcache_opts *o, const struct snic_hcache_contr
     assert_true(snic_hcache_control_idle(r.w.c));
     for (i = 0; i < HW_INOS; i++)
         for (k = 0; k < LPNS; k++)
-            assert_int_equal(r.w.store[i][k].version, r.shadow[i][k]);
+            if (r.w.store[i][k].version != r.shadow[i][k])
+                fail_msg("seed %u: page %u/%u ends as %u, written last was %u", (unsigned)seed,
+                         (unsigned)i, (unsigned)k, (unsigned)r.w.store[i][k].version,
+                         (unsigned)r.shadow[i][k]);
     assert_int_equal(snic_hcache_check(r.w.mem, r.w.size, &c), 0);
     assert_int_equal(c.dirty + c.invalid + c.read_locked + c.write_locked + c.flights + c.guards,
                      0);
