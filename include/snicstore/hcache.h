@@ -215,6 +215,7 @@ struct snic_hcache_page {
     void *data; /**< page_bytes                                                              */
     uint64_t ino;
     uint64_t lpn;
+    uint64_t entry; /**< private: where its entry is                                         */
     uint32_t index; /**< of entry and page                                                   */
     uint32_t flags; /**< SNIC_HCACHE_AHEAD, SNIC_HCACHE_NEW                                  */
     uint32_t held;  /**< private: 0, or the kind of lock                                     */

@@ -113,6 +113,7 @@ static void hcache_describe(struct snic_hcache_host *h, struct snic_hcache_page 
 
     page->data = h->g.base + hcache_data_offset(&h->g, index);
     page->index = (uint32_t)index;
+    page->entry = hcache_entry_offset(&h->g, bucket, way);
     page->held = held;
     page->reserved = 0;
     page->flags = (before & SNIC_HCACHE__AHEAD) != 0 ? SNIC_HCACHE_AHEAD : 0;
@@ -184,7 +185,7 @@ int snic_hcache_get(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn,
 
 int snic_hcache_put(struct snic_hcache_host *h, struct snic_hcache_page *page)
 {
-    hcache_word *at = hcache_state_at(&h->g, page->index / h->g.ways, page->index % h->g.ways);
+    hcache_word *at = hcache_at(&h->g, page->entry);
     uint64_t s = atomic_load_explicit(at, memory_order_relaxed);
     uint32_t races;
 
@@ -382,8 +383,7 @@ static int hcache_unlocked(uint64_t s, enum snic_hcache_how how, uint64_t *next)
 int snic_hcache_unlock(struct snic_hcache_host *h, struct snic_hcache_page *page,
                        enum snic_hcache_how how)
 {
-    uint64_t bucket = page->index / h->g.ways;
-    hcache_word *at = hcache_state_at(&h->g, bucket, page->index % h->g.ways);
+    hcache_word *at = hcache_at(&h->g, page->entry);
     uint64_t s = atomic_load_explicit(at, memory_order_relaxed);
     uint64_t next;
     uint32_t races;
@@ -408,7 +408,7 @@ int snic_hcache_unlock(struct snic_hcache_host *h, struct snic_hcache_page *page
             hcache_count_free(&h->g, 1);
         else if (hcache_status_of(next) == SNIC_HCACHE_DIRTY &&
                  hcache_status_of(s) != SNIC_HCACHE_DIRTY)
-            hcache_flag(&h->g, bucket); /* H4 */
+            hcache_flag(&h->g, page->index / h->g.ways); /* H4 */
         return 0;
     }
     page->held = 0;
