@@ -422,6 +422,104 @@ static void test_hcache_seal_refused_sum_drops_page(void **state)
     hw_close(&w);
 }
 
+/* A page of one byte repeated packs into that byte; parity is what is stored, inverted. */
+static uint32_t toy_pack(void *ctx, const void *page, uint32_t bytes, void *out)
+{
+    const unsigned char *p = page;
+    uint32_t i;
+
+    ++*(int *)ctx;
+    for (i = 1; i < bytes; i++)
+        if (p[i] != p[0])
+            return 0;
+    *(unsigned char *)out = p[0];
+    return 1;
+}
+
+static int toy_unpack(void *ctx, const void *packed, uint32_t packed_bytes, void *page,
+                      uint32_t bytes)
+{
+    ++*(int *)ctx;
+    if (packed_bytes != 1)
+        return SNIC_ECORRUPT;
+    memset(page, *(const unsigned char *)packed, bytes);
+    return 0;
+}
+
+static void toy_parity(void *ctx, const void *stored, uint32_t bytes, void *parity)
+{
+    ++*(int *)ctx;
+    assert_int_equal(bytes, 1);
+    *(unsigned char *)parity = (unsigned char)~*(const unsigned char *)stored;
+}
+
+/* The world's next pending action of this kind. */
+static struct hw_pending *pending_of(struct hworld *w, uint32_t kind)
+{
+    for (;;) {
+        uint32_t i;
+
+        for (i = 0; i < HW_PENDING; i++)
+            if (w->pending[i].live && w->pending[i].a.kind == kind)
+                return &w->pending[i];
+        if (!hw_work(w))
+            hw_pass(w, SNIC_NEVER);
+    }
+}
+
+static void test_hcache_seal_packs_and_unpacks(void **state)
+{
+    struct snic_hcache_seal toy = *snic_hcache_seal_crc();
+    struct snic_hcache_control_opts co = plain;
+    struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FETCHED, .summed = 1, .bytes = 1};
+    struct snic_hcache_page page;
+    struct hw_pending *p;
+    struct hworld w;
+    unsigned char out[512], want[512];
+    int calls = 0;
+
+    (void)state;
+    toy.pack = toy_pack;
+    toy.unpack = toy_unpack;
+    toy.parity = toy_parity;
+    toy.parity_bytes = 1;
+    co.seal = &toy;
+    co.seal_ctx = &calls;
+    co.prefetch_max = 4;
+    hw_open(&w, &small, &co, support_seed());
+    w.hostile = 1; /* the store does not know these contents */
+    hw_settle(&w, 100000);
+    assert_int_equal(snic_hcache_lock(&w.host[0], 1, 3, 0, &page), 0);
+    memset(page.data, 7, 512);
+    assert_int_equal(snic_hcache_unlock(&w.host[0], &page, SNIC_HCACHE_UNLOCK_DIRTY), 0);
+    hw_event(&w, SNIC_HCACHE_EV_FSYNC, 1, 1, 0);
+    p = pending_of(&w, SNIC_HCACHE_ACT_FLUSH);
+    assert_int_equal(p->a.packed, 1);
+    assert_int_equal(p->a.bytes, 1);
+    assert_int_equal(*(unsigned char *)p->a.data, 7);
+    assert_int_equal(*(unsigned char *)p->a.parity, 0xf8);
+    memset(want, 7, sizeof(want));
+    assert_int_equal(p->a.sum, toy.sum(NULL, 1, 3, want, 512)); /* of the page as it is read */
+    hw_settle(&w, 1000000);
+    /* and back: the page that follows the first miss of another file */
+    hw_event(&w, SNIC_HCACHE_EV_MISS, 0, 2, 0);
+    p = pending_of(&w, SNIC_HCACHE_ACT_FETCH);
+    *(unsigned char *)p->a.data = 9;
+    memset(want, 9, sizeof(want));
+    ev.id = p->a.id;
+    ev.lpn = p->a.lpn;
+    ev.sum = toy.sum(NULL, 2, ev.lpn, want, 512);
+    p->live = 0;
+    w.pendings--;
+    assert_int_equal(hw_step(&w, &ev), 0);
+    hw_settle(&w, 1000000);
+    assert_true(snic_hcache_read(&w.host[0], 2, ev.lpn, 0, 512, out) >= 0);
+    assert_memory_equal(out, want, 512);
+    assert_int_equal(calls, 3);
+    assert_int_equal(snic_hcache_control_counters(w.c)->bad_sums, 0);
+    hw_close(&w);
+}
+
 static void test_hcache_read_n_gives_each_its_result(void **state)
 {
     struct snic_hcache_req reqs[20];
@@ -594,6 +692,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcache_rewritten_in_flight_stays_dirty),
         cmocka_unit_test(test_hcache_sequential_misses_prefetch),
         cmocka_unit_test(test_hcache_seal_refused_sum_drops_page),
+        cmocka_unit_test(test_hcache_seal_packs_and_unpacks),
         cmocka_unit_test(test_hcache_read_n_gives_each_its_result),
         cmocka_unit_test(test_hcache_fsync_during_visit_waits),
         cmocka_unit_test(test_hcache_host_death_during_visit_is_mended),
