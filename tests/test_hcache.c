@@ -325,6 +325,7 @@ static void test_hcache_fsync_waits_for_its_pages(void **state)
 /* Rewritten while the store writes the old content: dirty it stays, and both arrive in order. */
 static void test_hcache_rewritten_in_flight_stays_dirty(void **state)
 {
+    struct snic_hcache_page page;
     struct hworld w;
     uint64_t i;
     int found = 0;
@@ -343,6 +344,7 @@ static void test_hcache_rewritten_in_flight_stays_dirty(void **state)
     assert_int_equal(counts(&w).flights, 1);
     i = 1;
     assert_int_equal(snic_hcache_drop(&w.host[0], 1, &i, 1), SNIC_EBUSY);
+    assert_int_equal(snic_hcache_lock(&w.host[0], 1, 1, SNIC_HCACHE_DIRECT, &page), SNIC_EBUSY);
     lock_write(&w, 0, 1, 1, 6);
     hw_settle(&w, 200000);
     assert_int_equal(w.synced_id, 1);

@@ -99,7 +99,8 @@ static void begin(struct thread *t, struct snic_hcache_host *h)
         hw_fill(t->page.data, r.w.info.page_bytes / 2, t->ino, t->lpn, t->version);
         t->what = WRITING;
     } else if (dice < 88) {
-        if (!r.cutting[t->ino] && snic_hcache_lock(h, t->ino, t->lpn, 0, &t->page) == 0)
+        if (!r.cutting[t->ino] &&
+            snic_hcache_lock(h, t->ino, t->lpn, SNIC_HCACHE_DIRECT, &t->page) == 0)
             t->what = DIRECT;
     } else if (dice < 91) {
         uint32_t i;
@@ -146,18 +147,10 @@ static void go_on(struct thread *t, struct snic_hcache_host *h)
         assert_int_equal(snic_hcache_unlock(h, &t->page, SNIC_HCACHE_UNLOCK_DIRTY), 0);
         r.shadow[t->ino][t->lpn] = t->version;
         break;
-    case DIRECT: {
-        /* the flight of an earlier content is over first, then the store is written */
-        uint64_t older = r.w.store[t->ino][t->lpn].version;
-
-        r.w.store[t->ino][t->lpn].version = r.version + 1;
-        if (snic_hcache_unlock(h, &t->page, SNIC_HCACHE_UNLOCK_DROP) == SNIC_EBUSY) {
-            r.w.store[t->ino][t->lpn].version = older;
-            return;
-        }
-        r.shadow[t->ino][t->lpn] = ++r.version;
+    case DIRECT:
+        r.w.store[t->ino][t->lpn].version = r.shadow[t->ino][t->lpn] = ++r.version;
+        assert_int_equal(snic_hcache_unlock(h, &t->page, SNIC_HCACHE_UNLOCK_DROP), 0);
         break;
-    }
     case CUT_DROP:
         if (snic_hcache_drop(h, t->ino, &t->lpn, LPNS - 1) != 0)
             return;

@@ -122,14 +122,9 @@ static void do_direct(struct snic_hcache_host *h, uint64_t lpn)
     struct snic_hcache_page page;
     uint64_t v;
 
-    if (snic_hcache_lock(h, 1, lpn, 0, &page) != 0)
+    if (snic_hcache_lock(h, 1, lpn, SNIC_HCACHE_DIRECT, &page) != 0)
         return;
     v = atomic_load(&s.shadow[lpn]);
-    if ((page.flags & SNIC_HCACHE_NEW) == 0) { /* its old content's flight may be under way */
-        if (snic_hcache_unlock(h, &page, SNIC_HCACHE_UNLOCK_KEEP) != 0)
-            broken(__LINE__);
-        return;
-    }
     pthread_mutex_lock(&s.lock);
     s.store[lpn] = v + 1;
     pthread_mutex_unlock(&s.lock);

@@ -69,7 +69,7 @@
  *   read         get or read; SNIC_ENOENT: lock with FILL, read the store into the page, unlock
  *                FILLED (or DROP when that failed).
  *   write        lock; if it answers NEW, the page must be filled or written whole; unlock DIRTY.
- *   direct write lock each page, whole pages only, write the store, unlock with DROP.
+ *   direct write lock each page with DIRECT, whole pages only, write the store, unlock with DROP.
  *   direct read  get each page; read the store for those that are not there.
  *   truncate     snic_hcache_drop() behind the new end (the page that it cuts is written, with
  *                zeroes, like any other), truncate the store, drop again: what a reader has filled
@@ -251,10 +251,13 @@ SNIC_API SNIC_NODISCARD int snic_hcache_put(struct snic_hcache_host *h,
 #define SNIC_HCACHE_PRESENT (1u << 0)
 /** lock: only a page that is not there, SNIC_EEXIST when it is: for a fill after a read miss. */
 #define SNIC_HCACHE_FILL (1u << 1)
+/** lock: not while an earlier content is on its way to the store (SNIC_EBUSY): for a direct write,
+ *  which that would overtake, and which no flush begins under. */
+#define SNIC_HCACHE_DIRECT (1u << 2)
 /**
  * Write-lock the page, inserting it if it is not there: then page->flags has SNIC_HCACHE_NEW, the
  * content is undefined, and nobody else sees the page before unlock. [host]
- * @param flags  0, SNIC_HCACHE_PRESENT or SNIC_HCACHE_FILL
+ * @param flags  0, SNIC_HCACHE_PRESENT, SNIC_HCACHE_FILL or SNIC_HCACHE_DIRECT
  * @return 0 and *page; SNIC_EBUSY someone holds the page or inserts in its bucket; SNIC_EAGAIN no
  *         entry free and no victim: ring the control plane's doorbell (EV_KICK), then wait or go
  *         to the store without the cache, holding nothing; SNIC_ENOENT, SNIC_EEXIST see flags;

@@ -224,7 +224,8 @@ static int hcache_try_write(struct snic_hcache_host *h, uint64_t bucket, uint32_
             hcache_status_of(s) == SNIC_HCACHE_FREE ||
             hcache_lock_of(s) == SNIC_HCACHE_LOCK_INVALID)
             return SNIC_ENOENT;
-        if (hcache_lock_of(s) != SNIC_HCACHE_LOCK_NONE)
+        if (hcache_lock_of(s) != SNIC_HCACHE_LOCK_NONE ||
+            ((page->flags & SNIC_HCACHE_DIRECT) != 0 && (s & SNIC_HCACHE__FLIGHT) != 0))
             return SNIC_EBUSY;
         next = hcache_locked(hcache_hit(s), hcache_holder(h->owner, h->epoch), hcache_status_of(s));
         /* acquire pairs with the release of readers and writers before us */
@@ -336,8 +337,9 @@ int snic_hcache_lock(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn, uin
     struct hcache_place p = hcache_place(h->g.seed, h->g.buckets, ino, lpn);
     int r;
 
-    if (flags > SNIC_HCACHE_FILL || flags == (SNIC_HCACHE_PRESENT | SNIC_HCACHE_FILL))
+    if (flags > SNIC_HCACHE_DIRECT || (flags & (flags - 1)) != 0)
         return SNIC_EINVAL;
+    page->flags = flags; /* until it is described */
     page->ino = ino;
     page->lpn = lpn;
     r = hcache_find_write(h, &p, page);
