@@ -19,6 +19,7 @@
 
 #include "snicstore/ring.h"
 #include "snicstore/cuckoo.h"
+#include "snicstore/hcache.h"
 #include "snicstore/ebs.h"
 
 #include "snicstore/gimbal.h"

@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 32, MESSAGES = 10, LOG = 96, LATES = 6, DEPTH = 400 };
+/* A program with longer stories says so when it is built. */
+#ifndef EXPLORE_MESSAGES
+#define EXPLORE_MESSAGES 10
+#endif
+#ifndef EXPLORE_LOG
+#define EXPLORE_LOG 96
+#endif
+enum { WORDS = 32, MESSAGES = EXPLORE_MESSAGES, LOG = EXPLORE_LOG, LATES = 6, DEPTH = 400 };
 
 typedef uint8_t view[WORDS];
 
@@ -488,12 +495,33 @@ static void mix_bytes(uint64_t h[2], const void *at, size_t bytes)
     }
 }
 
+static void hash_state_sc(const struct state *st, uint64_t h[2])
+{
+    unsigned i;
+
+    for (i = 0; i < x.words; i++)
+        mix(h, st->message[i][st->count[i] - 1].value);
+    for (i = 0; i < x.s->threads; i++) {
+        const struct thread *t = &st->thread[i];
+
+        mix(h, t->done ? t->outcome : (uint64_t)t->logged << 8);
+        mix(h, t->done);
+        if (!t->done)
+            mix_bytes(h, t->log, t->logged * sizeof(t->log[0]));
+    }
+    h[0] |= 1; /* 0 marks a free place */
+}
+
 static void hash_state(const struct state *st, uint64_t h[2])
 {
     unsigned i, k;
 
     h[0] = 1;
     h[1] = 2;
+    if (x.s->sc) {
+        hash_state_sc(st, h);
+        return;
+    }
     mix_bytes(h, st->sc, sizeof(view));
     mix_bytes(h, st->fenced, sizeof(view));
     for (i = 0; i < x.words; i++) {

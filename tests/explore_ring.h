@@ -85,6 +85,9 @@ struct explore_scenario {
     void (*final)(const uint64_t *outcome);
     void *memory; /* the shared memory, restored for each state */
     size_t memory_bytes;
+    /* Every access is seq_cst: of a word only the newest value counts, of a thread that has ended
+     * only its outcome. */
+    int sc;
 };
 
 #define EXPLORE_DEAD UINT64_MAX

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Prefetching: who reads in sequence, and what of it is to be fetched.
+ *
+ * The control plane sees misses only. A second miss in sequence opens a window, further ones and
+ * reached marks double it. The first page of every batch is marked AHEAD: the host's first hit of
+ * it says that the reader has got there, and the next batch is asked for while it still reads this
+ * one (as Linux's readahead does). Nothing there, or nothing behind: the stream is forgotten.
+ */
+#include "snicstore/hcache.h"
+
+#include "hcache/control_priv.h"
+
+#include <string.h>
+
+#define SNIC_HCACHE__WINDOW_MIN 4u
+
+static void prefetch_extend(struct snic_hcache_control *c, struct hcache_stream *s, uint64_t to)
+{
+    uint64_t most = s->next + 2 * (uint64_t)c->prefetch_max;
+
+    if (most < s->next)
+        return;
+    to = snic_min_u64(to, most);
+    if (s->from < s->next)
+        s->from = s->next;
+    if (to <= s->from)
+        return;
+    if (s->to < to) {
+        if (s->to <= s->from)
+            s->mark = 1;
+        s->to = to;
+    }
+    c->streams_open |= UINT64_C(1) << (s - c->stream);
+}
+
+static void prefetch_wider(const struct snic_hcache_control *c, struct hcache_stream *s)
+{
+    s->window = s->window * 2 < SNIC_HCACHE__WINDOW_MIN ? SNIC_HCACHE__WINDOW_MIN : s->window * 2;
+    if (s->window > c->prefetch_max)
+        s->window = c->prefetch_max;
+}
+
+void hcache_prefetch_miss(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn, uint32_t count)
+{
+    struct hcache_stream *oldest = &c->stream[0];
+    uint64_t end = lpn + (count != 0 ? count : 1);
+    uint32_t i;
+
+    if (c->prefetch_max == 0 || end < lpn)
+        return;
+    for (i = 0; i < SNIC_HCACHE_STREAMS; i++) {
+        struct hcache_stream *s = &c->stream[i];
+
+        if (s->used != 0 && s->ino == ino && lpn >= s->next &&
+            lpn <= snic_max_u64(s->next, s->to)) {
+            s->used = ++c->stream_clock;
+            s->next = end;
+            prefetch_wider(c, s);
+            prefetch_extend(c, s, end + s->window);
+            return;
+        }
+        if (s->used < oldest->used)
+            oldest = s;
+    }
+    memset(oldest, 0, sizeof(*oldest));
+    c->streams_open &= ~(UINT64_C(1) << (oldest - c->stream));
+    oldest->ino = ino;
+    oldest->next = oldest->from = oldest->to = end;
+    oldest->used = ++c->stream_clock;
+    if (lpn == 0) { /* most files are read from their beginning to their end */
+        prefetch_wider(c, oldest);
+        prefetch_extend(c, oldest, end + oldest->window);
+    }
+}
+
+void hcache_prefetch_ahead(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn)
+{
+    uint32_t i;
+
+    for (i = 0; i < SNIC_HCACHE_STREAMS && c->prefetch_max != 0; i++) {
+        struct hcache_stream *s = &c->stream[i];
+
+        if (s->used != 0 && s->ino == ino && lpn < s->to &&
+            s->to - lpn <= 4 * (uint64_t)c->prefetch_max) {
+            s->used = ++c->stream_clock;
+            s->next = snic_max_u64(s->next, lpn + 1);
+            prefetch_wider(c, s);
+            prefetch_extend(c, s, s->to + s->window);
+            return;
+        }
+    }
+}
+
+/* The file ends here, or the store has failed. */
+void hcache_prefetch_forget(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn)
+{
+    uint32_t i;
+
+    for (i = 0; i < SNIC_HCACHE_STREAMS; i++) {
+        struct hcache_stream *s = &c->stream[i];
+
+        if (s->used != 0 && s->ino == ino && lpn < s->to && s->next <= lpn) {
+            s->to = s->from;
+            s->window = 0;
+            c->streams_open &= ~(UINT64_C(1) << i);
+        }
+    }
+}
+
+/* Does a fetch of ours hold or want this bucket's guard? */
+static int prefetch_guarding(const struct snic_hcache_control *c, uint64_t bucket)
+{
+    uint32_t i;
+
+    for (i = 0; i < c->jobs_max && c->fetching != 0; i++)
+        if (c->jobs[i].kind == SNIC_HCACHE__JOB_FETCH && c->jobs[i].bucket == bucket &&
+            hcache_fetch_guards(&c->jobs[i]))
+            return 1;
+    return 0;
+}
+
+int hcache_prefetch_next(struct snic_hcache_control *c)
+{
+    while (c->streams_open != 0 && c->fetching < (c->jobs_max + 1) / 2) {
+        uint32_t i = (uint32_t)__builtin_ctzll(c->streams_open);
+        struct hcache_stream *s = &c->stream[i];
+        struct hcache_place p = hcache_place(c->g.seed, c->g.buckets, s->ino, s->from);
+        struct hcache_job *j;
+
+        if (prefetch_guarding(c, p.bucket))
+            return 0; /* its next step asks again */
+        j = hcache_job_start(c, SNIC_HCACHE__JOB_FETCH, p.bucket);
+        if (j == NULL)
+            return 0;
+        j->ino = s->ino;
+        j->lpn = s->from++;
+        j->tag = p.tag;
+        j->ahead = s->mark;
+        s->mark = 0;
+        if (s->from >= s->to)
+            c->streams_open &= ~(UINT64_C(1) << i);
+        if (hcache_bit(&c->mend[0], p.bucket) || hcache_bit(&c->mend[1], p.bucket)) {
+            c->stats.prefetch_dropped++; /* C4 */
+            hcache_job_end(c, j);
+            continue;
+        }
+        c->fetching++;
+        hcache_fetch_start(c, j);
+        return 1;
+    }
+    return 0;
+}

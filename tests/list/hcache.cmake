@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+snic_test(hcache hcache SOURCES test_hcache_util.c TIMEOUT 300)
+snic_test(hcache_random hcache SOURCES test_hcache_util.c TIMEOUT 300)
+snic_test(hcache_hostile hcache SOURCES test_hcache_util.c TIMEOUT 300)
+snic_test(hcache_killed hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS slow)
+snic_test(hcache_threads hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS threads)
+if("dma" IN_LIST SNIC_WANTED_MODULES) # the door is not among hcache's needs
+  snic_test(hcache_dma hcache SOURCES test_hcache_util.c TIMEOUT 300)
+endif()
+# The explorer compiles the host's sources a second time; it shows nothing new in the single header
+# or under qemu.
+snic_test(hcache_explore hcache SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
+foreach(t hcache_explore)
+  if(TARGET test_${t})
+    target_compile_definitions(test_${t} PRIVATE EXPLORE_MESSAGES=20 EXPLORE_LOG=192)
+  endif()
+endforeach()
+# The simulator of replacement reads an iolog and draws.
+if(TARGET hcache_sim AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME hcache_sim COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/hcache_sim.sh
+    $<TARGET_FILE:hcache_sim>)
+  set_tests_properties(hcache_sim PROPERTIES LABELS hcache TIMEOUT 120)
+endif()
