@@ -29,6 +29,7 @@
 #include "snicstore/kvfs.h"
 #include "snicstore/solar.h"
 #include "snicstore/luna.h"
+#include "snicstore/nvmefs.h"
 
 #include "snicstore/qos.h"
 #include "snicstore/wal.h"

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+snic_test(nvmefs nvmefs)
+snic_test(nvmefs_pair nvmefs)
