@@ -239,7 +239,9 @@ static void word_run(uint32_t depth, uint32_t word, uint32_t length, uint32_t fl
     while (kept > 0)
         duo_serve(&x, held[--kept]);
     duo_kick(&x, 0);
-    serve_all(&x);
+    do {
+        serve_all(&x);
+    } while (snic_nvmefs_dpu_sleep(x.d));
     while (snic_nvmefs_host_reap(x.h[0]) != NULL)
         reaped++;
     /* Nothing is lost, whatever the order: a bell that was not rung would leave one behind. */
@@ -273,7 +275,7 @@ struct crowd {
 
 static void crowd_submit(struct duo *x, struct crowd *all, uint32_t n, uint16_t q)
 {
-    struct crowd *c = &all[snic_rng_below(&x->rng, n)];
+    struct crowd *c = &all[q * n + snic_rng_below(&x->rng, n)];
     static const uint8_t ops[4] = {SNIC_NVMEFS_GETATTR, SNIC_NVMEFS_READ, SNIC_NVMEFS_GETATTR,
                                    SNIC_NVMEFS_READ};
     if (c->state != 0)
@@ -342,7 +344,7 @@ static void crowd_run(uint32_t flags, uint32_t steps, uint32_t chunks, uint64_t 
         case 0:
         case 1:
             /* each queue has requests of its own */
-            crowd_submit(&x, all + q * 12, 12, q);
+            crowd_submit(&x, all, 12, q);
             duo_kick(&x, q);
             break;
         case 2:
@@ -577,9 +579,9 @@ static void test_nvmefs_who_sleeps_is_rung(void **state)
         }
     }
     struct snic_nvmefs_dpu_stats s;
+    duo_settle(&x);
     snic_nvmefs_dpu_get_stats(x.d, &s);
     assert_true(s.disarms > 0 && s.arms > 0);
-    duo_settle(&x);
     duo_check(&x);
     duo_close(&x);
 }
@@ -612,13 +614,13 @@ static void test_nvmefs_a_busy_queue_rings_no_bell(void **state)
             assert_int_equal(snic_nvmefs_host_submit(x.h[0], got), 0);
         }
         duo_kick(&x, 0);
-        if (done == 0 || (done > 1000 && up == 0 && down == 0)) {
+        if (done < 1000) {
             up = x.bells_up;
             down = x.bells_down;
         }
     }
     assert_int_equal(x.bells_up, up);
-    assert_true(x.bells_down - down <= 1);
+    assert_int_equal(x.bells_down, down);
     for (int i = 0; i < 100; i++)
         serve_all(&x);
     while (snic_nvmefs_host_reap(x.h[0]) != NULL)

@@ -56,6 +56,7 @@ static int nvmefs_check_queue(const struct snic_nvmefs_dpu *d, const struct nvme
 {
     uint32_t busy = 0;
     uint32_t done = 0;
+    uint32_t nexts = 0;
     for (uint32_t i = 0; i < d->opts.depth_max; i++) {
         const struct nvmefs_cmd *c = &q->cmds[i];
         if (c->state > NVMEFS_CMD_POSTING)
@@ -64,8 +65,10 @@ static int nvmefs_check_queue(const struct snic_nvmefs_dpu *d, const struct nvme
         all->chunks += c->chunk_count;
         busy += c->state != NVMEFS_CMD_FREE;
         done += c->state == NVMEFS_CMD_DONE;
-        if (c->state == NVMEFS_CMD_FREE && (c->chunk_count != 0 || !snic_link_alone(&c->link) ||
-                                            !snic_link_alone(&c->cancel_link)))
+        nexts += c->has_next;
+        if (c->state == NVMEFS_CMD_FREE &&
+            (c->chunk_count != 0 || c->has_next || !snic_link_alone(&c->link) ||
+             !snic_link_alone(&c->cancel_link)))
             return SNIC_ECORRUPT;
         if (i >= q->depth && c->state != NVMEFS_CMD_FREE)
             return SNIC_ECORRUPT;
@@ -73,8 +76,9 @@ static int nvmefs_check_queue(const struct snic_nvmefs_dpu *d, const struct nvme
             if (c->chunks[k] >= d->opts.chunks)
                 return SNIC_ECORRUPT;
     }
-    if (busy != q->busy || done != nvmefs_check_list(&q->done, NVMEFS_CMD_DONE) ||
-        q->refused_tail - q->refused_head > SNIC_NVMEFS__REFUSED)
+    if (busy != q->busy || nexts != q->nexts ||
+        done != nvmefs_check_list(&q->done, NVMEFS_CMD_DONE) ||
+        q->refused_tail - q->refused_head + nexts > SNIC_NVMEFS__REFUSED)
         return SNIC_ECORRUPT; /* D1 */
     if (q->state == NVMEFS_QUEUE_CLOSED && (busy != 0 || q->steps != 0))
         return SNIC_ECORRUPT;

@@ -66,6 +66,8 @@ void nvmefs_cmd_free(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
     nvmefs_chunks_give(d, c);
     c->state = NVMEFS_CMD_FREE;
     q->busy--;
+    q->nexts -= c->has_next;
+    c->has_next = 0;
     if (fed)
         nvmefs_cmd_feed(d);
 }
@@ -245,6 +247,13 @@ int nvmefs_cmd_abort(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
             snic_link_append(&d->cancels, &c->cancel_link);
         }
         return 1;
+    case NVMEFS_CMD_POSTING:
+        if (!c->has_next)
+            return 0;
+        c->has_next = 0;
+        nvmefs_queue_of(d, c)->nexts--;
+        nvmefs_refuse(nvmefs_queue_of(d, c), c->user.req.cid, SNIC_NVMEFS_STATUS_ABORTED, 0);
+        return 1;
     default:
         return 0;
     }
@@ -292,12 +301,18 @@ void nvmefs_cmd_begin(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, const v
 {
     struct snic_nvmefs_sqe e;
     uint32_t status = snic_nvmefs_sqe_decode(&e, entry);
-    d->stats.commands++;
     if (e.cid >= q->depth) {
         nvmefs_refuse(q, e.cid, SNIC_NVMEFS_STATUS_FIELD, 0);
         return;
     }
     struct nvmefs_cmd *c = &q->cmds[e.cid];
+    if (c->state == NVMEFS_CMD_POSTING && !c->has_next) {
+        memcpy(c->next, entry, sizeof(c->next));
+        c->has_next = 1;
+        q->nexts++;
+        return;
+    }
+    d->stats.commands++;
     if (c->state != NVMEFS_CMD_FREE) {
         nvmefs_refuse(q, e.cid, SNIC_NVMEFS_STATUS_CID, 0);
         return;

@@ -103,9 +103,15 @@ void nvmefs_post_again(struct nvmefs_step *s)
 void nvmefs_post_done(struct snic_nvmefs_dpu *d, struct nvmefs_step *s, int result)
 {
     struct nvmefs_queue *q = &d->queues[s->queue];
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->cmds[i] != NULL)
-            nvmefs_cmd_free(d, s->cmds[i]);
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct nvmefs_cmd *c = s->cmds[i];
+        if (c == NULL)
+            continue;
+        int next = c->has_next;
+        nvmefs_cmd_free(d, c);
+        if (next && result == 0 && q->state == NVMEFS_QUEUE_OPEN)
+            nvmefs_cmd_begin(d, q, c->next);
+    }
     if (result != 0) {
         nvmefs_queue_fail(d, q, result);
         return;

@@ -137,7 +137,9 @@ struct nvmefs_cmd {
     uint8_t told;    /* the file system was told so                                           */
     uint8_t cancel;  /* on the list of those to be told                                       */
     uint8_t header_here;
-    uint8_t sent; /* the answer and data out are there                                        */
+    uint8_t has_next; /* POSTING: the host has seen the completion before we heard of it, and
+                         uses the command id again: next is that entry                      */
+    uint8_t sent;     /* the answer and data out are there                                        */
     uint16_t status;
     uint16_t wh_len;
     uint16_t rh_len;
@@ -154,6 +156,7 @@ struct nvmefs_cmd {
     uint32_t chunks[SNIC_NVMEFS_PIECES_MAX];
     struct snic_iov iov[SNIC_NVMEFS_PIECES_MAX];
     struct snic_link cancel_link;
+    uint64_t next[SNIC_NVMEFS_SQE_BYTES / 8];
     uint64_t answer[SNIC_NVMEFS_ANSWER_MAX / 8];
     uint64_t ctl[SNIC_NVMEFS__CTL_BYTES / 8];
 };
@@ -213,6 +216,7 @@ struct nvmefs_queue {
     uint64_t bells;
     uint32_t refused_head;
     uint32_t refused_tail;
+    uint32_t nexts; /* commands that have one */
     struct nvmefs_refusal refused[SNIC_NVMEFS__REFUSED];
     struct snic_link done;
     struct nvmefs_cmd *cmds; /* by command id                                                  */
