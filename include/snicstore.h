@@ -37,6 +37,7 @@
 #include "snicstore/volume.h"
 #include "snicstore/replica.h"
 #include "snicstore/fs.h"
+#include "snicstore/nvmefslink.h"
 
 #include "snicstore/channel.h"
 #include "snicstore/files.h"

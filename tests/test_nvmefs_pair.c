@@ -364,7 +364,8 @@ static void crowd_run(uint32_t flags, uint32_t steps, uint32_t chunks, uint64_t 
             crowd_reap(&x, q, &done);
             break;
         case 5:
-            snic_nvmefs_dpu_tick(x.d);
+            if ((flags & SNIC_NVMEFS_DPU_EAGER) != 0)
+                snic_nvmefs_dpu_tick(x.d, q);
             break;
         default:
             (void)duo_turn(&x);

@@ -351,7 +351,7 @@ struct snic_nvmefs_dpu_opts {
     uint32_t look_max;    /**< entries that one look may read, 1..32; default 8               */
 };
 #define SNIC_NVMEFS_DPU_ORDERED (1U << 0) /**< reads fetch in ascending order (dma.h's cap)    */
-#define SNIC_NVMEFS_DPU_EAGER (1U << 1)   /**< looks are cheap: snic_nvmefs_dpu_tick() makes them */
+#define SNIC_NVMEFS_DPU_EAGER (1U << 1)   /**< the carrier peeks, and calls tick and sleep        */
 
 /** Bytes snic_nvmefs_dpu_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_nvmefs_dpu_memsize(const struct snic_nvmefs_dpu_opts *o) SNIC_NONNULL(1);
@@ -369,8 +369,20 @@ SNIC_API int snic_nvmefs_dpu_control(struct snic_nvmefs_dpu *d, const void *msg,
 SNIC_API int snic_nvmefs_dpu_poll_control(struct snic_nvmefs_dpu *d, void *out) SNIC_NONNULL(1, 2);
 /** The host rang the DPU's bell of queue @p queue. [owner] */
 SNIC_API void snic_nvmefs_dpu_bell(struct snic_nvmefs_dpu *d, uint32_t queue) SNIC_NONNULL(1);
-/** EAGER, once per iteration: look at the queues that do not ring. [owner] */
-SNIC_API void snic_nvmefs_dpu_tick(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
+/** Where the next entry of a queue will be, for carriers that can see the host's memory. */
+struct snic_nvmefs_peek {
+    uint64_t key; /**< of the queue's SQ                                                      */
+    uint64_t sq;  /**< its offset                                                             */
+    uint32_t sq_bytes;
+    uint32_t at;  /**< of the next entry's Dword0, from sq on                                  */
+    uint32_t lap; /**< the entry is there when Dword0's bit 11 is this                        */
+};
+/** @return 1: the host does not ring, look there and call tick; 0: no need; SNIC_ENOENT no such
+ * queue is open [owner] */
+SNIC_API int snic_nvmefs_dpu_peek(const struct snic_nvmefs_dpu *d, uint32_t queue,
+                                  struct snic_nvmefs_peek *out) SNIC_NONNULL(1, 3);
+/** EAGER: there is an entry, or there may be. [owner] */
+SNIC_API void snic_nvmefs_dpu_tick(struct snic_nvmefs_dpu *d, uint32_t queue) SNIC_NONNULL(1);
 /** About to sleep: EAGER queues ask to be rung. @return 1: there are, or will be, steps; 0 [owner]
  */
 SNIC_API int snic_nvmefs_dpu_sleep(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);

@@ -276,7 +276,8 @@ static void nvmefs_create(struct snic_nvmefs_dpu *d, const struct snic_nvmefs_ct
     q->sq = m->sq;
     q->cq = m->cq;
     q->bells = m->bells;
-    q->want_look = 1; /* what was put in before, no bell need have told */
+    q->want_look = 1; /* for a bell that rang before there was a queue */
+    q->armed = 1;
 }
 
 static void nvmefs_delete(struct snic_nvmefs_dpu *d, const struct snic_nvmefs_ctl *m)
@@ -365,13 +366,25 @@ uint32_t snic_nvmefs_dpu_poll_bells(struct snic_nvmefs_dpu *d)
     return bells;
 }
 
-void snic_nvmefs_dpu_tick(struct snic_nvmefs_dpu *d)
+int snic_nvmefs_dpu_peek(const struct snic_nvmefs_dpu *d, uint32_t queue,
+                         struct snic_nvmefs_peek *out)
 {
-    if ((d->opts.flags & SNIC_NVMEFS_DPU_EAGER) == 0)
-        return;
-    for (uint32_t i = 0; i < d->opts.queues_max; i++)
-        if (d->queues[i].state == NVMEFS_QUEUE_OPEN && d->queues[i].never)
-            d->queues[i].want_look = 1;
+    if (queue >= d->opts.queues_max || d->queues[queue].state != NVMEFS_QUEUE_OPEN)
+        return SNIC_ENOENT;
+    const struct nvmefs_queue *q = &d->queues[queue];
+    *out = (struct snic_nvmefs_peek){
+        .key = d->windows[q->sq >> 48].key,
+        .sq = q->sq & SNIC_NVMEFS__OFFSET_MASK,
+        .sq_bytes = (q->depth + 1) * SNIC_NVMEFS_SQE_BYTES,
+        .at = (q->head & (q->depth - 1)) * SNIC_NVMEFS_SQE_BYTES,
+        .lap = nvmefs_turn(q->head, q->shift)};
+    return q->never && !q->looking && !q->want_look;
+}
+
+void snic_nvmefs_dpu_tick(struct snic_nvmefs_dpu *d, uint32_t queue)
+{
+    if (queue < d->opts.queues_max && d->queues[queue].state == NVMEFS_QUEUE_OPEN)
+        d->queues[queue].want_look = 1;
 }
 
 int snic_nvmefs_dpu_sleep(struct snic_nvmefs_dpu *d)
