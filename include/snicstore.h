@@ -38,6 +38,7 @@
 #include "snicstore/replica.h"
 #include "snicstore/fs.h"
 #include "snicstore/nvmefslink.h"
+#include "snicstore/fsdispatch.h"
 
 #include "snicstore/channel.h"
 #include "snicstore/files.h"
