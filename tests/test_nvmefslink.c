@@ -131,14 +131,15 @@ static void test_nvmefslink_traffic_over_every_door(void **state)
         struct world x;
         uint64_t done = 0;
         world_open(&x, doors[i].kind, doors[i].caps, doors[i].chunk, 4);
-        traffic(&x, support_rounds(600, 20000));
+        uint64_t turns = support_rounds(600, 20000);
+        traffic(&x, turns);
         world_rest(&x); /* no bell is forgotten: everything has ended */
         for (uint32_t q = 0; q < 4; q++) {
             assert_int_equal(x.q[q].out, 0);
             assert_int_equal(x.q[q].wrong, 0);
             done += x.q[q].done;
         }
-        assert_true(done > 300);
+        assert_true(done > turns / 2);
         struct snic_nvmefs_dpu_stats s;
         snic_nvmefs_dpu_get_stats(snic_nvmefslink_dpu_engine(x.dpu.link), &s);
         assert_true(s.commands == done && s.statuses == 0 && s.failures == 0);

@@ -8,7 +8,7 @@ int snic_nvmefs_host_check(const struct snic_nvmefs_host *h)
     uint32_t sent = 0;
     uint32_t wanted = 0;
     uint32_t lost = 0;
-    if (h->tail - h->head > depth || h->tail - h->told > depth || h->abort_cid != depth - 1)
+    if (h->tail - h->head > depth || h->abort_cid != depth - 1)
         return SNIC_ECORRUPT; /* H1 */
     for (uint32_t i = 0; i < depth; i++) {
         const struct nvmefs_slot *s = &h->slots[i];
