@@ -21,7 +21,8 @@
 
 enum { REPEATS = 5, SIM_REQUESTS = 4000 };
 
-static const struct lane *const lanes[2] = {&lane_nvmefs, &lane_virtio};
+enum { LANES = 3 };
+static const struct lane *const lanes[LANES] = {&lane_nvmefs, &lane_virtio, &lane_virtio_serial};
 
 static double bench_now(void)
 {
@@ -187,7 +188,7 @@ static void sim_rows(void)
     } shapes[] = {{1, 1}, {8, 1}, {8, 4}, {32, 1}, {32, 8}, {256, 1}, {256, 32}};
     for (int write = 1; write >= 0; write--) {
         struct lane_case one = {8192, 1, 1, write};
-        for (int l = 0; l < 2; l++)
+        for (int l = 0; l < LANES; l++)
             printf("row nvmefs dma_8K_%s %s 1 %.0f operations\n", write ? "write" : "read",
                    lanes[l]->name, sim_run(lanes[l], &one, 1).ops);
     }
@@ -197,18 +198,20 @@ static void sim_rows(void)
         for (int write = 1; write >= 0; write--) {
             for (size_t i = 0; i < SNIC_COUNTOF(shapes); i++) {
                 struct lane_case k = {sizes[s], shapes[i].in_flight, shapes[i].queues, write};
-                struct result a = sim_run(lanes[0], &k, SIM_REQUESTS);
-                struct result b = sim_run(lanes[1], &k, SIM_REQUESTS);
+                struct result a[LANES];
                 char name[64];
                 (void)snprintf(name, sizeof(name), "sim_%uK_%s_w%u_q%u", k.bytes / 1024,
                                write ? "write" : "read", k.in_flight, k.queues);
-                printf("row nvmefs %s ours - %.0f op/s\n", name, a.rate);
-                printf("row nvmefs %s virtio - %.0f op/s\n", name, b.rate);
-                printf("row nvmefs %s_p50 ours - %.2f us\n", name, a.median);
-                printf("row nvmefs %s_p50 virtio - %.2f us\n", name, b.median);
-                printf("row nvmefs %s_dma ours - %.2f operations\n", name, a.ops);
-                printf("row nvmefs %s_dma virtio - %.2f operations\n", name, b.ops);
-                printf("ratio nvmefs %s ours/virtio - %.2f\n", name, a.rate / b.rate);
+                for (int l = 0; l < LANES; l++) {
+                    a[l] = sim_run(lanes[l], &k, SIM_REQUESTS);
+                    printf("row nvmefs %s %s - %.0f op/s\n", name, lanes[l]->name, a[l].rate);
+                    printf("row nvmefs %s_p50 %s - %.2f us\n", name, lanes[l]->name, a[l].median);
+                    printf("row nvmefs %s_dma %s - %.2f operations\n", name, lanes[l]->name,
+                           a[l].ops);
+                }
+                for (int l = 1; l < LANES; l++)
+                    printf("ratio nvmefs %s ours/%s - %.2f\n", name, lanes[l]->name,
+                           a[0].rate / a[l].rate);
             }
         }
     }
@@ -323,21 +326,21 @@ static double bench_median(double *v)
 
 static void shm_case(const struct lane_case *k, double seconds)
 {
-    double v[2][4][REPEATS];
-    double rate[2];
+    double v[LANES][4][REPEATS];
+    double rate[LANES];
     char name[64];
     (void)snprintf(name, sizeof(name), "shm_%uK_%s_w%u_q%u", k->bytes / 1024,
                    k->write ? "write" : "read", k->in_flight, k->queues);
     for (int r = 0; r < REPEATS; r++) {
-        for (int l = 0; l < 2; l++) {
-            struct result res = shm_run(lanes[l], k, seconds / REPEATS / 2);
+        for (int l = 0; l < LANES; l++) {
+            struct result res = shm_run(lanes[l], k, seconds / REPEATS / LANES);
             v[l][0][r] = res.rate;
             v[l][1][r] = res.median;
             v[l][2][r] = res.host;
             v[l][3][r] = res.dpu;
         }
     }
-    for (int l = 0; l < 2; l++) {
+    for (int l = 0; l < LANES; l++) {
         const char *who = lanes[l]->name;
         rate[l] = bench_median(v[l][0]);
         printf("row nvmefs %s %s 2 %.0f op/s\n", name, who, rate[l]);
@@ -345,7 +348,8 @@ static void shm_case(const struct lane_case *k, double seconds)
         printf("row nvmefs %s_cpu_host %s 2 %.3f us/op\n", name, who, bench_median(v[l][2]));
         printf("row nvmefs %s_cpu_dpu %s 2 %.3f us/op\n", name, who, bench_median(v[l][3]));
     }
-    printf("ratio nvmefs %s ours/virtio 2 %.2f\n", name, rate[0] / rate[1]);
+    for (int l = 1; l < LANES; l++)
+        printf("ratio nvmefs %s ours/%s 2 %.2f\n", name, lanes[l]->name, rate[0] / rate[l]);
     (void)fflush(stdout);
 }
 

@@ -37,5 +37,6 @@ struct lane {
 
 extern const struct lane lane_nvmefs;
 extern const struct lane lane_virtio;
+extern const struct lane lane_virtio_serial;
 
 #endif /* BENCH_NVMEFS_LANE_H */

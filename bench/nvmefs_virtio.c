@@ -4,6 +4,9 @@
  * chain of three descriptors (command, data, response), each found by the next field of the one
  * before.
  *
+ * Two devices: `virtio` has any number of chains under way; `virtio_serial` finishes one before it
+ * takes the next, as a single thread that waits for its DMA does.
+ *
  * As generous as virtio allows: the avail entries of several requests are one read, responses, used
  * entries and used index of several are one batch, the driver is told not to kick while the device
  * polls (NO_NOTIFY, by the same rule as nvme-fs), and the device interrupts by the driver's
@@ -219,6 +222,7 @@ struct vq_device {
     struct vq_chain *done;
     struct vq_chain **done_last;
     uint32_t busy;
+    int serial; /* one chain at a time */
     int dead;
 };
 
@@ -285,7 +289,7 @@ static void vq_walk_done(struct snic_dma_batch *b)
 static void vq_look_next(struct vq_device *v, uint32_t found)
 {
     v->empties = found > 0 ? 0 : v->empties + 1;
-    if (v->belled || found == VQ_GROUP)
+    if (v->belled || found == VQ_GROUP || (v->serial && v->avail[1] != v->last_avail))
         v->want_look = 1;
     if (!v->never) {
         if (found > 0 && (v->mapped || v->busy >= 4)) {
@@ -301,6 +305,31 @@ static void vq_look_next(struct vq_device *v, uint32_t found)
         v->turn = 1;
 }
 
+static void vq_look_done(struct snic_dma_batch *b);
+
+/** The avail index is here: read the entries up to it. */
+static void vq_look_entries(struct vq_device *v)
+{
+    uint32_t most = v->serial ? 1 : VQ_GROUP;
+    v->look_n = (uint16_t)(v->avail[1] - v->last_avail);
+    if (v->look_n > most)
+        v->look_n = most;
+    if (v->look_n == 0) {
+        vq_look_next(v, 0);
+        return;
+    }
+    v->look_ring = 1;
+    v->look.b.count = 0;
+    for (uint32_t i = 0; i < v->look_n;) {
+        uint32_t at = (uint16_t)(v->last_avail + i) % VQ_DESCS;
+        uint32_t n = (uint32_t)snic_min_u64(v->look_n - i, VQ_DESCS - at);
+        vq_add(&v->look, SNIC_DMA_READ, 0, offsetof(struct vq_memory, avail.ring) + at * 2U,
+               &v->ring[i], n * 2);
+        i += n;
+    }
+    vq_go(&v->look, vq_look_done);
+}
+
 static void vq_look_done(struct snic_dma_batch *b)
 {
     struct vq_device *v = SNIC_CONTAINER(b, struct vq_batch, b)->v;
@@ -310,23 +339,7 @@ static void vq_look_done(struct snic_dma_batch *b)
             v->never = v->turn == 2;
             v->turn = 0;
         }
-        v->look_n = (uint16_t)(v->avail[1] - v->last_avail);
-        if (v->look_n > VQ_GROUP)
-            v->look_n = VQ_GROUP;
-        if (v->look_n == 0) {
-            vq_look_next(v, 0);
-            return;
-        }
-        v->look_ring = 1;
-        v->look.b.count = 0;
-        for (uint32_t i = 0; i < v->look_n;) {
-            uint32_t at = (v->last_avail + i) % VQ_DESCS;
-            uint32_t n = (uint32_t)snic_min_u64(v->look_n - i, VQ_DESCS - at);
-            vq_add(&v->look, SNIC_DMA_READ, 0, offsetof(struct vq_memory, avail.ring) + at * 2U,
-                   &v->ring[i], n * 2);
-            i += n;
-        }
-        vq_go(&v->look, vq_look_done);
+        vq_look_entries(v);
         return;
     }
     v->look_ring = 0;
@@ -349,8 +362,12 @@ static void vq_look(struct vq_device *v)
 {
     uint8_t fence = 0;
     v->want_look = 0;
-    v->belled = 0;
     v->look.b.count = 0;
+    if (v->serial && v->avail[1] != v->last_avail) { /* known from the last time */
+        vq_look_entries(v);
+        return;
+    }
+    v->belled = 0;
     if (v->turn != 0) {
         v->flags = (uint16_t)(v->turn - 1);
         vq_add(&v->look, SNIC_DMA_WRITE, 0, offsetof(struct vq_memory, used.flags), &v->flags, 2);
@@ -370,6 +387,7 @@ static void vq_post_done(struct snic_dma_batch *b)
         v->free = v->posting[i];
         v->busy--;
     }
+    v->want_look |= v->serial && v->avail[1] != v->last_avail;
     /* vring_need_event() */
     if ((uint16_t)(v->used - v->used_event - 1) < (uint16_t)(v->used - old))
         (void)snic_dma_ring(v->d, 0);
@@ -427,7 +445,7 @@ static int vq_device_poll(struct snic_loop_poller *p, int sleeping)
         vq_post(v);
         did = 1;
     }
-    if (v->want_look && !v->look.out) {
+    if (v->want_look && !v->look.out && (!v->serial || v->busy == 0)) {
         vq_look(v);
         did = 1;
     }
@@ -507,6 +525,21 @@ static void vq_device_close(void *dpu)
     free(v->chains);
     free(v);
 }
+
+static void *vq_serial_open(struct snic_dma *d, const struct lane_case *k, int unmapped)
+{
+    struct vq_device *v = vq_device_open(d, k, unmapped);
+    v->serial = 1;
+    return v;
+}
+
+const struct lane lane_virtio_serial = {.name = "virtio_serial",
+                                        .host_open = vq_driver_open,
+                                        .submit = vq_submit,
+                                        .host_close = vq_driver_close,
+                                        .dpu_open = vq_serial_open,
+                                        .dpu_over = vq_device_over,
+                                        .dpu_close = vq_device_close};
 
 const struct lane lane_virtio = {.name = "virtio",
                                  .host_open = vq_driver_open,
