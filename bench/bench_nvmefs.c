@@ -2,10 +2,12 @@
 /*
  * nvme-fs beside the shape of virtio-fs (bench/nvmefs_virtio.c) over the same dma: what a request
  * costs in DMA operations; round trips in simulated time with PCIe's latency (500 ns a DMA, a link
- * of 6.25 GB/s), which are deterministic; round trips between two processes over shm; 1 MiB over
+ * of 6.25 GB/s), which are deterministic; the CPU
+ * time of both ends in one thread; round trips between two processes over shm; 1 MiB over
  * shm beside memcpy out of the same shared memory.
  *
- *     bench_nvmefs [--seconds N]      N: time per case over shm, over all repeats; default 2
+ *     bench_nvmefs [--seconds N | --sim | --one]     N: time per case over shm, over all repeats;
+ *                                                    default 2
  */
 #include <sched.h>
 #include <stdio.h>
@@ -79,7 +81,7 @@ struct driver {
 
 static void driver_submit(struct driver *r, uint32_t i)
 {
-    r->began[i] = snic_loop_clock(r->loop);
+    r->began[i] = snic_loop_now(r->loop);
     r->out++;
     r->lane->submit(r->host, i);
 }
@@ -87,7 +89,7 @@ static void driver_submit(struct driver *r, uint32_t i)
 static void driver_done(struct lane_user *u, uint32_t i)
 {
     struct driver *r = (struct driver *)(void *)u;
-    snic_hist_record(&r->latency, snic_loop_clock(r->loop) - r->began[i]);
+    snic_hist_record(&r->latency, snic_loop_now(r->loop) - r->began[i]);
     r->done++;
     r->out--;
     if (!r->draining)
@@ -111,6 +113,9 @@ static void driver_drain(struct driver *r)
     r->draining = 1;
     while (r->out > 0)
         (void)snic_loop_once(r->loop, 1000000000);
+    r->lane->host_end(r->host);
+    while (!r->lane->host_over(r->host))
+        (void)snic_loop_once(r->loop, 1000000);
     r->lane->host_close(r->host);
 }
 
@@ -311,6 +316,64 @@ static struct result shm_run(const struct lane *lane, const struct lane_case *k,
     return res;
 }
 
+/* ---- One thread: what a request costs both ends together, however busy the machine is ---- */
+
+static double thread_now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct result one_run(const struct lane *lane, const struct lane_case *k, double seconds)
+{
+    struct snic_dma_events none = {NULL, NULL, NULL, NULL};
+    struct snic_loop *loop[2] = {process_loop(), process_loop()};
+    struct snic_dma *d[2];
+    int r = snic_dma_local_open(&d[0], loop[0], &none, &d[1], loop[1], &none);
+    if (r != 0)
+        bench_die("dma local", r);
+    void *dpu = lane->dpu_open(d[1], k, 0);
+    driver_begin(&driver, lane, loop[0], d[0], k);
+    for (uint32_t i = 0; i < k->in_flight; i++)
+        driver_submit(&driver, i);
+    uint64_t from = 0;
+    double at = 0;
+    double now = 0;
+    for (uint64_t i = 0; i == 0 || at == 0 || now < at + seconds; i++) {
+        (void)snic_loop_once(loop[0], 0);
+        (void)snic_loop_once(loop[1], 0);
+        if (i % 64 != 0)
+            continue;
+        now = thread_now();
+        if (at == 0 && driver.done > 4UL * k->in_flight) {
+            at = now;
+            from = driver.done;
+        }
+    }
+    double n = (double)(driver.done - from);
+    struct result res = {.rate = n / (now - at), .host = (now - at) * 1e6 / n};
+    driver.draining = 1;
+    while (driver.out > 0) {
+        (void)snic_loop_once(loop[0], 0);
+        (void)snic_loop_once(loop[1], 0);
+    }
+    lane->host_end(driver.host);
+    while (!lane->host_over(driver.host)) {
+        (void)snic_loop_once(loop[0], 0);
+        (void)snic_loop_once(loop[1], 0);
+    }
+    lane->host_close(driver.host);
+    snic_dma_close(d[0]);
+    while (!lane->dpu_over(dpu))
+        (void)snic_loop_once(loop[1], 0);
+    lane->dpu_close(dpu);
+    snic_dma_close(d[1]);
+    snic_loop_close(loop[0]);
+    snic_loop_close(loop[1]);
+    return res;
+}
+
 static int bench_compare(const void *a, const void *b)
 {
     double x = *(const double *)a;
@@ -351,6 +414,32 @@ static void shm_case(const struct lane_case *k, double seconds)
     for (int l = 1; l < LANES; l++)
         printf("ratio nvmefs %s ours/%s 2 %.2f\n", name, lanes[l]->name, rate[0] / rate[l]);
     (void)fflush(stdout);
+}
+
+static void one_rows(double seconds)
+{
+    for (uint32_t bytes = 4096; bytes <= 8192; bytes *= 2) {
+        for (int write = 1; write >= 0; write--) {
+            for (uint32_t w = 1; w <= 64; w *= 8) {
+                struct lane_case k = {bytes, w, 1, write};
+                double v[LANES][REPEATS];
+                double m[LANES];
+                char name[64];
+                (void)snprintf(name, sizeof(name), "one_thread_%uK_%s_w%u_q1", bytes / 1024,
+                               write ? "write" : "read", w);
+                for (int r = 0; r < REPEATS; r++)
+                    for (int l = 0; l < LANES; l++)
+                        v[l][r] = one_run(lanes[l], &k, seconds / REPEATS / LANES).host;
+                for (int l = 0; l < LANES; l++) {
+                    m[l] = bench_median(v[l]);
+                    printf("row nvmefs %s %s 1 %.3f us/op\n", name, lanes[l]->name, m[l]);
+                }
+                for (int l = 1; l < LANES; l++)
+                    printf("ratio nvmefs %s ours/%s 1 %.2f\n", name, lanes[l]->name, m[l] / m[0]);
+                (void)fflush(stdout);
+            }
+        }
+    }
 }
 
 static void shm_rows(double seconds)
@@ -445,6 +534,10 @@ int main(int argc, char **argv)
     sim_rows();
     if (sim_only)
         return 0;
+    if (argc == 2 && strcmp(argv[1], "--one") == 0) {
+        one_rows(0.6);
+        return 0;
+    }
     printf("row nvmefs read_latency paper_ours 1 20.6 us\n");
     printf("row nvmefs read_latency paper_virtio 1 36.5 us\n");
     printf("row nvmefs write_latency paper_ours 1 26.6 us\n");
@@ -453,6 +546,7 @@ int main(int argc, char **argv)
     printf("row nvmefs 1M_read paper_virtio 16 6.3 GB/s\n");
     printf("row nvmefs 1M_write paper_ours 16 14.3 GB/s\n");
     printf("row nvmefs 1M_write paper_virtio 16 5.1 GB/s\n");
+    one_rows(seconds);
     shm_rows(seconds);
     bandwidth_rows(seconds);
     return 0;

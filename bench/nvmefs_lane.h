@@ -27,7 +27,9 @@ struct lane {
     void *(*host_open)(struct snic_dma *d, struct lane_user *u);
     /** Start request @p i < in_flight. */
     void (*submit)(void *host, uint32_t i);
-    /** Nothing is in flight: end, with the loop's help. */
+    /** Nothing is in flight: begin the end; close when it is over. */
+    void (*host_end)(void *host);
+    int (*host_over)(void *host);
     void (*host_close)(void *host);
     void *(*dpu_open)(struct snic_dma *d, const struct lane_case *k, int unmapped);
     /** 1: the host has gone and nothing is under way. */

@@ -78,13 +78,22 @@ static void ours_submit(void *host, uint32_t i)
         abort();
 }
 
-static void ours_host_close(void *host)
+static void ours_host_end(void *host)
 {
     struct ours_host *h = host;
     for (uint32_t i = 0; i < h->u->k.queues; i++)
         snic_nvmefslink_end(h->q[i]);
-    for (int i = 0; i < 1000000 && h->closed < h->u->k.queues; i++)
-        (void)snic_loop_once(h->d->loop, 1000000);
+}
+
+static int ours_host_over(void *host)
+{
+    struct ours_host *h = host;
+    return h->closed == h->u->k.queues;
+}
+
+static void ours_host_close(void *host)
+{
+    struct ours_host *h = host;
     (void)snic_nvmefslink_host_fini(h->link);
     free(h->mem);
     free(h);
@@ -153,6 +162,8 @@ static void ours_dpu_close(void *dpu)
 const struct lane lane_nvmefs = {.name = "ours",
                                  .host_open = ours_host_open,
                                  .submit = ours_submit,
+                                 .host_end = ours_host_end,
+                                 .host_over = ours_host_over,
                                  .host_close = ours_host_close,
                                  .dpu_open = ours_dpu_open,
                                  .dpu_over = ours_dpu_over,

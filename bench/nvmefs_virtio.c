@@ -60,6 +60,26 @@ struct vq_memory {
     _Alignas(4096) unsigned char data[];
 };
 
+/** What FUSE puts before a READ or WRITE: fuse_in_header, fuse_write_in. */
+struct vq_command {
+    uint32_t length;
+    uint32_t opcode;
+    uint64_t unique;
+    uint64_t nodeid;
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t pid;
+    uint32_t padding;
+    uint64_t fh;
+    uint64_t offset;
+    uint32_t size;
+    uint32_t write_flags;
+    uint64_t lock_owner;
+    uint32_t flags;
+    uint32_t padding2;
+};
+SNIC_STATIC_ASSERT(sizeof(struct vq_command) == VQ_COMMAND, "as FUSE has it");
+
 struct vq_hello {
     uint64_t key;
     uint64_t size;
@@ -121,7 +141,13 @@ static void vq_submit(void *host, uint32_t i)
     struct vq_memory *m = v->m;
     uint64_t base = (uint64_t)(m->data - (unsigned char *)m);
     uint16_t head = (uint16_t)(i * 3);
-    m->commands[i][0] = (unsigned char)v->u->k.write; /* the header; its bytes do not matter */
+    struct vq_command c = {.length = VQ_COMMAND + (v->u->k.write ? v->u->k.bytes : 0),
+                           .opcode = v->u->k.write ? 16 : 15,
+                           .unique = v->tail,
+                           .nodeid = 1,
+                           .fh = 1,
+                           .size = v->u->k.bytes};
+    memcpy(m->commands[i], &c, sizeof(c));
     m->desc[head] = (struct vq_desc){(uint64_t)(m->commands[i] - (unsigned char *)m), VQ_COMMAND,
                                      VQ_NEXT, (uint16_t)(head + 1)};
     m->desc[head + 1] = (struct vq_desc){base + (uint64_t)i * v->u->k.bytes, v->u->k.bytes,
@@ -154,6 +180,16 @@ static void *vq_driver_open(struct snic_dma *d, struct lane_user *u)
     snic_loop_poller_init(&v->poller, vq_driver_poll);
     snic_loop_poller_add(d->loop, &v->poller);
     return v;
+}
+
+static void vq_driver_end(void *host)
+{
+    (void)host;
+}
+
+static int vq_driver_over(void *host)
+{
+    return ((struct vq_driver *)host)->out == 0;
 }
 
 static void vq_driver_close(void *host)
@@ -268,6 +304,10 @@ static void vq_walk(struct vq_chain *c)
         vq_go(&c->batch, vq_walk_done);
         return;
     }
+    struct vq_command cmd;
+    memcpy(&cmd, c->command, sizeof(cmd));
+    if ((cmd.opcode != 15 && cmd.opcode != 16) || cmd.size != c->desc[1].length)
+        abort();
     c->stage = VQ_DONE; /* the file system has answered */
     c->link = NULL;
     *v->done_last = c;
@@ -536,6 +576,8 @@ static void *vq_serial_open(struct snic_dma *d, const struct lane_case *k, int u
 const struct lane lane_virtio_serial = {.name = "virtio_serial",
                                         .host_open = vq_driver_open,
                                         .submit = vq_submit,
+                                        .host_end = vq_driver_end,
+                                        .host_over = vq_driver_over,
                                         .host_close = vq_driver_close,
                                         .dpu_open = vq_serial_open,
                                         .dpu_over = vq_device_over,
@@ -544,6 +586,8 @@ const struct lane lane_virtio_serial = {.name = "virtio_serial",
 const struct lane lane_virtio = {.name = "virtio",
                                  .host_open = vq_driver_open,
                                  .submit = vq_submit,
+                                 .host_end = vq_driver_end,
+                                 .host_over = vq_driver_over,
                                  .host_close = vq_driver_close,
                                  .dpu_open = vq_device_open,
                                  .dpu_over = vq_device_over,
