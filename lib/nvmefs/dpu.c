@@ -465,7 +465,10 @@ void snic_nvmefs_dpu_complete(struct snic_nvmefs_dpu *d, struct snic_nvmefs_step
         nvmefs_cmd_done(d, s, result);
     else
         nvmefs_post_done(d, s, result);
-    snic_queue_push(&d->free_steps, &s->user.node);
+    s->user.node.next = d->free_steps.first; /* last out, first in: it is in the cache */
+    d->free_steps.first = &s->user.node;
+    if (s->user.node.next == NULL)
+        d->free_steps.last = &s->user.node;
     nvmefs_queue_settle(d, q);
 }
 
