@@ -71,6 +71,7 @@ case " $modules " in
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
+case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 only=$(echo "$only" | sed 's/\bminos\b/ddpnic/') # whose program it is
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
     -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&

@@ -170,11 +170,25 @@ static void test_nvmefs_copy_goes_through_the_queues_memory(void **state)
 
 enum { WORD_OPS = 6 };
 
+static void word_open(struct duo *x, uint32_t depth, uint32_t flags)
+{
+    struct snic_nvmefs_dpu_opts o = basic;
+    o.flags = flags;
+    o.depth_max = depth;
+    o.queues_max = 1;
+    o.chunks = 16;
+    o.chunk_bytes = 4096;
+    o.steps = 2;
+    duo_open(x, &o);
+    x->reorder = 1;
+    duo_queue(x, 0, depth, 0);
+    duo_create(x, 0);
+}
+
 /** One word of operations on a queue of @p depth; the model is a counter and a FIFO set. */
 static void word_run(uint32_t depth, uint32_t word, uint32_t length, uint32_t flags)
 {
     struct duo x;
-    struct snic_nvmefs_dpu_opts o = basic;
     struct snic_nvmefs_req reqs[16];
     struct snic_nvmefs_cmd *held[16];
     uint32_t submitted = 0;
@@ -182,16 +196,7 @@ static void word_run(uint32_t depth, uint32_t word, uint32_t length, uint32_t fl
     uint32_t kept = 0;
     uint32_t finished = 0;
     memset(reqs, 0, sizeof(reqs));
-    o.flags = flags;
-    o.depth_max = depth;
-    o.queues_max = 1;
-    o.chunks = 16;
-    o.chunk_bytes = 4096;
-    o.steps = 2;
-    duo_open(&x, &o);
-    x.reorder = 1;
-    duo_queue(&x, 0, depth, 0);
-    duo_create(&x, 0);
+    word_open(&x, depth, flags);
     for (uint32_t i = 0; i < length; i++, word /= WORD_OPS) {
         struct snic_nvmefs_cmd *c;
         struct snic_nvmefs_req *r;
@@ -267,6 +272,8 @@ static void test_nvmefs_every_short_word_on_small_queues(void **state)
 
 /* ---- Long runs of chance ---- */
 
+enum { CROWD = 48 };
+
 struct crowd {
     struct snic_nvmefs_req r;
     int state; /* 0 free, 1 outstanding */
@@ -317,26 +324,31 @@ static void crowd_reap(struct duo *x, uint16_t q, uint64_t *done)
     }
 }
 
-static void crowd_run(uint32_t flags, uint32_t steps, uint32_t chunks, uint64_t turns)
+static void crowd_open(struct duo *x, uint32_t flags, uint32_t steps, uint32_t chunks)
 {
-    struct duo x;
     struct snic_nvmefs_dpu_opts o = basic;
-    static struct crowd all[48];
-    struct snic_nvmefs_cmd *held[64];
-    uint32_t kept = 0;
-    uint64_t done = 0;
-    memset(all, 0, sizeof(all));
     o.flags = flags;
     o.steps = steps;
     o.chunks = chunks;
     o.chunk_bytes = 4096;
-    duo_open(&x, &o);
-    x.reorder = 1;
-    (void)duo_region_add(&x, sizeof(all) / sizeof(all[0]) * 65536, 9);
+    duo_open(x, &o);
+    x->reorder = 1;
+    (void)duo_region_add(x, CROWD * 65536, 9);
     for (uint16_t q = 0; q < DUO_QUEUES; q++) {
-        duo_queue(&x, q, 4U << (q % 3), 0);
-        duo_create(&x, q);
+        duo_queue(x, q, 4U << (q % 3), 0);
+        duo_create(x, q);
     }
+}
+
+static void crowd_run(uint32_t flags, uint32_t steps, uint32_t chunks, uint64_t turns)
+{
+    struct duo x;
+    static struct crowd all[CROWD];
+    struct snic_nvmefs_cmd *held[64];
+    uint32_t kept = 0;
+    uint64_t done = 0;
+    memset(all, 0, sizeof(all));
+    crowd_open(&x, flags, steps, chunks);
     for (uint64_t i = 0; i < turns; i++) {
         uint16_t q = (uint16_t)snic_rng_below(&x.rng, DUO_QUEUES);
         struct snic_nvmefs_cmd *c;

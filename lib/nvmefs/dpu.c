@@ -372,12 +372,11 @@ int snic_nvmefs_dpu_peek(const struct snic_nvmefs_dpu *d, uint32_t queue,
     if (queue >= d->opts.queues_max || d->queues[queue].state != NVMEFS_QUEUE_OPEN)
         return SNIC_ENOENT;
     const struct nvmefs_queue *q = &d->queues[queue];
-    *out = (struct snic_nvmefs_peek){
-        .key = d->windows[q->sq >> 48].key,
-        .sq = q->sq & SNIC_NVMEFS__OFFSET_MASK,
-        .sq_bytes = (q->depth + 1) * SNIC_NVMEFS_SQE_BYTES,
-        .at = (q->head & (q->depth - 1)) * SNIC_NVMEFS_SQE_BYTES,
-        .lap = nvmefs_turn(q->head, q->shift)};
+    *out = (struct snic_nvmefs_peek){.key = d->windows[q->sq >> 48].key,
+                                     .sq = q->sq & SNIC_NVMEFS__OFFSET_MASK,
+                                     .sq_bytes = (q->depth + 1) * SNIC_NVMEFS_SQE_BYTES,
+                                     .at = (q->head & (q->depth - 1)) * SNIC_NVMEFS_SQE_BYTES,
+                                     .lap = nvmefs_turn(q->head, q->shift)};
     return q->never && !q->looking && !q->want_look;
 }
 

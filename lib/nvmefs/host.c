@@ -12,9 +12,11 @@
  */
 #include "nvmefs/nvmefs_priv.h"
 
-static _Atomic(uint64_t) *nvmefs_word(unsigned char *p)
+typedef _Atomic(uint64_t) nvmefs_atomic;
+
+static nvmefs_atomic *nvmefs_word(unsigned char *p)
 {
-    return (_Atomic(uint64_t) *)(void *)p;
+    return (nvmefs_atomic *)(void *)p;
 }
 
 /* ---- Layout ---- */
