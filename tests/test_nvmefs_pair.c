@@ -599,6 +599,50 @@ static void test_nvmefs_who_sleeps_is_rung(void **state)
     duo_close(&x);
 }
 
+/*
+ * A host that only looks, and never says that it sleeps, puts in one more request at every moment
+ * of a queue's way into and out of not being rung: it is seen. What would break: the write of
+ * sq_event and the look behind it change places, and both sides wait for the other.
+ */
+static void test_nvmefs_a_request_at_every_moment_is_seen(void **state)
+{
+    uint64_t silent = 0;
+    (void)state;
+    for (uint32_t seed = 0; seed < support_rounds(8, 200); seed++) {
+        for (uint32_t moment = 0; moment < 160; moment++) {
+            struct duo x;
+            struct snic_nvmefs_req r[8];
+            struct snic_nvmefs_cmd *c;
+            uint32_t got = 0;
+            start(&x, 16, 0);
+            snic_rng_init(&x.rng, support_seed() + seed);
+            x.reorder = 1;
+            memset(r, 0, sizeof(r));
+            for (int i = 0; i < 8; i++)
+                r[i].op = SNIC_NVMEFS_GETATTR;
+            for (int i = 0; i < 7; i++)
+                assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r[i]), 0);
+            duo_kick(&x, 0);
+            for (uint32_t i = 0; i < moment; i++) {
+                (void)duo_turn(&x);
+                c = i % 8 == 0 ? snic_nvmefs_dpu_poll_request(x.d) : NULL;
+                if (c != NULL)
+                    duo_serve(&x, c);
+            }
+            uint64_t bells = x.bells_up;
+            assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r[7]), 0);
+            duo_kick(&x, 0);
+            silent += bells == x.bells_up;
+            serve_all(&x);
+            while (snic_nvmefs_host_reap(x.h[0]) != NULL)
+                got++;
+            assert_int_equal(got, 8);
+            duo_close(&x);
+        }
+    }
+    assert_true(silent > 100); /* it was not rung for */
+}
+
 /* A busy queue: sq_event says NEVER, and no bell is rung either way while both sides look. */
 static void test_nvmefs_a_busy_queue_rings_no_bell(void **state)
 {
@@ -654,6 +698,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefs_abort_at_every_moment),
         cmocka_unit_test(test_nvmefs_delete_at_every_moment),
         cmocka_unit_test(test_nvmefs_who_sleeps_is_rung),
+        cmocka_unit_test(test_nvmefs_a_request_at_every_moment_is_seen),
         cmocka_unit_test(test_nvmefs_a_busy_queue_rings_no_bell),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -349,8 +349,7 @@ void snic_nvmefs_dpu_bell(struct snic_nvmefs_dpu *d, uint32_t queue)
     if (queue >= d->opts.queues_max || d->queues[queue].state != NVMEFS_QUEUE_OPEN)
         return;
     struct nvmefs_queue *q = &d->queues[queue];
-    q->belled = 1;
-    q->want_look = 1;
+    q->want_look = 1; /* also while a look is out: it may have looked too early */
     q->armed = 1;
     if (q->unrung) { /* it may have looked just before that completion */
         q->unrung = q->armed = 0;

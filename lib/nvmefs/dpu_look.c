@@ -30,7 +30,6 @@ struct nvmefs_step *nvmefs_look_begin(struct snic_nvmefs_dpu *d, struct nvmefs_q
     if (s == NULL)
         return NULL;
     q->want_look = 0;
-    q->belled = 0;
     q->looking = 1;
     s->first = q->head;
     s->n = n;
@@ -62,7 +61,7 @@ static void nvmefs_look_next(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, 
         q->found = found;
     else
         d->stats.looks_empty++;
-    if (found == n || q->belled)
+    if (found == n)
         q->want_look = 1;
     if (!q->never) {
         if (found > 0 && (eager || q->busy >= SNIC_NVMEFS__BUSY)) {

@@ -195,7 +195,6 @@ struct nvmefs_queue {
     uint8_t state;
     uint8_t looking;   /* a look is out                                                        */
     uint8_t want_look; /* one is to be made                                                    */
-    uint8_t belled;    /* the bell rang since the last look began                              */
     uint8_t never;     /* sq_event says: do not ring                                           */
     uint8_t turn;      /* the next look writes sq_event: 1 ALWAYS, 2 NEVER                     */
     uint8_t armed;     /* the host wants to be rung at the next completion                     */

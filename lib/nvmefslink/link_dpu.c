@@ -149,9 +149,9 @@ static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
             return; /* the next round lets the engine look */
     }
     /* Acquire: what the look reads after this is no older. Only a hint: the look decides. */
-    uint32_t dword0 = (uint32_t)atomic_load_explicit((_Atomic(uint64_t) *)(void *)(v->mem + p.at),
-                                                     memory_order_acquire);
-    if ((snic_get_le32(&dword0) >> 11 & 1) == p.lap)
+    uint64_t word =
+        atomic_load_explicit((_Atomic(uint64_t) *)(void *)(v->mem + p.at), memory_order_acquire);
+    if ((snic_get_le32(&word) >> 11 & 1) == p.lap)
         snic_nvmefs_dpu_tick(d->engine, i);
 }
 
