@@ -271,8 +271,9 @@ SNIC_API struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *
 SNIC_API int snic_nvmefs_host_abort(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req)
     SNIC_NONNULL(1, 2);
 /**
- * About to sleep: @return 1: ring the DPU's bell, then reap once more; 0: sleep, the DPU will ring,
- * or there is nothing to wait for. [owner]
+ * About to sleep: @return 1: ring the DPU's bell first (it rings back if a completion has come
+ * since; reaping once more may save that wake-up); 0: sleep, the DPU will ring, or there is nothing
+ * to wait for. [owner]
  */
 SNIC_API int snic_nvmefs_host_sleep(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /** The DPU rang the host's bell of this queue. [owner] */
