@@ -12,8 +12,8 @@
  *             rings: no system call.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes.
- * Input       The other end is hostile: nvmefs.h says what becomes of its lies. A DPU that lives and
- *             says nothing keeps what it was given: who will not wait closes the dma handle.
+ * Input       The other end is hostile: nvmefs.h says what becomes of its lies. A DPU that lives
+ * and says nothing keeps what it was given: who will not wait closes the dma handle.
  *
  * One host process, one link, and a queue pair for each of its threads. Each end takes over the dma
  * handle's events; what is not nvme-fs's goes on to recv, doorbell and death of the options, so
