@@ -9,10 +9,10 @@
 # a FUSE pass-through (as root), `proxy` the director in front of an unmodified redis-server,
 # `tenants` the switch beside the kernel's schedulers on a loop device (as root), `qos` the storage
 # node with a tenant that floods it; `solar` the engine alone and the plain sockets it is to be
-# measured beside (veth as root); `minos` the replication engine and the MINOS paper's figures
-# in simulated time. --seconds N: time of each program per case; --requests N: of a node, in the
-# figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh makes pictures
-# of it.
+# measured beside (veth as root); `nvmefs` queue pairs beside the shape of virtio-fs; `minos` the
+# replication engine and the MINOS paper's figures in simulated time. --seconds N: time of each
+# program per case; --requests N: of a node, in the figures of minos (10000; the paper's are
+# 100000). Save the output: bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -71,6 +71,7 @@ case " $modules " in
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
+case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 only=$(echo "$only" | sed 's/\bminos\b/ddpnic/') # whose program it is
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
     -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&

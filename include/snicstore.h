@@ -30,6 +30,7 @@
 #include "snicstore/kvfs.h"
 #include "snicstore/solar.h"
 #include "snicstore/luna.h"
+#include "snicstore/nvmefs.h"
 
 #include "snicstore/qos.h"
 #include "snicstore/wal.h"
@@ -37,6 +38,8 @@
 #include "snicstore/volume.h"
 #include "snicstore/replica.h"
 #include "snicstore/fs.h"
+#include "snicstore/nvmefslink.h"
+#include "snicstore/fsdispatch.h"
 
 #include "snicstore/channel.h"
 #include "snicstore/files.h"

@@ -92,6 +92,7 @@ static void test_dma_sim_bad_options_refused(void **state)
         {.opts_size = sizeof(bad[0]), .chunk = 12},
         {.opts_size = sizeof(bad[0]), .chunk = 4},
         {.opts_size = sizeof(bad[0]), .delay_min_ns = 10, .delay_max_ns = 5},
+        {.opts_size = sizeof(bad[0]), .bytes_per_us = UINT64_MAX},
         {.opts_size = 3},
     };
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++)
@@ -318,6 +319,50 @@ static void test_dma_sim_same_seed_replays(void **state)
     assert_true(replay(7) != replay(8));
 }
 
+/** Two batches share the link's bytes per time; without the option bytes take none. */
+static void test_dma_sim_bytes_take_the_link(void **state)
+{
+    (void)state;
+    uint64_t took[2];
+    for (uint64_t i = 0; i < 2; i++) {
+        struct conf_dma f;
+        struct snic_dma_events e = {NULL, NULL, NULL, NULL};
+        struct snic_dma_sim_opts o = {.opts_size = sizeof(o),
+                                      .delay_min_ns = 500,
+                                      .delay_max_ns = 500,
+                                      .chunk = 1U << 20,
+                                      .bytes_per_us = i * 1000};
+        static unsigned char local[2][65536];
+        struct conf_dma_batch b[2];
+        void *mem = NULL;
+        uint64_t key = 0;
+        memset(&f, 0, sizeof(f));
+        memset(b, 0, sizeof(b));
+        world_open(&f);
+        assert_int_equal(snic_dma_sim_open(&f.d[0], f.loop[0], &e, &f.d[1], f.loop[1], &e, &o), 0);
+        assert_int_equal(snic_dma_alloc(f.d[0], 65536, &mem), 0);
+        assert_int_equal(snic_dma_register(f.d[0], mem, 65536, 1, &key), 0);
+        uint64_t from = snic_world_now(f.world);
+        for (int k = 0; k < 2; k++) {
+            struct snic_dma_batch *list = &b[k].b;
+            b[k].ops[0] = (struct snic_dma_op){
+                .kind = SNIC_DMA_READ, .key = key, .local = local[k], .length = 65536};
+            b[k].b.count = 1;
+            b[k].b.ops = b[k].ops;
+            b[k].b.done = conf_dma_done;
+            assert_int_equal(snic_dma_submit(f.d[1], &list, 1), 1);
+        }
+        while (b[0].completed == 0 || b[1].completed == 0)
+            assert_int_equal(snic_world_step(f.world), 1);
+        took[i] = snic_world_now(f.world) - from;
+        snic_dma_close(f.d[0]);
+        snic_dma_close(f.d[1]);
+        world_close(&f);
+    }
+    assert_int_equal(took[0], 500);
+    assert_in_range(took[1], 500 + 2 * 65536, 600 + 2 * 65536);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +373,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dma_sim_read_order_follows_capability),
         cmocka_unit_test(test_dma_sim_killed_anywhere_stops),
         cmocka_unit_test(test_dma_sim_same_seed_replays),
+        cmocka_unit_test(test_dma_sim_bytes_take_the_link),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

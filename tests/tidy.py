@@ -38,6 +38,8 @@ FLOOR = {
     "volume": DOOR + ["io", "net", "ebs", "solar", "wal", "segments"],
     "replica": DOOR + ["io", "net", "ddp", "member", "wal"],
     "fs": DOOR + ["io", "kv", "kvop", "kvfs"],
+    "nvmefslink": DOOR + ["dma", "nvmefs"],
+    "fsdispatch": DOOR + ["dma", "nvmefs", "nvmefslink", "io", "kv", "kvop", "kvfs", "fs"],
     "channel": DOOR + ["dma", "ring"],
     "files": DOOR + ["io", "dma", "ring", "cuckoo", "channel"],
     "filelib": DOOR + ["dma", "ring", "credit", "channel", "files"],

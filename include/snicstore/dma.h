@@ -292,6 +292,8 @@ struct snic_dma_sim_opts {
     uint32_t chunk;        /**< bytes fetched or written at once, so that reads see other
                                 chunks change in between; power of two >= 8; default 64    */
     uint32_t depth;        /**< batches in flight per end; default 256                     */
+    uint64_t bytes_per_us; /**< of the link, both ends together: 6250 is 6.25 GB/s. Default 0:
+                                bytes take no time beside the delays                       */
 };
 
 /** @return 0; SNIC_EINVAL not two loops of one world, caps; SNIC_ENOMEM [owner] */

@@ -5,7 +5,8 @@
  *
  * Shared memory is touched in relaxed-or-stronger atomic words only, ascending:
  * loads acquire and stores release, so that a batch carried out in order has the
- * effects that ORDERED promises, on weakly ordered machines too.
+ * effects that ORDERED promises, on weakly ordered machines too. FENCE takes more: a
+ * processor may carry out a load before an earlier store is seen by others.
  */
 #ifndef SNIC_DMA_PRIV_H
 #define SNIC_DMA_PRIV_H
@@ -38,6 +39,17 @@ void __tsan_acquire(void *addr);
 #define SNIC_DMA__ENGINE
 #define SNIC_DMA__ACQUIRED(addr) ((void)0)
 #endif
+
+/** What was written before is seen by others before anything is read after. */
+static inline void dma_fence(void)
+{
+#if defined(SNIC_DMA__TSAN) /* it does not know fences, and stops at every atomic anyway */
+    _Atomic(uint32_t) word = 0;
+    (void)atomic_fetch_add_explicit(&word, 1, memory_order_seq_cst);
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
 
 /** Private @p dst from shared @p src. */
 SNIC_DMA__ENGINE static inline void dma_copy_read(void *dst, unsigned char *src, size_t size)
@@ -165,6 +177,8 @@ static inline void dma_batch_run(struct snic_dma *d, struct snic_dma_batch *b,
             stopped = 1;
             continue;
         }
+        if ((op->flags & SNIC_DMA_FENCE) != 0 && i > 0)
+            dma_fence();
         int r = dma_op_run(d, op, resolve);
         stopped = r != 0;
         if (r != 0 && b->result == 0) {

@@ -44,6 +44,7 @@ struct dma_sim_state {
     struct snic_dma_batch *batch; /* NULL: free */
     uint32_t base;                /* X1 */
     uint8_t base_stopped;         /* the operation before base failed or was left out */
+    uint64_t until_ns;            /* its bytes are on the link until then */
     struct dma_sim_cell cells[SNIC_DMA_SIM__WINDOW];
 };
 
@@ -86,6 +87,7 @@ struct dma_sim_link {
     struct dma_sim_end ends[2];
     struct snic_dma_sim_opts opts;
     struct snic_rng *rng;
+    uint64_t free_ns; /* the link's bytes per time: it is taken until then */
     int open;
 };
 
@@ -243,6 +245,17 @@ static uint32_t dma_sim_pick(struct dma_sim_state *s, const struct snic_dma_op *
     return (uint32_t)__builtin_ctz(left);
 }
 
+/** @p size bytes take the link, if they take time at all. */
+static void dma_sim_take(struct dma_sim_state *s, size_t size)
+{
+    struct dma_sim_link *link = s->end->link;
+    if (link->opts.bytes_per_us == 0)
+        return;
+    link->free_ns = snic_max_u64(link->free_ns, snic_loop_now(s->end->dma.loop)) +
+                    size * UINT64_C(1000) / link->opts.bytes_per_us;
+    s->until_ns = link->free_ns;
+}
+
 /** Move one piece of operation @p i. */
 static void dma_sim_move(struct dma_sim_state *s, uint32_t i)
 {
@@ -265,6 +278,7 @@ static void dma_sim_move(struct dma_sim_state *s, uint32_t i)
         dma_copy_write(at + from, (const unsigned char *)op->local + from, size);
     else
         dma_op_atomic(op, at);
+    dma_sim_take(s, size);
     c->left &= ~(1U << k);
     if (c->left == 0)
         dma_sim_over(s, i, 0);
@@ -320,7 +334,11 @@ static void dma_sim_fire(struct snic_timer *t, uint64_t now_ns)
     struct dma_sim_end *e = s->end;
     if (s->base < s->batch->count && dma_sim_step(s)) {
         uint64_t wait = dma_sim_delay(e) / SNIC_DMA_SIM__PIECES + 1;
-        snic_loop_arm(e->dma.loop, t, now_ns + wait);
+        snic_loop_arm(e->dma.loop, t, snic_max_u64(now_ns + wait, s->until_ns));
+        return;
+    }
+    if (s->until_ns > now_ns) {
+        snic_loop_arm(e->dma.loop, t, s->until_ns);
         return;
     }
     e->inside++;
@@ -340,6 +358,7 @@ static int dma_sim_submit(struct snic_dma *d, struct snic_dma_batch **b, uint32_
         s->batch = b[i];
         s->base = 0;
         s->base_stopped = 0;
+        s->until_ns = 0;
         memset(s->cells, 0, sizeof(s->cells));
         b[i]->result = 0;
         b[i]->failed = 0;
@@ -562,7 +581,8 @@ static int dma_sim_opts_check(struct snic_dma_sim_opts *o, const struct snic_dma
     o->depth = o->depth == 0 ? 256 : o->depth;
     if ((o->caps & ~(SNIC_DMA_CAP_ORDERED_READ | SNIC_DMA_CAP_ATOMIC)) != 0 ||
         !snic_is_pow2(o->chunk) || o->chunk < 8 || o->chunk > (1U << 30) || o->depth > 65536 ||
-        o->delay_max_ns < o->delay_min_ns || o->delay_max_ns > UINT64_C(1) << 60)
+        o->delay_max_ns < o->delay_min_ns || o->delay_max_ns > UINT64_C(1) << 60 ||
+        o->bytes_per_us > UINT64_C(1) << 40)
         return SNIC_EINVAL;
     return 0;
 }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/fsdispatch.h
+ * What a host asks by nvme-fs, done by a file system: the IO dispatch of DPC's figure 3.
+ *
+ * Depends on  snicstore/base.h, snicstore/nvmefslink.h, snicstore/fs.h.
+ * Memory      snic_fsdispatch_memsize() bytes of the caller's, then nothing is allocated.
+ * Threads     The owner of the loop, which is both the link's and the file system's.
+ * Progress    No call blocks.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes.
+ * Input       Requests have been checked by nvmefs.h; what they mean the file system judges.
+ *
+ * Requests of type 0 (standalone) go to the file system. Requests of type 1 (distributed) are the
+ * DFS client's; there is none here, and they end with SNIC_NVMEFS_STATUS_NO_SERVICE. Nobody makes,
+ * mounts or ends a file system by nvme-fs. A host's open files and locks are those of the mount:
+ * whoever serves one host after another unmounts and mounts in between.
+ *
+ *     o.request = snic_fsdispatch_request;      of snic_nvmefslink_dpu_opts
+ *     o.cancel = snic_fsdispatch_cancel;
+ *     o.ctx = dispatch;
+ */
+#ifndef SNIC_FSDISPATCH_H
+#define SNIC_FSDISPATCH_H
+
+#include "snicstore/base.h"
+#include "snicstore/fs.h"
+#include "snicstore/nvmefslink.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct snic_fsdispatch;
+
+/** Zero the struct, then set opts_size and commands. */
+struct snic_fsdispatch_opts {
+    uint32_t opts_size;
+    uint32_t commands; /**< the link's queues_max * depth_max; at most 131072                 */
+};
+
+/** Bytes snic_fsdispatch_init() needs, or 0 when @p o is invalid. [any] */
+SNIC_API size_t snic_fsdispatch_memsize(const struct snic_fsdispatch_opts *o) SNIC_NONNULL(1);
+/** @p fs outlives it, mounted. @return 0; SNIC_EINVAL options, alignment (16); SNIC_ENOSPC [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_fsdispatch_init(struct snic_fsdispatch **out, void *mem,
+                                                 size_t size, struct snic_fs *fs,
+                                                 const struct snic_fsdispatch_opts *o)
+    SNIC_NONNULL(1, 2, 4, 5);
+/** No request is under way. Returns the caller's memory. [owner] */
+SNIC_API void *snic_fsdispatch_fini(struct snic_fsdispatch *s) SNIC_NONNULL(1);
+/** Requests with the file system. [owner] */
+SNIC_API uint32_t snic_fsdispatch_in_flight(const struct snic_fsdispatch *s) SNIC_NONNULL(1);
+/** For snic_nvmefslink_dpu_opts.request; @p ctx is the dispatch. [owner] */
+SNIC_API void snic_fsdispatch_request(void *ctx, struct snic_nvmefslink_dpu *d,
+                                      struct snic_nvmefs_cmd *c) SNIC_NONNULL(1, 2, 3);
+/** For snic_nvmefslink_dpu_opts.cancel; @p ctx is the dispatch. [owner] */
+SNIC_API void snic_fsdispatch_cancel(void *ctx, struct snic_nvmefslink_dpu *d,
+                                     struct snic_nvmefs_cmd *c) SNIC_NONNULL(1, 2, 3);
+/**
+ * A request of nvme-fs as the file system has it, but for data: kind, flags, cred, names, numbers.
+ * @return 0; SNIC_ENOTSUP op [any]
+ */
+SNIC_API SNIC_NODISCARD int snic_fsdispatch_convert(struct snic_kvfs_req *out,
+                                                    const struct snic_nvmefs_req *in)
+    SNIC_NONNULL(1, 2);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_FSDISPATCH_H */

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * The DPU's end: the engine's steps as batches of dma, its messages and bells, and its requests to
+ * the user. Everything that the engine has to say is taken in the poller; a batch's completion only
+ * tells the engine.
+ *
+ * Where the host's memory is mapped, whether there is a new entry is seen by one load from the
+ * queue, which costs no operation; so while the loop is awake hosts need not ring, and before it
+ * sleeps they are told to. Elsewhere the engine decides by itself when looking is worth a read.
+ */
+#include <stdatomic.h>
+
+#include "snicstore/nvmefslink.h"
+
+#define SNIC_NVMEFSLINK__TURN 64 /* requests given to the user in one round */
+
+SNIC_STATIC_ASSERT(SNIC_DMA_READ == 1 && SNIC_DMA_WRITE == 2 && SNIC_DMA_ORDERED == 1 &&
+                       SNIC_DMA_FENCE == 2,
+                   "the engine's numbers are dma's");
+
+struct link_step {
+    struct snic_dma_batch batch;
+    struct snic_nvmefslink_dpu *dpu;
+    struct snic_nvmefs_step *step;
+    struct snic_dma_op ops[SNIC_NVMEFS_STEP_OPS];
+};
+
+/** A queue's entries, mapped. */
+struct link_view {
+    uint64_t key;
+    uint64_t sq;
+    unsigned char *mem; /* NULL: not mapped                                                   */
+    int refused;        /* it can not be                                                      */
+};
+
+struct snic_nvmefslink_dpu {
+    struct snic_dma *dma;
+    struct snic_nvmefs_dpu *engine;
+    struct snic_nvmefslink_dpu_opts opts;
+    struct snic_loop_poller poller;
+    struct link_step *steps;
+    struct snic_queue waiting; /* steps that the door had no room for                          */
+    struct link_view views[SNIC_NVMEFS_QUEUES_MAX];
+    unsigned char message[SNIC_NVMEFS_CTL_BYTES];
+    uint8_t message_waits;
+    uint8_t mapped;
+    uint8_t sim;
+};
+
+static void link_kick(const struct snic_nvmefslink_dpu *d)
+{
+    if (d->sim)
+        snic_loop_wake(d->dma->loop);
+}
+
+/* ---- Steps ---- */
+
+static void link_step_done(struct snic_dma_batch *b)
+{
+    struct link_step *s = SNIC_CONTAINER(b, struct link_step, batch);
+    snic_nvmefs_dpu_complete(s->dpu->engine, s->step, b->result);
+}
+
+/** Hand a step to the door. 0: it has no room. */
+static int link_step_submit(struct snic_nvmefslink_dpu *d, struct link_step *s)
+{
+    struct snic_dma_batch *list = &s->batch;
+    int r = snic_dma_submit(d->dma, &list, 1);
+    if (r < 0) /* the peer has gone; the death event follows */
+        snic_nvmefs_dpu_complete(d->engine, s->step, SNIC_EPEERDEAD);
+    return r != 0;
+}
+
+static void link_step_begin(struct snic_nvmefslink_dpu *d, struct snic_nvmefs_step *step)
+{
+    struct link_step *s = &d->steps[step->index];
+    s->step = step;
+    for (uint32_t i = 0; i < step->count; i++) {
+        const struct snic_nvmefs_op *o = &step->ops[i];
+        s->ops[i] = (struct snic_dma_op){.kind = o->kind,
+                                         .flags = o->flags,
+                                         .length = o->length,
+                                         .key = o->key,
+                                         .offset = o->offset,
+                                         .local = o->local};
+    }
+    s->batch.done = link_step_done;
+    s->batch.ops = s->ops;
+    s->batch.count = step->count;
+    if (!snic_queue_empty(&d->waiting) || !link_step_submit(d, s))
+        snic_queue_push(&d->waiting, &s->batch.node);
+}
+
+static int link_steps(struct snic_nvmefslink_dpu *d)
+{
+    int did = 0;
+    while (!snic_queue_empty(&d->waiting)) {
+        struct snic_node *n = snic_queue_pop(&d->waiting);
+        if (!link_step_submit(d, SNIC_CONTAINER(n, struct link_step, batch.node))) {
+            n->next = d->waiting.first; /* it was the first, and stays that */
+            d->waiting.first = n;
+            if (n->next == NULL)
+                d->waiting.last = n;
+            return did;
+        }
+        did = 1;
+    }
+    for (struct snic_nvmefs_step *s = snic_nvmefs_dpu_poll_step(d->engine); s != NULL;
+         s = snic_queue_empty(&d->waiting) ? snic_nvmefs_dpu_poll_step(d->engine) : NULL) {
+        link_step_begin(d, s);
+        did = 1;
+    }
+    return did;
+}
+
+/* ---- Mapped queues ---- */
+
+static void link_view_drop(struct snic_nvmefslink_dpu *d, struct link_view *v)
+{
+    if (v->mem != NULL)
+        snic_dma_unmap(d->dma, v->mem);
+    *v = (struct link_view){0, 0, NULL, 0};
+}
+
+/** Look for a new entry of queue @p i. */
+static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
+{
+    struct link_view *v = &d->views[i];
+    struct snic_nvmefs_peek p;
+    int r = snic_nvmefs_dpu_peek(d->engine, i, &p);
+    if (r < 0) {
+        link_view_drop(d, v);
+        return;
+    }
+    if (r == 0)
+        return;
+    if (v->mem == NULL || v->key != p.key || v->sq != p.sq) {
+        void *mem = NULL;
+        if (v->refused && v->key == p.key && v->sq == p.sq) {
+            snic_nvmefs_dpu_tick(d->engine, i);
+            return;
+        }
+        link_view_drop(d, v);
+        v->key = p.key;
+        v->sq = p.sq;
+        v->refused = (p.sq & 7) != 0 || snic_dma_map(d->dma, p.key, p.sq, p.sq_bytes, &mem) != 0;
+        v->mem = mem;
+        if (v->refused)
+            return; /* the next round lets the engine look */
+    }
+    /* Acquire: what the look reads after this is no older. Only a hint: the look decides. */
+    uint64_t word =
+        atomic_load_explicit((_Atomic(uint64_t) *)(void *)(v->mem + p.at), memory_order_acquire);
+    if ((snic_get_le32(&word) >> 11 & 1) == p.lap)
+        snic_nvmefs_dpu_tick(d->engine, i);
+}
+
+/* ---- The poller ---- */
+
+static int link_say(struct snic_nvmefslink_dpu *d)
+{
+    int did = 0;
+    for (;;) {
+        if (!d->message_waits)
+            d->message_waits = (uint8_t)snic_nvmefs_dpu_poll_control(d->engine, d->message);
+        if (!d->message_waits)
+            break;
+        if (snic_dma_send(d->dma, d->message, sizeof(d->message)) == 0)
+            break; /* full: later */
+        d->message_waits = 0;
+        did = 1;
+    }
+    uint32_t bells = snic_nvmefs_dpu_poll_bells(d->engine);
+    for (; bells != 0; bells &= bells - 1)
+        (void)snic_dma_ring(d->dma, d->opts.bell_base + (uint32_t)__builtin_ctz(bells));
+    return did;
+}
+
+static int link_requests(struct snic_nvmefslink_dpu *d)
+{
+    int n = 0;
+    for (struct snic_nvmefs_cmd *c = snic_nvmefs_dpu_poll_cancel(d->engine); c != NULL;
+         c = snic_nvmefs_dpu_poll_cancel(d->engine), n++)
+        if (d->opts.cancel != NULL)
+            d->opts.cancel(d->opts.ctx, d, c);
+    for (int i = 0; i < SNIC_NVMEFSLINK__TURN; i++, n++) {
+        struct snic_nvmefs_cmd *c = snic_nvmefs_dpu_poll_request(d->engine);
+        if (c == NULL)
+            break;
+        d->opts.request(d->opts.ctx, d, c);
+    }
+    return n;
+}
+
+static int link_dpu_poll(struct snic_loop_poller *p, int sleeping)
+{
+    struct snic_nvmefslink_dpu *d = SNIC_CONTAINER(p, struct snic_nvmefslink_dpu, poller);
+    if (sleeping) {
+        if (d->mapped)
+            for (uint32_t i = 0; i < d->opts.engine.queues_max; i++)
+                link_peek(d, i);
+        /* A full door has completions to deliver, and those bring us back. */
+        return snic_nvmefs_dpu_sleep(d->engine) && snic_queue_empty(&d->waiting);
+    }
+    if (d->mapped)
+        for (uint32_t i = 0; i < d->opts.engine.queues_max; i++)
+            link_peek(d, i);
+    int did = link_requests(d);
+    did |= link_steps(d);
+    did |= link_say(d);
+    return did;
+}
+
+/* ---- Events ---- */
+
+static void link_dpu_recv(void *ctx, struct snic_dma *dma, const void *msg, uint32_t size)
+{
+    struct snic_nvmefslink_dpu *d = ctx;
+    (void)dma;
+    if (snic_nvmefs_dpu_control(d->engine, msg, size) == SNIC_ENOENT && d->opts.others.recv != NULL)
+        d->opts.others.recv(d->opts.others.ctx, msg, size);
+}
+
+static void link_dpu_doorbell(void *ctx, struct snic_dma *dma, uint32_t id)
+{
+    struct snic_nvmefslink_dpu *d = ctx;
+    (void)dma;
+    if (id >= d->opts.bell_base && id - d->opts.bell_base < d->opts.engine.queues_max)
+        snic_nvmefs_dpu_bell(d->engine, id - d->opts.bell_base);
+    else if (d->opts.others.doorbell != NULL)
+        d->opts.others.doorbell(d->opts.others.ctx, id);
+}
+
+static void link_dpu_death(void *ctx, struct snic_dma *dma, enum snic_dma_death cause)
+{
+    struct snic_nvmefslink_dpu *d = ctx;
+    (void)dma;
+    snic_nvmefslink_dpu_detach(d);
+    if (d->opts.others.death != NULL)
+        d->opts.others.death(d->opts.others.ctx, cause);
+}
+
+/* ---- Public ---- */
+
+static int link_dpu_opts(struct snic_nvmefslink_dpu_opts *o,
+                         const struct snic_nvmefslink_dpu_opts *in)
+{
+    *o = (struct snic_nvmefslink_dpu_opts){.opts_size = sizeof(*o)};
+    int r = snic_opts_copy(o, sizeof(*o), in);
+    if (r != 0)
+        return r;
+    if (o->engine.opts_size == 0)
+        o->engine.opts_size = sizeof(o->engine);
+    o->engine.queues_max = o->engine.queues_max == 0 ? 8 : o->engine.queues_max;
+    o->engine.steps = o->engine.steps == 0 ? 256 : o->engine.steps;
+    o->engine.flags = 0;
+    if ((o->flags & ~SNIC_NVMEFSLINK_UNMAPPED) != 0 || o->reserved != 0 || o->request == NULL ||
+        o->bell_base >= SNIC_DMA_DOORBELLS ||
+        o->engine.queues_max > SNIC_DMA_DOORBELLS - o->bell_base)
+        return SNIC_EINVAL;
+    return snic_nvmefs_dpu_memsize(&o->engine) == 0 ? SNIC_EINVAL : 0;
+}
+
+static void link_dpu_place(struct snic_arena *a, const struct snic_nvmefslink_dpu_opts *o,
+                           struct snic_nvmefslink_dpu **d, struct link_step **steps, void **engine)
+{
+    *d = snic_arena_take(a, 1, sizeof(**d), SNIC_NVMEFS_ALIGN);
+    *steps = snic_arena_take(a, o->engine.steps, sizeof(**steps), SNIC_NVMEFS_ALIGN);
+    *engine = snic_arena_take(a, 1, snic_nvmefs_dpu_memsize(&o->engine), SNIC_NVMEFS_ALIGN);
+}
+
+size_t snic_nvmefslink_dpu_memsize(const struct snic_nvmefslink_dpu_opts *o)
+{
+    struct snic_nvmefslink_dpu_opts copy;
+    struct snic_arena a = {NULL, SIZE_MAX, 0};
+    struct snic_nvmefslink_dpu *d;
+    struct link_step *steps;
+    void *engine;
+    if (link_dpu_opts(&copy, o) != 0)
+        return 0;
+    link_dpu_place(&a, &copy, &d, &steps, &engine);
+    return a.used;
+}
+
+int snic_nvmefslink_dpu_init(struct snic_nvmefslink_dpu **out, void *mem, size_t size,
+                             struct snic_dma *dma, const struct snic_nvmefslink_dpu_opts *o)
+{
+    struct snic_nvmefslink_dpu_opts copy;
+    struct snic_arena a = {mem, size, 0};
+    struct snic_nvmefslink_dpu *d;
+    struct link_step *steps;
+    void *engine;
+    int r = link_dpu_opts(&copy, o);
+    if (r != 0)
+        return r;
+    if ((uintptr_t)mem % SNIC_NVMEFS_ALIGN != 0)
+        return SNIC_EINVAL;
+    link_dpu_place(&a, &copy, &d, &steps, &engine);
+    if (a.used == SIZE_MAX)
+        return SNIC_ENOSPC;
+    memset(d, 0, sizeof(*d));
+    d->mapped =
+        (dma->caps & SNIC_DMA_CAP_MAPPED) != 0 && (copy.flags & SNIC_NVMEFSLINK_UNMAPPED) == 0;
+    copy.engine.flags = d->mapped ? SNIC_NVMEFS_DPU_EAGER : 0;
+    if ((dma->caps & SNIC_DMA_CAP_ORDERED_READ) != 0)
+        copy.engine.flags |= SNIC_NVMEFS_DPU_ORDERED;
+    r = snic_nvmefs_dpu_init(&d->engine, engine, snic_nvmefs_dpu_memsize(&copy.engine),
+                             &copy.engine);
+    if (r != 0)
+        return r;
+    d->dma = dma;
+    d->opts = copy;
+    d->steps = steps;
+    d->sim = snic_loop_world(dma->loop) != NULL;
+    for (uint32_t i = 0; i < copy.engine.steps; i++)
+        steps[i].dpu = d;
+    dma->events = (struct snic_dma_events){
+        .recv = link_dpu_recv, .doorbell = link_dpu_doorbell, .death = link_dpu_death, .ctx = d};
+    snic_loop_poller_init(&d->poller, link_dpu_poll);
+    snic_loop_poller_add(dma->loop, &d->poller);
+    *out = d;
+    return 0;
+}
+
+void snic_nvmefslink_dpu_detach(struct snic_nvmefslink_dpu *d)
+{
+    snic_nvmefs_dpu_detach(d->engine);
+    d->message_waits = 0;
+    for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++)
+        link_view_drop(d, &d->views[i]);
+    for (struct snic_node *n = snic_queue_pop(&d->waiting); n != NULL;
+         n = snic_queue_pop(&d->waiting))
+        snic_nvmefs_dpu_complete(d->engine, SNIC_CONTAINER(n, struct link_step, batch.node)->step,
+                                 SNIC_EPEERDEAD);
+    link_kick(d);
+}
+
+int snic_nvmefslink_dpu_idle(const struct snic_nvmefslink_dpu *d)
+{
+    return snic_nvmefs_dpu_idle(d->engine);
+}
+
+void *snic_nvmefslink_dpu_fini(struct snic_nvmefslink_dpu *d)
+{
+    SNIC_ASSERT(snic_nvmefs_dpu_idle(d->engine));
+    snic_loop_poller_remove(d->dma->loop, &d->poller);
+    for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++)
+        link_view_drop(d, &d->views[i]);
+    d->dma->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
+    (void)snic_nvmefs_dpu_fini(d->engine);
+    return d;
+}
+
+void snic_nvmefslink_finish(struct snic_nvmefslink_dpu *d, struct snic_nvmefs_cmd *c,
+                            uint32_t status, int64_t result)
+{
+    snic_nvmefs_dpu_finish(d->engine, c, status, result);
+    link_kick(d);
+}
+
+struct snic_nvmefs_dpu *snic_nvmefslink_dpu_engine(struct snic_nvmefslink_dpu *d)
+{
+    return d->engine;
+}

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+snic_test(nvmefslink nvmefslink)
+snic_test(nvmefslink_uring nvmefslink URING LABELS threads)
