@@ -290,7 +290,7 @@ static void run_load(void)
     while ((now = fault_now()) < end) {
         run_turn(run_issue(now));
         if (opt.verbose)
-            run_explain(now);
+            run_explain(fault_now()); /* what began meanwhile is younger */
     }
     run_count_open(now, FAULT_HANG_NS);
 }
