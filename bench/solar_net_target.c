@@ -44,8 +44,8 @@ static void target_do(const struct snic_solar_request *q, uint64_t now)
         return;
     }
     for (uint32_t i = 0; i < SNIC_EBS_READ_BLOCKS; i++)
-        b[i] =
-            (struct snic_solar_block){.data = k.block, .wver = 1, .data_crc = k.crc, .guest_crc = 0};
+        b[i] = (struct snic_solar_block){
+            .data = k.block, .wver = 1, .data_crc = k.crc, .guest_crc = 0};
     net_must(snic_solar_target_read_done(k.t, q, b, 1, now) > 0, "no train for an answer");
 }
 

@@ -358,9 +358,9 @@ static void ends_udp(struct end *c, struct end *s)
 static void ends_open(struct end *c, struct end *s, enum peer who, int read)
 {
     static const enum how question[2][PEERS] = {{STREAM, SINGLE, TRAINS, TRAINS, TRAINS},
-                                                  {STREAM, SINGLE, SINGLE, TRAINS, TRAINS}};
+                                                {STREAM, SINGLE, SINGLE, TRAINS, TRAINS}};
     static const enum how answer[2][PEERS] = {{STREAM, SINGLE, SINGLE, TRAINS, VECTOR},
-                                                {STREAM, SINGLE, TRAINS, TRAINS, TRAINS}};
+                                              {STREAM, SINGLE, TRAINS, TRAINS, TRAINS}};
     static unsigned char buffers[2][BUFFER];
     memset(c, 0, sizeof(*c));
     memset(s, 0, sizeof(*s));
@@ -450,4 +450,3 @@ struct peer_value peer_run(const struct peer_where *w, enum peer who, int read, 
     (void)close(s.fd);
     return (struct peer_value){(double)cpu / (double)rpcs, (double)wall / (double)rpcs};
 }
-

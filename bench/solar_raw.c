@@ -63,7 +63,8 @@ static int wanted(int read, enum peer who, unsigned depth)
     return (opt.op == NULL || strcmp(opt.op, read ? "read" : "write") == 0) &&
            (opt.who == NULL || strcmp(opt.who, who_name[who]) == 0) &&
            (opt.depth == 0 || opt.depth == depth) && !(read && who == PEER_GSO_ACKV) &&
-           !(opt.threads == 2 && opt.who == NULL && who != PEER_TCP && who != PEER_UDP && who != PEER_GSO_ACKV);
+           !(opt.threads == 2 && opt.who == NULL && who != PEER_TCP && who != PEER_UDP &&
+             who != PEER_GSO_ACKV);
 }
 
 static int by_size(const void *a, const void *b)
@@ -87,8 +88,7 @@ static void measure(void)
             unsigned read = i % 2, who = i / 2 % PEERS, d = i / 2 / PEERS;
             if (!wanted((int)read, (enum peer)who, depths[d]))
                 continue;
-            struct peer_value v =
-                peer_run(&w, (enum peer)who, (int)read, depths[d], opt.seconds);
+            struct peer_value v = peer_run(&w, (enum peer)who, (int)read, depths[d], opt.seconds);
             cpu[read][who][d][r] = v.cpu_ns;
             wall[read][who][d][r] = v.wall_ns;
             if (opt.values)

@@ -9,8 +9,8 @@
  *
  * It prints "ready" when every guest has had an answer, and in the end a line "result" with pairs
  * of name=value. SIGUSR1 says that the server is back: resumed_us is how long after that the next
- * I/O was done, at most. With --hold it prints "held" when the time is over, and waits for a line on its
- * standard input before all that was acknowledged is read back.
+ * I/O was done, at most. With --hold it prints "held" when the time is over, and waits for a line
+ * on its standard input before all that was acknowledged is read back.
  *
  * I/Os in flight at once have no block in common of which one is written, so a guest knows of each
  * block which version must be there. A block of a version that was not acknowledged is anything.
@@ -107,8 +107,7 @@ static void block_read(struct fault_guest *g, uint32_t lba, const void *data)
 {
     uint32_t version = block_version(g, lba, data);
     run.checked++;
-    if (version == FAULT_UNKNOWN ||
-        (g->known[lba] != FAULT_UNKNOWN && g->known[lba] != version)) {
+    if (version == FAULT_UNKNOWN || (g->known[lba] != FAULT_UNKNOWN && g->known[lba] != version)) {
         if (run.wrong++ < 10)
             fprintf(stderr,
                     "WRONG: block %" PRIu32 " of guest %" PRIu32 " has version %" PRIx32
@@ -333,10 +332,10 @@ static void run_report(void)
            " max_ms=%" PRIu64 " p50_us=%" PRIu64 " p99_us=%" PRIu64 " p999_us=%" PRIu64
            " errors=%" PRIu64 " wrong=%" PRIu64 " checked=%" PRIu64 " stall_ms=%" PRIu64
            " resumed_us=%" PRIu64,
-           opt.transport, run.ios[0] + run.ios[1], run.ios[0], run.hung, run.open,
-           h->max / 1000000, snic_hist_quantile(h, 500000) / 1000,
-           snic_hist_quantile(h, 990000) / 1000, snic_hist_quantile(h, 999000) / 1000, run.errors,
-           run.wrong, run.checked, run.stall_ns / 1000000, run.resumed_ns / 1000);
+           opt.transport, run.ios[0] + run.ios[1], run.ios[0], run.hung, run.open, h->max / 1000000,
+           snic_hist_quantile(h, 500000) / 1000, snic_hist_quantile(h, 990000) / 1000,
+           snic_hist_quantile(h, 999000) / 1000, run.errors, run.wrong, run.checked,
+           run.stall_ns / 1000000, run.resumed_ns / 1000);
     run.transport->report(stdout);
     printf("\n");
     fflush(stdout);

@@ -339,8 +339,8 @@ static void server_turn(void)
     for (nfds_t i = 0; i < n; i++) {
         const struct tcp_conn *k = &ts.client[i].conn;
         p[i] = (struct pollfd){.fd = ts.client[i].used ? k->fd : -1};
-        p[i].events = (short)((k->count < SNIC_COUNTOF(k->out) ? POLLIN : 0) |
-                              (k->count > 0 ? POLLOUT : 0));
+        p[i].events =
+            (short)((k->count < SNIC_COUNTOF(k->out) ? POLLIN : 0) | (k->count > 0 ? POLLOUT : 0));
     }
     p[n] = (struct pollfd){.fd = ts.fd, .events = POLLIN};
     if (poll(p, n + 1, -1) < 0 && errno != EINTR)

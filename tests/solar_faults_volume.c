@@ -137,8 +137,9 @@ static void volume_explain(const struct fault_io *io)
     snic_volume_get_stats(v, &s);
     fprintf(stderr,
             "HANGS: guest %" PRIu32 ", block %" PRIu32 ", %" PRIu32 " of them, %s; retransmits "
-            "%" PRIu64 " timeouts %" PRIu64 " rerolls %" PRIu64 " resets %" PRIu64 " hellos %" PRIu64
-            " busy %" PRIu64 " naks %" PRIu64 " train_waits %" PRIu64 " unsent %" PRIu64 "\n",
+            "%" PRIu64 " timeouts %" PRIu64 " rerolls %" PRIu64 " resets %" PRIu64
+            " hellos %" PRIu64 " busy %" PRIu64 " naks %" PRIu64 " train_waits %" PRIu64
+            " unsent %" PRIu64 "\n",
             io->guest->index, io->lba, io->blocks, io->write ? "write" : "read",
             s.agent.retransmits, s.agent.timeouts, s.agent.rerolls, s.agent.resets, s.agent.hellos,
             s.agent.busy, s.agent.naks, s.agent.train_waits, s.unsent);
