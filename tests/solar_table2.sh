@@ -140,17 +140,20 @@ down_of() { case $1 in port_fail) echo fc0 fs0 ;; spine_fail) echo fc2 fs2 ;; es
 is_silent() { case $1 in tor_fail | drop75 | reboot | bh_tor | bh_spine) return 0 ;; esac; return 1; }
 has_rule() { [ "$1" != none ] && [ -z "$(down_of "$1")" ]; }
 
+columns='%-14s %6s %6s %7s %7s %7s %8s %8s %6s | %6s %6s %7s %7s | %8s\n'
 line() { # ROW HITS
     s=$log.solar p=$log.tcp
-    printf '%-14s %6s %6s %7s %7s %7s %8s %8s %6s | %6s %6s %7s %7s | %8s\n' "$1" \
+    # shellcheck disable=SC2059
+    printf "$columns" "$1" \
         "$(value $s ios)" "$(value $s hung)" "$(value $s max_ms)" "$(value $s p50_us)" \
         "$(value $s p99_us)" "$(value $s retransmits)" "$(value $s rerolls)" \
         "$(value $s stall_ms)" "$(value $p ios)" "$(value $p hung)" "$(value $p max_ms)" \
         "$(value $p p99_us)" "$2"
 }
 heading() {
-    printf '%-14s %6s %6s %7s %7s %7s %8s %8s %6s | %6s %6s %7s %7s | %8s\n' "" ios 'hung' max_ms \
-        p50_us p99_us resent rerolls stall tcp_io hung max_ms p99_us hit
+    # shellcheck disable=SC2059
+    printf "$columns" "" ios hung max_ms p50_us p99_us resent rerolls stall tcp_io hung max_ms \
+        p99_us hit
 }
 bad=
 is_bad() { # ROW WHAT: it goes on, and fails in the end
@@ -233,7 +236,7 @@ server_killed() {
     echo go >&7
     exec 7>&-
     wait "$solar" || fail "server_killed: the guests ended with $?"
-    printf '%-14s %6s I/Os, %s blocks compared, resumed %s us after the server was back, max %s ms\n' \
+    printf '%-14s %6s I/Os, %s blocks compared, %s us after the server was back, max %s ms\n' \
         server_killed "$(value "$log.solar" ios)" "$(value "$log.solar" checked)" \
         "$(value "$log.solar" resumed_us)" "$(value "$log.solar" max_ms)"
     judge_killed
