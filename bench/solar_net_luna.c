@@ -279,7 +279,7 @@ static void luna_engines(struct net_env *e)
     d.xts_key = net_key(e);
     if (e->qos) {
         d.ios_per_second = 1000000000;
-        d.bytes_per_second = UINT64_C(1) << 42;
+        d.bytes_per_second = UINT64_C(1) << 40;
     }
     size_t size = snic_luna_memsize(&o);
     int r = snic_luna_init(&l.c, net_memory(size), size, &o, now);

@@ -2,6 +2,7 @@
 /* SOLAR's agent on sockets, driven as volume drives it, with nothing around it. */
 #include "solar_net.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { SOLAR_TRAINS = 64, SOLAR_PATHS = SNIC_SOLAR_PATHS_MAX };
@@ -183,7 +184,7 @@ static void solar_net_disk(void)
     d.xts_key = net_key(a.e);
     if (a.e->qos) { /* far above what can be reached: it is looked at, and permits */
         d.ios_per_second = 1000000000;
-        d.bytes_per_second = UINT64_C(1) << 42;
+        d.bytes_per_second = UINT64_C(1) << 40;
     }
     int r = snic_solar_server_add(a.c, 0, now);
     if (r == 0)
@@ -248,6 +249,9 @@ static void solar_net_submit(uint32_t slot, int read)
 
 static void solar_net_close(void)
 {
+    if (getenv("DBG")) { struct snic_solar_stats s; struct snic_loop_stats ls; snic_solar_get_stats(a.c,&s); snic_loop_get_stats(a.e->loop,&ls);
+      fprintf(stderr,"ios %lu trains %lu packets %lu in %lu retr %lu hedges %lu spur %lu timeouts %lu stalls %lu iterations %lu enters %lu compl %lu msgs %lu timers %lu\n", s.ios[1],s.trains,s.packets,s.packets_in,s.retransmits,s.hedges,s.spurious,s.timeouts,s.stalls,ls.iterations,ls.enters,ls.completions,ls.messages,ls.timers);
+      for (uint32_t i=0;i<4;i++){struct snic_solar_path_stats p; if(snic_solar_get_path(a.c,0,i,&p)==0) fprintf(stderr,"  path %u srtt %lu min %lu win %u %u sent %lu lost %lu\n",i,p.srtt_ns,p.min_rtt_ns,p.window[0],p.window[1],p.sent,p.lost);} }
     snic_solar_halt(a.c, snic_loop_now(a.e->loop));
     agent_soon();
     for (uint32_t i = 0; i < SNIC_COUNTOF(a.path); i++)
@@ -308,7 +312,7 @@ static void volume_net_open(struct net_env *e)
     d.xts_key = net_key(e);
     if (e->qos) {
         d.ios_per_second = 1000000000;
-        d.bytes_per_second = UINT64_C(1) << 42;
+        d.bytes_per_second = UINT64_C(1) << 40;
     }
     size_t size = snic_volume_memsize(&o);
     net_must(snic_volume_open(&v.v, net_memory(size), size, &o, &ev, NULL) == 0 &&

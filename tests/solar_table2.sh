@@ -106,12 +106,13 @@ disks=
 for i in $(seq $guests); do disks="$disks --disk $i:$disk"; done
 serve() {
     # shellcheck disable=SC2086
-    run server "$work/server.log" ip netns exec sol_s "$volume" server --listen $where:7000 \
+    # nsenter, not ip netns exec: that would keep all mounts of the machine in a namespace of its own.
+    run server "$work/server.log" nsenter --net=/run/netns/sol_s "$volume" server --listen $where:7000 \
         --store "$work/store" --store-size 512M $disks --log warning
     says ready "$work/server.log" "$server"
 }
 serve
-run peer "$work/peer.log" ip netns exec sol_s "$faults" tcp_server --listen $where:7004
+run peer "$work/peer.log" nsenter --net=/run/netns/sol_s "$faults" tcp_server --listen $where:7004
 says ready "$work/peer.log" "$peer"
 epoch=0
 pause=${SNIC_TABLE2_PAUSE_US:-8000}
@@ -122,7 +123,7 @@ load() {
     port=$2
     ms=$3
     shift 3
-    run "$t" "$log.$t" ip netns exec sol_c "$faults" load --transport "$t" \
+    run "$t" "$log.$t" nsenter --net=/run/netns/sol_c "$faults" load --transport "$t" \
         --server "$where:$port" --guests $guests --depth 4 --milliseconds "$ms" --epoch $epoch \
         --seed $epoch --pause-us "$pause" --verbose "$@"
 }
@@ -216,7 +217,7 @@ server_killed() {
     epoch=$((epoch + 1))
     log=$work/killed.$epoch
     mkfifo "$log.fifo"
-    run solar "$log.solar" sh -c 'exec "$@" <"$0"' "$log.fifo" ip netns exec sol_c "$faults" load \
+    run solar "$log.solar" sh -c 'exec "$@" <"$0"' "$log.fifo" nsenter --net=/run/netns/sol_c "$faults" load \
         --transport solar --server $where:7000 --guests $guests --depth 4 --milliseconds 5000 \
         --epoch $epoch --seed $epoch --pause-us "$pause" --hold --verbose
     exec 7>"$log.fifo"
