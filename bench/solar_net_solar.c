@@ -2,7 +2,6 @@
 /* SOLAR's agent on sockets, driven as volume drives it, with nothing around it. */
 #include "solar_net.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { SOLAR_TRAINS = 64, SOLAR_PATHS = SNIC_SOLAR_PATHS_MAX };
@@ -249,9 +248,6 @@ static void solar_net_submit(uint32_t slot, int read)
 
 static void solar_net_close(void)
 {
-    if (getenv("DBG")) { struct snic_solar_stats s; struct snic_loop_stats ls; snic_solar_get_stats(a.c,&s); snic_loop_get_stats(a.e->loop,&ls);
-      fprintf(stderr,"ios %lu trains %lu packets %lu in %lu retr %lu hedges %lu spur %lu timeouts %lu stalls %lu iterations %lu enters %lu compl %lu msgs %lu timers %lu\n", s.ios[1],s.trains,s.packets,s.packets_in,s.retransmits,s.hedges,s.spurious,s.timeouts,s.stalls,ls.iterations,ls.enters,ls.completions,ls.messages,ls.timers);
-      for (uint32_t i=0;i<4;i++){struct snic_solar_path_stats p; if(snic_solar_get_path(a.c,0,i,&p)==0) fprintf(stderr,"  path %u srtt %lu min %lu win %u %u sent %lu lost %lu\n",i,p.srtt_ns,p.min_rtt_ns,p.window[0],p.window[1],p.sent,p.lost);} }
     snic_solar_halt(a.c, snic_loop_now(a.e->loop));
     agent_soon();
     for (uint32_t i = 0; i < SNIC_COUNTOF(a.path); i++)

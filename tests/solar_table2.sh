@@ -33,7 +33,7 @@ skip() {
 }
 [ "$(id -u)" = 0 ] || skip "not root"
 [ -r "$tool" ] || skip "no ../shared/tools/solar_ns.sh"
-for p in nft ip ethtool flock setsid bash; do
+for p in nft ip ethtool flock setsid nsenter bash; do
     command -v $p >/dev/null || skip "no $p"
 done
 
@@ -105,10 +105,10 @@ tell up && ip netns exec sol_f nft list chain inet f fab >/dev/null 2>&1 ||
 disks=
 for i in $(seq $guests); do disks="$disks --disk $i:$disk"; done
 serve() {
+    # nsenter, not ip netns exec, whose mount namespace would keep all mounts of the machine.
     # shellcheck disable=SC2086
-    # nsenter, not ip netns exec: that would keep all mounts of the machine in a namespace of its own.
-    run server "$work/server.log" nsenter --net=/run/netns/sol_s "$volume" server --listen $where:7000 \
-        --store "$work/store" --store-size 512M $disks --log warning
+    run server "$work/server.log" nsenter --net=/run/netns/sol_s "$volume" server \
+        --listen $where:7000 --store "$work/store" --store-size 512M $disks --log warning
     says ready "$work/server.log" "$server"
 }
 serve
@@ -138,7 +138,10 @@ carried() { ip netns exec sol_f cat "/sys/class/net/$1/statistics/rx_packets"; }
 
 # Which links go down; what silently loses hangs TCP.
 down_of() { case $1 in port_fail) echo fc0 fs0 ;; spine_fail) echo fc2 fs2 ;; esac; }
-is_silent() { case $1 in tor_fail | drop75 | reboot | bh_tor | bh_spine) return 0 ;; esac; return 1; }
+is_silent() {
+    case $1 in tor_fail | drop75 | reboot | bh_tor | bh_spine) return 0 ;; esac
+    return 1
+}
 has_rule() { [ "$1" != none ] && [ -z "$(down_of "$1")" ]; }
 
 columns='%-14s %6s %6s %7s %7s %7s %8s %8s %6s | %6s %6s %7s %7s | %8s\n'
@@ -217,9 +220,9 @@ server_killed() {
     epoch=$((epoch + 1))
     log=$work/killed.$epoch
     mkfifo "$log.fifo"
-    run solar "$log.solar" sh -c 'exec "$@" <"$0"' "$log.fifo" nsenter --net=/run/netns/sol_c "$faults" load \
-        --transport solar --server $where:7000 --guests $guests --depth 4 --milliseconds 5000 \
-        --epoch $epoch --seed $epoch --pause-us "$pause" --hold --verbose
+    run solar "$log.solar" sh -c 'exec "$@" <"$0"' "$log.fifo" nsenter --net=/run/netns/sol_c \
+        "$faults" load --transport solar --server $where:7000 --guests $guests --depth 4 \
+        --milliseconds 5000 --epoch $epoch --seed $epoch --pause-us "$pause" --hold --verbose
     exec 7>"$log.fifo"
     says ready "$log.solar" "$solar"
     for i in 1 2; do
