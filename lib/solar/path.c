@@ -56,6 +56,7 @@ struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uin
     p->inflight += weight;
     if (kind == SOLAR_TX_WRITE)
         c->servers[p->server].write_out += weight;
+    solar_server_asked(c, &c->servers[p->server]);
     if (kind != SOLAR_TX_PROBE) {
         p->last_sent_ns = c->now_ns;
         p->tail_done = 0;
@@ -178,6 +179,7 @@ void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns)
     }
     p->rto_ns =
         snic_min_u64(snic_max_u64(p->srtt_ns + 4 * p->var_ns, c->o.rto_min_ns), c->o.rto_max_ns);
+    p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
 }
 
 static uint64_t solar_path_tail_ns(const struct solar_path *p)
@@ -267,19 +269,34 @@ static int solar_path_expire(struct snic_solar *c, struct solar_path *p)
     return sign;
 }
 
+static void solar_path_back_off(struct snic_solar *c, struct solar_path *p)
+{
+    p->rto_ns = snic_min_u64(2 * p->rto_ns, c->o.rto_max_ns);
+    p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
+}
+
+/* Has the path been silent for so long that another one is worth more? The longer the server says
+   nothing on any path, the longer: its answer may come to a port that was given up. */
+static int solar_path_hopeless(struct snic_solar *c, struct solar_path *p)
+{
+    uint64_t enough = snic_max_u64(SNIC_SOLAR__MISSES * p->rto_ns, 10 * SNIC_SOLAR__MS);
+    enough = snic_max_u64(enough, solar_server_silence(c, solar_server_of(c, p)) / 4);
+    return solar_waited(c, p->heard_ns) >= enough;
+}
+
 static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
 {
-    uint64_t silence = snic_max_u64(3 * p->rto_ns, 10 * SNIC_SOLAR__MS);
     p->timed_out++;
     c->s.timeouts++;
     p->mark_ns = c->now_ns;
     if (p->timeouts < 255)
         p->timeouts++;
-    p->rto_ns = snic_min_u64(p->rto_ns * 2, c->o.rto_max_ns);
+    int hopeless = solar_path_hopeless(c, p);
+    solar_path_back_off(c, p);
     solar_cc_timeout(c, p);
     if (p->state == SNIC_SOLAR_PROBING)
         return;
-    if (p->timeouts >= 3 || (p->timeouts >= 2 && solar_waited(c, p->heard_ns) >= silence)) {
+    if (p->timeouts >= 2 && hopeless) {
         solar_path_reroll(c, p);
         return;
     }
@@ -292,19 +309,21 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
    is given up as one whose probes are not. */
 static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
 {
+    uint64_t pause = solar_server_silence(c, solar_server_of(c, p)) / 8;
+    pause = snic_max_u64(p->rto_ns, snic_min_u64(pause, SNIC_SOLAR__LATE_MAX));
     if (solar_server_of(c, p)->up) {
         int sent = solar_send_probe(c, p, SNIC_SOLAR__PADDING);
-        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + p->rto_ns;
+        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + pause;
         return;
     }
-    if (p->misses >= SNIC_SOLAR__MISSES) {
+    if (p->misses >= SNIC_SOLAR__MISSES && solar_path_hopeless(c, p)) {
         solar_path_reroll(c, p);
         return;
     }
     if (solar_send_hello(c, p))
         p->misses++;
-    p->probe_ns = c->now_ns + p->rto_ns;
-    p->rto_ns = snic_min_u64(2 * p->rto_ns, c->o.rto_max_ns);
+    p->probe_ns = c->now_ns + pause;
+    solar_path_back_off(c, p);
 }
 
 static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
@@ -323,7 +342,8 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
         p->asked = p->una;
         p->asked_ns = c->now_ns;
     }
-    if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES)
+    if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES &&
+        solar_path_hopeless(c, p))
         solar_path_reroll(c, p);
     if (p->state == SNIC_SOLAR_OPENING || p->state == SNIC_SOLAR_CLOSED)
         return;
