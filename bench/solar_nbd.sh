@@ -64,7 +64,8 @@ try() {
     # terse fields: reads, writes: 6 47 KiB, 8 49 IOPS; 14... and 55...: percentiles
     fio --name=nbd --ioengine=nbd --uri="nbd+unix:///?socket=$work/$who" --bs=4k --iodepth=32 \
         --rw="$rw" --size=256M --time_based --runtime="$seconds" --randrepeat=0 --norandommap \
-        --percentile_list=99 --output-format=terse --terse-version=3 >"$work/fio" 2>"$work/fio.err" ||
+        --percentile_list=99 --output-format=terse --terse-version=3 >"$work/fio" \
+        2>"$work/fio.err" ||
         die "fio: $(cat "$work/fio.err")"
     after=$(ticks "$@")
     kib=$(awk -F';' '/^3;/ { print $6 + $47 }' "$work/fio")

@@ -4,9 +4,9 @@
 #
 # The plain sockets that SOLAR and LUNA are measured beside (bench/solar_raw.c says what they do),
 # or with --net as the first argument SOLAR and LUNA themselves, in turns with those
-# (bench/solar_net.c): over loopback, and as root over a veth pair between two network namespaces, MTU 9000, as it comes
-# (link veth) and with segmentation and coalescing off at both ends (link veth_nogso): every packet
-# is one. The CPU time is that of both ends. Rows:
+# (bench/solar_net.c): over loopback, and as root over a veth pair between two network namespaces,
+# MTU 9000, as it comes (link veth) and with segmentation and coalescing off at both ends (link
+# veth_nogso): every packet is one. The CPU time is that of both ends. Rows:
 #
 #   row solar raw_write:LINK:dDEPTH WHO THREADS ns_cpu/rpc      and raw_write_rate, raw_read, ...
 #   row solar write:LINK:dDEPTH WHO 1 ns_cpu/io                 --net, and what solar_net.c lists

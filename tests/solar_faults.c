@@ -52,8 +52,7 @@ static struct {
     uint64_t errors;
     uint64_t wrong; /* blocks */
     uint64_t checked;
-    uint64_t turn_ns; /* the last turn ended */
-    uint64_t stall_ns;
+    uint64_t stall_ns; /* a turn took that much longer than it was to wait, at most */
     uint64_t resumed_ns;
     int over; /* nothing counts any more */
 } run;
@@ -231,10 +230,11 @@ static uint64_t run_issue(uint64_t now)
 static void run_turn(uint64_t due)
 {
     uint64_t now = fault_now();
-    uint64_t wait = due > now ? due - now : 0;
-    run.stall_ns = snic_max_u64(run.stall_ns, now - run.turn_ns);
-    run.transport->turn(snic_min_u64(wait, 10000000));
-    run.turn_ns = fault_now();
+    uint64_t wait = snic_min_u64(due > now ? due - now : 0, 10000000);
+    run.transport->turn(wait);
+    uint64_t then = fault_now();
+    if (then > now + wait)
+        run.stall_ns = snic_max_u64(run.stall_ns, then - now - wait);
 }
 
 static int run_all_answered(void)
@@ -275,7 +275,6 @@ static void run_count_open(uint64_t now, uint64_t age_ns)
 static void run_load(void)
 {
     uint64_t limit = fault_now() + UINT64_C(30000000000);
-    run.turn_ns = fault_now();
     while (!run_all_answered()) {
         if (fault_now() > limit)
             ex_die("%s: no answer for 30 s", opt.server);

@@ -136,6 +136,9 @@ hits() { # of the rules
 }
 carried() { ip netns exec sol_f cat "/sys/class/net/$1/statistics/rx_packets"; }
 
+# waited PID: for a CPU, so far, in ms (the first thread)
+waited() { awk '{ print int($2 / 1000000) }' "/proc/$1/schedstat" 2>/dev/null || echo 0; }
+
 # Which links go down; what silently loses hangs TCP.
 down_of() { case $1 in port_fail) echo fc0 fs0 ;; spine_fail) echo fc2 fs2 ;; esac; }
 is_silent() {
@@ -151,12 +154,12 @@ line() { # ROW HITS
     printf "$columns" "$1" \
         "$(value $s ios)" "$(value $s hung)" "$(value $s max_ms)" "$(value $s p50_us)" \
         "$(value $s p99_us)" "$(value $s retransmits)" "$(value $s rerolls)" \
-        "$(value $s stall_ms)" "$(value $p ios)" "$(value $p hung)" "$(value $p max_ms)" \
+        "$starved" "$(value $p ios)" "$(value $p hung)" "$(value $p max_ms)" \
         "$(value $p p99_us)" "$2"
 }
 heading() {
     # shellcheck disable=SC2059
-    printf "$columns" "" ios hung max_ms p50_us p99_us resent rerolls stall tcp_io hung max_ms \
+    printf "$columns" "" ios hung max_ms p50_us p99_us resent rerolls "wait%" tcp_io hung max_ms \
         p99_us hit
 }
 bad=
@@ -175,7 +178,9 @@ judge() { # ROW: what must hold in each round
     [ "$(value "$r" checked)" -gt 1000 ] || is_bad "$1" "nothing was read"
 }
 
-row() { # NAME
+# A row whose guests and server together waited for a CPU for more than a fifth of its time, and in
+# which I/Os had no answer, says nothing about the fabric: it is tried three times.
+row() { # NAME TRY
     epoch=$((epoch + 1))
     log=$work/$1.$epoch
     ms=4500 after=2.5
@@ -184,7 +189,7 @@ row() { # NAME
     load tcp 7004 $ms
     says ready "$log.solar" "$solar"
     says ready "$log.tcp" "$tcp"
-    hit=-
+    hit=- from=$(($(waited "$server") + $(waited "$solar")))
     for l in $(down_of "$1"); do eval "was_$l=$(carried "$l")"; done
     sleep 1
     for l in $(down_of "$1"); do
@@ -205,9 +210,16 @@ row() { # NAME
     [ "$1" != reboot ] || sleep 2.6
     rm -f "$work/rebooting"
     tell clear
+    starved=$(($(waited "$server") + $(waited "$solar") - from))
+    starved=$((starved / ((ms - 1000) / 100)))
     wait "$solar" || fail "$1: the guests of SOLAR ended with $?"
     wait "$tcp" || fail "$1: the guests of TCP ended with $?"
     line "$1" "$hit"
+    if [ "$(value "$log.solar" hung)" != 0 ] && [ "$starved" -gt 20 ] && [ "$2" -lt 3 ]; then
+        echo "$1: once more: the machine was others', guests and server waited for it $starved %"
+        row "$1" $(($2 + 1))
+        return
+    fi
     judge "$1"
     eval "solar_$1=\$((\${solar_$1:-0} + $(value "$log.solar" hung)))"
     eval "tcp_$1=\$((\${tcp_$1:-0} + $(value "$log.tcp" hung)))"
@@ -261,7 +273,7 @@ for r in $(seq "$rounds"); do
     [ "$rounds" = 1 ] || echo "-- round $r of $rounds"
     heading
     for w in $rows; do
-        case $w in server_killed) server_killed ;; *) row "$w" ;; esac
+        case $w in server_killed) server_killed ;; *) row "$w" 1 ;; esac
     done
 done
 echo "-- I/Os without an answer for a second, all rounds: SOLAR, TCP; SOLAR's slowest"
