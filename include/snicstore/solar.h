@@ -62,8 +62,8 @@
  *
  * Paths. PROBING: new, two full-size probes must be answered, so that a path that loses only large
  * packets never carries data. ALIVE. SUSPECT: two timeouts in a row; it gets no new data. FAILED:
- * nothing heard for max(3 RTO, 10 ms) with data under way: its socket is exchanged (re-roll) and
- * its blocks move to other paths at once. When none is ALIVE, copies go over the
+ * three, or nothing heard for max(3 RTO, 10 ms) with data under way: its socket is exchanged
+ * (re-roll) and its blocks move to other paths at once. When none is ALIVE, copies go over the
  * others, and twice as many ports are tried; after suspect_ns the owner is told, and may map the
  * segments elsewhere. I/Os are kept. A train takes the better of two random paths by
  * srtt (1 + inflight/cwnd), or any, one time in 32; a retry goes where its block has not been.
@@ -72,10 +72,10 @@
  * one `reorder` (3, more where that proved wrong) later is answered, or by RTO: srtt + 4 var within
  * rto_min_ns and rto_max_ns (8 ms), without back-off, for a storage I/O has to come through 75 %
  * loss within a second; instead copies go over 2, then 3 paths. Only answers that do come, after
- * all was given up, raise it, up to 100 ms: then the server is starved of its CPU, or its way is
- * long, and to send again makes that worse. When nothing at all comes from a server, paths are
- * exchanged and probed ever more slowly, up to a quarter of the time that it has been silent, and
- * after 100 ms of that a path carries one block at a time. Unanswered after 2 srtt, the last
+ * all was given up, raise it, up to 100 ms, unless they are few of what was given up: the server is
+ * starved of its CPU, or its way is long, and to send again makes that worse. When nothing at all
+ * comes from a server, its paths are kept for a quarter of the time that it has been silent, and
+ * probed up to every 32 ms only; after 100 ms of that one carries one block at a time. Unanswered after 2 srtt, the last
  * packet of a path is sent once more on another (hedge; at most a tenth of all bytes).
  *   A store may take longer than any RTO, and a server acknowledges nothing before it is durable.
  * So halfway to a timeout the agent asks by a small packet what the server has in hand; what it has

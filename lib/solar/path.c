@@ -264,6 +264,7 @@ static int solar_path_expire(struct snic_solar *c, struct solar_path *p)
         sign |= x->sent_ns >= p->mark_ns && x->sent_ns >= p->heard_ns;
         if (x->kind == SOLAR_TX_PROBE && p->misses < 255)
             p->misses++;
+        solar_server_gave_up(solar_server_of(c, p));
         solar_path_lose(c, p, x);
     }
     return sign;
@@ -275,12 +276,13 @@ static void solar_path_back_off(struct snic_solar *c, struct solar_path *p)
     p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
 }
 
-/* Has the path been silent for so long that another one is worth more? The longer the server says
-   nothing on any path, the longer: its answer may come to a port that was given up. */
-static int solar_path_hopeless(struct snic_solar *c, struct solar_path *p)
+/* Could its answer be there by now? Not if they are late of late; and the longer the server says
+   nothing on any path, the longer we wait: its answer may come to a port that was given up. */
+static int solar_path_awaited(struct snic_solar *c, struct solar_path *p)
 {
-    uint64_t enough = snic_max_u64(SNIC_SOLAR__MISSES * p->rto_ns, 10 * SNIC_SOLAR__MS);
-    enough = snic_max_u64(enough, solar_server_silence(c, solar_server_of(c, p)) / 4);
+    struct solar_server *s = solar_server_of(c, p);
+    uint64_t enough =
+        snic_max_u64(solar_server_silence(c, s) / 4, SNIC_SOLAR__MISSES * solar_server_late(c, s));
     return solar_waited(c, p->heard_ns) >= enough;
 }
 
@@ -291,12 +293,13 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
     p->mark_ns = c->now_ns;
     if (p->timeouts < 255)
         p->timeouts++;
-    int hopeless = solar_path_hopeless(c, p);
+    uint64_t silence = snic_max_u64(SNIC_SOLAR__MISSES * p->rto_ns, 10 * SNIC_SOLAR__MS);
     solar_path_back_off(c, p);
     solar_cc_timeout(c, p);
     if (p->state == SNIC_SOLAR_PROBING)
         return;
-    if (p->timeouts >= 2 && hopeless) {
+    if ((p->timeouts >= 3 || (p->timeouts >= 2 && solar_waited(c, p->heard_ns) >= silence)) &&
+        solar_path_awaited(c, p)) {
         solar_path_reroll(c, p);
         return;
     }
@@ -310,13 +313,13 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
 static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
 {
     uint64_t pause = solar_server_silence(c, solar_server_of(c, p)) / 8;
-    pause = snic_max_u64(p->rto_ns, snic_min_u64(pause, SNIC_SOLAR__LATE_MAX));
+    pause = snic_max_u64(p->rto_ns, snic_min_u64(pause, 4 * c->o.rto_max_ns));
     if (solar_server_of(c, p)->up) {
         int sent = solar_send_probe(c, p, SNIC_SOLAR__PADDING);
         p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + pause;
         return;
     }
-    if (p->misses >= SNIC_SOLAR__MISSES && solar_path_hopeless(c, p)) {
+    if (p->misses >= SNIC_SOLAR__MISSES && solar_path_awaited(c, p)) {
         solar_path_reroll(c, p);
         return;
     }
@@ -345,7 +348,7 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
         p->asked_ns = c->now_ns;
     }
     if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES &&
-        solar_path_hopeless(c, p))
+        solar_path_awaited(c, p))
         solar_path_reroll(c, p);
     if (p->state == SNIC_SOLAR_OPENING || p->state == SNIC_SOLAR_CLOSED)
         return;

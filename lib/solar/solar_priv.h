@@ -160,7 +160,9 @@ struct solar_server {
     uint64_t quiet_ns; /* what was sent first since something was heard: when; 0: nothing was */
     uint64_t late_ns;  /* how late answers were that came when all was given up */
     uint64_t late_at_ns;
-    uint64_t sent; /* packets with blocks, for the hedge budget */
+    uint32_t gave_up; /* transmissions, for want of an answer in time; lately */
+    uint32_t came;    /* of them: answered after all */
+    uint64_t sent;    /* packets with blocks, for the hedge budget */
     uint64_t hedged;
     uint64_t window_ns;        /* of them: halved from time to time */
     struct snic_link ready[2]; /* RPCs with blocks never sent */
@@ -418,6 +420,7 @@ uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_ser
 void solar_server_asked(struct snic_solar *c, struct solar_server *s);
 /** An answer to what was held for lost: the server, or the way to it, takes @p rtt_ns. */
 void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_t rtt_ns);
+void solar_server_gave_up(struct solar_server *s);
 /** So late answers are to be expected; 0: in time. */
 uint64_t solar_server_late(const struct snic_solar *c, const struct solar_server *s);
 
