@@ -75,8 +75,9 @@
  * all was given up, raise it, up to 100 ms, unless they are few of what was given up: the server is
  * starved of its CPU, or its way is long, and to send again makes that worse. When nothing at all
  * comes from a server, its paths are kept for a quarter of the time that it has been silent, and
- * probed up to every 32 ms only; after 100 ms of that one carries one block at a time. Unanswered after 2 srtt, the last
- * packet of a path is sent once more on another (hedge; at most a tenth of all bytes).
+ * probed up to every 32 ms only; after 100 ms of that one carries one block at a time. Unanswered
+ * after 2 srtt, the last packet of a path is sent once more on another (hedge; at most a tenth of
+ * all bytes).
  *   A store may take longer than any RTO, and a server acknowledges nothing before it is durable.
  * So halfway to a timeout the agent asks by a small packet what the server has in hand; what it has
  * is not sent again, and no sign against the path, as long as the server says so (it keeps 256 bits
