@@ -8,11 +8,12 @@
 # redis-server and fio, `kvfs` the engine alone and the file system as it is mounted beside ext4 and
 # a FUSE pass-through (as root), `proxy` the director in front of an unmodified redis-server,
 # `tenants` the switch beside the kernel's schedulers on a loop device (as root), `qos` the storage
-# node with a tenant that floods it; `solar` the engine alone and the plain sockets it is to be
-# measured beside (veth as root); `nvmefs` queue pairs beside the shape of virtio-fs; `minos` the
-# replication engine and the MINOS paper's figures in simulated time. --seconds N: time of each
-# program per case; --requests N: of a node, in the figures of minos (10000; the paper's are
-# 100000). Save the output: bench/plot.sh makes pictures of it.
+# node with a tenant that floods it; `solar` packets and tables, the engine alone, SOLAR and LUNA on
+# sockets beside plain ones (veth as root), and a virtual disk by NBD beside nbdkit; `nvmefs` queue
+# pairs beside the shape of virtio-fs; `minos` the replication engine and the MINOS paper's figures
+# in simulated time. --seconds N: time of each program per case; --requests N: of a node, in the
+# figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh makes pictures
+# of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -20,13 +21,14 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,15s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,17s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds= modules= requests=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --requests) requests=${2:?--requests N}; shift ;;
     minos) modules="$modules ddp minos" ;;
+    solar) modules="$modules ebs solar" ;;
     dds)
         for m in ring cuckoo channel files filelib offload director; do
             [ ! -e "bench/bench_$m.c" ] || modules="$modules $m"
@@ -51,6 +53,9 @@ case $seconds$requests in *[!0-9]*) echo "--seconds and --requests take numbers"
 } >&2
 
 case " $modules " in
+*" solar "*) packages nbdkit:nbdkit openssl/evp.h:libssl-dev ip:iproute2 >&2 ;;
+esac
+case " $modules " in
 *" kvfs "*)
     # Without one of them its rows are missing, visibly.
     {
@@ -73,6 +78,7 @@ esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
 case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 only=$(echo "$only" | sed 's/\bminos\b/ddpnic/') # whose program it is
+case "$only " in solar[\;\ ]* | *\;solar[\;\ ]*) only="$only;luna;volume" ;; esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
     -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&
     cmake --build "$out" -j "$(nproc)"; } >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
@@ -116,8 +122,13 @@ for m in $modules; do
             status=1
         [ "$m" != files ] ||
             SNIC_BENCH_BUILD=$out sh bench/files.sh ${seconds:+--seconds "$seconds"} || status=1
-        [ "$m" != solar ] ||
-            SNIC_BENCH_BUILD=$out sh bench/solar_raw.sh ${seconds:+--seconds "$seconds"} || status=1
+        if [ "$m" = solar ]; then
+            for what in "raw.sh --net" raw.sh nbd.sh; do
+                # shellcheck disable=SC2086
+                SNIC_BENCH_BUILD=$out sh bench/solar_$what ${seconds:+--seconds "$seconds"} ||
+                    status=1
+            done
+        fi
     else
         echo "no benchmark '$m'" >&2
         status=1

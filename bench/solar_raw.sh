@@ -1,22 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# solar_raw.sh [--seconds N] [--rounds N] [--op write|read] [--who NAME] [--depth N] [--threads N]
-#              [--values]
+# solar_raw.sh [--net] [--seconds N] [--rounds N] [--op write|read] [--who NAME] [--depth N] ...
 #
-# The plain sockets that SOLAR and LUNA are measured beside (bench/solar_raw.c says what they do):
-# over loopback, and as root over a veth pair between two network namespaces, MTU 9000, as it comes
-# (link veth) and with segmentation and coalescing off at both ends (link veth_nogso): every packet
-# is one. The CPU time is that of both ends. Rows:
+# The plain sockets that SOLAR and LUNA are measured beside (bench/solar_raw.c says what they do),
+# or with --net as the first argument SOLAR and LUNA themselves, in turns with those
+# (bench/solar_net.c): over loopback, and as root over a veth pair between two network namespaces,
+# MTU 9000, as it comes (link veth) and with segmentation and coalescing off at both ends (link
+# veth_nogso): every packet is one. The CPU time is that of both ends. Rows:
 #
 #   row solar raw_write:LINK:dDEPTH WHO THREADS ns_cpu/rpc      and raw_write_rate, raw_read, ...
+#   row solar write:LINK:dDEPTH WHO 1 ns_cpu/io                 --net, and what solar_net.c lists
 #
 # A raw ping-pong of UDP datagrams is `udp` at depth 1. What is not permitted says so on a line that
-# begins with "skip". All arguments go to solar_raw.
+# begins with "skip". All other arguments go to the program.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bin=${SNIC_BENCH_BUILD:-build/bench}/bin
-if [ ! -x "$bin/solar_raw" ]; then
-    echo "$0: no $bin/solar_raw: sh bench/run.sh solar builds it" >&2
+program=$bin/solar_raw
+[ "${1:-}" != --net ] || { program=$bin/solar_net; shift; }
+if [ ! -x "$program" ]; then
+    echo "$0: no $program: sh bench/run.sh solar builds it" >&2
     exit 1
 fi
 client=snic_raw_c$$ server=snic_raw_s$$
@@ -29,7 +32,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 status=0
-"$bin/solar_raw" --link lo "$@" || status=1
+"$program" --link lo "$@" || status=1
 
 # The two ends of a cable: 10.99.0.1 and 10.99.0.2.
 cable() {
@@ -47,10 +50,10 @@ cable() {
     }
 }
 if cable; then
-    "$bin/solar_raw" --link veth --ns "$client" "$server" --host 10.99.0.2 "$@" || status=1
+    "$program" --link veth --ns "$client" "$server" --host 10.99.0.2 "$@" || status=1
     if ip netns exec "$client" "$bin/solar_link" v0 && ip netns exec "$server" "$bin/solar_link" v0
     then
-        "$bin/solar_raw" --link veth_nogso --ns "$client" "$server" --host 10.99.0.2 "$@" ||
+        "$program" --link veth_nogso --ns "$client" "$server" --host 10.99.0.2 "$@" ||
             status=1
     else
         echo "skip veth_nogso: segmentation cannot be switched off"

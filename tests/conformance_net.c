@@ -517,6 +517,7 @@ static const struct conf_case conf_cases[] = {
     CONF_CASE(more_flag_everything_arrives),
     CONF_CASE(dgram_single_sizes_arrive),
     CONF_CASE(dgram_train_split_again),
+    CONF_CASE(dgram_trains_in_a_row_each_its_own),
     CONF_CASE(dgram_ecn_kept),
     CONF_CASE(dgram_bad_arguments_refused),
     CONF_CASE(dgram_queue_full_writable_follows),

@@ -219,6 +219,7 @@ void conf_test_zero_copy_abort_all_done(void **state);
 void conf_test_more_flag_everything_arrives(void **state);
 void conf_test_dgram_single_sizes_arrive(void **state);
 void conf_test_dgram_train_split_again(void **state);
+void conf_test_dgram_trains_in_a_row_each_its_own(void **state);
 void conf_test_dgram_ecn_kept(void **state);
 void conf_test_dgram_bad_arguments_refused(void **state);
 void conf_test_dgram_queue_full_writable_follows(void **state);

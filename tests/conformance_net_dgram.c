@@ -227,6 +227,52 @@ void conf_test_dgram_train_split_again(void **state)
     free(s);
 }
 
+/* Trains that are sent in a row would get mixed up: their sizes, marks, peers or results. A door
+   may send those that are alike together. */
+void conf_test_dgram_trains_in_a_row_each_its_own(void **state)
+{
+    static const struct {
+        uint32_t size, segment, ecn, to_c;
+    } row[CONF_TRAINS] = {
+        {1000, 1000, 1, 0},  {1000, 1000, 1, 0},  {4000, 1000, 1, 0}, {1000, 1000, 1, 0},
+        {1000, 1000, 1, 1},  {1000, 1000, 1, 1},  {300, 1000, 1, 0},  {2000, 1000, 1, 0},
+        {1000, 1000, 1, 0},  {1000, 1000, 2, 0},  {500, 500, 2, 0},   {500, 500, 2, 0},
+        {40000, 1000, 2, 0}, {30000, 1000, 2, 0}, {300, 500, 2, 0},   {1000, 1000, 2, 0}};
+    struct conf_socks *s = conf_socks_open(state);
+    unsigned char *bytes[2] = {conf_train_bytes(40000, 1000), conf_train_bytes(1000, 500)};
+    struct conf_sock c;
+    conf_sock_open(&c, &s->e, s->e.client, 2);
+    s->b.expected[0] = c.expected[0] = 1000;
+    s->b.expected[1] = 300;
+    s->b.expected[2] = 500;
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < CONF_TRAINS; i++) {
+            const struct snic_net_addr *to = row[i].to_c ? &c.addr : &s->b.addr;
+            const unsigned char *from = bytes[row[i].segment == 500];
+            while (conf_train_send(&s->trains[i], &s->a, to, from, row[i].size, row[i].segment,
+                                   row[i].ecn) != 1)
+                conf_until(&s->e, conf_a_idle, s); /* as many as are taken at a time */
+        }
+        s->want += 86;
+        conf_until(&s->e, conf_b_has_all, s);
+        for (uint32_t i = 0; i < CONF_TRAINS; i++)
+            assert_int_equal(s->trains[i].t.result,
+                             (row[i].size + row[i].segment - 1) / row[i].segment);
+    }
+    conf_settle(&s->e);
+    assert_int_equal(s->b.by_size[0], 3 * 82);
+    assert_int_equal(s->b.by_size[1], 3 * 2);
+    assert_int_equal(s->b.by_size[2], 3 * 2);
+    assert_int_equal(s->b.ecn[1], 3 * 11);
+    assert_int_equal(s->b.messages, 3 * 86);
+    assert_int_equal(c.messages, 3 * 2);
+    assert_int_equal(s->e.server->stats.dgrams_out, 3 * 88);
+    free(bytes[0]);
+    free(bytes[1]);
+    conf_env_close(&s->e);
+    free(s);
+}
+
 /* Congestion marks would be lost on the way. */
 void conf_test_dgram_ecn_kept(void **state)
 {

@@ -155,6 +155,32 @@ static void test_solar_scene_slow_store_nothing_sent_again(void **state)
     }
 }
 
+/* The server's thread gets little of its CPU: what waits for it is as old as a hundred
+   milliseconds, and what does not fit is lost. Whoever takes that for the network's fault, sends
+   all of it again and leaves path after path before the answer can be there, has none for ever. */
+static void test_solar_scene_starved_server_answers_are_waited_for(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.server_ns = (200 + 50 * i) * WORLD_US;
+        o.depth = 32;
+        o.blocks = 8;
+        o.span = 1024;
+        o.ios = 8000;
+        o.hang_ns = WORLD_S;
+        o.kinds = 1u << WORLD_HOLD;
+        o.faults = 300;
+        o.late_ns = 120 * WORLD_MS;
+        struct world_result r = scene(&o);
+        print_message("    slowest %.0f ms, %llu packets for %llu I/Os, %llu again, %llu re-rolls "
+                      "in %.1f s\n",
+                      (double)r.max_ns / 1e6, (unsigned long long)r.agent.packets,
+                      (unsigned long long)r.ios, (unsigned long long)r.agent.retransmits,
+                      (unsigned long long)r.agent.rerolls, (double)r.simulated_ns / 1e9);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +191,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_scene_paths_of_unequal_length_nothing_sent_again),
         cmocka_unit_test(test_solar_scene_slow_store_nothing_sent_again),
         cmocka_unit_test(test_solar_scene_late_duplicates_overwrite_nothing),
+        cmocka_unit_test(test_solar_scene_starved_server_answers_are_waited_for),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

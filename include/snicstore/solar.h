@@ -71,8 +71,13 @@
  * Loss and timers. Every transmission has a number of its own on its path; a packet is lost when
  * one `reorder` (3, more where that proved wrong) later is answered, or by RTO: srtt + 4 var within
  * rto_min_ns and rto_max_ns (8 ms), without back-off, for a storage I/O has to come through 75 %
- * loss within a second; instead copies go over 2, then 3 paths. Unanswered after 2 srtt, the last
- * packet of a path is sent once more on another (hedge; at most a tenth of all bytes).
+ * loss within a second; instead copies go over 2, then 3 paths. Only answers that do come, after
+ * all was given up, raise it, up to 100 ms, unless they are few of what was given up: the server is
+ * starved of its CPU, or its way is long, and to send again makes that worse. When nothing at all
+ * comes from a server, its paths are kept for a quarter of the time that it has been silent, and
+ * probed up to every 32 ms only; after 100 ms of that one carries one block at a time. Unanswered
+ * after 2 srtt, the last packet of a path is sent once more on another (hedge; at most a tenth of
+ * all bytes).
  *   A store may take longer than any RTO, and a server acknowledges nothing before it is durable.
  * So halfway to a timeout the agent asks by a small packet what the server has in hand; what it has
  * is not sent again, and no sign against the path, as long as the server says so (it keeps 256 bits
@@ -83,7 +88,7 @@
  * SNIC_SOLAR_INT and switches that fill the INT block, the fabric's by HPCC (Li et al., SIGCOMM
  * 2019). Additive increase is divided by the paths to the server. Loss without delay counts for
  * little (window times 0.8), since a lossy path is left anyway. Leaving blocks are paced, in bursts
- * of one train.
+ * of one train; one in rto_max_ns leaves however small the window is.
  *
  * Restarts. A server that does not know a connection, or has a new epoch, answers RESET with the
  * connection's token; the agent says HELLO and sends all that is unacknowledged again, which is

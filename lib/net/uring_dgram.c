@@ -3,7 +3,9 @@
  * Datagram sockets on io_uring: open, send, close.
  *
  * Sending: each train has a slot with its own msghdr; it leaves in one call with UDP_SEGMENT, or
- * one datagram per call where that is not to be had. Receiving is in uring_dgram_recv.c.
+ * one datagram per call where that is not to be had. Trains that follow each other, to one peer and
+ * of one size, share a slot and their calls, for a call costs as much as several datagrams.
+ * Receiving is in uring_dgram_recv.c.
  *
  * D1  User functions are called from completions and from the kick message, never from a call.
  * D2  The socket's memory is freed when it is closing, nothing of it is in the kernel, all
@@ -54,15 +56,25 @@ void net_uring_dgram_kick(struct net_uring_dgram *d)
 
 /* ---- Sending ---- */
 
+/* What was sent is that of the first trains. */
 static void net_uring_train_over(struct net_uring_train *s, int error)
 {
     struct net_uring_dgram *d = s->d;
     struct snic_net_train *t = s->t;
+    struct snic_queue joined = s->joined;
+    uint64_t sent = s->count;
     s->t = NULL;
+    memset(&s->joined, 0, sizeof(s->joined));
     snic_queue_push(&d->free, &s->node);
-    t->result = s->count > 0 || error == 0 ? (int32_t)s->count : error;
-    d->send_count--;
-    t->done(t);
+    while (t != NULL) {
+        struct snic_node *next = snic_queue_pop(&joined);
+        uint64_t now = snic_min_u64(sent, net_train_count(t));
+        sent -= now;
+        t->result = now > 0 || error == 0 ? (int32_t)now : error;
+        d->send_count--;
+        t->done(t);
+        t = next == NULL ? NULL : SNIC_CONTAINER(next, struct snic_net_train, node);
+    }
 }
 
 static void net_uring_train_cmsg(struct msghdr *m, int level, int type, const void *v, size_t size)
@@ -76,14 +88,23 @@ static void net_uring_train_cmsg(struct msghdr *m, int level, int type, const vo
     m->msg_controllen += CMSG_SPACE(size);
 }
 
-/* Put the next bytes of the train, at most @max, into the slot's iovecs; their number. */
+/* Put the next bytes of the trains, at most @max, into the slot's iovecs; their number. */
 static uint32_t net_uring_train_gather(struct net_uring_train *s, uint64_t max)
 {
+    const struct snic_net_train *t = s->t;
+    const struct snic_node *next = s->joined.first;
     uint64_t skip = s->sent_bytes;
     uint64_t got = 0;
     size_t count = 0;
-    for (uint32_t i = 0; i < s->t->iov_count && got < max; i++) {
-        const struct snic_iov *v = &s->t->iov[i];
+    for (uint32_t i = 0; got < max; i++) {
+        if (i == t->iov_count) {
+            if (next == NULL)
+                break;
+            t = SNIC_CONTAINER(next, struct snic_net_train, node);
+            next = next->next;
+            i = 0;
+        }
+        const struct snic_iov *v = &t->iov[i];
         if (skip >= v->size) {
             skip -= v->size;
             continue;
@@ -98,13 +119,40 @@ static uint32_t net_uring_train_gather(struct net_uring_train *s, uint64_t max)
     return (uint32_t)got;
 }
 
+static int net_uring_train_alike(const struct snic_net_train *a, const struct snic_net_train *b)
+{
+    size_t ip = a->peer.family == SNIC_NET_IPV6 ? 16 : 4;
+    return a->segment == b->segment && a->ecn == b->ecn && a->peer.port == b->peer.port &&
+           memcmp(a->peer.ip, b->peer.ip, ip) == 0;
+}
+
+/* Those that wait and may share the slot's calls: all datagrams are full but the last one. */
+static void net_uring_train_join(struct net_uring_dgram *d, struct net_uring_train *s)
+{
+    uint32_t pieces = s->t->iov_count;
+    s->bytes = net_iov_bytes(s->t->iov, s->t->iov_count);
+    if ((d->d.net->caps & SNIC_NET_CAP_GSO) == 0)
+        return;
+    while (!snic_queue_empty(&d->waiting) && s->bytes % s->t->segment == 0) {
+        struct snic_net_train *t = SNIC_CONTAINER(d->waiting.first, struct snic_net_train, node);
+        uint64_t bytes = s->bytes + net_iov_bytes(t->iov, t->iov_count);
+        pieces += t->iov_count;
+        if (!net_uring_train_alike(s->t, t) || pieces > SNIC_NET_IOV_MAX || bytes > 65000 ||
+            bytes > (uint64_t)SNIC_NET_TRAIN_MAX * t->segment)
+            return;
+        s->bytes = bytes;
+        (void)snic_queue_pop(&d->waiting);
+        snic_queue_push(&s->joined, &t->node);
+    }
+}
+
 /* The next call of a train; 0 when there is none left to make. */
 static int net_uring_train_step(struct net_uring_train *s)
 {
     struct net_uring_dgram *d = s->d;
     struct net_uring *n = (struct net_uring *)d->d.net;
     const struct snic_net_train *t = s->t;
-    uint64_t left = net_iov_bytes(t->iov, t->iov_count) - s->sent_bytes;
+    uint64_t left = s->bytes - s->sent_bytes;
     uint64_t max = t->segment;
     socklen_t size = 0;
     if (left == 0)
@@ -148,6 +196,7 @@ static void net_uring_dgram_more(struct net_uring_dgram *d)
         s->count = 0;
         s->no_gso = 0;
         s->news = 0;
+        net_uring_train_join(d, s);
         if (!net_uring_train_step(s)) {
             net_uring_train_over(s, SNIC_EAGAIN);
         }

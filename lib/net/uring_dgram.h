@@ -23,6 +23,8 @@ struct net_uring_train {
     struct snic_node node; /* free list */
     struct net_uring_dgram *d;
     struct snic_net_train *t; /* NULL: free */
+    struct snic_queue joined; /* trains that leave behind it, in the same calls */
+    uint64_t bytes;           /* of all of them */
     uint64_t sent_bytes;
     uint32_t now_bytes; /* in the call under way */
     uint32_t count;     /* datagrams sent */

@@ -135,7 +135,8 @@ uint64_t solar_cc_interval(const struct solar_path *p)
 {
     /* A quarter faster than one window in one RTT, so that the window decides and not this. */
     uint64_t w = solar_cc_window(&p->cc);
-    return p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5;
+    /* A block in rto_max_ns always leaves: I/Os have to come through, however full it is. */
+    return snic_min_u64(p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5, p->c->o.rto_max_ns);
 }
 
 /* ---- HPCC ---- */

@@ -56,6 +56,7 @@ struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uin
     p->inflight += weight;
     if (kind == SOLAR_TX_WRITE)
         c->servers[p->server].write_out += weight;
+    solar_server_asked(c, &c->servers[p->server]);
     if (kind != SOLAR_TX_PROBE) {
         p->last_sent_ns = c->now_ns;
         p->tail_done = 0;
@@ -178,6 +179,7 @@ void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns)
     }
     p->rto_ns =
         snic_min_u64(snic_max_u64(p->srtt_ns + 4 * p->var_ns, c->o.rto_min_ns), c->o.rto_max_ns);
+    p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
 }
 
 static uint64_t solar_path_tail_ns(const struct solar_path *p)
@@ -262,24 +264,42 @@ static int solar_path_expire(struct snic_solar *c, struct solar_path *p)
         sign |= x->sent_ns >= p->mark_ns && x->sent_ns >= p->heard_ns;
         if (x->kind == SOLAR_TX_PROBE && p->misses < 255)
             p->misses++;
+        solar_server_gave_up(solar_server_of(c, p));
         solar_path_lose(c, p, x);
     }
     return sign;
 }
 
+static void solar_path_back_off(struct snic_solar *c, struct solar_path *p)
+{
+    p->rto_ns = snic_min_u64(2 * p->rto_ns, c->o.rto_max_ns);
+    p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
+}
+
+/* Could its answer be there by now? Not if they are late of late; and the longer the server says
+   nothing on any path, the longer we wait: its answer may come to a port that was given up. */
+static int solar_path_awaited(struct snic_solar *c, struct solar_path *p)
+{
+    struct solar_server *s = solar_server_of(c, p);
+    uint64_t enough =
+        snic_max_u64(solar_server_silence(c, s) / 4, SNIC_SOLAR__MISSES * solar_server_late(c, s));
+    return solar_waited(c, p->heard_ns) >= enough;
+}
+
 static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
 {
-    uint64_t silence = snic_max_u64(3 * p->rto_ns, 10 * SNIC_SOLAR__MS);
     p->timed_out++;
     c->s.timeouts++;
     p->mark_ns = c->now_ns;
     if (p->timeouts < 255)
         p->timeouts++;
-    p->rto_ns = snic_min_u64(p->rto_ns * 2, c->o.rto_max_ns);
+    uint64_t silence = snic_max_u64(SNIC_SOLAR__MISSES * p->rto_ns, 10 * SNIC_SOLAR__MS);
+    solar_path_back_off(c, p);
     solar_cc_timeout(c, p);
     if (p->state == SNIC_SOLAR_PROBING)
         return;
-    if (p->timeouts >= 3 || (p->timeouts >= 2 && solar_waited(c, p->heard_ns) >= silence)) {
+    if ((p->timeouts >= 3 || (p->timeouts >= 2 && solar_waited(c, p->heard_ns) >= silence)) &&
+        solar_path_awaited(c, p)) {
         solar_path_reroll(c, p);
         return;
     }
@@ -292,19 +312,21 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
    is given up as one whose probes are not. */
 static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
 {
+    uint64_t pause = solar_server_silence(c, solar_server_of(c, p)) / 8;
+    pause = snic_max_u64(p->rto_ns, snic_min_u64(pause, 4 * c->o.rto_max_ns));
     if (solar_server_of(c, p)->up) {
         int sent = solar_send_probe(c, p, SNIC_SOLAR__PADDING);
-        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + p->rto_ns;
+        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + pause;
         return;
     }
-    if (p->misses >= SNIC_SOLAR__MISSES) {
+    if (p->misses >= SNIC_SOLAR__MISSES && solar_path_awaited(c, p)) {
         solar_path_reroll(c, p);
         return;
     }
     if (solar_send_hello(c, p))
         p->misses++;
-    p->probe_ns = c->now_ns + p->rto_ns;
-    p->rto_ns = snic_min_u64(2 * p->rto_ns, c->o.rto_max_ns);
+    p->probe_ns = c->now_ns + pause;
+    solar_path_back_off(c, p);
 }
 
 static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
@@ -319,11 +341,14 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
     if (solar_path_expire(c, p))
         solar_path_timeout(c, p);
     if (p->state >= SNIC_SOLAR_ALIVE && p->una != p->next_seq &&
-        c->now_ns >= solar_path_curious(c, p) && solar_send_probe(c, p, 0)) {
+        c->now_ns >= solar_path_curious(c, p)) {
+        /* Without a train to ask with it is as if the question was lost: time goes on. */
+        (void)solar_send_probe(c, p, 0);
         p->asked = p->una;
         p->asked_ns = c->now_ns;
     }
-    if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES)
+    if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES &&
+        solar_path_awaited(c, p))
         solar_path_reroll(c, p);
     if (p->state == SNIC_SOLAR_OPENING || p->state == SNIC_SOLAR_CLOSED)
         return;

@@ -47,11 +47,13 @@ static void solar_in_sample(struct snic_solar *c, const struct solar_in *in, str
 }
 
 /* Nothing of that number is under way: it was given up too early. */
-static void solar_in_spurious(struct snic_solar *c, struct solar_path *q, uint32_t seq)
+static void solar_in_spurious(struct snic_solar *c, struct solar_path *q, uint32_t seq,
+                              uint32_t echo_ts)
 {
     if ((int32_t)(seq - q->next_seq) >= 0)
         return;
     c->s.spurious++;
+    solar_server_was_late(c, solar_server_of(c, q), (uint32_t)((uint32_t)c->now_ns - echo_ts));
     if (q->reorder < SNIC_SOLAR__REORDER_MAX)
         q->reorder *= 2;
 }
@@ -126,7 +128,7 @@ static void solar_in_ack(struct snic_solar *c, struct solar_in *in, const struct
         solar_in_newest(c, newest, q, x);
         solar_path_release(c, q, x);
     } else if (q != NULL) {
-        solar_in_spurious(c, q, a->path_seq);
+        solar_in_spurious(c, q, a->path_seq, a->echo_ts);
     }
     solar_in_block(c, in, a, asked, retry_us);
 }
@@ -164,6 +166,7 @@ static void solar_in_single(struct snic_solar *c, struct solar_in *in)
     a.path_seq = h->ack_seq;
     a.path_id = h->ack_path_id;
     a.path_gen = h->ack_path_gen;
+    a.echo_ts = h->echo_ts;
     a.hold_ns = h->hold_ns;
     a.flags = h->flags;
     if (h->type == SNIC_EBS_WACK)
@@ -269,7 +272,7 @@ static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
         if (x->need == 0)
             solar_path_release(c, q, x);
     } else if (q != NULL && x == NULL) {
-        solar_in_spurious(c, q, h->ack_seq);
+        solar_in_spurious(c, q, h->ack_seq, h->echo_ts);
     }
     solar_in_telemetry(c, in, h->ack_seq);
     solar_in_data(c, in);
@@ -302,6 +305,7 @@ static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
     if (in->h.conn_id != s->mine || h->nonce != s->nonce || h->client_id != c->client_id ||
         in->h.srv_epoch == 0 || (s->up && h->conn_id != s->conn_id))
         return SNIC_EPERM;
+    s->quiet_ns = 0;
     if (!s->up) {
         s->up = 1;
         s->conn_id = h->conn_id;
@@ -339,6 +343,8 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
 {
     struct solar_path *q = solar_in_path(c, in, in->h.ack_path_id, in->h.ack_path_gen);
     struct solar_tx *x = q == NULL ? NULL : solar_path_find(q, in->h.ack_seq);
+    if (x == NULL && q != NULL && (int32_t)(in->h.ack_seq - q->next_seq) < 0)
+        solar_server_was_late(c, in->s, (uint32_t)((uint32_t)c->now_ns - in->h.echo_ts));
     if (x == NULL || x->kind != SOLAR_TX_PROBE || x->need != in->h.u.probe.nonce)
         return SNIC_ESTALE;
     solar_path_rtt(c, q, c->now_ns - x->sent_ns);
@@ -373,6 +379,7 @@ static int solar_in_dispatch(struct snic_solar *c, struct solar_in *in)
         return solar_in_reset(c, in);
     if (!in->s->up || in->h.conn_id != in->s->mine || in->h.srv_epoch != in->s->srv_epoch)
         return SNIC_EPERM;
+    in->s->quiet_ns = 0;
     if (in->h.credit != 0)
         in->s->credit = snic_ebs_credit_blocks(in->h.credit);
     if (in->h.type == SNIC_EBS_PROBE_ACK)

@@ -10,8 +10,10 @@
  */
 #include "solar/solar_priv.h"
 
-#define SNIC_SOLAR__SEND_LOOK 32  /* RPCs looked at for blocks that may go over this path */
-#define SNIC_SOLAR__SEND_DARK 8   /* blocks at a time on a path that is not known to be good */
+#define SNIC_SOLAR__SEND_LOOK 32 /* RPCs looked at for blocks that may go over this path */
+#define SNIC_SOLAR__SEND_DARK 8  /* blocks at a time on a path that is not known to be good */
+/* Silent for so long, a server gets one at a time there: it may have more than it can do. */
+#define SNIC_SOLAR__SEND_SILENT_NS SNIC_SOLAR__LATE_MAX
 #define SNIC_SOLAR__SEND_SLACK 16 /* hedges that need no budget */
 
 const unsigned char solar_zeros[SNIC_EBS_BLOCK_BYTES];
@@ -201,7 +203,8 @@ static uint32_t solar_room(const struct solar_path *p)
 {
     uint32_t window = solar_cc_window(&p->cc) / SNIC_SOLAR__ONE;
     uint32_t ring = SNIC_SOLAR__RING - 1 - (p->next_seq - p->una);
-    if (p->state != SNIC_SOLAR_ALIVE && window < SNIC_SOLAR__SEND_DARK)
+    if (p->state != SNIC_SOLAR_ALIVE && window < SNIC_SOLAR__SEND_DARK &&
+        solar_server_silence(p->c, &p->c->servers[p->server]) < SNIC_SOLAR__SEND_SILENT_NS)
         window = SNIC_SOLAR__SEND_DARK;
     if (window == 0)
         window = 1;
@@ -442,6 +445,7 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
     h.u.hello.client_id = c->client_id;
     if (!solar_send_one(c, p, &h, SNIC_SOLAR__PADDING))
         return 0;
+    solar_server_asked(c, s);
     c->s.hellos++;
     return 1;
 }

@@ -74,7 +74,57 @@ uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server 
             best = snic_min_u64(best, s->paths[i].rto_ns);
     if (best == SNIC_NEVER)
         best = c->o.rto_min_ns;
-    return snic_min_u64(2 * best, c->o.rto_max_ns);
+    return snic_max_u64(snic_min_u64(2 * best, c->o.rto_max_ns), solar_server_late(c, s));
+}
+
+/* ---- Silence and lateness ---- */
+
+/*
+ * Timeouts are short, for the sake of I/Os on a fabric that loses. A server whose thread waits for
+ * its CPU answers later than that, and then short timeouts make it worse: all is sent again, path
+ * after path is left before the answer can be there, and what the server has to do is mostly what
+ * nobody waits for any more. So answers that come too late raise the timeouts of all paths to that
+ * server, for as long as they are late and not the exception; and when nothing comes at all, we ask
+ * less and less often.
+ */
+
+uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_server *s)
+{
+    return s->quiet_ns == 0 ? 0 : solar_waited(c, s->quiet_ns);
+}
+
+void solar_server_asked(struct snic_solar *c, struct solar_server *s)
+{
+    if (s->quiet_ns == 0)
+        s->quiet_ns = snic_max_u64(c->now_ns, 1);
+}
+
+uint64_t solar_server_late(const struct snic_solar *c, const struct solar_server *s)
+{
+    uint64_t since = c->now_ns - s->late_at_ns;
+    uint64_t halvings = since / SNIC_SOLAR__LATE_MAX;
+    uint64_t late = halvings < 8 ? s->late_ns >> halvings : 0;
+    if (s->came * 16 < s->gave_up) /* most are lost, whatever the others are */
+        return 0;
+    return late > c->o.rto_max_ns ? late : 0;
+}
+
+void solar_server_gave_up(struct solar_server *s)
+{
+    if (s->gave_up++ < 256)
+        return;
+    s->gave_up /= 2;
+    s->came /= 2;
+}
+
+void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_t rtt_ns)
+{
+    uint64_t old = solar_server_late(c, s);
+    s->came++;
+    if (rtt_ns <= c->o.rto_max_ns || rtt_ns + rtt_ns / 4 < old)
+        return;
+    s->late_ns = snic_min_u64(rtt_ns + rtt_ns / 4, SNIC_SOLAR__LATE_MAX);
+    s->late_at_ns = c->now_ns;
 }
 
 /* Is @p port as different from the others as ECMP should have it, and not one that failed? */

@@ -35,8 +35,9 @@
 #define SNIC_SOLAR__MS UINT64_C(1000000)
 #define SNIC_SOLAR__US UINT64_C(1000)
 #define SNIC_SOLAR__NO_PATH 255
-#define SNIC_SOLAR__MISSES 3  /* probes or greetings in a row that nobody answers */
-#define SNIC_SOLAR__PIECES 3u /* per packet of a train: headers, data, tag */
+#define SNIC_SOLAR__MISSES 3 /* probes or greetings in a row that nobody answers */
+#define SNIC_SOLAR__LATE_MAX (100 * SNIC_SOLAR__MS) /* what is later counts as lost */
+#define SNIC_SOLAR__PIECES 3u                       /* per packet of a train: headers, data, tag */
 /* What a train has room for per packet beside data: headers, INT, a READ_REQ's slots, tag. */
 #define SNIC_SOLAR__HEAD                                                                           \
     (SNIC_EBS_PREFIX_BYTES + SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES + SNIC_EBS_TAG_BYTES)
@@ -156,7 +157,12 @@ struct solar_server {
     uint64_t retry_ns; /* no greeting before that */
     uint64_t hello_ns; /* not up: from when on paths greet; SNIC_NEVER: they do */
     uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
-    uint64_t sent;     /* packets with blocks, for the hedge budget */
+    uint64_t quiet_ns; /* what was sent first since something was heard: when; 0: nothing was */
+    uint64_t late_ns;  /* how late answers were that came when all was given up */
+    uint64_t late_at_ns;
+    uint32_t gave_up; /* transmissions, for want of an answer in time; lately */
+    uint32_t came;    /* of them: answered after all */
+    uint64_t sent;    /* packets with blocks, for the hedge budget */
     uint64_t hedged;
     uint64_t window_ns;        /* of them: halved from time to time */
     struct snic_link ready[2]; /* RPCs with blocks never sent */
@@ -409,6 +415,14 @@ void solar_server_arm(struct snic_solar *c, struct solar_server *s);
 int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct solar_path *p,
                       uint16_t port);
 uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server *s);
+/** How long it has been silent, while it was asked. */
+uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_server *s);
+void solar_server_asked(struct snic_solar *c, struct solar_server *s);
+/** An answer to what was held for lost: the server, or the way to it, takes @p rtt_ns. */
+void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_t rtt_ns);
+void solar_server_gave_up(struct solar_server *s);
+/** So late answers are to be expected; 0: in time. */
+uint64_t solar_server_late(const struct snic_solar *c, const struct solar_server *s);
 
 /* congestion.c */
 void solar_cc_init(const struct snic_solar *c, struct solar_cc *cc, uint32_t blocks);

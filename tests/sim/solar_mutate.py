@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 ENGINE, STORE, SUMS = "tests/sim/solar_engine.c", "tests/sim/solar_cluster.c", "test_ebs_sum"
-LATE, HOLES = "*late_duplicates*", "*size_dependent*"
+LATE, HOLES, STARVED = "*late_duplicates*", "*size_dependent*", "*starved*"
 
 # name, file, text (any white space for white space), what instead, test
 MUTATIONS = [
@@ -38,6 +38,12 @@ MUTATIONS = [
      "h.attempt = b->tries;", "h.attempt = b->tries; if (b->tries > 0) h.pn = --s->pn;", LATE),
     ("nobody asks what the server has in hand", "lib/solar/path.c",
      "p->held = 1;", "old->held_ns = 0;", "*slow_store*"),
+    ("what is late counts as lost", "lib/solar/server.c",
+     "s->late_ns = snic_min_u64(rtt_ns + rtt_ns / 4, SNIC_SOLAR__LATE_MAX);", "s->late_ns = 0;",
+     STARVED),
+    ("a full path is paced without a bound", "lib/solar/congestion.c",
+     "return snic_min_u64(p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5, p->c->o.rto_max_ns);",
+     "return p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5;", STARVED),
     ("epochs wrap", "lib/solar/init.c", "if (full.sa_epoch > 65535)",
      "if (full.sa_epoch > 65536 * 2)", "*epochs_end*"),
     ("what is given up is not fenced", "lib/solar/rpc.c",

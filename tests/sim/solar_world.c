@@ -120,6 +120,16 @@ static void fabric_send(struct world *w, uint32_t index)
         uint64_t half = w->o.late_ns != 0 ? w->o.late_ns / 2 : 25 * WORLD_MS;
         at += half + snic_rng_below(&w->rng, half);
     }
+    if (d->to_server && w->o.server_ns != 0) {
+        uint64_t *busy = &w->servers[d->server].busy_ns;
+        *busy = snic_max_u64(*busy, at);
+        if (*busy > at + 256 * w->o.server_ns) {
+            world_release(w, index);
+            return;
+        }
+        *busy += w->o.server_ns;
+        at = *busy;
+    }
     if (world_chance(w, w->o.corrupt_ppm)) {
         uint64_t bit = snic_rng_below(&w->rng, (uint64_t)d->size * 8);
         d->bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);

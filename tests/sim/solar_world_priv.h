@@ -72,6 +72,7 @@ struct server {
     uint64_t slow_until_ns;
     uint64_t dark_until_ns;
     uint64_t hold_until_ns;
+    uint64_t busy_ns; /* its thread, with what waits for it */
 };
 
 struct request {

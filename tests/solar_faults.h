@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * solar_faults: guests with a few I/Os in flight each, over a transport, and what becomes of those
+ * I/Os. The description is in solar_faults.c.
+ */
+#ifndef SNIC_TESTS_SOLAR_FAULTS_H
+#define SNIC_TESTS_SOLAR_FAULTS_H
+
+#include <stdio.h>
+
+#include "common.h" /* of the examples */
+
+enum {
+    FAULT_BLOCK = 4096,
+    FAULT_IO_BLOCKS = 8, /* most of an I/O: 32 KiB */
+    FAULT_DEPTH_MAX = 16,
+    FAULT_GUESTS_MAX = 64,
+    FAULT_HEAD = 64 /* room for a transport's own, in front of the data */
+};
+
+struct fault_guest;
+
+struct fault_io {
+    struct snic_io_req req; /* the volume's */
+    struct fault_guest *guest;
+    uint64_t began_ns; /* 0: idle */
+    uint64_t next_ns;  /* idle: not before that */
+    uint32_t lba;
+    uint32_t blocks;
+    uint32_t version;
+    int write;
+    int told;            /* its hang was */
+    int counted;         /* likewise */
+    unsigned char *head; /* FAULT_HEAD bytes, right before the data */
+    unsigned char *data;
+};
+
+struct fault_guest {
+    uint32_t index;
+    uint32_t *known; /* of each block: the version acknowledged; FAULT_UNKNOWN */
+    uint16_t *busy;  /* I/Os there; FAULT_WRITES: one that writes */
+    struct snic_rng rng;
+    uint64_t done;
+    struct fault_io io[FAULT_DEPTH_MAX];
+};
+
+struct fault_options {
+    const char *server;
+    const char *transport;
+    uint64_t guests;
+    uint64_t depth;
+    uint64_t blocks; /* of a disk */
+    uint64_t epoch;
+    uint64_t milliseconds;
+    uint64_t pause_us;
+    uint64_t drain;
+    uint64_t seed;
+    int hold;
+    int verbose;
+};
+
+/* A way from guests to a server. */
+struct fault_transport {
+    const char *name;
+    int lasting; /* what was written is there for the next run: read it back in the end */
+    void (*open)(struct fault_guest *guests, const struct fault_options *o);
+    /* fault_done() follows, not from inside. */
+    void (*submit)(struct fault_io *io);
+    /* Do what is to be done; sleep that long at most. */
+    void (*turn)(uint64_t max_wait_ns);
+    /* To stderr: why does it hang? */
+    void (*explain)(const struct fault_io *io);
+    /* What it counted, as " name=value ...". */
+    void (*report)(FILE *to);
+    void (*close)(void);
+};
+
+extern const struct fault_transport fault_solar;
+extern const struct fault_transport fault_tcp;
+
+uint64_t fault_now(void);
+void fault_done(struct fault_io *io, int64_t result);
+/* The peer's server; it ends by a signal. */
+int fault_tcp_server(int argc, char **argv);
+
+#endif
