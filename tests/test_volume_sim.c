@@ -72,12 +72,11 @@ static void accident(struct volfix *f, uint64_t *down)
     }
 }
 
-static void life(uint64_t seed, uint64_t ios, int tell)
+static void life(uint32_t transport, uint64_t seed, uint64_t ios, int tell)
 {
     struct volfix *f = &fix;
-    struct snic_volume_stats v;
     uint64_t down[VOLFIX_SERVERS] = {0};
-    volfix_start(f, seed, 1 + (uint32_t)(seed % VOLFIX_SERVERS));
+    volfix_start(f, transport, seed, 1 + (uint32_t)(seed % VOLFIX_SERVERS));
     weather(f);
     volfix_load(f, ios);
     while ((f->begun < f->wanted || f->inflight != 0) && f->why[0] == 0) {
@@ -92,36 +91,57 @@ static void life(uint64_t seed, uint64_t ios, int tell)
         if (f->server[i].s == NULL)
             assert_int_equal(volfix_server_start(f, i), 0);
     volfix_audit(f);
-    snic_volume_get_stats(f->v, &v);
     if (tell || f->why[0] != 0)
-        printf("seed %llu: %llu I/Os, %llu unknown, epoch %u, retransmits %llu, resets %llu, at "
-               "%llu ms: %s\n",
-               (unsigned long long)seed, (unsigned long long)f->done, (unsigned long long)f->failed,
-               f->epoch, (unsigned long long)v.agent.retransmits,
-               (unsigned long long)v.agent.resets,
+        printf("seed %llu %s: %llu I/Os, %llu unknown, epoch %u, sent again %llu, at %llu ms: %s\n",
+               (unsigned long long)seed, transport == SNIC_VOLUME_LUNA ? "luna" : "solar",
+               (unsigned long long)f->done, (unsigned long long)f->failed, f->epoch,
+               (unsigned long long)volfix_again(f),
                (unsigned long long)(snic_world_now(f->world) / VOLFIX_MS), f->why);
     volfix_check(f);
     volfix_end(f);
 }
 
-static void test_volume_sim_one(void **state)
+static void one(uint32_t transport)
 {
-    (void)state;
-    life(support_seed(), support_scale(1500, 10000), 1);
+    life(transport, support_seed(), support_scale(1500, 10000), 1);
 }
 
-static void test_volume_sim_many(void **state)
+static void many(uint32_t transport)
 {
     uint64_t from = number("SNIC_SIM_FROM", 100 + support_seed());
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(20, 300));
-    (void)state;
     for (uint64_t i = 0; i < count; i++)
-        life(from + i, 600, number("SNIC_SIM_TELL", 0) != 0);
+        life(transport, from + i, 600, number("SNIC_SIM_TELL", 0) != 0);
+}
+
+static void test_volume_sim_one_solar(void **state)
+{
+    (void)state;
+    one(SNIC_VOLUME_SOLAR);
+}
+
+static void test_volume_sim_one_luna(void **state)
+{
+    (void)state;
+    one(SNIC_VOLUME_LUNA);
+}
+
+static void test_volume_sim_many_solar(void **state)
+{
+    (void)state;
+    many(SNIC_VOLUME_SOLAR);
+}
+
+static void test_volume_sim_many_luna(void **state)
+{
+    (void)state;
+    many(SNIC_VOLUME_LUNA);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_volume_sim_one),
-                                       cmocka_unit_test(test_volume_sim_many)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_volume_sim_one_solar), cmocka_unit_test(test_volume_sim_one_luna),
+        cmocka_unit_test(test_volume_sim_many_solar), cmocka_unit_test(test_volume_sim_many_luna)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -57,6 +57,9 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     o.writes_max = 64;
     o.reads_max = 16;
     o.trains_max = 16;
+    o.sends_max = 16;
+    o.streams_max = 8;
+    o.frames_max = 16;
     o.store = (struct snic_segments_opts){
         .flags = SNIC_SEGMENTS_BLANK, .log_bytes = 4u << 20, .cache_blocks = 1024};
     o.store.uuid[0] = server + 1;
@@ -193,6 +196,8 @@ void volfix_client_start(struct volfix *f)
     o.seed = snic_rng_next(&f->rng);
     o.client_epoch = f->epoch;
     o.depth = VOLFIX_DEPTH;
+    o.transport = f->transport;
+    o.flags = f->paper ? SNIC_VOLUME_PAPER : 0;
     size_t size = snic_volume_memsize(&o);
     f->mem = support_guard_alloc(size, SNIC_VOLUME_ALIGN);
     assert_int_equal(snic_volume_open(&f->v, f->mem, size, &o, &ev, f), 0);
@@ -418,11 +423,26 @@ void volfix_check(struct volfix *f)
 
 /* ---- Beginning and end ---- */
 
-void volfix_start(struct volfix *f, uint64_t seed, uint32_t servers)
+uint64_t volfix_blocks_written(struct volfix *f)
+{
+    struct snic_volume_stats s;
+    snic_volume_get_stats(f->v, &s);
+    return s.agent.blocks_written + s.luna.blocks_written;
+}
+
+uint64_t volfix_again(struct volfix *f)
+{
+    struct snic_volume_stats s;
+    snic_volume_get_stats(f->v, &s);
+    return s.agent.retransmits + s.luna.replays;
+}
+
+void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t servers)
 {
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = seed};
     struct snic_net_fabric_opts n = {.opts_size = sizeof(n), .recv_size = 4096};
     memset(f, 0, sizeof(*f));
+    f->transport = transport;
     f->seed = seed;
     f->servers = servers;
     snic_rng_init(&f->rng, seed);
