@@ -35,7 +35,8 @@
  * LUNA's data are not copied on their way: received buffers are shown to the store, and blocks that
  * were read to the network; only a block that lies in two buffers is put together. A client that
  * does not read what it asked for has at most a quarter of the sends, then nothing more of it is
- * received, and after 10 s it is closed; so is one that breaks the protocol, at once. When all
+ * received, and after 10 s it is closed; its further reads are answered BUSY when others need their
+ * places. One that breaks the protocol is closed at once. When all
  * streams_max are in use a new connection takes the place of the one silent for longest, if that
  * has been silent for 10 s.
  *

@@ -237,8 +237,13 @@ static void front_luna_accept(void *ctx, struct snic_net_conn *c, const struct s
     uint32_t handle = 0;
     (void)peer;
     volume_server_soon(s); /* somebody may have to make room */
-    if (s->closing || f->free == SNIC_VOLUME__NIL ||
-        snic_luna_target_opened(f->target, &handle, volume_server_now(s)) != 0) {
+    int r = s->closing ? SNIC_ECANCELED
+                       : snic_luna_target_opened(f->target, &handle, volume_server_now(s));
+    if (r == 0 && f->free == SNIC_VOLUME__NIL) { /* one that is over is on its way out */
+        snic_luna_target_closed(f->target, handle, volume_server_now(s));
+        r = SNIC_ENOSPC;
+    }
+    if (r != 0) {
         f->turned_away++;
         snic_net_abort(c);
         return;

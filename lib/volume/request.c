@@ -39,6 +39,7 @@ static struct volume_op *request_take(struct volume_ops *p)
     op->blocks = 0;
     op->trains = 0;
     op->worst = SNIC_EBS_OK;
+    op->waits_ns = 0;
     memset(&op->req, 0, sizeof(op->req));
     return op;
 }
@@ -339,7 +340,9 @@ static void request_read_show(struct volume_op *op)
     const struct volume_ask *q = &op->q[0];
     int r = q->front->read_done(s, q, blocks, (uint64_t)(op - s->reads.op) + 1);
     if (r == SNIC_EAGAIN) {
-        s->stats.read_waits++;
+        s->stats.read_waits += op->waits_ns == 0;
+        if (op->waits_ns == 0)
+            op->waits_ns = volume_server_now(s);
         snic_queue_push(&s->for_train, &op->node);
         return;
     }
@@ -376,9 +379,24 @@ void volume_request_given(struct snic_volume_server *s, uint64_t cookie)
         request_read_show(SNIC_CONTAINER(n, struct volume_op, node));
 }
 
+/* A client that does not receive what it has read must not keep others from reading: when all
+ * places are taken, whoever waits for too long asks again. */
+static struct volume_op *request_read_place(struct snic_volume_server *s)
+{
+    if (s->reads.free == SNIC_VOLUME__NIL && !snic_queue_empty(&s->for_train)) {
+        struct volume_op *op = SNIC_CONTAINER(s->for_train.first, struct volume_op, node);
+        if (volume_server_now(s) - op->waits_ns >= SNIC_VOLUME__PATIENCE_NS) {
+            (void)snic_queue_pop(&s->for_train);
+            request_answer(s, &op->q[0], SNIC_EBS_BUSY);
+            request_free(&s->reads, op);
+        }
+    }
+    return request_take(&s->reads);
+}
+
 static void request_read(struct snic_volume_server *s, const struct volume_ask *q)
 {
-    struct volume_op *op = request_take(&s->reads);
+    struct volume_op *op = request_read_place(s);
     uint32_t n = 0;
     if (op == NULL) {
         request_answer(s, q, SNIC_EBS_BUSY);

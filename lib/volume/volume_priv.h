@@ -37,6 +37,7 @@
 #define SNIC_VOLUME__NIL UINT32_MAX
 #define SNIC_VOLUME__GROUP 16u /* requests in one write of the store */
 #define SNIC_VOLUME__BUSY_US 300u
+#define SNIC_VOLUME__PATIENCE_NS UINT64_C(20000000)
 #define SNIC_VOLUME__TRANSFER (64u << 20)
 #define SNIC_VOLUME__CE 3u    /* ECN: congestion experienced */
 #define SNIC_VOLUME__ECT 2u   /* ECN: may be marked          */
@@ -222,6 +223,7 @@ struct volume_op {
     uint32_t trains; /* of a read: out */
     uint32_t worst;  /* of slices: a status */
     uint32_t pad;
+    uint64_t waits_ns; /* of a read: for a train, since then */
     struct snic_segments_block block[SNIC_SEGMENTS_LIST_MAX];
     struct volume_ask q[SNIC_VOLUME__GROUP];
 };

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_volume support/volfix.c)
 snic_test(volume volume SOURCES ${_volume})
+snic_test(volume_luna volume SOURCES ${_volume})
 snic_test(volume_sim volume SOURCES ${_volume} LABELS slow)
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME solar_volume COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume.sh

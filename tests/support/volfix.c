@@ -112,6 +112,10 @@ int volfix_store(struct volfix *f, uint32_t server, struct snic_segments_req *q)
     store.q = q;
     store.done = 0;
     int r = snic_segments_submit(snic_volume_server_store(f->server[server].s), q);
+    while (r == SNIC_EAGAIN) { /* others' requests are inside */
+        assert_int_equal(snic_world_step(f->world), 1);
+        r = snic_segments_submit(snic_volume_server_store(f->server[server].s), q);
+    }
     if (r != 0)
         return r;
     while (!store.done)
@@ -214,6 +218,7 @@ void volfix_client_kill(struct volfix *f)
 {
     uint64_t wanted = f->wanted;
     f->wanted = 0;
+    f->again = volfix_again(f);
     support_guard_free(snic_volume_close(f->v));
     f->wanted = wanted;
     f->v = NULL;
@@ -434,7 +439,7 @@ uint64_t volfix_again(struct volfix *f)
 {
     struct snic_volume_stats s;
     snic_volume_get_stats(f->v, &s);
-    return s.agent.retransmits + s.luna.replays;
+    return f->again + s.agent.retransmits + s.luna.replays;
 }
 
 void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t servers)
