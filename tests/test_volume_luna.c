@@ -529,6 +529,7 @@ static void test_volume_luna_silent_ones_make_room(void **state)
     volfix_run(&fix, 10 * VOLFIX_MS);
     assert_int_equal(target().conns, 8);
     volfix_client_kill(&fix);
+    volfix_run(&fix, 10 * VOLFIX_MS);
     for (uint32_t i = 6; i < 8; i++)
         raw_open(&raws[i]);
     volfix_run(&fix, 10 * VOLFIX_MS);

@@ -154,6 +154,7 @@ static void server_failed(void *ctx, uint32_t disk, int error)
 
 static void server_room(void *ctx)
 {
+    volume_server_open_room(ctx);
     volume_request_room(ctx);
 }
 

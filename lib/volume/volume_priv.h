@@ -326,6 +326,7 @@ struct snic_volume_server {
     uint8_t closing;
     uint8_t meta_state; /* enum volume_meta */
     uint8_t meta_out;
+    uint8_t meta_waits; /* for room */
 };
 
 /* server.c */
@@ -334,6 +335,7 @@ void volume_server_soon(struct snic_volume_server *s);
 uint64_t volume_server_now(const struct snic_volume_server *s);
 /* server_open.c */
 void volume_server_opened(void *ctx, int result, const struct snic_segments_report *report);
+void volume_server_open_room(struct snic_volume_server *s);
 /* request.c */
 void volume_ops_init(struct snic_volume_server *s, struct volume_ops *p, struct volume_op *op,
                      uint32_t count, unsigned char *data);
