@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# solar_volume.sh PROGRAM: a block server and a client that is an NBD server, as processes, and
-# nbdcopy on it: an ext4 image goes there while the server is killed (-9) and started again, and
-# comes back as it was.
+# solar_volume.sh PROGRAM solar|luna: a block server and a client that is an NBD server, as
+# processes, and nbdcopy on it: an ext4 image goes there while the server is killed (-9) and started
+# again, and comes back as it was.
 set -u
 exec </dev/null
 program=$1
+transport=$2
 for p in nbdcopy mkfs.ext4 e2fsck; do
     command -v $p >/dev/null || { echo "skipped: no $p"; exit 77; }
 done
@@ -50,8 +51,8 @@ truncate -s 64M "$work/image"
 mkfs.ext4 -q -d "$work/tree" "$work/image" || fail "mkfs.ext4"
 
 serve 127.0.0.1:0
-"$program" client --server "$address" --disk 1 --size 64M --socket "$work/nbd" \
-    >"$work/client.log" 2>&1 &
+"$program" client --transport "$transport" --server "$address" --disk 1 --size 64M \
+    --socket "$work/nbd" >"$work/client.log" 2>&1 &
 client=$!
 ready "$work/client.log" $client
 uri="nbd+unix:///?socket=$work/nbd"
