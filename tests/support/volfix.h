@@ -69,7 +69,7 @@ struct volfix {
     struct snic_io *io;
     uint32_t maps, leases, suspects, slow;
     uint64_t again; /* blocks that clients now dead sent again */
-    int mute; /* map() is not answered */
+    int mute;       /* map() is not answered */
     /* guest */
     struct volfix_io ios[VOLFIX_DEPTH];
     uint32_t inflight;
