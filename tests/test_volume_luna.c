@@ -181,11 +181,11 @@ static void raw_say(struct raw *x, const unsigned char *bytes, size_t size)
         raw_sent(&r->req);
 }
 
-/* An agent for it, with a disk whose segment 0 is segment @p seg_id. */
-static void raw_agent(struct raw *x, uint64_t seg_id, uint32_t gen)
+/* An agent for it, with disk @p vd, whose segment 0 is segment @p seg_id. */
+static void raw_agent_of(struct raw *x, uint64_t vd, uint64_t seg_id, uint32_t gen)
 {
     struct snic_luna_opts o = {.opts_size = sizeof(o), .client_epoch = 77, .conns = 1};
-    struct snic_luna_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = fix.epoch, .vd_id = 9};
+    struct snic_luna_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = fix.epoch, .vd_id = vd};
     uint64_t now = snic_world_now(fix.world);
     o.seed = 99 + (uint64_t)(x - raws);
     o.servers_max = 1;
@@ -203,6 +203,11 @@ static void raw_agent(struct raw *x, uint64_t seg_id, uint32_t gen)
     assert_int_equal(snic_luna_map(x->agent, 0, 0, seg_id, 0, gen, now), 0);
     raw_pump(x);
     raw_open(x);
+}
+
+static void raw_agent(struct raw *x, uint64_t seg_id, uint32_t gen)
+{
+    raw_agent_of(x, 9, seg_id, gen);
 }
 
 static struct snic_luna_target_stats target(void)
@@ -333,6 +338,47 @@ static void test_volume_luna_damaged_frames_change_nothing(void **state)
     read_ones();
 }
 
+/* A write of zeros to block 0 of @p seg_id, as whoever says what he likes: how it ends. */
+static int32_t intrude(struct raw *x, uint64_t vd, uint64_t seg_id, uint32_t gen)
+{
+    static struct snic_luna_io io;
+    raw_agent_of(x, vd, seg_id, gen);
+    while (!x->up || x->got == 0)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    memset(&io, 0, sizeof(io));
+    io.blocks = 1;
+    io.op = SNIC_LUNA_ZERO;
+    assert_int_equal(snic_luna_submit(x->agent, &io, snic_world_now(fix.world)), 0);
+    raw_pump(x);
+    volfix_run(&fix, 100 * VOLFIX_MS);
+    return io.done_ns != 0 ? io.result : 1;
+}
+
+static void test_volume_luna_another_disk_is_refused(void **state)
+{
+    struct snic_volume_server_stats s;
+    (void)state;
+    write_ones();
+    assert_int_equal(intrude(&raws[1], 8, 100, fix.place[0].gen), SNIC_EINVAL);
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    assert_int_equal(s.invalid, 1);
+    read_ones();
+}
+
+static void test_volume_luna_own_segment_is_not_written(void **state)
+{
+    struct snic_volume_server_stats s;
+    (void)state;
+    assert_int_equal(
+        intrude(&raws[1], SNIC_VOLUME_META, SNIC_VOLUME_META, snic_volume_gen(fix.epoch, 1)),
+        1); /* it asks where that is */
+    snic_net_abort(raws[1].c);
+    volfix_server_stop(&fix, 0);
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    assert_int_equal(s.srv_epoch, 2);
+}
+
 /* Another version of us is told why, and gets it. */
 static void test_volume_luna_other_version_is_told(void **state)
 {
@@ -458,9 +504,9 @@ static void test_volume_luna_silent_connection_is_replayed(void **state)
         begin(&r[i], i);
         volfix_run(&fix, 20000);
     }
-    while (done < 16)
+    while (done < 16 && snic_world_now(fix.world) - began < 1000 * VOLFIX_MS)
         assert_int_equal(snic_world_step(fix.world), 1);
-    assert_true(snic_world_now(fix.world) - began < 1000 * VOLFIX_MS);
+    assert_int_equal(done, 16);
     snic_volume_get_stats(fix.v, &s);
     assert_int_equal(s.luna.silences, 1);
     assert_true(s.luna.replays > 0);
@@ -571,6 +617,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {CASE(test_volume_luna_noise_is_closed),
                                        CASE(test_volume_luna_damaged_frames_change_nothing),
+                                       CASE(test_volume_luna_another_disk_is_refused),
+                                       CASE(test_volume_luna_own_segment_is_not_written),
                                        CASE(test_volume_luna_other_version_is_told),
                                        CASE(test_volume_luna_deaf_client_is_closed),
                                        CASE(test_volume_luna_server_full_pauses),

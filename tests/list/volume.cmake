@@ -3,6 +3,7 @@ set(_volume support/volfix.c)
 snic_test(volume volume SOURCES ${_volume})
 snic_test(volume_luna volume SOURCES ${_volume})
 snic_test(volume_sim volume SOURCES ${_volume} LABELS slow)
+snic_mutants(luna volume)
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   foreach(t solar luna)
     add_test(NAME solar_volume_${t} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume.sh

@@ -40,6 +40,9 @@ static void failed(void *ctx, uint32_t disk, int error)
     s->failed++;
 }
 
+/* Small, so that what the network has no room for waits. */
+static const struct snic_net_uring_opts net_opts = {.opts_size = sizeof(net_opts), .send_queue = 3};
+
 int volfix_server_start(struct volfix *f, uint32_t server)
 {
     static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
@@ -47,7 +50,7 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .disks = 1};
     assert_null(s->s);
     assert_int_equal(snic_world_loop(f->world, server, &s->loop), 0);
-    assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, &net_opts), 0);
     assert_int_equal(snic_io_mem_open(&s->io, s->loop, s->disk), 0);
     o.loop = s->loop;
     o.net = s->net;
@@ -193,7 +196,7 @@ void volfix_client_start(struct volfix *f)
     f->epoch++;
     raise_generations(f);
     assert_int_equal(snic_world_loop(f->world, CLIENT, &f->loop), 0);
-    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->loop, &net_opts), 0);
     o.loop = f->loop;
     o.net = f->net;
     o.local = (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CLIENT};
