@@ -107,7 +107,9 @@ def try_one(builder, table, bug, a_while):
     said = re.search(r"(?:I/Os: |ERROR +\] --- )(.*)$", r.stdout + r.stderr, re.M)
     if r.returncode in (0, 77):
         return "NOT FOUND"
-    return "found: " + (said.group(1).strip() if said else f"exit code {r.returncode}")
+    seed = re.search(r"--seed \d+ one", r.stdout + r.stderr)
+    return "found: " + (said.group(1).strip() if said else f"exit code {r.returncode}") + (
+        f" ({seed.group(0)})" if seed else "")
 
 
 def main():
