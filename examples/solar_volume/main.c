@@ -43,13 +43,15 @@ int sv_transport(void *set, const char *text)
     return is != 0 ? 0 : -1;
 }
 
-/* Buffers of a stream are as large as a group of blocks that the store writes at once. */
+/* Buffers of a stream are as large as a group of blocks that the store writes at once; of a block
+ * server's 64 connections none has to wait for another's. */
 struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets)
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o),
                                     .conns_max = 256,
                                     .recv_size = 65536,
-                                    .pool_buffers = 256,
+                                    .recv_buffers = 4,
+                                    .pool_buffers = 512,
                                     .send_queue = 192,
                                     .idle_ms = 30000,
                                     .dgrams_max = datagram_sockets,

@@ -10,7 +10,8 @@
  *             except by the net door. A server takes its store's, 7 KiB per request, 64 KiB more
  *             per read, and with LUNA 14 KiB per connection and 4 KiB per send; a client its
  *             engine's and 0.7 KiB per I/O. What a connection has received and not handed in lies
- *             in the net door's buffers: at most recv_buffers of them.
+ *             in the net door's buffers: at most recv_buffers of them. Give its pool as many for
+ *             each of streams_max, so that no client waits for another's.
  * Threads     The owner thread of the loop. One client and one server are one shard each.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
