@@ -619,6 +619,42 @@ static void test_volume_luna_and_solar_share_a_store(void **state)
     assert_true(s.writes >= 4 * 16); /* SOLAR may say one twice */
 }
 
+/* A server serves what its options say, and nothing else. */
+static void test_volume_luna_only_where_it_is_served(void **state)
+{
+    static struct snic_io_req r;
+    struct snic_volume_server_stats s;
+    (void)state;
+    write_ones();
+    volfix_server_stop(&fix, 0);
+    fix.transports = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR);
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    done = 0;
+    begin(&r, 0);
+    volfix_run(&fix, 2000 * VOLFIX_MS);
+    assert_int_equal(done, 0);
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    assert_int_equal(s.luna.opened, 0);
+    volfix_server_stop(&fix, 0);
+    fix.transports = SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    volfix_run(&fix, 1000 * VOLFIX_MS);
+    assert_int_equal(done, 1);
+    read_ones();
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    assert_true(s.luna.opened > 0);
+    assert_int_equal(s.target.packets_in, 0);
+    volfix_server_stop(&fix, 0);
+    fix.transports = SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA + 1);
+    struct snic_volume_server_opts o = {.opts_size = sizeof(o), .disks = 1};
+    o.loop = fix.loop;
+    o.net = fix.net;
+    o.transports = fix.transports;
+    assert_int_equal(snic_volume_server_memsize(&o), 0);
+    fix.transports = 0;
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv)
@@ -634,6 +670,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_volume_luna_paper_hangs),
                                        CASE(test_volume_luna_half_open_is_replaced),
                                        CASE(test_volume_luna_silent_ones_make_room),
-                                       CASE(test_volume_luna_and_solar_share_a_store)};
+                                       CASE(test_volume_luna_and_solar_share_a_store),
+                                       CASE(test_volume_luna_only_where_it_is_served)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

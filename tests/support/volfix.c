@@ -62,6 +62,7 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     o.trains_max = 16;
     o.sends_max = 16;
     o.streams_max = 8;
+    o.transports = f->transports;
     o.frames_max = 16;
     o.store = (struct snic_segments_opts){
         .flags = SNIC_SEGMENTS_BLANK, .log_bytes = 4u << 20, .cache_blocks = 1024};

@@ -54,8 +54,9 @@ struct volfix_block {
 struct volfix {
     struct snic_world *world;
     struct snic_net_fabric *fabric;
-    uint32_t transport; /* enum snic_volume_transport */
-    uint32_t paper;     /* SNIC_VOLUME_PAPER */
+    uint32_t transport;  /* enum snic_volume_transport */
+    uint32_t paper;      /* SNIC_VOLUME_PAPER */
+    uint32_t transports; /* of servers that start: as of their options */
     uint32_t servers;
     uint32_t epoch; /* of the lease */
     uint64_t seed;
