@@ -21,9 +21,9 @@ BUGS = [
         return SNIC_EBS_OK;""", "", LIVES),
     ("a store does not compare generations", STORE,
      "return q->seg_gen < g->gen ? SNIC_EBS_STALE_GEN : SNIC_EBS_OK;", "return SNIC_EBS_OK;",
-     LIVES),
+     ("sim", "--seed", "189", "many")), # a life in which it matters
     ("a store does not remember fences", STORE,
-     "if (q->wver < g->fence) return SNIC_EBS_FENCED;", "", LIVES),
+     "if (q->wver < g->fence) return SNIC_EBS_FENCED;", "", ("sim", "--seed", "1686", "many")),
     ("what is sent again has a new version", "lib/luna/send.c",
      "h->attempt = r->tries;", """h->attempt = r->tries;
     if (r->tries > 0 && luna_is_write(r->op))
