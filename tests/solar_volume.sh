@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# solar_volume.sh PROGRAM: a block server and a client that is an NBD server, as processes, and
-# nbdcopy on it: an ext4 image goes there while the server is killed (-9) and started again, and
-# comes back as it was.
+# solar_volume.sh PROGRAM solar|luna: a block server and a client that is an NBD server, as
+# processes, and nbdcopy on it: an ext4 image goes there while the server is killed (-9) and started
+# again, falls silent for a while, and is told nonsense by others; and comes back as it was.
 set -u
 exec </dev/null
 program=$1
-for p in nbdcopy mkfs.ext4 e2fsck; do
+transport=$2
+for p in nbdcopy mkfs.ext4 e2fsck python3; do
     command -v $p >/dev/null || { echo "skipped: no $p"; exit 77; }
 done
 work=$(mktemp -d "${TMPDIR:-/tmp}/solar_volume.XXXXXX") || exit 1
@@ -50,8 +51,15 @@ truncate -s 64M "$work/image"
 mkfs.ext4 -q -d "$work/tree" "$work/image" || fail "mkfs.ext4"
 
 serve 127.0.0.1:0
-"$program" client --server "$address" --disk 1 --size 64M --socket "$work/nbd" \
-    >"$work/client.log" 2>&1 &
+for wrong in '--transport tcp' '--transport both' '--transport solar --paper' \
+    '--transport luna --paper --paths 2' '--transport solar --paths 9'; do
+    # shellcheck disable=SC2086
+    "$program" client $wrong --size 64M --socket "$work/nbd" >"$work/wrong.log" 2>&1 &&
+        fail "it takes $wrong"
+    grep -q -- '--p\|--transport' "$work/wrong.log" || fail "$wrong: no clear error"
+done
+"$program" client --transport "$transport" --server "$address" --disk 1 --size 64M \
+    --stats 1 --socket "$work/nbd" >"$work/client.log" 2>&1 &
 client=$!
 ready "$work/client.log" $client
 uri="nbd+unix:///?socket=$work/nbd"
@@ -70,6 +78,37 @@ under_way=$(kill -0 $copy 2>/dev/null && echo 1 || echo 0)
 serve "$address"
 wait $copy || fail "nbdcopy"
 echo "the copy was under way when the server died: $under_way"
+
+echo "== it is silent for 2 s, and others send it noise"
+timeout 120 nbdcopy --requests=4 --request-size=65536 "$work/image" "$uri" >"$work/copy.log" 2>&1 &
+copy=$!
+sleep 0.1
+kill -STOP $server
+sleep 2
+kill -CONT $server
+for i in 1 2 3 4 5 6 7 8; do
+    timeout 5 python3 -c '
+import os, socket, sys
+at = sys.argv[1].rsplit(":", 1)
+kind = socket.SOCK_STREAM if sys.argv[2] == "luna" else socket.SOCK_DGRAM
+with socket.socket(socket.AF_INET, kind) as s:
+    s.connect((at[0], int(at[1])))
+    try:
+        for _ in range(20):
+            s.send(os.urandom(1400))
+    except OSError:
+        pass  # it is closed, as it should be
+' "$address" "$transport" || fail "noise"
+done
+wait $copy || fail "nbdcopy"
+sleep 1.1
+tail -n 1 "$work/client.log"
+if [ "$transport" = luna ]; then
+    # The last line's: it lost its connections by the kill, and by silence.
+    for n in connects silences; do
+        tail -n 1 "$work/client.log" | grep -q "\\b$n=[1-9]" || fail "no $n"
+    done
+fi
 
 echo "== all of it is there, also after the next death"
 kill -9 $server

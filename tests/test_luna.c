@@ -521,6 +521,7 @@ static void test_luna_segment_moved_while_data_come(void **state)
     assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 2, d->now), 0);
     /* The first block is done; the others are asked for anew. */
     memset(in + SNIC_EBS_BLOCK_BYTES, 0x11, 2 * SNIC_EBS_BLOCK_BYTES);
+    (void)duo_agent(d);
     p->head += half;
     assert_int_equal(
         snic_luna_recv(d->c, 0, 0, d->conn[0].gen, p->bytes + p->head, size - half, d->now), 0);
@@ -529,6 +530,104 @@ static void test_luna_segment_moved_while_data_come(void **state)
         assert_int_equal(in[i], 0x11);
     assert_true(duo_until(d, 2, 100));
     assert_memory_equal(in, out, 3 * SNIC_EBS_BLOCK_BYTES);
+    duo_close(d);
+}
+
+/* An answer from where the segment was is none, though the same blocks wait on the same connection.
+ */
+static void test_luna_answer_of_the_older_place_is_late(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_luna_stats s;
+    struct snic_iov iov = {out, 3 * SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    d->o.conns = 1;
+    duo_open(d);
+    duo_fill(out, sizeof(out), 9);
+    d->hold = 1;
+    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &iov, 1);
+    for (int i = 0; i < 10; i++)
+        duo_turn(d);
+    assert_int_equal(d->requests, 3);
+    d->seg_gen = 2;
+    assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 2, d->now), 0);
+    for (int i = 0; i < 10; i++)
+        duo_turn(d);
+    assert_int_equal(d->requests, 6);
+    for (uint32_t i = 0; i < 3; i++)
+        snic_luna_target_answer(d->t, &d->request[i], 0, d->request[i].data_crc, 0, d->now);
+    d->still = 1;
+    for (int i = 0; i < 10; i++)
+        duo_turn(d);
+    assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
+    snic_luna_get_stats(d->c, &s);
+    assert_int_equal(s.late, 1);
+    memmove(d->request, d->request + 3, 3 * sizeof(d->request[0]));
+    d->requests = 3;
+    d->hold = 0;
+    duo_answer(d);
+    assert_true(duo_until(d, 1, 100));
+    assert_int_equal(w.result, 0);
+    duo_close(d);
+}
+
+/* A write that a second connection brought is not the guest's again while the first has its bytes.
+ */
+static void test_luna_not_done_before_sends_are_back(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_iov iov = {out, 3 * SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    duo_open(d);
+    duo_fill(out, sizeof(out), 10);
+    for (int i = 0; i < 10; i++)
+        duo_turn(d);
+    d->keeps = 1;
+    d->lost_up = 1;
+    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &iov, 1);
+    duo_turn(d);
+    assert_int_equal(d->kept, 1);
+    d->keeps = 0;
+    d->lost_up = 0;
+    duo_break(d, d->keep[0]->conn, SNIC_ECONNRESET);
+    d->still = 1;
+    for (int i = 0; i < 50; i++)
+        duo_turn(d);
+    assert_int_equal(d->store[2].wver, w.wver);
+    assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
+    duo_keep_back(d);
+    assert_true(duo_until(d, 1, 10));
+    assert_int_equal(w.result, 0);
+    duo_close(d);
+}
+
+/* Of writes no more is outside than the server has granted. */
+static void test_luna_credit_bounds_writes(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io io[20];
+    struct snic_luna_conn_stats c;
+    struct snic_iov iov = {out, SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    d->o.conns = 1;
+    d->k.rx_blocks = 4;
+    duo_open(d);
+    d->hold = 1;
+    duo_fill(out, sizeof(out), 11);
+    for (int i = 0; i < 10; i++)
+        duo_turn(d);
+    for (uint32_t i = 0; i < 20; i++)
+        duo_io(d, &io[i], SNIC_LUNA_WRITE, i, 1, &iov, 1);
+    for (uint32_t i = 0; i < 400 && d->told[SNIC_LUNA_DONE] < 20; i++) {
+        duo_turn(d);
+        assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &c), 0);
+        assert_true(c.outside <= 4);
+        if (i % 5 == 4)
+            duo_answer(d);
+    }
+    assert_int_equal(d->told[SNIC_LUNA_DONE], 20);
     duo_close(d);
 }
 
@@ -557,6 +656,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_fence_waits_for_its_own, fresh),
         cmocka_unit_test_setup(test_luna_data_stored_otherwise_sent_again, fresh),
         cmocka_unit_test_setup(test_luna_segment_moved_while_data_come, fresh),
+        cmocka_unit_test_setup(test_luna_answer_of_the_older_place_is_late, fresh),
+        cmocka_unit_test_setup(test_luna_not_done_before_sends_are_back, fresh),
+        cmocka_unit_test_setup(test_luna_credit_bounds_writes, fresh),
         cmocka_unit_test_setup(test_luna_halt_all_comes_back, fresh),
         cmocka_unit_test_setup(test_luna_target_places_used_up_idle_evicted, fresh),
     };

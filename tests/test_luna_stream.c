@@ -166,6 +166,51 @@ static void test_luna_target_not_a_stream_closed(void **state)
     support_guard_free(mem);
 }
 
+/* What was said to a server before it restarted is not for the one that it is now. */
+static void test_luna_target_other_epoch_closed(void **state)
+{
+    struct snic_luna_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 4};
+    struct snic_luna_target_action a;
+    struct snic_luna_target *t;
+    struct snic_ebs_header h, ack;
+    struct snic_ebs_place place;
+    size_t size = snic_luna_target_memsize(&k);
+    void *mem = support_guard_alloc(size, SNIC_LUNA_ALIGN);
+    unsigned char p[128];
+    uint32_t handle, acks = 0;
+    (void)state;
+    assert_int_equal(snic_luna_target_init(&t, mem, size, &k, 0), 0);
+    assert_int_equal(snic_luna_target_opened(t, &handle, 5), 0);
+    assert_int_equal(hello(p, &h), 128);
+    feed(t, handle, p, 128, 0);
+    while (snic_luna_target_poll(t, &a, 1, 10) == 1) {
+        assert_int_equal(a.type, SNIC_LUNA_TARGET_SEND);
+        assert_int_equal(snic_ebs_decode(&ack, &place, SNIC_EBS_STREAM | SNIC_EBS_TO_CLIENT,
+                                         a.send->iov[0].base, 128),
+                         0);
+        acks += ack.type == SNIC_EBS_HELLO_ACK;
+        snic_luna_target_sent(t, a.send, 10);
+    }
+    assert_int_equal(acks, 1);
+    for (uint32_t epoch = 4; epoch >= 3; epoch--) {
+        memset(&h, 0, sizeof(h));
+        h.type = SNIC_EBS_PROBE;
+        h.pkt_cnt = 1;
+        h.pn = h.path_seq = 6 - epoch;
+        h.conn_id = ack.u.hello.conn_id;
+        h.srv_epoch = epoch;
+        h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES;
+        assert_int_equal(
+            snic_ebs_encode(p, 128, NULL, SNIC_EBS_STREAM | SNIC_EBS_TO_SERVER, &h, NULL, 0), 128);
+        feed(t, handle, p, 128, epoch == 4 ? 0 : SNIC_EPERM);
+    }
+    while (snic_luna_target_poll(t, &a, 1, 10) == 1)
+        if (a.type == SNIC_LUNA_TARGET_SEND)
+            snic_luna_target_sent(t, a.send, 10);
+    assert_ptr_equal(snic_luna_target_fini(t), mem);
+    support_guard_free(mem);
+}
+
 /* A server that is not the one, or talks nonsense: closed, and tried again. */
 static void test_luna_agent_not_a_stream_closed(void **state)
 {
@@ -414,6 +459,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_stream_cut_often_same, fresh),
         cmocka_unit_test_setup(test_luna_stream_bit_flipped_noticed, fresh),
         cmocka_unit_test_setup(test_luna_target_not_a_stream_closed, fresh),
+        cmocka_unit_test_setup(test_luna_target_other_epoch_closed, fresh),
         cmocka_unit_test_setup(test_luna_agent_not_a_stream_closed, fresh),
         cmocka_unit_test_setup(test_luna_disk_with_key_ciphertext_at_rest, fresh),
         cmocka_unit_test_setup(test_luna_random_ios_as_model, fresh),

@@ -305,7 +305,10 @@ static void duo_act(struct duo *d, const struct snic_luna_action *a)
         assert_int_equal(a->gen, n->gen);
         if (!d->lost_up)
             pipe_put(d, &n->up, a->send);
-        snic_luna_sent(d->c, a->send, d->now);
+        if (d->keeps && d->kept < 256)
+            d->keep[d->kept++] = a->send;
+        else
+            snic_luna_sent(d->c, a->send, d->now);
     } else if (a->type == SNIC_LUNA_CONNECT) {
         duo_connect(d, a);
     } else if (a->type == SNIC_LUNA_CLOSE) {
@@ -347,9 +350,23 @@ static void duo_target_act(struct duo *d, const struct snic_luna_target_action *
     }
 }
 
-void duo_turn(struct duo *d)
+uint64_t duo_agent(struct duo *d)
 {
     struct snic_luna_action a;
+    uint64_t acts = 0;
+    while (snic_luna_poll(d->c, &a, 1, d->now) == 1 && ++acts < 100000)
+        duo_act(d, &a);
+    return acts;
+}
+
+void duo_keep_back(struct duo *d)
+{
+    while (d->kept > 0)
+        snic_luna_sent(d->c, d->keep[--d->kept], d->now);
+}
+
+void duo_turn(struct duo *d)
+{
     struct snic_luna_target_action b;
     uint64_t moved = d->moved, acts = 0;
     d->now += d->step;
@@ -365,8 +382,7 @@ void duo_turn(struct duo *d)
     for (uint32_t i = 0; i < DUO_CONNS; i++)
         if (d->conn[i].open == 1) /* the network tells the client that the server has closed */
             duo_break(d, i, SNIC_ECONNRESET);
-    while (snic_luna_poll(d->c, &a, 1, d->now) == 1 && ++acts < 100000)
-        duo_act(d, &a);
+    acts += duo_agent(d);
     assert_true(acts < 100000);
     duo_check(d);
     uint64_t due = snic_luna_deadline_ns(d->c);

@@ -46,6 +46,7 @@ struct duo {
     int hold;                        /* requests are kept */
     int tape;                        /* the pipes keep what went through them */
     int lends;                       /* the target's sends are kept */
+    int keeps;                       /* the agent's are */
     int still;                       /* no leaps to the next deadline */
     uint32_t status, maps, seg_gen, sa_epoch;
     uint32_t told[16], closes, target_closes;
@@ -53,9 +54,9 @@ struct duo {
     uint64_t fence;
     void *xts_key;
     uint64_t moved; /* bytes that were delivered */
-    uint32_t requests, lent;
+    uint32_t requests, lent, kept;
     struct duo_conn conn[DUO_CONNS];
-    struct snic_luna_send *lend[256];
+    struct snic_luna_send *lend[256], *keep[256];
     struct snic_luna_request request[DUO_REQUESTS];
     struct duo_stored store[DUO_BLOCKS];
 };
@@ -67,6 +68,10 @@ void duo_close(struct duo *d);
 void duo_restart(struct duo *d, uint32_t srv_epoch);
 /** All that is under way arrives, everybody acts; the time goes on by d->step. */
 void duo_turn(struct duo *d);
+/** The agent alone acts. @return how often */
+uint64_t duo_agent(struct duo *d);
+/** What the agent's sends were kept of is given back. */
+void duo_keep_back(struct duo *d);
 /** Turns until @p dones I/Os in all are done, at most @p turns. @return 1 they are */
 int duo_until(struct duo *d, uint32_t dones, uint32_t turns);
 /** Answer what is held. */

@@ -11,13 +11,24 @@
 static struct volfix fix;
 static unsigned char *buffer;
 
-static int setup(void **state)
+static int setup(uint32_t transport)
 {
-    (void)state;
     buffer = aligned_alloc(4096, 4u << 20);
     assert_non_null(buffer);
-    volfix_start(&fix, support_seed(), 2);
+    volfix_start(&fix, transport, support_seed(), 2);
     return 0;
+}
+
+static int setup_solar(void **state)
+{
+    (void)state;
+    return setup(SNIC_VOLUME_SOLAR);
+}
+
+static int setup_luna(void **state)
+{
+    (void)state;
+    return setup(SNIC_VOLUME_LUNA);
 }
 
 static int teardown(void **state)
@@ -48,7 +59,8 @@ static void test_volume_written_is_read(void **state)
     assert_int_equal(volfix_io(&fix, SNIC_IO_FLUSH, 0, 0, NULL), 0);
     struct snic_volume_stats s;
     snic_volume_get_stats(fix.v, &s);
-    assert_int_equal(s.agent.blocks_written, 256);
+    assert_int_equal(s.transport, fix.transport);
+    assert_int_equal(volfix_blocks_written(&fix), 256);
     assert_int_equal(s.unsent, 0);
     assert_int_equal(fix.io->stats.write_bytes, 1u << 20);
 }
@@ -213,7 +225,24 @@ static void test_volume_options_are_judged(void **state)
     assert_int_equal(snic_volume_memsize(&o), 0); /* no epoch */
     o.client_epoch = 1;
     assert_true(snic_volume_memsize(&o) > 0);
-    o.flags = 1;
+    o.flags = SNIC_VOLUME_PAPER; /* LUNA's */
+    assert_int_equal(snic_volume_memsize(&o), 0);
+    o.transport = SNIC_VOLUME_LUNA;
+    assert_true(snic_volume_memsize(&o) > 0);
+    o.paths = 2; /* PAPER has one */
+    assert_int_equal(snic_volume_memsize(&o), 0);
+    o.flags = 0;
+    assert_true(snic_volume_memsize(&o) > 0);
+    o.paths = SNIC_LUNA_CONNS_MAX + 1;
+    assert_int_equal(snic_volume_memsize(&o), 0);
+    o.paths = 0;
+    o.read_window_bytes = 1u << 20; /* SOLAR's */
+    assert_int_equal(snic_volume_memsize(&o), 0);
+    o.read_window_bytes = 0;
+    o.transport = SNIC_VOLUME_LUNA + 1;
+    assert_int_equal(snic_volume_memsize(&o), 0);
+    o.transport = SNIC_VOLUME_SOLAR;
+    o.flags = 2;
     assert_int_equal(snic_volume_memsize(&o), 0);
     assert_int_equal(snic_volume_server_memsize(&s), 0);
     assert_int_equal(snic_volume_disk_open(fix.v, 1, &d, &io), SNIC_EINVAL); /* no lease */
@@ -236,7 +265,12 @@ static void test_volume_options_are_judged(void **state)
     assert_int_equal(snic_volume_map(fix.v, 1, 0, 1, 0, 1), SNIC_ENOENT);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+/* The same over both transports. */
+#define CASE(name)                                                                                 \
+    {#name "_solar", name, setup_solar, teardown, NULL},                                           \
+    {                                                                                              \
+#name "_luna", name, setup_luna, teardown, NULL                                            \
+    }
 
 int main(int argc, char **argv)
 {

@@ -35,7 +35,7 @@ FLOOR = {
     "qos": DOOR + ["io", "gimbal"],
     "wal": DOOR + ["io"],
     "segments": DOOR + ["io", "wal"],
-    "volume": DOOR + ["io", "net", "ebs", "solar", "wal", "segments"],
+    "volume": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments"],
     "replica": DOOR + ["io", "net", "ddp", "member", "wal"],
     "fs": DOOR + ["io", "kv", "kvop", "kvfs"],
     "nvmefslink": DOOR + ["dma", "nvmefs"],

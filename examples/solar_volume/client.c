@@ -16,10 +16,16 @@ static struct {
     uint64_t size;
     uint64_t epoch;
     uint64_t paths;
+    uint32_t transport; /* a set of one */
+    int paper;
     uint64_t stats;
     const char *metrics;
     enum ex_level level;
-} co = {.server = "127.0.0.1:7000", .disk = 1, .epoch = 1, .paths = 4, .level = EX_INFO};
+} co = {.server = "127.0.0.1:7000",
+        .disk = 1,
+        .epoch = 1,
+        .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR),
+        .level = EX_INFO};
 
 static struct {
     struct snic_loop *loop;
@@ -32,6 +38,11 @@ static struct {
     uint64_t slow_ns;
 } cl;
 
+static int is_luna(void)
+{
+    return co.transport == SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
+}
+
 static void options(int argc, char **argv)
 {
     static const struct ex_option table[] = {
@@ -43,17 +54,89 @@ static void options(int argc, char **argv)
         {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
         {"local", EX_TEXT, &co.local, "ADDR",
          "bind the paths' sockets here (as the server's family)", 0, 0, NULL},
-        {"paths", EX_NUMBER, &co.paths, "N", "paths to a server", 1, 8, NULL},
+        {"transport", EX_PARSE, &co.transport, "solar|luna",
+         "datagrams over several paths, or TCP (solar)", 0, 0, sv_transport},
+        {"paths", EX_NUMBER, &co.paths, "N",
+         "paths (solar, 4) or connections (luna, 2) to a server", 1, 16, NULL},
+        {"paper", EX_FLAG, &co.paper, NULL,
+         "luna as published: one connection, no bound on how long it may hang", 0, 0, NULL},
         {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
     };
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for whoever speaks NBD.");
     ex_log_set(co.level, "client");
+    if (co.transport == SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) && co.paths > 8)
+        ex_die("--paths: solar has at most 8");
+    if ((co.transport & (co.transport - 1)) != 0)
+        ex_die("--transport: a client has one of them, solar or luna");
+    if (co.paper && (!is_luna() || co.paths > 1))
+        ex_die("--paper is of --transport luna, which has one connection then");
     if (co.size == 0 || co.socket == NULL)
         ex_die("--size SIZE and --socket PATH are needed");
     if (co.size % BLOCK_BYTES != 0)
         ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
+}
+
+static void metric(struct ex_metric *m, size_t *count, const char *name, uint64_t value,
+                   int counter)
+{
+    m[(*count)++] = (struct ex_metric){name, value, counter};
+}
+
+static void metrics_solar(struct ex_metric *m, size_t *count, const struct snic_solar_stats *s)
+{
+    metric(m, count, "inside", s->inside, 0);
+    metric(m, count, "blocks_written", s->blocks_written, 1);
+    metric(m, count, "blocks_read", s->blocks_read, 1);
+    metric(m, count, "retransmits", s->retransmits, 1);
+    metric(m, count, "hedges", s->hedges, 1);
+    metric(m, count, "rerolls", s->rerolls, 1);
+    metric(m, count, "resets", s->resets, 1);
+    metric(m, count, "hellos", s->hellos, 1);
+    metric(m, count, "slow", s->slow, 1);
+    metric(m, count, "busy", s->busy, 1);
+    metric(m, count, "stale", s->stale_gens, 1);
+    metric(m, count, "data_crc", s->data_crc, 1);
+}
+
+static void metrics_luna(struct ex_metric *m, size_t *count, const struct snic_luna_stats *s)
+{
+    metric(m, count, "inside", s->inside, 0);
+    metric(m, count, "blocks_written", s->blocks_written, 1);
+    metric(m, count, "blocks_read", s->blocks_read, 1);
+    metric(m, count, "replays", s->replays, 1);
+    metric(m, count, "connects", s->connects, 1);
+    metric(m, count, "resets", s->resets, 1);
+    metric(m, count, "silences", s->silences, 1);
+    metric(m, count, "violations", s->violations, 1);
+    metric(m, count, "probes", s->probes, 1);
+    metric(m, count, "slow", s->slow, 1);
+    metric(m, count, "busy", s->busy, 1);
+    metric(m, count, "stale", s->stale_gens, 1);
+    metric(m, count, "data_crc", s->data_crc, 1);
+}
+
+enum { CONN_METRICS = 6 };
+
+/* Of each connection: connN_up, ... */
+static void metrics_conns(struct ex_metric *m, size_t *count)
+{
+    static const char *const names[CONN_METRICS] = {"up",        "closes",   "outside",
+                                                    "bytes_out", "bytes_in", "srtt_us"};
+    static char text[SNIC_LUNA_CONNS_MAX][CONN_METRICS][24];
+    struct snic_luna_conn_stats c;
+    for (uint32_t i = 0; i < SNIC_LUNA_CONNS_MAX; i++) {
+        if (snic_volume_get_conn(cl.v, 0, i, &c) != 0)
+            return;
+        const uint64_t values[CONN_METRICS] = {
+            c.state == SNIC_LUNA_UP, c.closes, c.outside, c.bytes_out, c.bytes_in,
+            c.srtt_ns / 1000};
+        for (uint32_t k = 0; k < CONN_METRICS; k++) {
+            snprintf(text[i][k], sizeof(text[i][k]), "conn%" PRIu32 "_%s", i, names[k]);
+            metric(m, count, text[i][k], values[k], k == 1 || k == 3 || k == 4);
+        }
+    }
 }
 
 static size_t metrics(void *ctx, struct ex_metric *m)
@@ -64,26 +147,16 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     (void)ctx;
     snic_volume_get_stats(cl.v, &s);
     nbd_stats(cl.nbd, &n);
-    const struct ex_metric all[] = {
-        {"nbd_clients", n.clients, 0},
-        {"nbd_requests", n.requests, 1},
-        {"nbd_errors", n.errors, 1},
-        {"inside", s.agent.inside, 0},
-        {"blocks_written", s.agent.blocks_written, 1},
-        {"blocks_read", s.agent.blocks_read, 1},
-        {"retransmits", s.agent.retransmits, 1},
-        {"hedges", s.agent.hedges, 1},
-        {"rerolls", s.agent.rerolls, 1},
-        {"resets", s.agent.resets, 1},
-        {"hellos", s.agent.hellos, 1},
-        {"slow", s.agent.slow, 1},
-        {"busy", s.agent.busy, 1},
-        {"stale", s.agent.stale_gens, 1},
-        {"data_crc", s.agent.data_crc, 1},
-        {"unsent", s.unsent, 1},
-    };
-    for (; count < SNIC_COUNTOF(all); count++)
-        m[count] = all[count];
+    metric(m, &count, "nbd_clients", n.clients, 0);
+    metric(m, &count, "nbd_requests", n.requests, 1);
+    metric(m, &count, "nbd_errors", n.errors, 1);
+    if (is_luna())
+        metrics_luna(m, &count, &s.luna);
+    else
+        metrics_solar(m, &count, &s.agent);
+    metric(m, &count, "unsent", s.unsent, 1);
+    if (is_luna())
+        metrics_conns(m, &count);
     return count;
 }
 
@@ -111,7 +184,11 @@ static void suspect(void *ctx, uint32_t server, int is)
 {
     (void)ctx;
     (void)server;
-    ex_log(EX_WARNING, is ? "no path to %s works" : "%s can be reached again", co.server);
+    ex_log(EX_WARNING,
+           !is         ? "%s can be reached again"
+           : is_luna() ? "no connection to %s stands"
+                       : "no path to %s works",
+           co.server);
 }
 
 /* One line in five seconds, whatever their number. */
@@ -161,6 +238,8 @@ static void volume_open(void)
         o.local.family = server.family;
     o.seed = sv_seed();
     o.client_epoch = (uint32_t)co.epoch;
+    o.transport = is_luna() ? SNIC_VOLUME_LUNA : SNIC_VOLUME_SOLAR;
+    o.flags = co.paper ? SNIC_VOLUME_PAPER : 0;
     o.paths = (uint32_t)co.paths;
     o.servers_max = 1;
     o.disks_max = 1;

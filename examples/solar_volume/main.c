@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * solar_volume: virtual disks over a network, by SOLAR.
+ * solar_volume: virtual disks over a network, by SOLAR (UDP) or LUNA (TCP).
  *
  *     solar_volume server --listen 127.0.0.1:7000 --store disk.img --store-size 4G --disk 1:1G
  *     solar_volume client --server 127.0.0.1:7000 --disk 1 --size 1G --socket /tmp/nbd.sock
@@ -30,10 +30,27 @@ void *sv_memory(size_t size)
     return p;
 }
 
+int sv_transport(void *set, const char *text)
+{
+    uint32_t solar = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR);
+    uint32_t luna = SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
+    uint32_t is = strcmp(text, "solar") == 0  ? solar
+                  : strcmp(text, "luna") == 0 ? luna
+                  : strcmp(text, "both") == 0 ? solar | luna
+                                              : 0;
+    if (is != 0)
+        *(uint32_t *)set = is;
+    return is != 0 ? 0 : -1;
+}
+
+/* Buffers of a stream are as large as a group of blocks that the store writes at once; of a block
+ * server's 64 connections none has to wait for another's. */
 struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets)
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o),
                                     .conns_max = 256,
+                                    .recv_size = 65536,
+                                    .recv_buffers = 4,
                                     .pool_buffers = 512,
                                     .send_queue = 192,
                                     .idle_ms = 30000,

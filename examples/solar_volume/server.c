@@ -25,6 +25,7 @@ static struct {
     const char *metrics;
     enum ex_level level;
     int format;
+    uint32_t transports;
 } so = {.listen = "127.0.0.1:7000", .store_size = UINT64_C(1) << 30, .level = EX_INFO};
 
 static struct {
@@ -78,7 +79,9 @@ static int option_disk(void *target, const char *text)
 static void options(int argc, char **argv)
 {
     static const struct ex_option table[] = {
-        {"listen", EX_TEXT, &so.listen, "ADDR:PORT", "receive blocks here (UDP)", 0, 0, NULL},
+        {"listen", EX_TEXT, &so.listen, "ADDR:PORT", "receive blocks here (UDP, TCP)", 0, 0, NULL},
+        {"transport", EX_PARSE, &so.transports, "solar|luna|both",
+         "serve SOLAR's clients (UDP), LUNA's (TCP), or both (default)", 0, 0, sv_transport},
         {"store", EX_PARSE, NULL, "FILE",
          "file or device of the store; several times: several devices", 0, 0, option_store},
         {"store-size", EX_SIZE, &so.store_size, "SIZE", "of a file that is not there yet (1G)",
@@ -110,12 +113,12 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     snic_segments_inspect(snic_volume_server_store(sv.server), &info);
     const struct ex_metric all[] = {
         {"epoch", s.srv_epoch, 0},
-        {"clients", s.target.conns, 0},
+        {"clients", (uint64_t)s.target.conns + s.luna.conns, 0},
         {"inside", s.inside, 0},
         {"blocks_written", s.writes, 1},
         {"blocks_read", s.reads, 1},
         {"store_writes", s.groups, 1},
-        {"fences", s.target.fences, 1},
+        {"fences", s.target.fences + s.luna.fences, 1},
         {"packets_in", s.target.packets_in, 1},
         {"packets_out", s.target.packets, 1},
         {"ack_packets", s.target.ack_packets, 1},
@@ -129,7 +132,19 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"resets", s.target.resets, 1},
         {"refused", s.target.refused, 1},
         {"malformed", s.target.malformed, 1},
-        {"data_crc", s.target.data_crc, 1},
+        {"data_crc", s.target.data_crc + s.luna.data_crc, 1},
+        {"luna_conns", s.luna.conns, 0},
+        {"luna_opened", s.luna.opened, 1},
+        {"luna_turned_away", s.turned_away, 1},
+        {"luna_violations", s.luna.violations, 1},
+        {"luna_evicted", s.luna.evicted, 1},
+        {"luna_replaced", s.luna.replaced, 1},
+        {"luna_deaf", s.luna.deaf, 1},
+        {"luna_pauses", s.luna.pauses, 1},
+        {"luna_frames_in", s.luna.frames_in, 1},
+        {"luna_frames_out", s.luna.frames, 1},
+        {"luna_bytes_in", s.luna.bytes_in, 1},
+        {"luna_bytes_out", s.luna.bytes, 1},
         {"unsent", s.unsent, 1},
         {"segments", info.segments, 0},
         {"places", info.places, 0},
@@ -261,6 +276,7 @@ int sv_server(int argc, char **argv)
     ex_address("listen", so.listen, &o.addr);
     o.io = sv.io;
     o.disks = so.store_count;
+    o.transports = so.transports;
     o.seed = sv_seed();
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
     o.store.uuid[0] = sv_seed();

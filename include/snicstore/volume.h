@@ -1,31 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/volume.h
- * Virtual disks on block servers: what makes the transports of a block store (solar.h) usable on
- * machines. A block server in front of a store (segments.h), and a client whose disks are handles
- * of the io door, so that whoever uses io works on a virtual disk unchanged.
+ * Virtual disks on block servers: what makes the transports of a block store (solar.h, luna.h)
+ * usable on machines. A block server in front of a store (segments.h), and a client whose disks are
+ * handles of the io door, so that whoever uses io works on a virtual disk unchanged.
  *
- * Depends on  snicstore/base.h, loop.h, io.h, net.h, ebs.h, solar.h, segments.h.
+ * Depends on  snicstore/base.h, loop.h, io.h, net.h, ebs.h, solar.h, luna.h, segments.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
  *             except by the net door. A server takes its store's, 7 KiB per request, 64 KiB more
- *             per read; a client its engine's and 0.7 KiB per I/O.
+ *             per read, and with LUNA 14 KiB per connection and 4 KiB per send; a client its
+ *             engine's and 0.7 KiB per I/O. What a connection has received and not handed in lies
+ *             in the net door's buffers: at most recv_buffers of them. Give its pool as many for
+ *             each of streams_max, so that no client waits for another's.
  * Threads     The owner thread of the loop. One client and one server are one shard each.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
  * Units       nanoseconds; bytes; segments of 2 MiB.
- * Input       Datagrams are hostile, and so is what is on the devices. The rest is the owner's.
+ * Input       Datagrams and streams are hostile, and so is what is on the devices. The rest is the
+ *             owner's.
  *
- * The server. One datagram socket; requests go to the store, and are answered when that has them
- * durable, never before. What has no room is answered BUSY. It checks each request against its
- * segment: that it is there, of that disk and at that place, of that generation, not fenced.
+ * Two transports carry the same requests. SOLAR: datagrams over several paths (solar.h). LUNA:
+ * streams (luna.h), several connections to a server, TCP_NODELAY. A server serves both at the same
+ * address and port number, from the same store, unless its options say one; a client has one.
+ *
+ * The server. One datagram socket, and one listener; requests go to the store, and are answered
+ * when that has them durable, never before. What has no room is answered BUSY; of a stream nothing
+ * more is received until there is room. It checks each request against its segment: that it is
+ * there, of that disk and at that place, of that generation, not fenced.
  *   Leases. The upper half of a segment's generation is the lease (sa_epoch) under which it may be
  *   used, the lower half counts its moves: snic_volume_gen(). A request of an older lease, by its
  *   version or its generation, is answered NO_LEASE, of an older generation STALE_GEN.
  *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch, raised
  *   and durable before the first datagram is received, and the secret of its reset tokens.
  *
- * The client. An agent, and a datagram socket per path, on ports drawn at random from 49152 to
- * 65535. A disk is a struct snic_io with a block of 4096 bytes: reads and writes are of whole
+ * LUNA's data are not copied on their way: received buffers are shown to the store, and blocks that
+ * were read to the network; only a block that lies in two buffers is put together. A client that
+ * does not read what it asked for has at most a quarter of the sends, then nothing more of it is
+ * received, and after 10 s it is closed; its further reads are answered BUSY when others need their
+ * places. One that breaks the protocol is closed at once. When all
+ * streams_max are in use a new connection takes the place of the one silent for longest, if that
+ * has been silent for 10 s.
+ *
+ * The client. SOLAR: an agent, and a datagram socket per path, on ports drawn at random from 49152
+ * to 65535. LUNA: an agent and its connections. Each ends when the peer has acknowledged nothing,
+ * or has been silent with something to answer, for progress_ns (TCP_USER_TIMEOUT, and the agent's
+ * own time, for a peer whose kernel lives), and is made anew, 1 to 100 ms later; what was not
+ * answered is sent again on one that answers. With SNIC_VOLUME_PAPER there is none of that: one
+ * connection, which waits as long as the network (the net door's idle_ms), as LUNA was published.
+ * What is received goes from the net door's buffers into the I/O's memory, and is never kept; what
+ * the network has no room for waits in the agent.
+ *
+ * A disk is a struct snic_io with a block of 4096 bytes: reads and writes are of whole
  * blocks, the rest is refused as the geometry says. A write is done when it is durable, so FUA
  * costs nothing, and a flush waits for the writes before it. ZERO and DISCARD of any size.
  * Results beside the door's: SNIC_ESTALE the lease is another's (writes: SNIC_EROFS from then on);
@@ -42,6 +67,7 @@
 #include "snicstore/ebs.h"
 #include "snicstore/io.h"
 #include "snicstore/loop.h"
+#include "snicstore/luna.h"
 #include "snicstore/net.h"
 #include "snicstore/segments.h"
 #include "snicstore/solar.h"
@@ -63,6 +89,11 @@ static inline uint32_t snic_volume_gen(uint32_t sa_epoch, uint32_t moves)
     return sa_epoch << 16 | (moves & 0xffffu);
 }
 
+/** How a client reaches its servers. */
+enum snic_volume_transport { SNIC_VOLUME_SOLAR = 0, SNIC_VOLUME_LUNA };
+/** For a server's `transports`: that of a number. */
+#define SNIC_VOLUME_SERVES(transport) (UINT32_C(1) << (transport))
+
 /* ---- The block server ---- */
 
 struct snic_volume_server;
@@ -73,16 +104,20 @@ struct snic_volume_server_opts {
     uint32_t flags; /**< 0                                                                       */
     struct snic_loop *loop;
     struct snic_net *net;
-    struct snic_net_addr addr; /**< to receive at; port 0: any                             */
-    struct snic_io *const *io; /**< the store's devices; borrowed, the array for the call  */
-    uint32_t disks;            /**< how many                                               */
-    uint32_t conns_max;        /**< as in solar.h; default 256                             */
-    uint32_t trains_max;       /**< as in solar.h; default 64                              */
-    uint32_t writes_max;       /**< requests in the store, 4..65536; default 256           */
-    uint32_t reads_max;        /**< likewise; default 64                                   */
-    uint32_t pad;
+    struct snic_net_addr addr;       /**< to receive at; port 0: any, the same for both          */
+    struct snic_io *const *io;       /**< the store's devices; borrowed, the array for the call  */
+    uint32_t disks;                  /**< how many                                               */
+    uint32_t conns_max;              /**< as in solar.h; default 256                             */
+    uint32_t trains_max;             /**< as in solar.h; default 64                              */
+    uint32_t writes_max;             /**< requests in the store, 4..65536; default 256           */
+    uint32_t reads_max;              /**< likewise; default 64                                   */
+    uint32_t transports;             /**< SNIC_VOLUME_SERVES() of each; 0: both                  */
     uint64_t seed;                   /**< must not be guessable                                  */
     struct snic_segments_opts store; /**< opts_size may be 0                                     */
+    uint32_t streams_max;            /**< LUNA: connections, 1..4096; default 64                 */
+    uint32_t sends_max;              /**< LUNA: as in luna.h; default 64                         */
+    uint32_t frames_max;             /**< LUNA: as in luna.h; default 64                         */
+    uint32_t pad;                    /**< 0                                                      */
 };
 
 struct snic_volume_server_events {
@@ -123,7 +158,7 @@ SNIC_API struct snic_segments *snic_volume_server_store(struct snic_volume_serve
     SNIC_NONNULL(1);
 
 struct snic_volume_server_stats {
-    struct snic_solar_target_stats target;
+    struct snic_solar_target_stats target; /**< SOLAR's; zeros if it is not served               */
     uint32_t srv_epoch;
     uint32_t inside;      /**< requests in the store                                             */
     uint64_t busy;        /**< answered so                                                       */
@@ -136,9 +171,11 @@ struct snic_volume_server_stats {
     uint64_t invalid;     /**< refused: another disk's, another place, too long                  */
     uint64_t failed;      /**< by the store                                                      */
     uint64_t damaged;     /**< blocks read that are                                              */
-    uint64_t unsent;      /**< trains that the network refused                                   */
-    uint64_t read_waits;  /**< reads that waited for trains                                      */
+    uint64_t unsent;      /**< trains and sends that the network refused                         */
+    uint64_t read_waits;  /**< reads that waited for trains or sends                             */
     uint64_t meta_errors; /**< of the server's own segment                                       */
+    struct snic_luna_target_stats luna; /**< zeros if it is not served                           */
+    uint64_t turned_away;               /**< LUNA: connections for which there was no place      */
 };
 /** [owner] */
 SNIC_API void snic_volume_server_get_stats(const struct snic_volume_server *s,
@@ -150,30 +187,36 @@ SNIC_API int snic_volume_server_check(const struct snic_volume_server *s) SNIC_N
 
 struct snic_volume;
 
+/** LUNA as it was published: one connection to a server, and nothing bounds its silence. */
+#define SNIC_VOLUME_PAPER (1u << 0)
+
 /** Zero it, set opts_size, loop, net, local, seed, client_epoch; another that is 0 has its
  * default. */
 struct snic_volume_opts {
     uint32_t opts_size;
-    uint32_t flags; /**< 0                                                           */
+    uint32_t flags; /**< SNIC_VOLUME_PAPER                                           */
     struct snic_loop *loop;
     struct snic_net *net;
-    struct snic_net_addr local; /**< the paths' sockets; its port is ignored                     */
+    struct snic_net_addr local; /**< SOLAR: the paths' sockets; its port is ignored              */
     uint64_t seed;              /**< must not be guessable                                       */
     uint32_t client_epoch;      /**< 1..65535, never used before by this client                  */
     uint32_t disks_max;         /**< default 4                                                   */
     uint32_t servers_max;       /**< default 4                                                   */
     uint32_t depth;             /**< I/Os of a disk, 1..4096; default 128                        */
-    uint32_t paths;             /**< the following: as in solar.h                                */
+    uint32_t paths;             /**< the following: as in solar.h; LUNA: conns                   */
     uint32_t rpcs_max;
-    uint32_t trains_max;
+    uint32_t trains_max; /**< LUNA: sends_max; default 64                                        */
     uint32_t chunks_max;
-    uint32_t read_window_bytes;
-    uint32_t pad;
+    uint32_t read_window_bytes; /**< SOLAR                                                       */
+    uint32_t transport;         /**< enum snic_volume_transport                                  */
     uint64_t deadline_ns;
     uint64_t slow_ns;
     uint64_t suspect_ns;
     uint64_t disk_blocks_max;
     const struct snic_ebs_sec_ops *sec; /**< for keys; NULL: none                                */
+    uint64_t progress_ns;               /**< LUNA: as in luna.h; default 800 ms                  */
+    uint32_t window_blocks;             /**< LUNA: as in luna.h                                  */
+    uint32_t pad;                       /**< 0                                                   */
 };
 
 /** Called from the loop; each may be NULL but map. */
@@ -183,7 +226,7 @@ struct snic_volume_events {
     void (*map)(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen);
     /** A newer lease writes there: this disk's writes fail from now on. */
     void (*lease)(void *ctx, uint32_t disk);
-    /** No path to the server works (1), or one does again (0). */
+    /** No path or connection to the server works (1), or one does again (0). */
     void (*suspect)(void *ctx, uint32_t server, int suspect);
     /** An I/O of the disk is older than slow_ns; it goes on. */
     void (*slow)(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks);
@@ -250,20 +293,25 @@ SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk
 SNIC_API void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk) SNIC_NONNULL(1);
 
 struct snic_volume_stats {
-    struct snic_solar_stats agent;
-    uint64_t unsent;  /**< trains that the network refused                                       */
+    struct snic_solar_stats agent; /**< SOLAR's; zeros with LUNA                                 */
+    uint64_t unsent;  /**< trains and sends that the network refused                             */
     uint64_t sockets; /**< opened                                                                */
-    uint64_t binds;   /**< ports that could not be had                                           */
+    uint64_t binds;   /**< ports that could not be had; LUNA: connects that could not begin      */
     uint64_t maps;    /**< asked for                                                             */
     uint32_t open;    /**< sockets                                                               */
-    uint32_t pad;
+    uint32_t transport;          /**< enum snic_volume_transport                                 */
+    struct snic_luna_stats luna; /**< zeros with SOLAR                                           */
 };
 /** [owner] */
 SNIC_API void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)
     SNIC_NONNULL(1, 2);
-/** As snic_solar_get_path(). @return 0; SNIC_ENOENT [owner] */
+/** As snic_solar_get_path(). @return 0; SNIC_ENOENT, also with LUNA [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_get_path(const struct snic_volume *v, uint32_t server,
                                                  uint32_t path, struct snic_solar_path_stats *out)
+    SNIC_NONNULL(1, 4);
+/** As snic_luna_get_conn(). @return 0; SNIC_ENOENT, also with SOLAR [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_get_conn(const struct snic_volume *v, uint32_t server,
+                                                 uint32_t conn, struct snic_luna_conn_stats *out)
     SNIC_NONNULL(1, 4);
 /** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_volume_check(const struct snic_volume *v) SNIC_NONNULL(1);

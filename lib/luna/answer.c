@@ -225,6 +225,7 @@ static void luna_run_put(struct snic_luna_target *t, struct luna_peer *n, struct
     uint32_t list[SNIC_EBS_READ_BLOCKS];
     unsigned char bytes[SNIC_EBS_READ_BLOCKS * 4];
     int kind = luna_run_kind(&blocks[i]);
+    SNIC_ASSERT(count > 0 && count <= SNIC_EBS_READ_BLOCKS);
     luna_answer_to(t, n, f, &h);
     h.pkt_id = (uint16_t)(f->pkt_id + i);
     h.status = (uint16_t)(kind > 0 ? kind : 0);

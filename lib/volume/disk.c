@@ -50,20 +50,19 @@ static int disk_part(struct volume_disk *d, struct volume_io *x)
                                   [SNIC_IO_DISCARD] = SNIC_SOLAR_TRIM};
     const struct snic_io_req *req = x->req;
     uint64_t lba = (req->offset + req->length) / SNIC_EBS_BLOCK_BYTES - x->blocks;
-    memset(&x->io, 0, sizeof(x->io));
-    x->io.disk = d->index;
-    x->io.op = ops[req->op];
+    struct snic_solar_io *io = &x->io.solar; /* or LUNA's, which is alike */
+    memset(io, 0, sizeof(*io));
+    io->disk = d->index;
+    io->op = ops[req->op];
     if (req->op == SNIC_IO_READ || req->op == SNIC_IO_WRITE) {
-        x->io.iov = req->iov != NULL ? req->iov : &req->buf;
-        x->io.iov_count = req->iov != NULL ? req->iov_count : 1;
+        io->iov = req->iov != NULL ? req->iov : &req->buf;
+        io->iov_count = req->iov != NULL ? req->iov_count : 1;
     }
     if (req->op != SNIC_IO_FLUSH) {
-        x->io.lba = lba;
-        x->io.blocks = (uint32_t)snic_min_u64(x->blocks, SNIC_SOLAR_IO_BLOCKS_MAX);
+        io->lba = lba;
+        io->blocks = (uint32_t)snic_min_u64(x->blocks, SNIC_SOLAR_IO_BLOCKS_MAX);
     }
-    return d->lost && req->op != SNIC_IO_READ
-               ? SNIC_EROFS
-               : snic_solar_submit(d->v->agent, &x->io, volume_now(d->v));
+    return d->lost && req->op != SNIC_IO_READ ? SNIC_EROFS : d->v->agent->submit(d->v, &x->io);
 }
 
 static void disk_free(struct volume_disk *d, struct volume_io *x)
@@ -122,19 +121,20 @@ static void disk_cancel(struct snic_io *io, struct snic_io_req *req)
 
 /* ---- Done ---- */
 
-void volume_disk_done(struct snic_volume *v, struct snic_solar_io *io)
+void volume_disk_done(struct snic_volume *v, union volume_engine_io *io)
 {
     struct volume_io *x = SNIC_CONTAINER(io, struct volume_io, io);
     struct volume_disk *d = x->disk;
     struct snic_io_req *req = x->req;
-    int result = io->result;
+    uint32_t blocks = io->solar.blocks; /* or LUNA's, likewise */
+    int result = io->solar.result;
     SNIC_ASSERT(x->used && d->v == v);
-    if (result == 0 && io->blocks < x->blocks && !v->closing) {
-        x->blocks -= io->blocks;
+    if (result == 0 && blocks < x->blocks && !v->closing) {
+        x->blocks -= blocks;
         result = disk_part(d, x);
         if (result == 0)
             return;
-    } else if (result == 0 && io->blocks < x->blocks) {
+    } else if (result == 0 && blocks < x->blocks) {
         result = SNIC_EUNKNOWN;
     }
     disk_free(d, x);
@@ -150,7 +150,7 @@ static void disk_close(struct snic_io *io)
     d->closing = 1;
     while (d->inside != 0 || !snic_queue_empty(&d->failed))
         (void)snic_loop_once(v->o.loop, SNIC_NEVER);
-    int r = snic_solar_detach(v->agent, d->index);
+    int r = v->agent->detach(v, d->index);
     SNIC_ASSERT(r == 0);
     (void)r;
     d->used = 0;
@@ -167,9 +167,10 @@ void volume_disks_init(struct snic_volume *v, struct volume_io *ios)
     memset(ios, 0, (size_t)v->o.disks_max * v->o.depth * sizeof(*ios));
 }
 
-static void disk_agent_opts(const struct snic_volume_disk_opts *o, struct snic_solar_disk_opts *a)
+static void disk_agent_opts(const struct snic_volume_disk_opts *o, union volume_engine_disk *u)
 {
-    memset(a, 0, sizeof(*a));
+    struct snic_solar_disk_opts *a = &u->solar; /* or LUNA's, which is alike */
+    memset(u, 0, sizeof(*u));
     a->opts_size = sizeof(*a);
     a->sa_epoch = o->sa_epoch;
     a->vd_id = o->vd_id;
@@ -207,7 +208,7 @@ int snic_volume_disk_open(struct snic_volume *v, uint32_t disk,
                           const struct snic_volume_disk_opts *from, struct snic_io **out)
 {
     struct snic_volume_disk_opts o;
-    struct snic_solar_disk_opts a;
+    union volume_engine_disk a;
     memset(&o, 0, sizeof(o));
     if (snic_opts_copy(&o, sizeof(o), from) != 0 || disk >= v->o.disks_max || v->closing ||
         o.bytes == 0 || o.bytes % SNIC_EBS_BLOCK_BYTES != 0 || o.sa_epoch == 0)
@@ -216,7 +217,7 @@ int snic_volume_disk_open(struct snic_volume *v, uint32_t disk,
     if (d->used)
         return SNIC_EEXIST;
     disk_agent_opts(&o, &a);
-    int r = snic_solar_attach(v->agent, disk, &a, volume_now(v));
+    int r = v->agent->attach(v, disk, &a);
     if (r != 0)
         return r;
     disk_handle(d, o.bytes);
@@ -237,17 +238,17 @@ int snic_volume_disk_qos(struct snic_volume *v, uint32_t disk,
                          const struct snic_volume_disk_opts *from)
 {
     struct snic_volume_disk_opts o;
-    struct snic_solar_disk_opts a;
+    union volume_engine_disk a;
     memset(&o, 0, sizeof(o));
     if (snic_opts_copy(&o, sizeof(o), from) != 0 || disk >= v->o.disks_max)
         return SNIC_EINVAL;
     if (!v->disks[disk].used)
         return SNIC_ENOENT;
     disk_agent_opts(&o, &a);
-    a.sa_epoch = a.sa_epoch == 0 ? 1 : a.sa_epoch;
-    a.blocks = v->disks[disk].io.geometry.size / SNIC_EBS_BLOCK_BYTES;
+    a.solar.sa_epoch = a.solar.sa_epoch == 0 ? 1 : a.solar.sa_epoch;
+    a.solar.blocks = v->disks[disk].io.geometry.size / SNIC_EBS_BLOCK_BYTES;
     volume_soon(v);
-    return snic_solar_qos(v->agent, disk, &a, volume_now(v));
+    return v->agent->qos(v, disk, &a);
 }
 
 void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk)

@@ -25,7 +25,7 @@ static void path_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net
     (void)d;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t flags = msgs[i].ecn == SNIC_VOLUME__CE ? SNIC_SOLAR_CE : 0;
-        (void)snic_solar_recv(v->agent, k->server, k->path, k->gen, msgs[i].data, msgs[i].size,
+        (void)snic_solar_recv(v->solar, k->server, k->path, k->gen, msgs[i].data, msgs[i].size,
                               flags, now);
     }
     volume_soon(v);
@@ -45,7 +45,7 @@ static void path_unreachable(void *ctx, struct snic_net_dgram *d, const struct s
     (void)d;
     (void)peer;
     if (error != SNIC_EMSGSIZE)
-        snic_solar_path_hint(v->agent, k->server, k->path, k->gen, volume_now(v));
+        snic_solar_path_hint(v->solar, k->server, k->path, k->gen, volume_now(v));
     volume_soon(v);
 }
 
@@ -61,7 +61,7 @@ static int path_bind(struct snic_volume *v, struct volume_socket *k)
         k->d = NULL;
         return 0;
     }
-    int r = snic_solar_path_opened(v->agent, k->server, k->path, k->gen, local.port, volume_now(v));
+    int r = snic_solar_path_opened(v->solar, k->server, k->path, k->gen, local.port, volume_now(v));
     if (r == 0) {
         v->stats.sockets++;
         return 1;
@@ -94,7 +94,7 @@ void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uin
         if (r < 0)
             return;
     }
-    int r = snic_solar_path_opened(v->agent, server, path, gen, 0, volume_now(v));
+    int r = snic_solar_path_opened(v->solar, server, path, gen, 0, volume_now(v));
     (void)r; /* asked for again, or not wanted any more */
 }
 
@@ -110,7 +110,7 @@ void volume_path_send(struct snic_volume *v, struct snic_solar_train *t)
     struct volume_socket *k = path_find(v, t->server, t->path, t->gen);
     if (k == NULL || v->closing) {
         v->txs.unsent++;
-        snic_solar_sent(v->agent, t, volume_now(v));
+        snic_solar_sent(v->solar, t, volume_now(v));
         return;
     }
     volume_socket_send(k, &v->txs, t, &v->servers[t->server].addr);

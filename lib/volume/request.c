@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Requests on their way through the store. A group is up to SNIC_VOLUME__GROUP writes of one
- * segment that came together: one write of the store, and each is answered by its own block. ZERO
- * and TRIM of many blocks are one request, and as many writes of the store as that wants.
+ * Requests on their way through the store, whatever brought them. A group is up to
+ * SNIC_VOLUME__GROUP writes of one segment that came together: one write of the store, and each is
+ * answered by its own block. ZERO and TRIM of many blocks are one request (SOLAR's; LUNA's are of a
+ * block each, and join a group), and as many writes of the store as that wants.
  */
 #include "volume/volume_priv.h"
 
@@ -38,6 +39,7 @@ static struct volume_op *request_take(struct volume_ops *p)
     op->blocks = 0;
     op->trains = 0;
     op->worst = SNIC_EBS_OK;
+    op->waits_ns = 0;
     memset(&op->req, 0, sizeof(op->req));
     return op;
 }
@@ -53,15 +55,14 @@ static void request_free(struct volume_ops *p, struct volume_op *op)
 
 /* ---- Answers ---- */
 
-static void request_answer(struct snic_volume_server *s, const struct snic_solar_request *q,
+static void request_answer(struct snic_volume_server *s, const struct volume_ask *q,
                            uint32_t status)
 {
     if (s->closing)
         return; /* V3 */
     if (status == SNIC_EBS_BUSY)
         s->stats.busy++;
-    snic_solar_target_answer(s->target, q, status, q->data_crc, SNIC_VOLUME__BUSY_US,
-                             volume_server_now(s));
+    q->front->answer(s, q, status);
     volume_server_soon(s);
 }
 
@@ -98,29 +99,30 @@ static uint32_t request_status(struct snic_volume_server *s, const struct volume
 }
 
 /* Is it a request for this segment, now? */
-static uint32_t request_refused(struct snic_volume_server *s, const struct snic_solar_request *q)
+static uint32_t request_refused(struct snic_volume_server *s, const struct volume_ask *q)
 {
     struct snic_segments_stat g;
-    uint32_t lease = q->seg_gen >> 16;
-    if (q->seg_id == SNIC_VOLUME_META || snic_segments_find(s->store, q->seg_id, &g) != 0) {
+    uint32_t lease = q->w.seg_gen >> 16;
+    if (q->w.seg_id == SNIC_VOLUME_META || snic_segments_find(s->store, q->w.seg_id, &g) != 0) {
         s->stats.no_segment++;
         return SNIC_EBS_NO_SEGMENT;
     }
-    uint64_t most = q->op == SNIC_SOLAR_DO_WRITE ? SNIC_SEGMENTS_LIST_MAX : SNIC_EBS_SEGMENT_BLOCKS;
-    if (q->vd_id != g.vd_id ||
-        (q->op != SNIC_SOLAR_DO_FENCE &&
-         (q->lba != g.base_lba + q->block || q->count == 0 || q->count > most ||
-          q->block + (uint32_t)q->count > SNIC_EBS_SEGMENT_BLOCKS))) {
+    uint64_t most =
+        q->w.op == SNIC_SOLAR_DO_WRITE ? SNIC_SEGMENTS_LIST_MAX : SNIC_EBS_SEGMENT_BLOCKS;
+    if (q->w.vd_id != g.vd_id ||
+        (q->w.op != SNIC_SOLAR_DO_FENCE &&
+         (q->w.lba != g.base_lba + q->w.block || q->w.count == 0 || q->w.count > most ||
+          q->w.block + (uint32_t)q->w.count > SNIC_EBS_SEGMENT_BLOCKS))) {
         s->stats.invalid++;
         return SNIC_EBS_INVALID;
     }
-    if (q->op == SNIC_SOLAR_DO_WRITE && snic_ebs_id_epoch(q->wver) < lease)
-        lease = snic_ebs_id_epoch(q->wver);
+    if (q->w.op == SNIC_SOLAR_DO_WRITE && snic_ebs_id_epoch(q->w.wver) < lease)
+        lease = snic_ebs_id_epoch(q->w.wver);
     if (lease < g.gen >> 16) {
         s->stats.no_lease++;
         return SNIC_EBS_NO_LEASE;
     }
-    if (q->seg_gen < g.gen) {
+    if (q->w.seg_gen < g.gen) {
         s->stats.stale++;
         return SNIC_EBS_STALE_GEN;
     }
@@ -146,8 +148,8 @@ void volume_request_flush(struct snic_volume_server *s)
     s->group = NULL;
     op->req.op = SNIC_SEGMENTS_WRITE;
     op->req.done = request_group_done;
-    op->req.seg_id = op->q[0].seg_id;
-    op->req.gen = op->q[0].seg_gen;
+    op->req.seg_id = op->q[0].w.seg_id;
+    op->req.gen = op->q[0].w.seg_gen;
     op->req.flags = SNIC_SEGMENTS_CRC_CHECKED; /* the engine has compared it */
     op->req.blocks = op->block;
     op->req.count = (uint16_t)op->count;
@@ -160,18 +162,24 @@ void volume_request_flush(struct snic_volume_server *s)
     request_free(&s->writes, op);
 }
 
-static int request_joins(const struct volume_op *op, const struct snic_solar_request *q,
-                         uint32_t most)
+static uint8_t request_kind(const struct volume_ask *q)
 {
-    if (op->count >= most || op->q[0].seg_id != q->seg_id || op->q[0].seg_gen != q->seg_gen)
+    if (q->w.kind == SNIC_EBS_DATA && q->w.data != NULL)
+        return SNIC_SEGMENTS_DATA;
+    return q->w.kind == SNIC_EBS_TRIM ? SNIC_SEGMENTS_TRIM : SNIC_SEGMENTS_ZERO;
+}
+
+static int request_joins(const struct volume_op *op, const struct volume_ask *q, uint32_t most)
+{
+    if (op->count >= most || op->q[0].w.seg_id != q->w.seg_id || op->q[0].w.seg_gen != q->w.seg_gen)
         return 0;
     for (uint32_t i = 0; i < op->count; i++)
-        if (op->block[i].block == q->block)
+        if (op->block[i].block == q->w.block)
             return 0;
     return 1;
 }
 
-static void request_data(struct snic_volume_server *s, const struct snic_solar_request *q)
+static void request_block(struct snic_volume_server *s, const struct volume_ask *q)
 {
     uint32_t most = s->list_max < SNIC_VOLUME__GROUP ? s->list_max : SNIC_VOLUME__GROUP;
     if (s->group != NULL && !request_joins(s->group, q, most))
@@ -185,16 +193,19 @@ static void request_data(struct snic_volume_server *s, const struct snic_solar_r
     }
     struct snic_segments_block *b = &op->block[op->count];
     memset(b, 0, sizeof(*b));
-    b->wver = q->wver;
-    b->data = (void *)(uintptr_t)q->data;
-    b->data_crc = q->data_crc;
-    b->guest_crc = q->guest_crc;
-    b->block = q->block;
+    b->wver = q->w.wver;
+    b->kind = request_kind(q);
+    if (b->kind == SNIC_SEGMENTS_DATA) {
+        b->data = (void *)(uintptr_t)q->w.data;
+        b->data_crc = q->w.data_crc;
+    }
+    b->guest_crc = q->w.guest_crc;
+    b->block = q->w.block;
     op->q[op->count++] = *q;
     s->stats.writes++;
 }
 
-/* ---- Zeros: slices, one after the other ---- */
+/* ---- Zeros of many blocks: slices, one after the other ---- */
 
 static void request_slice(struct volume_op *op);
 
@@ -226,21 +237,21 @@ static void request_slice_done(struct snic_segments_req *req)
 static void request_slice(struct volume_op *op)
 {
     struct snic_volume_server *s = op->s;
-    const struct snic_solar_request *q = &op->q[0];
+    const struct volume_ask *q = &op->q[0];
     uint32_t n = op->blocks - op->at < s->list_max ? op->blocks - op->at : s->list_max;
     memset(&op->req, 0, sizeof(op->req));
     for (uint32_t i = 0; i < n; i++) {
         struct snic_segments_block *b = &op->block[i];
         memset(b, 0, sizeof(*b));
-        b->wver = q->wver;
-        b->guest_crc = q->guest_crc;
-        b->block = (uint16_t)(q->block + op->at + i);
-        b->kind = q->kind == SNIC_EBS_TRIM ? SNIC_SEGMENTS_TRIM : SNIC_SEGMENTS_ZERO;
+        b->wver = q->w.wver;
+        b->guest_crc = q->w.guest_crc;
+        b->block = (uint16_t)(q->w.block + op->at + i);
+        b->kind = request_kind(q);
     }
     op->req.op = SNIC_SEGMENTS_WRITE;
     op->req.done = request_slice_done;
-    op->req.seg_id = q->seg_id;
-    op->req.gen = q->seg_gen;
+    op->req.seg_id = q->w.seg_id;
+    op->req.gen = q->w.seg_gen;
     op->req.blocks = op->block;
     op->req.count = (uint16_t)n;
     int r = s->closing ? SNIC_ECANCELED : snic_segments_submit(s->store, &op->req);
@@ -258,7 +269,7 @@ void volume_request_room(struct snic_volume_server *s)
         request_slice(SNIC_CONTAINER(n, struct volume_op, node));
 }
 
-static void request_zeros(struct snic_volume_server *s, const struct snic_solar_request *q)
+static void request_zeros(struct snic_volume_server *s, const struct volume_ask *q)
 {
     volume_request_flush(s); /* what came before it in the same train is older, or other blocks */
     struct volume_op *op = request_take(&s->writes);
@@ -268,8 +279,8 @@ static void request_zeros(struct snic_volume_server *s, const struct snic_solar_
     }
     op->q[0] = *q;
     op->count = 1;
-    op->blocks = q->count;
-    s->stats.writes += q->count;
+    op->blocks = q->w.count;
+    s->stats.writes += q->w.count;
     s->stats.groups++;
     request_slice(op);
 }
@@ -284,7 +295,7 @@ static void request_fence_done(struct snic_segments_req *req)
     request_free(&s->writes, op);
 }
 
-static void request_fence(struct snic_volume_server *s, const struct snic_solar_request *q)
+static void request_fence(struct snic_volume_server *s, const struct volume_ask *q)
 {
     struct volume_op *op = request_take(&s->writes);
     int r = SNIC_EAGAIN;
@@ -293,9 +304,9 @@ static void request_fence(struct snic_volume_server *s, const struct snic_solar_
         op->count = 1;
         op->req.op = SNIC_SEGMENTS_FENCE;
         op->req.done = request_fence_done;
-        op->req.seg_id = q->seg_id;
-        op->req.gen = q->seg_gen;
-        op->req.min_wver = q->wver;
+        op->req.seg_id = q->w.seg_id;
+        op->req.gen = q->w.seg_gen;
+        op->req.min_wver = q->w.wver;
         r = snic_segments_submit(s->store, &op->req);
         if (r != 0)
             request_free(&s->writes, op);
@@ -309,26 +320,29 @@ static void request_fence(struct snic_volume_server *s, const struct snic_solar_
 static void request_read_show(struct volume_op *op)
 {
     struct snic_volume_server *s = op->s;
-    struct snic_solar_block blocks[SNIC_VOLUME__GROUP];
+    union volume_block blocks[SNIC_VOLUME__GROUP];
     if (s->closing) {
         request_free(&s->reads, op);
         return;
     }
     for (uint32_t i = 0; i < op->req.count; i++) {
         const struct snic_segments_block *b = &op->block[i];
+        struct snic_solar_block *to = &blocks[i].solar; /* or LUNA's, which is alike */
         memset(&blocks[i], 0, sizeof(blocks[i]));
-        blocks[i].status = request_status(s, op, b);
-        s->stats.damaged += blocks[i].status == SNIC_EBS_DAMAGED;
-        blocks[i].wver = b->wver;
-        blocks[i].data_crc = b->data_crc;
-        blocks[i].guest_crc = b->guest_crc;
+        to->status = request_status(s, op, b);
+        s->stats.damaged += to->status == SNIC_EBS_DAMAGED;
+        to->wver = b->wver;
+        to->data_crc = b->data_crc;
+        to->guest_crc = b->guest_crc;
         if (b->wver != 0 && b->kind == SNIC_SEGMENTS_DATA)
-            blocks[i].data = b->data;
+            to->data = b->data;
     }
-    int r = snic_solar_target_read_done(s->target, &op->q[0], blocks,
-                                        (uint64_t)(op - s->reads.op) + 1, volume_server_now(s));
+    const struct volume_ask *q = &op->q[0];
+    int r = q->front->read_done(s, q, blocks, (uint64_t)(op - s->reads.op) + 1);
     if (r == SNIC_EAGAIN) {
-        s->stats.read_waits++;
+        s->stats.read_waits += op->waits_ns == 0;
+        if (op->waits_ns == 0)
+            op->waits_ns = volume_server_now(s);
         snic_queue_push(&s->for_train, &op->node);
         return;
     }
@@ -365,9 +379,24 @@ void volume_request_given(struct snic_volume_server *s, uint64_t cookie)
         request_read_show(SNIC_CONTAINER(n, struct volume_op, node));
 }
 
-static void request_read(struct snic_volume_server *s, const struct snic_solar_request *q)
+/* A client that does not receive what it has read must not keep others from reading: when all
+ * places are taken, whoever waits for too long asks again. */
+static struct volume_op *request_read_place(struct snic_volume_server *s)
 {
-    struct volume_op *op = request_take(&s->reads);
+    if (s->reads.free == SNIC_VOLUME__NIL && !snic_queue_empty(&s->for_train)) {
+        struct volume_op *op = SNIC_CONTAINER(s->for_train.first, struct volume_op, node);
+        if (volume_server_now(s) - op->waits_ns >= SNIC_VOLUME__PATIENCE_NS) {
+            (void)snic_queue_pop(&s->for_train);
+            request_answer(s, &op->q[0], SNIC_EBS_BUSY);
+            request_free(&s->reads, op);
+        }
+    }
+    return request_take(&s->reads);
+}
+
+static void request_read(struct snic_volume_server *s, const struct volume_ask *q)
+{
+    struct volume_op *op = request_read_place(s);
     uint32_t n = 0;
     if (op == NULL) {
         request_answer(s, q, SNIC_EBS_BUSY);
@@ -375,17 +404,17 @@ static void request_read(struct snic_volume_server *s, const struct snic_solar_r
     }
     op->q[0] = *q;
     op->count = 1;
-    for (uint64_t left = q->need; left != 0 && n < SNIC_VOLUME__GROUP; left &= left - 1, n++) {
+    for (uint64_t left = q->w.need; left != 0 && n < SNIC_VOLUME__GROUP; left &= left - 1, n++) {
         struct snic_segments_block *b = &op->block[n];
         memset(b, 0, sizeof(*b));
-        b->block = (uint16_t)(q->block + (uint32_t)__builtin_ctzll(left));
+        b->block = (uint16_t)(q->w.block + (uint32_t)__builtin_ctzll(left));
         b->data = op->data + (size_t)n * SNIC_EBS_BLOCK_BYTES;
     }
     s->stats.reads += n;
     op->req.op = SNIC_SEGMENTS_READ;
     op->req.done = request_read_done;
-    op->req.seg_id = q->seg_id;
-    op->req.gen = q->seg_gen;
+    op->req.seg_id = q->w.seg_id;
+    op->req.gen = q->w.seg_gen;
     op->req.blocks = op->block;
     op->req.count = (uint16_t)n;
     int r = snic_segments_submit(s->store, &op->req);
@@ -395,17 +424,17 @@ static void request_read(struct snic_volume_server *s, const struct snic_solar_r
     request_free(&s->reads, op);
 }
 
-void volume_request(struct snic_volume_server *s, const struct snic_solar_request *q)
+void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
 {
     uint32_t status = request_refused(s, q);
     if (status != SNIC_EBS_OK)
         request_answer(s, q, status);
-    else if (q->op == SNIC_SOLAR_DO_READ)
+    else if (q->w.op == SNIC_SOLAR_DO_READ)
         request_read(s, q);
-    else if (q->op == SNIC_SOLAR_DO_FENCE)
+    else if (q->w.op == SNIC_SOLAR_DO_FENCE)
         request_fence(s, q);
-    else if (q->kind == SNIC_EBS_DATA && q->data != NULL)
-        request_data(s, q);
+    else if (q->w.count == 1)
+        request_block(s, q);
     else
         request_zeros(s, q);
 }

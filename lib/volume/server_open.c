@@ -27,6 +27,24 @@ static void server_open_over(struct snic_volume_server *s, int result)
 
 static void server_open_step(struct snic_segments_req *req);
 
+/* A log that recovery has left full has room a little later. */
+static int server_open_try(struct snic_volume_server *s)
+{
+    int r = snic_segments_submit(s->store, &s->meta_req);
+    s->meta_out = r == 0;
+    s->meta_waits = r == SNIC_EAGAIN;
+    return r == SNIC_EAGAIN ? 0 : r;
+}
+
+void volume_server_open_room(struct snic_volume_server *s)
+{
+    int r = 0;
+    if (s->meta_waits && !s->closing)
+        r = server_open_try(s);
+    if (r != 0)
+        server_open_over(s, r);
+}
+
 static int server_open_submit(struct snic_volume_server *s, uint32_t state, uint16_t op)
 {
     struct snic_segments_req *q = &s->meta_req;
@@ -42,9 +60,7 @@ static int server_open_submit(struct snic_volume_server *s, uint32_t state, uint
         q->count = 1;
     }
     s->meta_state = (uint8_t)state;
-    int r = snic_segments_submit(s->store, q);
-    s->meta_out = r == 0;
-    return r;
+    return server_open_try(s);
 }
 
 static int server_open_read(struct snic_volume_server *s)

@@ -2,22 +2,32 @@
 /**
  * The inside of block server and client.
  *
- *     socket.c  a datagram socket that takes an engine's trains, and keeps those it has no room for
+ *     tx.c      what an engine has lent to the network
+ *     socket.c  a datagram socket that takes trains, and keeps those it has no room for
+ *     stream.c  a connection that takes sends, likewise
  *     server.c  the server from outside; what comes and what leaves
  *     server_open.c  its store, its own segment, its epoch
- *     request.c requests on their way through the store
- *     client.c  the client from outside; the agent's actions; time
- *     path.c    a socket per path
+ *     request.c requests on their way through the store, whatever brought them
+ *     front_solar.c, front_luna.c   what brings them, and takes the answers
+ *     client.c  the client from outside; time
+ *     agent_solar.c, agent_luna.c   its engine and the engine's actions
+ *     path.c    SOLAR: a socket per path
  *     disk.c    a disk as a handle of the io door
+ *
+ * SOLAR and LUNA know requests, blocks, I/Os and disks by structs of their own, which are alike;
+ * the unions here and the assertions below them make one code serve both.
  *
  * Invariants
  * V1  An engine is polled from the pump alone: a message that runs after all that has arrived was
  *     handed in, or a timer, which is later still.
- * V2  A train is given back exactly once: by the network's done, or at once when the network does
- *     not take it, or when its socket is closed while it waits.
+ * V2  A train or send is given back exactly once: by the network's done, or at once when the
+ *     network does not take it, or when its socket or connection ends while it waits.
  * V3  A request is answered once, and only with what the store said; none after closing began.
  * V4  A read's blocks stay as they are until all trains that show them are given back.
  * V5  `done` of an I/O comes from the pump, never from inside submit.
+ * V6  A received buffer is put back once: when its bytes are used, or its connection ends. While
+ *     bytes of it wait, those behind them do, too.
+ * V7  The store has taken a group's data before the bytes that it shows are gone.
  */
 #ifndef SNIC_VOLUME_PRIV_H
 #define SNIC_VOLUME_PRIV_H
@@ -27,15 +37,108 @@
 #define SNIC_VOLUME__NIL UINT32_MAX
 #define SNIC_VOLUME__GROUP 16u /* requests in one write of the store */
 #define SNIC_VOLUME__BUSY_US 300u
+#define SNIC_VOLUME__PATIENCE_NS UINT64_C(20000000)
 #define SNIC_VOLUME__TRANSFER (64u << 20)
 #define SNIC_VOLUME__CE 3u    /* ECN: congestion experienced */
 #define SNIC_VOLUME__ECT 2u   /* ECN: may be marked          */
 #define SNIC_VOLUME__BINDS 8u /* ports tried for a path     */
 
-/* ---- Sockets ---- */
+/* ---- What both engines have alike ---- */
+
+/* A request, as both have it up to its data. */
+struct volume_what {
+    uint8_t op;
+    uint8_t kind;
+    uint16_t count;
+    uint16_t block;
+    uint16_t tenant;
+    uint32_t seg_gen;
+    uint32_t data_crc;
+    uint32_t guest_crc;
+    uint32_t own;
+    uint64_t vd_id;
+    uint64_t seg_id;
+    uint64_t lba;
+    uint64_t wver;
+    uint64_t need;
+    const void *data;
+};
+
+struct volume_front;
+
+struct volume_ask {
+    const struct volume_front *front; /* that brought it */
+    union {
+        struct volume_what w;
+        struct snic_solar_request solar;
+        struct snic_luna_request luna;
+    };
+};
+
+union volume_block {
+    struct snic_solar_block solar;
+    struct snic_luna_block luna;
+};
+
+union volume_engine_io {
+    struct snic_solar_io solar;
+    struct snic_luna_io luna;
+};
+
+union volume_engine_disk {
+    struct snic_solar_disk_opts solar;
+    struct snic_luna_disk_opts luna;
+};
+
+#define SNIC_VOLUME__ALIKE(a, b, field) (offsetof(struct a, field) == offsetof(struct b, field))
+#define SNIC_VOLUME__ASKED(field)                                                                  \
+    (SNIC_VOLUME__ALIKE(volume_what, snic_solar_request, field) &&                                 \
+     SNIC_VOLUME__ALIKE(volume_what, snic_luna_request, field))
+SNIC_STATIC_ASSERT(SNIC_VOLUME__ASKED(op) && SNIC_VOLUME__ASKED(kind) &&
+                       SNIC_VOLUME__ASKED(count) && SNIC_VOLUME__ASKED(block) &&
+                       SNIC_VOLUME__ASKED(tenant) && SNIC_VOLUME__ASKED(seg_gen) &&
+                       SNIC_VOLUME__ASKED(data_crc) && SNIC_VOLUME__ASKED(guest_crc) &&
+                       SNIC_VOLUME__ASKED(vd_id) && SNIC_VOLUME__ASKED(seg_id) &&
+                       SNIC_VOLUME__ASKED(lba) && SNIC_VOLUME__ASKED(wver) &&
+                       SNIC_VOLUME__ASKED(need) && SNIC_VOLUME__ASKED(data),
+                   "requests are alike");
+#define SNIC_VOLUME__SHOWN(field) SNIC_VOLUME__ALIKE(snic_solar_block, snic_luna_block, field)
+SNIC_STATIC_ASSERT(sizeof(struct snic_solar_block) == sizeof(struct snic_luna_block) &&
+                       SNIC_VOLUME__SHOWN(data) && SNIC_VOLUME__SHOWN(wver) &&
+                       SNIC_VOLUME__SHOWN(data_crc) && SNIC_VOLUME__SHOWN(guest_crc) &&
+                       SNIC_VOLUME__SHOWN(status),
+                   "blocks are alike");
+#define SNIC_VOLUME__GIVEN(field) SNIC_VOLUME__ALIKE(snic_solar_io, snic_luna_io, field)
+SNIC_STATIC_ASSERT(sizeof(struct snic_solar_io) == sizeof(struct snic_luna_io) &&
+                       SNIC_VOLUME__GIVEN(lba) && SNIC_VOLUME__GIVEN(iov) &&
+                       SNIC_VOLUME__GIVEN(iov_count) && SNIC_VOLUME__GIVEN(blocks) &&
+                       SNIC_VOLUME__GIVEN(disk) && SNIC_VOLUME__GIVEN(op) &&
+                       SNIC_VOLUME__GIVEN(result),
+                   "I/Os are alike");
+#define SNIC_VOLUME__OPTED(field)                                                                  \
+    SNIC_VOLUME__ALIKE(snic_solar_disk_opts, snic_luna_disk_opts, field)
+SNIC_STATIC_ASSERT(sizeof(struct snic_solar_disk_opts) == sizeof(struct snic_luna_disk_opts) &&
+                       SNIC_VOLUME__OPTED(sa_epoch) && SNIC_VOLUME__OPTED(vd_id) &&
+                       SNIC_VOLUME__OPTED(blocks) && SNIC_VOLUME__OPTED(bytes_per_second) &&
+                       SNIC_VOLUME__OPTED(burst_bytes) && SNIC_VOLUME__OPTED(ios_per_second) &&
+                       SNIC_VOLUME__OPTED(burst_ios) && SNIC_VOLUME__OPTED(xts_key),
+                   "disks are alike");
+SNIC_STATIC_ASSERT((int)SNIC_SOLAR_DO_WRITE == (int)SNIC_LUNA_DO_WRITE &&
+                       (int)SNIC_SOLAR_DO_READ == (int)SNIC_LUNA_DO_READ &&
+                       (int)SNIC_SOLAR_DO_FENCE == (int)SNIC_LUNA_DO_FENCE &&
+                       (int)SNIC_SOLAR_READ == (int)SNIC_LUNA_READ &&
+                       (int)SNIC_SOLAR_WRITE == (int)SNIC_LUNA_WRITE &&
+                       (int)SNIC_SOLAR_ZERO == (int)SNIC_LUNA_ZERO &&
+                       (int)SNIC_SOLAR_TRIM == (int)SNIC_LUNA_TRIM &&
+                       (int)SNIC_SOLAR_FLUSH == (int)SNIC_LUNA_FLUSH &&
+                       SNIC_SOLAR_IO_BLOCKS_MAX == SNIC_LUNA_IO_BLOCKS_MAX,
+                   "numbers are the same");
+
+/* ---- What is lent to the network ---- */
 
 struct volume_tx;
-typedef void (*volume_given_fn)(void *owner, struct snic_solar_train *train);
+/* @what: a train or a send */
+typedef void (*volume_given_fn)(void *owner, void *what);
 
 /* What is under way; a free list through next. */
 struct volume_txs {
@@ -50,13 +153,26 @@ struct volume_txs {
 };
 
 struct volume_tx {
-    struct snic_net_train t;
-    struct snic_node node; /* in a socket's backlog */
+    union {
+        struct snic_net_train train;
+        struct snic_net_send_req send;
+    } u;
+    struct snic_node node; /* in a backlog */
     struct volume_txs *of;
-    struct snic_solar_train *train;
+    void *what;
     uint32_t next;
     uint32_t used;
 };
+
+void volume_txs_init(struct volume_txs *x, struct volume_tx *tx, uint32_t count, void *owner,
+                     volume_given_fn given);
+/* The engine has no more out than there are entries. */
+struct volume_tx *volume_tx_take(struct volume_txs *x, void *what);
+/* V2; @result: negative, it was not sent */
+void volume_tx_back(struct volume_tx *t, int result);
+/* All that waits there. */
+void volume_tx_drop(struct snic_queue *backlog);
+int volume_txs_check(const struct volume_txs *x);
 
 struct volume_socket {
     struct snic_net_dgram *d;
@@ -69,15 +185,28 @@ struct volume_socket {
     uint32_t pad;
 };
 
-void volume_txs_init(struct volume_txs *x, struct volume_tx *tx, uint32_t count, void *owner,
-                     volume_given_fn given);
-/* A train to @p peer; the engine has no more out than there are entries. */
+/* A train to @p peer. */
 void volume_socket_send(struct volume_socket *k, struct volume_txs *x,
                         struct snic_solar_train *train, const struct snic_net_addr *peer);
 /* There is room again. */
 void volume_socket_writable(struct volume_socket *k);
 void volume_socket_close(struct volume_socket *k);
-int volume_txs_check(const struct volume_txs *x);
+
+/* A connection; c stays until the network's `closed`, which frees its place. */
+struct volume_stream {
+    struct snic_net_conn *c;
+    struct snic_queue backlog;
+    void *owner;
+    uint32_t over; /* for the engine: nothing is sent, what comes is dropped */
+    uint32_t pad;
+};
+
+void volume_stream_send(struct volume_stream *k, struct volume_txs *x, struct snic_luna_send *send);
+void volume_stream_writable(struct volume_stream *k);
+/* It is over: reset; @p orderly: what was sent arrives. */
+void volume_stream_end(struct volume_stream *k, int orderly);
+/* The network says `closed`. */
+void volume_stream_gone(struct volume_stream *k);
 
 /* ---- The server ---- */
 
@@ -94,8 +223,9 @@ struct volume_op {
     uint32_t trains; /* of a read: out */
     uint32_t worst;  /* of slices: a status */
     uint32_t pad;
+    uint64_t waits_ns; /* of a read: for a train, since then */
     struct snic_segments_block block[SNIC_SEGMENTS_LIST_MAX];
-    struct snic_solar_request q[SNIC_VOLUME__GROUP];
+    struct volume_ask q[SNIC_VOLUME__GROUP];
 };
 
 struct volume_ops {
@@ -106,6 +236,64 @@ struct volume_ops {
     uint32_t pad;
 };
 
+/* What brings requests, and takes their answers: one for each transport. */
+struct volume_front {
+    /* The engine's memory and its own; 0: it does not take the options. */
+    size_t (*layout)(struct snic_arena *a, struct snic_volume_server *s);
+    /* The engine, then the network; a->port is filled in if it was 0. */
+    int (*init)(struct snic_volume_server *s);
+    int (*listen)(struct snic_volume_server *s, struct snic_net_addr *a);
+    void (*unlisten)(struct snic_volume_server *s);
+    void (*answer)(struct snic_volume_server *s, const struct volume_ask *q, uint32_t status);
+    /* @return how many times the cookie is given back; SNIC_EAGAIN after one was */
+    int (*read_done)(struct snic_volume_server *s, const struct volume_ask *q,
+                     const union volume_block *blocks, uint64_t cookie);
+    void (*pump)(struct snic_volume_server *s);
+    /* Receive no more, give back what is lent. */
+    void (*stop)(struct snic_volume_server *s);
+    int (*silent)(const struct snic_volume_server *s);
+    void (*fini)(struct snic_volume_server *s);
+    void (*stats)(const struct snic_volume_server *s, struct snic_volume_server_stats *out);
+    int (*check)(const struct snic_volume_server *s);
+};
+
+extern const struct volume_front volume_front_solar;
+extern const struct volume_front volume_front_luna;
+
+struct volume_front_of_solar {
+    struct snic_solar_target *target;
+    void *mem;
+    size_t size;
+    struct volume_socket socket;
+    struct volume_txs txs;
+};
+
+/* A client's connection. */
+struct volume_peer {
+    struct volume_stream k; /* first */
+    struct snic_queue held; /* received buffers whose bytes wait */
+    uint32_t handle;
+    uint32_t next; /* of free ones, of those in a bucket */
+    uint8_t used;
+    uint8_t waits; /* until RESUME */
+};
+
+struct volume_front_of_luna {
+    struct snic_luna_target *target;
+    void *mem;
+    size_t size;
+    struct snic_net_listener *listener;
+    struct volume_peer *peers;
+    uint32_t *buckets; /* by handle */
+    struct snic_timer timer;
+    struct volume_txs txs;
+    uint64_t turned_away;
+    uint32_t mask;
+    uint32_t free;
+    uint32_t used;
+    uint32_t pad;
+};
+
 enum volume_meta { VOLUME_META_CREATE = 1, VOLUME_META_READ, VOLUME_META_WRITE, VOLUME_META_DONE };
 
 struct snic_volume_server {
@@ -113,30 +301,32 @@ struct snic_volume_server {
     struct snic_volume_server_events e;
     void *ctx;
     struct snic_segments *store;
-    struct snic_solar_target *target;
-    void *target_mem;
-    size_t target_size;
-    struct volume_socket socket;
-    struct volume_txs txs;
+    const struct volume_front *front[2];
+    uint32_t fronts;
+    uint32_t list_max;
+    struct volume_front_of_solar solar;
+    struct volume_front_of_luna luna;
     struct volume_ops writes;
     struct volume_ops reads;
-    struct volume_op *group;     /* being filled, while datagrams are handed in */
-    struct snic_queue for_train; /* reads that wait for trains */
+    struct volume_op *group;     /* being filled, while what came is handed in */
+    struct snic_queue for_train; /* reads that wait for trains or sends */
     struct snic_queue for_room;  /* slices that wait for the store */
     struct snic_loop_msg pump;
     struct snic_segments_report report;
     struct snic_volume_server_stats stats;
     struct snic_segments_req meta_req;
     struct snic_segments_block meta_block;
+    struct snic_net_addr addr;
     unsigned char *meta;
     unsigned char key[16];
-    uint32_t list_max;
     uint32_t epoch;
     uint8_t pumping; /* the message is queued */
     uint8_t opened;
+    uint8_t listens;
     uint8_t closing;
     uint8_t meta_state; /* enum volume_meta */
     uint8_t meta_out;
+    uint8_t meta_waits; /* for room */
 };
 
 /* server.c */
@@ -145,10 +335,12 @@ void volume_server_soon(struct snic_volume_server *s);
 uint64_t volume_server_now(const struct snic_volume_server *s);
 /* server_open.c */
 void volume_server_opened(void *ctx, int result, const struct snic_segments_report *report);
+void volume_server_open_room(struct snic_volume_server *s);
 /* request.c */
 void volume_ops_init(struct snic_volume_server *s, struct volume_ops *p, struct volume_op *op,
                      uint32_t count, unsigned char *data);
-void volume_request(struct snic_volume_server *s, const struct snic_solar_request *q);
+void volume_request(struct snic_volume_server *s, const struct volume_ask *q);
+/* V7: to be called before the bytes that requests have shown are gone. */
 void volume_request_flush(struct snic_volume_server *s);
 void volume_request_given(struct snic_volume_server *s, uint64_t cookie);
 void volume_request_room(struct snic_volume_server *s);
@@ -156,7 +348,7 @@ void volume_request_room(struct snic_volume_server *s);
 /* ---- The client ---- */
 
 struct volume_io {
-    struct snic_solar_io io;
+    union volume_engine_io io;
     struct snic_io_req *req;
     struct volume_disk *disk;
     uint64_t blocks; /* left, this part included */
@@ -183,20 +375,59 @@ struct volume_server {
     uint32_t pad;
 };
 
+/* The client's engine: one for each transport. */
+struct volume_agent {
+    size_t (*memsize)(const struct snic_volume_opts *o); /* 0: invalid */
+    /* Its sockets or connections, and what is lent to them. */
+    void (*layout)(struct snic_arena *a, struct snic_volume *v);
+    int (*init)(struct snic_volume *v, void *mem, size_t size);
+    void (*fini)(struct snic_volume *v);
+    int (*server_add)(struct snic_volume *v, uint32_t server);
+    int (*map)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
+               uint32_t server, uint32_t gen);
+    int (*attach)(struct snic_volume *v, uint32_t disk, const union volume_engine_disk *o);
+    int (*detach)(struct snic_volume *v, uint32_t disk);
+    int (*qos)(struct snic_volume *v, uint32_t disk, const union volume_engine_disk *o);
+    int (*submit)(struct snic_volume *v, union volume_engine_io *io);
+    /* Carries out all actions. @return the deadline */
+    uint64_t (*pump)(struct snic_volume *v);
+    /* All I/Os end, all sockets. */
+    void (*halt)(struct snic_volume *v);
+    int (*silent)(const struct snic_volume *v);
+    void (*stats)(const struct snic_volume *v, struct snic_volume_stats *out);
+    int (*check)(const struct snic_volume *v);
+};
+
+extern const struct volume_agent volume_agent_solar;
+extern const struct volume_agent volume_agent_luna;
+
+/* A connection to a server. */
+struct volume_link {
+    struct volume_stream k; /* first */
+    uint32_t server;
+    uint16_t conn;
+    uint16_t gen;
+    uint32_t used;
+    uint32_t pad;
+};
+
 struct snic_volume {
     struct snic_volume_opts o;
     struct snic_volume_events e;
     void *ctx;
-    struct snic_solar *agent;
+    const struct volume_agent *agent;
+    struct snic_solar *solar; /* one of these */
+    struct snic_luna *luna;
     struct volume_txs txs;
-    struct volume_socket *sockets;
+    struct volume_socket *sockets; /* SOLAR */
+    struct volume_link *links;     /* LUNA: two places for each connection */
     struct volume_server *servers;
     struct volume_disk *disks;
     struct snic_rng rng;
     struct snic_loop_msg pump;
     struct snic_timer timer;
     struct snic_volume_stats stats;
-    uint32_t sockets_max;
+    uint32_t sockets_max; /* or links */
     uint8_t pumping;
     uint8_t closing;
 };
@@ -204,13 +435,18 @@ struct snic_volume {
 /* client.c */
 void volume_soon(struct snic_volume *v);
 uint64_t volume_now(const struct snic_volume *v);
+/* What an engine tells the owner. */
+void volume_say_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen);
+void volume_say_suspect(struct snic_volume *v, uint32_t server, int suspect);
+void volume_say_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks);
+void volume_say_lease(struct snic_volume *v, uint32_t disk);
 /* path.c */
 void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
 void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
 void volume_path_send(struct snic_volume *v, struct snic_solar_train *t);
 /* disk.c */
 void volume_disks_init(struct snic_volume *v, struct volume_io *ios);
-void volume_disk_done(struct snic_volume *v, struct snic_solar_io *io);
+void volume_disk_done(struct snic_volume *v, union volume_engine_io *io);
 /* Requests that never reached the agent; how many were answered. */
 uint32_t volume_disk_failed(struct volume_disk *d);
 

@@ -13,20 +13,8 @@ foreach(t solar_sim solar_scenes solar_auth)
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()
 endforeach()
-# The scenes again, with bugs in the engine, of which sim/solar_mutate.py makes copies.
-find_program(SNIC_PYTHON python3)
-if(TARGET test_solar_scenes AND SNIC_PYTHON AND NOT SNIC_SINGLE AND NOT SNIC_SANITIZE AND
-   NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
-  add_library(solar_scenes STATIC test_solar_scenes.c ${_solar_sim})
-  set_target_properties(solar_scenes PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
-  target_include_directories(solar_scenes PRIVATE ${PROJECT_SOURCE_DIR}/lib
-    ${CMAKE_CURRENT_SOURCE_DIR}/sim)
-  target_link_libraries(solar_scenes PRIVATE snicstore snic_test_support snicstore_flags)
-  add_test(NAME solar_mutants COMMAND ${SNIC_PYTHON}
-    ${CMAKE_CURRENT_SOURCE_DIR}/sim/solar_mutate.py --cc ${CMAKE_C_COMPILER}
-    --lib $<TARGET_FILE:solar_scenes> --lib $<TARGET_FILE:snic_test_support>
-    --lib $<TARGET_FILE:snicstore>)
-  set_tests_properties(solar_mutants PROPERTIES TIMEOUT 3600 LABELS "solar;slow")
+if(TARGET test_solar_scenes)
+  snic_mutants(solar solar)
 endif()
 # The night's lives, in parts, so that one that passed stays passed: 20 times 10 of a million.
 if(TARGET test_solar_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND

@@ -118,6 +118,11 @@ void stream_send(struct world *w, struct link *l, uint32_t dir, struct snic_luna
     w->r.hash = (w->r.hash ^ (w->now_ns + s->bytes)) * UINT64_C(0x100000001b3);
     k->send = s;
     k->size = s->bytes;
+    if (y->over) { /* it is broken, which the sender has not been told yet */
+        chunk_give_back(w, l, dir, k);
+        chunk_free(k);
+        return;
+    }
     k->at_ns = w->now_ns + 10 * WORLD_US + s->bytes / 4;
     if (w->o.jitter_ns != 0)
         k->at_ns += snic_rng_below(&w->rng, w->o.jitter_ns);

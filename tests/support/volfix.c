@@ -40,6 +40,9 @@ static void failed(void *ctx, uint32_t disk, int error)
     s->failed++;
 }
 
+/* Small, so that what the network has no room for waits. */
+static const struct snic_net_uring_opts net_opts = {.opts_size = sizeof(net_opts), .send_queue = 3};
+
 int volfix_server_start(struct volfix *f, uint32_t server)
 {
     static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
@@ -47,7 +50,7 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .disks = 1};
     assert_null(s->s);
     assert_int_equal(snic_world_loop(f->world, server, &s->loop), 0);
-    assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, &net_opts), 0);
     assert_int_equal(snic_io_mem_open(&s->io, s->loop, s->disk), 0);
     o.loop = s->loop;
     o.net = s->net;
@@ -57,6 +60,10 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     o.writes_max = 64;
     o.reads_max = 16;
     o.trains_max = 16;
+    o.sends_max = 16;
+    o.streams_max = 8;
+    o.transports = f->transports;
+    o.frames_max = 16;
     o.store = (struct snic_segments_opts){
         .flags = SNIC_SEGMENTS_BLANK, .log_bytes = 4u << 20, .cache_blocks = 1024};
     o.store.uuid[0] = server + 1;
@@ -109,6 +116,10 @@ int volfix_store(struct volfix *f, uint32_t server, struct snic_segments_req *q)
     store.q = q;
     store.done = 0;
     int r = snic_segments_submit(snic_volume_server_store(f->server[server].s), q);
+    while (r == SNIC_EAGAIN) { /* its log is full */
+        volfix_run(f, 100000);
+        r = snic_segments_submit(snic_volume_server_store(f->server[server].s), q);
+    }
     if (r != 0)
         return r;
     while (!store.done)
@@ -186,13 +197,15 @@ void volfix_client_start(struct volfix *f)
     f->epoch++;
     raise_generations(f);
     assert_int_equal(snic_world_loop(f->world, CLIENT, &f->loop), 0);
-    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->loop, &net_opts), 0);
     o.loop = f->loop;
     o.net = f->net;
     o.local = (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CLIENT};
     o.seed = snic_rng_next(&f->rng);
     o.client_epoch = f->epoch;
     o.depth = VOLFIX_DEPTH;
+    o.transport = f->transport;
+    o.flags = f->paper ? SNIC_VOLUME_PAPER : 0;
     size_t size = snic_volume_memsize(&o);
     f->mem = support_guard_alloc(size, SNIC_VOLUME_ALIGN);
     assert_int_equal(snic_volume_open(&f->v, f->mem, size, &o, &ev, f), 0);
@@ -209,6 +222,7 @@ void volfix_client_kill(struct volfix *f)
 {
     uint64_t wanted = f->wanted;
     f->wanted = 0;
+    f->again = volfix_again(f);
     support_guard_free(snic_volume_close(f->v));
     f->wanted = wanted;
     f->v = NULL;
@@ -418,11 +432,26 @@ void volfix_check(struct volfix *f)
 
 /* ---- Beginning and end ---- */
 
-void volfix_start(struct volfix *f, uint64_t seed, uint32_t servers)
+uint64_t volfix_blocks_written(struct volfix *f)
+{
+    struct snic_volume_stats s;
+    snic_volume_get_stats(f->v, &s);
+    return s.agent.blocks_written + s.luna.blocks_written;
+}
+
+uint64_t volfix_again(struct volfix *f)
+{
+    struct snic_volume_stats s;
+    snic_volume_get_stats(f->v, &s);
+    return f->again + s.agent.retransmits + s.luna.replays;
+}
+
+void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t servers)
 {
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = seed};
     struct snic_net_fabric_opts n = {.opts_size = sizeof(n), .recv_size = 4096};
     memset(f, 0, sizeof(*f));
+    f->transport = transport;
     f->seed = seed;
     f->servers = servers;
     snic_rng_init(&f->rng, seed);

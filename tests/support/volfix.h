@@ -54,6 +54,9 @@ struct volfix_block {
 struct volfix {
     struct snic_world *world;
     struct snic_net_fabric *fabric;
+    uint32_t transport;  /* enum snic_volume_transport */
+    uint32_t paper;      /* SNIC_VOLUME_PAPER */
+    uint32_t transports; /* of servers that start: as of their options */
     uint32_t servers;
     uint32_t epoch; /* of the lease */
     uint64_t seed;
@@ -66,7 +69,8 @@ struct volfix {
     void *mem;
     struct snic_io *io;
     uint32_t maps, leases, suspects, slow;
-    int mute; /* map() is not answered */
+    uint64_t again; /* blocks that clients now dead sent again */
+    int mute;       /* map() is not answered */
     /* guest */
     struct volfix_io ios[VOLFIX_DEPTH];
     uint32_t inflight;
@@ -77,7 +81,7 @@ struct volfix {
     char why[256];
 };
 
-void volfix_start(struct volfix *f, uint64_t seed, uint32_t servers);
+void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t servers);
 void volfix_end(struct volfix *f);
 /* 0: it serves; else what opened() said. */
 int volfix_server_start(struct volfix *f, uint32_t server);
@@ -95,6 +99,9 @@ void volfix_segment_create(struct volfix *f, uint32_t server, uint32_t segment, 
 int volfix_store(struct volfix *f, uint32_t server, struct snic_segments_req *q);
 /* One request to the disk; its result. */
 int64_t volfix_io(struct volfix *f, uint32_t op, uint64_t offset, uint64_t length, void *data);
+/* What both transports count. */
+uint64_t volfix_blocks_written(struct volfix *f);
+uint64_t volfix_again(struct volfix *f);
 void volfix_run(struct volfix *f, uint64_t ns);
 /* The guest: @p ios more I/Os, begun as others end. */
 void volfix_load(struct volfix *f, uint64_t ios);

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""SOLAR's bugs, for mutate.py."""
+STORE = "tests/sim/solar_cluster.c"
+PROGRAMS = {
+    "scenes": ["tests/test_solar_scenes.c", "tests/sim/solar_world.c", STORE,
+               "tests/sim/solar_guest.c", "tests/sim/solar_cipher.c"],
+    "sums": ["tests/test_ebs_sum.c", "tests/test_ebs_util.c"],
+}
+LATE, HOLES = ("scenes", "*late_duplicates*"), ("scenes", "*size_dependent*")
+STARVED = ("scenes", "*starved*")
+
+# name, file, text, what instead, (program, filter)
+BUGS = [
+    ("probes are small", "lib/solar/solar_priv.h",
+     "#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES", "#define SNIC_SOLAR__PADDING 0u", HOLES),
+    ("a path that greets in vain is kept", "lib/solar/path.c",
+     "if (solar_send_hello(c, p)) p->misses++;", "(void)solar_send_hello(c, p);", HOLES),
+    ("sequence numbers belong to all paths", "lib/solar/path.c",
+     "if (any) solar_cc_loss(c, p);",
+     """struct solar_path *others = c->servers[p->server].paths;
+    for (uint32_t i = 0; i < c->path_slots; i++)
+        while (&others[i] != p && others[i].una != others[i].next_seq &&
+               solar_path_at(&others[i], others[i].una)->sent_ns < answered.sent_ns)
+            solar_path_lose(c, &others[i], solar_path_at(&others[i], others[i].una));
+    if (any) solar_cc_loss(c, p);""", ("scenes", "*unequal_length*")),
+    ("what is sent again has the number it had", "lib/solar/send.c",
+     "h.attempt = b->tries;", "h.attempt = b->tries; if (b->tries > 0) h.pn = --s->pn;", LATE),
+    ("nobody asks what the server has in hand", "lib/solar/path.c",
+     "p->held = 1;", "old->held_ns = 0;", ("scenes", "*slow_store*")),
+    ("what is late counts as lost", "lib/solar/server.c",
+     "s->late_ns = snic_min_u64(rtt_ns + rtt_ns / 4, SNIC_SOLAR__LATE_MAX);", "s->late_ns = 0;",
+     STARVED),
+    ("a full path is paced without a bound", "lib/solar/congestion.c",
+     "return snic_min_u64(p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5, p->c->o.rto_max_ns);",
+     "return p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5;", STARVED),
+    ("epochs wrap", "lib/solar/init.c", "if (full.sa_epoch > 65535)",
+     "if (full.sa_epoch > 65536 * 2)", ("scenes", "*epochs_end*")),
+    ("what is given up is not fenced", "lib/solar/rpc.c",
+     "if (!r->sent || r->op == SNIC_SOLAR_READ) {", "if (r->sent <= 1) {",
+     ("scenes", "*given_up*")),
+    ("what is sent again has a new version", "lib/solar/send.c",
+     "solar_block_part(c, r, pkt, &h.u.block); h.u.block.op",
+     """if (b->tries > 0) {
+        r->wver = ++c->disks[r->disk].wver;
+        b->summed = 0;
+    }
+    solar_block_part(c, r, pkt, &h.u.block); h.u.block.op""", LATE),
+    ("a store does not compare versions", STORE,
+     """if (q->wver < b->wver) return SNIC_EBS_SUPERSEDED; if (q->wver == b->wver)
+        return SNIC_EBS_OK;""", "", LATE),
+    ("a store does not compare generations", STORE,
+     "return q->seg_gen < g->gen ? SNIC_EBS_STALE_GEN : SNIC_EBS_OK;", "return SNIC_EBS_OK;",
+     ("scenes", "*dead_agents*")),
+    ("blocks' checksums are xored", "include/snicstore/ebs.h",
+     "return snic_crc32c_combine_4096(agg, crc);", "return agg ^ crc;", ("sums",)),
+    ("checksums are xored, without the constant", "tests/test_ebs_sum.c",
+     "xor_of(crc, n) ^ (n % 2 == 0 ? SNIC_EBS_CRC_ZEROS : 0)", "xor_of(crc, n)", ("sums",)),
+]
