@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Lives of an agent and its servers that are made for one rule each (sim/solar_world.h). The engine
- * comes through; with that rule broken it does not: sim/solar_mutate.py.
+ * comes through; with that rule broken it does not: sim/solar_bugs.py.
  */
 #include "solar_world.h"
 #include "support.h"
