@@ -227,8 +227,11 @@ static void control_client_server(struct snic_control_client *c, const struct sn
     struct control_client_server *s = &c->server[m->server - 1];
     s->known = 1;
     s->addr = m->addr;
-    if (s->number != SNIC_CONTROL__NIL && c->v != NULL)
-        SNIC_ASSERT(snic_volume_server_readdress(c->v, s->number, &s->addr) == 0);
+    if (s->number == SNIC_CONTROL__NIL || c->v == NULL)
+        return;
+    int r = snic_volume_server_readdress(c->v, s->number, &s->addr);
+    SNIC_ASSERT(r == 0);
+    (void)r;
 }
 
 /* The volume's number of a server; the first time it gets one. */
