@@ -104,7 +104,7 @@ static void accident(struct ctlfix *f, struct down *d, struct tally *t)
             d->client[i] = now;
         }
     }
-    uint64_t what = snic_rng_below(&f->rng, 40);
+    uint64_t what = snic_rng_below(&f->rng, 250);
     if (what == 0) {
         weather(f);
     } else if (what == 1 && f->server[s].s != NULL) {
@@ -119,7 +119,7 @@ static void accident(struct ctlfix *f, struct down *d, struct tally *t)
         ctlfix_client_kill(f, c);
         d->client[c] = now + snic_rng_below(&f->rng, 100 * CTLFIX_MS);
         t->client_deaths++;
-    } else if (what < 20) {
+    } else if (what < 150) {
         move(f);
     }
 }

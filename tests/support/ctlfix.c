@@ -57,6 +57,13 @@ static void agent_start(struct ctlfix_server *s)
     assert_int_equal(snic_control_agent_open(&s->agent, s->agent_mem, size, &o, &ev, s), 0);
 }
 
+/* A process that is dead says nothing, though its parts are closed one after the other here. */
+static void server_mute(struct ctlfix *f, uint32_t server, int mute)
+{
+    for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
+        snic_net_fabric_partition(f->fabric, server, CTLFIX_CLIENT + i, mute);
+}
+
 void ctlfix_server_start(struct ctlfix *f, uint32_t server)
 {
     static const struct snic_volume_server_events ev = {.opened = server_opened};
@@ -91,6 +98,7 @@ void ctlfix_server_start(struct ctlfix *f, uint32_t server)
 void ctlfix_server_kill(struct ctlfix *f, uint32_t server, uint64_t seed)
 {
     struct ctlfix_server *s = &f->server[server];
+    server_mute(f, server, 1);
     snic_disk_power_cut(s->disk, seed);
     snic_net_fabric_kill(f->fabric, server);
     support_guard_free(snic_control_agent_close(s->agent));
@@ -101,6 +109,7 @@ void ctlfix_server_kill(struct ctlfix *f, uint32_t server, uint64_t seed)
     snic_io_close(s->io);
     snic_net_shut(s->net);
     snic_loop_close(s->loop);
+    server_mute(f, server, 0);
 }
 
 void ctlfix_ready(struct ctlfix *f)

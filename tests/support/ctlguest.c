@@ -141,7 +141,8 @@ static void guest_done(struct snic_io_req *r)
     g->done++;
     g->failed += !ok;
     if (!ok && holds(g) && g->lost == 0 && r->result != SNIC_EUNKNOWN &&
-        r->result != SNIC_ECANCELED)
+        r->result != SNIC_ECANCELED && r->result != SNIC_ESTALE &&
+        r->result != SNIC_EROFS) /* it hears of that soon */
         wrong(f, "an I/O of disk %u ends with %s", g->disk, snic_errname((int)r->result));
     if (holds(g) && r->op == SNIC_IO_READ && ok)
         for (uint32_t i = 0; i < x->blocks; i++)
