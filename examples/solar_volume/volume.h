@@ -7,10 +7,11 @@
 
 int sv_server(int argc, char **argv);
 int sv_client(int argc, char **argv);
+int sv_ctl(int argc, char **argv);
 
 /* common to server and client: sv.c */
 uint64_t sv_seed(void);       /* of the kernel's random numbers */
 void *sv_memory(size_t size); /* aligned, or exits */
-struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets);
+struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams);
 
 #endif
