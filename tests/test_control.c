@@ -53,6 +53,14 @@ static void attached(void)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
 }
 
+static int over;
+
+static void io_over(struct snic_io_req *r)
+{
+    (void)r;
+    over = 1;
+}
+
 static void assert_disk_is(int value)
 {
     memset(buffer, 0xee, 8u << 20);
@@ -261,6 +269,183 @@ static void test_control_revoked_holder_is_refused(void **state)
     assert_disk_is(7);
 }
 
+/* The loser of a disk goes on as if nothing had been said to it: none of its writes lands. */
+static void test_control_late_writes_of_a_loser_never_land(void **state)
+{
+    struct snic_net_link slow = {.delay_min_ns = 5000, .delay_max_ns = 30000};
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    ctlfix_load(&fix, 0, 0, 100);
+    assert_int_equal(ctlfix_settle(&fix, 20000 * CTLFIX_MS), 0);
+    slow.reorder_ppm = 700000; /* many of its packets come long after they left */
+    slow.reorder_ns = 40 * CTLFIX_MS;
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CLIENT, i, &slow), 0);
+    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* deaf */
+    ctlfix_load(&fix, 0, 0, 100000);
+    ctlfix_client_start(&fix, 1);
+    for (uint32_t i = 0; i < 6; i++) {
+        ctlfix_run(&fix, 5 * CTLFIX_MS);
+        uint64_t before = fix.client[0].guest[0].begun;
+        if (i == 0)
+            assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), 0);
+        ctlfix_audit(&fix, 0); /* what is read once */
+        ctlfix_run(&fix, 50 * CTLFIX_MS);
+        ctlfix_audit(&fix, 0); /* is there again */
+        assert_true(i > 0 || fix.client[0].guest[0].begun >= before);
+    }
+    fix.client[0].guest[0].wanted = 0;
+    struct snic_volume_server_stats s;
+    uint64_t refused = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        snic_volume_server_get_stats(fix.server[i].s, &s);
+        refused += s.no_lease + s.stale;
+    }
+    assert_true(refused > 0);
+    ctlfix_client_kill(&fix, 0);
+}
+
+static void test_control_server_that_was_away_learns_of_leases(void **state)
+{
+    struct snic_control_item it;
+    struct snic_segments_stat stat;
+    (void)state;
+    attached();
+    ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+    ctlfix_client_kill(&fix, 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    ctlfix_client_start(&fix, 1);
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), 0); /* without it */
+    ctlfix_server_start(&fix, 1);
+    ctlfix_ready(&fix);
+    for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
+        it = where(1, i);
+        if (it.server != ctlfix_id(&fix, 1))
+            continue;
+        assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[1].s),
+                                            snic_control_seg_id(1, i), &stat),
+                         0);
+        assert_int_equal(stat.gen >> 16, 2);
+    }
+    assert_disk_is(7);
+}
+
+static void test_control_leases_are_used_up(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    message(&m, SNIC_CONTROL_REVOKE, "root");
+    for (uint32_t i = 2; i <= SNIC_CONTROL_LEASE_MAX; i++) {
+        assert_int_equal(ctlfix_ask(&fix, &m), 0);
+        assert_int_equal(fix.call_value, i);
+    }
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EOVERFLOW);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), SNIC_EOVERFLOW);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 500 * CTLFIX_MS);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, SNIC_CONTROL_TAKE), SNIC_EOVERFLOW);
+    struct snic_control_stats s;
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.disks, 1); /* the log went round many times */
+    assert_int_equal(s.segments, CTLFIX_SEGMENTS);
+}
+
+static void test_control_store_of_another_catalog_is_refused(void **state)
+{
+    struct snic_disk *old, *other;
+    struct snic_disk_opts d = {.opts_size = sizeof(d), .size = 2u << 20};
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    assert_int_equal(snic_disk_clone(fix.disk, &old), 0);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 500 * CTLFIX_MS); /* servers have seen incarnation 2 */
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    struct snic_disk *mine = fix.disk;
+    assert_int_equal(snic_disk_open(&other, &d), 0);
+    fix.disk = other;
+    fix.seed += 1000;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(fix.server[i].ready, 0);
+        assert_int_equal(fix.server[i].refused, SNIC_EPERM);
+    }
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    snic_disk_close(other);
+    fix.disk = mine;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    ctlfix_ready(&fix);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    fix.disk = old; /* a copy from before */
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(fix.server[i].refused, SNIC_ESTALE);
+    snic_disk_close(mine);
+}
+
+static int filled;
+
+static void fill_done(struct snic_segments_req *q)
+{
+    filled = q->result == 0 ? 1 : q->result;
+}
+
+static int store_ask(uint32_t server, uint16_t op, uint64_t id)
+{
+    struct snic_segments_req q = {.op = op, .seg_id = id, .vd_id = id >> 32, .gen = 1};
+    q.done = fill_done;
+    q.disk = SNIC_SEGMENTS_ANY_DISK;
+    filled = 0;
+    assert_int_equal(snic_segments_submit(snic_volume_server_store(fix.server[server].s), &q), 0);
+    while (filled == 0)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    return filled;
+}
+
+static void test_control_without_room_it_waits(void **state)
+{
+    uint32_t n = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) /* of a disk that this catalog has never made */
+        while (store_ask(i, SNIC_SEGMENTS_CREATE, snic_control_seg_id(1000, n)) == 1)
+            n++;
+    assert_true(n > 20);
+    ctlfix_run(&fix, 1000 * CTLFIX_MS);
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    struct snic_io_req r, *p = &r;
+    snic_io_req_init(&r);
+    r.done = io_over;
+    r.op = SNIC_IO_WRITE;
+    r.length = 4096;
+    r.buf.base = buffer;
+    r.buf.size = 4096;
+    over = 0;
+    assert_int_equal(snic_io_submit(fix.client[0].guest[0].io, &p, 1), 1);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(over, 0);
+    assert_true(fix.client[0].wanting > 0);
+    assert_true(fix.events[SNIC_CONTROL_NO_PLACE] > 0);
+    ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+    ctlfix_server_start(&fix, 1);
+    ctlfix_ready(&fix); /* what it has of others stays */
+    assert_int_equal(store_ask(0, SNIC_SEGMENTS_DELETE, snic_control_seg_id(1000, 0)), 1);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_int_equal(r.result, 4096);
+}
+
 int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -275,6 +460,11 @@ int main(int argc, char **argv)
         T(test_control_refuses_what_cannot_be),
         T(test_control_deleted_disk_leaves_nothing),
         T(test_control_revoked_holder_is_refused),
+        T(test_control_late_writes_of_a_loser_never_land),
+        T(test_control_server_that_was_away_learns_of_leases),
+        T(test_control_leases_are_used_up),
+        T(test_control_store_of_another_catalog_is_refused),
+        T(test_control_without_room_it_waits),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
