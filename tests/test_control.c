@@ -284,6 +284,9 @@ static void test_control_late_writes_of_a_loser_never_land(void **state)
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CLIENT, i, &slow), 0);
     snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* deaf */
+    struct snic_net_link far = {.delay_min_ns = 15 * CTLFIX_MS, .delay_max_ns = 20 * CTLFIX_MS};
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CTL, i, &far), 0);
     ctlfix_load(&fix, 0, 0, 100000);
     ctlfix_client_start(&fix, 1);
     for (uint32_t i = 0; i < 6; i++) {
