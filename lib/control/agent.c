@@ -8,10 +8,10 @@
  */
 #include "control/agent_priv.h"
 
-#define CONTROL_AGENT_MAGIC UINT64_C(0x304c4f52544e4f43)
-#define CONTROL_AGENT_FORMAT 1u
-#define CONTROL_AGENT_TICK_NS UINT64_C(50000000)
-#define CONTROL_AGENT_RETRY_NS UINT64_C(2000000)
+#define SNIC_CONTROL__AGENT_MAGIC UINT64_C(0x304c4f52544e4f43)
+#define SNIC_CONTROL__AGENT_FORMAT 1u
+#define SNIC_CONTROL__AGENT_TICK_NS UINT64_C(50000000)
+#define SNIC_CONTROL__AGENT_RETRY_NS UINT64_C(2000000)
 
 void control_agent_say(struct snic_control_agent *a, struct snic_control_msg *m)
 {
@@ -38,7 +38,8 @@ void control_agent_refused(struct snic_control_agent *a, int error)
 void control_agent_retry(struct snic_control_agent *a)
 {
     if (!a->closing)
-        snic_loop_arm(a->o.loop, &a->retry, snic_loop_now(a->o.loop) + CONTROL_AGENT_RETRY_NS);
+        snic_loop_arm(a->o.loop, &a->retry,
+                      snic_loop_now(a->o.loop) + SNIC_CONTROL__AGENT_RETRY_NS);
 }
 
 /* ---- Whose the store is ---- */
@@ -69,8 +70,8 @@ static int control_agent_meta_write(struct snic_control_agent *a)
     struct snic_segments_block *b = &a->meta_block;
     unsigned char *p = a->meta_data;
     memset(p, 0, SNIC_SEGMENTS_BLOCK);
-    snic_put_le64(p, CONTROL_AGENT_MAGIC);
-    snic_put_le32(p + 8, CONTROL_AGENT_FORMAT);
+    snic_put_le64(p, SNIC_CONTROL__AGENT_MAGIC);
+    snic_put_le32(p + 8, SNIC_CONTROL__AGENT_FORMAT);
     snic_put_le32(p + 12, a->new_server);
     snic_put_le64(p + 16, a->new_uuid[0]);
     snic_put_le64(p + 24, a->new_uuid[1]);
@@ -92,10 +93,10 @@ static int control_agent_meta_loaded(struct snic_control_agent *a)
     a->meta = 1;
     if (b->wver == 0)
         return 0; /* made, and never written */
-    if (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(p) != CONTROL_AGENT_MAGIC ||
+    if (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(p) != SNIC_CONTROL__AGENT_MAGIC ||
         snic_get_le64(p + 32) != b->wver)
         return SNIC_ECORRUPT;
-    if (snic_get_le32(p + 8) != CONTROL_AGENT_FORMAT)
+    if (snic_get_le32(p + 8) != SNIC_CONTROL__AGENT_FORMAT)
         return SNIC_EVERSION;
     a->server = snic_get_le32(p + 12);
     a->uuid[0] = snic_get_le64(p + 16);
@@ -307,7 +308,7 @@ static void control_agent_tick(struct snic_timer *t, uint64_t now)
         control_agent_say(a, &m);
     }
     control_agent_pull_tick(a, now);
-    snic_loop_arm(a->o.loop, &a->timer, now + CONTROL_AGENT_TICK_NS);
+    snic_loop_arm(a->o.loop, &a->timer, now + SNIC_CONTROL__AGENT_TICK_NS);
 }
 
 static void control_agent_retried(struct snic_timer *t, uint64_t now)

@@ -137,7 +137,7 @@ struct snic_control_agent {
     uint32_t queue_first;
     uint32_t queue_count;
     uint64_t cursor;   /* of what goes through all segments */
-    uint32_t sweep_op; /* enum snic_control_op, or CONTROL_AGENT_SWEEP_VERDICT; 0: none */
+    uint32_t sweep_op; /* enum snic_control_op, or SNIC_CONTROL__AGENT_SWEEP_VERDICT; 0: none */
     uint32_t sweep_tag;
     uint32_t sweep_vd;
     uint32_t sweep_gen;
@@ -149,7 +149,7 @@ struct snic_control_agent {
     struct control_agent_peer peer[SNIC_CONTROL__PEERS];
 };
 
-#define CONTROL_AGENT_SWEEP_VERDICT 100u
+#define SNIC_CONTROL__AGENT_SWEEP_VERDICT 100u
 
 /* agent.c */
 void control_agent_say(struct snic_control_agent *a, struct snic_control_msg *m);

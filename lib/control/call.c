@@ -2,7 +2,7 @@
 /* An operator's end: one connection, one request at a time. */
 #include "control/control_priv.h"
 
-#define CONTROL_CALL_PING_NS UINT64_C(1000000000)
+#define SNIC_CONTROL__CALL_PING_NS UINT64_C(1000000000)
 
 struct snic_control_call {
     struct control_stream s;
@@ -53,7 +53,7 @@ static void control_call_ping(struct snic_timer *t, uint64_t now)
     struct snic_control_msg m;
     control_msg(&m, SNIC_CONTROL_PING, 0);
     (void)control_stream_send(&k->s, &m, 0);
-    snic_loop_arm(k->loop, &k->timer, now + CONTROL_CALL_PING_NS);
+    snic_loop_arm(k->loop, &k->timer, now + SNIC_CONTROL__CALL_PING_NS);
 }
 
 static void control_call_layout(struct snic_arena *a, struct snic_control_call **k,
@@ -100,7 +100,7 @@ int snic_control_call_open(struct snic_control_call **to, void *mem, size_t size
     control_msg(&m, SNIC_CONTROL_HELLO, 0);
     m.role = SNIC_CONTROL_OPERATOR;
     (void)control_stream_send(&k->s, &m, 0);
-    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + CONTROL_CALL_PING_NS);
+    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__CALL_PING_NS);
     *to = k;
     return 0;
 }

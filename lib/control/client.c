@@ -6,8 +6,8 @@
  */
 #include "control/control_priv.h"
 
-#define CONTROL_CLIENT_TICK_NS UINT64_C(50000000)
-#define CONTROL_CLIENT_WANT_NS                                                                     \
+#define SNIC_CONTROL__CLIENT_TICK_NS UINT64_C(50000000)
+#define SNIC_CONTROL__CLIENT_WANT_NS                                                               \
     UINT64_C(500000000) /* what could not be had is asked for that often */
 
 enum control_client_disk_state {
@@ -271,7 +271,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
             control_client_want_free(c, w);
         return;
     }
-    w->due_ns = control_client_now(c) + CONTROL_CLIENT_WANT_NS;
+    w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
     if (c->e.wanting != NULL)
         c->e.wanting(c->ctx, disk, it->segment, r);
 }
@@ -366,7 +366,7 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
         control_client_say(c, &m);
     }
     control_client_ask(c);
-    snic_loop_arm(c->o.loop, &c->timer, now + CONTROL_CLIENT_TICK_NS);
+    snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
 }
 
 /* ---- From outside ---- */

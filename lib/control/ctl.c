@@ -4,7 +4,7 @@
  */
 #include "control/control_priv.h"
 
-#define CONTROL_TICK_NS UINT64_C(50000000)
+#define SNIC_CONTROL__TICK_NS UINT64_C(50000000)
 
 /* ---- Options and memory ---- */
 
@@ -261,7 +261,7 @@ static void control_tick(struct snic_timer *t, uint64_t now_ns)
     }
     control_op_tick(c);
     if (!c->closing && !c->dead)
-        snic_loop_arm(c->o.loop, &c->timer, now_ns + CONTROL_TICK_NS);
+        snic_loop_arm(c->o.loop, &c->timer, now_ns + SNIC_CONTROL__TICK_NS);
 }
 
 /* ---- The log ---- */
@@ -285,7 +285,7 @@ static void control_serve(struct snic_control *c)
     if (r != 0)
         c->listener = NULL;
     else
-        snic_loop_arm(c->o.loop, &c->timer, now + CONTROL_TICK_NS);
+        snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__TICK_NS);
     control_opened(c, r);
 }
 

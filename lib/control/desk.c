@@ -4,7 +4,7 @@
  */
 #include "control/control_priv.h"
 
-#define CONTROL_PAGE 16u
+#define SNIC_CONTROL__PAGE 16u
 
 static int control_desk_create(struct control_session *s, const struct snic_control_msg *m)
 {
@@ -96,7 +96,7 @@ static uint64_t control_desk_disks(struct control_session *s, const struct snic_
         struct snic_control_msg out;
         if (!d->used)
             continue;
-        if (n++ == CONTROL_PAGE)
+        if (n++ == SNIC_CONTROL__PAGE)
             return i;
         control_msg(&out, SNIC_CONTROL_DISK, m->tag);
         out.vd = d->vd;
@@ -120,7 +120,7 @@ static uint64_t control_desk_nodes(struct control_session *s, const struct snic_
         struct snic_control_msg out;
         if (n->ts == 0)
             continue;
-        if (k++ == CONTROL_PAGE)
+        if (k++ == SNIC_CONTROL__PAGE)
             return i;
         control_msg(&out, SNIC_CONTROL_NODE, m->tag);
         out.server = n->id;

@@ -5,7 +5,7 @@
  */
 #include "control/agent_priv.h"
 
-#define CONTROL_AGENT_IDLE_NS UINT64_C(10000000000)
+#define SNIC_CONTROL__AGENT_IDLE_NS UINT64_C(10000000000)
 
 static void control_agent_give_answer(struct control_agent_peer *p, int status, uint64_t fence,
                                       uint32_t size)
@@ -132,7 +132,7 @@ void control_agent_give_accept(void *ctx, struct snic_net_conn *n, const struct 
         if (!a->peer[i].used)
             p = &a->peer[i];
     for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && p == NULL; i++)
-        if (!a->peer[i].out && now - a->peer[i].heard_ns > CONTROL_AGENT_IDLE_NS)
+        if (!a->peer[i].out && now - a->peer[i].heard_ns > SNIC_CONTROL__AGENT_IDLE_NS)
             control_stream_abort(&a->peer[i].s); /* there is room when it comes again */
     if (p == NULL || a->closing) {
         snic_net_abort(n);

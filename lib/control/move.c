@@ -14,8 +14,8 @@
 #include "control/control_priv.h"
 
 enum { CONTROL_MAKE = 0, CONTROL_COPY, CONTROL_SEAL, CONTROL_LAST, CONTROL_OPEN, CONTROL_OVER };
-#define CONTROL_PASSES 5u /* of copying before it is sealed all the same */
-#define CONTROL_FEW 16    /* blocks */
+#define SNIC_CONTROL__PASSES 5u /* of copying before it is sealed all the same */
+#define SNIC_CONTROL__FEW 16    /* blocks */
 
 static uint64_t control_move_id(const struct control_op *op)
 {
@@ -145,7 +145,8 @@ void control_move_step(struct snic_control *c, struct control_op *op, int status
         control_move_fail(c, op, status);
         return;
     }
-    if (op->state == CONTROL_COPY && status > CONTROL_FEW && ++op->tries < CONTROL_PASSES) {
+    if (op->state == CONTROL_COPY && status > SNIC_CONTROL__FEW &&
+        ++op->tries < SNIC_CONTROL__PASSES) {
         control_move_enter(c, op);
         return;
     }

@@ -122,7 +122,7 @@ static void control_agent_sweep_over(struct snic_control_agent *a)
     uint32_t op = a->sweep_op;
     int worst = a->sweep_worst;
     a->sweep_op = 0;
-    if (op != CONTROL_AGENT_SWEEP_VERDICT) {
+    if (op != SNIC_CONTROL__AGENT_SWEEP_VERDICT) {
         control_agent_result(a, a->session, a->sweep_tag, worst);
     } else if (worst != 0) {
         control_agent_refused(a, worst);
@@ -136,7 +136,7 @@ static int control_agent_sweep_next(struct snic_control_agent *a, uint64_t *curs
                                     uint64_t *segment, uint32_t *gen)
 {
     struct snic_segments_stat stat;
-    if (a->sweep_op == CONTROL_AGENT_SWEEP_VERDICT) {
+    if (a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT) {
         uint32_t *at = &a->verdict_at;
         for (; *at < a->verdict.count; (*at)++) {
             const struct snic_control_item *it = &a->verdict.item[*at];
@@ -174,7 +174,7 @@ static int control_agent_sweep(struct snic_control_agent *a)
         t->part = 1;
         if (gen == 0 && a->pull.segment == segment)
             control_agent_pull_cancel(a);
-        a->stats.deleted += gen == 0 && a->sweep_op == CONTROL_AGENT_SWEEP_VERDICT;
+        a->stats.deleted += gen == 0 && a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
         int r = control_agent_submit(a, t, gen == 0 ? SNIC_SEGMENTS_DELETE : SNIC_SEGMENTS_SET_GEN,
                                      segment, gen);
         if (r == 0)
@@ -182,7 +182,7 @@ static int control_agent_sweep(struct snic_control_agent *a)
         if (r < 0)
             a->sweep_worst = r;
         a->cursor = cursor;
-        a->verdict_at += a->sweep_op == CONTROL_AGENT_SWEEP_VERDICT;
+        a->verdict_at += a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
     }
     if (a->slots_used != 0)
         return 0;
@@ -265,7 +265,7 @@ void control_agent_verdict(struct snic_control_agent *a, const struct snic_contr
 {
     a->verdict = *m;
     a->verdict_at = 0;
-    int r = control_agent_sweep_begin(a, CONTROL_AGENT_SWEEP_VERDICT, 0, 0, 0);
+    int r = control_agent_sweep_begin(a, SNIC_CONTROL__AGENT_SWEEP_VERDICT, 0, 0, 0);
     SNIC_ASSERT(r == 1); /* while it claims nothing is at the store, and nothing is queued */
     control_agent_obey(a);
 }

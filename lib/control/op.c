@@ -7,7 +7,7 @@
 #include "control/control_priv.h"
 
 enum { CONTROL_MAKING = 0, CONTROL_MADE };
-#define CONTROL_TRIES 4u
+#define SNIC_CONTROL__TRIES 4u
 
 /* ---- Ops ---- */
 
@@ -253,7 +253,7 @@ static void control_place_answer(struct snic_control *c, struct control_op *op, 
     if (status == SNIC_EEXIST) /* what is left of another attempt */
         (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP,
                               snic_control_seg_id(op->vd, op->segment), op->vd, 0, 0, NULL);
-    int r = ++op->tries < CONTROL_TRIES ? control_place_at(c, op) : status;
+    int r = ++op->tries < SNIC_CONTROL__TRIES ? control_place_at(c, op) : status;
     if (r == SNIC_EPEERDEAD && op->to != SNIC_CONTROL__NIL)
         r = SNIC_ENOSPC;
     if (r != 0)

@@ -9,7 +9,7 @@
  */
 #include "control/agent_priv.h"
 
-#define CONTROL_AGENT_PULL_NS                                                                      \
+#define SNIC_CONTROL__AGENT_PULL_NS                                                                \
     UINT64_C(5000000000) /* a peer that says nothing for so long is gone */
 
 static void control_agent_pull_write(struct snic_control_agent *a);
@@ -252,7 +252,7 @@ void control_agent_pull_begin(struct snic_control_agent *a, const struct control
 void control_agent_pull_tick(struct snic_control_agent *a, uint64_t now)
 {
     struct control_agent_pull *p = &a->pull;
-    if (now - p->heard_ns <= CONTROL_AGENT_PULL_NS || p->out || p->again)
+    if (now - p->heard_ns <= SNIC_CONTROL__AGENT_PULL_NS || p->out || p->again)
         return;
     if (p->busy && !p->ended)
         control_agent_pull_end(a, SNIC_ETIMEDOUT);

@@ -12,12 +12,12 @@
  */
 #include "control/control_priv.h"
 
-#define CONTROL_FORMAT 1u
+#define SNIC_CONTROL__FORMAT 1u
 
 static void control_record_begin(unsigned char *p)
 {
     memset(p, 0, SNIC_CONTROL__RECORD);
-    snic_put_le32(p, CONTROL_FORMAT);
+    snic_put_le32(p, SNIC_CONTROL__FORMAT);
 }
 
 static void control_record_addr(unsigned char *p, const struct snic_net_addr *a)
@@ -177,7 +177,7 @@ void control_found(void *ctx, const struct snic_wal_record *r)
     int e = 0;
     c->ts = snic_max_u64(c->ts, r->ts);
     if ((r->flags & SNIC_WAL_TOMBSTONE) == 0 &&
-        (r->length < 8 || snic_get_le32(r->bytes) != CONTROL_FORMAT))
+        (r->length < 8 || snic_get_le32(r->bytes) != SNIC_CONTROL__FORMAT))
         e = SNIC_EVERSION;
     else if (r->key.w[0] >> 56 == CONTROL_R_HEAD && r->ts >= c->head_ts) {
         c->head_ts = r->ts;

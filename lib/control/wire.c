@@ -12,9 +12,7 @@
  */
 #include "control/control_priv.h"
 
-#define CONTROL_MAGIC 0x4353u
-#define CONTROL_ITEM 20u
-#define CONTROL_ADDR 24u
+#define SNIC_CONTROL__MAGIC 0x4353u
 
 enum control_field {
     CONTROL_F_ROLE = 1 << 0, /* 4 bytes from here on */
@@ -35,10 +33,9 @@ enum control_field {
     CONTROL_F_PEER = 1 << 15,
     CONTROL_F_NAME = 1 << 16,
     CONTROL_F_ITEMS = 1 << 17,
-    CONTROL_F_REST = 1 << 18
+    CONTROL_F_REST = 1 << 18,
+    CONTROL_F_ROOM = CONTROL_F_BYTES | CONTROL_F_VALUE
 };
-
-#define CONTROL_F_ROOM (CONTROL_F_BYTES | CONTROL_F_VALUE)
 
 static const uint32_t control_fields[SNIC_CONTROL_TYPE_END] = {
     [SNIC_CONTROL_HELLO] =
@@ -267,7 +264,7 @@ int snic_control_put(unsigned char *out, uint32_t size, const struct snic_contro
         control_bytes(&k, (void *)(uintptr_t)from->body, from->body_size);
     if (k.bad != 0)
         return k.bad == SNIC_ENOSPC ? SNIC_ENOSPC : SNIC_EINVAL;
-    snic_put_le16(out, CONTROL_MAGIC);
+    snic_put_le16(out, SNIC_CONTROL__MAGIC);
     out[2] = SNIC_CONTROL_VERSION;
     out[3] = from->type;
     snic_put_le32(out + 4, k.at - SNIC_CONTROL_HEAD);
@@ -283,7 +280,7 @@ int snic_control_get(struct snic_control_msg *m, const unsigned char *in, uint32
     if (size < SNIC_CONTROL_HEAD)
         return 0;
     uint32_t body = snic_get_le32(in + 4);
-    if (snic_get_le16(in) != CONTROL_MAGIC)
+    if (snic_get_le16(in) != SNIC_CONTROL__MAGIC)
         return SNIC_EPROTO;
     if (in[2] != SNIC_CONTROL_VERSION)
         return SNIC_EVERSION;
