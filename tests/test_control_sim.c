@@ -71,17 +71,33 @@ static void move(struct ctlfix *f)
     ctlfix_ask_begin(f, &m);
 }
 
+/* The catalog cannot be reached by a server, or by a client, in one direction or both. */
+static void cut(struct ctlfix *f, int mend)
+{
+    for (uint32_t i = 0; i < CTLFIX_SERVERS + CTLFIX_CLIENTS; i++) {
+        uint32_t node = i < CTLFIX_SERVERS ? i : CTLFIX_CLIENT + i - CTLFIX_SERVERS;
+        int some = !mend && snic_rng_below(&f->rng, 3) == 0;
+        snic_net_fabric_partition(f->fabric, node, CTLFIX_CTL,
+                                  some && snic_rng_below(&f->rng, 4) != 0);
+        snic_net_fabric_partition(f->fabric, CTLFIX_CTL, node,
+                                  some && snic_rng_below(&f->rng, 4) != 0);
+    }
+}
+
 struct down {
     uint64_t server[CTLFIX_SERVERS];
     uint64_t client[CTLFIX_CLIENTS];
     uint64_t ctl;
+    uint64_t cut; /* until then; 0: nothing is */
 };
 
 static void revive(struct ctlfix *f, const struct down *d, uint64_t now)
 {
     for (uint32_t i = 0; i < f->servers; i++)
-        if (f->server[i].s == NULL && now >= d->server[i])
+        if (f->server[i].s == NULL && now >= d->server[i]) {
+            f->server[i].port = 16 * (uint32_t)snic_rng_below(&f->rng, 2); /* it has moved */
             ctlfix_server_start(f, i);
+        }
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
         if (f->client[i].v == NULL && now >= d->client[i])
             ctlfix_client_start(f, i);
@@ -105,8 +121,14 @@ static void accident(struct ctlfix *f, struct down *d, struct tally *t)
         }
     }
     uint64_t what = snic_rng_below(&f->rng, 250);
-    if (what == 0) {
+    if (d->cut != 0 && now >= d->cut) {
+        cut(f, 1);
+        d->cut = 0;
+    } else if (what == 0) {
         weather(f);
+    } else if (what == 5 && d->cut == 0) {
+        cut(f, 0);
+        d->cut = now + snic_rng_below(&f->rng, 3000 * CTLFIX_MS);
     } else if (what == 1 && f->server[s].s != NULL) {
         ctlfix_server_kill(f, s, snic_rng_next(&f->rng));
         d->server[s] = now + snic_rng_below(&f->rng, 300 * CTLFIX_MS);
@@ -131,6 +153,7 @@ static void finish(struct ctlfix *f)
     struct tally t;
     memset(&none, 0, sizeof(none));
     memset(&t, 0, sizeof(t));
+    cut(f, 1);
     revive(f, &none, SNIC_NEVER);
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
         ctlfix_client_kill(f, i);

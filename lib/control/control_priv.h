@@ -182,6 +182,7 @@ struct control_op {
     uint32_t awaited;
     uint64_t await[SNIC_CONTROL_SERVERS_MAX / 64]; /* nodes that have not answered */
     uint64_t segment;
+    uint64_t asked_ns; /* a server, last */
 };
 
 struct snic_control {

@@ -202,6 +202,7 @@ int control_command(struct snic_control *c, uint32_t node, struct control_op *op
         SNIC_ASSERT((op->await[node / 64] >> node % 64 & 1) == 0);
         op->await[node / 64] |= UINT64_C(1) << node % 64;
         op->awaited++;
+        op->asked_ns = control_now(c);
     }
     return 0;
 }

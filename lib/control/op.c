@@ -8,6 +8,8 @@
 
 enum { CONTROL_MAKING = 0, CONTROL_MADE };
 #define SNIC_CONTROL__TRIES 4u
+#define SNIC_CONTROL__COMMAND_NS UINT64_C(10000000000)
+#define SNIC_CONTROL__COPY_NS UINT64_C(60000000000)
 
 /* ---- Ops ---- */
 
@@ -285,10 +287,25 @@ void control_op_node_gone(struct snic_control *c, uint32_t node)
     }
 }
 
+/* A server that lives and does not do what it is told is as good as gone, and begins anew. */
+static void control_op_late(struct snic_control *c, struct control_op *op)
+{
+    uint64_t most = op->type == CONTROL_OP_MOVE ? SNIC_CONTROL__COPY_NS : SNIC_CONTROL__COMMAND_NS;
+    if (op->awaited == 0 || control_now(c) - op->asked_ns <= most)
+        return;
+    for (uint32_t n = 0; n < SNIC_CONTROL_SERVERS_MAX; n++) {
+        struct control_session *s = control_session_at(c, c->nodes[n].session);
+        if (control_op_awaits(op, n) && s != NULL)
+            control_session_end(s, 0);
+    }
+}
+
 void control_op_tick(struct snic_control *c)
 {
     for (uint32_t i = 0; i < c->o.ops_max; i++) {
         struct control_op *op = &c->ops[i];
+        if (op->used)
+            control_op_late(c, op);
         if (op->used && op->type == CONTROL_OP_MOVE)
             control_move_tick(c, op);
         else if (op->used && op->type == CONTROL_OP_PLACE && op->state == CONTROL_MADE)

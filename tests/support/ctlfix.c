@@ -48,7 +48,7 @@ static void agent_start(struct ctlfix_server *s)
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = s->loop, .net = s->net};
     o.store = snic_volume_server_store(s->s);
     o.control = at(CTLFIX_CTL, PORT_CTL);
-    o.addr = at(s->index, PORT_DATA);
+    o.addr = at(s->index, PORT_DATA + s->port);
     o.listen = at(s->index, PORT_PEER);
     size_t size = snic_control_agent_memsize(&o);
     assert_true(size > 0);
@@ -75,7 +75,7 @@ void ctlfix_server_start(struct ctlfix *f, uint32_t server)
     assert_int_equal(snic_io_mem_open(&s->io, s->loop, s->disk), 0);
     o.loop = s->loop;
     o.net = s->net;
-    o.addr = at(server, PORT_DATA);
+    o.addr = at(server, PORT_DATA + s->port);
     o.io = &s->io;
     o.seed = snic_rng_next(&f->rng);
     o.writes_max = 64;

@@ -39,6 +39,7 @@ struct ctlfix_server {
     struct snic_volume_server *s; /* NULL: dead */
     struct snic_control_agent *agent;
     void *agent_mem;
+    uint32_t port; /* less 7000 */
     int opened;
     int result;
     int ready;
