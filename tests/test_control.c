@@ -335,6 +335,18 @@ static void test_control_server_that_was_away_learns_of_leases(void **state)
     assert_disk_is(7);
 }
 
+/* A refusal that comes late makes a client ask for what it knows: it must not wait for ever. */
+static void test_control_what_is_known_is_told_again(void **state)
+{
+    struct snic_control_client_stats s;
+    (void)state;
+    attached();
+    snic_control_client_map(fix.client[0].cc, 0, 0, snic_volume_gen(1, 0));
+    ctlfix_run(&fix, 20 * CTLFIX_MS);
+    snic_control_client_get_stats(fix.client[0].cc, &s);
+    assert_int_equal(s.waiting, 0);
+}
+
 static void test_control_leases_are_used_up(void **state)
 {
     struct snic_control_msg m;
@@ -465,6 +477,7 @@ int main(int argc, char **argv)
         T(test_control_revoked_holder_is_refused),
         T(test_control_late_writes_of_a_loser_never_land),
         T(test_control_server_that_was_away_learns_of_leases),
+        T(test_control_what_is_known_is_told_again),
         T(test_control_leases_are_used_up),
         T(test_control_store_of_another_catalog_is_refused),
         T(test_control_without_room_it_waits),

@@ -21,6 +21,8 @@ static unsigned char *buffer;
 static const char *const names[] = {"create", "attach", "place",  "move",
                                     "qos",    "revoke", "delete", "detach"};
 
+static char where[80]; /* of the case under way, for those that fail */
+
 /* ---- An operation ---- */
 
 static struct snic_io_req place_req;
@@ -172,6 +174,8 @@ static void judge_holder(struct ctlfix *f, int what)
     struct ctlfix_guest *g = f->holder[0];
     g->wanted = 0;
     assert_int_equal(ctlfix_settle(f, 20000 * CTLFIX_MS), 0);
+    if (f->why[0] != 0)
+        printf("%s: %s\n", where, f->why);
     ctlfix_audit(f, 0);
     ctlfix_load(f, g->c->index, 0, 20);
     assert_int_equal(ctlfix_settle(f, 20000 * CTLFIX_MS), 0);
@@ -209,6 +213,8 @@ static int one(int what, int death, uint64_t step, uint64_t seed)
     struct snic_fault power = {.kind = SNIC_FAULT_POWER, .seed = seed};
     uint64_t end;
     int survived;
+    snprintf(where, sizeof(where), "%s, death %d, step %llu", names[what], death,
+             (unsigned long long)step);
     ctlfix_start(f, 7, 2);
     prepare(f, what);
     power.after = step + 1;
@@ -233,6 +239,8 @@ static int one(int what, int death, uint64_t step, uint64_t seed)
         ctlfix_run(f, 5 * CTLFIX_MS);
         ctlfix_server_start(f, death == SOURCE ? source : target);
     }
+    if (f->why[0] != 0)
+        printf("%s: %s\n", where, f->why);
     judge_world(f);
     judge(f, what);
     judge_holder(f, what);
@@ -249,6 +257,11 @@ static void all(int death, uint64_t every, uint64_t seed)
     for (int what = 0; what < OPERATIONS; what++) {
         uint64_t stride = what == MOVE || what == PLACE ? every : 1;
         uint64_t n = 0, step = support_turn(stride);
+        const char *one_step = getenv("SNIC_CRASH_STEP");
+        if (one_step != NULL) {
+            (void)one(what, death, strtoull(one_step, NULL, 10), seed);
+            continue;
+        }
         if ((death == SOURCE || death == TARGET) && what == DETACH)
             continue; /* nothing is asked of servers */
         while (!one(what, death, step, seed)) {

@@ -93,7 +93,7 @@ enum snic_control_type {
     SNIC_CONTROL_RESUME, /**< vd, lease                                                        */
     SNIC_CONTROL_GRANT,  /**< to both: status, name, vd, lease, bytes, qos                     */
     SNIC_CONTROL_DETACH, /**< vd, lease                                                        */
-    SNIC_CONTROL_LOOKUP, /**< vd, lease, items: segment, gen that is known to be too old       */
+    SNIC_CONTROL_LOOKUP, /**< vd, lease, items: segment, gen: nothing older is wanted          */
     SNIC_CONTROL_MAP,    /**< vd, items: segment, server, gen, status; asked for or not        */
     SNIC_CONTROL_SERVER, /**< server, addr: before any map names it                            */
     SNIC_CONTROL_QOS,    /**< vd, qos: it has changed                                          */

@@ -267,7 +267,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
     if (w == NULL || r == SNIC_ESTALE) /* of an older map, on its way */
         return;
     if (r == 0) {
-        if (it->gen > w->gen)
+        if (it->gen >= w->gen)
             control_client_want_free(c, w);
         return;
     }

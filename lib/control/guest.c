@@ -110,7 +110,10 @@ static void control_guest_detach(struct control_session *s, const struct snic_co
 
 /* ---- Where segments are ---- */
 
-/* C4; a generation that the asker knows to be too old is not told again. */
+/*
+ * C4. What is older than the asker knows is not told. The same generation is told again: a refusal
+ * that a server sent before a move may come after it, and the client then asks although it knows.
+ */
 static int control_told(const struct snic_control *c, const struct control_disk *d,
                         const struct control_seg *g, uint32_t too_old,
                         struct snic_control_item *out)
@@ -122,7 +125,7 @@ static int control_told(const struct snic_control *c, const struct control_disk 
     out->segment = g->segment;
     out->server = c->nodes[g->server].id;
     out->gen = control_seg_gen(d, g);
-    return out->gen > too_old;
+    return out->gen >= too_old;
 }
 
 int control_guest_map(struct snic_control *c, struct control_disk *d, struct control_seg *g)

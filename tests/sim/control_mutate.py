@@ -51,6 +51,8 @@ MUTATIONS = [
     ("a lease is not counted on in the log", "op.c",
      "d->held = (uint32_t)client; int r = control_put_disk(c, d);",
      "d->held = (uint32_t)client; int r = 0;", CRASH, "*catalog_killed*"),
+    ("what a client knows is not told again", "guest.c", "return out->gen >= too_old;",
+     "return out->gen > too_old;", ALL, "*told_again*"),
     ("leases wrap", "op.c", "if (d->lease == SNIC_CONTROL_LEASE_MAX) return SNIC_EOVERFLOW;",
      "if (d->lease == SNIC_CONTROL_LEASE_MAX) d->lease = 0;", ALL, "*used_up*"),
     ("what is copied takes the place of what is newer", "pull.c",

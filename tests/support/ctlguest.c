@@ -245,6 +245,7 @@ void ctlfix_audit(struct ctlfix *f, uint32_t disk)
 {
     struct ctlfix_guest *g = f->holder[disk];
     assert_non_null(g);
+    assert_string_equal(f->why, "");
     assert_int_equal(g->inflight, 0);
     struct ctlfix_io *x = &g->ios[0];
     for (x->lba = 0; x->lba < CTLFIX_BLOCKS; x->lba += x->blocks) {
