@@ -159,7 +159,8 @@ static uint32_t control_turn(struct snic_control *c)
 {
     for (uint32_t i = 1; i <= SNIC_CONTROL_SERVERS_MAX; i++) {
         uint32_t n = (c->turn + i) % SNIC_CONTROL_SERVERS_MAX;
-        if (c->nodes[n].state == CONTROL_READY && c->nodes[n].free > c->nodes[n].making) {
+        if (c->nodes[n].state == CONTROL_READY && c->nodes[n].free > c->nodes[n].making &&
+            control_session_at(c, c->nodes[n].session) != NULL) {
             c->turn = n;
             return n;
         }
@@ -176,9 +177,12 @@ static int control_place_at(struct snic_control *c, struct control_op *op)
     op->state = CONTROL_MAKING;
     op->gen = snic_volume_gen(d->lease, 0);
     c->nodes[op->to].making++;
-    return control_command(c, op->to, op, SNIC_CONTROL_MAKE,
-                           snic_control_seg_id(d->vd, op->segment), d->vd,
-                           op->segment * SNIC_SEGMENTS_BLOCKS, op->gen, NULL);
+    int r =
+        control_command(c, op->to, op, SNIC_CONTROL_MAKE, snic_control_seg_id(d->vd, op->segment),
+                        d->vd, op->segment * SNIC_SEGMENTS_BLOCKS, op->gen, NULL);
+    if (r != 0)
+        c->nodes[op->to].making--;
+    return r;
 }
 
 static void control_place_end(struct snic_control *c, struct control_op *op, int error)
