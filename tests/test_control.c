@@ -369,6 +369,19 @@ static void test_control_leases_are_used_up(void **state)
     snic_control_get_stats(fix.ctl, &s);
     assert_int_equal(s.disks, 1); /* the log went round many times */
     assert_int_equal(s.segments, CTLFIX_SEGMENTS);
+    ctlfix_ready(&fix);
+    message(&m, SNIC_CONTROL_REISSUE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.call_value, 2); /* it is another disk */
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_int_equal(fix.client[0].guest[0].lease, 1);
+    assert_disk_is(7);
+    memset(buffer, 9, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
+    assert_disk_is(9);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.disks, 1);
+    assert_int_equal(s.segments, CTLFIX_SEGMENTS);
 }
 
 static void test_control_store_of_another_catalog_is_refused(void **state)

@@ -12,14 +12,14 @@
 #include "ctlfix.h"
 #include "support.h"
 
-enum { CREATE, ATTACH, PLACE, MOVE, QOS, REVOKE, DELETE, DETACH, OPERATIONS };
+enum { CREATE, ATTACH, PLACE, MOVE, QOS, REVOKE, DELETE, REISSUE, DETACH, OPERATIONS };
 enum { POWER, CATALOG, SOURCE, TARGET, DEATHS };
 
 static struct ctlfix fix;
 static unsigned char *buffer;
 
-static const char *const names[] = {"create", "attach", "place",  "move",
-                                    "qos",    "revoke", "delete", "detach"};
+static const char *const names[] = {"create", "attach", "place",   "move",  "qos",
+                                    "revoke", "delete", "reissue", "detach"};
 
 static char where[80]; /* of the case under way, for those that fail */
 
@@ -77,6 +77,9 @@ static void begin(struct ctlfix *f, int what)
         break;
     case REVOKE:
         message(&m, SNIC_CONTROL_REVOKE, 0);
+        break;
+    case REISSUE:
+        message(&m, SNIC_CONTROL_REISSUE, 0);
         break;
     case DELETE:
         message(&m, SNIC_CONTROL_DELETE, 2);
@@ -199,6 +202,11 @@ static void prepare(struct ctlfix *f, int what)
     ctlfix_load(f, 0, 0, what == PLACE ? 0 : 30);
     assert_int_equal(ctlfix_settle(f, 20000 * CTLFIX_MS), 0);
     ctlfix_run(f, 20 * CTLFIX_MS);
+    if (what == REISSUE) { /* of a disk that nobody has */
+        ctlfix_client_kill(f, 0);
+        ctlfix_client_start(f, 0);
+        ctlfix_run(f, 20 * CTLFIX_MS);
+    }
     source = 0;
     if (snic_control_find(f->ctl, 1, 0, &it) == 0)
         while (ctlfix_id(f, source) != it.server)
@@ -255,7 +263,7 @@ static void all(int death, uint64_t every, uint64_t seed)
     buffer = aligned_alloc(4096, 8u << 20);
     assert_non_null(buffer);
     for (int what = 0; what < OPERATIONS; what++) {
-        uint64_t stride = what == MOVE || what == PLACE ? every : 1;
+        uint64_t stride = what == MOVE || what == PLACE || what == REISSUE ? every : 1;
         uint64_t n = 0, step = support_turn(stride);
         const char *one_step = getenv("SNIC_CRASH_STEP");
         if (one_step != NULL) {

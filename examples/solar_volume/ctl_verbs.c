@@ -150,6 +150,11 @@ static void revoke(void)
     ask(SNIC_CONTROL_REVOKE);
 }
 
+static void reissue(void)
+{
+    ask(SNIC_CONTROL_REISSUE);
+}
+
 static void qos(void)
 {
     ask(SNIC_CONTROL_SET_QOS);
@@ -252,6 +257,7 @@ static const struct verb verbs[] = {
     {"show", {"name"}, "NAME", "where its segments are", show},
     {"qos", {"name"}, "NAME", "change it (--iops, --bandwidth; 0: none)", qos},
     {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O goes on", move},
+    {"reissue", {"name"}, "NAME", "new leases for a disk whose leases are used up", reissue},
     {"revoke", {"name"}, "NAME", "its client may not write any more", revoke},
 };
 

@@ -110,8 +110,8 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
     if (li.result == SNIC_EBUSY)
         ex_die("disk %s: another client has it (--take fences it)", name);
     if (li.result == SNIC_EOVERFLOW)
-        ex_die("disk %s: its %u leases are used up: it has to be made anew", name,
-               SNIC_CONTROL_LEASE_MAX);
+        ex_die("disk %s: its %u leases are used up (solar_volume ctl reissue gives it new ones)",
+               name, SNIC_CONTROL_LEASE_MAX);
     if (li.result != 0)
         ex_die("disk %s: %s", name, snic_strerror(li.result));
     return 1;

@@ -22,7 +22,8 @@
  *     does; so what the new holder has seen of a segment no older lease changes any more. A holder
  *     whose session is gone, or silent for lease_ns, loses nothing until another one attaches.
  *   Never wraps. A disk has 65535 leases; then attach is refused with SNIC_EOVERFLOW until the disk
- *     is made anew. A segment has 65535 moves in one lease.
+ *     is reissued: copied to a disk of the same name whose leases begin at 1. A segment has 65535
+ *     moves in one lease.
  *   Moves. While a segment moves its I/O goes on but for the last part. What was acknowledged
  * before, between and after is there; what is late is refused at the old place and at the new one.
  *   Thin. A segment is placed when it is asked for first, on the next server in a circle that has
@@ -113,6 +114,7 @@ enum snic_control_type {
     SNIC_CONTROL_REVOKE,   /**< name: the lease is over, nobody has the next one                */
     SNIC_CONTROL_SET_QOS,  /**< name, qos                                                       */
     SNIC_CONTROL_MOVE,     /**< name, segment, server                                           */
+    SNIC_CONTROL_REISSUE,  /**< name: leases are used up: it becomes a disk that has had none  */
     SNIC_CONTROL_DISKS,    /**< value: from; DISK messages, DONE with value: go on there, or 0  */
     SNIC_CONTROL_NODES,    /**< likewise: NODE messages                                         */
     SNIC_CONTROL_SEGMENTS, /**< likewise: name; SEGMENT messages                              */
@@ -138,6 +140,7 @@ enum snic_control_op {
     SNIC_CONTROL_RAISE,    /**< of all segments of the disk: the lease at least that of gen    */
     SNIC_CONTROL_DROP_ALL, /**< delete all segments of the disk                                */
     SNIC_CONTROL_COPY,     /**< get what is newer of a segment from the server at addr         */
+    SNIC_CONTROL_COPY_NEW, /**< fill it from segment `value` there; versions begin anew        */
     SNIC_CONTROL_OP_END
 };
 

@@ -64,6 +64,7 @@ struct control_agent_pull {
     struct snic_segments_block block[SNIC_CONTROL__LIST];
     uint64_t version[SNIC_SEGMENTS_BLOCKS];
     uint64_t segment; /* whose versions these are */
+    uint64_t source;  /* there */
     uint64_t fence;
     uint64_t heard_ns;
     uint32_t gen;
@@ -78,6 +79,7 @@ struct control_agent_pull {
     uint8_t ended; /* nobody wants it any more; it ends when the store is done */
     uint8_t out;   /* the store has the request */
     uint8_t again; /* the store had no room */
+    uint8_t fresh; /* versions begin anew */
     uint8_t due;   /* to connect when the connection before is gone */
     struct snic_net_addr addr;
     unsigned char *body;

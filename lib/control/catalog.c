@@ -213,6 +213,20 @@ int control_put_disk_gone(struct snic_control *c, struct control_disk *d)
                        &d->ts);
 }
 
+/* What recovery found replaced is gone: nothing of it comes back when what replaced it is deleted.
+ */
+int control_put_half_gone(struct snic_control *c)
+{
+    uint64_t ts;
+    if (c->half == 0)
+        return 0;
+    int r = control_put(c, (uint64_t)CONTROL_R_DISK << 56 | c->half, 0, NULL, 0, SNIC_WAL_TOMBSTONE,
+                        &ts);
+    if (r == 0)
+        c->half = 0;
+    return r;
+}
+
 int control_put_seg(struct snic_control *c, struct control_seg *g)
 {
     unsigned char p[SNIC_CONTROL__RECORD];

@@ -12,6 +12,7 @@
  *     desk.c     a session of an operator
  *     op.c       what takes several steps; attach, place
  *     move.c     a segment moves
+ *     reissue.c  a disk gets new leases
  *     agent.c    a block server's end; obey.c what it is told to do; pull.c segments that are
  * copied client.c   a client's end call.c     an operator's end
  *
@@ -108,7 +109,7 @@ struct control_disk {
     uint32_t next;    /* of the same hash, or free */
     uint32_t first;   /* of its segments */
     uint32_t segments;
-    uint32_t pad;
+    uint32_t reissue;  /* an op has it */
     uint64_t grace_ns; /* until then the holder may come back */
     char name[SNIC_CONTROL_NAME];
 };
@@ -161,7 +162,12 @@ struct control_session {
     uint64_t heard_ns;
 };
 
-enum control_op_type { CONTROL_OP_ATTACH = 1, CONTROL_OP_PLACE, CONTROL_OP_MOVE };
+enum control_op_type {
+    CONTROL_OP_ATTACH = 1,
+    CONTROL_OP_PLACE,
+    CONTROL_OP_MOVE,
+    CONTROL_OP_REISSUE
+};
 
 struct control_op {
     uint8_t used;
@@ -180,6 +186,8 @@ struct control_op {
     uint32_t to;
     uint32_t gen;
     uint32_t awaited;
+    uint32_t other;                                /* reissue: the disk before */
+    uint32_t cursor;                               /* reissue: in the table of segments */
     uint64_t await[SNIC_CONTROL_SERVERS_MAX / 64]; /* nodes that have not answered */
     uint64_t segment;
     uint64_t asked_ns; /* a server, last */
@@ -213,7 +221,8 @@ struct snic_control {
     uint32_t disk_free;
     uint32_t seg_free;
     uint32_t op_free;
-    int error; /* of recovery */
+    uint32_t half; /* a disk that another one of its name has replaced; its end was not recorded */
+    int error;     /* of recovery */
     uint8_t opened;
     uint8_t closing;
     uint8_t dead;
@@ -237,6 +246,7 @@ uint64_t control_disk_segments(const struct control_disk *d);
 int control_put_head(struct snic_control *c);
 int control_put_disk(struct snic_control *c, struct control_disk *d);
 int control_put_disk_gone(struct snic_control *c, struct control_disk *d);
+int control_put_half_gone(struct snic_control *c);
 int control_put_seg(struct snic_control *c, struct control_seg *g);
 int control_put_node(struct snic_control *c, struct control_node *n);
 int control_keep(void *ctx, const struct snic_wal_record *r);
@@ -304,6 +314,19 @@ void control_raise(struct snic_control *c, struct control_op *op, struct control
 int control_attach(struct snic_control *c, struct control_session *s, uint32_t tag,
                    struct control_disk *d);
 int control_place(struct snic_control *c, struct control_disk *d, uint64_t segment);
+/* The next server in a circle that has room; NIL. */
+uint32_t control_turn(struct snic_control *c);
+/* Is something under way with the disk? */
+int control_op_of(const struct snic_control *c, const struct control_disk *d);
+/* desk.c */
+int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
+                      const struct snic_control_qos *qos, struct control_disk **out);
+/* reissue.c */
+int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
+                    struct control_disk *old);
+void control_reissue_step(struct snic_control *c, struct control_op *op);
+void control_reissue_answer(struct snic_control *c, struct control_op *op, int status);
+void control_drop_disk(struct snic_control *c, struct control_disk *d);
 /* move.c */
 int control_move(struct snic_control *c, struct control_session *s, uint32_t tag,
                  struct control_disk *d, struct control_seg *g, uint32_t to);

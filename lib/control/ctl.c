@@ -298,6 +298,8 @@ static void control_begin(struct snic_control *c)
     }
     c->incarnation++;
     int r = control_put_head(c);
+    if (r == 0)
+        r = control_put_half_gone(c);
     if (r == 0) {
         c->opened = 1;
         (void)snic_wal_flush(c->wal);
@@ -471,7 +473,9 @@ int snic_control_check(const struct snic_control *c)
         free++;
     for (uint32_t i = 0; i < c->o.ops_max; i++) {
         used += c->ops[i].used;
-        ops[0] += c->ops[i].used && c->ops[i].type == CONTROL_OP_PLACE;
+        ops[0] += c->ops[i].used &&
+                  (c->ops[i].type == CONTROL_OP_PLACE ||
+                   (c->ops[i].type == CONTROL_OP_REISSUE && c->ops[i].seg != SNIC_CONTROL__NIL));
         ops[1] += c->ops[i].used && c->ops[i].type == CONTROL_OP_MOVE;
     }
     for (uint32_t i = 0; i < c->o.segments_max; i++) {

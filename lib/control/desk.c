@@ -6,24 +6,19 @@
 
 #define SNIC_CONTROL__PAGE 16u
 
-static int control_desk_create(struct control_session *s, const struct snic_control_msg *m)
+int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
+                      const struct snic_control_qos *qos, struct control_disk **out)
 {
-    struct snic_control *c = s->c;
     uint32_t vd = c->vd + 1;
-    if (!snic_control_name_ok(m->name) || m->bytes == 0 || m->bytes % SNIC_EBS_BLOCK_BYTES != 0 ||
-        m->bytes > UINT64_C(1) << 52)
-        return SNIC_EINVAL;
-    if (control_disk_named(c, m->name) != NULL)
-        return SNIC_EEXIST;
     if (vd == UINT32_MAX)
         return SNIC_EOVERFLOW;
     struct control_disk *d = control_disk_new(c, vd);
     if (d == NULL)
         return SNIC_ENOSPC;
     c->vd = vd;
-    d->bytes = m->bytes;
-    d->qos = m->qos;
-    memcpy(d->name, m->name, sizeof(d->name));
+    d->bytes = bytes;
+    d->qos = *qos;
+    memcpy(d->name, name, sizeof(d->name));
     int r = control_put_head(c); /* numbers are not used again, whatever becomes of the disk */
     if (r == 0)
         r = control_put_disk(c, d);
@@ -31,23 +26,35 @@ static int control_desk_create(struct control_session *s, const struct snic_cont
         control_disk_free(c, d);
         return r;
     }
-    control_done(s, m->tag, 0, vd);
+    *out = d;
     return 0;
+}
+
+static int control_desk_create(struct control_session *s, const struct snic_control_msg *m)
+{
+    struct control_disk *d;
+    if (!snic_control_name_ok(m->name) || m->bytes == 0 || m->bytes % SNIC_EBS_BLOCK_BYTES != 0 ||
+        m->bytes > UINT64_C(1) << 52)
+        return SNIC_EINVAL;
+    if (control_disk_named(s->c, m->name) != NULL)
+        return SNIC_EEXIST;
+    int r = control_disk_make(s->c, m->name, m->bytes, &m->qos, &d);
+    if (r == 0)
+        control_done(s, m->tag, 0, d->vd);
+    return r;
 }
 
 static int control_desk_delete(struct control_session *s, const struct snic_control_msg *m,
                                struct control_disk *d)
 {
     struct snic_control *c = s->c;
-    if (control_disk_live(c, d))
+    if (control_disk_live(c, d) || d->reissue)
         return SNIC_EBUSY;
     int r = control_put_disk_gone(c, d);
     if (r != 0)
         return r;
     control_op_disk_gone(c, d);
-    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
-        (void)control_command(c, i, NULL, SNIC_CONTROL_DROP_ALL, 0, d->vd, 0, 0, NULL);
-    control_disk_free(c, d);
+    control_drop_disk(c, d);
     control_done(s, m->tag, 0, 0);
     return 0;
 }
@@ -180,6 +187,8 @@ void control_desk_msg(struct control_session *s, struct snic_control_msg *m)
         r = control_attach(s->c, s, m->tag, d);
     else if (m->type == SNIC_CONTROL_SET_QOS)
         r = control_desk_qos(s, m, d);
+    else if (m->type == SNIC_CONTROL_REISSUE)
+        r = control_reissue(s->c, s, m->tag, d);
     else if (m->type == SNIC_CONTROL_MOVE)
         r = control_desk_move(s, m, d);
     else

@@ -158,7 +158,7 @@ int control_move(struct snic_control *c, struct control_session *s, uint32_t tag
                  struct control_disk *d, struct control_seg *g, uint32_t to)
 {
     struct control_node *n = &c->nodes[to];
-    if (g->state != CONTROL_PLACED || g->moving)
+    if (g->state != CONTROL_PLACED || g->moving || d->reissue)
         return SNIC_EBUSY;
     if (g->server == to) {
         control_done(s, tag, 0, g->segment);

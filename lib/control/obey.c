@@ -217,6 +217,7 @@ static int control_agent_next(struct snic_control_agent *a, const struct control
     case SNIC_CONTROL_DROP_ALL:
         return control_agent_sweep_begin(a, k->op, k->tag, k->vd, k->gen);
     case SNIC_CONTROL_COPY:
+    case SNIC_CONTROL_COPY_NEW:
         if (a->slots_used != 0)
             return 0; /* made before it is filled */
         control_agent_pull_begin(a, k);

@@ -82,6 +82,14 @@ void control_op_session_gone(struct snic_control *c, uint32_t session)
             c->ops[i].session = SNIC_CONTROL__NIL;
 }
 
+int control_op_of(const struct snic_control *c, const struct control_disk *d)
+{
+    for (uint32_t i = 0; i < c->o.ops_max; i++)
+        if (c->ops[i].used && c->ops[i].disk == (uint32_t)(d - c->disks))
+            return 1;
+    return 0;
+}
+
 /* ---- Attach ---- */
 
 void control_raise(struct snic_control *c, struct control_op *op, struct control_disk *d)
@@ -114,6 +122,8 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
 {
     struct control_disk old = *d;
     int client = s->role == SNIC_CONTROL_CLIENT;
+    if (d->reissue)
+        return SNIC_EBUSY;
     if (d->lease == SNIC_CONTROL_LEASE_MAX)
         return SNIC_EOVERFLOW;
     struct control_op *op = control_op_new(c, CONTROL_OP_ATTACH, s, tag);
@@ -154,8 +164,7 @@ static void control_attach_answer(struct snic_control *c, struct control_op *op,
 
 /* ---- Place ---- */
 
-/* The next in a circle that has room; NIL. */
-static uint32_t control_turn(struct snic_control *c)
+uint32_t control_turn(struct snic_control *c)
 {
     for (uint32_t i = 1; i <= SNIC_CONTROL_SERVERS_MAX; i++) {
         uint32_t n = (c->turn + i) % SNIC_CONTROL_SERVERS_MAX;
@@ -274,6 +283,8 @@ void control_op_answer(struct snic_control *c, struct control_op *op, uint32_t n
         control_attach_answer(c, op, node, status);
     else if (op->type == CONTROL_OP_PLACE)
         control_place_answer(c, op, status);
+    else if (op->type == CONTROL_OP_REISSUE)
+        control_reissue_answer(c, op, status);
     else
         control_move_step(c, op, status);
 }
@@ -294,7 +305,7 @@ void control_op_node_gone(struct snic_control *c, uint32_t node)
 /* A server that lives and does not do what it is told is as good as gone, and begins anew. */
 static void control_op_late(struct snic_control *c, struct control_op *op)
 {
-    uint64_t most = op->type == CONTROL_OP_MOVE ? SNIC_CONTROL__COPY_NS : SNIC_CONTROL__COMMAND_NS;
+    uint64_t most = op->type >= CONTROL_OP_MOVE ? SNIC_CONTROL__COPY_NS : SNIC_CONTROL__COMMAND_NS;
     if (op->awaited == 0 || control_now(c) - op->asked_ns <= most)
         return;
     for (uint32_t n = 0; n < SNIC_CONTROL_SERVERS_MAX; n++) {
@@ -314,6 +325,8 @@ void control_op_tick(struct snic_control *c)
             control_move_tick(c, op);
         else if (op->used && op->type == CONTROL_OP_PLACE && op->state == CONTROL_MADE)
             control_place_record(c, op);
+        else if (op->used && op->type == CONTROL_OP_REISSUE)
+            control_reissue_step(c, op);
     }
 }
 

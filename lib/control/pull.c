@@ -123,7 +123,7 @@ static void control_agent_pull_ask(struct snic_control_agent *a)
     for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++)
         snic_put_le64(body + 8 * i, p->version[p->first + i]);
     control_msg(&m, SNIC_CONTROL_PULL, 0);
-    m.segment = p->segment;
+    m.segment = p->source;
     m.gen = p->gen;
     m.value = p->first;
     m.body = body;
@@ -150,6 +150,8 @@ static int control_agent_pull_parse(struct control_agent_pull *p, uint32_t size)
         x->kind = b[2];
         x->data_crc = snic_get_le32(b + 4);
         x->wver = snic_get_le64(b + 8);
+        if (p->fresh && x->wver != 0)
+            x->wver = 1; /* older than what any lease will write */
         x->guest_crc = snic_get_le32(b + 16);
         b += SNIC_CONTROL__BLOCK;
         left -= SNIC_CONTROL__BLOCK;
@@ -185,7 +187,7 @@ static void control_agent_pull_msg(void *owner, struct snic_control_msg *m)
         memcpy(p->body, m->body, m->body_size);
         r = control_agent_pull_parse(p, m->body_size);
     }
-    p->fence = m->value;
+    p->fence = p->fresh ? 0 : m->value;
     if (r != 0)
         control_agent_pull_end(a, r);
     else
@@ -226,8 +228,10 @@ void control_agent_pull_begin(struct snic_control_agent *a, const struct control
         control_agent_result(a, a->session, k->tag, r);
         return;
     }
-    if (p->segment != k->segment)
+    if (p->segment != k->segment || k->op == SNIC_CONTROL_COPY_NEW)
         memset(p->version, 0, sizeof(p->version));
+    p->fresh = k->op == SNIC_CONTROL_COPY_NEW;
+    p->source = p->fresh ? k->lba : k->segment;
     p->segment = k->segment;
     p->gen = k->gen;
     p->tag = k->tag;

@@ -192,9 +192,24 @@ void control_found(void *ctx, const struct snic_wal_record *r)
         c->error = e;
 }
 
+/* Of two disks of a name the newer one has been reissued from the other. */
+static void control_recovered_names(struct snic_control *c)
+{
+    for (uint32_t i = 0; i < c->o.disks_max; i++) {
+        struct control_disk *d = &c->disks[i];
+        struct control_disk *same = d->used ? control_disk_named(c, d->name) : d;
+        if (same == d)
+            continue;
+        struct control_disk *old = same->vd < d->vd ? same : d;
+        c->half = old->vd;
+        control_disk_free(c, old); /* its segments are of no list, and are dropped below */
+    }
+}
+
 /* All records are there. */
 int control_recovered(struct snic_control *c)
 {
+    control_recovered_names(c);
     for (uint32_t i = 0; c->error == 0 && i < c->o.segments_max; i++) {
         struct control_seg *g = &c->segs[i];
         if (g->state != CONTROL_PLACED)
