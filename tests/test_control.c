@@ -421,6 +421,110 @@ static void test_control_store_of_another_catalog_is_refused(void **state)
     snic_disk_close(mine);
 }
 
+/* ---- The log behind its back ---- */
+
+static struct forged {
+    int opened;
+    uint64_t durable, ts;
+    struct snic_wal_record disk;
+    unsigned char bytes[512];
+} forged;
+
+static void forged_opened(void *ctx, int result, const struct snic_wal_report *report)
+{
+    (void)ctx;
+    (void)report;
+    assert_int_equal(result, 0);
+    forged.opened = 1;
+}
+
+static void forged_found(void *ctx, const struct snic_wal_record *r)
+{
+    (void)ctx;
+    forged.ts = r->ts > forged.ts ? r->ts : forged.ts;
+    if (r->length > 100 && (uint32_t)r->key.w[0] == 1) { /* disk 1 */
+        forged.disk = *r;
+        memcpy(forged.bytes, r->bytes, r->length);
+    }
+}
+
+static void forged_durable(void *ctx, uint64_t up_to)
+{
+    (void)ctx;
+    forged.durable = up_to;
+}
+
+static void forged_failed(void *ctx, int error)
+{
+    (void)ctx;
+    fail_msg("the log is dead: %d", error);
+}
+
+/* Disk 2 has been reissued from disk 1, and died before that was deleted. */
+static void forge(void)
+{
+    static const struct snic_wal_events ev = {.opened = forged_opened,
+                                              .found = forged_found,
+                                              .durable = forged_durable,
+                                              .failed = forged_failed};
+    struct snic_wal_opts o = {.opts_size = sizeof(o), .record_max = 1024};
+    struct snic_loop *loop;
+    struct snic_io *io;
+    struct snic_wal *w;
+    uint64_t position = 0;
+    memset(&forged, 0, sizeof(forged));
+    o.segment_bytes = 128u << 10;
+    o.batch_bytes = 64u << 10;
+    assert_int_equal(snic_world_loop(fix.world, CTLFIX_CTL, &loop), 0);
+    assert_int_equal(snic_io_mem_open(&io, loop, fix.disk), 0);
+    size_t size = snic_wal_memsize(io, &o);
+    void *mem = support_guard_alloc(size, SNIC_WAL_ALIGN);
+    assert_int_equal(snic_wal_open(&w, mem, size, io, &o, &ev, NULL), 0);
+    while (!forged.opened)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    assert_true(forged.disk.length > 0);
+    forged.disk.bytes = forged.bytes;
+    forged.disk.key.w[0]++;
+    forged.disk.ts = forged.ts + 1;
+    assert_int_equal(snic_wal_append(w, &forged.disk, &position), 0);
+    (void)snic_wal_flush(w);
+    while (forged.durable < position)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    support_guard_free(snic_wal_close(w));
+    snic_io_close(io);
+    snic_loop_close(loop);
+}
+
+static uint32_t disks_now(void)
+{
+    struct snic_control_stats s;
+    snic_control_get_stats(fix.ctl, &s);
+    return s.disks;
+}
+
+static void test_control_disk_that_was_replaced_does_not_come_back(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    assert_int_equal(ctlfix_create(&fix, 1), 0);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_ALL);
+    forge();
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    assert_int_equal(disks_now(), 1);
+    message(&m, SNIC_CONTROL_DISKS, "");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.last.vd, 2);
+    assert_string_equal(fix.last.name, "root");
+    message(&m, SNIC_CONTROL_DELETE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    for (int i = 0; i < 2; i++) {
+        ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+        assert_int_equal(ctlfix_ctl_start(&fix), 0);
+        assert_int_equal(disks_now(), 0);
+    }
+}
+
 static int filled;
 
 static void fill_done(struct snic_segments_req *q)
@@ -494,6 +598,7 @@ int main(int argc, char **argv)
         T(test_control_leases_are_used_up),
         T(test_control_store_of_another_catalog_is_refused),
         T(test_control_without_room_it_waits),
+        T(test_control_disk_that_was_replaced_does_not_come_back),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
