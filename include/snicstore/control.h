@@ -7,7 +7,7 @@
  * Depends on  snicstore/base.h, loop.h, io.h, net.h, wal.h, segments.h, volume.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
  *             except by the net door. The catalog: its log's buffers, 40 bytes per segment that is
- *             placed, 0.3 KiB per disk, 70 KiB per session. A block server's end 2 MiB.
+ *             placed, 0.3 KiB per disk, 70 KiB per session. A block server's end 4 MiB.
  * Threads     The owner thread of the loop.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.

@@ -20,7 +20,7 @@
 
 #include "control/control_priv.h"
 
-#define SNIC_CONTROL__PEERS 2u
+#define SNIC_CONTROL__PEERS 4u
 #define SNIC_CONTROL__SLOTS 16u
 #define SNIC_CONTROL__QUEUE 1024u
 #define SNIC_CONTROL__LIST SNIC_SEGMENTS_LIST_MAX

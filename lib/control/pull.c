@@ -9,6 +9,7 @@
  */
 #include "control/agent_priv.h"
 
+#define SNIC_CONTROL__AGENT_KEEP_NS UINT64_C(1000000000)
 #define SNIC_CONTROL__AGENT_PULL_NS                                                                \
     UINT64_C(5000000000) /* a peer that says nothing for so long is gone */
 
@@ -256,12 +257,12 @@ void control_agent_pull_begin(struct snic_control_agent *a, const struct control
 void control_agent_pull_tick(struct snic_control_agent *a, uint64_t now)
 {
     struct control_agent_pull *p = &a->pull;
-    if (now - p->heard_ns <= SNIC_CONTROL__AGENT_PULL_NS || p->out || p->again)
+    if (p->out || p->again)
         return;
-    if (p->busy && !p->ended)
+    if (p->busy && !p->ended && now - p->heard_ns > SNIC_CONTROL__AGENT_PULL_NS)
         control_agent_pull_end(a, SNIC_ETIMEDOUT);
-    else
-        control_stream_abort(&p->s);
+    else if (!p->busy && now - p->heard_ns > SNIC_CONTROL__AGENT_KEEP_NS)
+        control_stream_abort(&p->s); /* others may want its place there */
 }
 
 void control_agent_pull_init(struct snic_control_agent *a, unsigned char *in, unsigned char *out,
