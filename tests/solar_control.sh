@@ -85,7 +85,8 @@ copy=$!
 i=0 # some of it has arrived
 until [ "$(verb show root 2>/dev/null | grep -c '^segment')" -gt 3 ]; do
     kill -0 $copy 2>/dev/null || break
-    [ $((i += 1)) -le 200 ] || fail "nothing arrives"
+    [ $((i += 1)) -le 600 ] || fail "nothing arrives"
+    sleep 0.05
 done
 # All segments go round until the file stop is there; a move may fail while somebody is dead.
 (while [ ! -e "$work/stop" ]; do
