@@ -36,6 +36,7 @@
 #include "snicstore/wal.h"
 #include "snicstore/segments.h"
 #include "snicstore/volume.h"
+#include "snicstore/control.h"
 #include "snicstore/replica.h"
 #include "snicstore/fs.h"
 #include "snicstore/nvmefslink.h"

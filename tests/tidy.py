@@ -36,6 +36,7 @@ FLOOR = {
     "wal": DOOR + ["io"],
     "segments": DOOR + ["io", "wal"],
     "volume": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments"],
+    "control": DOOR + ["io", "net", "ebs", "solar", "luna", "wal", "segments", "volume"],
     "replica": DOOR + ["io", "net", "ddp", "member", "wal"],
     "fs": DOOR + ["io", "kv", "kvop", "kvfs"],
     "nvmefslink": DOOR + ["dma", "nvmefs"],

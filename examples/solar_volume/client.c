@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A virtual disk as an NBD server. */
+#include "link.h"
 #include "nbd.h"
 #include "volume.h"
 
@@ -12,7 +13,11 @@ static struct {
     const char *server;
     const char *socket;
     const char *local;
+    const char *control;
+    const char *name; /* of the disk; without a catalog its number */
     uint64_t disk;
+    int take;
+    struct snic_control_qos qos;
     uint64_t size;
     uint64_t epoch;
     uint64_t paths;
@@ -22,7 +27,7 @@ static struct {
     const char *metrics;
     enum ex_level level;
 } co = {.server = "127.0.0.1:7000",
-        .disk = 1,
+        .name = "1",
         .epoch = 1,
         .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR),
         .level = EX_INFO};
@@ -47,8 +52,13 @@ static void options(int argc, char **argv)
 {
     static const struct ex_option table[] = {
         {"server", EX_TEXT, &co.server, "ADDR:PORT", "the block server", 0, 0, NULL},
-        {"disk", EX_NUMBER, &co.disk, "N", "the disk's number", 1, UINT32_MAX, NULL},
-        {"size", EX_SIZE, &co.size, "SIZE", "its size", 4096, UINT64_C(1) << 50, NULL},
+        {"control", EX_TEXT, &co.control, "ADDR:PORT",
+         "the catalog, which knows size, lease and servers of the disk", 0, 0, NULL},
+        {"disk", EX_TEXT, &co.name, "NAME", "the disk; without a catalog its number", 0, 0, NULL},
+        {"take", EX_FLAG, &co.take, NULL, "though another client has it, which is fenced", 0, 0,
+         NULL},
+        {"size", EX_SIZE, &co.size, "SIZE", "its size, where no catalog knows it", 4096,
+         UINT64_C(1) << 50, NULL},
         {"epoch", EX_NUMBER, &co.epoch, "N",
          "lease of the disk: higher than any before, where no catalog grants it", 1, 65535, NULL},
         {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
@@ -72,8 +82,20 @@ static void options(int argc, char **argv)
         ex_die("--transport: a client has one of them, solar or luna");
     if (co.paper && (!is_luna() || co.paths > 1))
         ex_die("--paper is of --transport luna, which has one connection then");
-    if (co.size == 0 || co.socket == NULL)
-        ex_die("--size SIZE and --socket PATH are needed");
+    if (co.socket == NULL)
+        ex_die("--socket PATH is needed");
+    if (co.control != NULL) {
+        if (!snic_control_name_ok(co.name))
+            ex_die("--disk: '%s' is no disk's name", co.name);
+        return;
+    }
+    char *rest;
+    co.disk = strtoull(co.name, &rest, 10);
+    if (co.name[0] < '0' || co.name[0] > '9' || *rest != 0 || co.disk == 0 || co.disk > UINT32_MAX)
+        ex_die("--disk: '%s' is no number of a disk, and names need a catalog (--control)",
+               co.name);
+    if (co.size == 0)
+        ex_die("--size SIZE is needed");
     if (co.size % BLOCK_BYTES != 0)
         ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
 }
@@ -165,6 +187,10 @@ static void map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
 {
     uint32_t now = snic_volume_gen((uint32_t)co.epoch, 0);
     (void)ctx;
+    if (co.control != NULL) {
+        link_map(segment, gen);
+        return;
+    }
     int r = gen >= now ? SNIC_ESTALE
                        : snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
     if (r != 0)
@@ -177,18 +203,22 @@ static void lease(void *ctx, uint32_t disk)
 {
     (void)ctx;
     (void)disk;
-    ex_log(EX_ERROR, "another client has the disk's lease: nothing is written any more");
+    if (co.control != NULL)
+        link_lease(); /* says so */
+    else
+        ex_log(EX_ERROR, "another client has the disk's lease: nothing is written any more");
 }
 
 static void suspect(void *ctx, uint32_t server, int is)
 {
+    char number[32];
     (void)ctx;
-    (void)server;
+    snprintf(number, sizeof(number), "block server %" PRIu32, server);
     ex_log(EX_WARNING,
            !is         ? "%s can be reached again"
            : is_luna() ? "no connection to %s stands"
                        : "no path to %s works",
-           co.server);
+           co.control != NULL ? number : co.server);
 }
 
 /* One line in five seconds, whatever their number. */
@@ -219,7 +249,7 @@ static int signals;
 static void stop(void *ctx)
 {
     (void)ctx;
-    if (signals++ == 0)
+    if (signals++ == 0 && cl.nbd != NULL)
         nbd_drain(cl.nbd, drained, NULL);
     else
         snic_loop_stop(cl.loop); /* again: at once */
@@ -231,7 +261,8 @@ static void volume_open(void)
         .map = map, .lease = lease, .suspect = suspect, .slow = slow};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .loop = cl.loop, .net = cl.net};
     struct snic_net_addr server;
-    ex_address("server", co.server, &server);
+    ex_address(co.control != NULL ? "control" : "server",
+               co.control != NULL ? co.control : co.server, &server); /* of the same family */
     if (co.local != NULL)
         ex_address("local", co.local, &o.local);
     else
@@ -241,21 +272,53 @@ static void volume_open(void)
     o.transport = is_luna() ? SNIC_VOLUME_LUNA : SNIC_VOLUME_SOLAR;
     o.flags = co.paper ? SNIC_VOLUME_PAPER : 0;
     o.paths = (uint32_t)co.paths;
-    o.servers_max = 1;
+    o.servers_max = co.control != NULL ? LINK_SERVERS : 1;
     o.disks_max = 1;
     o.chunks_max = (uint32_t)(co.size >> 30) + 1;
     o.disk_blocks_max = snic_max_u64(co.size / BLOCK_BYTES, SNIC_SEGMENTS_BLOCKS);
     size_t size = snic_volume_memsize(&o);
     int r = snic_volume_open(&cl.v, sv_memory(size), size, &o, &ev, NULL);
-    if (r == 0)
+    if (r == 0 && co.control != NULL)
+        link_volume(cl.v);
+    else if (r == 0)
         r = snic_volume_server_add(cl.v, 0, &server);
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = (uint32_t)co.epoch};
     d.vd_id = co.disk;
     d.bytes = co.size;
+    d.bytes_per_second = co.qos.bytes_per_second;
+    d.burst_bytes = co.qos.burst_bytes;
+    d.ios_per_second = co.qos.ios_per_second;
+    d.burst_ios = co.qos.burst_ios;
     if (r == 0)
         r = snic_volume_disk_open(cl.v, 0, &d, &cl.io);
     if (r != 0)
         ex_die("cannot open the disk: %s", snic_strerror(r));
+}
+
+/* 1: the disk's lease is ours. */
+static int catalog(void)
+{
+    struct snic_control_grant g;
+    if (!link_open(cl.loop, cl.net, co.control, co.name, co.take, &g))
+        return 0;
+    co.disk = g.vd;
+    co.epoch = g.lease;
+    co.size = g.bytes;
+    co.qos = g.qos;
+    return 1;
+}
+
+static void end(void)
+{
+    if (cl.v != NULL)
+        free(snic_volume_close(cl.v));
+    if (co.control != NULL)
+        link_close(signals < 2);
+    snic_net_shut(cl.net);
+    if (cl.nbd != NULL)
+        nbd_close(cl.nbd);
+    ex_signals_off();
+    snic_loop_close(cl.loop);
 }
 
 int sv_client(int argc, char **argv)
@@ -266,25 +329,23 @@ int sv_client(int argc, char **argv)
         ex_die("--socket: the path is too long");
     memcpy(at.path, co.socket, strlen(co.socket) + 1);
     cl.loop = ex_loop_open(0);
-    cl.net = sv_net(cl.loop, 64);
+    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64, 256);
+    ex_signals(cl.loop, stop, NULL);
+    if (co.control != NULL && !catalog()) {
+        end();
+        return 0;
+    }
     volume_open();
     cl.nbd = nbd_open(cl.loop, cl.net, &at);
-    char name[32];
-    snprintf(name, sizeof(name), "%" PRIu64, co.disk);
-    if (nbd_export(cl.nbd, name, cl.io) != 0)
+    if (nbd_export(cl.nbd, co.name, cl.io) != 0)
         ex_die("too many disks");
     if (ex_stats_start(&cl.stats, cl.loop, cl.net, "solar_client", co.stats, co.metrics, metrics,
                        NULL) != 0)
         return 1;
-    ex_signals(cl.loop, stop, NULL);
     printf("ready %s\n", co.socket);
     fflush(stdout);
     (void)snic_loop_run(cl.loop);
     ex_stats_stop(cl.stats);
-    free(snic_volume_close(cl.v));
-    snic_net_shut(cl.net);
-    nbd_close(cl.nbd);
-    ex_signals_off();
-    snic_loop_close(cl.loop);
+    end();
     return 0;
 }

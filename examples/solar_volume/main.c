@@ -5,6 +5,15 @@
  *     solar_volume server --listen 127.0.0.1:7000 --store disk.img --store-size 4G --disk 1:1G
  *     solar_volume client --server 127.0.0.1:7000 --disk 1 --size 1G --socket /tmp/nbd.sock
  *     qemu-img info nbd+unix:///?socket=/tmp/nbd.sock
+ *
+ * With a catalog of disks and servers, so that a disk is on several of them:
+ *
+ *     solar_volume ctl serve --listen 127.0.0.1:7100 --catalog catalog.log
+ *     solar_volume server --listen 127.0.0.1:7000 --store a.img --control 127.0.0.1:7100
+ *     solar_volume server --listen 127.0.0.1:7001 --store b.img --control 127.0.0.1:7100
+ *     solar_volume ctl create root 8G
+ *     solar_volume client --control 127.0.0.1:7100 --disk root --socket /tmp/nbd.sock
+ *     solar_volume ctl move root all 2
  */
 #include "volume.h"
 
@@ -45,10 +54,10 @@ int sv_transport(void *set, const char *text)
 
 /* Buffers of a stream are as large as a group of blocks that the store writes at once; of a block
  * server's 64 connections none has to wait for another's. */
-struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets)
+struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams)
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o),
-                                    .conns_max = 256,
+                                    .conns_max = streams,
                                     .recv_size = 65536,
                                     .recv_buffers = 4,
                                     .pool_buffers = 512,
@@ -67,10 +76,11 @@ struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets)
 
 static void usage(FILE *to)
 {
-    fprintf(to, "Usage: solar_volume server|client [OPTION]...\n\n"
+    fprintf(to, "Usage: solar_volume server|client|ctl [OPTION]...\n\n"
                 "  server   blocks of virtual disks, in a store on files or devices\n"
-                "  client   a virtual disk for whoever speaks NBD\n\n"
-                "  solar_volume server --help, solar_volume client --help list the options\n");
+                "  client   a virtual disk for whoever speaks NBD\n"
+                "  ctl      the control plane: catalog of disks and servers\n\n"
+                "  solar_volume server --help, client --help, ctl --help say more\n");
 }
 
 int main(int argc, char **argv)
@@ -79,6 +89,8 @@ int main(int argc, char **argv)
         return sv_server(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "client") == 0)
         return sv_client(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "ctl") == 0)
+        return sv_ctl(argc - 1, argv + 1);
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
     return argc >= 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 }

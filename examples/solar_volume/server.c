@@ -16,6 +16,8 @@ struct sv_disk {
 
 static struct {
     const char *listen;
+    const char *control;
+    const char *peer;
     const char *stores[SV_STORES];
     uint32_t store_count;
     uint64_t store_size;
@@ -34,6 +36,7 @@ static struct {
     struct snic_io *io[SV_STORES];
     struct snic_volume_server *server;
     struct ex_stats *stats;
+    struct snic_control_agent *agent;
     struct snic_segments_req req;
     uint32_t disk; /* whose segments are being made */
     uint64_t segment;
@@ -91,6 +94,12 @@ static void options(int argc, char **argv)
         {"disk", EX_PARSE, NULL, "N:SIZE",
          "have all segments of disk N here, where no catalog says what is where", 0, 0,
          option_disk},
+        {"control", EX_TEXT, &so.control, "ADDR:PORT",
+         "the catalog, which says what is here; the address of --listen is told to clients", 0, 0,
+         NULL},
+        {"peer", EX_TEXT, &so.peer, "ADDR:PORT",
+         "for servers that copy segments from here (TCP; the address of --listen, any port)", 0, 0,
+         NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &so.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
@@ -99,6 +108,8 @@ static void options(int argc, char **argv)
     ex_log_set(so.level, "server");
     if (so.store_count == 0)
         ex_die("--store FILE is needed");
+    if (so.control != NULL && so.disk_count != 0)
+        ex_die("--disk is for servers without --control: there the catalog makes disks");
 }
 
 /* ---- Statistics ---- */
@@ -111,6 +122,10 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     (void)ctx;
     snic_volume_server_get_stats(sv.server, &s);
     snic_segments_inspect(snic_volume_server_store(sv.server), &info);
+    struct snic_control_agent_stats a;
+    memset(&a, 0, sizeof(a));
+    if (sv.agent != NULL)
+        snic_control_agent_get_stats(sv.agent, &a);
     const struct ex_metric all[] = {
         {"epoch", s.srv_epoch, 0},
         {"clients", (uint64_t)s.target.conns + s.luna.conns, 0},
@@ -150,10 +165,59 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"places", info.places, 0},
         {"dup", info.dup, 1},
         {"superseded", info.superseded, 1},
+        {"catalog_number", a.server, 0},
+        {"catalog_ready", a.ready, 0},
+        {"catalog_commands", a.commands, 1},
+        {"copied", a.copied, 1},
+        {"copied_from_here", a.given, 1},
     };
     for (; n < SNIC_COUNTOF(all); n++)
         m[n] = all[n];
     return n;
+}
+
+/* ---- The catalog ---- */
+
+static void registered(void *ctx, int is, uint32_t server)
+{
+    (void)ctx;
+    ex_log(is ? EX_INFO : EX_WARNING,
+           is ? "the catalog has this server, as number %" PRIu32
+              : "the catalog is gone; this is server %" PRIu32,
+           server);
+}
+
+static void refused(void *ctx, int error)
+{
+    const char *text = snic_strerror(error);
+    (void)ctx;
+    if (error == SNIC_EPERM)
+        text = "the store is of another catalog";
+    if (error == SNIC_ESTALE)
+        text = "the catalog is older than what this store has seen of it";
+    if (error == SNIC_EEXIST)
+        text = "the store has segments that no catalog placed here";
+    ex_log(EX_ERROR, "not registered: %s", text);
+}
+
+static void agent_open(const struct snic_net_addr *at)
+{
+    static const struct snic_control_agent_events ev = {.ready = registered, .refused = refused};
+    static const unsigned char any[16];
+    struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
+    ex_address("control", so.control, &o.control);
+    o.store = snic_volume_server_store(sv.server);
+    o.addr = o.listen = *at;
+    o.listen.port = 0;
+    if (so.peer != NULL)
+        ex_address("peer", so.peer, &o.listen);
+    if (memcmp(o.addr.ip, any, sizeof(any)) == 0 || memcmp(o.listen.ip, any, sizeof(any)) == 0)
+        ex_die("--control: clients are told the address of --listen, servers that of --peer, so "
+               "they have to be this machine's");
+    size_t size = snic_control_agent_memsize(&o);
+    int r = snic_control_agent_open(&sv.agent, sv_memory(size), size, &o, &ev, NULL);
+    if (r != 0)
+        ex_die("cannot listen for other servers: %s", snic_strerror(r));
 }
 
 /* ---- Beginning ---- */
@@ -167,6 +231,8 @@ static void ready(void)
     if (snic_volume_server_addr(sv.server, &a) == 0)
         (void)snic_net_addr_format(&a, text, sizeof(text));
     snic_volume_server_get_stats(sv.server, &s);
+    if (so.control != NULL)
+        agent_open(&a);
     if (ex_stats_start(&sv.stats, sv.loop, sv.net, "solar_server", so.stats, so.metrics, metrics,
                        NULL) != 0)
         exit(1);
@@ -232,6 +298,10 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
                report->damaged);
     ex_log(EX_INFO, "%" PRIu32 " segments, %" PRIu64 " blocks from the log", report->segments,
            report->replayed);
+    struct snic_segments_stat stat;
+    if (so.control == NULL &&
+        snic_segments_find(snic_volume_server_store(sv.server), SNIC_CONTROL_META, &stat) == 0)
+        ex_die("the store belongs to a catalog: --control ADDR:PORT is needed");
     create_next();
 }
 
@@ -270,7 +340,7 @@ int sv_server(int argc, char **argv)
     static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
     options(argc, argv);
     sv.loop = ex_loop_open(0);
-    sv.net = sv_net(sv.loop, 8);
+    sv.net = sv_net(sv.loop, 8, 256);
     store_open();
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
     ex_address("listen", so.listen, &o.addr);
@@ -290,6 +360,8 @@ int sv_server(int argc, char **argv)
     (void)snic_loop_run(sv.loop);
     if (sv.ready)
         ex_stats_stop(sv.stats);
+    if (sv.agent != NULL)
+        free(snic_control_agent_close(sv.agent));
     free(snic_volume_server_close(sv.server));
     for (uint32_t i = 0; i < so.store_count; i++)
         snic_io_close(sv.io[i]);

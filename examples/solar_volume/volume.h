@@ -7,6 +7,7 @@
 
 int sv_server(int argc, char **argv);
 int sv_client(int argc, char **argv);
+int sv_ctl(int argc, char **argv);
 
 /* common to server and client: sv.c */
 uint64_t sv_seed(void);       /* of the kernel's random numbers */
@@ -14,6 +15,6 @@ void *sv_memory(size_t size); /* aligned, or exits */
 /* A transport's option: solar or luna (or, for those who serve it, both), as a set of
  * SNIC_VOLUME_SERVES(). */
 int sv_transport(void *set, const char *text);
-struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets);
+struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams);
 
 #endif

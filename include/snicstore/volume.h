@@ -254,6 +254,10 @@ SNIC_API void *snic_volume_close(struct snic_volume *v) SNIC_NONNULL(1);
 SNIC_API SNIC_NODISCARD int snic_volume_server_add(struct snic_volume *v, uint32_t server,
                                                    const struct snic_net_addr *addr)
     SNIC_NONNULL(1, 3);
+/** A server that is known has another address from now on. @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_server_readdress(struct snic_volume *v, uint32_t server,
+                                                         const struct snic_net_addr *addr)
+    SNIC_NONNULL(1, 3);
 
 /** A disk: zero it, set opts_size, sa_epoch, vd_id, bytes. */
 struct snic_volume_disk_opts {

@@ -342,7 +342,8 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
         solar_path_timeout(c, p);
     if (p->state >= SNIC_SOLAR_ALIVE && p->una != p->next_seq &&
         c->now_ns >= solar_path_curious(c, p)) {
-        /* Without a train to ask with it is as if the question was lost: time goes on. */
+        /* Without a train, or a session, it counts as asked: else the timer would be due again at
+           once, and for ever, for only time and the owner can change that. */
         (void)solar_send_probe(c, p, 0);
         p->asked = p->una;
         p->asked_ns = c->now_ns;

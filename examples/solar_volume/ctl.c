@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The control plane: the catalog's process, and what is said to it from the command line. */
+#include "ctl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *listen;
+    const char *catalog;
+    uint64_t size;
+    uint64_t disks;
+    uint64_t segments;
+    uint64_t sessions;
+    uint64_t lease;
+    uint64_t stats;
+    const char *metrics;
+    enum ex_level level;
+    int format;
+} to = {.listen = "127.0.0.1:7100",
+        .size = UINT64_C(64) << 20,
+        .disks = 1024,
+        .segments = 262144,
+        .sessions = 128,
+        .lease = 10,
+        .level = EX_INFO};
+
+static struct {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_io *io;
+    struct snic_control *ctl;
+    struct ex_stats *stats;
+    int ready;
+    int code;
+} ct;
+
+static void options(int argc, char **argv)
+{
+    static const struct ex_option table[] = {
+        {"listen", EX_TEXT, &to.listen, "ADDR:PORT", "for servers, clients, operators (TCP)", 0, 0,
+         NULL},
+        {"catalog", EX_TEXT, &to.catalog, "FILE", "file or device of the catalog", 0, 0, NULL},
+        {"catalog-size", EX_SIZE, &to.size, "SIZE", "of a file that is not there yet (64M)",
+         UINT64_C(4) << 20, UINT64_C(1) << 40, NULL},
+        {"format", EX_FLAG, &to.format, NULL,
+         "begin anew: all disks are gone, and servers of the old catalog refuse this one", 0, 0,
+         NULL},
+        {"disks", EX_NUMBER, &to.disks, "N", "most disks (1024)", 1, 65536, NULL},
+        {"segments", EX_NUMBER, &to.segments, "N", "most segments that are placed (262144)", 1,
+         1u << 28, NULL},
+        {"sessions", EX_NUMBER, &to.sessions, "N", "most connections (128)", 4, 4096, NULL},
+        {"lease", EX_NUMBER, &to.lease, "SECONDS",
+         "a client that is silent so long may be replaced (10)", 4, 3600, NULL},
+        {"stats", EX_NUMBER, &to.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
+        {"metrics", EX_TEXT, &to.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
+        {"log", EX_PARSE, &to.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
+    };
+    ex_options(argc, argv, table, SNIC_COUNTOF(table), "Catalog of virtual disks.");
+    ex_log_set(to.level, "ctl");
+    if (to.catalog == NULL)
+        ex_die("--catalog FILE is needed");
+}
+
+static size_t metrics(void *ctx, struct ex_metric *m)
+{
+    struct snic_control_stats s;
+    size_t n = 0;
+    (void)ctx;
+    snic_control_get_stats(ct.ctl, &s);
+    const struct ex_metric all[] = {
+        {"incarnation", s.incarnation, 0},
+        {"disks", s.disks, 0},
+        {"segments", s.segments, 0},
+        {"servers", s.servers, 0},
+        {"servers_up", s.servers_up, 0},
+        {"sessions", s.sessions, 0},
+        {"under_way", s.ops, 0},
+        {"grants", s.grants, 1},
+        {"lookups", s.lookups, 1},
+        {"placed", s.placed, 1},
+        {"moved", s.moved, 1},
+        {"moves_failed", s.moves_failed, 1},
+        {"refused", s.refused, 1},
+        {"malformed", s.malformed, 1},
+        {"deleted", s.deleted, 1},
+        {"records", s.records, 1},
+        {"overrun", s.overrun, 1},
+    };
+    for (; n < SNIC_COUNTOF(all); n++)
+        m[n] = all[n];
+    return n;
+}
+
+static void opened(void *ctx, int result, const struct snic_wal_report *report)
+{
+    struct snic_control_stats s;
+    struct snic_net_addr a;
+    char text[160] = "";
+    (void)ctx;
+    if (result != 0) {
+        ex_log(EX_ERROR, "cannot serve (%s, catalog %s%s): %s", to.listen, to.catalog,
+               report->verdict == SNIC_WAL_CORRUPT ? ", whose log has a gap" : "",
+               snic_strerror(result));
+        ct.code = 1;
+        snic_loop_stop(ct.loop);
+        return;
+    }
+    ct.ready = 1;
+    snic_control_get_stats(ct.ctl, &s);
+    ex_log(EX_INFO, "%" PRIu32 " disks, %" PRIu32 " segments on %" PRIu32 " servers", s.disks,
+           s.segments, s.servers);
+    if (ex_stats_start(&ct.stats, ct.loop, ct.net, "solar_ctl", to.stats, to.metrics, metrics,
+                       NULL) != 0)
+        exit(1);
+    if (snic_control_addr(ct.ctl, &a) == 0)
+        (void)snic_net_addr_format(&a, text, sizeof(text));
+    printf("ready %s incarnation %" PRIu64 "\n", text, s.incarnation);
+    fflush(stdout);
+}
+
+static void failed(void *ctx, int error)
+{
+    (void)ctx;
+    ex_log(EX_ERROR, "the catalog's device is dead: %s", snic_strerror(error));
+    ct.code = 1;
+    snic_loop_stop(ct.loop);
+}
+
+static void event(void *ctx, const struct snic_control_event *e)
+{
+    (void)ctx;
+    switch ((enum snic_control_what)e->what) {
+    case SNIC_CONTROL_SERVER_UP:
+        ex_log(EX_INFO, "server %" PRIu32 " is here, with %" PRIu64 " segments", e->server,
+               e->value);
+        break;
+    case SNIC_CONTROL_SERVER_DOWN:
+        ex_log(EX_WARNING, "server %" PRIu32 " is gone", e->server);
+        break;
+    case SNIC_CONTROL_SERVER_REFUSED:
+        ex_log(EX_ERROR, "a server is refused: %s", snic_strerror(e->error));
+        break;
+    case SNIC_CONTROL_SERVER_LACKS:
+        ex_log(EX_ERROR, "server %" PRIu32 " lacks %" PRIu64 " segments that it should have",
+               e->server, e->value);
+        break;
+    case SNIC_CONTROL_GRANTED:
+        ex_log(EX_INFO, "disk %" PRIu32 ": lease %" PRIu64 " is granted", e->vd, e->value);
+        break;
+    case SNIC_CONTROL_ENDED:
+        ex_log(EX_INFO, "disk %" PRIu32 ": its holder is gone%s%s", e->vd,
+               e->error != 0 ? ": " : "", e->error != 0 ? snic_strerror(e->error) : "");
+        break;
+    case SNIC_CONTROL_MOVED:
+        ex_log(EX_DEBUG, "disk %" PRIu32 ": segment %" PRIu64 " is at server %" PRIu32, e->vd,
+               e->value, e->server);
+        break;
+    case SNIC_CONTROL_MOVE_FAILED:
+        ex_log(EX_WARNING, "disk %" PRIu32 ": segment %" PRIu64 " stays: %s", e->vd, e->value,
+               snic_strerror(e->error));
+        break;
+    case SNIC_CONTROL_NO_PLACE:
+        ex_log(EX_WARNING, "disk %" PRIu32 ": no server has room for segment %" PRIu64, e->vd,
+               e->value);
+        break;
+    }
+}
+
+static void stop(void *ctx)
+{
+    (void)ctx;
+    snic_loop_stop(ct.loop);
+}
+
+static void catalog_open(void)
+{
+    struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = to.catalog};
+    int os_error = 0;
+    o.flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK;
+    int r = ex_io_open(&ct.io, ct.loop, &o, &os_error);
+    if (r == SNIC_ENOENT) {
+        o.flags |= SNIC_IO_OPEN_CREATE;
+        o.size = to.size;
+        r = ex_io_open(&ct.io, ct.loop, &o, &os_error);
+    }
+    if (r != 0)
+        ex_die("%s: %s%s%s", to.catalog, snic_strerror(r), os_error != 0 ? ": " : "",
+               os_error != 0 ? strerror(os_error) : "");
+}
+
+int ctl_serve(int argc, char **argv)
+{
+    static const struct snic_control_events ev = {
+        .opened = opened, .failed = failed, .event = event};
+    options(argc, argv);
+    ct.loop = ex_loop_open(0);
+    ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + 8);
+    catalog_open();
+    struct snic_control_opts o = {.opts_size = sizeof(o), .loop = ct.loop, .net = ct.net};
+    ex_address("listen", to.listen, &o.addr);
+    o.flags = to.format ? SNIC_WAL_FORMAT : SNIC_WAL_CREATE;
+    o.io = ct.io;
+    o.disks_max = (uint32_t)to.disks;
+    o.segments_max = (uint32_t)to.segments;
+    o.sessions_max = (uint32_t)to.sessions;
+    o.lease_ns = to.lease * UINT64_C(1000000000);
+    o.uuid[0] = sv_seed();
+    o.uuid[1] = sv_seed() | 1;
+    size_t size = snic_control_memsize(&o);
+    int r = snic_control_open(&ct.ctl, sv_memory(size), size, &o, &ev, NULL);
+    if (r != 0)
+        ex_die("cannot open the catalog: %s", snic_strerror(r));
+    ex_signals(ct.loop, stop, NULL);
+    (void)snic_loop_run(ct.loop);
+    if (ct.ready)
+        ex_stats_stop(ct.stats);
+    free(snic_control_close(ct.ctl));
+    snic_io_close(ct.io);
+    snic_net_shut(ct.net);
+    ex_signals_off();
+    snic_loop_close(ct.loop);
+    return ct.code;
+}
+
+static void usage(FILE *out)
+{
+    fprintf(out, "Usage: solar_volume ctl VERB [ARGUMENT]... [OPTION]...\n\n"
+                 "  serve                          the catalog's process\n");
+    ctl_verbs_help(out);
+    fprintf(out, "\n  solar_volume ctl VERB --help lists a verb's options\n");
+}
+
+int sv_ctl(int argc, char **argv)
+{
+    int code = 0;
+    if (argc >= 2 && strcmp(argv[1], "serve") == 0)
+        return ctl_serve(argc - 1, argv + 1);
+    if (argc >= 2 && ctl_verb(argv[1], argc - 1, argv + 1, &code))
+        return code;
+    usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
+    return argc >= 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A client's link to the catalog: the lease of its disk, and where its segments are. */
+#include "link.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static struct {
+    struct snic_loop *loop;
+    struct snic_control_client *c;
+    struct snic_control_grant grant;
+    struct snic_timer patience;
+    const char *control;
+    const char *name;
+    int granted; /* 1: an answer came */
+    int result;
+    int up;
+    uint64_t wanting_ns;
+} li;
+
+static void granted(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g)
+{
+    (void)ctx;
+    (void)disk;
+    li.granted = 1;
+    li.result = result;
+    li.grant = *g;
+    snic_loop_stop(li.loop);
+}
+
+static void lost(void *ctx, uint32_t disk, int reason)
+{
+    (void)ctx;
+    (void)disk;
+    ex_log(EX_ERROR,
+           reason == SNIC_ENOENT
+               ? "disk %s has been deleted"
+               : "another client has the lease of disk %s, or it was revoked: nothing is written "
+                 "any more",
+           li.name);
+}
+
+static void qos(void *ctx, uint32_t disk, const struct snic_control_qos *q)
+{
+    (void)ctx;
+    (void)disk;
+    ex_log(EX_INFO,
+           "disk %s: at most %" PRIu64 " I/Os and %" PRIu64 " bytes a second (0: no limit)",
+           li.name, q->ios_per_second, q->bytes_per_second);
+}
+
+/* One line in five seconds. */
+static void wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
+{
+    uint64_t now = snic_loop_now(li.loop);
+    (void)ctx;
+    (void)disk;
+    if (now < li.wanting_ns)
+        return;
+    li.wanting_ns = now + UINT64_C(5000000000);
+    ex_log(EX_WARNING, "segment %" PRIu64 " of disk %s cannot be had: %s; it waits", segment,
+           li.name, snic_strerror(error));
+}
+
+static void up(void *ctx, int is)
+{
+    (void)ctx;
+    if (li.up != is)
+        ex_log(is ? EX_INFO : EX_WARNING,
+               is ? "the catalog at %s is here"
+                  : "the catalog at %s is "
+                    "gone",
+               li.control);
+    li.up = is;
+}
+
+static void patience(struct snic_timer *t, uint64_t now)
+{
+    (void)t;
+    (void)now;
+    if (!li.up)
+        ex_log(EX_WARNING, "no catalog at %s yet", li.control);
+}
+
+int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,
+              int take, struct snic_control_grant *out)
+{
+    static const struct snic_control_client_events ev = {
+        .granted = granted, .lost = lost, .qos = qos, .wanting = wanting, .link = up};
+    struct snic_control_client_opts o = {.opts_size = sizeof(o), .loop = loop, .net = net};
+    ex_address("control", control, &o.control);
+    o.disks_max = 1;
+    o.servers_max = LINK_SERVERS;
+    li.loop = loop;
+    li.control = control;
+    li.name = name;
+    size_t size = snic_control_client_memsize(&o);
+    int r = snic_control_client_open(&li.c, sv_memory(size), size, &o, &ev, NULL);
+    if (r == 0)
+        r = snic_control_client_attach(li.c, 0, name, take ? SNIC_CONTROL_TAKE : 0);
+    if (r != 0)
+        ex_die("disk '%s': %s", name, snic_strerror(r));
+    snic_timer_init(&li.patience, patience);
+    snic_loop_arm(loop, &li.patience, snic_loop_now(loop) + UINT64_C(2000000000));
+    (void)snic_loop_run(loop); /* or a signal */
+    snic_loop_cancel(loop, &li.patience);
+    *out = li.grant;
+    if (!li.granted)
+        return 0;
+    if (li.result == SNIC_EBUSY)
+        ex_die("disk %s: another client has it (--take fences it)", name);
+    if (li.result == SNIC_EOVERFLOW)
+        ex_die("disk %s: its %u leases are used up (solar_volume ctl reissue gives it new ones)",
+               name, SNIC_CONTROL_LEASE_MAX);
+    if (li.result != 0)
+        ex_die("disk %s: %s", name, snic_strerror(li.result));
+    return 1;
+}
+
+void link_volume(struct snic_volume *v)
+{
+    snic_control_client_volume(li.c, v);
+}
+
+void link_map(uint64_t segment, uint32_t gen)
+{
+    snic_control_client_map(li.c, 0, segment, gen);
+}
+
+void link_lease(void)
+{
+    snic_control_client_lease(li.c, 0);
+}
+
+void link_close(int orderly)
+{
+    if (orderly)
+        snic_control_client_detach(li.c, 0);
+    snic_control_client_volume(li.c, NULL);
+    free(snic_control_client_close(li.c));
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/control.h
+ * The control plane of virtual disks: who has which disk, and where its segments are. A catalog,
+ * owned by one process; the ends of block servers and of clients; and a caller, for operators.
+ *
+ * Depends on  snicstore/base.h, loop.h, io.h, net.h, wal.h, segments.h, volume.h.
+ * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
+ *             except by the net door. The catalog: its log's buffers, 40 bytes per segment that is
+ *             placed, 0.3 KiB per disk, 70 KiB per session. A block server's end 4 MiB.
+ * Threads     The owner thread of the loop.
+ * Progress    No call blocks but close, which runs the loop.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       nanoseconds; bytes; segments of 2 MiB.
+ * Input       What comes from the network and the catalog's device is hostile.
+ *
+ * Promises
+ *   Durable. Whatever the catalog has told anybody survives power loss: no byte leaves before all
+ *     that had been decided when it was made is durable.
+ *   One writer. A lease (sa_epoch) is granted to one client. It is granted when every block server
+ *     that can be reached refuses the leases before it, and a segment is told only when its server
+ *     does; so what the new holder has seen of a segment no older lease changes any more. A holder
+ *     whose session is gone, or silent for lease_ns, loses nothing until another one attaches.
+ *   Never wraps. A disk has 65535 leases; then attach is refused with SNIC_EOVERFLOW until the disk
+ *     is reissued: copied to a disk of the same name whose leases begin at 1. A segment has 65535
+ *     moves in one lease.
+ *   Moves. While a segment moves its I/O goes on but for the last part. What was acknowledged
+ * before, between and after is there; what is late is refused at the old place and at the new one.
+ *   Thin. A segment is placed when it is asked for first, on the next server in a circle that has
+ *     free places.
+ *
+ * How a segment moves from A to B: B makes it, hidden, and copies all blocks with their versions
+ * from A, while A is written on. A higher generation is recorded, and set at A, which from then on
+ * refuses the one that clients know; they ask, and wait. B copies what is newer. The new place is
+ * recorded, told, and the segment at A deleted. Until it is recorded the segment is at A: if
+ * anything fails, or the catalog's process dies, clients are told A with the new generation, and
+ * what B has is deleted. Nobody knows B before, so what it has does no harm.
+ *
+ * Deletions need no record: a server that registers says what it has, and is told what to keep and
+ * from which generation on. A server belongs to the catalog it registered with first, and refuses
+ * another one, and an older state of its own; segments of disks that the catalog never made are
+ * left alone.
+ *
+ * Not here. Nobody is authenticated: the control network is trusted as the disks' without AUTH is.
+ * The catalog is one process; while it is down, I/O goes on where the map is known. A segment is on
+ * one server: when that is lost, so is the segment.
+ */
+#ifndef SNIC_CONTROL_H
+#define SNIC_CONTROL_H
+
+#include "snicstore/base.h"
+#include "snicstore/io.h"
+#include "snicstore/loop.h"
+#include "snicstore/net.h"
+#include "snicstore/segments.h"
+#include "snicstore/volume.h"
+#include "snicstore/wal.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Alignment of all memory given here, in bytes. */
+#define SNIC_CONTROL_ALIGN SNIC_CACHELINE
+/** Of the protocol. */
+#define SNIC_CONTROL_VERSION 1u
+/** Most bytes of a name, the end included: letters, digits, '.', '_', '-'. */
+#define SNIC_CONTROL_NAME 64u
+/** Most items of a message. */
+#define SNIC_CONTROL_ITEMS 64u
+/** Most servers. */
+#define SNIC_CONTROL_SERVERS_MAX 256u
+/** The segment of a server's store that is the control plane's: whose it is. */
+#define SNIC_CONTROL_META (UINT64_MAX - 1)
+/** The last lease of a disk. */
+#define SNIC_CONTROL_LEASE_MAX 65535u
+
+/** How a disk's segment is called in the servers' stores. [any] */
+static inline uint64_t snic_control_seg_id(uint32_t vd, uint64_t segment)
+{
+    return (uint64_t)vd << 32 | (segment & UINT32_MAX);
+}
+
+/* ---- What is said ---- */
+
+enum snic_control_type {
+    SNIC_CONTROL_HELLO = 1, /**< the first: role; a server: server, uuid, addr, peer           */
+    SNIC_CONTROL_WELCOME,   /**< uuid, incarnation, server                                     */
+    SNIC_CONTROL_DONE,      /**< the end of the request `tag`: status, value                   */
+    SNIC_CONTROL_PING,      /**< bytes: free places, value: all                                */
+    SNIC_CONTROL_PONG,
+    /* client */
+    SNIC_CONTROL_ATTACH, /**< name, flags: SNIC_CONTROL_TAKE                                   */
+    SNIC_CONTROL_RESUME, /**< vd, lease                                                        */
+    SNIC_CONTROL_GRANT,  /**< to both: status, name, vd, lease, bytes, qos                     */
+    SNIC_CONTROL_DETACH, /**< vd, lease                                                        */
+    SNIC_CONTROL_LOOKUP, /**< vd, lease, items: segment, gen: nothing older is wanted          */
+    SNIC_CONTROL_MAP,    /**< vd, items: segment, server, gen, status; asked for or not        */
+    SNIC_CONTROL_SERVER, /**< server, addr: before any map names it                            */
+    SNIC_CONTROL_QOS,    /**< vd, qos: it has changed                                          */
+    SNIC_CONTROL_LOST,   /**< vd, lease, status: this lease is over                            */
+    /* block server */
+    SNIC_CONTROL_CLAIM,   /**< items: id, gen of what is in the store; flags: 1 the last        */
+    SNIC_CONTROL_VERDICT, /**< items: the same, status: 0 keep, from gen on; or SNIC_ENOENT    */
+    SNIC_CONTROL_READY,   /**< bytes, value as PING: all verdicts are carried out              */
+    SNIC_CONTROL_COMMAND, /**< op, segment: id, vd, value: lba, gen, addr                      */
+    SNIC_CONTROL_RESULT,  /**< of the command `tag`: status, bytes, value as PING              */
+    /* between servers */
+    SNIC_CONTROL_PULL,   /**< segment: id, gen, value: first block; body: versions it has      */
+    SNIC_CONTROL_BLOCKS, /**< status, value: fence; body: what is newer                        */
+    /* operator */
+    SNIC_CONTROL_CREATE,   /**< name, bytes, qos                                                */
+    SNIC_CONTROL_DELETE,   /**< name                                                            */
+    SNIC_CONTROL_REVOKE,   /**< name: the lease is over, nobody has the next one                */
+    SNIC_CONTROL_SET_QOS,  /**< name, qos                                                       */
+    SNIC_CONTROL_MOVE,     /**< name, segment, server                                           */
+    SNIC_CONTROL_REISSUE,  /**< name: leases are used up: it becomes a disk that has had none  */
+    SNIC_CONTROL_DISKS,    /**< value: from; DISK messages, DONE with value: go on there, or 0  */
+    SNIC_CONTROL_NODES,    /**< likewise: NODE messages                                         */
+    SNIC_CONTROL_SEGMENTS, /**< likewise: name; SEGMENT messages                              */
+    SNIC_CONTROL_DISK,     /**< name, vd, lease, flags: 1 held, bytes, qos, value: segments     */
+    SNIC_CONTROL_NODE,     /**< server, addr, peer, flags: 1 up, bytes, value as PING, segment:
+                                how many the catalog has there                                  */
+    SNIC_CONTROL_SEGMENT,  /**< vd, items: segment, server, gen, status: 1 moves                */
+    SNIC_CONTROL_TYPE_END
+};
+
+enum snic_control_role {
+    SNIC_CONTROL_CLIENT = 1,
+    SNIC_CONTROL_STORE,
+    SNIC_CONTROL_OPERATOR,
+    SNIC_CONTROL_PEER
+};
+
+/** What a block server is told to do. */
+enum snic_control_op {
+    SNIC_CONTROL_MAKE = 1, /**< a segment, with `gen`                                          */
+    SNIC_CONTROL_DROP,     /**< delete a segment; not there: well                              */
+    SNIC_CONTROL_GEN,      /**< its generation                                                 */
+    SNIC_CONTROL_RAISE,    /**< of all segments of the disk: the lease at least that of gen    */
+    SNIC_CONTROL_DROP_ALL, /**< delete all segments of the disk                                */
+    SNIC_CONTROL_COPY,     /**< get what is newer of a segment from the server at addr         */
+    SNIC_CONTROL_COPY_NEW, /**< fill it from segment `value` there; versions begin anew        */
+    SNIC_CONTROL_OP_END
+};
+
+/** ATTACH: though another has it. */
+#define SNIC_CONTROL_TAKE (1u << 0)
+
+struct snic_control_qos {
+    uint64_t bytes_per_second; /**< 0: none */
+    uint64_t burst_bytes;
+    uint64_t ios_per_second; /**< 0: none */
+    uint64_t burst_ios;
+};
+
+struct snic_control_item {
+    uint64_t segment; /**< its number in the disk, or CLAIM, VERDICT: its id                   */
+    uint32_t gen;
+    uint32_t server;
+    int32_t status;
+    uint32_t pad;
+};
+
+/** A message as plain data; fields that a type does not have are zero. */
+struct snic_control_msg {
+    uint8_t type; /**< enum snic_control_type */
+    uint8_t role;
+    uint8_t op;
+    uint8_t flags;
+    uint32_t tag; /**< the asker's                                                             */
+    int32_t status;
+    uint32_t vd;
+    uint32_t lease;
+    uint32_t gen;
+    uint32_t server;
+    uint32_t count;
+    uint64_t segment;
+    uint64_t bytes;
+    uint64_t value;
+    uint64_t incarnation;
+    uint64_t uuid[2];
+    struct snic_control_qos qos;
+    struct snic_net_addr addr;
+    struct snic_net_addr peer;
+    char name[SNIC_CONTROL_NAME];
+    struct snic_control_item item[SNIC_CONTROL_ITEMS];
+    const unsigned char *body; /**< PULL, BLOCKS: in the bytes that were decoded               */
+    uint32_t body_size;
+    uint32_t pad;
+};
+
+/** Bytes before a message's own; most bytes of one without and with blocks. */
+#define SNIC_CONTROL_HEAD 16u
+#define SNIC_CONTROL_SMALL 4096u
+#define SNIC_CONTROL_LARGE (SNIC_CONTROL_SMALL + 64u * (32u + 4096u))
+
+/**
+ * Write a message. [any]
+ * @return its bytes; SNIC_EINVAL type, count or name; SNIC_ENOSPC @p size small
+ */
+SNIC_API int snic_control_put(unsigned char *out, uint32_t size, const struct snic_control_msg *m)
+    SNIC_NONNULL(1, 3);
+/**
+ * Read one from the beginning of @p in. [any]
+ * @return its bytes; 0 more are needed; SNIC_EPROTO none of these; SNIC_EVERSION another protocol;
+ *         SNIC_ECORRUPT checksum; SNIC_EMSGSIZE longer than @p most
+ */
+SNIC_API int snic_control_get(struct snic_control_msg *m, const unsigned char *in, uint32_t size,
+                              uint32_t most) SNIC_NONNULL(1, 2);
+/** 1: may be a disk's name. [any] */
+SNIC_API int snic_control_name_ok(const char *name) SNIC_NONNULL(1);
+
+/* ---- The catalog ---- */
+
+struct snic_control;
+
+/** Zero it, set opts_size, loop, net, addr, io; another that is 0 has its default. */
+struct snic_control_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< SNIC_WAL_CREATE, SNIC_WAL_FORMAT                                      */
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_net_addr addr; /**< a stream's; port 0: any                                    */
+    struct snic_io *io;        /**< of the catalog; nobody else writes there                   */
+    uint32_t disks_max;        /**< default 256, at most 65536                                 */
+    uint32_t segments_max;     /**< default 65536, at most 2^28                                */
+    uint32_t sessions_max;     /**< default 64, at most 4096                                   */
+    uint32_t ops_max;          /**< under way, default 256, at most 32768                      */
+    uint64_t lease_ns;         /**< a holder is gone when silent so long; default 10 s         */
+    uint64_t server_ns;        /**< a server is; default 3 s                                   */
+    uint64_t uuid[2];          /**< format: names the catalog; must not be 0                   */
+};
+
+enum snic_control_what {
+    SNIC_CONTROL_SERVER_UP = 1, /**< server                                                    */
+    SNIC_CONTROL_SERVER_DOWN,
+    SNIC_CONTROL_SERVER_REFUSED, /**< it belongs to another catalog, or there is no room       */
+    SNIC_CONTROL_SERVER_LACKS,   /**< value: segments that should be there, and are not        */
+    SNIC_CONTROL_GRANTED,        /**< vd, value: lease                                         */
+    SNIC_CONTROL_ENDED,          /**< vd: the holder detached, went away, or lost it           */
+    SNIC_CONTROL_MOVED,          /**< vd, value: segment, server                               */
+    SNIC_CONTROL_MOVE_FAILED,    /**< likewise, error                                          */
+    SNIC_CONTROL_NO_PLACE        /**< vd, value: segment: no server has a free place           */
+};
+
+struct snic_control_event {
+    uint32_t what; /**< enum snic_control_what */
+    uint32_t server;
+    uint32_t vd;
+    int32_t error;
+    uint64_t value;
+};
+
+struct snic_control_events {
+    /** It serves, or why not: errors of snic_wal_open(), of listening; SNIC_ECORRUPT a gap in the
+     * log, or records that cannot be; SNIC_ENOSPC more disks or segments than the options say.
+     * After an error only close is allowed. Must not be NULL. */
+    void (*opened)(void *ctx, int result, const struct snic_wal_report *report);
+    /** The catalog's device is dead; nothing is decided any more. May be NULL. */
+    void (*failed)(void *ctx, int error);
+    /** For logs. May be NULL. */
+    void (*event)(void *ctx, const struct snic_control_event *e);
+};
+
+/** Bytes snic_control_open() needs for @p o; 0: invalid. [any] */
+SNIC_API size_t snic_control_memsize(const struct snic_control_opts *o) SNIC_NONNULL(1);
+/**
+ * Begin to open the catalog and to serve; opened() tells. [owner]
+ * @param e copied
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small; errors of snic_wal_open()
+ */
+SNIC_API SNIC_NODISCARD int snic_control_open(struct snic_control **out, void *mem, size_t size,
+                                              const struct snic_control_opts *o,
+                                              const struct snic_control_events *e, void *ctx)
+    SNIC_NONNULL(1, 2, 4, 5);
+/** End all sessions, run the loop until all is silent. @return the memory [owner] */
+SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
+/** Where it listens. @return 0; SNIC_EBUSY not opened [owner] */
+SNIC_API SNIC_NODISCARD int snic_control_addr(const struct snic_control *c,
+                                              struct snic_net_addr *out) SNIC_NONNULL(1, 2);
+
+struct snic_control_stats {
+    uint32_t disks;
+    uint32_t segments;
+    uint32_t servers; /**< known                                                               */
+    uint32_t servers_up;
+    uint32_t sessions;
+    uint32_t ops; /**< under way                                                               */
+    uint64_t incarnation;
+    uint64_t grants;
+    uint64_t lookups; /**< segments                                                            */
+    uint64_t placed;
+    uint64_t moved;
+    uint64_t moves_failed;
+    uint64_t refused;   /**< requests                                                          */
+    uint64_t malformed; /**< sessions ended by what was not understood                         */
+    uint64_t deleted;   /**< verdicts                                                          */
+    uint64_t records;   /**< appended                                                          */
+    uint64_t overrun;   /**< sessions ended since they did not read                            */
+};
+/** [owner] */
+SNIC_API void snic_control_get_stats(const struct snic_control *c, struct snic_control_stats *out)
+    SNIC_NONNULL(1, 2);
+/** Where the catalog has a segment: item as in MAP. @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_control_find(const struct snic_control *c, uint32_t vd,
+                                              uint64_t segment, struct snic_control_item *out)
+    SNIC_NONNULL(1, 4);
+/** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+SNIC_API int snic_control_check(const struct snic_control *c) SNIC_NONNULL(1);
+
+/* ---- A block server's end ---- */
+
+struct snic_control_agent;
+
+/** Zero it, set opts_size, loop, net, control, listen, addr, store. */
+struct snic_control_agent_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< 0                                                                     */
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_segments *store;  /**< opened; lives longer                                    */
+    struct snic_net_addr control; /**< the catalog's                                           */
+    struct snic_net_addr addr;    /**< where the server receives blocks, as clients reach it   */
+    struct snic_net_addr listen;  /**< for other servers, that copy from here; port 0: any     */
+    uint64_t ping_ns;             /**< default 500 ms                                          */
+    uint64_t retry_ns;            /**< to connect again; default 100 ms                        */
+};
+
+struct snic_control_agent_events {
+    /** It is registered, and all it has is confirmed (1), or it is not any more (0). */
+    void (*ready)(void *ctx, int is, uint32_t server);
+    /** The store belongs to another catalog, or to a later state of this one (SNIC_EPERM,
+     * SNIC_ESTALE), the catalog refuses, or the store fails; it is tried again. */
+    void (*refused)(void *ctx, int error);
+};
+
+/** Bytes snic_control_agent_open() needs. [any] */
+SNIC_API size_t snic_control_agent_memsize(const struct snic_control_agent_opts *o) SNIC_NONNULL(1);
+/**
+ * Listen for other servers, and register, again and again. [owner]
+ * @param e copied; its members may be NULL
+ * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small; errors of snic_net_listen()
+ */
+SNIC_API SNIC_NODISCARD int snic_control_agent_open(struct snic_control_agent **out, void *mem,
+                                                    size_t size,
+                                                    const struct snic_control_agent_opts *o,
+                                                    const struct snic_control_agent_events *e,
+                                                    void *ctx) SNIC_NONNULL(1, 2, 4, 5);
+/** Before the store is closed. Runs the loop. @return the memory [owner] */
+SNIC_API void *snic_control_agent_close(struct snic_control_agent *a) SNIC_NONNULL(1);
+
+struct snic_control_agent_stats {
+    uint32_t server; /**< its number; 0: not known yet                                         */
+    uint32_t ready;
+    uint64_t commands;
+    uint64_t failed;
+    uint64_t claimed;
+    uint64_t deleted; /**< by verdict                                                          */
+    uint64_t copied;  /**< blocks that came                                                    */
+    uint64_t given;   /**< blocks that other servers got                                       */
+};
+/** [owner] */
+SNIC_API void snic_control_agent_get_stats(const struct snic_control_agent *a,
+                                           struct snic_control_agent_stats *out) SNIC_NONNULL(1, 2);
+
+/* ---- A client's end ---- */
+
+struct snic_control_client;
+
+/** Zero it, set opts_size, loop, net, control; another that is 0 has its default. */
+struct snic_control_client_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< 0                                                                     */
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_net_addr control;
+    uint32_t disks_max;   /**< default 4, at most 64                                           */
+    uint32_t servers_max; /**< as the volume's; default 4                                      */
+    uint32_t lookups_max; /**< at least the volume's rpcs_max + disks_max; default 2048        */
+    uint32_t pad;
+    uint64_t ping_ns;  /**< default 1 s                                                        */
+    uint64_t retry_ns; /**< to ask again; default 50 ms                                        */
+};
+
+struct snic_control_grant {
+    uint32_t vd;
+    uint32_t lease;
+    uint64_t bytes;
+    struct snic_control_qos qos;
+};
+
+struct snic_control_client_events {
+    /** What became of an attach: 0; SNIC_ENOENT no such disk; SNIC_EBUSY another has it;
+     * SNIC_EOVERFLOW its leases are used up; SNIC_EAGAIN; others. Must not be NULL. */
+    void (*granted)(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g);
+    /** The lease is another's, or revoked (SNIC_ESTALE), the disk deleted (SNIC_ENOENT): the
+     * volume has been told. */
+    void (*lost)(void *ctx, uint32_t disk, int reason);
+    /** The volume has been told. */
+    void (*qos)(void *ctx, uint32_t disk, const struct snic_control_qos *q);
+    /** A segment is asked for in vain (SNIC_ENOSPC no server has room, or it is one more than
+     * servers_max); it is asked for again. */
+    void (*wanting)(void *ctx, uint32_t disk, uint64_t segment, int error);
+    /** The catalog can be reached (1) or not (0). */
+    void (*link)(void *ctx, int up);
+};
+
+/** Bytes snic_control_client_open() needs; 0: invalid. [any] */
+SNIC_API size_t snic_control_client_memsize(const struct snic_control_client_opts *o)
+    SNIC_NONNULL(1);
+/** @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small [owner] */
+SNIC_API SNIC_NODISCARD int snic_control_client_open(struct snic_control_client **out, void *mem,
+                                                     size_t size,
+                                                     const struct snic_control_client_opts *o,
+                                                     const struct snic_control_client_events *e,
+                                                     void *ctx) SNIC_NONNULL(1, 2, 4, 5);
+/** Leases stay. Runs the loop. @return the memory [owner] */
+SNIC_API void *snic_control_client_close(struct snic_control_client *c) SNIC_NONNULL(1);
+/**
+ * Want the lease of a disk, under a free number that will be the volume's, too; granted() tells.
+ * @p flags: SNIC_CONTROL_TAKE. [owner]
+ * @return 0; SNIC_EINVAL number, name, flags; SNIC_EEXIST
+ */
+SNIC_API SNIC_NODISCARD int snic_control_client_attach(struct snic_control_client *c, uint32_t disk,
+                                                       const char *name, uint32_t flags)
+    SNIC_NONNULL(1, 3);
+/** Give the lease back, and forget the disk; its handle is closed before. [owner] */
+SNIC_API void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
+    SNIC_NONNULL(1);
+/** Whom to tell; has no servers yet. NULL: nobody any more. Before the first map(). [owner] */
+SNIC_API void snic_control_client_volume(struct snic_control_client *c, struct snic_volume *v)
+    SNIC_NONNULL(1);
+/** To be called from the volume's event map(). [owner] */
+SNIC_API void snic_control_client_map(struct snic_control_client *c, uint32_t disk,
+                                      uint64_t segment, uint32_t gen) SNIC_NONNULL(1);
+/** To be called from the volume's event lease(). [owner] */
+SNIC_API void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
+    SNIC_NONNULL(1);
+
+struct snic_control_client_stats {
+    uint64_t connects;
+    uint64_t asked;    /**< segments                                                           */
+    uint64_t answered; /**< segments, those not asked for included                             */
+    uint32_t waiting;  /**< segments                                                           */
+    uint32_t servers;
+};
+/** [owner] */
+SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,
+                                            struct snic_control_client_stats *out)
+    SNIC_NONNULL(1, 2);
+
+/* ---- A caller: an operator's requests, one at a time ---- */
+
+struct snic_control_call;
+
+struct snic_control_call_events {
+    /** A message that is a part of the answer; borrowed. May be NULL. */
+    void (*item)(void *ctx, const struct snic_control_msg *m);
+    /** Its end. SNIC_ENOENT no such disk or server; SNIC_EEXIST; SNIC_EBUSY; SNIC_ENOSPC;
+     * SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no catalog; others. */
+    void (*done)(void *ctx, int status, uint64_t value);
+};
+
+/** Bytes snic_control_call_open() needs. [any] */
+SNIC_API size_t snic_control_call_memsize(void);
+/** @return 0; SNIC_EINVAL; SNIC_ENOSPC; errors of snic_net_connect() [owner] */
+SNIC_API SNIC_NODISCARD int snic_control_call_open(struct snic_control_call **out, void *mem,
+                                                   size_t size, struct snic_net *net,
+                                                   const struct snic_net_addr *control,
+                                                   const struct snic_control_call_events *e,
+                                                   void *ctx) SNIC_NONNULL(1, 2, 4, 5, 6);
+/** Ask. @return 0; SNIC_EINVAL no request of an operator; SNIC_EBUSY the one before has not ended;
+ * SNIC_EPIPE the catalog is gone [owner] */
+SNIC_API SNIC_NODISCARD int snic_control_call_ask(struct snic_control_call *k,
+                                                  const struct snic_control_msg *m)
+    SNIC_NONNULL(1, 2);
+/** Runs the loop. @return the memory [owner] */
+SNIC_API void *snic_control_call_close(struct snic_control_call *k) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_CONTROL_H */

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A block server's end from outside, whose its store is, and registration.
+ *
+ * Block 0 of segment SNIC_CONTROL_META: magic 8, format 4, server 4, uuid 16, incarnation 8, zeros.
+ * Its version is the incarnation, so the store refuses to go back. A store without it that has
+ * segments is somebody's who needs no catalog, and is not given to one.
+ */
+#include "control/agent_priv.h"
+
+#define SNIC_CONTROL__AGENT_MAGIC UINT64_C(0x304c4f52544e4f43)
+#define SNIC_CONTROL__AGENT_FORMAT 1u
+#define SNIC_CONTROL__AGENT_TICK_NS UINT64_C(50000000)
+#define SNIC_CONTROL__AGENT_RETRY_NS UINT64_C(2000000)
+
+void control_agent_say(struct snic_control_agent *a, struct snic_control_msg *m)
+{
+    (void)control_stream_send(&a->s, m, 0);
+}
+
+/* What every message about the store's room says. */
+void control_agent_room(struct snic_control_agent *a, struct snic_control_msg *m)
+{
+    struct snic_segments_info info;
+    snic_segments_inspect(a->o.store, &info);
+    m->value = info.places;
+    m->bytes = info.dead != 0 ? 0 : info.places - info.segments;
+}
+
+void control_agent_refused(struct snic_control_agent *a, int error)
+{
+    if (a->e.refused != NULL && !a->closing)
+        a->e.refused(a->ctx, error);
+    a->begin_ns = snic_loop_now(a->o.loop) + 20 * a->o.retry_ns;
+    control_stream_abort(&a->s);
+}
+
+void control_agent_retry(struct snic_control_agent *a)
+{
+    if (!a->closing)
+        snic_loop_arm(a->o.loop, &a->retry,
+                      snic_loop_now(a->o.loop) + SNIC_CONTROL__AGENT_RETRY_NS);
+}
+
+/* ---- Whose the store is ---- */
+
+static void control_agent_meta_done(struct snic_segments_req *q);
+
+static int control_agent_meta_submit(struct snic_control_agent *a, uint16_t op)
+{
+    struct snic_segments_req *q = &a->meta_req;
+    memset(q, 0, sizeof(*q));
+    q->done = control_agent_meta_done;
+    q->op = op;
+    q->seg_id = SNIC_CONTROL_META;
+    q->vd_id = SNIC_CONTROL_META;
+    q->gen = 1;
+    q->disk = SNIC_SEGMENTS_ANY_DISK;
+    if (op != SNIC_SEGMENTS_CREATE) {
+        q->blocks = &a->meta_block;
+        q->count = 1;
+    }
+    int r = snic_segments_submit(a->o.store, q);
+    a->meta_out = r == 0;
+    return r;
+}
+
+static int control_agent_meta_write(struct snic_control_agent *a)
+{
+    struct snic_segments_block *b = &a->meta_block;
+    unsigned char *p = a->meta_data;
+    memset(p, 0, SNIC_SEGMENTS_BLOCK);
+    snic_put_le64(p, SNIC_CONTROL__AGENT_MAGIC);
+    snic_put_le32(p + 8, SNIC_CONTROL__AGENT_FORMAT);
+    snic_put_le32(p + 12, a->new_server);
+    snic_put_le64(p + 16, a->new_uuid[0]);
+    snic_put_le64(p + 24, a->new_uuid[1]);
+    snic_put_le64(p + 32, a->new_incarnation);
+    memset(b, 0, sizeof(*b));
+    b->wver = a->new_incarnation;
+    b->data = p;
+    b->data_crc = snic_crc32c(0, p, SNIC_SEGMENTS_BLOCK);
+    return control_agent_meta_submit(a, SNIC_SEGMENTS_WRITE);
+}
+
+static int control_agent_meta_loaded(struct snic_control_agent *a)
+{
+    const unsigned char *p = a->meta_data;
+    const struct snic_segments_block *b = &a->meta_block;
+    if (b->status != SNIC_SEGMENTS_DONE)
+        return SNIC_ECORRUPT;
+    a->state = CONTROL_AGENT_IDLE;
+    a->meta = 1;
+    if (b->wver == 0)
+        return 0; /* made, and never written */
+    if (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(p) != SNIC_CONTROL__AGENT_MAGIC ||
+        snic_get_le64(p + 32) != b->wver)
+        return SNIC_ECORRUPT;
+    if (snic_get_le32(p + 8) != SNIC_CONTROL__AGENT_FORMAT)
+        return SNIC_EVERSION;
+    a->server = snic_get_le32(p + 12);
+    a->uuid[0] = snic_get_le64(p + 16);
+    a->uuid[1] = snic_get_le64(p + 24);
+    a->incarnation = b->wver;
+    return 0;
+}
+
+static int control_agent_meta_read(struct snic_control_agent *a)
+{
+    memset(&a->meta_block, 0, sizeof(a->meta_block));
+    a->meta_block.data = a->meta_data;
+    return control_agent_meta_submit(a, SNIC_SEGMENTS_READ);
+}
+
+static int control_agent_load(struct snic_control_agent *a)
+{
+    struct snic_segments_stat stat;
+    uint64_t cursor = 0;
+    if (snic_segments_find(a->o.store, SNIC_CONTROL_META, &stat) == 0)
+        return control_agent_meta_read(a);
+    while (snic_segments_next(a->o.store, &cursor, &stat) == 1)
+        if (stat.seg_id != SNIC_VOLUME_META)
+            return SNIC_EEXIST;
+    a->state = CONTROL_AGENT_IDLE;
+    return 0;
+}
+
+static void control_agent_meta_stored(struct snic_control_agent *a)
+{
+    a->server = a->new_server;
+    a->uuid[0] = a->new_uuid[0];
+    a->uuid[1] = a->new_uuid[1];
+    a->incarnation = a->new_incarnation;
+    if (a->state == CONTROL_AGENT_STORING)
+        control_agent_claim(a);
+}
+
+static void control_agent_meta_done(struct snic_segments_req *q)
+{
+    struct snic_control_agent *a = SNIC_CONTAINER(q, struct snic_control_agent, meta_req);
+    int r = q->result;
+    a->meta_out = 0;
+    if (a->closing)
+        return;
+    if (q->op == SNIC_SEGMENTS_READ) {
+        r = r == 0 ? control_agent_meta_loaded(a) : r;
+        if (r != 0)
+            a->state = CONTROL_AGENT_LOADING;
+    } else if (q->op == SNIC_SEGMENTS_CREATE) {
+        a->meta |= r == 0;
+        r = r == 0 ? control_agent_meta_write(a) : r;
+    } else if (r == 0 && a->meta_block.status == SNIC_SEGMENTS_DONE) {
+        control_agent_meta_stored(a);
+    } else if (r == 0) {
+        r = SNIC_ECORRUPT;
+    }
+    if (r != 0)
+        control_agent_refused(a, r);
+}
+
+/* ---- Registration ---- */
+
+static void control_agent_welcome(struct snic_control_agent *a, const struct snic_control_msg *m)
+{
+    int ours = m->uuid[0] == a->uuid[0] && m->uuid[1] == a->uuid[1] && m->server == a->server;
+    int r = 0;
+    if (m->server == 0 || m->incarnation == 0 || (a->server != 0 && !ours))
+        r = SNIC_EPERM;
+    else if (m->incarnation < a->incarnation)
+        r = SNIC_ESTALE; /* an older state of the catalog, from a copy of it */
+    else if (a->meta_out)
+        r = SNIC_EBUSY;
+    if (r != 0) {
+        control_agent_refused(a, r);
+        return;
+    }
+    a->state = CONTROL_AGENT_STORING;
+    a->new_server = m->server;
+    a->new_uuid[0] = m->uuid[0];
+    a->new_uuid[1] = m->uuid[1];
+    a->new_incarnation = m->incarnation;
+    if (ours && m->incarnation == a->incarnation) {
+        control_agent_claim(a);
+        return;
+    }
+    r = a->meta ? control_agent_meta_write(a)
+                : control_agent_meta_submit(a, SNIC_SEGMENTS_CREATE); /* A1 */
+    if (r != 0)
+        control_agent_refused(a, r);
+}
+
+static void control_agent_claim_more(struct snic_control_agent *a)
+{
+    struct snic_segments_stat stat;
+    struct snic_control_msg m;
+    uint64_t next;
+    control_msg(&m, SNIC_CONTROL_CLAIM, 0);
+    while (m.count < SNIC_CONTROL_ITEMS &&
+           snic_segments_next(a->o.store, &a->claim_cursor, &stat) == 1) {
+        if (stat.seg_id == SNIC_VOLUME_META || stat.seg_id == SNIC_CONTROL_META)
+            continue;
+        m.item[m.count].segment = stat.seg_id;
+        m.item[m.count++].gen = stat.gen;
+    }
+    next = a->claim_cursor;
+    a->last = m.count < SNIC_CONTROL_ITEMS || snic_segments_next(a->o.store, &next, &stat) == 0;
+    m.flags = a->last;
+    a->stats.claimed += m.count;
+    control_agent_say(a, &m);
+}
+
+/* What the session before has left at the store comes back first. */
+void control_agent_claim(struct snic_control_agent *a)
+{
+    a->state = CONTROL_AGENT_CLAIMING;
+    a->claim_cursor = 0;
+    a->claim_due = a->slots_used != 0 || a->pull.busy;
+    if (!a->claim_due)
+        control_agent_claim_more(a);
+}
+
+/* A verdict is carried out. */
+void control_agent_claimed(struct snic_control_agent *a)
+{
+    struct snic_control_msg m;
+    if (a->state != CONTROL_AGENT_CLAIMING)
+        return;
+    if (!a->last) {
+        control_agent_claim_more(a);
+        return;
+    }
+    a->state = CONTROL_AGENT_READY;
+    control_msg(&m, SNIC_CONTROL_READY, 0);
+    control_agent_room(a, &m);
+    control_agent_say(a, &m);
+    if (a->e.ready != NULL)
+        a->e.ready(a->ctx, 1, a->server);
+}
+
+/* ---- The session ---- */
+
+static void control_agent_up(void *owner)
+{
+    struct snic_control_agent *a = owner;
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_HELLO, 0);
+    m.role = SNIC_CONTROL_STORE;
+    m.server = a->server;
+    m.uuid[0] = a->uuid[0];
+    m.uuid[1] = a->uuid[1];
+    m.addr = a->o.addr;
+    m.peer = a->peer_addr;
+    a->heard_ns = a->ping_ns = snic_loop_now(a->o.loop);
+    control_agent_say(a, &m);
+}
+
+static void control_agent_msg(void *owner, struct snic_control_msg *m)
+{
+    struct snic_control_agent *a = owner;
+    a->heard_ns = snic_loop_now(a->o.loop);
+    if (m->type == SNIC_CONTROL_WELCOME && a->state == CONTROL_AGENT_IDLE)
+        control_agent_welcome(a, m);
+    else if (m->type == SNIC_CONTROL_DONE && m->status < 0)
+        control_agent_refused(a, m->status);
+    else if (m->type == SNIC_CONTROL_VERDICT && a->state == CONTROL_AGENT_CLAIMING &&
+             a->sweep_op == 0)
+        control_agent_verdict(a, m);
+    else if (m->type == SNIC_CONTROL_COMMAND && a->state >= CONTROL_AGENT_CLAIMING)
+        control_agent_command(a, m);
+    else if (m->type != SNIC_CONTROL_PONG)
+        control_stream_abort(&a->s);
+}
+
+static void control_agent_gone(void *owner, int reason)
+{
+    struct snic_control_agent *a = owner;
+    int was = a->state == CONTROL_AGENT_READY;
+    (void)reason;
+    a->session++;
+    if (a->state != CONTROL_AGENT_LOADING)
+        a->state = CONTROL_AGENT_IDLE;
+    a->claim_due = 0;
+    a->begin_ns = snic_max_u64(a->begin_ns, snic_loop_now(a->o.loop) + a->o.retry_ns);
+    control_agent_forget(a);
+    if (was && a->e.ready != NULL && !a->closing)
+        a->e.ready(a->ctx, 0, a->server);
+}
+
+static void control_agent_tick(struct snic_timer *t, uint64_t now)
+{
+    struct snic_control_agent *a = SNIC_CONTAINER(t, struct snic_control_agent, timer);
+    struct snic_control_msg m;
+    if (a->state == CONTROL_AGENT_LOADING && !a->meta_out && now >= a->begin_ns) {
+        int r = control_agent_load(a);
+        if (r != 0)
+            control_agent_refused(a, r);
+    }
+    if (a->s.conn == NULL && a->state == CONTROL_AGENT_IDLE && now >= a->begin_ns) {
+        if (control_stream_connect(&a->s, &a->o.control) != 0)
+            a->begin_ns = now + a->o.retry_ns;
+        a->heard_ns = now;
+    } else if (a->s.conn != NULL && now - a->heard_ns > 6 * a->o.ping_ns) {
+        control_stream_abort(&a->s);
+    } else if (a->state == CONTROL_AGENT_READY && now - a->ping_ns >= a->o.ping_ns) {
+        a->ping_ns = now;
+        control_msg(&m, SNIC_CONTROL_PING, 0);
+        control_agent_room(a, &m);
+        control_agent_say(a, &m);
+    }
+    control_agent_pull_tick(a, now);
+    snic_loop_arm(a->o.loop, &a->timer, now + SNIC_CONTROL__AGENT_TICK_NS);
+}
+
+static void control_agent_retried(struct snic_timer *t, uint64_t now)
+{
+    struct snic_control_agent *a = SNIC_CONTAINER(t, struct snic_control_agent, retry);
+    (void)now;
+    control_agent_pull_retry(a);
+    control_agent_give_retry(a);
+    control_agent_obey(a);
+}
+
+/* ---- From outside ---- */
+
+static int control_agent_options(struct snic_control_agent_opts *o,
+                                 const struct snic_control_agent_opts *from)
+{
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
+        return SNIC_EINVAL;
+    if (o->ping_ns == 0)
+        o->ping_ns = UINT64_C(500000000);
+    if (o->retry_ns == 0)
+        o->retry_ns = UINT64_C(100000000);
+    if (o->flags != 0 || o->loop == NULL || o->net == NULL || o->store == NULL ||
+        o->net->loop != o->loop || o->addr.family == 0 || o->listen.family == 0)
+        return SNIC_EINVAL;
+    return 0;
+}
+
+static void control_agent_layout(struct snic_arena *x, struct snic_control_agent *a)
+{
+    static const struct control_stream_events ev = {
+        .up = control_agent_up, .msg = control_agent_msg, .gone = control_agent_gone};
+    size_t data = (size_t)SNIC_CONTROL__LIST * SNIC_SEGMENTS_BLOCK;
+    unsigned char *in = snic_arena_take(x, 1, SNIC_CONTROL_SMALL, 64);
+    unsigned char *out = snic_arena_take(x, 1, SNIC_CONTROL__OUT, 64);
+    a->queue = snic_arena_take(x, SNIC_CONTROL__QUEUE, sizeof(*a->queue), 64);
+    a->meta_data = snic_arena_take(x, 1, SNIC_SEGMENTS_BLOCK, 64);
+    unsigned char *pull_in = snic_arena_take(x, 1, SNIC_CONTROL_LARGE, 64);
+    unsigned char *pull_out = snic_arena_take(x, 1, SNIC_CONTROL_SMALL, 64);
+    unsigned char *pull_body = snic_arena_take(x, 1, SNIC_CONTROL__BODY, 64);
+    int placed = x->base != NULL && x->used != SIZE_MAX;
+    if (placed) {
+        control_stream_init(&a->s, a->o.net, &ev, a, in, SNIC_CONTROL_SMALL, out,
+                            SNIC_CONTROL__OUT);
+        control_agent_pull_init(a, pull_in, pull_out, pull_body);
+    }
+    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS; i++) {
+        unsigned char *p_in = snic_arena_take(x, 1, SNIC_CONTROL_SMALL, 64);
+        unsigned char *p_out = snic_arena_take(x, 1, SNIC_CONTROL_LARGE, 64);
+        unsigned char *p_data = snic_arena_take(x, 1, data, 64);
+        unsigned char *p_body = snic_arena_take(x, 1, SNIC_CONTROL__BODY, 64);
+        if (placed && x->used != SIZE_MAX)
+            control_agent_give_init(a, &a->peer[i], p_in, p_out, p_data, p_body);
+    }
+}
+
+size_t snic_control_agent_memsize(const struct snic_control_agent_opts *o)
+{
+    struct snic_arena x = {.base = NULL, .size = SIZE_MAX};
+    struct snic_control_agent a;
+    memset(&a, 0, sizeof(a));
+    if (control_agent_options(&a.o, o) != 0)
+        return 0;
+    (void)snic_arena_take(&x, 1, sizeof(a), SNIC_CONTROL_ALIGN);
+    control_agent_layout(&x, &a);
+    return x.used == SIZE_MAX ? 0 : x.used;
+}
+
+int snic_control_agent_open(struct snic_control_agent **out, void *mem, size_t size,
+                            const struct snic_control_agent_opts *from,
+                            const struct snic_control_agent_events *e, void *ctx)
+{
+    struct snic_arena x = {.base = mem, .size = size};
+    struct snic_control_agent_opts o;
+    struct snic_segments_info info;
+    if ((uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 || control_agent_options(&o, from) != 0)
+        return SNIC_EINVAL;
+    struct snic_control_agent *a = snic_arena_take(&x, 1, sizeof(*a), SNIC_CONTROL_ALIGN);
+    if (a == NULL)
+        return SNIC_ENOSPC;
+    memset(a, 0, sizeof(*a));
+    a->o = o;
+    a->e = *e;
+    a->ctx = ctx;
+    a->session = 1;
+    control_agent_layout(&x, a);
+    if (x.used == SIZE_MAX)
+        return SNIC_ENOSPC;
+    snic_segments_inspect(o.store, &info);
+    a->list_max = (uint32_t)snic_min_u64(info.list_max, SNIC_CONTROL__LIST);
+    snic_timer_init(&a->timer, control_agent_tick);
+    snic_timer_init(&a->retry, control_agent_retried);
+    int r = snic_net_listen(o.net, &o.listen, 0, control_agent_give_accept, a, &a->listener);
+    if (r != 0)
+        return r;
+    r = snic_net_listen_addr(a->listener, &a->peer_addr);
+    if (r != 0) {
+        snic_net_unlisten(a->listener);
+        return r;
+    }
+    snic_loop_arm(o.loop, &a->timer, snic_loop_now(o.loop));
+    *out = a;
+    return 0;
+}
+
+static int control_agent_silent(const struct snic_control_agent *a)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS; i++)
+        if (a->peer[i].used || a->peer[i].out)
+            return 0;
+    return a->s.conn == NULL && a->pull.s.conn == NULL && !a->pull.out && !a->meta_out &&
+           a->slots_used == 0;
+}
+
+void *snic_control_agent_close(struct snic_control_agent *a)
+{
+    a->closing = 1;
+    snic_loop_cancel(a->o.loop, &a->timer);
+    snic_loop_cancel(a->o.loop, &a->retry);
+    snic_net_unlisten(a->listener);
+    control_stream_abort(&a->s);
+    control_stream_abort(&a->pull.s);
+    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS; i++)
+        control_stream_abort(&a->peer[i].s);
+    while (!control_agent_silent(a))
+        (void)snic_loop_once(a->o.loop, SNIC_NEVER);
+    return a;
+}
+
+void snic_control_agent_get_stats(const struct snic_control_agent *a,
+                                  struct snic_control_agent_stats *out)
+{
+    *out = a->stats;
+    out->server = a->server;
+    out->ready = a->state == CONTROL_AGENT_READY;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* An operator's end: one connection, one request at a time. */
+#include "control/control_priv.h"
+
+#define SNIC_CONTROL__CALL_PING_NS UINT64_C(1000000000)
+
+struct snic_control_call {
+    struct control_stream s;
+    struct snic_control_call_events e;
+    void *ctx;
+    struct snic_loop *loop;
+    struct snic_timer timer;
+    uint32_t tag; /* of what is asked; 0: nothing */
+    uint32_t tags;
+    int error; /* why it is gone */
+    uint8_t closing;
+    unsigned char *in;
+    unsigned char *out;
+};
+
+static void control_call_done(struct snic_control_call *k, int status, uint64_t value)
+{
+    if (k->tag == 0)
+        return;
+    k->tag = 0;
+    k->e.done(k->ctx, status, value);
+}
+
+static void control_call_msg(void *owner, struct snic_control_msg *m)
+{
+    struct snic_control_call *k = owner;
+    if (m->type == SNIC_CONTROL_DONE && m->tag == 0 && m->status < 0)
+        k->error = m->status;
+    else if (m->type == SNIC_CONTROL_DONE && m->tag == k->tag)
+        control_call_done(k, m->status, m->value);
+    else if (m->tag != 0 && m->tag == k->tag && k->e.item != NULL)
+        k->e.item(k->ctx, m);
+}
+
+static void control_call_gone(void *owner, int reason)
+{
+    struct snic_control_call *k = owner;
+    if (k->error == 0)
+        k->error = reason != 0 ? reason : SNIC_ECONNRESET;
+    snic_loop_cancel(k->loop, &k->timer);
+    if (!k->closing)
+        control_call_done(k, k->error, 0);
+}
+
+static void control_call_ping(struct snic_timer *t, uint64_t now)
+{
+    struct snic_control_call *k = SNIC_CONTAINER(t, struct snic_control_call, timer);
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_PING, 0);
+    (void)control_stream_send(&k->s, &m, 0);
+    snic_loop_arm(k->loop, &k->timer, now + SNIC_CONTROL__CALL_PING_NS);
+}
+
+static void control_call_layout(struct snic_arena *a, struct snic_control_call **k,
+                                unsigned char **in, unsigned char **out)
+{
+    *k = snic_arena_take(a, 1, sizeof(**k), SNIC_CONTROL_ALIGN);
+    *in = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
+    *out = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
+}
+
+size_t snic_control_call_memsize(void)
+{
+    struct snic_arena a = {.base = NULL, .size = SIZE_MAX};
+    struct snic_control_call *k;
+    unsigned char *in, *out;
+    control_call_layout(&a, &k, &in, &out);
+    return a.used;
+}
+
+int snic_control_call_open(struct snic_control_call **to, void *mem, size_t size,
+                           struct snic_net *net, const struct snic_net_addr *control,
+                           const struct snic_control_call_events *e, void *ctx)
+{
+    static const struct control_stream_events ev = {.msg = control_call_msg,
+                                                    .gone = control_call_gone};
+    struct snic_arena a = {.base = mem, .size = size};
+    struct snic_control_msg m;
+    struct snic_control_call *k;
+    unsigned char *in, *out;
+    if (e->done == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0)
+        return SNIC_EINVAL;
+    control_call_layout(&a, &k, &in, &out);
+    if (a.used == SIZE_MAX)
+        return SNIC_ENOSPC;
+    memset(k, 0, sizeof(*k));
+    k->e = *e;
+    k->ctx = ctx;
+    k->loop = net->loop;
+    snic_timer_init(&k->timer, control_call_ping);
+    control_stream_init(&k->s, net, &ev, k, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL_SMALL);
+    int r = control_stream_connect(&k->s, control);
+    if (r != 0)
+        return r;
+    control_msg(&m, SNIC_CONTROL_HELLO, 0);
+    m.role = SNIC_CONTROL_OPERATOR;
+    (void)control_stream_send(&k->s, &m, 0);
+    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__CALL_PING_NS);
+    *to = k;
+    return 0;
+}
+
+int snic_control_call_ask(struct snic_control_call *k, const struct snic_control_msg *from)
+{
+    struct snic_control_msg m = *from;
+    if (from->type < SNIC_CONTROL_CREATE || from->type > SNIC_CONTROL_SEGMENTS ||
+        (from->name[0] != 0 && !snic_control_name_ok(from->name)))
+        return SNIC_EINVAL;
+    if (k->tag != 0)
+        return SNIC_EBUSY;
+    if (k->s.conn == NULL)
+        return SNIC_EPIPE;
+    m.tag = ++k->tags;
+    int r = control_stream_send(&k->s, &m, 0);
+    if (r == 0)
+        k->tag = m.tag;
+    return r;
+}
+
+void *snic_control_call_close(struct snic_control_call *k)
+{
+    k->closing = 1;
+    snic_loop_cancel(k->loop, &k->timer);
+    control_stream_abort(&k->s);
+    while (k->s.conn != NULL)
+        (void)snic_loop_once(k->loop, SNIC_NEVER);
+    return k;
+}

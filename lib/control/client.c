@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A client's end. Segments that the volume asks for are kept until they are answered, and asked for
+ * again: an answer may come late, unasked, or never, as when a server is away. A session that ends
+ * is begun anew, and leases are resumed in it.
+ */
+#include "control/control_priv.h"
+
+#define SNIC_CONTROL__CLIENT_TICK_NS UINT64_C(50000000)
+#define SNIC_CONTROL__CLIENT_WANT_NS                                                               \
+    UINT64_C(500000000) /* what could not be had is asked for that often */
+
+enum control_client_disk_state {
+    CONTROL_CLIENT_NONE = 0,
+    CONTROL_CLIENT_WANTED,
+    CONTROL_CLIENT_HELD,
+    CONTROL_CLIENT_OVER
+};
+
+struct control_client_disk {
+    uint32_t state;
+    uint32_t flags;
+    uint32_t vd;
+    uint32_t lease;
+    uint32_t tag; /* of what is asked */
+    char name[SNIC_CONTROL_NAME];
+};
+
+struct control_client_server {
+    struct snic_net_addr addr;
+    uint32_t number; /* the volume's; NIL: not needed yet */
+    uint32_t known;
+};
+
+struct control_client_want {
+    uint64_t segment;
+    uint64_t due_ns;
+    uint32_t disk;
+    uint32_t gen;
+};
+
+struct snic_control_client {
+    struct snic_control_client_opts o;
+    struct snic_control_client_events e;
+    void *ctx;
+    struct snic_volume *v;
+    struct control_stream s;
+    struct snic_timer timer;
+    struct snic_loop_msg soon;
+    struct control_client_disk *disks;
+    struct control_client_want *wants;
+    struct snic_control_client_stats stats;
+    uint64_t heard_ns;
+    uint64_t ping_ns;
+    uint64_t begin_ns;
+    uint32_t tag;
+    uint32_t numbers; /* given to servers */
+    uint8_t welcome;
+    uint8_t soon_queued;
+    uint8_t closing;
+    struct control_client_server server[SNIC_CONTROL_SERVERS_MAX];
+};
+
+static uint64_t control_client_now(const struct snic_control_client *c)
+{
+    return snic_loop_now(c->o.loop);
+}
+
+/* ---- Asking ---- */
+
+static void control_client_say(struct snic_control_client *c, const struct snic_control_msg *m)
+{
+    (void)control_stream_send(&c->s, m, 0);
+}
+
+static void control_client_ask_disk(struct snic_control_client *c, struct control_client_disk *d)
+{
+    struct snic_control_msg m;
+    if (!c->welcome)
+        return;
+    d->tag = ++c->tag;
+    control_msg(&m, d->state == CONTROL_CLIENT_HELD ? SNIC_CONTROL_RESUME : SNIC_CONTROL_ATTACH,
+                d->tag);
+    m.vd = d->vd;
+    m.lease = d->lease;
+    m.flags = (uint8_t)d->flags;
+    memcpy(m.name, d->name, sizeof(m.name));
+    control_client_say(c, &m);
+}
+
+/* Those of a disk that are due, SNIC_CONTROL_ITEMS in a message. */
+static void control_client_ask_of(struct snic_control_client *c, uint32_t disk, uint64_t now)
+{
+    struct control_client_disk *d = &c->disks[disk];
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_LOOKUP, 0);
+    m.vd = d->vd;
+    m.lease = d->lease;
+    for (uint32_t i = 0; i < c->stats.waiting; i++) {
+        struct control_client_want *w = &c->wants[i];
+        if (w->disk != disk || w->due_ns > now)
+            continue;
+        w->due_ns = now + c->o.retry_ns;
+        m.item[m.count].segment = w->segment;
+        m.item[m.count++].gen = w->gen;
+        c->stats.asked++;
+        if (m.count == SNIC_CONTROL_ITEMS) {
+            control_client_say(c, &m);
+            m.count = 0;
+        }
+    }
+    if (m.count != 0)
+        control_client_say(c, &m);
+}
+
+static void control_client_ask(struct snic_control_client *c)
+{
+    uint64_t now = control_client_now(c);
+    if (!c->welcome || c->stats.waiting == 0)
+        return;
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].state == CONTROL_CLIENT_HELD)
+            control_client_ask_of(c, i, now);
+}
+
+static void control_client_soon(struct snic_loop_msg *m)
+{
+    struct snic_control_client *c = SNIC_CONTAINER(m, struct snic_control_client, soon);
+    c->soon_queued = 0;
+    if (!c->closing)
+        control_client_ask(c);
+}
+
+static struct control_client_want *control_client_want_find(struct snic_control_client *c,
+                                                            uint32_t disk, uint64_t segment)
+{
+    for (uint32_t i = 0; i < c->stats.waiting; i++)
+        if (c->wants[i].disk == disk && c->wants[i].segment == segment)
+            return &c->wants[i];
+    return NULL;
+}
+
+static void control_client_want_free(struct snic_control_client *c, struct control_client_want *w)
+{
+    *w = c->wants[--c->stats.waiting];
+}
+
+static void control_client_wants_drop(struct snic_control_client *c, uint32_t disk)
+{
+    for (uint32_t i = c->stats.waiting; i-- > 0;)
+        if (c->wants[i].disk == disk)
+            control_client_want_free(c, &c->wants[i]);
+}
+
+void snic_control_client_map(struct snic_control_client *c, uint32_t disk, uint64_t segment,
+                             uint32_t gen)
+{
+    if (disk >= c->o.disks_max || c->disks[disk].state != CONTROL_CLIENT_HELD)
+        return;
+    struct control_client_want *w = control_client_want_find(c, disk, segment);
+    if (w == NULL) {
+        SNIC_ASSERT(c->stats.waiting < c->o.lookups_max); /* as the options ask for */
+        w = &c->wants[c->stats.waiting++];
+        memset(w, 0, sizeof(*w));
+        w->disk = disk;
+        w->segment = segment;
+    }
+    w->gen = (uint32_t)snic_max_u64(w->gen, gen);
+    w->due_ns = 0;
+    if (!c->soon_queued) {
+        c->soon_queued = 1;
+        snic_loop_defer(c->o.loop, &c->soon);
+    }
+}
+
+/* ---- Answers ---- */
+
+static uint32_t control_client_disk_of(const struct snic_control_client *c, uint32_t vd)
+{
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].state == CONTROL_CLIENT_HELD && c->disks[i].vd == vd)
+            return i;
+    return SNIC_CONTROL__NIL;
+}
+
+static void control_client_over(struct snic_control_client *c, uint32_t disk, int reason)
+{
+    c->disks[disk].state = CONTROL_CLIENT_OVER;
+    control_client_wants_drop(c, disk);
+    if (c->v != NULL)
+        snic_volume_disk_lost(c->v, disk);
+    if (c->e.lost != NULL)
+        c->e.lost(c->ctx, disk, reason);
+}
+
+static void control_client_grant(struct snic_control_client *c, const struct snic_control_msg *m)
+{
+    struct snic_control_grant g;
+    uint32_t i = 0;
+    while (i < c->o.disks_max && (c->disks[i].tag != m->tag || c->disks[i].tag == 0 ||
+                                  c->disks[i].state == CONTROL_CLIENT_NONE))
+        i++;
+    if (i == c->o.disks_max)
+        return;
+    struct control_client_disk *d = &c->disks[i];
+    d->tag = 0;
+    if (d->state == CONTROL_CLIENT_HELD) {
+        if (m->status != 0)
+            control_client_over(c, i, m->status);
+        return;
+    }
+    if (d->state != CONTROL_CLIENT_WANTED)
+        return;
+    memset(&g, 0, sizeof(g));
+    d->state = m->status == 0 ? CONTROL_CLIENT_HELD : CONTROL_CLIENT_NONE;
+    g.vd = d->vd = m->vd;
+    g.lease = d->lease = m->lease;
+    g.bytes = m->bytes;
+    g.qos = m->qos;
+    c->e.granted(c->ctx, i, m->status, &g);
+}
+
+static void control_client_server(struct snic_control_client *c, const struct snic_control_msg *m)
+{
+    if (m->server - 1 >= SNIC_CONTROL_SERVERS_MAX)
+        return;
+    struct control_client_server *s = &c->server[m->server - 1];
+    s->known = 1;
+    s->addr = m->addr;
+    if (s->number == SNIC_CONTROL__NIL || c->v == NULL)
+        return;
+    int r = snic_volume_server_readdress(c->v, s->number, &s->addr);
+    SNIC_ASSERT(r == 0);
+    (void)r;
+}
+
+/* The volume's number of a server; the first time it gets one. */
+static int control_client_number(struct snic_control_client *c, uint32_t id, uint32_t *number)
+{
+    if (id - 1 >= SNIC_CONTROL_SERVERS_MAX || !c->server[id - 1].known)
+        return SNIC_ENOENT;
+    struct control_client_server *s = &c->server[id - 1];
+    if (s->number == SNIC_CONTROL__NIL) {
+        if (c->numbers == c->o.servers_max)
+            return SNIC_ENOSPC;
+        int r = snic_volume_server_add(c->v, c->numbers, &s->addr);
+        if (r != 0)
+            return r;
+        s->number = c->numbers++;
+    }
+    *number = s->number;
+    return 0;
+}
+
+static void control_client_item(struct snic_control_client *c, uint32_t disk,
+                                const struct snic_control_item *it)
+{
+    struct control_client_want *w = control_client_want_find(c, disk, it->segment);
+    uint32_t number = 0;
+    int r = it->status;
+    if (r == 0)
+        r = control_client_number(c, it->server, &number);
+    if (r == 0)
+        r = snic_volume_map(c->v, disk, it->segment,
+                            snic_control_seg_id(c->disks[disk].vd, it->segment), number, it->gen);
+    c->stats.answered += r == 0;
+    if (w == NULL || r == SNIC_ESTALE) /* of an older map, on its way */
+        return;
+    if (r == 0) {
+        if (it->gen >= w->gen)
+            control_client_want_free(c, w);
+        return;
+    }
+    w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
+    if (c->e.wanting != NULL)
+        c->e.wanting(c->ctx, disk, it->segment, r);
+}
+
+static void control_client_qos(struct snic_control_client *c, uint32_t disk,
+                               const struct snic_control_qos *q)
+{
+    struct snic_volume_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = c->disks[disk].lease};
+    o.bytes_per_second = q->bytes_per_second;
+    o.burst_bytes = q->burst_bytes;
+    o.ios_per_second = q->ios_per_second;
+    o.burst_ios = q->burst_ios;
+    if (c->v != NULL) {
+        int r = snic_volume_disk_qos(c->v, disk, &o);
+        (void)r; /* not opened yet: it is opened with what was granted */
+    }
+    if (c->e.qos != NULL)
+        c->e.qos(c->ctx, disk, q);
+}
+
+static void control_client_welcome(struct snic_control_client *c)
+{
+    c->welcome = 1;
+    for (uint32_t i = 0; i < c->stats.waiting; i++)
+        c->wants[i].due_ns = 0;
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].state == CONTROL_CLIENT_WANTED || c->disks[i].state == CONTROL_CLIENT_HELD)
+            control_client_ask_disk(c, &c->disks[i]);
+    control_client_ask(c); /* after what resumes */
+    if (c->e.link != NULL)
+        c->e.link(c->ctx, 1);
+}
+
+static void control_client_msg(void *owner, struct snic_control_msg *m)
+{
+    struct snic_control_client *c = owner;
+    c->heard_ns = control_client_now(c);
+    uint32_t disk = control_client_disk_of(c, m->vd);
+    if (m->type == SNIC_CONTROL_WELCOME && !c->welcome)
+        control_client_welcome(c);
+    else if (m->type == SNIC_CONTROL_SERVER)
+        control_client_server(c, m);
+    else if (m->type == SNIC_CONTROL_GRANT)
+        control_client_grant(c, m);
+    else if (m->type == SNIC_CONTROL_MAP)
+        for (uint32_t i = 0; i < m->count && disk != SNIC_CONTROL__NIL && c->v != NULL; i++)
+            control_client_item(c, disk, &m->item[i]);
+    else if (m->type == SNIC_CONTROL_QOS && disk != SNIC_CONTROL__NIL)
+        control_client_qos(c, disk, &m->qos);
+    else if (m->type == SNIC_CONTROL_LOST && disk != SNIC_CONTROL__NIL &&
+             c->disks[disk].lease <= m->lease)
+        control_client_over(c, disk, m->status);
+}
+
+/* ---- The session ---- */
+
+static void control_client_up(void *owner)
+{
+    struct snic_control_client *c = owner;
+    struct snic_control_msg m;
+    c->stats.connects++;
+    c->heard_ns = c->ping_ns = control_client_now(c);
+    control_msg(&m, SNIC_CONTROL_HELLO, 0);
+    m.role = SNIC_CONTROL_CLIENT;
+    control_client_say(c, &m);
+}
+
+static void control_client_gone(void *owner, int reason)
+{
+    struct snic_control_client *c = owner;
+    int was = c->welcome;
+    (void)reason;
+    c->welcome = 0;
+    c->begin_ns = control_client_now(c) + c->o.retry_ns;
+    if (was && c->e.link != NULL && !c->closing)
+        c->e.link(c->ctx, 0);
+}
+
+static void control_client_tick(struct snic_timer *t, uint64_t now)
+{
+    struct snic_control_client *c = SNIC_CONTAINER(t, struct snic_control_client, timer);
+    struct snic_control_msg m;
+    if (c->s.conn == NULL && now >= c->begin_ns) {
+        c->heard_ns = now;
+        if (control_stream_connect(&c->s, &c->o.control) != 0)
+            c->begin_ns = now + c->o.retry_ns;
+    } else if (c->s.conn != NULL && now - c->heard_ns > 4 * c->o.ping_ns) {
+        control_stream_abort(&c->s);
+    } else if (c->welcome && now - c->ping_ns >= c->o.ping_ns) {
+        c->ping_ns = now;
+        control_msg(&m, SNIC_CONTROL_PING, 0);
+        control_client_say(c, &m);
+    }
+    control_client_ask(c);
+    snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
+}
+
+/* ---- From outside ---- */
+
+static int control_client_options(struct snic_control_client_opts *o,
+                                  const struct snic_control_client_opts *from)
+{
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
+        return SNIC_EINVAL;
+    o->disks_max = o->disks_max != 0 ? o->disks_max : 4;
+    o->servers_max = o->servers_max != 0 ? o->servers_max : 4;
+    o->lookups_max = o->lookups_max != 0 ? o->lookups_max : 2048;
+    o->ping_ns = o->ping_ns != 0 ? o->ping_ns : UINT64_C(1000000000);
+    o->retry_ns = o->retry_ns != 0 ? o->retry_ns : UINT64_C(50000000);
+    if (o->flags != 0 || o->pad != 0 || o->loop == NULL || o->net == NULL ||
+        o->net->loop != o->loop || o->disks_max > 64 || o->lookups_max > 1u << 20 ||
+        o->servers_max > 1024)
+        return SNIC_EINVAL;
+    return 0;
+}
+
+static void control_client_layout(struct snic_arena *a, struct snic_control_client *c)
+{
+    static const struct control_stream_events ev = {
+        .up = control_client_up, .msg = control_client_msg, .gone = control_client_gone};
+    c->disks = snic_arena_take(a, c->o.disks_max, sizeof(*c->disks), 64);
+    c->wants = snic_arena_take(a, c->o.lookups_max, sizeof(*c->wants), 64);
+    unsigned char *in = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
+    unsigned char *out = snic_arena_take(a, 1, SNIC_CONTROL__OUT, 64);
+    if (a->base == NULL || a->used == SIZE_MAX)
+        return;
+    memset(c->disks, 0, c->o.disks_max * sizeof(*c->disks));
+    control_stream_init(&c->s, c->o.net, &ev, c, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL__OUT);
+}
+
+size_t snic_control_client_memsize(const struct snic_control_client_opts *o)
+{
+    struct snic_arena a = {.base = NULL, .size = SIZE_MAX};
+    struct snic_control_client c;
+    if (control_client_options(&c.o, o) != 0)
+        return 0;
+    (void)snic_arena_take(&a, 1, sizeof(c), SNIC_CONTROL_ALIGN);
+    control_client_layout(&a, &c);
+    return a.used == SIZE_MAX ? 0 : a.used;
+}
+
+int snic_control_client_open(struct snic_control_client **out, void *mem, size_t size,
+                             const struct snic_control_client_opts *from,
+                             const struct snic_control_client_events *e, void *ctx)
+{
+    struct snic_arena a = {.base = mem, .size = size};
+    struct snic_control_client_opts o;
+    if (e->granted == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 ||
+        control_client_options(&o, from) != 0)
+        return SNIC_EINVAL;
+    struct snic_control_client *c = snic_arena_take(&a, 1, sizeof(*c), SNIC_CONTROL_ALIGN);
+    if (c == NULL)
+        return SNIC_ENOSPC;
+    memset(c, 0, sizeof(*c));
+    c->o = o;
+    c->e = *e;
+    c->ctx = ctx;
+    c->soon.fn = control_client_soon;
+    control_client_layout(&a, c);
+    if (a.used == SIZE_MAX)
+        return SNIC_ENOSPC;
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+        c->server[i].number = SNIC_CONTROL__NIL;
+    snic_timer_init(&c->timer, control_client_tick);
+    snic_loop_arm(o.loop, &c->timer, control_client_now(c));
+    *out = c;
+    return 0;
+}
+
+void *snic_control_client_close(struct snic_control_client *c)
+{
+    c->closing = 1;
+    snic_loop_cancel(c->o.loop, &c->timer);
+    control_stream_close(&c->s); /* what was said leaves */
+    uint64_t until = control_client_now(c) + c->o.ping_ns;
+    while (c->s.conn != NULL || c->soon_queued) {
+        if (control_client_now(c) >= until)
+            control_stream_abort(&c->s);
+        (void)snic_loop_once(c->o.loop, c->o.retry_ns);
+    }
+    return c;
+}
+
+int snic_control_client_attach(struct snic_control_client *c, uint32_t disk, const char *name,
+                               uint32_t flags)
+{
+    if (disk >= c->o.disks_max || !snic_control_name_ok(name) || (flags & ~SNIC_CONTROL_TAKE) != 0)
+        return SNIC_EINVAL;
+    struct control_client_disk *d = &c->disks[disk];
+    if (d->state != CONTROL_CLIENT_NONE)
+        return SNIC_EEXIST;
+    memset(d, 0, sizeof(*d));
+    d->state = CONTROL_CLIENT_WANTED;
+    d->flags = flags;
+    memcpy(d->name, name, strlen(name));
+    control_client_ask_disk(c, d);
+    return 0;
+}
+
+void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
+{
+    struct snic_control_msg m;
+    if (disk >= c->o.disks_max)
+        return;
+    struct control_client_disk *d = &c->disks[disk];
+    if (d->state == CONTROL_CLIENT_HELD && c->welcome) {
+        control_msg(&m, SNIC_CONTROL_DETACH, 0);
+        m.vd = d->vd;
+        m.lease = d->lease;
+        control_client_say(c, &m);
+    }
+    control_client_wants_drop(c, disk);
+    memset(d, 0, sizeof(*d));
+}
+
+void snic_control_client_volume(struct snic_control_client *c, struct snic_volume *v)
+{
+    c->v = v;
+    c->numbers = 0;
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+        c->server[i].number = SNIC_CONTROL__NIL;
+}
+
+void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
+{
+    if (disk < c->o.disks_max && c->disks[disk].state == CONTROL_CLIENT_HELD)
+        control_client_over(c, disk, SNIC_ESTALE);
+}
+
+void snic_control_client_get_stats(const struct snic_control_client *c,
+                                   struct snic_control_client_stats *out)
+{
+    *out = c->stats;
+    out->servers = c->numbers;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * The inside of the control plane.
+ *
+ *     wire.c     messages as bytes
+ *     stream.c   a connection that carries messages, and holds them back until all is durable
+ *     catalog.c  disks, segments, servers in memory; their records
+ *     recover.c  the records of a log become a catalog
+ *     ctl.c      the catalog's process from outside; sessions, time
+ *     node.c     a session of a block server: registration, claims, commands
+ *     guest.c    a session of a client: leases, lookups
+ *     desk.c     a session of an operator
+ *     op.c       what takes several steps; attach, place
+ *     move.c     a segment moves
+ *     reissue.c  a disk gets new leases
+ *     agent.c    a block server's end; obey.c what it is told to do; pull.c segments that are
+ * copied client.c   a client's end call.c     an operator's end
+ *
+ * Invariants
+ * C1  What is said is held back until all records appended before it was said are durable. So the
+ *     catalog in memory is that of the last record, and nobody has seen more than is durable.
+ * C2  A segment is in the catalog only when its server has made it durably; the catalog never names
+ *     one that is not there.
+ * C3  A segment's generation, as told, is the recorded one, or lease << 16 if that is higher. Its
+ *     server has at least that generation when it is told: made, raised, set, or judged with it.
+ * C4  A segment is told only while its server is READY, its disk's lease is the asker's and known
+ * to be raised there, and it is not sealed. C5  Until a move is recorded nobody is told its
+ * destination. C6  A server gets commands from one session at a time, in order, and does them in
+ * order.
+ */
+#ifndef SNIC_CONTROL_PRIV_H
+#define SNIC_CONTROL_PRIV_H
+
+#include "snicstore/control.h"
+
+#define SNIC_CONTROL__NIL UINT32_MAX
+#define SNIC_CONTROL__MARKS 16u
+#define SNIC_CONTROL__OUT 65536u /* bytes that wait to be sent to a session */
+
+/* ---- Streams ---- */
+
+struct control_stream_events {
+    void (*up)(void *owner); /* connected; may be NULL */
+    void (*msg)(void *owner, struct snic_control_msg *m);
+    void (*gone)(void *owner, int reason); /* the last; the stream may be used again */
+};
+
+/* Bytes up to `end` may leave when `position` is durable. */
+struct control_mark {
+    uint64_t position;
+    uint32_t end;
+    uint32_t pad;
+};
+
+struct control_stream {
+    struct snic_net *net;
+    struct snic_net_conn *conn; /* NULL: free */
+    const struct control_stream_events *e;
+    void *owner;
+    unsigned char *in;
+    unsigned char *out;
+    uint32_t in_size;
+    uint32_t in_used;
+    uint32_t out_size;
+    uint32_t head; /* bytes written */
+    uint32_t free; /* of them, may leave */
+    uint32_t way;  /* of them, are leaving */
+    uint32_t marks;
+    uint8_t closing; /* nothing is delivered, nothing taken */
+    uint8_t ending;  /* to be closed when all has left */
+    uint8_t bad;     /* ended by what was not understood */
+    uint64_t durable;
+    struct control_mark mark[SNIC_CONTROL__MARKS];
+    struct snic_net_send_req req;
+    struct snic_iov iov;
+};
+
+void control_stream_init(struct control_stream *s, struct snic_net *net,
+                         const struct control_stream_events *e, void *owner, unsigned char *in,
+                         uint32_t in_size, unsigned char *out, uint32_t out_size);
+void control_stream_accept(struct control_stream *s, struct snic_net_conn *c);
+int control_stream_connect(struct control_stream *s, const struct snic_net_addr *a);
+/* It leaves when @p position is durable. 0; SNIC_EPIPE; SNIC_ENOSPC: the other side does not read,
+ * and the stream is about to be gone. */
+int control_stream_send(struct control_stream *s, const struct snic_control_msg *m,
+                        uint64_t position);
+void control_stream_durable(struct control_stream *s, uint64_t position);
+/* Orderly, or at once; gone() comes. Harmless when it is free. */
+void control_stream_close(struct control_stream *s);
+void control_stream_abort(struct control_stream *s);
+
+void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag);
+int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr *b);
+
+/* ---- The catalog ---- */
+
+enum control_record { CONTROL_R_HEAD = 1, CONTROL_R_SERVER, CONTROL_R_DISK, CONTROL_R_SEGMENT };
+
+struct control_disk {
+    uint64_t ts;
+    uint64_t bytes;
+    struct snic_control_qos qos;
+    uint32_t used; /* enum control_used */
+    uint32_t vd;
+    uint32_t lease;
+    uint32_t held;    /* recorded: the lease has not been given back */
+    uint32_t session; /* of the holder; NIL: none */
+    uint32_t raised;  /* 1: the lease is granted: whoever is READY refuses those before it */
+    uint32_t next;    /* of the same hash, or free */
+    uint32_t first;   /* of its segments */
+    uint32_t segments;
+    uint32_t reissue;  /* an op has it */
+    uint64_t grace_ns; /* until then the holder may come back */
+    char name[SNIC_CONTROL_NAME];
+};
+
+enum control_seg_state { CONTROL_FREE = 0, CONTROL_PLACING, CONTROL_PLACED };
+
+struct control_seg {
+    uint64_t ts;
+    uint32_t vd;
+    uint32_t segment;
+    uint32_t server; /* its place in the table */
+    uint32_t gen;
+    uint32_t next;      /* of the same hash, or free */
+    uint32_t next_disk; /* of the same disk */
+    uint32_t prev_disk;
+    uint8_t state;  /* enum control_seg_state */
+    uint8_t sealed; /* not told */
+    uint8_t moving; /* an op has it */
+    uint8_t pad;
+};
+
+enum control_node_state { CONTROL_DOWN = 0, CONTROL_CLAIMING, CONTROL_READY };
+
+struct control_node {
+    uint64_t ts; /* 0: not used */
+    uint32_t id; /* its place in the table, and 1 */
+    uint32_t session;
+    uint32_t state; /* enum control_node_state */
+    uint32_t segments;
+    uint32_t claimed; /* that the catalog has there, in this registration */
+    uint32_t copying; /* an op has a copy under way to it */
+    uint32_t making;  /* segments under way */
+    uint32_t pad;
+    uint64_t free;
+    uint64_t places;
+    struct snic_net_addr addr;
+    struct snic_net_addr peer;
+};
+
+struct control_session {
+    struct snic_control *c;
+    struct control_stream s;
+    uint32_t index;
+    uint32_t serial;
+    uint8_t used;
+    uint8_t role; /* 0: nothing said yet */
+    uint8_t ended;
+    uint8_t pad;
+    uint32_t node; /* of a server; NIL */
+    uint64_t heard_ns;
+};
+
+enum control_op_type {
+    CONTROL_OP_ATTACH = 1,
+    CONTROL_OP_PLACE,
+    CONTROL_OP_MOVE,
+    CONTROL_OP_REISSUE
+};
+
+struct control_op {
+    uint8_t used;
+    uint8_t type;  /* enum control_op_type */
+    uint8_t state; /* the type's */
+    uint8_t tries;
+    uint32_t serial; /* 16 bits: of the tags */
+    uint32_t next;
+    uint32_t session; /* who asked; NIL: gone */
+    uint32_t tag;     /* the asker's */
+    uint32_t disk;    /* in the table */
+    uint32_t vd;
+    uint32_t seg; /* in the table; NIL */
+    uint32_t lease;
+    uint32_t from; /* nodes */
+    uint32_t to;
+    uint32_t gen;
+    uint32_t awaited;
+    uint32_t other;                                /* reissue: the disk before */
+    uint32_t cursor;                               /* reissue: in the table of segments */
+    uint64_t await[SNIC_CONTROL_SERVERS_MAX / 64]; /* nodes that have not answered */
+    uint64_t segment;
+    uint64_t asked_ns; /* a server, last */
+};
+
+struct snic_control {
+    struct snic_control_opts o;
+    struct snic_control_events e;
+    void *ctx;
+    struct snic_wal *wal;
+    struct snic_net_listener *listener;
+    struct snic_timer timer;
+    struct snic_control_stats stats;
+    /* the catalog */
+    uint64_t uuid[2];
+    uint64_t incarnation;
+    uint64_t head_ts;
+    uint64_t ts;       /* used last */
+    uint64_t position; /* appended last */
+    uint32_t vd;       /* used last */
+    uint32_t turn;     /* node that had a segment last */
+    struct control_disk *disks;
+    struct control_seg *segs;
+    struct control_node *nodes;
+    struct control_session *sessions;
+    struct control_op *ops;
+    uint32_t *disk_hash;
+    uint32_t *seg_hash;
+    uint32_t disk_mask;
+    uint32_t seg_mask;
+    uint32_t disk_free;
+    uint32_t seg_free;
+    uint32_t op_free;
+    uint32_t half; /* a disk that another one of its name has replaced; its end was not recorded */
+    int error;     /* of recovery */
+    uint8_t opened;
+    uint8_t closing;
+    uint8_t dead;
+    uint8_t serving;
+};
+
+/* catalog.c */
+void control_catalog_init(struct snic_control *c);
+struct control_disk *control_disk_find(struct snic_control *c, uint32_t vd);
+struct control_disk *control_disk_named(struct snic_control *c, const char *name);
+struct control_disk *control_disk_new(struct snic_control *c, uint32_t vd);
+void control_disk_free(struct snic_control *c, struct control_disk *d);
+struct control_seg *control_seg_find(const struct snic_control *c, uint32_t vd, uint64_t segment);
+struct control_seg *control_seg_new(struct snic_control *c, uint32_t vd, uint32_t segment);
+void control_seg_link(struct snic_control *c, struct control_disk *d, struct control_seg *g);
+void control_seg_free(struct snic_control *c, struct control_disk *d, struct control_seg *g);
+/* The generation that is told (C3). */
+uint32_t control_seg_gen(const struct control_disk *d, const struct control_seg *g);
+uint64_t control_disk_segments(const struct control_disk *d);
+/* Records: 0, or an error of snic_wal_append(): then nothing is recorded, nothing changed. */
+int control_put_head(struct snic_control *c);
+int control_put_disk(struct snic_control *c, struct control_disk *d);
+int control_put_disk_gone(struct snic_control *c, struct control_disk *d);
+int control_put_half_gone(struct snic_control *c);
+int control_put_seg(struct snic_control *c, struct control_seg *g);
+int control_put_node(struct snic_control *c, struct control_node *n);
+int control_keep(void *ctx, const struct snic_wal_record *r);
+int control_catalog_check(const struct snic_control *c);
+/* recover.c */
+void control_found(void *ctx, const struct snic_wal_record *r);
+int control_recovered(struct snic_control *c);
+/* the records' bytes, both ways */
+#define SNIC_CONTROL__RECORD 192u
+uint32_t control_record_disk(unsigned char *p, const struct control_disk *d);
+uint32_t control_record_seg(unsigned char *p, const struct control_seg *g);
+uint32_t control_record_node(unsigned char *p, const struct control_node *n);
+uint32_t control_record_head(unsigned char *p, const struct snic_control *c);
+
+/* ctl.c */
+uint64_t control_now(const struct snic_control *c);
+void control_say(struct control_session *s, const struct snic_control_msg *m);
+void control_done(struct control_session *s, uint32_t tag, int status, uint64_t value);
+void control_tell(struct snic_control *c, uint32_t what, uint32_t server, uint32_t vd, int error,
+                  uint64_t value);
+void control_session_end(struct control_session *s, int orderly);
+struct control_session *control_session_at(struct snic_control *c, uint32_t index);
+
+/* node.c */
+void control_node_hello(struct control_session *s, const struct snic_control_msg *m);
+void control_node_msg(struct control_session *s, struct snic_control_msg *m);
+void control_node_gone(struct control_session *s);
+/* Tell a server to do something for @p op (NULL: nobody waits). 0; SNIC_EPEERDEAD */
+int control_command(struct snic_control *c, uint32_t node, struct control_op *op, uint32_t what,
+                    uint64_t id, uint32_t vd, uint64_t lba, uint32_t gen,
+                    const struct snic_net_addr *from);
+void control_node_say(struct control_session *s, const struct control_node *n);
+
+/* guest.c */
+void control_guest_msg(struct control_session *s, struct snic_control_msg *m);
+void control_guest_gone(struct control_session *s);
+void control_guest_welcome(struct control_session *s);
+void control_guest_lost(struct snic_control *c, struct control_disk *d, int reason);
+/* Tell the holder where a segment is, if that can be told now. 1: told. */
+int control_guest_map(struct snic_control *c, struct control_disk *d, struct control_seg *g);
+void control_guest_no_place(struct snic_control *c, struct control_disk *d, uint64_t segment,
+                            int error);
+void control_grant(struct snic_control *c, struct control_session *s, uint32_t tag, int status,
+                   const struct control_disk *d);
+int control_disk_live(const struct snic_control *c, const struct control_disk *d);
+
+/* desk.c */
+void control_desk_msg(struct control_session *s, struct snic_control_msg *m);
+
+/* op.c */
+struct control_op *control_op_new(struct snic_control *c, uint32_t type,
+                                  const struct control_session *s, uint32_t tag);
+void control_op_free(struct snic_control *c, struct control_op *op);
+/* A node has answered, or is gone (SNIC_EPEERDEAD). */
+void control_op_answer(struct snic_control *c, struct control_op *op, uint32_t node, int status);
+void control_op_node_gone(struct snic_control *c, uint32_t node);
+void control_op_tick(struct snic_control *c);
+void control_op_session_gone(struct snic_control *c, uint32_t session);
+void control_op_result(struct snic_control *c, uint32_t node, uint32_t tag, int status);
+uint32_t control_op_tag(const struct snic_control *c, const struct control_op *op);
+void control_op_say(struct snic_control *c, const struct control_op *op, int status,
+                    uint64_t value);
+/* Ask every server to refuse the leases before the disk's. */
+void control_raise(struct snic_control *c, struct control_op *op, struct control_disk *d);
+int control_attach(struct snic_control *c, struct control_session *s, uint32_t tag,
+                   struct control_disk *d);
+int control_place(struct snic_control *c, struct control_disk *d, uint64_t segment);
+/* The next server in a circle that has room; NIL. */
+uint32_t control_turn(struct snic_control *c);
+/* Is something under way with the disk? */
+int control_op_of(const struct snic_control *c, const struct control_disk *d);
+/* desk.c */
+int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
+                      const struct snic_control_qos *qos, struct control_disk **out);
+/* reissue.c */
+int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
+                    struct control_disk *old);
+void control_reissue_step(struct snic_control *c, struct control_op *op);
+void control_reissue_answer(struct snic_control *c, struct control_op *op, int status);
+void control_drop_disk(struct snic_control *c, struct control_disk *d);
+/* move.c */
+int control_move(struct snic_control *c, struct control_session *s, uint32_t tag,
+                 struct control_disk *d, struct control_seg *g, uint32_t to);
+void control_move_step(struct snic_control *c, struct control_op *op, int status);
+void control_move_tick(struct snic_control *c, struct control_op *op);
+/* The disk is being deleted. */
+void control_op_disk_gone(struct snic_control *c, struct control_disk *d);
+
+#endif /* SNIC_CONTROL_PRIV_H */

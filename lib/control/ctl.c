@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The catalog's process from outside: options, memory, the log, sessions, time.
+ */
+#include "control/control_priv.h"
+
+#define SNIC_CONTROL__TICK_NS UINT64_C(50000000)
+
+/* ---- Options and memory ---- */
+
+static void control_default(uint32_t *v, uint32_t value)
+{
+    if (*v == 0)
+        *v = value;
+}
+
+static void control_wal_opts(const struct snic_control_opts *o, struct snic_wal_opts *w)
+{
+    memset(w, 0, sizeof(*w));
+    w->opts_size = sizeof(*w);
+    w->flags = o->flags;
+    w->segment_bytes = 128u << 10; /* a catalog is small, and its device may be */
+    w->record_max = 1024;
+    w->batch_bytes = 64u << 10;
+    w->uuid[0] = o->uuid[0];
+    w->uuid[1] = o->uuid[1];
+}
+
+static int control_options(struct snic_control_opts *o, const struct snic_control_opts *from)
+{
+    struct snic_wal_opts w;
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
+        return SNIC_EINVAL;
+    control_default(&o->disks_max, 256);
+    control_default(&o->segments_max, 65536);
+    control_default(&o->sessions_max, 64);
+    control_default(&o->ops_max, 256);
+    if (o->lease_ns == 0)
+        o->lease_ns = UINT64_C(10000000000);
+    if (o->server_ns == 0)
+        o->server_ns = UINT64_C(3000000000);
+    if ((o->flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT)) != 0 || o->loop == NULL ||
+        o->net == NULL || o->io == NULL || o->net->loop != o->loop || o->io->loop != o->loop ||
+        o->disks_max > 65536 || o->segments_max > 1u << 28 || o->sessions_max > 4096 ||
+        o->ops_max > 32768 || (o->flags != 0 && o->uuid[0] == 0 && o->uuid[1] == 0))
+        return SNIC_EINVAL;
+    control_wal_opts(o, &w);
+    return snic_wal_memsize(o->io, &w) == 0 ? SNIC_EINVAL : 0;
+}
+
+static const struct control_stream_events control_session_ev;
+
+/* Once to measure, once to place; the log's bytes. */
+static size_t control_layout(struct snic_arena *a, struct snic_control *c, void **wal)
+{
+    const struct snic_control_opts *o = &c->o;
+    struct snic_wal_opts w;
+    control_wal_opts(o, &w);
+    size_t size = snic_wal_memsize(o->io, &w);
+    *wal = snic_arena_take(a, 1, size, SNIC_CONTROL_ALIGN);
+    c->disk_mask = (uint32_t)snic_pow2_up(o->disks_max) - 1;
+    c->seg_mask = (uint32_t)snic_pow2_up(o->segments_max) - 1;
+    c->disks = snic_arena_take(a, o->disks_max, sizeof(*c->disks), 64);
+    c->segs = snic_arena_take(a, o->segments_max, sizeof(*c->segs), 64);
+    c->nodes = snic_arena_take(a, SNIC_CONTROL_SERVERS_MAX, sizeof(*c->nodes), 64);
+    c->sessions = snic_arena_take(a, o->sessions_max, sizeof(*c->sessions), 64);
+    c->ops = snic_arena_take(a, o->ops_max, sizeof(*c->ops), 64);
+    c->disk_hash = snic_arena_take(a, (size_t)c->disk_mask + 1, sizeof(uint32_t), 64);
+    c->seg_hash = snic_arena_take(a, (size_t)c->seg_mask + 1, sizeof(uint32_t), 64);
+    unsigned char *in = snic_arena_take(a, o->sessions_max, SNIC_CONTROL_SMALL, 64);
+    unsigned char *out = snic_arena_take(a, o->sessions_max, SNIC_CONTROL__OUT, 64);
+    if (a->base == NULL || a->used == SIZE_MAX)
+        return size;
+    control_catalog_init(c);
+    memset(c->sessions, 0, o->sessions_max * sizeof(*c->sessions));
+    for (uint32_t i = 0; i < o->sessions_max; i++) {
+        struct control_session *s = &c->sessions[i];
+        s->c = c;
+        s->index = i;
+        control_stream_init(&s->s, o->net, &control_session_ev, s,
+                            in + (size_t)i * SNIC_CONTROL_SMALL, SNIC_CONTROL_SMALL,
+                            out + (size_t)i * SNIC_CONTROL__OUT, SNIC_CONTROL__OUT);
+    }
+    memset(c->ops, 0, o->ops_max * sizeof(*c->ops));
+    c->op_free = SNIC_CONTROL__NIL;
+    for (uint32_t i = o->ops_max; i-- > 0;) {
+        c->ops[i].next = c->op_free;
+        c->op_free = i;
+    }
+    return size;
+}
+
+size_t snic_control_memsize(const struct snic_control_opts *o)
+{
+    struct snic_arena a = {.base = NULL, .size = SIZE_MAX};
+    struct snic_control c;
+    void *wal;
+    memset(&c, 0, sizeof(c));
+    if (control_options(&c.o, o) != 0)
+        return 0;
+    (void)snic_arena_take(&a, 1, sizeof(c), SNIC_CONTROL_ALIGN);
+    (void)control_layout(&a, &c, &wal);
+    return a.used == SIZE_MAX ? 0 : a.used;
+}
+
+/* ---- Sessions ---- */
+
+uint64_t control_now(const struct snic_control *c)
+{
+    return snic_loop_now(c->o.loop);
+}
+
+void control_say(struct control_session *s, const struct snic_control_msg *m)
+{
+    if (s->ended)
+        return;
+    if (control_stream_send(&s->s, m, s->c->position) == SNIC_ENOSPC) { /* C1 */
+        s->c->stats.overrun++;
+        s->ended = 1;
+    }
+}
+
+void control_done(struct control_session *s, uint32_t tag, int status, uint64_t value)
+{
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_DONE, tag);
+    m.status = status;
+    m.value = value;
+    s->c->stats.refused += status < 0;
+    control_say(s, &m);
+}
+
+void control_tell(struct snic_control *c, uint32_t what, uint32_t server, uint32_t vd, int error,
+                  uint64_t value)
+{
+    struct snic_control_event e = {
+        .what = what, .server = server, .vd = vd, .error = error, .value = value};
+    if (c->e.event != NULL && !c->closing)
+        c->e.event(c->ctx, &e);
+}
+
+void control_session_end(struct control_session *s, int orderly)
+{
+    s->ended = 1;
+    if (orderly)
+        control_stream_close(&s->s);
+    else
+        control_stream_abort(&s->s);
+}
+
+struct control_session *control_session_at(struct snic_control *c, uint32_t index)
+{
+    if (index >= c->o.sessions_max || !c->sessions[index].used || c->sessions[index].ended)
+        return NULL;
+    return &c->sessions[index];
+}
+
+static void control_welcome(struct control_session *s)
+{
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_WELCOME, 0);
+    m.incarnation = s->c->incarnation;
+    m.uuid[0] = s->c->uuid[0];
+    m.uuid[1] = s->c->uuid[1];
+    control_say(s, &m);
+}
+
+static void control_hello(struct control_session *s, const struct snic_control_msg *m)
+{
+    if (m->role == SNIC_CONTROL_STORE) {
+        s->role = SNIC_CONTROL_STORE;
+        control_node_hello(s, m);
+    } else if (m->role == SNIC_CONTROL_CLIENT || m->role == SNIC_CONTROL_OPERATOR) {
+        s->role = m->role;
+        control_welcome(s);
+        if (m->role == SNIC_CONTROL_CLIENT)
+            control_guest_welcome(s);
+    } else {
+        s->s.bad = 1;
+        control_session_end(s, 0);
+    }
+}
+
+static void control_session_msg(void *owner, struct snic_control_msg *m)
+{
+    struct control_session *s = owner;
+    s->heard_ns = control_now(s->c);
+    if (s->ended || s->c->closing || s->c->dead)
+        return;
+    if ((s->role == 0) != (m->type == SNIC_CONTROL_HELLO)) {
+        s->s.bad = 1;
+        control_session_end(s, 0);
+    } else if (s->role == 0) {
+        control_hello(s, m);
+    } else if (m->type == SNIC_CONTROL_PING && s->role != SNIC_CONTROL_STORE) {
+        struct snic_control_msg pong;
+        control_msg(&pong, SNIC_CONTROL_PONG, m->tag);
+        control_say(s, &pong);
+    } else if (s->role == SNIC_CONTROL_STORE) {
+        control_node_msg(s, m);
+    } else if (s->role == SNIC_CONTROL_CLIENT) {
+        control_guest_msg(s, m);
+    } else {
+        control_desk_msg(s, m);
+    }
+}
+
+static void control_session_gone(void *owner, int reason)
+{
+    struct control_session *s = owner;
+    struct snic_control *c = s->c;
+    (void)reason;
+    c->stats.malformed += s->s.bad;
+    s->ended = 1;
+    if (s->role == SNIC_CONTROL_STORE)
+        control_node_gone(s);
+    else if (s->role == SNIC_CONTROL_CLIENT)
+        control_guest_gone(s);
+    control_op_session_gone(c, s->index);
+    s->used = 0;
+    c->stats.sessions--;
+}
+
+static const struct control_stream_events control_session_ev = {.msg = control_session_msg,
+                                                                .gone = control_session_gone};
+
+static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
+{
+    struct snic_control *c = ctx;
+    struct control_session *s = NULL;
+    (void)peer;
+    for (uint32_t i = 0; i < c->o.sessions_max && s == NULL; i++)
+        if (!c->sessions[i].used)
+            s = &c->sessions[i];
+    if (s == NULL || c->closing || c->dead) {
+        snic_net_abort(n);
+        return;
+    }
+    s->used = 1;
+    s->role = 0;
+    s->ended = 0;
+    s->serial++;
+    s->node = SNIC_CONTROL__NIL;
+    s->heard_ns = control_now(c);
+    c->stats.sessions++;
+    control_stream_accept(&s->s, n);
+    s->s.durable = snic_wal_durable(c->wal);
+}
+
+/* ---- Time ---- */
+
+static void control_tick(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_control *c = SNIC_CONTAINER(t, struct snic_control, timer);
+    for (uint32_t i = 0; i < c->o.sessions_max; i++) {
+        struct control_session *s = &c->sessions[i];
+        uint64_t most = s->role == SNIC_CONTROL_STORE ? c->o.server_ns : c->o.lease_ns;
+        if (s->used && !s->ended && now_ns - s->heard_ns > most)
+            control_session_end(s, 0);
+    }
+    control_op_tick(c);
+    if (!c->closing && !c->dead)
+        snic_loop_arm(c->o.loop, &c->timer, now_ns + SNIC_CONTROL__TICK_NS);
+}
+
+/* ---- The log ---- */
+
+static void control_opened(struct snic_control *c, int result)
+{
+    struct snic_wal_report none;
+    memset(&none, 0, sizeof(none));
+    if (!c->closing)
+        c->e.opened(c->ctx, result, &none);
+}
+
+static void control_serve(struct snic_control *c)
+{
+    uint64_t now = control_now(c);
+    c->serving = 1;
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].used && c->disks[i].held)
+            c->disks[i].grace_ns = now + c->o.lease_ns;
+    int r = snic_net_listen(c->o.net, &c->o.addr, 0, control_accept, c, &c->listener);
+    if (r != 0)
+        c->listener = NULL;
+    else
+        snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__TICK_NS);
+    control_opened(c, r);
+}
+
+/* This process's number is durable before anybody hears it. */
+static void control_begin(struct snic_control *c)
+{
+    if (c->head_ts == 0) {
+        c->uuid[0] = c->o.uuid[0];
+        c->uuid[1] = c->o.uuid[1];
+    }
+    c->incarnation++;
+    int r = control_put_head(c);
+    if (r == 0)
+        r = control_put_half_gone(c);
+    if (r == 0) {
+        c->opened = 1;
+        (void)snic_wal_flush(c->wal);
+        return;
+    }
+    c->incarnation--;
+    if (r != SNIC_EAGAIN)
+        control_opened(c, r);
+}
+
+static void control_wal_opened(void *ctx, int result, const struct snic_wal_report *report)
+{
+    struct snic_control *c = ctx;
+    if (c->closing)
+        return;
+    if (result == 0 && report->verdict == SNIC_WAL_CORRUPT)
+        result = SNIC_ECORRUPT;
+    if (result == 0)
+        result = control_recovered(c);
+    if (result == 0 && report->verdict == SNIC_WAL_SUSPECT) {
+        result = snic_wal_accept_tail(c->wal);
+        if (result == 0)
+            return;
+    }
+    if (result == 0)
+        control_begin(c);
+    else
+        c->e.opened(c->ctx, result, report);
+}
+
+static void control_wal_accepted(void *ctx)
+{
+    struct snic_control *c = ctx;
+    if (!c->closing)
+        control_begin(c);
+}
+
+static void control_wal_room(void *ctx)
+{
+    struct snic_control *c = ctx;
+    if (!c->closing && !c->opened && !c->dead)
+        control_begin(c);
+}
+
+static void control_wal_durable(void *ctx, uint64_t up_to)
+{
+    struct snic_control *c = ctx;
+    if (c->closing)
+        return;
+    for (uint32_t i = 0; i < c->o.sessions_max; i++)
+        if (c->sessions[i].used)
+            control_stream_durable(&c->sessions[i].s, up_to);
+    if (c->opened && !c->serving && up_to >= c->position)
+        control_serve(c);
+}
+
+static void control_wal_failed(void *ctx, int error)
+{
+    struct snic_control *c = ctx;
+    if (c->closing)
+        return;
+    c->dead = 1;
+    for (uint32_t i = 0; i < c->o.sessions_max; i++)
+        if (c->sessions[i].used)
+            control_session_end(&c->sessions[i], 0);
+    snic_loop_cancel(c->o.loop, &c->timer);
+    if (!c->serving)
+        control_opened(c, error);
+    else if (c->e.failed != NULL)
+        c->e.failed(c->ctx, error);
+}
+
+/* ---- Open and close ---- */
+
+int snic_control_open(struct snic_control **out, void *mem, size_t size,
+                      const struct snic_control_opts *from, const struct snic_control_events *e,
+                      void *ctx)
+{
+    static const struct snic_wal_events ev = {.opened = control_wal_opened,
+                                              .found = control_found,
+                                              .durable = control_wal_durable,
+                                              .room = control_wal_room,
+                                              .failed = control_wal_failed,
+                                              .accepted = control_wal_accepted,
+                                              .keep = control_keep};
+    struct snic_arena a = {.base = mem, .size = size};
+    struct snic_control_opts o;
+    struct snic_wal_opts w;
+    void *wal;
+    if (e->opened == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 ||
+        control_options(&o, from) != 0)
+        return SNIC_EINVAL;
+    struct snic_control *c = snic_arena_take(&a, 1, sizeof(*c), SNIC_CONTROL_ALIGN);
+    if (c == NULL)
+        return SNIC_ENOSPC;
+    memset(c, 0, sizeof(*c));
+    c->o = o;
+    c->e = *e;
+    c->ctx = ctx;
+    size_t wal_size = control_layout(&a, c, &wal);
+    if (a.used == SIZE_MAX)
+        return SNIC_ENOSPC;
+    snic_timer_init(&c->timer, control_tick);
+    control_wal_opts(&c->o, &w);
+    int r = snic_wal_open(&c->wal, wal, wal_size, o.io, &w, &ev, c);
+    if (r == 0)
+        *out = c;
+    return r;
+}
+
+static int control_silent(const struct snic_control *c)
+{
+    for (uint32_t i = 0; i < c->o.sessions_max; i++)
+        if (c->sessions[i].used)
+            return 0;
+    return 1;
+}
+
+void *snic_control_close(struct snic_control *c)
+{
+    c->closing = 1;
+    snic_loop_cancel(c->o.loop, &c->timer);
+    if (c->listener != NULL)
+        snic_net_unlisten(c->listener);
+    for (uint32_t i = 0; i < c->o.sessions_max; i++)
+        if (c->sessions[i].used)
+            control_session_end(&c->sessions[i], 0);
+    while (!control_silent(c))
+        (void)snic_loop_once(c->o.loop, SNIC_NEVER);
+    (void)snic_wal_close(c->wal);
+    return c;
+}
+
+/* ---- Views ---- */
+
+int snic_control_addr(const struct snic_control *c, struct snic_net_addr *out)
+{
+    return c->listener == NULL ? SNIC_EBUSY : snic_net_listen_addr(c->listener, out);
+}
+
+void snic_control_get_stats(const struct snic_control *c, struct snic_control_stats *out)
+{
+    *out = c->stats;
+    out->incarnation = c->incarnation;
+    out->servers = out->servers_up = 0;
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++) {
+        out->servers += c->nodes[i].ts != 0;
+        out->servers_up += c->nodes[i].state == CONTROL_READY;
+    }
+}
+
+int snic_control_find(const struct snic_control *c, uint32_t vd, uint64_t segment,
+                      struct snic_control_item *out)
+{
+    const struct control_seg *g = control_seg_find(c, vd, segment);
+    if (g == NULL || g->state != CONTROL_PLACED)
+        return SNIC_ENOENT;
+    memset(out, 0, sizeof(*out));
+    out->segment = segment;
+    out->server = c->nodes[g->server].id;
+    out->gen = g->gen;
+    out->status = g->moving;
+    return 0;
+}
+
+int snic_control_check(const struct snic_control *c)
+{
+    uint32_t free = 0, used = 0, placing = 0, moving = 0, ops[2] = {0, 0};
+    for (uint32_t i = c->op_free; i != SNIC_CONTROL__NIL && free <= c->o.ops_max;
+         i = c->ops[i].next)
+        free++;
+    for (uint32_t i = 0; i < c->o.ops_max; i++) {
+        used += c->ops[i].used;
+        ops[0] += c->ops[i].used &&
+                  (c->ops[i].type == CONTROL_OP_PLACE ||
+                   (c->ops[i].type == CONTROL_OP_REISSUE && c->ops[i].seg != SNIC_CONTROL__NIL));
+        ops[1] += c->ops[i].used && c->ops[i].type == CONTROL_OP_MOVE;
+    }
+    for (uint32_t i = 0; i < c->o.segments_max; i++) {
+        const struct control_seg *g = &c->segs[i];
+        placing += g->state == CONTROL_PLACING;
+        moving += g->moving;
+        if (g->sealed && !g->moving)
+            return SNIC_ECORRUPT;
+    }
+    if (free + used != c->o.ops_max || used != c->stats.ops || placing != ops[0] ||
+        moving != ops[1])
+        return SNIC_ECORRUPT;
+    return c->error != 0 ? 0 : control_catalog_check(c);
+}

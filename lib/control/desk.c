@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * An operator's session. Lists come in pages: `value` says where the next one begins.
+ */
+#include "control/control_priv.h"
+
+#define SNIC_CONTROL__PAGE 16u
+
+int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
+                      const struct snic_control_qos *qos, struct control_disk **out)
+{
+    uint32_t vd = c->vd + 1;
+    if (vd == UINT32_MAX)
+        return SNIC_EOVERFLOW;
+    struct control_disk *d = control_disk_new(c, vd);
+    if (d == NULL)
+        return SNIC_ENOSPC;
+    c->vd = vd;
+    d->bytes = bytes;
+    d->qos = *qos;
+    memcpy(d->name, name, sizeof(d->name));
+    int r = control_put_head(c); /* numbers are not used again, whatever becomes of the disk */
+    if (r == 0)
+        r = control_put_disk(c, d);
+    if (r != 0) {
+        control_disk_free(c, d);
+        return r;
+    }
+    *out = d;
+    return 0;
+}
+
+static int control_desk_create(struct control_session *s, const struct snic_control_msg *m)
+{
+    struct control_disk *d;
+    if (!snic_control_name_ok(m->name) || m->bytes == 0 || m->bytes % SNIC_EBS_BLOCK_BYTES != 0 ||
+        m->bytes > UINT64_C(1) << 52)
+        return SNIC_EINVAL;
+    if (control_disk_named(s->c, m->name) != NULL)
+        return SNIC_EEXIST;
+    int r = control_disk_make(s->c, m->name, m->bytes, &m->qos, &d);
+    if (r == 0)
+        control_done(s, m->tag, 0, d->vd);
+    return r;
+}
+
+static int control_desk_delete(struct control_session *s, const struct snic_control_msg *m,
+                               struct control_disk *d)
+{
+    struct snic_control *c = s->c;
+    if (control_disk_live(c, d) || d->reissue)
+        return SNIC_EBUSY;
+    int r = control_put_disk_gone(c, d);
+    if (r != 0)
+        return r;
+    control_op_disk_gone(c, d);
+    control_drop_disk(c, d);
+    control_done(s, m->tag, 0, 0);
+    return 0;
+}
+
+static int control_desk_qos(struct control_session *s, const struct snic_control_msg *m,
+                            struct control_disk *d)
+{
+    struct snic_control *c = s->c;
+    struct snic_control_qos old = d->qos;
+    struct snic_control_msg q;
+    d->qos = m->qos;
+    int r = control_put_disk(c, d);
+    if (r != 0) {
+        d->qos = old;
+        return r;
+    }
+    struct control_session *holder = control_session_at(c, d->session);
+    if (holder != NULL) {
+        control_msg(&q, SNIC_CONTROL_QOS, 0);
+        q.vd = d->vd;
+        q.qos = d->qos;
+        control_say(holder, &q);
+    }
+    control_done(s, m->tag, 0, 0);
+    return 0;
+}
+
+static int control_desk_move(struct control_session *s, const struct snic_control_msg *m,
+                             struct control_disk *d)
+{
+    struct snic_control *c = s->c;
+    struct control_seg *g = control_seg_find(c, d->vd, m->segment);
+    if (g == NULL || m->server - 1 >= SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0)
+        return SNIC_ENOENT;
+    return control_move(c, s, m->tag, d, g, m->server - 1);
+}
+
+/* ---- Lists ---- */
+
+static uint64_t control_desk_disks(struct control_session *s, const struct snic_control_msg *m)
+{
+    struct snic_control *c = s->c;
+    uint32_t n = 0;
+    for (uint64_t i = m->value; i < c->o.disks_max; i++) {
+        const struct control_disk *d = &c->disks[i];
+        struct snic_control_msg out;
+        if (!d->used)
+            continue;
+        if (n++ == SNIC_CONTROL__PAGE)
+            return i;
+        control_msg(&out, SNIC_CONTROL_DISK, m->tag);
+        out.vd = d->vd;
+        out.lease = d->lease;
+        out.flags = (uint8_t)control_disk_live(c, d);
+        out.bytes = d->bytes;
+        out.value = d->segments;
+        out.qos = d->qos;
+        memcpy(out.name, d->name, sizeof(out.name));
+        control_say(s, &out);
+    }
+    return 0;
+}
+
+static uint64_t control_desk_nodes(struct control_session *s, const struct snic_control_msg *m)
+{
+    struct snic_control *c = s->c;
+    uint32_t k = 0;
+    for (uint64_t i = m->value; i < SNIC_CONTROL_SERVERS_MAX; i++) {
+        const struct control_node *n = &c->nodes[i];
+        struct snic_control_msg out;
+        if (n->ts == 0)
+            continue;
+        if (k++ == SNIC_CONTROL__PAGE)
+            return i;
+        control_msg(&out, SNIC_CONTROL_NODE, m->tag);
+        out.server = n->id;
+        out.flags = n->state == CONTROL_READY;
+        out.segment = n->segments;
+        out.bytes = n->free;
+        out.value = n->places;
+        out.addr = n->addr;
+        out.peer = n->peer;
+        control_say(s, &out);
+    }
+    return 0;
+}
+
+static uint64_t control_desk_segments(struct control_session *s, const struct snic_control_msg *m,
+                                      const struct control_disk *d)
+{
+    struct snic_control *c = s->c;
+    struct snic_control_msg out;
+    uint64_t i = m->value;
+    control_msg(&out, SNIC_CONTROL_SEGMENT, m->tag);
+    out.vd = d->vd;
+    for (; i < c->o.segments_max && out.count < SNIC_CONTROL_ITEMS; i++) {
+        const struct control_seg *g = &c->segs[i];
+        if (g->state != CONTROL_PLACED || g->vd != d->vd)
+            continue;
+        out.item[out.count].segment = g->segment;
+        out.item[out.count].server = c->nodes[g->server].id;
+        out.item[out.count].gen = control_seg_gen(d, g);
+        out.item[out.count++].status = g->moving;
+    }
+    if (out.count != 0)
+        control_say(s, &out);
+    return i < c->o.segments_max ? i : 0;
+}
+
+void control_desk_msg(struct control_session *s, struct snic_control_msg *m)
+{
+    struct control_disk *d = m->name[0] != 0 ? control_disk_named(s->c, m->name) : NULL;
+    int r = 0;
+    if (m->type < SNIC_CONTROL_CREATE || m->type > SNIC_CONTROL_SEGMENTS) {
+        s->s.bad = 1;
+        control_session_end(s, 0);
+        return;
+    }
+    if (m->type == SNIC_CONTROL_CREATE)
+        r = control_desk_create(s, m);
+    else if (m->type == SNIC_CONTROL_DISKS)
+        control_done(s, m->tag, 0, control_desk_disks(s, m));
+    else if (m->type == SNIC_CONTROL_NODES)
+        control_done(s, m->tag, 0, control_desk_nodes(s, m));
+    else if (d == NULL)
+        r = SNIC_ENOENT;
+    else if (m->type == SNIC_CONTROL_DELETE)
+        r = control_desk_delete(s, m, d);
+    else if (m->type == SNIC_CONTROL_REVOKE)
+        r = control_attach(s->c, s, m->tag, d);
+    else if (m->type == SNIC_CONTROL_SET_QOS)
+        r = control_desk_qos(s, m, d);
+    else if (m->type == SNIC_CONTROL_REISSUE)
+        r = control_reissue(s->c, s, m->tag, d);
+    else if (m->type == SNIC_CONTROL_MOVE)
+        r = control_desk_move(s, m, d);
+    else
+        control_done(s, m->tag, 0, control_desk_segments(s, m, d));
+    if (r != 0)
+        control_done(s, m->tag, r, 0);
+}

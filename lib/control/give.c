@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Other servers copy from here: a request names a part of a segment and the versions that the other
+ * has; the answer has the blocks that are newer. One request of a peer at a time.
+ */
+#include "control/agent_priv.h"
+
+#define SNIC_CONTROL__AGENT_IDLE_NS UINT64_C(10000000000)
+
+static void control_agent_give_answer(struct control_agent_peer *p, int status, uint64_t fence,
+                                      uint32_t size)
+{
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_BLOCKS, p->tag);
+    m.status = status;
+    m.value = fence;
+    m.body = p->body;
+    m.body_size = size;
+    (void)control_stream_send(&p->s, &m, 0);
+}
+
+static uint32_t control_agent_give_body(struct control_agent_peer *p)
+{
+    unsigned char *to = p->body;
+    for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++) {
+        const struct snic_segments_block *b = &p->block[i];
+        if (b->wver <= p->version[i])
+            continue;
+        memset(to, 0, SNIC_CONTROL__BLOCK);
+        snic_put_le16(to, b->block);
+        to[2] = b->kind;
+        snic_put_le32(to + 4, b->kind == SNIC_SEGMENTS_DATA ? b->data_crc : 0);
+        snic_put_le64(to + 8, b->wver);
+        snic_put_le32(to + 16, b->guest_crc);
+        to += SNIC_CONTROL__BLOCK;
+        if (b->kind == SNIC_SEGMENTS_DATA) {
+            memcpy(to, b->data, SNIC_SEGMENTS_BLOCK);
+            to += SNIC_SEGMENTS_BLOCK;
+        }
+        p->a->stats.given++;
+    }
+    return (uint32_t)(to - p->body);
+}
+
+static void control_agent_give_done(struct snic_segments_req *q)
+{
+    struct control_agent_peer *p = SNIC_CONTAINER(q, struct control_agent_peer, req);
+    struct snic_segments_stat stat;
+    int r = q->result;
+    p->out = 0;
+    if (p->s.conn == NULL) {
+        p->used = 0; /* it went away meanwhile */
+        return;
+    }
+    if (p->a->closing)
+        return;
+    memset(&stat, 0, sizeof(stat));
+    if (r == 0)
+        r = snic_segments_find(p->a->o.store, q->seg_id, &stat);
+    control_agent_give_answer(p, r, stat.min_wver, r == 0 ? control_agent_give_body(p) : 0);
+}
+
+static void control_agent_give_read(struct control_agent_peer *p)
+{
+    int r = snic_segments_submit(p->a->o.store, &p->req);
+    p->out = r == 0;
+    p->again = r == SNIC_EAGAIN;
+    if (p->again)
+        control_agent_retry(p->a);
+    else if (r != 0)
+        control_agent_give_answer(p, r, 0, 0);
+}
+
+void control_agent_give_retry(struct snic_control_agent *a)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && !a->closing; i++)
+        if (a->peer[i].again)
+            control_agent_give_read(&a->peer[i]);
+}
+
+static void control_agent_give_msg(void *owner, struct snic_control_msg *m)
+{
+    struct control_agent_peer *p = owner;
+    struct snic_segments_stat stat;
+    p->heard_ns = snic_loop_now(p->a->o.loop);
+    if (m->type != SNIC_CONTROL_PULL || p->out || p->again || m->value % SNIC_CONTROL__LIST != 0 ||
+        m->value >= SNIC_SEGMENTS_BLOCKS || m->body_size != SNIC_CONTROL__LIST * 8 ||
+        m->segment == SNIC_VOLUME_META || m->segment == SNIC_CONTROL_META) {
+        control_stream_abort(&p->s);
+        return;
+    }
+    p->tag = m->tag;
+    int r = snic_segments_find(p->a->o.store, m->segment, &stat);
+    if (r == 0 && stat.gen < m->gen)
+        r = SNIC_EBUSY; /* it is not sealed here */
+    if (r != 0) {
+        control_agent_give_answer(p, r, 0, 0);
+        return;
+    }
+    for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++) {
+        struct snic_segments_block *b = &p->block[i];
+        memset(b, 0, sizeof(*b));
+        b->block = (uint16_t)(m->value + i);
+        b->data = p->data + (size_t)i * SNIC_SEGMENTS_BLOCK;
+        p->version[i] = snic_get_le64(m->body + 8 * i);
+    }
+    memset(&p->req, 0, sizeof(p->req));
+    p->req.done = control_agent_give_done;
+    p->req.op = SNIC_SEGMENTS_READ;
+    p->req.seg_id = m->segment;
+    p->req.flags = SNIC_SEGMENTS_ANY_GEN;
+    p->req.blocks = p->block;
+    p->req.count = SNIC_CONTROL__LIST;
+    control_agent_give_read(p);
+}
+
+static void control_agent_give_gone(void *owner, int reason)
+{
+    struct control_agent_peer *p = owner;
+    (void)reason;
+    p->again = 0;
+    p->used = p->out;
+}
+
+void control_agent_give_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
+{
+    struct snic_control_agent *a = ctx;
+    uint64_t now = snic_loop_now(a->o.loop);
+    struct control_agent_peer *p = NULL;
+    (void)peer;
+    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && p == NULL; i++)
+        if (!a->peer[i].used)
+            p = &a->peer[i];
+    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && p == NULL; i++)
+        if (!a->peer[i].out && now - a->peer[i].heard_ns > SNIC_CONTROL__AGENT_IDLE_NS)
+            control_stream_abort(&a->peer[i].s); /* there is room when it comes again */
+    if (p == NULL || a->closing) {
+        snic_net_abort(n);
+        return;
+    }
+    p->used = 1;
+    p->heard_ns = now;
+    control_stream_accept(&p->s, n);
+}
+
+void control_agent_give_init(struct snic_control_agent *a, struct control_agent_peer *p,
+                             unsigned char *in, unsigned char *out, unsigned char *data,
+                             unsigned char *body)
+{
+    static const struct control_stream_events ev = {.msg = control_agent_give_msg,
+                                                    .gone = control_agent_give_gone};
+    p->a = a;
+    p->data = data;
+    p->body = body;
+    control_stream_init(&p->s, a->o.net, &ev, p, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL_LARGE);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A segment moves, as control.h says. Each state begins with a command, or with a record and a
+ * command, and ends with the answer. Whatever fails, a server that is gone included, ends the move,
+ * and the segment stays; what the destination has is dropped, now or when that registers.
+ *
+ *     MAKE   the destination makes it, with a higher generation than any that was told
+ *     COPY   it copies; again, while much has changed meanwhile
+ *     SEAL   the next generation is recorded, told to nobody (C4), and set at the source
+ *     LAST   it copies what is left
+ *     OPEN   its generation is set
+ *     OVER   the new place is recorded, then told; the source drops it
+ */
+#include "control/control_priv.h"
+
+enum { CONTROL_MAKE = 0, CONTROL_COPY, CONTROL_SEAL, CONTROL_LAST, CONTROL_OPEN, CONTROL_OVER };
+#define SNIC_CONTROL__PASSES 5u /* of copying before it is sealed all the same */
+#define SNIC_CONTROL__FEW 16    /* blocks */
+
+static uint64_t control_move_id(const struct control_op *op)
+{
+    return snic_control_seg_id(op->vd, op->segment);
+}
+
+static void control_move_end(struct snic_control *c, struct control_op *op, int status)
+{
+    struct control_seg *g = &c->segs[op->seg];
+    c->nodes[op->to].copying--;
+    c->nodes[op->to].making--;
+    g->moving = 0;
+    c->stats.moved += status == 0;
+    c->stats.moves_failed += status != 0;
+    control_tell(c, status == 0 ? SNIC_CONTROL_MOVED : SNIC_CONTROL_MOVE_FAILED,
+                 c->nodes[op->to].id, op->vd, status, op->segment);
+    control_op_say(c, op, status, op->segment);
+    control_op_free(c, op);
+}
+
+static void control_move_fail(struct snic_control *c, struct control_op *op, int status)
+{
+    struct control_disk *d = &c->disks[op->disk];
+    struct control_seg *g = &c->segs[op->seg];
+    int sealed = g->sealed;
+    g->sealed = 0;
+    (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd, 0, 0,
+                          NULL);
+    if (sealed && status != SNIC_ENOENT)
+        (void)control_guest_map(c, d, g);
+    control_move_end(c, op, status);
+}
+
+static int control_move_copy(struct snic_control *c, struct control_op *op, uint32_t gen)
+{
+    return control_command(c, op->to, op, SNIC_CONTROL_COPY, control_move_id(op), op->vd, 0, gen,
+                           &c->nodes[op->from].peer);
+}
+
+static int control_move_seal(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *d = &c->disks[op->disk];
+    struct control_seg *g = &c->segs[op->seg];
+    uint32_t old = g->gen, gen = control_seg_gen(d, g);
+    if ((gen & 0xffffu) == 0xffffu)
+        return SNIC_EOVERFLOW;
+    if (!g->sealed) {
+        g->gen = gen + 1;
+        int r = control_put_seg(c, g);
+        if (r != 0) {
+            g->gen = old;
+            return r;
+        }
+        g->sealed = 1;
+        op->gen = g->gen;
+    }
+    return control_command(c, op->from, op, SNIC_CONTROL_GEN, control_move_id(op), op->vd, 0,
+                           op->gen, NULL);
+}
+
+static int control_move_over(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *d = &c->disks[op->disk];
+    struct control_seg *g = &c->segs[op->seg];
+    uint32_t gen = g->gen;
+    g->gen = control_seg_gen(d, g);
+    g->server = op->to;
+    int r = control_put_seg(c, g);
+    if (r != 0) {
+        g->gen = gen;
+        g->server = op->from;
+        return r;
+    }
+    g->sealed = 0;
+    c->nodes[op->from].segments--;
+    c->nodes[op->to].segments++;
+    (void)control_guest_map(c, d, g);
+    (void)control_command(c, op->from, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd, 0, 0,
+                          NULL);
+    control_move_end(c, op, 0);
+    return 0;
+}
+
+/* The state's beginning; without room in the log it is tried again by the tick. */
+static void control_move_enter(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *d = &c->disks[op->disk];
+    struct control_seg *g = &c->segs[op->seg];
+    int r = 0;
+    switch (op->state) {
+    case CONTROL_MAKE:
+        (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd, 0, 0,
+                              NULL);
+        r = control_command(c, op->to, op, SNIC_CONTROL_MAKE, control_move_id(op), op->vd,
+                            op->segment * SNIC_SEGMENTS_BLOCKS, control_seg_gen(d, g) + 1, NULL);
+        break;
+    case CONTROL_COPY:
+        r = control_move_copy(c, op, 0);
+        break;
+    case CONTROL_SEAL:
+        r = control_move_seal(c, op);
+        break;
+    case CONTROL_LAST:
+        r = control_move_copy(c, op, op->gen);
+        break;
+    case CONTROL_OPEN:
+        r = control_command(c, op->to, op, SNIC_CONTROL_GEN, control_move_id(op), op->vd, 0,
+                            control_seg_gen(d, g), NULL);
+        break;
+    default:
+        r = control_move_over(c, op);
+        break;
+    }
+    if (r != 0 && r != SNIC_EAGAIN)
+        control_move_fail(c, op, r);
+}
+
+void control_move_tick(struct snic_control *c, struct control_op *op)
+{
+    if (op->awaited == 0)
+        control_move_enter(c, op);
+}
+
+void control_move_step(struct snic_control *c, struct control_op *op, int status)
+{
+    if (status < 0) {
+        control_move_fail(c, op, status);
+        return;
+    }
+    if (op->state == CONTROL_COPY && status > SNIC_CONTROL__FEW &&
+        ++op->tries < SNIC_CONTROL__PASSES) {
+        control_move_enter(c, op);
+        return;
+    }
+    op->state++;
+    control_move_enter(c, op);
+}
+
+int control_move(struct snic_control *c, struct control_session *s, uint32_t tag,
+                 struct control_disk *d, struct control_seg *g, uint32_t to)
+{
+    struct control_node *n = &c->nodes[to];
+    if (g->state != CONTROL_PLACED || g->moving || d->reissue)
+        return SNIC_EBUSY;
+    if (g->server == to) {
+        control_done(s, tag, 0, g->segment);
+        return 0;
+    }
+    if (n->state != CONTROL_READY || c->nodes[g->server].state != CONTROL_READY)
+        return SNIC_EHOSTUNREACH;
+    if (n->copying != 0)
+        return SNIC_EBUSY;
+    if (n->free <= n->making)
+        return SNIC_ENOSPC;
+    if ((control_seg_gen(d, g) & 0xffffu) >= 0xfffeu)
+        return SNIC_EOVERFLOW;
+    struct control_op *op = control_op_new(c, CONTROL_OP_MOVE, s, tag);
+    if (op == NULL)
+        return SNIC_EAGAIN;
+    op->disk = (uint32_t)(d - c->disks);
+    op->vd = d->vd;
+    op->seg = (uint32_t)(g - c->segs);
+    op->segment = g->segment;
+    op->from = g->server;
+    op->to = to;
+    g->moving = 1;
+    n->copying++;
+    n->making++;
+    control_move_enter(c, op);
+    return 0;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A block server's session. It says hello, claims what it has, is told what of that to keep and
+ * from which generation on, and is READY when it has done so. From then on it gets commands.
+ *
+ * What it has and the catalog does not place there is a deletion that it missed, the rest of a
+ * move, or a segment whose record was not reached: nobody was ever told it, or it has been moved or
+ * deleted since. Only segments of disks that this catalog has made are judged so.
+ */
+#include "control/control_priv.h"
+
+void control_node_say(struct control_session *s, const struct control_node *n)
+{
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_SERVER, 0);
+    m.server = n->id;
+    m.addr = n->addr;
+    control_say(s, &m);
+}
+
+static void control_node_down(struct snic_control *c, struct control_node *n)
+{
+    if (n->session == SNIC_CONTROL__NIL)
+        return;
+    n->session = SNIC_CONTROL__NIL;
+    n->state = CONTROL_DOWN;
+    control_op_node_gone(c, n->id - 1);
+    SNIC_ASSERT(n->making == 0 && n->copying == 0);
+    control_tell(c, SNIC_CONTROL_SERVER_DOWN, n->id, 0, 0, n->segments);
+}
+
+void control_node_gone(struct control_session *s)
+{
+    struct snic_control *c = s->c;
+    if (s->node != SNIC_CONTROL__NIL && c->nodes[s->node].session == s->index)
+        control_node_down(c, &c->nodes[s->node]);
+}
+
+/* ---- Registration ---- */
+
+static struct control_node *control_node_of(struct snic_control *c,
+                                            const struct snic_control_msg *m, int *error)
+{
+    int ours = m->uuid[0] == c->uuid[0] && m->uuid[1] == c->uuid[1];
+    *error = SNIC_ENOSPC;
+    if (m->server == 0) {
+        for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+            if (c->nodes[i].ts == 0)
+                return &c->nodes[i];
+        return NULL;
+    }
+    *error = ours ? SNIC_ESTALE : SNIC_EPERM;
+    if (!ours || m->server > SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0)
+        return NULL;
+    return &c->nodes[m->server - 1];
+}
+
+static int control_node_record(struct snic_control *c, struct control_node *n,
+                               const struct snic_control_msg *m)
+{
+    struct control_node old = *n;
+    if (n->ts != 0 && control_addr_same(&n->addr, &m->addr) &&
+        control_addr_same(&n->peer, &m->peer))
+        return 0;
+    n->addr = m->addr;
+    n->peer = m->peer;
+    int r = control_put_node(c, n);
+    if (r != 0) {
+        *n = old;
+        return r;
+    }
+    for (uint32_t i = 0; i < c->o.sessions_max; i++) {
+        struct control_session *s = control_session_at(c, i);
+        if (s != NULL && s->role == SNIC_CONTROL_CLIENT)
+            control_node_say(s, n);
+    }
+    return 0;
+}
+
+void control_node_hello(struct control_session *s, const struct snic_control_msg *m)
+{
+    struct snic_control *c = s->c;
+    struct snic_control_msg w;
+    int error;
+    struct control_node *n = control_node_of(c, m, &error);
+    if (n != NULL)
+        error =
+            m->addr.family == 0 || m->peer.family == 0 ? SNIC_EINVAL : control_node_record(c, n, m);
+    if (error != 0) {
+        control_tell(c, SNIC_CONTROL_SERVER_REFUSED, m->server, 0, error, 0);
+        control_done(s, 0, error, 0);
+        control_session_end(s, 1);
+        return;
+    }
+    if (n->session != SNIC_CONTROL__NIL) { /* it has come again before the old end was noticed */
+        struct control_session *before = control_session_at(c, n->session);
+        control_node_down(c, n);
+        if (before != NULL)
+            control_session_end(before, 0);
+    }
+    n->session = s->index;
+    n->state = CONTROL_CLAIMING;
+    n->claimed = 0;
+    n->free = n->places = 0;
+    s->node = n->id - 1;
+    control_msg(&w, SNIC_CONTROL_WELCOME, 0);
+    w.server = n->id;
+    w.incarnation = c->incarnation;
+    w.uuid[0] = c->uuid[0];
+    w.uuid[1] = c->uuid[1];
+    control_say(s, &w);
+}
+
+static void control_judge(struct snic_control *c, struct control_node *n,
+                          struct snic_control_item *it)
+{
+    uint32_t vd = (uint32_t)(it->segment >> 32);
+    it->gen = 0;
+    it->server = 0;
+    it->status = 0;
+    if (vd == 0 || vd > c->vd)
+        return; /* of nobody we know */
+    const struct control_disk *d = control_disk_find(c, vd);
+    const struct control_seg *g = control_seg_find(c, vd, it->segment & UINT32_MAX);
+    if (d == NULL || g == NULL || g->state != CONTROL_PLACED || g->server != n->id - 1) {
+        it->status = SNIC_ENOENT;
+        c->stats.deleted++;
+        return;
+    }
+    it->gen = control_seg_gen(d, g);
+    n->claimed++;
+}
+
+static void control_claim(struct control_session *s, struct control_node *n,
+                          struct snic_control_msg *m)
+{
+    for (uint32_t i = 0; i < m->count; i++)
+        control_judge(s->c, n, &m->item[i]);
+    m->type = SNIC_CONTROL_VERDICT;
+    control_say(s, m);
+}
+
+static void control_node_ready(struct control_session *s, struct control_node *n,
+                               const struct snic_control_msg *m)
+{
+    struct snic_control *c = s->c;
+    n->state = CONTROL_READY;
+    n->free = m->bytes;
+    n->places = m->value;
+    control_tell(c, SNIC_CONTROL_SERVER_UP, n->id, 0, 0, n->segments);
+    if (n->claimed < n->segments)
+        control_tell(c, SNIC_CONTROL_SERVER_LACKS, n->id, 0, 0, n->segments - n->claimed);
+}
+
+void control_node_msg(struct control_session *s, struct snic_control_msg *m)
+{
+    struct snic_control *c = s->c;
+    struct snic_control_msg pong;
+    if (s->node == SNIC_CONTROL__NIL || c->nodes[s->node].session != s->index)
+        return; /* replaced */
+    struct control_node *n = &c->nodes[s->node];
+    if (m->type == SNIC_CONTROL_PING) {
+        n->free = m->bytes;
+        n->places = m->value;
+        control_msg(&pong, SNIC_CONTROL_PONG, m->tag);
+        control_say(s, &pong);
+    } else if (m->type == SNIC_CONTROL_CLAIM && n->state == CONTROL_CLAIMING) {
+        control_claim(s, n, m);
+    } else if (m->type == SNIC_CONTROL_READY && n->state == CONTROL_CLAIMING) {
+        control_node_ready(s, n, m);
+    } else if (m->type == SNIC_CONTROL_RESULT) {
+        n->free = m->bytes;
+        n->places = m->value;
+        control_op_result(c, s->node, m->tag, m->status);
+    } else {
+        s->s.bad = 1;
+        control_session_end(s, 0);
+    }
+}
+
+/* ---- Commands ---- */
+
+int control_command(struct snic_control *c, uint32_t node, struct control_op *op, uint32_t what,
+                    uint64_t id, uint32_t vd, uint64_t lba, uint32_t gen,
+                    const struct snic_net_addr *from)
+{
+    struct control_node *n = &c->nodes[node];
+    struct control_session *s = control_session_at(c, n->session);
+    struct snic_control_msg m;
+    if (s == NULL || n->state == CONTROL_DOWN)
+        return SNIC_EPEERDEAD;
+    control_msg(&m, SNIC_CONTROL_COMMAND, op != NULL ? control_op_tag(c, op) : 0);
+    m.op = (uint8_t)what;
+    m.segment = id;
+    m.vd = vd;
+    m.value = lba;
+    m.gen = gen;
+    if (from != NULL)
+        m.addr = *from;
+    control_say(s, &m);
+    if (op != NULL) {
+        SNIC_ASSERT((op->await[node / 64] >> node % 64 & 1) == 0);
+        op->await[node / 64] |= UINT64_C(1) << node % 64;
+        op->awaited++;
+        op->asked_ns = control_now(c);
+    }
+    return 0;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What a block server is told to do (A2, A3). Single commands are at the store up to
+ * SNIC_CONTROL__SLOTS at a time, so many become durable together. A sweep goes through all
+ * segments: of a disk, to raise or delete them, or of a verdict.
+ */
+#include "control/agent_priv.h"
+
+static void control_agent_slot_done(struct snic_segments_req *q);
+
+void control_agent_result(struct snic_control_agent *a, uint32_t session, uint32_t tag, int status)
+{
+    struct snic_control_msg m;
+    a->stats.failed += status < 0;
+    if (tag == 0 || session != a->session || a->state != CONTROL_AGENT_READY)
+        return;
+    control_msg(&m, SNIC_CONTROL_RESULT, tag);
+    m.status = status;
+    control_agent_room(a, &m);
+    control_agent_say(a, &m);
+}
+
+static struct control_agent_slot *control_agent_slot_take(struct snic_control_agent *a)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL__SLOTS; i++) {
+        struct control_agent_slot *t = &a->slot[i];
+        if (t->used)
+            continue;
+        memset(t, 0, sizeof(*t));
+        t->a = a;
+        t->used = 1;
+        t->session = a->session;
+        t->req.done = control_agent_slot_done;
+        t->req.flags = SNIC_SEGMENTS_ANY_GEN;
+        t->req.disk = SNIC_SEGMENTS_ANY_DISK;
+        a->slots_used++;
+        return t;
+    }
+    return NULL;
+}
+
+static void control_agent_slot_free(struct snic_control_agent *a, struct control_agent_slot *t)
+{
+    t->used = 0;
+    a->slots_used--;
+}
+
+/* 1: the store has it; 0: no room now; SNIC_E* what it says at once. */
+static int control_agent_submit(struct snic_control_agent *a, struct control_agent_slot *t,
+                                uint16_t op, uint64_t segment, uint32_t gen)
+{
+    t->req.op = op;
+    t->req.seg_id = segment;
+    t->req.gen = gen;
+    int r = snic_segments_submit(a->o.store, &t->req);
+    if (r == 0)
+        return 1;
+    control_agent_slot_free(a, t);
+    if (r == SNIC_EAGAIN)
+        control_agent_retry(a);
+    return r == SNIC_EAGAIN ? 0 : r;
+}
+
+static void control_agent_slot_done(struct snic_segments_req *q)
+{
+    struct control_agent_slot *t = SNIC_CONTAINER(q, struct control_agent_slot, req);
+    struct snic_control_agent *a = t->a;
+    int r = q->result;
+    if (r == SNIC_ENOENT && q->op == SNIC_SEGMENTS_DELETE)
+        r = 0;
+    if (t->session == a->session && t->part && r != 0 && r != SNIC_ENOENT && a->sweep_worst == 0)
+        a->sweep_worst = r;
+    if (!t->part)
+        control_agent_result(a, t->session, t->tag, r);
+    control_agent_slot_free(a, t);
+    if (a->claim_due && !a->closing && a->slots_used == 0 && !a->pull.busy)
+        control_agent_claim(a);
+    control_agent_obey(a);
+}
+
+/* ---- One segment ---- */
+
+/* 1: it is on its way, or answered; 0: not now. */
+static int control_agent_single(struct snic_control_agent *a, const struct control_agent_command *k)
+{
+    struct snic_segments_stat stat;
+    uint16_t op = SNIC_SEGMENTS_CREATE;
+    if (k->segment == SNIC_VOLUME_META || k->segment == SNIC_CONTROL_META) {
+        control_agent_result(a, a->session, k->tag, SNIC_EINVAL);
+        return 1;
+    }
+    if (k->op == SNIC_CONTROL_DROP && a->pull.segment == k->segment)
+        control_agent_pull_cancel(a);
+    if (k->op == SNIC_CONTROL_DROP)
+        op = SNIC_SEGMENTS_DELETE;
+    if (k->op == SNIC_CONTROL_GEN) {
+        op = SNIC_SEGMENTS_SET_GEN;
+        /* That again, or a higher one: there is nothing to do, but it has to be durable. */
+        if (snic_segments_find(a->o.store, k->segment, &stat) == 0 && stat.gen > k->gen) {
+            struct control_agent_command again = *k;
+            again.gen = stat.gen;
+            return control_agent_single(a, &again);
+        }
+    }
+    struct control_agent_slot *t = control_agent_slot_take(a);
+    if (t == NULL)
+        return 0;
+    t->tag = k->tag;
+    t->op = k->op;
+    t->req.vd_id = k->vd;
+    t->req.base_lba = k->lba;
+    int r = control_agent_submit(a, t, op, k->segment, k->gen);
+    if (r < 0)
+        control_agent_result(a, a->session, k->tag, r);
+    return r != 0;
+}
+
+/* ---- Sweeps ---- */
+
+static void control_agent_sweep_over(struct snic_control_agent *a)
+{
+    uint32_t op = a->sweep_op;
+    int worst = a->sweep_worst;
+    a->sweep_op = 0;
+    if (op != SNIC_CONTROL__AGENT_SWEEP_VERDICT) {
+        control_agent_result(a, a->session, a->sweep_tag, worst);
+    } else if (worst != 0) {
+        control_agent_refused(a, worst);
+    } else {
+        control_agent_claimed(a);
+    }
+}
+
+/* What the sweep wants of the next segment: 1 there is one, 0 it is at the end. */
+static int control_agent_sweep_next(struct snic_control_agent *a, uint64_t *cursor,
+                                    uint64_t *segment, uint32_t *gen)
+{
+    struct snic_segments_stat stat;
+    if (a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT) {
+        uint32_t *at = &a->verdict_at;
+        for (; *at < a->verdict.count; (*at)++) {
+            const struct snic_control_item *it = &a->verdict.item[*at];
+            if (it->segment == SNIC_VOLUME_META || it->segment == SNIC_CONTROL_META ||
+                snic_segments_find(a->o.store, it->segment, &stat) != 0 ||
+                (it->status == 0 && it->gen <= stat.gen))
+                continue;
+            *segment = it->segment;
+            *gen = it->status == 0 ? it->gen : 0;
+            return 1;
+        }
+        return 0;
+    }
+    while (snic_segments_next(a->o.store, cursor, &stat) == 1) {
+        if (stat.vd_id != a->sweep_vd || stat.seg_id == SNIC_VOLUME_META ||
+            stat.seg_id == SNIC_CONTROL_META ||
+            (a->sweep_op == SNIC_CONTROL_RAISE && stat.gen >> 16 >= a->sweep_gen >> 16))
+            continue;
+        *segment = stat.seg_id;
+        *gen = a->sweep_op == SNIC_CONTROL_RAISE ? snic_volume_gen(a->sweep_gen >> 16, 0) : 0;
+        return 1;
+    }
+    return 0;
+}
+
+/* 1: over. */
+static int control_agent_sweep(struct snic_control_agent *a)
+{
+    uint64_t cursor = a->cursor, segment = 0;
+    uint32_t gen = 0;
+    while (control_agent_sweep_next(a, &cursor, &segment, &gen)) {
+        struct control_agent_slot *t = control_agent_slot_take(a);
+        if (t == NULL)
+            return 0;
+        t->part = 1;
+        if (gen == 0 && a->pull.segment == segment)
+            control_agent_pull_cancel(a);
+        a->stats.deleted += gen == 0 && a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
+        int r = control_agent_submit(a, t, gen == 0 ? SNIC_SEGMENTS_DELETE : SNIC_SEGMENTS_SET_GEN,
+                                     segment, gen);
+        if (r == 0)
+            return 0;
+        if (r < 0)
+            a->sweep_worst = r;
+        a->cursor = cursor;
+        a->verdict_at += a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
+    }
+    if (a->slots_used != 0)
+        return 0;
+    control_agent_sweep_over(a);
+    return 1;
+}
+
+static int control_agent_sweep_begin(struct snic_control_agent *a, uint32_t op, uint32_t tag,
+                                     uint32_t vd, uint32_t gen)
+{
+    if (a->slots_used != 0)
+        return 0;
+    a->sweep_op = op;
+    a->sweep_tag = tag;
+    a->sweep_vd = vd;
+    a->sweep_gen = gen;
+    a->sweep_worst = 0;
+    a->cursor = 0;
+    return 1;
+}
+
+/* ---- The queue ---- */
+
+static int control_agent_next(struct snic_control_agent *a, const struct control_agent_command *k)
+{
+    switch (k->op) {
+    case SNIC_CONTROL_MAKE:
+    case SNIC_CONTROL_DROP:
+    case SNIC_CONTROL_GEN:
+        return control_agent_single(a, k);
+    case SNIC_CONTROL_RAISE:
+    case SNIC_CONTROL_DROP_ALL:
+        return control_agent_sweep_begin(a, k->op, k->tag, k->vd, k->gen);
+    case SNIC_CONTROL_COPY:
+    case SNIC_CONTROL_COPY_NEW:
+        if (a->slots_used != 0)
+            return 0; /* made before it is filled */
+        control_agent_pull_begin(a, k);
+        return 1;
+    default:
+        control_agent_result(a, a->session, k->tag, SNIC_EINVAL);
+        return 1;
+    }
+}
+
+void control_agent_obey(struct snic_control_agent *a)
+{
+    while (!a->closing) {
+        if (a->sweep_op != 0) {
+            if (!control_agent_sweep(a))
+                return;
+            continue;
+        }
+        if (a->queue_count == 0 || !control_agent_next(a, &a->queue[a->queue_first]))
+            return;
+        a->queue_first = (a->queue_first + 1) % SNIC_CONTROL__QUEUE;
+        a->queue_count--;
+        a->stats.commands++;
+    }
+}
+
+void control_agent_command(struct snic_control_agent *a, const struct snic_control_msg *m)
+{
+    if (a->queue_count == SNIC_CONTROL__QUEUE) {
+        control_stream_abort(&a->s); /* more than it may have under way */
+        return;
+    }
+    struct control_agent_command *k =
+        &a->queue[(a->queue_first + a->queue_count++) % SNIC_CONTROL__QUEUE];
+    k->op = m->op;
+    k->tag = m->tag;
+    k->segment = m->segment;
+    k->vd = m->vd;
+    k->lba = m->value;
+    k->gen = m->gen;
+    k->addr = m->addr;
+    control_agent_obey(a);
+}
+
+void control_agent_verdict(struct snic_control_agent *a, const struct snic_control_msg *m)
+{
+    a->verdict = *m;
+    a->verdict_at = 0;
+    int r = control_agent_sweep_begin(a, SNIC_CONTROL__AGENT_SWEEP_VERDICT, 0, 0, 0);
+    SNIC_ASSERT(r == 1); /* while it claims nothing is at the store, and nothing is queued */
+    control_agent_obey(a);
+}
+
+/* The session has ended: what is at the store comes back and is told to nobody. */
+void control_agent_forget(struct snic_control_agent *a)
+{
+    a->queue_count = 0;
+    a->sweep_op = 0;
+    control_agent_pull_cancel(a);
+}

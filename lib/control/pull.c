@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A segment is copied from another server: for SNIC_CONTROL__LIST blocks at a time it says which
+ * versions it has, gets what is newer, and writes that under the versions it came with (A4). What
+ * it has is remembered for the next pass over the same segment.
+ *
+ * A block that is copied: number 2, kind 1, zero 1, checksum 4, version 8, guest's checksum 4, zero
+ * 4; then 4096 bytes if it is of data.
+ */
+#include "control/agent_priv.h"
+
+#define SNIC_CONTROL__AGENT_KEEP_NS UINT64_C(1000000000)
+#define SNIC_CONTROL__AGENT_PULL_NS                                                                \
+    UINT64_C(5000000000) /* a peer that says nothing for so long is gone */
+
+static void control_agent_pull_write(struct snic_control_agent *a);
+static void control_agent_pull_ask(struct snic_control_agent *a);
+
+/* The connection stays for the next pass, unless it failed. What the store still has comes back. */
+static void control_agent_pull_end(struct snic_control_agent *a, int status)
+{
+    struct control_agent_pull *p = &a->pull;
+    if (!p->ended)
+        control_agent_result(a, p->session, p->tag, status);
+    p->ended = 1;
+    p->again = 0;
+    p->due = 0;
+    if (status < 0)
+        control_stream_abort(&p->s);
+    if (p->out)
+        return;
+    p->busy = 0;
+    if (a->claim_due && !a->closing && a->slots_used == 0)
+        control_agent_claim(a);
+}
+
+void control_agent_pull_cancel(struct snic_control_agent *a)
+{
+    a->pull.segment = 0;
+    if (a->pull.busy)
+        control_agent_pull_end(a, SNIC_ECANCELED);
+}
+
+static void control_agent_pull_done(struct snic_segments_req *q)
+{
+    struct snic_control_agent *a = SNIC_CONTAINER(q, struct snic_control_agent, pull.req);
+    struct control_agent_pull *p = &a->pull;
+    int r = q->result;
+    p->out = 0;
+    for (uint32_t i = 0; r == 0 && q->op == SNIC_SEGMENTS_WRITE && i < p->now; i++) {
+        const struct snic_segments_block *b = &p->block[p->at + i];
+        p->version[b->block] = snic_max_u64(p->version[b->block], b->wver);
+    }
+    if (p->ended || r != 0) {
+        control_agent_pull_end(a, p->ended ? SNIC_ECANCELED : r);
+        return;
+    }
+    if (q->op == SNIC_SEGMENTS_FENCE) {
+        control_agent_pull_end(a, (int)p->copied);
+        return;
+    }
+    p->at += p->now;
+    p->copied += p->now;
+    a->stats.copied += p->now;
+    control_agent_pull_write(a);
+}
+
+static void control_agent_pull_submit(struct snic_control_agent *a, uint16_t op)
+{
+    struct control_agent_pull *p = &a->pull;
+    memset(&p->req, 0, sizeof(p->req));
+    p->req.done = control_agent_pull_done;
+    p->req.op = op;
+    p->req.seg_id = p->segment;
+    p->req.flags = SNIC_SEGMENTS_ANY_GEN;
+    p->req.min_wver = p->fence;
+    if (op == SNIC_SEGMENTS_WRITE) {
+        p->now = (uint32_t)snic_min_u64(p->count - p->at, a->list_max);
+        p->req.blocks = &p->block[p->at];
+        p->req.count = (uint16_t)p->now;
+    }
+    int r = snic_segments_submit(a->o.store, &p->req);
+    p->again = r == SNIC_EAGAIN;
+    p->out = r == 0;
+    if (p->again)
+        control_agent_retry(a);
+    else if (r != 0)
+        control_agent_pull_end(a, r);
+}
+
+/* What has come, then the next part, then the fence. */
+static void control_agent_pull_write(struct snic_control_agent *a)
+{
+    struct control_agent_pull *p = &a->pull;
+    if (p->at < p->count) {
+        control_agent_pull_submit(a, SNIC_SEGMENTS_WRITE);
+        return;
+    }
+    p->first += SNIC_CONTROL__LIST;
+    if (p->first < SNIC_SEGMENTS_BLOCKS)
+        control_agent_pull_ask(a);
+    else if (p->fence != 0)
+        control_agent_pull_submit(a, SNIC_SEGMENTS_FENCE);
+    else
+        control_agent_pull_end(a, (int)p->copied);
+}
+
+void control_agent_pull_retry(struct snic_control_agent *a)
+{
+    struct control_agent_pull *p = &a->pull;
+    if (!p->again || a->closing)
+        return;
+    p->again = 0;
+    control_agent_pull_submit(a, p->at < p->count ? SNIC_SEGMENTS_WRITE : SNIC_SEGMENTS_FENCE);
+}
+
+/* ---- The peer ---- */
+
+static void control_agent_pull_ask(struct snic_control_agent *a)
+{
+    struct control_agent_pull *p = &a->pull;
+    unsigned char body[SNIC_CONTROL__LIST * 8];
+    struct snic_control_msg m;
+    for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++)
+        snic_put_le64(body + 8 * i, p->version[p->first + i]);
+    control_msg(&m, SNIC_CONTROL_PULL, 0);
+    m.segment = p->source;
+    m.gen = p->gen;
+    m.value = p->first;
+    m.body = body;
+    m.body_size = sizeof(body);
+    p->heard_ns = snic_loop_now(a->o.loop);
+    p->count = p->at = 0;
+    (void)control_stream_send(&p->s, &m, 0);
+}
+
+/* The body's blocks; their bytes stay in it. */
+static int control_agent_pull_parse(struct control_agent_pull *p, uint32_t size)
+{
+    const unsigned char *b = p->body;
+    uint32_t left = size, next = p->first;
+    p->count = p->at = 0;
+    while (left >= SNIC_CONTROL__BLOCK) {
+        struct snic_segments_block *x = &p->block[p->count];
+        uint32_t number = snic_get_le16(b);
+        memset(x, 0, sizeof(*x));
+        if (number < next || number >= p->first + SNIC_CONTROL__LIST || b[2] > SNIC_SEGMENTS_TRIM)
+            return SNIC_EPROTO;
+        next = number + 1;
+        x->block = (uint16_t)number;
+        x->kind = b[2];
+        x->data_crc = snic_get_le32(b + 4);
+        x->wver = snic_get_le64(b + 8);
+        if (p->fresh && x->wver != 0)
+            x->wver = 1; /* older than what any lease will write */
+        x->guest_crc = snic_get_le32(b + 16);
+        b += SNIC_CONTROL__BLOCK;
+        left -= SNIC_CONTROL__BLOCK;
+        if (x->wver == 0 || (x->kind != SNIC_SEGMENTS_DATA && x->data_crc != 0))
+            return SNIC_EPROTO;
+        if (x->kind == SNIC_SEGMENTS_DATA) {
+            if (left < SNIC_SEGMENTS_BLOCK)
+                return SNIC_EPROTO;
+            x->data = (void *)(uintptr_t)b;
+            b += SNIC_SEGMENTS_BLOCK;
+            left -= SNIC_SEGMENTS_BLOCK;
+        }
+        p->count++;
+    }
+    return left == 0 ? 0 : SNIC_EPROTO;
+}
+
+static void control_agent_pull_msg(void *owner, struct snic_control_msg *m)
+{
+    struct snic_control_agent *a = owner;
+    struct control_agent_pull *p = &a->pull;
+    int r = 0;
+    if (p->ended)
+        return;
+    p->heard_ns = snic_loop_now(a->o.loop);
+    if (m->type != SNIC_CONTROL_BLOCKS || p->out || p->again || p->at < p->count)
+        r = SNIC_EPROTO;
+    else if (m->status < 0)
+        r = m->status;
+    else if (m->body_size > SNIC_CONTROL__BODY)
+        r = SNIC_EPROTO;
+    if (r == 0) {
+        memcpy(p->body, m->body, m->body_size);
+        r = control_agent_pull_parse(p, m->body_size);
+    }
+    p->fence = p->fresh ? 0 : m->value;
+    if (r != 0)
+        control_agent_pull_end(a, r);
+    else
+        control_agent_pull_write(a);
+}
+
+static void control_agent_pull_up(void *owner)
+{
+    control_agent_pull_ask(owner);
+}
+
+static void control_agent_pull_gone(void *owner, int reason)
+{
+    struct snic_control_agent *a = owner;
+    struct control_agent_pull *p = &a->pull;
+    if (a->closing || !p->busy)
+        return;
+    if (!p->due) {
+        control_agent_pull_end(a, reason != 0 ? reason : SNIC_ECONNRESET);
+        return;
+    }
+    p->due = 0;
+    int r = control_stream_connect(&p->s, &p->addr);
+    if (r != 0)
+        control_agent_pull_end(a, r);
+}
+
+void control_agent_pull_begin(struct snic_control_agent *a, const struct control_agent_command *k)
+{
+    struct control_agent_pull *p = &a->pull;
+    struct snic_segments_stat stat;
+    int r = p->busy ? SNIC_EBUSY : 0;
+    if (r == 0 && (k->segment == SNIC_VOLUME_META || k->segment == SNIC_CONTROL_META))
+        r = SNIC_EINVAL;
+    if (r == 0)
+        r = snic_segments_find(a->o.store, k->segment, &stat);
+    if (r != 0) {
+        control_agent_result(a, a->session, k->tag, r);
+        return;
+    }
+    if (p->segment != k->segment || k->op == SNIC_CONTROL_COPY_NEW)
+        memset(p->version, 0, sizeof(p->version));
+    p->fresh = k->op == SNIC_CONTROL_COPY_NEW;
+    p->source = p->fresh ? k->lba : k->segment;
+    p->segment = k->segment;
+    p->gen = k->gen;
+    p->tag = k->tag;
+    p->session = a->session;
+    p->first = p->count = p->at = p->copied = 0;
+    p->fence = 0;
+    p->busy = 1;
+    p->ended = p->out = p->again = p->due = 0;
+    p->heard_ns = snic_loop_now(a->o.loop);
+    if (p->s.conn != NULL && !p->s.closing && control_addr_same(&p->addr, &k->addr)) {
+        control_agent_pull_ask(a);
+        return;
+    }
+    p->addr = k->addr;
+    p->due = p->s.conn != NULL; /* when the one before is gone */
+    control_stream_abort(&p->s);
+    r = p->due ? 0 : control_stream_connect(&p->s, &k->addr);
+    if (r != 0)
+        control_agent_pull_end(a, r);
+}
+
+void control_agent_pull_tick(struct snic_control_agent *a, uint64_t now)
+{
+    struct control_agent_pull *p = &a->pull;
+    if (p->out || p->again)
+        return;
+    if (p->busy && !p->ended && now - p->heard_ns > SNIC_CONTROL__AGENT_PULL_NS)
+        control_agent_pull_end(a, SNIC_ETIMEDOUT);
+    else if (!p->busy && now - p->heard_ns > SNIC_CONTROL__AGENT_KEEP_NS)
+        control_stream_abort(&p->s); /* others may want its place there */
+}
+
+void control_agent_pull_init(struct snic_control_agent *a, unsigned char *in, unsigned char *out,
+                             unsigned char *body)
+{
+    static const struct control_stream_events ev = {.up = control_agent_pull_up,
+                                                    .msg = control_agent_pull_msg,
+                                                    .gone = control_agent_pull_gone};
+    control_stream_init(&a->pull.s, a->o.net, &ev, a, in, SNIC_CONTROL_LARGE, out,
+                        SNIC_CONTROL_SMALL);
+    a->pull.body = body;
+}

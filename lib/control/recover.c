@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Records as bytes, and a log's records as a catalog. Of a key the newest record counts; the log
+ * gives them in the order they were appended, and copies of old ones behind newer ones of other
+ * keys, so a segment may be found before its disk: they are joined at the end.
+ *
+ *   all       0 format 4   4 zero 4
+ *   head      8 incarnation 8   16 uuid 16   32 the last disk's number 4
+ *   server    8 address 24   32 address for servers 24
+ *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64
+ *   segment   8 server 4   12 generation 4
+ */
+#include "control/control_priv.h"
+
+#define SNIC_CONTROL__FORMAT 1u
+
+static void control_record_begin(unsigned char *p)
+{
+    memset(p, 0, SNIC_CONTROL__RECORD);
+    snic_put_le32(p, SNIC_CONTROL__FORMAT);
+}
+
+static void control_record_addr(unsigned char *p, const struct snic_net_addr *a)
+{
+    snic_put_le16(p, a->family);
+    snic_put_le16(p + 2, a->port);
+    snic_put_le32(p + 4, a->node);
+    memcpy(p + 8, a->ip, sizeof(a->ip));
+}
+
+static void control_found_addr(const unsigned char *p, struct snic_net_addr *a)
+{
+    memset(a, 0, sizeof(*a));
+    a->family = snic_get_le16(p);
+    a->port = snic_get_le16(p + 2);
+    a->node = snic_get_le32(p + 4);
+    memcpy(a->ip, p + 8, sizeof(a->ip));
+}
+
+uint32_t control_record_head(unsigned char *p, const struct snic_control *c)
+{
+    control_record_begin(p);
+    snic_put_le64(p + 8, c->incarnation);
+    snic_put_le64(p + 16, c->uuid[0]);
+    snic_put_le64(p + 24, c->uuid[1]);
+    snic_put_le32(p + 32, c->vd);
+    return 36;
+}
+
+uint32_t control_record_node(unsigned char *p, const struct control_node *n)
+{
+    control_record_begin(p);
+    control_record_addr(p + 8, &n->addr);
+    control_record_addr(p + 32, &n->peer);
+    return 56;
+}
+
+uint32_t control_record_disk(unsigned char *p, const struct control_disk *d)
+{
+    control_record_begin(p);
+    snic_put_le64(p + 8, d->bytes);
+    snic_put_le64(p + 16, d->qos.bytes_per_second);
+    snic_put_le64(p + 24, d->qos.burst_bytes);
+    snic_put_le64(p + 32, d->qos.ios_per_second);
+    snic_put_le64(p + 40, d->qos.burst_ios);
+    snic_put_le32(p + 48, d->lease);
+    snic_put_le32(p + 52, d->held);
+    memcpy(p + 56, d->name, SNIC_CONTROL_NAME);
+    return 56 + SNIC_CONTROL_NAME;
+}
+
+uint32_t control_record_seg(unsigned char *p, const struct control_seg *g)
+{
+    control_record_begin(p);
+    snic_put_le32(p + 8, g->server);
+    snic_put_le32(p + 12, g->gen);
+    return 16;
+}
+
+/* ---- Back ---- */
+
+static int control_found_head(struct snic_control *c, const unsigned char *p, uint32_t size)
+{
+    if (size != 36)
+        return SNIC_ECORRUPT;
+    c->incarnation = snic_get_le64(p + 8);
+    c->uuid[0] = snic_get_le64(p + 16);
+    c->uuid[1] = snic_get_le64(p + 24);
+    c->vd = snic_get_le32(p + 32);
+    return 0;
+}
+
+static int control_found_node(struct snic_control *c, uint32_t id, const struct snic_wal_record *r)
+{
+    const unsigned char *p = r->bytes;
+    if (r->length != 56 || id - 1 >= SNIC_CONTROL_SERVERS_MAX)
+        return SNIC_ECORRUPT;
+    struct control_node *n = &c->nodes[id - 1];
+    if (r->ts < n->ts)
+        return 0;
+    n->ts = r->ts;
+    control_found_addr(p + 8, &n->addr);
+    control_found_addr(p + 32, &n->peer);
+    return 0;
+}
+
+/* Its segments stood before it, and are of no list yet. */
+static void control_found_gone(struct snic_control *c, uint32_t vd)
+{
+    struct control_disk *d = control_disk_find(c, vd);
+    for (uint32_t i = 0; i < c->o.segments_max; i++) {
+        struct control_seg *g = &c->segs[i];
+        if (g->state == CONTROL_FREE || g->vd != vd)
+            continue;
+        g->state = CONTROL_PLACING; /* counted nowhere */
+        control_seg_free(c, NULL, g);
+    }
+    if (d != NULL)
+        control_disk_free(c, d);
+}
+
+static int control_found_disk(struct snic_control *c, uint32_t vd, const struct snic_wal_record *r)
+{
+    const unsigned char *p = r->bytes;
+    struct control_disk *d = control_disk_find(c, vd);
+    if (d != NULL && r->ts < d->ts)
+        return 0;
+    if ((r->flags & SNIC_WAL_TOMBSTONE) != 0) {
+        control_found_gone(c, vd);
+        return 0;
+    }
+    if (r->length != 56 + SNIC_CONTROL_NAME || vd == 0)
+        return SNIC_ECORRUPT;
+    if (d == NULL)
+        d = control_disk_new(c, vd);
+    if (d == NULL)
+        return SNIC_ENOSPC;
+    d->ts = r->ts;
+    d->bytes = snic_get_le64(p + 8);
+    d->qos.bytes_per_second = snic_get_le64(p + 16);
+    d->qos.burst_bytes = snic_get_le64(p + 24);
+    d->qos.ios_per_second = snic_get_le64(p + 32);
+    d->qos.burst_ios = snic_get_le64(p + 40);
+    d->lease = snic_get_le32(p + 48);
+    d->held = snic_get_le32(p + 52);
+    memcpy(d->name, p + 56, SNIC_CONTROL_NAME);
+    if (d->name[SNIC_CONTROL_NAME - 1] != 0 || !snic_control_name_ok(d->name) ||
+        d->lease > SNIC_CONTROL_LEASE_MAX || d->held > 1 || d->bytes == 0 ||
+        d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
+        return SNIC_ECORRUPT;
+    return 0;
+}
+
+static int control_found_seg(struct snic_control *c, uint32_t vd, const struct snic_wal_record *r)
+{
+    const unsigned char *p = r->bytes;
+    if (r->length != 16 || r->key.w[1] > UINT32_MAX)
+        return SNIC_ECORRUPT;
+    struct control_seg *g = control_seg_find(c, vd, r->key.w[1]);
+    if (g != NULL && r->ts < g->ts)
+        return 0;
+    if (g == NULL)
+        g = control_seg_new(c, vd, (uint32_t)r->key.w[1]);
+    if (g == NULL)
+        return SNIC_ENOSPC;
+    g->ts = r->ts;
+    g->server = snic_get_le32(p + 8);
+    g->gen = snic_get_le32(p + 12);
+    g->state = CONTROL_PLACED;
+    return g->server < SNIC_CONTROL_SERVERS_MAX ? 0 : SNIC_ECORRUPT;
+}
+
+void control_found(void *ctx, const struct snic_wal_record *r)
+{
+    struct snic_control *c = ctx;
+    uint32_t number = (uint32_t)r->key.w[0];
+    int e = 0;
+    c->ts = snic_max_u64(c->ts, r->ts);
+    if ((r->flags & SNIC_WAL_TOMBSTONE) == 0 &&
+        (r->length < 8 || snic_get_le32(r->bytes) != SNIC_CONTROL__FORMAT))
+        e = SNIC_EVERSION;
+    else if (r->key.w[0] >> 56 == CONTROL_R_HEAD && r->ts >= c->head_ts) {
+        c->head_ts = r->ts;
+        e = control_found_head(c, r->bytes, r->length);
+    } else if (r->key.w[0] >> 56 == CONTROL_R_SERVER)
+        e = control_found_node(c, number, r);
+    else if (r->key.w[0] >> 56 == CONTROL_R_DISK)
+        e = control_found_disk(c, number, r);
+    else if (r->key.w[0] >> 56 == CONTROL_R_SEGMENT)
+        e = control_found_seg(c, number, r);
+    if (e != 0 && c->error == 0)
+        c->error = e;
+}
+
+/* Of two disks of a name the newer one has been reissued from the other. */
+static void control_recovered_names(struct snic_control *c)
+{
+    for (uint32_t i = 0; i < c->o.disks_max; i++) {
+        struct control_disk *d = &c->disks[i];
+        struct control_disk *same = d->used ? control_disk_named(c, d->name) : d;
+        if (same == d)
+            continue;
+        struct control_disk *old = same->vd < d->vd ? same : d;
+        c->half = old->vd;
+        control_disk_free(c, old); /* its segments are of no list, and are dropped below */
+    }
+}
+
+/* All records are there. */
+int control_recovered(struct snic_control *c)
+{
+    control_recovered_names(c);
+    for (uint32_t i = 0; c->error == 0 && i < c->o.segments_max; i++) {
+        struct control_seg *g = &c->segs[i];
+        if (g->state != CONTROL_PLACED)
+            continue;
+        struct control_disk *d = control_disk_find(c, g->vd);
+        if (d == NULL) {
+            g->state = CONTROL_PLACING; /* counted nowhere */
+            control_seg_free(c, NULL, g);
+        } else {
+            control_seg_link(c, d, g);
+        }
+    }
+    if (c->error == 0)
+        c->error = control_catalog_check(c);
+    return c->error;
+}

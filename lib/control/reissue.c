@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A disk whose leases are used up is made anew: as another disk, whose versions begin again, under
+ * the name of the old one. Each segment is copied to a new one, whose blocks all have version 1,
+ * that is, lower than any that the first lease will write.
+ *
+ *     SEAL   the next generation of the old segment is recorded and set: whoever had the last lease
+ *            and has not heard that it is over is refused
+ *     MAKE   the new one is made, there or elsewhere
+ *     COPY   it is filled, and recorded
+ *     SWAP   names are exchanged by the record of the new disk; of two of a name the newer counts
+ *     OVER   the old one is deleted
+ *
+ * Meanwhile neither is attached, moved or deleted. If anything fails the new one is deleted. When
+ * the catalog's process dies it stays, as a disk named NAME.reissue, until that is tried again.
+ */
+#include "control/control_priv.h"
+
+enum {
+    CONTROL_RE_NEXT = 0,
+    CONTROL_RE_SEAL,
+    CONTROL_RE_MAKE,
+    CONTROL_RE_COPY,
+    CONTROL_RE_RECORD,
+    CONTROL_RE_SWAP,
+    CONTROL_RE_OVER
+};
+
+static const char control_re_suffix[] = ".reissue";
+
+void control_drop_disk(struct snic_control *c, struct control_disk *d)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+        (void)control_command(c, i, NULL, SNIC_CONTROL_DROP_ALL, 0, d->vd, 0, 0, NULL);
+    control_disk_free(c, d);
+}
+
+static void control_re_end(struct snic_control *c, struct control_op *op, int status)
+{
+    struct control_disk *old = &c->disks[op->other];
+    struct control_disk *d = &c->disks[op->disk];
+    if (op->seg != SNIC_CONTROL__NIL)
+        control_seg_free(c, d, &c->segs[op->seg]);
+    d->reissue = 0;
+    if (status != 0) {
+        old->reissue = 0;
+        if (control_put_disk_gone(c, d) == 0)
+            control_drop_disk(c, d);
+    }
+    control_op_say(c, op, status, op->vd);
+    control_op_free(c, op);
+}
+
+static uint64_t control_re_id(const struct control_op *op)
+{
+    return snic_control_seg_id(op->vd, op->segment);
+}
+
+/* The old disk's next segment; 0: there is none. */
+static int control_re_next(struct snic_control *c, struct control_op *op)
+{
+    for (; op->cursor < c->o.segments_max; op->cursor++) {
+        const struct control_seg *g = &c->segs[op->cursor];
+        if (g->state != CONTROL_PLACED || g->vd != c->disks[op->other].vd)
+            continue;
+        op->segment = g->segment;
+        op->from = g->server;
+        return 1;
+    }
+    return 0;
+}
+
+static int control_re_seal(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *old = &c->disks[op->other];
+    struct control_seg *g = &c->segs[op->cursor];
+    uint32_t before = g->gen, gen = control_seg_gen(old, g);
+    if ((gen & 0xffffu) == 0xffffu)
+        return SNIC_EOVERFLOW;
+    g->gen = gen + 1;
+    int r = control_put_seg(c, g);
+    if (r != 0) {
+        g->gen = before;
+        return r;
+    }
+    return control_command(c, op->from, op, SNIC_CONTROL_GEN,
+                           snic_control_seg_id(old->vd, op->segment), old->vd, 0, g->gen, NULL);
+}
+
+static int control_re_make(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *d = &c->disks[op->disk];
+    const struct control_node *n = &c->nodes[op->from];
+    op->to = n->state == CONTROL_READY && n->free > n->making ? op->from : control_turn(c);
+    if (op->to == SNIC_CONTROL__NIL)
+        return SNIC_ENOSPC;
+    struct control_seg *g = control_seg_new(c, d->vd, (uint32_t)op->segment);
+    if (g == NULL)
+        return SNIC_ENOSPC;
+    control_seg_link(c, d, g);
+    op->seg = (uint32_t)(g - c->segs);
+    return control_command(c, op->to, op, SNIC_CONTROL_MAKE, control_re_id(op), d->vd,
+                           op->segment * SNIC_SEGMENTS_BLOCKS, 0, NULL);
+}
+
+static int control_re_copy(struct snic_control *c, struct control_op *op)
+{
+    const struct control_disk *old = &c->disks[op->other];
+    if (c->nodes[op->to].copying != 0)
+        return SNIC_EAGAIN;
+    int r = control_command(c, op->to, op, SNIC_CONTROL_COPY_NEW, control_re_id(op), op->vd,
+                            snic_control_seg_id(old->vd, op->segment), c->segs[op->cursor].gen,
+                            &c->nodes[op->from].peer);
+    c->nodes[op->to].copying += r == 0;
+    return r;
+}
+
+static int control_re_record(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *d = &c->disks[op->disk];
+    struct control_seg *g = &c->segs[op->seg];
+    g->server = op->to;
+    g->gen = 0;
+    int r = control_put_seg(c, g);
+    if (r != 0)
+        return r;
+    g->state = CONTROL_PLACED;
+    d->segments++;
+    c->nodes[op->to].segments++;
+    c->stats.segments++;
+    op->seg = SNIC_CONTROL__NIL;
+    op->cursor++;
+    op->state = CONTROL_RE_NEXT;
+    return 0;
+}
+
+static int control_re_swap(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *old = &c->disks[op->other];
+    struct control_disk *d = &c->disks[op->disk];
+    char name[SNIC_CONTROL_NAME];
+    memcpy(name, d->name, sizeof(name));
+    memcpy(d->name, old->name, sizeof(name));
+    int r = control_put_disk(c, d);
+    if (r == 0)
+        memcpy(old->name, name, sizeof(name)); /* in memory: it is about to be gone */
+    else
+        memcpy(d->name, name, sizeof(name));
+    op->state = r == 0 ? CONTROL_RE_OVER : CONTROL_RE_SWAP;
+    return r;
+}
+
+static int control_re_over(struct snic_control *c, struct control_op *op)
+{
+    struct control_disk *old = &c->disks[op->other];
+    int r = control_put_disk_gone(c, old);
+    if (r != 0)
+        return SNIC_EAGAIN; /* there is no way back */
+    control_drop_disk(c, old);
+    control_re_end(c, op, 0);
+    return 0;
+}
+
+/* As far as it goes without an answer; without room in the log the tick goes on. */
+void control_reissue_step(struct snic_control *c, struct control_op *op)
+{
+    int r = 0;
+    while (r == 0 && op->used && op->awaited == 0) {
+        switch (op->state) {
+        case CONTROL_RE_NEXT:
+            op->state = control_re_next(c, op) ? CONTROL_RE_SEAL : CONTROL_RE_SWAP;
+            break;
+        case CONTROL_RE_SEAL:
+            r = control_re_seal(c, op);
+            break;
+        case CONTROL_RE_MAKE:
+            r = control_re_make(c, op);
+            break;
+        case CONTROL_RE_COPY:
+            r = control_re_copy(c, op);
+            break;
+        case CONTROL_RE_RECORD:
+            r = control_re_record(c, op);
+            break;
+        case CONTROL_RE_SWAP:
+            r = control_re_swap(c, op);
+            break;
+        default:
+            r = control_re_over(c, op);
+            break;
+        }
+    }
+    if (r != 0 && r != SNIC_EAGAIN)
+        control_re_end(c, op, r);
+}
+
+void control_reissue_answer(struct snic_control *c, struct control_op *op, int status)
+{
+    c->nodes[op->to].copying -= op->state == CONTROL_RE_COPY;
+    if (status < 0) {
+        control_re_end(c, op, status);
+        return;
+    }
+    op->state++;
+    control_reissue_step(c, op);
+}
+
+/* What an attempt before has left. */
+static int control_re_clear(struct snic_control *c, const char *name)
+{
+    struct control_disk *d = control_disk_named(c, name);
+    if (d == NULL)
+        return 0;
+    if (d->reissue || control_disk_live(c, d))
+        return SNIC_EBUSY;
+    int r = control_put_disk_gone(c, d);
+    if (r == 0) {
+        control_op_disk_gone(c, d);
+        control_drop_disk(c, d);
+    }
+    return r;
+}
+
+int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
+                    struct control_disk *old)
+{
+    char name[SNIC_CONTROL_NAME] = "";
+    size_t n = strlen(old->name);
+    struct control_disk *d = NULL;
+    if (n + sizeof(control_re_suffix) > sizeof(name))
+        return SNIC_ENAMETOOLONG;
+    memcpy(name, old->name, n);
+    memcpy(name + n, control_re_suffix, sizeof(control_re_suffix));
+    if (old->reissue || control_disk_live(c, old) || control_op_of(c, old))
+        return SNIC_EBUSY;
+    int r = control_re_clear(c, name);
+    if (r == 0)
+        r = control_disk_make(c, name, old->bytes, &old->qos, &d);
+    if (r != 0)
+        return r;
+    struct control_op *op = control_op_new(c, CONTROL_OP_REISSUE, s, tag);
+    if (op == NULL)
+        return SNIC_EAGAIN; /* it is cleared the next time */
+    old->held = 0;          /* nobody resumes */
+    old->session = SNIC_CONTROL__NIL;
+    old->reissue = d->reissue = 1;
+    op->disk = (uint32_t)(d - c->disks);
+    op->other = (uint32_t)(old - c->disks);
+    op->vd = d->vd;
+    control_reissue_step(c, op);
+    return 0;
+}

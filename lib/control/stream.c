@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A connection that carries messages.
+ *
+ * T1  out[0, way) is the network's, out[0, free) may leave, out[free, head) is held back by marks,
+ *     whose ends rise and whose positions rise; the last mark's end is head, if there is a mark.
+ * T2  gone() comes once for each connection that was accepted, or whose connect was; nothing is
+ *     delivered after closing began.
+ */
+#include "control/control_priv.h"
+
+void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag)
+{
+    memset(m, 0, sizeof(*m));
+    m->type = (uint8_t)type;
+    m->tag = tag;
+}
+
+int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr *b)
+{
+    return a->family == b->family && a->port == b->port && a->node == b->node &&
+           memcmp(a->ip, b->ip, sizeof(a->ip)) == 0;
+}
+
+void control_stream_init(struct control_stream *s, struct snic_net *net,
+                         const struct control_stream_events *e, void *owner, unsigned char *in,
+                         uint32_t in_size, unsigned char *out, uint32_t out_size)
+{
+    memset(s, 0, sizeof(*s));
+    s->net = net;
+    s->e = e;
+    s->owner = owner;
+    s->in = in;
+    s->in_size = in_size;
+    s->out = out;
+    s->out_size = out_size;
+}
+
+/* ---- Out ---- */
+
+static void control_stream_flush(struct control_stream *s);
+
+/* What has left makes room. */
+static void control_stream_shift(struct control_stream *s)
+{
+    uint32_t n = s->way;
+    memmove(s->out, s->out + n, s->head - n);
+    s->way = 0;
+    s->free -= n;
+    s->head -= n;
+    for (uint32_t i = 0; i < s->marks; i++)
+        s->mark[i].end -= n;
+}
+
+/* An orderly end waits until everything has left. */
+static void control_stream_end(struct control_stream *s)
+{
+    if (s->ending && s->conn != NULL && s->head == 0) {
+        s->ending = 0;
+        snic_net_close(s->conn);
+    }
+}
+
+static void control_stream_sent(struct snic_net_send_req *r)
+{
+    struct control_stream *s = SNIC_CONTAINER(r, struct control_stream, req);
+    control_stream_shift(s);
+    control_stream_flush(s);
+    control_stream_end(s);
+}
+
+static void control_stream_flush(struct control_stream *s)
+{
+    if (s->conn == NULL || s->way != 0 || s->free == 0)
+        return;
+    memset(&s->req, 0, sizeof(s->req));
+    s->req.done = control_stream_sent;
+    s->req.region = SNIC_NO_REGION;
+    s->iov.base = s->out;
+    s->iov.size = s->free;
+    s->req.iov = &s->iov;
+    s->req.iov_count = 1;
+    s->way = s->free;
+    if (snic_net_send(s->conn, &s->req) != 1)
+        s->way = 0; /* writable comes, or closed */
+}
+
+void control_stream_durable(struct control_stream *s, uint64_t position)
+{
+    uint32_t n = 0;
+    s->durable = position;
+    while (n < s->marks && s->mark[n].position <= position)
+        s->free = s->mark[n++].end;
+    if (n == 0)
+        return;
+    s->marks -= n;
+    memmove(s->mark, s->mark + n, s->marks * sizeof(s->mark[0]));
+    control_stream_flush(s);
+}
+
+int control_stream_send(struct control_stream *s, const struct snic_control_msg *m,
+                        uint64_t position)
+{
+    if (s->conn == NULL || s->closing)
+        return SNIC_EPIPE;
+    int n = snic_control_put(s->out + s->head, s->out_size - s->head, m);
+    if (n < 0) {
+        SNIC_ASSERT(n == SNIC_ENOSPC); /* we make valid messages */
+        control_stream_abort(s);
+        return n;
+    }
+    s->head += (uint32_t)n;
+    if (position <= s->durable && s->marks == 0) {
+        s->free = s->head;
+        control_stream_flush(s);
+        return 0;
+    }
+    struct control_mark *last = s->marks > 0 ? &s->mark[s->marks - 1] : NULL;
+    if (last == NULL || (last->position < position && s->marks < SNIC_CONTROL__MARKS)) {
+        last = &s->mark[s->marks++];
+        last->position = 0;
+    }
+    last->position = snic_max_u64(last->position, position);
+    last->end = s->head;
+    return 0;
+}
+
+/* ---- In ---- */
+
+static void control_stream_refuse(struct control_stream *s, int error)
+{
+    struct snic_control_msg m;
+    s->bad = 1;
+    if (error != SNIC_EVERSION) {
+        control_stream_abort(s);
+        return;
+    }
+    control_msg(&m, SNIC_CONTROL_DONE, 0);
+    m.status = error;
+    if (control_stream_send(s, &m, 0) == 0)
+        control_stream_close(s);
+}
+
+static void control_stream_take(struct control_stream *s)
+{
+    struct snic_control_msg m;
+    uint32_t at = 0;
+    while (!s->closing) {
+        int n = snic_control_get(&m, s->in + at, s->in_used - at, s->in_size);
+        if (n == 0)
+            break;
+        if (n < 0) {
+            control_stream_refuse(s, n);
+            break;
+        }
+        at += (uint32_t)n;
+        s->e->msg(s->owner, &m);
+    }
+    s->in_used -= at;
+    memmove(s->in, s->in + at, s->in_used);
+}
+
+static void control_stream_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    struct control_stream *s = ctx;
+    (void)c;
+    while (b->size > 0 && !s->closing) {
+        uint32_t n = (uint32_t)snic_min_u64(b->size, s->in_size - s->in_used);
+        memcpy(s->in + s->in_used, b->data, n);
+        s->in_used += n;
+        b->data += n;
+        b->size -= n;
+        control_stream_take(s);
+    }
+    snic_net_put(s->net, b);
+}
+
+static void control_stream_eof(void *ctx, struct snic_net_conn *c)
+{
+    (void)c;
+    control_stream_close(ctx);
+}
+
+static void control_stream_writable(void *ctx, struct snic_net_conn *c)
+{
+    (void)c;
+    control_stream_flush(ctx);
+}
+
+static void control_stream_connected(void *ctx, struct snic_net_conn *c, int error)
+{
+    struct control_stream *s = ctx;
+    (void)c;
+    if (error == 0 && !s->closing && s->e->up != NULL)
+        s->e->up(s->owner);
+}
+
+static void control_stream_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    struct control_stream *s = ctx;
+    (void)c;
+    s->conn = NULL;
+    s->closing = 1;
+    s->e->gone(s->owner, reason);
+}
+
+static const struct snic_net_stream_events control_stream_ev = {
+    .connected = control_stream_connected,
+    .recv = control_stream_recv,
+    .eof = control_stream_eof,
+    .writable = control_stream_writable,
+    .closed = control_stream_closed,
+};
+
+static void control_stream_begin(struct control_stream *s)
+{
+    s->in_used = 0;
+    s->head = s->free = s->way = 0;
+    s->marks = 0;
+    s->closing = 0;
+    s->ending = 0;
+    s->bad = 0;
+}
+
+void control_stream_accept(struct control_stream *s, struct snic_net_conn *c)
+{
+    SNIC_ASSERT(s->conn == NULL);
+    control_stream_begin(s);
+    s->conn = c;
+    snic_net_bind(c, &control_stream_ev, s);
+}
+
+int control_stream_connect(struct control_stream *s, const struct snic_net_addr *a)
+{
+    SNIC_ASSERT(s->conn == NULL);
+    control_stream_begin(s);
+    int r = snic_net_connect(s->net, a, &control_stream_ev, s, &s->conn);
+    if (r != 0) {
+        s->conn = NULL;
+        s->closing = 1;
+    }
+    return r;
+}
+
+void control_stream_close(struct control_stream *s)
+{
+    if (s->conn == NULL || s->closing)
+        return;
+    s->closing = 1;
+    s->ending = 1;
+    control_stream_end(s);
+}
+
+void control_stream_abort(struct control_stream *s)
+{
+    if (s->conn == NULL)
+        return;
+    s->closing = 1;
+    s->ending = 0;
+    snic_net_abort(s->conn);
+}

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set(_control support/ctlfix.c support/ctlguest.c)
+snic_test(control control SOURCES ${_control})
+snic_test(control_sim control SOURCES ${_control} LABELS slow)
+snic_test(control_crash control SOURCES ${_control} LABELS slow)
+# The tests again, with bugs in the control plane, of which sim/control_mutate.py makes copies.
+find_program(SNIC_PYTHON python3)
+if(TARGET test_control_sim AND SNIC_PYTHON AND NOT SNIC_SINGLE AND NOT SNIC_SANITIZE AND
+   NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME control_mutants COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/sim/control_mutate.py --cc ${CMAKE_C_COMPILER}
+    --lib $<TARGET_FILE:snic_test_support> --lib $<TARGET_FILE:snicstore>)
+  set_tests_properties(control_mutants PROPERTIES TIMEOUT 3600 LABELS "control;slow;nightly")
+endif()
+if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME solar_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_control.sh
+    $<TARGET_FILE:solar_volume>)
+  set_tests_properties(solar_control PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
+    TIMEOUT 900)
+endif()

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Bugs put into copies of the control plane, each of which a test must find.
+
+    control_mutate.py [--cc CC] --lib SUPPORT.a --lib SNICSTORE.a [FILTER]
+
+(ctest -R control_mutants -V has the libraries.) A bug is text of a source and what stands there
+instead; the test named beside it is then expected to fail. Exit code 1 when one passed, or when
+its text is not in the source any more.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+CRASH, SIM, ALL = "test_control_crash.c", "test_control_sim.c", "test_control.c"
+
+# name, file, text (any white space for white space), what instead, test, its filter
+MUTATIONS = [
+    ("answers leave before they are durable", "ctl.c",
+     "if (control_stream_send(&s->s, m, s->c->position)", "if (control_stream_send(&s->s, m, 0)",
+     CRASH, "*keeps_none*"),
+    ("a lease is granted without raising generations", "op.c",
+     "if (c->nodes[i].state != CONTROL_DOWN) (void)control_command(c, i, op, SNIC_CONTROL_RAISE",
+     "if (c->nodes[i].state == 99) (void)control_command(c, i, op, SNIC_CONTROL_RAISE",
+     ALL, "*late_writes*"),
+    ("a lease is granted before servers have answered", "op.c",
+     "if (op->awaited == 0) control_attached(c, op); return 0;",
+     "memset(op->await, 0, sizeof(op->await)); op->awaited = 0; control_attached(c, op); return 0;",
+     ALL, "*late_writes*"),
+    ("a segment moves without a fence", "move.c", "op->state++;",
+     "op->state++; if (op->state == CONTROL_SEAL) op->state = CONTROL_OPEN;", SIM, "*many*"),
+    ("what is written while it is copied is not copied", "move.c",
+     "op->state++;", "op->state++; if (op->state == CONTROL_LAST) op->state++;", SIM, "*many*"),
+    ("a sealed segment is told", "guest.c", "g->state != CONTROL_PLACED || g->sealed ||",
+     "g->state != CONTROL_PLACED ||", SIM, "*many*"),
+    ("the new place is told, and not recorded", "move.c",
+     "g->server = op->to; int r = control_put_seg(c, g);", "g->server = op->to; int r = 0;",
+     CRASH, "*catalog_killed*"),
+    ("a place is told, and not recorded", "op.c",
+     "int r = control_put_seg(c, g); if (r == SNIC_EAGAIN)", "int r = 0; if (r == SNIC_EAGAIN)",
+     CRASH, "*catalog_killed*"),
+    ("what the catalog does not place stays", "node.c", "it->status = SNIC_ENOENT;", ";",
+     CRASH, "*catalog_killed*"),
+    ("a server that was away keeps old generations", "node.c",
+     "it->gen = control_seg_gen(d, g);", "it->gen = 1;", ALL, "*away*"),
+    ("a lease is not counted on in the log", "op.c",
+     "d->held = (uint32_t)client; int r = control_put_disk(c, d);",
+     "d->held = (uint32_t)client; int r = 0;", CRASH, "*catalog_killed*"),
+    ("what a client knows is not told again", "guest.c", "return out->gen >= too_old;",
+     "return out->gen > too_old;", ALL, "*told_again*"),
+    ("what was replaced comes back", "ctl.c", "if (r == 0) r = control_put_half_gone(c);", "", ALL,
+     "*replaced*"),
+    ("versions do not begin again", "pull.c", "x->wver = 1;", ";", ALL, "*used_up*"),
+    ("leases wrap", "op.c", "if (d->lease == SNIC_CONTROL_LEASE_MAX) return SNIC_EOVERFLOW;",
+     "if (d->lease == SNIC_CONTROL_LEASE_MAX) d->lease = 0;", ALL, "*used_up*"),
+    ("what is copied takes the place of what is newer", "pull.c",
+     "x->wver = snic_get_le64(b + 8);",
+     "x->wver = snic_get_le64(b + 8) + (p->gen != 0 ? UINT64_C(1) << 40 : 0);", SIM, "*many*"),
+    ("the old log's records win", "recover.c", "if (d != NULL && r->ts < d->ts) return 0;",
+     "if (d != NULL) return 0;", ALL, "*the_catalog_died*"),
+    ("a store goes to an older state of its catalog", "agent.c",
+     "r = SNIC_ESTALE; /* an older", "r = 0; /* an older", ALL, "*another_catalog*"),
+]
+
+
+def apply(text, old, new):
+    pattern = r"\s+".join(re.escape(w) for w in old.split())
+    return re.sub(pattern, lambda _: new, text, count=1) if re.search(pattern, text) else None
+
+
+def try_one(cc, top, libs, m):
+    _, file, old, new, test, which = m
+    folder = tempfile.mkdtemp(dir=top)
+    shutil.copytree(f"{ROOT}/lib/control", f"{folder}/control")
+    with open(f"{folder}/control/{file}", encoding="utf-8") as f:
+        text = apply(f.read(), old, new)
+    if text is None:
+        return "DOES NOT APPLY"
+    with open(f"{folder}/control/{file}", "w", encoding="utf-8") as f:
+        f.write(text)
+    sources = [f"{folder}/control/{n}" for n in sorted(os.listdir(f"{folder}/control"))
+               if n.endswith(".c")]
+    sources += [f"{ROOT}/tests/{n}" for n in (test, "support/ctlfix.c", "support/ctlguest.c")]
+    flags = ["-D_GNU_SOURCE", "-std=gnu11", "-O1", "-w"]
+    flags += [f"-I{d}" for d in (folder, f"{ROOT}/lib", f"{ROOT}/include",
+                                 f"{ROOT}/tests/support")]
+    r = subprocess.run([cc, *flags, *sources, *libs, "-o", f"{folder}/test", "-lcmocka",
+                        "-lpthread"], capture_output=True, text=True, check=False)
+    if r.returncode != 0:
+        return "DOES NOT COMPILE: " + r.stderr[:300]
+    try:
+        r = subprocess.run([f"{folder}/test", which], capture_output=True, text=True,
+                           check=False, timeout=300)
+    except subprocess.TimeoutExpired:
+        return "found: no end"
+    shutil.rmtree(folder)
+    said = re.search(r"(?:clients \d+:|ERROR +\] ---|run test:) (.+)$", r.stdout + r.stderr, re.M)
+    if r.returncode in (0, 77):
+        return "NOT FOUND"
+    return "found: " + (said.group(1) if said else f"exit code {r.returncode}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--lib", action="append", required=True,
+                        help="what to link, in this order")
+    parser.add_argument("filter", nargs="?", default="")
+    a = parser.parse_args()
+    bad = 0
+    chosen = [m for m in MUTATIONS if a.filter in m[0]]
+    with tempfile.TemporaryDirectory(prefix="mutate_") as top:
+        for m in chosen:
+            verdict = try_one(a.cc, top, a.lib, m)
+            bad += not verdict.startswith("found")
+            print(f"{m[0]:50} {verdict}", flush=True)
+    print(f"{len(chosen)} bugs tried, {bad} not found")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

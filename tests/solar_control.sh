@@ -1,0 +1,160 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# solar_control.sh PROGRAM: a catalog, three block servers and a client that is an NBD server, as
+# processes. An ext4 image goes to a disk that is on all three, while its segments move, and a
+# server and the catalog are killed (-9) and started again; it comes back as it was. Then a second
+# client takes the disk from the first.
+set -u
+exec </dev/null
+program=$1
+for p in nbdcopy mkfs.ext4 e2fsck; do
+    command -v $p >/dev/null || { echo "skipped: no $p"; exit 77; }
+done
+work=$(mktemp -d "${TMPDIR:-/tmp}/solar_control.XXXXXX") || exit 1
+ctl='' s1='' s2='' s3='' client='' other='' mover=''
+finish() {
+    rc=$?
+    trap - EXIT
+    for p in $mover $client $other $s1 $s2 $s3 $ctl; do kill -9 "$p" 2>/dev/null; done
+    rm -rf "$work"
+    exit $rc
+}
+trap finish EXIT
+trap 'exit 130' INT TERM HUP
+fail() {
+    echo "FAILED: $*"
+    tail -n 20 "$work"/*.log
+    exit 1
+}
+# ready LOG PID: what it says it is ready at
+ready() {
+    i=0
+    until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1") && [ -n "$at" ]; do
+        kill -0 "$2" 2>/dev/null || {
+            ! grep -q io_uring "$1" || { echo "skipped: $(cat "$1")"; exit 77; }
+            fail "it ended"
+        }
+        [ $((i += 1)) -le 600 ] || fail "it is not ready"
+        sleep 0.05
+    done
+}
+catalog() {
+    "$program" ctl serve --listen "$1" --catalog "$work/catalog" --catalog-size 8M \
+        >>"$work/ctl.log" 2>&1 &
+    ctl=$!
+}
+# serve N ADDRESS
+serve() {
+    "$program" server --listen "$2" --store "$work/store$1" --store-size 256M \
+        --control "$control" >"$work/server$1.log" 2>&1 &
+    eval "s$1=$!"
+    ready "$work/server$1.log" $!
+    eval "a$1=$at"
+}
+verb() {
+    "$program" ctl "$@" --control "$control"
+}
+# up N: how many servers are
+up() {
+    i=0
+    until [ "$(verb list 2>/dev/null | grep -c '^server [0-9]* up')" -eq "$1" ]; do
+        [ $((i += 1)) -le 200 ] || fail "not $1 servers: $(verb list)"
+        sleep 0.1
+    done
+}
+mkdir "$work/tree"
+head -c 45000000 /dev/urandom >"$work/tree/random"
+truncate -s 96M "$work/image"
+mkfs.ext4 -q -d "$work/tree" "$work/image" || fail "mkfs.ext4"
+
+catalog 127.0.0.1:0
+ready "$work/ctl.log" $ctl
+control=$at
+for n in 1 2 3; do serve $n 127.0.0.1:0; done
+up 3
+verb create root 96M || fail "create"
+verb create root 96M 2>/dev/null && fail "created twice"
+"$program" client --control "$control" --disk root --socket "$work/nbd" >"$work/client.log" 2>&1 &
+client=$!
+ready "$work/client.log" $client
+uri="nbd+unix:///?socket=$work/nbd"
+
+echo "== an image goes there while segments move; a server and the catalog die meanwhile"
+timeout 240 nbdcopy --requests=4 --request-size=65536 "$work/image" "$uri" >"$work/copy.log" 2>&1 &
+copy=$!
+i=0 # some of it has arrived
+until [ "$(verb show root 2>/dev/null | grep -c '^segment')" -gt 3 ]; do
+    kill -0 $copy 2>/dev/null || break
+    [ $((i += 1)) -le 600 ] || fail "nothing arrives"
+    sleep 0.05
+done
+# All segments go round until the file stop is there; a move may fail while somebody is dead.
+(while [ ! -e "$work/stop" ]; do
+    for n in 1 2 3; do verb move root all $n; done
+done >"$work/move.log" 2>&1) &
+mover=$!
+sleep 0.3
+kill -9 $s2
+wait $s2 2>/dev/null
+under_way=$(kill -0 $copy 2>/dev/null && echo 1 || echo 0)
+sleep 0.2
+serve 2 "$a2"
+kill -9 $ctl
+wait $ctl 2>/dev/null
+sleep 0.2
+: >"$work/ctl.log"
+catalog "$control"
+ready "$work/ctl.log" $ctl
+wait $copy || fail "nbdcopy"
+echo "the copy was under way when the server died: $under_way"
+up 3
+sleep 0.5
+: >"$work/stop"
+wait $mover
+mover=''
+i=0
+until verb move root all 1; do
+    [ $((i += 1)) -le 20 ] || fail "it does not move"
+    sleep 0.5
+done
+verb show root | grep '^segment' >"$work/show.log"
+[ "$(grep -c 'server=' "$work/show.log")" -ge 20 ] || fail "few segments"
+[ "$(grep -vc 'server=1 ' "$work/show.log")" -eq 0 ] || fail "not all are at server 1"
+echo "generations: $(sed 's/.*generation=//' "$work/show.log" | sort -u | tr '\n' ' ')"
+
+echo "== all of it is there, also after everybody has died"
+for p in $s1 $s2 $s3 $ctl; do kill -9 "$p"; wait "$p" 2>/dev/null; done
+: >"$work/ctl.log"
+catalog "$control"
+ready "$work/ctl.log" $ctl
+for n in 1 2 3; do eval "at=\$a$n"; serve $n "$at"; done
+timeout 120 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+cmp "$work/image" "$work/back" || fail "other bytes came back"
+e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
+
+echo "== another client takes it, and is the only one that writes"
+"$program" client --control "$control" --disk root --socket "$work/nbd2" \
+    >"$work/other.log" 2>&1 && fail "two clients have it"
+grep -q 'another client has it' "$work/other.log" || fail "it does not say why"
+"$program" client --control "$control" --disk root --take --socket "$work/nbd2" \
+    >"$work/other.log" 2>&1 &
+other=$!
+ready "$work/other.log" $other
+timeout 60 nbdcopy "$work/image" "$uri" >"$work/late.log" 2>&1 && fail "the first one still writes"
+verb qos root --iops 100000 || fail "qos"
+timeout 120 nbdcopy "nbd+unix:///?socket=$work/nbd2" "$work/back2" || fail "nbdcopy of the other"
+cmp "$work/image" "$work/back2" || fail "other bytes came back to the other"
+grep -q 'at most 100000 I/Os' "$work/other.log" || fail "QoS did not reach it"
+verb delete root 2>/dev/null && fail "deleted while it is used"
+
+echo "== all end when they are told"
+kill -TERM $client $other
+wait $client || fail "the client ended with $?"
+wait $other || fail "the other client ended with $?"
+client='' other=''
+verb list | grep -q 'held=0' || fail "the lease was not given back"
+verb delete root || fail "delete"
+kill -TERM $s1 $s2 $s3 $ctl
+for p in $s1 $s2 $s3 $ctl; do wait "$p" || fail "one ended with $?"; done
+s1='' s2='' s3='' ctl=''
+echo "all well"

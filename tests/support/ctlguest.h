@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/** The clients of ctlfix, their guests, and the oracle. */
+#ifndef SNIC_TESTS_SUPPORT_CTLGUEST_H
+#define SNIC_TESTS_SUPPORT_CTLGUEST_H
+
+#include "ctlfix.h"
+
+void ctlguest_init(struct ctlfix *f, uint32_t client);
+void ctlguest_fini(struct ctlfix *f, uint32_t client);
+
+#endif

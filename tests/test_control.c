@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The control plane, each promise once: disks, leases, places, moves, QoS, what is refused, and
+ * what survives.
+ */
+#include <stdlib.h>
+
+#include "ctlfix.h"
+#include "support.h"
+
+static struct ctlfix fix;
+static unsigned char *buffer;
+
+static int setup(void **state)
+{
+    (void)state;
+    buffer = aligned_alloc(4096, 8u << 20);
+    assert_non_null(buffer);
+    ctlfix_start(&fix, support_seed(), 3);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ctlfix_check(&fix);
+    ctlfix_end(&fix);
+    free(buffer);
+    return 0;
+}
+
+static void message(struct snic_control_msg *m, uint32_t type, const char *name)
+{
+    memset(m, 0, sizeof(*m));
+    m->type = (uint8_t)type;
+    memcpy(m->name, name, strlen(name));
+}
+
+static struct snic_control_item where(uint32_t vd, uint64_t segment)
+{
+    struct snic_control_item it;
+    assert_int_equal(snic_control_find(fix.ctl, vd, segment, &it), 0);
+    return it;
+}
+
+/* A disk, attached by client 0, all of it written with 7. */
+static void attached(void)
+{
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    memset(buffer, 7, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
+}
+
+static int over;
+
+static void io_over(struct snic_io_req *r)
+{
+    (void)r;
+    over = 1;
+}
+
+static void assert_disk_is(int value)
+{
+    memset(buffer, 0xee, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, fix.holder[0]->c->index, 0, SNIC_IO_READ, 0, 8u << 20, buffer),
+                     8u << 20);
+    for (uint32_t i = 0; i < 8u << 20; i++)
+        if (buffer[i] != value)
+            fail_msg("byte %u is %d, not %d", i, buffer[i], value);
+}
+
+static void test_control_disk_is_placed_on_all_servers(void **state)
+{
+    uint32_t seen = 0;
+    (void)state;
+    attached();
+    for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++)
+        seen |= 1u << where(1, i).server;
+    assert_int_equal(seen, 2 | 4 | 8);
+    assert_disk_is(7);
+    assert_int_equal(fix.client[0].wanting, 0);
+}
+
+static void test_control_nothing_is_placed_before_it_is_asked_for(void **state)
+{
+    struct snic_control_stats s;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.segments, 0);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 2u << 20, 4096, buffer), 4096);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.segments, 1);
+    assert_int_equal(where(1, 1).gen, snic_volume_gen(1, 0));
+}
+
+static void test_control_move_keeps_what_was_written(void **state)
+{
+    (void)state;
+    attached();
+    for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
+        uint32_t to = where(1, i).server % 3;
+        assert_int_equal(ctlfix_move(&fix, 0, i, to), 0);
+        assert_int_equal(where(1, i).server, ctlfix_id(&fix, to));
+        assert_true(where(1, i).gen > snic_volume_gen(1, 0));
+    }
+    assert_disk_is(7);
+    struct snic_segments_stat stat;
+    uint32_t copies = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t k = 0; k < CTLFIX_SEGMENTS; k++)
+            copies += snic_segments_find(snic_volume_server_store(fix.server[i].s),
+                                         snic_control_seg_id(1, k), &stat) == 0;
+    assert_int_equal(copies, CTLFIX_SEGMENTS); /* the old ones are gone */
+    assert_int_equal(fix.events[SNIC_CONTROL_MOVED], CTLFIX_SEGMENTS);
+}
+
+static void test_control_second_client_waits_or_takes(void **state)
+{
+    (void)state;
+    attached();
+    ctlfix_client_start(&fix, 1);
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), SNIC_EBUSY);
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), 0);
+    assert_int_equal(fix.client[1].guest[0].lease, 2);
+    ctlfix_run(&fix, 50 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].lost, SNIC_ESTALE);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_EROFS);
+    assert_disk_is(7);
+}
+
+static void test_control_lease_goes_on_after_the_catalog_died(void **state)
+{
+    (void)state;
+    attached();
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    memset(buffer, 8, 8u << 20); /* the map is known */
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_client_start(&fix, 1);
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), SNIC_EBUSY); /* its holder may come back */
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), SNIC_EBUSY); /* it has */
+    assert_int_equal(fix.client[0].links, 2);
+    assert_int_equal(ctlfix_move(&fix, 0, 0, where(1, 0).server % 3), 0);
+    assert_disk_is(8);
+}
+
+static void test_control_detached_disk_is_free(void **state)
+{
+    (void)state;
+    attached();
+    snic_io_close(fix.client[0].guest[0].io);
+    fix.client[0].guest[0].io = NULL;
+    snic_control_client_detach(fix.client[0].cc, 0);
+    ctlfix_client_start(&fix, 1);
+    ctlfix_run(&fix, 10 * CTLFIX_MS);
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), 0);
+    assert_disk_is(7);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_ready(&fix);
+    ctlfix_run(&fix, 200 * CTLFIX_MS);
+    assert_disk_is(7);
+}
+
+static void test_control_qos_reaches_the_holder(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    message(&m, SNIC_CONTROL_SET_QOS, "root");
+    m.qos.bytes_per_second = 1u << 20;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_run(&fix, 10 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].qos, 1);
+    assert_int_equal(fix.client[0].guest[0].rate, 1u << 20);
+    uint64_t before = snic_world_now(fix.world);
+    assert_disk_is(7); /* 8 MiB at once, as debt, which the next one waits for */
+    assert_disk_is(7);
+    assert_true(snic_world_now(fix.world) - before > 5000 * CTLFIX_MS);
+    ctlfix_client_kill(&fix, 0);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    message(&m, SNIC_CONTROL_DISKS, "");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.items, 1);
+    assert_int_equal(fix.last.qos.bytes_per_second, 1u << 20);
+    assert_int_equal(fix.last.lease, 1);
+    assert_int_equal(fix.last.value, CTLFIX_SEGMENTS);
+}
+
+static void test_control_refuses_what_cannot_be(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    assert_int_equal(ctlfix_create(&fix, 0), SNIC_EEXIST);
+    message(&m, SNIC_CONTROL_CREATE, "other");
+    m.bytes = 4097;
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    m.bytes = 0;
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    message(&m, SNIC_CONTROL_DELETE, "other");
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT);
+    message(&m, SNIC_CONTROL_REVOKE, "other");
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT);
+    ctlfix_move_msg(&m, 0, 0, 1);
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT); /* not placed */
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 1, 0), SNIC_ENOENT);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
+    ctlfix_move_msg(&m, 0, 0, 77);
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT);
+    ctlfix_move_msg(&m, 0, 0, where(1, 0).server);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0); /* it is there */
+    message(&m, SNIC_CONTROL_DELETE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EBUSY);
+    uint32_t from = where(1, 0).server - 1, to = (from + 1) % 3;
+    uint32_t id = ctlfix_id(&fix, to);
+    ctlfix_server_kill(&fix, to, 1);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    ctlfix_move_msg(&m, 0, 0, id);
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EHOSTUNREACH);
+}
+
+static void test_control_deleted_disk_leaves_nothing(void **state)
+{
+    struct snic_control_msg m;
+    struct snic_segments_info info;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    ctlfix_server_kill(&fix, 2, 1); /* this one hears of it later */
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    message(&m, SNIC_CONTROL_DELETE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    ctlfix_server_start(&fix, 2);
+    ctlfix_ready(&fix);
+    for (uint32_t i = 0; i < 3; i++) {
+        snic_segments_inspect(snic_volume_server_store(fix.server[i].s), &info);
+        assert_int_equal(info.segments, 2); /* the server's own, and this protocol's */
+    }
+    assert_int_equal(ctlfix_create(&fix, 0), 0); /* the name, not the number */
+    assert_int_equal(fix.call_value, 2);
+}
+
+static void test_control_revoked_holder_is_refused(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    message(&m, SNIC_CONTROL_REVOKE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.call_value, 2);
+    ctlfix_run(&fix, 10 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].lost, SNIC_ESTALE);
+    ctlfix_client_kill(&fix, 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_int_equal(fix.client[0].guest[0].lease, 3);
+    assert_disk_is(7);
+}
+
+/* The loser of a disk goes on as if nothing had been said to it: none of its writes lands. */
+static void test_control_late_writes_of_a_loser_never_land(void **state)
+{
+    struct snic_net_link slow = {.delay_min_ns = 5000, .delay_max_ns = 30000};
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    ctlfix_load(&fix, 0, 0, 100);
+    assert_int_equal(ctlfix_settle(&fix, 20000 * CTLFIX_MS), 0);
+    slow.reorder_ppm = 700000; /* many of its packets come long after they left */
+    slow.reorder_ns = 40 * CTLFIX_MS;
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CLIENT, i, &slow), 0);
+    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* deaf */
+    struct snic_net_link far = {.delay_min_ns = 15 * CTLFIX_MS, .delay_max_ns = 20 * CTLFIX_MS};
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CTL, i, &far), 0);
+    ctlfix_load(&fix, 0, 0, 100000);
+    ctlfix_client_start(&fix, 1);
+    for (uint32_t i = 0; i < 6; i++) {
+        ctlfix_run(&fix, 5 * CTLFIX_MS);
+        uint64_t before = fix.client[0].guest[0].begun;
+        if (i == 0)
+            assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), 0);
+        ctlfix_audit(&fix, 0); /* what is read once */
+        ctlfix_run(&fix, 50 * CTLFIX_MS);
+        ctlfix_audit(&fix, 0); /* is there again */
+        assert_true(i > 0 || fix.client[0].guest[0].begun >= before);
+    }
+    fix.client[0].guest[0].wanted = 0;
+    struct snic_volume_server_stats s;
+    uint64_t refused = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        snic_volume_server_get_stats(fix.server[i].s, &s);
+        refused += s.no_lease + s.stale;
+    }
+    assert_true(refused > 0);
+    ctlfix_client_kill(&fix, 0);
+}
+
+static void test_control_server_that_was_away_learns_of_leases(void **state)
+{
+    struct snic_control_item it;
+    struct snic_segments_stat stat;
+    (void)state;
+    attached();
+    ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+    ctlfix_client_kill(&fix, 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    ctlfix_client_start(&fix, 1);
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), 0); /* without it */
+    ctlfix_server_start(&fix, 1);
+    ctlfix_ready(&fix);
+    for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
+        it = where(1, i);
+        if (it.server != ctlfix_id(&fix, 1))
+            continue;
+        assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[1].s),
+                                            snic_control_seg_id(1, i), &stat),
+                         0);
+        assert_int_equal(stat.gen >> 16, 2);
+    }
+    assert_disk_is(7);
+}
+
+/* A refusal that comes late makes a client ask for what it knows: it must not wait for ever. */
+static void test_control_what_is_known_is_told_again(void **state)
+{
+    struct snic_control_client_stats s;
+    (void)state;
+    attached();
+    snic_control_client_map(fix.client[0].cc, 0, 0, snic_volume_gen(1, 0));
+    ctlfix_run(&fix, 20 * CTLFIX_MS);
+    snic_control_client_get_stats(fix.client[0].cc, &s);
+    assert_int_equal(s.waiting, 0);
+}
+
+static void test_control_leases_are_used_up(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    message(&m, SNIC_CONTROL_REVOKE, "root");
+    for (uint32_t i = 2; i <= SNIC_CONTROL_LEASE_MAX; i++) {
+        assert_int_equal(ctlfix_ask(&fix, &m), 0);
+        assert_int_equal(fix.call_value, i);
+    }
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EOVERFLOW);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), SNIC_EOVERFLOW);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 500 * CTLFIX_MS);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, SNIC_CONTROL_TAKE), SNIC_EOVERFLOW);
+    struct snic_control_stats s;
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.disks, 1); /* the log went round many times */
+    assert_int_equal(s.segments, CTLFIX_SEGMENTS);
+    ctlfix_ready(&fix);
+    message(&m, SNIC_CONTROL_REISSUE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.call_value, 2); /* it is another disk */
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_int_equal(fix.client[0].guest[0].lease, 1);
+    assert_disk_is(7);
+    memset(buffer, 9, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
+    assert_disk_is(9);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.disks, 1);
+    assert_int_equal(s.segments, CTLFIX_SEGMENTS);
+}
+
+static void test_control_store_of_another_catalog_is_refused(void **state)
+{
+    struct snic_disk *old, *other;
+    struct snic_disk_opts d = {.opts_size = sizeof(d), .size = 2u << 20};
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    assert_int_equal(snic_disk_clone(fix.disk, &old), 0);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 500 * CTLFIX_MS); /* servers have seen incarnation 2 */
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    struct snic_disk *mine = fix.disk;
+    assert_int_equal(snic_disk_open(&other, &d), 0);
+    fix.disk = other;
+    fix.seed += 1000;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(fix.server[i].ready, 0);
+        assert_int_equal(fix.server[i].refused, SNIC_EPERM);
+    }
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    snic_disk_close(other);
+    fix.disk = mine;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    ctlfix_ready(&fix);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    fix.disk = old; /* a copy from before */
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(fix.server[i].refused, SNIC_ESTALE);
+    snic_disk_close(mine);
+}
+
+/* ---- The log behind its back ---- */
+
+static struct forged {
+    int opened;
+    uint64_t durable, ts;
+    struct snic_wal_record disk;
+    unsigned char bytes[512];
+} forged;
+
+static void forged_opened(void *ctx, int result, const struct snic_wal_report *report)
+{
+    (void)ctx;
+    (void)report;
+    assert_int_equal(result, 0);
+    forged.opened = 1;
+}
+
+static void forged_found(void *ctx, const struct snic_wal_record *r)
+{
+    (void)ctx;
+    forged.ts = r->ts > forged.ts ? r->ts : forged.ts;
+    if (r->length > 100 && (uint32_t)r->key.w[0] == 1) { /* disk 1 */
+        forged.disk = *r;
+        memcpy(forged.bytes, r->bytes, r->length);
+    }
+}
+
+static void forged_durable(void *ctx, uint64_t up_to)
+{
+    (void)ctx;
+    forged.durable = up_to;
+}
+
+static void forged_failed(void *ctx, int error)
+{
+    (void)ctx;
+    fail_msg("the log is dead: %d", error);
+}
+
+/* Disk 2 has been reissued from disk 1, and died before that was deleted. */
+static void forge(void)
+{
+    static const struct snic_wal_events ev = {.opened = forged_opened,
+                                              .found = forged_found,
+                                              .durable = forged_durable,
+                                              .failed = forged_failed};
+    struct snic_wal_opts o = {.opts_size = sizeof(o), .record_max = 1024};
+    struct snic_loop *loop;
+    struct snic_io *io;
+    struct snic_wal *w;
+    uint64_t position = 0;
+    memset(&forged, 0, sizeof(forged));
+    o.segment_bytes = 128u << 10;
+    o.batch_bytes = 64u << 10;
+    assert_int_equal(snic_world_loop(fix.world, CTLFIX_CTL, &loop), 0);
+    assert_int_equal(snic_io_mem_open(&io, loop, fix.disk), 0);
+    size_t size = snic_wal_memsize(io, &o);
+    void *mem = support_guard_alloc(size, SNIC_WAL_ALIGN);
+    assert_int_equal(snic_wal_open(&w, mem, size, io, &o, &ev, NULL), 0);
+    while (!forged.opened)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    assert_true(forged.disk.length > 0);
+    forged.disk.bytes = forged.bytes;
+    forged.disk.key.w[0]++;
+    forged.disk.ts = forged.ts + 1;
+    assert_int_equal(snic_wal_append(w, &forged.disk, &position), 0);
+    (void)snic_wal_flush(w);
+    while (forged.durable < position)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    support_guard_free(snic_wal_close(w));
+    snic_io_close(io);
+    snic_loop_close(loop);
+}
+
+static uint32_t disks_now(void)
+{
+    struct snic_control_stats s;
+    snic_control_get_stats(fix.ctl, &s);
+    return s.disks;
+}
+
+static void test_control_disk_that_was_replaced_does_not_come_back(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    assert_int_equal(ctlfix_create(&fix, 1), 0);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_ALL);
+    forge();
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    assert_int_equal(disks_now(), 1);
+    message(&m, SNIC_CONTROL_DISKS, "");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.last.vd, 2);
+    assert_string_equal(fix.last.name, "root");
+    message(&m, SNIC_CONTROL_DELETE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    for (int i = 0; i < 2; i++) {
+        ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+        assert_int_equal(ctlfix_ctl_start(&fix), 0);
+        assert_int_equal(disks_now(), 0);
+    }
+}
+
+static int filled;
+
+static void fill_done(struct snic_segments_req *q)
+{
+    filled = q->result == 0 ? 1 : q->result;
+}
+
+static int store_ask(uint32_t server, uint16_t op, uint64_t id)
+{
+    struct snic_segments_req q = {.op = op, .seg_id = id, .vd_id = id >> 32, .gen = 1};
+    q.done = fill_done;
+    q.disk = SNIC_SEGMENTS_ANY_DISK;
+    filled = 0;
+    assert_int_equal(snic_segments_submit(snic_volume_server_store(fix.server[server].s), &q), 0);
+    while (filled == 0)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    return filled;
+}
+
+static void test_control_without_room_it_waits(void **state)
+{
+    uint32_t n = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) /* of a disk that this catalog has never made */
+        while (store_ask(i, SNIC_SEGMENTS_CREATE, snic_control_seg_id(1000, n)) == 1)
+            n++;
+    assert_true(n > 20);
+    ctlfix_run(&fix, 1000 * CTLFIX_MS);
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    struct snic_io_req r, *p = &r;
+    snic_io_req_init(&r);
+    r.done = io_over;
+    r.op = SNIC_IO_WRITE;
+    r.length = 4096;
+    r.buf.base = buffer;
+    r.buf.size = 4096;
+    over = 0;
+    assert_int_equal(snic_io_submit(fix.client[0].guest[0].io, &p, 1), 1);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(over, 0);
+    assert_true(fix.client[0].wanting > 0);
+    assert_true(fix.events[SNIC_CONTROL_NO_PLACE] > 0);
+    ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+    ctlfix_server_start(&fix, 1);
+    ctlfix_ready(&fix); /* what it has of others stays */
+    assert_int_equal(store_ask(0, SNIC_SEGMENTS_DELETE, snic_control_seg_id(1000, 0)), 1);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_int_equal(r.result, 4096);
+}
+
+int main(int argc, char **argv)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_control_disk_is_placed_on_all_servers),
+        T(test_control_nothing_is_placed_before_it_is_asked_for),
+        T(test_control_move_keeps_what_was_written),
+        T(test_control_second_client_waits_or_takes),
+        T(test_control_lease_goes_on_after_the_catalog_died),
+        T(test_control_detached_disk_is_free),
+        T(test_control_qos_reaches_the_holder),
+        T(test_control_refuses_what_cannot_be),
+        T(test_control_deleted_disk_leaves_nothing),
+        T(test_control_revoked_holder_is_refused),
+        T(test_control_late_writes_of_a_loser_never_land),
+        T(test_control_server_that_was_away_learns_of_leases),
+        T(test_control_what_is_known_is_told_again),
+        T(test_control_leases_are_used_up),
+        T(test_control_store_of_another_catalog_is_refused),
+        T(test_control_without_room_it_waits),
+        T(test_control_disk_that_was_replaced_does_not_come_back),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
