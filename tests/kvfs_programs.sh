@@ -105,7 +105,7 @@ program_sqlite() {
             done
             sleep 1
             kvfs_kill
-            # For SQLite a lock that fails with ENOTCONN is busy: it would ask on for its whole time.
+            # For SQLite a lock that fails with ENOTCONN is busy: it would ask on for an hour.
             kill -9 "$pids" 2>/dev/null
             wait "$pids" 2>/dev/null
             pids=

@@ -46,10 +46,10 @@ static void *control_take(struct snic_arena *a, uint64_t count, uint64_t size, u
 }
 
 /* Measure (a->base NULL) or place everything; the engine itself comes first. */
-static struct snic_hcache_control *control_place(struct snic_arena *a,
-                                                 const struct snic_hcache_info *info,
-                                                 const struct snic_hcache_control_opts *o,
-                                                 struct snic_hcache_control *c)
+static struct snic_hcache_control *hcache_control_place(struct snic_arena *a,
+                                                        const struct snic_hcache_info *info,
+                                                        const struct snic_hcache_control_opts *o,
+                                                        struct snic_hcache_control *c)
 {
     struct snic_hcache_control *at = control_take(a, 1, sizeof(*c), SNIC_CACHELINE);
     struct hcache_bits *bits[] = {&c->fresh,    &c->dirty,   &c->due,    &c->later,
@@ -97,7 +97,7 @@ size_t snic_hcache_control_memsize(const struct snic_hcache_info *info,
     if (control_opts(&o, in, info) != 0)
         return 0;
     memset(&c, 0, sizeof(c));
-    (void)control_place(&a, info, &o, &c);
+    (void)hcache_control_place(&a, info, &o, &c);
     return a.used == SIZE_MAX ? 0 : a.used;
 }
 
@@ -125,7 +125,7 @@ int snic_hcache_control_init(struct snic_hcache_control **out, void *mem, size_t
     (void)control_opts(&o, in, info);
     memset(&c, 0, sizeof(c));
     memset(mem, 0, need);
-    at = control_place(&a, info, &o, &c);
+    at = hcache_control_place(&a, info, &o, &c);
     hcache_geo_from(&c.g, info);
     c.policy = o.policy;
     c.seal = o.seal;
