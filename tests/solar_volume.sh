@@ -80,10 +80,9 @@ wait $copy || fail "nbdcopy"
 echo "the copy was under way when the server died: $under_way"
 
 echo "== it is silent for 2 s, and others send it noise"
+kill -STOP $server # before the copy: it could be over by then
 timeout 120 nbdcopy --requests=4 --request-size=65536 "$work/image" "$uri" >"$work/copy.log" 2>&1 &
 copy=$!
-sleep 0.1
-kill -STOP $server
 sleep 2
 kill -CONT $server
 for i in 1 2 3 4 5 6 7 8; do

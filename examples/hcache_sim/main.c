@@ -9,7 +9,7 @@
  * FILE is what fio's write_iolog writes, version 2 or 3. Exit code 2: a mistake in the command line
  * or the trace, with a line that names it.
  */
-#include "hcache_peers/peer.h"
+#include "../../bench/hcache_peers/peer.h"
 
 #include "snicstore/hcache.h"
 
