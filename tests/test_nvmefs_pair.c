@@ -607,9 +607,10 @@ static void test_nvmefs_who_sleeps_is_rung(void **state)
 static void test_nvmefs_a_request_at_every_moment_is_seen(void **state)
 {
     uint64_t silent = 0;
+    uint64_t moments = 0;
     (void)state;
     for (uint32_t seed = 0; seed < support_rounds(8, 200); seed++) {
-        for (uint32_t moment = 0; moment < 160; moment++) {
+        for (uint32_t moment = 0; moment < 160; moment++, moments++) {
             struct duo x;
             struct snic_nvmefs_req r[8];
             struct snic_nvmefs_cmd *c;
@@ -640,7 +641,7 @@ static void test_nvmefs_a_request_at_every_moment_is_seen(void **state)
             duo_close(&x);
         }
     }
-    assert_true(silent > 100); /* it was not rung for */
+    assert_true(silent > moments / 16); /* it was not rung for */
 }
 
 /* A busy queue: sq_event says NEVER, and no bell is rung either way while both sides look. */
