@@ -38,7 +38,9 @@ NIGHT(night_restart_event,   3, 1, EVENT,  FAST,   20000, 0, .writes = 2, .resta
 NIGHT(night_swap_strict,     2, 1, STRICT, FAST,   10000, 199775, .writes = 1, .swaps = 1, LOCK)
 NIGHT(night_swap_writes,     2, 1, STRICT, FAST,   10000, 1038159, .writes = 2, .swaps = 1)
 NIGHT(night_swaps_strict,    2, 1, STRICT, FAST,   10000, 72871, .swaps = 2, LOCK)
-NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 0, .writes = 1, .swaps = 1, LOCK)
-NIGHT(night_swap_evict,      3, 1, SYNCH,  FAST,  20000, 0, .swaps = 1, .writes = 1, .evictions = 1)
-NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,  50000, 0, .writes = 1, .deletes = 1, .resends = 1)
+NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 616522, .writes = 1, .swaps = 1, LOCK)
+NIGHT(night_swap_evict,      3, 1, SYNCH,  FAST,   20000, 1013233, .writes = 1, .swaps = 1,
+      .evictions = 1)
+NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,   50000, 5843272, .writes = 1, .deletes = 1,
+      .resends = 1)
 /* clang-format on */
