@@ -24,6 +24,8 @@ END = (errno.ENOTCONN, errno.EIO, errno.ECONNABORTED, errno.ETIMEDOUT)
 FOLDERS = 4
 RACES = 40  # names that all want
 RECORD = 64
+# Behind the first stripe, 4 MiB, appends of several sessions may overwrite each other (kvfs.h).
+LOG_BYTES = 3 << 20
 
 
 class Over(Exception):
@@ -36,6 +38,7 @@ class Worker:
         self.random = random.Random(name)
         self.notes = open(f"{notes}/notes.{name}", "a", encoding="ascii", buffering=1)
         self.own = None  # path of the file that moves around
+        self.log = 0  # number of the log that was not full yet
 
     def note(self, mark, *words):
         print(mark, *words, file=self.notes)
@@ -44,11 +47,21 @@ class Worker:
         return os.path.join(self.mount, *parts)
 
     def append(self):
-        """A record of its own in everybody's file."""
+        """A record of its own in everybody's file, the first one that is not full."""
         self.count += 1
         record = f"{self.name} {self.count} ".ljust(RECORD - 1, ".") + "\n"
         self.note("?", "append", self.name, self.count)
-        fd = os.open(self.path("log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        while True:
+            path = self.path(f"log{self.log}")
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                if os.fstat(fd).st_size < LOG_BYTES:
+                    break
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+            self.log += 1
         try:
             assert os.write(fd, record.encode()) == RECORD
             os.fsync(fd)
@@ -179,8 +192,16 @@ def notes_of(folder):
                     yield name[6:], mark, words
 
 
-def twice(path, log, found, done):
-    """What there is to say of records that are in the log twice."""
+def logs_of(mount):
+    """The logs, in the order in which they were filled."""
+    n = 0
+    while os.path.exists(f"{mount}/log{n}"):
+        yield f"{mount}/log{n}"
+        n += 1
+
+
+def twice(mount, log, found, done):
+    """What there is to say of records that are twice in the logs, taken as one."""
     first, text = {}, []
     for i, record in enumerate(found):
         if record in first:
@@ -188,12 +209,15 @@ def twice(path, log, found, done):
         first.setdefault(record, i)
     stored = bytearray()
     page = mmap.mmap(-1, 1 << 16)  # for its alignment
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
-    while n := os.preadv(fd, [page], len(stored)):
-        stored += page[:n]
-    os.close(fd)
+    for path in logs_of(mount):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        at = 0
+        while n := os.preadv(fd, [page], at):
+            stored += page[:n]
+            at += n
+        os.close(fd)
     return (
-        f"{len(text)} records are in the log twice: {text[:5]}; of {len(log)} bytes, "
+        f"{len(text)} records are in the logs twice: {text[:5]}; of {len(log)} bytes, "
         f"{len(done - set(found))} synced ones are lost; past the page cache there are "
         f"{'the same' if stored == log else 'other'} {len(stored)} bytes"
     )
@@ -214,8 +238,10 @@ def check(mount, notes):
             tried += mark == "?"
             if mark == "+":
                 counted.append(int(words[1]))
-    with open(f"{mount}/log", "rb") as f:
-        log = f.read()
+    log = b""
+    for path in logs_of(mount):
+        with open(path, "rb") as f:
+            log += f.read()
     found = []
     for at in range(0, len(log), RECORD):
         words = log[at : at + RECORD].decode("latin1").split()
@@ -223,7 +249,7 @@ def check(mount, notes):
             sys.exit(f"the log at {at}: {log[at:at + RECORD]!r}")
         found.append((words[0], words[1]))
     if len(found) != len(set(found)):
-        sys.exit(twice(f"{mount}/log", log, found, done))
+        sys.exit(twice(mount, log, found, done))
     if done - set(found):
         sys.exit(f"synced and lost: {sorted(done - set(found))[:5]}")
     if set(found) - asked:
