@@ -124,8 +124,7 @@ uint64_t km_session_expire(struct km *m)
 
 /* ---- Requests come in ---- */
 
-/* Read one into *c and decode it; *c is NULL when the block is in use. Its bytes; 0 none; -1 over.
- */
+/* Read one into *c and decode it; *c is NULL when the block is in use. Bytes; 0 none; -1 over. */
 static ssize_t session_receive(struct km *m, struct km_call **c)
 {
     struct fuse_buf b = {.mem = km_call_buffer(*c)};
