@@ -386,7 +386,7 @@ static void test_net_dgram_bad_options_refused(void **state)
     (void)state;
     memset(o, 0, sizeof(o));
     o[0].dgrams_max = 16385;
-    o[1].dgram_flags = 2;
+    o[1].dgram_flags = 4;
     o[2].dgram_recv_bytes = UINT32_MAX;
     o[3].dgram_send_bytes = UINT32_MAX;
     env_open(NULL);

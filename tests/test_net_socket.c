@@ -86,6 +86,83 @@ static void test_net_unix_ordinary_file_refused_and_kept(void **state)
     conf_env_close(&e);
 }
 
+/* A process that has an address, and gives it back .1 s after *ask was closed. */
+static pid_t holder_start(struct snic_net_addr *a, int type, int *ask)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(in);
+    int ends[2];
+    int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&in, size), 0);
+    assert_int_equal(type == SOCK_STREAM ? listen(fd, 1) : 0, 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
+    assert_int_equal(snic_net_addr_parse(a, "127.0.0.1:0"), 0);
+    a->port = ntohs(in.sin_port);
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char byte;
+        (void)close(ends[1]);
+        (void)!read(ends[0], &byte, 1);
+        (void)usleep(100000);
+        _exit(0);
+    }
+    (void)close(fd);
+    (void)close(ends[0]);
+    *ask = ends[1];
+    return pid;
+}
+
+static void taken_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
+                       uint32_t count)
+{
+    (void)ctx;
+    (void)d;
+    (void)msgs;
+    (void)count;
+}
+
+/* A killed server's port is free a while after its process is gone: the next one waits for it. */
+static void test_net_socket_taken_address_waited_for(void **state)
+{
+    static const struct snic_net_dgram_events dgram_events = {.recv = taken_recv};
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o), .taken_wait_ms = 60000};
+    struct conf_env e;
+    conf_env_open(&e, state, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        int stream = i == 0;
+        struct snic_net *n = NULL;
+        struct snic_net_listener *l = NULL;
+        struct snic_net_dgram *d = NULL;
+        struct snic_net_addr a;
+        int ask;
+        pid_t pid = holder_start(&a, stream ? SOCK_STREAM : SOCK_DGRAM, &ask);
+        assert_int_equal(stream ? snic_net_listen(e.server, &a, 0, conf_accept, NULL, &l)
+                                : snic_net_dgram_open(e.server, &a, &dgram_events, NULL, &d),
+                         SNIC_EADDRINUSE);
+        assert_int_equal(snic_net_uring_open(&n, e.loop, &o), 0);
+        if (!stream) { /* not without the flag */
+            assert_int_equal(snic_net_dgram_open(n, &a, &dgram_events, NULL, &d), SNIC_EADDRINUSE);
+            snic_net_shut(n);
+            o.dgram_flags = SNIC_NET_DGRAM_WAIT;
+            assert_int_equal(snic_net_uring_open(&n, e.loop, &o), 0);
+        }
+        (void)close(ask);
+        assert_int_equal(stream ? snic_net_listen(n, &a, 0, conf_accept, NULL, &l)
+                                : snic_net_dgram_open(n, &a, &dgram_events, NULL, &d),
+                         0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        if (stream)
+            snic_net_unlisten(l);
+        else
+            snic_net_dgram_close(d);
+        snic_net_shut(n);
+    }
+    conf_env_close(&e);
+}
+
 /* Another server that has taken over the path must not lose its file to our unlisten. */
 static void test_net_unix_file_of_successor_kept(void **state)
 {
@@ -130,6 +207,7 @@ static void test_net_uring_bad_options_refused(void **state)
         {.opts_size = sizeof(struct snic_net_uring_opts), .recv_size = (1 << 20) + 1},
         {.opts_size = sizeof(struct snic_net_uring_opts), .pool_buffers = 3},
         {.opts_size = sizeof(struct snic_net_uring_opts), .pool_buffers = 65536},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .taken_wait_ms = 60001},
     };
     struct conf_env e;
     struct snic_net *n = NULL;
@@ -545,6 +623,7 @@ int main(int argc, char **argv)
         SOCKET_TEST(test_net_unix_stale_file_replaced_live_kept, local),
         SOCKET_TEST(test_net_unix_ordinary_file_refused_and_kept, local),
         SOCKET_TEST(test_net_unix_file_of_successor_kept, local),
+        SOCKET_TEST(test_net_socket_taken_address_waited_for, tcp),
         SOCKET_TEST(test_net_socket_foreign_address_refused, tcp),
         SOCKET_TEST(test_net_uring_bad_options_refused, tcp),
         SOCKET_TEST(test_net_socket_descriptors_out_accept_waits_and_resumes, tcp),

@@ -447,7 +447,7 @@ static void dpu_open_offload(struct kv_dpu *d)
 static void dpu_open_director(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net)};
+    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS};
     struct snic_director_opts o = {.opts_size = sizeof(o)};
     struct snic_director_user user = kv_director_user(&d->user);
     struct snic_net_addr a;

@@ -135,7 +135,7 @@ static void main_stop(void *ctx)
 
 static int main_stats(struct km *m, struct snic_net **net, struct ex_stats **stats)
 {
-    struct snic_net_uring_opts o = {.opts_size = sizeof(o)};
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o), .taken_wait_ms = EX_TAKEN_WAIT_MS};
     const struct km_config *c = m->config;
 
     if (c->stats == 0 && c->metrics == NULL)

@@ -329,7 +329,7 @@ int sv_client(int argc, char **argv)
         ex_die("--socket: the path is too long");
     memcpy(at.path, co.socket, strlen(co.socket) + 1);
     cl.loop = ex_loop_open(0);
-    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64, 256);
+    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64, 256, 0);
     ex_signals(cl.loop, stop, NULL);
     if (co.control != NULL && !catalog()) {
         end();

@@ -196,7 +196,7 @@ int ctl_serve(int argc, char **argv)
         .opened = opened, .failed = failed, .event = event};
     options(argc, argv);
     ct.loop = ex_loop_open(0);
-    ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + 8);
+    ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + 8, 0);
     catalog_open();
     struct snic_control_opts o = {.opts_size = sizeof(o), .loop = ct.loop, .net = ct.net};
     ex_address("listen", to.listen, &o.addr);

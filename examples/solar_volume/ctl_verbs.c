@@ -316,7 +316,7 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
     options(v, argc, argv);
     ex_address("control", vo.control, &a);
     vb.loop = ex_loop_open(0);
-    vb.net = sv_net(vb.loop, 1, 8);
+    vb.net = sv_net(vb.loop, 1, 8, 0);
     vb.verb = v->name;
     vb.next = end;
     vb.m.qos.ios_per_second = vo.iops;

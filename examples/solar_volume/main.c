@@ -54,7 +54,8 @@ int sv_transport(void *set, const char *text)
 
 /* Buffers of a stream are as large as a group of blocks that the store writes at once; of a block
  * server's 64 connections none has to wait for another's. */
-struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams)
+struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams,
+                        uint32_t dgram_flags)
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o),
                                     .conns_max = streams,
@@ -64,9 +65,10 @@ struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint3
                                     .send_queue = 192,
                                     .idle_ms = 30000,
                                     .dgrams_max = datagram_sockets,
-                                    .dgram_flags = SNIC_NET_DGRAM_DF,
+                                    .dgram_flags = SNIC_NET_DGRAM_DF | dgram_flags,
                                     .dgram_recv_bytes = 4u << 20,
-                                    .dgram_send_bytes = 4u << 20};
+                                    .dgram_send_bytes = 4u << 20,
+                                    .taken_wait_ms = EX_TAKEN_WAIT_MS};
     struct snic_net *net;
     int r = snic_net_uring_open(&net, loop, &o);
     if (r != 0)

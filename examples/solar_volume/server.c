@@ -340,7 +340,7 @@ int sv_server(int argc, char **argv)
     static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
     options(argc, argv);
     sv.loop = ex_loop_open(0);
-    sv.net = sv_net(sv.loop, 8, 256);
+    sv.net = sv_net(sv.loop, 8, 256, SNIC_NET_DGRAM_WAIT);
     store_open();
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
     ex_address("listen", so.listen, &o.addr);

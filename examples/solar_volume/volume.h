@@ -15,6 +15,7 @@ void *sv_memory(size_t size); /* aligned, or exits */
 /* A transport's option: solar or luna (or, for those who serve it, both), as a set of
  * SNIC_VOLUME_SERVES(). */
 int sv_transport(void *set, const char *text);
-struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams);
+struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams,
+                        uint32_t dgram_flags);
 
 #endif

@@ -409,12 +409,19 @@ struct snic_net_uring_opts {
     uint32_t dgram_recv_bytes; /**< what the kernel keeps for a datagram socket that is not read;
                                     0: its default. Above net.core.rmem_max as root only */
     uint32_t dgram_send_bytes; /**< likewise of what is not sent                             */
+    uint32_t taken_wait_ms;    /**< how long snic_net_listen() waits, the whole thread with it, for
+                                    an address that is taken before it says SNIC_EADDRINUSE, at
+                                    most 60000; default 0. For servers: what a killed process
+                                    had in an io_uring the kernel closes some time after the
+                                    process is gone, and its successor finds the port taken   */
 };
 /**
  * Datagrams are never cut into fragments: one that is too large for the way is lost, and its
  * train's result is SNIC_EMSGSIZE where the first link of the way says so.
  */
 #define SNIC_NET_DGRAM_DF (1u << 0)
+/** taken_wait_ms holds for snic_net_dgram_open() as well. */
+#define SNIC_NET_DGRAM_WAIT (1u << 1)
 
 /**
  * Fields that are 0 and @p o == NULL mean the defaults. [owner]

@@ -384,7 +384,7 @@ static int net_uring_listen(struct snic_net *base, const struct snic_net_addr *a
     }
     if (l == NULL || n->shutting)
         return SNIC_ENOSPC;
-    int fd = net_uring_sock_listen(a, flags, n->opts.idle_ms);
+    int fd = net_uring_sock_listen(a, flags, &n->opts);
     if (fd < 0)
         return fd;
     union net_uring_sockaddr s;

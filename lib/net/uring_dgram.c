@@ -313,7 +313,8 @@ void net_uring_dgram_close(struct snic_net_dgram *base)
     net_uring_dgram_kick(d);
 }
 
-static int net_uring_dgram_bind(const struct snic_net_addr *a, struct snic_net_addr *local)
+static int net_uring_dgram_bind(const struct snic_net_addr *a, uint32_t wait_ms,
+                                struct snic_net_addr *local)
 {
     union net_uring_sockaddr s;
     socklen_t size = 0;
@@ -326,7 +327,7 @@ static int net_uring_dgram_bind(const struct snic_net_addr *a, struct snic_net_a
         return fd;
     if (a->family == SNIC_NET_IPV6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-    if (bind(fd, &s.any, size) < 0) {
+    if (net_uring_sock_bind(fd, &s, size, wait_ms) < 0) {
         e = errno == EADDRINUSE ? SNIC_EADDRINUSE : errno == EACCES ? SNIC_EACCES : SNIC_EINVAL;
         (void)close(fd);
         return e;
@@ -367,7 +368,8 @@ int net_uring_dgram_open(struct snic_net *base, const struct snic_net_addr *loca
         n->pool = net_uring_pool_open(n);
     if (n->pool == NULL)
         return SNIC_ENOSPC;
-    int fd = net_uring_dgram_bind(local, &bound);
+    uint32_t wait_ms = (n->opts.dgram_flags & SNIC_NET_DGRAM_WAIT) != 0 ? n->opts.taken_wait_ms : 0;
+    int fd = net_uring_dgram_bind(local, wait_ms, &bound);
     if (fd < 0)
         return fd;
     net_uring_dgram_listen(fd, local, n, ev);

@@ -18,6 +18,7 @@
 #define SNIC_NET__URING_RING_START 16 /* buffers in the kernel's ring, until it runs dry */
 /* Accepting waits this long when the process has no descriptors or the kernel no memory left. */
 #define SNIC_NET__URING_ACCEPT_RETRY_NS 50000000u
+#define SNIC_NET__URING_BIND_MS 10 /* between looks at an address that is taken */
 #define SNIC_NET__URING_SEND_RETRY_NS 1000000u
 /* Below this the copy is cheaper than pinning the pages and waiting for their release: on Linux
  * that crossover lies between 10 and 64 KiB on real devices (and nowhere on loopback, which
@@ -162,7 +163,10 @@ void net_uring_addr_from(struct snic_net_addr *a, const union net_uring_sockaddr
 int net_uring_error(int os_error);
 int net_uring_socket(const struct snic_net_addr *a, int type);
 void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_ms);
-int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags, uint32_t idle_ms);
+int net_uring_sock_bind(int fd, const union net_uring_sockaddr *s, socklen_t size,
+                        uint32_t wait_ms);
+int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags,
+                          const struct snic_net_uring_opts *o);
 int net_uring_sock_steer(int fd, uint32_t group);
 void net_uring_sock_patience(int fd, uint32_t ms);
 void net_uring_sock_reset(int fd);

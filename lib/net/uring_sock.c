@@ -13,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 int net_uring_addr_to(const struct snic_net_addr *a, union net_uring_sockaddr *s, socklen_t *size)
@@ -165,8 +166,24 @@ static int net_uring_path_stale(const union net_uring_sockaddr *s, socklen_t siz
     return refused && unlink(s->local.sun_path) == 0;
 }
 
+/* bind(), and again while another has the address and taken_wait_ms have not passed. */
+int net_uring_sock_bind(int fd, const union net_uring_sockaddr *s, socklen_t size, uint32_t wait_ms)
+{
+    const struct timespec pause = {.tv_nsec = SNIC_NET__URING_BIND_MS * 1000000L};
+    for (uint32_t waited = 0;; waited += SNIC_NET__URING_BIND_MS) {
+        int r = bind(fd, &s->any, size);
+        if (r < 0 && errno == EADDRINUSE && s->any.sa_family == AF_UNIX &&
+            net_uring_path_stale(s, size))
+            r = bind(fd, &s->any, size);
+        if (r == 0 || errno != EADDRINUSE || waited >= wait_ms)
+            return r;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 /* A listening socket, or SNIC_E*. */
-int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags, uint32_t idle_ms)
+int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags,
+                          const struct snic_net_uring_opts *o)
 {
     union net_uring_sockaddr s;
     socklen_t size = 0;
@@ -183,11 +200,8 @@ int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags, uint32_
         if (a->family == SNIC_NET_IPV6)
             net_uring_sock_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     }
-    net_uring_sock_stream(fd, a, idle_ms);
-    int r = bind(fd, &s.any, size);
-    if (r < 0 && errno == EADDRINUSE && a->family == SNIC_NET_UNIX &&
-        net_uring_path_stale(&s, size))
-        r = bind(fd, &s.any, size);
+    net_uring_sock_stream(fd, a, o->idle_ms);
+    int r = net_uring_sock_bind(fd, &s, size, o->taken_wait_ms);
     if (r == 0)
         r = listen(fd, SNIC_NET__URING_BACKLOG);
     if (r < 0) {
