@@ -160,18 +160,15 @@ static void kv_done_submits_again(void **state)
 }
 
 /* Of several that append at the place that one record says, one does; its bytes stay. */
-static void kv_guarded_appends_lose_nothing(void **state)
+static void kv_guarded_appends(struct conformance_kv *c, uint64_t end)
 {
     enum { WRITERS = 8, ROUNDS = 10, SIZE = 64, GROUP = 5 };
-    struct conformance_kv c;
-    const struct conformance_kv_backend *b = kv_open(&c, state);
     struct swarm *all = calloc(WRITERS, sizeof(*all));
     struct snic_kvop_change changes[WRITERS][2];
     unsigned char bytes[WRITERS][SIZE], got[SIZE];
     struct snic_kvop_key k = kv_key(GROUP, "end");
-    uint64_t end = 0;
     assert_non_null(all);
-    assert_int_equal(kv_put_key(c.kv, &k, &end, 8), 0);
+    assert_int_equal(kv_put_key(c->kv, &k, &end, 8), 0);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint64_t next = end + SIZE;
         uint32_t wins = 0, winner = 0;
@@ -190,20 +187,33 @@ static void kv_guarded_appends_lose_nothing(void **state)
                                                 .guard_count = 1,
                                                 .changes = changes[i],
                                                 .change_count = 2};
-            assert_int_equal(kvcall_submit(c.kv, &all[i].call), 1);
+            assert_int_equal(kvcall_submit(c->kv, &all[i].call), 1);
         }
         for (uint32_t i = 0; i < WRITERS; i++) {
-            kvcall_wait(c.kv, &all[i].call);
+            kvcall_wait(c->kv, &all[i].call);
             assert_true(all[i].call.op.result == 0 || all[i].call.op.result == SNIC_ECANCELED);
             wins += all[i].call.op.result == 0;
             winner = all[i].call.op.result == 0 ? i : winner;
         }
         assert_int_equal(wins, 1);
-        assert_int_equal(kv_object(c.kv, SNIC_KVOP_OBJECT_READ, GROUP, end, SIZE, got, NULL), SIZE);
+        assert_int_equal(kv_object(c->kv, SNIC_KVOP_OBJECT_READ, GROUP, end, SIZE, got, NULL),
+                         SIZE);
         assert_memory_equal(got, bytes[winner], SIZE);
         end = next;
     }
     free(all);
+}
+
+/* From the object's start; and, where that is promised, anywhere. */
+static void kv_guarded_appends_lose_nothing(void **state)
+{
+    struct conformance_kv c;
+    const struct conformance_kv_backend *b = kv_open(&c, state);
+    kv_guarded_appends(&c, 0);
+    if (kv_has(&c, SNIC_KV_CAP_ATOMIC_OBJECT)) {
+        kv_guarded_appends(&c, c.kv->stripe_bytes - 160);
+        kv_guarded_appends(&c, 1000ULL * c.kv->stripe_bytes);
+    }
     kv_close(&c, b);
 }
 

@@ -65,7 +65,8 @@ big_check() {
 
 load() { # NAME
     rm -f "$notes/stop"
-    python3 "$here/kvfs_two_mounts.py" work "$mnt" "$notes" "$1" 4 >>"$work/said" 2>&1 &
+    LOG_BYTES=3145728 python3 "$here/kvfs_two_mounts.py" work "$mnt" "$notes" "$1" 4 \
+        >>"$work/said" 2>&1 &
     small=$!
     big_work &
     big=$!

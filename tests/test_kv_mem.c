@@ -222,7 +222,8 @@ static void test_kv_mem_crash_tears_writes_by_block(void **state)
     }
 }
 
-/* Bytes of the group's own first stripe are one step with the records, others come before them. */
+/* Bytes of the group's own first stripe are one step with the records, others come before them if
+ * the store does not say otherwise. */
 static void test_kv_mem_commit_takes_the_steps_it_must(void **state)
 {
     static const struct {
@@ -230,15 +231,17 @@ static void test_kv_mem_commit_takes_the_steps_it_must(void **state)
         uint64_t object;
         uint64_t offset;
         uint64_t changes;
-    } cases[] = {{1, 1, 10, 1},
-                 {1, 1, 2 * BLOCK, 1},
-                 {1, 1, 2 * BLOCK + 1, 4},
-                 {1, 2, 10, 4},
-                 {2, 1, 10, 4}};
+        uint32_t caps;
+    } cases[] = {{1, 1, 10, 1, 0},
+                 {1, 1, 2 * BLOCK, 1, 0},
+                 {1, 1, 2 * BLOCK + 1, 4, 0},
+                 {1, 2, 10, 4, 0},
+                 {2, 1, 10, 4, 0},
+                 {2, 1, 2 * BLOCK + 1, 1, SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_OBJECT}};
     static unsigned char bytes[2 * BLOCK];
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
-        struct snic_kvmem *m = medium(0, 0); /* stripes of 4 blocks */
+        struct snic_kvmem *m = medium(0, cases[i].caps); /* stripes of 4 blocks */
         struct snic_kvop_guard g = {.key = key(cases[i].guard_group, 7)};
         struct snic_kvop_change c[2] = {
             {.key = key(1, 1), .kind = SNIC_KVOP_PUT, .value = bytes, .size = 5},

@@ -177,6 +177,160 @@ static void test_kvfs_shared_growth_spares_appends(void **state)
     growth_beside_appends(MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI); /* with the session's fence */
 }
 
+/* ---- Large writes across the end of a file ---- */
+
+enum { ACROSS = 4, ACROSS_MAX = 200000 / 8, ACROSS_COPY = 61440 /* in one step */ };
+
+/* One WRITE, or COPY, of words that say whose they are and the how manieth. */
+struct across {
+    uint64_t source; /* a file that has the words, for COPY */
+    struct snic_kvfs_req req;
+    struct snic_iov iov[2];
+    uint64_t words[ACROSS_MAX];
+    uint64_t count;
+    uint64_t seen;
+    uint64_t at; /* of the last one seen */
+};
+
+static void across_words(struct many *y, struct across *w, uint32_t n)
+{
+    w->count = 1 + snic_rng_below(&y->rng, snic_rng_below(&y->rng, 2) == 0 ? 2000 : ACROSS_MAX);
+    w->seen = w->at = 0;
+    for (uint64_t i = 0; i < w->count; i++)
+        w->words[i] = (uint64_t)(n + 1) << 32 | i;
+    assert_int_equal(data(y, 0, SNIC_KVFS_SETATTR, w->source, 0, NULL, 0, 0), 0);
+    assert_int_equal(data(y, 0, SNIC_KVFS_WRITE, w->source, 0, w->words, w->count * 8, 0),
+                     w->count * 8);
+}
+
+/* Appends by both sessions; now and then one of them writes, or copies, behind a gap instead. */
+static void across_start(struct many *y, struct across *w, uint32_t n, uint64_t ino, uint64_t far)
+{
+    int copy = far != 0 && w->count * 8 <= ACROSS_COPY && snic_rng_below(&y->rng, 2) == 0;
+    uint32_t e = n % 2;
+    w->iov[0] = (struct snic_iov){.base = w->words};
+    w->iov[0].size = (size_t)snic_rng_below(&y->rng, w->count * 8 + 1);
+    w->iov[1] = (struct snic_iov){.base = (unsigned char *)w->words + w->iov[0].size,
+                                  .size = (size_t)w->count * 8 - w->iov[0].size};
+    kvt_req(&y->t[e], &w->req, copy ? SNIC_KVFS_COPY : SNIC_KVFS_WRITE, copy ? w->source : ino,
+            NULL);
+    w->req.flags |= far == 0 ? SNIC_KVFS_APPEND : 0;
+    w->req.offset = copy ? 0 : far;
+    w->req.ino2 = ino;
+    w->req.offset2 = far;
+    w->req.length = w->count * 8;
+    w->req.iov = w->iov;
+    w->req.iov_count = copy ? 0 : 2;
+    many_start(y, e, &w->req);
+    for (uint64_t k = snic_rng_below(&y->rng, 30); k > 0; k--)
+        many_step(y);
+}
+
+/* All words of all are there, once, in order and one behind the other. */
+static void across_check(struct many *y, struct across *w, uint64_t ino, uint64_t from)
+{
+    static uint64_t out[65536 / 8];
+    int64_t got;
+    for (uint64_t at = from;; at += (uint64_t)got) {
+        got = data(y, 1, SNIC_KVFS_READ, ino, at, out, sizeof(out), 0);
+        assert_true(got >= 0 && got % 8 == 0);
+        if (got == 0)
+            break;
+        for (uint64_t i = 0; i < (uint64_t)got / 8; i++) {
+            uint64_t n = out[i] >> 32, place = at + i * 8;
+            if (out[i] == 0)
+                continue;
+            assert_true(n >= 1 && n <= ACROSS);
+            struct across *x = &w[n - 1];
+            assert_int_equal(out[i], x->words[x->seen]);
+            assert_true(x->seen == 0 || place == x->at + 8);
+            x->at = place;
+            x->seen++;
+        }
+    }
+    for (uint32_t n = 0; n < ACROSS; n++) {
+        assert_int_equal(w[n].req.result, w[n].count * 8);
+        assert_int_equal(w[n].seen, w[n].count);
+    }
+}
+
+/* What one session was told that it had appended is there, whatever the other one does. */
+static void across(uint32_t caps, uint64_t start_max, uint64_t step)
+{
+    static struct many y;
+    static struct across w[ACROSS];
+    static unsigned char old[64];
+    unsigned rounds = (unsigned)support_scale(300, 6000);
+    many_open(&y, 2, caps, support_seed());
+    many_mount(&y);
+    for (uint32_t n = 0; n < ACROSS; n++)
+        w[n].source = many_file(&y, 0, (const char *[]){"a", "b", "c", "d"}[n]);
+    for (unsigned r = 0; r < rounds; r++) {
+        uint64_t ino = many_file(&y, 0, "f");
+        uint64_t starts[] = {0, 64, 8192, 20000, start_max};
+        uint64_t start = starts[snic_rng_below(&y.rng, SNIC_COUNTOF(starts))], far = start;
+        if (start > 0 && start <= 8192)
+            assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, old, sizeof(old), 0), 64);
+        assert_int_equal(data(&y, 0, SNIC_KVFS_SETATTR, ino, 0, NULL, start, 0), 0);
+        for (uint32_t n = 0; n < ACROSS; n++)
+            across_words(&y, &w[n], n);
+        for (uint32_t n = 0; n < ACROSS; n++) {
+            far += step;
+            across_start(&y, &w[n], n, ino, snic_rng_below(&y.rng, 3) == 0 ? far : 0);
+        }
+        many_finish(&y, ACROSS);
+        across_check(&y, w, ino, start);
+        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNLINK, SNIC_KVFS_ROOT, "f"), 0);
+    }
+    many_close(&y);
+}
+
+static void test_kvfs_shared_appends_lose_nothing(void **state)
+{
+    (void)state;
+    across(MANY_CAPS, 1 << 20, 1 << 19); /* within the first stripe */
+    across(MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_OBJECT, 6 << 20, 1 << 20);
+}
+
+/* An append that has its place and cannot be written leaves the size as it was, unless another one
+ * has come behind it. */
+static void test_kvfs_shared_append_failed_gives_place_back(void **state)
+{
+    static struct many y;
+    static unsigned char bytes[200000], out[64];
+    struct snic_iov iov = {.base = bytes, .size = sizeof(bytes)};
+    struct snic_kvfs_req w;
+    (void)state;
+    memset(bytes, 1, sizeof(bytes));
+    for (int other = 0; other < 2; other++) {
+        many_open(&y, 2, MANY_CAPS, support_seed());
+        many_mount(&y);
+        uint64_t ino = many_file(&y, 0, "f");
+        assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, 20000, 0), 20000);
+        kvt_req(&y.t[0], &w, SNIC_KVFS_WRITE, ino, NULL);
+        w.flags |= SNIC_KVFS_APPEND;
+        w.iov = &iov;
+        w.iov_count = 1;
+        many_start(&y, 0, &w);
+        struct snic_kvfs_io *write = many_hold(&y, 0, SNIC_KVOP_OBJECT_WRITE, ino);
+        if (other)
+            assert_int_equal(data(&y, 1, SNIC_KVFS_WRITE, ino, 0, bytes, 64, SNIC_KVFS_APPEND), 64);
+        write->op.result = SNIC_ENOSPC;
+        snic_kvfs_complete(y.t[0].k, write, y.now);
+        many_finish(&y, 1);
+        assert_int_equal(w.result, SNIC_ENOSPC);
+        kvt_req(&y.t[1], &w, SNIC_KVFS_GETATTR, ino, NULL);
+        assert_int_equal(many_call(&y, 1, &w), 0);
+        assert_int_equal(w.attr.size, other ? 220064 : 20000);
+        if (other) {
+            assert_int_equal(data(&y, 1, SNIC_KVFS_READ, ino, 220000, out, 64, 0), 64);
+            assert_memory_equal(out, bytes, 64);
+        }
+        assert_int_equal(data(&y, 1, SNIC_KVFS_WRITE, ino, 0, bytes, 64, SNIC_KVFS_APPEND), 64);
+        many_close(&y);
+    }
+}
+
 /*
  * The only times kept back are those of a file that an fsync has locked when the session writes
  * them out for a newcomer: the fsync writes them. The file has a lock, too, which is to be stored.
@@ -272,6 +426,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_shared_bytes_seen_by_all),
         cmocka_unit_test(test_kvfs_shared_reader_meets_no_zeros),
         cmocka_unit_test(test_kvfs_shared_growth_spares_appends),
+        cmocka_unit_test(test_kvfs_shared_appends_lose_nothing),
+        cmocka_unit_test(test_kvfs_shared_append_failed_gives_place_back),
         cmocka_unit_test(test_kvfs_shared_fsync_writes_what_newcomer_waits_for),
         cmocka_unit_test(test_kvfs_shared_release_outlives_session),
     };

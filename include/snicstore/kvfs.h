@@ -45,13 +45,19 @@
  * the file is truncated, or fsck mends it. A WRITE with SYNC makes bytes and size durable, its
  * times with the next FSYNC.
  * Several sessions that write to one file at the same time need locks for it, as on other network
- * file systems. Without: an append goes with the commit of the size if it has at most
- * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) and
- * ends within the first stripe (stripe_bytes). It is then neither overwritten by another append nor
- * taken away by another session's truncation or growth. Bytes of larger or further ones go to the
- * store before the commit: two such appends may overwrite each other, one may become zeros by
- * another session's growth of the file beyond its end, and on RADOS a truncation under way may take
- * away what another session has just appended behind the first stripe.
+ * file systems: a READ may see a part of another session's WRITE, and so may a WRITE across it.
+ * Appends need none: each is one piece of the file, and neither another append nor another
+ * session's truncation or growth takes away what was acknowledged. (A COPY is as WRITEs of 60 KiB,
+ * one after the other.) One of up to
+ * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) goes
+ * with the commit of the size. A larger one, while others use the store, moves the size first:
+ * others read zeros there until its bytes are written, and a crash or the session's death in
+ * between leaves them in the file; if it fails otherwise the size goes back, unless another append
+ * has come behind it. All this wherever the store's commits take object bytes
+ * (SNIC_KV_CAP_ATOMIC_OBJECT: LMDB), on RADOS within the first stripe (stripe_bytes, 4 MiB):
+ * behind it bytes go to the store before the commit, two appends may overwrite each other, one may
+ * become zeros by another session's growth of the file beyond its end, and a truncation under way
+ * may take away what another session has just appended.
  * A session that was stopped for longer than lease_ns is declared dead, and what it had locked or
  * open counts no more. Where commits may name several groups (LMDB, the store in memory) no commit
  * of it has any effect from that moment on: each is guarded by a record that goes with the

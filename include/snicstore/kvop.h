@@ -117,12 +117,13 @@ enum snic_kvop_change_kind {
 /**
  * One change of a commit; several changes of one key or of one object are refused. A commit may
  * hold one CHANGE_WRITE, of up to SNIC_KVOP_VALUE_MAX bytes. Where key groups and object are one
- * number and the bytes are within stripe_bytes (struct snic_kv), stores make it one step with the
- * records; otherwise object bytes are written before the records appear, and may have been written
- * although the commit failed. A TRUNCATE takes effect after the records, and after a crash perhaps
- * not at all. The first one of a commit without CHANGE_WRITE spares what was written by those that
- * had seen the records, where key groups and object are one number: all of it, or (RADOS) within
- * stripe_bytes; what is behind may be truncated although it was written after.
+ * number and the bytes are within stripe_bytes (struct snic_kv), and everywhere with
+ * SNIC_KV_CAP_ATOMIC_OBJECT, stores make it one step with the records; otherwise object bytes are
+ * written before the records appear, and may have been written although the commit failed. A
+ * TRUNCATE takes effect after the records, and after a crash perhaps not at all. The first one of a
+ * commit without CHANGE_WRITE spares what was written by those that had seen the records, where key
+ * groups and object are one number: all of it, or (RADOS) within stripe_bytes; what is behind may
+ * be truncated although it was written after.
  */
 struct snic_kvop_change {
     struct snic_kvop_key key;
@@ -252,6 +253,9 @@ SNIC_API SNIC_NODISCARD int snic_kvop_append(struct snic_kvop *op, const void *k
 #define SNIC_KV_CAP_DURABLE (1u << 4)      /**< SYNC and DURABLE survive power loss           */
 #define SNIC_KV_CAP_SHARED (1u << 5)       /**< several handles may have the store open        */
 #define SNIC_KV_CAP_READONLY (1u << 6)     /**< changes are refused with SNIC_EPERM            */
+/** A commit's object bytes are one step with its records wherever they are, not only within
+    stripe_bytes, and whatever groups it names. */
+#define SNIC_KV_CAP_ATOMIC_OBJECT (1u << 7)
 
 #ifdef __cplusplus
 }

@@ -362,7 +362,7 @@ static void lmdb_init(struct lmdb_kv *s, struct snic_loop *l)
     s->kv.ops = &lmdb_ops;
     s->kv.loop = l;
     s->kv.caps = SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_CHECKSUM | SNIC_KV_CAP_ALLOC |
-                 SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED |
+                 SNIC_KV_CAP_DURABLE | SNIC_KV_CAP_SHARED | SNIC_KV_CAP_ATOMIC_OBJECT |
                  (s->readonly ? SNIC_KV_CAP_READONLY : 0U);
     s->kv.depth_max = s->opts.depth;
     s->kv.stripe_bytes = 4U << 20;

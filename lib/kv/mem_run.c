@@ -133,6 +133,22 @@ struct kv_mem_commit {
     struct kv_mem_record *made[SNIC_KVOP_CHANGES_MAX];
 };
 
+static int kv_mem_one_step(const struct snic_kvmem *m, const struct snic_kvop *op,
+                           const struct snic_kvop_change *write)
+{
+    int is = write->offset + write->size <= m->opts.stripe_bytes;
+    if ((m->opts.caps & SNIC_KV_CAP_ATOMIC_OBJECT) != 0)
+        return 1;
+    for (uint32_t i = 0; i < op->guard_count && is; i++)
+        is = op->guards[i].key.group == write->object;
+    for (uint32_t i = 0; i < op->change_count && is; i++) {
+        const struct snic_kvop_change *change = &op->changes[i];
+        is = (change->kind != SNIC_KVOP_PUT && change->kind != SNIC_KVOP_DELETE) ||
+             change->key.group == write->object;
+    }
+    return is;
+}
+
 static void kv_mem_commit_sort(const struct snic_kvmem *m, const struct snic_kvop *op,
                                struct kv_mem_commit *c)
 {
@@ -148,14 +164,7 @@ static void kv_mem_commit_sort(const struct snic_kvmem *m, const struct snic_kvo
         else
             c->record_count++;
     }
-    c->one_step = c->write != NULL && c->write->offset + c->write->size <= m->opts.stripe_bytes;
-    for (uint32_t i = 0; i < op->guard_count && c->one_step; i++)
-        c->one_step = op->guards[i].key.group == c->write->object;
-    for (uint32_t i = 0; i < op->change_count && c->one_step; i++) {
-        const struct snic_kvop_change *change = &op->changes[i];
-        c->one_step = (change->kind != SNIC_KVOP_PUT && change->kind != SNIC_KVOP_DELETE) ||
-                      change->key.group == c->write->object;
-    }
+    c->one_step = c->write != NULL && kv_mem_one_step(m, op, c->write);
 }
 
 /** 0; SNIC_ECANCELED and the operation says which failed; SNIC_ECORRUPT. */
@@ -495,19 +504,19 @@ void snic_kvmem_apply(struct snic_kvmem *m, struct snic_kvop *op)
 
 int snic_kvmem_open(struct snic_kvmem **out, const struct snic_kvmem_opts *o)
 {
-    static const uint32_t every = SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_BLOCK |
+    static const uint32_t usual = SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_BLOCK |
                                   SNIC_KV_CAP_CHECKSUM | SNIC_KV_CAP_ALLOC | SNIC_KV_CAP_DURABLE |
                                   SNIC_KV_CAP_SHARED;
     struct snic_kvmem_opts opts = {.opts_size = 0};
     int r = snic_opts_copy(&opts, sizeof(opts), o);
     if (r != 0)
         return r;
-    opts.caps = opts.caps == 0 ? every : opts.caps;
+    opts.caps = opts.caps == 0 ? usual : opts.caps;
     opts.space = opts.space == 0 ? (uint64_t)64 << 30 : opts.space;
     opts.stripe_bytes = opts.stripe_bytes == 0 ? 4U << 20 : opts.stripe_bytes;
-    if ((opts.caps & ~(every | SNIC_KV_CAP_READONLY)) != 0 || opts.track > 1 ||
-        opts.delay_min_ns > opts.delay_max_ns || opts.stripe_bytes % SNIC_KVOP_BLOCK != 0 ||
-        opts.space > SNIC_KVOP_OBJECT_MAX)
+    if ((opts.caps & ~(usual | SNIC_KV_CAP_ATOMIC_OBJECT | SNIC_KV_CAP_READONLY)) != 0 ||
+        opts.track > 1 || opts.delay_min_ns > opts.delay_max_ns ||
+        opts.stripe_bytes % SNIC_KVOP_BLOCK != 0 || opts.space > SNIC_KVOP_OBJECT_MAX)
         return SNIC_EINVAL;
     struct snic_kvmem *m = calloc(1, sizeof(*m));
     if (m == NULL)

@@ -7,13 +7,16 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { COPY_CHUNK = 65536, COPY_ENOUGH = SNIC_KVFS_IO_MAX };
+/* A chunk behind what a small file has goes with one commit. */
+enum { COPY_CHUNK = 61440, COPY_ENOUGH = SNIC_KVFS_IO_MAX };
+SNIC_STATIC_ASSERT(COPY_CHUNK + SNIC_KVFS_SMALL_MAX <= SNIC_KVOP_VALUE_MAX, "copies beside others");
 enum {
     COPY_READ = 0,  /* a round begins */
     COPY_WRITE = 1, /* the bytes are in memory */
     COPY_HOLE = 2,  /* there are none */
     COPY_DONE = 3,  /* and 4 */
-    COPY_GROW = 5   /* to 12: kvfs_truncate() */
+    COPY_GROW = 5,  /* to 12: kvfs_truncate() */
+    COPY_TURN = 13  /* and 14 */
 };
 /* op->s */
 enum { COPY_SO_FAR = 0, COPY_NOW = 1, COPY_ALL = 2 };
@@ -170,11 +173,20 @@ static int data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
     return kvfs_truncate(op, &to, c->offset2 + bytes, COPY_GROW);
 }
 
+/* The target is small and gets a gap while others use the store (data_write.c, 4). */
+static int data_copy_turns_first(struct kvfs_op *op, const struct kvfs_copy *c)
+{
+    return (c->to.flags & SNIC_KVFS_ATTR_BIG) == 0 && c->offset2 > SNIC_KVFS_SMALL_MAX &&
+           kvfs_data_among(op);
+}
+
 static int data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
 {
     int rc = 0;
     if (op->phase == COPY_DONE || op->phase == COPY_DONE + 1)
         return kvfs_data_commit(op, op->ino2, 0, COPY_DONE);
+    if (op->phase == COPY_TURN || op->phase == COPY_TURN + 1)
+        return kvfs_data_commit(op, op->ino2, 0, COPY_TURN);
     c->ahead = kvfs_data_ahead(op, op->ino2);
     c->bytes = kvfs_take(op, COPY_CHUNK);
     if (c->ahead == NULL || c->bytes == NULL)
@@ -193,6 +205,11 @@ static int data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
         kvfs_io_forget(op, COPY_IO_SEEK);
         if (op->phase == COPY_READ)
             op->phase = COPY_WRITE;
+    }
+    if (op->phase == COPY_WRITE && data_copy_turns_first(op, c)) {
+        struct snic_kvfs_attr to = c->to;
+        op->s[COPY_NOW] = 0; /* for the next round */
+        return kvfs_data_turn(op, &to, to.size, COPY_TURN);
     }
     if (op->phase == COPY_WRITE)
         return data_copy_write(op, c, op->s[COPY_NOW]);

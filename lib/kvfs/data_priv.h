@@ -53,8 +53,11 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 
 /* ---- data_write.c ---- */
 
-/* Words of op->s from here on belong to changes of data. */
-enum { KVFS_DATA_WORD = 4 };
+/* Words of op->s from here on belong to changes of data; the one before to kvfs_data_among(). */
+enum { KVFS_DATA_WORD = 4, KVFS_DATA_AMONG = 3 };
+/* While other sessions use the store? As it was when it was asked first: a request that began
+ * while the session was alone has ended before others come (session.c). */
+int kvfs_data_among(struct kvfs_op *op);
 /*
  * Object operations ahead of a commit, or of times kept back, are not undone when the round starts
  * over: their bytes may be behind the size, and repeated they take no space. So the flag of
@@ -118,6 +121,9 @@ int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated);
  * *a's space becomes exact. Io places `place` and `place` + 1. Exclusive lock.
  */
 int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
+/* A small file becomes a big one of `size` bytes; its bytes go with the commit, for which see
+ * kvfs_data_commit(). Io places 0 and 1, op->s[KVFS_DATA_WORD] to the last. Exclusive lock. */
+int kvfs_data_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done);
 /* *a's space becomes what the object has. Io place `place`. 0; PENDING; SNIC_E*. */
 int kvfs_data_exact(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
 

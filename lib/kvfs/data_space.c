@@ -81,9 +81,7 @@ int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place
     return rc != 0 || !big ? rc : kvfs_data_exact(op, a, place + 1);
 }
 
-/* A small file to one of `size` bytes that is big; its bytes go with the commit. */
-static int data_space_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
-                           uint32_t done)
+int kvfs_data_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done)
 {
     struct snic_kvop_key key;
     const void *old = NULL;
@@ -196,7 +194,7 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, u
         return data_space_truncate_big(op, a, size, done);
     if (size <= SNIC_KVFS_SMALL_MAX)
         return data_space_truncate_small(op, a, size, done);
-    return data_space_turn(op, a, size, done);
+    return kvfs_data_turn(op, a, size, done);
 }
 
 /* ---- FALLOCATE ---- */
@@ -332,7 +330,7 @@ int kvfs_run_fallocate(struct kvfs_op *op)
     if (op->phase == FALLOC_TURN ||
         (!f.punch && f.end > SNIC_KVFS_SMALL_MAX && !(f.zero && f.keep))) {
         rc = op->phase == FALLOC_TURN ? kvfs_data_commit(op, op->ino, 0, FALLOC_TURN)
-                                      : data_space_turn(op, &a, a.size, FALLOC_TURN);
+                                      : kvfs_data_turn(op, &a, a.size, FALLOC_TURN);
         return rc != 0 ? rc : kvfs_next(op, FALLOC_BIG);
     }
     return data_space_fallocate_small(op, &a, &f);

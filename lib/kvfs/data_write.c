@@ -15,21 +15,35 @@
  *   2. A commit that fails leaves size, flag and 'D' as they were; bytes that went ahead
  *      of it are behind the size, and nobody thinks that nothing is there (struct kvfs_ahead).
  *   3. A write is acknowledged after the commit that makes it part of the file.
+ *   4. While others use the store, bytes behind the size go with its commit or after it, wherever
+ *      the store can do that: ahead of it they would meet what another session has written there
+ *      and committed. So a WRITE that does not fit into a commit moves the size (it claims its
+ *      place, which reads as zeros) and then writes within it.
  */
 #include "kvfs/data_priv.h"
 
-enum { WRITE_DONE = 1 };
+/* Phases, each with the ones that what runs in it uses. */
+enum { WRITE_DONE = 1, WRITE_CLAIM = 3, WRITE_BACK = 11 };
+/* op->s: bytes; where, once claimed; what has become of the claim: 0 none yet. */
+enum { WRITE_COUNT = 0, WRITE_AT = 1, WRITE_STATE = 2, WRITE_CLAIMED = 1 /* or SNIC_E* */ };
 /* Io places, op->s. */
 enum {
     WRITE_CLEAN = 0, /* and 1 */
     WRITE_HEAD = 2,
     WRITE_BYTES = 3,
     WRITE_ALLOCATED = KVFS_DATA_WORD, /* op->s */
-    WRITE_TAIL,
-    WRITE_COUNT
+    WRITE_TAIL
 };
 /* op->s[WRITE_TAIL] */
 enum { WRITE_TAIL_CLEAN = 1, WRITE_TAIL_SENT = 2 };
+
+int kvfs_data_among(struct kvfs_op *op)
+{
+    enum { ALONE = 1, AMONG = 2 };
+    if (op->s[KVFS_DATA_AMONG] == 0)
+        kvfs_remember(op, KVFS_DATA_AMONG, kvfs_alone(op->k) ? ALONE : AMONG);
+    return op->s[KVFS_DATA_AMONG] == AMONG;
+}
 
 /* ---- The end of every change of data ---- */
 
@@ -192,7 +206,8 @@ static const void *data_write_flat(struct kvfs_op *op, const struct kvfs_write *
 /* May [0, end) or a part of it go with a commit, as one step of the store? */
 static int data_write_beside(const struct kvfs_op *op, uint64_t bytes, uint64_t end)
 {
-    return bytes <= SNIC_KVOP_VALUE_MAX && end <= op->k->o.stripe_bytes;
+    return bytes <= SNIC_KVOP_VALUE_MAX &&
+           (end <= op->k->o.stripe_bytes || (op->k->o.caps & SNIC_KV_CAP_ATOMIC_OBJECT) != 0);
 }
 
 static int data_write_sync(const struct kvfs_write *w)
@@ -423,11 +438,18 @@ int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_
 
 /* ---- WRITE ---- */
 
+static int data_write_claimed(const struct kvfs_op *op)
+{
+    return op->s[WRITE_STATE] != 0;
+}
+
 /* Where to, how much. 0; SNIC_EFBIG; SNIC_ENOMEM. */
 static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
                             const struct snic_kvfs_attr *a)
 {
-    if ((w->flags & SNIC_KVFS_APPEND) != 0)
+    if (data_write_claimed(op))
+        w->offset = op->s[WRITE_AT];
+    else if ((w->flags & SNIC_KVFS_APPEND) != 0)
         w->offset = a->size;
     if (w->offset >= SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
@@ -436,10 +458,39 @@ static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
     return w->iov == NULL ? SNIC_ENOMEM : 0;
 }
 
+/* What has become of moving the size: KVFS_DATA_MORE once it is done. */
+static int data_write_claim(struct kvfs_op *op, int rc)
+{
+    if (rc != 0)
+        return rc;
+    op->s[WRITE_STATE] = WRITE_CLAIMED;
+    return KVFS_DATA_MORE;
+}
+
+/* Invariant 4. 0: w is to be written; KVFS_DATA_MORE: the place is claimed, and another round is to
+ * look again; PENDING; SNIC_E*. */
+static int data_write_among(struct kvfs_op *op, const struct kvfs_write *w,
+                            struct snic_kvfs_attr *a)
+{
+    uint64_t end = w->offset + w->bytes;
+    int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0, rc;
+    if (end <= (big ? a->size : SNIC_KVFS_SMALL_MAX))
+        return 0;
+    if (data_write_beside(op, big ? w->bytes : end, end) || !data_write_beside(op, 0, end))
+        return 0;
+    rc = kvfs_data_strip(op, a, 1);
+    if (rc != 0)
+        return rc;
+    a->mtime = kvfs_time(op);
+    a->ctime = a->mtime;
+    op->s[WRITE_AT] = w->offset;
+    return data_write_claim(op, kvfs_truncate(op, a, end, WRITE_CLAIM));
+}
+
 static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
 {
     struct snic_kvfs_attr a;
-    int append = (w->flags & SNIC_KVFS_APPEND) != 0;
+    int append = (w->flags & SNIC_KVFS_APPEND) != 0 && !data_write_claimed(op);
     int rc = kvfs_lock(op, w->ino, append ? KVFS_EXCLUSIVE : KVFS_SHARED);
     if (rc != 0)
         return rc;
@@ -465,10 +516,29 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     rc = kvfs_lock(op, w->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, w->ino, &a);
+    if (rc == 0 && kvfs_data_among(op))
+        rc = data_write_among(op, w, &a);
     return rc != 0 ? rc : kvfs_data_write(op, w, &a);
 }
 
-int kvfs_run_write(struct kvfs_op *op)
+/* What was claimed could not be written: the size as it was, if nobody has moved it since. */
+static int data_write_back(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a = {0};
+    int rc = 0;
+    if (op->phase == WRITE_BACK) {
+        rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
+        if (rc == 0)
+            rc = kvfs_get_attr(op, op->ino, &a);
+        if (rc == 0 && a.size != op->s[WRITE_AT] + op->s[WRITE_COUNT])
+            return (int)(int64_t)op->s[WRITE_STATE];
+    }
+    if (rc == 0)
+        rc = kvfs_truncate(op, &a, op->s[WRITE_AT], WRITE_BACK);
+    return kvfs_runs_again(op, rc) ? rc : (int)(int64_t)op->s[WRITE_STATE];
+}
+
+static int data_write_round(struct kvfs_op *op)
 {
     const struct snic_kvfs_req *req = op->req;
     struct kvfs_write w = {.ino = op->ino,
@@ -476,16 +546,33 @@ int kvfs_run_write(struct kvfs_op *op)
                            .flags = req->flags,
                            .offset = req->offset,
                            .done = WRITE_DONE};
+    int rc = kvfs_data_sum(req, &w.bytes);
+    if (rc == 0)
+        rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
+    if (rc == 0)
+        rc = data_write_run(op, &w);
+    if (rc == KVFS_DATA_MORE)
+        return kvfs_next(op, 0);
+    if (rc == 0 || !data_write_claimed(op) || kvfs_runs_again(op, rc))
+        return rc;
+    op->s[WRITE_STATE] = (uint64_t)(int64_t)rc;
+    return kvfs_next(op, WRITE_BACK);
+}
+
+int kvfs_run_write(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr claim = {0};
     int rc;
-    if (op->phase == WRITE_DONE) {
-        rc = kvfs_data_commit(op, w.ino, data_write_sync(&w), WRITE_DONE);
-    } else {
-        rc = kvfs_data_sum(req, &w.bytes);
-        if (rc == 0)
-            rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
-        if (rc == 0)
-            rc = data_write_run(op, &w);
+    if (op->phase >= WRITE_BACK)
+        return data_write_back(op);
+    if (op->phase >= WRITE_CLAIM) {
+        rc = data_write_claim(op, kvfs_truncate(op, &claim, 0, WRITE_CLAIM));
+        return rc == KVFS_DATA_MORE ? kvfs_next(op, 0) : rc;
     }
+    if (op->phase >= WRITE_DONE)
+        rc = kvfs_data_commit(op, op->ino, (op->req->flags & SNIC_KVFS_SYNC) != 0, WRITE_DONE);
+    else
+        rc = data_write_round(op);
     if (rc == 0)
         op->req->result = (int64_t)op->s[WRITE_COUNT];
     return rc;
