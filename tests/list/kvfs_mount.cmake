@@ -69,6 +69,8 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_exerciser} --exclusive kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
+  kvfs_mount_test(kvfs_large lmdb ${_scope} "" kvfs_large.sh)
+  kvfs_mount_test(kvfs_large_two lmdb nightly --two-process kvfs_large.sh)
   kvfs_mount_test(kvfs_big_folder lmdb ${_scope} "" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_two lmdb nightly --two-process kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_rados rados nightly "" kvfs_big_folder.sh)

@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# kvfs_large.sh: answers that kvfs_mount gives one at a time (64 KiB and more), many of them at
+# once: each reader gets its bytes, also beside readers that are killed and small requests; none is
+# left when the mount goes in the middle of it.
+. "$(dirname "$0")/kvfs_common.sh"
+exec </dev/null
+here=$(cd "$(dirname "$0")" && pwd)
+mib=32 seconds=2
+[ -z "$nightly" ] || mib=256 seconds=60
+kvfs_open
+python3 "$here/kvfs_large.py" fill "$mnt/large" $mib || fail "cannot fill a file"
+timeout 600 python3 "$here/kvfs_large.py" read "$mnt/large" $mib $seconds ||
+    fail "large reads: $(tail -n 5 "$work/log")"
+
+say "unmounted with reads under way"
+python3 "$here/kvfs_large.py" drain "$mnt/large" $mib >"$work/said" &
+pids="$pids $!"
+last=$!
+for _ in $(seq 600); do
+    grep -q reading "$work/said" && break
+    sleep 0.1
+done
+fusermount3 -u -z "$mnt"
+wait $last || fail "readers of a mount that goes: $(cat "$work/said")"
+kvfs_gone
+kvfs_again
+timeout 600 python3 "$here/kvfs_large.py" read "$mnt/large" $mib 1 || fail "read again"
+kvfs_close
