@@ -151,6 +151,7 @@ static void test_nvmefs_status_is_an_error(void **state)
     for (uint32_t s = 0; s < 0x800; s++)
         assert_int_equal(snic_nvmefs_status_error(s) == 0, s == 0);
     assert_int_equal(snic_nvmefs_status_error(SNIC_NVMEFS_STATUS_NO_SERVICE), SNIC_ENOTSUP);
+    assert_int_equal(snic_nvmefs_status_error(SNIC_NVMEFS_STATUS_DELETED), SNIC_EUNKNOWN);
 }
 
 /* ---- Headers ---- */

@@ -406,6 +406,7 @@ static void victim_close(struct victim *v, uint32_t outstanding)
         struct snic_nvmefs_req *r = snic_nvmefs_host_reap(v->x.h[0]);
         assert_non_null(r);
         assert_int_equal(r->result, SNIC_EUNKNOWN);
+        assert_int_equal(r->status, SNIC_NVMEFS_STATUS_DELETED); /* nobody answered */
     }
     assert_null(snic_nvmefs_host_reap(v->x.h[0]));
     assert_int_equal(snic_nvmefs_host_error(v->x.h[0]), 0);

@@ -239,6 +239,41 @@ static void test_nvmefslink_death_of_either_end(void **state)
     }
 }
 
+/* A host that will not wait for a DPU that lives: everything is home at once, and when the handle
+   is closed the DPU knows. */
+static void test_nvmefslink_detached_host_waits_for_nobody(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        struct world x;
+        world_open(&x, round % 3, SNIC_DMA_CAP_ORDERED_READ, 64, 3);
+        snic_rng_init(&x.host.rng, support_seed() + (uint64_t)round);
+        (void)pat_submit(&x.q[0], 0, 23, SNIC_NVMEFS_SETLK);
+        traffic(&x, 1 + (uint64_t)round);
+        (void)pat_submit(&x.q[2], 2, 22, SNIC_NVMEFS_SETLK);
+        snic_nvmefslink_host_detach(x.host.link);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_true(x.q[i].q == NULL && x.q[i].out == 0 && x.q[i].wrong == 0);
+            assert_int_equal(x.q[i].closed, 1);
+            assert_int_equal(x.q[i].reason, SNIC_EPEERDEAD);
+        }
+        assert_true(x.q[0].unknown >= 1 && x.q[2].unknown >= 1);
+        assert_ptr_equal(snic_nvmefslink_host_fini(x.host.link), x.host.mem);
+        support_guard_free(x.host.mem);
+        snic_dma_close(x.d[0]);
+        world_rest(&x);
+        assert_int_equal(x.dpu.deaths, 1);
+        assert_int_equal(x.dpu.waiting, 0);
+        assert_int_equal(snic_nvmefslink_dpu_idle(x.dpu.link), 1);
+        assert_ptr_equal(snic_nvmefslink_dpu_fini(x.dpu.link), x.dpu.mem);
+        support_guard_free(x.dpu.mem);
+        snic_dma_close(x.d[1]);
+        for (int i = 0; i < 2; i++)
+            snic_loop_close(x.loop[i]);
+        snic_world_close(x.w);
+    }
+}
+
 /* The host revokes a window under the DPU: a status, and the queue goes on. */
 static void test_nvmefslink_unregistered_memory_is_a_status(void **state)
 {
@@ -296,6 +331,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefslink_reset_and_abort_in_traffic),
         cmocka_unit_test(test_nvmefslink_distributed_has_no_service),
         cmocka_unit_test(test_nvmefslink_death_of_either_end),
+        cmocka_unit_test(test_nvmefslink_detached_host_waits_for_nobody),
         cmocka_unit_test(test_nvmefslink_unregistered_memory_is_a_status),
         cmocka_unit_test(test_nvmefslink_others_share_the_link),
     };

@@ -104,6 +104,7 @@ extern "C" {
     0x004U                                   /**< DMA refused: memory is not registered;           \
                                                   the operation may have taken place       */
 #define SNIC_NVMEFS_STATUS_ABORTED 0x007U    /**< aborted before it began                  */
+#define SNIC_NVMEFS_STATUS_DELETED 0x008U    /**< its queue was deleted: done or not done  */
 #define SNIC_NVMEFS_STATUS_SGL_COUNT 0x00eU  /**< invalid number of SGL descriptors        */
 #define SNIC_NVMEFS_STATUS_SGL_LENGTH 0x00fU /**< data SGL length invalid                  */
 #define SNIC_NVMEFS_STATUS_SGL_TYPE 0x011U   /**< SGL descriptor type invalid              */
@@ -280,7 +281,7 @@ SNIC_API int snic_nvmefs_host_sleep(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 SNIC_API void snic_nvmefs_host_belled(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /**
  * After the DPU's DELETED, or its death: format the queue anew. All outstanding requests come out
- * of reap with SNIC_EUNKNOWN: done or not done. Then CREATE again. [owner]
+ * of reap with status DELETED and SNIC_EUNKNOWN: done or not done. Then CREATE again. [owner]
  */
 SNIC_API void snic_nvmefs_host_reset(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /** 0; SNIC_EPROTO: the DPU wrote nonsense, nothing is reaped any more until reset. [owner] */

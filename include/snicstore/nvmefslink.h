@@ -67,6 +67,13 @@ SNIC_API SNIC_NODISCARD int snic_nvmefslink_host_init(struct snic_nvmefslink_hos
                                                       size_t size, struct snic_dma *d,
                                                       const struct snic_nvmefslink_host_opts *o)
     SNIC_NONNULL(1, 2, 4, 5);
+/**
+ * Take the DPU for dead, though it may live: for who will not wait. Every queue is over, with
+ * SNIC_EPEERDEAD; its requests' ends and its closed event come before this returns (DIRECT: the
+ * latter). What the DPU still writes goes to the queues' memory and to what requests name by
+ * extents; it ends when the dma handle is closed, which is next. Not from inside an event. [owner]
+ */
+SNIC_API void snic_nvmefslink_host_detach(struct snic_nvmefslink_host *h) SNIC_NONNULL(1);
 /** All queues are closed. Leaves the dma handle without events. Returns the caller's memory.
  *  [owner] */
 SNIC_API void *snic_nvmefslink_host_fini(struct snic_nvmefslink_host *h) SNIC_NONNULL(1);
@@ -144,7 +151,7 @@ SNIC_API int snic_nvmefslink_abort(struct snic_nvmefslink_queue *q, struct snic_
  * @return 0; SNIC_EPIPE closed; SNIC_EBUSY one is under way; SNIC_ENOTSUP DIRECT [owner]
  */
 SNIC_API int snic_nvmefslink_reset(struct snic_nvmefslink_queue *q) SNIC_NONNULL(1);
-/** DIRECT: the engine, for the thread that owns it. [owner] */
+/** The engine. DIRECT: for the thread that owns it; else for statistics and check. [owner] */
 SNIC_API struct snic_nvmefs_host *snic_nvmefslink_engine(struct snic_nvmefslink_queue *q)
     SNIC_NONNULL(1);
 /** DIRECT: ring the DPU's bell, when kick or sleep says so. [any] */

@@ -59,7 +59,7 @@ void snic_nvmefs_host_reset(struct snic_nvmefs_host *h)
         struct snic_nvmefs_req *req = h->slots[i].req;
         if (h->slots[i].state != NVMEFS_SLOT_SENT)
             continue;
-        req->status = SNIC_NVMEFS_STATUS_OK;
+        req->status = SNIC_NVMEFS_STATUS_DELETED;
         req->result = SNIC_EUNKNOWN;
         req->data_size = 0;
         snic_queue_push(&h->lost, &req->node);

@@ -24,6 +24,8 @@ int snic_nvmefs_status_error(uint32_t status)
         return SNIC_EFAULT;
     case SNIC_NVMEFS_STATUS_ABORTED:
         return SNIC_ECANCELED;
+    case SNIC_NVMEFS_STATUS_DELETED:
+        return SNIC_EUNKNOWN;
     case SNIC_NVMEFS_STATUS_VERSION:
         return SNIC_EVERSION;
     default:

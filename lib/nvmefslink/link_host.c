@@ -327,6 +327,20 @@ int snic_nvmefslink_host_init(struct snic_nvmefslink_host **out, void *mem, size
     return 0;
 }
 
+void snic_nvmefslink_host_detach(struct snic_nvmefslink_host *h)
+{
+    h->dead = 1;
+    snic_loop_cancel(h->dma->loop, &h->retry);
+    for (uint32_t i = 0; i < h->opts.queues_max; i++) {
+        struct snic_nvmefslink_queue *q = h->queues[i];
+        if (q == NULL)
+            continue;
+        link_queue_over(q, SNIC_EPEERDEAD);
+        while (h->queues[i] == q && q->closed_due) /* the closed event may close it */
+            (void)link_queue_poll(q, 0);
+    }
+}
+
 void *snic_nvmefslink_host_fini(struct snic_nvmefslink_host *h)
 {
     for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++)
