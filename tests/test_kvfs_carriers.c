@@ -12,14 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int test_push(struct snic_channel_sender *s, uint32_t type, const void *header,
-                     uint32_t header_bytes, const struct snic_iov *payload, uint32_t n);
 static uint64_t test_now(const struct snic_loop *l);
 static void test_post(struct snic_loop *l, struct snic_loop_msg *msg);
 static void test_submit(struct snic_fs *fs, struct snic_fs_req *req);
 static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req);
 
-#define snic_channel_up_push test_push
 #define snic_loop_now test_now
 #define snic_loop_post test_post
 #define snic_fs_submit test_submit
@@ -31,7 +28,8 @@ static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req);
 
 static struct {
     struct km m;
-    struct km_up up; /* the last one sent */
+    uint64_t number; /* of the last one sent */
+    int refuse;      /* what the link says to the next one */
     unsigned sent;
     unsigned done;
     unsigned submitted; /* to the file system of this process */
@@ -44,18 +42,19 @@ static struct {
     struct km_call *call;
 } world;
 
-static int test_push(struct snic_channel_sender *s, uint32_t type, const void *header,
-                     uint32_t header_bytes, const struct snic_iov *payload, uint32_t n)
+static int world_send(struct km_remote *r, struct km_call *c)
 {
-    (void)s;
-    (void)type;
-    (void)payload;
-    (void)n;
-    assert_int_equal(header_bytes, sizeof(world.up));
-    memcpy(&world.up, header, sizeof(world.up));
-    world.sent++;
-    return 0;
+    int rc = world.refuse;
+    (void)r;
+    world.refuse = 0;
+    if (rc == 0) {
+        world.number = c->number;
+        world.sent++;
+    }
+    return rc;
 }
+
+static const struct kr_link world_link = {.send = world_send};
 
 static uint64_t test_now(const struct snic_loop *l)
 {
@@ -144,6 +143,7 @@ static void world_open(const struct km_carrier *carrier)
     assert_true(world.m.remote != NULL && world.call != NULL);
     world.call->m = &world.m;
     world.m.remote->m = &world.m;
+    world.m.remote->link = &world_link;
     world.m.remote->state = KR_UP;
     world.m.remote->free_slots[0] = 3;
     world.m.remote->free_count = 1;
@@ -174,7 +174,7 @@ static int64_t ask(enum snic_kvfs_kind kind, uint64_t ino, uint64_t *handle)
     }
     world.m.carrier->submit(&world.m, c);
     if (world.sent > sent) {
-        struct km_down d = {.number = world.up.number, .handle = 5};
+        struct km_down d = {.number = world.number, .handle = 5};
         d.result = kind == SNIC_KVFS_WRITE ? 10 : 0;
         remote_answer(world.m.remote, &d, NULL, 0);
     }
@@ -288,6 +288,24 @@ static void test_kvfs_carriers_syncfs_after_loss_is_told_once(void **state)
     world_close();
 }
 
+/* What the link can never carry ends with its word; what it cannot carry now waits. */
+static void test_kvfs_carriers_refused_by_the_link_ends(void **state)
+{
+    (void)state;
+    world_open(&remote_carrier);
+    world.refuse = SNIC_E2BIG;
+    assert_int_equal(ask(SNIC_KVFS_SETXATTR, 20, NULL), SNIC_E2BIG);
+    assert_int_equal(world.sent, 0);
+    assert_true(world.m.remote->first == NULL && world.m.remote->free_count == 1);
+    world.refuse = SNIC_EAGAIN;
+    world.call->r.k.kind = SNIC_KVFS_GETATTR;
+    world.m.carrier->submit(&world.m, world.call);
+    assert_true(world.m.remote->first == world.call && world.done == 1);
+    remote_flush(world.m.remote);
+    assert_true(world.m.remote->first == NULL && world.sent == 1);
+    world_close();
+}
+
 /* ---- The local one ---- */
 
 /* Until the request has come to the loop's thread, that does not look at what is in it. */
@@ -315,6 +333,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_carriers_released_after_death_is_told_at_fsync),
         cmocka_unit_test(test_kvfs_carriers_two_deaths_tell_both),
         cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_is_told_once),
+        cmocka_unit_test(test_kvfs_carriers_refused_by_the_link_ends),
         cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_is_asked_again),
     };
     return SUPPORT_MAIN(argc, argv, tests);

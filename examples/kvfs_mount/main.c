@@ -124,8 +124,11 @@ static size_t main_metrics(void *ctx, struct ex_metric *out)
         {"cpu_ns", ex_cpu_process_ns(), 1},
     };
 
+    size_t n = SNIC_COUNTOF(all);
+
     memcpy(out, all, sizeof(all));
-    return SNIC_COUNTOF(all) + km_store_metrics(&m->store, out + SNIC_COUNTOF(all));
+    n += km_store_metrics(&m->store, out + n);
+    return n + km_remote_metrics(m, out + n);
 }
 
 static void main_stop(void *ctx)
@@ -229,6 +232,10 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          "the file system in a process of its own; one that dies, or says nothing for 30 s while "
          "requests wait, is replaced",
          0, 0, NULL},
+        {"link", EX_TEXT, &c->link, "ring|nvmefs",
+         "between the two: messages in rings, the default, or commands of nvme-fs (DPC, section "
+         "3.2) through queue pairs; both roles have the same",
+         0, 0, NULL},
         {"role", EX_TEXT, &c->role, "dpu|host", "play one role only", 0, 0, NULL},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
         {"f", EX_FLAG, &c->foreground, NULL,
@@ -266,7 +273,7 @@ static int main_arguments(struct km_config *c, int argc, char **argv, char **out
     static const char summary[] =
         "Mount a file system that lives in a key-value store: the DPU's work is done by a thread "
         "of "
-        "this process or, with --two-process, by a process of its own behind the ring.\n"
+        "this process or, with --two-process, by a process of its own behind a ring, or nvme-fs.\n"
         "The mount point is the last argument: kvfs_mount [OPTION]... MOUNTPOINT";
     static char f[] = "--f";
     static char o[] = "--o";
@@ -407,6 +414,8 @@ static void main_check(struct km_config *c)
         main_wrong("--metrics is not ADDRESS:PORT");
     if (c->writeback && !c->exclusive)
         main_wrong("--writeback: what one mount holds others do not see: give --exclusive, too");
+    if (c->link != NULL && !c->two_process && c->role == NULL)
+        main_wrong("--link: of two processes; give --two-process, too");
     if (c->two_process && c->threads > 0)
         main_wrong("--threads: with --two-process the host's thread reads itself");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
@@ -443,6 +452,9 @@ int main(int argc, char **argv)
     if (args == NULL)
         ex_die("out of memory");
     n = main_arguments(&c, argc, argv, args);
+    if (c.link != NULL && strcmp(c.link, "ring") != 0 && strcmp(c.link, "nvmefs") != 0)
+        main_wrong("--link is neither ring nor nvmefs");
+    c.nvmefs = c.link != NULL && strcmp(c.link, "nvmefs") == 0;
     ex_log_set(EX_INFO, c.role != NULL ? c.role : "kvfs_mount");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

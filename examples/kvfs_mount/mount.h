@@ -9,7 +9,10 @@
  *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_kvfs_req
  *   reply.c    and its outcome FUSE's answer
  *   call.c     memory of requests in flight
- *   local.c    the file system in this process; remote.c, dpu.c: in another, behind the ring
+ *   local.c    the file system in this process
+ *   remote.c, remote_link.c     in another, seen from here: calls; that process' deaths
+ *   dpu.c      and that process
+ *   remote_ring.c, dpu_ring.c; remote_nvmefs.c, dpu_nvmefs.c    the links between the two
  *
  * A request in flight is one block of memory: struct km_call, what the kernel wrote (names and data
  * are used where they are, data on a page's beginning), then, where the answer has data, that, in
@@ -71,6 +74,8 @@ struct km_config {
     int exclusive;
     int writeback;
     int two_process;
+    const char *link;   /* NULL, "ring", "nvmefs": between the two processes */
+    int nvmefs;         /* it is nvme-fs */
     const char *role;   /* NULL, "host", "dpu": set by the supervisor */
     const char *socket; /* between the two */
     const char *folder; /* of the socket, if the supervisor made it */
@@ -106,13 +111,14 @@ struct km_call {
     uint32_t size;               /* bytes that the kernel has room for                        */
     uint32_t open_flags;
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
-    int cancelled;  /* behind the ring: so that a death does not ask for the lock anew */
+    int cancelled;  /* behind a link: so that a death does not ask for the lock anew */
     struct fuse_file_info fi;
-    void *data;       /* of the answer; km_call_data() unless it came in the ring */
-    uint64_t number;  /* behind the ring: names the request, */
-    uint64_t reopen;  /* it opens the handle of this index again, */
-    uint64_t dirty;   /* writes of the handle when FSYNC was sent, */
-    uint64_t changes; /* and changes of all */
+    void *data;                  /* of the answer; km_call_data() unless it came in the ring */
+    uint64_t number;             /* behind a link: names the request, */
+    uint64_t reopen;             /* it opens the handle of this index again, */
+    uint64_t dirty;              /* writes of the handle when FSYNC was sent, */
+    uint64_t changes;            /* and changes of all */
+    struct snic_nvmefs_req nvme; /* it as a command */
     uint32_t groups[KM_GROUPS];
 };
 
@@ -278,11 +284,13 @@ int km_local_open(struct km *m);
 int km_local_close(struct km *m);
 int km_remote_open(struct km *m);
 void km_remote_close(struct km *m);
+struct ex_metric;
+/* The link's figures. @return how many; 0 where there is no other process */
+size_t km_remote_metrics(const struct km *m, struct ex_metric *out);
 int km_dpu_run(struct km_config *config);
 /* The mount serves: tell who waits for it (the shell). */
 void km_serving(int status);
 /* The figures of the process that has the store; none in the other. @return how many */
-struct ex_metric;
 size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out);
 /* Say, once (*dead), that the session is declared dead; of a store that is mounted. */
 struct snic_kvfs_stats;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The file system in another process, behind the ring: requests go up, answers come down, all on
- * the loop's thread.
+ * The file system in another process, behind a link (kr_link): requests go up, answers come down,
+ * all on the loop's thread.
  *
  * When that process dies the supervisor starts it again. Meanwhile requests wait, for 30 s at most.
  * Then open files are opened anew, and what was under way is asked again if asking twice does no
@@ -108,76 +108,25 @@ static int remote_unqueue(struct km_remote *r, struct km_call *c)
 
 /* ---- Up ---- */
 
-static uint32_t remote_data_size(const struct snic_kvfs_req *k)
+uint64_t remote_theirs(struct km_remote *r, const struct km_call *c)
 {
-    return (k->kind == SNIC_KVFS_WRITE || k->kind == SNIC_KVFS_SETXATTR) && k->iov_count > 0
-               ? (uint32_t)k->iov[0].size
-               : 0;
-}
+    const struct kr_handle *h = c->reopen != 0 ? NULL : remote_handle(r, c->r.k.handle);
 
-static void remote_header(struct km_remote *r, const struct km_call *c, struct km_up *u)
-{
-    const struct snic_kvfs_req *k = &c->r.k;
-    const struct kr_handle *h = c->reopen != 0 ? NULL : remote_handle(r, k->handle);
-
-    memset(u, 0, sizeof(*u));
-    u->number = c->number;
-    u->kind = k->kind;
-    u->flags = k->flags;
-    u->uid = k->cred.uid;
-    u->gid = k->cred.gid;
-    u->pid = k->cred.pid;
-    u->umask = k->cred.umask;
-    u->ino = k->ino;
-    u->ino2 = k->ino2;
-    u->handle = h != NULL ? h->remote : 0;
-    u->offset = k->offset;
-    u->offset2 = k->offset2;
-    u->length = k->length;
-    u->rdev = k->rdev;
-    u->mode = k->mode;
-    u->set_mask = k->set_mask;
-    u->name_size = (uint16_t)k->name_size;
-    u->name2_size = (uint16_t)k->name2_size;
-    u->group_count = k->cred.group_count;
-    u->data_size = remote_data_size(k);
-    u->room = k->iov_count > 0 && k->kind != SNIC_KVFS_WRITE && k->kind != SNIC_KVFS_SETXATTR
-                  ? (uint32_t)k->iov[0].size
-                  : 0;
-    if (k->kind == SNIC_KVFS_SETATTR) {
-        u->u.set.size = k->attr.size;
-        u->u.set.mode = k->attr.mode;
-        u->u.set.uid = k->attr.uid;
-        u->u.set.gid = k->attr.gid;
-        u->u.set.atime = k->attr.atime;
-        u->u.set.mtime = k->attr.mtime;
-        u->u.set.ctime = k->attr.ctime;
-    } else {
-        u->u.lock = k->lock;
-    }
+    return h != NULL ? h->remote : 0;
 }
 
 int remote_send(struct km_remote *r, struct km_call *c)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
-    struct snic_iov pieces[4] = {{(void *)(uintptr_t)k->cred.groups, k->cred.group_count * 4u},
-                                 {(void *)(uintptr_t)k->name, k->name_size},
-                                 {(void *)(uintptr_t)k->name2, k->name2_size},
-                                 {NULL, remote_data_size(k)}};
-    struct km_up u;
     uint32_t slot;
     int rc;
 
     if (r->free_count == 0)
         return SNIC_EAGAIN;
-    if (pieces[3].size > 0)
-        pieces[3].base = k->iov[0].base;
     slot = r->free_slots[r->free_count - 1];
     c->number = (uint64_t)r->generation << 32 | slot;
-    remote_header(r, c, &u);
-    rc = snic_channel_up_push(&r->sender, KM_WIRE_CALL, &u, sizeof(u), pieces, 4);
+    rc = r->link->send(r, c);
     if (rc != 0)
-        return SNIC_EAGAIN; /* full, or the link is going */
+        return rc;
     r->free_count--;
     r->slots[slot] = c;
     return 0;
@@ -304,6 +253,7 @@ void remote_flush(struct km_remote *r)
 {
     while (r->state == KR_UP && r->first != NULL) {
         struct km_call *c = r->first;
+        int rc;
 
         if (remote_lost(r, c)) {
             (void)remote_pop(r);
@@ -314,10 +264,13 @@ void remote_flush(struct km_remote *r)
             remote_end(c, SNIC_EIO);
             continue;
         }
-        if (remote_send(r, c) != 0)
+        rc = remote_send(r, c);
+        if (rc == SNIC_EAGAIN)
             return;
         if (r->first == c)
             (void)remote_pop(r);
+        if (rc != 0)
+            remote_end(c, rc);
     }
 }
 
@@ -496,17 +449,13 @@ static void remote_submit(struct km *m, struct km_call *c)
 static int remote_cancel(struct km *m, struct km_call *c)
 {
     struct km_remote *r = m->remote;
-    struct km_up u;
 
     if (remote_unqueue(r, c)) {
         remote_end(c, SNIC_EINTR);
         return 1;
     }
     c->cancelled = 1;
-    memset(&u, 0, sizeof(u));
-    u.number = c->number;
-    return r->state == KR_DOWN ||
-           snic_channel_up_push(&r->sender, KM_WIRE_CANCEL, &u, sizeof(u), NULL, 0) == 0;
+    return r->state == KR_DOWN || r->link->cancel(r, c);
 }
 
 const struct km_carrier remote_carrier = {.submit = remote_submit, .cancel = remote_cancel};

@@ -18,7 +18,7 @@
 #define KR_GIVE_UP_NS (KR_GIVE_UP_S * 1000000000ull)
 #define KR_STOPPING_NS 2000000000u
 
-/* ---- Messages ---- */
+/* ---- What the links tell ---- */
 
 static void remote_flush_run(struct snic_loop_msg *msg)
 {
@@ -28,52 +28,27 @@ static void remote_flush_run(struct snic_loop_msg *msg)
     remote_flush(r);
 }
 
-static int remote_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *msg)
+void remote_more(struct km_remote *r)
 {
-    struct km_remote *r = ctx;
-    const struct km_down *d = msg->header;
+    if (r->flush_queued || (r->first == NULL && r->state != KR_REOPENING))
+        return;
+    r->flush_queued = 1;
+    snic_loop_defer(r->m->loop, &r->flush);
+}
 
-    (void)ch;
+void remote_heard(struct km_remote *r)
+{
     r->silent_ns = 0;
     r->excused = 0;
-    if (msg->header_bytes != sizeof(*d))
-        return 1;
-    if ((d->alone != 0) != atomic_load_explicit(&r->m->alone, memory_order_relaxed)) {
-        atomic_store_explicit(&r->m->alone, d->alone != 0, memory_order_relaxed);
-        if (r->m->mounted_here)
-            (void)km_session_expire(r->m);
-    }
-    if (msg->type == KM_WIRE_CALL)
-        remote_answer(r, d, msg->payload, msg->payload_bytes);
-    if (!r->flush_queued && (r->first != NULL || r->state == KR_REOPENING)) {
-        r->flush_queued = 1;
-        snic_loop_defer(r->m->loop, &r->flush);
-    }
-    return 1;
 }
 
-static void remote_writable(void *ctx, struct snic_channel *ch)
+void remote_alone(struct km_remote *r, int alone)
 {
-    (void)ch;
-    remote_flush(ctx);
-}
-
-static void remote_closed(void *ctx, struct snic_channel *ch, int reason)
-{
-    struct km_remote *r = ctx;
-
-    (void)ch;
-    (void)reason;
-    r->cut = 1;
-}
-
-static void remote_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
-{
-    struct km_remote *r = ctx;
-
-    (void)h;
-    (void)cause;
-    r->cut = 1;
+    if (alone == atomic_load_explicit(&r->m->alone, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&r->m->alone, alone, memory_order_relaxed);
+    if (r->m->mounted_here)
+        (void)km_session_expire(r->m);
 }
 
 /* ---- Its end, and the next one's beginning ---- */
@@ -192,16 +167,12 @@ static void remote_unask(struct km_remote *r)
 /* At the top level: closing runs the loop. */
 static void remote_down(struct km_remote *r)
 {
-    r->cut = 0;
     r->state = KR_DOWN;
     r->generation++;
     r->down_ns = snic_loop_now(r->m->loop);
     r->reopening = 0;
-    snic_channel_close(r->channel);
-    snic_channel_hub_fini(r->hub);
-    free(r->hub_memory);
-    r->channel = NULL;
-    r->hub = NULL;
+    r->link->close(r, 0);
+    r->cut = 0;
     remote_lose(r);
     remote_stale(r);
     remote_recall(r);
@@ -275,52 +246,10 @@ static void remote_reopen(struct km_remote *r)
     }
 }
 
-static int remote_link(struct km_remote *r, struct snic_dma *dma)
-{
-    struct snic_channel_hub_opts h = {.opts_size = sizeof(h), .death = remote_death, .ctx = r};
-    struct snic_channel_opts o = {.opts_size = sizeof(o),
-                                  .kind = KM_WIRE_KIND,
-                                  .up_bytes = KM_WIRE_RING,
-                                  .down_bytes = KM_WIRE_RING};
-    struct snic_channel_events e = {
-        .message = remote_message, .writable = remote_writable, .closed = remote_closed, .ctx = r};
-    size_t size = snic_channel_hub_memsize(&h);
-    int rc = SNIC_ENOMEM;
-
-    if (posix_memalign(&r->hub_memory, SNIC_CACHELINE, size) != 0) {
-        snic_dma_close(dma);
-        return rc;
-    }
-    rc = snic_channel_hub_init(&r->hub, r->hub_memory, size, dma, &h);
-    if (rc != 0) {
-        snic_dma_close(dma);
-        free(r->hub_memory);
-        return rc;
-    }
-    rc = snic_channel_open(&r->channel, r->hub, &o, &e);
-    if (rc == 0)
-        rc = snic_channel_sender_init(&r->sender, r->channel);
-    if (rc != 0) {
-        if (r->channel != NULL)
-            snic_channel_close(r->channel);
-        snic_channel_hub_fini(r->hub);
-        free(r->hub_memory);
-        r->channel = NULL;
-        r->hub = NULL;
-    }
-    return rc;
-}
-
 static int remote_connect(struct km_remote *r)
 {
-    static const struct snic_dma_events none;
-    struct snic_dma_shm_opts o = {
-        .opts_size = sizeof(o), .timeout_ms = 1000, .path = r->m->config->socket};
-    struct snic_dma *dma;
-    int rc = snic_dma_shm_connect(&dma, r->m->loop, &o, &none);
+    int rc = r->link->connect(r);
 
-    if (rc == 0)
-        rc = remote_link(r, dma);
     if (rc != 0)
         return rc;
     ex_log(EX_INFO, "attached to the file system's process");
@@ -447,11 +376,13 @@ static void remote_look(struct snic_timer *t, uint64_t now)
 
 int km_remote_open(struct km *m)
 {
+    const struct kr_link *link = m->config->nvmefs ? &remote_nvmefs : &remote_ring;
     struct km_remote *r = calloc(1, sizeof(*r));
 
     if (r == NULL)
         return SNIC_ENOMEM;
     m->remote = r;
+    r->link = link;
     m->carrier = &remote_carrier;
     r->m = m;
     r->flush.fn = remote_flush_run;
@@ -460,6 +391,9 @@ int km_remote_open(struct km *m)
     for (uint32_t i = 0; i < KR_SLOTS; i++)
         r->free_slots[r->free_count++] = (uint16_t)(KR_SLOTS - 1 - i);
     snic_timer_init(&r->timer, remote_look);
+    r->end = calloc(1, link->end_bytes);
+    if (r->end == NULL)
+        return SNIC_ENOMEM;
     r->down_ns = snic_loop_now(m->loop);
     r->looked_ns = r->down_ns;
     while (remote_connect(r) != 0) {
@@ -477,22 +411,24 @@ int km_remote_open(struct km *m)
 void km_remote_close(struct km *m)
 {
     struct km_remote *r = m->remote;
-    uint64_t until = snic_loop_now(m->loop) + 2000000000u;
 
     if (r == NULL)
         return;
     snic_loop_cancel(m->loop, &r->timer);
-    if (r->channel != NULL) {
-        snic_channel_close(r->channel);
-        while (snic_channel_hub_count(r->hub) > 0 && snic_loop_now(m->loop) < until)
-            (void)snic_loop_once(m->loop, 10000000u);
-        snic_channel_hub_fini(r->hub);
-        free(r->hub_memory);
-    }
+    if (r->end != NULL && r->state != KR_DOWN)
+        r->link->close(r, 1);
     if (r->fresh_fd >= 0)
         close(r->fresh_fd);
+    free(r->end);
     free(r->handles);
     free(r->lost);
     free(r);
     m->remote = NULL;
+}
+
+size_t km_remote_metrics(const struct km *m, struct ex_metric *out)
+{
+    const struct km_remote *r = m->remote;
+
+    return r == NULL || r->link->metrics == NULL ? 0 : r->link->metrics(r, out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The file system in another process: what remote.c (requests and answers) and remote_link.c (the
- * link, its ends and its beginnings) share.
+ * The file system in another process: what remote.c (requests and answers), remote_link.c (the
+ * link's ends and beginnings) and the links themselves (remote_ring.c, remote_nvmefs.c) share.
  *
  * Invariants
  *   R1 A call is in one place: queued (not sent), sent (slots[] has it), or done.
@@ -16,7 +16,8 @@
 #include "../common.h"
 #include "wire.h"
 
-enum { KR_SLOTS = 4096, KR_CHANGES = 2048 };
+/* More slots than locks may wait: others get through. */
+enum { KR_SLOTS = 2 * KM_LOCKS_WAITING, KR_CHANGES = 2048 };
 
 enum kr_state { KR_DOWN, KR_REOPENING, KR_UP };
 
@@ -36,13 +37,31 @@ struct kr_change {
     uint64_t ns;
 };
 
+struct km_remote;
+
+/* How calls travel. What comes back is told by remote_heard(), remote_answer(), remote_more(). */
+struct kr_link {
+    size_t end_bytes; /* of r->end: zeroed, as long as r */
+    /* A process listens at the socket: attach to it. 0; SNIC_E*: nothing is left of it */
+    int (*connect)(struct km_remote *r);
+    /* Nothing comes any more. Calls that were sent stay in slots[]. @p orderly: it lives, and is
+       told; may run the loop */
+    void (*close)(struct km_remote *r, int orderly);
+    /* c->number is set. 0; SNIC_EAGAIN: later, or the link is going; others: never */
+    int (*send)(struct km_remote *r, struct km_call *c);
+    /* Of one that was sent: nobody waits for it any more. 0: later */
+    int (*cancel)(struct km_remote *r, struct km_call *c);
+    size_t (*metrics)(const struct km_remote *r, struct ex_metric *out); /* may be NULL */
+};
+
+extern const struct kr_link remote_ring;
+extern const struct kr_link remote_nvmefs;
+
 struct km_remote {
     struct km *m;
     enum kr_state state;
-    struct snic_channel_hub *hub;
-    struct snic_channel *channel;
-    void *hub_memory;
-    struct snic_channel_sender sender;
+    const struct kr_link *link;
+    void *end; /* the link's own */
     struct snic_timer timer;
     struct snic_loop_msg flush;
     uint64_t down_ns;
@@ -81,13 +100,24 @@ struct km_remote {
 extern const struct km_carrier remote_carrier;
 
 void remote_push(struct km_remote *r, struct km_call *c);
-/* 0; SNIC_EAGAIN: later */
+/* 0; SNIC_EAGAIN: later; others: never */
 int remote_send(struct km_remote *r, struct km_call *c);
 void remote_end(struct km_call *c, int64_t result);
 /* The file system's process has died: note what may be lost. */
 void remote_lose(struct km_remote *r);
 /* Send what waits, as far as the ring has room. */
 void remote_flush(struct km_remote *r);
+/* @p data are @p size bytes, or are where the call has room for them (NULL). */
 void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size);
+/* The file system's own number of the handle that the call is about; 0: none */
+uint64_t remote_theirs(struct km_remote *r, const struct km_call *c);
+
+/* ---- remote_link.c: for the links ---- */
+
+/* The other process lives. */
+void remote_heard(struct km_remote *r);
+void remote_alone(struct km_remote *r, int alone);
+/* There may be room again: send what waits, soon. */
+void remote_more(struct km_remote *r);
 
 #endif /* KVFS_MOUNT_REMOTE_PRIV_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file examples/kvfs_mount/wire.h
- * What kvfs_mount's two processes say to each other over channel.h. Both are this program, on one
- * machine: structs travel as they are. Names, groups and data are the payload.
+ * What kvfs_mount's two processes say to each other: over channel.h, and beside nvme-fs. Both are
+ * this program, on one machine: structs travel as they are.
  */
 #ifndef KVFS_MOUNT_WIRE_H
 #define KVFS_MOUNT_WIRE_H
@@ -16,6 +16,8 @@ enum {
     KM_WIRE_STATE = 3,         /* down: alone has changed, or a second has passed */
     KM_WIRE_RING = 32 << 20
 };
+
+/* ---- Over channel.h: names, groups and data are the payload ---- */
 
 /* Payload: groups, name, name2, data. */
 struct km_up {
@@ -71,5 +73,26 @@ struct km_down {
 
 SNIC_STATIC_ASSERT(sizeof(struct km_up) <= SNIC_CHANNEL_HEADER_MAX, "a header");
 SNIC_STATIC_ASSERT(sizeof(struct km_down) <= SNIC_CHANNEL_HEADER_MAX, "a header");
+
+/* ---- Beside nvme-fs, whose queues carry the calls ---- */
+
+enum {
+    KM_NVMEFS_DEPTH = 256,  /* of queue 0 */
+    KM_NVMEFS_LOCKS = 1024, /* of the others: for locks that wait, as many as there may be */
+    KM_NVMEFS_QUEUES = 5,
+    KM_NVMEFS_CHUNK = 64 << 10
+};
+
+/* A message of dma.h, down: as KM_WIRE_STATE, and what that side has counted for this host. */
+struct km_state {
+    uint32_t kind; /* KM_WIRE_KIND */
+    uint32_t alone;
+    uint64_t dma_reads; /* operations of the door */
+    uint64_t dma_writes;
+    uint64_t looks; /* for commands */
+    uint64_t bells; /* the host's, rung */
+};
+
+SNIC_STATIC_ASSERT(sizeof(struct km_state) <= SNIC_DMA_MSG_MAX, "a message");
 
 #endif /* KVFS_MOUNT_WIRE_H */

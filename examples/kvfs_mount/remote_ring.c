@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The link over a channel of two rings: a call is a message of wire.h, and so is its answer. */
+#include "remote_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct kr_ring {
+    struct snic_channel_hub *hub;
+    struct snic_channel *channel;
+    void *hub_memory;
+    struct snic_channel_sender sender;
+};
+
+/* ---- Up ---- */
+
+static uint32_t ring_data_size(const struct snic_kvfs_req *k)
+{
+    return (k->kind == SNIC_KVFS_WRITE || k->kind == SNIC_KVFS_SETXATTR) && k->iov_count > 0
+               ? (uint32_t)k->iov[0].size
+               : 0;
+}
+
+static void ring_header(struct km_remote *r, const struct km_call *c, struct km_up *u)
+{
+    const struct snic_kvfs_req *k = &c->r.k;
+
+    memset(u, 0, sizeof(*u));
+    u->number = c->number;
+    u->kind = k->kind;
+    u->flags = k->flags;
+    u->uid = k->cred.uid;
+    u->gid = k->cred.gid;
+    u->pid = k->cred.pid;
+    u->umask = k->cred.umask;
+    u->ino = k->ino;
+    u->ino2 = k->ino2;
+    u->handle = remote_theirs(r, c);
+    u->offset = k->offset;
+    u->offset2 = k->offset2;
+    u->length = k->length;
+    u->rdev = k->rdev;
+    u->mode = k->mode;
+    u->set_mask = k->set_mask;
+    u->name_size = (uint16_t)k->name_size;
+    u->name2_size = (uint16_t)k->name2_size;
+    u->group_count = k->cred.group_count;
+    u->data_size = ring_data_size(k);
+    u->room = k->iov_count > 0 && k->kind != SNIC_KVFS_WRITE && k->kind != SNIC_KVFS_SETXATTR
+                  ? (uint32_t)k->iov[0].size
+                  : 0;
+    if (k->kind == SNIC_KVFS_SETATTR) {
+        u->u.set.size = k->attr.size;
+        u->u.set.mode = k->attr.mode;
+        u->u.set.uid = k->attr.uid;
+        u->u.set.gid = k->attr.gid;
+        u->u.set.atime = k->attr.atime;
+        u->u.set.mtime = k->attr.mtime;
+        u->u.set.ctime = k->attr.ctime;
+    } else {
+        u->u.lock = k->lock;
+    }
+}
+
+static int ring_send(struct km_remote *r, struct km_call *c)
+{
+    const struct snic_kvfs_req *k = &c->r.k;
+    struct kr_ring *ring = r->end;
+    struct snic_iov pieces[4] = {{(void *)(uintptr_t)k->cred.groups, k->cred.group_count * 4u},
+                                 {(void *)(uintptr_t)k->name, k->name_size},
+                                 {(void *)(uintptr_t)k->name2, k->name2_size},
+                                 {NULL, ring_data_size(k)}};
+    struct km_up u;
+
+    if (pieces[3].size > 0)
+        pieces[3].base = k->iov[0].base;
+    ring_header(r, c, &u);
+    return snic_channel_up_push(&ring->sender, KM_WIRE_CALL, &u, sizeof(u), pieces, 4) == 0
+               ? 0
+               : SNIC_EAGAIN; /* full, or the link is going */
+}
+
+static int ring_cancel(struct km_remote *r, struct km_call *c)
+{
+    struct kr_ring *ring = r->end;
+    struct km_up u;
+
+    memset(&u, 0, sizeof(u));
+    u.number = c->number;
+    return snic_channel_up_push(&ring->sender, KM_WIRE_CANCEL, &u, sizeof(u), NULL, 0) == 0;
+}
+
+/* ---- Down ---- */
+
+static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *msg)
+{
+    struct km_remote *r = ctx;
+    const struct km_down *d = msg->header;
+
+    (void)ch;
+    remote_heard(r);
+    if (msg->header_bytes != sizeof(*d))
+        return 1;
+    remote_alone(r, d->alone != 0);
+    if (msg->type == KM_WIRE_CALL)
+        remote_answer(r, d, msg->payload, msg->payload_bytes);
+    remote_more(r);
+    return 1;
+}
+
+static void ring_writable(void *ctx, struct snic_channel *ch)
+{
+    (void)ch;
+    remote_flush(ctx);
+}
+
+static void ring_closed(void *ctx, struct snic_channel *ch, int reason)
+{
+    struct km_remote *r = ctx;
+
+    (void)ch;
+    (void)reason;
+    r->cut = 1;
+}
+
+static void ring_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
+{
+    struct km_remote *r = ctx;
+
+    (void)h;
+    (void)cause;
+    r->cut = 1;
+}
+
+/* ---- Open and close ---- */
+
+static void ring_fini(struct kr_ring *ring)
+{
+    snic_channel_hub_fini(ring->hub);
+    free(ring->hub_memory);
+    memset(ring, 0, sizeof(*ring));
+}
+
+static int ring_open(struct km_remote *r, struct snic_dma *dma)
+{
+    struct snic_channel_hub_opts h = {.opts_size = sizeof(h), .death = ring_death, .ctx = r};
+    struct snic_channel_opts o = {.opts_size = sizeof(o),
+                                  .kind = KM_WIRE_KIND,
+                                  .up_bytes = KM_WIRE_RING,
+                                  .down_bytes = KM_WIRE_RING};
+    struct snic_channel_events e = {
+        .message = ring_message, .writable = ring_writable, .closed = ring_closed, .ctx = r};
+    struct kr_ring *ring = r->end;
+    size_t size = snic_channel_hub_memsize(&h);
+    int rc = SNIC_ENOMEM;
+
+    if (posix_memalign(&ring->hub_memory, SNIC_CACHELINE, size) != 0) {
+        snic_dma_close(dma);
+        return rc;
+    }
+    rc = snic_channel_hub_init(&ring->hub, ring->hub_memory, size, dma, &h);
+    if (rc != 0) {
+        snic_dma_close(dma);
+        free(ring->hub_memory);
+        return rc;
+    }
+    rc = snic_channel_open(&ring->channel, ring->hub, &o, &e);
+    if (rc == 0)
+        rc = snic_channel_sender_init(&ring->sender, ring->channel);
+    if (rc != 0) {
+        if (ring->channel != NULL)
+            snic_channel_close(ring->channel);
+        ring_fini(ring);
+    }
+    return rc;
+}
+
+static int ring_connect(struct km_remote *r)
+{
+    static const struct snic_dma_events none;
+    struct snic_dma_shm_opts o = {
+        .opts_size = sizeof(o), .timeout_ms = 1000, .path = r->m->config->socket};
+    struct snic_dma *dma;
+    int rc = snic_dma_shm_connect(&dma, r->m->loop, &o, &none);
+
+    return rc != 0 ? rc : ring_open(r, dma);
+}
+
+static void ring_close(struct km_remote *r, int orderly)
+{
+    struct kr_ring *ring = r->end;
+    struct snic_loop *loop = r->m->loop;
+    uint64_t until = snic_loop_now(loop) + 2000000000u;
+
+    snic_channel_close(ring->channel);
+    while (orderly && snic_channel_hub_count(ring->hub) > 0 && snic_loop_now(loop) < until)
+        (void)snic_loop_once(loop, 10000000u);
+    ring_fini(ring);
+}
+
+const struct kr_link remote_ring = {.end_bytes = sizeof(struct kr_ring),
+                                    .connect = ring_connect,
+                                    .close = ring_close,
+                                    .send = ring_send,
+                                    .cancel = ring_cancel};
