@@ -7,6 +7,10 @@ same VIEW N     it is what was written down
 refresh HOST    open files, kill the file system's process, stop the one that makes the kernel ask
                 anew for them when it is at it, and say its number
 cancel PID      who waits for a lock is interrupted, PID dies before it hears: EINTR, no lock
+waits HOST N    N threads wait for one lock: others are served; some are interrupted, the file
+                system's process dies, and all the others get the lock in the end
+load HOST N     files are written, synced and read by several threads, the file system's process
+                dies N times meanwhile: what was synced is there
 traced PID LOG  PID is in a debugger until LOG says so; what waits goes on then
 stalled         the file system's process is stopped: what waits ends, and the mount goes on
 """
@@ -189,6 +193,108 @@ def cancel(pid):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "it has the lock"
 
 
+def waits(host, count):
+    flock = ctypes.CDLL(None, use_errno=True).flock
+    signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    threading.stack_size(256 << 10)
+    ends = {}
+
+    def wait(n):
+        fd = os.open(f"{mnt}/lock", os.O_RDWR)
+        rc = flock(fd, fcntl.LOCK_EX)
+        ends[n] = 0 if rc == 0 else ctypes.get_errno()
+        os.close(fd)  # and the lock goes on
+
+    def begun(threads):
+        for t in threads:
+            t.start()
+        until = time.monotonic() + 20
+        while time.monotonic() < until and waiting() < len(threads):
+            time.sleep(0.05)
+
+    def waiting():
+        n = 0
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/wchan", encoding="ascii") as f:
+                n += f.read().startswith(("request_wait_answer", "fuse"))
+        return n
+
+    fd = os.open(f"{mnt}/lock", os.O_CREAT | os.O_RDWR)
+    os.sync()
+    for death in False, True:
+        ends.clear()
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        threads = [threading.Thread(target=wait, args=(n,)) for n in range(count)]
+        begun(threads)
+        put(f"{mnt}/beside", b"x" * 300000)  # others are served
+        with open(f"{mnt}/beside", "rb") as f:
+            assert len(f.read()) == 300000
+        assert not ends, ends
+        for t in threads[::3]:
+            signal.pthread_kill(t.ident, signal.SIGALRM)
+        for t in threads[::3]:
+            t.join(60)
+        assert ends == {n: errno.EINTR for n in range(0, count, 3)}, ends
+        if death:
+            kill_dpu(host)  # the lock that was held is gone
+        else:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        for t in threads:
+            t.join(120)
+        want = {n: 0 if n % 3 else errno.EINTR for n in range(count)}
+        assert ends == want, [(n, ends.get(n)) for n in want if ends.get(n) != want[n]][:9]
+
+
+def load(host, deaths):
+    over = threading.Event()
+    wrong = []
+    synced = [0] * 6
+
+    def write(path, data):
+        fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
+        try:
+            for at in range(0, len(data), 1 << 20):
+                os.pwrite(fd, data[at : at + (1 << 20)], at)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def work(n):
+        serial = 0
+        while not over.is_set():
+            serial += 1
+            data = os.urandom(4096) * (1 + (serial * 97 + n * 31) % 700)
+            path = f"{mnt}/load{n}_{serial % 4}"
+            try:
+                write(path, data)
+            except OSError as e:  # told: it is done once more, elsewhere
+                if e.errno not in (errno.EIO, errno.ESTALE, errno.ENOENT):
+                    wrong.append((path, e))
+                continue
+            synced[n] += 1
+            with open(path, "rb") as f:
+                found = f.read()
+            if found != data:
+                wrong.append((path, len(found), len(data)))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(synced))]
+    for t in threads:
+        t.start()
+    for _ in range(deaths):
+        before = sum(synced)
+        until = time.monotonic() + 60
+        while sum(synced) < before + 12 and time.monotonic() < until:
+            time.sleep(0.03)
+        assert sum(synced) >= before + 12, "nothing goes on"
+        kill_dpu(host)
+    time.sleep(0.5)
+    over.set()
+    for t in threads:
+        t.join(120)
+        assert not t.is_alive(), "a request has no answer"
+    assert not wrong, wrong[:5]
+
+
 def traced(pid, log):
     attach, detach, every_thread = 16, 17, 0x40000000
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
@@ -234,6 +340,10 @@ elif sys.argv[2] == "refresh":
     refresh(int(sys.argv[3]))
 elif sys.argv[2] == "cancel":
     cancel(int(sys.argv[3]))
+elif sys.argv[2] == "waits":
+    waits(int(sys.argv[3]), int(sys.argv[4]))
+elif sys.argv[2] == "load":
+    load(int(sys.argv[3]), int(sys.argv[4]))
 elif sys.argv[2] == "traced":
     traced(int(sys.argv[3]), sys.argv[4])
 else:

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_deaths.sh: kvfs_mount as two processes. When the file system's process dies, the kernel
-# believes no name from before; when all die while the host unmounts, the mount is dead, too, and
-# nobody waits for it; and one that stalls (nightly: 30 s) is killed, with a word, and replaced.
+# believes no name from before, what was synced is there, and who waits for a lock goes on waiting;
+# when all die while the host unmounts, the mount is dead, too, and nobody waits for it; and one
+# that stalls (nightly: 30 s) is killed, with a word, and replaced.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
@@ -38,6 +39,12 @@ done
 
 say "a wait for a lock that was interrupted is not asked anew"
 ask cancel "$(of_ours dpu)" || said cancel
+
+say "many wait for a lock: who is interrupted, who is not when the process dies"
+ask waits "$(of_ours host)" $((rounds * 600)) || said waits
+
+say "deaths while files are written, synced and read"
+ask load "$(of_ours host)" $((rounds + 1)) || said load
 
 say "while the kernel is made to ask anew, nobody else finds the mount in use"
 busy=$(ask refresh "$(of_ours host)") || said refresh

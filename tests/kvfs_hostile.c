@@ -10,15 +10,11 @@
  *
  * Exit code: 0; 1 a sane request got a wrong answer; 2 no file system's process was there.
  */
-#include "snicstore.h"
+#include "kvfs_hostile.h"
 
 #include "../examples/kvfs_mount/wire.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { HOSTILE_PAYLOAD = 70000, HOSTILE_MAPS = 16 };
+enum { HOSTILE_PAYLOAD = 70000 };
 #define HOSTILE_WAIT_NS 60000000000ULL
 
 struct hostile {
@@ -33,9 +29,7 @@ struct hostile {
     struct km_down down;
     unsigned char data[HOSTILE_PAYLOAD];
     uint32_t data_size;
-    unsigned char *maps[HOSTILE_MAPS]; /* shared with the other side */
-    size_t sizes[HOSTILE_MAPS];
-    uint32_t map_count;
+    struct hostile_maps maps;
 };
 
 static int hostile_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *m)
@@ -100,64 +94,40 @@ static void hostile_turn(struct hostile *h, uint64_t ns)
 
 /* ---- Nonsense ---- */
 
-static uint64_t hostile_number(struct hostile *h)
-{
-    switch (snic_rng_below(&h->rng, 6)) {
-    case 0:
-        return 0;
-    case 1:
-        return snic_rng_below(&h->rng, 4);
-    case 2:
-        return snic_rng_next(&h->rng);
-    case 3:
-        return UINT64_MAX - snic_rng_below(&h->rng, 3);
-    case 4:
-        return 1ULL << snic_rng_below(&h->rng, 64);
-    default:
-        return 16384 + snic_rng_below(&h->rng, 64); /* inodes that there are */
-    }
-}
-
-static void hostile_bytes(struct hostile *h, void *to, size_t size)
-{
-    unsigned char *p = to;
-    for (size_t i = 0; i < size; i++)
-        p[i] = (unsigned char)snic_rng_next(&h->rng);
-}
-
 /* Sizes are right more often than not: what is wrong at first sight goes no further. */
 static void hostile_header(struct hostile *h, struct km_up *u, uint32_t *payload)
 {
     memset(u, 0, sizeof(*u));
-    u->number = hostile_number(h);
+    u->number = hostile_number(&h->rng);
     u->kind = (uint32_t)snic_rng_below(&h->rng, SNIC_KVFS_KINDS + 3);
-    u->flags = (uint32_t)hostile_number(h);
-    u->ino = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(h) : 1;
-    u->ino2 = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(h) : 1;
-    u->handle = hostile_number(h);
-    u->offset = hostile_number(h);
-    u->offset2 = hostile_number(h);
-    u->length = hostile_number(h);
+    u->flags = (uint32_t)hostile_number(&h->rng);
+    u->ino = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
+    u->ino2 = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
+    u->handle = hostile_number(&h->rng);
+    u->offset = hostile_number(&h->rng);
+    u->offset2 = hostile_number(&h->rng);
+    u->length = hostile_number(&h->rng);
     /* Not what this machine's disk could give: the tests beside this one need it. */
     if (u->kind == SNIC_KVFS_FALLOCATE && u->length >> 20 != 0 && u->length >> 48 == 0)
         u->length <<= 28;
-    u->rdev = hostile_number(h);
-    u->mode = (uint32_t)hostile_number(h);
-    u->set_mask = (uint32_t)hostile_number(h);
-    u->umask = (uint32_t)hostile_number(h);
-    hostile_bytes(h, &u->u, sizeof(u->u));
+    u->rdev = hostile_number(&h->rng);
+    u->mode = (uint32_t)hostile_number(&h->rng);
+    u->set_mask = (uint32_t)hostile_number(&h->rng);
+    u->umask = (uint32_t)hostile_number(&h->rng);
+    hostile_bytes(&h->rng, &u->u, sizeof(u->u));
     u->name_size = (uint16_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 8) == 0 ? 9000 : 12);
     u->name2_size = (uint16_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 8) == 0 ? 9000 : 12);
-    u->group_count = (uint32_t)(snic_rng_below(&h->rng, 4) == 0 ? hostile_number(h) % 300 : 0);
+    u->group_count =
+        (uint32_t)(snic_rng_below(&h->rng, 4) == 0 ? hostile_number(&h->rng) % 300 : 0);
     u->data_size = (uint32_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 4) == 0 ? 40000 : 2);
-    u->room = (uint32_t)(snic_rng_below(&h->rng, 4) == 0   ? hostile_number(h)
+    u->room = (uint32_t)(snic_rng_below(&h->rng, 4) == 0   ? hostile_number(&h->rng)
                          : snic_rng_below(&h->rng, 2) == 0 ? snic_rng_below(&h->rng, 20000)
                                                            : 0);
     *payload = (uint32_t)u->name_size + u->name2_size + u->group_count * 4 + u->data_size;
     if (snic_rng_below(&h->rng, 20) == 0)
         *payload = (uint32_t)snic_rng_below(&h->rng, 1000);
     if (snic_rng_below(&h->rng, 50) == 0)
-        u->group_count = (uint32_t)hostile_number(h);
+        u->group_count = (uint32_t)hostile_number(&h->rng);
 }
 
 /* 0; -1 the other side takes no more, as it may after garbage. */
@@ -174,7 +144,7 @@ static int hostile_send(struct hostile *h)
         size = (uint32_t)snic_rng_below(&h->rng, sizeof(u));
     if (payload > sizeof(bytes))
         payload = sizeof(bytes);
-    hostile_bytes(h, bytes, payload < 64 ? payload : 64);
+    hostile_bytes(&h->rng, bytes, payload < 64 ? payload : 64);
     for (uint32_t i = 0; i < payload && i < 24; i++) /* names that others meet */
         bytes[i] = (unsigned char)('a' + bytes[i] % 3);
     struct snic_iov piece = {bytes, payload};
@@ -184,36 +154,6 @@ static int hostile_send(struct hostile *h)
         hostile_turn(h, 1000000);
     }
     return -1;
-}
-
-/* ---- Garbage ---- */
-
-/* What both sides see: memory of files without names. */
-static void hostile_maps(struct hostile *h)
-{
-    FILE *f = fopen("/proc/self/maps", "r");
-    char line[512];
-    while (f != NULL && h->map_count < HOSTILE_MAPS && fgets(line, sizeof(line), f) != NULL) {
-        char *end;
-        unsigned long from = strtoul(line, &end, 16);
-        unsigned long to = *end == '-' ? strtoul(end + 1, &end, 16) : 0;
-        if (strstr(line, "rw-s") == NULL || strstr(line, "memfd") == NULL || to <= from)
-            continue;
-        h->maps[h->map_count] = (unsigned char *)from;
-        h->sizes[h->map_count++] = to - from;
-    }
-    if (f != NULL)
-        fclose(f);
-}
-
-static void hostile_scribble(struct hostile *h)
-{
-    uint32_t m = (uint32_t)snic_rng_below(&h->rng, h->map_count);
-    size_t n = 1 + snic_rng_below(&h->rng, 64);
-    /* What counts is at the beginning, where pointers are, more than in the rings themselves. */
-    size_t within = snic_rng_below(&h->rng, 2) == 0 && h->sizes[m] > 16384 ? 16384 : h->sizes[m];
-    size_t at = snic_rng_below(&h->rng, within - n);
-    hostile_bytes(h, h->maps[m] + at, n);
 }
 
 /* ---- Sane ---- */
@@ -265,7 +205,7 @@ static int hostile_sane(struct hostile *h)
                           .length = 10000,
                           .data_size = 10000};
     unsigned char bytes[10000];
-    hostile_bytes(h, bytes, sizeof(bytes));
+    hostile_bytes(&h->rng, bytes, sizeof(bytes));
     struct km_up read = {.kind = SNIC_KVFS_READ,
                          .ino = ino,
                          .handle = h->down.handle,
@@ -299,8 +239,8 @@ int main(int argc, char **argv)
         return hostile_sane(&h);
     for (int i = 0; i < 100; i++)
         hostile_turn(&h, 1000000); /* both sides are up */
-    hostile_maps(&h);
-    if (garbage && h.map_count == 0) {
+    hostile_look(&h.maps);
+    if (garbage && h.maps.count == 0) {
         printf("nothing is shared\n");
         return 1;
     }
@@ -308,7 +248,7 @@ int main(int argc, char **argv)
         if (hostile_send(&h) != 0)
             break;
         if (garbage)
-            hostile_scribble(&h);
+            hostile_scribble(&h.maps, &h.rng);
         if (i % 16 == 0)
             hostile_turn(&h, 0);
     }

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# kvfs_hostile.sh PROGRAM: the file system's process behind the ring, and a host that is not to be
-# trusted: messages of nonsense, garbage in the memory that both share, deaths in between. The
-# process lives, does not grow, and serves the next host; the file system stays in order.
+# kvfs_hostile.sh PROGRAM: the file system's process behind a link, and a host that is not to be
+# trusted (PROGRAM, which speaks that link): messages of nonsense, garbage in the memory that both
+# share, deaths in between. The process lives, does not grow, and serves the next host; the file
+# system stays in order.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
@@ -16,8 +17,9 @@ say "seed $seed"
 spec=lmdb:$work/store
 mkdir "$work/store"
 "$KVFS_TOOL" mkfs --store "$spec" >"$work/log" 2>&1 || fail "mkfs: $(cat "$work/log")"
+# shellcheck disable=SC2086
 timeout -s KILL 3000 "$KVFS_MOUNT" --store "$spec" --role dpu --socket "$work/ring" \
-    >"$work/log" 2>&1 &
+    ${KVFS_OPTIONS:-} >"$work/log" 2>&1 &
 guard=$!
 pids=$guard
 i=0

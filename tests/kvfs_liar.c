@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * kvfs_liar SOCKET
+ * kvfs_liar SOCKET ring|nvmefs
  *
- * The file system's end of kvfs_mount's ring, without a file system, and not to be trusted: what
+ * The file system's end of a link of kvfs_mount, without a file system, and not to be trusted: what
  * is asked of a name in the root is answered with that name's lie. Every name is there. It ends
  * when it is killed.
  */
@@ -193,19 +193,76 @@ static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_ch
     return 1;
 }
 
+/* ---- By nvme-fs ---- */
+
+static const uint8_t liar_kinds[SNIC_NVMEFS_OPS] = {
+    [SNIC_NVMEFS_LOOKUP] = SNIC_KVFS_LOOKUP,     [SNIC_NVMEFS_OPEN] = SNIC_KVFS_OPEN,
+    [SNIC_NVMEFS_OPENDIR] = SNIC_KVFS_OPENDIR,   [SNIC_NVMEFS_READDIR] = SNIC_KVFS_READDIR,
+    [SNIC_NVMEFS_WRITE] = SNIC_KVFS_WRITE,       [SNIC_NVMEFS_GETLK] = SNIC_KVFS_GETLK,
+    [SNIC_NVMEFS_GETXATTR] = SNIC_KVFS_GETXATTR,
+};
+
+static void liar_request(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic_nvmefs_cmd *c)
+{
+    static unsigned char page[LIAR_PAGE];
+    struct snic_nvmefs_req *r = &c->req;
+    struct km_up u = {.kind = liar_kinds[r->op],
+                      .ino = r->ino,
+                      .offset = r->offset,
+                      .length = c->data_size,
+                      .name_size = (uint16_t)r->name_size};
+    struct km_down d = {0};
+    uint32_t n = liar_answer(&u, (const unsigned char *)r->name, &d, page);
+    (void)ctx;
+    if (n > 0 && (c->iov_count == 0 || c->iov[0].size < n))
+        exit(2);
+    if (n > 0)
+        memcpy(c->iov[0].base, page, n);
+    r->handle = d.handle;
+    if (u.kind == SNIC_KVFS_GETLK) {
+        r->lock.type = d.u.lock.type;
+        r->lock.start = d.u.lock.start;
+        r->lock.end = d.u.lock.end;
+    } else {
+        r->attr.ino = d.u.attr.ino;
+        r->attr.mode = d.u.attr.mode;
+        r->attr.nlink = d.u.attr.nlink;
+    }
+    snic_nvmefslink_finish(dpu, c, SNIC_NVMEFS_STATUS_OK, d.result);
+}
+
+static void liar_attached_nvmefs(void *ctx, struct snic_dma *dma, uint32_t pid)
+{
+    struct snic_nvmefslink_dpu_opts o = {.opts_size = sizeof(o),
+                                         .engine = {.opts_size = sizeof(o.engine),
+                                                    .queues_max = KM_NVMEFS_QUEUES,
+                                                    .depth_max = KM_NVMEFS_LOCKS},
+                                         .request = liar_request};
+    struct snic_nvmefslink_dpu *dpu;
+    size_t size = snic_nvmefslink_dpu_memsize(&o);
+    void *memory;
+    (void)ctx;
+    (void)pid;
+    if (posix_memalign(&memory, SNIC_NVMEFS_ALIGN, size) != 0 ||
+        snic_nvmefslink_dpu_init(&dpu, memory, size, dma, &o) != 0)
+        exit(2);
+}
+
 int main(int argc, char **argv)
 {
     struct snic_loop_uring_opts lo = {.opts_size = sizeof(lo)};
     struct snic_dma_shm_opts o = {.opts_size = sizeof(o)};
     struct snic_dma_listener *listener;
     struct snic_loop *loop;
-    if (argc != 2) {
-        fprintf(stderr, "kvfs_liar SOCKET\n");
+    if (argc != 3) {
+        fprintf(stderr, "kvfs_liar SOCKET ring|nvmefs\n");
         return 2;
     }
     o.path = argv[1];
     if (snic_loop_uring_open(&loop, &lo) != 0 ||
-        snic_dma_shm_listen(&listener, loop, &o, liar_attached, NULL) != 0) {
+        snic_dma_shm_listen(&listener, loop, &o,
+                            strcmp(argv[2], "nvmefs") == 0 ? liar_attached_nvmefs : liar_attached,
+                            NULL) != 0) {
         fprintf(stderr, "kvfs_liar: no io_uring, or no socket\n");
         return 2;
     }

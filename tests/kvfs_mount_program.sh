@@ -80,6 +80,8 @@ if unshare -m --propagation private true 2>/dev/null; then # were it mounted, no
 fi
 refused 2 "exclusive" "$KVFS_MOUNT" --store mem --writeback "$mnt"
 refused 2 "two-process" "$KVFS_MOUNT" --store mem --two-process --threads 2 "$mnt"
+refused 2 "two-process" "$KVFS_MOUNT" --store mem --link nvmefs "$mnt"
+refused 2 "neither ring nor" "$KVFS_MOUNT" --store mem --two-process --link wire "$mnt"
 refused 2 "ADDRESS:PORT" "$KVFS_MOUNT" --store mem --metrics nowhere "$mnt"
 refused 2 "neither" "$KVFS_MOUNT" --store mem --role nobody "$mnt"
 refused 2 "socket" "$KVFS_MOUNT" --store mem --role dpu
@@ -207,7 +209,8 @@ timeout 60 sh -c 'x=$("$1" --store mem "$2" 2>/dev/null)' - "$KVFS_MOUNT" "$mnt"
     fail "its output stays open"
 fusermount3 -u "$mnt"
 gone "$mnt"
-for how in --exclusive --two-process; do
+for how in --exclusive --two-process "--two-process --link nvmefs"; do
+    # shellcheck disable=SC2086
     timeout 60 "$KVFS_MOUNT" --store "$spec" $how --stats 1 "$mnt" >"$work/figures" 2>>"$work/log"
     until grep -q 'requests=[1-9].* sessions=1' "$work/figures"; do
         ls "$mnt" >/dev/null && sleep 0.1
@@ -246,19 +249,6 @@ ls "$mnt" >/dev/null || fail "the other mount does not answer"
 fusermount3 -u "$mnt" || fail "cannot unmount"
 gone "$mnt"
 ended
-
-say "two processes; the file system's dies"
-mount_at "$mnt" --two-process
-n=0
-while [ $n -lt 60 ]; do
-    { echo $n >"$mnt/k$n" && sync "$mnt/k$n"; } 2>/dev/null && echo $n >>"$work/acknowledged"
-    [ $((n % 20)) != 10 ] || kill -9 "$(serving 'role dpu')"
-    n=$((n + 1))
-done
-while read -r n; do
-    [ "$(cat "$mnt/k$n")" = "$n" ] || fail "file k$n was synced and is not there"
-done <"$work/acknowledged"
-[ "$(wc -l <"$work/acknowledged")" -ge 50 ] || fail "most writes failed"
 
 # An fsync() that was under way when it died, or comes later, does not say that all is well.
 cat >"$work/under_way.py" <<'END'
@@ -299,10 +289,25 @@ assert asked == [errno.EIO] * 3, asked
 for fd in folder, written, later:
     os.fsync(fd)
 END
-python3 "$work/under_way.py" "$mnt" "$(serving 'role dpu')" ||
-    fail "a change that may be lost is synced"
-fusermount3 -u "$mnt" || fail "cannot unmount"
-gone "$mnt"
-ended
-refused 0 "" "$KVFS_TOOL" fsck --store "$spec"
+for link in ring nvmefs; do
+    say "two processes, $link between them; the file system's dies"
+    : >"$work/acknowledged"
+    mount_at "$mnt" --two-process --link $link
+    n=0
+    while [ $n -lt 60 ]; do
+        { echo $n >"$mnt/k$n" && sync "$mnt/k$n"; } 2>/dev/null && echo $n >>"$work/acknowledged"
+        [ $((n % 20)) != 10 ] || kill -9 "$(serving 'role dpu')"
+        n=$((n + 1))
+    done
+    while read -r n; do
+        [ "$(cat "$mnt/k$n")" = "$n" ] || fail "file k$n was synced and is not there"
+    done <"$work/acknowledged"
+    [ "$(wc -l <"$work/acknowledged")" -ge 50 ] || fail "most writes failed"
+    python3 "$work/under_way.py" "$mnt" "$(serving 'role dpu')" ||
+        fail "a change that may be lost is synced"
+    fusermount3 -u "$mnt" || fail "cannot unmount"
+    gone "$mnt"
+    ended
+    refused 0 "" "$KVFS_TOOL" fsck --store "$spec"
+done
 say "all well"

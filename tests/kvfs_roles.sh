@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# kvfs_roles.sh LIAR: kvfs_mount as two processes. The host believes nothing that the file system's
-# process (LIAR's part) may say wrongly; what a death of that process may have lost is told; and
-# nothing of the two is left, nor holds the caller's folder.
+# kvfs_roles.sh LIAR LINK: kvfs_mount as two processes, joined by that link. The host believes
+# nothing that the file system's process (LIAR's part) may say wrongly; what a death of that process
+# may have lost is told; and nothing of the two is left, nor holds the caller's folder.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
 [ "$(id -u)" = 0 ] && [ -w /dev/fuse ] || skip "mounting wants root and /dev/fuse"
-liar=$1
+liar=$1 link=$2
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvfs_roles.XXXXXX")
 kvfs_guard
 mnt=$work/mnt
@@ -49,12 +49,13 @@ folder() {
 two() { # DIR OPTION...: mount, from DIR
     at=$1
     shift
-    (cd "$at" && timeout 60 "$KVFS_MOUNT" --two-process "$@" "$mnt" 2>>"$work/log") ||
+    (cd "$at" && timeout 60 "$KVFS_MOUNT" --two-process --link "$link" "$@" "$mnt" \
+        2>>"$work/log") ||
         fail "cannot mount: $(tail -n 5 "$work/log")"
 }
 
 say "answers that cannot be: EIO, and the mount goes on"
-timeout -s KILL 600 "$liar" "$work/ring" 2>"$work/liar" &
+timeout -s KILL 600 "$liar" "$work/ring" "$link" 2>"$work/liar" &
 guard=$!
 pids=$guard
 i=0
@@ -63,8 +64,8 @@ until [ -S "$work/ring" ]; do
     [ $((i += 1)) -le 600 ] || fail "no socket"
     sleep 0.05
 done
-timeout -s KILL 600 "$KVFS_MOUNT" -f --role host --socket "$work/ring" --store mem "$mnt" \
-    2>>"$work/log" &
+timeout -s KILL 600 "$KVFS_MOUNT" -f --role host --link "$link" --socket "$work/ring" \
+    --store mem "$mnt" 2>>"$work/log" &
 pids="$pids $!"
 i=0
 until kvfs_mounted; do
@@ -169,8 +170,8 @@ at=$(folder)
 kill -QUIT "-$(of_ours supervisor)"
 ended SIGQUIT
 [ ! -e "$at" ] || fail "after SIGQUIT $at is left: $(ls "$at")"
-timeout -s KILL 600 "$KVFS_MOUNT" --role dpu --socket "$work/own" --store "$spec" \
-    2>>"$work/log" &
+timeout -s KILL 600 "$KVFS_MOUNT" --role dpu --link "$link" --socket "$work/own" \
+    --store "$spec" 2>>"$work/log" &
 guard=$!
 i=0
 until [ -S "$work/own" ]; do

@@ -32,10 +32,11 @@ endfunction()
 if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE AND
    NOT SNIC_NO_ASSERT)
   set(_scope everyday)
-  set(_exerciser each3_exerciser)
+  set(_exerciser each4_exerciser)
+  set(_posix_two each2_posix_two)
   set(_rados each2_kvfs_rados)
   if(_sanitized)
-    foreach(v _scope _exerciser _rados)
+    foreach(v _scope _exerciser _posix_two _rados)
       set(${v} nightly)
     endforeach()
   endif()
@@ -62,8 +63,16 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   endforeach()
   # Other ways to mount: two processes; the kernel's writeback cache, which hides dirty bytes from
   # SEEK_DATA and sizes from EFBIG (Linux's, on any FUSE file system).
-  kvfs_mount_test(kvfs_posix_two lmdb ${_scope} --two-process kvfs_suite.sh
+  # What two processes share is tested over both links by turns; what is a link's own, over each.
+  kvfs_mount_test(kvfs_posix_two lmdb ${_posix_two} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_posix> MNT)
+  set(_nvmefs "--two-process --link nvmefs")
+  kvfs_mount_test(kvfs_posix_nvmefs lmdb ${_posix_two} "${_nvmefs}" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_posix> MNT)
+  kvfs_mount_test(kvfs_exerciser_nvmefs lmdb ${_exerciser} "${_nvmefs}" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_stress_nvmefs lmdb ${_scope} "${_nvmefs}" kvfs_suite.sh
+    $<TARGET_FILE:kvfs_stress> --processes 6 NIGHTLY --steps 30000 END MNT)
   kvfs_mount_test(kvfs_exerciser_two lmdb ${_exerciser} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_exerciser} --exclusive kvfs_suite.sh
@@ -71,20 +80,27 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
   kvfs_mount_test(kvfs_large lmdb ${_scope} "" kvfs_large.sh)
   kvfs_mount_test(kvfs_large_two lmdb nightly --two-process kvfs_large.sh)
+  kvfs_mount_test(kvfs_large_nvmefs lmdb nightly "${_nvmefs}" kvfs_large.sh)
   kvfs_mount_test(kvfs_big_folder lmdb ${_scope} "" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_two lmdb nightly --two-process kvfs_big_folder.sh)
+  kvfs_mount_test(kvfs_big_folder_nvmefs lmdb nightly "${_nvmefs}" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_rados rados nightly "" kvfs_big_folder.sh)
   snic_test(kvfs_carriers kvfs)
   target_include_directories(test_kvfs_carriers SYSTEM PRIVATE ${SNIC_FUSE3_INCLUDE_DIRS})
-  foreach(p hostile liar)
+  foreach(p hostile hostile_nvmefs liar)
     add_executable(kvfs_${p} kvfs_${p}.c)
     set_target_properties(kvfs_${p} PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
     target_link_libraries(kvfs_${p} PRIVATE snicstore_uring snicstore snicstore_flags
       Threads::Threads)
   endforeach()
   kvfs_mount_test(kvfs_hostile lmdb ${_scope} "" kvfs_hostile.sh $<TARGET_FILE:kvfs_hostile>)
-  kvfs_mount_test(kvfs_roles lmdb ${_scope} "" kvfs_roles.sh $<TARGET_FILE:kvfs_liar>)
+  kvfs_mount_test(kvfs_hostile_nvmefs lmdb ${_scope} "--link nvmefs" kvfs_hostile.sh
+    $<TARGET_FILE:kvfs_hostile_nvmefs>)
+  kvfs_mount_test(kvfs_roles lmdb ${_scope} "" kvfs_roles.sh $<TARGET_FILE:kvfs_liar> ring)
+  kvfs_mount_test(kvfs_roles_nvmefs lmdb ${_scope} "" kvfs_roles.sh
+    $<TARGET_FILE:kvfs_liar> nvmefs)
   kvfs_mount_test(kvfs_deaths lmdb ${_scope} "" kvfs_deaths.sh)
+  kvfs_mount_test(kvfs_deaths_nvmefs lmdb ${_scope} "--link nvmefs" kvfs_deaths.sh)
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)

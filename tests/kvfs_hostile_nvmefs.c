@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * kvfs_hostile_nvmefs SOCKET nonsense|garbage|sane N SEED
+ *
+ * As kvfs_hostile, by nvme-fs:
+ *
+ *   nonsense  N commands whose contents are random: operations, sizes, handles, names; some are
+ *             aborted, some changed where they lie while the other side may be reading them; a
+ * queue that breaks by this, or loses commands, is made anew garbage   the same while random bytes
+ * are written all over the queue's memory sane      as the mount does: a file is made, written,
+ * read and removed
+ *
+ * Exit code: 0; 1 a sane request got a wrong answer; 2 no file system's process was there.
+ */
+#include "kvfs_hostile.h"
+
+#include "../examples/kvfs_mount/wire.h"
+
+enum { HOSTILE_REQS = 64, HOSTILE_DATA = 65536, HOSTILE_DEPTH = 128 };
+#define HOSTILE_WAIT_NS 60000000000ULL
+
+struct hostile_req {
+    struct snic_nvmefs_req r; /* first */
+    int out;
+    uint32_t groups[300];
+    unsigned char data[HOSTILE_DATA];
+};
+
+struct hostile {
+    struct snic_loop *loop;
+    struct snic_nvmefslink_host *host;
+    struct snic_nvmefslink_queue *queue;
+    struct snic_rng rng;
+    int closed; /* for good */
+    int broken; /* the queue */
+    struct hostile_maps maps;
+    struct hostile_req reqs[HOSTILE_REQS];
+};
+
+static void hostile_done(void *ctx, struct snic_nvmefslink_queue *q, struct snic_nvmefs_req *r)
+{
+    (void)ctx;
+    (void)q;
+    SNIC_CONTAINER(r, struct hostile_req, r)->out = 0;
+}
+
+static void hostile_closed(void *ctx, struct snic_nvmefslink_queue *q, int reason)
+{
+    struct hostile *h = ctx;
+    snic_nvmefslink_close(q);
+    h->queue = NULL;
+    h->broken = 1;
+    h->closed = reason == SNIC_EPEERDEAD;
+}
+
+static int hostile_queue(struct hostile *h)
+{
+    struct snic_nvmefslink_queue_opts q = {
+        .opts_size = sizeof(q), .depth = HOSTILE_DEPTH, .data_bytes = HOSTILE_DATA};
+    struct snic_nvmefslink_events e = {.done = hostile_done, .closed = hostile_closed, .ctx = h};
+    h->broken = 0;
+    return snic_nvmefslink_open(&h->queue, h->host, &q, &e);
+}
+
+/* Another host may be there still: its end takes the other side a moment. */
+static int hostile_open(struct hostile *h, const char *path)
+{
+    static const struct snic_dma_events none;
+    struct snic_nvmefslink_host_opts o = {.opts_size = sizeof(o)};
+    struct snic_dma_shm_opts so = {.opts_size = sizeof(so), .timeout_ms = 30000, .path = path};
+    struct snic_dma *dma;
+    size_t size = snic_nvmefslink_host_memsize(&o);
+    static void *memory; /* the process' end frees it */
+    if (posix_memalign(&memory, SNIC_CACHELINE, size) != 0 ||
+        snic_dma_shm_connect(&dma, h->loop, &so, &none) != 0)
+        return -1;
+    return snic_nvmefslink_host_init(&h->host, memory, size, dma, &o) == 0 && hostile_queue(h) == 0
+               ? 0
+               : -1;
+}
+
+static void hostile_turn(struct hostile *h, uint64_t ns)
+{
+    if (snic_loop_once(h->loop, ns) < 0)
+        exit(2);
+}
+
+/* ---- Nonsense ---- */
+
+static void hostile_names(struct hostile *h, struct snic_nvmefs_req *r)
+{
+    static const char names[] = "abcaabbccaabcb";
+    r->name = names + snic_rng_below(&h->rng, 8);
+    r->name2 = names + snic_rng_below(&h->rng, 8);
+    r->name_size = (uint32_t)snic_rng_below(&h->rng, 4);
+    r->name2_size = (uint32_t)snic_rng_below(&h->rng, 4);
+    if (r->op != SNIC_NVMEFS_RENAME && r->op != SNIC_NVMEFS_LINK)
+        r->name2_size = 0;
+}
+
+static void hostile_fill(struct hostile *h, struct hostile_req *q)
+{
+    struct snic_rng *rng = &h->rng;
+    struct snic_nvmefs_req *r = &q->r;
+    memset(r, 0, sizeof(*r));
+    r->op = (uint8_t)(1 + snic_rng_below(rng, SNIC_NVMEFS_OPS - 1));
+    r->flags = snic_rng_below(rng, 2) ? SNIC_NVMEFS_CHECKED : (uint32_t)hostile_number(rng);
+    if (r->op >= SNIC_NVMEFS_SETLK && r->op <= SNIC_NVMEFS_FLOCK && snic_rng_below(rng, 2))
+        r->flags |= SNIC_NVMEFS_LOCK_WAIT;
+    r->distributed = snic_rng_below(rng, 30) == 0;
+    hostile_names(h, r);
+    r->ino = snic_rng_below(rng, 3) == 0 ? hostile_number(rng) : 1;
+    r->ino2 = snic_rng_below(rng, 3) == 0 ? hostile_number(rng) : 1;
+    r->handle = hostile_number(rng);
+    r->offset = hostile_number(rng);
+    r->offset2 = hostile_number(rng);
+    r->length = hostile_number(rng);
+    /* Not what this machine's disk could give: the tests beside this one need it. */
+    if (r->op == SNIC_NVMEFS_FALLOCATE && r->length >> 20 != 0 && r->length >> 48 == 0)
+        r->length <<= 28;
+    r->rdev = hostile_number(rng);
+    r->mode = (uint32_t)hostile_number(rng);
+    r->set_mask = (uint32_t)hostile_number(rng);
+    r->umask = (uint32_t)hostile_number(rng);
+    hostile_bytes(rng, &r->lock, sizeof(r->lock));
+    hostile_bytes(rng, &r->attr, sizeof(r->attr));
+    if (snic_rng_below(rng, 4) == 0) {
+        r->groups = q->groups;
+        r->group_count = (uint32_t)snic_rng_below(rng, SNIC_COUNTOF(q->groups));
+    }
+    if (snic_nvmefs_op_data(r->op) > 0) {
+        r->copy = q->data;
+        r->copy_size = (uint32_t)snic_rng_below(rng, snic_rng_below(rng, 4) ? 100 : HOSTILE_DATA);
+        if (r->op == SNIC_NVMEFS_WRITE)
+            r->offset &= 0xffffff;
+    }
+}
+
+/* The queue's memory; what its engine keeps for itself has the same kind of file, and is small. */
+static void hostile_memory(struct hostile *h)
+{
+    memset(&h->maps, 0, sizeof(h->maps));
+    hostile_look(&h->maps);
+    for (uint32_t i = 0; i < h->maps.count;) {
+        if (h->maps.sizes[i] >= (size_t)HOSTILE_DEPTH * HOSTILE_DATA) {
+            i++;
+            continue;
+        }
+        h->maps.count--;
+        h->maps.at[i] = h->maps.at[h->maps.count];
+        h->maps.sizes[i] = h->maps.sizes[h->maps.count];
+    }
+}
+
+/* Entries, headers and lists change; completions do not, or our own end would break at once. */
+static void hostile_change(struct hostile *h)
+{
+    size_t entries = (HOSTILE_DEPTH + 1) * SNIC_NVMEFS_SQE_BYTES;
+    size_t pages = SNIC_NVMEFS_PAGE + (size_t)snic_align_up(entries, SNIC_NVMEFS_PAGE) +
+                   SNIC_NVMEFS_PAGE; /* nvmefs.h has the memory of a queue */
+    size_t at = SNIC_NVMEFS_PAGE + snic_rng_below(&h->rng, entries - 8);
+    if (snic_rng_below(&h->rng, 2) == 0)
+        at = pages + snic_rng_below(&h->rng, HOSTILE_DEPTH * SNIC_NVMEFS_PAGE - 8);
+    hostile_bytes(&h->rng, h->maps.at[0] + at, 1 + snic_rng_below(&h->rng, 8));
+}
+
+/* Until the request is home. A lock may wait for one of ours, a changed command may be lost. */
+static void hostile_home(struct hostile *h, struct hostile_req *q)
+{
+    for (int i = 0; i < 3000 && q->out && h->queue != NULL; i++) {
+        if (i == 5)
+            (void)snic_nvmefslink_abort(h->queue, &q->r);
+        if (i == 50 || i == 1000)
+            (void)snic_nvmefslink_reset(h->queue);
+        hostile_turn(h, 1000000);
+    }
+}
+
+/* 0; -1 no more */
+static int hostile_send(struct hostile *h, int garbage)
+{
+    struct hostile_req *q = &h->reqs[snic_rng_below(&h->rng, HOSTILE_REQS)];
+    if (h->queue != NULL)
+        hostile_home(h, q);
+    if (h->broken && !h->closed && hostile_queue(h) == 0)
+        hostile_memory(h);
+    if (q->out || h->queue == NULL)
+        return -1;
+    hostile_fill(h, q);
+    q->out = snic_nvmefslink_submit(h->queue, &q->r) == 0;
+    if (h->maps.count > 0 && garbage)
+        hostile_scribble(&h->maps, &h->rng);
+    else if (h->maps.count > 0 && snic_rng_below(&h->rng, 20) == 0)
+        hostile_change(h);
+    if (q->out && snic_rng_below(&h->rng, 16) == 0)
+        (void)snic_nvmefslink_abort(h->queue, &q->r);
+    if (snic_rng_below(&h->rng, 500) == 0)
+        (void)snic_nvmefslink_reset(h->queue);
+    return 0;
+}
+
+/* ---- Sane ---- */
+
+static int64_t hostile_ask(struct hostile *h, struct snic_nvmefs_req *r)
+{
+    uint64_t until = snic_loop_clock(h->loop) + HOSTILE_WAIT_NS;
+    struct hostile_req *q = &h->reqs[0];
+    q->r = *r;
+    q->r.flags |= SNIC_NVMEFS_CHECKED;
+    q->out = snic_nvmefslink_submit(h->queue, &q->r) == 0;
+    while (q->out && !h->closed && snic_loop_clock(h->loop) < until)
+        hostile_turn(h, 10000000);
+    if (!q->out && q->r.status != SNIC_NVMEFS_STATUS_DELETED)
+        return q->r.result;
+    printf("%s: %s\n", snic_nvmefs_op_name(r->op), h->closed ? "the queue is over" : "no answer");
+    exit(h->closed ? 2 : 1);
+}
+
+/* What it was asked for; else the program ends, and says what came instead. */
+static void hostile_get(struct hostile *h, struct snic_nvmefs_req *r, int64_t result)
+{
+    int64_t got = hostile_ask(h, r);
+    if (got == result)
+        return;
+    printf("%s: %lld instead of %lld, status 0x%x\n", snic_nvmefs_op_name(r->op), (long long)got,
+           (long long)result, h->reqs[0].r.status);
+    exit(1);
+}
+
+static int hostile_sane(struct hostile *h)
+{
+    static unsigned char bytes[10000];
+    static unsigned char back[10000];
+    struct snic_nvmefs_req make = {.op = SNIC_NVMEFS_CREATE,
+                                   .flags = SNIC_NVMEFS_OPEN_READ | SNIC_NVMEFS_OPEN_WRITE,
+                                   .ino = 1,
+                                   .mode = 0100644,
+                                   .name = "sane",
+                                   .name_size = 4};
+    hostile_get(h, &make, 0);
+    struct snic_nvmefs_req io = {.op = SNIC_NVMEFS_WRITE,
+                                 .ino = h->reqs[0].r.attr.ino,
+                                 .handle = h->reqs[0].r.handle,
+                                 .copy = bytes,
+                                 .copy_size = sizeof(bytes)};
+    hostile_bytes(&h->rng, bytes, sizeof(bytes));
+    hostile_get(h, &io, sizeof(bytes));
+    io.op = SNIC_NVMEFS_READ;
+    io.copy = back;
+    hostile_get(h, &io, sizeof(bytes));
+    if (memcmp(back, bytes, sizeof(bytes)) != 0) {
+        printf("other bytes are read than were written\n");
+        return 1;
+    }
+    struct snic_nvmefs_req gone = {
+        .op = SNIC_NVMEFS_UNLINK, .ino = 1, .name = "sane", .name_size = 4};
+    hostile_get(h, &gone, 0);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct hostile h;
+    struct snic_loop_uring_opts lo = {.opts_size = sizeof(lo)};
+    if (argc != 5) {
+        fprintf(stderr, "kvfs_hostile_nvmefs SOCKET nonsense|garbage|sane N SEED\n");
+        return 2;
+    }
+    unsigned long n = strtoul(argv[3], NULL, 0);
+    int garbage = strcmp(argv[2], "garbage") == 0;
+    snic_rng_init(&h.rng, strtoull(argv[4], NULL, 0));
+    if (snic_loop_uring_open(&h.loop, &lo) != 0 || hostile_open(&h, argv[1]) != 0)
+        return 2;
+    if (strcmp(argv[2], "sane") == 0)
+        return hostile_sane(&h);
+    for (int i = 0; i < 100; i++)
+        hostile_turn(&h, 1000000); /* both sides are up */
+    hostile_memory(&h);
+    if (h.maps.count == 0) {
+        printf("nothing is shared\n");
+        return 1;
+    }
+    for (unsigned long i = 0; i < n && !h.closed; i++) {
+        if (hostile_send(&h, garbage) != 0) {
+            printf("after %lu commands the other side takes no more\n", i);
+            return garbage || h.closed ? 0 : 1;
+        }
+        if (i % 16 == 0)
+            hostile_turn(&h, 0);
+    }
+    for (int i = 0; i < 200 && !h.closed; i++)
+        hostile_turn(&h, 1000000);
+    _Exit(0); /* no goodbye */
+}
