@@ -234,7 +234,7 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          0, 0, NULL},
         {"link", EX_TEXT, &c->link, "ring|nvmefs",
          "between the two: messages in rings, the default, or commands of nvme-fs (DPC, section "
-         "3.2) through queue pairs; both roles have the same",
+         "3.2) through queue pairs, 255 at a time beside locks that wait; the same for both roles",
          0, 0, NULL},
         {"role", EX_TEXT, &c->role, "dpu|host", "play one role only", 0, 0, NULL},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
