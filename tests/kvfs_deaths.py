@@ -268,7 +268,8 @@ def load(host, deaths):
             try:
                 write(path, data)
             except OSError as e:  # told: it is done once more, elsewhere
-                if e.errno not in (errno.EIO, errno.ESTALE, errno.ENOENT):
+                # A file that was made and not synced may be no more, and its descriptor is none.
+                if e.errno not in (errno.EIO, errno.ESTALE, errno.ENOENT, errno.EBADF):
                     wrong.append((path, e))
                 continue
             synced[n] += 1
