@@ -19,6 +19,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -197,10 +198,14 @@ def waits(host, count):
     flock = ctypes.CDLL(None, use_errno=True).flock
     signal.signal(signal.SIGALRM, lambda _number, _frame: None)
     threading.stack_size(256 << 10)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    opened = set()
     ends = {}
 
     def wait(n):
-        fd = os.open(f"{mnt}/lock", os.O_RDWR)
+        fd = os.open(f"{mnt}/many", os.O_RDWR)
+        opened.add(n)
         rc = flock(fd, fcntl.LOCK_EX)
         ends[n] = 0 if rc == 0 else ctypes.get_errno()
         os.close(fd)  # and the lock goes on
@@ -208,40 +213,43 @@ def waits(host, count):
     def begun(threads):
         for t in threads:
             t.start()
-        until = time.monotonic() + 20
-        while time.monotonic() < until and waiting() < len(threads):
+        until = time.monotonic() + 60
+        while len(opened) < count or waiting() < count:
+            assert time.monotonic() < until, (len(opened), waiting())
             time.sleep(0.05)
 
-    def waiting():
+    def waiting():  # of those who have opened it, for the lock
         n = 0
         for task in os.listdir("/proc/self/task"):
             with open(f"/proc/self/task/{task}/wchan", encoding="ascii") as f:
                 n += f.read().startswith(("request_wait_answer", "fuse"))
         return n
 
-    fd = os.open(f"{mnt}/lock", os.O_CREAT | os.O_RDWR)
-    os.sync()
+    fd = os.open(f"{mnt}/many", os.O_CREAT | os.O_RDWR)
+    os.fsync(fd)  # it outlives the death, as os.sync() does not promise
     for death in False, True:
         ends.clear()
+        opened.clear()
         fcntl.flock(fd, fcntl.LOCK_EX)
         threads = [threading.Thread(target=wait, args=(n,)) for n in range(count)]
+        going = [t for n, t in enumerate(threads) if n % 6]
         begun(threads)
         put(f"{mnt}/beside", b"x" * 300000)  # others are served
         with open(f"{mnt}/beside", "rb") as f:
             assert len(f.read()) == 300000
         assert not ends, ends
-        for t in threads[::3]:
+        for t in going:
             signal.pthread_kill(t.ident, signal.SIGALRM)
-        for t in threads[::3]:
+        for t in going:
             t.join(60)
-        assert ends == {n: errno.EINTR for n in range(0, count, 3)}, ends
+        assert ends == {n: errno.EINTR for n in range(count) if n % 6}, ends
         if death:
             kill_dpu(host)  # the lock that was held is gone
         else:
             fcntl.flock(fd, fcntl.LOCK_UN)
         for t in threads:
             t.join(120)
-        want = {n: 0 if n % 3 else errno.EINTR for n in range(count)}
+        want = {n: errno.EINTR if n % 6 else 0 for n in range(count)}
         assert ends == want, [(n, ends.get(n)) for n in want if ends.get(n) != want[n]][:9]
 
 
