@@ -30,7 +30,7 @@
      {.node = {.nodes = 2, .keys = 1}, .writes = 2, .crashes = 1, .rejoins = 1, .locks = 1},
      0x3u,
      5000,
-     {428179, 452001, 0, 0, 0, 0, 0, 0, 0, 0}},
+     {428179, 451179, 0, 0, 0, 0, 0, 0, 0, 0}},
     {"2 nodes, 2 writes, message doubled",
      {.node = {.nodes = 2, .keys = 1}, .writes = 2, .doubles = 1},
      0xffu,
