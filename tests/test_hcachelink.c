@@ -41,10 +41,401 @@ static void test_hcachelink_page_written_is_in_the_store(void **state)
     assert_int_equal(g.gone, 1);
 }
 
+/* ---- Sizes ---- */
+
+/* A file is as long as what was written to it, however long its pages are. */
+static void test_hcachelink_flush_keeps_the_size(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    fill(page, sizeof(page), 2);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 10, 90, page), 90);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 100);
+    assert_memory_equal(file + 10, page, 90);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(file[i], 0);
+    /* over the end of a page, behind a hole */
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 3 * RIG_PAGE - 5, 12, page), 12);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, 4 * RIG_PAGE, out), 4 * RIG_PAGE);
+    assert_memory_equal(out + 10, page, 90);
+    assert_memory_equal(out + 3 * RIG_PAGE - 5, page, 12);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 3 * RIG_PAGE + 7);
+    assert_memory_equal(file, out, 3 * RIG_PAGE + 7);
+    /* prefetched at the end of the file, then written in the middle */
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
+    rig_settle(&g, 5000000);
+    assert_true(snic_hcachelink_dpu_counters(g.dpu)->fetches > 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 3 * RIG_PAGE, 3, page), 3);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 3 * RIG_PAGE + 7);
+    rig_close(&g);
+}
+
+static void test_hcachelink_truncate_cuts_cache_and_store(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    fill(page, sizeof(page), 3);
+    for (int synced = 0; synced < 2; synced++) {
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 4 * RIG_PAGE, page),
+                         4 * RIG_PAGE);
+        if (synced)
+            assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, ino, 0, RIG_PAGE + 100, NULL), 0);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, 4 * RIG_PAGE, out), 4 * RIG_PAGE);
+        assert_memory_equal(out, page, RIG_PAGE + 100);
+        for (int i = RIG_PAGE + 100; i < 4 * RIG_PAGE; i++)
+            assert_int_equal(out[i], 0);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+        assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), RIG_PAGE + 100);
+        assert_memory_equal(file, page, RIG_PAGE + 100);
+    }
+    /* a cut page that is not cached, and growth */
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, ino, 0, 50, NULL), 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, ino, 0, 2 * RIG_PAGE, NULL), 0);
+    assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 2 * RIG_PAGE);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
+    assert_memory_equal(out, page, 50);
+    for (int i = 50; i < RIG_PAGE; i++)
+        assert_int_equal(out[i], 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, ino + 77, 0, 0, NULL), SNIC_ENOENT);
+    rig_close(&g);
+}
+
+/* ---- What it costs ---- */
+
+static uint64_t rig_looks(const struct rig *g)
+{
+    return snic_hcache_control_counters(snic_hcachelink_dpu_engine(g->dpu))->looks;
+}
+
+static void test_hcachelink_dma_operations_are_counted(void **state)
+{
+    struct rig g;
+    uint64_t ino, before, looks, messages;
+    (void)state;
+    rig_defaults(&g);
+    g.ho.cache.pages = 1024;
+    g.po.control.prefetch_max = SNIC_HCACHE_NO_PREFETCH;
+    g.po.control.look_ns = 20000000;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    fill(page, sizeof(page), 4);
+    rig_settle(&g, 30000000);
+    messages = g.d[0]->stats.messages_sent;
+    before = rig_dmas(&g);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, RIG_PAGE, page), RIG_PAGE);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
+    assert_int_equal(rig_dmas(&g), before); /* hits: nothing */
+    assert_int_equal(g.d[0]->stats.messages_sent, messages);
+    looks = rig_looks(&g);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    print_message("a page of 8 KiB written and flushed: %u DMA operations, %u looks\n",
+                  (unsigned)(rig_dmas(&g) - before), (unsigned)(rig_looks(&g) - looks));
+    /* two looks and the bits taken back, visits before and after, CAS and page, CAS, CAS */
+    assert_true(rig_dmas(&g) - before <= 12);
+    rig_settle(&g, 60000000);
+    before = rig_dmas(&g);
+    looks = rig_looks(&g);
+    for (int i = 0; i < 256; i++)
+        assert_int_equal(
+            rig_op(&g, SNIC_HCACHELINK_WRITE, ino, (uint64_t)i * RIG_PAGE, RIG_PAGE, page),
+            RIG_PAGE);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    print_message("256 pages: %.2f DMA operations a page, %u looks\n",
+                  (double)(rig_dmas(&g) - before) / 256, (unsigned)(rig_looks(&g) - looks));
+    rig_settle(&g, 60000000);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
+    rig_settle(&g, 60000000);
+    before = g.d[1]->stats.writes;
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
+    assert_int_equal(g.d[1]->stats.writes - before, 1);
+    rig_close(&g);
+}
+
+/* ---- Room ---- */
+
+/* Four times as much as the region holds: written, read in sequence, prefetched. */
+static void test_hcachelink_more_than_the_region(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    g.ho.cache.pages = 256;
+    g.po.control.reserve = 4;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    for (uint64_t i = 0; i < 1024; i++) {
+        fill(page, RIG_PAGE, i);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, i * RIG_PAGE, RIG_PAGE, page),
+                         RIG_PAGE);
+    }
+    for (uint64_t i = 0; i < 1024; i++) {
+        fill(page, RIG_PAGE, i);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, i * RIG_PAGE, RIG_PAGE, out),
+                         RIG_PAGE);
+        assert_memory_equal(out, page, RIG_PAGE);
+    }
+    print_message("%u waits, %u fills, %u prefetched\n",
+                  (unsigned)snic_hcachelink_host_counters(g.host)->waits,
+                  (unsigned)snic_hcachelink_host_counters(g.host)->fills,
+                  (unsigned)snic_hcachelink_dpu_counters(g.dpu)->fetches);
+    assert_true(snic_hcachelink_host_counters(g.host)->fills < 256);
+    rig_close(&g);
+}
+
+/* ---- The end, and deaths ---- */
+
+static void test_hcachelink_end_flushes_and_may_begin_again(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    g.po.control.flush_ns = 3000000;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    fill(page, sizeof(page), 5);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 3 * RIG_PAGE, page), 3 * RIG_PAGE);
+    snic_hcachelink_host_end(g.host);
+    for (int i = 0; i < 1000000 && g.closed == 0; i++)
+        (void)rig_step(&g);
+    assert_int_equal(g.closed, 1);
+    assert_int_equal(g.reason, 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), SNIC_EPIPE);
+    assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 3 * RIG_PAGE);
+    assert_memory_equal(file, page, 3 * RIG_PAGE);
+    assert_int_equal(snic_hcachelink_host_attach(g.host, g.d[0]), 0);
+    assert_int_equal(snic_hcachelink_host_attach(g.host, g.d[0]), SNIC_EBUSY);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 1, RIG_PAGE, out), RIG_PAGE);
+    assert_memory_equal(out, page + 1, RIG_PAGE);
+    g.closed = 0;
+    rig_close(&g);
+}
+
+static void test_hcachelink_dpu_dies_and_nothing_is_lost(void **state)
+{
+    struct rig g;
+    struct snic_dma *old;
+    struct snic_hcachelink_req req = {.op = SNIC_HCACHELINK_FSYNC, .done = rig_done};
+    uint64_t ino;
+    (void)state;
+    for (int when = 0; when < 40; when++) {
+        rig_defaults(&g);
+        rig_open(&g);
+        ino = rig_file(&g, "a");
+        fill(page, sizeof(page), 6);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 4 * RIG_PAGE, page),
+                         4 * RIG_PAGE);
+        req.ino = ino;
+        req.ctx = &req;
+        assert_int_equal(snic_hcachelink_submit(g.host, &req), 0);
+        for (int i = 0; i < when * 5; i++)
+            (void)rig_step(&g);
+        snic_hcachelink_dpu_detach(g.dpu); /* it stops where it is: locks and flights stay */
+        for (int i = 0; i < 1000000 && !snic_hcachelink_dpu_idle(g.dpu); i++)
+            (void)rig_step(&g);
+        support_guard_free(snic_hcachelink_dpu_fini(g.dpu));
+        snic_dma_close(g.d[1]);
+        old = g.d[0];
+        g.dpu = NULL;
+        for (int i = 0; i < 1000000 && g.closed == 0; i++)
+            (void)rig_step(&g);
+        assert_int_equal(g.reason, SNIC_EPEERDEAD);
+        assert_null(req.ctx);
+        assert_true(req.result == SNIC_EPEERDEAD || req.result == 0);
+        g.closed = 0;
+        rig_link(&g);
+        rig_dpu(&g);
+        assert_int_equal(snic_hcachelink_host_attach(g.host, g.d[0]), 0);
+        snic_dma_close(old);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, 4 * RIG_PAGE, out), 4 * RIG_PAGE);
+        assert_memory_equal(out, page, 4 * RIG_PAGE);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+        assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 4 * RIG_PAGE);
+        assert_memory_equal(file, page, 4 * RIG_PAGE);
+        assert_int_equal(snic_hcachelink_host_counters(g.host)->moved, 1);
+        rig_close(&g);
+    }
+}
+
+/* Over sim nothing of a dead host can be reached: what was fsynced is there. */
+static void test_hcachelink_host_dies(void **state)
+{
+    struct rig g;
+    struct snic_hcachelink_req req = {.op = SNIC_HCACHELINK_READ, .done = rig_done};
+    uint64_t ino;
+    (void)state;
+    for (int when = 0; when < 40; when++) {
+        rig_defaults(&g);
+        rig_open(&g);
+        ino = rig_file(&g, "a");
+        fill(page, sizeof(page), 7);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, RIG_PAGE, page), RIG_PAGE);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+        assert_int_equal(
+            rig_op(&g, SNIC_HCACHELINK_WRITE, ino, RIG_PAGE, RIG_PAGE, page + RIG_PAGE), RIG_PAGE);
+        req.ino = ino;
+        req.offset = 5 * RIG_PAGE;
+        req.length = 100;
+        req.data = out;
+        req.ctx = &req;
+        assert_int_equal(snic_hcachelink_submit(g.host, &req), 0);
+        for (int i = 0; i < when * 3; i++)
+            (void)rig_step(&g);
+        snic_dma_sim_kill(g.d[0]);
+        snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT); /* to have it end here, too */
+        rig_close(&g);
+        assert_int_equal(g.gone, 1);
+    }
+}
+
+/* A DPU that says nothing: an error, in time. */
+static void test_hcachelink_silent_dpu_times_out(void **state)
+{
+    struct rig g;
+    struct snic_hcachelink_req req = {.op = SNIC_HCACHELINK_FSYNC, .done = rig_done};
+    uint64_t began;
+    (void)state;
+    rig_defaults(&g);
+    g.ho.timeout_ns = 50000000;
+    rig_open(&g);
+    began = snic_world_now(g.w);
+    g.d[1]->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
+    req.ctx = &req;
+    req.ino = 5;
+    assert_int_equal(snic_hcachelink_submit(g.host, &req), 0);
+    for (int i = 0; i < 1000000 && g.closed == 0; i++)
+        (void)rig_step(&g);
+    assert_null(req.ctx);
+    assert_int_equal(req.result, SNIC_ETIMEDOUT);
+    assert_int_equal(g.reason, SNIC_ETIMEDOUT);
+    assert_true(snic_world_now(g.w) - began < 100000000);
+    snic_hcachelink_dpu_detach(g.dpu);
+    rig_close(&g);
+}
+
+/* A file that is unlinked while its pages are dirty leaves nothing that is tried for ever. */
+static void test_hcachelink_unlinked_file_comes_to_rest(void **state)
+{
+    struct rig g;
+    struct snic_kvfs_req k = {.kind = SNIC_KVFS_UNLINK,
+                              .flags = SNIC_KVFS_CHECKED,
+                              .ino = SNIC_KVFS_ROOT,
+                              .name = "a",
+                              .name_size = 1};
+    struct snic_kvfs_req release = {.kind = SNIC_KVFS_RELEASE};
+    struct snic_hcache_counts c;
+    uint64_t ino, epoch;
+    size_t size;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    release.handle = g.handle;
+    release.ino = ino;
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, RIG_PAGE, page), RIG_PAGE);
+    assert_int_equal(snic_fs_call(g.fs, &release), 0);
+    assert_int_equal(snic_fs_call(g.fs, &k), 0);
+    rig_settle(&g, 200000000);
+    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->orphans, 1);
+    assert_int_equal(
+        snic_hcache_check(snic_hcachelink_host_region(g.host, &size, &epoch), size, &c), 0);
+    assert_int_equal(c.dirty + c.flights, 0);
+    rig_close(&g);
+}
+
+/* ---- Contract ---- */
+
+static void test_hcachelink_refuses_what_the_header_says(void **state)
+{
+    struct rig g;
+    struct snic_hcachelink_host_opts ho;
+    struct snic_hcachelink_dpu_opts po;
+    struct snic_hcache_seal seal = *snic_hcache_seal_crc();
+    uint64_t epoch;
+    size_t size;
+    (void)state;
+    rig_defaults(&g);
+    ho = g.ho;
+    ho.flags = 8;
+    assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
+    ho = g.ho;
+    ho.requests_max = 65;
+    assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
+    ho = g.ho;
+    ho.bell = SNIC_DMA_DOORBELLS;
+    assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
+    ho = g.ho;
+    ho.cache.pages = 63;
+    assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
+    po = g.po;
+    po.flags = 8;
+    assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
+    po = g.po;
+    po.tasks = 65;
+    assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
+    po = g.po;
+    seal.pack = (uint32_t(*)(void *, const void *, uint32_t, void *))(void (*)(void))abort;
+    po.control.seal = &seal;
+    assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
+    rig_open(&g);
+    assert_non_null(snic_hcachelink_host_region(g.host, &size, &epoch));
+    assert_int_equal(
+        snic_hcache_check(snic_hcachelink_host_region(g.host, &size, &epoch), size, NULL), 0);
+    assert_int_equal(rig_op(&g, 0, 5, 0, 0, NULL), SNIC_EINVAL);
+    assert_int_equal(rig_op(&g, 6, 5, 0, 0, NULL), SNIC_EINVAL);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 5, 0, 1, NULL), SNIC_EINVAL);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 5, 0, (1u << 30) + 1, out), SNIC_EINVAL);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, 5, SNIC_KVFS_SIZE_MAX, 1, out), SNIC_EINVAL);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, 5, 0, SNIC_KVFS_SIZE_MAX + 1, NULL),
+                     SNIC_EINVAL);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 5, 0, 0, NULL), 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 4711, 0, 1, out), SNIC_ENOENT);
+    rig_close(&g);
+    /* a region that is too large for the DPU */
+    rig_defaults(&g);
+    g.po.memory_max = 100000;
+    rig_open(&g);
+    rig_settle(&g, 1000000);
+    assert_int_equal(g.reason, SNIC_ENOSPC);
+    rig_close(&g);
+    /* a read cache */
+    rig_defaults(&g);
+    g.ho.cache.mode = SNIC_HCACHE_MODE_READ;
+    rig_open(&g);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, 5, 0, 1, out), SNIC_EINVAL);
+    rig_close(&g);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcachelink_page_written_is_in_the_store),
+        cmocka_unit_test(test_hcachelink_flush_keeps_the_size),
+        cmocka_unit_test(test_hcachelink_truncate_cuts_cache_and_store),
+        cmocka_unit_test(test_hcachelink_dma_operations_are_counted),
+        cmocka_unit_test(test_hcachelink_more_than_the_region),
+        cmocka_unit_test(test_hcachelink_end_flushes_and_may_begin_again),
+        cmocka_unit_test(test_hcachelink_dpu_dies_and_nothing_is_lost),
+        cmocka_unit_test(test_hcachelink_host_dies),
+        cmocka_unit_test(test_hcachelink_silent_dpu_times_out),
+        cmocka_unit_test(test_hcachelink_unlinked_file_comes_to_rest),
+        cmocka_unit_test(test_hcachelink_refuses_what_the_header_says),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

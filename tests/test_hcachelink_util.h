@@ -25,7 +25,7 @@ struct rig {
     void *mem[3];
     struct snic_hcachelink_host_opts ho;
     struct snic_hcachelink_dpu_opts po;
-    uint64_t key;
+    uint64_t handle; /* of the file that was made last */
     uint32_t opened, closed, gone;
     int reason;
 };
@@ -200,6 +200,7 @@ static inline uint64_t rig_file(struct rig *g, const char *name)
                               .name_size = (uint32_t)strlen(name),
                               .mode = S_IFREG | 0644};
     assert_int_equal(snic_fs_call(g->fs, &k), 0);
+    g->handle = k.handle;
     return k.attr.ino;
 }
 

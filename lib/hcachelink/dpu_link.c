@@ -17,6 +17,7 @@ static void hca_offer_answer(struct snic_hcachelink_dpu *d, int result)
 static void hca_header_done(struct snic_dma_batch *b)
 {
     struct snic_hcachelink_dpu *d = SNIC_CONTAINER(b, struct snic_hcachelink_dpu, fetch_header);
+    struct snic_hcache_event begin = {.kind = SNIC_HCACHE_EV_NONE};
     int r = b->result;
     d->header_busy = 0;
     if (d->state != HCA_D_HEADER) {
@@ -28,6 +29,8 @@ static void hca_header_done(struct snic_dma_batch *b)
     if (r == 0)
         r = hca_engine_open(d);
     hca_offer_answer(d, r);
+    if (r == 0)
+        hca_engine_step(d, &begin);
 }
 
 static void hca_offer(struct snic_hcachelink_dpu *d, const struct hca_message *m)
