@@ -341,6 +341,7 @@ static void test_hcachelink_unlinked_file_comes_to_rest(void **state)
     struct snic_kvfs_req release = {.kind = SNIC_KVFS_RELEASE};
     struct snic_hcache_counts c;
     uint64_t ino, epoch;
+    const void *region;
     size_t size;
     (void)state;
     rig_defaults(&g);
@@ -353,8 +354,8 @@ static void test_hcachelink_unlinked_file_comes_to_rest(void **state)
     assert_int_equal(snic_fs_call(g.fs, &k), 0);
     rig_settle(&g, 200000000);
     assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->orphans, 1);
-    assert_int_equal(
-        snic_hcache_check(snic_hcachelink_host_region(g.host, &size, &epoch), size, &c), 0);
+    region = snic_hcachelink_host_region(g.host, &size, &epoch);
+    assert_int_equal(snic_hcache_check(region, size, &c), 0);
     assert_int_equal(c.dirty + c.flights, 0);
     rig_close(&g);
 }
@@ -367,6 +368,7 @@ static void test_hcachelink_refuses_what_the_header_says(void **state)
     struct snic_hcachelink_host_opts ho;
     struct snic_hcachelink_dpu_opts po;
     struct snic_hcache_seal seal = *snic_hcache_seal_crc();
+    const void *region;
     uint64_t epoch;
     size_t size;
     (void)state;
@@ -394,9 +396,9 @@ static void test_hcachelink_refuses_what_the_header_says(void **state)
     po.control.seal = &seal;
     assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
     rig_open(&g);
-    assert_non_null(snic_hcachelink_host_region(g.host, &size, &epoch));
-    assert_int_equal(
-        snic_hcache_check(snic_hcachelink_host_region(g.host, &size, &epoch), size, NULL), 0);
+    region = snic_hcachelink_host_region(g.host, &size, &epoch);
+    assert_non_null(region);
+    assert_int_equal(snic_hcache_check(region, size, NULL), 0);
     assert_int_equal(rig_op(&g, 0, 5, 0, 0, NULL), SNIC_EINVAL);
     assert_int_equal(rig_op(&g, 6, 5, 0, 0, NULL), SNIC_EINVAL);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 5, 0, 1, NULL), SNIC_EINVAL);

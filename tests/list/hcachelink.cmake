@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(hcachelink hcachelink)
+snic_test(hcachelink_threads hcachelink URING LABELS threads)
