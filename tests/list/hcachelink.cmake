@@ -2,3 +2,4 @@
 snic_test(hcachelink hcachelink)
 snic_test(hcachelink_threads hcachelink URING LABELS threads)
 snic_test(hcachelink_killed hcachelink URING VENDOR LABELS slow)
+snic_test(hcachelink_hostile hcachelink)
