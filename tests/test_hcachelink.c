@@ -360,6 +360,134 @@ static void test_hcachelink_unlinked_file_comes_to_rest(void **state)
     rig_close(&g);
 }
 
+/* ---- What the store does ---- */
+
+/* The power goes at any moment after an fsync: what it promised is there. */
+static void test_hcachelink_fsync_survives_a_power_cut(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    for (int when = 0; when < 60; when++) {
+        rig_defaults(&g);
+        g.po.control.flush_ns = 1000000;
+        rig_open(&g);
+        ino = rig_file(&g, "a");
+        fill(page, sizeof(page), 8);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 4 * RIG_PAGE, page),
+                         4 * RIG_PAGE);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+        if (when > 0)
+            assert_int_equal(
+                rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 4 * RIG_PAGE, 3 * RIG_PAGE, page),
+                3 * RIG_PAGE);
+        for (int i = 0; i < when * 10; i++)
+            (void)rig_step(&g);
+        snic_kvmem_crash(g.medium, 0);
+        snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
+        snic_hcachelink_dpu_detach(g.dpu);
+        for (int i = 0; i < 1000000 && !(g.closed > 0 && snic_hcachelink_dpu_idle(g.dpu)); i++)
+            (void)rig_step(&g);
+        assert_true(snic_fs_unmount(g.fs) <= 0);
+        support_guard_free(snic_fs_fini(g.fs));
+        snic_kv_close(g.kv);
+        snic_kvmem_restart(g.medium);
+        rig_mount(&g, 78);
+        assert_true(snic_fs_get(g.fs, "/a", file, sizeof(file)) >= 4 * RIG_PAGE);
+        assert_memory_equal(file, page, 4 * RIG_PAGE);
+        rig_close(&g);
+    }
+}
+
+/* A store that refuses: fsync says so, the pages stay, and the next fsync finds them. */
+static void test_hcachelink_store_fails_and_recovers(void **state)
+{
+    struct rig g;
+    struct snic_kv_fault f = {
+        .kind = SNIC_KV_FAULT_ERROR, .error = SNIC_EIO, .after = 1, .repeat = UINT64_MAX};
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    fill(page, sizeof(page), 9);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, RIG_PAGE, page), RIG_PAGE);
+    assert_int_equal(snic_kvmem_fault(g.medium, &f), 0);
+    assert_true(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL) < 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
+    assert_memory_equal(out, page, RIG_PAGE);
+    snic_kvmem_faults_clear(g.medium);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), RIG_PAGE);
+    assert_memory_equal(file, page, RIG_PAGE);
+    rig_close(&g);
+}
+
+/* A page that is not any more what was summed is not written. */
+static uint32_t odd_sum(void *ctx, uint64_t ino, uint64_t lpn, const void *p, uint32_t bytes)
+{
+    uint32_t *wrong = ctx;
+    uint32_t sum = snic_hcache_seal_crc()->sum(NULL, ino, lpn, p, bytes);
+    return *wrong > 0 && --*wrong % 2 == 0 ? sum + 1 : sum;
+}
+
+static void test_hcachelink_checksum_is_verified_before_the_write(void **state)
+{
+    static struct snic_hcache_seal seal;
+    uint32_t wrong = 2;
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    seal = *snic_hcache_seal_crc();
+    seal.sum = odd_sum;
+    rig_defaults(&g);
+    g.po.control.seal = &seal;
+    g.po.control.seal_ctx = &wrong;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    fill(page, sizeof(page), 10);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, RIG_PAGE, page), RIG_PAGE);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), SNIC_ECORRUPT);
+    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->mismatches, 1);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    rig_close(&g);
+}
+
+/* Many at once, of which the DPU takes two at a time. */
+static void test_hcachelink_many_requests_few_tasks(void **state)
+{
+    static struct snic_hcachelink_req req[40];
+    static unsigned char bytes[40][64];
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    g.po.tasks = 2;
+    g.po.control.prefetch_max = SNIC_HCACHE_NO_PREFETCH;
+    g.ho.timeout_ns = 2000000000;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    for (int i = 0; i < 40; i++) {
+        req[i] = (struct snic_hcachelink_req){.op = i % 3 == 0 ? SNIC_HCACHELINK_FSYNC
+                                                               : SNIC_HCACHELINK_READ,
+                                              .ino = ino,
+                                              .offset = (uint64_t)i * RIG_PAGE,
+                                              .length = sizeof(bytes[0]),
+                                              .data = bytes[i],
+                                              .done = rig_done};
+        req[i].ctx = &req[i];
+        assert_int_equal(snic_hcachelink_submit(g.host, &req[i]), 0);
+    }
+    for (int i = 0; i < 40; i++) {
+        for (int k = 0; k < 1000000 && req[i].ctx != NULL; k++)
+            (void)rig_step(&g);
+        assert_null(req[i].ctx);
+        assert_int_equal(req[i].result, i % 3 == 0 ? 0 : 64);
+    }
+    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->refused, 0);
+    rig_close(&g);
+}
+
 /* ---- Contract ---- */
 
 static void test_hcachelink_refuses_what_the_header_says(void **state)
@@ -437,6 +565,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_host_dies),
         cmocka_unit_test(test_hcachelink_silent_dpu_times_out),
         cmocka_unit_test(test_hcachelink_unlinked_file_comes_to_rest),
+        cmocka_unit_test(test_hcachelink_fsync_survives_a_power_cut),
+        cmocka_unit_test(test_hcachelink_store_fails_and_recovers),
+        cmocka_unit_test(test_hcachelink_checksum_is_verified_before_the_write),
+        cmocka_unit_test(test_hcachelink_many_requests_few_tasks),
         cmocka_unit_test(test_hcachelink_refuses_what_the_header_says),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -59,27 +59,35 @@ static inline void rig_gone(void *ctx, struct snic_hcachelink_dpu *d)
     g->gone++;
 }
 
-static inline void rig_fs(struct rig *g)
+/** A file system on the medium as it is. */
+static inline void rig_mount(struct rig *g, uint64_t session)
 {
-    struct snic_kvmem_opts m = {.opts_size = sizeof(m),
-                                .seed = support_seed(),
-                                .delay_min_ns = 1000,
-                                .delay_max_ns = 10000};
     struct snic_fs_opts o = {.opts_size = sizeof(struct snic_fs_opts),
                              .wall = rig_wall,
                              .ctx = g,
-                             .session_id = 77,
+                             .session_id = session,
                              .requests_max = 128,
                              .inodes_max = 256,
                              .locks_max = 64,
                              .cache_bytes = 1 << 20};
     size_t size = snic_fs_memsize(&o);
-    assert_int_equal(snic_kvmem_open(&g->medium, &m), 0);
     assert_int_equal(snic_kv_mem_open(&g->kv, g->loop[1], g->medium), 0);
     g->mem[0] = support_guard_alloc(size, 16);
     assert_int_equal(snic_fs_init(&g->fs, g->mem[0], size, g->loop[1], g->kv, &o), 0);
-    assert_int_equal(snic_fs_mkfs(g->fs, NULL), 0);
+    if (session == 77)
+        assert_int_equal(snic_fs_mkfs(g->fs, NULL), 0);
     assert_int_equal(snic_fs_mount(g->fs), 0);
+}
+
+static inline void rig_fs(struct rig *g)
+{
+    struct snic_kvmem_opts m = {.opts_size = sizeof(m),
+                                .seed = support_seed(),
+                                .delay_min_ns = 1000,
+                                .delay_max_ns = 10000,
+                                .track = 1};
+    assert_int_equal(snic_kvmem_open(&g->medium, &m), 0);
+    rig_mount(g, 77);
 }
 
 static inline void rig_link(struct rig *g)

@@ -63,6 +63,7 @@ static int hca_say_next(struct snic_hcachelink_host *h)
     h->slots[i].req = req;
     h->taken++;
     req->slot = i;
+    req->since_ns = snic_loop_now(h->dma->loop);
     h->stats.fills += req->step == HCA_READ;
     return 1;
 }
@@ -108,6 +109,7 @@ void hca_host_over(struct snic_hcachelink_host *h, int reason)
     h->state = HCA_OVER; /* L3 */
     h->reason = reason;
     h->say = 0;
+    h->opened_due = 0;
     for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++) {
         struct snic_hcachelink_req *req = h->slots[i].req;
         if (req == NULL)
@@ -180,7 +182,7 @@ static int hca_deliver(struct snic_hcachelink_host *h)
         struct snic_hcachelink_req *req = hca_req_of(n);
         req->done(req);
     }
-    if (h->opened_due && h->state == HCA_OPEN) {
+    if (h->opened_due) {
         h->opened_due = 0;
         did++;
         if (h->opts.events.opened != NULL)
