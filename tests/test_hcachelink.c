@@ -114,6 +114,72 @@ static void test_hcachelink_truncate_cuts_cache_and_store(void **state)
     rig_close(&g);
 }
 
+/* Both at once, the second after each number of steps of the first. */
+static void rig_race(struct rig *g, struct snic_hcachelink_req *a, struct snic_hcachelink_req *b,
+                     int steps)
+{
+    struct snic_hcachelink_req *both[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        int r;
+        both[i]->done = rig_done;
+        both[i]->ctx = both[i];
+        r = snic_hcachelink_submit(g->host, both[i]);
+        assert_true(r >= 0);
+        if (r == 1)
+            both[i]->ctx = NULL;
+        for (int k = 0; i == 0 && k < steps; k++)
+            (void)rig_step(g);
+    }
+    for (int k = 0; k < 1000000 && (a->ctx != NULL || b->ctx != NULL); k++)
+        (void)rig_step(g);
+    assert_null(a->ctx);
+    assert_null(b->ctx);
+}
+
+/* A reader fills a page behind the new end while the store is truncated, and what was on its way to
+   the store when the truncation came does not come after it. */
+static void test_hcachelink_truncate_races(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    g.po.control.prefetch_max = SNIC_HCACHE_NO_PREFETCH;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    fill(page, sizeof(page), 11);
+    for (int steps = 0; steps < 120; steps++) {
+        struct snic_hcachelink_req cut = {
+            .op = SNIC_HCACHELINK_TRUNCATE, .ino = ino, .length = 100};
+        struct snic_hcachelink_req read = {.op = SNIC_HCACHELINK_READ,
+                                           .ino = ino,
+                                           .offset = 2 * RIG_PAGE,
+                                           .length = RIG_PAGE,
+                                           .data = out};
+        struct snic_hcachelink_req sync = {.op = SNIC_HCACHELINK_FSYNC, .ino = ino};
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 4 * RIG_PAGE, page),
+                         4 * RIG_PAGE);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
+        rig_race(&g, &cut, &read, steps);
+        assert_int_equal(cut.result, 0);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 2 * RIG_PAGE, RIG_PAGE, out),
+                         RIG_PAGE);
+        for (int i = 0; i < RIG_PAGE; i++)
+            assert_int_equal(out[i], 0);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 2 * RIG_PAGE, page),
+                         2 * RIG_PAGE);
+        cut.op = SNIC_HCACHELINK_TRUNCATE;
+        rig_race(&g, &sync, &cut, steps);
+        assert_int_equal(cut.result, 0);
+        assert_int_equal(sync.result, 0);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+        assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 100);
+        assert_memory_equal(file, page, 100);
+    }
+    rig_close(&g);
+}
+
 /* ---- What it costs ---- */
 
 static uint64_t rig_looks(const struct rig *g)
@@ -304,29 +370,34 @@ static void test_hcachelink_host_dies(void **state)
     }
 }
 
-/* A DPU that says nothing: an error, in time. */
+/* A DPU that says nothing, from the beginning or later: an error, in time. */
 static void test_hcachelink_silent_dpu_times_out(void **state)
 {
-    struct rig g;
-    struct snic_hcachelink_req req = {.op = SNIC_HCACHELINK_FSYNC, .done = rig_done};
-    uint64_t began;
     (void)state;
-    rig_defaults(&g);
-    g.ho.timeout_ns = 50000000;
-    rig_open(&g);
-    began = snic_world_now(g.w);
-    g.d[1]->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
-    req.ctx = &req;
-    req.ino = 5;
-    assert_int_equal(snic_hcachelink_submit(g.host, &req), 0);
-    for (int i = 0; i < 1000000 && g.closed == 0; i++)
-        (void)rig_step(&g);
-    assert_null(req.ctx);
-    assert_int_equal(req.result, SNIC_ETIMEDOUT);
-    assert_int_equal(g.reason, SNIC_ETIMEDOUT);
-    assert_true(snic_world_now(g.w) - began < 100000000);
-    snic_hcachelink_dpu_detach(g.dpu);
-    rig_close(&g);
+    for (int later = 0; later < 2; later++) {
+        struct rig g;
+        struct snic_hcachelink_req req = {.op = SNIC_HCACHELINK_FSYNC, .done = rig_done};
+        uint64_t began;
+        rig_defaults(&g);
+        g.ho.timeout_ns = 50000000;
+        rig_open(&g);
+        if (later)
+            rig_settle(&g, 1000000);
+        assert_int_equal(g.opened, later);
+        began = snic_world_now(g.w);
+        g.d[1]->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
+        req.ctx = &req;
+        req.ino = 5;
+        assert_int_equal(snic_hcachelink_submit(g.host, &req), 0);
+        for (int i = 0; i < 1000000 && g.closed == 0; i++)
+            (void)rig_step(&g);
+        assert_null(req.ctx);
+        assert_int_equal(req.result, SNIC_ETIMEDOUT);
+        assert_int_equal(g.reason, SNIC_ETIMEDOUT);
+        assert_true(snic_world_now(g.w) - began < 100000000);
+        snic_hcachelink_dpu_detach(g.dpu);
+        rig_close(&g);
+    }
 }
 
 /* A file that is unlinked while its pages are dirty leaves nothing that is tried for ever. */
@@ -558,6 +629,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_page_written_is_in_the_store),
         cmocka_unit_test(test_hcachelink_flush_keeps_the_size),
         cmocka_unit_test(test_hcachelink_truncate_cuts_cache_and_store),
+        cmocka_unit_test(test_hcachelink_truncate_races),
         cmocka_unit_test(test_hcachelink_dma_operations_are_counted),
         cmocka_unit_test(test_hcachelink_more_than_the_region),
         cmocka_unit_test(test_hcachelink_end_flushes_and_may_begin_again),

@@ -261,6 +261,35 @@ static void test_hcachelink_host_survives_a_scribbled_region(void **state)
         lying_dpu(1, support_seed() * 1000 + life, &lived);
 }
 
+/* An answer that was given before is none to the next question, though it has the same place. */
+static void test_hcachelink_old_answer_closes_the_link(void **state)
+{
+    struct lie *t = &lie;
+    unsigned char msg[SNIC_HCACHELINK__BYTES];
+    struct hca_message m = {.type = HCA_DONE, .a = 4};
+    (void)state;
+    lie_open(t, 1, 1);
+    t->g.d[1]->events = (struct snic_dma_events){hear, NULL, NULL, t};
+    for (int i = 0; i < 3; i++) {
+        struct snic_hcachelink_req *r = &t->req[i];
+        *r = (struct snic_hcachelink_req){
+            .op = SNIC_HCACHELINK_FSYNC, .ino = 5, .done = req_done, .ctx = r};
+        if (i > 0)
+            assert_int_equal(snic_hcachelink_submit(t->g.host, r), 0);
+        for (int k = 0; k < 200 && t->id_count < (uint32_t)i; k++)
+            (void)rig_step(&t->g);
+        m.id = i == 0 ? 0 : t->ids[0];
+        hca_encode(msg, &m);
+        assert_int_equal(snic_dma_send(t->g.d[1], msg, sizeof(msg)), 1);
+        rig_settle(&t->g, 1000000);
+        assert_int_equal(t->g.closed, i == 2);
+    }
+    assert_int_equal(t->req[1].result, 0);
+    assert_int_equal(t->req[2].result, SNIC_EPROTO);
+    assert_int_equal(t->g.reason, SNIC_EPROTO);
+    rig_close(&t->g);
+}
+
 /* The dead DPU has left nonsense in the header: the region goes on with the one that it was made
    with. */
 static void test_hcachelink_move_keeps_the_geometry(void **state)
@@ -307,6 +336,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_dpu_survives_a_lying_host),
         cmocka_unit_test(test_hcachelink_host_survives_a_lying_dpu),
         cmocka_unit_test(test_hcachelink_host_survives_a_scribbled_region),
+        cmocka_unit_test(test_hcachelink_old_answer_closes_the_link),
         cmocka_unit_test(test_hcachelink_move_keeps_the_geometry),
     };
     return SUPPORT_MAIN(argc, argv, tests);

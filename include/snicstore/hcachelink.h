@@ -27,8 +27,8 @@
  * lock does it under FUSE).
  *
  * fsync answers 0 when all that was written to the file before it is in the store, and durable
- * there. Without one, pages are in the store some flush_ns later. A synchronous or direct write is a
- * WRITE and an FSYNC.
+ * there. Without one, pages are in the store some flush_ns later. A synchronous or direct write is
+ * a WRITE and an FSYNC.
  *
  * Death. Of the host: the DPU takes its locks away, and if its memory can still be reached (dma's
  * MAPPED) flushes what was whole and dirty; then `gone`. Of the DPU: all requests end with
