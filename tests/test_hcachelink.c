@@ -382,6 +382,34 @@ static void test_hcachelink_host_dies(void **state)
     }
 }
 
+/* Where a dead host's memory can be reached, what was whole and dirty is flushed. */
+static void test_hcachelink_dead_hosts_pages_are_salvaged(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    for (int when = 0; when < 60; when++) {
+        rig_defaults(&g);
+        g.local = 1;
+        g.po.control.flush_ns = 30000;
+        rig_open(&g);
+        ino = rig_file(&g, "a");
+        fill(page, sizeof(page), 13);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 3 * RIG_PAGE + 7, page),
+                         3 * RIG_PAGE + 7);
+        for (int i = 0; i < when; i++)
+            (void)rig_step(&g);
+        snic_hcachelink_dpu_death(g.dpu, SNIC_DMA_DEATH_EXIT);
+        for (int i = 0; i < 1000000 && g.gone == 0; i++)
+            (void)rig_step(&g);
+        assert_int_equal(g.gone, 1);
+        assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 3 * RIG_PAGE + 7);
+        assert_memory_equal(file, page, 3 * RIG_PAGE + 7);
+        snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
+        rig_close(&g);
+    }
+}
+
 /* A DPU that says nothing, from the beginning or later: an error, in time. */
 static void test_hcachelink_silent_dpu_times_out(void **state)
 {
@@ -648,6 +676,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_end_flushes_and_may_begin_again),
         cmocka_unit_test(test_hcachelink_dpu_dies_and_nothing_is_lost),
         cmocka_unit_test(test_hcachelink_host_dies),
+        cmocka_unit_test(test_hcachelink_dead_hosts_pages_are_salvaged),
         cmocka_unit_test(test_hcachelink_silent_dpu_times_out),
         cmocka_unit_test(test_hcachelink_unlinked_file_comes_to_rest),
         cmocka_unit_test(test_hcachelink_fsync_survives_a_power_cut),

@@ -96,12 +96,14 @@ static void settle(struct lie *t)
     fail_msg("a request hangs");
 }
 
-static void lie_open(struct lie *t, uint64_t seed, int no_dpu)
+static void lie_open(struct lie *t, uint64_t seed, int no_dpu, int local)
 {
     memset(t, 0, sizeof(*t));
     snic_rng_init(&t->rng, seed);
     rig_defaults(&t->g);
     t->g.no_dpu = no_dpu;
+    t->g.local = local;
+    t->g.po.salvage_ns = 20000000;
     t->g.ho.timeout_ns = 20000000;
     t->g.po.control.flush_ns = 2000000;
     t->g.po.control.prefetch_max = 8;
@@ -141,7 +143,7 @@ static void test_hcachelink_dpu_survives_a_lying_host(void **state)
     (void)state;
     for (uint64_t life = 0; life < lives; life++) {
         struct lie *t = &lie;
-        lie_open(t, support_seed() * 1000 + life, 0);
+        lie_open(t, support_seed() * 1000 + life, 0, 0);
         for (int i = 0; i < 10000; i++) {
             t->scribbles = snic_rng_below(&t->rng, 12) == 0;
             if (t->g.opened != 0 || life % 4 == 0)
@@ -167,6 +169,39 @@ static void test_hcachelink_dpu_survives_a_lying_host(void **state)
     }
     print_message("%u requests, %u pages written\n", (unsigned)ended, (unsigned)writes);
     assert_true(ended > 10 * lives && writes > lives);
+}
+
+/* It dies, and what it has left to be salvaged is nonsense. */
+static void test_hcachelink_salvage_of_a_liars_region(void **state)
+{
+    uint64_t lives = support_rounds(40, 2000);
+    uint64_t salvaged = 0;
+    (void)state;
+    for (uint64_t life = 0; life < lives; life++) {
+        struct lie *t = &lie;
+        uint64_t began;
+        lie_open(t, support_seed() * 1000 + life, 0, 1);
+        for (int i = 0; i < 1500; i++) {
+            t->scribbles = i > 300 && snic_rng_below(&t->rng, 40) == 0;
+            scribble(t);
+            if (snic_rng_below(&t->rng, 8) == 0)
+                ask(t);
+            (void)rig_step(&t->g);
+        }
+        t->scribbles = (int)snic_rng_below(&t->rng, 200);
+        scribble(t);
+        began = snic_world_now(t->g.w);
+        snic_hcachelink_dpu_death(t->g.dpu, SNIC_DMA_DEATH_EXIT);
+        for (int i = 0; i < 3000000 && t->g.gone == 0; i++)
+            (void)rig_step(&t->g);
+        assert_true(t->g.gone > 0);
+        assert_true(snic_world_now(t->g.w) - began < 2 * t->g.po.salvage_ns);
+        salvaged += snic_hcachelink_dpu_counters(t->g.dpu)->salvaged;
+        snic_hcachelink_host_death(t->g.host, SNIC_DMA_DEATH_EXIT);
+        rig_close(&t->g);
+    }
+    print_message("%u pages salvaged\n", (unsigned)salvaged);
+    assert_true(salvaged > 0);
 }
 
 /* ---- A host's half whose DPU lies ---- */
@@ -219,7 +254,7 @@ static void say_to_host(struct lie *t, int honest)
 static void lying_dpu(int honest, uint64_t seed, uint64_t *lived)
 {
     struct lie *t = &lie;
-    lie_open(t, seed, 1);
+    lie_open(t, seed, 1, 0);
     t->g.d[1]->events = (struct snic_dma_events){hear, NULL, NULL, t};
     for (int i = 0; i < 4000 && t->g.closed == 0; i++) {
         if (honest || i > 200) {
@@ -268,7 +303,7 @@ static void test_hcachelink_old_answer_closes_the_link(void **state)
     unsigned char msg[SNIC_HCACHELINK__BYTES];
     struct hca_message m = {.type = HCA_DONE, .a = 4};
     (void)state;
-    lie_open(t, 1, 1);
+    lie_open(t, 1, 1, 0);
     t->g.d[1]->events = (struct snic_dma_events){hear, NULL, NULL, t};
     for (int i = 0; i < 3; i++) {
         struct snic_hcachelink_req *r = &t->req[i];
@@ -334,6 +369,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcachelink_dpu_survives_a_lying_host),
+        cmocka_unit_test(test_hcachelink_salvage_of_a_liars_region),
         cmocka_unit_test(test_hcachelink_host_survives_a_lying_dpu),
         cmocka_unit_test(test_hcachelink_host_survives_a_scribbled_region),
         cmocka_unit_test(test_hcachelink_old_answer_closes_the_link),

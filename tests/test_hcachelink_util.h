@@ -28,6 +28,7 @@ struct rig {
     uint64_t handle; /* of the file that was made last */
     uint32_t opened, closed, gone;
     int no_dpu; /* the test plays it */
+    int local;  /* dma's local backend, mapped, in the same world */
     int reason;
 };
 
@@ -94,6 +95,11 @@ static inline void rig_link(struct rig *g)
 {
     struct snic_dma_events none = {NULL, NULL, NULL, NULL};
     struct snic_dma_sim_opts so = {.opts_size = sizeof(so), .caps = SNIC_DMA_CAP_ATOMIC};
+    if (g->local) {
+        assert_int_equal(
+            snic_dma_local_open(&g->d[0], g->loop[0], &none, &g->d[1], g->loop[1], &none), 0);
+        return;
+    }
     assert_int_equal(
         snic_dma_sim_open(&g->d[0], g->loop[0], &none, &g->d[1], g->loop[1], &none, &so), 0);
 }
