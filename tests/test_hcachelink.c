@@ -140,23 +140,33 @@ static void rig_race(struct rig *g, struct snic_hcachelink_req *a, struct snic_h
 static void test_hcachelink_truncate_races_with_prefetch(void **state)
 {
     struct rig g;
-    uint64_t ino;
+    uint64_t ino, other;
     (void)state;
     rig_defaults(&g);
-    g.po.tasks = 1;        /* so that the truncation waits after its first drop, */
+    g.po.tasks = 2;        /* so that the truncation waits after its first drop, */
     g.po.control.jobs = 2; /* and pages come one by one */
     rig_open(&g);
     ino = rig_file(&g, "a");
+    other = rig_file(&g, "b");
     fill(page, sizeof(page), 11);
     for (int steps = 0; steps < 150; steps++) {
         struct snic_hcachelink_req cut = {.op = SNIC_HCACHELINK_TRUNCATE, .ino = ino};
         struct snic_hcachelink_req sync = {.op = SNIC_HCACHELINK_FSYNC, .ino = ino};
+        struct snic_hcachelink_req read = {.op = SNIC_HCACHELINK_READ,
+                                           .ino = other,
+                                           .offset = (uint64_t)(1000 + steps * 7) * RIG_PAGE,
+                                           .length = 10,
+                                           .data = file};
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 4 * RIG_PAGE, page),
                          4 * RIG_PAGE);
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
-        rig_race(&g, &sync, &cut, steps);
+        sync.done = rig_done;
+        assert_int_equal(snic_hcachelink_submit(g.host, &sync), 0);
+        for (int k = 0; k < steps; k++)
+            (void)rig_step(&g);
+        rig_race(&g, &read, &cut, 0);
         assert_int_equal(cut.result, 0);
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, 4 * RIG_PAGE, out), 4 * RIG_PAGE);
         for (int i = 0; i < 4 * RIG_PAGE; i++)
@@ -188,6 +198,42 @@ static void test_hcachelink_truncate_races_with_flush(void **state)
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
         assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 100);
         assert_memory_equal(file, page, 100);
+    }
+    rig_close(&g);
+}
+
+/* Fsyncs that wait for the page which a truncation holds do not keep it from being carried out. */
+static void test_hcachelink_truncate_passes_fsyncs(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    g.po.tasks = 2;
+    g.ho.timeout_ns = 100000000;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    for (int steps = 0; steps < 60; steps++) {
+        struct snic_hcachelink_req r[5];
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 2 * RIG_PAGE, page),
+                         2 * RIG_PAGE);
+        for (int i = 0; i < 5; i++) {
+            r[i] = (struct snic_hcachelink_req){.op = i == 3 ? SNIC_HCACHELINK_TRUNCATE
+                                                             : SNIC_HCACHELINK_FSYNC,
+                                                .ino = ino,
+                                                .length = i == 3 ? 100 : 0,
+                                                .done = rig_done};
+            r[i].ctx = &r[i];
+            assert_int_equal(snic_hcachelink_submit(g.host, &r[i]), 0);
+            for (int k = 0; k < steps; k++)
+                (void)rig_step(&g);
+        }
+        for (int i = 0; i < 5; i++) {
+            for (int k = 0; k < 1000000 && r[i].ctx != NULL; k++)
+                (void)rig_step(&g);
+            assert_null(r[i].ctx);
+            assert_int_equal(r[i].result, 0);
+        }
     }
     rig_close(&g);
 }
@@ -671,6 +717,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_truncate_cuts_cache_and_store),
         cmocka_unit_test(test_hcachelink_truncate_races_with_prefetch),
         cmocka_unit_test(test_hcachelink_truncate_races_with_flush),
+        cmocka_unit_test(test_hcachelink_truncate_passes_fsyncs),
         cmocka_unit_test(test_hcachelink_dma_operations_are_counted),
         cmocka_unit_test(test_hcachelink_more_than_the_region),
         cmocka_unit_test(test_hcachelink_end_flushes_and_may_begin_again),

@@ -226,7 +226,7 @@ static void say_to_host(struct lie *t, int honest)
     uint32_t size = SNIC_HCACHELINK__BYTES;
     if (t->last.type == HCA_REGION) { /* a beginning that is believed */
         m.id = 0;
-        m.a = 1 + snic_rng_below(&t->rng, 64);
+        m.a = 2 + snic_rng_below(&t->rng, 63);
         t->last.type = 0;
     } else if (t->id_count > 0) {
         uint32_t i = (uint32_t)snic_rng_below(&t->rng, t->id_count);

@@ -111,7 +111,7 @@ struct snic_hcachelink_host_opts {
     uint32_t opts_size;
     uint32_t flags;        /**< SNIC_HCACHELINK_SHARED                                          */
     uint32_t bell;         /**< doorbell id, both ways                                          */
-    uint32_t requests_max; /**< messages under way, 1..64; 64                                   */
+    uint32_t requests_max; /**< messages under way, 2..64; 64                                   */
     struct snic_hcache_opts cache;
     uint64_t timeout_ns; /**< how long the DPU may be silent, or a page busy; 30 s              */
     uint64_t retry_ns;   /**< a busy page is tried again after that, if nobody wakes; 500 us    */
@@ -188,7 +188,7 @@ struct snic_hcachelink_dpu_opts {
     uint32_t opts_size;
     uint32_t flags; /**< SNIC_HCACHELINK_SHARED, _NO_SALVAGE                                    */
     uint32_t bell;
-    uint32_t tasks;      /**< of the host, under way at once, 1..64; 32                     */
+    uint32_t tasks;      /**< of the host, under way at once, 2..64; 32                     */
     uint64_t memory_max; /**< most bytes of an engine; a larger region is refused; 1 GiB    */
     uint64_t salvage_ns; /**< most time for a dead host's pages; 10 s                       */
     struct snic_hcache_control_opts control; /**< opts_size 0: defaults. seal->pack is refused:

@@ -19,7 +19,8 @@ static int hca_host_opts(struct snic_hcachelink_host_opts *o,
     o->timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : UINT64_C(30000000000);
     o->retry_ns = o->retry_ns != 0 ? o->retry_ns : 500000;
     if ((o->flags & ~SNIC_HCACHELINK_SHARED) != 0 || o->bell >= SNIC_DMA_DOORBELLS ||
-        o->requests_max > SNIC_HCACHELINK__TASKS_MAX || snic_hcache_memsize(&o->cache) == 0)
+        o->requests_max < 2 || o->requests_max > SNIC_HCACHELINK__TASKS_MAX ||
+        snic_hcache_memsize(&o->cache) == 0)
         return SNIC_EINVAL;
     return 0;
 }
@@ -162,7 +163,7 @@ void snic_hcachelink_host_end(struct snic_hcachelink_host *h)
 {
     if (h->state != HCA_OPENING && h->state != HCA_OPEN)
         return;
-    SNIC_ASSERT(h->taken == 0 && snic_queue_empty(&h->sending) && snic_queue_empty(&h->waiting));
+    SNIC_ASSERT(hca_host_quiet(h) && snic_queue_empty(&h->waiting));
     if (h->state == HCA_OPENING) { /* nothing is dirty that it could flush */
         hca_host_over(h, 0);
         return;
@@ -230,15 +231,17 @@ const struct snic_hcachelink_host_stats *snic_hcachelink_host_counters(
 int snic_hcachelink_host_check(const struct snic_hcachelink_host *h)
 {
     uint32_t taken = 0;
+    uint32_t fsyncs = 0;
     for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++) {
         const struct snic_hcachelink_req *req = h->slots[i].req;
         if (req == NULL)
             continue;
         taken++;
+        fsyncs += req->step == HCA_FSYNC;
         if (req->slot != i || (req->step == HCA_READ && req->page.held == 0))
             return SNIC_ECORRUPT; /* L2 */
     }
-    if (taken != h->taken)
+    if (taken != h->taken || fsyncs != h->fsyncs || (fsyncs != 0 && fsyncs + 1 > h->credit))
         return SNIC_ECORRUPT;
     for (const struct snic_node *n = h->waiting.first; n != NULL; n = n->next) {
         const struct snic_hcachelink_req *req =
@@ -246,8 +249,7 @@ int snic_hcachelink_host_check(const struct snic_hcachelink_host *h)
         if (req->page.held != 0 && req->op != SNIC_HCACHELINK_TRUNCATE)
             return SNIC_ECORRUPT; /* L1 */
     }
-    if (h->state == HCA_OVER &&
-        (taken != 0 || !snic_queue_empty(&h->waiting) || !snic_queue_empty(&h->sending)))
-        return SNIC_ECORRUPT; /* L3 */
+    if (h->state == HCA_OVER && !(hca_host_quiet(h) && snic_queue_empty(&h->waiting)))
+        return SNIC_ECORRUPT; /* L4 */
     return 0;
 }

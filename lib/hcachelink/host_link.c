@@ -49,19 +49,20 @@ static uint32_t hca_slot_free(const struct snic_hcachelink_host *h)
 }
 
 /** The next request's message: 1, or 0 no room. */
-static int hca_say_next(struct snic_hcachelink_host *h)
+static int hca_say_next(struct snic_hcachelink_host *h, struct snic_queue *q)
 {
-    struct snic_hcachelink_req *req = hca_req_of(h->sending.first);
+    struct snic_hcachelink_req *req = hca_req_of(q->first);
     uint32_t i = hca_slot_free(h);
     struct hca_message m;
     hca_req_message(req, &m);
     m.id = (uint64_t)(h->slots[i].generation + 1) << 16 | i;
     if (!hca_send(h, &m))
         return 0;
-    (void)snic_queue_pop(&h->sending);
+    (void)snic_queue_pop(q);
     h->slots[i].generation++;
     h->slots[i].req = req;
     h->taken++;
+    h->fsyncs += req->step == HCA_FSYNC;
     req->slot = i;
     req->since_ns = snic_loop_now(h->dma->loop);
     h->stats.fills += req->step == HCA_READ;
@@ -71,11 +72,13 @@ static int hca_say_next(struct snic_hcachelink_host *h)
 void hca_host_say(struct snic_hcachelink_host *h)
 {
     int room = 1;
-    if (h->say != 0 && (h->say == HCA_REGION || (h->taken == 0 && snic_queue_empty(&h->sending))))
+    if (h->say != 0 && (h->say == HCA_REGION || hca_host_quiet(h)))
         room = hca_say_link(h);
-    while (room && h->state != HCA_OPENING && !snic_queue_empty(&h->sending) &&
-           h->taken < h->credit)
-        room = hca_say_next(h);
+    while (room && !snic_queue_empty(&h->sending) && h->taken < h->credit)
+        room = hca_say_next(h, &h->sending);
+    while (room && !snic_queue_empty(&h->syncing) && h->taken < h->credit &&
+           h->fsyncs + 1 < h->credit) /* L3 */
+        room = hca_say_next(h, &h->syncing);
     if ((!room || !snic_queue_empty(&h->waiting)) && !h->retry.armed)
         snic_loop_arm(h->dma->loop, &h->retry, snic_loop_now(h->dma->loop) + h->opts.retry_ns);
     if (!h->tick.armed && (h->state == HCA_OPENING || h->state == HCA_ENDING || h->taken != 0 ||
@@ -106,7 +109,7 @@ void hca_host_over(struct snic_hcachelink_host *h, int reason)
 {
     if (h->state == HCA_OVER || h->state == HCA_NONE)
         return;
-    h->state = HCA_OVER; /* L3 */
+    h->state = HCA_OVER; /* L4 */
     h->reason = reason;
     h->say = 0;
     h->opened_due = 0;
@@ -119,7 +122,9 @@ void hca_host_over(struct snic_hcachelink_host *h, int reason)
         hca_finished(h, req);
     }
     h->taken = 0;
+    h->fsyncs = 0;
     hca_abort_all(h, &h->sending, reason);
+    hca_abort_all(h, &h->syncing, reason);
     hca_abort_all(h, &h->waiting, reason);
     snic_loop_cancel(h->dma->loop, &h->retry);
     snic_loop_cancel(h->dma->loop, &h->tick);
@@ -235,7 +240,7 @@ static void hca_opened(struct snic_hcachelink_host *h, const struct hca_message 
         hca_host_over(h, m->result);
         return;
     }
-    if (m->a == 0 || m->a > SNIC_HCACHELINK__TASKS_MAX) {
+    if (m->a < 2 || m->a > SNIC_HCACHELINK__TASKS_MAX) {
         hca_host_over(h, SNIC_EPROTO);
         return;
     }
@@ -264,6 +269,7 @@ static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m
     req = h->slots[i].req;
     h->slots[i].req = NULL;
     h->taken--;
+    h->fsyncs -= req->step == HCA_FSYNC;
     h->retry_due = 1;
     if (hca_req_answered(h, req, m->result))
         hca_finished(h, req);

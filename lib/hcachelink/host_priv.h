@@ -5,15 +5,17 @@
  *   NONE ── attach ──▶ OPENING ── DONE ──▶ OPEN ── end ──▶ ENDING ── DONE ──▶ OVER ── attach ...
  *                         (from everywhere) ── death, nonsense, silence ──▶ OVER
  *
- * A request is in one place: sending (it has something to ask), a slot (it has asked), waiting (a
- * page is held by somebody), finished (done is owed).
+ * A request is in one place: sending or syncing (it has something to ask), a slot (it has asked),
+ * waiting (a page is held by somebody), finished (done is owed).
  *
  * Invariants
  *   L1  A request holds at most one page, and while it waits for another one none, but for
  *       TRUNCATE, which keeps the page that the new end cuts and waits for pages behind it only.
  *   L2  A page that is being filled is unlocked when the DPU has answered, or when the region is
  *       given up: before, the DPU may write into it at any time.
- *   L3  In OVER no slot is taken and nothing waits or is to be sent.
+ *   L3  A truncation that holds a dirty page is never behind an fsync that waits for this page:
+ * fsyncs have a queue of their own, and one slot of the DPU's is never theirs. L4  In OVER no slot
+ * is taken and nothing waits or is to be sent.
  */
 #ifndef SNIC_HCACHELINK_HOST_PRIV_H
 #define SNIC_HCACHELINK_HOST_PRIV_H
@@ -48,6 +50,7 @@ struct snic_hcachelink_host {
     uint64_t since_ns;   /* of OPENING and ENDING */
     uint32_t page_shift; /* of cache.page_bytes */
     uint32_t taken;      /* slots */
+    uint32_t fsyncs;     /* of them */
     uint32_t credit;     /* that may be */
     int reason;
     uint8_t state;
@@ -56,7 +59,7 @@ struct snic_hcachelink_host {
     uint8_t closed_due;
     uint8_t retry_due; /* whoever waits may try again */
     uint8_t sim;
-    struct snic_queue sending, waiting, finished;
+    struct snic_queue sending, syncing, waiting, finished;
     struct hca_slot slots[SNIC_HCACHELINK__TASKS_MAX];
     struct snic_timer retry, tick;
     struct snic_loop_poller poller;
@@ -88,6 +91,12 @@ int hca_req_answered(struct snic_hcachelink_host *h, struct snic_hcachelink_req 
 void hca_req_message(const struct snic_hcachelink_req *req, struct hca_message *m);
 /* Give back what it holds; its result is @p result. */
 void hca_req_abort(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int result);
+
+/* Nothing is asked, or to be asked. */
+static inline int hca_host_quiet(const struct snic_hcachelink_host *h)
+{
+    return h->taken == 0 && snic_queue_empty(&h->sending) && snic_queue_empty(&h->syncing);
+}
 
 static inline struct snic_hcachelink_req *hca_req_of(struct snic_node *n)
 {
