@@ -177,12 +177,12 @@ static void test_hcachelink_truncate_races_with_prefetch(void **state)
 }
 
 /* What was on its way to the store when the truncation came does not come after it. */
-static void test_hcachelink_truncate_races_with_flush(void **state)
+static void races_with_flush(int local)
 {
     struct rig g;
     uint64_t ino;
-    (void)state;
     rig_defaults(&g);
+    g.local = local;
     g.po.control.prefetch_max = SNIC_HCACHE_NO_PREFETCH;
     rig_open(&g);
     ino = rig_file(&g, "a");
@@ -200,6 +200,13 @@ static void test_hcachelink_truncate_races_with_flush(void **state)
         assert_memory_equal(file, page, 100);
     }
     rig_close(&g);
+}
+
+static void test_hcachelink_truncate_races_with_flush(void **state)
+{
+    (void)state;
+    races_with_flush(0);
+    races_with_flush(1);
 }
 
 /* Fsyncs that wait for the page which a truncation holds do not keep it from being carried out. */
