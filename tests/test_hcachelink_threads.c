@@ -40,6 +40,7 @@ static struct {
     struct known file[FILES];
     struct slot slot[SLOTS];
     struct snic_hcachelink_host *host;
+    struct snic_loop *loop;
     struct snic_rng rng;
     uint64_t done, busy, wrong, closed;
     int reason;
@@ -180,6 +181,10 @@ static void start(struct slot *x, uint32_t op, struct known *f)
     s.busy++;
     f->readers += op == SNIC_HCACHELINK_READ || op == SNIC_HCACHELINK_FSYNC;
     f->writers += op != SNIC_HCACHELINK_READ && op != SNIC_HCACHELINK_FSYNC;
+    if (snic_rng_below(&s.rng, 4) == 0) {
+        snic_hcachelink_post(s.host, s.loop, r);
+        return;
+    }
     e = snic_hcachelink_submit(s.host, r);
     s.wrong += e < 0;
     if (e != 0)
@@ -256,6 +261,7 @@ static void run(uint64_t pages, uint32_t page_bytes)
     pthread_t t;
     memset(&s, 0, sizeof(s));
     snic_rng_init(&s.rng, support_seed());
+    s.loop = loop;
     v.loop = loop_open();
     v.o.control.opts_size = sizeof(v.o.control);
     v.o.control.jobs = 16;

@@ -30,6 +30,7 @@ struct rig {
     int no_dpu; /* the test plays it */
     int local;  /* dma's local backend, mapped, in the same world */
     int reason;
+    void *user;
 };
 
 static inline int64_t rig_wall(void *ctx)

@@ -418,6 +418,14 @@ struct snic_hcache_seal {
 };
 /** CRC32C over inode, lpn and content; nothing else. The default. [any] */
 SNIC_API const struct snic_hcache_seal *snic_hcache_seal_crc(void);
+/**
+ * The same with an erasure code of 4+1: what is stored, in four parts of (bytes + 3) / 4 (the last
+ * one as if zeroes followed), and their XOR as the parity. Pages up to 64 KiB. [any]
+ */
+SNIC_API const struct snic_hcache_seal *snic_hcache_seal_xor(void);
+/** Make @p part (0..3) of @p bytes at @p stored again from the others and their parity. [any] */
+SNIC_API void snic_hcache_xor_rebuild(void *stored, uint32_t bytes, uint32_t part,
+                                      const void *parity) SNIC_NONNULL(1, 4);
 
 /* ---- DPU: control plane, an engine without I/O ---- */
 

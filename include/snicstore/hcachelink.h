@@ -77,6 +77,7 @@ typedef void (*snic_hcachelink_done_fn)(struct snic_hcachelink_req *req);
 /** Zero it, set what the op needs, submit. */
 struct snic_hcachelink_req {
     struct snic_node node; /**< private while borrowed                                          */
+    struct snic_loop_msg msg; /**< as node */
     uint32_t op;
     uint32_t reserved;
     uint64_t ino;
@@ -91,6 +92,7 @@ struct snic_hcachelink_req {
     uint64_t since_ns;
     uint32_t step;
     uint32_t slot;
+    struct snic_hcachelink_host *host;
 };
 
 /** On the loop's thread; each may be NULL. */
@@ -160,6 +162,12 @@ SNIC_API void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h) SNIC_NO
 SNIC_API SNIC_NODISCARD int snic_hcachelink_submit(struct snic_hcachelink_host *h,
                                                    struct snic_hcachelink_req *req)
     SNIC_NONNULL(1, 2);
+/**
+ * The same from any thread, by the half's loop @p l: done comes in every case, also with what
+ * submit refuses. For threads that read and write what is there by handles of their own. [any]
+ */
+SNIC_API void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
+                                   struct snic_hcachelink_req *req) SNIC_NONNULL(1, 2, 3);
 /** The region, and the epoch for handles of other threads (owners 2..254); NULL: none. [owner] */
 SNIC_API void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size,
                                            uint64_t *epoch) SNIC_NONNULL(1, 2, 3);
@@ -193,6 +201,11 @@ struct snic_hcachelink_dpu_opts {
     uint64_t salvage_ns; /**< most time for a dead host's pages; 10 s                       */
     struct snic_hcache_control_opts control; /**< opts_size 0: defaults. seal->pack is refused:
                                                   a file has no place for packed pages          */
+    /**
+     * A page is in the file system (not necessarily synced): its action of hcache.h, with the sum
+     * and the parity, for whoever keeps those beside the file. Borrowed for the call. May be NULL.
+     */
+    void (*flushed)(void *ctx, const struct snic_hcache_action *page);
     /** The host has left, or is dead and nothing of it is left; serve the next link. May be NULL.
      */
     void (*gone)(void *ctx, struct snic_hcachelink_dpu *d);

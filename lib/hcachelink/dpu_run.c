@@ -194,6 +194,13 @@ static void hca_run_dma(struct hca_run *u)
         snic_queue_push(&u->d->full, &u->node);
 }
 
+static void hca_run_stored(struct hca_run *u)
+{
+    u->d->stats.writes++;
+    if (u->d->opts.flushed != NULL)
+        u->d->opts.flushed(u->d->opts.ctx, &u->a);
+}
+
 static void hca_run_flushed(struct snic_fs_req *r)
 {
     struct hca_run *u = SNIC_CONTAINER(r, struct hca_run, fs);
@@ -205,7 +212,7 @@ static void hca_run_flushed(struct snic_fs_req *r)
     else if (r->k.result != (int64_t)u->iov.size)
         ev.result = SNIC_EIO;
     else
-        u->d->stats.writes++;
+        hca_run_stored(u);
     hca_run_end(u, &ev);
 }
 

@@ -210,6 +210,24 @@ int snic_hcachelink_submit(struct snic_hcachelink_host *h, struct snic_hcachelin
     return r;
 }
 
+static void hca_host_posted(struct snic_loop_msg *msg)
+{
+    struct snic_hcachelink_req *req = SNIC_CONTAINER(msg, struct snic_hcachelink_req, msg);
+    int r = snic_hcachelink_submit(req->host, req);
+    if (r < 0)
+        req->result = r;
+    if (r != 0)
+        req->done(req);
+}
+
+void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
+                          struct snic_hcachelink_req *req)
+{
+    req->host = h;
+    req->msg.fn = hca_host_posted;
+    snic_loop_post(l, &req->msg);
+}
+
 void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size, uint64_t *epoch)
 {
     *size = h->region_bytes;
