@@ -40,6 +40,7 @@
 #include "snicstore/replica.h"
 #include "snicstore/fs.h"
 #include "snicstore/nvmefslink.h"
+#include "snicstore/hcachelink.h"
 #include "snicstore/fsdispatch.h"
 
 #include "snicstore/channel.h"

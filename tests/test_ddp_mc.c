@@ -44,6 +44,7 @@ static const struct scope scopes[] = {
 #define CRASH .crashes = 1, .locks = 1
 #define REJOIN .crashes = 1, .rejoins = 1
 #define LOCK .locks = 1
+#define FULL .node.room = 2, .begin = DW_BEGIN_FULL
 #define FAST 0
 #define PAPER SNIC_DDP_PAPER
 #define ROW(name, lean, n, k, m, f, live, states, ...)                                             \

@@ -181,16 +181,7 @@ static void run_restart(struct run *x)
         world_boot(w, n);
         for (uint32_t i = 0; i < w->node[n].logged; i++) {
             const struct world_record *r = &w->node[n].log[i];
-            struct snic_ddp_event ev = {.type = SNIC_DDP_LOADED, .key = r->key, .ts = r->ts};
-            ev.length = r->length;
-            ev.flags = r->tombstone ? SNIC_DDP_MSG_TOMBSTONE : 0;
-            if (!r->tombstone) {
-                ev.value = w->handles++;
-                w->handle[ev.value] = (uint8_t)(n + 1);
-                w->handle_content[ev.value] = r->content;
-                w->handles_live++;
-            }
-            assert_int_equal(world_step(w, n, &ev), 0);
+            world_load(w, n, &r->key, r->ts, r->content, r->length);
         }
     }
     for (uint32_t i = 0; i < w->ops; i++) {

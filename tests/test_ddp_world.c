@@ -252,7 +252,8 @@ int world_step(struct world *w, uint32_t node, const struct snic_ddp_event *ev)
 
 /* ---- Nodes ---- */
 
-struct world *world_new(uint64_t seed, uint32_t nodes, uint32_t model, uint32_t flags)
+struct world *world_new_room(uint64_t seed, uint32_t nodes, uint32_t model, uint32_t flags,
+                             uint32_t writes_max)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
@@ -265,13 +266,18 @@ struct world *world_new(uint64_t seed, uint32_t nodes, uint32_t model, uint32_t 
     w->opts.model = model;
     w->opts.flags = flags;
     w->opts.keys_max = WORLD_KEYS;
-    w->opts.writes_max = 8;
+    w->opts.writes_max = writes_max;
     w->opts.waits_max = 16;
     w->opts.reads_max = 4;
     w->opts.scopes_max = 4;
     for (uint32_t i = 0; i < nodes; i++)
         world_boot(w, i);
     return w;
+}
+
+struct world *world_new(uint64_t seed, uint32_t nodes, uint32_t model, uint32_t flags)
+{
+    return world_new_room(seed, nodes, model, flags, 8);
 }
 
 void world_free(struct world *w)
@@ -298,6 +304,17 @@ void world_boot(struct world *w, uint32_t node)
     n->flushes = 0;
     n->incarnation++;
     memset(&n->view, 0, sizeof(n->view));
+}
+
+void world_load(struct world *w, uint32_t node, const struct snic_ddp_key *key, uint64_t ts,
+                uint64_t content, uint32_t length)
+{
+    struct snic_ddp_event ev = {.type = SNIC_DDP_LOADED, .key = *key, .ts = ts, .length = length};
+    if (content != 0)
+        ev.value = world_handle(w, node, content);
+    else
+        ev.flags = SNIC_DDP_MSG_TOMBSTONE;
+    assert_int_equal(world_step(w, node, &ev), 0);
 }
 
 void world_crash(struct world *w, uint32_t node)

@@ -107,9 +107,15 @@ struct world {
 };
 
 struct world *world_new(uint64_t seed, uint32_t nodes, uint32_t model, uint32_t flags);
+/* The same, with room for so many writes at a time at each node. */
+struct world *world_new_room(uint64_t seed, uint32_t nodes, uint32_t model, uint32_t flags,
+                             uint32_t writes_max);
 void world_free(struct world *w);
 /* A fresh engine on that node, down before. */
 void world_boot(struct world *w, uint32_t node);
+/* LOADED: a record of its log; content 0 is a tombstone. */
+void world_load(struct world *w, uint32_t node, const struct snic_ddp_key *key, uint64_t ts,
+                uint64_t content, uint32_t length);
 /* It loses its memory; of its log what is not durable may go. */
 void world_crash(struct world *w, uint32_t node);
 /* Decide a view; nodes hear of it by world_tell. */

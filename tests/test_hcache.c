@@ -424,6 +424,36 @@ static void test_hcache_seal_refused_sum_drops_page(void **state)
     hw_close(&w);
 }
 
+/* Any part of what is stored comes back from the others, also where it does not divide by four. */
+static void test_hcache_seal_xor_rebuilds(void **state)
+{
+    const struct snic_hcache_seal *seal = snic_hcache_seal_xor();
+    unsigned char stored[4096], broken[4096], parity[1024];
+    uint32_t sizes[] = {1, 2, 3, 4, 5, 511, 4095, 4096};
+    uint32_t i, part, n;
+
+    (void)state;
+    for (i = 0; i < sizeof(stored); i++)
+        stored[i] = (unsigned char)(i * 31 + (i >> 8));
+    assert_int_equal(seal->sum(NULL, 1, 2, stored, 4096),
+                     snic_hcache_seal_crc()->sum(NULL, 1, 2, stored, 4096));
+    for (n = 0; n < SNIC_COUNTOF(sizes); n++) {
+        uint32_t size = (sizes[n] + 3) / 4;
+
+        memset(parity, 0xee, sizeof(parity));
+        seal->parity(NULL, stored, sizes[n], parity);
+        for (part = 0; part < 4; part++) {
+            memcpy(broken, stored, sizeof(stored));
+            for (i = part * size; i < (part + 1) * size && i < sizes[n]; i++)
+                broken[i] ^= 0x55;
+            snic_hcache_xor_rebuild(broken, sizes[n], part, parity);
+            assert_memory_equal(broken, stored, sizeof(stored));
+        }
+        for (i = size; i < sizeof(parity); i++)
+            assert_int_equal(parity[i], 0xee);
+    }
+}
+
 /* A page of one byte repeated packs into that byte; parity is what is stored, inverted. */
 static uint32_t toy_pack(void *ctx, const void *page, uint32_t bytes, void *out)
 {
@@ -684,6 +714,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcache_options_out_of_range_refused),
+        cmocka_unit_test(test_hcache_seal_xor_rebuilds),
         cmocka_unit_test(test_hcache_write_then_read_hits),
         cmocka_unit_test(test_hcache_locked_page_busy),
         cmocka_unit_test(test_hcache_read_cache_takes_no_dirty_page),

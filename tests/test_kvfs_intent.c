@@ -329,6 +329,68 @@ static void test_kvfs_intent_unread_records_change_together(void **state)
     }
 }
 
+/* ---- A store that does not answer ---- */
+
+struct unknown {
+    uint64_t seen;  /* commits and object operations so far */
+    uint64_t first; /* from this one on nobody knows what becomes of them, */
+    uint64_t count; /* of so many */
+    uint64_t done;  /* bit n: the n-th of those happens */
+};
+
+static void unknown_apply(struct kvt *t, struct snic_kvop *op)
+{
+    struct unknown *u = t->ctx;
+    uint64_t n = op->kind == SNIC_KVOP_COMMIT ? u->seen++ - u->first : UINT64_MAX;
+    if (n >= u->count || (u->done >> (n & 63) & 1) != 0)
+        snic_kvmem_apply(t->m, op);
+    if (n < u->count)
+        op->result = SNIC_EUNKNOWN;
+}
+
+/* Some commits of a request end unknown; the session goes on, and ends in order. What it leaves is
+ * cleared away by the next one, which finds nothing wrong. 1: the request was over before. */
+static int unknown_run(uint32_t which, struct unknown u, uint64_t seed)
+{
+    struct snic_kvfs_req req;
+    struct snic_iov iov;
+    struct batch_op b;
+    struct many y;
+    many_open(&y, 2, MANY_CAPS, seed);
+    y.paused = 2;
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    intent_world(&y);
+    intent_fill(&b, which, 0);
+    batch_req(&y.t[0], &b, &req, &iov);
+    y.t[0].ctx = &u;
+    y.t[0].apply = unknown_apply;
+    (void)many_call(&y, 0, &req);
+    int over = u.seen <= u.first;
+    y.t[0].apply = NULL;
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
+    y.paused = 0;
+    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    many_pass(&y, 3000000000);
+    assert_int_equal(y.t[1].damages, 0);
+    many_close(&y);
+    return over;
+}
+
+static void test_kvfs_intent_unknown_outcomes_leave_nothing(void **state)
+{
+    uint64_t seed = support_seed();
+    (void)state;
+    for (uint32_t which = 0; which < SNIC_COUNTOF(intent_ops); which++) {
+        for (uint64_t first = 0, over = 0; !over; first++) {
+            for (uint64_t count = 1; count <= 4; count++)
+                for (uint64_t done = 0; done < 1ULL << count; done++)
+                    over |= (uint64_t)unknown_run(
+                        which, (struct unknown){.first = first, .count = count, .done = done},
+                        seed++);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +398,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_intent_holder_dies_nothing_late),
         cmocka_unit_test(test_kvfs_intent_reads_hold_at_commit),
         cmocka_unit_test(test_kvfs_intent_unread_records_change_together),
+        cmocka_unit_test(test_kvfs_intent_unknown_outcomes_leave_nothing),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -147,8 +147,29 @@ static int many_is_of(const struct snic_kvop *op, uint64_t group)
 {
     if (group == MANY_ANY)
         return 1;
-    uint64_t g = op->kind == SNIC_KVOP_COMMIT ? op->changes[0].key.group : op->object;
+    const struct snic_kvop_change *c = op->kind == SNIC_KVOP_COMMIT ? &op->changes[0] : NULL;
+    uint64_t g = c == NULL ? op->object : c->key.size != 0 ? c->key.group : c->object;
     return group == MANY_NOT_SUPER ? g != SNIC_KVFS_GROUP_SUPER : g == group;
+}
+
+static int many_is_kind(const struct snic_kvop *op, uint32_t kind)
+{
+    return op->kind == kind || (kind == MANY_CHANGE && (op->kind == SNIC_KVOP_COMMIT ||
+                                                        op->kind == SNIC_KVOP_OBJECT_WRITE));
+}
+
+/* An engine does one thing, or others do, or time passes. */
+static void many_on(struct many *y, struct kvt *t)
+{
+    if (kvt_step(t))
+        return;
+    y->now = t->now;
+    if (!many_step(y)) {
+        uint64_t next = many_deadline(y);
+        assert_true(next != SNIC_NEVER);
+        many_time(y, next > y->now.mono_ns ? next - y->now.mono_ns : 0);
+    }
+    t->now = y->now;
 }
 
 struct snic_kvfs_io *many_hold(struct many *y, uint32_t i, uint32_t kind, uint64_t group)
@@ -159,8 +180,8 @@ struct snic_kvfs_io *many_hold(struct many *y, uint32_t i, uint32_t kind, uint64
     while (held == NULL) {
         struct snic_kvfs_io *io = snic_kvfs_poll_io(t->k);
         if (io == NULL)
-            assert_true(kvt_step(t));
-        else if (io->op.kind == kind && many_is_of(&io->op, group))
+            many_on(y, t);
+        else if (many_is_kind(&io->op, kind) && many_is_of(&io->op, group))
             held = io;
         else
             t->flight[t->in_flight++] = io;

@@ -41,6 +41,7 @@ FLOOR = {
     "fs": DOOR + ["io", "kv", "kvop", "kvfs"],
     "nvmefslink": DOOR + ["dma", "nvmefs"],
     "fsdispatch": DOOR + ["dma", "nvmefs", "nvmefslink", "io", "kv", "kvop", "kvfs", "fs"],
+    "hcachelink": DOOR + ["dma", "hcache", "io", "kv", "kvop", "kvfs", "fs"],
     "channel": DOOR + ["dma", "ring"],
     "files": DOOR + ["io", "dma", "ring", "cuckoo", "channel"],
     "filelib": DOOR + ["dma", "ring", "credit", "channel", "files"],

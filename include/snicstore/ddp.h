@@ -151,8 +151,9 @@ enum snic_ddp_model {
 
 enum {
     /** The paper's rule for an INV that is older than what the key holds: wait until the newer
-     * write is known to be complete, then acknowledge. Without it (ours, "fast"): acknowledge at
-     * once, what is durable when it is. See the spec's "Why FAST is sound". */
+     * write is known to be complete, then acknowledge. Without it (ours, "fast"), and of a write
+     * that another node than its coordinator does over: acknowledge at once, what is durable when
+     * it is. See the spec's "Why FAST is sound". */
     SNIC_DDP_PAPER = 1 << 0,
     /** Figure 3 in program order: VAL_C of Strict waits for the coordinator's own persist (H11). */
     SNIC_DDP_VALC_AFTER_PERSIST = 1 << 1

@@ -41,8 +41,10 @@
  *                       21    PREFETCHED and not hit yet
  *                       24-31 owner of the write lock (255: the DPU), 32-39 its epoch
  *                       40-63 version: a new one with each write lock
- *   8   u32 next, u32 0
- *   16  u64 lpn    24  u64 inode: changed by whoever holds the write lock
+ *   8   u32 next
+ *   12  u32 end    bytes of the page that were written since it came, 0 if nobody said so: what is
+ *                  behind is the store's own, or zeroes behind the end of the file
+ *   16  u64 lpn    24  u64 inode: these three changed by whoever holds the write lock
  *
  *   A write lock needs lock none; a read lock needs none or read. lock is read while there is any
  *   reader. Status invalid: the content is being fetched, or is out of date; only together with a
@@ -219,7 +221,8 @@ struct snic_hcache_page {
     uint32_t index; /**< of entry and page                                                   */
     uint32_t flags; /**< SNIC_HCACHE_AHEAD, SNIC_HCACHE_NEW                                  */
     uint32_t held;  /**< private: 0, or the kind of lock                                     */
-    uint32_t reserved;
+    uint32_t end;   /**< of a write lock: the entry's end. Who writes may raise it, and lowers it
+                         where a truncation cuts the page; unlock keeps it with the page      */
 };
 
 /** page.flags: tell the engine (SNIC_HCACHE_EV_AHEAD) that this page was reached. */
@@ -415,6 +418,14 @@ struct snic_hcache_seal {
 };
 /** CRC32C over inode, lpn and content; nothing else. The default. [any] */
 SNIC_API const struct snic_hcache_seal *snic_hcache_seal_crc(void);
+/**
+ * The same with an erasure code of 4+1: what is stored, in four parts of (bytes + 3) / 4 (the last
+ * one as if zeroes followed), and their XOR as the parity. Pages up to 64 KiB. [any]
+ */
+SNIC_API const struct snic_hcache_seal *snic_hcache_seal_xor(void);
+/** Make @p part (0..3) of @p bytes at @p stored again from the others and their parity. [any] */
+SNIC_API void snic_hcache_xor_rebuild(void *stored, uint32_t bytes, uint32_t part,
+                                      const void *parity) SNIC_NONNULL(1, 4);
 
 /* ---- DPU: control plane, an engine without I/O ---- */
 
@@ -514,6 +525,8 @@ struct snic_hcache_action {
     struct snic_hcache_op *ops;
     uint32_t count;
     uint32_t packed; /**< FLUSH: data is what seal->pack made                                */
+    uint32_t end;    /**< FLUSH: bytes of the page that the store needs, 1..page_bytes       */
+    uint32_t reserved;
 };
 
 struct snic_hcache_control_stats {

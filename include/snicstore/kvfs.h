@@ -45,19 +45,19 @@
  * the file is truncated, or fsck mends it. A WRITE with SYNC makes bytes and size durable, its
  * times with the next FSYNC.
  * Several sessions that write to one file at the same time need locks for it, as on other network
- * file systems: a READ may see a part of another session's WRITE, and so may a WRITE across it.
- * Appends need none: each is one piece of the file, and neither another append nor another
- * session's truncation or growth takes away what was acknowledged. (A COPY is as WRITEs of 60 KiB,
- * one after the other.) One of up to
- * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) goes
- * with the commit of the size. A larger one, while others use the store, moves the size first:
- * others read zeros there until its bytes are written, and a crash or the session's death in
- * between leaves them in the file; if it fails otherwise the size goes back, unless another append
- * has come behind it. All this wherever the store's commits take object bytes
- * (SNIC_KV_CAP_ATOMIC_OBJECT: LMDB), on RADOS within the first stripe (stripe_bytes, 4 MiB):
- * behind it bytes go to the store before the commit, two appends may overwrite each other, one may
- * become zeros by another session's growth of the file beyond its end, and a truncation under way
- * may take away what another session has just appended.
+ * file systems: a READ may see a part of another session's WRITE. Appends need none: neither other
+ * appends nor another session's truncation or growth take away what was acknowledged. One of up to
+ * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) is one
+ * piece of the file and goes with the commit of the size. A larger one, while others use the store,
+ * goes in pieces of up to 64 KiB, each with a commit of its own, between which those of others may
+ * come; when a later one fails, the result is what went before. Another large WRITE across the end
+ * moves the size first: others read zeros there until its bytes are written, and they stay if it
+ * fails or the session dies in between. (A COPY is as WRITEs of 60 KiB, one after the other.)
+ * All this wherever the store's commits take object bytes (SNIC_KV_CAP_ATOMIC_OBJECT: LMDB), on
+ * RADOS within the first stripe (stripe_bytes, 4 MiB): behind it bytes go to the store before the
+ * commit, two appends may overwrite each other, one may become zeros by another session's growth of
+ * the file beyond its end, and a truncation under way may take away what another session has just
+ * appended.
  * A session that was stopped for longer than lease_ns is declared dead, and what it had locked or
  * open counts no more. Where commits may name several groups (LMDB, the store in memory) no commit
  * of it has any effect from that moment on: each is guarded by a record that goes with the

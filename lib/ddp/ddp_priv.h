@@ -22,6 +22,13 @@
  * I6  Between steps nothing is dirty, no read is ready, the ring is empty.
  * I7  A write waits for acknowledgements of d->others and nobody else: the present epoch's.
  * I8  A record with vts 0 is there for a CAS in flight only.
+ * I9  A replay waits for logs only, here and at the others, never for another write. So the write
+ *     that is kept free for replays becomes free again, and each that I5 or a restart wants gets
+ *     its turn. In PAPER, where older writes wait for newer ones, an older replay is acknowledged
+ *     as in FAST: an acknowledgement says that this write or a newer one is stored (is durable)
+ *     here, and that is all that gv, gd, an unlock, an answer or a CAS is concluded from, in any
+ *     model. That the newer one is complete, which is what PAPER waits for, nobody makes use of. A
+ *     CAS that is not decided does not wait either: an older one is refused (C1).
  */
 #ifndef SNIC_DDP_PRIV_H
 #define SNIC_DDP_PRIV_H

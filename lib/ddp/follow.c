@@ -5,7 +5,9 @@
  * Whatever an INV meets, its sender is told in the end that the key holds this write or a newer one
  * (and has it durable): that is what an acknowledgement says. An INV that is not newer than what is
  * here never locks (H3). An older one is acknowledged at once (FAST), or when the newer is complete
- * (PAPER; tau is the newer as of now, so later ones do not prolong the wait: H7).
+ * (PAPER; tau is the newer as of now, so later ones do not prolong the wait: H7). The paper has no
+ * replays, and those are never made to wait for a newer write, which may need the room that they
+ * have (I9).
  */
 #include "ddp_priv.h"
 
@@ -95,13 +97,22 @@ static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct s
 }
 
 /*
+ * Is an INV older than what is here to wait until that is complete? No CAS's does that is not
+ * decided, since it is refused (cas.c).
+ */
+static int ddp_follow_parks(const struct snic_ddp *d, const struct snic_ddp_msg *m)
+{
+    return (d->o.flags & SNIC_DDP_PAPER) != 0 && (m->flags & SNIC_DDP_MSG_REPLAY) == 0;
+}
+
+/*
  * Another wait may be needed for this message, and there is none. Those that wait for a newer write
  * (PAPER) get half of them: the newer one needs a wait of its own, which the log alone ends.
  */
 static int ddp_follow_full(const struct snic_ddp *d, const struct ddp_rec *r,
                            const struct snic_ddp_msg *m)
 {
-    int parks = (d->o.flags & SNIC_DDP_PAPER) != 0 && r != NULL && m->ts < r->vts;
+    int parks = ddp_follow_parks(d, m) && r != NULL && m->ts < r->vts;
     if (!ddp_pool_full(&d->waits) && !(parks && d->parked >= d->waits.max / 2))
         return 0;
     return r == NULL || ddp_follow_waits(d, r, m->ts, m->src) == NULL;
@@ -124,7 +135,7 @@ static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct sn
     d->counters.obsolete++;
     if ((m->flags & SNIC_DDP_MSG_CAS) != 0) {
         ddp_cas_refuse(d, r, m);
-    } else if ((d->o.flags & SNIC_DDP_PAPER) == 0) {
+    } else if (!ddp_follow_parks(d, m)) {
         ddp_follow_ack(d, r, m);
     } else if (ddp_follow_waits(d, r, m->ts, m->src) == NULL) {
         uint8_t owes = d->rules.acks == DDP_ONE     ? DDP_A_OWES_P

@@ -186,8 +186,6 @@ static void ddp_restart_record(struct snic_ddp *d, struct ddp_rec *r)
         if (d->rules.gd != DDP_NEVER) /* as after a replay, which another node may do of this key */
             r->gd = r->vts;
         ddp_watch(d, r, 0);
-        if (r->waits != SNIC_DDP__NIL) /* an older INV was parked behind this one (PAPER) */
-            ddp_dirty(d, r);
         return;
     }
     struct ddp_write *w = ddp_write_new(d, r, r->vts, DDP_W_REPLAY | DDP_W_RESTART);

@@ -55,12 +55,11 @@ static int check_entry(const struct snic_hcache__geo *g, uint64_t bucket, uint32
 {
     uint64_t at = hcache_entry_offset(g, bucket, way);
     uint64_t s = check_word(g, at + SNIC_HCACHE__STATE);
-    uint64_t next = bucket * g->ways + way + 1;
+    uint64_t chain = check_word(g, at + SNIC_HCACHE__NEXT);
 
     if (!hcache_state_ok(s))
         return SNIC_ECORRUPT;
-    if (check_word(g, at + SNIC_HCACHE__NEXT) !=
-        (way + 1 < g->ways ? next : (uint64_t)SNIC_HCACHE__NIL))
+    if ((uint32_t)chain != hcache_next(g, bucket, way) || chain >> 32 > g->page_bytes)
         return SNIC_ECORRUPT;
     check_count(counts, s);
     if (hcache_status_of(s) == SNIC_HCACHE_FREE || (s & 1) != 0)

@@ -478,6 +478,7 @@ static void control_fill(struct snic_hcache_control *c, uint32_t what, struct sn
         a->data = j->packed ? j->other : j->page;
         a->bytes = j->bytes;
         a->packed = j->packed;
+        a->end = j->end;
         a->sum = j->sum;
         a->parity = j->parity;
     }

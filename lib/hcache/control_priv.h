@@ -58,12 +58,13 @@ struct hcache_job {
     uint64_t ino;
     uint64_t lpn;
     uint64_t scratch;  /* a word to be written                                           */
-    uint64_t key[2];   /* lpn, inode                                                     */
+    uint64_t key[3];   /* next and no end, lpn, inode                                    */
     uint64_t since_ns; /* when the page was seen dirty                                   */
     uint32_t bytes;    /* of what is stored                                              */
     uint32_t sum;
     uint32_t packed;
     uint32_t ahead; /* fetch: mark the page                                              */
+    uint32_t end;   /* flush: of the entry                                               */
     struct snic_hcache_op ops[SNIC_HCACHE_OPS_MAX];
     unsigned char *page;
     unsigned char *other; /* packed page                                                 */

@@ -94,13 +94,14 @@ static void fetch_name(struct snic_hcache_control *c, struct hcache_job *j)
     int was_free = hcache_status_of(j->ops[0].compare) == SNIC_HCACHE_FREE;
 
     j->state = j->ops[0].operand;
-    j->key[0] = j->lpn;
-    j->key[1] = j->ino;
+    j->key[0] = hcache_next(&c->g, j->bucket, j->way);
+    j->key[1] = j->lpn;
+    j->key[2] = j->ino;
     /* nobody but the guard's holder writes tags, so the copy's are those of the region */
     j->scratch = snic_get_le64(j->copy + tags);
     j->scratch = (j->scratch & ~(UINT64_C(0xffff) << shift)) | (uint64_t)(uint16_t)j->tag << shift;
     j->op_count = 0;
-    hcache_job_op(j, SNIC_HCACHE_OP_WRITE, 0, fetch_entry(c, j) + SNIC_HCACHE__LPN, j->key, 16);
+    hcache_job_op(j, SNIC_HCACHE_OP_WRITE, 0, fetch_entry(c, j) + SNIC_HCACHE__NEXT, j->key, 24);
     hcache_job_op(j, SNIC_HCACHE_OP_WRITE, 0, hcache_bucket_offset(&c->g, j->bucket) + tags,
                   &j->scratch, 8);
     if (was_free)

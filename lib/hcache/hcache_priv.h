@@ -10,6 +10,7 @@
  *   tags             holder of the guard
  *   state            everyone, by CAS, as the lock rules say
  *   lpn, inode       holder of the write lock, which it got inside the guard
+ *   end              holder of the write lock
  *   content          holder of the write lock; read under a read lock
  *
  * Why a find may trust a key it read without a lock: every change of a key stands between a CAS
@@ -166,6 +167,7 @@ uint64_t hcache_guard_mended(uint64_t guard, uint32_t side);
 #define SNIC_HCACHE__TAGS 32u /* four to a word */
 #define SNIC_HCACHE__STATE 0u
 #define SNIC_HCACHE__NEXT 8u
+#define SNIC_HCACHE__END 12u
 #define SNIC_HCACHE__LPN 16u
 #define SNIC_HCACHE__INO 24u
 
@@ -228,6 +230,27 @@ static inline uint64_t hcache_map_offset(uint64_t bucket)
 static inline hcache_word *hcache_at(const struct snic_hcache__geo *g, uint64_t offset)
 {
     return (hcache_word *)(void *)(g->base + offset);
+}
+
+/* next of an entry: the following one of its bucket. */
+static inline uint32_t hcache_next(const struct snic_hcache__geo *g, uint64_t bucket, uint32_t way)
+{
+    return way + 1 < g->ways ? (uint32_t)(bucket * g->ways + way + 1) : SNIC_HCACHE__NIL;
+}
+
+/* end of an entry, for the holder of its write lock. Relaxed: the lock orders it; only a visit of
+ * the control plane may read it meanwhile, and that one's next step fails then. */
+static inline uint32_t hcache_end(const struct snic_hcache__geo *g, uint64_t entry)
+{
+    return __atomic_load_n((uint32_t *)(void *)(g->base + entry + SNIC_HCACHE__END),
+                           __ATOMIC_RELAXED);
+}
+
+static inline void hcache_end_set(const struct snic_hcache__geo *g, uint64_t entry, uint32_t end)
+{
+    if (hcache_end(g, entry) != end)
+        __atomic_store_n((uint32_t *)(void *)(g->base + entry + SNIC_HCACHE__END), end,
+                         __ATOMIC_RELAXED);
 }
 
 void hcache_geo_from(struct snic_hcache__geo *g, const struct snic_hcache_info *info);

@@ -115,7 +115,7 @@ static void hcache_describe(struct snic_hcache_host *h, struct snic_hcache_page 
     page->index = (uint32_t)index;
     page->entry = hcache_entry_offset(&h->g, bucket, way);
     page->held = held;
-    page->reserved = 0;
+    page->end = held == SNIC_HCACHE__HELD_WRITE ? hcache_end(&h->g, page->entry) : 0;
     page->flags = (before & SNIC_HCACHE__AHEAD) != 0 ? SNIC_HCACHE_AHEAD : 0;
     if (SNIC_UNLIKELY((before & (SNIC_HCACHE__VICTIM | SNIC_HCACHE__PREFETCHED)) != 0)) {
         if ((before & SNIC_HCACHE__PREFETCHED) != 0)
@@ -293,6 +293,7 @@ static void hcache_name(struct snic_hcache_host *h, const struct hcache_place *p
     uint64_t word = atomic_load_explicit(tags, memory_order_relaxed);
     unsigned shift = way % 4 * 16;
 
+    hcache_end_set(&h->g, at, 0);
     atomic_store_explicit(hcache_at(&h->g, at + SNIC_HCACHE__LPN), lpn, memory_order_relaxed);
     atomic_store_explicit(hcache_at(&h->g, at + SNIC_HCACHE__INO), ino, memory_order_relaxed);
     word = (word & ~(UINT64_C(0xffff) << shift)) | (uint64_t)p->tag << shift;
@@ -401,6 +402,7 @@ int snic_hcache_unlock(struct snic_hcache_host *h, struct snic_hcache_page *page
             break;
         if (!hcache_unlocked(s, how, &next))
             return SNIC_EBUSY;
+        hcache_end_set(&h->g, page->entry, (uint32_t)snic_min_u64(page->end, h->g.page_bytes));
         /* Release: the content. FLIGHT may end meanwhile, so it is a CAS. */
         if (!atomic_compare_exchange_weak_explicit(at, &s, next, memory_order_release,
                                                    memory_order_relaxed))

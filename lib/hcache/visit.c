@@ -87,6 +87,9 @@ static int visit_flush(struct snic_hcache_control *c, struct hcache_job *v, uint
     j->state = visit_word(v, way, SNIC_HCACHE__STATE);
     j->ino = visit_word(v, way, SNIC_HCACHE__INO);
     j->lpn = visit_word(v, way, SNIC_HCACHE__LPN);
+    j->end = (uint32_t)(visit_word(v, way, SNIC_HCACHE__NEXT) >> 32);
+    if (j->end == 0 || j->end > c->g.page_bytes) /* nobody said so, or a lie */
+        j->end = c->g.page_bytes;
     j->since_ns = (uint64_t)c->since[v->bucket] * 1000000;
     hcache_flush_start(c, j);
     return 1;

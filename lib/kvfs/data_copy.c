@@ -257,5 +257,6 @@ int kvfs_run_copy(struct kvfs_op *op)
         return 0;
     }
     op->s[COPY_SO_FAR] = copied + op->s[COPY_NOW];
+    op->s[KVFS_DATA_AMONG] = 0;
     return kvfs_next(op, COPY_READ);
 }

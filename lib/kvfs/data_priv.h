@@ -28,11 +28,11 @@ int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need);
 /* A regular file, and may the caller? `want` 0: not asked. 0; PENDING; EISDIR; EINVAL; EACCES. */
 int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
 /*
- * The first `bytes` (not 0) of pieces: themselves, or a copy without empty ones and with the last
- * one cut. NULL: no memory.
+ * `bytes` (not 0) of pieces from their `at` on: themselves, or a copy without empty ones and with
+ * the first and the last one cut. NULL: no memory.
  */
 const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *iov,
-                                     uint32_t *count, uint64_t bytes);
+                                     uint32_t *count, uint64_t at, uint64_t bytes);
 /* Bytes into pieces, from their `at` on; NULL: zeros. */
 void kvfs_data_scatter(const struct snic_iov *iov, uint32_t count, uint64_t at, const void *from,
                        uint64_t bytes);
@@ -55,8 +55,11 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 
 /* Words of op->s from here on belong to changes of data; the one before to kvfs_data_among(). */
 enum { KVFS_DATA_WORD = 4, KVFS_DATA_AMONG = 3 };
-/* While other sessions use the store? As it was when it was asked first: a request that began
- * while the session was alone has ended before others come (session.c). */
+/*
+ * While other sessions use the store? As it was when the round asked first: one that began while
+ * the session was alone is over before others come, but may start over among them (session.c).
+ * Before kvfs_next() the word is to be 0 again.
+ */
 int kvfs_data_among(struct kvfs_op *op);
 /*
  * Object operations ahead of a commit, or of times kept back, are not undone when the round starts

@@ -49,17 +49,20 @@ int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t 
 }
 
 const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *iov,
-                                     uint32_t *count, uint64_t bytes)
+                                     uint32_t *count, uint64_t at, uint64_t bytes)
 {
     struct snic_iov *cut;
     uint64_t sum = 0;
     uint32_t n = 0, kept = 0, all = 0;
+    for (; at > 0 && at >= iov->size; iov++, (*count)--)
+        at -= iov->size;
+    bytes += at;
     while (n < *count && sum < bytes) {
         all += iov[n].size > 0;
         sum += iov[n++].size;
     }
     *count = all;
-    if (sum == bytes && all == n)
+    if (sum == bytes && all == n && at == 0)
         return iov;
     cut = kvfs_take(op, all * sizeof(*cut));
     if (cut == NULL)
@@ -69,6 +72,8 @@ const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *
             cut[kept++] = iov[i];
     }
     cut[kept - 1].size -= (size_t)(sum - bytes);
+    cut[0].base = (unsigned char *)cut[0].base + at;
+    cut[0].size -= (size_t)at;
     return cut;
 }
 
@@ -204,7 +209,7 @@ static int data_read_big(struct kvfs_op *op, uint64_t bytes)
                              .length = bytes,
                              .iov_count = req->iov_count};
     const struct snic_kvop *got;
-    const struct snic_iov *iov = kvfs_data_cut(op, req->iov, &want.iov_count, bytes);
+    const struct snic_iov *iov = kvfs_data_cut(op, req->iov, &want.iov_count, 0, bytes);
     if (iov == NULL)
         return SNIC_ENOMEM;
     want.iov = (struct snic_iov *)(uintptr_t)iov;

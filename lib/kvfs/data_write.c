@@ -17,15 +17,16 @@
  *   3. A write is acknowledged after the commit that makes it part of the file.
  *   4. While others use the store, bytes behind the size go with its commit or after it, wherever
  *      the store can do that: ahead of it they would meet what another session has written there
- *      and committed. So a WRITE that does not fit into a commit moves the size (it claims its
- *      place, which reads as zeros) and then writes within it.
+ *      and committed. What is too large for a commit goes in pieces if it is an append, each where
+ *      the file ends by then; else the size is moved first, and the bytes are written within it.
  */
 #include "kvfs/data_priv.h"
 
-/* Phases, each with the ones that what runs in it uses. */
-enum { WRITE_DONE = 1, WRITE_CLAIM = 3, WRITE_BACK = 11 };
-/* op->s: bytes; where, once claimed; what has become of the claim: 0 none yet. */
-enum { WRITE_COUNT = 0, WRITE_AT = 1, WRITE_STATE = 2, WRITE_CLAIMED = 1 /* or SNIC_E* */ };
+enum { WRITE_DONE = 1, /* and 2 */ WRITE_GROW = 3 /* to 10: kvfs_truncate() */ };
+/* op->s: bytes of earlier rounds, and with this one. */
+enum { WRITE_SO_FAR = 0, WRITE_COUNT = 1 };
+/* Of a large append; each ends at a multiple of it. */
+enum { WRITE_PIECE = 65536 };
 /* Io places, op->s. */
 enum {
     WRITE_CLEAN = 0, /* and 1 */
@@ -41,7 +42,7 @@ int kvfs_data_among(struct kvfs_op *op)
 {
     enum { ALONE = 1, AMONG = 2 };
     if (op->s[KVFS_DATA_AMONG] == 0)
-        kvfs_remember(op, KVFS_DATA_AMONG, kvfs_alone(op->k) ? ALONE : AMONG);
+        op->s[KVFS_DATA_AMONG] = kvfs_alone(op->k) ? ALONE : AMONG;
     return op->s[KVFS_DATA_AMONG] == AMONG;
 }
 
@@ -438,59 +439,53 @@ int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_
 
 /* ---- WRITE ---- */
 
-static int data_write_claimed(const struct kvfs_op *op)
+/* Of which memory. 0; SNIC_ENOMEM. */
+static int data_write_cut(struct kvfs_op *op, struct kvfs_write *w)
 {
-    return op->s[WRITE_STATE] != 0;
+    w->count = op->req->iov_count;
+    w->iov = kvfs_data_cut(op, op->req->iov, &w->count, op->s[WRITE_SO_FAR], w->bytes);
+    op->s[WRITE_COUNT] = op->s[WRITE_SO_FAR] + w->bytes;
+    return w->iov == NULL ? SNIC_ENOMEM : 0;
 }
 
 /* Where to, how much. 0; SNIC_EFBIG; SNIC_ENOMEM. */
 static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
                             const struct snic_kvfs_attr *a)
 {
-    if (data_write_claimed(op))
-        w->offset = op->s[WRITE_AT];
-    else if ((w->flags & SNIC_KVFS_APPEND) != 0)
+    if ((w->flags & SNIC_KVFS_APPEND) != 0)
         w->offset = a->size;
     if (w->offset >= SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
     w->bytes = snic_min_u64(w->bytes, SNIC_KVFS_SIZE_MAX - w->offset);
-    w->iov = kvfs_data_cut(op, op->req->iov, &w->count, w->bytes);
-    return w->iov == NULL ? SNIC_ENOMEM : 0;
+    return data_write_cut(op, w);
 }
 
-/* What has become of moving the size: KVFS_DATA_MORE once it is done. */
-static int data_write_claim(struct kvfs_op *op, int rc)
-{
-    if (rc != 0)
-        return rc;
-    op->s[WRITE_STATE] = WRITE_CLAIMED;
-    return KVFS_DATA_MORE;
-}
-
-/* Invariant 4. 0: w is to be written; KVFS_DATA_MORE: the place is claimed, and another round is to
- * look again; PENDING; SNIC_E*. */
-static int data_write_among(struct kvfs_op *op, const struct kvfs_write *w,
-                            struct snic_kvfs_attr *a)
+/* Invariant 4. 0: w, or what it has become, is to be written; KVFS_DATA_MORE: the size has been
+ * moved, and another round is to look again; PENDING; SNIC_E*. */
+static int data_write_among(struct kvfs_op *op, struct kvfs_write *w, struct snic_kvfs_attr *a)
 {
     uint64_t end = w->offset + w->bytes;
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0, rc;
-    if (end <= (big ? a->size : SNIC_KVFS_SMALL_MAX))
+    if (end <= (big ? a->size : SNIC_KVFS_SMALL_MAX) ||
+        data_write_beside(op, big ? w->bytes : end, end) || !data_write_beside(op, 0, end))
         return 0;
-    if (data_write_beside(op, big ? w->bytes : end, end) || !data_write_beside(op, 0, end))
-        return 0;
+    if ((w->flags & SNIC_KVFS_APPEND) != 0) {
+        w->bytes = WRITE_PIECE - w->offset % WRITE_PIECE;
+        return data_write_cut(op, w);
+    }
     rc = kvfs_data_strip(op, a, 1);
     if (rc != 0)
         return rc;
     a->mtime = kvfs_time(op);
     a->ctime = a->mtime;
-    op->s[WRITE_AT] = w->offset;
-    return data_write_claim(op, kvfs_truncate(op, a, end, WRITE_CLAIM));
+    rc = kvfs_truncate(op, a, end, WRITE_GROW);
+    return rc != 0 ? rc : KVFS_DATA_MORE;
 }
 
 static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
 {
     struct snic_kvfs_attr a;
-    int append = (w->flags & SNIC_KVFS_APPEND) != 0 && !data_write_claimed(op);
+    int append = (w->flags & SNIC_KVFS_APPEND) != 0;
     int rc = kvfs_lock(op, w->ino, append ? KVFS_EXCLUSIVE : KVFS_SHARED);
     if (rc != 0)
         return rc;
@@ -507,7 +502,6 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     rc = data_write_place(op, w, &a);
     if (rc != 0)
         return rc;
-    op->s[WRITE_COUNT] = w->bytes;
     if (!append && !w->ahead->again) {
         rc = kvfs_data_inside(op, w->offset + w->bytes, &a);
         if (rc != KVFS_DATA_MORE)
@@ -521,59 +515,45 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     return rc != 0 ? rc : kvfs_data_write(op, w, &a);
 }
 
-/* What was claimed could not be written: the size as it was, if nobody has moved it since. */
-static int data_write_back(struct kvfs_op *op)
-{
-    struct snic_kvfs_attr a = {0};
-    int rc = 0;
-    if (op->phase == WRITE_BACK) {
-        rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
-        if (rc == 0)
-            rc = kvfs_get_attr(op, op->ino, &a);
-        if (rc == 0 && a.size != op->s[WRITE_AT] + op->s[WRITE_COUNT])
-            return (int)(int64_t)op->s[WRITE_STATE];
-    }
-    if (rc == 0)
-        rc = kvfs_truncate(op, &a, op->s[WRITE_AT], WRITE_BACK);
-    return kvfs_runs_again(op, rc) ? rc : (int)(int64_t)op->s[WRITE_STATE];
-}
-
-static int data_write_round(struct kvfs_op *op)
+/* One round: all of it, a piece, or the size moved (KVFS_DATA_MORE). */
+static int data_write_round(struct kvfs_op *op, uint64_t all)
 {
     const struct snic_kvfs_req *req = op->req;
     struct kvfs_write w = {.ino = op->ino,
-                           .count = req->iov_count,
                            .flags = req->flags,
-                           .offset = req->offset,
+                           .offset = req->offset + op->s[WRITE_SO_FAR],
+                           .bytes = all - op->s[WRITE_SO_FAR],
                            .done = WRITE_DONE};
-    int rc = kvfs_data_sum(req, &w.bytes);
-    if (rc == 0)
-        rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
-    if (rc == 0)
-        rc = data_write_run(op, &w);
-    if (rc == KVFS_DATA_MORE)
-        return kvfs_next(op, 0);
-    if (rc == 0 || !data_write_claimed(op) || kvfs_runs_again(op, rc))
-        return rc;
-    op->s[WRITE_STATE] = (uint64_t)(int64_t)rc;
-    return kvfs_next(op, WRITE_BACK);
+    struct snic_kvfs_attr a = {.ino = op->ino};
+    int rc;
+    if (op->phase >= WRITE_GROW) {
+        rc = kvfs_truncate(op, &a, 0, WRITE_GROW);
+        return rc != 0 ? rc : KVFS_DATA_MORE;
+    }
+    if (op->phase >= WRITE_DONE)
+        return kvfs_data_commit(op, w.ino, data_write_sync(&w), WRITE_DONE);
+    rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
+    return rc != 0 ? rc : data_write_run(op, &w);
 }
 
 int kvfs_run_write(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr claim = {0};
-    int rc;
-    if (op->phase >= WRITE_BACK)
-        return data_write_back(op);
-    if (op->phase >= WRITE_CLAIM) {
-        rc = data_write_claim(op, kvfs_truncate(op, &claim, 0, WRITE_CLAIM));
-        return rc == KVFS_DATA_MORE ? kvfs_next(op, 0) : rc;
+    uint64_t all;
+    int rc = kvfs_data_sum(op->req, &all);
+    if (rc == 0)
+        rc = data_write_round(op, all);
+    if (kvfs_runs_again(op, rc))
+        return rc;
+    if (rc == KVFS_DATA_MORE || (rc == 0 && op->s[WRITE_COUNT] < all)) {
+        if (rc == 0)
+            op->s[WRITE_SO_FAR] = op->s[WRITE_COUNT];
+        op->s[KVFS_DATA_AMONG] = 0;
+        return kvfs_next(op, 0);
     }
-    if (op->phase >= WRITE_DONE)
-        rc = kvfs_data_commit(op, op->ino, (op->req->flags & SNIC_KVFS_SYNC) != 0, WRITE_DONE);
-    else
-        rc = data_write_round(op);
     if (rc == 0)
         op->req->result = (int64_t)op->s[WRITE_COUNT];
-    return rc;
+    if (rc == 0 || op->s[WRITE_SO_FAR] == 0)
+        return rc;
+    op->req->result = (int64_t)op->s[WRITE_SO_FAR]; /* a later piece has failed */
+    return 0;
 }

@@ -37,6 +37,9 @@
  *     Object bytes (CHANGE_WRITE) are written with the reservations, as stores may do it.
  * J9  Nobody waits while holding reservations: an operation that finds one of another in its way
  *     aborts its own intent first.
+ * J10 What the store has not answered, or has refused, may be there: a session that had such a
+ *     commit looks back when it ends, for its intents and in its ranges, as recovery does when it
+ *     is dead.
  */
 #include "kvfs/intent.h"
 
@@ -446,6 +449,8 @@ static int intent_run(struct kvfs_op *op, struct kvfs_intent *n)
         int result = (int)n->places[i].io.op.result;
         if (n->places[i].state == KVFS_PLACE_ASKED)
             return KVFS_PENDING;
+        if (result < 0 && result != SNIC_ECANCELED)
+            op->k->session.unsure = 1; /* J10 */
         if (n->step == KVFS_INTENT_RESERVE && i < n->group_count)
             n->groups[i].held = result != SNIC_ECANCELED;
         if (result < 0 && (rc == 0 || result == SNIC_ECANCELED))

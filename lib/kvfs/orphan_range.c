@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Inodes that a dead session made and never named. They come to be where a commit cannot name
+ * Inodes that a dead session made and never named, or one that the store did not answer and that
+ * ends. They come to be where a commit cannot name
  * several groups: a new inode's group is written ahead of its directory's.
  *
  * R1 The commit that would name such an inode is guarded by its directory's attributes. So once

@@ -46,6 +46,7 @@ struct kvfs_session {
     uint8_t sweep;    /* they should be */
     uint8_t was_sole;
     uint8_t timing;      /* times kept back are being written */
+    uint8_t unsure;      /* the store failed in the course of an intent (intent.c, J10) */
     uint16_t collecting; /* operations of kvfs_collect() */
     uint32_t other_count;
     uint32_t round; /* scans done */

@@ -334,6 +334,29 @@ int kvfs_run_mount(struct kvfs_op *op)
 
 /* ---- UNMOUNT ---- */
 
+/* Phases of looking back (intent.c, J10). */
+enum { UNMOUNT_INTENTS = 3, UNMOUNT_LOOK, UNMOUNT_RANGE };
+
+/* The next range of our own in which may be inodes without a name; s[0] counts them. What has not
+ * been given out of the last one is none. */
+static int session_mount_look_back(struct kvfs_op *op)
+{
+    struct snic_kvfs *k = op->k;
+    struct kvfs_session_table *t;
+    int rc = kvfs_session_scan(op, 0, &t);
+    if (rc != 0)
+        return rc;
+    const struct kvfs_session_row *own = kvfs_session_row(t, k->session.id);
+    if (own == NULL || op->s[0] == own->s.range_count)
+        return kvfs_next(op, 1);
+    uint64_t first = own->s.ranges[op->s[0]].first, count = own->s.ranges[op->s[0]].count;
+    if (k->ino_next >= first && k->ino_next - first < count)
+        count = k->ino_next - first;
+    op->s[1] = first;
+    op->s[2] = count;
+    return kvfs_next(op, UNMOUNT_RANGE);
+}
+
 int kvfs_run_unmount(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
@@ -351,7 +374,23 @@ int kvfs_run_unmount(struct kvfs_op *op)
     if (op->phase == 0) {
         kvfs_linger_end(k);
         rc = kvfs_times_flush_all(op);
-        return rc != 0 ? rc : kvfs_next(op, 1);
+        if (rc != 0)
+            return rc;
+        return kvfs_next(op, s->unsure ? UNMOUNT_INTENTS : 1);
+    }
+    if (op->phase == UNMOUNT_INTENTS) {
+        rc = kvfs_intent_finish_next(op, s->id);
+        return rc != 0 ? rc : kvfs_next(op, UNMOUNT_LOOK);
+    }
+    if (op->phase == UNMOUNT_LOOK)
+        return session_mount_look_back(op);
+    if (op->phase == UNMOUNT_RANGE) {
+        rc = kvfs_orphan_range(op, op->s[1], op->s[2]);
+        if (rc != 0)
+            return rc;
+        op->s[0]++;
+        op->s[4] = 0;
+        return kvfs_next(op, UNMOUNT_LOOK);
     }
     if (op->phase == 1) {
         rc = session_mount_withdraw(op);

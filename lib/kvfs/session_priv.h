@@ -80,7 +80,8 @@ int kvfs_run_sweep(struct kvfs_op *op);
 /* ---- orphan_range.c ---- */
 
 /*
- * Inodes of [first, first + count) that a dead session made and never named become orphans; rounds
+ * Inodes of [first, first + count) that a dead session, or ours when it ends, made and never named
+ * become orphans; rounds
  * in the phase the operation is in, op->s[4] and up. 0 when all have been looked at; SNIC_E*.
  */
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);

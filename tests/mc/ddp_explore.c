@@ -5,7 +5,8 @@
  *     ddp_explore [nodes N] [keys N] [writes N] [deletes N] [swaps N] [scopes N] [crashes N]
  *                 [evictions N] [rejoins N] [restarts N] [doubles N] [losses N] [resends N]
  *                 [locks N] [model 1..5] [paper 0|1] [live N] [wide 1] [exact 1] [lean 1] [threads
- * N] [waits N] [reads N] [keeps 1] [double MESSAGE_TYPE] [save FILE | replay FILE]
+ * N] [waits N] [room N] [reads N] [keeps 1] [double MESSAGE_TYPE] [begin full|LINES]
+ *                 [save FILE | replay FILE]
  *
  * Without model or paper: all of them. Exit code 0: clean, 1: a violation (printed, and saved),
  * 2: stopped at a limit.
@@ -71,12 +72,16 @@ static int explore_option(struct explore *x, const char *name, const char *value
         {"paper", &x->paper},          {"live", &x->mo.live_every},    {"wide", &x->mo.wide},
         {"exact", &x->mo.exact},       {"lean", &x->mo.lean},          {"threads", &x->mo.threads},
         {"waits", &x->o.node.waits},   {"reads", &x->o.reads},         {"keeps", &x->o.keeps},
-        {"double", &x->o.double_type},
+        {"double", &x->o.double_type}, {"room", &x->o.node.room},
     };
     size_t i;
 
     if (strcmp(name, "save") == 0) {
         x->save = value;
+        return 0;
+    }
+    if (strcmp(name, "begin") == 0) {
+        x->o.begin = strcmp(value, "full") == 0 ? DW_BEGIN_FULL : value;
         return 0;
     }
     if (strcmp(name, "replay") == 0) {

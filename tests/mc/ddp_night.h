@@ -10,9 +10,13 @@ NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 1776073, .writes = 2, 
 NIGHT(night_crash_strict,    3, 1, STRICT, FAST,  100000, 0, .writes = 2, CRASH)
 NIGHT(night_crash_renf,      3, 1, RENF,   FAST,   50000, 17289574, .writes = 2, CRASH)
 NIGHT(night_crash_event,     3, 1, EVENT,  FAST,   20000, 8076463, .writes = 2, CRASH)
-NIGHT(night_crash_synch_p,   3, 1, SYNCH,  PAPER,  10000, 1769959, .writes = 2, CRASH)
-NIGHT(night_crash_renf_p,    3, 1, RENF,   PAPER,  50000, 16007002, .writes = 2, CRASH)
-NIGHT(night_crash_event_p,   3, 1, EVENT,  PAPER,  20000, 7059190, .writes = 2, CRASH)
+NIGHT(night_crash_synch_p,   3, 1, SYNCH,  PAPER,  10000, 1771153, .writes = 2, CRASH)
+NIGHT(night_crash_renf_p,    3, 1, RENF,   PAPER,  50000, 16013392, .writes = 2, CRASH)
+NIGHT(night_crash_event_p,   3, 1, EVENT,  PAPER,  20000, 7063774, .writes = 2, CRASH)
+NIGHT(night_full_strict_p,   3, 1, STRICT, PAPER,   2000, 2493516, .writes = 4, .crashes = 1,
+      .locks = 2, FULL)
+NIGHT(night_full_locks_p,    3, 1, RENF,   PAPER,  20000, 5649686, .writes = 4, .crashes = 1,
+      .locks = 3, FULL)
 NIGHT(night_crash1_strict,   3, 1, STRICT, FAST,   10000, 64654, .writes = 1, CRASH)
 NIGHT(night_crash1_scope,    3, 1, SCOPE,  FAST,   20000, 199960, .writes = 1, .scopes = 1, CRASH)
 NIGHT(night_writes_strict,   3, 1, STRICT, FAST,   20000, 800233, .writes = 2)
@@ -35,12 +39,16 @@ NIGHT(night_restart_synch,   3, 1, SYNCH,  FAST,   10000, 26879928, .writes = 2,
 NIGHT_LEAN(night_restart_strict, 3, 1, STRICT, FAST,   50000, 0, .writes = 2, .restarts = 1)
 NIGHT(night_restart_renf,    3, 1, RENF,   FAST,   20000, 184513704, .writes = 2, .restarts = 1)
 NIGHT(night_restart_event,   3, 1, EVENT,  FAST,   20000, 0, .writes = 2, .restarts = 1)
+NIGHT(night_restart_keys_p,  2, 2, EVENT,  PAPER,  20000, 4445921, .writes = 3, .restarts = 1,
+      .node.room = 2)
 NIGHT(night_swap_strict,     2, 1, STRICT, FAST,   10000, 199775, .writes = 1, .swaps = 1, LOCK)
 NIGHT(night_swap_writes,     2, 1, STRICT, FAST,   10000, 1038159, .writes = 2, .swaps = 1)
 NIGHT(night_swaps_strict,    2, 1, STRICT, FAST,   10000, 72871, .swaps = 2, LOCK)
 NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 616522, .writes = 1, .swaps = 1, LOCK)
 NIGHT(night_swap_evict,      3, 1, SYNCH,  FAST,   20000, 1013233, .writes = 1, .swaps = 1,
       .evictions = 1)
+NIGHT_LEAN(night_swap_crash_p, 3, 1, STRICT, PAPER, 50000, 139826449, .writes = 1, .swaps = 1,
+      CRASH)
 NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,   50000, 5843272, .writes = 1, .deletes = 1,
       .resends = 1)
 /* clang-format on */

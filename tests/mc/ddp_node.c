@@ -36,7 +36,7 @@ struct snic_ddp_opts dn_engine_opts(const struct dn_opts *o, uint32_t id)
     e.node = id;
     e.keys_max = o->keys;
     e.others_max = o->nodes - 1;
-    e.writes_max = o->writes + 2;
+    e.writes_max = o->room != 0 ? o->room : o->writes + 2;
     e.waits_max = o->waits != 0 ? o->waits : 8;
     e.reads_max = 2;
     e.scopes_max = o->scopes;

@@ -39,6 +39,7 @@ struct dn_opts {
     uint32_t writes; /* at a time */
     uint32_t scopes;
     uint32_t waits; /* acknowledgements due, 0: enough */
+    uint32_t room;  /* writes and replays at a time, 0: enough */
 };
 
 /* What a node looks like from outside. */

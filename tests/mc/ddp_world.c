@@ -450,6 +450,50 @@ static void dw_print(void *ctx, const void *state, size_t len, uint64_t action, 
     (void)snprintf(text, size, "%s%.160s", kinds[kind], what);
 }
 
+/* Take the first action whose text starts so. 0: there is none. */
+static int dw_begin_step(struct dw_world *w, const char *start, size_t len)
+{
+    uint64_t action[MC_ACTIONS_MAX];
+    unsigned char from[MC_STATE_MAX], to[MC_STATE_MAX];
+    size_t size = dw_store(&w->first, from), got;
+    uint32_t n = dw_actions(w, from, size, action), i;
+    char text[MC_TEXT];
+
+    for (i = 0; i < n; i++) {
+        dw_print(w, from, size, action[i], text, sizeof(text));
+        if (strncmp(text, start, len) != 0)
+            continue;
+        got = dw_apply(w, from, size, action[i], to);
+        if (got == 0)
+            continue;
+        dw_load(&w->first, to, got);
+        return 1;
+    }
+    return 0;
+}
+
+static void dw_begin(struct dw_world *w)
+{
+    const char *line, *end;
+
+    for (line = w->o.begin; line != NULL && *line != '\0'; line = *end != '\0' ? end + 1 : end) {
+        size_t len;
+        int all;
+
+        end = line + strcspn(line, "\n");
+        len = (size_t)(end - line);
+        all = len > 0 && end[-1] == '*';
+        if (!dw_begin_step(w, line, len - (size_t)all)) {
+            (void)fprintf(stderr, "cannot happen: %.*s\n", (int)len, line);
+            abort();
+        }
+        while (all && dw_begin_step(w, line, len - 1))
+            ;
+    }
+    if (w->o.begin != NULL)
+        w->first.h.messages = 0;
+}
+
 struct dw_world *dw_new(const struct dw_opts *o)
 {
     struct dw_world *w = calloc(1, sizeof(*w));
@@ -484,6 +528,7 @@ struct dw_world *dw_new(const struct dw_opts *o)
     w->model.calm = dw_calm;
     w->model.settled = dw_settled;
     w->model.print = dw_print;
+    dw_begin(w);
     return w;
 }
 

@@ -32,6 +32,23 @@
 
 #define DW_WRITES 6
 
+/*
+ * A beginning: node 1 has a write of its own, of which nobody heard, and does one of node 2's over,
+ * since it has not heard that it is complete. That is all that it has room for, if room is 2.
+ */
+#define DW_BEGIN_FULL                                                                              \
+    "1 writes\n"                                                                                   \
+    "2 writes\n"                                                                                   \
+    "0 gets INV from 2\n"                                                                          \
+    "1 gets INV from 2\n"                                                                          \
+    "0 has durable*\n"                                                                             \
+    "1 has durable*\n"                                                                             \
+    "2 has durable*\n"                                                                             \
+    "2 gets ACK*\n"                                                                                \
+    "0 gets VAL*\n"                                                                                \
+    "1 timer LOCK\n"                                                                               \
+    "1 timer LOCK\n"
+
 struct dw_opts {
     struct dn_opts node;
     uint32_t writes; /* plain, by any node to any key */
@@ -49,6 +66,9 @@ struct dw_opts {
     uint32_t resends; /* timers WRITE, SCOPE, PULL, RESTART, PURGE */
     uint32_t locks;   /* timer LOCK */
     uint32_t reads;   /* that wait for an unlock */
+    /* NULL, or what happened before: for each line the first action whose text starts so, with a *
+     * at its end all of these; then the messages in flight are lost. Counts in the budgets. */
+    const char *begin;
 };
 
 struct dw_world;

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/hcachelink.h
+ * The hybrid cache at work (DPC, section 3.3): hcache.h's two planes joined by dma.h and a loop,
+ * the host's half with the region, the DPU's with the control plane over a file system.
+ *
+ * Depends on  snicstore/base.h, snicstore/loop.h, snicstore/dma.h, snicstore/hcache.h,
+ *             snicstore/fs.h.
+ * Memory      memsize() bytes of the caller's for each half. The region, and on the DPU the engine
+ *             with its pages, come from snic_dma_alloc() when they attach. Requests are the
+ *             caller's, borrowed until they are finished.
+ * Threads     The owner of the dma handle's loop, on the DPU also the file system's. Other threads
+ *             of the host may work on the region by hcache.h handles of their own.
+ * Progress    No call blocks. A hit costs no DMA, no message and no system call.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       offsets, lengths and sizes are bytes, lpn pages, times nanoseconds.
+ * Input       The other half is hostile. The DPU may write anything into the region and answer
+ *             anything: requests end with an error, or the link is closed with SNIC_EPROTO, or with
+ *             SNIC_ETIMEDOUT if it says nothing for timeout_ns. The host may write anything into
+ *             the region and ask anything: the DPU does what a client of its file system may do.
+ *
+ * What is whose. Pages and their locks are hcache.h's. A file's size is the caller's, as an inode's
+ * is in a kernel: what the store said, raised by its own writes. Reads behind what the store has
+ * give zeroes, so the caller cuts a read at the size it knows. A flush writes a page as far as it
+ * was written and no further, so the store's size is never more than what was written. Who writes
+ * and truncates one file at the same time decides for himself what comes first (the kernel's inode
+ * lock does it under FUSE).
+ *
+ * fsync answers 0 when all that was written to the file before it is in the store, and durable
+ * there. Without one, pages are in the store some flush_ns later. A synchronous or direct write is
+ * a WRITE and an FSYNC.
+ *
+ * Death. Of the host: the DPU takes its locks away, and if its memory can still be reached (dma's
+ * MAPPED) flushes what was whole and dirty; then `gone`. Of the DPU: all requests end with
+ * SNIC_EPEERDEAD (a TRUNCATE may have happened or not: ask again), the region stays, and
+ * snic_hcachelink_host_attach() to the successor takes it along: nothing is lost. Before that, no
+ * other thread may hold a page; its handles have to be attached anew.
+ *
+ * One DPU half serves one host at a time over one link, which it may share with nvmefslink:
+ * with SNIC_HCACHELINK_SHARED the three _recv, _doorbell and _death functions are what goes into
+ * nvmefslink's `others`.
+ */
+#ifndef SNIC_HCACHELINK_H
+#define SNIC_HCACHELINK_H
+
+#include "snicstore/base.h"
+#include "snicstore/dma.h"
+#include "snicstore/fs.h"
+#include "snicstore/hcache.h"
+#include "snicstore/loop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Somebody else has the dma handle's events and hands on what is not his. */
+#define SNIC_HCACHELINK_SHARED (1u << 0)
+/** DPU: never look at a dead host's memory. */
+#define SNIC_HCACHELINK_NO_SALVAGE (1u << 1)
+
+/* ---- Host ---- */
+
+enum snic_hcachelink_op {
+    SNIC_HCACHELINK_READ = 1,     /**< ino, offset, length, data -> length                      */
+    SNIC_HCACHELINK_WRITE = 2,    /**< ino, offset, length, data -> length                      */
+    SNIC_HCACHELINK_FSYNC = 3,    /**< ino                                                      */
+    SNIC_HCACHELINK_TRUNCATE = 4, /**< ino, length: the new size, in cache and store            */
+    SNIC_HCACHELINK_DROP = 5      /**< ino, offset, length (0: to the end): forget the pages that
+                                       this touches, written or not. For unlink, and before others
+                                       change the store                                         */
+};
+
+struct snic_hcachelink_host;
+struct snic_hcachelink_req;
+typedef void (*snic_hcachelink_done_fn)(struct snic_hcachelink_req *req);
+
+/** Zero it, set what the op needs, submit. */
+struct snic_hcachelink_req {
+    struct snic_node node; /**< private while borrowed                                          */
+    struct snic_loop_msg msg; /**< as node */
+    uint32_t op;
+    uint32_t reserved;
+    uint64_t ino;
+    uint64_t offset;
+    uint64_t length; /**< READ, WRITE: at most 2^30                                             */
+    void *data;
+    int64_t result; /**< out; after an error some of it may have been done                      */
+    snic_hcachelink_done_fn done;
+    void *ctx;
+    struct snic_hcache_page page; /**< this and the rest: private                               */
+    uint64_t at;
+    uint64_t since_ns;
+    uint32_t step;
+    uint32_t slot;
+    struct snic_hcachelink_host *host;
+};
+
+/** On the loop's thread; each may be NULL. */
+struct snic_hcachelink_events {
+    /** The DPU works on the region: after each attach. */
+    void (*opened)(void *ctx, struct snic_hcachelink_host *h);
+    /**
+     * It is over: 0 by end; SNIC_EPEERDEAD; SNIC_EPROTO nonsense; SNIC_ETIMEDOUT silence; what the
+     * DPU answered to attach or end. All requests were finished before. After SNIC_EPEERDEAD the
+     * next attach takes the pages along, otherwise it begins with an empty region.
+     */
+    void (*closed)(void *ctx, struct snic_hcachelink_host *h, int reason);
+    void *ctx;
+};
+
+/** Zero the struct, then set opts_size and cache. */
+struct snic_hcachelink_host_opts {
+    uint32_t opts_size;
+    uint32_t flags;        /**< SNIC_HCACHELINK_SHARED                                          */
+    uint32_t bell;         /**< doorbell id, both ways                                          */
+    uint32_t requests_max; /**< messages under way, 2..64; 64                                   */
+    struct snic_hcache_opts cache;
+    uint64_t timeout_ns; /**< how long the DPU may be silent, or a page busy; 30 s              */
+    uint64_t retry_ns;   /**< a busy page is tried again after that, if nobody wakes; 500 us    */
+    struct snic_hcachelink_events events;
+};
+
+struct snic_hcachelink_host_stats {
+    uint64_t hits;   /**< pages read from the region                                            */
+    uint64_t fills;  /**< pages asked for                                                       */
+    uint64_t waits;  /**< requests that waited for a page or an entry                           */
+    uint64_t wakes;  /**< doorbells of the DPU                                                  */
+    uint64_t moved;  /**< regions taken along to a successor                                    */
+    uint64_t strays; /**< messages that were not the protocol's                                 */
+};
+
+/** Bytes snic_hcachelink_host_init() needs, or 0 when @p o is invalid. [any] */
+SNIC_API size_t snic_hcachelink_host_memsize(const struct snic_hcachelink_host_opts *o)
+    SNIC_NONNULL(1);
+/** A half without a link. @return 0; SNIC_EINVAL options, alignment (16); SNIC_ENOSPC [owner] */
+SNIC_API SNIC_NODISCARD int snic_hcachelink_host_init(struct snic_hcachelink_host **out, void *mem,
+                                                      size_t size,
+                                                      const struct snic_hcachelink_host_opts *o)
+    SNIC_NONNULL(1, 2, 4);
+/**
+ * Make a region on @p d, or copy the one of the dead link to it, and offer it to the DPU. Requests
+ * may be submitted at once. Takes over the events of @p d unless SHARED; before the loop runs again
+ * after @p d was opened. The dead link's handle may be closed afterwards.
+ * @return 0; SNIC_EBUSY attached; SNIC_EINVAL another loop; SNIC_E* of dma; then it may be called
+ *         again [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_hcachelink_host_attach(struct snic_hcachelink_host *h,
+                                                        struct snic_dma *d) SNIC_NONNULL(1, 2);
+/**
+ * Begin the end: what is dirty is flushed, the DPU leaves the region, then the closed event comes.
+ * No request is under way. Harmless if it came or will come. [owner]
+ */
+SNIC_API void snic_hcachelink_host_end(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
+/** Closed, or never attached: gives the region back (to a dma handle that is still open). Returns
+ *  the caller's memory. [owner] */
+SNIC_API void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
+/**
+ * Take a request. What the region alone can answer is finished at once, without done.
+ * @return 1 finished, see result; 0 done comes; SNIC_EINVAL op, length or offset; SNIC_EPIPE not
+ *         attached [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_hcachelink_submit(struct snic_hcachelink_host *h,
+                                                   struct snic_hcachelink_req *req)
+    SNIC_NONNULL(1, 2);
+/**
+ * The same from any thread, by the half's loop @p l: done comes in every case, also with what
+ * submit refuses. For threads that read and write what is there by handles of their own. [any]
+ */
+SNIC_API void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
+                                   struct snic_hcachelink_req *req) SNIC_NONNULL(1, 2, 3);
+/** The region, and the epoch for handles of other threads (owners 2..254); NULL: none. [owner] */
+SNIC_API void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size,
+                                           uint64_t *epoch) SNIC_NONNULL(1, 2, 3);
+/** The half's own handle (owner 1), for its statistics. [owner] */
+SNIC_API const struct snic_hcache_host *snic_hcachelink_host_engine(
+    const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
+/** Counters. [owner] */
+SNIC_API const struct snic_hcachelink_host_stats *snic_hcachelink_host_counters(
+    const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
+/** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [owner] */
+SNIC_API int snic_hcachelink_host_check(const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
+/** SHARED: the link's events; @p ctx is the half. [owner] */
+SNIC_API void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
+    SNIC_NONNULL(1, 2);
+/** As recv. [owner] */
+SNIC_API void snic_hcachelink_host_doorbell(void *ctx, uint32_t id) SNIC_NONNULL(1);
+/** As recv. [owner] */
+SNIC_API void snic_hcachelink_host_death(void *ctx, enum snic_dma_death cause) SNIC_NONNULL(1);
+
+/* ---- DPU ---- */
+
+struct snic_hcachelink_dpu;
+
+/** Zero the struct, then set opts_size. */
+struct snic_hcachelink_dpu_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< SNIC_HCACHELINK_SHARED, _NO_SALVAGE                                    */
+    uint32_t bell;
+    uint32_t tasks;      /**< of the host, under way at once, 2..64; 32                     */
+    uint64_t memory_max; /**< most bytes of an engine; a larger region is refused; 1 GiB    */
+    uint64_t salvage_ns; /**< most time for a dead host's pages; 10 s                       */
+    struct snic_hcache_control_opts control; /**< opts_size 0: defaults. seal->pack is refused:
+                                                  a file has no place for packed pages          */
+    /**
+     * A page is in the file system (not necessarily synced): its action of hcache.h, with the sum
+     * and the parity, for whoever keeps those beside the file. Borrowed for the call. May be NULL.
+     */
+    void (*flushed)(void *ctx, const struct snic_hcache_action *page);
+    /** The host has left, or is dead and nothing of it is left; serve the next link. May be NULL.
+     */
+    void (*gone)(void *ctx, struct snic_hcachelink_dpu *d);
+    void *ctx;
+};
+
+struct snic_hcachelink_dpu_stats {
+    uint64_t reads;      /**< pages for the host's misses                                       */
+    uint64_t writes;     /**< pages written to the file system                                  */
+    uint64_t fetches;    /**< pages read ahead                                                  */
+    uint64_t orphans;    /**< dirty pages of files that there are not any more                  */
+    uint64_t salvaged;   /**< pages of a dead host that were written                            */
+    uint64_t mismatches; /**< pages whose checksum did not fit when they were written           */
+    uint64_t refused;    /**< messages that were not the protocol's                             */
+};
+
+/** Bytes snic_hcachelink_dpu_init() needs, or 0 when @p o is invalid. [any] */
+SNIC_API size_t snic_hcachelink_dpu_memsize(const struct snic_hcachelink_dpu_opts *o)
+    SNIC_NONNULL(1);
+/**
+ * Serve @p d, whose events it takes over unless SHARED, from @p fs, mounted, of the same loop; both
+ * stay the caller's. Before the loop runs again after @p d was opened.
+ * @return 0; SNIC_EINVAL options, alignment (SNIC_CACHELINE); SNIC_ENOSPC [owner]
+ */
+SNIC_API SNIC_NODISCARD int snic_hcachelink_dpu_init(struct snic_hcachelink_dpu **out, void *mem,
+                                                     size_t size, struct snic_dma *d,
+                                                     struct snic_fs *fs,
+                                                     const struct snic_hcachelink_dpu_opts *o)
+    SNIC_NONNULL(1, 2, 4, 5, 6);
+/** Take nothing more; then wait for idle. What is dirty stays so in the region. [owner] */
+SNIC_API void snic_hcachelink_dpu_detach(struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
+/** 1: nothing is under way, and no host is served. [owner] */
+SNIC_API int snic_hcachelink_dpu_idle(const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
+/** End: idle. Leaves the dma handle without events. Returns the caller's memory. [owner] */
+SNIC_API void *snic_hcachelink_dpu_fini(struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
+/** The engine, for its statistics; NULL: no region. [owner] */
+SNIC_API const struct snic_hcache_control *snic_hcachelink_dpu_engine(
+    const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
+/** Counters. [owner] */
+SNIC_API const struct snic_hcachelink_dpu_stats *snic_hcachelink_dpu_counters(
+    const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
+/** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [owner] */
+SNIC_API int snic_hcachelink_dpu_check(const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
+/** SHARED: the link's events; @p ctx is the half. [owner] */
+SNIC_API void snic_hcachelink_dpu_recv(void *ctx, const void *msg, uint32_t size)
+    SNIC_NONNULL(1, 2);
+/** As recv. [owner] */
+SNIC_API void snic_hcachelink_dpu_doorbell(void *ctx, uint32_t id) SNIC_NONNULL(1);
+/** As recv. [owner] */
+SNIC_API void snic_hcachelink_dpu_death(void *ctx, enum snic_dma_death cause) SNIC_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_HCACHELINK_H */

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The DPU's half.
+ *
+ *   NONE ── REGION ──▶ HEADER ── it makes sense ──▶ RUN ── END ──▶ DRAIN ──▶ STOP ──▶ NONE
+ *                                                    └── death ──▶ SALVAGE ──▶ STOP ──▶ GONE
+ *   In STOP nothing new begins; it ends when nothing is under way any more.
+ *
+ * A task is something that the host asked for, a run an action of the engine's: each has one DMA
+ * batch or one request to the file system under way at a time. Completions only tell the engine;
+ * what it has to say is taken in the poller.
+ *
+ * Invariants
+ *   D1  The engine's memory goes when nothing that it lent is under way.
+ *   D2  A task is answered once, when nothing of it is under way; its number is free afterwards.
+ *   D3  What the host says is a number to be checked: its region is reached by keys, never by
+ *       pointers, until it is dead and its bytes rest.
+ */
+#ifndef SNIC_HCACHELINK_DPU_PRIV_H
+#define SNIC_HCACHELINK_DPU_PRIV_H
+
+#include "hcachelink/hcachelink_priv.h"
+
+enum { HCA_D_NONE, HCA_D_HEADER, HCA_D_RUN, HCA_D_DRAIN, HCA_D_SALVAGE, HCA_D_STOP, HCA_D_GONE };
+
+struct hca_task {
+    struct snic_fs_req fs;
+    struct snic_iov iov;
+    struct snic_dma_batch batch;
+    struct snic_dma_op op;
+    struct snic_node node; /* answers to be sent, batches that found the door full */
+    struct snic_hcachelink_dpu *d;
+    unsigned char *page;
+    uint64_t id;    /* the host's */
+    uint64_t index; /* READ: the page */
+    int32_t result;
+    uint16_t type; /* 0: free */
+    uint16_t under_way;
+};
+
+struct hca_run {
+    struct snic_fs_req fs;
+    struct snic_iov iov;
+    struct snic_dma_batch batch;
+    struct snic_dma_op ops[SNIC_HCACHE_OPS_MAX];
+    struct snic_node node; /* as a task's; free runs */
+    struct snic_hcachelink_dpu *d;
+    struct snic_hcache_action a;
+    uint32_t busy;
+};
+
+struct snic_hcachelink_dpu {
+    struct snic_hcachelink_dpu_opts opts;
+    struct snic_hcachelink_dpu_stats stats;
+    struct snic_dma *dma;
+    struct snic_fs *fs;
+    struct snic_hcache_control *engine; /* NULL: none */
+    void *block;                        /* engine, runs and pages */
+    struct snic_hcache_info info;
+    unsigned char header[SNIC_HCACHE_HEADER_BYTES];
+    uint64_t key, bytes, epoch; /* of the region */
+    unsigned char *mapped;      /* the region, for SALVAGE; NULL: not to be had */
+    struct snic_dma_batch fetch_header;
+    struct snic_dma_op header_op;
+    struct hca_run *runs;
+    uint32_t runs_max, runs_busy;
+    uint32_t tasks_busy;
+    uint32_t header_busy;
+    int32_t say_result;
+    int32_t failed;    /* why the region cannot be reached; 0: it can */
+    uint64_t look_due; /* DRAIN, SALVAGE: idle after so many looks is the end */
+    uint64_t give_up_ns;
+    uint64_t salvage_from; /* stats.writes when the host died */
+    uint8_t state;
+    uint8_t say; /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
+    uint8_t dead;
+    uint8_t ended; /* all is flushed and synced, or could not be: END is to be answered */
+    uint8_t gone_due;
+    uint8_t sim;
+    struct snic_queue free_runs;
+    struct snic_queue answers; /* tasks */
+    struct snic_queue full;    /* runs whose batch the door had no room for */
+    struct snic_queue full_tasks;
+    struct snic_queue local; /* runs that were carried out in a dead host's memory */
+    struct snic_timer timer;
+    struct snic_loop_poller poller;
+    struct hca_task tasks[SNIC_HCACHELINK__TASKS_MAX + 1]; /* the last: END's */
+};
+
+#define SNIC_HCACHELINK__END_TASK SNIC_HCACHELINK__TASKS_MAX
+
+static inline void hca_dpu_kick(const struct snic_hcachelink_dpu *d)
+{
+    if (d->sim)
+        snic_loop_wake(d->dma->loop);
+}
+
+/* ---- dpu_run.c ---- */
+
+/* Header checked: make the engine. 0, or SNIC_E*. */
+int hca_engine_open(struct snic_hcachelink_dpu *d);
+/* Give its memory back (D1). */
+void hca_engine_close(struct snic_hcachelink_dpu *d);
+/* Tell the engine. */
+void hca_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev);
+/* Take its actions and start them. Did something. */
+int hca_engine_pump(struct snic_hcachelink_dpu *d);
+/* Nothing is dirty and nothing under way, as far as looked. */
+int hca_engine_rests(const struct snic_hcachelink_dpu *d);
+
+/* ---- dpu_task.c ---- */
+
+/* The host asks. */
+void hca_task_begin(struct snic_hcachelink_dpu *d, const struct hca_message *m);
+/* The engine has flushed what fsync @p index waited for. */
+void hca_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t result);
+/* SYNCFS, then the END is answered. */
+void hca_task_end(struct snic_hcachelink_dpu *d);
+/* Batches that waited for room in the door. Did something. */
+int hca_task_pump(struct snic_hcachelink_dpu *d);
+/* Ended: it is to be answered. */
+void hca_task_finish(struct hca_task *t, int64_t result);
+
+/* ---- dpu.c ---- */
+
+/* STOP: nothing new. */
+void hca_dpu_stop(struct snic_hcachelink_dpu *d);
+int hca_dpu_poll(struct snic_loop_poller *p, int sleeping);
+
+/* A request to the file system in the name of the host's kernel, which has checked. */
+static inline void hca_fs_req(struct snic_fs_req *r, uint32_t kind, uint64_t ino)
+{
+    memset(r, 0, sizeof(*r));
+    r->k.kind = kind;
+    r->k.flags = SNIC_KVFS_CHECKED;
+    r->k.ino = ino;
+}
+
+#endif /* SNIC_HCACHELINK_DPU_PRIV_H */

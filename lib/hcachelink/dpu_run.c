@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The engine's actions: its DMA through the door, its pages to and from the file system. */
+#include "snicstore/hcachelink.h"
+
+#include "hcachelink/dpu_priv.h"
+
+SNIC_STATIC_ASSERT((int)SNIC_HCACHE_OP_READ == (int)SNIC_DMA_READ &&
+                       (int)SNIC_HCACHE_OP_WRITE == (int)SNIC_DMA_WRITE &&
+                       (int)SNIC_HCACHE_OP_CAS == (int)SNIC_DMA_CAS &&
+                       (int)SNIC_HCACHE_OP_ADD == (int)SNIC_DMA_ADD &&
+                       SNIC_HCACHE_OP_ORDERED == SNIC_DMA_ORDERED &&
+                       SNIC_HCACHE_OP_FENCE == SNIC_DMA_FENCE,
+                   "the engine's numbers are dma's");
+
+/* ---- The engine and its memory ---- */
+
+struct hca_layout {
+    void *engine;
+    size_t engine_bytes;
+    struct hca_run *runs;
+    unsigned char *pages;
+};
+
+static size_t hca_place(struct hca_layout *p, void *base, const struct snic_hcachelink_dpu *d,
+                        const struct snic_hcache_control_opts *co)
+{
+    struct snic_arena a = {base, SIZE_MAX, 0};
+    p->engine_bytes = snic_hcache_control_memsize(&d->info, co);
+    if (p->engine_bytes == 0)
+        return 0;
+    p->engine = snic_arena_take(&a, 1, p->engine_bytes, SNIC_CACHELINE);
+    p->runs = snic_arena_take(&a, d->runs_max, sizeof(*p->runs), SNIC_CACHELINE);
+    p->pages = snic_arena_take(&a, d->opts.tasks, d->info.page_bytes, SNIC_CACHELINE);
+    return a.used == SIZE_MAX ? 0 : a.used;
+}
+
+int hca_engine_open(struct snic_hcachelink_dpu *d)
+{
+    struct snic_hcache_control_opts co = d->opts.control;
+    struct hca_layout p;
+    void *map = NULL;
+    size_t need;
+    int r;
+    co.epoch = d->epoch;
+    d->runs_max = co.jobs != 0 ? co.jobs : 64;
+    need = hca_place(&p, NULL, d, &co);
+    if (need == 0)
+        return SNIC_EINVAL;
+    if (need > d->opts.memory_max)
+        return SNIC_ENOSPC;
+    r = snic_dma_alloc(d->dma, need, &d->block);
+    if (r != 0) {
+        d->block = NULL;
+        return r;
+    }
+    (void)hca_place(&p, d->block, d, &co);
+    r = snic_hcache_control_init(&d->engine, p.engine, p.engine_bytes, &d->info, &co,
+                                 snic_loop_now(d->dma->loop));
+    if (r != 0) {
+        hca_engine_close(d);
+        return r;
+    }
+    d->runs = p.runs;
+    memset(p.runs, 0, d->runs_max * sizeof(*p.runs));
+    d->free_runs = (struct snic_queue){NULL, NULL};
+    for (uint32_t i = 0; i < d->runs_max; i++) {
+        p.runs[i].d = d;
+        snic_queue_push(&d->free_runs, &p.runs[i].node);
+    }
+    for (uint32_t i = 0; i < d->opts.tasks; i++)
+        d->tasks[i].page = p.pages + (size_t)i * d->info.page_bytes;
+    if ((d->dma->caps & SNIC_DMA_CAP_MAPPED) != 0 &&
+        (d->opts.flags & SNIC_HCACHELINK_NO_SALVAGE) == 0 &&
+        snic_dma_map(d->dma, d->key, 0, d->info.memory_bytes, &map) == 0)
+        d->mapped = map;
+    return 0;
+}
+
+void hca_engine_close(struct snic_hcachelink_dpu *d)
+{
+    if (d->mapped != NULL)
+        snic_dma_unmap(d->dma, d->mapped);
+    d->mapped = NULL;
+    if (d->engine != NULL)
+        (void)snic_hcache_control_fini(d->engine);
+    d->engine = NULL;
+    if (d->block != NULL)
+        snic_dma_release(d->dma, d->block);
+    d->block = NULL;
+}
+
+void hca_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev)
+{
+    int r = snic_hcache_control_step(d->engine, ev, snic_loop_now(d->dma->loop));
+    if (r == SNIC_EPEERDEAD && d->failed == 0)
+        d->failed = r;
+    hca_dpu_kick(d);
+}
+
+int hca_engine_rests(const struct snic_hcachelink_dpu *d)
+{
+    return d->runs_busy == 0 && snic_hcache_control_idle(d->engine) &&
+           snic_hcache_control_counters(d->engine)->looks >= d->look_due;
+}
+
+/* ---- Actions ---- */
+
+static void hca_run_end(struct hca_run *u, struct snic_hcache_event *ev)
+{
+    struct snic_hcachelink_dpu *d = u->d;
+    ev->id = u->a.id;
+    u->busy = 0;
+    d->runs_busy--;
+    snic_queue_push(&d->free_runs, &u->node);
+    hca_engine_step(d, ev);
+}
+
+static void hca_run_dma_end(struct hca_run *u, int32_t result)
+{
+    struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_DMA, .result = result};
+    for (uint32_t i = 0; i < u->a.count; i++)
+        u->a.ops[i].value = u->ops[i].value;
+    if (result < 0 && u->d->failed == 0)
+        u->d->failed = result;
+    hca_run_end(u, &ev);
+}
+
+static void hca_run_dma_done(struct snic_dma_batch *b)
+{
+    hca_run_dma_end(SNIC_CONTAINER(b, struct hca_run, batch), b->result);
+}
+
+/** The host is dead, so nobody else is there: plain loads and stores. D3: the engine's places were
+ *  computed from the checked geometry. */
+static void hca_run_local(struct hca_run *u)
+{
+    unsigned char *base = u->d->mapped;
+    for (uint32_t i = 0; i < u->a.count; i++) {
+        struct snic_dma_op *o = &u->ops[i];
+        unsigned char *at = base + o->offset;
+        SNIC_ASSERT(o->offset <= u->d->info.memory_bytes &&
+                    o->length <= u->d->info.memory_bytes - o->offset);
+        if (o->kind == SNIC_DMA_READ) {
+            memcpy(o->local, at, o->length);
+        } else if (o->kind == SNIC_DMA_WRITE) {
+            memcpy(at, o->local, o->length);
+        } else {
+            o->value = snic_get_le64(at);
+            if (o->kind == SNIC_DMA_ADD)
+                snic_put_le64(at, o->value + o->operand);
+            else if (o->value == o->compare)
+                snic_put_le64(at, o->operand);
+        }
+    }
+    snic_queue_push(&u->d->local, &u->node);
+}
+
+/** 0: the door has no room. */
+static int hca_run_submit(struct hca_run *u)
+{
+    struct snic_dma_batch *b = &u->batch;
+    int r;
+    if (u->d->dead) {
+        if (u->d->mapped != NULL)
+            hca_run_local(u);
+        else
+            hca_run_dma_end(u, SNIC_EPEERDEAD);
+        return 1;
+    }
+    r = snic_dma_submit(u->d->dma, &b, 1);
+    if (r < 0) { /* the death event follows, and looks at it again */
+        snic_queue_push(&u->d->full, &u->node);
+        return 1;
+    }
+    return r;
+}
+
+static void hca_run_dma(struct hca_run *u)
+{
+    for (uint32_t i = 0; i < u->a.count; i++) {
+        const struct snic_hcache_op *o = &u->a.ops[i];
+        u->ops[i] = (struct snic_dma_op){.kind = (uint8_t)o->kind,
+                                         .flags = (uint8_t)o->flags,
+                                         .length = (uint32_t)o->bytes,
+                                         .key = u->d->key,
+                                         .offset = o->offset,
+                                         .local = o->local,
+                                         .compare = o->compare,
+                                         .operand = o->operand};
+    }
+    u->batch =
+        (struct snic_dma_batch){.done = hca_run_dma_done, .ops = u->ops, .count = u->a.count};
+    if (!snic_queue_empty(&u->d->full) || !hca_run_submit(u))
+        snic_queue_push(&u->d->full, &u->node);
+}
+
+static void hca_run_stored(struct hca_run *u)
+{
+    u->d->stats.writes++;
+    if (u->d->opts.flushed != NULL)
+        u->d->opts.flushed(u->d->opts.ctx, &u->a);
+}
+
+static void hca_run_flushed(struct snic_fs_req *r)
+{
+    struct hca_run *u = SNIC_CONTAINER(r, struct hca_run, fs);
+    struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FLUSHED};
+    if (r->k.result == SNIC_ENOENT || r->k.result == SNIC_ESTALE)
+        u->d->stats.orphans++; /* the file is gone, and what was written to it with it */
+    else if (r->k.result < 0)
+        ev.result = (int32_t)r->k.result;
+    else if (r->k.result != (int64_t)u->iov.size)
+        ev.result = SNIC_EIO;
+    else
+        hca_run_stored(u);
+    hca_run_end(u, &ev);
+}
+
+/** Where a page is in its file; 0: nowhere. */
+static int hca_run_offset(const struct hca_run *u, uint64_t *offset)
+{
+    *offset = u->a.lpn * u->d->info.page_bytes;
+    return u->a.lpn <= SNIC_KVFS_SIZE_MAX / u->d->info.page_bytes - 1;
+}
+
+static void hca_run_flush(struct hca_run *u)
+{
+    const struct snic_hcache_seal *seal =
+        u->d->opts.control.seal != NULL ? u->d->opts.control.seal : snic_hcache_seal_crc();
+    struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FLUSHED};
+    uint64_t offset;
+    if (!hca_run_offset(u, &offset)) {
+        ev.result = SNIC_EFBIG;
+    } else if (seal->sum != NULL && seal->sum(u->d->opts.control.seal_ctx, u->a.ino, u->a.lpn,
+                                              u->a.data, u->a.bytes) != u->a.sum) {
+        u->d->stats.mismatches++;
+        ev.result = SNIC_ECORRUPT;
+    }
+    if (ev.result != 0) {
+        hca_run_end(u, &ev);
+        return;
+    }
+    hca_fs_req(&u->fs, SNIC_KVFS_WRITE, u->a.ino);
+    u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.end};
+    u->fs.k.offset = offset;
+    u->fs.k.iov = &u->iov;
+    u->fs.k.iov_count = 1;
+    u->fs.done = hca_run_flushed;
+    snic_fs_submit(u->d->fs, &u->fs);
+}
+
+static void hca_run_fetched(struct snic_fs_req *r)
+{
+    struct hca_run *u = SNIC_CONTAINER(r, struct hca_run, fs);
+    struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FETCHED, .bytes = u->a.bytes};
+    if (r->k.result < 0)
+        ev.result = (int32_t)r->k.result;
+    else if (r->k.result == 0)
+        ev.result = SNIC_ENOENT;
+    else
+        memset((unsigned char *)u->a.data + r->k.result, 0, u->a.bytes - (size_t)r->k.result);
+    u->d->stats.fetches += r->k.result > 0;
+    hca_run_end(u, &ev);
+}
+
+static void hca_run_fetch(struct hca_run *u)
+{
+    struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FETCHED, .result = SNIC_ENOENT};
+    uint64_t offset;
+    if (!hca_run_offset(u, &offset)) {
+        hca_run_end(u, &ev);
+        return;
+    }
+    hca_fs_req(&u->fs, SNIC_KVFS_READ, u->a.ino);
+    u->fs.k.flags |= SNIC_KVFS_NOATIME;
+    u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.bytes};
+    u->fs.k.offset = offset;
+    u->fs.k.iov = &u->iov;
+    u->fs.k.iov_count = 1;
+    u->fs.done = hca_run_fetched;
+    snic_fs_submit(u->d->fs, &u->fs);
+}
+
+static void hca_run_start(struct snic_hcachelink_dpu *d, const struct snic_hcache_action *a)
+{
+    struct snic_node *n = snic_queue_pop(&d->free_runs);
+    struct hca_run *u;
+    SNIC_ASSERT(n != NULL); /* a job has one action under way at a time */
+    u = SNIC_CONTAINER(n, struct hca_run, node);
+    u->a = *a;
+    u->busy = 1;
+    d->runs_busy++;
+    if (a->kind == SNIC_HCACHE_ACT_DMA)
+        hca_run_dma(u);
+    else if (a->kind == SNIC_HCACHE_ACT_FLUSH)
+        hca_run_flush(u);
+    else
+        hca_run_fetch(u);
+}
+
+static int hca_waiting_pump(struct snic_hcachelink_dpu *d)
+{
+    struct snic_node *n;
+    int did = 0;
+    while ((n = snic_queue_pop(&d->local)) != NULL) {
+        hca_run_dma_end(SNIC_CONTAINER(n, struct hca_run, node), 0);
+        did = 1;
+    }
+    while (!snic_queue_empty(&d->full) && (d->dead || !d->dma->dead)) {
+        struct snic_queue rest = d->full;
+        n = snic_queue_pop(&rest);
+        d->full = (struct snic_queue){NULL, NULL};
+        if (!hca_run_submit(SNIC_CONTAINER(n, struct hca_run, node))) {
+            snic_queue_push(&d->full, n);
+            while ((n = snic_queue_pop(&rest)) != NULL)
+                snic_queue_push(&d->full, n);
+            return did;
+        }
+        if (!snic_queue_empty(&d->full)) { /* the peer has gone: wait for the event */
+            while ((n = snic_queue_pop(&rest)) != NULL)
+                snic_queue_push(&d->full, n);
+            return did;
+        }
+        d->full = rest;
+        did = 1;
+    }
+    return did;
+}
+
+int hca_engine_pump(struct snic_hcachelink_dpu *d)
+{
+    struct snic_hcache_action a;
+    int did = hca_waiting_pump(d);
+    if (d->state == HCA_D_STOP || d->engine == NULL)
+        return did;
+    while (snic_hcache_control_poll(d->engine, &a, 1) != 0) {
+        did = 1;
+        if (a.kind <= SNIC_HCACHE_ACT_FETCH)
+            hca_run_start(d, &a);
+        else if (a.kind == SNIC_HCACHE_ACT_SYNC)
+            hca_task_synced(d, a.id, a.result);
+        else if (a.kind == SNIC_HCACHE_ACT_WAKE && !d->dead)
+            (void)snic_dma_ring(d->dma, d->opts.bell);
+    }
+    return did;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the two halves say to each other: messages of 64 bytes, little-endian, over dma's send.
+ *
+ *   0 u32 magic   4 u16 version   6 u16 type   8 u64 id   16 u64 ino   24 u64 a   32 u64 b
+ *   40 u64 c     48 i32 result   52 u32 0     56 u64 0
+ *
+ * REGION  host  a key, b bytes, c epoch of the DPU. Answered by DONE with id 0, a: the tasks that
+ *               may be under way.
+ * READ    host  id, ino, a lpn, b index of the page to fill, c 1: a reader's miss
+ * FSYNC   host  id, ino                TRUNCATE  host  id, ino, a size
+ * END     host  id 0: flush, leave, answer
+ * AHEAD   host  ino, a lpn; no answer
+ * DONE    DPU   id, result             FAILED    DPU   result: the region cannot be reached
+ */
+#ifndef SNIC_HCACHELINK_PRIV_H
+#define SNIC_HCACHELINK_PRIV_H
+
+#include "snicstore/hcachelink.h"
+
+#include <string.h>
+
+#define SNIC_HCACHELINK__MAGIC UINT32_C(0x31414348) /* "HCA1" */
+#define SNIC_HCACHELINK__VERSION 1u
+#define SNIC_HCACHELINK__BYTES 64u
+#define SNIC_HCACHELINK__TASKS_MAX 64u
+#define SNIC_HCACHELINK__LENGTH_MAX (UINT64_C(1) << 30)
+
+SNIC_STATIC_ASSERT(SNIC_HCACHELINK__BYTES <= SNIC_DMA_MSG_MAX, "a message fits");
+SNIC_STATIC_ASSERT(SNIC_HCACHELINK__TASKS_MAX <= SNIC_HCACHE_FSYNCS, "each task may be an fsync");
+
+enum hca_type {
+    HCA_REGION = 1,
+    HCA_READ = 2,
+    HCA_FSYNC = 3,
+    HCA_TRUNCATE = 4,
+    HCA_END = 5,
+    HCA_AHEAD = 6,
+    HCA_DONE = 7,
+    HCA_FAILED = 8
+};
+
+struct hca_message {
+    uint16_t type;
+    int32_t result;
+    uint64_t id;
+    uint64_t ino;
+    uint64_t a;
+    uint64_t b;
+    uint64_t c;
+};
+
+void hca_encode(unsigned char out[SNIC_HCACHELINK__BYTES], const struct hca_message *m);
+/* 0; SNIC_ENOENT not ours; SNIC_EVERSION; SNIC_EPROTO. */
+int hca_decode(struct hca_message *m, const void *in, uint32_t size);
+
+#endif /* SNIC_HCACHELINK_PRIV_H */

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The host's half: its memory, its region, and what its user calls. */
+#include "snicstore/hcachelink.h"
+
+#include "hcachelink/host_priv.h"
+
+static int hca_host_opts(struct snic_hcachelink_host_opts *o,
+                         const struct snic_hcachelink_host_opts *in)
+{
+    int r;
+    memset(o, 0, sizeof(*o));
+    o->opts_size = sizeof(*o);
+    r = snic_opts_copy(o, sizeof(*o), in);
+    if (r != 0)
+        return r;
+    if (o->cache.page_bytes == 0)
+        o->cache.page_bytes = 4096;
+    o->requests_max = o->requests_max != 0 ? o->requests_max : SNIC_HCACHELINK__TASKS_MAX;
+    o->timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : UINT64_C(30000000000);
+    o->retry_ns = o->retry_ns != 0 ? o->retry_ns : 500000;
+    if ((o->flags & ~SNIC_HCACHELINK_SHARED) != 0 || o->bell >= SNIC_DMA_DOORBELLS ||
+        o->requests_max < 2 || o->requests_max > SNIC_HCACHELINK__TASKS_MAX ||
+        snic_hcache_memsize(&o->cache) == 0)
+        return SNIC_EINVAL;
+    return 0;
+}
+
+size_t snic_hcachelink_host_memsize(const struct snic_hcachelink_host_opts *o)
+{
+    struct snic_hcachelink_host_opts copy;
+    return hca_host_opts(&copy, o) != 0 ? 0 : sizeof(struct snic_hcachelink_host);
+}
+
+int snic_hcachelink_host_init(struct snic_hcachelink_host **out, void *mem, size_t size,
+                              const struct snic_hcachelink_host_opts *o)
+{
+    struct snic_hcachelink_host_opts copy;
+    struct snic_hcachelink_host *h = mem;
+    int r = hca_host_opts(&copy, o);
+    if (r != 0)
+        return r;
+    if ((uintptr_t)mem % 16 != 0)
+        return SNIC_EINVAL;
+    if (size < sizeof(*h))
+        return SNIC_ENOSPC;
+    memset(h, 0, sizeof(*h));
+    h->opts = copy;
+    h->page_shift = (uint32_t)__builtin_ctz(copy.cache.page_bytes);
+    snic_timer_init(&h->retry, hca_host_retry);
+    snic_timer_init(&h->tick, hca_host_tick);
+    snic_loop_poller_init(&h->poller, hca_host_poll);
+    *out = h;
+    return 0;
+}
+
+/* ---- The region ---- */
+
+static void hca_region_drop(struct snic_hcachelink_host *h)
+{
+    if (h->region != NULL)
+        snic_dma_release(h->dma, h->block);
+    h->region = NULL;
+}
+
+/** Content for the new region @p mem: the dead link's, or none. */
+static int hca_region_fill(struct snic_hcachelink_host *h, void *mem, size_t size)
+{
+    int r;
+    if (h->region == NULL || h->reason != SNIC_EPEERDEAD) {
+        r = snic_hcache_init(mem, size, &h->opts.cache);
+        if (r == 0)
+            memcpy(h->header, mem, sizeof(h->header));
+        return r;
+    }
+    memcpy(mem, h->region, size);
+    memcpy(mem, h->header, sizeof(h->header)); /* the dead DPU may have written there */
+    r = snic_hcache_recover(mem, size, SNIC_HCACHE_DPU);
+    if (r >= 0)
+        h->stats.moved++;
+    return r < 0 ? snic_hcache_init(mem, size, &h->opts.cache) : 0;
+}
+
+static void hca_host_on_recv(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
+{
+    (void)d;
+    snic_hcachelink_host_recv(ctx, msg, size);
+}
+
+static void hca_host_on_bell(void *ctx, struct snic_dma *d, uint32_t id)
+{
+    (void)d;
+    snic_hcachelink_host_doorbell(ctx, id);
+}
+
+static void hca_host_on_death(void *ctx, struct snic_dma *d, enum snic_dma_death cause)
+{
+    (void)d;
+    snic_hcachelink_host_death(ctx, cause);
+}
+
+/** The new link is ours. */
+static void hca_host_take(struct snic_hcachelink_host *h)
+{
+    if ((h->opts.flags & SNIC_HCACHELINK_SHARED) == 0)
+        h->dma->events =
+            (struct snic_dma_events){hca_host_on_recv, hca_host_on_bell, hca_host_on_death, h};
+    snic_loop_poller_add(h->dma->loop, &h->poller);
+    hca_host_say(h);
+    hca_host_kick(h);
+}
+
+int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma *d)
+{
+    size_t size = snic_hcache_memsize(&h->opts.cache);
+    size_t align = snic_max_u64(h->opts.cache.page_bytes, SNIC_HCACHE_ALIGN);
+    struct snic_hcache_host host;
+    void *block = NULL;
+    void *mem;
+    uint64_t key = 0;
+    int r;
+    if ((h->state != HCA_NONE && h->state != HCA_OVER) || h->closed_due)
+        return SNIC_EBUSY;
+    r = snic_dma_alloc(d, size + align, &block);
+    if (r != 0)
+        return r;
+    mem = (unsigned char *)block + (align - (uintptr_t)block % align) % align;
+    r = hca_region_fill(h, mem, size);
+    if (r == 0)
+        r = snic_hcache_host_attach(&host, mem, size, 1, 1);
+    if (r == 0)
+        r = snic_dma_register(
+            d, mem, size, SNIC_DMA_RIGHT_READ | SNIC_DMA_RIGHT_WRITE | SNIC_DMA_RIGHT_ATOMIC, &key);
+    if (r != 0) {
+        snic_dma_release(d, block);
+        return r;
+    }
+    hca_region_drop(h);
+    if (h->dma != NULL) {
+        snic_loop_poller_remove(h->dma->loop, &h->poller);
+        if ((h->opts.flags & SNIC_HCACHELINK_SHARED) == 0)
+            h->dma->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
+    }
+    host.stats = h->host.stats;
+    h->host = host;
+    h->dma = d;
+    h->block = block;
+    h->region = mem;
+    h->region_bytes = size;
+    h->key = key;
+    h->epoch++;
+    h->credit = 0;
+    h->reason = 0;
+    h->opened_due = 0;
+    h->state = HCA_OPENING;
+    h->since_ns = snic_loop_now(d->loop);
+    h->sim = snic_loop_world(d->loop) != NULL;
+    h->say = HCA_REGION;
+    hca_host_take(h);
+    return 0;
+}
+
+void snic_hcachelink_host_end(struct snic_hcachelink_host *h)
+{
+    if (h->state != HCA_OPENING && h->state != HCA_OPEN)
+        return;
+    SNIC_ASSERT(hca_host_quiet(h) && snic_queue_empty(&h->waiting));
+    if (h->state == HCA_OPENING) { /* nothing is dirty that it could flush */
+        hca_host_over(h, 0);
+        return;
+    }
+    h->state = HCA_ENDING;
+    h->since_ns = snic_loop_now(h->dma->loop);
+    h->say = HCA_END;
+    hca_host_say(h);
+    hca_host_kick(h);
+}
+
+void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h)
+{
+    SNIC_ASSERT((h->state == HCA_NONE || h->state == HCA_OVER) && !h->closed_due &&
+                snic_queue_empty(&h->finished));
+    if (h->dma != NULL) {
+        snic_loop_poller_remove(h->dma->loop, &h->poller);
+        hca_region_drop(h);
+        if ((h->opts.flags & SNIC_HCACHELINK_SHARED) == 0)
+            h->dma->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
+    }
+    return h;
+}
+
+/* ---- Requests ---- */
+
+int snic_hcachelink_submit(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+{
+    int r = hca_req_check(h, req);
+    if (r != 0)
+        return r;
+    if (h->state != HCA_OPENING && h->state != HCA_OPEN)
+        return SNIC_EPIPE;
+    memset(&req->page, 0, sizeof(req->page));
+    req->at = 0;
+    req->since_ns = 0;
+    req->step = HCA_GO;
+    req->slot = SNIC_HCACHELINK__NO_SLOT;
+    r = hca_req_run(h, req);
+    if (r == 0 || !snic_queue_empty(&h->waiting)) {
+        hca_host_say(h);
+        hca_host_kick(h);
+    }
+    return r;
+}
+
+static void hca_host_posted(struct snic_loop_msg *msg)
+{
+    struct snic_hcachelink_req *req = SNIC_CONTAINER(msg, struct snic_hcachelink_req, msg);
+    int r = snic_hcachelink_submit(req->host, req);
+    if (r < 0)
+        req->result = r;
+    if (r != 0)
+        req->done(req);
+}
+
+void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
+                          struct snic_hcachelink_req *req)
+{
+    req->host = h;
+    req->msg.fn = hca_host_posted;
+    snic_loop_post(l, &req->msg);
+}
+
+void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size, uint64_t *epoch)
+{
+    *size = h->region_bytes;
+    *epoch = 1;
+    return h->region;
+}
+
+const struct snic_hcache_host *snic_hcachelink_host_engine(const struct snic_hcachelink_host *h)
+{
+    return &h->host;
+}
+
+const struct snic_hcachelink_host_stats *snic_hcachelink_host_counters(
+    const struct snic_hcachelink_host *h)
+{
+    return &h->stats;
+}
+
+int snic_hcachelink_host_check(const struct snic_hcachelink_host *h)
+{
+    uint32_t taken = 0;
+    uint32_t fsyncs = 0;
+    for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++) {
+        const struct snic_hcachelink_req *req = h->slots[i].req;
+        if (req == NULL)
+            continue;
+        taken++;
+        fsyncs += req->step == HCA_FSYNC;
+        if (req->slot != i || (req->step == HCA_READ && req->page.held == 0))
+            return SNIC_ECORRUPT; /* L2 */
+    }
+    if (taken != h->taken || fsyncs != h->fsyncs || (fsyncs != 0 && fsyncs + 1 > h->credit))
+        return SNIC_ECORRUPT;
+    for (const struct snic_node *n = h->waiting.first; n != NULL; n = n->next) {
+        const struct snic_hcachelink_req *req =
+            SNIC_CONTAINER(n, const struct snic_hcachelink_req, node);
+        if (req->page.held != 0 && req->op != SNIC_HCACHELINK_TRUNCATE)
+            return SNIC_ECORRUPT; /* L1 */
+    }
+    if (h->state == HCA_OVER && !(hca_host_quiet(h) && snic_queue_empty(&h->waiting)))
+        return SNIC_ECORRUPT; /* L4 */
+    return 0;
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The host's half and its link: messages, wake-ups, silence, the end. */
+#include "snicstore/hcachelink.h"
+
+#include "hcachelink/host_priv.h"
+
+void hca_host_kick(const struct snic_hcachelink_host *h)
+{
+    if (h->sim)
+        snic_loop_wake(h->dma->loop);
+}
+
+static void hca_finished(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+{
+    snic_queue_push(&h->finished, &req->node);
+    hca_host_kick(h);
+}
+
+/* ---- What we say ---- */
+
+/** 1, or 0 no room. To the dead: as good as sent. */
+static int hca_send(struct snic_hcachelink_host *h, const struct hca_message *m)
+{
+    unsigned char msg[SNIC_HCACHELINK__BYTES];
+    hca_encode(msg, m);
+    return snic_dma_send(h->dma, msg, sizeof(msg)) != 0;
+}
+
+static int hca_say_link(struct snic_hcachelink_host *h)
+{
+    struct hca_message m = {.type = h->say};
+    if (h->say == HCA_REGION) {
+        m.a = h->key;
+        m.b = h->region_bytes;
+        m.c = h->epoch;
+    }
+    if (!hca_send(h, &m))
+        return 0;
+    h->say = 0;
+    return 1;
+}
+
+static uint32_t hca_slot_free(const struct snic_hcachelink_host *h)
+{
+    uint32_t i = 0;
+    while (h->slots[i].req != NULL)
+        i++;
+    return i;
+}
+
+/** The next request's message: 1, or 0 no room. */
+static int hca_say_next(struct snic_hcachelink_host *h, struct snic_queue *q)
+{
+    struct snic_hcachelink_req *req = hca_req_of(q->first);
+    uint32_t i = hca_slot_free(h);
+    struct hca_message m;
+    hca_req_message(req, &m);
+    m.id = (uint64_t)(h->slots[i].generation + 1) << 16 | i;
+    if (!hca_send(h, &m))
+        return 0;
+    (void)snic_queue_pop(q);
+    h->slots[i].generation++;
+    h->slots[i].req = req;
+    h->taken++;
+    h->fsyncs += req->step == HCA_FSYNC;
+    req->slot = i;
+    req->since_ns = snic_loop_now(h->dma->loop);
+    h->stats.fills += req->step == HCA_READ;
+    return 1;
+}
+
+void hca_host_say(struct snic_hcachelink_host *h)
+{
+    int room = 1;
+    if (h->say != 0 && (h->say == HCA_REGION || hca_host_quiet(h)))
+        room = hca_say_link(h);
+    while (room && !snic_queue_empty(&h->sending) && h->taken < h->credit)
+        room = hca_say_next(h, &h->sending);
+    while (room && !snic_queue_empty(&h->syncing) && h->taken < h->credit &&
+           h->fsyncs + 1 < h->credit) /* L3 */
+        room = hca_say_next(h, &h->syncing);
+    if ((!room || !snic_queue_empty(&h->waiting)) && !h->retry.armed)
+        snic_loop_arm(h->dma->loop, &h->retry, snic_loop_now(h->dma->loop) + h->opts.retry_ns);
+    if (!h->tick.armed && (h->state == HCA_OPENING || h->state == HCA_ENDING || h->taken != 0 ||
+                           !snic_queue_empty(&h->waiting)))
+        snic_loop_arm(h->dma->loop, &h->tick,
+                      snic_loop_now(h->dma->loop) + h->opts.timeout_ns / 8 + 1);
+}
+
+void hca_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn)
+{
+    struct hca_message m = {.type = HCA_AHEAD, .ino = ino, .a = lpn};
+    if (h->state == HCA_OPEN)
+        (void)hca_send(h, &m);
+}
+
+/* ---- The end ---- */
+
+static void hca_abort_all(struct snic_hcachelink_host *h, struct snic_queue *q, int reason)
+{
+    struct snic_node *n;
+    while ((n = snic_queue_pop(q)) != NULL) {
+        hca_req_abort(h, hca_req_of(n), reason);
+        hca_finished(h, hca_req_of(n));
+    }
+}
+
+void hca_host_over(struct snic_hcachelink_host *h, int reason)
+{
+    if (h->state == HCA_OVER || h->state == HCA_NONE)
+        return;
+    h->state = HCA_OVER; /* L4 */
+    h->reason = reason;
+    h->say = 0;
+    h->opened_due = 0;
+    for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++) {
+        struct snic_hcachelink_req *req = h->slots[i].req;
+        if (req == NULL)
+            continue;
+        h->slots[i].req = NULL;
+        hca_req_abort(h, req, reason);
+        hca_finished(h, req);
+    }
+    h->taken = 0;
+    h->fsyncs = 0;
+    hca_abort_all(h, &h->sending, reason);
+    hca_abort_all(h, &h->syncing, reason);
+    hca_abort_all(h, &h->waiting, reason);
+    snic_loop_cancel(h->dma->loop, &h->retry);
+    snic_loop_cancel(h->dma->loop, &h->tick);
+    snic_dma_unregister(h->dma, h->key);
+    h->closed_due = 1;
+    hca_host_kick(h);
+}
+
+/* ---- Time ---- */
+
+void hca_host_retry(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_hcachelink_host *h = SNIC_CONTAINER(t, struct snic_hcachelink_host, retry);
+    (void)now_ns;
+    h->retry_due = 1;
+    hca_host_kick(h);
+}
+
+static int hca_late(const struct snic_hcachelink_host *h, uint64_t since_ns, uint64_t now_ns)
+{
+    return now_ns - snic_min_u64(since_ns, now_ns) > h->opts.timeout_ns;
+}
+
+void hca_host_tick(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_hcachelink_host *h = SNIC_CONTAINER(t, struct snic_hcachelink_host, tick);
+    struct snic_queue waiting = h->waiting;
+    struct snic_node *n;
+    int late =
+        (h->state == HCA_OPENING || h->state == HCA_ENDING) && hca_late(h, h->since_ns, now_ns);
+    for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++)
+        late |= h->slots[i].req != NULL && hca_late(h, h->slots[i].req->since_ns, now_ns);
+    if (late) { /* L2: what it may still write is not ours any more */
+        hca_host_over(h, SNIC_ETIMEDOUT);
+        return;
+    }
+    h->waiting = (struct snic_queue){NULL, NULL};
+    while ((n = snic_queue_pop(&waiting)) != NULL) {
+        struct snic_hcachelink_req *req = hca_req_of(n);
+        if (!hca_late(h, req->since_ns, now_ns)) {
+            snic_queue_push(&h->waiting, n);
+            continue;
+        }
+        hca_req_abort(h, req, SNIC_ETIMEDOUT);
+        hca_finished(h, req);
+    }
+    hca_host_say(h); /* the next tick */
+}
+
+/* ---- The poller ---- */
+
+/** Did something; -1: the closed event, after which the half may be gone. */
+static int hca_deliver(struct snic_hcachelink_host *h)
+{
+    struct snic_queue now = h->finished;
+    struct snic_node *n;
+    int did = 0;
+    h->finished = (struct snic_queue){NULL, NULL};
+    for (; (n = snic_queue_pop(&now)) != NULL; did++) {
+        struct snic_hcachelink_req *req = hca_req_of(n);
+        req->done(req);
+    }
+    if (h->opened_due) {
+        h->opened_due = 0;
+        did++;
+        if (h->opts.events.opened != NULL)
+            h->opts.events.opened(h->opts.events.ctx, h);
+    }
+    if (h->closed_due && snic_queue_empty(&h->finished)) {
+        h->closed_due = 0;
+        if (h->opts.events.closed != NULL)
+            h->opts.events.closed(h->opts.events.ctx, h, h->reason);
+        return -1;
+    }
+    return did;
+}
+
+static void hca_try_again(struct snic_hcachelink_host *h)
+{
+    struct snic_queue now = h->waiting;
+    struct snic_node *n;
+    h->retry_due = 0;
+    h->waiting = (struct snic_queue){NULL, NULL};
+    while ((n = snic_queue_pop(&now)) != NULL)
+        if (hca_req_run(h, hca_req_of(n)))
+            hca_finished(h, hca_req_of(n));
+}
+
+int hca_host_poll(struct snic_loop_poller *p, int sleeping)
+{
+    struct snic_hcachelink_host *h = SNIC_CONTAINER(p, struct snic_hcachelink_host, poller);
+    int did = 0;
+    int r;
+    if (sleeping)
+        return !snic_queue_empty(&h->finished) || h->closed_due || h->opened_due ||
+               (h->retry_due && !snic_queue_empty(&h->waiting));
+    if (h->retry_due && h->state != HCA_OVER) {
+        did = !snic_queue_empty(&h->waiting);
+        hca_try_again(h);
+        hca_host_say(h);
+    }
+    r = hca_deliver(h);
+    if (r >= 0 && h->state != HCA_OVER)
+        hca_host_say(h);
+    return did || r != 0;
+}
+
+/* ---- What we hear ---- */
+
+static void hca_opened(struct snic_hcachelink_host *h, const struct hca_message *m)
+{
+    if (m->result < 0) {
+        hca_host_over(h, m->result);
+        return;
+    }
+    if (m->a < 2 || m->a > SNIC_HCACHELINK__TASKS_MAX) {
+        hca_host_over(h, SNIC_EPROTO);
+        return;
+    }
+    h->credit = (uint32_t)snic_min_u64(m->a, h->opts.requests_max);
+    h->state = h->state == HCA_OPENING ? HCA_OPEN : h->state;
+    h->opened_due = 1;
+}
+
+static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m)
+{
+    uint64_t i = m->id & 0xffff;
+    struct snic_hcachelink_req *req;
+    if (m->id == 0 && h->state == HCA_OPENING && h->say == 0) {
+        hca_opened(h, m);
+        return;
+    }
+    if (m->id == 0 && h->state == HCA_ENDING && h->say == 0) {
+        hca_host_over(h, m->result);
+        return;
+    }
+    if (i >= SNIC_HCACHELINK__TASKS_MAX || h->slots[i].req == NULL ||
+        m->id >> 16 != h->slots[i].generation) {
+        hca_host_over(h, SNIC_EPROTO);
+        return;
+    }
+    req = h->slots[i].req;
+    h->slots[i].req = NULL;
+    h->taken--;
+    h->fsyncs -= req->step == HCA_FSYNC;
+    h->retry_due = 1;
+    if (hca_req_answered(h, req, m->result))
+        hca_finished(h, req);
+}
+
+void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
+{
+    struct snic_hcachelink_host *h = ctx;
+    struct hca_message m;
+    int r = hca_decode(&m, msg, size);
+    if (h->state == HCA_OVER || h->state == HCA_NONE)
+        return;
+    if (r == SNIC_ENOENT) {
+        h->stats.strays++;
+        return;
+    }
+    if (r == 0 && m.type == HCA_DONE)
+        hca_done(h, &m);
+    else if (r == 0 && m.type == HCA_FAILED && m.result < 0)
+        hca_host_over(h, m.result);
+    else
+        hca_host_over(h, SNIC_EPROTO);
+    if (h->state != HCA_OVER)
+        hca_host_say(h);
+    hca_host_kick(h);
+}
+
+void snic_hcachelink_host_doorbell(void *ctx, uint32_t id)
+{
+    struct snic_hcachelink_host *h = ctx;
+    if (id != h->opts.bell)
+        return;
+    h->stats.wakes++;
+    h->retry_due = 1;
+    hca_host_kick(h);
+}
+
+void snic_hcachelink_host_death(void *ctx, enum snic_dma_death cause)
+{
+    (void)cause;
+    hca_host_over(ctx, SNIC_EPEERDEAD);
+}

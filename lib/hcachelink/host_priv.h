@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The host's half.
+ *
+ *   NONE ── attach ──▶ OPENING ── DONE ──▶ OPEN ── end ──▶ ENDING ── DONE ──▶ OVER ── attach ...
+ *                         (from everywhere) ── death, nonsense, silence ──▶ OVER
+ *
+ * A request is in one place: sending or syncing (it has something to ask), a slot (it has asked),
+ * waiting (a page is held by somebody), finished (done is owed).
+ *
+ * Invariants
+ *   L1  A request holds at most one page, and while it waits for another one none, but for
+ *       TRUNCATE, which keeps the page that the new end cuts and waits for pages behind it only.
+ *   L2  A page that is being filled is unlocked when the DPU has answered, or when the region is
+ *       given up: before, the DPU may write into it at any time.
+ *   L3  A truncation that holds a dirty page is never behind an fsync that waits for this page:
+ * fsyncs have a queue of their own, and one slot of the DPU's is never theirs. L4  In OVER no slot
+ * is taken and nothing waits or is to be sent.
+ */
+#ifndef SNIC_HCACHELINK_HOST_PRIV_H
+#define SNIC_HCACHELINK_HOST_PRIV_H
+
+#include "hcachelink/hcachelink_priv.h"
+
+enum { HCA_NONE, HCA_OPENING, HCA_OPEN, HCA_ENDING, HCA_OVER };
+
+/* req.step besides the types of messages: what an answer or a wake-up goes on with. */
+enum { HCA_GO = 0, HCA_FILLED = 32, HCA_BEHIND = 33, HCA_BEHIND_AGAIN = 34 };
+
+/* req.slot when it has none. */
+#define SNIC_HCACHELINK__NO_SLOT UINT32_MAX
+#define SNIC_HCACHELINK__ARMED (UINT32_MAX - 1) /* it has told the DPU that it will wait */
+
+struct hca_slot {
+    struct snic_hcachelink_req *req; /* NULL: free */
+    uint32_t generation;
+};
+
+struct snic_hcachelink_host {
+    struct snic_hcachelink_host_opts opts;
+    struct snic_hcachelink_host_stats stats;
+    struct snic_hcache_host host;
+    struct snic_dma *dma;
+    void *region; /* NULL: none */
+    void *block;  /* it lies in there, aligned */
+    size_t region_bytes;
+    unsigned char header[SNIC_HCACHE_HEADER_BYTES]; /* of the region, as it was made */
+    uint64_t key;
+    uint64_t epoch;      /* of the DPU: counts attaches */
+    uint64_t since_ns;   /* of OPENING and ENDING */
+    uint32_t page_shift; /* of cache.page_bytes */
+    uint32_t taken;      /* slots */
+    uint32_t fsyncs;     /* of them */
+    uint32_t credit;     /* that may be */
+    int reason;
+    uint8_t state;
+    uint8_t say; /* REGION or END, to be sent */
+    uint8_t opened_due;
+    uint8_t closed_due;
+    uint8_t retry_due; /* whoever waits may try again */
+    uint8_t sim;
+    struct snic_queue sending, syncing, waiting, finished;
+    struct hca_slot slots[SNIC_HCACHELINK__TASKS_MAX];
+    struct snic_timer retry, tick;
+    struct snic_loop_poller poller;
+};
+
+/* ---- host_link.c ---- */
+
+void hca_host_kick(const struct snic_hcachelink_host *h);
+/* Send what is to be sent, as far as there is room. */
+void hca_host_say(struct snic_hcachelink_host *h);
+/* It is over; everybody is told. */
+void hca_host_over(struct snic_hcachelink_host *h, int reason);
+int hca_host_poll(struct snic_loop_poller *p, int sleeping);
+void hca_host_retry(struct snic_timer *t, uint64_t now_ns);
+void hca_host_tick(struct snic_timer *t, uint64_t now_ns);
+/* The reader has reached a marked page. Best effort. */
+void hca_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn);
+
+/* ---- host_req.c ---- */
+
+/* 0, or SNIC_EINVAL. */
+int hca_req_check(const struct snic_hcachelink_host *h, const struct snic_hcachelink_req *req);
+/* Go on: 1 finished, result is set; 0 it is in one of the queues. */
+int hca_req_run(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req);
+/* The DPU has answered; as run. */
+int hca_req_answered(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
+                     int32_t result);
+/* What it asks. */
+void hca_req_message(const struct snic_hcachelink_req *req, struct hca_message *m);
+/* Give back what it holds; its result is @p result. */
+void hca_req_abort(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int result);
+
+/* Nothing is asked, or to be asked. */
+static inline int hca_host_quiet(const struct snic_hcachelink_host *h)
+{
+    return h->taken == 0 && snic_queue_empty(&h->sending) && snic_queue_empty(&h->syncing);
+}
+
+static inline struct snic_hcachelink_req *hca_req_of(struct snic_node *n)
+{
+    return SNIC_CONTAINER(n, struct snic_hcachelink_req, node);
+}
+
+#endif /* SNIC_HCACHELINK_HOST_PRIV_H */

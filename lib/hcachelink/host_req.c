@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Requests: page after page through the host's handle, to the DPU for what is not there.
+ *
+ * A truncation
+ *   locks the page that the new end cuts, when nothing of it is on its way to the store, so that no
+ *     flush of it begins and nobody fills it from the store;
+ *   drops the pages behind, lets the DPU truncate the store, drops again what was filled between;
+ *   and only then cuts the content of the page and gives it back.
+ */
+#include "snicstore/hcachelink.h"
+
+#include "hcachelink/host_priv.h"
+
+int hca_req_check(const struct snic_hcachelink_host *h, const struct snic_hcachelink_req *req)
+{
+    if (req->reserved != 0)
+        return SNIC_EINVAL;
+    switch (req->op) {
+    case SNIC_HCACHELINK_WRITE:
+        if (h->opts.cache.mode == SNIC_HCACHE_MODE_READ)
+            return SNIC_EINVAL;
+        /* fall through */
+    case SNIC_HCACHELINK_READ:
+        return req->length > SNIC_HCACHELINK__LENGTH_MAX ||
+                       req->offset > SNIC_KVFS_SIZE_MAX - req->length ||
+                       (req->data == NULL && req->length != 0)
+                   ? SNIC_EINVAL
+                   : 0;
+    case SNIC_HCACHELINK_TRUNCATE:
+        return req->length > SNIC_KVFS_SIZE_MAX ? SNIC_EINVAL : 0;
+    case SNIC_HCACHELINK_DROP:
+        return req->offset > SNIC_KVFS_SIZE_MAX || req->length > SNIC_KVFS_SIZE_MAX ? SNIC_EINVAL
+                                                                                    : 0;
+    case SNIC_HCACHELINK_FSYNC:
+        return 0;
+    default:
+        return SNIC_EINVAL;
+    }
+}
+
+/** Finished. */
+static int hca_end(struct snic_hcachelink_req *req, int64_t result)
+{
+    req->result = result;
+    return 1;
+}
+
+static int hca_ask(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, uint32_t type)
+{
+    req->step = type;
+    snic_queue_push(type == HCA_FSYNC ? &h->syncing : &h->sending, &req->node);
+    return 0;
+}
+
+/** It got something: a new wait begins from zero. */
+static void hca_moved(struct snic_hcachelink_req *req)
+{
+    req->since_ns = 0;
+    req->slot = SNIC_HCACHELINK__NO_SLOT;
+}
+
+/** Somebody holds what it needs. 1: try once more at once; 0: it waits. */
+static int hca_busy(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int why)
+{
+    if (req->slot != SNIC_HCACHELINK__ARMED) {
+        req->slot = SNIC_HCACHELINK__ARMED;
+        snic_hcache_wait_arm(&h->host);
+        if (why == SNIC_EAGAIN) /* no entry is free */
+            (void)snic_dma_ring(h->dma, h->opts.bell);
+        return 1;
+    }
+    req->slot = SNIC_HCACHELINK__NO_SLOT;
+    if (req->since_ns == 0)
+        req->since_ns = snic_loop_now(h->dma->loop);
+    h->stats.waits++;
+    snic_queue_push(&h->waiting, &req->node);
+    return 0;
+}
+
+static int hca_is_busy(int r)
+{
+    return r == SNIC_EBUSY || r == SNIC_EAGAIN || r == SNIC_EEXIST;
+}
+
+/** The piece of the page that comes next. */
+static uint32_t hca_piece(const struct snic_hcachelink_host *h,
+                          const struct snic_hcachelink_req *req, uint64_t *lpn, uint32_t *from)
+{
+    uint64_t pos = req->offset + req->at;
+    uint64_t page = UINT64_C(1) << h->page_shift;
+    *lpn = pos >> h->page_shift;
+    *from = (uint32_t)(pos & (page - 1));
+    return (uint32_t)snic_min_u64(page - *from, req->length - req->at);
+}
+
+static int hca_unlock(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
+                      enum snic_hcache_how how)
+{
+    int r = snic_hcache_unlock(&h->host, &req->page, how);
+    h->retry_due = 1;
+    return r;
+}
+
+static int hca_read(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+{
+    while (req->at < req->length) {
+        uint64_t lpn;
+        uint32_t from;
+        uint32_t n = hca_piece(h, req, &lpn, &from);
+        unsigned char *out = (unsigned char *)req->data + req->at;
+        int r;
+        if (req->step == HCA_FILLED) {
+            memcpy(out, (unsigned char *)req->page.data + from, n);
+            req->step = HCA_GO;
+            if (hca_unlock(h, req, SNIC_HCACHE_UNLOCK_FILLED) != 0)
+                return hca_end(req, SNIC_EIO);
+            req->at += n;
+            continue;
+        }
+        r = snic_hcache_read(&h->host, req->ino, lpn, from, n, out);
+        if (r >= 0) {
+            hca_moved(req);
+            h->stats.hits++;
+            req->at += n;
+            if (r == SNIC_HCACHE_AHEAD)
+                hca_host_ahead(h, req->ino, lpn);
+            continue;
+        }
+        if (r == SNIC_ENOENT)
+            r = snic_hcache_lock(&h->host, req->ino, lpn, SNIC_HCACHE_FILL, &req->page);
+        if (r == 0) {
+            hca_moved(req);
+            return hca_ask(h, req, HCA_READ);
+        }
+        if (!hca_is_busy(r))
+            return hca_end(req, r);
+        if (!hca_busy(h, req, r))
+            return 0;
+    }
+    return hca_end(req, (int64_t)req->length);
+}
+
+static int hca_write(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+{
+    while (req->at < req->length) {
+        uint64_t lpn;
+        uint32_t from;
+        uint32_t n = hca_piece(h, req, &lpn, &from);
+        int r;
+        if (req->step == HCA_GO) {
+            r = snic_hcache_lock(&h->host, req->ino, lpn, 0, &req->page);
+            if (hca_is_busy(r)) {
+                if (!hca_busy(h, req, r))
+                    return 0;
+                continue;
+            }
+            if (r != 0)
+                return hca_end(req, r);
+            hca_moved(req);
+            if ((req->page.flags & SNIC_HCACHE_NEW) != 0 && n != UINT32_C(1) << h->page_shift)
+                return hca_ask(h, req, HCA_READ);
+        }
+        req->step = HCA_GO;
+        memcpy((unsigned char *)req->page.data + from, (unsigned char *)req->data + req->at, n);
+        req->page.end = (uint32_t)snic_max_u64(req->page.end, from + n);
+        if (hca_unlock(h, req, SNIC_HCACHE_UNLOCK_DIRTY) != 0)
+            return hca_end(req, SNIC_EIO);
+        req->at += n;
+    }
+    return hca_end(req, (int64_t)req->length);
+}
+
+/** Pages from at to @p last are to go. 1 they are gone; 0 it waits. */
+static int hca_drop(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, uint64_t last)
+{
+    while (snic_hcache_drop(&h->host, req->ino, &req->at, last) != 0)
+        if (!hca_busy(h, req, SNIC_EBUSY))
+            return 0;
+    hca_moved(req);
+    h->retry_due = 1;
+    return 1;
+}
+
+static uint64_t hca_behind(const struct snic_hcachelink_host *h, uint64_t size)
+{
+    uint64_t page = UINT64_C(1) << h->page_shift;
+    return (size + page - 1) >> h->page_shift;
+}
+
+static int hca_truncate(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+{
+    uint64_t cut = req->length & ((UINT64_C(1) << h->page_shift) - 1);
+    while (req->step == HCA_GO) {
+        int r = cut == 0 ? 0
+                         : snic_hcache_lock(&h->host, req->ino, req->length >> h->page_shift,
+                                            SNIC_HCACHE_DIRECT, &req->page);
+        if (r == 0) {
+            hca_moved(req);
+            req->at = hca_behind(h, req->length);
+            req->step = HCA_BEHIND;
+        } else if (!hca_is_busy(r)) {
+            return hca_end(req, r);
+        } else if (!hca_busy(h, req, r)) {
+            return 0;
+        }
+    }
+    if (!hca_drop(h, req, UINT64_MAX))
+        return 0;
+    if (req->step == HCA_BEHIND)
+        return hca_ask(h, req, HCA_TRUNCATE);
+    if (cut != 0 && (req->page.flags & SNIC_HCACHE_NEW) == 0) {
+        memset((unsigned char *)req->page.data + cut, 0, (UINT64_C(1) << h->page_shift) - cut);
+        req->page.end = (uint32_t)snic_min_u64(req->page.end, cut);
+    }
+    /* What was dirty stays so, and what was not there is forgotten. */
+    if (cut != 0 && hca_unlock(h, req, SNIC_HCACHE_UNLOCK_KEEP) != 0)
+        return hca_end(req, SNIC_EIO);
+    return hca_end(req, 0);
+}
+
+static int hca_forget(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+{
+    uint64_t last =
+        req->length == 0 ? UINT64_MAX : (req->offset + req->length - 1) >> h->page_shift;
+    if (req->step == HCA_GO) {
+        req->at = req->offset >> h->page_shift;
+        req->step = HCA_BEHIND;
+    }
+    return hca_drop(h, req, last) ? hca_end(req, 0) : 0;
+}
+
+int hca_req_run(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+{
+    switch (req->op) {
+    case SNIC_HCACHELINK_READ:
+        return hca_read(h, req);
+    case SNIC_HCACHELINK_WRITE:
+        return hca_write(h, req);
+    case SNIC_HCACHELINK_TRUNCATE:
+        return hca_truncate(h, req);
+    case SNIC_HCACHELINK_DROP:
+        return hca_forget(h, req);
+    default:
+        return hca_ask(h, req, HCA_FSYNC);
+    }
+}
+
+int hca_req_answered(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
+                     int32_t result)
+{
+    hca_moved(req);
+    if (result < 0) {
+        hca_req_abort(h, req, result);
+        return 1;
+    }
+    if (req->step == HCA_READ) {
+        req->step = HCA_FILLED;
+        return hca_req_run(h, req);
+    }
+    if (req->step == HCA_TRUNCATE) {
+        req->step = HCA_BEHIND_AGAIN;
+        req->at = hca_behind(h, req->length);
+        return hca_req_run(h, req);
+    }
+    return hca_end(req, 0);
+}
+
+void hca_req_message(const struct snic_hcachelink_req *req, struct hca_message *m)
+{
+    *m = (struct hca_message){.type = (uint16_t)req->step, .ino = req->ino};
+    if (req->step == HCA_READ) {
+        m->a = req->page.lpn;
+        m->b = req->page.index;
+        m->c = req->op == SNIC_HCACHELINK_READ;
+    } else if (req->step == HCA_TRUNCATE) {
+        m->a = req->length;
+    }
+}
+
+void hca_req_abort(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int result)
+{
+    if (req->page.held != 0) /* what was not there is forgotten, else it is as it was */
+        (void)hca_unlock(h, req, SNIC_HCACHE_UNLOCK_KEEP);
+    req->result = result;
+}
