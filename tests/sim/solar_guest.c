@@ -162,6 +162,9 @@ static void guest_submit(struct world *w, struct guest *g)
     g->busy = 1;
     w->inflight++;
     w->started++;
+    if (w->o.agent_ios != 0 && w->started % w->o.agent_ios == 0) /* with some under way */
+        world_at(w, w->now_ns + snic_rng_below(&w->rng, 50 * WORLD_US), EV_AGENT_DOWN,
+                 w->incarnation, 0, 0);
     if (snic_solar_submit(w->c, io, w->now_ns) != 0)
         world_fail(w, "submit");
 }

@@ -305,6 +305,12 @@ static void world_event(struct world *w, const struct event *e)
     case EV_SERVER_UP:
         world_server_start(w, e->who);
         break;
+    case EV_AGENT_DOWN:
+        if (w->calm || e->who != w->incarnation)
+            break;
+        w->r.faults[WORLD_AGENT]++;
+        world_agent_die(w);
+        break;
     default:
         world_agent_start(w);
         break;

@@ -40,6 +40,7 @@ struct world_opts {
     uint64_t bytes_per_s; /* of a spine, 0: no queue */
     uint32_t faults;      /* mean ms between faults, 0: none */
     uint32_t kinds;       /* of faults: bits of enum world_fault */
+    uint32_t agent_ios;   /* the agent dies each time so many I/Os have begun; 0: not for that */
     uint32_t reads;       /* percent */
     uint32_t check;       /* every n-th wake is checked whole; 0: never */
     uint32_t flags;       /* of the agent */

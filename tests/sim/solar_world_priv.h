@@ -23,7 +23,17 @@ enum {
     IO_BLOCKS = 256
 };
 
-enum { EV_DATAGRAM, EV_AGENT, EV_SERVER, EV_STORED, EV_TRAIN, EV_FAULT, EV_SERVER_UP, EV_AGENT_UP };
+enum {
+    EV_DATAGRAM,
+    EV_AGENT,
+    EV_SERVER,
+    EV_STORED,
+    EV_TRAIN,
+    EV_FAULT,
+    EV_SERVER_UP,
+    EV_AGENT_DOWN,
+    EV_AGENT_UP
+};
 
 struct event {
     uint64_t at_ns;
