@@ -6,6 +6,10 @@
 #include "solar_world.h"
 #include "support.h"
 
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
 /* Nothing goes wrong here but what a scene adds. */
 static struct world_opts calm_world(uint64_t seed)
 {
@@ -183,6 +187,45 @@ static void test_solar_scene_starved_server_answers_are_waited_for(void **state)
     }
 }
 
+static void scene_has_no_end(int signal)
+{
+    static const char said[] = "ERROR   ] --- a timer fires for ever\n";
+    ssize_t n = write(STDERR_FILENO, said, sizeof(said) - 1);
+    (void)n;
+    (void)signal;
+    _exit(1);
+}
+
+/* Within an engine that does not come back nobody else can tell. It is time of the CPU: forty
+   times what is needed, however busy the machine. */
+static void scene_limit(time_t seconds)
+{
+    struct itimerval t = {.it_value.tv_sec = seconds};
+    assert_true(signal(SIGVTALRM, scene_has_no_end) != SIG_ERR);
+    assert_int_equal(setitimer(ITIMER_VIRTUAL, &t, NULL), 0);
+}
+
+/* The agent's network gives trains back late, so there is none to ask the server with what it has
+   when that is due, with and without a server that has just come back. Time goes on all the same:
+   a timer that is due until the question is asked would fire for ever. */
+static void test_solar_scene_no_train_to_ask_with_time_goes_on(void **state)
+{
+    uint64_t waits = 0;
+    (void)state;
+    scene_limit(10);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.lend_ns = 30 * WORLD_MS;
+        o.depth = 64;
+        o.ios = 8000;
+        o.kinds = 1u << WORLD_HOLE | (i & 1) << WORLD_SERVER;
+        o.faults = 10;
+        waits += scene(&o).agent.train_waits;
+    }
+    scene_limit(0);
+    assert_true(waits > 100);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +237,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_scene_slow_store_nothing_sent_again),
         cmocka_unit_test(test_solar_scene_late_duplicates_overwrite_nothing),
         cmocka_unit_test(test_solar_scene_starved_server_answers_are_waited_for),
+        cmocka_unit_test(test_solar_scene_no_train_to_ask_with_time_goes_on),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

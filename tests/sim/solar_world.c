@@ -294,7 +294,8 @@ static void world_event(struct world *w, const struct event *e)
         if (e->who == w->incarnation && w->agent_up) {
             unsigned char *at = (unsigned char *)w->mem + (size_t)e->index * 8;
             struct snic_solar_train *t = (void *)at;
-            world_transmit(w, t, 1, t->server);
+            if (e->life == 0)
+                world_transmit(w, t, 1, t->server);
             snic_solar_sent(w->c, t, w->now_ns);
             world_agent_soon(w, snic_max_u64(snic_solar_deadline_ns(w->c), w->now_ns));
         }

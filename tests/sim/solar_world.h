@@ -51,6 +51,7 @@ struct world_opts {
     uint64_t late_ns;     /* longest that WORLD_HOLD keeps a packet, 0: 50 ms; half at least */
     uint32_t again_ppm;   /* most blocks sent again for nothing, of all; 0: no such rule */
     uint32_t auth;        /* packets are sealed, with a cipher for tests */
+    uint64_t lend_ns;     /* longest that the agent's network keeps a train that it has sent */
     uint64_t server_ns;   /* of a server's thread for a datagram; 256 wait for it, more are lost */
     int print;
 };

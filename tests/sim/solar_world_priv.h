@@ -41,7 +41,7 @@ struct event {
     uint32_t type;
     uint32_t who;   /* server, or the agent's incarnation */
     uint32_t index; /* of a datagram, request, train */
-    uint32_t life;  /* of the server */
+    uint32_t life;  /* of the server; of a train: 1 it has been sent, and comes back */
 };
 
 struct datagram {
