@@ -335,6 +335,49 @@ static void test_control_server_that_was_away_learns_of_leases(void **state)
     assert_disk_is(7);
 }
 
+/* A lease ends at any moment of a server's registration: nobody waits for that server, and it does
+   not begin anew. When it is READY it refuses the lease, too. */
+static void test_control_lease_ends_while_a_server_registers(void **state)
+{
+    struct snic_control_msg m[2];
+    struct snic_segments_stat stat;
+    struct snic_control_agent_stats a;
+    uint32_t lease = 1;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    assert_int_equal(ctlfix_create(&fix, 1), 0); /* nothing of it is anywhere */
+    message(&m[0], SNIC_CONTROL_REVOKE, "root");
+    message(&m[1], SNIC_CONTROL_REVOKE, "data-1");
+    for (uint32_t k = 0; k < 100; k++) {
+        uint32_t there = 0;
+        ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+        ctlfix_run(&fix, 10 * CTLFIX_MS);
+        ctlfix_server_start(&fix, 1);
+        ctlfix_run(&fix, 49 * CTLFIX_MS + k / 2 * 40000); /* it asks its store first */
+        uint64_t before = snic_world_now(fix.world);
+        assert_int_equal(ctlfix_ask(&fix, &m[k % 2]), 0);
+        lease += k % 2 == 0;
+        uint64_t took = snic_world_now(fix.world) - before;
+        if (took > 500 * CTLFIX_MS)
+            fail_msg("step %u: it took %u ms to end", k, (uint32_t)(took / CTLFIX_MS));
+        ctlfix_ready(&fix);
+        for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
+            if (where(1, i).server != ctlfix_id(&fix, 1))
+                continue;
+            there++;
+            assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[1].s),
+                                                snic_control_seg_id(1, i), &stat),
+                             0);
+            if (stat.gen >> 16 != lease)
+                fail_msg("step %u: lease %u at the server, %u here", k, stat.gen >> 16, lease);
+        }
+        snic_control_agent_get_stats(fix.server[1].agent, &a);
+        if (a.claimed != there)
+            fail_msg("step %u: it claimed %u times", k, (uint32_t)a.claimed / there);
+    }
+}
+
 /* A refusal that comes late makes a client ask for what it knows: it must not wait for ever. */
 static void test_control_what_is_known_is_told_again(void **state)
 {
@@ -594,6 +637,7 @@ int main(int argc, char **argv)
         T(test_control_revoked_holder_is_refused),
         T(test_control_late_writes_of_a_loser_never_land),
         T(test_control_server_that_was_away_learns_of_leases),
+        T(test_control_lease_ends_while_a_server_registers),
         T(test_control_what_is_known_is_told_again),
         T(test_control_leases_are_used_up),
         T(test_control_store_of_another_catalog_is_refused),

@@ -102,7 +102,8 @@ enum snic_control_type {
     /* block server */
     SNIC_CONTROL_CLAIM,   /**< items: id, gen of what is in the store; flags: 1 the last        */
     SNIC_CONTROL_VERDICT, /**< items: the same, status: 0 keep, from gen on; or SNIC_ENOENT    */
-    SNIC_CONTROL_READY,   /**< bytes, value as PING: all verdicts are carried out              */
+    SNIC_CONTROL_READY,   /**< bytes, value as PING: all verdicts are carried out, and all
+                               commands that came before it; those are not answered            */
     SNIC_CONTROL_COMMAND, /**< op, segment: id, vd, value: lba, gen, addr                      */
     SNIC_CONTROL_RESULT,  /**< of the command `tag`: status, bytes, value as PING              */
     /* between servers */
