@@ -305,7 +305,7 @@ static void control_agent_tick(struct snic_timer *t, uint64_t now)
         a->heard_ns = now;
     } else if (a->s.conn != NULL && now - a->heard_ns > 6 * a->o.ping_ns) {
         control_stream_abort(&a->s);
-    } else if (a->state == CONTROL_AGENT_READY && now - a->ping_ns >= a->o.ping_ns) {
+    } else if (a->state >= CONTROL_AGENT_CLAIMING && now - a->ping_ns >= a->o.ping_ns) {
         a->ping_ns = now;
         control_msg(&m, SNIC_CONTROL_PING, 0);
         control_agent_room(a, &m);
