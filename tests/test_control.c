@@ -195,6 +195,68 @@ static void test_control_qos_reaches_the_holder(void **state)
     assert_int_equal(fix.last.value, CTLFIX_SEGMENTS);
 }
 
+/* What an operator was told is done reaches a holder who was not there to hear it. */
+static void test_control_qos_reaches_a_holder_that_was_away(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1);
+    ctlfix_run(&fix, 5000 * CTLFIX_MS); /* the session has ended on both sides */
+    message(&m, SNIC_CONTROL_SET_QOS, "root");
+    m.qos.ios_per_second = 77000;
+    m.qos.bytes_per_second = 1u << 30;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.client[0].guest[0].qos, 0);
+    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 0);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].qos, 1);
+    assert_int_equal(fix.client[0].guest[0].rate, 1u << 30);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].qos, 1); /* nothing is new */
+    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_disk_is(7);
+}
+
+static void create_named(const char *name, int expected)
+{
+    struct snic_control_msg m;
+    message(&m, SNIC_CONTROL_CREATE, name);
+    m.bytes = CTLFIX_BLOCKS * 4096;
+    int r = ctlfix_ask(&fix, &m);
+    if (r != expected)
+        fail_msg("%s: %s", name, snic_errname(r));
+}
+
+/* Every disk can be issued anew, whatever its name, and no other one is deleted for that. */
+static void test_control_reissue_leaves_disks_of_other_names_alone(void **state)
+{
+    static const char longest[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ.012345678";
+    struct snic_control_msg m;
+    struct snic_control_stats s;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    create_named("root.reissue", SNIC_EINVAL); /* a name of ours */
+    create_named("root.reissued", 0);
+    create_named(longest, 0);
+    message(&m, SNIC_CONTROL_REISSUE, longest);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    message(&m, SNIC_CONTROL_REISSUE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.disks, 3);
+    message(&m, SNIC_CONTROL_DELETE, longest);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    message(&m, SNIC_CONTROL_DELETE, "root.reissued");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_disk_is(7);
+}
+
 static void test_control_refuses_what_cannot_be(void **state)
 {
     struct snic_control_msg m;
@@ -632,6 +694,8 @@ int main(int argc, char **argv)
         T(test_control_lease_goes_on_after_the_catalog_died),
         T(test_control_detached_disk_is_free),
         T(test_control_qos_reaches_the_holder),
+        T(test_control_qos_reaches_a_holder_that_was_away),
+        T(test_control_reissue_leaves_disks_of_other_names_alone),
         T(test_control_refuses_what_cannot_be),
         T(test_control_deleted_disk_leaves_nothing),
         T(test_control_revoked_holder_is_refused),

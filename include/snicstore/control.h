@@ -110,7 +110,7 @@ enum snic_control_type {
     SNIC_CONTROL_PULL,   /**< segment: id, gen, value: first block; body: versions it has      */
     SNIC_CONTROL_BLOCKS, /**< status, value: fence; body: what is newer                        */
     /* operator */
-    SNIC_CONTROL_CREATE,   /**< name, bytes, qos                                                */
+    SNIC_CONTROL_CREATE,   /**< name (not one that ends in ".reissue"), bytes, qos              */
     SNIC_CONTROL_DELETE,   /**< name                                                            */
     SNIC_CONTROL_REVOKE,   /**< name: the lease is over, nobody has the next one                */
     SNIC_CONTROL_SET_QOS,  /**< name, qos                                                       */

@@ -23,6 +23,7 @@ struct control_client_disk {
     uint32_t vd;
     uint32_t lease;
     uint32_t tag; /* of what is asked */
+    struct snic_control_qos qos; /* heard last */
     char name[SNIC_CONTROL_NAME];
 };
 
@@ -193,6 +194,23 @@ static void control_client_over(struct snic_control_client *c, uint32_t disk, in
         c->e.lost(c->ctx, disk, reason);
 }
 
+static void control_client_qos(struct snic_control_client *c, uint32_t disk,
+                               const struct snic_control_qos *q)
+{
+    struct snic_volume_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = c->disks[disk].lease};
+    c->disks[disk].qos = *q;
+    o.bytes_per_second = q->bytes_per_second;
+    o.burst_bytes = q->burst_bytes;
+    o.ios_per_second = q->ios_per_second;
+    o.burst_ios = q->burst_ios;
+    if (c->v != NULL) {
+        int r = snic_volume_disk_qos(c->v, disk, &o);
+        (void)r; /* not opened yet: it is opened with what was granted */
+    }
+    if (c->e.qos != NULL)
+        c->e.qos(c->ctx, disk, q);
+}
+
 static void control_client_grant(struct snic_control_client *c, const struct snic_control_msg *m)
 {
     struct snic_control_grant g;
@@ -207,6 +225,8 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     if (d->state == CONTROL_CLIENT_HELD) {
         if (m->status != 0)
             control_client_over(c, i, m->status);
+        else if (memcmp(&d->qos, &m->qos, sizeof(d->qos)) != 0) /* while we were away */
+            control_client_qos(c, i, &m->qos);
         return;
     }
     if (d->state != CONTROL_CLIENT_WANTED)
@@ -216,7 +236,7 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     g.vd = d->vd = m->vd;
     g.lease = d->lease = m->lease;
     g.bytes = m->bytes;
-    g.qos = m->qos;
+    g.qos = d->qos = m->qos;
     c->e.granted(c->ctx, i, m->status, &g);
 }
 
@@ -274,22 +294,6 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
     w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
     if (c->e.wanting != NULL)
         c->e.wanting(c->ctx, disk, it->segment, r);
-}
-
-static void control_client_qos(struct snic_control_client *c, uint32_t disk,
-                               const struct snic_control_qos *q)
-{
-    struct snic_volume_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = c->disks[disk].lease};
-    o.bytes_per_second = q->bytes_per_second;
-    o.burst_bytes = q->burst_bytes;
-    o.ios_per_second = q->ios_per_second;
-    o.burst_ios = q->burst_ios;
-    if (c->v != NULL) {
-        int r = snic_volume_disk_qos(c->v, disk, &o);
-        (void)r; /* not opened yet: it is opened with what was granted */
-    }
-    if (c->e.qos != NULL)
-        c->e.qos(c->ctx, disk, q);
 }
 
 static void control_client_welcome(struct snic_control_client *c)

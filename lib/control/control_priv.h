@@ -322,6 +322,8 @@ int control_op_of(const struct snic_control *c, const struct control_disk *d);
 int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
                       const struct snic_control_qos *qos, struct control_disk **out);
 /* reissue.c */
+/* 1: only a disk that is being reissued may have it. */
+int control_name_ours(const char *name);
 int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
                     struct control_disk *old);
 void control_reissue_step(struct snic_control *c, struct control_op *op);
