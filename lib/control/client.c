@@ -22,7 +22,7 @@ struct control_client_disk {
     uint32_t flags;
     uint32_t vd;
     uint32_t lease;
-    uint32_t tag; /* of what is asked */
+    uint32_t tag;                /* of what is asked */
     struct snic_control_qos qos; /* heard last */
     char name[SNIC_CONTROL_NAME];
 };

@@ -221,8 +221,10 @@ struct snic_control {
     uint32_t disk_free;
     uint32_t seg_free;
     uint32_t op_free;
-    uint32_t half; /* a disk that another one of its name has replaced; its end was not recorded */
-    int error;     /* of recovery */
+    uint32_t
+        *half; /* disks that others of their names have replaced; their ends are not recorded */
+    uint32_t halves;
+    int error; /* of recovery */
     uint8_t opened;
     uint8_t closing;
     uint8_t dead;

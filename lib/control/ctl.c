@@ -68,6 +68,7 @@ static size_t control_layout(struct snic_arena *a, struct snic_control *c, void 
     c->ops = snic_arena_take(a, o->ops_max, sizeof(*c->ops), 64);
     c->disk_hash = snic_arena_take(a, (size_t)c->disk_mask + 1, sizeof(uint32_t), 64);
     c->seg_hash = snic_arena_take(a, (size_t)c->seg_mask + 1, sizeof(uint32_t), 64);
+    c->half = snic_arena_take(a, o->disks_max, sizeof(uint32_t), 64);
     unsigned char *in = snic_arena_take(a, o->sessions_max, SNIC_CONTROL_SMALL, 64);
     unsigned char *out = snic_arena_take(a, o->sessions_max, SNIC_CONTROL__OUT, 64);
     if (a->base == NULL || a->used == SIZE_MAX)

@@ -201,7 +201,7 @@ static void control_recovered_names(struct snic_control *c)
         if (same == d)
             continue;
         struct control_disk *old = same->vd < d->vd ? same : d;
-        c->half = old->vd;
+        c->half[c->halves++] = old->vd;
         control_disk_free(c, old); /* its segments are of no list, and are dropped below */
     }
 }
