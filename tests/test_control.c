@@ -195,20 +195,26 @@ static void test_control_qos_reaches_the_holder(void **state)
     assert_int_equal(fix.last.value, CTLFIX_SEGMENTS);
 }
 
+static void cut(uint32_t node, int is)
+{
+    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, node, is);
+    snic_net_fabric_partition(fix.fabric, node, CTLFIX_CTL, is);
+}
+
 /* What an operator was told is done reaches a holder who was not there to hear it. */
 static void test_control_qos_reaches_a_holder_that_was_away(void **state)
 {
     struct snic_control_msg m;
     (void)state;
     attached();
-    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1);
+    cut(CTLFIX_CLIENT, 1);
     ctlfix_run(&fix, 5000 * CTLFIX_MS); /* the session has ended on both sides */
     message(&m, SNIC_CONTROL_SET_QOS, "root");
     m.qos.ios_per_second = 77000;
     m.qos.bytes_per_second = 1u << 30;
     assert_int_equal(ctlfix_ask(&fix, &m), 0);
     assert_int_equal(fix.client[0].guest[0].qos, 0);
-    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 0);
+    cut(CTLFIX_CLIENT, 0);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     assert_int_equal(fix.client[0].guest[0].qos, 1);
     assert_int_equal(fix.client[0].guest[0].rate, 1u << 30);
@@ -345,7 +351,7 @@ static void test_control_late_writes_of_a_loser_never_land(void **state)
     slow.reorder_ns = 40 * CTLFIX_MS;
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CLIENT, i, &slow), 0);
-    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* deaf */
+    cut(CTLFIX_CLIENT, 1); /* deaf */
     struct snic_net_link far = {.delay_min_ns = 15 * CTLFIX_MS, .delay_max_ns = 20 * CTLFIX_MS};
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CTL, i, &far), 0);
@@ -524,6 +530,101 @@ static void test_control_store_of_another_catalog_is_refused(void **state)
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(fix.server[i].refused, SNIC_ESTALE);
     snic_disk_close(mine);
+}
+
+/* ---- Somebody who speaks for himself ---- */
+
+static struct raw {
+    struct snic_net_conn *c;
+    struct snic_net_send_req req;
+    struct snic_iov iov;
+    unsigned char bytes[64u << 10];
+    uint32_t size;
+    int connected, gone, sent;
+} raw;
+
+static void raw_connected(void *ctx, struct snic_net_conn *c, int error)
+{
+    (void)ctx;
+    (void)c;
+    raw.connected = error == 0;
+}
+
+static void raw_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    (void)ctx;
+    snic_net_put(c->net, b);
+}
+
+static void raw_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)ctx;
+    (void)c;
+    (void)reason;
+    raw.gone = 1;
+}
+
+static void raw_sent(struct snic_net_send_req *r)
+{
+    (void)r;
+    raw.sent = 1;
+}
+
+static void raw_open(void)
+{
+    static const struct snic_net_stream_events ev = {
+        .connected = raw_connected, .recv = raw_recv, .closed = raw_closed};
+    struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
+    memset(&raw, 0, sizeof(raw));
+    assert_int_equal(snic_net_connect(fix.op_net, &a, &ev, NULL, &raw.c), 0);
+    while (!raw.connected)
+        assert_int_equal(snic_world_step(fix.world), 1);
+}
+
+static void raw_put(const struct snic_control_msg *m)
+{
+    int n = snic_control_put(raw.bytes + raw.size, (uint32_t)sizeof(raw.bytes) - raw.size, m);
+    assert_true(n > 0);
+    raw.size += (uint32_t)n;
+}
+
+static void raw_send(void)
+{
+    raw.iov.base = raw.bytes;
+    raw.iov.size = raw.size;
+    raw.req.iov = &raw.iov;
+    raw.req.iov_count = 1;
+    raw.req.done = raw_sent;
+    raw.req.region = SNIC_NO_REGION;
+    assert_int_equal(snic_net_send(raw.c, &raw.req), 1);
+}
+
+/* Whoever is refused and then vanishes without a word does not keep a place for ever. */
+static void test_control_refused_and_vanished_leaves_its_place(void **state)
+{
+    struct snic_control_msg m;
+    struct snic_control_stats s;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    snic_control_get_stats(fix.ctl, &s);
+    uint32_t before = s.sessions, refused = fix.events[SNIC_CONTROL_SERVER_REFUSED];
+    raw_open();
+    message(&m, SNIC_CONTROL_HELLO, "");
+    m.role = SNIC_CONTROL_STORE;
+    m.server = 1;
+    m.uuid[0] = 77;
+    raw_put(&m);
+    raw_send();
+    while (fix.events[SNIC_CONTROL_SERVER_REFUSED] == refused)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    cut(CTLFIX_OPERATOR, 1);
+    ctlfix_run(&fix, 10000 * CTLFIX_MS);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.sessions, before - 1); /* the operator's, too */
+    cut(CTLFIX_OPERATOR, 0);
+    snic_net_abort(raw.c);
+    while (!raw.gone)
+        assert_int_equal(snic_world_step(fix.world), 1);
 }
 
 /* ---- The log behind its back ---- */
@@ -714,6 +815,7 @@ int main(int argc, char **argv)
         T(test_control_leases_are_used_up),
         T(test_control_store_of_another_catalog_is_refused),
         T(test_control_without_room_it_waits),
+        T(test_control_refused_and_vanished_leaves_its_place),
         T(test_control_disks_that_were_replaced_do_not_come_back),
     };
     return SUPPORT_MAIN(argc, argv, tests);
