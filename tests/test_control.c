@@ -538,7 +538,7 @@ static struct raw {
     struct snic_net_conn *c;
     struct snic_net_send_req req;
     struct snic_iov iov;
-    unsigned char bytes[64u << 10];
+    unsigned char bytes[128u << 10];
     uint32_t size;
     int connected, gone, sent;
 } raw;
@@ -590,6 +590,7 @@ static void raw_put(const struct snic_control_msg *m)
 
 static void raw_send(void)
 {
+    raw.sent = 0;
     raw.iov.base = raw.bytes;
     raw.iov.size = raw.size;
     raw.req.iov = &raw.iov;
@@ -625,6 +626,64 @@ static void test_control_refused_and_vanished_leaves_its_place(void **state)
     snic_net_abort(raw.c);
     while (!raw.gone)
         assert_int_equal(snic_world_step(fix.world), 1);
+}
+
+static uint64_t copied_by(uint32_t server)
+{
+    struct snic_control_agent_stats s;
+    if (fix.server[server].agent == NULL)
+        return 0;
+    snic_control_agent_get_stats(fix.server[server].agent, &s);
+    return s.copied;
+}
+
+/* Steps until servers have copied @p blocks, all together. */
+static void copied_until(uint64_t blocks)
+{
+    while (!fix.call_done && copied_by(0) + copied_by(1) + copied_by(2) < blocks)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    assert_int_equal(fix.call_done, 0);
+}
+
+/* A disk is issued anew, and the server that fills its segments dies and comes again at every stage
+   of that: it fails, or what was recorded is there. */
+static void test_control_reissue_server_comes_again_at_any_time(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    message(&m, SNIC_CONTROL_REISSUE, "root");
+    for (uint32_t k = 1; k <= 4; k++) {
+        ctlfix_run(&fix, 10 * CTLFIX_MS); /* the holder is gone */
+        uint64_t before[3] = {copied_by(0), copied_by(1), copied_by(2)};
+        ctlfix_ask_begin(&fix, &m);
+        copied_until(before[0] + before[1] + before[2] + k * SNIC_SEGMENTS_BLOCKS / 2);
+        uint32_t to = copied_by(0) != before[0] ? 0 : copied_by(1) != before[1] ? 1 : 2;
+        ctlfix_run(&fix, CTLFIX_MS / 2);
+        ctlfix_server_kill(&fix, to, SNIC_FAULT_KEEP_ALL);
+        ctlfix_run(&fix, 10 * CTLFIX_MS);
+        ctlfix_server_start(&fix, to);
+        ctlfix_ready(&fix);
+        while (!fix.call_done)
+            assert_int_equal(snic_world_step(fix.world), 1);
+        if (fix.call_status != 0)
+            assert_int_equal(ctlfix_ask(&fix, &m), 0);
+        ctlfix_client_start(&fix, 0);
+        assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+        for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
+            uint32_t vd = fix.client[0].guest[0].vd, s = 0;
+            struct snic_control_item it = where(vd, i);
+            struct snic_segments_stat stat;
+            while (ctlfix_id(&fix, s) != it.server)
+                s++;
+            if (snic_segments_find(snic_volume_server_store(fix.server[s].s),
+                                   snic_control_seg_id(vd, i), &stat) != 0)
+                fail_msg("step %u: segment %u is not at server %u", k, i, it.server);
+        }
+        assert_disk_is(7);
+        ctlfix_client_kill(&fix, 0);
+    }
 }
 
 /* ---- The log behind its back ---- */
@@ -816,6 +875,7 @@ int main(int argc, char **argv)
         T(test_control_store_of_another_catalog_is_refused),
         T(test_control_without_room_it_waits),
         T(test_control_refused_and_vanished_leaves_its_place),
+        T(test_control_reissue_server_comes_again_at_any_time),
         T(test_control_disks_that_were_replaced_do_not_come_back),
     };
     return SUPPORT_MAIN(argc, argv, tests);

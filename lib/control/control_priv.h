@@ -329,6 +329,8 @@ int control_name_ours(const char *name);
 int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
                     struct control_disk *old);
 void control_reissue_step(struct snic_control *c, struct control_op *op);
+/* The server that has the new segment is gone, and nothing is awaited of it. */
+void control_reissue_gone(struct snic_control *c, struct control_op *op);
 void control_reissue_answer(struct snic_control *c, struct control_op *op, int status);
 void control_drop_disk(struct snic_control *c, struct control_disk *d);
 /* move.c */

@@ -302,6 +302,8 @@ void control_op_node_gone(struct snic_control *c, uint32_t node)
             control_move_step(c, op, SNIC_EPEERDEAD);
         else if (op->used && op->type == CONTROL_OP_PLACE && op->to == node)
             control_place_answer(c, op, SNIC_EPEERDEAD);
+        else if (op->used && op->type == CONTROL_OP_REISSUE && op->to == node)
+            control_reissue_gone(c, op);
     }
 }
 

@@ -207,6 +207,13 @@ void control_reissue_answer(struct snic_control *c, struct control_op *op, int s
     control_reissue_step(c, op);
 }
 
+/* When it comes again it is told to delete what is not recorded: it must not be recorded then. */
+void control_reissue_gone(struct snic_control *c, struct control_op *op)
+{
+    if (op->state == CONTROL_RE_COPY || op->state == CONTROL_RE_RECORD)
+        control_re_end(c, op, SNIC_EPEERDEAD);
+}
+
 int control_name_ours(const char *name)
 {
     size_t n = strlen(name), most = sizeof(control_re_suffix) - 1;
