@@ -195,37 +195,6 @@ static void test_control_qos_reaches_the_holder(void **state)
     assert_int_equal(fix.last.value, CTLFIX_SEGMENTS);
 }
 
-static void cut(uint32_t node, int is)
-{
-    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, node, is);
-    snic_net_fabric_partition(fix.fabric, node, CTLFIX_CTL, is);
-}
-
-/* What an operator was told is done reaches a holder who was not there to hear it. */
-static void test_control_qos_reaches_a_holder_that_was_away(void **state)
-{
-    struct snic_control_msg m;
-    (void)state;
-    attached();
-    cut(CTLFIX_CLIENT, 1);
-    ctlfix_run(&fix, 5000 * CTLFIX_MS); /* the session has ended on both sides */
-    message(&m, SNIC_CONTROL_SET_QOS, "root");
-    m.qos.ios_per_second = 77000;
-    m.qos.bytes_per_second = 1u << 30;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
-    assert_int_equal(fix.client[0].guest[0].qos, 0);
-    cut(CTLFIX_CLIENT, 0);
-    ctlfix_run(&fix, 2000 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].qos, 1);
-    assert_int_equal(fix.client[0].guest[0].rate, 1u << 30);
-    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
-    assert_int_equal(ctlfix_ctl_start(&fix), 0);
-    ctlfix_run(&fix, 2000 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].qos, 1); /* nothing is new */
-    assert_int_equal(fix.client[0].guest[0].lost, 0);
-    assert_disk_is(7);
-}
-
 static void create_named(const char *name, int expected)
 {
     struct snic_control_msg m;
@@ -234,33 +203,6 @@ static void create_named(const char *name, int expected)
     int r = ctlfix_ask(&fix, &m);
     if (r != expected)
         fail_msg("%s: %s", name, snic_errname(r));
-}
-
-/* Every disk can be issued anew, whatever its name, and no other one is deleted for that. */
-static void test_control_reissue_leaves_disks_of_other_names_alone(void **state)
-{
-    static const char longest[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ.012345678";
-    struct snic_control_msg m;
-    struct snic_control_stats s;
-    (void)state;
-    attached();
-    ctlfix_client_kill(&fix, 0);
-    create_named("root.reissue", SNIC_EINVAL); /* a name of ours */
-    create_named("root.reissued", 0);
-    create_named(longest, 0);
-    message(&m, SNIC_CONTROL_REISSUE, longest);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
-    message(&m, SNIC_CONTROL_REISSUE, "root");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
-    snic_control_get_stats(fix.ctl, &s);
-    assert_int_equal(s.disks, 3);
-    message(&m, SNIC_CONTROL_DELETE, longest);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
-    message(&m, SNIC_CONTROL_DELETE, "root.reissued");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
-    ctlfix_client_start(&fix, 0);
-    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-    assert_disk_is(7);
 }
 
 static void test_control_refuses_what_cannot_be(void **state)
@@ -351,7 +293,7 @@ static void test_control_late_writes_of_a_loser_never_land(void **state)
     slow.reorder_ns = 40 * CTLFIX_MS;
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CLIENT, i, &slow), 0);
-    cut(CTLFIX_CLIENT, 1); /* deaf */
+    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* deaf */
     struct snic_net_link far = {.delay_min_ns = 15 * CTLFIX_MS, .delay_max_ns = 20 * CTLFIX_MS};
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CTL, i, &far), 0);
@@ -401,49 +343,6 @@ static void test_control_server_that_was_away_learns_of_leases(void **state)
         assert_int_equal(stat.gen >> 16, 2);
     }
     assert_disk_is(7);
-}
-
-/* A lease ends at any moment of a server's registration: nobody waits for that server, and it does
-   not begin anew. When it is READY it refuses the lease, too. */
-static void test_control_lease_ends_while_a_server_registers(void **state)
-{
-    struct snic_control_msg m[2];
-    struct snic_segments_stat stat;
-    struct snic_control_agent_stats a;
-    uint32_t lease = 1;
-    (void)state;
-    attached();
-    ctlfix_client_kill(&fix, 0);
-    assert_int_equal(ctlfix_create(&fix, 1), 0); /* nothing of it is anywhere */
-    message(&m[0], SNIC_CONTROL_REVOKE, "root");
-    message(&m[1], SNIC_CONTROL_REVOKE, "data-1");
-    for (uint32_t k = 0; k < 100; k++) {
-        uint32_t there = 0;
-        ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
-        ctlfix_run(&fix, 10 * CTLFIX_MS);
-        ctlfix_server_start(&fix, 1);
-        ctlfix_run(&fix, 49 * CTLFIX_MS + k / 2 * 40000); /* it asks its store first */
-        uint64_t before = snic_world_now(fix.world);
-        assert_int_equal(ctlfix_ask(&fix, &m[k % 2]), 0);
-        lease += k % 2 == 0;
-        uint64_t took = snic_world_now(fix.world) - before;
-        if (took > 500 * CTLFIX_MS)
-            fail_msg("step %u: it took %u ms to end", k, (uint32_t)(took / CTLFIX_MS));
-        ctlfix_ready(&fix);
-        for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
-            if (where(1, i).server != ctlfix_id(&fix, 1))
-                continue;
-            there++;
-            assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[1].s),
-                                                snic_control_seg_id(1, i), &stat),
-                             0);
-            if (stat.gen >> 16 != lease)
-                fail_msg("step %u: lease %u at the server, %u here", k, stat.gen >> 16, lease);
-        }
-        snic_control_agent_get_stats(fix.server[1].agent, &a);
-        if (a.claimed != there)
-            fail_msg("step %u: it claimed %u times", k, (uint32_t)a.claimed / there);
-    }
 }
 
 /* A refusal that comes late makes a client ask for what it knows: it must not wait for ever. */
@@ -530,160 +429,6 @@ static void test_control_store_of_another_catalog_is_refused(void **state)
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(fix.server[i].refused, SNIC_ESTALE);
     snic_disk_close(mine);
-}
-
-/* ---- Somebody who speaks for himself ---- */
-
-static struct raw {
-    struct snic_net_conn *c;
-    struct snic_net_send_req req;
-    struct snic_iov iov;
-    unsigned char bytes[128u << 10];
-    uint32_t size;
-    int connected, gone, sent;
-} raw;
-
-static void raw_connected(void *ctx, struct snic_net_conn *c, int error)
-{
-    (void)ctx;
-    (void)c;
-    raw.connected = error == 0;
-}
-
-static void raw_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
-{
-    (void)ctx;
-    snic_net_put(c->net, b);
-}
-
-static void raw_closed(void *ctx, struct snic_net_conn *c, int reason)
-{
-    (void)ctx;
-    (void)c;
-    (void)reason;
-    raw.gone = 1;
-}
-
-static void raw_sent(struct snic_net_send_req *r)
-{
-    (void)r;
-    raw.sent = 1;
-}
-
-static void raw_open(void)
-{
-    static const struct snic_net_stream_events ev = {
-        .connected = raw_connected, .recv = raw_recv, .closed = raw_closed};
-    struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
-    memset(&raw, 0, sizeof(raw));
-    assert_int_equal(snic_net_connect(fix.op_net, &a, &ev, NULL, &raw.c), 0);
-    while (!raw.connected)
-        assert_int_equal(snic_world_step(fix.world), 1);
-}
-
-static void raw_put(const struct snic_control_msg *m)
-{
-    int n = snic_control_put(raw.bytes + raw.size, (uint32_t)sizeof(raw.bytes) - raw.size, m);
-    assert_true(n > 0);
-    raw.size += (uint32_t)n;
-}
-
-static void raw_send(void)
-{
-    raw.sent = 0;
-    raw.iov.base = raw.bytes;
-    raw.iov.size = raw.size;
-    raw.req.iov = &raw.iov;
-    raw.req.iov_count = 1;
-    raw.req.done = raw_sent;
-    raw.req.region = SNIC_NO_REGION;
-    assert_int_equal(snic_net_send(raw.c, &raw.req), 1);
-}
-
-/* Whoever is refused and then vanishes without a word does not keep a place for ever. */
-static void test_control_refused_and_vanished_leaves_its_place(void **state)
-{
-    struct snic_control_msg m;
-    struct snic_control_stats s;
-    (void)state;
-    assert_int_equal(ctlfix_create(&fix, 0), 0);
-    snic_control_get_stats(fix.ctl, &s);
-    uint32_t before = s.sessions, refused = fix.events[SNIC_CONTROL_SERVER_REFUSED];
-    raw_open();
-    message(&m, SNIC_CONTROL_HELLO, "");
-    m.role = SNIC_CONTROL_STORE;
-    m.server = 1;
-    m.uuid[0] = 77;
-    raw_put(&m);
-    raw_send();
-    while (fix.events[SNIC_CONTROL_SERVER_REFUSED] == refused)
-        assert_int_equal(snic_world_step(fix.world), 1);
-    cut(CTLFIX_OPERATOR, 1);
-    ctlfix_run(&fix, 10000 * CTLFIX_MS);
-    snic_control_get_stats(fix.ctl, &s);
-    assert_int_equal(s.sessions, before - 1); /* the operator's, too */
-    cut(CTLFIX_OPERATOR, 0);
-    snic_net_abort(raw.c);
-    while (!raw.gone)
-        assert_int_equal(snic_world_step(fix.world), 1);
-}
-
-static uint64_t copied_by(uint32_t server)
-{
-    struct snic_control_agent_stats s;
-    if (fix.server[server].agent == NULL)
-        return 0;
-    snic_control_agent_get_stats(fix.server[server].agent, &s);
-    return s.copied;
-}
-
-/* Steps until servers have copied @p blocks, all together. */
-static void copied_until(uint64_t blocks)
-{
-    while (!fix.call_done && copied_by(0) + copied_by(1) + copied_by(2) < blocks)
-        assert_int_equal(snic_world_step(fix.world), 1);
-    assert_int_equal(fix.call_done, 0);
-}
-
-/* A disk is issued anew, and the server that fills its segments dies and comes again at every stage
-   of that: it fails, or what was recorded is there. */
-static void test_control_reissue_server_comes_again_at_any_time(void **state)
-{
-    struct snic_control_msg m;
-    (void)state;
-    attached();
-    ctlfix_client_kill(&fix, 0);
-    message(&m, SNIC_CONTROL_REISSUE, "root");
-    for (uint32_t k = 1; k <= 4; k++) {
-        ctlfix_run(&fix, 10 * CTLFIX_MS); /* the holder is gone */
-        uint64_t before[3] = {copied_by(0), copied_by(1), copied_by(2)};
-        ctlfix_ask_begin(&fix, &m);
-        copied_until(before[0] + before[1] + before[2] + k * SNIC_SEGMENTS_BLOCKS / 2);
-        uint32_t to = copied_by(0) != before[0] ? 0 : copied_by(1) != before[1] ? 1 : 2;
-        ctlfix_run(&fix, CTLFIX_MS / 2);
-        ctlfix_server_kill(&fix, to, SNIC_FAULT_KEEP_ALL);
-        ctlfix_run(&fix, 10 * CTLFIX_MS);
-        ctlfix_server_start(&fix, to);
-        ctlfix_ready(&fix);
-        while (!fix.call_done)
-            assert_int_equal(snic_world_step(fix.world), 1);
-        if (fix.call_status != 0)
-            assert_int_equal(ctlfix_ask(&fix, &m), 0);
-        ctlfix_client_start(&fix, 0);
-        assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-        for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
-            uint32_t vd = fix.client[0].guest[0].vd, s = 0;
-            struct snic_control_item it = where(vd, i);
-            struct snic_segments_stat stat;
-            while (ctlfix_id(&fix, s) != it.server)
-                s++;
-            if (snic_segments_find(snic_volume_server_store(fix.server[s].s),
-                                   snic_control_seg_id(vd, i), &stat) != 0)
-                fail_msg("step %u: segment %u is not at server %u", k, i, it.server);
-        }
-        assert_disk_is(7);
-        ctlfix_client_kill(&fix, 0);
-    }
 }
 
 /* ---- The log behind its back ---- */
@@ -862,20 +607,15 @@ int main(int argc, char **argv)
         T(test_control_lease_goes_on_after_the_catalog_died),
         T(test_control_detached_disk_is_free),
         T(test_control_qos_reaches_the_holder),
-        T(test_control_qos_reaches_a_holder_that_was_away),
-        T(test_control_reissue_leaves_disks_of_other_names_alone),
         T(test_control_refuses_what_cannot_be),
         T(test_control_deleted_disk_leaves_nothing),
         T(test_control_revoked_holder_is_refused),
         T(test_control_late_writes_of_a_loser_never_land),
         T(test_control_server_that_was_away_learns_of_leases),
-        T(test_control_lease_ends_while_a_server_registers),
         T(test_control_what_is_known_is_told_again),
         T(test_control_leases_are_used_up),
         T(test_control_store_of_another_catalog_is_refused),
         T(test_control_without_room_it_waits),
-        T(test_control_refused_and_vanished_leaves_its_place),
-        T(test_control_reissue_server_comes_again_at_any_time),
         T(test_control_disks_that_were_replaced_do_not_come_back),
     };
     return SUPPORT_MAIN(argc, argv, tests);

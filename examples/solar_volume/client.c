@@ -168,9 +168,9 @@ static void metrics_paths(struct ex_metric *m, size_t *count)
 {
     static const char *const names[PATH_METRICS] = {"up",   "srtt_us", "window",
                                                     "sent", "lost",    "rerolls"};
-    static char text[2 * SNIC_SOLAR_PATHS_MAX][PATH_METRICS][PATH_NAME];
+    static char text[SNIC_SOLAR_PATHS_MAX][PATH_METRICS][PATH_NAME];
     struct snic_solar_path_stats p;
-    for (uint32_t i = 0; i < 2 * SNIC_SOLAR_PATHS_MAX && snic_volume_get_path(cl.v, 0, i, &p) == 0;
+    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX && snic_volume_get_path(cl.v, 0, i, &p) == 0;
          i++) {
         if (p.state == SNIC_SOLAR_CLOSED)
             continue;
