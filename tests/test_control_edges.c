@@ -174,6 +174,30 @@ static void test_control_lease_ends_while_a_server_registers(void **state)
     }
 }
 
+/* A catalog whose device has no room for all that it may have to record could be neither changed
+   nor begun again one day: it says so at once, and goes on with other options. So does one with
+   fewer places than it has segments. */
+static void test_control_catalog_larger_than_its_device_does_not_begin(void **state)
+{
+    static const uint32_t too_many[] = {1u << 20, 1u << 14, CTLFIX_SEGMENTS - 1};
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    for (uint32_t i = 0; i < SNIC_COUNTOF(too_many); i++) {
+        ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+        fix.segments_max = too_many[i];
+        if (ctlfix_ctl_start(&fix) != SNIC_ENOSPC)
+            fail_msg("with %u segments: %s", too_many[i], snic_errname(fix.result));
+    }
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    fix.segments_max = CTLFIX_SEGMENTS;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_disk_is(7);
+}
+
 /* ---- Somebody who speaks for himself ---- */
 
 static struct raw {
@@ -337,6 +361,7 @@ int main(int argc, char **argv)
         T(test_control_qos_reaches_a_holder_that_was_away),
         T(test_control_reissue_leaves_disks_of_other_names_alone),
         T(test_control_lease_ends_while_a_server_registers),
+        T(test_control_catalog_larger_than_its_device_does_not_begin),
         T(test_control_refused_and_vanished_leaves_its_place),
         T(test_control_reissue_server_comes_again_at_any_time),
     };

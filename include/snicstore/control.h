@@ -255,7 +255,8 @@ struct snic_control_event {
 
 struct snic_control_events {
     /** It serves, or why not: errors of snic_wal_open(), of listening; SNIC_ECORRUPT a gap in the
-     * log, or records that cannot be; SNIC_ENOSPC more disks or segments than the options say.
+     * log, or records that cannot be; SNIC_ENOSPC more disks or segments than the options say, or
+     * these say more than the device has room to record (100 bytes a segment, 264 a disk, twice).
      * After an error only close is allowed. Must not be NULL. */
     void (*opened)(void *ctx, int result, const struct snic_wal_report *report);
     /** The catalog's device is dead; nothing is decided any more. May be NULL. */

@@ -258,6 +258,7 @@ void control_found(void *ctx, const struct snic_wal_record *r);
 int control_recovered(struct snic_control *c);
 /* the records' bytes, both ways */
 #define SNIC_CONTROL__RECORD 192u
+#define SNIC_CONTROL__RECORD_HEAD 72u /* the log's, of each */
 uint32_t control_record_disk(unsigned char *p, const struct control_disk *d);
 uint32_t control_record_seg(unsigned char *p, const struct control_seg *g);
 uint32_t control_record_node(unsigned char *p, const struct control_node *n);

@@ -311,6 +311,18 @@ static void control_begin(struct snic_control *c)
         control_opened(c, r);
 }
 
+/* Everything there may be has to be recorded and copied by compaction, for ever: half of the log is
+   enough for that. A log that is full could not even record that a process begins. */
+static int control_fits(const struct snic_control *c)
+{
+    struct snic_wal_info i;
+    snic_wal_inspect(c->wal, &i);
+    uint64_t need = (uint64_t)c->o.segments_max * (SNIC_CONTROL__RECORD_HEAD + 24) +
+                    ((uint64_t)c->o.disks_max + SNIC_CONTROL_SERVERS_MAX + 1) *
+                        (SNIC_CONTROL__RECORD_HEAD + SNIC_CONTROL__RECORD);
+    return need <= (uint64_t)i.segments * i.segment_bytes / 2;
+}
+
 static void control_wal_opened(void *ctx, int result, const struct snic_wal_report *report)
 {
     struct snic_control *c = ctx;
@@ -320,6 +332,8 @@ static void control_wal_opened(void *ctx, int result, const struct snic_wal_repo
         result = SNIC_ECORRUPT;
     if (result == 0)
         result = control_recovered(c);
+    if (result == 0 && !control_fits(c))
+        result = SNIC_ENOSPC;
     if (result == 0 && report->verdict == SNIC_WAL_SUSPECT) {
         result = snic_wal_accept_tail(c->wal);
         if (result == 0)
