@@ -436,8 +436,8 @@ static void test_control_store_of_another_catalog_is_refused(void **state)
 static struct forged {
     int opened;
     uint64_t durable, ts;
-    struct snic_wal_record disk[2];
-    unsigned char bytes[2][512];
+    struct snic_wal_record disk[2], node;
+    unsigned char bytes[3][512];
 } forged;
 
 static void forged_opened(void *ctx, int result, const struct snic_wal_report *report)
@@ -453,6 +453,10 @@ static void forged_found(void *ctx, const struct snic_wal_record *r)
     (void)ctx;
     forged.ts = r->ts > forged.ts ? r->ts : forged.ts;
     uint32_t vd = (uint32_t)r->key.w[0];
+    if (r->key.w[0] >> 56 == 2) { /* a server */
+        forged.node = *r;
+        memcpy(forged.bytes[2], r->bytes, r->length);
+    }
     if (r->length > 100 && (vd == 1 || vd == 3)) {
         forged.disk[vd / 2] = *r;
         memcpy(forged.bytes[vd / 2], r->bytes, r->length);
@@ -472,8 +476,8 @@ static void forged_failed(void *ctx, int error)
 }
 
 /* Disk 2 has been reissued from disk 1, disk 4 from disk 3, and the catalog died before these were
-   deleted. */
-static void forge(void)
+   deleted; or @node: a server is where none can be. */
+static void forge(int node)
 {
     static const struct snic_wal_events ev = {.opened = forged_opened,
                                               .found = forged_found,
@@ -494,11 +498,14 @@ static void forge(void)
     assert_int_equal(snic_wal_open(&w, mem, size, io, &o, &ev, NULL), 0);
     while (!forged.opened)
         assert_int_equal(snic_world_step(fix.world), 1);
-    for (uint32_t i = 0; i < 2; i++) {
-        struct snic_wal_record *d = &forged.disk[i];
+    for (uint32_t i = node ? 2 : 0; i < (node ? 3 : 2); i++) {
+        struct snic_wal_record *d = i == 2 ? &forged.node : &forged.disk[i];
         assert_true(d->length > 0);
         d->bytes = forged.bytes[i];
-        d->key.w[0]++;
+        if (i == 2)
+            snic_put_le16(forged.bytes[2] + 8, 0x7777); /* a family that nobody knows */
+        else
+            d->key.w[0]++;
         d->ts = ++forged.ts;
         assert_int_equal(snic_wal_append(w, d, &position), 0);
     }
@@ -526,7 +533,7 @@ static void test_control_disks_that_were_replaced_do_not_come_back(void **state)
     create_named("data", 0);
     create_named("data-to-be", 0);
     ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_ALL);
-    forge();
+    forge(0);
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     assert_int_equal(disks_now(), 2);
     message(&m, SNIC_CONTROL_DISKS, "");
@@ -541,6 +548,21 @@ static void test_control_disks_that_were_replaced_do_not_come_back(void **state)
         assert_int_equal(ctlfix_ctl_start(&fix), 0);
         assert_int_equal(disks_now(), 0);
     }
+}
+
+/* What cannot be said to a client is found when the catalog begins, not when one comes. */
+static void test_control_address_of_no_family_is_found_out(void **state)
+{
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_ALL);
+    forge(1);
+    int r = ctlfix_ctl_start(&fix);
+    if (r == 0) {
+        ctlfix_client_start(&fix, 0);
+        ctlfix_run(&fix, 1000 * CTLFIX_MS);
+    }
+    assert_int_equal(r, SNIC_ECORRUPT);
 }
 
 static int filled;
@@ -616,6 +638,7 @@ int main(int argc, char **argv)
         T(test_control_leases_are_used_up),
         T(test_control_store_of_another_catalog_is_refused),
         T(test_control_without_room_it_waits),
+        T(test_control_address_of_no_family_is_found_out),
         T(test_control_disks_that_were_replaced_do_not_come_back),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -90,6 +90,8 @@ void control_stream_close(struct control_stream *s);
 void control_stream_abort(struct control_stream *s);
 
 void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag);
+/* 1: it can be said. */
+int control_addr_known(const struct snic_net_addr *a);
 int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr *b);
 
 /* ---- The catalog ---- */

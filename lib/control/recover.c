@@ -101,7 +101,7 @@ static int control_found_node(struct snic_control *c, uint32_t id, const struct 
     n->ts = r->ts;
     control_found_addr(p + 8, &n->addr);
     control_found_addr(p + 32, &n->peer);
-    return 0;
+    return control_addr_known(&n->addr) && control_addr_known(&n->peer) ? 0 : SNIC_ECORRUPT;
 }
 
 /* Its segments stood before it, and are of no list yet. */
