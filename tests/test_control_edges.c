@@ -104,6 +104,28 @@ static void test_control_qos_reaches_a_holder_that_was_away(void **state)
     assert_disk_is(7);
 }
 
+/* Callers' structs are theirs: what follows a name's end does not count, and an address that cannot
+   be said to clients is refused by the options. */
+static void test_control_callers_are_judged_not_trusted(void **state)
+{
+    struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = fix.server[0].loop};
+    struct snic_control_msg m;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    message(&m, SNIC_CONTROL_REVOKE, "root");
+    memset(m.name + 5, 'x', sizeof(m.name) - 5);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    o.net = fix.server[0].net;
+    o.store = snic_volume_server_store(fix.server[0].s);
+    o.control = o.addr = o.listen = (struct snic_net_addr){.family = SNIC_NET_SIM, .port = 9};
+    assert_true(snic_control_agent_memsize(&o) > 0);
+    o.addr.family = SNIC_NET_UNIX;
+    assert_int_equal(snic_control_agent_memsize(&o), 0);
+    o.addr.family = SNIC_NET_SIM;
+    o.listen.family = 77;
+    assert_int_equal(snic_control_agent_memsize(&o), 0);
+}
+
 /* Every disk can be issued anew, whatever its name, and no other one is deleted for that. */
 static void test_control_reissue_leaves_disks_of_other_names_alone(void **state)
 {
@@ -359,6 +381,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_control_qos_reaches_a_holder_that_was_away),
+        T(test_control_callers_are_judged_not_trusted),
         T(test_control_reissue_leaves_disks_of_other_names_alone),
         T(test_control_lease_ends_while_a_server_registers),
         T(test_control_catalog_larger_than_its_device_does_not_begin),
