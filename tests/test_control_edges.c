@@ -316,6 +316,41 @@ static void test_control_refused_and_vanished_leaves_its_place(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
+/* A copy of a server's store is begun beside it: it is refused, and changes nothing. Were it taken
+   for the server that has come again, both would have clients, and each half of what they write. */
+static void test_control_copy_of_a_server_is_refused(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    uint32_t refused = fix.events[SNIC_CONTROL_SERVER_REFUSED];
+    uint64_t readies = fix.server[1].readies;
+    raw_open();
+    message(&m, SNIC_CONTROL_HELLO, "");
+    m.role = SNIC_CONTROL_STORE;
+    m.server = ctlfix_id(&fix, 1);
+    m.uuid[0] = fix.seed + 1;
+    m.addr = (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CTLFIX_OPERATOR, .port = 7000};
+    m.peer = m.addr;
+    raw_put(&m);
+    raw_send();
+    ctlfix_run(&fix, 1000 * CTLFIX_MS);
+    assert_int_equal(fix.events[SNIC_CONTROL_SERVER_DOWN], 0);
+    assert_int_equal(fix.events[SNIC_CONTROL_SERVER_REFUSED], refused + 1);
+    assert_int_equal(fix.server[1].readies, readies);
+    assert_disk_is(7);
+    if (!raw.gone)
+        snic_net_abort(raw.c);
+    while (!raw.gone)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    /* The server itself may come again elsewhere. */
+    ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+    fix.server[1].port = 5;
+    ctlfix_server_start(&fix, 1);
+    ctlfix_ready(&fix);
+    assert_disk_is(7);
+}
+
 /* ---- Reissue ---- */
 
 static uint64_t copied_by(uint32_t server)
@@ -386,6 +421,7 @@ int main(int argc, char **argv)
         T(test_control_lease_ends_while_a_server_registers),
         T(test_control_catalog_larger_than_its_device_does_not_begin),
         T(test_control_refused_and_vanished_leaves_its_place),
+        T(test_control_copy_of_a_server_is_refused),
         T(test_control_reissue_server_comes_again_at_any_time),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -137,6 +137,23 @@ static void failed(void *ctx, int error)
     snic_loop_stop(ct.loop);
 }
 
+static void refused(const struct snic_control_event *e)
+{
+    const char *text = snic_strerror(e->error);
+    if (e->error == SNIC_EPERM)
+        text = "it belongs to another catalog";
+    if (e->error == SNIC_ESTALE)
+        text = "this catalog, an older copy perhaps, does not know it";
+    if (e->error == SNIC_EBUSY)
+        text = "it is here, at another address: one of the stores is a copy";
+    if (e->error == SNIC_ENOSPC)
+        text = "there are too many";
+    if (e->server != 0)
+        ex_log(EX_ERROR, "server %" PRIu32 " is refused: %s", e->server, text);
+    else
+        ex_log(EX_ERROR, "a new server is refused: %s", text);
+}
+
 /* Clients ask again and again, for each segment: one line in five seconds. */
 static void no_place(const struct snic_control_event *e)
 {
@@ -164,7 +181,7 @@ static void event(void *ctx, const struct snic_control_event *e)
         ex_log(EX_WARNING, "server %" PRIu32 " is gone", e->server);
         break;
     case SNIC_CONTROL_SERVER_REFUSED:
-        ex_log(EX_ERROR, "a server is refused: %s", snic_strerror(e->error));
+        refused(e);
         break;
     case SNIC_CONTROL_SERVER_LACKS:
         ex_log(EX_ERROR, "server %" PRIu32 " lacks %" PRIu64 " segments that it should have",

@@ -238,6 +238,8 @@ static void refused(void *ctx, int error)
         text = "the store is of another catalog";
     if (error == SNIC_ESTALE)
         text = "the catalog is older than what this store has seen of it";
+    if (error == SNIC_EBUSY)
+        text = "a server of this number is there, at another address: is the store a copy?";
     if (error == SNIC_EEXIST)
         text = "the store has segments that no catalog placed here";
     ex_log(EX_ERROR, "not registered: %s", text);

@@ -236,7 +236,9 @@ struct snic_control_opts {
 enum snic_control_what {
     SNIC_CONTROL_SERVER_UP = 1, /**< server                                                    */
     SNIC_CONTROL_SERVER_DOWN,
-    SNIC_CONTROL_SERVER_REFUSED, /**< it belongs to another catalog, or there is no room       */
+    SNIC_CONTROL_SERVER_REFUSED, /**< server, error: SNIC_EPERM it belongs to another catalog,
+                                      SNIC_ESTALE this catalog does not know it, SNIC_EBUSY it is
+                                      here, at another address; SNIC_ENOSPC too many           */
     SNIC_CONTROL_SERVER_LACKS,   /**< value: segments that should be there, and are not        */
     SNIC_CONTROL_GRANTED,        /**< vd, value: lease                                         */
     SNIC_CONTROL_ENDED,          /**< vd: the holder detached, went away, or lost it           */
@@ -333,7 +335,8 @@ struct snic_control_agent_events {
     /** It is registered, and all it has is confirmed (1), or it is not any more (0). */
     void (*ready)(void *ctx, int is, uint32_t server);
     /** The store belongs to another catalog, or to a later state of this one (SNIC_EPERM,
-     * SNIC_ESTALE), the catalog refuses, or the store fails; it is tried again. */
+     * SNIC_ESTALE), the catalog refuses (SNIC_EBUSY: one of its number is there, at another
+     * address), or the store fails; it is tried again. */
     void (*refused)(void *ctx, int error);
 };
 
