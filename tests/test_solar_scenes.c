@@ -110,6 +110,21 @@ static void test_solar_scene_epochs_end_disk_issued_anew(void **state)
     }
 }
 
+/* More agents have died than the server has places for: the next one waits until the first of them
+   has been silent for ten seconds, not longer, and the server says that it turns it away. */
+static void test_solar_scene_no_place_silent_ones_make_room(void **state)
+{
+    (void)state;
+    struct world_opts o = calm_world(support_seed());
+    o.agent_ios = 200;
+    o.hang_ns = 11 * WORLD_S;
+    struct world_result r = scene(&o);
+    assert_int_equal(r.faults[WORLD_AGENT], o.ios / o.agent_ios - 1); /* not at the end */
+    assert_in_range(r.max_ns, 5 * WORLD_S, 11 * WORLD_S);
+    assert_true(r.target.turned_away > 10 && r.target.turned_away < 10000);
+    assert_true(r.target.evicted > 0 && r.target.conns == 16);
+}
+
 /* Ways through the fabric are of very different length, and nothing is lost: an answer on a short
    one says nothing about what is under way on a long one. */
 static void test_solar_scene_paths_of_unequal_length_nothing_sent_again(void **state)
@@ -233,6 +248,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_scene_given_up_late_copies_never_land),
         cmocka_unit_test(test_solar_scene_dead_agents_late_copies_never_land),
         cmocka_unit_test(test_solar_scene_epochs_end_disk_issued_anew),
+        cmocka_unit_test(test_solar_scene_no_place_silent_ones_make_room),
         cmocka_unit_test(test_solar_scene_paths_of_unequal_length_nothing_sent_again),
         cmocka_unit_test(test_solar_scene_slow_store_nothing_sent_again),
         cmocka_unit_test(test_solar_scene_late_duplicates_overwrite_nothing),

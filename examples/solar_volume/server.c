@@ -189,6 +189,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"refused", s.target.refused, 1},
         {"malformed", s.target.malformed, 1},
         {"data_crc", s.target.data_crc + s.luna.data_crc, 1},
+        {"turned_away", s.target.turned_away, 1},
         {"luna_conns", s.luna.conns, 0},
         {"luna_opened", s.luna.opened, 1},
         {"luna_turned_away", s.turned_away, 1},

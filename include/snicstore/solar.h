@@ -576,7 +576,8 @@ struct snic_solar_target_stats {
     uint64_t refused;
     uint64_t malformed;
     uint64_t data_crc;
-    uint64_t evicted; /**< connections that made room                                        */
+    uint64_t evicted;     /**< connections that made room                                        */
+    uint64_t turned_away; /**< greetings for which there was none                               */
     uint64_t unauthentic;
     uint64_t replayed;
     uint32_t conns;

@@ -208,8 +208,10 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
         else if (k->used && (idle == NULL || (idle->used && k->heard_ns < idle->heard_ns)))
             idle = k;
     }
-    if (n == NULL && idle->used && t->now_ns - idle->heard_ns < t->o.idle_ns)
+    if (n == NULL && idle->used && t->now_ns - idle->heard_ns < t->o.idle_ns) {
+        t->s.turned_away++;
         return NULL;
+    }
     if (n == NULL || n->nonce != h->nonce || n->client != h->conn_id) {
         /* One that was said before must not end the connection that came after it. */
         if (n != NULL && solar_target_auth(t) && pn <= n->hello_pn)

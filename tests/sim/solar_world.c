@@ -361,6 +361,8 @@ static void world_close(struct world *w)
         if (w->r.agent.packets > 0)
             w->r.wrong_lost = w->r.agent.spurious * 1000000 / w->r.agent.packets;
     }
+    if (w->servers[0].t != NULL)
+        snic_solar_target_get_stats(w->servers[0].t, &w->r.target);
     free(w->mem);
     w->mem = NULL;
     for (uint32_t i = 0; i < w->o.servers; i++) {

@@ -86,6 +86,7 @@ struct world_result {
     uint64_t unauthentic, replayed;           /* at the agents and the servers that died */
     struct snic_solar_stats agent;            /* of the last incarnation */
     struct snic_solar_path_stats path[2 * 8]; /* of server 0 */
+    struct snic_solar_target_stats target;    /* likewise */
     uint64_t wrong_lost;                      /* spurious / packets, in ppm */
 };
 
