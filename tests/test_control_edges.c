@@ -316,6 +316,44 @@ static void test_control_refused_and_vanished_leaves_its_place(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
+/* The log has no room just now, or the catalog is busy with others: a client that wants a disk
+   waits for that, and is not told to go away. */
+static void test_control_attach_to_a_busy_catalog_waits(void **state)
+{
+    struct snic_fault stall = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE};
+    struct snic_control_msg m;
+    struct snic_control_stats s;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    stall.after = 1;
+    stall.repeat = UINT64_MAX;
+    stall.delay_ns = 300 * CTLFIX_MS;
+    assert_int_equal(snic_disk_fault(fix.disk, &stall), 0);
+    raw_open();
+    message(&m, SNIC_CONTROL_HELLO, "");
+    m.role = SNIC_CONTROL_OPERATOR;
+    raw_put(&m);
+    message(&m, SNIC_CONTROL_SET_QOS, "root");
+    for (uint32_t i = 0; i < 1100; i++)
+        raw_put(&m);
+    raw_send();
+    ctlfix_run(&fix, 5 * CTLFIX_MS);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_true(s.refused > 0); /* it is full */
+    ctlfix_attach_begin(&fix, 0, 0, 0);
+    ctlfix_run(&fix, 1500 * CTLFIX_MS);
+    snic_disk_faults_clear(fix.disk);
+    ctlfix_run(&fix, 500 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].attach, 0);
+    assert_int_equal(fix.client[0].guest[0].result, 0);
+    if (!raw.gone)
+        snic_net_abort(raw.c);
+    while (!raw.gone)
+        assert_int_equal(snic_world_step(fix.world), 1);
+}
+
 /* A copy of a server's store is begun beside it: it is refused, and changes nothing. Were it taken
    for the server that has come again, both would have clients, and each half of what they write. */
 static void test_control_copy_of_a_server_is_refused(void **state)
@@ -421,6 +459,7 @@ int main(int argc, char **argv)
         T(test_control_lease_ends_while_a_server_registers),
         T(test_control_catalog_larger_than_its_device_does_not_begin),
         T(test_control_refused_and_vanished_leaves_its_place),
+        T(test_control_attach_to_a_busy_catalog_waits),
         T(test_control_copy_of_a_server_is_refused),
         T(test_control_reissue_server_comes_again_at_any_time),
     };

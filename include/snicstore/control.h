@@ -397,7 +397,8 @@ struct snic_control_grant {
 
 struct snic_control_client_events {
     /** What became of an attach: 0; SNIC_ENOENT no such disk; SNIC_EBUSY another has it;
-     * SNIC_EOVERFLOW its leases are used up; SNIC_EAGAIN; others. Must not be NULL. */
+     * SNIC_EOVERFLOW its leases are used up; others. A catalog that is busy is asked again. Must
+     * not be NULL. */
     void (*granted)(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g);
     /** The lease is another's, or revoked (SNIC_ESTALE), the disk deleted (SNIC_ENOENT): the
      * volume has been told. */

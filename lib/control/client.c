@@ -23,6 +23,7 @@ struct control_client_disk {
     uint32_t vd;
     uint32_t lease;
     uint32_t tag;                /* of what is asked */
+    uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
     struct snic_control_qos qos; /* heard last */
     char name[SNIC_CONTROL_NAME];
 };
@@ -80,6 +81,7 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     if (!c->welcome)
         return;
     d->tag = ++c->tag;
+    d->again_ns = 0;
     control_msg(&m, d->state == CONTROL_CLIENT_HELD ? SNIC_CONTROL_RESUME : SNIC_CONTROL_ATTACH,
                 d->tag);
     m.vd = d->vd;
@@ -231,6 +233,10 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     }
     if (d->state != CONTROL_CLIENT_WANTED)
         return;
+    if (m->status == SNIC_EAGAIN) {
+        d->again_ns = control_client_now(c) + c->o.retry_ns;
+        return;
+    }
     memset(&g, 0, sizeof(g));
     d->state = m->status == 0 ? CONTROL_CLIENT_HELD : CONTROL_CLIENT_NONE;
     g.vd = d->vd = m->vd;
@@ -369,6 +375,9 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
         control_msg(&m, SNIC_CONTROL_PING, 0);
         control_client_say(c, &m);
     }
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].again_ns != 0 && now >= c->disks[i].again_ns)
+            control_client_ask_disk(c, &c->disks[i]);
     control_client_ask(c);
     snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
 }
