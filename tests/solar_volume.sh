@@ -39,7 +39,7 @@ ready() {
     done
 }
 serve() {
-    "$program" server --listen "$1" --store "$work/store" --store-size 256M --disk 1:64M \
+    "$program" server --listen "$1" --store "$work/store" --store-size 256M --disk 1:64M --stats 1 \
         >"$work/server.log" 2>&1 &
     server=$!
     ready "$work/server.log" $server
@@ -108,6 +108,18 @@ if [ "$transport" = luna ]; then
         tail -n 1 "$work/client.log" | grep -q "\\b$n=[1-9]" || fail "no $n"
     done
 fi
+
+if [ "$transport" = solar ]; then
+    for n in 'path[0-9]_srtt_us=[1-9]' 'path[0-9]_window=' 'path[0-9]_lost=' \
+        'path[0-9]*_rerolls=[1-9]'; do
+        tail -n 1 "$work/client.log" | grep -q "\\b$n" || fail "the client does not say $n"
+    done
+fi
+# The server's last line tells of the client, too.
+for n in client0_id=[1-9] client0_blocks_written=[1-9] clients_not_shown=0 \
+    "client0_luna=$([ "$transport" = luna ] && echo 1 || echo 0)"; do
+    tail -n 1 "$work/server.log" | grep -q "\\b$n" || fail "the server does not say $n"
+done
 
 echo "== all of it is there, also after the next death"
 kill -9 $server

@@ -199,6 +199,98 @@ static void test_volume_own_segment_is_not_served(void **state)
     assert_true(s.no_segment > 0);
 }
 
+/* What a server knows of its clients, all of them together; @p last: the one heard last. */
+static uint32_t clients(uint32_t server, struct snic_volume_server_client *sum,
+                        struct snic_volume_server_client *last)
+{
+    struct snic_volume_server_client c;
+    uint32_t n = 0, cursor = 0;
+    memset(sum, 0, sizeof(*sum));
+    memset(last, 0, sizeof(*last));
+    while (snic_volume_server_next_client(fix.server[server].s, &cursor, &c) == 1) {
+        n++;
+        assert_int_equal(c.transport, fix.transport);
+        assert_int_equal(c.addr.family, SNIC_NET_SIM);
+        assert_int_equal(c.addr.node, 10);
+        assert_true(c.client_id != 0 && c.since_ns <= c.heard_ns);
+        assert_true(c.heard_ns <= snic_world_now(fix.world));
+        sum->blocks_written += c.blocks_written;
+        sum->blocks_read += c.blocks_read;
+        sum->refused += c.refused;
+        sum->inside += c.inside;
+        sum->packets += c.packets;
+        sum->missing += c.missing;
+        sum->rerolls += c.rerolls;
+        if (c.heard_ns >= last->heard_ns)
+            *last = c;
+    }
+    return n;
+}
+
+static int over;
+
+static void read_over(struct snic_io_req *r)
+{
+    (void)r;
+    over = 1;
+}
+
+/* A server says of each of its clients what it asks for, what of that it does not get, and, with
+   SOLAR, what is lost on the way and how often ports change. */
+static void test_volume_server_tells_clients_apart(void **state)
+{
+    struct snic_volume_server_client sum, first, second;
+    struct snic_net_link lossy = {.loss_ppm = 200000}, none = {0};
+    int solar = fix.transport == SNIC_VOLUME_SOLAR;
+    (void)state;
+    memset(buffer, 7, 1u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 1u << 20, buffer), 1u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 1u << 19, buffer), 1u << 19);
+    uint32_t n = clients(0, &sum, &first);
+    assert_int_equal(n, solar ? 1 : 2);                          /* LUNA has two connections */
+    assert_in_range(sum.blocks_written, 256, solar ? 280 : 256); /* tails are hedged */
+    assert_in_range(sum.blocks_read, 128, solar ? 140 : 128);
+    assert_true(sum.refused == 0 && sum.inside == 0 && sum.missing == 0 && sum.rerolls == 0);
+    assert_int_equal(first.paths > 0, solar || first.paths == 1);
+    assert_int_equal(sum.packets > 256, solar);
+    struct snic_segments_req q = {.op = SNIC_SEGMENTS_SET_GEN, .seg_id = 100};
+    q.gen = fix.place[0].gen = snic_volume_gen(fix.epoch, 1);
+    assert_int_equal(volfix_store(&fix, 0, &q), 0);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+    (void)clients(0, &sum, &first);
+    assert_int_equal(sum.refused, 1);
+    assert_int_equal(snic_net_fabric_link(fix.fabric, 10, 0, solar ? &lossy : &none), 0);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 1u << 20, buffer), 1u << 20);
+    assert_int_equal(snic_net_fabric_link(fix.fabric, 10, 0, &none), 0);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 1u << 20, buffer), 1u << 20);
+    (void)clients(0, &sum, &first);
+    assert_int_equal(sum.missing > 20 && sum.missing < sum.packets / 2, solar);
+    snic_net_fabric_partition(fix.fabric, 10, 0, 1);
+    struct snic_io_req r, *p = &r;
+    snic_io_req_init(&r);
+    r.done = read_over;
+    r.op = SNIC_IO_READ;
+    r.length = r.buf.size = 4096;
+    r.buf.base = buffer;
+    over = 0;
+    assert_int_equal(snic_io_submit(fix.io, &p, 1), 1);
+    volfix_run(&fix, 500 * VOLFIX_MS);
+    snic_net_fabric_partition(fix.fabric, 10, 0, 0);
+    volfix_run(&fix, 1000 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 1u << 18, buffer), 1u << 18);
+    (void)clients(0, &sum, &first);
+    assert_int_equal(sum.rerolls > 0, solar);
+    /* The next one is another. */
+    volfix_client_kill(&fix);
+    volfix_client_start(&fix);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
+    n = clients(0, &sum, &second);
+    assert_true(second.client_id != first.client_id && second.since_ns > first.since_ns);
+    assert_int_equal(n, 2); /* SOLAR's is silent, LUNA's connections are closed */
+    assert_int_equal(second.blocks_written, 0);
+}
+
 static void test_volume_closing_ends_ios(void **state)
 {
     (void)state;
@@ -284,6 +376,7 @@ int main(int argc, char **argv)
                                        CASE(test_volume_lost_lease_ends_writes),
                                        CASE(test_volume_stale_generation_asks_the_map),
                                        CASE(test_volume_own_segment_is_not_served),
+                                       CASE(test_volume_server_tells_clients_apart),
                                        CASE(test_volume_closing_ends_ios),
                                        CASE(test_volume_options_are_judged)};
     return SUPPORT_MAIN(argc, argv, tests);

@@ -601,6 +601,121 @@ static void test_volume_luna_silent_ones_make_room(void **state)
     assert_true(s.luna.evicted > 0);
 }
 
+/* ---- A server that is none ---- */
+
+enum { LIAR_PORT = 7777, LIAR_CONNS = 8, LIAR_BYTES = 8192 };
+enum {
+    LIAR_ABORTS = 0,
+    LIAR_CLOSES,
+    LIAR_NOISE,
+    LIAR_ECHO,
+    LIAR_SILENT,
+    LIAR_NOISE_ENDS,
+    LIAR_MODES
+};
+
+static struct liar {
+    struct snic_net_conn *c; /* NULL: free */
+    struct snic_net_send_req req;
+    struct snic_iov iov;
+    unsigned char bytes[LIAR_BYTES];
+    int busy;
+} liars[LIAR_CONNS];
+static uint32_t liar_mode, liar_accepts;
+
+static void liar_sent(struct snic_net_send_req *r)
+{
+    SNIC_CONTAINER(r, struct liar, req)->busy = 0;
+}
+
+static void liar_say(struct liar *x, size_t size)
+{
+    memset(&x->req, 0, sizeof(x->req));
+    x->iov = (struct snic_iov){x->bytes, size};
+    x->req.iov = &x->iov;
+    x->req.iov_count = 1;
+    x->req.done = liar_sent;
+    x->req.region = SNIC_NO_REGION;
+    x->busy = snic_net_send(x->c, &x->req) == 1;
+}
+
+static void liar_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    struct liar *x = ctx;
+    if (liar_mode == LIAR_ECHO && !x->busy) { /* what it has said itself */
+        size_t size = b->size < LIAR_BYTES ? b->size : LIAR_BYTES;
+        memcpy(x->bytes, b->data, size);
+        liar_say(x, size);
+    }
+    snic_net_put(c->net, b);
+}
+
+static void liar_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)c;
+    (void)reason;
+    ((struct liar *)ctx)->c = NULL;
+}
+
+static void liar_accept(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *peer)
+{
+    static const struct snic_net_stream_events ev = {.recv = liar_recv, .closed = liar_closed};
+    struct liar *x = NULL;
+    (void)ctx;
+    (void)peer;
+    liar_accepts++;
+    for (uint32_t i = 0; i < LIAR_CONNS && x == NULL; i++)
+        if (liars[i].c == NULL && !liars[i].busy)
+            x = &liars[i];
+    if (x == NULL || liar_mode == LIAR_ABORTS) {
+        snic_net_abort(c);
+        return;
+    }
+    x->c = c;
+    snic_net_bind(c, &ev, x);
+    if (liar_mode == LIAR_NOISE || liar_mode == LIAR_NOISE_ENDS) {
+        size_t size = 1 + snic_rng_below(&fix.rng, LIAR_BYTES);
+        snic_rng_fill(&fix.rng, x->bytes, size);
+        liar_say(x, size);
+    }
+    if (liar_mode == LIAR_CLOSES || liar_mode == LIAR_NOISE_ENDS)
+        snic_net_close(c);
+}
+
+/* Where the server was somebody else says what he likes: the client keeps its I/O, connects again
+   and again, but not in a rage, and goes on when the server is back. */
+static void test_volume_luna_server_that_is_none_is_left(void **state)
+{
+    static struct snic_io_req r;
+    struct snic_net_addr at = {.family = SNIC_NET_SIM, .node = RAW_NODE, .port = LIAR_PORT};
+    struct snic_net_addr home = {.family = SNIC_NET_SIM, .node = 0, .port = VOLFIX_PORT};
+    struct snic_net_listener *listener;
+    (void)state;
+    write_ones();
+    assert_int_equal(snic_net_listen(raw_net, &at, 0, liar_accept, NULL, &listener), 0);
+    volfix_server_stop(&fix, 0);
+    assert_int_equal(snic_volume_server_readdress(fix.v, 0, &at), 0);
+    done = 0;
+    begin(&r, 0);
+    for (liar_mode = 0; liar_mode < LIAR_MODES; liar_mode++) {
+        liar_accepts = 0;
+        volfix_run(&fix, 5000 * VOLFIX_MS);
+        volfix_check(&fix);
+        assert_int_equal(done, 0);
+        if (liar_accepts == 0 || liar_accepts > 1000)
+            fail_msg("it connected %u times in 5 s, mode %u", liar_accepts, liar_mode);
+    }
+    snic_net_unlisten(listener);
+    for (uint32_t i = 0; i < LIAR_CONNS; i++)
+        if (liars[i].c != NULL)
+            snic_net_abort(liars[i].c);
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    assert_int_equal(snic_volume_server_readdress(fix.v, 0, &home), 0);
+    volfix_run(&fix, 2000 * VOLFIX_MS);
+    assert_int_equal(done, 1);
+    read_ones();
+}
+
 /* ---- Both at once ---- */
 
 static void test_volume_luna_and_solar_share_a_store(void **state)
@@ -670,6 +785,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_volume_luna_paper_hangs),
                                        CASE(test_volume_luna_half_open_is_replaced),
                                        CASE(test_volume_luna_silent_ones_make_room),
+                                       CASE(test_volume_luna_server_that_is_none_is_left),
                                        CASE(test_volume_luna_and_solar_share_a_store),
                                        CASE(test_volume_luna_only_where_it_is_served)};
     return SUPPORT_MAIN(argc, argv, tests);

@@ -161,6 +161,34 @@ static void metrics_conns(struct ex_metric *m, size_t *count)
     }
 }
 
+enum { PATH_METRICS = 6, PATH_NAME = 24 };
+
+/* Of each path that is in use: pathN_up, ...; windows are in blocks, the narrower one counts. */
+static void metrics_paths(struct ex_metric *m, size_t *count)
+{
+    static const char *const names[PATH_METRICS] = {"up",   "srtt_us", "window",
+                                                    "sent", "lost",    "rerolls"};
+    static char text[SNIC_SOLAR_PATHS_MAX][PATH_METRICS][PATH_NAME];
+    struct snic_solar_path_stats p;
+    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX && snic_volume_get_path(cl.v, 0, i, &p) == 0;
+         i++) {
+        if (p.state == SNIC_SOLAR_CLOSED)
+            continue;
+        const uint64_t values[PATH_METRICS] = {p.state == SNIC_SOLAR_ALIVE,
+                                               p.srtt_ns / 1000,
+                                               snic_min_u64(p.window[0], p.window[1]) / 1024,
+                                               p.sent,
+                                               p.lost,
+                                               p.rerolls};
+        if (*count + PATH_METRICS > EX_METRICS_MAX)
+            return;
+        for (uint32_t k = 0; k < PATH_METRICS; k++) {
+            snprintf(text[i][k], PATH_NAME, "path%" PRIu32 "_%s", i, names[k]);
+            metric(m, count, text[i][k], values[k], k >= 3);
+        }
+    }
+}
+
 static size_t metrics(void *ctx, struct ex_metric *m)
 {
     struct snic_volume_stats s;
@@ -179,6 +207,8 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     metric(m, &count, "unsent", s.unsent, 1);
     if (is_luna())
         metrics_conns(m, &count);
+    else
+        metrics_paths(m, &count);
     return count;
 }
 

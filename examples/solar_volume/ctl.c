@@ -21,7 +21,6 @@ static struct {
 } to = {.listen = "127.0.0.1:7100",
         .size = UINT64_C(64) << 20,
         .disks = 1024,
-        .segments = 262144,
         .sessions = 128,
         .lease = 10,
         .level = EX_INFO};
@@ -32,6 +31,8 @@ static struct {
     struct snic_io *io;
     struct snic_control *ctl;
     struct ex_stats *stats;
+    uint64_t no_place;
+    uint64_t no_place_ns;
     int ready;
     int code;
 } ct;
@@ -48,8 +49,9 @@ static void options(int argc, char **argv)
          "begin anew: all disks are gone, and servers of the old catalog refuse this one", 0, 0,
          NULL},
         {"disks", EX_NUMBER, &to.disks, "N", "most disks (1024)", 1, 65536, NULL},
-        {"segments", EX_NUMBER, &to.segments, "N", "most segments that are placed (262144)", 1,
-         1u << 28, NULL},
+        {"segments", EX_NUMBER, &to.segments, "N",
+         "most segments that are placed (262144, or what the catalog has room for)", 1, 1u << 28,
+         NULL},
         {"sessions", EX_NUMBER, &to.sessions, "N", "most connections (128)", 4, 4096, NULL},
         {"lease", EX_NUMBER, &to.lease, "SECONDS",
          "a client that is silent so long may be replaced (10)", 4, 3600, NULL},
@@ -99,10 +101,17 @@ static void opened(void *ctx, int result, const struct snic_wal_report *report)
     struct snic_net_addr a;
     char text[160] = "";
     (void)ctx;
-    if (result != 0) {
+    if (result == SNIC_ENOSPC)
+        ex_log(EX_ERROR,
+               "catalog %s has more than %" PRIu64 " disks (--disks) or %" PRIu64
+               " segments (--segments), or no room to record so many (100 bytes a segment, 264 a "
+               "disk, twice)",
+               to.catalog, to.disks, to.segments);
+    else if (result != 0)
         ex_log(EX_ERROR, "cannot serve (%s, catalog %s%s): %s", to.listen, to.catalog,
                report->verdict == SNIC_WAL_CORRUPT ? ", whose log has a gap" : "",
                snic_strerror(result));
+    if (result != 0) {
         ct.code = 1;
         snic_loop_stop(ct.loop);
         return;
@@ -128,6 +137,38 @@ static void failed(void *ctx, int error)
     snic_loop_stop(ct.loop);
 }
 
+static void refused(const struct snic_control_event *e)
+{
+    const char *text = snic_strerror(e->error);
+    if (e->error == SNIC_EPERM)
+        text = "it belongs to another catalog";
+    if (e->error == SNIC_ESTALE)
+        text = "this catalog, an older copy perhaps, does not know it";
+    if (e->error == SNIC_EBUSY)
+        text = "it is here, at another address: one of the stores is a copy";
+    if (e->error == SNIC_ENOSPC)
+        text = "there are too many";
+    if (e->server != 0)
+        ex_log(EX_ERROR, "server %" PRIu32 " is refused: %s", e->server, text);
+    else
+        ex_log(EX_ERROR, "a new server is refused: %s", text);
+}
+
+/* Clients ask again and again, for each segment: one line in five seconds. */
+static void no_place(const struct snic_control_event *e)
+{
+    uint64_t now = snic_loop_now(ct.loop);
+    ct.no_place++;
+    if (now < ct.no_place_ns)
+        return;
+    ex_log(EX_WARNING,
+           "disk %" PRIu32 ": no server has room for segment %" PRIu64 " (%s); %" PRIu64
+           " such answers since the last such line",
+           e->vd, e->value, snic_strerror(e->error), ct.no_place);
+    ct.no_place = 0;
+    ct.no_place_ns = now + UINT64_C(5000000000);
+}
+
 static void event(void *ctx, const struct snic_control_event *e)
 {
     (void)ctx;
@@ -140,7 +181,7 @@ static void event(void *ctx, const struct snic_control_event *e)
         ex_log(EX_WARNING, "server %" PRIu32 " is gone", e->server);
         break;
     case SNIC_CONTROL_SERVER_REFUSED:
-        ex_log(EX_ERROR, "a server is refused: %s", snic_strerror(e->error));
+        refused(e);
         break;
     case SNIC_CONTROL_SERVER_LACKS:
         ex_log(EX_ERROR, "server %" PRIu32 " lacks %" PRIu64 " segments that it should have",
@@ -162,8 +203,7 @@ static void event(void *ctx, const struct snic_control_event *e)
                snic_strerror(e->error));
         break;
     case SNIC_CONTROL_NO_PLACE:
-        ex_log(EX_WARNING, "disk %" PRIu32 ": no server has room for segment %" PRIu64, e->vd,
-               e->value);
+        no_place(e);
         break;
     }
 }
@@ -190,6 +230,15 @@ static void catalog_open(void)
                os_error != 0 ? strerror(os_error) : "");
 }
 
+/* As control.h says how much is recorded of them; the log needs some room of its own. */
+static void segments_default(void)
+{
+    uint64_t disks = (to.disks + 1024) * 264, half = ct.io->geometry.size / 2;
+    uint64_t room = half > disks ? (half - disks) / 112 : 0;
+    if (to.segments == 0)
+        to.segments = snic_max_u64(snic_min_u64(room, 262144), 1);
+}
+
 int ctl_serve(int argc, char **argv)
 {
     static const struct snic_control_events ev = {
@@ -198,6 +247,7 @@ int ctl_serve(int argc, char **argv)
     ct.loop = ex_loop_open(0);
     ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + 8, 0);
     catalog_open();
+    segments_default();
     struct snic_control_opts o = {.opts_size = sizeof(o), .loop = ct.loop, .net = ct.net};
     ex_address("listen", to.listen, &o.addr);
     o.flags = to.format ? SNIC_WAL_FORMAT : SNIC_WAL_CREATE;

@@ -61,6 +61,10 @@ static void why(const char *what, int status)
         text = "a server that takes part is not here";
     if (status == SNIC_EBUSY)
         text = "it is in use";
+    if (status == SNIC_EEXIST && vb.m.type == SNIC_CONTROL_REISSUE)
+        text = "the disk of that name and .reissue is in the way, and not empty";
+    if (status == SNIC_EINVAL && vb.m.type == SNIC_CONTROL_CREATE)
+        text = "a disk is of whole blocks of 4096 bytes, and its name does not end in .reissue";
     if (status == SNIC_ECONNRESET)
         text = "the catalog went away: it is not known whether it was done";
     fprintf(stderr, "solar_volume: %s: %s\n", what, text);

@@ -3,6 +3,7 @@
 #include "link.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct {
@@ -58,8 +59,12 @@ static void wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
     if (now < li.wanting_ns)
         return;
     li.wanting_ns = now + UINT64_C(5000000000);
-    ex_log(EX_WARNING, "segment %" PRIu64 " of disk %s cannot be had: %s; it waits", segment,
-           li.name, snic_strerror(error));
+    char text[96] = "";
+    if (error == SNIC_ENOSPC)
+        snprintf(text, sizeof(text),
+                 ": no server has room for it, or it is on one more than %d servers", LINK_SERVERS);
+    ex_log(EX_WARNING, "segment %" PRIu64 " of disk %s cannot be had%s%s; it waits", segment,
+           li.name, text[0] != 0 ? text : ": ", text[0] != 0 ? "" : snic_strerror(error));
 }
 
 static void up(void *ctx, int is)

@@ -114,6 +114,47 @@ static void options(int argc, char **argv)
 
 /* ---- Statistics ---- */
 
+enum { CLIENTS_SHOWN = 8, CLIENT_METRICS = 9 };
+
+/* Of each of the first clients that were heard of late: clientN_id, ...; how many more there are.
+ */
+static size_t metrics_clients(struct ex_metric *m)
+{
+    static const char *const names[CLIENT_METRICS] = {
+        "id",      "luna",    "silent_ms", "blocks_written", "blocks_read",
+        "refused", "missing", "rerolls",   "inside"};
+    static char text[CLIENTS_SHOWN][CLIENT_METRICS][32];
+    struct snic_volume_server_client c;
+    uint32_t cursor = 0, shown = 0, more = 0;
+    uint64_t now = snic_loop_now(sv.loop);
+    size_t n = 1;
+    while (snic_volume_server_next_client(sv.server, &cursor, &c) == 1) {
+        if (now - c.heard_ns > UINT64_C(10000000000) || c.client_id == 0)
+            continue;
+        if (shown == CLIENTS_SHOWN) {
+            more++;
+            continue;
+        }
+        const uint64_t values[CLIENT_METRICS] = {c.client_id,
+                                                 c.transport == SNIC_VOLUME_LUNA,
+                                                 (now - c.heard_ns) / 1000000,
+                                                 c.blocks_written,
+                                                 c.blocks_read,
+                                                 c.refused,
+                                                 c.missing,
+                                                 c.rerolls,
+                                                 c.inside};
+        for (uint32_t k = 0; k < CLIENT_METRICS; k++) {
+            snprintf(text[shown][k], sizeof(text[shown][k]), "client%" PRIu32 "_%s", shown,
+                     names[k]);
+            m[n++] = (struct ex_metric){text[shown][k], values[k], 0};
+        }
+        shown++;
+    }
+    m[0] = (struct ex_metric){"clients_not_shown", more, 0};
+    return n;
+}
+
 static size_t metrics(void *ctx, struct ex_metric *m)
 {
     struct snic_volume_server_stats s;
@@ -148,6 +189,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"refused", s.target.refused, 1},
         {"malformed", s.target.malformed, 1},
         {"data_crc", s.target.data_crc + s.luna.data_crc, 1},
+        {"turned_away", s.target.turned_away, 1},
         {"luna_conns", s.luna.conns, 0},
         {"luna_opened", s.luna.opened, 1},
         {"luna_turned_away", s.turned_away, 1},
@@ -171,9 +213,11 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"copied", a.copied, 1},
         {"copied_from_here", a.given, 1},
     };
+    SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 1 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,
+                       "there is room");
     for (; n < SNIC_COUNTOF(all); n++)
         m[n] = all[n];
-    return n;
+    return n + metrics_clients(m + n);
 }
 
 /* ---- The catalog ---- */
@@ -195,6 +239,8 @@ static void refused(void *ctx, int error)
         text = "the store is of another catalog";
     if (error == SNIC_ESTALE)
         text = "the catalog is older than what this store has seen of it";
+    if (error == SNIC_EBUSY)
+        text = "a server of this number is there, at another address: is the store a copy?";
     if (error == SNIC_EEXIST)
         text = "the store has segments that no catalog placed here";
     ex_log(EX_ERROR, "not registered: %s", text);

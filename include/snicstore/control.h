@@ -102,14 +102,15 @@ enum snic_control_type {
     /* block server */
     SNIC_CONTROL_CLAIM,   /**< items: id, gen of what is in the store; flags: 1 the last        */
     SNIC_CONTROL_VERDICT, /**< items: the same, status: 0 keep, from gen on; or SNIC_ENOENT    */
-    SNIC_CONTROL_READY,   /**< bytes, value as PING: all verdicts are carried out              */
+    SNIC_CONTROL_READY,   /**< bytes, value as PING: all verdicts are carried out, and all
+                               commands that came before it; those are not answered            */
     SNIC_CONTROL_COMMAND, /**< op, segment: id, vd, value: lba, gen, addr                      */
     SNIC_CONTROL_RESULT,  /**< of the command `tag`: status, bytes, value as PING              */
     /* between servers */
     SNIC_CONTROL_PULL,   /**< segment: id, gen, value: first block; body: versions it has      */
     SNIC_CONTROL_BLOCKS, /**< status, value: fence; body: what is newer                        */
     /* operator */
-    SNIC_CONTROL_CREATE,   /**< name, bytes, qos                                                */
+    SNIC_CONTROL_CREATE,   /**< name (not one that ends in ".reissue"), bytes, qos              */
     SNIC_CONTROL_DELETE,   /**< name                                                            */
     SNIC_CONTROL_REVOKE,   /**< name: the lease is over, nobody has the next one                */
     SNIC_CONTROL_SET_QOS,  /**< name, qos                                                       */
@@ -235,7 +236,9 @@ struct snic_control_opts {
 enum snic_control_what {
     SNIC_CONTROL_SERVER_UP = 1, /**< server                                                    */
     SNIC_CONTROL_SERVER_DOWN,
-    SNIC_CONTROL_SERVER_REFUSED, /**< it belongs to another catalog, or there is no room       */
+    SNIC_CONTROL_SERVER_REFUSED, /**< server, error: SNIC_EPERM it belongs to another catalog,
+                                      SNIC_ESTALE this catalog does not know it, SNIC_EBUSY it is
+                                      here, at another address; SNIC_ENOSPC too many           */
     SNIC_CONTROL_SERVER_LACKS,   /**< value: segments that should be there, and are not        */
     SNIC_CONTROL_GRANTED,        /**< vd, value: lease                                         */
     SNIC_CONTROL_ENDED,          /**< vd: the holder detached, went away, or lost it           */
@@ -254,7 +257,8 @@ struct snic_control_event {
 
 struct snic_control_events {
     /** It serves, or why not: errors of snic_wal_open(), of listening; SNIC_ECORRUPT a gap in the
-     * log, or records that cannot be; SNIC_ENOSPC more disks or segments than the options say.
+     * log, or records that cannot be; SNIC_ENOSPC more disks or segments than the options say, or
+     * these say more than the device has room to record (100 bytes a segment, 264 a disk, twice).
      * After an error only close is allowed. Must not be NULL. */
     void (*opened)(void *ctx, int result, const struct snic_wal_report *report);
     /** The catalog's device is dead; nothing is decided any more. May be NULL. */
@@ -331,7 +335,8 @@ struct snic_control_agent_events {
     /** It is registered, and all it has is confirmed (1), or it is not any more (0). */
     void (*ready)(void *ctx, int is, uint32_t server);
     /** The store belongs to another catalog, or to a later state of this one (SNIC_EPERM,
-     * SNIC_ESTALE), the catalog refuses, or the store fails; it is tried again. */
+     * SNIC_ESTALE), the catalog refuses (SNIC_EBUSY: one of its number is there, at another
+     * address), or the store fails; it is tried again. */
     void (*refused)(void *ctx, int error);
 };
 
@@ -392,7 +397,8 @@ struct snic_control_grant {
 
 struct snic_control_client_events {
     /** What became of an attach: 0; SNIC_ENOENT no such disk; SNIC_EBUSY another has it;
-     * SNIC_EOVERFLOW its leases are used up; SNIC_EAGAIN; others. Must not be NULL. */
+     * SNIC_EOVERFLOW its leases are used up; others. A catalog that is busy is asked again. Must
+     * not be NULL. */
     void (*granted)(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g);
     /** The lease is another's, or revoked (SNIC_ESTALE), the disk deleted (SNIC_ENOENT): the
      * volume has been told. */

@@ -559,6 +559,29 @@ struct snic_luna_target_stats {
 /** [owner] */
 SNIC_API void snic_luna_target_get_stats(const struct snic_luna_target *t,
                                          struct snic_luna_target_stats *out) SNIC_NONNULL(1, 2);
+
+/** A client's connection. */
+struct snic_luna_target_client {
+    uint64_t client_id; /**< 0: it has not said HELLO yet                                      */
+    uint64_t since_ns;
+    uint64_t heard_ns;
+    uint64_t frames_in;
+    uint64_t bytes_in;
+    uint64_t bytes;
+    uint64_t blocks_written; /**< asked for                                                    */
+    uint64_t blocks_read;
+    uint64_t refused; /**< frames that were answered by neither OK nor SUPERSEDED; reads whose
+                           blocks cannot be had are not among them                             */
+    uint32_t frames;  /**< held: to be answered, or their answers to be sent                   */
+    uint32_t sends;   /**< lent to the network                                                 */
+    uint32_t path;    /**< its number, the client's                                            */
+    uint32_t paused;  /**< it is not received from                                             */
+};
+/** @return 0; SNIC_ENOENT @p handle is none's [owner] */
+SNIC_API SNIC_NODISCARD int snic_luna_target_get_client(const struct snic_luna_target *t,
+                                                        uint32_t handle,
+                                                        struct snic_luna_target_client *out)
+    SNIC_NONNULL(1, 3);
 /** Every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_luna_target_check(const struct snic_luna_target *t) SNIC_NONNULL(1);
 

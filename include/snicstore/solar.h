@@ -576,7 +576,8 @@ struct snic_solar_target_stats {
     uint64_t refused;
     uint64_t malformed;
     uint64_t data_crc;
-    uint64_t evicted; /**< connections that made room                                        */
+    uint64_t evicted;     /**< connections that made room                                        */
+    uint64_t turned_away; /**< greetings for which there was none                               */
     uint64_t unauthentic;
     uint64_t replayed;
     uint32_t conns;
@@ -587,6 +588,27 @@ struct snic_solar_target_stats {
 /** [owner] */
 SNIC_API void snic_solar_target_get_stats(const struct snic_solar_target *t,
                                           struct snic_solar_target_stats *out) SNIC_NONNULL(1, 2);
+
+/** A client, as long as its connection is known. */
+struct snic_solar_target_client {
+    uint64_t client_id;
+    struct snic_solar_peer peer; /**< where the last packet came from                           */
+    uint64_t since_ns;           /**< of the connection                                         */
+    uint64_t heard_ns;
+    uint64_t packets;        /**< that came                                                     */
+    uint64_t missing;        /**< that did not, by their numbers; late ones are taken off       */
+    uint64_t rerolls;        /**< paths that came from another port than before                 */
+    uint64_t blocks_written; /**< asked for                                                     */
+    uint64_t blocks_read;
+    uint64_t refused;  /**< requests that were answered by neither OK nor SUPERSEDED            */
+    uint32_t requests; /**< out                                                                 */
+    uint32_t paths;    /**< that were heard                                                     */
+};
+/** @p slot: 0 .. conns_max - 1. @return 0; SNIC_ENOENT there is none [owner] */
+SNIC_API SNIC_NODISCARD int snic_solar_target_get_client(const struct snic_solar_target *t,
+                                                         uint32_t slot,
+                                                         struct snic_solar_target_client *out)
+    SNIC_NONNULL(1, 3);
 /** Every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_solar_target_check(const struct snic_solar_target *t) SNIC_NONNULL(1);
 

@@ -180,6 +180,31 @@ struct snic_volume_server_stats {
 /** [owner] */
 SNIC_API void snic_volume_server_get_stats(const struct snic_volume_server *s,
                                            struct snic_volume_server_stats *out) SNIC_NONNULL(1, 2);
+
+/** A client's connection, as long as it is known; SOLAR's goes over several paths. */
+struct snic_volume_server_client {
+    uint32_t transport; /**< SNIC_VOLUME_SOLAR, SNIC_VOLUME_LUNA                                 */
+    uint32_t inside;    /**< requests that are not answered; LUNA: frames, answers to be sent    */
+    uint64_t client_id;
+    struct snic_net_addr addr; /**< where it is; SOLAR: where the last packet came from          */
+    uint64_t since_ns;
+    uint64_t heard_ns;
+    uint64_t blocks_written; /**< asked for                                                      */
+    uint64_t blocks_read;
+    uint64_t refused; /**< requests that were not done                                           */
+    uint64_t packets; /**< SOLAR: that came                                                      */
+    uint64_t missing; /**< SOLAR: that did not, by their numbers                                 */
+    uint64_t rerolls; /**< SOLAR: ports that it has changed                                      */
+    uint32_t paths;   /**< SOLAR: that were heard. LUNA: the connection's number                 */
+    uint32_t paused;  /**< LUNA: it is not received from                                         */
+};
+/**
+ * The next one; @p cursor is 0 at first. Their number is bounded by conns_max and streams_max.
+ * @return 1; 0 there are no more, @p out is untouched [owner]
+ */
+SNIC_API int snic_volume_server_next_client(const struct snic_volume_server *s, uint32_t *cursor,
+                                            struct snic_volume_server_client *out)
+    SNIC_NONNULL(1, 2, 3);
 /** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_volume_server_check(const struct snic_volume_server *s) SNIC_NONNULL(1);
 

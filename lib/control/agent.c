@@ -219,16 +219,20 @@ void control_agent_claim(struct snic_control_agent *a)
         control_agent_claim_more(a);
 }
 
-/* A verdict is carried out. */
+/* A verdict is carried out. The commands that came meanwhile follow the last one (A5). */
 void control_agent_claimed(struct snic_control_agent *a)
 {
-    struct snic_control_msg m;
     if (a->state != CONTROL_AGENT_CLAIMING)
         return;
-    if (!a->last) {
+    if (a->last)
+        a->state = CONTROL_AGENT_CATCHING_UP;
+    else
         control_agent_claim_more(a);
-        return;
-    }
+}
+
+void control_agent_caught_up(struct snic_control_agent *a)
+{
+    struct snic_control_msg m;
     a->state = CONTROL_AGENT_READY;
     control_msg(&m, SNIC_CONTROL_READY, 0);
     control_agent_room(a, &m);
@@ -265,7 +269,7 @@ static void control_agent_msg(void *owner, struct snic_control_msg *m)
     else if (m->type == SNIC_CONTROL_VERDICT && a->state == CONTROL_AGENT_CLAIMING &&
              a->sweep_op == 0)
         control_agent_verdict(a, m);
-    else if (m->type == SNIC_CONTROL_COMMAND && a->state >= CONTROL_AGENT_CLAIMING)
+    else if (m->type == SNIC_CONTROL_COMMAND && a->state >= CONTROL_AGENT_STORING)
         control_agent_command(a, m);
     else if (m->type != SNIC_CONTROL_PONG)
         control_stream_abort(&a->s);
@@ -301,7 +305,7 @@ static void control_agent_tick(struct snic_timer *t, uint64_t now)
         a->heard_ns = now;
     } else if (a->s.conn != NULL && now - a->heard_ns > 6 * a->o.ping_ns) {
         control_stream_abort(&a->s);
-    } else if (a->state == CONTROL_AGENT_READY && now - a->ping_ns >= a->o.ping_ns) {
+    } else if (a->state >= CONTROL_AGENT_CLAIMING && now - a->ping_ns >= a->o.ping_ns) {
         a->ping_ns = now;
         control_msg(&m, SNIC_CONTROL_PING, 0);
         control_agent_room(a, &m);
@@ -333,7 +337,8 @@ static int control_agent_options(struct snic_control_agent_opts *o,
     if (o->retry_ns == 0)
         o->retry_ns = UINT64_C(100000000);
     if (o->flags != 0 || o->loop == NULL || o->net == NULL || o->store == NULL ||
-        o->net->loop != o->loop || o->addr.family == 0 || o->listen.family == 0)
+        o->net->loop != o->loop || o->addr.family == 0 || !control_addr_known(&o->addr) ||
+        o->listen.family == 0 || !control_addr_known(&o->listen))
         return SNIC_EINVAL;
     return 0;
 }

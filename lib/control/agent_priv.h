@@ -14,6 +14,8 @@
  *     are done, and ends before the next begins.
  * A3  A command is answered when the store has it durable; none of a session that has ended.
  * A4  What is copied carries its version, so it never takes the place of something newer.
+ * A5  What a server is told while it registers waits until all verdicts are carried out, and is
+ *     carried out before it says READY; nobody gets an answer to it.
  */
 #ifndef SNIC_CONTROL_AGENT_PRIV_H
 #define SNIC_CONTROL_AGENT_PRIV_H
@@ -32,6 +34,7 @@ enum control_agent_state {
     CONTROL_AGENT_IDLE,        /* it is known; no session, or none that is welcome yet */
     CONTROL_AGENT_STORING,     /* what WELCOME said becomes durable */
     CONTROL_AGENT_CLAIMING,    /* claims are said, verdicts awaited or carried out */
+    CONTROL_AGENT_CATCHING_UP, /* what was told meanwhile is carried out */
     CONTROL_AGENT_READY
 };
 
@@ -158,6 +161,7 @@ void control_agent_say(struct snic_control_agent *a, struct snic_control_msg *m)
 void control_agent_room(struct snic_control_agent *a, struct snic_control_msg *m);
 void control_agent_claim(struct snic_control_agent *a);
 void control_agent_claimed(struct snic_control_agent *a);
+void control_agent_caught_up(struct snic_control_agent *a);
 void control_agent_refused(struct snic_control_agent *a, int error);
 void control_agent_retry(struct snic_control_agent *a);
 /* obey.c */

@@ -115,6 +115,8 @@ int snic_control_call_ask(struct snic_control_call *k, const struct snic_control
         return SNIC_EBUSY;
     if (k->s.conn == NULL)
         return SNIC_EPIPE;
+    size_t name = strlen(m.name); /* at most what name_ok allows */
+    memset(m.name + name, 0, sizeof(m.name) - name);
     m.tag = ++k->tags;
     int r = control_stream_send(&k->s, &m, 0);
     if (r == 0)

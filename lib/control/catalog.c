@@ -217,13 +217,13 @@ int control_put_disk_gone(struct snic_control *c, struct control_disk *d)
  */
 int control_put_half_gone(struct snic_control *c)
 {
+    int r = 0;
     uint64_t ts;
-    if (c->half == 0)
-        return 0;
-    int r = control_put(c, (uint64_t)CONTROL_R_DISK << 56 | c->half, 0, NULL, 0, SNIC_WAL_TOMBSTONE,
-                        &ts);
-    if (r == 0)
-        c->half = 0;
+    while (r == 0 && c->halves > 0) {
+        r = control_put(c, (uint64_t)CONTROL_R_DISK << 56 | c->half[c->halves - 1], 0, NULL, 0,
+                        SNIC_WAL_TOMBSTONE, &ts);
+        c->halves -= r == 0;
+    }
     return r;
 }
 

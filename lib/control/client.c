@@ -22,7 +22,9 @@ struct control_client_disk {
     uint32_t flags;
     uint32_t vd;
     uint32_t lease;
-    uint32_t tag; /* of what is asked */
+    uint32_t tag;                /* of what is asked */
+    uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
+    struct snic_control_qos qos; /* heard last */
     char name[SNIC_CONTROL_NAME];
 };
 
@@ -79,6 +81,7 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     if (!c->welcome)
         return;
     d->tag = ++c->tag;
+    d->again_ns = 0;
     control_msg(&m, d->state == CONTROL_CLIENT_HELD ? SNIC_CONTROL_RESUME : SNIC_CONTROL_ATTACH,
                 d->tag);
     m.vd = d->vd;
@@ -193,6 +196,23 @@ static void control_client_over(struct snic_control_client *c, uint32_t disk, in
         c->e.lost(c->ctx, disk, reason);
 }
 
+static void control_client_qos(struct snic_control_client *c, uint32_t disk,
+                               const struct snic_control_qos *q)
+{
+    struct snic_volume_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = c->disks[disk].lease};
+    c->disks[disk].qos = *q;
+    o.bytes_per_second = q->bytes_per_second;
+    o.burst_bytes = q->burst_bytes;
+    o.ios_per_second = q->ios_per_second;
+    o.burst_ios = q->burst_ios;
+    if (c->v != NULL) {
+        int r = snic_volume_disk_qos(c->v, disk, &o);
+        (void)r; /* not opened yet: it is opened with what was granted */
+    }
+    if (c->e.qos != NULL)
+        c->e.qos(c->ctx, disk, q);
+}
+
 static void control_client_grant(struct snic_control_client *c, const struct snic_control_msg *m)
 {
     struct snic_control_grant g;
@@ -207,16 +227,22 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     if (d->state == CONTROL_CLIENT_HELD) {
         if (m->status != 0)
             control_client_over(c, i, m->status);
+        else if (memcmp(&d->qos, &m->qos, sizeof(d->qos)) != 0) /* while we were away */
+            control_client_qos(c, i, &m->qos);
         return;
     }
     if (d->state != CONTROL_CLIENT_WANTED)
         return;
+    if (m->status == SNIC_EAGAIN) {
+        d->again_ns = control_client_now(c) + c->o.retry_ns;
+        return;
+    }
     memset(&g, 0, sizeof(g));
     d->state = m->status == 0 ? CONTROL_CLIENT_HELD : CONTROL_CLIENT_NONE;
     g.vd = d->vd = m->vd;
     g.lease = d->lease = m->lease;
     g.bytes = m->bytes;
-    g.qos = m->qos;
+    g.qos = d->qos = m->qos;
     c->e.granted(c->ctx, i, m->status, &g);
 }
 
@@ -274,22 +300,6 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
     w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
     if (c->e.wanting != NULL)
         c->e.wanting(c->ctx, disk, it->segment, r);
-}
-
-static void control_client_qos(struct snic_control_client *c, uint32_t disk,
-                               const struct snic_control_qos *q)
-{
-    struct snic_volume_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = c->disks[disk].lease};
-    o.bytes_per_second = q->bytes_per_second;
-    o.burst_bytes = q->burst_bytes;
-    o.ios_per_second = q->ios_per_second;
-    o.burst_ios = q->burst_ios;
-    if (c->v != NULL) {
-        int r = snic_volume_disk_qos(c->v, disk, &o);
-        (void)r; /* not opened yet: it is opened with what was granted */
-    }
-    if (c->e.qos != NULL)
-        c->e.qos(c->ctx, disk, q);
 }
 
 static void control_client_welcome(struct snic_control_client *c)
@@ -365,6 +375,9 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
         control_msg(&m, SNIC_CONTROL_PING, 0);
         control_client_say(c, &m);
     }
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].again_ns != 0 && now >= c->disks[i].again_ns)
+            control_client_ask_disk(c, &c->disks[i]);
     control_client_ask(c);
     snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
 }

@@ -90,6 +90,8 @@ void control_stream_close(struct control_stream *s);
 void control_stream_abort(struct control_stream *s);
 
 void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag);
+/* 1: it can be said. */
+int control_addr_known(const struct snic_net_addr *a);
 int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr *b);
 
 /* ---- The catalog ---- */
@@ -221,8 +223,10 @@ struct snic_control {
     uint32_t disk_free;
     uint32_t seg_free;
     uint32_t op_free;
-    uint32_t half; /* a disk that another one of its name has replaced; its end was not recorded */
-    int error;     /* of recovery */
+    uint32_t
+        *half; /* disks that others of their names have replaced; their ends are not recorded */
+    uint32_t halves;
+    int error; /* of recovery */
     uint8_t opened;
     uint8_t closing;
     uint8_t dead;
@@ -256,6 +260,7 @@ void control_found(void *ctx, const struct snic_wal_record *r);
 int control_recovered(struct snic_control *c);
 /* the records' bytes, both ways */
 #define SNIC_CONTROL__RECORD 192u
+#define SNIC_CONTROL__RECORD_HEAD 72u /* the log's, of each */
 uint32_t control_record_disk(unsigned char *p, const struct control_disk *d);
 uint32_t control_record_seg(unsigned char *p, const struct control_seg *g);
 uint32_t control_record_node(unsigned char *p, const struct control_node *n);
@@ -322,9 +327,13 @@ int control_op_of(const struct snic_control *c, const struct control_disk *d);
 int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
                       const struct snic_control_qos *qos, struct control_disk **out);
 /* reissue.c */
+/* 1: only a disk that is being reissued may have it. */
+int control_name_ours(const char *name);
 int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
                     struct control_disk *old);
 void control_reissue_step(struct snic_control *c, struct control_op *op);
+/* The server that has the new segment is gone, and nothing is awaited of it. */
+void control_reissue_gone(struct snic_control *c, struct control_op *op);
 void control_reissue_answer(struct snic_control *c, struct control_op *op, int status);
 void control_drop_disk(struct snic_control *c, struct control_disk *d);
 /* move.c */

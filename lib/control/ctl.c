@@ -68,6 +68,7 @@ static size_t control_layout(struct snic_arena *a, struct snic_control *c, void 
     c->ops = snic_arena_take(a, o->ops_max, sizeof(*c->ops), 64);
     c->disk_hash = snic_arena_take(a, (size_t)c->disk_mask + 1, sizeof(uint32_t), 64);
     c->seg_hash = snic_arena_take(a, (size_t)c->seg_mask + 1, sizeof(uint32_t), 64);
+    c->half = snic_arena_take(a, o->disks_max, sizeof(uint32_t), 64);
     unsigned char *in = snic_arena_take(a, o->sessions_max, SNIC_CONTROL_SMALL, 64);
     unsigned char *out = snic_arena_take(a, o->sessions_max, SNIC_CONTROL__OUT, 64);
     if (a->base == NULL || a->used == SIZE_MAX)
@@ -256,7 +257,7 @@ static void control_tick(struct snic_timer *t, uint64_t now_ns)
     for (uint32_t i = 0; i < c->o.sessions_max; i++) {
         struct control_session *s = &c->sessions[i];
         uint64_t most = s->role == SNIC_CONTROL_STORE ? c->o.server_ns : c->o.lease_ns;
-        if (s->used && !s->ended && now_ns - s->heard_ns > most)
+        if (s->used && now_ns - s->heard_ns > most) /* its end may be on its way for ever */
             control_session_end(s, 0);
     }
     control_op_tick(c);
@@ -310,6 +311,18 @@ static void control_begin(struct snic_control *c)
         control_opened(c, r);
 }
 
+/* Everything there may be has to be recorded and copied by compaction, for ever: half of the log is
+   enough for that. A log that is full could not even record that a process begins. */
+static int control_fits(const struct snic_control *c)
+{
+    struct snic_wal_info i;
+    snic_wal_inspect(c->wal, &i);
+    uint64_t need = (uint64_t)c->o.segments_max * (SNIC_CONTROL__RECORD_HEAD + 24) +
+                    ((uint64_t)c->o.disks_max + SNIC_CONTROL_SERVERS_MAX + 1) *
+                        (SNIC_CONTROL__RECORD_HEAD + SNIC_CONTROL__RECORD);
+    return need <= (uint64_t)i.segments * i.segment_bytes / 2;
+}
+
 static void control_wal_opened(void *ctx, int result, const struct snic_wal_report *report)
 {
     struct snic_control *c = ctx;
@@ -319,6 +332,8 @@ static void control_wal_opened(void *ctx, int result, const struct snic_wal_repo
         result = SNIC_ECORRUPT;
     if (result == 0)
         result = control_recovered(c);
+    if (result == 0 && !control_fits(c))
+        result = SNIC_ENOSPC;
     if (result == 0 && report->verdict == SNIC_WAL_SUSPECT) {
         result = snic_wal_accept_tail(c->wal);
         if (result == 0)

@@ -33,8 +33,8 @@ int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
 static int control_desk_create(struct control_session *s, const struct snic_control_msg *m)
 {
     struct control_disk *d;
-    if (!snic_control_name_ok(m->name) || m->bytes == 0 || m->bytes % SNIC_EBS_BLOCK_BYTES != 0 ||
-        m->bytes > UINT64_C(1) << 52)
+    if (!snic_control_name_ok(m->name) || control_name_ours(m->name) || m->bytes == 0 ||
+        m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || m->bytes > UINT64_C(1) << 52)
         return SNIC_EINVAL;
     if (control_disk_named(s->c, m->name) != NULL)
         return SNIC_EEXIST;

@@ -77,15 +77,24 @@ static int control_node_record(struct snic_control *c, struct control_node *n,
     return 0;
 }
 
+/* Its number is another's, elsewhere, who lives: one of them has a copy of the other's store. One
+   that has moved is taken when the end of its session has been noticed. */
+static int control_node_twice(struct snic_control *c, const struct control_node *n,
+                              const struct snic_control_msg *m)
+{
+    return control_session_at(c, n->session) != NULL && !control_addr_same(&n->addr, &m->addr);
+}
+
 void control_node_hello(struct control_session *s, const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
     struct snic_control_msg w;
     int error;
     struct control_node *n = control_node_of(c, m, &error);
-    if (n != NULL)
-        error =
-            m->addr.family == 0 || m->peer.family == 0 ? SNIC_EINVAL : control_node_record(c, n, m);
+    if (n != NULL && (m->addr.family == 0 || m->peer.family == 0))
+        error = SNIC_EINVAL;
+    else if (n != NULL)
+        error = control_node_twice(c, n, m) ? SNIC_EBUSY : control_node_record(c, n, m);
     if (error != 0) {
         control_tell(c, SNIC_CONTROL_SERVER_REFUSED, m->server, 0, error, 0);
         control_done(s, 0, error, 0);

@@ -122,7 +122,9 @@ static void control_agent_sweep_over(struct snic_control_agent *a)
     uint32_t op = a->sweep_op;
     int worst = a->sweep_worst;
     a->sweep_op = 0;
-    if (op != SNIC_CONTROL__AGENT_SWEEP_VERDICT) {
+    if (worst != 0 && a->state == CONTROL_AGENT_CATCHING_UP) {
+        control_agent_refused(a, worst); /* nobody hears of it otherwise */
+    } else if (op != SNIC_CONTROL__AGENT_SWEEP_VERDICT) {
         control_agent_result(a, a->session, a->sweep_tag, worst);
     } else if (worst != 0) {
         control_agent_refused(a, worst);
@@ -236,8 +238,11 @@ void control_agent_obey(struct snic_control_agent *a)
                 return;
             continue;
         }
-        if (a->queue_count == 0 || !control_agent_next(a, &a->queue[a->queue_first]))
-            return;
+        if (a->state == CONTROL_AGENT_CATCHING_UP && a->queue_count == 0 && a->slots_used == 0)
+            control_agent_caught_up(a);
+        if (a->state < CONTROL_AGENT_CATCHING_UP || a->queue_count == 0 ||
+            !control_agent_next(a, &a->queue[a->queue_first]))
+            return; /* A5 */
         a->queue_first = (a->queue_first + 1) % SNIC_CONTROL__QUEUE;
         a->queue_count--;
         a->stats.commands++;
@@ -267,7 +272,7 @@ void control_agent_verdict(struct snic_control_agent *a, const struct snic_contr
     a->verdict = *m;
     a->verdict_at = 0;
     int r = control_agent_sweep_begin(a, SNIC_CONTROL__AGENT_SWEEP_VERDICT, 0, 0, 0);
-    SNIC_ASSERT(r == 1); /* while it claims nothing is at the store, and nothing is queued */
+    SNIC_ASSERT(r == 1); /* while it claims nothing is at the store (A5) */
     control_agent_obey(a);
 }
 

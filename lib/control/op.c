@@ -92,12 +92,15 @@ int control_op_of(const struct snic_control *c, const struct control_disk *d)
 
 /* ---- Attach ---- */
 
+/* Whoever registers does so before it is READY, and does not answer: it may have much to do first,
+   and until then nothing that is there is told (C4). */
 void control_raise(struct snic_control *c, struct control_op *op, struct control_disk *d)
 {
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
         if (c->nodes[i].state != CONTROL_DOWN)
-            (void)control_command(c, i, op, SNIC_CONTROL_RAISE, 0, d->vd, 0,
-                                  snic_volume_gen(d->lease, 0), NULL);
+            (void)control_command(c, i, c->nodes[i].state == CONTROL_READY ? op : NULL,
+                                  SNIC_CONTROL_RAISE, 0, d->vd, 0, snic_volume_gen(d->lease, 0),
+                                  NULL);
 }
 
 static void control_attached(struct snic_control *c, struct control_op *op)
@@ -299,6 +302,8 @@ void control_op_node_gone(struct snic_control *c, uint32_t node)
             control_move_step(c, op, SNIC_EPEERDEAD);
         else if (op->used && op->type == CONTROL_OP_PLACE && op->to == node)
             control_place_answer(c, op, SNIC_EPEERDEAD);
+        else if (op->used && op->type == CONTROL_OP_REISSUE && op->to == node)
+            control_reissue_gone(c, op);
     }
 }
 

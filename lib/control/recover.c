@@ -101,7 +101,7 @@ static int control_found_node(struct snic_control *c, uint32_t id, const struct 
     n->ts = r->ts;
     control_found_addr(p + 8, &n->addr);
     control_found_addr(p + 32, &n->peer);
-    return 0;
+    return control_addr_known(&n->addr) && control_addr_known(&n->peer) ? 0 : SNIC_ECORRUPT;
 }
 
 /* Its segments stood before it, and are of no list yet. */
@@ -201,7 +201,7 @@ static void control_recovered_names(struct snic_control *c)
         if (same == d)
             continue;
         struct control_disk *old = same->vd < d->vd ? same : d;
-        c->half = old->vd;
+        c->half[c->halves++] = old->vd;
         control_disk_free(c, old); /* its segments are of no list, and are dropped below */
     }
 }

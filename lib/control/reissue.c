@@ -12,7 +12,9 @@
  *     OVER   the old one is deleted
  *
  * Meanwhile neither is attached, moved or deleted. If anything fails the new one is deleted. When
- * the catalog's process dies it stays, as a disk named NAME.reissue, until that is tried again.
+ * the catalog's process dies it stays, as a disk named NAME.reissue, until that is tried again. No
+ * disk is created with such a name, and none that was ever attached is taken for what is left; of
+ * a name that is too long for that, what fits stands there, and the old disk's number.
  */
 #include "control/control_priv.h"
 
@@ -205,13 +207,48 @@ void control_reissue_answer(struct snic_control *c, struct control_op *op, int s
     control_reissue_step(c, op);
 }
 
+/* When it comes again it is told to delete what is not recorded: it must not be recorded then. */
+void control_reissue_gone(struct snic_control *c, struct control_op *op)
+{
+    if (op->state == CONTROL_RE_COPY || op->state == CONTROL_RE_RECORD)
+        control_re_end(c, op, SNIC_EPEERDEAD);
+}
+
+int control_name_ours(const char *name)
+{
+    size_t n = strlen(name), most = sizeof(control_re_suffix) - 1;
+    return n >= most && strcmp(name + n - most, control_re_suffix) == 0;
+}
+
+static void control_re_name(const struct control_disk *old, char *name)
+{
+    char digits[10];
+    uint32_t count = 0, vd = old->vd;
+    size_t n = strlen(old->name);
+    memset(name, 0, SNIC_CONTROL_NAME);
+    memcpy(name, old->name, n);
+    if (n + sizeof(control_re_suffix) > SNIC_CONTROL_NAME) {
+        for (; vd != 0; vd /= 10)
+            digits[count++] = (char)('0' + vd % 10);
+        n = SNIC_CONTROL_NAME - sizeof(control_re_suffix) - 1 - count;
+        name[n++] = '.';
+        while (count > 0)
+            name[n++] = digits[--count];
+    }
+    memcpy(name + n, control_re_suffix, sizeof(control_re_suffix));
+    n += sizeof(control_re_suffix);
+    memset(name + n, 0, SNIC_CONTROL_NAME - n);
+}
+
 /* What an attempt before has left. */
 static int control_re_clear(struct snic_control *c, const char *name)
 {
     struct control_disk *d = control_disk_named(c, name);
     if (d == NULL)
         return 0;
-    if (d->reissue || control_disk_live(c, d))
+    if (d->lease != 0)
+        return SNIC_EEXIST; /* somebody has used it */
+    if (d->reissue)
         return SNIC_EBUSY;
     int r = control_put_disk_gone(c, d);
     if (r == 0) {
@@ -224,13 +261,9 @@ static int control_re_clear(struct snic_control *c, const char *name)
 int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
                     struct control_disk *old)
 {
-    char name[SNIC_CONTROL_NAME] = "";
-    size_t n = strlen(old->name);
+    char name[SNIC_CONTROL_NAME];
     struct control_disk *d = NULL;
-    if (n + sizeof(control_re_suffix) > sizeof(name))
-        return SNIC_ENAMETOOLONG;
-    memcpy(name, old->name, n);
-    memcpy(name + n, control_re_suffix, sizeof(control_re_suffix));
+    control_re_name(old, name);
     if (old->reissue || control_disk_live(c, old) || control_op_of(c, old))
         return SNIC_EBUSY;
     int r = control_re_clear(c, name);

@@ -157,7 +157,7 @@ static void control_bytes(struct control_cursor *k, void *p, uint32_t n)
     k->at += n;
 }
 
-static int control_addr_known(const struct snic_net_addr *a)
+int control_addr_known(const struct snic_net_addr *a)
 {
     return a->family == 0 || a->family == SNIC_NET_IPV4 || a->family == SNIC_NET_IPV6 ||
            a->family == SNIC_NET_SIM;

@@ -114,6 +114,7 @@ static void luna_answer_leave(struct snic_luna_target *t, struct luna_peer *n, s
     n->sends_out++;
     t->s.sends++;
     t->s.bytes += o->s.bytes;
+    n->client_stats.bytes += o->s.bytes;
     luna_out_queue(&t->pool, o);
 }
 

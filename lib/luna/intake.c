@@ -70,7 +70,10 @@ static void luna_intake_request(struct snic_luna_target *t, struct luna_peer *n,
     q->first = (uint16_t)first;
     f->left++;
     t->s.requests++;
+    if (op == SNIC_LUNA_DO_READ)
+        n->client_stats.blocks_read += b->blk_cnt;
     if (op == SNIC_LUNA_DO_WRITE) {
+        n->client_stats.blocks_written++;
         t->s.writes++;
         t->s.writes_out++;
         n->writes_out++;
@@ -255,6 +258,7 @@ static int luna_intake_frame(struct snic_luna_target *t, struct luna_peer *n)
 {
     const struct snic_ebs_header *h = &n->in.h;
     t->s.frames_in++;
+    n->client_stats.frames_in++;
     if (n->state == LUNA_PEER_NEW)
         return h->type == SNIC_EBS_HELLO ? luna_intake_hello(t, n) : SNIC_EPROTO;
     if (h->type == SNIC_EBS_RESET)
@@ -347,6 +351,7 @@ int snic_luna_target_recv(struct snic_luna_target *t, uint32_t handle, const voi
     while (r == 0 && (left > 0 || n->in.phase == LUNA_ADMIT || n->in.phase == LUNA_EMIT))
         r = luna_intake_step(t, n, &p, &left, out);
     t->s.bytes_in += size - left;
+    n->client_stats.bytes_in += size - left;
     if (r >= 0 || r == SNIC_EAGAIN)
         *used = size - left;
     else

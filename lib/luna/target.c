@@ -149,6 +149,7 @@ void luna_frame_settle(struct snic_luna_target *t, struct luna_peer *n, struct l
     SNIC_ASSERT(f->state == LUNA_FRAME_HELD);
     uint32_t index = (uint32_t)(f - n->frames);
     f->state = LUNA_FRAME_ANSWERED;
+    n->client_stats.refused += f->status != SNIC_EBS_OK && f->status != SNIC_EBS_SUPERSEDED;
     f->next = SNIC_LUNA__NONE;
     if (n->answers == SNIC_LUNA__NONE)
         n->answers = index;
@@ -198,6 +199,8 @@ static void luna_peer_fresh(struct snic_luna_target *t, struct luna_peer *n)
     n->say_probe = 0;
     n->bye = 0;
     memset(&n->in, 0, sizeof(n->in));
+    memset(&n->client_stats, 0, sizeof(n->client_stats));
+    n->client_stats.since_ns = t->now_ns;
     do
         n->conn_id = (uint32_t)snic_rng_next(&t->rng);
     while (n->conn_id == 0);
@@ -393,6 +396,23 @@ void snic_luna_target_get_stats(const struct snic_luna_target *t,
 {
     *out = t->s;
     out->sends_out = t->pool.max - t->pool.free_count - t->pool.queued;
+}
+
+int snic_luna_target_get_client(const struct snic_luna_target *t, uint32_t handle,
+                                struct snic_luna_target_client *out)
+{
+    uint32_t slot = handle & (((uint32_t)1 << t->slot_bits) - 1);
+    const struct luna_peer *n = &t->peers[slot < t->o.conns_max ? slot : 0];
+    if (n->handle != handle || n->state == LUNA_PEER_FREE || n->state == LUNA_PEER_CLOSING)
+        return SNIC_ENOENT;
+    *out = n->client_stats;
+    out->client_id = n->client_id;
+    out->heard_ns = n->heard_ns;
+    out->frames = n->frames_used;
+    out->sends = n->sends_out;
+    out->path = n->path_id;
+    out->paused = n->paused != LUNA_PAUSED_NO;
+    return 0;
 }
 
 /* ---- All invariants ---- */

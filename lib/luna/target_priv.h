@@ -80,6 +80,7 @@ struct luna_peer {
     uint8_t say_probe;
     uint16_t bye; /* status */
     uint32_t pad;
+    struct snic_luna_target_client client_stats; /* what counts */
     struct luna_in in;
     unsigned char block[SNIC_EBS_BLOCK_BYTES];
 };

@@ -202,6 +202,8 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
     if (n == NULL)
         return;
     solar_conn_answers(n, q);
+    n->client_stats.requests--;
+    n->client_stats.refused += status != SNIC_EBS_OK && status != SNIC_EBS_SUPERSEDED;
     if (q->op == SNIC_SOLAR_DO_WRITE && q->data != NULL && crc != q->data_crc) {
         struct snic_ebs_block b;
         memset(&b, 0, sizeof(b));
@@ -294,6 +296,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
         return SNIC_EAGAIN;
     solar_answer_count(t, q);
     solar_conn_answers(n, q);
+    n->client_stats.requests--;
     for (uint64_t left = q->need; left != 0; left &= left - 1, slot++) {
         uint32_t size = solar_resp_around(t, q) + solar_resp_body(&blocks[slot]);
         if (r != NULL && (r->t.packets == SNIC_SOLAR_TRAIN_MAX || size > r->t.segment ||

@@ -169,6 +169,7 @@ static void solar_conn_fresh(struct snic_solar_target *t, struct solar_conn *n, 
     while (n->conn_id == 0 || n->conn_id == old);
     n->used = 1;
     n->client_id = client_id;
+    n->client_stats.since_ns = t->now_ns;
     n->pn = (uint64_t)t->o.srv_epoch << 32;
 }
 
@@ -207,8 +208,10 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
         else if (k->used && (idle == NULL || (idle->used && k->heard_ns < idle->heard_ns)))
             idle = k;
     }
-    if (n == NULL && idle->used && t->now_ns - idle->heard_ns < t->o.idle_ns)
+    if (n == NULL && idle->used && t->now_ns - idle->heard_ns < t->o.idle_ns) {
+        t->s.turned_away++;
         return NULL;
+    }
     if (n == NULL || n->nonce != h->nonce || n->client != h->conn_id) {
         /* One that was said before must not end the connection that came after it. */
         if (n != NULL && solar_target_auth(t) && pn <= n->hello_pn)
@@ -241,6 +244,37 @@ void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n)
         n->epoch = t->epoch;
         t->active_now++;
     }
+}
+
+/* Numbers go on when a path's port changes; what was under way then is missing, too. */
+void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
+                     const struct snic_solar_peer *peer)
+{
+    struct snic_solar_target_client *s = &n->client_stats;
+    struct solar_conn_path *p = &n->path[h->path_id];
+    int32_t ahead = (int32_t)(h->path_seq - p->came_seq);
+    s->packets++;
+    s->peer = *peer;
+    s->paths += p->came_gen == 0;
+    if (p->came_gen == 0 || ahead > 0) {
+        s->missing += p->came_gen == 0 ? 0 : (uint32_t)ahead - 1;
+        s->rerolls += p->came_gen != 0 && p->came_gen != (256u | h->path_gen);
+        p->came_seq = h->path_seq;
+        p->came_gen = 256u | h->path_gen;
+    } else if (ahead < 0 && s->missing > 0) {
+        s->missing--;
+    }
+}
+
+int snic_solar_target_get_client(const struct snic_solar_target *t, uint32_t slot,
+                                 struct snic_solar_target_client *out)
+{
+    if (slot >= t->o.conns_max || !t->conns[slot].used)
+        return SNIC_ENOENT;
+    *out = t->conns[slot].client_stats;
+    out->client_id = t->conns[slot].client_id;
+    out->heard_ns = t->conns[slot].heard_ns;
+    return 0;
 }
 
 void solar_conn_holds(struct solar_conn *n, const struct snic_solar_request *q)

@@ -66,6 +66,7 @@ static void solar_target_nak(struct snic_solar_target *t, const struct solar_req
     h.u.nak.retry_us = retry_us;
     h.u.nak.bad_flags = (uint16_t)bad_flags;
     t->s.naks += (uint64_t)solar_target_single(t, in->n, in->peer, &h, 0, NULL);
+    in->n->client_stats.refused++;
 }
 
 static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *in)
@@ -148,6 +149,11 @@ static void solar_target_request(const struct snic_solar_target *t, const struct
     q->path = in->h.path_id;
     q->gen = in->h.path_gen;
     q->pad = 0;
+    in->n->client_stats.requests++;
+    if (op == SNIC_SOLAR_DO_WRITE)
+        in->n->client_stats.blocks_written += q->count;
+    if (op == SNIC_SOLAR_DO_READ)
+        in->n->client_stats.blocks_read += solar_ones(q->need);
     solar_conn_holds(in->n, q);
     if ((q->flags & SNIC_EBS_INT_REQ) != 0 && in->place.int_at != 0)
         memcpy(q->telemetry, in->bytes + in->place.int_at, SNIC_EBS_INT_BYTES);
@@ -307,6 +313,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
         return SNIC_ENOTCONN;
     }
     solar_conn_heard(t, in.n);
+    solar_conn_came(in.n, &in.h, peer);
     if (in.h.type == SNIC_EBS_WRITE)
         return solar_target_write(t, &in, out);
     if (in.h.type == SNIC_EBS_READ_REQ)

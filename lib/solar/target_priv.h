@@ -21,6 +21,8 @@ struct solar_conn_path {
     uint64_t held[4];  /* J3 */
     uint32_t held_seq; /* the highest that came */
     uint32_t held_gen; /* of the path, and 256; 0: none */
+    uint32_t came_seq; /* the highest of all packets; statistics */
+    uint32_t came_gen; /* likewise, of the path, and 256; 0: none */
 };
 
 struct solar_conn {
@@ -32,8 +34,9 @@ struct solar_conn {
     uint64_t nonce;
     uint64_t heard_ns;
     uint64_t pn;
-    uint64_t hello_pn;  /* AUTH: the highest of a HELLO */
-    uint64_t key_nonce; /* AUTH: ours in the keys */
+    uint64_t hello_pn;                            /* AUTH: the highest of a HELLO */
+    uint64_t key_nonce;                           /* AUTH: ours in the keys */
+    struct snic_solar_target_client client_stats; /* but for its id and time */
     struct solar_session session;
     struct solar_conn_path path[SNIC_SOLAR_PATHS_MAX];
 };
@@ -60,6 +63,9 @@ struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
                                     uint64_t pn);
 void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
+/** Statistics of a packet that came. */
+void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
+                     const struct snic_solar_peer *peer);
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
 
 /* What came and is not answered (J3). */

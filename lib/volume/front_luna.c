@@ -235,7 +235,6 @@ static void front_luna_accept(void *ctx, struct snic_net_conn *c, const struct s
     struct snic_volume_server *s = ctx;
     struct volume_front_of_luna *f = &s->luna;
     uint32_t handle = 0;
-    (void)peer;
     volume_server_soon(s); /* somebody may have to make room */
     int r = s->closing ? SNIC_ECANCELED
                        : snic_luna_target_opened(f->target, &handle, volume_server_now(s));
@@ -250,6 +249,7 @@ static void front_luna_accept(void *ctx, struct snic_net_conn *c, const struct s
     }
     struct volume_peer *p = front_luna_take(s, handle);
     p->k.c = c;
+    p->addr = *peer;
     snic_net_bind(c, &ev, p);
 }
 
@@ -358,6 +358,31 @@ static void front_luna_stats(const struct snic_volume_server *s,
         snic_luna_target_get_stats(s->luna.target, &out->luna);
 }
 
+static int front_luna_client(const struct snic_volume_server *s, uint32_t place,
+                             struct snic_volume_server_client *out)
+{
+    struct snic_luna_target_client c;
+    if (place >= s->o.streams_max)
+        return SNIC_ENOENT;
+    const struct volume_peer *p = &s->luna.peers[place];
+    if (!p->used || p->k.over || s->luna.target == NULL ||
+        snic_luna_target_get_client(s->luna.target, p->handle, &c) != 0)
+        return 0;
+    memset(out, 0, sizeof(*out));
+    out->transport = SNIC_VOLUME_LUNA;
+    out->inside = c.frames;
+    out->client_id = c.client_id;
+    out->addr = p->addr;
+    out->since_ns = c.since_ns;
+    out->heard_ns = c.heard_ns;
+    out->blocks_written = c.blocks_written;
+    out->blocks_read = c.blocks_read;
+    out->refused = c.refused;
+    out->paths = c.path;
+    out->paused = c.paused;
+    return 1;
+}
+
 static int front_luna_check(const struct snic_volume_server *s)
 {
     const struct volume_front_of_luna *f = &s->luna;
@@ -397,5 +422,6 @@ const struct volume_front volume_front_luna = {
     .silent = front_luna_silent,
     .fini = front_luna_fini,
     .stats = front_luna_stats,
+    .client = front_luna_client,
     .check = front_luna_check,
 };

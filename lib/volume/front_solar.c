@@ -164,6 +164,31 @@ static void front_solar_stats(const struct snic_volume_server *s,
         snic_solar_target_get_stats(s->solar.target, &out->target);
 }
 
+static int front_solar_client(const struct snic_volume_server *s, uint32_t place,
+                              struct snic_volume_server_client *out)
+{
+    struct snic_solar_target_client c;
+    if (place >= s->o.conns_max)
+        return SNIC_ENOENT;
+    if (s->solar.target == NULL || snic_solar_target_get_client(s->solar.target, place, &c) != 0)
+        return 0;
+    memset(out, 0, sizeof(*out));
+    out->transport = SNIC_VOLUME_SOLAR;
+    out->inside = c.requests;
+    out->client_id = c.client_id;
+    front_solar_addr(&out->addr, &c.peer);
+    out->since_ns = c.since_ns;
+    out->heard_ns = c.heard_ns;
+    out->blocks_written = c.blocks_written;
+    out->blocks_read = c.blocks_read;
+    out->refused = c.refused;
+    out->packets = c.packets;
+    out->missing = c.missing;
+    out->rerolls = c.rerolls;
+    out->paths = c.paths;
+    return 1;
+}
+
 static int front_solar_check(const struct snic_volume_server *s)
 {
     if (volume_txs_check(&s->solar.txs) != 0)
@@ -183,5 +208,6 @@ const struct volume_front volume_front_solar = {
     .silent = front_solar_silent,
     .fini = front_solar_fini,
     .stats = front_solar_stats,
+    .client = front_solar_client,
     .check = front_solar_check,
 };

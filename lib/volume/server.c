@@ -242,6 +242,19 @@ void snic_volume_server_get_stats(const struct snic_volume_server *s,
         s->front[i]->stats(s, out);
 }
 
+/* The cursor: which front, and 24 bits of a place there. */
+int snic_volume_server_next_client(const struct snic_volume_server *s, uint32_t *cursor,
+                                   struct snic_volume_server_client *out)
+{
+    while (*cursor >> 24 < s->fronts) {
+        int r = s->front[*cursor >> 24]->client(s, *cursor & 0xffffffu, out);
+        *cursor = r < 0 ? ((*cursor >> 24) + 1) << 24 : *cursor + 1;
+        if (r == 1)
+            return 1;
+    }
+    return 0;
+}
+
 static int server_check_ops(const struct volume_ops *p)
 {
     uint32_t free = 0;

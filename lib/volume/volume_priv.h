@@ -254,6 +254,9 @@ struct volume_front {
     int (*silent)(const struct snic_volume_server *s);
     void (*fini)(struct snic_volume_server *s);
     void (*stats)(const struct snic_volume_server *s, struct snic_volume_server_stats *out);
+    /* 1; 0: nobody is in that place; SNIC_ENOENT: there is no such place */
+    int (*client)(const struct snic_volume_server *s, uint32_t place,
+                  struct snic_volume_server_client *out);
     int (*check)(const struct snic_volume_server *s);
 };
 
@@ -272,6 +275,7 @@ struct volume_front_of_solar {
 struct volume_peer {
     struct volume_stream k; /* first */
     struct snic_queue held; /* received buffers whose bytes wait */
+    struct snic_net_addr addr;
     uint32_t handle;
     uint32_t next; /* of free ones, of those in a bucket */
     uint8_t used;

@@ -18,6 +18,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 CRASH, SIM, ALL = "test_control_crash.c", "test_control_sim.c", "test_control.c"
+EDGES = "test_control_edges.c"
 
 # name, file, text (any white space for white space), what instead, test, its filter
 MUTATIONS = [
@@ -25,9 +26,13 @@ MUTATIONS = [
      "if (control_stream_send(&s->s, m, s->c->position)", "if (control_stream_send(&s->s, m, 0)",
      CRASH, "*keeps_none*"),
     ("a lease is granted without raising generations", "op.c",
-     "if (c->nodes[i].state != CONTROL_DOWN) (void)control_command(c, i, op, SNIC_CONTROL_RAISE",
-     "if (c->nodes[i].state == 99) (void)control_command(c, i, op, SNIC_CONTROL_RAISE",
+     "if (c->nodes[i].state != CONTROL_DOWN) (void)control_command(c, i, c->nodes",
+     "if (c->nodes[i].state == 99) (void)control_command(c, i, c->nodes",
      ALL, "*late_writes*"),
+    ("who registers is asked for an answer", "op.c",
+     "c->nodes[i].state == CONTROL_READY ? op : NULL", "op", EDGES, "*lease_ends_while*"),
+    ("who registers obeys at once", "obey.c", "a->state < CONTROL_AGENT_CATCHING_UP ||", "",
+     EDGES, "*lease_ends_while*"),
     ("a lease is granted before servers have answered", "op.c",
      "if (op->awaited == 0) control_attached(c, op); return 0;",
      "memset(op->await, 0, sizeof(op->await)); op->awaited = 0; control_attached(c, op); return 0;",

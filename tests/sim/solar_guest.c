@@ -162,6 +162,9 @@ static void guest_submit(struct world *w, struct guest *g)
     g->busy = 1;
     w->inflight++;
     w->started++;
+    if (w->o.agent_ios != 0 && w->started % w->o.agent_ios == 0) /* with some under way */
+        world_at(w, w->now_ns + snic_rng_below(&w->rng, 50 * WORLD_US), EV_AGENT_DOWN,
+                 w->incarnation, 0, 0);
     if (snic_solar_submit(w->c, io, w->now_ns) != 0)
         world_fail(w, "submit");
 }
@@ -252,17 +255,27 @@ static void agent_open(struct world *w, const struct snic_solar_action *a)
     w->gens[a->server][a->path] = a->gen;
 }
 
+static void agent_transmit(struct world *w, struct snic_solar_train *t)
+{
+    uint32_t place = (uint32_t)(((unsigned char *)t - (unsigned char *)w->mem) / 8);
+    if (w->o.lend_ns != 0) { /* it is sent, and comes back when the network likes */
+        world_transmit(w, t, 1, t->server);
+        world_at(w, w->now_ns + snic_rng_below(&w->rng, w->o.lend_ns), EV_TRAIN, w->incarnation,
+                 place, 1);
+    } else if (w->o.jitter_ns != 0) { /* the network takes its time */
+        world_at(w, w->now_ns + snic_rng_below(&w->rng, 5 * WORLD_US), EV_TRAIN, w->incarnation,
+                 place, 0);
+    } else {
+        world_transmit(w, t, 1, t->server);
+        snic_solar_sent(w->c, t, w->now_ns);
+    }
+}
+
 static void agent_action(struct world *w, struct snic_solar_action *a)
 {
     switch (a->type) {
     case SNIC_SOLAR_TX:
-        if (w->o.jitter_ns != 0) { /* the network takes its time */
-            world_at(w, w->now_ns + snic_rng_below(&w->rng, 5 * WORLD_US), EV_TRAIN, w->incarnation,
-                     (uint32_t)(((unsigned char *)a->train - (unsigned char *)w->mem) / 8), 0);
-            break;
-        }
-        world_transmit(w, a->train, 1, a->train->server);
-        snic_solar_sent(w->c, a->train, w->now_ns);
+        agent_transmit(w, a->train);
         break;
     case SNIC_SOLAR_DONE:
         guest_done(w, SNIC_CONTAINER(a->io, struct guest, io));

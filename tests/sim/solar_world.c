@@ -294,7 +294,8 @@ static void world_event(struct world *w, const struct event *e)
         if (e->who == w->incarnation && w->agent_up) {
             unsigned char *at = (unsigned char *)w->mem + (size_t)e->index * 8;
             struct snic_solar_train *t = (void *)at;
-            world_transmit(w, t, 1, t->server);
+            if (e->life == 0)
+                world_transmit(w, t, 1, t->server);
             snic_solar_sent(w->c, t, w->now_ns);
             world_agent_soon(w, snic_max_u64(snic_solar_deadline_ns(w->c), w->now_ns));
         }
@@ -304,6 +305,12 @@ static void world_event(struct world *w, const struct event *e)
         break;
     case EV_SERVER_UP:
         world_server_start(w, e->who);
+        break;
+    case EV_AGENT_DOWN:
+        if (w->calm || e->who != w->incarnation)
+            break;
+        w->r.faults[WORLD_AGENT]++;
+        world_agent_die(w);
         break;
     default:
         world_agent_start(w);
@@ -354,6 +361,8 @@ static void world_close(struct world *w)
         if (w->r.agent.packets > 0)
             w->r.wrong_lost = w->r.agent.spurious * 1000000 / w->r.agent.packets;
     }
+    if (w->servers[0].t != NULL)
+        snic_solar_target_get_stats(w->servers[0].t, &w->r.target);
     free(w->mem);
     w->mem = NULL;
     for (uint32_t i = 0; i < w->o.servers; i++) {

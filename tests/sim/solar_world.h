@@ -40,6 +40,7 @@ struct world_opts {
     uint64_t bytes_per_s; /* of a spine, 0: no queue */
     uint32_t faults;      /* mean ms between faults, 0: none */
     uint32_t kinds;       /* of faults: bits of enum world_fault */
+    uint32_t agent_ios;   /* the agent dies each time so many I/Os have begun; 0: not for that */
     uint32_t reads;       /* percent */
     uint32_t check;       /* every n-th wake is checked whole; 0: never */
     uint32_t flags;       /* of the agent */
@@ -50,6 +51,7 @@ struct world_opts {
     uint64_t late_ns;     /* longest that WORLD_HOLD keeps a packet, 0: 50 ms; half at least */
     uint32_t again_ppm;   /* most blocks sent again for nothing, of all; 0: no such rule */
     uint32_t auth;        /* packets are sealed, with a cipher for tests */
+    uint64_t lend_ns;     /* longest that the agent's network keeps a train that it has sent */
     uint64_t server_ns;   /* of a server's thread for a datagram; 256 wait for it, more are lost */
     int print;
 };
@@ -84,6 +86,7 @@ struct world_result {
     uint64_t unauthentic, replayed;           /* at the agents and the servers that died */
     struct snic_solar_stats agent;            /* of the last incarnation */
     struct snic_solar_path_stats path[2 * 8]; /* of server 0 */
+    struct snic_solar_target_stats target;    /* likewise */
     uint64_t wrong_lost;                      /* spurious / packets, in ppm */
 };
 

@@ -23,7 +23,17 @@ enum {
     IO_BLOCKS = 256
 };
 
-enum { EV_DATAGRAM, EV_AGENT, EV_SERVER, EV_STORED, EV_TRAIN, EV_FAULT, EV_SERVER_UP, EV_AGENT_UP };
+enum {
+    EV_DATAGRAM,
+    EV_AGENT,
+    EV_SERVER,
+    EV_STORED,
+    EV_TRAIN,
+    EV_FAULT,
+    EV_SERVER_UP,
+    EV_AGENT_DOWN,
+    EV_AGENT_UP
+};
 
 struct event {
     uint64_t at_ns;
@@ -31,7 +41,7 @@ struct event {
     uint32_t type;
     uint32_t who;   /* server, or the agent's incarnation */
     uint32_t index; /* of a datagram, request, train */
-    uint32_t life;  /* of the server */
+    uint32_t life;  /* of the server; of a train: 1 it has been sent, and comes back */
 };
 
 struct datagram {

@@ -164,7 +164,7 @@ int ctlfix_ctl_start(struct ctlfix *f)
     o.io = f->io;
     o.addr = at(CTLFIX_CTL, PORT_CTL);
     o.disks_max = 8;
-    o.segments_max = 64;
+    o.segments_max = f->segments_max;
     o.sessions_max = 16;
     o.ops_max = 32;
     o.lease_ns = 2000 * CTLFIX_MS;
@@ -293,6 +293,7 @@ void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
     f->seed = seed;
     f->servers = servers;
     f->strict = 1;
+    f->segments_max = 64;
     snic_rng_init(&f->rng, seed);
     assert_int_equal(snic_world_open(&f->world, &w), 0);
     assert_int_equal(snic_net_fabric_open(&f->fabric, f->world, &n), 0);

@@ -119,7 +119,8 @@ struct ctlfix {
     int failed;
     uint32_t events[16];
     uint64_t event_value[16];
-    int strict; /* what is written without the lease never lands */
+    uint32_t segments_max; /* of the catalog */
+    int strict;            /* what is written without the lease never lands */
     /* the operator */
     struct snic_loop *op_loop;
     struct snic_net *op_net;

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The control plane at its edges: who is away, vanishes, or comes again in the middle of something;
+ * names of the control plane's own.
+ */
+#include <stdlib.h>
+
+#include "ctlfix.h"
+#include "support.h"
+
+static struct ctlfix fix;
+static unsigned char *buffer;
+
+static int setup(void **state)
+{
+    (void)state;
+    buffer = aligned_alloc(4096, 8u << 20);
+    assert_non_null(buffer);
+    ctlfix_start(&fix, support_seed(), 3);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ctlfix_check(&fix);
+    ctlfix_end(&fix);
+    free(buffer);
+    return 0;
+}
+
+static void message(struct snic_control_msg *m, uint32_t type, const char *name)
+{
+    memset(m, 0, sizeof(*m));
+    m->type = (uint8_t)type;
+    memcpy(m->name, name, strlen(name));
+}
+
+static struct snic_control_item where(uint32_t vd, uint64_t segment)
+{
+    struct snic_control_item it;
+    assert_int_equal(snic_control_find(fix.ctl, vd, segment, &it), 0);
+    return it;
+}
+
+/* A disk, attached by client 0, all of it written with 7. */
+static void attached(void)
+{
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    memset(buffer, 7, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
+}
+
+static void assert_disk_is(int value)
+{
+    memset(buffer, 0xee, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, fix.holder[0]->c->index, 0, SNIC_IO_READ, 0, 8u << 20, buffer),
+                     8u << 20);
+    for (uint32_t i = 0; i < 8u << 20; i++)
+        if (buffer[i] != value)
+            fail_msg("byte %u is %d, not %d", i, buffer[i], value);
+}
+
+static void create_named(const char *name, int expected)
+{
+    struct snic_control_msg m;
+    message(&m, SNIC_CONTROL_CREATE, name);
+    m.bytes = CTLFIX_BLOCKS * 4096;
+    int r = ctlfix_ask(&fix, &m);
+    if (r != expected)
+        fail_msg("%s: %s", name, snic_errname(r));
+}
+
+static void cut(uint32_t node, int is)
+{
+    snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, node, is);
+    snic_net_fabric_partition(fix.fabric, node, CTLFIX_CTL, is);
+}
+
+/* What an operator was told is done reaches a holder who was not there to hear it. */
+static void test_control_qos_reaches_a_holder_that_was_away(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    cut(CTLFIX_CLIENT, 1);
+    ctlfix_run(&fix, 5000 * CTLFIX_MS); /* the session has ended on both sides */
+    message(&m, SNIC_CONTROL_SET_QOS, "root");
+    m.qos.ios_per_second = 77000;
+    m.qos.bytes_per_second = 1u << 30;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.client[0].guest[0].qos, 0);
+    cut(CTLFIX_CLIENT, 0);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].qos, 1);
+    assert_int_equal(fix.client[0].guest[0].rate, 1u << 30);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].qos, 1); /* nothing is new */
+    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_disk_is(7);
+}
+
+/* Callers' structs are theirs: what follows a name's end does not count, and an address that cannot
+   be said to clients is refused by the options. */
+static void test_control_callers_are_judged_not_trusted(void **state)
+{
+    struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = fix.server[0].loop};
+    struct snic_control_msg m;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    message(&m, SNIC_CONTROL_REVOKE, "root");
+    memset(m.name + 5, 'x', sizeof(m.name) - 5);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    o.net = fix.server[0].net;
+    o.store = snic_volume_server_store(fix.server[0].s);
+    o.control = o.addr = o.listen = (struct snic_net_addr){.family = SNIC_NET_SIM, .port = 9};
+    assert_true(snic_control_agent_memsize(&o) > 0);
+    o.addr.family = SNIC_NET_UNIX;
+    assert_int_equal(snic_control_agent_memsize(&o), 0);
+    o.addr.family = SNIC_NET_SIM;
+    o.listen.family = 77;
+    assert_int_equal(snic_control_agent_memsize(&o), 0);
+}
+
+/* Every disk can be issued anew, whatever its name, and no other one is deleted for that. */
+static void test_control_reissue_leaves_disks_of_other_names_alone(void **state)
+{
+    static const char longest[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ.012345678";
+    struct snic_control_msg m;
+    struct snic_control_stats s;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    create_named("root.reissue", SNIC_EINVAL); /* a name of ours */
+    create_named("root.reissued", 0);
+    create_named(longest, 0);
+    message(&m, SNIC_CONTROL_REISSUE, longest);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    message(&m, SNIC_CONTROL_REISSUE, "root");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.disks, 3);
+    message(&m, SNIC_CONTROL_DELETE, longest);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    message(&m, SNIC_CONTROL_DELETE, "root.reissued");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_disk_is(7);
+}
+
+/* A lease ends at any moment of a server's registration: nobody waits for that server, and it does
+   not begin anew. When it is READY it refuses the lease, too. */
+static void test_control_lease_ends_while_a_server_registers(void **state)
+{
+    struct snic_control_msg m[2];
+    struct snic_segments_stat stat;
+    struct snic_control_agent_stats a;
+    uint32_t lease = 1;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    assert_int_equal(ctlfix_create(&fix, 1), 0); /* nothing of it is anywhere */
+    message(&m[0], SNIC_CONTROL_REVOKE, "root");
+    message(&m[1], SNIC_CONTROL_REVOKE, "data-1");
+    for (uint32_t k = 0; k < 100; k++) {
+        uint32_t there = 0;
+        ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+        ctlfix_run(&fix, 10 * CTLFIX_MS);
+        ctlfix_server_start(&fix, 1);
+        ctlfix_run(&fix, 49 * CTLFIX_MS + k / 2 * 40000); /* it asks its store first */
+        uint64_t before = snic_world_now(fix.world);
+        assert_int_equal(ctlfix_ask(&fix, &m[k % 2]), 0);
+        lease += k % 2 == 0;
+        uint64_t took = snic_world_now(fix.world) - before;
+        if (took > 500 * CTLFIX_MS)
+            fail_msg("step %u: it took %u ms to end", k, (uint32_t)(took / CTLFIX_MS));
+        ctlfix_ready(&fix);
+        for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
+            if (where(1, i).server != ctlfix_id(&fix, 1))
+                continue;
+            there++;
+            assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[1].s),
+                                                snic_control_seg_id(1, i), &stat),
+                             0);
+            if (stat.gen >> 16 != lease)
+                fail_msg("step %u: lease %u at the server, %u here", k, stat.gen >> 16, lease);
+        }
+        snic_control_agent_get_stats(fix.server[1].agent, &a);
+        if (a.claimed != there)
+            fail_msg("step %u: it claimed %u times", k, (uint32_t)a.claimed / there);
+    }
+}
+
+/* A catalog whose device has no room for all that it may have to record could be neither changed
+   nor begun again one day: it says so at once, and goes on with other options. So does one with
+   fewer places than it has segments. */
+static void test_control_catalog_larger_than_its_device_does_not_begin(void **state)
+{
+    static const uint32_t too_many[] = {1u << 20, 1u << 14, CTLFIX_SEGMENTS - 1};
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    for (uint32_t i = 0; i < SNIC_COUNTOF(too_many); i++) {
+        ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+        fix.segments_max = too_many[i];
+        if (ctlfix_ctl_start(&fix) != SNIC_ENOSPC)
+            fail_msg("with %u segments: %s", too_many[i], snic_errname(fix.result));
+    }
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    fix.segments_max = CTLFIX_SEGMENTS;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_disk_is(7);
+}
+
+/* ---- Somebody who speaks for himself ---- */
+
+static struct raw {
+    struct snic_net_conn *c;
+    struct snic_net_send_req req;
+    struct snic_iov iov;
+    unsigned char bytes[128u << 10];
+    uint32_t size;
+    int connected, gone, sent;
+} raw;
+
+static void raw_connected(void *ctx, struct snic_net_conn *c, int error)
+{
+    (void)ctx;
+    (void)c;
+    raw.connected = error == 0;
+}
+
+static void raw_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
+{
+    (void)ctx;
+    snic_net_put(c->net, b);
+}
+
+static void raw_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)ctx;
+    (void)c;
+    (void)reason;
+    raw.gone = 1;
+}
+
+static void raw_sent(struct snic_net_send_req *r)
+{
+    (void)r;
+    raw.sent = 1;
+}
+
+static void raw_open(void)
+{
+    static const struct snic_net_stream_events ev = {
+        .connected = raw_connected, .recv = raw_recv, .closed = raw_closed};
+    struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
+    memset(&raw, 0, sizeof(raw));
+    assert_int_equal(snic_net_connect(fix.op_net, &a, &ev, NULL, &raw.c), 0);
+    while (!raw.connected)
+        assert_int_equal(snic_world_step(fix.world), 1);
+}
+
+static void raw_put(const struct snic_control_msg *m)
+{
+    int n = snic_control_put(raw.bytes + raw.size, (uint32_t)sizeof(raw.bytes) - raw.size, m);
+    assert_true(n > 0);
+    raw.size += (uint32_t)n;
+}
+
+static void raw_send(void)
+{
+    raw.sent = 0;
+    raw.iov.base = raw.bytes;
+    raw.iov.size = raw.size;
+    raw.req.iov = &raw.iov;
+    raw.req.iov_count = 1;
+    raw.req.done = raw_sent;
+    raw.req.region = SNIC_NO_REGION;
+    assert_int_equal(snic_net_send(raw.c, &raw.req), 1);
+}
+
+/* Whoever is refused and then vanishes without a word does not keep a place for ever. */
+static void test_control_refused_and_vanished_leaves_its_place(void **state)
+{
+    struct snic_control_msg m;
+    struct snic_control_stats s;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    snic_control_get_stats(fix.ctl, &s);
+    uint32_t before = s.sessions, refused = fix.events[SNIC_CONTROL_SERVER_REFUSED];
+    raw_open();
+    message(&m, SNIC_CONTROL_HELLO, "");
+    m.role = SNIC_CONTROL_STORE;
+    m.server = 1;
+    m.uuid[0] = 77;
+    raw_put(&m);
+    raw_send();
+    while (fix.events[SNIC_CONTROL_SERVER_REFUSED] == refused)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    cut(CTLFIX_OPERATOR, 1);
+    ctlfix_run(&fix, 10000 * CTLFIX_MS);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.sessions, before - 1); /* the operator's, too */
+    cut(CTLFIX_OPERATOR, 0);
+    snic_net_abort(raw.c);
+    while (!raw.gone)
+        assert_int_equal(snic_world_step(fix.world), 1);
+}
+
+/* The log has no room just now, or the catalog is busy with others: a client that wants a disk
+   waits for that, and is not told to go away. */
+static void test_control_attach_to_a_busy_catalog_waits(void **state)
+{
+    struct snic_fault stall = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE};
+    struct snic_control_msg m;
+    struct snic_control_stats s;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    stall.after = 1;
+    stall.repeat = UINT64_MAX;
+    stall.delay_ns = 300 * CTLFIX_MS;
+    assert_int_equal(snic_disk_fault(fix.disk, &stall), 0);
+    raw_open();
+    message(&m, SNIC_CONTROL_HELLO, "");
+    m.role = SNIC_CONTROL_OPERATOR;
+    raw_put(&m);
+    message(&m, SNIC_CONTROL_SET_QOS, "root");
+    for (uint32_t i = 0; i < 1100; i++)
+        raw_put(&m);
+    raw_send();
+    ctlfix_run(&fix, 5 * CTLFIX_MS);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_true(s.refused > 0); /* it is full */
+    ctlfix_attach_begin(&fix, 0, 0, 0);
+    ctlfix_run(&fix, 1500 * CTLFIX_MS);
+    snic_disk_faults_clear(fix.disk);
+    ctlfix_run(&fix, 500 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].attach, 0);
+    assert_int_equal(fix.client[0].guest[0].result, 0);
+    if (!raw.gone)
+        snic_net_abort(raw.c);
+    while (!raw.gone)
+        assert_int_equal(snic_world_step(fix.world), 1);
+}
+
+/* A copy of a server's store is begun beside it: it is refused, and changes nothing. Were it taken
+   for the server that has come again, both would have clients, and each half of what they write. */
+static void test_control_copy_of_a_server_is_refused(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    uint32_t refused = fix.events[SNIC_CONTROL_SERVER_REFUSED];
+    uint64_t readies = fix.server[1].readies;
+    raw_open();
+    message(&m, SNIC_CONTROL_HELLO, "");
+    m.role = SNIC_CONTROL_STORE;
+    m.server = ctlfix_id(&fix, 1);
+    m.uuid[0] = fix.seed + 1;
+    m.addr = (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CTLFIX_OPERATOR, .port = 7000};
+    m.peer = m.addr;
+    raw_put(&m);
+    raw_send();
+    ctlfix_run(&fix, 1000 * CTLFIX_MS);
+    assert_int_equal(fix.events[SNIC_CONTROL_SERVER_DOWN], 0);
+    assert_int_equal(fix.events[SNIC_CONTROL_SERVER_REFUSED], refused + 1);
+    assert_int_equal(fix.server[1].readies, readies);
+    assert_disk_is(7);
+    if (!raw.gone)
+        snic_net_abort(raw.c);
+    while (!raw.gone)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    /* The server itself may come again elsewhere. */
+    ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+    fix.server[1].port = 5;
+    ctlfix_server_start(&fix, 1);
+    ctlfix_ready(&fix);
+    assert_disk_is(7);
+}
+
+/* ---- Reissue ---- */
+
+static uint64_t copied_by(uint32_t server)
+{
+    struct snic_control_agent_stats s;
+    if (fix.server[server].agent == NULL)
+        return 0;
+    snic_control_agent_get_stats(fix.server[server].agent, &s);
+    return s.copied;
+}
+
+/* Steps until servers have copied @p blocks, all together. */
+static void copied_until(uint64_t blocks)
+{
+    while (!fix.call_done && copied_by(0) + copied_by(1) + copied_by(2) < blocks)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    assert_int_equal(fix.call_done, 0);
+}
+
+/* A disk is issued anew, and the server that fills its segments dies and comes again at every stage
+   of that: it fails, or what was recorded is there. */
+static void test_control_reissue_server_comes_again_at_any_time(void **state)
+{
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    ctlfix_client_kill(&fix, 0);
+    message(&m, SNIC_CONTROL_REISSUE, "root");
+    for (uint32_t k = 1; k <= 4; k++) {
+        ctlfix_run(&fix, 10 * CTLFIX_MS); /* the holder is gone */
+        uint64_t before[3] = {copied_by(0), copied_by(1), copied_by(2)};
+        ctlfix_ask_begin(&fix, &m);
+        copied_until(before[0] + before[1] + before[2] + k * SNIC_SEGMENTS_BLOCKS / 2);
+        uint32_t to = copied_by(0) != before[0] ? 0 : copied_by(1) != before[1] ? 1 : 2;
+        ctlfix_run(&fix, CTLFIX_MS / 2);
+        ctlfix_server_kill(&fix, to, SNIC_FAULT_KEEP_ALL);
+        ctlfix_run(&fix, 10 * CTLFIX_MS);
+        ctlfix_server_start(&fix, to);
+        ctlfix_ready(&fix);
+        while (!fix.call_done)
+            assert_int_equal(snic_world_step(fix.world), 1);
+        if (fix.call_status != 0)
+            assert_int_equal(ctlfix_ask(&fix, &m), 0);
+        ctlfix_client_start(&fix, 0);
+        assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+        for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
+            uint32_t vd = fix.client[0].guest[0].vd, s = 0;
+            struct snic_control_item it = where(vd, i);
+            struct snic_segments_stat stat;
+            while (ctlfix_id(&fix, s) != it.server)
+                s++;
+            if (snic_segments_find(snic_volume_server_store(fix.server[s].s),
+                                   snic_control_seg_id(vd, i), &stat) != 0)
+                fail_msg("step %u: segment %u is not at server %u", k, i, it.server);
+        }
+        assert_disk_is(7);
+        ctlfix_client_kill(&fix, 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_control_qos_reaches_a_holder_that_was_away),
+        T(test_control_callers_are_judged_not_trusted),
+        T(test_control_reissue_leaves_disks_of_other_names_alone),
+        T(test_control_lease_ends_while_a_server_registers),
+        T(test_control_catalog_larger_than_its_device_does_not_begin),
+        T(test_control_refused_and_vanished_leaves_its_place),
+        T(test_control_attach_to_a_busy_catalog_waits),
+        T(test_control_copy_of_a_server_is_refused),
+        T(test_control_reissue_server_comes_again_at_any_time),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
