@@ -233,7 +233,7 @@ static void test_solar_scene_no_train_to_ask_with_time_goes_on(void **state)
         o.lend_ns = 30 * WORLD_MS;
         o.depth = 64;
         o.ios = 8000;
-        o.kinds = 1u << WORLD_HOLE | (i & 1) << WORLD_SERVER;
+        o.kinds = 1u << WORLD_HOLE | (uint32_t)(i & 1) << WORLD_SERVER;
         o.faults = 10;
         waits += scene(&o).agent.train_waits;
     }
