@@ -38,6 +38,13 @@ gone() { # DIR: wait until it is no mount
     done
     fail "$1 is still mounted"
 }
+unmount() { # DIR; who only looks at it, a df say, has it in use for a moment
+    i=0
+    until fusermount3 -u "$1" 2>"$work/busy"; do
+        [ $((i += 1)) -le 50 ] || fail "cannot unmount: $(cat "$work/busy")"
+        sleep 0.1
+    done
+}
 mount_at() { # DIR OPTION...
     at=$1
     shift
@@ -99,7 +106,7 @@ say "a limit of reads by -o"
 timeout 60 "$KVFS_MOUNT" --store mem -o max_read=4096 "$mnt" >"$work/log.read" 2>&1 ||
     fail "$(cat "$work/log.read")"
 head -c 20000 /dev/zero >"$mnt/x" && [ "$(cat "$mnt/x" | wc -c)" = 20000 ] || fail "max_read"
-fusermount3 -u "$mnt"
+unmount "$mnt"
 gone "$mnt"
 ended
 
@@ -157,7 +164,7 @@ until python3 "$work/hurt.py" "$work/hurt/data.mdb" && # the next one, a second 
     [ $? = 8 ] && grep -q "could not be found out: checksum" "$work/out"; do
     [ $((i += 1)) -le 20 ] || fail "no word of a damaged heartbeat: $(cat "$work/out")"
 done
-fusermount3 -u "$other" || fail "cannot unmount"
+unmount "$other"
 gone "$other"
 
 say "SIGTERM, also with a file open"
@@ -194,20 +201,20 @@ echo three >"$mnt/two"
 [ "$(cat "$other/two")" = three ] || fail "the first mount's change is not seen"
 rm "$mnt/two"
 [ ! -e "$other/two" ] || fail "a removed file is seen"
-fusermount3 -u "$other" || fail "cannot unmount"
+unmount "$other"
 gone "$other"
-fusermount3 -u "$mnt" || fail "cannot unmount"
+unmount "$mnt"
 gone "$mnt"
 ended
 mount_at "$mnt" --exclusive
 refused 1 "in use\|other\|has" "$KVFS_MOUNT" --store "$spec" "$other"
-fusermount3 -u "$mnt"
+unmount "$mnt"
 gone "$mnt"
 
 say "the mount keeps nobody waiting for its output; figures of one process and of two"
 timeout 60 sh -c 'x=$("$1" --store mem "$2" 2>/dev/null)' - "$KVFS_MOUNT" "$mnt" ||
     fail "its output stays open"
-fusermount3 -u "$mnt"
+unmount "$mnt"
 gone "$mnt"
 for how in --exclusive --two-process "--two-process --link nvmefs"; do
     # shellcheck disable=SC2086
@@ -216,7 +223,7 @@ for how in --exclusive --two-process "--two-process --link nvmefs"; do
         ls "$mnt" >/dev/null && sleep 0.1
     done
     grep -q '\(requests\|sessions\)=0' "$work/figures" && fail "$how: figures of nothing"
-    fusermount3 -u "$mnt"
+    unmount "$mnt"
     gone "$mnt"
     ended
 done
@@ -239,14 +246,14 @@ for _ in 1 2 3 4 5; do
 done
 grep -q "declared it dead" "$work/dead" || fail "no word of its death: $(cat "$work/dead")"
 ! ls "$other" >/dev/null 2>&1 || fail "a dead mount answers"
-fusermount3 -u "$other" || fail "cannot unmount"
+unmount "$other"
 wait $dead
 rc=$?
 dead=
 [ $rc = 1 ] || fail "a mount that was declared dead ended with $rc: $(cat "$work/dead")"
 ! grep -q "info: unmounted" "$work/dead" || fail "it says that all was well"
 ls "$mnt" >/dev/null || fail "the other mount does not answer"
-fusermount3 -u "$mnt" || fail "cannot unmount"
+unmount "$mnt"
 gone "$mnt"
 ended
 
@@ -305,7 +312,7 @@ for link in ring nvmefs; do
     [ "$(wc -l <"$work/acknowledged")" -ge 50 ] || fail "most writes failed"
     python3 "$work/under_way.py" "$mnt" "$(serving 'role dpu')" ||
         fail "a change that may be lost is synced"
-    fusermount3 -u "$mnt" || fail "cannot unmount"
+    unmount "$mnt"
     gone "$mnt"
     ended
     refused 0 "" "$KVFS_TOOL" fsck --store "$spec"
