@@ -19,6 +19,13 @@ static nvmefs_atomic *nvmefs_word(unsigned char *p)
     return (nvmefs_atomic *)(void *)p;
 }
 
+typedef _Atomic(uint32_t) nvmefs_bell;
+
+static nvmefs_bell *nvmefs_bell_at(unsigned char *bells, size_t offset)
+{
+    return (nvmefs_bell *)(void *)(bells + offset);
+}
+
 /* ---- Layout ---- */
 
 struct nvmefs_layout {
@@ -209,14 +216,14 @@ int snic_nvmefs_host_submit(struct snic_nvmefs_host *h, struct snic_nvmefs_req *
 
 int snic_nvmefs_host_kick(struct snic_nvmefs_host *h)
 {
-    _Atomic(uint32_t) *event = (_Atomic(uint32_t) *)(void *)(h->bells + SNIC_NVMEFS_OFF_SQ_EVENT);
+    nvmefs_bell *event = nvmefs_bell_at(h->bells, SNIC_NVMEFS_OFF_SQ_EVENT);
     uint32_t says;
     if (h->told == h->tail)
         return 0;
     h->told = h->tail;
     h->stats.kicks++;
-    atomic_store_explicit((_Atomic(uint32_t) *)(void *)(h->bells + SNIC_NVMEFS_OFF_SQ_TAIL),
-                          h->tail, memory_order_relaxed);
+    atomic_store_explicit(nvmefs_bell_at(h->bells, SNIC_NVMEFS_OFF_SQ_TAIL), h->tail,
+                          memory_order_relaxed);
     /* The entries are seen before sq_event is read; the DPU writes sq_event, and fenced behind it
        looks at the entries: one of the two sees the other's. */
 #if defined(__SANITIZE_THREAD__)
@@ -328,13 +335,12 @@ static int nvmefs_host_entry(struct snic_nvmefs_host *h, struct snic_nvmefs_cqe 
 struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h)
 {
     struct snic_nvmefs_cqe c;
-    struct snic_nvmefs_req *req = NULL;
     struct snic_node *n = snic_queue_pop(&h->lost);
     if (n != NULL) {
         h->outstanding--;
         return SNIC_CONTAINER(n, struct snic_nvmefs_req, node);
     }
-    while (req == NULL && h->error == 0) {
+    while (h->error == 0) {
         int r = nvmefs_host_entry(h, &c);
         if (r < 0)
             h->error = r;
@@ -347,7 +353,7 @@ struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h)
             nvmefs_host_abort_next(h);
             continue;
         }
-        req = slot->req;
+        struct snic_nvmefs_req *req = slot->req;
         slot->req = NULL;
         h->wanted -= slot->wanted;
         slot->wanted = 0;
@@ -357,8 +363,9 @@ struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h)
         h->stats.reaped++;
         h->stats.errors += req->status != SNIC_NVMEFS_STATUS_OK || req->result < 0;
         nvmefs_host_abort_next(h);
+        return req;
     }
-    return req;
+    return NULL;
 }
 
 int snic_nvmefs_host_error(const struct snic_nvmefs_host *h)
