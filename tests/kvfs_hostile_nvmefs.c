@@ -4,11 +4,11 @@
  *
  * As kvfs_hostile, by nvme-fs:
  *
- *   nonsense  N commands whose contents are random: operations, sizes, handles, names; some are
- *             aborted, some changed where they lie while the other side may be reading them; a
- * queue that breaks by this, or loses commands, is made anew garbage   the same while random bytes
- * are written all over the queue's memory sane      as the mount does: a file is made, written,
- * read and removed
+ * - nonsense: N commands whose contents are random (operations, sizes, handles, names); some are
+ *   aborted, some changed where they lie while the other side may be reading them; a queue that
+ *   breaks by this, or loses commands, is made anew
+ * - garbage: the same while random bytes are written all over the queue's memory
+ * - sane: as the mount does: a file is made, written, read and removed
  *
  * Exit code: 0; 1 a sane request got a wrong answer; 2 no file system's process was there.
  */
@@ -18,6 +18,7 @@
 
 enum { HOSTILE_REQS = 64, HOSTILE_DATA = 65536, HOSTILE_DEPTH = 128 };
 #define HOSTILE_WAIT_NS 60000000000ULL
+#define HOSTILE_MS 1000000ULL
 
 struct hostile_req {
     struct snic_nvmefs_req r; /* first */
@@ -164,15 +165,25 @@ static void hostile_change(struct hostile *h)
     hostile_bytes(&h->rng, h->maps.at[0] + at, 1 + snic_rng_below(&h->rng, 8));
 }
 
-/* Until the request is home. A lock may wait for one of ours, a changed command may be lost. */
+/*
+ * Until the request is home. A lock may wait for one of ours, a changed command may be lost; what
+ * the store is at ends in its own time, a reset or not.
+ */
 static void hostile_home(struct hostile *h, struct hostile_req *q)
 {
-    for (int i = 0; i < 3000 && q->out && h->queue != NULL; i++) {
-        if (i == 5)
+    uint64_t start = snic_loop_clock(h->loop);
+    uint64_t waited = 0;
+    int asked = 0;
+    while (q->out && h->queue != NULL && waited < HOSTILE_WAIT_NS) {
+        if (asked == 0 && waited > 5 * HOSTILE_MS) {
+            asked++;
             (void)snic_nvmefslink_abort(h->queue, &q->r);
-        if (i == 50 || i == 1000)
+        } else if (waited > (asked == 1 ? 50 : 1000) * HOSTILE_MS && asked < 3) {
+            asked++;
             (void)snic_nvmefslink_reset(h->queue);
-        hostile_turn(h, 1000000);
+        }
+        hostile_turn(h, HOSTILE_MS);
+        waited = snic_loop_clock(h->loop) - start;
     }
 }
 
