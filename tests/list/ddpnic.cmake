@@ -17,5 +17,12 @@ if(NOT SNIC_SINGLE)
     set_target_properties(ddpnic_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
     target_include_directories(ddpnic_explore PRIVATE ${PROJECT_SOURCE_DIR}/lib)
     target_link_libraries(ddpnic_explore PRIVATE snicstore snicstore_flags Threads::Threads)
+    # The same with bugs in the engine, of which mc/ddpnic_mutate.py makes copies.
+    find_program(SNIC_PYTHON python3)
+    if(SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
+      add_test(NAME ddpnic_mutants COMMAND ${SNIC_PYTHON}
+        ${CMAKE_CURRENT_SOURCE_DIR}/mc/ddpnic_mutate.py --cc ${CMAKE_C_COMPILER})
+      set_tests_properties(ddpnic_mutants PROPERTIES TIMEOUT 3600 LABELS "ddpnic;slow")
+    endif()
   endif()
 endif()
