@@ -21,6 +21,15 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
       TIMEOUT 14400 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
+# A seed is the same life with every compiler and at every level of optimisation.
+find_program(SNIC_PYTHON python3)
+if(TARGET test_replica_sim AND SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND
+   NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME replica_sim_compilers COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/sim/same.py)
+  set_tests_properties(replica_sim_compilers PROPERTIES LABELS "replica;slow" TIMEOUT 3600
+    SKIP_RETURN_CODE 77)
+endif()
 # The scripts of examples/ddp_cluster print what they always printed.
 if(TARGET ddp_cluster AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   foreach(run write:strict models:strict models:renf split:synch scope:scope)
