@@ -42,4 +42,7 @@ if(TARGET ddp_cluster AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
       ${model} ${path})
     set_tests_properties(ddp_cluster_${script}_${model} PROPERTIES LABELS replica TIMEOUT 120)
   endforeach()
+  add_test(NAME ddp_cluster_words COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/ddp_cluster.sh
+    $<TARGET_FILE:ddp_cluster>)
+  set_tests_properties(ddp_cluster_words PROPERTIES LABELS replica TIMEOUT 600)
 endif()

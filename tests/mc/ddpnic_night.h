@@ -8,7 +8,8 @@
 NIGHT(night_writes_scope,       2, 1, SCOPE,  OWN,       50, 426651, .writes = 2, .scopes = 1)
 NIGHT(night_log_strict,         2, 1, STRICT, LOG,      500, 204259, .writes = 2)
 NIGHT(night_pcie_strict,        2, 1, STRICT, PCIE,     500, 55071, .writes = 2)
-NIGHT(night_paper_scope,        2, 1, SCOPE,  V,         50, 152023, .writes = 2, .scopes = 1, PAPER)
+NIGHT(night_paper_scope,        2, 1, SCOPE,  V,         50, 152023, .writes = 2, .scopes = 1,
+      PAPER)
 NIGHT(night_fifo_scope,         2, 1, SCOPE,  XN_FOLD_BACK, 50, 152933, .writes = 2, .scopes = 1,
       .node.fifo = 1)
 NIGHT(night_writes3_synch,      2, 1, SYNCH,  OWN,     1000, 0, .writes = 3)
@@ -24,9 +25,11 @@ NIGHT(night_crash3_scope,       3, 1, SCOPE,  V,        500, 0, .writes = 1, .sc
 NIGHT(night_crash_strict,       2, 1, STRICT, V,        500, 0, .writes = 2, CRASH)
 NIGHT(night_crash_scope,        2, 1, SCOPE,  V,        500, 0, .writes = 2, .scopes = 1, CRASH)
 NIGHT(night_crash_strict_p,     2, 1, STRICT, V,        500, 0, .writes = 2, CRASH, PAPER)
-NIGHT(night_locks_synch_p,      3, 1, SYNCH,  VD,      1000, 1670464, .writes = 2, .locks = 1, PAPER)
+NIGHT(night_locks_synch_p,      3, 1, SYNCH,  VD,      1000, 1670464, .writes = 2, .locks = 1,
+      PAPER)
 NIGHT(night_locks_renf_p,       3, 1, RENF,   VD,      1000, 0, .writes = 2, .locks = 1, PAPER)
-NIGHT(night_locks_event_p,      3, 1, EVENT,  VD,      1000, 1670464, .writes = 2, .locks = 1, PAPER)
+NIGHT(night_locks_event_p,      3, 1, EVENT,  VD,      1000, 1670464, .writes = 2, .locks = 1,
+      PAPER)
 NIGHT(night_doubled_strict,     2, 1, STRICT, V,        500, 0, .writes = 2, .doubles = 1)
 NIGHT(night_loss_synch,         2, 1, SYNCH,  V,       5000, 0, .writes = 2, LOSS)
 NIGHT(night_loss_strict,        2, 1, STRICT, V,       5000, 0, .writes = 2, LOSS)
