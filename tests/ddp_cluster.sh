@@ -78,7 +78,8 @@ for nodes in 1 7; do
 done
 
 # README.md's trace is the first write of write.script, line by line.
-sed -n '/-> 1,2   INV    x 1.2.0 = hello/,/^```/p' "$root/README.md" | grep -v '^```' >"$work/readme"
+sed -n '/-> 1,2   INV    x 1.2.0 = hello/,/^```/p' "$root/README.md" | grep -v '^```' \
+    >"$work/readme"
 lines=$(wc -l <"$work/readme")
 "$program" --model strict "$root/examples/ddp_cluster/write.script" | grep -v '^> ' |
     head -n "$lines" >"$work/printed"
