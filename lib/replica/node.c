@@ -306,8 +306,9 @@ void replica_timer_fire(struct snic_timer *t, uint64_t now_ns)
     replica_settle(r);
 }
 
-/* The log was read. */
-void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good)
+/* The log was read; ran: it says that this node ran before. */
+void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
+                  int ran)
 {
     struct snic_member_event ev = {.type = SNIC_MEMBER_BOOT, .record = record};
     r->state = SNIC_REPLICA_RUNNING;
@@ -315,7 +316,7 @@ void replica_boot(struct snic_replica *r, const struct snic_member_record *recor
     r->log_good = (uint32_t)good;
     ev.incarnation = r->o.incarnation;
     ev.flags = good ? (uint32_t)SNIC_MEMBER_LOG_GOOD : 0;
-    if (record == NULL && (r->o.flags & SNIC_REPLICA_FOUND) != 0)
+    if (!ran && (r->o.flags & SNIC_REPLICA_FOUND) != 0)
         ev.flags |= SNIC_MEMBER_FIRST;
     int result = replica_step_member(r, &ev);
     if (result ==

@@ -250,7 +250,8 @@ int replica_step_member(struct snic_replica *r, const struct snic_member_event *
 void replica_forget_all(struct snic_replica *r);
 void replica_fail(struct snic_replica *r, int error);
 void replica_settle(struct snic_replica *r);
-void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good);
+void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
+                  int ran);
 void replica_timer_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* client.c */
