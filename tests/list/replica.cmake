@@ -21,6 +21,9 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
       TIMEOUT 14400 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
+if(TARGET test_replica_sim)
+  snic_mutants(replica replica)
+endif()
 # A seed is the same life with every compiler and at every level of optimisation.
 find_program(SNIC_PYTHON python3)
 if(TARGET test_replica_sim AND SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND
