@@ -53,7 +53,7 @@ BUGS = [
      "if (e.position > l->durable)", "if (0)", ("lasting", "*all_dark*")),
     ("H29 the chain of checksums is not looked at", "lib/wal/recover.c",
      "int broken = at == w->last_seq + 1 && r->crc_known && rec->prev != w->last_crc;",
-     "int broken = 0;", ("damage",)),
+     "int broken = 0;", ("damage", "*another_history*")),
     ("H29 what an earlier use left in a segment is taken", "lib/wal/layout.c",
      "return b->generation < gen ? WAL_BLOCK_STALE : WAL_BLOCK_BAD;", "return WAL_BLOCK_LIVE;",
      ("full", "*many_laps*")),
