@@ -17,7 +17,7 @@
 
 uint64_t replica_now(struct snic_replica *r)
 {
-    r->now_ns = snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop));
+    r->now_ns = snic_max_u64(r->now_ns, SNIC_REPLICA__CLOCK(r));
     return r->now_ns;
 }
 
@@ -276,8 +276,8 @@ void replica_settle(struct snic_replica *r)
            (replica_log_pump(r) || replica_report(r)))
         ;
     if (r->state == SNIC_REPLICA_RUNNING && r->failure == 0) {
-        uint64_t at =
-            snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member));
+        uint64_t at = SNIC_REPLICA__ALARM(
+            r, snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member)));
         replica_link_flush(r);
         if (!r->timer.armed || r->timer.deadline_ns != at)
             snic_loop_arm(r->o.loop, &r->timer, at);

@@ -25,6 +25,15 @@
 
 #include "snicstore/replica.h"
 
+/*
+ * The only clock there is here, and the time of the loop at which it shows `at`. Tests replace
+ * both, to give each node one of its own.
+ */
+#ifndef SNIC_REPLICA__CLOCK
+#define SNIC_REPLICA__CLOCK(r) snic_loop_clock((r)->o.loop)
+#define SNIC_REPLICA__ALARM(r, at) (at)
+#endif
+
 /* ---- wire.c ---- */
 
 #define SNIC_REPLICA__PACKET 16 /* a packet's header */

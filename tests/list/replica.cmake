@@ -5,7 +5,12 @@ snic_test(replica_wire replica)
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c TIMEOUT 3600)
-foreach(t replica replica_lin replica_lasting replica_sim)
+# The node's sources once more, which the library made of the single header, all of it one object,
+# cannot be linked beside.
+if(NOT SNIC_SINGLE)
+  snic_test(replica_clocks replica SOURCES ${_sim} sim/swarm.c TIMEOUT 3600)
+endif()
+foreach(t replica replica_lin replica_lasting replica_sim replica_clocks)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()
