@@ -10,13 +10,15 @@
  * Commands, one a line (# begins a comment):
  *     put NODE KEY VALUE [&]     get NODE KEY [&]     del NODE KEY [&]
  *     cas NODE KEY OLD NEW [&]   OLD: the value it is to replace, - for nothing
- *     persist NODE               with model scope: what was written at that node
+ *     persist NODE [&]           with model scope: what was written at that node
  *     crash NODE   power NODE   crash all   power all   restart NODE   restart all
  *     partition A B [one-way]    heal
- *     run MS       show          trace on|off          quit
- * A command waits for its answer, at most 2 s of simulated time; with & it does not wait.
+ *     run MS       show          trace on|off          help          quit
+ * Keys, up to 16 bytes, and values are words. A command waits for its answer, at most 2 s of
+ * simulated time; with & it does not wait.
  *
- * Nothing is left to chance: delays are fixed, so a script always prints the same.
+ * Nothing is left to chance: delays are fixed, so a script always prints the same. Exit code 0; 1:
+ * a line was no command, and was left out; 2: nothing was begun.
  */
 #include "snicstore/replica.h"
 
@@ -25,7 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 7, OPS = 64, LINE = 256, PORT = 7000, DISK_BYTES = 1 << 20, MS = 1000000 };
+enum { NODES = 7, OPS = 64, LINE = 256, WORDS = 8, KEY = 16, PORT = 7000 };
+enum { DISK_BYTES = 1 << 20, MS = 1000000 };
 
 struct node {
     struct snic_loop *loop;
@@ -94,9 +97,9 @@ static struct snic_ddp_key key_of(const char *name)
 /* Up to 16 bytes, ended. */
 static const char *key_name(const struct snic_ddp_key *k)
 {
-    static char text[17];
-    memcpy(text, k, 16);
-    text[16] = '\0';
+    static char text[KEY + 1];
+    memcpy(text, k, KEY);
+    text[KEY] = '\0';
     return text;
 }
 
@@ -389,19 +392,34 @@ static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t w
         run(100000);
 }
 
-static int word_node(const char *text, uint32_t *out)
+static int word_number(const char *text, uint64_t most, uint64_t *out)
 {
-    char *rest;
-    unsigned long v = strtoul(text, &rest, 10);
-    *out = (uint32_t)v;
-    return *text != '\0' && *rest == '\0' && v < g.nodes;
+    uint64_t v = 0;
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p < '0' || *p > '9' || v > most)
+            return 0;
+        v = 10 * v + (uint64_t)(*p - '0');
+    }
+    *out = v;
+    return *text != '\0' && v <= most;
 }
 
+static int word_node(const char *text, uint32_t *out)
+{
+    uint64_t v;
+    if (!word_number(text, g.nodes - 1, &v))
+        return 0;
+    *out = (uint32_t)v;
+    return 1;
+}
+
+/* What they return, and the others: 1; 0: the words make no sense, and nothing happened. */
 static int command_node(char *const *word, uint32_t words)
 {
     uint32_t node = 0, last = 0;
-    int all = words == 2 && strcmp(word[1], "all") == 0;
-    if (words < 2 || (!all && !word_node(word[1], &node)))
+    int all = strcmp(word[1], "all") == 0;
+    (void)words;
+    if (!all && !word_node(word[1], &node))
         return 0;
     last = all ? g.nodes - 1 : node;
     for (uint32_t i = all ? 0 : node; i <= last; i++) {
@@ -413,113 +431,209 @@ static int command_node(char *const *word, uint32_t words)
     return 1;
 }
 
-static int command_net(char *const *word, uint32_t words)
+static int command_heal(char *const *word, uint32_t words)
+{
+    (void)word;
+    (void)words;
+    for (uint32_t a = 0; a < g.nodes; a++) {
+        for (uint32_t b = 0; b < g.nodes; b++)
+            snic_net_fabric_partition(g.fabric, a, b, 0);
+    }
+    return 1;
+}
+
+static int command_partition(char *const *word, uint32_t words)
 {
     uint32_t a, b;
-    if (strcmp(word[0], "heal") == 0) {
-        for (a = 0; a < g.nodes; a++) {
-            for (b = 0; b < g.nodes; b++)
-                snic_net_fabric_partition(g.fabric, a, b, 0);
-        }
-        return 1;
-    }
-    if (words < 3 || !word_node(word[1], &a) || !word_node(word[2], &b))
+    if (!word_node(word[1], &a) || !word_node(word[2], &b) || a == b ||
+        (words == 4 && strcmp(word[3], "one-way") != 0))
         return 0;
     snic_net_fabric_partition(g.fabric, a, b, 1);
     if (words == 3)
         snic_net_fabric_partition(g.fabric, b, a, 1);
-    return words == 3 || strcmp(word[3], "one-way") == 0;
+    return 1;
 }
 
-static int command_operation(char *const *word, uint32_t words, const char *line)
+static int command_trace(char *const *word, uint32_t words)
 {
-    static const struct {
-        const char *name;
-        uint32_t kind;
-        uint32_t words;
-    } kinds[] = {{"put", SNIC_REPLICA_PUT, 4},
-                 {"get", SNIC_REPLICA_GET, 3},
-                 {"del", SNIC_REPLICA_DELETE, 3},
-                 {"cas", SNIC_REPLICA_CAS, 5},
-                 {"persist", SNIC_REPLICA_SYNC, 2}};
+    int on = strcmp(word[1], "on") == 0;
+    (void)words;
+    if (!on && strcmp(word[1], "off") != 0)
+        return 0;
+    g.trace = on;
+    return 1;
+}
+
+static int command_run(char *const *word, uint32_t words)
+{
+    uint64_t ms;
+    (void)words;
+    if (!word_number(word[1], 10000000, &ms))
+        return 0;
+    run(ms * MS);
+    return 1;
+}
+
+static int command_show(char *const *word, uint32_t words)
+{
+    (void)word;
+    (void)words;
+    for (uint32_t i = 0; i < g.nodes; i++)
+        show_node(&g.node[i]);
+    return 1;
+}
+
+static int command_help(char *const *word, uint32_t words);
+
+static const struct command {
+    const char *name;
+    const char *form;
+    uint32_t least, most; /* words */
+    int (*run)(char *const *word, uint32_t words);
+    uint32_t kind; /* of an operation, which has no run */
+} commands[] = {{"put", "put NODE KEY VALUE [&]", 4, 5, NULL, SNIC_REPLICA_PUT},
+                {"get", "get NODE KEY [&]", 3, 4, NULL, SNIC_REPLICA_GET},
+                {"del", "del NODE KEY [&]", 3, 4, NULL, SNIC_REPLICA_DELETE},
+                {"cas", "cas NODE KEY OLD|- NEW [&]", 5, 6, NULL, SNIC_REPLICA_CAS},
+                {"persist", "persist NODE [&]", 2, 3, NULL, SNIC_REPLICA_SYNC},
+                {"crash", "crash NODE|all", 2, 2, command_node, 0},
+                {"power", "power NODE|all", 2, 2, command_node, 0},
+                {"restart", "restart NODE|all", 2, 2, command_node, 0},
+                {"partition", "partition A B [one-way]", 3, 4, command_partition, 0},
+                {"heal", "heal", 1, 1, command_heal, 0},
+                {"run", "run MS", 2, 2, command_run, 0},
+                {"show", "show", 1, 1, command_show, 0},
+                {"trace", "trace on|off", 2, 2, command_trace, 0},
+                {"help", "help", 1, 1, command_help, 0},
+                {"quit", "quit", 1, 1, NULL, 0}};
+
+static int command_help(char *const *word, uint32_t words)
+{
+    (void)word;
+    (void)words;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(commands); i++)
+        printf("  %s\n", commands[i].form);
+    return 1;
+}
+
+static int command_operation(const struct command *c, char *const *word, uint32_t words,
+                             const char *line)
+{
     uint32_t node;
-    for (uint32_t i = 0; i < SNIC_COUNTOF(kinds); i++) {
-        if (strcmp(word[0], kinds[i].name) != 0)
-            continue;
-        if (words < kinds[i].words || !word_node(word[1], &node))
-            return 0;
-        operate(kinds[i].kind, &g.node[node], word, words, line);
+    if (!word_node(word[1], &node) || (words > c->least && strcmp(word[words - 1], "&") != 0))
+        return 0;
+    if (c->least > 2 && strlen(word[2]) > KEY) {
+        printf("  a key has at most %d bytes\n", KEY);
+        return 0;
+    }
+    if (c->kind == SNIC_REPLICA_SYNC && g.model != SNIC_DDP_SCOPE) {
+        printf("  only --model scope has something to persist\n");
+        return 0;
+    }
+    operate(c->kind, &g.node[node], word, words, line);
+    return 1;
+}
+
+/* 1; 0: it is none; -1: quit. */
+static int command(char *const *word, uint32_t words, const char *line)
+{
+    const struct command *c = NULL;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(commands); i++) {
+        if (strcmp(word[0], commands[i].name) == 0)
+            c = &commands[i];
+    }
+    if (c == NULL) {
+        printf("  what? (\"help\" lists the commands)\n");
+        return 0;
+    }
+    int fits = words >= c->least && words <= c->most;
+    if (fits && strcmp(c->name, "quit") == 0)
+        return -1;
+    if (fits && (c->run != NULL ? c->run(word, words) : command_operation(c, word, words, line)))
         return 1;
+    printf("  what? (%s)\n", c->form);
+    return 0;
+}
+
+/* The words of a line, in place; WORDS: that many or more. */
+static uint32_t split(char *p, char **word)
+{
+    uint32_t n = 0;
+    while (n < WORDS) {
+        p += strspn(p, " \t\r");
+        if (*p == '\0')
+            break;
+        word[n++] = p;
+        p += strcspn(p, " \t\r");
+        if (*p != '\0')
+            *p++ = '\0';
+    }
+    return n;
+}
+
+/* A line without its comment; 0: the end. One that is too long is left out. */
+static int read_line(FILE *in, char *line, int *bad)
+{
+    while (fgets(line, LINE, in) != NULL) {
+        if (strchr(line, '\n') != NULL || feof(in)) {
+            line[strcspn(line, "#\r\n")] = '\0';
+            return 1;
+        }
+        int c;
+        while ((c = fgetc(in)) != '\n' && c != EOF)
+            ;
+        printf("  what? (a line has at most %d bytes)\n", LINE - 2);
+        *bad = 1;
+    }
+    if (ferror(in)) {
+        (void)fprintf(stderr, "ddp_cluster: the script cannot be read\n");
+        *bad = 1;
     }
     return 0;
 }
 
-/* 0: there is no such command; -1: quit. */
-static int command(char *const *word, uint32_t words, const char *line)
+/* 1: a line was no command. */
+static int script(FILE *in)
 {
-    const char *w = word[0];
-    if (strcmp(w, "quit") == 0)
-        return -1;
-    if (strcmp(w, "crash") == 0 || strcmp(w, "power") == 0 || strcmp(w, "restart") == 0)
-        return command_node(word, words);
-    if (strcmp(w, "partition") == 0 || strcmp(w, "heal") == 0)
-        return command_net(word, words);
-    if (strcmp(w, "trace") == 0 && words == 2) {
-        g.trace = strcmp(word[1], "on") == 0;
-        return 1;
-    }
-    if (strcmp(w, "run") == 0 && words == 2) {
-        run(strtoull(word[1], NULL, 10) * MS);
-        return 1;
-    }
-    if (strcmp(w, "show") == 0) {
-        for (uint32_t i = 0; i < g.nodes; i++)
-            show_node(&g.node[i]);
-        return 1;
-    }
-    return command_operation(word, words, line);
-}
-
-static void script(FILE *in)
-{
-    char line[LINE], words[LINE], *word[8];
-    while (fgets(line, sizeof(line), in) != NULL) {
-        uint32_t n = 0;
-        line[strcspn(line, "#\n")] = '\0';
+    char line[LINE], words[LINE], *word[WORDS];
+    int bad = 0;
+    while (read_line(in, line, &bad)) {
         memcpy(words, line, sizeof(words));
-        for (char *p = words; *p != '\0' && n < 8;) {
-            p += strspn(p, " \t");
-            if (*p == '\0')
-                break;
-            word[n++] = p;
-            p += strcspn(p, " \t");
-            if (*p != '\0')
-                *p++ = '\0';
-        }
+        uint32_t n = split(words, word);
         if (n == 0)
             continue;
         printf("> %s\n", line);
         int r = command(word, n, line);
         if (r < 0)
-            return;
-        if (r == 0)
-            printf("  what? (put get del cas persist crash power restart partition heal run show "
-                   "trace quit)\n");
+            break;
+        bad |= r == 0;
         (void)fflush(stdout);
     }
+    return bad;
 }
+
+#define USAGE                                                                                      \
+    "usage: ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] [--witness] "          \
+    "[--paper] [--disk-us N] [SCRIPT]"
 
 static const char *options(int argc, char **argv)
 {
     static const char *const models[] = {"", "synch", "strict", "renf", "event", "scope"};
     const char *path = NULL;
+    uint64_t nodes = g.nodes;
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--nodes") == 0) {
-            g.nodes = (uint32_t)strtoul(next, NULL, 10);
+        if (strcmp(argv[i], "--help") == 0) {
+            printf(USAGE "\nCommands:\n");
+            (void)command_help(NULL, 0);
+            exit(0);
+        } else if (strcmp(argv[i], "--nodes") == 0) {
+            if (!word_number(next, NODES, &nodes))
+                nodes = 0;
             i++;
         } else if (strcmp(argv[i], "--disk-us") == 0) {
-            g.disk_us = strtoull(next, NULL, 10);
+            if (!word_number(next, 1000000, &g.disk_us))
+                die("a disk takes 0 to 1000000 us");
             i++;
         } else if (strcmp(argv[i], "--model") == 0) {
             for (g.model = SNIC_DDP_SCOPE; g.model > 0 && strcmp(models[g.model], next) != 0;)
@@ -532,12 +646,14 @@ static const char *options(int argc, char **argv)
         } else if (argv[i][0] != '-' && path == NULL) {
             path = argv[i];
         } else {
-            die("usage: ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] "
-                "[--witness] [--paper] [--disk-us N] [SCRIPT]");
+            die(USAGE);
         }
     }
-    if (g.nodes < 1 || g.nodes > NODES || g.model == 0)
+    if (nodes < 1 || g.model == 0)
         die("1 to 7 nodes; models are synch, strict, renf, event and scope");
+    if (g.witness && nodes < 2)
+        die("beside a witness one node more must hold data");
+    g.nodes = (uint32_t)nodes;
     return path;
 }
 
@@ -548,9 +664,9 @@ int main(int argc, char **argv)
     if (in == NULL)
         die("no such script");
     begin();
-    script(in);
+    int bad = script(in);
     end();
     if (in != stdin)
         (void)fclose(in);
-    return 0;
+    return bad;
 }

@@ -23,7 +23,11 @@ NAME = r"(?:\[=*\[)?(.*?)(?:\]=*\])?"
 ADD = re.compile(rf"add_test\({NAME} (.*)\)$", re.S)
 SET = re.compile(rf"set_tests_properties\({NAME} PROPERTIES (.*)\)$", re.S)
 COST = {"kv": 100, "rooms": 50, "director": 20}  # rough seconds by label
-ONCE = 'test -e \\"$0\\" && { echo passed in an earlier run; exit 0; }; \\"$@\\" && : >\\"$0\\"'
+# The output is the stamp, so that what was counted is said again (said.py).
+ONCE = (r'test -e \"$0\" && { echo passed in an earlier run; cat \"$0\"; exit 0; }; '
+        r'{ \"$@\"; echo $? >\"$0.rc\"; } 2>&1 | tee \"$0.out\"; '
+        r'rc=$(cat \"$0.rc\"); rm -f \"$0.rc\"; test -n \"$rc\" || rc=1; '
+        r'test $rc = 0 && mv \"$0.out\" \"$0\"; exit $rc')
 
 
 def statements(text):

@@ -3,9 +3,10 @@
 # run.sh [--quick | --nightly] [MODULE...]
 #
 # Installs what the tests need, builds every configuration and runs all of their tests under one
-# ctest, whose summary is the last thing printed. MODULE: only the tests of these modules (dds:
-# those of the storage node, kvfs: of the file system, ddp or minos: of the replicated table, solar:
-# of the block transports), in builds of nothing but what they need.
+# ctest, whose summary is the last thing printed, after what explorers and simulations have counted.
+# MODULE: only the tests of these modules (dds: those of the storage node, kvfs: of the file system,
+# ddp or minos: of the replicated table, solar: of the block transports), in builds of nothing but
+# what they need.
 #
 # By day some of the tests are the night's, or take turns from commit to commit (the labels are in
 # lib/README.md), and enumerations take a sample: which, is the number SNIC_TURN, by default made
@@ -14,7 +15,7 @@
 #   --quick     the main configuration only, without what takes long
 #   --nightly   long scopes (SNIC_NIGHTLY=1; those of the day in single, noassert and aarch64) and
 #               static analysis. A test that passed is not run again for the same commit, so an
-#               interrupted night continues where it stopped.
+#               interrupted night continues where it stopped, and says what was counted before.
 #
 # Configurations: main (gcc, everything), asan (clang, ASan+UBSan), tsan (TSan), single (the tests
 # against the generated header), noassert and aarch64 (cross build; pure modules under qemu).
@@ -35,7 +36,7 @@ for a in "$@"; do
     kvfs) modules="$modules kvop kv kvfs fs" also="net channel fsdispatch" ;; # for its programs
     ddp | minos) modules="$modules ddp ddpnic member wal replica" ;;
     solar) modules="$modules ebs solar luna segments volume control" ;;
-    -*) sed -n '3,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '3,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) modules="$modules $a" ;;
     esac
 done
@@ -171,4 +172,4 @@ export UBSAN_OPTIONS TSAN_OPTIONS
 echo "== tests ($scope, commit $commit, turn $SNIC_TURN, builds took $(($(date +%s) - start)) s)"
 cd "$out" || exit 1
 # One more than there are CPUs: many tests wait for processes, disks and clocks most of the time.
-exec $run ctest --output-on-failure --no-tests=error -j $((jobs + 1))
+exec $run python3 "$root/tests/said.py" ctest --output-on-failure --no-tests=error -j $((jobs + 1))

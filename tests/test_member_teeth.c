@@ -78,6 +78,7 @@ static void test_member_teeth_each_defect_is_found(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         missed += teeth_hunt(&cases[i], 4000) == 0;
+    printf("%zu bugs tried, %d not found\n", sizeof(cases) / sizeof(cases[0]), missed);
     assert_int_equal(missed, 0);
 }
 

@@ -247,6 +247,54 @@ static void test_replica_slow_no_more_stays(void **state)
     }
 }
 
+/* Both places of the membership file in a log rot. */
+static void lose_file(struct cluster *c, uint32_t node)
+{
+    unsigned char *p = snic_disk_bytes(c->node[node].disk);
+    uint32_t places = 0;
+    for (uint64_t at = 0; at < (uint64_t)c->o.segment_bytes * c->o.segments; at += 512) {
+        if (memcmp(p + at, "walmeta", 8) != 0)
+            continue;
+        p[at + 100] ^= 1;
+        places++;
+    }
+    assert_int_equal(places, 2);
+    snic_disk_sync(c->node[node].disk);
+}
+
+/*
+ * A9: who has lost its membership file never votes again, though its operator left FOUND where it
+ * was on the first day; also when all have lost theirs, who would found the cluster anew.
+ */
+static void test_replica_lost_file_found_again_no_vote(void **state)
+{
+    struct snic_replica_info info;
+    struct cluster_op *w, *g;
+    (void)state;
+    struct cluster *c = begin(SNIC_DDP_SYNCH, 3);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, 1, &w) == 0);
+    cluster_down(c, 2, CLUSTER_CRASH);
+    lose_file(c, 2);
+    cluster_up(c, 2, 1);
+    must(c, cluster_settle(c, 20 * SECOND)); /* it comes back, as a learner first */
+    snic_replica_inspect(c->node[2].r, &info);
+    assert_int_equal(info.member.vote, 0);
+    must(c, cluster_do(c, 2, SNIC_REPLICA_GET, 1, &g) == 0);
+    assert_int_equal(g->content, w->content);
+    cluster_down_all(c, CLUSTER_CRASH);
+    for (uint32_t i = 0; i < 3; i++) {
+        lose_file(c, i);
+        cluster_up(c, i, 1);
+    }
+    cluster_run(c, 20 * SECOND);
+    for (uint32_t i = 0; i < 3; i++) {
+        snic_replica_inspect(c->node[i].r, &info);
+        assert_int_equal(info.member.vote, 0);
+        assert_false(cluster_serves(c, i));
+    }
+    end(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +304,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_full_log_takes_deletions),
         cmocka_unit_test(test_replica_slow_for_one_write_is_slow),
         cmocka_unit_test(test_replica_slow_no_more_stays),
+        cmocka_unit_test(test_replica_lost_file_found_again_no_vote),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

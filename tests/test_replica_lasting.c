@@ -8,6 +8,7 @@
 #include "support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define SECOND (1000 * (uint64_t)CLUSTER_MS)
 
@@ -314,6 +315,51 @@ static void test_replica_log_of_too_many_keys_is_not_the_end(void **state)
     end(c);
 }
 
+/* The blocks in which the log's image differs from what it was rot. */
+static void rot_what_changed(struct cluster *c, uint32_t node, const unsigned char *was)
+{
+    unsigned char *p = snic_disk_bytes(c->node[node].disk);
+    uint32_t changed = 0;
+    for (uint64_t at = 0; at < (uint64_t)c->o.segment_bytes * c->o.segments; at += 512) {
+        if (memcmp(p + at, was + at, 512) == 0)
+            continue;
+        p[at + 200] ^= 4;
+        changed++;
+    }
+    assert_true(changed > 0);
+    snic_disk_sync(c->node[node].disk);
+}
+
+/*
+ * A8: the end of a log is damaged, of which nothing says that it was announced. Such a log is no
+ * beginning while another is missing, though a majority is there; it is when that is back.
+ */
+static void test_replica_log_in_doubt_restarts_nobody(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .nodes = 3, .witness = 1, .checks = 16};
+    (void)state;
+    struct cluster *c = begin_with(&o);
+    uint64_t size = (uint64_t)c->o.segment_bytes * c->o.segments;
+    unsigned char *was = malloc(size);
+    assert_non_null(was);
+    cluster_run(c, SECOND);
+    memcpy(was, snic_disk_bytes(c->node[0].disk), size);
+    uint64_t v = put(c, 1, 1);
+    cluster_down_all(c, CLUSTER_DARK);
+    rot_what_changed(c, 0, was);
+    free(was);
+    cluster_up(c, 0, 0);
+    cluster_up(c, 2, 0);
+    cluster_run(c, 20 * SECOND);
+    assert_int_equal(info(c, 0).log_good, 0);
+    assert_int_equal(info(c, 0).member.state, SNIC_MEMBER_RESTARTING);
+    assert_false(cluster_serves(c, 0));
+    cluster_up(c, 1, 0);
+    assert_true(cluster_settle(c, 30 * SECOND));
+    assert_int_equal(get(c, 1), v);
+    end(c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +374,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_all_crash_again_and_again),
         cmocka_unit_test(test_replica_one_log_is_enough),
         cmocka_unit_test(test_replica_log_of_too_many_keys_is_not_the_end),
+        cmocka_unit_test(test_replica_log_in_doubt_restarts_nobody),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -307,6 +307,53 @@ static void test_wal_damage_inside_good_block_record_not_given(void **state)
     unbuild();
 }
 
+/*
+ * A whole record that follows from another one than stands before it: each checksum is good, but
+ * the records are a chain.
+ */
+static void test_wal_damage_record_of_another_history_not_given(void **state)
+{
+    uint32_t forged = 0;
+    (void)state;
+    block = 512;
+    build(support_seed(), 60, 5);
+    reference();
+    for (uint32_t i = 1; i < 32; i++) {
+        unsigned char *bytes = damage_begin();
+        struct wal_reader reader;
+        struct wal_record rec;
+        struct wal_geo g;
+        struct wal_block b;
+        assert_int_equal(wal_super_decode(&g, bytes), 0);
+        wal_geo_derive(&g);
+        unsigned char *at = bytes + wal_offset(&g, 1, i);
+        memset(&reader, 0, sizeof(reader));
+        wal_reader_start(&reader, 1);
+        if (wal_block_decode(&g, &b, 1, i, at) == WAL_BLOCK_LIVE && b.first != 0) {
+            static unsigned char memory[2 * 65536];
+            reader.memory = memory;
+            wal_reader_block(&reader, &b, at);
+            if (wal_reader_next(&reader, &g, &rec) > 0) {
+                rec.prev ^= 1;
+                (void)wal_record_encode(&g, 1, &rec, at + b.first);
+                wal_block_encode(&g, &b, at);
+                walfix_model_copy(&probe.m, &fix.m);
+                assert_int_equal(walfix_open(&probe, 0), 0);
+                assert_string_equal(probe.why, "");
+                assert_int_equal(probe.report.verdict, SNIC_WAL_CORRUPT);
+                assert_true(probe.report.gaps > 0 && probe.report.first_missing <= rec.r.position &&
+                            probe.report.last_missing >= rec.r.position);
+                walfix_close(&probe);
+                forged++;
+            }
+        }
+        damage_end();
+    }
+    assert_true(forged > 5);
+    reference_end();
+    unbuild();
+}
+
 /* One superblock or one place of the membership file is lost: repaired. Both: said. */
 static void test_wal_damage_head_repaired_or_said(void **state)
 {
@@ -405,6 +452,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wal_damage_anywhere_said_and_nothing_invented),
         cmocka_unit_test(test_wal_damage_twice_both_said),
         cmocka_unit_test(test_wal_damage_inside_good_block_record_not_given),
+        cmocka_unit_test(test_wal_damage_record_of_another_history_not_given),
         cmocka_unit_test(test_wal_damage_head_repaired_or_said),
         cmocka_unit_test(test_wal_damage_before_compaction_dead_or_passed),
     };

@@ -88,7 +88,8 @@ struct snic_replica;
 
 enum {
     /** The cluster is founded now: no node of it has run before (member.h, FIRST). Ignored where
-     * the log says otherwise. */
+     * the log says otherwise, if only by a membership file that is damaged. A disk that was
+     * replaced says nothing: a node with a new one is started without. */
     SNIC_REPLICA_FOUND = 1 << 0
 };
 

@@ -367,7 +367,8 @@ static void replica_on_opened(void *ctx, int result, const struct snic_wal_repor
     if (snic_wal_meta_get(r->log.wal, &bytes, &length) == 0 &&
         replica_get_record(bytes, length, &record) == 0)
         found = &record;
-    replica_boot(r, found, report->verdict == SNIC_WAL_CLEAN && !r->log.too_much);
+    int ran = report->meta != 0 || report->records != 0; /* whatever is left of it (A9) */
+    replica_boot(r, found, report->verdict == SNIC_WAL_CLEAN && !r->log.too_much, ran);
     replica_settle(r);
 }
 

@@ -17,7 +17,7 @@
 
 uint64_t replica_now(struct snic_replica *r)
 {
-    r->now_ns = snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop));
+    r->now_ns = snic_max_u64(r->now_ns, SNIC_REPLICA__CLOCK(r));
     return r->now_ns;
 }
 
@@ -276,8 +276,8 @@ void replica_settle(struct snic_replica *r)
            (replica_log_pump(r) || replica_report(r)))
         ;
     if (r->state == SNIC_REPLICA_RUNNING && r->failure == 0) {
-        uint64_t at =
-            snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member));
+        uint64_t at = SNIC_REPLICA__ALARM(
+            r, snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member)));
         replica_link_flush(r);
         if (!r->timer.armed || r->timer.deadline_ns != at)
             snic_loop_arm(r->o.loop, &r->timer, at);
@@ -306,8 +306,9 @@ void replica_timer_fire(struct snic_timer *t, uint64_t now_ns)
     replica_settle(r);
 }
 
-/* The log was read. */
-void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good)
+/* The log was read; ran: it says that this node ran before. */
+void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
+                  int ran)
 {
     struct snic_member_event ev = {.type = SNIC_MEMBER_BOOT, .record = record};
     r->state = SNIC_REPLICA_RUNNING;
@@ -315,7 +316,7 @@ void replica_boot(struct snic_replica *r, const struct snic_member_record *recor
     r->log_good = (uint32_t)good;
     ev.incarnation = r->o.incarnation;
     ev.flags = good ? (uint32_t)SNIC_MEMBER_LOG_GOOD : 0;
-    if (record == NULL && (r->o.flags & SNIC_REPLICA_FOUND) != 0)
+    if (!ran && (r->o.flags & SNIC_REPLICA_FOUND) != 0)
         ev.flags |= SNIC_MEMBER_FIRST;
     int result = replica_step_member(r, &ev);
     if (result ==

@@ -25,6 +25,15 @@
 
 #include "snicstore/replica.h"
 
+/*
+ * The only clock there is here, and the time of the loop at which it shows `at`. Tests replace
+ * both, to give each node one of its own.
+ */
+#ifndef SNIC_REPLICA__CLOCK
+#define SNIC_REPLICA__CLOCK(r) snic_loop_clock((r)->o.loop)
+#define SNIC_REPLICA__ALARM(r, at) (at)
+#endif
+
 /* ---- wire.c ---- */
 
 #define SNIC_REPLICA__PACKET 16 /* a packet's header */
@@ -250,7 +259,8 @@ int replica_step_member(struct snic_replica *r, const struct snic_member_event *
 void replica_forget_all(struct snic_replica *r);
 void replica_fail(struct snic_replica *r, int error);
 void replica_settle(struct snic_replica *r);
-void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good);
+void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
+                  int ran);
 void replica_timer_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* client.c */

@@ -9,14 +9,15 @@ if(NOT SNIC_SINGLE)
   snic_test(ddp_mc ddp SOURCES ${_mc} ${_mc_ddp} mc/ddp_engine.c LABELS slow
     ARGS test_ddp_mc_scopes_clean)
   if(TARGET test_ddp_mc)
-    # A test for each scope of the night, so that one that passed stays passed.
+    # A test for each scope of the night, so that one that passed stays passed. One explorer of the
+    # night at a time: each may take 14 GiB.
     if(NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
       file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/mc/ddp_night.h _nights REGEX "^NIGHT")
       foreach(_night ${_nights})
         string(REGEX REPLACE "^NIGHT[_A-Z]*\\(([a-z0-9_]+),.*" "\\1" _night "${_night}")
         add_test(NAME ddp_mc_${_night} COMMAND test_ddp_mc ${_night})
         set_tests_properties(ddp_mc_${_night} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 14400
-          LABELS "ddp;slow;nightly" PROCESSORS 2)
+          LABELS "ddp;slow;nightly" PROCESSORS 2 RESOURCE_LOCK explorer_memory)
       endforeach()
     endif()
     # By hand: mc/ddp_explore.c says how.

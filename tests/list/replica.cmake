@@ -5,7 +5,12 @@ snic_test(replica_wire replica)
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c TIMEOUT 3600)
-foreach(t replica replica_lin replica_lasting replica_sim)
+# The node's sources once more, which the library made of the single header, all of it one object,
+# cannot be linked beside.
+if(NOT SNIC_SINGLE)
+  snic_test(replica_clocks replica SOURCES ${_sim} sim/swarm.c TIMEOUT 3600)
+endif()
+foreach(t replica replica_lin replica_lasting replica_sim replica_clocks)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()
@@ -21,6 +26,18 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
       TIMEOUT 14400 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
+if(TARGET test_replica_sim)
+  snic_mutants(replica replica)
+endif()
+# A seed is the same life with every compiler and at every level of optimisation.
+find_program(SNIC_PYTHON python3)
+if(TARGET test_replica_sim AND SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND
+   NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME replica_sim_compilers COMMAND ${SNIC_PYTHON}
+    ${CMAKE_CURRENT_SOURCE_DIR}/sim/same.py)
+  set_tests_properties(replica_sim_compilers PROPERTIES LABELS "replica;slow" TIMEOUT 3600
+    SKIP_RETURN_CODE 77)
+endif()
 # The scripts of examples/ddp_cluster print what they always printed.
 if(TARGET ddp_cluster AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   foreach(run write:strict models:strict models:renf split:synch scope:scope)
@@ -33,4 +50,7 @@ if(TARGET ddp_cluster AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
       ${model} ${path})
     set_tests_properties(ddp_cluster_${script}_${model} PROPERTIES LABELS replica TIMEOUT 120)
   endforeach()
+  add_test(NAME ddp_cluster_words COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/ddp_cluster.sh
+    $<TARGET_FILE:ddp_cluster>)
+  set_tests_properties(ddp_cluster_words PROPERTIES LABELS replica TIMEOUT 600)
 endif()

@@ -233,9 +233,11 @@ static void mw_on_disk(struct mw_world *w, struct mw_state *s, uint32_t n)
     const struct snic_member_record *a = mn_disk(w->space, s->h.node[n]);
     const struct snic_member_record *b = mn_store(w->space, s->h.node[n]);
 
-    if (b->decided.epoch < a->decided.epoch || b->incarnation < a->incarnation)
+    int another = b->since > a->incarnation; /* the file was lost */
+
+    if (!another && (b->decided.epoch < a->decided.epoch || b->incarnation < a->incarnation))
         s->h.bad = MW_B_FILE;
-    if (b->decided.epoch == a->decided.epoch &&
+    if (!another && b->decided.epoch == a->decided.epoch &&
         (b->promised < a->promised || b->accepted < a->accepted))
         s->h.bad = MW_B_PROMISE;
     mw_voted(w, s, n, b);

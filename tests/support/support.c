@@ -162,6 +162,8 @@ int support_main(int argc, char **argv, const struct CMUnitTest *tests, size_t c
     if (filter != NULL) {
         int is_pattern = strpbrk(filter, "*?") != NULL;
 
+        for (size_t i = 0; i < count; i++) /* a whole name is that test alone */
+            is_pattern |= strcmp(tests[i].name, filter) == 0;
         snprintf(pattern, sizeof(pattern), is_pattern ? "%s" : "*%s*", filter);
         cmocka_set_test_filter(pattern);
     }

@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# ddp_cluster.sh PROGRAM
+#
+# What ddp_cluster says to those who use it for the first time, or write a script with mistakes; and
+# whether README.md shows what it prints.
+set -u
+program=$1
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+bad() {
+    echo "ddp_cluster.sh: $1"
+    failed=1
+}
+
+# try CODE TEXT [ARGUMENT...]: standard input is the script; it ends with CODE and says TEXT.
+try() {
+    code=$1 text=$2
+    shift 2
+    "$program" "$@" >"$work/out" 2>&1
+    rc=$?
+    [ $rc = "$code" ] || bad "exit code $rc, not $code: $* ($(tail -n 1 "$work/out"))"
+    grep -qF -- "$text" "$work/out" || bad "'$text' is not said: $* ($(tail -n 1 "$work/out"))"
+}
+
+# Each line that is no command: it is said how it is written, nothing is done, the exit code is 1.
+while IFS='|' read -r line text; do
+    printf '%s\nget 0 x\n' "$line" | try 1 "$text"
+    grep -q 'get 0 x: SNIC_ENOENT' "$work/out" || bad "something was done: $line"
+done <<'END'
+frobnicate|"help" lists the commands
+put|what? (put NODE
+put 0 x|what? (put NODE
+put 0 x two words|what? (put NODE
+put 3 x v|what? (put NODE
+put -1 x v|what? (put NODE
+put 0 seventeen-bytes-k v|a key has at most 16 bytes
+get 0 x y|what? (get NODE
+cas 0 x old|what? (cas NODE
+persist 0|only --model scope
+crash|what? (crash
+crash everybody|what? (crash
+restart 0x1|what? (restart
+partition 0 0|what? (partition
+partition 0 1 oneway|what? (partition
+heal all|what? (heal
+run|what? (run
+run -1|what? (run
+run 1s|what? (run
+run 99999999999999999999999|what? (run
+trace maybe|what? (trace
+show me|what? (show
+1 2 3 4 5 6 7 8 9 10|"help" lists the commands
+END
+{ head -c 600 /dev/zero | tr '\0' a; printf '\nget 0 x\n'; } | try 1 'a line has at most'
+grep -q 'get 0 x: SNIC_ENOENT' "$work/out" || bad "nothing after a long line"
+
+# And what is one, whatever ends its line.
+printf '# words\n\n  help\t\r\nrun 1 # ms\nput 1 sixteen-bytes-k_ v\nget 2 sixteen-bytes-k_' |
+    try 0 'get 2 sixteen-bytes-k_: v'
+printf 'quit\nfrobnicate\n' | try 0 '> quit'
+try 0 'partition A B [one-way]' --help </dev/null
+try 2 'usage:' --frobnicate </dev/null
+try 2 'usage:' one two </dev/null
+try 2 'no such script' "$work/none"
+try 1 'cannot be read' "$work"
+for nodes in 0 8 x 3x ''; do
+    try 2 '1 to 7 nodes' --nodes "$nodes" </dev/null
+done
+try 2 'models are' --model fast </dev/null
+try 2 'witness' --nodes 1 --witness </dev/null
+try 2 'a disk takes' --disk-us soon </dev/null
+for nodes in 1 7; do
+    echo 'put 0 x v' | try 0 'put 0 x v: done' --nodes $nodes
+done
+
+# README.md's trace is the first write of write.script, line by line.
+sed -n '/-> 1,2   INV    x 1.2.0 = hello/,/^```/p' "$root/README.md" | grep -v '^```' \
+    >"$work/readme"
+lines=$(wc -l <"$work/readme")
+"$program" --model strict "$root/examples/ddp_cluster/write.script" | grep -v '^> ' |
+    head -n "$lines" >"$work/printed"
+[ "$lines" -ge 10 ] || bad "README.md shows no trace"
+diff -u "$work/readme" "$work/printed" || bad "README.md shows something else"
+exit $failed
