@@ -7,7 +7,7 @@
  */
 /* clang-format off */
 NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 1776073, .writes = 2, CRASH)
-NIGHT(night_crash_strict,    3, 1, STRICT, FAST,  100000, 0, .writes = 2, CRASH)
+NIGHT(night_crash_strict,    3, 1, STRICT, FAST,  100000, 90300574, .writes = 2, CRASH)
 NIGHT(night_crash_renf,      3, 1, RENF,   FAST,   50000, 17289574, .writes = 2, CRASH)
 NIGHT(night_crash_event,     3, 1, EVENT,  FAST,   20000, 8076463, .writes = 2, CRASH)
 NIGHT(night_crash_synch_p,   3, 1, SYNCH,  PAPER,  10000, 1771153, .writes = 2, CRASH)
@@ -55,7 +55,7 @@ NIGHT(night_restart_synch,   3, 1, SYNCH,  FAST,   10000, 26879928, .writes = 2,
 NIGHT(night_restart_synch_p, 3, 1, SYNCH,  PAPER,  10000, 0, .writes = 2, .restarts = 1)
 NIGHT_LEAN(night_restart_strict, 3, 1, STRICT, FAST,   50000, 0, .writes = 2, .restarts = 1)
 NIGHT(night_restart_renf,    3, 1, RENF,   FAST,   20000, 184513704, .writes = 2, .restarts = 1)
-NIGHT(night_restart_event,   3, 1, EVENT,  FAST,   20000, 0, .writes = 2, .restarts = 1)
+NIGHT(night_restart_event,   3, 1, EVENT,  FAST,   20000, 194293512, .writes = 2, .restarts = 1)
 NIGHT(night_restart_keys_p,  2, 2, EVENT,  PAPER,  20000, 4445921, .writes = 3, .restarts = 1,
       .node.room = 2)
 NIGHT(night_swap_strict,     2, 1, STRICT, FAST,   10000, 199775, .writes = 1, .swaps = 1, LOCK)
