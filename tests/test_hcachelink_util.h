@@ -27,8 +27,9 @@ struct rig {
     struct snic_hcachelink_dpu_opts po;
     uint64_t handle; /* of the file that was made last */
     uint32_t opened, closed, gone;
-    int no_dpu; /* the test plays it */
-    int local;  /* dma's local backend, mapped, in the same world */
+    int no_dpu;        /* the test plays it */
+    int local;         /* dma's local backend, mapped, in the same world */
+    uint64_t store_ns; /* what a request of the store takes; 0: little */
     int reason;
     void *user;
 };
@@ -88,6 +89,8 @@ static inline void rig_fs(struct rig *g)
                                 .delay_min_ns = 1000,
                                 .delay_max_ns = 10000,
                                 .track = 1};
+    if (g->store_ns != 0)
+        m.delay_min_ns = m.delay_max_ns = g->store_ns;
     assert_int_equal(snic_kvmem_open(&g->medium, &m), 0);
     rig_mount(g, 77);
 }
