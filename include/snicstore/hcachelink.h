@@ -16,8 +16,11 @@
  * Units       offsets, lengths and sizes are bytes, lpn pages, times nanoseconds.
  * Input       The other half is hostile. The DPU may write anything into the region and answer
  *             anything: requests end with an error, or the link is closed with SNIC_EPROTO, or with
- *             SNIC_ETIMEDOUT if it says nothing for timeout_ns. The host may write anything into
- *             the region and ask anything: the DPU does what a client of its file system may do.
+ *             SNIC_ETIMEDOUT if it says nothing for timeout_ns: it is asked whether it lives, so
+ *             what takes the store long is no silence. A DPU that lives and does not answer keeps
+ *             what it was asked: who will not wait closes the dma handle.
+ *             The host may write anything into the region and ask anything: the DPU does what a
+ *             client of its file system may do.
  *
  * What is whose. Pages and their locks are hcache.h's. A file's size is the caller's, as an inode's
  * is in a kernel: what the store said, raised by its own writes. Reads behind what the store has
@@ -66,8 +69,9 @@ enum snic_hcachelink_op {
     SNIC_HCACHELINK_FSYNC = 3,    /**< ino                                                      */
     SNIC_HCACHELINK_TRUNCATE = 4, /**< ino, length: the new size, in cache and store            */
     SNIC_HCACHELINK_DROP = 5      /**< ino, offset, length (0: to the end): forget the pages that
-                                       this touches, written or not. For unlink, and before others
-                                       change the store                                         */
+                                       this touches, written or not. For unlink; and before and
+                                       after others change the store, for what is read ahead
+                                       between comes from before                                */
 };
 
 struct snic_hcachelink_host;
@@ -101,8 +105,9 @@ struct snic_hcachelink_events {
     void (*opened)(void *ctx, struct snic_hcachelink_host *h);
     /**
      * It is over: 0 by end; SNIC_EPEERDEAD; SNIC_EPROTO nonsense; SNIC_ETIMEDOUT silence; what the
-     * DPU answered to attach or end. All requests were finished before. After SNIC_EPEERDEAD the
-     * next attach takes the pages along, otherwise it begins with an empty region.
+     * DPU answered to attach or end. All requests were finished before. After SNIC_EPEERDEAD, and
+     * after a DPU that did not take the region, the next attach takes the pages along, otherwise
+     * it begins with an empty region.
      */
     void (*closed)(void *ctx, struct snic_hcachelink_host *h, int reason);
     void *ctx;
@@ -141,14 +146,15 @@ SNIC_API SNIC_NODISCARD int snic_hcachelink_host_init(struct snic_hcachelink_hos
  * Make a region on @p d, or copy the one of the dead link to it, and offer it to the DPU. Requests
  * may be submitted at once. Takes over the events of @p d unless SHARED; before the loop runs again
  * after @p d was opened. The dead link's handle may be closed afterwards.
- * @return 0; SNIC_EBUSY attached; SNIC_EINVAL another loop; SNIC_E* of dma; then it may be called
- *         again [owner]
+ * @return 0; SNIC_EBUSY attached; SNIC_EPEERDEAD it was reported dead; SNIC_E* of dma; then it may
+ *         be called again, and the pages are still there [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_host_attach(struct snic_hcachelink_host *h,
                                                         struct snic_dma *d) SNIC_NONNULL(1, 2);
 /**
  * Begin the end: what is dirty is flushed, the DPU leaves the region, then the closed event comes.
- * No request is under way. Harmless if it came or will come. [owner]
+ * No request is under way, and none is taken any more. If the DPU has yet to open the region, it
+ * does so first. Harmless if it came or will come. [owner]
  */
 SNIC_API void snic_hcachelink_host_end(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /** Closed, or never attached: gives the region back (to a dma handle that is still open). Returns

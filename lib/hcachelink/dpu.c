@@ -107,6 +107,8 @@ void hca_dpu_stop(struct snic_hcachelink_dpu *d)
 void snic_hcachelink_dpu_detach(struct snic_hcachelink_dpu *d)
 {
     d->say = 0;
+    if (!d->dead)
+        d->detached = 1;
     d->dead = 1;
     hca_dpu_stop(d);
 }

@@ -86,6 +86,8 @@ void snic_hcachelink_dpu_recv(void *ctx, const void *msg, uint32_t size)
     } else if (m.type == HCA_AHEAD && d->state == HCA_D_RUN) {
         struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_AHEAD, .ino = m.ino, .lpn = m.a};
         hca_engine_step(d, &ev);
+    } else if (m.type == HCA_ALIVE && (d->state == HCA_D_RUN || d->state == HCA_D_DRAIN)) {
+        d->alive_due = 1;
     } else {
         d->stats.refused++;
     }
@@ -144,6 +146,12 @@ static int hca_dpu_say(struct snic_hcachelink_dpu *d)
 {
     if (!hca_say_due(d))
         return 0;
+    if (d->alive_due) {
+        struct hca_message m = {.type = HCA_ALIVE};
+        if (!hca_dpu_send(d, &m))
+            return 0;
+        d->alive_due = 0;
+    }
     while (!snic_queue_empty(&d->answers)) {
         struct hca_task *t = SNIC_CONTAINER(d->answers.first, struct hca_task, node);
         struct hca_message m = {.type = HCA_DONE, .id = t->id, .result = t->result};
@@ -210,7 +218,7 @@ int hca_dpu_poll(struct snic_loop_poller *p, int sleeping)
     struct snic_hcachelink_dpu *d = SNIC_CONTAINER(p, struct snic_hcachelink_dpu, poller);
     int did, said;
     if (sleeping)
-        return !snic_queue_empty(&d->local) || d->gone_due;
+        return !snic_queue_empty(&d->local); /* what could not be said has a timer */
     did = hca_engine_pump(d);
     did |= hca_task_pump(d);
     did |= hca_advance(d);

@@ -72,9 +72,11 @@ struct snic_hcachelink_dpu {
     uint64_t give_up_ns;
     uint64_t salvage_from; /* stats.writes when the host died */
     uint8_t state;
-    uint8_t say; /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
-    uint8_t dead;
-    uint8_t ended; /* all is flushed and synced, or could not be: END is to be answered */
+    uint8_t say;       /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
+    uint8_t alive_due; /* the host has asked */
+    uint8_t dead;      /* nothing is said to the host any more */
+    uint8_t detached;  /* but it may live */
+    uint8_t ended;     /* all is flushed and synced, or could not be: END is to be answered */
     uint8_t gone_due;
     uint8_t sim;
     struct snic_queue free_runs;

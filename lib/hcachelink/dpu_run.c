@@ -161,7 +161,7 @@ static int hca_run_submit(struct hca_run *u)
     struct snic_dma_batch *b = &u->batch;
     int r;
     if (u->d->dead) {
-        if (u->d->mapped != NULL)
+        if (u->d->mapped != NULL && !u->d->detached)
             hca_run_local(u);
         else
             hca_run_dma_end(u, SNIC_EPEERDEAD);

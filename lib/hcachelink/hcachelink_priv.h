@@ -12,6 +12,7 @@
  * END     host  id 0: flush, leave, answer
  * AHEAD   host  ino, a lpn; no answer
  * DONE    DPU   id, result             FAILED    DPU   result: the region cannot be reached
+ * ALIVE   host  are you there?         ALIVE     DPU   while it works on the region
  */
 #ifndef SNIC_HCACHELINK_PRIV_H
 #define SNIC_HCACHELINK_PRIV_H
@@ -37,7 +38,8 @@ enum hca_type {
     HCA_END = 5,
     HCA_AHEAD = 6,
     HCA_DONE = 7,
-    HCA_FAILED = 8
+    HCA_FAILED = 8,
+    HCA_ALIVE = 9
 };
 
 struct hca_message {

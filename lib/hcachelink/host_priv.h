@@ -48,13 +48,16 @@ struct snic_hcachelink_host {
     uint64_t key;
     uint64_t epoch;      /* of the DPU: counts attaches */
     uint64_t since_ns;   /* of OPENING and ENDING */
+    uint64_t heard_ns;   /* the DPU's last sign of life */
     uint32_t page_shift; /* of cache.page_bytes */
     uint32_t taken;      /* slots */
     uint32_t fsyncs;     /* of them */
     uint32_t credit;     /* that may be */
     int reason;
     uint8_t state;
-    uint8_t say; /* REGION or END, to be sent */
+    uint8_t say;     /* REGION or END, to be sent */
+    uint8_t ending;  /* in OPENING: END follows */
+    uint8_t refused; /* the DPU did not take the region: it is as it was */
     uint8_t opened_due;
     uint8_t closed_due;
     uint8_t retry_due; /* whoever waits may try again */
