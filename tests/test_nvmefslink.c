@@ -323,6 +323,60 @@ static void test_nvmefslink_others_share_the_link(void **state)
     world_close(&x);
 }
 
+/* Several queues that the DPU does not take, asked for at once: each is told so. */
+static void test_nvmefslink_every_refusal_is_heard(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct world x;
+        world_open(&x, kind, SNIC_DMA_CAP_ORDERED_READ, 64, 4);
+        for (uint32_t i = 0; i < 4; i++)
+            snic_nvmefslink_end(x.q[i].q);
+        world_rest(&x);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(x.q[i].closed, 1);
+            pat_queue_open(&x.q[i], &x.host, 128); /* the DPU has 64 */
+        }
+        world_rest(&x);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(x.q[i].closed, 1);
+            assert_int_equal(x.q[i].reason, SNIC_EINVAL);
+        }
+        world_close(&x);
+    }
+}
+
+/* A door that has no room for the DPU's answer, for a while. */
+static struct snic_dma_ops narrow;
+static const struct snic_dma_ops *wide;
+static int refuse;
+
+static int narrow_send(struct snic_dma *d, const void *msg, uint32_t size)
+{
+    return refuse > 0 && refuse-- ? 0 : wide->send(d, msg, size);
+}
+
+static void test_nvmefslink_an_answer_waits_for_room(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct world x;
+        world_open(&x, kind, SNIC_DMA_CAP_ORDERED_READ, 64, 2);
+        wide = x.d[1]->ops;
+        narrow = *wide;
+        narrow.send = narrow_send;
+        x.d[1]->ops = &narrow;
+        refuse = 20;
+        world_rest(&x);
+        assert_int_equal(refuse, 0);
+        assert_int_equal(x.q[0].opened, 1);
+        assert_int_equal(x.q[1].opened, 1);
+        refuse = 20;
+        world_close(&x);
+        assert_int_equal(refuse, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +388,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefslink_detached_host_waits_for_nobody),
         cmocka_unit_test(test_nvmefslink_unregistered_memory_is_a_status),
         cmocka_unit_test(test_nvmefslink_others_share_the_link),
+        cmocka_unit_test(test_nvmefslink_every_refusal_is_heard),
+        cmocka_unit_test(test_nvmefslink_an_answer_waits_for_room),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
