@@ -333,6 +333,53 @@ static void test_hcachelink_detach_leaves_a_living_hosts_memory(void **state)
     }
 }
 
+/* ---- Words in any order ---- */
+
+/* The DPU's reads bring a bucket's words in pieces and in any order, while pages come and go: what
+   it flushes is the page, as far as it was written. */
+static void test_hcachelink_pieces_of_a_bucket_in_any_order(void **state)
+{
+    enum { LPNS = 24, SIZE = 1024 };
+    static unsigned char shadow[LPNS * SIZE];
+    uint64_t rounds = support_rounds(3000, 100000);
+    struct snic_rng rng;
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    g.chunk = 8;
+    g.ho.cache.page_bytes = SIZE;
+    g.ho.cache.pages = 16;
+    g.ho.cache.ways = 8;
+    g.po.control.flush_ns = 1000;
+    g.po.control.look_ns = 20000;
+    g.po.control.reserve = 4;
+    rig_open(&g);
+    memset(shadow, 0, sizeof(shadow));
+    snic_rng_init(&rng, support_seed());
+    ino = rig_file(&g, "a");
+    memset(page, 0, sizeof(shadow));
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, sizeof(shadow), page),
+                     sizeof(shadow));
+    for (uint64_t i = 0; i < rounds; i++) {
+        size_t at = (size_t)snic_rng_below(&rng, sizeof(shadow));
+        size_t n = 1 + (size_t)snic_rng_below(&rng, snic_min_u64(sizeof(shadow) - at, SIZE));
+        if (snic_rng_below(&rng, 3) != 0) {
+            memset(shadow + at, (int)i, n);
+            assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, at, n, shadow + at), n);
+        } else {
+            assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, at, n, out), n);
+            assert_memory_equal(out, shadow + at, n);
+        }
+        for (uint64_t k = snic_rng_below(&rng, 40); k > 0; k--)
+            (void)rig_step(&g);
+    }
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+    assert_int_equal(snic_fs_get(g.fs, "/a", out, sizeof(out)), sizeof(shadow));
+    assert_memory_equal(out, shadow, sizeof(shadow));
+    rig_close(&g);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +390,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_dpu_with_a_full_door_sleeps),
         cmocka_unit_test(test_hcachelink_bad_successors_lose_nothing),
         cmocka_unit_test(test_hcachelink_move_takes_false_locks_away),
+        cmocka_unit_test(test_hcachelink_pieces_of_a_bucket_in_any_order),
         cmocka_unit_test(test_hcachelink_detach_leaves_a_living_hosts_memory),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -29,6 +29,8 @@ struct rig {
     uint32_t opened, closed, gone;
     int no_dpu;        /* the test plays it */
     int local;         /* dma's local backend, mapped, in the same world */
+    int ordered;       /* dma's reads are in order */
+    uint32_t chunk;    /* of dma's sim backend; 0: its default */
     uint64_t store_ns; /* what a request of the store takes; 0: little */
     int reason;
     void *user;
@@ -98,7 +100,10 @@ static inline void rig_fs(struct rig *g)
 static inline void rig_link(struct rig *g)
 {
     struct snic_dma_events none = {NULL, NULL, NULL, NULL};
-    struct snic_dma_sim_opts so = {.opts_size = sizeof(so), .caps = SNIC_DMA_CAP_ATOMIC};
+    struct snic_dma_sim_opts so = {.opts_size = sizeof(so),
+                                   .caps = SNIC_DMA_CAP_ATOMIC |
+                                           (g->ordered ? SNIC_DMA_CAP_ORDERED_READ : 0),
+                                   .chunk = g->chunk};
     if (g->local) {
         assert_int_equal(
             snic_dma_local_open(&g->d[0], g->loop[0], &none, &g->d[1], g->loop[1], &none), 0);

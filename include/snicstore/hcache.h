@@ -448,6 +448,9 @@ struct snic_hcache_control_opts {
     const struct snic_hcache_policy *policy; /**< NULL: the default                          */
     const struct snic_hcache_seal *seal;     /**< NULL: snic_hcache_seal_crc()               */
     void *seal_ctx;
+    uint32_t unordered; /**< 1: the bytes of one DMA read come in any order (without dma.h's
+                             ORDERED_READ); then buckets are read twice, keys behind states    */
+    uint32_t reserved;  /**< 0                                                               */
 };
 #define SNIC_HCACHE_NO_PREFETCH UINT32_MAX
 /** The two sides of prefetch bookkeeping: streams followed at once, fsyncs waited for at once. */

@@ -42,6 +42,7 @@ int hca_engine_open(struct snic_hcachelink_dpu *d)
     size_t need;
     int r;
     co.epoch = d->epoch;
+    co.unordered = (d->dma->caps & SNIC_DMA_CAP_ORDERED_READ) == 0;
     d->runs_max = co.jobs != 0 ? co.jobs : 64;
     need = hca_place(&p, NULL, d, &co);
     if (need == 0)
