@@ -333,6 +333,53 @@ static void test_hcachelink_detach_leaves_a_living_hosts_memory(void **state)
     }
 }
 
+/* ---- For ever ---- */
+
+/* Times without an end are none in the past. */
+static void test_hcachelink_times_may_be_for_ever(void **state)
+{
+    struct rig g;
+    struct snic_hcache_host other;
+    struct snic_hcache_page held;
+    struct snic_hcachelink_req req = {
+        .op = SNIC_HCACHELINK_READ, .offset = 2 * RIG_PAGE, .length = 10, .data = out};
+    unsigned char *region;
+    uint64_t epoch, ino, until;
+    size_t size;
+    int steps = 0;
+    (void)state;
+    rig_defaults(&g);
+    g.local = 1;
+    g.po.salvage_ns = SNIC_NEVER;
+    g.ho.timeout_ns = SNIC_NEVER;
+    g.ho.retry_ns = SNIC_NEVER;
+    rig_open(&g);
+    pattern(page, sizeof(page), 26);
+    ino = rig_file(&g, "a");
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 2 * RIG_PAGE, page), 2 * RIG_PAGE);
+    region = snic_hcachelink_host_region(g.host, &size, &epoch);
+    assert_int_equal(snic_hcache_host_attach(&other, region, size, 2, epoch), 0);
+    assert_int_equal(snic_hcache_lock(&other, ino, 2, 0, &held), 0);
+    req.ino = ino;
+    req.done = rig_done;
+    req.ctx = &req;
+    assert_int_equal(snic_hcachelink_submit(g.host, &req), 0);
+    until = snic_world_now(g.w) + 20000000;
+    while (snic_world_now(g.w) < until && steps++ < 200000)
+        (void)rig_step(&g);
+    assert_true(snic_world_now(g.w) >= until);
+    assert_int_equal(g.closed, 0);
+    assert_non_null(req.ctx);
+    assert_int_equal(snic_hcache_unlock(&other, &held, SNIC_HCACHE_UNLOCK_KEEP), 0);
+    snic_hcachelink_dpu_death(g.dpu, SNIC_DMA_DEATH_EXIT);
+    for (int i = 0; i < 1000000 && g.gone == 0; i++)
+        (void)rig_step(&g);
+    in_store(&g, 2 * RIG_PAGE);
+    snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
+    rig_close(&g);
+    assert_null(req.ctx);
+}
+
 /* ---- Words in any order ---- */
 
 /* The DPU's reads bring a bucket's words in pieces and in any order, while pages come and go: what
@@ -390,6 +437,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_dpu_with_a_full_door_sleeps),
         cmocka_unit_test(test_hcachelink_bad_successors_lose_nothing),
         cmocka_unit_test(test_hcachelink_move_takes_false_locks_away),
+        cmocka_unit_test(test_hcachelink_times_may_be_for_ever),
         cmocka_unit_test(test_hcachelink_pieces_of_a_bucket_in_any_order),
         cmocka_unit_test(test_hcachelink_detach_leaves_a_living_hosts_memory),
     };

@@ -41,7 +41,8 @@
  *
  * One DPU half serves one host at a time over one link, which it may share with nvmefslink:
  * with SNIC_HCACHELINK_SHARED the three _recv, _doorbell and _death functions are what goes into
- * nvmefslink's `others`.
+ * nvmefslink's `others`. They do not say which link an event is of: before the host's half is
+ * attached to another link, what hands on the old one's events stops to.
  */
 #ifndef SNIC_HCACHELINK_H
 #define SNIC_HCACHELINK_H

@@ -18,6 +18,7 @@ static int hca_dpu_opts(struct snic_hcachelink_dpu_opts *o,
     o->tasks = o->tasks != 0 ? o->tasks : 32;
     o->memory_max = o->memory_max != 0 ? o->memory_max : UINT64_C(1) << 30;
     o->salvage_ns = o->salvage_ns != 0 ? o->salvage_ns : UINT64_C(10000000000);
+    o->salvage_ns = snic_min_u64(o->salvage_ns, SNIC_HCACHELINK__TIME_MAX);
     if ((o->flags & ~(SNIC_HCACHELINK_SHARED | SNIC_HCACHELINK_NO_SALVAGE)) != 0 ||
         o->bell >= SNIC_DMA_DOORBELLS || o->tasks < 2 || o->tasks > SNIC_HCACHELINK__TASKS_MAX ||
         (o->control.seal != NULL && o->control.seal->pack != NULL))

@@ -18,6 +18,8 @@ static int hca_host_opts(struct snic_hcachelink_host_opts *o,
     o->requests_max = o->requests_max != 0 ? o->requests_max : SNIC_HCACHELINK__TASKS_MAX;
     o->timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : UINT64_C(30000000000);
     o->retry_ns = o->retry_ns != 0 ? o->retry_ns : 500000;
+    o->timeout_ns = snic_min_u64(o->timeout_ns, SNIC_HCACHELINK__TIME_MAX);
+    o->retry_ns = snic_min_u64(o->retry_ns, SNIC_HCACHELINK__TIME_MAX);
     if ((o->flags & ~SNIC_HCACHELINK_SHARED) != 0 || o->bell >= SNIC_DMA_DOORBELLS ||
         o->requests_max < 2 || o->requests_max > SNIC_HCACHELINK__TASKS_MAX ||
         snic_hcache_memsize(&o->cache) == 0)
