@@ -5,6 +5,8 @@
  */
 #include "test_hcachelink_util.h"
 
+#include "hcachelink/hcachelink_priv.h"
+
 static unsigned char page[16 * RIG_PAGE];
 static unsigned char out[16 * RIG_PAGE];
 
@@ -106,6 +108,30 @@ static void test_hcachelink_end_right_after_the_move_flushes(void **state)
     rig_close(&g);
 }
 
+/* What the end has flushed is durable: the power goes when it has been answered. */
+static void test_hcachelink_end_is_durable(void **state)
+{
+    struct rig g;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    pattern(page, sizeof(page), 29);
+    ino = rig_file(&g, "a");
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 3 * RIG_PAGE, page), 3 * RIG_PAGE);
+    snic_hcachelink_host_end(g.host);
+    until_closed(&g);
+    assert_int_equal(g.reason, 0);
+    snic_kvmem_crash(g.medium, 0);
+    assert_true(snic_fs_unmount(g.fs) <= 0);
+    support_guard_free(snic_fs_fini(g.fs));
+    snic_kv_close(g.kv);
+    snic_kvmem_restart(g.medium);
+    rig_mount(&g, 78);
+    in_store(&g, 3 * RIG_PAGE);
+    rig_close(&g);
+}
+
 /* ---- Silence and slowness ---- */
 
 /* The store takes longer for all than anybody waits for an answer, and nothing is lost for it. */
@@ -141,15 +167,20 @@ static void test_hcachelink_slow_store_is_no_silence(void **state)
 static struct snic_dma_ops narrow;
 static const struct snic_dma_ops *wide;
 static int refuse_messages, refuse_atomics;
+static struct snic_rng *refuse_some; /* every third */
 
 static int narrow_send(struct snic_dma *d, const void *msg, uint32_t size)
 {
+    if (refuse_some != NULL && snic_rng_below(refuse_some, 3) == 0)
+        return 0;
     return refuse_messages ? 0 : wide->send(d, msg, size);
 }
 
 static int narrow_submit(struct snic_dma *d, struct snic_dma_batch **b, uint32_t n)
 {
     if (refuse_atomics && n > 0 && b[0]->ops[0].kind >= SNIC_DMA_CAS)
+        return 0;
+    if (refuse_some != NULL && snic_rng_below(refuse_some, 3) == 0)
         return 0;
     return wide->submit(d, b, n);
 }
@@ -162,6 +193,60 @@ static void make_narrow(struct snic_dma *d)
     narrow.submit = narrow_submit;
     refuse_messages = refuse_atomics = 0;
     d->ops = &narrow;
+}
+
+/* Random requests through doors that are often full. */
+static void test_hcachelink_doors_are_often_full(void **state)
+{
+    enum { SIZE = 30 * RIG_PAGE };
+    static unsigned char shadow[SIZE];
+    (void)state;
+    for (int local = 0; local < 2; local++) {
+        uint64_t rounds = support_rounds(1000, 30000);
+        struct snic_rng rng, full;
+        struct rig g;
+        uint64_t ino;
+        rig_defaults(&g);
+        g.local = local;
+        g.ho.cache.pages = 16;
+        g.po.control.flush_ns = 1000000;
+        rig_open(&g);
+        memset(shadow, 0, sizeof(shadow));
+        snic_rng_init(&rng, support_seed());
+        snic_rng_init(&full, support_seed() + 1);
+        ino = rig_file(&g, "a");
+        make_narrow(g.d[0]);
+        g.d[1]->ops = &narrow;
+        refuse_some = &full;
+        for (uint64_t i = 0; i < rounds; i++) {
+            size_t at = (size_t)snic_rng_below(&rng, SIZE);
+            size_t n = 1 + (size_t)snic_rng_below(&rng, snic_min_u64(SIZE - at, 2 * RIG_PAGE));
+            switch (snic_rng_below(&rng, 8)) {
+            case 0:
+                assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
+                break;
+            case 1:
+                memset(shadow + at, 0, SIZE - at);
+                assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, ino, 0, at, NULL), 0);
+                break;
+            case 2:
+            case 3:
+            case 4:
+                memset(shadow + at, (int)i, n);
+                assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, at, n, shadow + at), n);
+                break;
+            default:
+                assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, at, n, out), n);
+                assert_memory_equal(out, shadow + at, n);
+                break;
+            }
+        }
+        snic_hcachelink_host_end(g.host);
+        until_closed(&g);
+        assert_int_equal(g.reason, 0);
+        refuse_some = NULL;
+        rig_close(&g);
+    }
 }
 
 /* The DPU does not even take messages: that is silence, too. */
@@ -333,6 +418,218 @@ static void test_hcachelink_detach_leaves_a_living_hosts_memory(void **state)
     }
 }
 
+/* ---- What is not there ---- */
+
+/* A page that could not be read is not cached, neither by a read nor by a write of a part of it. */
+static void test_hcachelink_a_failed_fill_is_forgotten(void **state)
+{
+    struct rig g;
+    struct snic_hcache_counts c;
+    const void *region;
+    uint64_t epoch;
+    size_t size;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 4711, 0, 5, out), SNIC_ENOENT);
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, 4711, RIG_PAGE, 5, out), SNIC_ENOENT);
+    }
+    region = snic_hcachelink_host_region(g.host, &size, &epoch);
+    assert_int_equal(snic_hcache_check(region, size, &c), 0);
+    assert_int_equal(c.free, g.ho.cache.pages);
+    rig_close(&g);
+}
+
+/* The test plays the host: what the DPU says to it. */
+static struct hca_message heard;
+
+static void hear(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
+{
+    (void)ctx;
+    (void)d;
+    assert_int_equal(hca_decode(&heard, msg, size), 0);
+}
+
+/* A page behind the region's last one is refused before anything is read for it. */
+static void test_hcachelink_dpu_fills_pages_of_the_region_only(void **state)
+{
+    unsigned char msg[SNIC_HCACHELINK__BYTES];
+    struct rig g;
+    uint64_t ino, reads;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    rig_settle(&g, 1000000);
+    g.d[0]->events = (struct snic_dma_events){hear, NULL, NULL, NULL};
+    for (uint64_t back = 0; back < 3; back++) {
+        struct hca_message m = {
+            .type = HCA_READ, .id = 7 + back, .ino = ino, .b = g.ho.cache.pages + 1 - back};
+        hca_encode(msg, &m);
+        memset(&heard, 0, sizeof(heard));
+        reads = snic_hcachelink_dpu_counters(g.dpu)->reads;
+        assert_int_equal(snic_dma_send(g.d[0], msg, sizeof(msg)), 1);
+        rig_settle(&g, 1000000);
+        assert_int_equal(heard.type, HCA_DONE);
+        assert_int_equal(heard.id, m.id);
+        assert_int_equal(heard.result, back < 2 ? SNIC_EINVAL : 0);
+        assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->reads - reads, back == 2);
+    }
+    snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
+    snic_hcachelink_dpu_detach(g.dpu);
+    rig_close(&g);
+}
+
+/* More at once than it was told: those are refused, and the others are answered. */
+static void test_hcachelink_dpu_takes_no_more_than_it_said(void **state)
+{
+    unsigned char msg[SNIC_HCACHELINK__BYTES];
+    struct rig g;
+    uint64_t ino, reads, refused;
+    (void)state;
+    rig_defaults(&g);
+    g.po.tasks = 3;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    rig_settle(&g, 1000000);
+    g.d[0]->events = (struct snic_dma_events){hear, NULL, NULL, NULL};
+    reads = snic_hcachelink_dpu_counters(g.dpu)->reads;
+    refused = snic_hcachelink_dpu_counters(g.dpu)->refused;
+    for (uint64_t i = 0; i < 5; i++) {
+        struct hca_message m = {.type = HCA_READ, .id = 7 + i, .ino = ino, .b = i};
+        hca_encode(msg, &m);
+        assert_int_equal(snic_dma_send(g.d[0], msg, sizeof(msg)), 1);
+    }
+    rig_settle(&g, 1000000);
+    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->reads - reads, 3);
+    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->refused - refused, 2);
+    snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
+    snic_hcachelink_dpu_detach(g.dpu);
+    rig_close(&g);
+}
+
+/* Just the pages that it touches. */
+static void test_hcachelink_drop_of_a_range(void **state)
+{
+    static const struct {
+        uint64_t offset, length;
+        uint32_t first, last;
+    } ranges[] = {{0, 1, 0, 0},
+                  {RIG_PAGE - 1, 2, 0, 1},
+                  {2 * RIG_PAGE, RIG_PAGE, 2, 2},
+                  {2 * RIG_PAGE, RIG_PAGE + 1, 2, 3},
+                  {3 * RIG_PAGE + 5, 0, 3, 5},
+                  {RIG_PAGE, 3 * RIG_PAGE, 1, 3}};
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(ranges); i++) {
+        struct rig g;
+        struct snic_hcache_host other;
+        struct snic_hcache_page p;
+        unsigned char *region;
+        uint64_t epoch, ino;
+        size_t size;
+        rig_defaults(&g);
+        g.po.control.prefetch_max = SNIC_HCACHE_NO_PREFETCH;
+        rig_open(&g);
+        ino = rig_file(&g, "a");
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 6 * RIG_PAGE, page),
+                         6 * RIG_PAGE);
+        assert_int_equal(
+            rig_op(&g, SNIC_HCACHELINK_DROP, ino, ranges[i].offset, ranges[i].length, NULL), 0);
+        region = snic_hcachelink_host_region(g.host, &size, &epoch);
+        assert_int_equal(snic_hcache_host_attach(&other, region, size, 2, epoch), 0);
+        for (uint32_t lpn = 0; lpn < 6; lpn++) {
+            int gone = lpn >= ranges[i].first && lpn <= ranges[i].last;
+            int r = snic_hcache_get(&other, ino, lpn, &p);
+            assert_int_equal(r, gone ? SNIC_ENOENT : 0);
+            if (r == 0)
+                assert_int_equal(snic_hcache_put(&other, &p), 0);
+        }
+        rig_close(&g);
+    }
+}
+
+/* Who waits for a page or an entry is woken, and does not live by trying again. */
+static void test_hcachelink_who_waits_is_woken(void **state)
+{
+    struct rig g;
+    struct snic_hcachelink_req a, b;
+    uint64_t ino;
+    (void)state;
+    rig_defaults(&g);
+    g.ho.retry_ns = SNIC_NEVER;
+    g.ho.cache.pages = 8;
+    rig_open(&g);
+    ino = rig_file(&g, "a");
+    for (uint64_t i = 0; i < 100; i++)
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, i * RIG_PAGE, RIG_PAGE, page),
+                         RIG_PAGE);
+    for (uint64_t i = 0; i < 100; i++)
+        assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, i * RIG_PAGE, RIG_PAGE, out),
+                         RIG_PAGE);
+    assert_true(snic_hcachelink_host_counters(g.host)->waits > 0);
+    for (uint64_t i = 0; i < 20; i++) {
+        a = (struct snic_hcachelink_req){.op = SNIC_HCACHELINK_READ,
+                                         .ino = ino,
+                                         .offset = i * RIG_PAGE,
+                                         .length = 10,
+                                         .data = out,
+                                         .done = rig_done};
+        b = a;
+        a.ctx = &a;
+        b.ctx = &b;
+        if (snic_hcachelink_submit(g.host, &a) == 1)
+            a.ctx = NULL;
+        if (snic_hcachelink_submit(g.host, &b) == 1)
+            b.ctx = NULL;
+        for (int k = 0; k < 1000000 && (a.ctx != NULL || b.ctx != NULL); k++)
+            (void)rig_step(&g);
+        assert_int_equal(a.result, 10);
+        assert_int_equal(b.result, 10);
+    }
+    rig_close(&g);
+}
+
+/* ---- Deaths ---- */
+
+/* The dead host's threads held pages: what one was writing is torn and dropped, what one was
+   reading is whole and saved, and nobody waits for either. */
+static void test_hcachelink_salvage_of_held_pages(void **state)
+{
+    struct rig g;
+    struct snic_hcache_host other;
+    struct snic_hcache_page reads, writes;
+    unsigned char *region;
+    uint64_t epoch, ino, began;
+    size_t size;
+    (void)state;
+    rig_defaults(&g);
+    g.local = 1;
+    g.po.control.flush_ns = 1000000000;
+    rig_open(&g);
+    pattern(page, sizeof(page), 28);
+    ino = rig_file(&g, "a");
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 3 * RIG_PAGE, page), 3 * RIG_PAGE);
+    region = snic_hcachelink_host_region(g.host, &size, &epoch);
+    assert_int_equal(snic_hcache_host_attach(&other, region, size, 2, epoch), 0);
+    assert_int_equal(snic_hcache_get(&other, ino, 0, &reads), 0);
+    assert_int_equal(snic_hcache_lock(&other, ino, 1, 0, &writes), 0);
+    memset(writes.data, 0xee, RIG_PAGE / 2);
+    rig_settle(&g, 1000000);
+    began = snic_world_now(g.w);
+    snic_hcachelink_dpu_death(g.dpu, SNIC_DMA_DEATH_EXIT);
+    for (int i = 0; i < 1000000 && g.gone == 0; i++)
+        (void)rig_step(&g);
+    assert_int_equal(g.gone, 1);
+    assert_true(snic_world_now(g.w) - began < UINT64_C(5000000000));
+    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->salvaged, 2);
+    memset(page + RIG_PAGE, 0, RIG_PAGE);
+    in_store(&g, 3 * RIG_PAGE);
+    snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
+    rig_close(&g);
+}
+
 /* ---- For ever ---- */
 
 /* Times without an end are none in the past. */
@@ -433,10 +730,18 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_end_before_the_beginning_flushes),
         cmocka_unit_test(test_hcachelink_end_right_after_the_move_flushes),
         cmocka_unit_test(test_hcachelink_slow_store_is_no_silence),
+        cmocka_unit_test(test_hcachelink_doors_are_often_full),
         cmocka_unit_test(test_hcachelink_full_door_times_out),
         cmocka_unit_test(test_hcachelink_dpu_with_a_full_door_sleeps),
         cmocka_unit_test(test_hcachelink_bad_successors_lose_nothing),
         cmocka_unit_test(test_hcachelink_move_takes_false_locks_away),
+        cmocka_unit_test(test_hcachelink_a_failed_fill_is_forgotten),
+        cmocka_unit_test(test_hcachelink_dpu_fills_pages_of_the_region_only),
+        cmocka_unit_test(test_hcachelink_end_is_durable),
+        cmocka_unit_test(test_hcachelink_dpu_takes_no_more_than_it_said),
+        cmocka_unit_test(test_hcachelink_drop_of_a_range),
+        cmocka_unit_test(test_hcachelink_who_waits_is_woken),
+        cmocka_unit_test(test_hcachelink_salvage_of_held_pages),
         cmocka_unit_test(test_hcachelink_times_may_be_for_ever),
         cmocka_unit_test(test_hcachelink_pieces_of_a_bucket_in_any_order),
         cmocka_unit_test(test_hcachelink_detach_leaves_a_living_hosts_memory),

@@ -154,5 +154,7 @@ int snic_hcachelink_dpu_check(const struct snic_hcachelink_dpu *d)
         return SNIC_ECORRUPT;
     if ((d->state == HCA_D_NONE || d->state == HCA_D_GONE) && d->engine != NULL)
         return SNIC_ECORRUPT; /* D1 */
+    if (d->engine == NULL && (tasks != 0 || d->runs_busy != 0))
+        return SNIC_ECORRUPT; /* D1: they use its memory */
     return d->engine != NULL ? snic_hcache_control_check(d->engine) : 0;
 }
