@@ -273,6 +273,44 @@ static uint64_t fsync_body(void *copy)
     return 2;
 }
 
+/* Writes 3, and then wants it durable. */
+static uint64_t write_and_ask_body(void *copy)
+{
+    struct snic_hcache_page page;
+
+    if (snic_hcache_lock(copy, 1, 0, SNIC_HCACHE_PRESENT, &page) != 0)
+        return 0;
+    stage_write(&page, 3);
+    if (snic_hcache_unlock(copy, &page, SNIC_HCACHE_UNLOCK_DIRTY) != 0)
+        explore_fail("unlock refused");
+    explore_store(stage_request(), 1, memory_order_seq_cst, __func__);
+    return 1;
+}
+
+static void synced_one(const uint64_t *outcome)
+{
+    uint64_t newest = outcome[0] == 1 ? 3 : 1;
+
+    if (cached(0) != newest)
+        explore_fail("the cache lost an update");
+    dpu_drain();
+    if (stored(0) != newest)
+        explore_fail("the store lost an update");
+}
+
+/* H4: the engine may take the bucket's bit away at any moment of the write. */
+static void test_hcache_explore_fsync_of_a_page_that_becomes_dirty(void **state)
+{
+    (void)state;
+    stage_region(2);
+    stage_put_page(0, 1, 0);
+    stage.no_interest = 1;
+    stage_thread(write_and_ask_body, 0);
+    stage_thread(fsync_body, 0);
+    stage.s.final = synced_one;
+    must_pass("writer, fsync");
+}
+
 static void synced(const uint64_t *outcome)
 {
     uint64_t newest = outcome[1] == 1 ? 3 : outcome[0] != 0 ? 2 : 1;
@@ -309,6 +347,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcache_explore_replace_under_reader_and_writer),
         cmocka_unit_test(test_hcache_explore_three_of_four),
         cmocka_unit_test(test_hcache_explore_writer_reader_flusher_evictor),
+        cmocka_unit_test(test_hcache_explore_fsync_of_a_page_that_becomes_dirty),
         cmocka_unit_test(test_hcache_explore_fsync_of_a_dirty_page),
     };
     return SUPPORT_MAIN(argc, argv, tests);
