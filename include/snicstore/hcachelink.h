@@ -18,7 +18,8 @@
  *             anything: requests end with an error, or the link is closed with SNIC_EPROTO, or with
  *             SNIC_ETIMEDOUT if it says nothing for timeout_ns: it is asked whether it lives, so
  *             what takes the store long is no silence. A DPU that lives and does not answer keeps
- *             what it was asked: who will not wait closes the dma handle.
+ *             what it was asked: who will not wait calls snic_hcachelink_host_death() and closes
+ *             the dma handle.
  *             The host may write anything into the region and ask anything: the DPU does what a
  *             client of its file system may do.
  *
@@ -191,7 +192,8 @@ SNIC_API void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t siz
     SNIC_NONNULL(1, 2);
 /** As recv. [owner] */
 SNIC_API void snic_hcachelink_host_doorbell(void *ctx, uint32_t id) SNIC_NONNULL(1);
-/** As recv. [owner] */
+/** As recv; also to give up a DPU that may live, which must not write to the store any more when
+ *  the next one is attached. [owner] */
 SNIC_API void snic_hcachelink_host_death(void *ctx, enum snic_dma_death cause) SNIC_NONNULL(1);
 
 /* ---- DPU ---- */
