@@ -132,6 +132,39 @@ static void test_hcachelink_end_is_durable(void **state)
     rig_close(&g);
 }
 
+/* A store that refuses everything does not keep the end from coming; the pages wait for a better
+   one. */
+static void test_hcachelink_end_with_a_store_that_fails(void **state)
+{
+    struct rig g;
+    struct snic_kv_fault f = {
+        .kind = SNIC_KV_FAULT_ERROR, .error = SNIC_EIO, .after = 1, .repeat = UINT64_MAX};
+    uint64_t ino, began;
+    (void)state;
+    rig_defaults(&g);
+    g.po.salvage_ns = 300000000;
+    rig_open(&g);
+    pattern(page, sizeof(page), 30);
+    ino = rig_file(&g, "a");
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 4 * RIG_PAGE, page), 4 * RIG_PAGE);
+    assert_int_equal(snic_kvmem_fault(g.medium, &f), 0);
+    began = snic_world_now(g.w);
+    snic_hcachelink_host_end(g.host);
+    until_closed(&g);
+    assert_true(g.reason < 0 && g.reason != SNIC_ETIMEDOUT);
+    assert_true(snic_world_now(g.w) - began < UINT64_C(1000000000));
+    snic_kvmem_faults_clear(g.medium);
+    g.closed = 0;
+    assert_int_equal(snic_hcachelink_host_attach(g.host, g.d[0]), 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, 4 * RIG_PAGE, out), 4 * RIG_PAGE);
+    assert_memory_equal(out, page, 4 * RIG_PAGE);
+    snic_hcachelink_host_end(g.host);
+    until_closed(&g);
+    assert_int_equal(g.reason, 0);
+    in_store(&g, 4 * RIG_PAGE);
+    rig_close(&g);
+}
+
 /* ---- Silence and slowness ---- */
 
 /* The store takes longer for all than anybody waits for an answer, and nothing is lost for it. */
@@ -738,6 +771,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_a_failed_fill_is_forgotten),
         cmocka_unit_test(test_hcachelink_dpu_fills_pages_of_the_region_only),
         cmocka_unit_test(test_hcachelink_end_is_durable),
+        cmocka_unit_test(test_hcachelink_end_with_a_store_that_fails),
         cmocka_unit_test(test_hcachelink_dpu_takes_no_more_than_it_said),
         cmocka_unit_test(test_hcachelink_drop_of_a_range),
         cmocka_unit_test(test_hcachelink_who_waits_is_woken),

@@ -108,8 +108,8 @@ struct snic_hcachelink_events {
     /**
      * It is over: 0 by end; SNIC_EPEERDEAD; SNIC_EPROTO nonsense; SNIC_ETIMEDOUT silence; what the
      * DPU answered to attach or end. All requests were finished before. After SNIC_EPEERDEAD, and
-     * after a DPU that did not take the region, the next attach takes the pages along, otherwise
-     * it begins with an empty region.
+     * after a DPU that did not take the region or could not flush it, the next attach takes the
+     * pages along, otherwise it begins with an empty region.
      */
     void (*closed)(void *ctx, struct snic_hcachelink_host *h, int reason);
     void *ctx;
@@ -207,7 +207,8 @@ struct snic_hcachelink_dpu_opts {
     uint32_t bell;
     uint32_t tasks;      /**< of the host, under way at once, 2..64; 32                     */
     uint64_t memory_max; /**< most bytes of an engine; a larger region is refused; 1 GiB    */
-    uint64_t salvage_ns; /**< most time for a dead host's pages; 10 s                       */
+    uint64_t salvage_ns; /**< most time for a dead host's pages, and at END for a store
+                                that refuses all of them; 10 s                          */
     struct snic_hcache_control_opts control; /**< opts_size 0: defaults. seal->pack is refused:
                                                   a file has no place for packed pages          */
     /**

@@ -63,6 +63,8 @@ static void hca_drain(struct snic_hcachelink_dpu *d, uint8_t state)
 {
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_KICK};
     d->state = state;
+    d->drain_error = 0;
+    d->progress_ns = snic_loop_now(d->dma->loop);
     /* one look may be half done */
     d->look_due = snic_hcache_control_counters(d->engine)->looks + 2;
     hca_engine_step(d, &ev);
@@ -166,6 +168,12 @@ static int hca_dpu_say(struct snic_hcachelink_dpu *d)
 
 /* ---- The poller ---- */
 
+/** END: the store takes nothing any more. What is dirty stays with the host. */
+static int hca_drain_fails(const struct snic_hcachelink_dpu *d, uint64_t now)
+{
+    return d->drain_error != 0 && now - snic_min_u64(d->progress_ns, now) > d->opts.salvage_ns;
+}
+
 /** Is it time to go on to the next state? */
 static int hca_advance(struct snic_hcachelink_dpu *d)
 {
@@ -180,6 +188,12 @@ static int hca_advance(struct snic_hcachelink_dpu *d)
     }
     if (d->state == HCA_D_DRAIN && d->tasks_busy == 0 && hca_engine_rests(d)) {
         hca_task_end(d);
+        return 1;
+    }
+    if (d->state == HCA_D_DRAIN && d->tasks_busy == 0 && hca_drain_fails(d, now)) {
+        d->say_result = d->drain_error;
+        d->ended = 1;
+        hca_dpu_stop(d);
         return 1;
     }
     if (d->state == HCA_D_SALVAGE && (hca_engine_rests(d) || now >= d->give_up_ns)) {

@@ -110,6 +110,8 @@ static void hca_run_end(struct hca_run *u, struct snic_hcache_event *ev)
 {
     struct snic_hcachelink_dpu *d = u->d;
     ev->id = u->a.id;
+    if (ev->kind == SNIC_HCACHE_EV_FLUSHED && ev->result < 0)
+        d->drain_error = ev->result;
     u->busy = 0;
     d->runs_busy--;
     snic_queue_push(&d->free_runs, &u->node);
@@ -198,6 +200,7 @@ static void hca_run_dma(struct hca_run *u)
 static void hca_run_stored(struct hca_run *u)
 {
     u->d->stats.writes++;
+    u->d->progress_ns = snic_loop_now(u->d->dma->loop);
     if (u->d->opts.flushed != NULL)
         u->d->opts.flushed(u->d->opts.ctx, &u->a);
 }

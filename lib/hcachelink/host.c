@@ -68,7 +68,7 @@ static void hca_region_drop(struct snic_hcachelink_host *h)
 static int hca_region_fill(struct snic_hcachelink_host *h, void *mem, size_t size)
 {
     int r;
-    if (h->region == NULL || (h->reason != SNIC_EPEERDEAD && !h->refused)) {
+    if (h->region == NULL || (h->reason != SNIC_EPEERDEAD && !h->keep)) {
         r = snic_hcache_init(mem, size, &h->opts.cache);
         if (r == 0)
             memcpy(h->header, mem, sizeof(h->header));
@@ -156,7 +156,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     h->epoch++;
     h->credit = 0;
     h->reason = 0;
-    h->refused = 0;
+    h->keep = 0;
     h->opened_due = 0;
     h->state = HCA_OPENING;
     h->since_ns = snic_loop_now(d->loop);

@@ -256,7 +256,7 @@ int hca_host_poll(struct snic_loop_poller *p, int sleeping)
 static void hca_opened(struct snic_hcachelink_host *h, const struct hca_message *m)
 {
     if (m->result < 0) {
-        h->refused = 1;
+        h->keep = 1;
         hca_host_over(h, m->result);
         return;
     }
@@ -282,6 +282,7 @@ static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m
         return;
     }
     if (m->id == 0 && h->state == HCA_ENDING && h->say == 0) {
+        h->keep = m->result < 0;
         hca_host_over(h, m->result);
         return;
     }

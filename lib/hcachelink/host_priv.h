@@ -55,9 +55,9 @@ struct snic_hcachelink_host {
     uint32_t credit;     /* that may be */
     int reason;
     uint8_t state;
-    uint8_t say;     /* REGION or END, to be sent */
-    uint8_t ending;  /* in OPENING: END follows */
-    uint8_t refused; /* the DPU did not take the region: it is as it was */
+    uint8_t say;    /* REGION or END, to be sent */
+    uint8_t ending; /* in OPENING: END follows */
+    uint8_t keep;   /* the DPU has nothing of the region, and what is dirty is there */
     uint8_t opened_due;
     uint8_t closed_due;
     uint8_t retry_due; /* whoever waits may try again */
