@@ -356,6 +356,65 @@ static int narrow_send(struct snic_dma *d, const void *msg, uint32_t size)
     return refuse > 0 && refuse-- ? 0 : wide->send(d, msg, size);
 }
 
+/* A DPU that says DELETED before it was asked: the queue is its to touch until it has heard. */
+static void test_nvmefslink_deleted_before_it_was_asked(void **state)
+{
+    struct world x;
+    unsigned char msg[SNIC_NVMEFS_CTL_BYTES];
+    struct snic_nvmefs_ctl m;
+    (void)state;
+    world_open(&x, 0, SNIC_DMA_CAP_ORDERED_READ, 64, 1);
+    world_rest(&x);
+    snic_nvmefs_host_create(snic_nvmefslink_engine(x.q[0].q), &m);
+    m.type = SNIC_NVMEFS_CTL_DELETED;
+    snic_nvmefs_ctl_encode(msg, &m);
+    wide = x.d[0]->ops;
+    narrow = *wide;
+    narrow.send = narrow_send;
+    x.d[0]->ops = &narrow;
+    refuse = 1;
+    snic_nvmefslink_end(x.q[0].q); /* finds no room */
+    assert_int_equal(refuse, 0);
+    refuse = 20;
+    assert_int_equal(snic_dma_send(x.d[1], msg, sizeof(msg)), 1);
+    for (int i = 0; i < 30; i++)
+        (void)snic_world_step(x.w);
+    assert_int_equal(x.q[0].closed, 0);
+    world_rest(&x);
+    assert_int_equal(refuse, 0);
+    assert_int_equal(x.q[0].closed, 1);
+    world_close(&x);
+}
+
+/* What was said of the queue before its reset is not of the queue since. */
+static void test_nvmefslink_late_messages_are_of_the_past(void **state)
+{
+    struct world x;
+    unsigned char msg[SNIC_NVMEFS_CTL_BYTES];
+    struct snic_nvmefs_ctl m;
+    (void)state;
+    world_open(&x, 0, SNIC_DMA_CAP_ORDERED_READ, 64, 1);
+    world_rest(&x);
+    snic_nvmefs_host_create(snic_nvmefslink_engine(x.q[0].q), &m);
+    m.type = SNIC_NVMEFS_CTL_DELETED;
+    snic_nvmefs_ctl_encode(msg, &m);
+    assert_int_equal(snic_nvmefslink_reset(x.q[0].q), 0);
+    world_rest(&x);
+    assert_int_equal(x.q[0].opened, 2);
+    assert_int_equal(snic_dma_send(x.d[1], msg, sizeof(msg)), 1);
+    wide = x.d[1]->ops;
+    narrow = *wide;
+    narrow.send = narrow_send;
+    x.d[1]->ops = &narrow;
+    refuse = 30;
+    snic_nvmefslink_end(x.q[0].q);
+    while (refuse > 20)
+        (void)snic_world_step(x.w);
+    assert_int_equal(x.q[0].closed, 0);
+    world_rest(&x);
+    world_close(&x);
+}
+
 static void test_nvmefslink_an_answer_waits_for_room(void **state)
 {
     (void)state;
@@ -389,6 +448,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefslink_unregistered_memory_is_a_status),
         cmocka_unit_test(test_nvmefslink_others_share_the_link),
         cmocka_unit_test(test_nvmefslink_every_refusal_is_heard),
+        cmocka_unit_test(test_nvmefslink_deleted_before_it_was_asked),
+        cmocka_unit_test(test_nvmefslink_late_messages_are_of_the_past),
         cmocka_unit_test(test_nvmefslink_an_answer_waits_for_room),
     };
     return SUPPORT_MAIN(argc, argv, tests);
