@@ -544,6 +544,19 @@ static void test_nvmefs_answers_that_can_not_be(void **state)
     assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
     assert_int_equal(v.r[0].result, SNIC_EPROTO);
     victim_close(&v, 2);
+    /* Asked for a size only: nothing has come. */
+    victim_open(&v);
+    c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 3, .phase = 1, .status = 2};
+    victim_cqe(&v, &c, 2);
+    assert_non_null(snic_nvmefs_host_reap(v.x.h[0]));
+    v.r[0] = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_GETXATTR, .name = "user.x", .name_size = 6};
+    assert_int_equal(snic_nvmefs_host_submit(v.x.h[0], &v.r[0]), 0);
+    c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 4, .phase = 1, .result = 1000};
+    victim_cqe(&v, &c, 2);
+    assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
+    assert_int_equal(v.r[0].result, 1000);
+    assert_int_equal(v.r[0].data_size, 0);
+    victim_close(&v, 2);
 }
 
 int main(int argc, char **argv)
