@@ -70,7 +70,8 @@ enum snic_hcachelink_op {
     SNIC_HCACHELINK_WRITE = 2,    /**< ino, offset, length, data -> length                      */
     SNIC_HCACHELINK_FSYNC = 3,    /**< ino                                                      */
     SNIC_HCACHELINK_TRUNCATE = 4, /**< ino, length: the new size, in cache and store            */
-    SNIC_HCACHELINK_DROP = 5      /**< ino, offset, length (0: to the end): forget the pages that
+    SNIC_HCACHELINK_DROP = 5      /**< ino, offset, length (0: to the end, by a walk through all
+                                       pages: who knows the size says it): forget the pages that
                                        this touches, written or not. For unlink; and before and
                                        after others change the store, for what is read ahead
                                        between comes from before                                */

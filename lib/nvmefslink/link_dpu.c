@@ -30,6 +30,7 @@ struct link_step {
 struct link_view {
     uint64_t key;
     uint64_t sq;
+    uint32_t bytes;
     unsigned char *mem; /* NULL: not mapped                                                   */
     int refused;        /* it can not be                                                      */
 };
@@ -121,7 +122,7 @@ static void link_view_drop(struct snic_nvmefslink_dpu *d, struct link_view *v)
 {
     if (v->mem != NULL)
         snic_dma_unmap(d->dma, v->mem);
-    *v = (struct link_view){0, 0, NULL, 0};
+    *v = (struct link_view){0, 0, 0, NULL, 0};
 }
 
 /** Look for a new entry of queue @p i. */
@@ -136,15 +137,17 @@ static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
     }
     if (r == 0)
         return;
-    if (v->mem == NULL || v->key != p.key || v->sq != p.sq) {
+    int same = v->key == p.key && v->sq == p.sq && v->bytes == p.sq_bytes; /* or made anew */
+    if (v->mem == NULL || !same) {
         void *mem = NULL;
-        if (v->refused && v->key == p.key && v->sq == p.sq) {
+        if (v->refused && same) {
             snic_nvmefs_dpu_tick(d->engine, i);
             return;
         }
         link_view_drop(d, v);
         v->key = p.key;
         v->sq = p.sq;
+        v->bytes = p.sq_bytes;
         v->refused = (p.sq & 7) != 0 || snic_dma_map(d->dma, p.key, p.sq, p.sq_bytes, &mem) != 0;
         v->mem = mem;
         if (v->refused)
