@@ -463,6 +463,7 @@ static void test_hcachelink_a_failed_fill_is_forgotten(void **state)
     size_t size;
     (void)state;
     rig_defaults(&g);
+    g.po.control.prefetch_max = SNIC_HCACHE_NO_PREFETCH;
     rig_open(&g);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 4711, 0, 5, out), SNIC_ENOENT);

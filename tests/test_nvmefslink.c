@@ -139,7 +139,7 @@ static void test_nvmefslink_traffic_over_every_door(void **state)
             assert_int_equal(x.q[q].wrong, 0);
             done += x.q[q].done;
         }
-        assert_true(done > turns / 2);
+        assert_true(done > turns / 4); /* random: about half of them are taken */
         struct snic_nvmefs_dpu_stats s;
         snic_nvmefs_dpu_get_stats(snic_nvmefslink_dpu_engine(x.dpu.link), &s);
         assert_true(s.commands == done && s.statuses == 0 && s.failures == 0);
