@@ -236,6 +236,108 @@ static void test_hcache_explore_writer_reader_flusher_evictor(void **state)
     stage_sc = 0;
 }
 
+/* ---- fsync ---- */
+
+/* Writes 3 over the other writer's 2, and then wants it durable. */
+static uint64_t rewrite_and_ask_body(void *copy)
+{
+    struct snic_hcache_page page;
+    uint64_t v;
+
+    if (snic_hcache_lock(copy, 1, 0, SNIC_HCACHE_PRESENT, &page) != 0)
+        return 0;
+    v = explore_load((uint64_t *)page.data, memory_order_seq_cst, __func__);
+    if (v == 2)
+        stage_write(&page, 3);
+    if (snic_hcache_unlock(copy, &page,
+                           v == 2 ? SNIC_HCACHE_UNLOCK_DIRTY : SNIC_HCACHE_UNLOCK_KEEP) != 0)
+        explore_fail("unlock refused");
+    if (v == 2)
+        explore_store(stage_request(), 1, memory_order_seq_cst, __func__);
+    return v == 2;
+}
+
+/* An engine that has seen all that there was, and is told of the fsync if it was asked for. */
+static uint64_t fsync_body(void *copy)
+{
+    (void)copy;
+    dpu_open(SNIC_HCACHE_NO_PREFETCH, 1000000000);
+    dpu_event(SNIC_HCACHE_EV_NONE, 0);
+    dpu_run(0);
+    if (explore_load(stage_request(), memory_order_seq_cst, __func__) == 0)
+        return 1;
+    dpu_event(SNIC_HCACHE_EV_FSYNC, 0);
+    dpu_run(0);
+    if (dpu.syncs == 1 && dpu.synced != 3)
+        explore_fail("fsync without what its caller had written");
+    return 2;
+}
+
+/* Writes 3, and then wants it durable. */
+static uint64_t write_and_ask_body(void *copy)
+{
+    struct snic_hcache_page page;
+
+    if (snic_hcache_lock(copy, 1, 0, SNIC_HCACHE_PRESENT, &page) != 0)
+        return 0;
+    stage_write(&page, 3);
+    if (snic_hcache_unlock(copy, &page, SNIC_HCACHE_UNLOCK_DIRTY) != 0)
+        explore_fail("unlock refused");
+    explore_store(stage_request(), 1, memory_order_seq_cst, __func__);
+    return 1;
+}
+
+static void synced_one(const uint64_t *outcome)
+{
+    uint64_t newest = outcome[0] == 1 ? 3 : 1;
+
+    if (cached(0) != newest)
+        explore_fail("the cache lost an update");
+    dpu_drain();
+    if (stored(0) != newest)
+        explore_fail("the store lost an update");
+}
+
+/* H4: the engine may take the bucket's bit away at any moment of the write. */
+static void test_hcache_explore_fsync_of_a_page_that_becomes_dirty(void **state)
+{
+    (void)state;
+    stage_region(2);
+    stage_put_page(0, 1, 0);
+    stage.no_interest = 1;
+    stage_thread(write_and_ask_body, 0);
+    stage_thread(fsync_body, 0);
+    stage.s.final = synced_one;
+    must_pass("writer, fsync");
+}
+
+static void synced(const uint64_t *outcome)
+{
+    uint64_t newest = outcome[1] == 1 ? 3 : outcome[0] != 0 ? 2 : 1;
+
+    if (cached(0) != newest)
+        explore_fail("the cache lost an update");
+    dpu_drain();
+    if (stored(0) != newest)
+        explore_fail("the store lost an update");
+}
+
+/* The first writer has made the page dirty and has yet to say so; the second one finds it dirty. */
+static void test_hcache_explore_fsync_of_a_dirty_page(void **state)
+{
+    (void)state;
+    stage_region(2);
+    stage_put_page(0, 1, 0);
+    stage.no_interest = 1;
+    stage_sc = stage.s.sc = 1;
+    stage_thread(write_body, 0);
+    stage_thread(rewrite_and_ask_body, 1);
+    stage_thread(fsync_body, 0);
+    stage.s.final = synced;
+    must_pass("two writers, fsync");
+    stage_sc = 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +347,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcache_explore_replace_under_reader_and_writer),
         cmocka_unit_test(test_hcache_explore_three_of_four),
         cmocka_unit_test(test_hcache_explore_writer_reader_flusher_evictor),
+        cmocka_unit_test(test_hcache_explore_fsync_of_a_page_that_becomes_dirty),
+        cmocka_unit_test(test_hcache_explore_fsync_of_a_dirty_page),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

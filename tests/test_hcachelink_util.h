@@ -27,8 +27,11 @@ struct rig {
     struct snic_hcachelink_dpu_opts po;
     uint64_t handle; /* of the file that was made last */
     uint32_t opened, closed, gone;
-    int no_dpu; /* the test plays it */
-    int local;  /* dma's local backend, mapped, in the same world */
+    int no_dpu;        /* the test plays it */
+    int local;         /* dma's local backend, mapped, in the same world */
+    int ordered;       /* dma's reads are in order */
+    uint32_t chunk;    /* of dma's sim backend; 0: its default */
+    uint64_t store_ns; /* what a request of the store takes; 0: little */
     int reason;
     void *user;
 };
@@ -88,6 +91,8 @@ static inline void rig_fs(struct rig *g)
                                 .delay_min_ns = 1000,
                                 .delay_max_ns = 10000,
                                 .track = 1};
+    if (g->store_ns != 0)
+        m.delay_min_ns = m.delay_max_ns = g->store_ns;
     assert_int_equal(snic_kvmem_open(&g->medium, &m), 0);
     rig_mount(g, 77);
 }
@@ -95,7 +100,10 @@ static inline void rig_fs(struct rig *g)
 static inline void rig_link(struct rig *g)
 {
     struct snic_dma_events none = {NULL, NULL, NULL, NULL};
-    struct snic_dma_sim_opts so = {.opts_size = sizeof(so), .caps = SNIC_DMA_CAP_ATOMIC};
+    struct snic_dma_sim_opts so = {.opts_size = sizeof(so),
+                                   .caps = SNIC_DMA_CAP_ATOMIC |
+                                           (g->ordered ? SNIC_DMA_CAP_ORDERED_READ : 0),
+                                   .chunk = g->chunk};
     if (g->local) {
         assert_int_equal(
             snic_dma_local_open(&g->d[0], g->loop[0], &none, &g->d[1], g->loop[1], &none), 0);

@@ -457,6 +457,35 @@ static void test_nvmefs_bad_completions_break_the_queue(void **state)
     }
 }
 
+/* A command that ended while its abort had to wait takes the wish with it: whoever has its id next
+   is not aborted. */
+static void test_nvmefs_a_late_abort_hits_nobody_else(void **state)
+{
+    struct snic_nvmefs_host_stats s;
+    struct victim v;
+    (void)state;
+    victim_open(&v);
+    struct snic_nvmefs_host *h = v.x.h[0];
+    assert_int_equal(snic_nvmefs_host_abort(h, &v.r[0]), 0);
+    assert_int_equal(snic_nvmefs_host_abort(h, &v.r[1]), 0); /* waits: one is out */
+    snic_nvmefs_host_get_stats(h, &s);
+    assert_int_equal(s.aborts, 1);
+    uint16_t cid = v.r[1].cid;
+    struct snic_nvmefs_cqe c = {.cid = cid, .sq_head = 4, .phase = 1, .result = SNIC_ENOENT};
+    victim_cqe(&v, &c, 2);
+    assert_ptr_equal(snic_nvmefs_host_reap(h), &v.r[1]);
+    assert_int_equal(snic_nvmefs_host_submit(h, &v.r[1]), 0);
+    assert_int_equal(v.r[1].cid, cid);
+    c.cid = 3; /* Abort's */
+    c.result = 0;
+    victim_cqe(&v, &c, 2);
+    assert_null(snic_nvmefs_host_reap(h));
+    assert_int_equal(snic_nvmefs_host_error(h), 0);
+    snic_nvmefs_host_get_stats(h, &s);
+    assert_int_equal(s.aborts, 1);
+    victim_close(&v, 3);
+}
+
 /* Half an entry is none, whichever half. */
 static void test_nvmefs_half_a_completion_waits_for_the_other(void **state)
 {
@@ -515,6 +544,19 @@ static void test_nvmefs_answers_that_can_not_be(void **state)
     assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
     assert_int_equal(v.r[0].result, SNIC_EPROTO);
     victim_close(&v, 2);
+    /* Asked for a size only: nothing has come. */
+    victim_open(&v);
+    c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 3, .phase = 1, .status = 2};
+    victim_cqe(&v, &c, 2);
+    assert_non_null(snic_nvmefs_host_reap(v.x.h[0]));
+    v.r[0] = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_GETXATTR, .name = "user.x", .name_size = 6};
+    assert_int_equal(snic_nvmefs_host_submit(v.x.h[0], &v.r[0]), 0);
+    c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 4, .phase = 1, .result = 1000};
+    victim_cqe(&v, &c, 2);
+    assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
+    assert_int_equal(v.r[0].result, 1000);
+    assert_int_equal(v.r[0].data_size, 0);
+    victim_close(&v, 2);
 }
 
 int main(int argc, char **argv)
@@ -527,6 +569,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefs_duplicate_ids_and_foreign_aborts),
         cmocka_unit_test(test_nvmefs_floods_of_nonsense),
         cmocka_unit_test(test_nvmefs_an_unreachable_queue_fails),
+        cmocka_unit_test(test_nvmefs_a_late_abort_hits_nobody_else),
         cmocka_unit_test(test_nvmefs_bad_completions_break_the_queue),
         cmocka_unit_test(test_nvmefs_half_a_completion_waits_for_the_other),
         cmocka_unit_test(test_nvmefs_answers_that_can_not_be),

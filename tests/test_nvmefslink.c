@@ -139,7 +139,7 @@ static void test_nvmefslink_traffic_over_every_door(void **state)
             assert_int_equal(x.q[q].wrong, 0);
             done += x.q[q].done;
         }
-        assert_true(done > turns / 2);
+        assert_true(done > turns / 4); /* random: about half of them are taken */
         struct snic_nvmefs_dpu_stats s;
         snic_nvmefs_dpu_get_stats(snic_nvmefslink_dpu_engine(x.dpu.link), &s);
         assert_true(s.commands == done && s.statuses == 0 && s.failures == 0);
@@ -323,6 +323,119 @@ static void test_nvmefslink_others_share_the_link(void **state)
     world_close(&x);
 }
 
+/* Several queues that the DPU does not take, asked for at once: each is told so. */
+static void test_nvmefslink_every_refusal_is_heard(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct world x;
+        world_open(&x, kind, SNIC_DMA_CAP_ORDERED_READ, 64, 4);
+        for (uint32_t i = 0; i < 4; i++)
+            snic_nvmefslink_end(x.q[i].q);
+        world_rest(&x);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(x.q[i].closed, 1);
+            pat_queue_open(&x.q[i], &x.host, 128); /* the DPU has 64 */
+        }
+        world_rest(&x);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(x.q[i].closed, 1);
+            assert_int_equal(x.q[i].reason, SNIC_EINVAL);
+        }
+        world_close(&x);
+    }
+}
+
+/* A door that has no room for the DPU's answer, for a while. */
+static struct snic_dma_ops narrow;
+static const struct snic_dma_ops *wide;
+static int refuse;
+
+static int narrow_send(struct snic_dma *d, const void *msg, uint32_t size)
+{
+    return refuse > 0 && refuse-- ? 0 : wide->send(d, msg, size);
+}
+
+/* A DPU that says DELETED before it was asked: the queue is its to touch until it has heard. */
+static void test_nvmefslink_deleted_before_it_was_asked(void **state)
+{
+    struct world x;
+    unsigned char msg[SNIC_NVMEFS_CTL_BYTES];
+    struct snic_nvmefs_ctl m;
+    (void)state;
+    world_open(&x, 0, SNIC_DMA_CAP_ORDERED_READ, 64, 1);
+    world_rest(&x);
+    snic_nvmefs_host_create(snic_nvmefslink_engine(x.q[0].q), &m);
+    m.type = SNIC_NVMEFS_CTL_DELETED;
+    snic_nvmefs_ctl_encode(msg, &m);
+    wide = x.d[0]->ops;
+    narrow = *wide;
+    narrow.send = narrow_send;
+    x.d[0]->ops = &narrow;
+    refuse = 1;
+    snic_nvmefslink_end(x.q[0].q); /* finds no room */
+    assert_int_equal(refuse, 0);
+    refuse = 20;
+    assert_int_equal(snic_dma_send(x.d[1], msg, sizeof(msg)), 1);
+    for (int i = 0; i < 30; i++)
+        (void)snic_world_step(x.w);
+    assert_int_equal(x.q[0].closed, 0);
+    world_rest(&x);
+    assert_int_equal(refuse, 0);
+    assert_int_equal(x.q[0].closed, 1);
+    world_close(&x);
+}
+
+/* What was said of the queue before its reset is not of the queue since. */
+static void test_nvmefslink_late_messages_are_of_the_past(void **state)
+{
+    struct world x;
+    unsigned char msg[SNIC_NVMEFS_CTL_BYTES];
+    struct snic_nvmefs_ctl m;
+    (void)state;
+    world_open(&x, 0, SNIC_DMA_CAP_ORDERED_READ, 64, 1);
+    world_rest(&x);
+    snic_nvmefs_host_create(snic_nvmefslink_engine(x.q[0].q), &m);
+    m.type = SNIC_NVMEFS_CTL_DELETED;
+    snic_nvmefs_ctl_encode(msg, &m);
+    assert_int_equal(snic_nvmefslink_reset(x.q[0].q), 0);
+    world_rest(&x);
+    assert_int_equal(x.q[0].opened, 2);
+    assert_int_equal(snic_dma_send(x.d[1], msg, sizeof(msg)), 1);
+    wide = x.d[1]->ops;
+    narrow = *wide;
+    narrow.send = narrow_send;
+    x.d[1]->ops = &narrow;
+    refuse = 30;
+    snic_nvmefslink_end(x.q[0].q);
+    while (refuse > 20)
+        (void)snic_world_step(x.w);
+    assert_int_equal(x.q[0].closed, 0);
+    world_rest(&x);
+    world_close(&x);
+}
+
+static void test_nvmefslink_an_answer_waits_for_room(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct world x;
+        world_open(&x, kind, SNIC_DMA_CAP_ORDERED_READ, 64, 2);
+        wide = x.d[1]->ops;
+        narrow = *wide;
+        narrow.send = narrow_send;
+        x.d[1]->ops = &narrow;
+        refuse = 20;
+        world_rest(&x);
+        assert_int_equal(refuse, 0);
+        assert_int_equal(x.q[0].opened, 1);
+        assert_int_equal(x.q[1].opened, 1);
+        refuse = 20;
+        world_close(&x);
+        assert_int_equal(refuse, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +447,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefslink_detached_host_waits_for_nobody),
         cmocka_unit_test(test_nvmefslink_unregistered_memory_is_a_status),
         cmocka_unit_test(test_nvmefslink_others_share_the_link),
+        cmocka_unit_test(test_nvmefslink_every_refusal_is_heard),
+        cmocka_unit_test(test_nvmefslink_deleted_before_it_was_asked),
+        cmocka_unit_test(test_nvmefslink_late_messages_are_of_the_past),
+        cmocka_unit_test(test_nvmefslink_an_answer_waits_for_room),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -39,6 +39,7 @@
  *                       18-19 hits since the control plane looked, at most 3
  *                       20    AGAIN: written while in FLIGHT
  *                       21    PREFETCHED and not hit yet
+ *                       22    UNTOLD: dirty, and the bucket's bit on the map is yet to be set
  *                       24-31 owner of the write lock (255: the DPU), 32-39 its epoch
  *                       40-63 version: a new one with each write lock
  *   8   u32 next
@@ -62,7 +63,8 @@
  *   No torn page. Contents are touched only under a lock, and the write lock of a dead host means
  *     that the content is torn: such a page is dropped.
  *   fsync is durable. The control plane has flushed every page of the file that was dirty when it
- *     was told, and then asks for the store's sync.
+ *     was told, and then asks for the store's sync. Who writes a page that another thread has made
+ *     dirty does not depend on that one having said so: UNTOLD.
  *   Replacement without a write per hit: the read lock's own step counts the hit. The control
  *     plane marks victims in advance (`reserve` per bucket) and the host replaces one without
  *     asking; a victim that is hit is none any more.
@@ -446,6 +448,9 @@ struct snic_hcache_control_opts {
     const struct snic_hcache_policy *policy; /**< NULL: the default                          */
     const struct snic_hcache_seal *seal;     /**< NULL: snic_hcache_seal_crc()               */
     void *seal_ctx;
+    uint32_t unordered; /**< 1: the bytes of one DMA read come in any order (without dma.h's
+                             ORDERED_READ); then buckets are read twice, keys behind states    */
+    uint32_t reserved;  /**< 0                                                               */
 };
 #define SNIC_HCACHE_NO_PREFETCH UINT32_MAX
 /** The two sides of prefetch bookkeeping: streams followed at once, fsyncs waited for at once. */

@@ -16,8 +16,12 @@
  * Units       offsets, lengths and sizes are bytes, lpn pages, times nanoseconds.
  * Input       The other half is hostile. The DPU may write anything into the region and answer
  *             anything: requests end with an error, or the link is closed with SNIC_EPROTO, or with
- *             SNIC_ETIMEDOUT if it says nothing for timeout_ns. The host may write anything into
- *             the region and ask anything: the DPU does what a client of its file system may do.
+ *             SNIC_ETIMEDOUT if it says nothing for timeout_ns: it is asked whether it lives, so
+ *             what takes the store long is no silence. A DPU that lives and does not answer keeps
+ *             what it was asked: who will not wait calls snic_hcachelink_host_death() and closes
+ *             the dma handle.
+ *             The host may write anything into the region and ask anything: the DPU does what a
+ *             client of its file system may do.
  *
  * What is whose. Pages and their locks are hcache.h's. A file's size is the caller's, as an inode's
  * is in a kernel: what the store said, raised by its own writes. Reads behind what the store has
@@ -38,7 +42,8 @@
  *
  * One DPU half serves one host at a time over one link, which it may share with nvmefslink:
  * with SNIC_HCACHELINK_SHARED the three _recv, _doorbell and _death functions are what goes into
- * nvmefslink's `others`.
+ * nvmefslink's `others`. They do not say which link an event is of: before the host's half is
+ * attached to another link, what hands on the old one's events stops to.
  */
 #ifndef SNIC_HCACHELINK_H
 #define SNIC_HCACHELINK_H
@@ -65,9 +70,11 @@ enum snic_hcachelink_op {
     SNIC_HCACHELINK_WRITE = 2,    /**< ino, offset, length, data -> length                      */
     SNIC_HCACHELINK_FSYNC = 3,    /**< ino                                                      */
     SNIC_HCACHELINK_TRUNCATE = 4, /**< ino, length: the new size, in cache and store            */
-    SNIC_HCACHELINK_DROP = 5      /**< ino, offset, length (0: to the end): forget the pages that
-                                       this touches, written or not. For unlink, and before others
-                                       change the store                                         */
+    SNIC_HCACHELINK_DROP = 5      /**< ino, offset, length (0: to the end, by a walk through all
+                                       pages: who knows the size says it): forget the pages that
+                                       this touches, written or not. For unlink; and before and
+                                       after others change the store, for what is read ahead
+                                       between comes from before                                */
 };
 
 struct snic_hcachelink_host;
@@ -101,8 +108,9 @@ struct snic_hcachelink_events {
     void (*opened)(void *ctx, struct snic_hcachelink_host *h);
     /**
      * It is over: 0 by end; SNIC_EPEERDEAD; SNIC_EPROTO nonsense; SNIC_ETIMEDOUT silence; what the
-     * DPU answered to attach or end. All requests were finished before. After SNIC_EPEERDEAD the
-     * next attach takes the pages along, otherwise it begins with an empty region.
+     * DPU answered to attach or end. All requests were finished before. After SNIC_EPEERDEAD, and
+     * after a DPU that did not take the region or could not flush it, the next attach takes the
+     * pages along, otherwise it begins with an empty region.
      */
     void (*closed)(void *ctx, struct snic_hcachelink_host *h, int reason);
     void *ctx;
@@ -141,14 +149,15 @@ SNIC_API SNIC_NODISCARD int snic_hcachelink_host_init(struct snic_hcachelink_hos
  * Make a region on @p d, or copy the one of the dead link to it, and offer it to the DPU. Requests
  * may be submitted at once. Takes over the events of @p d unless SHARED; before the loop runs again
  * after @p d was opened. The dead link's handle may be closed afterwards.
- * @return 0; SNIC_EBUSY attached; SNIC_EINVAL another loop; SNIC_E* of dma; then it may be called
- *         again [owner]
+ * @return 0; SNIC_EBUSY attached; SNIC_EPEERDEAD it was reported dead; SNIC_E* of dma; then it may
+ *         be called again, and the pages are still there [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_host_attach(struct snic_hcachelink_host *h,
                                                         struct snic_dma *d) SNIC_NONNULL(1, 2);
 /**
  * Begin the end: what is dirty is flushed, the DPU leaves the region, then the closed event comes.
- * No request is under way. Harmless if it came or will come. [owner]
+ * No request is under way, and none is taken any more. If the DPU has yet to open the region, it
+ * does so first. Harmless if it came or will come. [owner]
  */
 SNIC_API void snic_hcachelink_host_end(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /** Closed, or never attached: gives the region back (to a dma handle that is still open). Returns
@@ -184,7 +193,8 @@ SNIC_API void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t siz
     SNIC_NONNULL(1, 2);
 /** As recv. [owner] */
 SNIC_API void snic_hcachelink_host_doorbell(void *ctx, uint32_t id) SNIC_NONNULL(1);
-/** As recv. [owner] */
+/** As recv; also to give up a DPU that may live, which must not write to the store any more when
+ *  the next one is attached. [owner] */
 SNIC_API void snic_hcachelink_host_death(void *ctx, enum snic_dma_death cause) SNIC_NONNULL(1);
 
 /* ---- DPU ---- */
@@ -198,7 +208,8 @@ struct snic_hcachelink_dpu_opts {
     uint32_t bell;
     uint32_t tasks;      /**< of the host, under way at once, 2..64; 32                     */
     uint64_t memory_max; /**< most bytes of an engine; a larger region is refused; 1 GiB    */
-    uint64_t salvage_ns; /**< most time for a dead host's pages; 10 s                       */
+    uint64_t salvage_ns; /**< most time for a dead host's pages, and at END for a store
+                                that refuses all of them; 10 s                          */
     struct snic_hcache_control_opts control; /**< opts_size 0: defaults. seal->pack is refused:
                                                   a file has no place for packed pages          */
     /**

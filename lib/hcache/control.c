@@ -35,7 +35,7 @@ static int control_opts(struct snic_hcache_control_opts *o,
         o->seal = snic_hcache_seal_crc();
     if (o->jobs < 2 || o->jobs > 1024 || o->reserve > info->ways ||
         o->policy->state_bytes > SNIC_HCACHE_POLICY_BYTES || o->policy->choose == NULL ||
-        o->seal->parity_bytes > 65536)
+        o->seal->parity_bytes > 65536 || o->unordered > 1 || o->reserved != 0)
         return SNIC_EINVAL;
     return 0;
 }
@@ -70,7 +70,7 @@ static struct snic_hcache_control *hcache_control_place(struct snic_arena *a,
     for (i = 0; i < o->jobs; i++) {
         unsigned char *page = control_take(a, 1, info->page_bytes, 64);
         unsigned char *other = control_take(a, 1, info->page_bytes, 64);
-        unsigned char *copy = control_take(a, 1, info->bucket_bytes, 64);
+        unsigned char *copy = control_take(a, 2, info->bucket_bytes, 64);
         unsigned char *parity =
             o->seal->parity_bytes != 0 ? control_take(a, 1, o->seal->parity_bytes, 64) : NULL;
 
@@ -139,6 +139,7 @@ int snic_hcache_control_init(struct snic_hcache_control **out, void *mem, size_t
     c.later_ns = SNIC_NEVER;
     c.jobs_max = o.jobs;
     c.reserve = o.reserve;
+    c.unordered = (uint8_t)o.unordered;
     c.prefetch_max = o.prefetch_max == SNIC_HCACHE_NO_PREFETCH ? 0 : o.prefetch_max;
     c.look_wanted = 1;
     c.mending[1] = 1;

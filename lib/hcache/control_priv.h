@@ -69,7 +69,7 @@ struct hcache_job {
     unsigned char *page;
     unsigned char *other; /* packed page                                                 */
     unsigned char *parity;
-    unsigned char *copy; /* of a bucket                                                  */
+    unsigned char *copy; /* of a bucket, and a second one behind it                      */
 };
 
 enum {
@@ -125,6 +125,7 @@ struct snic_hcache_control {
     uint8_t mending[2]; /* host, DPU: RECOVERED is owed                                  */
     uint8_t recovered;  /* RECOVERED to be handed out, how often                         */
     uint8_t round_running;
+    uint8_t unordered; /* reads                                                          */
     uint32_t round;
     uint64_t wait_seen;
     struct hcache_bits fresh, dirty, due, later, visiting, mend[2];

@@ -51,7 +51,8 @@ static uint64_t flush_finished(uint64_t s, int32_t result)
 {
     int clean = result == 0 && (s & SNIC_HCACHE__AGAIN) == 0;
 
-    s &= ~(SNIC_HCACHE__FLIGHT | SNIC_HCACHE__AGAIN);
+    /* told or not: its bucket is looked at again */
+    s &= ~(SNIC_HCACHE__FLIGHT | SNIC_HCACHE__AGAIN | SNIC_HCACHE__UNTOLD);
     return clean ? hcache_with(s, hcache_lock_of(s), SNIC_HCACHE_CLEAN) : s;
 }
 

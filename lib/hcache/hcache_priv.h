@@ -49,7 +49,8 @@
 #define SNIC_HCACHE__HITS (UINT64_C(3) << SNIC_HCACHE__HITS_SHIFT)
 #define SNIC_HCACHE__AGAIN (UINT64_C(1) << 20)
 #define SNIC_HCACHE__PREFETCHED (UINT64_C(1) << 21)
-#define SNIC_HCACHE__UNUSED (UINT64_C(3) << 22)
+#define SNIC_HCACHE__UNTOLD (UINT64_C(1) << 22)
+#define SNIC_HCACHE__UNUSED (UINT64_C(1) << 23)
 #define SNIC_HCACHE__OWNER_SHIFT 24
 #define SNIC_HCACHE__OWNER (UINT64_C(255) << SNIC_HCACHE__OWNER_SHIFT)
 #define SNIC_HCACHE__EPOCH_SHIFT 32
@@ -60,7 +61,7 @@
 /* What a write lock leaves of a state. */
 #define SNIC_HCACHE__KEPT                                                                          \
     (SNIC_HCACHE__STATUS | SNIC_HCACHE__FLIGHT | SNIC_HCACHE__AGAIN | SNIC_HCACHE__HITS |          \
-     SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__VERSIONS)
+     SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__UNTOLD | SNIC_HCACHE__VERSIONS)
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "hcache: the shared words are little-endian and updated in place by atomics"
@@ -69,8 +70,8 @@ SNIC_STATIC_ASSERT(sizeof(_Atomic uint64_t) == 8, "atomic words are plain words 
 SNIC_STATIC_ASSERT((SNIC_HCACHE__LOCK | SNIC_HCACHE__STATUS | SNIC_HCACHE__READERS |
                     SNIC_HCACHE__DPU_READS | SNIC_HCACHE__FLIGHT | SNIC_HCACHE__VICTIM |
                     SNIC_HCACHE__AHEAD | SNIC_HCACHE__HITS | SNIC_HCACHE__AGAIN |
-                    SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__UNUSED | SNIC_HCACHE__OWNER |
-                    SNIC_HCACHE__EPOCH | SNIC_HCACHE__VERSIONS) == UINT64_MAX,
+                    SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__UNTOLD | SNIC_HCACHE__UNUSED |
+                    SNIC_HCACHE__OWNER | SNIC_HCACHE__EPOCH | SNIC_HCACHE__VERSIONS) == UINT64_MAX,
                    "the fields fill the word");
 SNIC_STATIC_ASSERT(3 + (3 << 2) + (1023 << 4) == (1 << 14) - 1, "and do not overlap below bit 14");
 
@@ -141,6 +142,8 @@ static inline int hcache_state_ok(uint64_t s)
     if ((s & (SNIC_HCACHE__FLIGHT | SNIC_HCACHE__DPU_READS)) != 0 && status != SNIC_HCACHE_DIRTY)
         return 0;
     if ((s & SNIC_HCACHE__AGAIN) != 0 && (s & SNIC_HCACHE__FLIGHT) == 0)
+        return 0;
+    if ((s & SNIC_HCACHE__UNTOLD) != 0 && status != SNIC_HCACHE_DIRTY)
         return 0;
     return (s & SNIC_HCACHE__VICTIM) == 0 || status == SNIC_HCACHE_CLEAN;
 }

@@ -10,7 +10,9 @@
  *       (nobody takes tags away), but never the other way round.
  *   H4  What becomes dirty and was not sets its bucket's bit behind the unlock. It is a
  *       read-modify-write even if the bit is there: either the control plane's subtraction comes
- *       after it, and then it sees the unlock, or the bit survives.
+ *       after it, and then it sees the unlock, or the bit survives. Until that is done the page is
+ *       UNTOLD, and who writes it meanwhile sets the bit as well: his fsync must not depend on a
+ *       thread that has stopped in between.
  *   H5  Only whoever holds the write lock, or the step that takes an idle entry away, forgets a
  *       page, and never in FLIGHT: what is on its way to the store could come after what is
  *       written there next.
@@ -373,6 +375,8 @@ static int hcache_unlocked(uint64_t s, enum snic_hcache_how how, uint64_t *next)
         return 1;
     }
     if (how == SNIC_HCACHE_UNLOCK_DIRTY) {
+        if (status != SNIC_HCACHE_DIRTY)
+            s |= SNIC_HCACHE__UNTOLD;
         status = SNIC_HCACHE_DIRTY;
         if ((s & SNIC_HCACHE__FLIGHT) != 0)
             s |= SNIC_HCACHE__AGAIN;
@@ -381,6 +385,16 @@ static int hcache_unlocked(uint64_t s, enum snic_hcache_how how, uint64_t *next)
     }
     *next = hcache_with(s & SNIC_HCACHE__KEPT, SNIC_HCACHE_LOCK_NONE, status);
     return 1;
+}
+
+/* H4. If the entry has changed meanwhile it stays UNTOLD: then the bit is set once more. */
+static void hcache_tell(const struct snic_hcache__geo *g, uint64_t bucket, hcache_word *at,
+                        uint64_t s)
+{
+    hcache_flag(g, bucket);
+    /* release: who finds it told finds the bit set */
+    (void)atomic_compare_exchange_strong_explicit(at, &s, s & ~SNIC_HCACHE__UNTOLD,
+                                                  memory_order_release, memory_order_relaxed);
 }
 
 int snic_hcache_unlock(struct snic_hcache_host *h, struct snic_hcache_page *page,
@@ -410,9 +424,8 @@ int snic_hcache_unlock(struct snic_hcache_host *h, struct snic_hcache_page *page
         page->held = 0;
         if (hcache_status_of(next) == SNIC_HCACHE_FREE)
             hcache_count_free(&h->g, 1);
-        else if (hcache_status_of(next) == SNIC_HCACHE_DIRTY &&
-                 hcache_status_of(s) != SNIC_HCACHE_DIRTY)
-            hcache_flag(&h->g, page->index / h->g.ways); /* H4 */
+        else if ((next & SNIC_HCACHE__UNTOLD) != 0)
+            hcache_tell(&h->g, page->index / h->g.ways, at, next);
         return 0;
     }
     page->held = 0;

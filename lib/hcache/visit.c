@@ -25,7 +25,27 @@ static void visit_read(struct snic_hcache_control *c, struct hcache_job *j)
     j->round = c->round; /* what it finds says nothing about a round that begins later */
     hcache_job_op(j, SNIC_HCACHE_OP_READ, 0, hcache_bucket_offset(&c->g, j->bucket), j->copy,
                   c->g.bucket_bytes);
+    if (c->unordered)
+        hcache_job_op(j, SNIC_HCACHE_OP_READ, SNIC_HCACHE_OP_FENCE,
+                      hcache_bucket_offset(&c->g, j->bucket), j->copy + c->g.bucket_bytes,
+                      c->g.bucket_bytes);
     hcache_job_emit(c, j, SNIC_HCACHE_ACT_DMA, VISIT_READ);
+}
+
+/*
+ * A key, and the end, are read behind their entry's state, as everywhere: if a CAS of that state
+ * succeeds later, nobody has held the write lock in between, and they are of that version.
+ */
+static void visit_keys(const struct snic_hcache_control *c, struct hcache_job *j)
+{
+    uint32_t way;
+
+    for (way = 0; way < c->g.ways && c->unordered; way++) {
+        unsigned char *at =
+            j->copy + SNIC_HCACHE_HEAD_BYTES + way * SNIC_HCACHE_ENTRY_BYTES + SNIC_HCACHE__NEXT;
+
+        memcpy(at, at + c->g.bucket_bytes, SNIC_HCACHE_ENTRY_BYTES - SNIC_HCACHE__NEXT);
+    }
 }
 
 void hcache_visit_start(struct snic_hcache_control *c, struct hcache_job *j)
@@ -254,6 +274,7 @@ void hcache_visit_step(struct snic_hcache_control *c, struct hcache_job *j)
         visit_read(c, j);
         return;
     }
+    visit_keys(c, j);
     for (side = 1; side >= 0; side--) {
         if (!hcache_bit(&c->mend[side], j->bucket))
             continue;

@@ -18,6 +18,7 @@ static int hca_dpu_opts(struct snic_hcachelink_dpu_opts *o,
     o->tasks = o->tasks != 0 ? o->tasks : 32;
     o->memory_max = o->memory_max != 0 ? o->memory_max : UINT64_C(1) << 30;
     o->salvage_ns = o->salvage_ns != 0 ? o->salvage_ns : UINT64_C(10000000000);
+    o->salvage_ns = snic_min_u64(o->salvage_ns, SNIC_HCACHELINK__TIME_MAX);
     if ((o->flags & ~(SNIC_HCACHELINK_SHARED | SNIC_HCACHELINK_NO_SALVAGE)) != 0 ||
         o->bell >= SNIC_DMA_DOORBELLS || o->tasks < 2 || o->tasks > SNIC_HCACHELINK__TASKS_MAX ||
         (o->control.seal != NULL && o->control.seal->pack != NULL))
@@ -107,6 +108,8 @@ void hca_dpu_stop(struct snic_hcachelink_dpu *d)
 void snic_hcachelink_dpu_detach(struct snic_hcachelink_dpu *d)
 {
     d->say = 0;
+    if (!d->dead)
+        d->detached = 1;
     d->dead = 1;
     hca_dpu_stop(d);
 }
@@ -151,5 +154,7 @@ int snic_hcachelink_dpu_check(const struct snic_hcachelink_dpu *d)
         return SNIC_ECORRUPT;
     if ((d->state == HCA_D_NONE || d->state == HCA_D_GONE) && d->engine != NULL)
         return SNIC_ECORRUPT; /* D1 */
+    if (d->engine == NULL && (tasks != 0 || d->runs_busy != 0))
+        return SNIC_ECORRUPT; /* D1: they use its memory */
     return d->engine != NULL ? snic_hcache_control_check(d->engine) : 0;
 }

@@ -63,6 +63,8 @@ static void hca_drain(struct snic_hcachelink_dpu *d, uint8_t state)
 {
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_KICK};
     d->state = state;
+    d->drain_error = 0;
+    d->progress_ns = snic_loop_now(d->dma->loop);
     /* one look may be half done */
     d->look_due = snic_hcache_control_counters(d->engine)->looks + 2;
     hca_engine_step(d, &ev);
@@ -86,6 +88,8 @@ void snic_hcachelink_dpu_recv(void *ctx, const void *msg, uint32_t size)
     } else if (m.type == HCA_AHEAD && d->state == HCA_D_RUN) {
         struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_AHEAD, .ino = m.ino, .lpn = m.a};
         hca_engine_step(d, &ev);
+    } else if (m.type == HCA_ALIVE && (d->state == HCA_D_RUN || d->state == HCA_D_DRAIN)) {
+        d->alive_due = 1;
     } else {
         d->stats.refused++;
     }
@@ -144,6 +148,12 @@ static int hca_dpu_say(struct snic_hcachelink_dpu *d)
 {
     if (!hca_say_due(d))
         return 0;
+    if (d->alive_due) {
+        struct hca_message m = {.type = HCA_ALIVE};
+        if (!hca_dpu_send(d, &m))
+            return 0;
+        d->alive_due = 0;
+    }
     while (!snic_queue_empty(&d->answers)) {
         struct hca_task *t = SNIC_CONTAINER(d->answers.first, struct hca_task, node);
         struct hca_message m = {.type = HCA_DONE, .id = t->id, .result = t->result};
@@ -157,6 +167,12 @@ static int hca_dpu_say(struct snic_hcachelink_dpu *d)
 }
 
 /* ---- The poller ---- */
+
+/** END: the store takes nothing any more. What is dirty stays with the host. */
+static int hca_drain_fails(const struct snic_hcachelink_dpu *d, uint64_t now)
+{
+    return d->drain_error != 0 && now - snic_min_u64(d->progress_ns, now) > d->opts.salvage_ns;
+}
 
 /** Is it time to go on to the next state? */
 static int hca_advance(struct snic_hcachelink_dpu *d)
@@ -172,6 +188,12 @@ static int hca_advance(struct snic_hcachelink_dpu *d)
     }
     if (d->state == HCA_D_DRAIN && d->tasks_busy == 0 && hca_engine_rests(d)) {
         hca_task_end(d);
+        return 1;
+    }
+    if (d->state == HCA_D_DRAIN && d->tasks_busy == 0 && hca_drain_fails(d, now)) {
+        d->say_result = d->drain_error;
+        d->ended = 1;
+        hca_dpu_stop(d);
         return 1;
     }
     if (d->state == HCA_D_SALVAGE && (hca_engine_rests(d) || now >= d->give_up_ns)) {
@@ -210,7 +232,7 @@ int hca_dpu_poll(struct snic_loop_poller *p, int sleeping)
     struct snic_hcachelink_dpu *d = SNIC_CONTAINER(p, struct snic_hcachelink_dpu, poller);
     int did, said;
     if (sleeping)
-        return !snic_queue_empty(&d->local) || d->gone_due;
+        return !snic_queue_empty(&d->local); /* what could not be said has a timer */
     did = hca_engine_pump(d);
     did |= hca_task_pump(d);
     did |= hca_advance(d);

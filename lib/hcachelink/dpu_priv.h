@@ -71,10 +71,14 @@ struct snic_hcachelink_dpu {
     uint64_t look_due; /* DRAIN, SALVAGE: idle after so many looks is the end */
     uint64_t give_up_ns;
     uint64_t salvage_from; /* stats.writes when the host died */
+    uint64_t progress_ns;  /* DRAIN: its beginning, or the last page that was written */
+    int32_t drain_error;   /* DRAIN: of a page that could not be; 0: none */
     uint8_t state;
-    uint8_t say; /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
-    uint8_t dead;
-    uint8_t ended; /* all is flushed and synced, or could not be: END is to be answered */
+    uint8_t say;       /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
+    uint8_t alive_due; /* the host has asked */
+    uint8_t dead;      /* nothing is said to the host any more */
+    uint8_t detached;  /* but it may live */
+    uint8_t ended;     /* all is flushed and synced, or could not be: END is to be answered */
     uint8_t gone_due;
     uint8_t sim;
     struct snic_queue free_runs;

@@ -42,6 +42,7 @@ int hca_engine_open(struct snic_hcachelink_dpu *d)
     size_t need;
     int r;
     co.epoch = d->epoch;
+    co.unordered = (d->dma->caps & SNIC_DMA_CAP_ORDERED_READ) == 0;
     d->runs_max = co.jobs != 0 ? co.jobs : 64;
     need = hca_place(&p, NULL, d, &co);
     if (need == 0)
@@ -109,6 +110,8 @@ static void hca_run_end(struct hca_run *u, struct snic_hcache_event *ev)
 {
     struct snic_hcachelink_dpu *d = u->d;
     ev->id = u->a.id;
+    if (ev->kind == SNIC_HCACHE_EV_FLUSHED && ev->result < 0)
+        d->drain_error = ev->result;
     u->busy = 0;
     d->runs_busy--;
     snic_queue_push(&d->free_runs, &u->node);
@@ -161,7 +164,7 @@ static int hca_run_submit(struct hca_run *u)
     struct snic_dma_batch *b = &u->batch;
     int r;
     if (u->d->dead) {
-        if (u->d->mapped != NULL)
+        if (u->d->mapped != NULL && !u->d->detached)
             hca_run_local(u);
         else
             hca_run_dma_end(u, SNIC_EPEERDEAD);
@@ -197,6 +200,7 @@ static void hca_run_dma(struct hca_run *u)
 static void hca_run_stored(struct hca_run *u)
 {
     u->d->stats.writes++;
+    u->d->progress_ns = snic_loop_now(u->d->dma->loop);
     if (u->d->opts.flushed != NULL)
         u->d->opts.flushed(u->d->opts.ctx, &u->a);
 }

@@ -12,6 +12,7 @@
  * END     host  id 0: flush, leave, answer
  * AHEAD   host  ino, a lpn; no answer
  * DONE    DPU   id, result             FAILED    DPU   result: the region cannot be reached
+ * ALIVE   host  are you there?         ALIVE     DPU   while it works on the region
  */
 #ifndef SNIC_HCACHELINK_PRIV_H
 #define SNIC_HCACHELINK_PRIV_H
@@ -24,6 +25,7 @@
 #define SNIC_HCACHELINK__VERSION 1u
 #define SNIC_HCACHELINK__BYTES 64u
 #define SNIC_HCACHELINK__TASKS_MAX 64u
+#define SNIC_HCACHELINK__TIME_MAX (UINT64_C(1) << 61) /* what is longer is for ever, too */
 #define SNIC_HCACHELINK__LENGTH_MAX (UINT64_C(1) << 30)
 
 SNIC_STATIC_ASSERT(SNIC_HCACHELINK__BYTES <= SNIC_DMA_MSG_MAX, "a message fits");
@@ -37,7 +39,8 @@ enum hca_type {
     HCA_END = 5,
     HCA_AHEAD = 6,
     HCA_DONE = 7,
-    HCA_FAILED = 8
+    HCA_FAILED = 8,
+    HCA_ALIVE = 9
 };
 
 struct hca_message {

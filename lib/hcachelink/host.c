@@ -18,6 +18,8 @@ static int hca_host_opts(struct snic_hcachelink_host_opts *o,
     o->requests_max = o->requests_max != 0 ? o->requests_max : SNIC_HCACHELINK__TASKS_MAX;
     o->timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : UINT64_C(30000000000);
     o->retry_ns = o->retry_ns != 0 ? o->retry_ns : 500000;
+    o->timeout_ns = snic_min_u64(o->timeout_ns, SNIC_HCACHELINK__TIME_MAX);
+    o->retry_ns = snic_min_u64(o->retry_ns, SNIC_HCACHELINK__TIME_MAX);
     if ((o->flags & ~SNIC_HCACHELINK_SHARED) != 0 || o->bell >= SNIC_DMA_DOORBELLS ||
         o->requests_max < 2 || o->requests_max > SNIC_HCACHELINK__TASKS_MAX ||
         snic_hcache_memsize(&o->cache) == 0)
@@ -66,7 +68,7 @@ static void hca_region_drop(struct snic_hcachelink_host *h)
 static int hca_region_fill(struct snic_hcachelink_host *h, void *mem, size_t size)
 {
     int r;
-    if (h->region == NULL || h->reason != SNIC_EPEERDEAD) {
+    if (h->region == NULL || (h->reason != SNIC_EPEERDEAD && !h->keep)) {
         r = snic_hcache_init(mem, size, &h->opts.cache);
         if (r == 0)
             memcpy(h->header, mem, sizeof(h->header));
@@ -75,6 +77,8 @@ static int hca_region_fill(struct snic_hcachelink_host *h, void *mem, size_t siz
     memcpy(mem, h->region, size);
     memcpy(mem, h->header, sizeof(h->header)); /* the dead DPU may have written there */
     r = snic_hcache_recover(mem, size, SNIC_HCACHE_DPU);
+    if (r >= 0) /* no page is held: what looks like it was written by the DPU */
+        r = snic_hcache_recover(mem, size, SNIC_HCACHE_HOST);
     if (r >= 0)
         h->stats.moved++;
     return r < 0 ? snic_hcache_init(mem, size, &h->opts.cache) : 0;
@@ -120,6 +124,8 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     int r;
     if ((h->state != HCA_NONE && h->state != HCA_OVER) || h->closed_due)
         return SNIC_EBUSY;
+    if (d->dead)
+        return SNIC_EPEERDEAD;
     r = snic_dma_alloc(d, size + align, &block);
     if (r != 0)
         return r;
@@ -150,6 +156,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     h->epoch++;
     h->credit = 0;
     h->reason = 0;
+    h->keep = 0;
     h->opened_due = 0;
     h->state = HCA_OPENING;
     h->since_ns = snic_loop_now(d->loop);
@@ -164,8 +171,8 @@ void snic_hcachelink_host_end(struct snic_hcachelink_host *h)
     if (h->state != HCA_OPENING && h->state != HCA_OPEN)
         return;
     SNIC_ASSERT(hca_host_quiet(h) && snic_queue_empty(&h->waiting));
-    if (h->state == HCA_OPENING) { /* nothing is dirty that it could flush */
-        hca_host_over(h, 0);
+    if (h->state == HCA_OPENING) { /* what is dirty already is flushed, too */
+        h->ending = 1;
         return;
     }
     h->state = HCA_ENDING;
@@ -195,7 +202,7 @@ int snic_hcachelink_submit(struct snic_hcachelink_host *h, struct snic_hcachelin
     int r = hca_req_check(h, req);
     if (r != 0)
         return r;
-    if (h->state != HCA_OPENING && h->state != HCA_OPEN)
+    if ((h->state != HCA_OPENING && h->state != HCA_OPEN) || h->ending)
         return SNIC_EPIPE;
     memset(&req->page, 0, sizeof(req->page));
     req->at = 0;

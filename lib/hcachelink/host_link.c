@@ -81,8 +81,8 @@ void hca_host_say(struct snic_hcachelink_host *h)
         room = hca_say_next(h, &h->syncing);
     if ((!room || !snic_queue_empty(&h->waiting)) && !h->retry.armed)
         snic_loop_arm(h->dma->loop, &h->retry, snic_loop_now(h->dma->loop) + h->opts.retry_ns);
-    if (!h->tick.armed && (h->state == HCA_OPENING || h->state == HCA_ENDING || h->taken != 0 ||
-                           !snic_queue_empty(&h->waiting)))
+    if (!h->tick.armed && (h->state == HCA_OPENING || h->state == HCA_ENDING ||
+                           !hca_host_quiet(h) || !snic_queue_empty(&h->waiting)))
         snic_loop_arm(h->dma->loop, &h->tick,
                       snic_loop_now(h->dma->loop) + h->opts.timeout_ns / 8 + 1);
 }
@@ -112,6 +112,7 @@ void hca_host_over(struct snic_hcachelink_host *h, int reason)
     h->state = HCA_OVER; /* L4 */
     h->reason = reason;
     h->say = 0;
+    h->ending = 0;
     h->opened_due = 0;
     for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++) {
         struct snic_hcachelink_req *req = h->slots[i].req;
@@ -148,19 +149,37 @@ static int hca_late(const struct snic_hcachelink_host *h, uint64_t since_ns, uin
     return now_ns - snic_min_u64(since_ns, now_ns) > h->opts.timeout_ns;
 }
 
+/** Nothing has been heard since the oldest of @p q came there. */
+static int hca_queue_late(const struct snic_hcachelink_host *h, const struct snic_queue *q,
+                          uint64_t now_ns)
+{
+    return !snic_queue_empty(q) &&
+           hca_late(h, snic_max_u64(hca_req_of(q->first)->since_ns, h->heard_ns), now_ns);
+}
+
+/** The DPU is silent, though it has something to say. */
+static int hca_silent(const struct snic_hcachelink_host *h, uint64_t now_ns)
+{
+    int late = h->state == HCA_OPENING && hca_late(h, h->since_ns, now_ns);
+    late |= h->state == HCA_ENDING && hca_late(h, snic_max_u64(h->since_ns, h->heard_ns), now_ns);
+    for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++)
+        late |= h->slots[i].req != NULL &&
+                hca_late(h, snic_max_u64(h->slots[i].req->since_ns, h->heard_ns), now_ns);
+    return late || hca_queue_late(h, &h->sending, now_ns) || hca_queue_late(h, &h->syncing, now_ns);
+}
+
 void hca_host_tick(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_hcachelink_host *h = SNIC_CONTAINER(t, struct snic_hcachelink_host, tick);
     struct snic_queue waiting = h->waiting;
     struct snic_node *n;
-    int late =
-        (h->state == HCA_OPENING || h->state == HCA_ENDING) && hca_late(h, h->since_ns, now_ns);
-    for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++)
-        late |= h->slots[i].req != NULL && hca_late(h, h->slots[i].req->since_ns, now_ns);
-    if (late) { /* L2: what it may still write is not ours any more */
+    struct hca_message alive = {.type = HCA_ALIVE};
+    if (hca_silent(h, now_ns)) { /* L2: what it may still write is not ours any more */
         hca_host_over(h, SNIC_ETIMEDOUT);
         return;
     }
+    if (h->state == HCA_ENDING || h->taken != 0) /* what it does may take it longer than that */
+        (void)hca_send(h, &alive);
     h->waiting = (struct snic_queue){NULL, NULL};
     while ((n = snic_queue_pop(&waiting)) != NULL) {
         struct snic_hcachelink_req *req = hca_req_of(n);
@@ -237,6 +256,7 @@ int hca_host_poll(struct snic_loop_poller *p, int sleeping)
 static void hca_opened(struct snic_hcachelink_host *h, const struct hca_message *m)
 {
     if (m->result < 0) {
+        h->keep = 1;
         hca_host_over(h, m->result);
         return;
     }
@@ -245,8 +265,12 @@ static void hca_opened(struct snic_hcachelink_host *h, const struct hca_message 
         return;
     }
     h->credit = (uint32_t)snic_min_u64(m->a, h->opts.requests_max);
-    h->state = h->state == HCA_OPENING ? HCA_OPEN : h->state;
-    h->opened_due = 1;
+    h->state = HCA_OPEN;
+    h->opened_due = !h->ending;
+    if (h->ending) {
+        h->ending = 0;
+        snic_hcachelink_host_end(h);
+    }
 }
 
 static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m)
@@ -258,6 +282,7 @@ static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m
         return;
     }
     if (m->id == 0 && h->state == HCA_ENDING && h->say == 0) {
+        h->keep = m->result < 0;
         hca_host_over(h, m->result);
         return;
     }
@@ -286,8 +311,11 @@ void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
         h->stats.strays++;
         return;
     }
+    h->heard_ns = snic_loop_now(h->dma->loop);
     if (r == 0 && m.type == HCA_DONE)
         hca_done(h, &m);
+    else if (r == 0 && m.type == HCA_ALIVE)
+        return;
     else if (r == 0 && m.type == HCA_FAILED && m.result < 0)
         hca_host_over(h, m.result);
     else

@@ -13,9 +13,15 @@
  *       TRUNCATE, which keeps the page that the new end cuts and waits for pages behind it only.
  *   L2  A page that is being filled is unlocked when the DPU has answered, or when the region is
  *       given up: before, the DPU may write into it at any time.
- *   L3  A truncation that holds a dirty page is never behind an fsync that waits for this page:
- * fsyncs have a queue of their own, and one slot of the DPU's is never theirs. L4  In OVER no slot
- * is taken and nothing waits or is to be sent.
+ *   L3  A truncation that holds a dirty page is never behind an fsync that waits for this page;
+ *       fsyncs have a queue of their own, and one slot of the DPU's is never theirs.
+ *   L4  In OVER no slot is taken and nothing waits or is to be sent.
+ *   L5  The link is given up for silence only: nothing heard for timeout_ns while something is
+ *       asked. The DPU is asked whether it lives, so what takes the store long is none.
+ *   L6  What is dirty is forgotten with the link only if the DPU may have written it to the store,
+ *       or may do so yet; not by an end before the beginning, nor for a DPU that has let go of it.
+ *
+ * An end in OPENING waits for the DPU's DONE.
  */
 #ifndef SNIC_HCACHELINK_HOST_PRIV_H
 #define SNIC_HCACHELINK_HOST_PRIV_H
@@ -48,13 +54,16 @@ struct snic_hcachelink_host {
     uint64_t key;
     uint64_t epoch;      /* of the DPU: counts attaches */
     uint64_t since_ns;   /* of OPENING and ENDING */
+    uint64_t heard_ns;   /* the DPU's last sign of life */
     uint32_t page_shift; /* of cache.page_bytes */
     uint32_t taken;      /* slots */
     uint32_t fsyncs;     /* of them */
     uint32_t credit;     /* that may be */
     int reason;
     uint8_t state;
-    uint8_t say; /* REGION or END, to be sent */
+    uint8_t say;    /* REGION or END, to be sent */
+    uint8_t ending; /* in OPENING: END follows */
+    uint8_t keep;   /* the DPU has nothing of the region, and what is dirty is there */
     uint8_t opened_due;
     uint8_t closed_due;
     uint8_t retry_due; /* whoever waits may try again */

@@ -49,6 +49,7 @@ static int hca_end(struct snic_hcachelink_req *req, int64_t result)
 static int hca_ask(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, uint32_t type)
 {
     req->step = type;
+    req->since_ns = snic_loop_now(h->dma->loop);
     snic_queue_push(type == HCA_FSYNC ? &h->syncing : &h->sending, &req->node);
     return 0;
 }

@@ -213,7 +213,7 @@ void nvmefs_queue_fail(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, int er
 void snic_nvmefs_dpu_detach(struct snic_nvmefs_dpu *d)
 {
     d->detached = 1;
-    d->odd_waits = 0;
+    memset(d->odd, 0, sizeof(d->odd));
     d->bells = 0;
     for (uint32_t i = 0; i < d->opts.queues_max; i++) {
         struct nvmefs_queue *q = &d->queues[i];
@@ -235,9 +235,7 @@ void snic_nvmefs_dpu_detach(struct snic_nvmefs_dpu *d)
 static void nvmefs_odd(struct snic_nvmefs_dpu *d, const struct snic_nvmefs_ctl *m, uint16_t type,
                        int error)
 {
-    d->odd = (struct snic_nvmefs_ctl){
-        .type = type, .queue = m->queue, .generation = m->generation, .error = error};
-    d->odd_waits = 1;
+    d->odd[m->queue] = (struct nvmefs_odd){m->generation, error, type};
 }
 
 static int nvmefs_create_check(const struct snic_nvmefs_dpu *d, const struct snic_nvmefs_ctl *m)
@@ -301,6 +299,8 @@ int snic_nvmefs_dpu_control(struct snic_nvmefs_dpu *d, const void *msg, size_t s
     int r = snic_nvmefs_ctl_decode(&m, msg, size);
     if (r != 0 || d->detached)
         return r;
+    if (m.queue >= SNIC_NVMEFS_QUEUES_MAX)
+        return SNIC_EPROTO;
     switch (m.type) {
     case SNIC_NVMEFS_CTL_WINDOW:
         if (m.window >= SNIC_NVMEFS_WINDOWS_MAX || m.size > SNIC_NVMEFS__OFFSET_MASK)
@@ -320,9 +320,14 @@ int snic_nvmefs_dpu_control(struct snic_nvmefs_dpu *d, const void *msg, size_t s
 
 int snic_nvmefs_dpu_poll_control(struct snic_nvmefs_dpu *d, void *out)
 {
-    if (d->odd_waits) {
-        d->odd_waits = 0;
-        snic_nvmefs_ctl_encode(out, &d->odd);
+    for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++) {
+        struct nvmefs_odd *o = &d->odd[i];
+        struct snic_nvmefs_ctl m = {
+            .type = o->type, .queue = (uint16_t)i, .generation = o->generation, .error = o->error};
+        if (o->type == 0)
+            continue;
+        o->type = 0;
+        snic_nvmefs_ctl_encode(out, &m);
         return 1;
     }
     for (uint32_t i = 0; i < d->opts.queues_max; i++) {

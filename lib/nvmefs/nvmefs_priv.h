@@ -221,6 +221,13 @@ struct nvmefs_queue {
     struct nvmefs_cmd *cmds; /* by command id                                                  */
 };
 
+/** The last answer about a queue that there is not. A host waits for one before it asks again. */
+struct nvmefs_odd {
+    uint32_t generation;
+    int error;
+    uint16_t type; /* 0: none waits                                                           */
+};
+
 struct nvmefs_window {
     uint64_t key;
     uint64_t size; /* 0: none                                                                 */
@@ -249,9 +256,8 @@ struct snic_nvmefs_dpu {
     uint32_t data_max;
     uint32_t with_user;
     uint32_t next_queue; /* round robin                                                        */
-    struct snic_queue again;    /* steps whose entries are to be written once more                */
-    struct snic_nvmefs_ctl odd; /* an answer that belongs to no queue                          */
-    uint8_t odd_waits;
+    struct snic_queue again; /* steps whose entries are to be written once more                */
+    struct nvmefs_odd odd[SNIC_NVMEFS_QUEUES_MAX];
     uint32_t bells; /* the host's, to be rung                                             */
     uint8_t detached;
     struct snic_link ready;

@@ -12,6 +12,7 @@
 
 #include "snicstore/nvmefslink.h"
 
+#define SNIC_NVMEFSLINK__AGAIN_NS 1000000
 #define SNIC_NVMEFSLINK__TURN 64 /* requests given to the user in one round */
 
 SNIC_STATIC_ASSERT(SNIC_DMA_READ == 1 && SNIC_DMA_WRITE == 2 && SNIC_DMA_ORDERED == 1 &&
@@ -29,6 +30,7 @@ struct link_step {
 struct link_view {
     uint64_t key;
     uint64_t sq;
+    uint32_t bytes;
     unsigned char *mem; /* NULL: not mapped                                                   */
     int refused;        /* it can not be                                                      */
 };
@@ -38,6 +40,7 @@ struct snic_nvmefslink_dpu {
     struct snic_nvmefs_dpu *engine;
     struct snic_nvmefslink_dpu_opts opts;
     struct snic_loop_poller poller;
+    struct snic_timer retry; /* a message that found no room                                    */
     struct link_step *steps;
     struct snic_queue waiting; /* steps that the door had no room for                          */
     struct link_view views[SNIC_NVMEFS_QUEUES_MAX];
@@ -119,7 +122,7 @@ static void link_view_drop(struct snic_nvmefslink_dpu *d, struct link_view *v)
 {
     if (v->mem != NULL)
         snic_dma_unmap(d->dma, v->mem);
-    *v = (struct link_view){0, 0, NULL, 0};
+    *v = (struct link_view){0, 0, 0, NULL, 0};
 }
 
 /** Look for a new entry of queue @p i. */
@@ -134,15 +137,17 @@ static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
     }
     if (r == 0)
         return;
-    if (v->mem == NULL || v->key != p.key || v->sq != p.sq) {
+    int same = v->key == p.key && v->sq == p.sq && v->bytes == p.sq_bytes; /* or made anew */
+    if (v->mem == NULL || !same) {
         void *mem = NULL;
-        if (v->refused && v->key == p.key && v->sq == p.sq) {
+        if (v->refused && same) {
             snic_nvmefs_dpu_tick(d->engine, i);
             return;
         }
         link_view_drop(d, v);
         v->key = p.key;
         v->sq = p.sq;
+        v->bytes = p.sq_bytes;
         v->refused = (p.sq & 7) != 0 || snic_dma_map(d->dma, p.key, p.sq, p.sq_bytes, &mem) != 0;
         v->mem = mem;
         if (v->refused)
@@ -157,6 +162,12 @@ static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
 
 /* ---- The poller ---- */
 
+static void link_again(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    link_kick(SNIC_CONTAINER(t, struct snic_nvmefslink_dpu, retry)); /* the poller says it */
+}
+
 static int link_say(struct snic_nvmefslink_dpu *d)
 {
     int did = 0;
@@ -165,8 +176,12 @@ static int link_say(struct snic_nvmefslink_dpu *d)
             d->message_waits = (uint8_t)snic_nvmefs_dpu_poll_control(d->engine, d->message);
         if (!d->message_waits)
             break;
-        if (snic_dma_send(d->dma, d->message, sizeof(d->message)) == 0)
-            break; /* full: later */
+        if (snic_dma_send(d->dma, d->message, sizeof(d->message)) == 0) {
+            if (!d->retry.armed) /* nothing else need bring us back */
+                snic_loop_arm(d->dma->loop, &d->retry,
+                              snic_loop_now(d->dma->loop) + SNIC_NVMEFSLINK__AGAIN_NS);
+            break;
+        }
         d->message_waits = 0;
         did = 1;
     }
@@ -316,6 +331,7 @@ int snic_nvmefslink_dpu_init(struct snic_nvmefslink_dpu **out, void *mem, size_t
         steps[i].dpu = d;
     dma->events = (struct snic_dma_events){
         .recv = link_dpu_recv, .doorbell = link_dpu_doorbell, .death = link_dpu_death, .ctx = d};
+    snic_timer_init(&d->retry, link_again);
     snic_loop_poller_init(&d->poller, link_dpu_poll);
     snic_loop_poller_add(dma->loop, &d->poller);
     *out = d;
@@ -326,6 +342,7 @@ void snic_nvmefslink_dpu_detach(struct snic_nvmefslink_dpu *d)
 {
     snic_nvmefs_dpu_detach(d->engine);
     d->message_waits = 0;
+    snic_loop_cancel(d->dma->loop, &d->retry);
     for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++)
         link_view_drop(d, &d->views[i]);
     for (struct snic_node *n = snic_queue_pop(&d->waiting); n != NULL;
@@ -343,6 +360,7 @@ int snic_nvmefslink_dpu_idle(const struct snic_nvmefslink_dpu *d)
 void *snic_nvmefslink_dpu_fini(struct snic_nvmefslink_dpu *d)
 {
     SNIC_ASSERT(snic_nvmefs_dpu_idle(d->engine));
+    snic_loop_cancel(d->dma->loop, &d->retry);
     snic_loop_poller_remove(d->dma->loop, &d->poller);
     for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++)
         link_view_drop(d, &d->views[i]);
