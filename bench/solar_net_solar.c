@@ -261,7 +261,14 @@ static void solar_net_close(void)
     net_target_close();
 }
 
-const struct net_who net_solar = {"solar", solar_net_open, solar_net_submit, solar_net_close};
+static void solar_net_count(struct net_counts *k)
+{
+    net_count(a.net, k);
+    net_target_count(k);
+}
+
+const struct net_who net_solar = {"solar", solar_net_open, solar_net_submit, solar_net_close,
+                                  solar_net_count};
 
 /* ---- The same as a disk of the io door ---- */
 
@@ -342,4 +349,11 @@ static void volume_net_close(void)
     net_target_close();
 }
 
-const struct net_who net_volume = {"volume", volume_net_open, volume_net_submit, volume_net_close};
+static void volume_net_count(struct net_counts *k)
+{
+    net_count(v.net, k);
+    net_target_count(k);
+}
+
+const struct net_who net_volume = {"volume", volume_net_open, volume_net_submit, volume_net_close,
+                                   volume_net_count};

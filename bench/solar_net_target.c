@@ -146,3 +146,8 @@ void net_target_close(void)
     snic_net_shut(k.net);
     free(snic_solar_target_fini(k.t));
 }
+
+void net_target_count(struct net_counts *c)
+{
+    net_count(k.net, c);
+}

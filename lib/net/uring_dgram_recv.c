@@ -202,6 +202,7 @@ static void net_uring_dgram_show(struct net_uring_dgram *d, struct msghdr *m,
     memset(&s, 0, sizeof(s));
     memcpy(&s, m->msg_name, snic_min_u64(m->msg_namelen, sizeof(s)));
     net_uring_dgram_control(d, m, &segment, &ecn);
+    n->n.stats.dgram_recvs++;
     for (uint32_t at = 0; (at < size || at == 0) && !d->closing;) {
         uint32_t count = 0;
         for (; (at < size || at == 0) && count < SNIC_NET__URING_MSGS; count++) {
