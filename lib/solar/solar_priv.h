@@ -64,6 +64,7 @@ struct solar_tx {
 struct solar_cc {
     uint32_t window[2]; /* fabric, end */
     uint64_t cut_ns[2]; /* decreased last */
+    uint64_t over_ns[2]; /* since when all delays were above the target; 0 */
     uint64_t target_ns; /* of the fabric's delay, without min_rtt */
     uint64_t hold_min_ns;
     /* HPCC */
@@ -358,6 +359,9 @@ void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, cons
 
 /** More bytes of the packet that was appended last. */
 void solar_train_append(struct solar_train *t, void *bytes, uint32_t size);
+
+/* agent.c */
+void solar_stall(struct snic_solar *c, uint64_t now_ns);
 
 /* disk.c */
 void solar_admit(struct snic_solar *c);
