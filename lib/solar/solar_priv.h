@@ -465,6 +465,8 @@ static inline uint64_t solar_bit(uint32_t i)
 }
 static inline uint32_t solar_ones(uint64_t v)
 {
+    if ((v & (v - 1)) == 0) /* most I/Os are a block, and counting is a call on some machines */
+        return v != 0;
     return (uint32_t)__builtin_popcountll(v);
 }
 static inline uint32_t solar_lowest(uint64_t v)
