@@ -46,7 +46,7 @@ struct net_uring_pool {
     size_t bytes; /* of the whole mapping, this struct included */
     uint32_t offered;
     int group;
-    uint64_t wall_ns; /* the system's clock minus the loop's, */
+    uint64_t wall_ns;    /* the system's clock minus the loop's, */
     uint64_t wall_at_ns; /* as it was at this moment of the loop */
     struct snic_net_msg msgs[SNIC_NET__URING_MSGS];
 };

@@ -62,10 +62,10 @@ struct solar_tx {
 
 /* Congestion state of a path: windows in 1/SNIC_SOLAR__ONE blocks. */
 struct solar_cc {
-    uint32_t window[2]; /* fabric, end */
-    uint64_t cut_ns[2]; /* decreased last */
+    uint32_t window[2];  /* fabric, end */
+    uint64_t cut_ns[2];  /* decreased last */
     uint64_t over_ns[2]; /* since when all delays were above the target; 0 */
-    uint64_t target_ns; /* of the fabric's delay, without min_rtt */
+    uint64_t target_ns;  /* of the fabric's delay, without min_rtt */
     uint64_t hold_min_ns;
     /* HPCC */
     uint32_t wc;
