@@ -194,7 +194,7 @@ struct snic_net_stats {
     uint64_t errors;
     uint64_t steered;     /**< listeners whose SNIC_NET_STEER_CPU() the kernel carries out     */
     uint64_t unreachable; /**< told by the network, of datagrams                            */
-    uint64_t dgram_sends; /**< calls that carried dgrams_out: their ratio is a train's length */
+    uint64_t dgram_sends; /**< calls that carried dgrams_out: how long trains were          */
     uint64_t dgram_recvs; /**< and dgrams_in                                                 */
 };
 
