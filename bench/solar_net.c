@@ -22,6 +22,9 @@
  * solar row solar rtt_adds:LINK ours 1 ns_cpu/io               depth 1, beside the ping-pong udp
  *   row solar stage_STAGE:LINK:dDEPTH WHO 1 ns_cpu/io      packet_io (all but the engines), crc,
  *                                                          sec, and what the engines do beside
+ *   row solar write_count_WHAT:LINK:dDEPTH WHO 1 X /io     of a run of its own: enters (io_uring),
+ *                                                          sends (calls), recvs (completions);
+ *                                                          train is packets a call
  *   row solar under_load:LINK:bN_p50 WHO 1 ns              one write at a time with N others in
  *                                                          flight (the paper's Figure 15), and p99
  *   row solar noise - - X %                                of a fixed loop
@@ -157,6 +160,9 @@ static struct {
     uint64_t done;
     uint64_t began_ns; /* of slot 0, when it is the one whose time is taken */
     struct snic_hist *latency;
+    struct net_counts counts;
+    uint64_t enters;
+    uint64_t ios; /* of the run that is over */
     unsigned inside;
     int read;
     int ending;
@@ -183,6 +189,13 @@ static void ours_done(uint32_t slot)
     now.who->submit(slot, now.read);
 }
 
+void net_count(const struct snic_net *n, struct net_counts *k)
+{
+    k->sends += n->stats.dgram_sends + n->stats.send_requests;
+    k->recvs += n->stats.dgram_recvs + n->stats.recv_events;
+    k->packets += n->stats.dgrams_out;
+}
+
 static void ours_until(uint64_t done)
 {
     uint64_t limit = clock_of(CLOCK_MONOTONIC) + UINT64_C(20000000000);
@@ -190,6 +203,19 @@ static void ours_until(uint64_t done)
         net_must(snic_loop_once(env.loop, 1000000000) >= 0, "the loop ends");
         net_must((i & 1023) != 0 || clock_of(CLOCK_MONOTONIC) < limit, "no answers");
     }
+}
+
+/* The difference to what was counted before; at first that is nothing. */
+static void ours_count(void)
+{
+    struct snic_loop_stats s;
+    struct net_counts k = {0, 0, 0};
+    snic_loop_get_stats(env.loop, &s);
+    now.who->count(&k);
+    now.counts.sends = k.sends - now.counts.sends;
+    now.counts.recvs = k.recvs - now.counts.recvs;
+    now.counts.packets = k.packets - now.counts.packets;
+    now.enters = s.enters - now.enters;
 }
 
 /* @return CPU time per I/O; @p latency NULL or of the first */
@@ -211,6 +237,7 @@ static double ours_run(const struct contestant *k, int read, unsigned depth, dou
     if (latency != NULL)
         snic_hist_reset(latency);
     now.latency = latency;
+    ours_count();
     now.began_ns = clock_of(CLOCK_MONOTONIC);
     uint64_t before = now.done, cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
     uint64_t start = clock_of(CLOCK_MONOTONIC);
@@ -219,6 +246,8 @@ static double ours_run(const struct contestant *k, int read, unsigned depth, dou
     while (clock_of(CLOCK_MONOTONIC) - start < (uint64_t)(seconds * 1e9));
     cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     double each = (double)cpu / (double)(now.done - before);
+    ours_count();
+    now.ios = now.done - before;
     now.latency = NULL;
     now.ending = 1;
     now.inside = depth;
@@ -378,6 +407,29 @@ static void all_stages(void)
     }
 }
 
+static void counts(void)
+{
+    static const unsigned of_those[] = {SOLAR, LUNA};
+    for (unsigned i = 0; i < SNIC_COUNTOF(of_those) * OPS * DEPTHS; i++) {
+        unsigned d = i % DEPTHS, read = i / DEPTHS % OPS, who = of_those[i / DEPTHS / OPS];
+        if (!wanted(who, read, depths[d]))
+            continue;
+        (void)ours_run(&all[who], (int)read, depths[d], opt.seconds, NULL);
+        const struct {
+            const char *name;
+            uint64_t part, whole;
+        } out[] = {{"enters", now.enters, now.ios},
+                   {"sends", now.counts.sends, now.ios},
+                   {"recvs", now.counts.recvs, now.ios},
+                   {"train", now.counts.packets, now.counts.sends}};
+        for (size_t k = 0; k < SNIC_COUNTOF(out); k++)
+            if (out[k].part > 0)
+                printf("row solar %s_count_%s:%s:d%u %s 1 %.3f /io\n", read ? "read" : "write",
+                       out[k].name, opt.link, depths[d], all[who].name,
+                       (double)out[k].part / (double)out[k].whole);
+    }
+}
+
 static void under_load(void)
 {
     static const unsigned others[] = {0, 13, 27, 55};
@@ -453,6 +505,7 @@ int main(int argc, char **argv)
     measure();
     rows();
     if (!opt.no_stages) {
+        counts();
         all_stages();
         under_load();
     }

@@ -27,6 +27,13 @@ struct net_env {
     void (*done)(uint32_t slot);
 };
 
+/* What both ends did on their sockets so far. */
+struct net_counts {
+    uint64_t sends;   /* calls */
+    uint64_t recvs;   /* completions with data */
+    uint64_t packets; /* datagrams sent; streams: messages */
+};
+
 /* One of those that are compared. */
 struct net_who {
     const char *name;
@@ -34,6 +41,7 @@ struct net_who {
     /* One block; done(slot) follows from the loop. */
     void (*submit)(uint32_t slot, int read);
     void (*close)(void);
+    void (*count)(struct net_counts *k);
 };
 
 extern const struct net_who net_solar;  /* the engine itself */
@@ -78,5 +86,8 @@ static inline void net_end(struct net_env *e, enum net_stage s, uint64_t began)
 /* solar_net_target.c: SOLAR's server without a store; what was written is as good as durable. */
 void net_target_open(struct net_env *e, struct snic_net_addr *at);
 void net_target_close(void);
+void net_target_count(struct net_counts *k);
+/* Add what the sockets of @p n did. */
+void net_count(const struct snic_net *n, struct net_counts *k);
 
 #endif

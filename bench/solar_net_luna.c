@@ -355,4 +355,10 @@ static void luna_net_close(void)
     free(snic_luna_target_fini(l.t));
 }
 
-const struct net_who net_luna = {"luna", luna_net_open, luna_net_submit, luna_net_close};
+static void luna_net_count(struct net_counts *k)
+{
+    net_count(l.net, k);
+}
+
+const struct net_who net_luna = {"luna", luna_net_open, luna_net_submit, luna_net_close,
+                                 luna_net_count};

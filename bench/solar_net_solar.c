@@ -56,10 +56,10 @@ static void agent_recv(void *ctx, struct snic_net_dgram *d, const struct snic_ne
                        uint32_t count)
 {
     struct solar_net_path *p = ctx;
-    uint64_t now = snic_loop_now(a.e->loop), began = net_begin(a.e);
+    uint64_t began = net_begin(a.e);
     (void)d;
     for (uint32_t i = 0; i < count; i++)
-        (void)snic_solar_recv(a.c, 0, p->path, p->gen, m[i].data, m[i].size, 0, now);
+        (void)snic_solar_recv(a.c, 0, p->path, p->gen, m[i].data, m[i].size, 0, m[i].time_ns);
     net_end(a.e, NET_ENGINE, began);
     agent_soon();
 }
@@ -198,7 +198,7 @@ static void solar_net_open(struct net_env *e)
     struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .servers_max = 1};
     struct snic_net_uring_opts n = {.opts_size = sizeof(n),
                                     .send_queue = SOLAR_TRAINS,
-                                    .dgram_flags = SNIC_NET_DGRAM_DF,
+                                    .dgram_flags = SNIC_NET_DGRAM_DF | SNIC_NET_DGRAM_TIME,
                                     .dgram_recv_bytes = 8u << 20,
                                     .dgram_send_bytes = 8u << 20};
     uint16_t port = a.port;
@@ -261,7 +261,14 @@ static void solar_net_close(void)
     net_target_close();
 }
 
-const struct net_who net_solar = {"solar", solar_net_open, solar_net_submit, solar_net_close};
+static void solar_net_count(struct net_counts *k)
+{
+    net_count(a.net, k);
+    net_target_count(k);
+}
+
+const struct net_who net_solar = {"solar", solar_net_open, solar_net_submit, solar_net_close,
+                                  solar_net_count};
 
 /* ---- The same as a disk of the io door ---- */
 
@@ -288,7 +295,7 @@ static void volume_net_open(struct net_env *e)
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .vd_id = 1};
     struct snic_net_uring_opts n = {.opts_size = sizeof(n),
                                     .send_queue = SOLAR_TRAINS,
-                                    .dgram_flags = SNIC_NET_DGRAM_DF,
+                                    .dgram_flags = SNIC_NET_DGRAM_DF | SNIC_NET_DGRAM_TIME,
                                     .dgram_recv_bytes = 8u << 20,
                                     .dgram_send_bytes = 8u << 20};
     struct snic_net_addr server;
@@ -342,4 +349,11 @@ static void volume_net_close(void)
     net_target_close();
 }
 
-const struct net_who net_volume = {"volume", volume_net_open, volume_net_submit, volume_net_close};
+static void volume_net_count(struct net_counts *k)
+{
+    net_count(v.net, k);
+    net_target_count(k);
+}
+
+const struct net_who net_volume = {"volume", volume_net_open, volume_net_submit, volume_net_close,
+                                   volume_net_count};

@@ -60,7 +60,7 @@ static void target_recv(void *ctx, struct snic_net_dgram *d, const struct snic_n
     for (uint32_t i = 0; i < count; i++) {
         peer.word[0] = (uint64_t)m[i].peer.family << 48 | (uint64_t)m[i].peer.port << 32;
         memcpy(&peer.word[1], m[i].peer.ip, sizeof(m[i].peer.ip));
-        if (snic_solar_target_recv(k.t, &peer, m[i].data, m[i].size, 0, &q, now) == 1)
+        if (snic_solar_target_recv(k.t, &peer, m[i].data, m[i].size, 0, &q, m[i].time_ns) == 1)
             target_do(&q, now);
     }
     net_end(k.e, NET_ENGINE, began);
@@ -109,7 +109,7 @@ void net_target_open(struct net_env *e, struct snic_net_addr *at)
     struct snic_solar_target_opts o = {.opts_size = sizeof(o), .srv_epoch = 1, .seed = 2};
     struct snic_net_uring_opts n = {.opts_size = sizeof(n),
                                     .send_queue = TARGET_TRAINS,
-                                    .dgram_flags = SNIC_NET_DGRAM_DF,
+                                    .dgram_flags = SNIC_NET_DGRAM_DF | SNIC_NET_DGRAM_TIME,
                                     .dgram_recv_bytes = 8u << 20,
                                     .dgram_send_bytes = 8u << 20};
     memset(&k, 0, sizeof(k));
@@ -145,4 +145,9 @@ void net_target_close(void)
         (void)snic_loop_once(k.e->loop, 1000000);
     snic_net_shut(k.net);
     free(snic_solar_target_fini(k.t));
+}
+
+void net_target_count(struct net_counts *c)
+{
+    net_count(k.net, c);
 }

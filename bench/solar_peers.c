@@ -50,7 +50,8 @@ struct end {
 
 static struct peer_where where;
 static int home = -1;
-static unsigned char payload[4096];
+static unsigned char payload[DEPTH_MAX][4096]; /* each RPC in flight has its own */
+static unsigned payloads, payload_turn;
 static unsigned char header[HEADER];
 
 static void die(const char *what)
@@ -83,7 +84,7 @@ static unsigned pieces(struct iovec *v, unsigned count, uint32_t bytes)
     for (unsigned i = 0; i < count; i++) {
         v[n++] = (struct iovec){header, HEADER};
         if (bytes > HEADER)
-            v[n++] = (struct iovec){payload, bytes - HEADER};
+            v[n++] = (struct iovec){payload[payload_turn++ % payloads], bytes - HEADER};
     }
     return n;
 }
@@ -425,6 +426,7 @@ struct peer_value peer_run(const struct peer_where *w, enum peer who, int read, 
     uint64_t rpcs = 0, wall = 0;
     where = *w;
     memset(payload, 0x5a, sizeof(payload));
+    payloads = depth;
     ends_open(&c, &s, who, read);
     const struct timeval patience = {2, 0};
     (void)setsockopt(c.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));

@@ -91,7 +91,7 @@ static void volume_open(struct fault_guest *guests, const struct fault_options *
     struct snic_net_uring_opts n = {.opts_size = sizeof(n),
                                     .conns_max = 16,
                                     .dgrams_max = 32 * FAULT_GUESTS_MAX,
-                                    .dgram_flags = SNIC_NET_DGRAM_DF,
+                                    .dgram_flags = SNIC_NET_DGRAM_DF | SNIC_NET_DGRAM_TIME,
                                     .dgram_recv_bytes = 4u << 20,
                                     .dgram_send_bytes = 4u << 20};
     struct snic_net_addr server;

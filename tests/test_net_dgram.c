@@ -30,6 +30,7 @@ struct sock {
     uint32_t together; /* messages that lay one behind the other */
     uint32_t news;
     uint64_t bytes;
+    uint64_t time_ns; /* of the last one */
 };
 
 struct train {
@@ -57,6 +58,7 @@ static void sock_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net
     s->messages += count;
     for (uint32_t i = 0; i < count; i++) {
         s->bytes += m[i].size;
+        s->time_ns = m[i].time_ns;
         s->together += i > 0 && m[i].data == m[i - 1].data + m[i - 1].size;
         assert_memory_equal(m[i].data, e.bytes, m[i].size);
     }
@@ -298,6 +300,40 @@ static void test_net_dgram_no_fragments_when_asked(void **state)
     (void)close(back);
 }
 
+/* It says when the kernel had it, not when we looked; and calls are counted. */
+static void test_net_dgram_arrival_is_the_kernels(void **state)
+{
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o)};
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    (void)state;
+    assert_true(fd >= 0 && inet_pton(AF_INET, "127.0.0.1", &to.sin_addr) == 1);
+    for (uint32_t with = 0; with < 2; with++) {
+        o.dgram_flags = with ? SNIC_NET_DGRAM_TIME : 0;
+        env_open(&o);
+        assert_int_equal((e.net->caps & SNIC_NET_CAP_TIMESTAMP) != 0, with);
+        sock_open(0, 0);
+        (void)settle();
+        to.sin_port = htons(e.socks[0].addr.port);
+        assert_int_equal(sendto(fd, e.bytes, 100, 0, (struct sockaddr *)&to, sizeof(to)), 100);
+        uint64_t sent = snic_loop_clock(e.loop);
+        (void)usleep(30000);
+        uint64_t looked = snic_loop_clock(e.loop);
+        (void)settle();
+        assert_int_equal(e.socks[0].messages, 1);
+        assert_int_equal(e.socks[0].time_ns >= looked, !with);
+        assert_true(e.socks[0].time_ns + 1000000000 > sent);
+        sock_open(1, 0);
+        train_send(0, &e.socks[1].addr, 0, 3, 100);
+        (void)settle();
+        assert_int_equal(e.net->stats.dgrams_out, 3);
+        assert_true(e.net->stats.dgram_sends >= 1 && e.net->stats.dgram_sends <= 3);
+        assert_int_equal(e.net->stats.dgram_recvs, e.socks[0].calls + e.socks[1].calls);
+        env_close();
+    }
+    (void)close(fd);
+}
+
 static void stream_recv(void *ctx, struct snic_net_conn *k, struct snic_net_buf *b)
 {
     (void)ctx;
@@ -386,7 +422,7 @@ static void test_net_dgram_bad_options_refused(void **state)
     (void)state;
     memset(o, 0, sizeof(o));
     o[0].dgrams_max = 16385;
-    o[1].dgram_flags = 4;
+    o[1].dgram_flags = 8;
     o[2].dgram_recv_bytes = UINT32_MAX;
     o[3].dgram_send_bytes = UINT32_MAX;
     env_open(NULL);
@@ -406,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_net_dgram_small_buffer_drops_counted_large_does_not),
         cmocka_unit_test(test_net_dgram_storm_of_news_ends),
         cmocka_unit_test(test_net_dgram_no_fragments_when_asked),
+        cmocka_unit_test(test_net_dgram_arrival_is_the_kernels),
         cmocka_unit_test(test_net_dgram_patience_is_one_connections),
         cmocka_unit_test(test_net_dgram_bad_options_refused),
     };

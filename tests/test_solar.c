@@ -214,6 +214,115 @@ static void test_solar_large_io_goes_on_by_itself(void **state)
     free(bytes);
 }
 
+/* ---- What is a sign of congestion, and what is not ---- */
+
+static unsigned char round_block[SNIC_EBS_BLOCK_BYTES];
+static struct snic_iov round_iov = {round_block, sizeof(round_block)};
+
+static struct snic_solar_path_stats round_path(const struct duo *d)
+{
+    struct snic_solar_path_stats p;
+    assert_int_equal(snic_solar_get_path(d->c, 0, 0, &p), 0);
+    return p;
+}
+
+/* One write: so long until it is at the target, and so long until we take the answer. */
+static void round_trip(struct duo *d, uint64_t there_ns, uint64_t back_ns)
+{
+    struct snic_solar_io w;
+    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_turn(d, 0);
+    d->now += there_ns;
+    duo_turn(d, 0);
+    d->now += back_ns;
+    duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], done + 1);
+}
+
+static void round_open(struct duo *d, uint32_t paths, uint32_t window)
+{
+    memset(d, 0, sizeof(*d));
+    d->o.paths = paths;
+    d->o.window_start = window;
+    duo_open(d);
+    for (int i = 0; i < 20; i++)
+        duo_turn(d, 0);
+    for (int i = 0; i < 40; i++)
+        round_trip(d, 10000, 10000);
+}
+
+/* A queue lasts; a server that did not get a processor once does not. */
+static void test_solar_one_late_round_is_no_queue(void **state)
+{
+    struct duo *d = &duo;
+    (void)state;
+    round_open(d, 1, 8);
+    uint32_t before = round_path(d).window[0];
+    round_trip(d, 900000, 10000);
+    assert_true(round_path(d).window[0] >= before);
+    for (int i = 0; i < 10; i++)
+        round_trip(d, 10000, 10000);
+    assert_true(round_path(d).window[0] >= before);
+    for (int i = 0; i < 3; i++)
+        round_trip(d, 900000, 10000);
+    assert_true(round_path(d).window[0] < before);
+    duo_close(d);
+}
+
+/* Nor is it one when nobody has called us for a while and the answer lay there. */
+static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_solar_stats s;
+    struct snic_solar_io w;
+    (void)state;
+    round_open(d, 1, 8);
+    struct snic_solar_path_stats p = round_path(d);
+    assert_true(p.srtt_ns < 100000);
+    round_trip(d, 10000, 50000000);
+    snic_solar_get_stats(d->c, &s);
+    assert_int_equal(s.stalls, 1);
+    assert_int_equal(s.timeouts, 0);
+    assert_true(round_path(d).srtt_ns < 100000 && round_path(d).min_rtt_ns >= p.min_rtt_ns);
+    /* Who calls knows when it came. */
+    duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_turn(d, 0);
+    uint64_t came = d->now + 20000;
+    duo_turn(d, 0);
+    struct letter ack = d->bag[0];
+    assert_int_equal(d->letters, 1);
+    d->letters = 0;
+    d->now += 900000;
+    duo_turn(d, 0);
+    (void)snic_solar_recv(d->c, 0, ack.path, ack.gen, ack.bytes, ack.size, 0, came);
+    duo_turn(d, 0);
+    assert_true(round_path(d).srtt_ns < 100000);
+    duo_close(d);
+}
+
+/* What waits together leaves over one path, as far as its window goes, and has one answer. */
+static void test_solar_waiting_together_one_path_one_answer(void **state)
+{
+    struct duo *d = &duo;
+    static struct snic_solar_io w[16];
+    (void)state;
+    round_open(d, 4, 64);
+    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    for (uint32_t i = 0; i < 16; i++)
+        duo_io(d, &w[i], SNIC_SOLAR_WRITE, i, 1, &round_iov);
+    duo_turn(d, 0);
+    assert_int_equal(d->letters, 16);
+    for (uint32_t i = 1; i < 16; i++)
+        assert_int_equal(d->bag[i].path, d->bag[0].path);
+    d->now += 10000;
+    duo_turn(d, 0);
+    assert_int_equal(d->letters, 1);
+    duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], done + 16);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +334,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_fence_waits_for_those_who_hope),
         cmocka_unit_test(test_solar_status_of_a_later_version),
         cmocka_unit_test(test_solar_large_io_goes_on_by_itself),
+        cmocka_unit_test(test_solar_one_late_round_is_no_queue),
+        cmocka_unit_test(test_solar_answers_that_lay_there_are_no_late_ones),
+        cmocka_unit_test(test_solar_waiting_together_one_path_one_answer),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -65,7 +65,8 @@ struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint3
                                     .send_queue = 192,
                                     .idle_ms = 30000,
                                     .dgrams_max = datagram_sockets,
-                                    .dgram_flags = SNIC_NET_DGRAM_DF | dgram_flags,
+                                    .dgram_flags =
+                                        SNIC_NET_DGRAM_DF | SNIC_NET_DGRAM_TIME | dgram_flags,
                                     .dgram_recv_bytes = 4u << 20,
                                     .dgram_send_bytes = 4u << 20,
                                     .taken_wait_ms = EX_TAKEN_WAIT_MS};

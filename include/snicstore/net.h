@@ -41,7 +41,7 @@ extern "C" {
 #define SNIC_NET_CAP_ZC (1u << 2)  /**< zero-copy send; pays above zc_bytes_min          */
 #define SNIC_NET_CAP_GSO (1u << 3) /**< trains leave in one call                         */
 #define SNIC_NET_CAP_GRO (1u << 4)
-#define SNIC_NET_CAP_TIMESTAMP (1u << 5)
+#define SNIC_NET_CAP_TIMESTAMP (1u << 5) /**< time_ns of datagrams is their arrival's        */
 
 enum snic_net_family { SNIC_NET_IPV4 = 4, SNIC_NET_IPV6 = 6, SNIC_NET_UNIX = 1, SNIC_NET_SIM = 99 };
 
@@ -194,6 +194,8 @@ struct snic_net_stats {
     uint64_t errors;
     uint64_t steered;     /**< listeners whose SNIC_NET_STEER_CPU() the kernel carries out     */
     uint64_t unreachable; /**< told by the network, of datagrams                            */
+    uint64_t dgram_sends; /**< calls that carried dgrams_out: how long trains were          */
+    uint64_t dgram_recvs; /**< and dgrams_in                                                 */
 };
 
 struct snic_net_ops {
@@ -422,6 +424,12 @@ struct snic_net_uring_opts {
 #define SNIC_NET_DGRAM_DF (1u << 0)
 /** taken_wait_ms holds for snic_net_dgram_open() as well. */
 #define SNIC_NET_DGRAM_WAIT (1u << 1)
+/**
+ * CAP_TIMESTAMP: the kernel notes when a datagram came, so that who measures round trips does not
+ * measure how long this thread did something else. It may be a little later than snic_loop_now(),
+ * and of a coalesced train is one. A step of the system's clock falsifies it for some milliseconds.
+ */
+#define SNIC_NET_DGRAM_TIME (1u << 2)
 
 /**
  * Fields that are 0 and @p o == NULL mean the defaults. [owner]

@@ -347,7 +347,9 @@ SNIC_API SNIC_NODISCARD int snic_solar_submit(struct snic_solar *c, struct snic_
 /** recv flag: the datagram carries the mark CE. */
 #define SNIC_SOLAR_CE (1u << 0)
 /**
- * A datagram came on a path's socket; copied out during the call. [owner]
+ * A datagram came on a path's socket; copied out during the call. @p now_ns may be when it came to
+ * this host, though we are called later (net's TIMESTAMP): round trips are measured up to there.
+ * [owner]
  * @return 0 used; SNIC_E* why not: it is counted and dropped (SNIC_ENOENT no such path or an old
  *         one, SNIC_EPERM not ours by id, token or nonce, SNIC_ESTALE nobody waits for it, others
  *         of snic_ebs_decode)
@@ -526,7 +528,8 @@ SNIC_API SNIC_NODISCARD int snic_solar_target_init(struct snic_solar_target **ou
 /** The memory; asserts that no train is out. Requests that are out are forgotten. [owner] */
 SNIC_API void *snic_solar_target_fini(struct snic_solar_target *t) SNIC_NONNULL(1);
 /**
- * A datagram came from @p peer. @return 1: @p out is to be done and answered, exactly once, with
+ * A datagram came from @p peer. @p now_ns as for snic_solar_recv(): the time since then counts as
+ * ours, not the fabric's. @return 1: @p out is to be done and answered, exactly once, with
  * snic_solar_target_answer() or _read_done(); 0: dealt with; SNIC_E*: counted and dropped. [owner]
  */
 SNIC_API int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_peer *peer,

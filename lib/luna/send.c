@@ -7,7 +7,8 @@
  */
 #include "luna/luna_priv.h"
 
-#define SNIC_LUNA__LOOK 32 /* RPCs looked at for some that may go on this connection */
+#define SNIC_LUNA__TOGETHER 32 /* blocks on one connection, before another is looked for */
+#define SNIC_LUNA__LOOK 32     /* RPCs looked at for some that may go on this connection */
 
 static uint32_t luna_crc(const struct snic_luna *c, const void *data)
 {
@@ -359,6 +360,7 @@ int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
 static int luna_server_send(struct snic_luna *c, struct luna_server *s)
 {
     uint32_t tried = 0;
+    struct luna_conn *n = NULL;
     for (uint32_t i = 0; i < c->o.conns; i++) {
         if (s->conns[i].hello_due)
             luna_send_hello(c, &s->conns[i]);
@@ -367,14 +369,18 @@ static int luna_server_send(struct snic_luna *c, struct luna_server *s)
     }
     while (!snic_link_alone(&s->again) || !snic_link_alone(&s->ready[0]) ||
            !snic_link_alone(&s->ready[1])) {
-        struct luna_conn *n = luna_best(c, s, tried);
+        /* What waits together goes together, some sends of it: then its answers do, too. */
+        if (n == NULL || n->outside >= SNIC_LUNA__TOGETHER)
+            n = luna_best(c, s, tried);
         if (n == NULL)
             return 0;
         int r = luna_build(c, s, n);
         if (r < 0)
             return r;
-        if (r == 0)
+        if (r == 0) {
             tried |= 1u << n->index;
+            n = NULL;
+        }
     }
     return 0;
 }

@@ -191,6 +191,7 @@ void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
         m.ecn = p->ecn;
         m.time_ns = now_ns;
         d->d.net->stats.dgrams_in++;
+        d->d.net->stats.dgram_recvs++;
         d->ev.recv(d->ctx, &d->d, &m, 1);
     }
     net_sim_packet_free(p);
@@ -316,6 +317,7 @@ static void net_sim_packet_send(struct net_sim_dgram *d, const struct snic_net_t
         t->peer.node != n->node ? net_sim_place_find(&f->graph, n->node) : NULL;
     struct net_sim_fate fate;
     n->n.stats.dgrams_out++;
+    n->n.stats.dgram_sends++;
     if (at != NULL) {
         net_sim_packet_into(d, t, offset, size, at);
         return;

@@ -566,6 +566,7 @@ int snic_net_uring_open(struct snic_net **out, struct snic_loop *l,
     n->n.ops = &net_uring_ops;
     n->n.loop = l;
     n->n.caps = (SNIC_NET_CAP_STREAM | SNIC_NET_CAP_DGRAM | net_uring_dgram_caps() |
+                 ((opts.dgram_flags & SNIC_NET_DGRAM_TIME) != 0 ? SNIC_NET_CAP_TIMESTAMP : 0) |
                  ((n->features & SNIC_LOOP_HAVE_SEND_ZC) != 0 ? SNIC_NET_CAP_ZC : 0)) &
                 ~opts.caps_mask;
     n->n.zc_bytes_min = opts.zc_bytes_min != 0 ? opts.zc_bytes_min : SNIC_NET__URING_ZC_MIN;

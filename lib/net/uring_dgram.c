@@ -229,6 +229,7 @@ static void net_uring_train_done(struct snic_uring_op *op, int32_t res, uint32_t
         uint32_t datagrams = (s->now_bytes + s->t->segment - 1) / s->t->segment;
         s->count += datagrams;
         d->d.net->stats.dgrams_out += datagrams;
+        d->d.net->stats.dgram_sends++;
         s->sent_bytes += s->now_bytes;
     } else if (gso && (res == -EINVAL || res == -EIO || res == -EMSGSIZE || res == -EOPNOTSUPP)) {
         s->no_gso = 1; /* the path cannot: larger than its MTU, tunnels; one by one then */

@@ -15,6 +15,10 @@
 /* A whole IP datagram, the kernel's header in front of it, the sender's address, control data. */
 #define SNIC_NET__URING_DGRAM_BYTES (65536 + 1024)
 #define SNIC_NET__URING_MSGS 128
+/* The two clocks are compared so often, and an arrival is believed if it is not longer ago. */
+#define SNIC_NET__URING_WALL_NS 5000000u
+#define SNIC_NET__URING_ARRIVAL_NS 1000000000u
+#define SNIC_NET__URING_LOOK_NS 2000u /* nobody interrupted a look at both */
 /* Times that a train is sent once more because the socket had news of an earlier one. */
 #define SNIC_NET__URING_NEWS 128
 
@@ -43,6 +47,8 @@ struct net_uring_pool {
     size_t bytes; /* of the whole mapping, this struct included */
     uint32_t offered;
     int group;
+    uint64_t wall_ns;    /* the system's clock minus the loop's, */
+    uint64_t wall_at_ns; /* as it was at this moment of the loop */
     struct snic_net_msg msgs[SNIC_NET__URING_MSGS];
 };
 

@@ -14,6 +14,7 @@
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -111,6 +112,8 @@ void net_uring_dgram_listen(int fd, const struct snic_net_addr *a, const struct 
                             IP_PMTUDISC_PROBE /* IPv6's has the same number */);
     net_uring_dgram_bytes(fd, SO_RCVBUFFORCE, SO_RCVBUF, n->opts.dgram_recv_bytes);
     net_uring_dgram_bytes(fd, SO_SNDBUFFORCE, SO_SNDBUF, n->opts.dgram_send_bytes);
+    if ((n->n.caps & SNIC_NET_CAP_TIMESTAMP) != 0)
+        net_uring_dgram_set(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
     if ((n->n.caps & SNIC_NET_CAP_GRO) != 0)
         net_uring_dgram_set(fd, IPPROTO_UDP, UDP_GRO, 1);
 }
@@ -166,9 +169,47 @@ int net_uring_dgram_news(struct net_uring_dgram *d)
 
 /* ---- Receiving ---- */
 
-/* What the control data says: the segment size of a coalesced train (0: none), ECN, drops. */
+static uint64_t net_uring_clock(clockid_t id)
+{
+    struct timespec t;
+    (void)clock_gettime(id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* How far the clocks are apart; of three looks the one with the least between its ends. */
+static void net_uring_pool_wall(struct net_uring_pool *p, const struct snic_loop *l)
+{
+    uint64_t best = SNIC_NEVER;
+    for (unsigned i = 0; i < 3 && best > SNIC_NET__URING_LOOK_NS; i++) {
+        uint64_t from = snic_loop_clock(l), wall = net_uring_clock(CLOCK_REALTIME);
+        uint64_t took = snic_loop_clock(l) - from;
+        if (took < best) {
+            best = took;
+            p->wall_ns = wall - from - took / 2;
+        }
+    }
+    p->wall_at_ns = snic_loop_now(l);
+}
+
+/* When it came, by the loop's clock: the kernel tells the system's. */
+static uint64_t net_uring_dgram_came(const struct net_uring_dgram *d, const struct cmsghdr *k)
+{
+    struct net_uring_pool *p = d->pool;
+    struct timespec t;
+    uint64_t now = snic_loop_now(d->d.net->loop);
+    if (k->cmsg_len < CMSG_LEN(sizeof(t)))
+        return now;
+    memcpy(&t, CMSG_DATA(k), sizeof(t));
+    if (p->wall_at_ns == 0 || now - p->wall_at_ns > SNIC_NET__URING_WALL_NS)
+        net_uring_pool_wall(p, d->d.net->loop);
+    uint64_t came = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - p->wall_ns;
+    return now - came < SNIC_NET__URING_ARRIVAL_NS || came - now < SNIC_NET__URING_WALL_NS ? came
+                                                                                           : now;
+}
+
+/* What the control data says: the segment size of a coalesced train (0: none), ECN, drops, when. */
 static void net_uring_dgram_control(struct net_uring_dgram *d, struct msghdr *m, uint32_t *segment,
-                                    uint32_t *ecn)
+                                    uint32_t *ecn, uint64_t *time_ns)
 {
     for (struct cmsghdr *k = CMSG_FIRSTHDR(m); k != NULL; k = CMSG_NXTHDR(m, k)) {
         int value = 0;
@@ -180,6 +221,8 @@ static void net_uring_dgram_control(struct net_uring_dgram *d, struct msghdr *m,
             *ecn = *(unsigned char *)CMSG_DATA(k) & 3;
         if (k->cmsg_level == IPPROTO_IPV6 && k->cmsg_type == IPV6_TCLASS)
             *ecn = (uint32_t)value & 3;
+        if (k->cmsg_level == SOL_SOCKET && k->cmsg_type == SO_TIMESTAMPNS)
+            *time_ns = net_uring_dgram_came(d, k);
         if (k->cmsg_level == SOL_SOCKET && k->cmsg_type == SO_RXQ_OVFL) {
             d->d.net->stats.dgrams_lost += (uint32_t)value - d->dropped;
             d->dropped = (uint32_t)value;
@@ -194,6 +237,7 @@ static void net_uring_dgram_show(struct net_uring_dgram *d, struct msghdr *m,
     struct net_uring *n = (struct net_uring *)d->d.net;
     uint32_t segment = 0;
     uint32_t ecn = 0;
+    uint64_t time_ns = snic_loop_now(n->n.loop);
     union net_uring_sockaddr s;
     if ((m->msg_flags & MSG_TRUNC) != 0) {
         n->n.stats.dgrams_lost++;
@@ -201,7 +245,8 @@ static void net_uring_dgram_show(struct net_uring_dgram *d, struct msghdr *m,
     }
     memset(&s, 0, sizeof(s));
     memcpy(&s, m->msg_name, snic_min_u64(m->msg_namelen, sizeof(s)));
-    net_uring_dgram_control(d, m, &segment, &ecn);
+    net_uring_dgram_control(d, m, &segment, &ecn, &time_ns);
+    n->n.stats.dgram_recvs++;
     for (uint32_t at = 0; (at < size || at == 0) && !d->closing;) {
         uint32_t count = 0;
         for (; (at < size || at == 0) && count < SNIC_NET__URING_MSGS; count++) {
@@ -210,7 +255,7 @@ static void net_uring_dgram_show(struct net_uring_dgram *d, struct msghdr *m,
             g->data = data + at;
             g->size = segment > 0 && segment < size - at ? segment : size - at;
             g->ecn = ecn;
-            g->time_ns = snic_loop_now(n->n.loop);
+            g->time_ns = time_ns;
             at += g->size;
             if (size == 0)
                 at = 1; /* an empty datagram is one message */

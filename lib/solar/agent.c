@@ -14,14 +14,17 @@
  */
 #include "solar/solar_priv.h"
 
-/* The time between when we should have been called and now is nobody's fault but our owner's. */
-static void solar_stall(struct snic_solar *c, uint64_t now_ns)
+/* The time between when we should have been called and now is nobody's fault but our owner's. It
+   may begin by handing in what came meanwhile: then it counts up to there, and once. */
+void solar_stall(struct snic_solar *c, uint64_t now_ns)
 {
     uint64_t from = snic_max_u64(c->last_poll_ns, snic_min_u64(c->expected_ns, now_ns));
-    if (now_ns - from <= c->o.stall_ns)
+    if (now_ns <= from || now_ns - from <= c->o.stall_ns)
         return;
-    c->stall_from_ns = from;
+    if (from != c->stall_to_ns) /* else it goes on */
+        c->stall_from_ns = from;
     c->stall_to_ns = now_ns;
+    c->last_poll_ns = now_ns;
     c->s.stalls++;
 }
 

@@ -11,7 +11,9 @@
  * Departures: increase is divided by the server's live paths, since they are one flow that is
  * spread; an unused window does not grow; the end's target is relative to the least hold seen,
  * for that
- * contains the store's own time, about which a window can do nothing.
+ * contains the store's own time, about which a window can do nothing; a delay counts when the round
+ * after it has it, too, for a queue lasts, and a thread that did not get a processor for a moment,
+ * at either end, is none.
  */
 #include "solar/solar_priv.h"
 
@@ -68,6 +70,10 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
 {
     struct solar_cc *cc = &p->cc;
     uint64_t w = cc->window[i];
+    if (delay_ns < target_ns)
+        cc->over_ns[i] = 0;
+    else if (cc->over_ns[i] == 0)
+        cc->over_ns[i] = c->now_ns;
     if (delay_ns < target_ns) {
         uint32_t live = solar_ones(c->servers[p->server].alive_mask);
         uint64_t add = (uint64_t)blocks * SNIC_SOLAR__ONE / (live > 1 ? live : 1);
@@ -75,7 +81,8 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
             add = add * SNIC_SOLAR__ONE / w;
         if (used)
             solar_cc_set(c, &cc->window[i], w + add);
-    } else if (c->now_ns - cc->cut_ns[i] >= p->srtt_ns) {
+    } else if (c->now_ns - cc->cut_ns[i] >= p->srtt_ns &&
+               c->now_ns - cc->over_ns[i] >= p->min_rtt_ns) {
         uint64_t part = 819 * (delay_ns - target_ns) / delay_ns; /* 0.8 of the excess, in 1024ths */
         w -= w * snic_min_u64(part, 512) / 1024;
         /* How many may be in a server's hands at least is for its credit to say: stores have bad
@@ -96,7 +103,7 @@ void solar_cc_ack(const struct snic_solar *c, struct solar_path *p, uint64_t rtt
     uint64_t hold = snic_min_u64(hold_ns, rtt_ns);
     uint64_t target = p->min_rtt_ns + cc->target_ns;
     uint64_t delay = rtt_ns - hold;
-    int used = (uint64_t)p->inflight * 2 * SNIC_SOLAR__ONE >= solar_cc_window(cc);
+    int used = (uint64_t)(p->inflight + blocks) * 2 * SNIC_SOLAR__ONE >= solar_cc_window(cc);
     if (ce && delay < target)
         delay = target;
     if (hold < cc->hold_min_ns)

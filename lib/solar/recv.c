@@ -16,6 +16,7 @@ struct solar_in {
     const unsigned char *body; /* opened, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
+    uint64_t came_ns; /* to this host; we may have it later */
     int ce;
 };
 
@@ -36,14 +37,23 @@ static struct solar_path *solar_in_path(struct snic_solar *c, const struct solar
 
 /* ---- What an answer says about its path ---- */
 
-static void solar_in_sample(struct snic_solar *c, const struct solar_in *in, struct solar_path *q,
-                            const struct solar_tx *x, uint32_t hold_ns, uint32_t flags)
+/* While our owner slept the answer lay there, if nobody has said when it came. What is left of such
+   a sample may be too little: it never counts as the least that was seen. */
+static uint64_t solar_in_rtt(const struct snic_solar *c, const struct solar_in *in,
+                             const struct solar_path *q, const struct solar_tx *x)
 {
-    uint64_t rtt = c->now_ns - x->sent_ns;
-    int ce = in->ce || (flags & SNIC_EBS_CE_ECHO) != 0;
-    solar_path_rtt(c, q, rtt);
-    solar_cc_ack(c, q, rtt, hold_ns, 1, ce);
-    q->acked++;
+    uint64_t rtt = (in->came_ns > x->sent_ns ? in->came_ns : c->now_ns) - x->sent_ns;
+    if (x->sent_ns < c->stall_to_ns && q->min_rtt_ns != 0)
+        rtt = snic_min_u64(rtt, snic_max_u64(solar_waited(c, x->sent_ns), q->min_rtt_ns));
+    return rtt;
+}
+
+static void solar_in_sample(struct snic_solar *c, const struct solar_in *in, struct solar_path *q,
+                            uint64_t rtt_ns, uint32_t hold_ns, uint32_t blocks, int ce)
+{
+    solar_path_rtt(c, q, rtt_ns);
+    solar_cc_ack(c, q, rtt_ns, hold_ns, blocks, in->ce || ce);
+    q->acked += blocks;
 }
 
 /* Nothing of that number is under way: it was given up too early. */
@@ -97,20 +107,40 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
     solar_in_status(c, r, asked != 0 ? asked : solar_bit(a->pkt_id), a->status, retry_us);
 }
 
-/* @p newest: the latest transmission answered so far in this datagram, of path @p of. */
+/* What a datagram answers on one path is one look at it: of the latest transmission among that. */
 struct solar_newest {
     struct solar_path *of;
     struct solar_tx x;
+    uint32_t hold_ns;
+    uint32_t blocks;
+    int ce;
 };
 
-static void solar_in_newest(struct snic_solar *c, struct solar_newest *n, struct solar_path *q,
-                            const struct solar_tx *x)
+static void solar_in_over(struct snic_solar *c, const struct solar_in *in,
+                          const struct solar_newest *n)
 {
-    if (n->of != NULL && n->of != q)
-        solar_path_lose_before(c, n->of, &n->x);
-    if (n->of != q || (int32_t)(x->seq - n->x.seq) > 0)
+    if (n->of == NULL)
+        return;
+    solar_in_sample(c, in, n->of, solar_in_rtt(c, in, n->of, &n->x), n->hold_ns, n->blocks, n->ce);
+    solar_path_lose_before(c, n->of, &n->x);
+}
+
+/* @p x is answered, of which @p flags are the answer's. */
+static void solar_in_newest(struct snic_solar *c, const struct solar_in *in, struct solar_newest *n,
+                            struct solar_path *q, const struct solar_tx *x, uint32_t hold_ns,
+                            uint32_t flags)
+{
+    if (n->of != q) {
+        solar_in_over(c, in, n);
+        memset(n, 0, sizeof(*n));
+    }
+    if (n->of == NULL || (int32_t)(x->seq - n->x.seq) > 0) {
         n->x = *x;
+        n->hold_ns = hold_ns;
+    }
     n->of = q;
+    n->blocks++;
+    n->ce |= (flags & SNIC_EBS_CE_ECHO) != 0;
 }
 
 static void solar_in_ack(struct snic_solar *c, struct solar_in *in, const struct snic_ebs_ack *a,
@@ -124,8 +154,7 @@ static void solar_in_ack(struct snic_solar *c, struct solar_in *in, const struct
         return; /* says one thing and means another */
     if (x != NULL) {
         asked = x->kind == SOLAR_TX_ASK ? x->need : 0;
-        solar_in_sample(c, in, q, x, a->hold_ns, a->flags);
-        solar_in_newest(c, newest, q, x);
+        solar_in_newest(c, in, newest, q, x, a->hold_ns, a->flags);
         solar_path_release(c, q, x);
     } else if (q != NULL) {
         solar_in_spurious(c, q, a->path_seq, a->echo_ts);
@@ -151,8 +180,7 @@ static void solar_in_acks(struct snic_solar *c, struct solar_in *in)
         snic_ebs_ack_get(&a, in->body, i);
         solar_in_ack(c, in, &a, &newest, 0);
     }
-    if (newest.of != NULL)
-        solar_path_lose_before(c, newest.of, &newest.x);
+    solar_in_over(c, in, &newest);
     solar_in_telemetry(c, in, a.path_seq);
 }
 
@@ -176,8 +204,7 @@ static void solar_in_single(struct snic_solar *c, struct solar_in *in)
     if (h->type == SNIC_EBS_NAK && (a.status == SNIC_EBS_OK || a.status == SNIC_EBS_SUPERSEDED))
         return;
     solar_in_ack(c, in, &a, &newest, retry_us);
-    if (newest.of != NULL)
-        solar_path_lose_before(c, newest.of, &newest.x);
+    solar_in_over(c, in, &newest);
     solar_in_telemetry(c, in, a.path_seq);
 }
 
@@ -262,8 +289,7 @@ static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
     in->p->have_srv_seq = 1;
     if (x != NULL && x->kind == SOLAR_TX_ASK && x->rpc_id == h->rpc_id &&
         (x->need >> h->pkt_id & 1) != 0) {
-        solar_in_sample(c, in, q, x, h->hold_ns, h->flags);
-        solar_in_newest(c, &newest, q, x);
+        solar_in_newest(c, in, &newest, q, x, h->hold_ns, h->flags);
         x->need &= ~solar_bit(h->pkt_id);
         x->weight--;
         q->inflight--;
@@ -276,8 +302,7 @@ static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
     }
     solar_in_telemetry(c, in, h->ack_seq);
     solar_in_data(c, in);
-    if (newest.of != NULL)
-        solar_path_lose_before(c, newest.of, &newest.x);
+    solar_in_over(c, in, &newest);
     c->dirty = 1;
 }
 
@@ -347,7 +372,7 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
         solar_server_was_late(c, in->s, (uint32_t)((uint32_t)c->now_ns - in->h.echo_ts));
     if (x == NULL || x->kind != SOLAR_TX_PROBE || x->need != in->h.u.probe.nonce)
         return SNIC_ESTALE;
-    solar_path_rtt(c, q, c->now_ns - x->sent_ns);
+    solar_path_rtt(c, q, solar_in_rtt(c, in, q, x));
     solar_path_held(c, q, x, &in->h.u.probe);
     solar_path_release(c, q, x);
     /* A small one says what the server has, and nothing about a path that may lose large ones. */
@@ -426,6 +451,8 @@ int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32
                     const void *data, size_t size, uint32_t flags, uint64_t now_ns)
 {
     struct solar_in in;
+    if (now_ns > c->now_ns && !c->halted)
+        solar_stall(c, now_ns);
     c->now_ns = snic_max_u64(c->now_ns, now_ns);
     c->s.packets_in++;
     if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used ||
@@ -441,6 +468,7 @@ int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32
         return r;
     }
     in.bytes = data;
+    in.came_ns = now_ns;
     in.ce = (flags & SNIC_SOLAR_CE) != 0;
     r = solar_in_open(c, &in);
     if (r == 0)

@@ -338,7 +338,29 @@ static uint64_t solar_score(const struct solar_path *p)
     return snic_max_u64(p->srtt_ns, 1) * load / 1024 * (1 + 4 * (uint64_t)p->timeouts);
 }
 
-static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *s,
+/* May the next train leave over @p p? One more than its pace allows may, right behind another: both
+   have one answer, and what they burst is two trains. */
+static int solar_pick_may(struct snic_solar *c, struct solar_path *p, int behind)
+{
+    uint64_t ahead = behind ? SNIC_SOLAR_TRAIN_MAX * solar_cc_interval(p) : 0;
+    if (p->pace_ns <= c->now_ns + ahead)
+        return 1;
+    p->paced = 1;
+    solar_path_arm(c, p);
+    return 0;
+}
+
+/* Of two that were drawn the better one: all that waits in one train, then the shorter time. */
+static struct solar_path *solar_pick_of(struct solar_path *a, struct solar_path *b, uint32_t want)
+{
+    int whole_a = solar_room(a) >= want, whole_b = solar_room(b) >= want;
+    if (whole_a != whole_b)
+        return whole_a ? a : b;
+    return solar_score(a) <= solar_score(b) ? a : b;
+}
+
+/* A path for @p want blocks, or for some of them. */
+static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *s, uint32_t want,
                                      uint32_t not_these)
 {
     struct solar_path *can[SNIC_SOLAR_PATHS_MAX];
@@ -346,14 +368,8 @@ static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *
     uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
     for (mask &= ~not_these; mask != 0; mask &= mask - 1) {
         struct solar_path *p = &s->paths[__builtin_ctz(mask)];
-        if (solar_room(p) == 0)
-            continue;
-        if (p->pace_ns > c->now_ns) {
-            p->paced = 1;
-            solar_path_arm(c, p);
-            continue;
-        }
-        can[n++] = p;
+        if (solar_room(p) > 0 && solar_pick_may(c, p, 0))
+            can[n++] = p;
     }
     if (n <= 1)
         return n == 0 ? NULL : can[0];
@@ -361,7 +377,7 @@ static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *
     struct solar_path *a = can[(uint32_t)draw % n], *b = can[(uint32_t)(draw >> 32) % n];
     if ((draw >> 24 & 31) == 0)
         return a;
-    return solar_score(a) <= solar_score(b) ? a : b;
+    return solar_pick_of(a, b, want);
 }
 
 static int solar_has_work(const struct solar_server *s, int kind)
@@ -373,12 +389,17 @@ static void solar_send_server(struct snic_solar *c, struct solar_server *s)
 {
     for (int kind = SOLAR_READY_DATA; kind <= SOLAR_READY_SMALL; kind++) {
         uint32_t tried = 0;
+        struct solar_path *p = NULL;
         while (solar_has_work(s, kind) && c->pool.free_count > 0) {
-            struct solar_path *p = solar_pick(c, s, tried);
+            uint32_t want = s->backlog < SNIC_SOLAR_TRAIN_MAX ? s->backlog : SNIC_SOLAR_TRAIN_MAX;
+            if (p == NULL || solar_room(p) < want || !solar_pick_may(c, p, 1))
+                p = solar_pick(c, s, want, tried);
             if (p == NULL)
                 break;
-            if (solar_build(c, s, p, kind) == 0)
+            if (solar_build(c, s, p, kind) == 0) {
                 tried |= 1u << p->index;
+                p = NULL;
+            }
         }
     }
 }
@@ -486,7 +507,7 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
         s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK)
         return 0;
     uint64_t blocks = x->kind == SOLAR_TX_ASK ? x->need & ~r->acked : solar_bit(x->pkt) & ~r->acked;
-    struct solar_path *p = solar_pick(c, s, 1u << from->index);
+    struct solar_path *p = solar_pick(c, s, 1, 1u << from->index);
     if (blocks == 0 || p == NULL || r->where == SOLAR_PARKED || r->where >= SOLAR_FENCING ||
         s->alive_mask == 0)
         return 0;

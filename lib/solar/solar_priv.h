@@ -62,9 +62,10 @@ struct solar_tx {
 
 /* Congestion state of a path: windows in 1/SNIC_SOLAR__ONE blocks. */
 struct solar_cc {
-    uint32_t window[2]; /* fabric, end */
-    uint64_t cut_ns[2]; /* decreased last */
-    uint64_t target_ns; /* of the fabric's delay, without min_rtt */
+    uint32_t window[2];  /* fabric, end */
+    uint64_t cut_ns[2];  /* decreased last */
+    uint64_t over_ns[2]; /* since when all delays were above the target; 0 */
+    uint64_t target_ns;  /* of the fabric's delay, without min_rtt */
     uint64_t hold_min_ns;
     /* HPCC */
     uint32_t wc;
@@ -359,6 +360,9 @@ void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, cons
 /** More bytes of the packet that was appended last. */
 void solar_train_append(struct solar_train *t, void *bytes, uint32_t size);
 
+/* agent.c */
+void solar_stall(struct snic_solar *c, uint64_t now_ns);
+
 /* disk.c */
 void solar_admit(struct snic_solar *c);
 void solar_io_done(struct snic_solar *c, struct snic_solar_io *io);
@@ -461,6 +465,8 @@ static inline uint64_t solar_bit(uint32_t i)
 }
 static inline uint32_t solar_ones(uint64_t v)
 {
+    if ((v & (v - 1)) == 0) /* most I/Os are a block, and counting is a call on some machines */
+        return v != 0;
     return (uint32_t)__builtin_popcountll(v);
 }
 static inline uint32_t solar_lowest(uint64_t v)

@@ -11,6 +11,7 @@ struct solar_req_in {
     const unsigned char *body; /* opened, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
+    uint64_t came_ns; /* to this host */
     uint32_t flags;
     struct solar_conn *n;
 };
@@ -137,7 +138,7 @@ static void solar_target_request(const struct snic_solar_target *t, const struct
     q->data = NULL;
     q->peer = *in->peer;
     q->rpc_id = in->h.rpc_id;
-    q->rx_ns = t->now_ns;
+    q->rx_ns = in->came_ns;
     q->conn = in->n->conn_id & (t->o.conns_max - 1);
     q->conn_id = in->n->conn_id;
     q->path_seq = in->h.path_seq;
@@ -292,6 +293,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
     in.peer = peer;
     in.bytes = data;
     in.flags = flags;
+    in.came_ns = now_ns;
     in.n = NULL;
     int r = snic_ebs_decode(&in.h, &in.place, SNIC_EBS_TO_SERVER, data, size);
     if (r != 0)

@@ -74,13 +74,12 @@ static void front_solar_recv(void *ctx, struct snic_net_dgram *d, const struct s
     struct snic_volume_server *s = ctx;
     struct volume_ask q = {.front = &volume_front_solar};
     struct snic_solar_peer peer;
-    uint64_t now = volume_server_now(s);
     (void)d;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t flags = msgs[i].ecn == SNIC_VOLUME__CE ? SNIC_SOLAR_CE : 0;
         front_solar_peer(&peer, &msgs[i].peer);
         if (snic_solar_target_recv(s->solar.target, &peer, msgs[i].data, msgs[i].size, flags,
-                                   &q.solar, now) == 1)
+                                   &q.solar, msgs[i].time_ns) == 1)
             volume_request(s, &q);
     }
     volume_request_flush(s); /* V7: the data are lent for this call only */

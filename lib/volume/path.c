@@ -21,12 +21,11 @@ static void path_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net
 {
     struct volume_socket *k = ctx;
     struct snic_volume *v = k->owner;
-    uint64_t now = volume_now(v);
     (void)d;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t flags = msgs[i].ecn == SNIC_VOLUME__CE ? SNIC_SOLAR_CE : 0;
         (void)snic_solar_recv(v->solar, k->server, k->path, k->gen, msgs[i].data, msgs[i].size,
-                              flags, now);
+                              flags, msgs[i].time_ns);
     }
     volume_soon(v);
 }
