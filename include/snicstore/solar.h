@@ -98,7 +98,8 @@
  * Who is believed. A packet must have the 32-bit random id that this side chose for the connection,
  * HELLO_ACK the nonce of the HELLO, RESET the 64-bit token: what an off-path host cannot know. A
  * disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the ciphertext, and
- * the plaintext's goes with it and is compared when it is read.
+ * the plaintext's goes with it and is compared when it is read: what was written under another key,
+ * or under one and read without, ends with SNIC_ECORRUPT.
  *   With AUTH who is on the way is not believed either. Both sides hold a secret. HELLO, HELLO_ACK
  * and RESET bear a MAC under it; all else is sealed by AES-128-GCM under keys that are derived from
  * the secret, the direction, and what both said in the handshake, random numbers of both among it:
