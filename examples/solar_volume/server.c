@@ -393,6 +393,7 @@ int sv_server(int argc, char **argv)
     o.io = sv.io;
     o.disks = so.store_count;
     o.transports = so.transports;
+    o.flags = so.control != NULL ? SNIC_VOLUME_GOVERNED : 0;
     o.seed = sv_seed();
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
     o.store.uuid[0] = sv_seed();

@@ -37,7 +37,7 @@ static void agent_luna_opts(const struct snic_volume_opts *o, struct snic_luna_o
 static size_t agent_luna_memsize(const struct snic_volume_opts *o)
 {
     struct snic_luna_opts a;
-    if ((o->flags & ~SNIC_VOLUME_PAPER) != 0 || o->read_window_bytes != 0)
+    if ((o->flags & ~SNIC_VOLUME_PAPER) != 0 || o->read_window_bytes != 0 || o->secret != NULL)
         return 0;
     agent_luna_opts(o, &a);
     return snic_luna_memsize(&a);

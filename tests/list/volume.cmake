@@ -2,6 +2,8 @@
 set(_volume support/volfix.c)
 snic_test(volume volume SOURCES ${_volume})
 snic_test(volume_luna volume SOURCES ${_volume})
+snic_test(volume_keys volume SOURCES ${_volume} sim/solar_cipher.c)
+snic_test(volume_lease volume SOURCES ${_volume})
 snic_test(volume_sim volume SOURCES ${_volume} LABELS slow)
 snic_mutants(luna volume)
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)

@@ -69,6 +69,7 @@ void ctlfix_server_start(struct ctlfix *f, uint32_t server)
     static const struct snic_volume_server_events ev = {.opened = server_opened};
     struct ctlfix_server *s = &f->server[server];
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .disks = 1};
+    o.flags = SNIC_VOLUME_GOVERNED;
     assert_null(s->s);
     assert_int_equal(snic_world_loop(f->world, server, &s->loop), 0);
     assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, NULL), 0);
