@@ -212,6 +212,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"catalog_commands", a.commands, 1},
         {"copied", a.copied, 1},
         {"copied_from_here", a.given, 1},
+        {"copied_damaged", a.lost, 1},
     };
     SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 1 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,
                        "there is room");
@@ -246,9 +247,20 @@ static void refused(void *ctx, int error)
     ex_log(EX_ERROR, "not registered: %s", text);
 }
 
+static void lost(void *ctx, uint64_t segment, uint32_t block)
+{
+    (void)ctx;
+    ex_log(
+        EX_ERROR,
+        "block %" PRIu64 " of disk %" PRIu64
+        " is damaged at the server that it was moved from: it cannot be read until it is written",
+        (segment & UINT32_MAX) * SNIC_SEGMENTS_BLOCKS + block, segment >> 32);
+}
+
 static void agent_open(const struct snic_net_addr *at)
 {
-    static const struct snic_control_agent_events ev = {.ready = registered, .refused = refused};
+    static const struct snic_control_agent_events ev = {
+        .ready = registered, .refused = refused, .lost = lost};
     static const unsigned char any[16];
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
     ex_address("control", so.control, &o.control);

@@ -26,6 +26,7 @@
  *     moves in one lease.
  *   Moves. While a segment moves its I/O goes on but for the last part. What was acknowledged
  * before, between and after is there; what is late is refused at the old place and at the new one.
+ *     Blocks that are damaged at the old place are damaged at the new one, the others move.
  *   Thin. A segment is placed when it is asked for first, on the next server in a circle that has
  *     free places.
  *
@@ -338,6 +339,9 @@ struct snic_control_agent_events {
      * SNIC_ESTALE), the catalog refuses (SNIC_EBUSY: one of its number is there, at another
      * address), or the store fails; it is tried again. */
     void (*refused)(void *ctx, int error);
+    /** A block of a segment (by its id) that was copied here is damaged at the server it came from:
+     * it is damaged here, too, until it is written. */
+    void (*lost)(void *ctx, uint64_t segment, uint32_t block);
 };
 
 /** Bytes snic_control_agent_open() needs. [any] */
@@ -364,6 +368,7 @@ struct snic_control_agent_stats {
     uint64_t deleted; /**< by verdict                                                          */
     uint64_t copied;  /**< blocks that came                                                    */
     uint64_t given;   /**< blocks that other servers got                                       */
+    uint64_t lost;    /**< of those that came: were damaged there, and are here                */
 };
 /** [owner] */
 SNIC_API void snic_control_agent_get_stats(const struct snic_control_agent *a,

@@ -36,6 +36,13 @@ static void agent_refused(void *ctx, int error)
     s->refused = error;
 }
 
+static void agent_lost(void *ctx, uint64_t segment, uint32_t block)
+{
+    struct ctlfix_server *s = ctx;
+    assert_true(block < SNIC_SEGMENTS_BLOCKS && segment >> 32 != 0);
+    s->lost++;
+}
+
 static struct snic_net_addr at(uint32_t node, uint32_t port)
 {
     return (struct snic_net_addr){.family = SNIC_NET_SIM, .node = node, .port = (uint16_t)port};
@@ -43,8 +50,8 @@ static struct snic_net_addr at(uint32_t node, uint32_t port)
 
 static void agent_start(struct ctlfix_server *s)
 {
-    static const struct snic_control_agent_events ev = {.ready = agent_ready,
-                                                        .refused = agent_refused};
+    static const struct snic_control_agent_events ev = {
+        .ready = agent_ready, .refused = agent_refused, .lost = agent_lost};
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = s->loop, .net = s->net};
     o.store = snic_volume_server_store(s->s);
     o.control = at(CTLFIX_CTL, PORT_CTL);

@@ -44,6 +44,7 @@ struct ctlfix_server {
     int result;
     int ready;
     int refused;
+    uint32_t lost; /* blocks, as it was told */
     uint64_t readies;
 };
 
