@@ -143,6 +143,18 @@ static void agent_luna_lost(struct volume_link *l, int reason)
     volume_soon(v);
 }
 
+/* Its connections end, and the next ones go there. */
+static void agent_luna_server_moved(struct snic_volume *v, uint32_t server)
+{
+    for (uint32_t i = 0; i < v->sockets_max; i++) {
+        struct volume_link *l = &v->links[i];
+        if (!l->used || l->k.over || l->server != server)
+            continue;
+        agent_luna_lost(l, SNIC_ECONNRESET);
+        volume_stream_end(&l->k, 0);
+    }
+}
+
 static void agent_luna_connected(void *ctx, struct snic_net_conn *c, int error)
 {
     struct volume_link *l = ctx;
@@ -316,6 +328,7 @@ const struct volume_agent volume_agent_luna = {
     .init = agent_luna_init,
     .fini = agent_luna_fini,
     .server_add = agent_luna_server_add,
+    .server_moved = agent_luna_server_moved,
     .map = agent_luna_map,
     .attach = agent_luna_attach,
     .detach = agent_luna_detach,

@@ -81,6 +81,12 @@ static int agent_solar_server_add(struct snic_volume *v, uint32_t server)
     return r;
 }
 
+static void agent_solar_server_moved(struct snic_volume *v, uint32_t server)
+{
+    int r = snic_solar_server_renew(v->solar, server, volume_now(v));
+    (void)r; /* it is known */
+}
+
 static int agent_solar_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
                            uint32_t server, uint32_t gen)
 {
@@ -184,6 +190,7 @@ const struct volume_agent volume_agent_solar = {
     .init = agent_solar_init,
     .fini = agent_solar_fini,
     .server_add = agent_solar_server_add,
+    .server_moved = agent_solar_server_moved,
     .map = agent_solar_map,
     .attach = agent_solar_attach,
     .detach = agent_solar_detach,
