@@ -102,7 +102,7 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
     size_t size = snic_control_client_memsize(&o);
     int r = snic_control_client_open(&li.c, sv_memory(size), size, &o, &ev, NULL);
     if (r == 0)
-        r = snic_control_client_attach(li.c, 0, name, take ? SNIC_CONTROL_TAKE : 0);
+        r = snic_control_client_attach(li.c, 0, name, take ? SNIC_CONTROL_TAKE : 0, NULL);
     if (r != 0)
         ex_die("disk '%s': %s", name, snic_strerror(r));
     snic_timer_init(&li.patience, patience);

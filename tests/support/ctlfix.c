@@ -253,6 +253,7 @@ int ctlfix_create(struct ctlfix *f, uint32_t disk)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_CREATE, .bytes = CTLFIX_BLOCKS * 4096};
     memcpy(m.name, ctlfix_name(disk), strlen(ctlfix_name(disk)));
+    memcpy(m.key, f->key, sizeof(m.key));
     return ctlfix_ask(f, &m);
 }
 
