@@ -216,6 +216,9 @@ static void request_block(struct snic_volume_server *s, const struct volume_ask 
     b->kind = request_kind(q);
     if (b->kind == SNIC_SEGMENTS_DATA) {
         b->data = (void *)(uintptr_t)q->w.data;
+        if (s->opened_data != NULL)
+            b->data = memcpy(s->opened_data + (size_t)op->count * SNIC_EBS_BLOCK_BYTES, q->w.data,
+                             SNIC_EBS_BLOCK_BYTES);
         b->data_crc = q->w.data_crc;
     }
     b->guest_crc = q->w.guest_crc;

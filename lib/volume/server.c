@@ -67,6 +67,8 @@ static int server_layout(struct snic_arena *a, struct snic_volume_server *s, voi
     unsigned char *data =
         snic_arena_take(a, o->reads_max, (size_t)SNIC_VOLUME__GROUP * SNIC_EBS_BLOCK_BYTES, 4096);
     s->meta = snic_arena_take(a, 1, SNIC_EBS_BLOCK_BYTES, 4096);
+    if (o->secret != NULL)
+        s->opened_data = snic_arena_take(a, SNIC_VOLUME__GROUP, SNIC_EBS_BLOCK_BYTES, 4096);
     if (a->base != NULL && a->used != SIZE_MAX) {
         volume_ops_init(s, &s->writes, writes, o->writes_max, NULL);
         volume_ops_init(s, &s->reads, reads, o->reads_max, data);

@@ -459,6 +459,7 @@ void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t 
 {
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = seed};
     struct snic_net_fabric_opts n = {.opts_size = sizeof(n), .recv_size = 4096};
+    n.gather_ns = 20000; /* as the kernel's sockets do */
     memset(f, 0, sizeof(*f));
     f->transport = transport;
     f->seed = seed;
