@@ -9,13 +9,15 @@
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
  *             except by the net door. A server takes its store's, 7 KiB per request, 64 KiB more
  *             per read, 64 KiB with a secret, and with LUNA 14 KiB per connection and 4 KiB per
- * send; a client its engine's and 0.7 KiB per I/O. What a connection has received and not handed in
- * lies in the net door's buffers: at most recv_buffers of them. Give its pool as many for each of
- * streams_max, so that no client waits for another's. Threads     The owner thread of the loop. One
- * client and one server are one shard each. Progress    No call blocks but close, which runs the
- * loop. Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed. Units
- * nanoseconds; bytes; segments of 2 MiB. Input       Datagrams and streams are hostile, and so is
- * what is on the devices. The rest is the owner's.
+ *             send; a client its engine's and 0.7 KiB per I/O. What a connection has received and
+ *             not handed in lies in the net door's buffers: at most recv_buffers of them. Give its
+ *             pool as many for each of streams_max, so that no client waits for another's.
+ * Threads     The owner thread of the loop. One client and one server are one shard each.
+ * Progress    No call blocks but close, which runs the loop.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Units       nanoseconds; bytes; segments of 2 MiB.
+ * Input       Datagrams and streams are hostile, and so is what is on the devices. The rest is the
+ *             owner's.
  *
  * Two transports carry the same requests. SOLAR: datagrams over several paths (solar.h). LUNA:
  * streams (luna.h), several connections to a server, TCP_NODELAY. A server serves both at the same
