@@ -256,7 +256,7 @@ static void test_segments_request_senseless_refused(void **state)
     refuse(SNIC_EINVAL);
     a.b[1].wver = 0;
     refuse(SNIC_EINVAL);
-    a.b[1].kind = 3;
+    a.b[1].kind = SNIC_SEGMENTS_LOST + 1;
     refuse(SNIC_EINVAL);
     a.b[1].data = NULL;
     refuse(SNIC_EINVAL);
@@ -344,6 +344,68 @@ static void test_segments_write_versions_decide(void **state)
     assert_int_equal(one_control(SNIC_SEGMENTS_DELETE, 1, 5, 0), 0);
     assert_int_equal(one_run(&b), SNIC_ENOENT);
     end();
+}
+
+static void lost_reads_damaged(int result)
+{
+    one_make(&b, SNIC_SEGMENTS_READ, 3);
+    assert_int_equal(one_run(&b), result);
+    assert_int_equal(b.q.refused, result != 0);
+    assert_int_equal(b.b[0].status, SNIC_SEGMENTS_DONE);
+    assert_int_equal(b.data[0][9], 1);
+    assert_int_equal(b.b[1].status, result != 0 ? SNIC_SEGMENTS_DAMAGED : SNIC_SEGMENTS_DONE);
+    assert_int_equal(b.b[1].wver, result != 0 ? 7 : 8);
+    assert_int_equal(b.b[2].status, SNIC_SEGMENTS_DONE);
+    assert_int_equal(b.data[2][9], 3);
+}
+
+static void lost_again(int home)
+{
+    struct snic_segments_info info;
+    if (home) {
+        snic_segments_checkpoint(fix.store);
+        do {
+            assert_true(snic_loop_once(fix.loop, SNIC_NEVER) > 0);
+            snic_segments_inspect(fix.store, &info);
+        } while (info.dirty != 0);
+    }
+    again(0, 0);
+}
+
+/* A block that is said to be lost has data, hurts its neighbours, or does not heal; from the log as
+   from the tables. */
+static void test_segments_lost_reads_damaged_until_written(void **state)
+{
+    (void)state;
+    for (int home = 0; home < 2; home++) {
+        begin_open(1, 0);
+        assert_int_equal(one_control(SNIC_SEGMENTS_CREATE, 1, 0, 0), 0);
+        one_make(&a, SNIC_SEGMENTS_WRITE, 3);
+        assert_int_equal(one_run(&a), 0);
+        one_make(&a, SNIC_SEGMENTS_WRITE, 2);
+        a.b[0].wver = 6; /* a record of both */
+        a.b[1].kind = SNIC_SEGMENTS_LOST;
+        a.b[1].wver = 7;
+        assert_int_equal(snic_segments_submit(fix.store, &a.q), SNIC_EINVAL); /* with data */
+        a.b[1].data = NULL;
+        a.b[1].data_crc = 0;
+        assert_int_equal(one_run(&a), 0);
+        assert_int_equal(a.b[0].status, SNIC_SEGMENTS_DONE);
+        lost_reads_damaged(SNIC_ECORRUPT);
+        lost_again(home);
+        lost_reads_damaged(SNIC_ECORRUPT);
+        assert_int_equal(one_run(&a), 0);
+        assert_int_equal(a.b[1].status, SNIC_SEGMENTS_DUP);
+        one_make(&a, SNIC_SEGMENTS_WRITE, 2);
+        assert_int_equal(one_run(&a), 0);
+        assert_int_equal(a.b[1].status, SNIC_SEGMENTS_SUPERSEDED);
+        a.b[1].wver = 8;
+        assert_int_equal(one_run(&a), 0);
+        lost_reads_damaged(0);
+        lost_again(home);
+        lost_reads_damaged(0);
+        end();
+    }
 }
 
 /* A repetition, a late write or a read is answered before the version it met is durable. */
@@ -572,6 +634,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_request_senseless_refused),
         cmocka_unit_test(test_segments_write_versions_decide),
         cmocka_unit_test(test_segments_answer_not_before_what_it_rests_on),
+        cmocka_unit_test(test_segments_lost_reads_damaged_until_written),
         cmocka_unit_test(test_segments_full_writes_pass_or_wait),
         cmocka_unit_test(test_segments_cache_used_up_refused_then_room),
         cmocka_unit_test(test_segments_write_list_one_record),

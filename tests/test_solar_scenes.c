@@ -241,6 +241,79 @@ static void test_solar_scene_no_train_to_ask_with_time_goes_on(void **state)
     assert_true(waits > 100);
 }
 
+/* Full spines whose ports say how full they are (INT): HPCC keeps their queues shorter than the
+   delay does, and gets as much through. */
+static void test_solar_scene_telemetry_keeps_queues_short(void **state)
+{
+    struct world_result r[2];
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        for (uint32_t stamps = 0; stamps < 2; stamps++) {
+            struct world_opts o = calm_world(support_seed() + i);
+            o.bytes_per_s = 1250000000;
+            o.flags = SNIC_SOLAR_INT;
+            o.stamps = stamps;
+            o.depth = 64;
+            o.blocks = 32;
+            o.span = 4096;
+            o.reads = 0;
+            o.ios = 8000;
+            o.store_ns = WORLD_US;
+            r[stamps] = scene(&o);
+        }
+        print_message("    queue %.1f us, %.2f GB/s by delay; %.1f us, %.2f GB/s by telemetry\n",
+                      (double)r[0].queue_ns / 1e3, (double)r[0].bytes / (double)r[0].simulated_ns,
+                      (double)r[1].queue_ns / 1e3, (double)r[1].bytes / (double)r[1].simulated_ns);
+        assert_true(r[1].queue_ns * 4 < r[0].queue_ns);
+        assert_true(r[1].queue_ns < 6 * WORLD_US); /* its own sending is 3.4 of it */
+        assert_true(r[1].bytes * r[0].simulated_ns / 4 >
+                    r[0].bytes * r[1].simulated_ns / 4 * 3 / 4);
+    }
+}
+
+/* One of two ToRs falls silent, in both directions. Forward and back are hashed independently, so
+   a path in four lives on, and in a third of all cases none: then other ports have to be found. */
+static void test_solar_scene_half_of_the_fabric_dies_ports_are_exchanged(void **state)
+{
+    uint64_t slowest = 0, rerolls = 0;
+    (void)state;
+    for (uint64_t i = 0; i < 24; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.dead = 0x3;
+        o.dead_ns = 20 * WORLD_MS;
+        o.ios = 3000;
+        struct world_result r = scene(&o);
+        slowest = r.max_ns > slowest ? r.max_ns : slowest;
+        rerolls += r.agent.rerolls;
+    }
+    print_message("    slowest %.1f ms, %llu re-rolls\n", (double)slowest / 1e6,
+                  (unsigned long long)rerolls);
+    assert_true(rerolls >= 24);
+    assert_true(slowest < 250 * WORLD_MS);
+}
+
+/* Limits are what a disk gets, no more and little less, whatever is asked for; idle time earns a
+   burst and not more. */
+static void test_solar_scene_limits_are_kept(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct world_opts o = calm_world(support_seed() + i);
+        o.depth = 32;
+        o.qos = i < 2 ? 20000 : 0;
+        o.qos_bytes = i < 2 ? 0 : 100000000;
+        o.blocks = 16;
+        o.span = 1024;
+        o.ios = 10000;
+        struct world_result r = scene(&o);
+        print_message("    %.0f I/Os, %.1f MB a second\n",
+                      (double)r.ios * 1e9 / (double)r.simulated_ns,
+                      (double)r.bytes * 1e3 / (double)r.simulated_ns);
+        uint64_t done = o.qos != 0 ? r.ios : r.bytes, most = o.qos != 0 ? o.qos : o.qos_bytes;
+        assert_in_range(done * 1000 / (r.simulated_ns / WORLD_MS), most / 20 * 19, most / 20 * 21);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +327,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_scene_late_duplicates_overwrite_nothing),
         cmocka_unit_test(test_solar_scene_starved_server_answers_are_waited_for),
         cmocka_unit_test(test_solar_scene_no_train_to_ask_with_time_goes_on),
+        cmocka_unit_test(test_solar_scene_telemetry_keeps_queues_short),
+        cmocka_unit_test(test_solar_scene_half_of_the_fabric_dies_ports_are_exchanged),
+        cmocka_unit_test(test_solar_scene_limits_are_kept),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -291,6 +291,50 @@ static void test_volume_server_tells_clients_apart(void **state)
     assert_int_equal(second.blocks_written, 0);
 }
 
+/* A server whose store is gone comes again at its address, with an empty one: it cannot even say
+   that it does not know us. */
+static void test_volume_server_that_lost_all_is_met_again(void **state)
+{
+    (void)state;
+    memset(buffer, 7, 65536);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 65536, buffer), 65536);
+    volfix_server_stop(&fix, 0);
+    memset(snic_disk_bytes(fix.server[0].disk), 0, 32u << 20);
+    snic_disk_sync(fix.server[0].disk);
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    for (uint32_t i = 0; i < VOLFIX_SEGMENTS; i += 2)
+        volfix_segment_create(&fix, 0, i, fix.place[i].gen);
+    struct snic_io_req r, *p = &r;
+    snic_io_req_init(&r);
+    r.done = read_over;
+    r.op = SNIC_IO_READ;
+    r.length = r.buf.size = 4096;
+    r.buf.base = buffer;
+    over = 0;
+    assert_int_equal(snic_io_submit(fix.io, &p, 1), 1);
+    volfix_run(&fix, 6000 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_true(all_are(buffer, 4096, 0));
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 65536, buffer), 65536);
+}
+
+/* The server is another one, elsewhere: the client goes there at once. */
+static void test_volume_server_elsewhere_is_met_at_once(void **state)
+{
+    struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = 1, .port = VOLFIX_PORT};
+    uint64_t begun = snic_world_now(fix.world);
+    (void)state;
+    memset(buffer, 7, 65536);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 65536, buffer), 65536);
+    volfix_segment_create(&fix, 1, 0, fix.place[0].gen); /* a segment 0 there, too; empty */
+    fix.place[0].server = 0;                             /* for the client it is server 0's */
+    assert_int_equal(snic_volume_server_readdress(fix.v, 0, &a), 0);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
+    assert_true(all_are(buffer, 4096, 0));
+    assert_true(snic_world_now(fix.world) - begun < 500 * VOLFIX_MS);
+    assert_int_equal(snic_volume_server_readdress(fix.v, 4, &a), SNIC_ENOENT);
+}
+
 static void test_volume_closing_ends_ios(void **state)
 {
     (void)state;
@@ -377,6 +421,8 @@ int main(int argc, char **argv)
                                        CASE(test_volume_stale_generation_asks_the_map),
                                        CASE(test_volume_own_segment_is_not_served),
                                        CASE(test_volume_server_tells_clients_apart),
+                                       CASE(test_volume_server_that_lost_all_is_met_again),
+                                       CASE(test_volume_server_elsewhere_is_met_at_once),
                                        CASE(test_volume_closing_ends_ios),
                                        CASE(test_volume_options_are_judged)};
     return SUPPORT_MAIN(argc, argv, tests);

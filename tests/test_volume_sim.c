@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "sim/solar_cipher.h"
 #include "support.h"
 #include "volfix.h"
 #include "volume/volume_priv.h"
@@ -18,6 +19,7 @@
 static struct volfix fix;
 static uint64_t resets, cuts;
 static uint64_t mend[VOLFIX_SERVERS];
+static int sealed; /* SOLAR's packets are */
 
 static uint64_t number(const char *name, uint64_t otherwise)
 {
@@ -126,12 +128,32 @@ static void accident(struct volfix *f, uint64_t *down)
     }
 }
 
+/* All begin anew, and share a secret. */
+static void seal(struct volfix *f)
+{
+    static struct solar_toy_key secret = {{3, 4}}, wire[VOLFIX_SERVERS + 1][2];
+    volfix_client_kill(f);
+    f->sec = &solar_toy_ops;
+    f->server_secret = f->client_secret = &secret;
+    for (uint32_t k = 0; k < 2; k++)
+        f->client_wire[k] = &wire[VOLFIX_SERVERS][k];
+    for (uint32_t i = 0; i < f->servers; i++) {
+        for (uint32_t k = 0; k < 2; k++)
+            f->server_wire[i][k] = &wire[i][k];
+        volfix_server_stop(f, i);
+        assert_int_equal(volfix_server_start(f, i), 0);
+    }
+    volfix_client_start(f);
+}
+
 static void life(uint32_t transport, uint64_t seed, uint64_t ios, int tell)
 {
     struct volfix *f = &fix;
     uint64_t down[VOLFIX_SERVERS] = {0};
     memset(mend, 0, sizeof(mend));
     volfix_start(f, transport, seed, 1 + (uint32_t)(seed % VOLFIX_SERVERS));
+    if (sealed)
+        seal(f);
     weather(f);
     volfix_load(f, ios);
     while ((f->begun < f->wanted || f->inflight != 0) && f->why[0] == 0) {
@@ -192,6 +214,14 @@ static void test_volume_sim_many_solar(void **state)
     many(SNIC_VOLUME_SOLAR);
 }
 
+static void test_volume_sim_many_sealed(void **state)
+{
+    (void)state;
+    sealed = 1;
+    many(SNIC_VOLUME_SOLAR);
+    sealed = 0;
+}
+
 static void test_volume_sim_many_luna(void **state)
 {
     (void)state;
@@ -202,6 +232,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_volume_sim_one_solar), cmocka_unit_test(test_volume_sim_one_luna),
-        cmocka_unit_test(test_volume_sim_many_solar), cmocka_unit_test(test_volume_sim_many_luna)};
+        cmocka_unit_test(test_volume_sim_many_solar), cmocka_unit_test(test_volume_sim_many_sealed),
+        cmocka_unit_test(test_volume_sim_many_luna)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

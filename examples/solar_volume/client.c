@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A virtual disk as an NBD server. */
+#include "keys.h"
 #include "link.h"
 #include "nbd.h"
 #include "volume.h"
@@ -23,6 +24,8 @@ static struct {
     uint64_t paths;
     uint32_t transport; /* a set of one */
     int paper;
+    const char *disk_key;
+    const char *wire_key;
     uint64_t stats;
     const char *metrics;
     enum ex_level level;
@@ -39,7 +42,10 @@ static struct {
     struct snic_io *io;
     struct nbd *nbd;
     struct ex_stats *stats;
-    uint64_t slow; /* since the last line about them */
+    struct key_wire wire;
+    void *xts;
+    uint64_t check[2]; /* of the disk's key */
+    uint64_t slow;     /* since the last line about them */
     uint64_t slow_ns;
 } cl;
 
@@ -70,6 +76,10 @@ static void options(int argc, char **argv)
          "paths (solar, 4) or connections (luna, 2) to a server", 1, 16, NULL},
         {"paper", EX_FLAG, &co.paper, NULL,
          "luna as published: one connection, no bound on how long it may hang", 0, 0, NULL},
+        {"disk-key", EX_TEXT, &co.disk_key, "FILE",
+         "the disk is encrypted with this key (`ctl key disk FILE` makes one)", 0, 0, NULL},
+        {"wire-key", EX_TEXT, &co.wire_key, "FILE",
+         "seal all packets with this key, which the servers have, too (solar)", 0, 0, NULL},
         {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
@@ -82,6 +92,8 @@ static void options(int argc, char **argv)
         ex_die("--transport: a client has one of them, solar or luna");
     if (co.paper && (!is_luna() || co.paths > 1))
         ex_die("--paper is of --transport luna, which has one connection then");
+    if (co.wire_key != NULL && is_luna())
+        ex_die("--wire-key: LUNA has no cipher on the wire; run it over TLS or IPsec");
     if (co.socket == NULL)
         ex_die("--socket PATH is needed");
     if (co.control != NULL) {
@@ -120,6 +132,8 @@ static void metrics_solar(struct ex_metric *m, size_t *count, const struct snic_
     metric(m, count, "busy", s->busy, 1);
     metric(m, count, "stale", s->stale_gens, 1);
     metric(m, count, "data_crc", s->data_crc, 1);
+    metric(m, count, "unauthentic", s->unauthentic, 1);
+    metric(m, count, "replayed", s->replayed, 1);
 }
 
 static void metrics_luna(struct ex_metric *m, size_t *count, const struct snic_luna_stats *s)
@@ -247,7 +261,10 @@ static void suspect(void *ctx, uint32_t server, int is)
     ex_log(EX_WARNING,
            !is         ? "%s can be reached again"
            : is_luna() ? "no connection to %s stands"
-                       : "no path to %s works",
+           : co.wire_key != NULL
+               ? "no path to %s works: it is not there, or its wire key is another "
+                 "one than this client's"
+               : "no path to %s works: it is not there, or wants a wire key",
            co.control != NULL ? number : co.server);
 }
 
@@ -301,6 +318,10 @@ static void volume_open(void)
     o.client_epoch = (uint32_t)co.epoch;
     o.transport = is_luna() ? SNIC_VOLUME_LUNA : SNIC_VOLUME_SOLAR;
     o.flags = co.paper ? SNIC_VOLUME_PAPER : 0;
+    o.sec = cl.wire.sec != NULL || cl.xts != NULL ? snic_ebs_openssl() : NULL;
+    o.secret = cl.wire.secret;
+    o.key_id = cl.wire.id;
+    memcpy(o.wire_keys, cl.wire.keys, sizeof(o.wire_keys));
     o.paths = (uint32_t)co.paths;
     o.servers_max = co.control != NULL ? LINK_SERVERS : 1;
     o.disks_max = 1;
@@ -319,6 +340,7 @@ static void volume_open(void)
     d.burst_bytes = co.qos.burst_bytes;
     d.ios_per_second = co.qos.ios_per_second;
     d.burst_ios = co.qos.burst_ios;
+    d.xts_key = cl.xts;
     if (r == 0)
         r = snic_volume_disk_open(cl.v, 0, &d, &cl.io);
     if (r != 0)
@@ -329,7 +351,7 @@ static void volume_open(void)
 static int catalog(void)
 {
     struct snic_control_grant g;
-    if (!link_open(cl.loop, cl.net, co.control, co.name, co.take, &g))
+    if (!link_open(cl.loop, cl.net, co.control, co.name, co.take, co.disk_key, cl.check, &g))
         return 0;
     co.disk = g.vd;
     co.epoch = g.lease;
@@ -338,10 +360,61 @@ static int catalog(void)
     return 1;
 }
 
+/* ---- Is it the disk's key? ---- */
+
+enum { PROBED = 64 };
+
+static int probe_over;
+
+static void probed(struct snic_io_req *r)
+{
+    (void)r;
+    probe_over = 1;
+}
+
+/* 1: block @p i has data, and this key reads them; 0: it has none, or a signal came; SNIC_E* */
+static int probe(uint64_t i)
+{
+    static unsigned char block[BLOCK_BYTES] __attribute__((aligned(BLOCK_BYTES)));
+    static struct snic_io_req r;
+    struct snic_io_req *p = &r;
+    snic_io_req_init(&r);
+    r.done = probed;
+    r.op = SNIC_IO_READ;
+    r.offset = i * BLOCK_BYTES;
+    r.length = r.buf.size = BLOCK_BYTES;
+    r.buf.base = block;
+    probe_over = 0;
+    if (snic_io_submit(cl.io, &p, 1) != 1)
+        return SNIC_EIO;
+    while (!probe_over && signals == 0)
+        (void)snic_loop_once(cl.loop, SNIC_NEVER);
+    if (!probe_over || r.result < 0)
+        return probe_over ? (int)r.result : 0;
+    return block[0] != 0 || memcmp(block, block + 1, BLOCK_BYTES - 1) != 0;
+}
+
+/* No catalog knows the key's check value, so the disk's first blocks have to tell: to write with
+ * another key than before would make a disk that nobody can read. */
+static void key_probe(void)
+{
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < PROBED && i < co.size / BLOCK_BYTES && signals == 0; i++) {
+        int r = probe(i);
+        if (r == 1)
+            return;
+        wrong += r == SNIC_ECORRUPT;
+    }
+    if (wrong != 0)
+        ex_die("disk %s was not written with the key of %s", co.name, co.disk_key);
+}
+
 static void end(void)
 {
     if (cl.v != NULL)
         free(snic_volume_close(cl.v));
+    key_wire_close(&cl.wire);
+    snic_ebs_openssl_close(cl.xts);
     if (co.control != NULL)
         link_close(signals < 2);
     snic_net_shut(cl.net);
@@ -358,6 +431,10 @@ int sv_client(int argc, char **argv)
     if (strlen(co.socket) >= sizeof(at.path))
         ex_die("--socket: the path is too long");
     memcpy(at.path, co.socket, strlen(co.socket) + 1);
+    if (co.wire_key != NULL)
+        key_wire_open(co.wire_key, &cl.wire);
+    if (co.disk_key != NULL)
+        key_disk_open(co.disk_key, &cl.xts, cl.check);
     cl.loop = ex_loop_open(0);
     cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64, 256, 0);
     ex_signals(cl.loop, stop, NULL);
@@ -366,6 +443,12 @@ int sv_client(int argc, char **argv)
         return 0;
     }
     volume_open();
+    if (co.control == NULL && co.disk_key != NULL)
+        key_probe();
+    if (signals != 0) {
+        end();
+        return 0;
+    }
     cl.nbd = nbd_open(cl.loop, cl.net, &at);
     if (nbd_export(cl.nbd, co.name, cl.io) != 0)
         ex_die("too many disks");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The control plane: the catalog's process, and what is said to it from the command line. */
 #include "ctl.h"
+#include "keys.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -277,7 +278,8 @@ int ctl_serve(int argc, char **argv)
 static void usage(FILE *out)
 {
     fprintf(out, "Usage: solar_volume ctl VERB [ARGUMENT]... [OPTION]...\n\n"
-                 "  serve                          the catalog's process\n");
+                 "  serve                          the catalog's process\n"
+                 "  key      disk|wire FILE        a new key, in a new file\n");
     ctl_verbs_help(out);
     fprintf(out, "\n  solar_volume ctl VERB --help lists a verb's options\n");
 }
@@ -287,6 +289,8 @@ int sv_ctl(int argc, char **argv)
     int code = 0;
     if (argc >= 2 && strcmp(argv[1], "serve") == 0)
         return ctl_serve(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "key") == 0)
+        return key_make(argc - 1, argv + 1);
     if (argc >= 2 && ctl_verb(argv[1], argc - 1, argv + 1, &code))
         return code;
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* An operator's verbs: each is one or several requests to the catalog's process. */
 #include "ctl.h"
+#include "keys.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@ static struct {
     const char *control;
     const char *name;
     const char *segment;
+    const char *disk_key;
     uint64_t size;
     uint64_t server;
     uint64_t iops;
@@ -61,6 +63,12 @@ static void why(const char *what, int status)
         text = "a server that takes part is not here";
     if (status == SNIC_EBUSY)
         text = "it is in use";
+    if (status == SNIC_EBUSY && vb.m.type == SNIC_CONTROL_FORGET)
+        text = "it is here";
+    if (status == SNIC_EBUSY && vb.m.type == SNIC_CONTROL_REISSUE)
+        text = "it is in use (revoke ends its client's lease)";
+    if (status == SNIC_ENOTEMPTY)
+        text = "segments are there: move them away, or delete their disks";
     if (status == SNIC_EEXIST && vb.m.type == SNIC_CONTROL_REISSUE)
         text = "the disk of that name and .reissue is in the way, and not empty";
     if (status == SNIC_EINVAL && vb.m.type == SNIC_CONTROL_CREATE)
@@ -96,7 +104,10 @@ static void item(void *ctx, const struct snic_control_msg *m)
                " held=%d",
                m->name, m->vd, m->bytes, m->value, m->lease, m->flags);
         qos_line(&m->qos);
-        printf("\n");
+        if ((m->key[0] | m->key[1]) != 0)
+            printf(" key=%016" PRIx64 "\n", m->key[0]);
+        else
+            printf(" key=none\n");
     } else if (m->type == SNIC_CONTROL_NODE) {
         (void)snic_net_addr_format(&m->addr, a, sizeof(a));
         printf("server %" PRIu32 " %s at=%s segments=%" PRIu64 " free=%" PRIu64 " places=%" PRIu64
@@ -141,12 +152,19 @@ static void done(void *ctx, int status, uint64_t value)
 static void create(void)
 {
     vb.m.bytes = vo.size;
+    key_disk_check(vo.disk_key, vb.m.key);
     ask(SNIC_CONTROL_CREATE);
 }
 
 static void delete (void)
 {
     ask(SNIC_CONTROL_DELETE);
+}
+
+static void forget(void)
+{
+    vb.m.server = (uint32_t)vo.server;
+    ask(SNIC_CONTROL_FORGET);
 }
 
 static void revoke(void)
@@ -255,13 +273,18 @@ struct verb {
 };
 
 static const struct verb verbs[] = {
-    {"create", {"name", "size"}, "NAME SIZE", "a new disk (--iops, --bandwidth)", create},
+    {"create",
+     {"name", "size"},
+     "NAME SIZE",
+     "a new disk (--iops, --bandwidth, --disk-key)",
+     create},
     {"delete", {"name"}, "NAME", "its blocks are gone", delete},
     {"list", {NULL}, "", "disks and servers", list},
     {"show", {"name"}, "NAME", "where its segments are", show},
     {"qos", {"name"}, "NAME", "change it (--iops, --bandwidth; 0: none)", qos},
     {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O goes on", move},
     {"reissue", {"name"}, "NAME", "new leases for a disk whose leases are used up", reissue},
+    {"forget", {"server"}, "SERVER", "one that never comes again, and has no segments", forget},
     {"revoke", {"name"}, "NAME", "its client may not write any more", revoke},
 };
 
@@ -280,7 +303,10 @@ static void options(const struct verb *v, int argc, char **argv)
         {"name", EX_TEXT, &vo.name, "NAME", "a disk", 0, 0, NULL},
         {"size", EX_SIZE, &vo.size, "SIZE", "of a new disk", 4096, UINT64_C(1) << 52, NULL},
         {"segment", EX_TEXT, &vo.segment, "N|all", "to move", 0, 0, NULL},
-        {"server", EX_NUMBER, &vo.server, "N", "where to", 1, SNIC_CONTROL_SERVERS_MAX, NULL},
+        {"disk-key", EX_TEXT, &vo.disk_key, "FILE",
+         "a new disk is encrypted with this key, which stays with the clients", 0, 0, NULL},
+        {"server", EX_NUMBER, &vo.server, "N", "to move to, or to forget", 1,
+         SNIC_CONTROL_SERVERS_MAX, NULL},
         {"iops", EX_NUMBER, &vo.iops, "N", "most I/Os a second; 0: no limit", 0, UINT32_MAX, NULL},
         {"bandwidth", EX_SIZE, &vo.bandwidth, "SIZE", "most bytes a second; 0: no limit", 0,
          UINT64_C(1) << 40, NULL},
@@ -298,7 +324,10 @@ static void options(const struct verb *v, int argc, char **argv)
         args[n++] = argv[i];
     ex_options(n, args, table, SNIC_COUNTOF(table), v->help);
     ex_log_set(vo.level, "ctl");
-    if ((v->arguments[0] != NULL && vo.name == NULL) || (v->begin == create && vo.size == 0) ||
+    if (vo.disk_key != NULL && v->begin != create)
+        ex_die("--disk-key: a disk has its key from its creation on");
+    if ((v->arguments[0] != NULL && v->begin != forget && vo.name == NULL) ||
+        (v->begin == forget && vo.server == 0) || (v->begin == create && vo.size == 0) ||
         (v->begin == move && (vo.segment == NULL || vo.server == 0)))
         ex_die("usage: solar_volume ctl %s %s", v->name, v->usage);
     if (vo.name != NULL && !snic_control_name_ok(vo.name))

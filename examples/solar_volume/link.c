@@ -88,7 +88,7 @@ static void patience(struct snic_timer *t, uint64_t now)
 }
 
 int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,
-              int take, struct snic_control_grant *out)
+              int take, const char *key_file, const uint64_t key[2], struct snic_control_grant *out)
 {
     static const struct snic_control_client_events ev = {
         .granted = granted, .lost = lost, .qos = qos, .wanting = wanting, .link = up};
@@ -102,7 +102,7 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
     size_t size = snic_control_client_memsize(&o);
     int r = snic_control_client_open(&li.c, sv_memory(size), size, &o, &ev, NULL);
     if (r == 0)
-        r = snic_control_client_attach(li.c, 0, name, take ? SNIC_CONTROL_TAKE : 0);
+        r = snic_control_client_attach(li.c, 0, name, take ? SNIC_CONTROL_TAKE : 0, key);
     if (r != 0)
         ex_die("disk '%s': %s", name, snic_strerror(r));
     snic_timer_init(&li.patience, patience);
@@ -114,6 +114,12 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
         return 0;
     if (li.result == SNIC_EBUSY)
         ex_die("disk %s: another client has it (--take fences it)", name);
+    if (li.result == SNIC_EACCES && key_file == NULL)
+        ex_die("disk %s is encrypted: --disk-key FILE is needed", name);
+    if (li.result == SNIC_EACCES && (li.grant.key[0] | li.grant.key[1]) == 0)
+        ex_die("disk %s is not encrypted: it was created without --disk-key", name);
+    if (li.result == SNIC_EACCES)
+        ex_die("disk %s is encrypted with another key than that of %s", name, key_file);
     if (li.result == SNIC_EOVERFLOW)
         ex_die("disk %s: its %u leases are used up (solar_volume ctl reissue gives it new ones)",
                name, SNIC_CONTROL_LEASE_MAX);

@@ -9,7 +9,8 @@ enum { LINK_SERVERS = 16 };
 
 /* Wait for the lease of a disk, or exit saying why it cannot be had. 0: a signal came first. */
 int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,
-              int take, struct snic_control_grant *out);
+              int take, const char *key_file, const uint64_t key[2],
+              struct snic_control_grant *out);
 void link_volume(struct snic_volume *v);
 void link_map(uint64_t segment, uint32_t gen);
 void link_lease(void);

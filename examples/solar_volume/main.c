@@ -14,6 +14,8 @@
  *     solar_volume ctl create root 8G
  *     solar_volume client --control 127.0.0.1:7100 --disk root --socket /tmp/nbd.sock
  *     solar_volume ctl move root all 2
+ *
+ * Keys are in files (keys.h): `ctl key disk FILE`, `ctl key wire FILE`; --disk-key, --wire-key.
  */
 #include "volume.h"
 

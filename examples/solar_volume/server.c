@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A block server on files or devices. */
+#include "keys.h"
 #include "volume.h"
 
 #include <inttypes.h>
@@ -28,6 +29,7 @@ static struct {
     enum ex_level level;
     int format;
     uint32_t transports;
+    const char *wire_key;
 } so = {.listen = "127.0.0.1:7000", .store_size = UINT64_C(1) << 30, .level = EX_INFO};
 
 static struct {
@@ -38,7 +40,10 @@ static struct {
     struct ex_stats *stats;
     struct snic_control_agent *agent;
     struct snic_segments_req req;
-    uint32_t disk; /* whose segments are being made */
+    struct key_wire wire;
+    struct snic_timer timer;
+    uint64_t unauthentic; /* that were told */
+    uint32_t disk;        /* whose segments are being made */
     uint64_t segment;
     int ready;
     int code;
@@ -100,6 +105,9 @@ static void options(int argc, char **argv)
         {"peer", EX_TEXT, &so.peer, "ADDR:PORT",
          "for servers that copy segments from here (TCP; the address of --listen, any port)", 0, 0,
          NULL},
+        {"wire-key", EX_TEXT, &so.wire_key, "FILE",
+         "take only packets that are sealed with this key (`ctl key wire FILE` makes one); SOLAR's",
+         0, 0, NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &so.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
@@ -110,6 +118,12 @@ static void options(int argc, char **argv)
         ex_die("--store FILE is needed");
     if (so.control != NULL && so.disk_count != 0)
         ex_die("--disk is for servers without --control: there the catalog makes disks");
+    if (so.wire_key == NULL)
+        return;
+    if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
+        ex_die("--wire-key: LUNA has no cipher on the wire, and would be an open door beside it; "
+               "serve it elsewhere, over TLS or IPsec");
+    key_wire_open(so.wire_key, &sv.wire);
 }
 
 /* ---- Statistics ---- */
@@ -190,6 +204,8 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"malformed", s.target.malformed, 1},
         {"data_crc", s.target.data_crc + s.luna.data_crc, 1},
         {"turned_away", s.target.turned_away, 1},
+        {"unauthentic", s.target.unauthentic, 1},
+        {"replayed", s.target.replayed, 1},
         {"luna_conns", s.luna.conns, 0},
         {"luna_opened", s.luna.opened, 1},
         {"luna_turned_away", s.turned_away, 1},
@@ -212,6 +228,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"catalog_commands", a.commands, 1},
         {"copied", a.copied, 1},
         {"copied_from_here", a.given, 1},
+        {"copied_damaged", a.lost, 1},
     };
     SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 1 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,
                        "there is room");
@@ -246,9 +263,20 @@ static void refused(void *ctx, int error)
     ex_log(EX_ERROR, "not registered: %s", text);
 }
 
+static void lost(void *ctx, uint64_t segment, uint32_t block)
+{
+    (void)ctx;
+    ex_log(
+        EX_ERROR,
+        "block %" PRIu64 " of disk %" PRIu64
+        " is damaged at the server that it was moved from: it cannot be read until it is written",
+        (segment & UINT32_MAX) * SNIC_SEGMENTS_BLOCKS + block, segment >> 32);
+}
+
 static void agent_open(const struct snic_net_addr *at)
 {
-    static const struct snic_control_agent_events ev = {.ready = registered, .refused = refused};
+    static const struct snic_control_agent_events ev = {
+        .ready = registered, .refused = refused, .lost = lost};
     static const unsigned char any[16];
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
     ex_address("control", so.control, &o.control);
@@ -268,6 +296,20 @@ static void agent_open(const struct snic_net_addr *at)
 
 /* ---- Beginning ---- */
 
+/* One line in five seconds. */
+static void seals(struct snic_timer *t, uint64_t now)
+{
+    struct snic_volume_server_stats s;
+    snic_volume_server_get_stats(sv.server, &s);
+    if (s.target.unauthentic != sv.unauthentic)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " packets were dropped that are not sealed with the key of %s: a client "
+               "has another one, or none",
+               s.target.unauthentic - sv.unauthentic, so.wire_key);
+    sv.unauthentic = s.target.unauthentic;
+    snic_loop_arm(sv.loop, t, now + UINT64_C(5000000000));
+}
+
 static void ready(void)
 {
     struct snic_net_addr a;
@@ -277,6 +319,10 @@ static void ready(void)
     if (snic_volume_server_addr(sv.server, &a) == 0)
         (void)snic_net_addr_format(&a, text, sizeof(text));
     snic_volume_server_get_stats(sv.server, &s);
+    if (so.wire_key != NULL) {
+        snic_timer_init(&sv.timer, seals);
+        snic_loop_arm(sv.loop, &sv.timer, snic_loop_now(sv.loop) + UINT64_C(1000000000));
+    }
     if (so.control != NULL)
         agent_open(&a);
     if (ex_stats_start(&sv.stats, sv.loop, sv.net, "solar_server", so.stats, so.metrics, metrics,
@@ -393,7 +439,12 @@ int sv_server(int argc, char **argv)
     o.io = sv.io;
     o.disks = so.store_count;
     o.transports = so.transports;
+    o.flags = so.control != NULL ? SNIC_VOLUME_GOVERNED : 0;
     o.seed = sv_seed();
+    o.sec = sv.wire.sec;
+    o.secret = sv.wire.secret;
+    o.key_id = sv.wire.id;
+    memcpy(o.wire_keys, sv.wire.keys, sizeof(o.wire_keys));
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
     o.store.uuid[0] = sv_seed();
     o.store.uuid[1] = sv_seed();
@@ -406,9 +457,11 @@ int sv_server(int argc, char **argv)
     (void)snic_loop_run(sv.loop);
     if (sv.ready)
         ex_stats_stop(sv.stats);
+    snic_loop_cancel(sv.loop, &sv.timer);
     if (sv.agent != NULL)
         free(snic_control_agent_close(sv.agent));
     free(snic_volume_server_close(sv.server));
+    key_wire_close(&sv.wire);
     for (uint32_t i = 0; i < so.store_count; i++)
         snic_io_close(sv.io[i]);
     snic_net_shut(sv.net);

@@ -21,11 +21,18 @@
  *     that can be reached refuses the leases before it, and a segment is told only when its server
  *     does; so what the new holder has seen of a segment no older lease changes any more. A holder
  *     whose session is gone, or silent for lease_ns, loses nothing until another one attaches.
- *   Never wraps. A disk has 65535 leases; then attach is refused with SNIC_EOVERFLOW until the disk
- *     is reissued: copied to a disk of the same name whose leases begin at 1. A segment has 65535
- *     moves in one lease.
+ *   Never wraps. A disk has 65534 leases; then attach is refused with SNIC_EOVERFLOW until the disk
+ *     is reissued: copied to a disk of the same name whose leases begin at 1. Who has the last one
+ *     keeps it until he goes or it is revoked. A segment has 65535 moves in one lease.
+ *   Keys. A disk that is encrypted bears a check value of its key, which is the clients' alone;
+ *     who has another key, or none, or has one for a disk without, is refused before he is granted
+ *     anything. The catalog and the servers never have a key.
+ *   Servers. There are SNIC_CONTROL_SERVERS_MAX at a time. One that is gone for good is forgotten
+ *     (FORGET) when it has no segments; its number may be another's then, and it is refused if it
+ *     comes again.
  *   Moves. While a segment moves its I/O goes on but for the last part. What was acknowledged
  * before, between and after is there; what is late is refused at the old place and at the new one.
+ *     Blocks that are damaged at the old place are damaged at the new one, the others move.
  *   Thin. A segment is placed when it is asked for first, on the next server in a circle that has
  *     free places.
  *
@@ -63,7 +70,7 @@ extern "C" {
 /** Alignment of all memory given here, in bytes. */
 #define SNIC_CONTROL_ALIGN SNIC_CACHELINE
 /** Of the protocol. */
-#define SNIC_CONTROL_VERSION 1u
+#define SNIC_CONTROL_VERSION 2u
 /** Most bytes of a name, the end included: letters, digits, '.', '_', '-'. */
 #define SNIC_CONTROL_NAME 64u
 /** Most items of a message. */
@@ -72,8 +79,9 @@ extern "C" {
 #define SNIC_CONTROL_SERVERS_MAX 256u
 /** The segment of a server's store that is the control plane's: whose it is. */
 #define SNIC_CONTROL_META (UINT64_MAX - 1)
-/** The last lease of a disk. */
-#define SNIC_CONTROL_LEASE_MAX 65535u
+/** The last lease that a client is granted. The one after it is nobody's, so that this one, too,
+   can be ended by REVOKE. */
+#define SNIC_CONTROL_LEASE_MAX 65534u
 
 /** How a disk's segment is called in the servers' stores. [any] */
 static inline uint64_t snic_control_seg_id(uint32_t vd, uint64_t segment)
@@ -84,15 +92,15 @@ static inline uint64_t snic_control_seg_id(uint32_t vd, uint64_t segment)
 /* ---- What is said ---- */
 
 enum snic_control_type {
-    SNIC_CONTROL_HELLO = 1, /**< the first: role; a server: server, uuid, addr, peer           */
-    SNIC_CONTROL_WELCOME,   /**< uuid, incarnation, server                                     */
+    SNIC_CONTROL_HELLO = 1, /**< the first: role; a server: server, serial, uuid, addr, peer   */
+    SNIC_CONTROL_WELCOME,   /**< uuid, incarnation, server, serial                             */
     SNIC_CONTROL_DONE,      /**< the end of the request `tag`: status, value                   */
     SNIC_CONTROL_PING,      /**< bytes: free places, value: all                                */
     SNIC_CONTROL_PONG,
     /* client */
-    SNIC_CONTROL_ATTACH, /**< name, flags: SNIC_CONTROL_TAKE                                   */
+    SNIC_CONTROL_ATTACH, /**< name, key, flags: SNIC_CONTROL_TAKE                              */
     SNIC_CONTROL_RESUME, /**< vd, lease                                                        */
-    SNIC_CONTROL_GRANT,  /**< to both: status, name, vd, lease, bytes, qos                     */
+    SNIC_CONTROL_GRANT,  /**< to both: status, name, key, vd, lease, bytes, qos                */
     SNIC_CONTROL_DETACH, /**< vd, lease                                                        */
     SNIC_CONTROL_LOOKUP, /**< vd, lease, items: segment, gen: nothing older is wanted          */
     SNIC_CONTROL_MAP,    /**< vd, items: segment, server, gen, status; asked for or not        */
@@ -110,16 +118,18 @@ enum snic_control_type {
     SNIC_CONTROL_PULL,   /**< segment: id, gen, value: first block; body: versions it has      */
     SNIC_CONTROL_BLOCKS, /**< status, value: fence; body: what is newer                        */
     /* operator */
-    SNIC_CONTROL_CREATE,   /**< name (not one that ends in ".reissue"), bytes, qos              */
+    SNIC_CONTROL_CREATE,   /**< name (not one that ends in ".reissue"), key, bytes, qos         */
     SNIC_CONTROL_DELETE,   /**< name                                                            */
     SNIC_CONTROL_REVOKE,   /**< name: the lease is over, nobody has the next one                */
     SNIC_CONTROL_SET_QOS,  /**< name, qos                                                       */
     SNIC_CONTROL_MOVE,     /**< name, segment, server                                           */
     SNIC_CONTROL_REISSUE,  /**< name: leases are used up: it becomes a disk that has had none  */
+    SNIC_CONTROL_FORGET,   /**< server: it is gone for good; SNIC_EBUSY it is here, SNIC_ENOTEMPTY
+                                segments are there                                              */
     SNIC_CONTROL_DISKS,    /**< value: from; DISK messages, DONE with value: go on there, or 0  */
     SNIC_CONTROL_NODES,    /**< likewise: NODE messages                                         */
     SNIC_CONTROL_SEGMENTS, /**< likewise: name; SEGMENT messages                              */
-    SNIC_CONTROL_DISK,     /**< name, vd, lease, flags: 1 held, bytes, qos, value: segments     */
+    SNIC_CONTROL_DISK,     /**< name, key, vd, lease, flags: 1 held, bytes, qos, value: segments */
     SNIC_CONTROL_NODE,     /**< server, addr, peer, flags: 1 up, bytes, value as PING, segment:
                                 how many the catalog has there                                  */
     SNIC_CONTROL_SEGMENT,  /**< vd, items: segment, server, gen, status: 1 moves                */
@@ -181,6 +191,8 @@ struct snic_control_msg {
     uint64_t value;
     uint64_t incarnation;
     uint64_t uuid[2];
+    uint64_t key[2]; /**< a disk's: the check value of its key; 0: it has none                 */
+    uint64_t serial; /**< a server's: tells it from others that had its number                 */
     struct snic_control_qos qos;
     struct snic_net_addr addr;
     struct snic_net_addr peer;
@@ -338,6 +350,9 @@ struct snic_control_agent_events {
      * SNIC_ESTALE), the catalog refuses (SNIC_EBUSY: one of its number is there, at another
      * address), or the store fails; it is tried again. */
     void (*refused)(void *ctx, int error);
+    /** A block of a segment (by its id) that was copied here is damaged at the server it came from:
+     * it is damaged here, too, until it is written. */
+    void (*lost)(void *ctx, uint64_t segment, uint32_t block);
 };
 
 /** Bytes snic_control_agent_open() needs. [any] */
@@ -364,6 +379,7 @@ struct snic_control_agent_stats {
     uint64_t deleted; /**< by verdict                                                          */
     uint64_t copied;  /**< blocks that came                                                    */
     uint64_t given;   /**< blocks that other servers got                                       */
+    uint64_t lost;    /**< of those that came: were damaged there, and are here                */
 };
 /** [owner] */
 SNIC_API void snic_control_agent_get_stats(const struct snic_control_agent *a,
@@ -392,13 +408,14 @@ struct snic_control_grant {
     uint32_t vd;
     uint32_t lease;
     uint64_t bytes;
+    uint64_t key[2]; /**< the check value of the disk's key; 0: it has none                    */
     struct snic_control_qos qos;
 };
 
 struct snic_control_client_events {
     /** What became of an attach: 0; SNIC_ENOENT no such disk; SNIC_EBUSY another has it;
-     * SNIC_EOVERFLOW its leases are used up; others. A catalog that is busy is asked again. Must
-     * not be NULL. */
+     * SNIC_EACCES its key is another (that one's check value is in @p g); SNIC_EOVERFLOW its leases
+     * are used up; others. A catalog that is busy is asked again. Must not be NULL. */
     void (*granted)(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g);
     /** The lease is another's, or revoked (SNIC_ESTALE), the disk deleted (SNIC_ENOENT): the
      * volume has been told. */
@@ -425,12 +442,13 @@ SNIC_API SNIC_NODISCARD int snic_control_client_open(struct snic_control_client 
 SNIC_API void *snic_control_client_close(struct snic_control_client *c) SNIC_NONNULL(1);
 /**
  * Want the lease of a disk, under a free number that will be the volume's, too; granted() tells.
- * @p flags: SNIC_CONTROL_TAKE. [owner]
+ * @p flags: SNIC_CONTROL_TAKE. @p key: the check value of the key that will be used, as the disk
+ * was created with; NULL: none. [owner]
  * @return 0; SNIC_EINVAL number, name, flags; SNIC_EEXIST
  */
 SNIC_API SNIC_NODISCARD int snic_control_client_attach(struct snic_control_client *c, uint32_t disk,
-                                                       const char *name, uint32_t flags)
-    SNIC_NONNULL(1, 3);
+                                                       const char *name, uint32_t flags,
+                                                       const uint64_t key[2]) SNIC_NONNULL(1, 3);
 /** Give the lease back, and forget the disk; its handle is closed before. [owner] */
 SNIC_API void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);

@@ -79,7 +79,8 @@
  * Who is believed: whoever has the stream; AUTH (a cipher on the wire) is not in this version, run
  * it over TLS or IPsec where the network is not trusted. A disk with a key is encrypted before it
  * leaves (AES-XTS), its checksums are of the ciphertext, and the plaintext's goes with it and is
- * compared when it is read.
+ * compared when it is read: what was written under another key, or under one and read without, ends
+ * with SNIC_ECORRUPT.
  */
 #ifndef SNIC_LUNA_H
 #define SNIC_LUNA_H

@@ -466,6 +466,8 @@ struct snic_net_fabric_opts {
                                     cut at random, so that framing is tested                  */
     struct snic_net_link link; /**< all zero: the defaults                                */
     uint64_t converge_ns;      /**< from a change of carrier until routes follow; default 1 ms */
+    uint64_t gather_ns;        /**< datagrams that come to a socket within so long of each other
+                                    are handed in together, as after GRO; default: one by one */
 };
 
 /** Fields that are 0 and @p o == NULL mean the defaults. @return 0; SNIC_EINVAL; SNIC_ENOMEM

@@ -113,7 +113,9 @@ enum snic_segments_op {
 enum snic_segments_kind {
     SNIC_SEGMENTS_DATA = 0,
     SNIC_SEGMENTS_ZERO, /**< reads as zeros */
-    SNIC_SEGMENTS_TRIM  /**< the same; told apart by readers */
+    SNIC_SEGMENTS_TRIM, /**< the same; told apart by readers */
+    SNIC_SEGMENTS_LOST  /**< there are no data: it reads as DAMAGED. For who copies a segment of
+                             which a block is damaged                                         */
 };
 
 enum snic_segments_status {

@@ -92,13 +92,15 @@
  *
  * Restarts. A server that does not know a connection, or has a new epoch, answers RESET with the
  * connection's token; the agent says HELLO and sends all that is unacknowledged again, which is
- * harmless since versions make writes idempotent. A restarted agent attaches its disks with a
- * higher sa_epoch and, by the control plane, raised generations.
+ * harmless since versions make writes idempotent. A server of which no path works for 5 s is
+ * greeted as a new one: it may have lost what it makes tokens of. A restarted agent attaches its
+ * disks with a higher sa_epoch and, by the control plane, raised generations.
  *
  * Who is believed. A packet must have the 32-bit random id that this side chose for the connection,
  * HELLO_ACK the nonce of the HELLO, RESET the 64-bit token: what an off-path host cannot know. A
  * disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the ciphertext, and
- * the plaintext's goes with it and is compared when it is read.
+ * the plaintext's goes with it and is compared when it is read: what was written under another key,
+ * or under one and read without, ends with SNIC_ECORRUPT.
  *   With AUTH who is on the way is not believed either. Both sides hold a secret. HELLO, HELLO_ACK
  * and RESET bear a MAC under it; all else is sealed by AES-128-GCM under keys that are derived from
  * the secret, the direction, and what both said in the handshake, random numbers of both among it:
@@ -291,6 +293,13 @@ SNIC_API void *snic_solar_fini(struct snic_solar *c) SNIC_NONNULL(1);
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_add(struct snic_solar *c, uint32_t server,
                                                   uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * Another server is at the other end from now on, or the same one elsewhere: it is greeted anew,
+ * and gets what is not acknowledged. [owner]
+ * @return 0; SNIC_ENOENT
+ */
+SNIC_API SNIC_NODISCARD int snic_solar_server_renew(struct snic_solar *c, uint32_t server,
+                                                    uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * All packets from and to this server are sealed under keys that both derive from @p secret (a
  * secret of the sec ops, borrowed while the agent lives) by its number @p key_id. To be said after

@@ -8,10 +8,10 @@
  * Depends on  snicstore/base.h, loop.h, io.h, net.h, ebs.h, solar.h, luna.h, segments.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
  *             except by the net door. A server takes its store's, 7 KiB per request, 64 KiB more
- *             per read, and with LUNA 14 KiB per connection and 4 KiB per send; a client its
- *             engine's and 0.7 KiB per I/O. What a connection has received and not handed in lies
- *             in the net door's buffers: at most recv_buffers of them. Give its pool as many for
- *             each of streams_max, so that no client waits for another's.
+ *             per read, 64 KiB with a secret, and with LUNA 14 KiB per connection and 4 KiB per
+ *             send; a client its engine's and 0.7 KiB per I/O. What a connection has received and
+ *             not handed in lies in the net door's buffers: at most recv_buffers of them. Give its
+ *             pool as many for each of streams_max, so that no client waits for another's.
  * Threads     The owner thread of the loop. One client and one server are one shard each.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -32,6 +32,11 @@
  *   version or its generation, is answered NO_LEASE, of an older generation STALE_GEN.
  *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch, raised
  *   and durable before the first datagram is received, and the secret of its reset tokens.
+ *
+ *   Governed (SNIC_VOLUME_GOVERNED): generations are a control plane's alone. It raises a segment's
+ * before anybody is told of it, so what is later than the segment's is nobody's: a write or fence
+ * of a later lease is answered NO_LEASE, a later generation of the same lease STALE_GEN. Otherwise
+ * a client that says a later lease is believed, and can fence all others for ever.
  *
  * LUNA's data are not copied on their way: received buffers are shown to the store, and blocks that
  * were read to the network; only a block that lies in two buffers is put together. A client that
@@ -98,10 +103,13 @@ enum snic_volume_transport { SNIC_VOLUME_SOLAR = 0, SNIC_VOLUME_LUNA };
 
 struct snic_volume_server;
 
+/** A server's flag: leases and generations come from a control plane. */
+#define SNIC_VOLUME_GOVERNED (1u << 0)
+
 /** Zero it, set opts_size, loop, net, addr, io, disks, seed; another that is 0 has its default. */
 struct snic_volume_server_opts {
     uint32_t opts_size;
-    uint32_t flags; /**< 0                                                                       */
+    uint32_t flags; /**< SNIC_VOLUME_GOVERNED                                                    */
     struct snic_loop *loop;
     struct snic_net *net;
     struct snic_net_addr addr;       /**< to receive at; port 0: any, the same for both          */
@@ -111,13 +119,18 @@ struct snic_volume_server_opts {
     uint32_t trains_max;             /**< as in solar.h; default 64                              */
     uint32_t writes_max;             /**< requests in the store, 4..65536; default 256           */
     uint32_t reads_max;              /**< likewise; default 64                                   */
-    uint32_t transports;             /**< SNIC_VOLUME_SERVES() of each; 0: both                  */
+    uint32_t transports;             /**< SNIC_VOLUME_SERVES() of each; 0: all that can be        */
     uint64_t seed;                   /**< must not be guessable                                  */
     struct snic_segments_opts store; /**< opts_size may be 0                                     */
     uint32_t streams_max;            /**< LUNA: connections, 1..4096; default 64                 */
     uint32_t sends_max;              /**< LUNA: as in luna.h; default 64                         */
     uint32_t frames_max;             /**< LUNA: as in luna.h; default 64                         */
-    uint32_t pad;                    /**< 0                                                      */
+    uint32_t key_id;                 /**< the secret's number                                    */
+    /** Only sealed packets are taken (solar.h: AUTH), and only SOLAR is served. The secret is one
+     * of sec, shared with all clients; two objects of AES-128-GCM. Borrowed. NULL: none of that. */
+    void *secret;
+    void *wire_keys[2];
+    const struct snic_ebs_sec_ops *sec;
 };
 
 struct snic_volume_server_events {
@@ -241,7 +254,11 @@ struct snic_volume_opts {
     const struct snic_ebs_sec_ops *sec; /**< for keys; NULL: none                                */
     uint64_t progress_ns;               /**< LUNA: as in luna.h; default 800 ms                  */
     uint32_t window_blocks;             /**< LUNA: as in luna.h                                  */
-    uint32_t pad;                       /**< 0                                                   */
+    uint32_t key_id;                    /**< the secret's number                                 */
+    /** SOLAR: all servers are spoken to in sealed packets (solar.h: AUTH), under keys derived from
+     * this secret of sec, which they have, too; two objects of AES-128-GCM. Borrowed. */
+    void *secret;
+    void *wire_keys[2];
 };
 
 /** Called from the loop; each may be NULL but map. */

@@ -76,6 +76,7 @@ static int control_agent_meta_write(struct snic_control_agent *a)
     snic_put_le64(p + 16, a->new_uuid[0]);
     snic_put_le64(p + 24, a->new_uuid[1]);
     snic_put_le64(p + 32, a->new_incarnation);
+    snic_put_le64(p + 40, a->new_serial);
     memset(b, 0, sizeof(*b));
     b->wver = a->new_incarnation;
     b->data = p;
@@ -101,6 +102,7 @@ static int control_agent_meta_loaded(struct snic_control_agent *a)
     a->server = snic_get_le32(p + 12);
     a->uuid[0] = snic_get_le64(p + 16);
     a->uuid[1] = snic_get_le64(p + 24);
+    a->serial = snic_get_le64(p + 40);
     a->incarnation = b->wver;
     return 0;
 }
@@ -128,6 +130,7 @@ static int control_agent_load(struct snic_control_agent *a)
 static void control_agent_meta_stored(struct snic_control_agent *a)
 {
     a->server = a->new_server;
+    a->serial = a->new_serial;
     a->uuid[0] = a->new_uuid[0];
     a->uuid[1] = a->new_uuid[1];
     a->incarnation = a->new_incarnation;
@@ -162,7 +165,8 @@ static void control_agent_meta_done(struct snic_segments_req *q)
 
 static void control_agent_welcome(struct snic_control_agent *a, const struct snic_control_msg *m)
 {
-    int ours = m->uuid[0] == a->uuid[0] && m->uuid[1] == a->uuid[1] && m->server == a->server;
+    int ours = m->uuid[0] == a->uuid[0] && m->uuid[1] == a->uuid[1] && m->server == a->server &&
+               m->serial == a->serial;
     int r = 0;
     if (m->server == 0 || m->incarnation == 0 || (a->server != 0 && !ours))
         r = SNIC_EPERM;
@@ -176,6 +180,7 @@ static void control_agent_welcome(struct snic_control_agent *a, const struct sni
     }
     a->state = CONTROL_AGENT_STORING;
     a->new_server = m->server;
+    a->new_serial = m->serial;
     a->new_uuid[0] = m->uuid[0];
     a->new_uuid[1] = m->uuid[1];
     a->new_incarnation = m->incarnation;
@@ -250,6 +255,7 @@ static void control_agent_up(void *owner)
     control_msg(&m, SNIC_CONTROL_HELLO, 0);
     m.role = SNIC_CONTROL_STORE;
     m.server = a->server;
+    m.serial = a->serial;
     m.uuid[0] = a->uuid[0];
     m.uuid[1] = a->uuid[1];
     m.addr = a->o.addr;

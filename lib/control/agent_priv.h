@@ -122,10 +122,12 @@ struct snic_control_agent {
     /* whose the store is */
     uint64_t uuid[2];
     uint64_t incarnation;
+    uint64_t serial;
     uint32_t server;
     uint32_t meta; /* 1: the segment is there */
     uint64_t new_incarnation;
     uint64_t new_uuid[2];
+    uint64_t new_serial;
     uint32_t new_server;
     struct snic_segments_req meta_req;
     struct snic_segments_block meta_block;

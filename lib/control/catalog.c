@@ -19,7 +19,6 @@ void control_catalog_init(struct snic_control *c)
         c->seg_hash[i] = SNIC_CONTROL__NIL;
     memset(c->disks, 0, c->o.disks_max * sizeof(*c->disks));
     memset(c->segs, 0, c->o.segments_max * sizeof(*c->segs));
-    memset(c->nodes, 0, SNIC_CONTROL_SERVERS_MAX * sizeof(*c->nodes));
     c->disk_free = c->seg_free = SNIC_CONTROL__NIL;
     for (uint32_t i = c->o.disks_max; i-- > 0;) {
         c->disks[i].next = c->disk_free;
@@ -29,10 +28,8 @@ void control_catalog_init(struct snic_control *c)
         c->segs[i].next = c->seg_free;
         c->seg_free = i;
     }
-    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++) {
-        c->nodes[i].id = i + 1;
-        c->nodes[i].session = SNIC_CONTROL__NIL;
-    }
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+        control_node_clear(&c->nodes[i], i + 1);
 }
 
 static uint32_t control_disk_slot(const struct snic_control *c, uint32_t vd)
@@ -241,6 +238,13 @@ int control_put_node(struct snic_control *c, struct control_node *n)
                        0, &n->ts);
 }
 
+int control_put_node_gone(struct snic_control *c, const struct control_node *n)
+{
+    uint64_t ts;
+    return control_put(c, (uint64_t)CONTROL_R_SERVER << 56 | n->id, 0, NULL, 0, SNIC_WAL_TOMBSTONE,
+                       &ts);
+}
+
 /* Is it the newest of its key? */
 int control_keep(void *ctx, const struct snic_wal_record *r)
 {
@@ -279,7 +283,7 @@ static int control_check_disk(const struct snic_control *c, const struct control
         placed += g->state == CONTROL_PLACED;
         prev = i;
     }
-    if (placed != d->segments || d->lease > SNIC_CONTROL_LEASE_MAX || d->vd > c->vd ||
+    if (placed != d->segments || d->lease > SNIC_CONTROL__LEASE_ENDED || d->vd > c->vd ||
         !snic_control_name_ok(d->name) || (d->session != SNIC_CONTROL__NIL && !d->held))
         return SNIC_ECORRUPT;
     return 0;

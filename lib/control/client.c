@@ -25,6 +25,7 @@ struct control_client_disk {
     uint32_t tag;                /* of what is asked */
     uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
     struct snic_control_qos qos; /* heard last */
+    uint64_t key[2];
     char name[SNIC_CONTROL_NAME];
 };
 
@@ -87,6 +88,7 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     m.vd = d->vd;
     m.lease = d->lease;
     m.flags = (uint8_t)d->flags;
+    memcpy(m.key, d->key, sizeof(m.key));
     memcpy(m.name, d->name, sizeof(m.name));
     control_client_say(c, &m);
 }
@@ -243,6 +245,7 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     g.lease = d->lease = m->lease;
     g.bytes = m->bytes;
     g.qos = d->qos = m->qos;
+    memcpy(g.key, m->key, sizeof(g.key));
     c->e.granted(c->ctx, i, m->status, &g);
 }
 
@@ -470,7 +473,7 @@ void *snic_control_client_close(struct snic_control_client *c)
 }
 
 int snic_control_client_attach(struct snic_control_client *c, uint32_t disk, const char *name,
-                               uint32_t flags)
+                               uint32_t flags, const uint64_t key[2])
 {
     if (disk >= c->o.disks_max || !snic_control_name_ok(name) || (flags & ~SNIC_CONTROL_TAKE) != 0)
         return SNIC_EINVAL;
@@ -480,6 +483,8 @@ int snic_control_client_attach(struct snic_control_client *c, uint32_t disk, con
     memset(d, 0, sizeof(*d));
     d->state = CONTROL_CLIENT_WANTED;
     d->flags = flags;
+    if (key != NULL)
+        memcpy(d->key, key, sizeof(d->key));
     memcpy(d->name, name, strlen(name));
     control_client_ask_disk(c, d);
     return 0;

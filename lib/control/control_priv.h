@@ -35,6 +35,7 @@
 
 #define SNIC_CONTROL__NIL UINT32_MAX
 #define SNIC_CONTROL__MARKS 16u
+#define SNIC_CONTROL__LEASE_ENDED (SNIC_CONTROL_LEASE_MAX + 1) /* after the last one */
 #define SNIC_CONTROL__OUT 65536u /* bytes that wait to be sent to a session */
 
 /* ---- Streams ---- */
@@ -101,6 +102,7 @@ enum control_record { CONTROL_R_HEAD = 1, CONTROL_R_SERVER, CONTROL_R_DISK, CONT
 struct control_disk {
     uint64_t ts;
     uint64_t bytes;
+    uint64_t key[2]; /* 0: it has none */
     struct snic_control_qos qos;
     uint32_t used; /* enum control_used */
     uint32_t vd;
@@ -136,8 +138,9 @@ struct control_seg {
 enum control_node_state { CONTROL_DOWN = 0, CONTROL_CLAIMING, CONTROL_READY };
 
 struct control_node {
-    uint64_t ts; /* 0: not used */
-    uint32_t id; /* its place in the table, and 1 */
+    uint64_t ts;     /* 0: not used */
+    uint64_t serial; /* no two servers have the same */
+    uint32_t id;     /* its place in the table, and 1 */
     uint32_t session;
     uint32_t state; /* enum control_node_state */
     uint32_t segments;
@@ -253,6 +256,7 @@ int control_put_disk_gone(struct snic_control *c, struct control_disk *d);
 int control_put_half_gone(struct snic_control *c);
 int control_put_seg(struct snic_control *c, struct control_seg *g);
 int control_put_node(struct snic_control *c, struct control_node *n);
+int control_put_node_gone(struct snic_control *c, const struct control_node *n);
 int control_keep(void *ctx, const struct snic_wal_record *r);
 int control_catalog_check(const struct snic_control *c);
 /* recover.c */
@@ -284,6 +288,9 @@ int control_command(struct snic_control *c, uint32_t node, struct control_op *op
                     uint64_t id, uint32_t vd, uint64_t lba, uint32_t gen,
                     const struct snic_net_addr *from);
 void control_node_say(struct control_session *s, const struct control_node *n);
+/* It is gone for good. 0; SNIC_EBUSY, SNIC_ENOTEMPTY */
+int control_node_forget(struct snic_control *c, struct control_node *n);
+void control_node_clear(struct control_node *n, uint32_t id);
 
 /* guest.c */
 void control_guest_msg(struct control_session *s, struct snic_control_msg *m);
@@ -325,7 +332,8 @@ uint32_t control_turn(struct snic_control *c);
 int control_op_of(const struct snic_control *c, const struct control_disk *d);
 /* desk.c */
 int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
-                      const struct snic_control_qos *qos, struct control_disk **out);
+                      const struct snic_control_qos *qos, const uint64_t key[2],
+                      struct control_disk **out);
 /* reissue.c */
 /* 1: only a disk that is being reissued may have it. */
 int control_name_ours(const char *name);

@@ -7,7 +7,8 @@
 #define SNIC_CONTROL__PAGE 16u
 
 int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
-                      const struct snic_control_qos *qos, struct control_disk **out)
+                      const struct snic_control_qos *qos, const uint64_t key[2],
+                      struct control_disk **out)
 {
     uint32_t vd = c->vd + 1;
     if (vd == UINT32_MAX)
@@ -18,6 +19,7 @@ int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
     c->vd = vd;
     d->bytes = bytes;
     d->qos = *qos;
+    memcpy(d->key, key, sizeof(d->key));
     memcpy(d->name, name, sizeof(d->name));
     int r = control_put_head(c); /* numbers are not used again, whatever becomes of the disk */
     if (r == 0)
@@ -38,7 +40,7 @@ static int control_desk_create(struct control_session *s, const struct snic_cont
         return SNIC_EINVAL;
     if (control_disk_named(s->c, m->name) != NULL)
         return SNIC_EEXIST;
-    int r = control_disk_make(s->c, m->name, m->bytes, &m->qos, &d);
+    int r = control_disk_make(s->c, m->name, m->bytes, &m->qos, m->key, &d);
     if (r == 0)
         control_done(s, m->tag, 0, d->vd);
     return r;
@@ -82,6 +84,17 @@ static int control_desk_qos(struct control_session *s, const struct snic_control
     return 0;
 }
 
+static int control_desk_forget(struct control_session *s, const struct snic_control_msg *m)
+{
+    struct snic_control *c = s->c;
+    if (m->server - 1 >= SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0)
+        return SNIC_ENOENT;
+    int r = control_node_forget(c, &c->nodes[m->server - 1]);
+    if (r == 0)
+        control_done(s, m->tag, 0, 0);
+    return r;
+}
+
 static int control_desk_move(struct control_session *s, const struct snic_control_msg *m,
                              struct control_disk *d)
 {
@@ -112,6 +125,7 @@ static uint64_t control_desk_disks(struct control_session *s, const struct snic_
         out.bytes = d->bytes;
         out.value = d->segments;
         out.qos = d->qos;
+        memcpy(out.key, d->key, sizeof(out.key));
         memcpy(out.name, d->name, sizeof(out.name));
         control_say(s, &out);
     }
@@ -177,6 +191,8 @@ void control_desk_msg(struct control_session *s, struct snic_control_msg *m)
         r = control_desk_create(s, m);
     else if (m->type == SNIC_CONTROL_DISKS)
         control_done(s, m->tag, 0, control_desk_disks(s, m));
+    else if (m->type == SNIC_CONTROL_FORGET)
+        r = control_desk_forget(s, m);
     else if (m->type == SNIC_CONTROL_NODES)
         control_done(s, m->tag, 0, control_desk_nodes(s, m));
     else if (d == NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Other servers copy from here: a request names a part of a segment and the versions that the other
- * has; the answer has the blocks that are newer. One request of a peer at a time.
+ * has; the answer has the blocks that are newer. One request of a peer at a time. A block that is
+ * damaged here goes there as lost, under its version, or under 1 if that is lost, too.
  */
 #include "control/agent_priv.h"
 
@@ -24,16 +25,19 @@ static uint32_t control_agent_give_body(struct control_agent_peer *p)
     unsigned char *to = p->body;
     for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++) {
         const struct snic_segments_block *b = &p->block[i];
-        if (b->wver <= p->version[i])
+        int lost = b->status == SNIC_SEGMENTS_DAMAGED;
+        uint8_t kind = lost ? SNIC_SEGMENTS_LOST : b->kind;
+        uint64_t wver = lost ? snic_max_u64(b->wver, 1) : b->wver;
+        if (wver <= p->version[i])
             continue;
         memset(to, 0, SNIC_CONTROL__BLOCK);
         snic_put_le16(to, b->block);
-        to[2] = b->kind;
-        snic_put_le32(to + 4, b->kind == SNIC_SEGMENTS_DATA ? b->data_crc : 0);
-        snic_put_le64(to + 8, b->wver);
+        to[2] = kind;
+        snic_put_le32(to + 4, kind == SNIC_SEGMENTS_DATA ? b->data_crc : 0);
+        snic_put_le64(to + 8, wver);
         snic_put_le32(to + 16, b->guest_crc);
         to += SNIC_CONTROL__BLOCK;
-        if (b->kind == SNIC_SEGMENTS_DATA) {
+        if (kind == SNIC_SEGMENTS_DATA) {
             memcpy(to, b->data, SNIC_SEGMENTS_BLOCK);
             to += SNIC_SEGMENTS_BLOCK;
         }
@@ -55,6 +59,8 @@ static void control_agent_give_done(struct snic_segments_req *q)
     if (p->a->closing)
         return;
     memset(&stat, 0, sizeof(stat));
+    if (r == SNIC_ECORRUPT && q->refused != 0)
+        r = 0; /* the others are there */
     if (r == 0)
         r = snic_segments_find(p->a->o.store, q->seg_id, &stat);
     control_agent_give_answer(p, r, stat.min_wver, r == 0 ? control_agent_give_body(p) : 0);

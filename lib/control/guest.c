@@ -25,6 +25,8 @@ void control_grant(struct snic_control *c, struct control_session *s, uint32_t t
         m.qos = d->qos;
         memcpy(m.name, d->name, sizeof(m.name));
     }
+    if (status == 0 || status == SNIC_EACCES)
+        memcpy(m.key, d->key, sizeof(m.key));
     control_say(s, &m);
 }
 
@@ -73,10 +75,12 @@ static void control_guest_attach(struct control_session *s, const struct snic_co
     if (d != NULL && control_disk_live(c, d) && d->session != s->index &&
         (m->flags & SNIC_CONTROL_TAKE) == 0)
         r = SNIC_EBUSY;
+    else if (d != NULL && memcmp(d->key, m->key, sizeof(d->key)) != 0)
+        r = SNIC_EACCES; /* before the holder loses anything */
     else if (d != NULL)
         r = control_attach(c, s, m->tag, d);
     if (r != 0)
-        control_grant(c, s, m->tag, r, NULL);
+        control_grant(c, s, m->tag, r, d);
 }
 
 static void control_guest_resume(struct control_session *s, const struct snic_control_msg *m)

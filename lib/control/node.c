@@ -18,6 +18,27 @@ void control_node_say(struct control_session *s, const struct control_node *n)
     control_say(s, &m);
 }
 
+void control_node_clear(struct control_node *n, uint32_t id)
+{
+    memset(n, 0, sizeof(*n));
+    n->id = id;
+    n->session = SNIC_CONTROL__NIL;
+}
+
+/* Nobody has been told anything of it that still counts: no segment is there, and none is on its
+   way to or from it while it is down. */
+int control_node_forget(struct snic_control *c, struct control_node *n)
+{
+    if (n->session != SNIC_CONTROL__NIL)
+        return SNIC_EBUSY;
+    if (n->segments != 0)
+        return SNIC_ENOTEMPTY;
+    int r = control_put_node_gone(c, n);
+    if (r == 0)
+        control_node_clear(n, n->id);
+    return r;
+}
+
 static void control_node_down(struct snic_control *c, struct control_node *n)
 {
     if (n->session == SNIC_CONTROL__NIL)
@@ -50,7 +71,8 @@ static struct control_node *control_node_of(struct snic_control *c,
         return NULL;
     }
     *error = ours ? SNIC_ESTALE : SNIC_EPERM;
-    if (!ours || m->server > SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0)
+    if (!ours || m->server > SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0 ||
+        c->nodes[m->server - 1].serial != m->serial)
         return NULL;
     return &c->nodes[m->server - 1];
 }
@@ -64,6 +86,8 @@ static int control_node_record(struct snic_control *c, struct control_node *n,
         return 0;
     n->addr = m->addr;
     n->peer = m->peer;
+    if (n->ts == 0)
+        n->serial = c->ts + 1; /* this record's */
     int r = control_put_node(c, n);
     if (r != 0) {
         *n = old;
@@ -114,6 +138,7 @@ void control_node_hello(struct control_session *s, const struct snic_control_msg
     s->node = n->id - 1;
     control_msg(&w, SNIC_CONTROL_WELCOME, 0);
     w.server = n->id;
+    w.serial = n->serial;
     w.incarnation = c->incarnation;
     w.uuid[0] = c->uuid[0];
     w.uuid[1] = c->uuid[1];

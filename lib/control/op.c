@@ -127,7 +127,11 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
     int client = s->role == SNIC_CONTROL_CLIENT;
     if (d->reissue)
         return SNIC_EBUSY;
-    if (d->lease == SNIC_CONTROL_LEASE_MAX)
+    if (!client && d->lease == SNIC_CONTROL__LEASE_ENDED && !d->held) {
+        control_done(s, tag, 0, d->lease); /* nobody can have one */
+        return 0;
+    }
+    if (d->lease >= SNIC_CONTROL_LEASE_MAX + (client ? 0 : 1))
         return SNIC_EOVERFLOW;
     struct control_op *op = control_op_new(c, CONTROL_OP_ATTACH, s, tag);
     if (op == NULL)

@@ -4,6 +4,9 @@
  * versions it has, gets what is newer, and writes that under the versions it came with (A4). What
  * it has is remembered for the next pass over the same segment.
  *
+ * A block that is damaged there is LOST here: to read it is an error as it was there, to write it
+ * heals it. What is here in the same version or a later one stays.
+ *
  * A block that is copied: number 2, kind 1, zero 1, checksum 4, version 8, guest's checksum 4, zero
  * 4; then 4096 bytes if it is of data.
  */
@@ -41,6 +44,13 @@ void control_agent_pull_cancel(struct snic_control_agent *a)
         control_agent_pull_end(a, SNIC_ECANCELED);
 }
 
+static void control_agent_pull_lost(struct snic_control_agent *a, uint32_t block)
+{
+    a->stats.lost++;
+    if (a->e.lost != NULL)
+        a->e.lost(a->ctx, a->pull.segment, block);
+}
+
 static void control_agent_pull_done(struct snic_segments_req *q)
 {
     struct snic_control_agent *a = SNIC_CONTAINER(q, struct snic_control_agent, pull.req);
@@ -50,6 +60,8 @@ static void control_agent_pull_done(struct snic_segments_req *q)
     for (uint32_t i = 0; r == 0 && q->op == SNIC_SEGMENTS_WRITE && i < p->now; i++) {
         const struct snic_segments_block *b = &p->block[p->at + i];
         p->version[b->block] = snic_max_u64(p->version[b->block], b->wver);
+        if (b->kind == SNIC_SEGMENTS_LOST && b->status == SNIC_SEGMENTS_DONE)
+            control_agent_pull_lost(a, b->block);
     }
     if (p->ended || r != 0) {
         control_agent_pull_end(a, p->ended ? SNIC_ECANCELED : r);
@@ -144,7 +156,7 @@ static int control_agent_pull_parse(struct control_agent_pull *p, uint32_t size)
         struct snic_segments_block *x = &p->block[p->count];
         uint32_t number = snic_get_le16(b);
         memset(x, 0, sizeof(*x));
-        if (number < next || number >= p->first + SNIC_CONTROL__LIST || b[2] > SNIC_SEGMENTS_TRIM)
+        if (number < next || number >= p->first + SNIC_CONTROL__LIST || b[2] > SNIC_SEGMENTS_LOST)
             return SNIC_EPROTO;
         next = number + 1;
         x->block = (uint16_t)number;

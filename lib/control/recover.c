@@ -3,12 +3,13 @@
  * Records as bytes, and a log's records as a catalog. Of a key the newest record counts; the log
  * gives them in the order they were appended, and copies of old ones behind newer ones of other
  * keys, so a segment may be found before its disk: they are joined at the end.
+ * What stands after a record's end is zero: a server without a serial, a disk without a key.
  *
  *   all       0 format 4   4 zero 4
  *   head      8 incarnation 8   16 uuid 16   32 the last disk's number 4
- *   server    8 address 24   32 address for servers 24
- *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64
- *   segment   8 server 4   12 generation 4
+ *   server    8 address 24   32 address for servers 24   56 serial 8
+ *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64   120 key's check value
+ * 16 segment   8 server 4   12 generation 4
  */
 #include "control/control_priv.h"
 
@@ -52,7 +53,8 @@ uint32_t control_record_node(unsigned char *p, const struct control_node *n)
     control_record_begin(p);
     control_record_addr(p + 8, &n->addr);
     control_record_addr(p + 32, &n->peer);
-    return 56;
+    snic_put_le64(p + 56, n->serial);
+    return 64;
 }
 
 uint32_t control_record_disk(unsigned char *p, const struct control_disk *d)
@@ -66,7 +68,9 @@ uint32_t control_record_disk(unsigned char *p, const struct control_disk *d)
     snic_put_le32(p + 48, d->lease);
     snic_put_le32(p + 52, d->held);
     memcpy(p + 56, d->name, SNIC_CONTROL_NAME);
-    return 56 + SNIC_CONTROL_NAME;
+    snic_put_le64(p + 120, d->key[0]);
+    snic_put_le64(p + 128, d->key[1]);
+    return 136;
 }
 
 uint32_t control_record_seg(unsigned char *p, const struct control_seg *g)
@@ -93,12 +97,18 @@ static int control_found_head(struct snic_control *c, const unsigned char *p, ui
 static int control_found_node(struct snic_control *c, uint32_t id, const struct snic_wal_record *r)
 {
     const unsigned char *p = r->bytes;
-    if (r->length != 56 || id - 1 >= SNIC_CONTROL_SERVERS_MAX)
+    int gone = (r->flags & SNIC_WAL_TOMBSTONE) != 0;
+    if ((!gone && r->length != 56 && r->length != 64) || id - 1 >= SNIC_CONTROL_SERVERS_MAX)
         return SNIC_ECORRUPT;
     struct control_node *n = &c->nodes[id - 1];
     if (r->ts < n->ts)
         return 0;
+    if (gone) {
+        control_node_clear(n, id);
+        return 0;
+    }
     n->ts = r->ts;
+    n->serial = r->length == 64 ? snic_get_le64(p + 56) : 0;
     control_found_addr(p + 8, &n->addr);
     control_found_addr(p + 32, &n->peer);
     return control_addr_known(&n->addr) && control_addr_known(&n->peer) ? 0 : SNIC_ECORRUPT;
@@ -129,7 +139,7 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
         control_found_gone(c, vd);
         return 0;
     }
-    if (r->length != 56 + SNIC_CONTROL_NAME || vd == 0)
+    if ((r->length != 120 && r->length != 136) || vd == 0)
         return SNIC_ECORRUPT;
     if (d == NULL)
         d = control_disk_new(c, vd);
@@ -144,8 +154,10 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
     d->lease = snic_get_le32(p + 48);
     d->held = snic_get_le32(p + 52);
     memcpy(d->name, p + 56, SNIC_CONTROL_NAME);
+    d->key[0] = r->length == 136 ? snic_get_le64(p + 120) : 0;
+    d->key[1] = r->length == 136 ? snic_get_le64(p + 128) : 0;
     if (d->name[SNIC_CONTROL_NAME - 1] != 0 || !snic_control_name_ok(d->name) ||
-        d->lease > SNIC_CONTROL_LEASE_MAX || d->held > 1 || d->bytes == 0 ||
+        d->lease > SNIC_CONTROL__LEASE_ENDED || d->held > 1 || d->bytes == 0 ||
         d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
         return SNIC_ECORRUPT;
     return 0;

@@ -268,7 +268,7 @@ int control_reissue(struct snic_control *c, struct control_session *s, uint32_t 
         return SNIC_EBUSY;
     int r = control_re_clear(c, name);
     if (r == 0)
-        r = control_disk_make(c, name, old->bytes, &old->qos, &d);
+        r = control_disk_make(c, name, old->bytes, &old->qos, old->key, &d);
     if (r != 0)
         return r;
     struct control_op *op = control_op_new(c, CONTROL_OP_REISSUE, s, tag);

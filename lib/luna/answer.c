@@ -204,15 +204,22 @@ static int luna_run_kind(const struct snic_luna_block *b)
     return b->data != NULL ? 0 : -1;
 }
 
+/* 1: it was written with a key, and its guest_crc has to go with it. */
+static int luna_run_keyed(const struct snic_luna_block *b)
+{
+    return b->data != NULL && b->guest_crc != 0 && b->guest_crc != b->data_crc;
+}
+
 /* Blocks from @p i on that make one frame. */
 static uint32_t luna_run(const struct luna_frame *f, const struct snic_luna_block *blocks,
                          uint32_t i, uint32_t count)
 {
     uint32_t n = 1;
     int kind = luna_run_kind(&blocks[i]);
-    if (kind == 0 && (f->flags & SNIC_EBS_XTS) != 0)
+    if (kind == 0 && ((f->flags & SNIC_EBS_XTS) != 0 || luna_run_keyed(&blocks[i])))
         return 1; /* guest_crc is of one */
-    while (i + n < count && luna_run_kind(&blocks[i + n]) == kind)
+    while (i + n < count && luna_run_kind(&blocks[i + n]) == kind &&
+           (kind != 0 || !luna_run_keyed(&blocks[i + n])))
         n++;
     return n;
 }

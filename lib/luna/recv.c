@@ -81,9 +81,9 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
         c->s.late++;
         return;
     }
-    /* A newer generation there refuses ours as a fence does. */
+    /* A newer generation or lease there refuses ours as a fence does. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
-        h->status == SNIC_EBS_NO_SEGMENT)
+        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
         luna_rpc_fenced(c, r);
 }
 
@@ -192,6 +192,8 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
     if (c->o.crc != NULL)
         crc = c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES);
     int good = crc == snic_get_be32(in->list + (size_t)4 * in->done);
+    if (key == NULL && b->blk_cnt == 1 && b->guest_crc != 0)
+        good = good && crc == b->guest_crc; /* else written with a key: it means nothing here */
     if (good && key != NULL) {
         good = snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, guest) == 0;
         crc = c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES)

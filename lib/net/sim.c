@@ -513,6 +513,7 @@ int snic_net_fabric_open(struct snic_net_fabric **out, struct snic_world *w,
     f->rng = snic_world_rng(w);
     f->recv_size = opts.recv_size;
     f->link = opts.link;
+    f->gather_ns = opts.gather_ns;
     f->graph.converge_ns = opts.converge_ns != 0 ? opts.converge_ns : 1000000;
     snic_link_init(&f->handles);
     snic_link_init(&f->graph.transit);

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#define SNIC_NET__SIM_GATHER 64u /* datagrams handed in at once */
+
 static void net_sim_dgram_kick(struct net_sim_dgram *d)
 {
     struct net_sim *n = (struct net_sim *)d->d.net;
@@ -170,6 +172,53 @@ static void net_sim_packet_refuse(struct net_sim_packet *p, uint64_t now_ns)
     snic_loop_arm(to->n.loop, &p->arrive, now_ns + net_sim_path_delay(f, path));
 }
 
+/* @p first and those that are about to come to the same socket, in the order in which they would.
+ */
+static uint32_t net_sim_packet_gather(struct net_sim_packet *first, uint64_t now_ns,
+                                      struct net_sim_packet **out)
+{
+    uint64_t gather_ns = first->fabric->gather_ns;
+    uint32_t n = 1;
+    out[0] = first;
+    if (gather_ns == 0)
+        return 1;
+    for (struct snic_link *l = first->to->packets.next; l != &first->to->packets; l = l->next) {
+        struct net_sim_packet *p = SNIC_CONTAINER(l, struct net_sim_packet, link);
+        uint32_t at = n;
+        if (p == first || p->port != first->port || p->error != 0 || !p->arrive.armed ||
+            p->arrive.deadline_ns > now_ns + gather_ns || n == SNIC_NET__SIM_GATHER)
+            continue;
+        for (; at > 1 && out[at - 1]->arrive.deadline_ns > p->arrive.deadline_ns; at--)
+            out[at] = out[at - 1];
+        out[at] = p;
+        n++;
+    }
+    for (uint32_t i = 1; i < n; i++)
+        snic_loop_cancel(first->to->n.loop, &out[i]->arrive);
+    return n;
+}
+
+static void net_sim_packet_deliver(struct net_sim_dgram *d, struct net_sim_packet *first,
+                                   uint64_t now_ns)
+{
+    struct net_sim_packet *p[SNIC_NET__SIM_GATHER];
+    struct snic_net_msg m[SNIC_NET__SIM_GATHER];
+    uint32_t count = net_sim_packet_gather(first, now_ns, p), i = 0;
+    do {
+        memset(&m[i], 0, sizeof(m[i]));
+        m[i].peer = p[i]->peer;
+        m[i].data = p[i]->data;
+        m[i].size = p[i]->size;
+        m[i].ecn = p[i]->ecn;
+        m[i].time_ns = now_ns;
+    } while (++i < count);
+    d->d.net->stats.dgrams_in += count;
+    d->d.net->stats.dgram_recvs++;
+    d->ev.recv(d->ctx, &d->d, m, count);
+    for (i = 0; i < count; i++)
+        net_sim_packet_free(p[i]);
+}
+
 void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct net_sim_packet *p = SNIC_CONTAINER(t, struct net_sim_packet, arrive);
@@ -182,19 +231,10 @@ void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns)
         d->d.net->stats.unreachable++;
         if (d->ev.unreachable != NULL)
             d->ev.unreachable(d->ctx, &d->d, &p->peer, p->error);
+        net_sim_packet_free(p);
     } else {
-        struct snic_net_msg m;
-        memset(&m, 0, sizeof(m));
-        m.peer = p->peer;
-        m.data = p->data;
-        m.size = p->size;
-        m.ecn = p->ecn;
-        m.time_ns = now_ns;
-        d->d.net->stats.dgrams_in++;
-        d->d.net->stats.dgram_recvs++;
-        d->ev.recv(d->ctx, &d->d, &m, 1);
+        net_sim_packet_deliver(d, p, now_ns);
     }
-    net_sim_packet_free(p);
 }
 
 /* One copy of a datagram, out of the pieces from (*at, *off) on; the cursor stays for the next. */

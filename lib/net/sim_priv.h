@@ -116,6 +116,7 @@ struct net_sim_graph {
 struct snic_net_fabric {
     struct snic_world *world;
     struct snic_rng *rng;
+    uint64_t gather_ns;
     uint32_t recv_size;
     uint32_t next_port;
     uint64_t next_serial;

@@ -214,7 +214,7 @@ int segments_table_read(struct segments_entry *out, const unsigned char *b)
         out[i].data_crc = snic_get_le32(at + 8);
         out[i].guest_crc = snic_get_le32(at + 12);
         out[i].kind = snic_get_le32(at + 16);
-        good &= out[i].kind <= SNIC_SEGMENTS_TRIM;
+        good &= out[i].kind <= SNIC_SEGMENTS_LOST;
     }
     return good;
 }
@@ -248,7 +248,7 @@ int segments_record_decode(const struct segments_geo *g, struct segments_record 
         return 0;
     switch (h->kind) {
     case SEGMENTS_RECORD_ONE:
-        return h->op <= SNIC_SEGMENTS_TRIM && h->count < SNIC_SEGMENTS_BLOCKS && h->wver != 0 &&
+        return h->op <= SNIC_SEGMENTS_LOST && h->count < SNIC_SEGMENTS_BLOCKS && h->wver != 0 &&
                r->length == (h->op == SNIC_SEGMENTS_DATA ? SNIC_SEGMENTS_BLOCK : 0);
     case SEGMENTS_RECORD_LIST:
         return h->count >= 1 && h->count <= g->list_max &&

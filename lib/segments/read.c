@@ -52,6 +52,10 @@ static int segments_read_memory(struct segments_disk *d, struct snic_segments_re
     }
     if (e->slot != SNIC_SEGMENTS__NONE)
         q->wait = snic_max_u64(q->wait, d->slot[e->slot].position);
+    if (v.wver != 0 && v.kind == SNIC_SEGMENTS_LOST) {
+        segments_read_damaged(d, q, b);
+        return 1;
+    }
     if (v.wver == 0 || v.kind != SNIC_SEGMENTS_DATA) {
         memset(b->data, 0, SNIC_SEGMENTS_BLOCK);
         b->data_crc = d->store->zero_crc;

@@ -135,7 +135,7 @@ static void segments_replay_list(struct segments_disk *d, const struct segments_
         uint32_t block;
         segments_item_decode(&v, &block, bytes + (size_t)i * SNIC_SEGMENTS__ITEM);
         uint32_t need = v.kind == SNIC_SEGMENTS_DATA ? SNIC_SEGMENTS_BLOCK : 0;
-        if (block >= SNIC_SEGMENTS_BLOCKS || v.kind > SNIC_SEGMENTS_TRIM || v.wver == 0 ||
+        if (block >= SNIC_SEGMENTS_BLOCKS || v.kind > SNIC_SEGMENTS_LOST || v.wver == 0 ||
             length - at < need) {
             d->load.rotten++;
             return;

@@ -342,7 +342,7 @@ static int segments_valid_block(const struct snic_segments_req *q,
         return 0;
     if (q->op == SNIC_SEGMENTS_READ)
         return b->data != NULL;
-    if (b->wver == 0 || b->kind > SNIC_SEGMENTS_TRIM)
+    if (b->wver == 0 || b->kind > SNIC_SEGMENTS_LOST)
         return 0;
     return (b->data != NULL) == (b->kind == SNIC_SEGMENTS_DATA) &&
            (b->data_crc == 0 || b->kind == SNIC_SEGMENTS_DATA);

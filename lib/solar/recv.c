@@ -226,6 +226,8 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
     if (solar_recv_damaged(c, data, b->data_crc))
         return SNIC_ECORRUPT;
     if (key == NULL) {
+        if (b->guest_crc != b->data_crc && b->guest_crc != 0)
+            return SNIC_ECORRUPT; /* written with a key: these bytes mean nothing here */
         memcpy(guest, data, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
@@ -389,9 +391,9 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
         h->u.block.seg_id != r->seg_id || h->u.block.seg_gen != r->seg_gen ||
         h->u.block.wver <= r->wver)
         return SNIC_ESTALE;
-    /* A newer generation there refuses ours as a fence does. */
+    /* A newer generation or lease there refuses ours as a fence does. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
-        h->status == SNIC_EBS_NO_SEGMENT)
+        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
         solar_rpc_fenced(c, r);
     return 0;
 }

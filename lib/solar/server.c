@@ -7,6 +7,10 @@
 /* Without a live path for so long, twice as many ports are tried. */
 #define SNIC_SOLAR__EXTRA_NS (20 * SNIC_SOLAR__MS)
 
+/* Without one for so long the connection is given up, and the server greeted as if for the first
+   time: one that has lost the key of its tokens cannot say that it has forgotten us. */
+#define SNIC_SOLAR__RENEW_NS (5000 * SNIC_SOLAR__MS)
+
 static void solar_server_fresh(struct snic_solar *c, struct solar_server *s)
 {
     s->up = 0;
@@ -195,6 +199,11 @@ void solar_server_alive(struct snic_solar *c, struct solar_server *s)
         solar_server_say(c, s, SNIC_SOLAR_RECOVERED);
 }
 
+static uint64_t solar_server_renew_ns(const struct solar_server *s)
+{
+    return snic_max_u64(s->dark_ns, s->renew_ns) + SNIC_SOLAR__RENEW_NS;
+}
+
 static uint64_t solar_server_deadline(const struct snic_solar *c, const struct solar_server *s)
 {
     uint64_t due = s->up ? SNIC_NEVER : s->hello_ns;
@@ -202,6 +211,8 @@ static uint64_t solar_server_deadline(const struct snic_solar *c, const struct s
         due = snic_min_u64(due, s->dark_ns + SNIC_SOLAR__EXTRA_NS);
     if (s->dark_ns != SNIC_NEVER && !s->told)
         due = snic_min_u64(due, s->dark_ns + c->o.suspect_ns);
+    if (s->dark_ns != SNIC_NEVER && s->up)
+        due = snic_min_u64(due, solar_server_renew_ns(s));
     return due;
 }
 
@@ -227,6 +238,8 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
     }
     if (s->dark_ns != SNIC_NEVER && !s->told && c->now_ns >= s->dark_ns + c->o.suspect_ns)
         solar_server_say(c, s, SNIC_SOLAR_SUSPECT);
+    if (s->dark_ns != SNIC_NEVER && s->up && c->now_ns >= solar_server_renew_ns(s))
+        solar_server_reset(c, s, 0);
     if (!s->up && c->now_ns >= s->hello_ns)
         solar_server_say_hello(c, s);
     solar_server_arm(c, s);
@@ -236,9 +249,20 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
 void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t retry_us)
 {
     solar_server_fresh(c, s);
+    s->renew_ns = c->now_ns;
     s->hello_ns = c->now_ns + snic_min_u64(retry_us, 100000) * SNIC_SOLAR__US;
     s->retry_ns = s->hello_ns;
     for (uint32_t i = 0; i < c->path_slots; i++)
         solar_path_drop_all(c, &s->paths[i]);
     solar_server_arm(c, s);
+}
+
+int snic_solar_server_renew(struct snic_solar *c, uint32_t server, uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    if (c->servers[server].up)
+        solar_server_reset(c, &c->servers[server], 0);
+    return 0;
 }

@@ -158,6 +158,7 @@ struct solar_server {
     uint64_t retry_ns; /* no greeting before that */
     uint64_t hello_ns; /* not up: from when on paths greet; SNIC_NEVER: they do */
     uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
+    uint64_t renew_ns; /* the connection was given up for a new one; 0: never */
     uint64_t quiet_ns; /* what was sent first since something was heard: when; 0: nothing was */
     uint64_t late_ns;  /* how late answers were that came when all was given up */
     uint64_t late_at_ns;

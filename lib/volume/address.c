@@ -7,7 +7,14 @@ int snic_volume_server_readdress(struct snic_volume *v, uint32_t server,
 {
     if (server >= v->o.servers_max || !v->servers[server].known)
         return SNIC_ENOENT;
-    v->servers[server].addr = *addr; /* the next train of each path goes there, and is answered by
-                                        a RESET, as after a restart */
+    const struct snic_net_addr *was = &v->servers[server].addr;
+    int same = was->family == addr->family && was->port == addr->port && was->node == addr->node &&
+               memcmp(was->ip, addr->ip, sizeof(addr->ip)) == 0 &&
+               memcmp(was->path, addr->path, sizeof(addr->path)) == 0;
+    v->servers[server].addr = *addr;
+    if (!same) {
+        v->agent->server_moved(v, server); /* it may be another one, who has never heard of us */
+        volume_soon(v);
+    }
     return 0;
 }

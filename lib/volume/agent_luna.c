@@ -37,7 +37,7 @@ static void agent_luna_opts(const struct snic_volume_opts *o, struct snic_luna_o
 static size_t agent_luna_memsize(const struct snic_volume_opts *o)
 {
     struct snic_luna_opts a;
-    if ((o->flags & ~SNIC_VOLUME_PAPER) != 0 || o->read_window_bytes != 0)
+    if ((o->flags & ~SNIC_VOLUME_PAPER) != 0 || o->read_window_bytes != 0 || o->secret != NULL)
         return 0;
     agent_luna_opts(o, &a);
     return snic_luna_memsize(&a);
@@ -141,6 +141,18 @@ static void agent_luna_lost(struct volume_link *l, int reason)
     if (!l->k.over)
         snic_luna_closed(v->luna, l->server, l->conn, l->gen, reason, volume_now(v));
     volume_soon(v);
+}
+
+/* Its connections end, and the next ones go there. */
+static void agent_luna_server_moved(struct snic_volume *v, uint32_t server)
+{
+    for (uint32_t i = 0; i < v->sockets_max; i++) {
+        struct volume_link *l = &v->links[i];
+        if (!l->used || l->k.over || l->server != server)
+            continue;
+        agent_luna_lost(l, SNIC_ECONNRESET);
+        volume_stream_end(&l->k, 0);
+    }
 }
 
 static void agent_luna_connected(void *ctx, struct snic_net_conn *c, int error)
@@ -316,6 +328,7 @@ const struct volume_agent volume_agent_luna = {
     .init = agent_luna_init,
     .fini = agent_luna_fini,
     .server_add = agent_luna_server_add,
+    .server_moved = agent_luna_server_moved,
     .map = agent_luna_map,
     .attach = agent_luna_attach,
     .detach = agent_luna_detach,

@@ -23,6 +23,11 @@ static void agent_solar_opts(const struct snic_volume_opts *o, struct snic_solar
     a->suspect_ns = o->suspect_ns;
     a->disk_blocks_max = o->disk_blocks_max;
     a->sec = o->sec;
+    if (o->secret == NULL)
+        return;
+    a->flags |= SNIC_SOLAR_AUTH;
+    a->wire_keys[0] = o->wire_keys[0];
+    a->wire_keys[1] = o->wire_keys[1];
 }
 
 static size_t agent_solar_memsize(const struct snic_volume_opts *o)
@@ -70,7 +75,16 @@ static void agent_solar_fini(struct snic_volume *v)
 
 static int agent_solar_server_add(struct snic_volume *v, uint32_t server)
 {
-    return snic_solar_server_add(v->solar, server, volume_now(v));
+    int r = snic_solar_server_add(v->solar, server, volume_now(v));
+    if (r == 0 && v->o.secret != NULL)
+        r = snic_solar_server_auth(v->solar, server, v->o.secret, v->o.key_id);
+    return r;
+}
+
+static void agent_solar_server_moved(struct snic_volume *v, uint32_t server)
+{
+    int r = snic_solar_server_renew(v->solar, server, volume_now(v));
+    (void)r; /* it is known */
 }
 
 static int agent_solar_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
@@ -176,6 +190,7 @@ const struct volume_agent volume_agent_solar = {
     .init = agent_solar_init,
     .fini = agent_solar_fini,
     .server_add = agent_solar_server_add,
+    .server_moved = agent_solar_server_moved,
     .map = agent_solar_map,
     .attach = agent_solar_attach,
     .detach = agent_solar_detach,

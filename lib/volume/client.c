@@ -26,7 +26,7 @@ static int client_options(struct snic_volume_opts *o, const struct snic_volume_o
     client_default(&o->servers_max, 4);
     client_default(&o->depth, 128);
     client_default(&o->trains_max, 64);
-    if (o->transport > SNIC_VOLUME_LUNA || o->pad != 0 || o->loop == NULL || o->net == NULL ||
+    if (o->transport > SNIC_VOLUME_LUNA || o->loop == NULL || o->net == NULL ||
         o->net->loop != o->loop || o->depth > 4096 || o->disks_max > 4096)
         return SNIC_EINVAL;
     return client_agent(o)->memsize(o) == 0 ? SNIC_EINVAL : 0;

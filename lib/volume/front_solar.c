@@ -14,6 +14,14 @@ static void front_solar_opts(const struct snic_volume_server *s, struct snic_sol
     t->trains_max = s->o.trains_max;
     t->rx_blocks = s->o.writes_max;
     memcpy(t->key, s->key, sizeof(t->key));
+    if (s->o.secret == NULL)
+        return;
+    t->flags = SNIC_SOLAR_AUTH;
+    t->sec = s->o.sec;
+    t->wire_keys[0] = s->o.wire_keys[0];
+    t->wire_keys[1] = s->o.wire_keys[1];
+    t->secret = s->o.secret;
+    t->key_id = s->o.key_id;
 }
 
 static void front_solar_given(void *owner, void *what)

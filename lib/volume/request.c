@@ -98,6 +98,20 @@ static uint32_t request_status(struct snic_volume_server *s, const struct volume
     return b->status < SNIC_COUNTOF(said) ? said[b->status] : SNIC_EBS_IO;
 }
 
+/* Governed: 1 if it is of a lease that nobody can have yet. A fence is one above the version that
+ * it ends, which may be the last of its lease. */
+static int request_nobodys(const struct snic_volume_server *s, const struct volume_ask *q,
+                           const struct snic_segments_stat *g)
+{
+    uint64_t wver = q->w.wver;
+    if ((s->o.flags & SNIC_VOLUME_GOVERNED) == 0)
+        return 0;
+    if (q->w.op == SNIC_SOLAR_DO_READ || wver == 0)
+        wver = 1;
+    return q->w.seg_gen >> 16 > g->gen >> 16 ||
+           snic_ebs_id_epoch(wver - (q->w.op == SNIC_SOLAR_DO_FENCE)) > g->gen >> 16;
+}
+
 /* Is it a request for this segment, now? */
 static uint32_t request_refused(struct snic_volume_server *s, const struct volume_ask *q)
 {
@@ -122,7 +136,12 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
         s->stats.no_lease++;
         return SNIC_EBS_NO_LEASE;
     }
-    if (q->w.seg_gen < g.gen) {
+    if (request_nobodys(s, q, &g)) {
+        s->stats.no_lease++;
+        return SNIC_EBS_NO_LEASE;
+    }
+    if (q->w.seg_gen < g.gen ||
+        ((s->o.flags & SNIC_VOLUME_GOVERNED) != 0 && q->w.seg_gen > g.gen)) {
         s->stats.stale++;
         return SNIC_EBS_STALE_GEN;
     }
@@ -197,6 +216,9 @@ static void request_block(struct snic_volume_server *s, const struct volume_ask 
     b->kind = request_kind(q);
     if (b->kind == SNIC_SEGMENTS_DATA) {
         b->data = (void *)(uintptr_t)q->w.data;
+        if (s->opened_data != NULL)
+            b->data = memcpy(s->opened_data + (size_t)op->count * SNIC_EBS_BLOCK_BYTES, q->w.data,
+                             SNIC_EBS_BLOCK_BYTES);
         b->data_crc = q->w.data_crc;
     }
     b->guest_crc = q->w.guest_crc;

@@ -19,6 +19,7 @@ static void server_default(uint32_t *v, uint32_t value)
 static int server_options(struct snic_volume_server_opts *o,
                           const struct snic_volume_server_opts *from)
 {
+    const uint32_t luna = SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
         return SNIC_EINVAL;
@@ -30,11 +31,13 @@ static int server_options(struct snic_volume_server_opts *o,
     server_default(&o->sends_max, 64);
     server_default(&o->frames_max, 64);
     server_default(&o->transports,
-                   SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) | SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA));
+                   SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) | (o->secret == NULL ? luna : 0));
     o->store.opts_size = sizeof(o->store);
-    if (o->flags != 0 || o->pad != 0 || o->loop == NULL || o->net == NULL || o->io == NULL ||
-        o->disks == 0 || o->disks > SNIC_SEGMENTS_DISKS_MAX || o->net->loop != o->loop ||
-        o->transports >> (SNIC_VOLUME_LUNA + 1) != 0)
+    if (o->secret != NULL && (o->transports & luna) != 0)
+        return SNIC_EINVAL; /* it would be open by another door */
+    if ((o->flags & ~SNIC_VOLUME_GOVERNED) != 0 || o->loop == NULL || o->net == NULL ||
+        o->io == NULL || o->disks == 0 || o->disks > SNIC_SEGMENTS_DISKS_MAX ||
+        o->net->loop != o->loop || o->transports >> (SNIC_VOLUME_LUNA + 1) != 0)
         return SNIC_EINVAL;
     for (uint32_t i = 0; i < o->disks; i++)
         if (o->io[i] == NULL || o->io[i]->loop != o->loop)
@@ -64,6 +67,8 @@ static int server_layout(struct snic_arena *a, struct snic_volume_server *s, voi
     unsigned char *data =
         snic_arena_take(a, o->reads_max, (size_t)SNIC_VOLUME__GROUP * SNIC_EBS_BLOCK_BYTES, 4096);
     s->meta = snic_arena_take(a, 1, SNIC_EBS_BLOCK_BYTES, 4096);
+    if (o->secret != NULL)
+        s->opened_data = snic_arena_take(a, SNIC_VOLUME__GROUP, SNIC_EBS_BLOCK_BYTES, 4096);
     if (a->base != NULL && a->used != SIZE_MAX) {
         volume_ops_init(s, &s->writes, writes, o->writes_max, NULL);
         volume_ops_init(s, &s->reads, reads, o->reads_max, data);

@@ -27,7 +27,8 @@
  * V5  `done` of an I/O comes from the pump, never from inside submit.
  * V6  A received buffer is put back once: when its bytes are used, or its connection ends. While
  *     bytes of it wait, those behind them do, too.
- * V7  The store has taken a group's data before the bytes that it shows are gone.
+ * V7  The store has taken a group's data before the bytes that it shows are gone. What was sealed
+ * is opened into memory that the next datagram uses: it is kept in `opened_data` until then.
  */
 #ifndef SNIC_VOLUME_PRIV_H
 #define SNIC_VOLUME_PRIV_H
@@ -322,6 +323,7 @@ struct snic_volume_server {
     struct snic_segments_block meta_block;
     struct snic_net_addr addr;
     unsigned char *meta;
+    unsigned char *opened_data; /* of a group, with AUTH; else NULL: its bytes stay that long */
     unsigned char key[16];
     uint32_t epoch;
     uint8_t pumping; /* the message is queued */
@@ -387,6 +389,7 @@ struct volume_agent {
     int (*init)(struct snic_volume *v, void *mem, size_t size);
     void (*fini)(struct snic_volume *v);
     int (*server_add)(struct snic_volume *v, uint32_t server);
+    void (*server_moved)(struct snic_volume *v, uint32_t server);
     int (*map)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
                uint32_t server, uint32_t gen);
     int (*attach)(struct snic_volume *v, uint32_t disk, const union volume_engine_disk *o);

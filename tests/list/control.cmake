@@ -2,6 +2,7 @@
 set(_control support/ctlfix.c support/ctlguest.c)
 snic_test(control control SOURCES ${_control})
 snic_test(control_edges control SOURCES ${_control})
+snic_test(control_operator control SOURCES ${_control})
 snic_test(control_sim control SOURCES ${_control} LABELS slow)
 snic_test(control_crash control SOURCES ${_control} LABELS slow)
 # The tests again, with bugs in the control plane, of which sim/control_mutate.py makes copies.
@@ -18,4 +19,8 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
     $<TARGET_FILE:solar_volume>)
   set_tests_properties(solar_control PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
     TIMEOUT 900)
+  add_test(NAME solar_keys COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_keys.sh
+    $<TARGET_FILE:solar_volume>)
+  set_tests_properties(solar_keys PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
+    TIMEOUT 600)
 endif()

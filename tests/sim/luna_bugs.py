@@ -9,7 +9,8 @@ PROGRAMS = {
             "tests/sim/luna_guest.c"],
     "volume": ["tests/test_volume.c", "tests/support/volfix.c"],
     "volume_luna": ["tests/test_volume_luna.c", "tests/support/volfix.c"],
-    "volume_sim": ["tests/test_volume_sim.c", "tests/support/volfix.c"],
+    "volume_sim": ["tests/test_volume_sim.c", "tests/support/volfix.c",
+                   "tests/sim/solar_cipher.c"],
 }
 ENVIRONMENT = {"SNIC_SIM_COUNT": "150"}
 LIVES, VOLUMES = ("sim", "many"), ("volume_sim", "many_luna")

@@ -184,6 +184,7 @@ static void guest_done(struct world *w, struct guest *g)
     if (io->result != 0 && age < w->o.deadline_ns)
         world_fail(w, "an I/O was given up before its time");
     w->r.failed += io->result != 0;
+    w->r.bytes += io->result == 0 ? (uint64_t)io->blocks * SNIC_EBS_BLOCK_BYTES : 0;
     if (io->result != 0)
         w->r.failed_by[io->op == SNIC_SOLAR_READ ? 0 : io->wver == 0 ? 1 : 2]++;
     if (io->op == SNIC_SOLAR_READ && io->result == 0)
@@ -380,6 +381,7 @@ void world_agent_start(struct world *w)
         k.vd_id = 7 + d;
         k.blocks = SPAN;
         k.ios_per_second = w->o.qos;
+        k.bytes_per_second = w->o.qos_bytes;
         int r = snic_solar_attach(w->c, d, &k, w->now_ns);
         if (r == SNIC_EOVERFLOW) {
             world_reissue(w, d);

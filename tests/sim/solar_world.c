@@ -84,6 +84,8 @@ void world_release(struct world *w, uint32_t datagram)
 static int fabric_drops(struct world *w, const struct datagram *d, uint32_t direction,
                         uint32_t spine)
 {
+    if (w->now_ns >= w->o.dead_ns && (w->o.dead >> spine & 1) != 0)
+        return 1;
     if (w->now_ns < w->hole_ns[direction][spine] || w->now_ns < w->servers[d->server].dark_until_ns)
         return 1;
     if (d->size > 1500 &&
@@ -92,6 +94,20 @@ static int fabric_drops(struct world *w, const struct datagram *d, uint32_t dire
     if (w->now_ns < w->lossy_ns[direction][spine] && world_chance(w, 300000))
         return 1;
     return world_chance(w, w->o.loss_ppm);
+}
+
+/* The spine's port: how fast it is, what it has sent, and what waits. */
+static void fabric_stamp(struct world *w, struct datagram *d, uint32_t direction, uint32_t spine)
+{
+    struct snic_ebs_hop hop = {.speed = (uint8_t)snic_ebs_hop_speed(8 * w->o.bytes_per_s)};
+    uint64_t busy = w->busy_ns[direction][spine];
+    if (!w->o.stamps || d->size < SNIC_EBS_PREFIX_BYTES ||
+        (snic_get_be16(d->bytes + 2) & SNIC_EBS_INT_REQ) == 0)
+        return;
+    hop.ts_ns = (uint32_t)(busy & 0xffffff);
+    hop.tx_units = (uint32_t)(w->tx_bytes[direction][spine] / 128 & 0xfffff);
+    hop.q_units = (uint32_t)((busy - w->now_ns) * w->o.bytes_per_s / WORLD_S / 80 & 0xffff);
+    (void)snic_ebs_int_push(d->bytes + SNIC_EBS_HEADER_BYTES, &hop);
 }
 
 static void fabric_send(struct world *w, uint32_t index)
@@ -112,6 +128,10 @@ static void fabric_send(struct world *w, uint32_t index)
         }
         *busy = snic_max_u64(*busy, w->now_ns) + d->size * WORLD_S / w->o.bytes_per_s;
         at += *busy - w->now_ns;
+        w->tx_bytes[direction][spine] += d->size;
+        w->queued += d->to_server != 0;
+        w->queued_ns += d->to_server ? *busy - w->now_ns : 0;
+        fabric_stamp(w, d, direction, spine);
     }
     if (w->o.jitter_ns != 0)
         at += snic_rng_below(&w->rng, w->o.jitter_ns);
@@ -399,6 +419,7 @@ void world_run(const struct world_opts *o, struct world_result *r)
     }
     w->r.ios = w->done;
     w->r.simulated_ns = w->now_ns - began;
+    w->r.queue_ns = w->queued_ns / (w->queued + 1);
     world_close(w);
     *r = w->r;
 }

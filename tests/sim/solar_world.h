@@ -52,7 +52,11 @@ struct world_opts {
     uint32_t again_ppm;   /* most blocks sent again for nothing, of all; 0: no such rule */
     uint32_t auth;        /* packets are sealed, with a cipher for tests */
     uint64_t lend_ns;     /* longest that the agent's network keeps a train that it has sent */
-    uint64_t server_ns;   /* of a server's thread for a datagram; 256 wait for it, more are lost */
+    uint32_t stamps;      /* spines with a queue fill in INT blocks */
+    uint64_t qos_bytes;   /* bytes a second, 0: none */
+    uint32_t dead; /* spines, a bit each, that are silent in both directions from dead_ns on */
+    uint64_t dead_ns;
+    uint64_t server_ns; /* of a server's thread for a datagram; 256 wait for it, more are lost */
     int print;
 };
 
@@ -81,6 +85,8 @@ struct world_result {
     uint64_t simulated_ns;
     uint64_t max_ns; /* oldest I/O when it was done */
     uint64_t datagrams;
+    uint64_t queue_ns; /* mean, of what goes to servers */
+    uint64_t bytes;    /* of the guest's I/Os that were not in vain */
     uint64_t hash;
     uint64_t faults[WORLD_FAULTS];
     uint64_t unauthentic, replayed;           /* at the agents and the servers that died */

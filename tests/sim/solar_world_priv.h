@@ -121,6 +121,8 @@ struct world {
     uint64_t big_hole_ns[2][SPINES];
     uint64_t lossy_ns[2][SPINES];
     uint64_t busy_ns[2][SPINES];
+    uint64_t tx_bytes[2][SPINES];
+    uint64_t queued, queued_ns; /* datagrams to servers; the time they waited */
     uint32_t free_datagram;
     uint32_t free_request;
     int calm; /* the end: no more faults */

@@ -36,6 +36,13 @@ static void agent_refused(void *ctx, int error)
     s->refused = error;
 }
 
+static void agent_lost(void *ctx, uint64_t segment, uint32_t block)
+{
+    struct ctlfix_server *s = ctx;
+    assert_true(block < SNIC_SEGMENTS_BLOCKS && segment >> 32 != 0);
+    s->lost++;
+}
+
 static struct snic_net_addr at(uint32_t node, uint32_t port)
 {
     return (struct snic_net_addr){.family = SNIC_NET_SIM, .node = node, .port = (uint16_t)port};
@@ -43,8 +50,8 @@ static struct snic_net_addr at(uint32_t node, uint32_t port)
 
 static void agent_start(struct ctlfix_server *s)
 {
-    static const struct snic_control_agent_events ev = {.ready = agent_ready,
-                                                        .refused = agent_refused};
+    static const struct snic_control_agent_events ev = {
+        .ready = agent_ready, .refused = agent_refused, .lost = agent_lost};
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = s->loop, .net = s->net};
     o.store = snic_volume_server_store(s->s);
     o.control = at(CTLFIX_CTL, PORT_CTL);
@@ -69,6 +76,7 @@ void ctlfix_server_start(struct ctlfix *f, uint32_t server)
     static const struct snic_volume_server_events ev = {.opened = server_opened};
     struct ctlfix_server *s = &f->server[server];
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .disks = 1};
+    o.flags = SNIC_VOLUME_GOVERNED;
     assert_null(s->s);
     assert_int_equal(snic_world_loop(f->world, server, &s->loop), 0);
     assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, NULL), 0);
@@ -245,6 +253,7 @@ int ctlfix_create(struct ctlfix *f, uint32_t disk)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_CREATE, .bytes = CTLFIX_BLOCKS * 4096};
     memcpy(m.name, ctlfix_name(disk), strlen(ctlfix_name(disk)));
+    memcpy(m.key, f->key, sizeof(m.key));
     return ctlfix_ask(f, &m);
 }
 

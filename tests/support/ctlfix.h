@@ -44,6 +44,7 @@ struct ctlfix_server {
     int result;
     int ready;
     int refused;
+    uint32_t lost; /* blocks, as it was told */
     uint64_t readies;
 };
 
@@ -81,6 +82,7 @@ struct ctlfix_guest {
     int lost;        /* reason */
     uint32_t vd;
     uint32_t lease;
+    uint64_t key[2]; /* as the grant, or the refusal, says */
     uint32_t qos;
     uint64_t rate; /* as the last qos event says */
 };
@@ -119,6 +121,7 @@ struct ctlfix {
     int failed;
     uint32_t events[16];
     uint64_t event_value[16];
+    uint64_t key[2];       /* of disks that are created, and of clients that attach */
     uint32_t segments_max; /* of the catalog */
     int strict;            /* what is written without the lease never lands */
     /* the operator */

@@ -305,6 +305,7 @@ static void cc_granted(void *ctx, uint32_t disk, int result, const struct snic_c
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d)};
     g->attach = 0;
     g->result = result;
+    memcpy(g->key, r->key, sizeof(g->key));
     if (result != 0)
         return;
     if (c->f->holder[disk] != NULL)
@@ -414,7 +415,8 @@ void ctlfix_attach_begin(struct ctlfix *f, uint32_t client, uint32_t disk, uint3
     struct ctlfix_guest *g = &f->client[client].guest[disk];
     g->attach = 1;
     assert_int_equal(
-        snic_control_client_attach(f->client[client].cc, disk, ctlfix_name(disk), flags), 0);
+        snic_control_client_attach(f->client[client].cc, disk, ctlfix_name(disk), flags, f->key),
+        0);
 }
 
 int ctlfix_attach(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t flags)

@@ -63,6 +63,10 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     o.sends_max = 16;
     o.streams_max = 8;
     o.transports = f->transports;
+    o.flags = f->governed;
+    o.sec = f->sec;
+    o.secret = f->server_secret;
+    memcpy(o.wire_keys, f->server_wire[server], sizeof(o.wire_keys));
     o.frames_max = 16;
     o.store = (struct snic_segments_opts){
         .flags = SNIC_SEGMENTS_BLANK, .log_bytes = 4u << 20, .cache_blocks = 1024};
@@ -206,6 +210,10 @@ void volfix_client_start(struct volfix *f)
     o.depth = VOLFIX_DEPTH;
     o.transport = f->transport;
     o.flags = f->paper ? SNIC_VOLUME_PAPER : 0;
+    o.deadline_ns = f->deadline_ns;
+    o.sec = f->sec;
+    o.secret = f->client_secret;
+    memcpy(o.wire_keys, f->client_wire, sizeof(o.wire_keys));
     size_t size = snic_volume_memsize(&o);
     f->mem = support_guard_alloc(size, SNIC_VOLUME_ALIGN);
     assert_int_equal(snic_volume_open(&f->v, f->mem, size, &o, &ev, f), 0);
@@ -215,6 +223,7 @@ void volfix_client_start(struct volfix *f)
     }
     d.sa_epoch = f->epoch;
     d.bytes = (uint64_t)VOLFIX_BLOCKS * BLOCK;
+    d.xts_key = f->xts_key;
     assert_int_equal(snic_volume_disk_open(f->v, 0, &d, &f->io), 0);
 }
 
@@ -450,6 +459,7 @@ void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t 
 {
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = seed};
     struct snic_net_fabric_opts n = {.opts_size = sizeof(n), .recv_size = 4096};
+    n.gather_ns = 20000; /* as the kernel's sockets do */
     memset(f, 0, sizeof(*f));
     f->transport = transport;
     f->seed = seed;

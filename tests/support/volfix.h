@@ -57,6 +57,15 @@ struct volfix {
     uint32_t transport;  /* enum snic_volume_transport */
     uint32_t paper;      /* SNIC_VOLUME_PAPER */
     uint32_t transports; /* of servers that start: as of their options */
+    uint32_t governed;   /* likewise: SNIC_VOLUME_GOVERNED */
+    /* What servers and clients that start are given; NULL: no such keys. */
+    const struct snic_ebs_sec_ops *sec;
+    void *server_secret;
+    void *client_secret;
+    void *server_wire[VOLFIX_SERVERS][2];
+    void *client_wire[2];
+    void *xts_key;
+    uint64_t deadline_ns; /* of clients that start; 0: the default */
     uint32_t servers;
     uint32_t epoch; /* of the lease */
     uint64_t seed;

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Keys in files. */
+#include "keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEY_BYTES = 64, KEY_TEXT = 256 };
+
+static const char key_title[] = "solar_volume %s key 1\n";
+
+static int key_open_file(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        ex_die("key file %s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        ex_die("key file %s is no regular file", path);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        ex_die("key file %s is another user's", path);
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        ex_die("key file %s may be used by others: chmod 600 it", path);
+    return fd;
+}
+
+static int key_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The title, 128 digits, the end of the line. 0, or what is wrong. */
+static const char *key_parse(const char *kind, const char *text, size_t size,
+                             unsigned char bytes[KEY_BYTES])
+{
+    char title[64];
+    int n = snprintf(title, sizeof(title), key_title, kind);
+    if (size < (size_t)n || memcmp(text, title, (size_t)n) != 0)
+        return size > 13 && memcmp(text, "solar_volume ", 13) == 0
+                   ? "is a key of another kind"
+                   : "is no key that `solar_volume ctl key` has made";
+    if (size - (size_t)n != 2 * KEY_BYTES + 1 || text[size - 1] != '\n')
+        return "is cut off, or too long";
+    for (size_t i = 0; i < KEY_BYTES; i++) {
+        int high = key_digit(text[(size_t)n + 2 * i]);
+        int low = key_digit(text[(size_t)n + 2 * i + 1]);
+        if (high < 0 || low < 0)
+            return "is damaged";
+        bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    return NULL;
+}
+
+static void key_load(const char *kind, const char *path, unsigned char bytes[KEY_BYTES])
+{
+    const struct rlimit none = {0, 0};
+    char text[KEY_TEXT];
+    size_t size = 0;
+    ssize_t n = 1;
+    int fd = key_open_file(path);
+    (void)setrlimit(RLIMIT_CORE, &none); /* a core dump would have it */
+    while (size < sizeof(text) && n > 0) {
+        n = read(fd, text + size, sizeof(text) - size);
+        size += n > 0 ? (size_t)n : 0;
+    }
+    if (n < 0)
+        ex_die("key file %s: %s", path, strerror(errno));
+    close(fd);
+    const char *wrong = key_parse(kind, text, size, bytes);
+    explicit_bzero(text, sizeof(text));
+    if (wrong != NULL)
+        ex_die("key file %s %s (a %s key is needed)", path, wrong, kind);
+}
+
+static const struct snic_ebs_sec_ops *key_ciphers(void)
+{
+    const struct snic_ebs_sec_ops *ops = snic_ebs_openssl();
+    if (ops == NULL)
+        ex_die("this program was built without libcrypto: it has no ciphers, and takes no keys");
+    return ops;
+}
+
+/* What tells it from others and tells nothing about it: a MAC under it. */
+static void key_fingerprint(const unsigned char bytes[KEY_BYTES], const char *what,
+                            unsigned char out[32])
+{
+    void *secret;
+    int r = snic_ebs_openssl_secret_open(&secret, bytes, KEY_BYTES);
+    if (r == 0)
+        r = key_ciphers()->mac(secret, what, strlen(what), out);
+    if (r != 0)
+        ex_die("a key cannot be used: %s", snic_strerror(r));
+    snic_ebs_openssl_close(secret);
+}
+
+static void key_check(const unsigned char bytes[KEY_BYTES], uint64_t check[2])
+{
+    unsigned char out[32];
+    key_fingerprint(bytes, "solar_volume disk check 1", out);
+    check[0] = snic_get_le64(out);
+    check[1] = snic_get_le64(out + 8) | 1; /* 0 says that there is none */
+}
+
+void key_disk_check(const char *path, uint64_t check[2])
+{
+    unsigned char bytes[KEY_BYTES];
+    check[0] = check[1] = 0;
+    if (path == NULL)
+        return;
+    (void)key_ciphers();
+    key_load("disk", path, bytes);
+    key_check(bytes, check);
+    explicit_bzero(bytes, sizeof(bytes));
+}
+
+void key_disk_open(const char *path, void **xts, uint64_t check[2])
+{
+    unsigned char bytes[KEY_BYTES];
+    (void)key_ciphers();
+    key_load("disk", path, bytes);
+    key_check(bytes, check);
+    int r = snic_ebs_openssl_xts_open(xts, bytes, KEY_BYTES);
+    explicit_bzero(bytes, sizeof(bytes));
+    if (r != 0)
+        ex_die("key file %s: %s", path, snic_strerror(r));
+}
+
+void key_wire_open(const char *path, struct key_wire *w)
+{
+    static const unsigned char any[16] = {0};
+    unsigned char bytes[KEY_BYTES], out[32];
+    w->sec = key_ciphers();
+    key_load("wire", path, bytes);
+    key_fingerprint(bytes, "solar_volume wire id 1", out);
+    w->id = snic_get_le32(out);
+    int r = snic_ebs_openssl_secret_open(&w->secret, bytes, KEY_BYTES);
+    explicit_bzero(bytes, sizeof(bytes));
+    for (uint32_t i = 0; i < 2 && r == 0; i++)
+        r = snic_ebs_openssl_gcm_open(&w->keys[i], any, sizeof(any)); /* rekeyed before use */
+    if (r != 0)
+        ex_die("key file %s: %s", path, snic_strerror(r));
+}
+
+void key_wire_close(struct key_wire *w)
+{
+    snic_ebs_openssl_close(w->secret);
+    snic_ebs_openssl_close(w->keys[0]);
+    snic_ebs_openssl_close(w->keys[1]);
+}
+
+/* ---- A new one ---- */
+
+static void key_write(const char *path, const char *text, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd < 0)
+        ex_die("%s: %s", path, strerror(errno));
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, text + at, size - at);
+        if (n <= 0) {
+            (void)unlink(path);
+            ex_die("%s: %s", path, strerror(errno));
+        }
+        at += (size_t)n;
+    }
+    if (fsync(fd) != 0 || close(fd) != 0)
+        ex_die("%s: %s", path, strerror(errno));
+}
+
+int key_make(int argc, char **argv)
+{
+    char text[KEY_TEXT];
+    unsigned char bytes[KEY_BYTES];
+    if (argc != 3 || (strcmp(argv[1], "disk") != 0 && strcmp(argv[1], "wire") != 0)) {
+        int help = argc == 2 && strcmp(argv[1], "--help") == 0;
+        fprintf(help ? stdout : stderr,
+                "Usage: solar_volume ctl key disk|wire FILE\n\n"
+                "Make a new key, for --disk-key or --wire-key, in a new file that its owner alone\n"
+                "can read. Who loses a disk's key loses the disk.\n");
+        return help ? 0 : 2;
+    }
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        ex_die("the system has no random numbers: %s", strerror(errno));
+    size_t n = (size_t)snprintf(text, sizeof(text), key_title, argv[1]);
+    for (size_t i = 0; i < KEY_BYTES; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%02x", bytes[i]);
+    text[n++] = '\n';
+    key_write(argv[2], text, n);
+    explicit_bzero(text, sizeof(text));
+    explicit_bzero(bytes, sizeof(bytes));
+    return 0;
+}

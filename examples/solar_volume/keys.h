@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * solar_volume: keys, which are in files and nowhere else. A file is made by `ctl key` and has two
+ * lines: what key it is, and its 64 bytes in hexadecimal digits. It has to be its owner's alone.
+ *
+ *   disk   AES-256-XTS: what the client writes is ciphertext wherever it goes. Servers and catalog
+ *          never have it; the catalog knows a check value, so that no other key is used.
+ *   wire   a secret of servers and clients: their packets are sealed (AES-128-GCM) under keys that
+ *          each connection derives from it.
+ */
+#ifndef SOLAR_VOLUME_KEYS_H
+#define SOLAR_VOLUME_KEYS_H
+
+#include "../common.h"
+
+struct key_wire {
+    const struct snic_ebs_sec_ops *sec;
+    void *secret;
+    void *keys[2];
+    uint32_t id; /* of the secret: the same at both ends */
+};
+
+/* Each exits with a clear line when the file is missing, can be read by others, or is no such key.
+ */
+void key_disk_open(const char *path, void **xts, uint64_t check[2]);
+/* The check value alone; 0 0 when path is NULL. */
+void key_disk_check(const char *path, uint64_t check[2]);
+void key_wire_open(const char *path, struct key_wire *w);
+void key_wire_close(struct key_wire *w);
+/* `ctl key disk|wire FILE`: a new one. */
+int key_make(int argc, char **argv);
+
+#endif

@@ -1,0 +1,225 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# solar_keys.sh PROGRAM: keys of solar_volume, as processes: files that are no keys or not their
+# owner's alone, a disk that is encrypted at rest, packets that are sealed; and what is said to who
+# has another key, or none, with a catalog and without.
+set -u
+exec </dev/null
+program=$1
+for p in nbdcopy python3; do
+    command -v $p >/dev/null || { echo "skipped: no $p"; exit 77; }
+done
+work=$(mktemp -d "${TMPDIR:-/tmp}/solar_keys.XXXXXX") || exit 1
+ctl='' server='' client=''
+finish() {
+    rc=$?
+    trap - EXIT
+    for p in $client $server $ctl; do kill -9 "$p" 2>/dev/null; done
+    rm -rf "$work"
+    exit $rc
+}
+trap finish EXIT
+trap 'exit 130' INT TERM HUP
+fail() {
+    echo "FAILED: $*"
+    tail -n 20 "$work"/*.log
+    exit 1
+}
+# ready LOG PID: what it says it is ready at
+ready() {
+    i=0
+    until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1") && [ -n "$at" ]; do
+        kill -0 "$2" 2>/dev/null || {
+            ! grep -q io_uring "$1" || { echo "skipped: $(cat "$1")"; exit 77; }
+            ! grep -q 'without libcrypto' "$1" || { echo "skipped: $(cat "$1")"; exit 77; }
+            fail "it ended"
+        }
+        [ $((i += 1)) -le 600 ] || fail "it is not ready"
+        sleep 0.05
+    done
+}
+# says WHAT LOG: within 20 s
+says() {
+    i=0
+    until grep -q -- "$1" "$2"; do
+        [ $((i += 1)) -le 400 ] || fail "nobody says '$1'"
+        sleep 0.05
+    done
+}
+# refused WHAT ARGUMENT...: the program ends, and says so; it has no secret in its message
+refused() {
+    what=$1
+    shift
+    timeout 60 "$program" "$@" >"$work/refused.log" 2>&1 && fail "it takes $*"
+    [ $? -ne 124 ] || fail "it waits, given $*"
+    grep -q -- "$what" "$work/refused.log" || fail "$*: not '$what'"
+}
+stop() {
+    kill -TERM "$1"
+    wait "$1" || fail "one ended with $?"
+}
+
+echo "== files"
+key() { "$program" ctl key "$@"; }
+key disk "$work/disk" || { cat "$work"/*.log 2>/dev/null; fail "ctl key disk"; }
+key disk "$work/disk2" && key wire "$work/wire" && key wire "$work/wire2" || fail "ctl key"
+[ "$(stat -c %a "$work/disk")" = 600 ] || fail "a key is open to others"
+cmp -s "$work/disk" "$work/disk2" && fail "two keys are one"
+refused 'File exists' ctl key disk "$work/disk"
+refused 'Usage' ctl key tape "$work/none"
+wrong() { # what is wrong with $work/bad
+    refused "$1" client --disk-key "$work/bad" --size 64M --socket "$work/nbd"
+}
+wrong 'No such file'
+cp "$work/disk" "$work/bad"
+for mode in 640 604 660 620; do
+    chmod $mode "$work/bad"
+    wrong 'used by others'
+done
+chmod 600 "$work/bad"
+head -c 100 "$work/disk" >"$work/bad"
+wrong 'cut off'
+{ cat "$work/disk"; echo; } >"$work/bad"
+wrong 'too long'
+head -c 64 /dev/urandom >"$work/bad"
+wrong 'no key that'
+: >"$work/bad"
+wrong 'no key that'
+sed '2s/^./x/' "$work/disk" >"$work/bad"
+wrong 'damaged'
+cat "$work/wire" >"$work/bad"
+wrong 'another kind'
+rm "$work/bad"
+mkdir "$work/bad"
+wrong 'no regular file'
+rmdir "$work/bad"
+mkfifo "$work/bad"
+chmod 600 "$work/bad"
+wrong 'no regular file'
+if [ "$(id -u)" = 0 ]; then
+    rm "$work/bad"
+    cp "$work/disk" "$work/bad"
+    chmod 600 "$work/bad"
+    chown 12345 "$work/bad"
+    wrong "another user's"
+fi
+refused 'LUNA has no cipher' client --transport luna --wire-key "$work/wire" --size 64M \
+    --socket "$work/nbd"
+refused 'LUNA has no cipher' server --transport both --wire-key "$work/wire" --store "$work/none"
+
+echo "== without a catalog: sealed, and encrypted at rest"
+"$program" server --listen 127.0.0.1:0 --store "$work/store" --store-size 256M --disk 1:64M \
+    --wire-key "$work/wire" --stats 1 >"$work/server.log" 2>&1 &
+server=$!
+ready "$work/server.log" $server
+address=$at
+# attach LOG ARGUMENT...
+attach() {
+    log=$1
+    shift
+    : >"$work/$log"
+    "$program" client --server "$address" --disk 1 --size 64M --stats 1 --socket "$work/nbd" "$@" \
+        >"$work/$log" 2>&1 &
+    client=$!
+}
+uri="nbd+unix:///?socket=$work/nbd"
+python3 -c '
+import sys
+with open(sys.argv[1], "wb") as f:
+    f.write(b"a plain text that nobody shall find" * 100000)
+    f.truncate(16 << 20)' "$work/image"
+attach client.log --wire-key "$work/wire" --disk-key "$work/disk"
+ready "$work/client.log" $client
+timeout 60 nbdcopy "$work/image" "$uri" || fail "nbdcopy"
+stop $client
+attach client.log --wire-key "$work/wire" --disk-key "$work/disk" --epoch 2
+ready "$work/client.log" $client
+truncate -s 64M "$work/image"
+timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+cmp "$work/image" "$work/back" || fail "other bytes came back"
+stop $client
+client=''
+grep -q 'nobody shall find' "$work/store" && fail "the store has the plain text"
+grep -q 'unauthentic=0' "$work/server.log" || fail "no count of what is not sealed"
+
+echo "== another disk key, or none"
+refused 'was not written with the key' client --server "$address" --disk 1 --size 64M --epoch 3 \
+    --socket "$work/nbd" --wire-key "$work/wire" --disk-key "$work/disk2"
+attach client.log --wire-key "$work/wire" --epoch 4
+ready "$work/client.log" $client
+timeout 60 nbdcopy "$uri" "$work/back" 2>"$work/copy.log" && fail "ciphertext is read as data"
+stop $client
+
+echo "== another wire key, or none"
+attach client.log --wire-key "$work/wire2" --epoch 5
+says 'no path to .* its wire key is another' "$work/client.log"
+says 'not sealed with the key' "$work/server.log"
+kill -9 $client
+wait $client 2>/dev/null
+attach client.log --epoch 6
+says 'no path to .* wants a wire key' "$work/client.log"
+kill -9 $client
+wait $client 2>/dev/null
+attach client.log --wire-key "$work/wire" --disk-key "$work/disk" --epoch 7
+ready "$work/client.log" $client
+timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+cmp "$work/image" "$work/back" || fail "other bytes came back"
+stop $client
+client=''
+stop $server
+server=''
+
+echo "== with a catalog, which knows which key it is"
+"$program" ctl serve --listen 127.0.0.1:0 --catalog "$work/catalog" --catalog-size 8M \
+    >"$work/ctl.log" 2>&1 &
+ctl=$!
+ready "$work/ctl.log" $ctl
+control=$at
+: >"$work/server.log"
+"$program" server --listen 127.0.0.1:0 --store "$work/store1" --store-size 256M \
+    --control "$control" --wire-key "$work/wire" >"$work/server.log" 2>&1 &
+server=$!
+ready "$work/server.log" $server
+verb() {
+    "$program" ctl "$@" --control "$control"
+}
+verb create root 64M --disk-key "$work/disk" || fail "create"
+verb create plain 64M || fail "create"
+verb list >"$work/list.log"
+grep -q '^disk root .* key=[0-9a-f]\{16\}$' "$work/list.log" || fail "the list does not tell"
+grep -q '^disk plain .* key=none$' "$work/list.log" || fail "the list does not tell"
+with() {
+    refused "$1" client --control "$control" --disk "$2" --take --socket "$work/nbd" \
+        --wire-key "$work/wire" $3
+}
+: >"$work/client.log"
+"$program" client --control "$control" --disk root --socket "$work/nbd" --wire-key "$work/wire" \
+    --disk-key "$work/disk" >"$work/client.log" 2>&1 &
+client=$!
+ready "$work/client.log" $client
+timeout 60 nbdcopy "$work/image" "$uri" || fail "nbdcopy"
+with 'another key than that of' root "--disk-key $work/disk2"
+with 'is encrypted: --disk-key FILE is needed' root ''
+with 'is not encrypted' plain "--disk-key $work/disk"
+timeout 60 nbdcopy "$work/image" "$uri" || fail "who had it has lost it" # whatever they said
+timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+cmp "$work/image" "$work/back" || fail "other bytes came back"
+grep -q 'nobody shall find' "$work/store1" "$work/catalog" && fail "the plain text is there"
+refused 'it is here' ctl forget 1 --control "$control"
+refused 'usage' ctl forget --control "$control"
+stop $client
+client=''
+stop $server
+server=''
+i=0
+until "$program" ctl forget 1 --control "$control" >"$work/forget.log" 2>&1 ||
+    ! grep -q 'it is here' "$work/forget.log"; do
+    [ $((i += 1)) -le 200 ] || fail "it stays here"
+    sleep 0.1
+done
+refused 'segments are there' ctl forget 1 --control "$control"
+verb delete root && verb forget 1 || fail "forget"
+verb list | grep -q '^server' && fail "it is not forgotten"
+stop $ctl
+ctl=''
+echo "all well"

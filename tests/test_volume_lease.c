@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Leases at a block server: one that nobody can have yet changes nothing where a control plane
+ * grants them, and a fence of one that is over ends, too.
+ */
+#include <stdlib.h>
+
+#include "support.h"
+#include "volfix.h"
+
+enum { LATER = 65535, CLIENT_NODE = 10 };
+
+static struct volfix fix;
+static unsigned char *buffer;
+
+static int setup(uint32_t transport)
+{
+    buffer = aligned_alloc(4096, 1u << 20);
+    assert_non_null(buffer);
+    volfix_start(&fix, transport, support_seed(), 1);
+    memset(buffer, 1, 8192);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 8192, buffer), 8192);
+    return 0;
+}
+
+static int setup_solar(void **state)
+{
+    (void)state;
+    return setup(SNIC_VOLUME_SOLAR);
+}
+
+static int setup_luna(void **state)
+{
+    (void)state;
+    return setup(SNIC_VOLUME_LUNA);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    volfix_check(&fix);
+    volfix_end(&fix);
+    free(buffer);
+    return 0;
+}
+
+static void restart(uint32_t flags)
+{
+    volfix_client_kill(&fix);
+    volfix_server_stop(&fix, 0);
+    fix.governed = flags;
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+}
+
+/* A client that says it has lease @p epoch; the server knows nothing of it. Its deadline is short.
+ */
+static void pretend(uint32_t epoch, uint32_t gen)
+{
+    struct volfix_place place[VOLFIX_SEGMENTS];
+    memcpy(place, fix.place, sizeof(place));
+    memset(fix.place, 0, sizeof(fix.place)); /* nothing is raised */
+    uint32_t before = fix.epoch;
+    fix.epoch = epoch - 1;
+    fix.deadline_ns = 40 * VOLFIX_MS;
+    volfix_client_start(&fix);
+    fix.deadline_ns = 0;
+    fix.epoch = before;
+    memcpy(fix.place, place, sizeof(place));
+    for (uint32_t i = 0; i < VOLFIX_SEGMENTS; i++)
+        fix.place[i].gen = gen;
+}
+
+static void truth(uint32_t gen)
+{
+    for (uint32_t i = 0; i < VOLFIX_SEGMENTS; i++)
+        fix.place[i].gen = gen;
+}
+
+static struct snic_volume_server_stats stats(void)
+{
+    struct snic_volume_server_stats s;
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    return s;
+}
+
+static int over;
+static int64_t result;
+
+static void io_over(struct snic_io_req *r)
+{
+    over = 1;
+    result = r->result;
+}
+
+/* A write whose copies are all lost until its deadline is over; then its fence arrives. */
+static void write_late(struct snic_io_req *r)
+{
+    struct snic_io_req *p = r;
+    snic_io_req_init(r);
+    r->done = io_over;
+    r->op = SNIC_IO_WRITE;
+    r->length = r->buf.size = 4096;
+    r->buf.base = buffer;
+    over = 0;
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096); /* connected */
+    snic_net_fabric_partition(fix.fabric, CLIENT_NODE, 0, 1);
+    assert_int_equal(snic_io_submit(fix.io, &p, 1), 1);
+    volfix_run(&fix, 100 * VOLFIX_MS);
+    assert_int_equal(over, 0); /* it may be under way */
+}
+
+/* The next lease, as the control plane grants it. */
+static void holder_writes(uint32_t gen)
+{
+    truth(gen);
+    volfix_client_kill(&fix);
+    fix.epoch = gen >> 16;
+    volfix_client_start(&fix);
+    memset(buffer, 3, 8192);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 8192, buffer), 8192);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 8192, buffer), 8192);
+    for (uint32_t i = 0; i < 8192; i++)
+        assert_int_equal(buffer[i], 3);
+}
+
+static void test_volume_lease_later_one_writes_nothing(void **state)
+{
+    uint32_t gen = fix.place[0].gen;
+    (void)state;
+    restart(SNIC_VOLUME_GOVERNED);
+    pretend(LATER, snic_volume_gen(LATER, 0));
+    memset(buffer, 2, 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_ESTALE);
+    assert_true(stats().no_lease > 0);
+    /* Nor under the generation that the segment has. */
+    volfix_client_kill(&fix);
+    pretend(LATER, gen);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_ESTALE);
+    holder_writes(gen);
+}
+
+static void test_volume_lease_later_one_fences_nothing(void **state)
+{
+    uint32_t gen = fix.place[0].gen;
+    struct snic_segments_stat stat;
+    struct snic_io_req r;
+    (void)state;
+    restart(SNIC_VOLUME_GOVERNED);
+    pretend(LATER, gen);
+    write_late(&r);
+    snic_net_fabric_partition(fix.fabric, CLIENT_NODE, 0, 0);
+    volfix_run(&fix, 1000 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_true(stats().target.fences + stats().luna.fences > 0);
+    assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat), 0);
+    assert_int_equal(stat.min_wver, 0);
+    holder_writes(gen);
+}
+
+/* A generation that the segment does not have yet: the client asks, until it is told one that it
+   has. */
+static void test_volume_lease_later_generation_asks(void **state)
+{
+    struct snic_io_req r, *p = &r;
+    (void)state;
+    restart(SNIC_VOLUME_GOVERNED);
+    volfix_client_start(&fix);
+    uint32_t gen = fix.place[0].gen;
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
+    assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, gen + 5), 0);
+    snic_io_req_init(&r);
+    r.done = io_over;
+    r.op = SNIC_IO_WRITE;
+    r.length = r.buf.size = 4096;
+    r.buf.base = buffer;
+    over = 0;
+    fix.mute = 1;
+    assert_int_equal(snic_io_submit(fix.io, &p, 1), 1);
+    volfix_run(&fix, 50 * VOLFIX_MS);
+    assert_int_equal(over, 0);
+    assert_true(stats().stale > 0 && stats().no_lease == 0);
+    struct snic_segments_req q = {.op = SNIC_SEGMENTS_SET_GEN, .seg_id = 100, .gen = gen + 6};
+    assert_int_equal(volfix_store(&fix, 0, &q), 0);
+    fix.mute = 0;
+    fix.place[0].gen = gen + 6;
+    assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, gen + 6), 0);
+    volfix_run(&fix, 100 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_int_equal(result, 4096);
+}
+
+/* Without a control plane the later lease is the newer one. */
+static void test_volume_lease_later_one_counts_where_nobody_governs(void **state)
+{
+    (void)state;
+    restart(0);
+    pretend(LATER, snic_volume_gen(LATER, 0));
+    memset(buffer, 2, 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+}
+
+/* Its lease is over, and what it had under way when its time was: that ends, and nothing is
+   written. */
+static void test_volume_lease_fence_of_one_that_is_over_ends(void **state)
+{
+    uint32_t gen = fix.place[0].gen;
+    struct snic_io_req r;
+    (void)state;
+    volfix_client_kill(&fix);
+    fix.deadline_ns = 40 * VOLFIX_MS;
+    fix.epoch--;
+    volfix_client_start(&fix);
+    fix.deadline_ns = 0;
+    memset(buffer, 2, 4096);
+    write_late(&r);
+    struct snic_segments_req q = {.op = SNIC_SEGMENTS_SET_GEN, .seg_id = 100};
+    q.gen = gen + (1u << 16);
+    assert_int_equal(volfix_store(&fix, 0, &q), 0);
+    snic_net_fabric_partition(fix.fabric, CLIENT_NODE, 0, 0);
+    volfix_run(&fix, 1000 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_true(result == SNIC_EIO || result == SNIC_ESTALE);
+    fix.place[0].gen = q.gen;
+}
+
+#define CASE(name)                                                                                 \
+    {#name "_solar", name, setup_solar, teardown, NULL},                                           \
+    {                                                                                              \
+#name "_luna", name, setup_luna, teardown, NULL                                            \
+    }
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_volume_lease_later_one_writes_nothing),
+        CASE(test_volume_lease_later_one_fences_nothing),
+        CASE(test_volume_lease_later_generation_asks),
+        CASE(test_volume_lease_later_one_counts_where_nobody_governs),
+        CASE(test_volume_lease_fence_of_one_that_is_over_ends)};
+    return SUPPORT_MAIN(argc, argv, tests);
+}
