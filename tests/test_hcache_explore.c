@@ -287,6 +287,29 @@ static uint64_t write_and_ask_body(void *copy)
     return 1;
 }
 
+/* The same, told of the fsync at any step. */
+static uint64_t fsync_at_any_step_body(void *copy)
+{
+    struct snic_hcache_action a;
+    int asked = 0;
+
+    (void)copy;
+    dpu_open(SNIC_HCACHE_NO_PREFETCH, 1000000000);
+    dpu_event(SNIC_HCACHE_EV_NONE, 0);
+    for (;;) {
+        if (!asked && explore_load(stage_request(), memory_order_seq_cst, __func__) != 0) {
+            asked = 1;
+            dpu_event(SNIC_HCACHE_EV_FSYNC, 0);
+        }
+        if (snic_hcache_control_poll(dpu.c, &a, 1) == 0)
+            break;
+        (void)dpu_act(&a);
+    }
+    if (dpu.syncs == 1 && dpu.synced != 3)
+        explore_fail("fsync without what its caller had written");
+    return 1 + (uint64_t)asked;
+}
+
 static void synced_one(const uint64_t *outcome)
 {
     uint64_t newest = outcome[0] == 1 ? 3 : 1;
@@ -309,6 +332,23 @@ static void test_hcache_explore_fsync_of_a_page_that_becomes_dirty(void **state)
     stage_thread(fsync_body, 0);
     stage.s.final = synced_one;
     must_pass("writer, fsync");
+}
+
+/* Asked while a look is under way that has read the map before the write: that look is not the one
+   that the fsync waits for. */
+static void test_hcache_explore_fsync_during_a_look(void **state)
+{
+    (void)state;
+    stage_region(1);
+    stage_put_page(0, 1, 0);
+    snic_put_le64(stage.memory + SNIC_HCACHE_OFF_MAP, 2); /* the other bucket's bit */
+    stage.no_interest = 1;
+    stage_sc = stage.s.sc = 1;
+    stage_thread(write_and_ask_body, 0);
+    stage_thread(fsync_at_any_step_body, 0);
+    stage.s.final = synced_one;
+    must_pass("writer, fsync during a look");
+    stage_sc = 0;
 }
 
 static void synced(const uint64_t *outcome)
@@ -348,6 +388,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcache_explore_three_of_four),
         cmocka_unit_test(test_hcache_explore_writer_reader_flusher_evictor),
         cmocka_unit_test(test_hcache_explore_fsync_of_a_page_that_becomes_dirty),
+        cmocka_unit_test(test_hcache_explore_fsync_during_a_look),
         cmocka_unit_test(test_hcache_explore_fsync_of_a_dirty_page),
     };
     return SUPPORT_MAIN(argc, argv, tests);
