@@ -61,8 +61,9 @@
  * the end: SNIC_EAGAIN at submit; of others' writes the message counts as lost (no_room), and a
  * node that never finds the room is left out as slow.
  *
- * Clock: snic_loop_clock(), read after a message was received (member.h). The loop's clock does not
- * count the time a machine is suspended: a machine that serves must not be.
+ * Clock: `clock` of the options, or else snic_loop_clock(), read after a message was received
+ * (member.h). The loop's clock does not count the time a machine is suspended: a machine that
+ * serves must not be, or gives a `clock` that counts it (CLOCK_BOOTTIME).
  */
 #ifndef SNIC_REPLICA_H
 #define SNIC_REPLICA_H
@@ -158,6 +159,10 @@ struct snic_replica_opts {
     /** For traces and checkers; no call of this object in it. May be NULL. */
     void (*trace)(void *ctx, const struct snic_replica_trace *t);
     void *ctx;
+    /** Of the engines' time, with `ctx`: ns that go on while the machine sleeps, are never set, and
+     * are right to member.drift_ppm. Called often. The log's windows and all waiting stay the
+     * loop's. NULL: snic_loop_clock(). */
+    uint64_t (*clock)(void *ctx);
 };
 
 /* ---- Operations ---- */

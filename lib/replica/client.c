@@ -179,7 +179,7 @@ int snic_replica_look(const struct snic_replica *r, const struct snic_ddp_key *k
     struct snic_ddp_entry e;
     if (r->state != SNIC_REPLICA_RUNNING)
         return SNIC_ESTALE;
-    int result = snic_ddp_get(r->ddp, snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop)), key, &e);
+    int result = snic_ddp_get(r->ddp, replica_clock(r), key, &e);
     if (result == 0)
         replica_entry(r, &e, out);
     return result;
@@ -193,8 +193,7 @@ int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
     uint64_t at = *cursor;
     int result;
     snic_ddp_inspect(r->ddp, &info);
-    if (r->state != SNIC_REPLICA_RUNNING || !info.serves ||
-        snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop)) >= r->lease_ns)
+    if (r->state != SNIC_REPLICA_RUNNING || !info.serves || replica_clock(r) >= r->lease_ns)
         return SNIC_ESTALE;
     /* A locked tombstone may be a deletion that is not yet complete: the key is there for GET. */
     while ((result = snic_ddp_next(r->ddp, &at, &e)) == 0 &&

@@ -15,10 +15,29 @@
  */
 #include "replica_priv.h"
 
+/* The engines' time. It does not go back, whatever the clock does. */
+uint64_t replica_clock(const struct snic_replica *r)
+{
+    uint64_t now = r->o.clock != NULL ? r->o.clock(r->o.ctx) : snic_loop_clock(r->o.loop);
+    return snic_max_u64(r->now_ns, now);
+}
+
 uint64_t replica_now(struct snic_replica *r)
 {
-    r->now_ns = snic_max_u64(r->now_ns, snic_loop_clock(r->o.loop));
+    r->now_ns = replica_clock(r);
     return r->now_ns;
+}
+
+/*
+ * When the loop has to look, by its own time. Of another clock's pace it knows nothing: it looks
+ * when as much has passed as is left, and again if that was too early.
+ */
+static uint64_t replica_wake_ns(const struct snic_replica *r, uint64_t at)
+{
+    if (r->o.clock == NULL || at == SNIC_NEVER)
+        return at;
+    uint64_t now = replica_clock(r);
+    return snic_loop_clock(r->o.loop) + (at > now ? at - now : 0);
 }
 
 void replica_fail(struct snic_replica *r, int error)
@@ -278,6 +297,7 @@ void replica_settle(struct snic_replica *r)
     if (r->state == SNIC_REPLICA_RUNNING && r->failure == 0) {
         uint64_t at =
             snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member));
+        at = replica_wake_ns(r, at);
         replica_link_flush(r);
         if (!r->timer.armed || r->timer.deadline_ns != at)
             snic_loop_arm(r->o.loop, &r->timer, at);

@@ -244,6 +244,7 @@ void replica_link_recv(void *ctx, struct snic_net_dgram *d, const struct snic_ne
                        uint32_t count);
 
 /* node.c */
+uint64_t replica_clock(const struct snic_replica *r);
 uint64_t replica_now(struct snic_replica *r);
 int replica_step_ddp(struct snic_replica *r, const struct snic_ddp_event *ev);
 int replica_step_member(struct snic_replica *r, const struct snic_member_event *ev);
