@@ -129,7 +129,7 @@ struct snic_replica_opts {
     uint32_t model;        /**< enum snic_ddp_model, the same at all                              */
     uint32_t ddp_flags;    /**< SNIC_DDP_PAPER, ...                                               */
     uint32_t keys_max;     /**< ddp.h                                                             */
-    uint32_t writes_max;   /**< default 256                                                       */
+    uint32_t writes_max;   /**< default 256; see ddp.h                                            */
     uint32_t waits_max;    /**< default 4096                                                      */
     uint32_t reads_max;    /**< default 1024                                                      */
     uint32_t scopes_max;   /**< default 64 with SCOPE, else 0                                     */

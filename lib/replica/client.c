@@ -5,6 +5,13 @@
  */
 #include "replica_priv.h"
 
+static enum replica_room replica_op_room(const struct snic_replica_op *op)
+{
+    int records =
+        op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && op->data != NULL);
+    return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
+}
+
 static void replica_op_finish(struct snic_replica *r, struct snic_replica_op *op, int result)
 {
     snic_link_remove(&op->link);
@@ -121,13 +128,6 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     ev->length = op->size;
     replica_value_give(&r->values, ev->value);
     return 0;
-}
-
-static enum replica_room replica_op_room(const struct snic_replica_op *op)
-{
-    int records =
-        op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && op->data != NULL);
-    return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
 }
 
 int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
