@@ -26,7 +26,8 @@ static void swarm_client_op(struct swarm *s, struct swarm_client *x)
     uint32_t key = (uint32_t)swarm_below(s, c->o.keys);
     uint64_t dice = swarm_below(s, 100);
     struct cluster_op *o;
-    if (c->op_count + 1024 > CLUSTER_OPS) /* the rest is for the end */
+    uint32_t kept = c->o.keys > CLUSTER_KEYS ? 1024 + c->o.nodes * c->o.keys : 1024;
+    if (c->op_count + kept > CLUSTER_OPS) /* the rest is for the end */
         return;
     if (x->last != NULL && !x->last->open && x->last->result == 0 &&
         x->last->op.kind == SNIC_REPLICA_GET)

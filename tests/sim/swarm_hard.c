@@ -32,8 +32,12 @@ static void hard_choose_clocks(struct swarm *s, struct cluster_opts *o)
     o->drift_ppm = 500;
     h->worst_ppm = 400000;
     h->jump_ns = 1500 * (uint64_t)CLUSTER_MS;
-    s->enabled |= 1u << BLOW_SPLIT | 1u << BLOW_ONE_WAY | 1u << BLOW_BRIDGE;
-    s->reads = 50;
+    s->enabled = 1u << BLOW_SPLIT | 1u << BLOW_ONE_WAY | 1u << BLOW_BRIDGE | 1u << BLOW_CRASH;
+    s->chaos_ns = 100 * CLUSTER_MS;
+    s->think_ns = CLUSTER_MS * (1 + hard_below(s, 4));
+    s->clients = SWARM_CLIENTS;
+    s->reads = 70;
+    s->cas = s->deletes = 5;
 }
 
 /* More than a log's segments hold, the least that there may be. */
@@ -131,7 +135,7 @@ void swarm_hard_told(struct swarm *s, int result)
 static void hard_lie(struct swarm *s)
 {
     for (uint32_t i = 0; i < s->c->o.nodes && (s->o.hard & SWARM_LIES) != 0; i++)
-        cluster_lie(s->c, i, s->o.seed % 2 ? CLUSTER_LIE_ALL : CLUSTER_LIE_SOME);
+        cluster_lie(s->c, i, s->o.seed % 4 ? CLUSTER_LIE_ALL : CLUSTER_LIE_SOME);
 }
 
 /* ---- Time ---- */
