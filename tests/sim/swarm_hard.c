@@ -51,6 +51,7 @@ static void hard_choose_full(struct swarm *s, struct cluster_opts *o)
     s->clients = 4 + (uint32_t)hard_below(s, SWARM_CLIENTS - 3);
     s->think_ns = CLUSTER_MS * (1 + hard_below(s, 6));
     s->link.loss_ppm = (uint32_t)snic_min_u64(s->link.loss_ppm, 50000);
+    s->hard.kept = 7000;
     s->hard.patience = 1 + (uint32_t)hard_below(s, 300);
 }
 
@@ -175,6 +176,8 @@ void swarm_hard_heal(struct swarm *s)
     if ((s->o.hard & SWARM_FULL) != 0) {
         hard_mix(s, 1);
         s->hard.emptied_at = SNIC_NEVER;
+        s->hard.kept = s->c->o.nodes * s->c->o.keys;
+        s->think_ns = 5 * CLUSTER_MS;
     }
     for (uint32_t i = 0; i < s->c->o.nodes && (s->o.hard & SWARM_WORSE_CLOCKS) != 0; i++) {
         cluster_clock(s->c, i, 0, 0);

@@ -52,6 +52,7 @@ struct swarm_hard {
     uint32_t refused;    /* puts in a row of such times */
     uint32_t patience;   /* refusals after which they begin to delete */
     uint64_t emptied_at; /* and when they stop */
+    uint32_t kept;       /* operations for when all is mended, or for the end */
     uint32_t full;       /* refusals for a full log, in all */
     uint32_t times;      /* that they had to delete */
 };
