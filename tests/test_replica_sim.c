@@ -191,6 +191,23 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
     }
 }
 
+static void test_replica_sim_hard_seeds_of_old_faults(void **state)
+{
+    static const uint64_t seeds[] = {
+        1, /* full logs: puts and replays had all places of writes, and no deletion could begin */
+        2221, /* a log went on to compact after its node had stopped, and took what waited for it
+                 then for what it held */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+        struct swarm_opts o = hard_life(seeds[i]);
+        struct swarm_result r;
+        swarm_run(&o, &r);
+        if (r.failure != NULL)
+            fail_msg("--seed %llu hard_told: %s", (unsigned long long)o.seed, r.failure);
+    }
+}
+
 /* The same seed is the same life, to the last action. */
 static void test_replica_sim_same_seed_same_life(void **state)
 {
@@ -234,6 +251,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_sim_many_lives_nothing_broken),
         cmocka_unit_test(test_replica_sim_seeds_of_old_faults),
+        cmocka_unit_test(test_replica_sim_hard_seeds_of_old_faults),
         cmocka_unit_test(test_replica_sim_same_seed_same_life),
         cmocka_unit_test(test_replica_sim_hard_lives_nothing_broken),
         cmocka_unit_test(test_replica_sim_worse_clocks_stale_reads_only),

@@ -105,7 +105,8 @@ void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a)
 
 /*
  * Only the newest record of a key is needed, and none of a key that is gone; but the newest that
- * is in the log, not one that still waits for it (H28).
+ * is in the log, not one that still waits for it (H28). The log may go on after the stop, when it
+ * is not known any more what waited: then all is needed.
  */
 static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 {
@@ -113,6 +114,8 @@ static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
     struct replica_log *l = &r->log;
     struct snic_ddp_entry e;
     struct snic_ddp_key key = {{rec->key.w[0], rec->key.w[1]}};
+    if (r->state == SNIC_REPLICA_STOPPED)
+        return 1;
     if ((rec->flags & REPLICA_RETIRE) != 0 || rec->position < r->log.retired)
         return 0;
     if (snic_ddp_find(r->ddp, &key, &e) != 0)

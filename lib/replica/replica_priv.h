@@ -18,7 +18,7 @@
  * N4  A learner's first entry to the log retires everything before; so whatever FLUSH makes durable
  *     for it makes that durable, too (amendment A2).
  * N5  Nothing is said by the membership that its file does not hold: STORED follows the log's word.
- * N6  After `stopped` nothing is sent, stored or stepped.
+ * N6  After `stopped` nothing is sent, stored or stepped, and compaction drops nothing.
  */
 #ifndef SNIC_REPLICA_PRIV_H
 #define SNIC_REPLICA_PRIV_H
