@@ -11,6 +11,9 @@
  * earlier is no harm to a FLUSH, which is for what was asked for before it. A put that a full log
  * does not take keeps its place among the writes in flight; one of these is for deletions (ddp.h).
  *
+ * In a restart of all nobody can delete anything before all logs have what one of them has, so that
+ * may use the space of tombstones.
+ *
  * A learner's old log is retired by a record: what stands before it is not given to the data path
  * when the log is read, and not kept by compaction. It stays in the log as long as anything before
  * it does, so nothing returns.
@@ -58,7 +61,7 @@ int replica_log_room(const struct snic_replica *r, enum replica_room of)
     if (l->tail - l->head + reserve >= l->entries)
         return full ? SNIC_ENOSPC : SNIC_EAGAIN;
     if (full)
-        return of == REPLICA_ROOM_TOMBSTONE ? 0 : SNIC_ENOSPC;
+        return of == REPLICA_ROOM_TOMBSTONE || r->restarts ? 0 : SNIC_ENOSPC;
     return l->tail - l->mid < REPLICA_WAITING ? 0 : SNIC_EAGAIN;
 }
 
@@ -143,6 +146,8 @@ static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
     rec.ts = e->ts;
     rec.scope = e->scope;
     rec.flags = e->flags;
+    if (r->restarts)
+        rec.flags |= SNIC_WAL_LAST_SPACE;
     rec.epoch = snic_ddp_ts_epoch(e->ts);
     if (e->value != 0)
         rec.bytes = replica_value_at(&r->values, e->value, &rec.length);

@@ -106,8 +106,11 @@ static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
     case SNIC_DDP_FORGET:
         replica_log_forget(r, a);
         break;
+    case SNIC_DDP_READY:
+        r->restarts = 0;
+        break;
     default:
-        break; /* READY shows in info */
+        break;
     }
 }
 
@@ -145,6 +148,7 @@ void replica_forget_all(struct snic_replica *r)
     SNIC_ASSERT(result == 0);
     (void)result;
     r->due.slow_mask = 0;
+    r->restarts = 0;
     r->life++; /* N3 */
 }
 
@@ -201,7 +205,7 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
             return;
         }
         if (!same)
-            r->view.restart = 1;
+            r->view.restart = r->restarts = 1;
         r->part = SNIC_DDP_FULL;
     }
     r->part_incarnation = inc;

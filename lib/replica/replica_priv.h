@@ -206,6 +206,7 @@ struct snic_replica {
     uint32_t part_incarnation; /* and under which */
     uint32_t spent;            /* this engine took part and was fenced: it is of no use any more */
     uint32_t life;             /* N3 */
+    uint32_t restarts;         /* all do, and this node is not yet READY */
     uint32_t serves;           /* as notify was last told */
     uint32_t log_good;
     uint64_t now_ns;

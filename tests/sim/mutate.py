@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Bugs put into copies of the block transports' sources, each of which a test must find.
+"""Bugs put into copies of sources, each of which a test must find.
 
     mutate.py TABLE [--cc CC] --lib SUPPORT.a --lib SNICSTORE.a [FILTER]
 
-(ctest -R 'solar_mutants|luna_mutants' -V has the libraries.) TABLE is a file beside this one,
-solar_bugs or luna_bugs. A bug is text of a source (any white space stands for white space) and what
-stands there instead; the test named beside it is then expected to fail. Exit code 1 when one
-passed, or when its text is not in the source any more. Of a module's sources in lib/ all are built
-anew, in one, and take the library's place; a test's own are taken with the bug in them.
+(ctest -R 'solar_mutants|luna_mutants|replica_mutants' -V has the libraries.) TABLE is a file beside
+this one: solar_bugs, luna_bugs, replica_bugs. A bug is text of a source (any white space stands for
+white space) and what stands there instead; the test named beside it is then expected to fail. Exit
+code 1 when one passed, or when its text is not in the source any more. Of a module's sources in
+lib/ all are built anew, in one, and take the library's place; a test's own are taken with the bug
+in them.
 """
 import argparse
 import glob
@@ -55,8 +56,8 @@ class Builder:
         if r.returncode != 0:
             raise RuntimeError(r.stderr[:300])
 
-    def compile(self, source, out, trees):
-        self.run(["-c", source, "-o", out], trees)
+    def compile(self, source, out, trees, *flags):
+        self.run([*flags, "-c", source, "-o", out], trees)
         return out
 
     def plain(self, file):
@@ -83,7 +84,8 @@ class Builder:
                 own = os.path.relpath(path, ROOT)
                 whole += f'#include "{folder if own == file else ROOT}/{own}"\n'
             write(f"{folder}/module.c", whole)
-            parts.append(self.compile(f"{folder}/module.c", f"{folder}/module.o", [folder, ROOT]))
+            parts.append(self.compile(f"{folder}/module.c", f"{folder}/module.o", [folder, ROOT],
+                                      f"-I{folder}/lib/{name}", f"-I{ROOT}/lib/{name}"))
         self.run([*parts, *self.libs, "-o", f"{folder}/test", "-lcmocka", "-lpthread"], [])
 
 
