@@ -21,6 +21,24 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
       TIMEOUT 14400 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
+# Those of clocks and full logs: 8 times 2,500.
+if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND
+   NOT CMAKE_CROSSCOMPILING)
+  foreach(part RANGE 1 8)
+    math(EXPR from "1000000 + (${part} - 1) * 2500")
+    add_test(NAME replica_sim_hard_night_${part} COMMAND ${CMAKE_COMMAND} -E env
+      SNIC_SIM_FROM=${from} SNIC_SIM_NIGHT=2500 $<TARGET_FILE:test_replica_sim> hard_lives)
+    set_tests_properties(replica_sim_hard_night_${part} PROPERTIES LABELS "replica;slow;nightly"
+      TIMEOUT 14400 SKIP_RETURN_CODE 77)
+  endforeach()
+endif()
+# Bugs of the log and of the node, by night: sim/wal_bugs.py.
+if(TARGET test_replica_sim)
+  snic_mutants(wal replica)
+  if(TEST wal_mutants)
+    set_tests_properties(wal_mutants PROPERTIES LABELS "replica;slow;nightly")
+  endif()
+endif()
 # The scripts of examples/ddp_cluster print what they always printed.
 if(TARGET ddp_cluster AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_SINGLE)
   foreach(run write:strict models:strict models:renf split:synch scope:scope)
