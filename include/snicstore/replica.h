@@ -29,8 +29,8 @@
  *    once: state STOPPED. Others go on without it. So does snic_replica_stop(); a node that only
  *    stops answering is to the others as one that crashed, so there is no orderly leave.
  *  - A log that is full refuses (SNIC_ENOSPC at submit, and others' writes are not acknowledged)
- *    and goes on when it was compacted; deletions it takes, as the way out, and one of the writes_max
- *    is for them. A restart of all may use what is kept for deletions. A node that keeps
+ *    and goes on when it was compacted; deletions it takes, as the way out, and one of the
+ *    writes_max is for them. A restart of all may use what is kept for deletions. A node that keeps
  *    others waiting is left out (member.h).
  *  - A log may hold more keys than keys_max, or than values_bytes has room for: deleted ones, until
  *    compaction passes them, or it was written with larger options. Then the node begins with an
