@@ -146,6 +146,35 @@ static void test_ddp_donor_sends_what_is_missing(void **state)
     support_guard_free(x.mem);
 }
 
+/*
+ * A key that is new since the piece was begun takes a number inside it. That must not push what is
+ * missing at its end out of the piece, or the learner waits for that for ever.
+ */
+static void test_ddp_donor_new_key_pushes_nothing_out(void **state)
+{
+    (void)state;
+    struct one x = one_fresh(SNIC_DDP_EVENT, 0, 40);
+    struct snic_ddp_event lease = {.type = SNIC_DDP_LEASE, .ts = SNIC_NEVER};
+    struct snic_ddp_msg m;
+    struct snic_ddp_event pull = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    assert_int_equal(one_view(&x, 1, 0, 0, 0), 0);
+    assert_int_equal(one_step(&x, &lease), 0);
+    for (uint32_t k = 0; k < 20; k++) {
+        struct snic_ddp_event ev = {.type = SNIC_DDP_WRITE, .key = world_key(k), .value = k + 1};
+        assert_int_equal(one_step(&x, &ev), 0);
+    }
+    assert_int_equal(one_view(&x, 1, 4, 0, 0), 0);
+    memset(&m, 0, sizeof(m));
+    m.type = SNIC_DDP_PULL;
+    m.src = 2;
+    m.epoch = 2;
+    m.seen[0] = 0xffff; /* the 17th was the last of its piece when one of these was not there yet */
+    assert_int_equal(one_step(&x, &pull), 0);
+    assert_true(x.sent[SNIC_DDP_RECORD] > 0);
+    assert_true((x.last[SNIC_DDP_PULLED].seen[1] >> 16 & 1) != 0);
+    support_guard_free(x.mem);
+}
+
 /* Others are in order and serve when a new epoch finds this node still waiting to hear so: no
  * digests come any more (H18). It must not wait for them for ever. */
 static void test_ddp_restart_epoch_after_others_done(void **state)
@@ -185,6 +214,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_learner_other_donor_begins_again),
         cmocka_unit_test(test_ddp_learner_catches_up_value_by_value),
         cmocka_unit_test(test_ddp_donor_sends_what_is_missing),
+        cmocka_unit_test(test_ddp_donor_new_key_pushes_nothing_out),
         cmocka_unit_test(test_ddp_restart_epoch_after_others_done),
     };
     return SUPPORT_MAIN(argc, argv, tests);

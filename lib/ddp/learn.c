@@ -94,7 +94,8 @@ static int ddp_learn_give(struct snic_ddp *d, const struct snic_ddp_msg *m)
     for (uint32_t count = 0; n < left && n < SNIC_DDP__WINDOW && count < SNIC_DDP__PIECE; n++) {
         uint64_t used = ddp_rec_at(d, (uint32_t)(m->scope + n))->vts != 0;
         has |= used << n;
-        count += (uint32_t)used;
+        /* What is there already does not count, or a new key would push a missing one out. */
+        count += (uint32_t)(used & ~(m->seen[0] >> n));
     }
     while (has == 0 && n < left && n < LEARN_SCAN &&
            ddp_rec_at(d, (uint32_t)(m->scope + n))->vts == 0)
