@@ -94,8 +94,7 @@ static int ddp_learn_give(struct snic_ddp *d, const struct snic_ddp_msg *m)
     for (uint32_t count = 0; n < left && n < SNIC_DDP__WINDOW && count < SNIC_DDP__PIECE; n++) {
         uint64_t used = ddp_rec_at(d, (uint32_t)(m->scope + n))->vts != 0;
         has |= used << n;
-        /* What is there already does not count, or a new key would push a missing one out. */
-        count += (uint32_t)(used & ~(m->seen[0] >> n));
+        count += (uint32_t)used;
     }
     while (has == 0 && n < left && n < LEARN_SCAN &&
            ddp_rec_at(d, (uint32_t)(m->scope + n))->vts == 0)
@@ -188,7 +187,8 @@ int ddp_learn_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
     } else {
         if (m->seen[0] <= m->scope)
             return SNIC_EPROTO;
-        if (d->pull_next == 0) {
+        /* A key that is new inside the piece makes it end earlier: the rest is the next one's. */
+        if (d->pull_next == 0 || m->seen[0] < d->pull_next) {
             ddp_learn_progress(d);
             d->pull_next = m->seen[0];
             d->pull_has = m->seen[1];
