@@ -10,10 +10,10 @@
 # `tenants` the switch beside the kernel's schedulers on a loop device (as root), `qos` the storage
 # node with a tenant that floods it; `solar` packets and tables, the engine alone, SOLAR and LUNA on
 # sockets beside plain ones (veth as root), and a virtual disk by NBD beside nbdkit; `nvmefs` queue
-# pairs beside the shape of virtio-fs; `minos` the replication engine and the MINOS paper's figures
-# in simulated time. --seconds N: time of each program per case; --requests N: of a node, in the
-# figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh makes pictures
-# of it.
+# pairs beside the shape of virtio-fs; `minos` the replication engine, its explorer, its simulation,
+# and the MINOS paper's figures in simulated time. --seconds N: time of each program per case;
+# --requests N: of a node, in the figures of minos (10000; the paper's are 100000). Save the output:
+# bench/plot.sh makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --requests) requests=${2:?--requests N}; shift ;;
-    minos) modules="$modules ddp minos" ;;
+    minos) modules="$modules ddp explorer lives minos" ;;
     solar) modules="$modules ebs solar" ;;
     dds)
         for m in ring cuckoo channel files filelib offload director; do
@@ -77,7 +77,8 @@ case " $modules " in
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
 case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
-only=$(echo "$only" | sed 's/\bminos\b/ddpnic/') # whose program it is
+# Whose programs they are.
+only=$(echo "$only" | sed 's/\bminos\b/ddpnic/; s/\bexplorer\b/ddp/; s/\blives\b/replica/')
 case "$only " in solar[\;\ ]* | *\;solar[\;\ ]*) only="$only;luna;volume" ;; esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
     -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&

@@ -167,7 +167,7 @@ static void append(struct rig *g, const uint8_t *b)
     r.key.w[0] = b[1] % KEYS;
     r.scope = r.ts * 3;
     r.length = (uint32_t)(r.ts % 500);
-    r.flags = b[2] % 4u;
+    r.flags = b[2] % 8u;
     r.epoch = b[3];
     memset(bytes, letter(r.key.w[0], r.ts), sizeof(bytes));
     int e = snic_wal_append(g->wal, &r, &position);

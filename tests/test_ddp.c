@@ -93,10 +93,12 @@ static void test_ddp_full_or_fenced_refused(void **state)
 {
     (void)state;
     struct one x = one_new(SNIC_DDP_SYNCH, 0);
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
-    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), SNIC_EAGAIN); /* one is for replays */
-    assert_int_equal(one_client(&x, SNIC_DDP_READ, 0), 0);            /* waits */
+    assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), SNIC_EAGAIN); /* one is for a deletion, */
+    assert_int_equal(one_client(&x, SNIC_DDP_DELETE, 0), 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_DELETE, 0), SNIC_EAGAIN); /* one is for a replay */
+    assert_int_equal(one_client(&x, SNIC_DDP_READ, 0), 0);             /* waits */
     assert_int_equal(x.did[SNIC_DDP_DONE], 0);
     assert_int_equal(one_client(&x, SNIC_DDP_READ, 0), SNIC_EAGAIN);
     assert_int_equal(one_get(&x), SNIC_EAGAIN);
@@ -115,6 +117,35 @@ static void test_ddp_full_or_fenced_refused(void **state)
     x.view.full = 7;
     assert_int_equal(one_step(&x, &ev), SNIC_EINVAL); /* only anew */
     support_guard_free(x.mem);
+}
+
+/*
+ * Writes wait for logs that are full: of the last two places one is for a deletion and one for a
+ * replay, whichever comes first, and a second of the same kind does not take the other's.
+ */
+static void test_ddp_last_places_of_writes_one_each(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) {
+        struct one x = one_new(SNIC_DDP_SYNCH, 0);
+        struct snic_ddp_info info;
+        for (uint32_t i = 0; i < 2; i++)
+            assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
+        if (first != 0)
+            assert_int_equal(one_client(&x, SNIC_DDP_DELETE, 0), 0);
+        for (uint32_t i = 0; i < 2; i++) { /* two of node 2's, which falls silent */
+            uint64_t ts = snic_ddp_ts(1, 100 + 2 * i, 2);
+            assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, ts, 0), 0);
+            (void)one_time(&x, 200000000, SNIC_DDP_INV);
+            snic_ddp_inspect(x.d, &info);
+            assert_int_equal(info.counters.replays, 1);
+            assert_int_equal(info.writes, 3 + first);
+        }
+        assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), SNIC_EAGAIN);
+        assert_int_equal(one_client(&x, SNIC_DDP_DELETE, 0), first != 0 ? SNIC_EAGAIN : 0);
+        assert_int_equal(one_client(&x, SNIC_DDP_DELETE, 0), SNIC_EAGAIN);
+        support_guard_free(x.mem);
+    }
 }
 
 /* The last version of an epoch is not passed. */
@@ -455,6 +486,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_init_options_checked),
         cmocka_unit_test(test_ddp_refused_event_changes_nothing),
         cmocka_unit_test(test_ddp_full_or_fenced_refused),
+        cmocka_unit_test(test_ddp_last_places_of_writes_one_each),
         cmocka_unit_test(test_ddp_versions_used_up_asks_for_epoch),
         cmocka_unit_test(test_ddp_coordinator_each_model_table),
         cmocka_unit_test(test_ddp_follower_each_model_table),

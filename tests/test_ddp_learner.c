@@ -146,6 +146,54 @@ static void test_ddp_donor_sends_what_is_missing(void **state)
     support_guard_free(x.mem);
 }
 
+/*
+ * A key that is new since the donor said what a piece has takes a number inside it, and pushes the
+ * last one out of what the donor sends: that one is of the next piece then, not waited for in vain.
+ */
+static void test_ddp_learner_piece_ends_earlier(void **state)
+{
+    (void)state;
+    struct one x = one_fresh(SNIC_DDP_EVENT, 2, 40);
+    struct snic_ddp_msg m;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    assert_int_equal(one_view(&x, 1, 4, 0, 0), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PULL], 1);
+    memset(&m, 0, sizeof(m));
+    m.type = SNIC_DDP_PULLED;
+    m.dst = 2;
+    m.epoch = 1;
+    m.seen[0] = 17;
+    m.seen[1] = 0x1dfff; /* 13 is free, 16 gets lost */
+    assert_int_equal(one_step(&x, &ev), 0);
+    for (uint32_t i = 0; i < 16; i++) {
+        m.type = SNIC_DDP_RECORD;
+        m.key = world_key(i);
+        m.ts = m.seen[0] = snic_ddp_ts(1, 2 + i, 0);
+        m.seen[1] = 0;
+        m.index = i;
+        m.value = i + 1;
+        assert_int_equal(i == 13 ? 0 : one_step(&x, &ev), 0);
+    }
+    assert_int_equal(x.sent[SNIC_DDP_PULL], 0);
+    memset(&m.key, 0, sizeof(m.key));
+    m.type = SNIC_DDP_PULLED;
+    m.ts = m.value = m.index = 0;
+    m.seen[0] = 16;
+    m.seen[1] = 0xffff;
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PULL], 0);
+    m.type = SNIC_DDP_RECORD;
+    m.key = world_key(13);
+    m.ts = m.seen[0] = snic_ddp_ts(1, 99, 0);
+    m.seen[1] = 0;
+    m.index = 13;
+    m.value = 14;
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_int_equal(x.sent[SNIC_DDP_PULL], 1);
+    assert_int_equal(x.last[SNIC_DDP_PULL].scope, 16);
+    support_guard_free(x.mem);
+}
+
 /* Others are in order and serve when a new epoch finds this node still waiting to hear so: no
  * digests come any more (H18). It must not wait for them for ever. */
 static void test_ddp_restart_epoch_after_others_done(void **state)
@@ -185,6 +233,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_learner_other_donor_begins_again),
         cmocka_unit_test(test_ddp_learner_catches_up_value_by_value),
         cmocka_unit_test(test_ddp_donor_sends_what_is_missing),
+        cmocka_unit_test(test_ddp_learner_piece_ends_earlier),
         cmocka_unit_test(test_ddp_restart_epoch_after_others_done),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -209,7 +209,7 @@ static void test_wal_calls_refused_nothing_changed(void **state)
     snic_wal_inspect(fix.wal, &before);
     assert_int_equal(try_append(&r), SNIC_EMSGSIZE);
     r.length = 1;
-    r.flags = 4;
+    r.flags = 8;
     assert_int_equal(try_append(&r), SNIC_EINVAL);
     r.flags = 0;
     r.pad = 1;

@@ -128,6 +128,10 @@ static void test_wal_random_full_refused_and_a_way_out(void **state)
         walfix_run(&fix, 1000000000);
         assert_int_equal(info().copies, copied); /* it rests */
         assert_int_equal(walfix_append(&fix, 1, 0), SNIC_ENOSPC);
+        if (round % 4 == 1) {
+            assert_true(insist(1, SNIC_WAL_LAST_SPACE));
+            assert_false(insist(1, 0));
+        }
         for (; deleted < 12; deleted++) /* the last ones */
             assert_true(insist(live - 1 - deleted, SNIC_WAL_TOMBSTONE));
         live -= deleted;

@@ -168,8 +168,9 @@ struct snic_ddp_opts {
                               taken; the same at all nodes                  1 ... 2^28.
                               There is room for more: for the new keys of others, each of
                               which looked at its own table only */
-    uint32_t writes_max;    /**< coordinated or replayed at a time, one of
-                              them for replays only                 2 ... 2^20 */
+    uint32_t writes_max;    /**< coordinated or replayed at a time, one of them for a replay
+                              only and, from 3 on, one for a deletion: the way out when all
+                              others wait for logs that are full    2 ... 2^20 */
     uint32_t waits_max;     /**< invalidations not yet acknowledged for good  2 ... 2^20 */
     uint32_t reads_max;     /**< reads that wait for an unlock                0 ... 2^20 */
     uint32_t scopes_max;    /**< open here: from its first write until SYNC was answered, so

@@ -29,7 +29,8 @@
  *    once: state STOPPED. Others go on without it. So does snic_replica_stop(); a node that only
  *    stops answering is to the others as one that crashed, so there is no orderly leave.
  *  - A log that is full refuses (SNIC_ENOSPC at submit, and others' writes are not acknowledged)
- *    and goes on when it was compacted; deletions it takes, as the way out. A node that keeps
+ *    and goes on when it was compacted; deletions it takes, as the way out, and one of the
+ *    writes_max is for them. A restart of all may use what is kept for deletions. A node that keeps
  *    others waiting is left out (member.h).
  *  - A log may hold more keys than keys_max, or than values_bytes has room for: deleted ones, until
  *    compaction passes them, or it was written with larger options. Then the node begins with an
@@ -61,8 +62,9 @@
  * the end: SNIC_EAGAIN at submit; of others' writes the message counts as lost (no_room), and a
  * node that never finds the room is left out as slow.
  *
- * Clock: snic_loop_clock(), read after a message was received (member.h). The loop's clock does not
- * count the time a machine is suspended: a machine that serves must not be.
+ * Clock: `clock` of the options, or else snic_loop_clock(), read after a message was received
+ * (member.h). The loop's clock does not count the time a machine is suspended: a machine that
+ * serves must not be, or gives a `clock` that counts it (CLOCK_BOOTTIME).
  */
 #ifndef SNIC_REPLICA_H
 #define SNIC_REPLICA_H
@@ -129,7 +131,7 @@ struct snic_replica_opts {
     uint32_t model;        /**< enum snic_ddp_model, the same at all                              */
     uint32_t ddp_flags;    /**< SNIC_DDP_PAPER, ...                                               */
     uint32_t keys_max;     /**< ddp.h                                                             */
-    uint32_t writes_max;   /**< default 256                                                       */
+    uint32_t writes_max;   /**< default 256; see ddp.h                                            */
     uint32_t waits_max;    /**< default 4096                                                      */
     uint32_t reads_max;    /**< default 1024                                                      */
     uint32_t scopes_max;   /**< default 64 with SCOPE, else 0                                     */
@@ -159,6 +161,10 @@ struct snic_replica_opts {
     /** For traces and checkers; no call of this object in it. May be NULL. */
     void (*trace)(void *ctx, const struct snic_replica_trace *t);
     void *ctx;
+    /** Of the engines' time, with `ctx`: ns that go on while the machine sleeps, are never set, and
+     * are right to member.drift_ppm. Called often. The log's windows and all waiting stay the
+     * loop's. NULL: snic_loop_clock(). */
+    uint64_t (*clock)(void *ctx);
 };
 
 /* ---- Operations ---- */

@@ -110,6 +110,9 @@ struct snic_wal_key {
 #define SNIC_WAL_TOMBSTONE (1u << 0)
 /** Not stored: durable when convenient, within window_ns. */
 #define SNIC_WAL_BACKGROUND (1u << 1)
+/** Not stored: this record, too, may use the last space of a full log. For what has to be there
+ * before anybody can delete anything. */
+#define SNIC_WAL_LAST_SPACE (1u << 2)
 /** Bits of flags that are the owner's: stored, and given back. The others are 0. */
 #define SNIC_WAL_OWNER_FLAGS 0xffff0000u
 

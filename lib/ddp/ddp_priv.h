@@ -416,6 +416,8 @@ int ddp_timer_fire(struct snic_ddp *d, uint32_t number);
 
 /* write.c: the coordinator */
 uint64_t ddp_next_ts(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t step);
+enum ddp_place { DDP_PLACE_CLIENT = 0, DDP_PLACE_DELETE, DDP_PLACE_REPLAY };
+int ddp_write_room(const struct snic_ddp *d, enum ddp_place of);
 struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags);
 struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts);
 void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);

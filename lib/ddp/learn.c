@@ -187,7 +187,8 @@ int ddp_learn_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
     } else {
         if (m->seen[0] <= m->scope)
             return SNIC_EPROTO;
-        if (d->pull_next == 0) {
+        /* A key that is new inside the piece makes it end earlier: the rest is the next one's. */
+        if (d->pull_next == 0 || m->seen[0] < d->pull_next) {
             ddp_learn_progress(d);
             d->pull_next = m->seen[0];
             d->pull_has = m->seen[1];

@@ -60,7 +60,7 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
               (r->flags & DDP_R_PERMIT) != 0;
     if (d->role == SNIC_DDP_FENCED)
         return;
-    if (may && d->role == SNIC_DDP_FULL && !ddp_pool_full(&d->writes)) {
+    if (may && d->role == SNIC_DDP_FULL && ddp_write_room(d, DDP_PLACE_REPLAY)) {
         ddp_watch_replay(d, r);
         return;
     }

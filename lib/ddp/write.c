@@ -21,6 +21,40 @@ uint64_t ddp_next_ts(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t
     return snic_ddp_ts(d->epoch, version + step, d->o.node);
 }
 
+/* Does this write take a place of that kind? A CAS that is settled takes a client's. */
+static int ddp_write_is(const struct snic_ddp *d, const struct ddp_write *w, enum ddp_place of)
+{
+    const struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    if ((w->flags & DDP_W_USED) == 0 || (w->flags & (DDP_W_SETTLE | DDP_W_ABORTED)) != 0)
+        return 0;
+    if ((w->flags & DDP_W_REPLAY) != 0)
+        return of == DDP_PLACE_REPLAY;
+    int tombstone =
+        w->ts == r->vts ? (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0 : (w->flags & DDP_W_OWNS) == 0;
+    return of == DDP_PLACE_DELETE && tombstone;
+}
+
+/*
+ * Is there a place? Of the last two one is for a replay, since all others may wait for a write that
+ * nobody else ends, and one for a deletion, since all others may wait for logs that are full. So
+ * the very last is for the kind that has none. (Of two places in all none is for deletions.)
+ */
+int ddp_write_room(const struct snic_ddp *d, enum ddp_place of)
+{
+    uint32_t left = d->writes.max - d->writes.used;
+    if (d->writes.max == 2)
+        return left > (of != DDP_PLACE_REPLAY);
+    if (left > 2 || left == 0)
+        return left != 0;
+    if (of == DDP_PLACE_CLIENT || left == 2)
+        return of != DDP_PLACE_CLIENT;
+    for (uint32_t i = 0; i < d->writes.high; i++) {
+        if (ddp_write_is(d, ddp_write_at(d, i), of))
+            return 0;
+    }
+    return 1;
+}
+
 /* There is room: the caller looked. */
 struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags)
 {
@@ -202,8 +236,7 @@ int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const s
         if (s == NULL ? ddp_pool_full(&d->scopes) : (s->flags & DDP_S_SYNC) != 0)
             return SNIC_EAGAIN;
     }
-    /* The last one is for replays: the others may all wait for a write that nobody else ends. */
-    if (d->writes.used + 1 >= d->writes.max)
+    if (!ddp_write_room(d, ev->type == SNIC_DDP_DELETE ? DDP_PLACE_DELETE : DDP_PLACE_CLIENT))
         return SNIC_EAGAIN;
     /* The rest of the pool is for what others admitted before they heard of each other's keys. */
     if (r == NULL && d->recs.used >= d->o.keys_max)

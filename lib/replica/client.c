@@ -5,6 +5,13 @@
  */
 #include "replica_priv.h"
 
+static enum replica_room replica_op_room(const struct snic_replica_op *op)
+{
+    int records =
+        op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && op->data != NULL);
+    return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
+}
+
 static void replica_op_finish(struct snic_replica *r, struct snic_replica_op *op, int result)
 {
     snic_link_remove(&op->link);
@@ -123,13 +130,6 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     return 0;
 }
 
-static enum replica_room replica_op_room(const struct snic_replica_op *op)
-{
-    int records =
-        op->kind == SNIC_REPLICA_PUT || (op->kind == SNIC_REPLICA_CAS && op->data != NULL);
-    return records ? REPLICA_ROOM_RECORD : REPLICA_ROOM_TOMBSTONE;
-}
-
 int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
 {
     struct snic_ddp_event ev;
@@ -179,7 +179,7 @@ int snic_replica_look(const struct snic_replica *r, const struct snic_ddp_key *k
     struct snic_ddp_entry e;
     if (r->state != SNIC_REPLICA_RUNNING)
         return SNIC_ESTALE;
-    int result = snic_ddp_get(r->ddp, snic_max_u64(r->now_ns, SNIC_REPLICA__CLOCK(r)), key, &e);
+    int result = snic_ddp_get(r->ddp, replica_clock(r), key, &e);
     if (result == 0)
         replica_entry(r, &e, out);
     return result;
@@ -193,8 +193,7 @@ int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
     uint64_t at = *cursor;
     int result;
     snic_ddp_inspect(r->ddp, &info);
-    if (r->state != SNIC_REPLICA_RUNNING || !info.serves ||
-        snic_max_u64(r->now_ns, SNIC_REPLICA__CLOCK(r)) >= r->lease_ns)
+    if (r->state != SNIC_REPLICA_RUNNING || !info.serves || replica_clock(r) >= r->lease_ns)
         return SNIC_ESTALE;
     /* A locked tombstone may be a deletion that is not yet complete: the key is there for GET. */
     while ((result = snic_ddp_next(r->ddp, &at, &e)) == 0 &&

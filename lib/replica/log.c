@@ -7,8 +7,12 @@
  *
  * A log that is full of what is needed refuses records and takes tombstones: they are the way out.
  * So while a record waits for a full log no other record is taken in, tombstones are, and they go
- * to the log in front of it, but not of records of their own key. To come earlier is no harm to a
- * FLUSH, which is for what was asked for before it.
+ * to the log in front of it, and in the place of records of their own key that wait. To come
+ * earlier is no harm to a FLUSH, which is for what was asked for before it. A put that a full log
+ * does not take keeps its place among the writes in flight; one of these is for deletions (ddp.h).
+ *
+ * In a restart of all nobody can delete anything before all logs have what one of them has, so that
+ * may use the space of tombstones.
  *
  * A learner's old log is retired by a record: what stands before it is not given to the data path
  * when the log is read, and not kept by compaction. It stays in the log as long as anything before
@@ -57,7 +61,7 @@ int replica_log_room(const struct snic_replica *r, enum replica_room of)
     if (l->tail - l->head + reserve >= l->entries)
         return full ? SNIC_ENOSPC : SNIC_EAGAIN;
     if (full)
-        return of == REPLICA_ROOM_TOMBSTONE ? 0 : SNIC_ENOSPC;
+        return of == REPLICA_ROOM_TOMBSTONE || r->restarts ? 0 : SNIC_ENOSPC;
     return l->tail - l->mid < REPLICA_WAITING ? 0 : SNIC_EAGAIN;
 }
 
@@ -104,7 +108,8 @@ void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a)
 
 /*
  * Only the newest record of a key is needed, and none of a key that is gone; but the newest that
- * is in the log, not one that still waits for it (H28).
+ * is in the log, not one that still waits for it (H28). The log may go on after the stop, when it
+ * is not known any more what waited: then all is needed.
  */
 static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 {
@@ -112,6 +117,8 @@ static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
     struct replica_log *l = &r->log;
     struct snic_ddp_entry e;
     struct snic_ddp_key key = {{rec->key.w[0], rec->key.w[1]}};
+    if (r->state == SNIC_REPLICA_STOPPED)
+        return 1;
     if ((rec->flags & REPLICA_RETIRE) != 0 || rec->position < r->log.retired)
         return 0;
     if (snic_ddp_find(r->ddp, &key, &e) != 0)
@@ -139,6 +146,8 @@ static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
     rec.ts = e->ts;
     rec.scope = e->scope;
     rec.flags = e->flags;
+    if (r->restarts)
+        rec.flags |= SNIC_WAL_LAST_SPACE;
     rec.epoch = snic_ddp_ts_epoch(e->ts);
     if (e->value != 0)
         rec.bytes = replica_value_at(&r->values, e->value, &rec.length);
@@ -155,16 +164,34 @@ static int replica_entry_submit(struct snic_replica *r, struct replica_entry *e)
     return 0;
 }
 
-/* Does a record of the same key wait in front of that one? */
-static int replica_log_behind_own(struct replica_log *l, uint32_t i)
+/* The entry @i of those that wait is in the log, as the last one. */
+static void replica_log_front(struct replica_log *l, uint32_t i)
 {
-    const struct replica_entry *e = replica_entry_at(l, i);
+    struct replica_entry e = *replica_entry_at(l, i);
+    for (uint32_t k = i; k != l->mid; k--)
+        *replica_entry_at(l, k) = *replica_entry_at(l, k - 1);
+    *replica_entry_at(l, l->mid++) = e; /* in the order of positions: pump */
+}
+
+/*
+ * The tombstone @i went to the log. Records of its key that wait in front of it are older, and will
+ * not be needed any more: they are as durable as it is, and are not appended.
+ */
+static void replica_log_passed(struct snic_replica *r, uint32_t i)
+{
+    struct replica_log *l = &r->log;
+    const struct replica_entry e = *replica_entry_at(l, i);
     for (uint32_t k = l->mid; k != i; k++) {
-        const struct replica_entry *w = replica_entry_at(l, k);
-        if (w->kind == REPLICA_E_RECORD && w->key.w[0] == e->key.w[0] && w->key.w[1] == e->key.w[1])
-            return 1;
+        struct replica_entry *w = replica_entry_at(l, k);
+        if (w->kind != REPLICA_E_RECORD || w->key.w[0] != e.key.w[0] || w->key.w[1] != e.key.w[1])
+            continue;
+        if (w->value != 0)
+            replica_value_drop(&r->values, w->value);
+        w->value = 0;
+        w->position = e.position;
+        replica_log_front(l, k);
     }
-    return 0;
+    replica_log_front(l, i);
 }
 
 /* The log is full: tombstones go in front of what it refuses. What it said last. */
@@ -172,16 +199,13 @@ static int replica_log_pass(struct snic_replica *r)
 {
     struct replica_log *l = &r->log;
     for (uint32_t i = l->mid + 1; i != l->tail; i++) {
-        struct replica_entry e = *replica_entry_at(l, i);
-        if (e.kind != REPLICA_E_RECORD || (e.flags & SNIC_WAL_TOMBSTONE) == 0 ||
-            replica_log_behind_own(l, i))
+        struct replica_entry *e = replica_entry_at(l, i);
+        if (e->kind != REPLICA_E_RECORD || (e->flags & SNIC_WAL_TOMBSTONE) == 0)
             continue;
-        int result = replica_entry_submit(r, &e);
+        int result = replica_entry_submit(r, e);
         if (result != 0)
             return result;
-        for (uint32_t k = i; k != l->mid; k--)
-            *replica_entry_at(l, k) = *replica_entry_at(l, k - 1);
-        *replica_entry_at(l, l->mid++) = e; /* in the order of positions: pump */
+        replica_log_passed(r, i);
     }
     return 0;
 }

@@ -15,10 +15,29 @@
  */
 #include "replica_priv.h"
 
+/* The engines' time. It does not go back, whatever the clock does. */
+uint64_t replica_clock(const struct snic_replica *r)
+{
+    uint64_t now = r->o.clock != NULL ? r->o.clock(r->o.ctx) : snic_loop_clock(r->o.loop);
+    return snic_max_u64(r->now_ns, now);
+}
+
 uint64_t replica_now(struct snic_replica *r)
 {
-    r->now_ns = snic_max_u64(r->now_ns, SNIC_REPLICA__CLOCK(r));
+    r->now_ns = replica_clock(r);
     return r->now_ns;
+}
+
+/*
+ * When the loop has to look, by its own time. Of another clock's pace it knows nothing: it looks
+ * when as much has passed as is left, and again if that was too early.
+ */
+static uint64_t replica_wake_ns(const struct snic_replica *r, uint64_t at)
+{
+    if (r->o.clock == NULL || at == SNIC_NEVER)
+        return at;
+    uint64_t now = replica_clock(r);
+    return snic_loop_clock(r->o.loop) + (at > now ? at - now : 0);
 }
 
 void replica_fail(struct snic_replica *r, int error)
@@ -87,8 +106,11 @@ static void replica_act(struct snic_replica *r, const struct snic_ddp_action *a)
     case SNIC_DDP_FORGET:
         replica_log_forget(r, a);
         break;
+    case SNIC_DDP_READY:
+        r->restarts = 0;
+        break;
     default:
-        break; /* READY shows in info */
+        break;
     }
 }
 
@@ -126,6 +148,7 @@ void replica_forget_all(struct snic_replica *r)
     SNIC_ASSERT(result == 0);
     (void)result;
     r->due.slow_mask = 0;
+    r->restarts = 0;
     r->life++; /* N3 */
 }
 
@@ -182,7 +205,7 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
             return;
         }
         if (!same)
-            r->view.restart = 1;
+            r->view.restart = r->restarts = 1;
         r->part = SNIC_DDP_FULL;
     }
     r->part_incarnation = inc;
@@ -276,8 +299,9 @@ void replica_settle(struct snic_replica *r)
            (replica_log_pump(r) || replica_report(r)))
         ;
     if (r->state == SNIC_REPLICA_RUNNING && r->failure == 0) {
-        uint64_t at = SNIC_REPLICA__ALARM(
-            r, snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member)));
+        uint64_t at =
+            snic_min_u64(snic_ddp_deadline_ns(r->ddp), snic_member_deadline_ns(r->member));
+        at = replica_wake_ns(r, at);
         replica_link_flush(r);
         if (!r->timer.armed || r->timer.deadline_ns != at)
             snic_loop_arm(r->o.loop, &r->timer, at);

@@ -238,8 +238,8 @@ void snic_replica_inspect(const struct snic_replica *r, struct snic_replica_info
     snic_wal_inspect(r->log.wal, &out->wal);
     snic_ddp_inspect(r->ddp, &out->ddp);
     snic_member_get_status(r->member, &out->member);
-    out->serves = r->state == SNIC_REPLICA_RUNNING && out->ddp.serves &&
-                  snic_max_u64(r->now_ns, SNIC_REPLICA__CLOCK(r)) < r->lease_ns;
+    out->serves =
+        r->state == SNIC_REPLICA_RUNNING && out->ddp.serves && replica_clock(r) < r->lease_ns;
 }
 
 int snic_replica_check(const struct snic_replica *r)

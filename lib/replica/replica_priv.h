@@ -18,21 +18,12 @@
  * N4  A learner's first entry to the log retires everything before; so whatever FLUSH makes durable
  *     for it makes that durable, too (amendment A2).
  * N5  Nothing is said by the membership that its file does not hold: STORED follows the log's word.
- * N6  After `stopped` nothing is sent, stored or stepped.
+ * N6  After `stopped` nothing is sent, stored or stepped, and compaction drops nothing.
  */
 #ifndef SNIC_REPLICA_PRIV_H
 #define SNIC_REPLICA_PRIV_H
 
 #include "snicstore/replica.h"
-
-/*
- * The only clock there is here, and the time of the loop at which it shows `at`. Tests replace
- * both, to give each node one of its own.
- */
-#ifndef SNIC_REPLICA__CLOCK
-#define SNIC_REPLICA__CLOCK(r) snic_loop_clock((r)->o.loop)
-#define SNIC_REPLICA__ALARM(r, at) (at)
-#endif
 
 /* ---- wire.c ---- */
 
@@ -215,6 +206,7 @@ struct snic_replica {
     uint32_t part_incarnation; /* and under which */
     uint32_t spent;            /* this engine took part and was fenced: it is of no use any more */
     uint32_t life;             /* N3 */
+    uint32_t restarts;         /* all do, and this node is not yet READY */
     uint32_t serves;           /* as notify was last told */
     uint32_t log_good;
     uint64_t now_ns;
@@ -253,6 +245,7 @@ void replica_link_recv(void *ctx, struct snic_net_dgram *d, const struct snic_ne
                        uint32_t count);
 
 /* node.c */
+uint64_t replica_clock(const struct snic_replica *r);
 uint64_t replica_now(struct snic_replica *r);
 int replica_step_ddp(struct snic_replica *r, const struct snic_ddp_event *ev);
 int replica_step_member(struct snic_replica *r, const struct snic_member_event *ev);

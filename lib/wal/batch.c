@@ -276,7 +276,8 @@ void wal_batch_pump(struct snic_wal *w)
 
 static int wal_append_check(const struct snic_wal *w, const struct snic_wal_record *r)
 {
-    const uint32_t known = SNIC_WAL_TOMBSTONE | SNIC_WAL_BACKGROUND | SNIC_WAL_OWNER_FLAGS;
+    const uint32_t known =
+        SNIC_WAL_TOMBSTONE | SNIC_WAL_BACKGROUND | SNIC_WAL_LAST_SPACE | SNIC_WAL_OWNER_FLAGS;
     if (w->phase == WAL_DEAD)
         return SNIC_EIO;
     if (w->phase != WAL_OPEN)
@@ -302,7 +303,8 @@ static void wal_refused(struct snic_wal *w, const struct snic_wal_record *r, uin
 
 int snic_wal_append(struct snic_wal *w, const struct snic_wal_record *r, uint64_t *position)
 {
-    uint32_t class_ = (r->flags & SNIC_WAL_TOMBSTONE) != 0 ? WAL_CLASS_TOMBSTONE : WAL_CLASS_NORMAL;
+    uint32_t last = r->flags & (SNIC_WAL_TOMBSTONE | SNIC_WAL_LAST_SPACE);
+    uint32_t class_ = last != 0 ? WAL_CLASS_TOMBSTONE : WAL_CLASS_NORMAL;
     int e = wal_append_check(w, r);
     if (e != 0)
         return e;
@@ -312,7 +314,7 @@ int snic_wal_append(struct snic_wal *w, const struct snic_wal_record *r, uint64_
         return e;
     }
     struct wal_record rec = {.r = *r};
-    rec.r.flags &= ~SNIC_WAL_BACKGROUND;
+    rec.r.flags &= ~(SNIC_WAL_BACKGROUND | SNIC_WAL_LAST_SPACE);
     wal_place_record(w, &rec, class_);
     w->compact.hope = 1;
     w->info.records++;

@@ -250,6 +250,56 @@ int cluster_do(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
     return o == NULL ? r : o->open ? SNIC_ETIMEDOUT : o->result;
 }
 
+/* ---- Clocks ---- */
+
+static uint64_t cluster_local(const struct cluster_node *n)
+{
+    const struct cluster_time *t = &n->time;
+    uint64_t gone = snic_world_now(n->c->world) - t->from;
+    return t->shows + gone / 1000000 * (uint64_t)(1000000 + t->ppm) +
+           gone % 1000000 * (uint64_t)(1000000 + t->ppm) / 1000000;
+}
+
+static uint64_t cluster_now(void *ctx)
+{
+    return cluster_local(ctx);
+}
+
+void cluster_clock(struct cluster *c, uint32_t node, int32_t ppm, int64_t jump_ns)
+{
+    struct cluster_node *n = &c->node[node];
+    n->time.shows = cluster_local(n) + (uint64_t)jump_ns;
+    n->time.from = snic_world_now(c->world);
+    n->time.ppm = ppm;
+}
+
+/* ---- Disks that lie ---- */
+
+enum { CLUSTER_LOG_AT = 8 * 4096 }; /* where a log's segments begin, and the membership file not */
+
+void cluster_lie(struct cluster *c, uint32_t node, enum cluster_lie lie)
+{
+    struct cluster_node *n = &c->node[node];
+    size_t size = (size_t)c->o.segment_bytes * c->o.segments;
+    if (n->flushed == NULL)
+        n->flushed = malloc(size);
+    n->lies = lie;
+    memcpy(n->flushed, snic_disk_bytes(n->disk), size);
+}
+
+/* The power went: what it had said to be durable was not. */
+static void cluster_lie_shows(struct cluster *c, struct cluster_node *n)
+{
+    unsigned char *p = snic_disk_bytes(n->disk);
+    size_t size = (size_t)c->o.segment_bytes * c->o.segments;
+    for (size_t at = CLUSTER_LOG_AT; at < size; at += 512) {
+        if (n->lies == CLUSTER_LIE_ALL || snic_rng_below(&c->rng, 2) != 0)
+            memcpy(p + at, n->flushed + at, 512);
+    }
+    memcpy(n->flushed, p, size);
+    snic_disk_sync(n->disk);
+}
+
 /* ---- Nodes ---- */
 
 static void cluster_options(struct cluster *c, struct cluster_node *n, struct snic_replica_opts *o)
@@ -283,6 +333,8 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     if (c->o.tight != 0 && n->number + 1 == c->o.nodes)
         o->values_bytes = c->o.tight * snic_pow2_up(c->o.value_max);
     o->background_ns = c->o.background_ns;
+    o->clock = c->o.clocks ? cluster_now : NULL;
+    o->member.drift_ppm = c->o.drift_ppm;
     o->member.restart_wait_ns = 2000 * (uint64_t)CLUSTER_MS;
     o->wal.opts_size = sizeof(o->wal);
     o->wal.flags = SNIC_WAL_CREATE;
@@ -323,6 +375,10 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
     n->life++;
     n->scope = ++c->scopes;
     n->role = 0;
+    if (c->o.clocks) { /* from its boot, whatever it showed before */
+        n->time.from = snic_world_now(c->world);
+        n->time.shows = (UINT64_C(1) << 34) + snic_rng_below(&c->rng, UINT64_C(1) << 36);
+    }
     if (size == 0 || snic_replica_init(&n->r, n->mem, n->size, &o) != 0) {
         cluster_fail(c, "a node does not begin");
         snic_net_shut(n->net);
@@ -356,6 +412,8 @@ static void cluster_lights_out(struct cluster *c, struct cluster_node *n, enum c
         snic_disk_power_cut(n->disk, snic_rng_next(&c->rng));
     if (how == CLUSTER_DARK)
         snic_disk_power_cut(n->disk, SNIC_FAULT_KEEP_NONE);
+    if (how != CLUSTER_CRASH && n->flushed != NULL)
+        cluster_lie_shows(c, n);
 }
 
 void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how)
@@ -452,6 +510,7 @@ struct cluster *cluster_new(const struct cluster_opts *opts)
             abort();
         c->node[i].c = c;
         c->node[i].number = i;
+        c->node[i].time.from = c->node[i].time.shows = snic_world_now(c->world);
         c->addrs[i].family = SNIC_NET_SIM;
         c->addrs[i].node = i;
         c->addrs[i].port = CLUSTER_PORT;
@@ -465,6 +524,7 @@ void cluster_free(struct cluster *c)
     for (uint32_t i = 0; i < c->o.nodes; i++) {
         snic_disk_close(c->node[i].disk);
         free(c->node[i].mem);
+        free(c->node[i].flushed);
     }
     snic_loop_cancel(c->clock, &c->tick);
     snic_loop_close(c->clock);
@@ -522,151 +582,5 @@ int cluster_settle(struct cluster *c, uint64_t ns)
         if (snic_world_now(c->world) >= end || c->failure != NULL)
             return 0;
         cluster_run(c, 10 * CLUSTER_MS);
-    }
-}
-
-/* ---- Judgement ---- */
-
-static uint32_t cluster_keeps(uint32_t model)
-{
-    switch (model) {
-    case SNIC_DDP_SYNCH:
-        return LIN_KEEPS_WRITTEN | LIN_KEEPS_READ;
-    case SNIC_DDP_STRICT:
-        return LIN_KEEPS_WRITTEN;
-    case SNIC_DDP_RENF:
-        return LIN_KEEPS_READ;
-    case SNIC_DDP_SCOPE:
-        return LIN_KEEPS_SYNCED;
-    default:
-        return 0;
-    }
-}
-
-/* The timestamp under which a value was written, if anybody ever numbered it. */
-static uint64_t cluster_ts_of(const struct cluster *c, uint32_t key, uint64_t content)
-{
-    for (uint32_t i = 0; content != 0 && i < c->written_room; i++) {
-        if (c->written[i].content == content && c->written[i].key == key)
-            return c->written[i].ts;
-    }
-    return 0;
-}
-
-static size_t cluster_history(const struct cluster *c, struct lin_op *out)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < c->op_count; i++) {
-        const struct cluster_op *o = &c->ops[i];
-        int unknown = o->open || o->lost || o->result == SNIC_EUNKNOWN;
-        int reads = o->op.kind == SNIC_REPLICA_GET || o->result == SNIC_ECANCELED;
-        int found = o->result == 0 || o->result == SNIC_ENOENT || o->result == SNIC_ECANCELED;
-        if (o->op.kind == SNIC_REPLICA_SYNC || (reads && (unknown || !found)) ||
-            (!unknown && !found))
-            continue;
-        struct lin_op *l = &out[n++];
-        memset(l, 0, sizeof(*l));
-        l->call = o->call;
-        l->end = unknown ? LIN_OPEN : o->end;
-        l->key = o->key;
-        l->value = o->content;
-        l->ts = o->ts;
-        l->synced = o->synced;
-        l->kind = reads ? LIN_READ : o->op.kind == SNIC_REPLICA_CAS ? LIN_CAS : LIN_WRITE;
-        if (unknown && o->ts == 0)
-            l->ts = cluster_ts_of(c, o->key, o->content);
-        l->expect = o->expect;
-        l->expect_ts = o->expect_ts;
-        if (o->result == SNIC_ECANCELED && o->ts == o->expect_ts && o->content != 0)
-            l->ts = UINT64_MAX; /* it found what it compared with: no such write */
-    }
-    return n;
-}
-
-static void cluster_tell_op(const struct lin_op *o, const char *mark)
-{
-    static const char *const kinds[] = {"?", "read", "write", "cas"};
-    printf("%s%-5s called %llu ended %lld value %llu ts %llx expect %llu ts %llx\n", mark,
-           kinds[o->kind], (unsigned long long)o->call, (long long)o->end,
-           (unsigned long long)o->value, (unsigned long long)o->ts, (unsigned long long)o->expect,
-           (unsigned long long)o->expect_ts);
-}
-
-/* The key's operations around the one that is wrong. */
-static void cluster_tell(const struct lin_op *ops, size_t n, size_t which, const uint64_t *restarts,
-                         uint32_t count)
-{
-    size_t from = which > 40 ? which - 40 : 0;
-    for (uint32_t i = 0; i < count; i++)
-        printf("restart at %llu\n", (unsigned long long)restarts[i]);
-    for (size_t i = from; i < n && i < which + 20; i++) {
-        if (ops[i].key == ops[which].key)
-            cluster_tell_op(&ops[i], i == which ? "> " : "  ");
-    }
-}
-
-static void cluster_tell_key(const struct lin_op *ops, size_t n, uint64_t key, uint64_t from,
-                             uint64_t to)
-{
-    printf("key %llu from %llu to %llu\n", (unsigned long long)key, (unsigned long long)from,
-           (unsigned long long)to);
-    for (size_t i = 0; i < n; i++) {
-        if (ops[i].key == key && ops[i].call >= from && ops[i].call < to)
-            cluster_tell_op(&ops[i], "  ");
-    }
-}
-
-void cluster_judge(struct cluster *c, int search)
-{
-    struct lin_op *ops = calloc(c->op_count + 1, sizeof(*ops));
-    size_t n = cluster_history(c, ops);
-    size_t which = 0;
-    char text[200];
-    const char *why =
-        lin_check_ts(ops, n, c->restarts, c->restart_count, cluster_keeps(c->o.model), &which);
-    if (why != NULL) {
-        const struct lin_op *o = &ops[which];
-        (void)snprintf(
-            text, sizeof(text), "%s: key %llu kind %u value %llu ts %llx called %llu ended %llu",
-            why, (unsigned long long)o->key, o->kind, (unsigned long long)o->value,
-            (unsigned long long)o->ts, (unsigned long long)o->call, (unsigned long long)o->end);
-        cluster_fail(c, text);
-        cluster_tell(ops, n, which, c->restarts, c->restart_count);
-    }
-    for (uint32_t i = 0; search && c->failure == NULL && i <= c->restart_count; i++) {
-        uint64_t from = i == 0 ? 0 : c->restarts[i - 1];
-        uint64_t to = i == c->restart_count ? LIN_OPEN : c->restarts[i];
-        uint64_t key = 0;
-        if (lin_check_search(ops, n, from, to, &key) == LIN_BAD) {
-            cluster_fail(c, "no order of the operations explains what was read");
-            cluster_tell_key(ops, n, key, from, to);
-        }
-    }
-    free(ops);
-}
-
-void cluster_same(struct cluster *c)
-{
-    for (uint32_t k = 0; k < c->o.keys; k++) {
-        struct snic_ddp_key key = cluster_key(k);
-        struct snic_replica_entry first = {.ts = 0}, e = {.ts = 0};
-        int have = 1;
-        for (uint32_t i = 0; i < c->o.nodes; i++) {
-            if (!cluster_serves(c, i))
-                continue;
-            int r = snic_replica_look(c->node[i].r, &key, &e);
-            if (r == SNIC_EAGAIN)
-                cluster_fail(c, "a key is locked for ever");
-            if (have == 1) {
-                have = r;
-                first = e;
-            } else if (have != r || (r == 0 && (first.ts != e.ts || first.size != e.size))) {
-                cluster_fail(c, "nodes differ");
-            }
-        }
-    }
-    for (uint32_t i = 0; i < c->op_count; i++) {
-        if (c->ops[i].open && c->node[c->ops[i].node].up)
-            cluster_fail(c, "an operation without an answer");
     }
 }

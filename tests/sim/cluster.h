@@ -14,6 +14,7 @@
 #include "snicstore/replica.h"
 
 enum { CLUSTER_NODES = 5, CLUSTER_KEYS = 8, CLUSTER_OPS = 16384, CLUSTER_RESTARTS = 64 };
+enum { CLUSTER_KEYS_MOST = 300 }; /* where logs are to be full */
 enum { CLUSTER_MS = 1000000 };
 
 struct cluster_opts {
@@ -34,6 +35,8 @@ struct cluster_opts {
     uint64_t flush_ns_max;     /* how long a disk takes */
     uint32_t tight;            /* the last node has memory for so many values only; 0: for all */
     uint32_t send_queue;       /* datagrams that the net's door takes */
+    uint32_t clocks;           /* 1: each node has its own, see cluster_clock() */
+    uint32_t drift_ppm;        /* what the nodes take theirs to be off at most; 0: the default */
     void (*notify)(void *ctx); /* with the struct cluster_node */
     void (*trace)(void *ctx, uint32_t node, const struct snic_replica_trace *t);
     void *ctx;
@@ -57,6 +60,13 @@ struct cluster_op {
     int lost; /* its node crashed before the answer */
 };
 
+/* What a node takes for the time: since true time `from` its own went on from `shows`. */
+struct cluster_time {
+    uint64_t from;
+    uint64_t shows;
+    int32_t ppm;
+};
+
 struct cluster_node {
     struct cluster *c;
     struct snic_loop *loop;
@@ -74,6 +84,9 @@ struct cluster_node {
     uint32_t good;
     uint64_t scope; /* that its clients write to */
     uint64_t trace_gap;
+    struct cluster_time time;
+    unsigned char *flushed; /* of a disk that lies: what it really has; NULL: it does not lie */
+    uint32_t lies;          /* how much it loses with its power: enum cluster_lie */
 };
 
 /* A timestamp has one value, everywhere. */
@@ -110,6 +123,7 @@ struct cluster {
     uint32_t written_count;
     struct cluster_op *submitting;
     const char *failure;
+    int quiet;
     char why[256];
 };
 
@@ -142,8 +156,22 @@ int cluster_do(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
                struct cluster_op **out);
 struct snic_ddp_key cluster_key(uint32_t key);
 
+/* From now on a node's clock runs so many millionths too fast, after a jump. Each boot gives it
+ * another origin. */
+void cluster_clock(struct cluster *c, uint32_t node, int32_t ppm, int64_t jump_ns);
+
+/*
+ * Until now a node's disk has flushed, from now on it says so only: of what its log (not its
+ * membership file) is given it loses all when its power goes, or what it likes. Again: it has
+ * flushed once more.
+ */
+enum cluster_lie { CLUSTER_LIE_ALL = 0, CLUSTER_LIE_SOME };
+void cluster_lie(struct cluster *c, uint32_t node, enum cluster_lie lie);
+
 /* Is the history right? search: by both judges. */
 void cluster_judge(struct cluster *c, int search);
+/* Is it right but for reads that are stale? How many are. */
+uint32_t cluster_judge_stale(struct cluster *c);
 /* All nodes that serve hold the same, and every operation of a node that runs was answered. */
 void cluster_same(struct cluster *c);
 

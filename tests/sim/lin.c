@@ -90,7 +90,7 @@ static const char *lin_absent(const struct lin_key *k, const struct lin_op *op, 
             return NULL;
         }
     }
-    return "a read finds nothing, though something was there and nobody deleted it";
+    return LIN_STALE_ABSENT;
 }
 
 static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uint64_t floor)
@@ -110,7 +110,7 @@ static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uin
         if (w->call > op->end)
             return "a read of what was written later";
         if (op->ts < floor)
-            return "a read of something older than what it had to show";
+            return LIN_STALE;
         k->seen[w - k->writes] = k->now;
     }
     if (k->read < position)

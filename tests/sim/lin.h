@@ -16,6 +16,9 @@
 #include <stdint.h>
 
 #define LIN_OPEN UINT64_MAX
+/* What is said of a read that real time forbids. */
+#define LIN_STALE "a read of something older than what it had to show"
+#define LIN_STALE_ABSENT "a read finds nothing, though something was there and nobody deleted it"
 
 enum lin_kind {
     LIN_READ = 1, /* also a CAS that was refused: it says what it found */

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Bugs of the replicated table's log and node, for mutate.py: what the explorers do not have."""
-CLUSTER = ["tests/sim/cluster.c", "tests/sim/lin.c", "tests/sim/lin_search.c"]
+CLUSTER = ["tests/sim/cluster.c", "tests/sim/cluster_judge.c", "tests/sim/lin.c",
+           "tests/sim/lin_search.c"]
 WAL = ["tests/support/walfix.c"]
 PROGRAMS = {
     "node": ["tests/test_replica.c", *CLUSTER],
     "lasting": ["tests/test_replica_lasting.c", *CLUSTER],
-    "lives": ["tests/test_replica_sim.c", "tests/sim/swarm.c", *CLUSTER],
+    "lives": ["tests/test_replica_sim.c", "tests/sim/swarm.c", "tests/sim/swarm_hard.c",
+              *CLUSTER],
     "log": ["tests/test_wal.c", *WAL],
     "damage": ["tests/test_wal_damage.c", *WAL],
     "power": ["tests/test_wal_power.c", "tests/support/power.c", *WAL],

@@ -1,58 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "swarm.h"
+#include "swarm_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SWARM_CLIENTS = 8, SWARM_PENDING = 128 };
-#define SWARM_SECOND (1000 * (uint64_t)CLUSTER_MS)
-
-struct swarm_client {
-    uint64_t at;
-    struct cluster_op *last;
-    struct cluster_op *found[CLUSTER_KEYS]; /* what it last read of a key */
-};
-
-/* Something that ends: a pause, a cut. */
-struct swarm_end {
-    uint64_t at;
-    uint32_t what;
-    uint32_t a, b;
-};
-
-enum swarm_what { SWARM_UNPAUSE = 1, SWARM_MEND, SWARM_UP, SWARM_CALM };
-
-struct swarm {
-    struct swarm_opts o;
-    struct snic_rng rng;
-    struct cluster *c;
-    struct swarm_client client[SWARM_CLIENTS];
-    uint32_t clients;
-    uint64_t think_ns;
-    uint32_t reads, cas, deletes; /* of 100 operations */
-    uint64_t chaos_ns;            /* between two blows, on average */
-    uint64_t chaos_at;
-    uint32_t enabled; /* blows that this run has, one bit each */
-    uint32_t victim;  /* whose log may rot; once */
-    uint32_t rotten;
-    struct snic_net_link link;
-    struct swarm_end ends[SWARM_PENDING];
-    uint32_t end_count;
-    uint32_t deaths;
-    uint32_t overrides;
-    uint64_t storm_until;
-    char text[320];
-};
-
 static uint64_t swarm_below(struct swarm *s, uint64_t n)
 {
     return snic_rng_below(&s->rng, n);
-}
-
-static uint64_t swarm_now(const struct swarm *s)
-{
-    return snic_world_now(s->c->world);
 }
 
 static void swarm_later(struct swarm *s, uint64_t ns, uint32_t what, uint32_t a, uint32_t b)
@@ -71,7 +26,7 @@ static void swarm_client_op(struct swarm *s, struct swarm_client *x)
     uint32_t key = (uint32_t)swarm_below(s, c->o.keys);
     uint64_t dice = swarm_below(s, 100);
     struct cluster_op *o;
-    if (c->op_count + 1024 > CLUSTER_OPS) /* the rest is for the end */
+    if (c->op_count + 1024 + s->hard.kept > CLUSTER_OPS) /* the rest is for the end */
         return;
     if (x->last != NULL && !x->last->open && x->last->result == 0 &&
         x->last->op.kind == SNIC_REPLICA_GET)
@@ -82,41 +37,27 @@ static void swarm_client_op(struct swarm *s, struct swarm_client *x)
     if (x->last != NULL && x->last->open && swarm_below(s, 50) != 0)
         return;
     x->last = NULL;
+    int result = 0;
     if (c->o.model == SNIC_DDP_SCOPE && dice >= 90) {
-        x->last = cluster_submit(c, node, SNIC_REPLICA_SYNC, 0, NULL, NULL);
-        c->node[node].scope = ++c->scopes;
+        x->last = cluster_submit(c, node, SNIC_REPLICA_SYNC, 0, NULL, &result);
+        /* One that is left without SYNC stays, and there are not so many: a full log refuses. */
+        if ((s->o.hard & SWARM_FULL) == 0 || result == 0)
+            c->node[node].scope = ++c->scopes;
         return;
     }
     if (dice < s->reads)
-        o = cluster_submit(c, node, SNIC_REPLICA_GET, key, NULL, NULL);
+        o = cluster_submit(c, node, SNIC_REPLICA_GET, key, NULL, &result);
     else if (dice < s->reads + s->cas)
-        o = cluster_submit(c, node, SNIC_REPLICA_CAS, key, x->found[key], NULL);
+        o = cluster_submit(c, node, SNIC_REPLICA_CAS, key, x->found[key], &result);
     else if (dice < s->reads + s->cas + s->deletes)
-        o = cluster_submit(c, node, SNIC_REPLICA_DELETE, key, NULL, NULL);
+        o = cluster_submit(c, node, SNIC_REPLICA_DELETE, key, NULL, &result);
     else
-        o = cluster_submit(c, node, SNIC_REPLICA_PUT, key, NULL, NULL);
+        o = cluster_submit(c, node, SNIC_REPLICA_PUT, key, NULL, &result);
     x->last = o;
+    swarm_hard_told(s, result);
 }
 
 /* ---- Blows ---- */
-
-enum swarm_blow {
-    BLOW_CRASH = 0,
-    BLOW_POWER,
-    BLOW_ALL_POWER,
-    BLOW_ALL_CRASH,
-    BLOW_STORM,
-    BLOW_PAUSE,
-    BLOW_SPLIT,
-    BLOW_ONE_WAY,
-    BLOW_BRIDGE,
-    BLOW_FLUSH,
-    BLOW_WRITE,
-    BLOW_SLOW_DISK,
-    BLOW_ROT,
-    BLOW_LINK,
-    BLOWS
-};
 
 static void swarm_kill(struct swarm *s, uint32_t node, enum cluster_death how, uint64_t gone_ns)
 {
@@ -315,7 +256,7 @@ static void swarm_stopped(struct swarm *s)
 
 static uint64_t swarm_next(const struct swarm *s)
 {
-    uint64_t at = s->chaos_at;
+    uint64_t at = snic_min_u64(s->chaos_at, s->hard.at);
     for (uint32_t i = 0; i < s->clients; i++)
         at = snic_min_u64(at, s->client[i].at);
     for (uint32_t i = 0; i < s->end_count; i++)
@@ -345,6 +286,8 @@ static void swarm_due(struct swarm *s, uint64_t now)
         swarm_blow(s);
     }
     swarm_stopped(s);
+    if (s->hard.at <= now)
+        swarm_hard_due(s, now);
 }
 
 static void swarm_until(struct swarm *s, uint64_t end)
@@ -415,6 +358,7 @@ static void swarm_heal(struct swarm *s)
     }
     for (uint32_t a = 0; a < c->o.nodes; a++)
         cluster_up(c, a, 0);
+    swarm_hard_heal(s);
 }
 
 /* All are up, none is FULL, and a log is not good: an operator says that there are no others. */
@@ -474,6 +418,8 @@ static void swarm_rest(struct swarm *s)
     }
     if (s->c->failure == NULL)
         cluster_same(s->c);
+    if (s->c->failure == NULL)
+        swarm_hard_end(s);
 }
 
 void swarm_run(const struct swarm_opts *o, struct swarm_result *out)
@@ -486,12 +432,15 @@ void swarm_run(const struct swarm_opts *o, struct swarm_result *out)
     s.o = *o;
     snic_rng_init(&s.rng, o->seed);
     swarm_choose(&s, &co);
+    swarm_hard_choose(&s, &co);
     s.c = cluster_new(&co);
+    s.c->quiet = o->quiet;
     for (uint32_t i = 0; i < co.nodes; i++)
         cluster_up(s.c, i, 1);
     if (!cluster_settle(s.c, 20 * SWARM_SECOND))
         cluster_fail(s.c, "the cluster does not begin");
     uint64_t start = swarm_now(&s);
+    swarm_hard_begin(&s);
     swarm_links(&s, &s.link);
     for (uint32_t i = 0; i < s.clients; i++)
         s.client[i].at = start;
@@ -501,7 +450,10 @@ void swarm_run(const struct swarm_opts *o, struct swarm_result *out)
     uint64_t healed = swarm_now(&s);
     swarm_rest(&s);
     out->settle_ns = swarm_now(&s) - healed;
-    cluster_judge(s.c, (int)o->search);
+    if ((o->hard & SWARM_WORSE_CLOCKS) != 0)
+        out->stale = cluster_judge_stale(s.c);
+    else
+        cluster_judge(s.c, (int)o->search);
     out->simulated_ns = swarm_now(&s) - start;
     out->operations = s.c->answered;
     out->restarts = s.c->restart_count;
@@ -509,6 +461,8 @@ void swarm_run(const struct swarm_opts *o, struct swarm_result *out)
     out->deaths = s.deaths;
     out->overrides = s.overrides;
     out->model = co.model;
+    out->full = s.hard.full;
+    out->emptied = s.hard.times;
     if (s.c->failure != NULL) {
         (void)snprintf(text, sizeof(text), "%s", s.c->failure);
         out->failure = text;

@@ -8,12 +8,31 @@
 
 #include "cluster.h"
 
+/* What a life may have beyond the default ones. */
+enum swarm_hard_life {
+    /** Each node has a clock of its own, off by what the option says at most, and of a rate that
+     * changes, with jumps that a lease's margin bears. */
+    SWARM_CLOCKS = 1 << 0,
+    /** The same, but far worse than the option says, and machines sleep: reads may be stale,
+     * nothing else may be wrong (spec H34, member.h P2). */
+    SWARM_WORSE_CLOCKS = 1 << 1,
+    /** More is put than a log holds, and deleted when it says so. */
+    SWARM_FULL = 1 << 2,
+    /** Disks say that they flushed, and did not: such a life is expected to fail (spec 4.4). All
+     * lose power now and then, and nothing else happens. */
+    SWARM_LIES = 1 << 3,
+    /** The same without the lies: it is right. */
+    SWARM_NO_LIES = 1 << 4
+};
+
 struct swarm_opts {
     uint64_t seed;
+    uint32_t hard;   /* enum swarm_hard_life */
     uint32_t model;  /* 0: by the seed */
     uint32_t search; /* 1: the search judges, too */
     uint64_t faults_ns;
     int print;
+    int quiet; /* what is wrong is not told operation by operation */
     int trace;
 };
 
@@ -30,6 +49,9 @@ struct swarm_result {
     uint32_t overrides;
     uint32_t model;
     uint32_t epochs;
+    uint32_t stale;   /* reads; 0 but with SWARM_WORSE_CLOCKS */
+    uint32_t full;    /* operations that were refused, since a log was full */
+    uint32_t emptied; /* how often clients had to delete therefore */
 };
 
 void swarm_run(const struct swarm_opts *o, struct swarm_result *out);

@@ -243,7 +243,7 @@ int walfix_append(struct walfix *f, uint32_t key, uint32_t flags)
     uint64_t ts = f->m.ts + 1;
     int e;
     walfix_record(&f->m, &r, key, ts, flags & SNIC_WAL_TOMBSTONE, bytes);
-    r.flags |= flags & SNIC_WAL_BACKGROUND;
+    r.flags |= flags & (SNIC_WAL_BACKGROUND | SNIC_WAL_LAST_SPACE);
     if (f->m.count == WALFIX_ENTRIES)
         return SNIC_E2BIG;
     f->in_call = 1;

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""More bugs of the log and of the node over it, for mutate.py: the spec's amendments A8 (a tail in
+doubt), A9 (the file), A10 (a full log), and the rules of wal_priv.h and replica_priv.h."""
+CLUSTER = ["tests/sim/cluster.c", "tests/sim/cluster_judge.c", "tests/sim/lin.c",
+           "tests/sim/lin_search.c"]
+WALFIX = "tests/support/walfix.c"
+PROGRAMS = {
+    "wal": ["tests/test_wal.c", WALFIX],
+    "random": ["tests/test_wal_random.c", WALFIX],
+    "damage": ["tests/test_wal_damage.c", WALFIX],
+    "power": ["tests/test_wal_power.c", WALFIX, "tests/support/power.c"],
+    "ddp": ["tests/test_ddp.c", "tests/test_ddp_one.c", "tests/test_ddp_world.c"],
+    "learner": ["tests/test_ddp_learner.c", "tests/test_ddp_one.c", "tests/test_ddp_world.c"],
+    "replica": ["tests/test_replica.c", *CLUSTER],
+    "lasting": ["tests/test_replica_lasting.c", *CLUSTER],
+    "sim": ["tests/test_replica_sim.c", *CLUSTER, "tests/sim/swarm.c", "tests/sim/swarm_hard.c"],
+}
+HARD, HARD_OLD = (("sim", f"*{x}*") for x in ("hard_lives", "hard_seeds"))
+FULL, ANYWHERE = ("replica", "*full_log*"), ("damage", "*damage_anywhere*")
+
+# name, file, text (any white space for white space), what instead, (program, filter)
+# Tried and not found yet: a put that comes to a full log behind its deletion, compaction that goes
+# on after the stop (seed 2221 was of it), N3.
+BUGS = [
+    ("A8 rubble behind the end is a clean end", "lib/wal/recover.c",
+     "if (r->torn || wal_recover_rubble(w))", "if (r->torn)", ("damage",)),
+    ("A8 a tail that was given up is not erased", "lib/wal/tail.c",
+     "w->erase = WAL_JOB_WAITS; wal_kick(w);", "wal_erase_done(w);", ("damage",)),
+    ("A9 the file is stored when one place has it", "lib/wal/meta.c",
+     "m->place = 1; wal_meta_put_write(w); return;", "m->place = 1;", ("damage", "*head*")),
+    ("A9 the file is stored before it is flushed", "lib/wal/meta.c",
+     "wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_meta_put_flushed);",
+     "wal_meta_put_flushed(w);", ("power",)),
+    ("A10 puts use the space of deletions", "lib/wal/batch.c",
+     "SNIC_WAL__RESERVE + (class_ == WAL_CLASS_NORMAL)", "SNIC_WAL__RESERVE",
+     ("random", "*full*")),
+    ("A10 the owner uses the space of copies", "lib/wal/batch.c",
+     "uint32_t segments = SNIC_WAL__RESERVE +", "uint32_t segments =", ("random",)),
+    ("A10 deletions wait behind what a full log refuses", "lib/replica/log.c",
+     "if (result == SNIC_ENOSPC) result = replica_log_pass(r);", "", FULL),
+    ("A10 puts that wait take every place of writes", "lib/ddp/write.c",
+     "if (left > 2 || left == 0) return left != 0;",
+     "if (left > 0 || left == 0) return left > (of != DDP_PLACE_REPLAY);", HARD_OLD),
+    ("A10 a deletion takes the place of replays", "lib/ddp/write.c",
+     "if (ddp_write_is(d, ddp_write_at(d, i), of)) return 0;", "", ("ddp", "*last_places*")),
+    ("A10 a restart stops at full logs", "lib/replica/log.c",
+     "if (r->restarts) rec.flags |= SNIC_WAL_LAST_SPACE;", "", HARD_OLD),
+    ("FUA is forgotten", "lib/wal/wal.c",
+     "op == &w->write && w->fua ? SNIC_IO_FUA : 0;", "op == &w->write && w->fua ? 0 : 0;",
+     ("power",)),
+    ("a flush that failed is not heard", "lib/wal/wal.c",
+     "if (result < 0) {", "if (result < 0 && op->req.op != SNIC_IO_FLUSH) {",
+     ("random", "*io_error_dead*")),
+    ("durable is what was appended last, not this batch", "lib/wal/batch.c",
+     "w->durable_seq = b->last; if (!w->closing)", "w->durable_seq = w->last_seq; if (!w->closing)",
+     ("power",)),
+    ("nobody flushes what may wait", "lib/wal/batch.c",
+     "} else if (w->window_ns == SNIC_NEVER) {", "} else if (w->closing) {",
+     ("wal", "*background*")),
+    ("what is missing is not missed", "lib/wal/recover.c",
+     "p->verdict = SNIC_WAL_CORRUPT;", "", ANYWHERE),
+    ("what was found is not flushed", "lib/wal/recover.c",
+     "wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_recover_flushed);",
+     "wal_recover_flushed(w);", ("wal", "*found_unflushed*")),
+    ("a crash in compaction copies all again", "lib/wal/recover.c",
+     "r->copied = snic_max_u64(r->copied, rec->origin);", "", ("power", "*while_copying*")),
+    ("compaction passes damage in silence", "lib/wal/compact.c",
+     "if (w->oldest > w->tolerant)", "if (0)", ("damage", "*before_compaction*")),
+    ("H28 compaction takes what waits for what it has", "lib/replica/log.c",
+     "for (uint32_t i = l->mid; i != l->tail && rec->ts < e.ts; i++) {",
+     "for (uint32_t i = l->mid; i != i; i++) {", HARD),
+    ("what is forgotten is kept for ever", "lib/replica/log.c",
+     "if (snic_ddp_find(r->ddp, &key, &e) != 0) return 0;",
+     "if (snic_ddp_find(r->ddp, &key, &e) != 0) return 1;", HARD),
+    ("a learner's piece never ends earlier", "lib/ddp/learn.c",
+     "if (d->pull_next == 0 || m->seen[0] < d->pull_next) {", "if (d->pull_next == 0) {",
+     ("learner", "*ends_earlier*")),
+    ("a log of too many keys is loaded in part", "lib/replica/log.c",
+     "report->verdict == SNIC_WAL_CLEAN && !r->log.too_much);",
+     "report->verdict == SNIC_WAL_CLEAN);", ("lasting", "*too_many*")),
+]
