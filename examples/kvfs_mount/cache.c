@@ -81,6 +81,7 @@ void kc_inode_dirty(struct km_cache *k, struct kc_inode *i, int dirty)
 {
     int was = cache_marked(i);
 
+    k->dirty += (uint64_t)dirty - i->dirty;
     i->dirty = (uint8_t)dirty;
     if (!dirty) {
         k->unflushed -= i->unflushed;
@@ -114,7 +115,7 @@ void km_cache_amend(const struct km *m, struct snic_kvfs_attr *a)
 {
     const struct kc_inode *i;
 
-    if (m->cache == NULL || (m->cache->marked == 0 && m->cache->state != KC_ON))
+    if (m->cache == NULL || (m->cache->marked == 0 && m->cache->state == KC_OFF))
         return;
     i = kc_inode_find(m->cache, a->ino);
     if (i == NULL)
@@ -123,7 +124,7 @@ void km_cache_amend(const struct km *m, struct snic_kvfs_attr *a)
         cache_space(i, a);
         a->size = snic_max_u64(a->size, i->size);
     }
-    if (i->sized && m->cache->state == KC_ON) /* KC3; the answer may have been overtaken */
+    if (i->sized) /* KC3; the answer may have been overtaken */
         a->size = i->size;
     if ((i->due & SNIC_KVFS_SET_ATIME) != 0)
         a->atime = i->atime;
@@ -143,14 +144,28 @@ void kc_ready(struct km_cache *k, struct km_call *c)
     snic_queue_push(&k->ready, &c->cached.node);
 }
 
+/* What has been held begins again: the cache may be there no more. */
+static void cache_restart(struct km_cache *k, struct km_call *c)
+{
+    if (c->cached.step <= KC_PAGES && c->cached.step != KC_SENT) {
+        kc_detach(k, c);
+        kc_admit(k, c);
+    } else {
+        kc_ready(k, c);
+    }
+}
+
 void kc_hold(struct km_cache *k, struct km_call *c)
 {
+    if (k->state == KC_OFF) { /* what it would wait for has come by now; ON, it will */
+        cache_restart(k, c);
+        return;
+    }
     c->cached.queued = 1;
     snic_queue_push(&k->held, &c->cached.node);
     k->held_count++;
 }
 
-/* What has been held begins again: the cache may be there no more. */
 void kc_release(struct km_cache *k)
 {
     struct snic_queue now = k->held;
@@ -162,12 +177,7 @@ void kc_release(struct km_cache *k)
         struct km_call *c = kc_call_of(n);
 
         c->cached.queued = 0;
-        if (c->cached.step <= KC_PAGES && c->cached.step != KC_SENT) {
-            kc_detach(k, c);
-            kc_admit(k, c);
-        } else {
-            kc_ready(k, c);
-        }
+        cache_restart(k, c);
     }
     kc_pump(k);
 }
@@ -363,6 +373,7 @@ void kc_admit(struct km_cache *k, struct km_call *c)
     uint64_t ino;
     struct kc_inode *i;
 
+    c->cached.regions = k->regions;
     c->cached.kind = KC_PASS;
     c->cached.step = KC_BEGIN;
     c->cached.at = 0;

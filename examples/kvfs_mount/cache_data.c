@@ -302,6 +302,15 @@ static void data_written(struct km_cache *k, struct km_call *c)
     remote_wrote(k->m->remote, c);
 }
 
+/* KC4 */
+static void data_dirty(struct km_cache *k, struct kc_inode *i, uint64_t bytes)
+{
+    i->written++;
+    i->unflushed += bytes;
+    k->unflushed += bytes;
+    kc_inode_dirty(k, i, 1);
+}
+
 int kc_write(struct km_cache *k, struct km_call *c)
 {
     struct kc_inode *i = c->cached.inode;
@@ -316,13 +325,11 @@ int kc_write(struct km_cache *k, struct km_call *c)
         req->data = c->r.k.iov[0].base;
         req->flags = req->offset >= i->size ? SNIC_HCACHELINK_BEYOND : 0;
         c->cached.paging = 1;
-        i->written++;
-        i->unflushed += req->length;
-        k->unflushed += req->length;
-        kc_inode_dirty(k, i, 1);
+        data_dirty(k, i, req->length);
         if (!kc_ask(k, c, SNIC_HCACHELINK_WRITE, i->ino, KC_PAGES))
             return 0;
     }
+    data_dirty(k, i, 0); /* a flush that began meanwhile had not all of it */
     c->cached.paging = 0;
     c->cached.step = KC_END;
     if (req->result == SNIC_EPEERDEAD || req->result == SNIC_EPIPE) {

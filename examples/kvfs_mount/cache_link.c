@@ -198,6 +198,7 @@ static void link_off(struct km_cache *k)
 {
     link_free(k);
     k->state = KC_OFF;
+    k->regions++;
     link_each(k, kc_inode_lose); /* what could not be written out */
     link_each(k, link_unsize);
     kc_release(k);
@@ -241,14 +242,9 @@ static void link_leave(struct km_cache *k)
 
 /* ---- Death ---- */
 
-static int link_dirty(const struct km_cache *k)
-{
-    return k->m->config->write_back && k->unflushed != 0;
-}
-
 static void link_died(struct km_cache *k)
 {
-    if (k->reason != SNIC_EPEERDEAD || !link_dirty(k)) {
+    if (k->reason != SNIC_EPEERDEAD || k->dirty == 0) {
         if (k->reason != 0 && k->reason != SNIC_EPEERDEAD)
             ex_log(EX_ERROR, "the cache is lost: %s", snic_strerror(k->reason));
         link_off(k);

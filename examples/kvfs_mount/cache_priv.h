@@ -84,7 +84,7 @@ struct kc_inode {
     uint64_t size;
     uint64_t opens;
     uint64_t written;       /* writes to pages */
-    uint64_t unflushed;     /* bytes of them since a flush began */
+    uint64_t unflushed;     /* bytes of them since a flush began, about */
     uint64_t changes;       /* what may have changed the size, begun or ended */
     uint64_t touched;       /* times that were changed here */
     struct snic_link calls; /* with a range, in order */
@@ -122,7 +122,9 @@ struct km_cache {
     uint64_t owned;  /* calls of our own under way */
     uint64_t sweeps; /* of them */
     uint64_t held_count;
-    uint64_t unflushed; /* bytes, of all inodes */
+    uint64_t regions;   /* that have gone */
+    uint64_t dirty;     /* inodes */
+    uint64_t unflushed; /* bytes of them, about */
     uint64_t marked;    /* inodes with something to amend */
     struct kc_inode *inodes[KC_HASH];
 

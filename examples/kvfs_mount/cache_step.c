@@ -304,12 +304,30 @@ static void step_opened(struct km_cache *k, struct km_call *c)
     i->opens++;
 }
 
+static void step_home(struct km_call *c);
+
+/* Attributes that were looked at before the last sizes came from a region that has gone since: who
+   would amend them does not know any more. */
+static int step_overtaken(struct km_cache *k, struct km_call *c)
+{
+    uint32_t kind = c->r.k.kind;
+
+    if (c->cached.regions == k->regions ||
+        (kind != SNIC_KVFS_GETATTR && kind != SNIC_KVFS_LOOKUP && kind != SNIC_KVFS_READDIR))
+        return 0;
+    c->cached.regions = k->regions;
+    kc_lower(c, step_home);
+    return 1;
+}
+
 /* The link's answer is here. What came with it has to be used now. */
 static void step_home(struct km_call *c)
 {
     struct km_cache *k = c->m->cache;
     struct snic_kvfs_req *r = &c->r.k;
 
+    if (step_overtaken(k, c))
+        return;
     c->cached.home = NULL;
     if (c->cached.kind == KC_CHANGE)
         step_changed(k, c);

@@ -114,7 +114,8 @@ struct km_cached {
     uint64_t first; /* pages */
     uint64_t last;
     uint64_t at;      /* READ: bytes that are there */
-    uint64_t changes; /* of the inode when it began */
+    uint64_t regions; /* that had gone when it began */
+    uint64_t changes; /* of the inode then */
     uint64_t written; /* as changes, when a flush began */
     uint64_t unflushed;
     uint32_t held; /* a fetch: pages that it fills */
