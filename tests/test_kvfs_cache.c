@@ -439,7 +439,10 @@ static void round_run(uint32_t file)
 {
     uint64_t old = w.size[file];
     uint64_t what = snic_rng_below(&w.rng, 12);
+    struct kc_inode *known = kc_inode_find(w.m.cache, w.ino[file]);
 
+    if (known != NULL && !known->dirty && snic_rng_below(&w.rng, 6) == 0)
+        known->sized = 0; /* as after a change that failed */
     memcpy(w.now[file], w.model[file], FILE_MAX);
     if (what < 6)
         round_writes(file);
@@ -480,6 +483,47 @@ static void round_run(uint32_t file)
     }
     ops_free();
     memcpy(w.model[file], w.now[file], FILE_MAX);
+}
+
+/*
+ * Pages of a mapping are written beside a direct write or a truncation of the same bytes: what
+ * comes of it is one of the two, but the same for all that look.
+ */
+static void round_overlap(uint32_t file)
+{
+    static unsigned char all[FILE_MAX];
+    uint64_t at = snic_rng_below(&w.rng, FILE_MAX / 2);
+    char name[3] = {'/', (char)('a' + file), 0};
+    struct op *o;
+    int64_t size;
+
+    for (uint64_t i = 2 + snic_rng_below(&w.rng, 3); i > 0; i--) {
+        if (snic_rng_below(&w.rng, 5) == 0) {
+            o = op_new(SNIC_KVFS_SETATTR, file);
+            o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+            o->call->r.k.attr.size = at + snic_rng_below(&w.rng, 9000);
+        } else {
+            o = op_bytes(SNIC_KVFS_WRITE, file, at + snic_rng_below(&w.rng, 9000),
+                         1 + snic_rng_below(&w.rng, 20000));
+            o->call->r.k.flags |= snic_rng_below(&w.rng, 2) ? SNIC_KVFS_DIRECT : 0;
+        }
+    }
+    for (unsigned i = 0; i < w.count; i++) {
+        op_go(&w.ops[i]);
+        for (uint64_t n = snic_rng_below(&w.rng, 20); n > 0; n--)
+            world_step();
+    }
+    ops_end();
+    ops_free();
+    assert_int_equal(op_alone(op_new(SNIC_KVFS_FLUSH, file)), 0);
+    size = snic_fs_get(w.g.fs, name, all, sizeof(all));
+    assert_true(size >= (int64_t)at);
+    assert_memory_equal(all, w.model[file], (size_t)snic_min_u64(at, w.size[file]));
+    w.size[file] = (uint64_t)size;
+    memset(w.model[file], 0, FILE_MAX);
+    memcpy(w.model[file], all, (size_t)size);
+    memcpy(w.now[file], w.model[file], FILE_MAX);
+    check_all(file);
 }
 
 /* Others have the store, and change it. */
@@ -588,6 +632,8 @@ static void lives(int write_back, int deaths)
                 check_all(file);
             if (snic_rng_below(&w.rng, 8) == 0)
                 check_store(file);
+            if (snic_rng_below(&w.rng, 4) == 0)
+                round_overlap(file);
             off += w.m.cache->state != KC_ON;
             round_others();
         }
