@@ -177,8 +177,15 @@ void kc_release(struct km_cache *k)
         struct km_call *c = kc_call_of(n);
 
         c->cached.queued = 0;
-        cache_restart(k, c);
+        if (k->died && remote_by_name(&c->r.k)) {
+            c->r.k.result = SNIC_ESTALE;
+            c->cached.step = KC_END;
+            kc_ready(k, c);
+        } else {
+            cache_restart(k, c);
+        }
     }
+    k->died = 0;
     kc_pump(k);
 }
 

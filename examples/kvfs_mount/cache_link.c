@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KC_AGAIN_NS 1000000000u
+#define KC_AGAIN_NS 250000000u
+#define KC_AGAIN_MOST_NS 60000000000ull
 #define KC_GIVE_UP_NS 30000000000ull
 /* hcachelink's: remote_link.c finds out earlier who is silent, and whether it may be. */
 #define KC_TIMEOUT_NS 300000000000ull
@@ -62,6 +63,7 @@ static void link_opened(void *ctx, struct snic_hcachelink_host *h)
         if (snic_hcache_host_attach(&k->hand, region, size, KC_OWNER, epoch) != 0)
             ex_die("hcache"); /* hcachelink has made it */
         k->state = KC_ON;
+        k->wait_ns = 0;
         kc_release(k);
     }
 }
@@ -157,7 +159,8 @@ static void link_begin(struct km_cache *k, uint64_t now)
 {
     int rc;
 
-    k->again_ns = now + KC_AGAIN_NS;
+    k->wait_ns = k->wait_ns == 0 ? KC_AGAIN_NS : snic_min_u64(k->wait_ns * 2, KC_AGAIN_MOST_NS);
+    k->again_ns = now + k->wait_ns;
     rc = link_connect(k);
     if (rc == 0) {
         k->state = KC_OPENING;
@@ -252,6 +255,7 @@ static void link_died(struct km_cache *k)
     }
     if (k->state != KC_DEAD)
         k->dead_ns = 0;
+    k->died = 1;
     k->state = KC_DEAD;
 }
 

@@ -113,6 +113,8 @@ struct km_cache {
     int ending;  /* LEAVING: all is flushed, and the half has been told */
     int closing; /* no more ON */
     int pumping;
+    int died;          /* the other process, since calls are held */
+    uint64_t wait_ns;  /* before the next try */
     uint64_t dead_ns;  /* when the link was there again after a death, or it began */
     uint64_t again_ns; /* not before */
     struct snic_queue ready;

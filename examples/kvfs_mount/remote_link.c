@@ -185,7 +185,7 @@ static void remote_down(struct km_remote *r)
  * These ask by number for what a name was before the death, when it may be another file's now: the
  * kernel looks the path up again. Not so what has a descriptor.
  */
-static int remote_by_name(const struct snic_kvfs_req *k)
+int remote_by_name(const struct snic_kvfs_req *k)
 {
     switch (k->kind) {
     case SNIC_KVFS_OPEN:

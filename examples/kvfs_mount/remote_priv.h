@@ -121,6 +121,9 @@ uint64_t remote_theirs(struct km_remote *r, const struct km_call *c);
 
 /* ---- remote_link.c: for the links ---- */
 
+/* Is it asked by a number that, before a death, was a name's? Then the kernel has to look again. */
+int remote_by_name(const struct snic_kvfs_req *k);
+
 /* The other process lives. */
 void remote_heard(struct km_remote *r);
 void remote_alone(struct km_remote *r, int alone);
