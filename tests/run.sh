@@ -33,7 +33,8 @@ for a in "$@"; do
     --quick) scope=quick ;;
     --nightly) scope=nightly ;;
     dds) modules="$modules ring cuckoo channel files filelib offload director" ;;
-    kvfs) modules="$modules kvop kv kvfs fs" also="net channel fsdispatch" ;; # for its programs
+    kvfs) # and what its programs want
+        modules="$modules kvop kv kvfs fs" also="net channel fsdispatch hcachelink" ;;
     ddp | minos) modules="$modules ddp ddpnic member wal replica" ;;
     solar) modules="$modules ebs solar luna segments volume control" ;;
     -*) sed -n '3,22s/^# \{0,1\}//p' "$0"; exit 2 ;;

@@ -107,6 +107,7 @@ struct child {
     struct snic_dma_events events;
     uint32_t accepted;
     int refuse;
+    uint64_t tag, child_tag;
     uint32_t messages;
     uint64_t key;
     uint32_t bells;
@@ -159,7 +160,7 @@ static void child_accept(void *ctx, struct snic_dma *d, uint32_t pid)
 static void child_start(struct child *c, void (*body)(struct child *))
 {
     c->opts = (struct snic_dma_shm_opts){
-        .opts_size = sizeof(c->opts), .path = socket_path(), .timeout_ms = 60000};
+        .opts_size = sizeof(c->opts), .path = socket_path(), .timeout_ms = 60000, .tag = c->tag};
     c->events = (struct snic_dma_events){child_recv, child_bell, child_death, c};
     (void)fflush(NULL);
     int ready[2];
@@ -173,9 +174,10 @@ static void child_start(struct child *c, void (*body)(struct child *))
         (void)close(ready[1]);
         if (snic_loop_uring_open(&c->loop, NULL) != 0)
             _exit(100);
+        c->opts.tag = c->child_tag;
         int r = snic_dma_shm_connect(&c->d, c->loop, &c->opts, &c->events);
         if (r != 0)
-            _exit(r == SNIC_ECONNREFUSED ? 101 : 102);
+            _exit(r == SNIC_ECONNREFUSED ? 101 : r == SNIC_EPERM ? 103 : 102);
         body(c);
         _exit(0);
     }
@@ -327,6 +329,29 @@ static void test_dma_shm_refused_connect_fails(void **state)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 101);
     child_end(&c);
+}
+
+/** Ends that disagree on a number are told so at once; none at either end agrees with all. */
+static void test_dma_shm_tags_have_to_agree(void **state)
+{
+    static const struct {
+        uint64_t ours, theirs;
+        int code;
+    } all[] = {{7, 8, 103}, {7, 7, 0}, {0, 8, 0}, {7, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(all); i++) {
+        struct child c = {.tag = all[i].ours, .child_tag = all[i].theirs};
+        child_start(&c, body_talk_and_exit);
+        int status = 0;
+        while (waitpid(c.pid, &status, WNOHANG) == 0)
+            (void)snic_loop_once(c.loop, 1000000);
+        if (all[i].code == 0)
+            child_until(&c, &c.deaths, 1);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), all[i].code);
+        assert_int_equal(c.accepted, all[i].code == 0);
+        child_end(&c);
+    }
 }
 
 /* ---- Two processes, threads that ring ---- */
@@ -533,6 +558,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dma_shm_peer_exits_messages_first),
         cmocka_unit_test(test_dma_shm_peer_closes_and_lives_closed),
         cmocka_unit_test(test_dma_shm_refused_connect_fails),
+        cmocka_unit_test(test_dma_shm_tags_have_to_agree),
         cmocka_unit_test(test_dma_shm_threads_ring_never_lost),
         cmocka_unit_test(test_dma_shm_stale_socket_replaced),
         cmocka_unit_test(test_dma_shm_listener_of_the_dead_replaced),

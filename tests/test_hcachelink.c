@@ -583,6 +583,7 @@ static void test_hcachelink_store_fails_and_recovers(void **state)
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, RIG_PAGE, page), RIG_PAGE);
     assert_int_equal(snic_kvmem_fault(g.medium, &f), 0);
     assert_true(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL) < 0);
+    assert_true(rig_op(&g, SNIC_HCACHELINK_FLUSH, ino, 0, 0, NULL) < 0);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
     assert_memory_equal(out, page, RIG_PAGE);
     snic_kvmem_faults_clear(g.medium);
@@ -740,7 +741,15 @@ static void test_hcachelink_refuses_what_the_header_says(void **state)
     assert_non_null(region);
     assert_int_equal(snic_hcache_check(region, size, NULL), 0);
     assert_int_equal(rig_op(&g, 0, 5, 0, 0, NULL), SNIC_EINVAL);
-    assert_int_equal(rig_op(&g, 6, 5, 0, 0, NULL), SNIC_EINVAL);
+    assert_int_equal(rig_op(&g, 7, 5, 0, 0, NULL), SNIC_EINVAL);
+    for (uint32_t op = SNIC_HCACHELINK_READ; op <= SNIC_HCACHELINK_FLUSH; op++) {
+        struct snic_hcachelink_req req = {.op = op,
+                                          .ino = 5,
+                                          .length = 1,
+                                          .data = out,
+                                          .flags = 2 | (op != SNIC_HCACHELINK_WRITE)};
+        assert_int_equal(rig_call(&g, &req), SNIC_EINVAL);
+    }
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 5, 0, 1, NULL), SNIC_EINVAL);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, 5, 0, (1u << 30) + 1, out), SNIC_EINVAL);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, 5, SNIC_KVFS_SIZE_MAX, 1, out), SNIC_EINVAL);

@@ -23,10 +23,13 @@ static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
     struct kd *d = ctx;
     int rc;
 
+    if (d->dma != NULL && pid == d->pid && !d->gone && !d->ending && dpu_cache_attach(d, dma) == 0)
+        return;
     if (d->dma != NULL || d->ending) {
         snic_dma_close(dma);
         return;
     }
+    d->pid = pid;
     d->dma = dma;
     rc = d->link->attach(d);
     if (rc != 0) {
@@ -60,6 +63,8 @@ static void dpu_look(struct snic_timer *t, uint64_t now)
         d->told_ns = now;
         d->tell_alone = 1;
     }
+    if (d->tell_alone)
+        dpu_cache_tell(d);
     if (d->tell_alone && d->dma != NULL && !d->gone)
         d->tell_alone = d->link->tell(d) == SNIC_EAGAIN;
     snic_loop_arm(d->loop, t, now + KD_LOOK_NS);
@@ -76,7 +81,10 @@ static void dpu_stop(void *ctx)
 
 static int dpu_open(struct kd *d)
 {
-    struct snic_dma_shm_opts o = {.opts_size = sizeof(o), .path = d->config->socket};
+    struct snic_dma_shm_opts o = {.opts_size = sizeof(o),
+                                  .path = d->config->socket,
+                                  .size_max = (UINT64_C(4) << 30) + (d->config->cache_mb << 21),
+                                  .tag = km_tag(d->config)};
     int rc = kvfs_store_open(&d->store);
 
     if (rc == 0)
@@ -102,6 +110,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
     size_t n = km_store_metrics(&d->store, out);
 
     out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
+    n += dpu_cache_metrics(d, out + n);
     return d->link->metrics == NULL ? n : n + d->link->metrics(d, out + n);
 }
 
@@ -110,6 +119,7 @@ static int dpu_again(struct kd *d)
 {
     int rc;
 
+    dpu_cache_reap(d);
     d->link->reap(d);
     d->dma = NULL;
     d->gone = 0;
@@ -136,6 +146,7 @@ static int dpu_serve(struct kd *d)
     dpu_look(&d->timer, snic_loop_now(d->loop));
     while (rc == 0 && (!d->ending || d->dma != NULL)) {
         (void)snic_loop_once(d->loop, SNIC_NEVER);
+        dpu_cache_look(d);
         if (d->gone)
             rc = dpu_again(d);
     }
@@ -160,7 +171,7 @@ int km_dpu_run(struct km_config *config)
     d->link = config->nvmefs ? &dpu_nvmefs : &dpu_ring;
     d->store.spec = config->store;
     d->store.loop = d->loop;
-    d->store.cache_mb = config->cache_mb;
+    d->store.cache_mb = config->records_mb;
     d->store.requests = KM_REQUESTS;
     d->store.create = config->mkfs;
     d->store.sole = config->exclusive;

@@ -5,7 +5,8 @@
  *
  * Invariants
  *   KD1 A host's link is there from attach to reap; d->dma is its handle then, and NULL else.
- *   KD2 Nothing is asked of the file system unless d->mounted.
+ *   KD2 Nothing is asked of the file system unless d->mounted; for the cache's pages, not after its
+ *       link was reaped either.
  */
 #ifndef KVFS_MOUNT_DPU_PRIV_H
 #define KVFS_MOUNT_DPU_PRIV_H
@@ -35,12 +36,24 @@ struct kd_link {
 extern const struct kd_link dpu_ring;
 extern const struct kd_link dpu_nvmefs;
 
+/* The link of the host's hybrid cache. */
+struct kd_cache {
+    struct snic_dma *dma;
+    struct snic_hcachelink_dpu *half; /* NULL: there is none */
+    void *memory;
+    int gone; /* the host has left it */
+    struct km_cache_state state;
+    struct km_cache_state before; /* of those that have gone */
+};
+
 struct kd {
     const struct km_config *config;
     struct snic_loop *loop;
     struct kvfs_store store;
     struct snic_dma_listener *listener;
     struct snic_dma *dma;
+    uint32_t pid; /* the host's */
+    struct kd_cache cache;
     const struct kd_link *link;
     void *end; /* the link's own */
     struct snic_timer timer;
@@ -52,5 +65,16 @@ struct kd {
     uint64_t told_ns;
     int dead; /* it has been said that the session is */
 };
+
+/* ---- dpu_cache.c ---- */
+
+/* 0: the link is the cache's; SNIC_E*: the host is refused */
+int dpu_cache_attach(struct kd *d, struct snic_dma *dma);
+void dpu_cache_tell(struct kd *d);
+/* At the top level: make place for the next one. */
+void dpu_cache_look(struct kd *d);
+/* The host has gone: what it left is written. Runs the loop */
+void dpu_cache_reap(struct kd *d);
+size_t dpu_cache_metrics(struct kd *d, struct ex_metric *out);
 
 #endif /* KVFS_MOUNT_DPU_PRIV_H */

@@ -72,7 +72,7 @@ int km_local_open(struct km *m)
     m->carrier = &local_carrier;
     m->store.spec = c->store;
     m->store.loop = m->loop;
-    m->store.cache_mb = c->cache_mb;
+    m->store.cache_mb = c->cache_mb; /* of records: 0 is 16 */
     m->store.requests = KM_REQUESTS;
     m->store.create = c->mkfs;
     m->store.sole = c->exclusive;

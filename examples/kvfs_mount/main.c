@@ -220,8 +220,20 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          "and gathers writes: small ones are faster, but st_blocks, SEEK_DATA and atime are those "
          "before what it holds, and errors come at fsync; with --exclusive",
          0, 0, NULL},
-        {"cache-mb", EX_NUMBER, &c->cache_mb, "N", "of records in memory; default 16", 1, 1048576,
-         NULL},
+        {"cache-mb", EX_NUMBER, &c->cache_mb, "N",
+         "of records in memory, default 16; with --two-process of the files' bytes, in the host's "
+         "memory, before the link (DPC's hybrid cache, section 3.3), default none. Those are used "
+         "while no other mount has the store",
+         1, 1048576, NULL},
+        {"write-back", EX_FLAG, &c->write_back, NULL,
+         "writes stay there for a moment: fsync and close wait until the file system has them, and "
+         "answer what became of them (no space); else they go to both; with --cache-mb. "
+         "(--writeback is the kernel's)",
+         0, 0, NULL},
+        {"prefetch", EX_FLAG, &c->prefetch, NULL,
+         "what is read in sequence is brought there in advance; with --cache-mb", 0, 0, NULL},
+        {"records-mb", EX_NUMBER, &c->records_mb, "N",
+         "with --two-process: of records in memory; default 16", 1, 1048576, NULL},
         {"threads", EX_NUMBER, &c->threads, "N",
          "readers of /dev/fuse; 0, the default: the file system's own thread", 0, 256, NULL},
         {"timeout", EX_NUMBER, &c->timeout, "SECONDS",
@@ -234,9 +246,12 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          0, 0, NULL},
         {"link", EX_TEXT, &c->link, "ring|nvmefs",
          "between the two: messages in rings, the default, or commands of nvme-fs (DPC, section "
-         "3.2) through queue pairs, 255 at a time beside locks that wait; the same for both roles",
+         "3.2) through queue pairs, 255 at a time beside locks that wait",
          0, 0, NULL},
-        {"role", EX_TEXT, &c->role, "dpu|host", "play one role only", 0, 0, NULL},
+        {"role", EX_TEXT, &c->role, "dpu|host",
+         "play one role only; --link, --cache-mb, --write-back and --prefetch are the same for "
+         "both",
+         0, 0, NULL},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
         {"f", EX_FLAG, &c->foreground, NULL,
          "stay in the foreground; else the log goes on to stderr", 0, 0, NULL},
@@ -375,6 +390,12 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     return status;
 }
 
+uint64_t km_tag(const struct km_config *c)
+{
+    return 1 | (uint64_t)c->nvmefs << 1 | (uint64_t)c->write_back << 2 |
+           (uint64_t)c->prefetch << 3 | c->cache_mb << 8;
+}
+
 static void main_wrong(const char *what)
 {
     fprintf(stderr, "kvfs_mount: %s (--help lists the options)\n", what);
@@ -414,6 +435,11 @@ static void main_check(struct km_config *c)
         main_wrong("--metrics is not ADDRESS:PORT");
     if (c->writeback && !c->exclusive)
         main_wrong("--writeback: what one mount holds others do not see: give --exclusive, too");
+    if ((c->write_back || c->prefetch) && c->cache_mb == 0)
+        main_wrong("--write-back, --prefetch: of the cache; give --cache-mb, too");
+    if ((c->write_back || c->prefetch || c->records_mb != 0) && !c->two_process && c->role == NULL)
+        main_wrong("--write-back, --prefetch, --records-mb: of two processes; give --two-process, "
+                   "too");
     if (c->link != NULL && !c->two_process && c->role == NULL)
         main_wrong("--link: of two processes; give --two-process, too");
     if (c->two_process && c->threads > 0)
@@ -422,8 +448,9 @@ static void main_check(struct km_config *c)
         ex_die("/dev/fuse: %s: %s", strerror(errno),
                errno == EACCES ? "mounting is root's, or whoever may open it"
                                : "is the module 'fuse' loaded?");
-    /* A role that died left its mount. */
-    if (c->role != NULL && statvfs(c->mountpoint, &v) != 0 && errno == ENOTCONN)
+    /* A role that died left its mount; what the kernel closes late ends our question. */
+    if (c->role != NULL && statvfs(c->mountpoint, &v) != 0 &&
+        (errno == ENOTCONN || errno == ECONNABORTED))
         (void)umount2(c->mountpoint, MNT_DETACH);
     if (statvfs(c->mountpoint, &v) != 0 || stat(c->mountpoint, &st) != 0)
         ex_die("%s: %s%s", c->mountpoint, strerror(errno),
@@ -439,7 +466,7 @@ static void main_check(struct km_config *c)
 
 int main(int argc, char **argv)
 {
-    struct km_config c = {.store = "mem", .cache_mb = 16, .timeout = 60, .spin_us = 50};
+    struct km_config c = {.store = "mem", .timeout = 60, .spin_us = 50};
     char **args;
     int status;
     int n;

@@ -13,6 +13,8 @@
  *   remote.c, remote_link.c     in another, seen from here: calls; that process' deaths
  *   dpu.c      and that process
  *   remote_ring.c, dpu_ring.c; remote_nvmefs.c, dpu_nvmefs.c    the links between the two
+ *   cache.c, cache_step.c, cache_data.c, cache_link.c, dpu_cache.c   pages in the host's memory,
+ *              before the link (--two-process --cache-mb)
  *
  * A request in flight is one block of memory: struct km_call, what the kernel wrote (names and data
  * are used where they are, data on a page's beginning), then, where the answer has data, that, in
@@ -64,7 +66,8 @@ struct km_config {
     const char *store;
     const char *options; /* -o */
     const char *metrics;
-    uint64_t cache_mb;
+    uint64_t cache_mb;   /* of records; of two processes: of pages, 0: none */
+    uint64_t records_mb; /* of two processes */
     uint64_t threads;
     uint64_t timeout; /* seconds that the kernel keeps names and attributes while we are alone */
     uint64_t stats;
@@ -72,7 +75,9 @@ struct km_config {
     int foreground;
     int mkfs;
     int exclusive;
-    int writeback;
+    int writeback;  /* the kernel's */
+    int write_back; /* the cache's */
+    int prefetch;
     int two_process;
     const char *link;   /* NULL, "ring", "nvmefs": between the two processes */
     int nvmefs;         /* it is nvme-fs */
@@ -93,6 +98,36 @@ struct km_file {
     struct snic_link link; /* m->files */
     uint64_t handle;       /* the engine's */
     struct km_owner *owners;
+};
+
+/* What cache.c knows of a call. */
+struct kc_inode;
+struct km_call;
+struct km_cached {
+    void (*home)(struct km_call *c); /* it has an answer; NULL: km_call_done() */
+    struct snic_node node;           /* in ready or held */
+    struct snic_link link;           /* of the inode's calls; of fetches under way */
+    struct kc_inode *inode;          /* that its range is of */
+    struct kc_inode *other;          /* COPY: the source */
+    struct km_call *owner;           /* whom it is asked for: a fetch, a size, times */
+    struct snic_hcachelink_req req;
+    uint64_t first; /* pages */
+    uint64_t last;
+    uint64_t at;      /* READ: bytes that are there */
+    uint64_t regions; /* that had gone when it began */
+    uint64_t changes; /* of the inode then */
+    uint64_t written; /* as changes, when a flush began */
+    uint64_t unflushed;
+    uint32_t held; /* a fetch: pages that it fills */
+    int32_t error;
+    uint8_t step;  /* enum kc_step */
+    uint8_t kind;  /* enum kc_kind */
+    uint8_t wants; /* KC_WANTS_* */
+    uint8_t queued;
+    uint8_t active;
+    uint8_t fetched; /* READ: some came by the link, */
+    uint8_t by_link; /* all has to */
+    uint8_t paging;  /* a request of hcachelink for a part of it is under way */
 };
 
 /* A request in flight; the head of its block. */
@@ -119,6 +154,7 @@ struct km_call {
     uint64_t dirty;              /* writes of the handle when FSYNC was sent, */
     uint64_t changes;            /* and changes of all */
     struct snic_nvmefs_req nvme; /* it as a command */
+    struct km_cached cached;
     uint32_t groups[KM_GROUPS];
 };
 
@@ -138,6 +174,7 @@ struct km {
     int mounted;              /* local.c */
     int dead;                 /* it has been said that the session is */
     struct km_remote *remote; /* remote.c */
+    struct km_cache *cache;   /* cache.c; NULL: none */
     struct fuse_session *se;
     int fd;
     uint64_t init_unique; /* of FUSE_INIT, whose answer is amended */
@@ -277,6 +314,23 @@ void km_call_done(struct km_call *c);
 /* Tell the kernel now, of one that waited in m->large. */
 void km_call_answer(struct km_call *c);
 
+/* ---- cache.c, cache_link.c ---- */
+
+int km_cache_open(struct km *m);
+/* Requests have ended: what is dirty goes to the file system. While the link is there. */
+void km_cache_close(struct km *m);
+/* Attributes as they are with what has been written to the cache. */
+void km_cache_amend(const struct km *m, struct snic_kvfs_attr *a);
+/* The file system's process may not be waited for any more: what it has not got is lost. */
+void km_cache_give_up(struct km *m);
+/* Time has passed, or others have come or gone, or the link is there again. */
+void km_cache_look(struct km *m);
+/* @return how many */
+struct ex_metric;
+size_t km_cache_metrics(const struct km *m, struct ex_metric *out);
+/* A request waits for the other process. */
+int km_cache_waits(const struct km *m);
+
 /* ---- local.c, remote.c, dpu.c, main.c ---- */
 
 int km_local_open(struct km *m);
@@ -288,6 +342,8 @@ struct ex_metric;
 /* The link's figures. @return how many; 0 where there is no other process */
 size_t km_remote_metrics(const struct km *m, struct ex_metric *out);
 int km_dpu_run(struct km_config *config);
+/* What both roles' settings come to: they have to be the same. */
+uint64_t km_tag(const struct km_config *config);
 /* The mount serves: tell who waits for it (the shell). */
 void km_serving(int status);
 /* The figures of the process that has the store; none in the other. @return how many */

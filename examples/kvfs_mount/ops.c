@@ -23,6 +23,7 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     c->size = 0;
     c->file = NULL;
     c->data = km_call_data(c);
+    memset(&c->cached, 0, sizeof(c->cached));
     atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
     c->r.k.kind = kind;
     c->r.k.flags = SNIC_KVFS_CHECKED; /* the kernel has, by default_permissions */

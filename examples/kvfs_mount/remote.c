@@ -145,7 +145,7 @@ static void remote_changed(struct km_remote *r, uint64_t ino)
     r->change_count++;
 }
 
-static void remote_lost_note(struct km_remote *r, uint64_t ino)
+void remote_lost_note(struct km_remote *r, uint64_t ino)
 {
     r->lost_any = 1;
     for (uint64_t i = 0; i < r->lost_count; i++)
@@ -164,6 +164,21 @@ static void remote_lost_note(struct km_remote *r, uint64_t ino)
         r->lost_room = room;
     }
     r->lost[r->lost_count++] = ino;
+}
+
+void remote_wrote(struct km_remote *r, const struct km_call *c)
+{
+    struct kr_handle *h = remote_handle(r, c->r.k.handle);
+
+    if (h != NULL)
+        h->dirty++;
+}
+
+int remote_writes(struct km_remote *r, const struct km_call *c)
+{
+    const struct kr_handle *h = remote_handle(r, c->r.k.handle);
+
+    return h == NULL || (h->flags & SNIC_KVFS_OPEN_WRITE) != 0;
 }
 
 void remote_lose(struct km_remote *r)
@@ -215,12 +230,20 @@ static void remote_released(struct km_remote *r, uint64_t handle)
     remote_handle_free(r, handle);
 }
 
+static void remote_home(struct km_call *c)
+{
+    if (c->cached.home != NULL)
+        c->cached.home(c);
+    else
+        km_call_done(c);
+}
+
 void remote_end(struct km_call *c, int64_t result)
 {
     c->r.k.result = result;
     if (c->r.k.kind == SNIC_KVFS_RELEASE || c->r.k.kind == SNIC_KVFS_RELEASEDIR)
         remote_released(c->m->remote, c->r.k.handle);
-    km_call_done(c);
+    remote_home(c);
 }
 
 /* An FSYNC, FLUSH or SYNCFS that cannot promise anything: asked when it is sent, so that one that
@@ -429,7 +452,7 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
         return;
     }
     remote_note(r, c);
-    km_call_done(c);
+    remote_home(c);
 }
 
 /* ---- Submit ---- */

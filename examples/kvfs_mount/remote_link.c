@@ -49,6 +49,7 @@ void remote_alone(struct km_remote *r, int alone)
     atomic_store_explicit(&r->m->alone, alone, memory_order_relaxed);
     if (r->m->mounted_here)
         (void)km_session_expire(r->m);
+    km_cache_look(r->m);
 }
 
 /* ---- Its end, and the next one's beginning ---- */
@@ -184,7 +185,7 @@ static void remote_down(struct km_remote *r)
  * These ask by number for what a name was before the death, when it may be another file's now: the
  * kernel looks the path up again. Not so what has a descriptor.
  */
-static int remote_by_name(const struct snic_kvfs_req *k)
+int remote_by_name(const struct snic_kvfs_req *k)
 {
     switch (k->kind) {
     case SNIC_KVFS_OPEN:
@@ -227,6 +228,7 @@ static void remote_reopen(struct km_remote *r)
             memset(&c->r, 0, sizeof(c->r));
             c->waits = 0;
             c->dirty = 0;
+            memset(&c->cached, 0, sizeof(c->cached));
             c->reopen = r->reopen_next + 1;
             c->r.k.kind = h->kind;
             c->r.k.ino = h->ino;
@@ -250,6 +252,12 @@ static int remote_connect(struct km_remote *r)
 {
     int rc = r->link->connect(r);
 
+    if (rc == SNIC_EPERM && !r->refused)
+        ex_log(EX_ERROR,
+               "%s: the file system's process there was started with another --link, --cache-mb, "
+               "--write-back or --prefetch: these have to be the same for both roles",
+               r->m->config->socket);
+    r->refused = rc == SNIC_EPERM;
     if (rc != 0)
         return rc;
     ex_log(EX_INFO, "attached to the file system's process");
@@ -325,7 +333,8 @@ static void remote_listen(struct km_remote *r, uint64_t now)
     pid_t pid;
 
     r->looked_ns = now;
-    if (r->state == KR_DOWN || (r->first == NULL && r->free_count == KR_SLOTS))
+    if (r->state == KR_DOWN ||
+        (r->first == NULL && r->free_count == KR_SLOTS && !km_cache_waits(r->m)))
         r->silent_ns = 0;
     else
         r->silent_ns += passed;
@@ -356,8 +365,10 @@ static void remote_look(struct snic_timer *t, uint64_t now)
         remote_unask(r);
     if (r->state == KR_DOWN && (now < r->forgotten_ns || remote_connect(r) != 0) &&
         now - r->down_ns > (atomic_load(&r->m->stopping) ? KR_STOPPING_NS : KR_GIVE_UP_NS)) {
-        struct km_call *c = r->first;
+        struct km_call *c;
 
+        km_cache_give_up(r->m);
+        c = r->first;
         r->first = NULL;
         while (c != NULL) {
             struct km_call *next = c->next;
@@ -369,6 +380,7 @@ static void remote_look(struct snic_timer *t, uint64_t now)
     if (r->state == KR_REOPENING)
         remote_reopen(r);
     remote_fresh(r);
+    km_cache_look(r->m);
     snic_loop_arm(r->m->loop, t, now + KR_RETRY_NS);
 }
 
@@ -396,7 +408,13 @@ int km_remote_open(struct km *m)
         return SNIC_ENOMEM;
     r->down_ns = snic_loop_now(m->loop);
     r->looked_ns = r->down_ns;
-    while (remote_connect(r) != 0) {
+    for (;;) {
+        int rc = remote_connect(r);
+
+        if (rc == 0)
+            break;
+        if (rc == SNIC_EPERM)
+            return rc;
         if (snic_loop_clock(m->loop) - r->down_ns > KR_GIVE_UP_NS) {
             ex_log(EX_ERROR, "no file system's process at %s", m->config->socket);
             return SNIC_ETIMEDOUT;
@@ -405,7 +423,7 @@ int km_remote_open(struct km *m)
     }
     r->state = KR_UP;
     snic_loop_arm(m->loop, &r->timer, snic_loop_now(m->loop) + KR_RETRY_NS);
-    return 0;
+    return m->config->cache_mb != 0 ? km_cache_open(m) : 0;
 }
 
 void km_remote_close(struct km *m)
@@ -414,6 +432,7 @@ void km_remote_close(struct km *m)
 
     if (r == NULL)
         return;
+    km_cache_close(m);
     snic_loop_cancel(m->loop, &r->timer);
     if (r->end != NULL && r->state != KR_DOWN)
         r->link->close(r, 1);
@@ -430,5 +449,10 @@ size_t km_remote_metrics(const struct km *m, struct ex_metric *out)
 {
     const struct km_remote *r = m->remote;
 
-    return r == NULL || r->link->metrics == NULL ? 0 : r->link->metrics(r, out);
+    size_t n;
+
+    if (r == NULL)
+        return 0;
+    n = km_cache_metrics(m, out);
+    return n + (r->link->metrics == NULL ? 0 : r->link->metrics(r, out + n));
 }

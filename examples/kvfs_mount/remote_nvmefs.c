@@ -369,8 +369,10 @@ static int nvme_host(struct km_remote *r)
 static int nvme_connect(struct km_remote *r)
 {
     static const struct snic_dma_events none;
-    struct snic_dma_shm_opts o = {
-        .opts_size = sizeof(o), .timeout_ms = 1000, .path = r->m->config->socket};
+    struct snic_dma_shm_opts o = {.opts_size = sizeof(o),
+                                  .timeout_ms = 1000,
+                                  .path = r->m->config->socket,
+                                  .tag = km_tag(r->m->config)};
     struct snic_nvmefslink_events e = {
         .opened = nvme_opened, .done = nvme_done, .closed = nvme_closed, .ctx = r};
     struct kr_nvme *n = r->end;

@@ -70,7 +70,8 @@ struct km_remote {
     int excused;           /* it has been said why it says nothing */
     uint64_t forgotten_ns; /* from then on the kernel believes nothing from before the death */
     int flush_queued;
-    int cut; /* the link is to be taken down */
+    int cut;     /* the link is to be taken down */
+    int refused; /* it has been said that it was */
 
     struct km_call *first; /* queued */
     struct km_call *last;
@@ -103,6 +104,12 @@ void remote_push(struct km_remote *r, struct km_call *c);
 /* 0; SNIC_EAGAIN: later; others: never */
 int remote_send(struct km_remote *r, struct km_call *c);
 void remote_end(struct km_call *c, int64_t result);
+/* Bytes were written through the call's handle that the file system has yet to get. */
+void remote_wrote(struct km_remote *r, const struct km_call *c);
+/* May the call's handle write? */
+int remote_writes(struct km_remote *r, const struct km_call *c);
+/* A change of the inode is lost: the next fsync says so. */
+void remote_lost_note(struct km_remote *r, uint64_t ino);
 /* The file system's process has died: note what may be lost. */
 void remote_lose(struct km_remote *r);
 /* Send what waits, as far as the ring has room. */
@@ -113,6 +120,9 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
 uint64_t remote_theirs(struct km_remote *r, const struct km_call *c);
 
 /* ---- remote_link.c: for the links ---- */
+
+/* Is it asked by a number that, before a death, was a name's? Then the kernel has to look again. */
+int remote_by_name(const struct snic_kvfs_req *k);
 
 /* The other process lives. */
 void remote_heard(struct km_remote *r);

@@ -178,8 +178,10 @@ static int ring_open(struct km_remote *r, struct snic_dma *dma)
 static int ring_connect(struct km_remote *r)
 {
     static const struct snic_dma_events none;
-    struct snic_dma_shm_opts o = {
-        .opts_size = sizeof(o), .timeout_ms = 1000, .path = r->m->config->socket};
+    struct snic_dma_shm_opts o = {.opts_size = sizeof(o),
+                                  .timeout_ms = 1000,
+                                  .path = r->m->config->socket,
+                                  .tag = km_tag(r->m->config)};
     struct snic_dma *dma;
     int rc = snic_dma_shm_connect(&dma, r->m->loop, &o, &none);
 

@@ -24,8 +24,12 @@ static int reply_error(int64_t result)
     }
 }
 
-static void reply_stat(struct stat *st, const struct snic_kvfs_attr *a)
+static void reply_stat(const struct km *m, struct stat *st, const struct snic_kvfs_attr *from)
 {
+    struct snic_kvfs_attr amended = *from;
+    const struct snic_kvfs_attr *a = &amended;
+
+    km_cache_amend(m, &amended);
     memset(st, 0, sizeof(*st));
     st->st_ino = a->ino;
     st->st_mode = a->mode;
@@ -54,7 +58,7 @@ static void reply_entry_fill(const struct km *m, const struct snic_kvfs_attr *a,
     e->ino = a->ino;
     e->entry_timeout = reply_timeout(m);
     e->attr_timeout = e->entry_timeout;
-    reply_stat(&e->attr, a);
+    reply_stat(m, &e->attr, a);
 }
 
 static void reply_entry(struct km_call *c)
@@ -272,7 +276,7 @@ static void reply_attr(struct km_call *c)
 {
     struct stat st;
 
-    reply_stat(&st, &c->r.k.attr);
+    reply_stat(c->m, &st, &c->r.k.attr);
     (void)fuse_reply_attr(c->fuse, &st, reply_timeout(c->m));
 }
 

@@ -95,4 +95,19 @@ struct km_state {
 
 SNIC_STATIC_ASSERT(sizeof(struct km_state) <= SNIC_DMA_MSG_MAX, "a message");
 
+/* ---- Beside the hybrid cache, which has a link of its own ---- */
+
+/* A message of dma.h, down, every second: what that side has counted for this region. */
+struct km_cache_state {
+    uint32_t kind; /* KM_WIRE_KIND */
+    uint32_t reserved;
+    uint64_t dma_ops; /* of the door */
+    uint64_t flushes; /* pages */
+    uint64_t flush_failures;
+    uint64_t lag_ns; /* the longest from seen dirty to flushed */
+    uint64_t prefetched;
+};
+
+SNIC_STATIC_ASSERT(sizeof(struct km_cache_state) <= SNIC_DMA_MSG_MAX, "a message");
+
 #endif /* KVFS_MOUNT_WIRE_H */

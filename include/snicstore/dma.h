@@ -258,6 +258,7 @@ struct snic_dma_shm_opts {
     uint32_t timeout_ms; /**< connect: give up after this; default 5000                      */
     const char *path;    /**< of the UNIX socket                                             */
     uint64_t size_max;   /**< most region bytes taken from a peer; default 4 GiB             */
+    uint64_t tag;        /**< what both ends have to agree on, as a number; 0: does not matter */
 };
 
 /**
@@ -275,7 +276,8 @@ SNIC_API void snic_dma_shm_unlisten(struct snic_dma_listener *s);
 /**
  * Connect to a listener. [owner]
  * @return 0; SNIC_EINVAL; SNIC_ECONNREFUSED nobody listens (yet); SNIC_ETIMEDOUT;
- *         SNIC_EVERSION; SNIC_EPROTO; SNIC_EACCES; SNIC_ENOTSUP; SNIC_ENOMEM
+ *         SNIC_EPERM the listener has another tag; SNIC_EVERSION; SNIC_EPROTO; SNIC_EACCES;
+ *         SNIC_ENOTSUP; SNIC_ENOMEM
  */
 SNIC_API SNIC_NODISCARD int snic_dma_shm_connect(struct snic_dma **out, struct snic_loop *l,
                                                  const struct snic_dma_shm_opts *o,

@@ -31,8 +31,9 @@
  * lock does it under FUSE).
  *
  * fsync answers 0 when all that was written to the file before it is in the store, and durable
- * there. Without one, pages are in the store some flush_ns later. A synchronous or direct write is
- * a WRITE and an FSYNC.
+ * there; a page that the store refuses stays dirty, is tried again, and is what the next fsync (or
+ * flush) answers. Without one, pages are in the store some flush_ns later. A synchronous or direct
+ * write is a WRITE and an FSYNC.
  *
  * Death. Of the host: the DPU takes its locks away, and if its memory can still be reached (dma's
  * MAPPED) flushes what was whole and dirty; then `gone`. Of the DPU: all requests end with
@@ -70,12 +71,19 @@ enum snic_hcachelink_op {
     SNIC_HCACHELINK_WRITE = 2,    /**< ino, offset, length, data -> length                      */
     SNIC_HCACHELINK_FSYNC = 3,    /**< ino                                                      */
     SNIC_HCACHELINK_TRUNCATE = 4, /**< ino, length: the new size, in cache and store            */
-    SNIC_HCACHELINK_DROP = 5      /**< ino, offset, length (0: to the end, by a walk through all
+    SNIC_HCACHELINK_DROP = 5,     /**< ino, offset, length (0: to the end, by a walk through all
                                        pages: who knows the size says it): forget the pages that
                                        this touches, written or not. For unlink; and before and
                                        after others change the store, for what is read ahead
                                        between comes from before                                */
+    SNIC_HCACHELINK_FLUSH = 6     /**< ino: all that was written to it is in the file system, not
+                                       necessarily durable. For close, and before a request that
+                                       does not go by the cache                                 */
 };
+
+/** WRITE: the file ends at offset or before it. A page that begins there or behind is not asked
+ *  for: there is nothing of it in the store. */
+#define SNIC_HCACHELINK_BEYOND (1u << 0)
 
 struct snic_hcachelink_host;
 struct snic_hcachelink_req;
@@ -86,7 +94,7 @@ struct snic_hcachelink_req {
     struct snic_node node; /**< private while borrowed                                          */
     struct snic_loop_msg msg; /**< as node */
     uint32_t op;
-    uint32_t reserved;
+    uint32_t flags; /**< SNIC_HCACHELINK_BEYOND                                             */
     uint64_t ino;
     uint64_t offset;
     uint64_t length; /**< READ, WRITE: at most 2^30                                             */
@@ -177,6 +185,13 @@ SNIC_API SNIC_NODISCARD int snic_hcachelink_submit(struct snic_hcachelink_host *
  */
 SNIC_API void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
                                    struct snic_hcachelink_req *req) SNIC_NONNULL(1, 2, 3);
+/**
+ * Threads that read by handles of their own tell the control plane what it cannot see: that they
+ * have read @p count pages from @p lpn on from the store themselves, or, 0, that a read was
+ * answered with SNIC_HCACHE_AHEAD. Best effort. [owner]
+ */
+SNIC_API void snic_hcachelink_hint(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn,
+                                   uint32_t count) SNIC_NONNULL(1);
 /** The region, and the epoch for handles of other threads (owners 2..254); NULL: none. [owner] */
 SNIC_API void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size,
                                            uint64_t *epoch) SNIC_NONNULL(1, 2, 3);

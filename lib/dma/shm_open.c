@@ -3,8 +3,8 @@
  * dma between two processes: how a link comes about.
  *
  *   connector                          listener
- *   connect, HELLO(version)  ───────▶  knows its process (pidfd), makes the shared page and
- *                                      two eventfds, asks the user
+ *   connect, HELLO(version,  ───────▶  knows its process (pidfd), makes the shared page and
+ *   tag)                               two eventfds, asks the user
  *                            ◀───────  WELCOME(page, eventfds), then what the user sent
  *
  * The connector gets descriptors and gives none, so a listener never writes to a descriptor
@@ -39,6 +39,7 @@ struct snic_dma_listener {
     struct snic_link waiting;
     uint32_t waiting_count;
     uint64_t size_max;
+    uint64_t tag;
     snic_dma_accept_fn accept;
     void *ctx;
     int fd;
@@ -177,6 +178,8 @@ void dma_shm_greet(struct dma_shm *s)
         dma_shm_turn_away(s);
     else if (in.wire.version != SNIC_DMA_SHM__VERSION)
         dma_shm_refuse(s, SNIC_EVERSION);
+    else if (n->tag != 0 && in.wire.a != 0 && in.wire.a != n->tag)
+        dma_shm_refuse(s, SNIC_EPERM);
     else
         dma_shm_admit(s);
     n->inside--;
@@ -328,6 +331,7 @@ int snic_dma_shm_listen(struct snic_dma_listener **out, struct snic_loop *l,
     n->fd = fd;
     n->address = address;
     n->size_max = o.size_max;
+    n->tag = o.tag;
     n->accept = accept;
     n->ctx = ctx;
     n->op.complete = dma_shm_listener_fired;
@@ -411,7 +415,9 @@ static int dma_shm_answer(int fd, uint64_t until_ms, struct dma_shm_in *in)
     }
     int r = SNIC_EPROTO;
     if (in->wire.type == DMA_SHM_REFUSE)
-        r = in->wire.a == (uint64_t)(int64_t)SNIC_EVERSION ? SNIC_EVERSION : SNIC_ECONNREFUSED;
+        r = in->wire.a == (uint64_t)(int64_t)SNIC_EVERSION ? SNIC_EVERSION
+            : in->wire.a == (uint64_t)(int64_t)SNIC_EPERM  ? SNIC_EPERM
+                                                           : SNIC_ECONNREFUSED;
     else if (in->wire.version != SNIC_DMA_SHM__VERSION)
         r = SNIC_EVERSION;
     else if (in->wire.type == DMA_SHM_WELCOME && in->fd_count == SNIC_DMA_SHM__FDS &&
@@ -449,14 +455,15 @@ static int dma_shm_dial(int fd, const struct sockaddr_un *a, uint32_t timeout_ms
 }
 
 /** Shake hands on a connected socket. 0 and *in, or SNIC_E*. */
-static int dma_shm_hello(int fd, const struct sockaddr_un *a, uint32_t timeout_ms,
+static int dma_shm_hello(int fd, const struct sockaddr_un *a, const struct snic_dma_shm_opts *o,
                          struct dma_shm_in *in)
 {
-    uint64_t until_ms = dma_shm_clock_ms() + timeout_ms;
-    int r = dma_shm_dial(fd, a, timeout_ms);
+    uint64_t until_ms = dma_shm_clock_ms() + o->timeout_ms;
+    int r = dma_shm_dial(fd, a, o->timeout_ms);
     if (r != 0)
         return r;
     struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_HELLO);
+    w.a = o->tag;
     r = dma_shm_transmit(fd, &w, NULL, NULL, 0);
     if (r != 1)
         return SNIC_ECONNREFUSED;
@@ -479,7 +486,7 @@ int snic_dma_shm_connect(struct snic_dma **out, struct snic_loop *l,
     int fd = dma_shm_socket();
     if (fd < 0)
         return SNIC_ENOMEM;
-    r = dma_shm_hello(fd, &address, o.timeout_ms, &in);
+    r = dma_shm_hello(fd, &address, &o, &in);
     if (r != 0) {
         (void)close(fd);
         return r;

@@ -90,6 +90,12 @@ void snic_hcachelink_dpu_recv(void *ctx, const void *msg, uint32_t size)
         hca_engine_step(d, &ev);
     } else if (m.type == HCA_ALIVE && (d->state == HCA_D_RUN || d->state == HCA_D_DRAIN)) {
         d->alive_due = 1;
+    } else if (m.type == HCA_MISSED && d->state == HCA_D_RUN) {
+        struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_MISS,
+                                       .ino = m.ino,
+                                       .lpn = m.a,
+                                       .count = (uint32_t)snic_min_u64(m.b, UINT32_MAX)};
+        hca_engine_step(d, &ev);
     } else {
         d->stats.refused++;
     }

@@ -32,7 +32,7 @@ struct hca_task {
     struct snic_hcachelink_dpu *d;
     unsigned char *page;
     uint64_t id;    /* the host's */
-    uint64_t index; /* READ: the page */
+    uint64_t index; /* READ: the page; FSYNC: 1, flush only */
     int32_t result;
     uint16_t type; /* 0: free */
     uint16_t under_way;

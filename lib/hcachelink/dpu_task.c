@@ -96,7 +96,9 @@ static void hca_task_fsync(struct hca_task *t, const struct hca_message *m)
 {
     struct snic_hcache_event ev = {
         .kind = SNIC_HCACHE_EV_FSYNC, .id = (uint64_t)(t - t->d->tasks), .ino = m->ino};
-    int r = snic_hcache_control_step(t->d->engine, &ev, snic_loop_now(t->d->dma->loop));
+    int r = m->a > 1 ? SNIC_EINVAL
+                     : snic_hcache_control_step(t->d->engine, &ev, snic_loop_now(t->d->dma->loop));
+    t->index = m->a;
     hca_fs_req(&t->fs, SNIC_KVFS_FSYNC, m->ino);
     if (r != 0)
         hca_task_finish(t, r);
@@ -109,7 +111,7 @@ void hca_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t resu
     struct hca_task *t = &d->tasks[index];
     SNIC_ASSERT(index < d->opts.tasks && t->type == HCA_FSYNC && t->under_way);
     t->under_way = 0;
-    if (result < 0)
+    if (result < 0 || t->index != 0)
         hca_task_finish(t, result);
     else
         hca_task_fs(t, hca_task_fs_done);

@@ -8,9 +8,11 @@
  * REGION  host  a key, b bytes, c epoch of the DPU. Answered by DONE with id 0, a: the tasks that
  *               may be under way.
  * READ    host  id, ino, a lpn, b index of the page to fill, c 1: a reader's miss
- * FSYNC   host  id, ino                TRUNCATE  host  id, ino, a size
+ * FSYNC   host  id, ino, a 1: flush    TRUNCATE  host  id, ino, a size
+ *               only
  * END     host  id 0: flush, leave, answer
  * AHEAD   host  ino, a lpn; no answer
+ * MISSED  host  ino, a lpn, b pages that it has read from the store itself; no answer
  * DONE    DPU   id, result             FAILED    DPU   result: the region cannot be reached
  * ALIVE   host  are you there?         ALIVE     DPU   while it works on the region
  */
@@ -22,7 +24,7 @@
 #include <string.h>
 
 #define SNIC_HCACHELINK__MAGIC UINT32_C(0x31414348) /* "HCA1" */
-#define SNIC_HCACHELINK__VERSION 1u
+#define SNIC_HCACHELINK__VERSION 2u
 #define SNIC_HCACHELINK__BYTES 64u
 #define SNIC_HCACHELINK__TASKS_MAX 64u
 #define SNIC_HCACHELINK__TIME_MAX (UINT64_C(1) << 61) /* what is longer is for ever, too */
@@ -40,7 +42,8 @@ enum hca_type {
     HCA_AHEAD = 6,
     HCA_DONE = 7,
     HCA_FAILED = 8,
-    HCA_ALIVE = 9
+    HCA_ALIVE = 9,
+    HCA_MISSED = 10
 };
 
 struct hca_message {

@@ -94,6 +94,16 @@ void hca_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn)
         (void)hca_send(h, &m);
 }
 
+void snic_hcachelink_hint(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn,
+                          uint32_t count)
+{
+    struct hca_message m = {.type = HCA_MISSED, .ino = ino, .a = lpn, .b = count};
+    if (count == 0)
+        hca_host_ahead(h, ino, lpn);
+    else if (h->state == HCA_OPEN)
+        (void)hca_send(h, &m);
+}
+
 /* ---- The end ---- */
 
 static void hca_abort_all(struct snic_hcachelink_host *h, struct snic_queue *q, int reason)

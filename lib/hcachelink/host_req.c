@@ -14,7 +14,7 @@
 
 int hca_req_check(const struct snic_hcachelink_host *h, const struct snic_hcachelink_req *req)
 {
-    if (req->reserved != 0)
+    if ((req->flags & ~(req->op == SNIC_HCACHELINK_WRITE ? SNIC_HCACHELINK_BEYOND : 0u)) != 0)
         return SNIC_EINVAL;
     switch (req->op) {
     case SNIC_HCACHELINK_WRITE:
@@ -33,6 +33,7 @@ int hca_req_check(const struct snic_hcachelink_host *h, const struct snic_hcache
         return req->offset > SNIC_KVFS_SIZE_MAX || req->length > SNIC_KVFS_SIZE_MAX ? SNIC_EINVAL
                                                                                     : 0;
     case SNIC_HCACHELINK_FSYNC:
+    case SNIC_HCACHELINK_FLUSH:
         return 0;
     default:
         return SNIC_EINVAL;
@@ -142,6 +143,19 @@ static int hca_read(struct snic_hcachelink_host *h, struct snic_hcachelink_req *
     return hca_end(req, (int64_t)req->length);
 }
 
+/** Has a page that is not cached to be read before @p n bytes of it are written? */
+static int hca_wants(const struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
+                     uint64_t lpn, uint32_t n)
+{
+    size_t page = (size_t)1 << h->page_shift;
+    if ((req->page.flags & SNIC_HCACHE_NEW) == 0 || n == page)
+        return 0;
+    if ((req->flags & SNIC_HCACHELINK_BEYOND) == 0 || lpn << h->page_shift < req->offset)
+        return 1;
+    memset(req->page.data, 0, page);
+    return 0;
+}
+
 static int hca_write(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
 {
     while (req->at < req->length) {
@@ -159,7 +173,7 @@ static int hca_write(struct snic_hcachelink_host *h, struct snic_hcachelink_req 
             if (r != 0)
                 return hca_end(req, r);
             hca_moved(req);
-            if ((req->page.flags & SNIC_HCACHE_NEW) != 0 && n != UINT32_C(1) << h->page_shift)
+            if (hca_wants(h, req, lpn, n))
                 return hca_ask(h, req, HCA_READ);
         }
         req->step = HCA_GO;
@@ -276,6 +290,8 @@ void hca_req_message(const struct snic_hcachelink_req *req, struct hca_message *
         m->c = req->op == SNIC_HCACHELINK_READ;
     } else if (req->step == HCA_TRUNCATE) {
         m->a = req->length;
+    } else if (req->op == SNIC_HCACHELINK_FLUSH) {
+        m->a = 1;
     }
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(hcachelink hcachelink)
 snic_test(hcachelink_edges hcachelink)
+snic_test(hcachelink_around hcachelink)
 snic_test(hcachelink_threads hcachelink URING LABELS threads)
 snic_test(hcachelink_killed hcachelink URING VENDOR LABELS slow)
 snic_test(hcachelink_hostile hcachelink)

@@ -86,7 +86,10 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_big_folder_nvmefs lmdb nightly "${_nvmefs}" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_rados rados nightly "" kvfs_big_folder.sh)
   snic_test(kvfs_carriers kvfs)
-  target_include_directories(test_kvfs_carriers SYSTEM PRIVATE ${SNIC_FUSE3_INCLUDE_DIRS})
+  snic_test(kvfs_cache hcachelink)
+  foreach(t carriers cache)
+    target_include_directories(test_kvfs_${t} SYSTEM PRIVATE ${SNIC_FUSE3_INCLUDE_DIRS})
+  endforeach()
   foreach(p hostile hostile_nvmefs liar)
     add_executable(kvfs_${p} kvfs_${p}.c)
     set_target_properties(kvfs_${p} PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
@@ -101,6 +104,31 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_liar> nvmefs)
   kvfs_mount_test(kvfs_deaths lmdb ${_scope} "" kvfs_deaths.sh)
   kvfs_mount_test(kvfs_deaths_nvmefs lmdb ${_scope} "--link nvmefs" kvfs_deaths.sh)
+  # The hybrid cache before the link. Its own, over each link by turns; what all mounts are tried
+  # with takes turns, too.
+  set(_cache "--two-process --cache-mb 4")
+  set(_cache_own each2_kvfs_cache)
+  set(_cache_all each6_kvfs_cache_all)
+  if(_sanitized)
+    set(_cache_own nightly)
+    set(_cache_all nightly)
+  endif()
+  kvfs_mount_test(kvfs_cache_ring lmdb ${_cache_own} "" kvfs_cache.sh ring)
+  kvfs_mount_test(kvfs_cache_nvmefs lmdb ${_cache_own} "" kvfs_cache.sh nvmefs)
+  foreach(v "both|" "back|--write-back --prefetch" "nvmefs|--link nvmefs --write-back --prefetch")
+    string(REGEX REPLACE "\\|.*" "" _v "${v}")
+    string(REGEX REPLACE ".*\\|" "" _o "${v}")
+    kvfs_mount_test(kvfs_exerciser_cache_${_v} lmdb ${_cache_all} "${_cache} ${_o}" kvfs_suite.sh
+      $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+    kvfs_mount_test(kvfs_stress_cache_${_v} lmdb ${_cache_all} "${_cache} ${_o}" kvfs_suite.sh
+      $<TARGET_FILE:kvfs_stress> --processes 6 NIGHTLY --steps 30000 END MNT)
+    kvfs_mount_test(kvfs_posix_cache_${_v} lmdb nightly "${_cache} ${_o}" kvfs_suite.sh
+      $<TARGET_FILE:kvfs_posix> MNT)
+    kvfs_mount_test(kvfs_two_mounts_cache_${_v} lmdb nightly "${_cache} ${_o}"
+      kvfs_two_mounts.sh)
+    kvfs_mount_test(kvfs_large_cache_${_v} lmdb nightly "${_cache} ${_o}" kvfs_large.sh)
+    kvfs_mount_test(kvfs_deaths_cache_${_v} lmdb nightly "--cache-mb 4 ${_o}" kvfs_deaths.sh)
+  endforeach()
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
   if(NOT _sanitized)

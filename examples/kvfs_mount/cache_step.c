@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What a call does, one thing after the other: waits for its turn, learns the size, has written out
+ * what is dirty, tells the store times, is done by pages or by the link, sees to the pages of its
+ * range, and is answered. kc_run() goes on from c->cached.step; whoever it waits for says
+ * kc_ready().
+ */
+#include "cache_priv.h"
+
+#include <time.h>
+
+struct snic_kvfs_time kc_now(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (struct snic_kvfs_time){.sec = t.tv_sec, .nsec = (uint32_t)t.tv_nsec};
+}
+
+/* ---- Requests of hcachelink ---- */
+
+static void step_asked(struct snic_hcachelink_req *req)
+{
+    struct km_call *c = SNIC_CONTAINER(req, struct km_call, cached.req);
+    struct km_cache *k = c->m->cache;
+
+    k->busy--;
+    kc_ready(k, c);
+    kc_pump(k);
+}
+
+int kc_ask(struct km_cache *k, struct km_call *c, uint32_t op, uint64_t ino, uint8_t then)
+{
+    struct snic_hcachelink_req *req = &c->cached.req;
+    int rc = SNIC_EPIPE;
+
+    req->op = op;
+    req->ino = ino;
+    req->done = step_asked;
+    c->cached.step = then;
+    if (k->half != NULL && !k->over)
+        rc = snic_hcachelink_submit(k->half, req);
+    if (rc < 0)
+        req->result = rc;
+    if (rc == 0)
+        k->busy++;
+    return rc != 0;
+}
+
+/* The region has gone meanwhile. */
+static int step_gone(int64_t result)
+{
+    return result == SNIC_EPEERDEAD || result == SNIC_EPIPE;
+}
+
+/* ---- Size ---- */
+
+static void step_learn(struct kc_inode *i, const struct snic_kvfs_attr *a)
+{
+    i->size = a->size;
+    i->sized = 1;
+    if (i->due != 0)
+        return;
+    i->atime = a->atime;
+    i->mtime = a->mtime;
+    i->ctime = a->ctime;
+    i->timed = 1;
+}
+
+static int step_changing(const struct kc_inode *i)
+{
+    for (const struct snic_link *l = i->calls.next; l != &i->calls; l = l->next)
+        if (SNIC_CONTAINER(l, const struct km_cached, link)->kind == KC_CHANGE)
+            return 1;
+    return 0;
+}
+
+/* KC3: may the answer to something that was asked at @p changes be believed? */
+static int step_believes(const struct km_cache *k, const struct kc_inode *i, uint64_t changes)
+{
+    return k->state == KC_ON && !i->dirty && i->changes == changes && !step_changing(i);
+}
+
+static void step_sized(struct km_call *f)
+{
+    struct km_call *c = f->cached.owner;
+    struct km_cache *k = f->m->cache;
+    struct kc_inode *i = c->cached.inode;
+
+    if (f->r.k.result < 0) {
+        c->r.k.result = f->r.k.result;
+        c->cached.step = KC_END;
+    } else if (step_believes(k, i, f->cached.changes)) {
+        step_learn(i, &f->r.k.attr);
+    }
+    kc_own_end(k, f);
+    kc_ready(k, c);
+    kc_pump(k);
+}
+
+/* A READ that no page is to be filled for. */
+static void step_by_link(struct km_call *c)
+{
+    c->cached.by_link = 1;
+    c->cached.wants = KC_WANTS_FLUSH;
+    c->cached.step = KC_FLUSH;
+}
+
+/* @return 1: it is known, or of no use */
+static int step_size(struct km_cache *k, struct km_call *c)
+{
+    struct kc_inode *i = c->cached.inode;
+    struct km_call *f;
+
+    if ((c->cached.wants & KC_WANTS_SIZE) == 0 || i->sized || k->state != KC_ON)
+        return 1;
+    if (step_changing(i)) { /* the answer could not be believed */
+        step_by_link(c);
+        return 1;
+    }
+    f = kc_own(k, c, SNIC_KVFS_GETATTR, i->ino);
+    if (f == NULL) {
+        c->r.k.result = SNIC_ENOMEM;
+        c->cached.step = KC_END;
+        return 1;
+    }
+    f->cached.changes = i->changes;
+    kc_lower(f, step_sized);
+    return 0;
+}
+
+/* ---- What is dirty ---- */
+
+/* @return 1: go on; 0: it waits */
+static int step_flush(struct km_cache *k, struct km_call *c, struct kc_inode *i, uint8_t then)
+{
+    if ((c->cached.wants & KC_WANTS_FLUSH) == 0 || i == NULL || !i->dirty) {
+        c->cached.step = (uint8_t)(then + 1);
+        return 1;
+    }
+    if (k->state != KC_ON && c->cached.kind != KC_SWEEP) {
+        kc_hold(k, c);
+        return 0;
+    }
+    c->cached.written = i->written;
+    c->cached.unflushed = i->unflushed;
+    return kc_ask(k, c, SNIC_HCACHELINK_FLUSH, i->ino, then);
+}
+
+static int step_flushed(struct km_cache *k, struct km_call *c, struct kc_inode *i)
+{
+    int64_t result = c->cached.req.result;
+
+    if (step_gone(result)) {
+        if (c->cached.kind == KC_SWEEP)
+            c->cached.step = KC_END;
+        else
+            kc_hold(k, c);
+        return c->cached.kind == KC_SWEEP;
+    }
+    c->cached.step++;
+    if (result < 0) {
+        k->flush_errors++;
+        c->cached.error = (int32_t)result;
+        ex_log(EX_ERROR, "inode %llu: writing what is cached: %s", (unsigned long long)i->ino,
+               snic_strerror((int)result));
+    } else if (i->dirty) {
+        uint64_t bytes = snic_min_u64(c->cached.unflushed, i->unflushed);
+
+        i->unflushed -= bytes;
+        k->unflushed -= bytes;
+        if (i->written == c->cached.written) /* KC4 */
+            kc_inode_dirty(k, i, 0);
+    }
+    return 1;
+}
+
+/* It could not be written: who throws the bytes away does not mind; who leaves has to. */
+static int step_forget(struct km_cache *k, struct km_call *c)
+{
+    if (c->cached.error == 0 ||
+        ((c->cached.wants & KC_WANTS_ZERO) == 0 && c->cached.kind != KC_SWEEP)) {
+        c->cached.step = KC_TIMES;
+        return 1;
+    }
+    c->cached.req.offset = 0;
+    c->cached.req.length = 0;
+    return kc_ask(k, c, SNIC_HCACHELINK_DROP, c->cached.inode->ino, KC_FORGETTING);
+}
+
+static int step_forgot(struct km_cache *k, struct km_call *c)
+{
+    struct kc_inode *i = c->cached.inode;
+
+    if (step_gone(c->cached.req.result) && c->cached.kind != KC_SWEEP) {
+        kc_hold(k, c);
+        return 0;
+    }
+    if (c->cached.kind == KC_SWEEP && c->cached.req.result == 0) {
+        ex_log(EX_ERROR, "inode %llu: what was written to the cache is lost",
+               (unsigned long long)i->ino);
+        i->error = c->cached.error;
+    }
+    if (c->cached.req.result == 0)
+        kc_inode_dirty(k, i, 0);
+    c->cached.error = 0;
+    c->cached.step = KC_TIMES;
+    return 1;
+}
+
+/* ---- Times ---- */
+
+static void step_timed(struct km_call *f)
+{
+    struct km_call *c = f->cached.owner;
+    struct km_cache *k = f->m->cache;
+    struct kc_inode *i = c->cached.inode;
+
+    if (i->touched == f->cached.changes)
+        kc_inode_due(k, i, 0);
+    kc_own_end(k, f);
+    kc_ready(k, c);
+    kc_pump(k);
+}
+
+static int step_times(struct km_cache *k, struct km_call *c)
+{
+    struct kc_inode *i = c->cached.inode;
+    struct km_call *f;
+
+    c->cached.step = c->cached.kind == KC_SWEEP ? KC_END : KC_GO;
+    if ((c->cached.wants & KC_WANTS_TIMES) == 0 || i->due == 0)
+        return 1;
+    f = kc_own(k, c, SNIC_KVFS_SETATTR, i->ino);
+    if (f == NULL)
+        return 1; /* the next one tells them */
+    f->r.k.set_mask = i->due | SNIC_KVFS_SET_CTIME;
+    f->r.k.attr.atime = i->atime;
+    f->r.k.attr.mtime = i->mtime;
+    f->r.k.attr.ctime = i->ctime;
+    f->cached.changes = i->touched;
+    kc_lower(f, step_timed);
+    return 0;
+}
+
+/* ---- By the link ---- */
+
+/* What the answer means for the size. */
+static void step_changed(struct km_cache *k, struct km_call *c)
+{
+    const struct snic_kvfs_req *r = &c->r.k;
+    struct kc_inode *i = c->cached.inode;
+    uint64_t end = 0;
+
+    i->timed = 0;
+    switch (r->kind) {
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_SETATTR:
+        if (r->result == 0 && k->state == KC_ON)
+            step_learn(i, &r->attr);
+        else
+            i->sized = 0;
+        return;
+    case SNIC_KVFS_WRITE:
+        end = ((r->flags & SNIC_KVFS_APPEND) != 0 ? i->size : r->offset) + r->length;
+        break;
+    case SNIC_KVFS_COPY:
+        end = r->offset2 + (r->result > 0 ? (uint64_t)r->result : 0);
+        break;
+    default:
+        end = (r->flags & SNIC_KVFS_FALLOC_KEEP_SIZE) != 0 ? 0 : r->offset + r->length;
+        break;
+    }
+    if (r->result < 0 || (r->kind == SNIC_KVFS_WRITE && r->result != (int64_t)r->length))
+        i->sized = i->dirty && i->sized; /* as far as it came, nobody knows */
+    else
+        i->size = snic_max_u64(i->size, end);
+    if (r->kind == SNIC_KVFS_WRITE && r->result > 0) { /* it has set them itself */
+        kc_inode_due(k, i, i->due & SNIC_KVFS_SET_ATIME);
+        i->touched++;
+    }
+}
+
+static void step_opened(struct km_cache *k, struct km_call *c)
+{
+    const struct snic_kvfs_req *r = &c->r.k;
+    struct kc_inode *i = c->cached.inode;
+
+    if (r->result != 0)
+        return;
+    if (r->kind == SNIC_KVFS_CREATE) {
+        i = kc_inode_get(k, r->attr.ino);
+        if (i == NULL)
+            return;
+        if (i->opens != 0 || i->refs != 0) { /* it was there */
+            i->changes++;
+            i->sized = i->sized && i->dirty;
+        } else if (k->state == KC_ON && !i->dirty) {
+            step_learn(i, &r->attr);
+        }
+    } else if (c->cached.kind != KC_CHANGE && step_believes(k, i, c->cached.changes)) {
+        step_learn(i, &r->attr);
+    }
+    i->opens++;
+}
+
+static void step_home(struct km_call *c);
+
+/* Attributes that were looked at before the last sizes came from a region that has gone since: who
+   would amend them does not know any more. */
+static int step_overtaken(struct km_cache *k, struct km_call *c)
+{
+    uint32_t kind = c->r.k.kind;
+
+    if (c->cached.regions == k->regions ||
+        (kind != SNIC_KVFS_GETATTR && kind != SNIC_KVFS_LOOKUP && kind != SNIC_KVFS_READDIR))
+        return 0;
+    c->cached.regions = k->regions;
+    kc_lower(c, step_home);
+    return 1;
+}
+
+/* The link's answer is here. What came with it has to be used now. */
+static void step_home(struct km_call *c)
+{
+    struct km_cache *k = c->m->cache;
+    struct snic_kvfs_req *r = &c->r.k;
+
+    if (step_overtaken(k, c))
+        return;
+    c->cached.home = NULL;
+    if (c->cached.kind == KC_CHANGE)
+        step_changed(k, c);
+    if (r->kind == SNIC_KVFS_OPEN || r->kind == SNIC_KVFS_CREATE)
+        step_opened(k, c);
+    if (r->kind == SNIC_KVFS_SETATTR && r->result == 0 && c->cached.inode != NULL)
+        kc_inode_due(k, c->cached.inode, c->cached.inode->due & ~r->set_mask);
+    if (r->kind == SNIC_KVFS_RELEASE && c->cached.inode != NULL && c->cached.inode->opens > 0)
+        c->cached.inode->opens--;
+    if (c->cached.kind == KC_CHANGE && k->state == KC_ON) {
+        c->cached.step = KC_DROP;
+        kc_ready(k, c);
+    } else {
+        kc_end(k, c);
+    }
+    kc_pump(k);
+}
+
+/* What is dirty could not be written out. Can the call do without? A reader reads it here. */
+static int step_bears(struct km_call *c)
+{
+    struct km_cached *d = &c->cached;
+
+    if (d->kind != KC_AFTER && d->kind != KC_READ)
+        return 0;
+    if (d->kind == KC_READ) {
+        d->by_link = !d->inode->sized;
+        if (d->by_link)
+            return 0;
+    }
+    if ((d->wants & KC_WANTS_ERROR) == 0)
+        d->error = 0;
+    return 1;
+}
+
+/* @return 1: it is done; 0: later */
+static int step_go(struct km_cache *k, struct km_call *c)
+{
+    c->cached.step = KC_SENT;
+    if (c->cached.error != 0 && !step_bears(c)) {
+        c->r.k.result = c->cached.error;
+        c->cached.step = KC_END;
+        return 1;
+    }
+    if ((c->cached.kind == KC_READ && !c->cached.by_link) || c->cached.kind == KC_WRITE) {
+        c->cached.step = KC_GO;
+        if (k->state != KC_ON && !(c->cached.kind == KC_WRITE && c->cached.paging)) {
+            kc_hold(k, c);
+            return 0;
+        }
+        if (c->cached.kind == KC_READ && !c->cached.inode->sized) {
+            c->cached.step = KC_SIZE;
+            return 1;
+        }
+        return c->cached.kind == KC_READ ? kc_read(k, c) : kc_write(k, c);
+    }
+    if (c->cached.kind == KC_CHANGE || c->r.k.kind == SNIC_KVFS_READ)
+        k->around++;
+    kc_lower(c, step_home);
+    return 0;
+}
+
+/* ---- Pages of what was changed ---- */
+
+static int step_drop(struct km_cache *k, struct km_call *c)
+{
+    struct kc_inode *i = c->cached.inode;
+    uint64_t first = c->cached.first;
+
+    c->cached.step = KC_END;
+    if (k->state != KC_ON)
+        return 1;
+    if (c->r.k.kind == SNIC_KVFS_WRITE && !kc_patch(k, c))
+        return 1;
+    if (c->r.k.kind == SNIC_KVFS_SETATTR && c->r.k.result == 0)
+        first = c->r.k.attr.size >> KC_PAGE_SHIFT;
+    if (first > SNIC_KVFS_SIZE_MAX >> KC_PAGE_SHIFT)
+        return 1; /* nothing is there */
+    c->cached.req.offset = first << KC_PAGE_SHIFT;
+    c->cached.req.length = c->cached.last >= SNIC_KVFS_SIZE_MAX >> KC_PAGE_SHIFT
+                               ? 0
+                               : (c->cached.last - first + 1) << KC_PAGE_SHIFT;
+    return kc_ask(k, c, SNIC_HCACHELINK_DROP, i->ino, KC_DROPPING);
+}
+
+static int step_dropped(struct km_cache *k, struct km_call *c)
+{
+    int64_t result = c->cached.req.result;
+
+    c->cached.step = KC_END;
+    if (result < 0 &&
+        !step_gone(result)) { /* a page is held for ever: begin with an empty region */
+        ex_log(EX_ERROR, "inode %llu: pages cannot be dropped: %s",
+               (unsigned long long)c->cached.inode->ino, snic_strerror((int)result));
+        k->reason = (int)result;
+        kc_tidy(k);
+    }
+    return 1;
+}
+
+/* ---- The end ---- */
+
+void kc_end(struct km_cache *k, struct km_call *c)
+{
+    struct kc_inode *i = c->cached.inode;
+    struct snic_kvfs_req *r = &c->r.k;
+
+    if ((c->cached.wants & KC_WANTS_ERROR) != 0 && i != NULL) {
+        if (r->result == 0)
+            r->result = c->cached.error != 0 ? c->cached.error : i->error;
+        if (r->kind != SNIC_KVFS_RELEASE)
+            i->error = 0;
+    }
+    kc_detach(k, c);
+    if (c->cached.kind == KC_SWEEP) {
+        k->sweeps--;
+        kc_own_end(k, c);
+        kc_tidy(k);
+        return;
+    }
+    km_call_done(c);
+}
+
+static int step_begin(struct km_cache *k, struct km_call *c)
+{
+    struct km_cached *d = &c->cached;
+
+    if (!d->active && !kc_may_begin(c))
+        return 0;
+    d->active = 1;
+    if (c->r.k.kind == SNIC_KVFS_READ && d->kind == KC_READ && k->state == KC_ON &&
+        (c->r.k.flags & (SNIC_KVFS_DIRECT | SNIC_KVFS_NOATIME)) != 0) {
+        if (d->inode->sized && kc_try(k, c)) {
+            d->step = KC_END;
+            return 1;
+        }
+        step_by_link(c);
+        return 1;
+    }
+    d->step = KC_SIZE;
+    return 1;
+}
+
+void kc_run(struct km_cache *k, struct km_call *c)
+{
+    int on = 1;
+
+    while (on) {
+        switch (c->cached.step) {
+        case KC_BEGIN:
+            on = step_begin(k, c);
+            break;
+        case KC_SIZE:
+            on = step_size(k, c);
+            if (on && c->cached.step == KC_SIZE)
+                c->cached.step = KC_FLUSH;
+            break;
+        case KC_FLUSH:
+            on = step_flush(k, c, c->cached.inode, KC_FLUSHING);
+            break;
+        case KC_FLUSHING:
+            on = step_flushed(k, c, c->cached.inode);
+            break;
+        case KC_FLUSH_OTHER:
+            on = step_flush(k, c, c->cached.other, KC_FLUSHING_OTHER);
+            break;
+        case KC_FLUSHING_OTHER:
+            on = step_flushed(k, c, c->cached.other);
+            break;
+        case KC_FORGET:
+            on = step_forget(k, c);
+            break;
+        case KC_FORGETTING:
+            on = step_forgot(k, c);
+            break;
+        case KC_TIMES:
+            on = step_times(k, c);
+            break;
+        case KC_GO:
+        case KC_PAGES:
+            on = step_go(k, c);
+            break;
+        case KC_DROP:
+            on = step_drop(k, c);
+            break;
+        case KC_DROPPING:
+            on = step_dropped(k, c);
+            break;
+        case KC_END:
+            kc_end(k, c);
+            return;
+        default: /* KC_SENT: the link has it */
+            return;
+        }
+    }
+}

@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""kvfs_cache.py MNT FIGURES COMMAND...: what kvfs_cache.sh asks a mount, whose figures are served
+at FIGURES.
+
+on, off         wait until the cache is in use, or not any more
+hits            what was read once is read again, by O_DIRECT, without asking anybody
+same            a random life of a file by all ways to its bytes, beside a copy
+times           sizes and times of what was just written are those that stay
+back            writes wait in the cache, and close waits for them
+sequence        what is read in sequence is prefetched, and used
+before, both OTHER  a file that this mount has cached, changed by the other one, and the reverse
+die PID N       PID dies while only the cache has bytes; they are there
+left PID, found PID, the host, dies; what it left is in the file system
+full STORE      STORE, a folder, has no more room
+"""
+import errno
+import mmap
+import os
+import random
+import signal
+import sys
+import time
+import urllib.request
+
+mnt, figures = sys.argv[1], sys.argv[2]
+PAGE = 8192
+
+
+def metrics():
+    with urllib.request.urlopen(f"http://{figures}/metrics", timeout=20) as f:
+        lines = [line.split() for line in f.read().decode().splitlines() if line[:1] != "#"]
+    return {name.replace("kvfs_", "", 1): int(value) for name, value in lines}
+
+
+def wait(name, value):
+    until = time.monotonic() + 60
+    while metrics()[name] != value:
+        assert time.monotonic() < until, metrics()
+        time.sleep(0.05)
+
+
+def on():
+    wait("cache_on", 1)
+
+
+def off():
+    wait("cache_on", 0)
+
+
+def direct(path, offset, length):
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    room = mmap.mmap(-1, (length + 4095) // 4096 * 4096)
+    n = os.preadv(fd, [room], offset)
+    os.close(fd)
+    return room[: min(n, length)]
+
+
+def hits():
+    path, data = f"{mnt}/hits", os.urandom(40 * PAGE + 1000)
+    with open(path, "wb") as f:
+        f.write(data)
+    assert open(path, "rb").read() == data
+    assert direct(path, 0, len(data)) == data
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # the kernel's pages
+    assert os.pread(fd, len(data), 0) == data
+    os.close(fd)
+    before = metrics()
+    for _ in range(20):
+        assert direct(path, 0, len(data)) == data
+        at = random.randrange(40) * 4096
+        assert direct(path, at, PAGE) == data[at : at + PAGE]
+    after = metrics()
+    new = {name: after[name] - before[name] for name in after}
+    assert new["cache_hits"] == new["cache_reads"] >= 40, new
+    assert new["cache_miss_pages"] == 0 and new["cache_around"] == 0, new
+    if "nvmefs_commands" in new:  # opening and closing, and what the shell may look at
+        assert new["nvmefs_commands"] <= 40 * 4, new
+
+
+def same():
+    seed = time.time_ns()
+    print("seed", seed, flush=True)
+    rng = random.Random(seed)
+    path = f"{mnt}/same"
+    model = bytearray()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    dd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    ad = os.open(path, os.O_WRONLY | os.O_APPEND)
+    room = mmap.mmap(-1, 16 * 4096)
+
+    def put(at, data):
+        model.extend(bytes(max(0, at + len(data) - len(model))))
+        model[at : at + len(data)] = data
+
+    for _ in range(400):
+        what = rng.randrange(10)
+        at, n = rng.randrange(30 * 4096), rng.randrange(1, 5 * 4096)
+        data = rng.randbytes(n)
+        if what < 3:
+            os.pwrite(fd, data, at)
+            put(at, data)
+        elif what == 3:
+            at, n = at // 4096 * 4096, rng.randrange(1, 5) * 4096
+            room[:n] = rng.randbytes(n)
+            assert os.pwritev(dd, [memoryview(room)[:n]], at) == n
+            put(at, room[:n])
+        elif what == 4:
+            os.write(ad, data)
+            put(len(model), data)
+        elif what == 5:
+            os.ftruncate(fd, at)
+            del model[at:]
+            model.extend(bytes(at - len(model)))
+        elif what == 6 and model:
+            m = mmap.mmap(fd, len(model))
+            at = rng.randrange(len(model))
+            n = min(n, len(model) - at)
+            m[at : at + n] = data[:n]
+            put(at, data[:n])
+            m.close()
+        elif what == 7 and model:
+            to = rng.randrange(30 * 4096)
+            n = min(n, len(model))
+            src = f"{mnt}/same.from"
+            with open(src, "wb") as f:
+                f.write(model[:n])
+                f.flush()
+                sfd = os.open(src, os.O_RDONLY)
+                done = 0
+                while done < n:
+                    done += os.copy_file_range(sfd, fd, n - done, done, to + done)
+                os.close(sfd)
+            put(to, bytes(model[:n]))
+        elif what == 8:
+            os.system(f"fallocate -p -o {at} -l {n} {path}")
+            end = min(at + n, len(model))
+            if end > at:
+                model[at:end] = bytes(end - at)
+        if rng.randrange(3) == 0:
+            size = os.fstat(fd).st_size
+            assert size == len(model), (what, size, len(model))
+            at = rng.randrange(len(model) + 1) // 4096 * 4096
+            got = os.preadv(dd, [room], at)
+            assert room[:got] == model[at : at + got], ("direct", what, at)
+            assert got == min(len(room), len(model) - at), (got, at, len(model))
+        if rng.randrange(3) == 0:
+            assert os.pread(fd, len(model) + 1, 0) == model, ("kernel", what)
+    for x in (fd, dd, ad):
+        os.close(x)
+    assert direct(path, 0, len(model) + 4096) == model
+
+
+def stamp(st):
+    return st.st_size, st.st_mtime_ns, st.st_ctime_ns
+
+
+def times():
+    path = f"{mnt}/times"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.fsync(fd)
+    old = time.time_ns()
+    time.sleep(0.02)
+    os.write(fd, b"x" * 100)
+    now = stamp(os.fstat(fd))
+    assert now[0] == 100 and now[1] > old and now[2] == now[1], (now, old)
+    time.sleep(0.3)  # it is written out meanwhile
+    assert stamp(os.fstat(fd)) == now, (stamp(os.fstat(fd)), now)
+    os.fsync(fd)
+    assert stamp(os.fstat(fd)) == now
+    os.write(fd, b"y" * 50)
+    now = stamp(os.fstat(fd))
+    assert now[0] == 150 and os.stat(path).st_size == 150
+    assert {e.name: e.stat().st_size for e in os.scandir(mnt)}["times"] == 150
+    os.close(fd)
+    assert stamp(os.stat(path)) == now, (stamp(os.stat(path)), now)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    os.write(fd, b"z" * 10)
+    os.utime(path, ns=(5, 7))
+    os.chmod(path, 0o600)
+    st = os.fstat(fd)
+    assert (st.st_size, st.st_mtime_ns, st.st_mode & 0o777) == (160, 7, 0o600), st
+    os.link(path, path + ".link")
+    linked = os.fstat(fd).st_ctime_ns
+    assert linked > now[2], (linked, now)
+    os.close(fd)
+    time.sleep(0.2)
+    st = os.stat(path)
+    assert (st.st_size, st.st_mtime_ns, st.st_ctime_ns) == (160, 7, linked), st
+    os.utime(path, ns=(5, time.time_ns()))  # older: the next read counts
+    assert open(path, "rb").read() == b"x" * 100 + b"y" * 50 + b"z" * 10
+    direct(path, 0, 100)
+    assert os.stat(path).st_atime_ns > 5
+    os.unlink(path + ".link")
+
+
+def back():
+    path = f"{mnt}/back"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.fsync(fd)
+    before = metrics()
+    for i in range(8):
+        os.pwrite(fd, bytes([i]) * PAGE, i * PAGE)
+    after = metrics()
+    assert after["cache_writes"] - before["cache_writes"] == 8, (before, after)
+    assert after["cache_around"] == before["cache_around"]
+    os.close(fd)
+    assert metrics()["cache_dirty_bytes"] == 0, metrics()
+    until = time.monotonic() + 20
+    while metrics()["cache_flushed_pages"] < before["cache_flushed_pages"] + 8:
+        assert time.monotonic() < until, metrics()
+        time.sleep(0.1)
+    # more than there is room for
+    data = os.urandom(9 << 20)
+    with open(path, "wb") as f:
+        f.write(data)
+    assert open(path, "rb").read() == data
+
+
+def sequence():
+    path, data = f"{mnt}/sequence", os.urandom(2 << 20)
+    with open(path, "wb") as f:
+        f.write(data)
+    fill = os.urandom(8 << 20)  # so that nothing of it is cached any more
+    with open(f"{mnt}/fill", "wb") as f:
+        f.write(fill)
+    for at in range(0, len(fill), 1 << 16):
+        assert direct(f"{mnt}/fill", at, 1 << 16) == fill[at : at + (1 << 16)]
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM | os.POSIX_FADV_DONTNEED)
+    before = metrics()
+    got = b""
+    while len(got) < len(data):
+        got += os.pread(fd, 4096, len(got))
+        if len(got) % (1 << 16) == 0:
+            time.sleep(0.002)
+    os.close(fd)
+    assert got == data
+    time.sleep(1.2)  # until the other side has told
+    after = metrics()
+    print({n: after[n] - before[n] for n in after if "fetch" in n or "page" in n}, flush=True)
+    assert after["cache_prefetched_used"] > before["cache_prefetched_used"], (before, after)
+
+
+def before():
+    for name in "a", "b":
+        with open(f"{mnt}/{name}", "wb") as f:
+            f.write(name.encode() * 3 * PAGE)
+        assert direct(f"{mnt}/{name}", 0, 3 * PAGE) == name.encode() * 3 * PAGE
+
+
+def both(other):
+    def put(path, data):
+        with open(path, "r+b") as f:
+            f.write(data)
+
+    kept = os.open(f"{mnt}/a", os.O_RDWR)
+    for n in range(10):
+        put(f"{other}/a", bytes([n]) * 100)
+        assert open(f"{mnt}/a", "rb").read()[:101] == bytes([n]) * 100 + b"a"
+        assert direct(f"{mnt}/a", 0, 100) == bytes([n]) * 100
+        os.pwrite(kept, bytes([n + 100]) * 100, 200)
+        put(f"{mnt}/b", bytes([n]) * 300)
+        assert open(f"{other}/b", "rb").read()[:301] == bytes([n]) * 300 + b"b"
+        assert open(f"{other}/a", "rb").read()[199:301] == b"a" + bytes([n + 100]) * 100 + b"a"
+        os.truncate(f"{other}/b", 5 * PAGE + n)
+        assert os.stat(f"{mnt}/b").st_size == 5 * PAGE + n
+        assert len(open(f"{mnt}/b", "rb").read()) == 5 * PAGE + n
+    os.close(kept)
+
+
+def die(pid, n):
+    path = f"{mnt}/die{n}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.write(fd, b"old" * 10000)
+    os.fsync(fd)
+    data = os.urandom(60000)
+    os.pwrite(fd, data, 5000)  # faster than it is written out, most often
+    os.kill(int(pid), signal.SIGKILL)
+    assert os.pread(fd, 60000, 5000) == data  # the kernel's pages
+    os.fstat(fd)
+    assert direct(path, 0, 65000) == (b"old" * 10000)[:5000] + data
+    os.pwrite(fd, b"more", 70000)
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        assert e.errno == errno.EIO, e  # it cannot know that nothing was
+    os.fsync(fd)
+    os.close(fd)
+    assert direct(path, 4096, 60904) == ((b"old" * 10000)[:5000] + data)[4096:]
+    assert os.stat(path).st_size == 70004
+
+
+def left(pid):
+    fd = os.open(f"{mnt}/left", os.O_RDWR | os.O_CREAT)
+    os.fsync(fd)
+    os.pwrite(fd, b"left" * 10000, 0)
+    os.kill(int(pid), signal.SIGKILL)
+
+
+def found():
+    assert open(f"{mnt}/left", "rb").read() == b"left" * 10000
+
+
+def full(store):
+    def sync(fd):
+        try:
+            os.fsync(fd)
+            return 0
+        except OSError as e:
+            return e.errno
+
+    fd = os.open(f"{mnt}/full", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, b"0" * 100000, 0)
+    assert sync(fd) == 0
+    with open(f"{store}/ballast", "wb") as ballast:
+        try:
+            while True:
+                ballast.write(b"x" * 65536)
+                ballast.flush()
+        except OSError as e:
+            assert e.errno == errno.ENOSPC, e
+        data = os.urandom(1 << 20)
+        os.pwrite(fd, data, 0)
+        error = sync(fd)
+        assert error == errno.ENOSPC, error
+        assert os.pread(fd, len(data), 0) == data
+        twin = os.dup(fd)
+        try:
+            os.close(twin)
+            raise AssertionError("close says nothing")
+        except OSError as e:
+            assert e.errno == errno.ENOSPC, e
+        assert open(f"{mnt}/full", "rb").read() == data  # who reads has nothing to do with it
+    os.unlink(f"{store}/ballast")
+    until = time.monotonic() + 20
+    error = sync(fd)
+    while error != 0:  # what was under way may still fail
+        assert error == errno.ENOSPC and time.monotonic() < until, error
+        time.sleep(0.05)
+        error = sync(fd)
+    os.close(fd)
+    assert direct(f"{mnt}/full", 0, len(data)) == data
+    assert metrics()["cache_dirty_bytes"] == 0
+
+
+globals()[sys.argv[3]](*sys.argv[4:])
