@@ -6,14 +6,6 @@ static unsigned char page[4 * RIG_PAGE];
 static unsigned char out[4 * RIG_PAGE];
 static unsigned char file[16 * RIG_PAGE];
 
-static void fill(unsigned char *p, size_t n, uint64_t seed)
-{
-    struct snic_rng rng;
-    snic_rng_init(&rng, seed);
-    for (size_t i = 0; i < n; i++)
-        p[i] = (unsigned char)snic_rng_below(&rng, 256);
-}
-
 /* A flush is as good for who asks the file system, and does not wait for the medium. */
 static void test_hcachelink_flush_is_in_the_file_system(void **state)
 {
@@ -23,7 +15,7 @@ static void test_hcachelink_flush_is_in_the_file_system(void **state)
     rig_defaults(&g);
     rig_open(&g);
     ino = rig_file(&g, "a");
-    fill(page, sizeof(page), 21);
+    rig_fill(page, sizeof(page), 21);
     rig_settle(&g, 60000000);
     for (int i = 0; i < 32; i++) {
         struct snic_hcachelink_req flush = {.op = SNIC_HCACHELINK_FLUSH, .ino = ino};
@@ -53,8 +45,8 @@ static void test_hcachelink_write_beyond_the_end(void **state)
     rig_defaults(&g);
     rig_open(&g);
     ino = rig_file(&g, "a");
-    fill(page, sizeof(page), 22);
-    fill(file, sizeof(file), 23);
+    rig_fill(page, sizeof(page), 22);
+    rig_fill(file, sizeof(file), 23);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 100, page), 100);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FLUSH, ino, 0, 0, NULL), 0);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
@@ -104,7 +96,7 @@ static void test_hcachelink_hints_prefetch(void **state)
     rig_defaults(&g);
     rig_open(&g);
     ino = rig_file(&g, "a");
-    fill(file, sizeof(file), 24);
+    rig_fill(file, sizeof(file), 24);
     assert_int_equal(snic_fs_put(g.fs, "/a", file, sizeof(file), 0644), 0);
     rig_settle(&g, 5000000);
     snic_hcachelink_hint(g.host, ino, 0, 2);

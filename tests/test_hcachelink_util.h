@@ -241,6 +241,14 @@ static inline uint64_t rig_file(struct rig *g, const char *name)
     return k.attr.ino;
 }
 
+static inline void rig_fill(unsigned char *p, size_t n, uint64_t seed)
+{
+    struct snic_rng rng;
+    snic_rng_init(&rng, seed);
+    for (size_t i = 0; i < n; i++)
+        p[i] = (unsigned char)snic_rng_below(&rng, 256);
+}
+
 static inline uint64_t rig_dmas(const struct rig *g)
 {
     return g->d[1]->stats.reads + g->d[1]->stats.writes + g->d[1]->stats.atomics;

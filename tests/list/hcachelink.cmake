@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(hcachelink hcachelink)
+snic_test(hcachelink_truncate hcachelink)
 snic_test(hcachelink_edges hcachelink)
 snic_test(hcachelink_around hcachelink)
 snic_test(hcachelink_threads hcachelink URING LABELS threads)

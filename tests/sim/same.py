@@ -20,7 +20,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 MODULES = ["base", "ssd", "loop", "io", "net", "wal", "ddp", "member", "replica"]
-TESTS = ["cluster.c", "cluster_judge.c", "lin.c", "lin_search.c", "swarm.c", "swarm_hard.c", "same.c"]
+TESTS = ["cluster.c", "cluster_judge.c", "lin.c", "lin_search.c", "swarm.c", "swarm_hard.c",
+         "same.c"]
 LEVELS = [["-O0"], ["-O2"], ["-O3"], ["-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"]]
 
 
