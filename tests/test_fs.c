@@ -439,11 +439,67 @@ static void test_fs_time_passes_engine_advances(void **state)
     rig_close(&g);
 }
 
+struct heard {
+    int count;
+    int alone;
+    int joined; /* the other one is in */
+    int late;   /* told after that     */
+};
+static struct heard heard;
+
+static void on_alone(void *ctx, int alone)
+{
+    (void)ctx;
+    heard.count++;
+    heard.alone = alone;
+    heard.late += heard.joined;
+}
+
+/* Who keeps answers elsewhere hears of others before they go on, and when they have gone. */
+static void test_fs_others_are_told_before_they_go_on(void **state)
+{
+    struct rig g;
+    (void)state;
+    rig_open(&g, 0);
+    struct snic_fs_opts o = options(&g);
+    (void)snic_fs_fini(g.fs);
+    support_guard_free(g.mem);
+    o.alone = on_alone;
+    g.door.sole = 0;
+    rig_fs(&g, &o);
+    memset(&heard, 0, sizeof(heard));
+    assert_int_equal(snic_fs_mkfs(g.fs, NULL), 0);
+    assert_int_equal(snic_fs_mount(g.fs), 0);
+    assert_int_equal(heard.count, 1);
+    assert_int_equal(heard.alone, 1);
+
+    struct snic_fs *other;
+    o.alone = NULL;
+    o.session_id = 78;
+    size_t size = snic_fs_memsize(&o);
+    void *mem = support_guard_alloc(size, 16);
+    assert_int_equal(snic_fs_init(&other, mem, size, g.loop, &g.door.kv, &o), 0);
+    assert_int_equal(snic_fs_mount(other), 0);
+    heard.joined = 1;
+    assert_int_equal(heard.count, 2);
+    assert_int_equal(heard.alone, 0);
+    assert_int_equal(snic_fs_unmount(other), 0);
+    (void)snic_fs_fini(other);
+    support_guard_free(mem);
+    for (int i = 0; i < 100 && heard.count < 3; i++)
+        (void)snic_world_run(g.world, snic_world_now(g.world) + 1000000000u, 1000000);
+    assert_int_equal(heard.count, 3);
+    assert_int_equal(heard.alone, 1);
+    assert_int_equal(snic_fs_unmount(g.fs), 0);
+    rig_close(&g);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fs_put_unmount_mount_is_there),
         cmocka_unit_test(test_fs_empty_store_mount_enoent_mkfs_twice_eexist),
+        cmocka_unit_test(test_fs_others_are_told_before_they_go_on),
         cmocka_unit_test(test_fs_bad_options_refused),
         cmocka_unit_test(test_fs_many_requests_narrow_door_each_told_once),
         cmocka_unit_test(test_fs_submit_from_done),

@@ -47,10 +47,24 @@ static void dpu_look_store(struct kd *d)
 
     snic_kvfs_get_stats(snic_fs_engine(d->store.fs), &s);
     km_store_judge(&d->store, &s, &d->dead);
-    if (d->alone != (s.alone != 0)) {
-        d->alone = s.alone != 0;
-        d->tell_alone = 1;
-    }
+}
+
+static void dpu_tell(struct kd *d)
+{
+    if (d->tell_alone)
+        dpu_cache_tell(d);
+    if (d->tell_alone && d->dma != NULL && !d->gone)
+        d->tell_alone = d->link->tell(d) == SNIC_EAGAIN;
+}
+
+/* Others have come, and wait until we say that we know, or have gone. */
+static void dpu_alone(struct kvfs_store *s, int alone)
+{
+    struct kd *d = SNIC_CONTAINER(s, struct kd, store);
+
+    d->alone = (uint32_t)alone;
+    d->tell_alone = 1;
+    dpu_tell(d);
 }
 
 static void dpu_look(struct snic_timer *t, uint64_t now)
@@ -63,10 +77,7 @@ static void dpu_look(struct snic_timer *t, uint64_t now)
         d->told_ns = now;
         d->tell_alone = 1;
     }
-    if (d->tell_alone)
-        dpu_cache_tell(d);
-    if (d->tell_alone && d->dma != NULL && !d->gone)
-        d->tell_alone = d->link->tell(d) == SNIC_EAGAIN;
+    dpu_tell(d);
     snic_loop_arm(d->loop, t, now + KD_LOOK_NS);
 }
 
@@ -172,6 +183,7 @@ int km_dpu_run(struct km_config *config)
     d->store.spec = config->store;
     d->store.loop = d->loop;
     d->store.cache_mb = config->records_mb;
+    d->store.alone = dpu_alone;
     d->store.requests = KM_REQUESTS;
     d->store.create = config->mkfs;
     d->store.sole = config->exclusive;

@@ -39,27 +39,24 @@ static int local_cancel(struct km *m, struct km_call *c)
 
 static const struct km_carrier local_carrier = {.submit = local_submit, .cancel = local_cancel};
 
-static void local_alone(struct km *m)
+/* Others have come, and wait until we say that we know, or have gone. */
+static void local_alone(struct kvfs_store *s, int alone)
 {
-    struct snic_kvfs_stats s;
-    int alone;
+    struct km *m = SNIC_CONTAINER(s, struct km, store);
 
-    snic_kvfs_get_stats(snic_fs_engine(m->store.fs), &s);
-    km_store_judge(&m->store, &s, &m->dead);
-    alone = s.alone != 0;
-    if (alone != atomic_load_explicit(&m->alone, memory_order_relaxed)) {
-        atomic_store_explicit(&m->alone, alone, memory_order_relaxed);
-        if (m->se != NULL)
-            km_session_expire(m);
-    }
+    atomic_store_explicit(&m->alone, alone, memory_order_relaxed);
+    if (m->se != NULL)
+        km_session_expire(m);
 }
 
-/* Have others come or gone? */
+/* Is all well? */
 static void local_look(struct snic_timer *t, uint64_t now)
 {
     struct km *m = SNIC_CONTAINER(t, struct km, look);
+    struct snic_kvfs_stats s;
 
-    local_alone(m);
+    snic_kvfs_get_stats(snic_fs_engine(m->store.fs), &s);
+    km_store_judge(&m->store, &s, &m->dead);
     snic_loop_arm(m->loop, t, now + 100000000u);
 }
 
@@ -72,6 +69,7 @@ int km_local_open(struct km *m)
     m->carrier = &local_carrier;
     m->store.spec = c->store;
     m->store.loop = m->loop;
+    m->store.alone = local_alone;
     m->store.cache_mb = c->cache_mb; /* of records: 0 is 16 */
     m->store.requests = KM_REQUESTS;
     m->store.create = c->mkfs;
@@ -84,7 +82,6 @@ int km_local_open(struct km *m)
     if (rc != 0)
         return rc;
     m->mounted = 1;
-    local_alone(m);
     snic_timer_init(&m->look, local_look);
     snic_loop_arm(m->loop, &m->look, snic_loop_now(m->loop) + 100000000u);
     return 0;

@@ -141,6 +141,13 @@ static int store_open_kv(struct kvfs_store *s)
     return rc;
 }
 
+static void store_alone(void *ctx, int alone)
+{
+    struct kvfs_store *s = ctx;
+
+    s->alone(s, alone);
+}
+
 static int store_open_fs(struct kvfs_store *s)
 {
     struct snic_fs_opts o = {.opts_size = sizeof(o), .wall = kvfs_store_wall};
@@ -149,6 +156,7 @@ static int store_open_fs(struct kvfs_store *s)
 
     o.damage = store_damage;
     o.ctx = s;
+    o.alone = s->alone != NULL ? store_alone : NULL;
     o.cache_bytes = s->cache_mb << 20;
     o.requests_max = s->requests;
     o.flags = s->read_only ? SNIC_KVFS_READ_ONLY : 0;

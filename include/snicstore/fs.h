@@ -67,6 +67,11 @@ struct snic_fs_opts {
     uint32_t inodes_max;   /**< up to 2^30                                                     */
     uint32_t locks_max;    /**< up to 2^30                                                     */
     uint32_t reserved;
+    /** Others have come to the store, or this session is alone again: `alone` of
+     *  snic_kvfs_get_stats() has changed. Called before the store is told, and so before others go
+     *  on: who keeps answers elsewhere (the kernel's caches) gives them up here. No call of this
+     *  object in it but for statistics. May be NULL.                                             */
+    void (*alone)(void *ctx, int alone);
 };
 
 /** Bytes snic_fs_init() needs, or 0 when @p o is invalid. [any] */

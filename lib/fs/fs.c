@@ -33,6 +33,7 @@ struct snic_fs {
     struct snic_kv *kv;
     int64_t (*wall)(void *ctx);
     void *ctx;
+    void (*tell_alone)(void *ctx, int alone);
     struct snic_queue waiting; /* k.node: the engine had no room */
     struct snic_queue refused; /* k.node: over before they began */
     struct snic_queue held;    /* carriers: the door was full    */
@@ -45,6 +46,7 @@ struct snic_fs {
     int calling;
     int pump_queued;
     int sole;
+    int alone; /* what was told */
     int pumping;
 };
 
@@ -251,6 +253,20 @@ static int fs_send(struct snic_fs *fs, struct snic_kv_req **batch, uint32_t n)
     return 0;
 }
 
+/* Has the engine begun, or ended, to be alone? What it says of that to the store is not sent yet.
+ */
+static void fs_look(struct snic_fs *fs)
+{
+    struct snic_kvfs_stats s;
+    if (fs->tell_alone == NULL)
+        return;
+    snic_kvfs_get_stats(fs->engine, &s);
+    if (fs->alone == (s.alone != 0))
+        return;
+    fs->alone = s.alone != 0;
+    fs->tell_alone(fs->ctx, fs->alone);
+}
+
 static void fs_start(struct snic_fs *fs)
 {
     struct snic_kv_req *batch[FS_BATCH];
@@ -259,6 +275,7 @@ static void fs_start(struct snic_fs *fs)
         n = 0;
         while (n < FS_BATCH && (batch[n] = fs_next_io(fs)) != NULL)
             n++;
+        fs_look(fs);
     } while (n > 0 && fs_send(fs, batch, n));
 }
 
@@ -392,6 +409,8 @@ int snic_fs_init(struct snic_fs **out, void *mem, size_t size, struct snic_loop 
     fs->kv = kv;
     fs->wall = o->wall;
     fs->ctx = o->ctx;
+    if (o->opts_size >= sizeof(*o))
+        fs->tell_alone = o->alone;
     fs->session_id = o->session_id;
     fs->pump.fn = fs_pump;
     fs->sole = -1;

@@ -41,7 +41,7 @@ BUGS = [
      "if (result == SNIC_ENOSPC) result = replica_log_pass(r);",
      "if (result == SNIC_ENOSPC) replica_fail(r, result);", ("node", "*full_log*")),
     ("A10 a full log takes no deletions", "lib/replica/log.c",
-     "return of == REPLICA_ROOM_TOMBSTONE ? 0 : SNIC_ENOSPC;", "return SNIC_ENOSPC;",
+     "return of == REPLICA_ROOM_TOMBSTONE || r->restarts ? 0 : SNIC_ENOSPC;", "return SNIC_ENOSPC;",
      ("node", "*full_log*")),
     ("A10 nothing is kept for tombstones", "lib/replica/log.c",
      "e->flags |= SNIC_WAL_TOMBSTONE; return;", "return;", ("node", "*full_log*")),
