@@ -226,7 +226,7 @@ void ex_die(const char *format, ...)
 
 /* ---- What is needed first ---- */
 
-#define EX_LOCK_TRIES 200 /* of 50 ms */
+#define EX_LOCK_TRIES 60 /* of 50 ms */
 
 void ex_address(const char *name, const char *text, struct snic_net_addr *out)
 {

@@ -61,7 +61,7 @@ serving() {
 }
 
 ended() { # no process is left that served
-    for _ in $(seq 400); do
+    for _ in $(seq 1200); do
         [ -n "$(serving '')" ] || return 0
         sleep 0.05
     done
