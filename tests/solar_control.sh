@@ -38,23 +38,30 @@ ready() {
         sleep 0.05
     done
 }
-catalog() {
+# What a killed process had asked of its disk may keep its store locked for long: who restarts it
+# tries again.
+tries=0
+in_use() { # LOG
+    grep -q 'in use' "$1" && [ $((tries += 1)) -le 40 ] || fail "it ended"
+}
+catalog_once() {
+    : >"$work/ctl.log"
     "$program" ctl serve --listen "$1" --catalog "$work/catalog" --catalog-size 8M \
         >>"$work/ctl.log" 2>&1 &
     ctl=$!
 }
-# serve N ADDRESS
-serve() {
-    until serve_once "$@" && ready "$work/server$1.log" $!; do
-        grep -q 'in use' "$work/server$1.log" && [ $((tries += 1)) -le 20 ] || fail "it ended"
-    done
-    eval "a$1=$at"
+catalog() { # ADDRESS
+    until catalog_once "$1" && ready "$work/ctl.log" $ctl; do in_use "$work/ctl.log"; done
 }
-tries=0 # the kernel may be at the last I/O of a killed server for long: who restarts it tries again
 serve_once() {
+    : >"$work/server$1.log"
     "$program" server --listen "$2" --store "$work/store$1" --store-size 256M \
-        --control "$control" >"$work/server$1.log" 2>&1 &
+        --control "$control" >>"$work/server$1.log" 2>&1 &
     eval "s$1=$!"
+}
+serve() { # N ADDRESS
+    until serve_once "$@" && ready "$work/server$1.log" $!; do in_use "$work/server$1.log"; done
+    eval "a$1=$at"
 }
 verb() {
     "$program" ctl "$@" --control "$control"
@@ -73,7 +80,6 @@ truncate -s 96M "$work/image"
 mkfs.ext4 -q -d "$work/tree" "$work/image" || fail "mkfs.ext4"
 
 catalog 127.0.0.1:0
-ready "$work/ctl.log" $ctl || fail "it ended"
 control=$at
 for n in 1 2 3; do serve $n 127.0.0.1:0; done
 up 3
@@ -107,9 +113,7 @@ serve 2 "$a2"
 kill -9 $ctl
 wait $ctl 2>/dev/null
 sleep 0.2
-: >"$work/ctl.log"
 catalog "$control"
-ready "$work/ctl.log" $ctl || fail "it ended"
 wait $copy || fail "nbdcopy"
 echo "the copy was under way when the server died: $under_way"
 up 3
@@ -129,9 +133,7 @@ echo "generations: $(sed 's/.*generation=//' "$work/show.log" | sort -u | tr '\n
 
 echo "== all of it is there, also after everybody has died"
 for p in $s1 $s2 $s3 $ctl; do kill -9 "$p"; wait "$p" 2>/dev/null; done
-: >"$work/ctl.log"
 catalog "$control"
-ready "$work/ctl.log" $ctl || fail "it ended"
 for n in 1 2 3; do eval "at=\$a$n"; serve $n "$at"; done
 timeout 120 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
