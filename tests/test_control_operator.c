@@ -3,41 +3,10 @@
  * What an operator meets once the system is old: blocks that are damaged, servers that never come
  * again, disks whose leases run out, keys.
  */
-#include <stdlib.h>
-
-#include "ctlfix.h"
-#include "support.h"
-
-static struct ctlfix fix;
-static unsigned char *buffer;
-
-static int setup(void **state)
-{
-    (void)state;
-    buffer = aligned_alloc(4096, 8u << 20);
-    assert_non_null(buffer);
-    ctlfix_start(&fix, support_seed(), 3);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    ctlfix_check(&fix);
-    ctlfix_end(&fix);
-    free(buffer);
-    return 0;
-}
-
-static struct snic_control_item where(uint32_t vd, uint64_t segment)
-{
-    struct snic_control_item it;
-    assert_int_equal(snic_control_find(fix.ctl, vd, segment, &it), 0);
-    return it;
-}
+#include "test_control_util.h"
 
 /* A disk, attached by client 0; each block begins with a number of its own. */
-static void attached(void)
+static void attached_numbered(void)
 {
     assert_int_equal(ctlfix_create(&fix, 0), 0);
     ctlfix_client_start(&fix, 0);
@@ -101,7 +70,7 @@ static uint64_t lost(uint32_t server)
 static void test_control_damaged_block_moves_as_damaged(void **state)
 {
     (void)state;
-    attached();
+    attached_numbered();
     uint32_t from = server_of(0), to = (from + 1) % 3, next = (from + 2) % 3;
     settle_home(from);
     ctlfix_server_kill(&fix, from, SNIC_FAULT_KEEP_NONE);
@@ -156,7 +125,7 @@ static void damage_versions(uint32_t server)
 static void test_control_lost_versions_move_as_damaged(void **state)
 {
     (void)state;
-    attached();
+    attached_numbered();
     uint32_t from = server_of(0), to = (from + 1) % 3;
     settle_home(from);
     ctlfix_server_kill(&fix, from, SNIC_FAULT_KEEP_NONE);
@@ -193,7 +162,7 @@ static void test_control_last_lease_of_a_living_holder_ends(void **state)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_REISSUE};
     (void)state;
-    attached();
+    attached_numbered();
     ctlfix_client_kill(&fix, 0);
     for (uint32_t i = 2; i < SNIC_CONTROL_LEASE_MAX; i++)
         assert_int_equal(revoke(), 0);
@@ -261,7 +230,7 @@ static void server_anew(uint32_t server)
 static void test_control_forgotten_server_gives_its_number_back(void **state)
 {
     (void)state;
-    attached();
+    attached_numbered();
     uint32_t id = ctlfix_id(&fix, 1);
     assert_int_equal(forget(id), SNIC_EBUSY); /* it is here */
     assert_int_equal(forget(99), SNIC_ENOENT);
@@ -312,7 +281,7 @@ static void test_control_forgotten_server_gives_its_number_back(void **state)
 static void test_control_server_numbers_do_not_run_out(void **state)
 {
     (void)state;
-    attached();
+    attached_numbered();
     move_all_from(1);
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX + 4; i++) {
         uint32_t id = ctlfix_id(&fix, 1);
@@ -342,7 +311,7 @@ static void test_control_key_that_is_another_is_refused(void **state)
     (void)state;
     fix.key[0] = 5;
     fix.key[1] = 6;
-    attached();
+    attached_numbered();
     assert_int_equal(ctlfix_ask(&fix, &m), 0);
     assert_true(fix.last.key[0] == 5 && fix.last.key[1] == 6);
     ctlfix_client_start(&fix, 1);
@@ -374,7 +343,7 @@ static void test_control_key_that_is_another_is_refused(void **state)
 static void test_control_key_for_a_disk_without_is_refused(void **state)
 {
     (void)state;
-    attached();
+    attached_numbered();
     ctlfix_client_kill(&fix, 0);
     ctlfix_client_start(&fix, 0);
     assert_int_equal(attach_key(0, 1, 0, 0), SNIC_EACCES);

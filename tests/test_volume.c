@@ -3,13 +3,7 @@
  * Block server and client, each promise once: what a disk takes and refuses, what a server checks,
  * epochs, leases, and the end.
  */
-#include <stdlib.h>
-
-#include "support.h"
-#include "volfix.h"
-
-static struct volfix fix;
-static unsigned char *buffer;
+#include "test_volume_util.h"
 
 static int setup(uint32_t transport)
 {
@@ -17,35 +11,6 @@ static int setup(uint32_t transport)
     assert_non_null(buffer);
     volfix_start(&fix, transport, support_seed(), 2);
     return 0;
-}
-
-static int setup_solar(void **state)
-{
-    (void)state;
-    return setup(SNIC_VOLUME_SOLAR);
-}
-
-static int setup_luna(void **state)
-{
-    (void)state;
-    return setup(SNIC_VOLUME_LUNA);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    volfix_check(&fix);
-    volfix_end(&fix);
-    free(buffer);
-    return 0;
-}
-
-static int all_are(const unsigned char *p, size_t size, int value)
-{
-    for (size_t i = 0; i < size; i++)
-        if (p[i] != value)
-            return 0;
-    return 1;
 }
 
 static void test_volume_written_is_read(void **state)

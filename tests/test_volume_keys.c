@@ -3,16 +3,11 @@
  * Keys: a disk that is encrypted at rest, read with its key, another, and none; servers that take
  * sealed packets only.
  */
-#include <stdlib.h>
-
 #include "sim/solar_cipher.h"
-#include "support.h"
-#include "volfix.h"
+#include "test_volume_util.h"
 
 enum { SIZE = 1u << 20 };
 
-static struct volfix fix;
-static unsigned char *buffer;
 static struct snic_ebs_sec_ops ops;
 static struct solar_toy_key wire[VOLFIX_SERVERS + 1][2];
 static struct solar_toy_key secret = {{11, 12}}, other = {{11, 13}};
@@ -39,35 +34,6 @@ static int setup(uint32_t transport)
     ops.xts_encrypt = ops.xts_decrypt = toy_xts;
     volfix_start(&fix, transport, support_seed(), 2);
     return 0;
-}
-
-static int setup_solar(void **state)
-{
-    (void)state;
-    return setup(SNIC_VOLUME_SOLAR);
-}
-
-static int setup_luna(void **state)
-{
-    (void)state;
-    return setup(SNIC_VOLUME_LUNA);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    volfix_check(&fix);
-    volfix_end(&fix);
-    free(buffer);
-    return 0;
-}
-
-static int all_are(const unsigned char *p, size_t size, int value)
-{
-    for (size_t i = 0; i < size; i++)
-        if (p[i] != value)
-            return 0;
-    return 1;
 }
 
 /* The next client has the disk's key @p key. */

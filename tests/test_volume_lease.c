@@ -3,15 +3,9 @@
  * Leases at a block server: one that nobody can have yet changes nothing where a control plane
  * grants them, and a fence of one that is over ends, too.
  */
-#include <stdlib.h>
-
-#include "support.h"
-#include "volfix.h"
+#include "test_volume_util.h"
 
 enum { LATER = 65535, CLIENT_NODE = 10 };
-
-static struct volfix fix;
-static unsigned char *buffer;
 
 static int setup(uint32_t transport)
 {
@@ -20,27 +14,6 @@ static int setup(uint32_t transport)
     volfix_start(&fix, transport, support_seed(), 1);
     memset(buffer, 1, 8192);
     assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 8192, buffer), 8192);
-    return 0;
-}
-
-static int setup_solar(void **state)
-{
-    (void)state;
-    return setup(SNIC_VOLUME_SOLAR);
-}
-
-static int setup_luna(void **state)
-{
-    (void)state;
-    return setup(SNIC_VOLUME_LUNA);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    volfix_check(&fix);
-    volfix_end(&fix);
-    free(buffer);
     return 0;
 }
 
