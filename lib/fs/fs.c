@@ -253,8 +253,7 @@ static int fs_send(struct snic_fs *fs, struct snic_kv_req **batch, uint32_t n)
     return 0;
 }
 
-/* Has the engine begun, or ended, to be alone? What it says of that to the store is not sent yet.
- */
+/* Has it begun, or ended, to be alone? What the engine tells the store of that is not sent yet. */
 static void fs_look(struct snic_fs *fs)
 {
     struct snic_kvfs_stats s;
@@ -354,33 +353,35 @@ static void fs_due(struct snic_timer *t, uint64_t now_ns)
 
 /* ---- Open and close ---- */
 
-static int fs_engine_opts(struct snic_kvfs_opts *e, const struct snic_fs_opts *o)
+/* The service's own, of this version's size, and the engine's. */
+static int fs_engine_opts(struct snic_kvfs_opts *e, struct snic_fs_opts *f,
+                          const struct snic_fs_opts *o)
 {
-    struct snic_fs_opts f;
-    memset(&f, 0, sizeof(f));
-    if (snic_opts_copy(&f, sizeof(f), o) != 0 || f.wall == NULL || f.session_id == 0 ||
-        f.reserved != 0)
+    memset(f, 0, sizeof(*f));
+    if (snic_opts_copy(f, sizeof(*f), o) != 0 || f->wall == NULL || f->session_id == 0 ||
+        f->reserved != 0)
         return SNIC_EINVAL;
     memset(e, 0, sizeof(*e));
     e->opts_size = sizeof(*e);
-    e->requests_max = f.requests_max;
-    e->inodes_max = f.inodes_max;
-    e->locks_max = f.locks_max;
-    e->cache_bytes = f.cache_bytes;
-    e->times_ns = f.times_ns;
-    e->lease_ns = f.lease_ns;
-    e->heartbeat_ns = f.heartbeat_ns;
-    e->flags = f.flags;
-    e->session_id = f.session_id;
-    e->damage = f.damage;
-    e->ctx = f.ctx;
+    e->requests_max = f->requests_max;
+    e->inodes_max = f->inodes_max;
+    e->locks_max = f->locks_max;
+    e->cache_bytes = f->cache_bytes;
+    e->times_ns = f->times_ns;
+    e->lease_ns = f->lease_ns;
+    e->heartbeat_ns = f->heartbeat_ns;
+    e->flags = f->flags;
+    e->session_id = f->session_id;
+    e->damage = f->damage;
+    e->ctx = f->ctx;
     return 0;
 }
 
 size_t snic_fs_memsize(const struct snic_fs_opts *o)
 {
     struct snic_kvfs_opts e;
-    size_t size = fs_engine_opts(&e, o) == 0 ? snic_kvfs_memsize(&e) : 0;
+    struct snic_fs_opts f;
+    size_t size = fs_engine_opts(&e, &f, o) == 0 ? snic_kvfs_memsize(&e) : 0;
     size_t own = (size_t)snic_align_up(sizeof(struct snic_fs), FS_ALIGN) + FS_ALIGN;
     return size == 0 || size > SIZE_MAX - own ? 0 : size + own;
 }
@@ -393,8 +394,9 @@ int snic_fs_init(struct snic_fs **out, void *mem, size_t size, struct snic_loop 
     struct snic_fs *fs = (struct snic_fs *)at;
     size_t need = snic_fs_memsize(o);
     struct snic_kvfs_opts e;
+    struct snic_fs_opts f;
     int rc;
-    if (need == 0 || fs_engine_opts(&e, o) != 0 || kv->loop != l)
+    if (need == 0 || fs_engine_opts(&e, &f, o) != 0 || kv->loop != l)
         return SNIC_EINVAL;
     if (size < need)
         return SNIC_ENOSPC;
@@ -407,11 +409,10 @@ int snic_fs_init(struct snic_fs **out, void *mem, size_t size, struct snic_loop 
     fs->memory = mem;
     fs->loop = l;
     fs->kv = kv;
-    fs->wall = o->wall;
-    fs->ctx = o->ctx;
-    if (o->opts_size >= sizeof(*o))
-        fs->tell_alone = o->alone;
-    fs->session_id = o->session_id;
+    fs->wall = f.wall;
+    fs->ctx = f.ctx;
+    fs->tell_alone = f.alone;
+    fs->session_id = f.session_id;
     fs->pump.fn = fs_pump;
     fs->sole = -1;
     snic_timer_init(&fs->timer, fs_due);
