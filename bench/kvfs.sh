@@ -37,80 +37,8 @@ mkdir -p "$build/kvfs" && dir=${SNIC_BENCH_DIR:-$(cd "$build/kvfs" && pwd)} &&
     work=$(mktemp -d "$dir/XXXXXX") || exit 1
 bin=$(cd -P "$build/bin" && pwd)
 limit_mb=${SNIC_BENCH_LIMIT_MB:-128}
-cluster=$PWD/../shared/tools
-. bench/common.sh
-kvfs_finish() {
-    rc=$?
-    [ $rc = 0 ] || tail -n 5 "$work"/log.* >&2 2>/dev/null
-    for m in "$work"/mnt.*; do
-        [ ! -d "$m" ] || fusermount3 -u -z "$m" 2>/dev/null
-    done
-    for who in ours ours_mem ours_rados ours_dpu pass; do
-        for p in $(serving $who); do kill "$p" 2>/dev/null; done
-    done
-    [ ! -e "$work/ceph" ] || bash "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
-    sleep 0.5
-    for g in "$groups"/kvfs.$$.*; do
-        [ ! -d "$g" ] || { while read -r p; do echo "$p" >"$groups/cgroup.procs"; done \
-            <"$g/cgroup.procs"; rmdir "$g"; } 2>/dev/null
-    done
-    finish
-}
-trap kvfs_finish EXIT
-
-# ---- Memory limits ----
-
-groups=
-if grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null &&
-    echo +memory 2>/dev/null >/sys/fs/cgroup/cgroup.subtree_control; then
-    groups=/sys/fs/cgroup limit_file=memory.max
-elif [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
-    groups=/sys/fs/cgroup/memory limit_file=memory.limit_in_bytes
-fi
-# limit WHO PID...: these, and what `inside WHO` starts, have limit_mb together
-limit() {
-    [ -n "$groups" ] || return 0
-    who=$1
-    shift
-    mkdir "$groups/kvfs.$$.$who" && echo "${limit_mb}M" >"$groups/kvfs.$$.$who/$limit_file" ||
-        { groups=; return; }
-    for p in "$@"; do echo "$p" >"$groups/kvfs.$$.$who/cgroup.procs"; done
-}
-# inside WHO COMMAND...
-inside() {
-    g=$groups/kvfs.$$.$1
-    shift
-    if [ -n "$groups" ] && [ -d "$g" ]; then
-        sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$g" "$@"
-    else
-        "$@"
-    fi
-}
-
-# ---- Contestants ----
-
-place() { [ "$1" = ext4 ] && echo "$work/ext4" || echo "$work/mnt.$1"; } # place WHO
-serving() { # serving WHO: its processes
-    for f in $(grep -lszxF -e "$work/mnt.$1" /proc/[0-9]*/cmdline 2>/dev/null); do
-        case $(readlink "${f%/cmdline}/exe" 2>/dev/null) in
-        "$bin"/*) basename "${f%/cmdline}" ;;
-        esac
-    done
-}
-mounted() { # mounted WHO COMMAND...: whether it could be
-    mkdir "$work/mnt.$1"
-    who=$1
-    shift
-    if ! timeout 60 "$@" "$work/mnt.$who" >"$work/log.$who" 2>&1; then
-        echo "skip kvfs $who: $(tail -n 1 "$work/log.$who")"
-        return 1
-    fi
-    chmod 755 "$work/mnt.$who"
-    all="$all $who"
-}
-[ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && (: <>/dev/fuse) 2>/dev/null ||
-    { echo "skip kvfs mounts: they need root and /dev/fuse"; exit 0; }
-command -v fio >/dev/null || die "fio is not here"
+module=kvfs
+. bench/mounts.sh
 mkdir "$work/ext4" "$work/under" "$work/store" "$work/store.dpu"
 all=ext4
 # What both kinds of mount have alike; threads are those that do each best.
@@ -135,22 +63,10 @@ first=$(for who in $all; do case $who in ours_dpu) ;; *) echo "$who" ;; esac; do
 device=$(df --output=source "$work" | tail -n 1)
 device=/sys/class/block/$(basename "$(readlink -f "$device")")/stat
 [ -e "$device" ] || device=
-
-busy() { awk '$1 == "cpu" { print $2 + $3 + $4 + $7 + $8 }' /proc/stat; } # ticks of all CPUs
 moved() { [ -z "$device" ] || awk '{ print 512 * ($3 + $7) }' "$device"; } # bytes
-drop() { sync; echo "${1:-3}" >/proc/sys/vm/drop_caches; }
 
 # ---- Data ----
 
-# fio_ WHO OPTION...: operations per second
-fio_() {
-    who=$1
-    shift
-    inside "$who" fio --name=bench --directory="$(place "$who")" --thread --group_reporting \
-        --randrepeat=0 --norandommap --fallocate=none --output-format=terse --terse-version=3 "$@" \
-        2>"$work/fio" | awk -F';' '/^3;/ { printf "%.2f\n", $8 + $49; good = 1 }
-            END { exit !good }' || die "fio on $who $*: $(cat "$work/fio")"
-}
 # data CASE WHO RW BYTES DEPTH DIRECT FILE
 data() {
     b=$(busy) m=$(moved)
@@ -241,11 +157,6 @@ meta_all() {
 
 # ---- Threads ----
 
-dpu_ticks() { # of the file system's process, for ours_dpu
-    for p in $(serving "$1"); do
-        ! tr '\0' '\n' <"/proc/$p/cmdline" | grep -qx dpu || ticks "$p"
-    done
-}
 threads_all() {
     for who in ext4 pass ours_dpu; do
         case " $all " in *" $who "*) ;; *) continue ;; esac
@@ -305,26 +216,6 @@ done
 
 # ---- Rows ----
 
-print_row() { # print_row CASE WHO THREADS
-    kept "$1" "$2" || return 0
-    unit=op/s
-    case $1 in
-    cpu_* | host_*) unit=us/op ;;
-    device_*) unit=B/op ;;
-    rss_*) unit=B ;;
-    descriptors) unit=descriptors ;;
-    esac
-    echo "row kvfs ${1%.*} $2 $3 $(middle "$1" "$2") $unit"
-}
-# ratio_row CASE OURS PEER THREADS: more operations, or less time, is better
-ratio_row() {
-    kept "$1" "$2" && kept "$1" "$3" || return 0
-    awk -v a="$(middle "$1" "$2")" -v b="$(middle "$1" "$3")" -v c="${1%.*}" -v w="$2/$3" \
-        -v t="$4" 'BEGIN {
-            if (c ~ /^(cpu|host|device|rss)_/ || c == "descriptors") { x = a; a = b; b = x }
-            if (b > 0) printf "ratio kvfs %s %s %s %.2f\n", c, w, t, a / b
-        }'
-}
 for f in $(ls "$work" | sed -n 's/^v\.\(.*\)\.[^.]*$/\1/p' | sort -uV); do
     n=1
     case $f in *.*) n=${f##*.} ;; esac

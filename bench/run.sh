@@ -10,10 +10,11 @@
 # `tenants` the switch beside the kernel's schedulers on a loop device (as root), `qos` the storage
 # node with a tenant that floods it; `solar` packets and tables, the engine alone, SOLAR and LUNA on
 # sockets beside plain ones (veth as root), and a virtual disk by NBD beside nbdkit; `nvmefs` queue
-# pairs beside the shape of virtio-fs; `minos` the replication engine, its explorer, its simulation,
-# and the MINOS paper's figures in simulated time. --seconds N: time of each program per case;
-# --requests N: of a node, in the figures of minos (10000; the paper's are 100000). Save the output:
-# bench/plot.sh makes pictures of it.
+# pairs beside the shape of virtio-fs; `hcache` its hits beside memcpy, and the mount with it and
+# without (as root); `minos` the replication engine, its explorer, its simulation, and the MINOS
+# paper's figures in simulated time. --seconds N: time of each program per case; --requests N: of a
+# node, in the figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh makes
+# pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -21,7 +22,7 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,17s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,18s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds= modules= requests=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -56,12 +57,14 @@ case " $modules " in
 *" solar "*) packages nbdkit:nbdkit openssl/evp.h:libssl-dev ip:iproute2 >&2 ;;
 esac
 case " $modules " in
-*" kvfs "*)
+*" kvfs "* | *" hcache "*)
     # Without one of them its rows are missing, visibly.
     {
         packages lmdb.h:liblmdb-dev /usr/include/fuse3/fuse.h:libfuse3-dev fusermount3:fuse3
-        packages /usr/include/rados/librados.h:librados-dev ceph-osd:ceph-osd ceph-mon:ceph-mon \
-            ceph:ceph-common
+        case " $modules " in
+        *" kvfs "*) packages /usr/include/rados/librados.h:librados-dev ceph-osd:ceph-osd \
+            ceph-mon:ceph-mon ceph:ceph-common ;;
+        esac
     } >&2
     ;;
 esac
@@ -76,6 +79,9 @@ case " $modules " in
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
+case "$only;" in
+*hcache\;*) only="$only;kvop;kv;kvfs;fs;net;channel;fsdispatch;nvmefslink;hcachelink" ;;
+esac
 case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 # Whose programs they are.
 only=$(echo "$only" | sed 's/\bminos\b/ddpnic/; s/\bexplorer\b/ddp/; s/\blives\b/replica/')
@@ -121,8 +127,10 @@ for m in $modules; do
         [ "$m" != gimbal ] || series=$out/gimbal_series.rows
         "$out/bench/bench_$m" ${seconds:+--seconds "$seconds"} ${series:+--series "$series"} ||
             status=1
-        [ "$m" != files ] ||
-            SNIC_BENCH_BUILD=$out sh bench/files.sh ${seconds:+--seconds "$seconds"} || status=1
+        case $m in
+        files | hcache)
+            SNIC_BENCH_BUILD=$out sh "bench/$m.sh" ${seconds:+--seconds "$seconds"} || status=1 ;;
+        esac
         if [ "$m" = solar ]; then
             for what in "raw.sh --net" raw.sh nbd.sh; do
                 # shellcheck disable=SC2086
