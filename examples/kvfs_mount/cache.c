@@ -201,7 +201,8 @@ void kc_pump(struct km_cache *k)
         kc_run(k, kc_call_of(n));
     }
     k->pumping = 0;
-    if (k->state == KC_LEAVING && k->busy == 0)
+    /* A fetch may have begun between the region's end and the look at it, too (KC5). */
+    if (k->busy == 0 && (k->state == KC_LEAVING || (k->over && k->state != KC_DEAD)))
         kc_tidy(k);
 }
 
