@@ -41,7 +41,8 @@ void mn_still(struct snic_member *m)
     m->base_ns = 0; /* who is not heard is silent */
     m->quiet_ns = m->quiet_ns > MN_NOW ? MN_NOW + m->grant_ns : 0;
     m->lease_until_ns = m->lease_until_ns > MN_NOW ? MN_NOW + m->opts.lease_ns : 0;
-    m->stuck_ns = m->stuck_ns == SNIC_NEVER ? SNIC_NEVER : MN_NOW;
+    if (m->stuck_ns != SNIC_NEVER && m->stuck_ns != 0) /* 0: it has waited */
+        m->stuck_ns = MN_NOW;
     m->busy = 0;
     m->busy_ns = m->tries = m->refused = m->proposals = 0;
     for (i = 0; i < MN_NODES; i++) {

@@ -16,6 +16,7 @@ struct mn_node {
 
 struct mn_space {
     uint32_t blind; /* without the engine's own check */
+    uint32_t nodes_configured;
     size_t node_size, engine_size;
     pthread_mutex_t lock;
     struct mc_set nodes, messages, views;
@@ -41,25 +42,26 @@ _Noreturn void mn_assert_fail(const char *file, int line, const char *text)
 
 /* ---- The space ---- */
 
-static struct snic_member_opts mn_opts(uint32_t id)
+static struct snic_member_opts mn_opts(uint32_t id, uint32_t nodes)
 {
     struct snic_member_opts o;
 
     memset(&o, 0, sizeof(o));
     o.opts_size = sizeof(o);
     o.node = id;
-    o.configured = (1u << MN_NODES) - 1;
+    o.configured = (uint16_t)((1u << nodes) - 1);
     return o;
 }
 
-struct mn_space *mn_space_new(uint32_t blind)
+struct mn_space *mn_space_new(uint32_t blind, uint32_t nodes)
 {
     struct mn_space *s = calloc(1, sizeof(*s));
-    struct snic_member_opts o = mn_opts(0);
+    struct snic_member_opts o = mn_opts(0, nodes);
 
     if (s == NULL)
         abort();
     s->blind = blind;
+    s->nodes_configured = nodes;
     s->engine_size = snic_member_memsize(&o);
     s->node_size = sizeof(struct mn_node) + s->engine_size;
     (void)pthread_mutex_init(&s->lock, NULL);
@@ -234,17 +236,17 @@ static void mn_engine_step(struct mn_work *w, const struct snic_member_event *ev
     }
 }
 
-static void mn_boot(struct mn_work *w, uint32_t lost)
+static void mn_boot(struct mn_work *w, uint32_t flags)
 {
     struct mn_node *n = w->n;
-    struct snic_member_opts o = mn_opts(n->sum.id);
+    struct snic_member_opts o = mn_opts(n->sum.id, w->s->nodes_configured);
     struct snic_member_event ev;
     struct snic_member *m;
 
     memset(&ev, 0, sizeof(ev));
     ev.type = SNIC_MEMBER_BOOT;
-    ev.flags = SNIC_MEMBER_LOG_GOOD;
-    if (n->sum.has_disk && !lost) {
+    ev.flags = (flags & MN_SUSPECT) != 0 ? 0 : SNIC_MEMBER_LOG_GOOD;
+    if (n->sum.has_disk && (flags & MN_LOST) == 0) {
         ev.record = &n->disk;
     } else {
         ev.flags |= n->sum.has_disk ? 0 : (uint32_t)SNIC_MEMBER_FIRST;

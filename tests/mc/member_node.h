@@ -30,7 +30,11 @@ enum mn_event {
     MN_WAITED, /* long enough for the rest of the FULL, for a restart */
     MN_CAUGHT_UP,
     MN_CRASH, /* arg: 1: what was being stored is durable */
-    MN_BOOT   /* arg: 1: the file is lost */
+    MN_BOOT   /* arg: enum mn_boot_flag */
+};
+enum mn_boot_flag {
+    MN_LOST = 1,   /* the file, and the log with it */
+    MN_SUSPECT = 2 /* the log is not good (A8) */
 };
 #define MN_EVENT(kind, arg) ((uint32_t)(kind) << 27 | (uint32_t)(arg))
 
@@ -75,7 +79,7 @@ struct mn_result {
 };
 
 struct mn_space;
-struct mn_space *mn_space_new(uint32_t blind);
+struct mn_space *mn_space_new(uint32_t blind, uint32_t nodes);
 void mn_space_free(struct mn_space *s);
 uint32_t mn_begin(struct mn_space *s, uint32_t id); /* never ran */
 const struct mn_result *mn_step(struct mn_space *s, uint32_t node, uint32_t event);
