@@ -6,7 +6,7 @@
  * which must be found (their numbers are test_member_teeth.c's), by a script of 40 steps at most.
  * Those that need several lives or proposals are found in scopes where only some nodes do some
  * things and some messages are always lost; the same scopes without the defect are clean. 1, 2 and
- * 18 are of clocks, which stand still here: test_member_clocks.c.
+ * 18 are of clocks, which go there, as far apart as the option allows.
  */
 #include "mc/member_world.h"
 #include "support.h"
@@ -34,6 +34,16 @@ static const struct scope scopes[] = {
      {.begin = MW_OUT, .proposals = 1, .crashes = 1, .boots = 1, .losses = 1}},
     {"all boot", 10080, {.proposals = 1, .crashes = 3, .boots = 3, .waits = 1}},
 };
+
+#define TYPE(t) (1u << SNIC_MEMBER_##t)
+#define REGISTER (TYPE(PREPARE) | TYPE(PROMISE) | TYPE(ACCEPT))
+
+/* The last node's clock is slow and the others' are fast; it hears only the first, and that one may
+ * lose what it says. Some 450 ms: a lease and its grant. */
+#define CLOCKS                                                                                     \
+    .begin = MW_FREE, .ends = 48000, .sure = MW_BOTH(0, 1),                                        \
+    .links = MW_BOTH(0, 1) | MW_BOTH(0, 2),                                                        \
+    .types = REGISTER | TYPE(ACCEPTED) | TYPE(HEARTBEAT) | TYPE(GRANT)
 
 static const struct scope bugs[] = {
     {"a vote does not wait for leases", 0, {.bug = 3, .proposals = 1, .silences = 1}},
@@ -66,13 +76,20 @@ static const struct scope bugs[] = {
     {"an incarnation is told before it is stored",
      0,
      {.bug = 23, .beats = 1, .crashes = 2, .boots = 2}},
+    {"clocks twice as bad as the option says", 0, {.ppm = {200000, 200000, -200000}, CLOCKS}},
 };
-
-#define TYPE(t) (1u << SNIC_MEMBER_##t)
-#define REGISTER (TYPE(PREPARE) | TYPE(PROMISE) | TYPE(ACCEPT))
 
 /* With the defect a violation, without it so many states. */
 static const struct scope narrow[] = {
+    {"a grant is counted for lease_ns, whatever the clocks",
+     32277,
+     {.bug = 1, .ppm = {100000, 100000, -100000}, CLOCKS}},
+    {"a lease counts from when the grant came",
+     157280,
+     {.bug = 2, .ppm = {100000, 100000, -100000}, .lates = 1, CLOCKS}},
+    {"a grant is one drift too short",
+     32277,
+     {.bug = 18, .ppm = {100000, 100000, -100000}, CLOCKS}},
     {"a promise is sent before it is stored",
      2186,
      {.bug = 6,

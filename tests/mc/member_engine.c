@@ -60,6 +60,19 @@ void mn_still(struct snic_member *m)
         m->asks[i].sent_ns = m->asks[i].seq != 0 ? MN_NOW : 0;
 }
 
+void mn_wind(struct snic_member *m)
+{
+    m->heartbeat_at_ns = MN_NOW + 1;
+    m->base_ns = MN_NOW;
+    if (m->want_at_ns != SNIC_NEVER)
+        m->want_at_ns = MN_NOW;
+}
+
+uint64_t mn_now(const struct snic_member *m)
+{
+    return m->now_ns;
+}
+
 void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg)
 {
     switch (kind) {
@@ -100,7 +113,7 @@ void mn_look(const struct snic_member *m, struct mn_sum *d, struct snic_member_v
 
     *decided = m->rec.decided;
     d->role = (uint8_t)m->role;
-    d->leased = m->lease_until_ns != 0;
+    d->leased = m->lease_until_ns > m->now_ns;
     d->armed = m->want_at_ns != SNIC_NEVER;
     d->phase = (uint8_t)m->phase;
     d->quiet = m->quiet_ns != 0;

@@ -47,6 +47,12 @@ int main(int argc, char **argv)
                    {"who_expires", &o.who[MN_EXPIRE]},
                    {"who_crashes", &o.who[MN_CRASH]},
                    {"who_boots", &o.who[MN_BOOT]},
+                   {"ends", &o.ends},
+                   {"sure", &o.sure},
+                   {"lates", &o.lates},
+                   {"ppm0", (uint32_t *)&o.ppm[0]},
+                   {"ppm1", (uint32_t *)&o.ppm[1]},
+                   {"ppm2", (uint32_t *)&o.ppm[2]},
                    {"losers", &o.losers},
                    {"who_waits", &o.who[MN_WAITED]}};
     struct mw_world *w;

@@ -1,93 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "member_world.h"
+#include "member_world_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MW_MESSAGES 120
-#define MW_EPOCHS 8
-#define MW_VOTES 10
-
-enum mw_action { MW_NODE = 0, MW_DOUBLE };
-#define MW_ACTION(kind, node, event)                                                               \
-    ((uint64_t)(kind) << 40 | (uint64_t)(node) << 32 | (uint32_t)(event))
-
-enum mw_budget {
-    MW_PROPOSALS,
-    MW_RESENDS,
-    MW_SILENCES,
-    MW_EXPIRIES,
-    MW_CRASHES,
-    MW_BOOTS,
-    MW_LOSSES,
-    MW_DOUBLES,
-    MW_WAITS,
-    MW_BEATS,
-    MW_SUSPECTS,
-    MW_BUDGETS = 12
-};
-
-/* A vote that is on disk. */
-struct mw_vote {
-    uint64_t ballot;
-    uint32_t view;
-    uint32_t who;
-};
-
-/* Of a grant: which heartbeat it answered. */
-struct mw_grant {
-    uint32_t incarnation; /* 0: none */
-    uint32_t seq;
-};
-
-/* Everything but the messages; no padding. */
-struct mw_head {
-    struct mw_vote vote[MW_VOTES]; /* sorted; of the newest epoch with a choice, and later */
-    struct mw_grant grant[MN_NODES][MN_NODES]; /* [who gave][to whom] */
-    uint32_t node[MN_NODES];
-    uint32_t chosen[MW_EPOCHS]; /* view + 1 */
-    uint32_t over[MN_NODES];    /* leases asked for up to this heartbeat have ended */
-    uint32_t caught[MN_NODES];  /* incarnation that caught up */
-    uint32_t told[MN_NODES];    /* the last it sent messages under */
-    uint32_t since[MN_NODES];   /* the first of its file and log */
-    uint32_t suspect[MN_NODES]; /* the last whose log was not good */
-    uint8_t used[MW_BUDGETS];
-    uint8_t bad;     /* what happened on the way, index of mw_bads */
-    uint8_t culprit; /* MW_B_TEXT: who, and by which event */
-    uint16_t messages;
-    uint32_t event;
-};
-
-struct mw_state {
-    struct mw_head h;
-    uint32_t msg[MW_MESSAGES]; /* sorted */
-};
-
-struct mw_world {
-    struct mw_opts o;
-    struct mn_space *space;
-    struct mc_model model;
-    struct mw_state first;
-    uint32_t nodes;
-    uint32_t begun; /* messages may be lost now */
-};
-
-enum {
-    MW_B_CHOSEN = 1,
-    MW_B_SKIPPED,
-    MW_B_BALLOT,
-    MW_B_FILE,
-    MW_B_PROMISE,
-    MW_B_FULL,
-    MW_B_LOG,
-    MW_B_LEARNER,
-    MW_B_BACK,
-    MW_B_TWICE,
-    MW_B_EVENT,
-    MW_B_ROOM,
-    MW_B_TEXT
-};
 static const char *const mw_bads[] = {
     NULL,
     "S2: two views chosen in an epoch",
@@ -112,11 +29,6 @@ static size_t mw_store(const struct mw_state *s, void *out)
     return n;
 }
 
-static const struct mn_sum *mw_sum(const struct mw_world *w, const struct mw_state *s, uint32_t n)
-{
-    return mn_sum(w->space, s->h.node[n]);
-}
-
 /* ---- Messages ---- */
 
 static void mw_put(struct mw_state *s, uint32_t message)
@@ -133,7 +45,7 @@ static void mw_put(struct mw_state *s, uint32_t message)
     s->h.messages++;
 }
 
-static void mw_take(struct mw_state *s, uint32_t message)
+void mw_take(struct mw_state *s, uint32_t message)
 {
     uint32_t i = 0;
 
@@ -298,8 +210,7 @@ static void mw_note_log(struct mw_world *w, struct mw_state *s, uint32_t n, uint
         s->h.suspect[n] = mw_sum(w, s, n)->incarnation;
 }
 
-/* 0: it had no effect. */
-static int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event)
+int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event)
 {
     const struct mn_result *r = mn_step(w->space, s->h.node[n], event);
     uint32_t kind = event >> 27, i, before = s->h.node[n];
@@ -462,6 +373,14 @@ static uint32_t mw_actions(void *ctx, const void *state, size_t len, uint64_t *o
     if (s.h.bad != 0)
         return 0;
     mw_may_message(w, &s, &l);
+    if (w->o.ends != 0 && mw_clock_may(w, &s)) {
+        uint32_t at = mw_clock_next(w, &s);
+
+        if (at != 0)
+            mw_may(&l, MW_ACTION(MW_TIME, 0, at));
+        if (at != 0 && s.h.messages != 0 && s.h.used[MW_LATES] < w->o.lates)
+            mw_may(&l, MW_ACTION(MW_LATE, 0, at));
+    }
     for (n = 0; n < w->nodes; n++) {
         const struct mn_sum *d = mw_sum(w, &s, n);
 
@@ -471,7 +390,8 @@ static uint32_t mw_actions(void *ctx, const void *state, size_t len, uint64_t *o
         }
         if (d->storing)
             mw_may_node(w, &l, n, MN_STORED, 0);
-        mw_may_time(w, &s, n, &l);
+        if (w->o.ends == 0)
+            mw_may_time(w, &s, n, &l);
         if (s.h.used[MW_CRASHES] < w->o.crashes) {
             mw_may_node(w, &l, n, MN_CRASH, 0);
             if (d->storing)
@@ -508,6 +428,12 @@ static size_t mw_apply(void *ctx, const void *state, size_t len, uint64_t action
     int any;
 
     memcpy(&s, state, len);
+    if (action >> 40 >= MW_TIME) {
+        if (action >> 40 == MW_LATE)
+            s.h.used[MW_LATES]++;
+        mw_clock_go(w, &s, event, action >> 40 == MW_LATE);
+        return mw_store(&s, out);
+    }
     if (action >> 40 == MW_DOUBLE)
         s.h.used[MW_DOUBLES]++;
     else if (event >> 27 == MN_MESSAGE)
@@ -604,6 +530,11 @@ static void mw_print(void *ctx, const void *state, size_t len, uint64_t action, 
 
     (void)state;
     (void)len;
+    if (action >> 40 >= MW_TIME) {
+        (void)snprintf(text, size, "it is %u.%02u ms%s", event / 100, event % 100,
+                       action >> 40 == MW_LATE ? ", messages stay under way" : "");
+        return;
+    }
     if (kind == MN_MESSAGE)
         mw_print_message(mn_message(w->space, arg), what, sizeof(what));
     else
@@ -612,123 +543,15 @@ static void mw_print(void *ctx, const void *state, size_t len, uint64_t action, 
                    (unsigned)(action >> 32 & 255), kinds[kind], what);
 }
 
-/* Until all is quiet: messages in order, files at once. */
-static void mw_calm_down(struct mw_world *w, struct mw_state *s)
-{
-    uint32_t n, any = 1;
-
-    while (any) {
-        any = 0;
-        for (n = 0; n < w->nodes; n++)
-            while (mw_sum(w, s, n)->storing) {
-                (void)mw_node_event(w, s, n, MN_EVENT(MN_STORED, 0));
-                any = 1;
-            }
-        while (s->h.messages > 0) {
-            uint32_t m = s->msg[0];
-
-            mw_take(s, m);
-            (void)mw_node_event(w, s, mn_message(w->space, m)->dst, MN_EVENT(MN_MESSAGE, m));
-            any = 1;
-        }
-    }
-}
-
-/* Heartbeats; node 0 may propose. */
-static void mw_go_on(struct mw_world *w, struct mw_state *s, int propose)
-{
-    uint32_t n;
-
-    mw_calm_down(w, s);
-    for (n = 0; n < w->nodes; n++)
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_BEAT, 0));
-    mw_calm_down(w, s);
-    if (propose && mw_sum(w, s, 0)->armed)
-        (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
-    mw_calm_down(w, s);
-}
-
-/* The last node is voted out, comes back, and all hear each other again. */
-static void mw_leave_out(struct mw_world *w, struct mw_state *s)
-{
-    const uint32_t last = w->nodes - 1;
-    uint32_t n;
-
-    (void)mw_node_event(w, s, last, MN_EVENT(MN_EXPIRE, 0));
-    for (n = 0; n < last; n++) {
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_SILENT, last));
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_GRANT_END, last));
-    }
-    (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
-    mw_calm_down(w, s);
-    mw_go_on(w, s, 0);
-    mw_go_on(w, s, 0);
-}
-
-/* The last node's lease rests on the grant of the middle one, which has booted since. */
-static void mw_forget(struct mw_world *w, struct mw_state *s)
-{
-    const uint32_t last = w->nodes - 1;
-    uint32_t i;
-
-    (void)mw_node_event(w, s, last, MN_EVENT(MN_EXPIRE, 0));
-    (void)mw_node_event(w, s, 0, MN_EVENT(MN_GRANT_END, last));
-    (void)mw_node_event(w, s, last, MN_EVENT(MN_BEAT, 0));
-    for (i = 0; i < s->h.messages; i++)
-        if (mn_message(w->space, s->msg[i])->dst == 0) {
-            mw_take(s, s->msg[i]);
-            break;
-        }
-    mw_calm_down(w, s);
-    (void)mw_node_event(w, s, 1, MN_EVENT(MN_CRASH, 0));
-    (void)mw_node_event(w, s, 1, MN_EVENT(MN_BOOT, 0));
-    mw_calm_down(w, s);
-}
-
-/* No leases, no grants. */
-static void mw_set_free(struct mw_world *w, struct mw_state *s)
-{
-    uint32_t n;
-
-    for (n = 0; n < w->nodes; n++)
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_EXPIRE, 0));
-    for (n = 0; n < w->nodes * w->nodes; n++)
-        (void)mw_node_event(w, s, n / w->nodes, MN_EVENT(MN_GRANT_END, n % w->nodes));
-}
-
 struct mw_world *mw_new(const struct mw_opts *o)
 {
     struct mw_world *w = calloc(1, sizeof(*w));
-    struct mw_state *s;
-    uint32_t n, round;
 
     if (w == NULL)
         abort();
     w->o = *o;
-    s = &w->first;
-    mn_bug = 0; /* what comes first is without it */
     w->nodes = o->nodes != 0 ? o->nodes : MN_NODES;
-    w->space = mn_space_new(o->blind, w->nodes);
-    for (n = 0; n < w->nodes; n++) {
-        s->h.node[n] = mn_begin(w->space, n);
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_BOOT, 0));
-    }
-    for (round = 0; round < 6; round++)
-        mw_go_on(w, s, mw_sum(w, s, 0)->epoch == 0);
-    mn_bug = o->bug;
-    if (o->begin == MW_OUT || o->begin == MW_LEARNER || o->begin == MW_STOPPED)
-        mw_leave_out(w, s);
-    if (o->begin == MW_BOOTED)
-        mw_forget(w, s);
-    if (o->begin == MW_FREE || o->begin == MW_STOPPED)
-        mw_set_free(w, s);
-    for (n = 0; n + 1 < w->nodes && o->begin == MW_STOPPED; n++)
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_CRASH, 0));
-    if (o->begin == MW_LEARNER)
-        mw_go_on(w, s, 1);
-    if (o->begin == MW_LEARNER)
-        mw_go_on(w, s, 0);
-    w->begun = 1;
+    mw_begin_state(w);
     w->model.name = "member";
     w->model.ctx = w;
     w->model.init = mw_init;

@@ -8,7 +8,9 @@
  * boots, catches up, each within a budget. No time passes (member_node.h), but leases end: a node's
  * own at any time, with all it asked for until then; a grant, and the quiet after a boot, when the
  * leases made of what this node granted have ended (A13). That they are counted so is what the
- * simulation checks (test_member_sim.c), with clocks that drift.
+ * simulation checks (test_member_sim.c), with clocks that drift, and small scopes in which time
+ * does pass (`ends`): all then happens when the engine's own deadlines say so, and what the budgets
+ * count is messages that are late.
  *
  * Checked at each state; chosen is what a majority of files voted for in one ballot:
  * S1  who holds a lease is FULL in every later view that was chosen (P2)
@@ -57,6 +59,11 @@ struct mw_opts {
     uint32_t losers; /* of boots: nodes, which lose their files, and no one else; 0: any may */
     uint32_t links;  /* messages arrive: pairs, from whom to whom */
     uint32_t types;  /* and of these types */
+    /* Where time passes (member_clock.c): */
+    uint32_t ends;         /* after so many MN_UNITs of true time; 0: no time passes */
+    int32_t ppm[MN_NODES]; /* how much faster the clocks go */
+    uint32_t sure;         /* links that lose nothing: pairs */
+    uint32_t lates;        /* how often what is under way stays so while time passes */
 };
 
 struct mw_world;
