@@ -20,6 +20,17 @@ struct scope {
     struct mw_opts o;
 };
 
+#define TYPE(t) (1u << SNIC_MEMBER_##t)
+#define REGISTER (TYPE(PREPARE) | TYPE(PROMISE) | TYPE(ACCEPT))
+
+/* The last node's clock is slow and the others' are fast; it hears only the first, and that one may
+ * lose what it says. Some 450 ms: a lease and its grant. */
+#define APART .ppm = {100000, 100000, -100000}, .ends = 48000, .sure = MW_BOTH(0, 1)
+#define FIRST_ONLY .links = MW_BOTH(0, 1) | MW_BOTH(0, 2)
+#define CLOCKS                                                                                     \
+    APART, FIRST_ONLY, .begin = MW_FREE,                                                           \
+                       .types = REGISTER | TYPE(ACCEPTED) | TYPE(HEARTBEAT) | TYPE(GRANT)
+
 static const struct scope scopes[] = {
     {"a proposal", 11869, {.begin = MW_FREE, .proposals = 1, .silences = 1}},
     {"a proposal, a vote waits for leases", 3175, {.proposals = 1, .silences = 1}},
@@ -33,17 +44,14 @@ static const struct scope scopes[] = {
      464542,
      {.begin = MW_OUT, .proposals = 1, .crashes = 1, .boots = 1, .losses = 1}},
     {"all boot", 10080, {.proposals = 1, .crashes = 3, .boots = 3, .waits = 1}},
+    {"clocks apart", 336897, {.begin = MW_FREE, APART, FIRST_ONLY}},
 };
 
-#define TYPE(t) (1u << SNIC_MEMBER_##t)
-#define REGISTER (TYPE(PREPARE) | TYPE(PROMISE) | TYPE(ACCEPT))
-
-/* The last node's clock is slow and the others' are fast; it hears only the first, and that one may
- * lose what it says. Some 450 ms: a lease and its grant. */
-#define CLOCKS                                                                                     \
-    .begin = MW_FREE, .ends = 48000, .sure = MW_BOTH(0, 1),                                        \
-    .links = MW_BOTH(0, 1) | MW_BOTH(0, 2),                                                        \
-    .types = REGISTER | TYPE(ACCEPTED) | TYPE(HEARTBEAT) | TYPE(GRANT)
+/* By night, too. */
+static const struct scope night[] = {
+    {"clocks apart, a boot", 4282018, {.begin = MW_BOOTED, APART, FIRST_ONLY}},
+    {"clocks apart, two late", 590070, {.lates = 2, CLOCKS}},
+};
 
 static const struct scope bugs[] = {
     {"a vote does not wait for leases", 0, {.bug = 3, .proposals = 1, .silences = 1}},
@@ -76,20 +84,24 @@ static const struct scope bugs[] = {
     {"an incarnation is told before it is stored",
      0,
      {.bug = 23, .beats = 1, .crashes = 2, .boots = 2}},
-    {"clocks twice as bad as the option says", 0, {.ppm = {200000, 200000, -200000}, CLOCKS}},
+    {"the quiet after a boot is one drift too short",
+     0,
+     {.bug = 18, .begin = MW_BOOTED, APART, .links = MW_BOTH(0, 1)}},
+    {"clocks twice as bad as the option says",
+     0,
+     {.begin = MW_FREE,
+      .ends = 48000,
+      .ppm = {200000, 200000, -200000},
+      .sure = MW_BOTH(0, 1),
+      FIRST_ONLY,
+      .types = REGISTER | TYPE(ACCEPTED) | TYPE(HEARTBEAT) | TYPE(GRANT)}},
 };
 
 /* With the defect a violation, without it so many states. */
 static const struct scope narrow[] = {
-    {"a grant is counted for lease_ns, whatever the clocks",
-     32277,
-     {.bug = 1, .ppm = {100000, 100000, -100000}, CLOCKS}},
-    {"a lease counts from when the grant came",
-     157280,
-     {.bug = 2, .ppm = {100000, 100000, -100000}, .lates = 1, CLOCKS}},
-    {"a grant is one drift too short",
-     32277,
-     {.bug = 18, .ppm = {100000, 100000, -100000}, CLOCKS}},
+    {"a grant is counted for lease_ns, whatever the clocks", 32277, {.bug = 1, CLOCKS}},
+    {"a lease counts from when the grant came", 157280, {.bug = 2, .lates = 1, CLOCKS}},
+    {"a grant is one drift too short", 32277, {.bug = 18, CLOCKS}},
     {"a promise is sent before it is stored",
      2186,
      {.bug = 6,
@@ -225,18 +237,26 @@ static void test_member_mc_scopes_clean(void **state)
         clean(&scopes[i]);
     for (i = 0; i < SNIC_COUNTOF(narrow); i++)
         clean(&narrow[i]);
+    for (i = 0; i < SNIC_COUNTOF(night) && support_nightly(); i++)
+        clean(&night[i]);
 }
 
 static void test_member_mc_each_defect_is_found(void **state)
 {
+    uint32_t which = 0;
     size_t i;
 
     (void)state;
-    for (i = 0; i < SNIC_COUNTOF(bugs); i++)
+    for (i = 0; i < SNIC_COUNTOF(bugs); i++) {
         found(&bugs[i]);
-    for (i = 0; i < SNIC_COUNTOF(narrow); i++)
+        which |= 1u << bugs[i].o.bug;
+    }
+    for (i = 0; i < SNIC_COUNTOF(narrow); i++) {
         found(&narrow[i]);
-    (void)printf("%zu bugs tried, 0 not found\n", SNIC_COUNTOF(bugs) + SNIC_COUNTOF(narrow));
+        which |= 1u << narrow[i].o.bug;
+    }
+    /* 0 is clocks worse than the option; 18 is there twice */
+    (void)printf("%d bugs tried, 0 not found\n", __builtin_popcount(which & ~1u));
 }
 
 int main(int argc, char **argv)
