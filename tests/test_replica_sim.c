@@ -23,6 +23,28 @@ static uint64_t number(const char *name, uint64_t otherwise)
     return text != NULL && *text != '\0' ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/*
+ * A life went wrong: how it is seen again, and where its seed is to stay once that is mended. Of
+ * the night a file in the build folder has the line, too: the next run's log takes this one's
+ * place.
+ */
+static void failed(const struct swarm_opts *o, const char *told, const char *kept, const char *why)
+{
+    char line[400];
+    (void)snprintf(line, sizeof(line),
+                   "again: test_replica_sim --seed %llu %s; then add %llu to the seeds of "
+                   "test_replica_sim_%s (tests/test_replica_sim.c)",
+                   (unsigned long long)o->seed, told, (unsigned long long)o->seed, kept);
+    if (number("SNIC_SIM_NIGHT", 0) != 0) {
+        FILE *f = fopen("replica_sim_seeds.txt", "a");
+        if (f != NULL) {
+            (void)fprintf(f, "%s: %s\n", line, why);
+            (void)fclose(f);
+        }
+    }
+    fail_msg("--seed %llu %s: %s\n%s", (unsigned long long)o->seed, told, why, line);
+}
+
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
@@ -52,7 +74,7 @@ static void test_replica_sim_many_lives_nothing_broken(void **state)
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
-            fail_msg("--seed %llu one: %s", (unsigned long long)o.seed, r.failure);
+            failed(&o, "one", "seeds_of_old_faults", r.failure);
         sum.events += r.events;
         sum.operations += r.operations;
         sum.simulated_ns += r.simulated_ns;
@@ -102,7 +124,7 @@ static void test_replica_sim_hard_lives_nothing_broken(void **state)
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
-            fail_msg("--seed %llu hard_told: %s", (unsigned long long)o.seed, r.failure);
+            failed(&o, "hard_told", "hard_seeds_of_old_faults", r.failure);
         lives += (o.hard & SWARM_FULL) != 0;
         reached += r.full > 0;
         full += r.full;
@@ -187,7 +209,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
-            fail_msg("--seed %llu one: %s", (unsigned long long)o.seed, r.failure);
+            failed(&o, "one", "seeds_of_old_faults", r.failure);
     }
 }
 
@@ -206,7 +228,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
-            fail_msg("--seed %llu hard_told: %s", (unsigned long long)o.seed, r.failure);
+            failed(&o, "hard_told", "hard_seeds_of_old_faults", r.failure);
     }
 }
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_sim sim/cluster.c sim/cluster_judge.c sim/lin.c sim/lin_search.c)
 snic_test(replica replica SOURCES ${_sim})
+snic_test(replica_log replica SOURCES ${_sim})
 snic_test(replica_wire replica)
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c TIMEOUT 3600)
-foreach(t replica replica_lin replica_lasting replica_sim)
+foreach(t replica replica_log replica_lin replica_lasting replica_sim)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()

@@ -41,7 +41,8 @@ void mn_still(struct snic_member *m)
     m->base_ns = 0; /* who is not heard is silent */
     m->quiet_ns = m->quiet_ns > MN_NOW ? MN_NOW + m->grant_ns : 0;
     m->lease_until_ns = m->lease_until_ns > MN_NOW ? MN_NOW + m->opts.lease_ns : 0;
-    m->stuck_ns = m->stuck_ns == SNIC_NEVER ? SNIC_NEVER : MN_NOW;
+    if (m->stuck_ns != SNIC_NEVER && m->stuck_ns != 0) /* 0: it has waited */
+        m->stuck_ns = MN_NOW;
     m->busy = 0;
     m->busy_ns = m->tries = m->refused = m->proposals = 0;
     for (i = 0; i < MN_NODES; i++) {
@@ -57,6 +58,19 @@ void mn_still(struct snic_member *m)
     }
     for (i = 0; i < SNIC_MEMBER__ASKS; i++)
         m->asks[i].sent_ns = m->asks[i].seq != 0 ? MN_NOW : 0;
+}
+
+void mn_wind(struct snic_member *m)
+{
+    m->heartbeat_at_ns = MN_NOW + 1;
+    m->base_ns = MN_NOW;
+    if (m->want_at_ns != SNIC_NEVER)
+        m->want_at_ns = MN_NOW;
+}
+
+uint64_t mn_now(const struct snic_member *m)
+{
+    return m->now_ns;
 }
 
 void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg)
@@ -99,7 +113,7 @@ void mn_look(const struct snic_member *m, struct mn_sum *d, struct snic_member_v
 
     *decided = m->rec.decided;
     d->role = (uint8_t)m->role;
-    d->leased = m->lease_until_ns != 0;
+    d->leased = m->lease_until_ns > m->now_ns;
     d->armed = m->want_at_ns != SNIC_NEVER;
     d->phase = (uint8_t)m->phase;
     d->quiet = m->quiet_ns != 0;

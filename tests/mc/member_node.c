@@ -7,15 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MN_MS UINT64_C(1000000)
+
 /* A node. The engine's memory follows. */
 struct mn_node {
     struct mn_sum sum;
+    uint64_t timed; /* time passes */
     struct snic_member_record disk, store;
     _Alignas(MC_INTERN_ALIGN) unsigned char engine[];
 };
 
 struct mn_space {
-    uint32_t blind; /* without the engine's own check */
+    struct mn_space_opts o;
     size_t node_size, engine_size;
     pthread_mutex_t lock;
     struct mc_set nodes, messages, views;
@@ -41,25 +44,32 @@ _Noreturn void mn_assert_fail(const char *file, int line, const char *text)
 
 /* ---- The space ---- */
 
-static struct snic_member_opts mn_opts(uint32_t id)
+static struct snic_member_opts mn_opts(uint32_t id, const struct mn_space_opts *so)
 {
     struct snic_member_opts o;
 
     memset(&o, 0, sizeof(o));
     o.opts_size = sizeof(o);
     o.node = id;
-    o.configured = (1u << MN_NODES) - 1;
+    o.configured = (uint16_t)((1u << so->nodes) - 1);
+    if (so->timed) {
+        o.drift_ppm = SNIC_MEMBER_DRIFT_MAX;
+        o.heartbeat_ns = 200 * MN_MS;
+        o.lease_ns = 400 * MN_MS;
+        o.detect_ns = 400 * MN_MS;
+        o.backoff_ns = MN_MS;
+    }
     return o;
 }
 
-struct mn_space *mn_space_new(uint32_t blind)
+struct mn_space *mn_space_new(const struct mn_space_opts *so)
 {
     struct mn_space *s = calloc(1, sizeof(*s));
-    struct snic_member_opts o = mn_opts(0);
+    struct snic_member_opts o = mn_opts(0, so);
 
     if (s == NULL)
         abort();
-    s->blind = blind;
+    s->o = *so;
     s->engine_size = snic_member_memsize(&o);
     s->node_size = sizeof(struct mn_node) + s->engine_size;
     (void)pthread_mutex_init(&s->lock, NULL);
@@ -147,19 +157,22 @@ static void mn_fill_sum(struct mn_space *s, struct mn_node *n)
     d->role = d->leased = d->asked = d->armed = d->phase = d->quiet = d->stuck = d->caught = 0;
     d->granted = d->hears = 0;
     d->seq = d->incarnation = d->installed = d->view = d->epoch = 0;
+    d->wake_ns = 0;
     d->bad = NULL;
     if (!d->alive)
         return;
     mn_look(m, d, &v);
     d->view = mn_view_add(s, &v);
-    if (!s->blind && snic_member_check(m) != 0)
+    if (n->timed)
+        d->wake_ns = snic_member_deadline_ns(m);
+    if (!s->o.blind && snic_member_check(m) != 0)
         d->bad = "snic_member_check";
 }
 
 /* Under the lock. */
 static uint32_t mn_add(struct mn_space *s, struct mn_node *n)
 {
-    if (n->sum.alive)
+    if (n->sum.alive && !n->timed)
         mn_still(mn_engine(n));
     if (!n->sum.storing)
         memset(&n->store, 0, sizeof(n->store));
@@ -191,12 +204,31 @@ uint32_t mn_begin(struct mn_space *s, uint32_t id)
     return number;
 }
 
+/* What its clock shows. */
+static uint64_t mn_local(const struct mn_space *s, uint32_t node, uint32_t at)
+{
+    return MN_NOW + (uint64_t)at * (uint64_t)(1000000 + s->o.ppm[node]) * MN_UNIT / 1000000;
+}
+
+uint32_t mn_true(const struct mn_space *s, uint32_t node, uint64_t local_ns)
+{
+    uint64_t rate = (uint64_t)(1000000 + s->o.ppm[node]);
+    uint64_t at = local_ns <= MN_NOW ? 0 : (local_ns - MN_NOW) * 100 / rate;
+
+    if (local_ns > MN_NOW + SNIC_MEMBER_NS_MAX)
+        return UINT32_MAX;
+    while (mn_local(s, node, (uint32_t)at) < local_ns)
+        at++;
+    return (uint32_t)at;
+}
+
 /* ---- What an event does ---- */
 
 struct mn_work {
     struct mn_space *s;
     struct mn_node *n;
     struct mn_result *r;
+    uint64_t clock_ns; /* what the clock shows now; 0: what it showed */
 };
 
 static void mn_send(struct mn_work *w, const struct snic_member_action *a)
@@ -221,7 +253,11 @@ static void mn_engine_step(struct mn_work *w, const struct snic_member_event *ev
 {
     struct snic_member_action a;
 
-    w->r->status = snic_member_step(mn_engine(w->n), MN_NOW, ev);
+    uint64_t now = w->n->timed ? mn_now(mn_engine(w->n)) : MN_NOW;
+
+    if (w->clock_ns != 0)
+        now = w->clock_ns;
+    w->r->status = snic_member_step(mn_engine(w->n), now, ev);
     while (snic_member_poll(mn_engine(w->n), &a) != 0) {
         if (a.type == SNIC_MEMBER_SEND)
             mn_send(w, &a);
@@ -234,17 +270,17 @@ static void mn_engine_step(struct mn_work *w, const struct snic_member_event *ev
     }
 }
 
-static void mn_boot(struct mn_work *w, uint32_t lost)
+static void mn_boot(struct mn_work *w, uint32_t flags)
 {
     struct mn_node *n = w->n;
-    struct snic_member_opts o = mn_opts(n->sum.id);
+    struct snic_member_opts o = mn_opts(n->sum.id, &w->s->o);
     struct snic_member_event ev;
     struct snic_member *m;
 
     memset(&ev, 0, sizeof(ev));
     ev.type = SNIC_MEMBER_BOOT;
-    ev.flags = SNIC_MEMBER_LOG_GOOD;
-    if (n->sum.has_disk && !lost) {
+    ev.flags = (flags & MN_SUSPECT) != 0 ? 0 : SNIC_MEMBER_LOG_GOOD;
+    if (n->sum.has_disk && (flags & MN_LOST) == 0) {
         ev.record = &n->disk;
     } else {
         ev.flags |= n->sum.has_disk ? 0 : (uint32_t)SNIC_MEMBER_FIRST;
@@ -294,6 +330,13 @@ static void mn_event(struct mn_work *w, uint32_t kind, uint32_t arg)
     case MN_BOOT:
         mn_boot(w, arg);
         return;
+    case MN_WIND:
+        mn_wind(mn_engine(n));
+        n->timed = 1;
+        return;
+    case MN_CLOCK:
+        w->clock_ns = mn_local(w->s, n->sum.id, arg);
+        break;
     default:
         mn_time(mn_engine(n), kind, arg);
         break;
@@ -316,6 +359,7 @@ const struct mn_result *mn_step(struct mn_space *s, uint32_t node, uint32_t even
         if (r == NULL)
             abort();
         w.s = s;
+        w.clock_ns = 0;
         w.r = r;
         w.n = mn_scratch(s);
         memcpy(w.n, mn_node_at(s, node), s->node_size);

@@ -15,6 +15,7 @@
 #include "snicstore/member.h"
 
 #define MN_NODES 3
+#define MN_UNIT 10000 /* ns */
 #define MN_OUT 24
 
 enum mn_event {
@@ -30,7 +31,13 @@ enum mn_event {
     MN_WAITED, /* long enough for the rest of the FULL, for a restart */
     MN_CAUGHT_UP,
     MN_CRASH, /* arg: 1: what was being stored is durable */
-    MN_BOOT   /* arg: 1: the file is lost */
+    MN_BOOT,  /* arg: enum mn_boot_flag */
+    MN_WIND,  /* time begins to pass */
+    MN_CLOCK  /* arg: true time since, MN_UNITs */
+};
+enum mn_boot_flag {
+    MN_LOST = 1,   /* the file, and the log with it */
+    MN_SUSPECT = 2 /* the log is not good (A8) */
 };
 #define MN_EVENT(kind, arg) ((uint32_t)(kind) << 27 | (uint32_t)(arg))
 
@@ -55,7 +62,8 @@ struct mn_sum {
     uint32_t installed;
     uint32_t view; /* decided: number, of epoch: */
     uint32_t epoch;
-    const char *bad; /* its own check failed */
+    uint64_t wake_ns; /* where time passes: its deadline */
+    const char *bad;  /* its own check failed */
 };
 
 struct mn_message {
@@ -75,7 +83,15 @@ struct mn_result {
 };
 
 struct mn_space;
-struct mn_space *mn_space_new(uint32_t blind);
+struct mn_space_opts {
+    uint32_t blind; /* without the engine's own check */
+    uint32_t nodes;
+    uint32_t timed;
+    int32_t ppm[MN_NODES];
+};
+struct mn_space *mn_space_new(const struct mn_space_opts *o);
+/* When its clock shows that, MN_UNITs of true time. */
+uint32_t mn_true(const struct mn_space *s, uint32_t node, uint64_t local_ns);
 void mn_space_free(struct mn_space *s);
 uint32_t mn_begin(struct mn_space *s, uint32_t id); /* never ran */
 const struct mn_result *mn_step(struct mn_space *s, uint32_t node, uint32_t event);
@@ -97,6 +113,9 @@ extern unsigned mn_bug;
 _Noreturn void mn_assert_fail(const char *file, int line, const char *text);
 /* Put times and counters back. */
 void mn_still(struct snic_member *m);
+/* Let them go from here. */
+void mn_wind(struct snic_member *m);
+uint64_t mn_now(const struct snic_member *m);
 /* What is no event of the engine's but what time brings, from MN_BEAT to MN_WAITED; TICK follows.
  */
 void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg);

@@ -1,87 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "member_world.h"
+#include "member_world_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MW_MESSAGES 120
-#define MW_EPOCHS 8
-#define MW_VOTES 10
-
-enum mw_action { MW_NODE = 0, MW_DOUBLE };
-#define MW_ACTION(kind, node, event)                                                               \
-    ((uint64_t)(kind) << 40 | (uint64_t)(node) << 32 | (uint32_t)(event))
-
-enum mw_budget {
-    MW_PROPOSALS,
-    MW_RESENDS,
-    MW_SILENCES,
-    MW_EXPIRIES,
-    MW_CRASHES,
-    MW_BOOTS,
-    MW_LOSSES,
-    MW_DOUBLES,
-    MW_WAITS,
-    MW_BEATS,
-    MW_BUDGETS = 12
-};
-
-/* A vote that is on disk. */
-struct mw_vote {
-    uint64_t ballot;
-    uint32_t view;
-    uint32_t who;
-};
-
-/* Of a grant: which heartbeat it answered. */
-struct mw_grant {
-    uint32_t incarnation; /* 0: none */
-    uint32_t seq;
-};
-
-/* Everything but the messages; no padding. */
-struct mw_head {
-    struct mw_vote vote[MW_VOTES]; /* sorted; of the newest epoch with a choice, and later */
-    struct mw_grant grant[MN_NODES][MN_NODES]; /* [who gave][to whom] */
-    uint32_t node[MN_NODES];
-    uint32_t chosen[MW_EPOCHS]; /* view + 1 */
-    uint32_t over[MN_NODES];    /* leases asked for up to this heartbeat have ended */
-    uint32_t caught[MN_NODES];  /* incarnation that caught up */
-    uint32_t told[MN_NODES];    /* the last it sent messages under */
-    uint8_t used[MW_BUDGETS];
-    uint8_t bad;     /* what happened on the way, index of mw_bads */
-    uint8_t culprit; /* MW_B_TEXT: who, and by which event */
-    uint16_t messages;
-    uint32_t event;
-};
-
-struct mw_state {
-    struct mw_head h;
-    uint32_t msg[MW_MESSAGES]; /* sorted */
-};
-
-struct mw_world {
-    struct mw_opts o;
-    struct mn_space *space;
-    struct mc_model model;
-    struct mw_state first;
-};
-
-enum {
-    MW_B_CHOSEN = 1,
-    MW_B_SKIPPED,
-    MW_B_BALLOT,
-    MW_B_FILE,
-    MW_B_PROMISE,
-    MW_B_FULL,
-    MW_B_LEARNER,
-    MW_B_BACK,
-    MW_B_TWICE,
-    MW_B_EVENT,
-    MW_B_ROOM,
-    MW_B_TEXT
-};
 static const char *const mw_bads[] = {
     NULL,
     "S2: two views chosen in an epoch",
@@ -90,6 +13,7 @@ static const char *const mw_bads[] = {
     "S3: a file went back",
     "S3: a promise was broken",
     "S4: FULL out of nothing",
+    "S4: FULL out of a log that is not good",
     "S4: a learner under an incarnation that was there before",
     "S4: an incarnation went back",
     "S5: an incarnation of two lives",
@@ -103,11 +27,6 @@ static size_t mw_store(const struct mw_state *s, void *out)
 
     memcpy(out, s, n);
     return n;
-}
-
-static const struct mn_sum *mw_sum(const struct mw_world *w, const struct mw_state *s, uint32_t n)
-{
-    return mn_sum(w->space, s->h.node[n]);
 }
 
 /* ---- Messages ---- */
@@ -126,7 +45,7 @@ static void mw_put(struct mw_state *s, uint32_t message)
     s->h.messages++;
 }
 
-static void mw_take(struct mw_state *s, uint32_t message)
+void mw_take(struct mw_state *s, uint32_t message)
 {
     uint32_t i = 0;
 
@@ -146,12 +65,12 @@ static int mw_is(uint32_t members, const struct snic_member_view *v, uint32_t n,
 }
 
 /* S4; as test_member_sim.h's. */
-static void mw_follows(struct mw_state *s, const struct snic_member_view *a,
-                       const struct snic_member_view *b)
+static void mw_follows(const struct mw_world *w, struct mw_state *s,
+                       const struct snic_member_view *a, const struct snic_member_view *b)
 {
     uint32_t n;
 
-    for (n = 0; n < MN_NODES; n++) {
+    for (n = 0; n < w->nodes; n++) {
         uint32_t inc = b->incarnation[n];
 
         if (inc < a->incarnation[n])
@@ -163,6 +82,9 @@ static void mw_follows(struct mw_state *s, const struct snic_member_view *a,
 
             if (!kept && !grown && !again && a->epoch != 0)
                 s->h.bad = MW_B_FULL;
+            else if (again && (s->h.suspect[n] == inc ||
+                               (inc >= s->h.since[n] && a->incarnation[n] < s->h.since[n])))
+                s->h.bad = MW_B_LOG;
         } else if ((b->learners >> n & 1) != 0 && !mw_is(a->learners, a, n, inc) &&
                    (((a->full | a->learners) >> n & 1) != 0 || inc <= a->incarnation[n])) {
             s->h.bad = MW_B_LEARNER;
@@ -189,7 +111,8 @@ static void mw_choose(struct mw_world *w, struct mw_state *s, uint32_t view)
     if (v->epoch > 1 && s->h.chosen[v->epoch - 1] == 0)
         s->h.bad = MW_B_SKIPPED;
     else
-        mw_follows(s, v->epoch > 1 ? mn_view(w->space, s->h.chosen[v->epoch - 1] - 1) : &none, v);
+        mw_follows(w, s, v->epoch > 1 ? mn_view(w->space, s->h.chosen[v->epoch - 1] - 1) : &none,
+                   v);
     for (i = 0; i < MW_VOTES; i++)
         if (s->h.vote[i].ballot != 0 && mn_view(w->space, s->h.vote[i].view)->epoch >= v->epoch)
             s->h.vote[k++] = s->h.vote[i];
@@ -224,7 +147,7 @@ static void mw_voted(struct mw_world *w, struct mw_state *s, uint32_t n,
     if (s->h.vote[i].view != view)
         s->h.bad = MW_B_BALLOT;
     s->h.vote[i].who |= 1u << n;
-    if (2 * __builtin_popcount(s->h.vote[i].who) > MN_NODES)
+    if (2 * __builtin_popcount(s->h.vote[i].who) > (int)w->nodes)
         mw_choose(w, s, view);
 }
 
@@ -264,8 +187,30 @@ static void mw_note_sent(struct mw_world *w, struct mw_state *s, uint32_t n,
     }
 }
 
-/* 0: it had no effect. */
-static int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event)
+/* Can it? What may be lost may be lost always. */
+static int mw_arrives(const struct mw_world *w, const struct mn_message *m)
+{
+    if (!w->begun)
+        return 1;
+    if (w->o.links != 0 && (w->o.links & MW_PAIR(m->msg.src, m->dst)) == 0)
+        return 0;
+    return w->o.types == 0 || (w->o.types >> m->msg.type & 1) != 0;
+}
+
+/* The file and the log that a node has, or will have when its first STORE is done. */
+static void mw_note_log(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event)
+{
+    const struct snic_member_record *disk = mn_disk(w->space, s->h.node[n]);
+    uint32_t boots = event >> 27 == MN_BOOT;
+
+    s->h.since[n] = boots && (disk->since == 0 || (event & MN_LOST) != 0)
+                        ? mw_sum(w, s, n)->incarnation
+                        : disk->since;
+    if (boots && (event & MN_SUSPECT) != 0)
+        s->h.suspect[n] = mw_sum(w, s, n)->incarnation;
+}
+
+int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t event)
 {
     const struct mn_result *r = mn_step(w->space, s->h.node[n], event);
     uint32_t kind = event >> 27, i, before = s->h.node[n];
@@ -290,12 +235,15 @@ static int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uin
     if (kind == MN_BOOT && s->h.told[n] != 0 && mw_sum(w, s, n)->incarnation <= s->h.told[n])
         s->h.bad = MW_B_TWICE;
     for (i = 0; i < r->outs; i++)
-        mw_put(s, r->out[i]);
+        if (mw_arrives(w, mn_message(w->space, r->out[i])))
+            mw_put(s, r->out[i]);
     mw_note_sent(w, s, n, r);
     if (kind == MN_EXPIRE)
         s->h.over[n] = mw_sum(w, s, n)->seq;
     if (kind == MN_BOOT)
         s->h.over[n] = 0;
+    if (kind == MN_BOOT || kind == MN_CRASH)
+        mw_note_log(w, s, n, event);
     if (kind == MN_CAUGHT_UP)
         s->h.caught[n] = mw_sum(w, s, n)->incarnation;
     if (kind == MN_GRANT_END)
@@ -345,6 +293,16 @@ static void mw_may(struct mw_list *l, uint64_t action)
     l->at[l->count++] = action;
 }
 
+/* An event of a node, if it is one of those that happen. */
+static void mw_may_node(const struct mw_world *w, struct mw_list *l, uint32_t n, uint32_t kind,
+                        uint32_t arg)
+{
+    uint32_t who = w->o.who[kind];
+
+    if (who == 0 || (kind == MN_SILENT ? (who & MW_PAIR(n, arg)) != 0 : (who >> n & 1) != 0))
+        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(kind, arg)));
+}
+
 static void mw_may_message(const struct mw_world *w, const struct mw_state *s, struct mw_list *l)
 {
     uint32_t i;
@@ -367,28 +325,41 @@ static void mw_may_time(const struct mw_world *w, const struct mw_state *s, uint
     uint32_t p, all = 1;
 
     if (s->h.used[MW_BEATS] < w->o.beats)
-        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_BEAT, 0)));
+        mw_may_node(w, l, n, MN_BEAT, 0);
     if (d->armed && s->h.used[MW_PROPOSALS] < w->o.proposals)
-        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_PROPOSE, 0)));
+        mw_may_node(w, l, n, MN_PROPOSE, 0);
     if (d->phase != 0 && s->h.used[MW_RESENDS] < w->o.resends)
-        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_RESEND, 0)));
+        mw_may_node(w, l, n, MN_RESEND, 0);
     if ((d->asked || d->leased) && s->h.used[MW_EXPIRIES] < w->o.expiries)
-        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_EXPIRE, 0)));
+        mw_may_node(w, l, n, MN_EXPIRE, 0);
     if (d->stuck && s->h.used[MW_WAITS] < w->o.waits)
-        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_WAITED, 0)));
+        mw_may_node(w, l, n, MN_WAITED, 0);
     if (d->role == SNIC_MEMBER_ROLE_LEARNER && !d->caught)
-        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_CAUGHT_UP, 0)));
-    for (p = 0; p < MN_NODES; p++) {
+        mw_may_node(w, l, n, MN_CAUGHT_UP, 0);
+    for (p = 0; p < w->nodes; p++) {
         if (p == n)
             continue;
         if ((d->hears >> p & 1) != 0 && s->h.used[MW_SILENCES] < w->o.silences)
-            mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_SILENT, p)));
+            mw_may_node(w, l, n, MN_SILENT, p);
         if ((d->granted >> p & 1) != 0 && mw_ended(w, s, n, p))
-            mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_GRANT_END, p)));
+            mw_may_node(w, l, n, MN_GRANT_END, p);
         all &= (uint32_t)mw_ended(w, s, n, p);
     }
     if (d->quiet && all)
-        mw_may(l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_QUIET_END, 0)));
+        mw_may_node(w, l, n, MN_QUIET_END, 0);
+}
+
+static void mw_may_boot(const struct mw_world *w, const struct mw_state *s, uint32_t n,
+                        struct mw_list *l)
+{
+    if (s->h.used[MW_BOOTS] >= w->o.boots)
+        return;
+    if (w->o.losers == 0 || (w->o.losers >> n & 1) == 0)
+        mw_may_node(w, l, n, MN_BOOT, 0);
+    if (s->h.used[MW_LOSSES] < w->o.losses && (w->o.losers == 0 || (w->o.losers >> n & 1) != 0))
+        mw_may_node(w, l, n, MN_BOOT, MN_LOST);
+    if (s->h.used[MW_SUSPECTS] < w->o.suspects)
+        mw_may_node(w, l, n, MN_BOOT, MN_SUSPECT);
 }
 
 static uint32_t mw_actions(void *ctx, const void *state, size_t len, uint64_t *out)
@@ -402,23 +373,29 @@ static uint32_t mw_actions(void *ctx, const void *state, size_t len, uint64_t *o
     if (s.h.bad != 0)
         return 0;
     mw_may_message(w, &s, &l);
-    for (n = 0; n < MN_NODES; n++) {
+    if (w->o.ends != 0 && mw_clock_may(w, &s)) {
+        uint32_t at = mw_clock_next(w, &s);
+
+        if (at != 0)
+            mw_may(&l, MW_ACTION(MW_TIME, 0, at));
+        if (at != 0 && s.h.messages != 0 && s.h.used[MW_LATES] < w->o.lates)
+            mw_may(&l, MW_ACTION(MW_LATE, 0, at));
+    }
+    for (n = 0; n < w->nodes; n++) {
         const struct mn_sum *d = mw_sum(w, &s, n);
 
         if (!d->alive) {
-            if (s.h.used[MW_BOOTS] < w->o.boots)
-                mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_BOOT, 0)));
-            if (s.h.used[MW_BOOTS] < w->o.boots && s.h.used[MW_LOSSES] < w->o.losses)
-                mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_BOOT, 1)));
+            mw_may_boot(w, &s, n, &l);
             continue;
         }
         if (d->storing)
-            mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_STORED, 0)));
-        mw_may_time(w, &s, n, &l);
+            mw_may_node(w, &l, n, MN_STORED, 0);
+        if (w->o.ends == 0)
+            mw_may_time(w, &s, n, &l);
         if (s.h.used[MW_CRASHES] < w->o.crashes) {
-            mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_CRASH, 0)));
+            mw_may_node(w, &l, n, MN_CRASH, 0);
             if (d->storing)
-                mw_may(&l, MW_ACTION(MW_NODE, n, MN_EVENT(MN_CRASH, 1)));
+                mw_may_node(w, &l, n, MN_CRASH, 1);
         }
     }
     return l.count;
@@ -437,8 +414,10 @@ static void mw_use(struct mw_state *s, uint32_t event)
         s->h.used[MW_BEATS]++;
     else if (kind < sizeof(budgets) && budgets[kind] != 0)
         s->h.used[budgets[kind] - 1]++;
-    if (kind == MN_BOOT && (event & 1) != 0)
+    if (kind == MN_BOOT && (event & MN_LOST) != 0)
         s->h.used[MW_LOSSES]++;
+    if (kind == MN_BOOT && (event & MN_SUSPECT) != 0)
+        s->h.used[MW_SUSPECTS]++;
 }
 
 static size_t mw_apply(void *ctx, const void *state, size_t len, uint64_t action, void *out)
@@ -449,6 +428,12 @@ static size_t mw_apply(void *ctx, const void *state, size_t len, uint64_t action
     int any;
 
     memcpy(&s, state, len);
+    if (action >> 40 >= MW_TIME) {
+        if (action >> 40 == MW_LATE)
+            s.h.used[MW_LATES]++;
+        mw_clock_go(w, &s, event, action >> 40 == MW_LATE);
+        return mw_store(&s, out);
+    }
     if (action >> 40 == MW_DOUBLE)
         s.h.used[MW_DOUBLES]++;
     else if (event >> 27 == MN_MESSAGE)
@@ -502,7 +487,7 @@ static const char *mw_check(void *ctx, const void *state, size_t len)
         return mn_step(w->space, s.h.node[s.h.culprit], s.h.event)->bad;
     if (s.h.bad != 0)
         return mw_bads[s.h.bad];
-    for (n = 0; n < MN_NODES && why == NULL; n++)
+    for (n = 0; n < w->nodes && why == NULL; n++)
         why = mw_check_node(w, &s, n);
     return why;
 }
@@ -545,6 +530,11 @@ static void mw_print(void *ctx, const void *state, size_t len, uint64_t action, 
 
     (void)state;
     (void)len;
+    if (action >> 40 >= MW_TIME) {
+        (void)snprintf(text, size, "it is %u.%02u ms%s", event / 100, event % 100,
+                       action >> 40 == MW_LATE ? ", messages stay under way" : "");
+        return;
+    }
     if (kind == MN_MESSAGE)
         mw_print_message(mn_message(w->space, arg), what, sizeof(what));
     else
@@ -553,110 +543,15 @@ static void mw_print(void *ctx, const void *state, size_t len, uint64_t action, 
                    (unsigned)(action >> 32 & 255), kinds[kind], what);
 }
 
-/* Until all is quiet: messages in order, files at once. */
-static void mw_calm_down(struct mw_world *w, struct mw_state *s)
-{
-    uint32_t n, any = 1;
-
-    while (any) {
-        any = 0;
-        for (n = 0; n < MN_NODES; n++)
-            while (mw_sum(w, s, n)->storing) {
-                (void)mw_node_event(w, s, n, MN_EVENT(MN_STORED, 0));
-                any = 1;
-            }
-        while (s->h.messages > 0) {
-            uint32_t m = s->msg[0];
-
-            mw_take(s, m);
-            (void)mw_node_event(w, s, mn_message(w->space, m)->dst, MN_EVENT(MN_MESSAGE, m));
-            any = 1;
-        }
-    }
-}
-
-/* Heartbeats; node 0 may propose. */
-static void mw_go_on(struct mw_world *w, struct mw_state *s, int propose)
-{
-    uint32_t n;
-
-    mw_calm_down(w, s);
-    for (n = 0; n < MN_NODES; n++)
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_BEAT, 0));
-    mw_calm_down(w, s);
-    if (propose && mw_sum(w, s, 0)->armed)
-        (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
-    mw_calm_down(w, s);
-}
-
-/* The last node is voted out, comes back, and all hear each other again. */
-static void mw_leave_out(struct mw_world *w, struct mw_state *s)
-{
-    const uint32_t last = MN_NODES - 1;
-    uint32_t n;
-
-    (void)mw_node_event(w, s, last, MN_EVENT(MN_EXPIRE, 0));
-    for (n = 0; n < last; n++) {
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_SILENT, last));
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_GRANT_END, last));
-    }
-    (void)mw_node_event(w, s, 0, MN_EVENT(MN_PROPOSE, 0));
-    mw_calm_down(w, s);
-    mw_go_on(w, s, 0);
-    mw_go_on(w, s, 0);
-}
-
-/* The last node's lease rests on the grant of the middle one, which has booted since. */
-static void mw_forget(struct mw_world *w, struct mw_state *s)
-{
-    const uint32_t last = MN_NODES - 1;
-    uint32_t i;
-
-    (void)mw_node_event(w, s, last, MN_EVENT(MN_EXPIRE, 0));
-    (void)mw_node_event(w, s, 0, MN_EVENT(MN_GRANT_END, last));
-    (void)mw_node_event(w, s, last, MN_EVENT(MN_BEAT, 0));
-    for (i = 0; i < s->h.messages; i++)
-        if (mn_message(w->space, s->msg[i])->dst == 0) {
-            mw_take(s, s->msg[i]);
-            break;
-        }
-    mw_calm_down(w, s);
-    (void)mw_node_event(w, s, 1, MN_EVENT(MN_CRASH, 0));
-    (void)mw_node_event(w, s, 1, MN_EVENT(MN_BOOT, 0));
-    mw_calm_down(w, s);
-}
-
 struct mw_world *mw_new(const struct mw_opts *o)
 {
     struct mw_world *w = calloc(1, sizeof(*w));
-    struct mw_state *s;
-    uint32_t n, round;
 
     if (w == NULL)
         abort();
     w->o = *o;
-    s = &w->first;
-    mn_bug = 0; /* what comes first is without it */
-    w->space = mn_space_new(o->blind);
-    for (n = 0; n < MN_NODES; n++) {
-        s->h.node[n] = mn_begin(w->space, n);
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_BOOT, 0));
-    }
-    for (round = 0; round < 6; round++)
-        mw_go_on(w, s, mw_sum(w, s, 0)->epoch == 0);
-    mn_bug = o->bug;
-    if (o->begin == MW_OUT || o->begin == MW_LEARNER)
-        mw_leave_out(w, s);
-    if (o->begin == MW_BOOTED)
-        mw_forget(w, s);
-    for (n = 0; n < MN_NODES && o->begin == MW_FREE; n++)
-        (void)mw_node_event(w, s, n, MN_EVENT(MN_EXPIRE, 0));
-    for (n = 0; n < MN_NODES * MN_NODES && o->begin == MW_FREE; n++)
-        (void)mw_node_event(w, s, n / MN_NODES, MN_EVENT(MN_GRANT_END, n % MN_NODES));
-    if (o->begin == MW_LEARNER)
-        mw_go_on(w, s, 1);
-    if (o->begin == MW_LEARNER)
-        mw_go_on(w, s, 0);
+    w->nodes = o->nodes != 0 ? o->nodes : MN_NODES;
+    mw_begin_state(w);
     w->model.name = "member";
     w->model.ctx = w;
     w->model.init = mw_init;

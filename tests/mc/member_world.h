@@ -8,13 +8,15 @@
  * boots, catches up, each within a budget. No time passes (member_node.h), but leases end: a node's
  * own at any time, with all it asked for until then; a grant, and the quiet after a boot, when the
  * leases made of what this node granted have ended (A13). That they are counted so is what the
- * simulation checks (test_member_sim.c), with clocks that drift.
+ * simulation checks (test_member_sim.c), with clocks that drift, and small scopes in which time
+ * does pass (`ends`): all then happens when the engine's own deadlines say so, and what the budgets
+ * count is messages that are late.
  *
  * Checked at each state; chosen is what a majority of files voted for in one ballot:
  * S1  who holds a lease is FULL in every later view that was chosen (P2)
  * S2  an epoch has one chosen view; what anyone knows as decided was chosen (P1)
  * S3  a file never goes back (P1)
- * S4  each chosen view follows from the one before (P3, P4)
+ * S4  each chosen view follows from the one before (P3, P4); in a restart good logs only
  * S5  no two lives of a node speak under one incarnation
  * snic_member_check(), assertions.
  */
@@ -28,8 +30,13 @@ enum mw_begin {
     MW_OUT,     /* epoch 2: the last node was voted out and wants to come back */
     MW_LEARNER, /* epoch 3: it is a learner */
     MW_BOOTED,  /* epoch 1; the middle node forgot the grant that the last one's lease rests on */
-    MW_FREE     /* epoch 1; no lease and no grant */
+    MW_FREE,    /* epoch 1; no lease and no grant */
+    MW_STOPPED  /* epoch 2, likewise: the last node was voted out, the others have crashed */
 };
+
+/* A pair of nodes in such bits. */
+#define MW_PAIR(a, b) (1u << ((a)*MN_NODES + (b)))
+#define MW_BOTH(a, b) (MW_PAIR(a, b) | MW_PAIR(b, a))
 
 struct mw_opts {
     uint32_t begin; /* enum mw_begin */
@@ -40,11 +47,23 @@ struct mw_opts {
     uint32_t expiries;
     uint32_t crashes;
     uint32_t boots;
-    uint32_t losses; /* of files */
+    uint32_t losses;   /* of files */
+    uint32_t suspects; /* boots with a log that is not good */
     uint32_t doubles;
     uint32_t waits; /* for a restart */
     uint32_t bug;   /* see mn_bug */
     uint32_t blind; /* without snic_member_check() */
+    uint32_t nodes; /* 0: MN_NODES */
+    /* Where the rest is too much: only what these bits say happens; 0: all. */
+    uint32_t who[MN_BOOT + 1]; /* by event: nodes; MN_SILENT: pairs, who hears not whom */
+    uint32_t losers; /* of boots: nodes, which lose their files, and no one else; 0: any may */
+    uint32_t links;  /* messages arrive: pairs, from whom to whom */
+    uint32_t types;  /* and of these types */
+    /* Where time passes (member_clock.c): */
+    uint32_t ends;         /* after so many MN_UNITs of true time; 0: no time passes */
+    int32_t ppm[MN_NODES]; /* how much faster the clocks go */
+    uint32_t sure;         /* links that lose nothing: pairs */
+    uint32_t lates;        /* how often what is under way stays so while time passes */
 };
 
 struct mw_world;

@@ -12,6 +12,7 @@ PROGRAMS = {
     "ddp": ["tests/test_ddp.c", "tests/test_ddp_one.c", "tests/test_ddp_world.c"],
     "learner": ["tests/test_ddp_learner.c", "tests/test_ddp_one.c", "tests/test_ddp_world.c"],
     "replica": ["tests/test_replica.c", *CLUSTER],
+    "log": ["tests/test_replica_log.c", *CLUSTER],
     "lasting": ["tests/test_replica_lasting.c", *CLUSTER],
     "sim": ["tests/test_replica_sim.c", *CLUSTER, "tests/sim/swarm.c", "tests/sim/swarm_hard.c"],
 }
@@ -19,8 +20,6 @@ HARD, HARD_OLD = (("sim", f"*{x}*") for x in ("hard_lives", "hard_seeds"))
 FULL, ANYWHERE = ("replica", "*full_log*"), ("damage", "*damage_anywhere*")
 
 # name, file, text (any white space for white space), what instead, (program, filter)
-# Tried and not found yet: a put that comes to a full log behind its deletion, compaction that goes
-# on after the stop (seed 2221 was of it), N3.
 BUGS = [
     ("A8 rubble behind the end is a clean end", "lib/wal/recover.c",
      "if (r->torn || wal_recover_rubble(w))", "if (r->torn)", ("damage",)),
@@ -38,6 +37,9 @@ BUGS = [
      "uint32_t segments = SNIC_WAL__RESERVE +", "uint32_t segments =", ("random",)),
     ("A10 deletions wait behind what a full log refuses", "lib/replica/log.c",
      "if (result == SNIC_ENOSPC) result = replica_log_pass(r);", "", FULL),
+    ("A10 a put comes to the log behind its deletion", "lib/replica/log.c",
+     "if (w->kind != REPLICA_E_RECORD || w->key.w[0] != e.key.w[0] || w->key.w[1] != e.key.w[1])",
+     "if (e.kind != 0)", ("log", "*behind*")),
     ("A10 puts that wait take every place of writes", "lib/ddp/write.c",
      "if (left > 2 || left == 0) return left != 0;",
      "if (left > 0 || left == 0) return left > (of != DDP_PLACE_REPLAY);", HARD_OLD),
@@ -69,12 +71,17 @@ BUGS = [
     ("H28 compaction takes what waits for what it has", "lib/replica/log.c",
      "for (uint32_t i = l->mid; i != l->tail && rec->ts < e.ts; i++) {",
      "for (uint32_t i = l->mid; i != i; i++) {", HARD),
+    ("N6 compaction goes on after the stop", "lib/replica/log.c",
+     "if (r->state == SNIC_REPLICA_STOPPED) return 1;", "", ("log", "*after_the_end*")),
     ("what is forgotten is kept for ever", "lib/replica/log.c",
      "if (snic_ddp_find(r->ddp, &key, &e) != 0) return 0;",
      "if (snic_ddp_find(r->ddp, &key, &e) != 0) return 1;", HARD),
     ("a learner's piece never ends earlier", "lib/ddp/learn.c",
      "if (d->pull_next == 0 || m->seen[0] < d->pull_next) {", "if (d->pull_next == 0) {",
      ("learner", "*ends_earlier*")),
+    ("N3 answers go to the next life", "lib/replica/log.c",
+     "if (e.kind == REPLICA_E_RETIRE || e.life != r->life)", "if (e.kind == REPLICA_E_RETIRE)",
+     ("log", "*earlier_life*")),
     ("a log of too many keys is loaded in part", "lib/replica/log.c",
      "report->verdict == SNIC_WAL_CLEAN && !r->log.too_much);",
      "report->verdict == SNIC_WAL_CLEAN);", ("lasting", "*too_many*")),

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A node and its log where the order of what is in it matters: a full log that a deletion passes,
+ * compaction after the end, and what an earlier life of the node had asked for.
+ */
+#include "cluster.h"
+#include "support.h"
+
+#include <stdio.h>
+
+#define SECOND (1000 * (uint64_t)CLUSTER_MS)
+
+static void must(struct cluster *c, int ok)
+{
+    if (!ok && c->failure != NULL)
+        fail_msg("%s", c->failure);
+    assert_true(ok);
+}
+
+static void end(struct cluster *c)
+{
+    cluster_judge(c, 1);
+    if (c->failure != NULL)
+        fail_msg("%s", c->failure);
+    cluster_free(c);
+}
+
+/*
+ * One node with a small log, which it fills with keys, the last of them @again if there are @keys
+ * without it; the put that the log had no room for. Returns how many keys it has.
+ */
+static struct cluster *begin_full(uint32_t *keys, uint32_t again, struct cluster_op **stuck)
+{
+    struct cluster_opts o = {.seed = support_seed(), .nodes = 1, .checks = 16, .keys_max = 2000};
+    struct cluster_op *w = NULL;
+    uint32_t most = *keys, n = 0;
+    o.segments = 10;
+    struct cluster *c = cluster_new(&o);
+    cluster_up(c, 0, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    do {
+        w = cluster_submit(c, 0, SNIC_REPLICA_PUT, n < most ? n : again, NULL, NULL);
+        cluster_run(c, 20 * CLUSTER_MS);
+    } while (w != NULL && !w->open && ++n < 1900);
+    cluster_run(c, SECOND);
+    must(c, w != NULL && w->open);
+    *keys = n;
+    *stuck = w;
+    return c;
+}
+
+static void restart(struct cluster *c)
+{
+    cluster_down_all(c, CLUSTER_DARK);
+    cluster_up(c, 0, 0);
+    must(c, cluster_settle(c, 10 * SECOND));
+}
+
+/*
+ * A put waits for a full log when its key is deleted, and the deletion goes to the log in front of
+ * it. It may not come behind it: when the deletion is purged and compaction has passed it, the key
+ * would be there again. Whenever there is room at last.
+ */
+static void test_replica_log_no_put_behind_its_deletion(void **state)
+{
+    struct cluster_op *stuck;
+    (void)state;
+    for (uint32_t room = 1; room < 100; room += 6) {
+        uint32_t keys = UINT32_MAX;
+        struct cluster *c = begin_full(&keys, 0, &stuck);
+        must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, keys, NULL) == 0);
+        cluster_run(c, 20 * SECOND); /* it is purged */
+        for (uint32_t k = 0; k < room; k++)
+            must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, k, NULL) == 0);
+        cluster_run(c, SECOND);
+        restart(c);
+        int r = cluster_do(c, 0, SNIC_REPLICA_GET, keys, NULL);
+        if (r != SNIC_ENOENT)
+            fail_msg("a key is there again (%d), %u keys deleted after it", r, room);
+        end(c);
+    }
+}
+
+/*
+ * N6: a value whose successor waits for a full log is all there is of its key. When the node is
+ * stopped what waited is forgotten, and compaction, which may go on, drops nothing.
+ */
+static void test_replica_log_compaction_after_the_end(void **state)
+{
+    struct cluster_op *stuck, *g;
+    uint32_t keys = UINT32_MAX;
+    (void)state;
+    struct cluster *c = begin_full(&keys, 0, &stuck);
+    uint32_t most = keys;
+    cluster_free(c);
+    for (uint32_t i = 0; i < 20; i++) {
+        keys = most;
+        c = begin_full(&keys, 1, &stuck);
+        assert_int_equal(keys, most); /* the same life, but for the last put: of key 1 */
+        for (uint32_t k = 0; k < 4; k++)
+            (void)cluster_submit(c, 0, SNIC_REPLICA_DELETE, 10 + k, NULL, NULL);
+        cluster_run(c, i * CLUSTER_MS / 4);
+        snic_replica_stop(c->node[0].r);
+        cluster_run(c, SECOND);
+        restart(c);
+        int r = cluster_do(c, 0, SNIC_REPLICA_GET, 1, &g);
+        if (r != 0)
+            fail_msg("stopped after %u/4 ms: %d", i, r);
+        assert_true(g->content == 2 || g->content == stuck->content);
+        end(c);
+    }
+}
+
+/* What the log is given from now on it writes so late; not the membership's file. */
+static void slow_log(struct cluster *c, uint32_t node, uint64_t ns)
+{
+    struct snic_fault f = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE, .after = 1};
+    f.offset = 8 * 4096;
+    f.length = (uint64_t)c->o.segment_bytes * c->o.segments - f.offset;
+    f.delay_ns = ns;
+    assert_int_equal(snic_disk_fault(c->node[node].disk, &f), 0);
+}
+
+/*
+ * N3: a node is asked to flush its log, which takes so long that it is voted out and comes back as
+ * a learner, with another engine. That one is not told of it: it never asked.
+ */
+static void test_replica_log_answers_of_an_earlier_life(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_SCOPE, .checks = 16};
+    struct snic_replica_info info;
+    struct cluster_op *w, *g;
+    (void)state;
+    struct cluster *c = cluster_new(&o);
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_up(c, i, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, 1, &w) == 0);
+    slow_log(c, 2, 5 * SECOND);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_SYNC, 1, NULL) == 0);
+    for (uint32_t i = 0; i < 400 && c->node[2].role != SNIC_MEMBER_ROLE_LEARNER; i++)
+        cluster_run(c, 10 * CLUSTER_MS);
+    assert_int_equal(c->node[2].role, SNIC_MEMBER_ROLE_LEARNER);
+    cluster_run(c, 10 * SECOND);
+    snic_replica_inspect(c->node[2].r, &info);
+    assert_int_equal(info.failure, 0);
+    must(c, cluster_settle(c, 10 * SECOND));
+    must(c, cluster_do(c, 2, SNIC_REPLICA_GET, 1, &g) == 0);
+    assert_int_equal(g->content, w->content);
+    end(c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_log_no_put_behind_its_deletion),
+        cmocka_unit_test(test_replica_log_compaction_after_the_end),
+        cmocka_unit_test(test_replica_log_answers_of_an_earlier_life),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
