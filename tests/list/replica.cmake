@@ -2,6 +2,7 @@
 set(_sim sim/cluster.c sim/cluster_judge.c sim/lin.c sim/lin_search.c)
 snic_test(replica replica SOURCES ${_sim})
 snic_test(replica_wire replica)
+snic_test(replica_edges replica)
 snic_test(replica_lin replica SOURCES sim/lin.c sim/lin_search.c)
 snic_test(replica_lasting replica SOURCES ${_sim})
 snic_test(replica_sim replica SOURCES ${_sim} sim/swarm.c sim/swarm_hard.c TIMEOUT 3600)
