@@ -213,6 +213,31 @@ static void test_replica_edges_options_checked(void **state)
     finish();
 }
 
+/* Memory for values is full of what the embedder holds. */
+static void embedder_holds_all(const unsigned char *bytes)
+{
+    struct snic_ddp_key k = {{2, 0}};
+    struct snic_replica_entry e;
+    struct op o, p;
+    uint32_t held = 0;
+    uint64_t values[256];
+    memset(&o, 0, sizeof(o));
+    memset(&p, 0, sizeof(p));
+    while (act(&o, SNIC_REPLICA_PUT, 2, bytes, 4000) == 0) {
+        assert_int_equal(act(&p, SNIC_REPLICA_GET, 2, NULL, 0), 0);
+        assert_int_equal(snic_replica_look(fix.r, &k, &e), 0);
+        snic_replica_hold(fix.r, e.value);
+        values[held++] = e.value;
+        assert_true(held < 256);
+    }
+    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 2, bytes, 4000), SNIC_EAGAIN);
+    assert_int_equal(info().ops, 0);
+    while (held > 0)
+        snic_replica_drop(fix.r, values[--held]);
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 2, bytes, 4000), 0);
+    assert_int_equal(info().values, 2);
+}
+
 static void test_replica_edges_operations_refused(void **state)
 {
     static unsigned char bytes[4001];
@@ -254,23 +279,7 @@ static void test_replica_edges_operations_refused(void **state)
     assert_int_equal(o.size, 5);
     assert_memory_equal(o.data, "right", 5);
     assert_int_equal(info().values, 1);
-    /* Memory for values is full of what the embedder holds. */
-    uint32_t held = 0;
-    uint64_t values[256];
-    while (act(&o, SNIC_REPLICA_PUT, 2, bytes, 4000) == 0) {
-        assert_int_equal(act(&p, SNIC_REPLICA_GET, 2, NULL, 0), 0);
-        struct snic_ddp_key k = {{2, 0}};
-        assert_int_equal(snic_replica_look(fix.r, &k, &e), 0);
-        snic_replica_hold(fix.r, e.value);
-        values[held++] = e.value;
-        assert_true(held < 256);
-    }
-    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 2, bytes, 4000), SNIC_EAGAIN);
-    assert_int_equal(info().ops, 0);
-    while (held > 0)
-        snic_replica_drop(fix.r, values[--held]);
-    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 2, bytes, 4000), 0);
-    assert_int_equal(info().values, 2);
+    embedder_holds_all(bytes);
     /* What is under way when it stops. */
     assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 3, bytes, 9), 0);
     assert_int_equal(begin(&p, SNIC_REPLICA_GET, 3, NULL, 0), 0);
@@ -379,20 +388,35 @@ static uint32_t wrap(uint32_t kind, uint32_t size, uint32_t src)
     return size;
 }
 
-static void test_replica_edges_packets_without_sense_refused(void **state)
+/* Node 0 of three; the test is the others. */
+static void start_alone_of_three(void)
 {
     static const struct snic_net_dgram_events events = {.recv = on_recv};
-    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
-    const uint32_t head = SNIC_REPLICA__PACKET;
-    struct snic_ddp_msg m = {.type = SNIC_DDP_INV, .src = 1, .epoch = 1, .ts = 99, .length = 3};
-    struct snic_member_msg mm;
-    (void)state;
     doors(7);
     start();
     for (uint32_t n = 1; n < NODES; n++)
         assert_int_equal(snic_net_dgram_open(fix.net[n], &fix.addrs[n], &events, NULL, &fix.as[n]),
                          0);
     run(10 * (uint64_t)MS);
+}
+
+static void finish_alone_of_three(void)
+{
+    assert_int_equal(info().state, SNIC_REPLICA_RUNNING);
+    for (uint32_t n = 1; n < NODES; n++)
+        snic_net_dgram_close(fix.as[n]);
+    stop();
+    finish();
+}
+
+static void test_replica_edges_packets_without_sense_refused(void **state)
+{
+    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
+    const uint32_t head = SNIC_REPLICA__PACKET;
+    struct snic_ddp_msg m = {.type = SNIC_DDP_INV, .src = 1, .epoch = 1, .ts = 99, .length = 3};
+    struct snic_member_msg mm;
+    (void)state;
+    start_alone_of_three();
     replica_put_ddp(body, &m);
     memcpy(body + SNIC_REPLICA__DDP, "abc", 3);
     uint32_t size = wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 1);
@@ -438,7 +462,15 @@ static void test_replica_edges_packets_without_sense_refused(void **state)
     uint64_t refused = info().member.refused;
     assert_int_equal(throw_at(2, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 2)), 0);
     assert_int_equal(info().member.refused, refused + 1); /* no sense, but from node 2 */
-    /* Pieces. */
+    finish_alone_of_three();
+}
+
+static void test_replica_edges_pieces_without_sense_refused(void **state)
+{
+    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
+    struct snic_ddp_msg m = {.type = SNIC_DDP_INV, .src = 2, .epoch = 1, .ts = 99, .length = 1000};
+    (void)state;
+    start_alone_of_three();
     struct replica_cut c = {.crc = 1, .total = SNIC_REPLICA__DDP + 1000, .offset = 0};
     replica_put_cut(body, &c);
     assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE, 1)), 1);
@@ -452,20 +484,13 @@ static void test_replica_edges_packets_without_sense_refused(void **state)
     assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
     assert_int_equal(fix.r->wholes[0].used + fix.r->wholes[1].used, 2);
     /* A whole message that is none of the sender's. */
-    m.type = SNIC_DDP_INV;
-    m.src = 2;
-    m.length = 1000;
     replica_put_ddp(body + SNIC_REPLICA__PIECE, &m);
     c.total = SNIC_REPLICA__DDP + 1000;
     c.crc = snic_crc32c(0, body + SNIC_REPLICA__PIECE, c.total);
     replica_put_cut(body, &c);
     assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + c.total, 1)), 1);
     assert_int_equal(throw_at(2, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + c.total, 2)), 0);
-    assert_int_equal(info().state, SNIC_REPLICA_RUNNING);
-    for (uint32_t n = 1; n < NODES; n++)
-        snic_net_dgram_close(fix.as[n]);
-    stop();
-    finish();
+    finish_alone_of_three();
 }
 
 /* ---- Files of the membership that are not this node's ---- */
@@ -611,6 +636,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_edges_operations_refused),
         cmocka_unit_test(test_replica_edges_next_gives_keys),
         cmocka_unit_test(test_replica_edges_packets_without_sense_refused),
+        cmocka_unit_test(test_replica_edges_pieces_without_sense_refused),
         cmocka_unit_test(test_replica_edges_foreign_membership_no_vote),
         cmocka_unit_test(test_replica_edges_check_broken_said),
     };
