@@ -378,34 +378,36 @@ static void test_ddp_keys_of_one_hash_apart(void **state)
 {
     (void)state;
     enum { SLOTS = 1 << 20 };
-    uint32_t *seen = calloc(SLOTS, sizeof(*seen));
-    struct snic_ddp_key one = {{0, 0}}, two = {{0, 0}};
-    assert_non_null(seen);
-    for (uint32_t i = 1; i < SLOTS && two.w[1] == 0; i++) {
-        struct snic_ddp_key k = {{1, i}};
-        uint32_t h = ddp_hash(&k), s = h % SLOTS;
-        struct snic_ddp_key other = {{1, seen[s]}};
-        if (seen[s] != 0 && ddp_hash(&other) == h) {
-            one = other;
-            two = k;
+    for (uint32_t form = 0; form < 2; form++) { /* either half of the key differs, or both */
+        uint32_t *seen = calloc(SLOTS, sizeof(*seen));
+        struct snic_ddp_key one = {{0, 0}}, two = {{0, 0}};
+        assert_non_null(seen);
+        for (uint32_t i = 1; i < SLOTS && two.w[1] == 0; i++) {
+            struct snic_ddp_key k = {{form ? 1 : i, i}};
+            uint32_t h = ddp_hash(&k), s = h % SLOTS;
+            struct snic_ddp_key other = {{form ? 1 : seen[s], seen[s]}};
+            if (seen[s] != 0 && ddp_hash(&other) == h) {
+                one = other;
+                two = k;
+            }
+            seen[s] = i;
         }
-        seen[s] = i;
+        free(seen);
+        assert_true(two.w[1] != 0 && one.w[1] != two.w[1]);
+        struct one x = one_fresh(SNIC_DDP_EVENT, 0, 3);
+        struct snic_ddp_entry e;
+        assert_int_equal(one_view(&x, 1, 0, 0, 0), 0);
+        lease(&x);
+        assert_int_equal(STEP(&x, .type = SNIC_DDP_WRITE, .key = one, .value = 1), 0);
+        assert_int_equal(snic_ddp_get(x.d, x.now, &two, &e), SNIC_ENOENT);
+        assert_int_equal(STEP(&x, .type = SNIC_DDP_WRITE, .key = two, .value = 2), 0);
+        assert_int_equal(snic_ddp_get(x.d, x.now, &one, &e), 0);
+        assert_int_equal(e.value, 1);
+        assert_int_equal(snic_ddp_get(x.d, x.now, &two, &e), 0);
+        assert_int_equal(e.value, 2);
+        assert_int_equal(holds(&x), 2);
+        support_guard_free(x.mem);
     }
-    free(seen);
-    assert_true(two.w[1] != 0 && one.w[1] != two.w[1]);
-    struct one x = one_fresh(SNIC_DDP_EVENT, 0, 3);
-    struct snic_ddp_entry e;
-    assert_int_equal(one_view(&x, 1, 0, 0, 0), 0);
-    lease(&x);
-    assert_int_equal(STEP(&x, .type = SNIC_DDP_WRITE, .key = one, .value = 1), 0);
-    assert_int_equal(snic_ddp_get(x.d, x.now, &two, &e), SNIC_ENOENT);
-    assert_int_equal(STEP(&x, .type = SNIC_DDP_WRITE, .key = two, .value = 2), 0);
-    assert_int_equal(snic_ddp_get(x.d, x.now, &one, &e), 0);
-    assert_int_equal(e.value, 1);
-    assert_int_equal(snic_ddp_get(x.d, x.now, &two, &e), 0);
-    assert_int_equal(e.value, 2);
-    assert_int_equal(holds(&x), 2);
-    support_guard_free(x.mem);
 }
 
 /* A donor whose table is mostly holes, whatever their length: nothing is left out. */

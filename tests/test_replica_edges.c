@@ -1,157 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * One node without its cluster: options, operations that are refused, packets of somebody who is no
- * node, what is looked at without asking, a membership file that no node of this cluster wrote.
+ * One node without its cluster: options, operations that are refused, what is looked at without
+ * asking, a stop at any time, and its check, broken in each way.
  */
-#include "replica/replica_priv.h"
+#include "test_replica_alone.h"
+
 #include "support.h"
 
 #include <string.h>
-
-enum { MS = 1000000, PORT = 7000, NODES = 3 };
-
-static struct {
-    struct snic_world *world;
-    struct snic_net_fabric *fabric;
-    struct snic_loop *loop[NODES];
-    struct snic_net *net[NODES];
-    struct snic_disk *disk;
-    struct snic_io *io;
-    struct snic_net_addr addrs[SNIC_DDP_NODES_MAX];
-    struct snic_replica *r;
-    void *mem;
-    size_t size;
-    struct snic_replica_opts o;
-    struct snic_net_dgram *as[NODES]; /* the others are the test */
-} fix;
-
-static void doors(uint16_t configured)
-{
-    struct snic_world_opts w = {.opts_size = sizeof(w), .seed = support_seed()};
-    struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512, .size = 4 << 20};
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .conns_max = 1};
-    net.recv_buffers = 1;
-    net.pool_buffers = 2;
-    net.send_queue = 128;
-    memset(&fix, 0, sizeof(fix));
-    assert_int_equal(snic_world_open(&fix.world, &w), 0);
-    assert_int_equal(snic_net_fabric_open(&fix.fabric, fix.world, NULL), 0);
-    for (uint32_t n = 0; n < NODES; n++) {
-        assert_int_equal(snic_world_loop(fix.world, n, &fix.loop[n]), 0);
-        assert_int_equal(snic_net_sim_open(&fix.net[n], fix.fabric, fix.loop[n], &net), 0);
-        fix.addrs[n].family = SNIC_NET_SIM;
-        fix.addrs[n].node = n;
-        fix.addrs[n].port = PORT;
-    }
-    assert_int_equal(snic_disk_open(&fix.disk, &d), 0);
-    assert_int_equal(snic_io_mem_open(&fix.io, fix.loop[0], fix.disk), 0);
-    struct snic_replica_opts *o = &fix.o;
-    o->opts_size = sizeof(*o);
-    o->flags = SNIC_REPLICA_FOUND;
-    o->loop = fix.loop[0];
-    o->net = fix.net[0];
-    o->log = fix.io;
-    o->addrs = fix.addrs;
-    o->cluster = 0xc1;
-    o->incarnation = 1000;
-    o->configured = configured;
-    o->model = SNIC_DDP_SYNCH;
-    o->keys_max = 64;
-    o->value_max = 4000;
-    o->values_bytes = 1 << 18;
-    o->wal.opts_size = sizeof(o->wal);
-    o->wal.flags = SNIC_WAL_CREATE;
-    o->wal.segment_bytes = 128 << 10;
-    o->wal.block_bytes = 512;
-}
-
-static void start(void)
-{
-    fix.size = snic_replica_memsize(&fix.o);
-    assert_true(fix.size > 0);
-    fix.mem = support_guard_alloc(fix.size, SNIC_REPLICA_ALIGN);
-    assert_int_equal(snic_replica_init(&fix.r, fix.mem, fix.size, &fix.o), 0);
-}
-
-static void run(uint64_t ns)
-{
-    uint64_t until = snic_world_now(fix.world) + ns;
-    while (snic_world_run(fix.world, until, 1) > 0)
-        assert_int_equal(snic_replica_check(fix.r), 0);
-}
-
-static struct snic_replica_info info(void)
-{
-    struct snic_replica_info i;
-    snic_replica_inspect(fix.r, &i);
-    return i;
-}
-
-static void stop(void)
-{
-    snic_replica_stop(fix.r);
-    run(MS);
-    assert_ptr_equal(snic_replica_fini(fix.r), fix.mem);
-    support_guard_free(fix.mem);
-    fix.r = NULL;
-}
-
-static void finish(void)
-{
-    for (uint32_t n = 0; n < NODES; n++)
-        snic_net_shut(fix.net[n]);
-    snic_io_close(fix.io);
-    snic_disk_close(fix.disk);
-    for (uint32_t n = 0; n < NODES; n++)
-        snic_loop_close(fix.loop[n]);
-    snic_net_fabric_close(fix.fabric);
-    snic_world_close(fix.world);
-}
-
-/* ---- Operations ---- */
-
-struct op {
-    struct snic_replica_op op;
-    int done;
-    uint32_t size;
-    unsigned char data[4096];
-    int any;
-};
-
-static void op_done(struct snic_replica_op *op)
-{
-    struct op *o = SNIC_CONTAINER(op, struct op, op);
-    o->done++;
-    o->any = op->data != NULL;
-    o->size = op->size;
-    if (op->size > 0)
-        memcpy(o->data, op->data, op->size);
-}
-
-static int begin(struct op *o, uint32_t kind, uint64_t key, const void *data, uint32_t size)
-{
-    uint64_t ts = o->op.ts;
-    memset(o, 0, sizeof(*o));
-    o->op.done = op_done;
-    o->op.kind = kind;
-    o->op.key.w[0] = key;
-    o->op.data = data;
-    o->op.size = size;
-    o->op.ts = ts;
-    return snic_replica_submit(fix.r, &o->op);
-}
-
-static int act(struct op *o, uint32_t kind, uint64_t key, const void *data, uint32_t size)
-{
-    int e = begin(o, kind, key, data, size);
-    if (e != 0)
-        return e;
-    for (uint32_t i = 0; !o->done; i++) {
-        assert_true(i < 1000);
-        run(MS);
-    }
-    return o->op.result;
-}
 
 static void test_replica_edges_options_checked(void **state)
 {
@@ -338,244 +194,51 @@ static void test_replica_edges_next_gives_keys(void **state)
     finish();
 }
 
-/* ---- Packets ---- */
+/* ---- Stopped anywhere ---- */
 
-static int sent;
-
-static void on_sent(struct snic_net_train *t)
+/* After each thing that happens to a put: what was answered is there in the next life. */
+static void test_replica_edges_stopped_anywhere_next_life_right(void **state)
 {
-    (void)t;
-    sent = 1;
-}
-
-static void on_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *m, uint32_t n)
-{
-    (void)ctx;
-    (void)d;
-    (void)m;
-    (void)n;
-}
-
-/* From node @p from's address; how many more were refused. */
-static uint64_t throw_at(uint32_t from, const unsigned char *bytes, uint32_t size)
-{
-    struct snic_iov iov = {.base = (unsigned char *)(uintptr_t)bytes, .size = size};
-    struct snic_net_train t;
-    struct snic_replica_info before = info();
-    memset(&t, 0, sizeof(t));
-    t.done = on_sent;
-    t.peer = fix.addrs[0];
-    t.iov = &iov;
-    t.iov_count = 1;
-    t.segment = size;
-    sent = 0;
-    assert_int_equal(snic_net_dgram_send(fix.as[from], &t), 1);
-    run(20 * (uint64_t)MS);
-    assert_int_equal(sent, 1);
-    assert_int_equal(info().packets, before.packets + 1);
-    assert_int_equal(info().values, 0);
-    return info().refused - before.refused;
-}
-
-static unsigned char packet[1400];
-
-/* A packet of one frame, whose body is in place. */
-static uint32_t wrap(uint32_t kind, uint32_t size, uint32_t src)
-{
-    replica_put_frame(packet + SNIC_REPLICA__PACKET, kind, size);
-    size += SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
-    replica_put_packet(packet, size, src, 0xc1);
-    return size;
-}
-
-/* Node 0 of three; the test is the others. */
-static void start_alone_of_three(void)
-{
-    static const struct snic_net_dgram_events events = {.recv = on_recv};
-    doors(7);
-    start();
-    for (uint32_t n = 1; n < NODES; n++)
-        assert_int_equal(snic_net_dgram_open(fix.net[n], &fix.addrs[n], &events, NULL, &fix.as[n]),
-                         0);
-    run(10 * (uint64_t)MS);
-}
-
-static void finish_alone_of_three(void)
-{
-    assert_int_equal(info().state, SNIC_REPLICA_RUNNING);
-    for (uint32_t n = 1; n < NODES; n++)
-        snic_net_dgram_close(fix.as[n]);
-    stop();
-    finish();
-}
-
-static void test_replica_edges_packets_without_sense_refused(void **state)
-{
-    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
-    const uint32_t head = SNIC_REPLICA__PACKET;
-    struct snic_ddp_msg m = {.type = SNIC_DDP_INV, .src = 1, .epoch = 1, .ts = 99, .length = 3};
-    struct snic_member_msg mm;
+    uint32_t answered = 0, unknown = 0;
     (void)state;
-    start_alone_of_three();
-    replica_put_ddp(body, &m);
-    memcpy(body + SNIC_REPLICA__DDP, "abc", 3);
-    uint32_t size = wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 1);
-    assert_int_equal(throw_at(1, packet, size), 0); /* of another epoch, but a message */
-    assert_int_equal(throw_at(2, packet, size), 1); /* not node 1's address */
-    assert_int_equal(throw_at(1, packet, head), 1);
-    packet[20]++;
-    assert_int_equal(throw_at(1, packet, size), 1); /* the checksum */
-    packet[20]--;
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 0)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 5)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 16)), 1);
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 2)), 1); /* src */
-    replica_put_packet(packet, size, 1, 0xc2);
-    assert_int_equal(throw_at(1, packet, size), 1);
-    /* Frames. */
-    assert_int_equal(throw_at(1, packet, wrap(0, 4, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE + 1, 4, 1)), 1);
-    (void)wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 3, 1);
-    replica_put_packet(packet, size - 1, 1, 0xc1); /* longer than the packet */
-    assert_int_equal(throw_at(1, packet, size - 1), 1);
-    packet[head + 1] = 1;
-    replica_put_packet(packet, size, 1, 0xc1);
-    assert_int_equal(throw_at(1, packet, size), 1);
-    replica_put_packet(packet, head + 3, 1, 0xc1);
-    assert_int_equal(throw_at(1, packet, head + 3), 1);
-    /* The data path's. */
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP - 1, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 2, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + 4, 1)), 1);
-    for (uint32_t type = 0; type < 2; type++) {
-        m.type = (uint8_t)(type == 0 ? 0 : SNIC_DDP_PURGE + 1);
-        replica_put_ddp(body, &m);
-        assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP, 1)), 1);
-    }
-    /* The membership's. */
-    memset(&mm, 0, sizeof(mm));
-    mm.type = SNIC_MEMBER_ACCEPT;
-    mm.src = 2;
-    replica_put_member(body, &mm);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 1)), 1);
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER + 1, 2)), 1);
-    uint64_t refused = info().member.refused;
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_MEMBER, SNIC_REPLICA__MEMBER, 2)), 0);
-    assert_int_equal(info().member.refused, refused + 1); /* no sense, but from node 2 */
-    finish_alone_of_three();
-}
-
-static void test_replica_edges_pieces_without_sense_refused(void **state)
-{
-    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
-    struct snic_ddp_msg m = {.type = SNIC_DDP_INV, .src = 2, .epoch = 1, .ts = 99, .length = 1000};
-    (void)state;
-    start_alone_of_three();
-    struct replica_cut c = {.crc = 1, .total = SNIC_REPLICA__DDP + 1000, .offset = 0};
-    replica_put_cut(body, &c);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE, 1)), 1);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 65, 1)), 1);
-    /* All of it, but not what its checksum says. */
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 1072, 1)), 1);
-    /* Two messages of one checksum are told apart by their lengths. */
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
-    c.total += 64;
-    replica_put_cut(body, &c);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
-    assert_int_equal(fix.r->wholes[0].used + fix.r->wholes[1].used, 2);
-    /* A whole message that is none of the sender's. */
-    replica_put_ddp(body + SNIC_REPLICA__PIECE, &m);
-    c.total = SNIC_REPLICA__DDP + 1000;
-    c.crc = snic_crc32c(0, body + SNIC_REPLICA__PIECE, c.total);
-    replica_put_cut(body, &c);
-    assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + c.total, 1)), 1);
-    assert_int_equal(throw_at(2, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + c.total, 2)), 0);
-    finish_alone_of_three();
-}
-
-/* ---- Files of the membership that are not this node's ---- */
-
-static int reopened;
-
-static void on_opened(void *ctx, int result, const struct snic_wal_report *report)
-{
-    (void)ctx;
-    (void)report;
-    assert_int_equal(result, 0);
-    reopened = 1;
-}
-
-static void on_durable(void *ctx, uint64_t up_to)
-{
-    (void)ctx;
-    (void)up_to;
-}
-
-static void on_failed(void *ctx, int error)
-{
-    (void)ctx;
-    fail_msg("%s", snic_strerror(error));
-}
-
-/* The log's meta slot holds this. */
-static void meta(const unsigned char *bytes, uint32_t length)
-{
-    static const struct snic_wal_events events = {
-        .opened = on_opened, .durable = on_durable, .failed = on_failed};
-    struct snic_wal_opts o = fix.o.wal;
-    struct snic_wal *w;
-    o.record_max = fix.o.value_max;
-    size_t size = snic_wal_memsize(fix.io, &o);
-    void *mem = support_guard_alloc(size, SNIC_WAL_ALIGN);
-    reopened = 0;
-    assert_int_equal(snic_wal_open(&w, mem, size, fix.io, &o, &events, NULL), 0);
-    while (!reopened)
-        assert_true(snic_loop_once(fix.loop[0], SNIC_NEVER) > 0);
-    assert_int_equal(snic_wal_meta_put(w, bytes, length), 0);
-    (void)snic_world_run(fix.world, snic_world_now(fix.world) + 10 * (uint64_t)MS, UINT32_MAX);
-    support_guard_free(snic_wal_close(w));
-}
-
-/* Damaged, of a later version, of another cluster: it ran, and votes never again (A9). */
-static void test_replica_edges_foreign_membership_no_vote(void **state)
-{
-    struct snic_member_record rec;
-    unsigned char bytes[SNIC_REPLICA__RECORD + 1];
-    (void)state;
-    for (uint32_t i = 0; i < 5; i++) {
-        uint32_t length = SNIC_REPLICA__RECORD;
+    for (uint32_t after = 0; answered < 3; after++) {
+        struct op o, p;
+        memset(&o, 0, sizeof(o));
+        memset(&p, 0, sizeof(p));
+        assert_true(after < 100);
         doors(1);
-        memset(&rec, 0, sizeof(rec));
-        rec.incarnation = 5;
-        rec.since = 5;
-        rec.decided.epoch = 3;
-        rec.decided.full = 1;
-        rec.decided.incarnation[0] = 5;
-        rec.promised = 0;
-        if (i == 4)
-            rec.decided.full = 2; /* of whom this node knows nothing */
-        replica_put_record(bytes, &rec);
-        if (i == 1)
-            bytes[40] ^= 1;
-        if (i == 2)
-            bytes[4]++;
-        if (i == 3)
-            bytes[8]++;
-        snic_put_le32(bytes, i == 1 ? snic_get_le32(bytes)
-                                    : snic_crc32c(0, bytes + 4, SNIC_REPLICA__RECORD - 4));
-        if (i == 0)
-            length = 9;
-        meta(bytes, length);
-        fix.o.incarnation = 2000;
         start();
-        run(3000 * (uint64_t)MS);
-        assert_int_equal(info().state, SNIC_REPLICA_RUNNING);
-        assert_int_equal(info().failure, 0);
-        assert_int_equal(info().serves, 0);
-        assert_int_equal(info().member.vote, 0);
+        run(2000 * (uint64_t)MS);
+        assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "old", 3), 0);
+        assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 1, "newer", 5), 0);
+        for (uint32_t i = 0; i < after; i++)
+            (void)snic_world_run(fix.world, snic_world_now(fix.world) + MS, 1);
+        snic_replica_stop(fix.r);
+        run(10 * (uint64_t)MS);
+        assert_int_equal(o.done, 1);
+        assert_true(o.op.result == 0 || o.op.result == SNIC_EUNKNOWN);
+        int right = o.op.result == 0;
+        answered += (uint32_t)right;
+        unknown += (uint32_t)!right;
+        stop();
+        fix.o.flags = 0;
+        start();
+        if (after % 2 == 0) { /* and again while it reads its log */
+            (void)snic_world_run(fix.world, snic_world_now(fix.world) + MS, after % 7);
+            stop();
+            start();
+        }
+        for (uint32_t i = 0; !info().serves; i++) {
+            assert_true(i < 20);
+            run(1000 * (uint64_t)MS);
+        }
+        assert_int_equal(act(&p, SNIC_REPLICA_GET, 1, NULL, 0), 0);
+        assert_true(p.size == 5 || (!right && p.size == 3));
+        assert_memory_equal(p.data, p.size == 5 ? "newer" : "old", p.size);
         stop();
         finish();
     }
+    assert_true(unknown > 0);
 }
 
 /* ---- The checks ---- */
@@ -635,9 +298,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_edges_options_checked),
         cmocka_unit_test(test_replica_edges_operations_refused),
         cmocka_unit_test(test_replica_edges_next_gives_keys),
-        cmocka_unit_test(test_replica_edges_packets_without_sense_refused),
-        cmocka_unit_test(test_replica_edges_pieces_without_sense_refused),
-        cmocka_unit_test(test_replica_edges_foreign_membership_no_vote),
+        cmocka_unit_test(test_replica_edges_stopped_anywhere_next_life_right),
         cmocka_unit_test(test_replica_edges_check_broken_said),
     };
     return SUPPORT_MAIN(argc, argv, tests);
