@@ -41,8 +41,9 @@ def run(folder, modules, jobs, only):
     shutil.rmtree(profiles, ignore_errors=True)
     env = dict(os.environ, LLVM_PROFILE_FILE=os.path.join(profiles, "%m.profraw"))
     labels = "^(" + "|".join(modules) + ")$"
-    done = subprocess.run(["ctest", "-L", labels, "-LE", "^nightly$", "-E", PLANTED,
-                           "--output-on-failure", "-j", str(jobs)] + (["-R", only] if only else []), cwd=folder, env=env)
+    ctest = ["ctest", "-L", labels, "-LE", "^nightly$", "-E", PLANTED, "--output-on-failure", "-j",
+             str(jobs)] + (["-R", only] if only else [])
+    done = subprocess.run(ctest, cwd=folder, env=env)
     raw = [os.path.join(profiles, f) for f in sorted(os.listdir(profiles))]
     subprocess.run(["llvm-profdata", "merge", "-o", os.path.join(folder, "profile")] + raw,
                    check=True)
