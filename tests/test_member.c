@@ -3,150 +3,12 @@
  * member, its contract: one engine that a test talks to as the other nodes would. What clusters do
  * is test_member_cluster.c, and test_member_sim.c under faults.
  */
+#include "test_member_one.h"
+
 #include "member/member_priv.h"
 #include "support.h"
 
 #include <stdlib.h>
-
-enum { MS = 1000000 };
-
-struct one {
-    _Alignas(SNIC_MEMBER_ALIGN) unsigned char mem[8192];
-    struct snic_member *m;
-    struct snic_member_opts o;
-    uint64_t now;
-    uint64_t seq[16];
-    /* What the last step gave. */
-    struct snic_member_action actions[32];
-    uint32_t count;
-};
-
-static void one_init(struct one *t)
-{
-    memset(t, 0, sizeof(*t));
-    t->o.opts_size = sizeof(t->o);
-    t->o.configured = 7;
-    t->now = 1000;
-    assert_int_equal(snic_member_init(&t->m, t->mem, sizeof(t->mem), &t->o), 0);
-}
-
-static int one_step(struct one *t, const struct snic_member_event *ev)
-{
-    struct snic_member_action a;
-    int r = snic_member_step(t->m, t->now, ev);
-    t->count = 0;
-    while (snic_member_poll(t->m, &a)) {
-        assert_true(t->count < 32);
-        t->actions[t->count++] = a;
-    }
-    assert_int_equal(snic_member_check(t->m), 0);
-    return r;
-}
-
-static int one_tick(struct one *t, uint64_t after)
-{
-    struct snic_member_event ev = {.type = SNIC_MEMBER_TICK};
-    t->now += after;
-    return one_step(t, &ev);
-}
-
-static const struct snic_member_action *one_action(const struct one *t, uint32_t type)
-{
-    for (uint32_t i = 0; i < t->count; i++) {
-        if (t->actions[i].type == type)
-            return &t->actions[i];
-    }
-    return NULL;
-}
-
-static const struct snic_member_msg *one_sent(const struct one *t, uint32_t type)
-{
-    for (uint32_t i = 0; i < t->count; i++) {
-        if (t->actions[i].type == SNIC_MEMBER_SEND && t->actions[i].msg.type == type)
-            return &t->actions[i].msg;
-    }
-    return NULL;
-}
-
-/* A STORE that was asked for is done; what comes of it is in actions. */
-static void one_store(struct one *t)
-{
-    const struct snic_member_action *a = one_action(t, SNIC_MEMBER_STORE);
-    assert_non_null(a);
-    struct snic_member_event ev = {.type = SNIC_MEMBER_STORED, .id = a->id};
-    assert_int_equal(one_step(t, &ev), 0);
-}
-
-static struct snic_member_view a_view(uint32_t epoch, uint16_t full, uint16_t learners)
-{
-    struct snic_member_view v = {.epoch = epoch, .full = full, .learners = learners};
-    v.donor = (uint32_t)__builtin_ctz(full);
-    for (uint32_t n = 0; n < 3; n++)
-        v.incarnation[n] = 5;
-    return v;
-}
-
-static struct snic_member_msg from(uint32_t src, uint32_t type, uint32_t epoch)
-{
-    struct snic_member_msg m = {.type = (uint8_t)type, .src = (uint8_t)src, .epoch = epoch};
-    m.configured = 7;
-    m.src_incarnation = 5;
-    return m;
-}
-
-static int one_message(struct one *t, const struct snic_member_msg *msg)
-{
-    struct snic_member_event ev = {.type = SNIC_MEMBER_MESSAGE, .msg = msg};
-    return one_step(t, &ev);
-}
-
-static int one_heartbeat(struct one *t, uint32_t src, uint32_t epoch, uint32_t inc, uint32_t flags)
-{
-    struct snic_member_msg m = from(src, SNIC_MEMBER_HEARTBEAT, epoch);
-    m.seq = ++t->seq[src];
-    m.hears = 7;
-    m.flags = flags;
-    m.src_incarnation = inc;
-    m.lease_ns = 400 * (uint64_t)MS;
-    return one_message(t, &m);
-}
-
-/* Node 0 with the view {0, 1, 2} of epoch 9 on disk under its incarnation 4, booted as 5. */
-static void one_boot(struct one *t, int again)
-{
-    struct snic_member_record r = {.incarnation = 4, .since = 1};
-    struct snic_member_event ev = {.type = SNIC_MEMBER_BOOT, .record = &r};
-    r.decided = a_view(9, 7, 0);
-    if (again)
-        r.decided.incarnation[0] = 4;
-    else
-        r.decided.epoch = 8;
-    one_init(t);
-    assert_int_equal(one_step(t, &ev), 0);
-    assert_null(one_action(t, SNIC_MEMBER_SEND));
-    one_store(t);
-    if (again)
-        return;
-    struct snic_member_msg m = from(1, SNIC_MEMBER_DECIDED, 9);
-    m.view = a_view(9, 7, 0);
-    assert_int_equal(one_message(t, &m), 0);
-    assert_null(one_action(t, SNIC_MEMBER_VIEW)); /* M4 */
-    one_store(t);
-    assert_non_null(one_action(t, SNIC_MEMBER_VIEW));
-}
-
-static uint64_t ballot_of(uint32_t node, uint64_t round)
-{
-    return round << 36 | 5 << 4 | node;
-}
-
-static int one_accept(struct one *t, uint32_t src, uint64_t round, const struct snic_member_view *v)
-{
-    struct snic_member_msg m = from(src, SNIC_MEMBER_ACCEPT, v->epoch);
-    m.ballot = ballot_of(src, round);
-    m.view = *v;
-    return one_message(t, &m);
-}
 
 /* ---- Options, memory, order of calls ---- */
 
@@ -241,7 +103,7 @@ static void test_member_record_broken_refused(void **state)
     struct snic_member_record good = {.incarnation = 4, .since = 1}, r;
     struct snic_member_event ev = {.type = SNIC_MEMBER_BOOT, .record = &r};
     (void)state;
-    good.decided = a_view(9, 7, 0);
+    good.decided = one_view(9, 7, 0);
     for (int i = 0; i < 10; i++) {
         r = good;
         if (i == 0)
@@ -253,7 +115,7 @@ static void test_member_record_broken_refused(void **state)
         if (i == 3)
             r.accepted = 1;
         if (i == 4)
-            r.proposal = a_view(10, 7, 0);
+            r.proposal = one_view(10, 7, 0);
         if (i == 5)
             r.decided.learners = 1;
         if (i == 6)
@@ -302,10 +164,10 @@ static void test_member_misuse_aborts(void **state)
 static void test_member_prepare_promise_only_after_stored(void **state)
 {
     struct one t;
-    struct snic_member_msg m = from(1, SNIC_MEMBER_PREPARE, 10);
+    struct snic_member_msg m = one_from(1, SNIC_MEMBER_PREPARE, 10);
     (void)state;
     one_boot(&t, 0);
-    m.ballot = ballot_of(1, 1);
+    m.ballot = one_ballot(1, 1);
     assert_int_equal(one_message(&t, &m), 0);
     assert_null(one_sent(&t, SNIC_MEMBER_PROMISE));
     assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.promised, m.ballot);
@@ -314,10 +176,10 @@ static void test_member_prepare_promise_only_after_stored(void **state)
     /* The answer was lost: it is given again. A lower ballot is told of the higher. */
     assert_int_equal(one_message(&t, &m), 0);
     assert_non_null(one_sent(&t, SNIC_MEMBER_PROMISE));
-    m = from(2, SNIC_MEMBER_PREPARE, 10);
-    m.ballot = ballot_of(2, 0);
+    m = one_from(2, SNIC_MEMBER_PREPARE, 10);
+    m.ballot = one_ballot(2, 0);
     assert_int_equal(one_message(&t, &m), 0);
-    assert_int_equal(one_sent(&t, SNIC_MEMBER_REJECT)->ballot, ballot_of(1, 1));
+    assert_int_equal(one_sent(&t, SNIC_MEMBER_REJECT)->ballot, one_ballot(1, 1));
     /* One of an epoch that is over is told what came of it. */
     m.epoch = 9;
     assert_int_equal(one_message(&t, &m), 0);
@@ -327,14 +189,14 @@ static void test_member_prepare_promise_only_after_stored(void **state)
 static void test_member_accept_vote_only_after_stored(void **state)
 {
     struct one t;
-    struct snic_member_view v = a_view(10, 7, 0);
+    struct snic_member_view v = one_view(10, 7, 0);
     (void)state;
     one_boot(&t, 0);
     assert_int_equal(one_accept(&t, 1, 1, &v), 0); /* excludes nobody: no wait after a boot */
     assert_null(one_sent(&t, SNIC_MEMBER_ACCEPTED));
-    assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.accepted, ballot_of(1, 1));
+    assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.accepted, one_ballot(1, 1));
     one_store(&t);
-    assert_int_equal(one_sent(&t, SNIC_MEMBER_ACCEPTED)->ballot, ballot_of(1, 1));
+    assert_int_equal(one_sent(&t, SNIC_MEMBER_ACCEPTED)->ballot, one_ballot(1, 1));
 }
 
 /* ---- Leases ---- */
@@ -343,7 +205,7 @@ static void test_member_accept_vote_only_after_stored(void **state)
 static void test_member_vote_waits_for_the_last_nanosecond(void **state)
 {
     struct one t;
-    struct snic_member_view v = a_view(10, 3, 0); /* without 2 */
+    struct snic_member_view v = one_view(10, 3, 0); /* without 2 */
     uint64_t span = (uint64_t)400 * MS * 1000500 / 999500 + 1 + 10 * (uint64_t)MS;
     (void)state;
     one_boot(&t, 0);
@@ -364,13 +226,13 @@ static void test_member_vote_waits_for_the_last_nanosecond(void **state)
     assert_null(one_action(&t, SNIC_MEMBER_STORE));
     assert_int_equal(snic_member_deadline_ns(t.m), end);
     one_tick(&t, 1);
-    assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.accepted, ballot_of(1, 1));
+    assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.accepted, one_ballot(1, 1));
 }
 
 static void test_member_fence_acknowledged_vote_at_once(void **state)
 {
     struct one t;
-    struct snic_member_view v = a_view(10, 3, 0);
+    struct snic_member_view v = one_view(10, 3, 0);
     (void)state;
     for (int how = 0; how < 2; how++) {
         one_boot(&t, 0);
@@ -379,7 +241,7 @@ static void test_member_fence_acknowledged_vote_at_once(void **state)
         assert_int_equal(one_accept(&t, 1, 1, &v), 0);
         assert_null(one_action(&t, SNIC_MEMBER_STORE));
         if (how == 0) {
-            struct snic_member_msg ack = from(2, SNIC_MEMBER_FENCE_ACK, 9);
+            struct snic_member_msg ack = one_from(2, SNIC_MEMBER_FENCE_ACK, 9);
             ack.src_incarnation = 4; /* of a process before */
             assert_int_equal(one_message(&t, &ack), 0);
             assert_int_equal(t.m->gone, 0);
@@ -396,7 +258,7 @@ static void test_member_fence_acknowledged_vote_at_once(void **state)
         one_tick(&t, snic_member_deadline_ns(t.m) - t.now);
         for (int i = 0; i < 3 && one_action(&t, SNIC_MEMBER_STORE) == NULL; i++)
             one_tick(&t, snic_member_deadline_ns(t.m) - t.now);
-        assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.accepted, ballot_of(1, 1));
+        assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.accepted, one_ballot(1, 1));
     }
 }
 
@@ -404,7 +266,7 @@ static void test_member_fence_acknowledged_vote_at_once(void **state)
 static void test_member_booted_grants_and_excludes_late(void **state)
 {
     struct one t;
-    struct snic_member_view v = a_view(10, 3, 0);
+    struct snic_member_view v = one_view(10, 3, 0);
     uint64_t span = (uint64_t)400 * MS * 1000500 / 999500 + 1 + 10 * (uint64_t)MS;
     (void)state;
     one_boot(&t, 0);
@@ -432,7 +294,7 @@ static void test_member_booted_grants_and_excludes_late(void **state)
 static void test_member_fenced_serves_and_asks_no_more(void **state)
 {
     struct one t;
-    struct snic_member_msg m = from(1, SNIC_MEMBER_GRANT, 9);
+    struct snic_member_msg m = one_from(1, SNIC_MEMBER_GRANT, 9);
     struct snic_member_status st;
     (void)state;
     one_boot(&t, 0);
@@ -455,7 +317,7 @@ static void test_member_fenced_serves_and_asks_no_more(void **state)
     snic_member_get_status(t.m, &st);
     assert_int_equal(st.state, SNIC_MEMBER_SERVING);
     /* A fence: stop first, say so then. */
-    struct snic_member_msg f = from(2, SNIC_MEMBER_FENCE, 9);
+    struct snic_member_msg f = one_from(2, SNIC_MEMBER_FENCE, 9);
     f.dst_incarnation = 5;
     assert_int_equal(one_message(&t, &f), 0);
     assert_int_equal(t.actions[0].type, SNIC_MEMBER_LEASE);
@@ -482,8 +344,8 @@ static void test_member_booted_is_fenced(void **state)
     assert_int_equal(st.role, SNIC_MEMBER_ROLE_FENCED);
     assert_int_equal(st.incarnation, 5);
     one_boot(&t, 0);
-    struct snic_member_msg m = from(1, SNIC_MEMBER_DECIDED, 10);
-    m.view = a_view(10, 6, 0);
+    struct snic_member_msg m = one_from(1, SNIC_MEMBER_DECIDED, 10);
+    m.view = one_view(10, 6, 0);
     assert_int_equal(one_message(&t, &m), 0);
     assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.incarnation, 6);
     one_store(&t);
@@ -495,14 +357,14 @@ static void test_member_without_file_never_votes(void **state)
 {
     struct one t;
     struct snic_member_event boot = {.type = SNIC_MEMBER_BOOT, .incarnation = 700};
-    struct snic_member_msg p = from(1, SNIC_MEMBER_PREPARE, 1);
+    struct snic_member_msg p = one_from(1, SNIC_MEMBER_PREPARE, 1);
     struct snic_member_status st;
     (void)state;
     one_init(&t);
     assert_int_equal(one_step(&t, &boot), 0);
     assert_true((one_action(&t, SNIC_MEMBER_STORE)->record.flags & SNIC_MEMBER_REC_MUTE) != 0);
     one_store(&t);
-    p.ballot = ballot_of(1, 1);
+    p.ballot = one_ballot(1, 1);
     assert_int_equal(one_message(&t, &p), 0);
     assert_int_equal(t.count, 0);
     snic_member_get_status(t.m, &st);
@@ -519,8 +381,8 @@ static void test_member_without_file_never_votes(void **state)
     boot.flags = SNIC_MEMBER_FIRST;
     assert_int_equal(one_step(&t, &boot), 0);
     one_store(&t);
-    struct snic_member_msg m = from(1, SNIC_MEMBER_DECIDED, 9);
-    m.view = a_view(9, 7, 0);
+    struct snic_member_msg m = one_from(1, SNIC_MEMBER_DECIDED, 9);
+    m.view = one_view(9, 7, 0);
     assert_int_equal(one_message(&t, &m), 0);
     assert_true((one_action(&t, SNIC_MEMBER_STORE)->record.flags & SNIC_MEMBER_REC_MUTE) != 0);
 }
@@ -530,7 +392,7 @@ static void test_member_without_file_never_votes(void **state)
 static void test_member_messages_without_sense_counted(void **state)
 {
     struct one t;
-    struct snic_member_msg good = from(1, SNIC_MEMBER_HEARTBEAT, 9), m;
+    struct snic_member_msg good = one_from(1, SNIC_MEMBER_HEARTBEAT, 9), m;
     struct snic_member_status st;
     (void)state;
     one_boot(&t, 0);
@@ -559,15 +421,15 @@ static void test_member_messages_without_sense_counted(void **state)
             m.epoch = SNIC_MEMBER_EPOCH_MAX + 1;
         if (i == 10) {
             m.type = SNIC_MEMBER_PREPARE;
-            m.ballot = ballot_of(2, 1); /* another's */
+            m.ballot = one_ballot(2, 1); /* another's */
         }
         if (i == 11)
             m.type = SNIC_MEMBER_DECIDED; /* no view */
         if (i == 12) {
             m.type = SNIC_MEMBER_ACCEPT;
             m.epoch = 10;
-            m.ballot = ballot_of(1, 1);
-            m.view = a_view(11, 7, 0);
+            m.ballot = one_ballot(1, 1);
+            m.view = one_view(11, 7, 0);
         }
         assert_int_equal(one_message(&t, &m), SNIC_EPROTO);
         snic_member_get_status(t.m, &st);

@@ -270,6 +270,63 @@ static void test_wal_damage_twice_both_said(void **state)
 }
 
 /*
+ * The last write is there in part, which is nobody's fault, and something in front of it has
+ * rotted, up to the whole write before: that had been durable, and is said to be lost.
+ */
+static void test_wal_damage_before_torn_end_said(void **state)
+{
+    (void)state;
+    block = 512;
+    for (uint32_t records = 25; records <= 600; records += 575) {
+        struct wal_geo g;
+        struct wal_block b, last = {0};
+        build(support_seed(), records, 5);
+        reference();
+        const unsigned char *right = snic_disk_bytes(fix.disk);
+        assert_int_equal(wal_super_decode(&g, right), 0);
+        wal_geo_derive(&g);
+        uint64_t above = SNIC_WAL__GENERATION_MAX - SNIC_WAL__GENERATION_MAX % g.segments;
+        for (uint64_t i = 0; i < (uint64_t)g.segments * g.segment_blocks; i++) {
+            uint32_t in = (uint32_t)(i % g.segment_blocks);
+            uint64_t gen = above + i / g.segment_blocks;
+            if (wal_block_decode(&g, &b, gen, in, right + wal_offset(&g, gen, in)) ==
+                    WAL_BLOCK_STALE &&
+                (b.generation > last.generation ||
+                 (b.generation == last.generation && b.index > last.index)))
+                last = b;
+        }
+        assert_true(last.batch_end - last.batch_first > 1 && last.base == last_base);
+        uint32_t first = last.batch_first;
+        for (uint32_t from = 0; from < first; from++) {
+            for (uint32_t to = from + 1; to <= first; to += to == from + 1 ? first - to : 1) {
+                unsigned char *bytes = damage_begin();
+                for (uint32_t i = from; i < to; i++)
+                    bytes[wal_offset(&g, last.generation, i) + 7] ^= 1;
+                bytes[wal_offset(&g, last.generation, first) + 7] ^= 1;
+                examine("blocks before a torn end", from * 1000 + to, 0);
+                damage_end();
+                if (to == first)
+                    break;
+            }
+        }
+        /* A whole segment, the one that compaction would begin with among them. */
+        for (uint64_t gen = last.oldest; gen < last.generation; gen++) {
+            /* (With nothing of a segment, and not the beginning of the next, that is not found.) */
+            uint32_t found = gen + 1 < last.generation || first > 0;
+            for (uint32_t torn = 0; torn < 1 + found; torn++) {
+                unsigned char *bytes = damage_begin();
+                memset(bytes + wal_offset(&g, gen, 0), 0x77, g.segment);
+                bytes[wal_offset(&g, last.generation, first) + 7] ^= (unsigned char)torn;
+                examine("a segment", gen, 0);
+                damage_end();
+            }
+        }
+        reference_end();
+        unbuild();
+    }
+}
+
+/*
  * A record with other bytes, or with another history, in blocks whose checksums are good: as memory
  * that goes wrong before the block's checksum is made would do it.
  */
@@ -451,6 +508,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wal_damage_anywhere_said_and_nothing_invented),
         cmocka_unit_test(test_wal_damage_twice_both_said),
+        cmocka_unit_test(test_wal_damage_before_torn_end_said),
         cmocka_unit_test(test_wal_damage_inside_good_block_record_not_given),
         cmocka_unit_test(test_wal_damage_record_of_another_history_not_given),
         cmocka_unit_test(test_wal_damage_head_repaired_or_said),

@@ -387,7 +387,7 @@ void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_r
 void ddp_flush(struct snic_ddp *d, uint32_t id);
 
 /* model.c */
-int ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out);
+void ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out);
 
 /* record.c */
 uint32_t ddp_hash(const struct snic_ddp_key *key);

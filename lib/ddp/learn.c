@@ -63,8 +63,7 @@ void ddp_learn_epoch(struct snic_ddp *d, uint32_t old_donor)
 
 void ddp_learn_retry(struct snic_ddp *d)
 {
-    if (d->learn != DDP_LEARN_PULLS)
-        return;
+    SNIC_ASSERT(d->learn == DDP_LEARN_PULLS);
     d->pull_tries++;
     d->counters.retransmits++;
     if (d->pull_tries >= SNIC_DDP__LATE)

@@ -78,15 +78,13 @@ static const struct ddp_rules ddp_models[] = {
 #undef L
 #undef NEVER
 
-int ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out)
+void ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out)
 {
-    if (model < SNIC_DDP_SYNCH || model > SNIC_DDP_SCOPE)
-        return SNIC_EINVAL;
+    SNIC_ASSERT(model >= SNIC_DDP_SYNCH && model <= SNIC_DDP_SCOPE);
     *out = ddp_models[model];
     if (model == SNIC_DDP_STRICT && (flags & SNIC_DDP_VALC_AFTER_PERSIST) != 0) {
         out->release |= DDP_L;
         out->gv |= DDP_L;
         out->val |= DDP_L;
     }
-    return 0;
 }

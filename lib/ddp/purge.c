@@ -54,7 +54,7 @@ static void ddp_purge_remove(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts)
     d->floor = snic_max_u64(d->floor, ts);
     d->gen_floor = snic_max_u64(d->gen_floor, ts);
     if (r == NULL || r->vts != ts || (r->flags & SNIC_DDP_MSG_TOMBSTONE) == 0 || r->rd != 0 ||
-        r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL || (r->flags & DDP_R_DIRTY) != 0)
+        r->writes != SNIC_DDP__NIL || r->waits != SNIC_DDP__NIL)
         return;
     struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_FORGET);
     a->msg.key = r->key;

@@ -113,7 +113,7 @@ static void ddp_supersede(struct snic_ddp *d, struct ddp_rec *r)
     for (uint32_t i = r->writes; i != SNIC_DDP__NIL;) {
         struct ddp_write *w = ddp_write_at(d, i);
         i = w->next;
-        if ((w->flags & DDP_W_SETTLE) != 0 && (w->flags & DDP_W_ABORTED) == 0)
+        if ((w->flags & DDP_W_SETTLE) != 0)
             ddp_cas_abort(d, w); /* what it is based on is no more */
         else if (w->ts == r->vts && (w->flags & DDP_W_ABORTED) == 0)
             heir = w;

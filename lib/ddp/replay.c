@@ -112,8 +112,7 @@ void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
     uint16_t missing = ddp_write_missing(d, w);
     uint16_t stores = (uint16_t)(d->others & ~w->ack_c);
     w->tries = (uint16_t)(w->tries + (w->tries < UINT16_MAX));
-    if (missing == 0)
-        return;
+    SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
     d->counters.retransmits++;
     if (w->tries >= SNIC_DDP__LATE)
         ddp_suspect(d, &w->late, missing);

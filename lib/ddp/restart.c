@@ -59,8 +59,7 @@ static uint16_t ddp_restart_peers(const struct snic_ddp *d)
 
 static void ddp_restart_compared(struct snic_ddp *d)
 {
-    if (d->restart != DDP_RESTART_COMPARES)
-        return;
+    SNIC_ASSERT(d->restart == DDP_RESTART_COMPARES); /* all have said all until it ends */
     for (uint32_t i = 0; i < SNIC_DDP__RANGES; i++) {
         if ((ddp_restart_peers(d) & ~d->got[i]) != 0)
             return;
@@ -152,8 +151,7 @@ static void ddp_restart_assume(struct snic_ddp *d)
 
 void ddp_restart_retry(struct snic_ddp *d)
 {
-    if (d->restart == DDP_RESTART_NOT)
-        return;
+    SNIC_ASSERT(d->restart != DDP_RESTART_NOT);
     if (d->restart == DDP_RESTART_COMPARES)
         ddp_restart_assume(d);
     uint16_t missing = (uint16_t)(ddp_restart_peers(d) & ~d->restarted);
@@ -163,7 +161,7 @@ void ddp_restart_retry(struct snic_ddp *d)
         ddp_suspect(d, &d->restart_late, missing & (uint16_t)~d->restart_heard);
         d->restart_heard = 0;
     }
-    if (d->restart == DDP_RESTART_WAITS && missing != 0)
+    if (d->restart == DDP_RESTART_WAITS)
         (void)ddp_send(d, SNIC_DDP_RESTARTED, missing, &restart_no_key, 0);
     /* Who is done gets no digests, and would hear nothing of a node that itself waits. */
     uint16_t done = (uint16_t)(ddp_restart_peers(d) & d->restarted);
@@ -199,8 +197,7 @@ static void ddp_restart_record(struct snic_ddp *d, struct ddp_rec *r)
 /* A piece; 0: nothing to do before something comes in. */
 int ddp_restart_work(struct snic_ddp *d)
 {
-    if (d->restart == DDP_RESTART_NOT)
-        return 0;
+    SNIC_ASSERT(d->restart != DDP_RESTART_NOT);
     uint16_t to = (uint16_t)(ddp_restart_peers(d) & ~d->restarted);
     if (to == 0)
         d->digest_next = SNIC_DDP__RANGES;

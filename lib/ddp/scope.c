@@ -200,8 +200,7 @@ void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s)
 {
     uint16_t missing = (uint16_t)(d->others & ~s->ack);
     s->tries++;
-    if (missing == 0)
-        return;
+    SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
     d->counters.retransmits++;
     if (s->tries >= SNIC_DDP__LATE)
         ddp_suspect(d, &s->late, missing);

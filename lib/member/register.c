@@ -245,6 +245,7 @@ static void member_others(struct snic_member *m, uint32_t type)
 void member_propose(struct snic_member *m)
 {
     uint64_t round = snic_max_u64(m->round, m->rec.promised >> 36) + 1;
+    m->want_at_ns = SNIC_NEVER; /* until the next step sets it anew: no deadline is in the past */
     if (round > SNIC_MEMBER__ROUND_MAX)
         return; /* nobody gets there by proposing */
     member_forget_proposal(m);
@@ -253,7 +254,6 @@ void member_propose(struct snic_member *m)
     m->proposals++;
     uint64_t inc = SNIC_MEMBER__BUG(17) ? 0 : m->rec.incarnation;
     m->ballot = round << 36 | inc << 4 | m->opts.node; /* M10 */
-    m->want_at_ns = SNIC_NEVER;
     m->retry_at_ns = m->now_ns + m->opts.retry_ns;
     m->give_up_ns = m->now_ns + 4 * m->opts.detect_ns;
     member_others(m, SNIC_MEMBER_PREPARE);

@@ -259,7 +259,7 @@ static void wal_batch_written(struct snic_wal *w)
 /** W1: only when nothing is under way. */
 void wal_batch_pump(struct snic_wal *w)
 {
-    if (w->batch_count == 0 || w->flushing || w->write.state != WAL_OP_IDLE)
+    if (w->batch_count == 0 || w->flushing)
         return;
     struct wal_batch *b = &w->batch[w->batch_head];
     if (!b->closed) {

@@ -43,7 +43,7 @@ int wal_format_geo(struct wal_geo *g, const struct snic_io *io, const struct sni
     g->uuid[1] = o->uuid[1];
     uint64_t head = (uint64_t)SNIC_WAL__UNITS * (g->block > 4096 ? g->block : 4096);
     uint64_t segments = 0;
-    if (d->size > head && g->segment > 0)
+    if (d->size > head)
         segments = (d->size - head) / g->segment;
     g->segments = (uint32_t)snic_min_u64(segments, UINT32_MAX / 2);
     int r = wal_geo_fits(g, d);

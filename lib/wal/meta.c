@@ -145,7 +145,7 @@ static void wal_meta_put_write(struct snic_wal *w)
 
 void wal_meta_pump(struct snic_wal *w)
 {
-    if (w->meta.put != WAL_JOB_WAITS || w->erase == WAL_JOB_RUNS || w->side.state != WAL_OP_IDLE)
+    if (w->meta.put != WAL_JOB_WAITS || w->erase == WAL_JOB_RUNS)
         return;
     w->meta.put = WAL_JOB_RUNS;
     w->meta.place = 0;

@@ -58,8 +58,15 @@ static void wal_recover_flushed(struct snic_wal *w)
 static void wal_recover_end(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
-    if (r->beheaded)
+    /* The last batch proves all before it, also where its own beginning is not there (W1). */
+    if (r->tail_gen != 0 && r->tail.base > w->last_seq) {
+        uint64_t first = r->started && !r->beheaded ? w->last_seq + 1 : 0;
+        wal_recover_gap(w, first, r->tail.base);
+        w->last_seq = r->tail.base;
+        r->crc_known = 0;
+    } else if (r->beheaded) {
         wal_recover_gap(w, 0, w->last_seq);
+    }
     w->next.gen = snic_max_u64(r->tail_gen, 1);
     w->next.block = r->tail_gen == 0 ? 0 : r->tail.index + 1;
     if (r->torn) {
@@ -122,7 +129,7 @@ static void wal_recover_batch(struct snic_wal *w, const struct wal_block *b)
         return;
     r->batch_gen = b->generation;
     r->batch = b->batch_first;
-    if (!r->started && b->index > 0) {
+    if (!r->started && (b->index > 0 || b->generation != w->oldest)) {
         r->beheaded = 1; /* what the first missing one was nobody knows */
     } else if (r->started && !r->beheaded && b->base > w->last_seq) {
         wal_recover_gap(w, w->last_seq + 1, b->base);

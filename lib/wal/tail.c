@@ -160,7 +160,7 @@ static void wal_erase_next(struct snic_wal *w)
 
 void wal_erase_pump(struct snic_wal *w)
 {
-    if (w->erase != WAL_JOB_WAITS || w->meta.put == WAL_JOB_RUNS || w->side.state != WAL_OP_IDLE)
+    if (w->erase != WAL_JOB_WAITS || w->meta.put == WAL_JOB_RUNS)
         return;
     w->erase = WAL_JOB_RUNS;
     w->recover.gen = w->next.gen;

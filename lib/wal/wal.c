@@ -98,7 +98,7 @@ static void wal_say_room(struct snic_wal *w)
     if (w->said == 0)
         return;
     int e = wal_admit(w, w->said_length, w->said_class);
-    if (e == -(int)w->said || (e == SNIC_EAGAIN && w->said == (uint32_t)-SNIC_ENOSPC))
+    if (e == -(int)w->said || e == SNIC_EAGAIN)
         return;
     w->said = 0;
     if (w->events.room != NULL)

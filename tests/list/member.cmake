@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-snic_test(member member)
+snic_test(member member SOURCES test_member_one.c)
+snic_test(member_edges member SOURCES test_member_one.c)
 set(_member_sim test_member_sim_nodes.c test_member_sim_judge.c test_member_sim_faults.c
   test_member_sim_run.c)
 snic_test(member_sim member SOURCES ${_member_sim})

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * One node without its cluster: options, operations that are refused, what is looked at without
+ * asking, a stop at any time, and its check, broken in each way.
+ */
+#include "test_replica_alone.h"
+
+#include "support.h"
+
+#include <string.h>
+
+static void test_replica_edges_options_checked(void **state)
+{
+    struct snic_replica_opts o;
+    struct snic_replica *r = NULL;
+    (void)state;
+    doors(1);
+    size_t size = snic_replica_memsize(&fix.o);
+    unsigned char *mem = support_guard_alloc(size + 8, SNIC_REPLICA_ALIGN);
+#define BAD(field, value)                                                                          \
+    do {                                                                                           \
+        o = fix.o;                                                                                 \
+        o.field = (value);                                                                         \
+        assert_int_equal(snic_replica_memsize(&o), 0);                                             \
+        assert_int_equal(snic_replica_init(&r, mem, size, &o), SNIC_EINVAL);                       \
+    } while (0)
+    BAD(opts_size, 3);
+    BAD(flags, 2);
+    BAD(loop, NULL);
+    BAD(net, NULL);
+    BAD(log, NULL);
+    BAD(addrs, NULL);
+    BAD(net, fix.net[1]); /* on another loop */
+    BAD(loop, fix.loop[1]);
+    BAD(value_max, SNIC_REPLICA_VALUE_MAX + 1);
+    BAD(datagram_max, 255);
+    BAD(datagram_max, 65281);
+    BAD(sends_max, 65537);
+    BAD(sends_max, 2); /* fewer than the largest value takes */
+    BAD(pieces_max, 1025);
+    BAD(values_bytes, (UINT64_C(1) << 36) + 1);
+    BAD(values_bytes, 3999);
+    BAD(appends_max, (1u << 24) + 1);
+    BAD(appends_max, 1u << 25);
+    BAD(appends_max, 4097);
+    BAD(appends_max, 256); /* with 256 writes at a time */
+    BAD(pad, 1);
+    BAD(background_ns, (UINT64_C(1) << 40) + 1);
+    BAD(keys_max, 0);
+    BAD(node, 1); /* none of the configured ones */
+    BAD(wal.flags, 64);
+    o = fix.o;
+    struct snic_io other = *fix.io;
+    other.loop = fix.loop[1];
+    o.log = &other;
+    assert_int_equal(snic_replica_memsize(&o), 0);
+#undef BAD
+    assert_int_equal(snic_replica_init(&r, mem, size - 1, &fix.o), SNIC_ENOSPC);
+    assert_int_equal(snic_replica_init(&r, mem + 8, size, &fix.o), SNIC_EINVAL);
+    /* Its address is somebody else's. */
+    struct snic_net_dgram_events none = {.recv = replica_link_recv};
+    struct snic_net_dgram *d;
+    assert_int_equal(snic_net_dgram_open(fix.net[0], &fix.addrs[0], &none, NULL, &d), 0);
+    int e = snic_replica_init(&r, mem, size, &fix.o);
+    assert_true(e < 0 && e != SNIC_EINVAL && e != SNIC_ENOSPC);
+    assert_null(r);
+    snic_net_dgram_close(d);
+    support_guard_free(mem);
+    finish();
+}
+
+/* Memory for values is full of what the embedder holds. */
+static void embedder_holds_all(const unsigned char *bytes)
+{
+    struct snic_ddp_key k = {{2, 0}};
+    struct snic_replica_entry e;
+    struct op o, p;
+    uint32_t held = 0;
+    uint64_t values[256];
+    memset(&o, 0, sizeof(o));
+    memset(&p, 0, sizeof(p));
+    while (act(&o, SNIC_REPLICA_PUT, 2, bytes, 4000) == 0) {
+        assert_int_equal(act(&p, SNIC_REPLICA_GET, 2, NULL, 0), 0);
+        assert_int_equal(snic_replica_look(fix.r, &k, &e), 0);
+        snic_replica_hold(fix.r, e.value);
+        values[held++] = e.value;
+        assert_true(held < 256);
+    }
+    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 2, bytes, 4000), SNIC_EAGAIN);
+    assert_int_equal(info().ops, 0);
+    while (held > 0)
+        snic_replica_drop(fix.r, values[--held]);
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 2, bytes, 4000), 0);
+    assert_int_equal(info().values, 2);
+}
+
+static void test_replica_edges_operations_refused(void **state)
+{
+    static unsigned char bytes[4001];
+    struct op o, p;
+    struct snic_replica_entry e;
+    uint64_t cursor = 0;
+    (void)state;
+    memset(&o, 0, sizeof(o));
+    memset(&p, 0, sizeof(p));
+    doors(1);
+    start();
+    assert_int_equal(snic_replica_override(fix.r, 0, 0), SNIC_EAGAIN); /* it reads its log */
+    assert_int_equal(begin(&o, SNIC_REPLICA_GET, 1, NULL, 0), SNIC_ESTALE);
+    assert_int_equal(snic_replica_look(fix.r, &o.op.key, &e), SNIC_ESTALE);
+    assert_int_equal(snic_replica_next(fix.r, &cursor, &e), SNIC_ESTALE);
+    run(2000 * (uint64_t)MS);
+    assert_int_equal(info().serves, 1);
+    assert_int_equal(snic_replica_override(fix.r, 2, 0), SNIC_EINVAL); /* who is that? */
+    assert_int_equal(begin(&o, 0, 1, NULL, 0), SNIC_EINVAL);
+    assert_int_equal(begin(&o, SNIC_REPLICA_SYNC + 1, 1, NULL, 0), SNIC_EINVAL);
+    assert_int_equal(begin(&o, SNIC_REPLICA_SYNC, 1, NULL, 0), SNIC_EINVAL); /* the model's */
+    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 1, NULL, 5), SNIC_EINVAL);
+    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 1, bytes, 4001), SNIC_EMSGSIZE);
+    assert_int_equal(info().values, 0);
+    assert_int_equal(info().ops, 0);
+    /* Nothing is a value, too. */
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, NULL, 0), 0);
+    assert_int_equal(act(&o, SNIC_REPLICA_GET, 1, NULL, 0), 0);
+    assert_true(o.any && o.size == 0);
+    assert_int_equal(act(&o, SNIC_REPLICA_CAS, 1, bytes, 0), 0); /* with what was read */
+    assert_int_equal(act(&o, SNIC_REPLICA_CAS, 1, NULL, 0), 0);  /* deletes */
+    assert_int_equal(act(&o, SNIC_REPLICA_GET, 1, NULL, 0), SNIC_ENOENT);
+    assert_int_equal(act(&o, SNIC_REPLICA_CAS, 1, NULL, 0), SNIC_ECANCELED);
+    assert_false(o.any);
+    /* A CAS that lost has what won; its own value is given back. */
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "right", 5), 0);
+    o.op.ts++;
+    assert_int_equal(act(&o, SNIC_REPLICA_CAS, 1, "wrong", 5), SNIC_ECANCELED);
+    assert_int_equal(o.size, 5);
+    assert_memory_equal(o.data, "right", 5);
+    assert_int_equal(info().values, 1);
+    embedder_holds_all(bytes);
+    /* What is under way when it stops. */
+    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 3, bytes, 9), 0);
+    assert_int_equal(begin(&p, SNIC_REPLICA_GET, 3, NULL, 0), 0);
+    snic_replica_stop(fix.r);
+    snic_replica_stop(fix.r);
+    assert_int_equal(o.done + p.done, 0);
+    run(MS);
+    assert_int_equal(o.op.result, SNIC_EUNKNOWN);
+    assert_int_equal(p.op.result, SNIC_ESTALE);
+    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 3, bytes, 9), SNIC_ESTALE);
+    assert_int_equal(snic_replica_override(fix.r, 0, 0), SNIC_ESTALE);
+    stop();
+    finish();
+}
+
+/* What next gives: deleted keys not, what is being written or deleted without its value. */
+static void test_replica_edges_next_gives_keys(void **state)
+{
+    struct snic_replica_entry e;
+    struct op o, p;
+    uint64_t cursor = 0;
+    (void)state;
+    memset(&o, 0, sizeof(o));
+    memset(&p, 0, sizeof(p));
+    doors(1);
+    start();
+    run(2000 * (uint64_t)MS);
+    assert_int_equal(snic_replica_next(fix.r, &cursor, &e), SNIC_ENOENT);
+    for (uint64_t k = 1; k <= 4; k++)
+        assert_int_equal(act(&o, SNIC_REPLICA_PUT, k, "abcd", (uint32_t)k), 0);
+    assert_int_equal(act(&o, SNIC_REPLICA_DELETE, 2, NULL, 0), 0);
+    assert_int_equal(begin(&o, SNIC_REPLICA_DELETE, 3, NULL, 0), 0);
+    assert_int_equal(begin(&p, SNIC_REPLICA_PUT, 4, "new", 3), 0);
+    uint32_t seen = 0;
+    while (snic_replica_next(fix.r, &cursor, &e) == 0) {
+        uint64_t k = e.key.w[0];
+        assert_true(k == 1 || k == 3 || k == 4);
+        seen |= 1u << k;
+        if (k == 1) {
+            assert_int_equal(e.size, 1);
+            assert_memory_equal(e.data, "a", 1);
+        } else {
+            assert_null(e.data);
+            assert_int_equal(snic_replica_look(fix.r, &e.key, &e), SNIC_EAGAIN);
+        }
+    }
+    assert_int_equal(seen, 1 << 1 | 1 << 3 | 1 << 4);
+    run(100 * (uint64_t)MS);
+    assert_true(o.done && p.done);
+    struct snic_ddp_key k = {{3, 0}};
+    assert_int_equal(snic_replica_look(fix.r, &k, &e), SNIC_ENOENT);
+    k.w[0] = 4;
+    assert_int_equal(snic_replica_look(fix.r, &k, &e), 0);
+    assert_memory_equal(e.data, "new", 3);
+    stop();
+    finish();
+}
+
+/* ---- Stopped anywhere ---- */
+
+/* After each thing that happens to a put: what was answered is there in the next life. */
+static void test_replica_edges_stopped_anywhere_next_life_right(void **state)
+{
+    uint32_t answered = 0, unknown = 0;
+    (void)state;
+    for (uint32_t after = 0; answered < 3; after++) {
+        struct op o, p;
+        memset(&o, 0, sizeof(o));
+        memset(&p, 0, sizeof(p));
+        assert_true(after < 100);
+        doors(1);
+        start();
+        run(2000 * (uint64_t)MS);
+        assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "old", 3), 0);
+        assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 1, "newer", 5), 0);
+        for (uint32_t i = 0; i < after; i++)
+            (void)snic_world_run(fix.world, snic_world_now(fix.world) + MS, 1);
+        snic_replica_stop(fix.r);
+        run(10 * (uint64_t)MS);
+        assert_int_equal(o.done, 1);
+        assert_true(o.op.result == 0 || o.op.result == SNIC_EUNKNOWN);
+        int right = o.op.result == 0;
+        answered += (uint32_t)right;
+        unknown += (uint32_t)!right;
+        stop();
+        fix.o.flags = 0;
+        start();
+        if (after % 2 == 0) { /* and again while it reads its log */
+            (void)snic_world_run(fix.world, snic_world_now(fix.world) + MS, after % 7);
+            stop();
+            start();
+        }
+        for (uint32_t i = 0; !info().serves; i++) {
+            assert_true(i < 20);
+            run(1000 * (uint64_t)MS);
+        }
+        assert_int_equal(act(&p, SNIC_REPLICA_GET, 1, NULL, 0), 0);
+        assert_true(p.size == 5 || (!right && p.size == 3));
+        assert_memory_equal(p.data, p.size == 5 ? "newer" : "old", p.size);
+        stop();
+        finish();
+    }
+    assert_true(unknown > 0);
+}
+
+/* ---- The checks ---- */
+
+#define BREAK(damage, repair)                                                                      \
+    do {                                                                                           \
+        damage;                                                                                    \
+        if (snic_replica_check(fix.r) != SNIC_ECORRUPT)                                            \
+            fail_msg("not noticed: %s", #damage);                                                  \
+        repair;                                                                                    \
+        assert_int_equal(snic_replica_check(fix.r), 0);                                            \
+    } while (0)
+
+static void test_replica_edges_check_broken_said(void **state)
+{
+    struct op o;
+    (void)state;
+    memset(&o, 0, sizeof(o));
+    doors(1);
+    start();
+    run(2000 * (uint64_t)MS);
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "abcdefgh", 8), 0);
+    assert_int_equal(begin(&o, SNIC_REPLICA_PUT, 2, "abcdefgh", 8), 0);
+    struct snic_replica *r = fix.r;
+    struct replica_values *v = &r->values;
+    uint32_t used = 0, order = 0;
+    while ((v->unit[used].state & 3) != REPLICA_U_USED)
+        used++;
+    while (v->free[order] == SNIC_REPLICA__NIL)
+        order++;
+    struct replica_unit *u = &v->unit[used], *f = &v->unit[v->free[order]];
+    BREAK(r->ops--, r->ops++);
+    BREAK(r->sends_used++, r->sends_used--);
+    BREAK(r->peers[0].open = 0, r->peers[0].open = SNIC_REPLICA__NIL);
+    BREAK(r->depth = 1, r->depth = 0);
+    BREAK(v->live++, v->live--);
+    uint32_t refs = u->refs;
+    BREAK(u->refs = 0, u->refs = refs);
+    uint8_t was = u->state;
+    BREAK(u->state = REPLICA_U_INSIDE, u->state = was);
+    uint8_t size = u->order;
+    BREAK(u->order = 20, u->order = size);
+    BREAK(f->state = REPLICA_U_USED, f->state = REPLICA_U_FREE);
+    BREAK(f->order++, f->order--);
+    uint32_t first = v->free[order];
+    BREAK(v->free[order] = SNIC_REPLICA__NIL, v->free[order] = first);
+    BREAK(v->free[order] = used, v->free[order] = first);
+    run(100 * (uint64_t)MS);
+    assert_int_equal(o.done, 1);
+    stop();
+    finish();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_edges_options_checked),
+        cmocka_unit_test(test_replica_edges_operations_refused),
+        cmocka_unit_test(test_replica_edges_next_gives_keys),
+        cmocka_unit_test(test_replica_edges_stopped_anywhere_next_life_right),
+        cmocka_unit_test(test_replica_edges_check_broken_said),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
