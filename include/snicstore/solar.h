@@ -68,6 +68,18 @@
  * segments elsewhere. I/Os are kept. A train takes the better of two random paths by
  * srtt (1 + inflight/cwnd), or any, one time in 32; a retry goes where its block has not been.
  *
+ * Where segments are. MAP asks for one of which nothing is known, that the server refuses, or of
+ * which the server says nothing: while the owner was away it may have moved, and a server that is
+ * gone refuses nobody. Nothing is: of an RPC under way no block was acknowledged or refused, for
+ * slow_ns, or since its server is SUSPECT (suspect_ns without a path). MAP is said again for as
+ * long as that lasts and until snic_solar_map(): after slow_ns, 2, 4, then 8 slow_ns, each with up
+ * to a quarter more, once for all that wait for the segment, and for fences, too. So an owner may
+ * forget a question, and the answer that nothing has changed is harmless.
+ *   Following the answer is safe: under a higher generation all that is unacknowledged begins again
+ * at the new place under its old version, so what was written since is not overwritten; whatever
+ * the old place still says of it is of another server or generation, and dropped; what still
+ * arrives there is refused, or was copied from there before the move ended.
+ *
  * Loss and timers. Every transmission has a number of its own on its path; a packet is lost when
  * one `reorder` (3, more where that proved wrong) later is answered, or by RTO: srtt + 4 var within
  * rto_min_ns and rto_max_ns (8 ms), without back-off, for a storage I/O has to come through 75 %
@@ -254,7 +266,8 @@ enum snic_solar_act {
     SNIC_SOLAR_DONE,       /**< io is the caller's again                                       */
     SNIC_SOLAR_PATH_OPEN,  /**< server, path, gen: bind a fresh port, then path_opened         */
     SNIC_SOLAR_PATH_CLOSE, /**< server, path, gen: this socket is not needed                   */
-    SNIC_SOLAR_MAP,        /**< disk, segment: no entry, or generation `gen32` is too old      */
+    SNIC_SOLAR_MAP,        /**< disk, segment: no entry, generation `gen32` is too old, or nothing
+                                is heard of it (Where segments are)                            */
     SNIC_SOLAR_SUSPECT,    /**< server: no path works                                          */
     SNIC_SOLAR_RECOVERED,  /**< server: after SUSPECT, one does                                */
     SNIC_SOLAR_SLOW,       /**< io is older than slow_ns; it stays the engine's                */
