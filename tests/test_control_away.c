@@ -176,13 +176,15 @@ static void given_up(uint32_t transport)
     memset(data, 7, sizeof(data));
     write_begin(f, &r, data);
     ctlfix_run(f, 20000); /* it may be under way */
-    alone(f, 1);
+    cut(f, gone, 3);      /* the catalog says that nothing has changed */
     ctlfix_run(f, 61000 * CTLFIX_MS);
     assert_int_equal(over, 0);
+    alone(f, 1);
+    ctlfix_run(f, 4000 * CTLFIX_MS);
     empty(f, gone);
     ctlfix_server_kill(f, gone, 1);
     alone(f, 0);
-    ctlfix_run(f, 3000 * CTLFIX_MS);
+    ctlfix_run(f, 12000 * CTLFIX_MS);
     assert_int_equal(over, 1);
     assert_int_equal(r.result, SNIC_EIO);
     memset(data, 8, sizeof(data));

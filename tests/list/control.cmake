@@ -15,6 +15,9 @@ if(TARGET test_control_sim AND SNIC_PYTHON AND NOT SNIC_SINGLE AND NOT SNIC_SANI
     --lib $<TARGET_FILE:snic_test_support> --lib $<TARGET_FILE:snicstore>)
   set_tests_properties(control_mutants PROPERTIES TIMEOUT 3600 LABELS "control;slow;nightly")
 endif()
+if(TARGET test_control_away)
+  snic_mutants(away control)
+endif()
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME solar_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_control.sh
     $<TARGET_FILE:solar_volume>)
