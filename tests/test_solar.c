@@ -323,6 +323,31 @@ static void test_solar_waiting_together_one_path_one_answer(void **state)
     duo_close(d);
 }
 
+/* What a path bursts is two trains, however much waits and however wide its window is. */
+static void test_solar_bursts_are_two_trains(void **state)
+{
+    static unsigned char blocks[6 * SNIC_EBS_BLOCK_BYTES];
+    struct snic_iov iov = {blocks, sizeof(blocks)};
+    struct duo *d = &duo;
+    static struct snic_solar_io w[16];
+    uint32_t burst[SNIC_SOLAR_PATHS_MAX] = {0}, full = 0;
+    (void)state;
+    round_open(d, 4, 64);
+    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    for (uint32_t i = 0; i < 16; i++)
+        duo_io(d, &w[i], SNIC_SOLAR_WRITE, 6 * i, 6, &iov);
+    duo_turn(d, 0);
+    for (uint32_t i = 0; i < d->letters; i++)
+        burst[d->bag[i].path]++;
+    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX; i++) {
+        assert_true(burst[i] <= 2 * SNIC_SOLAR_TRAIN_MAX);
+        full += burst[i] == 2 * SNIC_SOLAR_TRAIN_MAX;
+    }
+    assert_true(full >= 2); /* of 96 blocks over four paths */
+    duo_until(d, done + 16);
+    duo_close(d);
+}
+
 /* ---- Where it is, once more ---- */
 
 #define SECOND UINT64_C(1000000000)
@@ -458,6 +483,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_one_late_round_is_no_queue),
         cmocka_unit_test(test_solar_answers_that_lay_there_are_no_late_ones),
         cmocka_unit_test(test_solar_waiting_together_one_path_one_answer),
+        cmocka_unit_test(test_solar_bursts_are_two_trains),
         cmocka_unit_test(test_solar_asks_again_where_nobody_answers),
         cmocka_unit_test(test_solar_asks_again_where_the_store_is_slow),
         cmocka_unit_test(test_solar_asks_again_what_the_owner_forgot),
