@@ -103,25 +103,31 @@
  * of two trains; one block in rto_max_ns leaves however small the window is.
  *
  * Departures from the paper and from the control that it names, and what they are for.
+ *
  *   A burst is two trains of a path (28 blocks, 114 KiB), not one. What waits at one moment leaves
- * over one path as far as its window goes: one train, and another right behind it when the path
- * is no more than one train ahead of its pace; a third waits until the pace has caught up with
- * both, or takes another path. So 28 blocks have one path and one answer. The paper's packets are
- * put into the network by hardware, where a burst of one block costs no more; here a call of the
- * kernel, at each end, is most of what a packet costs. What it costs the fabric: a queue of 114 KiB
- * for a moment at the narrowest link of a path that has a window of that size; with a smaller one
- * the window is the bound.
- *   A train takes blocks of whatever RPCs wait for its server, not of one: most have a block or two.
- *   A delay cuts a window when the round after it has it, too, an answer of several blocks is one
- * look at the delay, and time in which nobody called the engine is not the fabric's. As published,
- * one late answer is enough; but on hosts whose threads share their cores our own preemption, at
- * either end, was read as congestion: windows fell to a few blocks, and trains to 2 to 10 packets.
- * Measured with these three at once (2 cores, other load present, loopback, writes of 4 KiB at
- * depth 28, both ends): calls per I/O 0.15 to 0.26 before, 0.11 would do; CPU per I/O 638 ns
+ * over one path as far as its window goes: one train, and another right behind it when the path is
+ * no more than one train ahead of its pace; a third waits until the pace has caught up with both,
+ * or takes another path. So 28 blocks have one path and one answer. The paper's packets are put
+ * into the network by hardware, where a burst of one block costs no more; here a call of the kernel
+ * at each end is most of what a packet costs. What it costs the fabric: a queue of 114 KiB for a
+ * moment at the narrowest link of a path that has a window of that size; a smaller window is the
+ * bound.
+ *
+ *   A train takes blocks of whatever RPCs wait for its server, not of one: most have a block or
+ * two.
+ *
+ *   A delay cuts a window when the round after it has it, too; an answer of several blocks is one
+ * look at the delay; time in which nobody called the engine is not the fabric's. As published, one
+ * late answer is enough; but on hosts whose threads share their cores our own preemption, at either
+ * end, was read as congestion: windows fell to a few blocks, and trains to 2 to 10 packets.
+ * Measured for these three at once (2 cores, other load present, loopback, writes of 4 KiB at depth
+ * 28, both ends): calls per I/O 0.15 to 0.26 before, where 0.11 would do; CPU per I/O 638 ns
  * before, 599 ns after, medians of 7 interleaved runs. Not measured: what bursts of two do to
  * others on a full link of a real fabric.
- *   RTO has no back-off, and copies go over several paths (Loss and timers).
- *   ZERO and TRIM are a packet per block (What becomes of an I/O).
+ *
+ *   RTO has no back-off, and copies go over several paths (Loss and timers). ZERO and TRIM are a
+ * packet per block (What becomes of an I/O). That two paths share a way is not looked for: they are
+ * drawn at random, and what fails is drawn anew (Paths).
  *
  * Restarts. A server that does not know a connection, or has a new epoch, answers RESET with the
  * connection's token; the agent says HELLO and sends all that is unacknowledged again, which is
