@@ -5,39 +5,11 @@
 # server and the catalog are killed (-9) and started again; it comes back as it was. Then a second
 # client takes the disk from the first.
 set -u
-exec </dev/null
+. "$(dirname "$0")/solar_common.sh"
 program=$1
-for p in nbdcopy mkfs.ext4 e2fsck; do
-    command -v $p >/dev/null || { echo "skipped: no $p"; exit 77; }
-done
-work=$(mktemp -d "${TMPDIR:-/tmp}/solar_control.XXXXXX") || exit 1
 ctl='' s1='' s2='' s3='' client='' other='' mover=''
-finish() {
-    rc=$?
-    trap - EXIT
-    for p in $mover $client $other $s1 $s2 $s3 $ctl; do kill -9 "$p" 2>/dev/null; done
-    rm -rf "$work"
-    exit $rc
-}
-trap finish EXIT
-trap 'exit 130' INT TERM HUP
-fail() {
-    echo "FAILED: $*"
-    tail -n 20 "$work"/*.log
-    exit 1
-}
-# ready LOG PID: what it says it is ready at
-ready() {
-    i=0
-    until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1") && [ -n "$at" ]; do
-        kill -0 "$2" 2>/dev/null || {
-            ! grep -q io_uring "$1" || { echo "skipped: $(cat "$1")"; exit 77; }
-            return 1
-        }
-        [ $((i += 1)) -le 600 ] || fail "it is not ready"
-        sleep 0.05
-    done
-}
+ours() { echo $mover $client $other $s1 $s2 $s3 $ctl; }
+solar_begin solar_control nbdcopy mkfs.ext4 e2fsck
 # What a killed process had asked of its disk may keep its store locked for long: who restarts it
 # tries again.
 tries=0
@@ -51,7 +23,7 @@ catalog_once() {
     ctl=$!
 }
 catalog() { # ADDRESS
-    until catalog_once "$1" && ready "$work/ctl.log" $ctl; do in_use "$work/ctl.log"; done
+    until catalog_once "$1" && comes "$work/ctl.log" $ctl; do in_use "$work/ctl.log"; done
 }
 serve_once() {
     : >"$work/server$1.log"
@@ -60,7 +32,7 @@ serve_once() {
     eval "s$1=$!"
 }
 serve() { # N ADDRESS
-    until serve_once "$@" && ready "$work/server$1.log" $!; do in_use "$work/server$1.log"; done
+    until serve_once "$@" && comes "$work/server$1.log" $!; do in_use "$work/server$1.log"; done
     eval "a$1=$at"
 }
 verb() {
@@ -87,7 +59,7 @@ verb create root 96M || fail "create"
 verb create root 96M 2>/dev/null && fail "created twice"
 "$program" client --control "$control" --disk root --socket "$work/nbd" >"$work/client.log" 2>&1 &
 client=$!
-ready "$work/client.log" $client || fail "it ended"
+ready "$work/client.log" $client
 uri="nbd+unix:///?socket=$work/nbd"
 
 echo "== an image goes there while segments move; a server and the catalog die meanwhile"
@@ -139,6 +111,22 @@ timeout 120 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
 
+echo "== a client is stopped while all its segments leave a server that is gone for good"
+gone=$(grep -c 'its holder is gone' "$work/ctl.log")
+kill -STOP $client
+i=0 # then its session has ended, and it is told of no move
+until [ "$(grep -c 'its holder is gone' "$work/ctl.log")" -gt "$gone" ]; do
+    [ $((i += 1)) -le 300 ] || fail "its session does not end"
+    sleep 0.1
+done
+verb move root all 2 || fail "it does not move"
+kill -9 $s1
+wait $s1 2>/dev/null
+kill -CONT $client
+timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
+cmp "$work/image" "$work/back" || fail "other bytes came back"
+serve 1 "$a1"
+
 echo "== another client takes it, and is the only one that writes"
 "$program" client --control "$control" --disk root --socket "$work/nbd2" \
     >"$work/other.log" 2>&1 && fail "two clients have it"
@@ -146,7 +134,7 @@ grep -q 'another client has it' "$work/other.log" || fail "it does not say why"
 "$program" client --control "$control" --disk root --take --socket "$work/nbd2" \
     >"$work/other.log" 2>&1 &
 other=$!
-ready "$work/other.log" $other || fail "it ended"
+ready "$work/other.log" $other
 timeout 60 nbdcopy "$work/image" "$uri" >"$work/late.log" 2>&1 && fail "the first one still writes"
 verb qos root --iops 100000 || fail "qos"
 timeout 120 nbdcopy "nbd+unix:///?socket=$work/nbd2" "$work/back2" || fail "nbdcopy of the other"

@@ -4,40 +4,11 @@
 # owner's alone, a disk that is encrypted at rest, packets that are sealed; and what is said to who
 # has another key, or none, with a catalog and without.
 set -u
-exec </dev/null
+. "$(dirname "$0")/solar_common.sh"
 program=$1
-for p in nbdcopy python3; do
-    command -v $p >/dev/null || { echo "skipped: no $p"; exit 77; }
-done
-work=$(mktemp -d "${TMPDIR:-/tmp}/solar_keys.XXXXXX") || exit 1
 ctl='' server='' client=''
-finish() {
-    rc=$?
-    trap - EXIT
-    for p in $client $server $ctl; do kill -9 "$p" 2>/dev/null; done
-    rm -rf "$work"
-    exit $rc
-}
-trap finish EXIT
-trap 'exit 130' INT TERM HUP
-fail() {
-    echo "FAILED: $*"
-    tail -n 20 "$work"/*.log
-    exit 1
-}
-# ready LOG PID: what it says it is ready at
-ready() {
-    i=0
-    until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1") && [ -n "$at" ]; do
-        kill -0 "$2" 2>/dev/null || {
-            ! grep -q io_uring "$1" || { echo "skipped: $(cat "$1")"; exit 77; }
-            ! grep -q 'without libcrypto' "$1" || { echo "skipped: $(cat "$1")"; exit 77; }
-            fail "it ended"
-        }
-        [ $((i += 1)) -le 600 ] || fail "it is not ready"
-        sleep 0.05
-    done
-}
+ours() { echo $client $server $ctl; }
+solar_begin solar_keys nbdcopy python3
 # says WHAT LOG: within 20 s
 says() {
     i=0

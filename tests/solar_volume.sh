@@ -4,40 +4,12 @@
 # processes, and nbdcopy on it: an ext4 image goes there while the server is killed (-9) and started
 # again, falls silent for a while, and is told nonsense by others; and comes back as it was.
 set -u
-exec </dev/null
+. "$(dirname "$0")/solar_common.sh"
 program=$1
 transport=$2
-for p in nbdcopy mkfs.ext4 e2fsck python3; do
-    command -v $p >/dev/null || { echo "skipped: no $p"; exit 77; }
-done
-work=$(mktemp -d "${TMPDIR:-/tmp}/solar_volume.XXXXXX") || exit 1
 server='' client=''
-finish() {
-    rc=$?
-    trap - EXIT
-    for p in $server $client; do kill -9 "$p" 2>/dev/null; done
-    rm -rf "$work"
-    exit $rc
-}
-trap finish EXIT
-trap 'exit 130' INT TERM HUP
-fail() {
-    echo "FAILED: $*"
-    tail -n 20 "$work"/*.log
-    exit 1
-}
-# ready LOG PID: what it says it is ready at
-ready() {
-    i=0
-    until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1") && [ -n "$at" ]; do
-        kill -0 "$2" 2>/dev/null || {
-            ! grep -q io_uring "$1" || { echo "skipped: $(cat "$1")"; exit 77; }
-            fail "it ended"
-        }
-        [ $((i += 1)) -le 600 ] || fail "it is not ready"
-        sleep 0.05
-    done
-}
+ours() { echo $server $client; }
+solar_begin solar_volume nbdcopy mkfs.ext4 e2fsck python3
 serve() {
     "$program" server --listen "$1" --store "$work/store" --store-size 256M --disk 1:64M --stats 1 \
         >"$work/server.log" 2>&1 &

@@ -631,6 +631,50 @@ static void test_luna_credit_bounds_writes(void **state)
     duo_close(d);
 }
 
+/* A server that is gone refuses nobody: where the segment is now is asked for, with a pause that
+   grows, and by all that wait for it at once. */
+static void test_luna_asks_again_where_nobody_answers(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io io[4];
+    struct snic_iov iov = {out, SNIC_EBS_BLOCK_BYTES};
+    uint64_t second = 1000000000, before = 0;
+    (void)state;
+    d->o.deadline_ns = 300 * second;
+    duo_open(d);
+    duo_io(d, &io[0], SNIC_LUNA_WRITE, 0, 1, &iov, 1);
+    assert_true(duo_until(d, 1, 100));
+    d->mute = d->refused = d->lost_up = 1;
+    for (uint32_t i = 0; i < DUO_CONNS; i++)
+        if (d->conn[i].open != 0)
+            duo_break(d, i, SNIC_ECONNRESET);
+    uint64_t from = d->now;
+    for (uint32_t i = 0; i < 4; i++)
+        duo_io(d, &io[i], SNIC_LUNA_WRITE, i, 1, &iov, 1);
+    for (uint32_t n = 0; n < 6; n++) {
+        uint32_t maps = d->told[SNIC_LUNA_MAP];
+        while (d->told[SNIC_LUNA_MAP] == maps && d->now < from + 40 * second)
+            duo_turn(d);
+        uint64_t at = d->now - from, pause = second << (n <= 3 ? n - (n > 0) : 3);
+        assert_int_equal(d->told[SNIC_LUNA_MAP], maps + 1);
+        if (n == 0)
+            assert_in_range(at, 300000000, 420000000);
+        else /* seen up to an attempt to connect later */
+            assert_in_range(at - before, pause - second / 5, pause + pause / 4 + second / 5);
+        before = at;
+    }
+    assert_int_equal(d->told[SNIC_LUNA_SUSPECT], 1);
+    d->refused = d->lost_up = 0;
+    assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 1, d->now), 0);
+    assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 2, d->now), 0);
+    assert_true(duo_until(d, 5, 1000));
+    uint32_t maps = d->told[SNIC_LUNA_MAP];
+    for (int i = 0; i < 100; i++)
+        duo_turn(d);
+    assert_int_equal(d->told[SNIC_LUNA_MAP], maps);
+    duo_close(d);
+}
+
 /* What a test that failed left behind is not the next one's. */
 static int fresh(void **state)
 {
@@ -659,6 +703,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_answer_of_the_older_place_is_late, fresh),
         cmocka_unit_test_setup(test_luna_not_done_before_sends_are_back, fresh),
         cmocka_unit_test_setup(test_luna_credit_bounds_writes, fresh),
+        cmocka_unit_test_setup(test_luna_asks_again_where_nobody_answers, fresh),
         cmocka_unit_test_setup(test_luna_halt_all_comes_back, fresh),
         cmocka_unit_test_setup(test_luna_target_places_used_up_idle_evicted, fresh),
     };

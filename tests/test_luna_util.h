@@ -47,6 +47,7 @@ struct duo {
     int tape;                        /* the pipes keep what went through them */
     int lends;                       /* the target's sends are kept */
     int keeps;                       /* the agent's are */
+    int mute;                        /* MAP has no answer */
     int still;                       /* no leaps to the next deadline */
     uint32_t status, maps, seg_gen, sa_epoch;
     uint32_t told[16], closes, target_closes;

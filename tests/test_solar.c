@@ -323,6 +323,152 @@ static void test_solar_waiting_together_one_path_one_answer(void **state)
     duo_close(d);
 }
 
+/* What a path bursts is two trains, however much waits and however wide its window is. */
+static void test_solar_bursts_are_two_trains(void **state)
+{
+    static unsigned char blocks[6 * SNIC_EBS_BLOCK_BYTES];
+    struct snic_iov iov = {blocks, sizeof(blocks)};
+    struct duo *d = &duo;
+    static struct snic_solar_io w[16];
+    uint32_t burst[SNIC_SOLAR_PATHS_MAX] = {0}, full = 0;
+    (void)state;
+    round_open(d, 4, 64);
+    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    for (uint32_t i = 0; i < 16; i++)
+        duo_io(d, &w[i], SNIC_SOLAR_WRITE, 6 * i, 6, &iov);
+    duo_turn(d, 0);
+    for (uint32_t i = 0; i < d->letters; i++)
+        burst[d->bag[i].path]++;
+    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX; i++) {
+        assert_true(burst[i] <= 2 * SNIC_SOLAR_TRAIN_MAX);
+        full += burst[i] == 2 * SNIC_SOLAR_TRAIN_MAX;
+    }
+    assert_true(full >= 2); /* of 96 blocks over four paths */
+    duo_until(d, done + 16);
+    duo_close(d);
+}
+
+/* ---- Where it is, once more ---- */
+
+#define SECOND UINT64_C(1000000000)
+
+static struct snic_solar_io ask_io[4];
+
+/* Nobody says where anything is; the question is put, with a pause that grows, and by all at once.
+   @return how often */
+static uint32_t asked(struct duo *d, int lost, uint64_t first_ns, uint64_t *at, uint32_t max)
+{
+    uint64_t from = d->now;
+    uint32_t n = 0, before = d->told[SNIC_SOLAR_MAP];
+    while (d->now < from + 40 * SECOND && n < max) {
+        uint64_t now = d->now;
+        duo_turn(d, lost);
+        uint32_t more = d->told[SNIC_SOLAR_MAP] - before - n;
+        assert_true(more <= 1);
+        if (more == 1)
+            at[n++] = now - from;
+    }
+    if (n > 0)
+        assert_in_range(at[0], first_ns, first_ns + first_ns / 4);
+    for (uint32_t i = 1; i < n; i++) {
+        uint64_t pause = SECOND << (i <= 3 ? i - 1 : 3);
+        assert_in_range(at[i] - at[i - 1], pause, pause + pause / 4 + SECOND / 50);
+    }
+    return n;
+}
+
+static void ask_open(struct duo *d, uint64_t store_ns)
+{
+    memset(d, 0, sizeof(*d));
+    d->o.deadline_ns = 300 * SECOND;
+    duo_open(d);
+    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_until(d, 1);
+    d->store_ns = store_ns;
+    d->mute = 1;
+}
+
+static void ask_write(struct duo *d, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        duo_io(d, &ask_io[i], SNIC_SOLAR_WRITE, i, 1, &round_iov);
+}
+
+/* A server that is gone refuses nobody. */
+static void test_solar_asks_again_where_nobody_answers(void **state)
+{
+    struct duo *d = &duo;
+    uint64_t at[16];
+    (void)state;
+    ask_open(d, 0);
+    ask_write(d, 4);
+    uint32_t n = asked(d, 1, 300000000, at, 16);
+    assert_in_range(n, 6, 7);
+    assert_int_equal(d->told[SNIC_SOLAR_SUSPECT], 1);
+    /* It is where it was: nothing changes. Somewhere else: all go there. */
+    assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, d->maps, d->now), 0);
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1);
+    assert_int_equal(snic_solar_map(d->c, 0, 0, 78, 0, d->maps + 1, d->now), 0);
+    duo_until(d, 5);
+    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    for (int i = 0; i < 100; i++)
+        duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
+    assert_int_equal(snic_solar_deadline_ns(d->c), SNIC_NEVER);
+    duo_close(d);
+}
+
+/* One that says that it has it in hand, and nothing more, is asked about after slow_ns. */
+static void test_solar_asks_again_where_the_store_is_slow(void **state)
+{
+    struct duo *d = &duo;
+    uint64_t at[16];
+    (void)state;
+    ask_open(d, 20 * SECOND);
+    ask_write(d, 4);
+    assert_int_equal(asked(d, 0, SECOND, at, 4), 4);
+    while (d->told[SNIC_SOLAR_DONE] < 5 && d->now < 60 * SECOND)
+        duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], 5);
+    assert_int_equal(d->told[SNIC_SOLAR_SUSPECT], 0);
+    duo_close(d);
+}
+
+/* What is refused, and a segment of which nothing is known: an owner may forget the question. */
+static void test_solar_asks_again_what_the_owner_forgot(void **state)
+{
+    struct duo *d = &duo;
+    (void)state;
+    memset(d, 0, sizeof(*d));
+    d->o.deadline_ns = 300 * SECOND;
+    duo_open(d);
+    d->mute = 1;
+    ask_write(d, 2);
+    duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_MAP], 1);
+    for (uint32_t want = 2; want < 5; want++) {
+        uint64_t from = d->now;
+        while (d->told[SNIC_SOLAR_MAP] < want && d->now < from + 20 * SECOND)
+            duo_turn(d, 0);
+        assert_int_equal(d->told[SNIC_SOLAR_MAP], want);
+        assert_true(d->now - from >= SECOND << (want - 2));
+    }
+    d->status = SNIC_EBS_STALE_GEN;
+    assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, ++d->maps, d->now), 0);
+    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    while (d->told[SNIC_SOLAR_MAP] == maps)
+        duo_turn(d, 0);
+    uint64_t from = d->now;
+    while (d->told[SNIC_SOLAR_MAP] < maps + 2 && d->now < from + 20 * SECOND)
+        duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps + 2);
+    assert_true(d->now - from >= SECOND - SECOND / 10);
+    d->status = 0;
+    assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, ++d->maps, d->now), 0);
+    duo_until(d, 2);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +483,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_one_late_round_is_no_queue),
         cmocka_unit_test(test_solar_answers_that_lay_there_are_no_late_ones),
         cmocka_unit_test(test_solar_waiting_together_one_path_one_answer),
+        cmocka_unit_test(test_solar_bursts_are_two_trains),
+        cmocka_unit_test(test_solar_asks_again_where_nobody_answers),
+        cmocka_unit_test(test_solar_asks_again_where_the_store_is_slow),
+        cmocka_unit_test(test_solar_asks_again_what_the_owner_forgot),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -104,7 +104,7 @@ static void duo_act(struct duo *d, struct snic_solar_action *a)
     } else if (a->type == SNIC_SOLAR_PATH_OPEN) {
         uint16_t port = (uint16_t)(50000 + d->opened++);
         assert_int_equal(snic_solar_path_opened(d->c, 0, a->path, a->gen, port, d->now), 0);
-    } else if (a->type == SNIC_SOLAR_MAP) {
+    } else if (a->type == SNIC_SOLAR_MAP && !d->mute) {
         d->maps++;
         assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, d->maps, d->now), 0);
     }

@@ -29,6 +29,7 @@ struct duo {
     uint64_t refuse;   /* a write of lba refuse - 1 is refused, */
     uint64_t hold;     /* one of lba hold - 1 waits until this is 0 */
     uint32_t fences;   /* that came */
+    int mute;          /* MAP has no answer */
     uint64_t ready[BAG];
     uint64_t version[512];
     unsigned char store[512][SNIC_EBS_BLOCK_BYTES];

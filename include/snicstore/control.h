@@ -33,6 +33,8 @@
  *   Moves. While a segment moves its I/O goes on but for the last part. What was acknowledged
  * before, between and after is there; what is late is refused at the old place and at the new one.
  *     Blocks that are damaged at the old place are damaged at the new one, the others move.
+ *     A client that was away when a segment moved asks for it when it is back, for its volume asks
+ *     (volume.h) for what the server that it knows does not answer.
  *   Thin. A segment is placed when it is asked for first, on the next server in a circle that has
  *     free places.
  *
@@ -398,10 +400,12 @@ struct snic_control_client_opts {
     struct snic_net_addr control;
     uint32_t disks_max;   /**< default 4, at most 64                                           */
     uint32_t servers_max; /**< as the volume's; default 4                                      */
-    uint32_t lookups_max; /**< at least the volume's rpcs_max + disks_max; default 2048        */
+    uint32_t lookups_max; /**< segments asked for at a time; default 2048. Where there is no room
+                               for another one, one makes room until the volume asks again     */
     uint32_t pad;
     uint64_t ping_ns;  /**< default 1 s                                                        */
-    uint64_t retry_ns; /**< to ask again; default 50 ms                                        */
+    uint64_t retry_ns; /**< to ask again; default 50 ms; for segments twice as long each time, up
+                            to 500 ms                                                          */
 };
 
 struct snic_control_grant {

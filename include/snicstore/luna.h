@@ -68,6 +68,9 @@
  * that harmless. Attempts to connect are 1 to 100 ms apart. With
  * SNIC_LUNA_PAPER there is no such timeout, no PROBE, and one connection: the original behaviour.
  *
+ * Where segments are: MAP asks as in solar.h, and again, also of which the server says nothing for
+ * slow_ns, or since it is SUSPECT (suspect_ns without a connection).
+ *
  * Giving up: as in solar.h. Nothing before deadline_ns; a write that may be under way is fenced
  * first, for its bytes may still lie in the network or in the server's socket. A fence waits for
  * smaller versions of its segment, so that it hits nobody who still hopes.
@@ -211,7 +214,8 @@ enum snic_luna_act {
     SNIC_LUNA_DONE,      /**< io is the caller's again                                         */
     SNIC_LUNA_CONNECT,   /**< server, conn, gen: connect; connected() or closed() says how     */
     SNIC_LUNA_CLOSE,     /**< server, conn, gen: abort it; `reason` is why                     */
-    SNIC_LUNA_MAP,       /**< disk, segment: no entry, or generation `gen32` is too old        */
+    SNIC_LUNA_MAP,       /**< disk, segment: no entry, generation `gen32` is too old, or nothing
+                              is heard of it                                                   */
     SNIC_LUNA_SUSPECT,   /**< server: no connection stands                                     */
     SNIC_LUNA_RECOVERED, /**< server: after SUSPECT, one does                                  */
     SNIC_LUNA_SLOW,      /**< io is older than slow_ns; it stays the engine's                  */

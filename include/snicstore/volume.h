@@ -63,7 +63,10 @@
  * the client was closed.
  *
  * Where segments are is the owner's to say: map() asks, snic_volume_map() answers, then or at any
- * time; unasked, too.
+ * time; unasked, too. Asked is also of what a server says nothing for slow_ns (1 s), or since it is
+ * suspect (300 ms): so I/O follows a segment that moved while nobody could tell the client, though
+ * the old server is gone. It asks again 1, 2, 4, then 8 s later, until the server says something or
+ * the answer names another place.
  */
 #ifndef SNIC_VOLUME_H
 #define SNIC_VOLUME_H
@@ -263,8 +266,9 @@ struct snic_volume_opts {
 
 /** Called from the loop; each may be NULL but map. */
 struct snic_volume_events {
-    /** Where is segment number @p segment of the disk? Nothing is known, or what was known has a
-     * generation up to @p gen that the server no longer takes. Asked once until answered. */
+    /** Where is segment number @p segment of the disk? Nothing is known, or what was known, of a
+     * generation up to @p gen, is refused by the server, or answered by nothing. Asked again, less
+     * often each time, while I/O waits for it; that it is where it was may be answered, too. */
     void (*map)(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen);
     /** A newer lease writes there: this disk's writes fail from now on. */
     void (*lease)(void *ctx, uint32_t disk);

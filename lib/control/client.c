@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A client's end. Segments that the volume asks for are kept until they are answered, and asked for
- * again: an answer may come late, unasked, or never, as when a server is away. A session that ends
- * is begun anew, and leases are resumed in it.
+ * again, less often each time: an answer may come late, unasked, or never, as when a server is
+ * away. The volume repeats what it still needs, and does not say what it needs no more: so where
+ * there is no room for a segment, another one makes room. A session that ends is begun anew, and
+ * leases are resumed in it.
  */
 #include "control/control_priv.h"
 
@@ -40,6 +42,8 @@ struct control_client_want {
     uint64_t due_ns;
     uint32_t disk;
     uint32_t gen;
+    uint32_t asks;
+    uint32_t pad;
 };
 
 struct snic_control_client {
@@ -58,6 +62,7 @@ struct snic_control_client {
     uint64_t begin_ns;
     uint32_t tag;
     uint32_t numbers; /* given to servers */
+    uint32_t victim;  /* the want that makes room next */
     uint8_t welcome;
     uint8_t soon_queued;
     uint8_t closing;
@@ -93,6 +98,17 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     control_client_say(c, &m);
 }
 
+/* Until an answer is missed: up to SNIC_CONTROL__CLIENT_WANT_NS, from retry_ns on. */
+static uint64_t control_client_patience(const struct snic_control_client *c,
+                                        struct control_client_want *w)
+{
+    uint64_t pause = c->o.retry_ns << w->asks;
+    if (pause < SNIC_CONTROL__CLIENT_WANT_NS && w->asks < 16)
+        w->asks++;
+    pause = snic_min_u64(pause, SNIC_CONTROL__CLIENT_WANT_NS);
+    return snic_max_u64(pause, c->o.retry_ns);
+}
+
 /* Those of a disk that are due, SNIC_CONTROL_ITEMS in a message. */
 static void control_client_ask_of(struct snic_control_client *c, uint32_t disk, uint64_t now)
 {
@@ -105,7 +121,7 @@ static void control_client_ask_of(struct snic_control_client *c, uint32_t disk, 
         struct control_client_want *w = &c->wants[i];
         if (w->disk != disk || w->due_ns > now)
             continue;
-        w->due_ns = now + c->o.retry_ns;
+        w->due_ns = now + control_client_patience(c, w);
         m.item[m.count].segment = w->segment;
         m.item[m.count++].gen = w->gen;
         c->stats.asked++;
@@ -164,8 +180,10 @@ void snic_control_client_map(struct snic_control_client *c, uint32_t disk, uint6
         return;
     struct control_client_want *w = control_client_want_find(c, disk, segment);
     if (w == NULL) {
-        SNIC_ASSERT(c->stats.waiting < c->o.lookups_max); /* as the options ask for */
-        w = &c->wants[c->stats.waiting++];
+        if (c->stats.waiting < c->o.lookups_max)
+            w = &c->wants[c->stats.waiting++];
+        else
+            w = &c->wants[c->victim++ % c->stats.waiting];
         memset(w, 0, sizeof(*w));
         w->disk = disk;
         w->segment = segment;
@@ -309,7 +327,7 @@ static void control_client_welcome(struct snic_control_client *c)
 {
     c->welcome = 1;
     for (uint32_t i = 0; i < c->stats.waiting; i++)
-        c->wants[i].due_ns = 0;
+        c->wants[i].due_ns = c->wants[i].asks = 0;
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].state == CONTROL_CLIENT_WANTED || c->disks[i].state == CONTROL_CLIENT_HELD)
             control_client_ask_disk(c, &c->disks[i]);

@@ -5,6 +5,7 @@
  *   disk.c    disks, their limits, where their segments are
  *   io.c      an I/O is queued, admitted, split into RPCs
  *   rpc.c     which blocks of it have to be sent (again), and what the server said of them
+ *   ask.c     when the owner is asked where a segment is
  *   send.c    frames of such blocks for the connection that send.c chooses
  *   conn.c    connections: made, watched, ended; recv.c what comes by them
  *   frame.c   what both sides of the stream share
@@ -30,6 +31,7 @@ static void luna_work(struct snic_luna *c)
     while ((t = snic_wheel_pop(&c->wheel, c->now_ns)) != NULL)
         t->fn(t, c->now_ns);
     luna_age(c);
+    luna_ask_again(c);
     if (c->dirty || c->now_ns >= c->qos_ns) {
         c->dirty = 0;
         luna_admit(c);
@@ -83,37 +85,11 @@ static int luna_say_disk(struct snic_luna *c, struct snic_luna_action *a)
         d->say = 0;
         a->type = SNIC_LUNA_LEASE;
     } else if (d->say_map) {
-        d->say_map = 0;
-        d->map_said = 1;
-        a->type = SNIC_LUNA_MAP;
-        a->segment = d->need_segment;
-        a->gen32 = d->need_gen;
+        luna_ask_say_disk(c, d, a);
     }
     if (!d->say && !d->say_map)
         snic_link_remove(&d->event);
     return a->type != 0;
-}
-
-/* Those of the same segment wait for the same answer. */
-static int luna_say_parked(struct snic_luna *c, struct snic_luna_action *a)
-{
-    if (snic_link_alone(&c->parked))
-        return 0;
-    struct luna_rpc *r = SNIC_CONTAINER(c->parked.next, struct luna_rpc, link);
-    uint64_t segment = r->lba >> SNIC_EBS_SEGMENT_LOG2;
-    a->type = SNIC_LUNA_MAP;
-    a->disk = r->disk;
-    a->segment = segment;
-    a->gen32 = r->seg_gen;
-    for (struct snic_link *l = c->parked.next, *next; l != &c->parked; l = next) {
-        struct luna_rpc *q = SNIC_CONTAINER(l, struct luna_rpc, link);
-        next = l->next;
-        if (q->disk == a->disk && q->lba >> SNIC_EBS_SEGMENT_LOG2 == segment) {
-            snic_link_remove(l);
-            snic_link_append(&c->asked, l);
-        }
-    }
-    return 1;
 }
 
 static int luna_say_done(struct snic_luna *c, struct snic_luna_action *a)
@@ -169,7 +145,7 @@ static int luna_say(struct snic_luna *c, struct snic_luna_action *a)
         return 1;
     if (c->halted)
         return 0;
-    return luna_say_conn(c, a) || luna_say_parked(c, a) || luna_say_disk(c, a) ||
+    return luna_say_conn(c, a) || luna_ask_say(c, a) || luna_say_disk(c, a) ||
            luna_say_server(c, a) || luna_say_slow(c, a);
 }
 
@@ -206,10 +182,11 @@ uint64_t snic_luna_deadline_ns(struct snic_luna *c)
         return c->now_ns;
     if (c->halted)
         return SNIC_NEVER;
-    if (c->dirty || !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->parked) ||
+    if (c->dirty || !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->asks) ||
         !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
         return c->now_ns;
     uint64_t due = snic_min_u64(snic_wheel_deadline_ns(&c->wheel), luna_age_deadline(c));
+    due = snic_min_u64(due, luna_ask_deadline(c));
     return snic_min_u64(due, c->qos_ns);
 }
 

@@ -22,6 +22,8 @@ static void luna_conn_say(struct snic_luna *c, struct luna_conn *n, uint8_t what
 static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t what)
 {
     s->told = what == SNIC_LUNA_SUSPECT;
+    if (s->told)
+        luna_ask_suspect(c);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);

@@ -110,7 +110,7 @@ size_t snic_luna_memsize(const struct snic_luna_opts *o)
 
 static void luna_init_lists(struct snic_luna *c)
 {
-    struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->parked,     &c->asked,
+    struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->parked,     &c->asks,
                                  &c->turns,       &c->done,          &c->ages,       &c->limited,
                                  &c->conn_events, &c->server_events, &c->disk_events};
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
@@ -123,6 +123,7 @@ static void luna_init_lists(struct snic_luna *c)
         snic_timer_init(&r->timer, luna_rpc_fired);
         snic_link_init(&r->of_disk);
         snic_link_init(&r->of_conn);
+        snic_link_init(&r->ask);
         snic_link_append(&c->free_rpcs, &r->link);
     }
     c->rpcs_free = c->o.rpcs_max;
@@ -163,6 +164,7 @@ int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct 
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     c->qos_ns = SNIC_NEVER;
+    c->ask_ns = SNIC_NEVER;
     snic_rng_init(&c->rng, full.seed);
     c->client_id = snic_rng_next(&c->rng);
     snic_wheel_init(&c->wheel, now_ns);

@@ -138,12 +138,10 @@ void luna_io_progress(struct snic_luna *c, struct snic_luna_io *io)
 static void luna_disk_ask_map(struct snic_luna *c, struct luna_disk *d, uint64_t segment,
                               uint32_t gen)
 {
-    d->say_map = 1;
     d->need_segment = segment;
     d->need_gen = gen;
     snic_link_remove(&d->turn);
-    if (snic_link_alone(&d->event))
-        snic_link_append(&c->disk_events, &d->event);
+    luna_ask_disk(c, d);
 }
 
 static uint32_t luna_io_bytes(const struct snic_luna_io *io)

@@ -98,6 +98,7 @@ void luna_rpc_new(struct snic_luna *c, struct snic_luna_io *io, uint32_t count,
     r->result = 0;
     r->piece = io->piece;
     r->piece_block = io->piece_block;
+    luna_ask_begin(c, r);
     c->rpcs_free--;
     c->s.rpcs++;
     c->s.rpcs_high = (uint32_t)snic_max_u64(c->s.rpcs_high, c->s.rpcs);
@@ -148,6 +149,7 @@ static void luna_rpc_end(struct snic_luna *c, struct luna_rpc *r, int result)
     r->acked = r->all;
     r->result = result;
     snic_wheel_cancel(&c->wheel, &r->timer);
+    snic_link_remove(&r->ask);
     luna_rpc_move(r, &c->outs, LUNA_ENDED);
     luna_rpc_list(c, r);
     if (r->refs == 0)
@@ -188,6 +190,7 @@ void luna_rpc_acked(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     luna_rpc_take_back(c, r, blocks);
     r->acked |= blocks;
+    luna_ask_heard(c, r);
     if (r->op == SNIC_LUNA_READ)
         c->s.blocks_read += luna_ones(blocks);
     else
@@ -302,8 +305,11 @@ static void luna_rpc_park(struct snic_luna *c, struct luna_rpc *r, uint64_t bloc
     (void)snic_ebs_map_invalidate(c->disks[r->disk].map, r->lba >> SNIC_EBS_SEGMENT_LOG2,
                                   r->seg_gen);
     snic_wheel_cancel(&c->wheel, &r->timer);
-    if (r->where != LUNA_PARKED)
+    if (r->where != LUNA_PARKED) {
         luna_rpc_move(r, &c->parked, LUNA_PARKED);
+        r->asks = 0;
+        luna_ask(c, r);
+    }
     luna_rpc_again(c, r, blocks | r->busy);
     luna_rpc_list(c, r);
 }
@@ -343,6 +349,7 @@ static void luna_rpc_busy(struct snic_luna *c, struct luna_rpc *r, uint64_t bloc
     }
     luna_rpc_take_back(c, r, blocks);
     r->busy |= blocks;
+    luna_ask_heard(c, r);
     luna_rpc_list(c, r);
     if (!r->timer.armed)
         snic_wheel_arm(&c->wheel, &r->timer,
@@ -416,6 +423,7 @@ void luna_rpc_retarget(struct snic_luna *c, struct luna_rpc *r, const struct sni
     r->seg_gen = w->seg_gen;
     r->turn++;
     r->summed = 0;
+    luna_ask_begin(c, r);
     if (fencing)
         return;
     snic_wheel_cancel(&c->wheel, &r->timer);

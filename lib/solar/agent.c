@@ -4,6 +4,7 @@
  *
  *   disk.c    an I/O is queued, admitted, split into RPCs
  *   rpc.c     which blocks of it have to be sent (again), and what the server said of them
+ *   ask.c     when the owner is asked where a segment is
  *   send.c    trains of such blocks for the path that send.c chooses
  *   path.c    what is under way on a path, loss, states; congestion.c its windows
  *   server.c  the handshake and the set of paths
@@ -34,6 +35,7 @@ static void solar_work(struct snic_solar *c)
     while ((t = snic_wheel_pop(&c->wheel, c->now_ns)) != NULL)
         t->fn(t, c->now_ns);
     solar_age(c);
+    solar_ask_again(c);
     if (c->dirty || c->now_ns >= c->qos_ns) {
         c->dirty = 0;
         solar_admit(c);
@@ -85,37 +87,11 @@ static int solar_say_disk(struct snic_solar *c, struct snic_solar_action *a)
         d->say = 0;
         a->type = SNIC_SOLAR_LEASE;
     } else if (d->say_map) {
-        d->say_map = 0;
-        d->map_said = 1;
-        a->type = SNIC_SOLAR_MAP;
-        a->segment = d->need_segment;
-        a->gen32 = d->need_gen;
+        solar_ask_say_disk(c, d, a);
     }
     if (!d->say && !d->say_map)
         snic_link_remove(&d->event);
     return a->type != 0;
-}
-
-/* Those of the same segment wait for the same answer. */
-static int solar_say_parked(struct snic_solar *c, struct snic_solar_action *a)
-{
-    if (snic_link_alone(&c->parked))
-        return 0;
-    struct solar_rpc *r = SNIC_CONTAINER(c->parked.next, struct solar_rpc, link);
-    uint64_t segment = r->lba >> SNIC_EBS_SEGMENT_LOG2;
-    a->type = SNIC_SOLAR_MAP;
-    a->disk = r->disk;
-    a->segment = segment;
-    a->gen32 = r->seg_gen;
-    for (struct snic_link *l = c->parked.next, *next; l != &c->parked; l = next) {
-        struct solar_rpc *q = SNIC_CONTAINER(l, struct solar_rpc, link);
-        next = l->next;
-        if (q->disk == a->disk && q->lba >> SNIC_EBS_SEGMENT_LOG2 == segment) {
-            snic_link_remove(l);
-            snic_link_append(&c->asked, l);
-        }
-    }
-    return 1;
 }
 
 static int solar_say_done(struct snic_solar *c, struct snic_solar_action *a)
@@ -162,7 +138,7 @@ static int solar_say(struct snic_solar *c, struct snic_solar_action *a)
 {
     memset(a, 0, sizeof(*a));
     return solar_say_train(c, a) || solar_say_done(c, a) || solar_say_path(c, a) ||
-           solar_say_parked(c, a) || solar_say_disk(c, a) || solar_say_server(c, a) ||
+           solar_ask_say(c, a) || solar_say_disk(c, a) || solar_say_server(c, a) ||
            solar_say_slow(c, a);
 }
 
@@ -196,7 +172,7 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
 uint64_t snic_solar_deadline_ns(struct snic_solar *c)
 {
     if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)) ||
-        !snic_link_alone(&c->path_events) || !snic_link_alone(&c->parked) ||
+        !snic_link_alone(&c->path_events) || !snic_link_alone(&c->asks) ||
         !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
         return c->now_ns;
     if (c->halted)
@@ -204,6 +180,7 @@ uint64_t snic_solar_deadline_ns(struct snic_solar *c)
     if (c->dirty)
         return c->now_ns;
     uint64_t due = snic_min_u64(snic_wheel_deadline_ns(&c->wheel), solar_age_deadline(c));
+    due = snic_min_u64(due, solar_ask_deadline(c));
     return snic_min_u64(due, c->qos_ns);
 }
 

@@ -138,12 +138,10 @@ void solar_io_progress(struct snic_solar *c, struct snic_solar_io *io)
 static void solar_disk_ask_map(struct snic_solar *c, struct solar_disk *d, uint64_t segment,
                                uint32_t gen)
 {
-    d->say_map = 1;
     d->need_segment = segment;
     d->need_gen = gen;
     snic_link_remove(&d->turn);
-    if (snic_link_alone(&d->event))
-        snic_link_append(&c->disk_events, &d->event);
+    solar_ask_disk(c, d);
 }
 
 static uint32_t solar_io_bytes(const struct snic_solar_io *io)

@@ -251,7 +251,7 @@ size_t snic_solar_memsize(const struct snic_solar_opts *o)
 static void solar_init_lists(struct snic_solar *c)
 {
     struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->read_wait,
-                                 &c->parked,      &c->asked,         &c->turns,
+                                 &c->parked,      &c->asks,          &c->turns,
                                  &c->done,        &c->ages,          &c->limited,
                                  &c->path_events, &c->server_events, &c->disk_events};
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
@@ -263,6 +263,7 @@ static void solar_init_lists(struct snic_solar *c)
         r->c = c;
         snic_timer_init(&r->timer, solar_rpc_fired);
         snic_link_init(&r->of_disk);
+        snic_link_init(&r->ask);
         snic_link_append(&c->free_rpcs, &r->link);
     }
     c->rpcs_free = c->o.rpcs_max;
@@ -305,6 +306,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     c->qos_ns = SNIC_NEVER;
+    c->ask_ns = SNIC_NEVER;
     c->read_max = full.read_window_bytes;
     snic_rng_init(&c->rng, full.seed);
     c->client_id = snic_rng_next(&c->rng);

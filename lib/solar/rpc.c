@@ -88,6 +88,7 @@ struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, 
         b->path = SNIC_SOLAR__NO_PATH;
         b->copies = 1;
     }
+    solar_ask_begin(c, r);
     c->rpcs_free--;
     c->s.rpcs++;
     c->s.rpcs_high = (uint32_t)snic_max_u64(c->s.rpcs_high, c->s.rpcs);
@@ -170,6 +171,7 @@ static void solar_rpc_end(struct snic_solar *c, struct solar_rpc *r, int result)
     r->acked = r->all;
     r->result = result;
     snic_wheel_cancel(&c->wheel, &r->timer);
+    snic_link_remove(&r->ask);
     solar_rpc_move(r, &c->outs, SOLAR_ENDED);
     if (r->refs == 0)
         solar_rpc_release(c, r);
@@ -196,6 +198,7 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
         return;
     r->acked |= bit;
     r->busy &= ~bit;
+    solar_ask_heard(c, r);
     if (r->op == SNIC_SOLAR_READ) {
         solar_rpc_slots(c, r, bit);
         c->read_out -= SNIC_EBS_BLOCK_BYTES;
@@ -317,6 +320,8 @@ static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
                                   r->seg_gen);
     snic_wheel_cancel(&c->wheel, &r->timer);
     solar_rpc_move(r, &c->parked, SOLAR_PARKED);
+    r->asks = 0;
+    solar_ask(c, r);
 }
 
 static void solar_rpc_lease(struct snic_solar *c, struct solar_rpc *r)
@@ -364,6 +369,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
             break;
         r->busy |= bit;
         r->need &= ~bit;
+        solar_ask_heard(c, r);
         solar_rpc_list(c, r);
         if (!r->timer.armed)
             snic_wheel_arm(&c->wheel, &r->timer,
@@ -415,6 +421,7 @@ void solar_rpc_retarget(struct snic_solar *c, struct solar_rpc *r, const struct 
     r->server = w->server;
     r->seg_id = w->seg_id;
     r->seg_gen = w->seg_gen;
+    solar_ask_begin(c, r);
     if (r->where == SOLAR_FENCING)
         return;
     snic_wheel_cancel(&c->wheel, &r->timer);

@@ -166,6 +166,8 @@ static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
 static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8_t what)
 {
     s->told = what == SNIC_SOLAR_SUSPECT;
+    if (s->told)
+        solar_ask_suspect(c);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);

@@ -211,6 +211,7 @@ struct solar_rpc {
     struct snic_solar *c;
     struct snic_link link;
     struct snic_link of_disk;
+    struct snic_link ask; /* on c->asks: MAP is to be said */
     struct snic_solar_io *io;
     uint64_t id;
     uint64_t lba;
@@ -221,6 +222,7 @@ struct solar_rpc {
     uint64_t busy; /* refused for now: need again when the timer fires */
     uint64_t all;  /* count ones */
     uint64_t fence_ns;
+    uint64_t ask_ns; /* nothing is heard of it until then: to ask where it is */
     uint32_t seg_gen;
     uint32_t server;
     uint32_t disk;
@@ -236,7 +238,8 @@ struct solar_rpc {
     uint8_t where; /* enum solar_where */
     uint8_t credited;
     uint8_t sent; /* something of it may be under way */
-    uint16_t pad;
+    uint8_t asks; /* MAP said since something was heard of it */
+    uint8_t pad;
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
 };
 
@@ -255,9 +258,10 @@ struct solar_disk {
     uint64_t blocks;
     uint64_t wver; /* the last given */
     uint64_t need_segment;
+    uint64_t ask_ns;                   /* map_said: when to ask again */
     struct snic_ebs_qos_limits limits; /* the table's golden copy */
     uint32_t need_gen;
-    uint32_t pad;
+    uint32_t asks; /* MAP said for the first I/O */
     void *xts_key;
     struct snic_link queue; /* I/Os not admitted */
     struct snic_link order; /* writes and flushes inside, in the order of submission */
@@ -328,8 +332,8 @@ struct snic_solar {
     struct snic_link free_rpcs;
     struct snic_link outs; /* RPCs that are OUT, FENCING or ENDED */
     struct snic_link read_wait;
-    struct snic_link parked;  /* PARKED, not yet asked for */
-    struct snic_link asked;   /* PARKED */
+    struct snic_link parked;
+    struct snic_link asks;    /* RPCs whose segment is to be asked for */
     struct snic_link turns;   /* disks with I/Os to be admitted */
     struct snic_link limited; /* disks whose QoS says not yet */
     struct snic_link done;
@@ -340,6 +344,7 @@ struct snic_solar {
     struct snic_link disk_events;
     struct solar_wire wire;
     uint64_t qos_ns; /* when a disk's QoS permits; SNIC_NEVER */
+    uint64_t ask_ns; /* nobody has to ask before; SNIC_NEVER */
     uint32_t rpcs_free;
     struct snic_solar_stats s;
 };
@@ -371,6 +376,22 @@ void solar_io_progress(struct snic_solar *c, struct snic_solar_io *io);
 void solar_age(struct snic_solar *c);
 uint64_t solar_age_deadline(const struct snic_solar *c);
 void solar_disk_turn(struct snic_solar *c, struct solar_disk *d);
+
+/* ask.c */
+/** It begins, here or elsewhere. */
+void solar_ask_begin(struct snic_solar *c, struct solar_rpc *r);
+/** Its server has said something of it. */
+void solar_ask_heard(struct snic_solar *c, struct solar_rpc *r);
+/** MAP is to be said for its segment. */
+void solar_ask(struct snic_solar *c, struct solar_rpc *r);
+/** MAP is to be said for the disk's first I/O, whose segment is need_segment. */
+void solar_ask_disk(struct snic_solar *c, struct solar_disk *d);
+/** A server is suspect. */
+void solar_ask_suspect(struct snic_solar *c);
+void solar_ask_again(struct snic_solar *c);
+uint64_t solar_ask_deadline(const struct snic_solar *c);
+int solar_ask_say(struct snic_solar *c, struct snic_solar_action *a);
+void solar_ask_say_disk(struct snic_solar *c, struct solar_disk *d, struct snic_solar_action *a);
 
 /* rpc.c */
 struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, uint32_t count,

@@ -3,6 +3,7 @@ set(_control support/ctlfix.c support/ctlguest.c)
 snic_test(control control SOURCES ${_control})
 snic_test(control_edges control SOURCES ${_control})
 snic_test(control_operator control SOURCES ${_control})
+snic_test(control_away control SOURCES ${_control} LABELS slow)
 snic_test(control_sim control SOURCES ${_control} LABELS slow)
 snic_test(control_crash control SOURCES ${_control} LABELS slow)
 # The tests again, with bugs in the control plane, of which sim/control_mutate.py makes copies.
@@ -13,6 +14,9 @@ if(TARGET test_control_sim AND SNIC_PYTHON AND NOT SNIC_SINGLE AND NOT SNIC_SANI
     ${CMAKE_CURRENT_SOURCE_DIR}/sim/control_mutate.py --cc ${CMAKE_C_COMPILER}
     --lib $<TARGET_FILE:snic_test_support> --lib $<TARGET_FILE:snicstore>)
   set_tests_properties(control_mutants PROPERTIES TIMEOUT 3600 LABELS "control;slow;nightly")
+endif()
+if(TARGET test_control_away)
+  snic_mutants(away control)
 endif()
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME solar_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_control.sh

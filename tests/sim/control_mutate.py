@@ -19,6 +19,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 CRASH, SIM, ALL = "test_control_crash.c", "test_control_sim.c", "test_control.c"
 EDGES = "test_control_edges.c"
+AWAY = "test_control_away.c"
 
 # name, file, text (any white space for white space), what instead, test, its filter
 MUTATIONS = [
@@ -69,6 +70,9 @@ MUTATIONS = [
      "x->wver = snic_get_le64(b + 8) + (p->gen != 0 ? UINT64_C(1) << 40 : 0);", SIM, "*many*"),
     ("the old log's records win", "recover.c", "if (d != NULL && r->ts < d->ts) return 0;",
      "if (d != NULL) return 0;", ALL, "*the_catalog_died*"),
+    ("a client asks as often as at first", "client.c",
+     "uint64_t pause = c->o.retry_ns << w->asks;", "uint64_t pause = c->o.retry_ns;",
+     AWAY, "*seldom*"),
     ("a store goes to an older state of its catalog", "agent.c",
      "r = SNIC_ESTALE; /* an older", "r = 0; /* an older", ALL, "*another_catalog*"),
 ]

@@ -2,12 +2,14 @@
 """SOLAR's bugs, for mutate.py."""
 STORE = "tests/sim/solar_cluster.c"
 PROGRAMS = {
+    "contract": ["tests/test_solar.c", "tests/test_solar_util.c"],
     "scenes": ["tests/test_solar_scenes.c", "tests/sim/solar_world.c", STORE,
                "tests/sim/solar_guest.c", "tests/sim/solar_cipher.c"],
     "sums": ["tests/test_ebs_sum.c", "tests/test_ebs_util.c"],
 }
 LATE, HOLES = ("scenes", "*late_duplicates*"), ("scenes", "*size_dependent*")
 STARVED = ("scenes", "*starved*")
+ASKS = ("contract", "*asks_again*")
 
 # name, file, text, what instead, (program, filter)
 BUGS = [
@@ -39,6 +41,18 @@ BUGS = [
      ("scenes", "*no_train_to_ask*")),
     ("what switches say counts for nothing", "lib/solar/congestion.c",
      "cc->telemetry = in->count > 0;", "cc->telemetry = 0;", ("scenes", "*telemetry*")),
+    ("a suspect server is waited for as long as others", "lib/solar/ask.c",
+     "(r->asks == 0 && c->servers[r->server].told)", "0", ASKS),
+    ("who asks again asks as often", "lib/solar/ask.c",
+     "(asks <= 3 ? 1u << (asks - 1) : SNIC_SOLAR__ASK_DOUBLE)", "1u", ASKS),
+    ("everybody asks for himself", "lib/solar/ask.c",
+     "snic_link_remove(&q->ask); q->asks", "if (q == r) snic_link_remove(&q->ask); q->asks", ASKS),
+    ("a question is put once", "lib/solar/ask.c", "if (!d->map_said) continue;", "continue;", ASKS),
+    ("bursts are as large as the window", "lib/solar/send.c",
+     "behind ? SNIC_SOLAR_TRAIN_MAX *", "behind ? 8 * SNIC_SOLAR_TRAIN_MAX *",
+     ("contract", "*bursts*")),
+    ("bursts are of one train", "lib/solar/send.c",
+     "behind ? SNIC_SOLAR_TRAIN_MAX * solar_cc_interval(p) : 0", "0", ("contract", "*bursts*")),
     ("a limit is a hint", "lib/solar/disk.c",
      "if (r == SNIC_EAGAIN) { c->qos_ns", "if (r == SNIC_EAGAIN && 0) { c->qos_ns",
      ("scenes", "*limits*")),

@@ -124,6 +124,8 @@ struct ctlfix {
     uint64_t key[2];       /* of disks that are created, and of clients that attach */
     uint32_t segments_max; /* of the catalog */
     int strict;            /* what is written without the lease never lands */
+    uint32_t transport;    /* of clients that are started */
+    uint32_t lookups_max;  /* likewise */
     /* the operator */
     struct snic_loop *op_loop;
     struct snic_net *op_net;

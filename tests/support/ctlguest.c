@@ -371,6 +371,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     o.depth = CTLFIX_DEPTH + 1;
     o.disks_max = CTLFIX_DISKS;
     o.servers_max = CTLFIX_SERVERS;
+    o.transport = f->transport;
     size_t size = snic_volume_memsize(&o);
     void *mem = support_guard_alloc(size, SNIC_VOLUME_ALIGN);
     assert_int_equal(snic_volume_open(&c->v, mem, size, &o, &ev, c), 0);
@@ -379,7 +380,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     k.control = (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
     k.disks_max = CTLFIX_DISKS;
     k.servers_max = CTLFIX_SERVERS;
-    k.lookups_max = 64 + CTLFIX_DISKS;
+    k.lookups_max = f->lookups_max;
     k.ping_ns = 400 * CTLFIX_MS;
     size = snic_control_client_memsize(&k);
     c->cc_mem = support_guard_alloc(size, SNIC_CONTROL_ALIGN);

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Bugs of the engines that a client sees that was away, for mutate.py."""
+PROGRAMS = {
+    "away": ["tests/test_control_away.c", "tests/support/ctlfix.c", "tests/support/ctlguest.c"],
+}
+
+# name, file, text, what instead, (program, filter)
+BUGS = [
+    ("a silent server's segments are not asked for", "lib/solar/ask.c",
+     "if (c->now_ns < c->ask_ns) return;", "c->ask_ns = SNIC_NEVER; return;",
+     ("away", "*many_solar*")),
+    ("they are not over streams", "lib/luna/ask.c",
+     "if (c->now_ns < c->ask_ns) return;", "c->ask_ns = SNIC_NEVER; return;",
+     ("away", "*many_luna*")),
+    ("what waits for a fence does not ask", "lib/solar/ask.c",
+     "if (r->where == SOLAR_ENDED) continue;", "if (r->where >= SOLAR_FENCING) continue;",
+     ("away", "*given_up_solar*")),
+    ("it does not over streams", "lib/luna/ask.c",
+     "if (r->where == LUNA_ENDED) continue;", "if (r->where >= LUNA_FENCING) continue;",
+     ("away", "*given_up_luna*")),
+    ("who asks again asks as often", "lib/solar/ask.c",
+     "(asks <= 3 ? 1u << (asks - 1) : SNIC_SOLAR__ASK_DOUBLE)", "1u", ("away", "*seldom*")),
+    ("what has moved is held for done", "lib/solar/rpc.c",
+     "r->need = solar_mask(r->next) & ~r->acked;",
+     "if (r->count > 1 && r->next > 1) r->acked |= 1; "
+     "r->need = solar_mask(r->next) & ~r->acked;", ("away", "*many_solar*")),
+]
