@@ -3,10 +3,10 @@
 # hcache.sh [--seconds N]
 #
 # Called by bench/run.sh, as root: the hybrid cache under the mount (the DPC paper's Fig. 8, and its
-# host CPU), 4 KiB operations by 1 and 32 threads. Random reads, and writes, are of a file of 256 MiB
-# that the cache holds, and has read, and the load's page cache does not (a cgroup of 48 MiB for the
-# load); sequential reads of one of 768 MiB, twice as large as the cache. The contestants take turns
-# in each of five rounds; rows are medians:
+# host CPU), 4 KiB operations by 1 and 32 threads. Random reads, and writes, are of a file of
+# 256 MiB that the cache holds, and has read, and the load's page cache does not (a cgroup of 48 MiB
+# for the load); sequential reads of one of 768 MiB, twice as large as the cache. The contestants
+# take turns in each of five rounds; rows are medians:
 #
 #   cached   the file system on LMDB in a process of its own (the DPU's), the host with a cache of
 #            384 MiB that writes back and prefetches

@@ -12,9 +12,9 @@
 # sockets beside plain ones (veth as root), and a virtual disk by NBD beside nbdkit; `nvmefs` queue
 # pairs beside the shape of virtio-fs; `hcache` its hits beside memcpy, and the mount with it and
 # without (as root); `minos` the replication engine, its explorer, its simulation, and the MINOS
-# paper's figures in simulated time. --seconds N: time of each program per case; --requests N: of a
-# node, in the figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh makes
-# pictures of it.
+# paper's figures in simulated time. --seconds N: time of each program per case; --requests N: of
+# a node, in the figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh
+# makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
