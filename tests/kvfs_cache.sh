@@ -51,7 +51,14 @@ for how in "" --prefetch "--write-back --prefetch"; do
     ask same
     ask times
     case $how in
-    --prefetch) ask sequence ;;
+    --prefetch) # with an empty region
+        ask long
+        kvfs_close
+        # shellcheck disable=SC2086
+        kvfs_again $two $how --metrics "$figures"
+        ask on
+        ask sequence
+        ;;
     *write-back*) ask back ;;
     esac
     kvfs_close
