@@ -117,7 +117,7 @@ while [ $((round += 1)) -le $rounds ]; do
     two_gone
     touch "$notes/stop"
     wait $a || fail "the first mount: $(cat "$work/said")"
-    timeout 120 python3 "$here/kvfs_two_mounts.py" check "$first" "$notes" || fail "in round $round"
+    timeout 900 python3 "$here/kvfs_two_mounts.py" check "$first" "$notes" || fail "in round $round"
 done
 kvfs_close
 say "unmounted, and found in order"
