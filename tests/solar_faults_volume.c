@@ -29,8 +29,8 @@ static void volume_map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
     const struct fault_guest *g = ctx;
     uint32_t now = snic_volume_gen((uint32_t)vol.o->epoch, 0);
     uint64_t id = ((uint64_t)g->index + 1) << 32 | segment;
-    int r = gen >= now ? SNIC_ESTALE
-                       : snic_volume_map(vol.guest[g->index].v, disk, segment, id, 0, now);
+    (void)gen; /* what has no answer is asked for again, and is where it was */
+    int r = snic_volume_map(vol.guest[g->index].v, disk, segment, id, 0, now);
     if (r != 0)
         ex_die("segment %" PRIu64 " of guest %" PRIu32 ": %s", segment, g->index, snic_strerror(r));
 }

@@ -238,8 +238,9 @@ static void map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
     int r = gen >= now ? SNIC_ESTALE
                        : snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
     if (r != 0)
-        ex_log(EX_ERROR,
-               "segment %" PRIu64 " is not at the server as this client knows it: it waits",
+        ex_log(EX_WARNING,
+               "segment %" PRIu64 " has no answer from the server, or is not there as this client "
+               "knows it: it waits",
                segment);
 }
 
