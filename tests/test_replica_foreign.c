@@ -188,8 +188,8 @@ static void on_failed(void *ctx, int error)
     fail_msg("%s", snic_strerror(error));
 }
 
-/* The log's meta slot holds this. */
-static void meta(const unsigned char *bytes, uint32_t length)
+/* The node's log, without the node. */
+static struct snic_wal *log_open(void)
 {
     static const struct snic_wal_events events = {
         .opened = on_opened, .durable = on_durable, .failed = on_failed};
@@ -202,9 +202,21 @@ static void meta(const unsigned char *bytes, uint32_t length)
     assert_int_equal(snic_wal_open(&w, mem, size, fix.io, &o, &events, NULL), 0);
     while (!reopened)
         assert_true(snic_loop_once(fix.loop[0], SNIC_NEVER) > 0);
-    assert_int_equal(snic_wal_meta_put(w, bytes, length), 0);
+    return w;
+}
+
+static void log_close(struct snic_wal *w)
+{
     (void)snic_world_run(fix.world, snic_world_now(fix.world) + 10 * (uint64_t)MS, UINT32_MAX);
     support_guard_free(snic_wal_close(w));
+}
+
+/* The log's meta slot holds this. */
+static void meta(const unsigned char *bytes, uint32_t length)
+{
+    struct snic_wal *w = log_open();
+    assert_int_equal(snic_wal_meta_put(w, bytes, length), 0);
+    log_close(w);
 }
 
 /* Damaged, of a later version, of another cluster: it ran, and votes never again (A9). */
@@ -252,21 +264,10 @@ static void test_replica_foreign_membership_no_vote(void **state)
 /* The log holds these, and no membership file. */
 static void prepare(const struct snic_wal_record *recs, uint32_t count)
 {
-    static const struct snic_wal_events events = {
-        .opened = on_opened, .durable = on_durable, .failed = on_failed};
-    struct snic_wal_opts o = fix.o.wal;
-    struct snic_wal *w;
-    o.record_max = fix.o.value_max;
-    size_t size = snic_wal_memsize(fix.io, &o);
-    void *mem = support_guard_alloc(size, SNIC_WAL_ALIGN);
-    reopened = 0;
-    assert_int_equal(snic_wal_open(&w, mem, size, fix.io, &o, &events, NULL), 0);
-    while (!reopened)
-        assert_true(snic_loop_once(fix.loop[0], SNIC_NEVER) > 0);
+    struct snic_wal *w = log_open();
     for (uint32_t i = 0; i < count; i++)
         assert_int_equal(snic_wal_append(w, &recs[i], NULL), 0);
-    (void)snic_world_run(fix.world, snic_world_now(fix.world) + 10 * (uint64_t)MS, UINT32_MAX);
-    support_guard_free(snic_wal_close(w));
+    log_close(w);
 }
 
 /*

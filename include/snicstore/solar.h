@@ -120,10 +120,7 @@
  * look at the delay; time in which nobody called the engine is not the fabric's. As published, one
  * late answer is enough; but on hosts whose threads share their cores our own preemption, at either
  * end, was read as congestion: windows fell to a few blocks, and trains to 2 to 10 packets.
- * Measured for these three at once (2 cores, other load present, loopback, writes of 4 KiB at depth
- * 28, both ends): calls per I/O 0.15 to 0.26 before, where 0.11 would do; CPU per I/O 638 ns
- * before, 599 ns after, medians of 7 interleaved runs. Not measured: what bursts of two do to
- * others on a full link of a real fabric.
+ * Not measured: what bursts of two do to others on a full link of a real fabric.
  *
  *   RTO has no back-off, and copies go over several paths (Loss and timers). ZERO and TRIM are a
  * packet per block (What becomes of an I/O). That two paths share a way is not looked for: they are
