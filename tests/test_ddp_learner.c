@@ -194,6 +194,59 @@ static void test_ddp_learner_piece_ends_earlier(void **state)
     support_guard_free(x.mem);
 }
 
+/*
+ * A CAS asks whether what it is based on is the newest; the learner, which had nothing, takes that
+ * for a CAS that is not decided. The donor's record says that it is complete: it is decided, and if
+ * its log is behind it is replayed as a write that nobody may refuse.
+ */
+static void test_ddp_learner_record_decides(void **state)
+{
+    (void)state;
+    struct one x = one_fresh(SNIC_DDP_STRICT, 2, 4);
+    struct snic_ddp_msg m;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    struct snic_ddp_entry e;
+    struct snic_ddp_key key = world_key(1);
+    uint64_t ts = snic_ddp_ts(1, 2, 0);
+    assert_int_equal(one_view(&x, 1, 4, 0, 0), 0);
+    memset(&m, 0, sizeof(m));
+    m.type = SNIC_DDP_INV;
+    m.flags = SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_REPLAY;
+    m.dst = 2;
+    m.epoch = 1;
+    m.key = key;
+    m.ts = ts;
+    m.value = 7;
+    assert_int_equal(one_step(&x, &ev), 0);
+    m.type = SNIC_DDP_PULLED;
+    m.flags = 0;
+    memset(&m.key, 0, sizeof(m.key));
+    m.ts = m.value = 0;
+    m.seen[0] = 1;
+    m.seen[1] = 1;
+    assert_int_equal(one_step(&x, &ev), 0);
+    m.type = SNIC_DDP_RECORD;
+    m.key = key;
+    m.ts = ts;
+    m.value = 8;
+    m.seen[1] = 0;
+    /* Not decided, and yet complete or readable: no donor has that. */
+    m.flags = SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_LOCKED;
+    m.seen[0] = ts;
+    assert_int_equal(one_step(&x, &ev), SNIC_EPROTO);
+    m.flags = SNIC_DDP_MSG_CAS;
+    m.seen[0] = 0;
+    assert_int_equal(one_step(&x, &ev), SNIC_EPROTO);
+    assert_int_equal(snic_ddp_find(x.d, &key, &e), 0);
+    assert_int_equal(e.flags & SNIC_DDP_MSG_CAS, SNIC_DDP_MSG_CAS);
+    m.flags = 0;
+    m.seen[0] = ts;
+    assert_int_equal(one_step(&x, &ev), 0);
+    assert_int_equal(snic_ddp_find(x.d, &key, &e), 0);
+    assert_int_equal(e.flags & (SNIC_DDP_MSG_CAS | SNIC_DDP_MSG_LOCKED), 0);
+    support_guard_free(x.mem);
+}
+
 /* Others are in order and serve when a new epoch finds this node still waiting to hear so: no
  * digests come any more (H18). It must not wait for them for ever. */
 static void test_ddp_restart_epoch_after_others_done(void **state)
@@ -234,6 +287,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_learner_catches_up_value_by_value),
         cmocka_unit_test(test_ddp_donor_sends_what_is_missing),
         cmocka_unit_test(test_ddp_learner_piece_ends_earlier),
+        cmocka_unit_test(test_ddp_learner_record_decides),
         cmocka_unit_test(test_ddp_restart_epoch_after_others_done),
     };
     return SUPPORT_MAIN(argc, argv, tests);

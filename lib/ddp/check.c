@@ -63,6 +63,8 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
         return SNIC_ECORRUPT; /* I2 */
     if (d->o.model != SNIC_DDP_RENF && r->rd != 0 && r->gv >= r->rd)
         return SNIC_ECORRUPT; /* spec section 4.1, R5 */
+    if ((r->flags & DDP_R_CAS) != 0 && (r->rd != r->vts || r->gv >= r->vts))
+        return SNIC_ECORRUPT; /* C1: a CAS that is not decided is complete nowhere */
     if ((r->flags & DDP_R_DIRTY) != 0 || (r->vts == 0 && r->writes == SNIC_DDP__NIL))
         return SNIC_ECORRUPT; /* I6, I8 */
     if (ddp_find(d, &r->key) != r || r->hash != ddp_hash(&r->key))

@@ -434,6 +434,7 @@ int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
 /* follow.c: the follower */
 int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m);
 int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m);
+void ddp_follow_decided(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_follow_appended(struct snic_ddp *d, const struct snic_ddp_event *ev);
 int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r);
 

@@ -209,7 +209,7 @@ int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m)
 }
 
 /* The CAS that is here has happened; somebody else who replays it was first to know. */
-static void ddp_follow_decided(struct snic_ddp *d, struct ddp_rec *r)
+void ddp_follow_decided(struct snic_ddp *d, struct ddp_rec *r)
 {
     struct ddp_write *w;
     r->flags &= ~(uint32_t)DDP_R_CAS;

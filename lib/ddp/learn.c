@@ -145,6 +145,10 @@ static int ddp_learn_record(struct snic_ddp *d, const struct snic_ddp_msg *m)
     /* Locked though complete: REnf only, where a lock outlasts gV. */
     if ((m->flags & SNIC_DDP_MSG_LOCKED) != 0 && m->seen[0] == m->ts && d->o.model != SNIC_DDP_RENF)
         return SNIC_EPROTO;
+    /* A CAS that is not decided is locked, and complete nowhere (cas.c, C1). */
+    if ((m->flags & SNIC_DDP_MSG_CAS) != 0 &&
+        ((m->flags & SNIC_DDP_MSG_LOCKED) == 0 || m->seen[0] == m->ts))
+        return SNIC_EPROTO;
     if (r == NULL && (r = ddp_add(d, &m->key)) == NULL)
         return SNIC_EAGAIN;
     if (m->ts > r->vts) {
@@ -158,6 +162,8 @@ static int ddp_learn_record(struct snic_ddp *d, const struct snic_ddp_msg *m)
     }
     r->gv = snic_max_u64(r->gv, m->seen[0]);
     r->gd = snic_max_u64(r->gd, m->seen[1]);
+    if (r->rd == 0 || r->gv >= r->vts)
+        ddp_follow_decided(d, r);
     if (r->waits != SNIC_DDP__NIL)
         ddp_dirty(d, r);
     ddp_watch(d, r, 0);

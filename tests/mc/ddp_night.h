@@ -64,6 +64,16 @@ NIGHT(night_swaps_strict,    2, 1, STRICT, FAST,   10000, 72871, .swaps = 2, LOC
 NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 616522, .writes = 1, .swaps = 1, LOCK)
 NIGHT(night_swap_evict,      3, 1, SYNCH,  FAST,   20000, 1013233, .writes = 1, .swaps = 1,
       .evictions = 1)
+NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 676343, .writes = 1, .swaps = 1,
+      REJOIN, LOCK)
+NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 14719169, .writes = 1, .swaps = 1,
+      REJOIN, LOCK)
+NIGHT(night_swap_rejoin_renf, 2, 1, RENF,  FAST,    20000, 3250155, .writes = 1, .swaps = 1,
+      REJOIN, LOCK)
+NIGHT(night_swap_rejoin_event, 2, 1, EVENT, FAST,   20000, 1293007, .writes = 1, .swaps = 1,
+      REJOIN, LOCK)
+NIGHT(night_swap_rejoin_scope, 2, 1, SCOPE, FAST,   50000, 18758363, .writes = 1, .swaps = 1,
+      .scopes = 1, REJOIN, LOCK)
 NIGHT_LEAN(night_swap_crash_p, 3, 1, STRICT, PAPER, 50000, 139826449, .writes = 1, .swaps = 1,
       CRASH)
 NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,   50000, 5843272, .writes = 1, .deletes = 1,
