@@ -357,6 +357,57 @@ static void test_member_edges_check_broken_said(void **state)
     BREAK(m->peers[2].mutual_ns = m->peers[2].heard_ns + 1);
 }
 
+static int hears_one(struct one *t, uint32_t as)
+{
+    struct snic_member_msg m = one_from(1, SNIC_MEMBER_HEARTBEAT, 9);
+    m.seq = ++t->seq[1];
+    m.hears = 7;
+    m.dst_incarnation = as;
+    assert_int_equal(one_message(t, &m), 0);
+    return (status(t).hears & 2) != 0;
+}
+
+/* Who says that it hears the process before this one may have ended since. */
+static void test_member_edges_words_to_an_earlier_life_do_not_count(void **state)
+{
+    struct one t;
+    (void)state;
+    one_boot(&t, 1); /* 4 was before, 5 is now */
+    assert_false(hears_one(&t, 0));
+    assert_false(hears_one(&t, 4));
+    assert_int_equal(status(&t).state, SNIC_MEMBER_NO_MAJORITY);
+    assert_true(hears_one(&t, 5));
+    /* Voted out, it goes on as 6: the same life. */
+    one_boot(&t, 0);
+    struct snic_member_msg m = one_from(1, SNIC_MEMBER_DECIDED, 10);
+    m.view = one_view(10, 6, 0);
+    assert_int_equal(one_message(&t, &m), 0);
+    one_store(&t);
+    assert_int_equal(status(&t).incarnation, 6);
+    assert_false(hears_one(&t, 4));
+    assert_true(hears_one(&t, 5));
+}
+
+/* Each is told as whom it is heard; who is not heard, as nobody. */
+static void test_member_edges_heartbeat_names_whom_it_hears(void **state)
+{
+    struct one t;
+    uint32_t told = 0;
+    (void)state;
+    one_boot(&t, 0);
+    assert_int_equal(one_heartbeat(&t, 1, 9, 6, 0), 0);
+    (void)one_tick(&t, 60 * (uint64_t)MS);
+    for (uint32_t i = 0; i < t.count; i++) {
+        const struct snic_member_action *a = &t.actions[i];
+        if (a->type != SNIC_MEMBER_SEND || a->msg.type != SNIC_MEMBER_HEARTBEAT)
+            continue;
+        assert_int_equal(a->msg.hears, 3);
+        assert_int_equal(a->msg.dst_incarnation, a->to == 2 ? 6 : 0);
+        told |= a->to;
+    }
+    assert_int_equal(told, 6);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +421,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_member_edges_lower_ballot_leaves_parked_vote),
         cmocka_unit_test(test_member_edges_answers_out_of_turn_ignored),
         cmocka_unit_test(test_member_edges_check_broken_said),
+        cmocka_unit_test(test_member_edges_words_to_an_earlier_life_do_not_count),
+        cmocka_unit_test(test_member_edges_heartbeat_names_whom_it_hears),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -90,6 +90,7 @@ int one_heartbeat(struct one *t, uint32_t src, uint32_t epoch, uint32_t inc, uin
     m.hears = 7;
     m.flags = flags;
     m.src_incarnation = inc;
+    m.dst_incarnation = 5;
     m.lease_ns = 400 * (uint64_t)MS;
     return one_message(t, &m);
 }

@@ -139,7 +139,7 @@ void sim_up(struct sim *s, uint32_t i, int first)
     memset(&n->view, 0, sizeof(n->view));
     n->role = 0;
     n->paused_until = 0;
-    n->good = n->good && !(s->now < s->end_faults && sim_chance(s, 50));
+    n->good = n->good && (s->o.calm || s->now >= s->end_faults || !sim_chance(s, 50));
     if (s->now >= s->end_faults)
         n->good = 1;
     ev.flags = (first ? SNIC_MEMBER_FIRST : 0u) | (n->good ? SNIC_MEMBER_LOG_GOOD : 0u);

@@ -60,7 +60,8 @@
  * is not heard in both directions for detect_ns, or has booted, or is slow for slow_ns (as long as
  * half of the FULL nodes are not called slow: who calls more so is itself the one in doubt, and is
  * not followed); a fenced node may be admitted; a learner has caught up; the data path asks for an
- * epoch; a vote was left over.
+ * epoch; a vote was left over. Who hears the process that was here before is not heard in both
+ * directions: what it said may have been under way since before it ended.
  *
  * Full restart. When no FULL node of the newest view still runs, those of them that are back and
  * whose logs are good become the next view: all of them, or, after restart_wait_ns, those that are
@@ -177,13 +178,13 @@ enum {
 struct snic_member_msg {
     uint8_t type;
     uint8_t src;
-    uint16_t hears;      /**< whom the sender heard lately                                     */
+    uint16_t hears;      /**< whom the sender heard lately, the receiver as dst_incarnation    */
     uint16_t configured; /**< the sender's; must be the receiver's                             */
     uint16_t witness;    /**< likewise                                                         */
     uint32_t flags;
     uint32_t epoch;
     uint32_t src_incarnation; /**< 0: of a node that has none                                  */
-    uint32_t dst_incarnation; /**< GRANT, FENCE                                                */
+    uint32_t dst_incarnation; /**< HEARTBEAT: the newest heard of; GRANT, FENCE                */
     uint64_t seq;
     uint64_t ballot;
     uint64_t accepted;

@@ -179,7 +179,8 @@ int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg
     p->flags = msg->flags;
     p->epoch = msg->epoch;
     p->hears = msg->hears;
-    if (member_has(msg->hears, m->opts.node)) {
+    /* What was said to the process before this one shows only that its sender ran then. */
+    if (member_has(msg->hears, m->opts.node) && msg->dst_incarnation >= m->born) {
         p->mutual = 1;
         p->mutual_ns = m->now_ns;
     }

@@ -109,6 +109,7 @@ static int member_boot(struct snic_member *m, const struct snic_member_event *ev
         m->rec.since = ev->incarnation;
     }
     m->booted = 1;
+    m->born = m->rec.incarnation;
     m->log_good = (ev->flags & SNIC_MEMBER_LOG_GOOD) != 0;
     m->base_ns = m->now_ns;
     m->heartbeat_at_ns = m->now_ns;
@@ -285,6 +286,7 @@ static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
     case SNIC_MEMBER_HEARTBEAT:
         msg->seq = m->seq;
         msg->hears = member_hears(m);
+        msg->dst_incarnation = m->peers[to].incarnation;
         msg->lease_ns = m->opts.lease_ns;
         if (m->asks[m->seq % SNIC_MEMBER__ASKS].seq == m->seq)
             msg->flags |= SNIC_MEMBER_MSG_ASK;
@@ -335,7 +337,7 @@ static int member_poll_send(struct snic_member *m, struct snic_member_action *ou
         uint16_t to = m->due.send[type];
         if (to == 0)
             continue;
-        if (type == SNIC_MEMBER_GRANT || type == SNIC_MEMBER_FENCE)
+        if (type == SNIC_MEMBER_HEARTBEAT || type == SNIC_MEMBER_GRANT || type == SNIC_MEMBER_FENCE)
             to = (uint16_t)(to & -to); /* each has its own */
         m->due.send[type] &= (uint16_t)~to;
         out->type = SNIC_MEMBER_SEND;

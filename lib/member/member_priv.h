@@ -42,7 +42,7 @@
 /* Of each other node; of the own one only the grant and left_ns. */
 struct member_peer {
     uint64_t heard_ns;  /* its last heartbeat; valid if heard */
-    uint64_t mutual_ns; /* the last that said it hears us; valid if mutual */
+    uint64_t mutual_ns; /* the last that said it hears us, in this life; valid if mutual */
     uint64_t seq;
     uint64_t grant_until_ns; /* M6; 0: none */
     uint64_t slow_ns;        /* since when it is reported slow; SNIC_NEVER */
@@ -130,7 +130,7 @@ struct snic_member {
     uint32_t learner_since; /* epoch; 0: is none */
     uint32_t need_epoch;
     uint32_t founder; /* booted as FIRST, without a file */
-    uint32_t pad;
+    uint32_t born;    /* the incarnation it booted under */
 
     uint64_t refused;
     uint64_t proposals;
