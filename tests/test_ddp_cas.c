@@ -102,6 +102,35 @@ static void test_ddp_cas_lock_not_replayed_unasked(void **state)
     support_guard_free(x.mem);
 }
 
+/* Two CAS of one base: the one that is stored over the other beat it, also when the node that
+ * refused the other is gone before it can say so. */
+static void test_ddp_cas_beaten_by_another(void **state)
+{
+    (void)state;
+    struct one x = one_new(SNIC_DDP_EVENT, 0);
+    uint64_t b = snic_ddp_ts(1, 2, 1);
+    uint64_t mine = snic_ddp_ts(1, 3, 0);
+    uint64_t other = snic_ddp_ts(1, 3, 2);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, b, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, b, 0), 0);
+    assert_int_equal(one_client(&x, SNIC_DDP_CAS, b), 0);
+    for (uint32_t n = 1; n < 3; n++)
+        assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, n, b, SNIC_DDP_MSG_CAS), 0);
+    assert_int_equal(x.last[SNIC_DDP_INV].ts, mine);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, mine, SNIC_DDP_MSG_CAS), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, other, SNIC_DDP_MSG_CAS), 0);
+    assert_int_equal(one_view(&x, 3, 0, 0, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, mine, SNIC_DDP_MSG_CAS), 0);
+    assert_int_equal(x.did[SNIC_DDP_DONE], 0);
+    assert_int_equal(one_tick(&x, 10000000), 0); /* the other's coordinator is gone: replayed */
+    assert_int_equal(x.last[SNIC_DDP_INV].ts, other);
+    assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, other, SNIC_DDP_MSG_CAS), 0);
+    assert_int_equal(x.did[SNIC_DDP_DONE], 1);
+    assert_int_equal(x.done.result, SNIC_ECANCELED);
+    assert_int_equal(x.done.msg.ts, other);
+    support_guard_free(x.mem);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +138,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_cas_compares),
         cmocka_unit_test(test_ddp_cas_old_ack_not_counted),
         cmocka_unit_test(test_ddp_cas_lock_not_replayed_unasked),
+        cmocka_unit_test(test_ddp_cas_beaten_by_another),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

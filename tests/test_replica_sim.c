@@ -202,6 +202,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
         1253, /* a learner's log was full of what its new life does not need, and nobody looked */
         1003423, /* more large messages at once than are collected: none was ever whole */
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
+        1059774, /* two CAS of one base: who had refused the one was gone before it said so */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {

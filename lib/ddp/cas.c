@@ -21,6 +21,8 @@
  *
  * C1 Only the coordinator decides a CAS, while it is a member (replay.c), and until it has, nobody
  *    can read c or number a CAS on top of it. So NACK means: it did not and will not happen.
+ *    So one that stores another undecided CAS over its own is beaten, too, and says so at once: who
+ *    refused it may be gone before its NACK arrives, and then nobody else would.
  * C2 c is decided when all others have stored it: then MSG_CAS is no longer sent with it.
  * C3 A CAS that lost is answered with the winner when that is readable here: it is a read.
  */

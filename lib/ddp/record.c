@@ -106,8 +106,11 @@ void ddp_remove(struct snic_ddp *d, struct ddp_rec *r)
     d->recs.used--;
 }
 
-/* The value of vts is about to be replaced: its handle goes to its write, if that is in flight. */
-static void ddp_supersede(struct snic_ddp *d, struct ddp_rec *r)
+/*
+ * The value of vts is about to be replaced: its handle goes to its write, if that is in flight. A
+ * CAS that is not decided is not what @p cas, another one, compared with (C1): it lost.
+ */
+static void ddp_supersede(struct snic_ddp *d, struct ddp_rec *r, uint32_t cas)
 {
     struct ddp_write *heir = NULL;
     for (uint32_t i = r->writes; i != SNIC_DDP__NIL;) {
@@ -129,6 +132,8 @@ static void ddp_supersede(struct snic_ddp *d, struct ddp_rec *r)
     } else {
         ddp_release(d, r->value);
     }
+    if (cas != 0 && heir != NULL && (heir->flags & SNIC_DDP_MSG_CAS) != 0)
+        ddp_cas_abort(d, heir);
 }
 
 /*
@@ -138,7 +143,7 @@ static void ddp_supersede(struct snic_ddp *d, struct ddp_rec *r)
 void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct snic_ddp_msg *m)
 {
     SNIC_ASSERT(ts > r->vts); /* I2 */
-    ddp_supersede(d, r);
+    ddp_supersede(d, r, m->flags & SNIC_DDP_MSG_CAS);
     r->vts = ts;
     r->rd = (m->flags & SNIC_DDP_MSG_LOCKED) != 0 ? ts : 0;
     r->flags &= ~(uint32_t)(SNIC_DDP_MSG_TOMBSTONE | DDP_R_CAS | DDP_R_PERMIT | DDP_R_ASKED);

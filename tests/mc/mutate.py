@@ -129,6 +129,8 @@ MUTATIONS = [
     ("A11 a donor knows of a swap that it is decided: not heard", "learn.c",
      "if (r->rd == 0 || r->gv >= r->vts)", "if (0)",
      SYNCH + " writes 1 swaps 1 crashes 1 rejoins 1 locks 1"),
+    ("A11 a swap outlives another that is stored over it", "record.c",
+     "if (cas != 0 && heir != NULL", "if (0 && heir != NULL", SYNCH + " swaps 2 crashes 1"),
     ("A11 a swap is decided by another node", "replay.c",
      "((r->flags & DDP_R_ASKED) != 0 && (r->flags & DDP_R_CAS) == 0)",
      "(r->flags & DDP_R_ASKED) != 0", SYNCH + " writes 1 swaps 1 locks 2"),
