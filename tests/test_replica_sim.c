@@ -202,6 +202,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
         1253, /* a learner's log was full of what its new life does not need, and nobody looked */
         1003423, /* more large messages at once than are collected: none was ever whole */
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
+        1014016, /* a log kept all older values of a key while a newer one waited for room */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
@@ -221,6 +222,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
                  then for what it held */
         2618, /* a key that was new in the middle of a learner's piece pushed its last one out */
         2356, /* a restart of all with full logs: one had what the others had no space for */
+        UINT64_C(1795646567537996), /* nobody deleted any more, and puts waited for full logs */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
