@@ -112,6 +112,27 @@ static void test_replica_log_compaction_after_the_end(void **state)
 }
 
 /*
+ * H28: a value whose successor waits for a full log is all there is of its key: compaction, which
+ * looks at all again after each deletion, keeps it until the power of the node goes.
+ */
+static void test_replica_log_compaction_keeps_before_what_waits(void **state)
+{
+    struct cluster_op *stuck, *g;
+    uint32_t keys = UINT32_MAX;
+    (void)state;
+    struct cluster *c = begin_full(&keys, 0, &stuck);
+    cluster_free(c);
+    c = begin_full(&keys, 1, &stuck);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, 10, NULL) == 0);
+    cluster_run(c, SECOND);
+    assert_true(stuck->open); /* one deletion is not enough */
+    restart(c);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, 1, &g) == 0);
+    assert_int_equal(g->content, 2);
+    end(c);
+}
+
+/*
  * H28: newer values of all keys wait for the log, which is slower than they come. What it is full
  * of are older ones, of which the last of each key is needed and no other: it goes round and round.
  */
@@ -191,6 +212,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_log_no_put_behind_its_deletion),
         cmocka_unit_test(test_replica_log_compaction_after_the_end),
+        cmocka_unit_test(test_replica_log_compaction_keeps_before_what_waits),
         cmocka_unit_test(test_replica_log_newer_ones_wait_older_ones_go),
         cmocka_unit_test(test_replica_log_answers_of_an_earlier_life),
     };
