@@ -228,6 +228,41 @@ static void test_replica_scope_synced_survives_open_lost(void **state)
     end(c);
 }
 
+static void cut_off(struct cluster *c, uint32_t node, int cut)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        snic_net_fabric_partition(c->fabric, node, i, i != node && cut);
+        snic_net_fabric_partition(c->fabric, i, node, i != node && cut);
+    }
+}
+
+/*
+ * SCOPE: a node is left out in the middle of a scope, and comes back. SYNC says of what was
+ * answered with 0 that it survives, before and after; of what is unknown it says nothing.
+ */
+static void test_replica_scope_synced_without_the_unknown(void **state)
+{
+    struct cluster *c = begin(SNIC_DDP_SCOPE);
+    (void)state;
+    uint64_t older = put(c, 0, 1);
+    assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_SYNC, 0, NULL), 0);
+    uint64_t before = put(c, 1, 2);
+    cut_off(c, 1, 1);
+    struct cluster_op *w = cluster_submit(c, 1, SNIC_REPLICA_PUT, 1, NULL, NULL);
+    assert_non_null(w);
+    cluster_run(c, 5 * SECOND);
+    cut_off(c, 1, 0);
+    assert_true(cluster_settle(c, 30 * SECOND));
+    assert_true(!w->open && w->result == SNIC_EUNKNOWN);
+    uint64_t after = put(c, 1, 3);
+    assert_int_equal(cluster_do(c, 1, SNIC_REPLICA_SYNC, 0, NULL), 0);
+    all_again(c, CLUSTER_DARK);
+    assert_int_equal(get(c, 1), older);
+    assert_int_equal(get(c, 2), before);
+    assert_int_equal(get(c, 3), after);
+    end(c);
+}
+
 /* A process that ends leaves what it gave to the disk; nobody's cache is lost. */
 static void test_replica_all_crash_again_and_again(void **state)
 {
@@ -371,6 +406,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_synch_renf_read_waits_for_logs),
         cmocka_unit_test(test_replica_event_quiet_window_survives),
         cmocka_unit_test(test_replica_scope_synced_survives_open_lost),
+        cmocka_unit_test(test_replica_scope_synced_without_the_unknown),
         cmocka_unit_test(test_replica_all_crash_again_and_again),
         cmocka_unit_test(test_replica_one_log_is_enough),
         cmocka_unit_test(test_replica_log_of_too_many_keys_is_not_the_end),

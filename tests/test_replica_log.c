@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A node and its log where the order of what is in it matters: a full log that a deletion passes,
- * compaction after the end, and what an earlier life of the node had asked for.
+ * compaction after the end or while newer values wait, and what an earlier life had asked for.
  */
 #include "cluster.h"
 #include "support.h"
@@ -111,6 +111,63 @@ static void test_replica_log_compaction_after_the_end(void **state)
     }
 }
 
+/*
+ * H28: a value whose successor waits for a full log is all there is of its key: compaction, which
+ * looks at all again after each deletion, keeps it until the power of the node goes.
+ */
+static void test_replica_log_compaction_keeps_before_what_waits(void **state)
+{
+    struct cluster_op *stuck, *g;
+    uint32_t keys = UINT32_MAX;
+    (void)state;
+    struct cluster *c = begin_full(&keys, 0, &stuck);
+    cluster_free(c);
+    c = begin_full(&keys, 1, &stuck);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, 10, NULL) == 0);
+    cluster_run(c, SECOND);
+    assert_true(stuck->open); /* one deletion is not enough */
+    restart(c);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, 1, &g) == 0);
+    assert_int_equal(g->content, 2);
+    end(c);
+}
+
+/*
+ * H28: newer values of all keys wait for the log, which is slower than they come. What it is full
+ * of are older ones, of which the last of each key is needed and no other: it goes round and round.
+ */
+static void test_replica_log_newer_ones_wait_older_ones_go(void **state)
+{
+    struct cluster_opts o = {.seed = support_seed(), .nodes = 1, .checks = 16};
+    struct cluster_op *g;
+    uint64_t newest = 0;
+    uint32_t puts = 0, busy = 0;
+    int r;
+    (void)state;
+    o.model = SNIC_DDP_EVENT;
+    o.segments = 10;
+    o.flush_ns_max = 4 * CLUSTER_MS;
+    struct cluster *c = cluster_new(&o);
+    cluster_up(c, 0, 1);
+    must(c, cluster_settle(c, 10 * SECOND));
+    while (puts < 4000) { /* of some 200 bytes: six times what there is */
+        struct cluster_op *w = cluster_submit(c, 0, SNIC_REPLICA_PUT, puts % 3, NULL, &r);
+        if (w == NULL && r != SNIC_EAGAIN)
+            fail_msg("%d after %u values of three keys", r, puts);
+        newest = w != NULL && puts % 3 == 0 ? w->content : newest;
+        puts += w != NULL;
+        busy = w != NULL ? 0 : busy + 1;
+        assert_true(busy < 1000);
+        if (w == NULL)
+            cluster_run(c, CLUSTER_MS);
+    }
+    cluster_run(c, SECOND);
+    restart(c);
+    must(c, cluster_do(c, 0, SNIC_REPLICA_GET, 0, &g) == 0);
+    assert_int_equal(g->content, newest);
+    end(c);
+}
+
 /* What the log is given from now on it writes so late; not the membership's file. */
 static void slow_log(struct cluster *c, uint32_t node, uint64_t ns)
 {
@@ -155,6 +212,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_log_no_put_behind_its_deletion),
         cmocka_unit_test(test_replica_log_compaction_after_the_end),
+        cmocka_unit_test(test_replica_log_compaction_keeps_before_what_waits),
+        cmocka_unit_test(test_replica_log_newer_ones_wait_older_ones_go),
         cmocka_unit_test(test_replica_log_answers_of_an_earlier_life),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -203,6 +203,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
         1003423, /* more large messages at once than are collected: none was ever whole */
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
         1059774, /* two CAS of one base: who had refused the one was gone before it said so */
+        1014016, /* a log kept all older values of a key while a newer one waited for room */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
@@ -222,6 +223,8 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
                  then for what it held */
         2618, /* a key that was new in the middle of a learner's piece pushed its last one out */
         2356, /* a restart of all with full logs: one had what the others had no space for */
+        UINT64_C(1795646567537996), /* nobody deleted any more, and puts waited for full logs */
+        88000186, /* SYNC of a scope with a write that was answered as unknown says nothing of it */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {

@@ -72,10 +72,11 @@
  *          logs had not yet made durable, which is the caller's BACKGROUND window, and different
  *          keys lose different amounts. What comes back was written once, a key's newest in the
  *          logs.
- * SCOPE    As EVENT, but when SYNC of a scope was answered with 0, every write of that scope, or a
- *          newer one of the same key, survives. A scope is not atomic: of one that was not synced
- *          any part may survive. It belongs to the node that its writes were given to; if that node
- *          is lost, so is the scope (SNIC_ESTALE elsewhere), and the client decides.
+ * SCOPE    As EVENT, but when SYNC of a scope was answered with 0, every write of that scope that
+ *          was, too, or a newer one of the same key, survives. A scope is not atomic: of one that
+ *          was not synced any part may survive. It belongs to the node that its writes were given
+ *          to; if that node is lost, so is the scope (SNIC_ESTALE elsewhere), and the client
+ *          decides.
  *
  * A deletion is a write. A CAS that succeeded was next after what it compared with; one that failed
  * (SNIC_ECANCELED) is a read of what it found. It takes two rounds of messages.

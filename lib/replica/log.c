@@ -107,14 +107,31 @@ void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a)
 }
 
 /*
+ * The newest of a key that the log was given in this life, durable or not; 0: none yet. What still
+ * waits for it is not in it.
+ */
+static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp_entry *e)
+{
+    struct replica_log *l = &r->log;
+    uint64_t newest = e->durable;
+    for (uint32_t i = l->head; i != l->mid; i++) {
+        const struct replica_entry *w = replica_entry_at(l, i);
+        if (w->kind == REPLICA_E_RECORD && w->life == r->life && w->key.w[0] == e->key.w[0] &&
+            w->key.w[1] == e->key.w[1])
+            newest = snic_max_u64(newest, w->ts);
+    }
+    return newest;
+}
+
+/*
  * Only the newest record of a key is needed, and none of a key that is gone; but the newest that
- * is in the log, not one that still waits for it (H28). The log may go on after the stop, when it
- * is not known any more what waited: then all is needed.
+ * is in the log, not one that still waits for it (H28). That one only: while newer values of all
+ * keys wait for room, to keep all older ones would be never to make any. The log may go on after
+ * the stop, when it is not known any more what waited: then all is needed.
  */
 static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 {
     struct snic_replica *r = ctx;
-    struct replica_log *l = &r->log;
     struct snic_ddp_entry e;
     struct snic_ddp_key key = {{rec->key.w[0], rec->key.w[1]}};
     if (r->state == SNIC_REPLICA_STOPPED)
@@ -123,12 +140,7 @@ static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
         return 0;
     if (snic_ddp_find(r->ddp, &key, &e) != 0)
         return 0;
-    for (uint32_t i = l->mid; i != l->tail && rec->ts < e.ts; i++) {
-        const struct replica_entry *w = replica_entry_at(l, i);
-        if (w->kind == REPLICA_E_RECORD && w->key.w[0] == key.w[0] && w->key.w[1] == key.w[1])
-            return 1;
-    }
-    return rec->ts >= e.ts;
+    return rec->ts >= e.ts || (rec->ts >= e.durable && rec->ts >= replica_log_newest(r, &e));
 }
 
 /* ---- To the log ---- */

@@ -152,11 +152,14 @@ static void cluster_trace(void *ctx, const struct snic_replica_trace *t)
 
 /* ---- Clients ---- */
 
+/* All of the scope survives from now on, but for what may not have happened at all. */
 static void cluster_synced(struct cluster *c, const struct cluster_op *s)
 {
     for (uint32_t i = 0; i < c->op_count; i++) {
         struct cluster_op *o = &c->ops[i];
-        if (o->op.scope == s->op.scope && o->op.kind != SNIC_REPLICA_SYNC && o->call < s->call)
+        int unknown = !o->open && o->result == SNIC_EUNKNOWN;
+        if (o->op.scope == s->op.scope && o->op.kind != SNIC_REPLICA_SYNC && o->call < s->call &&
+            !unknown)
             o->synced = s->end;
     }
 }

@@ -185,6 +185,27 @@ void swarm_hard_heal(struct swarm *s)
     }
 }
 
+/*
+ * A put that was taken waits while a log is full of what is needed, and that can take for ever if
+ * nobody deletes (replica.h). So clients may not stop before it is answered; but in a log that is
+ * not full nothing waits.
+ */
+int swarm_hard_waits(const struct swarm *s)
+{
+    const struct cluster *c = s->c;
+    uint32_t full = 0, open = 0;
+    for (uint32_t i = 0; i < c->o.nodes && (s->o.hard & SWARM_FULL) != 0; i++) {
+        struct snic_replica_info info;
+        if (!c->node[i].up)
+            continue;
+        snic_replica_inspect(c->node[i].r, &info);
+        full += info.wal.full;
+    }
+    for (uint32_t i = 0; i < c->op_count && full != 0; i++)
+        open += c->ops[i].open && c->node[c->ops[i].node].up;
+    return open != 0;
+}
+
 /* There is room again: every node takes puts. */
 void swarm_hard_end(struct swarm *s)
 {

@@ -92,6 +92,8 @@ void swarm_hard_due(struct swarm *s, uint64_t now);
 void swarm_hard_told(struct swarm *s, int result);
 /* All is mended, but clients go on. */
 void swarm_hard_heal(struct swarm *s);
+/* Nobody asks any more, and something waits for room that only they can make. */
+int swarm_hard_waits(const struct swarm *s);
 /* All serve and nobody asks any more. */
 void swarm_hard_end(struct swarm *s);
 
