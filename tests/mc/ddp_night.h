@@ -3,7 +3,8 @@
  * The scopes of test_ddp_mc.c for the night, a ctest each (list/mc.cmake takes the names from
  * here): nodes, keys, model, mode, one state of so many sampled for livelock, states (0: not
  * pinned), budgets. NIGHT_LEAN: so many states that no way to them is kept (mc.h); what is wrong
- * there is to be looked for with ddp_explore and more memory.
+ * there is to be looked for with ddp_explore and more memory. Strict's restart of three nodes after
+ * two writes is not here: 11 GiB, lean, did not hold it.
  */
 /* clang-format off */
 NIGHT(night_crash_synch,     3, 1, SYNCH,  FAST,   10000, 1776073, .writes = 2, CRASH)
@@ -53,7 +54,8 @@ NIGHT(night_rejoin3_synch,   3, 1, SYNCH,  FAST,       0, 12051185, .writes = 2,
 NIGHT(night_evict_strict,    3, 1, STRICT, FAST,   20000, 252619, .writes = 1, .evictions = 1, LOCK)
 NIGHT(night_restart_synch,   3, 1, SYNCH,  FAST,   10000, 26879928, .writes = 2, .restarts = 1)
 NIGHT(night_restart_synch_p, 3, 1, SYNCH,  PAPER,  10000, 24193638, .writes = 2, .restarts = 1)
-NIGHT_LEAN(night_restart_strict, 3, 1, STRICT, FAST,   50000, 0, .writes = 2, .restarts = 1)
+NIGHT(night_restart1_strict, 3, 1, STRICT, FAST,   20000, 6896832, .writes = 1, .restarts = 1)
+NIGHT(night_restart2_strict, 2, 1, STRICT, FAST,   20000, 52227, .writes = 2, .restarts = 1)
 NIGHT(night_restart_renf,    3, 1, RENF,   FAST,   20000, 184513704, .writes = 2, .restarts = 1)
 NIGHT(night_restart_event,   3, 1, EVENT,  FAST,   20000, 194293512, .writes = 2, .restarts = 1)
 NIGHT(night_restart_keys_p,  2, 2, EVENT,  PAPER,  20000, 4445921, .writes = 3, .restarts = 1,
