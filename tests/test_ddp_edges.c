@@ -483,7 +483,7 @@ static void test_ddp_many_scopes_all_asked_again(void **state)
 {
     (void)state;
     enum { SCOPES = 32 };
-    struct one x = roomy(SNIC_DDP_SCOPE, 0, SCOPES, 2 * SCOPES);
+    struct one x = roomy(SNIC_DDP_SCOPE, 0, SCOPES, 2 * SCOPES + 2);
     assert_int_equal(one_view(&x, 7, 0, 0, 0), 0);
     lease(&x);
     for (uint64_t s = 1; s <= SCOPES; s++) {

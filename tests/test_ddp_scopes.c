@@ -33,6 +33,37 @@ static void test_ddp_scope_sync_durable_everywhere(void **state)
     world_free(w);
 }
 
+/*
+ * No log flushes, since all are full: every scope may wait for that but one, so that something can
+ * still be deleted.
+ */
+static void test_ddp_scope_one_stays_for_deletions(void **state)
+{
+    (void)state;
+    struct world *w = world_new(5, 3, SNIC_DDP_SCOPE, 0);
+    world_start(w);
+    int r = 0;
+    for (uint32_t scope = 5; scope < 9; scope++) { /* as many as there are */
+        assert_true(world_op(w, SNIC_DDP_WRITE, 0, 1, 0, scope, NULL) >= 0);
+        while (w->messages > 0)
+            (void)world_deliver(w, 0, 0);
+        int s = world_op(w, SNIC_DDP_SYNC, 0, 0, 0, scope, &r);
+        assert_int_equal(s < 0, scope == 8);
+    }
+    assert_int_equal(r, SNIC_EAGAIN);
+    assert_int_equal(world_op(w, SNIC_DDP_DELETE, 0, 1, 0, 7, &r), -1);
+    int u = world_op(w, SNIC_DDP_DELETE, 0, 1, 0, 8, NULL);
+    while (w->messages > 0)
+        (void)world_deliver(w, 0, 0);
+    assert_int_equal(w->op[u].state, OP_OK);
+    world_settle(w);
+    int s = world_op(w, SNIC_DDP_SYNC, 0, 0, 0, 8, NULL);
+    world_settle(w);
+    assert_int_equal(w->op[s].state, OP_OK);
+    world_same(w);
+    world_free(w);
+}
+
 static int one_scope(struct one *x, uint32_t type, uint32_t src, uint64_t scope, uint32_t round)
 {
     struct snic_ddp_msg m;
@@ -108,6 +139,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ddp_scope_sync_durable_everywhere),
+        cmocka_unit_test(test_ddp_scope_one_stays_for_deletions),
         cmocka_unit_test(test_ddp_scope_used_again_flushes_again),
         cmocka_unit_test(test_ddp_scope_used_again_old_ack_not_counted),
     };

@@ -175,7 +175,9 @@ struct snic_ddp_opts {
     uint32_t waits_max;     /**< invalidations not yet acknowledged for good  2 ... 2^20 */
     uint32_t reads_max;     /**< reads that wait for an unlock                0 ... 2^20 */
     uint32_t scopes_max;    /**< open here: from its first write until SYNC was answered, so
-                              one that is never synced stays            0 ... 2^16 */
+                              one that is never synced stays. Of several the last does not
+                              wait for SYNC (SNIC_EAGAIN): all others may wait for logs that
+                              are full, and a deletion needs one        0 ... 2^16 */
     uint32_t others_max;    /**< the other nodes of any view, at most         default 15 */
     uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
     uint64_t replay_ns;     /**< a key locked by another's write for so long is asked about; after

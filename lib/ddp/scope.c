@@ -101,6 +101,18 @@ void ddp_scope_answered(struct snic_ddp *d, uint64_t id)
     ddp_scope_eval(d, s);
 }
 
+/*
+ * Of several scopes one stays without SYNC, for deletions: all others may wait for logs that are
+ * full, and what a deletion needs is a scope that is still open.
+ */
+static int ddp_scope_last(const struct snic_ddp *d)
+{
+    uint32_t syncs = 0;
+    for (uint32_t i = 0; i < d->scopes.high; i++)
+        syncs += (ddp_scope_at(d, i)->flags & DDP_S_SYNC) != 0;
+    return d->scopes.max > 1 && syncs + 1 >= d->scopes.max;
+}
+
 int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
 {
     if (d->o.model != SNIC_DDP_SCOPE || ev->scope == 0)
@@ -112,7 +124,7 @@ int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
         ddp_done(d, ev->token, SNIC_ESTALE, NULL); /* H13 */
         return 0;
     }
-    if ((s->flags & DDP_S_SYNC) != 0)
+    if ((s->flags & DDP_S_SYNC) != 0 || ddp_scope_last(d))
         return SNIC_EAGAIN;
     s->flags |= DDP_S_SYNC;
     s->token = ev->token;
