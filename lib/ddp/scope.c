@@ -108,9 +108,11 @@ void ddp_scope_answered(struct snic_ddp *d, uint64_t id)
 static int ddp_scope_last(const struct snic_ddp *d)
 {
     uint32_t syncs = 0;
+    if (d->scopes.max == 1 || d->scopes.used + 1 < d->scopes.max)
+        return 0;
     for (uint32_t i = 0; i < d->scopes.high; i++)
         syncs += (ddp_scope_at(d, i)->flags & DDP_S_SYNC) != 0;
-    return d->scopes.max > 1 && syncs + 1 >= d->scopes.max;
+    return syncs + 1 >= d->scopes.max;
 }
 
 int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
