@@ -4,8 +4,9 @@
  * What the transports of a block store (SOLAR's packets, LUNA's frames) have in common: the
  * packet format, the algebra of block checksums, the tables of a storage agent (rate limits,
  * where a segment lives, where a block that is read goes), and what a cipher has to offer.
+ * When an agent asks where a segment is: ebs_ask.h.
  *
- * Depends on  snicstore/base.h only.
+ * Depends on  snicstore/base.h, snicstore/ebs_ask.h.
  * Memory      The caller supplies all of it (memsize, init); nothing allocates. The codec and
  *             the checksums have no memory at all.
  * Threads     Functions without an object are [any]. An object belongs to one thread at a time.
@@ -77,6 +78,7 @@
 #define SNIC_EBS_H
 
 #include "snicstore/base.h"
+#include "snicstore/ebs_ask.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -23,7 +23,7 @@ static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t 
 {
     s->told = what == SNIC_LUNA_SUSPECT;
     if (s->told)
-        luna_ask_suspect(c);
+        snic_ebs_asks_hurry(&c->asks, c->now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);

@@ -149,7 +149,7 @@ static void luna_rpc_end(struct snic_luna *c, struct luna_rpc *r, int result)
     r->acked = r->all;
     r->result = result;
     snic_wheel_cancel(&c->wheel, &r->timer);
-    snic_link_remove(&r->ask);
+    snic_ebs_ask_end(&r->ask);
     luna_rpc_move(r, &c->outs, LUNA_ENDED);
     luna_rpc_list(c, r);
     if (r->refs == 0)
@@ -307,8 +307,7 @@ static void luna_rpc_park(struct snic_luna *c, struct luna_rpc *r, uint64_t bloc
     snic_wheel_cancel(&c->wheel, &r->timer);
     if (r->where != LUNA_PARKED) {
         luna_rpc_move(r, &c->parked, LUNA_PARKED);
-        r->asks = 0;
-        luna_ask(c, r);
+        luna_ask_parked(c, r);
     }
     luna_rpc_again(c, r, blocks | r->busy);
     luna_rpc_list(c, r);

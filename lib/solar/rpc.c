@@ -171,7 +171,7 @@ static void solar_rpc_end(struct snic_solar *c, struct solar_rpc *r, int result)
     r->acked = r->all;
     r->result = result;
     snic_wheel_cancel(&c->wheel, &r->timer);
-    snic_link_remove(&r->ask);
+    snic_ebs_ask_end(&r->ask);
     solar_rpc_move(r, &c->outs, SOLAR_ENDED);
     if (r->refs == 0)
         solar_rpc_release(c, r);
@@ -320,8 +320,7 @@ static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
                                   r->seg_gen);
     snic_wheel_cancel(&c->wheel, &r->timer);
     solar_rpc_move(r, &c->parked, SOLAR_PARKED);
-    r->asks = 0;
-    solar_ask(c, r);
+    solar_ask_parked(c, r);
 }
 
 static void solar_rpc_lease(struct snic_solar *c, struct solar_rpc *r)

@@ -167,7 +167,7 @@ static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8
 {
     s->told = what == SNIC_SOLAR_SUSPECT;
     if (s->told)
-        solar_ask_suspect(c);
+        snic_ebs_asks_hurry(&c->asks, c->now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
