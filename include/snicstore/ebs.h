@@ -586,6 +586,12 @@ SNIC_API SNIC_NODISCARD int snic_ebs_map_set(struct snic_ebs_map *m, uint64_t se
  */
 SNIC_API int snic_ebs_map_invalidate(struct snic_ebs_map *m, uint64_t segment, uint32_t seg_gen)
     SNIC_NONNULL(1);
+/**
+ * How many segments are at @p server; @p forget: they are invalidated, each as
+ * snic_ebs_map_invalidate() does. Looks at all chunks. [owner]
+ */
+SNIC_API uint64_t snic_ebs_map_server(struct snic_ebs_map *m, uint32_t server, int forget)
+    SNIC_NONNULL(1);
 /** Forget everything, at once but for every 2^32th time. [owner] @return the new generation */
 SNIC_API uint32_t snic_ebs_map_next(struct snic_ebs_map *m) SNIC_NONNULL(1);
 /** Chunks in use. [owner] */

@@ -311,6 +311,7 @@ struct snic_solar {
     uint64_t client_id;
     uint64_t read_out;
     uint64_t read_max;
+    uint64_t pn_used; /* with servers whose numbers were given back */
     uint32_t slot_bits;
     uint32_t path_slots; /* per server */
     uint32_t turn;       /* the server that may send first */

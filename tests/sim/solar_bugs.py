@@ -13,6 +13,7 @@ PROGRAMS = {
 LATE, HOLES = ("scenes", "*late_duplicates*"), ("scenes", "*size_dependent*")
 STARVED = ("scenes", "*starved*")
 ASKS = ("contract", "*asks_again*")
+REMOVED = ("contract", "*server_removed*")
 
 # name, file, text, what instead, (program, filter)
 BUGS = [
@@ -52,6 +53,34 @@ BUGS = [
     ("everybody asks for himself", "lib/solar/ask.c",
      "snic_ebs_ask_join(&q->ask, k);", "", ASKS),
     ("a question is put once", "lib/solar/ask.c", "if (!d->map_said) continue;", "continue;", ASKS),
+    ("what is not due is looked at no more", "lib/ebs/ask.c",
+     "ask_look_at(s, k->due_ns); return 0;", "return 0;", ("clock",)),
+    ("who is heard stays on the list", "lib/ebs/ask.c",
+     "snic_link_remove(&k->link); k->asks = 0;", "k->asks = 0;", ("clock",)),
+    ("the most patient one does not count", "lib/ebs/ask.c",
+     "most < SNIC_EBS__ASK_MOST ? most + 1", "k->asks < SNIC_EBS__ASK_MOST ? k->asks + 1",
+     ("clock",)),
+    ("a number is given back while I/O waits", "lib/solar/server.c",
+     "if (s->rpcs > 0 || (!forget", "if ((!forget", REMOVED),
+    ("a number is given back whose server has segments", "lib/solar/server.c",
+     "(!forget && solar_server_mapped(c, server, 0))", "0", REMOVED),
+    ("segments stay where a number was given back", "lib/solar/server.c",
+     "(void)solar_server_mapped(c, server, 1);", "", REMOVED),
+    ("what is queued goes to who has the number next", "lib/solar/server.c",
+     "solar_server_unsend(c, server);", "", REMOVED),
+    ("gens begin anew with a number", "lib/solar/server.c",
+     "solar_path_close(c, p); p->sent =", "solar_path_close(c, p); p->gen = 0; p->sent =",
+     REMOVED),
+    ("the connection's id is not drawn anew", "lib/solar/server.c",
+     "s->mine = (uint32_t)snic_rng_next(&c->rng);", "s->mine = 4711 + s->index;", REMOVED),
+    ("sealed numbers begin anew with a number", "lib/solar/server.c",
+     "s->pn = snic_max_u64((uint64_t)c->o.client_epoch << 32, c->pn_used);",
+     "s->pn = (uint64_t)c->o.client_epoch << 32;", ("auth", "*comes_back*")),
+    ("a damaged first level hides segments", "lib/ebs/map.c",
+     "for (uint32_t i = 0; i < m->chunks; i++) count += map_of_server(m, i, m->owner[i], server, "
+     "forget);", "for (uint64_t i = 0; i < firsts; i++) if (m->first[i] != 0 && "
+     "m->first[i] <= m->chunks) count += map_of_server(m, m->first[i] - 1, i, server, forget);",
+     ("tables", "*counted_and_forgotten*")),
     ("bursts are as large as the window", "lib/solar/send.c",
      "behind ? SNIC_SOLAR_TRAIN_MAX *", "behind ? 8 * SNIC_SOLAR_TRAIN_MAX *",
      ("contract", "*bursts*")),
