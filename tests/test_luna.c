@@ -728,6 +728,36 @@ static void test_luna_server_removed_number_is_free(void **state)
     assert_memory_equal(in, out, SNIC_EBS_BLOCK_BYTES);
     assert_int_equal(d->told[SNIC_LUNA_MAP], maps + 1); /* it was asked for */
     assert_int_equal(d->told[SNIC_LUNA_CONNECT], connects + 2);
+    assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &n), 0);
+    assert_int_not_equal(n.gen, gen);
+    assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, in, 5, d->now), SNIC_ENOENT);
+    duo_close(d);
+}
+
+/* A server that refuses for now is there: it is said since when it does nothing else. */
+static void test_luna_busy_server_is_counted(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_ebs_busy b, more;
+    struct snic_iov wi = {out, SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    duo_open(d);
+    assert_int_equal(snic_luna_get_busy(d->c, 1, &b), SNIC_ENOENT);
+    d->status = SNIC_EBS_BUSY;
+    duo_io(d, &w, SNIC_LUNA_WRITE, 5, 1, &wi, 1);
+    for (int i = 0; i < 60; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count > 3 && b.since_ns > 0 && b.since_ns < d->now);
+    for (int i = 0; i < 60; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &more), 0);
+    assert_true(more.count > b.count && more.since_ns == b.since_ns);
+    d->status = 0;
+    assert_true(duo_until(d, 1, 100));
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count >= more.count && b.since_ns == 0);
     duo_close(d);
 }
 
@@ -752,6 +782,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_not_done_before_sends_are_back, fresh),
         cmocka_unit_test_setup(test_luna_credit_bounds_writes, fresh),
         cmocka_unit_test_setup(test_luna_asks_again_where_nobody_answers, fresh),
+        cmocka_unit_test_setup(test_luna_busy_server_is_counted, fresh),
         cmocka_unit_test_setup(test_luna_server_removed_number_is_free, fresh),
         cmocka_unit_test_setup(test_luna_halt_all_comes_back, fresh),
         cmocka_unit_test_setup(test_luna_target_places_used_up_idle_evicted, fresh),

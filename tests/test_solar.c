@@ -599,6 +599,37 @@ static void test_solar_server_removed_queued_trains_come_back(void **state)
     duo_close(d);
 }
 
+/* A server that refuses for now is there: it is said since when it does nothing else. */
+static void test_solar_busy_server_is_counted(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_ebs_busy b, more;
+    (void)state;
+    ask_open(d, 0);
+    assert_int_equal(snic_solar_get_busy(d->c, 1, &b), SNIC_ENOENT);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count == 0 && b.since_ns == 0);
+    d->status = SNIC_EBS_BUSY;
+    uint64_t from = d->now;
+    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    for (int i = 0; i < 40; i++)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count > 3);
+    assert_in_range(b.since_ns, from, from + SECOND);
+    for (int i = 0; i < 40; i++)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &more), 0);
+    assert_true(more.count > b.count && more.since_ns == b.since_ns);
+    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
+    d->status = 0;
+    duo_until(d, 2);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count >= more.count && b.since_ns == 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -617,6 +648,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_asks_again_where_nobody_answers),
         cmocka_unit_test(test_solar_asks_again_where_the_store_is_slow),
         cmocka_unit_test(test_solar_asks_again_what_the_owner_forgot),
+        cmocka_unit_test(test_solar_busy_server_is_counted),
         cmocka_unit_test(test_solar_server_removed_only_when_not_in_use),
         cmocka_unit_test(test_solar_server_removed_segments_are_asked_for),
         cmocka_unit_test(test_solar_server_removed_late_answers_are_refused),

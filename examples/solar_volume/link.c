@@ -138,6 +138,11 @@ void link_map(uint64_t segment, uint32_t gen)
     snic_control_client_map(li.c, 0, segment, gen);
 }
 
+uint32_t link_server(uint32_t number)
+{
+    return snic_control_client_server(li.c, number);
+}
+
 void link_lease(void)
 {
     snic_control_client_lease(li.c, 0);

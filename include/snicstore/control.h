@@ -467,6 +467,10 @@ SNIC_API void snic_control_client_map(struct snic_control_client *c, uint32_t di
 SNIC_API void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);
 
+/** The catalog's number of the server that the volume knows as @p number; 0: none. [owner] */
+SNIC_API uint32_t snic_control_client_server(const struct snic_control_client *c, uint32_t number)
+    SNIC_NONNULL(1);
+
 struct snic_control_client_stats {
     uint64_t connects;
     uint64_t asked;      /**< segments                                                           */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/ebs_ask.h
- * When a storage agent asks where a segment is, and when again.
+ * When a storage agent asks where a segment is, and when again; and what is no reason to ask.
  *
  * Depends on  snicstore/base.h.
  * Memory      Plain data, the caller's; linked, so not to be moved. Nothing allocates.
@@ -48,6 +48,23 @@ struct snic_ebs_ask {
     uint32_t asks;         /**< said since something was heard; stays at 255               */
     uint32_t pad;
 };
+
+/**
+ * What a server refuses for now. A server that answers is there, whatever it answers: I/O that it
+ * refuses for ever is tried for ever (until its deadline), and its segments are not asked for.
+ */
+struct snic_ebs_busy {
+    uint64_t count;    /**< times that it said BUSY                                       */
+    uint64_t since_ns; /**< since then it has said that, and done nothing; 0: it does      */
+};
+
+/** It says BUSY. [owner] */
+static inline void snic_ebs_busy_said(struct snic_ebs_busy *b, uint64_t now_ns)
+{
+    b->count++;
+    if (b->since_ns == 0)
+        b->since_ns = now_ns + (now_ns == 0);
+}
 
 /** A clock without anybody. [owner] */
 SNIC_API void snic_ebs_asks_init(struct snic_ebs_asks *s, uint64_t slow_ns) SNIC_NONNULL(1);

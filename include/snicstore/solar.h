@@ -499,6 +499,9 @@ SNIC_API void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar
 SNIC_API SNIC_NODISCARD int snic_solar_get_path(const struct snic_solar *c, uint32_t server,
                                                 uint32_t path, struct snic_solar_path_stats *out)
     SNIC_NONNULL(1, 4);
+/** Does a server refuse what it gets? @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_solar_get_busy(const struct snic_solar *c, uint32_t server,
+                                                struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
 /** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
 SNIC_API int snic_solar_check(const struct snic_solar *c) SNIC_NONNULL(1);
 

@@ -569,6 +569,14 @@ void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
         control_client_over(c, disk, SNIC_ESTALE);
 }
 
+uint32_t snic_control_client_server(const struct snic_control_client *c, uint32_t number)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+        if (c->server[i].number == number && number != SNIC_CONTROL__NIL)
+            return i + 1;
+    return 0;
+}
+
 void snic_control_client_get_stats(const struct snic_control_client *c,
                                    struct snic_control_client_stats *out)
 {

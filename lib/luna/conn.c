@@ -310,3 +310,11 @@ int snic_luna_get_conn(const struct snic_luna *c, uint32_t server, uint32_t conn
     out->reason = n->reason;
     return 0;
 }
+
+int snic_luna_get_busy(const struct snic_luna *c, uint32_t server, struct snic_ebs_busy *out)
+{
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    *out = c->servers[server].busy;
+    return 0;
+}

@@ -150,6 +150,7 @@ struct luna_server {
     struct snic_link ready[2]; /* writes of data; all else */
     struct snic_link event;
     struct luna_conn *conns;
+    struct snic_ebs_busy busy;
 };
 
 enum luna_where {

@@ -198,6 +198,7 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
         return;
     r->acked |= bit;
     r->busy &= ~bit;
+    c->servers[r->server].busy.since_ns = 0;
     solar_ask_heard(c, r);
     if (r->op == SNIC_SOLAR_READ) {
         solar_rpc_slots(c, r, bit);
@@ -364,6 +365,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
         break;
     case SNIC_EBS_BUSY:
         c->s.busy++;
+        snic_ebs_busy_said(&c->servers[r->server].busy, c->now_ns);
         if (r->where == SOLAR_PARKED)
             break;
         r->busy |= bit;

@@ -328,3 +328,11 @@ int snic_solar_server_renew(struct snic_solar *c, uint32_t server, uint64_t now_
         solar_server_reset(c, &c->servers[server], 0);
     return 0;
 }
+
+int snic_solar_get_busy(const struct snic_solar *c, uint32_t server, struct snic_ebs_busy *out)
+{
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    *out = c->servers[server].busy;
+    return 0;
+}

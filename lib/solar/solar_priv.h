@@ -175,6 +175,7 @@ struct solar_server {
     void *secret;             /* AUTH, or NULL */
     uint32_t key_id;
     uint32_t pad;
+    struct snic_ebs_busy busy;
     struct solar_session session;
 };
 
