@@ -85,7 +85,7 @@ esac
 case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 # Whose programs they are.
 only=$(echo "$only" | sed 's/\bminos\b/ddpnic/; s/\bexplorer\b/ddp/; s/\blives\b/replica/')
-case "$only " in solar[\;\ ]* | *\;solar[\;\ ]*) only="$only;luna;volume" ;; esac
+case "$only " in solar[\;\ ]* | *\;solar[\;\ ]*) only="$only;luna;volume;control" ;; esac
 { cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
     -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&
     cmake --build "$out" -j "$(nproc)"; } >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
