@@ -359,6 +359,44 @@ static void test_ebs_map_any_flipped_bit_is_found(void **state)
 
 /* ---- Split ---- */
 
+/* Who is forgotten is asked for, whatever is damaged; the generation is remembered. */
+static void test_ebs_map_server_is_counted_and_forgotten(void **state)
+{
+    (void)state;
+    struct snic_ebs_map *m = new_map(4096, 8);
+    struct snic_ebs_where w = {.seg_gen = 3}, got;
+    assert_int_equal(snic_ebs_map_server(m, 0, 1), 0); /* nothing is known */
+    for (uint64_t s = 0; s < 2048; s++) {
+        w.seg_id = s;
+        w.server = (uint32_t)s % 4;
+        assert_int_equal(snic_ebs_map_set(m, s, &w), 0);
+    }
+    assert_int_equal(snic_ebs_map_invalidate(m, 1, 3), 1);
+    assert_int_equal(snic_ebs_map_server(m, 1, 0), 511);
+    assert_int_equal(snic_ebs_map_server(m, 4, 1), 0);
+    m->entry[5].seg_id ^= 1;          /* damaged: not believed anyway */
+    m->owner[1] ^= UINT64_C(1) << 40; /* first[1] is followed all the same */
+    uint32_t keep = m->first[2];
+    m->first[2] ^= 8;                                    /* and may be healed by its owner */
+    assert_int_equal(snic_ebs_map_server(m, 1, 1), 510); /* all that are whole */
+    assert_int_equal(snic_ebs_map_server(m, 1, 0), 0);
+    m->owner[1] ^= UINT64_C(1) << 40;
+    m->first[2] = keep;
+    m->entry[5].seg_id ^= 1;
+    for (uint64_t s = 0; s < 2048; s++) {
+        int r = s == 5 || s % 4 != 1 ? 0 : SNIC_ESTALE;
+        assert_int_equal(snic_ebs_map_get(m, s, &got), r);
+        assert_int_equal(got.seg_gen, 3);
+    }
+    assert_int_equal(snic_ebs_map_check(m), 0);
+    w.server = 1;
+    w.seg_gen = 2;
+    assert_int_equal(snic_ebs_map_set(m, 9, &w), SNIC_ESTALE);
+    (void)snic_ebs_map_next(m);
+    assert_int_equal(snic_ebs_map_server(m, 0, 0), 0); /* of an older generation of the map */
+    support_guard_free(snic_ebs_map_fini(m));
+}
+
 static void test_ebs_split_pieces_are_the_io(void **state)
 {
     (void)state;
@@ -560,6 +598,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_map_bad_arguments_are_refused),
         cmocka_unit_test(test_ebs_map_random_equals_model),
         cmocka_unit_test(test_ebs_map_any_flipped_bit_is_found),
+        cmocka_unit_test(test_ebs_map_server_is_counted_and_forgotten),
         cmocka_unit_test(test_ebs_split_pieces_are_the_io),
         cmocka_unit_test(test_ebs_addr_every_field_has_to_match),
         cmocka_unit_test(test_ebs_addr_random_equals_model),

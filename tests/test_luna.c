@@ -683,6 +683,84 @@ static int fresh(void **state)
     return 0;
 }
 
+/* A number is given back while nothing waits for its server, and connections of before are not the
+   next server's. */
+static void test_luna_server_removed_number_is_free(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w, r;
+    struct snic_luna_conn_stats n;
+    struct snic_iov wi = {out, SNIC_EBS_BLOCK_BYTES}, ri = {in, SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    duo_open(d);
+    duo_fill(out, SNIC_EBS_BLOCK_BYTES, 3);
+    assert_int_equal(snic_luna_server_remove(d->c, 1, 1, d->now), SNIC_ENOENT);
+    duo_io(d, &w, SNIC_LUNA_WRITE, 5, 1, &wi, 1);
+    d->hold = 1;
+    for (int i = 0; i < 20; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY);
+    assert_int_equal(snic_luna_server_remove(d->c, 0, 1, d->now), SNIC_EBUSY);
+    d->hold = 0;
+    duo_answer(d);
+    assert_true(duo_until(d, 1, 100));
+    assert_int_equal(w.result, 0);
+    assert_int_equal(snic_luna_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY); /* a segment */
+    assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &n), 0);
+    uint16_t gen = n.gen;
+    uint32_t maps = d->told[SNIC_LUNA_MAP], connects = d->told[SNIC_LUNA_CONNECT];
+    assert_int_equal(snic_luna_server_remove(d->c, 0, 1, d->now), 0);
+    assert_int_equal(snic_luna_server_remove(d->c, 0, 1, d->now), SNIC_ENOENT);
+    assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &n), SNIC_ENOENT);
+    assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, in, 5, d->now), SNIC_ENOENT);
+    duo_check(d);
+    for (int i = 0; i < 20; i++)
+        duo_turn(d);
+    assert_int_equal(d->closes, 2);
+    assert_int_equal(d->told[SNIC_LUNA_CONNECT], connects);
+    assert_int_equal(snic_luna_deadline_ns(d->c), SNIC_NEVER); /* it is silent */
+    assert_int_equal(snic_luna_server_add(d->c, 0, d->now), 0);
+    assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, in, 5, d->now), SNIC_ENOENT);
+    assert_int_equal(snic_luna_connected(d->c, 0, 0, gen, d->now), SNIC_ENOENT);
+    duo_io(d, &r, SNIC_LUNA_READ, 5, 1, &ri, 1);
+    assert_true(duo_until(d, 2, 100));
+    assert_int_equal(r.result, 0);
+    assert_memory_equal(in, out, SNIC_EBS_BLOCK_BYTES);
+    assert_int_equal(d->told[SNIC_LUNA_MAP], maps + 1); /* it was asked for */
+    assert_int_equal(d->told[SNIC_LUNA_CONNECT], connects + 2);
+    assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &n), 0);
+    assert_int_not_equal(n.gen, gen);
+    assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, in, 5, d->now), SNIC_ENOENT);
+    duo_close(d);
+}
+
+/* A server that refuses for now is there: it is said since when it does nothing else. */
+static void test_luna_busy_server_is_counted(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_ebs_busy b, more;
+    struct snic_iov wi = {out, SNIC_EBS_BLOCK_BYTES};
+    (void)state;
+    duo_open(d);
+    assert_int_equal(snic_luna_get_busy(d->c, 1, &b), SNIC_ENOENT);
+    d->status = SNIC_EBS_BUSY;
+    duo_io(d, &w, SNIC_LUNA_WRITE, 5, 1, &wi, 1);
+    for (int i = 0; i < 60; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count > 3 && b.since_ns > 0 && b.since_ns < d->now);
+    for (int i = 0; i < 60; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &more), 0);
+    assert_true(more.count > b.count && more.since_ns == b.since_ns);
+    d->status = 0;
+    assert_true(duo_until(d, 1, 100));
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count >= more.count && b.since_ns == 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -704,6 +782,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_not_done_before_sends_are_back, fresh),
         cmocka_unit_test_setup(test_luna_credit_bounds_writes, fresh),
         cmocka_unit_test_setup(test_luna_asks_again_where_nobody_answers, fresh),
+        cmocka_unit_test_setup(test_luna_busy_server_is_counted, fresh),
+        cmocka_unit_test_setup(test_luna_server_removed_number_is_free, fresh),
         cmocka_unit_test_setup(test_luna_halt_all_comes_back, fresh),
         cmocka_unit_test_setup(test_luna_target_places_used_up_idle_evicted, fresh),
     };

@@ -494,6 +494,167 @@ static void test_solar_asks_again_what_the_owner_forgot(void **state)
     duo_close(d);
 }
 
+/* ---- A server's number is given back ---- */
+
+/* Not while an I/O waits for it, nor, if that is not wanted, while a segment is there. */
+static void test_solar_server_removed_only_when_not_in_use(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_solar_path_stats p;
+    (void)state;
+    ask_open(d, 0);
+    assert_int_equal(snic_solar_server_remove(d->c, 1, 1, d->now), SNIC_ENOENT);
+    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_turn(d, 0);
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY);
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), SNIC_EBUSY);
+    duo_until(d, 2); /* nothing has changed */
+    assert_int_equal(ask_io[0].result, 0);
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY);
+    assert_int_equal(snic_solar_get_path(d->c, 0, 0, &p), 0);
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), SNIC_ENOENT);
+    assert_int_equal(snic_solar_get_path(d->c, 0, 0, &p), SNIC_ENOENT);
+    assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, 9, d->now), SNIC_ENOENT);
+    assert_int_equal(snic_solar_check(d->c), 0);
+    uint32_t sent = d->told[SNIC_SOLAR_TX];
+    for (int i = 0; i < 20; i++)
+        duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_PATH_CLOSE], 4);
+    assert_int_equal(d->told[SNIC_SOLAR_TX], sent);
+    assert_int_equal(snic_solar_deadline_ns(d->c), SNIC_NEVER); /* it is silent */
+    duo_close(d);
+}
+
+/* Its segments are asked for, and the generation that is too old is remembered. */
+static void test_solar_server_removed_segments_are_asked_for(void **state)
+{
+    struct duo *d = &duo;
+    (void)state;
+    ask_open(d, 0);
+    uint32_t maps = d->told[SNIC_SOLAR_MAP], gen = d->maps;
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
+    assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
+    for (int i = 0; i < 20; i++)
+        duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
+    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 1, 1, &round_iov);
+    for (int i = 0; i < 8; i++)
+        duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1); /* who has the number is not who had it */
+    assert_true(d->told[SNIC_SOLAR_MAP] > maps);   /* nobody answers: again and again */
+    assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen - 1, d->now), SNIC_ESTALE);
+    assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen, d->now), 0);
+    duo_until(d, 2);
+    assert_int_equal(ask_io[0].result, 0);
+    duo_close(d);
+}
+
+/* What the one before still says is nothing that the next one said, whatever socket brings it. */
+static void test_solar_server_removed_late_answers_are_refused(void **state)
+{
+    static struct letter late[BAG];
+    struct duo *d = &duo;
+    struct snic_solar_stats before, after;
+    uint32_t count = 0;
+    (void)state;
+    ask_open(d, 0);
+    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_io(d, &ask_io[1], SNIC_SOLAR_READ, 0, 1, &round_iov);
+    while (d->told[SNIC_SOLAR_DONE] < 3) {
+        duo_turn(d, 0);
+        for (uint32_t i = 0; i < d->letters && count < BAG; i++)
+            if (!d->bag[i].to_target)
+                late[count++] = d->bag[i];
+    }
+    assert_true(count >= 2);
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
+    assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
+    d->mute = 0;
+    for (int i = 0; i < 20; i++)
+        duo_turn(d, 0); /* the next one is greeted */
+    duo_io(d, &ask_io[2], SNIC_SOLAR_READ, 0, 1, &round_iov);
+    for (int i = 0; i < 3; i++)
+        duo_turn(d, 1);
+    snic_solar_get_stats(d->c, &before);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct letter *l = &late[i];
+        struct snic_solar_path_stats p;
+        assert_int_equal(snic_solar_recv(d->c, 0, l->path, l->gen, l->bytes, l->size, 0, d->now),
+                         SNIC_ENOENT); /* by its own socket */
+        assert_int_equal(snic_solar_get_path(d->c, 0, l->path, &p), 0);
+        assert_int_not_equal(p.gen, l->gen);
+        assert_int_equal(snic_solar_recv(d->c, 0, l->path, p.gen, l->bytes, l->size, 0, d->now),
+                         SNIC_EPERM); /* by the next one's, which has its port */
+        assert_int_equal(snic_solar_check(d->c), 0);
+    }
+    snic_solar_get_stats(d->c, &after);
+    assert_int_equal(after.refused - before.refused, count);
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], 3);
+    duo_until(d, 4);
+    assert_int_equal(ask_io[2].result, 0);
+    duo_close(d);
+}
+
+/* Greetings that wait to be sent are not sent to whoever has the number next. */
+static void test_solar_server_removed_queued_trains_come_back(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_solar_action a;
+    (void)state;
+    memset(d, 0, sizeof(*d));
+    duo_open(d);
+    for (uint32_t opened = 0; opened < 4;) {
+        assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
+        assert_int_equal(a.type, SNIC_SOLAR_PATH_OPEN);
+        assert_int_equal(
+            snic_solar_path_opened(d->c, 0, a.path, a.gen, (uint16_t)(5000 + opened++), d->now), 0);
+    }
+    assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
+    assert_int_equal(a.type, SNIC_SOLAR_TX); /* one is lent, others wait */
+    assert_int_equal(snic_solar_server_remove(d->c, 0, 0, d->now), 0);
+    assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
+    assert_int_equal(snic_solar_check(d->c), 0);
+    snic_solar_sent(d->c, a.train, d->now);
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
+        assert_int_equal(a.type, i % 2 ? SNIC_SOLAR_PATH_OPEN : SNIC_SOLAR_PATH_CLOSE);
+    }
+    assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 0);
+    duo_close(d);
+}
+
+/* A server that refuses for now is there: it is said since when it does nothing else. */
+static void test_solar_busy_server_is_counted(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_ebs_busy b, more;
+    (void)state;
+    ask_open(d, 0);
+    assert_int_equal(snic_solar_get_busy(d->c, 1, &b), SNIC_ENOENT);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count == 0 && b.since_ns == 0);
+    d->status = SNIC_EBS_BUSY;
+    uint64_t from = d->now;
+    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    for (int i = 0; i < 40; i++)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count > 3);
+    assert_in_range(b.since_ns, from, from + SECOND);
+    for (int i = 0; i < 40; i++)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &more), 0);
+    assert_true(more.count > b.count && more.since_ns == b.since_ns);
+    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
+    d->status = 0;
+    duo_until(d, 2);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_true(b.count >= more.count && b.since_ns == 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +674,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_asks_again_where_nobody_answers),
         cmocka_unit_test(test_solar_asks_again_where_the_store_is_slow),
         cmocka_unit_test(test_solar_asks_again_what_the_owner_forgot),
+        cmocka_unit_test(test_solar_busy_server_is_counted),
+        cmocka_unit_test(test_solar_server_removed_only_when_not_in_use),
+        cmocka_unit_test(test_solar_server_removed_segments_are_asked_for),
+        cmocka_unit_test(test_solar_server_removed_late_answers_are_refused),
+        cmocka_unit_test(test_solar_server_removed_queued_trains_come_back),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

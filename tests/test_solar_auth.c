@@ -241,6 +241,27 @@ static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
     duo_close(d);
 }
 
+/* A server that comes back, under this number or another, takes no HELLO of a number that is not
+   above its last one, for anybody could say that again: numbers go on. */
+static void test_solar_auth_server_removed_comes_back(void **state)
+{
+    struct duo *d = auth_open(&secret);
+    (void)state;
+    auth_round(d, 1);
+    for (uint64_t i = 2; i < 5; i++) {
+        uint64_t pn = d->c->servers[0].pn;
+        assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
+        assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
+        assert_int_equal(snic_solar_server_auth(d->c, 0, &secret, 0), 0);
+        assert_true(d->c->servers[0].pn >= pn);
+        assert_int_equal(d->c->servers[0].session.way[0].known, 0); /* keys are of one connection */
+        auth_round(d, i);
+    }
+    assert_true(agent_stats(d).unauthentic == 0 && target_stats(d).unauthentic == 0);
+    assert_true(agent_stats(d).replayed == 0 && target_stats(d).replayed == 0);
+    duo_close(d);
+}
+
 /* The window remembers 2048 numbers, whatever their order. */
 static void test_solar_auth_window_each_number_once(void **state)
 {
@@ -298,6 +319,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_auth_any_bit_flipped_is_refused),
         cmocka_unit_test(test_solar_auth_numbers_pass_2_to_32_next_key),
         cmocka_unit_test(test_solar_auth_server_restarted_reset_is_vouched_for),
+        cmocka_unit_test(test_solar_auth_server_removed_comes_back),
         cmocka_unit_test(test_solar_auth_window_each_number_once),
         cmocka_unit_test(test_solar_auth_options_incomplete_refused),
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A virtual disk as an NBD server. */
 #include "keys.h"
+#include "busy.h"
 #include "link.h"
 #include "nbd.h"
 #include "volume.h"
@@ -47,6 +48,8 @@ static struct {
     uint64_t check[2]; /* of the disk's key */
     uint64_t slow;     /* since the last line about them */
     uint64_t slow_ns;
+    struct snic_timer second;
+    struct busy busy[LINK_SERVERS];
 } cl;
 
 static int is_luna(void)
@@ -203,6 +206,19 @@ static void metrics_paths(struct ex_metric *m, size_t *count)
     }
 }
 
+/* Of each server that has refused: busyN, by the catalog's number. */
+static void metrics_busy(struct ex_metric *m, size_t *count)
+{
+    static char text[LINK_SERVERS][16];
+    for (uint32_t i = 0; i < LINK_SERVERS && *count < EX_METRICS_MAX; i++) {
+        struct snic_ebs_busy is;
+        if (snic_volume_get_busy(cl.v, i, &is) != 0 || is.count == 0)
+            continue;
+        snprintf(text[i], sizeof(text[i]), "busy%" PRIu32, co.control != NULL ? link_server(i) : 0);
+        metric(m, count, text[i], is.count, 1);
+    }
+}
+
 static size_t metrics(void *ctx, struct ex_metric *m)
 {
     struct snic_volume_stats s;
@@ -223,6 +239,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         metrics_conns(m, &count);
     else
         metrics_paths(m, &count);
+    metrics_busy(m, &count);
     return count;
 }
 
@@ -254,11 +271,19 @@ static void lease(void *ctx, uint32_t disk)
         ex_log(EX_ERROR, "another client has the disk's lease: nothing is written any more");
 }
 
+/* Borrowed until the next call. */
+static const char *server_name(uint32_t server)
+{
+    static char text[32];
+    if (co.control == NULL)
+        return co.server;
+    snprintf(text, sizeof(text), "block server %" PRIu32, link_server(server));
+    return text;
+}
+
 static void suspect(void *ctx, uint32_t server, int is)
 {
-    char number[32];
     (void)ctx;
-    snprintf(number, sizeof(number), "block server %" PRIu32, server);
     ex_log(EX_WARNING,
            !is         ? "%s can be reached again"
            : is_luna() ? "no connection to %s stands"
@@ -266,7 +291,7 @@ static void suspect(void *ctx, uint32_t server, int is)
                ? "no path to %s works: it is not there, or its wire key is another "
                  "one than this client's"
                : "no path to %s works: it is not there, or wants a wire key",
-           co.control != NULL ? number : co.server);
+           server_name(server));
 }
 
 /* One line in five seconds, whatever their number. */
@@ -284,6 +309,23 @@ static void slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
            cl.slow, lba, blocks);
     cl.slow = 0;
     cl.slow_ns = now + UINT64_C(5000000000);
+}
+
+/* A server that refuses all that it gets is there, and I/Os wait. */
+static void second(struct snic_timer *t, uint64_t now)
+{
+    for (uint32_t i = 0; i < LINK_SERVERS; i++) {
+        struct snic_ebs_busy is;
+        uint64_t seconds = 0;
+        if (snic_volume_get_busy(cl.v, i, &is) == 0)
+            seconds = busy_look(&cl.busy[i], &is, now);
+        if (seconds != 0)
+            ex_log(EX_WARNING,
+                   "%s says that it is busy, and does nothing, for %" PRIu64
+                   " s: its store hangs or has no room",
+                   server_name(i), seconds);
+    }
+    snic_loop_arm(cl.loop, t, now + UINT64_C(1000000000));
 }
 
 static void drained(void *ctx)
@@ -456,9 +498,12 @@ int sv_client(int argc, char **argv)
     if (ex_stats_start(&cl.stats, cl.loop, cl.net, "solar_client", co.stats, co.metrics, metrics,
                        NULL) != 0)
         return 1;
+    snic_timer_init(&cl.second, second);
+    snic_loop_arm(cl.loop, &cl.second, snic_loop_now(cl.loop) + UINT64_C(1000000000));
     printf("ready %s\n", co.socket);
     fflush(stdout);
     (void)snic_loop_run(cl.loop);
+    snic_loop_cancel(cl.loop, &cl.second);
     ex_stats_stop(cl.stats);
     end();
     return 0;

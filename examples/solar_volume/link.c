@@ -61,8 +61,8 @@ static void wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
     li.wanting_ns = now + UINT64_C(5000000000);
     char text[96] = "";
     if (error == SNIC_ENOSPC)
-        snprintf(text, sizeof(text),
-                 ": no server has room for it, or it is on one more than %d servers", LINK_SERVERS);
+        snprintf(text, sizeof(text), ": no server has room for it, or %d others are all in use",
+                 LINK_SERVERS);
     ex_log(EX_WARNING, "segment %" PRIu64 " of disk %s cannot be had%s%s; it waits", segment,
            li.name, text[0] != 0 ? text : ": ", text[0] != 0 ? "" : snic_strerror(error));
 }
@@ -136,6 +136,11 @@ void link_volume(struct snic_volume *v)
 void link_map(uint64_t segment, uint32_t gen)
 {
     snic_control_client_map(li.c, 0, segment, gen);
+}
+
+uint32_t link_server(uint32_t number)
+{
+    return snic_control_client_server(li.c, number);
 }
 
 void link_lease(void)

@@ -14,6 +14,8 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
 void link_volume(struct snic_volume *v);
 void link_map(uint64_t segment, uint32_t gen);
 void link_lease(void);
+/* The catalog's number of the server that the volume knows as @number. */
+uint32_t link_server(uint32_t number);
 /* Orderly: the lease is given back. */
 void link_close(int orderly);
 

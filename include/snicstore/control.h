@@ -399,7 +399,8 @@ struct snic_control_client_opts {
     struct snic_net *net;
     struct snic_net_addr control;
     uint32_t disks_max;   /**< default 4, at most 64                                           */
-    uint32_t servers_max; /**< as the volume's; default 4                                      */
+    uint32_t servers_max; /**< as the volume's; default 4. One more takes the number of one that
+                               is not in use: where no segment is, else where no I/O is         */
     uint32_t lookups_max; /**< segments asked for at a time; default 2048. Where there is no room
                                for another one, one makes room until the volume asks again     */
     uint32_t pad;
@@ -427,7 +428,7 @@ struct snic_control_client_events {
     /** The volume has been told. */
     void (*qos)(void *ctx, uint32_t disk, const struct snic_control_qos *q);
     /** A segment is asked for in vain (SNIC_ENOSPC no server has room, or it is one more than
-     * servers_max); it is asked for again. */
+     * servers_max, and I/Os wait for all others); it is asked for again. */
     void (*wanting)(void *ctx, uint32_t disk, uint64_t segment, int error);
     /** The catalog can be reached (1) or not (0). */
     void (*link)(void *ctx, int up);
@@ -466,12 +467,17 @@ SNIC_API void snic_control_client_map(struct snic_control_client *c, uint32_t di
 SNIC_API void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);
 
+/** The catalog's number of the server that the volume knows as @p number; 0: none. [owner] */
+SNIC_API uint32_t snic_control_client_server(const struct snic_control_client *c, uint32_t number)
+    SNIC_NONNULL(1);
+
 struct snic_control_client_stats {
     uint64_t connects;
-    uint64_t asked;    /**< segments                                                           */
-    uint64_t answered; /**< segments, those not asked for included                             */
-    uint32_t waiting;  /**< segments                                                           */
-    uint32_t servers;
+    uint64_t asked;      /**< segments                                                           */
+    uint64_t answered;   /**< segments, those not asked for included                             */
+    uint32_t waiting;    /**< segments                                                           */
+    uint32_t servers;    /**< with a number                                                      */
+    uint64_t given_back; /**< numbers                                                          */
 };
 /** [owner] */
 SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,

@@ -79,7 +79,9 @@
  *          decides.
  *
  * A deletion is a write. A CAS that succeeded was next after what it compared with; one that failed
- * (SNIC_ECANCELED) is a read of what it found. It takes two rounds of messages.
+ * (SNIC_ECANCELED) is a read of what it found, and does not happen later. But it may have been in a
+ * log: where a restart loses what beat it (STRICT, EVENT, SCOPE), it may be what comes back, as if
+ * nothing had. It takes two rounds of messages.
  *
  * What it needs from outside. A view that leaves a node out is given to the others only after that
  * node's LEASE has ended or it was fenced; lease times are the membership's affair. The log does

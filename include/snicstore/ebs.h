@@ -4,8 +4,9 @@
  * What the transports of a block store (SOLAR's packets, LUNA's frames) have in common: the
  * packet format, the algebra of block checksums, the tables of a storage agent (rate limits,
  * where a segment lives, where a block that is read goes), and what a cipher has to offer.
+ * When an agent asks where a segment is: ebs_ask.h.
  *
- * Depends on  snicstore/base.h only.
+ * Depends on  snicstore/base.h, snicstore/ebs_ask.h.
  * Memory      The caller supplies all of it (memsize, init); nothing allocates. The codec and
  *             the checksums have no memory at all.
  * Threads     Functions without an object are [any]. An object belongs to one thread at a time.
@@ -77,6 +78,7 @@
 #define SNIC_EBS_H
 
 #include "snicstore/base.h"
+#include "snicstore/ebs_ask.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -583,6 +585,12 @@ SNIC_API SNIC_NODISCARD int snic_ebs_map_set(struct snic_ebs_map *m, uint64_t se
  * @return 1 invalidated; 0 it was not there, or newer; SNIC_ECORRUPT damaged; SNIC_ERANGE
  */
 SNIC_API int snic_ebs_map_invalidate(struct snic_ebs_map *m, uint64_t segment, uint32_t seg_gen)
+    SNIC_NONNULL(1);
+/**
+ * How many segments are at @p server; @p forget: they are invalidated, each as
+ * snic_ebs_map_invalidate() does. Looks at all chunks. [owner]
+ */
+SNIC_API uint64_t snic_ebs_map_server(struct snic_ebs_map *m, uint32_t server, int forget)
     SNIC_NONNULL(1);
 /** Forget everything, at once but for every 2^32th time. [owner] @return the new generation */
 SNIC_API uint32_t snic_ebs_map_next(struct snic_ebs_map *m) SNIC_NONNULL(1);

@@ -255,6 +255,18 @@ SNIC_API void *snic_luna_fini(struct snic_luna *c) SNIC_NONNULL(1);
 SNIC_API SNIC_NODISCARD int snic_luna_server_add(struct snic_luna *c, uint32_t server,
                                                  uint64_t now_ns) SNIC_NONNULL(1);
 /**
+ * Give back a server's number: it is free for another server at once. Its connections end (CLOSE is
+ * said; what was lent to them comes back as ever), what they still say is dropped, SUSPECT and
+ * RECOVERED are not said any more. @p forget: segments that the maps have there are forgotten, and
+ * asked for (MAP) when they are needed; their generations are remembered. I/O that waits for a
+ * server that is gone needs a number to move to: servers_max is those in use at a time, and one.
+ * [owner]
+ * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment of a
+ *         disk is there
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_server_remove(struct snic_luna *c, uint32_t server,
+                                                    int forget, uint64_t now_ns) SNIC_NONNULL(1);
+/**
  * Attach a disk under a free number. [owner]
  * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
  *         are used up (they never wrap), the control plane has to issue the disk anew
@@ -376,6 +388,9 @@ SNIC_API void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_st
 SNIC_API SNIC_NODISCARD int snic_luna_get_conn(const struct snic_luna *c, uint32_t server,
                                                uint32_t conn, struct snic_luna_conn_stats *out)
     SNIC_NONNULL(1, 4);
+/** Does a server refuse what it gets? @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_luna_get_busy(const struct snic_luna *c, uint32_t server,
+                                               struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
 /** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
 SNIC_API int snic_luna_check(const struct snic_luna *c) SNIC_NONNULL(1);
 

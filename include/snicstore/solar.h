@@ -132,6 +132,13 @@
  * greeted as a new one: it may have lost what it makes tokens of. A restarted agent attaches its
  * disks with a higher sa_epoch and, by the control plane, raised generations.
  *
+ * Servers come and go. An agent that lives long sees more servers than it has numbers for: where
+ * no I/O waits for a server, the owner may give its number to another one (server_remove,
+ * server_add). Nothing of the first is taken for the second's: path gens and path_seq go on
+ * counting, the connection's id and nonce are drawn anew, an RPC's id never comes back, and pn goes
+ * on, for the same server may come back under another number. I/O that waits for a server that is
+ * gone needs a number to move to: servers_max is those in use at a time, and one.
+ *
  * Who is believed. A packet must have the 32-bit random id that this side chose for the connection,
  * HELLO_ACK the nonce of the HELLO, RESET the 64-bit token: what an off-path host cannot know. A
  * disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the ciphertext, and
@@ -210,7 +217,7 @@ struct snic_solar_opts {
     uint64_t seed;              /**< of ids, nonces, choices of paths; must not be guessable   */
     uint32_t client_epoch;      /**< 1..65535, never used before by this client                */
     uint32_t disks_max;         /**< 1..4096; default 16                                       */
-    uint32_t servers_max;       /**< 1..1024; default 8                                        */
+    uint32_t servers_max;       /**< known at a time, 1..1024; default 8                       */
     uint32_t paths;             /**< per server, 1..8; default 4                               */
     uint32_t rpcs_max;          /**< power of two, 16..65536; default 1024                     */
     uint32_t trains_max;        /**< 4..4096; default 64                                       */
@@ -330,6 +337,16 @@ SNIC_API void *snic_solar_fini(struct snic_solar *c) SNIC_NONNULL(1);
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_add(struct snic_solar *c, uint32_t server,
                                                   uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * Give back a server's number: it is free for another server at once. Its paths are closed
+ * (PATH_CLOSE is said; what was lent to them comes back as ever), what it still says is dropped,
+ * SUSPECT and RECOVERED are not said any more. @p forget: segments that the maps have there are
+ * forgotten, and asked for (MAP) when they are needed; their generations are remembered. [owner]
+ * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment of a
+ *         disk is there
+ */
+SNIC_API SNIC_NODISCARD int snic_solar_server_remove(struct snic_solar *c, uint32_t server,
+                                                     int forget, uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * Another server is at the other end from now on, or the same one elsewhere: it is greeted anew,
  * and gets what is not acknowledged. [owner]
@@ -482,6 +499,9 @@ SNIC_API void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar
 SNIC_API SNIC_NODISCARD int snic_solar_get_path(const struct snic_solar *c, uint32_t server,
                                                 uint32_t path, struct snic_solar_path_stats *out)
     SNIC_NONNULL(1, 4);
+/** Does a server refuse what it gets? @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_solar_get_busy(const struct snic_solar *c, uint32_t server,
+                                                struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
 /** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
 SNIC_API int snic_solar_check(const struct snic_solar *c) SNIC_NONNULL(1);
 

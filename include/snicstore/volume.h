@@ -242,7 +242,7 @@ struct snic_volume_opts {
     uint64_t seed;              /**< must not be guessable                                       */
     uint32_t client_epoch;      /**< 1..65535, never used before by this client                  */
     uint32_t disks_max;         /**< default 4                                                   */
-    uint32_t servers_max;       /**< default 4                                                   */
+    uint32_t servers_max;       /**< known at a time: those in use, and one; default 4           */
     uint32_t depth;             /**< I/Os of a disk, 1..4096; default 128                        */
     uint32_t paths;             /**< the following: as in solar.h; LUNA: conns                   */
     uint32_t rpcs_max;
@@ -300,6 +300,14 @@ SNIC_API void *snic_volume_close(struct snic_volume *v) SNIC_NONNULL(1);
 SNIC_API SNIC_NODISCARD int snic_volume_server_add(struct snic_volume *v, uint32_t server,
                                                    const struct snic_net_addr *addr)
     SNIC_NONNULL(1, 3);
+/**
+ * Give back a server's number, for another one: its sockets are closed. @p forget: segments that
+ * are there are asked for (map()) when they are needed, and it need not have none. Event suspect()
+ * says nothing more of it. [owner]
+ * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment is there
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_server_remove(struct snic_volume *v, uint32_t server,
+                                                      int forget) SNIC_NONNULL(1);
 /** A server that is known has another address from now on. @return 0; SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_server_readdress(struct snic_volume *v, uint32_t server,
                                                          const struct snic_net_addr *addr)
@@ -355,6 +363,9 @@ struct snic_volume_stats {
 /** [owner] */
 SNIC_API void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)
     SNIC_NONNULL(1, 2);
+/** Does a server refuse what it gets? In the loop's time. @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_get_busy(const struct snic_volume *v, uint32_t server,
+                                                 struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
 /** As snic_solar_get_path(). @return 0; SNIC_ENOENT, also with LUNA [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_get_path(const struct snic_volume *v, uint32_t server,
                                                  uint32_t path, struct snic_solar_path_stats *out)

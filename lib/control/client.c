@@ -62,6 +62,7 @@ struct snic_control_client {
     uint64_t begin_ns;
     uint32_t tag;
     uint32_t numbers; /* given to servers */
+    uint32_t next;    /* number to be given back, if it can be */
     uint32_t victim;  /* the want that makes room next */
     uint8_t welcome;
     uint8_t soon_queued;
@@ -281,19 +282,49 @@ static void control_client_server(struct snic_control_client *c, const struct sn
     (void)r;
 }
 
-/* The volume's number of a server; the first time it gets one. */
-static int control_client_number(struct snic_control_client *c, uint32_t id, uint32_t *number)
+/*
+ * A number for one more server. Where all are given one is given back: of a server where no segment
+ * is and for which no I/O waits; else, with @p forget, of one where segments are that nobody waits
+ * for: they are asked for when they are needed. In turn, so that each has its time.
+ */
+static int control_client_number_free(struct snic_control_client *c, int forget, uint32_t *number)
+{
+    if (c->numbers < c->o.servers_max) {
+        *number = c->numbers;
+        return 0;
+    }
+    for (uint32_t i = 0; i < c->numbers * (forget ? 2 : 1); i++) {
+        uint32_t n = (c->next + i) % c->numbers;
+        int r = snic_volume_server_remove(c->v, n, i >= c->numbers);
+        if (r != 0 && r != SNIC_ENOENT)
+            continue;
+        for (uint32_t k = 0; k < SNIC_CONTROL_SERVERS_MAX; k++)
+            if (c->server[k].number == n)
+                c->server[k].number = SNIC_CONTROL__NIL;
+        c->stats.given_back++;
+        c->next = n + 1;
+        *number = n;
+        return 0;
+    }
+    return SNIC_ENOSPC;
+}
+
+/* The volume's number of a server; the first time it gets one. @p forget: if need be, another's. */
+static int control_client_number(struct snic_control_client *c, uint32_t id, int forget,
+                                 uint32_t *number)
 {
     if (id - 1 >= SNIC_CONTROL_SERVERS_MAX || !c->server[id - 1].known)
         return SNIC_ENOENT;
     struct control_client_server *s = &c->server[id - 1];
     if (s->number == SNIC_CONTROL__NIL) {
-        if (c->numbers == c->o.servers_max)
-            return SNIC_ENOSPC;
-        int r = snic_volume_server_add(c->v, c->numbers, &s->addr);
+        uint32_t n = 0;
+        int r = control_client_number_free(c, forget, &n);
+        if (r == 0)
+            r = snic_volume_server_add(c->v, n, &s->addr);
         if (r != 0)
             return r;
-        s->number = c->numbers++;
+        s->number = n;
+        c->numbers += n == c->numbers;
     }
     *number = s->number;
     return 0;
@@ -306,7 +337,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
     uint32_t number = 0;
     int r = it->status;
     if (r == 0)
-        r = control_client_number(c, it->server, &number);
+        r = control_client_number(c, it->server, w != NULL, &number);
     if (r == 0)
         r = snic_volume_map(c->v, disk, it->segment,
                             snic_control_seg_id(c->disks[disk].vd, it->segment), number, it->gen);
@@ -527,7 +558,7 @@ void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
 void snic_control_client_volume(struct snic_control_client *c, struct snic_volume *v)
 {
     c->v = v;
-    c->numbers = 0;
+    c->numbers = c->next = 0;
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
         c->server[i].number = SNIC_CONTROL__NIL;
 }
@@ -536,6 +567,14 @@ void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
 {
     if (disk < c->o.disks_max && c->disks[disk].state == CONTROL_CLIENT_HELD)
         control_client_over(c, disk, SNIC_ESTALE);
+}
+
+uint32_t snic_control_client_server(const struct snic_control_client *c, uint32_t number)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+        if (c->server[i].number == number && number != SNIC_CONTROL__NIL)
+            return i + 1;
+    return 0;
 }
 
 void snic_control_client_get_stats(const struct snic_control_client *c,

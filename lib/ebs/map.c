@@ -202,6 +202,39 @@ int snic_ebs_map_invalidate(struct snic_ebs_map *m, uint64_t segment, uint32_t s
     return 1;
 }
 
+/* The entries of a chunk, taken for those of first[@p first], that say @p server. */
+static uint64_t map_of_server(struct snic_ebs_map *m, uint32_t chunk, uint64_t first,
+                              uint32_t server, int forget)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < SNIC_EBS__CHUNK; i++) {
+        struct ebs_map_entry *e = &m->entry[(size_t)chunk * SNIC_EBS__CHUNK + i];
+        uint64_t segment = first * SNIC_EBS__CHUNK + i;
+        if (e->server != server || !map_known(m, e) || (e->flags & SNIC_EBS__VALID) == 0 ||
+            e->check != map_check_of(e, segment))
+            continue;
+        count++;
+        if (!forget)
+            continue;
+        e->flags = (uint16_t)(e->flags & ~SNIC_EBS__VALID);
+        e->check = map_check_of(e, segment);
+    }
+    return count;
+}
+
+/* Where first and owner disagree, one of them is damaged; the other may heal it later (I1). An
+   entry is whole for one of the two segments at most (I2). */
+uint64_t snic_ebs_map_server(struct snic_ebs_map *m, uint32_t server, int forget)
+{
+    uint64_t firsts = (m->segments + SNIC_EBS__CHUNK - 1) / SNIC_EBS__CHUNK, count = 0;
+    for (uint32_t i = 0; i < m->chunks; i++)
+        count += map_of_server(m, i, m->owner[i], server, forget);
+    for (uint64_t i = 0; i < firsts; i++)
+        if (m->first[i] != 0 && m->first[i] <= m->chunks && m->owner[m->first[i] - 1] != i)
+            count += map_of_server(m, m->first[i] - 1, i, server, forget);
+    return count;
+}
+
 uint32_t snic_ebs_map_next(struct snic_ebs_map *m)
 {
     m->generation++;

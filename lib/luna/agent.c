@@ -182,7 +182,7 @@ uint64_t snic_luna_deadline_ns(struct snic_luna *c)
         return c->now_ns;
     if (c->halted)
         return SNIC_NEVER;
-    if (c->dirty || !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->asks) ||
+    if (c->dirty || !snic_link_alone(&c->conn_events) || snic_ebs_asks_first(&c->asks) != NULL ||
         !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
         return c->now_ns;
     uint64_t due = snic_min_u64(snic_wheel_deadline_ns(&c->wheel), luna_age_deadline(c));

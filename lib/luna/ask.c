@@ -2,40 +2,14 @@
 /*
  * Where is a segment? The owner is asked when the map does not say, when the server that it says
  * refuses, and when that one says nothing: a segment may have moved while we could not be told, and
- * a server that is gone refuses nobody.
- *
- * Who waits longer asks again, for an owner may forget, or not know better yet: after slow_ns, then
- * after twice as long each time, up to SNIC_LUNA__ASK_DOUBLE times that, and a bit of chance, so
- * that many who lose one server do not ask as one. All RPCs of a segment ask together. RPCs have no
- * timers for it: all are looked at when the first may have something to ask, which is once in
- * slow_ns where everything is well.
+ * a server that is gone refuses nobody. When, and when again, is what ebs_ask.h says; here is who
+ * waits: RPCs, those of a segment together, and the first I/O of a disk.
  */
 #include "luna/luna_priv.h"
 
-#define SNIC_LUNA__ASK_DOUBLE 8u
-/* Those that begin while their server is suspect ask soon, and together. */
-#define SNIC_LUNA__ASK_SOON_NS (10 * SNIC_LUNA__MS)
-
-static void luna_ask_at(struct snic_luna *c, uint64_t due_ns)
-{
-    c->ask_ns = snic_min_u64(c->ask_ns, due_ns);
-}
-
-/* When to ask for the time after @p asks. */
-static uint64_t luna_ask_next(struct snic_luna *c, uint32_t asks)
-{
-    uint64_t pause = c->o.slow_ns * (asks <= 3 ? 1u << (asks - 1) : SNIC_LUNA__ASK_DOUBLE);
-    uint64_t due = c->now_ns + pause + snic_rng_below(&c->rng, pause / 4 + 1);
-    luna_ask_at(c, due);
-    return due;
-}
-
 void luna_ask_begin(struct snic_luna *c, struct luna_rpc *r)
 {
-    snic_link_remove(&r->ask);
-    r->asks = 0;
-    r->ask_ns = c->now_ns + c->o.slow_ns;
-    luna_ask_at(c, c->servers[r->server].told ? c->now_ns + SNIC_LUNA__ASK_SOON_NS : r->ask_ns);
+    snic_ebs_ask_begin(&c->asks, &r->ask, c->servers[r->server].told, c->now_ns);
 }
 
 void luna_ask_heard(struct snic_luna *c, struct luna_rpc *r)
@@ -44,10 +18,10 @@ void luna_ask_heard(struct snic_luna *c, struct luna_rpc *r)
         luna_ask_begin(c, r);
 }
 
-void luna_ask(struct snic_luna *c, struct luna_rpc *r)
+void luna_ask_parked(struct snic_luna *c, struct luna_rpc *r)
 {
-    if (snic_link_alone(&r->ask))
-        snic_link_append(&c->asks, &r->ask);
+    r->ask.asks = 0;
+    snic_ebs_ask_put(&c->asks, &r->ask);
 }
 
 void luna_ask_disk(struct snic_luna *c, struct luna_disk *d)
@@ -57,14 +31,9 @@ void luna_ask_disk(struct snic_luna *c, struct luna_disk *d)
         snic_link_append(&c->disk_events, &d->event);
 }
 
-void luna_ask_suspect(struct snic_luna *c)
-{
-    c->ask_ns = c->now_ns;
-}
-
 uint64_t luna_ask_deadline(const struct snic_luna *c)
 {
-    return c->s.inside == 0 ? SNIC_NEVER : c->ask_ns;
+    return c->s.inside == 0 ? SNIC_NEVER : c->asks.due_ns;
 }
 
 static void luna_ask_rpcs(struct snic_luna *c, struct luna_disk *d)
@@ -73,18 +42,15 @@ static void luna_ask_rpcs(struct snic_luna *c, struct luna_disk *d)
         struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
         if (r->where == LUNA_ENDED)
             continue;
-        if (c->now_ns >= r->ask_ns || (r->asks == 0 && c->servers[r->server].told))
-            luna_ask(c, r);
-        else
-            luna_ask_at(c, r->ask_ns);
+        if (snic_ebs_ask_due(&c->asks, &r->ask, c->servers[r->server].told, c->now_ns))
+            snic_ebs_ask_put(&c->asks, &r->ask);
     }
 }
 
 void luna_ask_again(struct snic_luna *c)
 {
-    if (c->now_ns < c->ask_ns)
+    if (!snic_ebs_asks_look(&c->asks, c->now_ns))
         return;
-    c->ask_ns = SNIC_NEVER;
     for (uint32_t i = 0; i < c->o.disks_max; i++) {
         struct luna_disk *d = &c->disks[i];
         if (!d->used)
@@ -92,48 +58,49 @@ void luna_ask_again(struct snic_luna *c)
         luna_ask_rpcs(c, d);
         if (!d->map_said)
             continue;
-        if (c->now_ns >= d->ask_ns)
+        if (snic_ebs_ask_due(&c->asks, &d->ask, 0, c->now_ns))
             luna_ask_disk(c, d);
-        else
-            luna_ask_at(c, d->ask_ns);
     }
 }
 
 /* ---- What is said ---- */
 
+/* The next after @p r, or the first, of those that wait for its segment; NULL. */
+static struct luna_rpc *luna_ask_with(struct snic_luna *c, const struct luna_rpc *r,
+                                      struct luna_rpc *after)
+{
+    struct snic_link *rpcs = &c->disks[r->disk].rpcs;
+    struct snic_link *l = after != NULL ? after->of_disk.next : rpcs->next;
+    for (; l != rpcs; l = l->next) {
+        struct luna_rpc *q = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
+        if (q->lba >> SNIC_EBS_SEGMENT_LOG2 == r->lba >> SNIC_EBS_SEGMENT_LOG2)
+            return q;
+    }
+    return NULL;
+}
+
 int luna_ask_say(struct snic_luna *c, struct snic_luna_action *a)
 {
-    uint32_t asks = 0;
-    if (snic_link_alone(&c->asks))
+    struct snic_ebs_ask *k = snic_ebs_asks_first(&c->asks);
+    uint32_t most = 0;
+    if (k == NULL)
         return 0;
-    struct luna_rpc *r = SNIC_CONTAINER(c->asks.next, struct luna_rpc, ask);
-    struct snic_link *rpcs = &c->disks[r->disk].rpcs;
+    struct luna_rpc *r = SNIC_CONTAINER(k, struct luna_rpc, ask);
     a->type = SNIC_LUNA_MAP;
     a->disk = r->disk;
     a->segment = r->lba >> SNIC_EBS_SEGMENT_LOG2;
     a->gen32 = r->seg_gen;
-    for (struct snic_link *l = rpcs->next; l != rpcs; l = l->next) {
-        struct luna_rpc *q = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
-        if (q->lba >> SNIC_EBS_SEGMENT_LOG2 == a->segment)
-            asks = (uint32_t)snic_max_u64(asks, q->asks);
-    }
-    asks = asks < 255 ? asks + 1 : 255;
-    uint64_t due = luna_ask_next(c, asks);
-    for (struct snic_link *l = rpcs->next; l != rpcs; l = l->next) {
-        struct luna_rpc *q = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
-        if (q->lba >> SNIC_EBS_SEGMENT_LOG2 != a->segment)
-            continue;
-        snic_link_remove(&q->ask);
-        q->asks = (uint8_t)asks;
-        q->ask_ns = due;
-    }
+    for (struct luna_rpc *q = NULL; (q = luna_ask_with(c, r, q)) != NULL;)
+        most = (uint32_t)snic_max_u64(most, q->ask.asks);
+    snic_ebs_ask_said(&c->asks, k, most, &c->rng, c->now_ns);
+    for (struct luna_rpc *q = NULL; (q = luna_ask_with(c, r, q)) != NULL;)
+        snic_ebs_ask_join(&q->ask, k);
     return 1;
 }
 
 void luna_ask_say_disk(struct snic_luna *c, struct luna_disk *d, struct snic_luna_action *a)
 {
-    d->asks = d->map_said ? d->asks + (d->asks < 255) : 1;
-    d->ask_ns = luna_ask_next(c, d->asks);
+    snic_ebs_ask_said(&c->asks, &d->ask, d->map_said ? d->ask.asks : 0, &c->rng, c->now_ns);
     d->say_map = 0;
     d->map_said = 1;
     a->type = SNIC_LUNA_MAP;

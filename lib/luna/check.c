@@ -99,6 +99,18 @@ static int luna_check_disk(const struct luna_disk *d, struct luna_sums *sum)
     return d->used || (d->inside == 0 && waiting == 0) ? 0 : SNIC_ECORRUPT;
 }
 
+/* A number that is free: nothing of who had it is left. */
+static int luna_check_free(const struct snic_luna *c, uint32_t server)
+{
+    const struct luna_server *s = &c->servers[server];
+    for (uint32_t i = 0; i < c->o.conns; i++) {
+        const struct luna_conn *n = &c->conns[(size_t)server * c->o.conns + i];
+        if (n->state != SNIC_LUNA_UNUSED || n->timer.armed || n->outside != 0)
+            return SNIC_ECORRUPT;
+    }
+    return s->timer.armed || s->rpcs != 0 || !snic_link_alone(&s->event) ? SNIC_ECORRUPT : 0;
+}
+
 int snic_luna_check(const struct snic_luna *c)
 {
     struct luna_sums sum = {0, 0, 0};
@@ -107,7 +119,8 @@ int snic_luna_check(const struct snic_luna *c)
         snic_ebs_qos_check(c->qos) != 0)
         return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.servers_max; i++)
-        if (c->servers[i].used && luna_check_server(c, &c->servers[i]) != 0)
+        if ((c->servers[i].used ? luna_check_server(c, &c->servers[i]) : luna_check_free(c, i)) !=
+            0)
             return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.rpcs_max; i++)
         if (luna_check_rpc(c, &c->rpcs[i], &sum) != 0)

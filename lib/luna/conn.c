@@ -23,7 +23,7 @@ static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t 
 {
     s->told = what == SNIC_LUNA_SUSPECT;
     if (s->told)
-        luna_ask_suspect(c);
+        snic_ebs_asks_hurry(&c->asks, c->now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
@@ -72,6 +72,43 @@ int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
     for (uint32_t i = 0; i < c->o.conns; i++)
         luna_conn_init(c, s, i);
     luna_server_light(c, s);
+    return 0;
+}
+
+/* 1: segments are where it is. */
+static int luna_server_mapped(struct snic_luna *c, uint32_t server, int forget)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].used)
+            count += snic_ebs_map_server(c->disks[i].map, server, forget);
+    return count != 0;
+}
+
+/* Gens go on: what is said of a connection of before is not of the next server's. */
+int snic_luna_server_remove(struct snic_luna *c, uint32_t server, int forget, uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    struct luna_server *s = &c->servers[server];
+    if (s->rpcs > 0 || (!forget && luna_server_mapped(c, server, 0)))
+        return SNIC_EBUSY;
+    (void)luna_server_mapped(c, server, 1);
+    for (uint32_t i = 0; i < c->o.conns; i++) {
+        struct luna_conn *n = &s->conns[i];
+        if (n->state >= SNIC_LUNA_CONNECTING)
+            luna_conn_end(c, n, SNIC_ECANCELED, 1);
+        snic_wheel_cancel(&c->wheel, &n->timer);
+        n->state = SNIC_LUNA_UNUSED;
+        n->srtt_ns = n->bytes_out = n->bytes_in = n->frames_out = n->frames_in = n->closes = 0;
+    }
+    SNIC_ASSERT(s->ups == 0 && s->backlog == 0);
+    snic_wheel_cancel(&c->wheel, &s->timer);
+    snic_link_remove(&s->event);
+    memset(s, 0, sizeof(*s));
+    snic_link_init(&s->event);
+    s->conns = c->conns + (size_t)server * c->o.conns; /* sends that are queued look there */
     return 0;
 }
 
@@ -271,5 +308,13 @@ int snic_luna_get_conn(const struct snic_luna *c, uint32_t server, uint32_t conn
     out->frames_in = n->frames_in;
     out->closes = n->closes;
     out->reason = n->reason;
+    return 0;
+}
+
+int snic_luna_get_busy(const struct snic_luna *c, uint32_t server, struct snic_ebs_busy *out)
+{
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    *out = c->servers[server].busy;
     return 0;
 }

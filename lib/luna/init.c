@@ -110,9 +110,9 @@ size_t snic_luna_memsize(const struct snic_luna_opts *o)
 
 static void luna_init_lists(struct snic_luna *c)
 {
-    struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->parked,     &c->asks,
-                                 &c->turns,       &c->done,          &c->ages,       &c->limited,
-                                 &c->conn_events, &c->server_events, &c->disk_events};
+    struct snic_link *heads[] = {&c->free_rpcs,     &c->outs,       &c->parked,  &c->turns,
+                                 &c->done,          &c->ages,       &c->limited, &c->conn_events,
+                                 &c->server_events, &c->disk_events};
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
         snic_link_init(heads[i]);
     c->slow = &c->ages;
@@ -123,7 +123,7 @@ static void luna_init_lists(struct snic_luna *c)
         snic_timer_init(&r->timer, luna_rpc_fired);
         snic_link_init(&r->of_disk);
         snic_link_init(&r->of_conn);
-        snic_link_init(&r->ask);
+        snic_ebs_ask_init(&r->ask);
         snic_link_append(&c->free_rpcs, &r->link);
     }
     c->rpcs_free = c->o.rpcs_max;
@@ -132,6 +132,7 @@ static void luna_init_lists(struct snic_luna *c)
         struct snic_link *links[] = {&d->queue, &d->order, &d->rpcs, &d->turn, &d->event};
         for (size_t k = 0; k < SNIC_COUNTOF(links); k++)
             snic_link_init(links[k]);
+        snic_ebs_ask_init(&d->ask);
         d->index = i;
     }
     for (uint32_t i = 0; i < c->o.servers_max * c->o.conns; i++) {
@@ -164,7 +165,7 @@ int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct 
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     c->qos_ns = SNIC_NEVER;
-    c->ask_ns = SNIC_NEVER;
+    snic_ebs_asks_init(&c->asks, full.slow_ns);
     snic_rng_init(&c->rng, full.seed);
     c->client_id = snic_rng_next(&c->rng);
     snic_wheel_init(&c->wheel, now_ns);

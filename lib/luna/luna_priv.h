@@ -150,6 +150,7 @@ struct luna_server {
     struct snic_link ready[2]; /* writes of data; all else */
     struct snic_link event;
     struct luna_conn *conns;
+    struct snic_ebs_busy busy;
 };
 
 enum luna_where {
@@ -167,7 +168,7 @@ struct luna_rpc {
     struct snic_link link;
     struct snic_link of_disk;
     struct snic_link of_conn;
-    struct snic_link ask; /* on c->asks: MAP is to be said */
+    struct snic_ebs_ask ask; /* until something is heard of it */
     struct snic_luna_io *io;
     uint64_t id;
     uint64_t lba;
@@ -180,7 +181,6 @@ struct luna_rpc {
     uint64_t all;
     uint64_t summed; /* blocks whose checksums are there */
     uint64_t fence_ns;
-    uint64_t ask_ns; /* nothing is heard of it until then: to ask where it is */
     uint32_t seg_gen;
     uint32_t server;
     uint32_t conn;
@@ -199,7 +199,6 @@ struct luna_rpc {
     uint8_t twice; /* more than once: a refusal does not say that no copy is */
     uint8_t tries;
     uint8_t wrong; /* answers with damaged data */
-    uint8_t asks;  /* MAP said since something was heard of it */
     uint32_t crc[SNIC_EBS_RPC_BLOCKS];
     uint32_t guest_crc[SNIC_EBS_RPC_BLOCKS];
 };
@@ -220,9 +219,8 @@ struct luna_disk {
     uint64_t blocks;
     uint64_t wver; /* the last given */
     uint64_t need_segment;
-    uint64_t ask_ns; /* map_said: when to ask again */
     uint32_t need_gen;
-    uint32_t asks; /* MAP said for the first I/O */
+    struct snic_ebs_ask ask; /* of the first I/O, while map_said; on no list */
     void *xts_key;
     struct snic_link queue; /* I/Os not admitted */
     struct snic_link order; /* writes and flushes inside, in the order of submission */
@@ -257,7 +255,6 @@ struct snic_luna {
     struct snic_link free_rpcs;
     struct snic_link outs; /* RPCs that are OUT, FENCING or ENDED */
     struct snic_link parked;
-    struct snic_link asks;    /* RPCs whose segment is to be asked for */
     struct snic_link turns;   /* disks with I/Os to be admitted */
     struct snic_link limited; /* disks whose QoS says not yet */
     struct snic_link done;
@@ -266,8 +263,8 @@ struct snic_luna {
     struct snic_link conn_events;
     struct snic_link server_events;
     struct snic_link disk_events;
-    uint64_t qos_ns; /* when a disk's QoS permits; SNIC_NEVER */
-    uint64_t ask_ns; /* nobody has to ask before; SNIC_NEVER */
+    uint64_t qos_ns;           /* when a disk's QoS permits; SNIC_NEVER */
+    struct snic_ebs_asks asks; /* when RPCs and disks ask where a segment is */
     uint32_t rpcs_free;
     uint32_t pad2;
     struct snic_luna_stats s;
@@ -308,12 +305,10 @@ uint64_t luna_age_deadline(const struct snic_luna *c);
 void luna_ask_begin(struct snic_luna *c, struct luna_rpc *r);
 /** Its server has said something of it. */
 void luna_ask_heard(struct snic_luna *c, struct luna_rpc *r);
-/** MAP is to be said for its segment. */
-void luna_ask(struct snic_luna *c, struct luna_rpc *r);
+/** Its server refuses it: MAP is to be said for its segment. */
+void luna_ask_parked(struct snic_luna *c, struct luna_rpc *r);
 /** MAP is to be said for the disk's first I/O, whose segment is need_segment. */
 void luna_ask_disk(struct snic_luna *c, struct luna_disk *d);
-/** A server is suspect. */
-void luna_ask_suspect(struct snic_luna *c);
 void luna_ask_again(struct snic_luna *c);
 uint64_t luna_ask_deadline(const struct snic_luna *c);
 int luna_ask_say(struct snic_luna *c, struct snic_luna_action *a);

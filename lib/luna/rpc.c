@@ -149,7 +149,7 @@ static void luna_rpc_end(struct snic_luna *c, struct luna_rpc *r, int result)
     r->acked = r->all;
     r->result = result;
     snic_wheel_cancel(&c->wheel, &r->timer);
-    snic_link_remove(&r->ask);
+    snic_ebs_ask_end(&r->ask);
     luna_rpc_move(r, &c->outs, LUNA_ENDED);
     luna_rpc_list(c, r);
     if (r->refs == 0)
@@ -190,6 +190,7 @@ void luna_rpc_acked(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     luna_rpc_take_back(c, r, blocks);
     r->acked |= blocks;
+    c->servers[r->server].busy.since_ns = 0;
     luna_ask_heard(c, r);
     if (r->op == SNIC_LUNA_READ)
         c->s.blocks_read += luna_ones(blocks);
@@ -217,6 +218,9 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
     luna_rpc_list(c, r);
 }
 
+static void luna_rpc_busy(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
+                          uint32_t retry_us);
+
 /* The data were damaged: once more, but not for ever. */
 void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
@@ -231,7 +235,7 @@ void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
         return;
     }
     r->wrong = SNIC_LUNA__WRONG;
-    luna_rpc_status(c, r, blocks, SNIC_EBS_BUSY, 10000); /* a write, until its deadline */
+    luna_rpc_busy(c, r, blocks, 10000); /* a write, until its deadline */
 }
 
 /* ---- Giving up ---- */
@@ -307,8 +311,7 @@ static void luna_rpc_park(struct snic_luna *c, struct luna_rpc *r, uint64_t bloc
     snic_wheel_cancel(&c->wheel, &r->timer);
     if (r->where != LUNA_PARKED) {
         luna_rpc_move(r, &c->parked, LUNA_PARKED);
-        r->asks = 0;
-        luna_ask(c, r);
+        luna_ask_parked(c, r);
     }
     luna_rpc_again(c, r, blocks | r->busy);
     luna_rpc_list(c, r);
@@ -373,6 +376,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
         luna_rpc_wrong(c, r, blocks);
         break;
     case SNIC_EBS_BUSY:
+        snic_ebs_busy_said(&c->servers[r->server].busy, c->now_ns);
         luna_rpc_busy(c, r, blocks, retry_us);
         break;
     case SNIC_EBS_STALE_GEN:

@@ -172,7 +172,7 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
 uint64_t snic_solar_deadline_ns(struct snic_solar *c)
 {
     if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)) ||
-        !snic_link_alone(&c->path_events) || !snic_link_alone(&c->asks) ||
+        !snic_link_alone(&c->path_events) || snic_ebs_asks_first(&c->asks) != NULL ||
         !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
         return c->now_ns;
     if (c->halted)

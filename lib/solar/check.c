@@ -128,6 +128,18 @@ static int solar_check_disk(const struct snic_solar *c, const struct solar_disk 
     return d->used || (d->inside == 0 && waiting == 0) ? 0 : SNIC_ECORRUPT;
 }
 
+/* A number that is free: nothing of who had it is left. */
+static int solar_check_free(const struct snic_solar *c, uint32_t server)
+{
+    const struct solar_server *s = &c->servers[server];
+    for (uint32_t i = 0; i < c->path_slots; i++) {
+        const struct solar_path *p = &c->paths[(size_t)server * c->path_slots + i];
+        if (p->state != SNIC_SOLAR_CLOSED || p->timer.armed || p->una != p->next_seq)
+            return SNIC_ECORRUPT;
+    }
+    return s->timer.armed || s->rpcs != 0 || !snic_link_alone(&s->event) ? SNIC_ECORRUPT : 0;
+}
+
 int snic_solar_check(const struct snic_solar *c)
 {
     struct solar_sums sum = {0, 0, 0, 0};
@@ -136,7 +148,8 @@ int snic_solar_check(const struct snic_solar *c)
         snic_ebs_addr_check(c->addr) != 0 || snic_ebs_qos_check(c->qos) != 0)
         return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.servers_max; i++)
-        if (c->servers[i].used && solar_check_server(c, &c->servers[i]) != 0)
+        if ((c->servers[i].used ? solar_check_server(c, &c->servers[i]) : solar_check_free(c, i)) !=
+            0)
             return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.rpcs_max; i++)
         if (solar_check_rpc(c, &c->rpcs[i], &sum) != 0)

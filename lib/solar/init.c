@@ -250,9 +250,8 @@ size_t snic_solar_memsize(const struct snic_solar_opts *o)
 
 static void solar_init_lists(struct snic_solar *c)
 {
-    struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->read_wait,
-                                 &c->parked,      &c->asks,          &c->turns,
-                                 &c->done,        &c->ages,          &c->limited,
+    struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->read_wait,  &c->parked,
+                                 &c->turns,       &c->done,          &c->ages,       &c->limited,
                                  &c->path_events, &c->server_events, &c->disk_events};
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
         snic_link_init(heads[i]);
@@ -263,7 +262,7 @@ static void solar_init_lists(struct snic_solar *c)
         r->c = c;
         snic_timer_init(&r->timer, solar_rpc_fired);
         snic_link_init(&r->of_disk);
-        snic_link_init(&r->ask);
+        snic_ebs_ask_init(&r->ask);
         snic_link_append(&c->free_rpcs, &r->link);
     }
     c->rpcs_free = c->o.rpcs_max;
@@ -272,6 +271,7 @@ static void solar_init_lists(struct snic_solar *c)
         struct snic_link *links[] = {&d->queue, &d->order, &d->rpcs, &d->turn, &d->event};
         for (size_t k = 0; k < SNIC_COUNTOF(links); k++)
             snic_link_init(links[k]);
+        snic_ebs_ask_init(&d->ask);
         d->index = i;
     }
     for (uint32_t i = 0; i < c->o.servers_max * c->path_slots; i++)
@@ -306,7 +306,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     c->qos_ns = SNIC_NEVER;
-    c->ask_ns = SNIC_NEVER;
+    snic_ebs_asks_init(&c->asks, full.slow_ns);
     c->read_max = full.read_window_bytes;
     snic_rng_init(&c->rng, full.seed);
     c->client_id = snic_rng_next(&c->rng);

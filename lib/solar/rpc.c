@@ -171,7 +171,7 @@ static void solar_rpc_end(struct snic_solar *c, struct solar_rpc *r, int result)
     r->acked = r->all;
     r->result = result;
     snic_wheel_cancel(&c->wheel, &r->timer);
-    snic_link_remove(&r->ask);
+    snic_ebs_ask_end(&r->ask);
     solar_rpc_move(r, &c->outs, SOLAR_ENDED);
     if (r->refs == 0)
         solar_rpc_release(c, r);
@@ -198,6 +198,7 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
         return;
     r->acked |= bit;
     r->busy &= ~bit;
+    c->servers[r->server].busy.since_ns = 0;
     solar_ask_heard(c, r);
     if (r->op == SNIC_SOLAR_READ) {
         solar_rpc_slots(c, r, bit);
@@ -320,8 +321,7 @@ static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
                                   r->seg_gen);
     snic_wheel_cancel(&c->wheel, &r->timer);
     solar_rpc_move(r, &c->parked, SOLAR_PARKED);
-    r->asks = 0;
-    solar_ask(c, r);
+    solar_ask_parked(c, r);
 }
 
 static void solar_rpc_lease(struct snic_solar *c, struct solar_rpc *r)
@@ -365,6 +365,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
         break;
     case SNIC_EBS_BUSY:
         c->s.busy++;
+        snic_ebs_busy_said(&c->servers[r->server].busy, c->now_ns);
         if (r->where == SOLAR_PARKED)
             break;
         r->busy |= bit;

@@ -35,7 +35,7 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
     s->index = server;
     s->credit = c->o.window_start * c->o.paths;
     s->paths = c->paths + (size_t)server * c->path_slots;
-    s->pn = (uint64_t)c->o.client_epoch << 32;
+    s->pn = snic_max_u64((uint64_t)c->o.client_epoch << 32, c->pn_used);
     snic_timer_init(&s->timer, solar_server_fired);
     snic_link_init(&s->ready[0]);
     snic_link_init(&s->ready[1]);
@@ -49,10 +49,70 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
         p->index = (uint8_t)i;
         snic_timer_init(&p->timer, solar_path_fired);
         solar_path_reset(c, p);
+        solar_cc_init(c, &p->cc, c->o.window_start); /* whatever was there before */
         if (i < c->o.paths)
             solar_path_open(c, p);
     }
     solar_server_arm(c, s);
+    return 0;
+}
+
+/* ---- Its number is given back ---- */
+
+/* 1: segments are where it is. */
+static int solar_server_mapped(struct snic_solar *c, uint32_t server, int forget)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < c->o.disks_max; i++)
+        if (c->disks[i].used)
+            count += snic_ebs_map_server(c->disks[i].map, server, forget);
+    return count != 0;
+}
+
+/* What is queued for it goes to nobody: whoever has the number next has another address. */
+static void solar_server_unsend(struct snic_solar *c, uint32_t server)
+{
+    struct snic_queue all = c->pool.queue;
+    struct snic_node *n;
+    memset(&c->pool.queue, 0, sizeof(c->pool.queue));
+    c->pool.queued = 0;
+    while ((n = snic_queue_pop(&all)) != NULL) {
+        struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
+        t->t.state = SOLAR_TRAIN_BUILT;
+        if (t->t.server == server)
+            snic_solar_sent(c, &t->t, c->now_ns);
+        else
+            solar_train_queue(&c->pool, t);
+    }
+}
+
+/*
+ * Paths are closed, not forgotten: their gens and numbers go on, so what comes late by an old
+ * socket, or is said of an old transmission, fits nothing that the next server has. What is sealed
+ * goes on, too: the same server may come back under any number, and takes no HELLO of a pn that is
+ * not above the last one.
+ */
+int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, uint64_t now_ns)
+{
+    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    struct solar_server *s = &c->servers[server];
+    if (s->rpcs > 0 || (!forget && solar_server_mapped(c, server, 0)))
+        return SNIC_EBUSY;
+    (void)solar_server_mapped(c, server, 1);
+    solar_server_unsend(c, server);
+    for (uint32_t i = 0; i < c->path_slots; i++) {
+        struct solar_path *p = &s->paths[i];
+        solar_path_close(c, p);
+        p->sent = p->acked = p->lost = p->timed_out = p->rerolls = 0;
+    }
+    SNIC_ASSERT(s->write_out == 0 && s->backlog == 0);
+    snic_wheel_cancel(&c->wheel, &s->timer);
+    snic_link_remove(&s->event);
+    c->pn_used = snic_max_u64(c->pn_used, s->pn);
+    memset(s, 0, sizeof(*s));
+    snic_link_init(&s->event);
     return 0;
 }
 
@@ -167,7 +227,7 @@ static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8
 {
     s->told = what == SNIC_SOLAR_SUSPECT;
     if (s->told)
-        solar_ask_suspect(c);
+        snic_ebs_asks_hurry(&c->asks, c->now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
@@ -266,5 +326,13 @@ int snic_solar_server_renew(struct snic_solar *c, uint32_t server, uint64_t now_
         return SNIC_ENOENT;
     if (c->servers[server].up)
         solar_server_reset(c, &c->servers[server], 0);
+    return 0;
+}
+
+int snic_solar_get_busy(const struct snic_solar *c, uint32_t server, struct snic_ebs_busy *out)
+{
+    if (server >= c->o.servers_max || !c->servers[server].used)
+        return SNIC_ENOENT;
+    *out = c->servers[server].busy;
     return 0;
 }

@@ -175,6 +175,7 @@ struct solar_server {
     void *secret;             /* AUTH, or NULL */
     uint32_t key_id;
     uint32_t pad;
+    struct snic_ebs_busy busy;
     struct solar_session session;
 };
 
@@ -211,7 +212,7 @@ struct solar_rpc {
     struct snic_solar *c;
     struct snic_link link;
     struct snic_link of_disk;
-    struct snic_link ask; /* on c->asks: MAP is to be said */
+    struct snic_ebs_ask ask; /* until something is heard of it */
     struct snic_solar_io *io;
     uint64_t id;
     uint64_t lba;
@@ -222,7 +223,6 @@ struct solar_rpc {
     uint64_t busy; /* refused for now: need again when the timer fires */
     uint64_t all;  /* count ones */
     uint64_t fence_ns;
-    uint64_t ask_ns; /* nothing is heard of it until then: to ask where it is */
     uint32_t seg_gen;
     uint32_t server;
     uint32_t disk;
@@ -238,7 +238,6 @@ struct solar_rpc {
     uint8_t where; /* enum solar_where */
     uint8_t credited;
     uint8_t sent; /* something of it may be under way */
-    uint8_t asks; /* MAP said since something was heard of it */
     uint8_t pad;
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
 };
@@ -258,10 +257,9 @@ struct solar_disk {
     uint64_t blocks;
     uint64_t wver; /* the last given */
     uint64_t need_segment;
-    uint64_t ask_ns;                   /* map_said: when to ask again */
     struct snic_ebs_qos_limits limits; /* the table's golden copy */
     uint32_t need_gen;
-    uint32_t asks; /* MAP said for the first I/O */
+    struct snic_ebs_ask ask; /* of the first I/O, while map_said; on no list */
     void *xts_key;
     struct snic_link queue; /* I/Os not admitted */
     struct snic_link order; /* writes and flushes inside, in the order of submission */
@@ -315,6 +313,7 @@ struct snic_solar {
     uint64_t client_id;
     uint64_t read_out;
     uint64_t read_max;
+    uint64_t pn_used; /* with servers whose numbers were given back */
     uint32_t slot_bits;
     uint32_t path_slots; /* per server */
     uint32_t turn;       /* the server that may send first */
@@ -334,7 +333,6 @@ struct snic_solar {
     struct snic_link outs; /* RPCs that are OUT, FENCING or ENDED */
     struct snic_link read_wait;
     struct snic_link parked;
-    struct snic_link asks;    /* RPCs whose segment is to be asked for */
     struct snic_link turns;   /* disks with I/Os to be admitted */
     struct snic_link limited; /* disks whose QoS says not yet */
     struct snic_link done;
@@ -344,8 +342,8 @@ struct snic_solar {
     struct snic_link server_events;
     struct snic_link disk_events;
     struct solar_wire wire;
-    uint64_t qos_ns; /* when a disk's QoS permits; SNIC_NEVER */
-    uint64_t ask_ns; /* nobody has to ask before; SNIC_NEVER */
+    uint64_t qos_ns;           /* when a disk's QoS permits; SNIC_NEVER */
+    struct snic_ebs_asks asks; /* when RPCs and disks ask where a segment is */
     uint32_t rpcs_free;
     struct snic_solar_stats s;
 };
@@ -383,12 +381,10 @@ void solar_disk_turn(struct snic_solar *c, struct solar_disk *d);
 void solar_ask_begin(struct snic_solar *c, struct solar_rpc *r);
 /** Its server has said something of it. */
 void solar_ask_heard(struct snic_solar *c, struct solar_rpc *r);
-/** MAP is to be said for its segment. */
-void solar_ask(struct snic_solar *c, struct solar_rpc *r);
+/** Its server refuses it: MAP is to be said for its segment. */
+void solar_ask_parked(struct snic_solar *c, struct solar_rpc *r);
 /** MAP is to be said for the disk's first I/O, whose segment is need_segment. */
 void solar_ask_disk(struct snic_solar *c, struct solar_disk *d);
-/** A server is suspect. */
-void solar_ask_suspect(struct snic_solar *c);
 void solar_ask_again(struct snic_solar *c);
 uint64_t solar_ask_deadline(const struct snic_solar *c);
 int solar_ask_say(struct snic_solar *c, struct snic_solar_action *a);

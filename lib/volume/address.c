@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A server that the client knows comes back elsewhere. */
+/* A server that the client knows comes back elsewhere, or is known no more. */
 #include "volume/volume_priv.h"
+
+int snic_volume_server_remove(struct snic_volume *v, uint32_t server, int forget)
+{
+    if (server >= v->o.servers_max || !v->servers[server].known)
+        return SNIC_ENOENT;
+    int r = v->agent->server_remove(v, server, forget);
+    if (r != 0)
+        return r;
+    v->servers[server].known = 0;
+    volume_soon(v);
+    return 0;
+}
 
 int snic_volume_server_readdress(struct snic_volume *v, uint32_t server,
                                  const struct snic_net_addr *addr)

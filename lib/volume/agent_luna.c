@@ -143,6 +143,15 @@ static void agent_luna_lost(struct volume_link *l, int reason)
     volume_soon(v);
 }
 
+static int agent_luna_server_remove(struct snic_volume *v, uint32_t server, int forget)
+{
+    int r = snic_luna_server_remove(v->luna, server, forget, volume_now(v));
+    for (uint32_t i = 0; i < v->sockets_max && r == 0; i++)
+        if (v->links[i].used && v->links[i].server == server)
+            volume_stream_end(&v->links[i].k, 0);
+    return r;
+}
+
 /* Its connections end, and the next ones go there. */
 static void agent_luna_server_moved(struct snic_volume *v, uint32_t server)
 {
@@ -328,6 +337,7 @@ const struct volume_agent volume_agent_luna = {
     .init = agent_luna_init,
     .fini = agent_luna_fini,
     .server_add = agent_luna_server_add,
+    .server_remove = agent_luna_server_remove,
     .server_moved = agent_luna_server_moved,
     .map = agent_luna_map,
     .attach = agent_luna_attach,

@@ -81,6 +81,16 @@ static int agent_solar_server_add(struct snic_volume *v, uint32_t server)
     return r;
 }
 
+/* The sockets do not wait for PATH_CLOSE: whoever has the number next has another address. */
+static int agent_solar_server_remove(struct snic_volume *v, uint32_t server, int forget)
+{
+    int r = snic_solar_server_remove(v->solar, server, forget, volume_now(v));
+    for (uint32_t i = 0; i < v->sockets_max && r == 0; i++)
+        if (v->sockets[i].used && v->sockets[i].server == server)
+            volume_socket_close(&v->sockets[i]);
+    return r;
+}
+
 static void agent_solar_server_moved(struct snic_volume *v, uint32_t server)
 {
     int r = snic_solar_server_renew(v->solar, server, volume_now(v));
@@ -192,6 +202,7 @@ const struct volume_agent volume_agent_solar = {
     .init = agent_solar_init,
     .fini = agent_solar_fini,
     .server_add = agent_solar_server_add,
+    .server_remove = agent_solar_server_remove,
     .server_moved = agent_solar_server_moved,
     .map = agent_solar_map,
     .attach = agent_solar_attach,

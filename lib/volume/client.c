@@ -210,6 +210,12 @@ void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats
     v->agent->stats(v, out);
 }
 
+int snic_volume_get_busy(const struct snic_volume *v, uint32_t server, struct snic_ebs_busy *out)
+{
+    return v->solar != NULL ? snic_solar_get_busy(v->solar, server, out)
+                            : snic_luna_get_busy(v->luna, server, out);
+}
+
 int snic_volume_get_path(const struct snic_volume *v, uint32_t server, uint32_t path,
                          struct snic_solar_path_stats *out)
 {

@@ -389,6 +389,7 @@ struct volume_agent {
     int (*init)(struct snic_volume *v, void *mem, size_t size);
     void (*fini)(struct snic_volume *v);
     int (*server_add)(struct snic_volume *v, uint32_t server);
+    int (*server_remove)(struct snic_volume *v, uint32_t server, int forget);
     void (*server_moved)(struct snic_volume *v, uint32_t server);
     int (*map)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
                uint32_t server, uint32_t gen);

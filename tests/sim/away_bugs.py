@@ -7,10 +7,12 @@ PROGRAMS = {
 # name, file, text, what instead, (program, filter)
 BUGS = [
     ("a silent server's segments are not asked for", "lib/solar/ask.c",
-     "if (c->now_ns < c->ask_ns) return;", "c->ask_ns = SNIC_NEVER; return;",
+     "if (!snic_ebs_asks_look(&c->asks, c->now_ns)) return;",
+     "c->asks.due_ns = SNIC_NEVER; return;",
      ("away", "*many_solar*")),
     ("they are not over streams", "lib/luna/ask.c",
-     "if (c->now_ns < c->ask_ns) return;", "c->ask_ns = SNIC_NEVER; return;",
+     "if (!snic_ebs_asks_look(&c->asks, c->now_ns)) return;",
+     "c->asks.due_ns = SNIC_NEVER; return;",
      ("away", "*many_luna*")),
     ("what waits for a fence does not ask", "lib/solar/ask.c",
      "if (r->where == SOLAR_ENDED) continue;", "if (r->where >= SOLAR_FENCING) continue;",
@@ -18,8 +20,8 @@ BUGS = [
     ("it does not over streams", "lib/luna/ask.c",
      "if (r->where == LUNA_ENDED) continue;", "if (r->where >= LUNA_FENCING) continue;",
      ("away", "*given_up_luna*")),
-    ("who asks again asks as often", "lib/solar/ask.c",
-     "(asks <= 3 ? 1u << (asks - 1) : SNIC_SOLAR__ASK_DOUBLE)", "1u", ("away", "*seldom*")),
+    ("who asks again asks as often", "lib/ebs/ask.c",
+     "(asks <= 3 ? 1u << (asks - 1) : SNIC_EBS__ASK_DOUBLE)", "1u", ("away", "*seldom*")),
     ("what has moved is held for done", "lib/solar/rpc.c",
      "r->need = solar_mask(r->next) & ~r->acked;",
      "if (r->count > 1 && r->next > 1) r->acked |= 1; "

@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 CRASH, SIM, ALL = "test_control_crash.c", "test_control_sim.c", "test_control.c"
 EDGES = "test_control_edges.c"
 AWAY = "test_control_away.c"
+NUMBERS = "test_control_numbers.c"
 
 # name, file, text (any white space for white space), what instead, test, its filter
 MUTATIONS = [
@@ -73,6 +74,12 @@ MUTATIONS = [
     ("a client asks as often as at first", "client.c",
      "uint64_t pause = c->o.retry_ns << w->asks;", "uint64_t pause = c->o.retry_ns;",
      AWAY, "*seldom*"),
+    ("no number is given back", "client.c",
+     "if (r != 0 && r != SNIC_ENOENT) continue;", "if (r != 1) continue;", NUMBERS, "*rounds*"),
+    ("who gave its number back has it still", "client.c",
+     "c->server[k].number = SNIC_CONTROL__NIL;", ";", NUMBERS, "*rounds*"),
+    ("no number is given back where segments are", "client.c",
+     "c->numbers * (forget ? 2 : 1)", "c->numbers", NUMBERS, "*more_servers*"),
     ("a store goes to an older state of its catalog", "agent.c",
      "r = SNIC_ESTALE; /* an older", "r = 0; /* an older", ALL, "*another_catalog*"),
 ]

@@ -2,6 +2,7 @@
 """LUNA's bugs, in the engine and in volume, which puts it on sockets, for mutate.py."""
 STORE = "tests/sim/luna_cluster.c"
 ENGINE = ["tests/test_luna.c", "tests/test_luna_util.c"]
+REMOVED = ("luna", "*server_removed*")
 PROGRAMS = {
     "luna": ENGINE,
     "stream": ["tests/test_luna_stream.c", "tests/test_luna_util.c"],
@@ -47,9 +48,24 @@ BUGS = [
     ("frames that are missing are not missed", "lib/luna/frame.c",
      "if (in->h.path_seq != in->seq + 1) return SNIC_EPROTO;", "", ("stream",)),
     ("a suspect server is waited for as long as others", "lib/luna/ask.c",
-     "(r->asks == 0 && c->servers[r->server].told)", "0", ("luna", "*asks_again*")),
-    ("who asks again asks as often", "lib/luna/ask.c",
-     "(asks <= 3 ? 1u << (asks - 1) : SNIC_LUNA__ASK_DOUBLE)", "1u", ("luna", "*asks_again*")),
+     "snic_ebs_ask_due(&c->asks, &r->ask, c->servers[r->server].told, c->now_ns)",
+     "snic_ebs_ask_due(&c->asks, &r->ask, 0, c->now_ns)", ("luna", "*asks_again*")),
+    ("who asks again asks as often", "lib/ebs/ask.c",
+     "(asks <= 3 ? 1u << (asks - 1) : SNIC_EBS__ASK_DOUBLE)", "1u", ("luna", "*asks_again*")),
+    ("a number is given back while I/O waits", "lib/luna/conn.c",
+     "if (s->rpcs > 0 || (!forget", "if ((!forget", REMOVED),
+    ("a number is given back whose server has segments", "lib/luna/conn.c",
+     "(!forget && luna_server_mapped(c, server, 0))", "0", REMOVED),
+    ("segments stay where a number was given back", "lib/luna/conn.c",
+     "(void)luna_server_mapped(c, server, 1);", "", REMOVED),
+    ("connections stay when a number is given back", "lib/luna/conn.c",
+     "if (n->state >= SNIC_LUNA_CONNECTING) luna_conn_end(c, n, SNIC_ECANCELED, 1);", "",
+     REMOVED),
+    ("gens begin anew with a number", "lib/luna/conn.c",
+     "n->state = SNIC_LUNA_UNUSED; n->srtt_ns", "n->state = SNIC_LUNA_UNUSED; n->gen = 0; "
+     "n->srtt_ns", REMOVED),
+    ("who does something is busy still", "lib/luna/rpc.c",
+     "c->servers[r->server].busy.since_ns = 0;", "", ("luna", "*busy_server*")),
     ("credit is ignored", "lib/luna/send.c",
      "return r->op == SNIC_LUNA_READ || n->write_out == 0 || n->write_out < n->credit;",
      "return 1;", ("luna", "*credit*")),

@@ -304,6 +304,7 @@ void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
     f->strict = 1;
     f->segments_max = 64;
     f->lookups_max = 64 + CTLFIX_DISKS;
+    f->servers_max = CTLFIX_SERVERS;
     snic_rng_init(&f->rng, seed);
     assert_int_equal(snic_world_open(&f->world, &w), 0);
     assert_int_equal(snic_net_fabric_open(&f->fabric, f->world, &n), 0);

@@ -126,6 +126,7 @@ struct ctlfix {
     int strict;            /* what is written without the lease never lands */
     uint32_t transport;    /* of clients that are started */
     uint32_t lookups_max;  /* likewise */
+    uint32_t servers_max;  /* likewise */
     /* the operator */
     struct snic_loop *op_loop;
     struct snic_net *op_net;

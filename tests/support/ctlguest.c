@@ -370,7 +370,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     o.client_epoch = ++f->epochs;
     o.depth = CTLFIX_DEPTH + 1;
     o.disks_max = CTLFIX_DISKS;
-    o.servers_max = CTLFIX_SERVERS;
+    o.servers_max = f->servers_max;
     o.transport = f->transport;
     size_t size = snic_volume_memsize(&o);
     void *mem = support_guard_alloc(size, SNIC_VOLUME_ALIGN);
@@ -379,7 +379,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     k.net = c->net;
     k.control = (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
     k.disks_max = CTLFIX_DISKS;
-    k.servers_max = CTLFIX_SERVERS;
+    k.servers_max = f->servers_max;
     k.lookups_max = f->lookups_max;
     k.ping_ns = 400 * CTLFIX_MS;
     size = snic_control_client_memsize(&k);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * solar_volume client: when to tell its operator that a server only refuses. Such a server counts
+ * as there, so nothing else says why I/Os wait.
+ */
+#ifndef SOLAR_VOLUME_BUSY_H
+#define SOLAR_VOLUME_BUSY_H
+
+#include "snicstore/ebs.h"
+
+#define BUSY_PATIENCE_NS UINT64_C(5000000000)
+#define BUSY_AGAIN_NS UINT64_C(30000000000)
+
+struct busy {
+    uint64_t count;
+    uint64_t said_ns; /* 0: not of this time that it refuses */
+};
+
+/* To be called every second. @return how many seconds it has refused, if that is to be said, else
+   0: it does something, is not asked any more, or it was said a short while ago. */
+static inline uint64_t busy_look(struct busy *b, const struct snic_ebs_busy *is, uint64_t now_ns)
+{
+    int more = is->count != b->count;
+    b->count = is->count;
+    if (is->since_ns == 0 || is->since_ns > b->said_ns)
+        b->said_ns = 0;
+    if (!more || is->since_ns == 0 || now_ns < is->since_ns + BUSY_PATIENCE_NS ||
+        (b->said_ns != 0 && now_ns < b->said_ns + BUSY_AGAIN_NS))
+        return 0;
+    b->said_ns = now_ns;
+    return (now_ns - is->since_ns) / UINT64_C(1000000000);
+}
+
+#endif
