@@ -20,14 +20,10 @@ static struct snic_loop *open_loop(uint32_t mask)
     return l;
 }
 
-static void open_file(struct conformance_io *c, const struct conformance_io_backend *b,
-                      uint32_t depth)
+static void open_at(struct conformance_io *c, const struct conformance_io_backend *b,
+                    uint32_t depth, const char *path)
 {
-    static unsigned number;
-    char path[256], name[32];
     int os = 0;
-    (void)snprintf(name, sizeof(name), "io_%u", number++);
-    support_tmpname(path, sizeof(path), name);
     struct snic_io_uring_opts o = {.opts_size = sizeof(o),
                                    .flags = b->flags | SNIC_IO_OPEN_CREATE,
                                    .path = path,
@@ -43,6 +39,27 @@ static void open_file(struct conformance_io *c, const struct conformance_io_back
     (void)unlink(path); /* the handle keeps it */
     if ((b->flags & SNIC_IO_OPEN_DIRECT) != 0)
         assert_true((c->io->caps & SNIC_IO_CAP_DIRECT) != 0);
+}
+
+static void open_file(struct conformance_io *c, const struct conformance_io_backend *b,
+                      uint32_t depth)
+{
+    static unsigned number;
+    char path[256], name[32];
+    (void)snprintf(name, sizeof(name), "io_%u", number++);
+    support_tmpname(path, sizeof(path), name);
+    open_at(c, b, depth, path);
+}
+
+static void open_tmpfs(struct conformance_io *c, const struct conformance_io_backend *b,
+                       uint32_t depth)
+{
+    static unsigned number;
+    char path[64];
+    if (access("/dev/shm", W_OK) != 0)
+        support_skip("no /dev/shm");
+    (void)snprintf(path, sizeof(path), "/dev/shm/snic_io_%ld_%u", (long)getpid(), number++);
+    open_at(c, b, depth, path);
 }
 
 /** A loop device over a file; NULL with the reason when there is none. */
@@ -195,6 +212,8 @@ static const struct conformance_io_backend backends[] = {
      .open = open_file,
      .mask = NO_FLAGS | NO_FIXED,
      .flags = SNIC_IO_OPEN_DIRECT},
+    {.name = "tmpfs", .open = open_tmpfs},
+    {.name = "tmpfs_try_direct", .open = open_tmpfs, .flags = SNIC_IO_OPEN_TRY_DIRECT},
     {.name = "blockdev", .open = open_blockdev},
     {.name = "blockdev_direct", .open = open_blockdev, .flags = SNIC_IO_OPEN_DIRECT},
     {.name = "ssd", .open = open_ssd},
@@ -208,7 +227,7 @@ static const struct conformance_io_backend backends[] = {
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[160];
+    struct CMUnitTest tests[192];
     size_t n =
         conformance_io_tests(tests, SNIC_COUNTOF(tests) - 1, backends, SNIC_COUNTOF(backends));
     tests[n++] =

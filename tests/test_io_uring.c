@@ -280,6 +280,45 @@ static void test_io_uring_written_bytes_are_in_the_file(void **state)
     snic_loop_close(l);
 }
 
+/* A file in memory must not cost a worker's wake-up per transfer: the ring has nothing of it. */
+static void test_io_uring_file_in_memory_not_on_the_ring(void **state)
+{
+    enum { SMALL = 65536, LARGE = 2 * SMALL };
+    static unsigned char mem[LARGE], seen[LARGE];
+    struct snic_loop *l = open_loop(0);
+    struct snic_io *io = NULL;
+    struct snic_loop_stats before, after;
+    char path[64];
+    (void)state;
+    (void)snprintf(path, sizeof(path), "/dev/shm/snic_io_%ld", (long)getpid());
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 || ftruncate(fd, LARGE) != 0) {
+        snic_loop_close(l);
+        support_skip("no /dev/shm");
+    }
+    int r = open_io(&io, l, path, 0, 0, NULL);
+    (void)unlink(path);
+    assert_int_equal(r, 0);
+    memset(mem, 'm', sizeof(mem));
+    while (snic_loop_once(l, 0) > 0)
+        ;
+    snic_loop_get_stats(l, &before);
+    assert_int_equal(call_run(io, SNIC_IO_WRITE, 0, mem, SMALL).req.result, SMALL);
+    assert_int_equal(call_run(io, SNIC_IO_FLUSH, 0, NULL, 0).req.result, 0);
+    assert_int_equal(call_run(io, SNIC_IO_READ, 0, seen, SMALL).req.result, SMALL);
+    snic_loop_get_stats(l, &after);
+    assert_int_equal(after.completions, before.completions);
+    assert_memory_equal(mem, seen, SMALL);
+    assert_int_equal(call_run(io, SNIC_IO_WRITE, 0, mem, LARGE).req.result, LARGE);
+    snic_loop_get_stats(l, &after);
+    assert_int_equal(after.completions, before.completions + 1); /* others have a turn meanwhile */
+    assert_int_equal(pread(fd, seen, LARGE, 0), LARGE);
+    assert_memory_equal(mem, seen, LARGE);
+    snic_io_close(io);
+    close(fd);
+    snic_loop_close(l);
+}
+
 /* A read-only handle must not change a byte, whatever is asked of it. */
 static void test_io_uring_readonly_changes_refused(void **state)
 {
@@ -430,6 +469,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_io_uring_create_brings_file_to_size),
         cmocka_unit_test(test_io_uring_file_system_without_direct_falls_back),
         cmocka_unit_test(test_io_uring_written_bytes_are_in_the_file),
+        cmocka_unit_test(test_io_uring_file_in_memory_not_on_the_ring),
         cmocka_unit_test(test_io_uring_readonly_changes_refused),
         cmocka_unit_test(test_io_uring_file_shrunk_behind_us_read_is_short),
         cmocka_unit_test(test_io_uring_kernel_error_translated),

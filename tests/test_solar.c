@@ -301,6 +301,31 @@ static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
     duo_close(d);
 }
 
+/* Nor when the server had the answer, and did not come to send it. */
+static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_solar_io w;
+    (void)state;
+    round_open(d, 1, 8);
+    uint32_t before = round_path(d).window[0];
+    for (int i = 0; i < 6; i++) {
+        uint32_t done = d->told[SNIC_SOLAR_DONE];
+        duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+        duo_turn(d, 0);
+        assert_int_equal(d->letters, 1);
+        duo_deliver(d, &d->bag[0]);
+        d->letters = 0;
+        d->now += 900000;
+        duo_turn(d, 0);
+        duo_turn(d, 0);
+        assert_int_equal(d->told[SNIC_SOLAR_DONE], done + 1);
+    }
+    assert_true(round_path(d).srtt_ns > 200000);
+    assert_true(round_path(d).window[0] >= before);
+    duo_close(d);
+}
+
 /* What waits together leaves over one path, as far as its window goes, and has one answer. */
 static void test_solar_waiting_together_one_path_one_answer(void **state)
 {
@@ -643,6 +668,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_large_io_goes_on_by_itself),
         cmocka_unit_test(test_solar_one_late_round_is_no_queue),
         cmocka_unit_test(test_solar_answers_that_lay_there_are_no_late_ones),
+        cmocka_unit_test(test_solar_answers_that_wait_at_the_server_are_held),
         cmocka_unit_test(test_solar_waiting_together_one_path_one_answer),
         cmocka_unit_test(test_solar_bursts_are_two_trains),
         cmocka_unit_test(test_solar_asks_again_where_nobody_answers),

@@ -16,6 +16,12 @@
  *   F3 A request of state `waiting` or `refused` has its message queued in the
  *      loop, and no entry in the ring; one of state `queued` has exactly one.
  *   F4 -EINTR and -EAGAIN are the kernel's business: the request is sent again.
+ *   F5 A slot of a file in memory has an entry in the ring only for what may take long.
+ *
+ * A file of tmpfs or ramfs is memory: a small transfer takes as long as its copy, and a flush
+ * nothing. The ring would hand each to a worker thread, because such files have no way of saying
+ * that they would wait, and to wake that costs several times the copy. So the slot's message makes
+ * the system call itself. Memory may be swapped out, but so may be what the process calls its own.
  *
  * FLUSH is fdatasync: sync_file_range() does not reach the device's cache. ZERO
  * and DISCARD are fallocate, which the kernel runs in its own worker, for block
@@ -29,12 +35,15 @@
 #include <limits.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "io/io_priv.h"
@@ -47,6 +56,8 @@
  * device waits while the CPU works and the other way round: a tenth of the rate at depth 32.
  */
 #define SNIC_IO_FILE__CLUMP 4u
+/* Larger transfers of a file in memory are a worker's: the loop has others to serve. */
+#define SNIC_IO_FILE__COPY_MAX (64u << 10)
 
 enum io_file_state { IO_FILE_FREE, IO_FILE_QUEUED, IO_FILE_WAITING, IO_FILE_REFUSED };
 
@@ -69,6 +80,7 @@ struct io_file {
     int file_slot; /* in the ring's file table, or negative */
     uint8_t closing;
     uint8_t locked;
+    uint8_t memory; /* F5 */
     struct io_file_slot slots[];
 };
 
@@ -91,23 +103,29 @@ static void io_file_finish(struct io_file_slot *slot, int64_t result, int32_t os
     io_req_finish(&f->io, req, result, os_error);
 }
 
-static void io_file_complete(struct snic_uring_op *op, int32_t res, uint32_t flags)
+/** The kernel's answer: bytes, 0, or -errno. */
+static void io_file_answer(struct io_file_slot *slot, int64_t res)
 {
-    struct io_file_slot *slot = SNIC_CONTAINER(op, struct io_file_slot, op);
-    (void)flags;
-    SNIC_ASSERT(slot->state == IO_FILE_QUEUED); /* F3 */
-    if (res == -EINTR || res == -EAGAIN) {      /* F4 */
+    if (res == -EINTR || res == -EAGAIN) { /* F4 */
         slot->state = IO_FILE_WAITING;
         snic_loop_defer(slot->file->io.loop, &slot->msg);
         return;
     }
     if (res < 0) {
-        io_file_finish(slot, snic_error_from_os(res), -res);
+        io_file_finish(slot, snic_error_from_os((int)res), (int32_t)-res);
         return;
     }
     int moves = slot->req->op == SNIC_IO_READ || slot->req->op == SNIC_IO_WRITE;
     int whole = slot->req->op == SNIC_IO_ZERO || slot->req->op == SNIC_IO_DISCARD;
     io_file_finish(slot, moves ? res : whole ? (int64_t)slot->req->length : 0, 0);
+}
+
+static void io_file_complete(struct snic_uring_op *op, int32_t res, uint32_t flags)
+{
+    struct io_file_slot *slot = SNIC_CONTAINER(op, struct io_file_slot, op);
+    (void)flags;
+    SNIC_ASSERT(slot->state == IO_FILE_QUEUED); /* F3 */
+    io_file_answer(slot, res);
 }
 
 /* ---- Submission ---- */
@@ -176,7 +194,35 @@ static void io_file_send(struct io_file_slot *slot)
         (void)loop_uring_flush(f->io.loop); /* what it refuses stays queued */
 }
 
-/** The message of a waiting or refused slot. */
+/* ---- Files in memory ---- */
+
+static int io_file_is_copy(const struct io_file *f, const struct snic_io_req *req)
+{
+    return f->memory &&
+           (req->op == SNIC_IO_FLUSH || ((req->op == SNIC_IO_READ || req->op == SNIC_IO_WRITE) &&
+                                         req->length <= SNIC_IO_FILE__COPY_MAX));
+}
+
+/** -errno as the ring has it, or what the call returned. */
+static int64_t io_file_copy(const struct io_file *f, const struct snic_io_req *req)
+{
+    const struct snic_iov *pieces = req->iov == NULL ? &req->buf : req->iov;
+    const struct iovec *v = (const struct iovec *)(const void *)pieces;
+    int count = req->iov == NULL ? 1 : (int)req->iov_count;
+    off_t offset = (off_t)req->offset;
+    ssize_t r = 0;
+    if (req->op == SNIC_IO_FLUSH)
+        r = fdatasync(f->fd);
+    else if (req->op == SNIC_IO_READ)
+        r = preadv(f->fd, v, count, offset);
+    else if ((req->flags & SNIC_IO_FUA) != 0)
+        r = pwritev2(f->fd, v, count, offset, RWF_DSYNC);
+    else
+        r = pwritev(f->fd, v, count, offset);
+    return r < 0 ? -errno : r;
+}
+
+/** The message of a slot that waits or is refused. */
 static void io_file_message(struct snic_loop_msg *msg)
 {
     struct io_file_slot *slot = SNIC_CONTAINER(msg, struct io_file_slot, msg);
@@ -184,6 +230,8 @@ static void io_file_message(struct snic_loop_msg *msg)
         io_file_finish(slot, slot->refusal, 0);
     else if (slot->cancelled)
         io_file_finish(slot, SNIC_ECANCELED, 0);
+    else if (io_file_is_copy(slot->file, slot->req))
+        io_file_answer(slot, io_file_copy(slot->file, slot->req));
     else
         io_file_send(slot);
 }
@@ -205,10 +253,10 @@ static int io_file_submit_reqs(struct snic_io *io, struct snic_io_req **reqs, ui
         io_req_accept(io, req, now);
         req->backend[0] = (uint64_t)(uintptr_t)slot;
         slot->refusal = snic_io_validate(io, req);
-        if (slot->refusal == 0) {
+        if (slot->refusal == 0 && !io_file_is_copy(f, req)) {
             io_file_send(slot);
         } else {
-            slot->state = IO_FILE_REFUSED;
+            slot->state = slot->refusal == 0 ? IO_FILE_WAITING : IO_FILE_REFUSED;
             snic_loop_defer(io->loop, &slot->msg); /* F2 */
         }
     }
@@ -460,6 +508,9 @@ static int io_file_attach(struct io_file *f, const struct snic_io_uring_opts *o,
         if (r != 0)
             return r;
     }
+    struct statfs fs;
+    f->memory = S_ISREG(st.st_mode) && fstatfs(f->fd, &fs) == 0 &&
+                (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
     int r = io_file_geometry(f, &st, o->flags, direct);
     if (r != 0 && direct && (o->flags & SNIC_IO_OPEN_DIRECT) == 0) {
         int mode = fcntl(f->fd, F_GETFL);

@@ -130,13 +130,27 @@ static void solar_answer_ack(struct snic_solar_target *t, struct solar_conn *n,
     a.flags = q->flags & SNIC_EBS_CE_ECHO;
     snic_ebs_ack_put(r->head[0] + SNIC_EBS_RPC_BYTES, r->acks, &a);
     r->acks++;
+    r->acked_ns = t->now_ns;
     r->ack_size += SNIC_EBS_ACK_BYTES;
     t->s.acks++;
+}
+
+/* What they waited here since then is no delay of the fabric. */
+static void solar_answer_waited(const struct snic_solar_target *t, struct solar_train *r)
+{
+    uint64_t waited = t->now_ns - r->acked_ns;
+    struct snic_ebs_ack a;
+    for (uint32_t i = 0; i < r->acks && waited != 0; i++) {
+        snic_ebs_ack_get(&a, r->head[0] + SNIC_EBS_RPC_BYTES, i);
+        a.hold_ns = (uint32_t)snic_min_u64(a.hold_ns + waited, UINT32_MAX);
+        snic_ebs_ack_put(r->head[0] + SNIC_EBS_RPC_BYTES, i, &a);
+    }
 }
 
 static void solar_answer_close(struct snic_solar_target *t, struct solar_train *r)
 {
     struct solar_conn *n = &t->conns[r->conn];
+    solar_answer_waited(t, r);
     r->h.pkt_cnt = (uint16_t)r->acks;
     int sealed = n->used && n->client == r->h.conn_id; /* else it is another's by now */
     r->h.pn = sealed ? ++n->pn : 0;

@@ -285,6 +285,7 @@ struct solar_train {
     uint32_t acks;
     uint32_t ack_size; /* 0: it is no ACKV, or a closed one */
     uint32_t pad;
+    uint64_t acked_ns; /* the latest of them */
     struct snic_ebs_header h;
     unsigned char head[SNIC_SOLAR_TRAIN_MAX][SNIC_SOLAR__HEAD];
     unsigned char tag[SNIC_SOLAR_TRAIN_MAX][SNIC_EBS_TAG_BYTES];

@@ -157,10 +157,12 @@ static void agent_solar_act(struct snic_volume *v, const struct snic_solar_actio
     }
 }
 
+/* What leaves is stamped when it does, not when the loop's turn began: the turn's work would be a
+ * delay of the fabric, and narrow its window. */
 static uint64_t agent_solar_pump(struct snic_volume *v)
 {
     struct snic_solar_action a;
-    uint64_t now = volume_now(v);
+    uint64_t now = snic_loop_clock(v->o.loop);
     while (snic_solar_poll(v->solar, &a, 1, now) == 1)
         agent_solar_act(v, &a);
     return snic_solar_deadline_ns(v->solar);

@@ -130,14 +130,16 @@ static int front_solar_read_done(struct snic_volume_server *s, const struct volu
                                  const union volume_block *blocks, uint64_t cookie)
 {
     return snic_solar_target_read_done(s->solar.target, &q->solar, &blocks->solar, cookie,
-                                       volume_server_now(s));
+                                       snic_loop_clock(s->o.loop));
 }
 
+/* The time is now, not when the loop's turn began: what the store took of it is a hold. */
 static void front_solar_pump(struct snic_volume_server *s)
 {
     struct snic_solar_train *t;
     struct snic_net_addr peer;
-    while (snic_solar_target_poll(s->solar.target, &t, 1, volume_server_now(s)) == 1) {
+    uint64_t now = snic_loop_clock(s->o.loop);
+    while (snic_solar_target_poll(s->solar.target, &t, 1, now) == 1) {
         front_solar_addr(&peer, &t->peer);
         volume_socket_send(&s->solar.socket, &s->solar.txs, t, &peer);
     }
