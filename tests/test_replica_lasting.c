@@ -298,6 +298,35 @@ static void test_replica_one_log_is_enough(void **state)
     }
 }
 
+/*
+ * What a learner's log has of its former life is retired (A2): a key that the others deleted and
+ * purged while it was away does not come back when all begin from their logs.
+ */
+static void test_replica_former_life_stays_away(void **state)
+{
+    (void)state;
+    for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_STRICT; model++) {
+        struct cluster *c = begin(model);
+        (void)put(c, 0, 1);
+        uint64_t v = put(c, 0, 2);
+        cluster_run(c, SECOND);
+        cluster_down(c, 2, CLUSTER_CRASH);
+        cluster_run(c, 2 * SECOND);
+        assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_DELETE, 1, NULL), 0);
+        cluster_run(c, 5 * SECOND); /* purged, and then the logs go round, so that they forget it */
+        uint64_t disk = (uint64_t)c->o.segment_bytes * c->o.segments;
+        for (uint64_t blocks = 0; blocks < 3 * disk; blocks += 512)
+            (void)put(c, 0, 3);
+        cluster_up(c, 2, 0);
+        assert_true(cluster_settle(c, 30 * SECOND));
+        cluster_run(c, SECOND);
+        all_again(c, CLUSTER_DARK);
+        assert_int_equal(get(c, 1), 0);
+        assert_int_equal(get(c, 2), v);
+        end(c);
+    }
+}
+
 static struct snic_replica_info info(struct cluster *c, uint32_t node)
 {
     struct snic_replica_info out;
@@ -408,6 +437,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_scope_synced_survives_open_lost),
         cmocka_unit_test(test_replica_scope_synced_without_the_unknown),
         cmocka_unit_test(test_replica_all_crash_again_and_again),
+        cmocka_unit_test(test_replica_former_life_stays_away),
         cmocka_unit_test(test_replica_one_log_is_enough),
         cmocka_unit_test(test_replica_log_of_too_many_keys_is_not_the_end),
         cmocka_unit_test(test_replica_log_in_doubt_restarts_nobody),

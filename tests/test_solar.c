@@ -326,6 +326,29 @@ static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
     duo_close(d);
 }
 
+/* However full a path is, and however long its round trips, a block leaves in rto_max_ns. */
+static void test_solar_full_path_is_paced_with_a_bound(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_solar_io w;
+    (void)state;
+    round_open(d, 1, 8);
+    for (int i = 0; i < 200; i++) {
+        uint32_t done = d->told[SNIC_SOLAR_DONE];
+        uint64_t asked = d->now;
+        duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+        while (d->told[SNIC_SOLAR_DONE] == done) {
+            d->now += d->letters != 0 ? 2000000 : 0; /* one way */
+            duo_turn(d, 0);
+        }
+        /* One for whom another one left just before; the way there and back, and its time-outs. */
+        assert_true(d->now - asked <= 2 * 8000000 + 3 * 4100000);
+    }
+    assert_true(round_path(d).window[0] < 200);   /* a fifth of a block */
+    assert_true(round_path(d).srtt_ns > 2000000); /* by which one would leave in 160 ms */
+    duo_close(d);
+}
+
 /* What waits together leaves over one path, as far as its window goes, and has one answer. */
 static void test_solar_waiting_together_one_path_one_answer(void **state)
 {
@@ -669,6 +692,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_one_late_round_is_no_queue),
         cmocka_unit_test(test_solar_answers_that_lay_there_are_no_late_ones),
         cmocka_unit_test(test_solar_answers_that_wait_at_the_server_are_held),
+        cmocka_unit_test(test_solar_full_path_is_paced_with_a_bound),
         cmocka_unit_test(test_solar_waiting_together_one_path_one_answer),
         cmocka_unit_test(test_solar_bursts_are_two_trains),
         cmocka_unit_test(test_solar_asks_again_where_nobody_answers),

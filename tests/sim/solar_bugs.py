@@ -38,7 +38,7 @@ BUGS = [
      STARVED),
     ("a full path is paced without a bound", "lib/solar/congestion.c",
      "return snic_min_u64(p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5, p->c->o.rto_max_ns);",
-     "return p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5;", STARVED),
+     "return p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5;", ("contract", "*paced_with_a_bound*")),
     ("a question that cannot be asked stays due", "lib/solar/path.c",
      "(void)solar_send_probe(c, p, 0); p->asked = p->una; p->asked_ns = c->now_ns;",
      "if (solar_send_probe(c, p, 0)) { p->asked = p->una; p->asked_ns = c->now_ns; }",
