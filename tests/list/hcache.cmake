@@ -9,7 +9,7 @@ if("dma" IN_LIST SNIC_WANTED_MODULES) # the door is not among hcache's needs
 endif()
 # The explorer compiles the host's sources a second time; it shows nothing new in the single header
 # or under qemu.
-snic_test(hcache_explore hcache SOURCES explore_ring.c TIMEOUT 300 LABELS slow)
+snic_test(hcache_explore hcache SOURCES explore_ring.c TIMEOUT 3600 LABELS slow)
 foreach(t hcache_explore)
   if(TARGET test_${t})
     target_compile_definitions(test_${t} PRIVATE EXPLORE_MESSAGES=20 EXPLORE_LOG=192)
