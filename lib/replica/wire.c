@@ -16,7 +16,7 @@
 #include "replica_priv.h"
 
 #define REPLICA_MAGIC 0x5244
-#define REPLICA_WIRE_VERSION 1
+#define REPLICA_WIRE_VERSION 2
 #define REPLICA_RECORD_VERSION 1
 
 SNIC_STATIC_ASSERT(sizeof(struct snic_ddp_msg) == 80, "the wire has every field of it");
