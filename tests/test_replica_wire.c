@@ -88,7 +88,7 @@ static void test_replica_wire_packet_is_as_ever(void **state)
     size_t size = packet_example(p);
     assert_int_equal(size, 16 + 4 + 72 + 3 + 4 + 136);
     assert_memory_equal(p + 4, head, sizeof(head));
-    assert_int_equal(snic_get_le32(p), UINT32_C(0xcb26b1f3));
+    assert_int_equal(snic_get_le32(p), UINT32_C(0x1df0aa81));
 }
 
 static void test_replica_wire_round_trip(void **state)
