@@ -3,7 +3,7 @@ snic_test(ddpnic ddpnic SOURCES test_ddpnic_world.c)
 snic_test(ddpnic_late ddpnic SOURCES test_ddpnic_world.c)
 snic_test(ddpnic_check ddpnic SOURCES test_ddpnic_world.c)
 snic_test(ddpnic_edges ddpnic SOURCES test_ddpnic_world.c)
-snic_test(ddpnic_random ddpnic SOURCES test_ddpnic_world.c TIMEOUT 600)
+snic_test(ddpnic_random ddpnic SOURCES test_ddpnic_world.c TIMEOUT 3600)
 # Every order of events in small scopes. The engine's sources are compiled a second time, which the
 # library made of the single header, all of it one object, cannot be linked beside.
 if(NOT SNIC_SINGLE)

@@ -3,10 +3,10 @@ snic_test(member member SOURCES test_member_one.c)
 snic_test(member_edges member SOURCES test_member_one.c)
 set(_member_sim test_member_sim_nodes.c test_member_sim_judge.c test_member_sim_faults.c
   test_member_sim_run.c)
-snic_test(member_sim member SOURCES ${_member_sim})
-snic_test(member_cluster member SOURCES ${_member_sim})
+snic_test(member_sim member SOURCES ${_member_sim} TIMEOUT 3600)
+snic_test(member_cluster member SOURCES ${_member_sim} TIMEOUT 3600)
 # Of its own copy of the engine, with defects: test_member_rename.h.
-snic_test(member_teeth member SOURCES ${_member_sim})
+snic_test(member_teeth member SOURCES ${_member_sim} TIMEOUT 3600)
 if(TARGET test_member_teeth)
   target_compile_definitions(test_member_teeth PRIVATE MEMBER_TEETH)
 endif()

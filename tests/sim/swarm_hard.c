@@ -206,17 +206,30 @@ int swarm_hard_waits(const struct swarm *s)
     return open != 0;
 }
 
-/* There is room again: every node takes puts. */
+/* Ask until it is done; nodes that do not serve are not asked. 0: it was not refused for ever. */
+static int hard_done(struct swarm *s, uint32_t node, uint32_t kind, uint32_t key, uint32_t step)
+{
+    for (uint32_t k = 0; k < 100 && cluster_serves(s->c, node); k++) {
+        if (cluster_do(s->c, node, kind, (key + k * step) % s->c->o.keys, NULL) == 0)
+            return 0;
+        cluster_run(s->c, 50 * CLUSTER_MS);
+    }
+    return cluster_serves(s->c, node) ? -1 : 0;
+}
+
+/*
+ * Whatever the clients left, half of the keys is deleted, whoever is asked and however full the
+ * logs are. Then there is room: every node takes puts.
+ */
 void swarm_hard_end(struct swarm *s)
 {
-    for (uint32_t i = 0; i < s->c->o.nodes && (s->o.hard & SWARM_FULL) != 0; i++) {
-        int r = SNIC_EAGAIN;
-        for (uint32_t k = 0; k < 100 && r != 0 && cluster_serves(s->c, i); k++) {
-            r = cluster_do(s->c, i, SNIC_REPLICA_PUT, k % s->c->o.keys, NULL);
-            if (r != 0)
-                cluster_run(s->c, 50 * CLUSTER_MS);
-        }
-        if (r != 0 && cluster_serves(s->c, i))
+    uint32_t nodes = s->c->o.nodes;
+    for (uint32_t k = 1; k < s->c->o.keys && (s->o.hard & SWARM_FULL) != 0; k += 2) {
+        if (hard_done(s, k / 2 % nodes, SNIC_REPLICA_DELETE, k, 0) != 0)
+            cluster_fail(s->c, "liveness: a deletion is refused");
+    }
+    for (uint32_t i = 0; i < nodes && (s->o.hard & SWARM_FULL) != 0; i++) {
+        if (hard_done(s, i, SNIC_REPLICA_PUT, 0, 1) != 0)
             cluster_fail(s->c, "liveness: a log that has room refuses");
     }
 }
