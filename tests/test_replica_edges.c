@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * One node without its cluster: options, operations that are refused, what is looked at without
- * asking, a stop at any time, and its check, broken in each way.
+ * asking, a stop at any time, what happens seldom, and its check, broken in each way.
  */
 #include "test_replica_alone.h"
 
+#include "ddp/ddp_priv.h"
 #include "support.h"
 
 #include <string.h>
@@ -241,6 +242,47 @@ static void test_replica_edges_stopped_anywhere_next_life_right(void **state)
     assert_true(unknown > 0);
 }
 
+/* ---- Seldom ---- */
+
+/* No version is left in an epoch: the put is refused for now, and another epoch begins. */
+static void test_replica_edges_versions_used_up_new_epoch(void **state)
+{
+    struct op o;
+    (void)state;
+    memset(&o, 0, sizeof(o));
+    doors(1);
+    start();
+    run(2000 * (uint64_t)MS);
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "old", 3), 0);
+    uint32_t epoch = info().ddp.epoch, live = fix.r->values.live;
+    fix.r->ddp->gen_floor = snic_ddp_ts(epoch, SNIC_DDP_VERSION_MAX - 1, 0);
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "newer", 5), SNIC_EAGAIN);
+    assert_int_equal(fix.r->values.live, live);
+    assert_int_equal(fix.r->ops, 0);
+    run(2000 * (uint64_t)MS);
+    assert_true(info().serves && info().ddp.epoch > epoch);
+    assert_int_equal(act(&o, SNIC_REPLICA_GET, 1, NULL, 0), 0);
+    assert_memory_equal(o.data, "old", 3);
+    assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "newer", 5), 0);
+    stop();
+    finish();
+}
+
+/* A node whose table is gone and that a view calls FULL stops; it does not serve nothing. */
+static void test_replica_edges_full_out_of_nothing_stops(void **state)
+{
+    (void)state;
+    doors(1);
+    start();
+    fix.r->spent = 1;
+    run(2000 * (uint64_t)MS);
+    assert_int_equal(info().state, SNIC_REPLICA_STOPPED);
+    assert_int_equal(info().failure, SNIC_EPROTO);
+    assert_false(info().serves);
+    stop();
+    finish();
+}
+
 /* ---- The checks ---- */
 
 #define BREAK(damage, repair)                                                                      \
@@ -299,6 +341,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_edges_operations_refused),
         cmocka_unit_test(test_replica_edges_next_gives_keys),
         cmocka_unit_test(test_replica_edges_stopped_anywhere_next_life_right),
+        cmocka_unit_test(test_replica_edges_versions_used_up_new_epoch),
+        cmocka_unit_test(test_replica_edges_full_out_of_nothing_stops),
         cmocka_unit_test(test_replica_edges_check_broken_said),
     };
     return SUPPORT_MAIN(argc, argv, tests);
