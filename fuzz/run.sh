@@ -75,12 +75,22 @@ for t in $targets; do
     if [ ! -x "$out/fuzz/fuzz_$t" ]; then
         echo "no fuzz target '$t'" >&2
         status=1
-    elif fuzz "$t" "$seconds" "$root/fuzz/corpus/$t"; then
+        continue
+    fi
+    fuzz "$t" "$seconds" "$root/fuzz/corpus/$t"
+    case $? in
+    0)
         echo "$t: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$t.log") runs, no crash"
-    else
+        ;;
+    72 | 130 | 143) # libFuzzer's own for SIGINT and SIGTERM, and the shell's
+        echo "$t: interrupted" >&2
+        exit 1
+        ;;
+    *)
         tail -n 60 "$out/$t.log"
         echo "$t: CRASHED, inputs in $out/crashes/$t"
         status=1
-    fi
+        ;;
+    esac
 done
 exit $status
