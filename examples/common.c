@@ -270,7 +270,7 @@ int ex_io_open(struct snic_io **io, struct snic_loop *loop, const struct snic_io
 
 /* ---- Statistics ---- */
 
-#define EX_PAGE_MAX 32768
+#define EX_PAGE_MAX 131072
 #define EX_SCRAPERS 8
 
 struct ex_scrape {

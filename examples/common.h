@@ -68,7 +68,7 @@ struct ex_metric {
     int counter; /**< grows only; otherwise a gauge              */
 };
 
-#define EX_METRICS_MAX 128
+#define EX_METRICS_MAX 512
 
 struct ex_stats;
 

@@ -57,7 +57,8 @@ for n in 1 2 3; do serve $n 127.0.0.1:0; done
 up 3
 verb create root 96M || fail "create"
 verb create root 96M 2>/dev/null && fail "created twice"
-"$program" client --control "$control" --disk root --socket "$work/nbd" >"$work/client.log" 2>&1 &
+"$program" client --control "$control" --disk root --socket "$work/nbd" --stats 1 \
+    >"$work/client.log" 2>&1 &
 client=$!
 ready "$work/client.log" $client
 uri="nbd+unix:///?socket=$work/nbd"
@@ -101,6 +102,9 @@ done
 verb show root | grep '^segment' >"$work/show.log"
 [ "$(grep -c 'server=' "$work/show.log")" -ge 20 ] || fail "few segments"
 [ "$(grep -vc 'server=1 ' "$work/show.log")" -eq 0 ] || fail "not all are at server 1"
+grep -o 'server[0-9]*_path[0-9]_srtt_us=[1-9]' "$work/client.log" | sort -u >"$work/paths.log"
+[ "$(sed 's/_.*//' "$work/paths.log" | sort -u | wc -l)" -ge 2 ] ||
+    fail "the client does not tell of the paths to its servers"
 echo "generations: $(sed 's/.*generation=//' "$work/show.log" | sort -u | tr '\n' ' ')"
 
 echo "== all of it is there, also after everybody has died"

@@ -156,53 +156,62 @@ static void metrics_luna(struct ex_metric *m, size_t *count, const struct snic_l
     metric(m, count, "data_crc", s->data_crc, 1);
 }
 
-enum { CONN_METRICS = 6 };
+enum { LANE_METRICS = 6, LANES = SNIC_LUNA_CONNS_MAX };
+SNIC_STATIC_ASSERT(LANES >= SNIC_SOLAR_PATHS_MAX, "both kinds of lanes");
 
-/* Of each connection: connN_up, ... */
-static void metrics_conns(struct ex_metric *m, size_t *count)
+/*
+ * Of each path or connection to server @p server: pathN_up, ...; with a catalog, in which there are
+ * several servers, serverID_pathN_up. Of those that fit.
+ */
+static void metrics_lane(struct ex_metric *m, size_t *count, uint32_t server, uint32_t lane,
+                         const char *kind, const char *const *names, const uint64_t *values,
+                         uint32_t counters)
 {
-    static const char *const names[CONN_METRICS] = {"up",        "closes",   "outside",
-                                                    "bytes_out", "bytes_in", "srtt_us"};
-    static char text[SNIC_LUNA_CONNS_MAX][CONN_METRICS][24];
-    struct snic_luna_conn_stats c;
-    for (uint32_t i = 0; i < SNIC_LUNA_CONNS_MAX; i++) {
-        if (snic_volume_get_conn(cl.v, 0, i, &c) != 0)
-            return;
-        const uint64_t values[CONN_METRICS] = {
-            c.state == SNIC_LUNA_UP, c.closes, c.outside, c.bytes_out, c.bytes_in,
-            c.srtt_ns / 1000};
-        for (uint32_t k = 0; k < CONN_METRICS; k++) {
-            snprintf(text[i][k], sizeof(text[i][k]), "conn%" PRIu32 "_%s", i, names[k]);
-            metric(m, count, text[i][k], values[k], k == 1 || k == 3 || k == 4);
-        }
+    static char text[LINK_SERVERS][LANES][LANE_METRICS][40];
+    char of[24] = "";
+    if (*count + LANE_METRICS > EX_METRICS_MAX)
+        return;
+    if (co.control != NULL)
+        snprintf(of, sizeof(of), "server%" PRIu32 "_", link_server(server));
+    for (uint32_t k = 0; k < LANE_METRICS; k++) {
+        char *name = text[server][lane][k];
+        snprintf(name, sizeof(text[0][0][0]), "%s%s%" PRIu32 "_%s", of, kind, lane, names[k]);
+        metric(m, count, name, values[k], (counters >> k & 1) != 0);
     }
 }
 
-enum { PATH_METRICS = 6, PATH_NAME = 24 };
-
-/* Of each path that is in use: pathN_up, ...; windows are in blocks, the narrower one counts. */
-static void metrics_paths(struct ex_metric *m, size_t *count)
+static void metrics_conns(struct ex_metric *m, size_t *count, uint32_t server)
 {
-    static const char *const names[PATH_METRICS] = {"up",   "srtt_us", "window",
+    static const char *const names[LANE_METRICS] = {"up",        "srtt_us",  "closes",
+                                                    "bytes_out", "bytes_in", "outside"};
+    struct snic_luna_conn_stats c;
+    for (uint32_t i = 0; i < SNIC_LUNA_CONNS_MAX; i++) {
+        if (snic_volume_get_conn(cl.v, server, i, &c) != 0)
+            return;
+        const uint64_t values[LANE_METRICS] = {
+            c.state == SNIC_LUNA_UP, c.srtt_ns / 1000, c.closes, c.bytes_out, c.bytes_in,
+            c.outside};
+        metrics_lane(m, count, server, i, "conn", names, values, 0x1c);
+    }
+}
+
+/* Windows are in blocks, the narrower one counts. */
+static void metrics_paths(struct ex_metric *m, size_t *count, uint32_t server)
+{
+    static const char *const names[LANE_METRICS] = {"up",   "srtt_us", "window",
                                                     "sent", "lost",    "rerolls"};
-    static char text[SNIC_SOLAR_PATHS_MAX][PATH_METRICS][PATH_NAME];
     struct snic_solar_path_stats p;
-    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX && snic_volume_get_path(cl.v, 0, i, &p) == 0;
-         i++) {
+    for (uint32_t i = 0;
+         i < SNIC_SOLAR_PATHS_MAX && snic_volume_get_path(cl.v, server, i, &p) == 0; i++) {
         if (p.state == SNIC_SOLAR_CLOSED)
             continue;
-        const uint64_t values[PATH_METRICS] = {p.state == SNIC_SOLAR_ALIVE,
+        const uint64_t values[LANE_METRICS] = {p.state == SNIC_SOLAR_ALIVE,
                                                p.srtt_ns / 1000,
                                                snic_min_u64(p.window[0], p.window[1]) / 1024,
                                                p.sent,
                                                p.lost,
                                                p.rerolls};
-        if (*count + PATH_METRICS > EX_METRICS_MAX)
-            return;
-        for (uint32_t k = 0; k < PATH_METRICS; k++) {
-            snprintf(text[i][k], PATH_NAME, "path%" PRIu32 "_%s", i, names[k]);
-            metric(m, count, text[i][k], values[k], k >= 3);
-        }
+        metrics_lane(m, count, server, i, "path", names, values, 0x38);
     }
 }
 
@@ -235,11 +244,13 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     else
         metrics_solar(m, &count, &s.agent);
     metric(m, &count, "unsent", s.unsent, 1);
-    if (is_luna())
-        metrics_conns(m, &count);
-    else
-        metrics_paths(m, &count);
     metrics_busy(m, &count);
+    for (uint32_t i = 0; i < LINK_SERVERS; i++) {
+        if (is_luna())
+            metrics_conns(m, &count, i);
+        else
+            metrics_paths(m, &count, i);
+    }
     return count;
 }
 
