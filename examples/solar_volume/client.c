@@ -188,9 +188,12 @@ static void metrics_conns(struct ex_metric *m, size_t *count, uint32_t server)
     for (uint32_t i = 0; i < SNIC_LUNA_CONNS_MAX; i++) {
         if (snic_volume_get_conn(cl.v, server, i, &c) != 0)
             return;
-        const uint64_t values[LANE_METRICS] = {
-            c.state == SNIC_LUNA_UP, c.srtt_ns / 1000, c.closes, c.bytes_out, c.bytes_in,
-            c.outside};
+        const uint64_t values[LANE_METRICS] = {c.state == SNIC_LUNA_UP,
+                                               c.srtt_ns / 1000,
+                                               c.closes,
+                                               c.bytes_out,
+                                               c.bytes_in,
+                                               c.outside};
         metrics_lane(m, count, server, i, "conn", names, values, 0x1c);
     }
 }
@@ -201,8 +204,8 @@ static void metrics_paths(struct ex_metric *m, size_t *count, uint32_t server)
     static const char *const names[LANE_METRICS] = {"up",   "srtt_us", "window",
                                                     "sent", "lost",    "rerolls"};
     struct snic_solar_path_stats p;
-    for (uint32_t i = 0;
-         i < SNIC_SOLAR_PATHS_MAX && snic_volume_get_path(cl.v, server, i, &p) == 0; i++) {
+    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX && snic_volume_get_path(cl.v, server, i, &p) == 0;
+         i++) {
         if (p.state == SNIC_SOLAR_CLOSED)
             continue;
         const uint64_t values[LANE_METRICS] = {p.state == SNIC_SOLAR_ALIVE,
