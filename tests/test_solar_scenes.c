@@ -169,8 +169,7 @@ static void test_solar_scene_slow_store_nothing_sent_again(void **state)
         struct world_opts o = calm_world(support_seed() + i);
         o.store_ns = 80 * WORLD_MS;
         o.depth = 16;
-        o.ios = 1000;
-        o.again_ppm = 60000; /* until the first answer says how slow it is, tails are hedged */
+        o.again_ppm = 10000; /* until the first answer says how slow it is, tails are hedged */
         struct world_result r = scene(&o);
         assert_int_equal(r.agent.rerolls, 0);
     }
@@ -178,7 +177,9 @@ static void test_solar_scene_slow_store_nothing_sent_again(void **state)
 
 /* The server's thread gets little of its CPU: what waits for it is as old as a hundred
    milliseconds, and what does not fit is lost. Whoever takes that for the network's fault, sends
-   all of it again and leaves path after path before the answer can be there, has none for ever. */
+   all of it again and leaves path after path before the answer can be there, has none for ever.
+   The slowest of 160 seeds took 1.4 s: what is under way is 50 ms of the server's work, a hold 120,
+   and what was lost waits for several of both. */
 static void test_solar_scene_starved_server_answers_are_waited_for(void **state)
 {
     (void)state;
@@ -189,7 +190,7 @@ static void test_solar_scene_starved_server_answers_are_waited_for(void **state)
         o.blocks = 8;
         o.span = 1024;
         o.ios = 8000;
-        o.hang_ns = WORLD_S;
+        o.hang_ns = 3 * WORLD_S;
         o.kinds = 1u << WORLD_HOLD;
         o.faults = 300;
         o.late_ns = 120 * WORLD_MS;

@@ -30,6 +30,10 @@ void world_server_start(struct world *w, uint32_t s)
 {
     struct server *v = &w->servers[s];
     struct snic_solar_target_opts o = {.opts_size = sizeof(o), .conns_max = 16, .trains_max = 32};
+    if (w->o.agent_ios == 0) { /* or agents that die one after the other find no place in 10 s */
+        o.conns_max = 64;
+        o.idle_ns = WORLD_S;
+    }
     v->life++;
     o.seed = w->o.seed * 31 + s;
     o.srv_epoch = v->life * 4 + s + 1;
