@@ -225,7 +225,7 @@ static void fuzz_open(struct fuzz *f)
     o.deadline_ns = UINT64_C(1) << (20 + b % 16);
     o.disk_blocks_max = DISK;
     o.chunks_max = 1;
-    k.trains_max = 4 + b / 16;
+    k.trains_max = 9 + b / 16;
     k.rx_blocks = 1 + b;
     int sealed = (b & 6) == 6;
     if (sealed) {

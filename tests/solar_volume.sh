@@ -101,6 +101,16 @@ timeout 120 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
 
+if [ "$transport" = solar ] && unshare -n true 2>/dev/null; then
+    echo "== a link that is too narrow for a block is named"
+    unshare -n sh -c '
+        ip link set lo up mtu 1500
+        timeout 5 "$0" client --server 127.0.0.1:7000 --disk 1 --size 64M --stats 1 \
+            --socket "$1/narrow" >"$1/narrow.log" 2>&1' "$program" "$work"
+    grep -q 'takes no packets of 4252 bytes' "$work/narrow.log" || fail "the MTU is not named"
+    grep -q '\btoo_large=[1-9]' "$work/narrow.log" || fail "nothing is too large"
+fi
+
 echo "== both end when they are told"
 kill -TERM $client
 wait $client || fail "the client ended with $?"

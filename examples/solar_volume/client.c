@@ -247,6 +247,8 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     else
         metrics_solar(m, &count, &s.agent);
     metric(m, &count, "unsent", s.unsent, 1);
+    if (!is_luna())
+        metric(m, &count, "too_large", s.too_large, 1);
     metrics_busy(m, &count);
     for (uint32_t i = 0; i < LINK_SERVERS; i++) {
         if (is_luna())
@@ -297,10 +299,15 @@ static const char *server_name(uint32_t server)
 
 static void suspect(void *ctx, uint32_t server, int is)
 {
+    struct snic_volume_stats s;
     (void)ctx;
+    snic_volume_get_stats(cl.v, &s);
     ex_log(EX_WARNING,
            !is         ? "%s can be reached again"
            : is_luna() ? "no connection to %s stands"
+           : s.too_large != 0
+               ? "no path to %s works: a link on the way takes no packets of 4252 bytes (raise its "
+                 "MTU, 4400 is good, or use --transport luna)"
            : co.wire_key != NULL
                ? "no path to %s works: it is not there, or its wire key is another "
                  "one than this client's"

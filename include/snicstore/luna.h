@@ -144,9 +144,10 @@ struct snic_luna_opts {
     uint32_t conns;           /**< per server, 1..16; default 2; with PAPER 1                  */
     uint32_t rpcs_max;        /**< power of two, 16..65536; default 1024                       */
     uint32_t sends_max;       /**< 4..4096; default 64                                         */
-    uint32_t chunks_max;      /**< GiB of a disk that are mapped, 1..2^20; default 8           */
+    uint32_t chunks_max;      /**< GiB of a disk that can be mapped, 1..2^20; default all of
+                                   disk_blocks_max. With fewer: as in solar.h                  */
     uint32_t window_blocks;   /**< outside on a connection, 1..65536; default 512              */
-    uint64_t disk_blocks_max; /**< of any disk; default 2^28 (1 TiB)                           */
+    uint64_t disk_blocks_max; /**< of any disk; default chunks_max GiB, or 8 GiB               */
     uint64_t deadline_ns;     /**< of an I/O; default 60 s                                     */
     uint64_t slow_ns;         /**< default 1 s                                                 */
     uint64_t suspect_ns;      /**< no connection for so long: SUSPECT; default 300 ms          */

@@ -7,7 +7,7 @@
  * Depends on  snicstore/base.h, snicstore/ebs.h (packets, tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2.2 KiB per
  *             RPC, 25 KiB per path (two times `paths` per server), 5.2 KiB per train (61 KiB with
- *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 1.3 KiB
+ *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 1.5 KiB
  *             per connection and 5.2 KiB per train (61 KiB with SNIC_SOLAR_AUTH); nothing per RPC,
  *             block or packet.
  * Threads     [owner] one thread owns an object; memsize is [any].
@@ -54,8 +54,9 @@
  *   A flush is done when all writes submitted before it are, for an acknowledged write is durable.
  *   Two I/Os in flight on the same blocks have no order that anybody may rely on.
  *
- * Giving up. Nothing is given up before deadline_ns (60 s). Then a read, and a write that has not
- * been sent, ends with SNIC_EIO. A write that may be under way is first fenced: the server promises
+ * Giving up. What is not answered is not given up before deadline_ns (60 s). Then a read, and a
+ * write that has not been sent, ends with SNIC_EIO. What a server refuses for good (IO, NO_SPACE,
+ * INVALID, DAMAGED) ends at once, a write as follows. A write that may be under way is first fenced: the server promises
  * to refuse its version in that segment, or the owner maps the segment with a higher generation;
  * only then comes SNIC_EIO, and no late copy can overwrite what the guest writes afterwards. This
  * has no bound in time. SNIC_SOLAR_SLOW tells once when an I/O is older than slow_ns.
@@ -221,7 +222,9 @@ struct snic_solar_opts {
     uint32_t paths;             /**< per server, 1..8; default 4                               */
     uint32_t rpcs_max;          /**< power of two, 16..65536; default 1024                     */
     uint32_t trains_max;        /**< 4..4096; default 64                                       */
-    uint32_t chunks_max;        /**< GiB of a disk that are mapped, 1..2^20; default 8         */
+    uint32_t chunks_max;        /**< GiB of a disk that can be mapped at a time, 1..2^20; default
+                                     all of disk_blocks_max. With fewer, I/O to one more GiB, and
+                                     what waits behind it, ends with SNIC_EIO after deadline_ns */
     uint32_t read_window_bytes; /**< asked for and not come, over all servers; 64 KiB..128 MiB;
                                      default 256 KiB                                           */
     uint32_t window_start;      /**< blocks of a new path's windows, 1..64; default 4          */
@@ -232,7 +235,7 @@ struct snic_solar_opts {
     uint64_t rto_min_ns;        /**< default 1 ms                                              */
     uint64_t rto_max_ns;        /**< default 8 ms, at most 8 ms                                */
     uint64_t stall_ns;          /**< default 1 ms                                              */
-    uint64_t disk_blocks_max;   /**< largest disk, 512..2^40; default 2^28 (1 TiB)             */
+    uint64_t disk_blocks_max;   /**< largest disk, 512..2^40; default chunks_max GiB, or 8 GiB */
     uint64_t hop_rate;          /**< INT: bytes/s of our own port; default 1.25e9              */
     uint64_t base_rtt_ns;       /**< INT: T of HPCC; default 30 us                             */
     snic_solar_crc_fn crc;
@@ -274,9 +277,11 @@ struct snic_solar_io {
     uint8_t state; /**< the engine's                                             */
     uint16_t reserved;
     /* -- out -- */
-    int32_t result;   /**< 0; SNIC_EIO given up; SNIC_ECORRUPT a block's data are damaged
-                           there; SNIC_ESTALE the disk's lease is another's; SNIC_EINVAL
-                           the server refuses; SNIC_EUNKNOWN halted                 */
+    int32_t result;   /**< 0; SNIC_EIO given up, or the server's device failed;
+                           SNIC_ENOSPC the server's store is full; SNIC_ECORRUPT a block's
+                           data are damaged there; SNIC_ESTALE the disk's lease is
+                           another's; SNIC_EINVAL the server refuses; SNIC_EUNKNOWN
+                           halted                                                   */
     uint32_t retries; /**< blocks sent again                                        */
     uint64_t submitted_ns;
     uint64_t admitted_ns;
@@ -380,7 +385,7 @@ SNIC_API SNIC_NODISCARD int snic_solar_qos(struct snic_solar *c, uint32_t disk,
  * Where 2 MiB of a disk are, from now on: what is unacknowledged there goes to @p server. The
  * generation is at least the one before; a higher one releases I/Os that wait for a fence. [owner]
  * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE generation went back; SNIC_ENOSPC
- *         segments_max
+ *         chunks_max GiB of the disk are mapped
  */
 SNIC_API SNIC_NODISCARD int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment,
                                            uint64_t seg_id, uint32_t server, uint32_t gen,
@@ -515,7 +520,7 @@ struct snic_solar_target_opts {
     uint32_t srv_epoch;    /**< not 0; never used before by this server                           */
     uint32_t conns_max;    /**< power of two, 1..65536; default 256. When all are in use, the one
                                 silent for longest, but at least idle_ns, makes room              */
-    uint32_t trains_max;   /**< 4..4096; default 64                                              */
+    uint32_t trains_max;   /**< 9..4096 (one read's answers take 9 at worst); default 64         */
     uint32_t rx_blocks;    /**< writes that the owner can hold, 1..65536; default 1024: shared out
                                 as write credit                                                  */
     uint64_t idle_ns;      /**< default 10 s                                                     */
@@ -604,7 +609,7 @@ SNIC_API int snic_solar_target_recv(struct snic_solar_target *t, const struct sn
     SNIC_NONNULL(1, 2, 3, 6);
 /**
  * A write or fence is done, or any request refused: @p status is an enum snic_ebs_status. @p crc:
- * of the data as the owner stored them. @p retry_us: with SNIC_EBS_BUSY. Answers collect until
+ * of the data as the owner has them; a write's answer bears the bind_crc made of it. @p retry_us: with SNIC_EBS_BUSY. Answers collect until
  * poll: all of one path leave in one datagram. [owner]
  */
 SNIC_API void snic_solar_target_answer(struct snic_solar_target *t,

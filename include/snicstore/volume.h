@@ -10,8 +10,8 @@
  *             except by the net door. A server takes its store's, 7 KiB per request, 64 KiB more
  *             per read, 64 KiB with a secret, and with LUNA 14 KiB per connection and 4 KiB per
  *             send; a client its engine's and 0.7 KiB per I/O. What a connection has received and
- *             not handed in lies in the net door's buffers: at most recv_buffers of them. Give its
- *             pool as many for each of streams_max, so that no client waits for another's.
+ *             not handed in lies in the net door's buffers: at most recv_buffers of them; with
+ *             pool_buffers of streams_max times that no client waits for another's.
  * Threads     The owner thread of the loop. One client and one server are one shard each.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -59,8 +59,16 @@
  * blocks, the rest is refused as the geometry says. A write is done when it is durable, so FUA
  * costs nothing, and a flush waits for the writes before it. ZERO and DISCARD of any size.
  * Results beside the door's: SNIC_ESTALE the lease is another's (writes: SNIC_EROFS from then on);
- * SNIC_EIO given up after deadline_ns; SNIC_ECORRUPT the server's copy is damaged; SNIC_EUNKNOWN
- * the client was closed.
+ * SNIC_EIO given up after deadline_ns, or the server's device failed; SNIC_ENOSPC its store is full;
+ * SNIC_ECORRUPT the server's copy is damaged; SNIC_EUNKNOWN the client was closed.
+ *
+ * SOLAR's packets are whole or not there: its net door, at both ends, is to be opened with
+ * SNIC_NET_DGRAM_DF (and _TIME where it can), and all links need an MTU of 4252 bytes over IPv4
+ * (4348 with SNIC_SOLAR_INT and a secret; 20 more over IPv6), 4400 recommended. On a smaller one no
+ * path is ever found to work, and stats.too_large says so.
+ *
+ * A write's checksum is compared when it has come, and is what the store keeps and the client is
+ * told (srv_crc); what a server's memory does to a block after that is found when it is read.
  *
  * Where segments are is the owner's to say: map() asks, snic_volume_map() answers, then or at any
  * time; unasked, too. Asked is also of what a server says nothing for slow_ns (1 s), or since it is
@@ -247,13 +255,13 @@ struct snic_volume_opts {
     uint32_t paths;             /**< the following: as in solar.h; LUNA: conns                   */
     uint32_t rpcs_max;
     uint32_t trains_max; /**< LUNA: sends_max; default 64                                        */
-    uint32_t chunks_max;
+    uint32_t chunks_max; /**< GiB of a disk that can be mapped; default all of disk_blocks_max   */
     uint32_t read_window_bytes; /**< SOLAR                                                       */
     uint32_t transport;         /**< enum snic_volume_transport                                  */
     uint64_t deadline_ns;
     uint64_t slow_ns;
     uint64_t suspect_ns;
-    uint64_t disk_blocks_max;
+    uint64_t disk_blocks_max; /**< largest disk; default chunks_max GiB, or 8 GiB                */
     const struct snic_ebs_sec_ops *sec; /**< for keys; NULL: none                                */
     uint64_t progress_ns;               /**< LUNA: as in luna.h; default 800 ms                  */
     uint32_t window_blocks;             /**< LUNA: as in luna.h                                  */
@@ -347,7 +355,8 @@ SNIC_API SNIC_NODISCARD int snic_volume_disk_qos(struct snic_volume *v, uint32_t
 SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment,
                                             uint64_t seg_id, uint32_t server, uint32_t gen)
     SNIC_NONNULL(1);
-/** The disk's lease is another's, the owner has heard: new I/Os end with SNIC_ESTALE. [owner] */
+/** The disk's lease is another's, the owner has heard: new writes and flushes end with SNIC_EROFS;
+ * reads go on while servers answer them. [owner] */
 SNIC_API void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk) SNIC_NONNULL(1);
 
 struct snic_volume_stats {
@@ -359,6 +368,7 @@ struct snic_volume_stats {
     uint32_t open;    /**< sockets                                                               */
     uint32_t transport;          /**< enum snic_volume_transport                                 */
     struct snic_luna_stats luna; /**< zeros with SOLAR                                           */
+    uint64_t too_large; /**< SOLAR: trains and datagrams that do not fit through a link's MTU    */
 };
 /** [owner] */
 SNIC_API void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)

@@ -22,7 +22,7 @@ static const struct names_status names_status[SNIC_EBS_STATUS_END] = {
     [SNIC_EBS_BAD_CRC] = {"BAD_CRC", SNIC_ECORRUPT},
     [SNIC_EBS_BUSY] = {"BUSY", SNIC_EAGAIN},
     [SNIC_EBS_BAD_VERSION] = {"BAD_VERSION", SNIC_EVERSION},
-    [SNIC_EBS_FENCED] = {"FENCED", SNIC_EIO},
+    [SNIC_EBS_FENCED] = {"FENCED", SNIC_ESTALE},
     [SNIC_EBS_BAD_AUTH] = {"BAD_AUTH", SNIC_EACCES},
     [SNIC_EBS_INVALID] = {"INVALID", SNIC_EINVAL},
     [SNIC_EBS_IO] = {"IO", SNIC_EIO},
@@ -31,7 +31,7 @@ static const struct names_status names_status[SNIC_EBS_STATUS_END] = {
     [SNIC_EBS_NO_SEGMENT] = {"NO_SEGMENT", SNIC_ENOENT},
     [SNIC_EBS_DAMAGED] = {"DAMAGED", SNIC_ECORRUPT},
     [SNIC_EBS_NO_SPACE] = {"NO_SPACE", SNIC_ENOSPC},
-    [SNIC_EBS_NO_LEASE] = {"NO_LEASE", SNIC_EPERM},
+    [SNIC_EBS_NO_LEASE] = {"NO_LEASE", SNIC_ESTALE},
 };
 
 static const struct {

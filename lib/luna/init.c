@@ -52,9 +52,12 @@ static int luna_opts(struct snic_luna_opts *full, const struct snic_luna_opts *o
     luna_default32(&full->conns, (full->flags & SNIC_LUNA_PAPER) != 0 ? 1 : 2);
     luna_default32(&full->rpcs_max, 1024);
     luna_default32(&full->sends_max, 64);
-    luna_default32(&full->chunks_max, 8);
     luna_default32(&full->window_blocks, 512);
-    luna_default64(&full->disk_blocks_max, UINT64_C(1) << 28);
+    luna_default64(&full->disk_blocks_max, (uint64_t)(full->chunks_max != 0 ? full->chunks_max : 8)
+                                               << 18);
+    luna_default32(
+        &full->chunks_max,
+        (uint32_t)snic_min_u64((full->disk_blocks_max + (1u << 18) - 1) >> 18, 1u << 20));
     luna_default64(&full->deadline_ns, UINT64_C(60000000000));
     luna_default64(&full->slow_ns, UINT64_C(1000000000));
     luna_default64(&full->suspect_ns, 300 * SNIC_LUNA__MS);

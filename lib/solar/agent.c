@@ -137,9 +137,10 @@ static int solar_say_train(struct snic_solar *c, struct snic_solar_action *a)
 static int solar_say(struct snic_solar *c, struct snic_solar_action *a)
 {
     memset(a, 0, sizeof(*a));
-    return solar_say_train(c, a) || solar_say_done(c, a) || solar_say_path(c, a) ||
-           solar_ask_say(c, a) || solar_say_disk(c, a) || solar_say_server(c, a) ||
-           solar_say_slow(c, a);
+    if (solar_say_train(c, a) || solar_say_done(c, a))
+        return 1;
+    return !c->halted && (solar_say_path(c, a) || solar_ask_say(c, a) || solar_say_disk(c, a) ||
+                          solar_say_server(c, a) || solar_say_slow(c, a));
 }
 
 uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, uint32_t max,
@@ -171,13 +172,12 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
 
 uint64_t snic_solar_deadline_ns(struct snic_solar *c)
 {
-    if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)) ||
-        !snic_link_alone(&c->path_events) || snic_ebs_asks_first(&c->asks) != NULL ||
-        !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
+    if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)))
         return c->now_ns;
     if (c->halted)
         return SNIC_NEVER;
-    if (c->dirty)
+    if (!snic_link_alone(&c->path_events) || snic_ebs_asks_first(&c->asks) != NULL ||
+        !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events) || c->dirty)
         return c->now_ns;
     uint64_t due = snic_min_u64(snic_wheel_deadline_ns(&c->wheel), solar_age_deadline(c));
     due = snic_min_u64(due, solar_ask_deadline(c));

@@ -302,20 +302,23 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
     struct solar_conn *n = solar_answer_conn(t, q, now_ns);
     uint32_t count = solar_ones(q->need), trains = solar_resp_trains(blocks, count), slot = 0;
     struct solar_train *r = NULL;
+    int leave = 1;
     if (n == NULL) {
         solar_answer_count(t, q);
         return 0;
     }
-    if (trains > t->pool.free_count) /* more than there are at all: never; 16 blocks, 4 trains */
+    if (trains > t->pool.free_count) /* for now: there are READ_TRAINS in all */
         return SNIC_EAGAIN;
     solar_answer_count(t, q);
     solar_conn_answers(n, q);
     n->client_stats.requests--;
     for (uint64_t left = q->need; left != 0; left &= left - 1, slot++) {
         uint32_t size = solar_resp_around(t, q) + solar_resp_body(&blocks[slot]);
-        if (r != NULL && (r->t.packets == SNIC_SOLAR_TRAIN_MAX || size > r->t.segment ||
-                          r->t.bytes != r->t.packets * r->t.segment)) {
+        if (r != NULL && r->t.packets > 0 &&
+            (r->t.packets == SNIC_SOLAR_TRAIN_MAX || size > r->t.segment ||
+             r->t.bytes != r->t.packets * r->t.segment)) {
             solar_target_leave(t, r, &q->peer);
+            leave++;
             r = NULL;
         }
         if (r == NULL) {
@@ -326,7 +329,8 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
         (void)solar_resp_put(t, n, r, q, &blocks[slot], solar_lowest(left), slot);
     }
     solar_target_leave(t, r, &q->peer);
-    return (int)trains;
+    SNIC_ASSERT((uint32_t)leave <= trains); /* fewer where blocks could not be sealed */
+    return leave;
 }
 
 /* ---- Trains ---- */

@@ -70,7 +70,8 @@ static int solar_target_opts(struct snic_solar_target_opts *full,
         return SNIC_EINVAL;
     return (full->flags & ~SNIC_SOLAR_AUTH) == 0 && full->srv_epoch != 0 &&
                    snic_is_pow2(full->conns_max) && full->conns_max <= 65536 &&
-                   full->trains_max >= 4 && full->trains_max <= 4096 && full->rx_blocks <= 65536
+                   full->trains_max >= SNIC_SOLAR__READ_TRAINS && full->trains_max <= 4096 &&
+                   full->rx_blocks <= 65536
                ? 0
                : SNIC_EINVAL;
 }

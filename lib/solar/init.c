@@ -158,8 +158,11 @@ static int solar_opts(struct snic_solar_opts *full, const struct snic_solar_opts
     solar_default32(&full->paths, 4);
     solar_default32(&full->rpcs_max, 1024);
     solar_default32(&full->trains_max, 64);
-    solar_default32(&full->chunks_max, 8);
-    solar_default64(&full->disk_blocks_max, UINT64_C(1) << 28);
+    solar_default64(&full->disk_blocks_max, (uint64_t)(full->chunks_max != 0 ? full->chunks_max : 8)
+                                                << 18);
+    solar_default32(
+        &full->chunks_max,
+        (uint32_t)snic_min_u64((full->disk_blocks_max + (1u << 18) - 1) >> 18, 1u << 20));
     solar_default32(&full->read_window_bytes, 262144);
     solar_default32(&full->window_start, 4);
     solar_default32(&full->window_max, 256);
@@ -416,6 +419,7 @@ int snic_solar_qos(struct snic_solar *c, uint32_t disk, const struct snic_solar_
         (void)snic_ebs_qos_clear(c->qos, disk);
     c->disks[disk].limited = limited;
     c->disks[disk].limits = l;
+    c->qos_ns = 0; /* who waits for the old limits tries the new ones */
     c->dirty = 1;
     return 0;
 }

@@ -338,10 +338,7 @@ static void solar_rpc_lease(struct snic_solar *c, struct solar_rpc *r)
 
 static void solar_rpc_refused(struct snic_solar *c, struct solar_rpc *r, uint32_t status)
 {
-    int result = status == SNIC_EBS_INVALID ? SNIC_EINVAL : SNIC_EIO;
-    if (status == SNIC_EBS_DAMAGED)
-        result = SNIC_ECORRUPT;
-    solar_rpc_give_up(c, r, result);
+    solar_rpc_give_up(c, r, snic_ebs_status_error(status));
 }
 
 void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, uint32_t status,

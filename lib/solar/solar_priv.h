@@ -72,7 +72,6 @@ struct solar_cc {
     uint32_t stage;
     uint32_t round_seq;
     uint32_t u; /* Q16 */
-    uint64_t u_ns;
     struct snic_ebs_int last;
     uint32_t telemetry; /* 1: the fabric's window is HPCC's */
 };

@@ -14,6 +14,8 @@
 #include "solar/solar_priv.h"
 
 #define SNIC_SOLAR__WAYS 16u
+/* Of a read whose blocks are zeros and data in turn: what is shorter ends a train. */
+#define SNIC_SOLAR__READ_TRAINS (SNIC_EBS_READ_BLOCKS / 2u + 1)
 
 struct solar_conn_path {
     uint32_t seq;      /* the last path_seq that was used */

@@ -50,7 +50,7 @@ static void agent_solar_layout(struct snic_arena *a, struct snic_volume *v)
 {
     const struct snic_volume_opts *o = &v->o;
     /* A path that is exchanged has its new socket before the old one is closed. */
-    v->sockets_max = o->servers_max * SNIC_SOLAR_PATHS_MAX * 2;
+    v->sockets_max = o->servers_max * SNIC_SOLAR_PATHS_MAX;
     struct volume_tx *tx = snic_arena_take(a, o->trains_max, sizeof(*tx), 64);
     v->sockets = snic_arena_take(a, v->sockets_max, sizeof(*v->sockets), 64);
     if (a->base == NULL || a->used == SIZE_MAX)

@@ -206,6 +206,7 @@ void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats
 {
     *out = v->stats;
     out->unsent = v->txs.unsent;
+    out->too_large = v->txs.too_large;
     out->transport = v->o.transport;
     v->agent->stats(v, out);
 }

@@ -5,15 +5,17 @@
  */
 #include "volume/volume_priv.h"
 
+/* A path's place: PATH_CLOSE of one socket comes before PATH_OPEN of the next. */
+static struct volume_socket *path_place(struct snic_volume *v, uint32_t server, uint16_t path)
+{
+    return &v->sockets[(size_t)server * SNIC_SOLAR_PATHS_MAX + path];
+}
+
 static struct volume_socket *path_find(struct snic_volume *v, uint32_t server, uint16_t path,
                                        uint16_t gen)
 {
-    for (uint32_t i = 0; i < v->sockets_max; i++) {
-        struct volume_socket *k = &v->sockets[i];
-        if (k->used && k->server == server && k->path == path && k->gen == gen)
-            return k;
-    }
-    return NULL;
+    struct volume_socket *k = path_place(v, server, path);
+    return k->used && k->gen == gen ? k : NULL;
 }
 
 static void path_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
@@ -43,7 +45,9 @@ static void path_unreachable(void *ctx, struct snic_net_dgram *d, const struct s
     struct snic_volume *v = k->owner;
     (void)d;
     (void)peer;
-    if (error != SNIC_EMSGSIZE)
+    if (error == SNIC_EMSGSIZE)
+        v->txs.too_large++;
+    else
         snic_solar_path_hint(v->solar, k->server, k->path, k->gen, volume_now(v));
     volume_soon(v);
 }
@@ -72,11 +76,8 @@ static int path_bind(struct snic_volume *v, struct volume_socket *k)
 
 void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen)
 {
-    struct volume_socket *k = NULL;
-    for (uint32_t i = 0; i < v->sockets_max && k == NULL; i++)
-        if (!v->sockets[i].used)
-            k = &v->sockets[i];
-    if (k != NULL && !v->closing) {
+    struct volume_socket *k = path_place(v, server, path);
+    if (!k->used && !v->closing) {
         memset(k, 0, sizeof(*k));
         k->owner = v;
         k->server = server;

@@ -2,8 +2,7 @@
 /*
  * Requests on their way through the store, whatever brought them. A group is up to
  * SNIC_VOLUME__GROUP writes of one segment that came together: one write of the store, and each is
- * answered by its own block. ZERO and TRIM of many blocks are one request (SOLAR's; LUNA's are of a
- * block each, and join a group), and as many writes of the store as that wants.
+ * answered by its own block. A write is of one block, ZERO and TRIM, too, with either transport.
  */
 #include "volume/volume_priv.h"
 
@@ -35,10 +34,7 @@ static struct volume_op *request_take(struct volume_ops *p)
     p->out++;
     op->used = 1;
     op->count = 0;
-    op->at = 0;
-    op->blocks = 0;
     op->trains = 0;
-    op->worst = SNIC_EBS_OK;
     op->waits_ns = 0;
     memset(&op->req, 0, sizeof(op->req));
     return op;
@@ -121,8 +117,7 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
         s->stats.no_segment++;
         return SNIC_EBS_NO_SEGMENT;
     }
-    uint64_t most =
-        q->w.op == SNIC_SOLAR_DO_WRITE ? SNIC_SEGMENTS_LIST_MAX : SNIC_EBS_SEGMENT_BLOCKS;
+    uint32_t most = q->w.op == SNIC_SOLAR_DO_WRITE ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
     if (q->w.vd_id != g.vd_id ||
         (q->w.op != SNIC_SOLAR_DO_FENCE &&
          (q->w.lba != g.base_lba + q->w.block || q->w.count == 0 || q->w.count > most ||
@@ -225,86 +220,6 @@ static void request_block(struct snic_volume_server *s, const struct volume_ask 
     b->block = q->w.block;
     op->q[op->count++] = *q;
     s->stats.writes++;
-}
-
-/* ---- Zeros of many blocks: slices, one after the other ---- */
-
-static void request_slice(struct volume_op *op);
-
-static void request_slices_over(struct volume_op *op, uint32_t status)
-{
-    request_answer(op->s, &op->q[0], status);
-    request_free(&op->s->writes, op);
-}
-
-static void request_slice_done(struct snic_segments_req *req)
-{
-    struct volume_op *op = SNIC_CONTAINER(req, struct volume_op, req);
-    for (uint32_t i = 0; i < op->req.count; i++) {
-        uint32_t status = request_status(op->s, op, &op->block[i]);
-        if (status != SNIC_EBS_OK && status != SNIC_EBS_SUPERSEDED) {
-            request_slices_over(op, status);
-            return;
-        }
-        if (status != SNIC_EBS_OK)
-            op->worst = status;
-    }
-    op->at += op->req.count;
-    if (op->at == op->blocks)
-        request_slices_over(op, op->worst);
-    else
-        request_slice(op);
-}
-
-static void request_slice(struct volume_op *op)
-{
-    struct snic_volume_server *s = op->s;
-    const struct volume_ask *q = &op->q[0];
-    uint32_t n = op->blocks - op->at < s->list_max ? op->blocks - op->at : s->list_max;
-    memset(&op->req, 0, sizeof(op->req));
-    for (uint32_t i = 0; i < n; i++) {
-        struct snic_segments_block *b = &op->block[i];
-        memset(b, 0, sizeof(*b));
-        b->wver = q->w.wver;
-        b->guest_crc = q->w.guest_crc;
-        b->block = (uint16_t)(q->w.block + op->at + i);
-        b->kind = request_kind(q);
-    }
-    op->req.op = SNIC_SEGMENTS_WRITE;
-    op->req.done = request_slice_done;
-    op->req.seg_id = q->w.seg_id;
-    op->req.gen = q->w.seg_gen;
-    op->req.blocks = op->block;
-    op->req.count = (uint16_t)n;
-    int r = s->closing ? SNIC_ECANCELED : snic_segments_submit(s->store, &op->req);
-    if (r == SNIC_EAGAIN && op->at != 0)
-        snic_queue_push(&s->for_room, &op->node); /* nothing of the datagram is needed any more */
-    else if (r != 0)
-        request_slices_over(op, request_error(s, r));
-}
-
-void volume_request_room(struct snic_volume_server *s)
-{
-    struct snic_queue q = s->for_room;
-    memset(&s->for_room, 0, sizeof(s->for_room));
-    for (struct snic_node *n = snic_queue_pop(&q); n != NULL; n = snic_queue_pop(&q))
-        request_slice(SNIC_CONTAINER(n, struct volume_op, node));
-}
-
-static void request_zeros(struct snic_volume_server *s, const struct volume_ask *q)
-{
-    volume_request_flush(s); /* what came before it in the same train is older, or other blocks */
-    struct volume_op *op = request_take(&s->writes);
-    if (op == NULL) {
-        request_answer(s, q, SNIC_EBS_BUSY);
-        return;
-    }
-    op->q[0] = *q;
-    op->count = 1;
-    op->blocks = q->w.count;
-    s->stats.writes += q->w.count;
-    s->stats.groups++;
-    request_slice(op);
 }
 
 /* ---- Fences ---- */
@@ -455,8 +370,6 @@ void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
         request_read(s, q);
     else if (q->w.op == SNIC_SOLAR_DO_FENCE)
         request_fence(s, q);
-    else if (q->w.count == 1)
-        request_block(s, q);
     else
-        request_zeros(s, q);
+        request_block(s, q);
 }

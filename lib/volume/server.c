@@ -160,7 +160,6 @@ static void server_failed(void *ctx, uint32_t disk, int error)
 static void server_room(void *ctx)
 {
     volume_server_open_room(ctx);
-    volume_request_room(ctx);
 }
 
 int snic_volume_server_open(struct snic_volume_server **out, void *mem, size_t size,
@@ -212,7 +211,6 @@ void *snic_volume_server_close(struct snic_volume_server *s)
     s->closing = 1;
     for (uint32_t i = 0; i < s->fronts; i++)
         s->front[i]->stop(s);
-    volume_request_room(s); /* what waits ends */
     volume_request_given(s, 0);
     while (!server_silent(s))
         (void)snic_loop_once(s->o.loop, SNIC_NEVER);

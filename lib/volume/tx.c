@@ -41,6 +41,7 @@ void volume_tx_back(struct volume_tx *t, int result)
     SNIC_ASSERT(t->used && x->out > 0);
     if (result < 0)
         x->unsent++;
+    x->too_large += result == SNIC_EMSGSIZE;
     t->used = 0;
     t->next = x->free;
     x->free = (uint32_t)(t - x->tx);

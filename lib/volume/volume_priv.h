@@ -147,6 +147,7 @@ struct volume_txs {
     void *owner;
     volume_given_fn given;
     uint64_t unsent;
+    uint64_t too_large; /* of them, and what the network says so of later */
     uint32_t count;
     uint32_t free;
     uint32_t out;
@@ -213,17 +214,13 @@ void volume_stream_gone(struct volume_stream *k);
 
 struct volume_op {
     struct snic_segments_req req;
-    struct snic_node node; /* waits for trains, or for room */
+    struct snic_node node; /* waits for trains */
     struct snic_volume_server *s;
     unsigned char *data; /* of a read */
     uint32_t next;
     uint32_t used;
     uint32_t count;  /* requests */
-    uint32_t at;     /* blocks done, of one that is in slices */
-    uint32_t blocks; /* of that one */
     uint32_t trains; /* of a read: out */
-    uint32_t worst;  /* of slices: a status */
-    uint32_t pad;
     uint64_t waits_ns; /* of a read: for a train, since then */
     struct snic_segments_block block[SNIC_SEGMENTS_LIST_MAX];
     struct volume_ask q[SNIC_VOLUME__GROUP];
@@ -315,7 +312,6 @@ struct snic_volume_server {
     struct volume_ops reads;
     struct volume_op *group;     /* being filled, while what came is handed in */
     struct snic_queue for_train; /* reads that wait for trains or sends */
-    struct snic_queue for_room;  /* slices that wait for the store */
     struct snic_loop_msg pump;
     struct snic_segments_report report;
     struct snic_volume_server_stats stats;
@@ -349,7 +345,6 @@ void volume_request(struct snic_volume_server *s, const struct volume_ask *q);
 /* V7: to be called before the bytes that requests have shown are gone. */
 void volume_request_flush(struct snic_volume_server *s);
 void volume_request_given(struct snic_volume_server *s, uint64_t cookie);
-void volume_request_room(struct snic_volume_server *s);
 
 /* ---- The client ---- */
 

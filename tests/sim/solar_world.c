@@ -458,4 +458,8 @@ void world_life(struct world_opts *o, uint64_t seed)
         o->hang_ns = 60 * WORLD_S;
     if (o->qos != 0)
         o->hang_ns = 20 * WORLD_S;
+    /* Where so much is lost a path's window is a block or two, and each loss an RTO: what waits
+       behind two thousand blocks has their time, too. */
+    if (o->loss_ppm >= 200000)
+        o->hang_ns += (uint64_t)o->depth * o->blocks * (o->loss_ppm >= 500000 ? 10 : 2) * WORLD_MS;
 }

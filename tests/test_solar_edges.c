@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What is at the edge of solar.h: limits that change while somebody waits for them, the least of
+ * trains, disks as large as was said, a cipher that fails, and the end.
+ */
+#include "solar_cipher.h"
+#include "support.h"
+#include "test_solar_util.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static unsigned char data[SNIC_EBS_READ_BLOCKS][SNIC_EBS_BLOCK_BYTES];
+static unsigned char back[SNIC_EBS_READ_BLOCKS][SNIC_EBS_BLOCK_BYTES];
+
+static struct duo *edge_open(void)
+{
+    memset(&duo, 0, sizeof(duo));
+    duo.o.deadline_ns = 100 * SECOND;
+    duo_open(&duo);
+    return &duo;
+}
+
+/* Who waits for limits that are raised, or taken away, waits no more. */
+static void test_solar_edges_limits_raised_who_waits_goes_on(void **state)
+{
+    (void)state;
+    for (uint32_t away = 0; away < 2; away++) {
+        struct duo *d = edge_open();
+        struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 512};
+        struct snic_solar_io io[8];
+        o.ios_per_second = o.burst_ios = 1;
+        assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
+        for (uint32_t i = 0; i < 8; i++)
+            duo_io(d, &io[i], SNIC_SOLAR_ZERO, i, 1, NULL);
+        for (uint32_t i = 0; i < 100 && d->told[SNIC_SOLAR_DONE] == 0; i++)
+            duo_turn(d, 0);
+        assert_in_range(d->told[SNIC_SOLAR_DONE], 1, 4);
+        o.ios_per_second = o.burst_ios = away ? 0 : 1000000;
+        uint64_t from = d->now;
+        assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
+        duo_until(d, 8);
+        assert_in_range(d->now - from, 0, SECOND / 10);
+        for (uint32_t i = 0; i < 8; i++)
+            assert_int_equal(io[i].result, 0);
+        duo_close(d);
+    }
+}
+
+/* Odd blocks are written: a read of all has zeros and data in turn, and each pair ends a train. */
+static void edge_write_odd(struct duo *d)
+{
+    static struct snic_iov iov[SNIC_EBS_READ_BLOCKS];
+    static struct snic_solar_io io[SNIC_EBS_READ_BLOCKS];
+    for (uint32_t i = 1; i < SNIC_EBS_READ_BLOCKS; i += 2) {
+        memset(data[i], (int)i, sizeof(data[i]));
+        iov[i].base = data[i];
+        iov[i].size = sizeof(data[i]);
+        duo_io(d, &io[i], SNIC_SOLAR_WRITE, i, 1, &iov[i]);
+    }
+    duo_until(d, SNIC_EBS_READ_BLOCKS / 2);
+}
+
+static void edge_trains_back(struct duo *d, int *with_cookie)
+{
+    struct snic_solar_train *t;
+    while (snic_solar_target_poll(d->t, &t, 1, d->now) == 1) {
+        *with_cookie += t->cookie == 7;
+        snic_solar_target_sent(d->t, t);
+    }
+}
+
+static uint32_t fails; /* of the seals from here on those with a bit here fail */
+static uint32_t seals;
+
+/* All blocks are asked for at once, and nothing else has a train; with @p failing as `fails`.
+   @return trains that were said, and came */
+static int edge_read(struct duo *d, uint32_t failing)
+{
+    static struct snic_solar_io r;
+    static struct snic_iov in = {back, sizeof(back)};
+    struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
+    int none = 0, left = 0;
+    edge_write_odd(d);
+    d->store_ns = SECOND; /* so that the request is here, and not answered */
+    duo_io(d, &r, SNIC_SOLAR_READ, 0, SNIC_EBS_READ_BLOCKS, &in);
+    for (uint32_t i = 0; i < 100 && d->requests == 0; i++)
+        duo_turn(d, 0);
+    assert_int_equal(d->requests, 1);
+    assert_int_equal(d->request[0].need, 0xffff);
+    memset(blocks, 0, sizeof(blocks));
+    for (uint32_t i = 0; i < SNIC_EBS_READ_BLOCKS; i++) {
+        blocks[i].wver = d->version[i];
+        blocks[i].data = i % 2 != 0 ? data[i] : NULL;
+        blocks[i].data_crc = d->crc[i];
+    }
+    edge_trains_back(d, &none);
+    seals = 0;
+    fails = failing;
+    int said = snic_solar_target_read_done(d->t, &d->request[0], blocks, 7, d->now);
+    edge_trains_back(d, &left);
+    assert_int_equal(left, said);
+    assert_int_equal(snic_solar_target_check(d->t), 0);
+    d->requests = 0;
+    snic_solar_halt(d->c, d->now);
+    for (uint32_t done = d->told[SNIC_SOLAR_DONE]; d->told[SNIC_SOLAR_DONE] == done;)
+        duo_turn(d, 1);
+    return said;
+}
+
+static void test_solar_edges_least_of_trains_any_read_is_answered(void **state)
+{
+    struct snic_solar_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1, .trains_max = 8};
+    (void)state;
+    assert_int_equal(snic_solar_target_memsize(&k), 0);
+    memset(&duo, 0, sizeof(duo));
+    duo.o.deadline_ns = 100 * SECOND;
+    duo.o.window_start = 64;
+    duo.k.trains_max = 9;
+    duo_open(&duo);
+    assert_int_equal(edge_read(&duo, 0), 9);
+    duo_close(&duo);
+}
+
+/* A disk is as large as its map, unless somebody says less: 8 GiB if nobody says anything. */
+static void test_solar_edges_disks_as_large_as_said(void **state)
+{
+    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1};
+    (void)state;
+    memset(&duo, 0, sizeof(duo));
+    duo_open(&duo);
+    o.blocks = (UINT64_C(8) << 18) + 1;
+    assert_int_equal(snic_solar_attach(duo.c, 1, &o, duo.now), SNIC_EINVAL);
+    o.blocks--;
+    assert_int_equal(snic_solar_attach(duo.c, 1, &o, duo.now), 0);
+    for (uint64_t g = 0; g < 8; g++)
+        assert_int_equal(snic_solar_map(duo.c, 1, g << 9, 5, 0, 1, duo.now), 0);
+    duo_close(&duo);
+    memset(&duo, 0, sizeof(duo));
+    duo.o.disk_blocks_max = (UINT64_C(20) << 18) + 1;
+    duo_open(&duo);
+    o.blocks = duo.o.disk_blocks_max;
+    assert_int_equal(snic_solar_attach(duo.c, 1, &o, duo.now), 0);
+    for (uint64_t g = 0; g < 21; g++)
+        assert_int_equal(snic_solar_map(duo.c, 1, g << 9, 5, 0, 1, duo.now), 0);
+    duo_close(&duo);
+}
+
+static int edge_seal(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
+                     void *out, const void *in, size_t size, unsigned char tag[16])
+{
+    uint32_t n = seals++;
+    if (n < 32 && (fails >> n & 1) != 0)
+        return SNIC_EIO;
+    return solar_toy_ops.gcm_seal(key, nonce, aad, aad_size, out, in, size, tag);
+}
+
+static struct duo *edge_sealed(struct snic_ebs_sec_ops *ops)
+{
+    static struct solar_toy_key keys[4], secret = {{17, 23}};
+    struct duo *d = &duo;
+    memset(d, 0, sizeof(*d));
+    *ops = solar_toy_ops;
+    ops->gcm_seal = edge_seal;
+    d->o.flags = d->k.flags = SNIC_SOLAR_AUTH;
+    d->o.sec = d->k.sec = ops;
+    for (uint32_t i = 0; i < 2; i++) {
+        d->o.wire_keys[i] = &keys[i];
+        d->k.wire_keys[i] = &keys[2 + i];
+    }
+    d->k.secret = d->secret = &secret;
+    fails = 0;
+    d->o.deadline_ns = 100 * SECOND;
+    d->o.window_start = 64;
+    duo_open(d);
+    return d;
+}
+
+/* Blocks of a read cannot be sealed: as many trains leave as were said, and they come back. */
+static void test_solar_edges_seal_fails_as_many_trains_as_said(void **state)
+{
+    static const uint32_t sets[] = {0, 1, 2, 3, 0x8000, 0xffff, 0x5555, 0xaaaa, 0xff, 0x7ffe};
+    struct snic_ebs_sec_ops ops;
+    (void)state;
+    for (uint32_t k = 0; k < SNIC_COUNTOF(sets); k++) {
+        struct duo *d = edge_sealed(&ops);
+        assert_in_range(edge_read(d, sets[k]), 1, 9);
+        duo_close(d);
+    }
+}
+
+/* After the end nothing is said but what is given back. */
+static void test_solar_edges_halted_nothing_is_asked_for(void **state)
+{
+    struct duo *d = edge_open();
+    struct snic_solar_action a;
+    struct snic_solar_io io;
+    (void)state;
+    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    assert_true(snic_solar_deadline_ns(d->c) <= d->now);
+    snic_solar_halt(d->c, d->now);
+    assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
+    assert_int_equal(a.type, SNIC_SOLAR_DONE);
+    assert_int_equal(io.result, SNIC_EUNKNOWN);
+    assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 0);
+    assert_true(snic_solar_deadline_ns(d->c) == SNIC_NEVER);
+    duo_close(d);
+}
+
+/* A server whose store is full is no broken one: the guest is told which. */
+static void test_solar_edges_full_store_said(void **state)
+{
+    struct duo *d = edge_open();
+    struct snic_solar_io io;
+    (void)state;
+    d->status = SNIC_EBS_NO_SPACE;
+    d->refuse = 1;
+    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    duo_until(d, 1);
+    assert_int_equal(io.result, SNIC_ENOSPC);
+    duo_close(d);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_solar_edges_limits_raised_who_waits_goes_on),
+        cmocka_unit_test(test_solar_edges_least_of_trains_any_read_is_answered),
+        cmocka_unit_test(test_solar_edges_disks_as_large_as_said),
+        cmocka_unit_test(test_solar_edges_seal_fails_as_many_trains_as_said),
+        cmocka_unit_test(test_solar_edges_halted_nothing_is_asked_for),
+        cmocka_unit_test(test_solar_edges_full_store_said),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
