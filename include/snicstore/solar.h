@@ -56,10 +56,11 @@
  *
  * Giving up. What is not answered is not given up before deadline_ns (60 s). Then a read, and a
  * write that has not been sent, ends with SNIC_EIO. What a server refuses for good (IO, NO_SPACE,
- * INVALID, DAMAGED) ends at once, a write as follows. A write that may be under way is first fenced: the server promises
- * to refuse its version in that segment, or the owner maps the segment with a higher generation;
- * only then comes SNIC_EIO, and no late copy can overwrite what the guest writes afterwards. This
- * has no bound in time. SNIC_SOLAR_SLOW tells once when an I/O is older than slow_ns.
+ * INVALID, DAMAGED) ends at once, a write as follows. A write that may be under way is first
+ * fenced: the server promises to refuse its version in that segment, or the owner maps the segment
+ * with a higher generation; only then comes SNIC_EIO, and no late copy can overwrite what the guest
+ * writes afterwards. This has no bound in time. SNIC_SOLAR_SLOW tells once when an I/O is older
+ * than slow_ns.
  *
  * Paths. PROBING: new, two full-size probes must be answered, so that a path that loses only large
  * packets never carries data. ALIVE. SUSPECT: two timeouts in a row; it gets no new data. FAILED:
@@ -609,8 +610,8 @@ SNIC_API int snic_solar_target_recv(struct snic_solar_target *t, const struct sn
     SNIC_NONNULL(1, 2, 3, 6);
 /**
  * A write or fence is done, or any request refused: @p status is an enum snic_ebs_status. @p crc:
- * of the data as the owner has them; a write's answer bears the bind_crc made of it. @p retry_us: with SNIC_EBS_BUSY. Answers collect until
- * poll: all of one path leave in one datagram. [owner]
+ * of the data as the owner has them; a write's answer bears the bind_crc made of it. @p retry_us:
+ * with SNIC_EBS_BUSY. Answers collect until poll: all of one path leave in one datagram. [owner]
  */
 SNIC_API void snic_solar_target_answer(struct snic_solar_target *t,
                                        const struct snic_solar_request *q, uint32_t status,

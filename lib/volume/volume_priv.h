@@ -219,8 +219,8 @@ struct volume_op {
     unsigned char *data; /* of a read */
     uint32_t next;
     uint32_t used;
-    uint32_t count;  /* requests */
-    uint32_t trains; /* of a read: out */
+    uint32_t count;    /* requests */
+    uint32_t trains;   /* of a read: out */
     uint64_t waits_ns; /* of a read: for a train, since then */
     struct snic_segments_block block[SNIC_SEGMENTS_LIST_MAX];
     struct volume_ask q[SNIC_VOLUME__GROUP];
