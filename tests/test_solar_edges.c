@@ -60,6 +60,61 @@ static void edge_write_odd(struct duo *d)
     duo_until(d, SNIC_EBS_READ_BLOCKS / 2);
 }
 
+/* A place that nobody can say keeps nobody waiting but who needs it. */
+static void test_solar_edges_unknown_place_others_go_on(void **state)
+{
+    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
+    (void)state;
+    for (uint32_t lost = 1; lost <= 12; lost += 11) { /* of 16 RPCs half may wait so */
+        struct duo *d = edge_open();
+        struct snic_solar_io io[13];
+        d->mute = 1;
+        assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
+        assert_int_equal(snic_solar_map(d->c, 1, 0, 77, 0, 1, d->now), 0);
+        for (uint32_t i = 0; i <= lost; i++) {
+            memset(&io[i], 0, sizeof(io[i]));
+            io[i].op = SNIC_SOLAR_ZERO;
+            io[i].disk = 1;
+            io[i].lba = i < lost ? 512 + i : 3;
+            io[i].blocks = 1;
+            assert_int_equal(snic_solar_submit(d->c, &io[i], d->now), 0);
+        }
+        uint64_t until = d->now + SECOND;
+        while (d->now < until && d->told[SNIC_SOLAR_DONE] == 0)
+            duo_turn(d, 0);
+        assert_int_equal(d->told[SNIC_SOLAR_DONE], lost < 8);
+        assert_true(d->told[SNIC_SOLAR_MAP] > 0);
+        if (lost < 8)
+            assert_true(io[lost].done_ns != 0 && io[lost].result == 0 && io[0].done_ns == 0);
+        assert_int_equal(snic_solar_map(d->c, 1, 1, 78, 0, 1, d->now), 0);
+        duo_until(d, lost + 1);
+        for (uint32_t i = 0; i <= lost; i++)
+            assert_int_equal(io[i].result, 0);
+        duo_close(d);
+    }
+}
+
+/* What has no place is given up after its time, as all is; nothing of it was ever sent. */
+static void test_solar_edges_unknown_place_given_up(void **state)
+{
+    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
+    struct snic_solar_io io;
+    struct duo *d = edge_open();
+    (void)state;
+    d->mute = 1;
+    assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
+    memset(&io, 0, sizeof(io));
+    io.op = SNIC_SOLAR_ZERO;
+    io.disk = 1;
+    io.blocks = 512;
+    assert_int_equal(snic_solar_submit(d->c, &io, d->now), 0);
+    duo_until(d, 1);
+    assert_int_equal(io.result, SNIC_EIO);
+    assert_in_range(io.done_ns - io.submitted_ns, 100 * SECOND, 101 * SECOND);
+    assert_int_equal(d->fences, 0);
+    duo_close(d);
+}
+
 static void edge_trains_back(struct duo *d, int *with_cookie)
 {
     struct snic_solar_train *t;
@@ -225,6 +280,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_solar_edges_limits_raised_who_waits_goes_on),
         cmocka_unit_test(test_solar_edges_least_of_trains_any_read_is_answered),
+        cmocka_unit_test(test_solar_edges_unknown_place_others_go_on),
+        cmocka_unit_test(test_solar_edges_unknown_place_given_up),
         cmocka_unit_test(test_solar_edges_disks_as_large_as_said),
         cmocka_unit_test(test_solar_edges_seal_fails_as_many_trains_as_said),
         cmocka_unit_test(test_solar_edges_halted_nothing_is_asked_for),

@@ -143,7 +143,7 @@ static int solar_check_free(const struct snic_solar *c, uint32_t server)
 int snic_solar_check(const struct snic_solar *c)
 {
     struct solar_sums sum = {0, 0, 0, 0};
-    uint32_t refs = 0, done = 0;
+    uint32_t refs = 0, done = 0, nowhere = 0;
     if (solar_pool_check(&c->pool) != 0 || snic_wheel_check(&c->wheel) != 0 ||
         snic_ebs_addr_check(c->addr) != 0 || snic_ebs_qos_check(c->qos) != 0)
         return SNIC_ECORRUPT;
@@ -151,6 +151,16 @@ int snic_solar_check(const struct snic_solar *c)
         if ((c->servers[i].used ? solar_check_server(c, &c->servers[i]) : solar_check_free(c, i)) !=
             0)
             return SNIC_ECORRUPT;
+    for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
+        const struct solar_rpc *r = &c->rpcs[i];
+        nowhere += r->where != SOLAR_FREE && r->server == solar_nowhere(c);
+        if (r->where == SOLAR_PARKED || r->where == SOLAR_ENDED || r->where == SOLAR_FREE)
+            continue;
+        if (r->server == solar_nowhere(c))
+            return SNIC_ECORRUPT;
+    }
+    if (nowhere != c->servers[solar_nowhere(c)].rpcs)
+        return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.rpcs_max; i++)
         if (solar_check_rpc(c, &c->rpcs[i], &sum) != 0)
             return SNIC_ECORRUPT;

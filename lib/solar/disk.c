@@ -9,10 +9,11 @@
 
 enum { SOLAR_IO_QUEUED = 1, SOLAR_IO_OUT, SOLAR_IO_OVER };
 
-/* A server may hold half of all RPCs, so that one that is silent does not silence the others. */
-static uint32_t solar_server_share(const struct snic_solar *c)
+/* A server may hold half of all RPCs, so that one that is silent does not silence the others; and
+   so may those whose place is not known. */
+static uint32_t solar_server_share(const struct snic_solar *c, uint32_t server)
 {
-    return c->o.servers_max == 1 ? c->o.rpcs_max : c->o.rpcs_max / 2;
+    return c->o.servers_max == 1 && server == 0 ? c->o.rpcs_max : c->o.rpcs_max / 2;
 }
 
 void solar_disk_turn(struct snic_solar *c, struct solar_disk *d)
@@ -188,7 +189,8 @@ static void solar_io_advance(struct snic_solar_io *io, uint32_t blocks)
 
 enum solar_turn { SOLAR_TURN_MORE, SOLAR_TURN_NEXT, SOLAR_TURN_OFF, SOLAR_TURN_STOP };
 
-/* One RPC of the disk's first I/O. */
+/* One RPC of the disk's first I/O. What has no place yet waits by itself, and nothing behind it
+   does: not all places may be known, when a server is gone, or the pool is full. */
 static enum solar_turn solar_disk_step(struct snic_solar *c, struct solar_disk *d)
 {
     struct snic_ebs_where w;
@@ -202,12 +204,16 @@ static enum solar_turn solar_disk_step(struct snic_solar *c, struct solar_disk *
     memset(&w, 0, sizeof(w));
     int r = snic_ebs_map_get(d->map, segment, &w);
     c->s.tables += r == SNIC_ECORRUPT;
-    if (r != 0 || w.server >= c->o.servers_max || !c->servers[w.server].used) {
+    int known = r == 0 && w.server < c->o.servers_max && c->servers[w.server].used;
+    if (!known)
+        w.server = solar_nowhere(c);
+    if (c->servers[w.server].rpcs >= solar_server_share(c, w.server)) {
+        if (known)
+            return SOLAR_TURN_NEXT;
         solar_disk_ask_map(c, d, segment, w.seg_gen);
         return SOLAR_TURN_OFF;
     }
-    if (c->servers[w.server].backlog >= SNIC_SOLAR__BACKLOG ||
-        c->servers[w.server].rpcs >= solar_server_share(c))
+    if (known && c->servers[w.server].backlog >= SNIC_SOLAR__BACKLOG)
         return SOLAR_TURN_NEXT;
     if (!d->charged && solar_io_charge(c, d, io) != 0)
         return SOLAR_TURN_OFF;
@@ -349,7 +355,9 @@ int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64
         if (rpc->lba >> SNIC_EBS_SEGMENT_LOG2 == segment)
             solar_rpc_retarget(c, rpc, &w);
     }
-    if ((d->map_said || d->say_map) && d->need_segment == segment) {
+    if ((d->map_said || d->say_map) &&
+        (d->need_segment == segment ||
+         c->servers[solar_nowhere(c)].rpcs < solar_server_share(c, solar_nowhere(c)))) {
         d->map_said = 0;
         d->say_map = 0;
         solar_disk_turn(c, d);

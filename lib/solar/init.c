@@ -212,7 +212,9 @@ static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_s
     solar_map_opts(&m, o, o->disk_blocks_max);
     solar_addr_opts(&ad, o);
     parts->disks = snic_arena_take(a, o->disks_max, sizeof(struct solar_disk), align);
-    parts->servers = snic_arena_take(a, o->servers_max, sizeof(struct solar_server), align);
+    /* One more: solar_nowhere(). */
+    parts->servers =
+        snic_arena_take(a, (size_t)o->servers_max + 1, sizeof(struct solar_server), align);
     parts->paths = snic_arena_take(a, paths, sizeof(struct solar_path), align);
     parts->rpcs = snic_arena_take(a, o->rpcs_max, sizeof(struct solar_rpc), align);
     parts->pool.trains = snic_arena_take(a, o->trains_max, sizeof(struct solar_train), align);
@@ -279,7 +281,7 @@ static void solar_init_lists(struct snic_solar *c)
     }
     for (uint32_t i = 0; i < c->o.servers_max * c->path_slots; i++)
         snic_link_init(&c->paths[i].event);
-    for (uint32_t i = 0; i < c->o.servers_max; i++)
+    for (uint32_t i = 0; i <= solar_nowhere(c); i++)
         snic_link_init(&c->servers[i].event);
 }
 

@@ -96,7 +96,12 @@ struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, 
     c->servers[r->server].backlog += count;
     snic_link_append(&d->rpcs, &r->of_disk);
     r->where = SOLAR_FREE;
-    solar_rpc_list(c, r);
+    if (r->server != solar_nowhere(c)) {
+        solar_rpc_list(c, r);
+    } else {
+        solar_rpc_move(r, &c->parked, SOLAR_PARKED);
+        solar_ask_parked(c, r);
+    }
     return r;
 }
 
@@ -431,6 +436,7 @@ void solar_rpc_retarget(struct snic_solar *c, struct solar_rpc *r, const struct 
         r->b[i].summed = 0;
         r->b[i].tried = 0;
         r->b[i].tries = 0;
+        r->b[i].wrong = 0;
         r->b[i].copies = 1;
     }
     r->where = SOLAR_FREE; /* of no list: it is moved even if the kind of list stays the same */
