@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The streams: their bytes, every way of cutting them, every bit of them damaged, bytes that are no
- * frames at all; encrypted disks; random I/Os beside a model.
+ * frames at all; every bit of the agent's tables damaged; encrypted disks; random I/Os beside a
+ * model.
  */
 #include "test_luna_util.h"
 
@@ -93,6 +94,82 @@ static void test_luna_stream_bit_flipped_noticed(void **state)
     }
     print_message("%llu bits\n", (unsigned long long)tried);
     assert_int_equal(unseen, 0);
+}
+
+/* ---- Entries of the agent's tables, damaged ---- */
+
+/* Tables are private to their module, so entries are found by what is in them: the last place in
+   the agent's memory that has this word, at an entry's offset. */
+enum { WHERE_BYTES = 24, WHERE_SEG_ID = 0, LIMITS_BYTES = 80, LIMITS_RATE = 8 };
+
+static unsigned char *entry_of(struct duo *d, uint64_t word, uint32_t offset)
+{
+    unsigned char *found = NULL, *mem = d->cmem;
+    for (size_t at = 0; at + 8 <= snic_luna_memsize(&d->o); at += 8)
+        if (memcmp(mem + at, &word, 8) == 0)
+            found = mem + at - offset;
+    assert_non_null(found);
+    return found;
+}
+
+static void entry_flip(unsigned char *entry, uint32_t bit)
+{
+    entry[bit / 8] ^= (unsigned char)(1u << bit % 8);
+}
+
+static uint64_t tables_of(struct duo *d)
+{
+    struct snic_luna_stats s;
+    snic_luna_get_stats(d->c, &s);
+    return s.tables;
+}
+
+/* The entry of a disk's limits, any bit of it: made again from what the disk was given, so that of
+   two writes the second pays for the first. Else the disk would have no limit ever after. */
+static void test_luna_limits_entry_damaged_limit_kept(void **state)
+{
+    struct snic_luna_disk_opts o = {.opts_size = sizeof(o), .burst_bytes = BLOCK};
+    struct duo *d = &duo;
+    struct snic_luna_io a, b;
+    struct snic_iov iov = {out, 16 * BLOCK};
+    (void)state;
+    duo_open(d);
+    o.bytes_per_second = (1u << 24) + 12345;
+    uint64_t owed = 15 * (uint64_t)BLOCK * 1000000000 / o.bytes_per_second;
+    assert_int_equal(snic_luna_qos(d->c, 0, &o, d->now), 0);
+    unsigned char *entry = entry_of(d, o.bytes_per_second, LIMITS_RATE);
+    for (uint32_t bit = 0; bit < LIMITS_BYTES * 8; bit++) {
+        entry_flip(entry, bit);
+        duo_io(d, &a, SNIC_LUNA_WRITE, 20, 16, &iov, 1);
+        duo_io(d, &b, SNIC_LUNA_WRITE, 40, 16, &iov, 1);
+        assert_true(duo_until(d, 2 * bit + 2, 4000));
+        assert_true(a.result == 0 && b.result == 0);
+        assert_true(b.admitted_ns >= a.admitted_ns + owed);
+        assert_int_equal(tables_of(d), bit + 1);
+    }
+    duo_close(d);
+}
+
+/* The entry that says where a segment is: it is not used, but asked for again, and counted. */
+static void test_luna_map_entry_damaged_asked_again(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_iov iov = {out, 4 * BLOCK};
+    (void)state;
+    duo_open(d);
+    duo_io(d, &w, SNIC_LUNA_WRITE, 20, 4, &iov, 1);
+    assert_true(duo_until(d, 1, 4000));
+    unsigned char *entry = entry_of(d, 70, WHERE_SEG_ID);
+    for (uint32_t bit = 0; bit < WHERE_BYTES * 8; bit++) {
+        entry_flip(entry, bit);
+        duo_io(d, &w, SNIC_LUNA_WRITE, 20, 4, &iov, 1);
+        assert_true(duo_until(d, bit + 2, 4000));
+        assert_int_equal(w.result, 0);
+        assert_int_equal(d->maps, bit + 2);
+        assert_int_equal(tables_of(d), bit + 1);
+    }
+    duo_close(d);
 }
 
 /* ---- Bytes that are no stream ---- */
@@ -458,6 +535,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_stream_cut_anywhere_same, fresh),
         cmocka_unit_test_setup(test_luna_stream_cut_often_same, fresh),
         cmocka_unit_test_setup(test_luna_stream_bit_flipped_noticed, fresh),
+        cmocka_unit_test_setup(test_luna_limits_entry_damaged_limit_kept, fresh),
+        cmocka_unit_test_setup(test_luna_map_entry_damaged_asked_again, fresh),
         cmocka_unit_test_setup(test_luna_target_not_a_stream_closed, fresh),
         cmocka_unit_test_setup(test_luna_target_other_epoch_closed, fresh),
         cmocka_unit_test_setup(test_luna_agent_not_a_stream_closed, fresh),

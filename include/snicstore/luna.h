@@ -380,6 +380,7 @@ struct snic_luna_stats {
     uint32_t rpcs;
     uint32_t rpcs_high;
     uint32_t sends_out;
+    uint64_t tables; /**< entries of tables that were found damaged, and made anew           */
 };
 /** [owner] */
 SNIC_API void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)

@@ -220,7 +220,8 @@ struct luna_disk {
     uint64_t wver; /* the last given */
     uint64_t need_segment;
     uint32_t need_gen;
-    struct snic_ebs_ask ask; /* of the first I/O, while map_said; on no list */
+    struct snic_ebs_ask ask;           /* of the first I/O, while map_said; on no list */
+    struct snic_ebs_qos_limits limits; /* the table's golden copy */
     void *xts_key;
     struct snic_link queue; /* I/Os not admitted */
     struct snic_link order; /* writes and flushes inside, in the order of submission */

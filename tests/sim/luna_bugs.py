@@ -66,6 +66,8 @@ BUGS = [
      "n->srtt_ns", REMOVED),
     ("who does something is busy still", "lib/luna/rpc.c",
      "c->servers[r->server].busy.since_ns = 0;", "", ("luna", "*busy_server*")),
+    ("a disk whose entry of limits is damaged has none", "lib/luna/io.c",
+     "if (r == SNIC_ECORRUPT) {", "if (r == SNIC_EPROTO) {", ("stream", "*limits_entry*")),
     ("credit is ignored", "lib/luna/send.c",
      "return r->op == SNIC_LUNA_READ || n->write_out == 0 || n->write_out < n->credit;",
      "return 1;", ("luna", "*credit*")),
