@@ -364,7 +364,7 @@ struct snic_luna_stats {
     uint64_t replays;  /**< blocks sent or asked for again                                   */
     uint64_t late;     /**< answers nobody waited for                                        */
     uint64_t data_crc; /**< answers whose data, binding or checksum were wrong               */
-    uint64_t busy;
+    uint64_t busy;     /**< answers BUSY                                                      */
     uint64_t stale_gens;
     uint64_t connects;   /**< CONNECTs said                                                    */
     uint64_t ups;        /**< handshakes done                                                  */

@@ -198,9 +198,9 @@ struct luna_rpc {
     uint8_t sent;  /* something of it may be under way */
     uint8_t twice; /* more than once: a refusal does not say that no copy is */
     uint8_t tries;
-    uint8_t wrong; /* answers with damaged data */
     uint32_t crc[SNIC_EBS_RPC_BLOCKS];
     uint32_t guest_crc[SNIC_EBS_RPC_BLOCKS];
+    uint8_t wrong[SNIC_EBS_RPC_BLOCKS]; /* answers of this turn with damaged data, for each block */
 };
 
 struct luna_disk {
