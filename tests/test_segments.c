@@ -312,6 +312,10 @@ static void test_segments_write_versions_decide(void **state)
     assert_int_equal(one_control(SNIC_SEGMENTS_FENCE, 1, 4, 3), 0); /* never lower */
     assert_int_equal(one_control(SNIC_SEGMENTS_SET_GEN, 1, 3, 0), SNIC_ESTALE);
     assert_int_equal(one_control(SNIC_SEGMENTS_SET_GEN, 1, 5, 0), 0);
+    one_make(&c, SNIC_SEGMENTS_SET_GEN, 0); /* nor by whoever knows none */
+    c.q.flags = SNIC_SEGMENTS_ANY_GEN;
+    for (c.q.gen = 0; c.q.gen < 6; c.q.gen++)
+        assert_int_equal(one_run(&c), c.q.gen < 5 ? SNIC_ESTALE : 0);
     assert_int_equal(one_control(SNIC_SEGMENTS_DELETE, 1, 4, 0), SNIC_ESTALE);
     again(0, 0);
     struct snic_segments_stat st;

@@ -105,7 +105,8 @@ enum snic_segments_op {
     SNIC_SEGMENTS_WRITE,
     SNIC_SEGMENTS_CREATE, /**< seg_id, vd_id, base_lba, gen, disk                            */
     SNIC_SEGMENTS_DELETE,
-    SNIC_SEGMENTS_SET_GEN, /**< seg_id, gen: not below the present one; that again is allowed */
+    SNIC_SEGMENTS_SET_GEN, /**< seg_id, gen: below the present one SNIC_ESTALE, whatever the
+                                flags; that again is allowed                                 */
     SNIC_SEGMENTS_FENCE    /**< seg_id, min_wver; a lower one than the present changes nothing */
 };
 
@@ -129,7 +130,7 @@ enum snic_segments_status {
 
 /** Do not compare data_crc with the data: the caller has. */
 #define SNIC_SEGMENTS_CRC_CHECKED (1u << 0)
-/** Whatever the generation. */
+/** Whatever the generation; but SET_GEN lowers none. */
 #define SNIC_SEGMENTS_ANY_GEN (1u << 1)
 
 /** A member of a request's list. */
