@@ -10,7 +10,8 @@
  * Depends on  snicstore/base.h, loop.h, io.h, wal.h.
  * Memory      The caller supplies all of it (memsize, open): 24 bytes per block that the devices
  *             hold (6 MiB per GiB), cache_blocks blocks, and the log's buffers. Requests are the
- *             caller's, borrowed from accepted submit until `done`.
+ *             caller's, borrowed from accepted submit until `done`. Of a device at most 2^24 - 1
+ *             segments are used: 32 TiB, and 0.6 TiB of tables; what is behind them is left alone.
  * Threads     The owner thread of the devices' loop; all devices are on one loop.
  * Progress    No call blocks but close. `done` and the events come from the loop, never from inside
  *             a call. Requests in flight are not limited; what has no room is refused with
