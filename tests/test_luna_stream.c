@@ -247,10 +247,15 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
     static const uint32_t statuses[] = {SNIC_EBS_BAD_CRC, SNIC_EBS_NO_CONN, SNIC_EBS_BUSY};
     struct duo *d = &duo;
     struct snic_luna_io w;
+    struct snic_ebs_header h;
+    struct snic_ebs_place place;
     struct snic_iov wi = {out, 3 * BLOCK};
     (void)state;
     for (uint32_t i = 0; i < SNIC_COUNTOF(statuses); i++) {
+        d->o.conns = 1;
+        d->tape = 1;
         duo_open(d);
+        const unsigned char *first = d->conn[0].down.bytes + 128; /* after HELLO_ACK */
         d->status = statuses[i];
         duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &wi, 1);
         for (uint32_t k = 0; k < 200; k++)
@@ -258,6 +263,11 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
         assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
         assert_true((stats_of(d).data_crc > 8) == (i == 0));
         assert_true((stats_of(d).busy > 0) == (i == 2));
+        assert_int_equal(
+            snic_ebs_decode(&h, &place, SNIC_EBS_STREAM | SNIC_EBS_TO_CLIENT, first, 128), 0);
+        assert_true(h.type == SNIC_EBS_WACK && h.status == statuses[i]);
+        if (i == 2)
+            assert_int_equal(h.u.block.agg_crc, 500); /* microseconds, as the store says */
         d->status = 0;
         assert_true(duo_until(d, 1, 400));
         assert_int_equal(w.result, 0);
