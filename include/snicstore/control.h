@@ -6,8 +6,10 @@
  *
  * Depends on  snicstore/base.h, loop.h, io.h, net.h, wal.h, segments.h, volume.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
- *             except by the net door. The catalog: its log's buffers, 40 bytes per segment that is
- *             placed, 0.3 KiB per disk, 70 KiB per session. A block server's end 4 MiB.
+ *             except by the net door. The catalog: its log's buffers; for each of segments_max,
+ *             placed or not, 40 bytes and the hash's 4, for each of disks_max 180 and 4, where the
+ *             hash is of the next power of two; 69 KiB for each of sessions_max, 112 bytes for each
+ *             of ops_max, 0.1 MiB for the servers. A block server's end 4 MiB.
  * Threads     The owner thread of the loop.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -31,8 +33,8 @@
  *     (FORGET) when it has no segments; its number may be another's then, and it is refused if it
  *     comes again.
  *   Moves. While a segment moves its I/O goes on but for the last part. What was acknowledged
- * before, between and after is there; what is late is refused at the old place and at the new one.
- *     Blocks that are damaged at the old place are damaged at the new one, the others move.
+ *     before, between and after is there; what is late is refused at the old place and at the new
+ *     one. Blocks that are damaged at the old place are damaged at the new one, the others move.
  *     A client that was away when a segment moved asks for it when it is back, for its volume asks
  *     (volume.h) for what the server that it knows does not answer.
  *   Thin. A segment is placed when it is asked for first, on the next server in a circle that has
