@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The control plane at its edges: who is away, vanishes, or comes again in the middle of something;
- * names of the control plane's own.
+ * names of the control plane's own; limits that nobody can keep.
  */
+#include "control/control_priv.h"
 #include "test_control_util.h"
 
 static void assert_disk_is(int value)
@@ -53,6 +54,78 @@ static void test_control_qos_reaches_a_holder_that_was_away(void **state)
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     assert_int_equal(fix.client[0].guest[0].qos, 1); /* nothing is new */
     assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_disk_is(7);
+}
+
+/* Limits that no engine accepts are refused where they are decided, and nothing changes: once they
+   are recorded, the disk could be opened by nobody any more. */
+static void test_control_limits_out_of_range_are_refused(void **state)
+{
+    uint64_t most = UINT64_C(1) << 40;
+    const struct snic_control_qos bad[] = {{most + 1, 0, 0, 0},         {UINT64_MAX, 4096, 0, 0},
+                                           {1000, most + 1, 0, 0},      {0, 0, most + 1, 0},
+                                           {0, 0, 1000, UINT64_MAX},    {1000, 0, most + 1, 1},
+                                           {most, most, most, most + 1}};
+    const struct snic_control_qos good[] = {
+        {0, 0, 0, 0}, {1, 0, 1, 0}, {0, UINT64_MAX, most, 0}, {most, most, most, most}};
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    for (uint32_t i = 0; i < SNIC_COUNTOF(bad); i++) {
+        message(&m, SNIC_CONTROL_CREATE, "limits");
+        m.bytes = CTLFIX_BLOCKS * 4096;
+        m.qos = bad[i];
+        assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+        message(&m, SNIC_CONTROL_SET_QOS, "root");
+        m.qos = bad[i];
+        assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    }
+    message(&m, SNIC_CONTROL_DISKS, "");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.items, 1);
+    assert_memory_equal(&fix.last.qos, &good[0], sizeof(good[0]));
+    assert_int_equal(fix.client[0].guest[0].qos, 0);
+    for (uint32_t i = 0; i < SNIC_COUNTOF(good); i++) {
+        message(&m, SNIC_CONTROL_SET_QOS, "root");
+        m.qos = good[i];
+        assert_int_equal(ctlfix_ask(&fix, &m), 0);
+        ctlfix_run(&fix, 10 * CTLFIX_MS);
+        assert_int_equal(fix.client[0].guest[0].qos, i + 1);
+    }
+    ctlfix_client_kill(&fix, 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, SNIC_CONTROL_TAKE), 0); /* it is opened with them */
+    assert_disk_is(7);
+}
+
+/* Limits that the volume refuses, from a catalog that knows others: those before hold, and it is
+   said, but not that the volume has been told. */
+static void test_control_limits_the_volume_refuses_are_not_told(void **state)
+{
+    struct snic_control_client_stats s;
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    message(&m, SNIC_CONTROL_SET_QOS, "root");
+    m.qos.bytes_per_second = 1u << 30;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_run(&fix, 10 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].qos, 1);
+    struct control_disk *d = control_disk_find(fix.ctl, fix.client[0].guest[0].vd);
+    d->qos.bytes_per_second = (UINT64_C(1) << 40) + 1;
+    cut(CTLFIX_CLIENT, 1);
+    ctlfix_run(&fix, 5000 * CTLFIX_MS);
+    cut(CTLFIX_CLIENT, 0);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    snic_control_client_get_stats(fix.client[0].cc, &s);
+    assert_int_equal(s.refused, 1);
+    assert_int_equal(fix.client[0].guest[0].qos, 1);
+    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    m.qos.bytes_per_second = 1u << 29;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_run(&fix, 10 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].qos, 2);
+    assert_int_equal(fix.client[0].guest[0].rate, 1u << 29);
     assert_disk_is(7);
 }
 
@@ -406,6 +479,8 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_control_qos_reaches_a_holder_that_was_away),
+        T(test_control_limits_out_of_range_are_refused),
+        T(test_control_limits_the_volume_refuses_are_not_told),
         T(test_control_callers_are_judged_not_trusted),
         T(test_control_reissue_leaves_disks_of_other_names_alone),
         T(test_control_lease_ends_while_a_server_registers),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The streams: their bytes, every way of cutting them, every bit of them damaged, bytes that are no
- * frames at all; encrypted disks; random I/Os beside a model.
+ * frames at all; every bit of the agent's tables damaged; answers that are wrong; encrypted disks;
+ * random I/Os beside a model.
  */
 #include "test_luna_util.h"
 
@@ -93,6 +94,185 @@ static void test_luna_stream_bit_flipped_noticed(void **state)
     }
     print_message("%llu bits\n", (unsigned long long)tried);
     assert_int_equal(unseen, 0);
+}
+
+/* ---- Entries of the agent's tables, damaged ---- */
+
+/* Tables are private to their module, so entries are found by what is in them: the last place in
+   the agent's memory that has this word, at an entry's offset. */
+enum { WHERE_BYTES = 24, WHERE_SEG_ID = 0, LIMITS_BYTES = 80, LIMITS_RATE = 8 };
+
+static unsigned char *entry_of(struct duo *d, uint64_t word, uint32_t offset)
+{
+    unsigned char *found = NULL, *mem = d->cmem;
+    for (size_t at = 0; at + 8 <= snic_luna_memsize(&d->o); at += 8)
+        if (memcmp(mem + at, &word, 8) == 0)
+            found = mem + at - offset;
+    assert_non_null(found);
+    return found;
+}
+
+static void entry_flip(unsigned char *entry, uint32_t bit)
+{
+    entry[bit / 8] ^= (unsigned char)(1u << bit % 8);
+}
+
+static struct snic_luna_stats stats_of(struct duo *d)
+{
+    struct snic_luna_stats s;
+    snic_luna_get_stats(d->c, &s);
+    return s;
+}
+
+/* The entry of a disk's limits, any bit of it: made again from what the disk was given, so that of
+   two writes the second pays for the first. Else the disk would have no limit ever after. */
+static void test_luna_limits_entry_damaged_limit_kept(void **state)
+{
+    struct snic_luna_disk_opts o = {.opts_size = sizeof(o), .burst_bytes = BLOCK};
+    struct duo *d = &duo;
+    struct snic_luna_io a, b;
+    struct snic_iov iov = {out, 16 * BLOCK};
+    (void)state;
+    duo_open(d);
+    o.bytes_per_second = (1u << 24) + 12345;
+    uint64_t owed = 15 * (uint64_t)BLOCK * 1000000000 / o.bytes_per_second;
+    assert_int_equal(snic_luna_qos(d->c, 0, &o, d->now), 0);
+    unsigned char *entry = entry_of(d, o.bytes_per_second, LIMITS_RATE);
+    for (uint32_t bit = 0; bit < LIMITS_BYTES * 8; bit++) {
+        entry_flip(entry, bit);
+        duo_io(d, &a, SNIC_LUNA_WRITE, 20, 16, &iov, 1);
+        duo_io(d, &b, SNIC_LUNA_WRITE, 40, 16, &iov, 1);
+        assert_true(duo_until(d, 2 * bit + 2, 4000));
+        assert_true(a.result == 0 && b.result == 0);
+        assert_true(b.admitted_ns >= a.admitted_ns + owed);
+        assert_int_equal(stats_of(d).tables, bit + 1);
+    }
+    duo_close(d);
+}
+
+/* The entry that says where a segment is: it is not used, but asked for again, and counted. */
+static void test_luna_map_entry_damaged_asked_again(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_iov iov = {out, 4 * BLOCK};
+    (void)state;
+    duo_open(d);
+    duo_io(d, &w, SNIC_LUNA_WRITE, 20, 4, &iov, 1);
+    assert_true(duo_until(d, 1, 4000));
+    unsigned char *entry = entry_of(d, 70, WHERE_SEG_ID);
+    for (uint32_t bit = 0; bit < WHERE_BYTES * 8; bit++) {
+        entry_flip(entry, bit);
+        duo_io(d, &w, SNIC_LUNA_WRITE, 20, 4, &iov, 1);
+        assert_true(duo_until(d, bit + 2, 4000));
+        assert_int_equal(w.result, 0);
+        assert_int_equal(d->maps, bit + 2);
+        assert_int_equal(stats_of(d).tables, bit + 1);
+    }
+    duo_close(d);
+}
+
+/* ---- Answers that are wrong ---- */
+
+static void stored_wrong(struct duo *d, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < blocks; i++)
+        d->store[i].crc ^= 1;
+}
+
+/* One bad answer about many blocks is one about each of them, and no reason to give up any. */
+static void test_luna_read_frame_wrong_once_asked_again(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w, r;
+    struct snic_iov wi = {out, 16 * BLOCK}, ri = {in, 16 * BLOCK};
+    (void)state;
+    duo_open(d);
+    duo_fill(out, 16 * BLOCK, 5);
+    memset(in, 0, 16 * BLOCK);
+    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 16, &wi, 1);
+    assert_true(duo_until(d, 1, 400));
+    d->hold = 1;
+    duo_io(d, &r, SNIC_LUNA_READ, 0, 16, &ri, 1);
+    for (int i = 0; i < 400 && d->requests == 0; i++)
+        duo_turn(d);
+    assert_true(d->requests == 1 && d->request[0].count == 16);
+    stored_wrong(d, 16);
+    duo_answer(d);
+    stored_wrong(d, 16);
+    d->hold = 0;
+    assert_true(duo_until(d, 2, 400));
+    assert_int_equal(r.result, 0);
+    assert_memory_equal(in, out, 16 * BLOCK);
+    assert_int_equal(stats_of(d).data_crc, 16);
+    duo_close(d);
+}
+
+/* A block of which every answer is wrong is damaged there, after eight of them; where the segment
+   is afterwards it is asked for as often. */
+static void test_luna_block_wrong_often_damaged_until_moved(void **state)
+{
+    struct duo *d = &duo;
+    struct snic_luna_io w, r;
+    struct snic_iov wi = {out, 3 * BLOCK}, ri = {in, 3 * BLOCK};
+    (void)state;
+    for (uint32_t moved = 0; moved < 2; moved++) {
+        duo_open(d);
+        duo_fill(out, 3 * BLOCK, 6);
+        duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &wi, 1);
+        assert_true(duo_until(d, 1, 400));
+        stored_wrong(d, 1);
+        duo_io(d, &r, SNIC_LUNA_READ, 0, 3, &ri, 1);
+        for (uint32_t i = 0; moved && i < 2; i++) {
+            while (stats_of(d).data_crc < 7 * (i + 1) && d->told[SNIC_LUNA_DONE] == 1)
+                duo_turn(d);
+            assert_int_equal(stats_of(d).data_crc, 7 * (i + 1));
+            d->seg_gen = i + 2;
+            assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, d->seg_gen, d->now), 0);
+        }
+        if (moved)
+            stored_wrong(d, 1); /* it is right there */
+        assert_true(duo_until(d, 2, 400));
+        assert_int_equal(r.result, moved ? 0 : SNIC_ECORRUPT);
+        assert_int_equal(stats_of(d).data_crc, moved ? 14 : 8);
+        if (moved)
+            assert_memory_equal(in, out, 3 * BLOCK);
+        duo_close(d);
+    }
+}
+
+/* Whoever is answered with anything but BUSY waits too, but nobody was busy. */
+static void test_luna_write_refused_busy_is_busy_only(void **state)
+{
+    static const uint32_t statuses[] = {SNIC_EBS_BAD_CRC, SNIC_EBS_NO_CONN, SNIC_EBS_BUSY};
+    struct duo *d = &duo;
+    struct snic_luna_io w;
+    struct snic_ebs_header h;
+    struct snic_ebs_place place;
+    struct snic_iov wi = {out, 3 * BLOCK};
+    (void)state;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(statuses); i++) {
+        d->o.conns = 1;
+        d->tape = 1;
+        duo_open(d);
+        const unsigned char *first = d->conn[0].down.bytes + 128; /* after HELLO_ACK */
+        d->status = statuses[i];
+        duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &wi, 1);
+        for (uint32_t k = 0; k < 200; k++)
+            duo_turn(d);
+        assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
+        assert_true((stats_of(d).data_crc > 8) == (i == 0));
+        assert_true((stats_of(d).busy > 0) == (i == 2));
+        assert_int_equal(
+            snic_ebs_decode(&h, &place, SNIC_EBS_STREAM | SNIC_EBS_TO_CLIENT, first, 128), 0);
+        assert_true(h.type == SNIC_EBS_WACK && h.status == statuses[i]);
+        if (i == 2)
+            assert_int_equal(h.u.block.agg_crc, 500); /* microseconds, as the store says */
+        d->status = 0;
+        assert_true(duo_until(d, 1, 400));
+        assert_int_equal(w.result, 0);
+        duo_close(d);
+    }
 }
 
 /* ---- Bytes that are no stream ---- */
@@ -458,6 +638,11 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_stream_cut_anywhere_same, fresh),
         cmocka_unit_test_setup(test_luna_stream_cut_often_same, fresh),
         cmocka_unit_test_setup(test_luna_stream_bit_flipped_noticed, fresh),
+        cmocka_unit_test_setup(test_luna_limits_entry_damaged_limit_kept, fresh),
+        cmocka_unit_test_setup(test_luna_map_entry_damaged_asked_again, fresh),
+        cmocka_unit_test_setup(test_luna_read_frame_wrong_once_asked_again, fresh),
+        cmocka_unit_test_setup(test_luna_block_wrong_often_damaged_until_moved, fresh),
+        cmocka_unit_test_setup(test_luna_write_refused_busy_is_busy_only, fresh),
         cmocka_unit_test_setup(test_luna_target_not_a_stream_closed, fresh),
         cmocka_unit_test_setup(test_luna_target_other_epoch_closed, fresh),
         cmocka_unit_test_setup(test_luna_agent_not_a_stream_closed, fresh),

@@ -137,6 +137,25 @@ static void test_segments_open_bad_argument_refused(void **state)
     end();
 }
 
+/* Of a device that is larger than can be used memory is asked for what is used, all of it. */
+static void test_segments_memsize_largest_device_bounded(void **state)
+{
+    uint64_t tib = (uint64_t)1 << 40;
+    (void)state;
+    begin(1, 0);
+    struct snic_io large = *fix.io[0];
+    struct snic_io *io = &large;
+    struct snic_segments_opts o = fix.opts;
+    large.geometry.size = 33 * tib;
+    size_t size = snic_segments_memsize(&io, 1, &o);
+    assert_true(size / SNIC_SEGMENTS_BLOCKS / 24 >= (1u << 24) - 1);
+    large.geometry.size = 64 * tib;
+    assert_int_equal(snic_segments_memsize(&io, 1, &o), size);
+    large.geometry.size = 32 * tib; /* tables are beside the segments */
+    assert_true(snic_segments_memsize(&io, 1, &o) < size);
+    end();
+}
+
 static uint32_t told;
 
 static void tell(void *ctx, int result, const struct snic_segments_report *r)
@@ -312,6 +331,10 @@ static void test_segments_write_versions_decide(void **state)
     assert_int_equal(one_control(SNIC_SEGMENTS_FENCE, 1, 4, 3), 0); /* never lower */
     assert_int_equal(one_control(SNIC_SEGMENTS_SET_GEN, 1, 3, 0), SNIC_ESTALE);
     assert_int_equal(one_control(SNIC_SEGMENTS_SET_GEN, 1, 5, 0), 0);
+    one_make(&c, SNIC_SEGMENTS_SET_GEN, 0); /* nor by whoever knows none */
+    c.q.flags = SNIC_SEGMENTS_ANY_GEN;
+    for (c.q.gen = 0; c.q.gen < 6; c.q.gen++)
+        assert_int_equal(one_run(&c), c.q.gen < 5 ? SNIC_ESTALE : 0);
     assert_int_equal(one_control(SNIC_SEGMENTS_DELETE, 1, 4, 0), SNIC_ESTALE);
     again(0, 0);
     struct snic_segments_stat st;
@@ -629,6 +652,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_segments_open_bad_argument_refused),
+        cmocka_unit_test(test_segments_memsize_largest_device_bounded),
         cmocka_unit_test(test_segments_open_memory_one_short_refused_close_at_any_time),
         cmocka_unit_test(test_segments_open_what_is_there_told),
         cmocka_unit_test(test_segments_request_senseless_refused),

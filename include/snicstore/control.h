@@ -6,8 +6,10 @@
  *
  * Depends on  snicstore/base.h, loop.h, io.h, net.h, wal.h, segments.h, volume.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
- *             except by the net door. The catalog: its log's buffers, 40 bytes per segment that is
- *             placed, 0.3 KiB per disk, 70 KiB per session. A block server's end 4 MiB.
+ *             except by the net door. The catalog: its log's buffers; for each of segments_max,
+ *             placed or not, 40 bytes and the hash's 4, for each of disks_max 180 and 4, where the
+ *             hash is of the next power of two; 69 KiB for each of sessions_max, 112 bytes for each
+ *             of ops_max, 0.1 MiB for the servers. A block server's end 4 MiB.
  * Threads     The owner thread of the loop.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -31,8 +33,8 @@
  *     (FORGET) when it has no segments; its number may be another's then, and it is refused if it
  *     comes again.
  *   Moves. While a segment moves its I/O goes on but for the last part. What was acknowledged
- * before, between and after is there; what is late is refused at the old place and at the new one.
- *     Blocks that are damaged at the old place are damaged at the new one, the others move.
+ *     before, between and after is there; what is late is refused at the old place and at the new
+ *     one. Blocks that are damaged at the old place are damaged at the new one, the others move.
  *     A client that was away when a segment moved asks for it when it is back, for its volume asks
  *     (volume.h) for what the server that it knows does not answer.
  *   Thin. A segment is placed when it is asked for first, on the next server in a circle that has
@@ -160,11 +162,13 @@ enum snic_control_op {
 /** ATTACH: though another has it. */
 #define SNIC_CONTROL_TAKE (1u << 0)
 
+/** Of CREATE and SET_QOS: others than snic_ebs_qos_set() accepts are refused with SNIC_EINVAL. */
 struct snic_control_qos {
-    uint64_t bytes_per_second; /**< 0: none */
-    uint64_t burst_bytes;
-    uint64_t ios_per_second; /**< 0: none */
-    uint64_t burst_ios;
+    uint64_t bytes_per_second; /**< 0: none; at most 2^40                                      */
+    uint64_t burst_bytes;      /**< 0: the default of the volume; at most 2^40, where there is a
+                                    limit                                                      */
+    uint64_t ios_per_second;   /**< 0: none; at most 2^40                                      */
+    uint64_t burst_ios;        /**< as burst_bytes                                             */
 };
 
 struct snic_control_item {
@@ -425,7 +429,7 @@ struct snic_control_client_events {
     /** The lease is another's, or revoked (SNIC_ESTALE), the disk deleted (SNIC_ENOENT): the
      * volume has been told. */
     void (*lost)(void *ctx, uint32_t disk, int reason);
-    /** The volume has been told. */
+    /** The volume has been told, and accepts them. */
     void (*qos)(void *ctx, uint32_t disk, const struct snic_control_qos *q);
     /** A segment is asked for in vain (SNIC_ENOSPC no server has room, or it is one more than
      * servers_max, and I/Os wait for all others); it is asked for again. */
@@ -478,6 +482,7 @@ struct snic_control_client_stats {
     uint32_t waiting;    /**< segments                                                           */
     uint32_t servers;    /**< with a number                                                      */
     uint64_t given_back; /**< numbers                                                          */
+    uint64_t refused;    /**< limits that the volume does not accept: those before hold        */
 };
 /** [owner] */
 SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,
@@ -491,8 +496,9 @@ struct snic_control_call;
 struct snic_control_call_events {
     /** A message that is a part of the answer; borrowed. May be NULL. */
     void (*item)(void *ctx, const struct snic_control_msg *m);
-    /** Its end. SNIC_ENOENT no such disk or server; SNIC_EEXIST; SNIC_EBUSY; SNIC_ENOSPC;
-     * SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no catalog; others. */
+    /** Its end. SNIC_ENOENT no such disk or server; SNIC_EINVAL name, size, limits out of their
+     * ranges; SNIC_EEXIST; SNIC_EBUSY; SNIC_ENOSPC; SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no
+     * catalog; others. */
     void (*done)(void *ctx, int status, uint64_t value);
 };
 

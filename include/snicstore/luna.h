@@ -46,6 +46,8 @@
  *   READ_REQ   asks for blk_cnt blocks from lba on; with flag XTS for frames of one block.
  *   READ_RESP  a run of them: data, or (op ZERO) zeros, or a status without data. wver is the
  *              highest of the run; agg_crc as in WRITE, over what is stored.
+ *   BUSY       as the status of a WACK or a READ_RESP: agg_crc says after how many microseconds to
+ *              try again; the agent waits 100 at least and 100000 at most.
  *   FENCE, FENCE_ACK, PROBE, PROBE_ACK as in ebs.h; RESET: why the server closes.
  * path_id is the connection's number, path_gen its gen's lower byte, path_seq counts the frames of
  * a direction from 1 and pn as well: a gap, or another conn_id, ends the connection.
@@ -365,7 +367,7 @@ struct snic_luna_stats {
     uint64_t replays;  /**< blocks sent or asked for again                                   */
     uint64_t late;     /**< answers nobody waited for                                        */
     uint64_t data_crc; /**< answers whose data, binding or checksum were wrong               */
-    uint64_t busy;
+    uint64_t busy;     /**< answers BUSY                                                      */
     uint64_t stale_gens;
     uint64_t connects;   /**< CONNECTs said                                                    */
     uint64_t ups;        /**< handshakes done                                                  */
@@ -381,6 +383,7 @@ struct snic_luna_stats {
     uint32_t rpcs;
     uint32_t rpcs_high;
     uint32_t sends_out;
+    uint64_t tables; /**< entries of tables that were found damaged, and made anew           */
 };
 /** [owner] */
 SNIC_API void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)
@@ -420,7 +423,7 @@ struct snic_luna_target_opts {
     uint64_t seed;       /**< of connection ids; must not be guessable                         */
     uint32_t srv_epoch;  /**< not 0; never used before by this server                          */
     uint32_t conns_max;  /**< 1..4096; default 64. When all are in use, the one silent for
-                              longest, but at least idle_ns, makes room                        */
+                              longest, but at least idle_ns, makes room for a later one        */
     uint32_t frames_max; /**< not answered, of one connection, 2..1024; default 64             */
     uint32_t sends_max;  /**< 4..4096; default 64; one connection has at most a quarter        */
     uint32_t rx_blocks;  /**< writes that the owner can hold, 1..65536; default 1024: shared out
@@ -506,8 +509,8 @@ SNIC_API SNIC_NODISCARD int snic_luna_target_init(struct snic_luna_target **out,
 SNIC_API void *snic_luna_target_fini(struct snic_luna_target *t) SNIC_NONNULL(1);
 /**
  * A client connected. [owner]
- * @return 0 and its handle, which is not used again for long; SNIC_ENOSPC conns_max are in use and
- *         none is idle: close it
+ * @return 0 and its handle, which is not used again for long; SNIC_ENOSPC conns_max are in use:
+ *         close it. If one was idle it is being closed, and the client's next attempt finds room
  */
 SNIC_API SNIC_NODISCARD int snic_luna_target_opened(struct snic_luna_target *t, uint32_t *handle,
                                                     uint64_t now_ns) SNIC_NONNULL(1, 2);

@@ -10,7 +10,8 @@
  * Depends on  snicstore/base.h, loop.h, io.h, wal.h.
  * Memory      The caller supplies all of it (memsize, open): 24 bytes per block that the devices
  *             hold (6 MiB per GiB), cache_blocks blocks, and the log's buffers. Requests are the
- *             caller's, borrowed from accepted submit until `done`.
+ *             caller's, borrowed from accepted submit until `done`. Of a device at most 2^24 - 1
+ *             segments are used: 32 TiB, and 0.6 TiB of tables; what is behind them is left alone.
  * Threads     The owner thread of the devices' loop; all devices are on one loop.
  * Progress    No call blocks but close. `done` and the events come from the loop, never from inside
  *             a call. Requests in flight are not limited; what has no room is refused with
@@ -105,7 +106,8 @@ enum snic_segments_op {
     SNIC_SEGMENTS_WRITE,
     SNIC_SEGMENTS_CREATE, /**< seg_id, vd_id, base_lba, gen, disk                            */
     SNIC_SEGMENTS_DELETE,
-    SNIC_SEGMENTS_SET_GEN, /**< seg_id, gen: not below the present one; that again is allowed */
+    SNIC_SEGMENTS_SET_GEN, /**< seg_id, gen: below the present one SNIC_ESTALE, whatever the
+                                flags; that again is allowed                                 */
     SNIC_SEGMENTS_FENCE    /**< seg_id, min_wver; a lower one than the present changes nothing */
 };
 
@@ -129,7 +131,7 @@ enum snic_segments_status {
 
 /** Do not compare data_crc with the data: the caller has. */
 #define SNIC_SEGMENTS_CRC_CHECKED (1u << 0)
-/** Whatever the generation. */
+/** Whatever the generation; but SET_GEN lowers none. */
 #define SNIC_SEGMENTS_ANY_GEN (1u << 1)
 
 /** A member of a request's list. */

@@ -26,7 +26,7 @@ struct control_client_disk {
     uint32_t lease;
     uint32_t tag;                /* of what is asked */
     uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
-    struct snic_control_qos qos; /* heard last */
+    struct snic_control_qos qos; /* that hold */
     uint64_t key[2];
     char name[SNIC_CONTROL_NAME];
 };
@@ -221,15 +221,18 @@ static void control_client_qos(struct snic_control_client *c, uint32_t disk,
                                const struct snic_control_qos *q)
 {
     struct snic_volume_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = c->disks[disk].lease};
-    c->disks[disk].qos = *q;
     o.bytes_per_second = q->bytes_per_second;
     o.burst_bytes = q->burst_bytes;
     o.ios_per_second = q->ios_per_second;
     o.burst_ios = q->burst_ios;
     if (c->v != NULL) {
         int r = snic_volume_disk_qos(c->v, disk, &o);
-        (void)r; /* not opened yet: it is opened with what was granted */
+        if (r != 0 && r != SNIC_ENOENT) { /* that: not opened yet, it is opened with these */
+            c->stats.refused++;
+            return;
+        }
     }
+    c->disks[disk].qos = *q;
     if (c->e.qos != NULL)
         c->e.qos(c->ctx, disk, q);
 }

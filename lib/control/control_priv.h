@@ -13,8 +13,11 @@
  *     op.c       what takes several steps; attach, place
  *     move.c     a segment moves
  *     reissue.c  a disk gets new leases
- *     agent.c    a block server's end; obey.c what it is told to do; pull.c segments that are
- * copied client.c   a client's end call.c     an operator's end
+ *     agent.c    a block server's end
+ *     obey.c     what it is told to do
+ *     pull.c     segments that it copies from another one; give.c the other one's part
+ *     client.c   a client's end
+ *     call.c     an operator's end
  *
  * Invariants
  * C1  What is said is held back until all records appended before it was said are durable. So the
@@ -24,9 +27,9 @@
  * C3  A segment's generation, as told, is the recorded one, or lease << 16 if that is higher. Its
  *     server has at least that generation when it is told: made, raised, set, or judged with it.
  * C4  A segment is told only while its server is READY, its disk's lease is the asker's and known
- * to be raised there, and it is not sealed. C5  Until a move is recorded nobody is told its
- * destination. C6  A server gets commands from one session at a time, in order, and does them in
- * order.
+ *     to be raised there, and it is not sealed.
+ * C5  Until a move is recorded nobody is told its destination.
+ * C6  A server gets commands from one session at a time, in order, and does them in order.
  */
 #ifndef SNIC_CONTROL_PRIV_H
 #define SNIC_CONTROL_PRIV_H
@@ -135,6 +138,10 @@ struct control_seg {
     uint8_t pad;
 };
 
+/* control.h says what the tables take, for each of segments_max, disks_max and ops_max. */
+SNIC_STATIC_ASSERT(sizeof(struct control_seg) == 40, "a segment's bytes");
+SNIC_STATIC_ASSERT(sizeof(struct control_disk) + sizeof(uint32_t) == 180, "a disk's bytes");
+
 enum control_node_state { CONTROL_DOWN = 0, CONTROL_CLAIMING, CONTROL_READY };
 
 struct control_node {
@@ -197,6 +204,8 @@ struct control_op {
     uint64_t segment;
     uint64_t asked_ns; /* a server, last */
 };
+
+SNIC_STATIC_ASSERT(sizeof(struct control_op) == 112, "an op's bytes");
 
 struct snic_control {
     struct snic_control_opts o;

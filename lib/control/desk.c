@@ -5,6 +5,27 @@
 #include "control/control_priv.h"
 
 #define SNIC_CONTROL__PAGE 16u
+#define SNIC_CONTROL__LIMITS 512u /* bytes that a table of one disk's limits needs, at most */
+
+/*
+ * Will a client's engine accept them? What decides there is the table of limits, so one is asked
+ * here, too. Where a burst is 0 the engine takes one that is in range.
+ */
+static int control_qos_ok(const struct snic_control_qos *q)
+{
+    struct snic_ebs_qos_opts o = {.opts_size = sizeof(o), .disks = 1};
+    struct snic_ebs_qos_limits l = {.bytes_per_second = q->bytes_per_second,
+                                    .ios_per_second = q->ios_per_second,
+                                    .burst_bytes = snic_max_u64(q->burst_bytes, 1),
+                                    .burst_ios = snic_max_u64(q->burst_ios, 1)};
+    _Alignas(SNIC_EBS_ALIGN) unsigned char mem[SNIC_CONTROL__LIMITS];
+    struct snic_ebs_qos *table = NULL;
+    int r = snic_ebs_qos_init(&table, mem, sizeof(mem), &o);
+    SNIC_ASSERT(r == 0);
+    r = snic_ebs_qos_set(table, 0, &l, 0);
+    (void)snic_ebs_qos_fini(table);
+    return r == 0;
+}
 
 int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
                       const struct snic_control_qos *qos, const uint64_t key[2],
@@ -36,7 +57,8 @@ static int control_desk_create(struct control_session *s, const struct snic_cont
 {
     struct control_disk *d;
     if (!snic_control_name_ok(m->name) || control_name_ours(m->name) || m->bytes == 0 ||
-        m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || m->bytes > UINT64_C(1) << 52)
+        m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || m->bytes > UINT64_C(1) << 52 ||
+        !control_qos_ok(&m->qos))
         return SNIC_EINVAL;
     if (control_disk_named(s->c, m->name) != NULL)
         return SNIC_EEXIST;
@@ -67,6 +89,8 @@ static int control_desk_qos(struct control_session *s, const struct snic_control
     struct snic_control *c = s->c;
     struct snic_control_qos old = d->qos;
     struct snic_control_msg q;
+    if (!control_qos_ok(&m->qos))
+        return SNIC_EINVAL;
     d->qos = m->qos;
     int r = control_put_disk(c, d);
     if (r != 0) {

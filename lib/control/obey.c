@@ -85,6 +85,7 @@ static int control_agent_single(struct snic_control_agent *a, const struct contr
 {
     struct snic_segments_stat stat;
     uint16_t op = SNIC_SEGMENTS_CREATE;
+    uint32_t gen = k->gen;
     if (k->segment == SNIC_VOLUME_META || k->segment == SNIC_CONTROL_META) {
         control_agent_result(a, a->session, k->tag, SNIC_EINVAL);
         return 1;
@@ -95,12 +96,10 @@ static int control_agent_single(struct snic_control_agent *a, const struct contr
         op = SNIC_SEGMENTS_DELETE;
     if (k->op == SNIC_CONTROL_GEN) {
         op = SNIC_SEGMENTS_SET_GEN;
-        /* That again, or a higher one: there is nothing to do, but it has to be durable. */
-        if (snic_segments_find(a->o.store, k->segment, &stat) == 0 && stat.gen > k->gen) {
-            struct control_agent_command again = *k;
-            again.gen = stat.gen;
-            return control_agent_single(a, &again);
-        }
+        /* Where a higher one is there is nothing to do, but that one has to be durable: it is set
+           again, for the store answers a lower one at once. */
+        if (snic_segments_find(a->o.store, k->segment, &stat) == 0 && stat.gen > gen)
+            gen = stat.gen;
     }
     struct control_agent_slot *t = control_agent_slot_take(a);
     if (t == NULL)
@@ -109,7 +108,7 @@ static int control_agent_single(struct snic_control_agent *a, const struct contr
     t->op = k->op;
     t->req.vd_id = k->vd;
     t->req.base_lba = k->lba;
-    int r = control_agent_submit(a, t, op, k->segment, k->gen);
+    int r = control_agent_submit(a, t, op, k->segment, gen);
     if (r < 0)
         control_agent_result(a, a->session, k->tag, r);
     return r != 0;

@@ -50,6 +50,7 @@ int snic_luna_attach(struct snic_luna *c, uint32_t disk, const struct snic_luna_
     d->limited = full.bytes_per_second != 0 || full.ios_per_second != 0;
     if (d->limited && snic_ebs_qos_set(c->qos, disk, &l, now_ns) != 0)
         return SNIC_EINVAL;
+    d->limits = l;
     luna_map_opts(&m, &c->o, full.blocks);
     if (snic_ebs_map_init(&d->map, d->map_mem, snic_ebs_map_memsize(&m), &m) != 0)
         return SNIC_EINVAL;
@@ -97,6 +98,7 @@ int snic_luna_qos(struct snic_luna *c, uint32_t disk, const struct snic_luna_dis
     if (!limited)
         (void)snic_ebs_qos_clear(c->qos, disk);
     d->limited = limited;
+    d->limits = l;
     c->qos_ns = 0; /* whoever waited for the old limits tries the new ones */
     c->dirty = 1;
     return 0;

@@ -153,8 +153,13 @@ static uint32_t luna_io_bytes(const struct snic_luna_io *io)
 /* QoS, then the version. @return 0, or SNIC_EAGAIN: the disk waits for its limits */
 static int luna_io_charge(struct snic_luna *c, struct luna_disk *d, struct snic_luna_io *io)
 {
-    if (d->limited &&
-        snic_ebs_qos_admit(c->qos, d->index, luna_io_bytes(io), c->now_ns) == SNIC_EAGAIN) {
+    int r = d->limited ? snic_ebs_qos_admit(c->qos, d->index, luna_io_bytes(io), c->now_ns) : 0;
+    if (r == SNIC_ECORRUPT) { /* the entry is set anew, from what the disk knows */
+        c->s.tables++;
+        (void)!snic_ebs_qos_set(c->qos, d->index, &d->limits, c->now_ns);
+        r = snic_ebs_qos_admit(c->qos, d->index, luna_io_bytes(io), c->now_ns);
+    }
+    if (r == SNIC_EAGAIN) {
         c->qos_ns = snic_min_u64(c->qos_ns, snic_ebs_qos_ready_ns(c->qos, d->index));
         snic_link_remove(&d->turn);
         snic_link_append(&c->limited, &d->turn);
@@ -195,8 +200,9 @@ static enum luna_turn luna_disk_step(struct snic_luna *c, struct luna_disk *d)
     if (c->rpcs_free == 0)
         return LUNA_TURN_STOP;
     memset(&w, 0, sizeof(w));
-    if (snic_ebs_map_get(d->map, segment, &w) != 0 || w.server >= c->o.servers_max ||
-        !c->servers[w.server].used) {
+    int r = snic_ebs_map_get(d->map, segment, &w);
+    c->s.tables += r == SNIC_ECORRUPT;
+    if (r != 0 || w.server >= c->o.servers_max || !c->servers[w.server].used) {
         luna_disk_ask_map(c, d, segment, w.seg_gen);
         return LUNA_TURN_OFF;
     }

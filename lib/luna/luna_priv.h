@@ -198,9 +198,9 @@ struct luna_rpc {
     uint8_t sent;  /* something of it may be under way */
     uint8_t twice; /* more than once: a refusal does not say that no copy is */
     uint8_t tries;
-    uint8_t wrong; /* answers with damaged data */
     uint32_t crc[SNIC_EBS_RPC_BLOCKS];
     uint32_t guest_crc[SNIC_EBS_RPC_BLOCKS];
+    uint8_t wrong[SNIC_EBS_RPC_BLOCKS]; /* answers of this turn with damaged data, for each block */
 };
 
 struct luna_disk {
@@ -220,7 +220,8 @@ struct luna_disk {
     uint64_t wver; /* the last given */
     uint64_t need_segment;
     uint32_t need_gen;
-    struct snic_ebs_ask ask; /* of the first I/O, while map_said; on no list */
+    struct snic_ebs_ask ask;           /* of the first I/O, while map_said; on no list */
+    struct snic_ebs_qos_limits limits; /* the table's golden copy */
     void *xts_key;
     struct snic_link queue; /* I/Os not admitted */
     struct snic_link order; /* writes and flushes inside, in the order of submission */

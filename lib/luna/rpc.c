@@ -8,7 +8,7 @@
 
 #define SNIC_LUNA__FENCE_NS (2 * SNIC_LUNA__MS)
 #define SNIC_LUNA__FENCE_MAX_NS (100 * SNIC_LUNA__MS)
-/* Damaged answers before a block is held for damaged at the server. */
+/* Damaged answers about a block before it is held for damaged at the server. */
 #define SNIC_LUNA__WRONG 8
 
 static struct luna_conn *luna_rpc_conn(struct snic_luna *c, const struct luna_rpc *r)
@@ -92,7 +92,7 @@ void luna_rpc_new(struct snic_luna *c, struct snic_luna_io *io, uint32_t count,
     r->sent = 0;
     r->twice = 0;
     r->tries = 0;
-    r->wrong = 0;
+    memset(r->wrong, 0, sizeof(r->wrong));
     r->refs = 0;
     r->queued = 0;
     r->result = 0;
@@ -218,24 +218,29 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
     luna_rpc_list(c, r);
 }
 
-static void luna_rpc_busy(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
-                          uint32_t retry_us);
+static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
+                           uint32_t retry_us);
 
 /* The data were damaged: once more, but not for ever. */
 void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
+    uint64_t often = 0;
     c->s.data_crc++;
     r->summed &= ~blocks;
-    if (++r->wrong >= SNIC_LUNA__WRONG && r->op == SNIC_LUNA_READ) {
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        uint32_t i = luna_lowest(left);
+        if (r->wrong[i] < SNIC_LUNA__WRONG)
+            r->wrong[i]++;
+        if (r->wrong[i] == SNIC_LUNA__WRONG)
+            often |= luna_bit(i);
+    }
+    if (often != 0 && r->op == SNIC_LUNA_READ) {
         luna_rpc_give_up(c, r, SNIC_ECORRUPT);
         return;
     }
-    if (r->wrong < SNIC_LUNA__WRONG) {
-        luna_rpc_again(c, r, blocks);
-        return;
-    }
-    r->wrong = SNIC_LUNA__WRONG;
-    luna_rpc_busy(c, r, blocks, 10000); /* a write, until its deadline */
+    luna_rpc_again(c, r, blocks & ~often);
+    if (often != 0)
+        luna_rpc_later(c, r, often, 10000); /* a write, until its deadline */
 }
 
 /* ---- Giving up ---- */
@@ -342,10 +347,10 @@ static void luna_rpc_refused(struct snic_luna *c, struct luna_rpc *r, uint64_t b
         luna_rpc_give_up(c, r, result);
 }
 
-static void luna_rpc_busy(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
-                          uint32_t retry_us)
+/* They wait, and are sent once more then. */
+static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
+                           uint32_t retry_us)
 {
-    c->s.busy++;
     if (r->where == LUNA_PARKED) {
         luna_rpc_again(c, r, blocks);
         return;
@@ -376,8 +381,9 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
         luna_rpc_wrong(c, r, blocks);
         break;
     case SNIC_EBS_BUSY:
+        c->s.busy++;
         snic_ebs_busy_said(&c->servers[r->server].busy, c->now_ns);
-        luna_rpc_busy(c, r, blocks, retry_us);
+        luna_rpc_later(c, r, blocks, retry_us);
         break;
     case SNIC_EBS_STALE_GEN:
     case SNIC_EBS_NO_SEGMENT:
@@ -391,7 +397,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     case SNIC_EBS_BAD_VERSION:
     case SNIC_EBS_BAD_FLAGS:
     case SNIC_EBS_BAD_AUTH:
-        luna_rpc_busy(c, r, blocks, 1000); /* of the connection, not of the blocks */
+        luna_rpc_later(c, r, blocks, 1000); /* of the connection, not of the blocks */
         break;
     case SNIC_EBS_INVALID:
     case SNIC_EBS_IO:
@@ -427,6 +433,7 @@ void luna_rpc_retarget(struct snic_luna *c, struct luna_rpc *r, const struct sni
     r->seg_gen = w->seg_gen;
     r->turn++;
     r->summed = 0;
+    memset(r->wrong, 0, sizeof(r->wrong)); /* of another place they say nothing */
     luna_ask_begin(c, r);
     if (fencing)
         return;

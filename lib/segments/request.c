@@ -395,7 +395,8 @@ int snic_segments_submit(struct snic_segments *s, struct snic_segments_req *q)
         segments_finish(q, SNIC_ENOENT);
     else if (s->disk[disk].state != SEGMENTS_OPEN)
         segments_finish(q, SNIC_EIO);
-    else if ((q->flags & SNIC_SEGMENTS_ANY_GEN) == 0 && q->gen < p->attr.gen)
+    else if (((q->flags & SNIC_SEGMENTS_ANY_GEN) == 0 || q->op == SNIC_SEGMENTS_SET_GEN) &&
+             q->gen < p->attr.gen)
         segments_finish(q, SNIC_ESTALE);
     else if (q->op == SNIC_SEGMENTS_READ)
         segments_read(&s->disk[disk], q, place);

@@ -7,6 +7,10 @@
  */
 #include "segments/segments_priv.h"
 
+SNIC_STATIC_ASSERT(SNIC_SEGMENTS__ENTRIES(SNIC_SEGMENTS__PLACES_MAX) / SNIC_SEGMENTS_BLOCKS ==
+                       SNIC_SEGMENTS__PLACES_MAX,
+                   "the entries of the largest device can be counted");
+
 /* ---- The log's part of the device ---- */
 
 /**
@@ -384,7 +388,7 @@ static void segments_carve_disk(struct snic_arena *a, struct segments_disk *d,
     void *wal_mem = snic_arena_take(a, 1, wal, SNIC_WAL_ALIGN);
     struct segments_place *place = snic_arena_take(a, places, sizeof(*place), SNIC_CACHELINE);
     struct segments_entry *entry =
-        snic_arena_take(a, places * SNIC_SEGMENTS_BLOCKS, sizeof(*entry), SNIC_CACHELINE);
+        snic_arena_take(a, SNIC_SEGMENTS__ENTRIES(places), sizeof(*entry), SNIC_CACHELINE);
     struct segments_slot *slot = snic_arena_take(a, g->cache_blocks, sizeof(*slot), SNIC_CACHELINE);
     struct segments_op *op = snic_arena_take(a, SNIC_SEGMENTS__OPS, sizeof(*op), SNIC_CACHELINE);
     uint32_t *bounce = snic_arena_take(a, o->bounces, sizeof(*bounce), SNIC_CACHELINE);
@@ -405,7 +409,7 @@ static void segments_carve_disk(struct snic_arena *a, struct segments_disk *d,
     d->bytes = bytes;
     d->bounce = bounces;
     memset(place, 0, places * sizeof(*place));
-    memset(entry, 0, places * SNIC_SEGMENTS_BLOCKS * sizeof(*entry));
+    memset(entry, 0, SNIC_SEGMENTS__ENTRIES(places) * sizeof(*entry));
     memset(op, 0, SNIC_SEGMENTS__OPS * sizeof(*op));
     memset(pages, 0, (size_t)SNIC_SEGMENTS__OPS << 12);
     memset(bytes, 0, (size_t)g->cache_blocks << 12);
@@ -461,7 +465,7 @@ static void segments_disk_init(struct segments_disk *d, struct snic_segments *s,
     d->bounces_free = s->opts.bounces;
     for (uint32_t i = 0; i < s->opts.bounces; i++)
         d->bounce_free[i] = i;
-    for (uint32_t i = 0; i < g->places * SNIC_SEGMENTS_BLOCKS; i++)
+    for (size_t i = 0; i < SNIC_SEGMENTS__ENTRIES(g->places); i++)
         d->entry[i].slot = SNIC_SEGMENTS__NONE;
     segments_slots_init(d);
 }

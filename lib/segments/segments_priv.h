@@ -46,6 +46,8 @@
 #define SNIC_SEGMENTS__GATHER 16u /* blocks of one home write */
 #define SNIC_SEGMENTS__CHUNK 15u  /* pages read at a time, of each copy: three places */
 #define SNIC_SEGMENTS__PLACES_MAX ((1u << 24) - 1)
+/* Of a device: more than 32 bits hold from 2^23 places on, which is 16 TiB. */
+#define SNIC_SEGMENTS__ENTRIES(places) ((size_t)(places)*SNIC_SEGMENTS_BLOCKS)
 #define SNIC_SEGMENTS__NONE UINT32_MAX
 #define SNIC_SEGMENTS__RETRY_NS 100000u
 #define SNIC_SEGMENTS__FREE_STEP 1024u

@@ -317,6 +317,10 @@ static void cc_granted(void *ctx, uint32_t disk, int result, const struct snic_c
     d.sa_epoch = r->lease;
     d.vd_id = r->vd;
     d.bytes = r->bytes;
+    d.bytes_per_second = r->qos.bytes_per_second;
+    d.burst_bytes = r->qos.burst_bytes;
+    d.ios_per_second = r->qos.ios_per_second;
+    d.burst_ios = r->qos.burst_ios;
     assert_int_equal(r->bytes, CTLFIX_BLOCKS * BLOCK);
     assert_int_equal(snic_volume_disk_open(c->v, disk, &d, &g->io), 0);
 }
