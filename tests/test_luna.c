@@ -222,12 +222,13 @@ static void test_luna_statuses_each_meaning(void **state)
     } rows[] = {
         {SNIC_EBS_INVALID, SNIC_LUNA_WRITE, SNIC_EINVAL},
         {SNIC_EBS_IO, SNIC_LUNA_WRITE, SNIC_EIO},
-        {SNIC_EBS_NO_SPACE, SNIC_LUNA_ZERO, SNIC_EIO},
+        {SNIC_EBS_NO_SPACE, SNIC_LUNA_ZERO, SNIC_ENOSPC},
         {SNIC_EBS_IO, SNIC_LUNA_READ, SNIC_EIO},
         {SNIC_EBS_DAMAGED, SNIC_LUNA_READ, SNIC_ECORRUPT},
         {999, SNIC_LUNA_READ, SNIC_EINVAL},
         {SNIC_EBS_NO_LEASE, SNIC_LUNA_WRITE, SNIC_ESTALE},
         {SNIC_EBS_FENCED, SNIC_LUNA_TRIM, SNIC_ESTALE},
+        {SNIC_EBS_SUPERSEDED, SNIC_LUNA_WRITE, SNIC_ESTALE}, /* by no later write of this agent */
     };
     struct duo *d = &duo;
     (void)state;

@@ -256,6 +256,47 @@ static void test_segments_damage_both_copies_told_and_refused(void **state)
     end();
 }
 
+/* The log goes on about a segment whose first page is lost: its blocks, all empty, are not taken
+   for what was written, nor is the store refused. */
+static void test_segments_damage_first_page_lost_log_goes_on(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 3; later++) {
+        struct snic_segments_stat st;
+        uint32_t which[1] = {3};
+        uint64_t wver[1] = {100};
+        begin(0);
+        assert_int_equal(segfix_open(&fix, 0), 0);
+        if (later == 0)
+            assert_int_equal(segfix_control(&fix, 1, SNIC_SEGMENTS_SET_GEN, 7), 1);
+        else if (later == 1)
+            assert_int_equal(segfix_control(&fix, 1, SNIC_SEGMENTS_FENCE, 2), 1);
+        else
+            assert_int_equal(segfix_write(&fix, 1, which, wver, 1), 1);
+        segfix_settle(&fix);
+        segfix_close(&fix);
+        segfix_unplug(&fix);
+        snic_disk_sync(fix.disk[0]);
+        segfix_plug(&fix);
+        unsigned char *disk = snic_disk_bytes(fix.disk[0]);
+        disk[TABLES + 5 * 4096 + 70] ^= 1; /* the second one's attributes */
+        disk[TABLES + COPY + 5 * 4096 + 71] ^= 1;
+        assert_int_equal(segfix_open(&fix, 0), 0);
+        assert_int_equal(fix.damages, 1);
+        assert_int_equal(snic_segments_find(fix.store, 2, &st), SNIC_ENOENT);
+        fix.m.seg[1].exists = 0;
+        fix.m.seg[1].acked_exists = 0;
+        fix.forgiving = 1;
+        read_all(0, 0);
+        read_all(2, 0);
+        segfix_close(&fix);
+        assert_int_equal(segfix_open(&fix, 0), 0); /* nor is it made anew by that */
+        assert_int_equal(fix.damages, 1);
+        segfix_close(&fix);
+        end();
+    }
+}
+
 /* What is missing in the log is not missed. */
 static void test_segments_damage_log_refused_or_told(void **state)
 {
@@ -361,6 +402,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_damage_any_one_page_repaired),
         cmocka_unit_test(test_segments_damage_marks_replayed),
         cmocka_unit_test(test_segments_damage_both_copies_told_and_refused),
+        cmocka_unit_test(test_segments_damage_first_page_lost_log_goes_on),
         cmocka_unit_test(test_segments_damage_log_refused_or_told),
         cmocka_unit_test(test_segments_damage_tail_strict_refused),
         cmocka_unit_test(test_segments_damage_write_fails_dead_reopened_whole),

@@ -275,6 +275,29 @@ static void test_solar_edges_full_store_said(void **state)
     duo_close(d);
 }
 
+/* A write is older than what is there, and no later one of this agent is: there is another writer,
+   and none of it is acknowledged. What a later write has passed is as good as done. */
+static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
+{
+    (void)state;
+    for (uint32_t later = 0; later < 2; later++) {
+        struct duo *d = edge_open();
+        struct snic_solar_io io[2];
+        d->status = SNIC_EBS_SUPERSEDED;
+        d->refuse = 5 + 1;
+        duo_io(d, &io[0], SNIC_SOLAR_ZERO, 5, 1, NULL);
+        if (later)
+            duo_io(d, &io[1], SNIC_SOLAR_ZERO, 6, 1, NULL);
+        duo_until(d, 1 + later);
+        assert_int_equal(io[0].result, later ? 0 : SNIC_ESTALE);
+        assert_int_equal(d->told[SNIC_SOLAR_LEASE], !later);
+        io[0].blocks = 1;
+        if (!later)
+            assert_int_equal(snic_solar_submit(d->c, &io[0], d->now), SNIC_EROFS);
+        duo_close(d);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +309,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_seal_fails_as_many_trains_as_said),
         cmocka_unit_test(test_solar_edges_halted_nothing_is_asked_for),
         cmocka_unit_test(test_solar_edges_full_store_said),
+        cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -145,7 +145,8 @@ enum snic_ebs_type {
 /** What became of a request; fixed for ever. A number not known is treated as INVALID. */
 enum snic_ebs_status {
     SNIC_EBS_OK = 0,
-    SNIC_EBS_SUPERSEDED = 1,  /**< a later version is stored: as good as OK */
+    SNIC_EBS_SUPERSEDED =
+        1, /**< a later version is stored: as good as OK, if it is the same writer's */
     SNIC_EBS_STALE_GEN = 2,   /**< seg_gen is not the segment's: fetch the map again */
     SNIC_EBS_BAD_CRC = 3,     /**< data_crc or bind_crc is wrong: send again */
     SNIC_EBS_BUSY = 4,        /**< no room: again after retry_us */

@@ -194,7 +194,8 @@ struct snic_luna_io {
     uint8_t state; /**< the engine's                                                           */
     uint16_t reserved;
     /* -- out -- */
-    int32_t result;   /**< 0; SNIC_EIO given up; SNIC_ECORRUPT a block's data are damaged there;
+    int32_t result;   /**< 0; SNIC_EIO given up, or the server's device failed; SNIC_ENOSPC its
+                           store is full; SNIC_ECORRUPT a block's data are damaged there;
                            SNIC_ESTALE the disk's lease is another's; SNIC_EINVAL the server
                            refuses; SNIC_EUNKNOWN halted                                       */
     uint32_t retries; /**< blocks sent or asked for again                                      */

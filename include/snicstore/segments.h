@@ -123,7 +123,7 @@ enum snic_segments_kind {
 enum snic_segments_status {
     SNIC_SEGMENTS_DONE = 0,
     SNIC_SEGMENTS_DUP,        /**< write: this version is there already                      */
-    SNIC_SEGMENTS_SUPERSEDED, /**< write: a higher version is there                          */
+    SNIC_SEGMENTS_SUPERSEDED, /**< write: a higher version is there, or another write of this */
     SNIC_SEGMENTS_FENCED,     /**< write: refused, below the fence                           */
     SNIC_SEGMENTS_BAD_CRC,    /**< write: refused, data_crc is not that of the data          */
     SNIC_SEGMENTS_DAMAGED     /**< read: no data; either: the block's version is lost        */

@@ -248,7 +248,9 @@ struct snic_solar_opts {
 /** A disk: zero it, set opts_size, vd_id, sa_epoch, blocks. */
 struct snic_solar_disk_opts {
     uint32_t opts_size;
-    uint32_t sa_epoch; /**< 1..65535: the lease; each attach needs a higher one                */
+    uint32_t sa_epoch; /**< 1..65535: the lease; each attach needs a higher one: with one that was
+                            used before, writes are older than what is there. The first that is
+                            found out to be ends the lease (LEASE), others may be lost           */
     uint64_t vd_id;
     uint64_t blocks; /**< of the disk, 1..2^40                                               */
     uint64_t bytes_per_second; /**< QoS, 0: none                                               */

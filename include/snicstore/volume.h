@@ -324,7 +324,7 @@ SNIC_API SNIC_NODISCARD int snic_volume_server_readdress(struct snic_volume *v, 
 /** A disk: zero it, set opts_size, sa_epoch, vd_id, bytes. */
 struct snic_volume_disk_opts {
     uint32_t opts_size;
-    uint32_t sa_epoch; /**< 1..65535: the lease                                          */
+    uint32_t sa_epoch; /**< 1..65535: the lease, higher at each opening of the disk (solar.h) */
     uint64_t vd_id;
     uint64_t bytes;            /**< multiple of 4096                                             */
     uint64_t bytes_per_second; /**< QoS; 0: none                                                 */

@@ -114,7 +114,7 @@ static int luna_check_free(const struct snic_luna *c, uint32_t server)
 int snic_luna_check(const struct snic_luna *c)
 {
     struct luna_sums sum = {0, 0, 0};
-    uint32_t refs = 0, done = 0;
+    uint32_t refs = 0, done = 0, nowhere = 0;
     if (luna_pool_check(&c->pool) != 0 || snic_wheel_check(&c->wheel) != 0 ||
         snic_ebs_qos_check(c->qos) != 0)
         return SNIC_ECORRUPT;
@@ -122,6 +122,16 @@ int snic_luna_check(const struct snic_luna *c)
         if ((c->servers[i].used ? luna_check_server(c, &c->servers[i]) : luna_check_free(c, i)) !=
             0)
             return SNIC_ECORRUPT;
+    for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
+        const struct luna_rpc *r = &c->rpcs[i];
+        nowhere += r->where != LUNA_FREE && r->server == luna_nowhere(c);
+        if (r->where == LUNA_PARKED || r->where == LUNA_ENDED || r->where == LUNA_FREE)
+            continue;
+        if (r->server == luna_nowhere(c))
+            return SNIC_ECORRUPT;
+    }
+    if (nowhere != c->servers[luna_nowhere(c)].rpcs)
+        return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.rpcs_max; i++)
         if (luna_check_rpc(c, &c->rpcs[i], &sum) != 0)
             return SNIC_ECORRUPT;

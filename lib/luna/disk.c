@@ -126,7 +126,9 @@ int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t
         if (rpc->lba >> SNIC_EBS_SEGMENT_LOG2 == segment)
             luna_rpc_retarget(c, rpc, &w);
     }
-    if ((d->map_said || d->say_map) && d->need_segment == segment) {
+    if ((d->map_said || d->say_map) &&
+        (d->need_segment == segment ||
+         c->servers[luna_nowhere(c)].rpcs < luna_server_share(c, luna_nowhere(c)))) {
         d->map_said = 0;
         d->say_map = 0;
         luna_disk_turn(c, d);

@@ -78,7 +78,9 @@ static struct snic_luna *luna_layout(struct snic_arena *a, const struct snic_lun
     struct snic_luna *c = snic_arena_take(a, 1, sizeof(*c), align);
     luna_map_opts(&m, o, o->disk_blocks_max);
     parts->disks = snic_arena_take(a, o->disks_max, sizeof(struct luna_disk), align);
-    parts->servers = snic_arena_take(a, o->servers_max, sizeof(struct luna_server), align);
+    /* One more: luna_nowhere(). */
+    parts->servers =
+        snic_arena_take(a, (size_t)o->servers_max + 1, sizeof(struct luna_server), align);
     parts->conns =
         snic_arena_take(a, (size_t)o->servers_max * o->conns, sizeof(struct luna_conn), align);
     parts->rpcs = snic_arena_take(a, o->rpcs_max, sizeof(struct luna_rpc), align);
@@ -142,7 +144,7 @@ static void luna_init_lists(struct snic_luna *c)
         snic_link_init(&c->conns[i].event);
         snic_link_init(&c->conns[i].rpcs);
     }
-    for (uint32_t i = 0; i < c->o.servers_max; i++)
+    for (uint32_t i = 0; i <= luna_nowhere(c); i++)
         snic_link_init(&c->servers[i].event);
 }
 

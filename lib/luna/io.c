@@ -9,10 +9,11 @@
 
 enum { LUNA_IO_QUEUED = 1, LUNA_IO_OUT, LUNA_IO_OVER };
 
-/* A server may hold half of all RPCs, so that one that is silent does not silence the others. */
-static uint32_t luna_server_share(const struct snic_luna *c)
+/* A server may hold half of all RPCs, so that one that is silent does not silence the others; and
+   so may those whose place is not known. */
+uint32_t luna_server_share(const struct snic_luna *c, uint32_t server)
 {
-    return c->o.servers_max == 1 ? c->o.rpcs_max : c->o.rpcs_max / 2;
+    return c->o.servers_max == 1 && server == 0 ? c->o.rpcs_max : c->o.rpcs_max / 2;
 }
 
 void luna_disk_turn(struct snic_luna *c, struct luna_disk *d)
@@ -188,7 +189,8 @@ static void luna_io_advance(struct snic_luna_io *io, uint32_t blocks)
 
 enum luna_turn { LUNA_TURN_MORE, LUNA_TURN_NEXT, LUNA_TURN_OFF, LUNA_TURN_STOP };
 
-/* One RPC of the disk's first I/O. */
+/* One RPC of the disk's first I/O. What has no place yet waits by itself, and nothing behind it
+   does: not all places may be known, when a server is gone, or the pool is full. */
 static enum luna_turn luna_disk_step(struct snic_luna *c, struct luna_disk *d)
 {
     struct snic_ebs_where w;
@@ -202,12 +204,16 @@ static enum luna_turn luna_disk_step(struct snic_luna *c, struct luna_disk *d)
     memset(&w, 0, sizeof(w));
     int r = snic_ebs_map_get(d->map, segment, &w);
     c->s.tables += r == SNIC_ECORRUPT;
-    if (r != 0 || w.server >= c->o.servers_max || !c->servers[w.server].used) {
+    int known = r == 0 && w.server < c->o.servers_max && c->servers[w.server].used;
+    if (!known)
+        w.server = luna_nowhere(c);
+    if (c->servers[w.server].rpcs >= luna_server_share(c, w.server)) {
+        if (known)
+            return LUNA_TURN_NEXT;
         luna_disk_ask_map(c, d, segment, w.seg_gen);
         return LUNA_TURN_OFF;
     }
-    if (c->servers[w.server].backlog >= SNIC_LUNA__BACKLOG ||
-        c->servers[w.server].rpcs >= luna_server_share(c))
+    if (known && c->servers[w.server].backlog >= SNIC_LUNA__BACKLOG)
         return LUNA_TURN_NEXT;
     if (!d->charged && luna_io_charge(c, d, io) != 0)
         return LUNA_TURN_OFF;

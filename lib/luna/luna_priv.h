@@ -294,6 +294,7 @@ int luna_in_list_good(const struct luna_in *in);
 
 /* disk.c and io.c */
 void luna_map_opts(struct snic_ebs_map_opts *m, const struct snic_luna_opts *o, uint64_t blocks);
+uint32_t luna_server_share(const struct snic_luna *c, uint32_t server);
 void luna_disk_turn(struct snic_luna *c, struct luna_disk *d);
 void luna_admit(struct snic_luna *c);
 void luna_io_done(struct snic_luna *c, struct snic_luna_io *io);
@@ -353,6 +354,12 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns);
 void luna_send(struct snic_luna *c);
 int luna_send_fence(struct snic_luna *c, struct luna_rpc *r);
 
+/** The number that no server has: of RPCs that are PARKED, since nothing is known of their place.
+ */
+static inline uint32_t luna_nowhere(const struct snic_luna *c)
+{
+    return c->o.servers_max;
+}
 static inline uint64_t luna_alive(const struct snic_luna *c)
 {
     return c->now_ns - c->lag_ns;

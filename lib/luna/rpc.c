@@ -105,7 +105,12 @@ void luna_rpc_new(struct snic_luna *c, struct snic_luna_io *io, uint32_t count,
     c->servers[r->server].rpcs++;
     snic_link_append(&d->rpcs, &r->of_disk);
     r->where = LUNA_FREE;
-    luna_rpc_list(c, r);
+    if (r->server != luna_nowhere(c)) {
+        luna_rpc_list(c, r);
+    } else {
+        luna_rpc_move(r, &c->parked, LUNA_PARKED);
+        luna_ask_parked(c, r);
+    }
 }
 
 struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id)
@@ -337,9 +342,7 @@ static void luna_rpc_lease(struct snic_luna *c, struct luna_rpc *r)
 static void luna_rpc_refused(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
                              uint32_t status)
 {
-    int result = status == SNIC_EBS_INVALID ? SNIC_EINVAL : SNIC_EIO;
-    if (status == SNIC_EBS_DAMAGED)
-        result = SNIC_ECORRUPT;
+    int result = snic_ebs_status_error(status);
     /* Whoever answers has done with it; where no other copy is under way no fence is needed. */
     if (!r->twice && r->out == blocks && r->where != LUNA_PARKED)
         luna_rpc_end(c, r, result);
@@ -373,8 +376,14 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     if (status >= SNIC_EBS_STATUS_END)
         status = SNIC_EBS_INVALID; /* of a later version */
     switch ((enum snic_ebs_status)status) {
-    case SNIC_EBS_OK:
     case SNIC_EBS_SUPERSEDED:
+        if (r->wver == c->disks[r->disk].wver) { /* by no later write of ours: there is none */
+            luna_rpc_lease(c, r);
+            break;
+        }
+        luna_rpc_acked(c, r, blocks);
+        break;
+    case SNIC_EBS_OK:
         luna_rpc_acked(c, r, blocks);
         break;
     case SNIC_EBS_BAD_CRC:

@@ -78,8 +78,8 @@ void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned
 static int segments_replay_place(struct segments_disk *d, const struct segments_record *h)
 {
     struct segments_place *p = &d->place[h->place];
-    if (h->inc < p->attr.inc)
-        return 0;
+    if (h->inc < p->attr.inc || (p->lost & 1) != 0)
+        return 0; /* of a lost first page nobody knows which use of the place this is about */
     if (h->inc > p->attr.inc) {
         segments_place_clear(d, h->place);
         memset(&p->attr, 0, sizeof(p->attr));
@@ -87,7 +87,7 @@ static int segments_replay_place(struct segments_disk *d, const struct segments_
         p->attr.pad = 1; /* its attributes are to come */
         p->dirty = (1u << SNIC_SEGMENTS__PAGES) - 1;
     }
-    return (p->lost & 1) == 0;
+    return 1;
 }
 
 static void segments_replay_attr(struct segments_disk *d, const struct segments_record *h,

@@ -76,6 +76,14 @@ int segments_record_needed(const struct segments_disk *d, const struct snic_wal_
 
 /* ---- Writes ---- */
 
+/* The same write again? A version that two writes have is of two writers that do not know of each
+   other: the later one is not what is here. */
+static int segments_same(const struct snic_segments_block *b, const struct segments_version *v)
+{
+    return b->wver == v->wver && b->kind == v->kind &&
+           (b->kind != SNIC_SEGMENTS_DATA || b->data_crc == v->data_crc);
+}
+
 static uint8_t segments_judge(const struct segments_disk *d, const struct snic_segments_req *q,
                               uint32_t place, const struct snic_segments_block *b, uint64_t *wait)
 {
@@ -90,7 +98,7 @@ static uint8_t segments_judge(const struct segments_disk *d, const struct snic_s
          * this write, too. */
         if (e->slot != SNIC_SEGMENTS__NONE)
             *wait = snic_max_u64(*wait, d->slot[e->slot].position);
-        return b->wver == v.wver ? SNIC_SEGMENTS_DUP : SNIC_SEGMENTS_SUPERSEDED;
+        return segments_same(b, &v) ? SNIC_SEGMENTS_DUP : SNIC_SEGMENTS_SUPERSEDED;
     }
     if (b->wver < p->attr.min_wver)
         return SNIC_SEGMENTS_FENCED;

@@ -356,8 +356,14 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     if (status >= SNIC_EBS_STATUS_END)
         status = SNIC_EBS_INVALID; /* of a later version */
     switch ((enum snic_ebs_status)status) {
-    case SNIC_EBS_OK:
     case SNIC_EBS_SUPERSEDED:
+        if (r->wver == c->disks[r->disk].wver) { /* by no later write of ours: there is none */
+            solar_rpc_lease(c, r);
+            break;
+        }
+        solar_rpc_acked(c, r, pkt);
+        break;
+    case SNIC_EBS_OK:
         solar_rpc_acked(c, r, pkt);
         break;
     case SNIC_EBS_BAD_CRC:

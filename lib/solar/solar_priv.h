@@ -472,7 +472,8 @@ static inline struct solar_server *solar_server_of(struct snic_solar *c, const s
 {
     return &c->servers[p->server];
 }
-/** The number that no server has: of RPCs that are PARKED, since nothing is known of their place. */
+/** The number that no server has: of RPCs that are PARKED, since nothing is known of their place.
+ */
 static inline uint32_t solar_nowhere(const struct snic_solar *c)
 {
     return c->o.servers_max;
