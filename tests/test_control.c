@@ -72,6 +72,41 @@ static void test_control_move_keeps_what_was_written(void **state)
     assert_int_equal(fix.events[SNIC_CONTROL_MOVED], CTLFIX_SEGMENTS);
 }
 
+/* At no moment of a move do two servers have the segment in one generation, or the destination in
+   one that is told of the source: whoever does not hear of its end refuses what comes after it. */
+static void test_control_move_one_generation_one_server(void **state)
+{
+    uint32_t both = 0;
+    (void)state;
+    attached();
+    for (uint32_t round = 0; round < 6; round++) {
+        struct snic_control_msg m;
+        struct snic_control_item from = where(1, 0);
+        ctlfix_move_msg(&m, 0, 0, ctlfix_id(&fix, from.server % 3));
+        ctlfix_ask_begin(&fix, &m);
+        while (!fix.call_done) {
+            uint32_t gen[3] = {0, 0, 0};
+            assert_int_equal(snic_world_step(fix.world), 1);
+            for (uint32_t i = 0; i < 3; i++) {
+                struct snic_segments_stat st;
+                if (snic_segments_find(snic_volume_server_store(fix.server[i].s),
+                                       snic_control_seg_id(1, 0), &st) != 0)
+                    continue;
+                gen[i] = st.gen;
+                for (uint32_t k = 0; k < i; k++) {
+                    both += gen[k] != 0;
+                    assert_true(gen[k] != gen[i]);
+                }
+                struct snic_control_item told = where(1, 0);
+                if (told.server != ctlfix_id(&fix, i))
+                    assert_true(gen[i] != told.gen);
+            }
+        }
+        assert_int_equal(fix.call_status, 0);
+    }
+    assert_true(both > 20);
+}
+
 static void test_control_second_client_waits_or_takes(void **state)
 {
     (void)state;
@@ -578,6 +613,7 @@ int main(int argc, char **argv)
         T(test_control_disk_is_placed_on_all_servers),
         T(test_control_nothing_is_placed_before_it_is_asked_for),
         T(test_control_move_keeps_what_was_written),
+        T(test_control_move_one_generation_one_server),
         T(test_control_second_client_waits_or_takes),
         T(test_control_lease_goes_on_after_the_catalog_died),
         T(test_control_detached_disk_is_free),

@@ -43,7 +43,9 @@
  * How a segment moves from A to B: B makes it, hidden, and copies all blocks with their versions
  * from A, while A is written on. A higher generation is recorded, and set at A, which from then on
  * refuses the one that clients know; they ask, and wait. B copies what is newer. The new place is
- * recorded, told, and the segment at A deleted. Until it is recorded the segment is at A: if
+ * recorded with a still higher generation, told, and the segment at A deleted: an A that does not
+ * hear of it refuses what clients say from then on, even where it has the address of B. A move
+ * takes three of the 65535 generations of a lease. Until it is recorded the segment is at A: if
  * anything fails, or the catalog's process dies, clients are told A with the new generation, and
  * what B has is deleted. Nobody knows B before, so what it has does no harm.
  *

@@ -4,12 +4,15 @@
  * command, and ends with the answer. Whatever fails, a server that is gone included, ends the move,
  * and the segment stays; what the destination has is dropped, now or when that registers.
  *
- *     MAKE   the destination makes it, with a higher generation than any that was told
+ *     MAKE   the destination makes it, with the next generation, which is never told
  *     COPY   it copies; again, while much has changed meanwhile
- *     SEAL   the next generation is recorded, told to nobody (C4), and set at the source
+ *     SEAL   the one after that is recorded, told to nobody (C4), and set at the source
  *     LAST   it copies what is left
- *     OPEN   its generation is set
- *     OVER   the new place is recorded, then told; the source drops it
+ *     OPEN   the one after that is set
+ *     OVER   it and the new place are recorded, then told; the source drops it
+ *
+ * So a client is never told a generation that another server has, too: of what could not be told to
+ * drop it, the source or a destination of a move that failed, all is refused for ever.
  */
 #include "control/control_priv.h"
 
@@ -60,10 +63,10 @@ static int control_move_seal(struct snic_control *c, struct control_op *op)
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
     uint32_t old = g->gen, gen = control_seg_gen(d, g);
-    if ((gen & 0xffffu) == 0xffffu)
+    if ((gen & 0xffffu) >= 0xfffdu)
         return SNIC_EOVERFLOW;
     if (!g->sealed) {
-        g->gen = gen + 1;
+        g->gen = gen + 2;
         int r = control_put_seg(c, g);
         if (r != 0) {
             g->gen = old;
@@ -81,7 +84,8 @@ static int control_move_over(struct snic_control *c, struct control_op *op)
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
     uint32_t gen = g->gen;
-    g->gen = control_seg_gen(d, g);
+    g->gen =
+        (uint32_t)snic_max_u64(op->gen, control_seg_gen(d, g)); /* of a lease that came since */
     g->server = op->to;
     int r = control_put_seg(c, g);
     if (r != 0) {
@@ -123,7 +127,7 @@ static void control_move_enter(struct snic_control *c, struct control_op *op)
         break;
     case CONTROL_OPEN:
         r = control_command(c, op->to, op, SNIC_CONTROL_GEN, control_move_id(op), op->vd, 0,
-                            control_seg_gen(d, g), NULL);
+                            (uint32_t)snic_max_u64(op->gen, control_seg_gen(d, g)), NULL);
         break;
     default:
         r = control_move_over(c, op);
@@ -151,6 +155,8 @@ void control_move_step(struct snic_control *c, struct control_op *op, int status
         return;
     }
     op->state++;
+    if (op->state == CONTROL_OPEN)
+        op->gen = control_seg_gen(&c->disks[op->disk], &c->segs[op->seg]) + 1;
     control_move_enter(c, op);
 }
 
@@ -170,7 +176,7 @@ int control_move(struct snic_control *c, struct control_session *s, uint32_t tag
         return SNIC_EBUSY;
     if (n->free <= n->making)
         return SNIC_ENOSPC;
-    if ((control_seg_gen(d, g) & 0xffffu) >= 0xfffeu)
+    if ((control_seg_gen(d, g) & 0xffffu) >= 0xfffdu)
         return SNIC_EOVERFLOW;
     struct control_op *op = control_op_new(c, CONTROL_OP_MOVE, s, tag);
     if (op == NULL)
