@@ -298,6 +298,37 @@ static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
     }
 }
 
+/* One block is refused for now, another because the segment is gone: both wait for the map. */
+static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
+{
+    struct duo *d = edge_open();
+    struct snic_solar_io io;
+    struct snic_ebs_busy b = {0, 0};
+    (void)state;
+    duo_io(d, &io, SNIC_SOLAR_ZERO, 9, 1, NULL);
+    duo_until(d, 1);
+    d->mute = 1;
+    d->status = SNIC_EBS_BUSY;
+    d->refuse = 0 + 1;
+    d->hold = 1 + 1;
+    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 2, NULL);
+    for (uint32_t i = 0; i < 100 && b.count == 0; i++) {
+        duo_turn(d, 0);
+        assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    }
+    assert_true(b.count > 0);
+    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    d->status = SNIC_EBS_STALE_GEN;
+    d->refuse = d->hold = 0;
+    for (uint32_t i = 0; i < 20 && d->told[SNIC_SOLAR_MAP] == maps; i++)
+        duo_turn(d, 0);
+    assert_true(d->told[SNIC_SOLAR_MAP] > maps);
+    d->status = d->mute = 0;
+    duo_until(d, 2);
+    assert_int_equal(io.result, 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +340,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_seal_fails_as_many_trains_as_said),
         cmocka_unit_test(test_solar_edges_halted_nothing_is_asked_for),
         cmocka_unit_test(test_solar_edges_full_store_said),
+        cmocka_unit_test(test_solar_edges_busy_and_gone_wait_for_the_map),
         cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),
     };
     return SUPPORT_MAIN(argc, argv, tests);

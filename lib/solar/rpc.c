@@ -325,6 +325,8 @@ static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
     (void)snic_ebs_map_invalidate(c->disks[r->disk].map, r->lba >> SNIC_EBS_SEGMENT_LOG2,
                                   r->seg_gen);
     snic_wheel_cancel(&c->wheel, &r->timer);
+    r->need |= r->busy;
+    r->busy = 0;
     solar_rpc_move(r, &c->parked, SOLAR_PARKED);
     solar_ask_parked(c, r);
 }
