@@ -250,26 +250,6 @@ static void test_luna_statuses_each_meaning(void **state)
     }
 }
 
-/* A place that nobody can say keeps nobody waiting but who needs it. */
-static void test_luna_unknown_place_others_go_on(void **state)
-{
-    struct duo *d = &duo;
-    struct snic_luna_io lost, other;
-    (void)state;
-    duo_open(d);
-    d->mute = d->still = 1;
-    assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, d->seg_gen, d->now), 0);
-    duo_io(d, &lost, SNIC_LUNA_ZERO, 600, 1, NULL, 0);
-    duo_io(d, &other, SNIC_LUNA_ZERO, 3, 1, NULL, 0);
-    assert_true(duo_until(d, 1, 400));
-    assert_true(other.done_ns != 0 && other.result == 0 && lost.done_ns == 0);
-    assert_true(d->told[SNIC_LUNA_MAP] > 0);
-    assert_int_equal(snic_luna_map(d->c, 0, 1, 71, 0, d->seg_gen, d->now), 0);
-    assert_true(duo_until(d, 2, 400));
-    assert_int_equal(lost.result, 0);
-    duo_close(d);
-}
-
 /* Busy, or asked under an old generation: later it is done. */
 static void test_luna_busy_and_stale_once_more(void **state)
 {
@@ -792,7 +772,6 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_connection_silent_replayed_elsewhere, fresh),
         cmocka_unit_test_setup(test_luna_server_restarted_write_arrives, fresh),
         cmocka_unit_test_setup(test_luna_statuses_each_meaning, fresh),
-        cmocka_unit_test_setup(test_luna_unknown_place_others_go_on, fresh),
         cmocka_unit_test_setup(test_luna_busy_and_stale_once_more, fresh),
         cmocka_unit_test_setup(test_luna_target_full_pauses_and_resumes, fresh),
         cmocka_unit_test_setup(test_luna_client_deaf_closed, fresh),

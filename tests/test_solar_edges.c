@@ -323,7 +323,8 @@ static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
     for (uint32_t i = 0; i < 20 && d->told[SNIC_SOLAR_MAP] == maps; i++)
         duo_turn(d, 0);
     assert_true(d->told[SNIC_SOLAR_MAP] > maps);
-    d->status = d->mute = 0;
+    d->status = 0;
+    d->mute = 0;
     duo_until(d, 2);
     assert_int_equal(io.result, 0);
     duo_close(d);
