@@ -419,6 +419,66 @@ static void test_control_store_of_another_catalog_is_refused(void **state)
     snic_disk_close(mine);
 }
 
+/* An older copy of the catalog is put back, which never ran beside what came after it: whoever has
+   what it cannot know does not believe it, and nothing is deleted. Then its own is there again. */
+static void put_back(struct snic_disk *old)
+{
+    struct snic_disk *mine = fix.disk;
+    uint32_t refused = 0, copies = 0;
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    fix.disk = old;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    for (uint32_t i = 0; i < 3; i++)
+        refused += fix.server[i].refused == SNIC_ESTALE;
+    assert_int_equal(refused, 3);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
+    fix.disk = mine;
+    assert_int_equal(ctlfix_ctl_start(&fix), 0);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    ctlfix_ready(&fix);
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t k = 0; k < CTLFIX_SEGMENTS; k++) {
+            struct snic_segments_stat st;
+            copies += snic_segments_find(snic_volume_server_store(fix.server[i].s),
+                                         snic_control_seg_id(1, k), &st) == 0;
+        }
+    assert_int_equal(copies, CTLFIX_SEGMENTS);
+    snic_disk_close(old);
+}
+
+static void test_control_catalog_of_before_the_lease_deletes_nothing(void **state)
+{
+    struct snic_disk *old;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    assert_int_equal(snic_disk_clone(fix.disk, &old), 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    memset(buffer, 7, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
+    ctlfix_client_kill(&fix, 0);
+    put_back(old);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, SNIC_CONTROL_TAKE), 0);
+    memset(buffer, 0, 8u << 20);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 8u << 20, buffer), 8u << 20);
+    for (uint32_t i = 0; i < 8u << 20; i++)
+        assert_true(buffer[i] == 7);
+}
+
+static void test_control_catalog_of_before_a_move_deletes_nothing(void **state)
+{
+    struct snic_disk *old;
+    (void)state;
+    attached();
+    assert_int_equal(snic_disk_clone(fix.disk, &old), 0);
+    for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++)
+        assert_int_equal(ctlfix_move(&fix, 0, i, where(1, i).server % 3), 0);
+    put_back(old);
+    assert_disk_is(7);
+}
+
 /* ---- The log behind its back ---- */
 
 static struct forged {
@@ -626,6 +686,8 @@ int main(int argc, char **argv)
         T(test_control_what_is_known_is_told_again),
         T(test_control_leases_are_used_up),
         T(test_control_store_of_another_catalog_is_refused),
+        T(test_control_catalog_of_before_the_lease_deletes_nothing),
+        T(test_control_catalog_of_before_a_move_deletes_nothing),
         T(test_control_without_room_it_waits),
         T(test_control_address_of_no_family_is_found_out),
         T(test_control_disks_that_were_replaced_do_not_come_back),

@@ -165,9 +165,37 @@ static void control_judge(struct snic_control *c, struct control_node *n,
     n->claimed++;
 }
 
+/*
+ * Does the server have what only a later state of this catalog can have made: a lease that this one
+ * never gave, or, of what it knows elsewhere, the generation of a move that was over? (A move that
+ * failed leaves one more than what is recorded.) Then this is an older copy that was put back, and
+ * to judge by it would delete what was acknowledged.
+ */
+static int control_behind(struct snic_control *c, const struct control_node *n,
+                          const struct snic_control_item *it)
+{
+    uint32_t vd = (uint32_t)(it->segment >> 32);
+    const struct control_disk *d = vd == 0 || vd > c->vd ? NULL : control_disk_find(c, vd);
+    if (d == NULL)
+        return 0;
+    const struct control_seg *g = control_seg_find(c, vd, it->segment & UINT32_MAX);
+    if (it->gen >> 16 > d->lease)
+        return 1;
+    return g != NULL && g->state == CONTROL_PLACED && g->server != n->id - 1 &&
+           it->gen > control_seg_gen(d, g) + 1;
+}
+
 static void control_claim(struct control_session *s, struct control_node *n,
                           struct snic_control_msg *m)
 {
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (!control_behind(s->c, n, &m->item[i]))
+            continue;
+        control_tell(s->c, SNIC_CONTROL_SERVER_REFUSED, n->id, 0, SNIC_ESTALE, 0);
+        control_done(s, 0, SNIC_ESTALE, 0);
+        control_session_end(s, 1);
+        return;
+    }
     for (uint32_t i = 0; i < m->count; i++)
         control_judge(s->c, n, &m->item[i]);
     m->type = SNIC_CONTROL_VERDICT;
