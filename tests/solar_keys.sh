@@ -39,7 +39,7 @@ cmp -s "$work/disk" "$work/disk2" && fail "two keys are one"
 refused 'File exists' ctl key disk "$work/disk"
 refused 'Usage' ctl key tape "$work/none"
 wrong() { # what is wrong with $work/bad
-    refused "$1" client --disk-key "$work/bad" --size 64M --socket "$work/nbd"
+    refused "$1" client --disk-key "$work/bad" --size 64M --epoch 1 --socket "$work/nbd"
 }
 wrong 'No such file'
 cp "$work/disk" "$work/bad"
@@ -99,7 +99,7 @@ import sys
 with open(sys.argv[1], "wb") as f:
     f.write(b"a plain text that nobody shall find" * 100000)
     f.truncate(16 << 20)' "$work/image"
-attach client.log --wire-key "$work/wire" --disk-key "$work/disk"
+attach client.log --wire-key "$work/wire" --disk-key "$work/disk" --epoch 1
 ready "$work/client.log" $client
 timeout 60 nbdcopy "$work/image" "$uri" || fail "nbdcopy"
 stop $client

@@ -32,7 +32,6 @@ static struct {
     enum ex_level level;
 } co = {.server = "127.0.0.1:7000",
         .name = "1",
-        .epoch = 1,
         .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR),
         .level = EX_INFO};
 
@@ -69,7 +68,9 @@ static void options(int argc, char **argv)
         {"size", EX_SIZE, &co.size, "SIZE", "its size, where no catalog knows it", 4096,
          UINT64_C(1) << 50, NULL},
         {"epoch", EX_NUMBER, &co.epoch, "N",
-         "lease of the disk: higher than any before, where no catalog grants it", 1, 65535, NULL},
+         "lease of the disk, where no catalog grants it: higher at each start of a client of this "
+         "disk; writes of an epoch that was used before are lost",
+         1, 65535, NULL},
         {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
         {"local", EX_TEXT, &co.local, "ADDR",
          "bind the paths' sockets here (as the server's family)", 0, 0, NULL},
@@ -111,6 +112,9 @@ static void options(int argc, char **argv)
                co.name);
     if (co.size == 0)
         ex_die("--size SIZE is needed");
+    if (co.epoch == 0)
+        ex_die("--epoch N is needed without --control: higher at each start of a client of this "
+               "disk; writes of an epoch that was used before are lost");
     if (co.size % BLOCK_BYTES != 0)
         ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
 }
