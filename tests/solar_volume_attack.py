@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 BLOCK = 4096
@@ -15,6 +16,21 @@ BLOCK = 4096
 
 def fail(text):
     sys.exit("FAILED: " + text)
+
+
+def until(what, text, seconds=20):
+    """What may fail at first; @return what it gives"""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            got = what()
+            if got:
+                return got
+        except (EOFError, OSError):
+            pass
+        if time.monotonic() >= end:
+            fail("in vain: " + text)
+        time.sleep(0.05)
 
 
 class Nbd:
@@ -66,6 +82,41 @@ class Nbd:
         error, data = self.answer(size)
         assert error == 0, error
         return data
+
+
+class Crowd(threading.Thread):
+    """Clients that say nothing, and come again when they are turned away."""
+
+    def __init__(self, path, count):
+        super().__init__(daemon=True)
+        self.path, self.count, self.stop, self.rounds = path, count, False, 0
+
+    @staticmethod
+    def here(s):
+        try:
+            return s.recv(100, socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def run(self):
+        held = []
+        while not self.stop:
+            for s in [s for s in held if not self.here(s)]:
+                held.remove(s)
+                s.close()
+            try:
+                while len(held) < self.count:
+                    s = socket.socket(socket.AF_UNIX)
+                    held.append(s)
+                    s.connect(self.path)
+            except OSError:
+                pass
+            self.rounds += 1
+            time.sleep(0.005)
+        for s in held:
+            s.close()
 
 
 class Stand:
@@ -151,7 +202,59 @@ def test_client_epoch(t):
         assert client.wait(20) == 0
 
 
-TESTS = [test_client_epoch]
+def test_nbd_deaf(t):
+    """Who asks and does not read keeps what was received of it: that has to be NBD's own, or
+    nothing comes from the servers any more. Of LUNA, whose data come by the same kind of buffer."""
+    _, at = t.server("--transport", "luna")
+    _, path = t.client(at, "--transport", "luna")
+    nbd, deaf = Nbd(path), []
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    asks = b"".join(struct.pack(">IHHQQI", 0x25609513, 0, 0, i, 0, BLOCK) for i in range(12000))
+    turned_away = 0
+    for _ in range(150):
+        try:
+            deaf.append(Nbd(path))
+        except (EOFError, ConnectionError):
+            turned_away += 1
+    for d in deaf:
+        d.s.setblocking(False)
+    for _ in range(20):  # each time what there is room for
+        for d in deaf:
+            try:
+                d.s.send(asks)
+            except BlockingIOError:
+                pass
+        time.sleep(0.05)
+    for i in range(20):
+        assert nbd.write(i * BLOCK, b"y" * BLOCK) == 0
+        assert nbd.read(i * BLOCK, BLOCK) == b"y" * BLOCK
+    assert turned_away > 0 and len(deaf) >= 32, (turned_away, len(deaf))
+    lines = t.log("client").count("more than 64 NBD clients")
+    assert 1 <= lines < 5, f"{lines} lines of {turned_away} clients"
+    for d in deaf:
+        d.s.close()
+    until(lambda: Nbd(path), "somebody may come again")
+
+
+def test_nbd_many(t):
+    """Connections of NBD clients are not those that the client needs to reach a server again."""
+    server, at = t.server("--transport", "luna")
+    _, path = t.client(at, "--transport", "luna")
+    nbd = Nbd(path)
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    crowd = Crowd(path, 270)
+    crowd.start()
+    until(lambda: crowd.rounds > 20, "a crowd")
+    server.kill()
+    server.wait()
+    time.sleep(1)
+    t.server("--transport", "luna", at=at, name="server2")
+    assert nbd.write(BLOCK, b"y" * BLOCK) == 0
+    crowd.stop = True
+    crowd.join()
+
+
+TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many]
 
 
 def main():

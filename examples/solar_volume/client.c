@@ -485,12 +485,15 @@ static void end(void)
     snic_ebs_openssl_close(cl.xts);
     if (co.control != NULL)
         link_close(signals < 2);
-    snic_net_shut(cl.net);
     if (cl.nbd != NULL)
         nbd_close(cl.nbd);
+    snic_net_shut(cl.net);
     ex_signals_off();
     snic_loop_close(cl.loop);
 }
+
+/* The catalog's connection, scrapers', and those that are closed and still end. */
+enum { STREAMS_BESIDE = 64 };
 
 int sv_client(int argc, char **argv)
 {
@@ -504,7 +507,8 @@ int sv_client(int argc, char **argv)
     if (co.disk_key != NULL)
         key_disk_open(co.disk_key, &cl.xts, cl.check);
     cl.loop = ex_loop_open(0);
-    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64, 256, 0);
+    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64,
+                    LINK_SERVERS * SNIC_LUNA_CONNS_MAX + STREAMS_BESIDE, 0);
     ex_signals(cl.loop, stop, NULL);
     if (co.control != NULL && !catalog()) {
         end();
@@ -517,7 +521,7 @@ int sv_client(int argc, char **argv)
         end();
         return 0;
     }
-    cl.nbd = nbd_open(cl.loop, cl.net, &at);
+    cl.nbd = nbd_open(cl.loop, &at);
     if (nbd_export(cl.nbd, co.name, cl.io) != 0)
         ex_die("too many disks");
     if (ex_stats_start(&cl.stats, cl.loop, cl.net, "solar_client", co.stats, co.metrics, metrics,

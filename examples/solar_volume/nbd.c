@@ -7,6 +7,7 @@
  */
 #include "nbd_priv.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -368,13 +369,29 @@ static void nbd_closed(void *ctx, struct snic_net_conn *net, int reason)
     nbd_free(c);
 }
 
+/* One line in five seconds. */
+static void nbd_crowded(struct nbd *n)
+{
+    uint64_t now = snic_loop_now(n->loop);
+    n->crowd++;
+    if (now < n->crowd_ns)
+        return;
+    ex_log(EX_WARNING, "more than %d NBD clients: %" PRIu64 " were turned away", NBD_CLIENTS,
+           n->crowd);
+    n->crowd = 0;
+    n->crowd_ns = now + UINT64_C(5000000000);
+}
+
 static void nbd_accept(void *ctx, struct snic_net_conn *net, const struct snic_net_addr *peer)
 {
     static const struct snic_net_stream_events ev = {
         .recv = nbd_recv, .eof = nbd_eof, .closed = nbd_closed};
     struct nbd *n = ctx;
-    struct nbd_conn *c = n->draining ? NULL : calloc(1, sizeof(*c));
+    int room = n->s.clients < NBD_CLIENTS;
+    struct nbd_conn *c = n->draining || !room ? NULL : calloc(1, sizeof(*c));
     (void)peer;
+    if (!room)
+        nbd_crowded(n);
     if (c == NULL) {
         snic_net_abort(net);
         return;
@@ -395,16 +412,38 @@ static void nbd_accept(void *ctx, struct snic_net_conn *net, const struct snic_n
 
 /* ---- The server ---- */
 
-struct nbd *nbd_open(struct snic_loop *loop, struct snic_net *net, const struct snic_net_addr *addr)
+/* Each connection has all its buffers, however many the others keep; those that are turned away
+ * are connections for a moment. */
+enum { NBD_BUFFERS = 4, NBD_TURNED_AWAY = 16 };
+SNIC_STATIC_ASSERT((NBD_CLIENTS * NBD_BUFFERS & (NBD_CLIENTS * NBD_BUFFERS - 1)) == 0,
+                   "a pool is a power of two");
+
+static struct snic_net *nbd_net(struct snic_loop *loop)
+{
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o),
+                                    .conns_max = NBD_CLIENTS + NBD_TURNED_AWAY,
+                                    .recv_size = 65536,
+                                    .recv_buffers = NBD_BUFFERS,
+                                    .pool_buffers = NBD_CLIENTS * NBD_BUFFERS,
+                                    .send_queue = 192,
+                                    .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    struct snic_net *net;
+    int r = snic_net_uring_open(&net, loop, &o);
+    if (r != 0)
+        ex_die("no network for NBD: %s", snic_strerror(r));
+    return net;
+}
+
+struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr)
 {
     struct nbd *n = calloc(1, sizeof(*n));
     char text[160];
     if (n == NULL)
         ex_die("no memory");
     n->loop = loop;
-    n->net = net;
+    n->net = nbd_net(loop);
     snic_link_init(&n->conns);
-    int r = snic_net_listen(net, addr, 0, nbd_accept, n, &n->listener);
+    int r = snic_net_listen(n->net, addr, 0, nbd_accept, n, &n->listener);
     if (r != 0) {
         (void)snic_net_addr_format(addr, text, sizeof(text));
         ex_die("cannot listen at %s: %s", text, snic_strerror(r));
@@ -451,5 +490,6 @@ void nbd_drain(struct nbd *n, void (*over)(void *ctx), void *ctx)
 
 void nbd_close(struct nbd *n)
 {
+    snic_net_shut(n->net);
     free(n);
 }

@@ -48,7 +48,6 @@ struct nbd_conn {
     uint32_t inside;
     uint64_t bytes; /* of requests */
     int no_zeroes;
-    int paused;
     int gone;    /* the net has closed it */
     int closing; /* we have */
     struct nbd_req *free;
@@ -65,6 +64,8 @@ struct nbd {
     struct nbd_export exports[NBD_EXPORTS];
     uint32_t count;
     struct nbd_stats s;
+    uint64_t crowd; /* turned away since the last line about them */
+    uint64_t crowd_ns;
     void (*over)(void *ctx);
     void *ctx;
     int draining;
