@@ -254,7 +254,26 @@ def test_nbd_many(t):
     crowd.join()
 
 
-TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many]
+def test_nbd_end(t):
+    """A client that is told to end waits for who reads its answers, and not for who does not."""
+    _, at = t.server()
+    client, path = t.client(at)
+    deaf, slow = Nbd(path), Nbd(path)
+    for _ in range(8):
+        deaf.ask(0, 0, 1 << 20)
+        slow.ask(0, 0, 1 << 20)
+    time.sleep(1)
+    client.terminate()
+    for _ in range(8):
+        time.sleep(0.7)
+        assert slow.answer(1 << 20)[0] == 0, "who reads has lost its answers"
+    try:
+        assert client.wait(15) == 0
+    except subprocess.TimeoutExpired:
+        fail("it does not end")
+
+
+TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end]
 
 
 def main():

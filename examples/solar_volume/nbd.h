@@ -46,7 +46,10 @@ struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr);
 /** Offer a disk; the first one also under the empty name. @return 0; SNIC_ENOSPC */
 int nbd_export(struct nbd *n, const char *name, struct snic_io *io);
 void nbd_stats(const struct nbd *n, struct nbd_stats *out);
-/** Accept nobody, take no requests any more; over(ctx) when all that were taken are answered. */
+/**
+ * Accept nobody, take no requests any more; over(ctx) when all that were taken are answered. Who
+ * takes no answer for 3 s is cut off.
+ */
 void nbd_drain(struct nbd *n, void (*over)(void *ctx), void *ctx);
 /** All connections end at once. No request may be inside any more: close the disks before. */
 void nbd_close(struct nbd *n);

@@ -46,10 +46,13 @@ struct nbd_conn {
     uint32_t option;
     uint32_t says;
     uint32_t inside;
-    uint64_t bytes; /* of requests */
+    uint32_t leaving;  /* says, and replies that the net has */
+    uint64_t moved_ns; /* when one of them had left, or began to while there was none */
+    uint64_t bytes;    /* of requests */
     int no_zeroes;
     int gone;    /* the net has closed it */
     int closing; /* we have */
+    int cut;
     struct nbd_req *free;
     struct nbd_req *now; /* its payload is being received */
     unsigned char in[NBD_OPTION_MAX];
@@ -69,6 +72,7 @@ struct nbd {
     void (*over)(void *ctx);
     void *ctx;
     int draining;
+    struct snic_timer patience; /* while draining */
 };
 
 /* nbd.c */
