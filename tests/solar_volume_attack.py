@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """solar_volume_attack.py PROGRAM [TEST]...: solar_volume, as processes, and those who mean it no
 good, or only do not read what they asked for."""
-import os
+import signal
 import socket
 import struct
 import subprocess
@@ -273,7 +273,27 @@ def test_nbd_end(t):
         fail("it does not end")
 
 
-TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end]
+def test_ctl_silent(t):
+    """A verb ends though the catalog is there and says nothing; its process may be stopped itself,
+    too, and still have its answer."""
+    ctl, at = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
+                      t.path("catalog"), "--catalog-size", "8M")
+    assert t.run("ctl", "create", "d", "4M", "--control", at)[0] == 0
+    ctl.send_signal(signal.SIGSTOP)
+    t.refused("the catalog went away", "ctl", "list", "--control", at)
+    verb = subprocess.Popen([t.program, "ctl", "list", "--control", at], stdout=subprocess.PIPE,
+                            text=True)
+    t.children.append(verb)
+    time.sleep(1.5)
+    verb.send_signal(signal.SIGSTOP)
+    ctl.send_signal(signal.SIGCONT)
+    time.sleep(6)
+    verb.send_signal(signal.SIGCONT)
+    said = verb.communicate(timeout=20)[0]
+    assert verb.returncode == 0 and "disk d " in said, said
+
+
+TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent]
 
 
 def main():
