@@ -77,6 +77,8 @@ fi
 refused 'LUNA has no cipher' client --transport luna --wire-key "$work/wire" --size 64M \
     --socket "$work/nbd"
 refused 'LUNA has no cipher' server --transport both --wire-key "$work/wire" --store "$work/none"
+refused 'peer ADDR:PORT is needed' server --control 127.0.0.1:1 --wire-key "$work/wire" \
+    --store "$work/none"
 
 echo "== without a catalog: sealed, and encrypted at rest"
 "$program" server --listen 127.0.0.1:0 --store "$work/store" --store-size 256M --disk 1:64M \
@@ -152,7 +154,7 @@ ready "$work/ctl.log" $ctl
 control=$at
 : >"$work/server.log"
 "$program" server --listen 127.0.0.1:0 --store "$work/store1" --store-size 256M \
-    --control "$control" --wire-key "$work/wire" >"$work/server.log" 2>&1 &
+    --control "$control" --peer 127.0.0.1:0 --wire-key "$work/wire" >"$work/server.log" 2>&1 &
 server=$!
 ready "$work/server.log" $server
 verb() {

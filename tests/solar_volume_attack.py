@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """solar_volume_attack.py PROGRAM [TEST]...: solar_volume, as processes, and those who mean it no
 good, or only do not read what they asked for."""
+import os
 import signal
 import socket
 import struct
@@ -293,7 +294,20 @@ def test_ctl_silent(t):
     assert verb.returncode == 0 and "disk d " in said, said
 
 
-TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent]
+def test_server_peer(t):
+    """The door for servers that copy segments has no key: who opens it beside sealed packets has to
+    say where."""
+    key = t.path("wire")
+    assert t.run("ctl", "key", "wire", key)[0] == 0
+    words = ["server", "--listen", "127.0.0.1:0", "--store", t.path("store"), "--store-size", "64M",
+             "--control", "127.0.0.1:1", "--wire-key", key]
+    t.refused("--peer", *words)
+    assert not os.path.exists(t.path("store"))
+    t.begin("server", *words, "--peer", "127.0.0.1:0")
+
+
+TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent,
+         test_server_peer]
 
 
 def main():

@@ -20,6 +20,7 @@
  *     solar_volume ctl move root all 2
  *
  * Keys are in files (keys.h): `ctl key disk FILE`, `ctl key wire FILE`; --disk-key, --wire-key.
+ * Servers that copy segments from each other (--peer) use none: that is for a network of their own.
  */
 #include "volume.h"
 

@@ -103,10 +103,13 @@ static void options(int argc, char **argv)
          "the catalog, which says what is here; the address of --listen is told to clients", 0, 0,
          NULL},
         {"peer", EX_TEXT, &so.peer, "ADDR:PORT",
-         "for servers that copy segments from here (TCP; the address of --listen, any port)", 0, 0,
-         NULL},
+         "for servers that copy segments from here (TCP, no key: whoever reaches it reads all; the "
+         "address of --listen, any port)",
+         0, 0, NULL},
         {"wire-key", EX_TEXT, &so.wire_key, "FILE",
-         "take only packets that are sealed with this key (`ctl key wire FILE` makes one); SOLAR's",
+         "take only packets that are sealed with this key (`ctl key wire FILE` makes one); "
+         "SOLAR's; "
+         "with --control --peer is needed, too",
          0, 0, NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
@@ -123,6 +126,9 @@ static void options(int argc, char **argv)
     if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
         ex_die("--wire-key: LUNA has no cipher on the wire, and would be an open door beside it; "
                "serve it elsewhere, over TLS or IPsec");
+    if (so.control != NULL && so.peer == NULL)
+        ex_die("--wire-key with --control: --peer ADDR:PORT is needed, in a network that only "
+               "servers reach: segments are copied from there without a key, by whoever asks");
     key_wire_open(so.wire_key, &sv.wire);
 }
 
