@@ -3,6 +3,7 @@
 """solar_volume_attack.py PROGRAM [TEST]...: solar_volume, as processes, and those who mean it no
 good, or only do not read what they asked for."""
 import os
+import re
 import signal
 import socket
 import struct
@@ -32,6 +33,17 @@ def until(what, text, seconds=20):
         if time.monotonic() >= end:
             fail("in vain: " + text)
         time.sleep(0.05)
+
+
+def tcp(at):
+    host, port = at.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), 5)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 class Nbd:
@@ -306,8 +318,72 @@ def test_server_peer(t):
     t.begin("server", *words, "--peer", "127.0.0.1:0")
 
 
+def crc32c(data):
+    c = 0xffffffff
+    for byte in data:
+        c ^= byte
+        for _ in range(8):
+            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
+    return c ^ 0xffffffff
+
+
+def luna_hello(client):
+    """The first bytes of a connection of the client of that number."""
+    p = bytearray(128)
+    p[0:2] = 0x18, 9
+    struct.pack_into(">H", p, 18, 1)
+    struct.pack_into(">I", p, 24, 1)
+    struct.pack_into(">Q", p, 56, 1)
+    p[64:66] = 1, 1
+    p[68:72] = os.urandom(3) + b"\1"
+    p[80:88] = os.urandom(8)
+    struct.pack_into(">IIQ", p, 96, 1, 4096, client)
+    struct.pack_into(">I", p, 52, crc32c(struct.pack(">II", 0, 2) + p))
+    return bytes(p)
+
+
+def figures(at):
+    """What --metrics says there, without the program's name."""
+    with tcp(at) as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        page = b""
+        while more := s.recv(65536):
+            page += more
+    lines = re.finditer(r"^solar_[a-z]+_(\S+) (\d+)$", page.decode(), re.M)
+    return {m[1]: int(m[2]) for m in lines}
+
+
+def test_server_names(t):
+    """A client is known by a secret of its own, and who has it ends its connections: the figures
+    show another number, that tells clients from each other."""
+    page = f"127.0.0.1:{free_port()}"
+    server, at = t.server("--transport", "luna", "--metrics", page)
+    _, path = t.client(at, "--transport", "luna")
+    nbd = Nbd(path)
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    seen = until(lambda: figures(page).get("client0_id"), "a client is shown")
+    assert figures(page)["client0_id"] == seen, "its number changes"
+    with tcp(at) as s:
+        s.sendall(luna_hello(seen))
+
+        def taken():
+            now = figures(page)
+            ids = {now[n] for n in now if re.fullmatch("client[0-9]+_id", n)}
+            assert now["luna_replaced"] == 0, "its connection was taken by who read its number"
+            assert seen in ids, ids
+            return len(ids) == 2
+
+        until(taken, "it is taken for another client")
+    server.kill()
+    server.wait()
+    t.server("--transport", "luna", "--metrics", page, at=at, name="server2")
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    again = until(lambda: figures(page).get("client0_id"), "a client is shown")
+    assert again != seen, "its number can be computed"
+
+
 TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent,
-         test_server_peer]
+         test_server_names, test_server_peer]
 
 
 def main():
