@@ -382,8 +382,33 @@ def test_server_names(t):
     assert again != seen, "its number can be computed"
 
 
+def test_metrics_held(t):
+    """Who begins a request and does not end it has to make room for others, the oldest first."""
+    page = f"127.0.0.1:{free_port()}"
+    server, _ = t.server("--metrics", page)
+    held = [tcp(page) for _ in range(8)]
+    for s in held:
+        s.sendall(b"G")
+    time.sleep(0.3)
+    for i in range(3):
+        assert "epoch" in figures(page), "nobody else has it"
+        if i == 0:
+            held[7].sendall(b"ET / HTTP/1.0\r\n\r\n")
+            assert held[7].recv(12) == b"HTTP/1.0 200", "the youngest was cut off"
+    held += [tcp(page) for _ in range(40)]
+    for s in held[:7]:
+        try:
+            assert s.recv(1) == b"", "an old one is answered"
+        except ConnectionError:
+            pass
+    server.terminate()
+    assert server.wait(10) == 0
+    for s in held:
+        s.close()
+
+
 TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent,
-         test_server_names, test_server_peer]
+         test_server_names, test_metrics_held, test_server_peer]
 
 
 def main():
