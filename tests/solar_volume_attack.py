@@ -407,7 +407,16 @@ def test_metrics_held(t):
         s.close()
 
 
-TESTS = [test_client_epoch, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent,
+def test_server_disk(t):
+    """A size that is no number of 64 bits is not that of another disk."""
+    for size in ("18014398509481985K", "16777217T", "18446744073709551616", "18446744073709551617K",
+                 "1025T", "0", "1.5G", "-1", "1X", "1GB"):
+        t.refused("is not N:SIZE", "server", "--listen", "127.0.0.1:0", "--store", t.path("store"),
+                  "--store-size", "64M", "--disk", "1:" + size)
+    assert not os.path.exists(t.path("store"))
+
+
+TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent,
          test_server_names, test_metrics_held, test_server_peer]
 
 

@@ -76,12 +76,14 @@ static int option_disk(void *target, const char *text)
         return -1;
     d->bytes = strtoull(end + 1, &end, 10);
     const char *u = *end != 0 ? strchr(units, *end & ~32) : NULL;
+    unsigned shift = 0;
     if (u != NULL && *u != 0) {
-        d->bytes <<= 10 * (u - units + 1);
+        shift = 10 * (unsigned)(u - units + 1);
         end++;
     }
-    if (*end != 0 || d->bytes == 0 || d->bytes > UINT64_C(1) << 50)
+    if (*end != 0 || d->bytes == 0 || d->bytes > UINT64_C(1) << 50 >> shift)
         return -1;
+    d->bytes <<= shift;
     so.disk_count++;
     return 0;
 }
