@@ -286,6 +286,28 @@ def test_nbd_end(t):
         fail("it does not end")
 
 
+def test_nbd_options(t):
+    """Who asks for options and does not read is cut off, and gets no disk by the last of them."""
+    page = f"127.0.0.1:{free_port()}"
+    _, at = t.server()
+    _, path = t.client(at, "--metrics", page)
+    nbd = Nbd(path, go=False)
+    nbd.s.sendall(struct.pack(">I", 3))
+    lists = struct.pack(">8sII", b"IHAVEOPT", 3, 0) * 60
+    disk = struct.pack(">8sIIIH", b"IHAVEOPT", 7, 6, 0, 0)
+    write = struct.pack(">IHHQQI", 0x25609513, 0, 1, 1, 0, BLOCK) + b"x" * BLOCK
+    try:
+        for _ in range(400):  # piece by piece, so that all that the kernel keeps is full
+            nbd.s.sendall(lists)
+            time.sleep(0.002)
+        nbd.s.sendall(lists * 10 + disk + write)
+    except ConnectionError:
+        pass
+    until(lambda: "does not read what it asks for" in t.log("client"), "it is found out")
+    until(lambda: figures(page)["nbd_clients"] == 0, "it is cut off")
+    assert Nbd(path).read(0, BLOCK) == bytes(BLOCK), "it has written"
+
+
 def test_ctl_silent(t):
     """A verb ends though the catalog is there and says nothing; its process may be stopped itself,
     too, and still have its answer."""
@@ -416,8 +438,8 @@ def test_server_disk(t):
     assert not os.path.exists(t.path("store"))
 
 
-TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_many, test_nbd_end, test_ctl_silent,
-         test_server_names, test_metrics_held, test_server_peer]
+TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_many, test_nbd_end,
+         test_nbd_options, test_ctl_silent, test_server_names, test_metrics_held, test_server_peer]
 
 
 def main():

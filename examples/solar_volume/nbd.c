@@ -129,8 +129,12 @@ void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size)
         c->says++;
         return;
     }
-    free(y); /* it asks faster than it reads */
+    free(y);
+    if (c->state == NBD_ENDED)
+        return;
+    /* It asks faster than it reads: an orderly end would wait for it. */
     nbd_end(c, "does not read what it asks for");
+    snic_net_abort(c->net);
 }
 
 static void nbd_req_free(struct nbd_req *q)

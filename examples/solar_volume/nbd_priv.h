@@ -77,7 +77,8 @@ struct nbd {
 
 /* nbd.c */
 void nbd_end(struct nbd_conn *c, const char *why);
-/* Bytes of the handshake; they are copied. */
+/* Bytes of the handshake; they are copied. It may end the connection: what state comes next is to
+ * be set before. */
 void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size);
 /* nbd_options.c */
 void nbd_hello(struct nbd_conn *c);
