@@ -50,7 +50,7 @@ there() { # SOCKET
 begin server "$volume" server --listen 127.0.0.1:0 --store "$work/store" --store-size 1G \
     --disk 1:256M
 ready "$work/log.server"
-begin client "$volume" client --server "$at" --disk 1 --size 256M --socket "$work/ours"
+begin client "$volume" client --server "$at" --disk 1 --size 256M --epoch 1 --socket "$work/ours"
 ready "$work/log.client"
 begin memory nbdkit -f -p "$port" -i 127.0.0.1 memory 256M
 begin nbdkit nbdkit -f -U "$work/nbdkit" nbd hostname=127.0.0.1 "port=$(port_of memory)" retry=10

@@ -278,6 +278,7 @@ struct ex_scrape {
     struct snic_net_conn *conn;
     char request[1024];
     size_t size;
+    uint64_t number; /* of those that came */
     int answered;
     char page[EX_PAGE_MAX];
     struct snic_iov iov;
@@ -293,6 +294,8 @@ struct ex_stats {
     void *ctx;
     struct snic_timer timer;
     struct snic_net_listener *listener;
+    uint64_t came;
+    uint32_t open; /* connections, those too whose place another has */
     struct ex_scrape scrapes[EX_SCRAPERS];
 };
 
@@ -382,7 +385,10 @@ static void ex_scrape_recv(void *ctx, struct snic_net_conn *c, struct snic_net_b
     size_t room = sizeof(x->request) - 1 - x->size;
     size_t n = b->size < room ? b->size : room;
 
-    (void)c;
+    if (x->conn != c) {
+        snic_net_put(x->stats->net, b);
+        return;
+    }
     memcpy(x->request + x->size, b->data, n);
     x->size += n;
     x->request[x->size] = 0;
@@ -397,7 +403,7 @@ static void ex_scrape_eof(void *ctx, struct snic_net_conn *c)
 {
     struct ex_scrape *x = ctx;
 
-    if (!x->answered)
+    if (x->conn == c && !x->answered)
         snic_net_close(c);
 }
 
@@ -405,9 +411,29 @@ static void ex_scrape_closed(void *ctx, struct snic_net_conn *c, int reason)
 {
     struct ex_scrape *x = ctx;
 
-    (void)c;
     (void)reason;
-    x->conn = NULL;
+    x->stats->open--;
+    if (x->conn == c)
+        x->conn = NULL;
+}
+
+/* A free place, or that of the oldest connection whose request has not ended: otherwise a few that
+ * say nothing would keep all places. @return NULL: all are being answered */
+static struct ex_scrape *ex_scrape_place(struct ex_stats *s)
+{
+    struct ex_scrape *oldest = NULL;
+
+    for (size_t i = 0; i < EX_SCRAPERS; i++) {
+        struct ex_scrape *x = &s->scrapes[i];
+
+        if (x->conn == NULL)
+            return x;
+        if (!x->answered && (oldest == NULL || x->number < oldest->number))
+            oldest = x;
+    }
+    if (oldest != NULL)
+        snic_net_abort(oldest->conn);
+    return oldest;
 }
 
 static void ex_scrape_accept(void *ctx, struct snic_net_conn *c, const struct snic_net_addr *peer)
@@ -415,20 +441,20 @@ static void ex_scrape_accept(void *ctx, struct snic_net_conn *c, const struct sn
     static const struct snic_net_stream_events events = {
         .recv = ex_scrape_recv, .eof = ex_scrape_eof, .closed = ex_scrape_closed};
     struct ex_stats *s = ctx;
-    size_t i = 0;
+    struct ex_scrape *x = ex_scrape_place(s);
 
     (void)peer;
-    while (i < EX_SCRAPERS && s->scrapes[i].conn != NULL)
-        i++;
-    if (i == EX_SCRAPERS) {
+    if (x == NULL) {
         snic_net_abort(c);
         return;
     }
-    s->scrapes[i].stats = s;
-    s->scrapes[i].conn = c;
-    s->scrapes[i].size = 0;
-    s->scrapes[i].answered = 0;
-    snic_net_bind(c, &events, &s->scrapes[i]);
+    x->stats = s;
+    x->conn = c;
+    x->size = 0;
+    x->number = s->came++;
+    x->answered = 0;
+    s->open++;
+    snic_net_bind(c, &events, x);
 }
 
 int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_net *net,
@@ -467,8 +493,6 @@ int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_ne
 
 void ex_stats_stop(struct ex_stats *s)
 {
-    int open = 1;
-
     if (s == NULL)
         return;
     snic_loop_cancel(s->loop, &s->timer);
@@ -477,13 +501,9 @@ void ex_stats_stop(struct ex_stats *s)
     for (size_t i = 0; i < EX_SCRAPERS; i++)
         if (s->scrapes[i].conn != NULL)
             snic_net_abort(s->scrapes[i].conn);
-    while (open) {
-        open = 0;
-        for (size_t i = 0; i < EX_SCRAPERS; i++)
-            open |= s->scrapes[i].conn != NULL;
-        if (open && snic_loop_once(s->loop, 100000000u) < 0)
+    while (s->open != 0)
+        if (snic_loop_once(s->loop, 100000000u) < 0)
             break;
-    }
     free(s);
 }
 

@@ -39,7 +39,7 @@ cmp -s "$work/disk" "$work/disk2" && fail "two keys are one"
 refused 'File exists' ctl key disk "$work/disk"
 refused 'Usage' ctl key tape "$work/none"
 wrong() { # what is wrong with $work/bad
-    refused "$1" client --disk-key "$work/bad" --size 64M --socket "$work/nbd"
+    refused "$1" client --disk-key "$work/bad" --size 64M --epoch 1 --socket "$work/nbd"
 }
 wrong 'No such file'
 cp "$work/disk" "$work/bad"
@@ -77,6 +77,8 @@ fi
 refused 'LUNA has no cipher' client --transport luna --wire-key "$work/wire" --size 64M \
     --socket "$work/nbd"
 refused 'LUNA has no cipher' server --transport both --wire-key "$work/wire" --store "$work/none"
+refused 'peer ADDR:PORT is needed' server --control 127.0.0.1:1 --wire-key "$work/wire" \
+    --store "$work/none"
 
 echo "== without a catalog: sealed, and encrypted at rest"
 "$program" server --listen 127.0.0.1:0 --store "$work/store" --store-size 256M --disk 1:64M \
@@ -99,7 +101,7 @@ import sys
 with open(sys.argv[1], "wb") as f:
     f.write(b"a plain text that nobody shall find" * 100000)
     f.truncate(16 << 20)' "$work/image"
-attach client.log --wire-key "$work/wire" --disk-key "$work/disk"
+attach client.log --wire-key "$work/wire" --disk-key "$work/disk" --epoch 1
 ready "$work/client.log" $client
 timeout 60 nbdcopy "$work/image" "$uri" || fail "nbdcopy"
 stop $client
@@ -152,7 +154,7 @@ ready "$work/ctl.log" $ctl
 control=$at
 : >"$work/server.log"
 "$program" server --listen 127.0.0.1:0 --store "$work/store1" --store-size 256M \
-    --control "$control" --wire-key "$work/wire" >"$work/server.log" 2>&1 &
+    --control "$control" --peer 127.0.0.1:0 --wire-key "$work/wire" >"$work/server.log" 2>&1 &
 server=$!
 ready "$work/server.log" $server
 verb() {

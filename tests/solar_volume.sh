@@ -31,7 +31,7 @@ for wrong in '--transport tcp' '--transport both' '--transport solar --paper' \
     grep -q -- '--p\|--transport' "$work/wrong.log" || fail "$wrong: no clear error"
 done
 "$program" client --transport "$transport" --server "$address" --disk 1 --size 64M \
-    --stats 1 --socket "$work/nbd" >"$work/client.log" 2>&1 &
+    --epoch 1 --stats 1 --socket "$work/nbd" >"$work/client.log" 2>&1 &
 client=$!
 ready "$work/client.log" $client
 uri="nbd+unix:///?socket=$work/nbd"
@@ -105,8 +105,8 @@ if [ "$transport" = solar ] && unshare -n true 2>/dev/null; then
     echo "== a link that is too narrow for a block is named"
     unshare -n sh -c '
         ip link set lo up mtu 1500
-        timeout 5 "$0" client --server 127.0.0.1:7000 --disk 1 --size 64M --stats 1 \
-            --socket "$1/narrow" >"$1/narrow.log" 2>&1' "$program" "$work"
+        timeout 5 "$0" client --server 127.0.0.1:7000 --disk 1 --size 64M --epoch 1 \
+            --stats 1 --socket "$1/narrow" >"$1/narrow.log" 2>&1' "$program" "$work"
     grep -q 'takes no packets of 4252 bytes' "$work/narrow.log" || fail "the MTU is not named"
     grep -q '\btoo_large=[1-9]' "$work/narrow.log" || fail "nothing is too large"
 fi

@@ -86,7 +86,7 @@ def one(program, work, paper):
         at = ready(server)
         client = subprocess.Popen(
             [program, "client", "--transport", "luna", "--server", at, "--disk", "1", "--size",
-             "64M", "--socket", f"{work}/nbd{paper}"] + ["--paper"] * paper,
+             "64M", "--epoch", "1", "--socket", f"{work}/nbd{paper}"] + ["--paper"] * paper,
             stdout=subprocess.PIPE, text=True)
         children.append(client)
         path = ready(client)

@@ -32,7 +32,6 @@ static struct {
     enum ex_level level;
 } co = {.server = "127.0.0.1:7000",
         .name = "1",
-        .epoch = 1,
         .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR),
         .level = EX_INFO};
 
@@ -69,7 +68,9 @@ static void options(int argc, char **argv)
         {"size", EX_SIZE, &co.size, "SIZE", "its size, where no catalog knows it", 4096,
          UINT64_C(1) << 50, NULL},
         {"epoch", EX_NUMBER, &co.epoch, "N",
-         "lease of the disk: higher than any before, where no catalog grants it", 1, 65535, NULL},
+         "lease of the disk, where no catalog grants it: higher at each start of a client of this "
+         "disk; writes of an epoch that was used before are lost",
+         1, 65535, NULL},
         {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
         {"local", EX_TEXT, &co.local, "ADDR",
          "bind the paths' sockets here (as the server's family)", 0, 0, NULL},
@@ -111,6 +112,9 @@ static void options(int argc, char **argv)
                co.name);
     if (co.size == 0)
         ex_die("--size SIZE is needed");
+    if (co.epoch == 0)
+        ex_die("--epoch N is needed without --control: higher at each start of a client of this "
+               "disk; writes of an epoch that was used before are lost");
     if (co.size % BLOCK_BYTES != 0)
         ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
 }
@@ -481,12 +485,15 @@ static void end(void)
     snic_ebs_openssl_close(cl.xts);
     if (co.control != NULL)
         link_close(signals < 2);
-    snic_net_shut(cl.net);
     if (cl.nbd != NULL)
         nbd_close(cl.nbd);
+    snic_net_shut(cl.net);
     ex_signals_off();
     snic_loop_close(cl.loop);
 }
+
+/* The catalog's connection, scrapers', and those that are closed and still end. */
+enum { STREAMS_BESIDE = 64 };
 
 int sv_client(int argc, char **argv)
 {
@@ -500,7 +507,8 @@ int sv_client(int argc, char **argv)
     if (co.disk_key != NULL)
         key_disk_open(co.disk_key, &cl.xts, cl.check);
     cl.loop = ex_loop_open(0);
-    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64, 256, 0);
+    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64,
+                    LINK_SERVERS * SNIC_LUNA_CONNS_MAX + STREAMS_BESIDE, 0);
     ex_signals(cl.loop, stop, NULL);
     if (co.control != NULL && !catalog()) {
         end();
@@ -513,7 +521,7 @@ int sv_client(int argc, char **argv)
         end();
         return 0;
     }
-    cl.nbd = nbd_open(cl.loop, cl.net, &at);
+    cl.nbd = nbd_open(cl.loop, &at);
     if (nbd_export(cl.nbd, co.name, cl.io) != 0)
         ex_die("too many disks");
     if (ex_stats_start(&cl.stats, cl.loop, cl.net, "solar_client", co.stats, co.metrics, metrics,

@@ -6,7 +6,7 @@
  *   disk   AES-256-XTS: what the client writes is ciphertext wherever it goes. Servers and catalog
  *          never have it; the catalog knows a check value, so that no other key is used.
  *   wire   a secret of servers and clients: their packets are sealed (AES-128-GCM) under keys that
- *          each connection derives from it.
+ *          each connection derives from it. What servers copy from each other is not sealed.
  */
 #ifndef SOLAR_VOLUME_KEYS_H
 #define SOLAR_VOLUME_KEYS_H

@@ -3,8 +3,12 @@
  * solar_volume: virtual disks over a network, by SOLAR (UDP) or LUNA (TCP).
  *
  *     solar_volume server --listen 127.0.0.1:7000 --store disk.img --store-size 4G --disk 1:1G
- *     solar_volume client --server 127.0.0.1:7000 --disk 1 --size 1G --socket /tmp/nbd.sock
+ *     solar_volume client --server 127.0.0.1:7000 --disk 1 --size 1G --epoch 1 \
+ *         --socket /tmp/nbd.sock
  *     qemu-img info nbd+unix:///?socket=/tmp/nbd.sock
+ *
+ * The epoch has to be higher at each start of a client of this disk: writes of an epoch that was
+ * used before are older than what is there, and lost.
  *
  * With a catalog of disks and servers, so that a disk is on several of them:
  *
@@ -16,6 +20,7 @@
  *     solar_volume ctl move root all 2
  *
  * Keys are in files (keys.h): `ctl key disk FILE`, `ctl key wire FILE`; --disk-key, --wire-key.
+ * Servers that copy segments from each other (--peer) use none: that is for a network of their own.
  */
 #include "volume.h"
 

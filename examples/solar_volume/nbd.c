@@ -7,6 +7,7 @@
  */
 #include "nbd_priv.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@ enum { CMD_READ, CMD_WRITE, CMD_DISC, CMD_FLUSH, CMD_TRIM, CMD_CACHE, CMD_ZEROES
 enum { CMD_FUA = 1, CMD_NO_HOLE = 2, CMD_FAST = 16 };
 #define REQUEST_MAGIC 0x25609513u
 #define REPLY_MAGIC 0x67446698u
+/* Of one who is not heard to read; a reply has 32 MiB at most. */
+#define NBD_PATIENCE_NS UINT64_C(3000000000)
 
 static void nbd_parse(struct nbd_conn *c);
 
@@ -80,11 +83,28 @@ void nbd_end(struct nbd_conn *c, const char *why)
 
 /* ---- What leaves ---- */
 
+/* 1: the net has it, and its done will come. */
+static int nbd_send(struct nbd_conn *c, struct snic_net_send_req *s)
+{
+    if (c->gone || snic_net_send(c->net, s) != 1)
+        return 0;
+    if (c->leaving++ == 0)
+        c->moved_ns = snic_loop_now(c->n->loop);
+    return 1;
+}
+
+static void nbd_left(struct nbd_conn *c)
+{
+    c->leaving--;
+    c->moved_ns = snic_loop_now(c->n->loop);
+}
+
 static void nbd_said(struct snic_net_send_req *s)
 {
     struct nbd_say *y = SNIC_CONTAINER(s, struct nbd_say, send);
     struct nbd_conn *c = y->c;
     free(y);
+    nbd_left(c);
     c->says--;
     nbd_free(c);
 }
@@ -105,12 +125,16 @@ void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size)
     y->send.iov = &y->iov;
     y->send.iov_count = 1;
     y->send.region = SNIC_NO_REGION;
-    if (snic_net_send(c->net, &y->send) == 1) {
+    if (nbd_send(c, &y->send)) {
         c->says++;
         return;
     }
-    free(y); /* it asks faster than it reads */
+    free(y);
+    if (c->state == NBD_ENDED)
+        return;
+    /* It asks faster than it reads: an orderly end would wait for it. */
     nbd_end(c, "does not read what it asks for");
+    snic_net_abort(c->net);
 }
 
 static void nbd_req_free(struct nbd_req *q)
@@ -134,7 +158,9 @@ static void nbd_req_free(struct nbd_req *q)
 
 static void nbd_replied(struct snic_net_send_req *s)
 {
-    nbd_req_free(SNIC_CONTAINER(s, struct nbd_req, send));
+    struct nbd_req *q = SNIC_CONTAINER(s, struct nbd_req, send);
+    nbd_left(q->c);
+    nbd_req_free(q);
 }
 
 static uint32_t nbd_error(int result)
@@ -179,7 +205,7 @@ static void nbd_reply(struct nbd_req *q, int result)
         q->iov[1].size = q->b.length;
         q->send.iov_count = 2;
     }
-    if (c->gone || snic_net_send(c->net, &q->send) != 1)
+    if (!nbd_send(c, &q->send))
         nbd_req_free(q); /* nobody listens any more: there are more places than requests */
 }
 
@@ -368,13 +394,29 @@ static void nbd_closed(void *ctx, struct snic_net_conn *net, int reason)
     nbd_free(c);
 }
 
+/* One line in five seconds. */
+static void nbd_crowded(struct nbd *n)
+{
+    uint64_t now = snic_loop_now(n->loop);
+    n->crowd++;
+    if (now < n->crowd_ns)
+        return;
+    ex_log(EX_WARNING, "more than %d NBD clients: %" PRIu64 " were turned away", NBD_CLIENTS,
+           n->crowd);
+    n->crowd = 0;
+    n->crowd_ns = now + UINT64_C(5000000000);
+}
+
 static void nbd_accept(void *ctx, struct snic_net_conn *net, const struct snic_net_addr *peer)
 {
     static const struct snic_net_stream_events ev = {
         .recv = nbd_recv, .eof = nbd_eof, .closed = nbd_closed};
     struct nbd *n = ctx;
-    struct nbd_conn *c = n->draining ? NULL : calloc(1, sizeof(*c));
+    int room = n->s.clients < NBD_CLIENTS;
+    struct nbd_conn *c = n->draining || !room ? NULL : calloc(1, sizeof(*c));
     (void)peer;
+    if (!room)
+        nbd_crowded(n);
     if (c == NULL) {
         snic_net_abort(net);
         return;
@@ -395,16 +437,56 @@ static void nbd_accept(void *ctx, struct snic_net_conn *net, const struct snic_n
 
 /* ---- The server ---- */
 
-struct nbd *nbd_open(struct snic_loop *loop, struct snic_net *net, const struct snic_net_addr *addr)
+/* Each connection has all its buffers, however many the others keep; those that are turned away
+ * are connections for a moment. */
+enum { NBD_BUFFERS = 4, NBD_TURNED_AWAY = 16 };
+SNIC_STATIC_ASSERT((NBD_CLIENTS * NBD_BUFFERS & (NBD_CLIENTS * NBD_BUFFERS - 1)) == 0,
+                   "a pool is a power of two");
+
+static struct snic_net *nbd_net(struct snic_loop *loop)
+{
+    struct snic_net_uring_opts o = {.opts_size = sizeof(o),
+                                    .conns_max = NBD_CLIENTS + NBD_TURNED_AWAY,
+                                    .recv_size = 65536,
+                                    .recv_buffers = NBD_BUFFERS,
+                                    .pool_buffers = NBD_CLIENTS * NBD_BUFFERS,
+                                    .send_queue = 192,
+                                    .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    struct snic_net *net;
+    int r = snic_net_uring_open(&net, loop, &o);
+    if (r != 0)
+        ex_die("no network for NBD: %s", snic_strerror(r));
+    return net;
+}
+
+/* Who does not read would keep the process for ever. Requests that are at the disk may take as long
+ * as they like. */
+static void nbd_patience(struct snic_timer *t, uint64_t now)
+{
+    struct nbd *n = SNIC_CONTAINER(t, struct nbd, patience);
+    for (struct snic_link *l = n->conns.next; l != &n->conns; l = l->next) {
+        struct nbd_conn *c = SNIC_CONTAINER(l, struct nbd_conn, link);
+        if (c->gone || c->cut || (c->leaving == 0 && !c->closing) ||
+            now < c->moved_ns + NBD_PATIENCE_NS)
+            continue;
+        c->cut = 1;
+        ex_log(EX_WARNING, "an NBD client does not read its answers: its connection is cut");
+        snic_net_abort(c->net);
+    }
+    snic_loop_arm(n->loop, t, now + NBD_PATIENCE_NS / 8);
+}
+
+struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr)
 {
     struct nbd *n = calloc(1, sizeof(*n));
     char text[160];
     if (n == NULL)
         ex_die("no memory");
     n->loop = loop;
-    n->net = net;
+    n->net = nbd_net(loop);
     snic_link_init(&n->conns);
-    int r = snic_net_listen(net, addr, 0, nbd_accept, n, &n->listener);
+    snic_timer_init(&n->patience, nbd_patience);
+    int r = snic_net_listen(n->net, addr, 0, nbd_accept, n, &n->listener);
     if (r != 0) {
         (void)snic_net_addr_format(addr, text, sizeof(text));
         ex_die("cannot listen at %s: %s", text, snic_strerror(r));
@@ -443,13 +525,19 @@ void nbd_drain(struct nbd *n, void (*over)(void *ctx), void *ctx)
         over(ctx);
         return;
     }
+    uint64_t now = snic_loop_now(n->loop);
     for (struct snic_link *l = n->conns.next, *next; l != &n->conns; l = next) {
+        struct nbd_conn *c = SNIC_CONTAINER(l, struct nbd_conn, link);
         next = l->next;
-        nbd_end(SNIC_CONTAINER(l, struct nbd_conn, link), NULL);
+        c->moved_ns = now;
+        nbd_end(c, NULL);
     }
+    snic_loop_arm(n->loop, &n->patience, now + NBD_PATIENCE_NS);
 }
 
 void nbd_close(struct nbd *n)
 {
+    snic_loop_cancel(n->loop, &n->patience);
+    snic_net_shut(n->net);
     free(n);
 }

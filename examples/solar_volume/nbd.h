@@ -6,13 +6,22 @@
  *
  * A connection has at most NBD_DEPTH requests and NBD_BYTES of their data inside, then it is not
  * read for a while. What is not the protocol ends the connection, with one line in the log.
+ *
+ * There are NBD_CLIENTS connections at most, on a net handle of their own: whatever they hold of
+ * what they sent, no other's receiving waits for it.
  */
 #ifndef SOLAR_VOLUME_NBD_H
 #define SOLAR_VOLUME_NBD_H
 
 #include "block.h"
 
-enum { NBD_DEPTH = 64, NBD_EXPORTS = 64, NBD_NAME = 64, NBD_REQUEST_MAX = 32 << 20 };
+enum {
+    NBD_DEPTH = 64,
+    NBD_EXPORTS = 64,
+    NBD_NAME = 64,
+    NBD_CLIENTS = 64,
+    NBD_REQUEST_MAX = 32 << 20
+};
 #define NBD_BYTES (UINT64_C(96) << 20)
 
 struct nbd_export {
@@ -33,14 +42,16 @@ struct nbd_stats {
 struct nbd;
 
 /** Listen at @p addr; exits with a clear line. */
-struct nbd *nbd_open(struct snic_loop *loop, struct snic_net *net,
-                     const struct snic_net_addr *addr);
+struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr);
 /** Offer a disk; the first one also under the empty name. @return 0; SNIC_ENOSPC */
 int nbd_export(struct nbd *n, const char *name, struct snic_io *io);
 void nbd_stats(const struct nbd *n, struct nbd_stats *out);
-/** Accept nobody, take no requests any more; over(ctx) when all that were taken are answered. */
+/**
+ * Accept nobody, take no requests any more; over(ctx) when all that were taken are answered. Who
+ * takes no answer for 3 s is cut off.
+ */
 void nbd_drain(struct nbd *n, void (*over)(void *ctx), void *ctx);
-/** After the net handle is closed. */
+/** All connections end at once. No request may be inside any more: close the disks before. */
 void nbd_close(struct nbd *n);
 
 #endif

@@ -38,9 +38,9 @@ void nbd_hello(struct nbd_conn *c)
     snic_put_be64(b, NBD_MAGIC);
     snic_put_be64(b + 8, NBD_IHAVEOPT);
     snic_put_be16(b + 16, 3); /* fixed newstyle, no zeroes */
-    nbd_say(c, b, sizeof(b));
     c->state = NBD_FLAGS;
     c->want = 4;
+    nbd_say(c, b, sizeof(b));
 }
 
 static void options_reply(struct nbd_conn *c, uint32_t type, const void *data, uint32_t size)
@@ -95,8 +95,8 @@ static void options_export_name(struct nbd_conn *c, uint32_t size)
     memset(b, 0, sizeof(b));
     snic_put_be64(b, x->size);
     snic_put_be16(b + 8, options_flags(x));
-    nbd_say(c, b, c->no_zeroes ? 10 : 134);
     options_begin(c, x);
+    nbd_say(c, b, c->no_zeroes ? 10 : 134);
 }
 
 static void options_list(struct nbd_conn *c, uint32_t size)
@@ -154,9 +154,9 @@ static void options_info(struct nbd_conn *c, uint32_t size)
             options_reply(c, REP_INFO, b, 14);
         }
     }
-    options_reply(c, REP_ACK, NULL, 0);
-    if (c->option == OPT_GO)
+    if (c->option == OPT_GO && c->state != NBD_ENDED)
         options_begin(c, x);
+    options_reply(c, REP_ACK, NULL, 0);
 }
 
 static void options_option(struct nbd_conn *c, uint32_t size)

@@ -46,11 +46,13 @@ struct nbd_conn {
     uint32_t option;
     uint32_t says;
     uint32_t inside;
-    uint64_t bytes; /* of requests */
+    uint32_t leaving;  /* says, and replies that the net has */
+    uint64_t moved_ns; /* when one of them had left, or began to while there was none */
+    uint64_t bytes;    /* of requests */
     int no_zeroes;
-    int paused;
     int gone;    /* the net has closed it */
     int closing; /* we have */
+    int cut;
     struct nbd_req *free;
     struct nbd_req *now; /* its payload is being received */
     unsigned char in[NBD_OPTION_MAX];
@@ -65,14 +67,18 @@ struct nbd {
     struct nbd_export exports[NBD_EXPORTS];
     uint32_t count;
     struct nbd_stats s;
+    uint64_t crowd; /* turned away since the last line about them */
+    uint64_t crowd_ns;
     void (*over)(void *ctx);
     void *ctx;
     int draining;
+    struct snic_timer patience; /* while draining */
 };
 
 /* nbd.c */
 void nbd_end(struct nbd_conn *c, const char *why);
-/* Bytes of the handshake; they are copied. */
+/* Bytes of the handshake; they are copied. It may end the connection: what state comes next is to
+ * be set before. */
 void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size);
 /* nbd_options.c */
 void nbd_hello(struct nbd_conn *c);

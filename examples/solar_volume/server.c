@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A block server on files or devices. */
 #include "keys.h"
+#include "sip.h"
 #include "volume.h"
 
 #include <inttypes.h>
@@ -41,6 +42,7 @@ static struct {
     struct snic_control_agent *agent;
     struct snic_segments_req req;
     struct key_wire wire;
+    uint64_t names[2]; /* the key of clients' numbers in the figures */
     struct snic_timer timer;
     uint64_t unauthentic; /* that were told */
     uint32_t disk;        /* whose segments are being made */
@@ -74,12 +76,14 @@ static int option_disk(void *target, const char *text)
         return -1;
     d->bytes = strtoull(end + 1, &end, 10);
     const char *u = *end != 0 ? strchr(units, *end & ~32) : NULL;
+    unsigned shift = 0;
     if (u != NULL && *u != 0) {
-        d->bytes <<= 10 * (u - units + 1);
+        shift = 10 * (unsigned)(u - units + 1);
         end++;
     }
-    if (*end != 0 || d->bytes == 0 || d->bytes > UINT64_C(1) << 50)
+    if (*end != 0 || d->bytes == 0 || d->bytes > UINT64_C(1) << 50 >> shift)
         return -1;
+    d->bytes <<= shift;
     so.disk_count++;
     return 0;
 }
@@ -103,10 +107,13 @@ static void options(int argc, char **argv)
          "the catalog, which says what is here; the address of --listen is told to clients", 0, 0,
          NULL},
         {"peer", EX_TEXT, &so.peer, "ADDR:PORT",
-         "for servers that copy segments from here (TCP; the address of --listen, any port)", 0, 0,
-         NULL},
+         "for servers that copy segments from here (TCP, no key: whoever reaches it reads all; the "
+         "address of --listen, any port)",
+         0, 0, NULL},
         {"wire-key", EX_TEXT, &so.wire_key, "FILE",
-         "take only packets that are sealed with this key (`ctl key wire FILE` makes one); SOLAR's",
+         "take only packets that are sealed with this key (`ctl key wire FILE` makes one); "
+         "SOLAR's; "
+         "with --control --peer is needed, too",
          0, 0, NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
@@ -123,6 +130,9 @@ static void options(int argc, char **argv)
     if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
         ex_die("--wire-key: LUNA has no cipher on the wire, and would be an open door beside it; "
                "serve it elsewhere, over TLS or IPsec");
+    if (so.control != NULL && so.peer == NULL)
+        ex_die("--wire-key with --control: --peer ADDR:PORT is needed, in a network that only "
+               "servers reach: segments are copied from there without a key, by whoever asks");
     key_wire_open(so.wire_key, &sv.wire);
 }
 
@@ -131,7 +141,8 @@ static void options(int argc, char **argv)
 enum { CLIENTS_SHOWN = 8, CLIENT_METRICS = 9 };
 
 /* Of each of the first clients that were heard of late: clientN_id, ...; how many more there are.
- */
+ * With the client's own id anybody could end its connections, so another number stands for it, as
+ * long as this process lives. */
 static size_t metrics_clients(struct ex_metric *m)
 {
     static const char *const names[CLIENT_METRICS] = {
@@ -149,7 +160,7 @@ static size_t metrics_clients(struct ex_metric *m)
             more++;
             continue;
         }
-        const uint64_t values[CLIENT_METRICS] = {c.client_id,
+        const uint64_t values[CLIENT_METRICS] = {sip_hash(sv.names, c.client_id),
                                                  c.transport == SNIC_VOLUME_LUNA,
                                                  (now - c.heard_ns) / 1000000,
                                                  c.blocks_written,
@@ -431,6 +442,8 @@ int sv_server(int argc, char **argv)
 {
     static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
     options(argc, argv);
+    sv.names[0] = sv_seed();
+    sv.names[1] = sv_seed();
     sv.loop = ex_loop_open(0);
     sv.net = sv_net(sv.loop, 8, 256, SNIC_NET_DGRAM_WAIT);
     store_open();

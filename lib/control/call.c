@@ -2,7 +2,10 @@
 /* An operator's end: one connection, one request at a time. */
 #include "control/control_priv.h"
 
+/* Pings and not time are counted: a process that was stopped itself finds the answers when it goes
+ * on, and its timer as well. */
 #define SNIC_CONTROL__CALL_PING_NS UINT64_C(1000000000)
+#define SNIC_CONTROL__CALL_UNANSWERED 4
 
 struct snic_control_call {
     struct control_stream s;
@@ -12,7 +15,8 @@ struct snic_control_call {
     struct snic_timer timer;
     uint32_t tag; /* of what is asked; 0: nothing */
     uint32_t tags;
-    int error; /* why it is gone */
+    int error;           /* why it is gone */
+    uint32_t unanswered; /* pings, since the last message */
     uint8_t closing;
     unsigned char *in;
     unsigned char *out;
@@ -29,6 +33,7 @@ static void control_call_done(struct snic_control_call *k, int status, uint64_t 
 static void control_call_msg(void *owner, struct snic_control_msg *m)
 {
     struct snic_control_call *k = owner;
+    k->unanswered = 0;
     if (m->type == SNIC_CONTROL_DONE && m->tag == 0 && m->status < 0)
         k->error = m->status;
     else if (m->type == SNIC_CONTROL_DONE && m->tag == k->tag)
@@ -51,6 +56,11 @@ static void control_call_ping(struct snic_timer *t, uint64_t now)
 {
     struct snic_control_call *k = SNIC_CONTAINER(t, struct snic_control_call, timer);
     struct snic_control_msg m;
+    if (k->unanswered++ == SNIC_CONTROL__CALL_UNANSWERED) {
+        k->error = SNIC_ECONNRESET;
+        control_stream_abort(&k->s);
+        return;
+    }
     control_msg(&m, SNIC_CONTROL_PING, 0);
     (void)control_stream_send(&k->s, &m, 0);
     snic_loop_arm(k->loop, &k->timer, now + SNIC_CONTROL__CALL_PING_NS);

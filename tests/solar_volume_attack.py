@@ -1,0 +1,464 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""solar_volume_attack.py PROGRAM [TEST]...: solar_volume, as processes, and those who mean it no
+good, or only do not read what they asked for."""
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BLOCK = 4096
+
+
+def fail(text):
+    sys.exit("FAILED: " + text)
+
+
+def until(what, text, seconds=20):
+    """What may fail at first; @return what it gives"""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            got = what()
+            if got:
+                return got
+        except (EOFError, OSError):
+            pass
+        if time.monotonic() >= end:
+            fail("in vain: " + text)
+        time.sleep(0.05)
+
+
+def tcp(at):
+    host, port = at.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), 5)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Nbd:
+    """An NBD client; go=False: of the first bytes only."""
+
+    def __init__(self, path, go=True, seconds=20):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.settimeout(seconds)
+        self.s.connect(path)
+        self.handle = 0
+        if go:
+            self.go()
+
+    def take(self, size):
+        data = b""
+        while len(data) < size:
+            more = self.s.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def go(self):
+        assert self.take(16) == b"NBDMAGICIHAVEOPT"
+        self.take(2)
+        self.s.sendall(struct.pack(">I8sIIIH", 3, b"IHAVEOPT", 7, 6, 0, 0))
+        kind = 0
+        while kind != 1:
+            _, _, kind, size = struct.unpack(">QIII", self.take(20))
+            self.take(size)
+            assert kind >> 31 == 0, hex(kind)
+
+    def ask(self, kind, offset, size, data=b""):
+        self.handle += 1
+        self.s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, kind, self.handle, offset, size) +
+                       data)
+
+    def answer(self, size=0):
+        magic, error, _ = struct.unpack(">IIQ", self.take(16))
+        assert magic == 0x67446698
+        return error, self.take(size) if error == 0 else b""
+
+    def write(self, offset, data):
+        self.ask(1, offset, len(data), data)
+        return self.answer()[0]
+
+    def read(self, offset, size):
+        self.ask(0, offset, size)
+        error, data = self.answer(size)
+        assert error == 0, error
+        return data
+
+
+class Crowd(threading.Thread):
+    """Clients that say nothing, and come again when they are turned away."""
+
+    def __init__(self, path, count):
+        super().__init__(daemon=True)
+        self.path, self.count, self.stop, self.rounds = path, count, False, 0
+
+    @staticmethod
+    def here(s):
+        try:
+            return s.recv(100, socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def run(self):
+        held = []
+        while not self.stop:
+            for s in [s for s in held if not self.here(s)]:
+                held.remove(s)
+                s.close()
+            try:
+                while len(held) < self.count:
+                    s = socket.socket(socket.AF_UNIX)
+                    held.append(s)
+                    s.connect(self.path)
+            except OSError:
+                pass
+            self.rounds += 1
+            time.sleep(0.005)
+        for s in held:
+            s.close()
+
+
+class Stand:
+    """The processes of one test, and its folder."""
+
+    def __init__(self, program, work):
+        self.program, self.work, self.children = program, work, []
+
+    def path(self, name):
+        return f"{self.work}/{name}"
+
+    def begin(self, name, *words):
+        """@return the process, and where it is ready"""
+        with open(self.path(name + ".log"), "wb") as log:
+            p = subprocess.Popen([self.program, *words], stdin=subprocess.DEVNULL, stdout=log,
+                                 stderr=subprocess.STDOUT)
+        self.children.append(p)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            for line in self.log(name).splitlines():
+                if line.startswith("ready "):
+                    return p, line.split()[1]
+            if p.poll() is not None:
+                text = self.log(name)
+                if "io_uring" in text or "without libcrypto" in text:
+                    print("skipped: " + text)
+                    sys.exit(77)
+                fail(f"{name} ended: {text}")
+            time.sleep(0.02)
+        fail(f"{name} is not ready: {self.log(name)}")
+
+    def log(self, name):
+        with open(self.path(name + ".log"), encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def run(self, *words, seconds=30):
+        """@return code and what it said"""
+        r = subprocess.run([self.program, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                           text=True, timeout=seconds, check=False)
+        return r.returncode, r.stdout + r.stderr
+
+    def refused(self, text, *words):
+        """It ends with an error that says so."""
+        try:
+            code, said = self.run(*words, seconds=10)
+        except subprocess.TimeoutExpired:
+            fail(f"it takes {' '.join(words)}")
+        if code == 0 or text not in said:
+            fail(f"{' '.join(words)}: not '{text}' but {code}: {said}")
+
+    def server(self, *words, at="127.0.0.1:0", name="server"):
+        return self.begin(name, "server", "--listen", at, "--store", self.path("store"),
+                          "--store-size", "64M", "--disk", "1:16M", *words)
+
+    def client(self, at, *words, name="client", epoch=1):
+        p, path = self.begin(name, "client", "--server", at, "--disk", "1", "--size", "16M",
+                             "--epoch", str(epoch), "--socket", self.path("nbd"), *words)
+        return p, path
+
+    def end(self):
+        for p in self.children:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+
+
+def test_client_epoch(t):
+    """Versions begin anew with each start of a client: in an epoch that was used before they are
+    older than what is there, and a write would be acknowledged and lost."""
+    _, at = t.server()
+    words = ["client", "--server", at, "--disk", "1", "--size", "16M", "--socket", t.path("nbd")]
+    t.refused("--epoch N is needed", *words)
+    t.refused("--epoch", *words, "--epoch", "0")
+    for epoch in (1, 2):
+        client, path = t.client(at, epoch=epoch, name=f"client{epoch}")
+        nbd = Nbd(path)
+        for i in range(7 - 2 * epoch):
+            data = bytes([16 * epoch + i]) * BLOCK
+            assert nbd.write(0, data) == 0
+            assert nbd.read(0, BLOCK) == data, f"epoch {epoch}: a write was dropped"
+        nbd.s.close()
+        client.terminate()
+        assert client.wait(20) == 0
+
+
+def test_nbd_deaf(t):
+    """Who asks and does not read keeps what was received of it: that has to be NBD's own, or
+    nothing comes from the servers any more. Of LUNA, whose data come by the same kind of buffer."""
+    _, at = t.server("--transport", "luna")
+    _, path = t.client(at, "--transport", "luna")
+    nbd, deaf = Nbd(path), []
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    asks = b"".join(struct.pack(">IHHQQI", 0x25609513, 0, 0, i, 0, BLOCK) for i in range(12000))
+    turned_away = 0
+    for _ in range(150):
+        try:
+            deaf.append(Nbd(path))
+        except (EOFError, ConnectionError):
+            turned_away += 1
+    for d in deaf:
+        d.s.setblocking(False)
+    for _ in range(20):  # each time what there is room for
+        for d in deaf:
+            try:
+                d.s.send(asks)
+            except BlockingIOError:
+                pass
+        time.sleep(0.05)
+    for i in range(20):
+        assert nbd.write(i * BLOCK, b"y" * BLOCK) == 0
+        assert nbd.read(i * BLOCK, BLOCK) == b"y" * BLOCK
+    assert turned_away > 0 and len(deaf) >= 32, (turned_away, len(deaf))
+    lines = t.log("client").count("more than 64 NBD clients")
+    assert 1 <= lines < 5, f"{lines} lines of {turned_away} clients"
+    for d in deaf:
+        d.s.close()
+    until(lambda: Nbd(path), "somebody may come again")
+
+
+def test_nbd_many(t):
+    """Connections of NBD clients are not those that the client needs to reach a server again."""
+    server, at = t.server("--transport", "luna")
+    _, path = t.client(at, "--transport", "luna")
+    nbd = Nbd(path)
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    crowd = Crowd(path, 270)
+    crowd.start()
+    until(lambda: crowd.rounds > 20, "a crowd")
+    server.kill()
+    server.wait()
+    time.sleep(1)
+    t.server("--transport", "luna", at=at, name="server2")
+    assert nbd.write(BLOCK, b"y" * BLOCK) == 0
+    crowd.stop = True
+    crowd.join()
+
+
+def test_nbd_end(t):
+    """A client that is told to end waits for who reads its answers, and not for who does not."""
+    _, at = t.server()
+    client, path = t.client(at)
+    deaf, slow = Nbd(path), Nbd(path)
+    for _ in range(8):
+        deaf.ask(0, 0, 1 << 20)
+        slow.ask(0, 0, 1 << 20)
+    time.sleep(1)
+    client.terminate()
+    for _ in range(8):
+        time.sleep(0.7)
+        assert slow.answer(1 << 20)[0] == 0, "who reads has lost its answers"
+    try:
+        assert client.wait(15) == 0
+    except subprocess.TimeoutExpired:
+        fail("it does not end")
+
+
+def test_nbd_options(t):
+    """Who asks for options and does not read is cut off, and gets no disk by the last of them."""
+    page = f"127.0.0.1:{free_port()}"
+    _, at = t.server()
+    _, path = t.client(at, "--metrics", page)
+    nbd = Nbd(path, go=False)
+    nbd.s.sendall(struct.pack(">I", 3))
+    lists = struct.pack(">8sII", b"IHAVEOPT", 3, 0) * 60
+    disk = struct.pack(">8sIIIH", b"IHAVEOPT", 7, 6, 0, 0)
+    write = struct.pack(">IHHQQI", 0x25609513, 0, 1, 1, 0, BLOCK) + b"x" * BLOCK
+    try:
+        for _ in range(400):  # piece by piece, so that all that the kernel keeps is full
+            nbd.s.sendall(lists)
+            time.sleep(0.002)
+        nbd.s.sendall(lists * 10 + disk + write)
+    except ConnectionError:
+        pass
+    until(lambda: "does not read what it asks for" in t.log("client"), "it is found out")
+    until(lambda: figures(page)["nbd_clients"] == 0, "it is cut off")
+    assert Nbd(path).read(0, BLOCK) == bytes(BLOCK), "it has written"
+
+
+def test_ctl_silent(t):
+    """A verb ends though the catalog is there and says nothing; its process may be stopped itself,
+    too, and still have its answer."""
+    ctl, at = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
+                      t.path("catalog"), "--catalog-size", "8M")
+    assert t.run("ctl", "create", "d", "4M", "--control", at)[0] == 0
+    ctl.send_signal(signal.SIGSTOP)
+    t.refused("the catalog went away", "ctl", "list", "--control", at)
+    verb = subprocess.Popen([t.program, "ctl", "list", "--control", at], stdout=subprocess.PIPE,
+                            text=True)
+    t.children.append(verb)
+    time.sleep(1.5)
+    verb.send_signal(signal.SIGSTOP)
+    ctl.send_signal(signal.SIGCONT)
+    time.sleep(6)
+    verb.send_signal(signal.SIGCONT)
+    said = verb.communicate(timeout=20)[0]
+    assert verb.returncode == 0 and "disk d " in said, said
+
+
+def test_server_peer(t):
+    """The door for servers that copy segments has no key: who opens it beside sealed packets has to
+    say where."""
+    key = t.path("wire")
+    assert t.run("ctl", "key", "wire", key)[0] == 0
+    words = ["server", "--listen", "127.0.0.1:0", "--store", t.path("store"), "--store-size", "64M",
+             "--control", "127.0.0.1:1", "--wire-key", key]
+    t.refused("--peer", *words)
+    assert not os.path.exists(t.path("store"))
+    t.begin("server", *words, "--peer", "127.0.0.1:0")
+
+
+def crc32c(data):
+    c = 0xffffffff
+    for byte in data:
+        c ^= byte
+        for _ in range(8):
+            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
+    return c ^ 0xffffffff
+
+
+def luna_hello(client):
+    """The first bytes of a connection of the client of that number."""
+    p = bytearray(128)
+    p[0:2] = 0x18, 9
+    struct.pack_into(">H", p, 18, 1)
+    struct.pack_into(">I", p, 24, 1)
+    struct.pack_into(">Q", p, 56, 1)
+    p[64:66] = 1, 1
+    p[68:72] = os.urandom(3) + b"\1"
+    p[80:88] = os.urandom(8)
+    struct.pack_into(">IIQ", p, 96, 1, 4096, client)
+    struct.pack_into(">I", p, 52, crc32c(struct.pack(">II", 0, 2) + p))
+    return bytes(p)
+
+
+def figures(at):
+    """What --metrics says there, without the program's name."""
+    with tcp(at) as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        page = b""
+        while more := s.recv(65536):
+            page += more
+    lines = re.finditer(r"^solar_[a-z]+_(\S+) (\d+)$", page.decode(), re.M)
+    return {m[1]: int(m[2]) for m in lines}
+
+
+def test_server_names(t):
+    """A client is known by a secret of its own, and who has it ends its connections: the figures
+    show another number, that tells clients from each other."""
+    page = f"127.0.0.1:{free_port()}"
+    server, at = t.server("--transport", "luna", "--metrics", page)
+    _, path = t.client(at, "--transport", "luna")
+    nbd = Nbd(path)
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    seen = until(lambda: figures(page).get("client0_id"), "a client is shown")
+    assert figures(page)["client0_id"] == seen, "its number changes"
+    with tcp(at) as s:
+        s.sendall(luna_hello(seen))
+
+        def taken():
+            now = figures(page)
+            ids = {now[n] for n in now if re.fullmatch("client[0-9]+_id", n)}
+            assert now["luna_replaced"] == 0, "its connection was taken by who read its number"
+            assert seen in ids, ids
+            return len(ids) == 2
+
+        until(taken, "it is taken for another client")
+    server.kill()
+    server.wait()
+    t.server("--transport", "luna", "--metrics", page, at=at, name="server2")
+    assert nbd.write(0, b"x" * BLOCK) == 0
+    again = until(lambda: figures(page).get("client0_id"), "a client is shown")
+    assert again != seen, "its number can be computed"
+
+
+def test_metrics_held(t):
+    """Who begins a request and does not end it has to make room for others, the oldest first."""
+    page = f"127.0.0.1:{free_port()}"
+    server, _ = t.server("--metrics", page)
+    held = [tcp(page) for _ in range(8)]
+    for s in held:
+        s.sendall(b"G")
+    time.sleep(0.3)
+    for i in range(3):
+        assert "epoch" in figures(page), "nobody else has it"
+        if i == 0:
+            held[7].sendall(b"ET / HTTP/1.0\r\n\r\n")
+            assert held[7].recv(12) == b"HTTP/1.0 200", "the youngest was cut off"
+    held += [tcp(page) for _ in range(40)]
+    for s in held[:7]:
+        try:
+            assert s.recv(1) == b"", "an old one is answered"
+        except ConnectionError:
+            pass
+    server.terminate()
+    assert server.wait(10) == 0
+    for s in held:
+        s.close()
+
+
+def test_server_disk(t):
+    """A size that is no number of 64 bits is not that of another disk."""
+    for size in ("18014398509481985K", "16777217T", "18446744073709551616", "18446744073709551617K",
+                 "1025T", "0", "1.5G", "-1", "1X", "1GB"):
+        t.refused("is not N:SIZE", "server", "--listen", "127.0.0.1:0", "--store", t.path("store"),
+                  "--store-size", "64M", "--disk", "1:" + size)
+    assert not os.path.exists(t.path("store"))
+
+
+TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_many, test_nbd_end,
+         test_nbd_options, test_ctl_silent, test_server_names, test_metrics_held, test_server_peer]
+
+
+def main():
+    program, names = sys.argv[1], sys.argv[2:]
+    for test in TESTS:
+        name = test.__name__.removeprefix("test_")
+        if names and name not in names:
+            continue
+        with tempfile.TemporaryDirectory(prefix="attack_") as work:
+            stand = Stand(program, work)
+            began = time.monotonic()
+            try:
+                test(stand)
+            finally:
+                stand.end()
+        print(f"{name}: well, {time.monotonic() - began:.1f} s", flush=True)
+    print("all well")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
