@@ -330,6 +330,34 @@ static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
     duo_close(d);
 }
 
+/* Every question to a closed port is answered by a hint: it is not asked the faster for that. */
+static void test_solar_edges_hints_are_no_flood(void **state)
+{
+    struct duo *d = edge_open();
+    struct snic_solar_io io;
+    struct snic_solar_stats s;
+    uint32_t hints = 0;
+    (void)state;
+    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    while (d->now < 3 * SECOND) {
+        struct snic_solar_path_stats p;
+        duo_turn(d, 1);
+        for (uint32_t i = 0; i < 8; i++) {
+            if (snic_solar_get_path(d->c, 0, i, &p) != 0)
+                continue;
+            snic_solar_path_hint(d->c, 0, i, p.gen, d->now);
+            hints++;
+        }
+    }
+    snic_solar_get_stats(d->c, &s);
+    assert_in_range(s.hellos, 100, 3 * 8 * 100);
+    assert_true(hints > s.hellos);
+    for (uint32_t i = 0; i < 100 && d->told[SNIC_SOLAR_DONE] == 0; i++)
+        duo_turn(d, 0);
+    assert_int_equal(io.result, 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +369,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_seal_fails_as_many_trains_as_said),
         cmocka_unit_test(test_solar_edges_halted_nothing_is_asked_for),
         cmocka_unit_test(test_solar_edges_full_store_said),
+        cmocka_unit_test(test_solar_edges_hints_are_no_flood),
         cmocka_unit_test(test_solar_edges_busy_and_gone_wait_for_the_map),
         cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),
     };

@@ -532,6 +532,10 @@ void snic_solar_path_hint(struct snic_solar *c, uint32_t server, uint32_t path, 
     c->now_ns = snic_max_u64(c->now_ns, now_ns);
     if (p == NULL || p->state <= SNIC_SOLAR_OPENING || p->probe_ns <= c->now_ns + p->rto_ns)
         return;
+    /* A port that is closed says so to every question, and each hint would be the next one. */
+    if (p->hint_ns != 0 && c->now_ns - p->hint_ns < 4 * c->o.rto_max_ns)
+        return;
+    p->hint_ns = c->now_ns;
     p->probe_ns = c->now_ns;
     solar_path_arm(c, p);
 }

@@ -114,6 +114,7 @@ struct solar_path {
     uint64_t probe_ns; /* when the next probe or greeting is due; SNIC_NEVER */
     uint64_t pace_ns;
     uint64_t last_sent_ns;
+    uint64_t hint_ns;   /* the last that was taken */
     uint64_t reopen_ns; /* OPENING, no port: ask again */
     uint64_t sent;
     uint64_t acked;
