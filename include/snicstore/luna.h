@@ -423,8 +423,9 @@ struct snic_luna_target_opts {
     uint32_t flags;      /**< 0                                                                */
     uint64_t seed;       /**< of connection ids; must not be guessable                         */
     uint32_t srv_epoch;  /**< not 0; never used before by this server                          */
-    uint32_t conns_max;  /**< 1..4096; default 64. When all are in use, the one silent for
-                              longest, but at least idle_ns, makes room for a later one        */
+    uint32_t conns_max;  /**< 1..4096; default 64. When all are in use, the first of those that
+                              have not said HELLO for 1 s, else the one silent for longest, but
+                              at least idle_ns, makes room for a later one                     */
     uint32_t frames_max; /**< not answered, of one connection, 2..1024; default 64             */
     uint32_t sends_max;  /**< 4..4096; default 64; one connection has at most a quarter        */
     uint32_t rx_blocks;  /**< writes that the owner can hold, 1..65536; default 1024: shared out

@@ -43,8 +43,8 @@
  * does not read what it asked for has at most a quarter of the sends, then nothing more of it is
  * received, and after 10 s it is closed; its further reads are answered BUSY when others need their
  * places. One that breaks the protocol is closed at once. When all
- * streams_max are in use a new connection takes the place of the one silent for longest, if that
- * has been silent for 10 s.
+ * streams_max are in use, the first that has not said HELLO for a second, else the one silent for
+ * longest, if that is 10 s, makes room for a later one.
  *
  * The client. SOLAR: an agent, and a datagram socket per path, on ports drawn at random from 49152
  * to 65535. LUNA: an agent and its connections. Each ends when the peer has acknowledged nothing,

@@ -4,6 +4,8 @@
  */
 #include "luna/target_priv.h"
 
+#define SNIC_LUNA__NEW_NS UINT64_C(1000000000)
+
 /* ---- Options and memory ---- */
 
 static int luna_target_opts(struct snic_luna_target_opts *full,
@@ -231,19 +233,24 @@ void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, 
         snic_link_append(&t->closing, &n->pause);
 }
 
-/* Who has been silent for longest, of those that may go. */
+/* Who may go: the first of those that have not said who they are for NEW_NS, whatever else they
+   say; else the one that has been silent for longest. */
 static struct luna_peer *luna_peer_idle(struct snic_luna_target *t)
 {
-    struct luna_peer *idle = NULL;
+    struct luna_peer *idle = NULL, *strange = NULL;
     for (uint32_t i = 0; i < t->o.conns_max; i++) {
         struct luna_peer *n = &t->peers[i];
+        uint64_t since = n->client_stats.since_ns;
         if (n->state == LUNA_PEER_CLOSING || n->state == LUNA_PEER_FREE)
             continue;
+        if (n->state == LUNA_PEER_NEW && t->now_ns - since >= SNIC_LUNA__NEW_NS &&
+            (strange == NULL || since < strange->client_stats.since_ns))
+            strange = n;
         if (t->now_ns - n->heard_ns >= t->o.idle_ns &&
             (idle == NULL || n->heard_ns < idle->heard_ns))
             idle = n;
     }
-    return idle;
+    return strange != NULL ? strange : idle;
 }
 
 int snic_luna_target_opened(struct snic_luna_target *t, uint32_t *handle, uint64_t now_ns)
