@@ -358,6 +358,29 @@ static void test_solar_edges_hints_are_no_flood(void **state)
     duo_close(d);
 }
 
+/* A server whose store is dead is not asked for its promise the faster for that. */
+static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
+{
+    struct duo *d = edge_open();
+    struct snic_solar_io io;
+    (void)state;
+    duo_io(d, &io, SNIC_SOLAR_ZERO, 9, 1, NULL);
+    duo_until(d, 1);
+    d->mute = 1; /* or the map's answer releases it */
+    d->status = d->promise = SNIC_EBS_IO;
+    d->refuse = 0 + 1;
+    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    while (d->now < 20 * SECOND)
+        duo_turn(d, 0);
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1);
+    assert_in_range(d->fences, 15, 80);
+    d->promise = 0;
+    duo_until(d, 2);
+    assert_int_equal(io.result, SNIC_EIO);
+    assert_in_range(d->now, 20 * SECOND, 23 * SECOND);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +393,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_halted_nothing_is_asked_for),
         cmocka_unit_test(test_solar_edges_full_store_said),
         cmocka_unit_test(test_solar_edges_hints_are_no_flood),
+        cmocka_unit_test(test_solar_edges_fences_that_are_refused_are_no_flood),
         cmocka_unit_test(test_solar_edges_busy_and_gone_wait_for_the_map),
         cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),
     };

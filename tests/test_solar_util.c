@@ -69,8 +69,8 @@ static void duo_serve(struct duo *d, const struct snic_solar_request *q)
     uint32_t n = 0;
     int all = d->status != 0 && d->refuse == 0;
     if (all || q->op == SNIC_SOLAR_DO_FENCE) {
-        snic_solar_target_answer(d->t, q, q->op == SNIC_SOLAR_DO_FENCE ? 0 : d->status, 0, 0,
-                                 d->now);
+        snic_solar_target_answer(d->t, q, q->op == SNIC_SOLAR_DO_FENCE ? d->promise : d->status, 0,
+                                 0, d->now);
         return;
     }
     if (q->op == SNIC_SOLAR_DO_WRITE) {

@@ -28,7 +28,8 @@ struct duo {
     uint64_t store_ns; /* what the store takes */
     uint64_t refuse;   /* a write of lba refuse - 1 is refused, */
     uint64_t hold;     /* one of lba hold - 1 waits until this is 0 */
-    uint32_t fences;   /* that came */
+    uint32_t fences;   /* that came, */
+    uint32_t promise;  /* and what they are answered */
     int mute;          /* MAP has no answer */
     uint64_t ready[BAG];
     uint64_t version[512];

@@ -363,11 +363,19 @@ static int signals;
 
 static void stop(void *ctx)
 {
+    struct snic_volume_stats s;
     (void)ctx;
-    if (signals++ == 0 && cl.nbd != NULL)
-        nbd_drain(cl.nbd, drained, NULL);
-    else
+    if (signals++ != 0 || cl.nbd == NULL) {
         snic_loop_stop(cl.loop); /* again: at once */
+        return;
+    }
+    snic_volume_get_stats(cl.v, &s);
+    if (s.agent.inside + s.luna.inside != 0)
+        ex_log(EX_INFO,
+               "%" PRIu32
+               " I/Os are inside: this ends when they are answered, or by a second signal",
+               s.agent.inside + s.luna.inside);
+    nbd_drain(cl.nbd, drained, NULL);
 }
 
 static void volume_open(void)

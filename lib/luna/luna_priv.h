@@ -330,6 +330,7 @@ void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, uint32_t status,
                      uint32_t retry_us);
 void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result);
+void luna_rpc_fence_refused(struct snic_luna *c, struct luna_rpc *r);
 void luna_rpc_fenced(struct snic_luna *c, struct luna_rpc *r);
 void luna_rpc_retarget(struct snic_luna *c, struct luna_rpc *r, const struct snic_ebs_where *w);
 void luna_rpc_unref(struct snic_luna *c, struct luna_rpc *r);

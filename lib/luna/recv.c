@@ -85,6 +85,8 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
         luna_rpc_fenced(c, r);
+    else
+        luna_rpc_fence_refused(c, r);
 }
 
 /* ---- Reads ---- */

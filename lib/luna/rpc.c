@@ -8,6 +8,8 @@
 
 #define SNIC_LUNA__FENCE_NS (2 * SNIC_LUNA__MS)
 #define SNIC_LUNA__FENCE_MAX_NS (100 * SNIC_LUNA__MS)
+#define SNIC_LUNA__FENCE_LATER_NS (128 * SNIC_LUNA__MS) /* refused: then */
+#define SNIC_LUNA__FENCE_LAST_NS (1000 * SNIC_LUNA__MS)
 /* Damaged answers about a block before it is held for damaged at the server. */
 #define SNIC_LUNA__WRONG 8
 
@@ -269,6 +271,14 @@ void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result)
     snic_wheel_arm(&c->wheel, &r->timer, c->now_ns);
 }
 
+/* Who answers is there, and cannot: to ask faster does not help. */
+void luna_rpc_fence_refused(struct snic_luna *c, struct luna_rpc *r)
+{
+    r->fence_ns = snic_max_u64(2 * r->fence_ns, SNIC_LUNA__FENCE_LATER_NS);
+    r->fence_ns = snic_min_u64(r->fence_ns, SNIC_LUNA__FENCE_LAST_NS);
+    snic_wheel_arm(&c->wheel, &r->timer, c->now_ns + r->fence_ns);
+}
+
 void luna_rpc_fenced(struct snic_luna *c, struct luna_rpc *r)
 {
     if (r->where == LUNA_FENCING)
@@ -305,7 +315,8 @@ void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns)
         if (!luna_rpc_hopes(c, r))
             (void)luna_send_fence(c, r);
         snic_wheel_arm(&c->wheel, t, c->now_ns + r->fence_ns);
-        r->fence_ns = snic_min_u64(2 * r->fence_ns, SNIC_LUNA__FENCE_MAX_NS);
+        if (r->fence_ns < SNIC_LUNA__FENCE_MAX_NS)
+            r->fence_ns = snic_min_u64(2 * r->fence_ns, SNIC_LUNA__FENCE_MAX_NS);
         return;
     }
     luna_rpc_again(c, r, r->busy);

@@ -395,6 +395,8 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
         solar_rpc_fenced(c, r);
+    else
+        solar_rpc_fence_refused(c, r);
     return 0;
 }
 

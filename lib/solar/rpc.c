@@ -7,6 +7,8 @@
 
 #define SNIC_SOLAR__FENCE_NS (2 * SNIC_SOLAR__MS)
 #define SNIC_SOLAR__FENCE_MAX_NS (16 * SNIC_SOLAR__MS)
+#define SNIC_SOLAR__FENCE_LATER_NS (128 * SNIC_SOLAR__MS) /* refused: then */
+#define SNIC_SOLAR__FENCE_LAST_NS (1000 * SNIC_SOLAR__MS)
 
 static void solar_rpc_move(struct solar_rpc *r, struct snic_link *list, uint32_t where)
 {
@@ -271,6 +273,14 @@ void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result)
     snic_wheel_arm(&c->wheel, &r->timer, c->now_ns);
 }
 
+/* Who answers is there, and cannot: to ask faster does not help. */
+void solar_rpc_fence_refused(struct snic_solar *c, struct solar_rpc *r)
+{
+    r->fence_ns = snic_max_u64(2 * r->fence_ns, SNIC_SOLAR__FENCE_LATER_NS);
+    r->fence_ns = snic_min_u64(r->fence_ns, SNIC_SOLAR__FENCE_LAST_NS);
+    snic_wheel_arm(&c->wheel, &r->timer, c->now_ns + r->fence_ns);
+}
+
 void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r)
 {
     if (r->where == SOLAR_FENCING)
@@ -307,7 +317,8 @@ void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
         if (!solar_rpc_hopes(c, r))
             solar_send_fence(c, r, r->fence_ns < SNIC_SOLAR__FENCE_MAX_NS ? 1 : 3);
         snic_wheel_arm(&c->wheel, t, c->now_ns + r->fence_ns);
-        r->fence_ns = snic_min_u64(2 * r->fence_ns, SNIC_SOLAR__FENCE_MAX_NS);
+        if (r->fence_ns < SNIC_SOLAR__FENCE_MAX_NS)
+            r->fence_ns = snic_min_u64(2 * r->fence_ns, SNIC_SOLAR__FENCE_MAX_NS);
         return;
     }
     uint64_t blocks = r->busy;

@@ -400,6 +400,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
 void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, uint32_t status,
                       uint32_t retry_us);
 void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result);
+void solar_rpc_fence_refused(struct snic_solar *c, struct solar_rpc *r);
 void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r);
 void solar_rpc_retarget(struct snic_solar *c, struct solar_rpc *r, const struct snic_ebs_where *w);
 void solar_rpc_unref(struct snic_solar *c, struct solar_rpc *r);
