@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static uint64_t number(const char *name, uint64_t otherwise)
 {
@@ -78,6 +79,23 @@ static void test_luna_sim_many_lives_nothing_broken(void **state)
            (unsigned long long)faults, simulated, seconds, (double)sum / seconds);
 }
 
+/* Seeds of old faults. */
+static void test_luna_sim_seeds_of_old_faults(void **state)
+{
+    static const uint64_t seeds[] = {
+        269, /* a disk waited for its limits, another for a server: poll had no end */
+    };
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(seeds); i++) {
+        struct world_opts o = life(seeds[i], 4000);
+        struct world_result r;
+        (void)alarm(600);
+        world_run(&o, &r);
+        (void)alarm(0);
+        assert_null(r.failure);
+    }
+}
+
 static void test_luna_sim_one_life_told(void **state)
 {
     struct world_opts o = life(support_seed(), number("SNIC_SIM_IOS", 4000));
@@ -95,6 +113,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_luna_sim_many_lives_nothing_broken),
+        cmocka_unit_test(test_luna_sim_seeds_of_old_faults),
         cmocka_unit_test(test_luna_sim_one_life_told),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -94,6 +94,44 @@ static void test_solar_edges_unknown_place_others_go_on(void **state)
     }
 }
 
+/* Where half of all RPCs wait for places already, the next place is asked for by the disk itself,
+   and again, until somebody knows. */
+static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
+{
+    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct duo *d = edge_open();
+    struct snic_solar_action a;
+    struct snic_solar_io io[9];
+    uint32_t asked[3] = {0, 0, 0};
+    (void)state;
+    assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
+    for (uint32_t i = 0; i < 9; i++) {
+        memset(&io[i], 0, sizeof(io[i]));
+        io[i].op = SNIC_SOLAR_ZERO;
+        io[i].disk = 1;
+        io[i].lba = i < 8 ? 512 : 1024;
+        io[i].blocks = 1;
+        assert_int_equal(snic_solar_submit(d->c, &io[i], d->now), 0);
+    }
+    for (uint32_t i = 0; i < 200; i++) { /* 20 s: 0, 1, 3, 7, 15 and a quarter more of each */
+        d->now += SECOND / 10;
+        while (snic_solar_poll(d->c, &a, 1, d->now) == 1) {
+            if (a.type == SNIC_SOLAR_TX)
+                snic_solar_sent(d->c, a.train, d->now);
+            if (a.type == SNIC_SOLAR_MAP && a.disk == 1)
+                asked[a.segment]++;
+        }
+        assert_int_equal(snic_solar_check(d->c), 0);
+    }
+    assert_int_equal(asked[0], 0);
+    assert_in_range(asked[1], 4, 6);
+    assert_in_range(asked[2], 4, 6);
+    snic_solar_halt(d->c, d->now);
+    while (snic_solar_poll(d->c, &a, 1, d->now) == 1)
+        ;
+    duo_close(d);
+}
+
 /* What has no place is given up after its time, as all is; nothing of it was ever sent. */
 static void test_solar_edges_unknown_place_given_up(void **state)
 {
@@ -387,6 +425,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_limits_raised_who_waits_goes_on),
         cmocka_unit_test(test_solar_edges_least_of_trains_any_read_is_answered),
         cmocka_unit_test(test_solar_edges_unknown_place_others_go_on),
+        cmocka_unit_test(test_solar_edges_unknown_place_of_a_disk_asked_again),
         cmocka_unit_test(test_solar_edges_unknown_place_given_up),
         cmocka_unit_test(test_solar_edges_disks_as_large_as_said),
         cmocka_unit_test(test_solar_edges_seal_fails_as_many_trains_as_said),

@@ -77,7 +77,7 @@ static void test_solar_scene_dead_agents_late_copies_never_land(void **state)
     for (uint64_t i = 0; i < 12; i++) {
         struct world_opts o = calm_world(support_seed() + i);
         o.kinds = 1u << WORLD_HOLD | 1u << WORLD_AGENT;
-        o.faults = 8;
+        o.faults = 4;
         o.late_ns = 150 * WORLD_MS;
         o.depth = 8;
         o.span = 4096;

@@ -270,7 +270,7 @@ void luna_admit(struct snic_luna *c)
             break;
         if (luna_disk_serve(c, d, &stop))
             idle = NULL;
-        else if (idle == NULL && !snic_link_alone(&d->turn))
+        else if (idle == NULL && c->turns.prev == &d->turn) /* it has a turn still */
             idle = d;
     }
 }

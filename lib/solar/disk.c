@@ -270,7 +270,7 @@ void solar_admit(struct snic_solar *c)
             break;
         if (solar_disk_serve(c, d, &stop))
             idle = NULL;
-        else if (idle == NULL && !snic_link_alone(&d->turn))
+        else if (idle == NULL && c->turns.prev == &d->turn) /* it has a turn still */
             idle = d;
     }
     solar_read_credit(c);
