@@ -25,7 +25,7 @@ BUGS = [
      "return q->seg_gen < g->gen ? SNIC_EBS_STALE_GEN : SNIC_EBS_OK;", "return SNIC_EBS_OK;",
      ("sim", "--seed", "29", "many")), # a life in which it matters
     ("a store does not remember fences", STORE,
-     "if (q->wver < g->fence) return SNIC_EBS_FENCED;", "", ("sim", "--seed", "1686", "many")),
+     "if (q->wver < g->fence) return SNIC_EBS_FENCED;", "", ("sim", "--seed", "258", "many")),
     ("what is sent again has a new version", "lib/luna/send.c",
      "h->attempt = r->tries;", """h->attempt = r->tries;
     if (r->tries > 0 && luna_is_write(r->op))
