@@ -454,12 +454,17 @@ void world_life(struct world_opts *o, uint64_t seed)
     o->auth = snic_rng_below(&g, 4) == 0;
     /* Half of all lost both ways: nothing is promised but that it ends. */
     o->hang_ns = o->loss_ppm >= 500000 ? 20 * WORLD_S : 2 * WORLD_S;
-    if (o->loss_ppm >= 900000)
+    if (o->loss_ppm >= 900000) {
         o->hang_ns = 60 * WORLD_S;
+        if (o->deadline_ns == 0)
+            o->deadline_ns = 60 * WORLD_S; /* the default: it comes to that */
+    }
     if (o->qos != 0)
         o->hang_ns = 20 * WORLD_S;
-    /* Where so much is lost a path's window is a block or two, and each loss an RTO: what waits
-       behind two thousand blocks has their time, too. */
+    /* Where so much is lost a path carries a block an RTO (8 ms), and of its copies as many arrive
+       and are answered as are not lost on either way: what waits behind others has their time. */
+    uint64_t kept = 1000000 - o->loss_ppm;
     if (o->loss_ppm >= 200000)
-        o->hang_ns += (uint64_t)o->depth * o->blocks * (o->loss_ppm >= 500000 ? 10 : 2) * WORLD_MS;
+        o->hang_ns += (uint64_t)o->depth * o->blocks *
+                      (8 * WORLD_MS * UINT64_C(1000000000000) / (kept * kept)) / o->paths;
 }
