@@ -49,11 +49,11 @@ void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r)
 /* Blocks leave `out`, wherever they go. */
 static void luna_rpc_take_back(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
-    struct luna_conn *n = luna_rpc_conn(c, r);
     uint32_t count = luna_ones(blocks);
     SNIC_ASSERT((blocks & ~r->out) == 0);
     if (count == 0)
-        return;
+        return; /* of nowhere, perhaps */
+    struct luna_conn *n = luna_rpc_conn(c, r);
     r->out &= ~blocks;
     n->outside -= count;
     if (luna_is_write(r->op))
