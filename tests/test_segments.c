@@ -297,6 +297,41 @@ static void test_segments_request_senseless_refused(void **state)
 }
 
 /* A version does not decide as it should; or an answer has the wrong name. */
+/* The same version of other data is another writer's, that begins anew: it is not there already,
+   as the cache, the log and the home know. */
+static void test_segments_write_of_another_writer_is_no_duplicate(void **state)
+{
+    (void)state;
+    begin_open(1, 0);
+    assert_int_equal(one_control(SNIC_SEGMENTS_CREATE, 1, 4, 0), 0);
+    one_make(&a, SNIC_SEGMENTS_WRITE, 1);
+    a.q.gen = 4;
+    assert_int_equal(one_run(&a), 0);
+    assert_int_equal(a.b[0].status, SNIC_SEGMENTS_DONE);
+    for (uint32_t i = 0; i < 2; i++) {
+        one_make(&a, SNIC_SEGMENTS_WRITE, 1);
+        a.q.gen = 4;
+        assert_int_equal(one_run(&a), 0);
+        assert_int_equal(a.b[0].status, SNIC_SEGMENTS_DUP);
+        a.data[0][7] ^= 1;
+        a.b[0].data_crc = snic_crc32c(0, a.data[0], 4096);
+        assert_int_equal(one_run(&a), 0);
+        assert_int_equal(a.b[0].status, SNIC_SEGMENTS_SUPERSEDED);
+        a.b[0].kind = SNIC_SEGMENTS_ZERO;
+        a.b[0].data = NULL;
+        a.b[0].data_crc = 0;
+        assert_int_equal(one_run(&a), 0);
+        assert_int_equal(a.b[0].status, SNIC_SEGMENTS_SUPERSEDED);
+        again(0, 0);
+    }
+    one_make(&b, SNIC_SEGMENTS_READ, 1);
+    b.q.gen = 4;
+    assert_int_equal(one_run(&b), 0);
+    assert_int_equal(b.data[0][7], 1);
+    assert_int_equal(one_control(SNIC_SEGMENTS_DELETE, 1, 4, 0), 0);
+    end();
+}
+
 static void test_segments_write_versions_decide(void **state)
 {
     struct snic_segments_info info;
@@ -657,6 +692,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_open_what_is_there_told),
         cmocka_unit_test(test_segments_request_senseless_refused),
         cmocka_unit_test(test_segments_write_versions_decide),
+        cmocka_unit_test(test_segments_write_of_another_writer_is_no_duplicate),
         cmocka_unit_test(test_segments_answer_not_before_what_it_rests_on),
         cmocka_unit_test(test_segments_lost_reads_damaged_until_written),
         cmocka_unit_test(test_segments_full_writes_pass_or_wait),

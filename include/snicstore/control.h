@@ -54,8 +54,8 @@
  * another one; segments of disks that the catalog never made are left alone. An older copy of the
  * catalog that was put back is refused where the server has seen a later start of it, a later
  * lease, or a move that it does not know. Not told from what was never finished, and deleted, are
- * segments that were first used since, under a lease that the copy knows: the catalog is to be
- * copied with its log, not from time to time.
+ * segments that were first used since, under a lease that the copy knows: a copy that is not the
+ * newest state is not to be put back.
  *
  * Not here. Nobody is authenticated: the control network is trusted as the disks' without AUTH is.
  * The catalog is one process; while it is down, I/O goes on where the map is known. A segment is on

@@ -63,9 +63,9 @@ static int control_move_seal(struct snic_control *c, struct control_op *op)
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
     uint32_t old = g->gen, gen = control_seg_gen(d, g);
-    if ((gen & 0xffffu) >= 0xfffdu)
-        return SNIC_EOVERFLOW;
     if (!g->sealed) {
+        if ((gen & 0xffffu) >= 0xfffdu)
+            return SNIC_EOVERFLOW;
         g->gen = gen + 2;
         int r = control_put_seg(c, g);
         if (r != 0) {

@@ -124,11 +124,11 @@ int snic_luna_check(const struct snic_luna *c)
             return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         const struct luna_rpc *r = &c->rpcs[i];
-        nowhere += r->where != LUNA_FREE && r->server == luna_nowhere(c);
-        if (r->where == LUNA_PARKED || r->where == LUNA_ENDED || r->where == LUNA_FREE)
+        if (r->where == LUNA_FREE || r->server != luna_nowhere(c))
             continue;
-        if (r->server == luna_nowhere(c))
+        if (r->where != LUNA_PARKED && r->where != LUNA_ENDED)
             return SNIC_ECORRUPT;
+        nowhere++;
     }
     if (nowhere != c->servers[luna_nowhere(c)].rpcs)
         return SNIC_ECORRUPT;

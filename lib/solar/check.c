@@ -153,11 +153,11 @@ int snic_solar_check(const struct snic_solar *c)
             return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         const struct solar_rpc *r = &c->rpcs[i];
-        nowhere += r->where != SOLAR_FREE && r->server == solar_nowhere(c);
-        if (r->where == SOLAR_PARKED || r->where == SOLAR_ENDED || r->where == SOLAR_FREE)
+        if (r->where == SOLAR_FREE || r->server != solar_nowhere(c))
             continue;
-        if (r->server == solar_nowhere(c))
+        if (r->where != SOLAR_PARKED && r->where != SOLAR_ENDED)
             return SNIC_ECORRUPT;
+        nowhere++;
     }
     if (nowhere != c->servers[solar_nowhere(c)].rpcs)
         return SNIC_ECORRUPT;
