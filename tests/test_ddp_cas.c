@@ -131,6 +131,51 @@ static void test_ddp_cas_beaten_by_another(void **state)
     support_guard_free(x.mem);
 }
 
+/* NACK of the CAS that creates key 1: @p ts beat it, a value or a deletion. */
+static int nack_of_creation(struct one *x, uint64_t ts, uint8_t flags)
+{
+    struct snic_ddp_msg m = {.type = SNIC_DDP_NACK, .src = 2, .epoch = x->view.epoch};
+    struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
+    m.flags = flags;
+    m.key = world_key(1);
+    m.seen[0] = ts;
+    m.value = ts;
+    return one_step(x, &ev);
+}
+
+/*
+ * A late NACK of an earlier attempt to create the key brings what has been deleted and purged
+ * since. The CAS is beaten, and nothing comes back.
+ */
+static void test_ddp_cas_beaten_by_what_is_purged(void **state)
+{
+    (void)state;
+    for (uint32_t deleted = 0; deleted < 2; deleted++) {
+        struct one x = one_new(SNIC_DDP_EVENT, 0);
+        uint64_t value = snic_ddp_ts(1, 2, 1), gone = snic_ddp_ts(1, 4, 1);
+        uint8_t flags = deleted ? SNIC_DDP_MSG_TOMBSTONE : 0;
+        assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, gone, SNIC_DDP_MSG_TOMBSTONE), 0);
+        assert_int_equal(one_appended(&x, gone), 0);
+        assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, gone, 0), 0);
+        assert_int_equal(one_message(&x, SNIC_DDP_PURGE, 1, gone, 0), 0);
+        assert_int_equal(x.did[SNIC_DDP_FORGET], 1);
+        assert_int_equal(one_client(&x, SNIC_DDP_CAS, 0), 0);
+        assert_int_equal(nack_of_creation(&x, deleted ? gone : value, flags), 0);
+        assert_int_equal(x.did[SNIC_DDP_APPEND], 0);
+        assert_int_equal(x.did[SNIC_DDP_RELEASE], deleted ? 1 : 2); /* the CAS's, the NACK's */
+        assert_int_equal(x.did[SNIC_DDP_DONE], 1);
+        assert_int_equal(x.done.result, SNIC_ECANCELED);
+        assert_int_equal(x.done.msg.ts, 0);
+        assert_int_equal(one_get(&x), SNIC_ENOENT);
+        /* What was numbered since does beat it, and is here from then on. */
+        assert_int_equal(one_client(&x, SNIC_DDP_CAS, 0), 0);
+        assert_int_equal(nack_of_creation(&x, snic_ddp_ts(1, 6, 1), 0), 0);
+        assert_int_equal(x.did[SNIC_DDP_APPEND], 1);
+        assert_int_equal(one_get(&x), SNIC_EAGAIN);
+        support_guard_free(x.mem);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +184,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_cas_old_ack_not_counted),
         cmocka_unit_test(test_ddp_cas_lock_not_replayed_unasked),
         cmocka_unit_test(test_ddp_cas_beaten_by_another),
+        cmocka_unit_test(test_ddp_cas_beaten_by_what_is_purged),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -128,6 +128,35 @@ def stop(proxy):
     proxy.stderr.close()
 
 
+def dying():
+    """A server whose connections end before it no longer takes new ones: that it is away is said
+    though the first look found it there, and no client asks for anything since."""
+    port = free_port()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(8)
+        server.settimeout(60)
+        behind = server.getsockname()[1]
+        proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--server",
+                                  "127.0.0.1:%d" % behind], stderr=subprocess.PIPE, text=True)
+        try:
+            server.accept()[0].close()  # the proxy's own, when it begins
+            wait_port(port)
+            client = Conn(port)
+            client.sock.sendall(encode("GET", "k"))
+            asked = server.accept()[0]
+            asked.recv(1)
+            asked.close()
+            server.accept()[0].close()  # the first look
+            server.close()
+            log_until(proxy, "server 127.0.0.1:%d: connection refused" % behind)
+            stop(proxy)
+        finally:
+            if proxy.poll() is None:
+                proxy.kill()
+            proxy.wait()
+
+
 def passing(folder):
     """--pass: what the server says unasked gets through, and its death is reported at once,
     although no client asks for anything."""
@@ -214,6 +243,7 @@ def several(folder):
 
 def main():
     unreachable()
+    dying()
     if shutil.which("redis-server") is None:
         print("skip: no redis-server")
         return 77

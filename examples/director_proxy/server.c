@@ -2,10 +2,13 @@
 /*
  * Is the server there? Asked with a connection of our own when one of a client's failed, on the
  * first part's loop, at most once a second; said once when it is away, and once when it is back.
+ * Asked twice: a process that dies may lose the connections it has before it refuses new ones, so
+ * that the first answer is still yes.
  */
 #include "proxy.h"
 
 #define PROXY_PROBE_NS 1000000000u
+#define PROXY_PROBES 2
 
 static void proxy_probe_connected(void *ctx, struct snic_net_conn *c, int error)
 {
@@ -35,7 +38,9 @@ static void proxy_probe_closed(void *ctx, struct snic_net_conn *c, int reason)
     (void)c;
     (void)reason;
     p->probe = NULL;
-    if (p->away && !p->ended)
+    if (p->probes > 0)
+        p->probes--;
+    if ((p->away || p->probes > 0) && !p->ended)
         snic_loop_arm(l, &p->probe_timer, snic_loop_now(l) + PROXY_PROBE_NS);
 }
 
@@ -51,10 +56,11 @@ static void proxy_probe(struct snic_timer *t, uint64_t now)
         snic_loop_arm(first->loop, t, now + PROXY_PROBE_NS);
 }
 
-/* Until the answer is there, and while it is no, nothing new is asked. */
+/* While the answer is no it is asked again anyway. */
 void proxy_server_look(struct proxy *p)
 {
     struct snic_loop *l = p->parts[0].loop;
+    p->probes = PROXY_PROBES + (p->probe != NULL);
     if (!p->away && p->probe == NULL && !p->probe_timer.armed && !p->ended)
         snic_loop_arm(l, &p->probe_timer,
                       snic_max_u64(snic_loop_now(l), p->probed_ns + PROXY_PROBE_NS));

@@ -164,7 +164,10 @@ int ddp_cas_nack(struct snic_ddp *d, const struct snic_ddp_msg *m)
     struct ddp_write *w = r != NULL ? ddp_write_find(d, r, m->ts) : NULL;
     if (m->seen[0] <= m->ts || snic_ddp_ts_epoch(m->seen[0]) > d->epoch)
         return SNIC_EPROTO;
-    if (w == NULL || (w->flags & SNIC_DDP_MSG_CAS) == 0 || m->seen[0] <= r->vts) {
+    /* It creates a key that is not here, and what beat it was purged, if only here yet, or is older
+     * than what was (A4; a NACK of an earlier attempt): stored again it would outlive its end. */
+    int gone = r != NULL && r->vts == 0 && m->seen[0] <= d->floor;
+    if (w == NULL || (w->flags & SNIC_DDP_MSG_CAS) == 0 || m->seen[0] <= r->vts || gone) {
         /* Late, or the winner is here already. */
         if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
             ddp_release(d, m->value);
