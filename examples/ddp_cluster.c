@@ -63,7 +63,6 @@ static struct {
     uint32_t witness;
     uint64_t disk_us;
     uint64_t start;
-    uint64_t scopes;
     int trace;
 } g = {.nodes = 3, .model = SNIC_DDP_SYNCH, .disk_us = 100};
 
@@ -241,7 +240,7 @@ static void node_up(struct node *n, int found)
         n->mem = aligned_alloc(SNIC_REPLICA_ALIGN, snic_align_up(size, SNIC_REPLICA_ALIGN));
     if (n->mem == NULL || size == 0 || snic_replica_init(&n->r, n->mem, size, &o) != 0)
         die("a node does not begin");
-    n->scope = ++g.scopes;
+    n->scope = 0;
 }
 
 static void node_down(struct node *n, int power)
@@ -365,6 +364,8 @@ static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t w
     o->op.kind = kind;
     if (words > 2)
         o->op.key = key_of(word[2]);
+    if (g.model == SNIC_DDP_SCOPE && kind != SNIC_REPLICA_GET && n->scope == 0)
+        n->scope = snic_replica_scope(n->r);
     if (g.model == SNIC_DDP_SCOPE && kind != SNIC_REPLICA_GET)
         o->op.scope = n->scope;
     const char *value = kind == SNIC_REPLICA_PUT   ? word[3]
@@ -381,13 +382,13 @@ static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t w
                        : snic_ddp_ts(0, 1, n->number); /* it holds something else already */
     o->used = 1;
     int r = snic_replica_submit(n->r, &o->op);
+    if (r == SNIC_ESTALE || (r == 0 && kind == SNIC_REPLICA_SYNC))
+        n->scope = 0;
     if (r != 0) {
         o->used = 0;
         say("%s: %s", line, snic_errname(r));
         return;
     }
-    if (kind == SNIC_REPLICA_SYNC)
-        n->scope = ++g.scopes;
     for (uint32_t i = 0; wait && o->used && i < 20000; i++)
         run(100000);
 }

@@ -237,28 +237,46 @@ static void cut_off(struct cluster *c, uint32_t node, int cut)
 }
 
 /*
- * SCOPE: a node is left out in the middle of a scope, and comes back. SYNC says of what was
- * answered with 0 that it survives, before and after; of what is unknown it says nothing.
+ * SCOPE: a node is left out in the middle of a scope, and comes back without having crashed. The
+ * scope went with its part: neither a write nor SYNC may take its number for a new one, and answer
+ * for what the others have lost since.
  */
-static void test_replica_scope_synced_without_the_unknown(void **state)
+static void test_replica_scope_ends_with_its_node_part(void **state)
 {
     struct cluster *c = begin(SNIC_DDP_SCOPE);
     (void)state;
-    uint64_t older = put(c, 0, 1);
-    assert_int_equal(cluster_do(c, 0, SNIC_REPLICA_SYNC, 0, NULL), 0);
-    uint64_t before = put(c, 1, 2);
+    uint64_t older = put(c, 1, 2);
+    assert_int_equal(cluster_do(c, 1, SNIC_REPLICA_SYNC, 0, NULL), 0);
+    (void)put(c, 1, 2);
+    uint64_t scope = c->node[1].scope;
     cut_off(c, 1, 1);
     struct cluster_op *w = cluster_submit(c, 1, SNIC_REPLICA_PUT, 1, NULL, NULL);
     assert_non_null(w);
-    cluster_run(c, 5 * SECOND);
+    for (uint32_t i = 0; i < 3; i += 2) /* they lose it, and begin without node 1 */
+        cluster_down(c, i, CLUSTER_DARK);
+    for (uint32_t i = 0; i < 3; i += 2)
+        cluster_up(c, i, 0);
+    cluster_run(c, 10 * SECOND);
     cut_off(c, 1, 0);
     assert_true(cluster_settle(c, 30 * SECOND));
     assert_true(!w->open && w->result == SNIC_EUNKNOWN);
+    static const uint32_t kinds[] = {SNIC_REPLICA_PUT, SNIC_REPLICA_DELETE, SNIC_REPLICA_CAS,
+                                     SNIC_REPLICA_SYNC};
+    for (uint32_t i = 0; i < SNIC_COUNTOF(kinds); i++) {
+        int r = 0;
+        c->node[1].scope = scope;
+        assert_null(cluster_submit(c, 1, kinds[i], 3, NULL, &r));
+        assert_int_equal(r, SNIC_ESTALE);
+        c->node[0].scope = scope; /* nor may another node */
+        assert_null(cluster_submit(c, 0, kinds[i], 3, NULL, &r));
+        assert_int_equal(r, SNIC_ESTALE);
+    }
+    assert_true(c->node[1].scope == 0);
     uint64_t after = put(c, 1, 3);
+    assert_true(c->node[1].scope != scope);
     assert_int_equal(cluster_do(c, 1, SNIC_REPLICA_SYNC, 0, NULL), 0);
     all_again(c, CLUSTER_DARK);
-    assert_int_equal(get(c, 1), older);
-    assert_int_equal(get(c, 2), before);
+    assert_int_equal(get(c, 2), older);
     assert_int_equal(get(c, 3), after);
     end(c);
 }
@@ -435,7 +453,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_synch_renf_read_waits_for_logs),
         cmocka_unit_test(test_replica_event_quiet_window_survives),
         cmocka_unit_test(test_replica_scope_synced_survives_open_lost),
-        cmocka_unit_test(test_replica_scope_synced_without_the_unknown),
+        cmocka_unit_test(test_replica_scope_ends_with_its_node_part),
         cmocka_unit_test(test_replica_all_crash_again_and_again),
         cmocka_unit_test(test_replica_former_life_stays_away),
         cmocka_unit_test(test_replica_one_log_is_enough),

@@ -83,7 +83,7 @@ static void test_replica_log_no_put_behind_its_deletion(void **state)
 
 /*
  * N6: a value whose successor waits for a full log is all there is of its key. When the node is
- * stopped what waited is forgotten, and compaction, which may go on, drops nothing.
+ * stopped what waited is forgotten, and compaction, which may go on, keeps the value.
  */
 static void test_replica_log_compaction_after_the_end(void **state)
 {

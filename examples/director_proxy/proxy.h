@@ -68,7 +68,7 @@ struct proxy {
     struct snic_timer probe_timer;
     uint64_t probed_ns;
     int probes; /* still to be made since a client's connection failed */
-    int away; /* said so, and not yet that it is there again */
+    int away;   /* said so, and not yet that it is there again */
     int ended;
 };
 

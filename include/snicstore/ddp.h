@@ -76,7 +76,8 @@
  *          was, too, or a newer one of the same key, survives. A scope is not atomic: of one that
  *          was not synced any part may survive. It belongs to the node that its writes were given
  *          to; if that node is lost, so is the scope (SNIC_ESTALE elsewhere), and the client
- *          decides.
+ *          decides. One engine's scopes are not another one's: who begins anew, at the same node
+ *          too, takes other numbers, or SYNC would answer for what was lost with the one before.
  *
  * A deletion is a write. A CAS that succeeded was next after what it compared with; one that failed
  * (SNIC_ECANCELED) is a read of what it found, and does not happen later. But it may have been in a

@@ -171,7 +171,7 @@ struct snic_replica_opts {
 
 enum snic_replica_op_kind {
     SNIC_REPLICA_GET = 1, /**< key. 0 with ts and the value, or SNIC_ENOENT                       */
-    SNIC_REPLICA_PUT,     /**< key, data, scope (with SCOPE, not 0)                               */
+    SNIC_REPLICA_PUT,     /**< key, data, scope (with SCOPE: of snic_replica_scope)               */
     SNIC_REPLICA_DELETE,  /**< key, scope                                                         */
     /** key, data, scope; ts: what a read gave, 0: only if absent. SNIC_ECANCELED: the key holds
      * something else, which comes with it as with GET. data NULL: delete. */
@@ -222,12 +222,21 @@ SNIC_API void snic_replica_stop(struct snic_replica *r) SNIC_NONNULL(1);
 SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
 
 /**
- * 0 accepted; SNIC_EAGAIN no room now; SNIC_ESTALE does not serve; SNIC_ENOSPC a new key and
- * keys_max are there, or (PUT, CAS; others only when very many wait) the log is full; SNIC_EMSGSIZE
- * value; SNIC_EINVAL. [owner]
+ * 0 accepted; SNIC_EAGAIN no room now; SNIC_ESTALE does not serve, or a scope of another node or
+ * time; SNIC_ENOSPC a new key and keys_max are there, or (PUT, CAS; others only when very many
+ * wait) the log is full; SNIC_EMSGSIZE value; SNIC_EINVAL. [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     SNIC_NONNULL(1, 2);
+
+/**
+ * SCOPE: a number for `scope` of PUT, DELETE and CAS, and of the SYNC that ends it. It belongs to
+ * the part that this node has now: when the node was left out, or began again, what the scope wrote
+ * may be lost (ddp.h), and its number is refused with SNIC_ESTALE, as is another node's. Who must
+ * have its writes repeats them in a new scope. So is every number of a node that does not serve.
+ * After 2^28 they begin anew; if two share one, it ends with the first SYNC. [owner]
+ */
+SNIC_API uint64_t snic_replica_scope(struct snic_replica *r) SNIC_NONNULL(1);
 
 /** A record as look and next give it. */
 struct snic_replica_entry {

@@ -130,13 +130,33 @@ static int replica_op_event(struct snic_replica *r, const struct snic_replica_op
     return 0;
 }
 
+/*
+ * A scope is the incarnation, node and number that snic_replica_scope() gave. An engine that began
+ * anew would take an older scope for a new one, and its SYNC would answer for what it never had.
+ */
+static uint64_t replica_scopes_of(const struct snic_replica *r)
+{
+    uint64_t incarnation = r->part == SNIC_DDP_FULL ? r->part_incarnation : 0; /* of none it is 0 */
+    return incarnation << 4 | r->o.node;
+}
+
+uint64_t snic_replica_scope(struct snic_replica *r)
+{
+    r->scopes++;
+    return replica_scopes_of(r) << 28 | (r->scopes & ((1u << 28) - 1));
+}
+
 int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
 {
     struct snic_ddp_event ev;
     SNIC_ASSERT(r->depth == 0 && op->done != NULL && op->state == REPLICA_OP_FREE);
     if (r->state != SNIC_REPLICA_RUNNING)
         return SNIC_ESTALE;
-    int result = op->kind != SNIC_REPLICA_GET ? replica_log_room(r, replica_op_room(op)) : 0;
+    int reads = op->kind == SNIC_REPLICA_GET;
+    int scoped = !reads && op->scope != 0 && r->o.model == SNIC_DDP_SCOPE;
+    if (scoped && op->scope >> 28 != replica_scopes_of(r))
+        return SNIC_ESTALE;
+    int result = !reads ? replica_log_room(r, replica_op_room(op)) : 0;
     if (result != 0)
         return result;
     result = replica_op_event(r, op, &ev);

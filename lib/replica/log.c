@@ -127,15 +127,13 @@ static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp
  * Only the newest record of a key is needed, and none of a key that is gone; but the newest that
  * is in the log, not one that still waits for it (H28). That one only: while newer values of all
  * keys wait for room, to keep all older ones would be never to make any. The log may go on after
- * the stop, when it is not known any more what waited: then all is needed.
+ * the stop, when it is not known any more what was given to it: then all from the durable one on.
  */
 static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 {
     struct snic_replica *r = ctx;
     struct snic_ddp_entry e;
     struct snic_ddp_key key = {{rec->key.w[0], rec->key.w[1]}};
-    if (r->state == SNIC_REPLICA_STOPPED)
-        return 1;
     if ((rec->flags & REPLICA_RETIRE) != 0 || rec->position < r->log.retired)
         return 0;
     if (snic_ddp_find(r->ddp, &key, &e) != 0)

@@ -18,7 +18,7 @@
  * N4  A learner's first entry to the log retires everything before; so whatever FLUSH makes durable
  *     for it makes that durable, too (amendment A2).
  * N5  Nothing is said by the membership that its file does not hold: STORED follows the log's word.
- * N6  After `stopped` nothing is sent, stored or stepped, and compaction drops nothing.
+ * N6  After `stopped` nothing is sent, stored or stepped; compaction may go on.
  */
 #ifndef SNIC_REPLICA_PRIV_H
 #define SNIC_REPLICA_PRIV_H
@@ -206,6 +206,7 @@ struct snic_replica {
     uint32_t part_incarnation; /* and under which */
     uint32_t spent;            /* this engine took part and was fenced: it is of no use any more */
     uint32_t life;             /* N3 */
+    uint32_t scopes;           /* numbers given */
     uint32_t restarts;         /* all do, and this node is not yet READY */
     uint32_t serves;           /* as notify was last told */
     uint32_t log_good;

@@ -211,10 +211,13 @@ struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kin
     o->op.done = cluster_done;
     o->op.kind = kind;
     o->op.key = cluster_key(key);
-    if (c->o.model == SNIC_DDP_SCOPE && kind != SNIC_REPLICA_GET)
+    if (c->o.model == SNIC_DDP_SCOPE && kind != SNIC_REPLICA_GET) {
+        if (n->scope == 0)
+            n->scope = snic_replica_scope(n->r);
         o->op.scope = n->scope;
+    }
     if (kind == SNIC_REPLICA_PUT || kind == SNIC_REPLICA_CAS) {
-        o->content = ++c->contents;
+        o->wrote = o->content = ++c->contents;
         o->op.size = cluster_size(c, o->content);
         o->op.data = buffer;
         cluster_fill(buffer, o->op.size, o->content);
@@ -233,6 +236,8 @@ struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kin
         *result = r;
     if (r == 0)
         return o;
+    if (r == SNIC_ESTALE)
+        n->scope = 0;
     c->op_count--;
     return NULL;
 }
@@ -249,7 +254,7 @@ int cluster_do(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
             break;
     }
     if (o != NULL && kind == SNIC_REPLICA_SYNC)
-        c->node[node].scope = ++c->scopes;
+        c->node[node].scope = 0;
     return o == NULL ? r : o->open ? SNIC_ETIMEDOUT : o->result;
 }
 
@@ -376,7 +381,7 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
         n->size = size;
     }
     n->life++;
-    n->scope = ++c->scopes;
+    n->scope = 0;
     n->role = 0;
     if (c->o.clocks) { /* from its boot, whatever it showed before */
         n->time.from = snic_world_now(c->world);

@@ -51,6 +51,7 @@ struct cluster_op {
     uint32_t open;
     uint64_t call;
     uint64_t end;
+    uint64_t wrote;   /* 0: nothing */
     uint64_t content; /* written, or found */
     uint64_t expect;
     uint64_t ts;
@@ -82,7 +83,7 @@ struct cluster_node {
     int paused;
     uint32_t role;
     uint32_t good;
-    uint64_t scope; /* that its clients write to */
+    uint64_t scope; /* that its clients write to; 0: the next one has a new one */
     uint64_t trace_gap;
     struct cluster_time time;
     unsigned char *flushed; /* of a disk that lies: what it really has; NULL: it does not lie */
@@ -109,7 +110,6 @@ struct cluster {
     uint32_t op_count;
     uint64_t happened;
     uint64_t contents;
-    uint64_t scopes;
     uint64_t hash; /* of all that the engines did */
     uint64_t steps;
     uint64_t events; /* of the engines, of nodes that ended */

@@ -32,6 +32,33 @@ static uint64_t cluster_ts_of(const struct cluster *c, uint32_t key, uint64_t co
     return 0;
 }
 
+/*
+ * A CAS that was refused may be in a log. Where a restart loses what beat it, it may be what comes
+ * back (ddp.h): a write that may happen from the next restart on.
+ */
+static size_t cluster_may_return(const struct cluster *c, const struct cluster_op *o,
+                                 struct lin_op *out)
+{
+    uint64_t ts = cluster_ts_of(c, o->key, o->wrote);
+    uint32_t i = 0;
+    while (i < c->restart_count && c->restarts[i] < o->end)
+        i++;
+    if (o->result != SNIC_ECANCELED || o->open || o->lost || ts == 0 || i == c->restart_count ||
+        c->o.model == SNIC_DDP_SYNCH || c->o.model == SNIC_DDP_RENF)
+        return 0;
+    memset(out, 0, sizeof(*out));
+    out->call = c->restarts[i];
+    out->end = out->synced = LIN_OPEN;
+    out->key = o->key;
+    out->value = o->wrote;
+    out->ts = ts;
+    out->expect = o->expect;
+    out->expect_ts = o->expect_ts;
+    out->kind = LIN_CAS;
+    return 1;
+}
+
+/* Up to two for each operation. */
 static size_t cluster_history(const struct cluster *c, struct lin_op *out)
 {
     size_t n = 0;
@@ -58,6 +85,7 @@ static size_t cluster_history(const struct cluster *c, struct lin_op *out)
         l->expect_ts = o->expect_ts;
         if (o->result == SNIC_ECANCELED && o->ts == o->expect_ts && o->content != 0)
             l->ts = UINT64_MAX; /* it found what it compared with: no such write */
+        n += cluster_may_return(c, o, &out[n]);
     }
     return n;
 }
@@ -98,7 +126,7 @@ static void cluster_tell_key(const struct lin_op *ops, size_t n, uint64_t key, u
 
 void cluster_judge(struct cluster *c, int search)
 {
-    struct lin_op *ops = calloc(c->op_count + 1, sizeof(*ops));
+    struct lin_op *ops = calloc(2 * (size_t)c->op_count + 1, sizeof(*ops));
     size_t n = cluster_history(c, ops);
     size_t which = 0;
     char text[200];
@@ -131,7 +159,7 @@ void cluster_judge(struct cluster *c, int search)
  */
 uint32_t cluster_judge_stale(struct cluster *c)
 {
-    struct lin_op *ops = calloc(c->op_count + 1, sizeof(*ops));
+    struct lin_op *ops = calloc(2 * (size_t)c->op_count + 1, sizeof(*ops));
     size_t n = cluster_history(c, ops);
     size_t which = 0;
     uint32_t stale = 0;

@@ -42,7 +42,7 @@ static void swarm_client_op(struct swarm *s, struct swarm_client *x)
         x->last = cluster_submit(c, node, SNIC_REPLICA_SYNC, 0, NULL, &result);
         /* One that is left without SYNC stays, and there are not so many: a full log refuses. */
         if ((s->o.hard & SWARM_FULL) == 0 || result == 0)
-            c->node[node].scope = ++c->scopes;
+            c->node[node].scope = 0;
         return;
     }
     if (dice < s->reads)
