@@ -111,6 +111,18 @@ static const char *dw_check_log(const struct dw_world *w, const struct dw_state 
     return NULL;
 }
 
+/* What a swap compared with; nothing is the newest deletion before it, whose tombstone is gone. */
+static uint64_t dw_swap_base(const struct dw_state *s, uint32_t i)
+{
+    uint64_t base = s->h.base[i];
+    uint32_t k;
+
+    for (k = 0; k < s->h.count && s->h.base[i] == 0; k++)
+        if (s->h.kind[k] == DN_DELETE && s->h.key[k] == s->h.key[i] && s->h.ts[k] < s->h.ts[i])
+            base = snic_max_u64(base, s->h.ts[k]);
+    return base;
+}
+
 static const char *dw_check_swaps(const struct dw_world *w, const struct dw_state *s)
 {
     uint32_t i, k, model = w->o.node.model;
@@ -123,7 +135,7 @@ static const char *dw_check_swaps(const struct dw_world *w, const struct dw_stat
         if (!back && s->h.fate[i] == DW_REFUSED && (s->h.read >> i & 1) != 0)
             return "C: a refused swap was read";
         for (k = 0; k < s->h.count && s->h.fate[i] == DW_ANSWERED; k++)
-            if (k != i && s->h.key[k] == s->h.key[i] && s->h.ts[k] > s->h.base[i] &&
+            if (k != i && s->h.key[k] == s->h.key[i] && s->h.ts[k] > dw_swap_base(s, i) &&
                 s->h.ts[k] < s->h.ts[i] &&
                 (s->h.fate[k] == DW_ANSWERED || (s->h.read >> k & 1) != 0))
                 return "C: a write came between a swap and its base";

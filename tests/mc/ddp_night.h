@@ -83,4 +83,6 @@ NIGHT_LEAN(night_swap_crash_p, 3, 1, STRICT, PAPER, 50000, 139826449, .writes = 
       CRASH)
 NIGHT(night_purge3_event,    3, 1, EVENT,  FAST,   50000, 5843272, .writes = 1, .deletes = 1,
       .resends = 1)
+NIGHT(night_purge_swaps_event, 2, 1, EVENT, FAST,   50000, 2301363, .deletes = 1, .swaps = 2,
+      .doubles = 1, .double_type = SNIC_DDP_NACK, .resends = 1)
 /* clang-format on */
