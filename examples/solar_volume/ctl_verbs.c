@@ -17,7 +17,10 @@ static struct {
     uint64_t iops;
     uint64_t bandwidth;
     enum ex_level level;
-} vo = {.control = "127.0.0.1:7100", .level = EX_WARNING};
+} vo = {.control = "127.0.0.1:7100",
+        .iops = SNIC_CONTROL_KEEP, /* not named */
+        .bandwidth = SNIC_CONTROL_KEEP,
+        .level = EX_WARNING};
 
 struct moving {
     uint64_t segment;
@@ -152,6 +155,8 @@ static void done(void *ctx, int status, uint64_t value)
 static void create(void)
 {
     vb.m.bytes = vo.size;
+    vb.m.qos.ios_per_second = vo.iops == SNIC_CONTROL_KEEP ? 0 : vo.iops;
+    vb.m.qos.bytes_per_second = vo.bandwidth == SNIC_CONTROL_KEEP ? 0 : vo.bandwidth;
     key_disk_check(vo.disk_key, vb.m.key);
     ask(SNIC_CONTROL_CREATE);
 }
@@ -177,8 +182,12 @@ static void reissue(void)
     ask(SNIC_CONTROL_REISSUE);
 }
 
+/* Bursts have no options; a program may have set them. */
 static void qos(void)
 {
+    vb.m.qos.ios_per_second = vo.iops;
+    vb.m.qos.bytes_per_second = vo.bandwidth;
+    vb.m.qos.burst_ios = vb.m.qos.burst_bytes = SNIC_CONTROL_KEEP;
     ask(SNIC_CONTROL_SET_QOS);
 }
 
@@ -281,7 +290,11 @@ static const struct verb verbs[] = {
     {"delete", {"name"}, "NAME", "its blocks are gone", delete},
     {"list", {NULL}, "", "disks and servers", list},
     {"show", {"name"}, "NAME", "where its segments are", show},
-    {"qos", {"name"}, "NAME", "change it (--iops, --bandwidth; 0: none)", qos},
+    {"qos",
+     {"name"},
+     "NAME",
+     "change what is named of its limits (--iops, --bandwidth; 0: none)",
+     qos},
     {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O goes on", move},
     {"reissue", {"name"}, "NAME", "new leases for a disk whose leases are used up", reissue},
     {"forget", {"server"}, "SERVER", "one that never comes again, and has no segments", forget},
@@ -324,6 +337,8 @@ static void options(const struct verb *v, int argc, char **argv)
         args[n++] = argv[i];
     ex_options(n, args, table, SNIC_COUNTOF(table), v->help);
     ex_log_set(vo.level, "ctl");
+    if (v->begin == qos && vo.iops == SNIC_CONTROL_KEEP && vo.bandwidth == SNIC_CONTROL_KEEP)
+        ex_die("qos: nothing is named: --iops N, --bandwidth SIZE, or both (0: no limit)");
     if (vo.disk_key != NULL && v->begin != create)
         ex_die("--disk-key: a disk has its key from its creation on");
     if ((v->arguments[0] != NULL && v->begin != forget && vo.name == NULL) ||
@@ -352,8 +367,6 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
     vb.net = sv_net(vb.loop, 1, 8, 0);
     vb.verb = v->name;
     vb.next = end;
-    vb.m.qos.ios_per_second = vo.iops;
-    vb.m.qos.bytes_per_second = vo.bandwidth;
     if (vo.name != NULL)
         memcpy(vb.m.name, vo.name, strlen(vo.name));
     snic_timer_init(&vb.timer, move_again);
