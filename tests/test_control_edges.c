@@ -137,6 +137,40 @@ static void test_control_limit_that_is_kept_stays(void **state)
     assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
 }
 
+/* A disk that no client can open is not made: of a larger one nobody could be told where its
+   segments are. The largest one is opened. */
+static void test_control_disk_too_large_for_clients_is_refused(void **state)
+{
+    const uint64_t most = SNIC_VOLUME_DISK_BYTES_MAX;
+    struct snic_volume_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .disks_max = 1};
+    struct snic_control_msg m;
+    (void)state;
+    message(&m, SNIC_CONTROL_CREATE, "large");
+    m.bytes = most + 4096;
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EFBIG);
+    m.bytes = UINT64_C(1) << 52;
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EFBIG);
+    message(&m, SNIC_CONTROL_DISKS, "");
+    fix.items = 0;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.items, 0);
+    message(&m, SNIC_CONTROL_CREATE, "large");
+    m.bytes = most;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_client_start(&fix, 0);
+    o.loop = fix.client[0].loop;
+    o.net = fix.client[0].net;
+    for (uint32_t t = SNIC_VOLUME_SOLAR; t <= SNIC_VOLUME_LUNA; t++) {
+        o.transport = t;
+        o.disk_blocks_max = most / 4096;
+        assert_true(snic_volume_memsize(&o) != 0);
+        o.disk_blocks_max++;
+        o.chunks_max = (1u << 20) + 1;
+        assert_int_equal(snic_volume_memsize(&o), 0);
+        o.chunks_max = 0;
+    }
+}
+
 /* Limits that the volume refuses, from a catalog that knows others: those before hold, and it is
    said, but not that the volume has been told. */
 static void test_control_limits_the_volume_refuses_are_not_told(void **state)
@@ -520,6 +554,7 @@ int main(int argc, char **argv)
         T(test_control_qos_reaches_a_holder_that_was_away),
         T(test_control_limits_out_of_range_are_refused),
         T(test_control_limit_that_is_kept_stays),
+        T(test_control_disk_too_large_for_clients_is_refused),
         T(test_control_limits_the_volume_refuses_are_not_told),
         T(test_control_callers_are_judged_not_trusted),
         T(test_control_reissue_leaves_disks_of_other_names_alone),

@@ -81,7 +81,7 @@ static int option_disk(void *target, const char *text)
         shift = 10 * (unsigned)(u - units + 1);
         end++;
     }
-    if (*end != 0 || d->bytes == 0 || d->bytes > UINT64_C(1) << 50 >> shift)
+    if (*end != 0 || d->bytes == 0 || d->bytes > SNIC_VOLUME_DISK_BYTES_MAX >> shift)
         return -1;
     d->bytes <<= shift;
     so.disk_count++;

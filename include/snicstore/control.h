@@ -505,8 +505,8 @@ struct snic_control_call_events {
     /** A message that is a part of the answer; borrowed. May be NULL. */
     void (*item)(void *ctx, const struct snic_control_msg *m);
     /** Its end. SNIC_ENOENT no such disk or server; SNIC_EINVAL name, size, limits out of their
-     * ranges; SNIC_EEXIST; SNIC_EBUSY; SNIC_ENOSPC; SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no
-     * catalog; others. */
+     * ranges; SNIC_EFBIG a disk of more than SNIC_VOLUME_DISK_BYTES_MAX; SNIC_EEXIST; SNIC_EBUSY;
+     * SNIC_ENOSPC; SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no catalog; others. */
     void (*done)(void *ctx, int status, uint64_t value);
 };
 

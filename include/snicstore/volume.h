@@ -98,6 +98,9 @@ extern "C" {
 #define SNIC_VOLUME_META UINT64_MAX
 /** Bytes of a segment. */
 #define SNIC_VOLUME_SEGMENT_BYTES (2u << 20)
+/** The largest disk that a client can open: of more than 2^20 GiB (chunks_max) no engine knows
+   where the segments are. */
+#define SNIC_VOLUME_DISK_BYTES_MAX (UINT64_C(1) << 50)
 
 /** A generation: of the lease @p sa_epoch (1..65535), after @p moves. [any] */
 static inline uint32_t snic_volume_gen(uint32_t sa_epoch, uint32_t moves)

@@ -57,9 +57,10 @@ static int control_desk_create(struct control_session *s, const struct snic_cont
 {
     struct control_disk *d;
     if (!snic_control_name_ok(m->name) || control_name_ours(m->name) || m->bytes == 0 ||
-        m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || m->bytes > UINT64_C(1) << 52 ||
-        !control_qos_ok(&m->qos))
+        m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || !control_qos_ok(&m->qos))
         return SNIC_EINVAL;
+    if (m->bytes > SNIC_VOLUME_DISK_BYTES_MAX)
+        return SNIC_EFBIG;
     if (control_disk_named(s->c, m->name) != NULL)
         return SNIC_EEXIST;
     int r = control_disk_make(s->c, m->name, m->bytes, &m->qos, m->key, &d);
