@@ -4,6 +4,8 @@
 and block servers as processes."""
 import os
 import re
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -38,6 +40,40 @@ class Process:
             self.p.wait(30)
 
 
+class Nbd:
+    """A disk of a client."""
+
+    def __init__(self, path, name):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.settimeout(30)
+        self.s.connect(path)
+        assert self.take(18)[:16] == b"NBDMAGICIHAVEOPT"
+        self.s.sendall(struct.pack(">I8sII", 3, b"IHAVEOPT", 1, len(name)) + name.encode())
+        self.take(10)
+
+    def take(self, size):
+        data = b""
+        while len(data) < size:
+            more = self.s.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def io(self, op, at, size, data=b""):
+        """NBD's error number, and what a read gives."""
+        self.s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, op, 1, at, size) + data)
+        error = struct.unpack(">IIQ", self.take(16))[1]
+        return error, self.take(size) if op == 0 and error == 0 else b""
+
+    def write(self, at, data):
+        assert self.io(1, at, len(data), data)[0] == 0
+
+    def read(self, at, size):
+        error, data = self.io(0, at, size)
+        return error, data
+
+
 class World:
     def __init__(self, program, work):
         self.program, self.work, self.all = program, work, []
@@ -56,9 +92,16 @@ class World:
 
     def ctl(self, *words, seconds=60):
         """Its exit code, and all it says."""
-        r = subprocess.run([self.program, "ctl", *words, "--control", self.catalog.at],
-                           capture_output=True, text=True, timeout=seconds, check=False)
+        try:
+            r = subprocess.run([self.program, "ctl", *words, "--control", self.catalog.at],
+                               capture_output=True, text=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            sys.exit(f"FAILED: ctl {' '.join(words)}: no end in {seconds} s")
         return r.returncode, r.stdout + r.stderr
+
+    def start(self, *words):
+        return subprocess.Popen([self.program, "ctl", *words, "--control", self.catalog.at],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def ok(self, *words):
         code, text = self.ctl(*words)
@@ -83,6 +126,32 @@ class World:
     def close(self):
         for p in reversed(self.all):
             p.end()
+
+
+SEGMENT = 2 << 20
+
+
+def used_disk(world, servers, segments):
+    """Disk root, of which each segment has a block of its own, on so many servers."""
+    up = [world.server(n + 1) for n in range(servers)]
+    world.up(servers)
+    world.ok("create", "root", str(segments * SEGMENT))
+    world.begin("client", "client", "--control", world.catalog.at, "--disk", "root", "--socket",
+                f"{world.work}/nbd")
+    disk = Nbd(f"{world.work}/nbd", "root")
+    for i in range(segments):
+        disk.write(i * SEGMENT, bytes([i + 1]) * 4096)
+    return up, disk
+
+
+def used_disk_is(disk, segments):
+    for i in range(segments):
+        assert disk.read(i * SEGMENT, 4096) == (0, bytes([i + 1]) * 4096), i
+
+
+def places(world):
+    return {int(a): int(b) for a, b in
+            re.findall(r"^segment (\d+) server=(\d+) ", world.ok("show", "root"), re.M)}
 
 
 def limits(world, name):
@@ -126,7 +195,59 @@ def case_create(world):
     server.end()
 
 
-CASES = [case_qos, case_create]
+def case_move_hopeless(world):
+    """What cannot be moved is said at once: nobody's server, segment and disk, a full server."""
+    _, disk = used_disk(world, 2, 8)
+    before = places(world)
+    for what in ("all", "3"):
+        world.refused("move", "root", what, "9", says=["disk root", what, "server 9"], seconds=5)
+    world.refused("move", "nobody", "all", "1", says=["disk nobody"], seconds=5)
+    world.refused("move", "nobody", "3", "1", says=["disk nobody", "segment 3"], seconds=5)
+    world.refused("move", "root", "99", "1", says=["disk root", "segment 99"], seconds=5)
+    assert places(world) == before
+    world.server(3, size="16M")  # with room for a few
+    world.up(3)
+    text = world.refused("move", "root", "all", "3", says=["disk root", "server 3", "no room"],
+                         seconds=15)
+    at = places(world)
+    there = [s for s in at if at[s] == 3]
+    left = min(s for s in at if at[s] != 3)
+    assert 0 < len(there) < 8, at
+    assert f"of 8 segments of disk root {len(there)} were moved" in text, text
+    world.refused("move", "root", str(left), "3", says=[f"segment {left} of disk root", "no room"],
+                  seconds=5)
+    used_disk_is(disk, 8)
+
+
+def case_move_absent(world):
+    """A server that is not here is waited for, not for ever, and told; one that comes is used."""
+    servers, disk = used_disk(world, 2, 8)
+    servers[1].end(hard=True)
+    world.refused("move", "root", "all", "2", says=["disk root", "server 2 is not here"],
+                  seconds=20)
+    # Of what is at the server that is not here each segment stays; one of them is waited for.
+    at = places(world)
+    gone = min(s for s in at if at[s] == 2)
+    world.refused("move", "root", "all", "1", says=[f"segment {gone} of disk root", "server 2"],
+                  seconds=20)
+    world.refused("move", "root", str(gone), "1", says=[f"segment {gone} of disk root"], seconds=5)
+    waits = world.start("move", "root", "all", "1")
+    time.sleep(1)
+    world.server(2, listen=servers[1].at)
+    text = waits.communicate(timeout=30)[0]
+    assert waits.returncode == 0, text
+    assert set(places(world).values()) == {1}
+    used_disk_is(disk, 8)
+
+
+def case_gone(world):
+    """Who is not answered by a catalog is told which."""
+    world.catalog.end(hard=True)
+    for words in (["list"], ["delete", "root"], ["move", "root", "all", "1"]):
+        world.refused(*words, says=[words[0], world.catalog.at, "no catalog"], seconds=10)
+
+
+CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_gone]
 
 
 def main():
