@@ -132,7 +132,7 @@ static void on_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block
     ((struct segfix *)ctx)->damages++;
 }
 
-int segfix_open(struct segfix *f, uint32_t flags)
+int segfix_open_begin(struct segfix *f, uint32_t flags)
 {
     const struct snic_segments_events e = {
         .opened = on_opened, .damaged = on_damaged, .room = on_room, .failed = on_failed};
@@ -148,8 +148,15 @@ int segfix_open(struct segfix *f, uint32_t flags)
     if (r != 0) {
         support_guard_free(f->mem);
         f->store = NULL;
-        return r;
     }
+    return r;
+}
+
+int segfix_open(struct segfix *f, uint32_t flags)
+{
+    int r = segfix_open_begin(f, flags);
+    if (r != 0)
+        return r;
     while (!f->opened)
         if (snic_loop_once(f->loop, SNIC_NEVER) == 0)
             fail_msg("opened() does not come");

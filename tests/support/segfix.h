@@ -89,6 +89,8 @@ void segfix_start(struct segfix *f, uint64_t seed);
 void segfix_end(struct segfix *f);
 void segfix_plug(struct segfix *f);
 void segfix_unplug(struct segfix *f);
+/** Begin to open; @return what open returned. */
+int segfix_open_begin(struct segfix *f, uint32_t flags);
 /** Open and wait for opened(); @return its result, or what open returned. */
 int segfix_open(struct segfix *f, uint32_t flags);
 void segfix_close(struct segfix *f);
