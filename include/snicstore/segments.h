@@ -249,6 +249,9 @@ struct snic_segments_events {
     void (*room)(void *ctx);
     /** A device is dead. */
     void (*failed)(void *ctx, uint32_t disk, int error);
+    /** A read found a block damaged on the device: SNIC_ECORRUPT its data are not those that were
+     * written, or the device's error. Each time it is read. */
+    void (*misread)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error);
 };
 
 /* ---- Open, close ---- */
@@ -333,6 +336,7 @@ struct snic_segments_info {
     uint64_t read_blocks;
     uint64_t read_cached;  /**< of these                                                     */
     uint64_t read_damaged; /**< of these                                                     */
+    uint64_t misread;      /**< of these: told by misread()                                  */
     uint64_t rounds;       /**< of writing home                                              */
     uint64_t home_blocks;
     uint64_t home_writes; /**< theirs                                                       */

@@ -154,6 +154,10 @@ struct snic_volume_server_events {
     void (*opened)(void *ctx, int result, const struct snic_segments_report *report);
     /** A device is dead; what is on it is answered with an I/O error. May be NULL. */
     void (*failed)(void *ctx, uint32_t disk, int error);
+    /** As segments.h: while opening, versions of a segment's blocks are lost; and a read, of a
+     * client's or of another server's, found a block damaged. May be NULL. */
+    void (*damaged)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, uint32_t blocks);
+    void (*misread)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error);
 };
 
 /** Bytes snic_volume_server_open() needs for @p o; 0: invalid. [owner] */

@@ -71,6 +71,10 @@ struct segfix {
     uint32_t failed;
     uint32_t rooms;
     uint32_t damages;
+    uint64_t misreads; /* told */
+    uint64_t misread_seg;
+    uint32_t misread_block;
+    int misread_error;
     uint32_t busy;
     uint32_t forgiving; /* damage is expected: blocks may be DAMAGED */
     uint32_t skew;      /* of the caller's memory */
