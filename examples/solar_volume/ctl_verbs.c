@@ -304,8 +304,8 @@ static void options(const struct verb *v, int argc, char **argv)
         (v->begin == ctl_move && (vo.segment == NULL || vo.server == 0)))
         ex_die("usage: solar_volume ctl %s %s", v->name, v->usage);
     if (vo.name != NULL && !snic_control_name_ok(vo.name))
-        ex_die("'%s': a name is of letters, digits, '.', '_', '-', at most %u of them", vo.name,
-               SNIC_CONTROL_NAME - 1);
+        ex_die("disk '%s': a name is of letters, digits, '.', '_', '-', at most %u of them",
+               vo.name, SNIC_CONTROL_NAME - 1);
 }
 
 int ctl_verb(const char *verb, int argc, char **argv, int *code)
@@ -334,7 +334,7 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
     size_t size = snic_control_call_memsize();
     int r = snic_control_call_open(&vb.call, sv_memory(size), size, vb.net, &a, &ev, NULL);
     if (r != 0)
-        ex_die("%s: %s", vo.control, snic_strerror(r));
+        ex_die("--control %s: %s", vo.control, snic_strerror(r));
     v->begin();
     (void)snic_loop_run(vb.loop);
     free(snic_control_call_close(vb.call));
