@@ -237,6 +237,9 @@ def case_move_absent(world):
     text = waits.communicate(timeout=30)[0]
     assert waits.returncode == 0, text
     assert set(places(world).values()) == {1}
+    log = world.catalog.log()
+    for what in (f"server 2 at {servers[1].at} is gone", "disk root: lease 1 is granted"):
+        assert what in log, log
     used_disk_is(disk, 8)
 
 

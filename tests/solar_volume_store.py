@@ -55,7 +55,7 @@ class Store:
 
 
 def case_format_killed(world):
-    """The first start of a server on two devices is killed at any time; the next one finishes it."""
+    """The first start on two devices is killed at any time; the next one finishes it."""
     for ms in range(0, 60, 3):
         a, b = f"a{ms}", f"b{ms}"
         p = subprocess.Popen([world.program, *world.words(a, b)], stdout=subprocess.DEVNULL,

@@ -169,6 +169,29 @@ static void failed(void *ctx, int error)
     snic_loop_stop(ct.loop);
 }
 
+/* Borrowed until the next call, of either. */
+static const char *disk_of(const struct snic_control_event *e)
+{
+    static char text[SNIC_CONTROL_NAME + 24];
+    if (e->name != NULL)
+        snprintf(text, sizeof(text), "disk %s", e->name);
+    else
+        snprintf(text, sizeof(text), "disk number %" PRIu32, e->vd);
+    return text;
+}
+
+static const char *server_of(const struct snic_control_event *e)
+{
+    static char text[192];
+    int n = e->server != 0 ? snprintf(text, sizeof(text), "server %" PRIu32, e->server)
+                           : snprintf(text, sizeof(text), "a new server");
+    if (e->addr != NULL) {
+        n += snprintf(text + n, sizeof(text) - (size_t)n, " at ");
+        (void)snic_net_addr_format(e->addr, text + n, sizeof(text) - (size_t)n);
+    }
+    return text;
+}
+
 static void refused(const struct snic_control_event *e)
 {
     const char *text = snic_strerror(e->error);
@@ -180,10 +203,7 @@ static void refused(const struct snic_control_event *e)
         text = "it is here, at another address: one of the stores is a copy";
     if (e->error == SNIC_ENOSPC)
         text = "there are too many (forget gives numbers back)";
-    if (e->server != 0)
-        ex_log(EX_ERROR, "server %" PRIu32 " is refused: %s", e->server, text);
-    else
-        ex_log(EX_ERROR, "a new server is refused: %s", text);
+    ex_log(EX_ERROR, "%s is refused: %s", server_of(e), text);
 }
 
 /* Clients ask again and again, for each segment: one line in five seconds. */
@@ -194,9 +214,9 @@ static void no_place(const struct snic_control_event *e)
     if (now < ct.no_place_ns)
         return;
     ex_log(EX_WARNING,
-           "disk %" PRIu32 ": no server has room for segment %" PRIu64 " (%s); %" PRIu64
+           "%s: no server has room for segment %" PRIu64 " (%s); %" PRIu64
            " such answers since the last such line",
-           e->vd, e->value, snic_strerror(e->error), ct.no_place);
+           disk_of(e), e->value, snic_strerror(e->error), ct.no_place);
     ct.no_place = 0;
     ct.no_place_ns = now + UINT64_C(5000000000);
 }
@@ -206,33 +226,33 @@ static void event(void *ctx, const struct snic_control_event *e)
     (void)ctx;
     switch ((enum snic_control_what)e->what) {
     case SNIC_CONTROL_SERVER_UP:
-        ex_log(EX_INFO, "server %" PRIu32 " is here, with %" PRIu64 " segments", e->server,
-               e->value);
+        ex_log(EX_INFO, "%s is here, with %" PRIu64 " segments", server_of(e), e->value);
         break;
     case SNIC_CONTROL_SERVER_DOWN:
-        ex_log(EX_WARNING, "server %" PRIu32 " is gone", e->server);
+        ex_log(EX_WARNING, "%s is gone", server_of(e));
         break;
     case SNIC_CONTROL_SERVER_REFUSED:
         refused(e);
         break;
     case SNIC_CONTROL_SERVER_LACKS:
-        ex_log(EX_ERROR, "server %" PRIu32 " lacks %" PRIu64 " segments that it should have",
-               e->server, e->value);
+        ex_log(EX_ERROR, "%s lacks %" PRIu64 " segments that it should have", server_of(e),
+               e->value);
         break;
     case SNIC_CONTROL_GRANTED:
-        ex_log(EX_INFO, "disk %" PRIu32 ": lease %" PRIu64 " is granted", e->vd, e->value);
+        ex_log(EX_INFO, "%s: lease %" PRIu64 " is granted", disk_of(e), e->value);
         break;
     case SNIC_CONTROL_ENDED:
-        ex_log(EX_INFO, "disk %" PRIu32 ": its holder is gone%s%s", e->vd,
-               e->error != 0 ? ": " : "", e->error != 0 ? snic_strerror(e->error) : "");
+        ex_log(EX_INFO, "%s: its holder is gone%s%s", disk_of(e), e->error != 0 ? ": " : "",
+               e->error != 0 ? snic_strerror(e->error) : "");
         break;
     case SNIC_CONTROL_MOVED:
-        ex_log(EX_DEBUG, "disk %" PRIu32 ": segment %" PRIu64 " is at server %" PRIu32, e->vd,
-               e->value, e->server);
+        ex_log(EX_DEBUG, "%s: segment %" PRIu64 " is at server %" PRIu32, disk_of(e), e->value,
+               e->server);
         break;
     case SNIC_CONTROL_MOVE_FAILED:
-        ex_log(EX_WARNING, "disk %" PRIu32 ": segment %" PRIu64 " stays: %s", e->vd, e->value,
-               snic_strerror(e->error));
+        ex_log(EX_WARNING,
+               "%s: segment %" PRIu64 " stays, and is not moved to server %" PRIu32 ": %s",
+               disk_of(e), e->value, e->server, snic_strerror(e->error));
         break;
     case SNIC_CONTROL_NO_PLACE:
         no_place(e);

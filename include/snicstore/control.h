@@ -279,6 +279,8 @@ struct snic_control_event {
     uint32_t vd;
     int32_t error;
     uint64_t value;
+    const char *name;                 /**< of disk vd; NULL: none. Borrowed                    */
+    const struct snic_net_addr *addr; /**< where the server is, or was; NULL: none. Borrowed   */
 };
 
 struct snic_control_events {
