@@ -243,6 +243,18 @@ def case_move_absent(world):
     used_disk_is(disk, 8)
 
 
+def case_move_together(world):
+    """Two operators move the same segments to one server: each waits for the other's moves."""
+    _, disk = used_disk(world, 2, 16)
+    for to in "1", "2":
+        both = [world.start("move", "root", "all", to) for _ in range(2)]
+        for p in both:
+            text = p.communicate(timeout=60)[0]
+            assert p.returncode == 0, text
+        assert set(places(world).values()) == {int(to)}
+    used_disk_is(disk, 16)
+
+
 def case_gone(world):
     """Who is not answered by a catalog is told which."""
     world.catalog.end(hard=True)
@@ -250,7 +262,8 @@ def case_gone(world):
         world.refused(*words, says=[words[0], world.catalog.at, "no catalog"], seconds=10)
 
 
-CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_gone]
+CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,
+         case_gone]
 
 
 def main():

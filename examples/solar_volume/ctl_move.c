@@ -145,8 +145,11 @@ static void move_judge(void)
         move_end();
         return;
     }
-    if (from == 0 || (mv.node[from] & NODE_UP) == 0)
+    if (from != 0 ? (mv.node[from] & NODE_UP) == 0 : mv.status == SNIC_EHOSTUNREACH)
         snprintf(text, sizeof(text), "the server where it is is not here");
+    else if (from == 0)
+        snprintf(text, sizeof(text), "server %" PRIu64 " cannot copy it: %s", vb.server,
+                 snic_strerror(mv.status));
     else
         snprintf(text, sizeof(text),
                  "server %" PRIu64 " cannot copy it from server %" PRIu32 ": %s", vb.server, from,

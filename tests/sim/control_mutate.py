@@ -40,6 +40,8 @@ MUTATIONS = [
      "0) return SNIC_EINVAL; if (m->bytes >", EDGES, "*limits_out_of_range*"),
     ("a disk is given whatever limits", "desk.c",
      "if (!control_qos_ok(&to)) return SNIC_EINVAL;", "", EDGES, "*limits_out_of_range*"),
+    ("a disk that no client can open is made", "desk.c",
+     "if (m->bytes > SNIC_VOLUME_DISK_BYTES_MAX) return SNIC_EFBIG;", "", EDGES, "*too_large*"),
     ("a limit that is kept is set", "desk.c", "value == SNIC_CONTROL_KEEP ? old : value",
      "value == SNIC_CONTROL_KEEP ? 0 : value", EDGES, "*limit_that_is_kept*"),
     ("what the volume refuses is told", "client.c", "if (r != 0 && r != SNIC_ENOENT) {",
