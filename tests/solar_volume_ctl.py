@@ -258,6 +258,9 @@ def case_move_together(world):
 def case_gone(world):
     """Who is not answered by a catalog is told which."""
     world.catalog.end(hard=True)
+    end = time.monotonic() + 10  # the kernel closes the address a little later than it says
+    while "no catalog" not in world.refused("list", says=["list", world.catalog.at]):
+        assert time.monotonic() < end
     for words in (["list"], ["delete", "root"], ["move", "root", "all", "1"]):
         world.refused(*words, says=[words[0], world.catalog.at, "no catalog"], seconds=10)
 

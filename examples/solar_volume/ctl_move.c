@@ -212,9 +212,9 @@ static void move_begin(void)
     char *rest;
     if ((mv.node[vb.server] & NODE_KNOWN) == 0) {
         fprintf(stderr,
-                "solar_volume: move: disk %s, segment %s: the catalog knows no server %" PRIu64
+                "solar_volume: move: disk %s, %s %s: the catalog knows no server %" PRIu64
                 " (list shows those it knows)\n",
-                vb.name, vb.segment, vb.server);
+                vb.name, mv.all ? "segments:" : "segment", vb.segment, vb.server);
         ctl_fail();
         return;
     }

@@ -161,5 +161,7 @@ void store_begin(struct snic_loop *loop, const char *const *files, uint32_t coun
 
 void store_end(void)
 {
+    if (st.misread != 0)
+        store_say(snic_loop_now(st.loop));
     snic_loop_cancel(st.loop, &st.timer);
 }
