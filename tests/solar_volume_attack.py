@@ -315,7 +315,7 @@ def test_ctl_silent(t):
                       t.path("catalog"), "--catalog-size", "8M")
     assert t.run("ctl", "create", "d", "4M", "--control", at)[0] == 0
     ctl.send_signal(signal.SIGSTOP)
-    t.refused("the catalog went away", "ctl", "list", "--control", at)
+    t.refused(f"the catalog at {at} went away", "ctl", "list", "--control", at)
     verb = subprocess.Popen([t.program, "ctl", "list", "--control", at], stdout=subprocess.PIPE,
                             text=True)
     t.children.append(verb)

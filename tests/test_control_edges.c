@@ -98,6 +98,79 @@ static void test_control_limits_out_of_range_are_refused(void **state)
     assert_disk_is(7);
 }
 
+static void assert_limits(uint64_t bytes, uint64_t burst_bytes, uint64_t ios, uint64_t burst_ios)
+{
+    struct snic_control_msg m;
+    message(&m, SNIC_CONTROL_DISKS, "");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.last.qos.bytes_per_second, bytes);
+    assert_int_equal(fix.last.qos.burst_bytes, burst_bytes);
+    assert_int_equal(fix.last.qos.ios_per_second, ios);
+    assert_int_equal(fix.last.qos.burst_ios, burst_ios);
+}
+
+/* Who changes one limit does not know the others, and they stay. */
+static void test_control_limit_that_is_kept_stays(void **state)
+{
+    const uint64_t keep = SNIC_CONTROL_KEEP;
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    message(&m, SNIC_CONTROL_SET_QOS, "root");
+    m.qos = (struct snic_control_qos){1u << 30, 1u << 20, 5000, 50};
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    m.qos = (struct snic_control_qos){keep, keep, 7000, keep};
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_limits(1u << 30, 1u << 20, 7000, 50);
+    ctlfix_run(&fix, 10 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].rate, 1u << 30);
+    m.qos = (struct snic_control_qos){0, keep, keep, keep};
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_limits(0, 1u << 20, 7000, 50);
+    /* What is refused changes nothing, and a new disk has nothing to keep. */
+    m.qos = (struct snic_control_qos){keep, keep, (UINT64_C(1) << 40) + 1, keep};
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    assert_limits(0, 1u << 20, 7000, 50);
+    message(&m, SNIC_CONTROL_CREATE, "other");
+    m.bytes = 1u << 20;
+    m.qos.ios_per_second = keep;
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+}
+
+/* A disk that no client can open is not made: of a larger one nobody could be told where its
+   segments are. The largest one is opened. */
+static void test_control_disk_too_large_for_clients_is_refused(void **state)
+{
+    const uint64_t most = SNIC_VOLUME_DISK_BYTES_MAX;
+    struct snic_volume_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .disks_max = 1};
+    struct snic_control_msg m;
+    (void)state;
+    message(&m, SNIC_CONTROL_CREATE, "large");
+    m.bytes = most + 4096;
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EFBIG);
+    m.bytes = UINT64_C(1) << 52;
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EFBIG);
+    message(&m, SNIC_CONTROL_DISKS, "");
+    fix.items = 0;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(fix.items, 0);
+    message(&m, SNIC_CONTROL_CREATE, "large");
+    m.bytes = most;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_client_start(&fix, 0);
+    o.loop = fix.client[0].loop;
+    o.net = fix.client[0].net;
+    for (uint32_t t = SNIC_VOLUME_SOLAR; t <= SNIC_VOLUME_LUNA; t++) {
+        o.transport = t;
+        o.disk_blocks_max = most / 4096;
+        assert_true(snic_volume_memsize(&o) != 0);
+        o.disk_blocks_max++;
+        o.chunks_max = (1u << 20) + 1;
+        assert_int_equal(snic_volume_memsize(&o), 0);
+        o.chunks_max = 0;
+    }
+}
+
 /* Limits that the volume refuses, from a catalog that knows others: those before hold, and it is
    said, but not that the volume has been told. */
 static void test_control_limits_the_volume_refuses_are_not_told(void **state)
@@ -480,6 +553,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(test_control_qos_reaches_a_holder_that_was_away),
         T(test_control_limits_out_of_range_are_refused),
+        T(test_control_limit_that_is_kept_stays),
+        T(test_control_disk_too_large_for_clients_is_refused),
         T(test_control_limits_the_volume_refuses_are_not_told),
         T(test_control_callers_are_judged_not_trusted),
         T(test_control_reissue_leaves_disks_of_other_names_alone),

@@ -224,12 +224,13 @@ static void test_segments_open_what_is_there_told(void **state)
     fix.io[0] = first;
     fix.disks = 1;
     again(0, SNIC_ECORRUPT);
-    fix.opts.uuid[0]++; /* one of them is another store's now */
+    fix.opts.uuid[0]++;
     segfix_close(&fix);
     fix.disks = 2;
     memset(snic_disk_bytes(fix.disk[1]), 0, 16384);
-    again(SNIC_SEGMENTS_BLANK, SNIC_ECORRUPT);
+    again(SNIC_SEGMENTS_BLANK, SNIC_ENOENT); /* the other has a segment */
     assert_int_equal(fix.report.disk, 1);
+    assert_int_equal(fix.report.formatted, 0);
     unsigned char *super = snic_disk_bytes(fix.disk[0]);
     for (uint32_t i = 0; i < 2; i++, super += 4096) {
         snic_put_le32(super + 12, 2);

@@ -80,6 +80,20 @@ static void read_all(uint32_t seg, uint64_t damaged)
     assert_int_equal(fix.read_damaged - before, damaged);
 }
 
+/* The last read met one damaged block, and it was told which and why. */
+static void assert_told(uint32_t seg, uint32_t which, int error, uint64_t times)
+{
+    struct snic_segments_info info;
+    snic_segments_inspect(fix.store, &info);
+    assert_int_equal(fix.misreads, times);
+    assert_int_equal(info.misread, times);
+    if (times == 0)
+        return;
+    assert_int_equal(fix.misread_seg, seg + 1);
+    assert_int_equal(fix.misread_block, segfix_block_number(which));
+    assert_int_equal(fix.misread_error, error);
+}
+
 /* A DATA block, as numbers in the model. */
 static uint32_t some_data(uint32_t seg, uint32_t from)
 {
@@ -105,9 +119,11 @@ static void test_segments_damage_block_named_neighbours_read(void **state)
     uint32_t y = some_data(0, x + 1);
     unsigned char *at = home(0, segfix_block_number(x));
     unsigned char *other = home(0, segfix_block_number(y));
+    assert_told(0, 0, 0, 0);
     for (uint32_t bit = 0; bit < 4096 * 8; bit += 509) {
         at[bit / 8] ^= (unsigned char)(1u << bit % 8);
         read_all(0, 1);
+        assert_told(0, x, SNIC_ECORRUPT, bit / 509 + 1);
         assert_int_equal(fix.last->block[x].status, SNIC_SEGMENTS_DAMAGED);
         at[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
@@ -126,7 +142,9 @@ static void test_segments_damage_block_named_neighbours_read(void **state)
     p.offset = (uint64_t)(at - snic_disk_bytes(fix.disk[0]));
     p.length = 4096;
     assert_int_equal(snic_disk_fault(fix.disk[0], &p), 0);
+    uint64_t told = fix.misreads;
     read_all(0, 1);
+    assert_told(0, x, SNIC_EIO, told + 1);
     snic_disk_faults_clear(fix.disk[0]);
     p.kind = SNIC_FAULT_SHORT;
     p.bytes = 512;

@@ -66,7 +66,7 @@ static void options(int argc, char **argv)
         {"take", EX_FLAG, &co.take, NULL, "though another client has it, which is fenced", 0, 0,
          NULL},
         {"size", EX_SIZE, &co.size, "SIZE", "its size, where no catalog knows it", 4096,
-         UINT64_C(1) << 50, NULL},
+         SNIC_VOLUME_DISK_BYTES_MAX, NULL},
         {"epoch", EX_NUMBER, &co.epoch, "N",
          "lease of the disk, where no catalog grants it: higher at each start of a client of this "
          "disk; writes of an epoch that was used before are lost",
@@ -401,7 +401,10 @@ static void volume_open(void)
     o.paths = (uint32_t)co.paths;
     o.servers_max = co.control != NULL ? LINK_SERVERS : 1;
     o.disks_max = 1;
-    o.chunks_max = (uint32_t)(co.size >> 30) + 1;
+    if (co.size > SNIC_VOLUME_DISK_BYTES_MAX)
+        ex_die("disk %s has %" PRIu64 " bytes, and the largest that can be opened has %" PRIu64,
+               co.name, co.size, SNIC_VOLUME_DISK_BYTES_MAX);
+    o.chunks_max = (uint32_t)((co.size + (1u << 30) - 1) >> 30);
     o.disk_blocks_max = snic_max_u64(co.size / BLOCK_BYTES, SNIC_SEGMENTS_BLOCKS);
     size_t size = snic_volume_memsize(&o);
     int r = snic_volume_open(&cl.v, sv_memory(size), size, &o, &ev, NULL);

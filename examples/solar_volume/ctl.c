@@ -96,22 +96,53 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     return n;
 }
 
+/* The log is opened before anything else; the address comes last. */
+static void not_opened(int result, const struct snic_wal_report *report)
+{
+    char text[160];
+    const char *why = snic_strerror(result);
+    switch (result) {
+    case SNIC_EADDRINUSE:
+    case SNIC_EACCES:
+    case SNIC_ENXIO:
+    case SNIC_EHOSTUNREACH:
+        ex_log(EX_ERROR, "--listen %s: %s", to.listen, why);
+        return;
+    case SNIC_ENOSPC:
+        ex_log(EX_ERROR,
+               "--catalog %s: it has more than %" PRIu64 " disks (--disks) or %" PRIu64
+               " segments (--segments), or, with %" PRIu64
+               " bytes, no room to record so many (100 bytes a segment, 264 a disk, twice)",
+               to.catalog, to.disks, to.segments, ct.io->geometry.size);
+        return;
+    case SNIC_EEXIST:
+        why = "something else than a catalog is there (--format overwrites it)";
+        break;
+    case SNIC_EVERSION:
+        why = "it is a catalog of another version of this program";
+        break;
+    case SNIC_ECORRUPT:
+        why = "it is damaged";
+        if (report->verdict == SNIC_WAL_CORRUPT) {
+            snprintf(text, sizeof(text), "its log has a gap, from %" PRIu64 " to %" PRIu64,
+                     report->first_missing, report->last_missing);
+            why = text;
+        }
+        break;
+    default:
+        break;
+    }
+    ex_log(EX_ERROR, "cannot serve (--catalog %s, --listen %s): %s", to.catalog, to.listen, why);
+}
+
 static void opened(void *ctx, int result, const struct snic_wal_report *report)
 {
     struct snic_control_stats s;
     struct snic_net_addr a;
     char text[160] = "";
     (void)ctx;
-    if (result == SNIC_ENOSPC)
-        ex_log(EX_ERROR,
-               "catalog %s has more than %" PRIu64 " disks (--disks) or %" PRIu64
-               " segments (--segments), or no room to record so many (100 bytes a segment, 264 a "
-               "disk, twice)",
-               to.catalog, to.disks, to.segments);
-    else if (result != 0)
-        ex_log(EX_ERROR, "cannot serve (%s, catalog %s%s): %s", to.listen, to.catalog,
-               report->verdict == SNIC_WAL_CORRUPT ? ", whose log has a gap" : "",
-               snic_strerror(result));
+    if (result != 0)
+        not_opened(result, report);
     if (result != 0) {
         ct.code = 1;
         snic_loop_stop(ct.loop);
@@ -133,9 +164,32 @@ static void opened(void *ctx, int result, const struct snic_wal_report *report)
 static void failed(void *ctx, int error)
 {
     (void)ctx;
-    ex_log(EX_ERROR, "the catalog's device is dead: %s", snic_strerror(error));
+    ex_log(EX_ERROR, "the catalog's device %s is dead: %s", to.catalog, snic_strerror(error));
     ct.code = 1;
     snic_loop_stop(ct.loop);
+}
+
+/* Borrowed until the next call, of either. */
+static const char *disk_of(const struct snic_control_event *e)
+{
+    static char text[SNIC_CONTROL_NAME + 24];
+    if (e->name != NULL)
+        snprintf(text, sizeof(text), "disk %s", e->name);
+    else
+        snprintf(text, sizeof(text), "disk number %" PRIu32, e->vd);
+    return text;
+}
+
+static const char *server_of(const struct snic_control_event *e)
+{
+    static char text[192];
+    int n = e->server != 0 ? snprintf(text, sizeof(text), "server %" PRIu32, e->server)
+                           : snprintf(text, sizeof(text), "a new server");
+    if (e->addr != NULL) {
+        n += snprintf(text + n, sizeof(text) - (size_t)n, " at ");
+        (void)snic_net_addr_format(e->addr, text + n, sizeof(text) - (size_t)n);
+    }
+    return text;
 }
 
 static void refused(const struct snic_control_event *e)
@@ -148,11 +202,8 @@ static void refused(const struct snic_control_event *e)
     if (e->error == SNIC_EBUSY)
         text = "it is here, at another address: one of the stores is a copy";
     if (e->error == SNIC_ENOSPC)
-        text = "there are too many";
-    if (e->server != 0)
-        ex_log(EX_ERROR, "server %" PRIu32 " is refused: %s", e->server, text);
-    else
-        ex_log(EX_ERROR, "a new server is refused: %s", text);
+        text = "there are too many (forget gives numbers back)";
+    ex_log(EX_ERROR, "%s is refused: %s", server_of(e), text);
 }
 
 /* Clients ask again and again, for each segment: one line in five seconds. */
@@ -163,9 +214,9 @@ static void no_place(const struct snic_control_event *e)
     if (now < ct.no_place_ns)
         return;
     ex_log(EX_WARNING,
-           "disk %" PRIu32 ": no server has room for segment %" PRIu64 " (%s); %" PRIu64
+           "%s: no server has room for segment %" PRIu64 " (%s); %" PRIu64
            " such answers since the last such line",
-           e->vd, e->value, snic_strerror(e->error), ct.no_place);
+           disk_of(e), e->value, snic_strerror(e->error), ct.no_place);
     ct.no_place = 0;
     ct.no_place_ns = now + UINT64_C(5000000000);
 }
@@ -175,33 +226,33 @@ static void event(void *ctx, const struct snic_control_event *e)
     (void)ctx;
     switch ((enum snic_control_what)e->what) {
     case SNIC_CONTROL_SERVER_UP:
-        ex_log(EX_INFO, "server %" PRIu32 " is here, with %" PRIu64 " segments", e->server,
-               e->value);
+        ex_log(EX_INFO, "%s is here, with %" PRIu64 " segments", server_of(e), e->value);
         break;
     case SNIC_CONTROL_SERVER_DOWN:
-        ex_log(EX_WARNING, "server %" PRIu32 " is gone", e->server);
+        ex_log(EX_WARNING, "%s is gone", server_of(e));
         break;
     case SNIC_CONTROL_SERVER_REFUSED:
         refused(e);
         break;
     case SNIC_CONTROL_SERVER_LACKS:
-        ex_log(EX_ERROR, "server %" PRIu32 " lacks %" PRIu64 " segments that it should have",
-               e->server, e->value);
+        ex_log(EX_ERROR, "%s lacks %" PRIu64 " segments that it should have", server_of(e),
+               e->value);
         break;
     case SNIC_CONTROL_GRANTED:
-        ex_log(EX_INFO, "disk %" PRIu32 ": lease %" PRIu64 " is granted", e->vd, e->value);
+        ex_log(EX_INFO, "%s: lease %" PRIu64 " is granted", disk_of(e), e->value);
         break;
     case SNIC_CONTROL_ENDED:
-        ex_log(EX_INFO, "disk %" PRIu32 ": its holder is gone%s%s", e->vd,
-               e->error != 0 ? ": " : "", e->error != 0 ? snic_strerror(e->error) : "");
+        ex_log(EX_INFO, "%s: its holder is gone%s%s", disk_of(e), e->error != 0 ? ": " : "",
+               e->error != 0 ? snic_strerror(e->error) : "");
         break;
     case SNIC_CONTROL_MOVED:
-        ex_log(EX_DEBUG, "disk %" PRIu32 ": segment %" PRIu64 " is at server %" PRIu32, e->vd,
-               e->value, e->server);
+        ex_log(EX_DEBUG, "%s: segment %" PRIu64 " is at server %" PRIu32, disk_of(e), e->value,
+               e->server);
         break;
     case SNIC_CONTROL_MOVE_FAILED:
-        ex_log(EX_WARNING, "disk %" PRIu32 ": segment %" PRIu64 " stays: %s", e->vd, e->value,
-               snic_strerror(e->error));
+        ex_log(EX_WARNING,
+               "%s: segment %" PRIu64 " stays, and is not moved to server %" PRIu32 ": %s",
+               disk_of(e), e->value, e->server, snic_strerror(e->error));
         break;
     case SNIC_CONTROL_NO_PLACE:
         no_place(e);
@@ -213,22 +264,6 @@ static void stop(void *ctx)
 {
     (void)ctx;
     snic_loop_stop(ct.loop);
-}
-
-static void catalog_open(void)
-{
-    struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = to.catalog};
-    int os_error = 0;
-    o.flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK;
-    int r = ex_io_open(&ct.io, ct.loop, &o, &os_error);
-    if (r == SNIC_ENOENT) {
-        o.flags |= SNIC_IO_OPEN_CREATE;
-        o.size = to.size;
-        r = ex_io_open(&ct.io, ct.loop, &o, &os_error);
-    }
-    if (r != 0)
-        ex_die("%s: %s%s%s", to.catalog, snic_strerror(r), os_error != 0 ? ": " : "",
-               os_error != 0 ? strerror(os_error) : "");
 }
 
 /* As control.h says how much is recorded of them; the log needs some room of its own. */
@@ -247,7 +282,7 @@ int ctl_serve(int argc, char **argv)
     options(argc, argv);
     ct.loop = ex_loop_open(0);
     ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + 8, 0);
-    catalog_open();
+    ct.io = sv_file(ct.loop, "catalog", to.catalog, to.size);
     segments_default();
     struct snic_control_opts o = {.opts_size = sizeof(o), .loop = ct.loop, .net = ct.net};
     ex_address("listen", to.listen, &o.addr);
@@ -260,9 +295,12 @@ int ctl_serve(int argc, char **argv)
     o.uuid[0] = sv_seed();
     o.uuid[1] = sv_seed() | 1;
     size_t size = snic_control_memsize(&o);
+    if (size == 0)
+        ex_die("--catalog %s: it has %" PRIu64 " bytes, too few for a catalog", to.catalog,
+               ct.io->geometry.size);
     int r = snic_control_open(&ct.ctl, sv_memory(size), size, &o, &ev, NULL);
     if (r != 0)
-        ex_die("cannot open the catalog: %s", snic_strerror(r));
+        ex_die("--catalog %s: %s", to.catalog, snic_strerror(r));
     ex_signals(ct.loop, stop, NULL);
     (void)snic_loop_run(ct.loop);
     if (ct.ready)

@@ -13,4 +13,35 @@ int ctl_serve(int argc, char **argv);
 int ctl_verb(const char *verb, int argc, char **argv, int *code);
 void ctl_verbs_help(FILE *to);
 
+/* ---- Between ctl_verbs.c and ctl_move.c ---- */
+
+/* A verb that is under way. */
+struct ctl_asked {
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_control_call *call;
+    struct snic_control_msg m; /* what is asked */
+    const char *verb;
+    void (*begin)(void);
+    const char *control; /* options */
+    const char *name;
+    const char *segment;
+    uint64_t server;
+    void (*next)(void); /* when it has ended well, and there is no next page */
+    int answered;       /* the catalog has said something */
+    int over;
+    int code;
+};
+extern struct ctl_asked vb;
+
+void ctl_ask(uint32_t type);
+void ctl_end(void);
+void ctl_fail(void);           /* likewise, with exit code 1 */
+void ctl_say_gone(int status); /* the connection to the catalog ended so */
+/* Verb move: it begins; what it is told; what became of a MOVE. */
+void ctl_move(void);
+void ctl_move_item(const struct snic_control_msg *m);
+void ctl_move_done(int status);
+void ctl_move_free(void);
+
 #endif

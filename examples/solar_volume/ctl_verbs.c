@@ -17,50 +17,75 @@ static struct {
     uint64_t iops;
     uint64_t bandwidth;
     enum ex_level level;
-} vo = {.control = "127.0.0.1:7100", .level = EX_WARNING};
+} vo = {.control = "127.0.0.1:7100",
+        .iops = SNIC_CONTROL_KEEP, /* not named */
+        .bandwidth = SNIC_CONTROL_KEEP,
+        .level = EX_WARNING};
 
-struct moving {
-    uint64_t segment;
-    uint32_t server;
-};
-
-static struct {
-    struct snic_loop *loop;
-    struct snic_net *net;
-    struct snic_control_call *call;
-    struct snic_control_msg m; /* what is asked */
-    const char *verb;
-    void (*next)(void); /* when it has ended well, and there is no next page */
-    struct moving *moving;
-    size_t count, room, at;
-    uint64_t failed;
-    struct snic_timer timer;
-    uint32_t tries;
-    int code;
-} vb;
+struct ctl_asked vb;
 
 /* ---- Asking ---- */
 
-static void ask(uint32_t type)
+void ctl_end(void)
 {
-    vb.m.type = (uint8_t)type;
-    int r = snic_control_call_ask(vb.call, &vb.m);
-    if (r != 0)
-        ex_die("%s: %s", vb.verb, snic_strerror(r));
-}
-
-static void end(void)
-{
+    vb.over = 1;
     snic_loop_stop(vb.loop);
 }
 
-static void why(const char *what, int status)
+void ctl_fail(void)
+{
+    vb.code = 1;
+    ctl_end();
+}
+
+/* Statuses of the catalog's, and of the connection to it, are the same numbers. */
+static int catalog_gone(void)
+{
+    const struct snic_control_msg any = {.type = SNIC_CONTROL_NODES};
+    vb.over = 1; /* nobody waits for the answer */
+    return snic_control_call_ask(vb.call, &any) == SNIC_EPIPE;
+}
+
+/* The verb and what it is about: a disk, a server, or nothing. */
+static const char *subject(void)
+{
+    static char text[SNIC_CONTROL_NAME + 64];
+    int n = snprintf(text, sizeof(text), "%s", vb.verb);
+    if (vo.name != NULL)
+        snprintf(text + n, sizeof(text) - (size_t)n, ": disk %s", vo.name);
+    else if (vo.server != 0)
+        snprintf(text + n, sizeof(text) - (size_t)n, ": server %" PRIu64, vo.server);
+    return text;
+}
+
+void ctl_say_gone(int status)
+{
+    if (!vb.answered && status != SNIC_ECONNRESET && status != SNIC_EPIPE)
+        fprintf(stderr, "solar_volume: %s: no catalog can be reached at %s: %s\n", subject(),
+                vo.control, snic_strerror(status));
+    else
+        fprintf(stderr, "solar_volume: %s: the catalog at %s went away (%s)%s\n", subject(),
+                vo.control, snic_strerror(status),
+                vb.m.type >= SNIC_CONTROL_DISKS ? "" : ": it is not known whether it was done");
+}
+
+void ctl_ask(uint32_t type)
+{
+    vb.m.type = (uint8_t)type;
+    int r = snic_control_call_ask(vb.call, &vb.m);
+    if (r == 0)
+        return;
+    ctl_say_gone(r);
+    exit(1);
+}
+
+static void why(int status)
 {
     const char *text = snic_strerror(status);
     if (status == SNIC_EOVERFLOW)
-        text = "its leases, or the moves of one lease, are used up";
+        text = "its leases are used up (reissue gives it new ones)";
     if (status == SNIC_EHOSTUNREACH)
-        text = "a server that takes part is not here";
+        text = "a server that takes part is not here (list shows which)";
     if (status == SNIC_EBUSY)
         text = "it is in use";
     if (status == SNIC_EBUSY && vb.m.type == SNIC_CONTROL_FORGET)
@@ -71,11 +96,16 @@ static void why(const char *what, int status)
         text = "segments are there: move them away, or delete their disks";
     if (status == SNIC_EEXIST && vb.m.type == SNIC_CONTROL_REISSUE)
         text = "the disk of that name and .reissue is in the way, and not empty";
+    if (status == SNIC_EEXIST && vb.m.type == SNIC_CONTROL_CREATE)
+        text = "there is one of that name";
+    if (status == SNIC_ENOENT)
+        text = vb.m.type == SNIC_CONTROL_FORGET ? "the catalog knows none of that number"
+                                                : "there is none of that name";
     if (status == SNIC_EINVAL && vb.m.type == SNIC_CONTROL_CREATE)
         text = "a disk is of whole blocks of 4096 bytes, and its name does not end in .reissue";
-    if (status == SNIC_ECONNRESET)
-        text = "the catalog went away: it is not known whether it was done";
-    fprintf(stderr, "solar_volume: %s: %s\n", what, text);
+    if (status == SNIC_ENOSPC && vb.m.type == SNIC_CONTROL_CREATE)
+        text = "the catalog has no room for more disks (--disks of ctl serve)";
+    fprintf(stderr, "solar_volume: %s: %s\n", subject(), text);
 }
 
 static void qos_line(const struct snic_control_qos *q)
@@ -83,23 +113,16 @@ static void qos_line(const struct snic_control_qos *q)
     printf(" iops=%" PRIu64 " bandwidth=%" PRIu64, q->ios_per_second, q->bytes_per_second);
 }
 
-static void moving_add(const struct snic_control_item *it)
-{
-    if (vb.count == vb.room) {
-        vb.room = vb.room * 2 + 64;
-        vb.moving = realloc(vb.moving, vb.room * sizeof(*vb.moving));
-        if (vb.moving == NULL)
-            ex_die("no memory");
-    }
-    vb.moving[vb.count].segment = it->segment;
-    vb.moving[vb.count++].server = it->server;
-}
-
 static void item(void *ctx, const struct snic_control_msg *m)
 {
     char a[160] = "";
     (void)ctx;
-    if (m->type == SNIC_CONTROL_DISK) {
+    if (vb.over)
+        return;
+    vb.answered = 1;
+    if (vb.begin == ctl_move) {
+        ctl_move_item(m);
+    } else if (m->type == SNIC_CONTROL_DISK) {
         printf("disk %s number=%" PRIu32 " size=%" PRIu64 " segments=%" PRIu64 " lease=%" PRIu32
                " held=%d",
                m->name, m->vd, m->bytes, m->value, m->lease, m->flags);
@@ -114,15 +137,10 @@ static void item(void *ctx, const struct snic_control_msg *m)
                "\n",
                m->server, m->flags ? "up" : "down", a, m->segment, m->bytes, m->value);
     } else if (m->type == SNIC_CONTROL_SEGMENT) {
-        for (uint32_t i = 0; i < m->count; i++) {
-            if (strcmp(vb.verb, "move") == 0)
-                moving_add(&m->item[i]);
-            else
-                printf("segment %" PRIu64 " server=%" PRIu32 " generation=%" PRIu32 ".%" PRIu32
-                       "%s\n",
-                       m->item[i].segment, m->item[i].server, m->item[i].gen >> 16,
-                       m->item[i].gen & 0xffff, m->item[i].status ? " moves" : "");
-        }
+        for (uint32_t i = 0; i < m->count; i++)
+            printf("segment %" PRIu64 " server=%" PRIu32 " generation=%" PRIu32 ".%" PRIu32 "%s\n",
+                   m->item[i].segment, m->item[i].server, m->item[i].gen >> 16,
+                   m->item[i].gen & 0xffff, m->item[i].status ? " moves" : "");
     }
 }
 
@@ -130,17 +148,22 @@ static void done(void *ctx, int status, uint64_t value)
 {
     int pages = vb.m.type >= SNIC_CONTROL_DISKS && vb.m.type <= SNIC_CONTROL_SEGMENTS;
     (void)ctx;
-    if (status != 0 && vb.m.type == SNIC_CONTROL_MOVE && vb.next != end) {
-        vb.next(); /* the others go on */
+    if (vb.m.type == SNIC_CONTROL_MOVE) {
+        ctl_move_done(status);
         return;
     }
     if (status != 0) {
-        why(vb.verb, status);
-        vb.code = 1;
-        end();
-    } else if (pages && value != 0) {
+        if (catalog_gone())
+            ctl_say_gone(status);
+        else
+            why(status);
+        ctl_fail();
+        return;
+    }
+    vb.answered = 1;
+    if (pages && value != 0) {
         vb.m.value = value;
-        ask(vb.m.type);
+        ctl_ask(vb.m.type);
     } else {
         vb.m.value = 0;
         vb.next();
@@ -152,114 +175,57 @@ static void done(void *ctx, int status, uint64_t value)
 static void create(void)
 {
     vb.m.bytes = vo.size;
+    vb.m.qos.ios_per_second = vo.iops == SNIC_CONTROL_KEEP ? 0 : vo.iops;
+    vb.m.qos.bytes_per_second = vo.bandwidth == SNIC_CONTROL_KEEP ? 0 : vo.bandwidth;
     key_disk_check(vo.disk_key, vb.m.key);
-    ask(SNIC_CONTROL_CREATE);
+    ctl_ask(SNIC_CONTROL_CREATE);
 }
 
 static void delete (void)
 {
-    ask(SNIC_CONTROL_DELETE);
+    ctl_ask(SNIC_CONTROL_DELETE);
 }
 
 static void forget(void)
 {
     vb.m.server = (uint32_t)vo.server;
-    ask(SNIC_CONTROL_FORGET);
+    ctl_ask(SNIC_CONTROL_FORGET);
 }
 
 static void revoke(void)
 {
-    ask(SNIC_CONTROL_REVOKE);
+    ctl_ask(SNIC_CONTROL_REVOKE);
 }
 
 static void reissue(void)
 {
-    ask(SNIC_CONTROL_REISSUE);
+    ctl_ask(SNIC_CONTROL_REISSUE);
 }
 
+/* Bursts have no options; a program may have set them. */
 static void qos(void)
 {
-    ask(SNIC_CONTROL_SET_QOS);
+    vb.m.qos.ios_per_second = vo.iops;
+    vb.m.qos.bytes_per_second = vo.bandwidth;
+    vb.m.qos.burst_ios = vb.m.qos.burst_bytes = SNIC_CONTROL_KEEP;
+    ctl_ask(SNIC_CONTROL_SET_QOS);
 }
 
 static void list_nodes(void)
 {
-    vb.next = end;
-    ask(SNIC_CONTROL_NODES);
+    vb.next = ctl_end;
+    ctl_ask(SNIC_CONTROL_NODES);
 }
 
 static void list(void)
 {
     vb.next = list_nodes;
-    ask(SNIC_CONTROL_DISKS);
+    ctl_ask(SNIC_CONTROL_DISKS);
 }
 
 static void show(void)
 {
-    ask(SNIC_CONTROL_SEGMENTS);
-}
-
-/* Those of a disk that are elsewhere, one after the other; one that is busy is tried again. */
-static void move_next(void);
-
-static void move_again(struct snic_timer *t, uint64_t now)
-{
-    (void)t;
-    (void)now;
-    vb.m.segment = vb.moving[vb.at].segment;
-    vb.m.server = (uint32_t)vo.server;
-    vb.next = move_next;
-    ask(SNIC_CONTROL_MOVE);
-}
-
-static void move_all_done(void *ctx, int status, uint64_t value)
-{
-    if (vb.m.type != SNIC_CONTROL_MOVE) {
-        done(ctx, status, value);
-        return;
-    }
-    if (status != 0 && status != SNIC_ENOENT && status != SNIC_ECONNRESET && ++vb.tries < 100) {
-        snic_loop_arm(vb.loop, &vb.timer, snic_loop_now(vb.loop) + UINT64_C(50000000));
-        return;
-    }
-    if (status != 0) {
-        char what[64];
-        snprintf(what, sizeof(what), "segment %" PRIu64, vb.moving[vb.at].segment);
-        why(what, status);
-        vb.code = 1;
-        if (status == SNIC_ECONNRESET) {
-            end();
-            return;
-        }
-    }
-    vb.at++;
-    vb.tries = 0;
-    move_next();
-}
-
-static void move_next(void)
-{
-    while (vb.at < vb.count && vb.moving[vb.at].server == vo.server)
-        vb.at++;
-    if (vb.at == vb.count)
-        end();
-    else
-        move_again(NULL, 0);
-}
-
-static void move(void)
-{
-    char *rest;
-    if (strcmp(vo.segment, "all") == 0) {
-        vb.next = move_next;
-        ask(SNIC_CONTROL_SEGMENTS);
-        return;
-    }
-    vb.m.segment = strtoull(vo.segment, &rest, 10);
-    if (vo.segment[0] < '0' || vo.segment[0] > '9' || *rest != 0)
-        ex_die("'%s' is neither a segment's number nor all", vo.segment);
-    vb.m.server = (uint32_t)vo.server;
-    ask(SNIC_CONTROL_MOVE);
+    ctl_ask(SNIC_CONTROL_SEGMENTS);
 }
 
 /* ---- The table ---- */
@@ -281,8 +247,12 @@ static const struct verb verbs[] = {
     {"delete", {"name"}, "NAME", "its blocks are gone", delete},
     {"list", {NULL}, "", "disks and servers", list},
     {"show", {"name"}, "NAME", "where its segments are", show},
-    {"qos", {"name"}, "NAME", "change it (--iops, --bandwidth; 0: none)", qos},
-    {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O goes on", move},
+    {"qos",
+     {"name"},
+     "NAME",
+     "change what is named of its limits (--iops, --bandwidth; 0: none)",
+     qos},
+    {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O goes on", ctl_move},
     {"reissue", {"name"}, "NAME", "new leases for a disk whose leases are used up", reissue},
     {"forget", {"server"}, "SERVER", "one that never comes again, and has no segments", forget},
     {"revoke", {"name"}, "NAME", "its client may not write any more", revoke},
@@ -301,7 +271,8 @@ static void options(const struct verb *v, int argc, char **argv)
         {"control", EX_TEXT, &vo.control, "ADDR:PORT", "the catalog's process (127.0.0.1:7100)", 0,
          0, NULL},
         {"name", EX_TEXT, &vo.name, "NAME", "a disk", 0, 0, NULL},
-        {"size", EX_SIZE, &vo.size, "SIZE", "of a new disk", 4096, UINT64_C(1) << 52, NULL},
+        {"size", EX_SIZE, &vo.size, "SIZE", "of a new disk", 4096, SNIC_VOLUME_DISK_BYTES_MAX,
+         NULL},
         {"segment", EX_TEXT, &vo.segment, "N|all", "to move", 0, 0, NULL},
         {"disk-key", EX_TEXT, &vo.disk_key, "FILE",
          "a new disk is encrypted with this key, which stays with the clients", 0, 0, NULL},
@@ -324,21 +295,22 @@ static void options(const struct verb *v, int argc, char **argv)
         args[n++] = argv[i];
     ex_options(n, args, table, SNIC_COUNTOF(table), v->help);
     ex_log_set(vo.level, "ctl");
+    if (v->begin == qos && vo.iops == SNIC_CONTROL_KEEP && vo.bandwidth == SNIC_CONTROL_KEEP)
+        ex_die("qos: nothing is named: --iops N, --bandwidth SIZE, or both (0: no limit)");
     if (vo.disk_key != NULL && v->begin != create)
         ex_die("--disk-key: a disk has its key from its creation on");
     if ((v->arguments[0] != NULL && v->begin != forget && vo.name == NULL) ||
         (v->begin == forget && vo.server == 0) || (v->begin == create && vo.size == 0) ||
-        (v->begin == move && (vo.segment == NULL || vo.server == 0)))
+        (v->begin == ctl_move && (vo.segment == NULL || vo.server == 0)))
         ex_die("usage: solar_volume ctl %s %s", v->name, v->usage);
     if (vo.name != NULL && !snic_control_name_ok(vo.name))
-        ex_die("'%s': a name is of letters, digits, '.', '_', '-', at most %u of them", vo.name,
-               SNIC_CONTROL_NAME - 1);
+        ex_die("disk '%s': a name is of letters, digits, '.', '_', '-', at most %u of them",
+               vo.name, SNIC_CONTROL_NAME - 1);
 }
 
 int ctl_verb(const char *verb, int argc, char **argv, int *code)
 {
-    static const struct snic_control_call_events ev = {.item = item, .done = move_all_done};
-    static const struct snic_control_call_events single = {.item = item, .done = done};
+    static const struct snic_control_call_events ev = {.item = item, .done = done};
     const struct verb *v = NULL;
     struct snic_net_addr a;
     for (size_t i = 0; i < SNIC_COUNTOF(verbs) && v == NULL; i++)
@@ -351,22 +323,22 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
     vb.loop = ex_loop_open(0);
     vb.net = sv_net(vb.loop, 1, 8, 0);
     vb.verb = v->name;
-    vb.next = end;
-    vb.m.qos.ios_per_second = vo.iops;
-    vb.m.qos.bytes_per_second = vo.bandwidth;
+    vb.begin = v->begin;
+    vb.control = vo.control;
+    vb.name = vo.name;
+    vb.segment = vo.segment;
+    vb.server = vo.server;
+    vb.next = ctl_end;
     if (vo.name != NULL)
         memcpy(vb.m.name, vo.name, strlen(vo.name));
-    snic_timer_init(&vb.timer, move_again);
-    int all = v->begin == move && strcmp(vo.segment, "all") == 0;
     size_t size = snic_control_call_memsize();
-    int r = snic_control_call_open(&vb.call, sv_memory(size), size, vb.net, &a, all ? &ev : &single,
-                                   NULL);
+    int r = snic_control_call_open(&vb.call, sv_memory(size), size, vb.net, &a, &ev, NULL);
     if (r != 0)
-        ex_die("%s: %s", vo.control, snic_strerror(r));
+        ex_die("--control %s: %s", vo.control, snic_strerror(r));
     v->begin();
     (void)snic_loop_run(vb.loop);
     free(snic_control_call_close(vb.call));
-    free(vb.moving);
+    ctl_move_free();
     snic_net_shut(vb.net);
     snic_loop_close(vb.loop);
     *code = vb.code;

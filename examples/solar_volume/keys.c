@@ -90,22 +90,22 @@ static const struct snic_ebs_sec_ops *key_ciphers(void)
 }
 
 /* What tells it from others and tells nothing about it: a MAC under it. */
-static void key_fingerprint(const unsigned char bytes[KEY_BYTES], const char *what,
-                            unsigned char out[32])
+static void key_fingerprint(const char *path, const unsigned char bytes[KEY_BYTES],
+                            const char *what, unsigned char out[32])
 {
     void *secret;
     int r = snic_ebs_openssl_secret_open(&secret, bytes, KEY_BYTES);
     if (r == 0)
         r = key_ciphers()->mac(secret, what, strlen(what), out);
     if (r != 0)
-        ex_die("a key cannot be used: %s", snic_strerror(r));
+        ex_die("key file %s: its key cannot be used: %s", path, snic_strerror(r));
     snic_ebs_openssl_close(secret);
 }
 
-static void key_check(const unsigned char bytes[KEY_BYTES], uint64_t check[2])
+static void key_check(const char *path, const unsigned char bytes[KEY_BYTES], uint64_t check[2])
 {
     unsigned char out[32];
-    key_fingerprint(bytes, "solar_volume disk check 1", out);
+    key_fingerprint(path, bytes, "solar_volume disk check 1", out);
     check[0] = snic_get_le64(out);
     check[1] = snic_get_le64(out + 8) | 1; /* 0 says that there is none */
 }
@@ -118,7 +118,7 @@ void key_disk_check(const char *path, uint64_t check[2])
         return;
     (void)key_ciphers();
     key_load("disk", path, bytes);
-    key_check(bytes, check);
+    key_check(path, bytes, check);
     explicit_bzero(bytes, sizeof(bytes));
 }
 
@@ -127,7 +127,7 @@ void key_disk_open(const char *path, void **xts, uint64_t check[2])
     unsigned char bytes[KEY_BYTES];
     (void)key_ciphers();
     key_load("disk", path, bytes);
-    key_check(bytes, check);
+    key_check(path, bytes, check);
     int r = snic_ebs_openssl_xts_open(xts, bytes, KEY_BYTES);
     explicit_bzero(bytes, sizeof(bytes));
     if (r != 0)
@@ -140,7 +140,7 @@ void key_wire_open(const char *path, struct key_wire *w)
     unsigned char bytes[KEY_BYTES], out[32];
     w->sec = key_ciphers();
     key_load("wire", path, bytes);
-    key_fingerprint(bytes, "solar_volume wire id 1", out);
+    key_fingerprint(path, bytes, "solar_volume wire id 1", out);
     w->id = snic_get_le32(out);
     int r = snic_ebs_openssl_secret_open(&w->secret, bytes, KEY_BYTES);
     explicit_bzero(bytes, sizeof(bytes));
@@ -163,17 +163,17 @@ static void key_write(const char *path, const char *text, size_t size)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (fd < 0)
-        ex_die("%s: %s", path, strerror(errno));
+        ex_die("key file %s: %s", path, strerror(errno));
     for (size_t at = 0; at < size;) {
         ssize_t n = write(fd, text + at, size - at);
         if (n <= 0) {
             (void)unlink(path);
-            ex_die("%s: %s", path, strerror(errno));
+            ex_die("key file %s: %s", path, strerror(errno));
         }
         at += (size_t)n;
     }
     if (fsync(fd) != 0 || close(fd) != 0)
-        ex_die("%s: %s", path, strerror(errno));
+        ex_die("key file %s: %s", path, strerror(errno));
 }
 
 int key_make(int argc, char **argv)

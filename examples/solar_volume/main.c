@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 uint64_t sv_seed(void)
 {
@@ -41,9 +42,37 @@ uint64_t sv_seed(void)
 void *sv_memory(size_t size)
 {
     void *p = size != 0 ? aligned_alloc(4096, snic_align_up(size, 4096)) : NULL;
+    if (size == 0)
+        ex_die("these options do not fit together");
     if (p == NULL)
-        ex_die(size == 0 ? "these options do not fit together" : "no memory");
+        ex_die("no memory: %zu bytes are needed", size);
     return p;
+}
+
+/* A file without a byte is one that was being made when its maker ended. */
+static int file_is_empty(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_size == 0;
+}
+
+struct snic_io *sv_file(struct snic_loop *loop, const char *option, const char *path, uint64_t size)
+{
+    struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = path};
+    struct snic_io *io = NULL;
+    int os_error = 0, r = SNIC_ENOENT;
+    o.flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK;
+    if (!file_is_empty(path))
+        r = ex_io_open(&io, loop, &o, &os_error);
+    if (r == SNIC_ENOENT) {
+        o.flags |= SNIC_IO_OPEN_CREATE;
+        o.size = size;
+        r = ex_io_open(&io, loop, &o, &os_error);
+    }
+    if (r != 0)
+        ex_die("--%s %s: %s%s%s", option, path, snic_strerror(r), os_error != 0 ? ": " : "",
+               os_error != 0 ? strerror(os_error) : "");
+    return io;
 }
 
 int sv_transport(void *set, const char *text)

@@ -2,6 +2,7 @@
 /* A block server on files or devices. */
 #include "keys.h"
 #include "sip.h"
+#include "store.h"
 #include "volume.h"
 
 #include <inttypes.h>
@@ -56,7 +57,9 @@ static struct {
 static int option_store(void *target, const char *text)
 {
     (void)target;
-    if (so.store_count == SV_STORES || text[0] == 0)
+    if (so.store_count == SV_STORES)
+        ex_die("--store %s: a store has at most %d devices", text, SV_STORES);
+    if (text[0] == 0)
         return -1;
     so.stores[so.store_count++] = text;
     return 0;
@@ -69,7 +72,9 @@ static int option_disk(void *target, const char *text)
     char *end;
     struct sv_disk *d = &so.disks[so.disk_count];
     (void)target;
-    if (so.disk_count == SV_DISKS || text[0] < '0' || text[0] > '9')
+    if (so.disk_count == SV_DISKS)
+        ex_die("--disk %s: at most %d disks can be named (a catalog knows more)", text, SV_DISKS);
+    if (text[0] < '0' || text[0] > '9')
         return -1;
     d->vd = strtoull(text, &end, 10);
     if (*end != ':' || end[1] < '0' || end[1] > '9' || d->vd == 0 || d->vd > UINT32_MAX)
@@ -81,7 +86,7 @@ static int option_disk(void *target, const char *text)
         shift = 10 * (unsigned)(u - units + 1);
         end++;
     }
-    if (*end != 0 || d->bytes == 0 || d->bytes > UINT64_C(1) << 50 >> shift)
+    if (*end != 0 || d->bytes == 0 || d->bytes > SNIC_VOLUME_DISK_BYTES_MAX >> shift)
         return -1;
     d->bytes <<= shift;
     so.disk_count++;
@@ -210,6 +215,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"invalid", s.invalid, 1},
         {"failed", s.failed, 1},
         {"damaged", s.damaged, 1},
+        {"misread", info.misread, 1},
         {"resets", s.target.resets, 1},
         {"refused", s.target.refused, 1},
         {"malformed", s.target.malformed, 1},
@@ -254,9 +260,9 @@ static void registered(void *ctx, int is, uint32_t server)
 {
     (void)ctx;
     ex_log(is ? EX_INFO : EX_WARNING,
-           is ? "the catalog has this server, as number %" PRIu32
-              : "the catalog is gone; this is server %" PRIu32,
-           server);
+           is ? "the catalog at %s has this server, as number %" PRIu32
+              : "the catalog at %s is gone; this is server %" PRIu32,
+           so.control, server);
 }
 
 static void refused(void *ctx, int error)
@@ -271,7 +277,8 @@ static void refused(void *ctx, int error)
         text = "a server of this number is there, at another address: is the store a copy?";
     if (error == SNIC_EEXIST)
         text = "the store has segments that no catalog placed here";
-    ex_log(EX_ERROR, "not registered: %s", text);
+    ex_log(EX_ERROR, "the store on %s%s is not registered with the catalog at %s: %s", so.stores[0],
+           so.store_count > 1 ? " and others" : "", so.control, text);
 }
 
 static void lost(void *ctx, uint64_t segment, uint32_t block)
@@ -297,12 +304,14 @@ static void agent_open(const struct snic_net_addr *at)
     if (so.peer != NULL)
         ex_address("peer", so.peer, &o.listen);
     if (memcmp(o.addr.ip, any, sizeof(any)) == 0 || memcmp(o.listen.ip, any, sizeof(any)) == 0)
-        ex_die("--control: clients are told the address of --listen, servers that of --peer, so "
-               "they have to be this machine's");
+        ex_die("--control: clients are told the address of --listen (%s), servers that of --peer "
+               "(%s), so they have to be this machine's",
+               so.listen, so.peer != NULL ? so.peer : "the same, any port");
     size_t size = snic_control_agent_memsize(&o);
     int r = snic_control_agent_open(&sv.agent, sv_memory(size), size, &o, &ev, NULL);
     if (r != 0)
-        ex_die("cannot listen for other servers: %s", snic_strerror(r));
+        ex_die("--%s %s: cannot listen for other servers: %s", so.peer != NULL ? "peer" : "listen",
+               so.peer != NULL ? so.peer : so.listen, snic_strerror(r));
 }
 
 /* ---- Beginning ---- */
@@ -345,11 +354,23 @@ static void ready(void)
 
 static void create_next(void);
 
+static void not_created(int error)
+{
+    struct snic_segments_info info;
+    const struct sv_disk *d = &so.disks[sv.disk];
+    snic_segments_inspect(snic_volume_server_store(sv.server), &info);
+    ex_die("--disk %" PRIu64 ":%" PRIu64 ": segment %" PRIu64 " of %" PRIu64
+           " cannot be made: %s (the store has places for %" PRIu64 ", and %" PRIu64 " are used)",
+           d->vd, d->bytes, sv.segment,
+           (d->bytes + SNIC_VOLUME_SEGMENT_BYTES - 1) / SNIC_VOLUME_SEGMENT_BYTES,
+           error == SNIC_ENOSPC ? "there is no room" : snic_strerror(error), info.places,
+           info.segments);
+}
+
 static void created(struct snic_segments_req *req)
 {
     if (req->result != 0 && req->result != SNIC_EEXIST)
-        ex_die("cannot make segment %" PRIu64 " of disk %" PRIu64 ": %s", sv.segment,
-               so.disks[sv.disk].vd, snic_strerror(req->result));
+        not_created(req->result);
     sv.segment++;
     create_next();
 }
@@ -377,19 +398,34 @@ static void create_next(void)
             sv.req.disk = SNIC_SEGMENTS_ANY_DISK;
             int r = snic_segments_submit(snic_volume_server_store(sv.server), &sv.req);
             if (r != 0)
-                ex_die("cannot make segments: %s", snic_strerror(r));
+                not_created(r);
             return;
         }
     }
     ready();
 }
 
+/* The store is opened first, then the server's own segment in it, then the address. */
+static void not_opened(int result, const struct snic_segments_report *report)
+{
+    struct snic_volume_server_stats s;
+    snic_volume_server_get_stats(sv.server, &s);
+    if (s.meta_errors != 0)
+        ex_log(EX_ERROR, "the server's own segment, in the store on %s%s, cannot be used: %s",
+               so.stores[0], so.store_count > 1 ? " and others" : "",
+               result == SNIC_EOVERFLOW ? "this was the last start that it can count"
+                                        : snic_strerror(result));
+    else if (s.srv_epoch != 0)
+        ex_log(EX_ERROR, "--listen %s: %s", so.listen, snic_strerror(result));
+    else
+        store_refused(result, report);
+}
+
 static void opened(void *ctx, int result, const struct snic_segments_report *report)
 {
     (void)ctx;
     if (result != 0) {
-        ex_log(EX_ERROR, "cannot serve (%s, device %" PRIu32 "): %s", so.listen, report->disk,
-               snic_strerror(result));
+        not_opened(result, report);
         sv.code = 1;
         snic_loop_stop(sv.loop);
         return;
@@ -404,7 +440,7 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
     struct snic_segments_stat stat;
     if (so.control == NULL &&
         snic_segments_find(snic_volume_server_store(sv.server), SNIC_CONTROL_META, &stat) == 0)
-        ex_die("the store belongs to a catalog: --control ADDR:PORT is needed");
+        ex_die("--store %s belongs to a catalog: --control ADDR:PORT is needed", so.stores[0]);
     create_next();
 }
 
@@ -420,33 +456,18 @@ static void stop(void *ctx)
     snic_loop_stop(sv.loop);
 }
 
-static void store_open(void)
-{
-    for (uint32_t i = 0; i < so.store_count; i++) {
-        struct snic_io_uring_opts o = {.opts_size = sizeof(o), .path = so.stores[i]};
-        int os_error = 0;
-        o.flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK;
-        int r = ex_io_open(&sv.io[i], sv.loop, &o, &os_error);
-        if (r == SNIC_ENOENT) {
-            o.flags |= SNIC_IO_OPEN_CREATE;
-            o.size = so.store_size;
-            r = ex_io_open(&sv.io[i], sv.loop, &o, &os_error);
-        }
-        if (r != 0)
-            ex_die("%s: %s%s%s", so.stores[i], snic_strerror(r), os_error != 0 ? ": " : "",
-                   os_error != 0 ? strerror(os_error) : "");
-    }
-}
-
 int sv_server(int argc, char **argv)
 {
-    static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
+    static const struct snic_volume_server_events ev = {
+        .opened = opened, .failed = failed, .damaged = store_damaged, .misread = store_misread};
     options(argc, argv);
     sv.names[0] = sv_seed();
     sv.names[1] = sv_seed();
     sv.loop = ex_loop_open(0);
     sv.net = sv_net(sv.loop, 8, 256, SNIC_NET_DGRAM_WAIT);
-    store_open();
+    store_begin(sv.loop, so.stores, so.store_count);
+    for (uint32_t i = 0; i < so.store_count; i++)
+        sv.io[i] = sv_file(sv.loop, "store", so.stores[i], so.store_size);
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
     ex_address("listen", so.listen, &o.addr);
     o.io = sv.io;
@@ -461,11 +482,14 @@ int sv_server(int argc, char **argv)
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
     o.store.uuid[0] = sv_seed();
     o.store.uuid[1] = sv_seed();
+    o.store.opts_size = sizeof(o.store);
+    store_fits(sv.io, &o.store);
     size_t size = snic_volume_server_memsize(&o);
     void *mem = sv_memory(size);
     int r = snic_volume_server_open(&sv.server, mem, size, &o, &ev, NULL);
     if (r != 0)
-        ex_die("cannot open the store: %s", snic_strerror(r));
+        ex_die("the store on %s%s cannot be opened: %s", so.stores[0],
+               so.store_count > 1 ? " and others" : "", snic_strerror(r));
     ex_signals(sv.loop, stop, NULL);
     (void)snic_loop_run(sv.loop);
     if (sv.ready)
@@ -474,6 +498,7 @@ int sv_server(int argc, char **argv)
     if (sv.agent != NULL)
         free(snic_control_agent_close(sv.agent));
     free(snic_volume_server_close(sv.server));
+    store_end();
     key_wire_close(&sv.wire);
     for (uint32_t i = 0; i < so.store_count; i++)
         snic_io_close(sv.io[i]);

@@ -12,6 +12,10 @@ int sv_ctl(int argc, char **argv);
 /* common to server and client: sv.c */
 uint64_t sv_seed(void);       /* of the kernel's random numbers */
 void *sv_memory(size_t size); /* aligned, or exits */
+/* The file or device of option --@p option, locked; of @p size if it is not there. Exits with a
+ * line that names it. */
+struct snic_io *sv_file(struct snic_loop *loop, const char *option, const char *path,
+                        uint64_t size);
 /* A transport's option: solar or luna (or, for those who serve it, both), as a set of
  * SNIC_VOLUME_SERVES(). */
 int sv_transport(void *set, const char *text);

@@ -130,7 +130,7 @@ enum snic_control_type {
     SNIC_CONTROL_CREATE,   /**< name (not one that ends in ".reissue"), key, bytes, qos         */
     SNIC_CONTROL_DELETE,   /**< name                                                            */
     SNIC_CONTROL_REVOKE,   /**< name: the lease is over, nobody has the next one                */
-    SNIC_CONTROL_SET_QOS,  /**< name, qos                                                       */
+    SNIC_CONTROL_SET_QOS,  /**< name, qos: what is not SNIC_CONTROL_KEEP changes                */
     SNIC_CONTROL_MOVE,     /**< name, segment, server                                           */
     SNIC_CONTROL_REISSUE,  /**< name: leases are used up: it becomes a disk that has had none  */
     SNIC_CONTROL_FORGET,   /**< server: it is gone for good; SNIC_EBUSY it is here, SNIC_ENOTEMPTY
@@ -166,6 +166,9 @@ enum snic_control_op {
 
 /** ATTACH: though another has it. */
 #define SNIC_CONTROL_TAKE (1u << 0)
+
+/** SET_QOS, any of its four numbers: it stays as it is. No limit can be that. */
+#define SNIC_CONTROL_KEEP (UINT64_MAX - 1)
 
 /** Of CREATE and SET_QOS: others than snic_ebs_qos_set() accepts are refused with SNIC_EINVAL. */
 struct snic_control_qos {
@@ -276,6 +279,8 @@ struct snic_control_event {
     uint32_t vd;
     int32_t error;
     uint64_t value;
+    const char *name;                 /**< of disk vd; NULL: none. Borrowed                    */
+    const struct snic_net_addr *addr; /**< where the server is, or was; NULL: none. Borrowed   */
 };
 
 struct snic_control_events {
@@ -502,8 +507,8 @@ struct snic_control_call_events {
     /** A message that is a part of the answer; borrowed. May be NULL. */
     void (*item)(void *ctx, const struct snic_control_msg *m);
     /** Its end. SNIC_ENOENT no such disk or server; SNIC_EINVAL name, size, limits out of their
-     * ranges; SNIC_EEXIST; SNIC_EBUSY; SNIC_ENOSPC; SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no
-     * catalog; others. */
+     * ranges; SNIC_EFBIG a disk of more than SNIC_VOLUME_DISK_BYTES_MAX; SNIC_EEXIST; SNIC_EBUSY;
+     * SNIC_ENOSPC; SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no catalog; others. */
     void (*done)(void *ctx, int status, uint64_t value);
 };
 

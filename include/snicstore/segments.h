@@ -191,7 +191,9 @@ struct snic_segments_req {
 
 /* ---- Options, callbacks ---- */
 
-#define SNIC_SEGMENTS_BLANK (1u << 0)   /**< format blank devices; open anything else   */
+/** Format if all devices are blank, or the others have no segments: a format that did not come to
+ * its end is finished. Open anything else. */
+#define SNIC_SEGMENTS_BLANK (1u << 0)
 #define SNIC_SEGMENTS_FORMAT (1u << 1)  /**< format whatever is there: all is gone      */
 #define SNIC_SEGMENTS_STRICT (1u << 2)  /**< refuse a log whose end is in doubt         */
 #define SNIC_SEGMENTS_SALVAGE (1u << 3) /**< open without the records in a gap          */
@@ -223,16 +225,21 @@ struct snic_segments_report {
     uint64_t first_missing; /**< position in the log of the first gap, of device `disk`        */
     uint64_t last_missing;
     uint64_t log_bytes; /**< as device `disk` has them                                         */
+    uint32_t is_disk;   /**< what device `disk` says that it is: number is_disk ...            */
+    uint32_t is_disks;  /**< ... of so many; 0: it says nothing                                */
+    uint32_t mixed;     /**< 1: devices of different stores; `disk` is not of the first one's  */
+    uint32_t pad;
 };
 
 /** Any but opened may be NULL. The store is closed in none. */
 struct snic_segments_events {
     /**
      * The end of opening; the report is borrowed. 0; SNIC_ENOENT blank, and neither BLANK
-     * nor FORMAT; SNIC_EEXIST something else is on the device; SNIC_EVERSION; SNIC_ECORRUPT both
-     * superblocks damaged, a gap in the log, or devices of different stores; SNIC_EINVAL the
-     * options are not those of the device; SNIC_ENOSPC device too small, or the cache for what is
-     * in the log; SNIC_EIO. After an error only snic_segments_close() is allowed.
+     * nor FORMAT, or others have segments; nothing is written on it then; SNIC_EEXIST something
+     * else is on the device; SNIC_EVERSION; SNIC_ECORRUPT both superblocks damaged, a gap in the
+     * log, or devices of different stores; SNIC_EINVAL the options are not those of the device;
+     * SNIC_ENOSPC device too small, or the cache for what is in the log; SNIC_EIO. After an error
+     * only snic_segments_close() is allowed.
      */
     void (*opened)(void *ctx, int result, const struct snic_segments_report *report);
     /** While opening: the versions of these blocks are lost. blocks 0: a place whose segment is not
@@ -242,6 +249,9 @@ struct snic_segments_events {
     void (*room)(void *ctx);
     /** A device is dead. */
     void (*failed)(void *ctx, uint32_t disk, int error);
+    /** A read found a block damaged on the device: SNIC_ECORRUPT its data are not those that were
+     * written, or the device's error. Each time it is read. */
+    void (*misread)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error);
 };
 
 /* ---- Open, close ---- */
@@ -326,6 +336,7 @@ struct snic_segments_info {
     uint64_t read_blocks;
     uint64_t read_cached;  /**< of these                                                     */
     uint64_t read_damaged; /**< of these                                                     */
+    uint64_t misread;      /**< of these: told by misread()                                  */
     uint64_t rounds;       /**< of writing home                                              */
     uint64_t home_blocks;
     uint64_t home_writes; /**< theirs                                                       */

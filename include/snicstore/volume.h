@@ -98,6 +98,9 @@ extern "C" {
 #define SNIC_VOLUME_META UINT64_MAX
 /** Bytes of a segment. */
 #define SNIC_VOLUME_SEGMENT_BYTES (2u << 20)
+/** The largest disk that a client can open: of more than 2^20 GiB (chunks_max) no engine knows
+   where the segments are. */
+#define SNIC_VOLUME_DISK_BYTES_MAX (UINT64_C(1) << 50)
 
 /** A generation: of the lease @p sa_epoch (1..65535), after @p moves. [any] */
 static inline uint32_t snic_volume_gen(uint32_t sa_epoch, uint32_t moves)
@@ -151,6 +154,10 @@ struct snic_volume_server_events {
     void (*opened)(void *ctx, int result, const struct snic_segments_report *report);
     /** A device is dead; what is on it is answered with an I/O error. May be NULL. */
     void (*failed)(void *ctx, uint32_t disk, int error);
+    /** As segments.h: while opening, versions of a segment's blocks are lost; and a read, of a
+     * client's or of another server's, found a block damaged. May be NULL. */
+    void (*damaged)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, uint32_t blocks);
+    void (*misread)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error);
 };
 
 /** Bytes snic_volume_server_open() needs for @p o; 0: invalid. [owner] */

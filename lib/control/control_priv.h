@@ -285,6 +285,8 @@ void control_say(struct control_session *s, const struct snic_control_msg *m);
 void control_done(struct control_session *s, uint32_t tag, int status, uint64_t value);
 void control_tell(struct snic_control *c, uint32_t what, uint32_t server, uint32_t vd, int error,
                   uint64_t value);
+void control_tell_refused(struct snic_control *c, uint32_t server, int error,
+                          const struct snic_net_addr *addr);
 void control_session_end(struct control_session *s, int orderly);
 struct control_session *control_session_at(struct snic_control *c, uint32_t index);
 

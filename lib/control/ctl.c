@@ -132,13 +132,33 @@ void control_done(struct control_session *s, uint32_t tag, int status, uint64_t 
     control_say(s, &m);
 }
 
+static void control_tell_event(struct snic_control *c, const struct snic_control_event *e)
+{
+    if (c->e.event != NULL && !c->closing)
+        c->e.event(c->ctx, e);
+}
+
 void control_tell(struct snic_control *c, uint32_t what, uint32_t server, uint32_t vd, int error,
                   uint64_t value)
 {
     struct snic_control_event e = {
         .what = what, .server = server, .vd = vd, .error = error, .value = value};
-    if (c->e.event != NULL && !c->closing)
-        c->e.event(c->ctx, &e);
+    const struct control_disk *d = vd != 0 ? control_disk_find(c, vd) : NULL;
+    if (d != NULL)
+        e.name = d->name;
+    if (server - 1 < SNIC_CONTROL_SERVERS_MAX && c->nodes[server - 1].addr.family != 0)
+        e.addr = &c->nodes[server - 1].addr;
+    control_tell_event(c, &e);
+}
+
+void control_tell_refused(struct snic_control *c, uint32_t server, int error,
+                          const struct snic_net_addr *addr)
+{
+    struct snic_control_event e = {.what = SNIC_CONTROL_SERVER_REFUSED,
+                                   .server = server,
+                                   .error = error,
+                                   .addr = addr->family != 0 ? addr : NULL};
+    control_tell_event(c, &e);
 }
 
 void control_session_end(struct control_session *s, int orderly)

@@ -57,9 +57,10 @@ static int control_desk_create(struct control_session *s, const struct snic_cont
 {
     struct control_disk *d;
     if (!snic_control_name_ok(m->name) || control_name_ours(m->name) || m->bytes == 0 ||
-        m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || m->bytes > UINT64_C(1) << 52 ||
-        !control_qos_ok(&m->qos))
+        m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || !control_qos_ok(&m->qos))
         return SNIC_EINVAL;
+    if (m->bytes > SNIC_VOLUME_DISK_BYTES_MAX)
+        return SNIC_EFBIG;
     if (control_disk_named(s->c, m->name) != NULL)
         return SNIC_EEXIST;
     int r = control_disk_make(s->c, m->name, m->bytes, &m->qos, m->key, &d);
@@ -83,15 +84,27 @@ static int control_desk_delete(struct control_session *s, const struct snic_cont
     return 0;
 }
 
+static uint64_t control_qos_or(uint64_t value, uint64_t old)
+{
+    return value == SNIC_CONTROL_KEEP ? old : value;
+}
+
+/* What is kept is looked up here: an asker that did, and sent it back, would undo what another has
+ * changed meanwhile. */
 static int control_desk_qos(struct control_session *s, const struct snic_control_msg *m,
                             struct control_disk *d)
 {
     struct snic_control *c = s->c;
     struct snic_control_qos old = d->qos;
+    struct snic_control_qos to = {
+        .bytes_per_second = control_qos_or(m->qos.bytes_per_second, old.bytes_per_second),
+        .burst_bytes = control_qos_or(m->qos.burst_bytes, old.burst_bytes),
+        .ios_per_second = control_qos_or(m->qos.ios_per_second, old.ios_per_second),
+        .burst_ios = control_qos_or(m->qos.burst_ios, old.burst_ios)};
     struct snic_control_msg q;
-    if (!control_qos_ok(&m->qos))
+    if (!control_qos_ok(&to))
         return SNIC_EINVAL;
-    d->qos = m->qos;
+    d->qos = to;
     int r = control_put_disk(c, d);
     if (r != 0) {
         d->qos = old;

@@ -120,7 +120,7 @@ void control_node_hello(struct control_session *s, const struct snic_control_msg
     else if (n != NULL)
         error = control_node_twice(c, n, m) ? SNIC_EBUSY : control_node_record(c, n, m);
     if (error != 0) {
-        control_tell(c, SNIC_CONTROL_SERVER_REFUSED, m->server, 0, error, 0);
+        control_tell_refused(c, m->server, error, &m->addr); /* where it says that it is */
         control_done(s, 0, error, 0);
         control_session_end(s, 1);
         return;

@@ -268,27 +268,104 @@ static int segments_super_fits(struct segments_disk *d, const struct segments_ge
     return same && g->places != 0 ? SNIC_ENOSPC : SNIC_EINVAL;
 }
 
-static void segments_first_arrived(struct segments_disk *d)
+static void segments_super_take(struct segments_disk *d)
 {
-    struct segments_geo g;
-    uint32_t flags = d->store->opts.flags;
-    int r = segments_super_judge(d, &g);
-    if ((flags & SNIC_SEGMENTS_FORMAT) != 0 ||
-        (r == SNIC_ENOENT && (flags & SNIC_SEGMENTS_BLANK) != 0)) {
-        segments_format_begin(d);
-        return;
-    }
-    if (r == 0)
-        r = segments_super_fits(d, &g);
-    if (r != 0) {
-        segments_loaded(d, r);
-        return;
-    }
-    g.cache_blocks = d->geo.cache_blocks;
-    d->geo = g;
+    d->load.found.cache_blocks = d->geo.cache_blocks;
+    d->geo = d->load.found;
     segments_geo_derive(&d->geo);
     segments_marks_take(d);
     segments_tables_read(d);
+}
+
+/**
+ * All devices have been looked at. Blank ones are formatted if all are; beside a store they wait
+ * until that is open, and beside what is none, or cannot be opened, they stay as they are.
+ */
+static void segments_judged(struct snic_segments *s)
+{
+    uint32_t blank = 0, bad = 0;
+    for (uint32_t i = 0; i < s->disks; i++) {
+        struct segments_disk *d = &s->disk[i];
+        blank += !d->loaded && d->load.judgement == SNIC_ENOENT;
+        bad += d->loaded || (d->load.judgement != 0 && d->load.judgement != SNIC_ENOENT);
+    }
+    for (uint32_t i = 0; i < s->disks && !s->said; i++) {
+        struct segments_disk *d = &s->disk[i];
+        if (d->loaded)
+            continue;
+        if ((s->opts.flags & SNIC_SEGMENTS_FORMAT) != 0)
+            segments_format_begin(d);
+        else if (d->load.judgement == 0)
+            segments_super_take(d);
+        else if (d->load.judgement != SNIC_ENOENT || (s->opts.flags & SNIC_SEGMENTS_BLANK) == 0)
+            segments_loaded(d, d->load.judgement);
+        else if (bad != 0)
+            segments_loaded(d, SNIC_ECANCELED);
+        else if (blank == s->disks)
+            segments_format_begin(d);
+        else
+            d->load.waits = 1;
+    }
+}
+
+static void segments_first_arrived(struct segments_disk *d)
+{
+    struct snic_segments *s = d->store;
+    d->load.judgement = segments_super_judge(d, &d->load.found);
+    if (d->load.judgement == 0 && (s->opts.flags & SNIC_SEGMENTS_FORMAT) == 0)
+        d->load.judgement = segments_super_fits(d, &d->load.found);
+    d->load.judged = 1;
+    segments_look(s);
+}
+
+/* A device that cannot even be read has been looked at, too. */
+void segments_look(struct snic_segments *s)
+{
+    for (uint32_t i = 0; i < s->disks; i++)
+        if (!s->disk[i].load.judged && !s->disk[i].loaded)
+            return;
+    if (!s->judged) {
+        s->judged = 1;
+        segments_judged(s);
+    }
+}
+
+/**
+ * The others are open: a format that did not come to its end made them, if there is no segment, and
+ * the one that waits becomes what it was to be. Where there are segments it is in the place of a
+ * device that may have had some, and nobody is to write on it.
+ */
+static void segments_finish_format(struct segments_disk *d, const struct segments_disk *of, int r)
+{
+    d->load.waits = 0;
+    if (r != 0) {
+        d->loaded = 1;
+        d->result = r;
+        d->state = SEGMENTS_DEAD;
+        return;
+    }
+    memcpy(d->geo.uuid, of->geo.uuid, sizeof(d->geo.uuid));
+    segments_geo_derive(&d->geo);
+    segments_format_begin(d);
+}
+
+void segments_finish_formats(struct snic_segments *s)
+{
+    const struct segments_disk *of = NULL;
+    int r = s->report.damaged != 0 || s->report.gaps != 0 ? SNIC_ENOENT : 0; /* who knows */
+    for (uint32_t i = 0; i < s->disks; i++) {
+        const struct segments_disk *d = &s->disk[i];
+        if (!d->loaded)
+            continue;
+        of = of == NULL ? d : of;
+        if (d->result != 0 || memcmp(d->geo.uuid, of->geo.uuid, sizeof(d->geo.uuid)) != 0)
+            r = SNIC_ECANCELED; /* the others are what is wrong */
+        if (r == 0 && d->used_places != 0)
+            r = SNIC_ENOENT;
+    }
+    for (uint32_t i = 0; i < s->disks; i++)
+        if (s->disk[i].load.waits)
+            segments_finish_format(&s->disk[i], of, r);
 }
 
 void segments_load_begin(struct segments_disk *d)

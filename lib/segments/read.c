@@ -33,6 +33,20 @@ static void segments_read_damaged(struct segments_disk *d, struct snic_segments_
     d->info.read_damaged++;
 }
 
+static void segments_read_misread(struct segments_disk *d, struct snic_segments_req *q,
+                                  struct snic_segments_block *b, const struct segments_io *io)
+{
+    struct snic_segments *s = d->store;
+    int64_t r = io->req.result;
+    segments_read_damaged(d, q, b);
+    d->info.misread++;
+    if (s->events.misread != NULL && !s->closing)
+        s->events.misread(s->ctx, d->number, q->seg_id, b->block,
+                          r >= SNIC_SEGMENTS_BLOCK ? SNIC_ECORRUPT
+                          : r < 0                  ? (int)r
+                                                   : SNIC_EIO);
+}
+
 /** 1: done with this block; 0: it is at home. */
 static int segments_read_memory(struct segments_disk *d, struct snic_segments_req *q,
                                 struct snic_segments_block *b)
@@ -123,7 +137,7 @@ static void segments_read_done(struct segments_io *io)
         if (!whole || snic_crc32c(0, from, SNIC_SEGMENTS_BLOCK) != b->data_crc) {
             if (segments_read_changed(d, q, b))
                 break;
-            segments_read_damaged(d, q, b);
+            segments_read_misread(d, q, b, io);
         } else if (q->bounce >= 0) {
             memcpy(b->data, from, SNIC_SEGMENTS_BLOCK);
         }

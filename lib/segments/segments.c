@@ -258,14 +258,12 @@ void segments_wal_failed(void *ctx, int error)
 
 /* ---- Opening ---- */
 
-/** All devices are of one store, and no segment is on two. */
+/** No segment is on two devices. */
 static int segments_chain_all(struct snic_segments *s)
 {
     for (uint32_t i = 0; i < s->disks; i++) {
         struct segments_disk *d = &s->disk[i];
         s->report.disk = i;
-        if (memcmp(d->geo.uuid, s->disk[0].geo.uuid, sizeof(d->geo.uuid)) != 0)
-            return SNIC_ECORRUPT;
         for (uint32_t k = 0; k < d->geo.places; k++) {
             uint32_t at[2];
             if (!d->place[k].attr.used)
@@ -280,31 +278,74 @@ static int segments_chain_all(struct snic_segments *s)
     return 0;
 }
 
+/** Devices of different stores: those that are not of the first one's that could be opened. */
+static void segments_compare(struct snic_segments *s)
+{
+    const struct segments_disk *first = NULL;
+    for (uint32_t i = 0; i < s->disks; i++) {
+        struct segments_disk *d = &s->disk[i];
+        if (d->result != 0)
+            continue;
+        first = first == NULL ? d : first;
+        if (memcmp(d->geo.uuid, first->geo.uuid, sizeof(d->geo.uuid)) == 0)
+            continue;
+        d->result = SNIC_ECORRUPT;
+        s->report.mixed = 1;
+    }
+}
+
+/** Is any device still opening? Those that wait for the others go on when these are open. */
+static int segments_opening(struct snic_segments *s)
+{
+    uint32_t opening = 0, waits = 0;
+    for (uint32_t i = 0; i < s->disks; i++) {
+        opening += !s->disk[i].loaded;
+        waits += !s->disk[i].loaded && s->disk[i].load.waits;
+    }
+    if (opening == 0 || opening != waits)
+        return opening != 0;
+    segments_finish_formats(s);
+    opening = 0;
+    for (uint32_t i = 0; i < s->disks; i++)
+        opening += !s->disk[i].loaded;
+    return opening != 0;
+}
+
+/** The result of all: of the first device with an error that is its own. */
+static int segments_worst(struct snic_segments *s)
+{
+    int result = 0;
+    s->list_max = SNIC_SEGMENTS_LIST_MAX;
+    for (uint32_t i = s->disks; i-- > 0;) {
+        const struct segments_disk *d = &s->disk[i];
+        if (d->geo.list_max < s->list_max)
+            s->list_max = d->geo.list_max;
+        if (d->result != 0 && (result == 0 || d->result != SNIC_ECANCELED)) {
+            result = d->result;
+            s->report.disk = i;
+        }
+    }
+    return result;
+}
+
 void segments_loaded(struct segments_disk *d, int result)
 {
     struct snic_segments *s = d->store;
-    uint32_t opening = 0;
     if (d->loaded)
         return;
     d->loaded = 1;
     d->result = result;
     d->state = result == 0 ? SEGMENTS_OPEN : SEGMENTS_DEAD;
-    for (uint32_t i = 0; i < s->disks; i++)
-        opening += !s->disk[i].loaded;
-    if (opening != 0 || s->closing || s->said)
+    if (s->closing || s->said)
         return;
-    result = 0;
-    s->list_max = SNIC_SEGMENTS_LIST_MAX;
-    for (uint32_t i = s->disks; i-- > 0;) {
-        struct segments_disk *k = &s->disk[i];
-        if (k->geo.list_max < s->list_max)
-            s->list_max = k->geo.list_max;
-        if (k->result != 0) {
-            result = k->result;
-            s->report.disk = i;
-        }
-    }
+    segments_look(s);
+    if (segments_opening(s) || s->said)
+        return;
+    segments_compare(s);
+    result = segments_worst(s);
     d = &s->disk[s->report.disk];
+    s->report.is_disk = d->load.found.disk;
+    s->report.is_disks = d->load.found.disks;
     s->report.log_bytes = d->geo.log_bytes;
     s->report.first_missing = d->load.first_missing;
     s->report.last_missing = d->load.last_missing;

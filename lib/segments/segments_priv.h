@@ -237,6 +237,10 @@ struct segments_load {
     uint32_t rotten;   /* records that make no sense */
     uint64_t first_missing;
     uint64_t last_missing;
+    uint32_t judged; /* it is known what is on the device: */
+    int32_t judgement;
+    struct segments_geo found;
+    uint32_t waits; /* it is blank, and others are not */
     struct segments_io io;
 };
 
@@ -297,6 +301,7 @@ struct snic_segments {
     uint32_t timer_on;
     uint32_t opened; /* opened() came with 0 */
     uint32_t said;   /* it came */
+    uint32_t judged; /* all devices have been looked at */
     uint32_t closing;
     uint32_t refused; /* room() is owed */
     uint32_t in_flight;
@@ -406,6 +411,10 @@ void segments_round_pump(struct segments_disk *d);
 
 /* format.c: opening a device, up to its log */
 void segments_load_begin(struct segments_disk *d);
+/** If all devices have been looked at, begin to open or to format them. */
+void segments_look(struct snic_segments *s);
+/** All but those that wait are open, or cannot be. */
+void segments_finish_formats(struct snic_segments *s);
 /** The log is open, and formatted: what makes it a store. */
 void segments_format_end(struct segments_disk *d);
 

@@ -73,6 +73,7 @@ void snic_segments_inspect(const struct snic_segments *s, struct snic_segments_i
         out->read_blocks += d->info.read_blocks;
         out->read_cached += d->info.read_cached;
         out->read_damaged += d->info.read_damaged;
+        out->misread += d->info.misread;
         out->rounds += d->info.rounds;
         out->home_blocks += d->info.home_blocks;
         out->home_writes += d->info.home_writes;

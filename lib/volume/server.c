@@ -157,6 +157,21 @@ static void server_failed(void *ctx, uint32_t disk, int error)
         s->e.failed(s->ctx, disk, error);
 }
 
+static void server_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block,
+                           uint32_t blocks)
+{
+    struct snic_volume_server *s = ctx;
+    if (s->e.damaged != NULL && !s->closing)
+        s->e.damaged(s->ctx, disk, seg_id, block, blocks);
+}
+
+static void server_misread(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error)
+{
+    struct snic_volume_server *s = ctx;
+    if (s->e.misread != NULL && !s->closing)
+        s->e.misread(s->ctx, disk, seg_id, block, error);
+}
+
 static void server_room(void *ctx)
 {
     volume_server_open_room(ctx);
@@ -166,8 +181,11 @@ int snic_volume_server_open(struct snic_volume_server **out, void *mem, size_t s
                             const struct snic_volume_server_opts *o,
                             const struct snic_volume_server_events *e, void *ctx)
 {
-    static const struct snic_segments_events ev = {
-        .opened = volume_server_opened, .room = server_room, .failed = server_failed};
+    static const struct snic_segments_events ev = {.opened = volume_server_opened,
+                                                   .room = server_room,
+                                                   .failed = server_failed,
+                                                   .damaged = server_damaged,
+                                                   .misread = server_misread};
     struct snic_arena a = {.base = mem, .size = size};
     struct snic_volume_server_opts opts;
     void *store;

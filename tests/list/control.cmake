@@ -20,6 +20,12 @@ if(TARGET test_control_away)
   snic_mutants(away control)
 endif()
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
+  if(SNIC_PYTHON)
+    add_test(NAME solar_volume_ctl COMMAND ${SNIC_PYTHON}
+      ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_ctl.py $<TARGET_FILE:solar_volume>)
+    set_tests_properties(solar_volume_ctl PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
+      TIMEOUT 600)
+  endif()
   add_test(NAME solar_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_control.sh
     $<TARGET_FILE:solar_volume>)
   set_tests_properties(solar_control PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77

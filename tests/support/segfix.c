@@ -132,10 +132,24 @@ static void on_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block
     ((struct segfix *)ctx)->damages++;
 }
 
-int segfix_open(struct segfix *f, uint32_t flags)
+static void on_misread(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error)
 {
-    const struct snic_segments_events e = {
-        .opened = on_opened, .damaged = on_damaged, .room = on_room, .failed = on_failed};
+    struct segfix *f = ctx;
+    if (disk >= f->disks || error >= 0)
+        segfix_wrong(f, "misread() %d of disk %u", error, disk);
+    f->misreads++;
+    f->misread_seg = seg_id;
+    f->misread_block = block;
+    f->misread_error = error;
+}
+
+int segfix_open_begin(struct segfix *f, uint32_t flags)
+{
+    const struct snic_segments_events e = {.opened = on_opened,
+                                           .damaged = on_damaged,
+                                           .room = on_room,
+                                           .failed = on_failed,
+                                           .misread = on_misread};
     struct snic_segments_opts o = f->opts;
     o.flags |= flags;
     size_t size = snic_segments_memsize(f->io, f->disks, &o);
@@ -148,8 +162,15 @@ int segfix_open(struct segfix *f, uint32_t flags)
     if (r != 0) {
         support_guard_free(f->mem);
         f->store = NULL;
-        return r;
     }
+    return r;
+}
+
+int segfix_open(struct segfix *f, uint32_t flags)
+{
+    int r = segfix_open_begin(f, flags);
+    if (r != 0)
+        return r;
     while (!f->opened)
         if (snic_loop_once(f->loop, SNIC_NEVER) == 0)
             fail_msg("opened() does not come");

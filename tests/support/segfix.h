@@ -71,6 +71,10 @@ struct segfix {
     uint32_t failed;
     uint32_t rooms;
     uint32_t damages;
+    uint64_t misreads; /* told */
+    uint64_t misread_seg;
+    uint32_t misread_block;
+    int misread_error;
     uint32_t busy;
     uint32_t forgiving; /* damage is expected: blocks may be DAMAGED */
     uint32_t skew;      /* of the caller's memory */
@@ -89,6 +93,8 @@ void segfix_start(struct segfix *f, uint64_t seed);
 void segfix_end(struct segfix *f);
 void segfix_plug(struct segfix *f);
 void segfix_unplug(struct segfix *f);
+/** Begin to open; @return what open returned. */
+int segfix_open_begin(struct segfix *f, uint32_t flags);
 /** Open and wait for opened(); @return its result, or what open returned. */
 int segfix_open(struct segfix *f, uint32_t flags);
 void segfix_close(struct segfix *f);

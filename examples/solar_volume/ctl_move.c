@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * ctl move: one segment after the other. What may pass is waited for: a server that comes again,
+ * another move to the same one. What does not pass by itself ends all of it where every segment
+ * would meet it (a server that is full), else it is said, and the others go on.
+ */
+#include "ctl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct moving {
+    uint64_t segment;
+    uint32_t server;
+};
+
+enum { NODE_KNOWN = 1, NODE_UP = 2, NODE_GIVEN_UP = 4 };
+
+static struct {
+    int all;
+    struct moving *list;
+    size_t count, room, at;
+    uint64_t moved;
+    uint64_t since_ns; /* that the present one is tried; 0: it was not yet */
+    int status;        /* of the last try */
+    struct snic_timer timer;
+    uint8_t node[SNIC_CONTROL_SERVERS_MAX + 1];
+} mv;
+
+static void moving_add(uint64_t segment, uint32_t server)
+{
+    if (mv.count == mv.room) {
+        mv.room = mv.room * 2 + 64;
+        mv.list = realloc(mv.list, mv.room * sizeof(*mv.list));
+        if (mv.list == NULL)
+            ex_die("move: no memory for a list of %zu segments", mv.room);
+    }
+    mv.list[mv.count].segment = segment;
+    mv.list[mv.count++].server = server;
+}
+
+/* What move asks to know itself. */
+void ctl_move_item(const struct snic_control_msg *m)
+{
+    if (m->type == SNIC_CONTROL_NODE && m->server <= SNIC_CONTROL_SERVERS_MAX) {
+        uint8_t *n = &mv.node[m->server];
+        *n = (uint8_t)((*n & NODE_GIVEN_UP) | NODE_KNOWN | (m->flags != 0 ? NODE_UP : 0));
+    }
+    for (uint32_t i = 0; m->type == SNIC_CONTROL_SEGMENT && i < m->count; i++)
+        if (m->item[i].server != vb.server)
+            moving_add(m->item[i].segment, m->item[i].server);
+}
+
+#define MOVE_AGAIN_NS UINT64_C(50000000)
+#define MOVE_ABSENT_NS UINT64_C(5000000000) /* a server that does not answer */
+#define MOVE_BUSY_NS UINT64_C(30000000000)
+
+enum move_fate { MOVE_DONE, MOVE_BUSY, MOVE_ABSENT, MOVE_STAYS, MOVE_HOPELESS };
+
+static enum move_fate move_fate(int status)
+{
+    switch (status) {
+    case 0:
+        return MOVE_DONE;
+    case SNIC_EBUSY:
+    case SNIC_EAGAIN:
+        return MOVE_BUSY;
+    case SNIC_EHOSTUNREACH:
+    case SNIC_EPEERDEAD:
+    case SNIC_ETIMEDOUT:
+    case SNIC_ECONNREFUSED:
+    case SNIC_ECONNRESET:
+    case SNIC_ECONNABORTED:
+    case SNIC_ECANCELED:
+        return MOVE_ABSENT;
+    case SNIC_ENOSPC:
+    case SNIC_ENOENT:
+    case SNIC_EPERM:
+        return MOVE_HOPELESS;
+    default:
+        return MOVE_STAYS;
+    }
+}
+
+static void move_say(const char *text)
+{
+    const struct moving *g = &mv.list[mv.at];
+    char from[32] = "";
+    if (g->server != 0)
+        snprintf(from, sizeof(from), " at server %" PRIu32, g->server);
+    fprintf(stderr,
+            "solar_volume: move: segment %" PRIu64 " of disk %s stays%s, and is not moved to "
+            "server %" PRIu64 ": %s\n",
+            g->segment, vb.name, from, vb.server, text);
+}
+
+static void move_end(void)
+{
+    if (mv.all && mv.moved != mv.count)
+        fprintf(stderr,
+                "solar_volume: move: of %zu segments of disk %s %" PRIu64
+                " were moved to server %" PRIu64 ", the others were not\n",
+                mv.count, vb.name, mv.moved, vb.server);
+    vb.code = mv.moved != mv.count;
+    ctl_end();
+}
+
+static void move_try(struct snic_timer *t, uint64_t now)
+{
+    (void)t;
+    if (mv.since_ns == 0)
+        mv.since_ns = now;
+    vb.m.type = SNIC_CONTROL_MOVE;
+    vb.m.segment = mv.list[mv.at].segment;
+    vb.m.server = (uint32_t)vb.server;
+    int r = snic_control_call_ask(vb.call, &vb.m);
+    if (r == 0)
+        return;
+    ctl_say_gone(mv.status != 0 ? mv.status : r);
+    move_end();
+}
+
+static void move_next(void)
+{
+    while (mv.at < mv.count && (mv.node[mv.list[mv.at].server] & NODE_GIVEN_UP) != 0)
+        mv.at++;
+    mv.since_ns = 0;
+    mv.status = 0;
+    if (mv.at == mv.count)
+        move_end();
+    else
+        move_try(NULL, snic_loop_now(vb.loop));
+}
+
+/* In vain; it is known by now which servers are here. What else is at one that is not is not tried
+ * any more. */
+static void move_judge(void)
+{
+    char text[160];
+    uint32_t from = mv.list[mv.at].server;
+    if ((mv.node[vb.server] & NODE_UP) == 0) {
+        snprintf(text, sizeof(text), "server %" PRIu64 " is not here", vb.server);
+        move_say(text);
+        move_end();
+        return;
+    }
+    if (from != 0 ? (mv.node[from] & NODE_UP) == 0 : mv.status == SNIC_EHOSTUNREACH)
+        snprintf(text, sizeof(text), "the server where it is is not here");
+    else if (from == 0)
+        snprintf(text, sizeof(text), "server %" PRIu64 " cannot copy it: %s", vb.server,
+                 snic_strerror(mv.status));
+    else
+        snprintf(text, sizeof(text),
+                 "server %" PRIu64 " cannot copy it from server %" PRIu32 ": %s", vb.server, from,
+                 snic_strerror(mv.status));
+    move_say(text);
+    mv.node[from] |= NODE_GIVEN_UP;
+    move_next();
+}
+
+/* 1: it is tried again. */
+static int move_waits(enum move_fate fate)
+{
+    uint64_t now = snic_loop_now(vb.loop);
+    if (!mv.all || now - mv.since_ns >= (fate == MOVE_BUSY ? MOVE_BUSY_NS : MOVE_ABSENT_NS))
+        return 0;
+    snic_loop_arm(vb.loop, &mv.timer, now + MOVE_AGAIN_NS);
+    return 1;
+}
+
+static const char *move_why(int status)
+{
+    if (status == SNIC_ENOSPC)
+        return "that has no room left";
+    if (status == SNIC_ENOENT)
+        return "there is no such disk, or the segment was never read or written";
+    if (status == SNIC_EOVERFLOW)
+        return "the moves of one lease are used up (a new lease of the disk has new ones)";
+    if (move_fate(status) == MOVE_BUSY)
+        return "it moves already, or another one moves there, or the disk is being reissued";
+    return snic_strerror(status);
+}
+
+void ctl_move_done(int status)
+{
+    enum move_fate fate = move_fate(status);
+    mv.status = status;
+    if ((fate == MOVE_BUSY || fate == MOVE_ABSENT) && move_waits(fate))
+        return;
+    if (fate == MOVE_ABSENT) {
+        for (uint32_t i = 0; i <= SNIC_CONTROL_SERVERS_MAX; i++)
+            mv.node[i] &= NODE_GIVEN_UP;
+        vb.next = move_judge;
+        vb.m.value = 0;
+        ctl_ask(SNIC_CONTROL_NODES);
+        return;
+    }
+    mv.moved += fate == MOVE_DONE;
+    if (fate != MOVE_DONE)
+        move_say(move_why(status));
+    if (fate == MOVE_BUSY || fate == MOVE_HOPELESS) {
+        move_end();
+        return;
+    }
+    mv.at++;
+    move_next();
+}
+
+static void move_begin(void)
+{
+    char *rest;
+    if ((mv.node[vb.server] & NODE_KNOWN) == 0) {
+        fprintf(stderr,
+                "solar_volume: move: disk %s, %s %s: the catalog knows no server %" PRIu64
+                " (list shows those it knows)\n",
+                vb.name, mv.all ? "segments:" : "segment", vb.segment, vb.server);
+        ctl_fail();
+        return;
+    }
+    vb.next = move_next;
+    if (mv.all) {
+        ctl_ask(SNIC_CONTROL_SEGMENTS);
+        return;
+    }
+    moving_add(strtoull(vb.segment, &rest, 10), 0);
+    move_next();
+}
+
+void ctl_move(void)
+{
+    char *rest;
+    snic_timer_init(&mv.timer, move_try);
+    mv.all = strcmp(vb.segment, "all") == 0;
+    (void)strtoull(vb.segment, &rest, 10);
+    if (!mv.all && (vb.segment[0] < '0' || vb.segment[0] > '9' || *rest != 0))
+        ex_die("move: '%s' is neither a segment's number nor all", vb.segment);
+    vb.next = move_begin;
+    ctl_ask(SNIC_CONTROL_NODES);
+}
+
+void ctl_move_free(void)
+{
+    free(mv.list);
+}

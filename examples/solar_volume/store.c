@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A block server's devices: what is wrong with which. */
+#include "store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A disk that goes bad has many blocks that do, each of which is read again and again. */
+#define STORE_SAY_NS UINT64_C(1000000000)
+/* While it opens; the count of all follows. */
+#define STORE_TABLES_SAID 16u
+
+static struct {
+    struct snic_loop *loop;
+    const char *const *files;
+    uint32_t count;
+    struct snic_timer timer; /* armed: a line was printed within STORE_SAY_NS */
+    int armed;
+    uint32_t tables;  /* damaged ones that were told */
+    uint64_t misread; /* since that line */
+    uint64_t seg_id;  /* the last of them */
+    uint32_t block;
+    uint32_t device;
+    int error;
+} st;
+
+/* ---- Opening ---- */
+
+void store_fits(struct snic_io *const *io, const struct snic_segments_opts *o)
+{
+    for (uint32_t i = 0; i < st.count; i++)
+        if (snic_segments_memsize(&io[i], 1, o) == 0)
+            ex_die("--store %s: it has %" PRIu64 " bytes, too few for a store, or takes too few at "
+                   "once",
+                   st.files[i], io[i]->geometry.size);
+}
+
+static const char *store_corrupt(const struct snic_segments_report *r, char *text, size_t size)
+{
+    if (r->mixed) {
+        snprintf(text, size, "it is a device of another store than those before it");
+    } else if (r->is_disks != 0 && (r->is_disk != r->disk || r->is_disks != st.count)) {
+        snprintf(text, size,
+                 "it is device %" PRIu32 " of %" PRIu32 " of its store, and named as device "
+                 "%" PRIu32 " of %" PRIu32 ": all are needed, in the order of their format",
+                 r->is_disk + 1, r->is_disks, r->disk + 1, st.count);
+    } else if (r->gaps != 0) {
+        snprintf(text, size,
+                 "its log is damaged, and lacks what is from %" PRIu64 " to %" PRIu64
+                 ": what was written since may be lost",
+                 r->first_missing, r->last_missing);
+    } else {
+        snprintf(text, size, "it is damaged: its beginning, or its log, is not as it was written");
+    }
+    return text;
+}
+
+void store_refused(int result, const struct snic_segments_report *r)
+{
+    char text[256] = "";
+    const char *why = snic_strerror(result);
+    if (result == SNIC_ENOENT)
+        why = "it is blank, and other devices of the store have segments: it is not the one that "
+              "was there, and nothing was written on it (with --format all of them begin anew, and "
+              "the segments are gone)";
+    if (result == SNIC_EEXIST)
+        why = "something else than a store is there (--format overwrites it)";
+    if (result == SNIC_EVERSION)
+        why = "it is a store of another version of this program";
+    if (result == SNIC_ENOSPC)
+        why = "it is smaller than when it was formatted, or its log has more than there is memory "
+              "for";
+    if (result == SNIC_EINVAL) {
+        snprintf(text, sizeof(text),
+                 "it had another size when it was formatted (its log has %" PRIu64 " bytes)",
+                 r->log_bytes);
+        why = text;
+    }
+    if (result == SNIC_ECORRUPT)
+        why = store_corrupt(r, text, sizeof(text));
+    ex_log(EX_ERROR, "--store %s cannot be opened: %s", r->disk < st.count ? st.files[r->disk] : "",
+           why);
+}
+
+/* ---- Damage ---- */
+
+static const char *store_block(uint64_t seg_id, uint32_t block, char *text, size_t size)
+{
+    if (seg_id >= SNIC_CONTROL_META)
+        snprintf(text, size, "block %" PRIu32 " of the server's own segment", block);
+    else
+        snprintf(text, size,
+                 "block %" PRIu64 " of disk %" PRIu64 " (block %" PRIu32 " of segment "
+                 "%" PRIu64 ")",
+                 (seg_id & UINT32_MAX) * SNIC_SEGMENTS_BLOCKS + block, seg_id >> 32, block,
+                 seg_id & UINT32_MAX);
+    return text;
+}
+
+void store_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, uint32_t blocks)
+{
+    char text[128];
+    (void)ctx;
+    if (st.tables++ >= STORE_TABLES_SAID)
+        return;
+    if (blocks == 0)
+        ex_log(EX_ERROR,
+               "device %s: the table of place %" PRIu64 " is damaged, twice: whose segment it was "
+               "is not known any more",
+               st.files[disk], seg_id);
+    else
+        ex_log(EX_ERROR,
+               "device %s: a table is damaged, twice: %" PRIu32 " blocks from %s on are refused",
+               st.files[disk], blocks, store_block(seg_id, block, text, sizeof(text)));
+}
+
+static void store_say(uint64_t now)
+{
+    char text[128];
+    (void)store_block(st.seg_id, st.block, text, sizeof(text));
+    ex_log(EX_ERROR, "device %s: %s %s%s; %" PRIu64 " such reads since the last such line",
+           st.files[st.device], text,
+           st.error == SNIC_ECORRUPT ? "is damaged: its checksum is wrong" : "cannot be read: ",
+           st.error == SNIC_ECORRUPT ? "" : snic_strerror(st.error), st.misread);
+    st.misread = 0;
+    st.armed = 1;
+    snic_loop_arm(st.loop, &st.timer, now + STORE_SAY_NS);
+}
+
+static void store_again(struct snic_timer *t, uint64_t now)
+{
+    (void)t;
+    st.armed = 0;
+    if (st.misread != 0)
+        store_say(now);
+}
+
+void store_misread(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error)
+{
+    (void)ctx;
+    st.misread++;
+    st.device = disk;
+    st.seg_id = seg_id;
+    st.block = block;
+    st.error = error;
+    if (!st.armed)
+        store_say(snic_loop_now(st.loop));
+}
+
+/* ---- Beginning and end ---- */
+
+void store_begin(struct snic_loop *loop, const char *const *files, uint32_t count)
+{
+    memset(&st, 0, sizeof(st));
+    st.loop = loop;
+    st.files = files;
+    st.count = count;
+    snic_timer_init(&st.timer, store_again);
+}
+
+void store_end(void)
+{
+    if (st.misread != 0)
+        store_say(snic_loop_now(st.loop));
+    snic_loop_cancel(st.loop, &st.timer);
+}

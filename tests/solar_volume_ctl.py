@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""solar_volume_ctl.py PROGRAM: what an operator says to the catalog, and what he is told: a catalog
+and block servers as processes."""
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Process:
+    """A catalog, a server or a client, ready at .at; what it logs is in .log()."""
+
+    def __init__(self, work, name, *words, may_say=None):
+        self.path = f"{work}/{name}.log"
+        with open(self.path, "a", encoding="utf-8") as log:
+            self.p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.p.stdout.readline()
+        if not line.startswith("ready "):
+            self.p.wait(30)
+            if may_say is not None and may_say in self.log():
+                return
+            if "io_uring" in self.log():
+                print("skipped: " + self.log())
+                sys.exit(77)
+            sys.exit(f"FAILED: {name} is not ready: {line}{self.log()}")
+        self.at = line.split()[1]
+
+    def log(self):
+        with open(self.path, encoding="utf-8") as log:
+            return log.read()
+
+    def end(self, hard=False):
+        if self.p.poll() is None:
+            self.p.kill() if hard else self.p.terminate()
+            self.p.wait(30)
+
+
+class Nbd:
+    """A disk of a client."""
+
+    def __init__(self, path, name):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.settimeout(30)
+        self.s.connect(path)
+        assert self.take(18)[:16] == b"NBDMAGICIHAVEOPT"
+        self.s.sendall(struct.pack(">I8sII", 3, b"IHAVEOPT", 1, len(name)) + name.encode())
+        self.take(10)
+
+    def take(self, size):
+        data = b""
+        while len(data) < size:
+            more = self.s.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def io(self, op, at, size, data=b""):
+        """NBD's error number, and what a read gives."""
+        self.s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, op, 1, at, size) + data)
+        error = struct.unpack(">IIQ", self.take(16))[1]
+        return error, self.take(size) if op == 0 and error == 0 else b""
+
+    def write(self, at, data):
+        assert self.io(1, at, len(data), data)[0] == 0
+
+    def read(self, at, size):
+        error, data = self.io(0, at, size)
+        return error, data
+
+
+class World:
+    def __init__(self, program, work):
+        self.program, self.work, self.all = program, work, []
+        self.catalog = self.begin("catalog", "ctl", "serve", "--listen", "127.0.0.1:0",
+                                  "--catalog", f"{work}/catalog", "--catalog-size", "8M")
+
+    def begin(self, name, *words, **more):
+        p = Process(self.work, name, self.program, *words, **more)
+        self.all.append(p)
+        return p
+
+    def server(self, n, size="64M", listen="127.0.0.1:0"):
+        return self.begin(f"server{n}", "server", "--listen", listen, "--store",
+                          f"{self.work}/store{n}", "--store-size", size, "--control",
+                          self.catalog.at)
+
+    def ctl(self, *words, seconds=60):
+        """Its exit code, and all it says."""
+        try:
+            r = subprocess.run([self.program, "ctl", *words, "--control", self.catalog.at],
+                               capture_output=True, text=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            sys.exit(f"FAILED: ctl {' '.join(words)}: no end in {seconds} s")
+        return r.returncode, r.stdout + r.stderr
+
+    def start(self, *words):
+        return subprocess.Popen([self.program, "ctl", *words, "--control", self.catalog.at],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def ok(self, *words):
+        code, text = self.ctl(*words)
+        if code != 0:
+            sys.exit(f"FAILED: ctl {' '.join(words)}: {text}")
+        return text
+
+    def refused(self, *words, says, seconds=60):
+        """It fails, in one line for each of the texts, which are in it."""
+        code, text = self.ctl(*words, seconds=seconds)
+        if code == 0 or any(s not in text for s in says):
+            sys.exit(f"FAILED: ctl {' '.join(words)} ({code}) should say {says}, and says: {text}")
+        return text
+
+    def up(self, n):
+        end = time.monotonic() + 30
+        while len(re.findall(r"^server \d+ up", self.ok("list"), re.M)) != n:
+            if time.monotonic() > end:
+                sys.exit(f"FAILED: not {n} servers: {self.ok('list')}")
+            time.sleep(0.05)
+
+    def close(self):
+        for p in reversed(self.all):
+            p.end()
+
+
+SEGMENT = 2 << 20
+
+
+def used_disk(world, servers, segments):
+    """Disk root, of which each segment has a block of its own, on so many servers."""
+    up = [world.server(n + 1) for n in range(servers)]
+    world.up(servers)
+    world.ok("create", "root", str(segments * SEGMENT))
+    world.begin("client", "client", "--control", world.catalog.at, "--disk", "root", "--socket",
+                f"{world.work}/nbd")
+    disk = Nbd(f"{world.work}/nbd", "root")
+    for i in range(segments):
+        disk.write(i * SEGMENT, bytes([i + 1]) * 4096)
+    return up, disk
+
+
+def used_disk_is(disk, segments):
+    for i in range(segments):
+        assert disk.read(i * SEGMENT, 4096) == (0, bytes([i + 1]) * 4096), i
+
+
+def places(world):
+    return {int(a): int(b) for a, b in
+            re.findall(r"^segment (\d+) server=(\d+) ", world.ok("show", "root"), re.M)}
+
+
+def limits(world, name):
+    line = re.search(rf"^disk {name} .*$", world.ok("list"), re.M).group(0)
+    return tuple(int(re.search(rf" {k}=(\d+)", line).group(1)) for k in ("iops", "bandwidth"))
+
+
+def case_qos(world):
+    """Only what is named of a disk's limits changes."""
+    world.ok("create", "limits", "8M", "--iops", "1000", "--bandwidth", "4M")
+    assert limits(world, "limits") == (1000, 4 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--iops", "2000")
+    assert limits(world, "limits") == (2000, 4 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--bandwidth", "8M")
+    assert limits(world, "limits") == (2000, 8 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--iops", "0")
+    assert limits(world, "limits") == (0, 8 << 20), limits(world, "limits")
+    world.refused("qos", "limits", says=["--iops", "--bandwidth"])
+    assert limits(world, "limits") == (0, 8 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--iops", "5", "--bandwidth", "0")
+    assert limits(world, "limits") == (5, 0), limits(world, "limits")
+    world.ok("create", "free", "8M")
+    assert limits(world, "free") == (0, 0), limits(world, "free")
+    world.ok("delete", "free")
+    world.ok("delete", "limits")
+
+
+def case_create(world):
+    """A disk that no client could open is not created; the largest one is opened."""
+    most = 1 << 50
+    for size in (str(most + 4096), "4096T", str(1 << 60)):
+        world.refused("create", "large", size, says=[size, str(most)])
+    assert "disk large" not in world.ok("list")
+    world.ok("create", "large", "1024T")
+    server = world.server(1)
+    world.up(1)
+    # It has room for where 2^29 segments are, which not every machine can promise.
+    client = world.begin("client", "client", "--control", world.catalog.at, "--disk", "large",
+                         "--socket", f"{world.work}/nbd", may_say="no memory")
+    client.end()
+    server.end()
+
+
+def case_move_hopeless(world):
+    """What cannot be moved is said at once: nobody's server, segment and disk, a full server."""
+    _, disk = used_disk(world, 2, 8)
+    before = places(world)
+    for what in ("all", "3"):
+        world.refused("move", "root", what, "9", says=["disk root", what, "server 9"], seconds=5)
+    world.refused("move", "nobody", "all", "1", says=["disk nobody"], seconds=5)
+    world.refused("move", "nobody", "3", "1", says=["disk nobody", "segment 3"], seconds=5)
+    world.refused("move", "root", "99", "1", says=["disk root", "segment 99"], seconds=5)
+    assert places(world) == before
+    world.server(3, size="16M")  # with room for a few
+    world.up(3)
+    text = world.refused("move", "root", "all", "3", says=["disk root", "server 3", "no room"],
+                         seconds=15)
+    at = places(world)
+    there = [s for s in at if at[s] == 3]
+    left = min(s for s in at if at[s] != 3)
+    assert 0 < len(there) < 8, at
+    assert f"of 8 segments of disk root {len(there)} were moved" in text, text
+    world.refused("move", "root", str(left), "3", says=[f"segment {left} of disk root", "no room"],
+                  seconds=5)
+    used_disk_is(disk, 8)
+
+
+def case_move_absent(world):
+    """A server that is not here is waited for, not for ever, and told; one that comes is used."""
+    servers, disk = used_disk(world, 2, 8)
+    servers[1].end(hard=True)
+    world.refused("move", "root", "all", "2", says=["disk root", "server 2 is not here"],
+                  seconds=20)
+    # Of what is at the server that is not here each segment stays; one of them is waited for.
+    at = places(world)
+    gone = min(s for s in at if at[s] == 2)
+    world.refused("move", "root", "all", "1", says=[f"segment {gone} of disk root", "server 2"],
+                  seconds=20)
+    world.refused("move", "root", str(gone), "1", says=[f"segment {gone} of disk root"], seconds=5)
+    waits = world.start("move", "root", "all", "1")
+    time.sleep(1)
+    world.server(2, listen=servers[1].at)
+    text = waits.communicate(timeout=30)[0]
+    assert waits.returncode == 0, text
+    assert set(places(world).values()) == {1}
+    log = world.catalog.log()
+    for what in (f"server 2 at {servers[1].at} is gone", "disk root: lease 1 is granted"):
+        assert what in log, log
+    used_disk_is(disk, 8)
+
+
+def case_move_together(world):
+    """Two operators move the same segments to one server: each waits for the other's moves."""
+    _, disk = used_disk(world, 2, 16)
+    for to in "1", "2":
+        both = [world.start("move", "root", "all", to) for _ in range(2)]
+        for p in both:
+            text = p.communicate(timeout=60)[0]
+            assert p.returncode == 0, text
+        assert set(places(world).values()) == {int(to)}
+    used_disk_is(disk, 16)
+
+
+def case_gone(world):
+    """Who is not answered by a catalog is told which."""
+    world.catalog.end(hard=True)
+    end = time.monotonic() + 10  # the kernel closes the address a little later than it says
+    while "no catalog" not in world.refused("list", says=["list", world.catalog.at]):
+        assert time.monotonic() < end
+    for words in (["list"], ["delete", "root"], ["move", "root", "all", "1"]):
+        world.refused(*words, says=[words[0], world.catalog.at, "no catalog"], seconds=10)
+
+
+CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,
+         case_gone]
+
+
+def main():
+    program = sys.argv[1]
+    chosen = sys.argv[2:]
+    for case in CASES:
+        if chosen and case.__name__ not in chosen:
+            continue
+        print(f"== {case.__doc__}", flush=True)
+        with tempfile.TemporaryDirectory(prefix="volume_ctl_",
+                                         dir=os.environ.get("TMPDIR", "/tmp")) as work:
+            world = World(program, work)
+            try:
+                case(world)
+            finally:
+                world.close()
+    print("all well")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""solar_volume_store.py PROGRAM: a block server's devices: a first format that is killed, a device
+that is another than before, blocks that are damaged, and what is said of each; as processes."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from solar_volume_ctl import Nbd, Process
+
+BLOCK = 4096
+
+
+class Store:
+    """Servers without a catalog."""
+
+    def __init__(self, program, work):
+        self.program, self.work, self.all = program, work, []
+
+    def path(self, name):
+        return f"{self.work}/{name}"
+
+    def words(self, *names, size="16M", more=()):
+        words = ["server", "--listen", "127.0.0.1:0", "--store-size", size]
+        for n in names:
+            words += ["--store", self.path(n)]
+        return words + list(more)
+
+    def begin(self, name, *words):
+        p = Process(self.work, name, self.program, *words)
+        self.all.append(p)
+        return p
+
+    def serve(self, *names, **how):
+        return self.begin("server", *self.words(*names, **how))
+
+    def refused(self, *words, says, seconds=30):
+        """It ends, and says all of that in one line."""
+        try:
+            r = subprocess.run([self.program, *words], capture_output=True, text=True,
+                               timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            sys.exit(f"FAILED: {' '.join(words)}: no end in {seconds} s")
+        text = r.stdout + r.stderr
+        if r.returncode == 0 or not any(all(s in line for s in says) for line in
+                                        text.splitlines()):
+            sys.exit(f"FAILED: {' '.join(words)} ({r.returncode}) should say {says}: {text}")
+
+    def close(self):
+        for p in reversed(self.all):
+            p.end()
+
+
+def case_format_killed(world):
+    """The first start on two devices is killed at any time; the next one finishes it."""
+    for ms in range(0, 60, 3):
+        a, b = f"a{ms}", f"b{ms}"
+        p = subprocess.Popen([world.program, *world.words(a, b)], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+        time.sleep(ms / 1000)
+        p.kill()
+        p.wait(30)
+        for _ in range(2):
+            world.serve(a, b).end()
+        os.remove(world.path(a))
+        os.remove(world.path(b))
+    with open(world.path("c"), "wb"):  # its maker had not given it a size yet
+        pass
+    world.serve("c", "d").end()
+    assert os.path.getsize(world.path("c")) == 16 << 20
+
+
+def case_other_device(world):
+    """A blank device in the place of one of a store's, or another one, is refused by its name."""
+    more = ["--disk", "1:8M"]
+    world.serve("a", "b", more=more).end()
+    os.rename(world.path("b"), world.path("b.was"))
+    for _ in range(2):
+        world.refused(*world.words("a", "b", more=more),
+                      says=["--store " + world.path("b"), "blank", "--format"])
+        with open(world.path("b"), "rb") as f:
+            assert f.read(16384) == bytes(16384)
+    os.rename(world.path("b.was"), world.path("b"))
+    world.refused(*world.words("b", "a", more=more),
+                  says=["--store " + world.path("b"), "device 2 of 2", "device 1 of 2"])
+    world.refused(*world.words("a", more=more),
+                  says=["--store " + world.path("a"), "device 1 of 2", "device 1 of 1"])
+    world.serve("e", "f", more=more).end()
+    world.refused(*world.words("a", "f", more=more), says=["--store " + world.path("f"), "another"])
+    world.serve("a", "b", more=more).end()
+
+
+def case_named(world):
+    """What is wrong is named: a file, an address, a disk, an option's value."""
+    with open(world.path("text"), "w", encoding="utf-8") as f:
+        f.write("something else\n" * 4000000)
+    with open(world.path("small"), "wb") as f:
+        f.truncate(1 << 20)
+    world.refused(*world.words("text"), says=["--store " + world.path("text"), "--format"])
+    world.refused(*world.words("small"), says=["--store " + world.path("small"), str(1 << 20)])
+    world.refused(*world.words("none/x"), says=["--store " + world.path("none/x")])
+    s = world.serve("a")
+    world.refused(*world.words("a"), says=["--store " + world.path("a"), "in use"])
+    world.refused(*world.words("b", more=["--listen", s.at]), says=["--listen " + s.at])
+    world.refused(*world.words("b", more=["--disk", "7:1G"]),
+                  says=["--disk 7", "segment ", "of 512", "places"])
+    ctl = ["ctl", "serve", "--listen", "127.0.0.1:0", "--catalog"]
+    world.refused(*ctl, world.path("text"), says=["--catalog " + world.path("text"), "--format"])
+    with open(world.path("tiny"), "wb") as f:
+        f.truncate(65536)
+    world.refused(*ctl, world.path("tiny"), says=["--catalog " + world.path("tiny"), "65536"])
+    world.refused(*ctl, world.path("c"), "--listen", s.at, says=["--listen " + s.at])
+    world.refused("ctl", "create", "a b", "1G", says=["disk 'a b'"])
+
+
+def damage(path, pattern):
+    """One byte of each block that begins so, where blocks are at home, behind the log."""
+    found = 0
+    with open(path, "r+b") as f:
+        size = os.path.getsize(path)
+        for at in range(9 << 20, size, BLOCK):
+            f.seek(at)
+            if f.read(len(pattern)) == pattern:
+                f.seek(at + 2000)
+                f.write(b"!")
+                found += 1
+    return found
+
+
+def case_damage(world):
+    """Damaged blocks are in the server's log, by device, disk and block, a line a second."""
+    disk_size, bad = 32 << 20, 300
+    more = ["--disk", "5:32M", "--stats", "1"]
+    server = world.serve("a", "b", size="64M", more=more)
+    at = server.at
+    world.begin("client", "client", "--server", at, "--disk", "5", "--size", "32M", "--epoch", "1",
+                "--socket", world.path("nbd"))
+    disk = Nbd(world.path("nbd"), "5")
+    for block in range(0, disk_size // BLOCK, 16):  # the first ones are at home when it ends
+        kind = b"damaged " if block < bad else b"healthy "
+        disk.write(block * BLOCK, b"".join((kind + str(block + i).encode()).ljust(BLOCK)
+                                           for i in range(16)))
+    server.end()
+    found = damage(world.path("a"), b"damaged "), damage(world.path("b"), b"damaged ")
+    assert sum(found) >= bad, found
+    server = world.serve("a", "b", size="64M", more=[*more, "--listen", at])
+    began = time.monotonic()
+    failed = sum(disk.read(block * BLOCK, BLOCK)[0] != 0 for block in range(bad))
+    assert failed >= bad, failed
+    error, data = disk.read((disk_size // BLOCK - 1) * BLOCK, BLOCK)
+    assert error == 0 and data.startswith(b"healthy ")
+    end = time.monotonic() + 20
+    while True:  # the last line comes a second after the one before
+        lines = re.findall(r"device (\S+): block (\d+) of disk (\d+) .*checksum.*; (\d+) such",
+                           server.log())
+        if sum(int(n) for _, _, _, n in lines) >= failed:
+            break
+        if time.monotonic() > end:
+            sys.exit(f"FAILED: {failed} reads of damaged blocks, and the log says: {server.log()}")
+        time.sleep(0.1)
+    assert len(lines) <= time.monotonic() - began + 2, lines
+    for path, block, number, _ in lines:
+        assert path in (world.path("a"), world.path("b")) and number == "5", lines
+        assert int(block) < bad + 16, lines
+    for line in server.p.stdout:
+        if int(re.search(r" misread=(\d+)", line).group(1)) >= failed:
+            break
+
+
+CASES = [case_format_killed, case_other_device, case_named, case_damage]
+
+
+def main():
+    program = sys.argv[1]
+    chosen = sys.argv[2:]
+    for case in CASES:
+        if chosen and case.__name__ not in chosen:
+            continue
+        print(f"== {case.__doc__}", flush=True)
+        with tempfile.TemporaryDirectory(prefix="volume_store_",
+                                         dir=os.environ.get("TMPDIR", "/tmp")) as work:
+            world = Store(program, work)
+            try:
+                case(world)
+            finally:
+                world.close()
+    print("all well")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A store on several devices is formatted: what a format that ended on its way has left is
+ * finished by the next one, and a blank device among others is not what they were made with.
+ */
+#include <stdlib.h>
+
+#include "segfix.h"
+#include "support.h"
+
+enum { FIRST = 16384, /* bytes: by these a device is blank or not */ SUPER = 4096 };
+
+static struct segfix fix;
+
+static void begin(uint32_t disks)
+{
+    memset(&fix, 0, sizeof(fix));
+    fix.disks = disks;
+    fix.disk_opts.delay_min_ns = 1000;
+    fix.disk_opts.delay_max_ns = 50000;
+    segfix_start(&fix, support_seed());
+}
+
+static void end(void)
+{
+    segfix_end(&fix);
+    assert_string_equal(fix.why, "");
+}
+
+/* Each start of a program names the store that it would make anew. */
+static void again(uint32_t flags, int expect)
+{
+    if (fix.store != NULL)
+        segfix_close(&fix);
+    fix.opts.uuid[0]++;
+    assert_int_equal(segfix_open(&fix, flags), expect);
+}
+
+static uint32_t answers;
+
+static void create_done(struct snic_segments_req *q)
+{
+    (void)q;
+    answers++;
+}
+
+static void create(uint64_t seg_id, uint32_t disk)
+{
+    struct snic_segments_req q;
+    memset(&q, 0, sizeof(q));
+    q.done = create_done;
+    q.op = SNIC_SEGMENTS_CREATE;
+    q.seg_id = seg_id;
+    q.gen = 1;
+    q.disk = disk;
+    answers = 0;
+    assert_int_equal(snic_segments_submit(fix.store, &q), 0);
+    while (answers == 0)
+        assert_true(snic_loop_once(fix.loop, SNIC_NEVER) > 0);
+    assert_int_equal(q.result, 0);
+}
+
+static void assert_blank(uint32_t disk)
+{
+    static const unsigned char zeros[FIRST];
+    assert_memory_equal(snic_disk_bytes(fix.disk[disk]), zeros, FIRST);
+}
+
+static void blank(uint32_t disk)
+{
+    memset(snic_disk_bytes(fix.disk[disk]), 0, FIRST);
+    snic_disk_sync(fix.disk[disk]);
+}
+
+/* It is whole, can be used, and is opened again as it is. */
+static void assert_usable(void)
+{
+    for (uint32_t i = 0; i < fix.disks; i++)
+        create(i + 1, i);
+    again(SNIC_SEGMENTS_BLANK, 0);
+    assert_int_equal(fix.report.formatted, 0);
+    assert_int_equal(fix.report.segments, fix.disks);
+}
+
+/* The device that was not formatted any more becomes one of the others' store, whichever it is. */
+static void test_segments_format_ended_between_devices_is_finished(void **state)
+{
+    (void)state;
+    for (uint32_t left = 1; left < 7; left++) { /* a bit for each that is blank */
+        unsigned char was[SUPER];
+        begin(3);
+        again(SNIC_SEGMENTS_BLANK, 0);
+        assert_int_equal(fix.report.formatted, 3);
+        segfix_close(&fix);
+        uint32_t there = (left & 1) == 0 ? 0 : (left & 2) == 0 ? 1 : 2;
+        memcpy(was, snic_disk_bytes(fix.disk[there]), SUPER);
+        for (uint32_t i = 0; i < 3; i++)
+            if ((left >> i & 1) != 0)
+                blank(i);
+        again(0, SNIC_ENOENT); /* nobody asked for a format */
+        again(SNIC_SEGMENTS_BLANK, 0);
+        assert_int_equal(fix.report.formatted, (left & 1) + (left >> 1 & 1) + (left >> 2));
+        assert_memory_equal(snic_disk_bytes(fix.disk[there]), was, SUPER);
+        assert_usable();
+        end();
+    }
+}
+
+/* Whenever it ends, with or without the power. */
+static void test_segments_format_ended_at_any_time_is_finished(void **state)
+{
+    uint32_t whole = 0, halves = 0;
+    (void)state;
+    for (uint32_t steps = 0; whole < 3; steps++) {
+        begin(2);
+        assert_int_equal(segfix_open_begin(&fix, SNIC_SEGMENTS_BLANK), 0);
+        for (uint32_t i = 0; i < steps && !fix.opened; i++)
+            assert_true(snic_loop_once(fix.loop, SNIC_NEVER) > 0);
+        whole += fix.opened;
+        segfix_close(&fix);
+        if (steps % 2 == 0)
+            for (uint32_t i = 0; i < 2; i++)
+                snic_disk_power_cut(fix.disk[i], SNIC_FAULT_KEEP_NONE);
+        segfix_unplug(&fix);
+        segfix_plug(&fix);
+        again(SNIC_SEGMENTS_BLANK, 0);
+        halves += fix.report.formatted == 1;
+        assert_usable();
+        end();
+    }
+    assert_true(halves > 0);
+}
+
+/* A device that has segments keeps them, and a blank one beside it is not made one of its store: it
+   may be in the place of another that has the others. */
+static void test_segments_blank_beside_segments_is_refused(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < 2; which++) {
+        begin(2);
+        again(SNIC_SEGMENTS_BLANK, 0);
+        create(5, 1 - which);
+        segfix_close(&fix);
+        blank(which);
+        for (uint32_t i = 0; i < 2; i++) {
+            again(SNIC_SEGMENTS_BLANK, SNIC_ENOENT);
+            assert_int_equal(fix.report.disk, which);
+            assert_int_equal(fix.report.formatted, 0);
+            assert_blank(which);
+        }
+        segfix_close(&fix);
+        end();
+    }
+}
+
+/* Nor is one beside what cannot be opened. */
+static void test_segments_blank_beside_something_else_stays(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < 2; which++) {
+        begin(2);
+        memset(snic_disk_bytes(fix.disk[1 - which]), 7, SUPER);
+        snic_disk_sync(fix.disk[1 - which]);
+        again(SNIC_SEGMENTS_BLANK, SNIC_EEXIST);
+        assert_int_equal(fix.report.disk, 1 - which);
+        assert_blank(which);
+        blank(1 - which); /* and can be used when that is gone */
+        again(SNIC_SEGMENTS_BLANK, 0);
+        assert_usable();
+        end();
+    }
+}
+
+/* Which device is wrong, and what it says that it is. */
+static void test_segments_devices_that_do_not_belong_are_named(void **state)
+{
+    (void)state;
+    begin(3);
+    size_t size = fix.disk_opts.size;
+    unsigned char *was = malloc(size);
+    assert_non_null(was);
+    again(SNIC_SEGMENTS_BLANK, 0);
+    segfix_close(&fix);
+    memcpy(was, snic_disk_bytes(fix.disk[1]), size);
+    again(SNIC_SEGMENTS_FORMAT, 0);
+    segfix_close(&fix);
+    memcpy(snic_disk_bytes(fix.disk[1]), was, size);
+    free(was);
+    again(SNIC_SEGMENTS_BLANK, SNIC_ECORRUPT);
+    assert_int_equal(fix.report.disk, 1);
+    assert_int_equal(fix.report.mixed, 1);
+    blank(2); /* it is not known of which it is to be */
+    again(SNIC_SEGMENTS_BLANK, SNIC_ECORRUPT);
+    assert_int_equal(fix.report.disk, 1);
+    assert_int_equal(fix.report.mixed, 1);
+    assert_blank(2);
+    again(SNIC_SEGMENTS_FORMAT, 0);
+    segfix_close(&fix);
+    struct snic_io *second = fix.io[1];
+    fix.io[1] = fix.io[2];
+    fix.io[2] = second;
+    again(SNIC_SEGMENTS_BLANK, SNIC_ECORRUPT);
+    assert_int_equal(fix.report.disk, 1);
+    assert_int_equal(fix.report.is_disk, 2);
+    assert_int_equal(fix.report.is_disks, 3);
+    assert_int_equal(fix.report.mixed, 0);
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_segments_format_ended_between_devices_is_finished),
+        cmocka_unit_test(test_segments_format_ended_at_any_time_is_finished),
+        cmocka_unit_test(test_segments_blank_beside_segments_is_refused),
+        cmocka_unit_test(test_segments_blank_beside_something_else_stays),
+        cmocka_unit_test(test_segments_devices_that_do_not_belong_are_named),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
