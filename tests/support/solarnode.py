@@ -111,6 +111,7 @@ class Stand:
 
     def __init__(self, program, work):
         self.program, self.work, self.children = program, work, []
+        self.ignore = False  # children are started with SIGXFSZ ignored, as this program has it
 
     def path(self, name):
         return f"{self.work}/{name}"
@@ -119,7 +120,7 @@ class Stand:
         """@return the process, and where it is ready"""
         with open(self.path(name + ".log"), "wb") as log:
             p = subprocess.Popen([self.program, *words], stdin=subprocess.DEVNULL, stdout=log,
-                                 stderr=subprocess.STDOUT)
+                                 stderr=subprocess.STDOUT, restore_signals=not self.ignore)
         self.children.append(p)
         end = time.monotonic() + 30
         while time.monotonic() < end:
