@@ -80,7 +80,6 @@ struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, 
     r->credited = 0;
     r->sent = 0;
     r->refs = 0;
-    r->agg = 0;
     r->result = 0;
     r->piece = io->piece;
     r->piece_block = io->piece_block;
