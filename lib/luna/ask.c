@@ -114,10 +114,11 @@ int snic_luna_get_wait(const struct snic_luna *c, uint32_t disk, struct snic_ebs
     if (disk >= c->o.disks_max || !c->disks[disk].used)
         return SNIC_ENOENT;
     const struct luna_disk *d = &c->disks[disk];
-    for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
+    const struct snic_link *l = d->rpcs.next;
+    while (l != &d->rpcs && SNIC_CONTAINER(l, struct luna_rpc, of_disk)->where == LUNA_ENDED)
+        l = l->next;
+    if (l != &d->rpcs) {
         const struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
-        if (r->where == LUNA_ENDED)
-            continue;
         out->segment = r->lba >> SNIC_EBS_SEGMENT_LOG2;
         out->since_ns = r->io->admitted_ns;
         out->server = r->server < c->o.servers_max ? r->server : UINT32_MAX;
