@@ -6,63 +6,39 @@ ends. Root only, for the namespace and the rule; else skipped (77)."""
 import os
 import re
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-THREADS, BLOCK, DISK = 4, 4096, 64 << 20
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from solarnode import BLOCK, Nbd, fail, until  # noqa: E402
+
+THREADS, DISK = 4, 64 << 20
 
 
 class Writer(threading.Thread):
-    """One write after the other, by NBD."""
+    """One write after the other."""
 
     def __init__(self, path, number):
         super().__init__(daemon=True)
-        self.s = socket.socket(socket.AF_UNIX)
-        self.s.connect(path)
+        self.nbd = Nbd(path, seconds=60)
+        assert self.nbd.size == DISK, self.nbd.size
         self.done, self.number, self.stop = 0, number, False
-        assert self.take(16) == b"NBDMAGICIHAVEOPT"
-        self.take(2)
-        self.s.sendall(struct.pack(">I8sII1s", 3, b"IHAVEOPT", 1, 1, b"1"))  # EXPORT_NAME "1"
-        size, _ = struct.unpack(">QH", self.take(10))
-        assert size == DISK, size
-
-    def take(self, size):
-        data = b""
-        while len(data) < size:
-            more = self.s.recv(size - len(data))
-            if not more:
-                raise EOFError
-            data += more
-        return data
 
     def run(self):
         while not self.stop:
             at = (self.done * THREADS + self.number) * BLOCK % DISK
-            self.s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, 1, self.done, at, BLOCK) +
-                           bytes([self.number + 1]) * BLOCK)
-            magic, error, _ = struct.unpack(">IIQ", self.take(16))
-            assert magic == 0x67446698 and error == 0, error
+            error = self.nbd.write(at, bytes([self.number + 1]) * BLOCK)
+            assert error == 0, error
             self.done += 1
-
-
-def until(what, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if what():
-            return
-        time.sleep(0.05)
-    sys.exit("FAILED: in vain: " + what.__doc__)
 
 
 def ready(process):
     line = process.stdout.readline()
     if not line.startswith("ready "):
-        sys.exit("FAILED: not ready: " + line)
+        fail("not ready: " + line)
     return line.split()[1]
 
 
@@ -95,11 +71,10 @@ def one(program, work, paper):
             w.start()
 
         def progress():
-            """every writer goes on"""
             return all(w.done >= b + 20 for w, b in zip(writers, begun))
 
         begun = [0] * THREADS
-        until(progress)
+        until(progress, "every writer goes on", 60)
         victims = connections(at.rsplit(":", 1)[1])
         assert len(victims) == (1 if paper else 2), victims
         nft("add", "table", "inet", "hole")
@@ -115,7 +90,7 @@ def one(program, work, paper):
             print("--paper: no write ended in 4 s")
         else:
             began = time.monotonic()
-            until(progress)
+            until(progress, "every writer goes on", 60)
             assert victims[0] not in connections(at.rsplit(":", 1)[1]), "it is still used"
             print(f"luna: all go on after {time.monotonic() - began:.1f} s, on another connection")
         rules = subprocess.run(["nft", "list", "table", "inet", "hole"], capture_output=True,
@@ -124,7 +99,7 @@ def one(program, work, paper):
         assert dropped > 0, rules
         nft("delete", "table", "inet", "hole")
         begun = [w.done for w in writers]
-        until(progress)
+        until(progress, "every writer goes on", 60)
         for w in writers:
             w.stop = True
         for w in writers:
@@ -132,7 +107,7 @@ def one(program, work, paper):
         for p in reversed(children):
             p.terminate()
             if p.wait(30) != 0:
-                sys.exit(f"FAILED: it ended with {p.returncode}")
+                fail(f"it ended with {p.returncode}")
     finally:
         for p in children:
             if p.poll() is None:

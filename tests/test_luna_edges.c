@@ -48,10 +48,96 @@ static void test_luna_edges_strangers_make_room(void **state)
     support_guard_free(mem);
 }
 
+/* What a disk waits for, and since when: a place, or a server, and which. */
+static void test_luna_edges_what_a_disk_waits_for(void **state)
+{
+    static struct duo duo;
+    struct duo *d = &duo;
+    struct snic_luna_io io;
+    struct snic_ebs_wait w = {9, 9, 9, 9};
+    (void)state;
+    duo_open(d);
+    d->mute = d->still = 1;
+    assert_int_equal(snic_luna_get_wait(d->c, 1, &w), SNIC_ENOENT);
+    assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 0);
+    assert_true(w.segment == 9 && w.since_ns == 9 && w.server == 9 && w.place == 9);
+    uint64_t from = d->now;
+    duo_io(d, &io, SNIC_LUNA_ZERO, 600, 1, NULL, 0);
+    for (int i = 0; i < 400; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 1);
+    assert_true(w.segment == 1 && w.server == UINT32_MAX && w.place == 1);
+    assert_in_range(w.since_ns, from, from + 1000000);
+    d->status = SNIC_EBS_BUSY; /* it has a place, and is not done there */
+    assert_int_equal(snic_luna_map(d->c, 0, 1, 71, 0, 1, d->now), 0);
+    for (int i = 0; i < 400; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 1);
+    assert_true(w.segment == 1 && w.server == 0 && w.place == 0);
+    assert_in_range(w.since_ns, from, from + 1000000);
+    d->status = SNIC_EBS_NO_SEGMENT; /* the server knows better */
+    for (int i = 0; i < 400; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 1);
+    assert_true(w.segment == 1 && w.server == 0 && w.place == 1);
+    d->status = 0;
+    assert_int_equal(snic_luna_map(d->c, 0, 1, 71, 0, 2, d->now), 0);
+    assert_true(duo_until(d, 1, 400));
+    assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 0);
+    duo_close(d);
+}
+
+/* A server whose store is dead is known, by what it says of writes and of its promises. */
+static void test_luna_edges_failed_store_is_known(void **state)
+{
+    static struct duo duo;
+    struct duo *d = &duo;
+    struct snic_luna_io a, b;
+    struct snic_ebs_busy is;
+    (void)state;
+    d->still = 1;
+    duo_open(d);
+    d->status = SNIC_EBS_IO;
+    duo_io(d, &a, SNIC_LUNA_ZERO, 5, 1, NULL, 0);
+    assert_true(duo_until(d, 1, 400));
+    assert_int_equal(a.result, SNIC_EIO);
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
+    assert_true(is.failed == 1 && is.failed_at_ns != 0 && is.count == 0 && is.since_ns == 0);
+    uint64_t from = is.failed_at_ns;
+    d->hold = 1;
+    duo_io(d, &b, SNIC_LUNA_ZERO, 6, 1, NULL, 0);
+    for (int i = 0; i < 20; i++)
+        duo_turn(d);
+    for (uint32_t i = 0; i < 2; i++) /* so that there are copies, and the promise is needed */
+        duo_break(d, i, SNIC_ECONNRESET);
+    uint32_t fences = 0;
+    for (int i = 0; i < 20000 && fences < 3; i++) {
+        duo_turn(d);
+        for (uint32_t k = 0; k < d->requests; k++) {
+            fences += d->request[k].op == SNIC_LUNA_DO_FENCE;
+            snic_luna_target_answer(d->t, &d->request[k], SNIC_EBS_IO, 0, 0, d->now);
+        }
+        d->requests = 0;
+    }
+    for (int i = 0; i < 20; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
+    assert_true(fences == 3 && is.failed >= 5 && is.failed_at_ns == from);
+    assert_int_equal(d->told[SNIC_LUNA_DONE], 1);
+    d->hold = 0; /* it can promise */
+    assert_true(duo_until(d, 2, 40000));
+    assert_int_equal(b.result, SNIC_EIO);
+    assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
+    assert_int_equal(is.failed_at_ns, 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_luna_edges_strangers_make_room),
+        cmocka_unit_test(test_luna_edges_what_a_disk_waits_for),
+        cmocka_unit_test(test_luna_edges_failed_store_is_known),
         cmocka_unit_test(test_luna_edges_unknown_place_others_go_on),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -341,7 +341,7 @@ static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
 {
     struct duo *d = edge_open();
     struct snic_solar_io io;
-    struct snic_ebs_busy b = {0, 0};
+    struct snic_ebs_busy b = {.count = 0};
     (void)state;
     duo_io(d, &io, SNIC_SOLAR_ZERO, 9, 1, NULL);
     duo_until(d, 1);
@@ -396,11 +396,12 @@ static void test_solar_edges_hints_are_no_flood(void **state)
     duo_close(d);
 }
 
-/* A server whose store is dead is not asked for its promise the faster for that. */
+/* A server whose store is dead is not asked for its promise the faster for that, and is known. */
 static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
 {
     struct duo *d = edge_open();
     struct snic_solar_io io;
+    struct snic_ebs_busy b;
     (void)state;
     duo_io(d, &io, SNIC_SOLAR_ZERO, 9, 1, NULL);
     duo_until(d, 1);
@@ -408,14 +409,141 @@ static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
     d->status = d->promise = SNIC_EBS_IO;
     d->refuse = 0 + 1;
     duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    uint64_t from = d->now;
     while (d->now < 20 * SECOND)
         duo_turn(d, 0);
     assert_int_equal(d->told[SNIC_SOLAR_DONE], 1);
     assert_in_range(d->fences, 15, 80);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_in_range(b.failed, 15, 82); /* the write's answer, and those of the fences */
+    assert_in_range(b.failed_at_ns, from, from + SECOND);
+    assert_true(b.count == 0 && b.since_ns == 0);
     d->promise = 0;
     duo_until(d, 2);
     assert_int_equal(io.result, SNIC_EIO);
     assert_in_range(d->now, 20 * SECOND, 23 * SECOND);
+    assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
+    assert_true(b.failed_at_ns == 0); /* it could promise */
+    duo_close(d);
+}
+
+/*
+ * What a disk waits for, and since when: whoever runs it has to know whether to look for a place or
+ * for a server, and for which.
+ */
+static void test_solar_edges_what_a_disk_waits_for(void **state)
+{
+    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct duo *d = edge_open();
+    struct snic_solar_io io[10];
+    struct snic_ebs_wait w = {9, 9, 9, 9};
+    (void)state;
+    d->mute = 1;
+    assert_int_equal(snic_solar_get_wait(d->c, 1, &w), SNIC_ENOENT);
+    assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
+    assert_int_equal(snic_solar_get_wait(d->c, 1, &w), 0);
+    assert_true(w.segment == 9 && w.since_ns == 9 && w.server == 9 && w.place == 9);
+    uint64_t from = d->now;
+    for (uint32_t i = 0; i < 10; i++) { /* of 16 RPCs half wait for places, then the disk does */
+        memset(&io[i], 0, sizeof(io[i]));
+        io[i].op = SNIC_SOLAR_ZERO;
+        io[i].disk = 1;
+        io[i].lba = i == 0 ? 600 : 1030 + i;
+        io[i].blocks = 1;
+        assert_int_equal(snic_solar_submit(d->c, &io[i], d->now), 0);
+    }
+    while (d->now < 3 * SECOND)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_wait(d->c, 1, &w), 1);
+    assert_true(w.segment == 1 && w.server == UINT32_MAX && w.place == 1);
+    assert_in_range(w.since_ns, from, from + SECOND);
+    d->status = SNIC_EBS_BUSY; /* it has a place, and is not done there */
+    assert_int_equal(snic_solar_map(d->c, 1, 1, 78, 0, 1, d->now), 0);
+    while (d->now < 4 * SECOND)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_wait(d->c, 1, &w), 1);
+    assert_true(w.segment == 1 && w.server == 0 && w.place == 0);
+    assert_in_range(w.since_ns, from, from + SECOND);
+    d->status = SNIC_EBS_NO_SEGMENT; /* the server knows better */
+    while (d->now < 5 * SECOND)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_wait(d->c, 1, &w), 1);
+    assert_true(w.segment == 1 && w.server == 0 && w.place == 1);
+    d->status = 0;
+    assert_int_equal(snic_solar_map(d->c, 1, 1, 78, 0, 2, d->now), 0);
+    duo_until(d, 1);
+    assert_int_equal(snic_solar_get_wait(d->c, 1, &w), 1);
+    assert_true(w.segment == 2 && w.server == UINT32_MAX && w.place == 1);
+    assert_int_equal(snic_solar_map(d->c, 1, 2, 79, 0, 1, d->now), 0);
+    duo_until(d, 10);
+    assert_int_equal(snic_solar_get_wait(d->c, 1, &w), 0);
+    duo_close(d);
+}
+
+/* A place that is missing where no RPC is left for it. */
+static void test_solar_edges_what_waits_without_an_rpc(void **state)
+{
+    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct duo *d = edge_open();
+    struct snic_solar_io io[9], last;
+    struct snic_ebs_wait w;
+    (void)state;
+    d->mute = 1;
+    for (uint32_t disk = 1; disk <= 2; disk++)
+        assert_int_equal(snic_solar_attach(d->c, disk, &o, d->now), 0);
+    for (uint32_t i = 0; i < 9; i++) {
+        memset(&io[i], 0, sizeof(io[i]));
+        io[i].op = SNIC_SOLAR_ZERO;
+        io[i].disk = 1;
+        io[i].lba = i;
+        io[i].blocks = 1;
+        assert_int_equal(snic_solar_submit(d->c, &io[i], d->now), 0);
+    }
+    while (d->now < SECOND)
+        duo_turn(d, 0);
+    memset(&last, 0, sizeof(last));
+    last.op = SNIC_SOLAR_ZERO;
+    last.disk = 2;
+    last.lba = 1024;
+    last.blocks = 1;
+    uint64_t from = d->now;
+    assert_int_equal(snic_solar_submit(d->c, &last, d->now), 0);
+    while (d->now < 2 * SECOND)
+        duo_turn(d, 0);
+    assert_int_equal(snic_solar_get_wait(d->c, 2, &w), 1);
+    assert_true(w.segment == 2 && w.server == UINT32_MAX && w.place == 1 && w.since_ns == from);
+    assert_int_equal(snic_solar_map(d->c, 2, 2, 79, 0, 1, d->now), 0);
+    assert_int_equal(snic_solar_map(d->c, 1, 0, 78, 0, 1, d->now), 0);
+    duo_until(d, 10);
+    duo_close(d);
+}
+
+/*
+ * The target keeps nothing of an RPC, so nobody can check what a packet says of all of it; after a
+ * move it would be of the old place, too. Each block's own checksums say all.
+ */
+static void test_solar_edges_a_packet_speaks_for_itself(void **state)
+{
+    static unsigned char bytes[3][SNIC_EBS_BLOCK_BYTES];
+    struct duo *d = edge_open();
+    struct snic_solar_io io[2];
+    struct snic_iov iov = {bytes, sizeof(bytes)};
+    uint32_t writes = 0;
+    (void)state;
+    duo_io(d, &io[0], SNIC_SOLAR_WRITE, 0, 3, &iov);
+    duo_io(d, &io[1], SNIC_SOLAR_ZERO, 8, 2, NULL);
+    while (d->told[SNIC_SOLAR_DONE] < 2) {
+        duo_turn(d, 0);
+        for (uint32_t i = 0; i < d->letters; i++) {
+            const unsigned char *p = d->bag[i].bytes;
+            if (!d->bag[i].to_target || p[1] != SNIC_EBS_WRITE)
+                continue;
+            writes++;
+            assert_int_equal(snic_get_be16(p + 2) & SNIC_EBS_LAST_PKT, 0);
+            assert_int_equal(snic_get_be32(p + 116), 0); /* agg_crc */
+        }
+    }
+    assert_true(writes >= 5 && io[0].result == 0 && io[1].result == 0);
     duo_close(d);
 }
 
@@ -433,6 +561,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_full_store_said),
         cmocka_unit_test(test_solar_edges_hints_are_no_flood),
         cmocka_unit_test(test_solar_edges_fences_that_are_refused_are_no_flood),
+        cmocka_unit_test(test_solar_edges_a_packet_speaks_for_itself),
+        cmocka_unit_test(test_solar_edges_what_a_disk_waits_for),
+        cmocka_unit_test(test_solar_edges_what_waits_without_an_rpc),
         cmocka_unit_test(test_solar_edges_busy_and_gone_wait_for_the_map),
         cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),
     };

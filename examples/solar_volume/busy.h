@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * solar_volume client: when to tell its operator that a server only refuses. Such a server counts
- * as there, so nothing else says why I/Os wait.
+ * solar_volume client: when to tell its operator that a server only refuses, or that its store
+ * failed. Such a server counts as there, so nothing else says why I/Os wait.
  */
 #ifndef SOLAR_VOLUME_BUSY_H
 #define SOLAR_VOLUME_BUSY_H
@@ -10,10 +10,13 @@
 
 #define BUSY_PATIENCE_NS UINT64_C(5000000000)
 #define BUSY_AGAIN_NS UINT64_C(30000000000)
+#define BUSY_WELL_NS UINT64_C(5000000000)
 
 struct busy {
     uint64_t count;
     uint64_t said_ns; /* 0: not of this time that it refuses */
+    uint64_t failed;
+    uint64_t failed_said_ns; /* 0: not of this time that its store fails */
 };
 
 /* To be called every second. @return how many seconds it has refused, if that is to be said, else
@@ -29,6 +32,23 @@ static inline uint64_t busy_look(struct busy *b, const struct snic_ebs_busy *is,
         return 0;
     b->said_ns = now_ns;
     return (now_ns - is->since_ns) / UINT64_C(1000000000);
+}
+
+/* To be called every second. @return 1: that its store failed is to be said; -1: that it works
+   again, for it has done something, and was not heard to fail for a while; 0 */
+static inline int busy_failed_look(struct busy *b, const struct snic_ebs_busy *is, uint64_t now_ns)
+{
+    int more = is->failed != b->failed;
+    b->failed = is->failed;
+    if (more && (b->failed_said_ns == 0 || now_ns >= b->failed_said_ns + BUSY_AGAIN_NS)) {
+        b->failed_said_ns = now_ns;
+        return 1;
+    }
+    if (more || b->failed_said_ns == 0 || is->failed_at_ns != 0 ||
+        now_ns < b->failed_said_ns + BUSY_WELL_NS)
+        return 0;
+    b->failed_said_ns = 0;
+    return -1;
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A virtual disk as an NBD server. */
 #include "keys.h"
-#include "busy.h"
 #include "link.h"
 #include "nbd.h"
+#include "tell.h"
 #include "volume.h"
 
 #include <inttypes.h>
@@ -47,8 +47,6 @@ static struct {
     uint64_t check[2]; /* of the disk's key */
     uint64_t slow;     /* since the last line about them */
     uint64_t slow_ns;
-    struct snic_timer second;
-    struct busy busy[LINK_SERVERS];
 } cl;
 
 static int is_luna(void)
@@ -272,13 +270,11 @@ static void map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
         link_map(segment, gen);
         return;
     }
-    int r = gen >= now ? SNIC_ESTALE
-                       : snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
+    if (gen >= now)
+        return; /* there is no other place: it waits, which is told (tell.h) */
+    int r = snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
     if (r != 0)
-        ex_log(EX_WARNING,
-               "segment %" PRIu64 " has no answer from the server, or is not there as this client "
-               "knows it: it waits",
-               segment);
+        ex_log(EX_ERROR, "segment %" PRIu64 " cannot be used: %s", segment, snic_strerror(r));
 }
 
 static void lease(void *ctx, uint32_t disk)
@@ -289,34 +285,6 @@ static void lease(void *ctx, uint32_t disk)
         link_lease(); /* says so */
     else
         ex_log(EX_ERROR, "another client has the disk's lease: nothing is written any more");
-}
-
-/* Borrowed until the next call. */
-static const char *server_name(uint32_t server)
-{
-    static char text[32];
-    if (co.control == NULL)
-        return co.server;
-    snprintf(text, sizeof(text), "block server %" PRIu32, link_server(server));
-    return text;
-}
-
-static void suspect(void *ctx, uint32_t server, int is)
-{
-    struct snic_volume_stats s;
-    (void)ctx;
-    snic_volume_get_stats(cl.v, &s);
-    ex_log(EX_WARNING,
-           !is         ? "%s can be reached again"
-           : is_luna() ? "no connection to %s stands"
-           : s.too_large != 0
-               ? "no path to %s works: a link on the way takes no packets of 4252 bytes (raise its "
-                 "MTU, 4400 is good, or use --transport luna)"
-           : co.wire_key != NULL
-               ? "no path to %s works: it is not there, or its wire key is another "
-                 "one than this client's"
-               : "no path to %s works: it is not there, or wants a wire key",
-           server_name(server));
 }
 
 /* One line in five seconds, whatever their number. */
@@ -334,23 +302,6 @@ static void slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
            cl.slow, lba, blocks);
     cl.slow = 0;
     cl.slow_ns = now + UINT64_C(5000000000);
-}
-
-/* A server that refuses all that it gets is there, and I/Os wait. */
-static void second(struct snic_timer *t, uint64_t now)
-{
-    for (uint32_t i = 0; i < LINK_SERVERS; i++) {
-        struct snic_ebs_busy is;
-        uint64_t seconds = 0;
-        if (snic_volume_get_busy(cl.v, i, &is) == 0)
-            seconds = busy_look(&cl.busy[i], &is, now);
-        if (seconds != 0)
-            ex_log(EX_WARNING,
-                   "%s says that it is busy, and does nothing, for %" PRIu64
-                   " s: its store hangs or has no room",
-                   server_name(i), seconds);
-    }
-    snic_loop_arm(cl.loop, t, now + UINT64_C(1000000000));
 }
 
 static void drained(void *ctx)
@@ -378,10 +329,19 @@ static void stop(void *ctx)
     nbd_drain(cl.nbd, drained, NULL);
 }
 
+static void tell(void)
+{
+    struct tell t = {.loop = cl.loop, .v = cl.v, .server = co.server, .control = co.control};
+    t.disk = co.name;
+    t.luna = (uint32_t)is_luna();
+    t.sealed = co.wire_key != NULL;
+    tell_begin(&t);
+}
+
 static void volume_open(void)
 {
     static const struct snic_volume_events ev = {
-        .map = map, .lease = lease, .suspect = suspect, .slow = slow};
+        .map = map, .lease = lease, .suspect = tell_suspect, .slow = slow};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .loop = cl.loop, .net = cl.net};
     struct snic_net_addr server;
     ex_address(co.control != NULL ? "control" : "server",
@@ -412,6 +372,8 @@ static void volume_open(void)
         link_volume(cl.v);
     else if (r == 0)
         r = snic_volume_server_add(cl.v, 0, &server);
+    if (r == 0)
+        tell();
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = (uint32_t)co.epoch};
     d.vd_id = co.disk;
     d.bytes = co.size;
@@ -490,6 +452,7 @@ static void key_probe(void)
 
 static void end(void)
 {
+    tell_end();
     if (cl.v != NULL)
         free(snic_volume_close(cl.v));
     key_wire_close(&cl.wire);
@@ -538,12 +501,9 @@ int sv_client(int argc, char **argv)
     if (ex_stats_start(&cl.stats, cl.loop, cl.net, "solar_client", co.stats, co.metrics, metrics,
                        NULL) != 0)
         return 1;
-    snic_timer_init(&cl.second, second);
-    snic_loop_arm(cl.loop, &cl.second, snic_loop_now(cl.loop) + UINT64_C(1000000000));
     printf("ready %s\n", co.socket);
     fflush(stdout);
     (void)snic_loop_run(cl.loop);
-    snic_loop_cancel(cl.loop, &cl.second);
     ex_stats_stop(cl.stats);
     end();
     return 0;

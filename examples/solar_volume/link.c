@@ -6,6 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Segments that the catalog cannot place: as many as are asked about, for the oldest of a disk. */
+enum { REFUSED = 64 };
+
+struct refused {
+    uint64_t segment;
+    uint64_t until_ns;
+    int error;
+};
+
 static struct {
     struct snic_loop *loop;
     struct snic_control_client *c;
@@ -16,7 +25,7 @@ static struct {
     int granted; /* 1: an answer came */
     int result;
     int up;
-    uint64_t wanting_ns;
+    struct refused refused[REFUSED];
 } li;
 
 static void granted(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g)
@@ -50,21 +59,30 @@ static void qos(void *ctx, uint32_t disk, const struct snic_control_qos *q)
            li.name, q->ios_per_second, q->bytes_per_second);
 }
 
-/* One line in five seconds. */
+/* It is asked for again a second later. */
+#define REFUSED_NS UINT64_C(5000000000)
+
 static void wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
 {
-    uint64_t now = snic_loop_now(li.loop);
+    struct refused *r = &li.refused[segment % REFUSED];
     (void)ctx;
     (void)disk;
-    if (now < li.wanting_ns)
-        return;
-    li.wanting_ns = now + UINT64_C(5000000000);
-    char text[96] = "";
-    if (error == SNIC_ENOSPC)
-        snprintf(text, sizeof(text), ": no server has room for it, or %d others are all in use",
-                 LINK_SERVERS);
-    ex_log(EX_WARNING, "segment %" PRIu64 " of disk %s cannot be had%s%s; it waits", segment,
-           li.name, text[0] != 0 ? text : ": ", text[0] != 0 ? "" : snic_strerror(error));
+    r->segment = segment;
+    r->error = error;
+    r->until_ns = snic_loop_now(li.loop) + REFUSED_NS;
+}
+
+int link_refused(uint64_t segment)
+{
+    const struct refused *r = &li.refused[segment % REFUSED];
+    if (li.loop == NULL || r->segment != segment || snic_loop_now(li.loop) >= r->until_ns)
+        return 0;
+    return r->error;
+}
+
+int link_up(void)
+{
+    return li.up;
 }
 
 static void up(void *ctx, int is)
@@ -83,8 +101,10 @@ static void patience(struct snic_timer *t, uint64_t now)
 {
     (void)t;
     (void)now;
-    if (!li.up)
-        ex_log(EX_WARNING, "no catalog at %s yet", li.control);
+    ex_log(EX_WARNING,
+           li.up ? "disk %s waits: the catalog at %s has not granted its lease yet"
+                 : "disk %s waits for its lease: the catalog at %s does not answer yet",
+           li.name, li.control);
 }
 
 int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,

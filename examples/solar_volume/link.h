@@ -16,6 +16,10 @@ void link_map(uint64_t segment, uint32_t gen);
 void link_lease(void);
 /* The catalog's number of the server that the volume knows as @number. */
 uint32_t link_server(uint32_t number);
+/* Is the catalog there? */
+int link_up(void);
+/* What the catalog said last of a segment that it could not place, if that was of late; 0. */
+int link_refused(uint64_t segment);
 /* Orderly: the lease is given back. */
 void link_close(int orderly);
 

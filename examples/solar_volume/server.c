@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A block server on files or devices. */
 #include "keys.h"
-#include "sip.h"
 #include "store.h"
 #include "volume.h"
 
@@ -43,7 +42,7 @@ static struct {
     struct snic_control_agent *agent;
     struct snic_segments_req req;
     struct key_wire wire;
-    uint64_t names[2]; /* the key of clients' numbers in the figures */
+    unsigned char names[16]; /* the key of clients' numbers in the figures */
     struct snic_timer timer;
     uint64_t unauthentic; /* that were told */
     uint32_t disk;        /* whose segments are being made */
@@ -145,9 +144,16 @@ static void options(int argc, char **argv)
 
 enum { CLIENTS_SHOWN = 8, CLIENT_METRICS = 9 };
 
-/* Of each of the first clients that were heard of late: clientN_id, ...; how many more there are.
- * With the client's own id anybody could end its connections, so another number stands for it, as
+/* With the client's own id anybody could end its connections, so another number stands for it, as
  * long as this process lives. */
+static uint64_t client_name(uint64_t client_id)
+{
+    unsigned char id[8];
+    snic_put_le64(id, client_id);
+    return snic_siphash(sv.names, id, sizeof(id));
+}
+
+/* Of each of the first clients that were heard of late: clientN_id, ...; the rest are counted. */
 static size_t metrics_clients(struct ex_metric *m)
 {
     static const char *const names[CLIENT_METRICS] = {
@@ -165,7 +171,7 @@ static size_t metrics_clients(struct ex_metric *m)
             more++;
             continue;
         }
-        const uint64_t values[CLIENT_METRICS] = {sip_hash(sv.names, c.client_id),
+        const uint64_t values[CLIENT_METRICS] = {client_name(c.client_id),
                                                  c.transport == SNIC_VOLUME_LUNA,
                                                  (now - c.heard_ns) / 1000000,
                                                  c.blocks_written,
@@ -461,8 +467,8 @@ int sv_server(int argc, char **argv)
     static const struct snic_volume_server_events ev = {
         .opened = opened, .failed = failed, .damaged = store_damaged, .misread = store_misread};
     options(argc, argv);
-    sv.names[0] = sv_seed();
-    sv.names[1] = sv_seed();
+    snic_put_le64(sv.names, sv_seed());
+    snic_put_le64(sv.names + 8, sv_seed());
     sv.loop = ex_loop_open(0);
     sv.net = sv_net(sv.loop, 8, 256, SNIC_NET_DGRAM_WAIT);
     store_begin(sv.loop, so.stores, so.store_count);

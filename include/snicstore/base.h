@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/base.h
- * The ground floor: errors, version, assertions, byte order, CRC32C, seeded
- * random numbers, intrusive lists, timer wheel, histogram, rates, arenas.
+ * The ground floor: errors, version, assertions, byte order, CRC32C, SipHash,
+ * seeded random numbers, intrusive lists, timer wheel, histogram, rates, arenas.
  *
  * Depends on  nothing of ours and no operating system.
  * Memory      Every object lives in caller memory; nothing here allocates.
@@ -261,6 +261,15 @@ SNIC_API uint32_t snic_crc32c_power(uint64_t size);
 SNIC_API uint32_t snic_crc32c_advance(uint32_t crc, uint32_t power);
 /** The same function in portable C; identical results. [any] */
 SNIC_API uint32_t snic_crc32c_advance_portable(uint32_t crc, uint32_t power);
+
+/* ---- SipHash-2-4 ---- */
+
+/**
+ * Hash of @p size bytes under a key: who sees hashes and has not the key can neither choose what
+ * collides nor learn what was hashed. The same at every byte order. [any]
+ */
+SNIC_API uint64_t snic_siphash(const unsigned char key[16], const void *data, size_t size)
+    SNIC_NONNULL(1);
 
 /* ---- Seeded random numbers (xoshiro256**, seeded by splitmix64) ---- */
 

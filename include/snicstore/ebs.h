@@ -136,7 +136,7 @@ enum snic_ebs_type {
 #define SNIC_EBS_CE_ECHO (1u << 4)  /**< what this acknowledges came marked as congested */
 #define SNIC_EBS_RETX (1u << 5)     /**< sent before */
 #define SNIC_EBS_HEDGE (1u << 6)    /**< sent beside another copy */
-#define SNIC_EBS_LAST_PKT (1u << 7) /**< the last block of its RPC: agg_crc is of all of it */
+#define SNIC_EBS_LAST_PKT (1u << 7) /**< LUNA: the last block of its RPC */
 #define SNIC_EBS_FUA (1u << 8)
 #define SNIC_EBS_DUP (1u << 9)     /**< acknowledges what was there already */
 #define SNIC_EBS_MUST (0xf000u)    /**< bits that must be understood */
@@ -194,7 +194,7 @@ struct snic_ebs_block {
     uint32_t seg_gen;
     uint32_t data_crc;
     uint32_t bind_crc;
-    uint32_t agg_crc;
+    uint32_t agg_crc;   /**< LUNA: luna.h; SOLAR: 0 */
     uint16_t blk_off;   /**< 0 ... 511 */
     uint16_t blk_cnt;   /**< READ_REQ; else 1, or more for ZERO and TRIM; FENCE: 0 */
     uint8_t block_log2; /**< 12; 0 is encoded as 12 */
@@ -453,8 +453,9 @@ SNIC_API uint32_t snic_ebs_bind_crc(const struct snic_ebs_block *b) SNIC_NONNULL
 /*
  * The aggregate of the blocks of an RPC or a segment, in rising order of lba: their CRCs combined
  * as if the blocks stood one after the other. Over data_crc it is the CRC32C of all the data; over
- * bind_crc, which is what the packets' agg_crc is made of, it ties them to their places, too. It
- * sees blocks swapped, left out or damaged in the same way, which their exclusive or does not.
+ * bind_crc it ties them to their places, too. It sees blocks swapped, left out or damaged in the
+ * same way, which their exclusive or does not. It is for who does not see the data, or sees all of
+ * it: LUNA's frames have it; of SOLAR's, whose packets come alone, agg_crc is 0.
  */
 
 /** The aggregate @p agg (0: of nothing) followed by a block of CRC @p crc. */

@@ -52,10 +52,22 @@ struct snic_ebs_ask {
 /**
  * What a server refuses for now. A server that answers is there, whatever it answers: I/O that it
  * refuses for ever is tried for ever (until its deadline), and its segments are not asked for.
+ * Beside it, what it cannot do: its store failed, and writes may wait until it can promise that
+ * they are over.
  */
 struct snic_ebs_busy {
-    uint64_t count;    /**< times that it said BUSY                                       */
-    uint64_t since_ns; /**< since then it has said that, and done nothing; 0: it does      */
+    uint64_t count;        /**< times that it said BUSY                                       */
+    uint64_t since_ns;     /**< since then it has said that, and done nothing; 0: it does      */
+    uint64_t failed;       /**< times that it said that its store failed (IO)                  */
+    uint64_t failed_at_ns; /**< since then it has said that, and done nothing; 0: it does      */
+};
+
+/** What a disk waits for: the oldest of what is admitted, or first to be. */
+struct snic_ebs_wait {
+    uint64_t segment;  /**< of the disk                                                */
+    uint64_t since_ns; /**< when its I/O was admitted, else submitted                  */
+    uint32_t server;   /**< that has not answered, or has refused it; UINT32_MAX: none */
+    uint32_t place;    /**< 1: for where the segment is (the agent asks); 0: for server */
 };
 
 /** It says BUSY. [owner] */
@@ -64,6 +76,19 @@ static inline void snic_ebs_busy_said(struct snic_ebs_busy *b, uint64_t now_ns)
     b->count++;
     if (b->since_ns == 0)
         b->since_ns = now_ns + (now_ns == 0);
+}
+/** It says that its store failed. [owner] */
+static inline void snic_ebs_busy_failed(struct snic_ebs_busy *b, uint64_t now_ns)
+{
+    b->failed++;
+    if (b->failed_at_ns == 0)
+        b->failed_at_ns = now_ns + (now_ns == 0);
+}
+/** It has done something. [owner] */
+static inline void snic_ebs_busy_over(struct snic_ebs_busy *b)
+{
+    b->since_ns = 0;
+    b->failed_at_ns = 0;
 }
 
 /** A clock without anybody. [owner] */

@@ -507,9 +507,13 @@ SNIC_API void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar
 SNIC_API SNIC_NODISCARD int snic_solar_get_path(const struct snic_solar *c, uint32_t server,
                                                 uint32_t path, struct snic_solar_path_stats *out)
     SNIC_NONNULL(1, 4);
-/** Does a server refuse what it gets? @return 0; SNIC_ENOENT [owner] */
+/** Does a server refuse what it gets, or did its store fail? @return 0; SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_solar_get_busy(const struct snic_solar *c, uint32_t server,
                                                 struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
+/** What does a disk wait for? @return 1; 0 nothing that is admitted; SNIC_ENOENT; then @p out is
+ * untouched [owner] */
+SNIC_API SNIC_NODISCARD int snic_solar_get_wait(const struct snic_solar *c, uint32_t disk,
+                                                struct snic_ebs_wait *out) SNIC_NONNULL(1, 3);
 /** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
 SNIC_API int snic_solar_check(const struct snic_solar *c) SNIC_NONNULL(1);
 

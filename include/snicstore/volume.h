@@ -380,9 +380,17 @@ struct snic_volume_stats {
 /** [owner] */
 SNIC_API void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)
     SNIC_NONNULL(1, 2);
-/** Does a server refuse what it gets? In the loop's time. @return 0; SNIC_ENOENT [owner] */
+/** Does a server refuse what it gets, or did its store fail? In the loop's time. @return 0;
+ * SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_get_busy(const struct snic_volume *v, uint32_t server,
                                                  struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
+/** What does a disk wait for? @return 1; 0 nothing; SNIC_ENOENT; else than 1 @p out is untouched
+ * [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_get_wait(const struct snic_volume *v, uint32_t disk,
+                                                 struct snic_ebs_wait *out) SNIC_NONNULL(1, 3);
+/** Where a server is, as said last. @return 0; SNIC_ENOENT [owner] */
+SNIC_API SNIC_NODISCARD int snic_volume_get_addr(const struct snic_volume *v, uint32_t server,
+                                                 struct snic_net_addr *out) SNIC_NONNULL(1, 3);
 /** As snic_solar_get_path(). @return 0; SNIC_ENOENT, also with LUNA [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_get_path(const struct snic_volume *v, uint32_t server,
                                                  uint32_t path, struct snic_solar_path_stats *out)

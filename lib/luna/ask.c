@@ -107,3 +107,29 @@ void luna_ask_say_disk(struct snic_luna *c, struct luna_disk *d, struct snic_lun
     a->segment = d->need_segment;
     a->gen32 = d->need_gen;
 }
+
+/* Of RPCs the first is the oldest. What waits behind them for a place has no RPC. */
+int snic_luna_get_wait(const struct snic_luna *c, uint32_t disk, struct snic_ebs_wait *out)
+{
+    if (disk >= c->o.disks_max || !c->disks[disk].used)
+        return SNIC_ENOENT;
+    const struct luna_disk *d = &c->disks[disk];
+    const struct snic_link *l = d->rpcs.next;
+    while (l != &d->rpcs && SNIC_CONTAINER(l, struct luna_rpc, of_disk)->where == LUNA_ENDED)
+        l = l->next;
+    if (l != &d->rpcs) {
+        const struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
+        out->segment = r->lba >> SNIC_EBS_SEGMENT_LOG2;
+        out->since_ns = r->io->admitted_ns;
+        out->server = r->server < c->o.servers_max ? r->server : UINT32_MAX;
+        out->place = r->where == LUNA_PARKED;
+        return 1;
+    }
+    if (!d->map_said || snic_link_alone(&d->queue))
+        return 0;
+    out->segment = d->need_segment;
+    out->since_ns = SNIC_CONTAINER(d->queue.next, struct snic_luna_io, link)->submitted_ns;
+    out->server = UINT32_MAX;
+    out->place = 1;
+    return 1;
+}

@@ -81,6 +81,10 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
         c->s.late++;
         return;
     }
+    if (h->status == SNIC_EBS_OK)
+        snic_ebs_busy_over(&c->servers[r->server].busy);
+    else if (h->status == SNIC_EBS_IO)
+        snic_ebs_busy_failed(&c->servers[r->server].busy, c->now_ns);
     /* A newer generation or lease there refuses ours as a fence does. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)

@@ -197,7 +197,7 @@ void luna_rpc_acked(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     luna_rpc_take_back(c, r, blocks);
     r->acked |= blocks;
-    c->servers[r->server].busy.since_ns = 0;
+    snic_ebs_busy_over(&c->servers[r->server].busy);
     luna_ask_heard(c, r);
     if (r->op == SNIC_LUNA_READ)
         c->s.blocks_read += luna_ones(blocks);
@@ -419,8 +419,11 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     case SNIC_EBS_BAD_AUTH:
         luna_rpc_later(c, r, blocks, 1000); /* of the connection, not of the blocks */
         break;
-    case SNIC_EBS_INVALID:
     case SNIC_EBS_IO:
+        snic_ebs_busy_failed(&c->servers[r->server].busy, c->now_ns);
+        luna_rpc_refused(c, r, blocks, status);
+        break;
+    case SNIC_EBS_INVALID:
     case SNIC_EBS_DAMAGED:
     case SNIC_EBS_NO_SPACE:
     case SNIC_EBS_STATUS_END:

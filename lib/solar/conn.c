@@ -10,45 +10,6 @@
  */
 #include "solar/target_priv.h"
 
-/* ---- SipHash-2-4 (Aumasson, Bernstein, 2012) of 16 bytes ---- */
-
-static uint64_t solar_rotate(uint64_t v, uint32_t n)
-{
-    return v << n | v >> (64 - n);
-}
-
-static void solar_sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[1] = solar_rotate(v[1], 13) ^ v[0];
-    v[0] = solar_rotate(v[0], 32);
-    v[2] += v[3];
-    v[3] = solar_rotate(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = solar_rotate(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = solar_rotate(v[1], 17) ^ v[2];
-    v[2] = solar_rotate(v[2], 32);
-}
-
-uint64_t solar_sip(const unsigned char key[16], uint64_t a, uint64_t b)
-{
-    uint64_t k0 = snic_get_le64(key), k1 = snic_get_le64(key + 8);
-    uint64_t words[3] = {a, b, (uint64_t)16 << 56};
-    uint64_t v[4] = {k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d),
-                     k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573)};
-    for (uint32_t i = 0; i < 3; i++) {
-        v[3] ^= words[i];
-        solar_sip_round(v);
-        solar_sip_round(v);
-        v[0] ^= words[i];
-    }
-    v[2] ^= 0xff;
-    for (uint32_t i = 0; i < 4; i++)
-        solar_sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
 /* ---- Options and memory ---- */
 
 static int solar_target_opts(struct snic_solar_target_opts *full,
@@ -152,9 +113,18 @@ struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id
     return n->used && n->conn_id == conn_id ? n : NULL;
 }
 
+/* A client's slots, or a connection's token: of two words, so that neither is the other's. */
+static uint64_t solar_conn_hash(const struct snic_solar_target *t, uint64_t a, uint64_t b)
+{
+    unsigned char words[16];
+    snic_put_le64(words, a);
+    snic_put_le64(words + 8, b);
+    return snic_siphash(t->o.key, words, sizeof(words));
+}
+
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
 {
-    return solar_sip(t->o.key, conn_id, UINT64_C(0x70656b6f74)); /* not the slots' hash */
+    return solar_conn_hash(t, conn_id, UINT64_C(0x70656b6f74)); /* not the slots' hash */
 }
 
 /* Its open acknowledgements go out as they are: the train knows what it needs. */
@@ -195,7 +165,7 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
                                     uint64_t pn)
 {
     uint64_t client_id = h->client_id;
-    uint32_t base = (uint32_t)solar_sip(t->o.key, client_id, t->o.seed);
+    uint32_t base = (uint32_t)solar_conn_hash(t, client_id, t->o.seed);
     uint32_t ways = t->o.conns_max < SNIC_SOLAR__WAYS ? t->o.conns_max : SNIC_SOLAR__WAYS;
     struct solar_conn *n = NULL, *idle = NULL;
     for (uint32_t i = 0; i < ways; i++) {

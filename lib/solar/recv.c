@@ -391,6 +391,10 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
         h->u.block.seg_id != r->seg_id || h->u.block.seg_gen != r->seg_gen ||
         h->u.block.wver <= r->wver)
         return SNIC_ESTALE;
+    if (h->status == SNIC_EBS_OK)
+        snic_ebs_busy_over(&c->servers[r->server].busy);
+    else if (h->status == SNIC_EBS_IO)
+        snic_ebs_busy_failed(&c->servers[r->server].busy, c->now_ns);
     /* A newer generation or lease there refuses ours as a fence does. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)

@@ -80,7 +80,6 @@ struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, 
     r->credited = 0;
     r->sent = 0;
     r->refs = 0;
-    r->agg = 0;
     r->result = 0;
     r->piece = io->piece;
     r->piece_block = io->piece_block;
@@ -205,7 +204,7 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
         return;
     r->acked |= bit;
     r->busy &= ~bit;
-    c->servers[r->server].busy.since_ns = 0;
+    snic_ebs_busy_over(&c->servers[r->server].busy);
     solar_ask_heard(c, r);
     if (r->op == SNIC_SOLAR_READ) {
         solar_rpc_slots(c, r, bit);
@@ -412,8 +411,11 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     case SNIC_EBS_BAD_AUTH:
         solar_rpc_again(c, r, bit); /* of the connection, not of the block */
         break;
-    case SNIC_EBS_INVALID:
     case SNIC_EBS_IO:
+        snic_ebs_busy_failed(&c->servers[r->server].busy, c->now_ns);
+        solar_rpc_refused(c, r, status);
+        break;
+    case SNIC_EBS_INVALID:
     case SNIC_EBS_DAMAGED:
     case SNIC_EBS_NO_SPACE:
     case SNIC_EBS_STATUS_END:

@@ -119,12 +119,6 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
         b->bind_crc = snic_ebs_bind_crc(&h.u.block);
     b->summed = 1;
     h.u.block.bind_crc = b->bind_crc;
-    if (b->path == SNIC_SOLAR__NO_PATH && pkt >= r->next) /* first copies come in order */
-        r->agg = pkt == 0 ? b->bind_crc : snic_ebs_agg_add(r->agg, b->bind_crc);
-    if (pkt + 1 == r->count) {
-        h.flags |= SNIC_EBS_LAST_PKT;
-        h.u.block.agg_crc = r->agg;
-    }
     if (solar_wire_add(&c->wire, solar_session_of(s), NULL, t, SNIC_EBS_TO_SERVER, &h, data,
                        data == NULL ? 0 : SNIC_EBS_BLOCK_BYTES, 0) != 0)
         return SNIC_EIO;

@@ -164,9 +164,8 @@ struct solar_server {
     uint64_t late_at_ns;
     uint32_t gave_up; /* transmissions, for want of an answer in time; lately */
     uint32_t came;    /* of them: answered after all */
-    uint64_t sent;    /* packets with blocks, for the hedge budget */
+    uint64_t sent;    /* packets with blocks, for the hedge budget; halved from time to time */
     uint64_t hedged;
-    uint64_t window_ns;        /* of them: halved from time to time */
     struct snic_link ready[2]; /* RPCs with blocks never sent */
     struct snic_link again;    /* RPCs with blocks to be sent again */
     struct snic_link event;
@@ -230,7 +229,6 @@ struct solar_rpc {
     uint32_t refs;
     uint32_t piece; /* of block 0 in io->iov */
     uint32_t piece_block;
-    uint32_t agg; /* of the blocks below `next` */
     int32_t result;
     uint8_t op;
     uint8_t count;

@@ -58,8 +58,6 @@ struct snic_solar_target {
     struct snic_solar_target_stats s;
 };
 
-uint64_t solar_sip(const unsigned char key[16], uint64_t a, uint64_t b);
-
 struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id);
 /** For a client that says HELLO, number @p pn. NULL: no room, or an old one said again. */
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,

@@ -217,6 +217,20 @@ int snic_volume_get_busy(const struct snic_volume *v, uint32_t server, struct sn
                             : snic_luna_get_busy(v->luna, server, out);
 }
 
+int snic_volume_get_wait(const struct snic_volume *v, uint32_t disk, struct snic_ebs_wait *out)
+{
+    return v->solar != NULL ? snic_solar_get_wait(v->solar, disk, out)
+                            : snic_luna_get_wait(v->luna, disk, out);
+}
+
+int snic_volume_get_addr(const struct snic_volume *v, uint32_t server, struct snic_net_addr *out)
+{
+    if (server >= v->o.servers_max || !v->servers[server].known)
+        return SNIC_ENOENT;
+    *out = v->servers[server].addr;
+    return 0;
+}
+
 int snic_volume_get_path(const struct snic_volume *v, uint32_t server, uint32_t path,
                          struct snic_solar_path_stats *out)
 {

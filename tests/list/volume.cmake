@@ -28,6 +28,10 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
       ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_store.py $<TARGET_FILE:solar_volume>)
     set_tests_properties(solar_volume_store PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77
       TIMEOUT 600)
+    add_test(NAME solar_volume_tells COMMAND ${SNIC_PYTHON}
+      ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_tells.py $<TARGET_FILE:solar_volume>)
+    set_tests_properties(solar_volume_tells PROPERTIES LABELS "volume;control;slow"
+      SKIP_RETURN_CODE 77 TIMEOUT 600)
   endif()
   foreach(t solar luna)
     add_test(NAME solar_volume_${t} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume.sh

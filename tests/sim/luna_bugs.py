@@ -5,6 +5,7 @@ ENGINE = ["tests/test_luna.c", "tests/test_luna_util.c"]
 REMOVED = ("luna", "*server_removed*")
 PROGRAMS = {
     "luna": ENGINE,
+    "edges": ["tests/test_luna_edges.c", "tests/test_luna_util.c"],
     "stream": ["tests/test_luna_stream.c", "tests/test_luna_util.c"],
     "sim": ["tests/test_luna_sim.c", "tests/sim/luna_world.c", "tests/sim/luna_stream.c", STORE,
             "tests/sim/luna_guest.c"],
@@ -65,7 +66,15 @@ BUGS = [
      "n->state = SNIC_LUNA_UNUSED; n->srtt_ns", "n->state = SNIC_LUNA_UNUSED; n->gen = 0; "
      "n->srtt_ns", REMOVED),
     ("who does something is busy still", "lib/luna/rpc.c",
-     "c->servers[r->server].busy.since_ns = 0;", "", ("luna", "*busy_server*")),
+     "snic_ebs_busy_over(&c->servers[r->server].busy);", "", ("luna", "*busy_server*")),
+    ("a promise that is refused says nothing of the store", "lib/luna/recv.c",
+     "snic_ebs_busy_failed(&c->servers[r->server].busy, c->now_ns);", ";",
+     ("edges", "*failed_store*")),
+    ("a store that promises has failed still", "lib/luna/recv.c",
+     "snic_ebs_busy_over(&c->servers[r->server].busy);", ";",
+     ("edges", "*failed_store*")),
+    ("what has no place waits for a server", "lib/luna/ask.c",
+     "out->place = r->where == LUNA_PARKED;", "out->place = 0;", ("edges", "*disk_waits*")),
     ("a disk whose entry of limits is damaged has none", "lib/luna/io.c",
      "if (r == SNIC_ECORRUPT) {", "if (r == SNIC_EPROTO) {", ("stream", "*limits_entry*")),
     ("wrong answers are counted for the RPC, not for its blocks", "lib/luna/rpc.c",

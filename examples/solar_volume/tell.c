@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What a client tells its operator: of servers, and of I/O that waits.
+ *
+ * A server that refuses all that it gets is there, and so is one whose store failed: neither is
+ * suspect, and I/O waits, or fails, all the same. So it is looked every second who says what, and
+ * what the disk's oldest I/O waits for.
+ */
+#include "tell.h"
+
+#include "busy.h"
+#include "link.h"
+#include "wait.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { TELL_NAME = 192, TELL_WHY = 512 };
+
+/* Why I/O waits; the last is beside one of the others. */
+enum {
+    TELL_SILENT,
+    TELL_FAILED,
+    TELL_DARK,
+    TELL_BUSY,
+    TELL_ELSEWHERE,
+    TELL_PLACE,
+    TELL_REFUSED,
+    TELL_NO_CATALOG = 16
+};
+
+static struct {
+    struct tell t;
+    struct snic_timer second;
+    struct busy busy[LINK_SERVERS];
+    uint32_t dark[LINK_SERVERS]; /* who it is that cannot be reached; 0: nobody */
+    uint32_t who[LINK_SERVERS];  /* whose busy[] is: a number may be given to another server */
+    struct wait wait;
+} te;
+
+/* Who has the volume's number, never 0. */
+static uint32_t server_who(uint32_t server)
+{
+    return te.t.control != NULL ? link_server(server) + 1 : 1;
+}
+
+/* Of the volume's server @p server; into @p text, of TELL_NAME. */
+static const char *server_name(uint32_t server, char *text)
+{
+    struct snic_net_addr a;
+    char at[160] = "";
+    if (te.t.control == NULL)
+        return te.t.server;
+    if (snic_volume_get_addr(te.t.v, server, &a) == 0)
+        (void)snic_net_addr_format(&a, at, sizeof(at));
+    snprintf(text, TELL_NAME, "block server %" PRIu32 "%s%s", link_server(server),
+             at[0] != 0 ? " at " : "", at);
+    return text;
+}
+
+void tell_suspect(void *ctx, uint32_t server, int is)
+{
+    struct snic_volume_stats s;
+    char name[TELL_NAME];
+    (void)ctx;
+    te.dark[server] = is ? server_who(server) : 0;
+    snic_volume_get_stats(te.t.v, &s);
+    ex_log(EX_WARNING,
+           !is         ? "%s can be reached again"
+           : te.t.luna ? "no connection to %s stands"
+           : s.too_large != 0
+               ? "no path to %s works: a link on the way takes no packets of 4252 bytes (raise its "
+                 "MTU, 4400 is good, or use --transport luna)"
+           : te.t.sealed ? "no path to %s works: it is not there, or its wire key is another "
+                           "one than this client's"
+                         : "no path to %s works: it is not there, or wants a wire key",
+           server_name(server, name));
+}
+
+/* What a server says: that it is busy, or that its store failed. */
+static void look_server(uint32_t server, uint64_t now)
+{
+    struct snic_ebs_busy is;
+    char name[TELL_NAME];
+    if (snic_volume_get_busy(te.t.v, server, &is) != 0)
+        return;
+    if (te.who[server] != server_who(server))
+        te.busy[server] = (struct busy){.count = 0};
+    te.who[server] = server_who(server);
+    uint64_t seconds = busy_look(&te.busy[server], &is, now);
+    if (seconds != 0)
+        ex_log(EX_WARNING,
+               "%s says that it is busy, and does nothing, for %" PRIu64
+               " s: its store hangs or has no room",
+               server_name(server, name), seconds);
+    int failed = busy_failed_look(&te.busy[server], &is, now);
+    if (failed > 0)
+        ex_log(EX_ERROR,
+               "%s answers, and says that its store failed: what needs it fails, or waits",
+               server_name(server, name));
+    else if (failed < 0)
+        ex_log(EX_INFO, "the store of %s works again", server_name(server, name));
+}
+
+static uint32_t wait_why(const struct snic_ebs_wait *w)
+{
+    struct snic_ebs_busy is = {.count = 0};
+    uint32_t no_catalog = te.t.control != NULL && !link_up() ? TELL_NO_CATALOG : 0;
+    if (w->server == UINT32_MAX)
+        return no_catalog | (link_refused(w->segment) != 0 ? TELL_REFUSED : TELL_PLACE);
+    if (snic_volume_get_busy(te.t.v, w->server, &is) == 0 && is.failed_at_ns != 0)
+        return no_catalog | TELL_FAILED;
+    if (te.dark[w->server] == server_who(w->server))
+        return no_catalog | TELL_DARK;
+    if (is.since_ns != 0)
+        return no_catalog | TELL_BUSY;
+    if (link_refused(w->segment) != 0)
+        return no_catalog | TELL_REFUSED;
+    return no_catalog | (w->place ? TELL_ELSEWHERE : TELL_SILENT);
+}
+
+static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL_WHY])
+{
+    static const char *const said[] = {
+        [TELL_SILENT] = "%s has not answered",
+        [TELL_FAILED] = "%s answers, and its store failed",
+        [TELL_DARK] = "%s cannot be reached",
+        [TELL_BUSY] = "%s says that it is busy",
+        [TELL_ELSEWHERE] = "%s does not have it as this client knows it",
+    };
+    char name[TELL_NAME] = "";
+    int error = link_refused(w->segment);
+    uint32_t kind = why & (TELL_NO_CATALOG - 1);
+    size_t n = 0;
+    if (kind == TELL_REFUSED && error == SNIC_ENOSPC)
+        n = (size_t)snprintf(text, TELL_WHY,
+                             "the catalog at %s says that no server has room for it, or %d others "
+                             "are all in use",
+                             te.t.control, LINK_SERVERS);
+    else if (kind == TELL_REFUSED)
+        n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s says: %s", te.t.control,
+                             snic_strerror(error));
+    else if (kind == TELL_PLACE && te.t.control == NULL)
+        n = (size_t)snprintf(text, TELL_WHY, "its place is not known");
+    else if (kind == TELL_PLACE && (why & TELL_NO_CATALOG) == 0)
+        n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s has not said where it is",
+                             te.t.control);
+    else if (kind != TELL_PLACE)
+        n = (size_t)snprintf(text, TELL_WHY, said[kind], server_name(w->server, name));
+    if ((why & TELL_NO_CATALOG) != 0)
+        snprintf(text + n, TELL_WHY - n, "%sthe catalog at %s does not answer",
+                 n != 0 ? "; and " : "", te.t.control);
+}
+
+static void look_wait(uint64_t now)
+{
+    struct snic_ebs_wait is;
+    char text[TELL_WHY];
+    int waits = snic_volume_get_wait(te.t.v, 0, &is) == 1;
+    uint32_t why = waits ? wait_why(&is) : 0;
+    enum wait_say say = wait_look(&te.wait, waits ? &is : NULL, why, now);
+    if (say == WAIT_NOTHING)
+        return;
+    const struct snic_ebs_wait *w = &te.wait.is;
+    uint64_t seconds = (now - w->since_ns) / UINT64_C(1000000000);
+    if (say == WAIT_OVER) {
+        ex_log(EX_WARNING, "disk %s: segment %" PRIu64 " waits no more, after %" PRIu64 " s",
+               te.t.disk, w->segment, seconds);
+        return;
+    }
+    why_text(w, why, text);
+    ex_log(EX_WARNING, "disk %s: segment %" PRIu64 " waits, for %" PRIu64 " s: %s", te.t.disk,
+           w->segment, seconds, text);
+}
+
+static void second(struct snic_timer *t, uint64_t now)
+{
+    for (uint32_t i = 0; i < LINK_SERVERS; i++)
+        look_server(i, now);
+    look_wait(now);
+    snic_loop_arm(te.t.loop, t, now + UINT64_C(1000000000));
+}
+
+void tell_begin(const struct tell *t)
+{
+    te.t = *t;
+    snic_timer_init(&te.second, second);
+    snic_loop_arm(t->loop, &te.second, snic_loop_now(t->loop) + UINT64_C(1000000000));
+}
+
+void tell_end(void)
+{
+    if (te.t.loop != NULL)
+        snic_loop_cancel(te.t.loop, &te.second);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* solar_volume client: what its operator is told of servers, and of I/O that waits; one per
+ * process.
+ */
+#ifndef SOLAR_VOLUME_TELL_H
+#define SOLAR_VOLUME_TELL_H
+
+#include "volume.h"
+
+struct tell {
+    struct snic_loop *loop;
+    struct snic_volume *v;
+    const char *server;  /* without a catalog: the one */
+    const char *control; /* the catalog, or NULL */
+    const char *disk;
+    uint32_t luna;
+    uint32_t sealed;
+};
+
+/* Borrowed texts. From now on it looks, every second. */
+void tell_begin(const struct tell *t);
+void tell_end(void);
+/* The volume's event. */
+void tell_suspect(void *ctx, uint32_t server, int is);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * solar_volume client: when to tell its operator that I/O waits, and that it waits no more. Told is
+ * what the oldest waits for: once, and again where that is another server or another reason.
+ */
+#ifndef SOLAR_VOLUME_WAIT_H
+#define SOLAR_VOLUME_WAIT_H
+
+#include "snicstore/ebs_ask.h"
+
+#define WAIT_PATIENCE_NS UINT64_C(2000000000)
+#define WAIT_AGAIN_NS UINT64_C(5000000000)
+
+enum wait_say { WAIT_NOTHING, WAIT_BEGINS, WAIT_OVER };
+
+struct wait {
+    struct snic_ebs_wait is; /* what was told last */
+    uint32_t why;
+    uint32_t told; /* and is not over */
+    uint64_t told_ns;
+};
+
+/* To be called every second. @p is: what the disk waits for, NULL: nothing; @p why: any number that
+   stands for the reason. What has to be told is in w->is. */
+static inline enum wait_say wait_look(struct wait *w, const struct snic_ebs_wait *is, uint32_t why,
+                                      uint64_t now_ns)
+{
+    int waits = is != NULL && now_ns >= is->since_ns + WAIT_PATIENCE_NS;
+    if (!waits) {
+        if (!w->told)
+            return WAIT_NOTHING;
+        w->told = 0;
+        return WAIT_OVER;
+    }
+    if (w->told_ns != 0 && now_ns < w->told_ns + WAIT_AGAIN_NS)
+        return WAIT_NOTHING;
+    if (w->told && w->is.server == is->server && w->why == why)
+        return WAIT_NOTHING;
+    w->is = *is;
+    w->why = why;
+    w->told = 1;
+    w->told_ns = now_ns;
+    return WAIT_BEGINS;
+}
+
+#endif
