@@ -72,6 +72,13 @@ static void blank(uint32_t disk)
     snic_disk_sync(fix.disk[disk]);
 }
 
+/* What a format leaves that ended before all had their first superblock. */
+static void halve(uint32_t disk)
+{
+    memset(snic_disk_bytes(fix.disk[disk]) + SUPER, 0, SUPER);
+    snic_disk_sync(fix.disk[disk]);
+}
+
 /* It is whole, can be used, and is opened again as it is. */
 static void assert_usable(void)
 {
@@ -95,8 +102,7 @@ static void test_segments_format_ended_between_devices_is_finished(void **state)
         uint32_t there = (left & 1) == 0 ? 0 : (left & 2) == 0 ? 1 : 2;
         memcpy(was, snic_disk_bytes(fix.disk[there]), SUPER);
         for (uint32_t i = 0; i < 3; i++)
-            if ((left >> i & 1) != 0)
-                blank(i);
+            ((left >> i & 1) != 0 ? blank : halve)(i);
         again(0, SNIC_ENOENT); /* nobody asked for a format */
         again(SNIC_SEGMENTS_BLANK, 0);
         assert_int_equal(fix.report.formatted, (left & 1) + (left >> 1 & 1) + (left >> 2));
@@ -106,29 +112,80 @@ static void test_segments_format_ended_between_devices_is_finished(void **state)
     }
 }
 
-/* Whenever it ends, with or without the power. */
+/* A start that ends after so many steps, with or without the power; 1: it came to its end before. */
+static uint32_t start_and_end(uint32_t steps, int power)
+{
+    fix.opts.uuid[0]++;
+    assert_int_equal(segfix_open_begin(&fix, SNIC_SEGMENTS_BLANK), 0);
+    for (uint32_t i = 0; i < steps && !fix.opened; i++)
+        assert_true(snic_loop_once(fix.loop, SNIC_NEVER) > 0);
+    uint32_t whole = (uint32_t)fix.opened;
+    segfix_close(&fix);
+    for (uint32_t i = 0; i < 2 && power; i++)
+        snic_disk_power_cut(fix.disk[i], SNIC_FAULT_KEEP_NONE);
+    segfix_unplug(&fix);
+    segfix_plug(&fix);
+    return whole;
+}
+
+/* Whenever it ends, and whenever the start that is to finish it does. */
 static void test_segments_format_ended_at_any_time_is_finished(void **state)
 {
     uint32_t whole = 0, halves = 0;
     (void)state;
     for (uint32_t steps = 0; whole < 3; steps++) {
+        for (uint32_t second = 0; second < 3 + steps; second += 1 + steps / 8) {
+            begin(2);
+            uint32_t first = start_and_end(steps, steps % 2 == 0);
+            whole += second == 0 && first;
+            if (second != 0)
+                (void)start_and_end(second, second % 2 == 0);
+            again(SNIC_SEGMENTS_BLANK, 0);
+            halves += fix.report.formatted == 1;
+            assert_usable();
+            end();
+        }
+    }
+    assert_true(halves > 0);
+}
+
+/* A store of which nothing is known to be in use yet, but which came to be: the blank device is not
+   the one that it was made with, and that one may come back. */
+static void test_segments_blank_beside_a_whole_store_is_refused(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < 2; which++) {
         begin(2);
-        assert_int_equal(segfix_open_begin(&fix, SNIC_SEGMENTS_BLANK), 0);
-        for (uint32_t i = 0; i < steps && !fix.opened; i++)
-            assert_true(snic_loop_once(fix.loop, SNIC_NEVER) > 0);
-        whole += fix.opened;
-        segfix_close(&fix);
-        if (steps % 2 == 0)
-            for (uint32_t i = 0; i < 2; i++)
-                snic_disk_power_cut(fix.disk[i], SNIC_FAULT_KEEP_NONE);
-        segfix_unplug(&fix);
-        segfix_plug(&fix);
         again(SNIC_SEGMENTS_BLANK, 0);
-        halves += fix.report.formatted == 1;
+        segfix_close(&fix);
+        blank(which);
+        again(SNIC_SEGMENTS_BLANK, SNIC_ENOENT);
+        assert_int_equal(fix.report.disk, which);
+        assert_blank(which);
+        again(SNIC_SEGMENTS_FORMAT, 0);
         assert_usable();
         end();
     }
-    assert_true(halves > 0);
+}
+
+/* A device that cannot be read is not taken for one with something else on it. */
+static void test_segments_unreadable_device_is_no_other_thing(void **state)
+{
+    struct snic_fault f = {.kind = SNIC_FAULT_ERROR, .ops = 1u << SNIC_IO_READ, .after = 1};
+    (void)state;
+    begin(2);
+    again(SNIC_SEGMENTS_BLANK, 0);
+    segfix_close(&fix);
+    f.repeat = 1000;
+    f.error = SNIC_EIO;
+    f.length = 2 * SUPER;
+    assert_int_equal(snic_disk_fault(fix.disk[1], &f), 0);
+    again(SNIC_SEGMENTS_BLANK, SNIC_EIO);
+    assert_int_equal(fix.report.disk, 1);
+    snic_disk_faults_clear(fix.disk[1]);
+    again(0, 0);
+    assert_usable();
+    end();
 }
 
 /* A device that has segments keeps them, and a blank one beside it is not made one of its store: it
@@ -213,6 +270,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_format_ended_between_devices_is_finished),
         cmocka_unit_test(test_segments_format_ended_at_any_time_is_finished),
         cmocka_unit_test(test_segments_blank_beside_segments_is_refused),
+        cmocka_unit_test(test_segments_blank_beside_a_whole_store_is_refused),
+        cmocka_unit_test(test_segments_unreadable_device_is_no_other_thing),
         cmocka_unit_test(test_segments_blank_beside_something_else_stays),
         cmocka_unit_test(test_segments_devices_that_do_not_belong_are_named),
     };

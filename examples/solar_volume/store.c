@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A disk that goes bad has many blocks that do, each of which is read again and again. */
-#define STORE_SAY_NS UINT64_C(1000000000)
+#define STORE_SAY_NS UINT64_C(5000000000)
 /* While it opens; the count of all follows. */
 #define STORE_TABLES_SAID 16u
 
@@ -45,7 +45,7 @@ static const char *store_corrupt(const struct snic_segments_report *r, char *tex
                  "it is device %" PRIu32 " of %" PRIu32 " of its store, and named as device "
                  "%" PRIu32 " of %" PRIu32 ": all are needed, in the order of their format",
                  r->is_disk + 1, r->is_disks, r->disk + 1, st.count);
-    } else if (r->gaps != 0) {
+    } else if (r->last_missing != 0) {
         snprintf(text, size,
                  "its log is damaged, and lacks what is from %" PRIu64 " to %" PRIu64
                  ": what was written since may be lost",
@@ -61,9 +61,9 @@ void store_refused(int result, const struct snic_segments_report *r)
     char text[256] = "";
     const char *why = snic_strerror(result);
     if (result == SNIC_ENOENT)
-        why = "it is blank, and other devices of the store have segments: it is not the one that "
-              "was there, and nothing was written on it (with --format all of them begin anew, and "
-              "the segments are gone)";
+        why = "it is blank, and the others are a store: it is not the device that was there, and "
+              "nothing was written on it (with --format all of them begin anew, and what they have "
+              "is gone)";
     if (result == SNIC_EEXIST)
         why = "something else than a store is there (--format overwrites it)";
     if (result == SNIC_EVERSION)
@@ -117,12 +117,14 @@ void store_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, ui
 
 static void store_say(uint64_t now)
 {
-    char text[128];
+    char text[128], more[64] = "";
     (void)store_block(st.seg_id, st.block, text, sizeof(text));
-    ex_log(EX_ERROR, "device %s: %s %s%s; %" PRIu64 " such reads since the last such line",
-           st.files[st.device], text,
+    if (st.misread > 1)
+        snprintf(more, sizeof(more), "; %" PRIu64 " such reads since the last such line",
+                 st.misread);
+    ex_log(EX_ERROR, "device %s: %s %s%s%s", st.files[st.device], text,
            st.error == SNIC_ECORRUPT ? "is damaged: its checksum is wrong" : "cannot be read: ",
-           st.error == SNIC_ECORRUPT ? "" : snic_strerror(st.error), st.misread);
+           st.error == SNIC_ECORRUPT ? "" : snic_strerror(st.error), more);
     st.misread = 0;
     st.armed = 1;
     snic_loop_arm(st.loop, &st.timer, now + STORE_SAY_NS);

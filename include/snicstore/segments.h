@@ -191,8 +191,8 @@ struct snic_segments_req {
 
 /* ---- Options, callbacks ---- */
 
-/** Format if all devices are blank, or the others have no segments: a format that did not come to
- * its end is finished. Open anything else. */
+/** Format if all devices are blank, or those that are none are left of a format that did not come
+ * to its end: it is finished. Open anything else. */
 #define SNIC_SEGMENTS_BLANK (1u << 0)
 #define SNIC_SEGMENTS_FORMAT (1u << 1)  /**< format whatever is there: all is gone      */
 #define SNIC_SEGMENTS_STRICT (1u << 2)  /**< refuse a log whose end is in doubt         */
@@ -235,7 +235,7 @@ struct snic_segments_report {
 struct snic_segments_events {
     /**
      * The end of opening; the report is borrowed. 0; SNIC_ENOENT blank, and neither BLANK
-     * nor FORMAT, or others have segments; nothing is written on it then; SNIC_EEXIST something
+     * nor FORMAT, or the others are a store: nothing is written on it then; SNIC_EEXIST something
      * else is on the device; SNIC_EVERSION; SNIC_ECORRUPT both superblocks damaged, a gap in the
      * log, or devices of different stores; SNIC_EINVAL the options are not those of the device;
      * SNIC_ENOSPC device too small, or the cache for what is in the log; SNIC_EIO. After an error

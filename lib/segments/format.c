@@ -6,6 +6,10 @@
  * Format writes zeros over the first pages, then over the tables, then makes the log, then writes
  * the first superblock, then the second, each durable before the next: a device is not a store
  * until all of it is there, and a format that did not come to its end is seen as a blank device.
+ *
+ * Of several devices none has its second superblock before all have their first. So where one is
+ * blank, a format has to be finished if no other has the second; else the blank one is in the place
+ * of a device that was there, and nothing is written.
  */
 #include "segments/segments_priv.h"
 
@@ -49,8 +53,10 @@ static void segments_load_read_done(struct segments_io *io)
         l->then(d);
         return;
     }
-    if (l->single != 0 && !whole) /* not a page, and not zeros */
+    if (l->single != 0 && !whole) { /* not a page, and not zeros */
         memset(l->bytes + (size_t)(l->single - 1) * SNIC_SEGMENTS__PAGE, 0xff, SNIC_SEGMENTS__PAGE);
+        l->unread++;
+    }
     if (l->single++ == l->pages)
         l->then(d);
     else
@@ -75,6 +81,7 @@ static void segments_load_read(struct segments_disk *d, uint64_t offset, unsigne
     l->bytes = bytes;
     l->pages = pages;
     l->single = 0;
+    l->unread = 0;
     l->then = then;
     segments_load_read_on(d);
 }
@@ -85,10 +92,13 @@ static void segments_super_write(struct segments_disk *d);
 
 static void segments_super_flushed(struct segments_io *io)
 {
+    struct segments_load *l = &io->disk->load;
     if (!segments_load_good(io))
         return;
-    io->disk->load.probe++;
+    l->probe++;
+    l->first = 1;
     segments_super_write(io->disk);
+    segments_open_on(io->disk->store);
 }
 
 static void segments_super_written(struct segments_io *io)
@@ -102,7 +112,11 @@ static void segments_super_write(struct segments_disk *d)
     struct segments_load *l = &d->load;
     while (l->probe < 2 && !l->repair[l->probe])
         l->probe++;
-    if (l->probe < 2) {
+    if (l->probe == 1 && l->second == SEGMENTS_SECOND_WAITS) {
+        l->waits = 1;
+    } else if (l->probe == 1 && l->second == SEGMENTS_SECOND_NEVER) {
+        segments_loaded(d, SNIC_ECANCELED);
+    } else if (l->probe < 2) {
         segments_super_encode(&d->geo, segments_load_page(d, 0));
         segments_load_io(d, SNIC_IO_WRITE, (uint64_t)l->probe * SNIC_SEGMENTS__PAGE,
                          segments_load_page(d, 0), SNIC_SEGMENTS__PAGE, segments_super_written);
@@ -111,6 +125,32 @@ static void segments_super_write(struct segments_disk *d)
         segments_loaded(d, 0);
     } else {
         segments_load_log(d);
+    }
+}
+
+/* All have their first superblock: who waits for that goes on, but not beside one that failed, since
+ * it may have none. */
+void segments_super_seconds(struct snic_segments *s)
+{
+    uint32_t may = SEGMENTS_SECOND_MAY;
+    for (uint32_t i = 0; i < s->disks; i++) {
+        const struct segments_disk *d = &s->disk[i];
+        if (!d->loaded && !d->load.first)
+            return;
+        if (d->loaded && d->result != 0)
+            may = SEGMENTS_SECOND_NEVER;
+    }
+    for (uint32_t i = 0; i < s->disks; i++) {
+        struct segments_disk *d = &s->disk[i];
+        if (d->load.second == SEGMENTS_SECOND_WAITS)
+            d->load.second = may;
+        if (!d->load.waits)
+            continue;
+        d->load.waits = 0;
+        if (may == SEGMENTS_SECOND_NEVER)
+            segments_load_end(d, SNIC_ECANCELED);
+        else
+            segments_super_write(d);
     }
 }
 
@@ -242,6 +282,11 @@ static int segments_super_judge(struct segments_disk *d, struct segments_geo *g)
         r[i] = segments_super_decode(&each[i], segments_load_page(d, i));
         d->load.repair[i] = r[i] != 0;
     }
+    d->load.half = r[0] == 0;
+    for (uint32_t i = 1; i < 4; i++)
+        d->load.half &= (uint32_t)segments_is_zero(segments_load_page(d, i), SNIC_SEGMENTS__PAGE);
+    if (r[0] != 0 && r[1] != 0 && d->load.unread != 0)
+        return SNIC_EIO;
     if (r[0] != 0 && r[1] != 0) {
         if (r[0] == SNIC_EVERSION || r[1] == SNIC_EVERSION)
             return SNIC_EVERSION;
@@ -277,48 +322,55 @@ static void segments_super_take(struct segments_disk *d)
     segments_tables_read(d);
 }
 
-/**
- * All devices have been looked at. Blank ones are formatted if all are; beside a store they wait
- * until that is open, and beside what is none, or cannot be opened, they stay as they are.
- */
+/* Whose store a blank device is to be: nobody's of its own, all being blank, that of a format that
+ * did not come to its end, or none, with an error. */
+static int segments_blank_of(const struct snic_segments *s, const struct segments_geo **of)
+{
+    int r = 0;
+    *of = NULL;
+    for (uint32_t i = 0; i < s->disks; i++) {
+        const struct segments_disk *d = &s->disk[i];
+        const struct segments_geo *g = &d->load.found;
+        if (!d->loaded && d->load.judgement == SNIC_ENOENT)
+            continue;
+        if (d->loaded || d->load.judgement != 0 ||
+            (*of != NULL && memcmp(g->uuid, (*of)->uuid, sizeof(g->uuid)) != 0))
+            return SNIC_ECANCELED; /* the others are what is wrong */
+        if (!d->load.half)
+            r = SNIC_ENOENT;
+        *of = g;
+    }
+    return r;
+}
+
+/** All devices have been looked at. */
 static void segments_judged(struct snic_segments *s)
 {
-    uint32_t blank = 0, bad = 0;
+    const struct segments_geo *of;
+    int may = segments_blank_of(s, &of);
     for (uint32_t i = 0; i < s->disks; i++) {
         struct segments_disk *d = &s->disk[i];
-        blank += !d->loaded && d->load.judgement == SNIC_ENOENT;
-        bad += d->loaded || (d->load.judgement != 0 && d->load.judgement != SNIC_ENOENT);
-    }
-    for (uint32_t i = 0; i < s->disks && !s->said; i++) {
-        struct segments_disk *d = &s->disk[i];
+        int r = d->load.judgement;
         if (d->loaded)
             continue;
-        if ((s->opts.flags & SNIC_SEGMENTS_FORMAT) != 0)
+        if ((s->opts.flags & SNIC_SEGMENTS_FORMAT) != 0) {
             segments_format_begin(d);
-        else if (d->load.judgement == 0)
+        } else if (r == 0) {
+            d->load.first = 1;
             segments_super_take(d);
-        else if (d->load.judgement != SNIC_ENOENT || (s->opts.flags & SNIC_SEGMENTS_BLANK) == 0)
-            segments_loaded(d, d->load.judgement);
-        else if (bad != 0)
-            segments_loaded(d, SNIC_ECANCELED);
-        else if (blank == s->disks)
+        } else if (r != SNIC_ENOENT || (s->opts.flags & SNIC_SEGMENTS_BLANK) == 0) {
+            segments_load_end(d, r);
+        } else if (may != 0) {
+            segments_load_end(d, may);
+        } else {
+            if (of != NULL)
+                memcpy(d->geo.uuid, of->uuid, sizeof(d->geo.uuid));
+            segments_geo_derive(&d->geo);
             segments_format_begin(d);
-        else
-            d->load.waits = 1;
+        }
     }
 }
 
-static void segments_first_arrived(struct segments_disk *d)
-{
-    struct snic_segments *s = d->store;
-    d->load.judgement = segments_super_judge(d, &d->load.found);
-    if (d->load.judgement == 0 && (s->opts.flags & SNIC_SEGMENTS_FORMAT) == 0)
-        d->load.judgement = segments_super_fits(d, &d->load.found);
-    d->load.judged = 1;
-    segments_look(s);
-}
-
-/* A device that cannot even be read has been looked at, too. */
 void segments_look(struct snic_segments *s)
 {
     for (uint32_t i = 0; i < s->disks; i++)
@@ -330,42 +382,14 @@ void segments_look(struct snic_segments *s)
     }
 }
 
-/**
- * The others are open: a format that did not come to its end made them, if there is no segment, and
- * the one that waits becomes what it was to be. Where there are segments it is in the place of a
- * device that may have had some, and nobody is to write on it.
- */
-static void segments_finish_format(struct segments_disk *d, const struct segments_disk *of, int r)
+static void segments_first_arrived(struct segments_disk *d)
 {
-    d->load.waits = 0;
-    if (r != 0) {
-        d->loaded = 1;
-        d->result = r;
-        d->state = SEGMENTS_DEAD;
-        return;
-    }
-    memcpy(d->geo.uuid, of->geo.uuid, sizeof(d->geo.uuid));
-    segments_geo_derive(&d->geo);
-    segments_format_begin(d);
-}
-
-void segments_finish_formats(struct snic_segments *s)
-{
-    const struct segments_disk *of = NULL;
-    int r = s->report.damaged != 0 || s->report.gaps != 0 ? SNIC_ENOENT : 0; /* who knows */
-    for (uint32_t i = 0; i < s->disks; i++) {
-        const struct segments_disk *d = &s->disk[i];
-        if (!d->loaded)
-            continue;
-        of = of == NULL ? d : of;
-        if (d->result != 0 || memcmp(d->geo.uuid, of->geo.uuid, sizeof(d->geo.uuid)) != 0)
-            r = SNIC_ECANCELED; /* the others are what is wrong */
-        if (r == 0 && d->used_places != 0)
-            r = SNIC_ENOENT;
-    }
-    for (uint32_t i = 0; i < s->disks; i++)
-        if (s->disk[i].load.waits)
-            segments_finish_format(&s->disk[i], of, r);
+    struct snic_segments *s = d->store;
+    d->load.judgement = segments_super_judge(d, &d->load.found);
+    if (d->load.judgement == 0 && (s->opts.flags & SNIC_SEGMENTS_FORMAT) == 0)
+        d->load.judgement = segments_super_fits(d, &d->load.found);
+    d->load.judged = 1;
+    segments_open_on(s);
 }
 
 void segments_load_begin(struct segments_disk *d)

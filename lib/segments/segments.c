@@ -274,7 +274,6 @@ static int segments_chain_all(struct snic_segments *s)
             s->report.segments++;
         }
     }
-    s->report.disk = 0;
     return 0;
 }
 
@@ -290,25 +289,8 @@ static void segments_compare(struct snic_segments *s)
         if (memcmp(d->geo.uuid, first->geo.uuid, sizeof(d->geo.uuid)) == 0)
             continue;
         d->result = SNIC_ECORRUPT;
-        s->report.mixed = 1;
+        d->load.mixed = 1;
     }
-}
-
-/** Is any device still opening? Those that wait for the others go on when these are open. */
-static int segments_opening(struct snic_segments *s)
-{
-    uint32_t opening = 0, waits = 0;
-    for (uint32_t i = 0; i < s->disks; i++) {
-        opening += !s->disk[i].loaded;
-        waits += !s->disk[i].loaded && s->disk[i].load.waits;
-    }
-    if (opening == 0 || opening != waits)
-        return opening != 0;
-    segments_finish_formats(s);
-    opening = 0;
-    for (uint32_t i = 0; i < s->disks; i++)
-        opening += !s->disk[i].loaded;
-    return opening != 0;
 }
 
 /** The result of all: of the first device with an error that is its own. */
@@ -318,43 +300,64 @@ static int segments_worst(struct snic_segments *s)
     s->list_max = SNIC_SEGMENTS_LIST_MAX;
     for (uint32_t i = s->disks; i-- > 0;) {
         const struct segments_disk *d = &s->disk[i];
+        int r = d->result == 0 && d->state == SEGMENTS_DEAD ? SNIC_EIO : d->result;
         if (d->geo.list_max < s->list_max)
             s->list_max = d->geo.list_max;
-        if (d->result != 0 && (result == 0 || d->result != SNIC_ECANCELED)) {
-            result = d->result;
+        if (r != 0 && (result == 0 || r != SNIC_ECANCELED)) {
+            result = r;
             s->report.disk = i;
         }
     }
     return result;
 }
 
-void segments_loaded(struct segments_disk *d, int result)
+static void segments_report(struct snic_segments *s)
 {
-    struct snic_segments *s = d->store;
-    if (d->loaded)
-        return;
-    d->loaded = 1;
-    d->result = result;
-    d->state = result == 0 ? SEGMENTS_OPEN : SEGMENTS_DEAD;
+    struct snic_segments_report *r = &s->report;
+    const struct segments_disk *d = &s->disk[r->disk];
+    r->is_disk = d->load.found.disk;
+    r->is_disks = d->load.found.disks;
+    r->mixed = d->load.mixed;
+    r->log_bytes = d->geo.log_bytes;
+    r->first_missing = d->load.first_missing;
+    r->last_missing = d->load.last_missing;
+}
+
+void segments_open_on(struct snic_segments *s)
+{
     if (s->closing || s->said)
         return;
     segments_look(s);
-    if (segments_opening(s) || s->said)
-        return;
+    segments_super_seconds(s);
+    for (uint32_t i = 0; i < s->disks; i++)
+        if (!s->disk[i].loaded)
+            return;
     segments_compare(s);
-    result = segments_worst(s);
-    d = &s->disk[s->report.disk];
-    s->report.is_disk = d->load.found.disk;
-    s->report.is_disks = d->load.found.disks;
-    s->report.log_bytes = d->geo.log_bytes;
-    s->report.first_missing = d->load.first_missing;
-    s->report.last_missing = d->load.last_missing;
+    int result = segments_worst(s);
     if (result == 0)
         result = segments_chain_all(s);
+    if (result == 0)
+        s->report.disk = 0;
+    segments_report(s);
     s->opened = result == 0;
     s->said = 1;
     s->events.opened(s->ctx, result, &s->report);
     segments_kick(s);
+}
+
+void segments_load_end(struct segments_disk *d, int result)
+{
+    d->loaded = 1;
+    d->result = result;
+    d->state = result == 0 ? SEGMENTS_OPEN : SEGMENTS_DEAD;
+}
+
+void segments_loaded(struct segments_disk *d, int result)
+{
+    if (d->loaded)
+        return;
+    segments_load_end(d, result);
+    segments_open_on(d->store);
 }
 
 /* ---- Options and memory ---- */

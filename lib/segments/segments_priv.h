@@ -217,6 +217,9 @@ struct segments_round {
 
 enum segments_disk_state { SEGMENTS_OPENING, SEGMENTS_OPEN, SEGMENTS_DEAD };
 
+/** May the second superblock be written? When all devices have the first. */
+enum segments_second { SEGMENTS_SECOND_WAITS = 0, SEGMENTS_SECOND_MAY, SEGMENTS_SECOND_NEVER };
+
 /** How far opening a device has come. */
 struct segments_load {
     uint32_t place;
@@ -237,10 +240,15 @@ struct segments_load {
     uint32_t rotten;   /* records that make no sense */
     uint64_t first_missing;
     uint64_t last_missing;
+    uint32_t unread; /* pages of the last read that could not be */
     uint32_t judged; /* it is known what is on the device: */
     int32_t judgement;
     struct segments_geo found;
-    uint32_t waits; /* it is blank, and others are not */
+    uint32_t half;   /* a format got as far as the first superblock */
+    uint32_t first;  /* that one is there, or the second, durably */
+    uint32_t mixed;  /* it is of another store than the first that could be opened */
+    uint32_t second; /* enum segments_second */
+    uint32_t waits;  /* for that to be known */
     struct segments_io io;
 };
 
@@ -385,6 +393,10 @@ void segments_await(struct segments_disk *d, struct snic_segments_req *q, uint64
 void segments_die(struct segments_disk *d, int error);
 /** Has this device ended opening? Tells the store. */
 void segments_loaded(struct segments_disk *d, int result);
+/** The same, for a caller that goes on with the others itself. */
+void segments_load_end(struct segments_disk *d, int result);
+/** Something has become known of a device: the next step of opening, for all of them. */
+void segments_open_on(struct snic_segments *s);
 void segments_say_room(struct snic_segments *s);
 struct snic_wal_opts segments_wal_opts(const struct segments_geo *g, uint32_t flags);
 void segments_window_make(struct segments_window *w, struct snic_io *device,
@@ -411,10 +423,10 @@ void segments_round_pump(struct segments_disk *d);
 
 /* format.c: opening a device, up to its log */
 void segments_load_begin(struct segments_disk *d);
-/** If all devices have been looked at, begin to open or to format them. */
+/** If all devices have been looked at (or cannot even be read), begin to open or to format them. */
 void segments_look(struct snic_segments *s);
-/** All but those that wait are open, or cannot be. */
-void segments_finish_formats(struct snic_segments *s);
+/** If all have their first superblock, those that wait for it write the second. */
+void segments_super_seconds(struct snic_segments *s);
 /** The log is open, and formatted: what makes it a store. */
 void segments_format_end(struct segments_disk *d);
 
