@@ -112,7 +112,7 @@ static void test_segments_format_ended_between_devices_is_finished(void **state)
     }
 }
 
-/* A start that ends after so many steps, with or without the power; 1: it came to its end before. */
+/* A start that ends after so many steps, with or without the power; 1: it was through before. */
 static uint32_t start_and_end(uint32_t steps, int power)
 {
     fix.opts.uuid[0]++;

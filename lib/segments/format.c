@@ -128,8 +128,8 @@ static void segments_super_write(struct segments_disk *d)
     }
 }
 
-/* All have their first superblock: who waits for that goes on, but not beside one that failed, since
- * it may have none. */
+/* All have their first superblock: who waits for that goes on. Not beside one that failed, though,
+ * since it may have none. */
 void segments_super_seconds(struct snic_segments *s)
 {
     uint32_t may = SEGMENTS_SECOND_MAY;
