@@ -4,12 +4,14 @@
 and block servers as processes."""
 import os
 import re
-import socket
-import struct
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from solarnode import Nbd  # noqa: E402
 
 
 class Process:
@@ -38,40 +40,6 @@ class Process:
         if self.p.poll() is None:
             self.p.kill() if hard else self.p.terminate()
             self.p.wait(30)
-
-
-class Nbd:
-    """A disk of a client."""
-
-    def __init__(self, path, name):
-        self.s = socket.socket(socket.AF_UNIX)
-        self.s.settimeout(30)
-        self.s.connect(path)
-        assert self.take(18)[:16] == b"NBDMAGICIHAVEOPT"
-        self.s.sendall(struct.pack(">I8sII", 3, b"IHAVEOPT", 1, len(name)) + name.encode())
-        self.take(10)
-
-    def take(self, size):
-        data = b""
-        while len(data) < size:
-            more = self.s.recv(size - len(data))
-            if not more:
-                raise EOFError
-            data += more
-        return data
-
-    def io(self, op, at, size, data=b""):
-        """NBD's error number, and what a read gives."""
-        self.s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, op, 1, at, size) + data)
-        error = struct.unpack(">IIQ", self.take(16))[1]
-        return error, self.take(size) if op == 0 and error == 0 else b""
-
-    def write(self, at, data):
-        assert self.io(1, at, len(data), data)[0] == 0
-
-    def read(self, at, size):
-        error, data = self.io(0, at, size)
-        return error, data
 
 
 class World:
@@ -138,15 +106,15 @@ def used_disk(world, servers, segments):
     world.ok("create", "root", str(segments * SEGMENT))
     world.begin("client", "client", "--control", world.catalog.at, "--disk", "root", "--socket",
                 f"{world.work}/nbd")
-    disk = Nbd(f"{world.work}/nbd", "root")
+    disk = Nbd(f"{world.work}/nbd")
     for i in range(segments):
-        disk.write(i * SEGMENT, bytes([i + 1]) * 4096)
+        assert disk.write(i * SEGMENT, bytes([i + 1]) * 4096) == 0, i
     return up, disk
 
 
 def used_disk_is(disk, segments):
     for i in range(segments):
-        assert disk.read(i * SEGMENT, 4096) == (0, bytes([i + 1]) * 4096), i
+        assert disk.read(i * SEGMENT, 4096) == bytes([i + 1]) * 4096, i
 
 
 def places(world):
@@ -255,6 +223,34 @@ def case_move_together(world):
     used_disk_is(disk, 16)
 
 
+def move_lost(world, what):
+    servers, _ = used_disk(world, 2, 2)
+    to = 3 - places(world)[0]
+    servers[to - 1].p.send_signal(signal.SIGSTOP)
+    try:
+        move = world.start("move", "root", what, str(to))
+        time.sleep(1)
+        assert move.poll() is None, move.communicate()
+        world.catalog.end(hard=True)
+        text = move.communicate(timeout=20)[0]
+    finally:
+        servers[to - 1].p.send_signal(signal.SIGCONT)
+    assert move.returncode == 1, text
+    for says in (world.catalog.at, "went away (connection reset", "not known whether it was done"):
+        assert says in text, text
+    assert " stays" not in text, text
+
+
+def case_move_lost(world):
+    """The catalog dies while a segment moves: it is said that nobody knows whether it will have."""
+    move_lost(world, "0")
+
+
+def case_move_all_lost(world):
+    """The same of all."""
+    move_lost(world, "all")
+
+
 def case_gone(world):
     """Who is not answered by a catalog is told which."""
     world.catalog.end(hard=True)
@@ -266,7 +262,7 @@ def case_gone(world):
 
 
 CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,
-         case_gone]
+         case_move_lost, case_move_all_lost, case_gone]
 
 
 def main():

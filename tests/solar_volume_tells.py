@@ -128,6 +128,7 @@ def test_server_gone(t):
     until(lambda: over(t, "d", 3) == 1, "it is said that it is over")
     time.sleep(3)
     assert over(t, "d", 3) == 1 and len(begun(t, "d", 3)) <= 2, t.log("client")
+    assert "longer than a second" not in t.log("client"), t.log("client")
 
 
 def test_catalog_gone(t):

@@ -87,6 +87,39 @@ static void test_luna_edges_what_a_disk_waits_for(void **state)
     duo_close(d);
 }
 
+/* A large I/O goes on: what its last RPCs wait for is not as old as it is. */
+static void test_luna_edges_what_waits_is_as_old_as_its_rpc(void **state)
+{
+    static struct duo duo;
+    struct duo *d = &duo;
+    struct snic_luna_io io[2];
+    struct snic_ebs_wait w;
+    (void)state;
+    d->mute = d->still = 1;
+    d->o.rpcs_max = 16; /* of 24 that are needed */
+    duo_open(d);
+    assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 1, d->now), 0);
+    d->status = SNIC_EBS_BUSY;
+    uint64_t from = d->now;
+    duo_io(d, &io[0], SNIC_LUNA_ZERO, 0, 512, NULL, 0);
+    duo_io(d, &io[1], SNIC_LUNA_ZERO, 0, 1024, NULL, 0);
+    for (int i = 0; i < 400; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 1);
+    assert_true(w.segment == 0 && w.server == 0 && w.place == 0);
+    assert_in_range(w.since_ns, from, from + 1000000);
+    from = d->now;
+    d->status = 0;
+    for (int i = 0; i < 4000; i++)
+        duo_turn(d);
+    assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 1);
+    assert_true(w.segment == 1 && w.server == UINT32_MAX && w.place == 1);
+    assert_in_range(w.since_ns, from, d->now);
+    assert_int_equal(snic_luna_map(d->c, 0, 1, 71, 0, 1, d->now), 0);
+    assert_true(duo_until(d, 2, 4000));
+    duo_close(d);
+}
+
 /* A server whose store is dead is known, by what it says of writes and of its promises. */
 static void test_luna_edges_failed_store_is_known(void **state)
 {
@@ -102,8 +135,8 @@ static void test_luna_edges_failed_store_is_known(void **state)
     assert_true(duo_until(d, 1, 400));
     assert_int_equal(a.result, SNIC_EIO);
     assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
-    assert_true(is.failed == 1 && is.failed_at_ns != 0 && is.count == 0 && is.since_ns == 0);
-    uint64_t from = is.failed_at_ns;
+    assert_true(is.failed == 1 && is.failed_since_ns != 0 && is.count == 0 && is.since_ns == 0);
+    uint64_t from = is.failed_since_ns;
     d->hold = 1;
     duo_io(d, &b, SNIC_LUNA_ZERO, 6, 1, NULL, 0);
     for (int i = 0; i < 20; i++)
@@ -122,13 +155,13 @@ static void test_luna_edges_failed_store_is_known(void **state)
     for (int i = 0; i < 20; i++)
         duo_turn(d);
     assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
-    assert_true(fences == 3 && is.failed >= 5 && is.failed_at_ns == from);
+    assert_true(fences == 3 && is.failed >= 5 && is.failed_since_ns == from);
     assert_int_equal(d->told[SNIC_LUNA_DONE], 1);
     d->hold = 0; /* it can promise */
     assert_true(duo_until(d, 2, 40000));
     assert_int_equal(b.result, SNIC_EIO);
     assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
-    assert_int_equal(is.failed_at_ns, 0);
+    assert_int_equal(is.failed_since_ns, 0);
     duo_close(d);
 }
 
@@ -137,6 +170,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_luna_edges_strangers_make_room),
         cmocka_unit_test(test_luna_edges_what_a_disk_waits_for),
+        cmocka_unit_test(test_luna_edges_what_waits_is_as_old_as_its_rpc),
         cmocka_unit_test(test_luna_edges_failed_store_is_known),
         cmocka_unit_test(test_luna_edges_unknown_place_others_go_on),
     };

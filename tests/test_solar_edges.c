@@ -416,14 +416,14 @@ static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
     assert_in_range(d->fences, 15, 80);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
     assert_in_range(b.failed, 15, 82); /* the write's answer, and those of the fences */
-    assert_in_range(b.failed_at_ns, from, from + SECOND);
+    assert_in_range(b.failed_since_ns, from, from + SECOND);
     assert_true(b.count == 0 && b.since_ns == 0);
     d->promise = 0;
     duo_until(d, 2);
     assert_int_equal(io.result, SNIC_EIO);
     assert_in_range(d->now, 20 * SECOND, 23 * SECOND);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
-    assert_true(b.failed_at_ns == 0); /* it could promise */
+    assert_true(b.failed_since_ns == 0); /* it could promise */
     duo_close(d);
 }
 
@@ -477,6 +477,44 @@ static void test_solar_edges_what_a_disk_waits_for(void **state)
     assert_int_equal(snic_solar_map(d->c, 1, 2, 79, 0, 1, d->now), 0);
     duo_until(d, 10);
     assert_int_equal(snic_solar_get_wait(d->c, 1, &w), 0);
+    duo_close(d);
+}
+
+/* A large I/O goes on: what its last RPCs wait for is not as old as it is, nor is a place that is
+ * missing for one that is not made yet. */
+static void test_solar_edges_what_waits_is_as_old_as_its_rpc(void **state)
+{
+    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct duo *d = edge_open();
+    struct snic_solar_io io[2];
+    struct snic_ebs_wait w;
+    (void)state;
+    d->mute = 1;
+    for (uint32_t disk = 1; disk <= 2; disk++) { /* of 24 RPCs there are 16, and half for places */
+        uint64_t from = d->now, last = disk == 1 ? 2 : 1;
+        assert_int_equal(snic_solar_attach(d->c, disk, &o, d->now), 0);
+        for (uint64_t k = 0; k < last; k++)
+            assert_int_equal(snic_solar_map(d->c, disk, k, 80 + 4 * disk + k, 0, 1, d->now), 0);
+        d->status = SNIC_EBS_BUSY;
+        memset(&io[disk - 1], 0, sizeof(io[0]));
+        io[disk - 1].op = SNIC_SOLAR_ZERO;
+        io[disk - 1].disk = disk;
+        io[disk - 1].blocks = 1536;
+        assert_int_equal(snic_solar_submit(d->c, &io[disk - 1], d->now), 0);
+        while (d->now < from + 3 * SECOND)
+            duo_turn(d, 0);
+        from = d->now;
+        d->status = 0;
+        while (d->now < from + 3 * SECOND)
+            duo_turn(d, 0);
+        assert_int_equal(snic_solar_get_wait(d->c, disk, &w), 1);
+        assert_true(w.segment == last && w.server == UINT32_MAX && w.place == 1);
+        assert_in_range(w.since_ns, from, from + 2 * SECOND);
+    }
+    for (uint32_t disk = 1; disk <= 2; disk++)
+        for (uint64_t k = disk == 1 ? 2 : 1; k < 3; k++)
+            assert_int_equal(snic_solar_map(d->c, disk, k, 80 + 4 * disk + k, 0, 1, d->now), 0);
+    duo_until(d, 2);
     duo_close(d);
 }
 
@@ -563,6 +601,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_fences_that_are_refused_are_no_flood),
         cmocka_unit_test(test_solar_edges_a_packet_speaks_for_itself),
         cmocka_unit_test(test_solar_edges_what_a_disk_waits_for),
+        cmocka_unit_test(test_solar_edges_what_waits_is_as_old_as_its_rpc),
         cmocka_unit_test(test_solar_edges_what_waits_without_an_rpc),
         cmocka_unit_test(test_solar_edges_busy_and_gone_wait_for_the_map),
         cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),

@@ -57,21 +57,80 @@ static void test_volume_busy_failed_store_is_told(void **state)
     assert_int_equal(busy_failed_look(&b, &is, 100 * SECOND), 0);
     for (uint64_t s = 0; s < 70; s++) {
         is.failed++;
-        is.failed_at_ns = s % 2 ? 0 : (100 + s) * SECOND;
+        is.failed_since_ns = s % 2 ? 0 : (100 + s) * SECOND;
         assert_int_equal(busy_failed_look(&b, &is, (100 + s) * SECOND), s % 30 == 0);
     }
-    is.failed_at_ns = 169 * SECOND; /* nobody asks it any more, then it works */
+    is.failed_since_ns = 169 * SECOND; /* nobody asks it any more, then it works */
     for (uint64_t s = 70; s < 90; s++)
         assert_int_equal(busy_failed_look(&b, &is, (100 + s) * SECOND), 0);
-    is.failed_at_ns = 0;
+    is.failed_since_ns = 0;
     assert_int_equal(busy_failed_look(&b, &is, 190 * SECOND), -1);
     assert_int_equal(busy_failed_look(&b, &is, 191 * SECOND), 0);
     is.failed++;
-    is.failed_at_ns = 192 * SECOND;
+    is.failed_since_ns = 192 * SECOND;
     assert_int_equal(busy_failed_look(&b, &is, 192 * SECOND), 1);
-    is.failed_at_ns = 0;
+    is.failed_since_ns = 0;
     assert_int_equal(busy_failed_look(&b, &is, 197 * SECOND - 1), 0);
     assert_int_equal(busy_failed_look(&b, &is, 197 * SECOND), -1);
+}
+
+/* One device of several is dead: it fails every six seconds, and works in between, for ever. */
+static void test_volume_busy_store_that_fails_and_works_is_no_flood(void **state)
+{
+    struct busy b = {.count = 0};
+    struct snic_ebs_busy is = {.count = 0};
+    uint32_t fails = 0, works = 0;
+    (void)state;
+    for (uint64_t s = 0; s < 300; s++) {
+        is.failed += s % 6 == 0;
+        int say = busy_failed_look(&b, &is, (100 + s) * SECOND);
+        assert_true(say <= 0 || s % 30 == 0);
+        fails += say > 0;
+        works += say < 0;
+    }
+    assert_true(fails == 10 && works == 10);
+}
+
+/* That it works is measured from when it was last heard to fail, not from when that was said; what
+ * fails too soon after it was said is said later, though nobody asks it meanwhile. */
+static void test_volume_busy_store_works_a_while_after_it_failed(void **state)
+{
+    struct busy b = {.count = 0};
+    struct snic_ebs_busy is = {.failed = 1, .failed_since_ns = 100 * SECOND};
+    (void)state;
+    assert_int_equal(busy_failed_look(&b, &is, 100 * SECOND), 1);
+    is.failed++;
+    assert_int_equal(busy_failed_look(&b, &is, 120 * SECOND), 0);
+    is.failed_since_ns = 0;
+    assert_int_equal(busy_failed_look(&b, &is, 121 * SECOND), 0);
+    assert_int_equal(busy_failed_look(&b, &is, 125 * SECOND - 1), 0);
+    assert_int_equal(busy_failed_look(&b, &is, 125 * SECOND), -1);
+    is.failed++;
+    is.failed_since_ns = 126 * SECOND;
+    for (uint64_t s = 126; s < 130; s++)
+        assert_int_equal(busy_failed_look(&b, &is, s * SECOND), 0);
+    assert_int_equal(busy_failed_look(&b, &is, 130 * SECOND), 1);
+}
+
+/* A number that was given away and comes back counts from 0: what was known is forgotten. */
+static void test_volume_busy_number_that_comes_back_is_another_one(void **state)
+{
+    struct busy b = {.count = 0};
+    struct snic_ebs_busy is = {.count = 7, .since_ns = 90 * SECOND, .failed = 3};
+    (void)state;
+    assert_int_equal(busy_anew(&b, &is), 0);
+    assert_int_equal(busy_look(&b, &is, 100 * SECOND), 10);
+    assert_int_equal(busy_failed_look(&b, &is, 100 * SECOND), 1);
+    assert_int_equal(busy_anew(&b, &is), 0);
+    is.failed = 0;
+    assert_int_equal(busy_anew(&b, &is), 1);
+    assert_int_equal(busy_failed_look(&b, &is, 110 * SECOND), 0);
+    assert_int_equal(busy_look(&b, &is, 110 * SECOND), 20);
+    is.count = 6;
+    assert_int_equal(busy_anew(&b, &is), 1);
+    assert_int_equal(busy_anew(&b, &is), 0);
+    assert_int_equal(busy_anew(&b, NULL), 1);
+    assert_true(b.count == 0 && b.said_ns == 0 && b.failed_told == 0);
 }
 
 /* Once when it has lasted for two seconds, and once when it is over; another reason or server is
@@ -108,6 +167,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_volume_busy_is_told_in_time),
         cmocka_unit_test(test_volume_busy_another_time_is_told_anew),
         cmocka_unit_test(test_volume_busy_failed_store_is_told),
+        cmocka_unit_test(test_volume_busy_store_that_fails_and_works_is_no_flood),
+        cmocka_unit_test(test_volume_busy_store_works_a_while_after_it_failed),
+        cmocka_unit_test(test_volume_busy_number_that_comes_back_is_another_one),
         cmocka_unit_test(test_volume_wait_is_told_once),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -16,8 +16,20 @@ struct busy {
     uint64_t count;
     uint64_t said_ns; /* 0: not of this time that it refuses */
     uint64_t failed;
-    uint64_t failed_said_ns; /* 0: not of this time that its store fails */
+    uint64_t failed_heard_ns; /* the last time */
+    uint64_t failed_said_ns;  /* the last time, over or not; 0: never */
+    uint32_t failed_told;     /* and that it works again was not */
 };
+
+/* To be called every second, before the others. @p is: NULL: the number has no server.
+   @return 1: it is nobody's, or was and has come back: what was known is forgotten */
+static inline int busy_anew(struct busy *b, const struct snic_ebs_busy *is)
+{
+    if (is != NULL && is->count >= b->count && is->failed >= b->failed)
+        return 0;
+    *b = (struct busy){.count = 0};
+    return 1;
+}
 
 /* To be called every second. @return how many seconds it has refused, if that is to be said, else
    0: it does something, is not asked any more, or it was said a short while ago. */
@@ -34,20 +46,24 @@ static inline uint64_t busy_look(struct busy *b, const struct snic_ebs_busy *is,
     return (now_ns - is->since_ns) / UINT64_C(1000000000);
 }
 
-/* To be called every second. @return 1: that its store failed is to be said; -1: that it works
-   again, for it has done something, and was not heard to fail for a while; 0 */
+/* To be called every second. @return 1: that its store failed is to be said, which it is every 30 s
+   at most, however often it works in between; -1: that it works again, for it has done something,
+   and was not heard to fail for a while; 0 */
 static inline int busy_failed_look(struct busy *b, const struct snic_ebs_busy *is, uint64_t now_ns)
 {
     int more = is->failed != b->failed;
+    int fails = more || (!b->failed_told && is->failed_since_ns != 0);
     b->failed = is->failed;
-    if (more && (b->failed_said_ns == 0 || now_ns >= b->failed_said_ns + BUSY_AGAIN_NS)) {
+    if (more)
+        b->failed_heard_ns = now_ns;
+    if (fails && (b->failed_said_ns == 0 || now_ns >= b->failed_said_ns + BUSY_AGAIN_NS)) {
         b->failed_said_ns = now_ns;
+        b->failed_told = 1;
         return 1;
     }
-    if (more || b->failed_said_ns == 0 || is->failed_at_ns != 0 ||
-        now_ns < b->failed_said_ns + BUSY_WELL_NS)
+    if (!b->failed_told || is->failed_since_ns != 0 || now_ns < b->failed_heard_ns + BUSY_WELL_NS)
         return 0;
-    b->failed_said_ns = 0;
+    b->failed_told = 0;
     return -1;
 }
 

@@ -45,8 +45,6 @@ static struct {
     struct key_wire wire;
     void *xts;
     uint64_t check[2]; /* of the disk's key */
-    uint64_t slow;     /* since the last line about them */
-    uint64_t slow_ns;
 } cl;
 
 static int is_luna(void)
@@ -287,23 +285,6 @@ static void lease(void *ctx, uint32_t disk)
         ex_log(EX_ERROR, "another client has the disk's lease: nothing is written any more");
 }
 
-/* One line in five seconds, whatever their number. */
-static void slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
-{
-    uint64_t now = snic_loop_now(cl.loop);
-    (void)ctx;
-    (void)disk;
-    cl.slow++;
-    if (now < cl.slow_ns)
-        return;
-    ex_log(EX_WARNING,
-           "%" PRIu64 " I/Os take longer than a second, one at block %" PRIu64 ", of %" PRIu32
-           "; they are tried on",
-           cl.slow, lba, blocks);
-    cl.slow = 0;
-    cl.slow_ns = now + UINT64_C(5000000000);
-}
-
 static void drained(void *ctx)
 {
     (void)ctx;
@@ -341,7 +322,7 @@ static void tell(void)
 static void volume_open(void)
 {
     static const struct snic_volume_events ev = {
-        .map = map, .lease = lease, .suspect = tell_suspect, .slow = slow};
+        .map = map, .lease = lease, .suspect = tell_suspect, .slow = tell_slow};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .loop = cl.loop, .net = cl.net};
     struct snic_net_addr server;
     ex_address(co.control != NULL ? "control" : "server",

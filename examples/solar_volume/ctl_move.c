@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * ctl move: one segment after the other. What may pass is waited for: a server that comes again,
- * another move to the same one. What does not pass by itself ends all of it where every segment
- * would meet it (a server that is full), else it is said, and the others go on.
+ * another move to the same one. What does not pass, or not in time, ends all of it where every
+ * segment would meet it (a server that is full), else it is said, and the others go on.
  */
 #include "ctl.h"
 
@@ -15,6 +15,7 @@ struct moving {
     uint32_t server;
 };
 
+enum move_fate { MOVE_DONE, MOVE_BUSY, MOVE_ABSENT, MOVE_STAYS, MOVE_HOPELESS };
 enum { NODE_KNOWN = 1, NODE_UP = 2, NODE_GIVEN_UP = 4 };
 
 static struct {
@@ -22,8 +23,9 @@ static struct {
     struct moving *list;
     size_t count, room, at;
     uint64_t moved;
-    uint64_t since_ns; /* that the present one is tried; 0: it was not yet */
-    int status;        /* of the last try */
+    uint64_t since_ns; /* that the present one is tried, with this fate; 0: it was not yet */
+    int status;        /* of the last try, and what it stands for */
+    enum move_fate fate;
     struct snic_timer timer;
     uint8_t node[SNIC_CONTROL_SERVERS_MAX + 1];
 } mv;
@@ -55,8 +57,6 @@ void ctl_move_item(const struct snic_control_msg *m)
 #define MOVE_AGAIN_NS UINT64_C(50000000)
 #define MOVE_ABSENT_NS UINT64_C(5000000000) /* a server that does not answer */
 #define MOVE_BUSY_NS UINT64_C(30000000000)
-
-enum move_fate { MOVE_DONE, MOVE_BUSY, MOVE_ABSENT, MOVE_STAYS, MOVE_HOPELESS };
 
 static enum move_fate move_fate(int status)
 {
@@ -117,7 +117,7 @@ static void move_try(struct snic_timer *t, uint64_t now)
     int r = snic_control_call_ask(vb.call, &vb.m);
     if (r == 0)
         return;
-    ctl_say_gone(mv.status != 0 ? mv.status : r);
+    ctl_say_gone(mv.fate == MOVE_ABSENT ? mv.status : r);
     move_end();
 }
 
@@ -127,46 +127,11 @@ static void move_next(void)
         mv.at++;
     mv.since_ns = 0;
     mv.status = 0;
+    mv.fate = MOVE_DONE;
     if (mv.at == mv.count)
         move_end();
     else
         move_try(NULL, snic_loop_now(vb.loop));
-}
-
-/* In vain; it is known by now which servers are here. What else is at one that is not is not tried
- * any more. */
-static void move_judge(void)
-{
-    char text[160];
-    uint32_t from = mv.list[mv.at].server;
-    if ((mv.node[vb.server] & NODE_UP) == 0) {
-        snprintf(text, sizeof(text), "server %" PRIu64 " is not here", vb.server);
-        move_say(text);
-        move_end();
-        return;
-    }
-    if (from != 0 ? (mv.node[from] & NODE_UP) == 0 : mv.status == SNIC_EHOSTUNREACH)
-        snprintf(text, sizeof(text), "the server where it is is not here");
-    else if (from == 0)
-        snprintf(text, sizeof(text), "server %" PRIu64 " cannot copy it: %s", vb.server,
-                 snic_strerror(mv.status));
-    else
-        snprintf(text, sizeof(text),
-                 "server %" PRIu64 " cannot copy it from server %" PRIu32 ": %s", vb.server, from,
-                 snic_strerror(mv.status));
-    move_say(text);
-    mv.node[from] |= NODE_GIVEN_UP;
-    move_next();
-}
-
-/* 1: it is tried again. */
-static int move_waits(enum move_fate fate)
-{
-    uint64_t now = snic_loop_now(vb.loop);
-    if (!mv.all || now - mv.since_ns >= (fate == MOVE_BUSY ? MOVE_BUSY_NS : MOVE_ABSENT_NS))
-        return 0;
-    snic_loop_arm(vb.loop, &mv.timer, now + MOVE_AGAIN_NS);
-    return 1;
 }
 
 static const char *move_why(int status)
@@ -182,29 +147,82 @@ static const char *move_why(int status)
     return snic_strerror(status);
 }
 
-void ctl_move_done(int status)
+/* One of the servers did not answer. What else is at one that is not here is not tried any more.
+ * @return 1: nothing can be moved to the server that it was to be moved to */
+static int move_judge_absent(void)
 {
-    enum move_fate fate = move_fate(status);
-    mv.status = status;
-    if ((fate == MOVE_BUSY || fate == MOVE_ABSENT) && move_waits(fate))
-        return;
-    if (fate == MOVE_ABSENT) {
-        for (uint32_t i = 0; i <= SNIC_CONTROL_SERVERS_MAX; i++)
-            mv.node[i] &= NODE_GIVEN_UP;
-        vb.next = move_judge;
-        vb.m.value = 0;
-        ctl_ask(SNIC_CONTROL_NODES);
-        return;
+    char text[160];
+    uint32_t from = mv.list[mv.at].server;
+    int up = (mv.node[vb.server] & NODE_UP) != 0;
+    if (!up) {
+        snprintf(text, sizeof(text), "server %" PRIu64 " is not here", vb.server);
+    } else if (from != 0 ? (mv.node[from] & NODE_UP) == 0 : mv.status == SNIC_EHOSTUNREACH) {
+        snprintf(text, sizeof(text), "the server where it is is not here");
+        mv.node[from] |= NODE_GIVEN_UP;
+    } else if (from == 0) {
+        snprintf(text, sizeof(text), "server %" PRIu64 " cannot copy it: %s", vb.server,
+                 snic_strerror(mv.status));
+    } else {
+        snprintf(text, sizeof(text),
+                 "server %" PRIu64 " cannot copy it from server %" PRIu32 ": %s", vb.server, from,
+                 snic_strerror(mv.status));
     }
-    mv.moved += fate == MOVE_DONE;
-    if (fate != MOVE_DONE)
-        move_say(move_why(status));
-    if (fate == MOVE_BUSY || fate == MOVE_HOPELESS) {
+    move_say(text);
+    return !up;
+}
+
+/* In vain; it is known by now that the catalog is here, and which servers are. */
+static void move_judge(void)
+{
+    int all = mv.fate == MOVE_HOPELESS;
+    if (mv.fate == MOVE_ABSENT)
+        all = move_judge_absent();
+    else
+        move_say(move_why(mv.status));
+    if (all) {
         move_end();
         return;
     }
     mv.at++;
     move_next();
+}
+
+/* 1: it is tried again. */
+static int move_waits(void)
+{
+    uint64_t now = snic_loop_now(vb.loop);
+    if (!mv.all || (mv.fate != MOVE_BUSY && mv.fate != MOVE_ABSENT) ||
+        now - mv.since_ns >= (mv.fate == MOVE_BUSY ? MOVE_BUSY_NS : MOVE_ABSENT_NS))
+        return 0;
+    snic_loop_arm(vb.loop, &mv.timer, now + MOVE_AGAIN_NS);
+    return 1;
+}
+
+void ctl_move_done(int status)
+{
+    enum move_fate fate = move_fate(status);
+    if (mv.fate != MOVE_DONE && mv.fate != fate)
+        mv.since_ns = snic_loop_now(vb.loop);
+    mv.fate = fate;
+    mv.status = status;
+    if (fate == MOVE_DONE) {
+        mv.moved++;
+        mv.at++;
+        move_next();
+        return;
+    }
+    if (move_waits())
+        return;
+    for (uint32_t i = 0; i <= SNIC_CONTROL_SERVERS_MAX; i++)
+        mv.node[i] &= NODE_GIVEN_UP;
+    vb.next = move_judge;
+    vb.m.value = 0;
+    vb.m.type = SNIC_CONTROL_NODES;
+    if (snic_control_call_ask(vb.call, &vb.m) == 0)
+        return;
+    vb.m.type = SNIC_CONTROL_MOVE; /* it was this that the catalog did not answer */
+    ctl_say_gone(status);
+    move_end();
 }
 
 static void move_begin(void)

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Segments that the catalog cannot place: as many as are asked about, for the oldest of a disk. */
+/* Segments that the catalog cannot place: of each 64th the lowest, until it was not refused for a
+ * while. The oldest I/O, which is told of, is rarely behind others. */
 enum { REFUSED = 64 };
 
 struct refused {
@@ -59,17 +60,20 @@ static void qos(void *ctx, uint32_t disk, const struct snic_control_qos *q)
            li.name, q->ios_per_second, q->bytes_per_second);
 }
 
-/* It is asked for again a second later. */
+/* That long it is true, though nothing is heard: it is asked for again much sooner. */
 #define REFUSED_NS UINT64_C(5000000000)
 
 static void wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
 {
     struct refused *r = &li.refused[segment % REFUSED];
+    uint64_t now = snic_loop_now(li.loop);
     (void)ctx;
     (void)disk;
+    if (now < r->until_ns && r->segment < segment)
+        return;
     r->segment = segment;
     r->error = error;
-    r->until_ns = snic_loop_now(li.loop) + REFUSED_NS;
+    r->until_ns = now + REFUSED_NS;
 }
 
 int link_refused(uint64_t segment)

@@ -36,6 +36,10 @@ static struct {
     uint32_t dark[LINK_SERVERS]; /* who it is that cannot be reached; 0: nobody */
     uint32_t who[LINK_SERVERS];  /* whose busy[] is: a number may be given to another server */
     struct wait wait;
+    uint64_t slow; /* I/Os, of which nothing was said yet; the last of them: */
+    uint64_t slow_lba;
+    uint32_t slow_blocks;
+    uint64_t slow_ns; /* nothing is said before */
 } te;
 
 /* Who has the volume's number, never 0. */
@@ -82,11 +86,14 @@ static void look_server(uint32_t server, uint64_t now)
 {
     struct snic_ebs_busy is;
     char name[TELL_NAME];
-    if (snic_volume_get_busy(te.t.v, server, &is) != 0)
-        return;
-    if (te.who[server] != server_who(server))
+    int none = snic_volume_get_busy(te.t.v, server, &is) != 0;
+    if (none || te.who[server] != server_who(server))
         te.busy[server] = (struct busy){.count = 0};
-    te.who[server] = server_who(server);
+    if (busy_anew(&te.busy[server], none ? NULL : &is))
+        te.dark[server] = 0;
+    te.who[server] = none ? 0 : server_who(server);
+    if (none)
+        return;
     uint64_t seconds = busy_look(&te.busy[server], &is, now);
     if (seconds != 0)
         ex_log(EX_WARNING,
@@ -108,7 +115,7 @@ static uint32_t wait_why(const struct snic_ebs_wait *w)
     uint32_t no_catalog = te.t.control != NULL && !link_up() ? TELL_NO_CATALOG : 0;
     if (w->server == UINT32_MAX)
         return no_catalog | (link_refused(w->segment) != 0 ? TELL_REFUSED : TELL_PLACE);
-    if (snic_volume_get_busy(te.t.v, w->server, &is) == 0 && is.failed_at_ns != 0)
+    if (snic_volume_get_busy(te.t.v, w->server, &is) == 0 && is.failed_since_ns != 0)
         return no_catalog | TELL_FAILED;
     if (te.dark[w->server] == server_who(w->server))
         return no_catalog | TELL_DARK;
@@ -147,18 +154,17 @@ static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL
                              te.t.control);
     else if (kind != TELL_PLACE)
         n = (size_t)snprintf(text, TELL_WHY, said[kind], server_name(w->server, name));
+    n = snic_min_u64(n, TELL_WHY - 1);
     if ((why & TELL_NO_CATALOG) != 0)
         snprintf(text + n, TELL_WHY - n, "%sthe catalog at %s does not answer",
                  n != 0 ? "; and " : "", te.t.control);
 }
 
-static void look_wait(uint64_t now)
+static void look_wait(const struct snic_ebs_wait *is, uint64_t now)
 {
-    struct snic_ebs_wait is;
     char text[TELL_WHY];
-    int waits = snic_volume_get_wait(te.t.v, 0, &is) == 1;
-    uint32_t why = waits ? wait_why(&is) : 0;
-    enum wait_say say = wait_look(&te.wait, waits ? &is : NULL, why, now);
+    uint32_t why = is != NULL ? wait_why(is) : 0;
+    enum wait_say say = wait_look(&te.wait, is, why, now);
     if (say == WAIT_NOTHING)
         return;
     const struct snic_ebs_wait *w = &te.wait.is;
@@ -173,11 +179,40 @@ static void look_wait(uint64_t now)
            w->segment, seconds, text);
 }
 
+/* Of what is slow one line in five seconds, whatever the number; none where it is told what is
+ * waited for, or soon may be: @p is, or NULL. */
+static void look_slow(const struct snic_ebs_wait *is, uint64_t now)
+{
+    if (te.wait.told)
+        te.slow = 0;
+    if (te.slow == 0 || now < te.slow_ns ||
+        (is != NULL && now >= is->since_ns + WAIT_PATIENCE_NS / 4))
+        return;
+    ex_log(EX_WARNING,
+           "disk %s: %" PRIu64 " I/Os have taken longer than a second, one at block %" PRIu64
+           ", of %" PRIu32 "; what is not done is tried on",
+           te.t.disk, te.slow, te.slow_lba, te.slow_blocks);
+    te.slow = 0;
+    te.slow_ns = now + UINT64_C(5000000000);
+}
+
+void tell_slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
+{
+    (void)ctx;
+    (void)disk;
+    te.slow++;
+    te.slow_lba = lba;
+    te.slow_blocks = blocks;
+}
+
 static void second(struct snic_timer *t, uint64_t now)
 {
+    struct snic_ebs_wait is;
+    int waits = snic_volume_get_wait(te.t.v, 0, &is) == 1;
     for (uint32_t i = 0; i < LINK_SERVERS; i++)
         look_server(i, now);
-    look_wait(now);
+    look_wait(waits ? &is : NULL, now);
+    look_slow(waits ? &is : NULL, now);
     snic_loop_arm(te.t.loop, t, now + UINT64_C(1000000000));
 }
 

@@ -20,7 +20,8 @@ struct tell {
 /* Borrowed texts. From now on it looks, every second. */
 void tell_begin(const struct tell *t);
 void tell_end(void);
-/* The volume's event. */
+/* The volume's events. */
 void tell_suspect(void *ctx, uint32_t server, int is);
+void tell_slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks);
 
 #endif

@@ -325,7 +325,8 @@ enum { SNIC_DDP_BACKGROUND = 1 << 8 };
 
 /**
  * Results of DONE: 0 (value and ts of a read; ts of a write), SNIC_ENOENT (a read found nothing),
- * SNIC_ECANCELED (CAS: the key holds something else, whose ts and value come with it),
+ * SNIC_ECANCELED (CAS: the key holds something else, whose ts and value come with it; ts 0: it
+ * holds nothing now),
  * SNIC_EUNKNOWN (this node left the epoch meanwhile: the write may or may not happen; a CAS that
  * lost, and no lease any more to show to what), SNIC_ESTALE (SYNC of a scope this node knows
  * nothing of, H13; a READ that waited, or a CAS that did not happen, and no lease any more),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/ebs_ask.h
- * When a storage agent asks where a segment is, and when again; and what is no reason to ask.
+ * When a storage agent asks where a segment is, and when again; what is no reason to ask: a server
+ * that is busy, or whose store failed; and what a disk waits for.
  *
  * Depends on  snicstore/base.h.
  * Memory      Plain data, the caller's; linked, so not to be moved. Nothing allocates.
@@ -56,16 +57,16 @@ struct snic_ebs_ask {
  * they are over.
  */
 struct snic_ebs_busy {
-    uint64_t count;        /**< times that it said BUSY                                       */
-    uint64_t since_ns;     /**< since then it has said that, and done nothing; 0: it does      */
-    uint64_t failed;       /**< times that it said that its store failed (IO)                  */
-    uint64_t failed_at_ns; /**< since then it has said that, and done nothing; 0: it does      */
+    uint64_t count;           /**< times that it said BUSY                                    */
+    uint64_t since_ns;        /**< since then it has said BUSY, and done nothing; 0: it does   */
+    uint64_t failed;          /**< times that it said that its store failed (IO)               */
+    uint64_t failed_since_ns; /**< since then its store has failed, and nothing was done; or 0 */
 };
 
-/** What a disk waits for: the oldest of what is admitted, or first to be. */
+/** What a disk waits for: the oldest RPC that it has, else that which is to be made first. */
 struct snic_ebs_wait {
     uint64_t segment;  /**< of the disk                                                */
-    uint64_t since_ns; /**< when its I/O was admitted, else submitted                  */
+    uint64_t since_ns; /**< since the RPC was made, or is to be, however old its I/O is */
     uint32_t server;   /**< that has not answered, or has refused it; UINT32_MAX: none */
     uint32_t place;    /**< 1: for where the segment is (the agent asks); 0: for server */
 };
@@ -81,14 +82,14 @@ static inline void snic_ebs_busy_said(struct snic_ebs_busy *b, uint64_t now_ns)
 static inline void snic_ebs_busy_failed(struct snic_ebs_busy *b, uint64_t now_ns)
 {
     b->failed++;
-    if (b->failed_at_ns == 0)
-        b->failed_at_ns = now_ns + (now_ns == 0);
+    if (b->failed_since_ns == 0)
+        b->failed_since_ns = now_ns + (now_ns == 0);
 }
 /** It has done something. [owner] */
 static inline void snic_ebs_busy_over(struct snic_ebs_busy *b)
 {
     b->since_ns = 0;
-    b->failed_at_ns = 0;
+    b->failed_since_ns = 0;
 }
 
 /** A clock without anybody. [owner] */

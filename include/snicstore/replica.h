@@ -174,7 +174,8 @@ enum snic_replica_op_kind {
     SNIC_REPLICA_PUT,     /**< key, data, scope (with SCOPE: of snic_replica_scope)               */
     SNIC_REPLICA_DELETE,  /**< key, scope                                                         */
     /** key, data, scope; ts: what a read gave, 0: only if absent. SNIC_ECANCELED: the key holds
-     * something else, which comes with it as with GET. data NULL: delete. */
+     * something else, which comes with it as with GET; ts 0: it holds nothing now. data NULL:
+     * delete. */
     SNIC_REPLICA_CAS,
     SNIC_REPLICA_SYNC /**< scope                                                                  */
 };

@@ -120,15 +120,16 @@ int snic_luna_get_wait(const struct snic_luna *c, uint32_t disk, struct snic_ebs
     if (l != &d->rpcs) {
         const struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
         out->segment = r->lba >> SNIC_EBS_SEGMENT_LOG2;
-        out->since_ns = r->io->admitted_ns;
+        out->since_ns = r->made_ns;
         out->server = r->server < c->o.servers_max ? r->server : UINT32_MAX;
         out->place = r->where == LUNA_PARKED;
         return 1;
     }
     if (!d->map_said || snic_link_alone(&d->queue))
         return 0;
+    const struct snic_luna_io *io = SNIC_CONTAINER(d->queue.next, struct snic_luna_io, link);
     out->segment = d->need_segment;
-    out->since_ns = SNIC_CONTAINER(d->queue.next, struct snic_luna_io, link)->submitted_ns;
+    out->since_ns = io->cursor == 0 ? io->submitted_ns : d->need_ns;
     out->server = UINT32_MAX;
     out->place = 1;
     return 1;

@@ -136,9 +136,11 @@ void luna_io_progress(struct snic_luna *c, struct snic_luna_io *io)
 
 /* ---- Admission ---- */
 
-static void luna_disk_ask_map(struct snic_luna *c, struct luna_disk *d, uint64_t segment,
-                              uint32_t gen)
+static void luna_disk_ask_map(struct snic_luna *c, struct luna_disk *d,
+                              const struct snic_luna_io *io, uint64_t segment, uint32_t gen)
 {
+    if (d->need_segment != segment || d->need_ns < io->admitted_ns)
+        d->need_ns = c->now_ns;
     d->need_segment = segment;
     d->need_gen = gen;
     snic_link_remove(&d->turn);
@@ -210,7 +212,7 @@ static enum luna_turn luna_disk_step(struct snic_luna *c, struct luna_disk *d)
     if (c->servers[w.server].rpcs >= luna_server_share(c, w.server)) {
         if (known)
             return LUNA_TURN_NEXT;
-        luna_disk_ask_map(c, d, segment, w.seg_gen);
+        luna_disk_ask_map(c, d, io, segment, w.seg_gen);
         return LUNA_TURN_OFF;
     }
     if (known && c->servers[w.server].backlog >= SNIC_LUNA__BACKLOG)

@@ -80,6 +80,7 @@ void luna_rpc_new(struct snic_luna *c, struct snic_luna_io *io, uint32_t count,
     r->seg_gen = w->seg_gen;
     r->server = w->server;
     r->wver = io->wver;
+    r->made_ns = c->now_ns;
     r->disk = io->disk;
     r->op = io->op;
     r->count = (uint8_t)count;

@@ -124,7 +124,7 @@ static uint64_t solar_conn_hash(const struct snic_solar_target *t, uint64_t a, u
 
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
 {
-    return solar_conn_hash(t, conn_id, UINT64_C(0x70656b6f74)); /* not the slots' hash */
+    return solar_conn_hash(t, conn_id, UINT64_C(0x70656b6f74));
 }
 
 /* Its open acknowledgements go out as they are: the train knows what it needs. */

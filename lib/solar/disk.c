@@ -136,9 +136,11 @@ void solar_io_progress(struct snic_solar *c, struct snic_solar_io *io)
 
 /* ---- Admission ---- */
 
-static void solar_disk_ask_map(struct snic_solar *c, struct solar_disk *d, uint64_t segment,
-                               uint32_t gen)
+static void solar_disk_ask_map(struct snic_solar *c, struct solar_disk *d,
+                               const struct snic_solar_io *io, uint64_t segment, uint32_t gen)
 {
+    if (d->need_segment != segment || d->need_ns < io->admitted_ns)
+        d->need_ns = c->now_ns;
     d->need_segment = segment;
     d->need_gen = gen;
     snic_link_remove(&d->turn);
@@ -210,7 +212,7 @@ static enum solar_turn solar_disk_step(struct snic_solar *c, struct solar_disk *
     if (c->servers[w.server].rpcs >= solar_server_share(c, w.server)) {
         if (known)
             return SOLAR_TURN_NEXT;
-        solar_disk_ask_map(c, d, segment, w.seg_gen);
+        solar_disk_ask_map(c, d, io, segment, w.seg_gen);
         return SOLAR_TURN_OFF;
     }
     if (known && c->servers[w.server].backlog >= SNIC_SOLAR__BACKLOG)

@@ -69,6 +69,7 @@ struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, 
     r->seg_gen = w->seg_gen;
     r->server = w->server;
     r->wver = io->wver;
+    r->made_ns = c->now_ns;
     r->disk = io->disk;
     r->op = io->op;
     r->count = (uint8_t)count;

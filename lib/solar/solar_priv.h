@@ -217,6 +217,7 @@ struct solar_rpc {
     uint64_t lba;
     uint64_t seg_id;
     uint64_t wver;
+    uint64_t made_ns;
     uint64_t acked;
     uint64_t need;
     uint64_t busy; /* refused for now: need again when the timer fires */
@@ -255,6 +256,7 @@ struct solar_disk {
     uint64_t blocks;
     uint64_t wver; /* the last given */
     uint64_t need_segment;
+    uint64_t need_ns; /* since then the first I/O, of which a part is out, needs it */
     struct snic_ebs_qos_limits limits; /* the table's golden copy */
     uint32_t need_gen;
     struct snic_ebs_ask ask; /* of the first I/O, while map_said; on no list */

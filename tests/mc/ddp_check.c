@@ -117,7 +117,9 @@ static uint64_t dw_swap_base(const struct dw_state *s, uint32_t i)
     uint64_t base = s->h.base[i];
     uint32_t k;
 
-    for (k = 0; k < s->h.count && s->h.base[i] == 0; k++)
+    if (base != 0)
+        return base;
+    for (k = 0; k < s->h.count; k++)
         if (s->h.kind[k] == DN_DELETE && s->h.key[k] == s->h.key[i] && s->h.ts[k] < s->h.ts[i])
             base = snic_max_u64(base, s->h.ts[k]);
     return base;
@@ -126,6 +128,7 @@ static uint64_t dw_swap_base(const struct dw_state *s, uint32_t i)
 static const char *dw_check_swaps(const struct dw_world *w, const struct dw_state *s)
 {
     uint32_t i, k, model = w->o.node.model;
+    uint64_t base;
     /* What beat a swap may be lost in a restart, though it was read; the swap may be in a log. */
     int back = s->h.used[DW_RESTARTS] != 0 && model != SNIC_DDP_SYNCH && model != SNIC_DDP_RENF;
 
@@ -134,8 +137,11 @@ static const char *dw_check_swaps(const struct dw_world *w, const struct dw_stat
             continue;
         if (!back && s->h.fate[i] == DW_REFUSED && (s->h.read >> i & 1) != 0)
             return "C: a refused swap was read";
-        for (k = 0; k < s->h.count && s->h.fate[i] == DW_ANSWERED; k++)
-            if (k != i && s->h.key[k] == s->h.key[i] && s->h.ts[k] > dw_swap_base(s, i) &&
+        if (s->h.fate[i] != DW_ANSWERED)
+            continue;
+        base = dw_swap_base(s, i);
+        for (k = 0; k < s->h.count; k++)
+            if (k != i && s->h.key[k] == s->h.key[i] && s->h.ts[k] > base &&
                 s->h.ts[k] < s->h.ts[i] &&
                 (s->h.fate[k] == DW_ANSWERED || (s->h.read >> k & 1) != 0))
                 return "C: a write came between a swap and its base";

@@ -39,12 +39,16 @@ static uint64_t cluster_ts_of(const struct cluster *c, uint32_t key, uint64_t co
 static size_t cluster_may_return(const struct cluster *c, const struct cluster_op *o,
                                  struct lin_op *out)
 {
-    uint64_t ts = cluster_ts_of(c, o->key, o->wrote);
     uint32_t i = 0;
+    if (o->result != SNIC_ECANCELED || o->open || o->lost || c->o.model == SNIC_DDP_SYNCH ||
+        c->o.model == SNIC_DDP_RENF)
+        return 0;
     while (i < c->restart_count && c->restarts[i] < o->end)
         i++;
-    if (o->result != SNIC_ECANCELED || o->open || o->lost || ts == 0 || i == c->restart_count ||
-        c->o.model == SNIC_DDP_SYNCH || c->o.model == SNIC_DDP_RENF)
+    if (i == c->restart_count)
+        return 0;
+    uint64_t ts = cluster_ts_of(c, o->key, o->wrote);
+    if (ts == 0)
         return 0;
     memset(out, 0, sizeof(*out));
     out->call = c->restarts[i];

@@ -73,6 +73,8 @@ BUGS = [
     ("a store that promises has failed still", "lib/luna/recv.c",
      "snic_ebs_busy_over(&c->servers[r->server].busy);", ";",
      ("edges", "*failed_store*")),
+    ("what waits is as old as its I/O", "lib/luna/ask.c", "out->since_ns = r->made_ns;",
+     "out->since_ns = r->io->admitted_ns;", ("edges", "*as_old_as*")),
     ("what has no place waits for a server", "lib/luna/ask.c",
      "out->place = r->where == LUNA_PARKED;", "out->place = 0;", ("edges", "*disk_waits*")),
     ("a disk whose entry of limits is damaged has none", "lib/luna/io.c",
