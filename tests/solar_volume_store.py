@@ -130,6 +130,12 @@ def damage(path, pattern):
     return found
 
 
+def read(disk, block):
+    """@return the error, and what is there"""
+    disk.ask(0, block * BLOCK, BLOCK)
+    return disk.answer(BLOCK)
+
+
 def case_damage(world):
     """Damaged blocks are in the server's log, by device, disk and block, a line in five seconds."""
     disk_size, bad = 32 << 20, 300
@@ -138,19 +144,19 @@ def case_damage(world):
     at = server.at
     world.begin("client", "client", "--server", at, "--disk", "5", "--size", "32M", "--epoch", "1",
                 "--socket", world.path("nbd"))
-    disk = Nbd(world.path("nbd"), "5")
+    disk = Nbd(world.path("nbd"))
     for block in range(0, disk_size // BLOCK, 16):  # the first ones are at home when it ends
         kind = b"damaged " if block < bad else b"healthy "
-        disk.write(block * BLOCK, b"".join((kind + str(block + i).encode()).ljust(BLOCK)
-                                           for i in range(16)))
+        data = b"".join((kind + str(block + i).encode()).ljust(BLOCK) for i in range(16))
+        assert disk.write(block * BLOCK, data) == 0
     server.end()
     found = damage(world.path("a"), b"damaged "), damage(world.path("b"), b"damaged ")
     assert sum(found) >= bad, found
     server = world.serve("a", "b", size="64M", more=[*more, "--listen", at])
     began = time.monotonic()
-    failed = sum(disk.read(block * BLOCK, BLOCK)[0] != 0 for block in range(bad))
+    failed = sum(read(disk, block)[0] != 0 for block in range(bad))
     assert failed >= bad, failed
-    error, data = disk.read((disk_size // BLOCK - 1) * BLOCK, BLOCK)
+    error, data = read(disk, disk_size // BLOCK - 1)
     assert error == 0 and data.startswith(b"healthy ")
     end = time.monotonic() + 20
     while True:  # the last line comes five seconds after the one before
