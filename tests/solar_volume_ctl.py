@@ -7,39 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from solarnode import Nbd  # noqa: E402
-
-
-class Process:
-    """A catalog, a server or a client, ready at .at; what it logs is in .log()."""
-
-    def __init__(self, work, name, *words, may_say=None):
-        self.path = f"{work}/{name}.log"
-        with open(self.path, "a", encoding="utf-8") as log:
-            self.p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
-        line = self.p.stdout.readline()
-        if not line.startswith("ready "):
-            self.p.wait(30)
-            if may_say is not None and may_say in self.log():
-                return
-            if "io_uring" in self.log():
-                print("skipped: " + self.log())
-                sys.exit(77)
-            sys.exit(f"FAILED: {name} is not ready: {line}{self.log()}")
-        self.at = line.split()[1]
-
-    def log(self):
-        with open(self.path, encoding="utf-8") as log:
-            return log.read()
-
-    def end(self, hard=False):
-        if self.p.poll() is None:
-            self.p.kill() if hard else self.p.terminate()
-            self.p.wait(30)
+from solarnode import Nbd, Process, run_tests  # noqa: E402
 
 
 class World:
@@ -91,7 +62,7 @@ class World:
                 sys.exit(f"FAILED: not {n} servers: {self.ok('list')}")
             time.sleep(0.05)
 
-    def close(self):
+    def end(self):
         for p in reversed(self.all):
             p.end()
 
@@ -264,24 +235,5 @@ def case_gone(world):
 CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,
          case_move_lost, case_move_all_lost, case_gone]
 
-
-def main():
-    program = sys.argv[1]
-    chosen = sys.argv[2:]
-    for case in CASES:
-        if chosen and case.__name__ not in chosen:
-            continue
-        print(f"== {case.__doc__}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="volume_ctl_",
-                                         dir=os.environ.get("TMPDIR", "/tmp")) as work:
-            world = World(program, work)
-            try:
-                case(world)
-            finally:
-                world.close()
-    print("all well")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, World))

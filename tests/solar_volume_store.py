@@ -6,12 +6,10 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
-from solar_volume_ctl import Nbd, Process
-
-BLOCK = 4096
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from solarnode import BLOCK, Nbd, Process, run_tests  # noqa: E402
 
 
 class Store:
@@ -49,7 +47,7 @@ class Store:
                                         text.splitlines()):
             sys.exit(f"FAILED: {' '.join(words)} ({r.returncode}) should say {says}: {text}")
 
-    def close(self):
+    def end(self):
         for p in reversed(self.all):
             p.end()
 
@@ -178,24 +176,5 @@ def case_damage(world):
 
 CASES = [case_format_killed, case_other_device, case_named, case_damage]
 
-
-def main():
-    program = sys.argv[1]
-    chosen = sys.argv[2:]
-    for case in CASES:
-        if chosen and case.__name__ not in chosen:
-            continue
-        print(f"== {case.__doc__}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="volume_store_",
-                                         dir=os.environ.get("TMPDIR", "/tmp")) as work:
-            world = Store(program, work)
-            try:
-                case(world)
-            finally:
-                world.close()
-    print("all well")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, Store))

@@ -12,26 +12,13 @@ endif()
 snic_mutants(luna volume)
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   if(SNIC_PYTHON)
-    add_test(NAME solar_volume_hang COMMAND ${SNIC_PYTHON}
-      ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_hang.py $<TARGET_FILE:solar_volume>)
-    set_tests_properties(solar_volume_hang PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77
-      TIMEOUT 600)
-  endif()
-  if(SNIC_PYTHON)
-    add_test(NAME solar_volume_attack COMMAND ${SNIC_PYTHON}
-      ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_attack.py $<TARGET_FILE:solar_volume>)
-    set_tests_properties(solar_volume_attack PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77
-      TIMEOUT 600)
-  endif()
-  if(SNIC_PYTHON)
-    add_test(NAME solar_volume_store COMMAND ${SNIC_PYTHON}
-      ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_store.py $<TARGET_FILE:solar_volume>)
-    set_tests_properties(solar_volume_store PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77
-      TIMEOUT 600)
-    add_test(NAME solar_volume_tells COMMAND ${SNIC_PYTHON}
-      ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_tells.py $<TARGET_FILE:solar_volume>)
-    set_tests_properties(solar_volume_tells PROPERTIES LABELS "volume;control;slow"
-      SKIP_RETURN_CODE 77 TIMEOUT 600)
+    foreach(t hang attack store tells)
+      add_test(NAME solar_volume_${t} COMMAND ${SNIC_PYTHON}
+        ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_${t}.py $<TARGET_FILE:solar_volume>)
+      set_tests_properties(solar_volume_${t} PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77
+        TIMEOUT 600)
+    endforeach()
+    set_tests_properties(solar_volume_tells PROPERTIES LABELS "volume;control;slow")
   endif()
   foreach(t solar luna)
     add_test(NAME solar_volume_${t} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume.sh
