@@ -248,6 +248,11 @@ static void cut_off(struct cluster *c, uint32_t node, int cut)
     }
 }
 
+static void read_done(struct snic_replica_op *op)
+{
+    (void)op;
+}
+
 /*
  * SCOPE: a node is left out in the middle of a scope, and comes back without having crashed. The
  * scope went with its part: neither a write nor SYNC may take its number for a new one, and answer
@@ -284,6 +289,11 @@ static void test_replica_scope_ends_with_its_node_part(void **state)
         assert_int_equal(r, SNIC_ESTALE);
     }
     assert_true(c->node[1].scope == 0);
+    struct snic_replica_op read = {.done = read_done, .kind = SNIC_REPLICA_GET, .scope = scope};
+    read.key = cluster_key(2); /* to a read the number says nothing */
+    assert_int_equal(snic_replica_submit(c->node[1].r, &read), 0);
+    cluster_run(c, SECOND);
+    assert_int_equal(read.result, 0);
     uint64_t after = put(c, 1, 3);
     assert_true(c->node[1].scope != scope);
     assert_int_equal(cluster_do(c, 1, SNIC_REPLICA_SYNC, 0, NULL), 0);
