@@ -105,7 +105,7 @@ static void ddp_restart_ready(struct snic_ddp *d)
 void ddp_restart_heard(struct snic_ddp *d, uint16_t from)
 {
     d->restart_heard |= from;
-    ddp_suspect(d, &d->restart_late, d->restart_late & (uint16_t)~from);
+    ddp_suspect(d, &d->restart_late, (uint16_t)(d->restart_late & ~from));
 }
 
 int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
@@ -158,7 +158,7 @@ void ddp_restart_retry(struct snic_ddp *d)
     d->restart_tries++;
     d->counters.retransmits++;
     if (d->restart_tries % SNIC_DDP__LATE == 0) {
-        ddp_suspect(d, &d->restart_late, missing & (uint16_t)~d->restart_heard);
+        ddp_suspect(d, &d->restart_late, (uint16_t)(missing & ~d->restart_heard));
         d->restart_heard = 0;
     }
     if (d->restart == DDP_RESTART_WAITS)

@@ -171,7 +171,7 @@ int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
     struct ddp_scope *s = ddp_scope_find(d, m->scope);
     if (s != NULL && (s->flags & DDP_S_SENT) != 0 && s->round == m->index) {
         s->ack |= ddp_bit(m->src);
-        ddp_suspect(d, &s->late, s->late & (uint16_t)~s->ack);
+        ddp_suspect(d, &s->late, (uint16_t)(s->late & ~s->ack));
         if ((d->others & ~s->ack) == 0)
             ddp_timer_stop(d, ddp_timer_of_scope(d, s));
         ddp_scope_eval(d, s);
