@@ -246,27 +246,38 @@ static void test_wal_damage_anywhere_said_and_nothing_invented(void **state)
     assert_true(verdicts[1] > 4 && verdicts[2] > 100);
 }
 
-/* Damage in several places: the gaps are counted, what is whole is given. */
-static void test_wal_damage_twice_both_said(void **state)
+/* Runs @from up to @to of a seed: damage in three places. */
+static void damage_thrice(uint64_t seed, uint64_t from, uint64_t to)
 {
     struct snic_rng rng;
-    (void)state;
     block = 512;
-    build(support_seed() + 9, 600, 5);
+    build(seed + 9, 600, 5);
     reference();
-    snic_rng_init(&rng, support_seed());
-    for (uint64_t i = 0; i < support_rounds(300, 10000); i++) {
+    snic_rng_init(&rng, seed);
+    for (uint64_t i = 0; i < to; i++) {
+        uint64_t at[3];
+        for (uint32_t k = 0; k < 3; k++)
+            at[k] = 8 * 4096 + snic_rng_below(&rng, fix.disk_opts.size - 8 * 4096);
+        if (i < from)
+            continue;
         unsigned char *bytes = damage_begin();
-        uint64_t at = 0;
-        for (uint32_t k = 0; k < 3; k++) {
-            at = 8 * 4096 + snic_rng_below(&rng, fix.disk_opts.size - 8 * 4096);
-            bytes[at] ^= 4;
-        }
-        examine("three bits", at, 0);
+        for (uint32_t k = 0; k < 3; k++)
+            bytes[at[k]] ^= 4;
+        examine("three bits", at[2], 0);
         damage_end();
     }
     reference_end();
     unbuild();
+}
+
+/* Damage in several places: the gaps are counted, what is whole is given. */
+static void test_wal_damage_twice_both_said(void **state)
+{
+    (void)state;
+    damage_thrice(support_seed(), 0, support_rounds(300, 10000));
+    /* A log that ends with its segment; in the next one two blocks are damaged, one of them within
+       the reach of a batch, the other within that of the batch after the one that is accepted. */
+    damage_thrice(1795686385556502, 2229, 2230);
 }
 
 /*

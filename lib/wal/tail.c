@@ -138,15 +138,17 @@ static void wal_erase_written(struct snic_wal *w)
     wal_erase_next(w);
 }
 
-/** The rest of the tail's segment, then as much of the next one as a batch has, if it is free. */
+/**
+ * The rest of the tail's segment, then the next one, if it is free: all of it, not what a batch has
+ * there, for the appends that follow bring what lies further behind within the reach of a batch.
+ */
 static void wal_erase_next(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
-    uint32_t stop = r->gen == w->next.gen ? w->geo.segment_blocks : w->geo.batch_blocks;
+    uint32_t stop = w->geo.segment_blocks;
     if (r->block == stop && r->gen == w->next.gen && wal_free_segments(w) > 0) {
         r->gen++;
         r->block = 0;
-        stop = w->geo.batch_blocks;
     }
     if (r->block == stop) {
         wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_erase_flushed);
