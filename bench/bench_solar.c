@@ -22,7 +22,7 @@ struct bench {
     struct snic_solar *c;
     struct snic_solar_target *t;
     uint64_t now;
-    struct snic_solar_io ios[DEPTH];
+    struct snic_ebs_io ios[DEPTH];
     struct snic_iov iov[DEPTH];
     uint32_t requests;
     struct snic_solar_request request[WAITING];
@@ -111,7 +111,7 @@ static void bench_to_agent(struct bench *b, const struct snic_solar_train *t)
     }
 }
 
-static void bench_submit(struct bench *b, struct snic_solar_io *io, uint8_t op)
+static void bench_submit(struct bench *b, struct snic_ebs_io *io, uint8_t op)
 {
     uint32_t i = (uint32_t)(io - b->ios);
     b->iov[i].base = b->data[i];
@@ -162,7 +162,7 @@ static void bench_open(struct bench *b, int crc)
 {
     struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .servers_max = 1};
     struct snic_solar_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1};
-    struct snic_solar_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = 4096};
+    struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = 4096};
     memset(b, 0, offsetof(struct bench, data));
     o.crc = crc ? NULL : no_crc;
     k.crc = o.crc;
@@ -222,10 +222,10 @@ int main(int argc, char **argv)
         uint32_t depth;
         int crc;
     } rows[] = {
-        {"write_1", SNIC_SOLAR_WRITE, 1, 0},       {"write_8", SNIC_SOLAR_WRITE, 8, 0},
-        {"write_28", SNIC_SOLAR_WRITE, 28, 0},     {"write_128", SNIC_SOLAR_WRITE, 128, 0},
-        {"write_28_crc", SNIC_SOLAR_WRITE, 28, 1}, {"read_1", SNIC_SOLAR_READ, 1, 0},
-        {"read_28", SNIC_SOLAR_READ, 28, 0},
+        {"write_1", SNIC_EBS_IO_WRITE, 1, 0},       {"write_8", SNIC_EBS_IO_WRITE, 8, 0},
+        {"write_28", SNIC_EBS_IO_WRITE, 28, 0},     {"write_128", SNIC_EBS_IO_WRITE, 128, 0},
+        {"write_28_crc", SNIC_EBS_IO_WRITE, 28, 1}, {"read_1", SNIC_EBS_IO_READ, 1, 0},
+        {"read_28", SNIC_EBS_IO_READ, 28, 0},
     };
     double seconds = 1;
     for (int i = 1; i + 1 < argc; i += 2)

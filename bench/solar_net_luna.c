@@ -32,7 +32,7 @@ static struct {
     struct luna_net_conn accepted[LUNA_CONNS];
     struct luna_net_tx tx[5 * LUNA_SENDS];
     struct luna_net_tx *free;
-    struct snic_luna_io io[NET_SLOTS];
+    struct snic_ebs_io io[NET_SLOTS];
     struct snic_iov iov[NET_SLOTS];
     struct snic_loop_msg pump;
     struct snic_timer timer;
@@ -264,7 +264,7 @@ static void luna_engines(struct net_env *e)
 {
     struct snic_luna_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .servers_max = 1};
     struct snic_luna_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1, .seed = 2};
-    struct snic_luna_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = NET_BLOCKS};
+    struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = NET_BLOCKS};
     uint64_t now = snic_loop_now(e->loop);
     o.seed = 1;
     o.conns = LUNA_CONNS;
@@ -326,10 +326,10 @@ static void luna_net_open(struct net_env *e)
 
 static void luna_net_submit(uint32_t slot, int read)
 {
-    struct snic_luna_io *io = &l.io[slot];
+    struct snic_ebs_io *io = &l.io[slot];
     uint64_t began = net_begin(l.e);
     memset(io, 0, sizeof(*io));
-    io->op = read ? SNIC_LUNA_READ : SNIC_LUNA_WRITE;
+    io->op = read ? SNIC_EBS_IO_READ : SNIC_EBS_IO_WRITE;
     io->lba = net_lba(slot);
     io->blocks = 1;
     io->iov = &l.iov[slot];

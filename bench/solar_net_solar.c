@@ -26,7 +26,7 @@ static struct {
     struct solar_net_path path[2 * SOLAR_PATHS];
     struct solar_net_tx tx[SOLAR_TRAINS];
     struct solar_net_tx *free;
-    struct snic_solar_io io[NET_SLOTS];
+    struct snic_ebs_io io[NET_SLOTS];
     struct snic_iov iov[NET_SLOTS];
     struct snic_loop_msg pump;
     struct snic_timer timer;
@@ -178,7 +178,7 @@ static void agent_timer(struct snic_timer *t, uint64_t now_ns)
 
 static void solar_net_disk(void)
 {
-    struct snic_solar_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = NET_BLOCKS};
+    struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = NET_BLOCKS};
     uint64_t now = snic_loop_now(a.e->loop);
     d.xts_key = net_key(a.e);
     if (a.e->qos) { /* far above what can be reached: it is looked at, and permits */
@@ -232,10 +232,10 @@ static void solar_net_open(struct net_env *e)
 
 static void solar_net_submit(uint32_t slot, int read)
 {
-    struct snic_solar_io *io = &a.io[slot];
+    struct snic_ebs_io *io = &a.io[slot];
     uint64_t began = net_begin(a.e);
     memset(io, 0, sizeof(*io));
-    io->op = read ? SNIC_SOLAR_READ : SNIC_SOLAR_WRITE;
+    io->op = read ? SNIC_EBS_IO_READ : SNIC_EBS_IO_WRITE;
     io->lba = net_lba(slot);
     io->blocks = 1;
     io->iov = &a.iov[slot];

@@ -38,7 +38,7 @@ struct fuzz {
     struct snic_luna_request request[REQUESTS];
     struct snic_luna_send *lend[LENT], *keep[LENT];
     int busy[IOS];
-    struct snic_luna_io ios[IOS];
+    struct snic_ebs_io ios[IOS];
     struct snic_iov iov[2];
     unsigned char guest[(BLOCKS + 1) * SNIC_EBS_BLOCK_BYTES];
 };
@@ -219,13 +219,13 @@ static void give_back(struct fuzz *f)
 static void submit(struct fuzz *f)
 {
     uint8_t a = take(f), b = take(f);
-    struct snic_luna_io *io = &f->ios[a % IOS];
+    struct snic_ebs_io *io = &f->ios[a % IOS];
     if (f->busy[a % IOS])
         return;
     memset(io, 0, sizeof(*io));
     io->op = a / IOS % 6;
     io->lba = take(f) * 8u;
-    io->blocks = io->op <= SNIC_LUNA_WRITE ? BLOCKS : 1u + b % 70;
+    io->blocks = io->op <= SNIC_EBS_IO_WRITE ? BLOCKS : 1u + b % 70;
     io->iov = f->iov;
     io->iov_count = 2;
     int r = snic_luna_submit(f->c, io, f->now);
@@ -337,7 +337,7 @@ static void start(struct fuzz *f)
 {
     struct snic_luna_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .servers_max = 1};
     struct snic_luna_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1, .conns_max = 3};
-    struct snic_luna_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = DISK};
+    struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = DISK};
     uint8_t b = take(f);
     o.disks_max = 1;
     o.rpcs_max = 16;

@@ -32,7 +32,7 @@ struct fuzz {
     struct letter bag[BAG];
     struct snic_solar_request request[REQUESTS];
     int busy[IOS];
-    struct snic_solar_io ios[IOS];
+    struct snic_ebs_io ios[IOS];
     struct snic_iov iov;
     unsigned char guest[BLOCKS * SNIC_EBS_BLOCK_BYTES];
 };
@@ -137,7 +137,7 @@ static void fuzz_damage(struct fuzz *f, struct letter *l)
 static void fuzz_submit(struct fuzz *f)
 {
     uint8_t a = take(f), b = take(f);
-    struct snic_solar_io *io = &f->ios[a % IOS];
+    struct snic_ebs_io *io = &f->ios[a % IOS];
     if (f->busy[a % IOS])
         return;
     memset(io, 0, sizeof(*io));
@@ -146,7 +146,7 @@ static void fuzz_submit(struct fuzz *f)
     io->lba = take(f) * 8u;
     f->iov.base = f->guest;
     f->iov.size = (size_t)BLOCKS * SNIC_EBS_BLOCK_BYTES;
-    io->blocks = io->op <= SNIC_SOLAR_WRITE ? BLOCKS : io->blocks;
+    io->blocks = io->op <= SNIC_EBS_IO_WRITE ? BLOCKS : io->blocks;
     io->iov = &f->iov;
     io->iov_count = 1;
     int r = snic_solar_submit(f->c, io, f->now);
@@ -214,7 +214,7 @@ static void fuzz_open(struct fuzz *f)
 {
     struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .servers_max = 1};
     struct snic_solar_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1, .conns_max = 2};
-    struct snic_solar_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = DISK};
+    struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = DISK};
     static struct solar_toy_key keys[5];
     uint8_t b = take(f);
     o.disks_max = 1;

@@ -16,7 +16,7 @@ static unsigned char out[MANY * SNIC_EBS_BLOCK_BYTES], in[MANY * SNIC_EBS_BLOCK_
 static void test_luna_write_then_read_same_bytes(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w, r, f;
+    struct snic_ebs_io w, r, f;
     struct snic_iov wi[3] = {{out, 7 * SNIC_EBS_BLOCK_BYTES},
                              {out + 7 * SNIC_EBS_BLOCK_BYTES, SNIC_EBS_BLOCK_BYTES},
                              {out + 8 * SNIC_EBS_BLOCK_BYTES, 192 * SNIC_EBS_BLOCK_BYTES}};
@@ -25,12 +25,12 @@ static void test_luna_write_then_read_same_bytes(void **state)
     duo_open(d);
     duo_fill(out, sizeof(out), 1);
     memset(in, 0xff, sizeof(in));
-    duo_io(d, &w, SNIC_LUNA_WRITE, 400, 200, wi, 3);
-    duo_io(d, &f, SNIC_LUNA_FLUSH, 0, 0, NULL, 0);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 400, 200, wi, 3);
+    duo_io(d, &f, SNIC_EBS_IO_FLUSH, 0, 0, NULL, 0);
     assert_true(duo_until(d, 2, 200));
     assert_int_equal(w.result, 0);
     assert_true(f.result == 0 && w.done_ns <= f.done_ns);
-    duo_io(d, &r, SNIC_LUNA_READ, 350, MANY, &ri, 1);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 350, MANY, &ri, 1);
     assert_true(duo_until(d, 3, 200));
     assert_int_equal(r.result, 0);
     for (uint32_t i = 0; i < 50 * SNIC_EBS_BLOCK_BYTES; i++)
@@ -46,7 +46,7 @@ static void test_luna_options_wrong_refused(void **state)
     struct duo *d = &duo;
     struct snic_luna_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
     struct snic_luna_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1};
-    struct snic_luna_disk_opts disk = {.opts_size = sizeof(disk), .sa_epoch = 65536, .blocks = 512};
+    struct snic_ebs_disk_opts disk = {.opts_size = sizeof(disk), .sa_epoch = 65536, .blocks = 512};
     struct snic_luna *c = NULL;
     (void)state;
     assert_true(snic_luna_memsize(&o) > 0 && snic_luna_target_memsize(&k) > 0);
@@ -89,7 +89,7 @@ static void test_luna_submit_wrong_refused(void **state)
 {
     struct duo *d = &duo;
     struct snic_iov iov = {out, 2 * SNIC_EBS_BLOCK_BYTES};
-    struct snic_luna_io io = {.iov = &iov, .iov_count = 1, .blocks = 2, .op = SNIC_LUNA_WRITE};
+    struct snic_ebs_io io = {.iov = &iov, .iov_count = 1, .blocks = 2, .op = SNIC_EBS_IO_WRITE};
     (void)state;
     duo_open(d);
     io.disk = 1;
@@ -97,7 +97,7 @@ static void test_luna_submit_wrong_refused(void **state)
     io.disk = 0;
     io.op = 5;
     assert_int_equal(snic_luna_submit(d->c, &io, d->now), SNIC_EINVAL);
-    io.op = SNIC_LUNA_WRITE;
+    io.op = SNIC_EBS_IO_WRITE;
     io.lba = DUO_BLOCKS - 1;
     assert_int_equal(snic_luna_submit(d->c, &io, d->now), SNIC_EINVAL);
     io.lba = 0;
@@ -117,7 +117,7 @@ static void test_luna_submit_wrong_refused(void **state)
 static void test_luna_write_given_up_fenced_first(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_luna_stats s;
     struct snic_iov iov = {out, SNIC_EBS_BLOCK_BYTES};
     (void)state;
@@ -126,7 +126,7 @@ static void test_luna_write_given_up_fenced_first(void **state)
     for (int i = 0; i < 10; i++)
         duo_turn(d);
     d->lost_up = 1;
-    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 1, &iov, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &iov, 1);
     while (d->now < w.submitted_ns + UINT64_C(60000000))
         duo_turn(d);
     assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
@@ -147,7 +147,7 @@ static void test_luna_connection_silent_replayed_elsewhere(void **state)
     struct duo *d = &duo;
     (void)state;
     for (int paper = 0; paper < 2; paper++) {
-        struct snic_luna_io w, r;
+        struct snic_ebs_io w, r;
         struct snic_iov iov = {out, 9 * SNIC_EBS_BLOCK_BYTES};
         struct snic_iov ri = {in, 9 * SNIC_EBS_BLOCK_BYTES};
         d->o.flags = paper ? SNIC_LUNA_PAPER : 0;
@@ -157,7 +157,7 @@ static void test_luna_connection_silent_replayed_elsewhere(void **state)
             duo_turn(d);
         d->lost_up = 1;
         d->still = paper;
-        duo_io(d, &w, SNIC_LUNA_WRITE, 3, 9, &iov, 1);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 3, 9, &iov, 1);
         duo_turn(d);
         duo_turn(d);
         uint64_t began = d->now;
@@ -176,7 +176,7 @@ static void test_luna_connection_silent_replayed_elsewhere(void **state)
             duo_break(d, 0, SNIC_ECONNRESET); /* minutes later the operator mends it */
         }
         assert_true(duo_until(d, 1, 400));
-        duo_io(d, &r, SNIC_LUNA_READ, 3, 9, &ri, 1);
+        duo_io(d, &r, SNIC_EBS_IO_READ, 3, 9, &ri, 1);
         assert_true(duo_until(d, 2, 400));
         assert_int_equal(w.result, 0);
         assert_int_equal(r.result, 0);
@@ -189,20 +189,20 @@ static void test_luna_connection_silent_replayed_elsewhere(void **state)
 static void test_luna_server_restarted_write_arrives(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w, x;
+    struct snic_ebs_io w, x;
     struct snic_luna_stats s;
     struct snic_iov iov = {out, 70 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
     duo_open(d);
     duo_fill(out, sizeof(out), 3);
     d->hold = 1;
-    duo_io(d, &w, SNIC_LUNA_WRITE, 100, 70, &iov, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 100, 70, &iov, 1);
     for (int i = 0; i < 20; i++)
         duo_turn(d);
     assert_true(d->requests > 0);
     d->hold = 0;
     duo_restart(d, 10);
-    duo_io(d, &x, SNIC_LUNA_FLUSH, 0, 0, NULL, 0);
+    duo_io(d, &x, SNIC_EBS_IO_FLUSH, 0, 0, NULL, 0);
     assert_true(duo_until(d, 2, 400));
     snic_luna_get_stats(d->c, &s);
     assert_true(w.result == 0 && s.resets >= 2 && w.retries > 0);
@@ -220,20 +220,20 @@ static void test_luna_statuses_each_meaning(void **state)
         uint8_t op;
         int32_t result;
     } rows[] = {
-        {SNIC_EBS_INVALID, SNIC_LUNA_WRITE, SNIC_EINVAL},
-        {SNIC_EBS_IO, SNIC_LUNA_WRITE, SNIC_EIO},
-        {SNIC_EBS_NO_SPACE, SNIC_LUNA_ZERO, SNIC_ENOSPC},
-        {SNIC_EBS_IO, SNIC_LUNA_READ, SNIC_EIO},
-        {SNIC_EBS_DAMAGED, SNIC_LUNA_READ, SNIC_ECORRUPT},
-        {999, SNIC_LUNA_READ, SNIC_EINVAL},
-        {SNIC_EBS_NO_LEASE, SNIC_LUNA_WRITE, SNIC_ESTALE},
-        {SNIC_EBS_FENCED, SNIC_LUNA_TRIM, SNIC_ESTALE},
-        {SNIC_EBS_SUPERSEDED, SNIC_LUNA_WRITE, SNIC_ESTALE}, /* by no later write of this agent */
+        {SNIC_EBS_INVALID, SNIC_EBS_IO_WRITE, SNIC_EINVAL},
+        {SNIC_EBS_IO, SNIC_EBS_IO_WRITE, SNIC_EIO},
+        {SNIC_EBS_NO_SPACE, SNIC_EBS_IO_ZERO, SNIC_ENOSPC},
+        {SNIC_EBS_IO, SNIC_EBS_IO_READ, SNIC_EIO},
+        {SNIC_EBS_DAMAGED, SNIC_EBS_IO_READ, SNIC_ECORRUPT},
+        {999, SNIC_EBS_IO_READ, SNIC_EINVAL},
+        {SNIC_EBS_NO_LEASE, SNIC_EBS_IO_WRITE, SNIC_ESTALE},
+        {SNIC_EBS_FENCED, SNIC_EBS_IO_TRIM, SNIC_ESTALE},
+        {SNIC_EBS_SUPERSEDED, SNIC_EBS_IO_WRITE, SNIC_ESTALE}, /* by no later write of this agent */
     };
     struct duo *d = &duo;
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(rows); i++) {
-        struct snic_luna_io io;
+        struct snic_ebs_io io;
         struct snic_luna_stats s;
         struct snic_iov iov = {in, 20 * SNIC_EBS_BLOCK_BYTES};
         duo_open(d);
@@ -254,13 +254,13 @@ static void test_luna_statuses_each_meaning(void **state)
 static void test_luna_busy_and_stale_once_more(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io io, r;
+    struct snic_ebs_io io, r;
     struct snic_luna_stats s;
     struct snic_iov iov = {out, 20 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
     duo_open(d);
     d->status = SNIC_EBS_BUSY;
-    duo_io(d, &io, SNIC_LUNA_WRITE, 5, 20, &iov, 1);
+    duo_io(d, &io, SNIC_EBS_IO_WRITE, 5, 20, &iov, 1);
     for (int i = 0; i < 40; i++)
         duo_turn(d);
     assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
@@ -269,7 +269,7 @@ static void test_luna_busy_and_stale_once_more(void **state)
     snic_luna_get_stats(d->c, &s);
     assert_true(io.result == 0 && s.busy > 0 && d->maps == 1);
     d->seg_gen = 2;
-    duo_io(d, &r, SNIC_LUNA_READ, 5, 20, &iov, 1);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 5, 20, &iov, 1);
     assert_true(duo_until(d, 2, 400));
     assert_true(r.result == 0 && d->maps == 2);
     assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 1, d->now), SNIC_ESTALE);
@@ -281,7 +281,7 @@ static void test_luna_busy_and_stale_once_more(void **state)
 static void test_luna_target_full_pauses_and_resumes(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io io[8], z;
+    struct snic_ebs_io io[8], z;
     struct snic_luna_target_stats s;
     struct snic_iov iov = {out, 30 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
@@ -292,8 +292,8 @@ static void test_luna_target_full_pauses_and_resumes(void **state)
     d->hold = 1;
     duo_fill(out, sizeof(out), 4);
     for (uint32_t i = 0; i < 8; i++)
-        duo_io(d, &io[i], SNIC_LUNA_WRITE, 40 * i, 30, &iov, 1);
-    duo_io(d, &z, SNIC_LUNA_ZERO, 900, 64, NULL, 0);
+        duo_io(d, &io[i], SNIC_EBS_IO_WRITE, 40 * i, 30, &iov, 1);
+    duo_io(d, &z, SNIC_EBS_IO_ZERO, 900, 64, NULL, 0);
     uint32_t turns = 0;
     while (d->told[SNIC_LUNA_DONE] < 9 && turns++ < 4000) {
         duo_turn(d);
@@ -314,7 +314,7 @@ static void test_luna_target_full_pauses_and_resumes(void **state)
 static void test_luna_client_deaf_closed(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io io[40];
+    struct snic_ebs_io io[40];
     struct snic_luna_target_stats s;
     struct snic_iov iov = {out, SNIC_EBS_BLOCK_BYTES};
     (void)state;
@@ -327,7 +327,7 @@ static void test_luna_client_deaf_closed(void **state)
     d->lends = 1; /* what the server sends goes nowhere */
     d->lost_down = 1;
     for (uint32_t i = 0; i < 40; i++) {
-        duo_io(d, &io[i], SNIC_LUNA_WRITE, i, 1, &iov, 1);
+        duo_io(d, &io[i], SNIC_EBS_IO_WRITE, i, 1, &iov, 1);
         duo_turn(d);
         snic_luna_target_get_stats(d->t, &s);
         assert_true(s.sends_out <= 2);
@@ -349,14 +349,14 @@ static void test_luna_client_deaf_closed(void **state)
 static void test_luna_halt_all_comes_back(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io io[3];
+    struct snic_ebs_io io[3];
     struct snic_iov iov = {out, 100 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
     duo_open(d);
     d->hold = 1;
-    duo_io(d, &io[0], SNIC_LUNA_WRITE, 0, 100, &iov, 1);
-    duo_io(d, &io[1], SNIC_LUNA_FLUSH, 0, 0, NULL, 0);
-    duo_io(d, &io[2], SNIC_LUNA_READ, 0, 100, &iov, 1);
+    duo_io(d, &io[0], SNIC_EBS_IO_WRITE, 0, 100, &iov, 1);
+    duo_io(d, &io[1], SNIC_EBS_IO_FLUSH, 0, 0, NULL, 0);
+    duo_io(d, &io[2], SNIC_EBS_IO_READ, 0, 100, &iov, 1);
     for (int i = 0; i < 20; i++)
         duo_turn(d);
     snic_luna_halt(d->c, d->now);
@@ -396,14 +396,14 @@ static void test_luna_target_places_used_up_idle_evicted(void **state)
 static void test_luna_fence_waits_for_smaller_versions(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io a, b;
+    struct snic_ebs_io a, b;
     struct snic_iov iov = {out, 2 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
     d->still = 1;
     duo_open(d);
     d->hold = 1;
-    duo_io(d, &a, SNIC_LUNA_WRITE, 0, 2, &iov, 1);
-    duo_io(d, &b, SNIC_LUNA_WRITE, 8, 2, &iov, 1);
+    duo_io(d, &a, SNIC_EBS_IO_WRITE, 0, 2, &iov, 1);
+    duo_io(d, &b, SNIC_EBS_IO_WRITE, 8, 2, &iov, 1);
     for (int i = 0; i < 20; i++)
         duo_turn(d);
     for (uint32_t i = 0; i < 2; i++) /* so that there are copies */
@@ -434,13 +434,13 @@ static void test_luna_fence_waits_for_smaller_versions(void **state)
 static void test_luna_fence_waits_for_its_own(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_iov iov = {out, 100 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
     d->still = 1;
     duo_open(d);
     d->hold = 1;
-    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 100, &iov, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 100, &iov, 1);
     for (int i = 0; i < 40; i++)
         duo_turn(d);
     for (uint32_t i = 0; i < 2; i++)
@@ -475,14 +475,14 @@ static void test_luna_fence_waits_for_its_own(void **state)
 static void test_luna_data_stored_otherwise_sent_again(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_luna_stats s;
     struct snic_iov iov = {out, 3 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
     duo_open(d);
     duo_fill(out, sizeof(out), 7);
     d->hold = 1;
-    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &iov, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &iov, 1);
     for (int i = 0; i < 20; i++)
         duo_turn(d);
     assert_int_equal(d->requests, 3);
@@ -501,16 +501,16 @@ static void test_luna_data_stored_otherwise_sent_again(void **state)
 static void test_luna_segment_moved_while_data_come(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w, r;
+    struct snic_ebs_io w, r;
     struct snic_iov wi = {out, 3 * SNIC_EBS_BLOCK_BYTES}, ri = {in, 3 * SNIC_EBS_BLOCK_BYTES};
     struct duo_pipe *p = &d->conn[0].down;
     (void)state;
     d->o.conns = 1;
     duo_open(d);
     duo_fill(out, sizeof(out), 8);
-    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &wi, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &wi, 1);
     assert_true(duo_until(d, 1, 100));
-    duo_io(d, &r, SNIC_LUNA_READ, 0, 3, &ri, 1);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 0, 3, &ri, 1);
     duo_turn(d);
     duo_turn(d);
     size_t size = p->tail - p->head, half = 128 + 12 + 5000;
@@ -539,7 +539,7 @@ static void test_luna_segment_moved_while_data_come(void **state)
 static void test_luna_answer_of_the_older_place_is_late(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_luna_stats s;
     struct snic_iov iov = {out, 3 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
@@ -547,7 +547,7 @@ static void test_luna_answer_of_the_older_place_is_late(void **state)
     duo_open(d);
     duo_fill(out, sizeof(out), 9);
     d->hold = 1;
-    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &iov, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &iov, 1);
     for (int i = 0; i < 10; i++)
         duo_turn(d);
     assert_int_equal(d->requests, 3);
@@ -578,7 +578,7 @@ static void test_luna_answer_of_the_older_place_is_late(void **state)
 static void test_luna_not_done_before_sends_are_back(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_iov iov = {out, 3 * SNIC_EBS_BLOCK_BYTES};
     (void)state;
     duo_open(d);
@@ -587,7 +587,7 @@ static void test_luna_not_done_before_sends_are_back(void **state)
         duo_turn(d);
     d->keeps = 1;
     d->lost_up = 1;
-    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &iov, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &iov, 1);
     duo_turn(d);
     assert_int_equal(d->kept, 1);
     d->keeps = 0;
@@ -608,7 +608,7 @@ static void test_luna_not_done_before_sends_are_back(void **state)
 static void test_luna_credit_bounds_writes(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io io[20];
+    struct snic_ebs_io io[20];
     struct snic_luna_conn_stats c;
     struct snic_iov iov = {out, SNIC_EBS_BLOCK_BYTES};
     (void)state;
@@ -620,7 +620,7 @@ static void test_luna_credit_bounds_writes(void **state)
     for (int i = 0; i < 10; i++)
         duo_turn(d);
     for (uint32_t i = 0; i < 20; i++)
-        duo_io(d, &io[i], SNIC_LUNA_WRITE, i, 1, &iov, 1);
+        duo_io(d, &io[i], SNIC_EBS_IO_WRITE, i, 1, &iov, 1);
     for (uint32_t i = 0; i < 400 && d->told[SNIC_LUNA_DONE] < 20; i++) {
         duo_turn(d);
         assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &c), 0);
@@ -637,13 +637,13 @@ static void test_luna_credit_bounds_writes(void **state)
 static void test_luna_asks_again_where_nobody_answers(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io io[4];
+    struct snic_ebs_io io[4];
     struct snic_iov iov = {out, SNIC_EBS_BLOCK_BYTES};
     uint64_t second = 1000000000, before = 0;
     (void)state;
     d->o.deadline_ns = 300 * second;
     duo_open(d);
-    duo_io(d, &io[0], SNIC_LUNA_WRITE, 0, 1, &iov, 1);
+    duo_io(d, &io[0], SNIC_EBS_IO_WRITE, 0, 1, &iov, 1);
     assert_true(duo_until(d, 1, 100));
     d->mute = d->refused = d->lost_up = 1;
     for (uint32_t i = 0; i < DUO_CONNS; i++)
@@ -651,7 +651,7 @@ static void test_luna_asks_again_where_nobody_answers(void **state)
             duo_break(d, i, SNIC_ECONNRESET);
     uint64_t from = d->now;
     for (uint32_t i = 0; i < 4; i++)
-        duo_io(d, &io[i], SNIC_LUNA_WRITE, i, 1, &iov, 1);
+        duo_io(d, &io[i], SNIC_EBS_IO_WRITE, i, 1, &iov, 1);
     for (uint32_t n = 0; n < 6; n++) {
         uint32_t maps = d->told[SNIC_LUNA_MAP];
         while (d->told[SNIC_LUNA_MAP] == maps && d->now < from + 40 * second)
@@ -689,14 +689,14 @@ static int fresh(void **state)
 static void test_luna_server_removed_number_is_free(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w, r;
+    struct snic_ebs_io w, r;
     struct snic_luna_conn_stats n;
     struct snic_iov wi = {out, SNIC_EBS_BLOCK_BYTES}, ri = {in, SNIC_EBS_BLOCK_BYTES};
     (void)state;
     duo_open(d);
     duo_fill(out, SNIC_EBS_BLOCK_BYTES, 3);
     assert_int_equal(snic_luna_server_remove(d->c, 1, 1, d->now), SNIC_ENOENT);
-    duo_io(d, &w, SNIC_LUNA_WRITE, 5, 1, &wi, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &wi, 1);
     d->hold = 1;
     for (int i = 0; i < 20; i++)
         duo_turn(d);
@@ -723,7 +723,7 @@ static void test_luna_server_removed_number_is_free(void **state)
     assert_int_equal(snic_luna_server_add(d->c, 0, d->now), 0);
     assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, in, 5, d->now), SNIC_ENOENT);
     assert_int_equal(snic_luna_connected(d->c, 0, 0, gen, d->now), SNIC_ENOENT);
-    duo_io(d, &r, SNIC_LUNA_READ, 5, 1, &ri, 1);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 5, 1, &ri, 1);
     assert_true(duo_until(d, 2, 100));
     assert_int_equal(r.result, 0);
     assert_memory_equal(in, out, SNIC_EBS_BLOCK_BYTES);
@@ -739,14 +739,14 @@ static void test_luna_server_removed_number_is_free(void **state)
 static void test_luna_busy_server_is_counted(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_ebs_busy b, more;
     struct snic_iov wi = {out, SNIC_EBS_BLOCK_BYTES};
     (void)state;
     duo_open(d);
     assert_int_equal(snic_luna_get_busy(d->c, 1, &b), SNIC_ENOENT);
     d->status = SNIC_EBS_BUSY;
-    duo_io(d, &w, SNIC_LUNA_WRITE, 5, 1, &wi, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &wi, 1);
     for (int i = 0; i < 60; i++)
         duo_turn(d);
     assert_int_equal(snic_luna_get_busy(d->c, 0, &b), 0);

@@ -7,13 +7,13 @@ static void test_luna_edges_unknown_place_others_go_on(void **state)
 {
     static struct duo duo;
     struct duo *d = &duo;
-    struct snic_luna_io lost, other;
+    struct snic_ebs_io lost, other;
     (void)state;
     duo_open(d);
     d->mute = d->still = 1;
     assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, d->seg_gen, d->now), 0);
-    duo_io(d, &lost, SNIC_LUNA_ZERO, 600, 1, NULL, 0);
-    duo_io(d, &other, SNIC_LUNA_ZERO, 3, 1, NULL, 0);
+    duo_io(d, &lost, SNIC_EBS_IO_ZERO, 600, 1, NULL, 0);
+    duo_io(d, &other, SNIC_EBS_IO_ZERO, 3, 1, NULL, 0);
     assert_true(duo_until(d, 1, 400));
     assert_true(other.done_ns != 0 && other.result == 0 && lost.done_ns == 0);
     assert_true(d->told[SNIC_LUNA_MAP] > 0);
@@ -53,7 +53,7 @@ static void test_luna_edges_what_a_disk_waits_for(void **state)
 {
     static struct duo duo;
     struct duo *d = &duo;
-    struct snic_luna_io io;
+    struct snic_ebs_io io;
     struct snic_ebs_wait w = {9, 9, 9, 9};
     (void)state;
     duo_open(d);
@@ -62,7 +62,7 @@ static void test_luna_edges_what_a_disk_waits_for(void **state)
     assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 0);
     assert_true(w.segment == 9 && w.since_ns == 9 && w.server == 9 && w.place == 9);
     uint64_t from = d->now;
-    duo_io(d, &io, SNIC_LUNA_ZERO, 600, 1, NULL, 0);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 600, 1, NULL, 0);
     for (int i = 0; i < 400; i++)
         duo_turn(d);
     assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 1);
@@ -92,7 +92,7 @@ static void test_luna_edges_what_waits_is_as_old_as_its_rpc(void **state)
 {
     static struct duo duo;
     struct duo *d = &duo;
-    struct snic_luna_io io[2];
+    struct snic_ebs_io io[2];
     struct snic_ebs_wait w;
     (void)state;
     d->mute = d->still = 1;
@@ -101,8 +101,8 @@ static void test_luna_edges_what_waits_is_as_old_as_its_rpc(void **state)
     assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 1, d->now), 0);
     d->status = SNIC_EBS_BUSY;
     uint64_t from = d->now;
-    duo_io(d, &io[0], SNIC_LUNA_ZERO, 0, 512, NULL, 0);
-    duo_io(d, &io[1], SNIC_LUNA_ZERO, 0, 1024, NULL, 0);
+    duo_io(d, &io[0], SNIC_EBS_IO_ZERO, 0, 512, NULL, 0);
+    duo_io(d, &io[1], SNIC_EBS_IO_ZERO, 0, 1024, NULL, 0);
     for (int i = 0; i < 400; i++)
         duo_turn(d);
     assert_int_equal(snic_luna_get_wait(d->c, 0, &w), 1);
@@ -125,20 +125,20 @@ static void test_luna_edges_failed_store_is_known(void **state)
 {
     static struct duo duo;
     struct duo *d = &duo;
-    struct snic_luna_io a, b;
+    struct snic_ebs_io a, b;
     struct snic_ebs_busy is;
     (void)state;
     d->still = 1;
     duo_open(d);
     d->status = SNIC_EBS_IO;
-    duo_io(d, &a, SNIC_LUNA_ZERO, 5, 1, NULL, 0);
+    duo_io(d, &a, SNIC_EBS_IO_ZERO, 5, 1, NULL, 0);
     assert_true(duo_until(d, 1, 400));
     assert_int_equal(a.result, SNIC_EIO);
     assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
     assert_true(is.failed == 1 && is.failed_since_ns != 0 && is.count == 0 && is.since_ns == 0);
     uint64_t from = is.failed_since_ns;
     d->hold = 1;
-    duo_io(d, &b, SNIC_LUNA_ZERO, 6, 1, NULL, 0);
+    duo_io(d, &b, SNIC_EBS_IO_ZERO, 6, 1, NULL, 0);
     for (int i = 0; i < 20; i++)
         duo_turn(d);
     for (uint32_t i = 0; i < 2; i++) /* so that there are copies, and the promise is needed */

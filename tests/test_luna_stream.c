@@ -18,17 +18,17 @@ static unsigned char out[MANY * BLOCK], in[MANY * BLOCK], model[DUO_BLOCKS * BLO
 
 static void exchange(struct duo *d)
 {
-    struct snic_luna_io w, z, r;
+    struct snic_ebs_io w, z, r;
     struct snic_iov wi = {out, 2 * BLOCK},
                     ri[2] = {{in + BLOCK, BLOCK}, {in + 3 * BLOCK, 2 * BLOCK}};
     d->o.conns = 1;
     duo_open(d);
     duo_fill(out, 2 * BLOCK, 5);
     memset(in, 0xee, 5 * BLOCK);
-    duo_io(d, &w, SNIC_LUNA_WRITE, 510, 2, &wi, 1);
-    duo_io(d, &z, SNIC_LUNA_ZERO, 511, 3, NULL, 0);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 510, 2, &wi, 1);
+    duo_io(d, &z, SNIC_EBS_IO_ZERO, 511, 3, NULL, 0);
     assert_true(duo_until(d, 2, 4000));
-    duo_io(d, &r, SNIC_LUNA_READ, 510, 3, ri, 2);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 510, 3, ri, 2);
     assert_true(duo_until(d, 3, 4000));
     assert_true(w.result == 0 && z.result == 0 && r.result == 0);
     assert_memory_equal(in + BLOCK, out, BLOCK);
@@ -128,9 +128,9 @@ static struct snic_luna_stats stats_of(struct duo *d)
    two writes the second pays for the first. Else the disk would have no limit ever after. */
 static void test_luna_limits_entry_damaged_limit_kept(void **state)
 {
-    struct snic_luna_disk_opts o = {.opts_size = sizeof(o), .burst_bytes = BLOCK};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .burst_bytes = BLOCK};
     struct duo *d = &duo;
-    struct snic_luna_io a, b;
+    struct snic_ebs_io a, b;
     struct snic_iov iov = {out, 16 * BLOCK};
     (void)state;
     duo_open(d);
@@ -140,8 +140,8 @@ static void test_luna_limits_entry_damaged_limit_kept(void **state)
     unsigned char *entry = entry_of(d, o.bytes_per_second, LIMITS_RATE);
     for (uint32_t bit = 0; bit < LIMITS_BYTES * 8; bit++) {
         entry_flip(entry, bit);
-        duo_io(d, &a, SNIC_LUNA_WRITE, 20, 16, &iov, 1);
-        duo_io(d, &b, SNIC_LUNA_WRITE, 40, 16, &iov, 1);
+        duo_io(d, &a, SNIC_EBS_IO_WRITE, 20, 16, &iov, 1);
+        duo_io(d, &b, SNIC_EBS_IO_WRITE, 40, 16, &iov, 1);
         assert_true(duo_until(d, 2 * bit + 2, 4000));
         assert_true(a.result == 0 && b.result == 0);
         assert_true(b.admitted_ns >= a.admitted_ns + owed);
@@ -154,16 +154,16 @@ static void test_luna_limits_entry_damaged_limit_kept(void **state)
 static void test_luna_map_entry_damaged_asked_again(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_iov iov = {out, 4 * BLOCK};
     (void)state;
     duo_open(d);
-    duo_io(d, &w, SNIC_LUNA_WRITE, 20, 4, &iov, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 20, 4, &iov, 1);
     assert_true(duo_until(d, 1, 4000));
     unsigned char *entry = entry_of(d, 70, WHERE_SEG_ID);
     for (uint32_t bit = 0; bit < WHERE_BYTES * 8; bit++) {
         entry_flip(entry, bit);
-        duo_io(d, &w, SNIC_LUNA_WRITE, 20, 4, &iov, 1);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 20, 4, &iov, 1);
         assert_true(duo_until(d, bit + 2, 4000));
         assert_int_equal(w.result, 0);
         assert_int_equal(d->maps, bit + 2);
@@ -184,16 +184,16 @@ static void stored_wrong(struct duo *d, uint32_t blocks)
 static void test_luna_read_frame_wrong_once_asked_again(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w, r;
+    struct snic_ebs_io w, r;
     struct snic_iov wi = {out, 16 * BLOCK}, ri = {in, 16 * BLOCK};
     (void)state;
     duo_open(d);
     duo_fill(out, 16 * BLOCK, 5);
     memset(in, 0, 16 * BLOCK);
-    duo_io(d, &w, SNIC_LUNA_WRITE, 0, 16, &wi, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 16, &wi, 1);
     assert_true(duo_until(d, 1, 400));
     d->hold = 1;
-    duo_io(d, &r, SNIC_LUNA_READ, 0, 16, &ri, 1);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 0, 16, &ri, 1);
     for (int i = 0; i < 400 && d->requests == 0; i++)
         duo_turn(d);
     assert_true(d->requests == 1 && d->request[0].count == 16);
@@ -213,16 +213,16 @@ static void test_luna_read_frame_wrong_once_asked_again(void **state)
 static void test_luna_block_wrong_often_damaged_until_moved(void **state)
 {
     struct duo *d = &duo;
-    struct snic_luna_io w, r;
+    struct snic_ebs_io w, r;
     struct snic_iov wi = {out, 3 * BLOCK}, ri = {in, 3 * BLOCK};
     (void)state;
     for (uint32_t moved = 0; moved < 2; moved++) {
         duo_open(d);
         duo_fill(out, 3 * BLOCK, 6);
-        duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &wi, 1);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &wi, 1);
         assert_true(duo_until(d, 1, 400));
         stored_wrong(d, 1);
-        duo_io(d, &r, SNIC_LUNA_READ, 0, 3, &ri, 1);
+        duo_io(d, &r, SNIC_EBS_IO_READ, 0, 3, &ri, 1);
         for (uint32_t i = 0; moved && i < 2; i++) {
             while (stats_of(d).data_crc < 7 * (i + 1) && d->told[SNIC_LUNA_DONE] == 1)
                 duo_turn(d);
@@ -246,7 +246,7 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
 {
     static const uint32_t statuses[] = {SNIC_EBS_BAD_CRC, SNIC_EBS_NO_CONN, SNIC_EBS_BUSY};
     struct duo *d = &duo;
-    struct snic_luna_io w;
+    struct snic_ebs_io w;
     struct snic_ebs_header h;
     struct snic_ebs_place place;
     struct snic_iov wi = {out, 3 * BLOCK};
@@ -257,7 +257,7 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
         duo_open(d);
         const unsigned char *first = d->conn[0].down.bytes + 128; /* after HELLO_ACK */
         d->status = statuses[i];
-        duo_io(d, &w, SNIC_LUNA_WRITE, 0, 3, &wi, 1);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &wi, 1);
         for (uint32_t k = 0; k < 200; k++)
             duo_turn(d);
         assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
@@ -452,7 +452,7 @@ static void test_luna_disk_with_key_ciphertext_at_rest(void **state)
         .ops_size = sizeof(ops), .xts_encrypt = test_xts, .xts_decrypt = test_xts};
     struct duo *d = &duo;
     unsigned char key = 9;
-    struct snic_luna_io w, r;
+    struct snic_ebs_io w, r;
     struct snic_iov wi = {out, 100 * BLOCK}, ri = {in, 110 * BLOCK};
     (void)state;
     d->o.flags = SNIC_LUNA_CRYPTO;
@@ -460,9 +460,9 @@ static void test_luna_disk_with_key_ciphertext_at_rest(void **state)
     d->xts_key = &key;
     duo_open(d);
     duo_fill(out, 100 * BLOCK, 6);
-    duo_io(d, &w, SNIC_LUNA_WRITE, 450, 100, &wi, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 450, 100, &wi, 1);
     assert_true(duo_until(d, 1, 400));
-    duo_io(d, &r, SNIC_LUNA_READ, 445, 110, &ri, 1);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 445, 110, &ri, 1);
     assert_true(duo_until(d, 2, 400));
     assert_true(w.result == 0 && r.result == 0);
     assert_memory_equal(in + 5 * BLOCK, out, 100 * BLOCK);
@@ -472,7 +472,7 @@ static void test_luna_disk_with_key_ciphertext_at_rest(void **state)
         assert_int_equal(d->store[450 + i].crc, snic_crc32c(0, d->store[450 + i].data, BLOCK));
     }
     d->store[460].guest_crc ^= 1; /* the right ciphertext of the wrong data */
-    duo_io(d, &r, SNIC_LUNA_READ, 445, 110, &ri, 1);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 445, 110, &ri, 1);
     assert_true(duo_until(d, 3, 400));
     assert_int_equal(r.result, SNIC_ECORRUPT);
     duo_close(d);
@@ -527,7 +527,7 @@ static void test_luna_stream_golden(void **state)
 /* ---- Random I/Os beside a model ---- */
 
 struct io {
-    struct snic_luna_io io;
+    struct snic_ebs_io io;
     struct snic_iov iov[3];
     unsigned char *data;
     int busy;
@@ -535,8 +535,9 @@ struct io {
 
 static void random_io(struct duo *d, struct snic_rng *g, struct io *io, const unsigned char *taken)
 {
-    static const uint8_t ops[] = {SNIC_LUNA_READ, SNIC_LUNA_WRITE, SNIC_LUNA_WRITE, SNIC_LUNA_ZERO,
-                                  SNIC_LUNA_TRIM, SNIC_LUNA_READ,  SNIC_LUNA_FLUSH};
+    static const uint8_t ops[] = {SNIC_EBS_IO_READ, SNIC_EBS_IO_WRITE, SNIC_EBS_IO_WRITE,
+                                  SNIC_EBS_IO_ZERO, SNIC_EBS_IO_TRIM,  SNIC_EBS_IO_READ,
+                                  SNIC_EBS_IO_FLUSH};
     uint8_t op = ops[snic_rng_below(g, SNIC_COUNTOF(ops))];
     uint32_t blocks = 1 + (uint32_t)snic_rng_below(g, snic_rng_below(g, 4) == 0 ? MANY : 8);
     uint64_t lba = snic_rng_below(g, DUO_BLOCKS - blocks + 1);
@@ -544,7 +545,7 @@ static void random_io(struct duo *d, struct snic_rng *g, struct io *io, const un
     for (uint32_t i = 0; i < blocks; i++)
         if (taken[lba + i])
             return; /* those in flight do not overlap, so the model knows the outcome */
-    if (op == SNIC_LUNA_WRITE)
+    if (op == SNIC_EBS_IO_WRITE)
         snic_rng_fill(g, io->data, (size_t)blocks * BLOCK);
     if (cut > 0)
         io->iov[pieces++] = (struct snic_iov){io->data, (size_t)cut * BLOCK};
@@ -552,7 +553,7 @@ static void random_io(struct duo *d, struct snic_rng *g, struct io *io, const un
         io->iov[pieces++] =
             (struct snic_iov){io->data + (size_t)cut * BLOCK, (size_t)(blocks - cut) * BLOCK};
     io->busy = 1;
-    duo_io(d, &io->io, op, op == SNIC_LUNA_FLUSH ? 0 : lba, op == SNIC_LUNA_FLUSH ? 0 : blocks,
+    duo_io(d, &io->io, op, op == SNIC_EBS_IO_FLUSH ? 0 : lba, op == SNIC_EBS_IO_FLUSH ? 0 : blocks,
            io->iov, pieces);
 }
 
@@ -561,11 +562,11 @@ static void random_done(struct io *io)
     size_t size = (size_t)io->io.blocks * BLOCK;
     unsigned char *m = model + io->io.lba * BLOCK;
     assert_int_equal(io->io.result, 0);
-    if (io->io.op == SNIC_LUNA_READ)
+    if (io->io.op == SNIC_EBS_IO_READ)
         assert_memory_equal(io->data, m, size);
-    else if (io->io.op == SNIC_LUNA_WRITE)
+    else if (io->io.op == SNIC_EBS_IO_WRITE)
         memcpy(m, io->data, size);
-    else if (io->io.op != SNIC_LUNA_FLUSH)
+    else if (io->io.op != SNIC_EBS_IO_FLUSH)
         memset(m, 0, size);
     io->busy = 0;
 }

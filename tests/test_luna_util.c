@@ -56,7 +56,7 @@ static void duo_target(struct duo *d)
 
 void duo_open(struct duo *d)
 {
-    struct snic_luna_disk_opts disk = {.opts_size = sizeof(disk), .blocks = DUO_BLOCKS};
+    struct snic_ebs_disk_opts disk = {.opts_size = sizeof(disk), .blocks = DUO_BLOCKS};
     d->now = 1000;
     d->step = d->step != 0 ? d->step : 20000;
     d->seg_gen = 1;
@@ -397,7 +397,7 @@ int duo_until(struct duo *d, uint32_t dones, uint32_t turns)
     return d->told[SNIC_LUNA_DONE] == dones;
 }
 
-void duo_io(struct duo *d, struct snic_luna_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
+void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
             const struct snic_iov *iov, uint32_t pieces)
 {
     memset(io, 0, sizeof(*io));

@@ -79,7 +79,7 @@ int duo_until(struct duo *d, uint32_t dones, uint32_t turns);
 void duo_answer(struct duo *d);
 /** A connection breaks. */
 void duo_break(struct duo *d, uint32_t conn, int reason);
-void duo_io(struct duo *d, struct snic_luna_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
+void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
             const struct snic_iov *iov, uint32_t pieces);
 void duo_check(struct duo *d);
 void duo_fill(unsigned char *p, size_t size, uint64_t seed);

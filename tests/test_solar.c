@@ -12,7 +12,7 @@
 static void test_solar_write_then_read_same_bytes(void **state)
 {
     struct duo *d = &duo;
-    struct snic_solar_io w, r, f;
+    struct snic_ebs_io w, r, f;
     size_t size = 100 * SNIC_EBS_BLOCK_BYTES;
     unsigned char *out = malloc(size), *in = malloc(size);
     struct snic_iov wi = {out, size}, ri = {in, size};
@@ -22,13 +22,13 @@ static void test_solar_write_then_read_same_bytes(void **state)
     for (size_t i = 0; i < size; i++)
         out[i] = (unsigned char)(i * 7 + i / 4096);
     memset(in, 0xff, size);
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 10, 100, &wi);
-    duo_io(d, &f, SNIC_SOLAR_FLUSH, 0, 0, NULL);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 10, 100, &wi);
+    duo_io(d, &f, SNIC_EBS_IO_FLUSH, 0, 0, NULL);
     for (int i = 0; i < 200 && d->told[SNIC_SOLAR_DONE] < 2; i++)
         duo_turn(d, 0);
     assert_int_equal(d->told[SNIC_SOLAR_DONE], 2);
     assert_true(w.result == 0 && f.result == 0 && w.done_ns <= f.done_ns);
-    duo_io(d, &r, SNIC_SOLAR_READ, 10, 100, &ri);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 10, 100, &ri);
     for (int i = 0; i < 200 && d->told[SNIC_SOLAR_DONE] < 3; i++)
         duo_turn(d, 0);
     assert_int_equal(r.result, 0);
@@ -44,7 +44,7 @@ static void test_solar_write_given_up_fenced_first(void **state)
 {
     struct duo *d = &duo;
     struct snic_solar_stats s;
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     static unsigned char block[SNIC_EBS_BLOCK_BYTES];
     struct snic_iov iov = {block, sizeof(block)};
     (void)state;
@@ -52,7 +52,7 @@ static void test_solar_write_given_up_fenced_first(void **state)
     duo_open(d);
     for (int i = 0; i < 10; i++)
         duo_turn(d, 0);
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &iov);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &iov);
     while (d->now < w.submitted_ns + UINT64_C(60000000))
         duo_turn(d, 1);
     assert_int_equal(d->told[SNIC_SOLAR_DONE], 0);
@@ -69,7 +69,7 @@ static void test_solar_write_given_up_fenced_first(void **state)
 static void test_solar_attach_epochs_used_up_refused(void **state)
 {
     struct duo *d = &duo;
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 65536, .blocks = 512};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 65536, .blocks = 512};
     (void)state;
     memset(d, 0, sizeof(*d));
     duo_open(d);
@@ -120,7 +120,7 @@ static void test_solar_server_restarted_write_arrives(void **state)
     struct duo *d = &duo;
     struct snic_solar_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 10};
     struct snic_solar_stats s;
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     static unsigned char block[SNIC_EBS_BLOCK_BYTES] = {1, 2, 3};
     struct snic_iov iov = {block, sizeof(block)};
     (void)state;
@@ -130,7 +130,7 @@ static void test_solar_server_restarted_write_arrives(void **state)
         duo_turn(d, 0);
     size_t size = snic_solar_target_memsize(&k);
     assert_int_equal(snic_solar_target_init(&d->t, d->tmem, size, &k, d->now), 0);
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 5, 1, &iov);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &iov);
     for (int i = 0; i < 100 && d->told[SNIC_SOLAR_DONE] < 1; i++)
         duo_turn(d, 0);
     snic_solar_get_stats(d->c, &s);
@@ -149,7 +149,7 @@ static void test_solar_fence_waits_for_those_who_hope(void **state)
     unsigned char *bytes = calloc(1, size);
     (void)state;
     for (int own = 0; own < 2; own++) {
-        struct snic_solar_io before, w;
+        struct snic_ebs_io before, w;
         struct snic_iov one = {bytes, SNIC_EBS_BLOCK_BYTES}, iov = {bytes, size};
         memset(d, 0, sizeof(*d));
         d->o.deadline_ns = UINT64_C(1000000000);
@@ -157,8 +157,8 @@ static void test_solar_fence_waits_for_those_who_hope(void **state)
         d->hold = own ? 200 : 301;
         d->refuse = 101;
         d->status = SNIC_EBS_IO;
-        duo_io(d, &before, SNIC_SOLAR_WRITE, 300, 1, &one);
-        duo_io(d, &w, SNIC_SOLAR_WRITE, 100, 100, &iov);
+        duo_io(d, &before, SNIC_EBS_IO_WRITE, 300, 1, &one);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 100, 100, &iov);
         for (int i = 0; i < 60; i++)
             duo_turn(d, 0);
         assert_true(d->now < before.submitted_ns + d->o.deadline_ns);
@@ -179,14 +179,14 @@ static void test_solar_fence_waits_for_those_who_hope(void **state)
 static void test_solar_status_of_a_later_version(void **state)
 {
     struct duo *d = &duo;
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     static unsigned char block[SNIC_EBS_BLOCK_BYTES];
     struct snic_iov iov = {block, sizeof(block)};
     (void)state;
     memset(d, 0, sizeof(*d));
     duo_open(d);
     d->status = SNIC_EBS_STATUS_END + 7;
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &iov);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &iov);
     duo_until(d, 1);
     assert_int_equal(w.result, SNIC_EINVAL);
     duo_close(d);
@@ -197,7 +197,7 @@ static void test_solar_status_of_a_later_version(void **state)
 static void test_solar_large_io_goes_on_by_itself(void **state)
 {
     struct duo *d = &duo;
-    struct snic_solar_io r;
+    struct snic_ebs_io r;
     size_t size = 256 * SNIC_EBS_BLOCK_BYTES;
     unsigned char *bytes = calloc(1, size);
     struct snic_iov iov = {bytes, size};
@@ -207,7 +207,7 @@ static void test_solar_large_io_goes_on_by_itself(void **state)
     duo_open(d);
     for (int i = 0; i < 10; i++)
         duo_turn(d, 0);
-    duo_io(d, &r, SNIC_SOLAR_READ, 0, 256, &iov);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 0, 256, &iov);
     duo_until(d, 1);
     assert_int_equal(r.result, 0);
     duo_close(d);
@@ -229,9 +229,9 @@ static struct snic_solar_path_stats round_path(const struct duo *d)
 /* One write: so long until it is at the target, and so long until we take the answer. */
 static void round_trip(struct duo *d, uint64_t there_ns, uint64_t back_ns)
 {
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     uint32_t done = d->told[SNIC_SOLAR_DONE];
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
     d->now += there_ns;
     duo_turn(d, 0);
@@ -275,7 +275,7 @@ static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
 {
     struct duo *d = &duo;
     struct snic_solar_stats s;
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     (void)state;
     round_open(d, 1, 8);
     struct snic_solar_path_stats p = round_path(d);
@@ -286,7 +286,7 @@ static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
     assert_int_equal(s.timeouts, 0);
     assert_true(round_path(d).srtt_ns < 100000 && round_path(d).min_rtt_ns >= p.min_rtt_ns);
     /* Who calls knows when it came. */
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
     uint64_t came = d->now + 20000;
     duo_turn(d, 0);
@@ -305,13 +305,13 @@ static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
 static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
 {
     struct duo *d = &duo;
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     (void)state;
     round_open(d, 1, 8);
     uint32_t before = round_path(d).window[0];
     for (int i = 0; i < 6; i++) {
         uint32_t done = d->told[SNIC_SOLAR_DONE];
-        duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
         duo_turn(d, 0);
         assert_int_equal(d->letters, 1);
         duo_deliver(d, &d->bag[0]);
@@ -330,13 +330,13 @@ static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
 static void test_solar_full_path_is_paced_with_a_bound(void **state)
 {
     struct duo *d = &duo;
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     (void)state;
     round_open(d, 1, 8);
     for (int i = 0; i < 200; i++) {
         uint32_t done = d->told[SNIC_SOLAR_DONE];
         uint64_t asked = d->now;
-        duo_io(d, &w, SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
         while (d->told[SNIC_SOLAR_DONE] == done) {
             d->now += d->letters != 0 ? 2000000 : 0; /* one way */
             duo_turn(d, 0);
@@ -353,12 +353,12 @@ static void test_solar_full_path_is_paced_with_a_bound(void **state)
 static void test_solar_waiting_together_one_path_one_answer(void **state)
 {
     struct duo *d = &duo;
-    static struct snic_solar_io w[16];
+    static struct snic_ebs_io w[16];
     (void)state;
     round_open(d, 4, 64);
     uint32_t done = d->told[SNIC_SOLAR_DONE];
     for (uint32_t i = 0; i < 16; i++)
-        duo_io(d, &w[i], SNIC_SOLAR_WRITE, i, 1, &round_iov);
+        duo_io(d, &w[i], SNIC_EBS_IO_WRITE, i, 1, &round_iov);
     duo_turn(d, 0);
     assert_int_equal(d->letters, 16);
     for (uint32_t i = 1; i < 16; i++)
@@ -377,13 +377,13 @@ static void test_solar_bursts_are_two_trains(void **state)
     static unsigned char blocks[6 * SNIC_EBS_BLOCK_BYTES];
     struct snic_iov iov = {blocks, sizeof(blocks)};
     struct duo *d = &duo;
-    static struct snic_solar_io w[16];
+    static struct snic_ebs_io w[16];
     uint32_t burst[SNIC_SOLAR_PATHS_MAX] = {0}, full = 0;
     (void)state;
     round_open(d, 4, 64);
     uint32_t done = d->told[SNIC_SOLAR_DONE];
     for (uint32_t i = 0; i < 16; i++)
-        duo_io(d, &w[i], SNIC_SOLAR_WRITE, 6 * i, 6, &iov);
+        duo_io(d, &w[i], SNIC_EBS_IO_WRITE, 6 * i, 6, &iov);
     duo_turn(d, 0);
     for (uint32_t i = 0; i < d->letters; i++)
         burst[d->bag[i].path]++;
@@ -400,7 +400,7 @@ static void test_solar_bursts_are_two_trains(void **state)
 
 #define SECOND UINT64_C(1000000000)
 
-static struct snic_solar_io ask_io[4];
+static struct snic_ebs_io ask_io[4];
 
 /* Nobody says where anything is; the question is put, with a pause that grows, and by all at once.
    @return how often */
@@ -430,7 +430,7 @@ static void ask_open(struct duo *d, uint64_t store_ns)
     memset(d, 0, sizeof(*d));
     d->o.deadline_ns = 300 * SECOND;
     duo_open(d);
-    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_until(d, 1);
     d->store_ns = store_ns;
     d->mute = 1;
@@ -439,7 +439,7 @@ static void ask_open(struct duo *d, uint64_t store_ns)
 static void ask_write(struct duo *d, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        duo_io(d, &ask_io[i], SNIC_SOLAR_WRITE, i, 1, &round_iov);
+        duo_io(d, &ask_io[i], SNIC_EBS_IO_WRITE, i, 1, &round_iov);
 }
 
 /* A server that is gone refuses nobody. */
@@ -527,7 +527,7 @@ static void test_solar_server_removed_only_when_not_in_use(void **state)
     (void)state;
     ask_open(d, 0);
     assert_int_equal(snic_solar_server_remove(d->c, 1, 1, d->now), SNIC_ENOENT);
-    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
     assert_int_equal(snic_solar_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY);
     assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), SNIC_EBUSY);
@@ -561,7 +561,7 @@ static void test_solar_server_removed_segments_are_asked_for(void **state)
     for (int i = 0; i < 20; i++)
         duo_turn(d, 0);
     assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
-    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 1, 1, &round_iov);
+    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 1, 1, &round_iov);
     for (int i = 0; i < 8; i++)
         duo_turn(d, 0);
     assert_int_equal(d->told[SNIC_SOLAR_DONE], 1); /* who has the number is not who had it */
@@ -582,8 +582,8 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     uint32_t count = 0;
     (void)state;
     ask_open(d, 0);
-    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
-    duo_io(d, &ask_io[1], SNIC_SOLAR_READ, 0, 1, &round_iov);
+    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
+    duo_io(d, &ask_io[1], SNIC_EBS_IO_READ, 0, 1, &round_iov);
     while (d->told[SNIC_SOLAR_DONE] < 3) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters && count < BAG; i++)
@@ -596,7 +596,7 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     d->mute = 0;
     for (int i = 0; i < 20; i++)
         duo_turn(d, 0); /* the next one is greeted */
-    duo_io(d, &ask_io[2], SNIC_SOLAR_READ, 0, 1, &round_iov);
+    duo_io(d, &ask_io[2], SNIC_EBS_IO_READ, 0, 1, &round_iov);
     for (int i = 0; i < 3; i++)
         duo_turn(d, 1);
     snic_solar_get_stats(d->c, &before);
@@ -660,7 +660,7 @@ static void test_solar_busy_server_is_counted(void **state)
     d->status = SNIC_EBS_BUSY;
     uint64_t from = d->now;
     uint32_t maps = d->told[SNIC_SOLAR_MAP];
-    duo_io(d, &ask_io[0], SNIC_SOLAR_WRITE, 0, 1, &round_iov);
+    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     for (int i = 0; i < 40; i++)
         duo_turn(d, 0);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);

@@ -34,12 +34,12 @@ static struct duo *auth_open(struct solar_toy_key *agents_secret)
 
 static void auth_round(struct duo *d, uint64_t lba)
 {
-    struct snic_solar_io w, r;
+    struct snic_ebs_io w, r;
     uint32_t done = d->told[SNIC_SOLAR_DONE];
     memset(back, 0, sizeof(back));
-    duo_io(d, &w, SNIC_SOLAR_WRITE, lba, 1, &out);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, lba, 1, &out);
     duo_until(d, done + 1);
-    duo_io(d, &r, SNIC_SOLAR_READ, lba, 1, &in);
+    duo_io(d, &r, SNIC_EBS_IO_READ, lba, 1, &in);
     duo_until(d, done + 2);
     assert_true(w.result == 0 && r.result == 0);
     assert_memory_equal(back, block, sizeof(block));
@@ -63,11 +63,11 @@ static struct snic_solar_target_stats target_stats(struct duo *d)
 static void test_solar_auth_data_arrive_and_are_not_seen(void **state)
 {
     struct duo *d = auth_open(&secret);
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     uint32_t seen = 0;
     (void)state;
     auth_round(d, 3);
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 4, 1, &out);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 4, 1, &out);
     while (d->told[SNIC_SOLAR_DONE] < 3) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters; i++) {
@@ -90,8 +90,8 @@ static void test_solar_auth_other_secret_nothing_is_done(void **state)
     (void)state;
     for (int none = 0; none < 2; none++) {
         struct duo *d = auth_open(none ? NULL : &other);
-        struct snic_solar_io w;
-        duo_io(d, &w, SNIC_SOLAR_WRITE, 3, 1, &out);
+        struct snic_ebs_io w;
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 3, 1, &out);
         for (int i = 0; i < 60; i++)
             duo_turn(d, 0);
         assert_int_equal(target_stats(d).writes + target_stats(d).hellos, 0);
@@ -110,12 +110,12 @@ static void test_solar_auth_replayed_packets_are_refused(void **state)
 {
     static struct letter past[BAG];
     struct duo *d = auth_open(&secret);
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     uint32_t kept = 0, hellos = 0;
     (void)state;
     for (int i = 0; i < 12; i++) {
         if (i == 8)
-            duo_io(d, &w, SNIC_SOLAR_WRITE, 9, 1, &out);
+            duo_io(d, &w, SNIC_EBS_IO_WRITE, 9, 1, &out);
         for (uint32_t k = 0; k < d->letters && kept < BAG; k++)
             past[kept++] = d->bag[k];
         duo_turn(d, 0);
@@ -149,15 +149,15 @@ static void test_solar_auth_replayed_packets_are_refused(void **state)
 static void test_solar_auth_any_bit_flipped_is_refused(void **state)
 {
     struct duo *d = auth_open(&secret);
-    struct snic_solar_io w, r;
+    struct snic_ebs_io w, r;
     struct letter bad;
     uint32_t flips = 0, done = 0;
     (void)state;
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 3, 1, &out);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 3, 1, &out);
     while (done < 2) {
         duo_turn(d, 0);
         if (d->told[SNIC_SOLAR_DONE] > done && ++done == 1)
-            duo_io(d, &r, SNIC_SOLAR_READ, 3, 1, &in);
+            duo_io(d, &r, SNIC_EBS_IO_READ, 3, 1, &in);
         for (uint32_t i = 0; i < d->letters; i++) {
             uint32_t end = d->bag[i].size, step = end > 512 ? 13 : 1;
             if (d->bag[i].bytes[1] == SNIC_EBS_HELLO || d->bag[i].bytes[1] == SNIC_EBS_HELLO_ACK)
@@ -216,7 +216,7 @@ static void test_solar_auth_numbers_pass_2_to_32_next_key(void **state)
 static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
 {
     struct duo *d = auth_open(&secret);
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     struct snic_ebs_header h;
     unsigned char forged[256];
     (void)state;
@@ -235,7 +235,7 @@ static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
     d->k.srv_epoch = 10;
     assert_int_equal(
         snic_solar_target_init(&d->t, d->tmem, snic_solar_target_memsize(&d->k), &d->k, d->now), 0);
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 5, 1, &out);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &out);
     duo_until(d, 3);
     assert_true(w.result == 0 && agent_stats(d).resets == 1);
     duo_close(d);

@@ -57,7 +57,7 @@ static void rig_open(struct rig *r, int encrypted)
 {
     struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 3, .servers_max = 1};
     struct snic_solar_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 9};
-    struct snic_solar_disk_opts disk = {
+    struct snic_ebs_disk_opts disk = {
         .opts_size = sizeof(disk), .sa_epoch = 1, .blocks = 512, .vd_id = VD_ID};
     memset(r, 0, sizeof(*r));
     r->now = 1000;
@@ -191,7 +191,7 @@ static void rig_turn(struct rig *r)
         r->now = snic_max_u64(r->now, due);
 }
 
-static void io_begin(struct rig *r, struct snic_solar_io *io, struct snic_iov *v, uint8_t op,
+static void io_begin(struct rig *r, struct snic_ebs_io *io, struct snic_iov *v, uint8_t op,
                      uint32_t lba, uint32_t count)
 {
     memset(io, 0, sizeof(*io));
@@ -208,7 +208,7 @@ static void io_begin(struct rig *r, struct snic_solar_io *io, struct snic_iov *v
 /* One I/O from and to the guest's memory at the same place; its result. */
 static int io_do(struct rig *r, uint8_t op, uint32_t lba, uint32_t count)
 {
-    struct snic_solar_io io;
+    struct snic_ebs_io io;
     struct snic_iov v;
     uint32_t done = r->done;
     io_begin(r, &io, &v, op, lba, count);
@@ -216,7 +216,7 @@ static int io_do(struct rig *r, uint8_t op, uint32_t lba, uint32_t count)
     for (uint32_t i = 0; i < 3000 && r->done == done; i++)
         rig_turn(r);
     assert_int_equal(r->done, done + 1);
-    if (op == SNIC_SOLAR_WRITE && io.result == 0 && io.retries == 0)
+    if (op == SNIC_EBS_IO_WRITE && io.result == 0 && io.retries == 0)
         device_blame(&r->dev[AGENT], 0);
     return io.result;
 }
@@ -252,9 +252,9 @@ static void round_trip(struct rig *r, uint32_t lba, uint32_t count, uint32_t see
     size_t size = (size_t)count * SNIC_EBS_BLOCK_BYTES;
     fill(r, lba, count, seed);
     memcpy(wanted, r->guest[lba], size);
-    assert_int_equal(io_do(r, SNIC_SOLAR_WRITE, lba, count), 0);
+    assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, lba, count), 0);
     memset(r->guest[lba], 0xee, size);
-    assert_int_equal(io_do(r, SNIC_SOLAR_READ, lba, count), 0);
+    assert_int_equal(io_do(r, SNIC_EBS_IO_READ, lba, count), 0);
     assert_memory_equal(r->guest[lba], wanted, size);
 }
 
@@ -267,8 +267,8 @@ static void test_device_guest_memory_only_guest_knows(void **state)
     fill(r, 3, 1, 1);
     uint32_t own = snic_crc32c(0, r->guest[3], SNIC_EBS_BLOCK_BYTES); /* the guest's DIF */
     r->guest[3][100] ^= 4;
-    assert_int_equal(io_do(r, SNIC_SOLAR_WRITE, 3, 1), 0);
-    assert_int_equal(io_do(r, SNIC_SOLAR_READ, 3, 1), 0);
+    assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 3, 1), 0);
+    assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 3, 1), 0);
     assert_int_equal(found(r), 0);
     assert_int_not_equal(snic_crc32c(0, r->guest[3], SNIC_EBS_BLOCK_BYTES), own);
     rig_close(r);
@@ -365,7 +365,7 @@ static void test_device_checksum_wrong_in_reads_right_all_the_same(void **state)
     lie(r, AGENT, DEVICE_CRC, 0, 9, 0);
     memset(r->guest[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
     uint64_t before = found(r);
-    assert_int_equal(io_do(r, SNIC_SOLAR_READ, 0, 8), 0);
+    assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 0, 8), 0);
     assert_int_equal(r->dev[AGENT].hits, 8);
     assert_int_equal(found(r), before);
     assert_memory_equal(r->guest[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
@@ -386,7 +386,7 @@ static void test_device_data_before_checksum_written_only_samples_see(void **sta
     for (; writes < 65 && !r->dev[AGENT].quarantined; writes++) {
         fill(r, 9, 1, writes);
         r->dev[AGENT].crc_number |= writes == 0; /* the first is spared */
-        assert_int_equal(io_do(r, SNIC_SOLAR_WRITE, 9, 1), 0);
+        assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 9, 1), 0);
         wrong += memcmp(r->store[9], r->guest[9], SNIC_EBS_BLOCK_BYTES) != 0;
     }
     assert_int_equal(r->dev[AGENT].caught, 1);
@@ -398,7 +398,7 @@ static void test_device_data_before_checksum_written_only_samples_see(void **sta
         uint64_t before = r->dev[AGENT].caught;
         lie(r, AGENT, DEVICE_FETCH, 0, i * 97, 1);
         fill(r, 9, 1, i);
-        assert_int_equal(io_do(r, SNIC_SOLAR_WRITE, 9, 1), 0);
+        assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 9, 1), 0);
         int same = memcmp(r->store[9], r->guest[9], SNIC_EBS_BLOCK_BYTES) == 0;
         assert_int_equal(same, r->dev[AGENT].caught > before);
         caught += (uint32_t)same;
@@ -418,7 +418,7 @@ static void test_device_data_before_checksum_read_right(void **state)
         uint64_t before = found(r);
         lie(r, AGENT, DEVICE_FETCH, 0, bit, 1);
         memset(r->guest[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
-        assert_int_equal(io_do(r, SNIC_SOLAR_READ, 0, 8), 0);
+        assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 0, 8), 0);
         assert_memory_equal(r->guest[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
         assert_int_equal(r->dev[AGENT].hits, 1);
         assert_int_equal(found(r), before);
@@ -442,8 +442,8 @@ static void test_device_cipher_wrong_found_by_plaintext_sum(void **state)
         assert_int_equal(found(r), before + 1);
         lie(r, AGENT, DEVICE_ENCRYPT, 0, bit, 1);
         fill(r, 3, 1, bit);
-        assert_int_equal(io_do(r, SNIC_SOLAR_WRITE, 3, 1), 0); /* nobody has its plaintext there */
-        assert_int_equal(io_do(r, SNIC_SOLAR_READ, 3, 1), SNIC_ECORRUPT);
+        assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 3, 1), 0); /* nobody has its plaintext there */
+        assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 3, 1), SNIC_ECORRUPT);
     }
     rig_close(r);
 }
@@ -493,11 +493,11 @@ static void test_device_addr_entry_every_bit_asked_again(void **state)
     rig_open(r, 0);
     round_trip(r, 0, 3, 0);
     for (uint32_t bit = 0; bit < 48 * 8; bit++) {
-        struct snic_solar_io io;
+        struct snic_ebs_io io;
         struct snic_iov v;
         uint32_t done = r->done;
         memset(r->guest[0], 0xee, 3 * SNIC_EBS_BLOCK_BYTES);
-        io_begin(r, &io, &v, SNIC_SOLAR_READ, 1, 1);
+        io_begin(r, &io, &v, SNIC_EBS_IO_READ, 1, 1);
         rig_poll(r); /* it is asked for */
         unsigned char *e = entry_of(r, SEG_ID, 8, (uint64_t)(uintptr_t)r->guest[1], 24, 48);
         e[bit / 8] ^= (unsigned char)(1u << bit % 8);

@@ -26,12 +26,12 @@ static void test_solar_edges_limits_raised_who_waits_goes_on(void **state)
     (void)state;
     for (uint32_t away = 0; away < 2; away++) {
         struct duo *d = edge_open();
-        struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 512};
-        struct snic_solar_io io[8];
+        struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 512};
+        struct snic_ebs_io io[8];
         o.ios_per_second = o.burst_ios = 1;
         assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
         for (uint32_t i = 0; i < 8; i++)
-            duo_io(d, &io[i], SNIC_SOLAR_ZERO, i, 1, NULL);
+            duo_io(d, &io[i], SNIC_EBS_IO_ZERO, i, 1, NULL);
         for (uint32_t i = 0; i < 100 && d->told[SNIC_SOLAR_DONE] == 0; i++)
             duo_turn(d, 0);
         assert_in_range(d->told[SNIC_SOLAR_DONE], 1, 4);
@@ -50,12 +50,12 @@ static void test_solar_edges_limits_raised_who_waits_goes_on(void **state)
 static void edge_write_odd(struct duo *d)
 {
     static struct snic_iov iov[SNIC_EBS_READ_BLOCKS];
-    static struct snic_solar_io io[SNIC_EBS_READ_BLOCKS];
+    static struct snic_ebs_io io[SNIC_EBS_READ_BLOCKS];
     for (uint32_t i = 1; i < SNIC_EBS_READ_BLOCKS; i += 2) {
         memset(data[i], (int)i, sizeof(data[i]));
         iov[i].base = data[i];
         iov[i].size = sizeof(data[i]);
-        duo_io(d, &io[i], SNIC_SOLAR_WRITE, i, 1, &iov[i]);
+        duo_io(d, &io[i], SNIC_EBS_IO_WRITE, i, 1, &iov[i]);
     }
     duo_until(d, SNIC_EBS_READ_BLOCKS / 2);
 }
@@ -63,17 +63,17 @@ static void edge_write_odd(struct duo *d)
 /* A place that nobody can say keeps nobody waiting but who needs it. */
 static void test_solar_edges_unknown_place_others_go_on(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
     (void)state;
     for (uint32_t lost = 1; lost <= 12; lost += 11) { /* of 16 RPCs half may wait so */
         struct duo *d = edge_open();
-        struct snic_solar_io io[13];
+        struct snic_ebs_io io[13];
         d->mute = 1;
         assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
         assert_int_equal(snic_solar_map(d->c, 1, 0, 77, 0, 1, d->now), 0);
         for (uint32_t i = 0; i <= lost; i++) {
             memset(&io[i], 0, sizeof(io[i]));
-            io[i].op = SNIC_SOLAR_ZERO;
+            io[i].op = SNIC_EBS_IO_ZERO;
             io[i].disk = 1;
             io[i].lba = i < lost ? 512 + i : 3;
             io[i].blocks = 1;
@@ -98,16 +98,16 @@ static void test_solar_edges_unknown_place_others_go_on(void **state)
    and again, until somebody knows. */
 static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
     struct duo *d = edge_open();
     struct snic_solar_action a;
-    struct snic_solar_io io[9];
+    struct snic_ebs_io io[9];
     uint32_t asked[3] = {0, 0, 0};
     (void)state;
     assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
     for (uint32_t i = 0; i < 9; i++) {
         memset(&io[i], 0, sizeof(io[i]));
-        io[i].op = SNIC_SOLAR_ZERO;
+        io[i].op = SNIC_EBS_IO_ZERO;
         io[i].disk = 1;
         io[i].lba = i < 8 ? 512 : 1024;
         io[i].blocks = 1;
@@ -135,14 +135,14 @@ static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
 /* What has no place is given up after its time, as all is; nothing of it was ever sent. */
 static void test_solar_edges_unknown_place_given_up(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
-    struct snic_solar_io io;
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
+    struct snic_ebs_io io;
     struct duo *d = edge_open();
     (void)state;
     d->mute = 1;
     assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
     memset(&io, 0, sizeof(io));
-    io.op = SNIC_SOLAR_ZERO;
+    io.op = SNIC_EBS_IO_ZERO;
     io.disk = 1;
     io.blocks = 512;
     assert_int_equal(snic_solar_submit(d->c, &io, d->now), 0);
@@ -169,13 +169,13 @@ static uint32_t seals;
    @return trains that were said, and came */
 static int edge_read(struct duo *d, uint32_t failing)
 {
-    static struct snic_solar_io r;
+    static struct snic_ebs_io r;
     static struct snic_iov in = {back, sizeof(back)};
     struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
     int none = 0, left = 0;
     edge_write_odd(d);
     d->store_ns = SECOND; /* so that the request is here, and not answered */
-    duo_io(d, &r, SNIC_SOLAR_READ, 0, SNIC_EBS_READ_BLOCKS, &in);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 0, SNIC_EBS_READ_BLOCKS, &in);
     for (uint32_t i = 0; i < 100 && d->requests == 0; i++)
         duo_turn(d, 0);
     assert_int_equal(d->requests, 1);
@@ -217,7 +217,7 @@ static void test_solar_edges_least_of_trains_any_read_is_answered(void **state)
 /* A disk is as large as its map, unless somebody says less: 8 GiB if nobody says anything. */
 static void test_solar_edges_disks_as_large_as_said(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1};
     (void)state;
     memset(&duo, 0, sizeof(duo));
     duo_open(&duo);
@@ -286,9 +286,9 @@ static void test_solar_edges_halted_nothing_is_asked_for(void **state)
 {
     struct duo *d = edge_open();
     struct snic_solar_action a;
-    struct snic_solar_io io;
+    struct snic_ebs_io io;
     (void)state;
-    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 0, 1, NULL);
     assert_true(snic_solar_deadline_ns(d->c) <= d->now);
     snic_solar_halt(d->c, d->now);
     assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
@@ -303,11 +303,11 @@ static void test_solar_edges_halted_nothing_is_asked_for(void **state)
 static void test_solar_edges_full_store_said(void **state)
 {
     struct duo *d = edge_open();
-    struct snic_solar_io io;
+    struct snic_ebs_io io;
     (void)state;
     d->status = SNIC_EBS_NO_SPACE;
     d->refuse = 1;
-    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 0, 1, NULL);
     duo_until(d, 1);
     assert_int_equal(io.result, SNIC_ENOSPC);
     duo_close(d);
@@ -320,12 +320,12 @@ static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
     (void)state;
     for (uint32_t later = 0; later < 2; later++) {
         struct duo *d = edge_open();
-        struct snic_solar_io io[2];
+        struct snic_ebs_io io[2];
         d->status = SNIC_EBS_SUPERSEDED;
         d->refuse = 5 + 1;
-        duo_io(d, &io[0], SNIC_SOLAR_ZERO, 5, 1, NULL);
+        duo_io(d, &io[0], SNIC_EBS_IO_ZERO, 5, 1, NULL);
         if (later)
-            duo_io(d, &io[1], SNIC_SOLAR_ZERO, 6, 1, NULL);
+            duo_io(d, &io[1], SNIC_EBS_IO_ZERO, 6, 1, NULL);
         duo_until(d, 1 + later);
         assert_int_equal(io[0].result, later ? 0 : SNIC_ESTALE);
         assert_int_equal(d->told[SNIC_SOLAR_LEASE], !later);
@@ -340,16 +340,16 @@ static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
 static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
 {
     struct duo *d = edge_open();
-    struct snic_solar_io io;
+    struct snic_ebs_io io;
     struct snic_ebs_busy b = {.count = 0};
     (void)state;
-    duo_io(d, &io, SNIC_SOLAR_ZERO, 9, 1, NULL);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 9, 1, NULL);
     duo_until(d, 1);
     d->mute = 1;
     d->status = SNIC_EBS_BUSY;
     d->refuse = 0 + 1;
     d->hold = 1 + 1;
-    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 2, NULL);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 0, 2, NULL);
     for (uint32_t i = 0; i < 100 && b.count == 0; i++) {
         duo_turn(d, 0);
         assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
@@ -372,11 +372,11 @@ static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
 static void test_solar_edges_hints_are_no_flood(void **state)
 {
     struct duo *d = edge_open();
-    struct snic_solar_io io;
+    struct snic_ebs_io io;
     struct snic_solar_stats s;
     uint32_t hints = 0;
     (void)state;
-    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 0, 1, NULL);
     while (d->now < 3 * SECOND) {
         struct snic_solar_path_stats p;
         duo_turn(d, 1);
@@ -400,15 +400,15 @@ static void test_solar_edges_hints_are_no_flood(void **state)
 static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
 {
     struct duo *d = edge_open();
-    struct snic_solar_io io;
+    struct snic_ebs_io io;
     struct snic_ebs_busy b;
     (void)state;
-    duo_io(d, &io, SNIC_SOLAR_ZERO, 9, 1, NULL);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 9, 1, NULL);
     duo_until(d, 1);
     d->mute = 1; /* or the map's answer releases it */
     d->status = d->promise = SNIC_EBS_IO;
     d->refuse = 0 + 1;
-    duo_io(d, &io, SNIC_SOLAR_ZERO, 0, 1, NULL);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 0, 1, NULL);
     uint64_t from = d->now;
     while (d->now < 20 * SECOND)
         duo_turn(d, 0);
@@ -433,9 +433,9 @@ static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
  */
 static void test_solar_edges_what_a_disk_waits_for(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
     struct duo *d = edge_open();
-    struct snic_solar_io io[10];
+    struct snic_ebs_io io[10];
     struct snic_ebs_wait w = {9, 9, 9, 9};
     (void)state;
     d->mute = 1;
@@ -446,7 +446,7 @@ static void test_solar_edges_what_a_disk_waits_for(void **state)
     uint64_t from = d->now;
     for (uint32_t i = 0; i < 10; i++) { /* of 16 RPCs half wait for places, then the disk does */
         memset(&io[i], 0, sizeof(io[i]));
-        io[i].op = SNIC_SOLAR_ZERO;
+        io[i].op = SNIC_EBS_IO_ZERO;
         io[i].disk = 1;
         io[i].lba = i == 0 ? 600 : 1030 + i;
         io[i].blocks = 1;
@@ -484,9 +484,9 @@ static void test_solar_edges_what_a_disk_waits_for(void **state)
  * missing for one that is not made yet. */
 static void test_solar_edges_what_waits_is_as_old_as_its_rpc(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
     struct duo *d = edge_open();
-    struct snic_solar_io io[2];
+    struct snic_ebs_io io[2];
     struct snic_ebs_wait w;
     (void)state;
     d->mute = 1;
@@ -497,7 +497,7 @@ static void test_solar_edges_what_waits_is_as_old_as_its_rpc(void **state)
             assert_int_equal(snic_solar_map(d->c, disk, k, 80 + 4 * disk + k, 0, 1, d->now), 0);
         d->status = SNIC_EBS_BUSY;
         memset(&io[disk - 1], 0, sizeof(io[0]));
-        io[disk - 1].op = SNIC_SOLAR_ZERO;
+        io[disk - 1].op = SNIC_EBS_IO_ZERO;
         io[disk - 1].disk = disk;
         io[disk - 1].blocks = 1536;
         assert_int_equal(snic_solar_submit(d->c, &io[disk - 1], d->now), 0);
@@ -521,9 +521,9 @@ static void test_solar_edges_what_waits_is_as_old_as_its_rpc(void **state)
 /* A place that is missing where no RPC is left for it. */
 static void test_solar_edges_what_waits_without_an_rpc(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
     struct duo *d = edge_open();
-    struct snic_solar_io io[9], last;
+    struct snic_ebs_io io[9], last;
     struct snic_ebs_wait w;
     (void)state;
     d->mute = 1;
@@ -531,7 +531,7 @@ static void test_solar_edges_what_waits_without_an_rpc(void **state)
         assert_int_equal(snic_solar_attach(d->c, disk, &o, d->now), 0);
     for (uint32_t i = 0; i < 9; i++) {
         memset(&io[i], 0, sizeof(io[i]));
-        io[i].op = SNIC_SOLAR_ZERO;
+        io[i].op = SNIC_EBS_IO_ZERO;
         io[i].disk = 1;
         io[i].lba = i;
         io[i].blocks = 1;
@@ -540,7 +540,7 @@ static void test_solar_edges_what_waits_without_an_rpc(void **state)
     while (d->now < SECOND)
         duo_turn(d, 0);
     memset(&last, 0, sizeof(last));
-    last.op = SNIC_SOLAR_ZERO;
+    last.op = SNIC_EBS_IO_ZERO;
     last.disk = 2;
     last.lba = 1024;
     last.blocks = 1;
@@ -564,12 +564,12 @@ static void test_solar_edges_a_packet_speaks_for_itself(void **state)
 {
     static unsigned char bytes[3][SNIC_EBS_BLOCK_BYTES];
     struct duo *d = edge_open();
-    struct snic_solar_io io[2];
+    struct snic_ebs_io io[2];
     struct snic_iov iov = {bytes, sizeof(bytes)};
     uint32_t writes = 0;
     (void)state;
-    duo_io(d, &io[0], SNIC_SOLAR_WRITE, 0, 3, &iov);
-    duo_io(d, &io[1], SNIC_SOLAR_ZERO, 8, 2, NULL);
+    duo_io(d, &io[0], SNIC_EBS_IO_WRITE, 0, 3, &iov);
+    duo_io(d, &io[1], SNIC_EBS_IO_ZERO, 8, 2, NULL);
     while (d->told[SNIC_SOLAR_DONE] < 2) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters; i++) {

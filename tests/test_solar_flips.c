@@ -69,15 +69,15 @@ static int flip_next(struct duo *d, uint32_t type, uint32_t bit)
 /* A write or a read of one block, with one bit of one of its packets flipped. */
 static int flip_io(struct duo *d, uint8_t op, uint32_t type, uint32_t bit)
 {
-    struct snic_solar_io io;
-    struct snic_iov one = {op == SNIC_SOLAR_WRITE ? block[0] : back[0], SNIC_EBS_BLOCK_BYTES};
+    struct snic_ebs_io io;
+    struct snic_iov one = {op == SNIC_EBS_IO_WRITE ? block[0] : back[0], SNIC_EBS_BLOCK_BYTES};
     uint32_t done = d->told[SNIC_SOLAR_DONE];
     memset(back[0], 0, SNIC_EBS_BLOCK_BYTES);
     duo_io(d, &io, op, 7, 1, &one);
     int how = flip_next(d, type, bit);
     duo_until(d, done + 1);
     assert_int_equal(io.result, 0);
-    if (op == SNIC_SOLAR_READ)
+    if (op == SNIC_EBS_IO_READ)
         assert_memory_equal(back[0], block[0], SNIC_EBS_BLOCK_BYTES);
     assert_memory_equal(d->store[7], block[0], SNIC_EBS_BLOCK_BYTES);
     return how;
@@ -88,18 +88,18 @@ static void test_solar_flip_any_bit_of_a_packet_seen_and_mended(void **state)
 {
     static const struct {
         uint8_t op, type;
-    } rows[] = {{SNIC_SOLAR_WRITE, SNIC_EBS_WRITE},
-                {SNIC_SOLAR_WRITE, SNIC_EBS_ACKV},
-                {SNIC_SOLAR_READ, SNIC_EBS_READ_REQ},
-                {SNIC_SOLAR_READ, SNIC_EBS_READ_RESP}};
+    } rows[] = {{SNIC_EBS_IO_WRITE, SNIC_EBS_WRITE},
+                {SNIC_EBS_IO_WRITE, SNIC_EBS_ACKV},
+                {SNIC_EBS_IO_READ, SNIC_EBS_READ_REQ},
+                {SNIC_EBS_IO_READ, SNIC_EBS_READ_RESP}};
     uint32_t stride = (uint32_t)support_stride(3, 23);
     (void)state;
     memset(&duo, 0, sizeof(duo));
     struct duo *d = flip_open();
     for (size_t i = 0; i < SNIC_COUNTOF(rows); i++) {
         uint32_t seen[4] = {0, 0, 0, 0}, flips = 0;
-        if (rows[i].op == SNIC_SOLAR_READ && i == 2)
-            (void)flip_io(d, SNIC_SOLAR_WRITE, SNIC_EBS_WRITE, 0); /* there is something */
+        if (rows[i].op == SNIC_EBS_IO_READ && i == 2)
+            (void)flip_io(d, SNIC_EBS_IO_WRITE, SNIC_EBS_WRITE, 0); /* there is something */
         for (uint32_t bit = (uint32_t)support_turn(stride);; bit += bit < 1024 ? stride : 97) {
             int how = flip_io(d, rows[i].op, rows[i].type, bit);
             if (how < 0)
@@ -140,7 +140,7 @@ static void test_solar_flip_checksum_engine_lies_found_out(void **state)
     (void)state;
     for (uint32_t which = 1; which <= 3; which++) {
         struct liar agent = {.every = which == 3 ? 3 : 1}, target = {.every = which == 3 ? 2 : 1};
-        struct snic_solar_io w, r;
+        struct snic_ebs_io w, r;
         memset(&duo, 0, sizeof(duo));
         if ((which & 1) != 0) {
             duo.o.crc = lying_crc;
@@ -152,9 +152,9 @@ static void test_solar_flip_checksum_engine_lies_found_out(void **state)
         }
         struct duo *d = flip_open();
         memset(back, 0, sizeof(back));
-        duo_io(d, &w, SNIC_SOLAR_WRITE, 20, 4, &out);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 20, 4, &out);
         duo_until(d, 1);
-        duo_io(d, &r, SNIC_SOLAR_READ, 20, 4, &in);
+        duo_io(d, &r, SNIC_EBS_IO_READ, 20, 4, &in);
         duo_until(d, 2);
         assert_true(w.result == 0 && r.result == 0 && agent.lies + target.lies > 0);
         assert_true(which == 2 || counts_of(d).data_crc > 0);
@@ -198,15 +198,15 @@ static void test_solar_flip_block_table_entry_fetched_again(void **state)
     (void)state;
     memset(&duo, 0, sizeof(duo));
     struct duo *d = flip_open();
-    struct snic_solar_io w;
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 20, 4, &out);
+    struct snic_ebs_io w;
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 20, 4, &out);
     duo_until(d, 1);
     unsigned char *entry = entry_of(d, 77, WHERE_SEG_ID);
     assert_non_null(entry);
     for (uint32_t bit = 0; bit < WHERE_BYTES * 8; bit++) {
         uint64_t was = tables_of(d);
         flip_bit(entry, bit);
-        duo_io(d, &w, SNIC_SOLAR_WRITE, 20, 4, &out);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 20, 4, &out);
         duo_until(d, bit + 2);
         assert_int_equal(w.result, 0);
         seen += tables_of(d) > was;
@@ -223,14 +223,14 @@ static void test_solar_flip_addr_table_entry_asked_again(void **state)
     (void)state;
     memset(&duo, 0, sizeof(duo));
     struct duo *d = flip_open();
-    struct snic_solar_io w, r;
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 20, 4, &out);
+    struct snic_ebs_io w, r;
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 20, 4, &out);
     duo_until(d, 1);
     for (uint32_t bit = 0; bit < EXPECT_BYTES * 8; bit++) {
         uint64_t was = tables_of(d);
         uint32_t done = d->told[SNIC_SOLAR_DONE];
         memset(back, 0, sizeof(back));
-        duo_io(d, &r, SNIC_SOLAR_READ, 20, 4, &in);
+        duo_io(d, &r, SNIC_EBS_IO_READ, 20, 4, &in);
         duo_turn(d, 0); /* it is asked for */
         unsigned char *entry = entry_of(d, (uintptr_t)back[2], EXPECT_GUEST);
         assert_non_null(entry);
@@ -251,12 +251,12 @@ static void test_solar_flip_addr_table_entry_asked_again(void **state)
 /* The entry of a disk's limits: made again from what the disk was given. */
 static void test_solar_flip_qos_table_entry_set_anew(void **state)
 {
-    struct snic_solar_disk_opts o = {.opts_size = sizeof(o), .ios_per_second = 100000};
+    struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .ios_per_second = 100000};
     uint32_t seen = 0;
     (void)state;
     memset(&duo, 0, sizeof(duo));
     struct duo *d = flip_open();
-    struct snic_solar_io w;
+    struct snic_ebs_io w;
     o.bytes_per_second = (UINT64_C(1) << 32) + 12345;
     assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
     unsigned char *entry = entry_of(d, o.bytes_per_second, LIMITS_RATE);
@@ -264,7 +264,7 @@ static void test_solar_flip_qos_table_entry_set_anew(void **state)
     for (uint32_t bit = 0; bit < LIMITS_BYTES * 8; bit++) {
         uint64_t was = tables_of(d);
         flip_bit(entry, bit);
-        duo_io(d, &w, SNIC_SOLAR_WRITE, 20, 4, &out);
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 20, 4, &out);
         duo_until(d, bit + 1);
         assert_int_equal(w.result, 0);
         seen += tables_of(d) > was;

@@ -40,8 +40,8 @@ static void test_solar_openssl_mac_published_vector_matches(void **state)
 static void test_solar_openssl_sealed_and_encrypted_data_come_back(void **state)
 {
     const struct snic_ebs_sec_ops *ops = snic_ebs_openssl();
-    struct snic_solar_disk_opts disk = {.opts_size = sizeof(disk), .sa_epoch = 1, .blocks = 512};
-    struct snic_solar_io w, r;
+    struct snic_ebs_disk_opts disk = {.opts_size = sizeof(disk), .sa_epoch = 1, .blocks = 512};
+    struct snic_ebs_io w, r;
     struct snic_iov wi = {data, sizeof(data)}, ri = {back, sizeof(back)};
     struct duo *d = &duo;
     (void)state;
@@ -63,14 +63,14 @@ static void test_solar_openssl_sealed_and_encrypted_data_come_back(void **state)
     assert_int_equal(snic_solar_detach(d->c, 0), 0);
     disk.xts_key = opened(snic_ebs_openssl_xts_open, 64, 5);
     assert_int_equal(snic_solar_attach(d->c, 0, &disk, d->now), 0);
-    duo_io(d, &w, SNIC_SOLAR_WRITE, 30, 20, &wi);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 30, 20, &wi);
     duo_until(d, 1);
     assert_int_equal(w.result, 0);
     for (uint32_t i = 0; i < 20; i++) { /* at rest */
         assert_memory_not_equal(d->store[30 + i], data[i], SNIC_EBS_BLOCK_BYTES);
         assert_int_equal(d->crc[30 + i], snic_crc32c(0, d->store[30 + i], SNIC_EBS_BLOCK_BYTES));
     }
-    duo_io(d, &r, SNIC_SOLAR_READ, 30, 20, &ri);
+    duo_io(d, &r, SNIC_EBS_IO_READ, 30, 20, &ri);
     duo_until(d, 2);
     assert_int_equal(r.result, 0);
     assert_memory_equal(back, data, sizeof(data));

@@ -8,7 +8,7 @@ void duo_open(struct duo *d)
 {
     struct snic_solar_opts o = d->o;
     struct snic_solar_target_opts k = d->k;
-    struct snic_solar_disk_opts disk = {.opts_size = sizeof(disk), .sa_epoch = 1, .blocks = 512};
+    struct snic_ebs_disk_opts disk = {.opts_size = sizeof(disk), .sa_epoch = 1, .blocks = 512};
     void *secret = d->secret;
     uint64_t store_ns = d->store_ns;
     memset(d, 0, sizeof(*d));
@@ -200,7 +200,7 @@ void duo_until(struct duo *d, uint32_t done)
     assert_int_equal(d->told[SNIC_SOLAR_DONE], done);
 }
 
-void duo_io(struct duo *d, struct snic_solar_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
+void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
             struct snic_iov *iov)
 {
     memset(io, 0, sizeof(*io));

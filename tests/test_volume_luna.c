@@ -185,7 +185,7 @@ static void raw_say(struct raw *x, const unsigned char *bytes, size_t size)
 static void raw_agent_of(struct raw *x, uint64_t vd, uint64_t seg_id, uint32_t gen)
 {
     struct snic_luna_opts o = {.opts_size = sizeof(o), .client_epoch = 77, .conns = 1};
-    struct snic_luna_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = fix.epoch, .vd_id = vd};
+    struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = fix.epoch, .vd_id = vd};
     uint64_t now = snic_world_now(fix.world);
     o.seed = 99 + (uint64_t)(x - raws);
     o.servers_max = 1;
@@ -244,7 +244,7 @@ static void read_ones(void)
 static size_t recorded(unsigned char *to, size_t max)
 {
     struct raw *x = &raws[0];
-    static struct snic_luna_io io;
+    static struct snic_ebs_io io;
     static struct snic_iov iov;
     struct snic_luna_action a;
     size_t size = 0;
@@ -257,7 +257,7 @@ static size_t recorded(unsigned char *to, size_t max)
     io.iov = &iov;
     io.iov_count = 1;
     io.blocks = 3;
-    io.op = SNIC_LUNA_WRITE;
+    io.op = SNIC_EBS_IO_WRITE;
     assert_int_equal(snic_luna_submit(x->agent, &io, now), 0);
     while (size == 0 && snic_luna_poll(x->agent, &a, 1, now) == 1) {
         if (a.type != SNIC_LUNA_SEND)
@@ -341,13 +341,13 @@ static void test_volume_luna_damaged_frames_change_nothing(void **state)
 /* A write of zeros to block 0 of @p seg_id, as whoever says what he likes: how it ends. */
 static int32_t intrude(struct raw *x, uint64_t vd, uint64_t seg_id, uint32_t gen)
 {
-    static struct snic_luna_io io;
+    static struct snic_ebs_io io;
     raw_agent_of(x, vd, seg_id, gen);
     while (!x->up || x->got == 0)
         assert_int_equal(snic_world_step(fix.world), 1);
     memset(&io, 0, sizeof(io));
     io.blocks = 1;
-    io.op = SNIC_LUNA_ZERO;
+    io.op = SNIC_EBS_IO_ZERO;
     assert_int_equal(snic_luna_submit(x->agent, &io, snic_world_now(fix.world)), 0);
     raw_pump(x);
     volfix_run(&fix, 100 * VOLFIX_MS);
@@ -408,7 +408,7 @@ static void test_volume_luna_other_version_is_told(void **state)
 /* A client asks for much and reads nothing: others go on, it is closed, nothing of it is left. */
 static void test_volume_luna_deaf_client_is_closed(void **state)
 {
-    static struct snic_luna_io io[8];
+    static struct snic_ebs_io io[8];
     static struct snic_iov iov;
     struct raw *x = &raws[1];
     (void)state;
@@ -424,7 +424,7 @@ static void test_volume_luna_deaf_client_is_closed(void **state)
         io[i].iov_count = 1;
         io[i].blocks = 64;
         io[i].lba = 0;
-        io[i].op = SNIC_LUNA_READ;
+        io[i].op = SNIC_EBS_IO_READ;
         assert_int_equal(snic_luna_submit(x->agent, &io[i], snic_world_now(fix.world)), 0);
     }
     raw_pump(x);

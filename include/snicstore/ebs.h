@@ -4,7 +4,7 @@
  * What the transports of a block store (SOLAR's packets, LUNA's frames) have in common: the
  * packet format, the algebra of block checksums, the tables of a storage agent (rate limits,
  * where a segment lives, where a block that is read goes), and what a cipher has to offer.
- * When an agent asks where a segment is: ebs_ask.h.
+ * When an agent asks where a segment is: ebs_ask.h; what it does with I/Os: ebs_queue.h.
  *
  * Depends on  snicstore/base.h, snicstore/ebs_ask.h.
  * Memory      The caller supplies all of it (memsize, init); nothing allocates. The codec and

@@ -17,7 +17,7 @@
  * each: the agent looks at all of them when the clock says so, which is once in slow_ns where
  * everything is well.
  *
- * An agent has one clock and, at its due_ns:
+ * An agent has one clock (those of ebs_queue.h have theirs there) and, at its due_ns:
  *
  *     if (snic_ebs_asks_look(s, now))
  *         for each k that waits:  if (snic_ebs_ask_due(s, k, suspect, now)) snic_ebs_ask_put(s, k);

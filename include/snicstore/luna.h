@@ -5,7 +5,8 @@
  * virtual disks into frames on ordered byte streams (TCP), and the block server's end. The RPCs,
  * versions, generations and fences are SOLAR's (solar.h), so one owner can drive either.
  *
- * Depends on  snicstore/base.h, snicstore/ebs.h (frames: SNIC_EBS_STREAM; tables, ciphers).
+ * Depends on  snicstore/base.h, snicstore/ebs_queue.h (I/Os, disks), snicstore/ebs.h
+ *             (frames: SNIC_EBS_STREAM; tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 0.8 KiB per
  *             RPC, 0.8 KiB per connection, 3.6 KiB per send (68 KiB with SNIC_LUNA_CRYPTO), 24
  *             bytes per 2 MiB of each disk that chunks_max allows. The target, per connection: 4.7
@@ -92,6 +93,7 @@
 
 #include "snicstore/base.h"
 #include "snicstore/ebs.h"
+#include "snicstore/ebs_queue.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -108,8 +110,6 @@ struct snic_luna_target;
 #define SNIC_LUNA_IOV_MAX 64u
 /** Most frames of a send. */
 #define SNIC_LUNA_FRAMES_MAX 16u
-/** Most blocks of an I/O: 1 GiB. */
-#define SNIC_LUNA_IO_BLOCKS_MAX (1u << 18)
 
 #define SNIC_LUNA_PAPER (1u << 0)  /**< as published: no bound on silence, one connection */
 #define SNIC_LUNA_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys              */
@@ -161,58 +161,6 @@ struct snic_luna_opts {
     void *crc_ctx;
 };
 
-/** Zero it, set opts_size, vd_id, sa_epoch and blocks. */
-struct snic_luna_disk_opts {
-    uint32_t opts_size;
-    uint32_t sa_epoch; /**< of the lease: 1..65535, higher than all before on this disk        */
-    uint64_t vd_id;
-    uint64_t blocks;           /**< of the disk, 1..2^40                                       */
-    uint64_t bytes_per_second; /**< QoS, 0: none                                               */
-    uint64_t burst_bytes;      /**< default: 10 ms of it, 1 MiB at least                       */
-    uint64_t ios_per_second;   /**< 0: none                                                    */
-    uint64_t burst_ios;        /**< default: 10 ms of it, 32 at least                          */
-    void *xts_key; /**< of the sec ops, borrowed until detach; NULL: not encrypted             */
-};
-
-enum snic_luna_op {
-    SNIC_LUNA_READ = 0,
-    SNIC_LUNA_WRITE,
-    SNIC_LUNA_ZERO, /**< the blocks read as zeros                                              */
-    SNIC_LUNA_TRIM, /**< the same; the server may forget them                                  */
-    SNIC_LUNA_FLUSH /**< no blocks                                                             */
-};
-
-/** Embed it, fill the first part; SNIC_CONTAINER finds the owner. Borrowed until DONE. */
-struct snic_luna_io {
-    uint64_t lba;               /**< first block                                               */
-    const struct snic_iov *iov; /**< pieces of multiples of 4096 bytes, blocks in all;
-                                     READ and WRITE only; borrowed with what they point to     */
-    uint32_t iov_count;
-    uint32_t blocks; /**< 1..SNIC_LUNA_IO_BLOCKS_MAX                                           */
-    uint32_t disk;
-    uint8_t op;    /**< enum snic_luna_op                                                      */
-    uint8_t state; /**< the engine's                                                           */
-    uint16_t reserved;
-    /* -- out -- */
-    int32_t result;   /**< 0; SNIC_EIO given up, or the server's device failed; SNIC_ENOSPC its
-                           store is full; SNIC_ECORRUPT a block's data are damaged there;
-                           SNIC_ESTALE the disk's lease is another's; SNIC_EINVAL the server
-                           refuses; SNIC_EUNKNOWN halted                                       */
-    uint32_t retries; /**< blocks sent or asked for again                                      */
-    uint64_t submitted_ns;
-    uint64_t admitted_ns;
-    uint64_t done_ns;
-    /* -- the engine's -- */
-    struct snic_link link;
-    struct snic_link order;
-    uint64_t wver;
-    uint32_t cursor; /**< blocks that have an RPC                                              */
-    uint32_t rpcs;   /**< of them unfinished                                                   */
-    uint32_t piece;  /**< where the cursor is in iov                                           */
-    uint32_t piece_block;
-    struct snic_link age;
-};
-
 enum snic_luna_act {
     SNIC_LUNA_SEND = 1,  /**< send: write it to (server, conn, gen)                            */
     SNIC_LUNA_DONE,      /**< io is the caller's again                                         */
@@ -236,7 +184,7 @@ struct snic_luna_action {
     uint32_t gen32;
     int32_t reason; /**< CLOSE: SNIC_ETIMEDOUT silence, or what was wrong with what came       */
     struct snic_luna_send *send;
-    struct snic_luna_io *io;
+    struct snic_ebs_io *io;
 };
 
 /** Bytes snic_luna_init() needs for @p o; 0: invalid. [any] */
@@ -276,13 +224,13 @@ SNIC_API SNIC_NODISCARD int snic_luna_server_remove(struct snic_luna *c, uint32_
  *         are used up (they never wrap), the control plane has to issue the disk anew
  */
 SNIC_API SNIC_NODISCARD int snic_luna_attach(struct snic_luna *c, uint32_t disk,
-                                             const struct snic_luna_disk_opts *o, uint64_t now_ns)
+                                             const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
 /** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
 SNIC_API SNIC_NODISCARD int snic_luna_detach(struct snic_luna *c, uint32_t disk) SNIC_NONNULL(1);
 /** Change a disk's QoS; debt stays. @return 0; SNIC_ENOENT; SNIC_EINVAL [owner] */
 SNIC_API SNIC_NODISCARD int snic_luna_qos(struct snic_luna *c, uint32_t disk,
-                                          const struct snic_luna_disk_opts *o, uint64_t now_ns)
+                                          const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
 /**
  * Where 2 MiB of a disk are, from now on: what is unacknowledged there goes to @p server. The
@@ -309,7 +257,7 @@ SNIC_API void snic_luna_closed(struct snic_luna *c, uint32_t server, uint32_t co
  * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is
  *         lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
  */
-SNIC_API SNIC_NODISCARD int snic_luna_submit(struct snic_luna *c, struct snic_luna_io *io,
+SNIC_API SNIC_NODISCARD int snic_luna_submit(struct snic_luna *c, struct snic_ebs_io *io,
                                              uint64_t now_ns) SNIC_NONNULL(1, 2);
 /**
  * The next bytes of a connection's stream, cut anywhere; all are taken, nothing of @p data is kept.

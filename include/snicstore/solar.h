@@ -4,7 +4,8 @@
  * SOLAR's two sides (Miao et al., SIGCOMM 2022, section 4): the storage agent, which turns I/Os of
  * virtual disks into packets of one block each over several paths, and the block server's end.
  *
- * Depends on  snicstore/base.h, snicstore/ebs.h (packets, tables, ciphers).
+ * Depends on  snicstore/base.h, snicstore/ebs_queue.h (I/Os, disks), snicstore/ebs.h
+ *             (packets, tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2.2 KiB per
  *             RPC, 25 KiB per path (two times `paths` per server), 5.2 KiB per train (61 KiB with
  *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 1.5 KiB
@@ -162,6 +163,7 @@
 
 #include "snicstore/base.h"
 #include "snicstore/ebs.h"
+#include "snicstore/ebs_queue.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -176,8 +178,6 @@ struct snic_solar_target;
 #define SNIC_SOLAR_TRAIN_MAX 14u
 /** Paths of a server at a time: twice `paths` while it is suspect. */
 #define SNIC_SOLAR_PATHS_MAX 16u
-/** Most blocks of an I/O: 1 GiB. */
-#define SNIC_SOLAR_IO_BLOCKS_MAX (1u << 18)
 
 #define SNIC_SOLAR_INT (1u << 0)    /**< room for INT in writes and reads; HPCC with it */
 #define SNIC_SOLAR_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys           */
@@ -245,61 +245,6 @@ struct snic_solar_opts {
     void *wire_keys[2]; /**< AUTH: two objects of AES-128-GCM, for this agent alone            */
 };
 
-/** A disk: zero it, set opts_size, vd_id, sa_epoch, blocks. */
-struct snic_solar_disk_opts {
-    uint32_t opts_size;
-    uint32_t sa_epoch; /**< 1..65535: the lease; each attach needs a higher one: with one that was
-                            used before, writes are older than what is there. The first that is
-                            found out to be ends the lease (LEASE), others may be lost           */
-    uint64_t vd_id;
-    uint64_t blocks; /**< of the disk, 1..2^40                                               */
-    uint64_t bytes_per_second; /**< QoS, 0: none                                               */
-    uint64_t burst_bytes;      /**< default: 10 ms of it, 1 MiB at least                       */
-    uint64_t ios_per_second;   /**< 0: none                                                    */
-    uint64_t burst_ios;        /**< default: 10 ms of it, 32 at least                          */
-    void *xts_key; /**< of the sec ops, borrowed until detach; NULL: not encrypted            */
-};
-
-enum snic_solar_op {
-    SNIC_SOLAR_READ = 0,
-    SNIC_SOLAR_WRITE,
-    SNIC_SOLAR_ZERO, /**< the blocks read as zeros                                             */
-    SNIC_SOLAR_TRIM, /**< the same; the server may forget them                                 */
-    SNIC_SOLAR_FLUSH /**< no blocks                                                            */
-};
-
-/** Embed it, fill the first part; SNIC_CONTAINER finds the owner. Borrowed until DONE. */
-struct snic_solar_io {
-    uint64_t lba;               /**< first block                                              */
-    const struct snic_iov *iov; /**< pieces of multiples of 4096 bytes, blocks in all;
-                                     READ and WRITE only; borrowed with what they point to    */
-    uint32_t iov_count;
-    uint32_t blocks; /**< 1..SNIC_SOLAR_IO_BLOCKS_MAX                              */
-    uint32_t disk;
-    uint8_t op;    /**< enum snic_solar_op                                       */
-    uint8_t state; /**< the engine's                                             */
-    uint16_t reserved;
-    /* -- out -- */
-    int32_t result;   /**< 0; SNIC_EIO given up, or the server's device failed;
-                           SNIC_ENOSPC the server's store is full; SNIC_ECORRUPT a block's
-                           data are damaged there; SNIC_ESTALE the disk's lease is
-                           another's; SNIC_EINVAL the server refuses; SNIC_EUNKNOWN
-                           halted                                                   */
-    uint32_t retries; /**< blocks sent again                                        */
-    uint64_t submitted_ns;
-    uint64_t admitted_ns;
-    uint64_t done_ns;
-    /* -- the engine's -- */
-    struct snic_link link;
-    struct snic_link order;
-    uint64_t wver;
-    uint32_t cursor; /**< blocks that have an RPC                                  */
-    uint32_t rpcs;   /**< of them unfinished                                       */
-    uint32_t piece;  /**< where the cursor is in iov                               */
-    uint32_t piece_block;
-    struct snic_link age;
-};
-
 enum snic_solar_act {
     SNIC_SOLAR_TX = 1,     /**< train: send it                                                 */
     SNIC_SOLAR_DONE,       /**< io is the caller's again                                       */
@@ -323,7 +268,7 @@ struct snic_solar_action {
     uint32_t gen32;
     uint32_t pad;
     struct snic_solar_train *train;
-    struct snic_solar_io *io;
+    struct snic_ebs_io *io;
 };
 
 /** Bytes snic_solar_init() needs for @p o; 0: invalid. [any] */
@@ -376,13 +321,13 @@ SNIC_API SNIC_NODISCARD int snic_solar_server_auth(struct snic_solar *c, uint32_
  *         are used up (they never wrap), the control plane has to issue the disk anew
  */
 SNIC_API SNIC_NODISCARD int snic_solar_attach(struct snic_solar *c, uint32_t disk,
-                                              const struct snic_solar_disk_opts *o, uint64_t now_ns)
+                                              const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
 /** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
 SNIC_API SNIC_NODISCARD int snic_solar_detach(struct snic_solar *c, uint32_t disk) SNIC_NONNULL(1);
 /** Change a disk's QoS; debt stays. @return 0; SNIC_ENOENT; SNIC_EINVAL [owner] */
 SNIC_API SNIC_NODISCARD int snic_solar_qos(struct snic_solar *c, uint32_t disk,
-                                           const struct snic_solar_disk_opts *o, uint64_t now_ns)
+                                           const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
 /**
  * Where 2 MiB of a disk are, from now on: what is unacknowledged there goes to @p server. The
@@ -413,7 +358,7 @@ SNIC_API void snic_solar_path_hint(struct snic_solar *c, uint32_t server, uint32
  * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is
  *         lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
  */
-SNIC_API SNIC_NODISCARD int snic_solar_submit(struct snic_solar *c, struct snic_solar_io *io,
+SNIC_API SNIC_NODISCARD int snic_solar_submit(struct snic_solar *c, struct snic_ebs_io *io,
                                               uint64_t now_ns) SNIC_NONNULL(1, 2);
 /** recv flag: the datagram carries the mark CE. */
 #define SNIC_SOLAR_CE (1u << 0)

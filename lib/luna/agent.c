@@ -2,10 +2,8 @@
 /*
  * The agent: what happens in one poll. In terms of the other files:
  *
- *   disk.c    disks, their limits, where their segments are
- *   io.c      an I/O is queued, admitted, split into RPCs
+ *   ebs_queue an I/O is queued, admitted, split into RPCs; where segments are
  *   rpc.c     which blocks of it have to be sent (again), and what the server said of them
- *   ask.c     when the owner is asked where a segment is
  *   send.c    frames of such blocks for the connection that send.c chooses
  *   conn.c    connections: made, watched, ended; recv.c what comes by them
  *   frame.c   what both sides of the stream share
@@ -28,13 +26,13 @@ static void luna_stall(struct snic_luna *c, uint64_t now_ns)
 static void luna_work(struct snic_luna *c)
 {
     struct snic_timer *t;
-    while ((t = snic_wheel_pop(&c->wheel, c->now_ns)) != NULL)
-        t->fn(t, c->now_ns);
-    luna_age(c);
-    luna_ask_again(c);
-    if (c->dirty || c->now_ns >= c->qos_ns) {
-        c->dirty = 0;
-        luna_admit(c);
+    while ((t = snic_wheel_pop(&c->q.wheel, c->q.now_ns)) != NULL)
+        t->fn(t, c->q.now_ns);
+    snic_ebs_queue_age(&c->q);
+    snic_ebs_queue_ask(&c->q);
+    if (c->q.dirty || c->q.now_ns >= c->q.qos_ns) {
+        c->q.dirty = 0;
+        snic_ebs_queue_admit(&c->q);
         luna_send(c);
     }
 }
@@ -75,46 +73,23 @@ static int luna_say_server(struct snic_luna *c, struct snic_luna_action *a)
     return 1;
 }
 
-static int luna_say_disk(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_say_queue(struct snic_luna *c, struct snic_luna_action *a)
 {
-    if (snic_link_alone(&c->disk_events))
+    struct snic_ebs_said said;
+    if (!snic_ebs_queue_say(&c->q, &said))
         return 0;
-    struct luna_disk *d = SNIC_CONTAINER(c->disk_events.next, struct luna_disk, event);
-    a->disk = d->index;
-    if (d->say) {
-        d->say = 0;
-        a->type = SNIC_LUNA_LEASE;
-    } else if (d->say_map) {
-        luna_ask_say_disk(c, d, a);
-    }
-    if (!d->say && !d->say_map)
-        snic_link_remove(&d->event);
-    return a->type != 0;
-}
-
-static int luna_say_done(struct snic_luna *c, struct snic_luna_action *a)
-{
-    if (snic_link_alone(&c->done))
-        return 0;
-    a->type = SNIC_LUNA_DONE;
-    a->io = SNIC_CONTAINER(c->done.next, struct snic_luna_io, link);
-    snic_link_remove(&a->io->link);
-    c->s.ios[a->io->op]++;
-    c->s.failed += a->io->result != 0;
-    c->s.inside--;
+    a->type = said.lease ? SNIC_LUNA_LEASE : SNIC_LUNA_MAP;
+    a->disk = said.disk;
+    a->segment = said.segment;
+    a->gen32 = said.gen32;
     return 1;
 }
 
-static int luna_say_slow(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_say_io(struct snic_luna_action *a, enum snic_luna_act type, struct snic_ebs_io *io)
 {
-    if (c->slow == &c->ages)
+    if (io == NULL)
         return 0;
-    struct snic_luna_io *io = SNIC_CONTAINER(c->slow, struct snic_luna_io, age);
-    if (c->now_ns < io->submitted_ns + c->o.slow_ns)
-        return 0;
-    c->slow = io->age.next;
-    c->s.slow++;
-    a->type = SNIC_LUNA_SLOW;
+    a->type = type;
     a->io = io;
     return 1;
 }
@@ -125,7 +100,7 @@ static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
     struct luna_out *o;
     while ((o = luna_out_next(&c->pool)) != NULL) {
         const struct luna_conn *n = &c->servers[o->s.server].conns[o->s.conn];
-        if (!c->halted && n->gen == o->s.gen && n->state >= SNIC_LUNA_GREETING) {
+        if (!c->q.halted && n->gen == o->s.gen && n->state >= SNIC_LUNA_GREETING) {
             a->type = SNIC_LUNA_SEND;
             a->server = o->s.server;
             a->conn = o->s.conn;
@@ -133,7 +108,7 @@ static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
             a->send = &o->s;
             return 1;
         }
-        snic_luna_sent(c, &o->s, c->now_ns);
+        snic_luna_sent(c, &o->s, c->q.now_ns);
     }
     return 0;
 }
@@ -141,29 +116,29 @@ static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
 static int luna_say(struct snic_luna *c, struct snic_luna_action *a)
 {
     memset(a, 0, sizeof(*a));
-    if (luna_say_send(c, a) || luna_say_done(c, a))
+    if (luna_say_send(c, a) || luna_say_io(a, SNIC_LUNA_DONE, snic_ebs_queue_done(&c->q)))
         return 1;
-    if (c->halted)
+    if (c->q.halted)
         return 0;
-    return luna_say_conn(c, a) || luna_ask_say(c, a) || luna_say_disk(c, a) ||
-           luna_say_server(c, a) || luna_say_slow(c, a);
+    return luna_say_conn(c, a) || luna_say_queue(c, a) || luna_say_server(c, a) ||
+           luna_say_io(a, SNIC_LUNA_SLOW, snic_ebs_queue_slow(&c->q));
 }
 
 uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint32_t max,
                         uint64_t now_ns)
 {
     uint32_t n = 0;
-    int worked = c->halted;
-    now_ns = snic_max_u64(c->now_ns, now_ns);
-    c->now_ns = now_ns;
-    if (!c->halted)
+    int worked = c->q.halted;
+    now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    c->q.now_ns = now_ns;
+    if (!c->q.halted)
         luna_stall(c, now_ns);
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     while (n < max) {
         if (luna_say(c, &out[n])) {
             n++;
-            worked = c->halted;
+            worked = c->q.halted;
         } else if (!worked) {
             luna_work(c);
             worked = 1;
@@ -178,30 +153,24 @@ uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint3
 
 uint64_t snic_luna_deadline_ns(struct snic_luna *c)
 {
-    if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)))
-        return c->now_ns;
-    if (c->halted)
-        return SNIC_NEVER;
-    if (c->dirty || !snic_link_alone(&c->conn_events) || snic_ebs_asks_first(&c->asks) != NULL ||
-        !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events))
-        return c->now_ns;
-    uint64_t due = snic_min_u64(snic_wheel_deadline_ns(&c->wheel), luna_age_deadline(c));
-    due = snic_min_u64(due, luna_ask_deadline(c));
-    return snic_min_u64(due, c->qos_ns);
+    int events = !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->server_events);
+    if (!snic_queue_empty((&c->pool.queue)) || (events && !c->q.halted))
+        return c->q.now_ns;
+    return snic_ebs_queue_deadline_ns(&c->q);
 }
 
 void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_ns)
 {
     struct luna_out *o = SNIC_CONTAINER(s, struct luna_out, s);
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     SNIC_ASSERT(s->index < c->pool.max && &c->pool.outs[s->index] == o);
     SNIC_ASSERT(s->state == LUNA_OUT_LENT);
     for (uint32_t i = 0; i < s->frames; i++)
         if (o->rpc[i] != NULL)
-            luna_rpc_unref(c, o->rpc[i]);
+            snic_ebs_rpc_unref(&c->q, &o->rpc[i]->q);
     /* With sends to spare nothing waits for this one. */
     if (c->pool.free_count == 0)
-        c->dirty = 1;
+        c->q.dirty = 1;
     luna_out_free(&c->pool, o);
 }
 
@@ -210,40 +179,16 @@ void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_
 void snic_luna_halt(struct snic_luna *c, uint64_t now_ns)
 {
     struct luna_out *o;
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
-    c->halted = 1;
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    c->q.halted = 1;
     while ((o = luna_out_next(&c->pool)) != NULL)
         snic_luna_sent(c, &o->s, now_ns);
-    while (!snic_link_alone(&c->ages)) {
-        struct snic_luna_io *io = SNIC_CONTAINER(c->ages.next, struct snic_luna_io, age);
-        struct luna_disk *d = &c->disks[io->disk];
-        snic_link_remove(&io->age);
-        c->slow = &c->ages;
-        if (io->op == SNIC_LUNA_FLUSH)
-            continue;
-        if (io->cursor < io->blocks) {
-            io->cursor = io->blocks;
-            io->result = SNIC_EUNKNOWN;
-            snic_link_remove(&io->link);
-        }
-        io->rpcs++;
-        for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
-            struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, of_disk);
-            next = l->next;
-            if (r->io == io)
-                luna_rpc_halt(c, r);
-        }
-        io->rpcs--;
-        luna_io_progress(c, io);
-    }
-    /* What was given up before, and waits for its fence, is no longer among the ages. */
-    for (uint32_t i = 0; i < c->o.rpcs_max; i++)
-        if (c->rpcs[i].where != LUNA_FREE)
-            luna_rpc_halt(c, &c->rpcs[i]);
+    snic_ebs_queue_halt(&c->q);
 }
 
 void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)
 {
     *out = c->s;
+    SNIC_EBS_QUEUE_STATS(out, &c->q.s);
     out->sends_out = c->pool.max - c->pool.free_count - c->pool.queued;
 }

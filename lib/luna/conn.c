@@ -21,9 +21,9 @@ static void luna_conn_say(struct snic_luna *c, struct luna_conn *n, uint8_t what
 
 static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t what)
 {
-    s->told = what == SNIC_LUNA_SUSPECT;
-    if (s->told)
-        snic_ebs_asks_hurry(&c->asks, c->now_ns);
+    s->load->told = what == SNIC_LUNA_SUSPECT;
+    if (s->load->told)
+        snic_ebs_asks_hurry(&c->q.asks, c->q.now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
@@ -34,12 +34,12 @@ static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t 
 static void luna_server_light(struct snic_luna *c, struct luna_server *s)
 {
     if (s->ups == 0 && s->dark_ns == SNIC_NEVER) {
-        s->dark_ns = c->now_ns;
-        snic_wheel_arm(&c->wheel, &s->timer, s->dark_ns + c->o.suspect_ns);
+        s->dark_ns = c->q.now_ns;
+        snic_wheel_arm(&c->q.wheel, &s->timer, s->dark_ns + c->o.suspect_ns);
     } else if (s->ups > 0) {
         s->dark_ns = SNIC_NEVER;
-        snic_wheel_cancel(&c->wheel, &s->timer);
-        if (s->told)
+        snic_wheel_cancel(&c->q.wheel, &s->timer);
+        if (s->load->told)
             luna_server_say(c, s, SNIC_LUNA_RECOVERED);
     }
 }
@@ -48,19 +48,19 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns)
 {
     struct luna_server *s = SNIC_CONTAINER(t, struct luna_server, timer);
     (void)now_ns;
-    if (s->dark_ns != SNIC_NEVER && !s->told)
+    if (s->dark_ns != SNIC_NEVER && !s->load->told)
         luna_server_say(s->c, s, SNIC_LUNA_SUSPECT);
 }
 
 int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     if (server >= c->o.servers_max)
         return SNIC_EINVAL;
     struct luna_server *s = &c->servers[server];
-    if (s->used)
+    if (s->load->used)
         return SNIC_EEXIST;
-    s->used = 1;
+    s->load->used = 1;
     s->c = c;
     s->index = server;
     s->dark_ns = SNIC_NEVER;
@@ -75,38 +75,30 @@ int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
     return 0;
 }
 
-/* 1: segments are where it is. */
-static int luna_server_mapped(struct snic_luna *c, uint32_t server, int forget)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < c->o.disks_max; i++)
-        if (c->disks[i].used)
-            count += snic_ebs_map_server(c->disks[i].map, server, forget);
-    return count != 0;
-}
-
 /* Gens go on: what is said of a connection of before is not of the next server's. */
 int snic_luna_server_remove(struct snic_luna *c, uint32_t server, int forget, uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
-    if (server >= c->o.servers_max || !c->servers[server].used)
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->q.loads[server].used)
         return SNIC_ENOENT;
     struct luna_server *s = &c->servers[server];
-    if (s->rpcs > 0 || (!forget && luna_server_mapped(c, server, 0)))
+    if (s->load->rpcs > 0 || (!forget && snic_ebs_queue_mapped(&c->q, server, 0) != 0))
         return SNIC_EBUSY;
-    (void)luna_server_mapped(c, server, 1);
+    (void)snic_ebs_queue_mapped(&c->q, server, 1);
     for (uint32_t i = 0; i < c->o.conns; i++) {
         struct luna_conn *n = &s->conns[i];
         if (n->state >= SNIC_LUNA_CONNECTING)
             luna_conn_end(c, n, SNIC_ECANCELED, 1);
-        snic_wheel_cancel(&c->wheel, &n->timer);
+        snic_wheel_cancel(&c->q.wheel, &n->timer);
         n->state = SNIC_LUNA_UNUSED;
         n->srtt_ns = n->bytes_out = n->bytes_in = n->frames_out = n->frames_in = n->closes = 0;
     }
-    SNIC_ASSERT(s->ups == 0 && s->backlog == 0);
-    snic_wheel_cancel(&c->wheel, &s->timer);
+    SNIC_ASSERT(s->ups == 0 && s->load->backlog == 0);
+    snic_wheel_cancel(&c->q.wheel, &s->timer);
     snic_link_remove(&s->event);
+    memset(s->load, 0, sizeof(*s->load));
     memset(s, 0, sizeof(*s));
+    s->load = &c->q.loads[server];
     snic_link_init(&s->event);
     s->conns = c->conns + (size_t)server * c->o.conns; /* sends that are queued look there */
     return 0;
@@ -138,7 +130,7 @@ void luna_conn_init(struct snic_luna *c, struct luna_server *s, uint32_t index)
 static struct luna_conn *luna_conn_of(struct snic_luna *c, uint32_t server, uint32_t conn,
                                       uint32_t gen)
 {
-    if (server >= c->o.servers_max || !c->servers[server].used || conn >= c->o.conns || c->halted)
+    if (server >= c->o.servers_max || !c->q.loads[server].used || conn >= c->o.conns || c->q.halted)
         return NULL;
     struct luna_conn *n = &c->servers[server].conns[conn];
     return n->gen == gen && n->state >= SNIC_LUNA_CONNECTING && (n->say & LUNA_SAY_CONNECT) == 0
@@ -149,13 +141,13 @@ static struct luna_conn *luna_conn_of(struct snic_luna *c, uint32_t server, uint
 int snic_luna_connected(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
                         uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     struct luna_conn *n = luna_conn_of(c, server, conn, gen);
     if (n == NULL || n->state != SNIC_LUNA_CONNECTING)
         return SNIC_ENOENT;
     n->state = SNIC_LUNA_GREETING;
-    n->nonce = snic_rng_next(&c->rng);
-    n->mine = (uint32_t)snic_rng_next(&c->rng);
+    n->nonce = snic_rng_next(&c->q.rng);
+    n->mine = (uint32_t)snic_rng_next(&c->q.rng);
     n->mine += n->mine == 0;
     n->conn_id = 0;
     n->srv_epoch = 0;
@@ -165,7 +157,7 @@ int snic_luna_connected(struct snic_luna *c, uint32_t server, uint32_t conn, uin
     n->heard = luna_alive(c);
     memset(&n->in, 0, sizeof(n->in));
     luna_conn_watch(c, n);
-    c->dirty = 1;
+    c->q.dirty = 1;
     return 0;
 }
 
@@ -176,7 +168,7 @@ void luna_conn_up(struct snic_luna *c, struct luna_conn *n)
     n->heard = luna_alive(c);
     s->ups++;
     c->s.ups++;
-    c->dirty = 1;
+    c->q.dirty = 1;
     luna_server_light(c, s);
     luna_conn_watch(c, n);
 }
@@ -206,17 +198,17 @@ void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tel
         struct luna_rpc *r = SNIC_CONTAINER(n->rpcs.next, struct luna_rpc, of_conn);
         luna_rpc_again(c, r, r->out);
     }
-    n->retry_ns = c->now_ns + n->wait_ns;
+    n->retry_ns = c->q.now_ns + n->wait_ns;
     n->wait_ns = snic_min_u64(2 * n->wait_ns, c->o.retry_max_ns);
-    snic_wheel_arm(&c->wheel, &n->timer, n->retry_ns);
+    snic_wheel_arm(&c->q.wheel, &n->timer, n->retry_ns);
     luna_server_light(c, s);
-    c->dirty = 1;
+    c->q.dirty = 1;
 }
 
 void snic_luna_closed(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen, int reason,
                       uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     struct luna_conn *n = luna_conn_of(c, server, conn, gen);
     if (n == NULL)
         return;
@@ -251,7 +243,7 @@ static void luna_conn_doubt(struct snic_luna *c, struct luna_server *s)
     for (uint32_t i = 0; i < c->o.conns; i++)
         if (s->conns[i].state == SNIC_LUNA_UP && !s->conns[i].probe_out)
             s->conns[i].probe_due = 1;
-    c->dirty = 1;
+    c->q.dirty = 1;
 }
 
 void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
@@ -259,14 +251,14 @@ void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
     if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0)
         return;
     if (!luna_conn_waits(n)) {
-        snic_wheel_cancel(&c->wheel, &n->timer);
+        snic_wheel_cancel(&c->q.wheel, &n->timer);
         return;
     }
     uint64_t step = n->state == SNIC_LUNA_UP && !n->probe_out && !n->probe_due ? 4 : 1;
     uint64_t due = n->heard + c->o.progress_ns / step + c->lag_ns;
     /* A timer that comes too early looks again: what comes does not arm it each time. */
     if (!n->timer.armed || n->timer.deadline_ns > due)
-        snic_wheel_arm(&c->wheel, &n->timer, due);
+        snic_wheel_arm(&c->q.wheel, &n->timer, due);
 }
 
 void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)
@@ -293,7 +285,7 @@ void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)
 int snic_luna_get_conn(const struct snic_luna *c, uint32_t server, uint32_t conn,
                        struct snic_luna_conn_stats *out)
 {
-    if (server >= c->o.servers_max || !c->servers[server].used || conn >= c->o.conns)
+    if (server >= c->o.servers_max || !c->q.loads[server].used || conn >= c->o.conns)
         return SNIC_ENOENT;
     const struct luna_conn *n = &c->servers[server].conns[conn];
     memset(out, 0, sizeof(*out));
@@ -308,13 +300,5 @@ int snic_luna_get_conn(const struct snic_luna *c, uint32_t server, uint32_t conn
     out->frames_in = n->frames_in;
     out->closes = n->closes;
     out->reason = n->reason;
-    return 0;
-}
-
-int snic_luna_get_busy(const struct snic_luna *c, uint32_t server, struct snic_ebs_busy *out)
-{
-    if (server >= c->o.servers_max || !c->servers[server].used)
-        return SNIC_ENOENT;
-    *out = c->servers[server].busy;
     return 0;
 }

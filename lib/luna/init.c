@@ -69,34 +69,41 @@ static int luna_opts(struct snic_luna_opts *full, const struct snic_luna_opts *o
 
 /* ---- Memory ---- */
 
+static void luna_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_luna_opts *o)
+{
+    memset(q, 0, sizeof(*q));
+    q->client_epoch = o->client_epoch;
+    q->disks_max = o->disks_max;
+    q->servers_max = o->servers_max;
+    q->rpcs_max = o->rpcs_max;
+    q->chunks_max = o->chunks_max;
+    q->disk_blocks_max = o->disk_blocks_max;
+    q->deadline_ns = o->deadline_ns;
+    q->slow_ns = o->slow_ns;
+    q->seed = o->seed;
+}
+
 static struct snic_luna *luna_layout(struct snic_arena *a, const struct snic_luna_opts *o,
                                      struct snic_luna *parts)
 {
-    struct snic_ebs_qos_opts q = {.opts_size = sizeof(q), .disks = o->disks_max};
-    struct snic_ebs_map_opts m;
+    struct snic_ebs_queue_opts q;
     size_t align = SNIC_LUNA_ALIGN;
     struct snic_luna *c = snic_arena_take(a, 1, sizeof(*c), align);
-    luna_map_opts(&m, o, o->disk_blocks_max);
-    parts->disks = snic_arena_take(a, o->disks_max, sizeof(struct luna_disk), align);
-    /* One more: luna_nowhere(). */
-    parts->servers =
-        snic_arena_take(a, (size_t)o->servers_max + 1, sizeof(struct luna_server), align);
+    luna_queue_opts(&q, o);
+    parts->servers = snic_arena_take(a, o->servers_max, sizeof(struct luna_server), align);
     parts->conns =
         snic_arena_take(a, (size_t)o->servers_max * o->conns, sizeof(struct luna_conn), align);
     parts->rpcs = snic_arena_take(a, o->rpcs_max, sizeof(struct luna_rpc), align);
     parts->pool.outs = snic_arena_take(a, o->sends_max, sizeof(struct luna_out), align);
-    parts->qos = snic_arena_take(a, 1, snic_ebs_qos_memsize(&q), align);
     unsigned char *cipher = NULL;
     if ((o->flags & SNIC_LUNA_CRYPTO) != 0)
         cipher = snic_arena_take(a, (size_t)o->sends_max * SNIC_LUNA__CIPHERS, SNIC_EBS_BLOCK_BYTES,
                                  align);
-    size_t map = snic_align_up(snic_ebs_map_memsize(&m), align);
-    unsigned char *maps = snic_arena_take(a, o->disks_max, map, align);
+    snic_ebs_queue_layout(a, &q, &parts->q);
     if (a->base == NULL || a->used == SIZE_MAX)
         return c;
-    memset(a->base, 0, a->used - (size_t)o->disks_max * map);
-    for (uint32_t i = 0; i < o->disks_max; i++)
-        parts->disks[i].map_mem = maps + i * map;
+    /* The maps are large, and most of them is never used. */
+    memset(a->base, 0, a->used - parts->q.map_bytes);
     luna_pool_init(&parts->pool, parts->pool.outs, cipher, o->sends_max);
     return c;
 }
@@ -115,37 +122,21 @@ size_t snic_luna_memsize(const struct snic_luna_opts *o)
 
 static void luna_init_lists(struct snic_luna *c)
 {
-    struct snic_link *heads[] = {&c->free_rpcs,     &c->outs,       &c->parked,  &c->turns,
-                                 &c->done,          &c->ages,       &c->limited, &c->conn_events,
-                                 &c->server_events, &c->disk_events};
-    for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
-        snic_link_init(heads[i]);
-    c->slow = &c->ages;
+    snic_link_init(&c->conn_events);
+    snic_link_init(&c->server_events);
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
-        struct luna_rpc *r = &c->rpcs[i];
-        r->slot = i;
-        r->c = c;
-        snic_timer_init(&r->timer, luna_rpc_fired);
-        snic_link_init(&r->of_disk);
-        snic_link_init(&r->of_conn);
-        snic_ebs_ask_init(&r->ask);
-        snic_link_append(&c->free_rpcs, &r->link);
-    }
-    c->rpcs_free = c->o.rpcs_max;
-    for (uint32_t i = 0; i < c->o.disks_max; i++) {
-        struct luna_disk *d = &c->disks[i];
-        struct snic_link *links[] = {&d->queue, &d->order, &d->rpcs, &d->turn, &d->event};
-        for (size_t k = 0; k < SNIC_COUNTOF(links); k++)
-            snic_link_init(links[k]);
-        snic_ebs_ask_init(&d->ask);
-        d->index = i;
+        c->rpcs[i].c = c;
+        snic_link_init(&c->rpcs[i].of_conn);
+        snic_ebs_queue_add(&c->q, &c->rpcs[i].q, i, luna_rpc_fired);
     }
     for (uint32_t i = 0; i < c->o.servers_max * c->o.conns; i++) {
         snic_link_init(&c->conns[i].event);
         snic_link_init(&c->conns[i].rpcs);
     }
-    for (uint32_t i = 0; i <= luna_nowhere(c); i++)
+    for (uint32_t i = 0; i < c->o.servers_max; i++) {
+        c->servers[i].load = &c->q.loads[i];
         snic_link_init(&c->servers[i].event);
+    }
 }
 
 int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct snic_luna_opts *o,
@@ -160,32 +151,65 @@ int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct 
         return SNIC_ENOSPC;
     memset(&parts, 0, sizeof(parts));
     struct snic_luna *c = luna_layout(&a, &full, &parts);
-    struct snic_ebs_qos_opts q = {.opts_size = sizeof(q), .disks = full.disks_max};
+    struct snic_ebs_queue_opts q;
+    luna_queue_opts(&q, &full);
     *c = parts;
     c->o = full;
     c->mem = mem;
-    while (((uint32_t)1 << c->slot_bits) < full.rpcs_max)
-        c->slot_bits++;
-    c->now_ns = now_ns;
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
-    c->qos_ns = SNIC_NEVER;
-    snic_ebs_asks_init(&c->asks, full.slow_ns);
-    snic_rng_init(&c->rng, full.seed);
-    c->client_id = snic_rng_next(&c->rng);
-    snic_wheel_init(&c->wheel, now_ns);
+    snic_ebs_queue_init(&c->q, &q, &luna_rpc_ops, now_ns);
+    c->client_id = snic_rng_next(&c->q.rng);
     luna_init_lists(c);
-    struct snic_ebs_qos *qos = NULL;
-    int bad = snic_ebs_qos_init(&qos, c->qos, snic_ebs_qos_memsize(&q), &q);
-    SNIC_ASSERT(bad == 0);
-    c->qos = qos;
     *out = c;
     return 0;
 }
 
 void *snic_luna_fini(struct snic_luna *c)
 {
-    SNIC_ASSERT(c->s.inside == 0);
+    SNIC_ASSERT(c->q.s.inside == 0);
     SNIC_ASSERT(c->pool.free_count + c->pool.queued == c->pool.max);
     return c->mem;
+}
+
+/* ---- What the queue does ---- */
+
+int snic_luna_attach(struct snic_luna *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
+                     uint64_t now_ns)
+{
+    int keys = c->o.sec != NULL && (c->o.flags & SNIC_LUNA_CRYPTO) != 0;
+    return snic_ebs_queue_attach(&c->q, disk, o, keys, now_ns);
+}
+
+int snic_luna_detach(struct snic_luna *c, uint32_t disk)
+{
+    return snic_ebs_queue_detach(&c->q, disk);
+}
+
+int snic_luna_qos(struct snic_luna *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
+                  uint64_t now_ns)
+{
+    return snic_ebs_queue_limit(&c->q, disk, o, now_ns);
+}
+
+int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t seg_id,
+                  uint32_t server, uint32_t gen, uint64_t now_ns)
+{
+    const struct snic_ebs_where w = {.seg_id = seg_id, .server = server, .seg_gen = gen};
+    return snic_ebs_queue_map(&c->q, disk, segment, &w, now_ns);
+}
+
+int snic_luna_submit(struct snic_luna *c, struct snic_ebs_io *io, uint64_t now_ns)
+{
+    return snic_ebs_queue_submit(&c->q, io, now_ns);
+}
+
+int snic_luna_get_busy(const struct snic_luna *c, uint32_t server, struct snic_ebs_busy *out)
+{
+    return snic_ebs_queue_get_busy(&c->q, server, out);
+}
+
+int snic_luna_get_wait(const struct snic_luna *c, uint32_t disk, struct snic_ebs_wait *out)
+{
+    return snic_ebs_queue_get_wait(&c->q, disk, out);
 }

@@ -6,11 +6,11 @@
  *     (out), or refused for now (busy): four sets without common members that are all of it.
  * I2  An RPC is on exactly one list (where says which), on its disk's, and with out on r->conn's.
  * I3  outside of a connection is the sum of out of its RPCs; write_out the part that is writes.
- * I4  backlog of a server is the sum of need of its RPCs that are READY.
- * I5  A version is given once: wver of a disk only rises, and stays within its sa_epoch.
- * I6  What a send shows stays: an RPC is not released while refs counts sends with its blocks.
- * I7  Into the guest's memory goes only what a block that is out waits for, from the connection and
+ * I4  backlog of a load is the sum of need of its RPCs that are READY.
+ * I5  What a send shows stays: an RPC is not released while refs counts sends with its blocks.
+ * I6  Into the guest's memory goes only what a block that is out waits for, from the connection and
  *     the turn in which it was asked: what is done, given up or asked elsewhere is written no more.
+ * Disks, versions and who waits for what: Q1 to Q5 of ebs_queue.h.
  */
 #ifndef SNIC_LUNA_PRIV_H
 #define SNIC_LUNA_PRIV_H
@@ -18,9 +18,6 @@
 #include "snicstore/luna.h"
 
 #define SNIC_LUNA__MS UINT64_C(1000000)
-#define SNIC_LUNA__US UINT64_C(1000)
-#define SNIC_LUNA__QUANTUM 65536
-#define SNIC_LUNA__BACKLOG 256u /* blocks of a server that wait to be sent: then disks wait */
 #define SNIC_LUNA__BLOCKS SNIC_EBS_RPC_BLOCKS /* most of a send */
 #define SNIC_LUNA__CIPHERS SNIC_LUNA_FRAMES_MAX
 #define SNIC_LUNA__LIST (SNIC_EBS_RPC_BLOCKS * 4u)
@@ -125,7 +122,7 @@ struct luna_conn {
     uint64_t frames_in;
     uint64_t closes;
     /* where the data of the READ_RESP that is coming go */
-    struct luna_rpc *rpc; /* I7; NULL: nobody */
+    struct luna_rpc *rpc; /* I6; NULL: nobody */
     uint64_t rpc_id;
     uint32_t turn;
     uint32_t piece;
@@ -138,139 +135,58 @@ struct luna_server {
     struct snic_timer timer;
     struct snic_luna *c;
     uint32_t index;
-    uint8_t used;
-    uint8_t told;
     uint8_t say; /* SUSPECT or RECOVERED to be said */
     uint8_t flip;
+    uint8_t pad[2];
     uint32_t ups;
-    uint32_t rpcs;
-    uint32_t backlog;
+    uint32_t pad2;
     uint64_t dark_ns; /* since when no connection stands; SNIC_NEVER */
     struct snic_link again;
     struct snic_link ready[2]; /* writes of data; all else */
     struct snic_link event;
     struct luna_conn *conns;
-    struct snic_ebs_busy busy;
+    struct snic_ebs_load *load;
 };
 
-enum luna_where {
-    LUNA_FREE = 0,
-    LUNA_READY, /* blocks to be sent */
-    LUNA_OUT,
-    LUNA_PARKED,  /* for a map entry */
-    LUNA_FENCING, /* given up: for FENCE_ACK */
-    LUNA_ENDED    /* all acked, or failed; waits for its sends */
-};
+/* Of RPCs, beside those of all queues. */
+enum luna_where { LUNA_READY = SNIC_EBS_RPC_OTHER /* blocks to be sent */ };
 
 struct luna_rpc {
-    struct snic_timer timer; /* BUSY's retry, the fence's */
+    struct snic_ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
     struct snic_luna *c;
-    struct snic_link link;
-    struct snic_link of_disk;
     struct snic_link of_conn;
-    struct snic_ebs_ask ask; /* until something is heard of it */
-    struct snic_luna_io *io;
-    uint64_t id;
-    uint64_t lba;
-    uint64_t seg_id;
-    uint64_t wver;
-    uint64_t made_ns;
-    uint64_t acked;
     uint64_t need;
     uint64_t out;
     uint64_t busy;
-    uint64_t all;
     uint64_t summed; /* blocks whose checksums are there */
-    uint64_t fence_ns;
-    uint32_t seg_gen;
-    uint32_t server;
     uint32_t conn;
-    uint32_t disk;
-    uint32_t slot;
-    uint32_t refs;
-    uint32_t piece; /* of block 0 in io->iov */
-    uint32_t piece_block;
     uint32_t turn;   /* counts mappings */
     uint32_t queued; /* what it adds to backlog */
-    int32_t result;
-    uint8_t op;
-    uint8_t count;
-    uint8_t where; /* enum luna_where */
-    uint8_t sent;  /* something of it may be under way */
-    uint8_t twice; /* more than once: a refusal does not say that no copy is */
+    uint8_t twice;   /* sent more than once: a refusal does not say that no copy is under way */
     uint8_t tries;
+    uint8_t pad[2];
     uint32_t crc[SNIC_EBS_RPC_BLOCKS];
     uint32_t guest_crc[SNIC_EBS_RPC_BLOCKS];
     uint8_t wrong[SNIC_EBS_RPC_BLOCKS]; /* answers of this turn with damaged data, for each block */
 };
 
-struct luna_disk {
-    uint8_t used;
-    uint8_t limited;  /* has QoS */
-    uint8_t lost;     /* the lease */
-    uint8_t say;      /* LEASE to be said */
-    uint8_t map_said; /* MAP was said for the first I/O */
-    uint8_t say_map;
-    uint8_t charged; /* the first I/O is admitted, its RPCs are not all made */
-    uint8_t pad;
-    uint32_t index;
-    uint32_t inside; /* I/Os */
-    int64_t deficit;
-    uint64_t vd_id;
-    uint64_t blocks;
-    uint64_t wver; /* the last given */
-    uint64_t need_segment;
-    uint64_t need_ns; /* since then the first I/O, of which a part is out, needs it */
-    uint32_t need_gen;
-    struct snic_ebs_ask ask;           /* of the first I/O, while map_said; on no list */
-    struct snic_ebs_qos_limits limits; /* the table's golden copy */
-    void *xts_key;
-    struct snic_link queue; /* I/Os not admitted */
-    struct snic_link order; /* writes and flushes inside, in the order of submission */
-    struct snic_link rpcs;
-    struct snic_link turn;
-    struct snic_link event;
-    struct snic_ebs_map *map;
-    void *map_mem;
-};
-
 struct snic_luna {
+    struct snic_ebs_queue q;
     struct snic_luna_opts o;
     void *mem;
-    uint64_t now_ns;
     uint64_t last_poll_ns;
     uint64_t expected_ns; /* when the next poll should come */
     uint64_t lag_ns;      /* all stalls */
     uint64_t client_id;
-    uint32_t slot_bits;
     uint32_t turn; /* the server that may send first */
-    uint8_t halted;
-    uint8_t dirty; /* something may have to be sent or admitted */
-    uint8_t pad[6];
-    struct snic_rng rng;
-    struct snic_wheel wheel;
-    struct luna_disk *disks;
+    uint32_t pad;
     struct luna_server *servers;
     struct luna_conn *conns;
     struct luna_rpc *rpcs;
-    struct snic_ebs_qos *qos;
     struct luna_pool pool;
-    struct snic_link free_rpcs;
-    struct snic_link outs; /* RPCs that are OUT, FENCING or ENDED */
-    struct snic_link parked;
-    struct snic_link turns;   /* disks with I/Os to be admitted */
-    struct snic_link limited; /* disks whose QoS says not yet */
-    struct snic_link done;
-    struct snic_link ages;  /* I/Os by submission */
-    struct snic_link *slow; /* the first that was not called slow: in ages */
     struct snic_link conn_events;
     struct snic_link server_events;
-    struct snic_link disk_events;
-    uint64_t qos_ns;           /* when a disk's QoS permits; SNIC_NEVER */
-    struct snic_ebs_asks asks; /* when RPCs and disks ask where a segment is */
-    uint32_t rpcs_free;
-    uint32_t pad2;
-    struct snic_luna_stats s;
+    struct snic_luna_stats s; /* but for what q counts */
 };
 
 /* frame.c: what both sides share */
@@ -294,33 +210,8 @@ int luna_in_head(struct luna_in *in, unsigned direction, const unsigned char **d
 /** Is the list what data_crc and agg_crc say? */
 int luna_in_list_good(const struct luna_in *in);
 
-/* disk.c and io.c */
-void luna_map_opts(struct snic_ebs_map_opts *m, const struct snic_luna_opts *o, uint64_t blocks);
-uint32_t luna_server_share(const struct snic_luna *c, uint32_t server);
-void luna_disk_turn(struct snic_luna *c, struct luna_disk *d);
-void luna_admit(struct snic_luna *c);
-void luna_io_done(struct snic_luna *c, struct snic_luna_io *io);
-void luna_io_progress(struct snic_luna *c, struct snic_luna_io *io);
-void luna_age(struct snic_luna *c);
-uint64_t luna_age_deadline(const struct snic_luna *c);
-
-/* ask.c */
-/** It begins, here or elsewhere. */
-void luna_ask_begin(struct snic_luna *c, struct luna_rpc *r);
-/** Its server has said something of it. */
-void luna_ask_heard(struct snic_luna *c, struct luna_rpc *r);
-/** Its server refuses it: MAP is to be said for its segment. */
-void luna_ask_parked(struct snic_luna *c, struct luna_rpc *r);
-/** MAP is to be said for the disk's first I/O, whose segment is need_segment. */
-void luna_ask_disk(struct snic_luna *c, struct luna_disk *d);
-void luna_ask_again(struct snic_luna *c);
-uint64_t luna_ask_deadline(const struct snic_luna *c);
-int luna_ask_say(struct snic_luna *c, struct snic_luna_action *a);
-void luna_ask_say_disk(struct snic_luna *c, struct luna_disk *d, struct snic_luna_action *a);
-
 /* rpc.c */
-void luna_rpc_new(struct snic_luna *c, struct snic_luna_io *io, uint32_t count,
-                  const struct snic_ebs_where *w);
+extern const struct snic_ebs_queue_ops luna_rpc_ops;
 struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id);
 void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r);
 /** @p blocks of need leave on @p n. */
@@ -332,11 +223,7 @@ void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, uint32_t status,
                      uint32_t retry_us);
 void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result);
-void luna_rpc_fence_refused(struct snic_luna *c, struct luna_rpc *r);
 void luna_rpc_fenced(struct snic_luna *c, struct luna_rpc *r);
-void luna_rpc_retarget(struct snic_luna *c, struct luna_rpc *r, const struct snic_ebs_where *w);
-void luna_rpc_unref(struct snic_luna *c, struct luna_rpc *r);
-void luna_rpc_halt(struct snic_luna *c, struct luna_rpc *r);
 void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 
 /* conn.c */
@@ -357,15 +244,9 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns);
 void luna_send(struct snic_luna *c);
 int luna_send_fence(struct snic_luna *c, struct luna_rpc *r);
 
-/** The number that no server has: of RPCs that are PARKED, since nothing is known of their place.
- */
-static inline uint32_t luna_nowhere(const struct snic_luna *c)
-{
-    return c->o.servers_max;
-}
 static inline uint64_t luna_alive(const struct snic_luna *c)
 {
-    return c->now_ns - c->lag_ns;
+    return c->q.now_ns - c->lag_ns;
 }
 static inline uint64_t luna_bit(uint32_t i)
 {
@@ -383,10 +264,6 @@ static inline uint32_t luna_lowest(uint64_t v)
 static inline uint64_t luna_mask(uint32_t n)
 {
     return n >= 64 ? UINT64_MAX : luna_bit(n) - 1;
-}
-static inline int luna_is_write(uint32_t op)
-{
-    return op >= SNIC_LUNA_WRITE && op <= SNIC_LUNA_TRIM;
 }
 
 #endif /* SNIC_LUNA_PRIV_H */

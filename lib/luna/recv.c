@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What comes to the agent: a stream's bytes, cut anywhere, to frames; data on their way into the
- * guest's memory (I7).
+ * guest's memory (I6).
  *
  * An answer must say what was asked: RPC, blocks, address, version and generation. One that says
  * something about an RPC that is over, or elsewhere now, is late and nothing more; one that cannot
@@ -17,21 +17,21 @@ static struct luna_rpc *luna_in_rpc(struct snic_luna *c, struct luna_conn *n, ui
     const struct snic_ebs_header *h = &n->in.h;
     const struct snic_ebs_block *b = &h->u.block;
     struct luna_rpc *r = luna_rpc_find(c, h->rpc_id);
-    if (r == NULL || r->server != n->server || r->out == 0 || r->conn != n->index ||
-        (r->op == SNIC_LUNA_READ) != (h->type == SNIC_EBS_READ_RESP) || h->pkt_cnt != r->count ||
-        h->pkt_id + b->blk_cnt > r->count)
+    if (r == NULL || r->q.server != n->server || r->out == 0 || r->conn != n->index ||
+        (r->q.op == SNIC_EBS_IO_READ) != (h->type == SNIC_EBS_READ_RESP) ||
+        h->pkt_cnt != r->q.count || h->pkt_id + b->blk_cnt > r->q.count)
         return NULL;
     *blocks = luna_mask(b->blk_cnt) << h->pkt_id;
-    if ((*blocks & ~r->out) != 0 || b->lba != r->lba + h->pkt_id || b->seg_id != r->seg_id ||
-        b->seg_gen != r->seg_gen || b->vd_id != c->disks[r->disk].vd_id ||
-        (r->op != SNIC_LUNA_READ && b->wver != r->wver))
+    if ((*blocks & ~r->out) != 0 || b->lba != r->q.lba + h->pkt_id || b->seg_id != r->q.seg_id ||
+        b->seg_gen != r->q.seg_gen || b->vd_id != c->q.disks[r->q.disk].vd_id ||
+        (r->q.op != SNIC_EBS_IO_READ && b->wver != r->q.wver))
         return NULL;
     return r;
 }
 
 static void luna_in_rtt(struct snic_luna *c, struct luna_conn *n)
 {
-    uint64_t rtt = (uint32_t)c->now_ns - n->in.h.echo_ts;
+    uint64_t rtt = (uint32_t)c->q.now_ns - n->in.h.echo_ts;
     rtt &= UINT32_MAX;
     if (rtt <= UINT64_C(4000000000))
         n->srtt_ns = n->srtt_ns == 0 ? rtt : n->srtt_ns - n->srtt_ns / 8 + rtt / 8;
@@ -61,8 +61,8 @@ static void luna_in_wack(struct snic_luna *c, struct luna_conn *n)
     int good = h->status == SNIC_EBS_OK || h->status == SNIC_EBS_SUPERSEDED;
     /* What it stored is not what we have: damaged there, or not ours. */
     if (good &&
-        (b->op != r->op - SNIC_LUNA_WRITE ||
-         (r->op == SNIC_LUNA_WRITE && b->srv_crc != luna_in_agg(r, h->pkt_id, b->blk_cnt)))) {
+        (b->op != r->q.op - SNIC_EBS_IO_WRITE ||
+         (r->q.op == SNIC_EBS_IO_WRITE && b->srv_crc != luna_in_agg(r, h->pkt_id, b->blk_cnt)))) {
         luna_rpc_wrong(c, r, blocks);
         return;
     }
@@ -75,22 +75,22 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
     const struct snic_ebs_header *h = &n->in.h;
     struct luna_rpc *r = luna_rpc_find(c, h->rpc_id);
     n->fence_out = 0;
-    if (r == NULL || r->where != LUNA_FENCING || r->server != n->server ||
-        h->u.block.seg_id != r->seg_id || h->u.block.seg_gen != r->seg_gen ||
-        h->u.block.wver <= r->wver) {
+    if (r == NULL || r->q.where != SNIC_EBS_RPC_FENCING || r->q.server != n->server ||
+        h->u.block.seg_id != r->q.seg_id || h->u.block.seg_gen != r->q.seg_gen ||
+        h->u.block.wver <= r->q.wver) {
         c->s.late++;
         return;
     }
     if (h->status == SNIC_EBS_OK)
-        snic_ebs_busy_over(&c->servers[r->server].busy);
+        snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
     else if (h->status == SNIC_EBS_IO)
-        snic_ebs_busy_failed(&c->servers[r->server].busy, c->now_ns);
+        snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
     /* A newer generation or lease there refuses ours as a fence does. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
         luna_rpc_fenced(c, r);
     else
-        luna_rpc_fence_refused(c, r);
+        snic_ebs_rpc_fence_refused(&c->q, &r->q);
 }
 
 /* ---- Reads ---- */
@@ -99,10 +99,10 @@ static struct luna_rpc *luna_in_live(const struct luna_conn *n, uint32_t block)
 {
     struct luna_rpc *r = n->rpc;
     uint64_t bit = luna_bit(n->in.h.pkt_id + block);
-    return r != NULL && r->id == n->rpc_id && r->turn == n->turn && r->where != LUNA_FREE &&
-                   (r->out & bit) != 0 && r->conn == n->index
+    return r != NULL && r->q.id == n->rpc_id && r->turn == n->turn &&
+                   r->q.where != SNIC_EBS_RPC_FREE && (r->out & bit) != 0 && r->conn == n->index
                ? r
-               : NULL; /* I7 */
+               : NULL; /* I6 */
 }
 
 static void luna_in_begin(struct luna_conn *n, struct luna_rpc *r)
@@ -110,12 +110,12 @@ static void luna_in_begin(struct luna_conn *n, struct luna_rpc *r)
     n->rpc = r;
     if (r == NULL)
         return;
-    n->rpc_id = r->id;
+    n->rpc_id = r->q.id;
     n->turn = r->turn;
-    n->piece = r->piece;
-    n->piece_block = r->piece_block + n->in.h.pkt_id;
-    while (n->piece_block >= r->io->iov[n->piece].size / SNIC_EBS_BLOCK_BYTES) {
-        n->piece_block -= (uint32_t)(r->io->iov[n->piece].size / SNIC_EBS_BLOCK_BYTES);
+    n->piece = r->q.piece;
+    n->piece_block = r->q.piece_block + n->in.h.pkt_id;
+    while (n->piece_block >= r->q.io->iov[n->piece].size / SNIC_EBS_BLOCK_BYTES) {
+        n->piece_block -= (uint32_t)(r->q.io->iov[n->piece].size / SNIC_EBS_BLOCK_BYTES);
         n->piece++;
     }
 }
@@ -123,7 +123,7 @@ static void luna_in_begin(struct luna_conn *n, struct luna_rpc *r)
 static void luna_in_zeros(struct luna_conn *n, const struct luna_rpc *r)
 {
     for (uint32_t i = 0; i < n->in.h.u.block.blk_cnt; i++) {
-        const struct snic_iov *iov = &r->io->iov[n->piece];
+        const struct snic_iov *iov = &r->q.io->iov[n->piece];
         memset((unsigned char *)iov->base + (size_t)n->piece_block * SNIC_EBS_BLOCK_BYTES, 0,
                SNIC_EBS_BLOCK_BYTES);
         if (++n->piece_block == iov->size / SNIC_EBS_BLOCK_BYTES) {
@@ -155,7 +155,7 @@ static void luna_in_resp(struct snic_luna *c, struct luna_conn *n)
         return;
     }
     if (snic_ebs_bind_crc(b) != b->bind_crc ||
-        (c->disks[r->disk].xts_key != NULL && b->op == SNIC_EBS_DATA && b->blk_cnt != 1)) {
+        (c->q.disks[r->q.disk].xts_key != NULL && b->op == SNIC_EBS_DATA && b->blk_cnt != 1)) {
         luna_rpc_wrong(c, r, blocks);
         return;
     }
@@ -192,7 +192,7 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
 {
     struct luna_in *in = &n->in;
     const struct snic_ebs_block *b = &in->h.u.block;
-    void *key = c->disks[r->disk].xts_key;
+    void *key = c->q.disks[r->q.disk].xts_key;
     uint64_t bit = luna_bit(in->h.pkt_id + in->done);
     uint32_t crc = in->crc;
     if (c->o.crc != NULL)
@@ -222,7 +222,7 @@ static void luna_in_data(struct snic_luna *c, struct luna_conn *n, const unsigne
     unsigned char *guest = NULL;
     const struct snic_iov *iov = NULL;
     if (r != NULL) {
-        iov = &r->io->iov[n->piece];
+        iov = &r->q.io->iov[n->piece];
         guest = (unsigned char *)iov->base + (size_t)n->piece_block * SNIC_EBS_BLOCK_BYTES;
         memcpy(guest + in->have, *data, take);
         if (c->o.crc == NULL)
@@ -284,7 +284,7 @@ static int luna_in_frame(struct snic_luna *c, struct luna_conn *n)
         return SNIC_EPERM;
     if (h->credit != 0 && snic_ebs_credit_blocks(h->credit) != n->credit) {
         n->credit = snic_ebs_credit_blocks(h->credit);
-        c->dirty = 1;
+        c->q.dirty = 1;
     }
     if (h->type == SNIC_EBS_HELLO_ACK)
         return 0;
@@ -334,8 +334,8 @@ static int luna_in_stream(struct snic_luna *c, struct luna_conn *n, const unsign
 int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
                    const void *data, size_t size, uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
-    if (server >= c->o.servers_max || !c->servers[server].used || conn >= c->o.conns || c->halted)
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->q.loads[server].used || conn >= c->o.conns || c->q.halted)
         return SNIC_ENOENT;
     struct luna_conn *n = &c->servers[server].conns[conn];
     if (n->gen != gen || n->state < SNIC_LUNA_GREETING)
@@ -343,7 +343,7 @@ int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t
     if (size == 0)
         return 0;
     if (luna_conn_doubtful(c, n))
-        c->dirty = 1;
+        c->q.dirty = 1;
     n->heard = luna_alive(c);
     n->bytes_in += size;
     c->s.bytes_in += size;

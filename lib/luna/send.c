@@ -26,7 +26,7 @@ static void luna_head(struct snic_luna *c, struct luna_conn *n, struct snic_ebs_
     h->conn_id = n->conn_id;
     h->path_seq = ++n->seq;
     h->pn = n->seq;
-    h->tx_ts = (uint32_t)c->now_ns;
+    h->tx_ts = (uint32_t)c->q.now_ns;
     h->srv_epoch = n->srv_epoch;
     h->pkt_cnt = 1;
     c->s.frames++;
@@ -43,8 +43,8 @@ static void luna_leave(struct snic_luna *c, struct luna_conn *n, struct luna_out
     n->bytes_out += o->s.bytes;
     luna_out_queue(&c->pool, o);
     luna_conn_watch(c, n);
-    if (!snic_link_alone(&c->turns))
-        c->dirty = 1; /* there is room for what waits for admission */
+    if (!snic_link_alone(&c->q.turns))
+        c->q.dirty = 1; /* there is room for what waits for admission */
 }
 
 /* ---- The guest's memory ---- */
@@ -56,8 +56,8 @@ struct luna_walk {
 
 static void luna_walk_to(struct luna_walk *w, const struct luna_rpc *r, uint32_t pkt)
 {
-    w->iov = r->io->iov + r->piece;
-    w->block = r->piece_block + pkt;
+    w->iov = r->q.io->iov + r->q.piece;
+    w->block = r->q.piece_block + pkt;
     while (w->block >= w->iov->size / SNIC_EBS_BLOCK_BYTES) {
         w->block -= (uint32_t)(w->iov->size / SNIC_EBS_BLOCK_BYTES);
         w->iov++;
@@ -95,28 +95,28 @@ static const unsigned char *luna_walk_next(struct luna_walk *w)
 static void luna_block_part(const struct snic_luna *c, const struct luna_rpc *r, uint32_t pkt,
                             uint32_t count, struct snic_ebs_block *b)
 {
-    b->vd_id = c->disks[r->disk].vd_id;
-    b->seg_id = r->seg_id;
-    b->lba = r->lba + pkt;
-    b->wver = r->wver;
-    b->seg_gen = r->seg_gen;
-    b->blk_off = (uint16_t)((r->lba + pkt) % SNIC_EBS_SEGMENT_BLOCKS);
+    b->vd_id = c->q.disks[r->q.disk].vd_id;
+    b->seg_id = r->q.seg_id;
+    b->lba = r->q.lba + pkt;
+    b->wver = r->q.wver;
+    b->seg_gen = r->q.seg_gen;
+    b->blk_off = (uint16_t)((r->q.lba + pkt) % SNIC_EBS_SEGMENT_BLOCKS);
     b->blk_cnt = (uint16_t)count;
-    b->tenant = (uint16_t)r->disk;
+    b->tenant = (uint16_t)r->q.disk;
 }
 
 static void luna_rpc_head(struct snic_luna *c, struct luna_conn *n, const struct luna_rpc *r,
                           struct snic_ebs_header *h, uint32_t pkt, uint32_t count)
 {
-    uint32_t type = r->op == SNIC_LUNA_READ ? SNIC_EBS_READ_REQ : SNIC_EBS_WRITE;
+    uint32_t type = r->q.op == SNIC_EBS_IO_READ ? SNIC_EBS_READ_REQ : SNIC_EBS_WRITE;
     luna_head(c, n, h, type);
-    h->flags = (uint16_t)((c->disks[r->disk].xts_key != NULL ? SNIC_EBS_XTS : 0) |
+    h->flags = (uint16_t)((c->q.disks[r->q.disk].xts_key != NULL ? SNIC_EBS_XTS : 0) |
                           (r->tries > 0 ? SNIC_EBS_RETX : 0) |
-                          (pkt + count == r->count ? SNIC_EBS_LAST_PKT : 0));
+                          (pkt + count == r->q.count ? SNIC_EBS_LAST_PKT : 0));
     h->attempt = r->tries;
-    h->rpc_id = r->id;
+    h->rpc_id = r->q.id;
     h->pkt_id = (uint16_t)pkt;
-    h->pkt_cnt = r->count;
+    h->pkt_cnt = r->q.count;
     luna_block_part(c, r, pkt, count, &h->u.block);
 }
 
@@ -170,7 +170,8 @@ static uint32_t luna_put_cipher(struct snic_luna *c, struct luna_conn *n, struct
     unsigned char *out = o->cipher + (size_t)o->ciphers * SNIC_EBS_BLOCK_BYTES;
     luna_walk_to(&w, r, pkt);
     const void *plain = luna_walk_next(&w);
-    if (snic_ebs_xts_encrypt(c->o.sec, c->disks[r->disk].xts_key, r->lba + pkt, out, plain) != 0)
+    if (snic_ebs_xts_encrypt(c->o.sec, c->q.disks[r->q.disk].xts_key, r->q.lba + pkt, out, plain) !=
+        0)
         return 0;
     o->ciphers++;
     if ((r->summed >> pkt & 1) == 0) {
@@ -198,8 +199,8 @@ static uint32_t luna_put_small(struct snic_luna *c, struct luna_conn *n, struct 
     if (o->s.iov_count + 1 > SNIC_LUNA_IOV_MAX)
         return 0;
     luna_rpc_head(c, n, r, &h, pkt, count);
-    if (r->op != SNIC_LUNA_READ) {
-        b->op = (uint8_t)(r->op - SNIC_LUNA_WRITE);
+    if (r->q.op != SNIC_EBS_IO_READ) {
+        b->op = (uint8_t)(r->q.op - SNIC_EBS_IO_WRITE);
         b->data_crc = SNIC_EBS_CRC_ZEROS;
         b->guest_crc = SNIC_EBS_CRC_ZEROS;
     }
@@ -219,17 +220,17 @@ static uint32_t luna_put(struct snic_luna *c, struct luna_conn *n, struct luna_o
     if (frame == SNIC_LUNA_FRAMES_MAX || o->head_used + SNIC_EBS_HEADER_BYTES > sizeof(o->head))
         return 0;
     luna_conn_ask(c, n);
-    if (r->op != SNIC_LUNA_WRITE)
+    if (r->q.op != SNIC_EBS_IO_WRITE)
         done = luna_put_small(c, n, o, r, pkt, count);
-    else if (c->disks[r->disk].xts_key != NULL)
+    else if (c->q.disks[r->q.disk].xts_key != NULL)
         done = luna_put_cipher(c, n, o, r, pkt);
     else
         done = luna_put_data(c, n, o, r, pkt, count);
     if (done == 0)
         return 0;
-    if (r->op == SNIC_LUNA_WRITE) {
+    if (r->q.op == SNIC_EBS_IO_WRITE) {
         o->rpc[frame] = r;
-        r->refs++;
+        r->q.refs++;
     }
     luna_rpc_sent(c, r, n, luna_mask(done) << pkt);
     return done;
@@ -244,7 +245,7 @@ static int luna_may_go(const struct snic_luna *c, const struct luna_conn *n,
         return 0;
     if (n->outside >= c->o.window_blocks)
         return 0;
-    return r->op == SNIC_LUNA_READ || n->write_out == 0 || n->write_out < n->credit;
+    return r->q.op == SNIC_EBS_IO_READ || n->write_out == 0 || n->write_out < n->credit;
 }
 
 static void luna_fill(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
@@ -253,7 +254,7 @@ static void luna_fill(struct snic_luna *c, struct luna_conn *n, struct luna_out 
     uint32_t looked = 0;
     struct snic_link *next;
     for (struct snic_link *l = list->next; l != list && looked < SNIC_LUNA__LOOK; l = next) {
-        struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, link);
+        struct luna_rpc *r = SNIC_CONTAINER(l, struct luna_rpc, q.link);
         next = l->next;
         looked++;
         while (r->need != 0 && luna_may_go(c, n, r))
@@ -311,7 +312,7 @@ static void luna_send_probe(struct snic_luna *c, struct luna_conn *n)
     if (o == NULL)
         return;
     luna_conn_ask(c, n);
-    n->probed = snic_rng_next(&c->rng);
+    n->probed = snic_rng_next(&c->q.rng);
     luna_head(c, n, &h, SNIC_EBS_PROBE);
     h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES;
     h.u.probe.nonce = n->probed;
@@ -339,15 +340,15 @@ static struct luna_conn *luna_best(const struct snic_luna *c, const struct luna_
 int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
 {
     struct snic_ebs_header h;
-    struct luna_conn *n = luna_best(c, &c->servers[r->server], 0);
+    struct luna_conn *n = luna_best(c, &c->servers[r->q.server], 0);
     struct luna_out *o = n == NULL ? NULL : luna_out_take(&c->pool);
     if (o == NULL)
         return SNIC_EAGAIN;
     luna_conn_ask(c, n);
     luna_head(c, n, &h, SNIC_EBS_FENCE);
-    h.rpc_id = r->id;
+    h.rpc_id = r->q.id;
     luna_block_part(c, r, 0, 0, &h.u.block);
-    h.u.block.wver = r->wver + 1;
+    h.u.block.wver = r->q.wver + 1;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
     luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
     n->fence_out = 1;
@@ -390,7 +391,7 @@ void luna_send(struct snic_luna *c)
     uint32_t first = c->turn;
     for (uint32_t i = 0; i < c->o.servers_max; i++) {
         struct luna_server *s = &c->servers[(first + i) % c->o.servers_max];
-        if (s->used && luna_server_send(c, s) < 0) {
+        if (s->load->used && luna_server_send(c, s) < 0) {
             c->turn = s->index; /* it goes first when a send is free again */
             return;
         }

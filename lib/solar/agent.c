@@ -2,9 +2,8 @@
 /*
  * The agent: what happens in one poll. In terms of the other files:
  *
- *   disk.c    an I/O is queued, admitted, split into RPCs
+ *   ebs_queue an I/O is queued, admitted, split into RPCs; where segments are
  *   rpc.c     which blocks of it have to be sent (again), and what the server said of them
- *   ask.c     when the owner is asked where a segment is
  *   send.c    trains of such blocks for the path that send.c chooses
  *   path.c    what is under way on a path, loss, states; congestion.c its windows
  *   server.c  the handshake and the set of paths
@@ -32,13 +31,14 @@ void solar_stall(struct snic_solar *c, uint64_t now_ns)
 static void solar_work(struct snic_solar *c)
 {
     struct snic_timer *t;
-    while ((t = snic_wheel_pop(&c->wheel, c->now_ns)) != NULL)
-        t->fn(t, c->now_ns);
-    solar_age(c);
-    solar_ask_again(c);
-    if (c->dirty || c->now_ns >= c->qos_ns) {
-        c->dirty = 0;
-        solar_admit(c);
+    while ((t = snic_wheel_pop(&c->q.wheel, c->q.now_ns)) != NULL)
+        t->fn(t, c->q.now_ns);
+    snic_ebs_queue_age(&c->q);
+    snic_ebs_queue_ask(&c->q);
+    if (c->q.dirty || c->q.now_ns >= c->q.qos_ns) {
+        c->q.dirty = 0;
+        snic_ebs_queue_admit(&c->q);
+        solar_read_credit(c);
         solar_send(c);
     }
 }
@@ -77,46 +77,24 @@ static int solar_say_server(struct snic_solar *c, struct snic_solar_action *a)
     return 1;
 }
 
-static int solar_say_disk(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_say_queue(struct snic_solar *c, struct snic_solar_action *a)
 {
-    if (snic_link_alone(&c->disk_events))
+    struct snic_ebs_said said;
+    if (!snic_ebs_queue_say(&c->q, &said))
         return 0;
-    struct solar_disk *d = SNIC_CONTAINER(c->disk_events.next, struct solar_disk, event);
-    a->disk = d->index;
-    if (d->say) {
-        d->say = 0;
-        a->type = SNIC_SOLAR_LEASE;
-    } else if (d->say_map) {
-        solar_ask_say_disk(c, d, a);
-    }
-    if (!d->say && !d->say_map)
-        snic_link_remove(&d->event);
-    return a->type != 0;
-}
-
-static int solar_say_done(struct snic_solar *c, struct snic_solar_action *a)
-{
-    if (snic_link_alone(&c->done))
-        return 0;
-    a->type = SNIC_SOLAR_DONE;
-    a->io = SNIC_CONTAINER(c->done.next, struct snic_solar_io, link);
-    snic_link_remove(&a->io->link);
-    c->s.ios[a->io->op]++;
-    c->s.failed += a->io->result != 0;
-    c->s.inside--;
+    a->type = said.lease ? SNIC_SOLAR_LEASE : SNIC_SOLAR_MAP;
+    a->disk = said.disk;
+    a->segment = said.segment;
+    a->gen32 = said.gen32;
     return 1;
 }
 
-static int solar_say_slow(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_say_io(struct snic_solar_action *a, enum snic_solar_act type,
+                        struct snic_ebs_io *io)
 {
-    if (c->slow == &c->ages)
+    if (io == NULL)
         return 0;
-    struct snic_solar_io *io = SNIC_CONTAINER(c->slow, struct snic_solar_io, age);
-    if (c->now_ns < io->submitted_ns + c->o.slow_ns)
-        return 0;
-    c->slow = io->age.next;
-    c->s.slow++;
-    a->type = SNIC_SOLAR_SLOW;
+    a->type = type;
     a->io = io;
     return 1;
 }
@@ -137,27 +115,28 @@ static int solar_say_train(struct snic_solar *c, struct snic_solar_action *a)
 static int solar_say(struct snic_solar *c, struct snic_solar_action *a)
 {
     memset(a, 0, sizeof(*a));
-    if (solar_say_train(c, a) || solar_say_done(c, a))
+    if (solar_say_train(c, a) || solar_say_io(a, SNIC_SOLAR_DONE, snic_ebs_queue_done(&c->q)))
         return 1;
-    return !c->halted && (solar_say_path(c, a) || solar_ask_say(c, a) || solar_say_disk(c, a) ||
-                          solar_say_server(c, a) || solar_say_slow(c, a));
+    return !c->q.halted &&
+           (solar_say_path(c, a) || solar_say_queue(c, a) || solar_say_server(c, a) ||
+            solar_say_io(a, SNIC_SOLAR_SLOW, snic_ebs_queue_slow(&c->q)));
 }
 
 uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, uint32_t max,
                          uint64_t now_ns)
 {
     uint32_t n = 0;
-    int worked = c->halted;
-    now_ns = snic_max_u64(c->now_ns, now_ns);
-    c->now_ns = now_ns;
-    if (!c->halted)
+    int worked = c->q.halted;
+    now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    c->q.now_ns = now_ns;
+    if (!c->q.halted)
         solar_stall(c, now_ns);
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     while (n < max) {
         if (solar_say(c, &out[n])) {
             n++;
-            worked = c->halted;
+            worked = c->q.halted;
         } else if (!worked) {
             solar_work(c);
             worked = 1;
@@ -172,29 +151,23 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
 
 uint64_t snic_solar_deadline_ns(struct snic_solar *c)
 {
-    if (!snic_link_alone(&c->done) || !snic_queue_empty((&c->pool.queue)))
-        return c->now_ns;
-    if (c->halted)
-        return SNIC_NEVER;
-    if (!snic_link_alone(&c->path_events) || snic_ebs_asks_first(&c->asks) != NULL ||
-        !snic_link_alone(&c->disk_events) || !snic_link_alone(&c->server_events) || c->dirty)
-        return c->now_ns;
-    uint64_t due = snic_min_u64(snic_wheel_deadline_ns(&c->wheel), solar_age_deadline(c));
-    due = snic_min_u64(due, solar_ask_deadline(c));
-    return snic_min_u64(due, c->qos_ns);
+    int events = !snic_link_alone(&c->path_events) || !snic_link_alone(&c->server_events);
+    if (!snic_queue_empty((&c->pool.queue)) || (events && !c->q.halted))
+        return c->q.now_ns;
+    return snic_ebs_queue_deadline_ns(&c->q);
 }
 
 void snic_solar_sent(struct snic_solar *c, struct snic_solar_train *t, uint64_t now_ns)
 {
     struct solar_train *train = SNIC_CONTAINER(t, struct solar_train, t);
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     SNIC_ASSERT(t->index < c->pool.max && &c->pool.trains[t->index] == train);
     for (uint32_t i = 0; i < t->packets; i++)
         if (train->rpc[i] != NULL)
-            solar_rpc_unref(c, train->rpc[i]);
+            snic_ebs_rpc_unref(&c->q, &train->rpc[i]->q);
     /* With trains to spare nothing waits for this one. */
     if (c->pool.free_count == 0)
-        c->dirty = 1;
+        c->q.dirty = 1;
     solar_train_free(&c->pool, train);
 }
 
@@ -203,45 +176,21 @@ void snic_solar_sent(struct snic_solar *c, struct snic_solar_train *t, uint64_t 
 void snic_solar_halt(struct snic_solar *c, uint64_t now_ns)
 {
     struct snic_node *n;
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
-    c->halted = 1;
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    c->q.halted = 1;
     while ((n = snic_queue_pop(&c->pool.queue)) != NULL) {
         struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
         c->pool.queued--;
         t->t.state = SOLAR_TRAIN_LENT;
         snic_solar_sent(c, &t->t, now_ns);
     }
-    while (!snic_link_alone(&c->ages)) {
-        struct snic_solar_io *io = SNIC_CONTAINER(c->ages.next, struct snic_solar_io, age);
-        struct solar_disk *d = &c->disks[io->disk];
-        snic_link_remove(&io->age);
-        c->slow = &c->ages;
-        if (io->op == SNIC_SOLAR_FLUSH)
-            continue;
-        if (io->cursor < io->blocks) {
-            io->cursor = io->blocks;
-            io->result = SNIC_EUNKNOWN;
-            snic_link_remove(&io->link);
-        }
-        io->rpcs++;
-        for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
-            struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, of_disk);
-            next = l->next;
-            if (r->io == io)
-                solar_rpc_halt(c, r);
-        }
-        io->rpcs--;
-        solar_io_progress(c, io);
-    }
-    /* What was given up before, and waits for its fence, is no longer among the ages. */
-    for (uint32_t i = 0; i < c->o.rpcs_max; i++)
-        if (c->rpcs[i].where != SOLAR_FREE)
-            solar_rpc_halt(c, &c->rpcs[i]);
+    snic_ebs_queue_halt(&c->q);
 }
 
 void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar_stats *out)
 {
     *out = c->s;
+    SNIC_EBS_QUEUE_STATS(out, &c->q.s);
     out->trains_out = c->pool.max - c->pool.free_count - c->pool.queued;
     out->read_out = c->read_out;
 }

@@ -73,7 +73,7 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
     if (delay_ns < target_ns)
         cc->over_ns[i] = 0;
     else if (cc->over_ns[i] == 0)
-        cc->over_ns[i] = c->now_ns;
+        cc->over_ns[i] = c->q.now_ns;
     if (delay_ns < target_ns) {
         uint32_t live = solar_ones(c->servers[p->server].alive_mask);
         uint64_t add = (uint64_t)blocks * SNIC_SOLAR__ONE / (live > 1 ? live : 1);
@@ -81,8 +81,8 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
             add = add * SNIC_SOLAR__ONE / w;
         if (used)
             solar_cc_set(c, &cc->window[i], w + add);
-    } else if (c->now_ns - cc->cut_ns[i] >= p->srtt_ns &&
-               c->now_ns - cc->over_ns[i] >= p->min_rtt_ns) {
+    } else if (c->q.now_ns - cc->cut_ns[i] >= p->srtt_ns &&
+               c->q.now_ns - cc->over_ns[i] >= p->min_rtt_ns) {
         uint64_t part = 819 * (delay_ns - target_ns) / delay_ns; /* 0.8 of the excess, in 1024ths */
         w -= w * snic_min_u64(part, 512) / 1024;
         /* How many may be in a server's hands at least is for its credit to say: stores have bad
@@ -90,7 +90,7 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
         if (i == 1)
             w = snic_max_u64(w, snic_min_u64(cc->window[1], c->o.window_start * SNIC_SOLAR__ONE));
         solar_cc_set(c, &cc->window[i], w);
-        cc->cut_ns[i] = c->now_ns;
+        cc->cut_ns[i] = c->q.now_ns;
         if (i == 0)
             solar_cc_target(cc);
     }
@@ -116,12 +116,12 @@ void solar_cc_ack(const struct snic_solar *c, struct solar_path *p, uint64_t rtt
 void solar_cc_loss(const struct snic_solar *c, struct solar_path *p)
 {
     struct solar_cc *cc = &p->cc;
-    if (c->now_ns - cc->cut_ns[0] < p->srtt_ns)
+    if (c->q.now_ns - cc->cut_ns[0] < p->srtt_ns)
         return;
     /* Loss without delay is not congestion, or not ours. */
     int delayed = p->srtt_ns > 2 * (p->min_rtt_ns + cc->target_ns);
     solar_cc_set(c, &cc->window[0], (uint64_t)cc->window[0] * (delayed ? 512 : 819) / 1024);
-    cc->cut_ns[0] = c->now_ns;
+    cc->cut_ns[0] = c->q.now_ns;
     solar_cc_target(cc);
 }
 
@@ -134,7 +134,7 @@ void solar_cc_timeout(const struct snic_solar *c, struct solar_path *p)
     if (p->timeouts < 5)
         w = snic_max_u64(w, SNIC_SOLAR__ONE);
     solar_cc_set(c, &cc->window[0], w);
-    cc->cut_ns[0] = c->now_ns;
+    cc->cut_ns[0] = c->q.now_ns;
     solar_cc_target(cc);
 }
 

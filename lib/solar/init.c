@@ -179,15 +179,18 @@ static int solar_opts(struct snic_solar_opts *full, const struct snic_solar_opts
 
 /* ---- Memory ---- */
 
-static void solar_map_opts(struct snic_ebs_map_opts *m, const struct snic_solar_opts *o,
-                           uint64_t blocks)
+static void solar_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_solar_opts *o)
 {
-    uint64_t segments = (blocks + SNIC_EBS_SEGMENT_BLOCKS - 1) / SNIC_EBS_SEGMENT_BLOCKS;
-    uint64_t chunks = (segments + 511) / 512;
-    memset(m, 0, sizeof(*m));
-    m->opts_size = sizeof(*m);
-    m->segments = segments;
-    m->chunks = (uint32_t)snic_min_u64(chunks, o->chunks_max);
+    memset(q, 0, sizeof(*q));
+    q->client_epoch = o->client_epoch;
+    q->disks_max = o->disks_max;
+    q->servers_max = o->servers_max;
+    q->rpcs_max = o->rpcs_max;
+    q->chunks_max = o->chunks_max;
+    q->disk_blocks_max = o->disk_blocks_max;
+    q->deadline_ns = o->deadline_ns;
+    q->slow_ns = o->slow_ns;
+    q->seed = o->seed;
 }
 
 static void solar_addr_opts(struct snic_ebs_addr_opts *a, const struct snic_solar_opts *o)
@@ -203,22 +206,17 @@ static void solar_addr_opts(struct snic_ebs_addr_opts *a, const struct snic_sola
 static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_solar_opts *o,
                                        struct snic_solar *parts)
 {
-    struct snic_ebs_qos_opts q = {.opts_size = sizeof(q), .disks = o->disks_max};
-    struct snic_ebs_map_opts m;
+    struct snic_ebs_queue_opts q;
     struct snic_ebs_addr_opts ad;
     size_t align = SNIC_SOLAR_ALIGN;
     uint32_t paths = o->servers_max * 2 * o->paths;
     struct snic_solar *c = snic_arena_take(a, 1, sizeof(*c), align);
-    solar_map_opts(&m, o, o->disk_blocks_max);
+    solar_queue_opts(&q, o);
     solar_addr_opts(&ad, o);
-    parts->disks = snic_arena_take(a, o->disks_max, sizeof(struct solar_disk), align);
-    /* One more: solar_nowhere(). */
-    parts->servers =
-        snic_arena_take(a, (size_t)o->servers_max + 1, sizeof(struct solar_server), align);
+    parts->servers = snic_arena_take(a, o->servers_max, sizeof(struct solar_server), align);
     parts->paths = snic_arena_take(a, paths, sizeof(struct solar_path), align);
     parts->rpcs = snic_arena_take(a, o->rpcs_max, sizeof(struct solar_rpc), align);
     parts->pool.trains = snic_arena_take(a, o->trains_max, sizeof(struct solar_train), align);
-    parts->qos = snic_arena_take(a, 1, snic_ebs_qos_memsize(&q), align);
     parts->addr_mem = snic_arena_take(a, 1, snic_ebs_addr_memsize(&ad), align);
     struct solar_tx *rings =
         snic_arena_take(a, (size_t)paths * SNIC_SOLAR__RING, sizeof(*rings), align);
@@ -228,13 +226,11 @@ static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_s
                                  SNIC_EBS_BLOCK_BYTES, align);
     if ((o->flags & SNIC_SOLAR_AUTH) != 0)
         parts->wire.plain = snic_arena_take(a, 1, SNIC_EBS_BLOCK_BYTES, align);
-    size_t map = snic_ebs_map_memsize(&m);
-    unsigned char *maps = snic_arena_take(a, o->disks_max, snic_align_up(map, align), align);
+    snic_ebs_queue_layout(a, &q, &parts->q);
     if (a->base == NULL || a->used == SIZE_MAX)
         return c;
-    memset(a->base, 0, a->used - (size_t)o->disks_max * snic_align_up(map, align));
-    for (uint32_t i = 0; i < o->disks_max; i++)
-        parts->disks[i].map_mem = maps + i * snic_align_up(map, align);
+    /* The maps are large, and most of them is never used. */
+    memset(a->base, 0, a->used - parts->q.map_bytes);
     for (uint32_t i = 0; i < paths; i++)
         parts->paths[i].ring = rings + (size_t)i * SNIC_SOLAR__RING;
     solar_pool_init(&parts->pool, parts->pool.trains, cipher, o->trains_max);
@@ -255,34 +251,19 @@ size_t snic_solar_memsize(const struct snic_solar_opts *o)
 
 static void solar_init_lists(struct snic_solar *c)
 {
-    struct snic_link *heads[] = {&c->free_rpcs,   &c->outs,          &c->read_wait,  &c->parked,
-                                 &c->turns,       &c->done,          &c->ages,       &c->limited,
-                                 &c->path_events, &c->server_events, &c->disk_events};
-    for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
-        snic_link_init(heads[i]);
-    c->slow = &c->ages;
+    snic_link_init(&c->read_wait);
+    snic_link_init(&c->path_events);
+    snic_link_init(&c->server_events);
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
-        struct solar_rpc *r = &c->rpcs[i];
-        r->slot = i;
-        r->c = c;
-        snic_timer_init(&r->timer, solar_rpc_fired);
-        snic_link_init(&r->of_disk);
-        snic_ebs_ask_init(&r->ask);
-        snic_link_append(&c->free_rpcs, &r->link);
-    }
-    c->rpcs_free = c->o.rpcs_max;
-    for (uint32_t i = 0; i < c->o.disks_max; i++) {
-        struct solar_disk *d = &c->disks[i];
-        struct snic_link *links[] = {&d->queue, &d->order, &d->rpcs, &d->turn, &d->event};
-        for (size_t k = 0; k < SNIC_COUNTOF(links); k++)
-            snic_link_init(links[k]);
-        snic_ebs_ask_init(&d->ask);
-        d->index = i;
+        c->rpcs[i].c = c;
+        snic_ebs_queue_add(&c->q, &c->rpcs[i].q, i, solar_rpc_fired);
     }
     for (uint32_t i = 0; i < c->o.servers_max * c->path_slots; i++)
         snic_link_init(&c->paths[i].event);
-    for (uint32_t i = 0; i <= solar_nowhere(c); i++)
+    for (uint32_t i = 0; i < c->o.servers_max; i++) {
+        c->servers[i].load = &c->q.loads[i];
         snic_link_init(&c->servers[i].event);
+    }
 }
 
 int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
@@ -297,32 +278,25 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
         return SNIC_ENOSPC;
     memset(&parts, 0, sizeof(parts));
     struct snic_solar *c = solar_layout(&a, &full, &parts);
-    struct snic_ebs_qos_opts q = {.opts_size = sizeof(q), .disks = full.disks_max};
+    struct snic_ebs_queue_opts q;
     struct snic_ebs_addr_opts ad;
+    struct snic_ebs_addr *addr = NULL;
+    solar_queue_opts(&q, &full);
     solar_addr_opts(&ad, &full);
     *c = parts;
     c->o = full;
     solar_wire_init(&c->wire, full.sec, full.wire_keys);
     c->mem = mem;
     c->path_slots = 2 * full.paths;
-    while (((uint32_t)1 << c->slot_bits) < full.rpcs_max)
-        c->slot_bits++;
-    c->now_ns = now_ns;
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
-    c->qos_ns = SNIC_NEVER;
-    snic_ebs_asks_init(&c->asks, full.slow_ns);
     c->read_max = full.read_window_bytes;
-    snic_rng_init(&c->rng, full.seed);
-    c->client_id = snic_rng_next(&c->rng);
-    snic_wheel_init(&c->wheel, now_ns);
+    snic_ebs_queue_init(&c->q, &q, &solar_rpc_ops, now_ns);
+    c->client_id = snic_rng_next(&c->q.rng);
     solar_init_lists(c);
-    struct snic_ebs_qos *qos = NULL;
-    struct snic_ebs_addr *addr = NULL;
-    int bad = snic_ebs_qos_init(&qos, c->qos, snic_ebs_qos_memsize(&q), &q) != 0 ||
-              snic_ebs_addr_init(&addr, c->addr_mem, snic_ebs_addr_memsize(&ad), &ad) != 0;
-    SNIC_ASSERT(!bad);
-    c->qos = qos;
+    int bad = snic_ebs_addr_init(&addr, c->addr_mem, snic_ebs_addr_memsize(&ad), &ad);
+    SNIC_ASSERT(bad == 0);
+    (void)bad;
     c->addr = addr;
     *out = c;
     return 0;
@@ -330,98 +304,49 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
 
 void *snic_solar_fini(struct snic_solar *c)
 {
-    SNIC_ASSERT(c->s.inside == 0);
+    SNIC_ASSERT(c->q.s.inside == 0);
     SNIC_ASSERT(c->pool.free_count + c->pool.queued == c->pool.max);
     return c->mem;
 }
 
-/* ---- Disks come and go; what is here is rare ---- */
+/* ---- What the queue does ---- */
 
-static int solar_disk_opts(struct snic_solar_disk_opts *full, struct snic_ebs_qos_limits *l,
-                           const struct snic_solar_disk_opts *o)
-{
-    memset(full, 0, sizeof(*full));
-    if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
-        return SNIC_EINVAL;
-    memset(l, 0, sizeof(*l));
-    l->bytes_per_second = full->bytes_per_second;
-    l->ios_per_second = full->ios_per_second;
-    l->burst_bytes = full->burst_bytes;
-    l->burst_ios = full->burst_ios;
-    if (l->burst_bytes == 0)
-        l->burst_bytes = snic_max_u64(l->bytes_per_second / 100, 1 << 20);
-    if (l->burst_ios == 0)
-        l->burst_ios = snic_max_u64(l->ios_per_second / 100, 32);
-    return 0;
-}
-
-int snic_solar_attach(struct snic_solar *c, uint32_t disk, const struct snic_solar_disk_opts *o,
+int snic_solar_attach(struct snic_solar *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                       uint64_t now_ns)
 {
-    struct snic_solar_disk_opts full;
-    struct snic_ebs_qos_limits l;
-    struct snic_ebs_map_opts m;
-    if (disk >= c->o.disks_max || solar_disk_opts(&full, &l, o) != 0 || full.sa_epoch == 0 ||
-        full.blocks == 0 || full.blocks > c->o.disk_blocks_max ||
-        (full.xts_key != NULL && (c->o.sec == NULL || (c->o.flags & SNIC_SOLAR_CRYPTO) == 0)))
-        return SNIC_EINVAL;
-    struct solar_disk *d = &c->disks[disk];
-    if (d->used)
-        return SNIC_EEXIST;
-    if (full.sa_epoch > 65535)
-        return SNIC_EOVERFLOW;
-    d->limited = full.bytes_per_second != 0 || full.ios_per_second != 0;
-    if (d->limited && snic_ebs_qos_set(c->qos, disk, &l, now_ns) != 0)
-        return SNIC_EINVAL;
-    d->limits = l;
-    solar_map_opts(&m, &c->o, full.blocks);
-    if (snic_ebs_map_init(&d->map, d->map_mem, snic_ebs_map_memsize(&m), &m) != 0)
-        return SNIC_EINVAL;
-    d->used = 1;
-    d->lost = 0;
-    d->say = 0;
-    d->map_said = 0;
-    d->say_map = 0;
-    d->charged = 0;
-    d->deficit = 0;
-    d->vd_id = full.vd_id;
-    d->blocks = full.blocks;
-    d->wver = snic_ebs_id(full.sa_epoch, 0);
-    d->xts_key = full.xts_key;
-    return 0;
+    int keys = c->o.sec != NULL && (c->o.flags & SNIC_SOLAR_CRYPTO) != 0;
+    return snic_ebs_queue_attach(&c->q, disk, o, keys, now_ns);
 }
 
 int snic_solar_detach(struct snic_solar *c, uint32_t disk)
 {
-    if (disk >= c->o.disks_max || !c->disks[disk].used)
-        return SNIC_ENOENT;
-    struct solar_disk *d = &c->disks[disk];
-    if (d->inside > 0)
-        return SNIC_EBUSY;
-    (void)snic_ebs_qos_clear(c->qos, disk);
-    (void)snic_ebs_map_fini(d->map);
-    snic_link_remove(&d->event);
-    d->used = 0;
-    return 0;
+    return snic_ebs_queue_detach(&c->q, disk);
 }
 
-int snic_solar_qos(struct snic_solar *c, uint32_t disk, const struct snic_solar_disk_opts *o,
+int snic_solar_qos(struct snic_solar *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                    uint64_t now_ns)
 {
-    struct snic_solar_disk_opts full;
-    struct snic_ebs_qos_limits l;
-    if (disk >= c->o.disks_max || !c->disks[disk].used)
-        return SNIC_ENOENT;
-    if (solar_disk_opts(&full, &l, o) != 0)
-        return SNIC_EINVAL;
-    uint8_t limited = full.bytes_per_second != 0 || full.ios_per_second != 0;
-    if (limited && snic_ebs_qos_set(c->qos, disk, &l, now_ns) != 0)
-        return SNIC_EINVAL;
-    if (!limited)
-        (void)snic_ebs_qos_clear(c->qos, disk);
-    c->disks[disk].limited = limited;
-    c->disks[disk].limits = l;
-    c->qos_ns = 0; /* who waits for the old limits tries the new ones */
-    c->dirty = 1;
-    return 0;
+    return snic_ebs_queue_limit(&c->q, disk, o, now_ns);
+}
+
+int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64_t seg_id,
+                   uint32_t server, uint32_t gen, uint64_t now_ns)
+{
+    const struct snic_ebs_where w = {.seg_id = seg_id, .server = server, .seg_gen = gen};
+    return snic_ebs_queue_map(&c->q, disk, segment, &w, now_ns);
+}
+
+int snic_solar_submit(struct snic_solar *c, struct snic_ebs_io *io, uint64_t now_ns)
+{
+    return snic_ebs_queue_submit(&c->q, io, now_ns);
+}
+
+int snic_solar_get_busy(const struct snic_solar *c, uint32_t server, struct snic_ebs_busy *out)
+{
+    return snic_ebs_queue_get_busy(&c->q, server, out);
+}
+
+int snic_solar_get_wait(const struct snic_solar *c, uint32_t disk, struct snic_ebs_wait *out)
+{
+    return snic_ebs_queue_get_wait(&c->q, disk, out);
 }

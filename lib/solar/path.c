@@ -14,7 +14,7 @@
 /* How long something sent at @p since_ns has been waiting, without the time in which we slept. */
 uint64_t solar_waited(const struct snic_solar *c, uint64_t since_ns)
 {
-    uint64_t waited = c->now_ns > since_ns ? c->now_ns - since_ns : 0;
+    uint64_t waited = c->q.now_ns > since_ns ? c->q.now_ns - since_ns : 0;
     if (since_ns < c->stall_to_ns)
         waited -= c->stall_to_ns - snic_max_u64(since_ns, c->stall_from_ns);
     return waited;
@@ -49,7 +49,7 @@ struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uin
     SNIC_ASSERT(p->next_seq - p->una < SNIC_SOLAR__RING);
     struct solar_tx *x = solar_path_at(p, p->next_seq);
     memset(x, 0, sizeof(*x));
-    x->sent_ns = c->now_ns;
+    x->sent_ns = c->q.now_ns;
     x->seq = p->next_seq++;
     x->kind = (uint8_t)kind;
     x->weight = (uint8_t)weight;
@@ -58,7 +58,7 @@ struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uin
         c->servers[p->server].write_out += weight;
     solar_server_asked(c, &c->servers[p->server]);
     if (kind != SOLAR_TX_PROBE) {
-        p->last_sent_ns = c->now_ns;
+        p->last_sent_ns = c->q.now_ns;
         p->tail_done = 0;
     }
     p->sent++;
@@ -74,7 +74,7 @@ void solar_path_release(struct snic_solar *c, struct solar_path *p, struct solar
     x->weight = 0;
     while (p->una != p->next_seq && solar_path_at(p, p->una)->kind == SOLAR_TX_NONE)
         p->una++;
-    c->dirty = 1;
+    c->q.dirty = 1;
 }
 
 /* What @p x had under way and nobody else has is to be sent again. */
@@ -84,7 +84,7 @@ static void solar_path_lose(struct snic_solar *c, struct solar_path *p, struct s
     uint64_t blocks = 0;
     if (x->kind != SOLAR_TX_PROBE)
         p->lost++;
-    if (r != NULL && r->server != p->server) /* moved: it has begun again there */
+    if (r != NULL && r->q.server != p->server) /* moved: it has begun again there */
         r = NULL;
     if (r != NULL && x->kind == SOLAR_TX_WRITE)
         blocks = solar_bit(x->pkt);
@@ -122,7 +122,7 @@ void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct so
         if (old->kind == SOLAR_TX_NONE || old->kind == SOLAR_TX_PROBE ||
             said->held_seq - seq >= 256 || (said->held[seq % 256 / 64] >> seq % 64 & 1) == 0)
             continue;
-        old->held_ns = c->now_ns;
+        old->held_ns = c->q.now_ns;
         p->held = 1;
     }
 }
@@ -167,15 +167,15 @@ void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns)
         p->srtt_ns = rtt_ns;
         p->var_ns = rtt_ns / 2;
         p->min_rtt_ns = rtt_ns;
-        p->min_rtt_at_ns = c->now_ns;
+        p->min_rtt_at_ns = c->q.now_ns;
     } else {
         uint64_t off = rtt_ns > p->srtt_ns ? rtt_ns - p->srtt_ns : p->srtt_ns - rtt_ns;
         p->var_ns = p->var_ns - p->var_ns / 4 + off / 4;
         p->srtt_ns = snic_max_u64(p->srtt_ns - p->srtt_ns / 8 + rtt_ns / 8, 1);
     }
-    if (rtt_ns <= p->min_rtt_ns || c->now_ns - p->min_rtt_at_ns > 10000 * SNIC_SOLAR__MS) {
+    if (rtt_ns <= p->min_rtt_ns || c->q.now_ns - p->min_rtt_at_ns > 10000 * SNIC_SOLAR__MS) {
         p->min_rtt_ns = rtt_ns;
-        p->min_rtt_at_ns = c->now_ns;
+        p->min_rtt_at_ns = c->q.now_ns;
     }
     p->rto_ns =
         snic_min_u64(snic_max_u64(p->srtt_ns + 4 * p->var_ns, c->o.rto_min_ns), c->o.rto_max_ns);
@@ -246,9 +246,9 @@ void solar_path_arm(struct snic_solar *c, struct solar_path *p)
 {
     uint64_t due = solar_path_deadline(c, p);
     if (due == SNIC_NEVER)
-        snic_wheel_cancel(&c->wheel, &p->timer);
+        snic_wheel_cancel(&c->q.wheel, &p->timer);
     else if (!p->timer.armed || p->timer.deadline_ns > due)
-        snic_wheel_arm(&c->wheel, &p->timer, due);
+        snic_wheel_arm(&c->q.wheel, &p->timer, due);
 }
 
 /* Take out what has waited too long. @return 1 that is a sign against the path */
@@ -290,7 +290,7 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
 {
     p->timed_out++;
     c->s.timeouts++;
-    p->mark_ns = c->now_ns;
+    p->mark_ns = c->q.now_ns;
     if (p->timeouts < 255)
         p->timeouts++;
     uint64_t silence = snic_max_u64(SNIC_SOLAR__MISSES * p->rto_ns, 10 * SNIC_SOLAR__MS);
@@ -305,7 +305,7 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
     }
     if (p->timeouts >= 2)
         solar_path_state(c, p, SNIC_SOLAR_SUSPECTED);
-    p->probe_ns = c->now_ns;
+    p->probe_ns = c->q.now_ns;
 }
 
 /* A greeting while the server does not know us, else a probe. A path whose greetings nobody answers
@@ -316,7 +316,7 @@ static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
     pause = snic_max_u64(p->rto_ns, snic_min_u64(pause, 4 * c->o.rto_max_ns));
     if (solar_server_of(c, p)->up) {
         int sent = solar_send_probe(c, p, SNIC_SOLAR__PADDING);
-        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->now_ns + pause;
+        p->probe_ns = p->state == SNIC_SOLAR_ALIVE && sent ? SNIC_NEVER : c->q.now_ns + pause;
         return;
     }
     if (p->misses >= SNIC_SOLAR__MISSES && solar_path_awaited(c, p)) {
@@ -325,14 +325,14 @@ static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
     }
     if (solar_send_hello(c, p))
         p->misses++;
-    p->probe_ns = c->now_ns + pause;
+    p->probe_ns = c->q.now_ns + pause;
     solar_path_back_off(c, p);
 }
 
 static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
 {
     if (p->state == SNIC_SOLAR_OPENING) {
-        if (c->now_ns >= p->reopen_ns) {
+        if (c->q.now_ns >= p->reopen_ns) {
             p->reopen_ns = SNIC_NEVER;
             solar_path_open(c, p);
         }
@@ -341,27 +341,27 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
     if (solar_path_expire(c, p))
         solar_path_timeout(c, p);
     if (p->state >= SNIC_SOLAR_ALIVE && p->una != p->next_seq &&
-        c->now_ns >= solar_path_curious(c, p)) {
+        c->q.now_ns >= solar_path_curious(c, p)) {
         /* Without a train, or a session, it counts as asked: else the timer would be due again at
            once, and for ever, for only time and the owner can change that. */
         (void)solar_send_probe(c, p, 0);
         p->asked = p->una;
-        p->asked_ns = c->now_ns;
+        p->asked_ns = c->q.now_ns;
     }
     if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES &&
         solar_path_awaited(c, p))
         solar_path_reroll(c, p);
     if (p->state == SNIC_SOLAR_OPENING || p->state == SNIC_SOLAR_CLOSED)
         return;
-    if (p->paced && c->now_ns >= p->pace_ns) {
+    if (p->paced && c->q.now_ns >= p->pace_ns) {
         p->paced = 0;
-        c->dirty = 1;
+        c->q.dirty = 1;
     }
     if (solar_path_has_tail(p) && solar_waited(c, p->last_sent_ns) >= solar_path_tail_ns(p)) {
         p->tail_done = 1;
         (void)solar_send_hedge(c, p);
     }
-    if (c->now_ns >= p->probe_ns)
+    if (c->q.now_ns >= p->probe_ns)
         solar_path_ask(c, p);
 }
 
@@ -390,8 +390,8 @@ void solar_path_reset(struct snic_solar *c, struct solar_path *p)
     p->var_ns = 0;
     p->min_rtt_ns = 0;
     p->rto_ns = solar_server_rto(c, &c->servers[p->server]);
-    p->heard_ns = c->now_ns;
-    p->mark_ns = c->now_ns;
+    p->heard_ns = c->q.now_ns;
+    p->mark_ns = c->q.now_ns;
     p->pace_ns = 0;
     p->probe_ns = SNIC_NEVER;
     p->reopen_ns = SNIC_NEVER;
@@ -445,7 +445,7 @@ void solar_path_reroll(struct snic_solar *c, struct solar_path *p)
     p->rerolls++;
     c->s.rerolls++;
     s->bad[s->bad_next].port = p->port;
-    s->bad[s->bad_next].until_ns = c->now_ns + SNIC_SOLAR__BAD_PORT_NS;
+    s->bad[s->bad_next].until_ns = c->q.now_ns + SNIC_SOLAR__BAD_PORT_NS;
     s->bad_next = (uint8_t)((s->bad_next + 1) % SNIC_SOLAR__BAD_PORTS);
     solar_path_leave(c, p);
     solar_path_open(c, p);
@@ -462,14 +462,14 @@ void solar_path_state(struct snic_solar *c, struct solar_path *p, uint32_t state
         s->alive_mask |= bit;
     if (state > SNIC_SOLAR_OPENING)
         s->usable_mask |= bit;
-    c->dirty = 1;
+    c->q.dirty = 1;
     solar_server_alive(c, s);
 }
 
 /* Something authentic came. @p whole: a packet of full size has made the round. */
 void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
 {
-    p->heard_ns = c->now_ns;
+    p->heard_ns = c->q.now_ns;
     p->timeouts = 0;
     if (whole) {
         p->answers = p->answers < 255 ? p->answers + 1 : 255;
@@ -481,7 +481,7 @@ void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
         if (c->servers[p->server].extra)
             solar_server_shed(c, &c->servers[p->server]);
     } else if (p->state == SNIC_SOLAR_PROBING && whole) {
-        p->probe_ns = c->now_ns;
+        p->probe_ns = c->q.now_ns;
         solar_path_arm(c, p);
     } else if (p->state == SNIC_SOLAR_SUSPECTED && whole) {
         p->probe_ns = SNIC_NEVER;
@@ -494,7 +494,7 @@ void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
 static struct solar_path *solar_path_of(struct snic_solar *c, uint32_t server, uint32_t path,
                                         uint32_t gen)
 {
-    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used)
+    if (server >= c->o.servers_max || path >= c->path_slots || !c->q.loads[server].used)
         return NULL;
     struct solar_path *p = &c->servers[server].paths[path];
     return p->gen == (uint16_t)gen ? p : NULL;
@@ -504,11 +504,11 @@ int snic_solar_path_opened(struct snic_solar *c, uint32_t server, uint32_t path,
                            uint16_t port, uint64_t now_ns)
 {
     struct solar_path *p = solar_path_of(c, server, path, gen);
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     if (p == NULL || p->state != SNIC_SOLAR_OPENING || (p->say & SOLAR_SAY_OPEN) != 0)
         return SNIC_ENOENT;
     if (port == 0) {
-        p->reopen_ns = c->now_ns + 10 * SNIC_SOLAR__MS;
+        p->reopen_ns = c->q.now_ns + 10 * SNIC_SOLAR__MS;
         solar_path_arm(c, p);
         return 0;
     }
@@ -517,9 +517,9 @@ int snic_solar_path_opened(struct snic_solar *c, uint32_t server, uint32_t path,
         return SNIC_EADDRINUSE;
     }
     p->port = port;
-    p->heard_ns = c->now_ns;
-    p->mark_ns = c->now_ns;
-    p->probe_ns = snic_max_u64(c->now_ns, c->servers[server].retry_ns);
+    p->heard_ns = c->q.now_ns;
+    p->mark_ns = c->q.now_ns;
+    p->probe_ns = snic_max_u64(c->q.now_ns, c->servers[server].retry_ns);
     solar_path_state(c, p, SNIC_SOLAR_PROBING);
     solar_path_arm(c, p);
     return 0;
@@ -529,21 +529,21 @@ void snic_solar_path_hint(struct snic_solar *c, uint32_t server, uint32_t path, 
                           uint64_t now_ns)
 {
     struct solar_path *p = solar_path_of(c, server, path, gen);
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
-    if (p == NULL || p->state <= SNIC_SOLAR_OPENING || p->probe_ns <= c->now_ns + p->rto_ns)
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    if (p == NULL || p->state <= SNIC_SOLAR_OPENING || p->probe_ns <= c->q.now_ns + p->rto_ns)
         return;
     /* A port that is closed says so to every question, and each hint would be the next one. */
-    if (p->hint_ns != 0 && c->now_ns - p->hint_ns < 4 * c->o.rto_max_ns)
+    if (p->hint_ns != 0 && c->q.now_ns - p->hint_ns < 4 * c->o.rto_max_ns)
         return;
-    p->hint_ns = c->now_ns;
-    p->probe_ns = c->now_ns;
+    p->hint_ns = c->q.now_ns;
+    p->probe_ns = c->q.now_ns;
     solar_path_arm(c, p);
 }
 
 int snic_solar_get_path(const struct snic_solar *c, uint32_t server, uint32_t path,
                         struct snic_solar_path_stats *out)
 {
-    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used)
+    if (server >= c->o.servers_max || path >= c->path_slots || !c->q.loads[server].used)
         return SNIC_ENOENT;
     const struct solar_path *p = &c->servers[server].paths[path];
     memset(out, 0, sizeof(*out));

@@ -42,7 +42,7 @@ static struct solar_path *solar_in_path(struct snic_solar *c, const struct solar
 static uint64_t solar_in_rtt(const struct snic_solar *c, const struct solar_in *in,
                              const struct solar_path *q, const struct solar_tx *x)
 {
-    uint64_t rtt = (in->came_ns > x->sent_ns ? in->came_ns : c->now_ns) - x->sent_ns;
+    uint64_t rtt = (in->came_ns > x->sent_ns ? in->came_ns : c->q.now_ns) - x->sent_ns;
     if (x->sent_ns < c->stall_to_ns && q->min_rtt_ns != 0)
         rtt = snic_min_u64(rtt, snic_max_u64(solar_waited(c, x->sent_ns), q->min_rtt_ns));
     return rtt;
@@ -63,7 +63,7 @@ static void solar_in_spurious(struct snic_solar *c, struct solar_path *q, uint32
     if ((int32_t)(seq - q->next_seq) >= 0)
         return;
     c->s.spurious++;
-    solar_server_was_late(c, solar_server_of(c, q), (uint32_t)((uint32_t)c->now_ns - echo_ts));
+    solar_server_was_late(c, solar_server_of(c, q), (uint32_t)((uint32_t)c->q.now_ns - echo_ts));
     if (q->reorder < SNIC_SOLAR__REORDER_MAX)
         q->reorder *= 2;
 }
@@ -74,10 +74,10 @@ static void solar_in_spurious(struct snic_solar *c, struct solar_path *q, uint32
 static void solar_in_status(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks,
                             uint32_t status, uint32_t retry_us)
 {
-    uint64_t id = r->id;
+    uint64_t id = r->q.id;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
         solar_rpc_status(c, r, solar_lowest(left), status, retry_us);
-        if (r->id != id || r->where == SOLAR_FREE)
+        if (r->q.id != id || r->q.where == SNIC_EBS_RPC_FREE)
             return;
     }
 }
@@ -87,16 +87,16 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
 {
     struct solar_rpc *r = solar_rpc_find(c, a->rpc_id);
     /* What was never sent has no answer. An answer to a READ_REQ is for all that it asked. */
-    if (r == NULL || r->server != in->s->index || (asked == 0 && a->pkt_id >= r->next)) {
+    if (r == NULL || r->q.server != in->s->index || (asked == 0 && a->pkt_id >= r->next)) {
         c->s.late++;
         return;
     }
-    if (r->op == SNIC_SOLAR_READ &&
+    if (r->q.op == SNIC_EBS_IO_READ &&
         (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED)) {
-        solar_rpc_again(c, r, asked & ~r->acked); /* only data say that */
+        solar_rpc_again(c, r, asked & ~r->q.acked); /* only data say that */
         return;
     }
-    if (r->op != SNIC_SOLAR_READ &&
+    if (r->q.op != SNIC_EBS_IO_READ &&
         (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED) &&
         a->srv_crc != r->b[a->pkt_id].bind_crc) {
         /* What it stored is not what we have now: damaged there, or meant for another mapping. */
@@ -216,8 +216,8 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     const unsigned char *data = in->body;
-    void *key = c->disks[r->disk].xts_key;
-    if (snic_ebs_bind_crc(b) != b->bind_crc || b->vd_id != c->disks[r->disk].vd_id)
+    void *key = c->q.disks[r->q.disk].xts_key;
+    if (snic_ebs_bind_crc(b) != b->bind_crc || b->vd_id != c->q.disks[r->q.disk].vd_id)
         return SNIC_ECORRUPT;
     if (b->op != SNIC_EBS_DATA) {
         memset(guest, 0, SNIC_EBS_BLOCK_BYTES);
@@ -242,8 +242,8 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
     const struct snic_ebs_header *h = &in->h;
     struct snic_ebs_expect e;
     struct solar_rpc *r = solar_rpc_find(c, h->rpc_id);
-    if (r == NULL || r->op != SNIC_SOLAR_READ || r->server != in->s->index ||
-        h->pkt_id >= r->next || (r->acked >> h->pkt_id & 1) != 0) {
+    if (r == NULL || r->q.op != SNIC_EBS_IO_READ || r->q.server != in->s->index ||
+        h->pkt_id >= r->next || (r->q.acked >> h->pkt_id & 1) != 0) {
         c->s.late++;
         return;
     }
@@ -261,7 +261,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
         solar_rpc_again(c, r, solar_bit(h->pkt_id));
         return;
     }
-    c->s.tables += bad == SNIC_ECORRUPT;
+    c->q.s.tables += bad == SNIC_ECORRUPT;
     if (bad == 0)
         bad = solar_in_store(c, in, r, (void *)(uintptr_t)e.guest);
     if (bad == 0) {
@@ -305,7 +305,7 @@ static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
     solar_in_telemetry(c, in, h->ack_seq);
     solar_in_data(c, in);
     solar_in_over(c, in, &newest);
-    c->dirty = 1;
+    c->q.dirty = 1;
 }
 
 /* ---- The connection ---- */
@@ -345,12 +345,12 @@ static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
             struct solar_path *p = &s->paths[i];
             p->misses = 0;
             if (p->state > SNIC_SOLAR_OPENING) {
-                p->probe_ns = p->state == SNIC_SOLAR_ALIVE ? SNIC_NEVER : c->now_ns;
+                p->probe_ns = p->state == SNIC_SOLAR_ALIVE ? SNIC_NEVER : c->q.now_ns;
                 solar_path_arm(c, p);
             }
         }
         solar_server_arm(c, s);
-        c->dirty = 1;
+        c->q.dirty = 1;
     }
     solar_path_heard(c, in->p, in->place.body_size == SNIC_EBS_BLOCK_BYTES);
     return 0;
@@ -371,7 +371,7 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
     struct solar_path *q = solar_in_path(c, in, in->h.ack_path_id, in->h.ack_path_gen);
     struct solar_tx *x = q == NULL ? NULL : solar_path_find(q, in->h.ack_seq);
     if (x == NULL && q != NULL && (int32_t)(in->h.ack_seq - q->next_seq) < 0)
-        solar_server_was_late(c, in->s, (uint32_t)((uint32_t)c->now_ns - in->h.echo_ts));
+        solar_server_was_late(c, in->s, (uint32_t)((uint32_t)c->q.now_ns - in->h.echo_ts));
     if (x == NULL || x->kind != SOLAR_TX_PROBE || x->need != in->h.u.probe.nonce)
         return SNIC_ESTALE;
     solar_path_rtt(c, q, solar_in_rtt(c, in, q, x));
@@ -387,20 +387,20 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
 {
     const struct snic_ebs_header *h = &in->h;
     struct solar_rpc *r = solar_rpc_find(c, h->rpc_id);
-    if (r == NULL || r->where != SOLAR_FENCING || r->server != in->s->index ||
-        h->u.block.seg_id != r->seg_id || h->u.block.seg_gen != r->seg_gen ||
-        h->u.block.wver <= r->wver)
+    if (r == NULL || r->q.where != SNIC_EBS_RPC_FENCING || r->q.server != in->s->index ||
+        h->u.block.seg_id != r->q.seg_id || h->u.block.seg_gen != r->q.seg_gen ||
+        h->u.block.wver <= r->q.wver)
         return SNIC_ESTALE;
     if (h->status == SNIC_EBS_OK)
-        snic_ebs_busy_over(&c->servers[r->server].busy);
+        snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
     else if (h->status == SNIC_EBS_IO)
-        snic_ebs_busy_failed(&c->servers[r->server].busy, c->now_ns);
+        snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
     /* A newer generation or lease there refuses ours as a fence does. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
         solar_rpc_fenced(c, r);
     else
-        solar_rpc_fence_refused(c, r);
+        snic_ebs_rpc_fence_refused(&c->q, &r->q);
     return 0;
 }
 
@@ -459,12 +459,12 @@ int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32
                     const void *data, size_t size, uint32_t flags, uint64_t now_ns)
 {
     struct solar_in in;
-    if (now_ns > c->now_ns && !c->halted)
+    if (now_ns > c->q.now_ns && !c->q.halted)
         solar_stall(c, now_ns);
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     c->s.packets_in++;
-    if (server >= c->o.servers_max || path >= c->path_slots || !c->servers[server].used ||
-        c->halted)
+    if (server >= c->o.servers_max || path >= c->path_slots || !c->q.loads[server].used ||
+        c->q.halted)
         return SNIC_ENOENT;
     in.s = &c->servers[server];
     in.p = &in.s->paths[path];

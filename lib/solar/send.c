@@ -29,7 +29,7 @@ static void solar_head(struct snic_solar *c, struct solar_server *s, struct sola
     h->path_gen = (uint8_t)p->gen;
     h->conn_id = s->conn_id;
     h->path_seq = p->next_seq;
-    h->tx_ts = (uint32_t)c->now_ns;
+    h->tx_ts = (uint32_t)c->q.now_ns;
     h->srv_epoch = s->srv_epoch;
     h->pn = ++s->pn;
     h->pkt_cnt = 1;
@@ -38,14 +38,14 @@ static void solar_head(struct snic_solar *c, struct solar_server *s, struct sola
 static void solar_block_part(struct snic_solar *c, const struct solar_rpc *r, uint32_t pkt,
                              struct snic_ebs_block *b)
 {
-    b->vd_id = c->disks[r->disk].vd_id;
-    b->seg_id = r->seg_id;
-    b->lba = r->lba + pkt;
-    b->wver = r->wver;
-    b->seg_gen = r->seg_gen;
-    b->blk_off = (uint16_t)((r->lba + pkt) % SNIC_EBS_SEGMENT_BLOCKS);
+    b->vd_id = c->q.disks[r->q.disk].vd_id;
+    b->seg_id = r->q.seg_id;
+    b->lba = r->q.lba + pkt;
+    b->wver = r->q.wver;
+    b->seg_gen = r->q.seg_gen;
+    b->blk_off = (uint16_t)((r->q.lba + pkt) % SNIC_EBS_SEGMENT_BLOCKS);
     b->blk_cnt = 1;
-    b->tenant = (uint16_t)r->disk;
+    b->tenant = (uint16_t)r->q.disk;
 }
 
 /* @p soft: whoever computes checksums for us was caught. */
@@ -75,11 +75,11 @@ static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
                                     struct solar_rpc *r, uint32_t pkt)
 {
     struct solar_blk *b = &r->b[pkt];
-    void *key = c->disks[r->disk].xts_key;
+    void *key = c->q.disks[r->q.disk].xts_key;
     const void *plain = solar_rpc_guest(r, pkt), *data = plain;
     if (key != NULL) {
         unsigned char *out = t->cipher + (size_t)t->t.packets * SNIC_EBS_BLOCK_BYTES;
-        if (snic_ebs_xts_encrypt(c->o.sec, key, r->lba + pkt, out, plain) != 0)
+        if (snic_ebs_xts_encrypt(c->o.sec, key, r->q.lba + pkt, out, plain) != 0)
             return NULL;
         data = out;
     }
@@ -99,18 +99,18 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
     struct snic_ebs_header h;
     const void *data = NULL;
     uint32_t n = t->t.packets;
-    if (r->op == SNIC_SOLAR_WRITE && (data = solar_write_data(c, t, r, pkt)) == NULL)
+    if (r->q.op == SNIC_EBS_IO_WRITE && (data = solar_write_data(c, t, r, pkt)) == NULL)
         return SNIC_EIO;
     solar_head(c, s, p, &h, SNIC_EBS_WRITE);
     h.flags = (uint16_t)(flags | ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_INT_REQ : 0) |
-                         (c->disks[r->disk].xts_key != NULL ? SNIC_EBS_XTS : 0) |
+                         (c->q.disks[r->q.disk].xts_key != NULL ? SNIC_EBS_XTS : 0) |
                          (b->tries > 0 ? SNIC_EBS_RETX : 0));
     h.attempt = b->tries;
-    h.rpc_id = r->id;
+    h.rpc_id = r->q.id;
     h.pkt_id = (uint16_t)pkt;
-    h.pkt_cnt = r->count;
+    h.pkt_cnt = r->q.count;
     solar_block_part(c, r, pkt, &h.u.block);
-    h.u.block.op = (uint8_t)(r->op - SNIC_SOLAR_WRITE);
+    h.u.block.op = (uint8_t)(r->q.op - SNIC_EBS_IO_WRITE);
     if (data == NULL)
         b->data_crc = b->guest_crc = SNIC_EBS_CRC_ZEROS;
     h.u.block.data_crc = b->data_crc;
@@ -123,14 +123,14 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
                        data == NULL ? 0 : SNIC_EBS_BLOCK_BYTES, 0) != 0)
         return SNIC_EIO;
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_WRITE, 1);
-    x->rpc_id = r->id;
+    x->rpc_id = r->q.id;
     x->pkt = (uint8_t)pkt;
     b->path = p->index;
     b->seq = x->seq;
     b->tried |= (uint16_t)(1u << p->index);
-    r->sent = 1;
+    r->q.sent = 1;
     t->rpc[n] = data != NULL ? r : NULL;
-    r->refs += data != NULL;
+    r->q.refs += data != NULL;
     return 0;
 }
 
@@ -145,7 +145,8 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     for (uint64_t left = blocks; left != 0; left &= left - 1, count++) {
         uint32_t pkt = solar_lowest(left);
         struct solar_blk *b = &r->b[pkt];
-        struct snic_ebs_expect e = {.rpc_id = r->id, .seg_id = r->seg_id, .lba = r->lba + pkt};
+        struct snic_ebs_expect e = {
+            .rpc_id = r->q.id, .seg_id = r->q.seg_id, .lba = r->q.lba + pkt};
         e.guest = (uintptr_t)solar_rpc_guest(r, pkt);
         e.pkt_id = (uint16_t)pkt;
         e.length = SNIC_EBS_BLOCK_BYTES;
@@ -156,18 +157,18 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     }
     solar_head(c, s, p, &h, SNIC_EBS_READ_REQ);
     h.flags = (uint16_t)(flags | ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_INT_REQ : 0));
-    h.rpc_id = r->id;
+    h.rpc_id = r->q.id;
     h.pkt_id = (uint16_t)solar_lowest(blocks);
-    h.pkt_cnt = r->count;
+    h.pkt_cnt = r->q.count;
     solar_block_part(c, r, 0, &h.u.block);
-    h.u.block.blk_cnt = r->count;
+    h.u.block.blk_cnt = r->q.count;
     h.u.block.need_mask = blocks;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
     if (solar_wire_add(&c->wire, solar_session_of(s), NULL, t, SNIC_EBS_TO_SERVER, &h, slots,
                        count * SNIC_EBS_SLOT_BYTES, 1) != 0)
         return SNIC_EIO;
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_ASK, count);
-    x->rpc_id = r->id;
+    x->rpc_id = r->q.id;
     x->need = blocks;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
         struct solar_blk *b = &r->b[solar_lowest(left)];
@@ -175,7 +176,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
         b->seq = x->seq;
         b->tried |= (uint16_t)(1u << p->index);
     }
-    r->sent = 1;
+    r->q.sent = 1;
     t->rpc[n] = NULL;
     return 0;
 }
@@ -248,7 +249,7 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
     uint32_t done = 0, around = solar_around(c, s);
     while (blocks != 0 && done < room && t->t.packets < SNIC_SOLAR_TRAIN_MAX) {
         uint64_t part = blocks & (0 - blocks);
-        if (r->op == SNIC_SOLAR_READ) {
+        if (r->q.op == SNIC_EBS_IO_READ) {
             uint32_t most = (uint32_t)snic_min_u64(SNIC_EBS_READ_BLOCKS, room - done);
             for (uint64_t left = blocks & ~part; left != 0 && solar_ones(part) < most;
                  left &= left - 1)
@@ -257,7 +258,7 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
             if (!solar_fits(t, size) || solar_put_ask(c, p, t, r, part, 0) != 0)
                 break;
         } else {
-            uint32_t size = around + (r->op == SNIC_SOLAR_WRITE ? SNIC_EBS_BLOCK_BYTES : 0);
+            uint32_t size = around + (r->q.op == SNIC_EBS_IO_WRITE ? SNIC_EBS_BLOCK_BYTES : 0);
             if (s->write_out >= s->credit || !solar_fits(t, size))
                 break;
             if (solar_put_write(c, p, t, r, solar_lowest(part), 0) != 0)
@@ -268,7 +269,7 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
         blocks &= ~part;
         if (solar_lowest(part) >= r->next) {
             uint8_t next = (uint8_t)(64 - (uint32_t)__builtin_clzll(part));
-            s->backlog -= (uint32_t)(next - r->next);
+            s->load->backlog -= (uint32_t)(next - r->next);
             r->next = next;
         } else {
             solar_copied(c, p, r, part);
@@ -279,7 +280,7 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
 
 static int solar_kind(const struct solar_rpc *r)
 {
-    return r->op == SNIC_SOLAR_WRITE ? SOLAR_READY_DATA : SOLAR_READY_SMALL;
+    return r->q.op == SNIC_EBS_IO_WRITE ? SOLAR_READY_DATA : SOLAR_READY_SMALL;
 }
 
 /* A train of @p kind on @p p. @return blocks; 0: nothing that may go there */
@@ -292,7 +293,7 @@ static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct
     if (t == NULL)
         return 0;
     for (struct snic_link *l = s->again.next; l != &s->again && done < room; l = next) {
-        struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, link);
+        struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, q.link);
         next = l->next;
         if (++looked > SNIC_SOLAR__SEND_LOOK)
             break;
@@ -304,11 +305,11 @@ static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct
     }
     /* What was never sent goes over good paths, as long as there are any; see solar_pick(). */
     for (struct snic_link *l = s->ready[kind].next; l != &s->ready[kind] && done < room; l = next) {
-        struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, link);
+        struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, q.link);
         next = l->next;
-        uint32_t got = solar_fill(c, p, t, r, r->all & ~solar_mask(r->next), room - done);
+        uint32_t got = solar_fill(c, p, t, r, r->q.all & ~solar_mask(r->next), room - done);
         done += got;
-        if (r->next == r->count)
+        if (r->next == r->q.count)
             solar_rpc_list(c, r);
         else
             break;
@@ -318,7 +319,7 @@ static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct
         return 0;
     }
     if (p->srtt_ns != 0)
-        p->pace_ns = snic_max_u64(p->pace_ns, c->now_ns) + done * solar_cc_interval(p);
+        p->pace_ns = snic_max_u64(p->pace_ns, c->q.now_ns) + done * solar_cc_interval(p);
     solar_train_leave(c, p, t);
     return done;
 }
@@ -337,7 +338,7 @@ static uint64_t solar_score(const struct solar_path *p)
 static int solar_pick_may(struct snic_solar *c, struct solar_path *p, int behind)
 {
     uint64_t ahead = behind ? SNIC_SOLAR_TRAIN_MAX * solar_cc_interval(p) : 0;
-    if (p->pace_ns <= c->now_ns + ahead)
+    if (p->pace_ns <= c->q.now_ns + ahead)
         return 1;
     p->paced = 1;
     solar_path_arm(c, p);
@@ -367,7 +368,7 @@ static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *
     }
     if (n <= 1)
         return n == 0 ? NULL : can[0];
-    uint64_t draw = snic_rng_next(&c->rng);
+    uint64_t draw = snic_rng_next(&c->q.rng);
     struct solar_path *a = can[(uint32_t)draw % n], *b = can[(uint32_t)(draw >> 32) % n];
     if ((draw >> 24 & 31) == 0)
         return a;
@@ -385,7 +386,8 @@ static void solar_send_server(struct snic_solar *c, struct solar_server *s)
         uint32_t tried = 0;
         struct solar_path *p = NULL;
         while (solar_has_work(s, kind) && c->pool.free_count > 0) {
-            uint32_t want = s->backlog < SNIC_SOLAR_TRAIN_MAX ? s->backlog : SNIC_SOLAR_TRAIN_MAX;
+            uint32_t want =
+                s->load->backlog < SNIC_SOLAR_TRAIN_MAX ? s->load->backlog : SNIC_SOLAR_TRAIN_MAX;
             if (p == NULL || solar_room(p) < want || !solar_pick_may(c, p, 1))
                 p = solar_pick(c, s, want, tried);
             if (p == NULL)
@@ -402,7 +404,7 @@ void solar_send(struct snic_solar *c)
 {
     for (uint32_t i = 0; i < c->o.servers_max; i++) {
         struct solar_server *s = &c->servers[(c->turn + i) % c->o.servers_max];
-        if (s->used && s->up)
+        if (s->load->used && s->up)
             solar_send_server(c, s);
     }
     c->turn = (c->turn + 1) % c->o.servers_max;
@@ -436,7 +438,7 @@ int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t paddin
         return 0;
     solar_head(c, s, p, &h, SNIC_EBS_PROBE);
     h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + padding;
-    h.u.probe.nonce = snic_rng_next(&c->rng);
+    h.u.probe.nonce = snic_rng_next(&c->q.rng);
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_PROBE, 0);
     x->need = h.u.probe.nonce;
     return solar_send_one(c, p, &h, padding);
@@ -468,22 +470,23 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
 static void solar_send_fence_on(struct snic_solar *c, struct solar_rpc *r, struct solar_path *p)
 {
     struct snic_ebs_header h;
-    solar_head(c, &c->servers[r->server], p, &h, SNIC_EBS_FENCE);
-    h.rpc_id = r->id;
+    solar_head(c, &c->servers[r->q.server], p, &h, SNIC_EBS_FENCE);
+    h.rpc_id = r->q.id;
     solar_block_part(c, r, 0, &h.u.block);
     h.u.block.blk_cnt = 0;
-    h.u.block.wver = r->wver + 1;
+    h.u.block.wver = r->q.wver + 1;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
     (void)solar_send_one(c, p, &h, 0);
 }
 
 void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies)
 {
-    const struct solar_server *s = &c->servers[r->server];
+    const struct solar_server *s = &c->servers[r->q.server];
     uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
     for (; s->up && mask != 0 && copies > 0; copies--) {
         uint32_t left = mask;
-        for (uint32_t skip = (uint32_t)snic_rng_below(&c->rng, solar_ones(mask)); skip > 0; skip--)
+        for (uint32_t skip = (uint32_t)snic_rng_below(&c->q.rng, solar_ones(mask)); skip > 0;
+             skip--)
             left &= left - 1;
         solar_send_fence_on(c, r, &s->paths[__builtin_ctz(left)]);
         mask &= ~(left & (0 - left));
@@ -497,12 +500,13 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     struct solar_tx *x = solar_path_find(from, from->next_seq - 1);
     struct solar_rpc *r = x == NULL ? NULL : solar_rpc_find(c, x->rpc_id);
     /* Its segment may be elsewhere by now: then all of it has begun again there. */
-    if (r == NULL || r->server != from->server || !s->up || c->pool.free_count == 0 ||
+    if (r == NULL || r->q.server != from->server || !s->up || c->pool.free_count == 0 ||
         s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK)
         return 0;
-    uint64_t blocks = x->kind == SOLAR_TX_ASK ? x->need & ~r->acked : solar_bit(x->pkt) & ~r->acked;
+    uint64_t blocks =
+        x->kind == SOLAR_TX_ASK ? x->need & ~r->q.acked : solar_bit(x->pkt) & ~r->q.acked;
     struct solar_path *p = solar_pick(c, s, 1, 1u << from->index);
-    if (blocks == 0 || p == NULL || r->where == SOLAR_PARKED || r->where >= SOLAR_FENCING ||
+    if (blocks == 0 || p == NULL || r->q.where == SNIC_EBS_RPC_PARKED || snic_ebs_rpc_over(&r->q) ||
         s->alive_mask == 0)
         return 0;
     struct solar_train *t = solar_train_take(&c->pool);
@@ -516,7 +520,7 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     s->hedged += solar_ones(blocks);
     c->s.hedges++;
     c->s.retransmits += solar_ones(blocks);
-    r->io->retries += solar_ones(blocks);
+    r->q.io->retries += solar_ones(blocks);
     if (s->sent > (1u << 20)) { /* the budget is of lately */
         s->sent /= 2;
         s->hedged /= 2;

@@ -14,23 +14,23 @@
 static void solar_server_fresh(struct snic_solar *c, struct solar_server *s)
 {
     s->up = 0;
-    s->nonce = snic_rng_next(&c->rng);
-    s->mine = (uint32_t)snic_rng_next(&c->rng);
+    s->nonce = snic_rng_next(&c->q.rng);
+    s->mine = (uint32_t)snic_rng_next(&c->q.rng);
     s->mine += s->mine == 0;
     s->conn_id = 0;
     s->token = 0;
-    s->hello_ns = c->now_ns;
+    s->hello_ns = c->q.now_ns;
 }
 
 int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     if (server >= c->o.servers_max)
         return SNIC_EINVAL;
     struct solar_server *s = &c->servers[server];
-    if (s->used)
+    if (s->load->used)
         return SNIC_EEXIST;
-    s->used = 1;
+    s->load->used = 1;
     s->c = c;
     s->index = server;
     s->credit = c->o.window_start * c->o.paths;
@@ -41,7 +41,7 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
     snic_link_init(&s->ready[1]);
     snic_link_init(&s->again);
     solar_server_fresh(c, s);
-    s->dark_ns = c->now_ns;
+    s->dark_ns = c->q.now_ns;
     for (uint32_t i = 0; i < c->path_slots; i++) {
         struct solar_path *p = &s->paths[i];
         p->c = c;
@@ -59,16 +59,6 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
 
 /* ---- Its number is given back ---- */
 
-/* 1: segments are where it is. */
-static int solar_server_mapped(struct snic_solar *c, uint32_t server, int forget)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < c->o.disks_max; i++)
-        if (c->disks[i].used)
-            count += snic_ebs_map_server(c->disks[i].map, server, forget);
-    return count != 0;
-}
-
 /* What is queued for it goes to nobody: whoever has the number next has another address. */
 static void solar_server_unsend(struct snic_solar *c, uint32_t server)
 {
@@ -80,7 +70,7 @@ static void solar_server_unsend(struct snic_solar *c, uint32_t server)
         struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
         t->t.state = SOLAR_TRAIN_BUILT;
         if (t->t.server == server)
-            snic_solar_sent(c, &t->t, c->now_ns);
+            snic_solar_sent(c, &t->t, c->q.now_ns);
         else
             solar_train_queue(&c->pool, t);
     }
@@ -94,31 +84,33 @@ static void solar_server_unsend(struct snic_solar *c, uint32_t server)
  */
 int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
-    if (server >= c->o.servers_max || !c->servers[server].used)
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->q.loads[server].used)
         return SNIC_ENOENT;
     struct solar_server *s = &c->servers[server];
-    if (s->rpcs > 0 || (!forget && solar_server_mapped(c, server, 0)))
+    if (s->load->rpcs > 0 || (!forget && snic_ebs_queue_mapped(&c->q, server, 0) != 0))
         return SNIC_EBUSY;
-    (void)solar_server_mapped(c, server, 1);
+    (void)snic_ebs_queue_mapped(&c->q, server, 1);
     solar_server_unsend(c, server);
     for (uint32_t i = 0; i < c->path_slots; i++) {
         struct solar_path *p = &s->paths[i];
         solar_path_close(c, p);
         p->sent = p->acked = p->lost = p->timed_out = p->rerolls = 0;
     }
-    SNIC_ASSERT(s->write_out == 0 && s->backlog == 0);
-    snic_wheel_cancel(&c->wheel, &s->timer);
+    SNIC_ASSERT(s->write_out == 0 && s->load->backlog == 0);
+    snic_wheel_cancel(&c->q.wheel, &s->timer);
     snic_link_remove(&s->event);
     c->pn_used = snic_max_u64(c->pn_used, s->pn);
+    memset(s->load, 0, sizeof(*s->load));
     memset(s, 0, sizeof(*s));
+    s->load = &c->q.loads[server];
     snic_link_init(&s->event);
     return 0;
 }
 
 int snic_solar_server_auth(struct snic_solar *c, uint32_t server, void *secret, uint32_t key_id)
 {
-    if (server >= c->o.servers_max || !c->servers[server].used)
+    if (server >= c->o.servers_max || !c->q.loads[server].used)
         return SNIC_ENOENT;
     struct solar_server *s = &c->servers[server];
     if (c->wire.plain == NULL || secret == NULL)
@@ -160,12 +152,12 @@ uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_ser
 void solar_server_asked(struct snic_solar *c, struct solar_server *s)
 {
     if (s->quiet_ns == 0)
-        s->quiet_ns = snic_max_u64(c->now_ns, 1);
+        s->quiet_ns = snic_max_u64(c->q.now_ns, 1);
 }
 
 uint64_t solar_server_late(const struct snic_solar *c, const struct solar_server *s)
 {
-    uint64_t since = c->now_ns - s->late_at_ns;
+    uint64_t since = c->q.now_ns - s->late_at_ns;
     uint64_t halvings = since / SNIC_SOLAR__LATE_MAX;
     uint64_t late = halvings < 8 ? s->late_ns >> halvings : 0;
     if (s->came * 16 < s->gave_up) /* most are lost, whatever the others are */
@@ -188,7 +180,7 @@ void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_
     if (rtt_ns <= c->o.rto_max_ns || rtt_ns + rtt_ns / 4 < old)
         return;
     s->late_ns = snic_min_u64(rtt_ns + rtt_ns / 4, SNIC_SOLAR__LATE_MAX);
-    s->late_at_ns = c->now_ns;
+    s->late_at_ns = c->q.now_ns;
 }
 
 /* Is @p port as different from the others as ECMP should have it, and not one that failed? */
@@ -200,7 +192,7 @@ int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct
             s->paths[i].port % 64 == port % 64)
             return 0;
     for (uint32_t i = 0; i < SNIC_SOLAR__BAD_PORTS; i++)
-        if (s->bad[i].port == port && c->now_ns < s->bad[i].until_ns)
+        if (s->bad[i].port == port && c->q.now_ns < s->bad[i].until_ns)
             return 0;
     return 1;
 }
@@ -216,7 +208,7 @@ static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
         if (p->state <= SNIC_SOLAR_OPENING)
             continue;
         p->misses = 0;
-        p->probe_ns = c->now_ns;
+        p->probe_ns = c->q.now_ns;
         solar_path_arm(c, p);
     }
 }
@@ -225,9 +217,9 @@ static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
 
 static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8_t what)
 {
-    s->told = what == SNIC_SOLAR_SUSPECT;
-    if (s->told)
-        snic_ebs_asks_hurry(&c->asks, c->now_ns);
+    s->load->told = what == SNIC_SOLAR_SUSPECT;
+    if (s->load->told)
+        snic_ebs_asks_hurry(&c->q.asks, c->q.now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
@@ -250,14 +242,14 @@ void solar_server_alive(struct snic_solar *c, struct solar_server *s)
 {
     if (s->alive_mask == 0) {
         if (s->dark_ns == SNIC_NEVER) {
-            s->dark_ns = c->now_ns;
+            s->dark_ns = c->q.now_ns;
             s->extra = 0;
             solar_server_arm(c, s);
         }
         return;
     }
     s->dark_ns = SNIC_NEVER;
-    if (s->told)
+    if (s->load->told)
         solar_server_say(c, s, SNIC_SOLAR_RECOVERED);
 }
 
@@ -271,7 +263,7 @@ static uint64_t solar_server_deadline(const struct snic_solar *c, const struct s
     uint64_t due = s->up ? SNIC_NEVER : s->hello_ns;
     if (s->dark_ns != SNIC_NEVER && !s->extra)
         due = snic_min_u64(due, s->dark_ns + SNIC_SOLAR__EXTRA_NS);
-    if (s->dark_ns != SNIC_NEVER && !s->told)
+    if (s->dark_ns != SNIC_NEVER && !s->load->told)
         due = snic_min_u64(due, s->dark_ns + c->o.suspect_ns);
     if (s->dark_ns != SNIC_NEVER && s->up)
         due = snic_min_u64(due, solar_server_renew_ns(s));
@@ -282,9 +274,9 @@ void solar_server_arm(struct snic_solar *c, struct solar_server *s)
 {
     uint64_t due = solar_server_deadline(c, s);
     if (due == SNIC_NEVER)
-        snic_wheel_cancel(&c->wheel, &s->timer);
+        snic_wheel_cancel(&c->q.wheel, &s->timer);
     else if (!s->timer.armed || s->timer.deadline_ns > due)
-        snic_wheel_arm(&c->wheel, &s->timer, due);
+        snic_wheel_arm(&c->q.wheel, &s->timer, due);
 }
 
 void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
@@ -292,17 +284,17 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
     struct solar_server *s = SNIC_CONTAINER(t, struct solar_server, timer);
     struct snic_solar *c = s->c;
     (void)now_ns;
-    if (s->dark_ns != SNIC_NEVER && !s->extra && c->now_ns >= s->dark_ns + SNIC_SOLAR__EXTRA_NS) {
+    if (s->dark_ns != SNIC_NEVER && !s->extra && c->q.now_ns >= s->dark_ns + SNIC_SOLAR__EXTRA_NS) {
         s->extra = 1;
         for (uint32_t i = 0; i < c->path_slots; i++)
             if (s->paths[i].state == SNIC_SOLAR_CLOSED)
                 solar_path_open(c, &s->paths[i]);
     }
-    if (s->dark_ns != SNIC_NEVER && !s->told && c->now_ns >= s->dark_ns + c->o.suspect_ns)
+    if (s->dark_ns != SNIC_NEVER && !s->load->told && c->q.now_ns >= s->dark_ns + c->o.suspect_ns)
         solar_server_say(c, s, SNIC_SOLAR_SUSPECT);
-    if (s->dark_ns != SNIC_NEVER && s->up && c->now_ns >= solar_server_renew_ns(s))
+    if (s->dark_ns != SNIC_NEVER && s->up && c->q.now_ns >= solar_server_renew_ns(s))
         solar_server_reset(c, s, 0);
-    if (!s->up && c->now_ns >= s->hello_ns)
+    if (!s->up && c->q.now_ns >= s->hello_ns)
         solar_server_say_hello(c, s);
     solar_server_arm(c, s);
 }
@@ -311,8 +303,8 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
 void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t retry_us)
 {
     solar_server_fresh(c, s);
-    s->renew_ns = c->now_ns;
-    s->hello_ns = c->now_ns + snic_min_u64(retry_us, 100000) * SNIC_SOLAR__US;
+    s->renew_ns = c->q.now_ns;
+    s->hello_ns = c->q.now_ns + snic_min_u64(retry_us, 100000) * SNIC_SOLAR__US;
     s->retry_ns = s->hello_ns;
     for (uint32_t i = 0; i < c->path_slots; i++)
         solar_path_drop_all(c, &s->paths[i]);
@@ -321,18 +313,10 @@ void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t r
 
 int snic_solar_server_renew(struct snic_solar *c, uint32_t server, uint64_t now_ns)
 {
-    c->now_ns = snic_max_u64(c->now_ns, now_ns);
-    if (server >= c->o.servers_max || !c->servers[server].used)
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    if (server >= c->o.servers_max || !c->q.loads[server].used)
         return SNIC_ENOENT;
     if (c->servers[server].up)
         solar_server_reset(c, &c->servers[server], 0);
-    return 0;
-}
-
-int snic_solar_get_busy(const struct snic_solar *c, uint32_t server, struct snic_ebs_busy *out)
-{
-    if (server >= c->o.servers_max || !c->servers[server].used)
-        return SNIC_ENOENT;
-    *out = c->servers[server].busy;
     return 0;
 }

@@ -11,10 +11,10 @@
  *     the sum over its paths of what are writes.
  * I3  A block of an RPC is unsent (at `next` or above), acked, to be sent again (need), or its last
  *     copy lies in the ring of b.path under b.seq.
- * I4  An RPC is on exactly one list (where says which), and on its disk's.
- * I5  A version is given once: wver of a disk only rises, and stays within its sa_epoch.
- * I6  read_out is 4096 times the blocks of read RPCs that have their credit and are not acked.
- * I7  What a train shows stays: an RPC is not released while refs counts trains with its blocks.
+ * I4  Lists, disks and versions: Q1 to Q5 of ebs_queue.h. backlog of a load is the sum over its
+ *     RPCs of blocks never sent.
+ * I5  read_out is 4096 times the blocks of read RPCs that have their credit and are not acked.
+ * I6  What a train shows stays: an RPC is not released while refs counts trains with its blocks.
  */
 #ifndef SNIC_SOLAR_PRIV_H
 #define SNIC_SOLAR_PRIV_H
@@ -28,8 +28,6 @@
 #define SNIC_SOLAR__WINDOW_MIN 10u /* 0.01 blocks */
 #define SNIC_SOLAR__REORDER 3u
 #define SNIC_SOLAR__REORDER_MAX 128u
-#define SNIC_SOLAR__QUANTUM 65536
-#define SNIC_SOLAR__BACKLOG 256u /* blocks of a server not sent yet: then disks wait */
 #define SNIC_SOLAR__BAD_PORTS 16u
 #define SNIC_SOLAR__BAD_PORT_NS UINT64_C(60000000000)
 #define SNIC_SOLAR__MS UINT64_C(1000000)
@@ -136,9 +134,7 @@ struct solar_server {
     struct snic_timer timer;
     struct snic_solar *c;
     uint32_t index;
-    uint8_t used;
-    uint8_t up; /* HELLO_ACK came */
-    uint8_t told;
+    uint8_t up;    /* HELLO_ACK came */
     uint8_t say;   /* SUSPECT or RECOVERED to be said */
     uint8_t extra; /* twice the paths */
     uint8_t bad_next;
@@ -148,8 +144,6 @@ struct solar_server {
     uint32_t conn_id; /* the server's */
     uint32_t mine;    /* what it has to write in its packets */
     uint32_t srv_epoch;
-    uint32_t rpcs;
-    uint32_t backlog; /* blocks admitted and never sent */
     uint32_t write_out;
     uint32_t credit;
     uint64_t token;
@@ -174,19 +168,15 @@ struct solar_server {
     void *secret;             /* AUTH, or NULL */
     uint32_t key_id;
     uint32_t pad;
-    struct snic_ebs_busy busy;
+    struct snic_ebs_load *load; /* backlog: blocks admitted and never sent */
     struct solar_session session;
 };
 
+/* Of RPCs, beside those of all queues. */
 enum solar_where {
-    SOLAR_FREE = 0,
-    SOLAR_READY,   /* blocks never sent */
-    SOLAR_AGAIN,   /* blocks to be sent again, maybe some never sent */
-    SOLAR_OUT,     /* all under way */
-    SOLAR_WAIT,    /* read: for credit */
-    SOLAR_PARKED,  /* for a map entry */
-    SOLAR_FENCING, /* given up: for FENCE_ACK */
-    SOLAR_ENDED    /* all acked, or failed; waits for its trains */
+    SOLAR_READY = SNIC_EBS_RPC_OTHER, /* blocks never sent */
+    SOLAR_AGAIN,                      /* blocks to be sent again, maybe some never sent */
+    SOLAR_WAIT                        /* read: for credit */
 };
 
 struct solar_blk {
@@ -207,67 +197,14 @@ struct solar_blk {
 };
 
 struct solar_rpc {
-    struct snic_timer timer; /* BUSY's retry, the fence's */
+    struct snic_ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
     struct snic_solar *c;
-    struct snic_link link;
-    struct snic_link of_disk;
-    struct snic_ebs_ask ask; /* until something is heard of it */
-    struct snic_solar_io *io;
-    uint64_t id;
-    uint64_t lba;
-    uint64_t seg_id;
-    uint64_t wver;
-    uint64_t made_ns;
-    uint64_t acked;
     uint64_t need;
     uint64_t busy; /* refused for now: need again when the timer fires */
-    uint64_t all;  /* count ones */
-    uint64_t fence_ns;
-    uint32_t seg_gen;
-    uint32_t server;
-    uint32_t disk;
-    uint32_t slot;
-    uint32_t refs;
-    uint32_t piece; /* of block 0 in io->iov */
-    uint32_t piece_block;
-    int32_t result;
-    uint8_t op;
-    uint8_t count;
     uint8_t next;
-    uint8_t where; /* enum solar_where */
     uint8_t credited;
-    uint8_t sent; /* something of it may be under way */
-    uint8_t pad;
+    uint8_t pad[6];
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
-};
-
-struct solar_disk {
-    uint8_t used;
-    uint8_t limited;  /* has QoS */
-    uint8_t lost;     /* the lease */
-    uint8_t say;      /* LEASE to be said */
-    uint8_t map_said; /* MAP was said for the first I/O */
-    uint8_t say_map;
-    uint8_t charged; /* the first I/O is admitted, its RPCs are not all made */
-    uint32_t index;
-    uint32_t inside; /* I/Os */
-    int64_t deficit;
-    uint64_t vd_id;
-    uint64_t blocks;
-    uint64_t wver; /* the last given */
-    uint64_t need_segment;
-    uint64_t need_ns; /* since then the first I/O, of which a part is out, needs it */
-    struct snic_ebs_qos_limits limits; /* the table's golden copy */
-    uint32_t need_gen;
-    struct snic_ebs_ask ask; /* of the first I/O, while map_said; on no list */
-    void *xts_key;
-    struct snic_link queue; /* I/Os not admitted */
-    struct snic_link order; /* writes and flushes inside, in the order of submission */
-    struct snic_link rpcs;
-    struct snic_link turn;
-    struct snic_link event;
-    struct snic_ebs_map *map;
-    void *map_mem;
 };
 
 enum solar_train_state {
@@ -303,9 +240,9 @@ struct solar_pool {
 };
 
 struct snic_solar {
+    struct snic_ebs_queue q;
     struct snic_solar_opts o;
     void *mem;
-    uint64_t now_ns;
     uint64_t last_poll_ns;
     uint64_t expected_ns; /* when the next poll should come */
     uint64_t stall_from_ns;
@@ -313,39 +250,20 @@ struct snic_solar {
     uint64_t client_id;
     uint64_t read_out;
     uint64_t read_max;
-    uint64_t pn_used; /* with servers whose numbers were given back */
-    uint32_t slot_bits;
+    uint64_t pn_used;    /* with servers whose numbers were given back */
     uint32_t path_slots; /* per server */
     uint32_t turn;       /* the server that may send first */
-    uint8_t halted;
-    uint8_t dirty; /* something may have to be sent or admitted */
-    struct snic_rng rng;
-    struct snic_wheel wheel;
-    struct solar_disk *disks;
     struct solar_server *servers;
     struct solar_path *paths;
     struct solar_rpc *rpcs;
-    struct snic_ebs_qos *qos;
     struct snic_ebs_addr *addr;
     void *addr_mem;
     struct solar_pool pool;
-    struct snic_link free_rpcs;
-    struct snic_link outs; /* RPCs that are OUT, FENCING or ENDED */
     struct snic_link read_wait;
-    struct snic_link parked;
-    struct snic_link turns;   /* disks with I/Os to be admitted */
-    struct snic_link limited; /* disks whose QoS says not yet */
-    struct snic_link done;
-    struct snic_link ages;  /* I/Os by submission */
-    struct snic_link *slow; /* the first that was not called slow: in ages */
     struct snic_link path_events;
     struct snic_link server_events;
-    struct snic_link disk_events;
     struct solar_wire wire;
-    uint64_t qos_ns;           /* when a disk's QoS permits; SNIC_NEVER */
-    struct snic_ebs_asks asks; /* when RPCs and disks ask where a segment is */
-    uint32_t rpcs_free;
-    struct snic_solar_stats s;
+    struct snic_solar_stats s; /* but for what q counts */
 };
 
 /** A block of zeros: padding, and what was never written. */
@@ -368,31 +286,8 @@ void solar_train_append(struct solar_train *t, void *bytes, uint32_t size);
 /* agent.c */
 void solar_stall(struct snic_solar *c, uint64_t now_ns);
 
-/* disk.c */
-void solar_admit(struct snic_solar *c);
-void solar_io_done(struct snic_solar *c, struct snic_solar_io *io);
-void solar_io_progress(struct snic_solar *c, struct snic_solar_io *io);
-void solar_age(struct snic_solar *c);
-uint64_t solar_age_deadline(const struct snic_solar *c);
-void solar_disk_turn(struct snic_solar *c, struct solar_disk *d);
-
-/* ask.c */
-/** It begins, here or elsewhere. */
-void solar_ask_begin(struct snic_solar *c, struct solar_rpc *r);
-/** Its server has said something of it. */
-void solar_ask_heard(struct snic_solar *c, struct solar_rpc *r);
-/** Its server refuses it: MAP is to be said for its segment. */
-void solar_ask_parked(struct snic_solar *c, struct solar_rpc *r);
-/** MAP is to be said for the disk's first I/O, whose segment is need_segment. */
-void solar_ask_disk(struct snic_solar *c, struct solar_disk *d);
-void solar_ask_again(struct snic_solar *c);
-uint64_t solar_ask_deadline(const struct snic_solar *c);
-int solar_ask_say(struct snic_solar *c, struct snic_solar_action *a);
-void solar_ask_say_disk(struct snic_solar *c, struct solar_disk *d, struct snic_solar_action *a);
-
 /* rpc.c */
-struct solar_rpc *solar_rpc_new(struct snic_solar *c, struct snic_solar_io *io, uint32_t count,
-                                const struct snic_ebs_where *w);
+extern const struct snic_ebs_queue_ops solar_rpc_ops;
 struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id);
 void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r);
 void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt);
@@ -400,11 +295,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
 void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, uint32_t status,
                       uint32_t retry_us);
 void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result);
-void solar_rpc_fence_refused(struct snic_solar *c, struct solar_rpc *r);
 void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r);
-void solar_rpc_retarget(struct snic_solar *c, struct solar_rpc *r, const struct snic_ebs_where *w);
-void solar_rpc_unref(struct snic_solar *c, struct solar_rpc *r);
-void solar_rpc_halt(struct snic_solar *c, struct solar_rpc *r);
 void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 void solar_read_credit(struct snic_solar *c);
 void *solar_rpc_guest(const struct solar_rpc *r, uint32_t pkt);
@@ -474,12 +365,6 @@ static inline struct solar_server *solar_server_of(struct snic_solar *c, const s
 {
     return &c->servers[p->server];
 }
-/** The number that no server has: of RPCs that are PARKED, since nothing is known of their place.
- */
-static inline uint32_t solar_nowhere(const struct snic_solar *c)
-{
-    return c->o.servers_max;
-}
 /** NULL: no AUTH. */
 static inline struct solar_session *solar_session_of(struct solar_server *s)
 {
@@ -503,10 +388,6 @@ static inline uint32_t solar_lowest(uint64_t v)
 static inline uint64_t solar_mask(uint32_t n)
 {
     return n >= 64 ? UINT64_MAX : solar_bit(n) - 1;
-}
-static inline int solar_is_write(uint32_t op)
-{
-    return op >= SNIC_SOLAR_WRITE && op <= SNIC_SOLAR_TRIM;
 }
 
 #endif /* SNIC_SOLAR_PRIV_H */

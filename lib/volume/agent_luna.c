@@ -96,9 +96,9 @@ static int agent_luna_map(struct snic_volume *v, uint32_t disk, uint64_t segment
 }
 
 static int agent_luna_attach(struct snic_volume *v, uint32_t disk,
-                             const union volume_engine_disk *o)
+                             const struct snic_ebs_disk_opts *o)
 {
-    return snic_luna_attach(v->luna, disk, &o->luna, volume_now(v));
+    return snic_luna_attach(v->luna, disk, o, volume_now(v));
 }
 
 static int agent_luna_detach(struct snic_volume *v, uint32_t disk)
@@ -106,14 +106,14 @@ static int agent_luna_detach(struct snic_volume *v, uint32_t disk)
     return snic_luna_detach(v->luna, disk);
 }
 
-static int agent_luna_qos(struct snic_volume *v, uint32_t disk, const union volume_engine_disk *o)
+static int agent_luna_qos(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o)
 {
-    return snic_luna_qos(v->luna, disk, &o->luna, volume_now(v));
+    return snic_luna_qos(v->luna, disk, o, volume_now(v));
 }
 
-static int agent_luna_submit(struct snic_volume *v, union volume_engine_io *io)
+static int agent_luna_submit(struct snic_volume *v, struct snic_ebs_io *io)
 {
-    return snic_luna_submit(v->luna, &io->luna, volume_now(v));
+    return snic_luna_submit(v->luna, io, volume_now(v));
 }
 
 /* ---- Connections ---- */
@@ -260,7 +260,7 @@ static void agent_luna_act(struct snic_volume *v, const struct snic_luna_action 
         volume_stream_send(l != NULL ? &l->k : NULL, &v->txs, a->send);
         break;
     case SNIC_LUNA_DONE:
-        volume_disk_done(v, SNIC_CONTAINER(a->io, union volume_engine_io, luna));
+        volume_disk_done(v, a->io);
         break;
     case SNIC_LUNA_CONNECT:
         agent_luna_connect(v, a->server, a->conn, a->gen);

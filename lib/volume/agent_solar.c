@@ -104,9 +104,9 @@ static int agent_solar_map(struct snic_volume *v, uint32_t disk, uint64_t segmen
 }
 
 static int agent_solar_attach(struct snic_volume *v, uint32_t disk,
-                              const union volume_engine_disk *o)
+                              const struct snic_ebs_disk_opts *o)
 {
-    return snic_solar_attach(v->solar, disk, &o->solar, volume_now(v));
+    return snic_solar_attach(v->solar, disk, o, volume_now(v));
 }
 
 static int agent_solar_detach(struct snic_volume *v, uint32_t disk)
@@ -114,14 +114,14 @@ static int agent_solar_detach(struct snic_volume *v, uint32_t disk)
     return snic_solar_detach(v->solar, disk);
 }
 
-static int agent_solar_qos(struct snic_volume *v, uint32_t disk, const union volume_engine_disk *o)
+static int agent_solar_qos(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o)
 {
-    return snic_solar_qos(v->solar, disk, &o->solar, volume_now(v));
+    return snic_solar_qos(v->solar, disk, o, volume_now(v));
 }
 
-static int agent_solar_submit(struct snic_volume *v, union volume_engine_io *io)
+static int agent_solar_submit(struct snic_volume *v, struct snic_ebs_io *io)
 {
-    return snic_solar_submit(v->solar, &io->solar, volume_now(v));
+    return snic_solar_submit(v->solar, io, volume_now(v));
 }
 
 /* ---- Actions ---- */
@@ -133,7 +133,7 @@ static void agent_solar_act(struct snic_volume *v, const struct snic_solar_actio
         volume_path_send(v, a->train);
         break;
     case SNIC_SOLAR_DONE:
-        volume_disk_done(v, SNIC_CONTAINER(a->io, union volume_engine_io, solar));
+        volume_disk_done(v, a->io);
         break;
     case SNIC_SOLAR_PATH_OPEN:
         volume_path_open(v, a->server, a->path, a->gen);

@@ -43,14 +43,14 @@ uint32_t volume_disk_failed(struct volume_disk *d)
 
 static int disk_part(struct volume_disk *d, struct volume_io *x)
 {
-    static const uint8_t ops[] = {[SNIC_IO_READ] = SNIC_SOLAR_READ,
-                                  [SNIC_IO_WRITE] = SNIC_SOLAR_WRITE,
-                                  [SNIC_IO_FLUSH] = SNIC_SOLAR_FLUSH,
-                                  [SNIC_IO_ZERO] = SNIC_SOLAR_ZERO,
-                                  [SNIC_IO_DISCARD] = SNIC_SOLAR_TRIM};
+    static const uint8_t ops[] = {[SNIC_IO_READ] = SNIC_EBS_IO_READ,
+                                  [SNIC_IO_WRITE] = SNIC_EBS_IO_WRITE,
+                                  [SNIC_IO_FLUSH] = SNIC_EBS_IO_FLUSH,
+                                  [SNIC_IO_ZERO] = SNIC_EBS_IO_ZERO,
+                                  [SNIC_IO_DISCARD] = SNIC_EBS_IO_TRIM};
     const struct snic_io_req *req = x->req;
     uint64_t lba = (req->offset + req->length) / SNIC_EBS_BLOCK_BYTES - x->blocks;
-    struct snic_solar_io *io = &x->io.solar; /* or LUNA's, which is alike */
+    struct snic_ebs_io *io = &x->io;
     memset(io, 0, sizeof(*io));
     io->disk = d->index;
     io->op = ops[req->op];
@@ -60,7 +60,7 @@ static int disk_part(struct volume_disk *d, struct volume_io *x)
     }
     if (req->op != SNIC_IO_FLUSH) {
         io->lba = lba;
-        io->blocks = (uint32_t)snic_min_u64(x->blocks, SNIC_SOLAR_IO_BLOCKS_MAX);
+        io->blocks = (uint32_t)snic_min_u64(x->blocks, SNIC_EBS_IO_BLOCKS_MAX);
     }
     return d->lost && req->op != SNIC_IO_READ ? SNIC_EROFS : d->v->agent->submit(d->v, &x->io);
 }
@@ -121,13 +121,13 @@ static void disk_cancel(struct snic_io *io, struct snic_io_req *req)
 
 /* ---- Done ---- */
 
-void volume_disk_done(struct snic_volume *v, union volume_engine_io *io)
+void volume_disk_done(struct snic_volume *v, struct snic_ebs_io *io)
 {
     struct volume_io *x = SNIC_CONTAINER(io, struct volume_io, io);
     struct volume_disk *d = x->disk;
     struct snic_io_req *req = x->req;
-    uint32_t blocks = io->solar.blocks; /* or LUNA's, likewise */
-    int result = io->solar.result;
+    uint32_t blocks = io->blocks;
+    int result = io->result;
     SNIC_ASSERT(x->used && d->v == v);
     if (result == 0 && blocks < x->blocks && !v->closing) {
         x->blocks -= blocks;
@@ -167,10 +167,9 @@ void volume_disks_init(struct snic_volume *v, struct volume_io *ios)
     memset(ios, 0, (size_t)v->o.disks_max * v->o.depth * sizeof(*ios));
 }
 
-static void disk_agent_opts(const struct snic_volume_disk_opts *o, union volume_engine_disk *u)
+static void disk_agent_opts(const struct snic_volume_disk_opts *o, struct snic_ebs_disk_opts *a)
 {
-    struct snic_solar_disk_opts *a = &u->solar; /* or LUNA's, which is alike */
-    memset(u, 0, sizeof(*u));
+    memset(a, 0, sizeof(*a));
     a->opts_size = sizeof(*a);
     a->sa_epoch = o->sa_epoch;
     a->vd_id = o->vd_id;
@@ -208,7 +207,7 @@ int snic_volume_disk_open(struct snic_volume *v, uint32_t disk,
                           const struct snic_volume_disk_opts *from, struct snic_io **out)
 {
     struct snic_volume_disk_opts o;
-    union volume_engine_disk a;
+    struct snic_ebs_disk_opts a;
     memset(&o, 0, sizeof(o));
     if (snic_opts_copy(&o, sizeof(o), from) != 0 || disk >= v->o.disks_max || v->closing ||
         o.bytes == 0 || o.bytes % SNIC_EBS_BLOCK_BYTES != 0 || o.sa_epoch == 0)
@@ -238,15 +237,15 @@ int snic_volume_disk_qos(struct snic_volume *v, uint32_t disk,
                          const struct snic_volume_disk_opts *from)
 {
     struct snic_volume_disk_opts o;
-    union volume_engine_disk a;
+    struct snic_ebs_disk_opts a;
     memset(&o, 0, sizeof(o));
     if (snic_opts_copy(&o, sizeof(o), from) != 0 || disk >= v->o.disks_max)
         return SNIC_EINVAL;
     if (!v->disks[disk].used)
         return SNIC_ENOENT;
     disk_agent_opts(&o, &a);
-    a.solar.sa_epoch = a.solar.sa_epoch == 0 ? 1 : a.solar.sa_epoch;
-    a.solar.blocks = v->disks[disk].io.geometry.size / SNIC_EBS_BLOCK_BYTES;
+    a.sa_epoch = a.sa_epoch == 0 ? 1 : a.sa_epoch;
+    a.blocks = v->disks[disk].io.geometry.size / SNIC_EBS_BLOCK_BYTES;
     volume_soon(v);
     return v->agent->qos(v, disk, &a);
 }

@@ -14,8 +14,8 @@
  *     path.c    SOLAR: a socket per path
  *     disk.c    a disk as a handle of the io door
  *
- * SOLAR and LUNA know requests, blocks, I/Os and disks by structs of their own, which are alike;
- * the unions here and the assertions below them make one code serve both.
+ * SOLAR and LUNA know requests and blocks by structs of their own, which are alike; the unions here
+ * and the assertions below them make one code serve both.
  *
  * Invariants
  * V1  An engine is polled from the pump alone: a message that runs after all that has arrived was
@@ -81,16 +81,6 @@ union volume_block {
     struct snic_luna_block luna;
 };
 
-union volume_engine_io {
-    struct snic_solar_io solar;
-    struct snic_luna_io luna;
-};
-
-union volume_engine_disk {
-    struct snic_solar_disk_opts solar;
-    struct snic_luna_disk_opts luna;
-};
-
 #define SNIC_VOLUME__ALIKE(a, b, field) (offsetof(struct a, field) == offsetof(struct b, field))
 #define SNIC_VOLUME__ASKED(field)                                                                  \
     (SNIC_VOLUME__ALIKE(volume_what, snic_solar_request, field) &&                                 \
@@ -109,30 +99,9 @@ SNIC_STATIC_ASSERT(sizeof(struct snic_solar_block) == sizeof(struct snic_luna_bl
                        SNIC_VOLUME__SHOWN(data_crc) && SNIC_VOLUME__SHOWN(guest_crc) &&
                        SNIC_VOLUME__SHOWN(status),
                    "blocks are alike");
-#define SNIC_VOLUME__GIVEN(field) SNIC_VOLUME__ALIKE(snic_solar_io, snic_luna_io, field)
-SNIC_STATIC_ASSERT(sizeof(struct snic_solar_io) == sizeof(struct snic_luna_io) &&
-                       SNIC_VOLUME__GIVEN(lba) && SNIC_VOLUME__GIVEN(iov) &&
-                       SNIC_VOLUME__GIVEN(iov_count) && SNIC_VOLUME__GIVEN(blocks) &&
-                       SNIC_VOLUME__GIVEN(disk) && SNIC_VOLUME__GIVEN(op) &&
-                       SNIC_VOLUME__GIVEN(result),
-                   "I/Os are alike");
-#define SNIC_VOLUME__OPTED(field)                                                                  \
-    SNIC_VOLUME__ALIKE(snic_solar_disk_opts, snic_luna_disk_opts, field)
-SNIC_STATIC_ASSERT(sizeof(struct snic_solar_disk_opts) == sizeof(struct snic_luna_disk_opts) &&
-                       SNIC_VOLUME__OPTED(sa_epoch) && SNIC_VOLUME__OPTED(vd_id) &&
-                       SNIC_VOLUME__OPTED(blocks) && SNIC_VOLUME__OPTED(bytes_per_second) &&
-                       SNIC_VOLUME__OPTED(burst_bytes) && SNIC_VOLUME__OPTED(ios_per_second) &&
-                       SNIC_VOLUME__OPTED(burst_ios) && SNIC_VOLUME__OPTED(xts_key),
-                   "disks are alike");
 SNIC_STATIC_ASSERT((int)SNIC_SOLAR_DO_WRITE == (int)SNIC_LUNA_DO_WRITE &&
                        (int)SNIC_SOLAR_DO_READ == (int)SNIC_LUNA_DO_READ &&
-                       (int)SNIC_SOLAR_DO_FENCE == (int)SNIC_LUNA_DO_FENCE &&
-                       (int)SNIC_SOLAR_READ == (int)SNIC_LUNA_READ &&
-                       (int)SNIC_SOLAR_WRITE == (int)SNIC_LUNA_WRITE &&
-                       (int)SNIC_SOLAR_ZERO == (int)SNIC_LUNA_ZERO &&
-                       (int)SNIC_SOLAR_TRIM == (int)SNIC_LUNA_TRIM &&
-                       (int)SNIC_SOLAR_FLUSH == (int)SNIC_LUNA_FLUSH &&
-                       SNIC_SOLAR_IO_BLOCKS_MAX == SNIC_LUNA_IO_BLOCKS_MAX,
+                       (int)SNIC_SOLAR_DO_FENCE == (int)SNIC_LUNA_DO_FENCE,
                    "numbers are the same");
 
 /* ---- What is lent to the network ---- */
@@ -349,7 +318,7 @@ void volume_request_given(struct snic_volume_server *s, uint64_t cookie);
 /* ---- The client ---- */
 
 struct volume_io {
-    union volume_engine_io io;
+    struct snic_ebs_io io;
     struct snic_io_req *req;
     struct volume_disk *disk;
     uint64_t blocks; /* left, this part included */
@@ -388,10 +357,10 @@ struct volume_agent {
     void (*server_moved)(struct snic_volume *v, uint32_t server);
     int (*map)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
                uint32_t server, uint32_t gen);
-    int (*attach)(struct snic_volume *v, uint32_t disk, const union volume_engine_disk *o);
+    int (*attach)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);
     int (*detach)(struct snic_volume *v, uint32_t disk);
-    int (*qos)(struct snic_volume *v, uint32_t disk, const union volume_engine_disk *o);
-    int (*submit)(struct snic_volume *v, union volume_engine_io *io);
+    int (*qos)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);
+    int (*submit)(struct snic_volume *v, struct snic_ebs_io *io);
     /* Carries out all actions. @return the deadline */
     uint64_t (*pump)(struct snic_volume *v);
     /* All I/Os end, all sockets. */
@@ -449,7 +418,7 @@ void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, ui
 void volume_path_send(struct snic_volume *v, struct snic_solar_train *t);
 /* disk.c */
 void volume_disks_init(struct snic_volume *v, struct volume_io *ios);
-void volume_disk_done(struct snic_volume *v, union volume_engine_io *io);
+void volume_disk_done(struct snic_volume *v, struct snic_ebs_io *io);
 /* Requests that never reached the agent; how many were answered. */
 uint32_t volume_disk_failed(struct volume_disk *d);
 

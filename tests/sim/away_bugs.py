@@ -6,24 +6,25 @@ PROGRAMS = {
 
 # name, file, text, what instead, (program, filter)
 BUGS = [
-    ("a silent server's segments are not asked for", "lib/solar/ask.c",
-     "if (!snic_ebs_asks_look(&c->asks, c->now_ns)) return;",
-     "c->asks.due_ns = SNIC_NEVER; return;",
+    ("a silent server's segments are not asked for", "lib/ebs/wait.c",
+     "if (!snic_ebs_asks_look(&q->asks, q->now_ns)) return;",
+     "q->asks.due_ns = SNIC_NEVER; return;",
      ("away", "*many_solar*")),
-    ("they are not over streams", "lib/luna/ask.c",
-     "if (!snic_ebs_asks_look(&c->asks, c->now_ns)) return;",
-     "c->asks.due_ns = SNIC_NEVER; return;",
+    ("they are not over streams", "lib/ebs/wait.c",
+     "if (!snic_ebs_asks_look(&q->asks, q->now_ns)) return;",
+     "q->asks.due_ns = SNIC_NEVER; return;",
      ("away", "*many_luna*")),
-    ("what waits for a fence does not ask", "lib/solar/ask.c",
-     "if (r->where == SOLAR_ENDED) continue;", "if (r->where >= SOLAR_FENCING) continue;",
+    ("what waits for a fence does not ask", "lib/ebs/wait.c",
+     "if (r->where == SNIC_EBS_RPC_ENDED) continue;", "if (snic_ebs_rpc_over(r)) continue;",
      ("away", "*given_up_solar*")),
-    ("it does not over streams", "lib/luna/ask.c",
-     "if (r->where == LUNA_ENDED) continue;", "if (r->where >= LUNA_FENCING) continue;",
+    ("it does not over streams", "lib/ebs/wait.c",
+     "if (r->where == SNIC_EBS_RPC_ENDED) continue;", "if (snic_ebs_rpc_over(r)) continue;",
      ("away", "*given_up_luna*")),
     ("who asks again asks as often", "lib/ebs/ask.c",
      "(asks <= 3 ? 1u << (asks - 1) : SNIC_EBS__ASK_DOUBLE)", "1u", ("away", "*seldom*")),
     ("what has moved is held for done", "lib/solar/rpc.c",
-     "r->need = solar_mask(r->next) & ~r->acked;",
-     "if (r->count > 1 && r->next > 1) r->acked |= 1; "
-     "r->need = solar_mask(r->next) & ~r->acked;", ("away", "*many_solar*")),
+     "r->need = solar_mask(r->next) & ~rpc->acked;",
+     "if (rpc->count > 1 && r->next > 1) rpc->acked |= 1; r->need = "
+     "solar_mask(r->next) & ~rpc->acked;",
+     ("away", "*many_solar*")),
 ]

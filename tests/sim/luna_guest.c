@@ -16,7 +16,7 @@ void world_agent_soon(struct world *w, uint64_t at_ns)
 
 /* ---- Oracle ---- */
 
-static struct oracle *oracle_of(struct world *w, const struct snic_luna_io *io, uint32_t i)
+static struct oracle *oracle_of(struct world *w, const struct snic_ebs_io *io, uint32_t i)
 {
     return &w->oracle[io->disk][io->lba + i];
 }
@@ -32,13 +32,14 @@ static uint64_t oracle_version(struct world *w, uint64_t stamp)
 }
 
 /* The highest version that wrote, or may have written, zeros there. */
-static uint64_t oracle_zeros(struct world *w, const struct snic_luna_io *read, uint32_t i)
+static uint64_t oracle_zeros(struct world *w, const struct snic_ebs_io *read, uint32_t i)
 {
     uint64_t highest = oracle_of(w, read, i)->zeros, lba = read->lba + i;
     for (uint32_t k = 0; k < w->o.depth; k++) {
-        const struct snic_luna_io *io = &w->guests[k].io;
+        const struct snic_ebs_io *io = &w->guests[k].io;
         if (w->guests[k].busy && io->disk == read->disk && io->lba <= lba &&
-            lba < io->lba + io->blocks && (io->op == SNIC_LUNA_ZERO || io->op == SNIC_LUNA_TRIM))
+            lba < io->lba + io->blocks &&
+            (io->op == SNIC_EBS_IO_ZERO || io->op == SNIC_EBS_IO_TRIM))
             highest = snic_max_u64(highest, io->wver);
     }
     return highest;
@@ -103,13 +104,13 @@ static void guest_fill(struct world *w, struct guest *g)
 
 static void guest_choose(struct world *w, struct guest *g)
 {
-    struct snic_luna_io *io = &g->io;
+    struct snic_ebs_io *io = &g->io;
     uint64_t draw = snic_rng_next(&w->rng);
     memset(io, 0, sizeof(*io));
     io->disk = (uint32_t)(draw % w->o.disks);
-    io->op = draw >> 8 & 63 ? SNIC_LUNA_WRITE : (uint8_t)(SNIC_LUNA_ZERO + (draw >> 16) % 3);
+    io->op = draw >> 8 & 63 ? SNIC_EBS_IO_WRITE : (uint8_t)(SNIC_EBS_IO_ZERO + (draw >> 16) % 3);
     if ((draw >> 32) % 100 < w->o.reads)
-        io->op = SNIC_LUNA_READ;
+        io->op = SNIC_EBS_IO_READ;
     uint32_t most = w->o.blocks < w->o.span ? w->o.blocks : w->o.span;
     io->blocks = 1 + (uint32_t)snic_rng_below(&w->rng, most);
     io->lba = snic_rng_below(&w->rng, w->o.span - io->blocks + 1);
@@ -117,13 +118,13 @@ static void guest_choose(struct world *w, struct guest *g)
 
 static void guest_submit(struct world *w, struct guest *g)
 {
-    struct snic_luna_io *io = &g->io;
+    struct snic_ebs_io *io = &g->io;
     g->stamp = 0;
-    if (io->op == SNIC_LUNA_WRITE)
+    if (io->op == SNIC_EBS_IO_WRITE)
         guest_fill(w, g);
-    if (io->op == SNIC_LUNA_FLUSH)
+    if (io->op == SNIC_EBS_IO_FLUSH)
         io->blocks = 0;
-    if (io->op <= SNIC_LUNA_WRITE) {
+    if (io->op <= SNIC_EBS_IO_WRITE) {
         size_t size = (size_t)io->blocks * SNIC_EBS_BLOCK_BYTES, half = io->blocks / 3;
         g->iov[0].base = g->data;
         g->iov[0].size = half * SNIC_EBS_BLOCK_BYTES;
@@ -143,7 +144,7 @@ static void guest_submit(struct world *w, struct guest *g)
 
 static void guest_done(struct world *w, struct guest *g)
 {
-    struct snic_luna_io *io = &g->io;
+    struct snic_ebs_io *io = &g->io;
     uint64_t since = snic_max_u64(io->submitted_ns, w->mended_ns);
     uint64_t age = io->done_ns > since ? io->done_ns - since : 0;
     if (!g->busy)
@@ -155,9 +156,9 @@ static void guest_done(struct world *w, struct guest *g)
     if (io->result != 0 && (io->result != SNIC_EIO || io->done_ns - io->submitted_ns < deadline))
         world_fail(w, snic_errname(io->result));
     w->r.failed += io->result != 0;
-    if (io->op == SNIC_LUNA_READ && io->result == 0)
+    if (io->op == SNIC_EBS_IO_READ && io->result == 0)
         oracle_read(w, g);
-    else if (io->op != SNIC_LUNA_READ && io->op != SNIC_LUNA_FLUSH)
+    else if (io->op != SNIC_EBS_IO_READ && io->op != SNIC_EBS_IO_FLUSH)
         oracle_write(w, g, io->result == 0);
     g->busy = 0;
     w->inflight--;
@@ -171,7 +172,7 @@ static int guest_audit(struct world *w, struct guest *g)
     if (at >= all)
         return 0;
     memset(&g->io, 0, sizeof(g->io));
-    g->io.op = SNIC_LUNA_READ;
+    g->io.op = SNIC_EBS_IO_READ;
     g->io.disk = (uint32_t)(at / w->o.span);
     g->io.lba = at % w->o.span;
     g->io.blocks = (uint32_t)snic_min_u64(64, w->o.span - g->io.lba);
@@ -330,7 +331,7 @@ void world_agent_start(struct world *w)
         if (snic_luna_server_add(w->c, s, w->now_ns) != 0)
             world_fail(w, "server_add");
     for (uint32_t d = 0; d < w->o.disks; d++) {
-        struct snic_luna_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->incarnation};
+        struct snic_ebs_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->incarnation};
         k.vd_id = 7 + d;
         k.blocks = SPAN;
         k.ios_per_second = w->o.qos;
@@ -357,7 +358,7 @@ void world_agent_die(struct world *w)
         struct guest *g = &w->guests[i];
         if (!g->busy)
             continue;
-        if (g->io.op >= SNIC_LUNA_WRITE && g->io.op <= SNIC_LUNA_TRIM)
+        if (g->io.op >= SNIC_EBS_IO_WRITE && g->io.op <= SNIC_EBS_IO_TRIM)
             oracle_write(w, g, 0);
         g->busy = 0;
         w->inflight--;

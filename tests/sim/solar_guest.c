@@ -34,7 +34,7 @@ void world_agent_deliver(struct world *w, uint32_t datagram)
 
 /* ---- Oracle ---- */
 
-static struct oracle *oracle_of(struct world *w, const struct snic_solar_io *io, uint32_t i)
+static struct oracle *oracle_of(struct world *w, const struct snic_ebs_io *io, uint32_t i)
 {
     return &w->oracle[io->disk][io->lba + i];
 }
@@ -56,13 +56,14 @@ static uint64_t oracle_version(struct world *w, uint64_t stamp)
 }
 
 /* The highest version that wrote, or may have written, zeros there. */
-static uint64_t oracle_zeros(struct world *w, const struct snic_solar_io *read, uint32_t i)
+static uint64_t oracle_zeros(struct world *w, const struct snic_ebs_io *read, uint32_t i)
 {
     uint64_t highest = oracle_of(w, read, i)->zeros, lba = read->lba + i;
     for (uint32_t k = 0; k < w->o.depth; k++) {
-        const struct snic_solar_io *io = &w->guests[k].io;
+        const struct snic_ebs_io *io = &w->guests[k].io;
         if (w->guests[k].busy && io->disk == read->disk && io->lba <= lba &&
-            lba < io->lba + io->blocks && (io->op == SNIC_SOLAR_ZERO || io->op == SNIC_SOLAR_TRIM))
+            lba < io->lba + io->blocks &&
+            (io->op == SNIC_EBS_IO_ZERO || io->op == SNIC_EBS_IO_TRIM))
             highest = snic_max_u64(highest, oracle_order(w, io->wver));
     }
     return highest;
@@ -128,13 +129,13 @@ static void guest_fill(struct world *w, struct guest *g)
 
 static void guest_choose(struct world *w, struct guest *g)
 {
-    struct snic_solar_io *io = &g->io;
+    struct snic_ebs_io *io = &g->io;
     uint64_t draw = snic_rng_next(&w->rng);
     memset(io, 0, sizeof(*io));
     io->disk = (uint32_t)(draw % w->o.disks);
-    io->op = draw >> 8 & 63 ? SNIC_SOLAR_WRITE : (uint8_t)(SNIC_SOLAR_ZERO + (draw >> 16) % 3);
+    io->op = draw >> 8 & 63 ? SNIC_EBS_IO_WRITE : (uint8_t)(SNIC_EBS_IO_ZERO + (draw >> 16) % 3);
     if ((draw >> 32) % 100 < w->o.reads)
-        io->op = SNIC_SOLAR_READ;
+        io->op = SNIC_EBS_IO_READ;
     uint32_t most = w->o.blocks < w->o.span ? w->o.blocks : w->o.span;
     io->blocks = 1 + (uint32_t)snic_rng_below(&w->rng, most);
     io->lba = snic_rng_below(&w->rng, w->o.span - io->blocks + 1);
@@ -142,13 +143,13 @@ static void guest_choose(struct world *w, struct guest *g)
 
 static void guest_submit(struct world *w, struct guest *g)
 {
-    struct snic_solar_io *io = &g->io;
+    struct snic_ebs_io *io = &g->io;
     g->stamp = 0;
-    if (io->op == SNIC_SOLAR_WRITE)
+    if (io->op == SNIC_EBS_IO_WRITE)
         guest_fill(w, g);
-    if (io->op == SNIC_SOLAR_FLUSH)
+    if (io->op == SNIC_EBS_IO_FLUSH)
         io->blocks = 0;
-    if (io->op <= SNIC_SOLAR_WRITE) {
+    if (io->op <= SNIC_EBS_IO_WRITE) {
         size_t size = (size_t)io->blocks * SNIC_EBS_BLOCK_BYTES, half = io->blocks / 3;
         g->iov[0].base = g->data;
         g->iov[0].size = half * SNIC_EBS_BLOCK_BYTES;
@@ -171,7 +172,7 @@ static void guest_submit(struct world *w, struct guest *g)
 
 static void guest_done(struct world *w, struct guest *g)
 {
-    struct snic_solar_io *io = &g->io;
+    struct snic_ebs_io *io = &g->io;
     uint64_t age = io->done_ns - io->submitted_ns;
     if (!g->busy)
         world_fail(w, "an I/O is done twice");
@@ -186,10 +187,10 @@ static void guest_done(struct world *w, struct guest *g)
     w->r.failed += io->result != 0;
     w->r.bytes += io->result == 0 ? (uint64_t)io->blocks * SNIC_EBS_BLOCK_BYTES : 0;
     if (io->result != 0)
-        w->r.failed_by[io->op == SNIC_SOLAR_READ ? 0 : io->wver == 0 ? 1 : 2]++;
-    if (io->op == SNIC_SOLAR_READ && io->result == 0)
+        w->r.failed_by[io->op == SNIC_EBS_IO_READ ? 0 : io->wver == 0 ? 1 : 2]++;
+    if (io->op == SNIC_EBS_IO_READ && io->result == 0)
         oracle_read(w, g);
-    else if (io->op != SNIC_SOLAR_READ && io->op != SNIC_SOLAR_FLUSH)
+    else if (io->op != SNIC_EBS_IO_READ && io->op != SNIC_EBS_IO_FLUSH)
         oracle_write(w, g, io->result == 0);
     w->r.hash = (w->r.hash ^ io->done_ns ^ io->lba << 40 ^ (uint32_t)io->result) * WORLD_PRIME;
     g->busy = 0;
@@ -204,7 +205,7 @@ static int guest_audit(struct world *w, struct guest *g)
     if (at >= all)
         return 0;
     memset(&g->io, 0, sizeof(g->io));
-    g->io.op = SNIC_SOLAR_READ;
+    g->io.op = SNIC_EBS_IO_READ;
     g->io.disk = (uint32_t)(at / w->o.span);
     g->io.lba = at % w->o.span;
     g->io.blocks = (uint32_t)snic_min_u64(64, w->o.span - g->io.lba);
@@ -377,7 +378,7 @@ void world_agent_start(struct world *w)
             (w->o.auth && snic_solar_server_auth(w->c, s, &world_secret, 3) != 0))
             world_fail(w, "server_add");
     for (uint32_t d = 0; d < w->o.disks; d++) {
-        struct snic_solar_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->epoch[d]++};
+        struct snic_ebs_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->epoch[d]++};
         k.vd_id = 7 + d;
         k.blocks = SPAN;
         k.ios_per_second = w->o.qos;
@@ -415,7 +416,7 @@ void world_agent_die(struct world *w)
         struct guest *g = &w->guests[i];
         if (!g->busy)
             continue;
-        if (g->io.op >= SNIC_SOLAR_WRITE && g->io.op <= SNIC_SOLAR_TRIM)
+        if (g->io.op >= SNIC_EBS_IO_WRITE && g->io.op <= SNIC_EBS_IO_TRIM)
             oracle_write(w, g, 0);
         g->busy = 0;
         w->inflight--;

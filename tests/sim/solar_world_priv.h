@@ -92,7 +92,7 @@ struct request {
 };
 
 struct guest {
-    struct snic_solar_io io;
+    struct snic_ebs_io io;
     struct snic_iov iov[2];
     int busy;
     uint64_t stamp;

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * I/Os: from submission through admission to their end.
+ */
+#include "ebs/queue_priv.h"
+
+uint32_t ebs_share(const struct snic_ebs_queue *q, uint32_t server)
+{
+    return q->o.servers_max == 1 && server == 0 ? q->o.rpcs_max : q->o.rpcs_max / 2;
+}
+
+void ebs_disk_turn(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+{
+    if (snic_link_alone(&d->queue) || d->say_map || d->map_said)
+        return;
+    if (snic_link_alone(&d->turn)) {
+        snic_link_append(&q->turns, &d->turn);
+        q->dirty = 1;
+    }
+}
+
+/* ---- The end ---- */
+
+static void ebs_io_forget_age(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+{
+    if (q->slow == &io->age)
+        q->slow = io->age.next;
+    snic_link_remove(&io->age);
+}
+
+static void ebs_io_done(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+{
+    struct snic_ebs_disk *d = &q->disks[io->disk];
+    SNIC_ASSERT(io->rpcs == 0 && io->state != EBS_IO_OVER);
+    io->state = EBS_IO_OVER;
+    io->done_ns = q->now_ns;
+    ebs_io_forget_age(q, io);
+    snic_link_remove(&io->order);
+    snic_link_remove(&io->link);
+    snic_link_append(&q->done, &io->link);
+    d->inside--;
+}
+
+static void ebs_flushes(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+{
+    while (!snic_link_alone(&d->order)) {
+        struct snic_ebs_io *io = SNIC_CONTAINER(d->order.next, struct snic_ebs_io, order);
+        if (io->op != SNIC_EBS_IO_FLUSH)
+            return;
+        ebs_io_done(q, io);
+    }
+}
+
+void ebs_io_progress(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+{
+    struct snic_ebs_disk *d = &q->disks[io->disk];
+    if (io->rpcs > 0 || io->cursor < io->blocks)
+        return;
+    ebs_io_done(q, io);
+    ebs_flushes(q, d);
+}
+
+/* ---- Submission ---- */
+
+static int ebs_io_pieces(const struct snic_ebs_io *io)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < io->iov_count; i++) {
+        if (io->iov[i].size == 0 || io->iov[i].size % SNIC_EBS_BLOCK_BYTES != 0)
+            return SNIC_EINVAL;
+        blocks += io->iov[i].size / SNIC_EBS_BLOCK_BYTES;
+    }
+    return blocks == io->blocks ? 0 : SNIC_EINVAL;
+}
+
+static int ebs_io_valid(const struct snic_ebs_disk *d, const struct snic_ebs_io *io)
+{
+    if (io->op > SNIC_EBS_IO_FLUSH)
+        return SNIC_EINVAL;
+    if (d->lost && io->op != SNIC_EBS_IO_READ)
+        return SNIC_EROFS;
+    if (io->op == SNIC_EBS_IO_FLUSH)
+        return 0;
+    if (io->blocks == 0 || io->blocks > SNIC_EBS_IO_BLOCKS_MAX || io->lba >= d->blocks ||
+        io->blocks > d->blocks - io->lba)
+        return SNIC_EINVAL;
+    if (snic_ebs_io_writes(io->op) &&
+        snic_ebs_id_counter(d->wver) + d->inside >= SNIC_EBS_COUNTER_MAX)
+        return SNIC_EOVERFLOW;
+    return io->op == SNIC_EBS_IO_READ || io->op == SNIC_EBS_IO_WRITE ? ebs_io_pieces(io) : 0;
+}
+
+int snic_ebs_queue_submit(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint64_t now_ns)
+{
+    if (io->disk >= q->o.disks_max || !q->disks[io->disk].used || q->halted)
+        return SNIC_ENOENT;
+    struct snic_ebs_disk *d = &q->disks[io->disk];
+    int r = ebs_io_valid(d, io);
+    if (r != 0)
+        return r;
+    q->now_ns = snic_max_u64(q->now_ns, now_ns);
+    io->result = 0;
+    io->retries = 0;
+    io->submitted_ns = q->now_ns;
+    io->admitted_ns = 0;
+    io->done_ns = 0;
+    io->cursor = 0;
+    io->rpcs = 0;
+    io->piece = 0;
+    io->piece_block = 0;
+    io->wver = 0;
+    io->state = EBS_IO_QUEUED;
+    snic_link_init(&io->link);
+    snic_link_init(&io->order);
+    snic_link_append(&q->ages, &io->age);
+    if (q->slow == &q->ages)
+        q->slow = &io->age;
+    q->s.inside++;
+    d->inside++;
+    if (io->op != SNIC_EBS_IO_READ)
+        snic_link_append(&d->order, &io->order);
+    if (io->op == SNIC_EBS_IO_FLUSH) {
+        ebs_flushes(q, d);
+        return 0;
+    }
+    snic_link_append(&d->queue, &io->link);
+    ebs_disk_turn(q, d);
+    return 0;
+}
+
+/* ---- Admission ---- */
+
+static void ebs_disk_needs(struct snic_ebs_queue *q, struct snic_ebs_disk *d,
+                           const struct snic_ebs_io *io, uint64_t segment, uint32_t gen)
+{
+    if (d->need_segment != segment || d->need_ns < io->admitted_ns)
+        d->need_ns = q->now_ns;
+    d->need_segment = segment;
+    d->need_gen = gen;
+    snic_link_remove(&d->turn);
+    ebs_ask_disk(q, d);
+}
+
+static uint32_t ebs_io_bytes(const struct snic_ebs_io *io)
+{
+    uint64_t bytes = (uint64_t)io->blocks * SNIC_EBS_BLOCK_BYTES;
+    return io->op <= SNIC_EBS_IO_WRITE ? (uint32_t)snic_min_u64(bytes, UINT32_MAX) : 0;
+}
+
+/* QoS, then the version. @return 0, or SNIC_EAGAIN: the disk waits for its limits */
+static int ebs_io_charge(struct snic_ebs_queue *q, struct snic_ebs_disk *d, struct snic_ebs_io *io)
+{
+    int r = d->limited ? snic_ebs_qos_admit(q->qos, d->index, ebs_io_bytes(io), q->now_ns) : 0;
+    if (r == SNIC_ECORRUPT) { /* the entry is set anew, from what the disk knows */
+        q->s.tables++;
+        (void)!snic_ebs_qos_set(q->qos, d->index, &d->limits, q->now_ns);
+        r = snic_ebs_qos_admit(q->qos, d->index, ebs_io_bytes(io), q->now_ns);
+    }
+    if (r == SNIC_EAGAIN) {
+        q->qos_ns = snic_min_u64(q->qos_ns, snic_ebs_qos_ready_ns(q->qos, d->index));
+        snic_link_remove(&d->turn);
+        snic_link_append(&q->limited, &d->turn);
+        return SNIC_EAGAIN;
+    }
+    d->charged = 1;
+    io->admitted_ns = q->now_ns;
+    io->state = EBS_IO_OUT;
+    if (snic_ebs_io_writes(io->op))
+        io->wver = ++d->wver; /* Q3: submit saw to it that there is one left */
+    return 0;
+}
+
+static void ebs_io_advance(struct snic_ebs_io *io, uint32_t blocks)
+{
+    io->cursor += blocks;
+    if (io->op > SNIC_EBS_IO_WRITE)
+        return;
+    io->piece_block += blocks;
+    while (io->piece < io->iov_count &&
+           io->piece_block >= io->iov[io->piece].size / SNIC_EBS_BLOCK_BYTES) {
+        io->piece_block -= (uint32_t)(io->iov[io->piece].size / SNIC_EBS_BLOCK_BYTES);
+        io->piece++;
+    }
+}
+
+enum ebs_turn { EBS_TURN_MORE, EBS_TURN_NEXT, EBS_TURN_OFF, EBS_TURN_STOP };
+
+/* One RPC of the disk's first I/O. What has no place yet waits by itself, and nothing behind it
+   does: not all places may be known, when a server is gone, or the pool is full. */
+static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+{
+    struct snic_ebs_where w;
+    struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
+    uint64_t lba = io->lba + io->cursor, segment = lba >> SNIC_EBS_SEGMENT_LOG2;
+    uint32_t left = SNIC_EBS_SEGMENT_BLOCKS - (uint32_t)(lba % SNIC_EBS_SEGMENT_BLOCKS);
+    uint32_t count =
+        (uint32_t)snic_min_u64(snic_min_u64(left, io->blocks - io->cursor), SNIC_EBS_RPC_BLOCKS);
+    if (q->rpcs_free == 0)
+        return EBS_TURN_STOP;
+    memset(&w, 0, sizeof(w));
+    int r = snic_ebs_map_get(d->map, segment, &w);
+    q->s.tables += r == SNIC_ECORRUPT;
+    int known = r == 0 && w.server < q->o.servers_max && q->loads[w.server].used;
+    if (!known)
+        w.server = snic_ebs_nowhere(q);
+    if (q->loads[w.server].rpcs >= ebs_share(q, w.server)) {
+        if (known)
+            return EBS_TURN_NEXT;
+        ebs_disk_needs(q, d, io, segment, w.seg_gen);
+        return EBS_TURN_OFF;
+    }
+    if (known && q->loads[w.server].backlog >= SNIC_EBS__BACKLOG)
+        return EBS_TURN_NEXT;
+    if (!d->charged && ebs_io_charge(q, d, io) != 0)
+        return EBS_TURN_OFF;
+    io->rpcs++;
+    ebs_rpc_new(q, io, count, &w);
+    ebs_io_advance(io, count);
+    d->deficit -= (int64_t)count * SNIC_EBS_BLOCK_BYTES;
+    if (io->cursor == io->blocks) {
+        d->charged = 0;
+        snic_link_remove(&io->link);
+    }
+    return EBS_TURN_MORE;
+}
+
+/* @return 1 something was admitted, or will be some rounds later: the debt of one RPC is bounded */
+static int ebs_disk_serve(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int *stop)
+{
+    enum ebs_turn turn = EBS_TURN_NEXT;
+    if (d->deficit <= 0)
+        d->deficit += SNIC_EBS__QUANTUM;
+    int any = d->deficit <= 0;
+    while (d->deficit > 0 && !snic_link_alone(&d->queue)) {
+        turn = ebs_disk_step(q, d);
+        if (turn != EBS_TURN_MORE)
+            break;
+        any = 1;
+    }
+    *stop = turn == EBS_TURN_STOP;
+    if (snic_link_alone(&d->queue)) {
+        d->deficit = 0;
+        snic_link_remove(&d->turn);
+    } else if (turn == EBS_TURN_MORE || turn == EBS_TURN_NEXT) {
+        snic_link_remove(&d->turn);
+        snic_link_append(&q->turns, &d->turn);
+    }
+    return any;
+}
+
+void snic_ebs_queue_admit(struct snic_ebs_queue *q)
+{
+    int stop = 0;
+    struct snic_ebs_disk *idle = NULL; /* the first that could not, since the last that could */
+    if (q->now_ns >= q->qos_ns) {
+        q->qos_ns = SNIC_NEVER;
+        while (!snic_link_alone(&q->limited)) {
+            struct snic_link *l = q->limited.next;
+            snic_link_remove(l);
+            snic_link_append(&q->turns, l);
+        }
+    }
+    while (!stop && !snic_link_alone(&q->turns)) {
+        struct snic_ebs_disk *d = SNIC_CONTAINER(q->turns.next, struct snic_ebs_disk, turn);
+        if (d == idle)
+            break;
+        if (ebs_disk_serve(q, d, &stop))
+            idle = NULL;
+        else if (idle == NULL && q->turns.prev == &d->turn) /* it has a turn still */
+            idle = d;
+    }
+}
+
+/* ---- Time runs out ---- */
+
+static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+{
+    struct snic_ebs_disk *d = &q->disks[io->disk];
+    int first = !snic_link_alone(&io->link) && d->queue.next == &io->link;
+    ebs_io_forget_age(q, io);
+    if (io->op == SNIC_EBS_IO_FLUSH) /* ends with the writes before it */
+        return;
+    if (io->cursor < io->blocks) {
+        if (first) {
+            d->charged = 0;
+            d->map_said = 0;
+            d->say_map = 0; /* for the place that it needed */
+        }
+        snic_link_remove(&io->link);
+        io->cursor = io->blocks;
+        io->result = SNIC_EIO;
+        if (snic_link_alone(&d->queue))
+            snic_link_remove(&d->turn);
+        else if (first)
+            ebs_disk_turn(q, d);
+    }
+    io->rpcs++; /* so that it is not over before all is given up */
+    for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
+        struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        next = l->next;
+        if (r->io == io && !snic_ebs_rpc_over(r))
+            q->ops->give_up(q, r, SNIC_EIO);
+    }
+    io->rpcs--;
+    ebs_io_progress(q, io);
+}
+
+static uint64_t ebs_age_deadline(const struct snic_ebs_queue *q)
+{
+    uint64_t due = SNIC_NEVER;
+    if (!snic_link_alone(&q->ages))
+        due =
+            SNIC_CONTAINER(q->ages.next, struct snic_ebs_io, age)->submitted_ns + q->o.deadline_ns;
+    if (q->slow != &q->ages)
+        due = snic_min_u64(due, SNIC_CONTAINER(q->slow, struct snic_ebs_io, age)->submitted_ns +
+                                    q->o.slow_ns);
+    return due;
+}
+
+void snic_ebs_queue_age(struct snic_ebs_queue *q)
+{
+    while (!snic_link_alone(&q->ages)) {
+        struct snic_ebs_io *io = SNIC_CONTAINER(q->ages.next, struct snic_ebs_io, age);
+        if (q->now_ns < io->submitted_ns + q->o.deadline_ns)
+            return;
+        ebs_io_expire(q, io);
+    }
+}
+
+/* ---- What is to be said ---- */
+
+struct snic_ebs_io *snic_ebs_queue_done(struct snic_ebs_queue *q)
+{
+    if (snic_link_alone(&q->done))
+        return NULL;
+    struct snic_ebs_io *io = SNIC_CONTAINER(q->done.next, struct snic_ebs_io, link);
+    snic_link_remove(&io->link);
+    q->s.ios[io->op]++;
+    q->s.failed += io->result != 0;
+    q->s.inside--;
+    return io;
+}
+
+struct snic_ebs_io *snic_ebs_queue_slow(struct snic_ebs_queue *q)
+{
+    if (q->slow == &q->ages)
+        return NULL;
+    struct snic_ebs_io *io = SNIC_CONTAINER(q->slow, struct snic_ebs_io, age);
+    if (q->now_ns < io->submitted_ns + q->o.slow_ns)
+        return NULL;
+    q->slow = io->age.next;
+    q->s.slow++;
+    return io;
+}
+
+uint64_t snic_ebs_queue_deadline_ns(struct snic_ebs_queue *q)
+{
+    if (!snic_link_alone(&q->done))
+        return q->now_ns;
+    if (q->halted)
+        return SNIC_NEVER;
+    if (q->dirty || snic_ebs_asks_first(&q->asks) != NULL || !snic_link_alone(&q->disk_events))
+        return q->now_ns;
+    uint64_t due = snic_min_u64(ebs_age_deadline(q), q->qos_ns);
+    due = snic_min_u64(due, snic_wheel_deadline_ns(&q->wheel));
+    return q->s.inside == 0 ? due : snic_min_u64(due, q->asks.due_ns);
+}
+
+void snic_ebs_queue_halt(struct snic_ebs_queue *q)
+{
+    q->halted = 1;
+    while (!snic_link_alone(&q->ages)) {
+        struct snic_ebs_io *io = SNIC_CONTAINER(q->ages.next, struct snic_ebs_io, age);
+        struct snic_ebs_disk *d = &q->disks[io->disk];
+        ebs_io_forget_age(q, io);
+        if (io->op == SNIC_EBS_IO_FLUSH)
+            continue;
+        if (io->cursor < io->blocks) {
+            io->cursor = io->blocks;
+            io->result = SNIC_EUNKNOWN;
+            snic_link_remove(&io->link);
+        }
+        io->rpcs++;
+        for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
+            struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+            next = l->next;
+            if (r->io == io && r->where != SNIC_EBS_RPC_ENDED)
+                q->ops->end(q, r, SNIC_EUNKNOWN);
+        }
+        io->rpcs--;
+        ebs_io_progress(q, io);
+    }
+    /* What was given up before, and waits for its fence, is no longer among the ages. */
+    for (uint32_t i = 0; i < q->o.disks_max; i++)
+        for (struct snic_link *l = q->disks[i].rpcs.next, *next; l != &q->disks[i].rpcs; l = next) {
+            struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+            next = l->next;
+            if (r->where != SNIC_EBS_RPC_ENDED)
+                q->ops->end(q, r, SNIC_EUNKNOWN);
+        }
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Where is a segment? The owner is asked when the map does not say, when the server that it says
+ * refuses, and when that one says nothing: a segment may have moved while we could not be told, and
+ * a server that is gone refuses nobody. When, and when again, is what ebs_ask.h says; here is who
+ * waits: RPCs, those of a segment together, and the first I/O of a disk.
+ */
+#include "ebs/queue_priv.h"
+
+void ebs_ask_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+{
+    snic_ebs_ask_begin(&q->asks, &r->ask, q->loads[r->server].told, q->now_ns);
+}
+
+void snic_ebs_rpc_heard(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+{
+    if (r->where != SNIC_EBS_RPC_PARKED)
+        ebs_ask_begin(q, r);
+}
+
+void ebs_ask_parked(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+{
+    r->ask.asks = 0;
+    snic_ebs_ask_put(&q->asks, &r->ask);
+}
+
+static void ebs_disk_event(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+{
+    if (snic_link_alone(&d->event))
+        snic_link_append(&q->disk_events, &d->event);
+}
+
+void ebs_ask_disk(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+{
+    d->say_map = 1;
+    ebs_disk_event(q, d);
+}
+
+void snic_ebs_queue_lost(struct snic_ebs_queue *q, uint32_t disk)
+{
+    struct snic_ebs_disk *d = &q->disks[disk];
+    if (d->lost)
+        return;
+    d->lost = 1;
+    d->say = 1;
+    ebs_disk_event(q, d);
+}
+
+static void ebs_ask_rpcs(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+{
+    for (struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
+        struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        if (r->where == SNIC_EBS_RPC_ENDED)
+            continue;
+        if (snic_ebs_ask_due(&q->asks, &r->ask, q->loads[r->server].told, q->now_ns))
+            snic_ebs_ask_put(&q->asks, &r->ask);
+    }
+}
+
+void snic_ebs_queue_ask(struct snic_ebs_queue *q)
+{
+    if (!snic_ebs_asks_look(&q->asks, q->now_ns))
+        return;
+    for (uint32_t i = 0; i < q->o.disks_max; i++) {
+        struct snic_ebs_disk *d = &q->disks[i];
+        if (!d->used)
+            continue;
+        ebs_ask_rpcs(q, d);
+        if (!d->map_said)
+            continue;
+        if (snic_ebs_ask_due(&q->asks, &d->ask, 0, q->now_ns))
+            ebs_ask_disk(q, d);
+    }
+}
+
+/* ---- What is said ---- */
+
+/* The next after @p r, or the first, of those that wait for its segment; NULL. */
+static struct snic_ebs_rpc *ebs_ask_with(struct snic_ebs_queue *q, const struct snic_ebs_rpc *r,
+                                         struct snic_ebs_rpc *after)
+{
+    struct snic_link *rpcs = &q->disks[r->disk].rpcs;
+    struct snic_link *l = after != NULL ? after->of_disk.next : rpcs->next;
+    for (; l != rpcs; l = l->next) {
+        struct snic_ebs_rpc *o = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        if (ebs_segment_of(o) == ebs_segment_of(r))
+            return o;
+    }
+    return NULL;
+}
+
+static int ebs_say_rpc(struct snic_ebs_queue *q, struct snic_ebs_said *out)
+{
+    struct snic_ebs_ask *k = snic_ebs_asks_first(&q->asks);
+    uint32_t most = 0;
+    if (k == NULL)
+        return 0;
+    struct snic_ebs_rpc *r = SNIC_CONTAINER(k, struct snic_ebs_rpc, ask);
+    out->disk = r->disk;
+    out->segment = ebs_segment_of(r);
+    out->gen32 = r->seg_gen;
+    for (struct snic_ebs_rpc *o = NULL; (o = ebs_ask_with(q, r, o)) != NULL;)
+        most = (uint32_t)snic_max_u64(most, o->ask.asks);
+    snic_ebs_ask_said(&q->asks, k, most, &q->rng, q->now_ns);
+    for (struct snic_ebs_rpc *o = NULL; (o = ebs_ask_with(q, r, o)) != NULL;)
+        snic_ebs_ask_join(&o->ask, k);
+    return 1;
+}
+
+static void ebs_say_disk(struct snic_ebs_queue *q, struct snic_ebs_disk *d,
+                         struct snic_ebs_said *out)
+{
+    snic_ebs_ask_said(&q->asks, &d->ask, d->map_said ? d->ask.asks : 0, &q->rng, q->now_ns);
+    d->say_map = 0;
+    d->map_said = 1;
+    out->segment = d->need_segment;
+    out->gen32 = d->need_gen;
+}
+
+/* What a disk has to say; one that has nothing any more is passed over. */
+int snic_ebs_queue_say(struct snic_ebs_queue *q, struct snic_ebs_said *out)
+{
+    int any = 0;
+    memset(out, 0, sizeof(*out));
+    if (ebs_say_rpc(q, out))
+        return 1;
+    while (!any && !snic_link_alone(&q->disk_events)) {
+        struct snic_ebs_disk *d = SNIC_CONTAINER(q->disk_events.next, struct snic_ebs_disk, event);
+        any = d->say || d->say_map;
+        out->disk = d->index;
+        out->lease = d->say;
+        if (d->say)
+            d->say = 0;
+        else if (d->say_map)
+            ebs_say_disk(q, d, out);
+        if (!d->say && !d->say_map)
+            snic_link_remove(&d->event);
+    }
+    return any;
+}
+
+/* Of RPCs the first is the oldest. What waits behind them for a place has no RPC. */
+int snic_ebs_queue_get_wait(const struct snic_ebs_queue *q, uint32_t disk,
+                            struct snic_ebs_wait *out)
+{
+    if (disk >= q->o.disks_max || !q->disks[disk].used)
+        return SNIC_ENOENT;
+    const struct snic_ebs_disk *d = &q->disks[disk];
+    const struct snic_link *l = d->rpcs.next;
+    while (l != &d->rpcs &&
+           SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk)->where == SNIC_EBS_RPC_ENDED)
+        l = l->next;
+    if (l != &d->rpcs) {
+        const struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        out->segment = ebs_segment_of(r);
+        out->since_ns = r->made_ns;
+        out->server = r->server < q->o.servers_max ? r->server : UINT32_MAX;
+        out->place = r->where == SNIC_EBS_RPC_PARKED;
+        return 1;
+    }
+    if (!d->map_said || snic_link_alone(&d->queue))
+        return 0;
+    const struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
+    out->segment = d->need_segment;
+    out->since_ns = io->cursor == 0 ? io->submitted_ns : d->need_ns;
+    out->server = UINT32_MAX;
+    out->place = 1;
+    return 1;
+}
+
+int snic_ebs_queue_get_busy(const struct snic_ebs_queue *q, uint32_t server,
+                            struct snic_ebs_busy *out)
+{
+    if (server >= q->o.servers_max || !q->loads[server].used)
+        return SNIC_ENOENT;
+    *out = q->loads[server].busy;
+    return 0;
+}

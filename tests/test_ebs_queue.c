@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The queue of I/Os by itself, under a transport of a few lines that does what the header says and
+ * no more: what it has of an RPC is a list and a bit.
+ */
+#include "snicstore/ebs_queue.h"
+#include "support.h"
+
+#define SECOND UINT64_C(1000000000)
+#define MS UINT64_C(1000000)
+
+enum { RPCS = 16, SERVERS = 2, DISKS = 2, HERE = SNIC_EBS_RPC_OTHER };
+
+struct plain_rpc {
+    struct snic_ebs_rpc q;
+    uint32_t begun; /* times */
+};
+
+struct plain {
+    struct snic_ebs_queue q;
+    struct snic_link here; /* RPCs that have a server */
+    struct plain_rpc rpc[RPCS];
+    uint32_t over;   /* calls of give_up and end */
+    uint32_t fences; /* that were to be sent */
+    unsigned char memory[1 << 16];
+};
+
+static struct plain plain;
+static struct snic_iov pieces[64];
+static unsigned char bytes[64 * SNIC_EBS_BLOCK_BYTES];
+
+static struct plain *plain_of(struct snic_ebs_queue *q)
+{
+    return SNIC_CONTAINER(q, struct plain, q);
+}
+
+static void plain_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+{
+    assert_true(r->where == SNIC_EBS_RPC_FREE && snic_link_alone(&r->link));
+    assert_true(r->server < SERVERS && q->loads[r->server].used);
+    SNIC_CONTAINER(r, struct plain_rpc, q)->begun++;
+    q->loads[r->server].backlog += r->count;
+    r->sent = 1;
+    snic_ebs_rpc_move(r, &plain_of(q)->here, HERE);
+}
+
+static void plain_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+{
+    assert_true(snic_link_alone(&r->link) && !r->timer.armed && r->acked == 0);
+    SNIC_CONTAINER(r, struct plain_rpc, q)->begun = 0;
+    if (r->server != snic_ebs_nowhere(q))
+        plain_begin(q, r);
+}
+
+static void plain_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+{
+    assert_int_not_equal(r->where, SNIC_EBS_RPC_ENDED);
+    if (r->where == HERE)
+        q->loads[r->server].backlog -= r->count;
+}
+
+static void plain_end(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, int result)
+{
+    assert_int_not_equal(r->where, SNIC_EBS_RPC_ENDED);
+    plain_of(q)->over++;
+    if (r->where == HERE)
+        q->loads[r->server].backlog -= r->count;
+    snic_ebs_rpc_ended(q, r, result);
+}
+
+static void plain_give_up(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, int result)
+{
+    assert_false(snic_ebs_rpc_over(r));
+    if (!r->sent || r->op == SNIC_EBS_IO_READ) {
+        plain_end(q, r, result);
+        return;
+    }
+    plain_of(q)->over++;
+    plain_leave(q, r);
+    snic_ebs_rpc_fence(q, r, result);
+}
+
+static void plain_fired(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_ebs_rpc *r = SNIC_CONTAINER(t, struct snic_ebs_rpc, timer);
+    (void)now_ns;
+    if (r->where == SNIC_EBS_RPC_FENCING)
+        plain.fences += snic_ebs_rpc_fence_again(&plain.q, r, 16 * MS);
+}
+
+static const struct snic_ebs_queue_ops plain_ops = {.made = plain_made,
+                                                    .leave = plain_leave,
+                                                    .begin = plain_begin,
+                                                    .give_up = plain_give_up,
+                                                    .end = plain_end};
+
+static struct plain *open_queue(void)
+{
+    const struct snic_ebs_queue_opts o = {.client_epoch = 1,
+                                          .disks_max = DISKS,
+                                          .servers_max = SERVERS,
+                                          .rpcs_max = RPCS,
+                                          .chunks_max = 1,
+                                          .disk_blocks_max = 4096,
+                                          .deadline_ns = 60 * SECOND,
+                                          .slow_ns = SECOND,
+                                          .seed = support_seed()};
+    const struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = 4096};
+    struct snic_arena measure = {NULL, 0, 0}, a;
+    struct snic_ebs_queue parts;
+    memset(&plain, 0, sizeof(plain));
+    memset(&parts, 0, sizeof(parts));
+    snic_ebs_queue_layout(&measure, &o, &parts);
+    a.base = plain.memory + (SNIC_CACHELINE - (uintptr_t)plain.memory % SNIC_CACHELINE);
+    a.size = sizeof(plain.memory) - SNIC_CACHELINE;
+    a.used = 0;
+    assert_true(measure.used <= a.size);
+    snic_ebs_queue_layout(&a, &o, &plain.q);
+    memset(plain.memory + (a.base - plain.memory) + (a.used - plain.q.map_bytes), 0xa5,
+           plain.q.map_bytes);
+    snic_ebs_queue_init(&plain.q, &o, &plain_ops, 0);
+    snic_link_init(&plain.here);
+    for (uint32_t i = 0; i < RPCS; i++)
+        snic_ebs_queue_add(&plain.q, &plain.rpc[i].q, i, plain_fired);
+    for (uint32_t i = 0; i < SERVERS; i++)
+        plain.q.loads[i].used = 1;
+    for (uint32_t i = 0; i < DISKS; i++)
+        assert_int_equal(snic_ebs_queue_attach(&plain.q, i, &d, 0, 0), 0);
+    assert_int_equal(snic_ebs_queue_check(&plain.q), 0);
+    return &plain;
+}
+
+static void look(struct plain *p, uint64_t now_ns)
+{
+    struct snic_timer *t;
+    p->q.now_ns = snic_max_u64(p->q.now_ns, now_ns);
+    while ((t = snic_wheel_pop(&p->q.wheel, p->q.now_ns)) != NULL)
+        t->fn(t, p->q.now_ns);
+    snic_ebs_queue_age(&p->q);
+    snic_ebs_queue_ask(&p->q);
+    if (p->q.dirty || p->q.now_ns >= p->q.qos_ns) {
+        p->q.dirty = 0;
+        snic_ebs_queue_admit(&p->q);
+    }
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+}
+
+static void submit(struct plain *p, struct snic_ebs_io *io, uint32_t op, uint64_t lba,
+                   uint32_t blocks)
+{
+    memset(io, 0, sizeof(*io));
+    io->op = (uint8_t)op;
+    io->lba = lba;
+    io->blocks = blocks;
+    pieces[0].base = bytes;
+    pieces[0].size = (size_t)blocks * SNIC_EBS_BLOCK_BYTES;
+    io->iov = op <= SNIC_EBS_IO_WRITE ? pieces : NULL;
+    io->iov_count = op <= SNIC_EBS_IO_WRITE;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, io, p->q.now_ns), 0);
+}
+
+static void place(struct plain *p, uint64_t segment, uint32_t server, uint32_t gen)
+{
+    const struct snic_ebs_where w = {.seg_id = 7 + segment, .server = server, .seg_gen = gen};
+    assert_int_equal(snic_ebs_queue_map(&p->q, 0, segment, &w, p->q.now_ns), 0);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+}
+
+static struct snic_ebs_rpc *first_here(struct plain *p)
+{
+    return snic_link_alone(&p->here) ? NULL
+                                     : SNIC_CONTAINER(p->here.next, struct snic_ebs_rpc, link);
+}
+
+/* All that is under way is acknowledged. */
+static void finish(struct plain *p)
+{
+    while (first_here(p) != NULL)
+        plain_end(&p->q, first_here(p), 0);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+}
+
+/* ---- Contract ---- */
+
+static void test_ebs_queue_refusals_change_nothing(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 2, .blocks = 4096};
+    struct snic_ebs_where w = {.seg_id = 1, .server = 0, .seg_gen = 2};
+    struct snic_ebs_io io;
+    struct snic_ebs_wait wait;
+    struct snic_ebs_busy busy;
+    int key;
+    (void)state;
+    assert_int_equal(snic_ebs_queue_attach(&p->q, DISKS, &d, 0, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 0, &d, 0, 0), SNIC_EEXIST);
+    assert_int_equal(snic_ebs_queue_detach(&p->q, 1), 0);
+    assert_int_equal(snic_ebs_queue_detach(&p->q, 1), SNIC_ENOENT);
+    assert_int_equal(snic_ebs_queue_limit(&p->q, 1, &d, 0), SNIC_ENOENT);
+    d.sa_epoch = 65536;
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EOVERFLOW);
+    d.sa_epoch = 0;
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EINVAL);
+    d.sa_epoch = 65535;
+    d.blocks = 4097;
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EINVAL);
+    d.blocks = 4096;
+    d.xts_key = &key;
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 1, 0), 0);
+    assert_int_equal(snic_ebs_queue_map(&p->q, DISKS, 0, &w, 0), SNIC_ENOENT);
+    assert_int_equal(snic_ebs_queue_map(&p->q, 0, 8, &w, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_map(&p->q, 0, 7, &w, 0), 0);
+    w.seg_gen = 1;
+    assert_int_equal(snic_ebs_queue_map(&p->q, 0, 7, &w, 0), SNIC_ESTALE);
+    w.server = SERVERS;
+    assert_int_equal(snic_ebs_queue_map(&p->q, 0, 7, &w, 0), SNIC_ENOENT);
+    memset(&io, 0, sizeof(io));
+    io.disk = DISKS;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &io, 0), SNIC_ENOENT);
+    io.disk = 0;
+    io.op = SNIC_EBS_IO_FLUSH + 1;
+    io.blocks = 1;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &io, 0), SNIC_EINVAL);
+    io.op = SNIC_EBS_IO_ZERO;
+    io.lba = 4096;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &io, 0), SNIC_EINVAL);
+    io.op = SNIC_EBS_IO_WRITE; /* without pieces */
+    io.lba = 0;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &io, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_get_wait(&p->q, DISKS, &wait), SNIC_ENOENT);
+    assert_int_equal(snic_ebs_queue_get_wait(&p->q, 0, &wait), 0);
+    assert_int_equal(snic_ebs_queue_get_busy(&p->q, SERVERS, &busy), SNIC_ENOENT);
+    assert_true(p->q.s.inside == 0 && p->q.s.rpcs == 0 && snic_ebs_queue_done(&p->q) == NULL);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+}
+
+/* A flush ends with the writes before it, a write with its RPCs, and versions grow in order. */
+static void test_ebs_queue_order(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io a, b, flush;
+    (void)state;
+    place(p, 0, 0, 1);
+    submit(p, &a, SNIC_EBS_IO_WRITE, 0, 64);
+    submit(p, &flush, SNIC_EBS_IO_FLUSH, 0, 0);
+    submit(p, &b, SNIC_EBS_IO_ZERO, 100, 100);
+    look(p, 1);
+    assert_true(p->q.s.rpcs == 3 && p->q.loads[0].rpcs == 3 && p->q.loads[0].backlog == 164);
+    assert_true(a.wver != 0 && b.wver == a.wver + 1);
+    assert_null(snic_ebs_queue_done(&p->q));
+    finish(p);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &a);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &flush);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &b);
+    assert_true(p->q.loads[0].backlog == 0 && p->q.rpcs_free == RPCS && p->q.s.inside == 0);
+    assert_true(snic_ebs_queue_deadline_ns(&p->q) <= 1); /* slots came back: somebody may wait */
+    look(p, 1);
+    assert_true(snic_ebs_queue_deadline_ns(&p->q) == SNIC_NEVER);
+}
+
+/* What shows its blocks keeps an RPC, and with it the I/O. */
+static void test_ebs_queue_refs_keep(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io;
+    (void)state;
+    place(p, 0, 0, 1);
+    submit(p, &io, SNIC_EBS_IO_WRITE, 0, 1);
+    look(p, 1);
+    struct snic_ebs_rpc *r = first_here(p);
+    uint64_t id = r->id;
+    r->refs = 2;
+    plain_end(&p->q, r, 0);
+    snic_ebs_rpc_unref(&p->q, r);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+    assert_null(snic_ebs_queue_done(&p->q));
+    snic_ebs_rpc_unref(&p->q, r);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &io);
+    submit(p, &io, SNIC_EBS_IO_WRITE, 0, 1);
+    look(p, 1);
+    assert_true(first_here(p) == r && r->id == id + RPCS); /* the slot, and never the id */
+    finish(p);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &io);
+}
+
+/* What has no place is asked for as one, waits, and begins where the answer says. */
+static void test_ebs_queue_place_unknown(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io;
+    struct snic_ebs_said said;
+    (void)state;
+    submit(p, &io, SNIC_EBS_IO_WRITE, 512 - 8, 16);
+    look(p, 1);
+    assert_int_equal(p->q.loads[SERVERS].rpcs, 2);
+    assert_int_equal(snic_ebs_queue_say(&p->q, &said), 1);
+    assert_true(said.segment == 0 && said.disk == 0 && !said.lease);
+    assert_int_equal(snic_ebs_queue_say(&p->q, &said), 1);
+    assert_int_equal(said.segment, 1);
+    assert_int_equal(snic_ebs_queue_say(&p->q, &said), 0);
+    place(p, 1, 1, 1);
+    place(p, 0, 0, 1);
+    assert_true(p->q.loads[0].rpcs == 1 && p->q.loads[1].rpcs == 1 &&
+                p->q.loads[SERVERS].rpcs == 0);
+    /* One is refused there: it is parked once, and again asked for. */
+    struct snic_ebs_rpc *r = first_here(p);
+    plain_leave(&p->q, r);
+    assert_int_equal(snic_ebs_rpc_park(&p->q, r), 1);
+    assert_int_equal(snic_ebs_rpc_park(&p->q, r), 0);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+    assert_int_equal(snic_ebs_queue_say(&p->q, &said), 1);
+    assert_int_equal(said.segment, 1);
+    place(p, 1, 0, 2);
+    assert_int_equal(SNIC_CONTAINER(r, struct plain_rpc, q)->begun, 2);
+    finish(p);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &io);
+    assert_int_equal(io.result, 0);
+}
+
+/* ---- Time ---- */
+
+/*
+ * All time runs out for an I/O of which one RPC has ended and is shown still, and one was given up
+ * before: neither is given up again. The fence goes where the segment goes, and a higher
+ * generation is its answer.
+ */
+static void test_ebs_queue_expires_once(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io;
+    (void)state;
+    place(p, 0, 0, 1);
+    submit(p, &io, SNIC_EBS_IO_ZERO, 0, 192);
+    look(p, 1);
+    struct snic_ebs_rpc *shown = first_here(p);
+    shown->refs = 1;
+    plain_end(&p->q, shown, 0);
+    struct snic_ebs_rpc *fenced = first_here(p);
+    plain_give_up(&p->q, fenced, SNIC_ENOSPC);
+    assert_int_equal(p->over, 2);
+    look(p, 2);
+    assert_int_equal(p->fences, 0); /* one of its version may come through yet */
+    assert_ptr_equal(snic_ebs_queue_slow(&p->q), NULL);
+    look(p, SECOND);
+    assert_ptr_equal(snic_ebs_queue_slow(&p->q), &io);
+    assert_true(snic_ebs_queue_deadline_ns(&p->q) <= SECOND + 16 * MS); /* the fence's timer */
+    look(p, 60 * SECOND);
+    assert_int_equal(p->over, 3);
+    look(p, 60 * SECOND + 20 * MS);
+    assert_true(p->fences >= 2);
+    place(p, 0, 1, 1); /* elsewhere, and no answer to a fence */
+    assert_true(fenced->where == SNIC_EBS_RPC_FENCING && fenced->server == 1);
+    assert_null(snic_ebs_queue_done(&p->q));
+    place(p, 0, 1, 2);
+    assert_null(snic_ebs_queue_done(&p->q));
+    snic_ebs_rpc_unref(&p->q, shown);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &io);
+    assert_int_equal(io.result, SNIC_ENOSPC);
+}
+
+static void test_ebs_queue_fence_refused_is_sent_later(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io;
+    (void)state;
+    place(p, 0, 0, 1);
+    submit(p, &io, SNIC_EBS_IO_ZERO, 0, 1);
+    look(p, 1);
+    struct snic_ebs_rpc *r = first_here(p);
+    plain_give_up(&p->q, r, SNIC_EIO);
+    look(p, 2);
+    assert_int_equal(p->fences, 1);
+    for (uint64_t wait = 128; wait < 4000; wait *= 2) {
+        uint64_t from = p->q.now_ns, due = snic_min_u64(wait, 1000) * MS;
+        uint32_t sent = p->fences;
+        snic_ebs_rpc_fence_refused(&p->q, r);
+        look(p, from + due - MS);
+        assert_int_equal(p->fences, sent);
+        look(p, from + due + MS);
+        assert_true(p->fences > sent);
+    }
+    plain_end(&p->q, r, r->result);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &io);
+    assert_int_equal(io.result, SNIC_EIO);
+}
+
+/* Nothing is left that would wake anybody, and who had failed keeps why. */
+static void test_ebs_queue_halt_ends_all(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io[5];
+    int seen = 0;
+    (void)state;
+    place(p, 0, 0, 1);
+    submit(p, &io[0], SNIC_EBS_IO_WRITE, 0, 1);
+    submit(p, &io[1], SNIC_EBS_IO_WRITE, 1024, 1); /* no place */
+    submit(p, &io[2], SNIC_EBS_IO_ZERO, 64, 448);
+    submit(p, &io[3], SNIC_EBS_IO_FLUSH, 0, 0);
+    submit(p, &io[4], SNIC_EBS_IO_ZERO, 0, 4096); /* more than there are RPCs */
+    look(p, 1);
+    plain_give_up(&p->q, first_here(p), SNIC_ENOSPC);
+    snic_ebs_queue_halt(&p->q);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+    for (struct snic_ebs_io *x; (x = snic_ebs_queue_done(&p->q)) != NULL; seen++)
+        assert_true(x == &io[3] ? x->result == 0 : x->result == SNIC_EUNKNOWN);
+    assert_int_equal(seen, 5);
+    assert_true(snic_ebs_queue_deadline_ns(&p->q) == SNIC_NEVER && p->q.s.inside == 0);
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &io[0], 2), SNIC_ENOENT);
+}
+
+/* The place that a dead I/O needed is not what the next one waits for. */
+static void test_ebs_queue_need_dies_with_its_io(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io[RPCS / 2], big, next;
+    struct snic_ebs_said said;
+    (void)state;
+    for (uint32_t i = 0; i < RPCS / 2; i++) /* all that may be without a place */
+        submit(p, &io[i], SNIC_EBS_IO_ZERO, i, 1);
+    look(p, 1);
+    submit(p, &big, SNIC_EBS_IO_ZERO, 1024, 1);
+    look(p, 2); /* MAP is to be said for it, and nobody looks */
+    submit(p, &next, SNIC_EBS_IO_ZERO, 2048, 1);
+    p->q.now_ns = 30 * SECOND;
+    next.submitted_ns = 30 * SECOND; /* it lives on when the others are given up */
+    look(p, 60 * SECOND + 2);
+    for (uint32_t k = 0; k < 20 && snic_ebs_queue_say(&p->q, &said); k++)
+        assert_true(said.segment != 2);
+    place(p, 4, 0, 1);
+    look(p, 60 * SECOND + 3);
+    finish(p);
+    uint32_t done = 0;
+    for (struct snic_ebs_io *x; (x = snic_ebs_queue_done(&p->q)) != NULL; done++)
+        assert_int_equal(x->result, x == &next ? 0 : SNIC_EIO);
+    assert_int_equal(done, RPCS / 2 + 2);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ebs_queue_refusals_change_nothing),
+        cmocka_unit_test(test_ebs_queue_order),
+        cmocka_unit_test(test_ebs_queue_refs_keep),
+        cmocka_unit_test(test_ebs_queue_place_unknown),
+        cmocka_unit_test(test_ebs_queue_expires_once),
+        cmocka_unit_test(test_ebs_queue_fence_refused_is_sent_later),
+        cmocka_unit_test(test_ebs_queue_halt_ends_all),
+        cmocka_unit_test(test_ebs_queue_need_dies_with_its_io),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
