@@ -66,9 +66,12 @@ NIGHT(night_swaps_strict,    2, 1, STRICT, FAST,   10000, 72871, .swaps = 2, LOC
 NIGHT(night_swap3_synch,     3, 1, SYNCH,  FAST,   20000, 616522, .writes = 1, .swaps = 1, LOCK)
 NIGHT(night_swap_evict,      3, 1, SYNCH,  FAST,   20000, 1013233, .writes = 1, .swaps = 1,
       .evictions = 1)
-NIGHT(night_swaps_crash_synch, 2, 1, SYNCH, FAST,    5000, 3651189, .swaps = 2, .crashes = 1)
-NIGHT(night_swaps_crash_renf, 2, 1, RENF,  FAST,    50000, 12220909, .swaps = 2, .crashes = 1)
-NIGHT(night_swaps_crash_event, 2, 1, EVENT, FAST,   50000, 24707115, .swaps = 2, .crashes = 1)
+NIGHT(night_swaps_crash_synch, 2, 1, SYNCH, FAST,    5000, 3651189, .writes = 2, .swaps = 2,
+      .crashes = 1)
+NIGHT(night_swaps_crash_renf, 2, 1, RENF,  FAST,    50000, 12220909, .writes = 2, .swaps = 2,
+      .crashes = 1)
+NIGHT(night_swaps_crash_event, 2, 1, EVENT, FAST,   50000, 24707115, .writes = 2, .swaps = 2,
+      .crashes = 1)
 NIGHT(night_swap_rejoin_synch, 2, 1, SYNCH, FAST,   10000, 676343, .writes = 1, .swaps = 1,
       REJOIN, LOCK)
 NIGHT(night_swap_rejoin_strict, 2, 1, STRICT, FAST, 50000, 14719169, .writes = 1, .swaps = 1,
