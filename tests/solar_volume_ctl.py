@@ -222,6 +222,29 @@ def case_move_all_lost(world):
     move_lost(world, "all")
 
 
+def case_thin(world):
+    """A disk that is read takes no place, however large it is beside its servers."""
+    segments = 96  # three times what the store has room for
+    world.server(1)
+    world.up(1)
+    world.ok("create", "root", str(segments * SEGMENT))
+    for transport in ("solar", "luna"):
+        client = world.begin(transport, "client", "--control", world.catalog.at, "--disk", "root",
+                             "--socket", f"{world.work}/{transport}", "--transport", transport)
+        disk = Nbd(f"{world.work}/{transport}")
+        for i in range(0, segments, 16):
+            assert disk.read(i * SEGMENT, 16 * SEGMENT) == bytes(16 * SEGMENT), i
+        assert places(world) == {}, places(world)
+        at = 7 if transport == "solar" else 8
+        assert disk.write(at * SEGMENT + 4096, b"x" * 4096) == 0
+        got = disk.read(at * SEGMENT, 3 * 4096)
+        assert got == bytes(4096) + b"x" * 4096 + bytes(4096), got[:16]
+        assert set(places(world)) == {at}, places(world)
+        client.end()
+        world.ok("delete", "root")
+        world.ok("create", "root", str(segments * SEGMENT))
+
+
 def case_gone(world):
     """Who is not answered by a catalog is told which."""
     world.catalog.end(hard=True)
@@ -233,7 +256,7 @@ def case_gone(world):
 
 
 CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,
-         case_move_lost, case_move_all_lost, case_gone]
+         case_thin, case_move_lost, case_move_all_lost, case_gone]
 
 if __name__ == "__main__":
     sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, World))

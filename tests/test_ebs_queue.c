@@ -318,6 +318,127 @@ static void test_ebs_queue_place_unknown(void **state)
     assert_int_equal(io.result, 0);
 }
 
+/* Is all of it @p value? */
+static int are(const unsigned char *at, size_t size, unsigned char value)
+{
+    for (size_t i = 0; i < size; i++)
+        if (at[i] != value)
+            return 0;
+    return 1;
+}
+
+/* Reads of what was never written are zeros, wherever they lie in memory; writes wait for a place.
+ */
+static void test_ebs_queue_hole(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io a, w, b;
+    const size_t block = SNIC_EBS_BLOCK_BYTES;
+    (void)state;
+    memset(bytes, 1, sizeof(bytes));
+    memset(&a, 0, sizeof(a));
+    pieces[0].base =
+        bytes + 32 * block; /* 6 blocks of segment 0 in one piece, the rest in others */
+    pieces[0].size = 7 * block;
+    pieces[1].base = bytes + 2 * block;
+    pieces[1].size = block;
+    pieces[2].base = bytes + 8 * block;
+    pieces[2].size = 8 * block;
+    a.lba = 512 - 6;
+    a.blocks = 16;
+    a.iov = pieces;
+    a.iov_count = 3;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &a, 0), 0);
+    assert_int_equal(snic_ebs_queue_hole(&p->q, DISKS, 0, 1), SNIC_ENOENT);
+    assert_int_equal(snic_ebs_queue_only_read(&p->q, 0, 0), 0); /* it does not wait yet */
+    look(p, 1);
+    assert_true(snic_ebs_queue_only_read(&p->q, 0, 0) && snic_ebs_queue_only_read(&p->q, 0, 1));
+    assert_false(snic_ebs_queue_only_read(&p->q, 0, 2));
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 1, 2), 0);
+    assert_true(are(bytes + 38 * block, block, 0) && are(bytes + 2 * block, block, 0) &&
+                are(bytes + 8 * block, 8 * block, 0));
+    assert_true(are(bytes + 32 * block, 6 * block, 1) && are(bytes + 39 * block, block, 1) &&
+                are(bytes + 3 * block, 5 * block, 1) && are(bytes + 16 * block, 16 * block, 1));
+    assert_null(snic_ebs_queue_done(&p->q));
+    memset(&w, 0, sizeof(w));
+    w.op = SNIC_EBS_IO_ZERO;
+    w.lba = 3;
+    w.blocks = 1;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &w, 2), 0);
+    look(p, 2);
+    assert_false(snic_ebs_queue_only_read(&p->q, 0, 0));
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 2), 0);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &a);
+    assert_true(a.result == 0 && are(bytes + 32 * block, 7 * block, 0));
+    assert_int_equal(p->q.s.blocks_read, 16);
+    assert_null(snic_ebs_queue_done(&p->q)); /* the write */
+    place(p, 0, 0, 1);
+    /* Where there was a place, that there is none is no reason to read zeros. */
+    submit(p, &b, SNIC_EBS_IO_READ, 0, 1);
+    look(p, 3);
+    finish(p);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &w);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &b);
+    (void)snic_ebs_queue_mapped(&p->q, 0, 1);
+    submit(p, &b, SNIC_EBS_IO_READ, 0, 1);
+    look(p, 4);
+    assert_false(snic_ebs_queue_only_read(&p->q, 0, 0));
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 4), 0);
+    assert_null(snic_ebs_queue_done(&p->q));
+    place(p, 0, 1, 2);
+    finish(p);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &b);
+}
+
+/* A read of more than may be without a place goes on as answers come. */
+static void test_ebs_queue_hole_larger_than_the_pool(void **state)
+{
+    struct plain *p = open_queue();
+    static unsigned char all[2048 * SNIC_EBS_BLOCK_BYTES];
+    struct snic_iov iov = {all, sizeof(all)};
+    struct snic_ebs_io io;
+    struct snic_ebs_said said;
+    uint32_t asked = 0;
+    (void)state;
+    memset(all, 1, sizeof(all));
+    memset(&io, 0, sizeof(io));
+    io.blocks = 2048;
+    io.iov = &iov;
+    io.iov_count = 1;
+    assert_int_equal(snic_ebs_queue_submit(&p->q, &io, 0), 0);
+    for (uint64_t now = 1; now < 100 && p->q.s.inside != 0; now++) {
+        look(p, now);
+        while (snic_ebs_queue_say(&p->q, &said)) {
+            assert_true(++asked < 64 && snic_ebs_queue_only_read(&p->q, 0, said.segment));
+            assert_int_equal(snic_ebs_queue_hole(&p->q, 0, said.segment, now), 0);
+            assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+        }
+        (void)snic_ebs_queue_done(&p->q);
+    }
+    assert_true(p->q.s.inside == 0 && io.result == 0 && are(all, sizeof(all), 0));
+}
+
+/* A write that has no RPC yet, for want of room, waits for a place, too. */
+static void test_ebs_queue_only_read_sees_the_first(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io[RPCS / 2], w;
+    (void)state;
+    for (uint32_t i = 0; i < RPCS / 2; i++)
+        submit(p, &io[i], SNIC_EBS_IO_READ, i, 1);
+    look(p, 1);
+    assert_int_equal(snic_ebs_queue_only_read(&p->q, 0, 0), 1);
+    submit(p, &w, SNIC_EBS_IO_ZERO, 100, 1);
+    look(p, 2);
+    assert_int_equal(snic_ebs_queue_only_read(&p->q, 0, 0), 0);
+    assert_int_equal(snic_ebs_queue_only_read(&p->q, 1, 0), 0);
+    assert_int_equal(snic_ebs_queue_only_read(&p->q, DISKS, 0), 0);
+    snic_ebs_queue_halt(&p->q);
+    while (snic_ebs_queue_done(&p->q) != NULL)
+        ;
+}
+
 /* ---- Time ---- */
 
 /*
@@ -443,6 +564,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_queue_order),
         cmocka_unit_test(test_ebs_queue_refs_keep),
         cmocka_unit_test(test_ebs_queue_place_unknown),
+        cmocka_unit_test(test_ebs_queue_hole),
+        cmocka_unit_test(test_ebs_queue_only_read_sees_the_first),
+        cmocka_unit_test(test_ebs_queue_hole_larger_than_the_pool),
         cmocka_unit_test(test_ebs_queue_expires_once),
         cmocka_unit_test(test_ebs_queue_fence_refused_is_sent_later),
         cmocka_unit_test(test_ebs_queue_halt_ends_all),

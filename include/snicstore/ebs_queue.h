@@ -356,6 +356,16 @@ SNIC_API SNIC_NODISCARD int snic_ebs_queue_limit(struct snic_ebs_queue *q, uint3
 SNIC_API SNIC_NODISCARD int snic_ebs_queue_map(struct snic_ebs_queue *q, uint32_t disk,
                                                uint64_t segment, const struct snic_ebs_where *w,
                                                uint64_t now_ns) SNIC_NONNULL(1, 4);
+/**
+ * A segment is nowhere: it was never written. Reads that wait for it, and were told of no place of
+ * it before, end with zeros; all else waits on. It is not remembered. [owner]
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk,
+                                                uint64_t segment, uint64_t now_ns) SNIC_NONNULL(1);
+/** @return 1 reads wait for the place of a segment, and nothing else does; 0 [owner] */
+SNIC_API int snic_ebs_queue_only_read(const struct snic_ebs_queue *q, uint32_t disk,
+                                      uint64_t segment) SNIC_NONNULL(1);
 /** How many segments the maps have at @p server; @p forget: they are forgotten. [owner] */
 SNIC_API uint64_t snic_ebs_queue_mapped(struct snic_ebs_queue *q, uint32_t server, int forget)
     SNIC_NONNULL(1);

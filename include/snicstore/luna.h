@@ -241,6 +241,16 @@ SNIC_API SNIC_NODISCARD int snic_luna_qos(struct snic_luna *c, uint32_t disk,
 SNIC_API SNIC_NODISCARD int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment,
                                           uint64_t seg_id, uint32_t server, uint32_t gen,
                                           uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * What MAP asked for is nowhere: it was never written. Reads that wait for it are done, with zeros;
+ * a write goes on waiting (and asking). Not remembered: the next read asks again. [owner]
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment,
+                                           uint64_t now_ns) SNIC_NONNULL(1);
+/** @return 1 reads wait for the place of a segment, and nothing else does; 0 [owner] */
+SNIC_API int snic_luna_only_read(const struct snic_luna *c, uint32_t disk, uint64_t segment)
+    SNIC_NONNULL(1);
 
 /** A connection stands. [owner] @return 0; SNIC_ENOENT not asked for (any more): close it */
 SNIC_API SNIC_NODISCARD int snic_luna_connected(struct snic_luna *c, uint32_t server, uint32_t conn,

@@ -338,6 +338,16 @@ SNIC_API SNIC_NODISCARD int snic_solar_qos(struct snic_solar *c, uint32_t disk,
 SNIC_API SNIC_NODISCARD int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment,
                                            uint64_t seg_id, uint32_t server, uint32_t gen,
                                            uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * What MAP asked for is nowhere: it was never written. Reads that wait for it are done, with zeros;
+ * a write goes on waiting (and asking). Not remembered: the next read asks again. [owner]
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_solar_hole(struct snic_solar *c, uint32_t disk, uint64_t segment,
+                                            uint64_t now_ns) SNIC_NONNULL(1);
+/** @return 1 reads wait for the place of a segment, and nothing else does; 0 [owner] */
+SNIC_API int snic_solar_only_read(const struct snic_solar *c, uint32_t disk, uint64_t segment)
+    SNIC_NONNULL(1);
 
 /**
  * The socket that PATH_OPEN asked for has this local port; 0: none could be bound, it is asked for

@@ -362,6 +362,17 @@ SNIC_API SNIC_NODISCARD int snic_volume_disk_qos(struct snic_volume *v, uint32_t
 SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment,
                                             uint64_t seg_id, uint32_t server, uint32_t gen)
     SNIC_NONNULL(1);
+/**
+ * A segment that map() asked for is nowhere: it was never written. Reads that wait for it are done,
+ * with zeros; writes wait on. Not remembered: the next read asks again. [owner]
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
+    SNIC_NONNULL(1);
+/** @return 1 reads wait for the place of a segment, and nothing else does: if it was never written
+ * it needs no place, snic_volume_hole(); 0 [owner] */
+SNIC_API int snic_volume_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+    SNIC_NONNULL(1);
 /** The disk's lease is another's, the owner has heard: new writes and flushes end with SNIC_EROFS;
  * reads go on while servers answer them. [owner] */
 SNIC_API void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk) SNIC_NONNULL(1);

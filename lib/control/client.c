@@ -124,6 +124,8 @@ static void control_client_ask_of(struct snic_control_client *c, uint32_t disk, 
             continue;
         w->due_ns = now + control_client_patience(c, w);
         m.item[m.count].segment = w->segment;
+        m.item[m.count].status =
+            c->v != NULL && snic_volume_only_read(c->v, disk, w->segment) ? SNIC_CONTROL_READS : 0;
         m.item[m.count++].gen = w->gen;
         c->stats.asked++;
         if (m.count == SNIC_CONTROL_ITEMS) {
@@ -350,6 +352,12 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
     if (r == 0) {
         if (it->gen >= w->gen)
             control_client_want_free(c, w);
+        return;
+    }
+    if (it->status == SNIC_ENOENT && c->v != NULL) {
+        if (snic_volume_only_read(c->v, disk, it->segment))
+            control_client_want_free(c, w); /* a write has asked for itself */
+        c->stats.answered += snic_volume_hole(c->v, disk, it->segment) == 0;
         return;
     }
     w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;

@@ -184,6 +184,8 @@ static void control_guest_lookup(struct control_session *s, const struct snic_co
         int r = 0;
         if (segment >= control_disk_segments(d))
             r = SNIC_EINVAL;
+        else if (g == NULL && m->item[i].status == SNIC_CONTROL_READS)
+            r = SNIC_ENOENT;
         else if (g == NULL)
             r = control_place(c, d, segment);
         else

@@ -172,6 +172,17 @@ int snic_ebs_queue_limit(struct snic_ebs_queue *q, uint32_t disk,
 
 /* ---- Places ---- */
 
+void ebs_disk_goes_on(struct snic_ebs_queue *q, struct snic_ebs_disk *d, uint64_t segment)
+{
+    uint32_t nowhere = snic_ebs_nowhere(q);
+    if ((!d->map_said && !d->say_map) ||
+        (d->need_segment != segment && q->loads[nowhere].rpcs >= ebs_share(q, nowhere)))
+        return;
+    d->map_said = 0;
+    d->say_map = 0;
+    ebs_disk_turn(q, d);
+}
+
 int snic_ebs_queue_map(struct snic_ebs_queue *q, uint32_t disk, uint64_t segment,
                        const struct snic_ebs_where *w, uint64_t now_ns)
 {
@@ -189,13 +200,7 @@ int snic_ebs_queue_map(struct snic_ebs_queue *q, uint32_t disk, uint64_t segment
         if (ebs_segment_of(rpc) == segment)
             ebs_rpc_retarget(q, rpc, w);
     }
-    uint32_t nowhere = snic_ebs_nowhere(q);
-    if ((d->map_said || d->say_map) &&
-        (d->need_segment == segment || q->loads[nowhere].rpcs < ebs_share(q, nowhere))) {
-        d->map_said = 0;
-        d->say_map = 0;
-        ebs_disk_turn(q, d);
-    }
+    ebs_disk_goes_on(q, d, segment);
     return 0;
 }
 

@@ -24,6 +24,10 @@ void ebs_disk_turn(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
 /* Is it over? An RPC of it was, or its time. */
 void ebs_io_progress(struct snic_ebs_queue *q, struct snic_ebs_io *io);
 
+/* disk.c */
+/* @segment has an answer: if the first I/O waits for it, or for room, it goes on. */
+void ebs_disk_goes_on(struct snic_ebs_queue *q, struct snic_ebs_disk *d, uint64_t segment);
+
 /* rpc.c */
 void ebs_rpc_new(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint32_t count,
                  const struct snic_ebs_where *w);

@@ -168,6 +168,72 @@ int snic_ebs_queue_get_wait(const struct snic_ebs_queue *q, uint32_t disk,
     return 1;
 }
 
+/* ---- What was never written ---- */
+
+static int ebs_waits_for(const struct snic_ebs_rpc *r, uint64_t segment)
+{
+    return ebs_segment_of(r) == segment && r->where == SNIC_EBS_RPC_PARKED;
+}
+
+/* The disk's first I/O waits for the place without an RPC; or NULL. */
+static const struct snic_ebs_io *ebs_waits_first(const struct snic_ebs_disk *d, uint64_t segment)
+{
+    if ((!d->map_said && !d->say_map) || d->need_segment != segment || snic_link_alone(&d->queue))
+        return NULL;
+    return SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
+}
+
+int snic_ebs_queue_only_read(const struct snic_ebs_queue *q, uint32_t disk, uint64_t segment)
+{
+    uint32_t reads = 0;
+    if (disk >= q->o.disks_max || !q->disks[disk].used)
+        return 0;
+    const struct snic_ebs_disk *d = &q->disks[disk];
+    const struct snic_ebs_io *io = ebs_waits_first(d, segment);
+    if (io != NULL && io->op != SNIC_EBS_IO_READ)
+        return 0;
+    reads += io != NULL;
+    for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
+        const struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        if (r->where == SNIC_EBS_RPC_ENDED || ebs_segment_of(r) != segment)
+            continue;
+        if (r->op != SNIC_EBS_IO_READ || r->where != SNIC_EBS_RPC_PARKED || r->seg_gen != 0)
+            return 0;
+        reads++;
+    }
+    return reads != 0;
+}
+
+static void ebs_rpc_zero(const struct snic_ebs_rpc *r)
+{
+    const struct snic_iov *iov = r->io->iov + r->piece;
+    uint64_t from = (uint64_t)r->piece_block * SNIC_EBS_BLOCK_BYTES;
+    for (uint64_t left = (uint64_t)r->count * SNIC_EBS_BLOCK_BYTES; left != 0; iov++, from = 0) {
+        uint64_t n = snic_min_u64(left, iov->size - from);
+        memset((unsigned char *)iov->base + from, 0, (size_t)n);
+        left -= n;
+    }
+}
+
+int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk, uint64_t segment, uint64_t now_ns)
+{
+    if (disk >= q->o.disks_max || !q->disks[disk].used)
+        return SNIC_ENOENT;
+    struct snic_ebs_disk *d = &q->disks[disk];
+    q->now_ns = snic_max_u64(q->now_ns, now_ns);
+    for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
+        struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        next = l->next;
+        if (r->op != SNIC_EBS_IO_READ || !ebs_waits_for(r, segment) || r->seg_gen != 0)
+            continue;
+        ebs_rpc_zero(r);
+        q->s.blocks_read += r->count;
+        q->ops->end(q, r, 0);
+    }
+    ebs_disk_goes_on(q, d, segment);
+    return 0;
+}
+
 int snic_ebs_queue_get_busy(const struct snic_ebs_queue *q, uint32_t server,
                             struct snic_ebs_busy *out)
 {

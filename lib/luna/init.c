@@ -199,6 +199,16 @@ int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t
     return snic_ebs_queue_map(&c->q, disk, segment, &w, now_ns);
 }
 
+int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t now_ns)
+{
+    return snic_ebs_queue_hole(&c->q, disk, segment, now_ns);
+}
+
+int snic_luna_only_read(const struct snic_luna *c, uint32_t disk, uint64_t segment)
+{
+    return snic_ebs_queue_only_read(&c->q, disk, segment);
+}
+
 int snic_luna_submit(struct snic_luna *c, struct snic_ebs_io *io, uint64_t now_ns)
 {
     return snic_ebs_queue_submit(&c->q, io, now_ns);

@@ -336,6 +336,16 @@ int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64
     return snic_ebs_queue_map(&c->q, disk, segment, &w, now_ns);
 }
 
+int snic_solar_hole(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64_t now_ns)
+{
+    return snic_ebs_queue_hole(&c->q, disk, segment, now_ns);
+}
+
+int snic_solar_only_read(const struct snic_solar *c, uint32_t disk, uint64_t segment)
+{
+    return snic_ebs_queue_only_read(&c->q, disk, segment);
+}
+
 int snic_solar_submit(struct snic_solar *c, struct snic_ebs_io *io, uint64_t now_ns)
 {
     return snic_ebs_queue_submit(&c->q, io, now_ns);

@@ -95,6 +95,16 @@ static int agent_luna_map(struct snic_volume *v, uint32_t disk, uint64_t segment
     return snic_luna_map(v->luna, disk, segment, seg_id, server, gen, volume_now(v));
 }
 
+static int agent_luna_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
+{
+    return snic_luna_hole(v->luna, disk, segment, volume_now(v));
+}
+
+static int agent_luna_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+{
+    return snic_luna_only_read(v->luna, disk, segment);
+}
+
 static int agent_luna_attach(struct snic_volume *v, uint32_t disk,
                              const struct snic_ebs_disk_opts *o)
 {
@@ -340,6 +350,8 @@ const struct volume_agent volume_agent_luna = {
     .server_remove = agent_luna_server_remove,
     .server_moved = agent_luna_server_moved,
     .map = agent_luna_map,
+    .hole = agent_luna_hole,
+    .only_read = agent_luna_only_read,
     .attach = agent_luna_attach,
     .detach = agent_luna_detach,
     .qos = agent_luna_qos,

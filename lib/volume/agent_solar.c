@@ -103,6 +103,16 @@ static int agent_solar_map(struct snic_volume *v, uint32_t disk, uint64_t segmen
     return snic_solar_map(v->solar, disk, segment, seg_id, server, gen, volume_now(v));
 }
 
+static int agent_solar_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
+{
+    return snic_solar_hole(v->solar, disk, segment, volume_now(v));
+}
+
+static int agent_solar_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+{
+    return snic_solar_only_read(v->solar, disk, segment);
+}
+
 static int agent_solar_attach(struct snic_volume *v, uint32_t disk,
                               const struct snic_ebs_disk_opts *o)
 {
@@ -205,6 +215,8 @@ const struct volume_agent volume_agent_solar = {
     .server_remove = agent_solar_server_remove,
     .server_moved = agent_solar_server_moved,
     .map = agent_solar_map,
+    .hole = agent_solar_hole,
+    .only_read = agent_solar_only_read,
     .attach = agent_solar_attach,
     .detach = agent_solar_detach,
     .qos = agent_solar_qos,

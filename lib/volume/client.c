@@ -200,6 +200,18 @@ int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint
     return r;
 }
 
+int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
+{
+    int r = v->agent->hole(v, disk, segment);
+    volume_soon(v);
+    return r;
+}
+
+int snic_volume_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+{
+    return v->agent->only_read(v, disk, segment);
+}
+
 /* ---- Views ---- */
 
 void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)

@@ -24,6 +24,8 @@ NUMBERS = "test_control_numbers.c"
 
 # name, file, text (any white space for white space), what instead, test, its filter
 MUTATIONS = [
+    ("what is only read is placed", "guest.c",
+     "g == NULL && m->item[i].status == SNIC_CONTROL_READS", "0", ALL, "*before_it_is_written*"),
     ("answers leave before they are durable", "ctl.c",
      "if (control_stream_send(&s->s, m, s->c->position)", "if (control_stream_send(&s->s, m, 0)",
      CRASH, "*keeps_none*"),

@@ -2,6 +2,7 @@
 """SOLAR's bugs, for mutate.py."""
 STORE = "tests/sim/solar_cluster.c"
 PROGRAMS = {
+    "queue": ["tests/test_ebs_queue.c"],
     "contract": ["tests/test_solar.c", "tests/test_solar_util.c"],
     "scenes": ["tests/test_solar_scenes.c", "tests/sim/solar_world.c", STORE,
                "tests/sim/solar_guest.c", "tests/sim/solar_cipher.c"],
@@ -18,6 +19,19 @@ REMOVED = ("contract", "*server_removed*")
 
 # name, file, text, what instead, (program, filter)
 BUGS = [
+    ("what was forgotten was never written", "lib/ebs/wait.c",
+     "!ebs_waits_for(r, segment) || r->seg_gen != 0)", "!ebs_waits_for(r, segment))",
+     ("queue", "*hole*")),
+    ("a write may do without a place", "lib/ebs/wait.c",
+     "if (io != NULL && io->op != SNIC_EBS_IO_READ) return 0;", "", ("queue", "*only_read*")),
+    ("a dead I/O's question lives on", "lib/ebs/queue.c",
+     "d->say_map = 0; /* for the place that it needed */", "", ("queue", "*need_dies*")),
+    ("who has ended is given up again", "lib/ebs/queue.c",
+     "if (r->io == io && !snic_ebs_rpc_over(r))", "if (r->io == io)",
+     ("queue", "*expires_once*")),
+    ("what was made is free still", "lib/ebs/rpc.c",
+     "snic_link_remove(&r->link); SNIC_ASSERT(q->rpcs_free > 0", "SNIC_ASSERT(q->rpcs_free > 0",
+     ("queue", "*order*")),
     ("probes are small", "lib/solar/solar_priv.h",
      "#define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES", "#define SNIC_SOLAR__PADDING 0u", HOLES),
     ("a path that greets in vain is kept", "lib/solar/path.c",
