@@ -56,6 +56,27 @@ static void restart(struct cluster *c)
     must(c, cluster_settle(c, 10 * SECOND));
 }
 
+/* Keys that were deleted, and purged, leave nothing in the log: it takes as many others, and others
+   again, but for some room that compaction wants. */
+static void test_replica_log_purged_keys_give_room(void **state)
+{
+    struct cluster_op *stuck;
+    uint32_t keys = UINT32_MAX;
+    (void)state;
+    struct cluster *c = begin_full(&keys, 0, &stuck);
+    assert_true(keys >= 100 && keys < 500);
+    for (uint32_t k = 0; k <= keys; k++)
+        must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, k, NULL) == 0);
+    for (uint32_t lap = 1; lap < 4; lap++) {
+        cluster_run(c, 20 * SECOND);
+        for (uint32_t k = 0; k < keys * 3 / 4; k++)
+            must(c, cluster_do(c, 0, SNIC_REPLICA_PUT, lap * keys + k, NULL) == 0);
+        for (uint32_t k = 0; k < keys * 3 / 4; k++)
+            must(c, cluster_do(c, 0, SNIC_REPLICA_DELETE, lap * keys + k, NULL) == 0);
+    }
+    end(c);
+}
+
 /*
  * A put waits for a full log when its key is deleted, and the deletion goes to the log in front of
  * it. It may not come behind it: when the deletion is purged and compaction has passed it, the key
@@ -210,6 +231,7 @@ static void test_replica_log_answers_of_an_earlier_life(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replica_log_purged_keys_give_room),
         cmocka_unit_test(test_replica_log_no_put_behind_its_deletion),
         cmocka_unit_test(test_replica_log_compaction_after_the_end),
         cmocka_unit_test(test_replica_log_compaction_keeps_before_what_waits),
