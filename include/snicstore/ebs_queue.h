@@ -39,8 +39,8 @@
  *   loads         used, told, backlog and busy are the transport's. On a server's removal, when its
  *                 rpcs are 0: snic_ebs_queue_mapped(q, server, 1), then all of its load is 0. Who
  *                 sets told to 1 calls snic_ebs_asks_hurry(&q->asks, now), or nobody asks early.
- *                 busy by snic_ebs_busy_said(), _failed(), _over(). backlog may count what is
- * PARKED of an RPC     acked, sent, refs (up; down by snic_ebs_rpc_unref()) and io->retries are the
+ *                 busy by snic_ebs_busy_said(), _failed(), _over(). backlog may count PARKED ones.
+ *   an RPC        acked, sent, refs (up; down by snic_ebs_rpc_unref()) and io->retries are the
  *                 transport's; its timer both's: ended, parked or elsewhere it is not armed
  *   s             blocks_read, blocks_written and busy are the transport's, tables both's
  *   all else      the queue's
@@ -49,9 +49,9 @@
  * and one refuses all copies; FENCE_ACK, as does a higher generation, ends it, with its result.
  *
  * Invariants (snic_ebs_queue_check)
- *   Q1  An RPC that is not FREE is on its disk's list, and on one that `where` says: PARKED ones
- * are all of `parked`, FENCING, ENDED and OUT ones all of `outs`, and FREE ones all of `free`, but
- *       for those whose numbers are used up.
+ *   Q1  An RPC that is not FREE is on its disk's list, and on one that `where` says: `parked` is
+ *       all that are PARKED, `outs` all FENCING, ENDED and OUT, `free` all FREE, but for those
+ *       whose numbers are used up.
  *   Q2  rpcs of a load is the number of RPCs of that server that are not FREE.
  *   Q3  A version is given once: wver of a disk only rises, and stays within its sa_epoch.
  *   Q4  Whoever waits has a turn, waits for its limits, or has asked for a place.

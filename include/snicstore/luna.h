@@ -7,7 +7,7 @@
  *
  * Depends on  snicstore/base.h, snicstore/ebs_queue.h (I/Os, disks), snicstore/ebs.h
  *             (frames: SNIC_EBS_STREAM; tables, ciphers).
- * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 0.8 KiB per
+ * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 0.9 KiB per
  *             RPC, 0.8 KiB per connection, 3.6 KiB per send (68 KiB with SNIC_LUNA_CRYPTO), 24
  *             bytes per 2 MiB of each disk that chunks_max allows. The target, per connection: 4.7
  *             KiB and 144 bytes for each of frames_max; 3.6 KiB per send; nothing per block.

@@ -170,11 +170,6 @@ int snic_ebs_queue_get_wait(const struct snic_ebs_queue *q, uint32_t disk,
 
 /* ---- What was never written ---- */
 
-static int ebs_waits_for(const struct snic_ebs_rpc *r, uint64_t segment)
-{
-    return ebs_segment_of(r) == segment && r->where == SNIC_EBS_RPC_PARKED;
-}
-
 /* The disk's first I/O waits for the place without an RPC; or NULL. */
 static const struct snic_ebs_io *ebs_waits_first(const struct snic_ebs_disk *d, uint64_t segment)
 {
@@ -224,7 +219,8 @@ int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk, uint64_t segmen
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
         struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
         next = l->next;
-        if (r->op != SNIC_EBS_IO_READ || !ebs_waits_for(r, segment) || r->seg_gen != 0)
+        if (r->op != SNIC_EBS_IO_READ || ebs_segment_of(r) != segment ||
+            r->where != SNIC_EBS_RPC_PARKED || r->seg_gen != 0)
             continue;
         ebs_rpc_zero(r);
         q->s.blocks_read += r->count;

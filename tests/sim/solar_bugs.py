@@ -20,7 +20,8 @@ REMOVED = ("contract", "*server_removed*")
 # name, file, text, what instead, (program, filter)
 BUGS = [
     ("what was forgotten was never written", "lib/ebs/wait.c",
-     "!ebs_waits_for(r, segment) || r->seg_gen != 0)", "!ebs_waits_for(r, segment))",
+     "r->where != SNIC_EBS_RPC_PARKED || r->seg_gen != 0) continue;",
+     "r->where != SNIC_EBS_RPC_PARKED) continue;",
      ("queue", "*hole*")),
     ("a write may do without a place", "lib/ebs/wait.c",
      "if (io != NULL && io->op != SNIC_EBS_IO_READ) return 0;", "", ("queue", "*only_read*")),
