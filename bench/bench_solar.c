@@ -3,7 +3,7 @@
  * SOLAR's two engines on one core, without a network or a store: trains go from one to the other in
  * memory, by pointer where they are whole. CPU time of both sides together, per block of 4 KiB.
  *
- *   bench_solar [--seconds N]
+ *   bench_solar [--seconds N] [--case NAME]
  *
  * write_N, read_N: N I/Os of one block in flight, checksums of data left out (crc: with them, and
  * a copy of the block). A
@@ -228,12 +228,17 @@ int main(int argc, char **argv)
         {"read_28", SNIC_EBS_IO_READ, 28, 0},
     };
     double seconds = 1;
+    const char *only = NULL;
     for (int i = 1; i + 1 < argc; i += 2)
         if (strcmp(argv[i], "--seconds") == 0)
             seconds = strtod(argv[i + 1], NULL);
+        else if (strcmp(argv[i], "--case") == 0)
+            only = argv[i + 1];
     printf("%-16s %10s\n", "case", "ns/block");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         double ns[REPEATS];
+        if (only != NULL && strcmp(only, rows[i].name) != 0)
+            continue;
         for (int k = 0; k < REPEATS; k++)
             ns[k] = bench_run(rows[i].op, rows[i].depth, rows[i].crc, seconds / REPEATS);
         qsort(ns, REPEATS, sizeof(ns[0]), compare);

@@ -557,6 +557,42 @@ static void test_ebs_queue_need_dies_with_its_io(void **state)
     assert_int_equal(done, RPCS / 2 + 2);
 }
 
+/* Of two I/Os that need the same place in turn, both with a part that is over, each waits since it
+   needed it, and not since the one before did. */
+static void test_ebs_queue_need_is_its_own(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io other[RPCS / 2], io;
+    struct snic_ebs_said said;
+    struct snic_ebs_wait wait;
+    (void)state;
+    place(p, 0, 0, 1);
+    for (uint64_t now = 0; now < 150 * SECOND; now += 61 * SECOND) {
+        look(p, now);
+        for (uint32_t i = 0; i < RPCS / 2; i++) { /* all that may be without a place */
+            memset(&other[i], 0, sizeof(other[i]));
+            other[i].op = SNIC_EBS_IO_ZERO;
+            other[i].disk = 1;
+            other[i].blocks = 1;
+            assert_int_equal(snic_ebs_queue_submit(&p->q, &other[i], now), 0);
+        }
+        look(p, now);
+        submit(p, &io, SNIC_EBS_IO_ZERO, 511, 2);
+        look(p, now + MS); /* the first block goes, the second needs what nobody knows */
+        finish(p);
+        look(p, now + 2 * MS);
+        while (snic_ebs_queue_say(&p->q, &said))
+            ;
+        assert_int_equal(snic_ebs_queue_get_wait(&p->q, 0, &wait), 1);
+        assert_true(wait.segment == 1 && wait.place && wait.server == UINT32_MAX);
+        assert_int_equal(wait.since_ns, now + MS);
+        look(p, now + 60 * SECOND + 2 * MS);
+        for (uint32_t k = 0; k < RPCS / 2 + 1; k++)
+            assert_int_equal(snic_ebs_queue_done(&p->q)->result, SNIC_EIO);
+        assert_true(snic_ebs_queue_done(&p->q) == NULL && p->q.s.inside == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -571,6 +607,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_queue_fence_refused_is_sent_later),
         cmocka_unit_test(test_ebs_queue_halt_ends_all),
         cmocka_unit_test(test_ebs_queue_need_dies_with_its_io),
+        cmocka_unit_test(test_ebs_queue_need_is_its_own),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -25,6 +25,8 @@ BUGS = [
      ("queue", "*hole*")),
     ("a write may do without a place", "lib/ebs/wait.c",
      "if (io != NULL && io->op != SNIC_EBS_IO_READ) return 0;", "", ("queue", "*only_read*")),
+    ("a place is needed since the I/O before needed it", "lib/ebs/queue.c",
+     " || d->need_ns < io->admitted_ns", "", ("queue", "*need_is_its_own*")),
     ("a dead I/O's question lives on", "lib/ebs/queue.c",
      "d->say_map = 0; /* for the place that it needed */", "", ("queue", "*need_dies*")),
     ("who has ended is given up again", "lib/ebs/queue.c",
