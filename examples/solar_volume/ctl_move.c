@@ -23,7 +23,8 @@ static struct {
     struct moving *list;
     size_t count, room, at;
     uint64_t moved;
-    uint64_t since_ns; /* that the present one is tried, with this fate; 0: it was not yet */
+    uint64_t begun_ns; /* that the present one is tried; 0: it was not yet */
+    uint64_t since_ns; /* with this fate */
     int status;        /* of the last try, and what it stands for */
     enum move_fate fate;
     struct snic_timer timer;
@@ -57,6 +58,7 @@ void ctl_move_item(const struct snic_control_msg *m)
 #define MOVE_AGAIN_NS UINT64_C(50000000)
 #define MOVE_ABSENT_NS UINT64_C(5000000000) /* a server that does not answer */
 #define MOVE_BUSY_NS UINT64_C(30000000000)
+#define MOVE_ONE_NS UINT64_C(60000000000) /* the one in turns with the other */
 
 static enum move_fate move_fate(int status)
 {
@@ -109,8 +111,8 @@ static void move_end(void)
 static void move_try(struct snic_timer *t, uint64_t now)
 {
     (void)t;
-    if (mv.since_ns == 0)
-        mv.since_ns = now;
+    if (mv.begun_ns == 0)
+        mv.begun_ns = mv.since_ns = now;
     vb.m.type = SNIC_CONTROL_MOVE;
     vb.m.segment = mv.list[mv.at].segment;
     vb.m.server = (uint32_t)vb.server;
@@ -125,7 +127,7 @@ static void move_next(void)
 {
     while (mv.at < mv.count && (mv.node[mv.list[mv.at].server] & NODE_GIVEN_UP) != 0)
         mv.at++;
-    mv.since_ns = 0;
+    mv.begun_ns = 0;
     mv.status = 0;
     mv.fate = MOVE_DONE;
     if (mv.at == mv.count)
@@ -192,7 +194,8 @@ static int move_waits(void)
 {
     uint64_t now = snic_loop_now(vb.loop);
     if (!mv.all || (mv.fate != MOVE_BUSY && mv.fate != MOVE_ABSENT) ||
-        now - mv.since_ns >= (mv.fate == MOVE_BUSY ? MOVE_BUSY_NS : MOVE_ABSENT_NS))
+        now - mv.since_ns >= (mv.fate == MOVE_BUSY ? MOVE_BUSY_NS : MOVE_ABSENT_NS) ||
+        now - mv.begun_ns >= MOVE_ONE_NS)
         return 0;
     snic_loop_arm(vb.loop, &mv.timer, now + MOVE_AGAIN_NS);
     return 1;

@@ -431,7 +431,8 @@ static int io_file_sync_new(int fd, const char *path)
     return r;
 }
 
-/** CREATE: bring the file to its size. The lock is held already if one was asked for. */
+/** CREATE: bring the file to its size. The lock is held already if one was asked for. Room first
+ * and the size at the end: who is killed between leaves a file that is seen not to be whole. */
 static int io_file_size(int fd, const struct snic_io_uring_opts *o, struct stat *st)
 {
     if (S_ISBLK(st->st_mode)) {
@@ -442,8 +443,8 @@ static int io_file_size(int fd, const struct snic_io_uring_opts *o, struct stat 
     }
     if ((uint64_t)st->st_size >= o->size)
         return 0;
-    int r = fallocate(fd, 0, 0, (off_t)o->size) == 0 ? 0 : -errno;
-    if (r == -EOPNOTSUPP)
+    int r = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)o->size) == 0 ? 0 : -errno;
+    if (r == 0 || r == -EOPNOTSUPP)
         r = ftruncate(fd, (off_t)o->size) == 0 ? 0 : -errno;
     if (r == 0)
         r = io_file_sync_new(fd, o->path);
