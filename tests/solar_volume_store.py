@@ -174,7 +174,37 @@ def case_damage(world):
             break
 
 
-CASES = [case_format_killed, case_other_device, case_named, case_damage]
+def case_salvage(world):
+    """A log that is damaged among its writes: refused, and with --salvage opened without those."""
+    more = ["--disk", "5:32M"]
+    server = world.serve("a", size="64M", more=more)
+    at = server.at
+    world.begin("client", "client", "--server", at, "--disk", "5", "--size", "32M", "--epoch", "1",
+                "--socket", world.path("nbd"))
+    disk = Nbd(world.path("nbd"))
+    for block in range(64):
+        assert disk.write(block * BLOCK, (b"salvage %d" % block).ljust(BLOCK)) == 0
+    server.end(hard=True)
+    with open(world.path("a"), "r+b") as f:
+        log = f.read(9 << 20)
+        f.seek(log.index(b"salvage 20 ") + 2000)
+        f.write(b"!")
+    world.refused(*world.words("a", more=more),
+                  says=["--store " + world.path("a"), "log is damaged", "--salvage"])
+    server = world.serve("a", more=[*more, "--listen", at, "--salvage"])
+    assert "opened without what is lost" in server.log(), server.log()
+    error, lost = read(disk, 20)
+    assert error == 0 and lost == bytes(BLOCK), (error, lost[:16])
+    for block in [*range(20), *range(21, 64)]:
+        error, data = read(disk, block)
+        assert error == 0 and data == (b"salvage %d" % block).ljust(BLOCK), (block, error)
+    assert disk.write(20 * BLOCK, b"anew".ljust(BLOCK)) == 0
+    server.end()
+    server = world.serve("a", more=[*more, "--listen", at, "--salvage"])
+    assert read(disk, 20) == (0, b"anew".ljust(BLOCK))
+
+
+CASES = [case_format_killed, case_other_device, case_named, case_damage, case_salvage]
 
 if __name__ == "__main__":
     sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, Store))

@@ -29,6 +29,7 @@ static struct {
     const char *metrics;
     enum ex_level level;
     int format;
+    int salvage;
     uint32_t transports;
     const char *wire_key;
 } so = {.listen = "127.0.0.1:7000", .store_size = UINT64_C(1) << 30, .level = EX_INFO};
@@ -104,6 +105,10 @@ static void options(int argc, char **argv)
          UINT64_C(16) << 20, UINT64_C(1) << 46, NULL},
         {"format", EX_FLAG, &so.format, NULL, "begin anew: all that is in the store is gone", 0, 0,
          NULL},
+        {"salvage", EX_FLAG, &so.salvage, NULL,
+         "open a store whose log is damaged, without what that had: acknowledged writes are lost "
+         "(at each start, until the log has gone round)",
+         0, 0, NULL},
         {"disk", EX_PARSE, NULL, "N:SIZE",
          "have all segments of disk N here, where no catalog says what is where", 0, 0,
          option_disk},
@@ -438,6 +443,11 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
     }
     if (report->tails != 0)
         ex_log(EX_INFO, "the log's last write was cut off, as after a crash");
+    if (report->gaps != 0)
+        ex_log(EX_WARNING,
+               "the log was damaged (gaps: %" PRIu64 ") and is opened without what is lost: blocks "
+               "may be older than what was acknowledged",
+               report->gaps);
     if (report->damaged != 0)
         ex_log(EX_WARNING, "%" PRIu64 " tables are damaged: their blocks are refused",
                report->damaged);
@@ -486,6 +496,7 @@ int sv_server(int argc, char **argv)
     o.key_id = sv.wire.id;
     memcpy(o.wire_keys, sv.wire.keys, sizeof(o.wire_keys));
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
+    o.store.flags |= so.salvage ? SNIC_SEGMENTS_SALVAGE : 0;
     o.store.uuid[0] = sv_seed();
     o.store.uuid[1] = sv_seed();
     o.store.opts_size = sizeof(o.store);

@@ -48,7 +48,7 @@ static const char *store_corrupt(const struct snic_segments_report *r, char *tex
     } else if (r->last_missing != 0) {
         snprintf(text, size,
                  "its log is damaged, and lacks what is from %" PRIu64 " to %" PRIu64
-                 ": what was written since may be lost",
+                 ": what was written there is lost (--salvage opens it without)",
                  r->first_missing, r->last_missing);
     } else {
         snprintf(text, size, "it is damaged: its beginning, or its log, is not as it was written");
