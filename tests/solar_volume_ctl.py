@@ -223,7 +223,7 @@ def case_move_all_lost(world):
 
 
 def case_thin(world):
-    """A disk that is read takes no place, however large it is beside its servers."""
+    """A disk that is read and discarded takes no place, however large it is beside its servers."""
     segments = 96  # three times what the store has room for
     world.server(1)
     world.up(1)
@@ -234,6 +234,9 @@ def case_thin(world):
         disk = Nbd(f"{world.work}/{transport}")
         for i in range(0, segments, 16):
             assert disk.read(i * SEGMENT, 16 * SEGMENT) == bytes(16 * SEGMENT), i
+        for kind in (4, 6):  # TRIM, WRITE_ZEROES
+            disk.ask(kind, 0, segments * SEGMENT)
+            assert disk.answer()[0] == 0
         assert places(world) == {}, places(world)
         at = 7 if transport == "solar" else 8
         assert disk.write(at * SEGMENT + 4096, b"x" * 4096) == 0

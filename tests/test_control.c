@@ -23,14 +23,6 @@ static void assert_disk_is(int value)
             fail_msg("byte %u is %d, not %d", i, buffer[i], value);
 }
 
-static uint32_t beside;
-
-static void beside_done(struct snic_io_req *req)
-{
-    (void)req;
-    beside++;
-}
-
 static void test_control_disk_is_placed_on_all_servers(void **state)
 {
     uint32_t seen = 0;
@@ -41,71 +33,6 @@ static void test_control_disk_is_placed_on_all_servers(void **state)
     assert_int_equal(seen, 2 | 4 | 8);
     assert_disk_is(7);
     assert_int_equal(fix.client[0].wanting, 0);
-}
-
-/* What was never written reads as zeros, and takes no place; a write beside it gets one. */
-static void test_control_nothing_is_placed_before_it_is_written(void **state)
-{
-    struct snic_control_stats s;
-    (void)state;
-    assert_int_equal(ctlfix_create(&fix, 0), 0);
-    ctlfix_client_start(&fix, 0);
-    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-    ctlfix_run(&fix, 100 * CTLFIX_MS);
-    snic_control_get_stats(fix.ctl, &s);
-    assert_int_equal(s.segments, 0);
-    memset(buffer, 1, 8u << 20);
-    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 8u << 20, buffer), 8u << 20);
-    for (uint32_t i = 0; i < 8u << 20; i++)
-        assert_int_equal(buffer[i], 0);
-    snic_control_get_stats(fix.ctl, &s);
-    assert_int_equal(s.segments, 0);
-    memset(buffer, 7, 4096);
-    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 2u << 20, 4096, buffer), 4096);
-    snic_control_get_stats(fix.ctl, &s);
-    assert_int_equal(s.segments, 1);
-    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, (2u << 20) - 4096, 3 * 4096, buffer),
-                     3 * 4096);
-    for (uint32_t i = 0; i < 3 * 4096; i++)
-        assert_int_equal(buffer[i], i / 4096 == 1 ? 7 : 0);
-    snic_control_get_stats(fix.ctl, &s);
-    assert_int_equal(s.segments, 1);
-    assert_int_equal(where(1, 1).gen, snic_volume_gen(1, 0));
-}
-
-/* The read is asked for first; a write that comes before the answer has its place at once, too. */
-static void test_control_write_beside_a_read_is_placed_at_once(void **state)
-{
-    struct snic_control_stats s;
-    struct snic_io_req r[2], *p;
-    (void)state;
-    assert_int_equal(ctlfix_create(&fix, 0), 0);
-    ctlfix_client_start(&fix, 0);
-    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-    ctlfix_run(&fix, 100 * CTLFIX_MS);
-    beside = 0;
-    memset(buffer, 7, 8192);
-    for (uint32_t i = 0; i < 2; i++) {
-        p = &r[i];
-        snic_io_req_init(p);
-        p->op = i == 0 ? SNIC_IO_READ : SNIC_IO_WRITE;
-        p->buf.base = buffer + (size_t)i * 4096;
-        p->buf.size = 4096;
-        p->offset = (uint64_t)i * 4096;
-        p->length = 4096;
-        p->done = beside_done;
-        assert_int_equal(snic_io_submit(fix.client[0].guest[0].io, &p, 1), 1);
-        do { /* until the question is there, and its answer is not */
-            assert_int_equal(snic_world_step(fix.world), 1);
-            snic_control_get_stats(fix.ctl, &s);
-        } while (s.lookups == 0);
-    }
-    assert_int_equal(beside, 0);
-    ctlfix_run(&fix, 20 * CTLFIX_MS);
-    assert_int_equal(beside, 2);
-    assert_true(r[0].result == 4096 && r[1].result == 4096 && buffer[0] == 0);
-    snic_control_get_stats(fix.ctl, &s);
-    assert_int_equal(s.segments, 1);
 }
 
 static void test_control_move_keeps_what_was_written(void **state)
@@ -714,6 +641,13 @@ static void test_control_without_room_it_waits(void **state)
     assert_int_equal(over, 0);
     assert_true(fix.client[0].wanting > 0);
     assert_true(fix.events[SNIC_CONTROL_NO_PLACE] > 0);
+    /* What has nothing to wait for does not wait with it. */
+    memset(buffer + 4096, 1, 4096);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 4096, 4096, buffer + 4096), 4096);
+    for (uint32_t i = 4096; i < 8192; i++)
+        assert_int_equal(buffer[i], 0);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_ZERO, 8192, 4096, NULL), 4096);
+    assert_int_equal(over, 0);
     ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
     ctlfix_server_start(&fix, 1);
     ctlfix_ready(&fix); /* what it has of others stays */
@@ -728,8 +662,6 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_control_disk_is_placed_on_all_servers),
-        T(test_control_nothing_is_placed_before_it_is_written),
-        T(test_control_write_beside_a_read_is_placed_at_once),
         T(test_control_move_keeps_what_was_written),
         T(test_control_move_one_generation_one_server),
         T(test_control_second_client_waits_or_takes),

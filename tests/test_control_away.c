@@ -67,7 +67,7 @@ static void begin(struct ctlfix *f, uint32_t transport, uint64_t seed, uint32_t 
     ctlfix_client_start(f, 0);
     assert_int_equal(ctlfix_attach(f, 0, 0, 0), 0);
     for (uint64_t i = 0; i < CTLFIX_SEGMENTS; i++)
-        assert_int_equal(ctlfix_io(f, 0, 0, SNIC_IO_ZERO, i << 21, 4096, one), 4096);
+        assert_int_equal(ctlfix_io(f, 0, 0, SNIC_IO_WRITE, i << 21, 4096, one), 4096);
 }
 
 /* All that @p from has goes to others, by one move or two. */

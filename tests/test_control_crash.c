@@ -45,7 +45,7 @@ static void place_begin(struct ctlfix *f)
     struct snic_io_req *r = &place_req;
     snic_io_req_init(r);
     r->done = place_done;
-    r->op = SNIC_IO_ZERO; /* a read takes no place */
+    r->op = SNIC_IO_WRITE; /* nothing else takes a place */
     r->offset = 3u << 21;
     r->length = 4096;
     r->buf.base = buffer;
@@ -195,7 +195,7 @@ static void prepare(struct ctlfix *f, int what)
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
         ctlfix_client_start(f, i);
     assert_int_equal(ctlfix_attach(f, 1, 2, 0), 0);
-    assert_int_equal(ctlfix_io(f, 1, 2, SNIC_IO_ZERO, 0, 4096, buffer), 4096);
+    assert_int_equal(ctlfix_io(f, 1, 2, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
     ctlfix_client_kill(f, 1);
     ctlfix_client_start(f, 1);
     assert_int_equal(ctlfix_attach(f, 0, 0, 0), 0);

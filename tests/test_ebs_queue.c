@@ -349,25 +349,30 @@ static void test_ebs_queue_hole(void **state)
     a.iov = pieces;
     a.iov_count = 3;
     assert_int_equal(snic_ebs_queue_submit(&p->q, &a, 0), 0);
-    assert_int_equal(snic_ebs_queue_hole(&p->q, DISKS, 0, 1), SNIC_ENOENT);
-    assert_int_equal(snic_ebs_queue_only_read(&p->q, 0, 0), 0); /* it does not wait yet */
+    assert_int_equal(snic_ebs_queue_hole(&p->q, DISKS, 0, 1, 1), SNIC_ENOENT);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 0, 0), 0); /* it does not wait yet */
     look(p, 1);
-    assert_true(snic_ebs_queue_only_read(&p->q, 0, 0) && snic_ebs_queue_only_read(&p->q, 0, 1));
-    assert_false(snic_ebs_queue_only_read(&p->q, 0, 2));
-    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 1, 2), 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(snic_ebs_queue_waits(&p->q, 0, i), i < 2 ? SNIC_EBS_WAITS_HOLE : 0);
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 1, 1, 2), 0);
     assert_true(are(bytes + 38 * block, block, 0) && are(bytes + 2 * block, block, 0) &&
                 are(bytes + 8 * block, 8 * block, 0));
     assert_true(are(bytes + 32 * block, 6 * block, 1) && are(bytes + 39 * block, block, 1) &&
                 are(bytes + 3 * block, 5 * block, 1) && are(bytes + 16 * block, 16 * block, 1));
     assert_null(snic_ebs_queue_done(&p->q));
     memset(&w, 0, sizeof(w));
-    w.op = SNIC_EBS_IO_ZERO;
+    w.op = SNIC_EBS_IO_WRITE;
     w.lba = 3;
     w.blocks = 1;
+    w.iov = &pieces[3];
+    w.iov_count = 1;
+    pieces[3].base = bytes;
+    pieces[3].size = block;
     assert_int_equal(snic_ebs_queue_submit(&p->q, &w, 2), 0);
     look(p, 2);
-    assert_false(snic_ebs_queue_only_read(&p->q, 0, 0));
-    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 2), 0);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 0, 0), SNIC_EBS_WAITS_PLACE | SNIC_EBS_WAITS_HOLE);
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 2, 2), 0);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 0, 0), SNIC_EBS_WAITS_PLACE);
     assert_int_equal(snic_ebs_queue_check(&p->q), 0);
     assert_ptr_equal(snic_ebs_queue_done(&p->q), &a);
     assert_true(a.result == 0 && are(bytes + 32 * block, 7 * block, 0));
@@ -383,8 +388,8 @@ static void test_ebs_queue_hole(void **state)
     (void)snic_ebs_queue_mapped(&p->q, 0, 1);
     submit(p, &b, SNIC_EBS_IO_READ, 0, 1);
     look(p, 4);
-    assert_false(snic_ebs_queue_only_read(&p->q, 0, 0));
-    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 4), 0);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 0, 0), SNIC_EBS_WAITS_PLACE);
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 4, 4), 0);
     assert_null(snic_ebs_queue_done(&p->q));
     place(p, 0, 1, 2);
     finish(p);
@@ -410,8 +415,8 @@ static void test_ebs_queue_hole_larger_than_the_pool(void **state)
     for (uint64_t now = 1; now < 100 && p->q.s.inside != 0; now++) {
         look(p, now);
         while (snic_ebs_queue_say(&p->q, &said)) {
-            assert_true(++asked < 64 && snic_ebs_queue_only_read(&p->q, 0, said.segment));
-            assert_int_equal(snic_ebs_queue_hole(&p->q, 0, said.segment, now), 0);
+            assert_true(++asked < 64);
+            assert_int_equal(snic_ebs_queue_hole(&p->q, 0, said.segment, now, now), 0);
             assert_int_equal(snic_ebs_queue_check(&p->q), 0);
         }
         (void)snic_ebs_queue_done(&p->q);
@@ -419,8 +424,8 @@ static void test_ebs_queue_hole_larger_than_the_pool(void **state)
     assert_true(p->q.s.inside == 0 && io.result == 0 && are(all, sizeof(all), 0));
 }
 
-/* A write that has no RPC yet, for want of room, waits for a place, too. */
-static void test_ebs_queue_only_read_sees_the_first(void **state)
+/* What has no RPC yet, for want of room, waits for a place, too. */
+static void test_ebs_queue_waits_sees_the_first(void **state)
 {
     struct plain *p = open_queue();
     struct snic_ebs_io io[RPCS / 2], w;
@@ -428,15 +433,82 @@ static void test_ebs_queue_only_read_sees_the_first(void **state)
     for (uint32_t i = 0; i < RPCS / 2; i++)
         submit(p, &io[i], SNIC_EBS_IO_READ, i, 1);
     look(p, 1);
-    assert_int_equal(snic_ebs_queue_only_read(&p->q, 0, 0), 1);
-    submit(p, &w, SNIC_EBS_IO_ZERO, 100, 1);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 0, 0), SNIC_EBS_WAITS_HOLE);
+    submit(p, &w, SNIC_EBS_IO_WRITE, 100, 1);
     look(p, 2);
-    assert_int_equal(snic_ebs_queue_only_read(&p->q, 0, 0), 0);
-    assert_int_equal(snic_ebs_queue_only_read(&p->q, 1, 0), 0);
-    assert_int_equal(snic_ebs_queue_only_read(&p->q, DISKS, 0), 0);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 0, 0), SNIC_EBS_WAITS_HOLE | SNIC_EBS_WAITS_PLACE);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 1, 0), 0);
+    assert_int_equal(snic_ebs_queue_waits(&p->q, DISKS, 0), 0);
     snic_ebs_queue_halt(&p->q);
     while (snic_ebs_queue_done(&p->q) != NULL)
         ;
+}
+
+/* Where writes have all the room there is, a hole needs none, and is asked for once for each of its
+   segments; nothing of an encrypted or limited disk is different. */
+static void test_ebs_queue_hole_without_room(void **state)
+{
+    const uint8_t ops[] = {SNIC_EBS_IO_READ, SNIC_EBS_IO_ZERO, SNIC_EBS_IO_TRIM};
+    struct plain *p = open_queue();
+    struct snic_ebs_io w[RPCS / 2], io;
+    struct snic_ebs_said said;
+    uint32_t asked = 0;
+    (void)state;
+    for (uint32_t i = 0; i < RPCS / 2; i++)
+        submit(p, &w[i], SNIC_EBS_IO_WRITE, i, 1);
+    look(p, 1);
+    for (uint32_t k = 0; k < SNIC_COUNTOF(ops); k++) {
+        memset(bytes, 1, sizeof(bytes));
+        submit(p, &io, ops[k], 1024 - 8, 16);
+        look(p, 2);
+        for (uint32_t turn = 0; turn < 8; turn++) {
+            while (snic_ebs_queue_say(&p->q, &said)) {
+                if (said.segment == 0)
+                    continue; /* full servers */
+                asked++;
+                assert_int_equal(snic_ebs_queue_waits(&p->q, 0, said.segment), SNIC_EBS_WAITS_HOLE);
+                assert_int_equal(snic_ebs_queue_hole(&p->q, 0, said.segment, 1, 2), 0);
+                assert_int_equal(snic_ebs_queue_check(&p->q), 0); /* too early an answer */
+                assert_int_equal(snic_ebs_queue_hole(&p->q, 0, said.segment, 2, 2), 0);
+            }
+            look(p, 2);
+        }
+        assert_int_equal(asked, 2 * (k + 1));
+        assert_ptr_equal(snic_ebs_queue_done(&p->q), &io);
+        assert_int_equal(io.result, 0);
+        if (ops[k] == SNIC_EBS_IO_READ)
+            assert_true(are(bytes, 16 * (size_t)SNIC_EBS_BLOCK_BYTES, 0));
+    }
+    assert_null(snic_ebs_queue_done(&p->q));
+    /* A write there waits as it did, and is not asked for the faster for such an answer. */
+    submit(p, &io, SNIC_EBS_IO_WRITE, 2048, 1);
+    look(p, 3);
+    for (asked = 0; snic_ebs_queue_say(&p->q, &said) && asked < 8; asked++) {
+        assert_int_equal(snic_ebs_queue_hole(&p->q, 0, said.segment, 3, 3), 0);
+        look(p, 3);
+    }
+    assert_int_equal(asked, 1);
+    snic_ebs_queue_halt(&p->q);
+    while (snic_ebs_queue_done(&p->q) != NULL)
+        ;
+}
+
+/* An answer is good for what was there when it was asked. */
+static void test_ebs_queue_hole_is_as_old_as_its_question(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io a, b;
+    (void)state;
+    submit(p, &a, SNIC_EBS_IO_READ, 0, 1);
+    look(p, 10);
+    submit(p, &b, SNIC_EBS_IO_READ, 1, 1);
+    look(p, 20);
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 9, 30), 0);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &a);
+    assert_null(snic_ebs_queue_done(&p->q));
+    assert_int_equal(snic_ebs_queue_waits(&p->q, 0, 0), SNIC_EBS_WAITS_HOLE);
+    assert_int_equal(snic_ebs_queue_hole(&p->q, 0, 0, 10, 30), 0);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &b);
 }
 
 /* ---- Time ---- */
@@ -601,7 +673,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_queue_refs_keep),
         cmocka_unit_test(test_ebs_queue_place_unknown),
         cmocka_unit_test(test_ebs_queue_hole),
-        cmocka_unit_test(test_ebs_queue_only_read_sees_the_first),
+        cmocka_unit_test(test_ebs_queue_waits_sees_the_first),
+        cmocka_unit_test(test_ebs_queue_hole_without_room),
+        cmocka_unit_test(test_ebs_queue_hole_is_as_old_as_its_question),
         cmocka_unit_test(test_ebs_queue_hole_larger_than_the_pool),
         cmocka_unit_test(test_ebs_queue_expires_once),
         cmocka_unit_test(test_ebs_queue_fence_refused_is_sent_later),

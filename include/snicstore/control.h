@@ -38,8 +38,8 @@
  *     A client that was away when a segment moved asks for it when it is back, for its volume asks
  *     (volume.h) for what the server that it knows does not answer.
  *   Thin. A segment is placed when it is written first, on the next server in a circle that has
- * free places. A client that only reads asks so (SNIC_CONTROL_READS), and is told that there is
- * none.
+ *     free places. Until then reads of it are zeros, and ZERO and DISCARD have nothing to do: for
+ *     these a client asks for it only if it is placed (SNIC_CONTROL_IF_PLACED), each time anew.
  *
  * How a segment moves from A to B: B makes it, hidden, and copies all blocks with their versions
  * from A, while A is written on. A higher generation is recorded, and set at A, which from then on
@@ -113,7 +113,7 @@ enum snic_control_type {
     SNIC_CONTROL_GRANT,  /**< to both: status, name, key, vd, lease, bytes, qos                */
     SNIC_CONTROL_DETACH, /**< vd, lease                                                        */
     SNIC_CONTROL_LOOKUP, /**< vd, lease, items: segment, gen: nothing older is wanted; status:
-                              SNIC_CONTROL_READS                                               */
+                              SNIC_CONTROL_IF_PLACED; the tag comes back with the answers      */
     SNIC_CONTROL_MAP,    /**< vd, items: segment, server, gen, status; asked for or not        */
     SNIC_CONTROL_SERVER, /**< server, addr: before any map names it                            */
     SNIC_CONTROL_QOS,    /**< vd, qos: it has changed                                          */
@@ -170,8 +170,8 @@ enum snic_control_op {
 #define SNIC_CONTROL_TAKE (1u << 0)
 
 /** LOOKUP, the status of an item: it is not to be placed if it is nowhere; the answer is
-    SNIC_ENOENT then. */
-#define SNIC_CONTROL_READS 1
+    SNIC_ENOENT then, with the LOOKUP's tag. Any other that is not 0 is the same. */
+#define SNIC_CONTROL_IF_PLACED 1
 
 /** SET_QOS, any of its four numbers: it stays as it is. No limit can be that. */
 #define SNIC_CONTROL_KEEP (UINT64_MAX - 1)

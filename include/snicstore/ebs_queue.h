@@ -13,8 +13,8 @@
  * Memory      The caller's: snic_ebs_queue_layout() takes from an arena what its options need.
  *             Nothing allocates.
  * Threads     [owner] one thread owns a queue and all that is in it.
- * Progress    No call blocks. O(1) per RPC, amortised; O(RPCs of the disk) are map, say, an I/O's
- *             expiry and a fence's timer, O(disks and RPCs) ask, when somebody has to.
+ * Progress    No call blocks. O(1) per RPC, amortised; O(RPCs of the disk) are map, hole, waits,
+ *             say, an I/O's expiry, a fence's timer, O(disks and RPCs) ask, when somebody has to.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
  * Units       nanoseconds; blocks of 4096 bytes; bytes where it says so.
  * Input       I/Os and options are the owner's, and checked.
@@ -42,7 +42,7 @@
  *                 busy by snic_ebs_busy_said(), _failed(), _over(). backlog may count PARKED ones.
  *   an RPC        acked, sent, refs (up; down by snic_ebs_rpc_unref()) and io->retries are the
  *                 transport's; its timer both's: ended, parked or elsewhere it is not armed
- *   s             blocks_read, blocks_written and busy are the transport's, tables both's
+ *   s             blocks_written and busy are the transport's, tables and blocks_read both's
  *   all else      the queue's
  *
  * What is given up. A write that may be under way is FENCING: a FENCE of its segment with its wver
@@ -357,15 +357,24 @@ SNIC_API SNIC_NODISCARD int snic_ebs_queue_map(struct snic_ebs_queue *q, uint32_
                                                uint64_t segment, const struct snic_ebs_where *w,
                                                uint64_t now_ns) SNIC_NONNULL(1, 4);
 /**
- * A segment is nowhere: it was never written. Reads that wait for it, and were told of no place of
- * it before, end with zeros; all else waits on. It is not remembered. [owner]
+ * A segment was nowhere at some time from @p asked_ns on: nothing had ever been written there. What
+ * was submitted by then, waits for its place, and was told of none before, is done: reads with
+ * zeros, ZERO and TRIM as they are. Writes wait on, and so does what came later: the answer says
+ * nothing of it. It is not remembered. O(RPCs of the disk). [owner]
+ * @param asked_ns  when it was asked; the clock of now_ns
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk,
-                                                uint64_t segment, uint64_t now_ns) SNIC_NONNULL(1);
-/** @return 1 reads wait for the place of a segment, and nothing else does; 0 [owner] */
-SNIC_API int snic_ebs_queue_only_read(const struct snic_ebs_queue *q, uint32_t disk,
-                                      uint64_t segment) SNIC_NONNULL(1);
+                                                uint64_t segment, uint64_t asked_ns,
+                                                uint64_t now_ns) SNIC_NONNULL(1);
+/** For a place: a write, and what was told of one before. */
+#define SNIC_EBS_WAITS_PLACE (1u << 0)
+/** For a place, if there is one: what snic_ebs_queue_hole() ends. */
+#define SNIC_EBS_WAITS_HOLE (1u << 1)
+/** @return SNIC_EBS_WAITS_*: what waits for a segment; what is under way counts as PLACE. 0:
+ * nothing. O(RPCs of the disk). [owner] */
+SNIC_API uint32_t snic_ebs_queue_waits(const struct snic_ebs_queue *q, uint32_t disk,
+                                       uint64_t segment) SNIC_NONNULL(1);
 /** How many segments the maps have at @p server; @p forget: they are forgotten. [owner] */
 SNIC_API uint64_t snic_ebs_queue_mapped(struct snic_ebs_queue *q, uint32_t server, int forget)
     SNIC_NONNULL(1);

@@ -242,14 +242,16 @@ SNIC_API SNIC_NODISCARD int snic_luna_map(struct snic_luna *c, uint32_t disk, ui
                                           uint64_t seg_id, uint32_t server, uint32_t gen,
                                           uint64_t now_ns) SNIC_NONNULL(1);
 /**
- * What MAP asked for is nowhere: it was never written. Reads that wait for it are done, with zeros;
- * a write goes on waiting (and asking). Not remembered: the next read asks again. [owner]
+ * The answer to MAP where the segment is nowhere: nothing had ever been written there at some time
+ * from @p asked_ns on. What was submitted by then and waits, never told of a place, is done: reads
+ * with zeros, ZERO and TRIM as they are; writes wait on (and ask). Not remembered: the next read
+ * asks again. Whoever uses it gives no generation 0 to snic_luna_map(). [owner]
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment,
-                                           uint64_t now_ns) SNIC_NONNULL(1);
-/** @return 1 reads wait for the place of a segment, and nothing else does; 0 [owner] */
-SNIC_API int snic_luna_only_read(const struct snic_luna *c, uint32_t disk, uint64_t segment)
+                                           uint64_t asked_ns, uint64_t now_ns) SNIC_NONNULL(1);
+/** @return SNIC_EBS_WAITS_*: what waits for a segment [owner] */
+SNIC_API uint32_t snic_luna_waits(const struct snic_luna *c, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 
 /** A connection stands. [owner] @return 0; SNIC_ENOENT not asked for (any more): close it */

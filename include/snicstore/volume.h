@@ -363,15 +363,17 @@ SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk
                                             uint64_t seg_id, uint32_t server, uint32_t gen)
     SNIC_NONNULL(1);
 /**
- * A segment that map() asked for is nowhere: it was never written. Reads that wait for it are done,
- * with zeros; writes wait on. Not remembered: the next read asks again. [owner]
+ * A segment that map() asked for was nowhere at some time from @p asked_ns on, by the loop's clock:
+ * nothing had ever been written there. What was submitted by then and waits, never told of a place,
+ * is done: reads with zeros, ZERO and DISCARD as they are; writes wait on. Not remembered: the next
+ * read asks again. [owner]
  * @return 0; SNIC_ENOENT disk
  */
-SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
-    SNIC_NONNULL(1);
-/** @return 1 reads wait for the place of a segment, and nothing else does: if it was never written
- * it needs no place, snic_volume_hole(); 0 [owner] */
-SNIC_API int snic_volume_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
+                                             uint64_t asked_ns) SNIC_NONNULL(1);
+/** @return SNIC_EBS_WAITS_* (ebs_queue.h): what waits for a segment; without PLACE in it none has
+ * to be made, if the segment was never written: snic_volume_hole() [owner] */
+SNIC_API uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 /** The disk's lease is another's, the owner has heard: new writes and flushes end with SNIC_EROFS;
  * reads go on while servers answer them. [owner] */

@@ -1,86 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client's end. Segments that the volume asks for are kept until they are answered, and asked for
- * again, less often each time: an answer may come late, unasked, or never, as when a server is
- * away. The volume repeats what it still needs, and does not say what it needs no more: so where
- * there is no room for a segment, another one makes room. A session that ends is begun anew, and
- * leases are resumed in it.
+ * A client's end: sessions and leases. A session that ends is begun anew, and leases are resumed in
+ * it.
  */
-#include "control/control_priv.h"
-
-#define SNIC_CONTROL__CLIENT_TICK_NS UINT64_C(50000000)
-#define SNIC_CONTROL__CLIENT_WANT_NS                                                               \
-    UINT64_C(500000000) /* what could not be had is asked for that often */
-
-enum control_client_disk_state {
-    CONTROL_CLIENT_NONE = 0,
-    CONTROL_CLIENT_WANTED,
-    CONTROL_CLIENT_HELD,
-    CONTROL_CLIENT_OVER
-};
-
-struct control_client_disk {
-    uint32_t state;
-    uint32_t flags;
-    uint32_t vd;
-    uint32_t lease;
-    uint32_t tag;                /* of what is asked */
-    uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
-    struct snic_control_qos qos; /* that hold */
-    uint64_t key[2];
-    char name[SNIC_CONTROL_NAME];
-};
-
-struct control_client_server {
-    struct snic_net_addr addr;
-    uint32_t number; /* the volume's; NIL: not needed yet */
-    uint32_t known;
-};
-
-struct control_client_want {
-    uint64_t segment;
-    uint64_t due_ns;
-    uint32_t disk;
-    uint32_t gen;
-    uint32_t asks;
-    uint32_t pad;
-};
-
-struct snic_control_client {
-    struct snic_control_client_opts o;
-    struct snic_control_client_events e;
-    void *ctx;
-    struct snic_volume *v;
-    struct control_stream s;
-    struct snic_timer timer;
-    struct snic_loop_msg soon;
-    struct control_client_disk *disks;
-    struct control_client_want *wants;
-    struct snic_control_client_stats stats;
-    uint64_t heard_ns;
-    uint64_t ping_ns;
-    uint64_t begin_ns;
-    uint32_t tag;
-    uint32_t numbers; /* given to servers */
-    uint32_t next;    /* number to be given back, if it can be */
-    uint32_t victim;  /* the want that makes room next */
-    uint8_t welcome;
-    uint8_t soon_queued;
-    uint8_t closing;
-    struct control_client_server server[SNIC_CONTROL_SERVERS_MAX];
-};
-
-static uint64_t control_client_now(const struct snic_control_client *c)
-{
-    return snic_loop_now(c->o.loop);
-}
+#include "control/client_priv.h"
 
 /* ---- Asking ---- */
-
-static void control_client_say(struct snic_control_client *c, const struct snic_control_msg *m)
-{
-    (void)control_stream_send(&c->s, m, 0);
-}
 
 static void control_client_ask_disk(struct snic_control_client *c, struct control_client_disk *d)
 {
@@ -99,106 +24,6 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     control_client_say(c, &m);
 }
 
-/* Until an answer is missed: up to SNIC_CONTROL__CLIENT_WANT_NS, from retry_ns on. */
-static uint64_t control_client_patience(const struct snic_control_client *c,
-                                        struct control_client_want *w)
-{
-    uint64_t pause = c->o.retry_ns << w->asks;
-    if (pause < SNIC_CONTROL__CLIENT_WANT_NS && w->asks < 16)
-        w->asks++;
-    pause = snic_min_u64(pause, SNIC_CONTROL__CLIENT_WANT_NS);
-    return snic_max_u64(pause, c->o.retry_ns);
-}
-
-/* Those of a disk that are due, SNIC_CONTROL_ITEMS in a message. */
-static void control_client_ask_of(struct snic_control_client *c, uint32_t disk, uint64_t now)
-{
-    struct control_client_disk *d = &c->disks[disk];
-    struct snic_control_msg m;
-    control_msg(&m, SNIC_CONTROL_LOOKUP, 0);
-    m.vd = d->vd;
-    m.lease = d->lease;
-    for (uint32_t i = 0; i < c->stats.waiting; i++) {
-        struct control_client_want *w = &c->wants[i];
-        if (w->disk != disk || w->due_ns > now)
-            continue;
-        w->due_ns = now + control_client_patience(c, w);
-        m.item[m.count].segment = w->segment;
-        m.item[m.count].status =
-            c->v != NULL && snic_volume_only_read(c->v, disk, w->segment) ? SNIC_CONTROL_READS : 0;
-        m.item[m.count++].gen = w->gen;
-        c->stats.asked++;
-        if (m.count == SNIC_CONTROL_ITEMS) {
-            control_client_say(c, &m);
-            m.count = 0;
-        }
-    }
-    if (m.count != 0)
-        control_client_say(c, &m);
-}
-
-static void control_client_ask(struct snic_control_client *c)
-{
-    uint64_t now = control_client_now(c);
-    if (!c->welcome || c->stats.waiting == 0)
-        return;
-    for (uint32_t i = 0; i < c->o.disks_max; i++)
-        if (c->disks[i].state == CONTROL_CLIENT_HELD)
-            control_client_ask_of(c, i, now);
-}
-
-static void control_client_soon(struct snic_loop_msg *m)
-{
-    struct snic_control_client *c = SNIC_CONTAINER(m, struct snic_control_client, soon);
-    c->soon_queued = 0;
-    if (!c->closing)
-        control_client_ask(c);
-}
-
-static struct control_client_want *control_client_want_find(struct snic_control_client *c,
-                                                            uint32_t disk, uint64_t segment)
-{
-    for (uint32_t i = 0; i < c->stats.waiting; i++)
-        if (c->wants[i].disk == disk && c->wants[i].segment == segment)
-            return &c->wants[i];
-    return NULL;
-}
-
-static void control_client_want_free(struct snic_control_client *c, struct control_client_want *w)
-{
-    *w = c->wants[--c->stats.waiting];
-}
-
-static void control_client_wants_drop(struct snic_control_client *c, uint32_t disk)
-{
-    for (uint32_t i = c->stats.waiting; i-- > 0;)
-        if (c->wants[i].disk == disk)
-            control_client_want_free(c, &c->wants[i]);
-}
-
-void snic_control_client_map(struct snic_control_client *c, uint32_t disk, uint64_t segment,
-                             uint32_t gen)
-{
-    if (disk >= c->o.disks_max || c->disks[disk].state != CONTROL_CLIENT_HELD)
-        return;
-    struct control_client_want *w = control_client_want_find(c, disk, segment);
-    if (w == NULL) {
-        if (c->stats.waiting < c->o.lookups_max)
-            w = &c->wants[c->stats.waiting++];
-        else
-            w = &c->wants[c->victim++ % c->stats.waiting];
-        memset(w, 0, sizeof(*w));
-        w->disk = disk;
-        w->segment = segment;
-    }
-    w->gen = (uint32_t)snic_max_u64(w->gen, gen);
-    w->due_ns = 0;
-    if (!c->soon_queued) {
-        c->soon_queued = 1;
-        snic_loop_defer(c->o.loop, &c->soon);
-    }
-}
-
 /* ---- Answers ---- */
 
 static uint32_t control_client_disk_of(const struct snic_control_client *c, uint32_t vd)
@@ -212,7 +37,7 @@ static uint32_t control_client_disk_of(const struct snic_control_client *c, uint
 static void control_client_over(struct snic_control_client *c, uint32_t disk, int reason)
 {
     c->disks[disk].state = CONTROL_CLIENT_OVER;
-    control_client_wants_drop(c, disk);
+    control_wants_drop(c, disk);
     if (c->v != NULL)
         snic_volume_disk_lost(c->v, disk);
     if (c->e.lost != NULL)
@@ -336,9 +161,9 @@ static int control_client_number(struct snic_control_client *c, uint32_t id, int
 }
 
 static void control_client_item(struct snic_control_client *c, uint32_t disk,
-                                const struct snic_control_item *it)
+                                const struct snic_control_item *it, uint32_t tag)
 {
-    struct control_client_want *w = control_client_want_find(c, disk, it->segment);
+    struct control_client_want *w = control_want_find(c, disk, it->segment);
     uint32_t number = 0;
     int r = it->status;
     if (r == 0)
@@ -351,13 +176,11 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
         return;
     if (r == 0) {
         if (it->gen >= w->gen)
-            control_client_want_free(c, w);
+            control_want_free(c, w);
         return;
     }
-    if (it->status == SNIC_ENOENT && c->v != NULL) {
-        if (snic_volume_only_read(c->v, disk, it->segment))
-            control_client_want_free(c, w); /* a write has asked for itself */
-        c->stats.answered += snic_volume_hole(c->v, disk, it->segment) == 0;
+    if (it->status == SNIC_ENOENT) {
+        control_want_nowhere(c, w, tag);
         return;
     }
     w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
@@ -369,11 +192,11 @@ static void control_client_welcome(struct snic_control_client *c)
 {
     c->welcome = 1;
     for (uint32_t i = 0; i < c->stats.waiting; i++)
-        c->wants[i].due_ns = c->wants[i].asks = 0;
+        c->wants[i].due_ns = c->wants[i].asks = c->wants[i].first.tag = 0;
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].state == CONTROL_CLIENT_WANTED || c->disks[i].state == CONTROL_CLIENT_HELD)
             control_client_ask_disk(c, &c->disks[i]);
-    control_client_ask(c); /* after what resumes */
+    control_wants_ask(c); /* after what resumes */
     if (c->e.link != NULL)
         c->e.link(c->ctx, 1);
 }
@@ -391,7 +214,7 @@ static void control_client_msg(void *owner, struct snic_control_msg *m)
         control_client_grant(c, m);
     else if (m->type == SNIC_CONTROL_MAP)
         for (uint32_t i = 0; i < m->count && disk != SNIC_CONTROL__NIL && c->v != NULL; i++)
-            control_client_item(c, disk, &m->item[i]);
+            control_client_item(c, disk, &m->item[i], m->tag);
     else if (m->type == SNIC_CONTROL_QOS && disk != SNIC_CONTROL__NIL)
         control_client_qos(c, disk, &m->qos);
     else if (m->type == SNIC_CONTROL_LOST && disk != SNIC_CONTROL__NIL &&
@@ -441,7 +264,7 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].again_ns != 0 && now >= c->disks[i].again_ns)
             control_client_ask_disk(c, &c->disks[i]);
-    control_client_ask(c);
+    control_wants_ask(c);
     snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
 }
 
@@ -506,7 +329,7 @@ int snic_control_client_open(struct snic_control_client **out, void *mem, size_t
     c->o = o;
     c->e = *e;
     c->ctx = ctx;
-    c->soon.fn = control_client_soon;
+    c->soon.fn = control_wants_soon;
     control_client_layout(&a, c);
     if (a.used == SIZE_MAX)
         return SNIC_ENOSPC;
@@ -562,7 +385,7 @@ void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
         m.lease = d->lease;
         control_client_say(c, &m);
     }
-    control_client_wants_drop(c, disk);
+    control_wants_drop(c, disk);
     memset(d, 0, sizeof(*d));
 }
 

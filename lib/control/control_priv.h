@@ -16,7 +16,7 @@
  *     agent.c    a block server's end
  *     obey.c     what it is told to do
  *     pull.c     segments that it copies from another one; give.c the other one's part
- *     client.c   a client's end
+ *     client.c   a client's end; want.c where its segments are
  *     call.c     an operator's end
  *
  * Invariants

@@ -157,7 +157,7 @@ void control_guest_no_place(struct snic_control *c, struct control_disk *d, uint
     m.vd = d->vd;
     m.count = 1;
     m.item[0].segment = segment;
-    m.item[0].status = error;
+    m.item[0].status = error == SNIC_ENOENT ? SNIC_EIO : error; /* that one means: nowhere */
     control_say(s, &m);
 }
 
@@ -184,7 +184,7 @@ static void control_guest_lookup(struct control_session *s, const struct snic_co
         int r = 0;
         if (segment >= control_disk_segments(d))
             r = SNIC_EINVAL;
-        else if (g == NULL && m->item[i].status == SNIC_CONTROL_READS)
+        else if (g == NULL && m->item[i].status != 0)
             r = SNIC_ENOENT;
         else if (g == NULL)
             r = control_place(c, d, segment);

@@ -183,6 +183,51 @@ static void ebs_io_advance(struct snic_ebs_io *io, uint32_t blocks)
     }
 }
 
+/* Blocks of an I/O from its cursor on that are in one segment. */
+static uint32_t ebs_io_here(const struct snic_ebs_io *io)
+{
+    uint32_t at = (uint32_t)((io->lba + io->cursor) % SNIC_EBS_SEGMENT_BLOCKS);
+    return (uint32_t)snic_min_u64(SNIC_EBS_SEGMENT_BLOCKS - at, io->blocks - io->cursor);
+}
+
+static void ebs_io_admitted(struct snic_ebs_disk *d, struct snic_ebs_io *io)
+{
+    if (io->cursor < io->blocks)
+        return;
+    d->charged = 0;
+    snic_link_remove(&io->link);
+}
+
+void ebs_io_zero(const struct snic_ebs_io *io, uint32_t piece, uint32_t block, uint32_t blocks)
+{
+    const struct snic_iov *iov = io->iov + piece;
+    uint64_t from = (uint64_t)block * SNIC_EBS_BLOCK_BYTES;
+    if (io->op != SNIC_EBS_IO_READ)
+        return;
+    for (uint64_t left = (uint64_t)blocks * SNIC_EBS_BLOCK_BYTES; left != 0; iov++, from = 0) {
+        uint64_t n = snic_min_u64(left, iov->size - from);
+        memset((unsigned char *)iov->base + from, 0, (size_t)n);
+        left -= n;
+    }
+}
+
+/* Without an RPC, so that it needs no room for one. Where its limits hold it back it asks again. */
+void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+{
+    struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
+    uint32_t count = ebs_io_here(io);
+    d->map_said = 0;
+    d->say_map = 0;
+    if (!d->charged && ebs_io_charge(q, d, io) != 0)
+        return;
+    ebs_io_zero(io, io->piece, io->piece_block, count);
+    q->s.blocks_read += io->op == SNIC_EBS_IO_READ ? count : 0;
+    ebs_io_advance(io, count);
+    ebs_io_admitted(d, io);
+    ebs_io_progress(q, io);
+    ebs_disk_turn(q, d);
+}
+
 enum ebs_turn { EBS_TURN_MORE, EBS_TURN_NEXT, EBS_TURN_OFF, EBS_TURN_STOP };
 
 /* One RPC of the disk's first I/O. What has no place yet waits by itself, and nothing behind it
@@ -191,10 +236,8 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
 {
     struct snic_ebs_where w;
     struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
-    uint64_t lba = io->lba + io->cursor, segment = lba >> SNIC_EBS_SEGMENT_LOG2;
-    uint32_t left = SNIC_EBS_SEGMENT_BLOCKS - (uint32_t)(lba % SNIC_EBS_SEGMENT_BLOCKS);
-    uint32_t count =
-        (uint32_t)snic_min_u64(snic_min_u64(left, io->blocks - io->cursor), SNIC_EBS_RPC_BLOCKS);
+    uint64_t segment = (io->lba + io->cursor) >> SNIC_EBS_SEGMENT_LOG2;
+    uint32_t count = (uint32_t)snic_min_u64(ebs_io_here(io), SNIC_EBS_RPC_BLOCKS);
     if (q->rpcs_free == 0)
         return EBS_TURN_STOP;
     memset(&w, 0, sizeof(w));
@@ -217,10 +260,7 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
     ebs_rpc_new(q, io, count, &w);
     ebs_io_advance(io, count);
     d->deficit -= (int64_t)count * SNIC_EBS_BLOCK_BYTES;
-    if (io->cursor == io->blocks) {
-        d->charged = 0;
-        snic_link_remove(&io->link);
-    }
+    ebs_io_admitted(d, io);
     return EBS_TURN_MORE;
 }
 

@@ -21,6 +21,10 @@ enum { EBS_IO_QUEUED = 1, EBS_IO_OUT, EBS_IO_OVER };
 /* How many RPCs a server may have. */
 uint32_t ebs_share(const struct snic_ebs_queue *q, uint32_t server);
 void ebs_disk_turn(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
+/* @blocks of a read from there on are zeros; another I/O has no memory. */
+void ebs_io_zero(const struct snic_ebs_io *io, uint32_t piece, uint32_t block, uint32_t blocks);
+/* The first I/O, which waits for a place, needs none there. */
+void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
 /* Is it over? An RPC of it was, or its time. */
 void ebs_io_progress(struct snic_ebs_queue *q, struct snic_ebs_io *io);
 

@@ -178,55 +178,56 @@ static const struct snic_ebs_io *ebs_waits_first(const struct snic_ebs_disk *d, 
     return SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
 }
 
-int snic_ebs_queue_only_read(const struct snic_ebs_queue *q, uint32_t disk, uint64_t segment)
+/* Nothing but a write has to have a place, and who was told of one waits for the next. */
+static int ebs_rpc_in_hole(const struct snic_ebs_rpc *r)
 {
-    uint32_t reads = 0;
+    return r->op != SNIC_EBS_IO_WRITE && r->where == SNIC_EBS_RPC_PARKED && r->seg_gen == 0;
+}
+
+static int ebs_io_in_hole(const struct snic_ebs_disk *d, const struct snic_ebs_io *io)
+{
+    return io->op != SNIC_EBS_IO_WRITE && d->need_gen == 0;
+}
+
+uint32_t snic_ebs_queue_waits(const struct snic_ebs_queue *q, uint32_t disk, uint64_t segment)
+{
+    uint32_t waits = 0;
     if (disk >= q->o.disks_max || !q->disks[disk].used)
         return 0;
     const struct snic_ebs_disk *d = &q->disks[disk];
     const struct snic_ebs_io *io = ebs_waits_first(d, segment);
-    if (io != NULL && io->op != SNIC_EBS_IO_READ)
-        return 0;
-    reads += io != NULL;
+    if (io != NULL)
+        waits = ebs_io_in_hole(d, io) ? SNIC_EBS_WAITS_HOLE : SNIC_EBS_WAITS_PLACE;
     for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
         const struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
-        if (r->where == SNIC_EBS_RPC_ENDED || ebs_segment_of(r) != segment)
-            continue;
-        if (r->op != SNIC_EBS_IO_READ || r->where != SNIC_EBS_RPC_PARKED || r->seg_gen != 0)
-            return 0;
-        reads++;
+        if (r->where != SNIC_EBS_RPC_ENDED && ebs_segment_of(r) == segment)
+            waits |= ebs_rpc_in_hole(r) ? SNIC_EBS_WAITS_HOLE : SNIC_EBS_WAITS_PLACE;
     }
-    return reads != 0;
+    return waits;
 }
 
-static void ebs_rpc_zero(const struct snic_ebs_rpc *r)
-{
-    const struct snic_iov *iov = r->io->iov + r->piece;
-    uint64_t from = (uint64_t)r->piece_block * SNIC_EBS_BLOCK_BYTES;
-    for (uint64_t left = (uint64_t)r->count * SNIC_EBS_BLOCK_BYTES; left != 0; iov++, from = 0) {
-        uint64_t n = snic_min_u64(left, iov->size - from);
-        memset((unsigned char *)iov->base + from, 0, (size_t)n);
-        left -= n;
-    }
-}
-
-int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk, uint64_t segment, uint64_t now_ns)
+int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk, uint64_t segment,
+                        uint64_t asked_ns, uint64_t now_ns)
 {
     if (disk >= q->o.disks_max || !q->disks[disk].used)
         return SNIC_ENOENT;
     struct snic_ebs_disk *d = &q->disks[disk];
+    uint32_t nowhere = snic_ebs_nowhere(q);
     q->now_ns = snic_max_u64(q->now_ns, now_ns);
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
         struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
         next = l->next;
-        if (r->op != SNIC_EBS_IO_READ || ebs_segment_of(r) != segment ||
-            r->where != SNIC_EBS_RPC_PARKED || r->seg_gen != 0)
+        if (ebs_segment_of(r) != segment || !ebs_rpc_in_hole(r) || r->io->submitted_ns > asked_ns)
             continue;
-        ebs_rpc_zero(r);
-        q->s.blocks_read += r->count;
+        ebs_io_zero(r->io, r->piece, r->piece_block, r->count);
+        q->s.blocks_read += r->op == SNIC_EBS_IO_READ ? r->count : 0;
         q->ops->end(q, r, 0);
     }
-    ebs_disk_goes_on(q, d, segment);
+    const struct snic_ebs_io *io = ebs_waits_first(d, segment);
+    if (io != NULL && ebs_io_in_hole(d, io) && io->submitted_ns <= asked_ns)
+        ebs_disk_hole(q, d);
+    else if (q->loads[nowhere].rpcs < ebs_share(q, nowhere)) /* what has ended made it */
+        ebs_disk_goes_on(q, d, segment);
     return 0;
 }
 

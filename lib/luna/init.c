@@ -199,14 +199,15 @@ int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t
     return snic_ebs_queue_map(&c->q, disk, segment, &w, now_ns);
 }
 
-int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t now_ns)
+int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t asked_ns,
+                   uint64_t now_ns)
 {
-    return snic_ebs_queue_hole(&c->q, disk, segment, now_ns);
+    return snic_ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
 }
 
-int snic_luna_only_read(const struct snic_luna *c, uint32_t disk, uint64_t segment)
+uint32_t snic_luna_waits(const struct snic_luna *c, uint32_t disk, uint64_t segment)
 {
-    return snic_ebs_queue_only_read(&c->q, disk, segment);
+    return snic_ebs_queue_waits(&c->q, disk, segment);
 }
 
 int snic_luna_submit(struct snic_luna *c, struct snic_ebs_io *io, uint64_t now_ns)

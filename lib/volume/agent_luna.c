@@ -95,14 +95,15 @@ static int agent_luna_map(struct snic_volume *v, uint32_t disk, uint64_t segment
     return snic_luna_map(v->luna, disk, segment, seg_id, server, gen, volume_now(v));
 }
 
-static int agent_luna_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
+static int agent_luna_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
+                           uint64_t asked_ns)
 {
-    return snic_luna_hole(v->luna, disk, segment, volume_now(v));
+    return snic_luna_hole(v->luna, disk, segment, asked_ns, volume_now(v));
 }
 
-static int agent_luna_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+static uint32_t agent_luna_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
 {
-    return snic_luna_only_read(v->luna, disk, segment);
+    return snic_luna_waits(v->luna, disk, segment);
 }
 
 static int agent_luna_attach(struct snic_volume *v, uint32_t disk,
@@ -351,7 +352,7 @@ const struct volume_agent volume_agent_luna = {
     .server_moved = agent_luna_server_moved,
     .map = agent_luna_map,
     .hole = agent_luna_hole,
-    .only_read = agent_luna_only_read,
+    .waits = agent_luna_waits,
     .attach = agent_luna_attach,
     .detach = agent_luna_detach,
     .qos = agent_luna_qos,

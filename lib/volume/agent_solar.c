@@ -103,14 +103,15 @@ static int agent_solar_map(struct snic_volume *v, uint32_t disk, uint64_t segmen
     return snic_solar_map(v->solar, disk, segment, seg_id, server, gen, volume_now(v));
 }
 
-static int agent_solar_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
+static int agent_solar_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
+                            uint64_t asked_ns)
 {
-    return snic_solar_hole(v->solar, disk, segment, volume_now(v));
+    return snic_solar_hole(v->solar, disk, segment, asked_ns, volume_now(v));
 }
 
-static int agent_solar_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+static uint32_t agent_solar_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
 {
-    return snic_solar_only_read(v->solar, disk, segment);
+    return snic_solar_waits(v->solar, disk, segment);
 }
 
 static int agent_solar_attach(struct snic_volume *v, uint32_t disk,
@@ -216,7 +217,7 @@ const struct volume_agent volume_agent_solar = {
     .server_moved = agent_solar_server_moved,
     .map = agent_solar_map,
     .hole = agent_solar_hole,
-    .only_read = agent_solar_only_read,
+    .waits = agent_solar_waits,
     .attach = agent_solar_attach,
     .detach = agent_solar_detach,
     .qos = agent_solar_qos,

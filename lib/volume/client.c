@@ -200,16 +200,16 @@ int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint
     return r;
 }
 
-int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment)
+int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t asked_ns)
 {
-    int r = v->agent->hole(v, disk, segment);
+    int r = v->agent->hole(v, disk, segment, asked_ns);
     volume_soon(v);
     return r;
 }
 
-int snic_volume_only_read(const struct snic_volume *v, uint32_t disk, uint64_t segment)
+uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
 {
-    return v->agent->only_read(v, disk, segment);
+    return v->agent->waits(v, disk, segment);
 }
 
 /* ---- Views ---- */

@@ -357,8 +357,8 @@ struct volume_agent {
     void (*server_moved)(struct snic_volume *v, uint32_t server);
     int (*map)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
                uint32_t server, uint32_t gen);
-    int (*hole)(struct snic_volume *v, uint32_t disk, uint64_t segment);
-    int (*only_read)(const struct snic_volume *v, uint32_t disk, uint64_t segment);
+    int (*hole)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t asked_ns);
+    uint32_t (*waits)(const struct snic_volume *v, uint32_t disk, uint64_t segment);
     int (*attach)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);
     int (*detach)(struct snic_volume *v, uint32_t disk);
     int (*qos)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);

@@ -21,11 +21,18 @@ CRASH, SIM, ALL = "test_control_crash.c", "test_control_sim.c", "test_control.c"
 EDGES = "test_control_edges.c"
 AWAY = "test_control_away.c"
 NUMBERS = "test_control_numbers.c"
+THIN = "test_control_thin.c"
 
 # name, file, text (any white space for white space), what instead, test, its filter
 MUTATIONS = [
-    ("what is only read is placed", "guest.c",
-     "g == NULL && m->item[i].status == SNIC_CONTROL_READS", "0", ALL, "*before_it_is_written*"),
+    ("what needs no place is placed", "guest.c",
+     "g == NULL && m->item[i].status != 0", "0", THIN, "*until_it_is_written*"),
+    ("nowhere is for ever", "want.c", "last ? w->last.ns : w->first.ns", "UINT64_MAX / 2", THIN,
+     "*late_answer*"),
+    ("who was given up gets a place", "want.c", "(waits & SNIC_EBS_WAITS_PLACE) != 0",
+     "waits != SNIC_EBS_WAITS_HOLE", THIN, "*given_up*"),
+    ("what needs no place waits with a write", "want.c", "if (waits != SNIC_EBS_WAITS_PLACE)",
+     "if ((waits & SNIC_EBS_WAITS_PLACE) == 0)", ALL, "*without_room*"),
     ("answers leave before they are durable", "ctl.c",
      "if (control_stream_send(&s->s, m, s->c->position)", "if (control_stream_send(&s->s, m, 0)",
      CRASH, "*keeps_none*"),
@@ -84,7 +91,7 @@ MUTATIONS = [
      "x->wver = snic_get_le64(b + 8) + (p->gen != 0 ? UINT64_C(1) << 40 : 0);", SIM, "*many*"),
     ("the old log's records win", "recover.c", "if (d != NULL && r->ts < d->ts) return 0;",
      "if (d != NULL) return 0;", ALL, "*the_catalog_died*"),
-    ("a client asks as often as at first", "client.c",
+    ("a client asks as often as at first", "want.c",
      "uint64_t pause = c->o.retry_ns << w->asks;", "uint64_t pause = c->o.retry_ns;",
      AWAY, "*seldom*"),
     ("no number is given back", "client.c",
