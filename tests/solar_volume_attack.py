@@ -4,6 +4,7 @@
 good, or only do not read what they asked for."""
 import os
 import re
+import resource
 import signal
 import socket
 import struct
@@ -103,6 +104,31 @@ def test_nbd_deaf(t):
     for d in deaf:
         d.s.close()
     until(lambda: Nbd(path), "somebody may come again")
+
+
+def test_nbd_leaves(t):
+    """Who has asked for all he may, has sent thousands of bad requests behind it, and goes without
+    having read: none of them is worked off on top of the one before."""
+    _, at = t.server()
+    client, path = t.client(at)
+    resource.prlimit(client.pid, resource.RLIMIT_STACK, (256 << 10, 256 << 10))
+    for round in range(20):
+        nbd = Nbd(path)
+        assert nbd.write(0, b"x" * (1 << 20)) == 0
+        nbd.s.setblocking(False)
+        for kind, size, count in ((0, 1 << 20, 64), (0, 0, 20000)):
+            asks = b"".join(struct.pack(">IHHQQI", 0x25609513, 0, kind, i, 0, size)
+                            for i in range(count))
+            try:
+                while asks:
+                    asks = asks[nbd.s.send(asks):]
+            except BlockingIOError:
+                pass
+        time.sleep(0.02 * (round % 3))
+        nbd.s.close()
+    nbd = Nbd(path)
+    assert nbd.read(0, BLOCK) == b"x" * BLOCK
+    assert client.poll() is None, t.log("client")
 
 
 def test_nbd_many(t):
@@ -283,8 +309,9 @@ def test_server_disk(t):
     assert not os.path.exists(t.path("store"))
 
 
-TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_many, test_nbd_end,
-         test_nbd_options, test_ctl_silent, test_server_names, test_metrics_held, test_server_peer]
+TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_leaves, test_nbd_many,
+         test_nbd_end, test_nbd_options, test_ctl_silent, test_server_names, test_metrics_held,
+         test_server_peer]
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "segfix.h"
+#include "segments/segments_priv.h"
 #include "support.h"
 
 enum { FIRST = 16384, /* bytes: by these a device is blank or not */ SUPER = 4096 };
@@ -264,6 +265,32 @@ static void test_segments_devices_that_do_not_belong_are_named(void **state)
     end();
 }
 
+/* Nothing can come after the highest number: who says it has it is not believed. */
+static void test_segments_numbers_at_their_end_are_not_taken(void **state)
+{
+    const uint64_t last[] = {SNIC_SEGMENTS__LATEST - 1, SNIC_SEGMENTS__LATEST, UINT64_MAX};
+    struct segments_geo geo = {.places = 4, .list_max = 8, .seed = 3};
+    (void)state;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(last) * 2; i++) {
+        unsigned char page[SNIC_SEGMENTS__PAGE];
+        struct segments_place place = {
+            .attr = {.used = 1, .inc = 1, .stamp = i % 2 ? last[i / 2] : 1}};
+        struct segments_disk disk = {.geo = geo, .place = &place};
+        struct segments_mark m = {i % 2 ? 1 : last[i / 2], i % 2 ? last[i / 2] : 1};
+        struct segments_record h = {.stamp = last[i / 2], .kind = SEGMENTS_RECORD_ATTR, .inc = 1};
+        struct segments_page p;
+        struct snic_wal_record r;
+        segments_mark_encode(&geo, &m, page);
+        assert_int_equal(segments_mark_decode(&geo, &m, page), i < 2);
+        segments_page_encode(&disk, 0, 0, i % 2 ? 1 : last[i / 2], page);
+        assert_int_equal(segments_page_decode(&geo, 0, 0, &p, page) == SEGMENTS_PAGE_GOOD, i < 2);
+        memset(&r, 0, sizeof(r));
+        segments_record_encode(&h, &r);
+        r.length = SNIC_SEGMENTS__ATTR;
+        assert_int_equal(segments_record_decode(&geo, &h, &r), i < 2);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +301,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_unreadable_device_is_no_other_thing),
         cmocka_unit_test(test_segments_blank_beside_something_else_stays),
         cmocka_unit_test(test_segments_devices_that_do_not_belong_are_named),
+        cmocka_unit_test(test_segments_numbers_at_their_end_are_not_taken),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -205,8 +205,13 @@ static void nbd_reply(struct nbd_req *q, int result)
         q->iov[1].size = q->b.length;
         q->send.iov_count = 2;
     }
-    if (!nbd_send(c, &q->send))
-        nbd_req_free(q); /* nobody listens any more: there are more places than requests */
+    if (nbd_send(c, &q->send))
+        return;
+    if (c->state != NBD_ENDED) { /* nobody listens, or nobody reads: no request is lost unsaid */
+        nbd_end(c, NULL);
+        snic_net_abort(c->net);
+    }
+    nbd_req_free(q);
 }
 
 static void nbd_block_done(struct block_req *b, int result)

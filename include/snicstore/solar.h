@@ -482,8 +482,9 @@ struct snic_solar_target_opts {
     uint32_t flags;        /**< SNIC_SOLAR_AUTH: nothing is taken that is not sealed              */
     uint64_t seed;         /**< of connection ids; must not be guessable                          */
     uint32_t srv_epoch;    /**< not 0; never used before by this server                           */
-    uint32_t conns_max;    /**< power of two, 1..65536; default 256. When all are in use, the one
-                                silent for longest, but at least idle_ns, makes room              */
+    uint32_t conns_max;    /**< power of two, 1..65536; default 256. Where a client finds all of
+                                its 16 in use, the one silent for longest, but at least idle_ns,
+                                makes room, or one of 1 s ago that has only greeted               */
     uint32_t trains_max;   /**< 9..4096 (one read's answers take 9 at worst); default 64         */
     uint32_t rx_blocks;    /**< writes that the owner can hold, 1..65536; default 1024: shared out
                                 as write credit                                                  */

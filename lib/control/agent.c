@@ -219,6 +219,7 @@ void control_agent_claim(struct snic_control_agent *a)
 {
     a->state = CONTROL_AGENT_CLAIMING;
     a->claim_cursor = 0;
+    a->last = 0;
     a->claim_due = a->slots_used != 0 || a->pull.busy;
     if (!a->claim_due)
         control_agent_claim_more(a);
@@ -273,7 +274,7 @@ static void control_agent_msg(void *owner, struct snic_control_msg *m)
     else if (m->type == SNIC_CONTROL_DONE && m->status < 0)
         control_agent_refused(a, m->status);
     else if (m->type == SNIC_CONTROL_VERDICT && a->state == CONTROL_AGENT_CLAIMING &&
-             a->sweep_op == 0)
+             a->sweep_op == 0 && !a->claim_due)
         control_agent_verdict(a, m);
     else if (m->type == SNIC_CONTROL_COMMAND && a->state >= CONTROL_AGENT_STORING)
         control_agent_command(a, m);

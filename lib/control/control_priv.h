@@ -39,6 +39,7 @@
 #define SNIC_CONTROL__NIL UINT32_MAX
 #define SNIC_CONTROL__MARKS 16u
 #define SNIC_CONTROL__LEASE_ENDED (SNIC_CONTROL_LEASE_MAX + 1) /* after the last one */
+#define SNIC_CONTROL__STRANGER_NS UINT64_C(3000000000)
 #define SNIC_CONTROL__OUT 65536u /* bytes that wait to be sent to a session */
 
 /* ---- Streams ---- */

@@ -277,6 +277,8 @@ static void control_tick(struct snic_timer *t, uint64_t now_ns)
     for (uint32_t i = 0; i < c->o.sessions_max; i++) {
         struct control_session *s = &c->sessions[i];
         uint64_t most = s->role == SNIC_CONTROL_STORE ? c->o.server_ns : c->o.lease_ns;
+        if (s->role == 0) /* it has not even said HELLO */
+            most = snic_min_u64(most, SNIC_CONTROL__STRANGER_NS);
         if (s->used && now_ns - s->heard_ns > most) /* its end may be on its way for ever */
             control_session_end(s, 0);
     }

@@ -114,19 +114,39 @@ static int control_found_node(struct snic_control *c, uint32_t id, const struct 
     return control_addr_known(&n->addr) && control_addr_known(&n->peer) ? 0 : SNIC_ECORRUPT;
 }
 
-/* Its segments stood before it, and are of no list yet. */
+static void control_found_seg_gone(struct snic_control *c, struct control_seg *g)
+{
+    g->state = CONTROL_PLACING; /* counted nowhere */
+    control_seg_free(c, NULL, g);
+}
+
+/* Its segments stood before it, and are of no list yet. All are looked through only where nothing
+   says how many it may have: there may be as many such records as the log has room for. */
 static void control_found_gone(struct snic_control *c, uint32_t vd)
 {
     struct control_disk *d = control_disk_find(c, vd);
-    for (uint32_t i = 0; i < c->o.segments_max; i++) {
-        struct control_seg *g = &c->segs[i];
-        if (g->state == CONTROL_FREE || g->vd != vd)
-            continue;
-        g->state = CONTROL_PLACING; /* counted nowhere */
-        control_seg_free(c, NULL, g);
+    uint64_t most = d != NULL ? control_disk_segments(d) : UINT64_MAX;
+    if (most < c->o.segments_max) {
+        for (uint64_t i = 0; i < most; i++) {
+            struct control_seg *g = control_seg_find(c, vd, i);
+            if (g != NULL)
+                control_found_seg_gone(c, g);
+        }
+    } else {
+        for (uint32_t i = 0; i < c->o.segments_max; i++)
+            if (c->segs[i].state != CONTROL_FREE && c->segs[i].vd == vd)
+                control_found_seg_gone(c, &c->segs[i]);
     }
     if (d != NULL)
         control_disk_free(c, d);
+}
+
+/* All of it is said to others: it ends, and nothing is behind its end. */
+static int control_found_name(const char *name)
+{
+    static const char none[SNIC_CONTROL_NAME];
+    size_t n = strnlen(name, SNIC_CONTROL_NAME);
+    return snic_control_name_ok(name) && memcmp(name + n, none, SNIC_CONTROL_NAME - n) == 0;
 }
 
 static int control_found_disk(struct snic_control *c, uint32_t vd, const struct snic_wal_record *r)
@@ -156,9 +176,8 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
     memcpy(d->name, p + 56, SNIC_CONTROL_NAME);
     d->key[0] = r->length == 136 ? snic_get_le64(p + 120) : 0;
     d->key[1] = r->length == 136 ? snic_get_le64(p + 128) : 0;
-    if (d->name[SNIC_CONTROL_NAME - 1] != 0 || !snic_control_name_ok(d->name) ||
-        d->lease > SNIC_CONTROL__LEASE_ENDED || d->held > 1 || d->bytes == 0 ||
-        d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
+    if (!control_found_name(d->name) || d->lease > SNIC_CONTROL__LEASE_ENDED || d->held > 1 ||
+        d->bytes == 0 || d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
         return SNIC_ECORRUPT;
     return 0;
 }

@@ -148,7 +148,7 @@ int segments_mark_decode(const struct segments_geo *g, struct segments_mark *m,
         return 0;
     m->round = snic_get_le64(b + 16);
     m->stamp = snic_get_le64(b + 24);
-    return 1;
+    return m->round < SNIC_SEGMENTS__LATEST && m->stamp < SNIC_SEGMENTS__LATEST;
 }
 
 /* ---- Tables ---- */
@@ -194,7 +194,9 @@ enum segments_page_kind segments_page_decode(const struct segments_geo *g, uint3
     p->round = snic_get_le64(b + 16);
     p->seg_id = snic_get_le64(b + 32);
     p->inc = snic_get_le32(b + 40);
-    return SEGMENTS_PAGE_GOOD;
+    uint64_t stamp = page == 0 ? snic_get_le64(b + 64 + SNIC_SEGMENTS__ATTR) : 0;
+    return p->round < SNIC_SEGMENTS__LATEST && stamp < SNIC_SEGMENTS__LATEST ? SEGMENTS_PAGE_GOOD
+                                                                             : SEGMENTS_PAGE_BAD;
 }
 
 void segments_attr_read(struct segments_attr *a, const struct segments_page *p,
@@ -244,7 +246,7 @@ int segments_record_decode(const struct segments_geo *g, struct segments_record 
     h->kind = r->flags >> 16 & 0xff;
     h->op = r->flags >> 24;
     h->inc = r->epoch;
-    if (h->place >= g->places || h->stamp == 0 || h->inc == 0)
+    if (h->place >= g->places || h->stamp == 0 || h->stamp >= SNIC_SEGMENTS__LATEST || h->inc == 0)
         return 0;
     switch (h->kind) {
     case SEGMENTS_RECORD_ONE:

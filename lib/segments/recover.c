@@ -149,7 +149,7 @@ static void segments_wal_found(void *ctx, const struct snic_wal_record *r)
 {
     struct segments_disk *d = ctx;
     struct segments_record h;
-    if (!segments_record_decode(&d->geo, &h, r) || h.stamp == UINT64_MAX) {
+    if (!segments_record_decode(&d->geo, &h, r)) {
         d->load.rotten++;
         return;
     }

@@ -33,6 +33,8 @@
 #include "snicstore/segments.h"
 
 #define SNIC_SEGMENTS__VERSION 1u
+/* No stamp or round comes so far. */
+#define SNIC_SEGMENTS__LATEST (UINT64_C(1) << 63)
 #define SNIC_SEGMENTS__PAGE 4096u
 #define SNIC_SEGMENTS__PAGES 5u /* of a place, once */
 #define SNIC_SEGMENTS__TABLE 128u

@@ -161,6 +161,13 @@ static void solar_conn_keys(struct snic_solar_target *t, struct solar_conn *n,
     s->server_epoch = t->o.srv_epoch;
 }
 
+/* Until when nobody else gets its place. Greetings prove nothing: they come from any address. */
+static uint64_t solar_conn_until(const struct snic_solar_target *t, const struct solar_conn *n)
+{
+    return n->heard_ns +
+           (n->proved ? t->o.idle_ns : snic_min_u64(t->o.idle_ns, SNIC_SOLAR__GREETED_NS));
+}
+
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
                                     uint64_t pn)
 {
@@ -176,10 +183,11 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
         }
         if (!k->used && (idle == NULL || idle->used))
             idle = k;
-        else if (k->used && (idle == NULL || (idle->used && k->heard_ns < idle->heard_ns)))
+        else if (k->used && (idle == NULL ||
+                             (idle->used && solar_conn_until(t, k) < solar_conn_until(t, idle))))
             idle = k;
     }
-    if (n == NULL && idle->used && t->now_ns - idle->heard_ns < t->o.idle_ns) {
+    if (n == NULL && idle->used && t->now_ns < solar_conn_until(t, idle)) {
         t->s.turned_away++;
         return NULL;
     }
@@ -195,6 +203,7 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
         solar_conn_fresh(t, n, (uint32_t)(n - t->conns), client_id);
         n->client = h->conn_id;
         n->nonce = h->nonce;
+        n->heard_ns = t->now_ns;
         if (solar_target_auth(t))
             solar_conn_keys(t, n, h);
     }

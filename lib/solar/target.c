@@ -81,7 +81,6 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
     in->n = solar_conn_hello(t, k, in->h.pn);
     if (in->n == NULL)
         return SNIC_ENOSPC;
-    solar_conn_heard(t, in->n);
     solar_target_echo(t, in, &h, SNIC_EBS_HELLO_ACK);
     h.pkt_cnt = 1;
     h.pkt_id = 0;
@@ -308,12 +307,16 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
     if (in.h.type == SNIC_EBS_HELLO)
         return solar_target_hello(t, &in);
     in.n = solar_conn_find(t, in.h.conn_id);
-    if (in.n == NULL || (in.h.srv_epoch != 0 && in.h.srv_epoch != t->o.srv_epoch)) {
+    if (in.n == NULL) {
         t->s.refused++;
-        in.n = NULL;
         solar_target_reset(t, &in, in.h.conn_id, SNIC_EBS_NO_CONN);
         return SNIC_ENOTCONN;
     }
+    if (in.h.srv_epoch != 0 && in.h.srv_epoch != t->o.srv_epoch) {
+        t->s.refused++; /* a RESET would tell the token of somebody's connection */
+        return SNIC_ENOTCONN;
+    }
+    in.n->proved = 1;
     solar_conn_heard(t, in.n);
     solar_conn_came(in.n, &in.h, peer);
     if (in.h.type == SNIC_EBS_WRITE)

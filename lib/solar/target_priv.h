@@ -14,6 +14,7 @@
 #include "solar/solar_priv.h"
 
 #define SNIC_SOLAR__WAYS 16u
+#define SNIC_SOLAR__GREETED_NS (1000 * SNIC_SOLAR__MS) /* a place is kept for who only greets */
 /* Of a read whose blocks are zeros and data in turn: what is shorter ends a train. */
 #define SNIC_SOLAR__READ_TRAINS (SNIC_EBS_READ_BLOCKS / 2u + 1)
 
@@ -32,6 +33,7 @@ struct solar_conn {
     uint32_t conn_id; /* ours */
     uint32_t client;  /* what it has to see */
     uint32_t epoch;   /* of activity */
+    uint32_t proved;  /* it has used the number that we gave it */
     uint64_t client_id;
     uint64_t nonce;
     uint64_t heard_ns;
