@@ -3,7 +3,7 @@
  * The control plane at its edges: who is away, vanishes, or comes again in the middle of something;
  * names of the control plane's own; limits that nobody can keep.
  */
-#include "control/control_priv.h"
+#include "control/agent_priv.h"
 #include "test_control_util.h"
 
 static void assert_disk_is(int value)
@@ -547,6 +547,39 @@ static void test_control_reissue_server_comes_again_at_any_time(void **state)
     }
 }
 
+/* A name in the log with something behind its end could be told to nobody. */
+static void test_control_name_that_goes_on_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    struct control_disk *d = control_disk_find(fix.ctl, 1);
+    assert_non_null(d);
+    d->name[SNIC_CONTROL_NAME - 2] = 'x';
+    assert_int_equal(control_put_disk(fix.ctl, d), 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_ALL);
+    assert_int_equal(ctlfix_ctl_start(&fix), SNIC_ECORRUPT);
+}
+
+/* A verdict before the claim, while the store still works for the session before: no catalog says
+   that, and the server does not begin to carry it out. */
+static void test_control_verdict_before_the_claim_ends_the_session(void **state)
+{
+    struct snic_control_agent *a = fix.server[0].agent;
+    struct snic_control_msg m;
+    uint64_t readies = fix.server[0].readies;
+    (void)state;
+    message(&m, SNIC_CONTROL_VERDICT, "");
+    a->state = CONTROL_AGENT_CLAIMING;
+    a->claim_due = 1;
+    a->slots_used++;
+    a->s.e->msg(a->s.owner, &m);
+    assert_int_equal(a->sweep_op, 0);
+    a->slots_used--;
+    ctlfix_run(&fix, 5000 * CTLFIX_MS);
+    assert_true(fix.server[0].ready && fix.server[0].readies > readies);
+}
+
 int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -564,6 +597,8 @@ int main(int argc, char **argv)
         T(test_control_attach_to_a_busy_catalog_waits),
         T(test_control_copy_of_a_server_is_refused),
         T(test_control_reissue_server_comes_again_at_any_time),
+        T(test_control_name_that_goes_on_is_refused),
+        T(test_control_verdict_before_the_claim_ends_the_session),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
