@@ -105,6 +105,9 @@ def case_named(world):
     world.refused(*world.words("b", more=["--listen", s.at]), says=["--listen " + s.at])
     world.refused(*world.words("b", more=["--disk", "7:1G"]),
                   says=["--disk 7", "segment ", "of 512", "places"])
+    world.serve("b", more=["--disk", "8:2M"]).end()  # nothing was made of the other
+    world.refused(*world.words("b", more=["--disk", "8:5000"]), says=["8:5000", "whole blocks"])
+    world.refused(*world.words("b", more=["--format", "--salvage"]), says=["--format", "--salvage"])
     ctl = ["ctl", "serve", "--listen", "127.0.0.1:0", "--catalog"]
     world.refused(*ctl, world.path("text"), says=["--catalog " + world.path("text"), "--format"])
     with open(world.path("tiny"), "wb") as f:

@@ -23,6 +23,7 @@ static struct {
         .level = EX_WARNING};
 
 struct ctl_asked vb;
+static uint64_t segments; /* that show has shown */
 
 /* ---- Asking ---- */
 
@@ -102,7 +103,9 @@ static void why(int status)
         text = vb.m.type == SNIC_CONTROL_FORGET ? "the catalog knows none of that number"
                                                 : "there is none of that name";
     if (status == SNIC_EINVAL && vb.m.type == SNIC_CONTROL_CREATE)
-        text = "a disk is of whole blocks of 4096 bytes, and its name does not end in .reissue";
+        text = vb.m.bytes % 4096 != 0 || vb.m.bytes == 0
+                   ? "a disk is of whole blocks of 4096 bytes"
+                   : "names that end in .reissue are the catalog's own";
     if (status == SNIC_ENOSPC && vb.m.type == SNIC_CONTROL_CREATE)
         text = "the catalog has no room for more disks (--disks of ctl serve)";
     fprintf(stderr, "solar_volume: %s: %s\n", subject(), text);
@@ -137,6 +140,7 @@ static void item(void *ctx, const struct snic_control_msg *m)
                "\n",
                m->server, m->flags ? "up" : "down", a, m->segment, m->bytes, m->value);
     } else if (m->type == SNIC_CONTROL_SEGMENT) {
+        segments += m->count;
         for (uint32_t i = 0; i < m->count; i++)
             printf("segment %" PRIu64 " server=%" PRIu32 " generation=%" PRIu32 ".%" PRIu32 "%s\n",
                    m->item[i].segment, m->item[i].server, m->item[i].gen >> 16,
@@ -223,8 +227,16 @@ static void list(void)
     ctl_ask(SNIC_CONTROL_DISKS);
 }
 
+static void shown(void)
+{
+    if (segments == 0)
+        printf("disk %s: no segment has a place yet\n", vo.name);
+    ctl_end();
+}
+
 static void show(void)
 {
+    vb.next = shown;
     ctl_ask(SNIC_CONTROL_SEGMENTS);
 }
 

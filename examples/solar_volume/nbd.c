@@ -494,7 +494,8 @@ struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr)
     int r = snic_net_listen(n->net, addr, 0, nbd_accept, n, &n->listener);
     if (r != 0) {
         (void)snic_net_addr_format(addr, text, sizeof(text));
-        ex_die("cannot listen at %s: %s", text, snic_strerror(r));
+        ex_die("cannot listen at %s: %s%s", text, snic_strerror(r),
+               r == SNIC_EINVAL ? " (is its folder there?)" : "");
     }
     return n;
 }

@@ -89,6 +89,8 @@ static int option_disk(void *target, const char *text)
     if (*end != 0 || d->bytes == 0 || d->bytes > SNIC_VOLUME_DISK_BYTES_MAX >> shift)
         return -1;
     d->bytes <<= shift;
+    if (d->bytes % SNIC_EBS_BLOCK_BYTES != 0)
+        ex_die("--disk %s: a disk is of whole blocks of %d bytes", text, SNIC_EBS_BLOCK_BYTES);
     so.disk_count++;
     return 0;
 }
@@ -132,6 +134,8 @@ static void options(int argc, char **argv)
     ex_log_set(so.level, "server");
     if (so.store_count == 0)
         ex_die("--store FILE is needed");
+    if (so.format && so.salvage)
+        ex_die("--format and --salvage: the one throws away what the other saves");
     if (so.control != NULL && so.disk_count != 0)
         ex_die("--disk is for servers without --control: there the catalog makes disks");
     if (so.wire_key == NULL)
@@ -378,6 +382,27 @@ static void not_created(int error)
            info.segments);
 }
 
+/* Before anything is made: it could not be taken back. */
+static void create_fits(void)
+{
+    const struct snic_segments *store = snic_volume_server_store(sv.server);
+    struct snic_segments_info info;
+    struct snic_segments_stat stat;
+    snic_segments_inspect(store, &info);
+    uint64_t room = info.places - info.segments;
+    for (sv.disk = 0; sv.disk < so.disk_count; sv.disk++) {
+        const struct sv_disk *d = &so.disks[sv.disk];
+        for (sv.segment = 0; sv.segment * SNIC_VOLUME_SEGMENT_BYTES < d->bytes; sv.segment++) {
+            if (snic_segments_find(store, d->vd << 32 | sv.segment, &stat) == 0)
+                continue;
+            if (room-- == 0)
+                not_created(SNIC_ENOSPC);
+        }
+    }
+    sv.disk = 0;
+    sv.segment = 0;
+}
+
 static void created(struct snic_segments_req *req)
 {
     if (req->result != 0 && req->result != SNIC_EEXIST)
@@ -446,8 +471,12 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
     if (report->gaps != 0)
         ex_log(EX_WARNING,
                "the log was damaged (gaps: %" PRIu64 ") and is opened without what is lost: blocks "
-               "may be older than what was acknowledged",
+               "that were written then are older than what was acknowledged, or zeros, and nothing "
+               "tells which: check the file systems, or restore them",
                report->gaps);
+    if (report->repaired != 0)
+        ex_log(EX_INFO, "%" PRIu64 " tables had one damaged copy, as after a crash: repaired",
+               report->repaired);
     if (report->damaged != 0)
         ex_log(EX_WARNING, "%" PRIu64 " tables are damaged: their blocks are refused",
                report->damaged);
@@ -457,6 +486,7 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
     if (so.control == NULL &&
         snic_segments_find(snic_volume_server_store(sv.server), SNIC_CONTROL_META, &stat) == 0)
         ex_die("--store %s belongs to a catalog: --control ADDR:PORT is needed", so.stores[0]);
+    create_fits();
     create_next();
 }
 

@@ -47,8 +47,8 @@ static const char *store_corrupt(const struct snic_segments_report *r, char *tex
                  r->is_disk + 1, r->is_disks, r->disk + 1, st.count);
     } else if (r->last_missing != 0) {
         snprintf(text, size,
-                 "its log is damaged, and lacks what is from %" PRIu64 " to %" PRIu64
-                 ": what was written there is lost (--salvage opens it without)",
+                 "its log is damaged, and lacks its records from number %" PRIu64 " to %" PRIu64
+                 ": what they wrote is lost (--salvage opens it without)",
                  r->first_missing, r->last_missing);
     } else {
         snprintf(text, size, "it is damaged: its beginning, or its log, is not as it was written");

@@ -129,11 +129,12 @@ static uint32_t wait_why(const struct snic_ebs_wait *w)
 static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL_WHY])
 {
     static const char *const said[] = {
-        [TELL_SILENT] = "%s has not answered",
+        [TELL_SILENT] = "%s has not answered yet",
         [TELL_FAILED] = "%s answers, and its store failed",
         [TELL_DARK] = "%s cannot be reached",
         [TELL_BUSY] = "%s says that it is busy",
-        [TELL_ELSEWHERE] = "%s does not have it as this client knows it",
+        [TELL_ELSEWHERE] = "%s does not have it as this client knows it (no such disk, or a "
+                           "smaller one?)",
     };
     char name[TELL_NAME] = "";
     int error = link_refused(w->segment);
@@ -141,8 +142,8 @@ static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL
     size_t n = 0;
     if (kind == TELL_REFUSED && error == SNIC_ENOSPC)
         n = (size_t)snprintf(text, TELL_WHY,
-                             "the catalog at %s says that no server has room for it, or %d others "
-                             "are all in use",
+                             "the catalog at %s says that no server has room for it (or it is on "
+                             "one more server than the %d that a client can have)",
                              te.t.control, LINK_SERVERS);
     else if (kind == TELL_REFUSED)
         n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s says: %s", te.t.control,
