@@ -571,18 +571,17 @@ static void random_done(struct io *io)
     io->busy = 0;
 }
 
-static void test_luna_random_ios_as_model(void **state)
+static void random_lives(uint64_t seed, uint64_t lives)
 {
     struct duo *d = &duo;
     struct snic_rng g;
     static struct io ios[6];
-    (void)state;
-    snic_rng_init(&g, support_seed());
+    snic_rng_init(&g, seed);
     for (uint32_t i = 0; i < SNIC_COUNTOF(ios); i++) {
         ios[i].data = malloc((size_t)MANY * BLOCK);
         ios[i].busy = 0;
     }
-    for (uint64_t life = 0; life < support_rounds(6, 60); life++) {
+    for (uint64_t life = 0; life < lives; life++) {
         memset(model, 0, sizeof(model));
         d->o.conns = 1 + (uint32_t)snic_rng_below(&g, DUO_CONNS);
         d->o.window_blocks = 1u << snic_rng_below(&g, 9);
@@ -624,6 +623,19 @@ static void test_luna_random_ios_as_model(void **state)
         free(ios[i].data);
 }
 
+static void test_luna_random_ios_as_model(void **state)
+{
+    (void)state;
+    random_lives(support_seed(), support_rounds(6, 60));
+}
+
+/* A read that waits for a send while another connection may go on. */
+static void test_luna_random_ios_seed_of_a_night(void **state)
+{
+    (void)state;
+    random_lives(UINT64_C(1795702460901118), 60);
+}
+
 /* What a test that failed left behind is not the next one's. */
 static int fresh(void **state)
 {
@@ -649,6 +661,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_agent_not_a_stream_closed, fresh),
         cmocka_unit_test_setup(test_luna_disk_with_key_ciphertext_at_rest, fresh),
         cmocka_unit_test_setup(test_luna_random_ios_as_model, fresh),
+        cmocka_unit_test_setup(test_luna_random_ios_seed_of_a_night, fresh),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -165,6 +165,33 @@ static uint32_t duo_write(struct duo *d, const struct snic_luna_request *q)
     return SNIC_EBS_OK;
 }
 
+static void duo_target_act(struct duo *d, const struct snic_luna_target_action *a)
+{
+    struct duo_conn *n = NULL;
+    for (uint32_t i = 0; i < DUO_CONNS; i++)
+        if ((d->conn[i].open & 2) != 0 && d->conn[i].handle == a->handle)
+            n = &d->conn[i];
+    if (a->type == SNIC_LUNA_TARGET_SEND) {
+        if (n != NULL && !d->lost_down)
+            pipe_put(d, &n->down, a->send);
+        if (d->lends && d->lent < 256)
+            d->lend[d->lent++] = a->send;
+        else
+            snic_luna_target_sent(d->t, a->send, d->now);
+    } else if (a->type == SNIC_LUNA_TARGET_CLOSE) {
+        d->target_closes++;
+        d->target_reason = a->reason;
+        if (n != NULL)
+            n->open &= ~2;
+    } else {
+        assert_int_equal(a->type, SNIC_LUNA_TARGET_RESUME);
+        if (n != NULL) {
+            n->paused = 0;
+            n->resumed = 1;
+        }
+    }
+}
+
 static void duo_read(struct duo *d, const struct snic_luna_request *q)
 {
     struct snic_luna_block blocks[SNIC_EBS_READ_BLOCKS];
@@ -183,7 +210,10 @@ static void duo_read(struct duo *d, const struct snic_luna_request *q)
         uint32_t before = d->lent;
         duo_give_back(d);
         while (snic_luna_target_poll(d->t, &a, 1, d->now) == 1) {
-            assert_int_equal(a.type, SNIC_LUNA_TARGET_SEND);
+            if (a.type != SNIC_LUNA_TARGET_SEND) {
+                duo_target_act(d, &a);
+                continue;
+            }
             for (uint32_t i = 0; i < DUO_CONNS; i++)
                 if ((d->conn[i].open & 2) != 0 && d->conn[i].handle == a.handle)
                     pipe_put(d, &d->conn[i].down, a.send);
@@ -320,33 +350,6 @@ static void duo_act(struct duo *d, const struct snic_luna_action *a)
         d->maps++;
         assert_int_equal(snic_luna_map(d->c, 0, a->segment, 70 + a->segment, 0, d->seg_gen, d->now),
                          0);
-    }
-}
-
-static void duo_target_act(struct duo *d, const struct snic_luna_target_action *a)
-{
-    struct duo_conn *n = NULL;
-    for (uint32_t i = 0; i < DUO_CONNS; i++)
-        if ((d->conn[i].open & 2) != 0 && d->conn[i].handle == a->handle)
-            n = &d->conn[i];
-    if (a->type == SNIC_LUNA_TARGET_SEND) {
-        if (n != NULL && !d->lost_down)
-            pipe_put(d, &n->down, a->send);
-        if (d->lends && d->lent < 256)
-            d->lend[d->lent++] = a->send;
-        else
-            snic_luna_target_sent(d->t, a->send, d->now);
-    } else if (a->type == SNIC_LUNA_TARGET_CLOSE) {
-        d->target_closes++;
-        d->target_reason = a->reason;
-        if (n != NULL)
-            n->open &= ~2;
-    } else {
-        assert_int_equal(a->type, SNIC_LUNA_TARGET_RESUME);
-        if (n != NULL) {
-            n->paused = 0;
-            n->resumed = 1;
-        }
     }
 }
 
