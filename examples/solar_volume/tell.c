@@ -133,8 +133,8 @@ static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL
         [TELL_FAILED] = "%s answers, and its store failed",
         [TELL_DARK] = "%s cannot be reached",
         [TELL_BUSY] = "%s says that it is busy",
-        [TELL_ELSEWHERE] = "%s does not have it as this client knows it (no such disk, or a "
-                           "smaller one?)",
+        [TELL_ELSEWHERE] = ("%s does not have it as this client knows it (no such disk, or a "
+                            "smaller one?)"),
     };
     char name[TELL_NAME] = "";
     int error = link_refused(w->segment);

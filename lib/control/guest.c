@@ -71,13 +71,16 @@ static void control_guest_attach(struct control_session *s, const struct snic_co
 {
     struct snic_control *c = s->c;
     struct control_disk *d = control_disk_named(c, m->name);
-    int r = SNIC_ENOENT;
-    if (d != NULL && control_disk_live(c, d) && d->session != s->index &&
-        (m->flags & SNIC_CONTROL_TAKE) == 0)
+    int r;
+    if (d == NULL) {
+        control_grant(c, s, m->tag, SNIC_ENOENT, NULL);
+        return;
+    }
+    if (control_disk_live(c, d) && d->session != s->index && (m->flags & SNIC_CONTROL_TAKE) == 0)
         r = SNIC_EBUSY;
-    else if (d != NULL && memcmp(d->key, m->key, sizeof(d->key)) != 0)
+    else if (memcmp(d->key, m->key, sizeof(d->key)) != 0)
         r = SNIC_EACCES; /* before the holder loses anything */
-    else if (d != NULL)
+    else
         r = control_attach(c, s, m->tag, d);
     if (r != 0)
         control_grant(c, s, m->tag, r, d);

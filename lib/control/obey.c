@@ -121,15 +121,13 @@ static void control_agent_sweep_over(struct snic_control_agent *a)
     uint32_t op = a->sweep_op;
     int worst = a->sweep_worst;
     a->sweep_op = 0;
-    if (worst != 0 && a->state == CONTROL_AGENT_CATCHING_UP) {
+    int verdict = op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
+    if (worst != 0 && (verdict || a->state == CONTROL_AGENT_CATCHING_UP))
         control_agent_refused(a, worst); /* nobody hears of it otherwise */
-    } else if (op != SNIC_CONTROL__AGENT_SWEEP_VERDICT) {
-        control_agent_result(a, a->session, a->sweep_tag, worst);
-    } else if (worst != 0) {
-        control_agent_refused(a, worst);
-    } else {
+    else if (verdict)
         control_agent_claimed(a);
-    }
+    else
+        control_agent_result(a, a->session, a->sweep_tag, worst);
 }
 
 /* What the sweep wants of the next segment: 1 there is one, 0 it is at the end. */

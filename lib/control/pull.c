@@ -190,12 +190,11 @@ static void control_agent_pull_msg(void *owner, struct snic_control_msg *m)
     if (p->ended)
         return;
     p->heard_ns = snic_loop_now(a->o.loop);
-    if (m->type != SNIC_CONTROL_BLOCKS || p->out || p->again || p->at < p->count)
+    if (m->type != SNIC_CONTROL_BLOCKS || p->out || p->again || p->at < p->count ||
+        (m->status >= 0 && m->body_size > SNIC_CONTROL__BODY))
         r = SNIC_EPROTO;
     else if (m->status < 0)
         r = m->status;
-    else if (m->body_size > SNIC_CONTROL__BODY)
-        r = SNIC_EPROTO;
     if (r == 0) {
         memcpy(p->body, m->body, m->body_size);
         r = control_agent_pull_parse(p, m->body_size);

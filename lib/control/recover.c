@@ -145,7 +145,9 @@ static void control_found_gone(struct snic_control *c, uint32_t vd)
 static int control_found_name(const char *name)
 {
     static const char none[SNIC_CONTROL_NAME];
-    size_t n = strnlen(name, SNIC_CONTROL_NAME);
+    size_t n = 0;
+    while (n < SNIC_CONTROL_NAME && name[n] != 0)
+        n++;
     return snic_control_name_ok(name) && memcmp(name + n, none, SNIC_CONTROL_NAME - n) == 0;
 }
 

@@ -49,8 +49,6 @@ static void control_want_ask(struct snic_control_client *c, struct snic_control_
 static void control_want_lookup(struct snic_control_client *c, struct snic_control_msg *m,
                                 const struct control_client_disk *d)
 {
-    if (m->count != 0)
-        control_client_say(c, m);
     c->tag += c->tag == UINT32_MAX ? 2 : 1; /* 0 is none */
     control_msg(m, SNIC_CONTROL_LOOKUP, c->tag);
     m->vd = d->vd;
@@ -61,7 +59,6 @@ static void control_want_lookup(struct snic_control_client *c, struct snic_contr
 static void control_wants_ask_of(struct snic_control_client *c, uint32_t disk, uint64_t now)
 {
     struct snic_control_msg m;
-    m.count = 0;
     control_want_lookup(c, &m, &c->disks[disk]);
     for (uint32_t i = 0; i < c->stats.waiting; i++) {
         struct control_client_want *w = &c->wants[i];
@@ -69,8 +66,10 @@ static void control_wants_ask_of(struct snic_control_client *c, uint32_t disk, u
             continue;
         w->due_ns = now + control_want_patience(c, w);
         control_want_ask(c, &m, w, now);
-        if (m.count > SNIC_CONTROL_ITEMS - 2)
+        if (m.count > SNIC_CONTROL_ITEMS - 2) {
+            control_client_say(c, &m);
             control_want_lookup(c, &m, &c->disks[disk]);
+        }
     }
     if (m.count != 0)
         control_client_say(c, &m);

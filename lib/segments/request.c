@@ -382,6 +382,20 @@ static int segments_valid(const struct snic_segments *s, const struct snic_segme
     return 0;
 }
 
+/* @return 0 it may be tried; what it ends with */
+static int segments_refused(const struct snic_segments *s, const struct snic_segments_req *q,
+                            const struct segments_place *p, uint32_t disk)
+{
+    if (q->op == SNIC_SEGMENTS_CREATE)
+        return 0;
+    if (p == NULL)
+        return SNIC_ENOENT;
+    if (s->disk[disk].state != SEGMENTS_OPEN)
+        return SNIC_EIO;
+    int named = (q->flags & SNIC_SEGMENTS_ANY_GEN) == 0 || q->op == SNIC_SEGMENTS_SET_GEN;
+    return named && q->gen < p->attr.gen ? SNIC_ESTALE : 0;
+}
+
 int snic_segments_submit(struct snic_segments *s, struct snic_segments_req *q)
 {
     uint32_t disk = 0;
@@ -397,15 +411,9 @@ int snic_segments_submit(struct snic_segments *s, struct snic_segments_req *q)
     q->refused = 0;
     snic_link_init(&q->link);
     const struct segments_place *p = segments_lookup(s, q->seg_id, &disk, &place);
-    if (q->op == SNIC_SEGMENTS_CREATE)
-        r = segments_control(s, q);
-    else if (p == NULL)
-        segments_finish(q, SNIC_ENOENT);
-    else if (s->disk[disk].state != SEGMENTS_OPEN)
-        segments_finish(q, SNIC_EIO);
-    else if (((q->flags & SNIC_SEGMENTS_ANY_GEN) == 0 || q->op == SNIC_SEGMENTS_SET_GEN) &&
-             q->gen < p->attr.gen)
-        segments_finish(q, SNIC_ESTALE);
+    int refused = segments_refused(s, q, p, disk);
+    if (refused != 0)
+        segments_finish(q, refused);
     else if (q->op == SNIC_SEGMENTS_READ)
         segments_read(&s->disk[disk], q, place);
     else if (q->op == SNIC_SEGMENTS_WRITE)

@@ -164,8 +164,8 @@ static void solar_conn_keys(struct snic_solar_target *t, struct solar_conn *n,
 /* Until when nobody else gets its place. Greetings prove nothing: they come from any address. */
 static uint64_t solar_conn_until(const struct snic_solar_target *t, const struct solar_conn *n)
 {
-    return n->heard_ns +
-           (n->proved ? t->o.idle_ns : snic_min_u64(t->o.idle_ns, SNIC_SOLAR__GREETED_NS));
+    uint64_t keep = n->proved ? t->o.idle_ns : snic_min_u64(t->o.idle_ns, SNIC_SOLAR__GREETED_NS);
+    return n->used ? n->heard_ns + keep : 0;
 }
 
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
@@ -181,13 +181,10 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
             n = k;
             break;
         }
-        if (!k->used && (idle == NULL || idle->used))
-            idle = k;
-        else if (k->used && (idle == NULL ||
-                             (idle->used && solar_conn_until(t, k) < solar_conn_until(t, idle))))
+        if (idle == NULL || solar_conn_until(t, k) < solar_conn_until(t, idle))
             idle = k;
     }
-    if (n == NULL && idle->used && t->now_ns < solar_conn_until(t, idle)) {
+    if (n == NULL && t->now_ns < solar_conn_until(t, idle)) {
         t->s.turned_away++;
         return NULL;
     }
