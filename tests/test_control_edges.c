@@ -324,7 +324,7 @@ static struct raw {
     struct snic_net_conn *c;
     struct snic_net_send_req req;
     struct snic_iov iov;
-    unsigned char bytes[128u << 10];
+    unsigned char bytes[256u << 10];
     uint32_t size;
     int connected, gone, sent;
 } raw;
@@ -434,10 +434,10 @@ static void test_control_attach_to_a_busy_catalog_waits(void **state)
     m.role = SNIC_CONTROL_OPERATOR;
     raw_put(&m);
     message(&m, SNIC_CONTROL_SET_QOS, "root");
-    for (uint32_t i = 0; i < 1100; i++)
+    for (uint32_t i = 0; i < 1800; i++) /* more than the log takes before a write is durable */
         raw_put(&m);
     raw_send();
-    ctlfix_run(&fix, 5 * CTLFIX_MS);
+    ctlfix_run(&fix, 20 * CTLFIX_MS);
     snic_control_get_stats(fix.ctl, &s);
     assert_true(s.refused > 0); /* it is full */
     ctlfix_attach_begin(&fix, 0, 0, 0);

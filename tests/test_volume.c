@@ -149,7 +149,8 @@ static void test_volume_stale_generation_asks_the_map(void **state)
     q.gen = fix.place[0].gen = snic_volume_gen(fix.epoch, 1);
     assert_int_equal(volfix_store(&fix, 0, &q), 0);
     assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
-    assert_int_equal(fix.maps, maps + 1);
+    /* A second copy of the packet, sent for being late, may be refused after the first was. */
+    assert_in_range(fix.maps, maps + 1, maps + 2);
 }
 
 /* A datagram that is for another disk's segment, or the server's own, changes nothing. */
