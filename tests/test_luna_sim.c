@@ -85,6 +85,7 @@ static void test_luna_sim_seeds_of_old_faults(void **state)
     static const uint64_t seeds[] = {
         269, /* a disk waited for its limits, another for a server: poll had no end */
         UINT64_C(1795704230464587), /* a silent connection, and one more where the segment is now */
+        UINT64_C(1795706290399422), /* a connection died after the others had been asked */
     };
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(seeds); i++) {

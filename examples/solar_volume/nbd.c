@@ -207,7 +207,7 @@ static void nbd_reply(struct nbd_req *q, int result)
     }
     if (nbd_send(c, &q->send))
         return;
-    if (c->state != NBD_ENDED) { /* nobody listens, or nobody reads: no request is lost unsaid */
+    if (c->state != NBD_ENDED) { /* or nbd_req_free() would go on with what it asked behind this */
         nbd_end(c, NULL);
         snic_net_abort(c->net);
     }

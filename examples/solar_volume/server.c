@@ -77,6 +77,9 @@ static int option_disk(void *target, const char *text)
     if (text[0] < '0' || text[0] > '9')
         return -1;
     d->vd = strtoull(text, &end, 10);
+    for (uint32_t i = 0; i < so.disk_count; i++)
+        if (so.disks[i].vd == d->vd)
+            ex_die("--disk %s: disk %" PRIu64 " is named twice", text, d->vd);
     if (*end != ':' || end[1] < '0' || end[1] > '9' || d->vd == 0 || d->vd > UINT32_MAX)
         return -1;
     d->bytes = strtoull(end + 1, &end, 10);
@@ -375,7 +378,8 @@ static void not_created(int error)
     const struct sv_disk *d = &so.disks[sv.disk];
     snic_segments_inspect(snic_volume_server_store(sv.server), &info);
     ex_die("--disk %" PRIu64 ":%" PRIu64 ": segment %" PRIu64 " of %" PRIu64
-           " cannot be made: %s (the store has places for %" PRIu64 ", and %" PRIu64 " are used)",
+           " cannot be made: %s (the store has places for %" PRIu64 ", %" PRIu64
+           " are used, and the disks named before it need theirs)",
            d->vd, d->bytes, sv.segment,
            (d->bytes + SNIC_VOLUME_SEGMENT_BYTES - 1) / SNIC_VOLUME_SEGMENT_BYTES,
            error == SNIC_ENOSPC ? "there is no room" : snic_strerror(error), info.places,

@@ -259,8 +259,9 @@ struct snic_control_opts {
     uint32_t disks_max;        /**< default 256, at most 65536                                 */
     uint32_t segments_max;     /**< default 65536, at most 2^28                                */
     uint32_t sessions_max;     /**< default 64, at most 4096: connections of servers, clients and
-                                    operators; one more is closed. Who does not say HELLO in 3 s
-                                    loses his, any other after lease_ns or server_ns of silence */
+                                    operators; one more is closed. Who does not say HELLO in
+                                    3 s (lease_ns, if less) loses his, any other after lease_ns
+                                    or server_ns of silence                                    */
     uint32_t ops_max;          /**< under way, default 256, at most 32768                      */
     uint64_t lease_ns;         /**< a holder is gone when silent so long; default 10 s         */
     uint64_t server_ns;        /**< a server is; default 3 s                                   */

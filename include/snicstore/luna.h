@@ -153,8 +153,8 @@ struct snic_luna_opts {
     uint64_t deadline_ns;     /**< of an I/O; default 60 s                                     */
     uint64_t slow_ns;         /**< default 1 s                                                 */
     uint64_t suspect_ns;      /**< no connection for so long: SUSPECT; default 300 ms          */
-    uint64_t progress_ns;     /**< silence that ends a connection, 1 ms..1 h; default 800 ms; I/O
-                                   that then has to go elsewhere may meet it there once more   */
+    uint64_t progress_ns;     /**< silence that ends a connection, 1 ms..1 h; default 800 ms; an
+                                   I/O whose segment has moved may wait that long twice        */
     uint64_t retry_max_ns;    /**< between attempts to connect, 1 ms..1 h; default 100 ms      */
     uint64_t stall_ns;        /**< a poll that much too late is the owner's fault; default 1 ms */
     const struct snic_ebs_sec_ops *sec; /**< ciphers, borrowed; NULL: no keys                  */

@@ -219,7 +219,6 @@ void control_agent_claim(struct snic_control_agent *a)
 {
     a->state = CONTROL_AGENT_CLAIMING;
     a->claim_cursor = 0;
-    a->last = 0;
     a->claim_due = a->slots_used != 0 || a->pull.busy;
     if (!a->claim_due)
         control_agent_claim_more(a);

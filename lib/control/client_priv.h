@@ -35,7 +35,7 @@ struct control_client_server {
     uint32_t known;
 };
 
-/* A LOOKUP; its tag comes back. 0: none */
+/* When a LOOKUP with IF_PLACED left, and its tag, which comes back. */
 struct control_client_asked {
     uint64_t ns;
     uint32_t tag;
@@ -49,7 +49,9 @@ struct control_client_want {
     uint32_t gen;
     uint32_t asks;
     uint32_t pad;
-    struct control_client_asked first; /* of those to be answered, if it is placed */
+    /* The oldest that is not answered (tag 0: all are), and the newest. An answer between them
+       counts as the oldest's: its time is early enough for all. */
+    struct control_client_asked first;
     struct control_client_asked last;
 };
 

@@ -120,8 +120,9 @@ static void control_found_seg_gone(struct snic_control *c, struct control_seg *g
     control_seg_free(c, NULL, g);
 }
 
-/* Its segments stood before it, and are of no list yet. All are looked through only where nothing
-   says how many it may have: there may be as many such records as the log has room for. */
+/* Its segments stood before it, and are of no list yet. There may be as many such records as the
+   log has room for: all segments are looked through only for a disk that may have as many, and for
+   one whose own record is gone. */
 static void control_found_gone(struct snic_control *c, uint32_t vd)
 {
     struct control_disk *d = control_disk_find(c, vd);

@@ -153,8 +153,10 @@ void control_want_nowhere(struct snic_control_client *c, struct control_client_w
         return;
     c->stats.answered +=
         snic_volume_hole(c->v, disk, w->segment, last ? w->last.ns : w->first.ns) == 0;
-    w->first = w->last;
-    w->first.tag = last ? 0 : w->last.tag;
+    if (last)
+        w->first.tag = 0;
+    else
+        w->first = w->last;
     if (snic_volume_waits(c->v, disk, w->segment) == 0)
         control_want_free(c, w);
 }

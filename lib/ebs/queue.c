@@ -190,6 +190,7 @@ static uint32_t ebs_io_here(const struct snic_ebs_io *io)
     return (uint32_t)snic_min_u64(SNIC_EBS_SEGMENT_BLOCKS - at, io->blocks - io->cursor);
 }
 
+/* When nothing of it is left to admit, the next one is the disk's first, and to be charged. */
 static void ebs_io_admitted(struct snic_ebs_disk *d, struct snic_ebs_io *io)
 {
     if (io->cursor < io->blocks)

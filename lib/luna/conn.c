@@ -237,7 +237,8 @@ int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n)
 }
 
 /* If one of a server's connections is silent, the others that have nothing to say may be dead as
-   well; whoever is asked now is known by the time that the silent one's blocks need another. */
+   well; whoever is asked now is known by the time that the silent one's blocks need another. All
+   are asked at each quarter of its silence: some may be new since the last one, and dead again. */
 static void luna_conn_doubt(struct snic_luna *c, struct luna_server *s)
 {
     for (uint32_t i = 0; i < c->o.conns; i++)
@@ -254,8 +255,10 @@ void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
         snic_wheel_cancel(&c->q.wheel, &n->timer);
         return;
     }
-    uint64_t step = n->state == SNIC_LUNA_UP && !n->probe_out && !n->probe_due ? 4 : 1;
-    uint64_t due = n->heard + c->o.progress_ns / step + c->lag_ns;
+    uint64_t quarter = c->o.progress_ns / 4;
+    uint64_t quarters = snic_min_u64(4, (luna_alive(c) - n->heard) / quarter + 1);
+    uint64_t wait = n->state == SNIC_LUNA_UP ? quarters * quarter : c->o.progress_ns;
+    uint64_t due = n->heard + snic_min_u64(wait, c->o.progress_ns) + c->lag_ns;
     /* A timer that comes too early looks again: what comes does not arm it each time. */
     if (!n->timer.armed || n->timer.deadline_ns > due)
         snic_wheel_arm(&c->q.wheel, &n->timer, due);
@@ -276,8 +279,7 @@ void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)
         luna_conn_end(c, n, SNIC_ETIMEDOUT, 1);
         return;
     }
-    if (n->state == SNIC_LUNA_UP && n->outside + n->fence_out > 0 && !n->probe_out &&
-        silent >= c->o.progress_ns / 4)
+    if (n->state == SNIC_LUNA_UP && n->outside + n->fence_out > 0 && silent >= c->o.progress_ns / 4)
         luna_conn_doubt(c, &c->servers[n->server]);
     luna_conn_watch(c, n);
 }

@@ -165,7 +165,7 @@ static void solar_conn_keys(struct snic_solar_target *t, struct solar_conn *n,
 static uint64_t solar_conn_until(const struct snic_solar_target *t, const struct solar_conn *n)
 {
     uint64_t keep = n->proved ? t->o.idle_ns : snic_min_u64(t->o.idle_ns, SNIC_SOLAR__GREETED_NS);
-    return n->used ? n->heard_ns + keep : 0;
+    return n->used ? n->heard_ns + snic_min_u64(keep, SNIC_NEVER - n->heard_ns) : 0;
 }
 
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,

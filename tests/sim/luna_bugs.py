@@ -115,6 +115,9 @@ BUGS = [
      "ebs_rpc_release(q, r);", "snic_ebs_rpc_move(r, &q->outs, SNIC_EBS_RPC_ENDED); r->refs = 0; "
      "ebs_rpc_release(q, r);",
      ("luna", "*sends_are_back*")),
+    ("the others are asked once", "lib/luna/conn.c",
+     "n->outside + n->fence_out > 0 && silent",
+     "n->outside + n->fence_out > 0 && !n->probe_out && silent", ("sim", "*old_faults*")),
     ("silence is not watched", "lib/luna/conn.c",
      "if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0) return;",
      "return;",
