@@ -165,6 +165,43 @@ static void test_luna_edges_failed_store_is_known(void **state)
     duo_close(d);
 }
 
+/* A connection that comes while another one is silent, and dies: it is asked before it is trusted
+   with what the silent one has swallowed. */
+static void test_luna_edges_new_one_is_asked_too(void **state)
+{
+    static struct duo duo;
+    struct duo *d = &duo;
+    struct snic_luna_conn_stats s;
+    struct snic_ebs_io io;
+    const uint64_t ms = 1000000;
+    (void)state;
+    d->o.conns = 2;
+    duo_open(d);
+    for (int i = 0; i < 10; i++)
+        duo_turn(d);
+    d->still = d->refused = 1;
+    duo_break(d, 1, SNIC_ECONNRESET);
+    duo_turn(d);
+    duo_io(d, &io, SNIC_EBS_IO_ZERO, 3, 1, NULL, 0);
+    uint64_t began = d->now;
+    uint32_t closes = d->closes;
+    while (d->now < began + 3000 * ms && d->told[SNIC_LUNA_DONE] == 0) {
+        d->conn[0].paused |= d->closes == closes; /* the server does not hear it any more */
+        d->conn[1].paused |= d->now >= began + 390 * ms;
+        d->refused = d->now < began + 250 * ms;
+        d->now += ms;
+        duo_turn(d);
+        if (d->now == began + 390 * ms) {
+            assert_int_equal(snic_luna_get_conn(d->c, 0, 1, &s), 0);
+            assert_int_equal(s.state, SNIC_LUNA_UP);
+        }
+    }
+    assert_int_equal(d->told[SNIC_LUNA_DONE], 1);
+    assert_in_range(io.done_ns - began, 790 * ms, 1000 * ms);
+    d->conn[1].paused = d->still = 0;
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +210,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_luna_edges_what_waits_is_as_old_as_its_rpc),
         cmocka_unit_test(test_luna_edges_failed_store_is_known),
         cmocka_unit_test(test_luna_edges_unknown_place_others_go_on),
+        cmocka_unit_test(test_luna_edges_new_one_is_asked_too),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -118,7 +118,7 @@ BUGS = [
     ("the others are asked once", "lib/luna/conn.c",
      "n->state == SNIC_LUNA_UP ? quarters * quarter : c->o.progress_ns",
      "n->state == SNIC_LUNA_UP && !n->probe_out && !n->probe_due ? quarter : c->o.progress_ns",
-     ("sim", "*old_faults*")),
+     ("edges", "*asked_too*")),
     ("silence is not watched", "lib/luna/conn.c",
      "if (n->state < SNIC_LUNA_CONNECTING || (c->o.flags & SNIC_LUNA_PAPER) != 0) return;",
      "return;",
