@@ -201,10 +201,10 @@ static void ebs_io_admitted(struct snic_ebs_disk *d, struct snic_ebs_io *io)
 
 void ebs_io_zero(const struct snic_ebs_io *io, uint32_t piece, uint32_t block, uint32_t blocks)
 {
-    const struct snic_iov *iov = io->iov + piece;
-    uint64_t from = (uint64_t)block * SNIC_EBS_BLOCK_BYTES;
     if (io->op != SNIC_EBS_IO_READ)
         return;
+    const struct snic_iov *iov = io->iov + piece;
+    uint64_t from = (uint64_t)block * SNIC_EBS_BLOCK_BYTES;
     for (uint64_t left = (uint64_t)blocks * SNIC_EBS_BLOCK_BYTES; left != 0; iov++, from = 0) {
         uint64_t n = snic_min_u64(left, iov->size - from);
         memset((unsigned char *)iov->base + from, 0, (size_t)n);
