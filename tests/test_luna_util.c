@@ -210,15 +210,8 @@ static void duo_read(struct duo *d, const struct snic_luna_request *q)
         uint32_t before = d->lent;
         duo_give_back(d);
         while (snic_luna_target_poll(d->t, &a, 1, d->now) == 1) {
-            if (a.type != SNIC_LUNA_TARGET_SEND) {
-                duo_target_act(d, &a);
-                continue;
-            }
-            for (uint32_t i = 0; i < DUO_CONNS; i++)
-                if ((d->conn[i].open & 2) != 0 && d->conn[i].handle == a.handle)
-                    pipe_put(d, &d->conn[i].down, a.send);
-            snic_luna_target_sent(d->t, a.send, d->now);
-            before++;
+            duo_target_act(d, &a);
+            before += a.type == SNIC_LUNA_TARGET_SEND;
         }
         assert_true(before > 0);
     }

@@ -386,23 +386,28 @@ static void not_created(int error)
            info.segments);
 }
 
+/* On to the next segment of a disk that is wholly here, and is not there yet. @return 0 none */
+static int create_missing(void)
+{
+    struct snic_segments_stat stat;
+    for (; sv.disk < so.disk_count; sv.disk++, sv.segment = 0) {
+        const struct sv_disk *d = &so.disks[sv.disk];
+        for (; sv.segment * SNIC_VOLUME_SEGMENT_BYTES < d->bytes; sv.segment++)
+            if (snic_segments_find(snic_volume_server_store(sv.server), d->vd << 32 | sv.segment,
+                                   &stat) != 0)
+                return 1;
+    }
+    return 0;
+}
+
 /* Before anything is made: it could not be taken back. */
 static void create_fits(void)
 {
-    const struct snic_segments *store = snic_volume_server_store(sv.server);
     struct snic_segments_info info;
-    struct snic_segments_stat stat;
-    snic_segments_inspect(store, &info);
-    uint64_t room = info.places - info.segments;
-    for (sv.disk = 0; sv.disk < so.disk_count; sv.disk++) {
-        const struct sv_disk *d = &so.disks[sv.disk];
-        for (sv.segment = 0; sv.segment * SNIC_VOLUME_SEGMENT_BYTES < d->bytes; sv.segment++) {
-            if (snic_segments_find(store, d->vd << 32 | sv.segment, &stat) == 0)
-                continue;
-            if (room-- == 0)
-                not_created(SNIC_ENOSPC);
-        }
-    }
+    snic_segments_inspect(snic_volume_server_store(sv.server), &info);
+    for (uint64_t room = info.places - info.segments; create_missing(); sv.segment++)
+        if (room-- == 0)
+            not_created(SNIC_ENOSPC);
     sv.disk = 0;
     sv.segment = 0;
 }
@@ -415,34 +420,24 @@ static void created(struct snic_segments_req *req)
     create_next();
 }
 
-/* Segments of the disks that are wholly here. */
 static void create_next(void)
 {
-    while (sv.disk < so.disk_count) {
-        const struct sv_disk *d = &so.disks[sv.disk];
-        struct snic_segments_stat stat;
-        uint64_t id = d->vd << 32 | sv.segment;
-        if (sv.segment * SNIC_VOLUME_SEGMENT_BYTES >= d->bytes) {
-            sv.disk++;
-            sv.segment = 0;
-        } else if (snic_segments_find(snic_volume_server_store(sv.server), id, &stat) == 0) {
-            sv.segment++;
-        } else {
-            memset(&sv.req, 0, sizeof(sv.req));
-            sv.req.done = created;
-            sv.req.op = SNIC_SEGMENTS_CREATE;
-            sv.req.seg_id = id;
-            sv.req.vd_id = d->vd;
-            sv.req.base_lba = sv.segment * SNIC_SEGMENTS_BLOCKS;
-            sv.req.gen = 1;
-            sv.req.disk = SNIC_SEGMENTS_ANY_DISK;
-            int r = snic_segments_submit(snic_volume_server_store(sv.server), &sv.req);
-            if (r != 0)
-                not_created(r);
-            return;
-        }
+    if (!create_missing()) {
+        ready();
+        return;
     }
-    ready();
+    const struct sv_disk *d = &so.disks[sv.disk];
+    memset(&sv.req, 0, sizeof(sv.req));
+    sv.req.done = created;
+    sv.req.op = SNIC_SEGMENTS_CREATE;
+    sv.req.seg_id = d->vd << 32 | sv.segment;
+    sv.req.vd_id = d->vd;
+    sv.req.base_lba = sv.segment * SNIC_SEGMENTS_BLOCKS;
+    sv.req.gen = 1;
+    sv.req.disk = SNIC_SEGMENTS_ANY_DISK;
+    int r = snic_segments_submit(snic_volume_server_store(sv.server), &sv.req);
+    if (r != 0)
+        not_created(r);
 }
 
 /* The store is opened first, then the server's own segment in it, then the address. */

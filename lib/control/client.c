@@ -12,7 +12,7 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     struct snic_control_msg m;
     if (!c->welcome)
         return;
-    d->tag = ++c->tag;
+    d->tag = control_client_tag(c);
     d->again_ns = 0;
     control_msg(&m, d->state == CONTROL_CLIENT_HELD ? SNIC_CONTROL_RESUME : SNIC_CONTROL_ATTACH,
                 d->tag);

@@ -90,6 +90,13 @@ static inline void control_client_say(struct snic_control_client *c,
     (void)control_stream_send(&c->s, m, 0);
 }
 
+/* For what is asked; 0 is none. */
+static inline uint32_t control_client_tag(struct snic_control_client *c)
+{
+    c->tag += c->tag == UINT32_MAX ? 2 : 1;
+    return c->tag;
+}
+
 /* want.c */
 void control_wants_ask(struct snic_control_client *c);
 void control_wants_soon(struct snic_loop_msg *m);

@@ -19,8 +19,8 @@ static uint64_t control_want_patience(const struct snic_control_client *c,
     return snic_max_u64(pause, c->o.retry_ns);
 }
 
-static void control_want_add(struct snic_control_client *c, struct snic_control_msg *m,
-                             const struct control_client_want *w, int status)
+static void control_lookup_add(struct snic_control_client *c, struct snic_control_msg *m,
+                               const struct control_client_want *w, int status)
 {
     struct snic_control_item *it = &m->item[m->count++];
     it->segment = w->segment;
@@ -40,17 +40,16 @@ static void control_want_ask(struct snic_control_client *c, struct snic_control_
         w->last.tag = m->tag;
         if (w->first.tag == 0)
             w->first = w->last;
-        control_want_add(c, m, w, SNIC_CONTROL_IF_PLACED);
+        control_lookup_add(c, m, w, SNIC_CONTROL_IF_PLACED);
     }
     if ((waits & SNIC_EBS_WAITS_PLACE) != 0)
-        control_want_add(c, m, w, 0);
+        control_lookup_add(c, m, w, 0);
 }
 
-static void control_want_lookup(struct snic_control_client *c, struct snic_control_msg *m,
-                                const struct control_client_disk *d)
+static void control_lookup_begin(struct snic_control_client *c, struct snic_control_msg *m,
+                                 const struct control_client_disk *d)
 {
-    c->tag += c->tag == UINT32_MAX ? 2 : 1; /* 0 is none */
-    control_msg(m, SNIC_CONTROL_LOOKUP, c->tag);
+    control_msg(m, SNIC_CONTROL_LOOKUP, control_client_tag(c));
     m->vd = d->vd;
     m->lease = d->lease;
 }
@@ -59,7 +58,7 @@ static void control_want_lookup(struct snic_control_client *c, struct snic_contr
 static void control_wants_ask_of(struct snic_control_client *c, uint32_t disk, uint64_t now)
 {
     struct snic_control_msg m;
-    control_want_lookup(c, &m, &c->disks[disk]);
+    control_lookup_begin(c, &m, &c->disks[disk]);
     for (uint32_t i = 0; i < c->stats.waiting; i++) {
         struct control_client_want *w = &c->wants[i];
         if (w->disk != disk || w->due_ns > now)
@@ -68,7 +67,7 @@ static void control_wants_ask_of(struct snic_control_client *c, uint32_t disk, u
         control_want_ask(c, &m, w, now);
         if (m.count > SNIC_CONTROL_ITEMS - 2) {
             control_client_say(c, &m);
-            control_want_lookup(c, &m, &c->disks[disk]);
+            control_lookup_begin(c, &m, &c->disks[disk]);
         }
     }
     if (m.count != 0)
@@ -107,15 +106,6 @@ void control_want_free(struct snic_control_client *c, struct control_client_want
     *w = c->wants[--c->stats.waiting];
 }
 
-static void control_want_now(struct snic_control_client *c, struct control_client_want *w)
-{
-    w->due_ns = 0;
-    if (!c->soon_queued) {
-        c->soon_queued = 1;
-        snic_loop_defer(c->o.loop, &c->soon);
-    }
-}
-
 void control_wants_drop(struct snic_control_client *c, uint32_t disk)
 {
     for (uint32_t i = c->stats.waiting; i-- > 0;)
@@ -139,7 +129,11 @@ void snic_control_client_map(struct snic_control_client *c, uint32_t disk, uint6
         w->segment = segment;
     }
     w->gen = (uint32_t)snic_max_u64(w->gen, gen);
-    control_want_now(c, w);
+    w->due_ns = 0;
+    if (!c->soon_queued) {
+        c->soon_queued = 1;
+        snic_loop_defer(c->o.loop, &c->soon);
+    }
 }
 
 /* It was nowhere, at some time after the LOOKUP with that tag: of the first that is not answered,
