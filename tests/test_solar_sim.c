@@ -13,7 +13,7 @@
 #include <time.h>
 
 #define REPLAY_SEED 31
-#define REPLAY_HASH UINT64_C(0x1e048b7b3093c25b)
+#define REPLAY_HASH UINT64_C(0x15bdc1547ca8ba84)
 
 static uint64_t number(const char *name, uint64_t otherwise)
 {
@@ -107,6 +107,17 @@ static void test_solar_sim_one_seed_replays_bit_for_bit(void **state)
     }
 }
 
+/* Seeds of old faults. */
+static void test_solar_sim_seeds_of_old_faults(void **state)
+{
+    static const uint64_t seeds[] = {
+        UINT64_C(1795708275087420), /* what was lost once more waited for all others, each time */
+    };
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(seeds); i++)
+        lives(seeds[i], 1, 4000, 1);
+}
+
 static void test_solar_sim_one_life_told(void **state)
 {
     struct world_opts o =
@@ -127,6 +138,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_sim_one_seed_replays_bit_for_bit),
         cmocka_unit_test(test_solar_sim_short_lives_checked_whole_nothing_broken),
         cmocka_unit_test(test_solar_sim_long_lives_nothing_broken),
+        cmocka_unit_test(test_solar_sim_seeds_of_old_faults),
         cmocka_unit_test(test_solar_sim_one_life_told),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -47,11 +47,13 @@
  * admitted later stays. It is split at segments (2 MiB) and 64 blocks into RPCs. A block is one
  * packet; a read asks for 16 blocks in one packet, whose answers are packets of one block. Blocks
  * leave on a path when its windows, its pacing, the server's write credit and, for reads, the
- * shared credit over all servers permit; a train takes whatever blocks wait for that server. When
- * all blocks are acknowledged the I/O is DONE with result 0. Multi-block I/Os are not atomic; a
- * block is. ZERO and TRIM are a packet of 128 bytes per block, too: the format knows packets of
- * many, but then versions, refusals and acknowledgements are of a range, of which a store may have
- * done a part; a train carries 14 of them, which is 57 KiB in 1.8 KiB.
+ * shared credit over all servers permit; a train takes whatever blocks wait for that server, the
+ * oldest RPC's first, be they new or to be sent again, writes or reads (an RPC that has lost a
+ * block eight times, at each loss, goes behind those that wait by then). When all blocks are
+ * acknowledged the I/O is DONE with result 0. Multi-block I/Os are not atomic; a block is. ZERO and
+ * TRIM are a packet of 128 bytes per block, too: the format knows packets of many, but then
+ * versions, refusals and acknowledgements are of a range, of which a store may have done a part; a
+ * train carries 14 of them, which is 57 KiB in 1.8 KiB.
  *   A flush is done when all writes submitted before it are, for an acknowledged write is durable.
  *   Two I/Os in flight on the same blocks have no order that anybody may rely on.
  *

@@ -7,10 +7,35 @@
 
 #define SNIC_SOLAR__FENCE_MAX_NS (16 * SNIC_SOLAR__MS)
 
+#define SNIC_SOLAR__RPC_LOOK 32 /* RPCs at a list's head among which one is put by its turn */
+#define SNIC_SOLAR__RPC_LOST 8  /* who has lost a block so often has its turn as a new one */
+
+static struct solar_rpc *solar_rpc_of(struct snic_link *l)
+{
+    return SNIC_CONTAINER(l, struct solar_rpc, q.link);
+}
+
+/* Before whom it belongs. Turns are by age: what is sent again, or has begun again elsewhere, would
+   else wait for all others at each loss. But who never gets through would keep them from all
+   windows, and has to wait for those that are here now. */
+static struct snic_link *solar_rpc_place(struct snic_link *list, struct solar_rpc *r)
+{
+    struct snic_link *l = list->prev;
+    uint32_t looked = 0;
+    r->turn_ns = r->tries < SNIC_SOLAR__RPC_LOST ? r->q.made_ns : r->c->q.now_ns;
+    if (l == list || solar_rpc_of(l)->turn_ns <= r->turn_ns)
+        return list;
+    for (l = list->next; l != list && looked < SNIC_SOLAR__RPC_LOOK; l = l->next, looked++)
+        if (solar_rpc_of(l)->turn_ns > r->turn_ns)
+            return l;
+    return list;
+}
+
 /* Put it on the list where its blocks say it belongs. */
 void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
 {
     struct solar_server *s = &c->servers[r->q.server];
+    struct snic_link *ready = &s->ready[r->q.op != SNIC_EBS_IO_WRITE];
     uint32_t where = SNIC_EBS_RPC_OUT;
     if (r->q.op == SNIC_EBS_IO_READ && !r->credited)
         where = SOLAR_WAIT;
@@ -24,9 +49,9 @@ void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
     if (where == SOLAR_WAIT)
         snic_ebs_rpc_move(&r->q, &c->read_wait, where);
     else if (where == SOLAR_AGAIN)
-        snic_ebs_rpc_move(&r->q, &s->again, where);
+        snic_ebs_rpc_move(&r->q, solar_rpc_place(&s->again, r), where);
     else if (where == SOLAR_READY)
-        snic_ebs_rpc_move(&r->q, &s->ready[r->q.op != SNIC_EBS_IO_WRITE], where);
+        snic_ebs_rpc_move(&r->q, solar_rpc_place(ready, r), where);
     else
         snic_ebs_rpc_move(&r->q, &c->q.outs, where);
 }
@@ -49,6 +74,7 @@ static void solar_rpc_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     r->busy = 0;
     r->next = 0;
     r->credited = 0;
+    r->tries = 0;
     for (uint32_t i = 0; i < rpc->count; i++) {
         struct solar_blk *b = &r->b[i];
         memset(b, 0, sizeof(*b));
@@ -153,9 +179,12 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
             b->tries++;
         b->copies = solar_rpc_copies(b);
         b->path = SNIC_SOLAR__NO_PATH;
+        r->tries = b->tries > r->tries ? b->tries : r->tries;
     }
     r->q.io->retries += solar_ones(blocks);
     r->need |= blocks;
+    if (r->q.where == SOLAR_AGAIN && r->tries >= SNIC_SOLAR__RPC_LOST) /* its turn is over */
+        snic_ebs_rpc_move(&r->q, &c->q.outs, SNIC_EBS_RPC_OUT);
     if (r->q.where != SNIC_EBS_RPC_PARKED)
         solar_rpc_list(c, r);
 }
@@ -300,6 +329,7 @@ static void solar_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     q->loads[rpc->server].backlog += (uint32_t)(rpc->count - r->next);
     solar_rpc_slots(r->c, r, rpc->all & ~rpc->acked);
     r->busy = 0;
+    r->tries = 0;
     r->need = solar_mask(r->next) & ~rpc->acked;
     for (uint32_t i = 0; i < rpc->count; i++) {
         r->b[i].path = SNIC_SOLAR__NO_PATH;

@@ -128,7 +128,7 @@ struct solar_bad_port {
     uint64_t until_ns;
 };
 
-enum { SOLAR_READY_DATA = 0, SOLAR_READY_SMALL = 1 };
+enum { SOLAR_READY_DATA = 0, SOLAR_READY_SMALL = 1, SOLAR_READY_KINDS };
 
 struct solar_server {
     struct snic_timer timer;
@@ -160,8 +160,8 @@ struct solar_server {
     uint32_t came;    /* of them: answered after all */
     uint64_t sent;    /* packets with blocks, for the hedge budget; halved from time to time */
     uint64_t hedged;
-    struct snic_link ready[2]; /* RPCs with blocks never sent */
-    struct snic_link again;    /* RPCs with blocks to be sent again */
+    struct snic_link ready[SOLAR_READY_KINDS]; /* RPCs with blocks never sent */
+    struct snic_link again;                    /* RPCs with blocks to be sent again */
     struct snic_link event;
     struct solar_bad_port bad[SNIC_SOLAR__BAD_PORTS];
     struct solar_path *paths; /* SNIC_SOLAR_PATHS_MAX */
@@ -200,10 +200,12 @@ struct solar_rpc {
     struct snic_ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
     struct snic_solar *c;
     uint64_t need;
-    uint64_t busy; /* refused for now: need again when the timer fires */
+    uint64_t busy;    /* refused for now: need again when the timer fires */
+    uint64_t turn_ns; /* AGAIN, READY: who has the least is sent first */
     uint8_t next;
     uint8_t credited;
-    uint8_t pad[6];
+    uint8_t tries; /* of the block that was lost most often, here */
+    uint8_t pad[5];
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
 };
 

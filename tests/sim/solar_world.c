@@ -467,4 +467,10 @@ void world_life(struct world_opts *o, uint64_t seed)
     if (o->loss_ppm >= 200000)
         o->hang_ns += (uint64_t)o->depth * o->blocks *
                       (8 * WORLD_MS * UINT64_C(1000000000000) / (kept * kept)) / o->paths;
+    /* So where packets or stores are late: a path carries a block a round then. A server is late
+       for 55 ms of each ten of the faults' means, if all are its. */
+    uint64_t late_ns = (o->kinds >> WORLD_HOLD & 1) * 50 * WORLD_MS +
+                       (o->kinds >> WORLD_STORE & 1) * 20 * WORLD_MS;
+    late_ns = snic_min_u64(late_ns, late_ns * 55 / 10 / o->faults / o->servers);
+    o->hang_ns += (uint64_t)o->depth * o->blocks * late_ns / o->paths;
 }
