@@ -13,7 +13,7 @@
 #include <time.h>
 
 #define REPLAY_SEED 31
-#define REPLAY_HASH UINT64_C(0x15bdc1547ca8ba84)
+#define REPLAY_HASH UINT64_C(0xcfb86e6744a34025)
 
 static uint64_t number(const char *name, uint64_t otherwise)
 {
@@ -112,6 +112,7 @@ static void test_solar_sim_seeds_of_old_faults(void **state)
 {
     static const uint64_t seeds[] = {
         UINT64_C(1795708275087420), /* what was lost once more waited for all others, each time */
+        50410, /* a bound that did not know of late packets, nor of losses in that */
     };
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(seeds); i++)

@@ -15,27 +15,32 @@ static struct solar_rpc *solar_rpc_of(struct snic_link *l)
     return SNIC_CONTAINER(l, struct solar_rpc, q.link);
 }
 
-/* Before whom it belongs. Turns are by age: what is sent again, or has begun again elsewhere, would
-   else wait for all others at each loss. But who never gets through would keep them from all
-   windows, and has to wait for those that are here now. */
-static struct snic_link *solar_rpc_place(struct snic_link *list, struct solar_rpc *r)
+int solar_rpc_kind(const struct solar_rpc *r)
 {
-    struct snic_link *l = list->prev;
+    if (r->q.op == SNIC_EBS_IO_READ)
+        return SOLAR_ASK;
+    return r->q.op == SNIC_EBS_IO_WRITE ? SOLAR_DATA : SOLAR_NO_DATA;
+}
+
+/* Before whom it belongs. Turns are by age: what is sent again, or has begun again elsewhere, would
+   else wait for all others at each loss. Where many are older it goes before some of them: one at
+   the end would have all that follow put behind it unseen. */
+static struct snic_link *solar_rpc_place(struct snic_link *list, const struct solar_rpc *r)
+{
+    struct snic_link *l = list->next;
     uint32_t looked = 0;
-    r->turn_ns = r->tries < SNIC_SOLAR__RPC_LOST ? r->q.made_ns : r->c->q.now_ns;
-    if (l == list || solar_rpc_of(l)->turn_ns <= r->turn_ns)
+    if (l == list || solar_rpc_of(list->prev)->turn_ns <= r->turn_ns)
         return list;
-    for (l = list->next; l != list && looked < SNIC_SOLAR__RPC_LOOK; l = l->next, looked++)
-        if (solar_rpc_of(l)->turn_ns > r->turn_ns)
-            return l;
-    return list;
+    while (solar_rpc_of(l)->turn_ns <= r->turn_ns && looked++ < SNIC_SOLAR__RPC_LOOK)
+        l = l->next; /* the last one is younger */
+    return l;
 }
 
 /* Put it on the list where its blocks say it belongs. */
 void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
 {
     struct solar_server *s = &c->servers[r->q.server];
-    struct snic_link *ready = &s->ready[r->q.op != SNIC_EBS_IO_WRITE];
+    struct snic_link *list = &c->q.outs;
     uint32_t where = SNIC_EBS_RPC_OUT;
     if (r->q.op == SNIC_EBS_IO_READ && !r->credited)
         where = SOLAR_WAIT;
@@ -47,13 +52,12 @@ void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
         return;
     c->q.dirty = 1;
     if (where == SOLAR_WAIT)
-        snic_ebs_rpc_move(&r->q, &c->read_wait, where);
+        list = &c->read_wait;
     else if (where == SOLAR_AGAIN)
-        snic_ebs_rpc_move(&r->q, solar_rpc_place(&s->again, r), where);
+        list = solar_rpc_place(&s->again[solar_rpc_kind(r)], r);
     else if (where == SOLAR_READY)
-        snic_ebs_rpc_move(&r->q, solar_rpc_place(ready, r), where);
-    else
-        snic_ebs_rpc_move(&r->q, &c->q.outs, where);
+        list = solar_rpc_place(&s->ready[solar_rpc_kind(r)], r);
+    snic_ebs_rpc_move(&r->q, list, where);
 }
 
 /* Reads that wait get their turn, in the order of arrival, when less than the window is out. */
@@ -75,6 +79,7 @@ static void solar_rpc_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     r->next = 0;
     r->credited = 0;
     r->tries = 0;
+    r->turn_ns = rpc->made_ns;
     for (uint32_t i = 0; i < rpc->count; i++) {
         struct solar_blk *b = &r->b[i];
         memset(b, 0, sizeof(*b));
@@ -168,25 +173,43 @@ static uint8_t solar_rpc_copies(const struct solar_blk *b)
     return b->tries < 8 ? 2 : 3;
 }
 
-void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
+/* @p blocks without those that need not be sent again, or will be anyway. */
+static uint64_t solar_rpc_missing(const struct solar_rpc *r, uint64_t blocks)
 {
-    blocks &= r->q.all & ~r->q.acked & ~r->need & ~r->busy;
-    if (blocks == 0 || snic_ebs_rpc_over(&r->q))
-        return;
+    return snic_ebs_rpc_over(&r->q) ? 0 : blocks & r->q.all & ~r->q.acked & ~r->need & ~r->busy;
+}
+
+static void solar_rpc_need(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
+{
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
         struct solar_blk *b = &r->b[solar_lowest(left)];
         if (b->tries < 255)
             b->tries++;
         b->copies = solar_rpc_copies(b);
         b->path = SNIC_SOLAR__NO_PATH;
-        r->tries = b->tries > r->tries ? b->tries : r->tries;
     }
     r->q.io->retries += solar_ones(blocks);
     r->need |= blocks;
-    if (r->q.where == SOLAR_AGAIN && r->tries >= SNIC_SOLAR__RPC_LOST) /* its turn is over */
-        snic_ebs_rpc_move(&r->q, &c->q.outs, SNIC_EBS_RPC_OUT);
     if (r->q.where != SNIC_EBS_RPC_PARKED)
         solar_rpc_list(c, r);
+}
+
+void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
+{
+    blocks = solar_rpc_missing(r, blocks);
+    if (blocks == 0)
+        return;
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        uint64_t tries = r->b[solar_lowest(left)].tries + UINT64_C(1);
+        r->tries = (uint8_t)snic_min_u64(snic_max_u64(tries, r->tries), 255);
+    }
+    /* What never gets through would keep all others from the windows. */
+    if (r->tries >= SNIC_SOLAR__RPC_LOST) {
+        r->turn_ns = c->q.now_ns;
+        if (r->q.where == SOLAR_AGAIN)
+            snic_ebs_rpc_move(&r->q, &c->q.outs, SNIC_EBS_RPC_OUT);
+    }
+    solar_rpc_need(c, r, blocks);
 }
 
 /* ---- Giving up ---- */
@@ -225,7 +248,9 @@ void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
     }
     uint64_t blocks = r->busy;
     r->busy = 0;
-    solar_rpc_again(c, r, blocks);
+    blocks = solar_rpc_missing(r, blocks);
+    if (blocks != 0)
+        solar_rpc_need(c, r, blocks);
 }
 
 /* ---- What the server says of a block ---- */
@@ -330,6 +355,7 @@ static void solar_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     solar_rpc_slots(r->c, r, rpc->all & ~rpc->acked);
     r->busy = 0;
     r->tries = 0;
+    r->turn_ns = rpc->made_ns;
     r->need = solar_mask(r->next) & ~rpc->acked;
     for (uint32_t i = 0; i < rpc->count; i++) {
         r->b[i].path = SNIC_SOLAR__NO_PATH;

@@ -3,9 +3,9 @@
  * What leaves: which path, which blocks, and the bytes.
  *
  * A train is for one path and takes blocks of whatever RPCs wait for its server, because most I/Os
- * are a block or two, and a train of one packet costs as much as one of fourteen. Writes of data
- * and all else (small packets) make trains apart, since the packets of a train are of one size; the
- * kind whose first RPC has its turn has the next train.
+ * are a block or two, and a train of one packet costs as much as one of fourteen. Writes of data,
+ * writes without, and what asks for reads make trains apart, since the packets of a train are of
+ * one size; the kind whose first RPC has its turn has the next one.
  */
 #include "solar/solar_priv.h"
 
@@ -277,66 +277,93 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
     return done;
 }
 
-static int solar_kind(const struct solar_rpc *r)
+/* The first RPC from @p l on of which blocks may go over @p p again, of those that are looked at.
+   @return NULL: none */
+static struct solar_rpc *solar_next_again(struct snic_solar *c, const struct solar_path *p,
+                                          const struct snic_link *list, struct snic_link *l,
+                                          uint32_t *looked)
 {
-    return r->q.op == SNIC_EBS_IO_WRITE ? SOLAR_READY_DATA : SOLAR_READY_SMALL;
-}
-
-/* The first RPC of @p kind from @p l on that has blocks to be sent again, of those that are looked
-   at. @return NULL: none */
-static struct solar_rpc *solar_next_again(const struct solar_server *s, struct snic_link *l,
-                                          int kind, uint32_t *looked)
-{
-    for (; l != &s->again && ++*looked <= SNIC_SOLAR__SEND_LOOK; l = l->next) {
+    for (; l != list && ++*looked <= SNIC_SOLAR__SEND_LOOK; l = l->next) {
         struct solar_rpc *r = SNIC_CONTAINER(l, struct solar_rpc, q.link);
-        if (solar_kind(r) == kind)
+        if (solar_fresh_here(c, p, r, r->need) != 0)
             return r;
     }
     return NULL;
 }
 
-static struct solar_rpc *solar_next_ready(const struct solar_server *s, struct snic_link *l,
-                                          int kind)
+static struct solar_rpc *solar_first_ready(const struct solar_server *s, int kind)
 {
-    return l == &s->ready[kind] ? NULL : SNIC_CONTAINER(l, struct solar_rpc, q.link);
+    return snic_link_alone(&s->ready[kind])
+               ? NULL
+               : SNIC_CONTAINER(s->ready[kind].next, struct solar_rpc, q.link);
+}
+
+/* Of what may go over @p p the kind, of those in @p open, whose first RPC has its turn: were it
+   always writes, they would keep reads from full windows for as long as there are any.
+   @return SOLAR_KINDS: none */
+static int solar_turn(struct snic_solar *c, const struct solar_server *s,
+                      const struct solar_path *p, uint32_t open)
+{
+    uint64_t first_ns = SNIC_NEVER;
+    int turn = SOLAR_KINDS;
+    for (int kind = s->write_out < s->credit ? 0 : SOLAR_ASK; kind < SOLAR_KINDS; kind++) {
+        const struct snic_link *list = &s->again[kind];
+        uint32_t looked = 0;
+        if ((open >> kind & 1) == 0)
+            continue;
+        const struct solar_rpc *first = solar_next_again(c, p, list, list->next, &looked);
+        const struct solar_rpc *ready = solar_first_ready(s, kind);
+        if (first == NULL || (ready != NULL && ready->turn_ns < first->turn_ns))
+            first = ready;
+        if (first != NULL && first->turn_ns < first_ns) {
+            first_ns = first->turn_ns;
+            turn = kind;
+        }
+    }
+    return turn;
 }
 
 /* Blocks of @p kind that may go over @p p, in the order of turns. @return how many */
 static uint32_t solar_load(struct snic_solar *c, struct solar_server *s, struct solar_path *p,
                            struct solar_train *t, int kind)
 {
+    const struct snic_link *list = &s->again[kind];
     uint32_t room = solar_room(p), done = 0, looked = 0;
-    struct solar_rpc *again = solar_next_again(s, s->again.next, kind, &looked);
-    struct solar_rpc *ready = solar_next_ready(s, s->ready[kind].next, kind);
-    while (done < room && (again != NULL || ready != NULL)) {
+    struct solar_rpc *again = solar_next_again(c, p, list, list->next, &looked), *ready;
+    int full = 0;
+    while (done < room && t->t.packets < SNIC_SOLAR_TRAIN_MAX) {
+        ready = full ? NULL : solar_first_ready(s, kind);
         if (again != NULL && (ready == NULL || again->turn_ns <= ready->turn_ns)) {
             struct solar_rpc *r = again;
-            again = solar_next_again(s, r->q.link.next, kind, &looked);
+            again = solar_next_again(c, p, list, r->q.link.next, &looked);
             done += solar_fill(c, p, t, r, solar_fresh_here(c, p, r, r->need), room - done);
             if (r->need == 0)
                 solar_rpc_list(c, r);
             continue;
         }
+        if (ready == NULL)
+            break;
         /* What was never sent goes over good paths, as long as there are any; see solar_pick(). */
-        struct solar_rpc *r = ready;
-        ready = solar_next_ready(s, r->q.link.next, kind);
-        done += solar_fill(c, p, t, r, r->q.all & ~solar_mask(r->next), room - done);
-        if (r->next == r->q.count)
-            solar_rpc_list(c, r);
-        else
-            ready = NULL;
+        done += solar_fill(c, p, t, ready, ready->q.all & ~solar_mask(ready->next), room - done);
+        full = ready->next < ready->q.count;
+        if (!full)
+            solar_rpc_list(c, ready);
     }
     return done;
 }
 
-/* A train of @p kind on @p p. @return blocks; 0: nothing that may go there */
-static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct solar_path *p,
-                            int kind)
+/* A train on @p p. @return blocks; 0: nothing that may go there */
+static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct solar_path *p)
 {
     struct solar_train *t = solar_train_take(&c->pool);
+    uint32_t done = 0, open = (1u << SOLAR_KINDS) - 1;
+    int kind;
     if (t == NULL)
         return 0;
-    uint32_t done = solar_load(c, s, p, t, kind);
+    while (t->t.packets == 0 && (kind = solar_turn(c, s, p, open)) != SOLAR_KINDS) {
+        done = solar_load(c, s, p, t, kind);
+        open &= ~(1u << kind); /* a cipher that fails, a table that is full: others may go */
+    }
     if (t->t.packets == 0) {
         solar_train_free(&c->pool, t);
         return 0;
@@ -398,46 +425,29 @@ static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *
     return solar_pick_of(a, b, want);
 }
 
-/* Of the kinds in @p open the one whose first RPC has its turn: were it always writes, they would
-   keep reads from full windows for as long as there are any. @return SOLAR_READY_KINDS: none */
-static int solar_turn(const struct solar_server *s, uint32_t open)
+static int solar_has_work(const struct solar_server *s)
 {
-    uint64_t first_ns = SNIC_NEVER;
-    int turn = SOLAR_READY_KINDS;
-    for (int kind = 0; kind < SOLAR_READY_KINDS; kind++) {
-        uint32_t looked = 0;
-        if ((open >> kind & 1) == 0)
-            continue;
-        const struct solar_rpc *first = solar_next_again(s, s->again.next, kind, &looked);
-        const struct solar_rpc *ready = solar_next_ready(s, s->ready[kind].next, kind);
-        if (first == NULL || (ready != NULL && ready->turn_ns < first->turn_ns))
-            first = ready;
-        if (first != NULL && first->turn_ns < first_ns) {
-            first_ns = first->turn_ns;
-            turn = kind;
-        }
-    }
-    return turn;
+    for (int kind = 0; kind < SOLAR_KINDS; kind++)
+        if (!snic_link_alone(&s->again[kind]) || !snic_link_alone(&s->ready[kind]))
+            return 1;
+    return 0;
 }
 
 static void solar_send_server(struct snic_solar *c, struct solar_server *s)
 {
-    struct solar_path *on[SOLAR_READY_KINDS] = {NULL, NULL};
-    uint32_t tried[SOLAR_READY_KINDS] = {0, 0}, open = (1u << SOLAR_READY_KINDS) - 1;
-    int kind;
-    while (c->pool.free_count > 0 && (kind = solar_turn(s, open)) != SOLAR_READY_KINDS) {
-        struct solar_path *p = on[kind];
+    struct solar_path *p = NULL;
+    uint32_t tried = 0;
+    while (solar_has_work(s) && c->pool.free_count > 0) {
         uint32_t want =
             s->load->backlog < SNIC_SOLAR_TRAIN_MAX ? s->load->backlog : SNIC_SOLAR_TRAIN_MAX;
         if (p == NULL || solar_room(p) < want || !solar_pick_may(c, p, 1))
-            p = solar_pick(c, s, want, tried[kind]);
-        if (p == NULL) {
-            open &= ~(1u << kind);
-        } else if (solar_build(c, s, p, kind) == 0) {
-            tried[kind] |= 1u << p->index;
+            p = solar_pick(c, s, want, tried);
+        if (p == NULL)
+            return;
+        if (solar_build(c, s, p) == 0) {
+            tried |= 1u << p->index;
             p = NULL;
         }
-        on[kind] = p;
     }
 }
 

@@ -37,9 +37,10 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
     s->paths = c->paths + (size_t)server * c->path_slots;
     s->pn = snic_max_u64((uint64_t)c->o.client_epoch << 32, c->pn_used);
     snic_timer_init(&s->timer, solar_server_fired);
-    snic_link_init(&s->ready[0]);
-    snic_link_init(&s->ready[1]);
-    snic_link_init(&s->again);
+    for (int kind = 0; kind < SOLAR_KINDS; kind++) {
+        snic_link_init(&s->ready[kind]);
+        snic_link_init(&s->again[kind]);
+    }
     solar_server_fresh(c, s);
     s->dark_ns = c->q.now_ns;
     for (uint32_t i = 0; i < c->path_slots; i++) {

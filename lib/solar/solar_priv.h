@@ -128,7 +128,8 @@ struct solar_bad_port {
     uint64_t until_ns;
 };
 
-enum { SOLAR_READY_DATA = 0, SOLAR_READY_SMALL = 1, SOLAR_READY_KINDS };
+/* What is sent: writes of data; ZERO and TRIM; what asks for reads. */
+enum { SOLAR_DATA = 0, SOLAR_NO_DATA, SOLAR_ASK, SOLAR_KINDS };
 
 struct solar_server {
     struct snic_timer timer;
@@ -160,8 +161,8 @@ struct solar_server {
     uint32_t came;    /* of them: answered after all */
     uint64_t sent;    /* packets with blocks, for the hedge budget; halved from time to time */
     uint64_t hedged;
-    struct snic_link ready[SOLAR_READY_KINDS]; /* RPCs with blocks never sent */
-    struct snic_link again;                    /* RPCs with blocks to be sent again */
+    struct snic_link ready[SOLAR_KINDS]; /* RPCs with blocks never sent */
+    struct snic_link again[SOLAR_KINDS]; /* RPCs with blocks to be sent again */
     struct snic_link event;
     struct solar_bad_port bad[SNIC_SOLAR__BAD_PORTS];
     struct solar_path *paths; /* SNIC_SOLAR_PATHS_MAX */
@@ -204,7 +205,7 @@ struct solar_rpc {
     uint64_t turn_ns; /* AGAIN, READY: who has the least is sent first */
     uint8_t next;
     uint8_t credited;
-    uint8_t tries; /* of the block that was lost most often, here */
+    uint8_t tries; /* of the block that was lost most often, since it began here */
     uint8_t pad[5];
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
 };
@@ -291,6 +292,7 @@ void solar_stall(struct snic_solar *c, uint64_t now_ns);
 /* rpc.c */
 extern const struct snic_ebs_queue_ops solar_rpc_ops;
 struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id);
+int solar_rpc_kind(const struct solar_rpc *r);
 void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r);
 void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt);
 void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks);

@@ -461,16 +461,14 @@ void world_life(struct world_opts *o, uint64_t seed)
     }
     if (o->qos != 0)
         o->hang_ns = 20 * WORLD_S;
-    /* Where so much is lost a path carries a block an RTO (8 ms), and of its copies as many arrive
-       and are answered as are not lost on either way: what waits behind others has their time. */
-    uint64_t kept = 1000000 - o->loss_ppm;
-    if (o->loss_ppm >= 200000)
-        o->hang_ns += (uint64_t)o->depth * o->blocks *
-                      (8 * WORLD_MS * UINT64_C(1000000000000) / (kept * kept)) / o->paths;
-    /* So where packets or stores are late: a path carries a block a round then. A server is late
-       for 55 ms of each ten of the faults' means, if all are its. */
-    uint64_t late_ns = (o->kinds >> WORLD_HOLD & 1) * 50 * WORLD_MS +
-                       (o->kinds >> WORLD_STORE & 1) * 20 * WORLD_MS;
-    late_ns = snic_min_u64(late_ns, late_ns * 55 / 10 / o->faults / o->servers);
-    o->hang_ns += (uint64_t)o->depth * o->blocks * late_ns / o->paths;
+    /* Where so much is lost a path carries a block an RTO (8 ms), where packets or stores are late
+       one a round (37 and 10 ms in the mean; each server is late for 55 ms at a time, and such a
+       fault comes in so many ms). Of its copies as many arrive and are answered as are not lost on
+       either way. What waits behind others has their time, and these are means: twice that. */
+    uint64_t kept = 1000000 - o->loss_ppm, late = o->kinds >> WORLD_HOLD & 1 ? 37 * WORLD_MS : 0;
+    late += o->kinds >> WORLD_STORE & 1 ? 10 * WORLD_MS : 0;
+    late = late * 55 / (55 + (uint64_t)o->faults * WORLD_FAULTS * o->servers);
+    late += o->loss_ppm >= 200000 ? 8 * WORLD_MS : 0;
+    late = late * 1000000 / kept * 1000000 / kept;
+    o->hang_ns += 2 * (uint64_t)o->depth * o->blocks * late / o->paths;
 }
