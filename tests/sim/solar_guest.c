@@ -176,8 +176,11 @@ static void guest_done(struct world *w, struct guest *g)
     uint64_t age = io->done_ns - io->submitted_ns;
     if (!g->busy)
         world_fail(w, "an I/O is done twice");
+    uint64_t calm =
+        w->calm ? io->done_ns - snic_max_u64(io->submitted_ns, w->calm_ns) : UINT64_C(0);
     w->r.max_ns = snic_max_u64(w->r.max_ns, age);
-    if (age > w->o.hang_ns)
+    w->r.max_calm_ns = snic_max_u64(w->r.max_calm_ns, calm);
+    if (age > w->o.hang_ns + w->o.faulty_ns || calm > w->o.hang_ns)
         world_fail(w, "an I/O hung");
     /* Nothing is damaged here for good: what ends badly was given up, and not before its time. */
     if (io->result != 0 && (w->o.deadline_ns == 0 || io->result != SNIC_EIO))

@@ -272,6 +272,7 @@ static void world_fault(struct world *w)
 static void world_heal(struct world *w)
 {
     w->calm = 1;
+    w->calm_ns = w->now_ns;
     memset(w->hole_ns, 0, sizeof(w->hole_ns));
     memset(w->big_hole_ns, 0, sizeof(w->big_hole_ns));
     memset(w->lossy_ns, 0, sizeof(w->lossy_ns));
@@ -461,14 +462,17 @@ void world_life(struct world_opts *o, uint64_t seed)
     }
     if (o->qos != 0)
         o->hang_ns = 20 * WORLD_S;
-    /* Where so much is lost a path carries a block an RTO (8 ms), where packets or stores are late
-       one a round (37 and 10 ms in the mean; each server is late for 55 ms at a time, and such a
-       fault comes in so many ms). Of its copies as many arrive and are answered as are not lost on
-       either way. What waits behind others has their time, and these are means: twice that. */
-    uint64_t kept = 1000000 - o->loss_ppm, late = o->kinds >> WORLD_HOLD & 1 ? 37 * WORLD_MS : 0;
-    late += o->kinds >> WORLD_STORE & 1 ? 10 * WORLD_MS : 0;
-    late = late * 55 / (55 + (uint64_t)o->faults * WORLD_FAULTS * o->servers);
-    late += o->loss_ppm >= 200000 ? 8 * WORLD_MS : 0;
-    late = late * 1000000 / kept * 1000000 / kept;
-    o->hang_ns += 2 * (uint64_t)o->depth * o->blocks * late / o->paths;
+    /* Where so much is lost a path carries a block an RTO (8 ms), and of its copies as many arrive
+       and are answered as are not lost on either way: what waits behind others has their time. */
+    uint64_t kept = 1000000 - o->loss_ppm, queue = (uint64_t)o->depth * o->blocks;
+    queue = queue * 1000000 / kept * 1000000 / kept / o->paths;
+    if (o->loss_ppm >= 200000)
+        o->hang_ns += queue * 8 * WORLD_MS;
+    /* While faults go on: so many of them are there at once, at a server; and where packets or
+       stores are late a path carries a block a round, of 37 or 10 ms in the mean. */
+    uint64_t late = (o->kinds >> WORLD_HOLD & 1) * 37 + (o->kinds >> WORLD_STORE & 1) * 10;
+    uint64_t kinds = o->kinds & ~(1u << WORLD_MOVE | 1u << WORLD_AGENT);
+    uint64_t every = (uint64_t)o->faults * WORLD_FAULTS * o->servers;
+    o->faulty_ns = 2 * WORLD_S * 55 * (uint64_t)__builtin_popcountll(kinds) / every;
+    o->faulty_ns += 2 * queue * late * WORLD_MS * 55 / (55 + every);
 }

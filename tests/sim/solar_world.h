@@ -36,7 +36,8 @@ struct world_opts {
     uint64_t jitter_ns;
     uint64_t store_ns;    /* most of a durable write */
     uint64_t deadline_ns; /* 0: the engine's */
-    uint64_t hang_ns;     /* an I/O older than that is one */
+    uint64_t hang_ns;     /* an I/O older than that is one, */
+    uint64_t faulty_ns;   /* or than that and this, if it began before the last fault was over */
     uint64_t bytes_per_s; /* of a spine, 0: no queue */
     uint32_t faults;      /* mean ms between faults, 0: none */
     uint32_t kinds;       /* of faults: bits of enum world_fault */
@@ -83,7 +84,8 @@ struct world_result {
     uint64_t reissued;     /* disks, their epochs used up */
     uint64_t events;
     uint64_t simulated_ns;
-    uint64_t max_ns; /* oldest I/O when it was done */
+    uint64_t max_ns;      /* oldest I/O when it was done */
+    uint64_t max_calm_ns; /* likewise, since the last fault was over */
     uint64_t datagrams;
     uint64_t queue_ns; /* mean, of what goes to servers */
     uint64_t bytes;    /* of the guest's I/Os that were not in vain */

@@ -125,7 +125,8 @@ struct world {
     uint64_t queued, queued_ns; /* datagrams to servers; the time they waited */
     uint32_t free_datagram;
     uint32_t free_request;
-    int calm; /* the end: no more faults */
+    int calm; /* the end: no more faults, since */
+    uint64_t calm_ns;
     /* agent */
     struct solar_toy_key keys[1 + SERVERS][2];
     struct snic_solar *c;
