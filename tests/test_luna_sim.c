@@ -85,6 +85,8 @@ static void test_luna_sim_seeds_of_old_faults(void **state)
     static const uint64_t seeds[] = {
         269, /* a disk waited for its limits, another for a server: poll had no end */
         UINT64_C(1795704230464587), /* a silent connection, and one more where the segment is now */
+        9001553,                    /* likewise */
+        UINT64_C(1795717375621866), /* and one more where the I/O behind it goes */
         UINT64_C(1795706290399422), /* a connection died after the others had been asked */
     };
     (void)state;

@@ -66,10 +66,11 @@
  * Bounded hang. Where LUNA in the paper waited minutes for the network (section 3.3), a connection
  * that has something outside and on which nothing came for progress_ns (800 ms) is closed and made
  * anew. After a quarter of that time it gets nothing new, and is asked by a PROBE, which a server
- * answers even if its store is slow; so are the server's other connections, which may be dead as
- * well. What was not acknowledged is sent again, on another connection that answers: versions make
- * that harmless. Attempts to connect are 1 to 100 ms apart. With
- * SNIC_LUNA_PAPER there is no such timeout, no PROBE, and one connection: the original behaviour.
+ * answers even if its store is slow; so are all other connections, its server's and others', which
+ * may be dead as well and are where its I/Os, or those that wait behind them, may go next: an I/O
+ * meets one silence. What was not acknowledged is sent again, on another connection that answers:
+ * versions make that harmless. Attempts to connect are 1 to 100 ms apart. With SNIC_LUNA_PAPER
+ * there is no such timeout, no PROBE, and one connection: the original behaviour.
  *
  * Where segments are: MAP asks as in solar.h, and again, also of which the server says nothing for
  * slow_ns, or since it is SUSPECT (suspect_ns without a connection).
@@ -153,8 +154,7 @@ struct snic_luna_opts {
     uint64_t deadline_ns;     /**< of an I/O; default 60 s                                     */
     uint64_t slow_ns;         /**< default 1 s                                                 */
     uint64_t suspect_ns;      /**< no connection for so long: SUSPECT; default 300 ms          */
-    uint64_t progress_ns;     /**< silence that ends a connection, 1 ms..1 h; default 800 ms; an
-                                   I/O whose segment has moved may wait that long twice        */
+    uint64_t progress_ns;     /**< silence that ends a connection, 1 ms..1 h; default 800 ms    */
     uint64_t retry_max_ns;    /**< between attempts to connect, 1 ms..1 h; default 100 ms      */
     uint64_t stall_ns;        /**< a poll that much too late is the owner's fault; default 1 ms */
     const struct snic_ebs_sec_ops *sec; /**< ciphers, borrowed; NULL: no keys                  */

@@ -236,14 +236,18 @@ int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n)
            luna_alive(c) - n->heard >= c->o.progress_ns / 4;
 }
 
-/* If one of a server's connections is silent, the others that have nothing to say may be dead as
-   well; whoever is asked now is known by the time that the silent one's blocks need another. All
-   are asked at each quarter of its silence: some may be new since the last one, and dead again. */
-static void luna_conn_doubt(struct snic_luna *c, struct luna_server *s)
+/* If one connection is silent, others that have nothing to say may be dead as well: of the server,
+   and of those to which what waits for it goes next, behind it in its disk's queue or because its
+   segment moves. Whoever is asked now is known by the time that he is needed. All are asked at each
+   quarter of a silence: some may be new since the last one, and dead again. */
+static void luna_conn_doubt(struct snic_luna *c)
 {
-    for (uint32_t i = 0; i < c->o.conns; i++)
-        if (s->conns[i].state == SNIC_LUNA_UP && !s->conns[i].probe_out)
-            s->conns[i].probe_due = 1;
+    for (uint32_t server = 0; server < c->o.servers_max; server++)
+        for (uint32_t i = 0; c->q.loads[server].used && i < c->o.conns; i++) {
+            struct luna_conn *n = &c->servers[server].conns[i];
+            if (n->state == SNIC_LUNA_UP && !n->probe_out)
+                n->probe_due = 1;
+        }
     c->q.dirty = 1;
 }
 
@@ -280,7 +284,7 @@ void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)
         return;
     }
     if (n->state == SNIC_LUNA_UP && n->outside + n->fence_out > 0 && silent >= c->o.progress_ns / 4)
-        luna_conn_doubt(c, &c->servers[n->server]);
+        luna_conn_doubt(c);
     luna_conn_watch(c, n);
 }
 

@@ -115,6 +115,10 @@ BUGS = [
      "ebs_rpc_release(q, r);", "snic_ebs_rpc_move(r, &q->outs, SNIC_EBS_RPC_ENDED); r->refs = 0; "
      "ebs_rpc_release(q, r);",
      ("luna", "*sends_are_back*")),
+    ("other servers' connections are trusted", "lib/luna/conn.c",
+     "if (n->state == SNIC_LUNA_UP && !n->probe_out)",
+     "if (n->state == SNIC_LUNA_UP && !n->probe_out && server == 0)",
+     ("sim", "old_faults")),
     ("the others are asked once", "lib/luna/conn.c",
      "n->state == SNIC_LUNA_UP ? quarters * quarter : c->o.progress_ns",
      "n->state == SNIC_LUNA_UP && !n->probe_out && !n->probe_due ? quarter : c->o.progress_ns",
