@@ -87,6 +87,8 @@ static void test_luna_sim_seeds_of_old_faults(void **state)
         UINT64_C(1795704230464587), /* a silent connection, and one more where the segment is now */
         9001553,                    /* likewise */
         UINT64_C(1795717375621866), /* and one more where the I/O behind it goes */
+        20001420,                   /* a silent connection, and one more where the segment is now */
+        UINT64_C(1795719051648747), /* and one more that nobody asked, for nothing was outside */
         UINT64_C(1795706290399422), /* a connection died after the others had been asked */
     };
     (void)state;

@@ -67,10 +67,11 @@
  * that has something outside and on which nothing came for progress_ns (800 ms) is closed and made
  * anew. After a quarter of that time it gets nothing new, and is asked by a PROBE, which a server
  * answers even if its store is slow; so are all other connections, its server's and others', which
- * may be dead as well and are where its I/Os, or those that wait behind them, may go next: an I/O
- * meets one silence. What was not acknowledged is sent again, on another connection that answers:
- * versions make that harmless. Attempts to connect are 1 to 100 ms apart. With SNIC_LUNA_PAPER
- * there is no such timeout, no PROBE, and one connection: the original behaviour.
+ * may be dead as well and are where its I/Os, or those that wait behind them, may go next: so an
+ * I/O meets one silence, or two if its segment moves meanwhile. What was not acknowledged is sent
+ * again, on another connection that answers: versions make that harmless. Attempts to connect are 1
+ * to 100 ms apart. With SNIC_LUNA_PAPER there is no such timeout, no PROBE, and one connection: the
+ * original behaviour.
  *
  * Where segments are: MAP asks as in solar.h, and again, also of which the server says nothing for
  * slow_ns, or since it is SUSPECT (suspect_ns without a connection).

@@ -236,10 +236,10 @@ int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n)
            luna_alive(c) - n->heard >= c->o.progress_ns / 4;
 }
 
-/* If one connection is silent, others that have nothing to say may be dead as well: of the server,
-   and of those to which what waits for it goes next, behind it in its disk's queue or because its
-   segment moves. Whoever is asked now is known by the time that he is needed. All are asked at each
-   quarter of a silence: some may be new since the last one, and dead again. */
+/* If one connection of a server with I/O is silent, others that have nothing to say may be dead as
+   well: of the server, and of those to which what waits for it goes next, behind it in its disk's
+   queue or because its segment moves. Whoever is asked now is known by the time that he is needed.
+   All are asked at each quarter of a silence: some may be new since, and dead again. */
 static void luna_conn_doubt(struct snic_luna *c)
 {
     for (uint32_t server = 0; server < c->o.servers_max; server++)
@@ -283,7 +283,8 @@ void luna_conn_fired(struct snic_timer *t, uint64_t now_ns)
         luna_conn_end(c, n, SNIC_ETIMEDOUT, 1);
         return;
     }
-    if (n->state == SNIC_LUNA_UP && n->outside + n->fence_out > 0 && silent >= c->o.progress_ns / 4)
+    if (n->state == SNIC_LUNA_UP && c->q.loads[n->server].rpcs > 0 &&
+        silent >= c->o.progress_ns / 4)
         luna_conn_doubt(c);
     luna_conn_watch(c, n);
 }

@@ -301,8 +301,9 @@ void world_life(struct world_opts *o, uint64_t seed)
     o->rx_blocks = snic_rng_below(&g, 3) == 0 ? 8 : 512;
     o->frames_max = snic_rng_below(&g, 3) == 0 ? 2 : 64;
     o->window = snic_rng_below(&g, 3) == 0 ? 16 : 512;
-    /* One silence (0.8 s) and a new connection. */
-    o->hang_ns = WORLD_S;
+    /* One silence (0.8 s) and a new connection; and again, seldom, where the segment has gone to.
+     */
+    o->hang_ns = (o->kinds >> WORLD_MOVE & 1) != 0 ? 2 * WORLD_S : WORLD_S;
     if (o->qos != 0)
         o->hang_ns = 20 * WORLD_S;
 }
