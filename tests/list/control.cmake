@@ -5,7 +5,7 @@ snic_test(control_edges control SOURCES ${_control})
 snic_test(control_operator control SOURCES ${_control})
 snic_test(control_thin control SOURCES ${_control})
 snic_test(control_away control SOURCES ${_control} LABELS slow)
-snic_test(control_numbers control SOURCES ${_control} LABELS slow)
+snic_test(control_numbers control SOURCES ${_control} TIMEOUT 3600 LABELS slow)
 snic_test(control_sim control SOURCES ${_control} LABELS slow)
 snic_test(control_crash control SOURCES ${_control} TIMEOUT 3600 LABELS slow)
 # The tests again, with bugs in the control plane, of which sim/control_mutate.py makes copies.

@@ -42,6 +42,15 @@ void world_server_start(struct world *w, uint32_t s)
     v->awake = 0;
 }
 
+/* The blocks of the sends that nobody has asked for yet go with the thread. */
+void world_server_drop(struct world *w, uint32_t s)
+{
+    struct snic_luna_target_action a;
+    while (snic_luna_target_poll(w->servers[s].t, &a, 1, w->now_ns) == 1)
+        if (a.type == SNIC_LUNA_TARGET_SEND)
+            free((void *)(uintptr_t)a.send->cookie);
+}
+
 void world_server_die(struct world *w, uint32_t s)
 {
     struct server *v = &w->servers[s];
@@ -49,6 +58,7 @@ void world_server_die(struct world *w, uint32_t s)
     if (!v->up)
         return;
     stream_server_died(w, s, snic_rng_below(&w->rng, 2) == 0);
+    world_server_drop(w, s);
     v->up = 0;
     v->life++;
     world_at(w, back, EV_SERVER_UP, s, 0, 0);

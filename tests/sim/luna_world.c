@@ -240,6 +240,8 @@ static void world_close(struct world *w)
     free(w->mem);
     w->mem = NULL;
     for (uint32_t i = 0; i < w->o.servers; i++) {
+        if (w->servers[i].up)
+            world_server_drop(w, i);
         free(w->servers[i].mem);
         w->servers[i].mem = NULL;
     }

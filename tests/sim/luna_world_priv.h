@@ -191,6 +191,7 @@ void world_server_start(struct world *w, uint32_t s);
 void world_server_soon(struct world *w, uint32_t s);
 void world_server_wake(struct world *w, uint32_t s);
 void world_server_die(struct world *w, uint32_t s);
+void world_server_drop(struct world *w, uint32_t s);
 void world_stored(struct world *w, uint32_t s, uint32_t request);
 void world_server_sent(struct world *w, uint32_t s, struct snic_luna_send *send);
 void world_move(struct world *w);
