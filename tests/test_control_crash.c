@@ -257,14 +257,15 @@ static int one(int what, int death, uint64_t step, uint64_t seed)
     return survived;
 }
 
-/* @p stride: of the long ones. */
+/* @p every: the stride of a move, which has thousands of events; a place has a hundred. */
 static void all(int death, uint64_t every, uint64_t seed)
 {
+    uint64_t few = snic_min_u64(every, 61);
     buffer = aligned_alloc(4096, 8u << 20);
     assert_non_null(buffer);
     memset(buffer, 0, 4096); /* what is written to have a place: to the oracle it is nothing */
     for (int what = 0; what < OPERATIONS; what++) {
-        uint64_t stride = what == MOVE || what == PLACE || what == REISSUE ? every : 1;
+        uint64_t stride = what == MOVE ? every : what == PLACE || what == REISSUE ? few : 1;
         uint64_t n = 0, step = support_turn(stride);
         const char *one_step = getenv("SNIC_CRASH_STEP");
         if (one_step != NULL) {
@@ -305,19 +306,19 @@ static void test_control_crash_power_keeps_some(void **state)
 static void test_control_crash_catalog_killed(void **state)
 {
     (void)state;
-    all(CATALOG, support_stride(17, 61), 5);
+    all(CATALOG, support_stride(61, 211), 5);
 }
 
 static void test_control_crash_source_killed(void **state)
 {
     (void)state;
-    all(SOURCE, support_stride(29, 101), 6);
+    all(SOURCE, support_stride(101, 307), 6);
 }
 
 static void test_control_crash_target_killed(void **state)
 {
     (void)state;
-    all(TARGET, support_stride(29, 101), 7);
+    all(TARGET, support_stride(101, 307), 7);
 }
 
 int main(int argc, char **argv)

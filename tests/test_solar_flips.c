@@ -92,7 +92,7 @@ static void test_solar_flip_any_bit_of_a_packet_seen_and_mended(void **state)
                 {SNIC_EBS_IO_WRITE, SNIC_EBS_ACKV},
                 {SNIC_EBS_IO_READ, SNIC_EBS_READ_REQ},
                 {SNIC_EBS_IO_READ, SNIC_EBS_READ_RESP}};
-    uint32_t stride = (uint32_t)support_stride(3, 23);
+    uint32_t stride = (uint32_t)support_stride(11, 37);
     (void)state;
     memset(&duo, 0, sizeof(duo));
     struct duo *d = flip_open();

@@ -121,11 +121,15 @@ def main():
     parser.add_argument("--lib", action="append", required=True,
                         help="what to link, in this order")
     parser.add_argument("--seconds", type=float, default=600, help="after which it has no end")
+    parser.add_argument("--by-day", type=int, default=1, metavar="N",
+                        help="one bug in N, others each day (SNIC_TURN); by night all")
     parser.add_argument("filter", nargs="?", default="")
     a = parser.parse_intermixed_args()
     bad = 0
     table = importlib.import_module(a.table)
     chosen = [bug for bug in table.BUGS if a.filter in bug[0]]
+    if not os.environ.get("SNIC_NIGHTLY"):
+        chosen = chosen[int(os.environ.get("SNIC_TURN") or 0) % a.by_day::a.by_day]
     with tempfile.TemporaryDirectory(prefix="mutate_") as top:
         builder = Builder(a.cc, top, a.lib)
         for bug in chosen:
