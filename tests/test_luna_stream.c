@@ -105,7 +105,7 @@ enum { WHERE_BYTES = 24, WHERE_SEG_ID = 0, LIMITS_BYTES = 80, LIMITS_RATE = 8 };
 static unsigned char *entry_of(struct duo *d, uint64_t word, uint32_t offset)
 {
     unsigned char *found = NULL, *mem = d->cmem;
-    for (size_t at = 0; at + 8 <= snic_luna_memsize(&d->o); at += 8)
+    for (size_t at = 0, size = snic_luna_memsize(&d->o); at + 8 <= size; at += 8)
         if (memcmp(mem + at, &word, 8) == 0)
             found = mem + at - offset;
     assert_non_null(found);

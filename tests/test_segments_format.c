@@ -132,10 +132,10 @@ static uint32_t start_and_end(uint32_t steps, int power)
 /* Whenever it ends, and whenever the start that is to finish it does. */
 static void test_segments_format_ended_at_any_time_is_finished(void **state)
 {
-    uint32_t whole = 0, halves = 0;
+    uint32_t whole = 0, halves = 0, stride = (uint32_t)support_stride(3, 7);
     (void)state;
     for (uint32_t steps = 0; whole < 3; steps++) {
-        for (uint32_t second = 0; second < 3 + steps; second += 1 + steps / 8) {
+        for (uint32_t second = 0; second < 3 + steps; second += stride * (1 + steps / 8)) {
             begin(2);
             uint32_t first = start_and_end(steps, steps % 2 == 0);
             whole += second == 0 && first;
