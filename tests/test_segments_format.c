@@ -150,6 +150,44 @@ static void test_segments_format_ended_at_any_time_is_finished(void **state)
     assert_true(halves > 0);
 }
 
+static int is_there(uint32_t disk, uint64_t page)
+{
+    static const unsigned char zeros[4096];
+    return memcmp(snic_disk_bytes(fix.disk[disk]) + page * 4096, zeros, 4096) != 0;
+}
+
+/* The process ends after so many steps of the first start; what was under way then still comes. */
+static void begin_and_end(uint32_t steps)
+{
+    begin(2);
+    (void)start_and_end(steps, 0);
+}
+
+/* It ends when all have their first superblock, of which one may be in its device's cache only. The
+   next start reads them all, and the power fails at any of its steps. */
+static void test_segments_format_read_is_not_durable(void **state)
+{
+    uint32_t such = 0, over = 0;
+    (void)state;
+    for (uint32_t steps = 0; !over; steps++) {
+        uint32_t whole = 0;
+        begin_and_end(steps);
+        over = is_there(0, 1) || is_there(1, 1);
+        uint32_t both = is_there(0, 0) && is_there(1, 0) && !over;
+        end();
+        such += both;
+        whole = such > support_rounds(2, 100); /* the first are those with something to lose */
+        for (uint32_t second = 0; both && !whole; second++) {
+            begin_and_end(steps);
+            whole = start_and_end(second, 1);
+            again(SNIC_SEGMENTS_BLANK, 0);
+            assert_usable();
+            end();
+        }
+    }
+    assert_true(such > 0);
+}
+
 /* A store of which nothing is known to be in use yet, but which came to be: the blank device is not
    the one that it was made with, and that one may come back. */
 static void test_segments_blank_beside_a_whole_store_is_refused(void **state)
@@ -296,6 +334,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_segments_format_ended_between_devices_is_finished),
         cmocka_unit_test(test_segments_format_ended_at_any_time_is_finished),
+        cmocka_unit_test(test_segments_format_read_is_not_durable),
         cmocka_unit_test(test_segments_blank_beside_segments_is_refused),
         cmocka_unit_test(test_segments_blank_beside_a_whole_store_is_refused),
         cmocka_unit_test(test_segments_unreadable_device_is_no_other_thing),

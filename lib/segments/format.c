@@ -7,9 +7,10 @@
  * the first superblock, then the second, each durable before the next: a device is not a store
  * until all of it is there, and a format that did not come to its end is seen as a blank device.
  *
- * Of several devices none has its second superblock before all have their first. So where one is
- * blank, a format has to be finished if no other has the second; else the blank one is in the place
- * of a device that was there, and nothing is written.
+ * Of several devices none has its second superblock before all have their first, durably: one that
+ * was read is flushed, if it has no second beside it. So where one is blank, a format has to be
+ * finished if no other has the second; else the blank one is in the place of a device that was
+ * there, and nothing is written.
  */
 #include "segments/segments_priv.h"
 
@@ -343,6 +344,17 @@ static int segments_blank_of(const struct snic_segments *s, const struct segment
     return r;
 }
 
+/* A first superblock that was read may be in the device's cache only: whoever wrote it may have
+ * died before the flush. Others write their second when it is durable. */
+static void segments_half_flushed(struct segments_io *io)
+{
+    if (!segments_load_good(io))
+        return;
+    io->disk->load.first = 1;
+    segments_super_take(io->disk);
+    segments_open_on(io->disk->store);
+}
+
 /** All devices have been looked at. */
 static void segments_judged(struct snic_segments *s)
 {
@@ -355,6 +367,8 @@ static void segments_judged(struct snic_segments *s)
             continue;
         if ((s->opts.flags & SNIC_SEGMENTS_FORMAT) != 0) {
             segments_format_begin(d);
+        } else if (r == 0 && d->load.half) {
+            segments_load_io(d, SNIC_IO_FLUSH, 0, NULL, 0, segments_half_flushed);
         } else if (r == 0) {
             d->load.first = 1;
             segments_super_take(d);
