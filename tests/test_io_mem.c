@@ -171,6 +171,21 @@ static void test_io_mem_disk_closed_before_handles_aborts(void **state)
     rig_close(&g);
 }
 
+/* A sector that no request has written: its content is what a pointer left there, or zeros. */
+static void test_io_mem_first_write_lost_leaves_what_was_there(void **state)
+{
+    struct rig g = rig_open();
+    (void)state;
+    put(&g, 39, 1, 'a', 0);
+    snic_disk_bytes(g.disk)[40 * SECTOR] = 'p';
+    put(&g, 40, 2, 'b', 0);
+    snic_disk_power_cut(g.disk, SNIC_FAULT_KEEP_NONE);
+    assert_int_equal(snic_disk_bytes(g.disk)[39 * SECTOR], 0);
+    assert_int_equal(snic_disk_bytes(g.disk)[40 * SECTOR], 'p');
+    assert_int_equal(snic_disk_bytes(g.disk)[41 * SECTOR], 0);
+    rig_close(&g);
+}
+
 /* ---- Clones ---- */
 
 /* A clone must be equal, durable state included, and independent. */
@@ -291,6 +306,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_io_mem_fault_fires_when_planned),
         cmocka_unit_test(test_io_mem_two_handles_one_medium),
         cmocka_unit_test(test_io_mem_disk_closed_before_handles_aborts),
+        cmocka_unit_test(test_io_mem_first_write_lost_leaves_what_was_there),
         cmocka_unit_test(test_io_mem_clone_equal_and_independent),
         cmocka_unit_test(test_io_mem_huge_disk_sparse_clone),
         cmocka_unit_test(test_io_mem_same_seed_same_completions),

@@ -52,9 +52,10 @@ static unsigned char *disk_at(unsigned char *image, const struct snic_disk *d, u
 /** Before the visible content of @p sector changes: keep what is durable. */
 static void disk_dirty(struct snic_disk *d, uint64_t sector)
 {
-    d->touched[sector / 64] |= UINT64_C(1) << (sector % 64);
     int was = disk_bit(d->dirty, sector);
-    if (!was || (d->flushes > 0 && d->written[sector] <= d->flush_after))
+    int zero = !disk_bit(d->touched, sector) && !d->exposed; /* D4: in both images */
+    d->touched[sector / 64] |= UINT64_C(1) << (sector % 64);
+    if (!zero && (!was || (d->flushes > 0 && d->written[sector] <= d->flush_after)))
         memcpy(disk_at(d->undo, d, sector), disk_at(d->visible, d, sector), d->opts.sector);
     if (!was) {
         d->dirty[sector / 64] |= UINT64_C(1) << (sector % 64);

@@ -20,8 +20,8 @@
  *      is in visible.
  *   D3 written[s] is the value of `writes` when an un-synced sector was last
  *      written.
- *   D4 A sector whose bit in `touched` is clear is all zero in visible, unless
- *      `exposed`: a pointer to visible was given away.
+ *   D4 A sector whose bit in `touched` is clear is all zero in undo, and in
+ *      visible unless `exposed`: a pointer to visible was given away.
  */
 struct snic_disk {
     struct snic_disk_opts opts;

@@ -442,6 +442,11 @@ void world_life(struct world_opts *o, uint64_t seed)
     o->loss_ppm = losses[snic_rng_below(&g, SNIC_COUNTOF(losses))];
     if (o->loss_ppm >= 500000 && o->depth < 32)
         o->depth = 32; /* or the time goes by in probes */
+    /* A block is a datagram and its answer, again and again until both arrive. */
+    uint64_t kept = 1000000 - o->loss_ppm;
+    while (o->datagrams != 0 && o->blocks > 1 &&
+           o->ios * o->blocks * 1000000 / kept * 1000000 / kept > o->datagrams)
+        o->blocks /= 2;
     o->dup_ppm = snic_rng_below(&g, 2) == 0 ? 0 : 20000;
     o->corrupt_ppm = snic_rng_below(&g, 3) == 0 ? 5000 : 0;
     o->jitter_ns = snic_rng_below(&g, 2) == 0 ? 0 : snic_rng_below(&g, 100 * WORLD_US);
@@ -464,7 +469,7 @@ void world_life(struct world_opts *o, uint64_t seed)
         o->hang_ns = 20 * WORLD_S;
     /* Where so much is lost a path carries a block an RTO (8 ms), and of its copies as many arrive
        and are answered as are not lost on either way: what waits behind others has their time. */
-    uint64_t kept = 1000000 - o->loss_ppm, queue = (uint64_t)o->depth * o->blocks;
+    uint64_t queue = (uint64_t)o->depth * o->blocks;
     queue = queue * 1000000 / kept * 1000000 / kept / o->paths;
     if (o->loss_ppm >= 200000)
         o->hang_ns += queue * 8 * WORLD_MS;

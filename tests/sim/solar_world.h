@@ -27,9 +27,11 @@ struct world_opts {
     uint32_t servers; /* 1..3 */
     uint32_t disks;   /* 1..2 */
     uint32_t paths;
-    uint32_t depth;  /* I/Os in flight, 1..64 */
-    uint32_t blocks; /* most of an I/O */
-    uint32_t span;   /* blocks of a disk that are used */
+    uint32_t depth;     /* I/Os in flight, 1..64 */
+    uint32_t blocks;    /* most of an I/O */
+    uint64_t datagrams; /* of the life, about: where there would be more its I/Os are smaller;
+                           0: as large as they come */
+    uint32_t span;      /* blocks of a disk that are used */
     uint32_t loss_ppm;
     uint32_t dup_ppm;
     uint32_t corrupt_ppm;

@@ -12,6 +12,8 @@
 #define PORT_PEER 7001u
 #define PORT_CTL 7100u
 
+const struct snic_net_uring_opts ctlfix_net = {.opts_size = sizeof(ctlfix_net), .pool_buffers = 64};
+
 /* ---- Servers ---- */
 
 static void server_opened(void *ctx, int result, const struct snic_segments_report *report)
@@ -79,7 +81,7 @@ void ctlfix_server_start(struct ctlfix *f, uint32_t server)
     o.flags = SNIC_VOLUME_GOVERNED;
     assert_null(s->s);
     assert_int_equal(snic_world_loop(f->world, server, &s->loop), 0);
-    assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&s->net, f->fabric, s->loop, &ctlfix_net), 0);
     assert_int_equal(snic_io_mem_open(&s->io, s->loop, s->disk), 0);
     o.loop = s->loop;
     o.net = s->net;
@@ -165,7 +167,7 @@ int ctlfix_ctl_start(struct ctlfix *f)
     struct snic_control_opts o = {.opts_size = sizeof(o), .flags = SNIC_WAL_CREATE};
     assert_null(f->ctl);
     assert_int_equal(snic_world_loop(f->world, CTLFIX_CTL, &f->loop), 0);
-    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&f->net, f->fabric, f->loop, &ctlfix_net), 0);
     assert_int_equal(snic_io_mem_open(&f->io, f->loop, f->disk), 0);
     o.loop = f->loop;
     o.net = f->net;
@@ -313,7 +315,7 @@ void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
     assert_int_equal(snic_disk_open(&f->disk, &d), 0);
     d.size = 48u << 20;
     assert_int_equal(snic_world_loop(f->world, CTLFIX_OPERATOR, &f->op_loop), 0);
-    assert_int_equal(snic_net_sim_open(&f->op_net, f->fabric, f->op_loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&f->op_net, f->fabric, f->op_loop, &ctlfix_net), 0);
     f->call_mem = support_guard_alloc(snic_control_call_memsize(), SNIC_CONTROL_ALIGN);
     assert_int_equal(ctlfix_ctl_start(f), 0);
     for (uint32_t i = 0; i < servers; i++) {

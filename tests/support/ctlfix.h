@@ -27,6 +27,9 @@ enum {
 enum { CTLFIX_CTL = 40, CTLFIX_CLIENT = 10, CTLFIX_OPERATOR = 50 };
 #define CTLFIX_MS UINT64_C(1000000)
 
+/* With few buffers: the default's 16 MiB would be laid out anew at each start of a process. */
+extern const struct snic_net_uring_opts ctlfix_net;
+
 struct ctlfix;
 
 struct ctlfix_server {

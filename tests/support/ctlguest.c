@@ -366,7 +366,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     struct ctlfix_client *c = &f->client[client];
     assert_null(c->v);
     assert_int_equal(snic_world_loop(f->world, CTLFIX_CLIENT + client, &c->loop), 0);
-    assert_int_equal(snic_net_sim_open(&c->net, f->fabric, c->loop, NULL), 0);
+    assert_int_equal(snic_net_sim_open(&c->net, f->fabric, c->loop, &ctlfix_net), 0);
     o.loop = c->loop;
     o.net = c->net;
     o.local = (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CTLFIX_CLIENT + client};

@@ -41,7 +41,8 @@ static void failed(void *ctx, uint32_t disk, int error)
 }
 
 /* Small, so that what the network has no room for waits. */
-static const struct snic_net_uring_opts net_opts = {.opts_size = sizeof(net_opts), .send_queue = 3};
+static const struct snic_net_uring_opts net_opts = {
+    .opts_size = sizeof(net_opts), .send_queue = 3, .pool_buffers = 64};
 
 int volfix_server_start(struct volfix *f, uint32_t server)
 {
