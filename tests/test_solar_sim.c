@@ -26,13 +26,19 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* Long lives by day are bounded: large I/Os that are lost again and again are in the short ones and
-   the night's. */
+/* How many datagrams a life may have, about; 0: as many as come. Large I/Os that are lost again and
+   again are in the short lives, and in long ones by night: with those in each, the longest would
+   take as long as all others. */
+static uint64_t most_datagrams(uint64_t ios)
+{
+    uint64_t bounded = support_nightly() ? 1000000 : 100000;
+    uint64_t of_io = SUPPORT_SANITIZED ? 20 : 40;
+    return number("SNIC_SIM_DATAGRAMS", ios < bounded ? 0 : ios * of_io);
+}
+
 static struct world_opts life(uint64_t seed, uint64_t ios, uint32_t check)
 {
-    struct world_opts o = {.ios = ios, .check = check};
-    uint64_t most = SUPPORT_SANITIZED ? 2000000 : 8000000;
-    o.datagrams = number("SNIC_SIM_DATAGRAMS", support_nightly() || ios < 100000 ? 0 : most);
+    struct world_opts o = {.ios = ios, .check = check, .datagrams = most_datagrams(ios)};
     world_life(&o, seed);
     return o;
 }

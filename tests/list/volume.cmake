@@ -26,6 +26,11 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
     set_tests_properties(solar_volume_${t} PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77
       TIMEOUT 600)
   endforeach()
+  foreach(t hang attack store tells solar luna)
+    if(TEST solar_volume_${t})
+      set_property(TEST solar_volume_${t} APPEND PROPERTY LABELS each2_solar_volume@asan)
+    endif()
+  endforeach()
   # Guests over a fabric of network namespaces that breaks. It wants the machine for itself, and the
   # fabric has one name only.
   add_executable(solar_faults solar_faults.c solar_faults_volume.c solar_faults_tcp.c
