@@ -261,7 +261,7 @@ static int one(int what, int death, uint64_t step, uint64_t seed)
    and of operations of the device there are few. */
 static void all(int death, uint64_t every, uint64_t seed)
 {
-    uint64_t few = snic_min_u64(every, 61), one_of = death == POWER ? 1 : support_stride(1, 3);
+    uint64_t few = snic_min_u64(every, 61), one_of = death == POWER ? 1 : support_stride(1, 5);
     buffer = aligned_alloc(4096, 8u << 20);
     assert_non_null(buffer);
     memset(buffer, 0, 4096); /* what is written to have a place: to the oracle it is nothing */
@@ -307,19 +307,19 @@ static void test_control_crash_power_keeps_some(void **state)
 static void test_control_crash_catalog_killed(void **state)
 {
     (void)state;
-    all(CATALOG, support_stride(61, 211), 5);
+    all(CATALOG, support_stride(61, 401), 5);
 }
 
 static void test_control_crash_source_killed(void **state)
 {
     (void)state;
-    all(SOURCE, support_stride(101, 307), 6);
+    all(SOURCE, support_stride(101, 601), 6);
 }
 
 static void test_control_crash_target_killed(void **state)
 {
     (void)state;
-    all(TARGET, support_stride(101, 307), 7);
+    all(TARGET, support_stride(101, 601), 7);
 }
 
 int main(int argc, char **argv)

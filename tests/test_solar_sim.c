@@ -32,7 +32,7 @@ static double cpu_seconds(void)
 static uint64_t most_datagrams(uint64_t ios)
 {
     uint64_t bounded = support_nightly() ? 1000000 : 100000;
-    uint64_t of_io = SUPPORT_SANITIZED ? 20 : 40;
+    uint64_t of_io = SUPPORT_SANITIZED ? 10 : 40;
     return number("SNIC_SIM_DATAGRAMS", ios < bounded ? 0 : ios * of_io);
 }
 
@@ -102,7 +102,7 @@ static void test_solar_sim_long_lives_nothing_broken(void **state)
 static void test_solar_sim_short_lives_checked_whole_nothing_broken(void **state)
 {
     (void)state;
-    lives(1000 + support_seed(), support_rounds(40, 400), 4000, 1);
+    lives(1000 + support_seed(), support_rounds(24, 400), 4000, 1);
 }
 
 /* A seed says all, with any compiler: a change of the engine or of the world changes this number,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-snic_test(solar solar SOURCES test_solar_util.c)
+snic_test(solar solar SOURCES test_solar_util.c LABELS each2_blocks@single each2_blocks@noassert)
 snic_test(solar_device solar SOURCES sim/solar_device.c)
 snic_test(solar_flips solar SOURCES test_solar_util.c)
 snic_test(solar_edges solar SOURCES test_solar_util.c sim/solar_cipher.c)
@@ -10,7 +10,8 @@ snic_test(solar_openssl solar SOURCES test_solar_util.c CRYPTO)
 set(_solar_sim sim/solar_world.c sim/solar_cluster.c sim/solar_guest.c
   sim/solar_cipher.c)
 snic_test(solar_sim solar SOURCES ${_solar_sim} TIMEOUT 3600 LABELS slow)
-snic_test(solar_scenes solar SOURCES ${_solar_sim})
+snic_test(solar_scenes solar SOURCES ${_solar_sim}
+  LABELS each2_blocks@single each2_blocks@noassert)
 foreach(t solar_sim solar_scenes solar_auth solar_edges)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
