@@ -367,7 +367,7 @@ static void segments_judged(struct snic_segments *s)
             continue;
         if ((s->opts.flags & SNIC_SEGMENTS_FORMAT) != 0) {
             segments_format_begin(d);
-        } else if (r == 0 && d->load.half) {
+        } else if (r == 0 && d->load.repair[1] != 0) {
             segments_load_io(d, SNIC_IO_FLUSH, 0, NULL, 0, segments_half_flushed);
         } else if (r == 0) {
             d->load.first = 1;
