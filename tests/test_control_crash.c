@@ -257,16 +257,19 @@ static int one(int what, int death, uint64_t step, uint64_t seed)
     return survived;
 }
 
-/* @p every: the stride of a move, which has thousands of events; a place has a hundred, others ten,
-   and of operations of the device there are few. */
+/* @p every: the stride of a move, which has thousands of events; a place and a disk issued anew
+   have hundreds, others six to twenty. */
 static void all(int death, uint64_t every, uint64_t seed)
 {
-    uint64_t few = snic_min_u64(every, 61), one_of = death == POWER ? 1 : support_stride(1, 5);
+    uint64_t of_hundreds = snic_min_u64(every, 61),
+             of_few = snic_min_u64(every, support_stride(1, 5));
     buffer = aligned_alloc(4096, 8u << 20);
     assert_non_null(buffer);
     memset(buffer, 0, 4096); /* what is written to have a place: to the oracle it is nothing */
     for (int what = 0; what < OPERATIONS; what++) {
-        uint64_t stride = what == MOVE ? every : what == PLACE || what == REISSUE ? few : one_of;
+        uint64_t stride = what == MOVE                       ? every
+                          : what == PLACE || what == REISSUE ? of_hundreds
+                                                             : of_few;
         uint64_t n = 0, step = support_turn(stride);
         const char *one_step = getenv("SNIC_CRASH_STEP");
         if (one_step != NULL) {

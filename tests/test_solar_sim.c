@@ -4,6 +4,9 @@
  *
  *     test_solar_sim --seed 17 one              one life, told
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_solar_sim long
+ *
+ * A long one is bounded by what most_datagrams() says for this build by day or by night, or by
+ * SNIC_SIM_DATAGRAMS (0: not); one that fails says by what.
  */
 #include "solar_world.h"
 #include "support.h"
@@ -26,9 +29,9 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* How many datagrams a life may have, about; 0: as many as come. Large I/Os that are lost again and
-   again are in the short lives, and in long ones by night: with those in each, the longest would
-   take as long as all others. */
+/* How many datagrams a life may have, about; 0: as many as come. I/Os of more than 8 to 32 blocks,
+   and of more than one where most is lost, are in the short lives and by night in those of 100,000:
+   with them in each, the longest would take as long as all others. */
 static uint64_t most_datagrams(uint64_t ios)
 {
     uint64_t bounded = support_nightly() ? 1000000 : 100000;
@@ -47,14 +50,15 @@ static void told(const struct world_opts *o, const struct world_result *r, doubl
 {
     printf("seed %llu: %llu I/Os, %llu failed, %.1f simulated ms, oldest %.3f ms (%.3f in the "
            "end), %llu datagrams, %llu sent again, %llu hedges, %llu spurious, %llu re-rolls, %llu "
-           "fences, %.0f I/Os/s, "
+           "fences, %.0f I/Os/s, at most %llu datagrams, "
            "hash %016llx\n",
            (unsigned long long)o->seed, (unsigned long long)r->ios, (unsigned long long)r->failed,
            (double)r->simulated_ns / 1e6, (double)r->max_ns / 1e6, (double)r->max_calm_ns / 1e6,
            (unsigned long long)r->datagrams, (unsigned long long)r->agent.retransmits,
            (unsigned long long)r->agent.hedges, (unsigned long long)r->agent.spurious,
            (unsigned long long)r->agent.rerolls, (unsigned long long)r->agent.fences,
-           (double)r->ios / (seconds > 0 ? seconds : 1), (unsigned long long)r->hash);
+           (double)r->ios / (seconds > 0 ? seconds : 1), (unsigned long long)o->datagrams,
+           (unsigned long long)r->hash);
 }
 
 static void lives(uint64_t from, uint64_t count, uint64_t ios, uint32_t check)

@@ -18,7 +18,7 @@ if(TARGET test_control_sim AND SNIC_PYTHON AND NOT SNIC_SINGLE AND NOT SNIC_SANI
   set_tests_properties(control_mutants PROPERTIES TIMEOUT 3600 LABELS "control;slow;nightly")
 endif()
 if(TARGET test_control_away)
-  snic_mutants(away control)
+  snic_mutants(away control 2)
 endif()
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   if(SNIC_PYTHON)

@@ -25,7 +25,7 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
   endforeach()
 endif()
 if(TARGET test_replica_sim)
-  snic_mutants(replica replica)
+  snic_mutants(replica replica 4)
 endif()
 # A seed is the same life with every compiler and at every level of optimisation.
 find_program(SNIC_PYTHON python3)
@@ -49,7 +49,7 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
 endif()
 # Bugs of the log and of the node, by night: sim/wal_bugs.py.
 if(TARGET test_replica_sim)
-  snic_mutants(wal replica)
+  snic_mutants(wal replica 1)
   if(TEST wal_mutants)
     set_tests_properties(wal_mutants PROPERTIES LABELS "replica;slow;nightly")
   endif()

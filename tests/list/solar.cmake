@@ -18,7 +18,7 @@ foreach(t solar_sim solar_scenes solar_auth solar_edges)
   endif()
 endforeach()
 if(TARGET test_solar_scenes)
-  snic_mutants(solar solar)
+  snic_mutants(solar solar 6)
 endif()
 # The night's lives, in parts, so that one that passed stays passed: 20 times 10 of a million.
 if(TARGET test_solar_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND

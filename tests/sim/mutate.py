@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Bugs put into copies of sources, each of which a test must find.
 
-    mutate.py TABLE [--cc CC] --lib SUPPORT.a --lib SNICSTORE.a [FILTER]
+    mutate.py TABLE [--cc CC] --lib SUPPORT.a --lib SNICSTORE.a [--by-day N] [FILTER]
 
 (ctest -R 'solar_mutants|luna_mutants|replica_mutants' -V has the libraries.) TABLE is a file beside
 this one: solar_bugs, luna_bugs, replica_bugs. A bug is text of a source (any white space stands for
@@ -122,14 +122,16 @@ def main():
                         help="what to link, in this order")
     parser.add_argument("--seconds", type=float, default=600, help="after which it has no end")
     parser.add_argument("--by-day", type=int, default=1, metavar="N",
-                        help="one bug in N, others each day (SNIC_TURN); by night all")
+                        help="one bug in N, others at each commit (SNIC_TURN); by night all")
     parser.add_argument("filter", nargs="?", default="")
     a = parser.parse_intermixed_args()
     bad = 0
     table = importlib.import_module(a.table)
     chosen = [bug for bug in table.BUGS if a.filter in bug[0]]
-    if not os.environ.get("SNIC_NIGHTLY"):
+    if os.environ.get("SNIC_NIGHTLY", "") in ("", "0"):
         chosen = chosen[int(os.environ.get("SNIC_TURN") or 0) % a.by_day::a.by_day]
+    if not chosen:
+        sys.exit("no bug to be tried")
     with tempfile.TemporaryDirectory(prefix="mutate_") as top:
         builder = Builder(a.cc, top, a.lib)
         for bug in chosen:

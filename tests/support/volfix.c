@@ -40,7 +40,8 @@ static void failed(void *ctx, uint32_t disk, int error)
     s->failed++;
 }
 
-/* Small, so that what the network has no room for waits. */
+/* Small, so that what the network has no room for waits; and with few buffers, which would be laid
+   out anew at each start. */
 static const struct snic_net_uring_opts net_opts = {
     .opts_size = sizeof(net_opts), .send_queue = 3, .pool_buffers = 64};
 
