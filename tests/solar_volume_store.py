@@ -115,6 +115,23 @@ def case_named(world):
     world.refused(*ctl, world.path("tiny"), says=["--catalog " + world.path("tiny"), "65536"])
     world.refused(*ctl, world.path("c"), "--listen", s.at, says=["--listen " + s.at])
     world.refused("ctl", "create", "a b", "1G", says=["disk 'a b'"])
+    world.refused("ctl", "bogus", says=["no verb 'bogus'"])
+    world.refused("bogus", says=["'bogus' is none"])
+    world.refused("client", "--control", s.at, "--disk", "d", "--epoch", "1", "--socket",
+                  world.path("n"), says=["--control", "epoch"])
+
+
+def case_first_pages(world):
+    """A store that has lost its first pages is no blank device."""
+    world.serve("a", more=["--disk", "7:2M"]).end()
+    with open(world.path("a"), "r+b") as f:
+        first = f.read(16384)
+        f.seek(0)
+        f.write(bytes(16384))
+    world.refused(*world.words("a"), says=["--store " + world.path("a"), "first pages", "--format"])
+    with open(world.path("a"), "r+b") as f:
+        f.write(first)
+    world.serve("a", more=["--disk", "7:2M"]).end()
 
 
 def damage(path, pattern):
@@ -207,7 +224,8 @@ def case_salvage(world):
     assert read(disk, 20) == (0, b"anew".ljust(BLOCK))
 
 
-CASES = [case_format_killed, case_other_device, case_named, case_damage, case_salvage]
+CASES = [case_format_killed, case_other_device, case_named, case_first_pages, case_damage,
+         case_salvage]
 
 if __name__ == "__main__":
     sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, Store))

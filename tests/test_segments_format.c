@@ -247,6 +247,66 @@ static void test_segments_unreadable_device_is_no_other_thing(void **state)
     end();
 }
 
+/* The first pages of all devices are gone, and what the store has is still there: only who asks for
+   a format gets one. */
+static void test_segments_without_first_pages_is_not_blank(void **state)
+{
+    unsigned char was[2][FIRST];
+    (void)state;
+    begin(2);
+    again(SNIC_SEGMENTS_BLANK, 0);
+    create(5, 0);
+    create(6, 1);
+    segfix_close(&fix);
+    for (uint32_t i = 0; i < 2; i++) {
+        memcpy(was[i], snic_disk_bytes(fix.disk[i]), FIRST);
+        blank(i);
+    }
+    again(SNIC_SEGMENTS_BLANK, SNIC_EEXIST);
+    assert_int_equal(fix.report.formatted, 0);
+    segfix_close(&fix);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_blank(i);
+        memcpy(snic_disk_bytes(fix.disk[i]), was[i], FIRST);
+    }
+    again(SNIC_SEGMENTS_BLANK, 0);
+    assert_int_equal(fix.report.segments, 2);
+    segfix_close(&fix);
+    blank(0);
+    blank(1);
+    again(SNIC_SEGMENTS_FORMAT, 0);
+    assert_usable();
+    end();
+}
+
+/* A format that did not come to its end, beside a device of another store: nothing is written, so
+   that the right one can still be put there. */
+static void test_segments_half_beside_another_store_stays(void **state)
+{
+    unsigned char other[FIRST];
+    (void)state;
+    begin(2);
+    again(SNIC_SEGMENTS_BLANK, 0);
+    segfix_close(&fix);
+    memcpy(other, snic_disk_bytes(fix.disk[0]), FIRST);
+    end();
+    begin(2);
+    fix.opts.uuid[0] += 100;
+    again(SNIC_SEGMENTS_BLANK, 0);
+    segfix_close(&fix);
+    halve(1);
+    memcpy(snic_disk_bytes(fix.disk[0]), other, FIRST);
+    again(SNIC_SEGMENTS_BLANK, SNIC_ECORRUPT);
+    assert_true(fix.report.disk == 1 && fix.report.mixed == 1);
+    segfix_close(&fix);
+    assert_false(is_there(1, 1));
+    blank(0);
+    again(SNIC_SEGMENTS_BLANK, 0);
+    assert_int_equal(fix.report.formatted, 1);
+    assert_usable();
+    end();
+}
+
 /* A device that has segments keeps them, and a blank one beside it is not made one of its store: it
    may be in the place of another that has the others. */
 static void test_segments_blank_beside_segments_is_refused(void **state)
@@ -358,6 +418,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_blank_beside_segments_is_refused),
         cmocka_unit_test(test_segments_blank_beside_a_whole_store_is_refused),
         cmocka_unit_test(test_segments_unreadable_device_is_no_other_thing),
+        cmocka_unit_test(test_segments_without_first_pages_is_not_blank),
+        cmocka_unit_test(test_segments_half_beside_another_store_stays),
         cmocka_unit_test(test_segments_blank_beside_something_else_stays),
         cmocka_unit_test(test_segments_devices_that_do_not_belong_are_named),
         cmocka_unit_test(test_segments_numbers_at_their_end_are_not_taken),

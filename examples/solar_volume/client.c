@@ -30,10 +30,7 @@ static struct {
     uint64_t stats;
     const char *metrics;
     enum ex_level level;
-} co = {.server = "127.0.0.1:7000",
-        .name = "1",
-        .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR),
-        .level = EX_INFO};
+} co = {.name = "1", .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR), .level = EX_INFO};
 
 static struct {
     struct snic_loop *loop;
@@ -65,7 +62,7 @@ static void options(int argc, char **argv)
          SNIC_VOLUME_DISK_BYTES_MAX, NULL},
         {"epoch", EX_NUMBER, &co.epoch, "N",
          "lease of the disk, where no catalog grants it: higher at each start of a client of this "
-         "disk; writes of an epoch that was used before are lost",
+         "disk; writes of an epoch that was used before fail",
          1, 65535, NULL},
         {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
         {"local", EX_TEXT, &co.local, "ADDR",
@@ -99,8 +96,11 @@ static void options(int argc, char **argv)
     if (co.control != NULL) {
         if (!snic_control_name_ok(co.name))
             ex_die("--disk: '%s' is no disk's name", co.name);
+        if (co.server != NULL || co.size != 0 || co.epoch != 0)
+            ex_die("--control: the catalog knows servers, size and epoch of a disk");
         return;
     }
+    co.server = co.server == NULL ? "127.0.0.1:7000" : co.server;
     char *rest;
     co.disk = strtoull(co.name, &rest, 10);
     if (co.name[0] < '0' || co.name[0] > '9' || *rest != 0 || co.disk == 0 || co.disk > UINT32_MAX)
@@ -110,7 +110,7 @@ static void options(int argc, char **argv)
         ex_die("--size SIZE is needed");
     if (co.epoch == 0)
         ex_die("--epoch N is needed without --control: higher at each start of a client of this "
-               "disk; writes of an epoch that was used before are lost");
+               "disk; writes of an epoch that was used before fail");
     if (co.size % BLOCK_BYTES != 0)
         ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
 }
@@ -282,7 +282,10 @@ static void lease(void *ctx, uint32_t disk)
     if (co.control != NULL)
         link_lease(); /* says so */
     else
-        ex_log(EX_ERROR, "another client has the disk's lease: nothing is written any more");
+        ex_log(EX_ERROR,
+               "--epoch %" PRIu64 " was used before, or another client has a later one: "
+               "nothing is written any more, and servers that know refuse reads",
+               co.epoch);
 }
 
 static void drained(void *ctx)

@@ -331,6 +331,8 @@ int sv_ctl(int argc, char **argv)
         return key_make(argc - 1, argv + 1);
     if (argc >= 2 && ctl_verb(argv[1], argc - 1, argv + 1, &code))
         return code;
+    if (argc >= 2 && strcmp(argv[1], "--help") != 0)
+        fprintf(stderr, "solar_volume ctl: no verb '%s'\n\n", argv[1]);
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
     return argc >= 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 }

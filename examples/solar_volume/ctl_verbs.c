@@ -267,7 +267,7 @@ static const struct verb verbs[] = {
     {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O goes on", ctl_move},
     {"reissue", {"name"}, "NAME", "new leases for a disk whose leases are used up", reissue},
     {"forget", {"server"}, "SERVER", "one that never comes again, and has no segments", forget},
-    {"revoke", {"name"}, "NAME", "its client may not write any more", revoke},
+    {"revoke", {"name"}, "NAME", "its client is refused from now on", revoke},
 };
 
 void ctl_verbs_help(FILE *to)

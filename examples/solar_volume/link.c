@@ -47,7 +47,7 @@ static void lost(void *ctx, uint32_t disk, int reason)
            reason == SNIC_ENOENT
                ? "disk %s has been deleted"
                : "another client has the lease of disk %s, or it was revoked: nothing is written "
-                 "any more",
+                 "any more, and servers that know refuse reads",
            li.name);
 }
 

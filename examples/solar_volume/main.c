@@ -130,6 +130,8 @@ int main(int argc, char **argv)
         return sv_client(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "ctl") == 0)
         return sv_ctl(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "--help") != 0)
+        fprintf(stderr, "solar_volume: '%s' is none of its parts\n\n", argv[1]);
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
     return argc >= 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 }

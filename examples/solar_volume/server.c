@@ -290,7 +290,8 @@ static void refused(void *ctx, int error)
     if (error == SNIC_EPERM)
         text = "the store is of another catalog";
     if (error == SNIC_ESTALE)
-        text = "the catalog is older than what this store has seen of it";
+        text = "the catalog is older than what this store has seen of it, or has forgotten this "
+               "server (then --format begins anew)";
     if (error == SNIC_EBUSY)
         text = "a server of this number is there, at another address: is the store a copy?";
     if (error == SNIC_EEXIST)
@@ -465,6 +466,9 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
         snic_loop_stop(sv.loop);
         return;
     }
+    if (report->formatted != 0)
+        ex_log(EX_INFO, "devices that were blank and have been formatted: %" PRIu32,
+               report->formatted);
     if (report->tails != 0)
         ex_log(EX_INFO, "the log's last write was cut off, as after a crash");
     if (report->gaps != 0)
@@ -474,7 +478,8 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
                "tells which: check the file systems, or restore them",
                report->gaps);
     if (report->repaired != 0)
-        ex_log(EX_INFO, "%" PRIu64 " tables had one damaged copy, as after a crash: repaired",
+        ex_log(EX_INFO,
+               "%" PRIu64 " tables or superblocks had one damaged copy, as after a crash: repaired",
                report->repaired);
     if (report->damaged != 0)
         ex_log(EX_WARNING, "%" PRIu64 " tables are damaged: their blocks are refused",

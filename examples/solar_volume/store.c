@@ -61,16 +61,17 @@ void store_refused(int result, const struct snic_segments_report *r)
     char text[256] = "";
     const char *why = snic_strerror(result);
     if (result == SNIC_ENOENT)
-        why = "it is blank, and the others are a store: it is not the device that was there, and "
-              "nothing was written on it (with --format all of them begin anew, and what they have "
-              "is gone)";
+        why = "it is blank (a file that was not there has been made), and the others are a store: "
+              "it is not the device that was there, and nothing was written on it (with --format "
+              "all of them begin anew, and what they have is gone)";
     if (result == SNIC_EEXIST)
-        why = "something else than a store is there (--format overwrites it)";
+        why = "something else than a store is there, or one whose first pages are gone (--format "
+              "overwrites it)";
     if (result == SNIC_EVERSION)
         why = "it is a store of another version of this program";
     if (result == SNIC_ENOSPC)
-        why = "it is smaller than when it was formatted, or its log has more than there is memory "
-              "for";
+        why = "its file system is full, it is smaller than when it was formatted, or its log has "
+              "more than there is memory for";
     if (result == SNIC_EINVAL) {
         snprintf(text, sizeof(text),
                  "it had another size when it was formatted (its log has %" PRIu64 " bytes)",

@@ -192,7 +192,8 @@ struct snic_segments_req {
 /* ---- Options, callbacks ---- */
 
 /** Format if all devices are blank, or those that are none are left of a format that did not come
- * to its end: it is finished. Open anything else. */
+ * to its end: it is finished (one that was asked for, over a store, has to be asked for again).
+ * Open anything else. */
 #define SNIC_SEGMENTS_BLANK (1u << 0)
 #define SNIC_SEGMENTS_FORMAT (1u << 1)  /**< format whatever is there: all is gone      */
 #define SNIC_SEGMENTS_STRICT (1u << 2)  /**< refuse a log whose end is in doubt         */
@@ -236,10 +237,10 @@ struct snic_segments_events {
     /**
      * The end of opening; the report is borrowed. 0; SNIC_ENOENT blank, and neither BLANK
      * nor FORMAT, or the others are a store: nothing is written on it then; SNIC_EEXIST something
-     * else is on the device; SNIC_EVERSION; SNIC_ECORRUPT both superblocks damaged, a gap in the
-     * log, or devices of different stores; SNIC_EINVAL the options are not those of the device;
-     * SNIC_ENOSPC device too small, or the cache for what is in the log; SNIC_EIO. After an error
-     * only snic_segments_close() is allowed.
+     * else is on the device, or a store that has lost its first pages; SNIC_EVERSION; SNIC_ECORRUPT
+     * both superblocks damaged, a gap in the log, or devices of different stores; SNIC_EINVAL the
+     * options are not those of the device; SNIC_ENOSPC device too small, or the cache for what is
+     * in the log; SNIC_EIO. After an error only snic_segments_close() is allowed.
      */
     void (*opened)(void *ctx, int result, const struct snic_segments_report *report);
     /** While opening: the versions of these blocks are lost. blocks 0: a place whose segment is not

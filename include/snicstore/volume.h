@@ -376,7 +376,7 @@ SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t dis
 SNIC_API uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 /** The disk's lease is another's, the owner has heard: new writes and flushes end with SNIC_EROFS;
- * reads go on while servers answer them. [owner] */
+ * reads go on where the server has not heard of a later lease. [owner] */
 SNIC_API void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk) SNIC_NONNULL(1);
 
 struct snic_volume_stats {

@@ -6,6 +6,8 @@
  * Format writes zeros over the first pages, then over the tables, then makes the log, then writes
  * the first superblock, then the second, each durable before the next: a device is not a store
  * until all of it is there, and a format that did not come to its end is seen as a blank device.
+ * A device that is blank but has something where records of the log or the first tables would be
+ * has lost its first pages: nothing is written on it, unless a format is asked for.
  *
  * Of several devices none has its second superblock before all have their first, durably: one that
  * was read is flushed, if it has no second beside it. So where one is blank, a format has to be
@@ -13,6 +15,8 @@
  * there, and nothing is written.
  */
 #include "segments/segments_priv.h"
+
+#define SNIC_SEGMENTS__BLANK_BYTES (UINT64_C(4) << 20) /* of tables, which are to be zeros */
 
 static unsigned char *segments_load_page(const struct segments_disk *d, uint32_t n)
 {
@@ -204,6 +208,47 @@ static void segments_format_zero(struct segments_disk *d)
                      snic_min_u64(most, l->end - l->at), segments_format_written);
 }
 
+static void segments_format_begin(struct segments_disk *d);
+static void segments_blank_read(struct segments_disk *d);
+
+static void segments_blank_arrived(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    size_t size = (size_t)l->pages * SNIC_SEGMENTS__PAGE;
+    l->at += l->at < d->geo.table_at ? d->geo.wal_segment : size;
+    if (l->unread != 0)
+        segments_loaded(d, SNIC_EIO);
+    else if (!segments_is_zero(l->bytes, size))
+        segments_loaded(d, SNIC_EEXIST);
+    else
+        segments_blank_read(d);
+}
+
+static void segments_blank_read(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    uint64_t pages = (l->end - l->at) / SNIC_SEGMENTS__PAGE;
+    if (l->at < d->geo.table_at)
+        pages = 1;
+    if (pages == 0)
+        segments_format_begin(d);
+    else
+        segments_load_read(d, l->at, segments_load_page(d, 0),
+                           (uint32_t)snic_min_u64(pages, SNIC_SEGMENTS__CHUNK),
+                           segments_blank_arrived);
+}
+
+/** What a store in use has: records at the beginning of the log's segments, and tables of the first
+ * places. A format leaves neither. */
+static void segments_blank_begin(struct segments_disk *d)
+{
+    struct segments_load *l = &d->load;
+    uint64_t copy = (d->geo.data_at - d->geo.table_at) / 2;
+    l->at = SNIC_SEGMENTS__LOG_AT + SNIC_SEGMENTS__LOG_HEAD;
+    l->end = d->geo.table_at + snic_min_u64(copy, SNIC_SEGMENTS__BLANK_BYTES);
+    segments_blank_read(d);
+}
+
 static void segments_format_begin(struct segments_disk *d)
 {
     struct segments_load *l = &d->load;
@@ -355,10 +400,32 @@ static void segments_half_flushed(struct segments_io *io)
     segments_open_on(io->disk->store);
 }
 
+/** 1: devices of different stores, that is, not all are of the first one's. Nothing is written. */
+static int segments_mixed(struct snic_segments *s)
+{
+    const struct segments_disk *first = NULL;
+    int mixed = 0;
+    for (uint32_t i = 0; i < s->disks; i++) {
+        struct segments_disk *d = &s->disk[i];
+        if (d->loaded || d->load.judgement != 0)
+            continue;
+        first = first == NULL ? d : first;
+        d->load.mixed =
+            memcmp(d->load.found.uuid, first->load.found.uuid, sizeof(d->load.found.uuid)) != 0;
+        mixed |= (int)d->load.mixed;
+    }
+    for (uint32_t i = 0; i < s->disks && mixed; i++)
+        if (!s->disk[i].loaded)
+            segments_load_end(&s->disk[i], s->disk[i].load.mixed ? SNIC_ECORRUPT : SNIC_ECANCELED);
+    return mixed;
+}
+
 /** All devices have been looked at. */
 static void segments_judged(struct snic_segments *s)
 {
     const struct segments_geo *of;
+    if ((s->opts.flags & SNIC_SEGMENTS_FORMAT) == 0 && segments_mixed(s))
+        return;
     int may = segments_blank_of(s, &of);
     for (uint32_t i = 0; i < s->disks; i++) {
         struct segments_disk *d = &s->disk[i];
@@ -380,7 +447,7 @@ static void segments_judged(struct snic_segments *s)
             if (of != NULL)
                 memcpy(d->geo.uuid, of->uuid, sizeof(d->geo.uuid));
             segments_geo_derive(&d->geo);
-            segments_format_begin(d);
+            segments_blank_begin(d);
         }
     }
 }

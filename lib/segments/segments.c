@@ -277,22 +277,6 @@ static int segments_chain_all(struct snic_segments *s)
     return 0;
 }
 
-/** Devices of different stores: those that are not of the first one's that could be opened. */
-static void segments_compare(struct snic_segments *s)
-{
-    const struct segments_disk *first = NULL;
-    for (uint32_t i = 0; i < s->disks; i++) {
-        struct segments_disk *d = &s->disk[i];
-        if (d->result != 0)
-            continue;
-        first = first == NULL ? d : first;
-        if (memcmp(d->geo.uuid, first->geo.uuid, sizeof(d->geo.uuid)) == 0)
-            continue;
-        d->result = SNIC_ECORRUPT;
-        d->load.mixed = 1;
-    }
-}
-
 /** The result of all: of the first device with an error that is its own. */
 static int segments_worst(struct snic_segments *s)
 {
@@ -332,7 +316,6 @@ void segments_open_on(struct snic_segments *s)
     for (uint32_t i = 0; i < s->disks; i++)
         if (!s->disk[i].loaded)
             return;
-    segments_compare(s);
     int result = segments_worst(s);
     if (result == 0)
         result = segments_chain_all(s);

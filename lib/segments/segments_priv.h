@@ -230,7 +230,7 @@ struct segments_load {
     uint32_t format;
     uint32_t repair[2]; /* superblocks to be written again */
     uint32_t probe;
-    uint64_t at; /* zeros are written up to here */
+    uint64_t at; /* zeros are looked for, then written, up to here */
     uint64_t end;
     /* a read: page by page where it fails as a whole */
     uint64_t offset;
