@@ -315,6 +315,24 @@ static void test_segments_damage_first_page_lost_log_goes_on(void **state)
     }
 }
 
+/* A log that is gone as a whole is not one that was empty. */
+static void test_segments_damage_log_gone_refused(void **state)
+{
+    const uint64_t log = 65536 + 32768;
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        begin(1);
+        memset(snic_disk_bytes(fix.disk[0]) + log, i == 0 ? 0 : 0xff, TABLES - log);
+        assert_int_equal(segfix_open(&fix, 0), SNIC_ECORRUPT);
+        assert_true(fix.report.gaps == 1 && fix.report.last_missing == 0);
+        segfix_close(&fix);
+        assert_int_equal(segfix_open(&fix, SNIC_SEGMENTS_SALVAGE), 0);
+        segfix_close(&fix);
+        fix.why[0] = 0;
+        end();
+    }
+}
+
 /* What is missing in the log is not missed. */
 static void test_segments_damage_log_refused_or_told(void **state)
 {
@@ -421,6 +439,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_damage_marks_replayed),
         cmocka_unit_test(test_segments_damage_both_copies_told_and_refused),
         cmocka_unit_test(test_segments_damage_first_page_lost_log_goes_on),
+        cmocka_unit_test(test_segments_damage_log_gone_refused),
         cmocka_unit_test(test_segments_damage_log_refused_or_told),
         cmocka_unit_test(test_segments_damage_tail_strict_refused),
         cmocka_unit_test(test_segments_damage_write_fails_dead_reopened_whole),

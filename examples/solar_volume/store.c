@@ -50,6 +50,10 @@ static const char *store_corrupt(const struct snic_segments_report *r, char *tex
                  "its log is damaged, and lacks its records from number %" PRIu64 " to %" PRIu64
                  ": what they wrote is lost (--salvage opens it without)",
                  r->first_missing, r->last_missing);
+    } else if (r->gaps != 0) {
+        snprintf(text, size,
+                 "its log is empty, and was not: what its records wrote is lost (--salvage opens "
+                 "it without)");
     } else {
         snprintf(text, size, "it is damaged: its beginning, or its log, is not as it was written");
     }

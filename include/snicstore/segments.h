@@ -224,7 +224,7 @@ struct snic_segments_report {
     uint64_t damaged;  /**< tables of which both copies are                                    */
     uint64_t gaps;     /**< in logs                                                            */
     uint64_t first_missing; /**< position in the log of the first gap, of device `disk`        */
-    uint64_t last_missing;
+    uint64_t last_missing;  /**< 0 beside a gap: all is missing                                */
     uint64_t log_bytes; /**< as device `disk` has them                                         */
     uint32_t is_disk;   /**< what device `disk` says that it is: number is_disk ...            */
     uint32_t is_disks;  /**< ... of so many; 0: it says nothing                                */

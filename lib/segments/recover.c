@@ -230,8 +230,10 @@ static void segments_wal_opened(void *ctx, int result, const struct snic_wal_rep
     if (result == 0 && d->load.overflow)
         result = SNIC_ENOSPC;
     s->report.tails += result == 0 && report->verdict == SNIC_WAL_SUSPECT;
-    if (result == 0 && report->verdict == SNIC_WAL_CORRUPT) {
-        s->report.gaps += report->gaps;
+    /* A log that has had a record always has one: older ones make room for newer ones only. */
+    int emptied = report->records == 0 && d->mark.stamp != 0 && !d->load.format;
+    if (result == 0 && (report->verdict == SNIC_WAL_CORRUPT || emptied)) {
+        s->report.gaps += report->gaps + (uint64_t)emptied;
         d->load.first_missing = report->first_missing;
         d->load.last_missing = report->last_missing;
         if ((flags & SNIC_SEGMENTS_SALVAGE) == 0)
