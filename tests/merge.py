@@ -128,6 +128,10 @@ def main(argv):
                 cost = max([COST.get(l, 0) for l in labels], default=0)
                 if cost and " COST " not in props:
                     props += f' COST "{cost}"'
+                # ctest -j counts half processors: what is labelled `waits` takes one of them.
+                taken = re.search(r'\bPROCESSORS "(\d+)"', props)
+                halves = 1 if "waits" in labels else 2 * int(taken.group(1) if taken else 1)
+                props = re.sub(r'\bPROCESSORS "\d+"', "", props) + f' PROCESSORS "{halves}"'
                 # Fixtures belong to one build.
                 props = re.sub(r'\b(FIXTURES_\w+) "([^"]*)"', lambda m: '{} "{}"'.format(
                     m.group(1), ";".join(f"{name}.{x}" for x in m.group(2).split(";"))), props)

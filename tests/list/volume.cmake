@@ -28,7 +28,7 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   endforeach()
   foreach(t hang attack store tells solar luna)
     if(TEST solar_volume_${t})
-      set_property(TEST solar_volume_${t} APPEND PROPERTY LABELS each2_solar_volume@asan)
+      set_property(TEST solar_volume_${t} APPEND PROPERTY LABELS waits each2_solar_volume@asan)
     endif()
   endforeach()
   # Guests over a fabric of network namespaces that breaks. It wants the machine for itself, and the
