@@ -172,6 +172,7 @@ TSAN_OPTIONS=halt_on_error=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 export UBSAN_OPTIONS TSAN_OPTIONS
 echo "== tests ($scope, commit $commit, turn $SNIC_TURN, builds took $(($(date +%s) - start)) s)"
 cd "$out" || exit 1
-# One more than there are CPUs, in halves (merge.py): many tests wait for processes, disks and clocks
-# now and then, and those labelled `waits` most of the time.
-exec $run python3 "$root/tests/said.py" ctest --output-on-failure --no-tests=error -j $((2 * (jobs + 1)))
+# One more than there are CPUs, in halves (merge.py): many tests wait for processes, disks and
+# clocks now and then, and those labelled `waits` most of the time.
+exec $run python3 "$root/tests/said.py" ctest --output-on-failure --no-tests=error \
+    -j $((2 * (jobs + 1)))
