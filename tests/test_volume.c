@@ -222,9 +222,14 @@ static void test_volume_server_tells_clients_apart(void **state)
     struct snic_segments_req q = {.op = SNIC_SEGMENTS_SET_GEN, .seg_id = 100};
     q.gen = fix.place[0].gen = snic_volume_gen(fix.epoch, 1);
     assert_int_equal(volfix_store(&fix, 0, &q), 0);
+    struct snic_volume_stats before, after;
+    snic_volume_get_stats(fix.v, &before);
     assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+    snic_volume_get_stats(fix.v, &after);
     (void)clients(0, &sum, &first);
-    assert_int_equal(sum.refused, 1);
+    uint64_t copies = after.agent.hedges - before.agent.hedges; /* each of which is refused, too */
+    copies += after.agent.retransmits - before.agent.retransmits;
+    assert_in_range(sum.refused, 1, 1 + copies);
     assert_int_equal(snic_net_fabric_link(fix.fabric, 10, 0, solar ? &lossy : &none), 0);
     assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 1u << 20, buffer), 1u << 20);
     assert_int_equal(snic_net_fabric_link(fix.fabric, 10, 0, &none), 0);
