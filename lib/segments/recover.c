@@ -231,7 +231,7 @@ static void segments_wal_opened(void *ctx, int result, const struct snic_wal_rep
         result = SNIC_ENOSPC;
     s->report.tails += result == 0 && report->verdict == SNIC_WAL_SUSPECT;
     /* A log that has had a record always has one: older ones make room for newer ones only. */
-    int emptied = report->records == 0 && d->mark.stamp != 0 && !d->load.format;
+    int emptied = result == 0 && report->records == 0 && d->mark.stamp != 0 && !d->load.format;
     if (result == 0 && (report->verdict == SNIC_WAL_CORRUPT || emptied)) {
         s->report.gaps += report->gaps + (uint64_t)emptied;
         d->load.first_missing = report->first_missing;
