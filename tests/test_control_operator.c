@@ -148,6 +148,36 @@ static void test_control_lost_versions_move_as_damaged(void **state)
     assert_block(201, 0);
 }
 
+/* Whose the store is, is on it twice. */
+static void test_control_damaged_own_block_is_no_loss(void **state)
+{
+    (void)state;
+    attached_numbered();
+    uint32_t from = server_of(0), number = ctlfix_id(&fix, from);
+    for (uint32_t round = 0; round < 4; round++) {
+        unsigned char *disk = snic_disk_bytes(fix.server[from].disk), *found = NULL;
+        settle_home(from);
+        ctlfix_server_kill(&fix, from, SNIC_FAULT_KEEP_NONE);
+        for (uint64_t at = 0; at < 48u << 20; at += 4096)
+            if (memcmp(disk + at, "CONTROL0", 8) == 0)
+                found = disk + at; /* the last one is home, and the second of two */
+        assert_non_null(found);
+        assert_memory_equal(found - 128 * 4096, found, 4096); /* mended */
+        found[20 - (ptrdiff_t)(round % 2) * 128 * 4096] ^= 1;
+        if (round == 3)
+            found[20] ^= 1;
+        ctlfix_server_start(&fix, from);
+        if (round == 3)
+            break;
+        ctlfix_ready(&fix);
+        assert_int_equal(ctlfix_id(&fix, from), number);
+        assert_block(5, 1);
+    }
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    assert_int_equal(fix.server[from].ready, 0);
+    assert_int_equal(fix.server[from].refused, SNIC_ECORRUPT);
+}
+
 /* ---- Leases run out ---- */
 
 static int revoke(void)
@@ -358,6 +388,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(test_control_damaged_block_moves_as_damaged),
         CASE(test_control_lost_versions_move_as_damaged),
+        CASE(test_control_damaged_own_block_is_no_loss),
         CASE(test_control_last_lease_of_a_living_holder_ends),
         CASE(test_control_forgotten_server_gives_its_number_back),
         CASE(test_control_server_numbers_do_not_run_out),

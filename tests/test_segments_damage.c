@@ -227,17 +227,24 @@ static void test_segments_damage_marks_replayed(void **state)
 }
 
 /* Versions that are lost are made up, or the rest of the store is lost with them. */
-static void test_segments_damage_both_copies_told_and_refused(void **state)
+static void spoil(uint64_t page, int zeros)
 {
-    unsigned char *disk;
+    unsigned char *b = snic_disk_bytes(fix.disk[0]) + TABLES + page * 4096;
+    if (zeros)
+        memset(b, 0, 4096);
+    else
+        b[70] ^= 1;
+}
+
+/* Zeros: as those of a place that never had a segment. */
+static void both_copies(int first_zeros, int second_zeros)
+{
     struct snic_segments_stat st;
-    (void)state;
     begin(0);
-    disk = snic_disk_bytes(fix.disk[0]);
-    disk[TABLES + 2 * 4096 + 70] ^= 1; /* blocks 128 ... 255 of the first segment */
-    disk[TABLES + COPY + 2 * 4096 + 3000] ^= 1;
-    disk[TABLES + 5 * 4096 + 70] ^= 1; /* the second one's attributes */
-    disk[TABLES + COPY + 5 * 4096 + 71] ^= 1;
+    spoil(2, first_zeros); /* blocks 128 ... 255 of the first segment */
+    spoil(COPY / 4096 + 2, second_zeros);
+    spoil(5, first_zeros); /* the second one's attributes */
+    spoil(COPY / 4096 + 5, second_zeros);
     assert_int_equal(segfix_open(&fix, 0), 0);
     assert_int_equal(fix.damages, 2);
     assert_int_equal(fix.report.damaged, 2);
@@ -272,6 +279,20 @@ static void test_segments_damage_both_copies_told_and_refused(void **state)
     assert_int_equal(fix.damages, 1); /* the place without attributes */
     segfix_judge(&fix);
     end();
+}
+
+static void test_segments_damage_both_copies_told_and_refused(void **state)
+{
+    (void)state;
+    both_copies(0, 0);
+}
+
+static void test_segments_damage_zeros_told_and_refused(void **state)
+{
+    (void)state;
+    both_copies(1, 1);
+    both_copies(0, 1);
+    both_copies(1, 0);
 }
 
 /* The log goes on about a segment whose first page is lost: its blocks, all empty, are not taken
@@ -438,6 +459,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_damage_any_one_page_repaired),
         cmocka_unit_test(test_segments_damage_marks_replayed),
         cmocka_unit_test(test_segments_damage_both_copies_told_and_refused),
+        cmocka_unit_test(test_segments_damage_zeros_told_and_refused),
         cmocka_unit_test(test_segments_damage_first_page_lost_log_goes_on),
         cmocka_unit_test(test_segments_damage_log_gone_refused),
         cmocka_unit_test(test_segments_damage_log_refused_or_told),

@@ -369,6 +369,8 @@ static void test_volume_luna_own_segment_is_not_written(void **state)
 {
     struct snic_volume_server_stats s;
     (void)state;
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    uint32_t before = s.srv_epoch;
     assert_int_equal(
         intrude(&raws[1], SNIC_VOLUME_META, SNIC_VOLUME_META, snic_volume_gen(fix.epoch, 1)),
         1); /* it asks where that is */
@@ -376,7 +378,7 @@ static void test_volume_luna_own_segment_is_not_written(void **state)
     volfix_server_stop(&fix, 0);
     assert_int_equal(volfix_server_start(&fix, 0), 0);
     snic_volume_server_get_stats(fix.server[0].s, &s);
-    assert_int_equal(s.srv_epoch, 2);
+    assert_int_equal(s.srv_epoch, before + 1);
 }
 
 /* Another version of us is told why, and gets it. */

@@ -449,8 +449,9 @@ static void not_opened(int result, const struct snic_segments_report *report)
     if (s.meta_errors != 0)
         ex_log(EX_ERROR, "the server's own segment, in the store on %s%s, cannot be used: %s",
                so.stores[0], so.store_count > 1 ? " and others" : "",
-               result == SNIC_EOVERFLOW ? "this was the last start that it can count"
-                                        : snic_strerror(result));
+               result == SNIC_EOVERFLOW  ? "this was the last start that it can count"
+               : result == SNIC_ECORRUPT ? "what version it has is lost (--salvage makes it anew)"
+                                         : snic_strerror(result));
     else if (s.srv_epoch != 0)
         ex_log(EX_ERROR, "--listen %s: %s", so.listen, snic_strerror(result));
     else

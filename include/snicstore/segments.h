@@ -53,7 +53,7 @@
  * SNIC_ECORRUPT, the report naming the gap, or with SNIC_SEGMENTS_SALVAGE opened without the
  * records in the gap: versions may have gone back then. Tables of which both copies are damaged are
  * told one by one to damaged(); their blocks are refused until the segment is deleted. A table of
- * which one copy is damaged is repaired.
+ * which one copy is damaged is repaired. Zeros where a table must have been written are damage.
  *
  * The owner's duties: nobody else writes to the devices (open files with SNIC_IO_OPEN_LOCK); each
  * format gets a uuid of its own; log_bytes is given as it was at the format, and cache_blocks not

@@ -31,7 +31,9 @@
  *   used, the lower half counts its moves: snic_volume_gen(). A request of an older lease, by its
  *   version or its generation, is answered NO_LEASE, of an older generation STALE_GEN.
  *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch, raised
- *   and durable before the first datagram is received, and the secret of its reset tokens.
+ *   and durable before the first datagram is received, and the secret of its reset tokens. The
+ *   first epoch of a store is random. Both are made anew if they are damaged; if their version is
+ *   lost, too, with SNIC_SEGMENTS_SALVAGE only.
  *
  *   Governed (SNIC_VOLUME_GOVERNED): generations are a control plane's alone. It raises a segment's
  * before anybody is told of it, so what is later than the segment's is nobody's: a write or fence
@@ -149,8 +151,8 @@ struct snic_volume_server_opts {
 
 struct snic_volume_server_events {
     /** The end of opening: as of segments.h; SNIC_EOVERFLOW epochs are used up; SNIC_ECORRUPT the
-     * server's own segment is damaged; errors of the net door. The report is borrowed. After an
-     * error only snic_volume_server_close() is allowed. Must not be NULL. */
+     * version of the server's own segment is lost; errors of the net door. The report is borrowed.
+     * After an error only snic_volume_server_close() is allowed. Must not be NULL. */
     void (*opened)(void *ctx, int result, const struct snic_segments_report *report);
     /** A device is dead; what is on it is answered with an I/O error. May be NULL. */
     void (*failed)(void *ctx, uint32_t disk, int error);

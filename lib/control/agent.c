@@ -2,14 +2,17 @@
 /*
  * A block server's end from outside, whose its store is, and registration.
  *
- * Block 0 of segment SNIC_CONTROL_META: magic 8, format 4, server 4, uuid 16, incarnation 8, zeros.
- * Its version is the incarnation, so the store refuses to go back. A store without it that has
- * segments is somebody's who needs no catalog, and is not given to one.
+ * Blocks 0 and 128 of segment SNIC_CONTROL_META, each: magic 8, format 4, server 4, uuid 16,
+ * incarnation 8, serial 8, zeros. Both are written each time, with a higher version, at least the
+ * incarnation; their data and their versions are apart on the device. One of them that can be
+ * read is enough, and the other is written anew at the next start. A store without the segment that
+ * has others is somebody's who needs no catalog, and is not given to one.
  */
 #include "control/agent_priv.h"
 
 #define SNIC_CONTROL__AGENT_MAGIC UINT64_C(0x304c4f52544e4f43)
 #define SNIC_CONTROL__AGENT_FORMAT 1u
+#define SNIC_CONTROL__APART 128u /* blocks: of a table of the store (segments/layout.c) */
 #define SNIC_CONTROL__AGENT_TICK_NS UINT64_C(50000000)
 #define SNIC_CONTROL__AGENT_RETRY_NS UINT64_C(2000000)
 
@@ -57,7 +60,7 @@ static int control_agent_meta_submit(struct snic_control_agent *a, uint16_t op)
     q->gen = 1;
     q->disk = SNIC_SEGMENTS_ANY_DISK;
     if (op != SNIC_SEGMENTS_CREATE) {
-        q->blocks = &a->meta_block;
+        q->blocks = &a->meta_block[a->meta_at];
         q->count = 1;
     }
     int r = snic_segments_submit(a->o.store, q);
@@ -67,8 +70,8 @@ static int control_agent_meta_submit(struct snic_control_agent *a, uint16_t op)
 
 static int control_agent_meta_write(struct snic_control_agent *a)
 {
-    struct snic_segments_block *b = &a->meta_block;
     unsigned char *p = a->meta_data;
+    a->version = snic_max_u64(a->version + 1, a->new_incarnation);
     memset(p, 0, SNIC_SEGMENTS_BLOCK);
     snic_put_le64(p, SNIC_CONTROL__AGENT_MAGIC);
     snic_put_le32(p + 8, SNIC_CONTROL__AGENT_FORMAT);
@@ -77,25 +80,62 @@ static int control_agent_meta_write(struct snic_control_agent *a)
     snic_put_le64(p + 24, a->new_uuid[1]);
     snic_put_le64(p + 32, a->new_incarnation);
     snic_put_le64(p + 40, a->new_serial);
-    memset(b, 0, sizeof(*b));
-    b->wver = a->new_incarnation;
-    b->data = p;
-    b->data_crc = snic_crc32c(0, p, SNIC_SEGMENTS_BLOCK);
+    memset(a->meta_block, 0, sizeof(a->meta_block));
+    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++) {
+        struct snic_segments_block *b = &a->meta_block[i];
+        b->block = (uint16_t)(i * SNIC_CONTROL__APART);
+        b->wver = a->version;
+        b->data = p;
+        b->data_crc = snic_crc32c(0, p, SNIC_SEGMENTS_BLOCK);
+    }
+    a->meta_at = 0;
     return control_agent_meta_submit(a, SNIC_SEGMENTS_WRITE);
+}
+
+/** The newest copy that can be read, NULL if there is none; @p damaged: others cannot, or are not
+ * as new. */
+static const struct snic_segments_block *control_agent_meta_best(struct snic_control_agent *a,
+                                                                 int *damaged)
+{
+    const struct snic_segments_block *best = NULL;
+    *damaged = 0;
+    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++) {
+        const struct snic_segments_block *b = &a->meta_block[i];
+        if (b->status != SNIC_SEGMENTS_DONE)
+            *damaged = 1;
+        else if (b->wver != 0 && (best == NULL || b->wver > best->wver))
+            best = b;
+    }
+    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++)
+        *damaged |= best != NULL && best->wver != a->meta_block[i].wver;
+    return best;
+}
+
+/** Both copies again, as they are known; connected when they are written, or cannot be. */
+static void control_agent_meta_mend(struct snic_control_agent *a)
+{
+    a->new_server = a->server;
+    a->new_serial = a->serial;
+    a->new_uuid[0] = a->uuid[0];
+    a->new_uuid[1] = a->uuid[1];
+    a->new_incarnation = a->incarnation;
+    if (control_agent_meta_write(a) == 0)
+        a->state = CONTROL_AGENT_MENDING;
 }
 
 static int control_agent_meta_loaded(struct snic_control_agent *a)
 {
-    const unsigned char *p = a->meta_data;
-    const struct snic_segments_block *b = &a->meta_block;
-    if (b->status != SNIC_SEGMENTS_DONE)
+    int damaged;
+    const struct snic_segments_block *b = control_agent_meta_best(a, &damaged);
+    if (b == NULL && damaged)
         return SNIC_ECORRUPT;
     a->state = CONTROL_AGENT_IDLE;
     a->meta = 1;
-    if (b->wver == 0)
+    if (b == NULL)
         return 0; /* made, and never written */
+    const unsigned char *p = b->data;
     if (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(p) != SNIC_CONTROL__AGENT_MAGIC ||
-        snic_get_le64(p + 32) != b->wver)
+        snic_get_le64(p + 32) > b->wver)
         return SNIC_ECORRUPT;
     if (snic_get_le32(p + 8) != SNIC_CONTROL__AGENT_FORMAT)
         return SNIC_EVERSION;
@@ -103,14 +143,21 @@ static int control_agent_meta_loaded(struct snic_control_agent *a)
     a->uuid[0] = snic_get_le64(p + 16);
     a->uuid[1] = snic_get_le64(p + 24);
     a->serial = snic_get_le64(p + 40);
-    a->incarnation = b->wver;
+    a->incarnation = snic_get_le64(p + 32);
+    a->version = b->wver;
+    if (damaged)
+        control_agent_meta_mend(a);
     return 0;
 }
 
 static int control_agent_meta_read(struct snic_control_agent *a)
 {
-    memset(&a->meta_block, 0, sizeof(a->meta_block));
-    a->meta_block.data = a->meta_data;
+    memset(a->meta_block, 0, sizeof(a->meta_block));
+    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++) {
+        a->meta_block[i].block = (uint16_t)(i * SNIC_CONTROL__APART);
+        a->meta_block[i].data = a->meta_data + (size_t)i * SNIC_SEGMENTS_BLOCK;
+    }
+    a->meta_at = 0;
     return control_agent_meta_submit(a, SNIC_SEGMENTS_READ);
 }
 
@@ -138,24 +185,45 @@ static void control_agent_meta_stored(struct snic_control_agent *a)
         control_agent_claim(a);
 }
 
+/** A write is durable in one copy at least. */
+static int control_agent_meta_written(const struct snic_control_agent *a)
+{
+    int done = 0;
+    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++)
+        done |= a->meta_block[i].status == SNIC_SEGMENTS_DONE;
+    return done ? 0 : SNIC_ECORRUPT;
+}
+
 static void control_agent_meta_done(struct snic_segments_req *q)
 {
     struct snic_control_agent *a = SNIC_CONTAINER(q, struct snic_control_agent, meta_req);
-    int r = q->result;
+    uint16_t op = q->op;
+    int r = op != SNIC_SEGMENTS_CREATE && q->result == SNIC_ECORRUPT ? 0 : q->result;
     a->meta_out = 0;
     if (a->closing)
         return;
-    if (q->op == SNIC_SEGMENTS_READ) {
+    if (r == 0 && op != SNIC_SEGMENTS_CREATE && a->meta_at + 1u < SNIC_CONTROL__COPIES) {
+        a->meta_at++;
+        r = control_agent_meta_submit(a, op);
+        if (r == 0)
+            return;
+        if (op == SNIC_SEGMENTS_WRITE && a->meta_block[0].status == SNIC_SEGMENTS_DONE)
+            r = 0; /* the next start writes the other one */
+    }
+    if (op == SNIC_SEGMENTS_READ) {
         r = r == 0 ? control_agent_meta_loaded(a) : r;
         if (r != 0)
             a->state = CONTROL_AGENT_LOADING;
-    } else if (q->op == SNIC_SEGMENTS_CREATE) {
+    } else if (op == SNIC_SEGMENTS_CREATE) {
         a->meta |= r == 0;
         r = r == 0 ? control_agent_meta_write(a) : r;
-    } else if (r == 0 && a->meta_block.status == SNIC_SEGMENTS_DONE) {
-        control_agent_meta_stored(a);
-    } else if (r == 0) {
-        r = SNIC_ECORRUPT;
+    } else if (a->state == CONTROL_AGENT_MENDING) {
+        a->state = CONTROL_AGENT_IDLE; /* one of them is there */
+        r = 0;
+    } else {
+        r = r == 0 ? control_agent_meta_written(a) : r;
+        if (r == 0)
+            control_agent_meta_stored(a);
     }
     if (r != 0)
         control_agent_refused(a, r);
@@ -357,7 +425,7 @@ static void control_agent_layout(struct snic_arena *x, struct snic_control_agent
     unsigned char *in = snic_arena_take(x, 1, SNIC_CONTROL_SMALL, 64);
     unsigned char *out = snic_arena_take(x, 1, SNIC_CONTROL__OUT, 64);
     a->queue = snic_arena_take(x, SNIC_CONTROL__QUEUE, sizeof(*a->queue), 64);
-    a->meta_data = snic_arena_take(x, 1, SNIC_SEGMENTS_BLOCK, 64);
+    a->meta_data = snic_arena_take(x, SNIC_CONTROL__COPIES, SNIC_SEGMENTS_BLOCK, 64);
     unsigned char *pull_in = snic_arena_take(x, 1, SNIC_CONTROL_LARGE, 64);
     unsigned char *pull_out = snic_arena_take(x, 1, SNIC_CONTROL_SMALL, 64);
     unsigned char *pull_body = snic_arena_take(x, 1, SNIC_CONTROL__BODY, 64);

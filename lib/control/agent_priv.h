@@ -26,11 +26,13 @@
 #define SNIC_CONTROL__SLOTS 16u
 #define SNIC_CONTROL__QUEUE 1024u
 #define SNIC_CONTROL__LIST SNIC_SEGMENTS_LIST_MAX
+#define SNIC_CONTROL__COPIES 2u /* of whose the store is */
 #define SNIC_CONTROL__BLOCK 24u /* bytes before those of a block that is copied */
 #define SNIC_CONTROL__BODY (SNIC_CONTROL__LIST * (SNIC_CONTROL__BLOCK + SNIC_SEGMENTS_BLOCK))
 
 enum control_agent_state {
     CONTROL_AGENT_LOADING = 0, /* whose is the store? */
+    CONTROL_AGENT_MENDING,     /* it is known, and one of two copies is written anew */
     CONTROL_AGENT_IDLE,        /* it is known; no session, or none that is welcome yet */
     CONTROL_AGENT_STORING,     /* what WELCOME said becomes durable */
     CONTROL_AGENT_CLAIMING,    /* claims are said, verdicts awaited or carried out */
@@ -122,6 +124,7 @@ struct snic_control_agent {
     /* whose the store is */
     uint64_t uuid[2];
     uint64_t incarnation;
+    uint64_t version; /* of the copies: incarnation or higher */
     uint64_t serial;
     uint32_t server;
     uint32_t meta; /* 1: the segment is there */
@@ -130,8 +133,9 @@ struct snic_control_agent {
     uint64_t new_serial;
     uint32_t new_server;
     struct snic_segments_req meta_req;
-    struct snic_segments_block meta_block;
-    unsigned char *meta_data;
+    struct snic_segments_block meta_block[SNIC_CONTROL__COPIES];
+    unsigned char *meta_data; /* of each copy */
+    uint8_t meta_at;          /* the copy that is read or written: a small log takes one at a time */
     uint8_t meta_out;
     uint8_t closing;
     uint8_t last;      /* the claim that is out is the last */

@@ -165,6 +165,7 @@ void segments_page_encode(const struct segments_disk *d, uint32_t place, uint32_
     snic_put_le32(b + 28, page);
     snic_put_le64(b + 32, a->seg_id);
     snic_put_le32(b + 40, a->inc);
+    snic_put_le32(b + 44, !d->place[place].fresh);
     if (page == 0) {
         segments_attr_encode(a, at);
         snic_put_le64(at + SNIC_SEGMENTS__ATTR, a->stamp);
@@ -194,6 +195,7 @@ enum segments_page_kind segments_page_decode(const struct segments_geo *g, uint3
     p->round = snic_get_le64(b + 16);
     p->seg_id = snic_get_le64(b + 32);
     p->inc = snic_get_le32(b + 40);
+    p->whole = snic_get_le32(b + 44) == 1;
     uint64_t stamp = page == 0 ? snic_get_le64(b + 64 + SNIC_SEGMENTS__ATTR) : 0;
     return p->round < SNIC_SEGMENTS__LATEST && stamp < SNIC_SEGMENTS__LATEST ? SEGMENTS_PAGE_GOOD
                                                                              : SEGMENTS_PAGE_BAD;

@@ -49,27 +49,47 @@ static const unsigned char *segments_load_choose(struct segments_disk *d, uint32
     return best;
 }
 
+/** A round that has ended wrote one of these copies, of use @p inc of the place (0: any). Then all
+ * pages that the place had to have were written (S2), and one that is not there now is damaged. */
+static int segments_load_ended(const struct segments_disk *d, uint32_t place, uint32_t page,
+                               const unsigned char *const copy[2], uint32_t inc)
+{
+    struct segments_page p;
+    for (uint32_t i = 0; i < 2; i++)
+        if (segments_page_decode(&d->geo, place, page, &p, copy[i]) == SEGMENTS_PAGE_GOOD &&
+            (inc == 0 || p.inc == inc) && p.whole && p.round <= d->mark.round)
+            return 1;
+    return 0;
+}
+
 void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned char *first,
                          const unsigned char *second)
 {
     struct segments_place *at = &d->place[place];
+    int whole = 0, tables = 0;
     for (uint32_t i = 0; i < SNIC_SEGMENTS__PAGES; i++) {
         const unsigned char *copy[2] = {first + (size_t)i * SNIC_SEGMENTS__PAGE,
                                         second + (size_t)i * SNIC_SEGMENTS__PAGE};
         struct segments_page p;
         const unsigned char *best = segments_load_choose(d, place, i, copy, &p);
-        if (best == NULL)
-            continue;
-        if (i != 0) {
+        if (i == 0 && best != NULL) {
+            segments_attr_read(&at->attr, &p, best);
+            if (at->attr.inc == 0)
+                at->attr.used = 0;
+            d->stamp = snic_max_u64(d->stamp, at->attr.stamp);
+            whole = at->attr.used && segments_load_ended(d, place, 0, copy, at->attr.inc);
+        } else if (i != 0 && best != NULL) {
             (void)segments_table_read(segments_entry(d, place, (i - 1) * SNIC_SEGMENTS__TABLE),
                                       best);
-            continue;
+        } else if (i != 0 && whole) {
+            at->lost |= (uint8_t)(1u << i);
+        } else if (i != 0 && at->attr.used) {
+            at->dirty |= (uint8_t)(1u << i); /* or nothing would tell that it had been there */
         }
-        segments_attr_read(&at->attr, &p, best);
-        if (at->attr.inc == 0)
-            at->attr.used = 0;
-        d->stamp = snic_max_u64(d->stamp, at->attr.stamp);
+        tables |= i != 0 && at->attr.inc == 0 && segments_load_ended(d, place, i, copy, 0);
     }
+    if (tables)
+        at->lost |= 1; /* of a segment of which there is nothing else */
 }
 
 /* ---- Records ---- */
@@ -86,6 +106,7 @@ static int segments_replay_place(struct segments_disk *d, const struct segments_
         p->attr.inc = h->inc;
         p->attr.pad = 1; /* its attributes are to come */
         p->dirty = (1u << SNIC_SEGMENTS__PAGES) - 1;
+        p->fresh = 1;
     }
     return 1;
 }

@@ -299,6 +299,7 @@ static void segments_round_take_pages(struct segments_disk *d)
 {
     for (uint32_t i = 0; i < d->geo.places; i++) {
         d->place[i].round = d->place[i].dirty;
+        d->place[i].fresh = 0;
         d->place[i].dirty = 0;
     }
     segments_round_sweep(&d->round, SEGMENTS_FIRST);

@@ -80,6 +80,7 @@ struct segments_page {
     uint64_t round;
     uint64_t seg_id;
     uint32_t inc;
+    uint32_t whole; /* when it was written, each table of this use had been, or was in that round */
 };
 
 /** What a segment is; a record of the log, and a place's first page. */
@@ -165,6 +166,7 @@ struct segments_place {
     uint8_t round;  /* by this one */
     uint8_t second; /* pages of which a crash left the second copy behind: it is written first */
     uint8_t lost;   /* pages that both copies are damaged of; bit 0: not used any more */
+    uint8_t fresh;  /* no round yet has had the tables of this use */
 };
 
 struct segments_disk;

@@ -5,11 +5,18 @@
  * the store itself refuses an epoch that goes back. Only then is the socket opened.
  *
  * Block 0: magic 8, format 4, epoch 4, key 16, zeros.
+ *
+ * The first epoch is random, so that a server whose segment is gone is not taken for one of its
+ * own past. A block that is damaged is written anew, with the epoch after its version and another
+ * key: clients only find that their connections are not known any more. Where the version is lost,
+ * too, no write is taken, and with SNIC_SEGMENTS_SALVAGE the segment is made anew.
  */
 #include "volume/volume_priv.h"
 
 #define SNIC_VOLUME__META_MAGIC UINT64_C(0x306d65727673764e)
 #define SNIC_VOLUME__META_FORMAT 1u
+/* Half of the epochs are left for later starts. */
+#define SNIC_VOLUME__META_FIRST (UINT32_C(1) << 31)
 
 static void server_open_over(struct snic_volume_server *s, int result)
 {
@@ -55,7 +62,7 @@ static int server_open_submit(struct snic_volume_server *s, uint32_t state, uint
     q->vd_id = SNIC_VOLUME_META;
     q->gen = 1;
     q->disk = SNIC_SEGMENTS_ANY_DISK;
-    if (op != SNIC_SEGMENTS_CREATE) {
+    if (op == SNIC_SEGMENTS_READ || op == SNIC_SEGMENTS_WRITE) {
         q->blocks = &s->meta_block;
         q->count = 1;
     }
@@ -70,28 +77,38 @@ static int server_open_read(struct snic_volume_server *s)
     return server_open_submit(s, VOLUME_META_READ, SNIC_SEGMENTS_READ);
 }
 
+/** The epoch of the last start in s->epoch, 0 before the first one. */
+static int server_open_known(struct snic_volume_server *s)
+{
+    const struct snic_segments_block *b = &s->meta_block;
+    if (b->wver >= UINT32_MAX)
+        return SNIC_EOVERFLOW;
+    s->epoch = (uint32_t)b->wver;
+    if (b->wver == 0 || b->status == SNIC_SEGMENTS_DAMAGED)
+        return 0;
+    if (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(s->meta) != SNIC_VOLUME__META_MAGIC)
+        return SNIC_ECORRUPT;
+    if (snic_get_le32(s->meta + 8) != SNIC_VOLUME__META_FORMAT)
+        return SNIC_EVERSION;
+    return snic_get_le32(s->meta + 12) == s->epoch ? 0 : SNIC_ECORRUPT;
+}
+
 static int server_open_write(struct snic_volume_server *s)
 {
     struct snic_segments_block *b = &s->meta_block;
     struct snic_rng rng;
-    if (b->status != SNIC_SEGMENTS_DONE)
-        return SNIC_ECORRUPT;
-    if (b->wver != 0 &&
-        (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(s->meta) != SNIC_VOLUME__META_MAGIC))
-        return SNIC_ECORRUPT;
-    if (b->wver != 0 && snic_get_le32(s->meta + 8) != SNIC_VOLUME__META_FORMAT)
-        return SNIC_EVERSION;
-    s->epoch = b->wver != 0 ? snic_get_le32(s->meta + 12) : 0;
-    if (s->epoch != b->wver)
-        return SNIC_ECORRUPT;
-    if (s->epoch == UINT32_MAX)
-        return SNIC_EOVERFLOW;
-    s->epoch++;
+    int anew = b->wver == 0 || b->status == SNIC_SEGMENTS_DAMAGED;
+    int r = server_open_known(s);
+    if (r != 0)
+        return r;
     snic_rng_init(&rng, s->o.seed ^ UINT64_C(0x6b6579));
-    if (b->wver == 0) {
+    if (anew) {
         memset(s->meta, 0, SNIC_EBS_BLOCK_BYTES);
         snic_rng_fill(&rng, s->meta + 16, sizeof(s->key));
     }
+    if (s->epoch == 0)
+        s->epoch = (uint32_t)snic_rng_below(&rng, SNIC_VOLUME__META_FIRST);
+    s->epoch++;
     snic_put_le64(s->meta, SNIC_VOLUME__META_MAGIC);
     snic_put_le32(s->meta + 8, SNIC_VOLUME__META_FORMAT);
     snic_put_le32(s->meta + 12, s->epoch);
@@ -103,19 +120,35 @@ static int server_open_write(struct snic_volume_server *s)
     return server_open_submit(s, VOLUME_META_WRITE, SNIC_SEGMENTS_WRITE);
 }
 
+/** What @p q has brought leads to. */
+static int server_open_next(struct snic_volume_server *s, const struct snic_segments_req *q)
+{
+    int damaged = q->result == SNIC_ECORRUPT && s->meta_block.status == SNIC_SEGMENTS_DAMAGED;
+    if (s->meta_state == VOLUME_META_READ && damaged)
+        return server_open_write(s);
+    if (s->meta_state == VOLUME_META_WRITE && damaged &&
+        (s->o.store.flags & SNIC_SEGMENTS_SALVAGE) != 0)
+        return server_open_submit(s, VOLUME_META_DELETE, SNIC_SEGMENTS_DELETE);
+    if (q->result != 0)
+        return q->result;
+    if (s->meta_state == VOLUME_META_DELETE)
+        return server_open_submit(s, VOLUME_META_CREATE, SNIC_SEGMENTS_CREATE);
+    if (s->meta_state == VOLUME_META_CREATE)
+        return server_open_read(s);
+    return server_open_write(s);
+}
+
 static void server_open_step(struct snic_segments_req *req)
 {
     struct snic_volume_server *s = SNIC_CONTAINER(req, struct snic_volume_server, meta_req);
-    int r = req->result;
     s->meta_out = 0;
     if (s->closing)
         return;
-    if (r == 0 && s->meta_state == VOLUME_META_WRITE) {
+    if (req->result == 0 && s->meta_state == VOLUME_META_WRITE) {
         server_open_over(s, s->meta_block.status == SNIC_SEGMENTS_DONE ? 0 : SNIC_ECORRUPT);
         return;
     }
-    if (r == 0)
-        r = s->meta_state == VOLUME_META_CREATE ? server_open_read(s) : server_open_write(s);
+    int r = server_open_next(s, req);
     if (r != 0)
         server_open_over(s, r);
 }

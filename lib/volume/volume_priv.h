@@ -265,7 +265,13 @@ struct volume_front_of_luna {
     uint32_t pad;
 };
 
-enum volume_meta { VOLUME_META_CREATE = 1, VOLUME_META_READ, VOLUME_META_WRITE, VOLUME_META_DONE };
+enum volume_meta {
+    VOLUME_META_CREATE = 1,
+    VOLUME_META_READ,
+    VOLUME_META_WRITE,
+    VOLUME_META_DELETE,
+    VOLUME_META_DONE
+};
 
 struct snic_volume_server {
     struct snic_volume_server_opts o;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_volume support/volfix.c)
 snic_test(volume volume SOURCES ${_volume})
+snic_test(volume_damage volume SOURCES ${_volume})
 snic_test(volume_luna volume SOURCES ${_volume})
 snic_test(volume_keys volume SOURCES ${_volume} sim/solar_cipher.c)
 snic_test(volume_lease volume SOURCES ${_volume})

@@ -71,7 +71,7 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     memcpy(o.wire_keys, f->server_wire[server], sizeof(o.wire_keys));
     o.frames_max = 16;
     o.store = (struct snic_segments_opts){
-        .flags = SNIC_SEGMENTS_BLANK, .log_bytes = 4u << 20, .cache_blocks = 1024};
+        .flags = SNIC_SEGMENTS_BLANK | f->salvage, .log_bytes = 4u << 20, .cache_blocks = 1024};
     o.store.uuid[0] = server + 1;
     size_t size = snic_volume_server_memsize(&o);
     assert_true(size > 0);
@@ -131,6 +131,17 @@ int volfix_store(struct volfix *f, uint32_t server, struct snic_segments_req *q)
     while (!store.done)
         assert_int_equal(snic_world_step(f->world), 1);
     return q->result;
+}
+
+void volfix_settle_home(struct volfix *f, uint32_t server)
+{
+    struct snic_segments *s = snic_volume_server_store(f->server[server].s);
+    struct snic_segments_info info;
+    snic_segments_checkpoint(s);
+    do {
+        volfix_run(f, VOLFIX_MS);
+        snic_segments_inspect(s, &info);
+    } while (info.dirty != 0);
 }
 
 void volfix_segment_create(struct volfix *f, uint32_t server, uint32_t segment, uint32_t gen)
@@ -470,7 +481,7 @@ void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t 
     assert_int_equal(snic_world_open(&f->world, &w), 0);
     assert_int_equal(snic_net_fabric_open(&f->fabric, f->world, &n), 0);
     for (uint32_t i = 0; i < servers; i++) {
-        struct snic_disk_opts d = {.opts_size = sizeof(d), .seed = seed + i, .size = 32u << 20};
+        struct snic_disk_opts d = {.opts_size = sizeof(d), .seed = seed + i, .size = VOLFIX_DISK};
         d.delay_min_ns = 20000;
         d.delay_max_ns = 200000;
         f->server[i].f = f;

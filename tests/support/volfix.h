@@ -11,6 +11,7 @@
 enum { VOLFIX_SERVERS = 3, VOLFIX_SEGMENTS = 4, VOLFIX_BLOCKS = VOLFIX_SEGMENTS * 512 };
 enum { VOLFIX_DEPTH = 24, VOLFIX_IO_BLOCKS = 40, VOLFIX_PORT = 7000 };
 #define VOLFIX_MS UINT64_C(1000000)
+#define VOLFIX_DISK (UINT64_C(32) << 20) /* bytes of a server's */
 
 struct volfix;
 
@@ -58,6 +59,7 @@ struct volfix {
     uint32_t paper;      /* SNIC_VOLUME_PAPER */
     uint32_t transports; /* of servers that start: as of their options */
     uint32_t governed;   /* likewise: SNIC_VOLUME_GOVERNED */
+    uint32_t salvage;    /* likewise: SNIC_SEGMENTS_SALVAGE */
     /* What servers and clients that start are given; NULL: no such keys. */
     const struct snic_ebs_sec_ops *sec;
     void *server_secret;
@@ -102,6 +104,8 @@ void volfix_server_stop(struct volfix *f, uint32_t server);
 void volfix_client_start(struct volfix *f);
 /* A crash: what is in flight may or may not have happened. */
 void volfix_client_kill(struct volfix *f);
+/* All that the server has is at home, and no memory of it is left in its log. */
+void volfix_settle_home(struct volfix *f, uint32_t server);
 void volfix_segment_create(struct volfix *f, uint32_t server, uint32_t segment, uint32_t gen);
 
 /* One request to a server's store, until it is done. */
