@@ -135,7 +135,7 @@ struct snic_control_agent {
     struct snic_segments_req meta_req;
     struct snic_segments_block meta_block[SNIC_CONTROL__COPIES];
     unsigned char *meta_data; /* of each copy */
-    uint8_t meta_at;          /* the copy that is read or written: a small log takes one at a time */
+    uint8_t meta_at;          /* the copy under way: a small log takes one at a time */
     uint8_t meta_out;
     uint8_t closing;
     uint8_t last;      /* the claim that is out is the last */
