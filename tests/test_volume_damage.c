@@ -110,6 +110,22 @@ static void test_volume_damage_of_all_is_another_life(void **state)
     assert_serves();
 }
 
+/* What the log had is lost, and with it, perhaps, that an epoch was used. */
+static void test_volume_damage_of_log_is_another_life(void **state)
+{
+    (void)state;
+    const uint32_t log = 65536, head = 32768;
+    uint32_t before = epoch();
+    kill_at_home();
+    memset(snic_disk_bytes(fix.server[0].disk) + log + head, 0, (4u << 20) - head);
+    assert_int_equal(volfix_server_start(&fix, 0), SNIC_ECORRUPT);
+    volfix_server_stop(&fix, 0);
+    fix.salvage = SNIC_SEGMENTS_SALVAGE;
+    assert_int_equal(volfix_server_start(&fix, 0), 0);
+    assert_true(epoch() != before && epoch() != before + 1);
+    assert_serves();
+}
+
 /* The same over both transports. */
 #define CASE(name)                                                                                 \
     {#name "_solar", name, setup_solar, teardown, NULL},                                           \
@@ -121,6 +137,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {CASE(test_volume_damage_of_own_block_is_mended),
                                        CASE(test_volume_damage_of_own_versions_wants_salvage),
-                                       CASE(test_volume_damage_of_all_is_another_life)};
+                                       CASE(test_volume_damage_of_all_is_another_life),
+                                       CASE(test_volume_damage_of_log_is_another_life)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

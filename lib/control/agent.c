@@ -144,7 +144,8 @@ static int control_agent_meta_loaded(struct snic_control_agent *a)
     a->uuid[1] = snic_get_le64(p + 24);
     a->serial = snic_get_le64(p + 40);
     a->incarnation = snic_get_le64(p + 32);
-    a->version = b->wver;
+    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++) /* what is damaged has one, too */
+        a->version = snic_max_u64(a->version, a->meta_block[i].wver);
     if (damaged)
         control_agent_meta_mend(a);
     return 0;

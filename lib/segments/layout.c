@@ -165,7 +165,7 @@ void segments_page_encode(const struct segments_disk *d, uint32_t place, uint32_
     snic_put_le32(b + 28, page);
     snic_put_le64(b + 32, a->seg_id);
     snic_put_le32(b + 40, a->inc);
-    snic_put_le32(b + 44, !d->place[place].fresh);
+    snic_put_le32(b + 44, 1);
     if (page == 0) {
         segments_attr_encode(a, at);
         snic_put_le64(at + SNIC_SEGMENTS__ATTR, a->stamp);

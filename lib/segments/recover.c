@@ -49,8 +49,8 @@ static const unsigned char *segments_load_choose(struct segments_disk *d, uint32
     return best;
 }
 
-/** A round that has ended wrote one of these copies, of use @p inc of the place (0: any). Then all
- * pages that the place had to have were written (S2), and one that is not there now is damaged. */
+/** A round that has ended wrote one of these copies, of use @p inc of the place (0: any): a page of
+ * the place that is not there now is damaged (S7). */
 static int segments_load_ended(const struct segments_disk *d, uint32_t place, uint32_t page,
                                const unsigned char *const copy[2], uint32_t inc)
 {
@@ -106,7 +106,6 @@ static int segments_replay_place(struct segments_disk *d, const struct segments_
         p->attr.inc = h->inc;
         p->attr.pad = 1; /* its attributes are to come */
         p->dirty = (1u << SNIC_SEGMENTS__PAGES) - 1;
-        p->fresh = 1;
     }
     return 1;
 }

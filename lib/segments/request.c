@@ -301,7 +301,7 @@ static int segments_create(struct snic_segments *s, struct snic_segments_req *q)
         return segments_ended(q, SNIC_EIO);
     segments_place_clear(d, place);
     d->place[place].dirty = (1u << SNIC_SEGMENTS__PAGES) - 1; /* damaged ones, too */
-    d->place[place].fresh = 1;
+    d->place[place].round = 0;                                /* S7 */
     d->used_places++;
     d->hint = place + 1;
     segments_chain(d, place);

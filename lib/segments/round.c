@@ -299,10 +299,11 @@ static void segments_round_take_pages(struct segments_disk *d)
 {
     for (uint32_t i = 0; i < d->geo.places; i++) {
         d->place[i].round = d->place[i].dirty;
-        d->place[i].fresh = 0;
         d->place[i].dirty = 0;
     }
-    segments_round_sweep(&d->round, SEGMENTS_FIRST);
+    d->round.phase = SEGMENTS_TAKEN;
+    d->round.position = d->position;
+    (void)snic_wal_flush(d->wal);
 }
 
 static void segments_round_end(struct segments_disk *d)
@@ -329,6 +330,10 @@ static void segments_round_step(struct segments_disk *d)
     case SEGMENTS_HOME:
         if (segments_home(d))
             segments_round_take_pages(d);
+        break;
+    case SEGMENTS_TAKEN:
+        if (snic_wal_durable(d->wal) >= r->position)
+            segments_round_sweep(r, SEGMENTS_FIRST);
         break;
     case SEGMENTS_FIRST:
     case SEGMENTS_SECOND:

@@ -26,6 +26,9 @@
  * S5  A slot is free only when the mark that covers its record is durable, or a newer slot or a
  *     deletion is in the log: so at recovery no more slots are needed than there were.
  * S6  `done` and the events come from segments_message(), timers and completions only.
+ * S7  A place's pages are written for the first time all in one round, which its next use is not
+ *     part of, and when it is durable in the log that the place is in use. So if one of them is of
+ *     a round that has ended (the mark's, or earlier), all of them are there.
  */
 #ifndef SNIC_SEGMENTS_PRIV_H
 #define SNIC_SEGMENTS_PRIV_H
@@ -80,7 +83,7 @@ struct segments_page {
     uint64_t round;
     uint64_t seg_id;
     uint32_t inc;
-    uint32_t whole; /* when it was written, each table of this use had been, or was in that round */
+    uint32_t whole; /* S7 */
 };
 
 /** What a segment is; a record of the log, and a place's first page. */
@@ -166,7 +169,6 @@ struct segments_place {
     uint8_t round;  /* by this one */
     uint8_t second; /* pages of which a crash left the second copy behind: it is written first */
     uint8_t lost;   /* pages that both copies are damaged of; bit 0: not used any more */
-    uint8_t fresh;  /* no round yet has had the tables of this use */
 };
 
 struct segments_disk;
@@ -193,8 +195,9 @@ struct segments_op {
 
 enum segments_phase {
     SEGMENTS_IDLE,
-    SEGMENTS_LOG,  /* until what goes home is durable in the log: S1 */
-    SEGMENTS_HOME, /* blocks */
+    SEGMENTS_LOG,   /* until what goes home is durable in the log: S1 */
+    SEGMENTS_HOME,  /* blocks */
+    SEGMENTS_TAKEN, /* until the uses of places whose pages will be written are: S7 */
     SEGMENTS_FIRST,
     SEGMENTS_FIRST_FLUSH,
     SEGMENTS_SECOND,

@@ -9,7 +9,8 @@
  * The first epoch is random, so that a server whose segment is gone is not taken for one of its
  * own past. A block that is damaged is written anew, with the epoch after its version and another
  * key: clients only find that their connections are not known any more. Where the version is lost,
- * too, no write is taken, and with SNIC_SEGMENTS_SALVAGE the segment is made anew.
+ * too, no write is taken, and with SNIC_SEGMENTS_SALVAGE the segment is made anew, as it is where
+ * the log had a gap.
  */
 #include "volume/volume_priv.h"
 
@@ -164,10 +165,12 @@ void volume_server_opened(void *ctx, int result, const struct snic_segments_repo
         s->e.opened(s->ctx, result, &s->report);
         return;
     }
-    if (snic_segments_find(s->store, SNIC_VOLUME_META, &stat) == 0)
-        result = server_open_read(s);
-    else
+    if (snic_segments_find(s->store, SNIC_VOLUME_META, &stat) != 0)
         result = server_open_submit(s, VOLUME_META_CREATE, SNIC_SEGMENTS_CREATE);
+    else if (report->gaps != 0) /* the last start may be among what is lost */
+        result = server_open_submit(s, VOLUME_META_DELETE, SNIC_SEGMENTS_DELETE);
+    else
+        result = server_open_read(s);
     if (result != 0)
         server_open_over(s, result);
 }
