@@ -21,18 +21,20 @@ struct setting {
     uint64_t log_bytes;
     uint32_t cache;
     uint64_t delay_max_ns;
+    uint64_t disk; /* bytes; 0: three segments */
 };
 
 static const struct setting settings[] = {
-    {512, 0, 2u << 20, 64, 20000},
-    {4096, SNIC_SEGMENTS_NO_FUA, 4u << 20, 64, 20000},
-    {512, SNIC_SEGMENTS_NO_FUA, 4u << 20, 64, 0},
+    {512, 0, 2u << 20, 64, 20000, 0},
+    {4096, SNIC_SEGMENTS_NO_FUA, 4u << 20, 64, 20000, 0},
+    {512, SNIC_SEGMENTS_NO_FUA, 4u << 20, 64, 0, 0},
 };
 
 static void rig(struct segfix *f, const struct setting *s, uint64_t seed)
 {
     memset(f, 0, sizeof(*f));
     f->disk_opts.sector = s->sector;
+    f->disk_opts.size = s->disk;
     f->disk_opts.delay_max_ns = s->delay_max_ns;
     f->disk_opts.delay_min_ns = s->delay_max_ns / 4;
     f->opts.log_bytes = s->log_bytes;
@@ -165,6 +167,20 @@ static void test_segments_power_lost_anywhere_answered_there(void **state)
 
 /* ---- Every subset ---- */
 
+static void probe_begin(const struct setting *s)
+{
+    rig(&probe, s, 1); /* a world of its own: fix stands still meanwhile */
+    segfix_unplug(&probe);
+    snic_disk_close(probe.disk[0]);
+}
+
+static void probe_end(void)
+{
+    snic_loop_close(probe.loop);
+    snic_world_close(probe.world);
+    free(probe.data);
+}
+
 static uint64_t subsets(struct segfix *f, struct snic_rng *rng)
 {
     uint64_t sector[256];
@@ -203,9 +219,7 @@ static void test_segments_power_lost_every_subset_answered_there(void **state)
     for (uint64_t i = 0; i < SNIC_COUNTOF(settings); i++) {
         struct snic_rng rng;
         uint64_t seen = 0;
-        rig(&probe, &settings[i], 1); /* a world of its own: fix stands still meanwhile */
-        segfix_unplug(&probe);
-        snic_disk_close(probe.disk[0]);
+        probe_begin(&settings[i]);
         rig(&fix, &settings[i], support_seed() + 100 + i);
         snic_rng_init(&rng, support_seed() * 31 + i);
         fill(&fix, &rng);
@@ -221,11 +235,98 @@ static void test_segments_power_lost_every_subset_answered_there(void **state)
         }
         assert_string_equal(fix.why, "");
         segfix_end(&fix);
-        snic_loop_close(probe.loop);
-        snic_world_close(probe.world);
-        free(probe.data);
+        probe_end();
     }
     print_message("%" PRIu64 " choices\n", tried);
+}
+
+/* ---- A segment made in the middle of a round ---- */
+
+/* The power goes now; a start that ends a round; another start: nothing is damaged. */
+static void dies_and_lives_twice(struct segfix *f, struct snic_rng *rng)
+{
+    struct snic_segments_info info = {0};
+    assert_int_equal(snic_disk_clone(f->disk[0], &probe.disk[0]), 0);
+    snic_disk_power_cut(probe.disk[0], snic_rng_next(rng) >> 1);
+    probe.opts = f->opts;
+    probe.m = f->m;
+    segfix_plug(&probe);
+    for (uint32_t life = 0; life < 2; life++) {
+        probe.damages = 0;
+        assert_int_equal(segfix_open(&probe, 0), 0);
+        segfix_judge(&probe);
+        assert_int_equal(probe.damages, 0);
+        snic_segments_checkpoint(probe.store);
+        info.rounds = 0;
+        for (uint32_t k = 0; k < 100 && info.rounds == 0; k++) { /* none where all is home */
+            segfix_run(&probe, 100000);
+            snic_segments_inspect(probe.store, &info);
+        }
+        segfix_close(&probe);
+    }
+    segfix_unplug(&probe);
+    snic_disk_close(probe.disk[0]);
+    assert_string_equal(probe.why, "");
+}
+
+/* A store of which a round has just begun. */
+static void begin_round(const struct setting *s, uint64_t seed, struct snic_segments_info *info)
+{
+    struct snic_rng rng;
+    rig(&fix, s, seed);
+    snic_rng_init(&rng, seed * 53);
+    fill(&fix, &rng);
+    for (uint32_t k = 0; k < 20; k++)
+        segfix_step(&fix, &rng);
+    snic_segments_inspect(fix.store, info);
+    snic_segments_checkpoint(fix.store);
+}
+
+/** Events until it writes its first table. */
+static uint64_t events_to_tables(const struct setting *s, uint64_t seed)
+{
+    struct snic_segments_info info;
+    uint64_t events = 0;
+    begin_round(s, seed, &info);
+    for (uint64_t tables = info.tables; info.tables == tables; events++) {
+        if (snic_world_step(fix.world) == 0)
+            break; /* all is home */
+        snic_segments_inspect(fix.store, &info);
+    }
+    segfix_settle(&fix);
+    segfix_end(&fix);
+    return events;
+}
+
+/* Tables come to be on the device without the segment that they are of, or the other way round. */
+static void test_segments_power_lost_beside_a_create_no_damage(void **state)
+{
+    uint64_t tried = 0;
+    (void)state;
+    for (uint64_t i = 0; i < support_rounds(60, 600); i++) {
+        struct setting s = settings[i % 2]; /* a disk that takes its time */
+        uint64_t seed = support_seed() * 1000 + i;
+        struct snic_segments_info info;
+        struct snic_rng rng;
+        s.disk = s.log_bytes + (10u << 20); /* a place is left */
+        snic_rng_init(&rng, seed);
+        uint64_t events = events_to_tables(&s, seed);
+        events -= snic_min_u64(events, 1 + snic_rng_below(&rng, 12));
+        probe_begin(&s);
+        begin_round(&s, seed, &info);
+        for (; events > 0; events--)
+            (void)snic_world_step(fix.world);
+        (void)segfix_control(&fix, 3, SNIC_SEGMENTS_CREATE, 1);
+        for (uint32_t k = 0; k < 16; k++, tried++) {
+            (void)snic_world_step(fix.world);
+            dies_and_lives_twice(&fix, &rng);
+        }
+        assert_string_equal(fix.why, "");
+        segfix_settle(&fix);
+        segfix_end(&fix);
+        probe_end();
+    }
+    print_message("%" PRIu64 " power cuts\n", tried);
 }
 
 /* ---- Many lives ---- */
@@ -286,6 +387,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_segments_power_lost_anywhere_answered_there),
         cmocka_unit_test(test_segments_power_lost_every_subset_answered_there),
+        cmocka_unit_test(test_segments_power_lost_beside_a_create_no_damage),
         cmocka_unit_test(test_segments_power_lost_often_every_life_goes_on),
     };
     return SUPPORT_MAIN(argc, argv, tests);
