@@ -162,8 +162,10 @@ BUGS = [
      "return p->waits || r == 0 ? at : size;", "return size;",
      ("volume_luna", "*server_full*")),
     ("a buffer is put back before the store has its blocks", "lib/volume/front_luna.c",
-     "volume_request_flush(s); p->waits = r == SNIC_EAGAIN;", "p->waits = r == SNIC_EAGAIN;",
-     VOLUMES),
+     "volume_request_flush(s); p->waits = r == SNIC_EAGAIN;",
+     """memset((unsigned char *)(uintptr_t)data, 0x5a, at); /* who has it now */
+    volume_request_flush(s);
+    p->waits = r == SNIC_EAGAIN;""", VOLUMES),
     ("blocks that were read are used again while they leave", "lib/volume/request.c",
      "op->trains = (uint32_t)r; if (r == 0) request_free(&s->reads, op);",
      "op->trains = (uint32_t)r; request_free(&s->reads, op);", VOLUMES),
