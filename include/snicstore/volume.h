@@ -32,8 +32,10 @@
  *   version or its generation, is answered NO_LEASE, of an older generation STALE_GEN.
  *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch, raised
  *   and durable before the first datagram is received, and the secret of its reset tokens. The
- *   first epoch of a store is random. Both are made anew if they are damaged or gone; if the
- *   segment is there and its version is lost, with SNIC_SEGMENTS_SALVAGE only.
+ *   first epoch of a store is random. If they are damaged, the epoch goes on after the version that
+ *   they were written with, with another secret. If the segment is gone, or the store is opened
+ *   over a gap in its log, both begin anew; if that version is lost, with SNIC_SEGMENTS_SALVAGE
+ *   only.
  *
  *   Governed (SNIC_VOLUME_GOVERNED): generations are a control plane's alone. It raises a segment's
  * before anybody is told of it, so what is later than the segment's is nobody's: a write or fence

@@ -11,10 +11,12 @@
 
 /* ---- Tables ---- */
 
-/** Of two copies the one that counts, or NULL; GOOD of an older incarnation is as good as BLANK. */
+/** Of two copies the one that counts, or NULL; GOOD of an older incarnation is as good as BLANK.
+ * @param[out] ended  a round that has ended wrote one of them (a first page: one of the use that
+ *                    counts), so a page of the place that is not there is damaged (S7) */
 static const unsigned char *segments_load_choose(struct segments_disk *d, uint32_t place,
                                                  uint32_t page, const unsigned char *const copy[2],
-                                                 struct segments_page *p)
+                                                 struct segments_page *p, int *ended)
 {
     struct segments_place *at = &d->place[place];
     const unsigned char *best = NULL;
@@ -37,6 +39,10 @@ static const unsigned char *segments_load_choose(struct segments_disk *d, uint32
             *p = got[i];
         }
     }
+    *ended = 0;
+    for (uint32_t i = 0; i < 2; i++)
+        *ended |= kind[i] == SEGMENTS_PAGE_GOOD && got[i].whole && got[i].round <= d->mark.round &&
+                  (page != 0 || got[i].inc == p->inc);
     if (kind[0] == SEGMENTS_PAGE_BAD && kind[1] == SEGMENTS_PAGE_BAD)
         at->lost |= (uint8_t)(1u << page);
     else if (kind[0] == SEGMENTS_PAGE_BAD || kind[1] == SEGMENTS_PAGE_BAD)
@@ -49,35 +55,22 @@ static const unsigned char *segments_load_choose(struct segments_disk *d, uint32
     return best;
 }
 
-/** A round that has ended wrote one of these copies, of use @p inc of the place (0: any): a page of
- * the place that is not there now is damaged (S7). */
-static int segments_load_ended(const struct segments_disk *d, uint32_t place, uint32_t page,
-                               const unsigned char *const copy[2], uint32_t inc)
-{
-    struct segments_page p;
-    for (uint32_t i = 0; i < 2; i++)
-        if (segments_page_decode(&d->geo, place, page, &p, copy[i]) == SEGMENTS_PAGE_GOOD &&
-            (inc == 0 || p.inc == inc) && p.whole && p.round <= d->mark.round)
-            return 1;
-    return 0;
-}
-
 void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned char *first,
                          const unsigned char *second)
 {
     struct segments_place *at = &d->place[place];
-    int whole = 0, tables = 0;
+    int ended, whole = 0, tables = 0;
     for (uint32_t i = 0; i < SNIC_SEGMENTS__PAGES; i++) {
         const unsigned char *copy[2] = {first + (size_t)i * SNIC_SEGMENTS__PAGE,
                                         second + (size_t)i * SNIC_SEGMENTS__PAGE};
         struct segments_page p;
-        const unsigned char *best = segments_load_choose(d, place, i, copy, &p);
+        const unsigned char *best = segments_load_choose(d, place, i, copy, &p, &ended);
         if (i == 0 && best != NULL) {
             segments_attr_read(&at->attr, &p, best);
             if (at->attr.inc == 0)
                 at->attr.used = 0;
             d->stamp = snic_max_u64(d->stamp, at->attr.stamp);
-            whole = at->attr.used && segments_load_ended(d, place, 0, copy, at->attr.inc);
+            whole = at->attr.used && ended;
         } else if (i != 0 && best != NULL) {
             (void)segments_table_read(segments_entry(d, place, (i - 1) * SNIC_SEGMENTS__TABLE),
                                       best);
@@ -86,7 +79,7 @@ void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned
         } else if (i != 0 && at->attr.used) {
             at->dirty |= (uint8_t)(1u << i); /* or nothing would tell that it had been there */
         }
-        tables |= i != 0 && at->attr.inc == 0 && segments_load_ended(d, place, i, copy, 0);
+        tables |= i != 0 && at->attr.inc == 0 && ended;
     }
     if (tables)
         at->lost |= 1; /* of a segment of which there is nothing else */

@@ -83,7 +83,7 @@ struct segments_page {
     uint64_t round;
     uint64_t seg_id;
     uint32_t inc;
-    uint32_t whole; /* S7 */
+    uint32_t whole; /* written under S7, which earlier versions did not keep */
 };
 
 /** What a segment is; a record of the log, and a place's first page. */
