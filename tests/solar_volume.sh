@@ -103,10 +103,15 @@ e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
 
 if [ "$transport" = solar ] && unshare -n true 2>/dev/null; then
     echo "== a link that is too narrow for a block is named"
+    # Not with timeout(1), which sends SIGCONT after SIGTERM: where that comes while LeakSanitizer
+    # attaches to the process that ends, the stop it waits for is gone, and it waits for ever.
     unshare -n sh -c '
         ip link set lo up mtu 1500
-        timeout 5 "$0" client --server 127.0.0.1:7000 --disk 1 --size 64M --epoch 1 \
-            --stats 1 --socket "$1/narrow" >"$1/narrow.log" 2>&1' "$program" "$work"
+        "$0" client --server 127.0.0.1:7000 --disk 1 --size 64M --epoch 1 \
+            --stats 1 --socket "$1/narrow" >"$1/narrow.log" 2>&1 &
+        sleep 5
+        kill -TERM $!
+        wait $!' "$program" "$work" || fail "the client ended with $?"
     grep -q 'takes no packets of 4252 bytes' "$work/narrow.log" || fail "the MTU is not named"
     grep -q '\btoo_large=[1-9]' "$work/narrow.log" || fail "nothing is too large"
 fi
