@@ -68,7 +68,7 @@ case " $modules " in
 esac
 case " $modules " in
 "  " | *" ebs "*) packages openssl/evp.h:libssl-dev nbdcopy:libnbd-bin mkfs.ext4:e2fsprogs \
-    nft:nftables ip:iproute2 ethtool:ethtool ;;
+    fio:fio nft:nftables ip:iproute2 ethtool:ethtool ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1
 

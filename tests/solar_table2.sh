@@ -7,8 +7,11 @@
 # over kernel TCP go on side by side: 16 of each, I/Os of 4 to 32 KiB, depth 4, a read for four
 # writes. Wanted: no I/O of SOLAR without an answer for a second, in no row, and every block as it
 # was acknowledged; TCP hangs where the fabric fails silently, so the fault was there; every rule of
-# the fabric has hit packets, and every link that goes down had carried some. The last row kills the
-# server (-9): nothing acknowledged is lost, and I/Os go on within a second after it is back.
+# the fabric has hit packets, and every link that goes down had carried some. Row server_killed
+# kills the server (-9): nothing acknowledged is lost, and I/Os go on within a second after it is
+# back.
+# Row programs: fio, which verifies what it wrote, and nbdcopy, with an ext4 image there and back
+# again and again, on solar_volume's clients, through all of that one after the other.
 #
 # One round by day, ten by night (SNIC_NIGHTLY=1) or as many as SNIC_TABLE2_ROUNDS says. Needs root,
 # nft, ip, ethtool; skips otherwise (77). The fabric's names are its tool's, so one run waits for
@@ -22,9 +25,10 @@ shift 2
 nightly=${SNIC_NIGHTLY:-}
 [ "$nightly" != 0 ] || nightly=
 rounds=${SNIC_TABLE2_ROUNDS:-$([ -n "$nightly" ] && echo 10 || echo 1)}
-rows=${*:-none port_fail tor_fail spine_fail drop75 drop75_1spine reboot bh_tor bh_spine bh_ports \
-server_killed}
-guests=16 disk=4M
+every="none port_fail tor_fail spine_fail drop75 drop75_1spine reboot bh_tor bh_spine bh_ports \
+server_killed"
+rows=${*:-$every programs}
+guests=16 disk=4M fio_disk=17 ext4_disk=18
 where=10.77.200.1
 
 skip() {
@@ -102,7 +106,7 @@ tell() { bash "$tool" "$@" 8>&- 9>&- >>"$work/tool" 2>&1; }
 
 tell up && ip netns exec sol_f nft list chain inet f fab >/dev/null 2>&1 ||
     skip "no such fabric here: $(tail -n 3 "$work/tool")"
-disks=
+disks="--disk $fio_disk:16M --disk $ext4_disk:16M"
 for i in $(seq $guests); do disks="$disks --disk $i:$disk"; done
 serve() {
     # nsenter, not ip netns exec, whose mount namespace would keep all mounts of the machine.
@@ -165,7 +169,7 @@ heading() {
 bad='' unjudged=''
 is_bad() { # ROW WHAT: it goes on, and fails in the end
     echo "FAILED: $1: $2"
-    grep -h -A 8 -e HANGS -e WRONG -e ERROR "$log.solar" | head -n 30
+    grep -h -A 8 -e HANGS -e WRONG -e ERROR "$log.solar" 2>/dev/null | head -n 30
     bad="$bad $1"
 }
 judge() { # ROW: what must hold in each round
@@ -274,17 +278,106 @@ judge_killed() { # an outage may be longer than a second, and is not SOLAR's
     [ "$(value "$r" resets)" -gt 0 ] || is_bad server_killed "nobody noticed"
 }
 
+# ---- Programs on the virtual disk ----
+
+attach() { # NAME DISK: a client, in $client_NAME, and its socket
+    run "client_$1" "$log.$1" nsenter --net=/run/netns/sol_c "$volume" client \
+        --server $where:7000 --disk "$2" --size 16M --epoch $epoch --socket "$work/$1"
+    eval "says ready '$log.$1' \$client_$1"
+}
+# All of the disk is written, then verified. Blocks of one size a time: fio takes what an earlier
+# time wrote for this one's where sizes are mixed, or a backlog is verified meanwhile.
+verifies() { # URI
+    n=0
+    until [ -e "$work/enough" ]; do
+        fio --name=verify --ioengine=nbd --uri="$1" --rw=randwrite --bs=$((4 << n % 4))k \
+            --iodepth=4 --size=16M --randrepeat=0 --verify=crc32c --verify_fatal=1 || return 1
+        n=$((n + 1))
+    done
+    [ $n -gt 0 ] && echo "verified $n times"
+}
+# One of two there and back, and what came is a whole file system, until there is $work/enough.
+copies() { # IMAGE URI
+    n=0
+    until [ -e "$work/enough" ]; do
+        image=$1.$((n % 2))
+        nbdcopy --requests=4 --request-size=32768 "$image" "$2" || return 1
+        nbdcopy --requests=4 --request-size=32768 "$2" "$work/back" || return 1
+        cmp "$image" "$work/back" || return 1
+        e2fsck -fn "$work/back" >/dev/null 2>&1 || { echo "e2fsck: $?" && return 1; }
+        n=$((n + 1))
+    done
+    [ $n -gt 0 ] && echo "copied $n times"
+}
+fault_of_programs() { # NAME
+    case $1 in
+    none) sleep 1 ;;
+    server_killed)
+        kill -9 "$server"
+        wait "$server" 2>/dev/null
+        sleep 0.3
+        serve
+        ;;
+    reboot)
+        run reboot "$work/reboot.log" bash "$tool" fault reboot
+        echo "$reboot" >"$work/rebooting"
+        sleep 3.6
+        rm -f "$work/rebooting"
+        ;;
+    *)
+        tell fault "$1" || fail "the fault could not be made: $(tail -n 3 "$work/tool")"
+        sleep 1.5
+        ! has_rule "$1" || [ "$(hits)" -gt 0 ] || is_bad programs "the rule of $1 has hit nothing"
+        ;;
+    esac
+    tell clear
+    sleep 0.3
+    for p in "$verifier" "$copier"; do
+        kill -0 "$p" 2>/dev/null || { is_bad programs "one of them ended at $1" && return 1; }
+    done
+}
+programs() {
+    for p in fio nbdcopy mkfs.ext4 e2fsck; do
+        command -v $p >/dev/null || { unjudged="$unjudged programs" && echo "no $p" && return; }
+    done
+    epoch=$((epoch + 1))
+    log=$work/programs.$epoch
+    rm -rf "$work/enough" "$work/tree" "$work"/image.*
+    mkdir "$work/tree"
+    for i in 0 1; do
+        head -c 6000000 /dev/urandom >"$work/tree/random"
+        truncate -s 16M "$work/image.$i"
+        mkfs.ext4 -q -d "$work/tree" "$work/image.$i" || fail "mkfs.ext4"
+    done
+    attach fio_nbd $fio_disk
+    attach ext4_nbd $ext4_disk
+    verifies "nbd+unix:///?socket=$work/fio_nbd" >"$log.fio" 2>&1 7>&- 8>&- 9>&- &
+    verifier=$!
+    copies "$work/image" "nbd+unix:///?socket=$work/ext4_nbd" >"$log.copy" 2>&1 7>&- 8>&- 9>&- &
+    copier=$!
+    for f in $every; do fault_of_programs "$f" || break; done
+    : >"$work/enough"
+    wait "$copier" || is_bad programs "the copies: $(tail -n 5 "$log.copy")"
+    wait "$verifier" || is_bad programs "fio: $(tail -n 5 "$log.fio")"
+    for p in "$client_fio_nbd" "$client_ext4_nbd"; do
+        kill -TERM "$p"
+        wait "$p" || is_bad programs "a client ended with $?"
+    done
+    printf '%-14s fio: %s, an ext4 image: %s, through each of the faults\n' programs \
+        "$(tail -n 1 "$log.fio")" "$(tail -n 1 "$log.copy")"
+}
+
 echo "load $(cut -d' ' -f1-3 /proc/loadavg), $(nproc) CPUs, store in $memory"
 for r in $(seq "$rounds"); do
     [ "$rounds" = 1 ] || echo "-- round $r of $rounds"
     heading
     for w in $rows; do
-        case $w in server_killed) server_killed ;; *) row "$w" 1 ;; esac
+        case $w in server_killed | programs) $w ;; *) row "$w" 1 ;; esac
     done
 done
 echo "-- I/Os without an answer for a second, all rounds: SOLAR, TCP; SOLAR's slowest"
 for w in $rows; do
-    [ "$w" != server_killed ] || continue
+    case $w in server_killed | programs) continue ;; esac
     eval "n=\${solar_$w} t=\${tcp_$w} m=\${max_$w:-0}"
     # shellcheck disable=SC2154
     printf '%-14s %6d %6d %6d ms\n' "$w" "$n" "$t" "$m"
