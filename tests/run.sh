@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # run.sh [--quick | --nightly] [MODULE...]
 #
-# Installs what the tests need, builds every configuration and runs all of their tests under one
-# ctest, whose summary is the last thing printed, after what explorers and simulations have counted.
+# Installs what the tests need, builds in every configuration what its tests need, and runs all of
+# them under one ctest, whose summary is the last thing printed, after the totals of explorers and
+# simulations, the CPU-minutes of each configuration and the ten tests that took most of them.
 # MODULE: only the tests of these modules (dds: those of the storage node, kvfs: of the file system,
 # ddp or minos: of the replicated table, solar: of the block transports), in builds of nothing but
 # what they need.
@@ -18,8 +19,9 @@
 #               interrupted night continues where it stopped, and says what was counted before.
 #
 # Configurations: main (gcc, everything), asan (clang, ASan+UBSan), tsan (TSan), single (the tests
-# against the generated header), noassert and aarch64 (cross build; pure modules under qemu).
-# SNIC_BUILD names the build folder, by default build/.
+# against the generated header), noassert and aarch64 (cross build; pure modules under qemu). By day
+# single and noassert run the tests of some modules, others at each commit.
+# SNIC_BUILD names the build folder, by default build/. SNIC_NO_CCACHE=1: compile without ccache.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -47,7 +49,8 @@ done
 
 . tests/packages.sh
 runtime="/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a"
-packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake make:make python3:python3 \
+packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake ninja:ninja-build \
+    make:make python3:python3 \
     pkg-config:pkg-config nm:binutils cmocka.h:libcmocka-dev liburing.h:liburing-dev \
     xxhash.h:libxxhash-dev clang-format:clang-format redis-cli:redis-tools \
     redis-server:redis-server || exit 1
@@ -75,9 +78,12 @@ esac
 out=${SNIC_BUILD:-$root/build}/tests
 mkdir -p "$out" || exit 1
 jobs=$(nproc)
-keep_going=-k # what cmake --build hands to make, or to ninja
-command -v ninja >/dev/null && CMAKE_GENERATOR=Ninja && keep_going="-k 0" && export CMAKE_GENERATOR
-command -v ccache >/dev/null && CMAKE_C_COMPILER_LAUNCHER=ccache && export CMAKE_C_COMPILER_LAUNCHER
+CMAKE_GENERATOR=Ninja
+export CMAKE_GENERATOR
+if [ "${SNIC_NO_CCACHE:-0}" = 0 ] && command -v ccache >/dev/null; then
+    CMAKE_C_COMPILER_LAUNCHER=ccache
+    export CMAKE_C_COMPILER_LAUNCHER
+fi
 common="-DSNIC_WERROR=ON -DSNIC_MODULES=$(echo ${modules:+$modules $also} | tr ' ' ';')"
 commit=$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
 SNIC_TURN=${SNIC_TURN:-$(printf %d "0x$(echo "$commit" | cut -c1-6)" 2>/dev/null)}
@@ -85,21 +91,30 @@ export SNIC_TURN
 start=$(date +%s)
 builds=
 
-# build NAME FILTER CMAKE_ARGUMENT...: configure and build; the outcome becomes the test NAME/build.
-# FILTER is SKIP_LABELS:ONLY_LABELS as in merge.py.
-build() {
+# configure NAME FILTER CMAKE_ARGUMENT...: FILTER is SKIP_LABELS:ONLY_LABELS as in merge.py.
+configure() {
     name=$1 filter=$2
     shift 2
-    began=$(date +%s)
-    printf '== %-9s ' "$name"
-    rm -f "$out/$name.rc"
-    {
-        cmake -S "$root" -B "$out/$name" $common "$@" &&
-            cmake --build "$out/$name" -j "$jobs" -- $keep_going
-    } >"$out/$name.log" 2>&1
-    rc=$?
-    echo $rc >"$out/$name.rc"
+    "$cost" "$out/costs" "$name/build" cmake -S "$root" -B "$out/$name" $common "$@" \
+        >"$out/$name.log" 2>&1
+    echo $? >"$out/$name.rc"
     builds="$builds $name=$out/$name:$filter"
+}
+
+# build NAME: everything in main, elsewhere what tests start. The outcome is the test NAME/build.
+build() {
+    [ "$(cat "$out/$1.rc")" = 0 ] || { echo "== $1: FAILED to configure"; return; }
+    began=$(date +%s)
+    printf '== %-9s ' "$1"
+    wanted=all
+    keep_going="-k 0"
+    [ -e "$out/$1/build.ninja" ] || keep_going=-k # a folder made with make stays so
+    [ "$1" = main ] || wanted=$(cat "$out/$1.targets")
+    # shellcheck disable=SC2086
+    [ -z "$wanted" ] || "$cost" "$out/costs" "$1/build" cmake --build "$out/$1" -j "$jobs" \
+        --target $wanted -- $keep_going >>"$out/$1.log" 2>&1
+    rc=$?
+    echo $rc >"$out/$1.rc"
     echo "built in $(($(date +%s) - began)) s$([ $rc = 0 ] || echo ': FAILED')"
 }
 
@@ -121,21 +136,29 @@ sysroot() {
     ) >"$out/sysroot.log" 2>&1 || { cat "$out/sysroot.log"; return 1; }
 }
 
-build main "$([ $scope = quick ] && echo 'install|slow'):" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    -DCMAKE_C_COMPILER=gcc -DSNIC_STATIC_ANALYSIS=$([ $scope = nightly ] && echo ON || echo OFF)
+cost=$out/cost
+rm -f "$out/costs"
+gcc -O1 -o "$cost" tests/tools/cost.c || exit 1
+# Enough debug information for line numbers in reports; more costs a fifth of each compilation.
+fast="-O2 -g1 -DNDEBUG" checked="-O1 -g1 -DNDEBUG"
+configure main "$([ $scope = quick ] && echo 'install|slow'):" -DCMAKE_C_COMPILER=gcc \
+    -DCMAKE_C_FLAGS_RELWITHDEBINFO="$fast" \
+    -DSNIC_STATIC_ANALYSIS=$([ $scope = nightly ] && echo ON || echo OFF)
 if [ $scope != quick ]; then
-    build asan ":" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    configure asan ":" -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS_RELWITHDEBINFO="$checked" \
         -DSNIC_SANITIZE=address,undefined -DSNIC_BUILD_BENCH=OFF
-    build tsan "fuzz:threads" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DSNIC_SANITIZE=thread -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
-    build single "slow:" -DCMAKE_C_COMPILER=gcc -DSNIC_SINGLE=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
-    build noassert "slow|single|install|tidy:" -DCMAKE_C_COMPILER=clang \
+    configure tsan "fuzz:threads" -DCMAKE_C_COMPILER=gcc \
+        -DCMAKE_C_FLAGS_RELWITHDEBINFO="$checked" -DSNIC_SANITIZE=thread -DSNIC_BUILD_BENCH=OFF \
+        -DSNIC_BUILD_FUZZ=OFF
+    configure single "slow:" -DCMAKE_C_COMPILER=gcc -DCMAKE_C_FLAGS_RELWITHDEBINFO="$fast" \
+        -DSNIC_SINGLE=ON -DSNIC_BUILD_BENCH=OFF -DSNIC_BUILD_FUZZ=OFF
+    configure noassert "slow|single|install|tidy:" -DCMAKE_C_COMPILER=clang \
         -DCMAKE_BUILD_TYPE=Release -DSNIC_NO_ASSERT=ON -DSNIC_BUILD_BENCH=OFF \
         -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_EXAMPLES=OFF
     if [ "$(uname -m)" != aarch64 ]; then
         if sysroot; then
-            build aarch64 "slow:base|ring|cuckoo" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+            configure aarch64 "slow:base|ring|cuckoo" \
+                -DCMAKE_C_FLAGS_RELWITHDEBINFO="$fast" \
                 -DCMAKE_TOOLCHAIN_FILE="$root/tests/aarch64.cmake" -DSNIC_BUILD_BENCH=OFF
         else
             echo 1 >"$out/aarch64.rc"
@@ -154,10 +177,14 @@ if [ $scope = nightly ]; then
     case $commit in *-dirty | unknown) rm -rf "$resume" ;; esac
     mkdir -p "$resume"
 fi
+rotate= # a run for some modules runs all of theirs
+[ -n "$modules" ] || rotate="--rotate single=4,noassert=4"
 # shellcheck disable=SC2086
-python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" \
-    $([ $scope = nightly ] && echo "--night-in main,asan,tsan" || echo "--day ${SNIC_TURN:-0}") \
+python3 tests/merge.py "$out" --modules "$(echo $modules | tr ' ' ',')" --cost "$cost" \
+    $([ $scope = nightly ] && echo "--night-in main,asan,tsan" ||
+        echo "--day ${SNIC_TURN:-0} $rotate") \
     ${resume:+--resume "$resume"} $builds || exit 1
+for b in $builds; do build "${b%%=*}"; done
 
 # ThreadSanitizer of older compilers does not survive the address randomisation of newer kernels.
 run=
@@ -174,5 +201,5 @@ echo "== tests ($scope, commit $commit, turn $SNIC_TURN, builds took $(($(date +
 cd "$out" || exit 1
 # One more than there are CPUs, in halves (merge.py): many tests wait for processes, disks and
 # clocks now and then, and those labelled `waits` most of the time.
-exec $run python3 "$root/tests/said.py" ctest --output-on-failure --no-tests=error \
+exec $run python3 "$root/tests/summarize.py" ctest --output-on-failure --no-tests=error \
     -j $((2 * (jobs + 1)))
