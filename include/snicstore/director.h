@@ -139,7 +139,12 @@ struct snic_director_opts {
     uint32_t opts_size;
     uint32_t flags;       /**< SNIC_DIRECTOR_IN_ORDER                                      */
     uint32_t conns_max;   /**< default 1024; more are refused                              */
-    uint32_t message_max; /**< largest message; default 9 MiB                              */
+    /**
+     * Largest message, at most 1 GiB; default 9 MiB. Longer ones end with SNIC_EMSGSIZE. Those that
+     * the offload engine keeps (its message_max) may have any of these lengths, but with a net
+     * upstream what is longer than 16352 bytes is not offloaded.
+     */
+    uint32_t message_max;
     uint32_t pending_max; /**< messages of one connection under way; default 1024          */
     uint32_t conn_bytes;  /**< bytes one connection may hold besides one message; default 1 MiB */
     /**
@@ -267,7 +272,11 @@ struct snic_director_host_events {
 
 struct snic_director_host_opts {
     uint32_t opts_size;
-    uint32_t message_max; /**< as the director's, or more; longest reply, too; default 9 MiB */
+    /**
+     * As the director's, or more, at most 1 GiB; default 9 MiB. With less the director ends the
+     * channel (SNIC_EPROTO). Also the longest reply of one call.
+     */
+    uint32_t message_max;
     uint64_t ring_bytes;  /**< of each direction, power of two >= 256 KiB; default 4 MiB */
     uint32_t key_size;    /**< cache keys, for invalidate and cache                         */
     uint32_t item_size;

@@ -82,7 +82,6 @@ static void director_conn_init(struct snic_director_conn *c)
     c->part = NULL;
     c->part_size = c->part_cap = 0;
     c->decided = c->tried = 0;
-    c->piece_at = 0;
     c->piece_of = NULL;
     c->current = NULL;
     memset(&c->started, 0, sizeof(c->started));

@@ -205,10 +205,15 @@ static int director_frame_head(struct snic_director_conn *c)
 
 /* ---- Routing ---- */
 
-/* Give the message at hand to the engine; 0 when it says no. */
+/*
+ * Give the message at hand to the engine; 0 when it says no. What it may hand back is sent to a net
+ * host as a whole, so that must be short; a channel takes any in pieces.
+ */
 static int director_offload(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
+    if (d->host_net && director_stage_need(c->msg_size) > SNIC_DIRECTOR__STAGE)
+        return 0;
     struct snic_offload_msg m = {c->msg, c->msg_size, c->msg_flags, c->user};
     struct director_slot *s = director_slot_take(c);
     s->state = DIRECTOR_SLOT_OFFLOAD;
@@ -278,7 +283,6 @@ static int director_decide(struct snic_director_conn *c)
     c->route = (uint8_t)v.route;
     c->msg_flags = v.flags;
     c->tried = 0;
-    c->piece_at = 0;
     return 0;
 }
 

@@ -69,6 +69,7 @@ struct director_slot {
     struct snic_offload_job *job;
     uint32_t gen;
     uint32_t bytes; /* of the reply so far, at most UINT32_MAX */
+    uint32_t sent;  /* bytes of the message that the host has received */
     uint8_t state;
     uint8_t flags;
     uint8_t kept_size;
@@ -142,8 +143,7 @@ struct snic_director_conn {
     uint32_t msg_flags;
     const unsigned char *msg;
     uint32_t msg_size;
-    uint32_t piece_at;              /* bytes of a long message that the host has got */
-    struct director_slot *piece_of; /* its slot */
+    struct director_slot *piece_of; /* of the message at hand, once part of it was sent */
     struct snic_link slots;
     struct director_slot *current; /* not IN_ORDER: its bytes may go out */
     struct snic_queue started;
@@ -216,10 +216,10 @@ struct snic_director {
     /* the channel upstream */
     struct snic_channel *channel;
     struct snic_loop_msg channel_close;
-    struct snic_queue retry;            /* slots */
-    struct snic_director_conn *piecing; /* has begun a long message */
-    uint64_t closed_wait;               /* connections whose end the host has not heard of */
-    uint32_t up_at;                     /* progress in the record that was not taken */
+    struct snic_queue retry;       /* slots */
+    struct director_slot *piecing; /* its long message has begun */
+    uint64_t closed_wait;          /* connections whose end the host has not heard of */
+    uint32_t up_at;                /* progress in the record that was not taken */
     uint32_t record_max;
     uint8_t attached;
     uint8_t broken;  /* the host wrote nonsense */

@@ -328,10 +328,11 @@ static int director_host_opts(struct snic_director_host_opts *out,
 
 static void director_host_hello(struct snic_director_host *h)
 {
-    struct director_wire w = {.word = h->opts.version, .size = 8, .kind = DIRECTOR_HELLO};
+    struct director_wire w = {.word = h->opts.version, .size = 12, .kind = DIRECTOR_HELLO};
     unsigned char *p = director_stage_put(&h->stage, &w);
     snic_put_le32(p, h->opts.key_size);
     snic_put_le32(p + 4, h->opts.item_size);
+    snic_put_le32(p + 8, h->opts.message_max);
     (void)director_host_push(h);
 }
 

@@ -105,6 +105,7 @@ struct director_slot *director_slot_take(struct snic_director_conn *c)
     s->conn = c;
     s->flags = 0;
     s->bytes = 0;
+    s->sent = 0;
     s->job = NULL;
     s->state = DIRECTOR_SLOT_HOST;
     snic_link_append(&c->slots, &s->link);
@@ -211,6 +212,7 @@ void director_part_give(struct snic_director_conn *c)
 static int director_stall_any(const struct snic_director *d)
 {
     int any = d->stalled || !snic_link_alone(&d->wait_block) || !snic_link_alone(&d->wait_slot);
+    any |= d->channel == NULL && !snic_queue_empty(&d->retry); /* it needs blocks */
     for (uint32_t k = 0; k < d->tiers_count; k++)
         any |= !snic_link_alone(&d->tiers[k].waiters);
     return any;

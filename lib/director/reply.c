@@ -20,14 +20,18 @@ uint64_t director_reply_token(const struct director_slot *s)
     return (uint64_t)s->gen << 32 | (uint32_t)(s - s->conn->d->slots);
 }
 
-/* The slot that the host means, or NULL: the host is hostile, or the client is gone. */
+/*
+ * The slot that the host means, or NULL: the client is gone, or the host is hostile (it answers
+ * a message that it has not received as a whole, say).
+ */
 struct director_slot *director_reply_slot(struct snic_director *d, uint64_t conn, uint64_t seq)
 {
     uint32_t index = (uint32_t)seq;
     if (index >= d->slots_made)
         return NULL;
     struct director_slot *s = &d->slots[index];
-    if (s->state != DIRECTOR_SLOT_HOST || s->gen != (uint32_t)(seq >> 32) || s->conn->id != conn)
+    if (s->state != DIRECTOR_SLOT_HOST || s->gen != (uint32_t)(seq >> 32) || s->conn->id != conn ||
+        s->conn->piece_of == s)
         return NULL;
     return s;
 }
@@ -298,7 +302,7 @@ void director_reply_drop(struct snic_director_conn *c)
     memset(&c->hosted, 0, sizeof(c->hosted));
     c->current = NULL;
     c->piece_of = NULL;
-    if (c->d->piecing == c) {
+    if (c->d->piecing != NULL && c->d->piecing->conn == c) {
         c->d->piecing = NULL;
         director_wake(c->d, &c->d->wait_channel, SNIC_DIRECTOR__WAIT_CHANNEL);
     }
@@ -368,6 +372,9 @@ void director_reply_offloaded(void *ctx, struct snic_offload_job *job)
     d->stats.offload_to_host++;
     s->job = job;
     s->state = DIRECTOR_SLOT_RETRY;
-    if (!director_retry_one(s))
+    /* In order: one that has sent a part of its message stays the first. */
+    if (!snic_queue_empty(&d->retry) || !director_retry_one(s)) {
         snic_queue_push(&d->retry, &s->host);
+        director_stall_check(d);
+    }
 }

@@ -47,7 +47,7 @@ int director_to_host(struct snic_director_conn *c, struct director_slot **slot,
             director_wait(c, &d->wait_block, SNIC_DIRECTOR__WAIT_BLOCK);
         else
             director_wait(c, &d->wait_channel, SNIC_DIRECTOR__WAIT_CHANNEL);
-        if (*slot == NULL && c->piece_at == 0) {
+        if (*slot == NULL && s->sent == 0) {
             director_slot_give(s);
             s = NULL;
         }
@@ -76,6 +76,10 @@ int director_retry_one(struct director_slot *s)
     struct snic_offload_job *job = s->job;
     int r = 0;
     if (c->dead || c->closing) {
+        if (d->piecing == s) { /* the host drops what it received of it */
+            d->piecing = NULL;
+            director_wake(d, &d->wait_channel, SNIC_DIRECTOR__WAIT_CHANNEL);
+        }
         s->job = NULL;
         snic_offload_release(d->offload, job);
         director_slot_give(s);

@@ -4,8 +4,8 @@
  *
  * I1  What one connection sends down arrives in order: short messages collect in the stage, which
  *     is pushed before a long message begins.
- * I2  One long message at a time is under way (`piecing`): the host needs one place to put it
- *     together.
+ * I2  One long message at a time is under way (`piecing`), whether a connection's message at hand
+ *     or one that the engine handed back: the host needs one place to put it together.
  * I3  Entries of an up record take effect in order, each once: up_at is how far a record came that
  *     could not be finished for want of blocks.
  * I4  Nothing that the host writes is trusted: heads are copied, then checked; keys and items are
@@ -44,7 +44,7 @@ static int director_channel_stage(struct snic_director *d, const struct director
     return 1;
 }
 
-/* A long message, piece by piece. 1; SNIC_EAGAIN */
+/* A long message, piece by piece; `sent` says how far it came. 1; SNIC_EAGAIN */
 static int director_channel_pieces(struct snic_director_conn *c, struct director_slot *s,
                                    const unsigned char *msg, uint32_t size)
 {
@@ -52,39 +52,39 @@ static int director_channel_pieces(struct snic_director_conn *c, struct director
     unsigned char head[SNIC_DIRECTOR__LONG_HEAD];
     uint32_t most = (uint32_t)snic_min_u64(SNIC_DIRECTOR__PIECE_BYTES,
                                            d->record_max - SNIC_DIRECTOR__LONG_HEAD);
-    if ((d->piecing != NULL && d->piecing != c) || !director_channel_push(d)) /* I1, I2 */
+    if ((d->piecing != NULL && d->piecing != s) || !director_channel_push(d)) /* I1, I2 */
         return SNIC_EAGAIN;
-    while (c->piece_at < size) {
+    while (s->sent < size) {
         struct director_wire w = {.conn = c->id,
                                   .seq = director_reply_token(s),
                                   .word = c->user,
-                                  .size = (uint32_t)snic_min_u64(most, size - c->piece_at),
+                                  .size = (uint32_t)snic_min_u64(most, size - s->sent),
                                   .kind = DIRECTOR_MESSAGE,
-                                  .offset = c->piece_at,
+                                  .offset = s->sent,
                                   .total = size};
         union {
             const unsigned char *from;
             void *base;
-        } piece = {msg + c->piece_at};
+        } piece = {msg + s->sent};
         struct snic_iov v = {piece.base, w.size};
         director_wire_put_long(head, &w);
         if (snic_channel_down_push(d->channel, SNIC_DIRECTOR__PIECE, head, sizeof(head), &v, 1) !=
             0) {
-            if (c->piece_at > 0)
-                d->piecing = c;
+            if (s->sent > 0)
+                d->piecing = s;
             return SNIC_EAGAIN;
         }
-        c->piece_at += w.size;
+        s->sent += w.size;
         d->stats.records_down++;
     }
-    if (d->piecing == c) {
+    if (d->piecing == s) {
         d->piecing = NULL;
         director_wake(d, &d->wait_channel, SNIC_DIRECTOR__WAIT_CHANNEL);
     }
     return 1;
 }
 
-/* 1 sent; SNIC_EAGAIN no room, a part of a long message may be sent (piece_at). */
+/* 1 sent; SNIC_EAGAIN no room, a part of a long message may be sent. */
 int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
                           const unsigned char *msg, uint32_t size)
 {
@@ -94,10 +94,8 @@ int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
                               .size = size,
                               .kind = DIRECTOR_MESSAGE};
     c->known = 1;
-    if (director_stage_need(size) > SNIC_DIRECTOR__STAGE) {
-        SNIC_ASSERT(s->state != DIRECTOR_SLOT_RETRY);
+    if (director_stage_need(size) > SNIC_DIRECTOR__STAGE)
         return director_channel_pieces(c, s, msg, size);
-    }
     return director_channel_stage(c->d, &w, msg) ? 1 : SNIC_EAGAIN;
 }
 
@@ -201,10 +199,12 @@ static int director_up_reply(struct snic_director *d, const struct director_wire
 static int director_up_hello(struct snic_director *d, const struct director_wire *w,
                              const unsigned char *bytes)
 {
-    unsigned char sizes[8];
+    unsigned char sizes[12];
     if (w->size != sizeof(sizes) || d->attached)
         return SNIC_EPROTO;
     memcpy(sizes, bytes, sizeof(sizes));
+    if (snic_get_le32(sizes + 8) < d->opts.message_max)
+        return SNIC_EPROTO; /* it would drop longer messages, and never answer them */
     if (d->offload != NULL) {
         if (snic_get_le32(sizes) != snic_offload_key_size(d->offload) ||
             snic_get_le32(sizes + 4) != snic_offload_item_size(d->offload))
@@ -353,6 +353,8 @@ static void director_channel_over(struct snic_director *d)
         if (!c->dead)
             director_reply_gone_all(c, 0);
     }
+    for (struct snic_node *n = d->retry.first; n != NULL; n = n->next)
+        SNIC_CONTAINER(n, struct director_slot, host)->sent = 0;
     director_wake(d, &d->wait_channel, SNIC_DIRECTOR__WAIT_CHANNEL);
     director_retry_all(d);
 }

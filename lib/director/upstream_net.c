@@ -9,17 +9,22 @@
 
 /* ---- Sending ---- */
 
-/* 1 sent; SNIC_EAGAIN no block, part of it may be sent (piece_at); 0 there is no host. */
+/*
+ * 1 sent; SNIC_EAGAIN no block, part of it may be sent; 0 there is no host, or none that takes what
+ * the engine handed back (with a net upstream director_offload() keeps long messages from it).
+ */
 int director_net_send(struct snic_director_conn *c, struct director_slot *s,
                       const unsigned char *msg, uint32_t size)
 {
     struct snic_director *d = c->d;
-    uint32_t at = s->state == DIRECTOR_SLOT_RETRY ? 0 : c->piece_at;
+    uint32_t at = s->sent;
     uint32_t reserve = SNIC_DIRECTOR__RESERVE;
     if (c->host.dead || c->host.closing || c->host.eof ||
         (c->host.net == NULL && !director_net_connect(c)))
         return 0;
     if (s->state == DIRECTOR_SLOT_RETRY) { /* short, so all or nothing; another may be half-way */
+        if (director_stage_need(size) > SNIC_DIRECTOR__STAGE)
+            return 0;
         if (c->piece_of != NULL || d->blocks_free < 2 * reserve + size / SNIC_DIRECTOR__DATA)
             return SNIC_EAGAIN;
         reserve = 0;
@@ -29,8 +34,7 @@ int director_net_send(struct snic_director_conn *c, struct director_slot *s,
         s->flags |= SNIC_DIRECTOR__NET;
         snic_queue_push(&c->hosted, &s->host); /* I1 */
     }
-    if (s->state != DIRECTOR_SLOT_RETRY)
-        c->piece_at += n;
+    s->sent += n;
     return at + n == size ? 1 : SNIC_EAGAIN;
 }
 
@@ -115,6 +119,13 @@ static int director_net_scan(struct snic_director_conn *c)
     return c->carry != NULL;
 }
 
+/* Is there a message whose reply this can be? Not one that the host has received in part. */
+static int director_net_expected(const struct snic_director_conn *c)
+{
+    return !snic_queue_empty(&c->hosted) &&
+           SNIC_CONTAINER(c->hosted.first, struct director_slot, host) != c->piece_of;
+}
+
 /* Move what the host has sent towards the client, within the bounds. */
 void director_net_pump(struct snic_director_conn *c)
 {
@@ -133,9 +144,9 @@ void director_net_pump(struct snic_director_conn *c)
             director_in_take(&c->host, n);
             continue;
         }
-        if (c->closing || snic_queue_empty(&c->hosted)) {
+        if (c->closing || !director_net_expected(c)) {
             if (!c->closing)
-                director_net_broken(c); /* the host speaks unasked */
+                director_net_broken(c);
             else
                 director_in_drop(&c->host);
             return;

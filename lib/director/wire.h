@@ -8,7 +8,7 @@
  *   down  MESSAGE  conn, seq, user, bytes: a client's message. PIECE: word is the connection's user
  *                  word, `offset` and `total` say which part of the message this is.
  *         CLOSED   conn
- *   up    HELLO    word: the host's version; 8 bytes: key size, item size
+ *   up    HELLO    word: the host's version; 12 bytes: key size, item size, longest message
  *         REPLY    conn, seq, word: user, flags: SNIC_DIRECTOR_REPLY_*
  *         INVALIDATE, CACHE  word: version; the key, the key and the item
  *         CLEAR    word: version

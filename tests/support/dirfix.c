@@ -206,7 +206,7 @@ static void dirfix_open_offload(struct dirfix *f)
     o.contexts = f->o.contexts == 0 ? 64 : f->o.contexts;
     o.read_max = 8192;
     o.pool_bytes = 1u << 20;
-    o.message_max = 256;
+    o.message_max = f->o.offload_message_max == 0 ? 256 : f->o.offload_message_max;
     size_t n = snic_offload_memsize(&o);
     f->offload_mem = support_guard_alloc(n, SNIC_OFFLOAD_ALIGN);
     assert_int_equal(snic_offload_init(&f->offload, f->offload_mem, n, f->dpu, f->files, &u, &o),

@@ -81,6 +81,7 @@ struct dirfix_opts {
     uint32_t cache_capacity; /* default 256 */
     uint32_t ring_bytes;
     uint32_t contexts;
+    uint32_t offload_message_max; /* default 256 */
     uint32_t net_recv_size;
     uint32_t net_conns;                 /* of the DPU; default 256 */
     struct snic_director_opts director; /* zeros: small defaults */

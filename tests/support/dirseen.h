@@ -45,7 +45,7 @@ static struct dirfix_opts options(uint64_t seed, uint32_t clients)
     return o;
 }
 
-static void until_closed(struct dirfix *f, struct dirfix_client *c)
+__attribute__((unused)) static void until_closed(struct dirfix *f, struct dirfix_client *c)
 {
     while (!c->closed)
         if (dirfix_step(f) == 0)
