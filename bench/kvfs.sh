@@ -3,7 +3,7 @@
 # kvfs.sh [--seconds N] [CASE...]
 #
 # Called by bench/run.sh, as root: KVFS as it is mounted, on LMDB (ours), in memory (ours_mem) and
-# on RADOS (ours_rados, where Ceph's packages and the script of a cluster are), beside ext4, or what
+# on RADOS (ours_rados, where Ceph's packages are), beside ext4, or what
 # SNIC_BENCH_DIR lies on (ext4 in the rows), and bench/kvfs_pass, a FUSE pass-through over it (pass)
 # with the same time-outs and sizes of requests. The contestants take turns in each of five rounds;
 # rows are medians. --seconds N: of a data case in a round, by default 1; then all of it takes about
@@ -49,12 +49,12 @@ alike="--timeout 60"
         mounted pass "$bin/kvfs_pass" $alike --threads 8 "$work/under"
     mounted ours "$bin/kvfs_mount" $alike --store "lmdb:$work/store" --mkfs
     mounted ours_mem "$bin/kvfs_mount" $alike --store mem --mkfs
-    if command -v ceph-osd >/dev/null && [ -e "$cluster/rados_up.sh" ] &&
-        bash "$cluster/rados_up.sh" "$work/ceph" memstore 1 $port >"$work/log.ceph" 2>&1; then
+    if command -v ceph-osd >/dev/null &&
+        sh "$cluster/rados_up.sh" "$work/ceph" memstore 1 $port >"$work/log.ceph" 2>&1; then
         mounted ours_rados "$bin/kvfs_mount" $alike \
             --store "rados:$work/ceph/ceph.conf:kvfs" --mkfs
     else
-        echo "skip kvfs ours_rados: no packages of Ceph, or no script that starts a cluster"
+        echo "skip kvfs ours_rados: the packages of Ceph are missing"
     fi
     mounted ours_dpu "$bin/kvfs_mount" $alike --store "lmdb:$work/store.dpu" --mkfs --two-process
 }

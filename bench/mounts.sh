@@ -2,7 +2,7 @@
 # mounts.sh: what the scripts that measure file systems as they are mounted share. They source it
 # with $module (of the rows), $bin (where the programs are), $work (a folder of their own),
 # $limit_mb (of the memory that a limited contestant may use) and $seconds set.
-cluster=$PWD/../shared/tools
+cluster=$PWD/tests/tools
 . bench/common.sh
 mounts_finish() {
     rc=$?
@@ -12,7 +12,7 @@ mounts_finish() {
         fusermount3 -u -z "$m" 2>/dev/null
         for p in $(serving "${m##*/mnt.}"); do kill "$p" 2>/dev/null; done
     done
-    [ ! -e "$work/ceph" ] || bash "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
+    [ ! -e "$work/ceph" ] || sh "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
     sleep 0.5
     for g in "$groups"/$module.$$.*; do
         [ ! -d "$g" ] || { while read -r p; do echo "$p" >"$groups/cgroup.procs"; done \

@@ -8,10 +8,10 @@
 #   kv_rados.sh restart DIR
 #                       kill -9 of the OSD, and another one on its data (bluestore)
 #
-# Exit code: the program's; 77 where Ceph's packages or what starts a cluster are missing.
+# Exit code: the program's; 77 where Ceph's packages are missing.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-up="$here/../../shared/tools/rados_up.sh"
+up=$here/tools/rados_up.sh
 
 stop() { # PIDFILE SIGNAL
     [ -s "$1" ] && kill "-$2" "$(cat "$1")" 2>/dev/null
@@ -29,10 +29,9 @@ fi
 
 store=$1
 shift
-for need in ceph-mon ceph-osd ceph rados bash python3; do
+for need in ceph-mon ceph-osd ceph rados monmaptool python3; do
     command -v $need >/dev/null || { echo "kv_rados: no $need: skipped"; exit 77; }
 done
-[ -f "$up" ] || { echo "kv_rados: no $up: skipped"; exit 77; }
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/snic_rados.XXXXXX") || exit 1
 (setsid sh "$here/guard.sh" $$ "$dir" &)
@@ -49,7 +48,7 @@ for try in 1 2 3; do
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])')
-    timeout 120 bash "$up" "$dir/c" "$store" 1 "$port" >"$dir/up" 2>&1 && break
+    timeout 120 sh "$up" "$dir/c" "$store" 1 "$port" >"$dir/up" 2>&1 && break
     stop "$dir/c/osd.0.pid" KILL
     stop "$dir/c/mon.pid" KILL
     [ $try = 3 ] && { cat "$dir/up"; echo "kv_rados: the cluster did not start"; exit 1; }

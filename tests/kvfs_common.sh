@@ -36,7 +36,7 @@ kvfs_finish() {
         kvfs_gone
     fi
     for p in $pids; do kill -9 "$p" 2>/dev/null; done
-    [ -z "$cluster" ] || bash "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
+    [ -z "$cluster" ] || sh "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
     if [ $rc != 0 ] && [ $rc != 77 ] && [ -e "$work/log" ]; then
         echo "-- what the mount said last:"
         tail -n 30 "$work/log"
@@ -71,13 +71,14 @@ kvfs_gone() {
 }
 
 kvfs_cluster() {
-    cluster=${KVFS_TOOLS:-$(cd "$(dirname "$0")/../.." && pwd)/shared/tools}
-    if [ ! -e "$cluster/rados_up.sh" ] || ! command -v ceph-osd >/dev/null; then
-        cluster=
-        skip "no ceph-osd, or no script that starts a cluster"
-    fi
-    bash "$cluster/rados_up.sh" "$work/ceph" "${KVFS_OSD:-memstore}" 1 $((20000 + $$ % 20000)) \
-        >"$work/cluster.log" 2>&1 || skip "no cluster: $(tail -n 3 "$work/cluster.log")"
+    command -v ceph-osd >/dev/null || skip "no ceph-osd (package ceph-osd)"
+    cluster=$(cd "$(dirname "$0")/tools" && pwd)
+    for port in $((20000 + $$ % 20000)) $((20000 + ($$ + 7777) % 20000)) failed; do
+        [ $port != failed ] || fail "the cluster does not start: $(tail "$work/cluster.log")"
+        sh "$cluster/rados_up.sh" "$work/ceph" "${KVFS_OSD:-memstore}" 1 $port \
+            >"$work/cluster.log" 2>&1 && break
+        sh "$cluster/rados_down.sh" "$work/ceph"
+    done
     spec=rados:$work/ceph/ceph.conf:kvfs
 }
 
@@ -126,7 +127,7 @@ kvfs_again() {
 }
 # The next kvfs_open makes another file system.
 kvfs_forget() {
-    [ -z "$cluster" ] || bash "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
+    [ -z "$cluster" ] || sh "$cluster/rados_down.sh" "$work/ceph" >/dev/null 2>&1
     rm -rf "$work"
     work= mnt= spec=- cluster=
 }

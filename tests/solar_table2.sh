@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # solar_table2.sh SOLAR_FAULTS SOLAR_VOLUME [ROW...]: Table 2 of the SOLAR paper, for real.
 #
-# ../shared/tools/solar_ns.sh lays a fabric of network namespaces (four spines, two ToRs, ECMP by
+# tools/fabric.sh makes a fabric of network namespaces (four spines, two ToRs, ECMP by
 # the ports) and breaks it as each row says, while guests with virtual disks and the same guests
 # over kernel TCP go on side by side: 16 of each, I/Os of 4 to 32 KiB, depth 4, a read for four
 # writes. Wanted: no I/O of SOLAR without an answer for a second, in no row, and every block as it
@@ -19,7 +19,7 @@
 set -u
 exec </dev/null
 here=$(cd "$(dirname "$0")" && pwd)
-tool=${SNIC_SOLAR_NS:-$here/../../shared/tools/solar_ns.sh}
+tool=$here/tools/fabric.sh
 faults=$1 volume=$2
 shift 2
 nightly=${SNIC_NIGHTLY:-}
@@ -36,8 +36,7 @@ skip() {
     exit 77
 }
 [ "$(id -u)" = 0 ] || skip "not root"
-[ -r "$tool" ] || skip "no ../shared/tools/solar_ns.sh"
-for p in nft ip ethtool flock setsid nsenter bash; do
+for p in nft ip ethtool flock setsid nsenter; do
     command -v $p >/dev/null || skip "no $p"
 done
 
@@ -58,7 +57,7 @@ read -r _ <"$work/alive"
 for n in sol_c sol_f sol_s; do
     for p in \$(ip netns pids \$n 2>/dev/null); do kill -9 "\$p" 2>/dev/null; done
 done
-bash "$tool" down >/dev/null 2>&1
+sh "$tool" down >/dev/null 2>&1
 rm -rf "$work"
 END
 (setsid sh "$work/guardian" </dev/null >/dev/null 2>&1 &)
@@ -100,7 +99,7 @@ says() {
     done
 }
 value() { sed -n "s/^result .*\b$2=\([0-9]*\).*/\1/p" "$1"; } # LOG NAME
-tell() { bash "$tool" "$@" 8>&- 9>&- >>"$work/tool" 2>&1; }
+tell() { sh "$tool" "$@" 8>&- 9>&- >>"$work/tool" 2>&1; }
 
 # ---- The fabric and the servers ----
 
@@ -207,7 +206,7 @@ row() { # NAME TRY
         [ $hit -gt 0 ] || is_bad "$1" "link $l carried nothing before it went down"
     done
     if [ "$1" = reboot ]; then # goes on in the background for three seconds, then clears
-        run reboot "$work/reboot.log" bash "$tool" fault "$1"
+        run reboot "$work/reboot.log" sh "$tool" fault "$1"
         echo "$reboot" >"$work/rebooting"
     elif [ "$1" != none ]; then
         tell fault "$1" || fail "the fault could not be made: $(tail -n 3 "$work/tool")"
@@ -319,7 +318,7 @@ fault_of_programs() { # NAME
         serve
         ;;
     reboot)
-        run reboot "$work/reboot.log" bash "$tool" fault reboot
+        run reboot "$work/reboot.log" sh "$tool" fault reboot
         echo "$reboot" >"$work/rebooting"
         sleep 3.6
         rm -f "$work/rebooting"
