@@ -260,7 +260,13 @@ static void test_segments_request_senseless_refused(void **state)
     refuse(SNIC_EINVAL);
     a.q.op = 7;
     refuse(SNIC_EINVAL);
-    a.q.flags = 4;
+    a.q.flags = 8;
+    refuse(SNIC_EINVAL);
+    a.q.op = SNIC_SEGMENTS_SET_GEN;
+    a.q.flags = SNIC_SEGMENTS_RAISE;
+    refuse(SNIC_EINVAL);
+    a.q.op = SNIC_SEGMENTS_WRITE;
+    a.q.flags = SNIC_SEGMENTS_RAISE | SNIC_SEGMENTS_ANY_GEN;
     refuse(SNIC_EINVAL);
     a.q.done = NULL;
     refuse(SNIC_EINVAL);
@@ -402,6 +408,64 @@ static void test_segments_write_versions_decide(void **state)
     assert_int_equal(info.fenced, 1);
     assert_int_equal(one_control(SNIC_SEGMENTS_DELETE, 1, 5, 0), 0);
     assert_int_equal(one_run(&b), SNIC_ENOENT);
+    end();
+}
+
+static void raise_is(uint32_t gen, uint64_t min_wver)
+{
+    struct snic_segments_stat st;
+    assert_int_equal(snic_segments_find(fix.store, 1, &st), 0);
+    assert_int_equal(st.gen, gen);
+    assert_int_equal(st.min_wver, min_wver);
+}
+
+/* A newer generation lets the older one in still, or is answered before it is durable, or a lower
+   fence takes a higher one's place. */
+static void test_segments_raise_durable_before_answer(void **state)
+{
+    static const uint16_t ops[] = {SNIC_SEGMENTS_READ, SNIC_SEGMENTS_WRITE, SNIC_SEGMENTS_FENCE};
+    (void)state;
+    begin_open(1, 50000);
+    assert_int_equal(one_control(SNIC_SEGMENTS_CREATE, 1, 4, 0), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t gen = 10 * (i + 1);
+        one_make(&a, ops[i], i == 2 ? 0 : 1);
+        one_make(&b, SNIC_SEGMENTS_WRITE, 1);
+        one_make(&d, SNIC_SEGMENTS_READ, 1);
+        a.q.gen = gen;
+        a.q.min_wver = 100 * gen;
+        a.q.flags = SNIC_SEGMENTS_RAISE;
+        a.b[0].wver = 200 * gen;
+        b.q.gen = gen - 1;
+        b.b[0].wver = 201 * gen;
+        d.q.gen = gen;
+        uint64_t from = snic_loop_now(fix.loop);
+        order = 0;
+        assert_int_equal(snic_segments_submit(fix.store, &a.q), 0);
+        raise_is(gen, 100 * gen);
+        assert_int_equal(snic_segments_submit(fix.store, &d.q), 0);
+        assert_int_equal(one_run(&b), SNIC_ESTALE);
+        assert_int_equal(order, 1); /* refused at once */
+        while (order < 3) {
+            assert_true(snic_loop_once(fix.loop, SNIC_NEVER) > 0);
+            if (snic_loop_now(fix.loop) < from + 50000)
+                assert_int_equal(order, 1);
+        }
+        assert_int_equal(a.q.result, 0);
+        b.q.gen = gen;
+        b.b[0].wver = 100 * gen - 1;
+        b.b[0].block = 9;
+        assert_int_equal(one_run(&b), SNIC_ESTALE);
+        assert_int_equal(b.b[0].status, SNIC_SEGMENTS_FENCED);
+    }
+    a.q.gen = 30; /* there already: nothing is lowered, nor raised */
+    a.q.min_wver = 1;
+    assert_int_equal(one_run(&a), 0);
+    raise_is(30, 3000);
+    a.q.gen = 31;
+    assert_int_equal(one_run(&a), 0);
+    again(0, 0);
+    raise_is(31, 3000);
     end();
 }
 
@@ -695,6 +759,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_write_versions_decide),
         cmocka_unit_test(test_segments_write_of_another_writer_is_no_duplicate),
         cmocka_unit_test(test_segments_answer_not_before_what_it_rests_on),
+        cmocka_unit_test(test_segments_raise_durable_before_answer),
         cmocka_unit_test(test_segments_lost_reads_damaged_until_written),
         cmocka_unit_test(test_segments_full_writes_pass_or_wait),
         cmocka_unit_test(test_segments_cache_used_up_refused_then_room),

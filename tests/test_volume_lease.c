@@ -65,8 +65,8 @@ static void io_over(struct snic_io_req *r)
     result = r->result;
 }
 
-/* A write whose copies are all lost until its deadline is over; then its fence arrives. */
-static void write_late(struct snic_io_req *r)
+/* A write whose copies are all lost until its deadline is over. */
+static void write_lost(struct snic_io_req *r)
 {
     struct snic_io_req *p = r;
     snic_io_req_init(r);
@@ -75,11 +75,17 @@ static void write_late(struct snic_io_req *r)
     r->length = r->buf.size = 4096;
     r->buf.base = buffer;
     over = 0;
-    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096); /* connected */
     snic_net_fabric_partition(fix.fabric, CLIENT_NODE, 0, 1);
     assert_int_equal(snic_io_submit(fix.io, &p, 1), 1);
     volfix_run(&fix, 100 * VOLFIX_MS);
     assert_int_equal(over, 0); /* it may be under way */
+}
+
+/* Then its fence arrives. */
+static void write_late(struct snic_io_req *r)
+{
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096); /* connected */
+    write_lost(r);
 }
 
 /* The next lease, as the control plane grants it. */
@@ -172,6 +178,125 @@ static void test_volume_lease_later_one_counts_where_nobody_governs(void **state
     assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
 }
 
+/* ---- No control plane: the later lease fences ---- */
+
+/* Both clients are known to nobody but themselves: nothing but their requests tells the server. */
+static int64_t write_as(uint32_t epoch, uint64_t block, int value)
+{
+    uint32_t was = fix.epoch, gen = fix.place[0].gen;
+    if (fix.v != NULL)
+        volfix_client_kill(&fix);
+    pretend(epoch, snic_volume_gen(epoch, 0));
+    memset(buffer, value, 4096);
+    int64_t r = volfix_io(&fix, SNIC_IO_WRITE, block * 4096, 4096, buffer);
+    fix.epoch = was;
+    truth(gen);
+    return r;
+}
+
+static int64_t read_as(uint32_t epoch, uint64_t block)
+{
+    volfix_client_kill(&fix);
+    pretend(epoch, snic_volume_gen(epoch, 0));
+    return volfix_io(&fix, SNIC_IO_READ, block * 4096, 4096, buffer);
+}
+
+static void superseded_writes_nothing(uint32_t epoch)
+{
+    assert_int_equal(write_as(epoch - 1, 100, 9), SNIC_ESTALE);
+    assert_int_equal(read_as(epoch - 1, 100), SNIC_ESTALE);
+    assert_int_equal(read_as(epoch, 100), 4096);
+    assert_true(all_are(buffer, 4096, 0));
+}
+
+static void stat_is(uint32_t epoch)
+{
+    struct snic_segments_stat stat;
+    assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat), 0);
+    assert_int_equal(stat.gen, snic_volume_gen(epoch, 0));
+    assert_int_equal(stat.min_wver, snic_ebs_id(epoch, 0));
+}
+
+/* What the later lease does first is a write, and what it does to other blocks comes after the
+   superseded client's. */
+static void test_volume_lease_later_write_fences_earlier(void **state)
+{
+    uint32_t epoch = fix.epoch + 10;
+    (void)state;
+    restart(0);
+    assert_int_equal(write_as(epoch - 1, 1, 1), 4096);
+    assert_int_equal(write_as(epoch, 0, 2), 4096);
+    stat_is(epoch);
+    superseded_writes_nothing(epoch);
+    truth(snic_volume_gen(epoch, 0));
+}
+
+static void test_volume_lease_later_read_fences_earlier(void **state)
+{
+    uint32_t epoch = fix.epoch + 10;
+    (void)state;
+    restart(0);
+    assert_int_equal(write_as(epoch - 1, 1, 1), 4096);
+    assert_int_equal(read_as(epoch, 100), 4096);
+    stat_is(epoch);
+    superseded_writes_nothing(epoch);
+    truth(snic_volume_gen(epoch, 0));
+}
+
+/* Power fails as soon as the first request of the later lease is answered, and the server starts
+   again: what that answer said stays so. */
+static void test_volume_lease_fence_survives_power_cut(void **state)
+{
+    uint32_t epoch = fix.epoch + 10;
+    (void)state;
+    restart(0);
+    for (uint32_t i = 0; i < 6; i++, epoch++) {
+        if (i % 2 == 0)
+            assert_int_equal(write_as(epoch, 0, 2), 4096);
+        else
+            assert_int_equal(read_as(epoch, 100), 4096);
+        volfix_server_kill(&fix, 0, support_seed() + i);
+        assert_int_equal(volfix_server_start(&fix, 0), 0);
+        stat_is(epoch);
+        superseded_writes_nothing(epoch);
+        volfix_server_stop(&fix, 0);
+        assert_int_equal(volfix_server_start(&fix, 0), 0);
+        superseded_writes_nothing(epoch);
+    }
+    truth(snic_volume_gen(epoch - 1, 0));
+}
+
+/* ---- A server that a control plane has not told yet ---- */
+
+/* The segment has an older generation still: a copy of the write that was given up is refused now,
+   and would be applied when the control plane has raised it. The fence does not count until then.
+ */
+static void test_volume_lease_fence_waits_for_generation(void **state)
+{
+    uint32_t was = fix.place[0].gen, gen = was + 1;
+    struct snic_segments_stat stat;
+    struct snic_io_req r;
+    (void)state;
+    restart(SNIC_VOLUME_GOVERNED);
+    pretend(was >> 16, was);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
+    truth(gen);
+    assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, gen), 0);
+    memset(buffer, 7, 4096);
+    write_lost(&r);
+    snic_net_fabric_partition(fix.fabric, CLIENT_NODE, 0, 0);
+    volfix_run(&fix, 3000 * VOLFIX_MS);
+    assert_true(stats().ahead > 0);
+    assert_int_equal(over, 0);
+    struct snic_segments_req q = {.op = SNIC_SEGMENTS_SET_GEN, .seg_id = 100, .gen = gen};
+    assert_int_equal(volfix_store(&fix, 0, &q), 0);
+    volfix_run(&fix, 3000 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_int_equal(result, SNIC_EIO);
+    assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat), 0);
+    assert_true(stat.min_wver > snic_ebs_id(gen >> 16, 0));
+}
+
 /* Its lease is over, and what it had under way when its time was: that ends, and nothing is
    written. */
 static void test_volume_lease_fence_of_one_that_is_over_ends(void **state)
@@ -209,6 +334,10 @@ int main(int argc, char **argv)
         CASE(test_volume_lease_later_one_fences_nothing),
         CASE(test_volume_lease_later_generation_asks),
         CASE(test_volume_lease_later_one_counts_where_nobody_governs),
+        CASE(test_volume_lease_later_write_fences_earlier),
+        CASE(test_volume_lease_later_read_fences_earlier),
+        CASE(test_volume_lease_fence_survives_power_cut),
+        CASE(test_volume_lease_fence_waits_for_generation),
         CASE(test_volume_lease_fence_of_one_that_is_over_ends)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

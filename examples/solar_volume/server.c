@@ -230,6 +230,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"no_segment", s.no_segment, 1},
         {"stale", s.stale, 1},
         {"no_lease", s.no_lease, 1},
+        {"ahead", s.ahead, 1},
         {"invalid", s.invalid, 1},
         {"failed", s.failed, 1},
         {"damaged", s.damaged, 1},

@@ -161,7 +161,9 @@ enum snic_ebs_status {
     SNIC_EBS_DAMAGED = 13,    /**< what is stored fails its checksum */
     SNIC_EBS_NO_SPACE = 14,   /**< the store is full */
     SNIC_EBS_NO_LEASE = 15,   /**< not the writer of this disk (any more) */
-    SNIC_EBS_STATUS_END = 16
+    SNIC_EBS_GEN_AHEAD = 16,  /**< of a fence: seg_gen is one that the control plane has not given
+                                   this server yet: not fenced, again later */
+    SNIC_EBS_STATUS_END = 17
 };
 
 /** What a WRITE or READ_RESP says about its block. */

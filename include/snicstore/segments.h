@@ -30,7 +30,9 @@
  *     cannot be read, is SNIC_SEGMENTS_DAMAGED, in its place in the list; the others are given. A
  *     new version repairs it. A block never written reads as zeros with version 0.
  *   Fenced. From a fence on, writes with a version below it are refused; from set_gen on, requests
- *     with an older generation are: for ever, that is, as long as the segment exists.
+ *     with an older generation are: for ever, that is, as long as the segment exists. A request
+ *     with SNIC_SEGMENTS_RAISE does both before it takes effect, and is answered when both are
+ *     durable.
  *   Full. A segment has its place from creation on, so writes never meet a full device; only
  *     SNIC_SEGMENTS_CREATE is refused with SNIC_ENOSPC.
  *   Failure. A device that fails a write or flush is dead until the next open: its requests end
@@ -133,6 +135,13 @@ enum snic_segments_status {
 #define SNIC_SEGMENTS_CRC_CHECKED (1u << 0)
 /** Whatever the generation; but SET_GEN lowers none. */
 #define SNIC_SEGMENTS_ANY_GEN (1u << 1)
+/**
+ * READ, WRITE, FENCE: if gen is newer than the segment's, it becomes the segment's generation, and
+ * min_wver its fence unless that is higher, before the request takes effect; requests submitted
+ * later see it at once. The request is answered when that is durable. Not with ANY_GEN. A request
+ * that then ends with SNIC_EAGAIN may have raised it.
+ */
+#define SNIC_SEGMENTS_RAISE (1u << 2)
 
 /** A member of a request's list. */
 struct snic_segments_block {
@@ -156,9 +165,9 @@ struct snic_segments_req {
     uint64_t seg_id;
     uint64_t vd_id;    /**< create: stored                                                   */
     uint64_t base_lba; /**< create: stored                                                   */
-    uint64_t min_wver; /**< fence                                                            */
+    uint64_t min_wver; /**< fence, and with RAISE                                            */
     uint32_t gen;      /**< of the segment, as the caller knows it: refused when it is older;
-                            a newer one is taken, and changes nothing                        */
+                            a newer one is taken, and changes nothing without RAISE          */
     uint32_t disk;     /**< create: number of the device, or SNIC_SEGMENTS_ANY_DISK          */
     uint32_t flags;    /**< SNIC_SEGMENTS_*                                                  */
     uint16_t op;       /**< enum snic_segments_op                                            */

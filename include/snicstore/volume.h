@@ -38,9 +38,13 @@
  *   only.
  *
  *   Governed (SNIC_VOLUME_GOVERNED): generations are a control plane's alone. It raises a segment's
- * before anybody is told of it, so what is later than the segment's is nobody's: a write or fence
- * of a later lease is answered NO_LEASE, a later generation of the same lease STALE_GEN. Otherwise
- * a client that says a later lease is believed, and can fence all others for ever.
+ * before anybody is told of it, so what is later than the segment's is nobody's: a read or write
+ * of a later lease is answered NO_LEASE, a later generation of the same lease STALE_GEN, and a
+ * fence of a later generation GEN_AHEAD: it counts when the control plane has raised the segment,
+ * durably, and not before. Otherwise a client that says a later lease is believed: its first
+ * request for a segment, a read, too, raises the segment's generation and its lowest write version,
+ * durably, before it is answered, and all requests of earlier leases are refused from then on. So a
+ * client that says the last lease fences all others for ever.
  *
  * LUNA's data are not copied on their way: received buffers are shown to the store, and blocks that
  * were read to the network; only a block that lies in two buffers is put together. A client that
@@ -203,6 +207,7 @@ struct snic_volume_server_stats {
     uint64_t no_segment;  /**< refused: not here                                                 */
     uint64_t stale;       /**< refused: generation                                               */
     uint64_t no_lease;    /**< refused: lease                                                    */
+    uint64_t ahead;       /**< fences refused: a generation that the server does not have yet    */
     uint64_t invalid;     /**< refused: another disk's, another place, too long                  */
     uint64_t failed;      /**< by the store                                                      */
     uint64_t damaged;     /**< blocks read that are                                              */

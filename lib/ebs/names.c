@@ -32,6 +32,7 @@ static const struct names_status names_status[SNIC_EBS_STATUS_END] = {
     [SNIC_EBS_DAMAGED] = {"DAMAGED", SNIC_ECORRUPT},
     [SNIC_EBS_NO_SPACE] = {"NO_SPACE", SNIC_ENOSPC},
     [SNIC_EBS_NO_LEASE] = {"NO_LEASE", SNIC_ESTALE},
+    [SNIC_EBS_GEN_AHEAD] = {"GEN_AHEAD", SNIC_EAGAIN},
 };
 
 static const struct {

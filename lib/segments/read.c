@@ -211,7 +211,7 @@ void segments_read(struct segments_disk *d, struct snic_segments_req *q, uint32_
     q->place[0] = place;
     q->place[1] = d->place[place].attr.inc;
     q->at = 0;
-    q->wait = 0;
+    q->wait = d->place[place].position; /* S8 */
     q->bounce = -1;
     q->single = 0;
     d->info.reads++;

@@ -188,7 +188,7 @@ int segments_write(struct snic_segments *s, struct snic_segments_req *q, uint32_
                    uint32_t place)
 {
     struct segments_disk *d = &s->disk[disk];
-    uint64_t wait = 0;
+    uint64_t wait = d->place[place].position; /* S8 */
     uint32_t count = 0;
     for (uint32_t i = 0; i < q->count; i++) {
         struct snic_segments_block *b = &q->blocks[i];
@@ -309,6 +309,19 @@ static int segments_create(struct snic_segments *s, struct snic_segments_req *q)
     return 0;
 }
 
+/* The request's generation and fence become the segment's (S8). 0; SNIC_EAGAIN; SNIC_EIO */
+static int segments_raise(struct segments_disk *d, const struct snic_segments_req *q,
+                          uint32_t place)
+{
+    struct segments_attr a = d->place[place].attr;
+    a.gen = q->gen;
+    a.min_wver = snic_max_u64(a.min_wver, q->min_wver);
+    int e = segments_attr_put(d, place, &a);
+    if (e == SNIC_SEGMENTS__REFUSED)
+        return segments_later(d->store);
+    return e != 0 ? SNIC_EIO : 0;
+}
+
 int segments_control(struct snic_segments *s, struct snic_segments_req *q)
 {
     uint32_t disk;
@@ -361,7 +374,12 @@ static int segments_valid(const struct snic_segments *s, const struct snic_segme
 {
     uint64_t seen[SNIC_SEGMENTS_BLOCKS / 64] = {0};
     if (q->done == NULL || q->op < SNIC_SEGMENTS_READ || q->op > SNIC_SEGMENTS_FENCE ||
-        (q->flags & ~(SNIC_SEGMENTS_CRC_CHECKED | SNIC_SEGMENTS_ANY_GEN)) != 0)
+        (q->flags & ~(SNIC_SEGMENTS_CRC_CHECKED | SNIC_SEGMENTS_ANY_GEN | SNIC_SEGMENTS_RAISE)) !=
+            0)
+        return SNIC_EINVAL;
+    if ((q->flags & SNIC_SEGMENTS_RAISE) != 0 &&
+        ((q->flags & SNIC_SEGMENTS_ANY_GEN) != 0 ||
+         (q->op > SNIC_SEGMENTS_WRITE && q->op != SNIC_SEGMENTS_FENCE)))
         return SNIC_EINVAL;
     if (q->op == SNIC_SEGMENTS_CREATE && q->disk != SNIC_SEGMENTS_ANY_DISK && q->disk >= s->disks)
         return SNIC_EINVAL;
@@ -413,7 +431,11 @@ int snic_segments_submit(struct snic_segments *s, struct snic_segments_req *q)
     snic_link_init(&q->link);
     const struct segments_place *p = segments_lookup(s, q->seg_id, &disk, &place);
     int refused = segments_refused(s, q, p, disk);
-    if (refused != 0)
+    if (refused == 0 && (q->flags & SNIC_SEGMENTS_RAISE) != 0 && q->gen > p->attr.gen)
+        refused = segments_raise(&s->disk[disk], q, place);
+    if (refused == SNIC_EAGAIN)
+        r = refused;
+    else if (refused != 0)
         segments_finish(q, refused);
     else if (q->op == SNIC_SEGMENTS_READ)
         segments_read(&s->disk[disk], q, place);

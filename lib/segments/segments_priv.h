@@ -29,6 +29,8 @@
  * S7  A place's pages are written for the first time all in one round, which its next use is not
  *     part of, and when it is durable in the log that the place is in use. So if one of them is of
  *     a round that has ended (the mark's, or earlier), all of them are there.
+ * S8  What is answered was judged by attributes that are durable: a read or write waits for the
+ *     record of its place's attributes, and SNIC_SEGMENTS_RAISE appends that record first.
  */
 #ifndef SNIC_SEGMENTS_PRIV_H
 #define SNIC_SEGMENTS_PRIV_H

@@ -395,7 +395,8 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
         snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
     else if (h->status == SNIC_EBS_IO)
         snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
-    /* A newer generation or lease there refuses ours as a fence does. */
+    /* A newer generation or lease there refuses ours as a fence does; GEN_AHEAD says that there is
+       an older one, and writes under way may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
         solar_rpc_fenced(c, r);

@@ -332,6 +332,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     case SNIC_EBS_INVALID:
     case SNIC_EBS_DAMAGED:
     case SNIC_EBS_NO_SPACE:
+    case SNIC_EBS_GEN_AHEAD: /* of fences */
     case SNIC_EBS_STATUS_END:
     default:
         solar_rpc_refused(c, r, status);

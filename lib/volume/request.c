@@ -108,6 +108,14 @@ static int request_nobodys(const struct snic_volume_server *s, const struct volu
            snic_ebs_id_epoch(wver - (q->w.op == SNIC_SOLAR_DO_FENCE)) > g->gen >> 16;
 }
 
+/* Governed: 1 if its generation is one that the control plane has not given the segment here: what
+ * is under way with it is not refused for ever, only until it has. */
+static int request_ahead(const struct snic_volume_server *s, const struct volume_ask *q,
+                         const struct snic_segments_stat *g)
+{
+    return (s->o.flags & SNIC_VOLUME_GOVERNED) != 0 && q->w.seg_gen > g->gen;
+}
+
 /* Is it a request for this segment, now? */
 static uint32_t request_refused(struct snic_volume_server *s, const struct volume_ask *q)
 {
@@ -131,16 +139,33 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
         s->stats.no_lease++;
         return SNIC_EBS_NO_LEASE;
     }
+    if (q->w.op == SNIC_SOLAR_DO_FENCE && request_ahead(s, q, &g)) {
+        s->stats.ahead++;
+        return SNIC_EBS_GEN_AHEAD;
+    }
     if (request_nobodys(s, q, &g)) {
         s->stats.no_lease++;
         return SNIC_EBS_NO_LEASE;
     }
-    if (q->w.seg_gen < g.gen ||
-        ((s->o.flags & SNIC_VOLUME_GOVERNED) != 0 && q->w.seg_gen > g.gen)) {
+    if (q->w.seg_gen < g.gen || request_ahead(s, q, &g)) {
         s->stats.stale++;
         return SNIC_EBS_STALE_GEN;
     }
     return SNIC_EBS_OK;
+}
+
+/* Nobody else tells a server without a control plane of a later lease: the first request that has
+ * one fences those before it, in the store, before it is answered. */
+static void request_raise(const struct snic_volume_server *s, struct snic_segments_req *req,
+                          uint32_t gen)
+{
+    uint64_t least = snic_ebs_id(gen >> 16, 0);
+    struct snic_segments_stat g;
+    if ((s->o.flags & SNIC_VOLUME_GOVERNED) != 0 ||
+        snic_segments_find(s->store, req->seg_id, &g) != 0 || gen >> 16 <= g.gen >> 16)
+        return;
+    req->flags |= SNIC_SEGMENTS_RAISE;
+    req->min_wver = snic_max_u64(req->min_wver, least);
 }
 
 /* ---- Writes ---- */
@@ -167,6 +192,7 @@ void volume_request_flush(struct snic_volume_server *s)
     op->req.flags = SNIC_SEGMENTS_CRC_CHECKED; /* the engine has compared it */
     op->req.blocks = op->block;
     op->req.count = (uint16_t)op->count;
+    request_raise(s, &op->req, op->req.gen);
     s->stats.groups++;
     int r = snic_segments_submit(s->store, &op->req);
     if (r == 0)
@@ -244,6 +270,7 @@ static void request_fence(struct snic_volume_server *s, const struct volume_ask 
         op->req.seg_id = q->w.seg_id;
         op->req.gen = q->w.seg_gen;
         op->req.min_wver = q->w.wver;
+        request_raise(s, &op->req, op->req.gen);
         r = snic_segments_submit(s->store, &op->req);
         if (r != 0)
             request_free(&s->writes, op);
@@ -354,6 +381,7 @@ static void request_read(struct snic_volume_server *s, const struct volume_ask *
     op->req.gen = q->w.seg_gen;
     op->req.blocks = op->block;
     op->req.count = (uint16_t)n;
+    request_raise(s, &op->req, op->req.gen);
     int r = snic_segments_submit(s->store, &op->req);
     if (r == 0)
         return;
@@ -364,6 +392,10 @@ static void request_read(struct snic_volume_server *s, const struct volume_ask *
 void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
 {
     uint32_t status = request_refused(s, q);
+    /* Writes that were taken before are not refused by what this one may raise. */
+    if (s->group != NULL && s->group->q[0].w.seg_id == q->w.seg_id &&
+        s->group->q[0].w.seg_gen != q->w.seg_gen)
+        volume_request_flush(s);
     if (status != SNIC_EBS_OK)
         request_answer(s, q, status);
     else if (q->w.op == SNIC_SOLAR_DO_READ)

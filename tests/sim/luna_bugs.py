@@ -11,6 +11,7 @@ PROGRAMS = {
             "tests/sim/luna_guest.c"],
     "volume": ["tests/test_volume.c", "tests/support/volfix.c"],
     "volume_luna": ["tests/test_volume_luna.c", "tests/support/volfix.c"],
+    "volume_lease": ["tests/test_volume_lease.c", "tests/support/volfix.c"],
     "volume_sim": ["tests/test_volume_sim.c", "tests/support/volfix.c",
                    "tests/sim/solar_cipher.c"],
 }
@@ -150,6 +151,14 @@ BUGS = [
         return;
     }
     for (uint32_t i = 0;""", VOLUMES),
+    ("a later lease fences nobody", "lib/volume/request.c",
+     "req->flags |= SNIC_SEGMENTS_RAISE;", "", ("volume_lease", "*write_fences_earlier*")),
+    ("a read of a later lease is answered before its fence is durable", "lib/segments/read.c",
+     "q->wait = d->place[place].position; /* S8 */", "q->wait = 0;",
+     ("volume_lease", "*survives_power_cut*")),
+    ("a server that is behind has fenced", "lib/volume/request.c",
+     "if (q->w.op == SNIC_SOLAR_DO_FENCE && request_ahead(s, q, &g)) {", "if (0) {",
+     ("volume_lease", "*fence_waits*")),
     ("leases are not looked at", "lib/volume/request.c", "if (lease < g.gen >> 16) {", "if (0) {",
      ("volume", "*lease*_luna")),
     ("a disk may use another's segment", "lib/volume/request.c", "if (q->w.vd_id != g.vd_id ||",
