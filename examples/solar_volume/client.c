@@ -23,6 +23,7 @@ static struct {
     uint64_t size;
     uint64_t epoch;
     uint64_t paths;
+    uint64_t servers;
     uint32_t transport; /* a set of one */
     int paper;
     const char *disk_key;
@@ -30,7 +31,10 @@ static struct {
     uint64_t stats;
     const char *metrics;
     enum ex_level level;
-} co = {.name = "1", .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR), .level = EX_INFO};
+} co = {.name = "1",
+        .servers = LINK_SERVERS,
+        .transport = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR),
+        .level = EX_INFO};
 
 static struct {
     struct snic_loop *loop;
@@ -71,6 +75,11 @@ static void options(int argc, char **argv)
          "datagrams over several paths, or TCP (solar)", 0, 0, sv_transport},
         {"paths", EX_NUMBER, &co.paths, "N",
          "paths (solar, 4) or connections (luna, 2) to a server", 1, 16, NULL},
+        {"servers", EX_NUMBER, &co.servers, "N",
+         "with a catalog: servers to be connected to at a time (256, all that it can have); for "
+         "one "
+         "more, the one used least recently is given up, and connected to anew when it is needed",
+         2, LINK_SERVERS, NULL},
         {"paper", EX_FLAG, &co.paper, NULL,
          "luna as published: one connection, no bound on how long it may hang", 0, 0, NULL},
         {"disk-key", EX_TEXT, &co.disk_key, "FILE",
@@ -249,6 +258,12 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     metric(m, &count, "unsent", s.unsent, 1);
     if (!is_luna())
         metric(m, &count, "too_large", s.too_large, 1);
+    if (co.control != NULL) {
+        uint64_t given_back, crowded;
+        link_crowd(&given_back, &crowded);
+        metric(m, &count, "servers_given_back", given_back, 1);
+        metric(m, &count, "servers_crowded", crowded, 1);
+    }
     metrics_busy(m, &count);
     for (uint32_t i = 0; i < LINK_SERVERS; i++) {
         if (is_luna())
@@ -343,7 +358,7 @@ static void volume_open(void)
     o.key_id = cl.wire.id;
     memcpy(o.wire_keys, cl.wire.keys, sizeof(o.wire_keys));
     o.paths = (uint32_t)co.paths;
-    o.servers_max = co.control != NULL ? LINK_SERVERS : 1;
+    o.servers_max = co.control != NULL ? (uint32_t)co.servers : 1;
     o.disks_max = 1;
     if (co.size > SNIC_VOLUME_DISK_BYTES_MAX)
         ex_die("disk %s has %" PRIu64 " bytes, and the largest that can be opened has %" PRIu64,
@@ -376,7 +391,8 @@ static void volume_open(void)
 static int catalog(void)
 {
     struct snic_control_grant g;
-    if (!link_open(cl.loop, cl.net, co.control, co.name, co.take, co.disk_key, cl.check, &g))
+    if (!link_open(cl.loop, cl.net, co.control, co.name, co.take, co.disk_key, cl.check,
+                   (uint32_t)co.servers, &g))
         return 0;
     co.disk = g.vd;
     co.epoch = g.lease;
@@ -450,8 +466,26 @@ static void end(void)
     snic_loop_close(cl.loop);
 }
 
-/* The catalog's connection, scrapers', and those that are closed and still end. */
-enum { STREAMS_BESIDE = 64 };
+/* The catalog's connection, scrapers', and those that are closed and still end; other files. */
+enum { STREAMS_BESIDE = 64, FILES_BESIDE = 192 };
+
+/* Sockets for all servers: those of a path or connection that ends are there beside the new one. */
+static void network(void)
+{
+    uint32_t servers = co.control != NULL ? (uint32_t)co.servers : 1;
+    uint32_t lanes = (uint32_t)co.paths;
+    if (lanes == 0)
+        lanes = is_luna() ? 2 : 4;
+    uint32_t datagrams = is_luna() ? 1 : (uint32_t)snic_max_u64(2 * servers * lanes, 64);
+    uint32_t streams = (is_luna() ? 2 * servers * lanes : 0) + STREAMS_BESIDE;
+    uint64_t files = sv_files((uint64_t)datagrams + streams + FILES_BESIDE);
+    if (files < (uint64_t)servers * lanes + FILES_BESIDE)
+        ex_log(EX_WARNING,
+               "this process may have %" PRIu64 " files, and %" PRIu32 " servers need %" PRIu64
+               ": raise the limit (ulimit -n, LimitNOFILE=) or lower --servers",
+               files, servers, (uint64_t)servers * lanes + FILES_BESIDE);
+    cl.net = sv_net(cl.loop, datagrams, streams, 0);
+}
 
 int sv_client(int argc, char **argv)
 {
@@ -465,8 +499,7 @@ int sv_client(int argc, char **argv)
     if (co.disk_key != NULL)
         key_disk_open(co.disk_key, &cl.xts, cl.check);
     cl.loop = ex_loop_open(0);
-    cl.net = sv_net(cl.loop, co.control != NULL ? 8 * LINK_SERVERS : 64,
-                    LINK_SERVERS * SNIC_LUNA_CONNS_MAX + STREAMS_BESIDE, 0);
+    network();
     ex_signals(cl.loop, stop, NULL);
     if (co.control != NULL && !catalog()) {
         end();

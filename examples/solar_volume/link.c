@@ -112,14 +112,15 @@ static void patience(struct snic_timer *t, uint64_t now)
 }
 
 int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,
-              int take, const char *key_file, const uint64_t key[2], struct snic_control_grant *out)
+              int take, const char *key_file, const uint64_t key[2], uint32_t servers,
+              struct snic_control_grant *out)
 {
     static const struct snic_control_client_events ev = {
         .granted = granted, .lost = lost, .qos = qos, .wanting = wanting, .link = up};
     struct snic_control_client_opts o = {.opts_size = sizeof(o), .loop = loop, .net = net};
     ex_address("control", control, &o.control);
     o.disks_max = 1;
-    o.servers_max = LINK_SERVERS;
+    o.servers_max = servers;
     li.loop = loop;
     li.control = control;
     li.name = name;
@@ -160,6 +161,14 @@ void link_volume(struct snic_volume *v)
 void link_map(uint64_t segment, uint32_t gen)
 {
     snic_control_client_map(li.c, 0, segment, gen);
+}
+
+void link_crowd(uint64_t *given_back, uint64_t *crowded)
+{
+    struct snic_control_client_stats s;
+    snic_control_client_get_stats(li.c, &s);
+    *given_back = s.given_back;
+    *crowded = s.crowded;
 }
 
 uint32_t link_server(uint32_t number)

@@ -5,15 +5,18 @@
 
 #include "volume.h"
 
-enum { LINK_SERVERS = 16 };
+/* Servers at a time: as many as a catalog has, so that each keeps its connections. */
+enum { LINK_SERVERS = SNIC_CONTROL_SERVERS_MAX };
 
 /* Wait for the lease of a disk, or exit saying why it cannot be had. 0: a signal came first. */
 int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,
-              int take, const char *key_file, const uint64_t key[2],
+              int take, const char *key_file, const uint64_t key[2], uint32_t servers,
               struct snic_control_grant *out);
 void link_volume(struct snic_volume *v);
 void link_map(uint64_t segment, uint32_t gen);
 void link_lease(void);
+/* How often a server had to give back its number to another one, and could not. */
+void link_crowd(uint64_t *given_back, uint64_t *crowded);
 /* The catalog's number of the server that the volume knows as @number. */
 uint32_t link_server(uint32_t number);
 /* Is the catalog there? */

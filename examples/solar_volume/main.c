@@ -26,6 +26,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -90,6 +91,19 @@ int sv_transport(void *set, const char *text)
 
 /* Buffers of a stream are as large as a group of blocks that the store writes at once; of a block
  * server's 64 connections none has to wait for another's. */
+uint64_t sv_files(uint64_t want)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) != 0)
+        return want;
+    if (l.rlim_cur < want) {
+        l.rlim_cur = want < l.rlim_max ? want : l.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &l);
+        (void)getrlimit(RLIMIT_NOFILE, &l);
+    }
+    return l.rlim_cur;
+}
+
 struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams,
                         uint32_t dgram_flags)
 {

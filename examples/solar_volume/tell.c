@@ -142,9 +142,11 @@ static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL
     size_t n = 0;
     if (kind == TELL_REFUSED && error == SNIC_ENOSPC)
         n = (size_t)snprintf(text, TELL_WHY,
-                             "the catalog at %s says that no server has room for it (or it is on "
-                             "one more server than the %d that a client can have)",
-                             te.t.control, LINK_SERVERS);
+                             "the catalog at %s says that no server has room for it", te.t.control);
+    else if (kind == TELL_REFUSED && error == SNIC_EBUSY)
+        n = (size_t)snprintf(text, TELL_WHY,
+                             "it is on one more server than this client connects to at a time "
+                             "(raise --servers), and all of those are in use");
     else if (kind == TELL_REFUSED)
         n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s says: %s", te.t.control,
                              snic_strerror(error));

@@ -19,6 +19,8 @@ struct snic_io *sv_file(struct snic_loop *loop, const char *option, const char *
 /* A transport's option: solar or luna (or, for those who serve it, both), as a set of
  * SNIC_VOLUME_SERVES(). */
 int sv_transport(void *set, const char *text);
+/* Open files that this process may have: raised to @p want as far as its hard limit permits. */
+uint64_t sv_files(uint64_t want);
 struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams,
                         uint32_t dgram_flags);
 

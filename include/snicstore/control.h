@@ -422,8 +422,10 @@ struct snic_control_client_opts {
     struct snic_net *net;
     struct snic_net_addr control;
     uint32_t disks_max;   /**< default 4, at most 64                                           */
-    uint32_t servers_max; /**< as the volume's; default 4. One more takes the number of one that
-                               is not in use: where no segment is, else where no I/O is         */
+    uint32_t servers_max; /**< as the volume's; default 4, at most 1024; with
+                               SNIC_CONTROL_SERVERS_MAX each server of the catalog has its
+                               number. One more takes the number of the one that was used least
+                               recently: where no segment is, else where no I/O is              */
     uint32_t lookups_max; /**< segments asked for at a time; default 2048. Where there is no room
                                for another one, one makes room until the volume asks again     */
     uint32_t pad;
@@ -450,8 +452,8 @@ struct snic_control_client_events {
     void (*lost)(void *ctx, uint32_t disk, int reason);
     /** The volume has been told, and accepts them. */
     void (*qos)(void *ctx, uint32_t disk, const struct snic_control_qos *q);
-    /** A segment is asked for in vain (SNIC_ENOSPC no server has room, or it is one more than
-     * servers_max, and I/Os wait for all others); it is asked for again. */
+    /** A segment is asked for in vain (SNIC_ENOSPC no server has room; SNIC_EBUSY its server is one
+     * more than servers_max, and I/Os wait for all others); it is asked for again. */
     void (*wanting)(void *ctx, uint32_t disk, uint64_t segment, int error);
     /** The catalog can be reached (1) or not (0). */
     void (*link)(void *ctx, int up);
@@ -500,7 +502,8 @@ struct snic_control_client_stats {
     uint64_t answered;   /**< segments, those not asked for included                             */
     uint32_t waiting;    /**< segments                                                           */
     uint32_t servers;    /**< with a number                                                      */
-    uint64_t given_back; /**< numbers                                                          */
+    uint64_t given_back; /**< numbers: servers that had to be connected to anew               */
+    uint64_t crowded;    /**< times that no number could be given back                         */
     uint64_t refused;    /**< limits that the volume does not accept: those before hold        */
 };
 /** [owner] */

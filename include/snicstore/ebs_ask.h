@@ -54,13 +54,14 @@ struct snic_ebs_ask {
  * What a server refuses for now. A server that answers is there, whatever it answers: I/O that it
  * refuses for ever is tried for ever (until its deadline), and its segments are not asked for.
  * Beside it, what it cannot do: its store failed, and writes may wait until it can promise that
- * they are over.
+ * they are over. And when it was last used.
  */
 struct snic_ebs_busy {
     uint64_t count;           /**< times that it said BUSY                                    */
     uint64_t since_ns;        /**< since then it has said BUSY, and done nothing; 0: it does   */
     uint64_t failed;          /**< times that it said that its store failed (IO)               */
     uint64_t failed_since_ns; /**< since then its store has failed, and nothing was done; or 0 */
+    uint64_t used_ns;         /**< when the last RPC for it was made; 0: none yet              */
 };
 
 /** What a disk waits for: the oldest RPC that it has, else that which is to be made first. */

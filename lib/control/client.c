@@ -112,10 +112,38 @@ static void control_client_server(struct snic_control_client *c, const struct sn
     (void)r;
 }
 
+static void control_client_number_back(struct snic_control_client *c, uint32_t number)
+{
+    for (uint32_t k = 0; k < SNIC_CONTROL_SERVERS_MAX; k++)
+        if (c->server[k].number == number)
+            c->server[k].number = SNIC_CONTROL__NIL;
+    c->stats.given_back++;
+}
+
+/* The number whose server was used least recently, of those not in @p tried. */
+static uint32_t control_client_number_oldest(const struct snic_control_client *c,
+                                             const uint64_t *tried)
+{
+    uint32_t oldest = SNIC_CONTROL__NIL;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t n = 0; n < c->numbers; n++) {
+        struct snic_ebs_busy is = {.used_ns = 0};
+        if ((tried[n / 64] >> n % 64 & 1) != 0)
+            continue;
+        (void)!snic_volume_get_busy(c->v, n, &is); /* of no server any more: the first choice */
+        if (is.used_ns >= least)
+            continue;
+        least = is.used_ns;
+        oldest = n;
+    }
+    return oldest;
+}
+
 /*
- * A number for one more server. Where all are given one is given back: of a server where no segment
- * is and for which no I/O waits; else, with @p forget, of one where segments are that nobody waits
- * for: they are asked for when they are needed. In turn, so that each has its time.
+ * A number for one more server. Where all are given one is given back, of the server used least
+ * recently: of those where no segment is and for which no I/O waits; else, with @p forget, of those
+ * where segments are that nobody waits for: they are asked for when they are needed.
+ * @return 0; SNIC_EBUSY I/O waits for all
  */
 static int control_client_number_free(struct snic_control_client *c, int forget, uint32_t *number)
 {
@@ -123,20 +151,21 @@ static int control_client_number_free(struct snic_control_client *c, int forget,
         *number = c->numbers;
         return 0;
     }
-    for (uint32_t i = 0; i < c->numbers * (forget ? 2 : 1); i++) {
-        uint32_t n = (c->next + i) % c->numbers;
-        int r = snic_volume_server_remove(c->v, n, i >= c->numbers);
-        if (r != 0 && r != SNIC_ENOENT)
-            continue;
-        for (uint32_t k = 0; k < SNIC_CONTROL_SERVERS_MAX; k++)
-            if (c->server[k].number == n)
-                c->server[k].number = SNIC_CONTROL__NIL;
-        c->stats.given_back++;
-        c->next = n + 1;
-        *number = n;
-        return 0;
+    for (int with = 0; with <= (forget != 0); with++) {
+        uint64_t tried[SNIC_CONTROL__NUMBERS / 64] = {0};
+        uint32_t n;
+        while ((n = control_client_number_oldest(c, tried)) != SNIC_CONTROL__NIL) {
+            int r = snic_volume_server_remove(c->v, n, with);
+            tried[n / 64] |= UINT64_C(1) << n % 64;
+            if (r != 0 && r != SNIC_ENOENT)
+                continue;
+            control_client_number_back(c, n);
+            *number = n;
+            return 0;
+        }
     }
-    return SNIC_ENOSPC;
+    c->stats.crowded++;
+    return SNIC_EBUSY;
 }
 
 /* The volume's number of a server; the first time it gets one. @p forget: if need be, another's. */
@@ -183,7 +212,13 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
         control_want_nowhere(c, w, tag);
         return;
     }
-    w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
+    w->due_ns = control_client_now(c);
+    if (it->status == 0 && r == SNIC_EBUSY) { /* a number is free as soon as some I/O has ended */
+        w->due_ns += SNIC_CONTROL__CLIENT_SOON_NS;
+        snic_loop_arm(c->o.loop, &c->timer, w->due_ns);
+    } else {
+        w->due_ns += SNIC_CONTROL__CLIENT_WANT_NS;
+    }
     if (c->e.wanting != NULL)
         c->e.wanting(c->ctx, disk, it->segment, r);
 }
@@ -283,7 +318,7 @@ static int control_client_options(struct snic_control_client_opts *o,
     o->retry_ns = o->retry_ns != 0 ? o->retry_ns : UINT64_C(50000000);
     if (o->flags != 0 || o->pad != 0 || o->loop == NULL || o->net == NULL ||
         o->net->loop != o->loop || o->disks_max > 64 || o->lookups_max > 1u << 20 ||
-        o->servers_max > 1024)
+        o->servers_max > SNIC_CONTROL__NUMBERS)
         return SNIC_EINVAL;
     return 0;
 }
@@ -392,7 +427,7 @@ void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
 void snic_control_client_volume(struct snic_control_client *c, struct snic_volume *v)
 {
     c->v = v;
-    c->numbers = c->next = 0;
+    c->numbers = 0;
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
         c->server[i].number = SNIC_CONTROL__NIL;
 }

@@ -7,6 +7,8 @@
 #include "control/control_priv.h"
 
 #define SNIC_CONTROL__CLIENT_TICK_NS UINT64_C(50000000)
+#define SNIC_CONTROL__CLIENT_SOON_NS UINT64_C(2000000)
+#define SNIC_CONTROL__NUMBERS 1024u /* servers_max at most */
 #define SNIC_CONTROL__CLIENT_WANT_NS                                                               \
     UINT64_C(500000000) /* what could not be had is asked for that often */
 
@@ -71,7 +73,6 @@ struct snic_control_client {
     uint64_t begin_ns;
     uint32_t tag;
     uint32_t numbers; /* given to servers */
-    uint32_t next;    /* number to be given back, if it can be */
     uint32_t victim;  /* the want that makes room next */
     uint8_t welcome;
     uint8_t soon_queued;

@@ -45,6 +45,7 @@ void ebs_rpc_new(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint32_t coun
     q->s.rpcs++;
     q->s.rpcs_high = (uint32_t)snic_max_u64(q->s.rpcs_high, q->s.rpcs);
     q->loads[r->server].rpcs++;
+    q->loads[r->server].busy.used_ns = q->now_ns;
     snic_link_append(&d->rpcs, &r->of_disk);
     q->ops->made(q, r);
     if (r->server == snic_ebs_nowhere(q)) {
@@ -121,6 +122,7 @@ void ebs_rpc_retarget(struct snic_ebs_queue *q, struct snic_ebs_rpc *r,
     q->ops->leave(q, r);
     q->loads[r->server].rpcs--;
     q->loads[w->server].rpcs++;
+    q->loads[w->server].busy.used_ns = q->now_ns;
     r->server = w->server;
     r->seg_id = w->seg_id;
     r->seg_gen = w->seg_gen;

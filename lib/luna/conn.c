@@ -61,6 +61,7 @@ int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
     if (s->load->used)
         return SNIC_EEXIST;
     s->load->used = 1;
+    c->servers_high = (uint32_t)snic_max_u64(c->servers_high, server + 1);
     s->c = c;
     s->index = server;
     s->dark_ns = SNIC_NEVER;

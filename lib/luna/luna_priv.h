@@ -178,7 +178,8 @@ struct snic_luna {
     uint64_t expected_ns; /* when the next poll should come */
     uint64_t lag_ns;      /* all stalls */
     uint64_t client_id;
-    uint32_t turn; /* the server that may send first */
+    uint32_t turn;         /* the server that may send first */
+    uint32_t servers_high; /* numbers from this one on were never given */
     uint32_t pad;
     struct luna_server *servers;
     struct luna_conn *conns;

@@ -389,12 +389,12 @@ static int luna_server_send(struct snic_luna *c, struct luna_server *s)
 void luna_send(struct snic_luna *c)
 {
     uint32_t first = c->turn;
-    for (uint32_t i = 0; i < c->o.servers_max; i++) {
-        struct luna_server *s = &c->servers[(first + i) % c->o.servers_max];
+    for (uint32_t i = 0; i < c->servers_high; i++) {
+        struct luna_server *s = &c->servers[(first + i) % c->servers_high];
         if (s->load->used && luna_server_send(c, s) < 0) {
             c->turn = s->index; /* it goes first when a send is free again */
             return;
         }
     }
-    c->turn = (first + 1) % c->o.servers_max;
+    c->turn = c->servers_high != 0 ? (first + 1) % c->servers_high : 0;
 }

@@ -453,12 +453,12 @@ static void solar_send_server(struct snic_solar *c, struct solar_server *s)
 
 void solar_send(struct snic_solar *c)
 {
-    for (uint32_t i = 0; i < c->o.servers_max; i++) {
-        struct solar_server *s = &c->servers[(c->turn + i) % c->o.servers_max];
+    for (uint32_t i = 0; i < c->servers_high; i++) {
+        struct solar_server *s = &c->servers[(c->turn + i) % c->servers_high];
         if (s->load->used && s->up)
             solar_send_server(c, s);
     }
-    c->turn = (c->turn + 1) % c->o.servers_max;
+    c->turn = c->servers_high != 0 ? (c->turn + 1) % c->servers_high : 0;
     c->s.train_waits += c->pool.free_count == 0;
 }
 

@@ -253,9 +253,10 @@ struct snic_solar {
     uint64_t client_id;
     uint64_t read_out;
     uint64_t read_max;
-    uint64_t pn_used;    /* with servers whose numbers were given back */
-    uint32_t path_slots; /* per server */
-    uint32_t turn;       /* the server that may send first */
+    uint64_t pn_used;      /* with servers whose numbers were given back */
+    uint32_t path_slots;   /* per server */
+    uint32_t turn;         /* the server that may send first */
+    uint32_t servers_high; /* numbers from this one on were never given */
     struct solar_server *servers;
     struct solar_path *paths;
     struct solar_rpc *rpcs;

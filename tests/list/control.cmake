@@ -22,10 +22,12 @@ if(TARGET test_control_away)
 endif()
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   if(SNIC_PYTHON)
-    add_test(NAME solar_volume_ctl COMMAND ${SNIC_PYTHON}
-      ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_ctl.py $<TARGET_FILE:solar_volume>)
-    set_tests_properties(solar_volume_ctl PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
-      TIMEOUT 600)
+    foreach(t ctl many)
+      add_test(NAME solar_volume_${t} COMMAND ${SNIC_PYTHON}
+        ${CMAKE_CURRENT_SOURCE_DIR}/solar_volume_${t}.py $<TARGET_FILE:solar_volume>)
+      set_tests_properties(solar_volume_${t} PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
+        TIMEOUT 600)
+    endforeach()
   endif()
   add_test(NAME solar_control COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_control.sh
     $<TARGET_FILE:solar_volume>)
@@ -35,7 +37,7 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
     $<TARGET_FILE:solar_volume>)
   set_tests_properties(solar_keys PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
     TIMEOUT 600)
-  foreach(t solar_volume_ctl solar_control solar_keys)
+  foreach(t solar_volume_ctl solar_volume_many solar_control solar_keys)
     if(TEST ${t})
       set_property(TEST ${t} APPEND PROPERTY LABELS waits each2_solar_volume@asan)
     endif()
