@@ -27,7 +27,8 @@ static void test_cuckoo_bad_options_init_refused(void **state)
     BAD(key_size, 0);
     BAD(key_size, SNIC_CUCKOO_KEY_MAX + 1);
     BAD(item_size, SNIC_CUCKOO_ITEM_MAX + 1);
-    BAD(flags, 2);
+    BAD(flags, 4);
+    BAD(flags, SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT);
     BAD(capacity_slots, 0);
     BAD(capacity_slots, SNIC_CUCKOO_CAPACITY_MAX + 1);
     BAD(capacity_slots, UINT64_MAX);

@@ -15,6 +15,7 @@
 #define snic_cuckoo_get_n second_get_n
 #define snic_cuckoo_del second_del
 #define snic_cuckoo_update second_update
+#define snic_cuckoo_update_evict second_update_evict
 #define snic_cuckoo_clear second_clear
 #define snic_cuckoo_next second_next
 #define snic_cuckoo_count second_count

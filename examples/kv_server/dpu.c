@@ -163,7 +163,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"cache_floor", os.floor, 0},
         {"cache_puts", os.puts, 1},
         {"cache_puts_refused", os.puts_refused, 1},
-        {"cache_puts_full", os.puts_full, 1},
+        {"cache_evicted", os.evicted, 1},
         {"offload_read_errors", os.read_errors, 1},
         {"offload_busy", os.refused_busy, 1},
         {"file_reads", fs.reads, 1},

@@ -71,12 +71,21 @@ struct snic_cuckoo;
  */
 #define SNIC_CUCKOO_VARIABLE ((uint32_t)1 << 0)
 
+/**
+ * The table knows roughly when each entry was last used, so that snic_cuckoo_update_evict()
+ * can make room by dropping one of the eight that a new key competes with, nearly the least
+ * recently used of the table: 2 bytes more per slot. A use is a snic_cuckoo_get() (not get_n)
+ * that finds the entry, and then writes those 2 bytes at most once per capacity_slots / 64
+ * inserts; or storing its item. Keys and items of fixed size only; their fast paths are not taken.
+ */
+#define SNIC_CUCKOO_EVICT ((uint32_t)1 << 1)
+
 /** Zero the struct, then set opts_size, key_size, item_size, capacity_slots and seed. */
 struct snic_cuckoo_opts {
     uint32_t opts_size; /**< sizeof(struct snic_cuckoo_opts), for the ABI.            */
     uint32_t key_size;  /**< Bytes, 1..64. Exactly 8 and 16, fixed, are fast paths.   */
     uint32_t item_size; /**< Bytes, 0..256. Exactly 8 and 16, fixed, are fast paths.  */
-    uint32_t flags;     /**< 0 or SNIC_CUCKOO_VARIABLE. Unknown bits give SNIC_EINVAL. */
+    uint32_t flags;     /**< SNIC_CUCKOO_VARIABLE or SNIC_CUCKOO_EVICT. Others: SNIC_EINVAL. */
     /**
      * Slots reserved, 1..SNIC_CUCKOO_CAPACITY_MAX, rounded up to whole buckets (two
      * at least). Puts succeed up to a load of about .97; plan with .95.
@@ -168,6 +177,32 @@ typedef enum snic_cuckoo_verdict (*snic_cuckoo_update_fn)(void *ctx, void *item,
  */
 SNIC_API SNIC_NODISCARD int snic_cuckoo_update(struct snic_cuckoo *t, const void *key, void *ctx,
                                                snic_cuckoo_update_fn fn) SNIC_NONNULL(1, 2, 4);
+
+/* ---- Tables made with SNIC_CUCKOO_EVICT ---- */
+
+/** Which entry gives way to a new key. The functions may not call back into the table. */
+struct snic_cuckoo_evict {
+    /**
+     * How readily the entry (key_size and item_size bytes, 8-byte aligned copies) is dropped:
+     * the largest rank goes, a negative one stays. @p age is larger the longer the entry was
+     * not used, 0..65535 in units of capacity_slots / 64 inserts.
+     */
+    int64_t (*rank)(void *ctx, const void *key, const void *item, uint32_t age);
+    /** The entry is about to be dropped. May be NULL. */
+    void (*dropped)(void *ctx, const void *key, const void *item);
+};
+
+/**
+ * As snic_cuckoo_update(); where the verdict is STORE, the key is absent and there is no room,
+ * an entry is dropped. Once the table is 15/16 full, displacements are not tried before that:
+ * an insert into a full table costs a look at eight entries. @p ctx is for all functions. [writer]
+ * @return 0 the verdict was carried out; SNIC_ENOSPC STORE of an absent key found no room and
+ *         all ranks were negative (nothing changed)
+ */
+SNIC_API SNIC_NODISCARD int snic_cuckoo_update_evict(struct snic_cuckoo *t, const void *key,
+                                                     void *ctx, snic_cuckoo_update_fn fn,
+                                                     const struct snic_cuckoo_evict *e)
+    SNIC_NONNULL(1, 2, 4, 5);
 
 /* ---- Tables made with SNIC_CUCKOO_VARIABLE ---- */
 
@@ -261,12 +296,13 @@ struct snic_cuckoo_stats {
     uint64_t count;          /**< entries now                                          */
     uint64_t inserts;        /**< new keys put                                         */
     uint64_t replaces;       /**< items replaced                                       */
-    uint64_t deletes;        /**< keys removed, clear included                         */
+    uint64_t deletes;        /**< keys removed, clear and evictions included           */
     uint64_t refused;        /**< SNIC_ENOSPC given                                    */
     uint64_t displacements;  /**< entries moved to their other bucket                  */
     uint64_t searched;       /**< buckets looked at by path searches                   */
     /** inserts by the number of displacements they needed, 0..SNIC_CUCKOO_PATH_MAX */
     uint64_t paths[SNIC_CUCKOO_PATH_MAX + 1];
+    uint64_t evictions; /**< entries dropped for others; they count as deletes, too   */
 };
 
 /** Copy the counters out. [any] */

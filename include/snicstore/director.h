@@ -137,8 +137,8 @@ struct snic_director_signature {
 
 struct snic_director_opts {
     uint32_t opts_size;
-    uint32_t flags;       /**< SNIC_DIRECTOR_IN_ORDER                                      */
-    uint32_t conns_max;   /**< default 1024; more are refused                              */
+    uint32_t flags;     /**< SNIC_DIRECTOR_IN_ORDER                                      */
+    uint32_t conns_max; /**< default 1024; more are refused                              */
     /**
      * Largest message, at most 1 GiB; default 9 MiB. Longer ones end with SNIC_EMSGSIZE. Those that
      * the offload engine keeps (its message_max) may have any of these lengths, but with a net
@@ -277,8 +277,8 @@ struct snic_director_host_opts {
      * channel (SNIC_EPROTO). Also the longest reply of one call.
      */
     uint32_t message_max;
-    uint64_t ring_bytes;  /**< of each direction, power of two >= 256 KiB; default 4 MiB */
-    uint32_t key_size;    /**< cache keys, for invalidate and cache                         */
+    uint64_t ring_bytes; /**< of each direction, power of two >= 256 KiB; default 4 MiB */
+    uint32_t key_size;   /**< cache keys, for invalidate and cache                         */
     uint32_t item_size;
     uint64_t version; /**< R7: nothing older may enter the cache but by ..._entries()   */
 };

@@ -20,13 +20,22 @@
  * (2) The cache carries versions: see below. (3) The paper completes strictly
  * in order of the context ring, so one slow read holds back every client;
  * here completions of different streams do not wait for each other, unless
- * SNIC_OFFLOAD_STRICT asks for the paper's order.
+ * SNIC_OFFLOAD_STRICT asks for the paper's order. (4) The paper's table holds all
+ * keys or refuses more; here a full one evicts, so that it may be smaller than
+ * the store.
  *
  * Consistency. An entry is an item with a version. put() stores an item only if
  * no newer version of the key is known; invalidate() leaves a tombstone with
  * its version, so that a late put of an older version (a flush that was under
- * way) is refused. Where a tombstone finds no room, the floor rises instead:
- * no item older than the floor is stored. So an application is safe if it
+ * way) is refused. In a full table a new item evicts a tombstone, or else nearly
+ * the least recently used item that competes with it; a tombstone evicts
+ * tombstones only. What an evicted entry, or a tombstone without a place, knew is
+ * kept as the floor of the key's partition, one of twice as many as there are
+ * entries: while a key has no entry, put() stores nothing older than its
+ * partition's floor. So a table that is too small for the keys refuses some puts
+ * of old versions (of writes that took long, say), and is filled again by later
+ * writes, and by an authority's cache() calls on misses (a host that answered a
+ * read, R8). An application is safe if it
  *   R1  before it acknowledges a write that the file does not hold yet, or lets
  *       anybody read it, invalidates the key with the write's version;
  *   R2  puts every item with the version that it had (the table then refuses
@@ -41,6 +50,9 @@
  *   R7  when a new host takes over, calls invalidate_all() with its version
  *       (the director does), and fills the table with cache(). No write of the
  *       host before it may still be under way then: close its file server first.
+ * and its table stays useful with more keys than entries if it
+ *   R8  calls cache() (from the host: snic_director_host_entries()) for an item
+ *       that a client's read missed, once R3 holds for it.
  */
 #ifndef SNIC_OFFLOAD_H
 #define SNIC_OFFLOAD_H
@@ -142,15 +154,19 @@ struct snic_offload_user {
 
 struct snic_offload_opts {
     uint32_t opts_size;
-    uint32_t flags;          /**< SNIC_OFFLOAD_STRICT                                       */
-    uint32_t key_size;       /**< cache keys, 1..64                                         */
-    uint32_t item_size;      /**< user bytes of an item, 0..SNIC_OFFLOAD_ITEM_MAX           */
-    uint64_t cache_capacity; /**< entries, tombstones included                              */
-    uint64_t cache_seed;     /**< random where keys come from a network                     */
-    uint32_t contexts;       /**< reads in flight, power of two 1..65536; default 1024      */
-    uint32_t read_max;       /**< largest read; larger ones go to the host; default 65536   */
-    uint64_t pool_bytes;     /**< read buffers, >= read_max + header; default 16 MiB        */
-    uint32_t message_max;    /**< messages are kept (for the host) up to this; default 4096 */
+    uint32_t flags;     /**< SNIC_OFFLOAD_STRICT                                       */
+    uint32_t key_size;  /**< cache keys, 1..64                                         */
+    uint32_t item_size; /**< user bytes of an item, 0..SNIC_OFFLOAD_ITEM_MAX           */
+    /**
+     * Items that the cache should hold; when there are more, some are evicted. Room is for a
+     * sixteenth more entries, for tombstones and uneven buckets.
+     */
+    uint64_t cache_capacity;
+    uint64_t cache_seed;  /**< random where keys come from a network                     */
+    uint32_t contexts;    /**< reads in flight, power of two 1..65536; default 1024      */
+    uint32_t read_max;    /**< largest read; larger ones go to the host; default 65536   */
+    uint64_t pool_bytes;  /**< read buffers, >= read_max + header; default 16 MiB        */
+    uint32_t message_max; /**< messages are kept (for the host) up to this; default 4096 */
     /**
      * Reads are widened to multiples of this, so that a device that wants aligned
      * transfers runs into the pool without a bounce buffer: its geometry's largest
@@ -189,14 +205,16 @@ SNIC_API struct snic_files_hooks snic_offload_hooks(struct snic_offload *o) SNIC
 /* ---- The cache ---- */
 
 /**
- * Store @p item for @p key unless a newer version is known. [owner]
- * @return 1 stored; 0 refused: a newer version or the floor; SNIC_ENOSPC no room (the key is
- *         then simply not offloaded); SNIC_ERANGE version too large
+ * Store @p item for @p key unless a newer version is known; evicts another entry where the
+ * table is full. [owner]
+ * @return 1 stored; 0 refused: a newer version of the key is known, or its partition's or
+ *         invalidate_all()'s floor is higher (the key is then simply not offloaded);
+ *         SNIC_ERANGE version too large
  */
 SNIC_API int snic_offload_put(struct snic_offload *o, const void *key, const void *item,
                               uint64_t version) SNIC_NONNULL(1, 2);
 /**
- * As put(), but not bound by the floor: for an authority that knows @p item to be
+ * As put(), but not bound by floors: for an authority that knows @p item to be
  * the newest, and whose calls are ordered with its invalidations of the key. [owner]
  * @return as snic_offload_put(), where 0 means a newer version of the key
  */
@@ -208,7 +226,11 @@ SNIC_API int snic_offload_cache(struct snic_offload *o, const void *key, const v
  */
 SNIC_API void snic_offload_invalidate(struct snic_offload *o, const void *key, uint64_t version)
     SNIC_NONNULL(1, 2);
-/** The same for every key; drops all entries. The floor never falls. [owner] */
+/**
+ * The same for every key; drops all entries, in constant time, and what they knew of larger
+ * versions: of earlier puts none with such a version may still come (R7). Floors never fall.
+ * [owner]
+ */
 SNIC_API void snic_offload_invalidate_all(struct snic_offload *o, uint64_t version) SNIC_NONNULL(1);
 /**
  * Drop the entry of @p key if it is not newer than @p version, tombstone or
@@ -293,11 +315,12 @@ struct snic_offload_stats {
     uint64_t read_bytes;
     uint64_t puts;
     uint64_t puts_refused; /**< older than what is known                             */
-    uint64_t puts_full;    /**< SNIC_ENOSPC                                          */
+    uint64_t evicted;      /**< items that gave way to others                        */
     uint64_t invalidations;
-    uint64_t tombstones; /**< now                                                  */
-    uint64_t items;      /**< now                                                  */
-    uint64_t floor;      /**< version below which nothing is stored                */
+    uint64_t tombstones;    /**< now                                                  */
+    uint64_t items;         /**< now                                                  */
+    uint64_t floor;         /**< version below which put() stores nothing             */
+    uint64_t floors_raised; /**< times that a partition's floor rose for want of entries   */
     uint64_t active_high;
     uint64_t pool_free; /**< bytes of the pool now                                        */
 };

@@ -11,6 +11,7 @@ struct cuckoo_layout {
     uint64_t key_words;
     uint64_t item_words;
     uint64_t header_words; /* padded to whole cache lines */
+    uint64_t age_words;
     uint64_t memory_bytes;
 };
 
@@ -25,7 +26,8 @@ static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
         return SNIC_EINVAL;
     if (o->key_size < 1 || o->key_size > SNIC_CUCKOO_KEY_MAX || o->item_size > SNIC_CUCKOO_ITEM_MAX)
         return SNIC_EINVAL;
-    if ((o->flags & ~SNIC_CUCKOO_VARIABLE) != 0)
+    if ((o->flags & ~(SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT)) != 0 ||
+        o->flags == (SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT))
         return SNIC_EINVAL;
     if (o->capacity_slots < 1 || o->capacity_slots > SNIC_CUCKOO_CAPACITY_MAX)
         return SNIC_EINVAL;
@@ -38,7 +40,9 @@ static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
     l->header_words = snic_align_up(l->buckets, SNIC_CACHELINE / sizeof(uint64_t));
     /* At most 2^33 slots of 336 bytes: no overflow in 64 bits, but perhaps in size_t. */
     slot_bytes = (l->key_words + l->item_words) * 8 * SNIC_CUCKOO_BUCKET_SLOTS * l->buckets;
-    l->memory_bytes = sizeof(struct snic_cuckoo) + l->header_words * 8 + slot_bytes;
+    l->age_words = (o->flags & SNIC_CUCKOO_EVICT) != 0 ? l->buckets : 0; /* 4 of 16 bits */
+    l->memory_bytes =
+        sizeof(struct snic_cuckoo) + (l->header_words + l->age_words) * 8 + slot_bytes;
     if (l->memory_bytes > SIZE_MAX)
         return SNIC_EINVAL;
     return 0;
@@ -56,6 +60,8 @@ static enum cuckoo_shape cuckoo_shape_of(const struct snic_cuckoo_opts *o)
 {
     if (o->flags & SNIC_CUCKOO_VARIABLE)
         return CUCKOO_VARIABLE;
+    if (o->flags & SNIC_CUCKOO_EVICT)
+        return CUCKOO_ANY;
     if (o->key_size == 8 && o->item_size == 8)
         return CUCKOO_8_8;
     if (o->key_size == 8 && o->item_size == 16)
@@ -91,6 +97,9 @@ int snic_cuckoo_init(struct snic_cuckoo **out, void *mem, size_t mem_size,
     t->item_words = (uint32_t)l.item_words;
     t->slot_words = (uint32_t)(l.key_words + l.item_words);
     t->shape = cuckoo_shape_of(&copy);
+    if (l.age_words > 0)
+        t->ages_offset = l.memory_bytes / 8 - sizeof(*t) / 8 - l.age_words;
+    t->tick_inserts = snic_max_u64(1, l.buckets * SNIC_CUCKOO_BUCKET_SLOTS / 64);
     snic_rng_init(&rng, copy.seed);
     for (uint32_t i = 0; i < SNIC_COUNTOF(t->sums); i++)
         t->sums[i] = (uint32_t)snic_rng_below(&rng, l.buckets);
@@ -130,6 +139,7 @@ void snic_cuckoo_get_stats(const struct snic_cuckoo *t, struct snic_cuckoo_stats
     out->refused = cuckoo_read_counter(&t->counters.refused);
     out->displacements = cuckoo_read_counter(&t->counters.displacements);
     out->searched = cuckoo_read_counter(&t->counters.searched);
+    out->evictions = cuckoo_read_counter(&t->counters.evictions);
     out->paths[0] = out->inserts;
     for (uint32_t i = 1; i <= SNIC_CUCKOO_PATH_MAX; i++) {
         out->paths[i] = cuckoo_read_counter(&t->counters.paths[i]);

@@ -2,7 +2,8 @@
 /*
  * The cache table: layout, atomics, hashing and the reader's probe.
  *
- * Memory, in this order:  struct snic_cuckoo | headers[buckets] | slots[buckets * 4]
+ * Memory, in this order:  struct snic_cuckoo | headers[buckets] | slots[buckets * 4] |
+ *                         ages[buckets * 4], with SNIC_CUCKOO_EVICT
  *
  * A header is one 64-bit word: four 8-bit tags (0: the slot is empty) and a 32-bit
  * sequence. Headers lie together, 2 bytes per slot, so that lookups of absent keys and path
@@ -30,6 +31,8 @@
  *      own, and the slots' otherwise: nobody waits for the writer.
  *  I5  Header, slot and scratch words are written by the writer only, and are atomic words in
  *      every build.
+ *  I6  Ages are hints: readers and the writer store the clock's value, relaxed. A reader whose
+ *      entry was displaced meanwhile marks another one as used, which costs nothing but that.
  */
 #ifndef SNIC_CUCKOO_PRIV_H
 #define SNIC_CUCKOO_PRIV_H
@@ -71,6 +74,7 @@ struct cuckoo_counters {
     _Atomic uint64_t refused;
     _Atomic uint64_t displacements;
     _Atomic uint64_t searched;
+    _Atomic uint64_t evictions;
     _Atomic uint64_t paths[SNIC_CUCKOO_PATH_MAX + 1]; /* [0] is not used */
 };
 
@@ -78,6 +82,8 @@ struct snic_cuckoo {
     /* Constant after init. */
     uint64_t seed;
     uint64_t slots_offset; /* from the start of the headers, in words */
+    uint64_t ages_offset;  /* likewise; 0: there are none */
+    uint64_t tick_inserts; /* so many inserts are one step of the clock */
     uint64_t memory_bytes;
     uint32_t buckets;
     uint32_t key_size;
@@ -89,6 +95,7 @@ struct snic_cuckoo {
     uint32_t sums[256];
     /* Writer to anybody. */
     _Alignas(SNIC_CACHELINE) struct cuckoo_counters counters;
+    _Alignas(SNIC_CACHELINE) _Atomic uint32_t clock; /* of ages: the lower 16 bits */
     _Alignas(
         SNIC_CACHELINE) _Atomic uint64_t scratch[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
     /* Writer only. */
@@ -218,6 +225,28 @@ SNIC_CUCKOO__INLINE _Atomic uint64_t *cuckoo_slot(const struct snic_cuckoo *t, u
 {
     return cuckoo_header(t, 0) + t->slots_offset +
            ((uint64_t)bucket * SNIC_CUCKOO_BUCKET_SLOTS + slot) * slot_words;
+}
+
+/* ---- Ages (I6) ---- */
+
+SNIC_CUCKOO__INLINE _Atomic uint16_t *cuckoo_age(const struct snic_cuckoo *t, uint32_t bucket,
+                                                 uint32_t slot)
+{
+    return (_Atomic uint16_t *)(void *)(cuckoo_header(t, 0) + t->ages_offset) +
+           ((uint64_t)bucket * SNIC_CUCKOO_BUCKET_SLOTS + slot);
+}
+
+/* The entry is used now. Any thread. */
+SNIC_CUCKOO__INLINE void cuckoo_used(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot)
+{
+    if (t->ages_offset != 0) {
+        _Atomic uint32_t *clock = (_Atomic uint32_t *)(uintptr_t)&t->clock;
+        uint16_t now = (uint16_t)atomic_load_explicit(clock, memory_order_relaxed);
+        _Atomic uint16_t *age = cuckoo_age(t, bucket, slot);
+
+        if (atomic_load_explicit(age, memory_order_relaxed) != now)
+            atomic_store_explicit(age, now, memory_order_relaxed);
+    }
 }
 
 /* ---- Hash: bucket 1 from the upper half, the tag from the lowest byte ---- */
@@ -410,7 +439,12 @@ int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *
 
 /* As snic_cuckoo_update(); `item` has w.item zeroed words. */
 typedef enum snic_cuckoo_verdict (*cuckoo_decide_fn)(void *ctx, uint64_t *item, int resident);
+/* Who gives way where there is no room; NULL: nobody. */
+struct cuckoo_evict_call {
+    const struct snic_cuckoo_evict *evict;
+    void *ctx;
+};
 int cuckoo_update_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w,
-                         void *ctx, cuckoo_decide_fn fn);
+                         void *ctx, cuckoo_decide_fn fn, const struct cuckoo_evict_call *e);
 
 #endif /* SNIC_CUCKOO_PRIV_H */

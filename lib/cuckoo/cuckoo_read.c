@@ -62,9 +62,10 @@ static enum cuckoo_probe_result cuckoo_probe(const struct snic_cuckoo *t,
 
         if (cuckoo_try_slot(t, s->bucket[side], i & 3, headers[side], key, item, w)) {
             cuckoo_fence_acquire(); /* I3: pairs with the writer's release fences */
-            if (cuckoo_load(cuckoo_header(t, s->bucket[side])) == headers[side])
-                return CUCKOO_FOUND;
-            return CUCKOO_CHANGED;
+            if (cuckoo_load(cuckoo_header(t, s->bucket[side])) != headers[side])
+                return CUCKOO_CHANGED;
+            cuckoo_used(t, s->bucket[side], i & 3);
+            return CUCKOO_FOUND;
         }
     }
     cuckoo_fence_acquire(); /* step 3: after header 2 and the keys compared */

@@ -218,7 +218,7 @@ int snic_cuckoo_update_var(struct snic_cuckoo *t, const void *key, uint32_t key_
     if (!cuckoo_key_fits(t, key_len))
         return SNIC_EINVAL;
     w.key = cuckoo_key_in(key_words, key, key_len);
-    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_variable);
+    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_variable, NULL);
 }
 
 int snic_cuckoo_next_var(const struct snic_cuckoo *t, uint64_t *cursor, void *key,

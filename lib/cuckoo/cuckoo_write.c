@@ -85,6 +85,7 @@ SNIC_CUCKOO__INLINE void cuckoo_replace(struct snic_cuckoo *t, struct cuckoo_pla
         cuckoo_store_release(header, h + SNIC_CUCKOO__SEQ_STEP); /* I2 */
     }
     cuckoo_add(&t->counters.replaces, 1);
+    cuckoo_used(t, p.bucket, p.slot);
 }
 
 /* Displace an entry into an empty slot of its other bucket: copy, then clear (I1). */
@@ -98,6 +99,11 @@ static void cuckoo_move(struct snic_cuckoo *t, struct cuckoo_place from, struct 
     cuckoo_copy_out(words, cuckoo_slot(t, from.bucket, from.slot, w.slot), w.slot);
     cuckoo_fill(t, to, tag, words, words + w.at, w);
     cuckoo_clear_slot(t, from);
+    if (t->ages_offset != 0)
+        atomic_store_explicit(
+            cuckoo_age(t, to.bucket, to.slot),
+            atomic_load_explicit(cuckoo_age(t, from.bucket, from.slot), memory_order_relaxed),
+            memory_order_relaxed);
 }
 
 /* Is the bucket on the path that leads to this node? Each bucket moves once per path. */
@@ -207,6 +213,18 @@ static int cuckoo_make_room(struct snic_cuckoo *t, const struct cuckoo_spot *s,
     return 1;
 }
 
+/* A key was stored in an empty slot. */
+SNIC_CUCKOO__INLINE void cuckoo_inserted(struct snic_cuckoo *t, struct cuckoo_place p)
+{
+    cuckoo_add(&t->counters.inserts, 1);
+    if (t->ages_offset == 0)
+        return;
+    if (atomic_load_explicit(&t->counters.inserts, memory_order_relaxed) % t->tick_inserts == 0)
+        atomic_store_explicit(&t->clock, atomic_load_explicit(&t->clock, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    cuckoo_used(t, p.bucket, p.slot);
+}
+
 /* Insert a key that is in neither bucket. */
 SNIC_CUCKOO__INLINE int cuckoo_insert(struct snic_cuckoo *t, const struct cuckoo_spot *s,
                                       const uint64_t *key, const uint64_t *item,
@@ -226,7 +244,7 @@ SNIC_CUCKOO__INLINE int cuckoo_insert(struct snic_cuckoo *t, const struct cuckoo
         return SNIC_ENOSPC;
     }
     cuckoo_fill(t, p, s->tag, key, item, w);
-    cuckoo_add(&t->counters.inserts, 1);
+    cuckoo_inserted(t, p);
     return 0;
 }
 
@@ -377,8 +395,73 @@ int snic_cuckoo_del(struct snic_cuckoo *t, const void *key)
     return r;
 }
 
+/* ---- Eviction ---- */
+
+/* Of the entries in two full buckets the one that goes first; 0: none may go. */
+static int cuckoo_victim(struct snic_cuckoo *t, const struct cuckoo_spot *s,
+                         const struct cuckoo_evict_call *e, struct cuckoo_place *victim)
+{
+    const struct cuckoo_words w = cuckoo_words_of(t);
+    uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
+    uint32_t now = atomic_load_explicit(&t->clock, memory_order_relaxed);
+    uint32_t slots = SNIC_CUCKOO_BUCKET_SLOTS * (s->bucket[1] != s->bucket[0] ? 2u : 1u);
+    int64_t most = -1;
+
+    for (uint32_t i = 0; i < slots; i++) {
+        uint32_t bucket = s->bucket[i / SNIC_CUCKOO_BUCKET_SLOTS];
+        uint32_t slot = i % SNIC_CUCKOO_BUCKET_SLOTS;
+        uint16_t age = (uint16_t)(now - atomic_load_explicit(cuckoo_age(t, bucket, slot),
+                                                             memory_order_relaxed));
+        int64_t rank;
+
+        cuckoo_copy_out(words, cuckoo_slot(t, bucket, slot, w.slot), w.slot);
+        rank = e->evict->rank(e->ctx, words, words + w.at, age);
+        if (rank > most) {
+            most = rank;
+            *victim = (struct cuckoo_place){bucket, slot};
+        }
+    }
+    if (most < 0)
+        return 0;
+    cuckoo_copy_out(words, cuckoo_slot(t, victim->bucket, victim->slot, w.slot), w.slot);
+    if (e->evict->dropped != NULL)
+        e->evict->dropped(e->ctx, words, words + w.at);
+    return 1;
+}
+
+/* Insert a key that is in neither bucket, in place of another where there is no room. */
+static int cuckoo_insert_evict(struct snic_cuckoo *t, const struct cuckoo_spot *s,
+                               const uint64_t *key, const uint64_t *item, struct cuckoo_words w,
+                               const struct cuckoo_evict_call *e)
+{
+    uint64_t capacity = (uint64_t)t->buckets * SNIC_CUCKOO_BUCKET_SLOTS;
+    struct cuckoo_place p;
+    int found;
+
+    if (cuckoo_empty_of(cuckoo_load(cuckoo_header(t, s->bucket[0])),
+                        cuckoo_load(cuckoo_header(t, s->bucket[1]))) != 0)
+        return cuckoo_insert(t, s, key, item, w);
+    if (snic_cuckoo_count(t) < capacity / 16 * 15 && cuckoo_make_room(t, s, &p)) {
+        cuckoo_fill(t, p, s->tag, key, item, w);
+        cuckoo_inserted(t, p);
+        return 0;
+    }
+    t->in_callback = 1;
+    found = cuckoo_victim(t, s, e, &p);
+    t->in_callback = 0;
+    if (!found) {
+        cuckoo_add(&t->counters.refused, 1);
+        return SNIC_ENOSPC;
+    }
+    cuckoo_remove(t, p);
+    cuckoo_add(&t->counters.evictions, 1);
+    cuckoo_fill(t, p, s->tag, key, item, w);
+    cuckoo_inserted(t, p);
+    return 0;
+}
+
 int cuckoo_update_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w,
-                         void *ctx, cuckoo_decide_fn fn)
+                         void *ctx, cuckoo_decide_fn fn, const struct cuckoo_evict_call *e)
 {
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS + 1];
     struct cuckoo_spot s = cuckoo_spot_of(t, key, w);
@@ -398,7 +481,8 @@ int cuckoo_update_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuck
                 verdict == SNIC_CUCKOO_REMOVE);
     if (verdict == SNIC_CUCKOO_STORE) {
         if (!resident)
-            return cuckoo_insert(t, &s, key, item, w);
+            return e != NULL ? cuckoo_insert_evict(t, &s, key, item, w, e)
+                             : cuckoo_insert(t, &s, key, item, w);
         cuckoo_replace(t, p, key, item, w);
     } else if (verdict == SNIC_CUCKOO_REMOVE && resident) {
         cuckoo_remove(t, p);
@@ -432,7 +516,20 @@ int snic_cuckoo_update(struct snic_cuckoo *t, const void *key, void *ctx, snic_c
 
     SNIC_ASSERT(t->shape != CUCKOO_VARIABLE); /* it has calls of its own */
     cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
-    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_user);
+    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_user, NULL);
+}
+
+int snic_cuckoo_update_evict(struct snic_cuckoo *t, const void *key, void *ctx,
+                             snic_cuckoo_update_fn fn, const struct snic_cuckoo_evict *e)
+{
+    const struct cuckoo_words w = cuckoo_words_of(t);
+    struct cuckoo_user user = {t, fn, ctx};
+    struct cuckoo_evict_call call = {e, ctx};
+    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
+
+    SNIC_ASSERT(t->ages_offset != 0 && e->rank != NULL); /* SNIC_CUCKOO_EVICT */
+    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
+    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_user, &call);
 }
 
 void snic_cuckoo_clear(struct snic_cuckoo *t)

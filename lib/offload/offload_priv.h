@@ -8,14 +8,16 @@
 #include "snicstore/offload.h"
 #include "snicstore/cuckoo.h"
 
+#include <stdatomic.h>
+
 /* Room for reply()'s header in front of a read, and for its trailer behind. */
 #define SNIC_OFFLOAD__ROOM SNIC_OFFLOAD_HEADER_MAX
 /* Smallest block of the pool: a small record with both rooms. */
 #define SNIC_OFFLOAD__BLOCK_MIN 1024
 #define SNIC_OFFLOAD__ORDERS 24
 #define SNIC_OFFLOAD__NIL UINT32_MAX
-/* An item in the table: 8 bytes of ours, then the user's. */
-#define SNIC_OFFLOAD__WORD 8
+/* An item in the table: 12 bytes of ours, then the user's. */
+#define SNIC_OFFLOAD__WORD 12
 
 /* Buddy allocator over the pool; bookkeeping lies apart, the pool is I/O memory. */
 struct offload_pool {
@@ -74,6 +76,9 @@ struct snic_offload {
     struct snic_loop *loop;
     struct snic_files *files;
     struct snic_cuckoo *table;
+    uint64_t *floors;      /* of hash partitions of the keys */
+    uint64_t floors_count; /* power of two */
+    _Atomic uint32_t generation;
     struct offload_pool pool;
     struct offload_context *contexts;
     struct offload_tenant *tenants; /* NULL: no limit */
