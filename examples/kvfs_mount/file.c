@@ -8,6 +8,7 @@
 #include "mount.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct km_file *km_file_new(const struct km_call *c)
 {
@@ -16,6 +17,7 @@ struct km_file *km_file_new(const struct km_call *c)
     if (f != NULL) {
         f->handle = c->r.k.handle;
         f->owners = NULL;
+        f->sgid = (c->r.k.attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID;
         snic_link_append(&c->m->files, &f->link);
     }
     return f;

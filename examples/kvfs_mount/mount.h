@@ -98,6 +98,7 @@ struct km_file {
     struct snic_link link; /* m->files */
     uint64_t handle;       /* the engine's */
     struct km_owner *owners;
+    int sgid; /* set-gid without execution by the group, when it was opened */
 };
 
 /* What cache.c knows of a call. */
@@ -275,6 +276,10 @@ void km_init(void *userdata, struct fuse_conn_info *conn);
 /* Begin a call for a request, in the current block. */
 struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino);
 void km_name(struct km_call *c, const char *name);
+/* The caller's groups, from /proc: the kernel does not send them. */
+void km_groups(struct km_call *c);
+/* The caller takes set-uid and set-gid with it: what decides over the latter. */
+void km_kill(struct km_call *c);
 void km_file(struct km_call *c, const struct fuse_file_info *fi);
 void km_go(struct km_call *c);
 void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

@@ -35,6 +35,24 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     return c;
 }
 
+void km_groups(struct km_call *c)
+{
+    int n = fuse_req_getgroups(c->fuse, KM_GROUPS, (gid_t *)c->groups);
+
+    c->r.k.cred.groups = c->groups;
+    c->r.k.cred.group_count = n < 0 ? 0 : n > KM_GROUPS ? KM_GROUPS : (uint32_t)n;
+}
+
+/* Of an open file without a set-gid bit that depends on them, the groups are not asked for. One
+   that gets such a bit later may lose it by a write of somebody who has the group beside his own.
+ */
+void km_kill(struct km_call *c)
+{
+    c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+    if (c->r.k.cred.uid != 0 && (c->file == NULL || c->file->sgid))
+        km_groups(c);
+}
+
 void km_name(struct km_call *c, const char *name)
 {
     c->r.k.name = name;
@@ -185,6 +203,11 @@ static void km_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
     km_go(c);
 }
 
+/* What a SETATTR sets; the kernel's own ctime comes along with anything. */
+#define OPS_FATTR_ANY                                                                              \
+    ((uint32_t)(FATTR_MODE | FATTR_UID | FATTR_GID | FATTR_SIZE | FATTR_ATIME | FATTR_MTIME |      \
+                FATTR_ATIME_NOW | FATTR_MTIME_NOW))
+
 static struct snic_kvfs_time km_time(const struct timespec *t)
 {
     return (struct snic_kvfs_time){.sec = t->tv_sec, .nsec = (uint32_t)t->tv_nsec};
@@ -224,9 +247,13 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
     c->r.k.attr.atime = km_time(&st->st_atim);
     c->r.k.attr.mtime = km_time(&st->st_mtim);
     c->r.k.attr.ctime = km_time(&st->st_ctim);
-    /* A change of owner takes setuid and setgid whoever does it, as the kernel leaves it to us. */
-    if ((c->raw & FATTR_KILL_SUIDGID) != 0 || (set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0)
-        c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+    /* A change of owner takes setuid and setgid whoever does it, as the kernel leaves it to us; so
+       does chown(-1, -1), which comes as a request that sets nothing. */
+    if ((c->raw & FATTR_KILL_SUIDGID) != 0 ||
+        (set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 || (c->raw & OPS_FATTR_ANY) == 0)
+        km_kill(c);
+    if ((c->raw & OPS_FATTR_ANY) == 0)
+        c->r.k.set_mask = 0;
     km_go(c);
 }
 
@@ -292,28 +319,14 @@ static void km_op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct 
 
 /* ---- Extended attributes ---- */
 
-/*
- * Who sets an ACL on a file of a group he is not in loses the setgid bit; that rule alone needs
- * the caller's groups, which the kernel does not send: they are read from /proc.
- */
-static void km_groups(struct km_call *c, const char *name)
-{
-    int n;
-
-    if (c->r.k.cred.uid == 0 || strcmp(name, "system.posix_acl_access") != 0)
-        return;
-    n = fuse_req_getgroups(c->fuse, KM_GROUPS, (gid_t *)c->groups);
-    c->r.k.cred.groups = c->groups;
-    c->r.k.cred.group_count = n < 0 ? 0 : n > KM_GROUPS ? KM_GROUPS : (uint32_t)n;
-}
-
 static void km_op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
                            size_t size, int flags)
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_SETXATTR, ino);
 
     km_name(c, name);
-    km_groups(c, name);
+    if (c->r.k.cred.uid != 0 && strcmp(name, "system.posix_acl_access") == 0)
+        km_kill(c); /* of a file of a group that he is not in it takes the setgid bit */
     c->iov.base = (void *)(uintptr_t)value;
     c->iov.size = size;
     c->r.k.iov = &c->iov;

@@ -26,7 +26,9 @@ static void data_open_flags(struct km_call *c, const struct fuse_file_info *fi)
         c->r.k.flags |= SNIC_KVFS_OPEN_READ; /* the kernel fills pages */
     if ((fi->flags & O_TRUNC) != 0)
         c->r.k.flags |= SNIC_KVFS_TRUNC;
-    if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0)
+    if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0 && c->r.k.kind == SNIC_KVFS_OPEN)
+        km_kill(c);
+    else if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0) /* the file is hardly ever there */
         c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
 }
 
@@ -120,7 +122,7 @@ void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
     if ((fi->flags & O_DSYNC) != 0 && !fi->writepage)
         c->r.k.flags |= SNIC_KVFS_SYNC;
     if ((c->raw & FUSE_WRITE_KILL_SUIDGID) != 0)
-        c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+        km_kill(c);
     km_go(c);
 }
 
@@ -140,6 +142,8 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
     c->r.k.offset = (uint64_t)offset;
     c->r.k.length = (uint64_t)length;
     km_file(c, fi);
+    if (c->r.k.cred.uid != 0) /* the protocol has no word of it here, nor for copies */
+        km_kill(c);
     km_go(c);
 }
 
@@ -164,9 +168,11 @@ void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_fil
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_COPY, ino_in);
 
-    (void)fi_out;
     (void)flags; /* the kernel lets none through */
     c->r.k.offset = (uint64_t)off_in;
+    km_file(c, fi_out);
+    if (c->r.k.cred.uid != 0)
+        km_kill(c);
     km_file(c, fi_in);
     c->r.k.ino2 = ino_out;
     c->r.k.offset2 = (uint64_t)off_out;

@@ -152,11 +152,19 @@ enum snic_kvfs_kind {
 };
 
 /* Request flags. */
-#define SNIC_KVFS_CHECKED (1u << 0)   /**< permissions have been checked                     */
-#define SNIC_KVFS_DIRECT (1u << 1)    /**< READ, WRITE: O_DIRECT, as SNIC_KVOP_DIRECT          */
-#define SNIC_KVFS_APPEND (1u << 2)    /**< WRITE: at the end, atomically                      */
-#define SNIC_KVFS_SYNC (1u << 3)      /**< WRITE: O_SYNC, O_DSYNC                             */
-#define SNIC_KVFS_KILL_PRIV (1u << 4) /**< WRITE, SETATTR, SETXATTR: clear setuid and setgid   */
+#define SNIC_KVFS_CHECKED (1u << 0) /**< permissions have been checked                     */
+#define SNIC_KVFS_DIRECT (1u << 1)  /**< READ, WRITE: O_DIRECT, as SNIC_KVOP_DIRECT          */
+#define SNIC_KVFS_APPEND (1u << 2)  /**< WRITE: at the end, atomically                      */
+#define SNIC_KVFS_SYNC (1u << 3)    /**< WRITE: O_SYNC, O_DSYNC                             */
+/**
+ * The caller has no CAP_FSETID: OPEN with TRUNC, WRITE, FALLOCATE, COPY (of the target) and SETATTR
+ * of a size clear set-uid, and set-gid where the group may execute or the caller is not in it (gid
+ * and groups of cred); SETXATTR of an access ACL clears set-gid where he is not. A SETATTR of owner
+ * or group clears them in any case (root is in every group then); one with KILL_PRIV and without
+ * any value is such a one. File capabilities (security.capability) go with all these but SETXATTR,
+ * whoever asks.
+ */
+#define SNIC_KVFS_KILL_PRIV (1u << 4)
 #define SNIC_KVFS_READDIR_PLUS (1u << 5)
 #define SNIC_KVFS_LOCK_WAIT (1u << 6)
 #define SNIC_KVFS_EXCL (1u << 8)  /**< CREATE: SNIC_EEXIST when there                       */

@@ -228,11 +228,10 @@ static int acl_remove(struct kvfs_op *op, struct snic_kvfs_attr *a, int which)
 static int acl_set_access(struct kvfs_op *op, struct snic_kvfs_attr *a, const void *value,
                           uint32_t size, const struct acl_sum *sum)
 {
-    int kill = (op->req->flags & SNIC_KVFS_KILL_PRIV) != 0;
-    if ((op->req->flags & SNIC_KVFS_CHECKED) == 0)
-        kill = op->req->cred.uid != 0 && !kvfs_in_group(op, a->gid);
+    int kill = (op->req->flags & SNIC_KVFS_KILL_PRIV) != 0 ||
+               ((op->req->flags & SNIC_KVFS_CHECKED) == 0 && op->req->cred.uid != 0);
     a->mode = (a->mode & ~0777u) | sum->mode;
-    if (kill)
+    if (kill && !kvfs_in_group(op, a->gid))
         a->mode &= ~(uint32_t)KVFS_ISGID;
     if (!sum->extended) /* I1 */
         return acl_remove(op, a, KVFS_ACL_ACCESS);

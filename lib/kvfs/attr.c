@@ -3,7 +3,7 @@
  * Attributes: getattr, setattr, access. What may be set by whom, and what goes with it, is Linux's
  * setattr_prepare(), chown_common() and do_truncate().
  */
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/data_priv.h"
 
 enum {
     ATTR_TRUNCATE = 1, /* op->phase from which kvfs_truncate() counts                        */
@@ -68,6 +68,13 @@ int kvfs_run_access(struct kvfs_op *op)
 
 /* ---- setattr ---- */
 
+/* Owner or group is set; with no value at all, to what it is. */
+static int attr_is_chown(const struct snic_kvfs_req *req)
+{
+    return (req->set_mask & (SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID)) != 0 ||
+           (req->set_mask == 0 && (req->flags & SNIC_KVFS_KILL_PRIV) != 0);
+}
+
 /* Values that nobody may set. */
 static int attr_check_values(const struct snic_kvfs_req *req, const struct snic_kvfs_attr *a)
 {
@@ -125,10 +132,11 @@ static uint32_t attr_new_mode(const struct kvfs_op *op, const struct snic_kvfs_a
     const struct snic_kvfs_req *req = op->req;
     uint32_t m = req->set_mask, mode = old->mode;
     int checked = (req->flags & SNIC_KVFS_CHECKED) != 0;
-    if ((m & (SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID)) != 0 ||
-        ((m & SNIC_KVFS_SET_SIZE) != 0 &&
-         ((req->flags & SNIC_KVFS_KILL_PRIV) != 0 || (!checked && req->cred.uid != 0))))
-        mode = kvfs_mode_killed(op, old);
+    if (attr_is_chown(req))
+        mode = kvfs_mode_killed(op, old, req->cred.uid == 0);
+    else if ((m & SNIC_KVFS_SET_SIZE) != 0 &&
+             ((req->flags & SNIC_KVFS_KILL_PRIV) != 0 || (!checked && req->cred.uid != 0)))
+        mode = kvfs_mode_killed(op, old, 0);
     if ((m & SNIC_KVFS_SET_MODE) == 0)
         return mode;
     mode = (mode & KVFS_IFMT) | (req->attr.mode & 07777u);
@@ -160,6 +168,16 @@ static void attr_apply(const struct kvfs_op *op, struct snic_kvfs_attr *a)
         a->ctime = set->ctime;
 }
 
+/*
+ * A chown() that sets nothing. The kernel has not asked whose file it is (it sends the same before
+ * it changes bytes): from others than the owner it has no effect.
+ */
+static int attr_takes_privileges(const struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
+    const struct snic_kvfs_req *req = op->req;
+    return attr_is_chown(req) && !kvfs_is_dir(a) && (req->cred.uid == 0 || req->cred.uid == a->uid);
+}
+
 int kvfs_run_setattr(struct kvfs_op *op)
 {
     struct snic_kvfs_attr a;
@@ -173,13 +191,16 @@ int kvfs_run_setattr(struct kvfs_op *op)
     }
     if (rc != 0)
         return rc;
-    if (op->req->set_mask == 0) {
+    if (op->req->set_mask == 0 && !attr_takes_privileges(op, &a)) {
         kvfs_answer_attr(op, &a);
         return 0;
     }
     attr_apply(op, &a);
     if ((op->req->set_mask & SNIC_KVFS_SET_SIZE) == 0) {
-        rc = kvfs_put_attr(op, &a);
+        if (attr_is_chown(op->req) && !kvfs_is_dir(&a))
+            rc = kvfs_data_strip(op, &a, 0);
+        if (rc == 0)
+            rc = kvfs_put_attr(op, &a);
         return rc != 0 ? rc : kvfs_commit_answer(op, &a);
     }
     rc = kvfs_truncate(op, &a, op->req->attr.size, ATTR_TRUNCATE);

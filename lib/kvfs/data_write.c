@@ -147,7 +147,7 @@ static uint32_t data_write_mode(const struct kvfs_op *op, const struct snic_kvfs
     const struct snic_kvfs_req *req = op->req;
     int kill = (req->flags & SNIC_KVFS_KILL_PRIV) != 0 ||
                ((req->flags & SNIC_KVFS_CHECKED) == 0 && req->cred.uid != 0);
-    return kill ? kvfs_mode_killed(op, a) : a->mode;
+    return kill ? kvfs_mode_killed(op, a, 0) : a->mode;
 }
 
 /* 0: it has file capabilities; SNIC_ENODATA; PENDING; SNIC_E*. */

@@ -413,11 +413,11 @@ struct snic_kvfs_time kvfs_time(const struct kvfs_op *op);
  */
 int kvfs_relatime(const struct kvfs_op *op, struct snic_kvfs_attr *a);
 /*
- * A write, truncation or chown takes setuid and setgid off (setgid stays, as a mark of mandatory
- * locking, where the group may not execute and the caller is in it): the mode as it is to be.
- * Directories keep theirs.
+ * A write, truncation or chown takes setuid and setgid off: the mode as it is to be. Where the
+ * group may not execute, setgid stays if the caller is in it or `capable` (Linux's
+ * setattr_should_drop_sgid()). Directories keep theirs.
  */
-uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a);
+uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a, int capable);
 /* xattr.c, acl.c */
 int kvfs_run_setxattr(struct kvfs_op *op);
 int kvfs_run_getxattr(struct kvfs_op *op);

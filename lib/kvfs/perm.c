@@ -60,14 +60,13 @@ int kvfs_may_delete(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
     return 0;
 }
 
-uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a)
+uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a, int capable)
 {
     uint32_t mode = a->mode;
     if (kvfs_is_dir(a))
         return mode;
     mode &= ~(uint32_t)KVFS_ISUID;
-    if ((mode & 0010) != 0 ||
-        (!perm_free(op) && op->req->cred.uid != 0 && !kvfs_in_group(op, a->gid)))
+    if ((mode & 0010) != 0 || (!capable && !kvfs_in_group(op, a->gid)))
         mode &= ~(uint32_t)KVFS_ISGID;
     return mode;
 }

@@ -77,6 +77,10 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_exerciser} --exclusive kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
+  # Beside a plain folder: set-uid, set-gid and capabilities.
+  kvfs_mount_test(kvfs_setid lmdb ${_scope} "" kvfs_setid.sh)
+  kvfs_mount_test(kvfs_setid_two lmdb ${_posix_two} --two-process kvfs_setid.sh)
+  kvfs_mount_test(kvfs_setid_nvmefs lmdb ${_posix_two} "${_nvmefs}" kvfs_setid.sh)
   kvfs_mount_test(kvfs_two_mounts lmdb ${_scope} "" kvfs_two_mounts.sh)
   kvfs_mount_test(kvfs_large lmdb ${_scope} "" kvfs_large.sh)
   kvfs_mount_test(kvfs_large_two lmdb nightly --two-process kvfs_large.sh)
