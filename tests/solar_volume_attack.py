@@ -234,11 +234,11 @@ def crc32c(data):
 def luna_hello(client):
     """The first bytes of a connection of the client of that number."""
     p = bytearray(128)
-    p[0:2] = 0x18, 9
+    p[0:2] = 0x28, 9
     struct.pack_into(">H", p, 18, 1)
     struct.pack_into(">I", p, 24, 1)
     struct.pack_into(">Q", p, 56, 1)
-    p[64:66] = 1, 1
+    p[64:66] = 2, 2
     p[68:72] = os.urandom(3) + b"\1"
     p[80:88] = os.urandom(8)
     struct.pack_into(">IIQ", p, 96, 1, 4096, client)

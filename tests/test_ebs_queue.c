@@ -125,7 +125,7 @@ static struct plain *open_queue(void)
     for (uint32_t i = 0; i < SERVERS; i++)
         plain.q.loads[i].used = 1;
     for (uint32_t i = 0; i < DISKS; i++)
-        assert_int_equal(snic_ebs_queue_attach(&plain.q, i, &d, 0, 0), 0);
+        assert_int_equal(snic_ebs_queue_attach(&plain.q, i, &d, NULL, 0), 0);
     assert_int_equal(snic_ebs_queue_check(&plain.q), 0);
     return &plain;
 }
@@ -182,6 +182,14 @@ static void finish(struct plain *p)
 
 /* ---- Contract ---- */
 
+static int no_cipher(void *key, uint64_t unit, void *out, const void *in, size_t size)
+{
+    (void)key;
+    (void)unit;
+    memmove(out, in, size);
+    return 0;
+}
+
 static void test_ebs_queue_refusals_change_nothing(void **state)
 {
     struct plain *p = open_queue();
@@ -190,24 +198,25 @@ static void test_ebs_queue_refusals_change_nothing(void **state)
     struct snic_ebs_io io;
     struct snic_ebs_wait wait;
     struct snic_ebs_busy busy;
+    const struct snic_ebs_sec_ops xts = {.ops_size = sizeof(xts), .xts_encrypt = no_cipher};
     int key;
     (void)state;
-    assert_int_equal(snic_ebs_queue_attach(&p->q, DISKS, &d, 0, 0), SNIC_EINVAL);
-    assert_int_equal(snic_ebs_queue_attach(&p->q, 0, &d, 0, 0), SNIC_EEXIST);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, DISKS, &d, NULL, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 0, &d, NULL, 0), SNIC_EEXIST);
     assert_int_equal(snic_ebs_queue_detach(&p->q, 1), 0);
     assert_int_equal(snic_ebs_queue_detach(&p->q, 1), SNIC_ENOENT);
     assert_int_equal(snic_ebs_queue_limit(&p->q, 1, &d, 0), SNIC_ENOENT);
     d.sa_epoch = 65536;
-    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EOVERFLOW);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, NULL, 0), SNIC_EOVERFLOW);
     d.sa_epoch = 0;
-    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, NULL, 0), SNIC_EINVAL);
     d.sa_epoch = 65535;
     d.blocks = 4097;
-    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, NULL, 0), SNIC_EINVAL);
     d.blocks = 4096;
     d.xts_key = &key;
-    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 0, 0), SNIC_EINVAL);
-    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, 1, 0), 0);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, NULL, 0), SNIC_EINVAL);
+    assert_int_equal(snic_ebs_queue_attach(&p->q, 1, &d, &xts, 0), 0);
     assert_int_equal(snic_ebs_queue_map(&p->q, DISKS, 0, &w, 0), SNIC_ENOENT);
     assert_int_equal(snic_ebs_queue_map(&p->q, 0, 8, &w, 0), SNIC_EINVAL);
     assert_int_equal(snic_ebs_queue_map(&p->q, 0, 7, &w, 0), 0);

@@ -268,6 +268,43 @@ static void test_ebs_names_are_total_and_distinct(void **state)
     assert_int_equal(snic_ebs_drop_of(0), SNIC_EBS_DROP_OTHER);
 }
 
+/* A tag goes to servers: it is of a key, of all bits of the block and of the place, and no sum of
+   them. The values were made by another program, from SipHash's paper. */
+static void test_ebs_tag_is_of_key_place_and_all_bits(void **state)
+{
+    static const uint64_t places[] = {0, UINT64_C(0x1122334455), UINT64_C(0x1122334456)};
+    static const uint32_t golden[] = {0x48f2c3e4, 0x90342086, 0xa7d2d363};
+    unsigned char block[SNIC_EBS_BLOCK_BYTES] = {0};
+    struct snic_ebs_tag_key k;
+    uint32_t sum = 0;
+    (void)state;
+    for (unsigned i = 0; i < 16; i++) {
+        k.of_data[i] = (unsigned char)i;
+        k.of_place[i] = (unsigned char)(16 + i);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(snic_ebs_tag(&k, places[i], block), golden[i]);
+        for (unsigned n = 0; n < sizeof(block); n++)
+            block[n] = (unsigned char)(n * 7 + 3);
+    }
+    for (unsigned bit = 0; bit < 8 * sizeof(block); bit += 61) {
+        block[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        assert_int_not_equal(snic_ebs_tag(&k, places[2], block), golden[2]);
+        block[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    for (unsigned i = 0; i < 4; i++) { /* four blocks that add up to zero */
+        block[9] ^= (unsigned char)(i % 2 == 0 ? 1 : 16);
+        sum ^= snic_ebs_tag(&k, 1, block);
+    }
+    assert_int_not_equal(sum, 0);
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned char *at = i < 16 ? &k.of_data[i] : &k.of_place[i - 16];
+        *at ^= 1;
+        assert_int_not_equal(snic_ebs_tag(&k, places[2], block), golden[2]);
+        *at ^= 1;
+    }
+}
+
 /* A packet that cannot be decoded can still be answered. */
 static void test_ebs_peek_finds_whom_to_answer(void **state)
 {
@@ -296,6 +333,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_credit_never_more_than_given),
         cmocka_unit_test(test_ebs_ids_end_instead_of_coming_back),
         cmocka_unit_test(test_ebs_names_are_total_and_distinct),
+        cmocka_unit_test(test_ebs_tag_is_of_key_place_and_all_bits),
         cmocka_unit_test(test_ebs_peek_finds_whom_to_answer),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -451,6 +451,7 @@ static void test_luna_disk_with_key_ciphertext_at_rest(void **state)
     static const struct snic_ebs_sec_ops ops = {
         .ops_size = sizeof(ops), .xts_encrypt = test_xts, .xts_decrypt = test_xts};
     struct duo *d = &duo;
+    struct snic_ebs_tag_key tags;
     unsigned char key = 9;
     struct snic_ebs_io w, r;
     struct snic_iov wi = {out, 100 * BLOCK}, ri = {in, 110 * BLOCK};
@@ -460,6 +461,7 @@ static void test_luna_disk_with_key_ciphertext_at_rest(void **state)
     d->xts_key = &key;
     duo_open(d);
     duo_fill(out, 100 * BLOCK, 6);
+    assert_int_equal(snic_ebs_tag_key_init(&tags, &ops, &key), 0);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 450, 100, &wi, 1);
     assert_true(duo_until(d, 1, 400));
     duo_io(d, &r, SNIC_EBS_IO_READ, 445, 110, &ri, 1);
@@ -468,10 +470,11 @@ static void test_luna_disk_with_key_ciphertext_at_rest(void **state)
     assert_memory_equal(in + 5 * BLOCK, out, 100 * BLOCK);
     for (uint32_t i = 0; i < 100; i++) {
         assert_true(memcmp(d->store[450 + i].data, out + i * BLOCK, BLOCK) != 0);
-        assert_int_equal(d->store[450 + i].guest_crc, snic_crc32c(0, out + i * BLOCK, BLOCK));
+        assert_int_equal(d->store[450 + i].guest_tag,
+                         snic_ebs_tag(&tags, 450 + i, out + i * BLOCK));
         assert_int_equal(d->store[450 + i].crc, snic_crc32c(0, d->store[450 + i].data, BLOCK));
     }
-    d->store[460].guest_crc ^= 1; /* the right ciphertext of the wrong data */
+    d->store[460].guest_tag ^= 1; /* the right ciphertext of the wrong data */
     duo_io(d, &r, SNIC_EBS_IO_READ, 445, 110, &ri, 1);
     assert_true(duo_until(d, 3, 400));
     assert_int_equal(r.result, SNIC_ECORRUPT);
@@ -500,9 +503,9 @@ static void test_luna_stream_golden(void **state)
     d->k.seed = 2;
     exchange(d);
     const unsigned char *u = d->conn[0].up.bytes, *v = d->conn[0].down.bytes;
-    u = golden("HELLO", u, 128, 0xea785cfa);
+    u = golden("HELLO", u, 128, 0xc997026b);
     /* 1 version, 8 * 16 bytes; WRITE; LAST_PKT; vd 7, seg 70, block 510, 2 blocks of 2^12, data */
-    assert_true(u[0] == 0x18 && u[1] == 1 && snic_get_be16(u + 2) == 0x80);
+    assert_true(u[0] == 0x28 && u[1] == 1 && snic_get_be16(u + 2) == 0x80);
     assert_true(snic_get_be16(u + 16) == 0 && snic_get_be16(u + 18) == 2);
     assert_true(snic_get_be32(u + 24) == 2 && snic_get_be64(u + 56) == 2);
     assert_true(snic_get_be64(u + 64) == 7 && snic_get_be64(u + 72) == 70);
@@ -511,15 +514,15 @@ static void test_luna_stream_golden(void **state)
     assert_true(snic_get_be32(u + 128) == snic_crc32c(0, out, BLOCK));
     assert_true(snic_get_be32(u + 108) == snic_crc32c(0, u + 128, 8));
     assert_true(snic_get_be32(u + 116) == snic_crc32c(0, out, 2 * BLOCK));
-    u = golden("WRITE, its list", u, 136, 0xfa1f2dc1);
+    u = golden("WRITE, its list", u, 136, 0x538e8c4c);
     assert_memory_equal(u, out, 2 * BLOCK);
-    u = golden("WRITE of zeros", u + 2 * BLOCK, 256, 0xf039e165);
-    u = golden("READ_REQ", u, 256, 0x1ec1a4ff);
+    u = golden("WRITE of zeros", u + 2 * BLOCK, 256, 0x8d675cf2);
+    u = golden("READ_REQ", u, 256, 0x182a2710);
     assert_int_equal(u - d->conn[0].up.bytes, d->conn[0].up.put);
-    v = golden("HELLO_ACK", v, 128, 0x03fe0245);
-    v = golden("WACK", v, 384, 0xf606d86d);
-    v = golden("READ_RESP, its list", v, 132, 0x278ee519);
-    v = golden("READ_RESP of zeros", v + BLOCK, 256, 0x53f151cf);
+    v = golden("HELLO_ACK", v, 128, 0x20115cd4);
+    v = golden("WACK", v, 384, 0xeb4356a5);
+    v = golden("READ_RESP, its list", v, 132, 0x061b0719);
+    v = golden("READ_RESP of zeros", v + BLOCK, 256, 0x2bb4e9ec);
     assert_int_equal(v - d->conn[0].down.bytes, d->conn[0].down.put);
     duo_close(d);
 }

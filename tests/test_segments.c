@@ -233,10 +233,14 @@ static void test_segments_open_what_is_there_told(void **state)
     assert_int_equal(fix.report.formatted, 0);
     unsigned char *super = snic_disk_bytes(fix.disk[0]);
     for (uint32_t i = 0; i < 2; i++, super += 4096) {
-        snic_put_le32(super + 12, 2);
+        snic_put_le32(super + 12, 1); /* whose stores have checksums of plaintext */
         snic_put_le32(super + 8, snic_crc32c(0, super + 12, 4096 - 12));
     }
     again(0, SNIC_EVERSION);
+    assert_int_equal(fix.report.version, 1);
+    again(SNIC_SEGMENTS_BLANK, SNIC_EVERSION); /* and is not formatted */
+    super -= 2 * 4096;
+    assert_int_equal(snic_get_le32(super + 12), 1);
     end();
 }
 
@@ -388,7 +392,7 @@ static void test_segments_write_versions_decide(void **state)
     a.b[2].data = NULL;
     a.b[2].data_crc = 0;
     a.b[2].wver = 9;
-    a.b[2].guest_crc = 0xabc;
+    a.b[2].guest_tag = 0xabc;
     assert_int_equal(one_run(&a), 0);
     one_make(&b, SNIC_SEGMENTS_READ, 3);
     b.q.gen = 5;
@@ -399,7 +403,7 @@ static void test_segments_write_versions_decide(void **state)
     assert_int_equal(b.data[0][4095], 1);
     assert_int_equal(b.b[1].wver, 9);
     assert_int_equal(b.b[1].kind, SNIC_SEGMENTS_TRIM);
-    assert_int_equal(b.b[1].guest_crc, 0xabc);
+    assert_int_equal(b.b[1].guest_tag, 0xabc);
     assert_int_equal(b.data[1][0], 0);
     assert_int_equal(b.b[2].wver, 0);
     assert_int_equal(b.data[2][4095], 0);

@@ -71,8 +71,14 @@ void store_refused(int result, const struct snic_segments_report *r)
     if (result == SNIC_EEXIST)
         why = "something else than a store is there, or one whose first pages are gone (--format "
               "overwrites it)";
-    if (result == SNIC_EVERSION)
-        why = "it is a store of another version of this program";
+    if (result == SNIC_EVERSION) {
+        snprintf(text, sizeof(text),
+                 "its format is version %" PRIu32 ", and this program reads version %u: serve it "
+                 "with the release that wrote it, and copy each disk over NBD (nbdcopy, qemu-img "
+                 "convert) to a new store of this one",
+                 r->version, SNIC_SEGMENTS_VERSION);
+        why = text;
+    }
     if (result == SNIC_ENOSPC)
         why = "its file system is full, it is smaller than when it was formatted, or its log has "
               "more than there is memory for";

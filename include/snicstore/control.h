@@ -80,7 +80,7 @@ extern "C" {
 /** Alignment of all memory given here, in bytes. */
 #define SNIC_CONTROL_ALIGN SNIC_CACHELINE
 /** Of the protocol. */
-#define SNIC_CONTROL_VERSION 2u
+#define SNIC_CONTROL_VERSION 3u
 /** Most bytes of a name, the end included: letters, digits, '.', '_', '-'. */
 #define SNIC_CONTROL_NAME 64u
 /** Most items of a message. */

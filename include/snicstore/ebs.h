@@ -2,9 +2,9 @@
 /**
  * @file snicstore/ebs.h
  * What the transports of a block store (SOLAR's packets, LUNA's frames) have in common: the
- * packet format, the algebra of block checksums, the tables of a storage agent (rate limits,
- * where a segment lives, where a block that is read goes), and what a cipher has to offer.
- * When an agent asks where a segment is: ebs_ask.h; what it does with I/Os: ebs_queue.h.
+ * packet format, the algebra of block checksums, and the tables of a storage agent (rate limits,
+ * where a segment lives, where a block that is read goes). Ciphers and tags: ebs_sec.h. When an
+ * agent asks where a segment is: ebs_ask.h; what it does with I/Os: ebs_queue.h.
  *
  * Depends on  snicstore/base.h, snicstore/ebs_ask.h.
  * Memory      The caller supplies all of it (memsize, init); nothing allocates. The codec and
@@ -30,8 +30,8 @@
  *     Block part (WRITE, WACK, READ_REQ, READ_RESP, FENCE, FENCE_ACK):
  *      64 vd_id 8  72 seg_id 8  80 blk_off 2  82 blk_cnt 2  84 block_log2  85 op  86 tenant 2
  *      88 lba 8    96 wver 8   104 seg_gen 4 108 data_crc 4 112 bind_crc 4 116 agg_crc 4
- *     120 by type: WRITE guest_crc 4, 0 4; WACK srv_crc 4, 0 4; READ_REQ need_mask 8;
- *         READ_RESP addr_slot 2, addr_gen 2, guest_crc 4; FENCE, FENCE_ACK 0
+ *     120 by type: WRITE guest_tag 4, 0 4; WACK srv_crc 4, 0 4; READ_REQ need_mask 8;
+ *         READ_RESP addr_slot 2, addr_gen 2, guest_tag 4; FENCE, FENCE_ACK 0
  *     HELLO part (HELLO, HELLO_ACK):
  *      64 ver_min  65 ver_max  66 0 2  68 conn_id 4  72 features 8  80 nonce 8  88 reset_token 8
  *      96 epoch 4 100 payload_max 4 104 client_id 8 112 key_id 4 116 key_nonce 8 124 0 4
@@ -86,7 +86,7 @@ extern "C" {
 
 /* ---- Sizes and limits ---- */
 
-#define SNIC_EBS_VERSION 1         /**< of the packet format */
+#define SNIC_EBS_VERSION 2         /**< of the packet format; FORMAT.md says what changed */
 #define SNIC_EBS_RPC_BYTES 64      /**< RPC header */
 #define SNIC_EBS_HEADER_BYTES 128  /**< RPC header and what depends on the type */
 #define SNIC_EBS_INT_BYTES 80      /**< INT block */
@@ -203,7 +203,7 @@ struct snic_ebs_block {
     uint8_t op;         /**< enum snic_ebs_op */
     uint16_t tenant;
     uint64_t need_mask; /**< READ_REQ */
-    uint32_t guest_crc; /**< WRITE, READ_RESP: of the plaintext, stored without a look */
+    uint32_t guest_tag; /**< WRITE, READ_RESP: snic_ebs_tag(), stored without a look; 0: no key */
     uint32_t srv_crc;   /**< WACK: bind_crc as the server computed it from what it stored */
     uint16_t addr_slot; /**< READ_RESP */
     uint16_t addr_gen;  /**< READ_RESP */
@@ -679,103 +679,10 @@ SNIC_API uint32_t snic_ebs_addr_free(const struct snic_ebs_addr *a) SNIC_NONNULL
 /** All entries and the ring of free ones; 0 or SNIC_ECORRUPT. [owner] */
 SNIC_API int snic_ebs_addr_check(const struct snic_ebs_addr *a) SNIC_NONNULL(1);
 
-/* ---- Ciphers ---- */
-
-/**
- * What a cipher's library offers. A key is whatever its backend says; it is used by one thread at a
- * time. All return 0 or a negative SNIC_E*; out and in are the same or do not overlap.
- */
-struct snic_ebs_sec_ops {
-    uint32_t ops_size; /**< sizeof(struct snic_ebs_sec_ops) */
-    uint32_t pad;
-    /** AES-XTS of @p size bytes; @p unit is the number of their first 512 bytes on the disk. */
-    int (*xts_encrypt)(void *key, uint64_t unit, void *out, const void *in, size_t size);
-    int (*xts_decrypt)(void *key, uint64_t unit, void *out, const void *in, size_t size);
-    /** AES-GCM. open: SNIC_EACCES when the tag is wrong; @p out is then without meaning. */
-    int (*gcm_seal)(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
-                    void *out, const void *in, size_t size, unsigned char tag[16]);
-    int (*gcm_open)(void *key, const unsigned char nonce[12], const void *aad, size_t aad_size,
-                    void *out, const void *in, size_t size, const unsigned char tag[16]);
-    /** An AES-128-GCM key has these bytes from now on: one object serves many connections. */
-    int (*gcm_rekey)(void *key, const unsigned char bytes[16]);
-    /** HMAC-SHA-256 under a secret that is shared with the other side. */
-    int (*mac)(void *secret, const void *in, size_t size, unsigned char out[32]);
-};
-
-/**
- * Encrypt or decrypt a block at rest; the tweak is the number of its first 512 bytes on the disk,
- * little-endian as IEEE 1619 has it, and the data unit is the block. @p out may be @p in. [any]
- * @return 0; SNIC_ERANGE @p lba; or the backend's error
- */
-SNIC_API SNIC_NODISCARD int snic_ebs_xts_encrypt(const struct snic_ebs_sec_ops *ops, void *key,
-                                                 uint64_t lba, void *out, const void *in)
-    SNIC_NONNULL(1, 4, 5);
-SNIC_API SNIC_NODISCARD int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *ops, void *key,
-                                                 uint64_t lba, void *out, const void *in)
-    SNIC_NONNULL(1, 4, 5);
-
-/*
- * Ciphers of OpenSSL's libcrypto, in the library snicstore-crypto; built without libcrypto there
- * are none, and the functions say so. A key is opened and closed by whoever holds it.
- */
-/** The table, or NULL. [any] */
-SNIC_API const struct snic_ebs_sec_ops *snic_ebs_openssl(void);
-/**
- * A key of AES-128-XTS (32 bytes) or AES-256-XTS (64), of AES-128-GCM (16) or AES-256-GCM (32).
- * Allocates, in libcrypto. The bytes are borrowed for the call. [any]
- * @return 0; SNIC_EINVAL its length, or XTS with two equal halves; SNIC_ENOMEM; SNIC_ENOTSUP
- */
-SNIC_API SNIC_NODISCARD int snic_ebs_openssl_xts_open(void **key, const unsigned char *bytes,
-                                                      size_t size) SNIC_NONNULL(1, 2);
-SNIC_API SNIC_NODISCARD int snic_ebs_openssl_gcm_open(void **key, const unsigned char *bytes,
-                                                      size_t size) SNIC_NONNULL(1, 2);
-/** A shared secret, 16 ... 64 bytes. [any] @return 0; SNIC_EINVAL; SNIC_ENOMEM; SNIC_ENOTSUP */
-SNIC_API SNIC_NODISCARD int snic_ebs_openssl_secret_open(void **key, const unsigned char *bytes,
-                                                         size_t size) SNIC_NONNULL(1, 2);
-/** Forget a key; NULL is fine. [owner] */
-SNIC_API void snic_ebs_openssl_close(void *key);
-
-/** Packets that one wire key may seal; pn goes on under the next one. */
-#define SNIC_EBS_KEY_PACKETS (UINT64_C(1) << 32)
-/** A new key is due when no more than these are left. */
-#define SNIC_EBS_KEY_REKEY (UINT64_C(1) << 24)
-
-/** Wire key of one direction of a connection. Plain data; begin with snic_ebs_key_init(). */
-struct snic_ebs_key {
-    const struct snic_ebs_sec_ops *ops; /**< borrowed */
-    void *key;                          /**< the backend's */
-    uint64_t pn_first;                  /**< seals and opens pn_first ... pn_first + 2^32 - 1 */
-    uint64_t pn_next;                   /**< sealing: no pn below it */
-    uint32_t salt;                      /**< first 4 bytes of the nonce */
-    uint32_t key_id;                    /**< the caller's */
-};
-/** A key of the backend for pn_first ... pn_first + 2^32 - 1; nothing is sealed yet. [owner] */
-SNIC_API void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *ops,
-                                void *key, uint32_t salt, uint64_t pn_first) SNIC_NONNULL(1, 2);
-/** 1 when the key should be replaced before the packet @p pn. [any] */
-SNIC_API int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn) SNIC_NONNULL(1);
-/**
- * Encrypt the body of an encoded packet that has AUTH: from @p in to @p out (may be the same), and
- * its tag. @p packet is what snic_ebs_encode() wrote. No pn is sealed twice or out of order.
- * [owner]
- * @return 0; SNIC_ESTALE the key has sealed all it may, or pn is before it; SNIC_EINVAL pn was
- *         used, or the packet has no AUTH; or the backend's error, after which pn counts as used
- */
-SNIC_API SNIC_NODISCARD int snic_ebs_seal(struct snic_ebs_key *k, const void *packet,
-                                          const struct snic_ebs_place *place, void *out,
-                                          const void *in, unsigned char tag[16])
-    SNIC_NONNULL(1, 2, 3, 6);
-/**
- * Authenticate a packet that snic_ebs_decode() gave @p place for, and decrypt its body to @p out,
- * which may be where it is. [owner]
- * @return 0; SNIC_EACCES it is not authentic; SNIC_ESTALE pn is not one of this key; SNIC_EINVAL no
- *         AUTH; or the backend's error
- */
-SNIC_API SNIC_NODISCARD int snic_ebs_open(const struct snic_ebs_key *k, const void *packet,
-                                          const struct snic_ebs_place *place, void *out)
-    SNIC_NONNULL(1, 2, 3);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include "snicstore/ebs_sec.h"
+
 #endif /* SNIC_EBS_H */

@@ -200,6 +200,7 @@ struct snic_ebs_disk {
     uint32_t pad2;
     struct snic_ebs_ask ask; /**< of the first I/O, while map_said; on no list                   */
     void *xts_key;
+    struct snic_ebs_tag_key tag; /**< with a key                                             */
     struct snic_link queue; /**< I/Os not admitted                                               */
     struct snic_link order; /**< writes and flushes inside, in the order of submission           */
     struct snic_link rpcs;
@@ -335,11 +336,13 @@ SNIC_API void snic_ebs_queue_add(struct snic_ebs_queue *q, struct snic_ebs_rpc *
                                  snic_timer_fn fired) SNIC_NONNULL(1, 2);
 
 /**
- * Attach a disk under a free number; @p keys: it may have one. [owner]
- * @return 0; SNIC_EINVAL number, options; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535
+ * Attach a disk under a free number; @p sec: of its key, NULL: it may have none. [owner]
+ * @return 0; SNIC_EINVAL number, options; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535;
+ *         errors of @p sec
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
-                                                  const struct snic_ebs_disk_opts *o, int keys,
+                                                  const struct snic_ebs_disk_opts *o,
+                                                  const struct snic_ebs_sec_ops *sec,
                                                   uint64_t now_ns) SNIC_NONNULL(1, 3);
 /** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
 SNIC_API SNIC_NODISCARD int snic_ebs_queue_detach(struct snic_ebs_queue *q, uint32_t disk)

@@ -42,7 +42,7 @@
  * and the blocks. A frame is about 1 to 64 neighbouring blocks of one RPC, from its pkt_id on.
  *   WRITE      data_crc is of the list, agg_crc the aggregate of its CRCs, which is the CRC32C of
  *              all data. ZERO and TRIM have neither list nor blocks. On a disk with a key each
- *              frame is one block, for guest_crc is of one.
+ *              frame is one block, for guest_tag is of one.
  *   WACK       echoes 64 ... 119; srv_crc is the aggregate of what the server stored.
  *   READ_REQ   asks for blk_cnt blocks from lba on; with flag XTS for frames of one block.
  *   READ_RESP  a run of them: data, or (op ZERO) zeros, or a status without data. wver is the
@@ -86,9 +86,9 @@
  *
  * Who is believed: whoever has the stream; AUTH (a cipher on the wire) is not in this version, run
  * it over TLS or IPsec where the network is not trusted. A disk with a key is encrypted before it
- * leaves (AES-XTS), its checksums are of the ciphertext, and the plaintext's goes with it and is
- * compared when it is read: what was written under another key, or under one and read without, ends
- * with SNIC_ECORRUPT.
+ * leaves (AES-XTS), its checksums are of the ciphertext, and a tag of the plaintext under that key
+ * goes with it and is compared when it is read: what was written under another key, or under one
+ * and read without, ends with SNIC_ECORRUPT. What is learned of it all the same: see solar.h.
  */
 #ifndef SNIC_LUNA_H
 #define SNIC_LUNA_H
@@ -424,7 +424,7 @@ struct snic_luna_request {
     uint16_t tenant;
     uint32_t seg_gen;
     uint32_t data_crc;  /**< WRITE: of data                                                    */
-    uint32_t guest_crc; /**< WRITE: to be stored with it                                       */
+    uint32_t guest_tag; /**< WRITE: to be stored with it                                       */
     uint32_t pad;
     uint64_t vd_id;
     uint64_t seg_id;
@@ -445,7 +445,7 @@ struct snic_luna_block {
     const void *data;  /**< 4096 bytes, borrowed until the send is given back; NULL: zeros     */
     uint64_t wver;     /**< 0: never written                                                   */
     uint32_t data_crc; /**< as stored                                                          */
-    uint32_t guest_crc;
+    uint32_t guest_tag;
     uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data                */
     uint32_t pad;
 };

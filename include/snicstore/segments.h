@@ -87,6 +87,12 @@ extern "C" {
 
 /** Alignment of the memory passed to snic_segments_open(), in bytes. */
 #define SNIC_SEGMENTS_ALIGN SNIC_CACHELINE
+/**
+ * Of what is on a device. A device of another version is refused with SNIC_EVERSION and left as it
+ * is. From version 1, whose stores have plain checksums of plaintext beside what is encrypted,
+ * there is no conversion: a disk is read by the release that wrote it, and written to a new store.
+ */
+#define SNIC_SEGMENTS_VERSION 2u
 /** Bytes of a block. */
 #define SNIC_SEGMENTS_BLOCK 4096u
 /** Blocks of a segment. */
@@ -149,7 +155,7 @@ struct snic_segments_block {
     void *data;         /**< 4096 bytes. Write: borrowed for the call, NULL unless DATA. Read:
                              borrowed until done; not defined where DAMAGED                   */
     uint32_t data_crc;  /**< CRC32C of the data; 0 unless DATA. Read: out, of what is read   */
-    uint32_t guest_crc; /**< the writer's, stored and given back                             */
+    uint32_t guest_tag; /**< the writer's, stored and given back                             */
     uint16_t block;     /**< 0 ... 511; not twice in the list of a write                     */
     uint8_t kind;       /**< enum snic_segments_kind; read: out                              */
     uint8_t status;     /**< out: enum snic_segments_status                                  */
@@ -238,7 +244,7 @@ struct snic_segments_report {
     uint32_t is_disk;   /**< what device `disk` says that it is: number is_disk ...            */
     uint32_t is_disks;  /**< ... of so many; 0: it says nothing                                */
     uint32_t mixed;     /**< 1: devices of different stores; `disk` is not of the first one's  */
-    uint32_t pad;
+    uint32_t version;   /**< of the format, that device `disk` has; 0: it says nothing         */
 };
 
 /** Any but opened may be NULL. The store is closed in none. */

@@ -147,18 +147,23 @@
  * Who is believed. A packet must have the 32-bit random id that this side chose for the connection,
  * HELLO_ACK the nonce of the HELLO, RESET the 64-bit token: what an off-path host cannot know. A
  * disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the ciphertext, and
- * the plaintext's goes with it and is compared when it is read: what was written under another key,
- * or under one and read without, ends with SNIC_ECORRUPT.
- *   With AUTH who is on the way is not believed either. Both sides hold a secret. HELLO, HELLO_ACK
- * and RESET bear a MAC under it; all else is sealed by AES-128-GCM under keys that are derived from
- * the secret, the direction, and what both said in the handshake, random numbers of both among it:
- * a key is of one connection. The nonce is salt and pn, the headers are additional data, what is
- * sent again is sealed anew under a new pn, and every 2^32 numbers the next key is derived, on both
- * sides alike, for pn / 2^32 is part of what it is derived from. What is not sealed, sealed wrongly
- * or a number that came before (among the last 2048) is dropped without an answer, and counted. A
- * HELLO that was said before ends nothing. Not hidden: who writes where and how much (the headers).
- * One secret is shared by all clients of a server, so a client is not protected from another one;
- * to exchange the secret both sides begin anew.
+ * a tag of the plaintext under that key (snic_ebs_tag) goes with it and is compared when it is
+ * read: what was written under another key, or under one and read without, ends with SNIC_ECORRUPT.
+ * What servers and the network still learn of such a disk: which blocks are written and read, when,
+ * how many at once; whether a block is written with what it had before (XTS, and the tag, are the
+ * same for the same bytes at the same place: XTS in each 16 bytes of it); and which blocks are
+ * zeroed or trimmed, for those requests say so in clear, and a block of them reads as zeros without
+ * a key. A block that is written with zeros is encrypted as any other. With AUTH who is on the way
+ * is not believed either. Both sides hold a secret. HELLO, HELLO_ACK and RESET bear a MAC under it;
+ * all else is sealed by AES-128-GCM under keys that are derived from the secret, the direction, and
+ * what both said in the handshake, random numbers of both among it: a key is of one connection. The
+ * nonce is salt and pn, the headers are additional data, what is sent again is sealed anew under a
+ * new pn, and every 2^32 numbers the next key is derived, on both sides alike, for pn / 2^32 is
+ * part of what it is derived from. What is not sealed, sealed wrongly or a number that came before
+ * (among the last 2048) is dropped without an answer, and counted. A HELLO that was said before
+ * ends nothing. Not hidden: who writes where and how much (the headers). One secret is shared by
+ * all clients of a server, so a client is not protected from another one; to exchange the secret
+ * both sides begin anew.
  */
 #ifndef SNIC_SOLAR_H
 #define SNIC_SOLAR_H
@@ -519,7 +524,7 @@ struct snic_solar_request {
     uint16_t tenant;
     uint32_t seg_gen;
     uint32_t data_crc;  /**< WRITE: of data                                                    */
-    uint32_t guest_crc; /**< WRITE: to be stored with it                                       */
+    uint32_t guest_tag; /**< WRITE: to be stored with it                                       */
     uint32_t bind_crc;  /**< WRITE                                                             */
     uint64_t vd_id;
     uint64_t seg_id;
@@ -551,7 +556,7 @@ struct snic_solar_block {
     const void *data;  /**< 4096 bytes, borrowed until the trains are given back; NULL: zeros */
     uint64_t wver;     /**< 0: never written                                                  */
     uint32_t data_crc; /**< as stored                                                         */
-    uint32_t guest_crc;
+    uint32_t guest_tag;
     uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data             */
     uint32_t pad;
 };

@@ -35,7 +35,7 @@ static uint32_t control_agent_give_body(struct control_agent_peer *p)
         to[2] = kind;
         snic_put_le32(to + 4, kind == SNIC_SEGMENTS_DATA ? b->data_crc : 0);
         snic_put_le64(to + 8, wver);
-        snic_put_le32(to + 16, b->guest_crc);
+        snic_put_le32(to + 16, b->guest_tag);
         to += SNIC_CONTROL__BLOCK;
         if (kind == SNIC_SEGMENTS_DATA) {
             memcpy(to, b->data, SNIC_SEGMENTS_BLOCK);

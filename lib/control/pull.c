@@ -165,7 +165,7 @@ static int control_agent_pull_parse(struct control_agent_pull *p, uint32_t size)
         x->wver = snic_get_le64(b + 8);
         if (p->fresh && x->wver != 0)
             x->wver = 1; /* older than what any lease will write */
-        x->guest_crc = snic_get_le32(b + 16);
+        x->guest_tag = snic_get_le32(b + 16);
         b += SNIC_CONTROL__BLOCK;
         left -= SNIC_CONTROL__BLOCK;
         if (x->wver == 0 || (x->kind != SNIC_SEGMENTS_DATA && x->data_crc != 0))

@@ -100,19 +100,26 @@ static int ebs_disk_opts(struct snic_ebs_disk_opts *full, struct snic_ebs_qos_li
 }
 
 int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
-                          const struct snic_ebs_disk_opts *o, int keys, uint64_t now_ns)
+                          const struct snic_ebs_disk_opts *o, const struct snic_ebs_sec_ops *sec,
+                          uint64_t now_ns)
 {
     struct snic_ebs_disk_opts full;
     struct snic_ebs_qos_limits l;
     struct snic_ebs_map_opts m;
+    struct snic_ebs_tag_key tag;
+    memset(&tag, 0, sizeof(tag));
     if (disk >= q->o.disks_max || ebs_disk_opts(&full, &l, o) != 0 || full.sa_epoch == 0 ||
-        full.blocks == 0 || full.blocks > q->o.disk_blocks_max || (full.xts_key != NULL && !keys))
+        full.blocks == 0 || full.blocks > q->o.disk_blocks_max ||
+        (full.xts_key != NULL && sec == NULL))
         return SNIC_EINVAL;
     struct snic_ebs_disk *d = &q->disks[disk];
     if (d->used)
         return SNIC_EEXIST;
     if (full.sa_epoch > 65535)
         return SNIC_EOVERFLOW;
+    int r = full.xts_key == NULL ? 0 : snic_ebs_tag_key_init(&tag, sec, full.xts_key);
+    if (r != 0)
+        return r;
     d->limited = full.bytes_per_second != 0 || full.ios_per_second != 0;
     if (d->limited && snic_ebs_qos_set(q->qos, disk, &l, now_ns) != 0)
         return SNIC_EINVAL;
@@ -131,6 +138,7 @@ int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
     d->blocks = full.blocks;
     d->wver = snic_ebs_id(full.sa_epoch, 0);
     d->xts_key = full.xts_key;
+    d->tag = tag;
     return 0;
 }
 
@@ -144,6 +152,7 @@ int snic_ebs_queue_detach(struct snic_ebs_queue *q, uint32_t disk)
     (void)snic_ebs_qos_clear(q->qos, disk);
     (void)snic_ebs_map_fini(d->map);
     snic_link_remove(&d->event);
+    memset(&d->tag, 0, sizeof(d->tag));
     d->used = 0;
     return 0;
 }

@@ -6,7 +6,7 @@
  * I1  A context is made for one direction and keeps its key; all later calls pass the nonce alone.
  * I2  XTS numbers are little-endian in the 16 bytes of the tweak (IEEE 1619, 5.1).
  */
-#include "snicstore/ebs.h"
+#include "snicstore/ebs_sec.h"
 
 #if defined(SNIC_WITH_OPENSSL)
 

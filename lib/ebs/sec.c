@@ -4,9 +4,11 @@
  *
  * I1  A nonce is salt and pn, and no pn is sealed twice under a key: pn_next rises before the
  * cipher is called, so that a failure does not give it free again. I2  A key seals and opens 2^32
- * packets, those from pn_first on, and none beside them.
+ * packets, those from pn_first on, and none beside them. I3  Of plaintext nothing is computed that
+ * leaves but what is encrypted and its tag, which is a keyed function of all of it.
  */
 #include "ebs/ebs_priv.h"
+#include "snicstore/ebs_sec.h"
 
 #define SNIC_EBS__UNITS (SNIC_EBS_BLOCK_BYTES / 512) /* of XTS's tweak in a block */
 
@@ -24,6 +26,32 @@ int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *ops, void *key, uint64_t
     if (lba >= SNIC_EBS_LBA_END)
         return SNIC_ERANGE;
     return ops->xts_decrypt(key, lba * SNIC_EBS__UNITS, out, in, SNIC_EBS_BLOCK_BYTES);
+}
+
+/* Beside all numbers that blocks have. */
+#define SNIC_EBS__TAG_UNIT UINT64_MAX
+SNIC_STATIC_ASSERT(SNIC_EBS_LBA_END <= UINT64_MAX / SNIC_EBS__UNITS / 2, "no block has its number");
+
+int snic_ebs_tag_key_init(struct snic_ebs_tag_key *k, const struct snic_ebs_sec_ops *ops,
+                          void *xts_key)
+{
+    unsigned char bytes[32] = {0};
+    int r = ops->xts_encrypt(xts_key, SNIC_EBS__TAG_UNIT, bytes, bytes, sizeof(bytes));
+    if (r != 0)
+        return r;
+    memcpy(k->of_data, bytes, sizeof(k->of_data));
+    memcpy(k->of_place, bytes + sizeof(k->of_data), sizeof(k->of_place));
+    return 0;
+}
+
+uint32_t snic_ebs_tag(const struct snic_ebs_tag_key *k, uint64_t lba, const void *block)
+{
+    unsigned char place[16];
+
+    snic_put_le64(place, lba);
+    snic_put_le64(place + 8, snic_siphash(k->of_data, block, SNIC_EBS_BLOCK_BYTES));
+    uint32_t tag = (uint32_t)snic_siphash(k->of_place, place, sizeof(place));
+    return tag != 0 ? tag : 1; /* 0 says that there is no key */
 }
 
 void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *ops, void *key,

@@ -204,10 +204,10 @@ static int luna_run_kind(const struct snic_luna_block *b)
     return b->data != NULL ? 0 : -1;
 }
 
-/* 1: it was written with a key, and its guest_crc has to go with it. */
+/* 1: it was written with a key, and its guest_tag has to go with it. */
 static int luna_run_keyed(const struct snic_luna_block *b)
 {
-    return b->data != NULL && b->guest_crc != 0 && b->guest_crc != b->data_crc;
+    return b->data != NULL && b->guest_tag != 0;
 }
 
 /* Blocks from @p i on that make one frame. */
@@ -217,7 +217,7 @@ static uint32_t luna_run(const struct luna_frame *f, const struct snic_luna_bloc
     uint32_t n = 1;
     int kind = luna_run_kind(&blocks[i]);
     if (kind == 0 && ((f->flags & SNIC_EBS_XTS) != 0 || luna_run_keyed(&blocks[i])))
-        return 1; /* guest_crc is of one */
+        return 1; /* guest_tag is of one */
     while (i + n < count && luna_run_kind(&blocks[i + n]) == kind &&
            (kind != 0 || !luna_run_keyed(&blocks[i + n])))
         n++;
@@ -244,7 +244,7 @@ static void luna_run_put(struct snic_luna_target *t, struct luna_peer *n, struct
     b->wver = 0;
     b->agg_crc = 0;
     b->srv_crc = 0;
-    b->guest_crc = count == 1 ? blocks[i].guest_crc : 0;
+    b->guest_tag = count == 1 ? blocks[i].guest_tag : 0;
     b->data_crc = SNIC_EBS_CRC_ZEROS;
     for (uint32_t k = 0; k < count; k++) {
         b->wver = snic_max_u64(b->wver, blocks[i + k].wver);

@@ -177,8 +177,8 @@ void *snic_luna_fini(struct snic_luna *c)
 int snic_luna_attach(struct snic_luna *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                      uint64_t now_ns)
 {
-    int keys = c->o.sec != NULL && (c->o.flags & SNIC_LUNA_CRYPTO) != 0;
-    return snic_ebs_queue_attach(&c->q, disk, o, keys, now_ns);
+    int keys = (c->o.flags & SNIC_LUNA_CRYPTO) != 0;
+    return snic_ebs_queue_attach(&c->q, disk, o, keys ? c->o.sec : NULL, now_ns);
 }
 
 int snic_luna_detach(struct snic_luna *c, uint32_t disk)

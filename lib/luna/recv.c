@@ -199,13 +199,11 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
     if (c->o.crc != NULL)
         crc = c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES);
     int good = crc == snic_get_be32(in->list + (size_t)4 * in->done);
-    if (key == NULL && b->blk_cnt == 1 && b->guest_crc != 0)
-        good = good && crc == b->guest_crc; /* else written with a key: it means nothing here */
+    if (key == NULL)
+        good = good && b->guest_tag == 0; /* else written with a key: it means nothing here */
     if (good && key != NULL) {
         good = snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, guest) == 0;
-        crc = c->o.crc != NULL ? c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES)
-                               : snic_crc32c(0, guest, SNIC_EBS_BLOCK_BYTES);
-        good = good && crc == b->guest_crc;
+        good = good && snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, guest) == b->guest_tag;
     }
     if (good)
         luna_rpc_acked(c, r, bit);

@@ -175,12 +175,12 @@ static uint32_t luna_put_cipher(struct snic_luna *c, struct luna_conn *n, struct
         return 0;
     o->ciphers++;
     if ((r->summed >> pkt & 1) == 0) {
-        r->guest_crc[pkt] = luna_crc(c, plain);
+        r->guest_tag[pkt] = snic_ebs_tag(&c->q.disks[r->q.disk].tag, r->q.lba + pkt, plain);
         r->crc[pkt] = luna_crc(c, out);
     }
     r->summed |= luna_bit(pkt);
     luna_rpc_head(c, n, r, &h, pkt, 1);
-    b->guest_crc = r->guest_crc[pkt];
+    b->guest_tag = r->guest_tag[pkt];
     b->agg_crc = r->crc[pkt];
     snic_put_be32(list, r->crc[pkt]);
     b->data_crc = snic_crc32c(0, list, sizeof(list));
@@ -202,7 +202,6 @@ static uint32_t luna_put_small(struct snic_luna *c, struct luna_conn *n, struct 
     if (r->q.op != SNIC_EBS_IO_READ) {
         b->op = (uint8_t)(r->q.op - SNIC_EBS_IO_WRITE);
         b->data_crc = SNIC_EBS_CRC_ZEROS;
-        b->guest_crc = SNIC_EBS_CRC_ZEROS;
     }
     b->bind_crc = snic_ebs_bind_crc(b);
     luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);

@@ -21,7 +21,7 @@ void segments_version_of(const struct segments_disk *d, const struct segments_en
     }
     v->wver = e->wver;
     v->data_crc = e->data_crc;
-    v->guest_crc = e->guest_crc;
+    v->guest_tag = e->guest_tag;
     v->kind = e->kind;
 }
 

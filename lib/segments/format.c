@@ -334,8 +334,10 @@ static int segments_super_judge(struct segments_disk *d, struct segments_geo *g)
     if (r[0] != 0 && r[1] != 0 && d->load.unread != 0)
         return SNIC_EIO;
     if (r[0] != 0 && r[1] != 0) {
-        if (r[0] == SNIC_EVERSION || r[1] == SNIC_EVERSION)
+        if (r[0] == SNIC_EVERSION || r[1] == SNIC_EVERSION) {
+            g->version = each[r[0] != SNIC_EVERSION].version;
             return SNIC_EVERSION;
+        }
         return r[0] == SNIC_ECORRUPT || r[1] == SNIC_ECORRUPT ? SNIC_ECORRUPT : SNIC_EEXIST;
     }
     if (r[0] == 0 && r[1] == 0 &&

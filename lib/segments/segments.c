@@ -302,6 +302,7 @@ static void segments_report(struct snic_segments *s)
     r->is_disk = d->load.found.disk;
     r->is_disks = d->load.found.disks;
     r->mixed = d->load.mixed;
+    r->version = d->load.found.version;
     r->log_bytes = d->geo.log_bytes;
     r->first_missing = d->load.first_missing;
     r->last_missing = d->load.last_missing;

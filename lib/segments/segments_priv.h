@@ -37,7 +37,6 @@
 
 #include "snicstore/segments.h"
 
-#define SNIC_SEGMENTS__VERSION 1u
 /* No stamp or round comes so far. */
 #define SNIC_SEGMENTS__LATEST (UINT64_C(1) << 63)
 #define SNIC_SEGMENTS__PAGE 4096u
@@ -69,6 +68,7 @@ struct segments_geo {
     uint32_t cache_blocks;
     uint32_t disk;
     uint32_t disks;
+    uint32_t version; /* that it has, though another one is understood here */
     uint64_t uuid[2];
     /* what follows from them */
     uint32_t seed; /* of every checksum */
@@ -118,14 +118,14 @@ struct segments_record {
     uint32_t count; /* LIST: of blocks; ONE: the block */
     uint32_t op;    /* ONE: enum snic_segments_kind */
     uint32_t data_crc;
-    uint32_t guest_crc;
+    uint32_t guest_tag;
 };
 
 /** A block's version and all that goes with it. */
 struct segments_version {
     uint64_t wver;
     uint32_t data_crc;
-    uint32_t guest_crc;
+    uint32_t guest_tag;
     uint32_t kind; /* enum snic_segments_kind */
 };
 
@@ -135,7 +135,7 @@ struct segments_version {
 struct segments_entry {
     uint64_t wver;
     uint32_t data_crc;
-    uint32_t guest_crc;
+    uint32_t guest_tag;
     uint32_t slot;
     uint32_t kind;
 };

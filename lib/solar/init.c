@@ -314,8 +314,8 @@ void *snic_solar_fini(struct snic_solar *c)
 int snic_solar_attach(struct snic_solar *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                       uint64_t now_ns)
 {
-    int keys = c->o.sec != NULL && (c->o.flags & SNIC_SOLAR_CRYPTO) != 0;
-    return snic_ebs_queue_attach(&c->q, disk, o, keys, now_ns);
+    int keys = (c->o.flags & SNIC_SOLAR_CRYPTO) != 0;
+    return snic_ebs_queue_attach(&c->q, disk, o, keys ? c->o.sec : NULL, now_ns);
 }
 
 int snic_solar_detach(struct snic_solar *c, uint32_t disk)

@@ -226,13 +226,13 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
     if (solar_recv_damaged(c, data, b->data_crc))
         return SNIC_ECORRUPT;
     if (key == NULL) {
-        if (b->guest_crc != b->data_crc && b->guest_crc != 0)
+        if (b->guest_tag != 0)
             return SNIC_ECORRUPT; /* written with a key: these bytes mean nothing here */
         memcpy(guest, data, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
     if (snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, data) != 0 ||
-        solar_recv_damaged(c, guest, b->guest_crc))
+        snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, guest) != b->guest_tag)
         return SNIC_ECORRUPT;
     return 0;
 }

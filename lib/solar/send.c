@@ -69,7 +69,8 @@ static int solar_fits(const struct solar_train *t, uint32_t size)
                                  t->t.bytes == t->t.packets * t->t.segment);
 }
 
-/* The block's bytes as they go out, and its checksums. @return NULL: they cannot be encrypted */
+/* The block's bytes as they go out, their checksum, and with a key the plaintext's tag. @return
+ * NULL: they cannot be encrypted */
 static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
                                     struct solar_rpc *r, uint32_t pkt)
 {
@@ -83,8 +84,9 @@ static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
         data = out;
     }
     if (!b->summed) {
-        b->guest_crc = solar_crc(c, plain, b->soft);
-        b->data_crc = key == NULL ? b->guest_crc : solar_crc(c, data, b->soft);
+        b->guest_tag =
+            key == NULL ? 0 : snic_ebs_tag(&c->q.disks[r->q.disk].tag, r->q.lba + pkt, plain);
+        b->data_crc = solar_crc(c, data, b->soft);
     }
     return data;
 }
@@ -111,9 +113,9 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
     solar_block_part(c, r, pkt, &h.u.block);
     h.u.block.op = (uint8_t)(r->q.op - SNIC_EBS_IO_WRITE);
     if (data == NULL)
-        b->data_crc = b->guest_crc = SNIC_EBS_CRC_ZEROS;
+        b->data_crc = SNIC_EBS_CRC_ZEROS;
     h.u.block.data_crc = b->data_crc;
-    h.u.block.guest_crc = b->guest_crc;
+    h.u.block.guest_tag = b->guest_tag;
     if (!b->summed)
         b->bind_crc = snic_ebs_bind_crc(&h.u.block);
     b->summed = 1;

@@ -127,7 +127,7 @@ static void solar_target_request(const struct snic_solar_target *t, const struct
     q->tenant = b->tenant;
     q->seg_gen = b->seg_gen;
     q->data_crc = b->data_crc;
-    q->guest_crc = b->guest_crc;
+    q->guest_tag = b->guest_tag;
     q->bind_crc = b->bind_crc;
     q->vd_id = b->vd_id;
     q->seg_id = b->seg_id;

@@ -242,7 +242,7 @@ static void request_block(struct snic_volume_server *s, const struct volume_ask 
                              SNIC_EBS_BLOCK_BYTES);
         b->data_crc = q->w.data_crc;
     }
-    b->guest_crc = q->w.guest_crc;
+    b->guest_tag = q->w.guest_tag;
     b->block = q->w.block;
     op->q[op->count++] = *q;
     s->stats.writes++;
@@ -297,7 +297,7 @@ static void request_read_show(struct volume_op *op)
         s->stats.damaged += to->status == SNIC_EBS_DAMAGED;
         to->wver = b->wver;
         to->data_crc = b->data_crc;
-        to->guest_crc = b->guest_crc;
+        to->guest_tag = b->guest_tag;
         if (b->wver != 0 && b->kind == SNIC_SEGMENTS_DATA)
             to->data = b->data;
     }

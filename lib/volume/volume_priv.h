@@ -55,7 +55,7 @@ struct volume_what {
     uint16_t tenant;
     uint32_t seg_gen;
     uint32_t data_crc;
-    uint32_t guest_crc;
+    uint32_t guest_tag;
     uint32_t own;
     uint64_t vd_id;
     uint64_t seg_id;
@@ -88,7 +88,7 @@ union volume_block {
 SNIC_STATIC_ASSERT(SNIC_VOLUME__ASKED(op) && SNIC_VOLUME__ASKED(kind) &&
                        SNIC_VOLUME__ASKED(count) && SNIC_VOLUME__ASKED(block) &&
                        SNIC_VOLUME__ASKED(tenant) && SNIC_VOLUME__ASKED(seg_gen) &&
-                       SNIC_VOLUME__ASKED(data_crc) && SNIC_VOLUME__ASKED(guest_crc) &&
+                       SNIC_VOLUME__ASKED(data_crc) && SNIC_VOLUME__ASKED(guest_tag) &&
                        SNIC_VOLUME__ASKED(vd_id) && SNIC_VOLUME__ASKED(seg_id) &&
                        SNIC_VOLUME__ASKED(lba) && SNIC_VOLUME__ASKED(wver) &&
                        SNIC_VOLUME__ASKED(need) && SNIC_VOLUME__ASKED(data),
@@ -96,7 +96,7 @@ SNIC_STATIC_ASSERT(SNIC_VOLUME__ASKED(op) && SNIC_VOLUME__ASKED(kind) &&
 #define SNIC_VOLUME__SHOWN(field) SNIC_VOLUME__ALIKE(snic_solar_block, snic_luna_block, field)
 SNIC_STATIC_ASSERT(sizeof(struct snic_solar_block) == sizeof(struct snic_luna_block) &&
                        SNIC_VOLUME__SHOWN(data) && SNIC_VOLUME__SHOWN(wver) &&
-                       SNIC_VOLUME__SHOWN(data_crc) && SNIC_VOLUME__SHOWN(guest_crc) &&
+                       SNIC_VOLUME__SHOWN(data_crc) && SNIC_VOLUME__SHOWN(guest_tag) &&
                        SNIC_VOLUME__SHOWN(status),
                    "blocks are alike");
 SNIC_STATIC_ASSERT((int)SNIC_SOLAR_DO_WRITE == (int)SNIC_LUNA_DO_WRITE &&
