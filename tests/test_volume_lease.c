@@ -297,6 +297,61 @@ static void test_volume_lease_fence_waits_for_generation(void **state)
     assert_true(stat.min_wver > snic_ebs_id(gen >> 16, 0));
 }
 
+/* ---- A server that never answers ---- */
+
+/* A write that may be under way ends with an error after error_ns. Until its fence counts the
+   segment is refused, so nothing that was read afterwards is changed by a late copy; another
+   segment, and this one when the server is there again, are as ever. */
+static void test_volume_lease_abandoned_write_keeps_segment_refused(void **state)
+{
+    struct snic_segments_stat stat;
+    struct snic_io_req r;
+    uint32_t gen = fix.place[0].gen;
+    (void)state;
+    volfix_client_kill(&fix);
+    fix.error_ns = 200 * VOLFIX_MS;
+    pretend(gen >> 16, gen);
+    fix.error_ns = 0;
+    memset(buffer, 7, 4096);
+    write_late(&r);
+    volfix_run(&fix, 200 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_int_equal(result, SNIC_EIO);
+    /* At once, though no time is over. */
+    uint64_t from = snic_loop_now(fix.loop);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 4096, 4096, buffer), SNIC_EIO);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 8192, 4096, buffer), SNIC_EIO);
+    assert_true(snic_loop_now(fix.loop) < from + 20 * VOLFIX_MS);
+    volfix_check(&fix);
+    snic_net_fabric_partition(fix.fabric, CLIENT_NODE, 0, 0);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 2u << 20, 4096, buffer), 4096);
+    volfix_run(&fix, 2000 * VOLFIX_MS);
+    assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat), 0);
+    assert_true(stat.min_wver > snic_ebs_id(gen >> 16, 0));
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
+    assert_true(all_are(buffer, 4096, 1));
+    memset(buffer, 3, 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+}
+
+/* The disk is closed while a fence that outlives its write is still under way. */
+static void test_volume_lease_abandoned_write_lets_disk_close(void **state)
+{
+    struct snic_io_req r;
+    uint32_t gen = fix.place[0].gen;
+    (void)state;
+    volfix_client_kill(&fix);
+    fix.error_ns = 200 * VOLFIX_MS;
+    pretend(gen >> 16, gen);
+    fix.error_ns = 0;
+    write_late(&r);
+    volfix_run(&fix, 200 * VOLFIX_MS);
+    assert_int_equal(over, 1);
+    snic_io_close(fix.io);
+    volfix_check(&fix);
+    snic_net_fabric_partition(fix.fabric, CLIENT_NODE, 0, 0);
+}
+
 /* Its lease is over, and what it had under way when its time was: that ends, and nothing is
    written. */
 static void test_volume_lease_fence_of_one_that_is_over_ends(void **state)
@@ -338,6 +393,8 @@ int main(int argc, char **argv)
         CASE(test_volume_lease_later_read_fences_earlier),
         CASE(test_volume_lease_fence_survives_power_cut),
         CASE(test_volume_lease_fence_waits_for_generation),
+        CASE(test_volume_lease_abandoned_write_keeps_segment_refused),
+        CASE(test_volume_lease_abandoned_write_lets_disk_close),
         CASE(test_volume_lease_fence_of_one_that_is_over_ends)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -24,6 +24,7 @@ static struct {
     uint64_t epoch;
     uint64_t paths;
     uint64_t servers;
+    uint64_t timeout;
     uint32_t transport; /* a set of one */
     int paper;
     const char *disk_key;
@@ -53,45 +54,8 @@ static int is_luna(void)
     return co.transport == SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
 }
 
-static void options(int argc, char **argv)
+static void options_check(void)
 {
-    static const struct ex_option table[] = {
-        {"server", EX_TEXT, &co.server, "ADDR:PORT", "the block server", 0, 0, NULL},
-        {"control", EX_TEXT, &co.control, "ADDR:PORT",
-         "the catalog, which knows size, lease and servers of the disk", 0, 0, NULL},
-        {"disk", EX_TEXT, &co.name, "NAME", "the disk; without a catalog its number", 0, 0, NULL},
-        {"take", EX_FLAG, &co.take, NULL, "though another client has it, which is fenced", 0, 0,
-         NULL},
-        {"size", EX_SIZE, &co.size, "SIZE", "its size, where no catalog knows it", 4096,
-         SNIC_VOLUME_DISK_BYTES_MAX, NULL},
-        {"epoch", EX_NUMBER, &co.epoch, "N",
-         "lease of the disk, where no catalog grants it: higher at each start of a client of this "
-         "disk; writes of an epoch that was used before fail",
-         1, 65535, NULL},
-        {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
-        {"local", EX_TEXT, &co.local, "ADDR",
-         "bind the paths' sockets here (as the server's family)", 0, 0, NULL},
-        {"transport", EX_PARSE, &co.transport, "solar|luna",
-         "datagrams over several paths, or TCP (solar)", 0, 0, sv_transport},
-        {"paths", EX_NUMBER, &co.paths, "N",
-         "paths (solar, 4) or connections (luna, 2) to a server", 1, 16, NULL},
-        {"servers", EX_NUMBER, &co.servers, "N",
-         "with a catalog: servers to be connected to at a time (256, all that it can have); for "
-         "one "
-         "more, the one used least recently is given up, and connected to anew when it is needed",
-         2, LINK_SERVERS, NULL},
-        {"paper", EX_FLAG, &co.paper, NULL,
-         "luna as published: one connection, no bound on how long it may hang", 0, 0, NULL},
-        {"disk-key", EX_TEXT, &co.disk_key, "FILE",
-         "the disk is encrypted with this key (`ctl key disk FILE` makes one)", 0, 0, NULL},
-        {"wire-key", EX_TEXT, &co.wire_key, "FILE",
-         "seal all packets with this key, which the servers have, too (solar)", 0, 0, NULL},
-        {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
-        {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
-        {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
-    };
-    ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for whoever speaks NBD.");
-    ex_log_set(co.level, "client");
     if (co.transport == SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) && co.paths > 8)
         ex_die("--paths: solar has at most 8");
     if ((co.transport & (co.transport - 1)) != 0)
@@ -124,6 +88,53 @@ static void options(int argc, char **argv)
         ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
 }
 
+static void options(int argc, char **argv)
+{
+    static const struct ex_option table[] = {
+        {"server", EX_TEXT, &co.server, "ADDR:PORT", "the block server", 0, 0, NULL},
+        {"control", EX_TEXT, &co.control, "ADDR:PORT",
+         "the catalog, which knows size, lease and servers of the disk", 0, 0, NULL},
+        {"disk", EX_TEXT, &co.name, "NAME", "the disk; without a catalog its number", 0, 0, NULL},
+        {"take", EX_FLAG, &co.take, NULL, "though another client has it, which is fenced", 0, 0,
+         NULL},
+        {"size", EX_SIZE, &co.size, "SIZE", "its size, where no catalog knows it", 4096,
+         SNIC_VOLUME_DISK_BYTES_MAX, NULL},
+        {"epoch", EX_NUMBER, &co.epoch, "N",
+         "lease of the disk, where no catalog grants it: higher at each start of a client of this "
+         "disk; writes of an epoch that was used before fail",
+         1, 65535, NULL},
+        {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
+        {"local", EX_TEXT, &co.local, "ADDR",
+         "bind the paths' sockets here (as the server's family)", 0, 0, NULL},
+        {"transport", EX_PARSE, &co.transport, "solar|luna",
+         "datagrams over several paths, or TCP (solar)", 0, 0, sv_transport},
+        {"paths", EX_NUMBER, &co.paths, "N",
+         "paths (solar, 4) or connections (luna, 2) to a server", 1, 16, NULL},
+        {"servers", EX_NUMBER, &co.servers, "N",
+         "with a catalog: servers to be connected to at a time (256, all that it can have); for "
+         "one "
+         "more, the one used least recently is given up, and connected to anew when it is needed",
+         2, LINK_SERVERS, NULL},
+        {"io-timeout", EX_NUMBER, &co.timeout, "SECONDS",
+         "answer I/O with an error (EIO) that no server has answered for so long; a write and all "
+         "I/O of its segment (2 MiB) then fail until the server or the catalog confirms that no "
+         "late copy is written (default: reads 60, and writes wait until then)",
+         1, 86000, NULL},
+        {"paper", EX_FLAG, &co.paper, NULL,
+         "luna as published: one connection, no bound on how long it may hang", 0, 0, NULL},
+        {"disk-key", EX_TEXT, &co.disk_key, "FILE",
+         "the disk is encrypted with this key (`ctl key disk FILE` makes one)", 0, 0, NULL},
+        {"wire-key", EX_TEXT, &co.wire_key, "FILE",
+         "seal all packets with this key, which the servers have, too (solar)", 0, 0, NULL},
+        {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
+        {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
+        {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
+    };
+    ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for whoever speaks NBD.");
+    ex_log_set(co.level, "client");
+    options_check();
+}
+
 static void metric(struct ex_metric *m, size_t *count, const char *name, uint64_t value,
                    int counter)
 {
@@ -141,6 +152,7 @@ static void metrics_solar(struct ex_metric *m, size_t *count, const struct snic_
     metric(m, count, "resets", s->resets, 1);
     metric(m, count, "hellos", s->hellos, 1);
     metric(m, count, "slow", s->slow, 1);
+    metric(m, count, "abandoned", s->abandoned, 1);
     metric(m, count, "busy", s->busy, 1);
     metric(m, count, "stale", s->stale_gens, 1);
     metric(m, count, "data_crc", s->data_crc, 1);
@@ -160,6 +172,7 @@ static void metrics_luna(struct ex_metric *m, size_t *count, const struct snic_l
     metric(m, count, "violations", s->violations, 1);
     metric(m, count, "probes", s->probes, 1);
     metric(m, count, "slow", s->slow, 1);
+    metric(m, count, "abandoned", s->abandoned, 1);
     metric(m, count, "busy", s->busy, 1);
     metric(m, count, "stale", s->stale_gens, 1);
     metric(m, count, "data_crc", s->data_crc, 1);
@@ -337,6 +350,9 @@ static void tell(void)
     tell_begin(&t);
 }
 
+/* A write is given up when its time is over; its server has so long to promise that it is. */
+#define FENCE_NS UINT64_C(1000000000)
+
 static void volume_open(void)
 {
     static const struct snic_volume_events ev = {
@@ -358,6 +374,8 @@ static void volume_open(void)
     o.key_id = cl.wire.id;
     memcpy(o.wire_keys, cl.wire.keys, sizeof(o.wire_keys));
     o.paths = (uint32_t)co.paths;
+    o.deadline_ns = co.timeout * UINT64_C(1000000000);
+    o.error_ns = co.timeout != 0 ? o.deadline_ns + FENCE_NS : 0;
     o.servers_max = co.control != NULL ? (uint32_t)co.servers : 1;
     o.disks_max = 1;
     if (co.size > SNIC_VOLUME_DISK_BYTES_MAX)

@@ -36,7 +36,8 @@ static struct {
     uint32_t dark[LINK_SERVERS]; /* who it is that cannot be reached; 0: nobody */
     uint32_t who[LINK_SERVERS];  /* whose busy[] is: a number may be given to another server */
     struct wait wait;
-    uint64_t slow; /* I/Os, of which nothing was said yet; the last of them: */
+    uint64_t abandoned; /* writes that were told of */
+    uint64_t slow;      /* I/Os, of which nothing was said yet; the last of them: */
     uint64_t slow_lba;
     uint32_t slow_blocks;
     uint64_t slow_ns; /* nothing is said before */
@@ -208,12 +209,27 @@ void tell_slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
     te.slow_blocks = blocks;
 }
 
+static void look_abandoned(void)
+{
+    struct snic_volume_stats s;
+    snic_volume_get_stats(te.t.v, &s);
+    uint64_t all = s.agent.abandoned + s.luna.abandoned;
+    if (all != te.abandoned)
+        ex_log(EX_ERROR,
+               "disk %s: writes failed (EIO), for their server has not answered in --io-timeout "
+               "seconds (%" PRIu64 " requests); I/O to their segments fails until the server or "
+               "the catalog confirms that no late copy of them is written",
+               te.t.disk, all - te.abandoned);
+    te.abandoned = all;
+}
+
 static void second(struct snic_timer *t, uint64_t now)
 {
     struct snic_ebs_wait is;
     int waits = snic_volume_get_wait(te.t.v, 0, &is) == 1;
     for (uint32_t i = 0; i < LINK_SERVERS; i++)
         look_server(i, now);
+    look_abandoned();
     look_wait(waits ? &is : NULL, now);
     look_slow(waits ? &is : NULL, now);
     snic_loop_arm(te.t.loop, t, now + UINT64_C(1000000000));

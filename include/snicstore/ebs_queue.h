@@ -188,6 +188,7 @@ struct snic_ebs_disk {
     uint8_t pad;
     uint32_t index;
     uint32_t inside; /**< I/Os                                                                   */
+    uint32_t abandoned; /**< RPCs of `orphan`                                                    */
     int64_t deficit;
     uint64_t vd_id;
     uint64_t blocks;
@@ -242,6 +243,7 @@ struct snic_ebs_queue_opts {
     uint64_t deadline_ns;
     uint64_t slow_ns;
     uint64_t seed;
+    uint64_t error_ns; /**< 0: a write waits for its fence, however long that takes              */
 };
 
 struct snic_ebs_queue_stats {
@@ -253,6 +255,7 @@ struct snic_ebs_queue_stats {
     uint64_t busy;   /**< answers BUSY                                                           */
     uint64_t stale_gens;
     uint64_t fences;
+    uint64_t abandoned; /**< RPCs whose fence outlives the I/O, which has ended after error_ns   */
     uint64_t slow;
     uint32_t inside; /**< I/Os                                                                   */
     uint32_t rpcs;
@@ -271,6 +274,7 @@ struct snic_ebs_queue_stats {
         (out)->busy = (in)->busy;                                                                  \
         (out)->stale_gens = (in)->stale_gens;                                                      \
         (out)->fences = (in)->fences;                                                              \
+        (out)->abandoned = (in)->abandoned;                                                        \
         (out)->slow = (in)->slow;                                                                  \
         (out)->inside = (in)->inside;                                                              \
         (out)->rpcs = (in)->rpcs;                                                                  \
@@ -304,6 +308,7 @@ struct snic_ebs_queue {
     struct snic_link ages;  /**< I/Os by submission                                              */
     struct snic_link *slow; /**< the first that was not called slow: in ages                     */
     struct snic_link disk_events;
+    struct snic_ebs_io orphan; /**< the I/O of RPCs that are abandoned: never done               */
     struct snic_ebs_asks asks; /**< when RPCs and disks ask where a segment is                   */
     struct snic_ebs_queue_stats s;
 };

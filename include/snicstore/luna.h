@@ -161,6 +161,7 @@ struct snic_luna_opts {
     const struct snic_ebs_sec_ops *sec; /**< ciphers, borrowed; NULL: no keys                  */
     snic_luna_crc_fn crc;
     void *crc_ctx;
+    uint64_t error_ns; /**< as in solar.h; default 0: never                                    */
 };
 
 enum snic_luna_act {
@@ -339,7 +340,8 @@ struct snic_luna_stats {
     uint64_t violations; /**< ended for what came                                              */
     uint64_t probes;
     uint64_t fences;
-    uint64_t stalls; /**< polls that came too late                                         */
+    uint64_t abandoned; /**< writes that ended after error_ns, unfenced, by RPCs            */
+    uint64_t stalls;    /**< polls that came too late                                         */
     uint64_t slow;
     uint64_t send_waits; /**< times that no send was free                                      */
     uint32_t inside;     /**< I/Os                                                             */

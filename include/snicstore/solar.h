@@ -62,8 +62,12 @@
  * INVALID, DAMAGED) ends at once, a write as follows. A write that may be under way is first
  * fenced: the server promises to refuse its version in that segment, or the owner maps the segment
  * with a higher generation; only then comes SNIC_EIO, and no late copy can overwrite what the guest
- * writes afterwards. This has no bound in time. SNIC_SOLAR_SLOW tells once when an I/O is older
- * than slow_ns.
+ * writes afterwards. This has no bound in time, unless error_ns sets one: a write so old ends with
+ * SNIC_EIO although its server has promised nothing. From then on its segment is refused: what
+ * waits for it and what comes for it, reads, too, ends with SNIC_EIO, until the fence, which is
+ * sent on, counts. So a late copy changes nothing that was read after the error; and it may have
+ * taken effect, as any write that failed. SNIC_SOLAR_SLOW tells once when an I/O is older than
+ * slow_ns.
  *
  * Paths. PROBING: new, two full-size probes must be answered, so that a path that loses only large
  * packets never carries data. ALIVE. SUSPECT: two timeouts in a row; it gets no new data. FAILED:
@@ -250,6 +254,8 @@ struct snic_solar_opts {
     void *crc_ctx;
     const struct snic_ebs_sec_ops *sec; /**< NULL: no keys                                     */
     void *wire_keys[2]; /**< AUTH: two objects of AES-128-GCM, for this agent alone            */
+    uint64_t error_ns;  /**< a write that was given up and waits for its fence ends with SNIC_EIO
+                             when it is so old, up to 24 h; default 0: never (Giving up)       */
 };
 
 enum snic_solar_act {
@@ -451,6 +457,7 @@ struct snic_solar_stats {
     uint64_t resets;
     uint64_t hellos;
     uint64_t fences;
+    uint64_t abandoned; /**< writes that ended after error_ns, unfenced, by RPCs            */
     uint64_t rerolls;
     uint64_t timeouts;
     uint64_t stalls; /**< polls that came too late                                        */

@@ -67,8 +67,9 @@
  * blocks, the rest is refused as the geometry says. A write is done when it is durable, so FUA
  * costs nothing, and a flush waits for the writes before it. ZERO and DISCARD of any size.
  * Results beside the door's: SNIC_ESTALE the lease is another's (writes: SNIC_EROFS from then on);
- * SNIC_EIO given up after deadline_ns, or the server's device failed; SNIC_ENOSPC its store is
- * full; SNIC_ECORRUPT the server's copy is damaged; SNIC_EUNKNOWN the client was closed.
+ * SNIC_EIO given up after deadline_ns (writes that may be under way: error_ns), or the server's
+ * device failed; SNIC_ENOSPC its store is full; SNIC_ECORRUPT the server's copy is damaged;
+ * SNIC_EUNKNOWN the client was closed.
  *
  * SOLAR's packets are whole or not there: its net door, at both ends, is to be opened with
  * SNIC_NET_DGRAM_DF (and _TIME where it can), and all links need an MTU of 4252 bytes over IPv4
@@ -286,6 +287,7 @@ struct snic_volume_opts {
      * this secret of sec, which they have, too; two objects of AES-128-GCM. Borrowed. */
     void *secret;
     void *wire_keys[2];
+    uint64_t error_ns; /**< as in solar.h; default 0: a write waits for its server or owner    */
 };
 
 /** Called from the loop; each may be NULL but map. */

@@ -53,6 +53,7 @@ void snic_ebs_queue_init(struct snic_ebs_queue *q, const struct snic_ebs_queue_o
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
         snic_link_init(heads[i]);
     q->slow = &q->ages;
+    q->orphan.rpcs = 1; /* it is never done */
     for (uint32_t i = 0; i < o->disks_max; i++) {
         struct snic_ebs_disk *d = &q->disks[i];
         struct snic_link *links[] = {&d->queue, &d->order, &d->rpcs, &d->turn, &d->event};
@@ -149,6 +150,10 @@ int snic_ebs_queue_detach(struct snic_ebs_queue *q, uint32_t disk)
     struct snic_ebs_disk *d = &q->disks[disk];
     if (d->inside > 0)
         return SNIC_EBUSY;
+    for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) { /* abandoned ones */
+        next = l->next;
+        q->ops->end(q, SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk), SNIC_EUNKNOWN);
+    }
     (void)snic_ebs_qos_clear(q->qos, disk);
     (void)snic_ebs_map_fini(d->map);
     snic_link_remove(&d->event);

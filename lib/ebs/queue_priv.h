@@ -35,6 +35,9 @@ void ebs_disk_goes_on(struct snic_ebs_queue *q, struct snic_ebs_disk *d, uint64_
 /* rpc.c */
 void ebs_rpc_new(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint32_t count,
                  const struct snic_ebs_where *w);
+/* 1: a write there was abandoned, and its fence does not count yet. */
+int ebs_segment_abandoned(const struct snic_ebs_queue *q, const struct snic_ebs_disk *d,
+                          uint64_t segment);
 /* Its segment is at @w from now on. */
 void ebs_rpc_retarget(struct snic_ebs_queue *q, struct snic_ebs_rpc *r,
                       const struct snic_ebs_where *w);

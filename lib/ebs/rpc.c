@@ -58,6 +58,7 @@ static void ebs_rpc_release(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
 {
     struct snic_ebs_io *io = r->io;
     uint64_t uses = snic_ebs_id_counter(r->id) >> q->slot_bits;
+    q->disks[r->disk].abandoned -= io == &q->orphan;
     if (io->result == 0)
         io->result = r->result;
     q->loads[r->server].rpcs--;
@@ -173,8 +174,50 @@ static int ebs_rpc_hopes(const struct snic_ebs_queue *q, const struct snic_ebs_r
     return 0;
 }
 
+/*
+ * Its I/O has waited for error_ns and ends; the RPC stays, and its fence is sent on. Nobody may see
+ * the segment before that counts: a copy that is under way could change it afterwards. So all else
+ * that waits for the segment is given up, and what comes is refused (ebs_segment_abandoned()).
+ */
+static void ebs_rpc_abandon(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+{
+    struct snic_ebs_disk *d = &q->disks[r->disk];
+    struct snic_ebs_io *io = r->io;
+    if (q->o.error_ns == 0 || io == &q->orphan || r->refs != 0 ||
+        q->now_ns < io->submitted_ns + q->o.error_ns)
+        return;
+    r->io = &q->orphan;
+    q->orphan.rpcs++;
+    d->abandoned++;
+    q->s.abandoned++;
+    for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
+        struct snic_ebs_rpc *o = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        next = l->next;
+        if (!snic_ebs_rpc_over(o) && ebs_segment_of(o) == ebs_segment_of(r))
+            q->ops->give_up(q, o, SNIC_EIO);
+    }
+    if (io->result == 0)
+        io->result = r->result;
+    io->rpcs--;
+    ebs_io_progress(q, io);
+}
+
+int ebs_segment_abandoned(const struct snic_ebs_queue *q, const struct snic_ebs_disk *d,
+                          uint64_t segment)
+{
+    if (d->abandoned == 0)
+        return 0;
+    for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
+        const struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        if (r->io == &q->orphan && ebs_segment_of(r) == segment)
+            return 1;
+    }
+    return 0;
+}
+
 uint32_t snic_ebs_rpc_fence_again(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, uint64_t max_ns)
 {
+    ebs_rpc_abandon(q, r);
     uint32_t copies = r->fence_ns < max_ns ? 1 : 3;
     snic_wheel_arm(&q->wheel, &r->timer, q->now_ns + r->fence_ns);
     if (r->fence_ns < max_ns)

@@ -35,7 +35,7 @@ static int luna_opts_valid(const struct snic_luna_opts *o)
            luna_within(o->window_blocks, 1, 65536) &&
            luna_within(o->disk_blocks_max, 512, UINT64_C(1) << 40) &&
            luna_within(o->deadline_ns, 1, 24 * hour) && luna_within(o->slow_ns, 1, 24 * hour) &&
-           luna_within(o->suspect_ns, 1, hour) &&
+           o->error_ns <= 24 * hour && luna_within(o->suspect_ns, 1, hour) &&
            luna_within(o->progress_ns, SNIC_LUNA__MS, hour) &&
            luna_within(o->retry_max_ns, SNIC_LUNA__MS, hour) &&
            luna_within(o->stall_ns, 1000, hour) &&
@@ -80,6 +80,7 @@ static void luna_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_lun
     q->disk_blocks_max = o->disk_blocks_max;
     q->deadline_ns = o->deadline_ns;
     q->slow_ns = o->slow_ns;
+    q->error_ns = o->error_ns;
     q->seed = o->seed;
 }
 

@@ -138,7 +138,8 @@ static int solar_opts_valid(const struct snic_solar_opts *o)
            solar_within(o->read_window_bytes, 65536, 1u << 27) &&
            solar_within(o->window_start, 1, 64) && solar_within(o->window_max, 1, 256) &&
            o->window_start <= o->window_max && solar_within(o->deadline_ns, 1, 24 * hour) &&
-           solar_within(o->slow_ns, 1, 24 * hour) && solar_within(o->suspect_ns, 1, hour) &&
+           solar_within(o->slow_ns, 1, 24 * hour) && o->error_ns <= 24 * hour &&
+           solar_within(o->suspect_ns, 1, hour) &&
            solar_within(o->rto_min_ns, 10000, o->rto_max_ns) &&
            solar_within(o->rto_max_ns, 10000, 8 * SNIC_SOLAR__MS) &&
            solar_within(o->stall_ns, 1000, hour) &&
@@ -190,6 +191,7 @@ static void solar_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_so
     q->disk_blocks_max = o->disk_blocks_max;
     q->deadline_ns = o->deadline_ns;
     q->slow_ns = o->slow_ns;
+    q->error_ns = o->error_ns;
     q->seed = o->seed;
 }
 

@@ -28,6 +28,7 @@ static void agent_luna_opts(const struct snic_volume_opts *o, struct snic_luna_o
     a->window_blocks = o->window_blocks;
     a->disk_blocks_max = o->disk_blocks_max;
     a->deadline_ns = o->deadline_ns;
+    a->error_ns = o->error_ns;
     a->slow_ns = o->slow_ns;
     a->suspect_ns = o->suspect_ns;
     a->progress_ns = o->progress_ns;

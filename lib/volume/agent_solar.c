@@ -19,6 +19,7 @@ static void agent_solar_opts(const struct snic_volume_opts *o, struct snic_solar
     a->chunks_max = o->chunks_max;
     a->read_window_bytes = o->read_window_bytes;
     a->deadline_ns = o->deadline_ns;
+    a->error_ns = o->error_ns;
     a->slow_ns = o->slow_ns;
     a->suspect_ns = o->suspect_ns;
     a->disk_blocks_max = o->disk_blocks_max;

@@ -224,6 +224,7 @@ void volfix_client_start(struct volfix *f)
     o.transport = f->transport;
     o.flags = f->paper ? SNIC_VOLUME_PAPER : 0;
     o.deadline_ns = f->deadline_ns;
+    o.error_ns = f->error_ns;
     o.sec = f->sec;
     o.secret = f->client_secret;
     memcpy(o.wire_keys, f->client_wire, sizeof(o.wire_keys));

@@ -68,6 +68,7 @@ struct volfix {
     void *client_wire[2];
     void *xts_key;
     uint64_t deadline_ns; /* of clients that start; 0: the default */
+    uint64_t error_ns;    /* likewise */
     uint32_t servers;
     uint32_t epoch; /* of the lease */
     uint64_t seed;
